@@ -1,0 +1,188 @@
+# Hawk's build. `make help` lists the targets.
+#
+# B is the build directory: B=build/mine keeps a second build apart (of another branch, say).
+# SANITIZE=address,undefined or SANITIZE=thread builds with sanitizers, in a directory of its own.
+# ROOMS="base msg worker" builds only those folders, to test one while others do not compile.
+
+# --- what there is ---------------------------------------------------------------------------------
+
+ROOMS ?= base msg classifier stealer central dist worker bus net exec store daemon client sim
+comma := ,
+ifdef SANITIZE
+B ?= build/san-$(subst $(comma),-,$(SANITIZE))
+else
+B ?= build
+endif
+
+sources := $(filter-out daemon/main.c,$(wildcard $(ROOMS:=/*.c)))
+objects := $(sources:%.c=$(B)/obj/%.o)
+# main.c wires every role, so there is a binary only where all rooms are built.
+main := $(if $(filter daemon,$(ROOMS)),$(wildcard daemon/main.c))
+binary := $(if $(main),$(B)/hawk)
+main_object := $(main:%.c=$(B)/obj/%.o)
+archive := $(B)/libhawk-all.a
+
+protos := $(wildcard protos/*.proto)
+gen_sources := $(protos:protos/%.proto=$(B)/gen/%.pb.c)
+gen_objects := $(gen_sources:.c=.o)
+
+# tests/test_NAME.c is one cmocka program; tests/lib/*.c is linked to each of them;
+# tests/e2e/test_NAME.{sh,py} is a script that runs $HAWK. T=NAME selects one.
+T ?= *
+test_sources := $(wildcard tests/test_$(T).c)
+test_programs := $(test_sources:%.c=$(B)/%)
+test_lib_sources := $(wildcard tests/lib/*.c)
+test_archive := $(B)/libtest.a
+test_lib_objects := $(test_lib_sources:%.c=$(B)/obj/%.o)
+test_scripts := $(wildcard tests/e2e/test_$(T).sh tests/e2e/test_$(T).py)
+
+all_sources := $(sources) daemon/main.c $(test_sources) $(test_lib_sources)
+own_files := $(wildcard $(ROOMS:=/*.[ch]) tests/*.[ch] tests/lib/*.[ch] bench/*.[ch])
+
+# --- how it is compiled ----------------------------------------------------------------------------
+
+CC = gcc
+CFLAGS ?= -O2 -g
+WARNINGS := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition \
+	-Wmissing-declarations -Wpointer-arith -Wvla -Wundef -Wformat=2 -Wwrite-strings -Wlogical-op \
+	-Wduplicated-cond -Wduplicated-branches -Wredundant-decls -Wdate-time -Wno-unused-parameter
+# Not-used parameters are normal in handlers called through a table, hence the exception above.
+LANGUAGE := -std=gnu11 -D_GNU_SOURCE -I. -I$(B)/gen -fno-common -fstack-protector-strong -pthread
+LIBS := -Wl,--as-needed -lgrpc -lgpr -lev -lprotobuf-nanopb -lcyaml -lyaml -ljansson -lmicrohttpd -lsqlite3 \
+	-lm -lpthread
+ifdef SANITIZE
+# Sanitizers' own checks confuse gcc 12's flow analysis into false "may be used uninitialized".
+SANITIZERS := -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer -O1 \
+	-Wno-maybe-uninitialized -Wno-stringop-overflow -Wno-stringop-truncation -Wno-format-truncation
+endif
+compile = $(CC) $(LANGUAGE) $(CFLAGS) $(SANITIZERS) -MMD -MP
+link = $(CC) $(CFLAGS) $(SANITIZERS) $(LDFLAGS)
+
+# Two jobs at least: waiting on the disk is cheap. An explicit -j wins.
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+ifeq ($(filter -j% --jobserver%,$(MAKEFLAGS)),)
+MAKEFLAGS += -j$(JOBS)
+endif
+MAKEFLAGS += --no-print-directory
+.DELETE_ON_ERROR:
+.SUFFIXES:
+# V=1 shows the commands.
+Q := $(if $(V),,@)
+say = $(if $(V),@:,@printf '%-7s %s\n' $(1) $(2))
+
+.PHONY: all archive programs test check check-format check-tidy check-structure deps format demo bench \
+	clean help install FORCE
+all: $(if $(binary),$(binary),archive)
+archive: $(archive)
+
+# --- packages --------------------------------------------------------------------------------------
+
+deps:
+	$(Q)tools/deps
+# The same, once per build directory and change of the list.
+$(B)/deps.stamp: tools/packages.txt tools/deps
+	$(Q)tools/deps
+	$(Q)mkdir -p $(@D) && touch $@
+
+# --- objects ---------------------------------------------------------------------------------------
+
+# Rewritten only when its text changes, so that other flags, or a source that went away, rebuild.
+define remember
+	$(Q)mkdir -p $(@D) && echo '$(1)' | cmp -s - $@ || echo '$(1)' >$@
+endef
+$(B)/flags.list: FORCE
+	$(call remember,$(compile) $(WARNINGS))
+$(B)/objects.list: FORCE
+	$(call remember,$(objects) $(gen_objects))
+
+# An unmatched line in an .options file is an error: the limit it sets would silently not hold.
+$(B)/gen/%.pb.c $(B)/gen/%.pb.h: protos/%.proto $(wildcard protos/*.options) | $(B)/deps.stamp
+	$(call say,NANOPB,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)protoc -Iprotos --nanopb_opt=-Iprotos,--error-on-unmatched --nanopb_out=$(B)/gen $<
+$(B)/gen/%.pb.o: $(B)/gen/%.pb.c $(B)/flags.list | $(gen_sources)
+	$(call say,CC,$<)
+	$(Q)$(compile) -w -c -o $@ $<
+
+$(B)/obj/%.o: %.c $(B)/flags.list | $(B)/deps.stamp $(gen_sources)
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(compile) $(WARNINGS) -c -o $@ $<
+
+# Made anew each time: ar would keep the members of deleted sources.
+$(archive): $(objects) $(gen_objects) $(B)/objects.list
+	$(Q)rm -f $@ && ar rcs $@ $(objects) $(gen_objects)
+$(test_archive): $(test_lib_objects)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+$(B)/hawk: $(main_object) $(archive)
+	$(call say,LINK,$@)
+	$(Q)$(link) -o $@ $^ $(LIBS)
+
+-include $(objects:.o=.d) $(main_object:.o=.d) $(gen_objects:.o=.d) $(test_lib_objects:.o=.d)
+-include $(test_sources:%.c=$(B)/obj/%.d)
+
+# --- tests -----------------------------------------------------------------------------------------
+
+$(B)/tests/test_%: $(B)/obj/tests/test_%.o $(test_archive) $(archive)
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(link) -o $@ $^ -lcmocka $(LIBS)
+.PRECIOUS: $(B)/obj/%.o $(B)/gen/%.pb.c $(B)/gen/%.pb.h
+
+programs: $(test_programs)
+test: $(test_programs) $(if $(test_scripts),$(binary))
+	$(if $(test_programs)$(test_scripts),,$(error no test is called '$(T)'))
+	$(Q)HAWK=$(abspath $(B)/hawk) SANITIZE=$(SANITIZE) tests/run $(test_programs) $(test_scripts)
+
+# --- checks ----------------------------------------------------------------------------------------
+
+check: | $(B)/deps.stamp
+	$(Q)$(MAKE) check-format
+	$(Q)$(MAKE) all programs && echo "ok: builds without warnings"
+	$(Q)$(MAKE) check-structure
+	$(Q)$(MAKE) check-tidy
+
+check-format:
+	$(Q)clang-format --dry-run -Werror $(own_files)
+	@echo "ok: format of $(words $(own_files)) files"
+check-structure: $(archive)
+	$(Q)tools/check-structure $(B)
+# One stamp per file, renewed when its object is: a second run looks only at what changed.
+tidy_stamps := $(patsubst %.c,$(B)/tidy/%.ok,$(wildcard $(all_sources)))
+check-tidy: $(tidy_stamps)
+	@echo "ok: clang-tidy on $(words $(tidy_stamps)) files"
+$(B)/tidy/%.ok: $(B)/obj/%.o .clang-tidy
+	$(call say,TIDY,$*.c)
+	$(Q)mkdir -p $(@D)
+	$(Q)clang-tidy --quiet $*.c -- $(LANGUAGE) >$@.log 2>&1 || { cat $@.log; exit 1; }
+	$(Q)touch $@
+
+format:
+	$(Q)clang-format -i $(own_files)
+
+# --- the rest --------------------------------------------------------------------------------------
+
+demo: all
+	$(Q)HAWK=$(abspath $(B)/hawk) tools/demo
+bench: all
+	$(Q)HAWK=$(abspath $(B)/hawk) bench/run
+
+PREFIX ?= /usr/local
+install: all
+	install -D -m 755 $(B)/hawk $(DESTDIR)$(PREFIX)/bin/hawk
+
+clean:
+	rm -rf build
+
+help:
+	@echo "make                   build/hawk"
+	@echo "make test [T=NAME]     build and run the tests (tests/test_NAME.c, tests/e2e/test_NAME.*)"
+	@echo "make demo              a cluster on this machine under a mixed load"
+	@echo "make bench             measurements"
+	@echo "make check             format, warnings, lint, structure and purity"
+	@echo "make format            rewrite the sources with clang-format"
+	@echo "make deps              install the Debian packages in tools/packages.txt that are missing"
+	@echo "make install           into \$$(DESTDIR)\$$(PREFIX)/bin, by default /usr/local/bin"
+	@echo "make clean             remove build/"
+	@echo "Variables: SANITIZE=address,undefined|thread  B=build/other  ROOMS=\"base msg\"  V=1  JOBS=2"
