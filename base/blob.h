@@ -1,0 +1,25 @@
+/* Refcounted immutable bytes and strings: the handles that messages carry in place of bulk. Single-threaded. */
+#ifndef HAWK_BASE_BLOB_H
+#define HAWK_BASE_BLOB_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct blob {
+    uint32_t refs;
+    uint32_t len;
+    char data[]; /* len bytes and a NUL that len does not count */
+};
+
+/* A new blob with one reference; data may be NULL (zeroed, for the caller to fill before sharing). */
+struct blob *blob_new(const void *data, size_t len);
+struct blob *blob_str(const char *text);
+static inline struct blob *blob_ref(struct blob *b)
+{
+    if (b)
+        b->refs++;
+    return b;
+}
+void blob_drop(struct blob *b); /* NULL is fine */
+
+#endif

@@ -1,0 +1,30 @@
+/* The texts of err.h's table. */
+#include "base/err.h"
+
+const char *hawk_strerror(int err)
+{
+    switch (err) {
+    case 0:
+        return "success";
+#define X(name, code, text)                                                                                  \
+    case code:                                                                                               \
+        return text;
+        HAWK_ERRORS(X)
+#undef X
+    }
+    return "unknown error";
+}
+
+const char *hawk_errname(int err)
+{
+    switch (err) {
+    case 0:
+        return "OK";
+#define X(name, code, text)                                                                                  \
+    case code:                                                                                               \
+        return #name;
+        HAWK_ERRORS(X)
+#undef X
+    }
+    return "UNKNOWN";
+}

@@ -1,0 +1,137 @@
+/* The indexed heap: 4 children a node, so that a node's children share one or two cache lines and the tree
+ * is half as deep as a binary one. Positions are 1-based in the nodes and 0-based in here. */
+#include "base/heap.h"
+
+#include "base/check.h"
+
+#include <stdlib.h>
+
+#define ARITY 4u
+
+static bool before(const struct heap_node *a, const struct heap_node *b)
+{
+    return a->key != b->key ? a->key < b->key : a->seq < b->seq;
+}
+
+static void place(struct heap *h, uint32_t i, struct heap_node *n)
+{
+    h->v[i] = n;
+    n->pos = i + 1;
+}
+
+/* Moves the hole at i towards the root until n fits in it. */
+static void sift_up(struct heap *h, uint32_t i, struct heap_node *n)
+{
+    while (i > 0) {
+        uint32_t parent = (i - 1) / ARITY;
+
+        if (!before(n, h->v[parent]))
+            break;
+        place(h, i, h->v[parent]);
+        i = parent;
+    }
+    place(h, i, n);
+}
+
+/* Moves the hole at i towards the leaves until n fits in it. */
+static void sift_down(struct heap *h, uint32_t i, struct heap_node *n)
+{
+    for (;;) {
+        uint64_t first = (uint64_t)i * ARITY + 1;
+        uint64_t end = first + ARITY < h->n ? first + ARITY : h->n;
+        uint32_t least = (uint32_t)first;
+
+        if (first >= h->n)
+            break;
+        for (uint32_t c = least + 1; c < end; c++)
+            if (before(h->v[c], h->v[least]))
+                least = c;
+        if (!before(h->v[least], n))
+            break;
+        place(h, i, h->v[least]);
+        i = least;
+    }
+    place(h, i, n);
+}
+
+/* Puts n where it belongs, starting from the hole at i. */
+static void settle(struct heap *h, uint32_t i, struct heap_node *n)
+{
+    if (i > 0 && before(n, h->v[(i - 1) / ARITY]))
+        sift_up(h, i, n);
+    else
+        sift_down(h, i, n);
+}
+
+void heap_init(struct heap *h) { *h = (struct heap){0}; }
+
+void heap_free(struct heap *h)
+{
+    free(h->v);
+    heap_init(h);
+}
+
+int heap_reserve(struct heap *h, uint32_t n)
+{
+    struct heap_node **v;
+
+    if (n <= h->cap)
+        return 0;
+    v = realloc(h->v, (size_t)n * sizeof *v);
+    if (!v)
+        return HAWK_ENOMEM;
+    h->v = v;
+    h->cap = n;
+    return 0;
+}
+
+int heap_push(struct heap *h, struct heap_node *n)
+{
+    CHECK(!heap_in(n));
+    if (h->n == h->cap) {
+        /* Doubles, and stops short of where positions would no longer fit. */
+        uint32_t cap = h->cap < 16 ? 16 : h->cap <= UINT32_MAX / 4 ? h->cap * 2 : UINT32_MAX / 2;
+
+        if (h->n == cap || heap_reserve(h, cap))
+            return HAWK_ENOMEM;
+    }
+    sift_up(h, h->n++, n);
+    return 0;
+}
+
+void heap_remove(struct heap *h, struct heap_node *n)
+{
+    uint32_t i = n->pos - 1; /* wraps for a node in no heap, which the checks catch */
+    struct heap_node *last;
+
+    CHECK(i < h->n);
+    CHECK(h->v[i] == n);
+    last = h->v[--h->n];
+    n->pos = 0;
+    if (last != n)
+        settle(h, i, last);
+}
+
+void heap_update(struct heap *h, struct heap_node *n, int64_t key, uint64_t seq)
+{
+    uint32_t i = n->pos - 1;
+
+    CHECK(i < h->n);
+    CHECK(h->v[i] == n);
+    n->key = key;
+    n->seq = seq;
+    settle(h, i, n);
+}
+
+bool heap_check(const struct heap *h)
+{
+    if (h->n > h->cap)
+        return false;
+    for (uint32_t i = 0; i < h->n; i++) {
+        if (h->v[i]->pos != i + 1)
+            return false;
+        if (i > 0 && before(h->v[i], h->v[(i - 1) / ARITY]))
+            return false;
+    }
+    return true;
+}

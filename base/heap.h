@@ -1,0 +1,36 @@
+/* Indexed d-ary min-heap of intrusive nodes, ordered by (key, seq): ties never depend on addresses. */
+#ifndef HAWK_BASE_HEAP_H
+#define HAWK_BASE_HEAP_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct heap_node {
+    int64_t key;
+    uint64_t seq;
+    uint32_t pos; /* 1-based place in the heap; 0 = in no heap */
+};
+
+struct heap {
+    struct heap_node **v;
+    uint32_t n, cap;
+};
+
+void heap_init(struct heap *h);
+void heap_free(struct heap *h); /* frees the array, not the nodes */
+/* Grows the array so that n nodes fit without allocation. */
+HAWK_MUST_USE int heap_reserve(struct heap *h, uint32_t n);
+/* Inserts node with its key and seq set; node must be in no heap. HAWK_ENOMEM leaves both unchanged. */
+HAWK_MUST_USE int heap_push(struct heap *h, struct heap_node *n);
+/* The least node, or NULL. */
+static inline struct heap_node *heap_min(const struct heap *h) { return h->n ? h->v[0] : NULL; }
+void heap_remove(struct heap *h, struct heap_node *n); /* n must be in h */
+/* Changes key (and seq) of a node in h and restores order. */
+void heap_update(struct heap *h, struct heap_node *n, int64_t key, uint64_t seq);
+static inline bool heap_in(const struct heap_node *n) { return n->pos != 0; }
+bool heap_check(const struct heap *h); /* the heap property and every pos; for invariant checks */
+
+#endif

@@ -1,0 +1,57 @@
+/* Identifiers. Distinct struct types, so that the compiler keeps them apart (DESIGN 5.7). */
+#ifndef HAWK_BASE_IDS_H
+#define HAWK_BASE_IDS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A registered worker or dist. Given out by central, bound to the node's name for the cluster's life. */
+typedef struct {
+    uint32_t v;
+} node_id_t;
+
+#define NODE_NONE ((node_id_t){0})
+/* The active central, whoever that is: what workers and dists use as its address. */
+#define NODE_CENTRAL ((node_id_t){0xffffff})
+#define NODE_ID_MAX 0xfffffeu
+
+static inline bool node_eq(node_id_t a, node_id_t b) { return a.v == b.v; }
+
+/* A job: the dist that accepted it first (24 bits) and its sequence number there (40 bits). Written "3.17". */
+typedef struct {
+    uint64_t v;
+} job_id_t;
+
+#define JOB_NONE ((job_id_t){0})
+#define JOB_SEQ_MAX ((1ull << 40) - 1)
+
+static inline job_id_t job_id_make(node_id_t dist, uint64_t seq)
+{
+    return (job_id_t){(uint64_t)dist.v << 40 | (seq & JOB_SEQ_MAX)};
+}
+static inline node_id_t job_id_node(job_id_t j) { return (node_id_t){(uint32_t)(j.v >> 40)}; }
+static inline uint64_t job_id_seq(job_id_t j) { return j.v & JOB_SEQ_MAX; }
+static inline bool job_eq(job_id_t a, job_id_t b) { return a.v == b.v; }
+
+#define JOB_ID_TEXT 32 /* bytes that hold any job id's text */
+/* Writes "node.seq" to buf (JOB_ID_TEXT bytes) and returns buf. */
+const char *job_id_format(char *buf, job_id_t j);
+/* Parses "node.seq"; HAWK_EINVALID when text is not one. */
+int job_id_parse(const char *text, job_id_t *j);
+
+/* One try of one task, under one owner of its job: what makes duplicates, late replies and a dead
+ * owner's orphans recognisable (DESIGN 3, rule 8). Both epoch and attempt count from 1. */
+struct try_id {
+    job_id_t job;
+    uint32_t task;
+    uint16_t epoch;   /* of the job's owner: grows when ownership moves (promotion, resubmission) */
+    uint16_t attempt; /* of the task: grows with every launch */
+};
+
+static inline bool try_eq(const struct try_id *a, const struct try_id *b)
+{
+    return a->job.v == b->job.v && a->task == b->task && a->epoch == b->epoch && a->attempt == b->attempt;
+}
+
+#endif

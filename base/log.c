@@ -1,0 +1,89 @@
+/* The log: a line is put together in a buffer and leaves in one write(2), so that the lines of processes
+ * that share stderr do not mix. */
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LINE_MAX_BYTES 2048
+
+enum log_level log_level = LOG_INFO;
+
+static const char *log_who = "hawk";
+static const char *const level_names[] = {"error", "warn", "info", "debug", "trace"};
+#define LEVELS (sizeof level_names / sizeof level_names[0])
+
+void log_init(const char *who, enum log_level level)
+{
+    log_who = who;
+    log_level = level;
+}
+
+int log_level_parse(const char *text, enum log_level *level)
+{
+    for (size_t i = 0; i < LEVELS; i++) {
+        if (strcasecmp(text, level_names[i]) == 0) {
+            *level = (enum log_level)i;
+            return 0;
+        }
+    }
+    return HAWK_EINVALID;
+}
+
+/* "2024-05-01T12:00:00.123Z warn  dist d1: " */
+static size_t write_prefix(char *line, size_t size, enum log_level level)
+{
+    struct timespec now;
+    struct tm utc;
+    size_t n;
+    int m;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
+    n = strftime(line, size, "%Y-%m-%dT%H:%M:%S", &utc);
+    m = snprintf(line + n, size - n, ".%03ldZ %-5s %.100s: ", now.tv_nsec / 1000000, level_names[level],
+                 log_who);
+    return n + (m > 0 ? (size_t)m : 0);
+}
+
+/* What a peer or user named may end up in a line; it must not be able to forge another one. */
+static void hide_controls(char *s, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if ((unsigned char)s[i] < ' ' || s[i] == 0x7f)
+            s[i] = s[i] == '\t' ? ' ' : '?';
+}
+
+void log_write(enum log_level level, const char *fmt, ...)
+{
+    char line[LINE_MAX_BYTES];
+    int saved_errno = errno;
+    size_t start = write_prefix(line, sizeof line, level);
+    size_t room = sizeof line - start - 1; /* one byte is the newline's */
+    va_list args;
+    ssize_t ignored;
+    int n;
+
+    va_start(args, fmt);
+    n = vsnprintf(line + start, room, fmt, args);
+    va_end(args);
+    if (n < 0)
+        n = 0;
+    if ((size_t)n >= room) { /* cut, and says so */
+        n = (int)room - 1;
+        memcpy(line + start + n - 3, "...", 3);
+    }
+    while (n > 0 && line[start + (size_t)n - 1] == '\n')
+        n--;
+    hide_controls(line + start, (size_t)n);
+    line[start + (size_t)n] = '\n';
+    /* A log that cannot be written has nowhere to complain. */
+    ignored = write(STDERR_FILENO, line, start + (size_t)n + 1);
+    (void)ignored;
+    errno = saved_errno;
+}

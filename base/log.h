@@ -1,0 +1,25 @@
+/* One line per event on stderr: time, level, role, text. Not for policy code, which does no I/O. */
+#ifndef HAWK_BASE_LOG_H
+#define HAWK_BASE_LOG_H
+
+#include "base/err.h"
+
+enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG, LOG_TRACE };
+
+extern enum log_level log_level;
+/* `who` ("dist d1") prefixes every line; kept by reference. */
+void log_init(const char *who, enum log_level level);
+int log_level_parse(const char *text, enum log_level *level);
+void log_write(enum log_level level, const char *fmt, ...) HAWK_PRINTF(2, 3);
+
+#define log_at(lv, ...)                                                                                      \
+    do {                                                                                                     \
+        if ((lv) <= log_level)                                                                               \
+            log_write((lv), __VA_ARGS__);                                                                    \
+    } while (0)
+#define log_error(...) log_at(LOG_ERROR, __VA_ARGS__)
+#define log_warn(...) log_at(LOG_WARN, __VA_ARGS__)
+#define log_info(...) log_at(LOG_INFO, __VA_ARGS__)
+#define log_debug(...) log_at(LOG_DEBUG, __VA_ARGS__)
+
+#endif

@@ -1,0 +1,50 @@
+/* Allocation that ends the process, with a message, instead of failing (the reason stands in mem.h). */
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* No stdio: it may want memory itself. */
+static _Noreturn void out_of_memory(void)
+{
+    static const char text[] = "hawk: out of memory\n";
+    ssize_t ignored = write(STDERR_FILENO, text, sizeof text - 1);
+
+    (void)ignored;
+    abort();
+}
+
+void *xmalloc(size_t size)
+{
+    void *p = malloc(size ? size : 1); /* malloc(0) may return NULL without being out of memory */
+
+    if (!p)
+        out_of_memory();
+    return p;
+}
+
+void *xcalloc(size_t n, size_t size)
+{
+    void *p = n && size ? calloc(n, size) : calloc(1, 1);
+
+    if (!p)
+        out_of_memory();
+    return p;
+}
+
+void *xrealloc(void *p, size_t size)
+{
+    void *q = realloc(p, size ? size : 1);
+
+    if (!q)
+        out_of_memory();
+    return q;
+}
+
+char *xstrdup(const char *s)
+{
+    size_t size = strlen(s) + 1;
+
+    return memcpy(xmalloc(size), s, size);
+}

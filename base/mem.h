@@ -1,0 +1,23 @@
+/* Memory. The loop of every daemon treats running out of memory as a crash it recovers from by restart
+ * (nothing accepted is lost: it is journalled), so these abort with a message instead of returning NULL;
+ * what a peer or user can make large is bounded by named limits before it is allocated. */
+#ifndef HAWK_BASE_MEM_H
+#define HAWK_BASE_MEM_H
+
+#include <stddef.h>
+
+void *xmalloc(size_t size) __attribute__((malloc, returns_nonnull));
+void *xcalloc(size_t n, size_t size) __attribute__((returns_nonnull));
+void *xrealloc(void *p, size_t size) __attribute__((returns_nonnull));
+char *xstrdup(const char *s) __attribute__((returns_nonnull));
+
+/* Makes room for one more element in a (pointer, count, capacity) array. */
+#define vec_grow(v, n, cap)                                                                                  \
+    do {                                                                                                     \
+        if ((n) == (cap)) {                                                                                  \
+            (cap) = (cap) ? (cap)*2 : 8;                                                                     \
+            (v) = xrealloc((v), (size_t)(cap) * sizeof *(v));                                                \
+        }                                                                                                    \
+    } while (0)
+
+#endif

@@ -1,0 +1,203 @@
+/* Quantities as text. Integer arithmetic throughout: policy settings must read the same on every machine. */
+#include "base/units.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DURATION_MAX_US (INT64_C(10000) * 86400 * US_PER_S)
+#define FRACTION_DIGITS 9 /* digits after the point that count; more are read and ignored */
+#define FRACTION_UNIT UINT64_C(1000000000)
+
+struct unit {
+    const char *name;
+    uint64_t factor;
+};
+
+/* whole + fraction / FRACTION_UNIT */
+struct decimal {
+    uint64_t whole;
+    uint64_t fraction;
+    bool overflow; /* whole did not fit and means "very large" */
+};
+
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+/* Reads digits[.digits] and leaves *text behind it; digits on both sides of the point are required. */
+static int decimal_read(const char **text, struct decimal *d)
+{
+    const char *s = *text;
+
+    *d = (struct decimal){0};
+    if (!is_digit(*s))
+        return HAWK_EINVALID;
+    for (; is_digit(*s); s++) {
+        uint64_t digit = (uint64_t)(*s - '0');
+
+        if (d->whole > (UINT64_MAX - digit) / 10)
+            d->overflow = true;
+        else
+            d->whole = d->whole * 10 + digit;
+    }
+    if (*s == '.') {
+        uint64_t weight = FRACTION_UNIT / 10;
+
+        if (!is_digit(*++s))
+            return HAWK_EINVALID;
+        for (; is_digit(*s); s++, weight /= 10)
+            d->fraction += (uint64_t)(*s - '0') * weight;
+    }
+    *text = s;
+    return 0;
+}
+
+/* d * factor, rounded down; HAWK_ETOO_LARGE above max. */
+static int decimal_scale(const struct decimal *d, uint64_t factor, uint64_t max, uint64_t *value)
+{
+    unsigned __int128 product =
+        (unsigned __int128)d->whole * factor + (unsigned __int128)d->fraction * factor / FRACTION_UNIT;
+
+    if (d->overflow || product > max)
+        return HAWK_ETOO_LARGE;
+    *value = (uint64_t)product;
+    return 0;
+}
+
+static const struct unit *unit_find(const struct unit *units, const char *name)
+{
+    for (; units->name; units++)
+        if (strcmp(units->name, name) == 0)
+            return units;
+    return NULL;
+}
+
+static const struct unit duration_units[] = {
+    {"us", 1},
+    {"ms", US_PER_MS},
+    {"s", US_PER_S},
+    {"m", 60 * US_PER_S},
+    {"h", 3600 * US_PER_S},
+    {"d", 86400 * US_PER_S},
+    {NULL, 0},
+};
+
+int duration_parse(const char *text, int64_t *us)
+{
+    struct decimal d;
+    const struct unit *unit;
+    uint64_t value;
+    int err;
+
+    if (decimal_read(&text, &d))
+        return HAWK_EINVALID;
+    unit = unit_find(duration_units, text);
+    if (!unit) {
+        /* "0" needs no unit; 30 might mean anything. */
+        if (*text || d.whole || d.fraction || d.overflow)
+            return HAWK_EINVALID;
+        unit = duration_units;
+    }
+    err = decimal_scale(&d, unit->factor, (uint64_t)DURATION_MAX_US, &value);
+    if (err)
+        return err;
+    *us = (int64_t)value;
+    return 0;
+}
+
+/* Picks the largest unit that is at most the value, and four significant digits of it. */
+const char *duration_format(char *buf, size_t size, int64_t us)
+{
+    const char *sign = us < 0 ? "-" : "";
+    uint64_t value = us < 0 ? 0 - (uint64_t)us : (uint64_t)us;
+    const struct unit *unit = duration_units;
+    uint64_t whole, thousandths, step;
+    int digits = 3;
+
+    if (us == TIME_NEVER) {
+        snprintf(buf, size, "never");
+        return buf;
+    }
+    if (value == 0) {
+        snprintf(buf, size, "0s");
+        return buf;
+    }
+    while (unit[1].name && value >= unit[1].factor)
+        unit++;
+    whole = value / unit->factor;
+    step = whole >= 1000 ? 1000 : whole >= 100 ? 100 : whole >= 10 ? 10 : 1; /* in thousandths */
+    thousandths = (value % unit->factor * 1000 + unit->factor * step / 2) / (unit->factor * step) * step;
+    if (thousandths >= 1000) {
+        whole++;
+        thousandths = 0;
+    }
+    while (digits > 0 && thousandths % 10 == 0) {
+        thousandths /= 10;
+        digits--;
+    }
+    if (digits)
+        snprintf(buf, size, "%s%" PRIu64 ".%0*" PRIu64 "%s", sign, whole, digits, thousandths, unit->name);
+    else
+        snprintf(buf, size, "%s%" PRIu64 "%s", sign, whole, unit->name);
+    return buf;
+}
+
+int share_parse(const char *text, uint32_t *ppm)
+{
+    struct decimal d;
+    uint64_t value, factor;
+
+    if (decimal_read(&text, &d))
+        return HAWK_EINVALID;
+    if (strcmp(text, "%") == 0)
+        factor = 10000;
+    else if (*text == '\0')
+        factor = 1000000;
+    else
+        return HAWK_EINVALID;
+    if (decimal_scale(&d, factor, 1000000, &value))
+        return HAWK_EINVALID; /* a share above the whole makes no sense, however large */
+    *ppm = (uint32_t)value;
+    return 0;
+}
+
+static const struct unit size_units[] = {
+    {"", 1},           {"B", 1},          {"kB", 1000},      {"MB", 1000000}, {"GB", 1000000000},
+    {"KiB", 1u << 10}, {"MiB", 1u << 20}, {"GiB", 1u << 30}, {NULL, 0},
+};
+
+int size_parse(const char *text, uint64_t *bytes)
+{
+    struct decimal d;
+    const struct unit *unit;
+
+    if (decimal_read(&text, &d))
+        return HAWK_EINVALID;
+    unit = unit_find(size_units, text);
+    if (!unit || (unit->factor == 1 && d.fraction))
+        return HAWK_EINVALID;
+    return decimal_scale(&d, unit->factor, UINT64_MAX, bytes);
+}
+
+int u64_parse(const char *text, uint64_t min, uint64_t max, uint64_t *value)
+{
+    uint64_t v = 0;
+
+    if (!is_digit(*text))
+        return HAWK_EINVALID;
+    for (; is_digit(*text); text++) {
+        uint64_t digit = (uint64_t)(*text - '0');
+
+        if (v > (UINT64_MAX - digit) / 10)
+            return HAWK_ETOO_LARGE;
+        v = v * 10 + digit;
+    }
+    if (*text)
+        return HAWK_EINVALID;
+    if (v > max)
+        return HAWK_ETOO_LARGE;
+    if (v < min)
+        return HAWK_EINVALID;
+    *value = v;
+    return 0;
+}

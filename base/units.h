@@ -1,0 +1,26 @@
+/* Time and other quantities people write: 250ms, 30s, 2h; 17%; 64MiB. Time is int64_t microseconds. */
+#ifndef HAWK_BASE_UNITS_H
+#define HAWK_BASE_UNITS_H
+
+#include "base/err.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define US_PER_MS INT64_C(1000)
+#define US_PER_S INT64_C(1000000)
+#define TIME_NEVER INT64_MAX
+
+/* Parses a duration: a nonnegative decimal number and one unit of us, ms, s, m, h, d ("1.5s"). A bare number
+ * other than 0 is refused. HAWK_EINVALID when malformed, HAWK_ETOO_LARGE beyond 10,000 days. */
+HAWK_MUST_USE int duration_parse(const char *text, int64_t *us);
+/* Writes a short form that duration_parse reads back to within 0.1 % ("1.25s"); returns buf. */
+const char *duration_format(char *buf, size_t size, int64_t us);
+/* Parses "17%" or "0.17" to parts per million, 0..1,000,000. */
+HAWK_MUST_USE int share_parse(const char *text, uint32_t *ppm);
+/* Parses a size in bytes: a bare number or one with KiB, MiB, GiB, kB, MB, GB. */
+HAWK_MUST_USE int size_parse(const char *text, uint64_t *bytes);
+/* Parses an unsigned decimal integer within [min, max], whole string. */
+HAWK_MUST_USE int u64_parse(const char *text, uint64_t min, uint64_t max, uint64_t *value);
+
+#endif

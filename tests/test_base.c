@@ -1,0 +1,676 @@
+/* base/: errors, ids, quantities, random numbers, heap, lists, memory, blobs, checks, log. */
+#include "base/blob.h"
+#include "base/check.h"
+#include "base/err.h"
+#include "base/heap.h"
+#include "base/ids.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "base/units.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* --- helpers ----------------------------------------------------------------------------------- */
+
+static int redirected_from;
+
+/* From here on stderr goes to a pipe; returns its reading end. */
+static int stderr_capture(void)
+{
+    int fds[2];
+
+    assert_int_equal(pipe(fds), 0);
+    fflush(stderr);
+    redirected_from = dup(STDERR_FILENO);
+    assert_true(redirected_from >= 0);
+    assert_true(dup2(fds[1], STDERR_FILENO) >= 0);
+    close(fds[1]);
+    return fds[0];
+}
+
+/* Puts stderr back and reads what was written: less than a pipe holds. */
+static void stderr_release(int fd, char *text, size_t size)
+{
+    size_t n = 0;
+    ssize_t got;
+
+    assert_true(dup2(redirected_from, STDERR_FILENO) >= 0);
+    close(redirected_from);
+    while ((got = read(fd, text + n, size - 1 - n)) > 0)
+        n += (size_t)got;
+    text[n] = '\0';
+    close(fd);
+}
+
+/* Runs body in a child, which must abort; text receives what it said. */
+static void assert_aborts(void (*body)(void), char *text, size_t size)
+{
+    int fd = stderr_capture();
+    int status;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        body();
+        _exit(0);
+    }
+    assert_true(pid > 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    stderr_release(fd, text, size);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGABRT);
+}
+
+/* --- errors and checks ------------------------------------------------------------------------- */
+
+static void errors_have_texts_and_names(void **state)
+{
+    assert_string_equal(hawk_strerror(0), "success");
+    assert_string_equal(hawk_errname(0), "OK");
+    assert_string_equal(hawk_strerror(HAWK_ENO_WORKERS), "the cluster has no workers");
+    assert_string_equal(hawk_errname(HAWK_ENO_WORKERS), "NO_WORKERS");
+    assert_string_equal(hawk_strerror(12345), "unknown error");
+    assert_string_equal(hawk_errname(-12345), "UNKNOWN");
+}
+
+static void break_a_check(void) { CHECK(1 + 1 == 3); }
+
+static void check_says_what_and_where(void **state)
+{
+    char text[512];
+
+    CHECK(1 + 1 == 2);
+    assert_aborts(break_a_check, text, sizeof text);
+    assert_non_null(strstr(text, "tests/test_base.c:"));
+    assert_non_null(strstr(text, "check failed: 1 + 1 == 3\n"));
+}
+
+/* --- ids --------------------------------------------------------------------------------------- */
+
+static void job_ids_round_trip(void **state)
+{
+    const struct {
+        uint32_t node;
+        uint64_t seq;
+        const char *text;
+    } cases[] = {
+        {1, 0, "1.0"},
+        {3, 17, "3.17"},
+        {NODE_ID_MAX, JOB_SEQ_MAX, "16777214.1099511627775"},
+    };
+    char buf[JOB_ID_TEXT];
+
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        job_id_t j = job_id_make((node_id_t){cases[i].node}, cases[i].seq);
+        job_id_t back = JOB_NONE;
+
+        assert_int_equal(job_id_node(j).v, cases[i].node);
+        assert_true(job_id_seq(j) == cases[i].seq);
+        assert_string_equal(job_id_format(buf, j), cases[i].text);
+        assert_int_equal(job_id_parse(buf, &back), 0);
+        assert_true(job_eq(j, back));
+    }
+}
+
+static void job_id_refuses_what_is_none(void **state)
+{
+    const char *const bad[] = {
+        "",
+        "3",
+        "3.",
+        ".17",
+        "3.17 ",
+        " 3.17",
+        "3.-1",
+        "-3.1",
+        "3.1x",
+        "3.1.1",
+        "+3.1",
+        "a.b",
+        "0.5",
+        "16777216.1",
+        "0x3.1",
+        "last",
+        "3,17",
+        "3.1e3",
+        "3 .17",
+        "..",
+        "3.1099511627776",
+        "00000000000003.",
+        "9999999999.1",
+    };
+    job_id_t j = {42};
+
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        if (job_id_parse(bad[i], &j) != HAWK_EINVALID)
+            fail_msg("'%s' was taken for a job id", bad[i]);
+    }
+    assert_true(j.v == 42);
+}
+
+static void tries_differ_in_every_part(void **state)
+{
+    struct try_id a = {job_id_make((node_id_t){1}, 2), 3, 4, 5};
+    struct try_id b = a;
+
+    assert_true(try_eq(&a, &b));
+    b.attempt++;
+    assert_false(try_eq(&a, &b));
+    b = a;
+    b.epoch++;
+    assert_false(try_eq(&a, &b));
+    b = a;
+    b.task++;
+    assert_false(try_eq(&a, &b));
+    b = a;
+    b.job.v++;
+    assert_false(try_eq(&a, &b));
+}
+
+/* --- quantities -------------------------------------------------------------------------------- */
+
+static void durations_are_read(void **state)
+{
+    const struct {
+        const char *text;
+        int64_t us;
+    } cases[] = {
+        {"0", 0},
+        {"0s", 0},
+        {"0.0", 0},
+        {"1us", 1},
+        {"250ms", 250000},
+        {"1.5s", 1500000},
+        {"0.000001s", 1},
+        {"0.0000009s", 0},
+        {"30s", 30 * US_PER_S},
+        {"2m", 120 * US_PER_S},
+        {"2h", 7200 * US_PER_S},
+        {"0.5h", 1800 * US_PER_S},
+        {"1d", 86400 * US_PER_S},
+        {"007s", 7 * US_PER_S},
+        {"1.0000000000000000000001s", US_PER_S},
+        {"10000d", INT64_C(864000000000000)},
+    };
+
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        int64_t us = -1;
+
+        if (duration_parse(cases[i].text, &us) || us != cases[i].us)
+            fail_msg("'%s' was read as %lld us", cases[i].text, (long long)us);
+    }
+}
+
+static void bad_durations_are_refused(void **state)
+{
+    const char *const malformed[] = {
+        "",   "30",  "1",    "0.1",  "s",  "-1s",  "+1s", " 1s",  "1s ",  "1 s", "1.s",   ".5s", "1..5s",
+        "1S", "1mS", "1min", "1sec", "1w", "1e3s", "inf", "nanS", "0x1s", "1,5", "1.5.s", "ms",  "1s1s",
+    };
+    const char *const large[] = {"10001d", "10000.1d", "99999999999999999999999999s",
+                                 "18446744073709551616us"};
+    int64_t us = 42;
+
+    for (size_t i = 0; i < COUNT(malformed); i++)
+        if (duration_parse(malformed[i], &us) != HAWK_EINVALID)
+            fail_msg("'%s' was taken for a duration", malformed[i]);
+    for (size_t i = 0; i < COUNT(large); i++)
+        if (duration_parse(large[i], &us) != HAWK_ETOO_LARGE)
+            fail_msg("'%s' was not too large", large[i]);
+    assert_true(us == 42);
+}
+
+static void durations_are_written_short(void **state)
+{
+    const struct {
+        int64_t us;
+        const char *text;
+    } cases[] = {
+        {0, "0s"},
+        {1, "1us"},
+        {999, "999us"},
+        {1000, "1ms"},
+        {1234567, "1.235s"},
+        {1250000, "1.25s"},
+        {59999999, "60s"},
+        {90 * US_PER_S, "1.5m"},
+        {123 * US_PER_MS + 456, "123.5ms"},
+        {7200 * US_PER_S, "2h"},
+        {-1500000, "-1.5s"},
+        {INT64_MIN, "-106751991d"},
+        {TIME_NEVER, "never"},
+    };
+    char buf[32];
+
+    for (size_t i = 0; i < COUNT(cases); i++)
+        assert_string_equal(duration_format(buf, sizeof buf, cases[i].us), cases[i].text);
+}
+
+static void written_durations_read_back(void **state)
+{
+    struct rng r;
+    char buf[32];
+
+    rng_seed(&r, 1);
+    for (int i = 0; i < 20000; i++) {
+        /* As many of each magnitude, up to the 10,000 days that can be read. */
+        int64_t us = (int64_t)rng_below(&r, UINT64_C(1) << (1 + rng_below(&r, 49)));
+        int64_t back, off;
+
+        assert_int_equal(duration_parse(duration_format(buf, sizeof buf, us), &back), 0);
+        off = back > us ? back - us : us - back;
+        if (off * 1000 > us)
+            fail_msg("%lld us was written as %s", (long long)us, buf);
+    }
+}
+
+static void shares_are_read(void **state)
+{
+    const char *const bad[] = {"", "%", "101%", "1.000001", "2", "-1%", "17 %", "17%%", "0,5", "1e-3", "x"};
+    uint32_t ppm = 42;
+
+    for (size_t i = 0; i < COUNT(bad); i++)
+        if (share_parse(bad[i], &ppm) != HAWK_EINVALID)
+            fail_msg("'%s' was taken for a share", bad[i]);
+    assert_int_equal(ppm, 42);
+    assert_int_equal(share_parse("17%", &ppm), 0);
+    assert_int_equal(ppm, 170000);
+    assert_int_equal(share_parse("0.17", &ppm), 0);
+    assert_int_equal(ppm, 170000);
+    assert_int_equal(share_parse("33.3333%", &ppm), 0);
+    assert_int_equal(ppm, 333333);
+    assert_int_equal(share_parse("0", &ppm), 0);
+    assert_int_equal(ppm, 0);
+    assert_int_equal(share_parse("100%", &ppm), 0);
+    assert_int_equal(ppm, 1000000);
+    assert_int_equal(share_parse("1", &ppm), 0);
+    assert_int_equal(ppm, 1000000);
+}
+
+static void sizes_are_read(void **state)
+{
+    const char *const bad[] = {"", "MiB", "-1", "1.5", "1.5B", "1 MiB", "1mib", "1K", "1M", "1MiBs"};
+    uint64_t bytes = 42;
+
+    for (size_t i = 0; i < COUNT(bad); i++)
+        if (size_parse(bad[i], &bytes) != HAWK_EINVALID)
+            fail_msg("'%s' was taken for a size", bad[i]);
+    assert_int_equal(size_parse("18446744073709551616", &bytes), HAWK_ETOO_LARGE);
+    assert_int_equal(size_parse("17179869184GiB", &bytes), HAWK_ETOO_LARGE);
+    assert_true(bytes == 42);
+    assert_int_equal(size_parse("18446744073709551615", &bytes), 0);
+    assert_true(bytes == UINT64_MAX);
+    assert_int_equal(size_parse("64MiB", &bytes), 0);
+    assert_true(bytes == 64u << 20);
+    assert_int_equal(size_parse("1.5GiB", &bytes), 0);
+    assert_true(bytes == 1610612736u);
+    assert_int_equal(size_parse("2kB", &bytes), 0);
+    assert_true(bytes == 2000);
+}
+
+static void integers_are_read_whole_and_within_bounds(void **state)
+{
+    const char *const bad[] = {"", " 1", "1 ", "-1", "+1", "0x10", "1.0", "1e3", "ten"};
+    uint64_t v = 42;
+
+    for (size_t i = 0; i < COUNT(bad); i++)
+        if (u64_parse(bad[i], 0, UINT64_MAX, &v) != HAWK_EINVALID)
+            fail_msg("'%s' was taken for an integer", bad[i]);
+    assert_int_equal(u64_parse("18446744073709551616", 0, UINT64_MAX, &v), HAWK_ETOO_LARGE);
+    assert_int_equal(u64_parse("11", 1, 10, &v), HAWK_ETOO_LARGE);
+    assert_int_equal(u64_parse("0", 1, 10, &v), HAWK_EINVALID);
+    assert_true(v == 42);
+    assert_int_equal(u64_parse("010", 1, 10, &v), 0);
+    assert_true(v == 10);
+    assert_int_equal(u64_parse("18446744073709551615", 0, UINT64_MAX, &v), 0);
+    assert_true(v == UINT64_MAX);
+}
+
+/* --- random numbers ---------------------------------------------------------------------------- */
+
+static void rng_gives_the_published_sequence(void **state)
+{
+    /* xoshiro256** from the state 1, 2, 3, 4; splitmix64 from 1234567. */
+    const uint64_t expected[] = {
+        11520u,
+        0u,
+        1509978240u,
+        1215971899390074240u,
+        1216172134540287360u,
+        607988272756665600u,
+        16172922978634559625u,
+        8476171486693032832u,
+        10595114339597558777u,
+        2904607092377533576u,
+    };
+    const uint64_t seeded[4] = {6457827717110365317u, 3203168211198807973u, 9817491932198370423u,
+                                4593380528125082431u};
+    struct rng r = {{1, 2, 3, 4}};
+
+    for (size_t i = 0; i < COUNT(expected); i++)
+        assert_true(rng_next(&r) == expected[i]);
+    rng_seed(&r, 1234567);
+    for (size_t i = 0; i < COUNT(seeded); i++)
+        assert_true(r.s[i] == seeded[i]);
+}
+
+static void rng_below_is_in_range_and_even(void **state)
+{
+    enum { N = 7, DRAWS = 70000 };
+    int hits[N] = {0};
+    struct rng r;
+
+    rng_seed(&r, 4711);
+    for (int i = 0; i < DRAWS; i++) {
+        uint64_t x = rng_below(&r, N);
+
+        assert_true(x < N);
+        hits[x]++;
+    }
+    for (int i = 0; i < N; i++) /* five standard deviations around 10,000 */
+        assert_in_range(hits[i], 9537, 10463);
+    for (int i = 0; i < 100; i++)
+        assert_true(rng_below(&r, 1) == 0);
+    /* A bound where half of all draws must be thrown away. */
+    for (int i = 0; i < 1000; i++)
+        assert_true(rng_below(&r, (UINT64_C(1) << 63) + 1) <= UINT64_C(1) << 63);
+}
+
+static void rng_instances_are_independent(void **state)
+{
+    struct rng a, b, c;
+
+    rng_seed(&a, 1);
+    rng_seed(&b, 1);
+    rng_seed(&c, 2);
+    assert_true(rng_next(&a) == rng_next(&b));
+    rng_next(&c);
+    assert_true(rng_next(&a) == rng_next(&b));
+    assert_true(rng_next(&a) != rng_next(&c));
+}
+
+/* --- heap -------------------------------------------------------------------------------------- */
+
+enum { MODEL_NODES = 300, MODEL_STEPS = 30000 };
+
+/* The least node by looking at all of them. */
+static struct heap_node *model_min(struct heap_node *nodes)
+{
+    struct heap_node *least = NULL;
+
+    for (int i = 0; i < MODEL_NODES; i++) {
+        struct heap_node *n = &nodes[i];
+
+        if (heap_in(n) && (!least || n->key < least->key || (n->key == least->key && n->seq < least->seq)))
+            least = n;
+    }
+    return least;
+}
+
+static void heap_agrees_with_brute_force(void **state)
+{
+    struct heap_node nodes[MODEL_NODES] = {0};
+    uint64_t seq = 0;
+    uint32_t in = 0;
+    struct heap h;
+    struct rng r;
+
+    rng_seed(&r, 99);
+    heap_init(&h);
+    for (int step = 0; step < MODEL_STEPS; step++) {
+        struct heap_node *n = &nodes[rng_below(&r, MODEL_NODES)];
+        int64_t key = (int64_t)rng_below(&r, 50) - 25; /* few keys, so that ties are common */
+
+        if (!heap_in(n)) {
+            n->key = key;
+            n->seq = seq++;
+            assert_int_equal(heap_push(&h, n), 0);
+            in++;
+        } else if (rng_below(&r, 3) == 0) {
+            heap_update(&h, n, key, seq++);
+        } else if (rng_below(&r, 2) == 0) {
+            heap_remove(&h, n);
+            in--;
+        } else {
+            heap_remove(&h, heap_min(&h));
+            in--;
+        }
+        assert_int_equal(h.n, in);
+        assert_true(heap_check(&h));
+        assert_ptr_equal(heap_min(&h), model_min(nodes));
+    }
+    heap_free(&h);
+}
+
+static void heap_sorts_by_key_then_sequence(void **state)
+{
+    struct heap_node nodes[64] = {0};
+    struct heap h;
+
+    heap_init(&h);
+    assert_null(heap_min(&h));
+    assert_int_equal(heap_reserve(&h, 64), 0);
+    for (int i = 0; i < 64; i++) {
+        nodes[i].key = (i * 37 % 64) / 8 - 4; /* eight of each key */
+        nodes[i].seq = (uint64_t)i;
+        assert_int_equal(heap_push(&h, &nodes[i]), 0);
+    }
+    assert_int_equal(h.cap, 64);
+    for (const struct heap_node *last = NULL, *n; (n = heap_min(&h)) != NULL; last = n) {
+        if (last)
+            assert_true(last->key < n->key || (last->key == n->key && last->seq < n->seq));
+        heap_remove(&h, h.v[0]);
+        assert_false(heap_in(n));
+    }
+    heap_free(&h);
+}
+
+static void heap_check_sees_disorder(void **state)
+{
+    struct heap_node a = {.key = 1, .seq = 1}, b = {.key = 2, .seq = 2};
+    struct heap h;
+
+    heap_init(&h);
+    assert_int_equal(heap_push(&h, &a), 0);
+    assert_int_equal(heap_push(&h, &b), 0);
+    assert_true(heap_check(&h));
+    a.key = 3;
+    assert_false(heap_check(&h));
+    a.key = 1;
+    b.pos = 1;
+    assert_false(heap_check(&h));
+    heap_free(&h);
+}
+
+static void remove_twice(void)
+{
+    struct heap_node a = {.key = 1}, b = {.key = 2};
+    struct heap h;
+
+    heap_init(&h);
+    if (heap_push(&h, &a) || heap_push(&h, &b))
+        _exit(1);
+    heap_remove(&h, &a);
+    heap_remove(&h, &a);
+}
+
+static void heap_removing_a_stranger_aborts(void **state)
+{
+    char text[512];
+
+    assert_aborts(remove_twice, text, sizeof text);
+    assert_non_null(strstr(text, "base/heap.c:"));
+}
+
+/* --- lists ------------------------------------------------------------------------------------- */
+
+struct item {
+    int value;
+    struct list link;
+};
+
+static void lists_keep_order_and_allow_removal(void **state)
+{
+    struct item items[4];
+    struct list l;
+    int seen = 0;
+
+    list_init(&l);
+    assert_true(list_empty(&l));
+    for (int i = 0; i < 4; i++) {
+        items[i].value = i;
+        list_init(&items[i].link);
+        list_remove(&items[i].link); /* harmless on a node in no list */
+    }
+    list_push_tail(&l, &items[1].link);
+    list_push_tail(&l, &items[3].link);
+    list_push_head(&l, &items[0].link);
+    list_insert_before(&items[3].link, &items[2].link);
+    list_foreach(&l, node, next) {
+        assert_int_equal(container_of(node, struct item, link)->value, seen++);
+        list_remove(node);
+    }
+    assert_int_equal(seen, 4);
+    assert_true(list_empty(&l));
+}
+
+/* --- memory and blobs -------------------------------------------------------------------------- */
+
+static void allocation_never_returns_null(void **state)
+{
+    char *p = xmalloc(0), *zeros = xcalloc(3, 5), *text = xstrdup("kept");
+    int *v = NULL;
+    uint32_t n = 0, cap = 0;
+
+    assert_non_null(p);
+    p = xrealloc(p, 0);
+    assert_non_null(p);
+    for (int i = 0; i < 15; i++)
+        assert_int_equal(zeros[i], 0);
+    assert_string_equal(text, "kept");
+    for (int i = 0; i < 100; i++) {
+        vec_grow(v, n, cap);
+        v[n++] = i;
+    }
+    assert_int_equal(v[99], 99);
+    assert_in_range(cap, 100, 200);
+    free(p);
+    free(zeros);
+    free(text);
+    free(v);
+}
+
+static void blobs_live_as_long_as_their_references(void **state)
+{
+    struct blob *b = blob_str("hello"), *zeros = blob_new(NULL, 3), *bytes = blob_new("a\0b", 3);
+
+    assert_int_equal(b->len, 5);
+    assert_string_equal(b->data, "hello");
+    assert_ptr_equal(blob_ref(b), b);
+    blob_drop(b);
+    assert_string_equal(b->data, "hello");
+    blob_drop(b);
+    assert_memory_equal(zeros->data, "\0\0\0", 4);
+    blob_drop(zeros);
+    assert_int_equal(bytes->len, 3);
+    assert_memory_equal(bytes->data, "a\0b", 4);
+    blob_drop(bytes);
+    blob_drop(NULL);
+    assert_null(blob_ref(NULL));
+}
+
+/* --- log --------------------------------------------------------------------------------------- */
+
+static void log_levels_are_read(void **state)
+{
+    enum log_level level = LOG_ERROR;
+
+    assert_int_equal(log_level_parse("trace", &level), 0);
+    assert_int_equal(level, LOG_TRACE);
+    assert_int_equal(log_level_parse("Warn", &level), 0);
+    assert_int_equal(level, LOG_WARN);
+    assert_int_equal(log_level_parse("loud", &level), HAWK_EINVALID);
+    assert_int_equal(log_level_parse("", &level), HAWK_EINVALID);
+    assert_int_equal(level, LOG_WARN);
+}
+
+static void log_writes_one_line_per_event(void **state)
+{
+    char text[8192];
+    int fd = stderr_capture();
+    int year, n = 0;
+
+    log_init("dist d1", LOG_INFO);
+    log_info("job %d accepted\n", 17);
+    log_debug("not at this level");
+    log_warn("a name with\na newline");
+    stderr_release(fd, text, sizeof text);
+
+    assert_int_equal(sscanf(text, "%d-%*2d-%*2dT%*2d:%*2d:%*2d.%*3dZ %n", &year, &n), 1);
+    assert_int_equal(n, 25);
+    assert_true(year >= 2020);
+    assert_string_equal(strchr(text, '\n') + 1 + n, "warn  dist d1: a name with?a newline\n");
+    *strchr(text, '\n') = '\0';
+    assert_string_equal(text + n, "info  dist d1: job 17 accepted");
+}
+
+static void log_cuts_what_is_too_long(void **state)
+{
+    char text[8192], *big = xcalloc(1, 5001);
+    int fd = stderr_capture();
+    size_t len;
+
+    memset(big, 'x', 5000);
+    log_error("%s", big);
+    stderr_release(fd, text, sizeof text);
+    len = strlen(text);
+    assert_in_range(len, 1000, 4000);
+    assert_string_equal(text + len - 5, "x...\n");
+    free(big);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(errors_have_texts_and_names),
+        cmocka_unit_test(check_says_what_and_where),
+        cmocka_unit_test(job_ids_round_trip),
+        cmocka_unit_test(job_id_refuses_what_is_none),
+        cmocka_unit_test(tries_differ_in_every_part),
+        cmocka_unit_test(durations_are_read),
+        cmocka_unit_test(bad_durations_are_refused),
+        cmocka_unit_test(durations_are_written_short),
+        cmocka_unit_test(written_durations_read_back),
+        cmocka_unit_test(shares_are_read),
+        cmocka_unit_test(sizes_are_read),
+        cmocka_unit_test(integers_are_read_whole_and_within_bounds),
+        cmocka_unit_test(rng_gives_the_published_sequence),
+        cmocka_unit_test(rng_below_is_in_range_and_even),
+        cmocka_unit_test(rng_instances_are_independent),
+        cmocka_unit_test(heap_agrees_with_brute_force),
+        cmocka_unit_test(heap_sorts_by_key_then_sequence),
+        cmocka_unit_test(heap_check_sees_disorder),
+        cmocka_unit_test(heap_removing_a_stranger_aborts),
+        cmocka_unit_test(lists_keep_order_and_allow_removal),
+        cmocka_unit_test(allocation_never_returns_null),
+        cmocka_unit_test(blobs_live_as_long_as_their_references),
+        cmocka_unit_test(log_levels_are_read),
+        cmocka_unit_test(log_writes_one_line_per_event),
+        cmocka_unit_test(log_cuts_what_is_too_long),
+    };
+
+    return cmocka_run_group_tests_name("base", tests, NULL, NULL);
+}
