@@ -60,7 +60,7 @@ link = $(CC) $(CFLAGS) $(SANITIZERS) $(LDFLAGS)
 
 # Two jobs at least: waiting on the disk is cheap. An explicit -j wins.
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
-ifeq ($(filter -j% --jobserver%,$(MAKEFLAGS)),)
+ifeq ($(MAKELEVEL)$(filter -j%,$(MAKEFLAGS)),0)
 MAKEFLAGS += -j$(JOBS)
 endif
 MAKEFLAGS += --no-print-directory
@@ -131,6 +131,7 @@ $(B)/tests/test_%: $(B)/obj/tests/test_%.o $(test_archive) $(archive)
 .PRECIOUS: $(B)/obj/%.o $(B)/gen/%.pb.c $(B)/gen/%.pb.h
 
 programs: $(test_programs)
+	@:
 test: $(test_programs) $(if $(test_scripts),$(binary))
 	$(if $(test_programs)$(test_scripts),,$(error no test is called '$(T)'))
 	$(Q)HAWK=$(abspath $(B)/hawk) SANITIZE=$(SANITIZE) tests/run $(test_programs) $(test_scripts)
