@@ -611,20 +611,18 @@ static void log_writes_one_line_per_event(void **state)
 {
     char text[8192];
     int fd = stderr_capture();
-    int year, n = 0;
 
     log_init("dist d1", LOG_INFO);
-    log_info("job %d accepted\n", 17);
+    log_info("job seventeen accepted\n");
     log_debug("not at this level");
-    log_warn("a name with\na newline");
+    log_warn("a name with%ca newline", '\n');
     stderr_release(fd, text, sizeof text);
 
-    assert_int_equal(sscanf(text, "%d-%*2d-%*2dT%*2d:%*2d:%*2d.%*3dZ %n", &year, &n), 1);
-    assert_int_equal(n, 25);
-    assert_true(year >= 2020);
-    assert_string_equal(strchr(text, '\n') + 1 + n, "warn  dist d1: a name with?a newline\n");
-    *strchr(text, '\n') = '\0';
-    assert_string_equal(text + n, "info  dist d1: job 17 accepted");
+    for (char *c = text; *c; c++)
+        if (*c >= '0' && *c <= '9')
+            *c = '9';
+    assert_string_equal(text, "9999-99-99T99:99:99.999Z info  dist d9: job seventeen accepted\n"
+                              "9999-99-99T99:99:99.999Z warn  dist d9: a name with?a newline\n");
 }
 
 static void log_cuts_what_is_too_long(void **state)
