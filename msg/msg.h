@@ -1,0 +1,273 @@
+/* Every message, event and effect of the cluster: one list, from which structs, codec, dispatch, log names
+ * and tests are generated. docs/protocol.md tells how they are used, conversation by conversation.
+ *
+ * A message is a plain struct of at most 56 bytes; with the time it becomes an event of at most 64. What is
+ * longer is a refcounted handle, which msg_copy and msg_drop alone touch. `peer` is the sender when a
+ * message is delivered and the receiver when it is put out. */
+#ifndef HAWK_MSG_MSG_H
+#define HAWK_MSG_MSG_H
+
+#include "base/ids.h"
+#include "msg/types.h"
+
+/* Field kinds F(kind, name), and their C types. Scalars travel as protobuf scalars of the same width. */
+#define KIND_job job_id_t
+#define KIND_node node_id_t
+#define KIND_try struct try_id
+#define KIND_u8 uint8_t
+#define KIND_u16 uint16_t
+#define KIND_u32 uint32_t
+#define KIND_u64 uint64_t
+#define KIND_i32 int32_t
+#define KIND_i64 int64_t
+#define KIND_policy struct policy
+#define KIND_blob struct blob *        /* bytes or text; may be NULL */
+#define KIND_desc struct job_desc *    /* with every task's argument */
+#define KIND_spec struct job_desc *    /* the same struct, but task arguments do not travel */
+#define KIND_tasks struct task_set *
+#define KIND_members struct members *
+
+/* --- W: messages that travel between nodes. X(NAME, name, proto tag). Tags are on the wire: append only. --- */
+#define WIRE_MESSAGES(X)                                                                                     \
+    /* any node <-> central */                                                                               \
+    X(JOIN, join, 1)                                                                                         \
+    X(JOINED, joined, 2)                                                                                     \
+    X(REFUSED, refused, 3)                                                                                   \
+    X(HEARTBEAT, heartbeat, 4)                                                                               \
+    X(HEARTBEAT_ACK, heartbeat_ack, 5)                                                                       \
+    X(COUNTER, counter, 6)                                                                                   \
+    X(MEMBERS, members, 7)                                                                                   \
+    X(MEMBER, member, 8)                                                                                     \
+    X(POLICY, policy, 9)                                                                                     \
+    X(LEAVE, leave, 10)                                                                                      \
+    /* dist <-> central */                                                                                   \
+    X(ESTIMATE, estimate, 11)                                                                                \
+    X(JOB_REPORT, job_report, 12)                                                                            \
+    X(LONG_SUBMIT, long_submit, 13)                                                                          \
+    X(LONG_ACCEPTED, long_accepted, 14)                                                                      \
+    X(LONG_REFUSED, long_refused, 15)                                                                        \
+    X(LONG_CANCEL, long_cancel, 16)                                                                          \
+    X(LONG_WATCH, long_watch, 17)                                                                            \
+    X(LONG_TASK, long_task, 18)                                                                              \
+    X(LONG_WATCHED, long_watched, 19)                                                                        \
+    /* worker <-> central */                                                                                 \
+    X(PARTITION, partition, 20)                                                                              \
+    X(PARTITION_ACK, partition_ack, 21)                                                                      \
+    X(LONG_WORK, long_work, 22)                                                                              \
+    X(TASK_ENQUEUE, task_enqueue, 23)                                                                        \
+    X(TASK_RETURNED, task_returned, 24)                                                                      \
+    X(PARKED, parked, 25)                                                                                    \
+    X(STUCK, stuck, 26)                                                                                      \
+    X(STEAL_HINT, steal_hint, 27)                                                                            \
+    /* worker <-> owner of a task (dist or central) */                                                       \
+    X(TASK_STARTED, task_started, 28)                                                                        \
+    X(TASK_FINISHED, task_finished, 29)                                                                      \
+    X(FINISH_ACK, finish_ack, 30)                                                                            \
+    X(TASK_CANCEL, task_cancel, 31)                                                                          \
+    X(TASK_OVERRUN, task_overrun, 32)                                                                        \
+    X(TASK_HELD, task_held, 33)                                                                              \
+    X(HELD_END, held_end, 34)                                                                                \
+    /* worker <-> dist */                                                                                    \
+    X(PROBE, probe, 35)                                                                                      \
+    X(PROBE_REFUSED, probe_refused, 36)                                                                      \
+    X(PROBE_CANCEL, probe_cancel, 37)                                                                        \
+    X(PROBE_CANCELLED, probe_cancelled, 38)                                                                  \
+    X(TASK_REQUEST, task_request, 39)                                                                        \
+    X(TASK_LAUNCH, task_launch, 40)                                                                          \
+    X(NO_TASK, no_task, 41)                                                                                  \
+    X(RES_MOVED, res_moved, 42)                                                                              \
+    /* worker <-> worker */                                                                                  \
+    X(STEAL_REQUEST, steal_request, 43)                                                                      \
+    X(STEAL_LOOT, steal_loot, 44)                                                                            \
+    X(STEAL_ACK, steal_ack, 45)
+
+/* --- E: events from a role's shell, and effects it asks of its shell. Never on the wire. --- */
+#define LOCAL_MESSAGES(X)                                                                                    \
+    X(TIMER, timer, 0)                                                                                       \
+    X(PEER_UP, peer_up, 0)                                                                                   \
+    X(PEER_LOST, peer_lost, 0)                                                                               \
+    X(START, start, 0)                                                                                       \
+    X(STOP, stop, 0)                                                                                         \
+    X(STOPPED, stopped, 0)                                                                                   \
+    /* clients, through the shell of dist or central */                                                      \
+    X(SUBMIT, submit, 0)                                                                                     \
+    X(SUBMITTED, submitted, 0)                                                                               \
+    X(CANCEL, cancel, 0)                                                                                     \
+    X(CANCELLED, cancelled, 0)                                                                               \
+    X(WATCH, watch, 0)                                                                                       \
+    X(TASK_EVENT, task_event, 0)                                                                             \
+    X(JOB_EVENT, job_event, 0)                                                                               \
+    X(SET_POLICY, set_policy, 0)                                                                             \
+    X(POLICY_SET, policy_set, 0)                                                                             \
+    /* executors */                                                                                          \
+    X(EXEC_START, exec_start, 0)                                                                             \
+    X(EXEC_KILL, exec_kill, 0)                                                                               \
+    X(EXEC_STARTED, exec_started, 0)                                                                         \
+    X(EXEC_EXITED, exec_exited, 0)                                                                           \
+    /* stores */                                                                                             \
+    X(JOURNAL_NODE, journal_node, 0)                                                                         \
+    X(JOURNAL_JOB, journal_job, 0)                                                                           \
+    X(JOURNAL_TASK, journal_task, 0)                                                                         \
+    X(JOURNAL_JOB_END, journal_job_end, 0)                                                                   \
+    X(JOURNAL_DONE, journal_done, 0)                                                                         \
+    X(HISTORY, history, 0)                                                                                   \
+    X(RECOVERED, recovered, 0)
+
+/* ---- Fields, message by message ---- */
+#define FIELDS_join(F)                                                                                   \
+    F(blob, name) F(blob, addr) F(u64, incarnation) F(node, node) F(u32, slots) F(u16, version) F(u8, role)
+#define FIELDS_joined(F)                                                                                 \
+    F(u64, cluster) F(i64, heartbeat_us) F(i64, lease_us) F(node, node) F(u32, central_epoch)
+#define FIELDS_refused(F) F(blob, why) F(i32, err)
+#define FIELDS_heartbeat(F)                                                                                  \
+    F(u32, seq) F(u32, queued) F(u32, running_short) F(u32, running_long) F(u32, jobs_unfinished)
+#define FIELDS_heartbeat_ack(F) F(u32, seq)
+#define FIELDS_counter(F) F(u64, value) F(u32, counter)
+#define FIELDS_members(F) F(members, list) F(u32, version)
+#define FIELDS_member(F)                                                                                     \
+    F(blob, addr) F(blob, name) F(node, node) F(u32, slots) F(u32, version) F(u8, role) F(u8, state) F(u8, general)
+#define FIELDS_policy(F) F(policy, policy)
+#define FIELDS_leave(F) F(u8, reserved)
+
+#define FIELDS_estimate(F) F(blob, name) F(i64, mean_us) F(u32, runs)
+#define FIELDS_job_report(F) F(blob, name) F(i64, mean_us) F(u64, task_us) F(u32, tasks) F(u8, class)
+#define FIELDS_long_submit(F)                                                                                \
+    F(job, job) F(desc, desc) F(tasks, tasks) F(i64, estimate_us) F(u16, epoch) F(u8, why)
+#define FIELDS_long_accepted(F) F(job, job) F(u16, epoch)
+#define FIELDS_long_refused(F) F(job, job) F(i32, err) F(u16, epoch)
+#define FIELDS_long_cancel(F) F(job, job) F(u16, epoch)
+#define FIELDS_long_watch(F) F(job, job) F(u16, epoch)
+#define FIELDS_long_task(F)                                                                                  \
+    F(try, id) F(i64, wait_us) F(i64, run_us) F(node, worker) F(i32, code) F(u8, state) F(u8, outcome)
+#define FIELDS_long_watched(F) F(job, job) F(i32, err) F(u16, epoch)
+
+#define FIELDS_partition(F) F(u32, epoch) F(u8, general)
+#define FIELDS_partition_ack(F) F(u32, epoch)
+#define FIELDS_long_work(F) F(u8, any)
+#define FIELDS_task_enqueue(F) F(try, id) F(spec, desc) F(blob, arg) F(i64, estimate_us)
+#define FIELDS_task_returned(F) F(try, id)
+#define FIELDS_parked(F) F(u8, parked)
+#define FIELDS_stuck(F) F(u8, stuck)
+#define FIELDS_steal_hint(F) F(node, victim)
+
+#define FIELDS_task_started(F) F(try, id) F(i64, wait_us)
+#define FIELDS_task_finished(F)                                                                              \
+    F(try, id) F(blob, result) F(i64, run_us) F(i64, wait_us) F(i32, code) F(u8, outcome) F(u8, stolen)
+#define FIELDS_finish_ack(F) F(try, id)
+#define FIELDS_task_cancel(F) F(try, id)
+#define FIELDS_task_overrun(F) F(try, id) F(i64, run_us)
+#define FIELDS_task_held(F) F(try, id) F(i64, run_us) F(u8, state)
+#define FIELDS_held_end(F) F(u8, reserved)
+
+#define FIELDS_probe(F) F(job, job) F(i64, estimate_us) F(u32, count) F(u8, class)
+#define FIELDS_probe_refused(F) F(job, job) F(u32, count) F(i32, err)
+#define FIELDS_probe_cancel(F) F(job, job)
+#define FIELDS_probe_cancelled(F) F(job, job) F(u32, count)
+#define FIELDS_task_request(F) F(job, job) F(u32, request) F(u8, has_spec)
+#define FIELDS_task_launch(F) F(try, id) F(spec, desc) F(blob, arg) F(u32, request) F(u8, promotable)
+#define FIELDS_no_task(F) F(job, job) F(u32, request)
+#define FIELDS_res_moved(F) F(job, job) F(node, from) F(u32, count)
+
+#define FIELDS_steal_request(F) F(u32, request) F(u32, max)
+#define FIELDS_steal_loot(F)                                                                                 \
+    F(job, job) F(i64, estimate_us) F(i64, waited_us) F(node, dist) F(u32, request) F(u32, count) F(u16, index) F(u16, items)
+#define FIELDS_steal_ack(F) F(job, job) F(u32, request) F(u32, accepted) F(u16, index)
+
+#define FIELDS_timer(F) F(u8, reserved)
+#define FIELDS_peer_up(F) F(u8, role)
+#define FIELDS_peer_lost(F) F(u8, role)
+#define FIELDS_start(F) F(u8, reserved)
+#define FIELDS_stop(F) F(u8, now)
+#define FIELDS_stopped(F) F(u8, reserved)
+#define FIELDS_submit(F) F(desc, desc) F(u32, client)
+#define FIELDS_submitted(F) F(job, job) F(u32, client) F(i32, err) F(u8, class) F(u8, why)
+#define FIELDS_cancel(F) F(job, job) F(u32, client)
+#define FIELDS_cancelled(F) F(job, job) F(u32, client) F(i32, err)
+#define FIELDS_watch(F) F(job, job) F(u8, on)
+#define FIELDS_task_event(F)                                                                                 \
+    F(try, id) F(i64, run_us) F(i64, wait_us) F(node, worker) F(i32, code) F(u8, state) F(u8, outcome)
+#define FIELDS_job_event(F) F(job, job) F(u32, done) F(u32, failed) F(u8, state)
+#define FIELDS_set_policy(F) F(policy, policy) F(u32, client)
+#define FIELDS_policy_set(F) F(u32, client) F(i32, err)
+#define FIELDS_exec_start(F) F(try, id) F(spec, desc) F(blob, arg) F(u32, run)
+#define FIELDS_exec_kill(F) F(u32, run) F(u8, force)
+#define FIELDS_exec_started(F) F(u32, run) F(i32, pid)
+#define FIELDS_exec_exited(F) F(blob, result) F(i64, run_us) F(u32, run) F(i32, code) F(u8, outcome)
+#define FIELDS_journal_node(F) F(blob, name) F(u64, token) F(node, node) F(u8, role)
+#define FIELDS_journal_job(F)                                                                                \
+    F(job, job) F(u64, token) F(desc, desc) F(tasks, tasks) F(i64, estimate_us) F(u16, epoch) F(u8, why)
+#define FIELDS_journal_task(F) F(try, id) F(u64, token) F(i64, run_us) F(i32, code) F(u8, state) F(u8, outcome)
+#define FIELDS_journal_job_end(F) F(job, job) F(u64, token) F(u8, state)
+#define FIELDS_journal_done(F) F(u64, token) F(i32, err)
+#define FIELDS_history(F) F(blob, name) F(i64, mean_us) F(u64, task_us) F(u32, tasks) F(u8, class)
+#define FIELDS_recovered(F) F(u8, reserved)
+
+/* ---- Generated ---- */
+#define FIELD_MEMBER(kind, name) KIND_##kind name;
+#define X(NAME, name, tag)                                                                                   \
+    struct msg_##name {                                                                                      \
+        FIELDS_##name(FIELD_MEMBER)                                                                          \
+    };
+WIRE_MESSAGES(X)
+LOCAL_MESSAGES(X)
+#undef X
+#undef FIELD_MEMBER
+
+enum msg_type {
+    MSG_NONE,
+#define X(NAME, name, tag) MSG_##NAME,
+    WIRE_MESSAGES(X) MSG_WIRE_END,
+    LOCAL_MESSAGES(X)
+#undef X
+        MSG_TYPE_COUNT
+};
+
+struct msg {
+    uint16_t type; /* enum msg_type */
+    uint16_t reserved;
+    uint32_t peer; /* a node_id_t's value; towards and from central also a link's number (docs/protocol.md) */
+    union {
+#define X(NAME, name, tag) struct msg_##name name;
+        WIRE_MESSAGES(X)
+        LOCAL_MESSAGES(X)
+#undef X
+    };
+};
+
+/* What a role's step is given: a message, a timer or a completion, stamped with the time. Borrowed. */
+struct event {
+    int64_t now_us;
+    struct msg m;
+};
+_Static_assert(sizeof(struct msg) <= 56, "a message must fit 56 bytes");
+_Static_assert(sizeof(struct event) <= 64, "an event must fit a cache line");
+
+static inline bool msg_is_wire(const struct msg *m) { return m->type > MSG_NONE && m->type < MSG_WIRE_END; }
+/* "TASK_LAUNCH"; "?" out of range. */
+const char *msg_name(unsigned type);
+/* Takes a reference on every handle of m / gives them all back and clears them. */
+void msg_ref(const struct msg *m);
+void msg_drop(struct msg *m);
+/* One line with the message's name and every field ("PROBE job=3.1 estimate_us=0 count=2 class=0"). Always
+ * terminates; returns the length written. The trace format of daemons and simulator. */
+size_t msg_format(const struct msg *m, char *buf, size_t size);
+/* The job a message is about, or JOB_NONE. */
+job_id_t msg_job(const struct msg *m);
+/* Checks enumerations, ranges and required handles of a message that came off the network: 0 or
+ * HAWK_EMALFORMED. Every role may rely on it. */
+int msg_check(const struct msg *m);
+
+/* ---- Output: a growable arena owned by the shell, drained after every step. ---- */
+struct out {
+    struct msg *v;
+    uint32_t n, cap;
+};
+
+/* A new zeroed message at the end; peer is 0 for effects. The pointer holds until the next out_add. Handles
+ * put into it must be references of its own (blob_ref, job_desc_ref, …): the shell drops them. */
+struct msg *out_add(struct out *o, enum msg_type type, uint32_t peer);
+/* Drops everything in it and keeps the memory. */
+void out_clear(struct out *o);
+void out_free(struct out *o);
+
+#endif

@@ -1,0 +1,262 @@
+/* The nouns that messages carry: enumerations, the cluster-wide policy, and refcounted handles for what
+ * does not fit a 64-byte event (job descriptions, member lists, sets of tasks). */
+#ifndef HAWK_MSG_TYPES_H
+#define HAWK_MSG_TYPES_H
+
+#include "base/blob.h"
+#include "base/ids.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define PROTOCOL_VERSION 1
+
+/* Named limits with their defaults; reaching one is an error reply (DESIGN 5.5). */
+#define LIMIT_TASKS_PER_JOB 1000000u
+#define LIMIT_JOB_BYTES (64u << 20)  /* one job's encoded description, all task arguments included */
+#define LIMIT_SPEC_BYTES (1u << 20)  /* the part of it that goes to every worker */
+#define LIMIT_NAME_BYTES 255u        /* a job's, node's or user's name */
+#define LIMIT_SLOTS 4096u            /* of one worker */
+#define LIMIT_TIME_US (INT64_C(864000000) * 1000000) /* 10,000 days: any duration that crosses the wire */
+
+/* X(constant, text): the text is what logs, CLI and JSON show. The values are on the wire: append only. */
+#define ROLES(X) X(ROLE_NONE, "none") X(ROLE_CENTRAL, "central") X(ROLE_DIST, "dist") X(ROLE_WORKER, "worker")
+#define JOB_CLASSES(X) X(CLASS_SHORT, "short") X(CLASS_LONG, "long")
+#define CLASS_TAGS(X) X(TAG_AUTO, "auto") X(TAG_SHORT, "short") X(TAG_LONG, "long")
+#define CLASS_WHYS(X)                                                                                        \
+    X(WHY_UNKNOWN, "no tag, no estimate, no history: counts as short")                                       \
+    X(WHY_TAG, "tagged by the user")                                                                         \
+    X(WHY_ESTIMATE, "the user's estimate against the cutoff")                                                \
+    X(WHY_HISTORY, "earlier runs of this name against the cutoff")                                           \
+    X(WHY_PROMOTED, "a task outlived the cutoff: promoted to long")
+#define OUTCOMES(X)                                                                                          \
+    X(OUTCOME_NONE, "none")                                                                                  \
+    X(OUTCOME_EXITED, "exited")           /* code: exit status */                                            \
+    X(OUTCOME_SIGNALED, "signaled")       /* code: signal number */                                          \
+    X(OUTCOME_TIME_LIMIT, "time-limit")   /* killed at its time limit */                                     \
+    X(OUTCOME_NOT_STARTED, "not-started") /* code: 127 no such program, 126 not executable or no output file */ \
+    X(OUTCOME_CANCELLED, "cancelled")                                                                        \
+    X(OUTCOME_LOST, "lost") /* its worker disappeared and no retry was left */
+#define TASK_STATES(X)                                                                                       \
+    X(TASK_WAITING, "waiting")   /* not launched: no worker has it */                                        \
+    X(TASK_PLACED, "placed")     /* long: in one worker's queue */                                           \
+    X(TASK_LAUNCHED, "launched") /* sent to a worker that has a slot for it */                               \
+    X(TASK_RUNNING, "running")                                                                               \
+    X(TASK_DONE, "done")                                                                                     \
+    X(TASK_FAILED, "failed")                                                                                 \
+    X(TASK_CANCELLED, "cancelled")                                                                           \
+    X(TASK_LOST, "lost")
+#define JOB_STATES(X)                                                                                        \
+    X(JOB_PENDING, "pending") /* long, and central has not journalled it yet */                              \
+    X(JOB_WAITING, "waiting") /* no task has started */                                                      \
+    X(JOB_RUNNING, "running")                                                                                \
+    X(JOB_DONE, "done")                                                                                      \
+    X(JOB_FAILED, "failed")                                                                                  \
+    X(JOB_CANCELLED, "cancelled")
+#define MEMBER_STATES(X)                                                                                     \
+    X(MEMBER_UP, "up")                                                                                       \
+    X(MEMBER_SUSPECT, "suspect")   /* silent or reset: nothing new goes there */                             \
+    X(MEMBER_DRAINING, "draining") /* takes no new work */                                                   \
+    X(MEMBER_GONE, "gone")
+#define PAYLOAD_KINDS(X)                                                                                     \
+    X(PAYLOAD_COMMAND, "command") /* argv run as a process */                                                \
+    X(PAYLOAD_TIMER, "timer")     /* the worker's own timer: a task that only takes time */                  \
+    X(PAYLOAD_APP, "app")         /* bytes for an attached executor */
+
+#define X(name, text) name,
+enum role { ROLES(X) ROLE_COUNT };
+enum job_class { JOB_CLASSES(X) CLASS_COUNT };
+enum class_tag { CLASS_TAGS(X) TAG_COUNT };
+enum class_why { CLASS_WHYS(X) WHY_COUNT };
+enum outcome { OUTCOMES(X) OUTCOME_COUNT };
+enum task_state { TASK_STATES(X) TASK_STATE_COUNT };
+enum job_state { JOB_STATES(X) JOB_STATE_COUNT };
+enum member_state { MEMBER_STATES(X) MEMBER_STATE_COUNT };
+enum payload_kind { PAYLOAD_KINDS(X) PAYLOAD_COUNT };
+#undef X
+
+const char *role_text(enum role v);
+const char *class_text(enum job_class v);
+const char *tag_text(enum class_tag v);
+const char *why_text(enum class_why v);
+const char *outcome_text(enum outcome v);
+const char *task_state_text(enum task_state v);
+const char *job_state_text(enum job_state v);
+const char *member_state_text(enum member_state v);
+const char *payload_kind_text(enum payload_kind v);
+
+static inline bool task_state_final(enum task_state s) { return s >= TASK_DONE; }
+static inline bool job_state_final(enum job_state s) { return s >= JOB_DONE; }
+
+/* ---- The cluster's policy: central owns it and pushes it to every dist and worker. ---- */
+
+/* Flags. What the published simulator assumes is a setting here, never a branch of an engine. */
+#define POLICY_FLAGS(X)                                                                                      \
+    X(CENTRAL_LONG, 0, "central_long", "central places long jobs; off: dists probe for them as well")        \
+    X(STEAL, 1, "stealing", "idle workers steal short reservations stuck behind long tasks (Hawk 3.6)")      \
+    X(STEAL_ALWAYS, 2, "steal_always", "thieves ask even while central knows of no long work")               \
+    X(STEAL_RETRY, 3, "steal_retry", "a parked thief tries again by itself, at growing intervals")           \
+    X(STEAL_ON_FREE_ONLY, 4, "steal_on_free_only", "a thief asks only at the moment a slot is freed")        \
+    X(STEAL_HINTS, 5, "steal_hints", "central pairs parked thieves with stuck workers")                      \
+    X(PROMOTE, 6, "promotion", "an untagged job whose task outlives the cutoff becomes long")                \
+    X(CANCEL_PROBES, 7, "cancel_probes", "left-over reservations are cancelled (Sparrow 3.6)")               \
+    X(REPROBE, 8, "reprobe", "probe again when live reservations < unlaunched tasks")                        \
+    X(DRAW_REPLACE, 9, "draw_replace", "probe targets are drawn with replacement")                           \
+    X(TIE_SHORT, 10, "tie_short", "an estimate equal to the cutoff is short (the published simulator)")      \
+    X(LONG_GENERAL, 11, "long_general", "probes for long jobs go to the general partition only")             \
+    X(SHORT_RESERVED, 12, "short_reserved", "probes for short jobs go to the short partition only (split)")  \
+    X(SPLIT_COUNTS, 13, "split_counts", "every probe is a reservation of its own, however many share a worker")
+
+enum policy_flag {
+#define X(name, bit, key, help) POLICY_##name = 1u << (bit),
+    POLICY_FLAGS(X)
+#undef X
+};
+
+struct policy {
+    int64_t cutoff_us;          /* below it an estimate is short */
+    uint32_t version;           /* grows with every change */
+    uint32_t flags;             /* enum policy_flag */
+    uint32_t short_share_ppm;   /* of slots, reserved for short tasks; what central aims at */
+    uint32_t probe_ratio_milli; /* probes per task, x1000: 2000 = 2t */
+    uint32_t min_probes;        /* never fewer probes per job than this (0: just t) */
+    uint16_t steal_cap;         /* workers a thief asks per round (Hawk: 10) */
+    uint16_t steal_max;         /* reservations one steal may take at most */
+};
+
+/* Fills *p with a named policy: "hawk", "sparrow", "hawk-no-steal", "hawk-no-partition", "hawk-no-central",
+ * "split", "central" (everything long). Cutoff and share keep what the caller sets later; version 0.
+ * HAWK_ENOT_FOUND for another name. */
+int policy_preset(const char *name, struct policy *p);
+extern const char *const policy_names[]; /* the names above, NULL-terminated */
+static inline bool policy_has(const struct policy *p, enum policy_flag f) { return (p->flags & f) != 0; }
+
+/* ---- Handles. One reference per holder; msg_copy and msg_drop take and give them back. ---- */
+
+/* n NUL-terminated strings, one after the other. */
+struct strings {
+    char *data;
+    uint32_t bytes;
+    uint32_t n;
+};
+
+/* What differs from task to task: task i's argument is data[off[i] .. off[i+1]). */
+struct task_args {
+    uint32_t *off; /* n + 1 offsets */
+    char *data;
+    uint32_t n;
+};
+
+enum job_flag {
+    JOB_DETACHED = 1u << 0, /* no client waits: its dist journals it */
+    JOB_EACH_ARG = 1u << 1, /* args holds one argument per task: {} in argv, or appended when no {} */
+    JOB_KEEP_STDIN = 1u << 2,
+};
+
+/* A job as the client described it: immutable and shared. Policy reads the first group only. */
+struct job_desc {
+    uint32_t refs;
+    uint32_t tasks;        /* 1 .. LIMIT_TASKS_PER_JOB */
+    int64_t estimate_us;   /* of one task; 0: none given */
+    int64_t time_limit_us; /* of one task; 0: none */
+    uint16_t retries;      /* tries again after a worker was lost */
+    uint8_t tag;           /* enum class_tag */
+    uint8_t kind;          /* enum payload_kind */
+    uint32_t flags;        /* enum job_flag */
+    uint32_t max_fails;    /* cancel the rest after so many failed tasks; 0: never */
+    struct blob *name;     /* job name for history; never NULL, may be empty */
+    struct blob *user;     /* who submitted; never NULL, may be empty */
+    uint64_t shell;        /* for the shell that made it (the simulator's job number); not on the wire */
+
+    /* For executors and stores only. */
+    uint32_t first_index; /* HAWK_TASK_INDEX of task 0 (--array 5-10: 5) */
+    uint32_t reserved;
+    struct strings argv;
+    struct strings env;           /* NAME=value */
+    struct blob *cwd;             /* NULL: the worker's own */
+    struct blob *stdout_pattern;  /* NULL: the worker's default; see docs of `hawk submit` for placeholders */
+    struct blob *stderr_pattern;
+    struct blob *input;           /* standard input of every task; NULL: /dev/null */
+    struct blob *app;             /* PAYLOAD_APP: the application's name */
+    struct task_args args;        /* n = 0: none */
+};
+
+/* A new description with one reference: everything zero but name and user, which are empty blobs. */
+struct job_desc *job_desc_new(void);
+struct job_desc *job_desc_ref(struct job_desc *d);
+void job_desc_drop(struct job_desc *d);
+/* Task's own argument as a new reference, or NULL when the job has none. */
+struct blob *job_desc_arg(const struct job_desc *d, uint32_t task);
+/* Appends one string to s; takes a copy. */
+void strings_add(struct strings *s, const char *text);
+/* Appends one task's argument (any bytes); the caller adds exactly desc->tasks of them. */
+void task_args_add(struct task_args *a, const void *data, size_t len);
+/* Checks every limit and combination a peer or client may get wrong. 0, or an error with a text that names
+ * the field and the limit in why (size bytes). */
+int job_desc_check(const struct job_desc *d, char *why, size_t size);
+
+/* A set of task indexes in ascending order: which tasks of a job moved to central. */
+struct task_set {
+    uint32_t refs;
+    uint32_t n;
+    uint32_t v[];
+};
+struct task_set *task_set_new(uint32_t n);
+struct task_set *task_set_ref(struct task_set *s);
+void task_set_drop(struct task_set *s);
+
+/* One node as central sees it. */
+struct member {
+    node_id_t node;
+    uint32_t slots;
+    uint8_t role;    /* enum role */
+    uint8_t state;   /* enum member_state */
+    uint8_t general; /* workers: 1 in the general partition, 0 reserved for short tasks */
+    struct blob *addr; /* where it listens: "127.0.0.1:7101", "unix:/run/x.sock" */
+    struct blob *name;
+};
+
+struct members {
+    uint32_t refs;
+    uint32_t n;
+    struct member v[]; /* by ascending node id */
+};
+struct members *members_new(uint32_t n); /* zeroed entries; the list owns their blobs */
+struct members *members_ref(struct members *m);
+void members_drop(struct members *m);
+
+/* ---- Counters every node keeps and reports to central, cumulative since its start. ---- */
+#define COUNTERS(X)                                                                                          \
+    X(jobs_accepted, "jobs accepted by a dist")                                                              \
+    X(jobs_short, "of them short")                                                                           \
+    X(jobs_long, "of them long")                                                                             \
+    X(jobs_promoted, "short jobs promoted to long")                                                          \
+    X(jobs_finished, "jobs that ended, in whatever state")                                                   \
+    X(probes_sent, "probes sent by dists, repeated ones included")                                           \
+    X(probes_cancelled, "reservations cancelled before they were used")                                      \
+    X(probes_unused, "task requests answered with: none left")                                               \
+    X(probes_lost, "reservations lost with their worker")                                                    \
+    X(tasks_launched, "tasks sent to workers")                                                               \
+    X(tasks_retried, "tasks launched again after a worker was lost")                                         \
+    X(tasks_placed, "long tasks placed by central")                                                          \
+    X(tasks_started, "tasks started by workers")                                                             \
+    X(tasks_finished, "tasks that ended at workers, in whatever way")                                        \
+    X(tasks_failed, "tasks that ended badly")                                                                \
+    X(steal_rounds, "rounds of asking by idle workers")                                                      \
+    X(steal_requests, "victims asked")                                                                       \
+    X(steal_successes, "victims that gave")                                                                  \
+    X(steal_hints, "hints central sent to parked thieves")                                                   \
+    X(reservations_stolen, "reservations that moved to a thief")                                             \
+    X(tasks_stolen, "tasks launched through a stolen reservation")                                           \
+    X(messages_in, "messages received")                                                                      \
+    X(messages_out, "messages sent")
+
+enum counter {
+#define X(name, help) COUNTER_##name,
+    COUNTERS(X)
+#undef X
+    COUNTER_COUNT
+};
+extern const char *const counter_names[COUNTER_COUNT];
+
+#endif

@@ -1,0 +1,42 @@
+/* What a role shows of a job, a task and a reservation: filled by dist and central, encoded by the API. */
+#ifndef HAWK_MSG_VIEW_H
+#define HAWK_MSG_VIEW_H
+
+#include "msg/types.h"
+
+/* Durations are relative to the `now` the caller passes; -1 means: not yet. */
+struct job_view {
+    job_id_t job;
+    const struct job_desc *desc; /* borrowed */
+    node_id_t owner;             /* who schedules it now: its dist, or NODE_CENTRAL */
+    uint8_t state;               /* enum job_state */
+    uint8_t class;
+    uint8_t why;                 /* enum class_why */
+    uint16_t epoch;
+    int64_t estimate_us;         /* what the class was decided on; 0: nothing */
+    int64_t cutoff_us;           /* the cutoff then */
+    uint32_t waiting, running, done, failed, cancelled, lost; /* tasks; running includes launched and placed */
+    int64_t age_us;              /* since submission */
+    int64_t response_us;         /* submission to end; -1 while unfinished */
+    int64_t first_start_us;      /* submission to the first task's start; -1 */
+    uint32_t probes_sent, probes_live, probes_cancelled, probes_unused, probes_lost, reservations_stolen;
+};
+
+struct task_view {
+    uint32_t task;
+    uint8_t state;   /* enum task_state */
+    uint8_t outcome; /* enum outcome */
+    uint8_t stolen;  /* it ran through a stolen reservation */
+    uint16_t attempt;
+    int32_t code;
+    node_id_t worker;     /* where it is or ran; NODE_NONE */
+    int64_t wait_us;      /* submission to start (queueing); -1 */
+    int64_t run_us;       /* -1 while unfinished */
+};
+
+struct reservation_view {
+    node_id_t worker;
+    uint32_t count; /* live reservations there */
+};
+
+#endif
