@@ -70,8 +70,8 @@ MAKEFLAGS += --no-print-directory
 Q := $(if $(V),,@)
 say = $(if $(V),@:,@printf '%-7s %s\n' $(1) $(2))
 
-.PHONY: all archive programs test check check-format check-tidy check-structure deps format demo bench \
-	clean help install FORCE
+.PHONY: all archive programs test check check-format check-build check-tidy check-structure deps format demo \
+	bench clean help install FORCE
 all: $(if $(binary),$(binary),archive)
 archive: $(archive)
 
@@ -139,14 +139,14 @@ test: $(test_programs) $(if $(test_scripts),$(binary))
 # --- checks ----------------------------------------------------------------------------------------
 
 check: | $(B)/deps.stamp
-	$(Q)$(MAKE) check-format
-	$(Q)$(MAKE) all programs && echo "ok: builds without warnings"
-	$(Q)$(MAKE) check-structure
-	$(Q)$(MAKE) check-tidy
+	$(Q)status=0; for part in format build structure tidy; do $(MAKE) check-$$part || status=1; done; exit $$status
 
-check-format:
-	$(Q)clang-format --dry-run -Werror $(own_files)
+check-format: | $(B)/deps.stamp
+	$(Q)status=0; for f in $(own_files); do clang-format $$f | cmp -s - $$f || \
+		{ echo "FAIL: $$f is not formatted: clang-format -i $$f"; status=1; }; done; exit $$status
 	@echo "ok: format of $(words $(own_files)) files"
+check-build: all programs
+	@echo "ok: builds without warnings"
 check-structure: $(archive)
 	$(Q)tools/check-structure $(B)
 # One stamp per file, renewed when its object is: a second run looks only at what changed.
