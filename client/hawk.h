@@ -1,0 +1,58 @@
+/* libhawk: a small synchronous client of the public API, which the `hawk` command is built on.
+ *
+ * A client has contacts: one or several dists (or `hawk up`). Calls go to the first that answers; what
+ * another node must answer (a job another dist accepted, statistics, a task's output) is asked there, at the
+ * address ListNodes gives. One client is for one thread. Every call returns 0 or a HAWK_E... code, after
+ * which hawk_error() says what happened and what to do. */
+#ifndef HAWK_CLIENT_HAWK_H
+#define HAWK_CLIENT_HAWK_H
+
+#include "net/api.h"
+
+struct hawk;
+
+struct hawk_options {
+    const char *dist;       /* addresses, comma separated; NULL: $HAWK_DIST, else the local `hawk up` */
+    const char *token_file; /* NULL: $HAWK_TOKEN_FILE, else the token in $HAWK_TOKEN, else none */
+    int64_t timeout_us;     /* for one call to answer; 0: 30 s */
+};
+
+/* Where `hawk up` listens and clients look for it: "unix:$XDG_RUNTIME_DIR/hawk/up.sock", without that
+ * variable "unix:/tmp/hawk-UID/up.sock". Writes to buf and returns it; NULL when size is too small. */
+const char *hawk_default_socket(char *buf, size_t size);
+
+/* A new client in *h (also on an error, for hawk_error; hawk_close it). Connects on the first call. */
+HAWK_MUST_USE int hawk_open(struct hawk **h, const struct hawk_options *o);
+void hawk_close(struct hawk *h);
+/* What the last failed call met; "" before one. Valid until the next call. */
+const char *hawk_error(const struct hawk *h);
+
+/* Replies are owned by the caller: api_free(&api_..._type, reply). On an error they are empty. */
+HAWK_MUST_USE int hawk_submit(struct hawk *h, struct job_desc *job, struct api_submit_reply *reply);
+HAWK_MUST_USE int hawk_cancel(struct hawk *h, job_id_t job, bool *already_ended);
+HAWK_MUST_USE int hawk_list_jobs(struct hawk *h, const struct api_list_jobs_request *r,
+                                 struct api_list_jobs_reply *reply);
+HAWK_MUST_USE int hawk_get_job(struct hawk *h, const struct api_get_job_request *r,
+                               struct api_get_job_reply *reply);
+HAWK_MUST_USE int hawk_list_nodes(struct hawk *h, struct api_list_nodes_reply *reply);
+HAWK_MUST_USE int hawk_stats(struct hawk *h, struct api_get_stats_reply *reply);
+HAWK_MUST_USE int hawk_policy(struct hawk *h, struct api_policy *reply);
+HAWK_MUST_USE int hawk_set_policy(struct hawk *h, const struct api_set_policy_request *r,
+                                  struct api_policy *reply);
+
+/* Called for every event of a watched job; `event` is borrowed. A return other than 0 ends the watching, and
+ * hawk_watch returns it. */
+typedef int hawk_watch_fn(void *ctx, const struct api_event *event);
+/* Follows n jobs at once until each has a final state (0). A stream that breaks is opened again for as long
+ * as the timeout; a job that no dist knows ends it with HAWK_ENOT_FOUND. tick, when not NULL, is called at
+ * least every 100 ms and may end it in the same way. */
+HAWK_MUST_USE int hawk_watch(struct hawk *h, const job_id_t *jobs, uint32_t n, bool tasks, hawk_watch_fn *on,
+                             int (*tick)(void *ctx), void *ctx);
+
+/* Called for every piece of output, in order. Other than 0 ends it. */
+typedef int hawk_output_fn(void *ctx, const struct api_output_chunk *chunk);
+/* Reads a task's output from `worker` (from hawk_get_job). */
+HAWK_MUST_USE int hawk_read_output(struct hawk *h, node_id_t worker, const struct api_read_output_request *r,
+                                   hawk_output_fn *on, void *ctx);
+
+#endif

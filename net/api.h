@@ -1,0 +1,247 @@
+/* The messages of the public API (protos/hawk.proto) as plain structs, and their wire form.
+ *
+ * One table per message (net/api.c) drives encoding, decoding and freeing. Both sides use the same structs:
+ *   - to encode, fill one with borrowed pointers; nothing is copied or freed;
+ *   - what api_decode filled owns its strings and arrays: api_free releases them.
+ * Strings are never NULL after decoding; NULL encodes as empty. Job ids travel as text, JOB_NONE as "". */
+#ifndef HAWK_NET_API_H
+#define HAWK_NET_API_H
+
+#include "base/err.h"
+#include "base/ids.h"
+#include "msg/types.h"
+#include "msg/view.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Limits of pages; the spec's are in msg/types.h. */
+#define API_PAGE_MAX 10000u         /* tasks, reservations or jobs in one reply */
+#define API_JOBS_DEFAULT 1000u      /* ListJobsRequest.limit = 0 */
+#define API_CHUNK_BYTES (64u << 10) /* of one OutputChunk */
+/* What one message may take in memory once decoded: garbage cannot make a process large. */
+#define API_DECODED_MAX (256u << 20)
+
+/* X(constant, method, request, reply, streaming): every call. Replies of a streaming call come one by one. */
+#define API_METHODS(X)                                                                                       \
+    X(API_SUBMIT, "Submit", submit_request, submit_reply, 0)                                                 \
+    X(API_WATCH, "Watch", watch_request, event, 1)                                                           \
+    X(API_CANCEL, "Cancel", cancel_request, cancel_reply, 0)                                                 \
+    X(API_LIST_JOBS, "ListJobs", list_jobs_request, list_jobs_reply, 0)                                      \
+    X(API_GET_JOB, "GetJob", get_job_request, get_job_reply, 0)                                              \
+    X(API_LIST_NODES, "ListNodes", list_nodes_request, list_nodes_reply, 0)                                  \
+    X(API_GET_STATS, "GetStats", get_stats_request, get_stats_reply, 0)                                      \
+    X(API_GET_POLICY, "GetPolicy", get_policy_request, policy, 0)                                            \
+    X(API_SET_POLICY, "SetPolicy", set_policy_request, policy, 0)                                            \
+    X(API_READ_OUTPUT, "ReadOutput", read_output_request, output_chunk, 1)
+
+enum api_method {
+#define X(constant, name, request, reply, streaming) constant,
+    API_METHODS(X)
+#undef X
+        API_METHOD_COUNT
+};
+
+struct api_type; /* how one message is laid out; see api_decode */
+
+struct api_method_info {
+    const char *path; /* "/hawk.v1.Hawk/Submit" */
+    const struct api_type *request, *reply;
+    bool streaming;
+};
+extern const struct api_method_info api_methods[API_METHOD_COUNT];
+
+/* ---- Messages, in the order of hawk.proto; comments there. An array is a pointer and <name>_n. ---- */
+
+struct api_submit_request {
+    struct job_desc *job; /* one reference when decoded; not yet through job_desc_check */
+};
+struct api_submit_reply {
+    job_id_t job;
+    uint32_t class, why, state;
+};
+
+struct api_watch_request {
+    job_id_t job;
+    bool tasks;
+};
+
+struct api_job {
+    job_id_t job;
+    const char *name, *user;
+    uint32_t state, class, why, tag; /* enums of msg/types.h; what a newer peer added shows as *_COUNT */
+    bool at_central;
+    uint32_t epoch;
+    int64_t estimate_us, cutoff_us;
+    uint32_t tasks, waiting, running, done, failed, cancelled, lost;
+    int64_t age_us, response_us, first_start_us; /* -1: not yet */
+    uint32_t probes_sent, probes_live, probes_cancelled, probes_unused, probes_lost, reservations_stolen;
+};
+struct api_task {
+    uint32_t task, state, outcome, attempt;
+    int32_t code;
+    uint32_t worker; /* node id */
+    const char *worker_name;
+    int64_t wait_us, run_us; /* -1: not yet */
+    bool stolen;
+};
+struct api_reservation {
+    uint32_t worker;
+    const char *worker_name;
+    uint32_t count;
+};
+
+struct api_event {
+    struct api_job job;
+    struct api_task *tasks;
+    uint32_t tasks_n;
+};
+
+struct api_cancel_request {
+    job_id_t job;
+};
+struct api_cancel_reply {
+    bool already_ended;
+};
+
+struct api_list_jobs_request {
+    uint32_t limit;
+    bool unfinished_only;
+    job_id_t before;
+};
+struct api_list_jobs_reply {
+    struct api_job *jobs;
+    uint32_t jobs_n;
+    bool more;
+};
+
+struct api_get_job_request {
+    job_id_t job;
+    uint32_t first_task, max_tasks;
+    bool spec;
+};
+struct api_get_job_reply {
+    struct api_job job;
+    struct api_task *tasks;
+    uint32_t tasks_n;
+    struct api_reservation *reservations;
+    uint32_t reservations_n;
+    struct job_desc *spec; /* NULL: not asked for */
+    const char *blocked;
+};
+
+struct api_list_nodes_request {
+    char unused;
+};
+struct api_node {
+    uint32_t node;
+    const char *name, *role, *address, *state;
+    uint32_t slots;
+    bool general;
+    uint32_t queued, running_short, running_long, jobs_unfinished;
+    int64_t heartbeat_age_us, long_wait_us;
+};
+struct api_list_nodes_reply {
+    struct api_node *nodes;
+    uint32_t nodes_n;
+};
+
+struct api_get_stats_request {
+    char unused;
+};
+struct api_counter {
+    const char *name;
+    uint64_t value;
+};
+struct api_node_stats {
+    uint32_t node;
+    const char *name, *role;
+    struct api_counter *counters;
+    uint32_t counters_n;
+};
+struct api_get_stats_reply {
+    struct api_node_stats *nodes;
+    uint32_t nodes_n;
+    struct api_counter *total;
+    uint32_t total_n;
+    uint32_t long_jobs_unfinished, long_tasks_unfinished;
+    int64_t cutoff_us;
+    bool cutoff_computed;
+    uint32_t short_share_ppm;
+    bool share_computed;
+    uint32_t history_jobs;
+};
+
+struct api_get_policy_request {
+    char unused;
+};
+struct api_policy {
+    uint32_t version;
+    const char *name;
+    int64_t cutoff_us;
+    uint32_t short_share_ppm, probe_ratio_milli, min_probes, steal_cap, steal_max;
+    const char **flags;
+    uint32_t flags_n;
+};
+struct api_set_policy_request {
+    const char *preset;
+    bool has_cutoff_us, has_short_share_ppm, has_probe_ratio_milli, has_steal_cap;
+    int64_t cutoff_us;
+    uint32_t short_share_ppm, probe_ratio_milli, steal_cap;
+    const char **on, **off;
+    uint32_t on_n, off_n;
+};
+
+struct api_read_output_request {
+    job_id_t job;
+    uint32_t task, attempt;
+    bool from_stderr; /* field `stderr` */
+    bool follow;
+    uint64_t offset;
+};
+struct api_output_chunk {
+    const uint8_t *data;
+    uint32_t data_n;
+    const char *path;
+};
+
+/* ---- Wire form ---- */
+
+/* One per message: api_submit_request_type describes struct api_submit_request, and so on. */
+#define API_MESSAGES(X)                                                                                      \
+    X(submit_request)                                                                                        \
+    X(submit_reply) X(watch_request) X(job) X(task) X(reservation) X(event) X(cancel_request)                \
+        X(cancel_reply) X(list_jobs_request) X(list_jobs_reply) X(get_job_request) X(get_job_reply)          \
+            X(list_nodes_request) X(node) X(list_nodes_reply) X(get_stats_request) X(counter) X(node_stats)  \
+                X(get_stats_reply) X(get_policy_request) X(policy) X(set_policy_request)                     \
+                    X(read_output_request) X(output_chunk)
+#define X(name) extern const struct api_type api_##name##_type;
+API_MESSAGES(X)
+#undef X
+
+/* A message's encoded bytes in a new malloc'ed buffer (*data, *len), which is never NULL, even when empty. */
+void api_encode(const struct api_type *type, const void *msg, uint8_t **data, size_t *len);
+
+/* Fills *msg (its struct; whatever it held is overwritten). On an error *msg is empty (api_free is harmless)
+ * and why (size bytes) names the field. HAWK_EMALFORMED; HAWK_ETOO_LARGE beyond API_DECODED_MAX;
+ * HAWK_EINVALID for a job id that is none. Fields nobody knows are skipped. */
+HAWK_MUST_USE int api_decode(const struct api_type *type, const void *data, size_t len, void *msg, char *why,
+                             size_t size);
+/* Frees what api_decode allocated and zeroes *msg. */
+void api_free(const struct api_type *type, void *msg);
+
+/* ---- From a role's views: strings are borrowed from the view's description and from the caller. ---- */
+
+void api_job_from_view(struct api_job *to, const struct job_view *v);
+void api_task_from_view(struct api_task *to, const struct task_view *v, const char *worker_name);
+/* Every counter with its name; `to` has COUNTER_COUNT elements. */
+void api_counters_fill(struct api_counter *to, const uint64_t values[COUNTER_COUNT]);
+/* p->flags as names: `flags` has 32 elements and must live as long as *to. */
+void api_policy_from(struct api_policy *to, const struct policy *p, const char *name, const char **flags);
+/* Applies a request to *p: preset first (keeping cutoff and share unless given), then numbers, then flags.
+ * HAWK_EINVALID with a text in why that names what is wrong; *p is unchanged then. */
+HAWK_MUST_USE int api_policy_apply(struct policy *p, const struct api_set_policy_request *r, char *why,
+                                   size_t size);
+
+#endif
