@@ -1,0 +1,143 @@
+/* Configuration of daemons: one table of settings, from which the struct, the YAML keys, the command flags,
+ * `hawk config show` and the reference in the README follow. */
+#ifndef HAWK_DAEMON_CONFIG_H
+#define HAWK_DAEMON_CONFIG_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* S(section, KIND, name, default text, help). Kinds and the C type of each: */
+typedef const char *setting_TEXT;      /* any text; "" is unset */
+typedef const char *setting_LIST;      /* comma separated in one string; a YAML sequence as well */
+typedef const char *setting_CHOICE;    /* the help's first word group "a|b|c" lists what may stand here */
+typedef int64_t setting_DURATION;      /* microseconds */
+typedef int64_t setting_AUTO_DURATION; /* microseconds; SETTING_AUTO: computed */
+typedef uint32_t setting_SHARE;        /* parts per million */
+typedef int64_t setting_AUTO_SHARE;    /* parts per million; SETTING_AUTO: computed */
+typedef bool setting_BOOL;
+typedef uint32_t setting_COUNT;
+typedef uint32_t setting_AUTO_COUNT; /* 0: auto */
+typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
+
+#define SETTING_AUTO INT64_C(-1)
+
+#define CLUSTER_SETTINGS(S)                                                                                  \
+    S(cluster, TEXT, token_file, "",                                                                         \
+      "file with the shared token; checked on every call, needed off loopback")                              \
+    S(cluster, BOOL, insecure, "no", "listen beyond loopback without a token")
+
+#define CENTRAL_SETTINGS(S)                                                                                  \
+    S(central, LIST, listen, "127.0.0.1:7070", "addresses to listen on: HOST:PORT or unix:PATH")             \
+    S(central, TEXT, state_dir, "",                                                                          \
+      "where the journal and the history are kept; default: see `hawk config show`")                         \
+    S(central, CHOICE, policy, "hawk",                                                                       \
+      "hawk|sparrow|hawk-no-steal|hawk-no-partition|hawk-no-central|split|central")                          \
+    S(central, LIST, policy_on, "",                                                                          \
+      "policy flags to switch on besides the policy's own (see `hawk policy`)")                              \
+    S(central, LIST, policy_off, "", "policy flags to switch off")                                           \
+    S(central, AUTO_DURATION, cutoff, "auto",                                                                \
+      "a job whose tasks take less on average is short; auto: from history")                                 \
+    S(central, DURATION, cutoff_default, "10s", "the cutoff until there is history enough")                  \
+    S(central, SHARE, cutoff_percentile, "90%", "auto cutoff: this percentile of jobs' mean task run times") \
+    S(central, AUTO_SHARE, short_partition, "auto",                                                          \
+      "share of slots reserved for short tasks; auto: from history")                                         \
+    S(central, SHARE, short_partition_default, "10%", "that share until there is history enough")            \
+    S(central, SHARE, short_partition_min, "2%", "auto short partition: never less")                         \
+    S(central, SHARE, short_partition_max, "50%", "auto short partition: never more")                        \
+    S(central, COUNT, history_jobs, "10000", "finished jobs the history remembers")                          \
+    S(central, COUNT, history_min_jobs, "100", "finished jobs before cutoff and partition are computed")     \
+    S(central, MILLI, probe_ratio, "2", "probes per task of a short job (Sparrow: 2)")                       \
+    S(central, COUNT, steal_cap, "10", "workers a thief asks in one round (Hawk: 10)")                       \
+    S(central, COUNT, steal_max, "10000", "reservations one steal takes at most")                            \
+    S(central, DURATION, heartbeat, "500ms", "how often nodes report")                                       \
+    S(central, DURATION, suspect, "3s", "silence after which a node is suspect")                             \
+    S(central, DURATION, long_lease, "60s", "silence after which a worker's long tasks run elsewhere")       \
+    S(central, DURATION, members_push, "200ms", "member lists go to workers at most this often")             \
+    S(central, COUNT, nodes_max, "200000", "nodes the cluster may have")                                     \
+    S(central, COUNT, long_jobs_max, "1000000", "unfinished long jobs central accepts")                      \
+    S(central, COUNT, long_tasks_max, "10000000", "unfinished long tasks central accepts")
+
+#define DIST_SETTINGS(S)                                                                                     \
+    S(dist, TEXT, name, "", "unique in the cluster; default: dist-HOSTNAME")                                 \
+    S(dist, LIST, listen, "127.0.0.1:7071", "addresses to listen on: HOST:PORT or unix:PATH")                \
+    S(dist, TEXT, central, "127.0.0.1:7070", "central's address")                                            \
+    S(dist, TEXT, state_dir, "", "where detached jobs are journalled; default: see `hawk config show`")      \
+    S(dist, COUNT, jobs_max, "100000", "unfinished jobs this dist accepts")                                  \
+    S(dist, COUNT, tasks_max, "10000000", "unfinished tasks this dist accepts")                              \
+    S(dist, COUNT, finished_kept, "10000", "ended jobs it still answers for")
+
+#define WORKER_SETTINGS(S)                                                                                   \
+    S(worker, TEXT, name, "", "unique in the cluster; default: HOSTNAME")                                    \
+    S(worker, LIST, listen, "127.0.0.1:0", "addresses to listen on; port 0: any free one")                   \
+    S(worker, TEXT, advertise, "", "address others reach it at; default: the first it listens on")           \
+    S(worker, TEXT, central, "127.0.0.1:7070", "central's address")                                          \
+    S(worker, AUTO_COUNT, slots, "auto", "tasks at a time; auto: one per core")                              \
+    S(worker, CHOICE, queues, "per-worker",                                                                  \
+      "per-worker|per-slot: one queue for all slots, or one each (the paper)")                               \
+    S(worker, TEXT, output_dir, "", "where tasks' output goes by default; default: see `hawk config show`")  \
+    S(worker, COUNT, queue_limit, "1000000", "reservations and tasks it queues")                             \
+    S(worker, DURATION, park_min, "100ms", "an idle thief's first wait after a failed round")                \
+    S(worker, DURATION, park_max, "5s", "and its longest")                                                   \
+    S(worker, DURATION, orphan, "10s", "how long a lost dist's tasks go on")                                 \
+    S(worker, DURATION, kill_grace, "2s", "between SIGTERM and SIGKILL of a task")                           \
+    S(worker, DURATION, agent_grace, "10s", "how long tasks outlive a worker that died")
+
+#define UP_SETTINGS(S)                                                                                       \
+    S(up, AUTO_COUNT, slots, "auto", "tasks at a time; auto: one per core")                                  \
+    S(up, TEXT, socket, "", "unix socket for clients; default: see `hawk config show`")                      \
+    S(up, TEXT, output_dir, "", "where tasks' output goes by default; default: see `hawk config show`")
+
+#define LOG_SETTINGS(S) S(log, CHOICE, level, "info", "error|warn|info|debug|trace")
+
+#define SECTIONS(X)                                                                                          \
+    X(cluster, CLUSTER_SETTINGS)                                                                             \
+    X(central, CENTRAL_SETTINGS)                                                                             \
+    X(dist, DIST_SETTINGS)                                                                                   \
+    X(worker, WORKER_SETTINGS)                                                                               \
+    X(up, UP_SETTINGS)                                                                                       \
+    X(log, LOG_SETTINGS)
+
+struct config {
+#define S(section, kind, name, def, help) setting_##kind name;
+#define X(section, SETTINGS)                                                                                 \
+    struct {                                                                                                 \
+        SETTINGS(S)                                                                                          \
+    } section;
+    SECTIONS(X)
+#undef X
+#undef S
+    struct config_origin *origins; /* one per setting, in table order */
+};
+
+/* Every setting at its default, including those that depend on this machine (names, directories). */
+void config_init(struct config *c);
+void config_free(struct config *c);
+/* Reads a YAML file over *c. Errors name file, line and key; all of them are written to err before it
+ * returns HAWK_EINVALID (HAWK_EIO when the file cannot be read). */
+HAWK_MUST_USE int config_load(struct config *c, const char *path, FILE *err);
+/* Sets one value from text: key is "section.name". `origin` ("flag --slots") is kept by copy.
+ * On error nothing changes and why says what was expected. */
+HAWK_MUST_USE int config_set(struct config *c, const char *key, const char *text, const char *origin,
+                             char *why, size_t size);
+/* Prints YAML that config_load reads back, each value followed by where it came from. section NULL: all. */
+void config_show(const struct config *c, const char *section, FILE *f);
+/* Prints the flags of one section's settings, for help texts. */
+void config_help(const char *section, FILE *f);
+
+/* Reads the daemon flags of `section`: --config FILE, --NAME VALUE for every setting of the section and of
+ * cluster and log (dashes for underscores), --set SECTION.NAME=VALUE, --help. The file is the flag's, else
+ * $HAWK_CONFIG, else /etc/hawk/hawk.yaml where it exists. Returns 0, 1 after printing help, or 2 after
+ * printing what is wrong on stderr; *rest is the first argument that is no flag, for callers that take some
+ * (NULL: arguments are refused). `flags` are section-less on/off flags of the caller's, {name, bool*}. */
+struct config_flag {
+    const char *name, *help;
+    bool *on;
+};
+HAWK_MUST_USE int config_from_args(struct config *c, const char *section, int argc, char **argv, int *rest,
+                                   const struct config_flag *flags);
+
+#endif
