@@ -2,7 +2,7 @@
  * and tests are generated. docs/protocol.md tells how they are used, conversation by conversation.
  *
  * A message is a plain struct of at most 56 bytes; with the time it becomes an event of at most 64. What is
- * longer is a refcounted handle, which msg_copy and msg_drop alone touch. `peer` is the sender when a
+ * longer is a refcounted handle, which msg_ref and msg_drop alone touch. `peer` is the sender when a
  * message is delivered and the receiver when it is put out. */
 #ifndef HAWK_MSG_MSG_H
 #define HAWK_MSG_MSG_H
@@ -21,9 +21,9 @@
 #define KIND_i32 int32_t
 #define KIND_i64 int64_t
 #define KIND_policy struct policy
-#define KIND_blob struct blob *        /* bytes or text; may be NULL */
-#define KIND_desc struct job_desc *    /* with every task's argument */
-#define KIND_spec struct job_desc *    /* the same struct, but task arguments do not travel */
+#define KIND_blob struct blob *     /* bytes or text; may be NULL */
+#define KIND_desc struct job_desc * /* with every task's argument */
+#define KIND_spec struct job_desc * /* the same struct, but task arguments do not travel */
 #define KIND_tasks struct task_set *
 #define KIND_members struct members *
 
@@ -114,9 +114,9 @@
     X(RECOVERED, recovered, 0)
 
 /* ---- Fields, message by message ---- */
-#define FIELDS_join(F)                                                                                   \
+#define FIELDS_join(F)                                                                                       \
     F(blob, name) F(blob, addr) F(u64, incarnation) F(node, node) F(u32, slots) F(u16, version) F(u8, role)
-#define FIELDS_joined(F)                                                                                 \
+#define FIELDS_joined(F)                                                                                     \
     F(u64, cluster) F(i64, heartbeat_us) F(i64, lease_us) F(node, node) F(u32, central_epoch)
 #define FIELDS_refused(F) F(blob, why) F(i32, err)
 #define FIELDS_heartbeat(F)                                                                                  \
@@ -125,7 +125,8 @@
 #define FIELDS_counter(F) F(u64, value) F(u32, counter)
 #define FIELDS_members(F) F(members, list) F(u32, version)
 #define FIELDS_member(F)                                                                                     \
-    F(blob, addr) F(blob, name) F(node, node) F(u32, slots) F(u32, version) F(u8, role) F(u8, state) F(u8, general)
+    F(blob, addr)                                                                                            \
+    F(blob, name) F(node, node) F(u32, slots) F(u32, version) F(u8, role) F(u8, state) F(u8, general)
 #define FIELDS_policy(F) F(policy, policy)
 #define FIELDS_leave(F) F(u8, reserved)
 
@@ -170,7 +171,9 @@
 
 #define FIELDS_steal_request(F) F(u32, request) F(u32, max)
 #define FIELDS_steal_loot(F)                                                                                 \
-    F(job, job) F(i64, estimate_us) F(i64, waited_us) F(node, dist) F(u32, request) F(u32, count) F(u16, index) F(u16, items)
+    F(job, job)                                                                                              \
+    F(i64, estimate_us)                                                                                      \
+    F(i64, waited_us) F(node, dist) F(u32, request) F(u32, count) F(u16, index) F(u16, items)
 #define FIELDS_steal_ack(F) F(job, job) F(u32, request) F(u32, accepted) F(u16, index)
 
 #define FIELDS_timer(F) F(u8, reserved)
@@ -196,7 +199,8 @@
 #define FIELDS_journal_node(F) F(blob, name) F(u64, token) F(node, node) F(u8, role)
 #define FIELDS_journal_job(F)                                                                                \
     F(job, job) F(u64, token) F(desc, desc) F(tasks, tasks) F(i64, estimate_us) F(u16, epoch) F(u8, why)
-#define FIELDS_journal_task(F) F(try, id) F(u64, token) F(i64, run_us) F(i32, code) F(u8, state) F(u8, outcome)
+#define FIELDS_journal_task(F)                                                                               \
+    F(try, id) F(u64, token) F(i64, run_us) F(i32, code) F(u8, state) F(u8, outcome)
 #define FIELDS_journal_job_end(F) F(job, job) F(u64, token) F(u8, state)
 #define FIELDS_journal_done(F) F(u64, token) F(i32, err)
 #define FIELDS_history(F) F(blob, name) F(i64, mean_us) F(u64, task_us) F(u32, tasks) F(u8, class)
@@ -253,8 +257,8 @@ void msg_drop(struct msg *m);
 size_t msg_format(const struct msg *m, char *buf, size_t size);
 /* The job a message is about, or JOB_NONE. */
 job_id_t msg_job(const struct msg *m);
-/* Checks enumerations, ranges and required handles of a message that came off the network: 0 or
- * HAWK_EMALFORMED. Every role may rely on it. */
+/* Checks enumerations, ranges and required handles of a message that came off the network: 0; HAWK_EMALFORMED;
+ * or HAWK_EUNSUPPORTED for what a newer peer may well send and this one skips. Every role may rely on it. */
 int msg_check(const struct msg *m);
 
 /* ---- Output: a growable arena owned by the shell, drained after every step. ---- */

@@ -13,10 +13,10 @@
 
 /* Named limits with their defaults; reaching one is an error reply (DESIGN 5.5). */
 #define LIMIT_TASKS_PER_JOB 1000000u
-#define LIMIT_JOB_BYTES (64u << 20)  /* one job's encoded description, all task arguments included */
-#define LIMIT_SPEC_BYTES (1u << 20)  /* the part of it that goes to every worker */
-#define LIMIT_NAME_BYTES 255u        /* a job's, node's or user's name */
-#define LIMIT_SLOTS 4096u            /* of one worker */
+#define LIMIT_JOB_BYTES (64u << 20) /* one job's encoded description, all task arguments included */
+#define LIMIT_SPEC_BYTES (1u << 20) /* the part of it that goes to every worker */
+#define LIMIT_NAME_BYTES 255u       /* a job's, node's or user's name */
+#define LIMIT_SLOTS 4096u           /* of one worker */
 #define LIMIT_TIME_US (INT64_C(864000000) * 1000000) /* 10,000 days: any duration that crosses the wire */
 
 /* X(constant, text): the text is what logs, CLI and JSON show. The values are on the wire: append only. */
@@ -31,10 +31,11 @@
     X(WHY_PROMOTED, "a task outlived the cutoff: promoted to long")
 #define OUTCOMES(X)                                                                                          \
     X(OUTCOME_NONE, "none")                                                                                  \
-    X(OUTCOME_EXITED, "exited")           /* code: exit status */                                            \
-    X(OUTCOME_SIGNALED, "signaled")       /* code: signal number */                                          \
-    X(OUTCOME_TIME_LIMIT, "time-limit")   /* killed at its time limit */                                     \
-    X(OUTCOME_NOT_STARTED, "not-started") /* code: 127 no such program, 126 not executable or no output file */ \
+    X(OUTCOME_EXITED, "exited")         /* code: exit status */                                              \
+    X(OUTCOME_SIGNALED, "signaled")     /* code: signal number */                                            \
+    X(OUTCOME_TIME_LIMIT, "time-limit") /* killed at its time limit */                                       \
+    X(OUTCOME_NOT_STARTED,                                                                                   \
+      "not-started") /* code: 127 no such program, 126 not executable or no output file */                   \
     X(OUTCOME_CANCELLED, "cancelled")                                                                        \
     X(OUTCOME_LOST, "lost") /* its worker disappeared and no retry was left */
 #define TASK_STATES(X)                                                                                       \
@@ -105,7 +106,9 @@ static inline bool job_state_final(enum job_state s) { return s >= JOB_DONE; }
     X(TIE_SHORT, 10, "tie_short", "an estimate equal to the cutoff is short (the published simulator)")      \
     X(LONG_GENERAL, 11, "long_general", "probes for long jobs go to the general partition only")             \
     X(SHORT_RESERVED, 12, "short_reserved", "probes for short jobs go to the short partition only (split)")  \
-    X(SPLIT_COUNTS, 13, "split_counts", "every probe is a reservation of its own, however many share a worker")
+    X(SPLIT_COUNTS, 13, "split_counts",                                                                      \
+      "every probe is a reservation of its own, however many share a worker")                                \
+    X(ALL_LONG, 14, "all_long", "every job counts as long, whatever it says (policy central)")
 
 enum policy_flag {
 #define X(name, bit, key, help) POLICY_##name = 1u << (bit),
@@ -131,7 +134,7 @@ int policy_preset(const char *name, struct policy *p);
 extern const char *const policy_names[]; /* the names above, NULL-terminated */
 static inline bool policy_has(const struct policy *p, enum policy_flag f) { return (p->flags & f) != 0; }
 
-/* ---- Handles. One reference per holder; msg_copy and msg_drop take and give them back. ---- */
+/* ---- Handles. One reference per holder; msg_ref and msg_drop take and give them back. ---- */
 
 /* n NUL-terminated strings, one after the other. */
 struct strings {
@@ -172,13 +175,13 @@ struct job_desc {
     uint32_t first_index; /* HAWK_TASK_INDEX of task 0 (--array 5-10: 5) */
     uint32_t reserved;
     struct strings argv;
-    struct strings env;           /* NAME=value */
-    struct blob *cwd;             /* NULL: the worker's own */
-    struct blob *stdout_pattern;  /* NULL: the worker's default; see docs of `hawk submit` for placeholders */
+    struct strings env;          /* NAME=value */
+    struct blob *cwd;            /* NULL: the worker's own */
+    struct blob *stdout_pattern; /* NULL: the worker's default; see docs of `hawk submit` for placeholders */
     struct blob *stderr_pattern;
-    struct blob *input;           /* standard input of every task; NULL: /dev/null */
-    struct blob *app;             /* PAYLOAD_APP: the application's name */
-    struct task_args args;        /* n = 0: none */
+    struct blob *input;    /* standard input of every task; NULL: /dev/null */
+    struct blob *app;      /* PAYLOAD_APP: the application's name */
+    struct task_args args; /* n = 0: none */
 };
 
 /* A new description with one reference: everything zero but name and user, which are empty blobs. */
@@ -187,13 +190,16 @@ struct job_desc *job_desc_ref(struct job_desc *d);
 void job_desc_drop(struct job_desc *d);
 /* Task's own argument as a new reference, or NULL when the job has none. */
 struct blob *job_desc_arg(const struct job_desc *d, uint32_t task);
-/* Appends one string to s; takes a copy. */
+/* Appends one string to s; takes a copy. Nothing else may fill s: its capacity follows from what it holds. */
 void strings_add(struct strings *s, const char *text);
-/* Appends one task's argument (any bytes); the caller adds exactly desc->tasks of them. */
+/* Appends one task's argument (any bytes); the caller adds exactly desc->tasks of them, sets JOB_EACH_ARG, and
+ * stays within LIMIT_JOB_BYTES. Nothing else may fill a. */
 void task_args_add(struct task_args *a, const void *data, size_t len);
 /* Checks every limit and combination a peer or client may get wrong. 0, or an error with a text that names
  * the field and the limit in why (size bytes). */
 int job_desc_check(const struct job_desc *d, char *why, size_t size);
+/* The same for a description that travels without its task arguments (field kind spec). */
+int job_spec_check(const struct job_desc *d, char *why, size_t size);
 
 /* A set of task indexes in ascending order: which tasks of a job moved to central. */
 struct task_set {
@@ -209,9 +215,9 @@ void task_set_drop(struct task_set *s);
 struct member {
     node_id_t node;
     uint32_t slots;
-    uint8_t role;    /* enum role */
-    uint8_t state;   /* enum member_state */
-    uint8_t general; /* workers: 1 in the general partition, 0 reserved for short tasks */
+    uint8_t role;      /* enum role */
+    uint8_t state;     /* enum member_state */
+    uint8_t general;   /* workers: 1 in the general partition, 0 reserved for short tasks */
     struct blob *addr; /* where it listens: "127.0.0.1:7101", "unix:/run/x.sock" */
     struct blob *name;
 };
@@ -255,7 +261,7 @@ enum counter {
 #define X(name, help) COUNTER_##name,
     COUNTERS(X)
 #undef X
-    COUNTER_COUNT
+        COUNTER_COUNT
 };
 extern const char *const counter_names[COUNTER_COUNT];
 

@@ -11,14 +11,15 @@ struct job_view {
     node_id_t owner;             /* who schedules it now: its dist, or NODE_CENTRAL */
     uint8_t state;               /* enum job_state */
     uint8_t class;
-    uint8_t why;                 /* enum class_why */
+    uint8_t why; /* enum class_why */
     uint16_t epoch;
-    int64_t estimate_us;         /* what the class was decided on; 0: nothing */
-    int64_t cutoff_us;           /* the cutoff then */
-    uint32_t waiting, running, done, failed, cancelled, lost; /* tasks; running includes launched and placed */
-    int64_t age_us;              /* since submission */
-    int64_t response_us;         /* submission to end; -1 while unfinished */
-    int64_t first_start_us;      /* submission to the first task's start; -1 */
+    int64_t estimate_us; /* what the class was decided on; 0: nothing */
+    int64_t cutoff_us;   /* the cutoff then */
+    uint32_t waiting, running, done, failed, cancelled,
+        lost;               /* tasks; running includes launched and placed */
+    int64_t age_us;         /* since submission */
+    int64_t response_us;    /* submission to end; -1 while unfinished */
+    int64_t first_start_us; /* submission to the first task's start; -1 */
     uint32_t probes_sent, probes_live, probes_cancelled, probes_unused, probes_lost, reservations_stolen;
 };
 
@@ -29,9 +30,9 @@ struct task_view {
     uint8_t stolen;  /* it ran through a stolen reservation */
     uint16_t attempt;
     int32_t code;
-    node_id_t worker;     /* where it is or ran; NODE_NONE */
-    int64_t wait_us;      /* submission to start (queueing); -1 */
-    int64_t run_us;       /* -1 while unfinished */
+    node_id_t worker; /* where it is or ran; NODE_NONE */
+    int64_t wait_us;  /* submission to start (queueing); -1 */
+    int64_t run_us;   /* -1 while unfinished */
 };
 
 struct reservation_view {
