@@ -1,0 +1,224 @@
+/* Checks of messages that came off the network: what every role may rely on (docs/protocol.md, ground rules). */
+#include "base/err.h"
+#include "msg/msg.h"
+
+#include <string.h>
+
+#define LIMIT_ADDR_BYTES 255u
+#define LIMIT_TEXT_BYTES 4096u /* an explanation for people */
+#define LIMIT_RESULT_BYTES LIMIT_SPEC_BYTES
+
+/* ---- By kind: what holds of such a field in any message. Node ids, numbers and handles have no such rule. ---- */
+
+static bool job_ok(job_id_t j)
+{
+    uint32_t node = job_id_node(j).v;
+
+    return node > 0 && node <= NODE_ID_MAX;
+}
+
+static bool try_ok(struct try_id t) { return job_ok(t.job) && t.task < LIMIT_TASKS_PER_JOB && t.epoch > 0; }
+static bool node_ok(node_id_t n) { return n.v <= NODE_CENTRAL.v; }
+static bool time_ok(int64_t us) { return us >= 0 && us <= LIMIT_TIME_US; }
+static bool desc_ok(const struct job_desc *d) { return !d || job_desc_check(d, NULL, 0) == 0; }
+static bool spec_ok(const struct job_desc *d) { return !d || job_spec_check(d, NULL, 0) == 0; }
+
+static bool tasks_ok(const struct task_set *s)
+{
+    if (!s)
+        return true;
+    for (uint32_t i = 0; i < s->n; i++)
+        if (s->v[i] >= LIMIT_TASKS_PER_JOB || (i > 0 && s->v[i] <= s->v[i - 1]))
+            return false;
+    return s->n > 0;
+}
+
+static bool text_ok(const struct blob *b, uint32_t max)
+{
+    return b && b->len <= max && !memchr(b->data, '\0', b->len);
+}
+
+static bool member_ok(const struct member *v)
+{
+    return v->node.v > 0 && v->node.v <= NODE_ID_MAX && v->slots <= LIMIT_SLOTS && v->role < ROLE_COUNT &&
+           v->state < MEMBER_STATE_COUNT && v->general <= 1 && text_ok(v->addr, LIMIT_ADDR_BYTES) &&
+           text_ok(v->name, LIMIT_NAME_BYTES);
+}
+
+static bool members_ok(const struct members *m)
+{
+    if (!m)
+        return false;
+    for (uint32_t i = 0; i < m->n; i++)
+        if (!member_ok(&m->v[i]) || (i > 0 && m->v[i].node.v <= m->v[i - 1].node.v))
+            return false;
+    return true;
+}
+
+static bool policy_ok(struct policy p)
+{
+    return time_ok(p.cutoff_us) && p.short_share_ppm <= 1000000 && p.probe_ratio_milli <= 1000000;
+}
+
+#define OK_job(v) job_ok(v)
+#define OK_node(v) node_ok(v)
+#define OK_try(v) try_ok(v)
+#define OK_u8(v) true
+#define OK_u16(v) true
+#define OK_u32(v) true
+#define OK_u64(v) true
+#define OK_i32(v) true
+#define OK_i64(v) time_ok(v) /* every signed 64-bit field is a duration */
+#define OK_policy(v) policy_ok(v)
+#define OK_blob(v) true
+#define OK_desc(v) desc_ok(v)
+#define OK_spec(v) spec_ok(v)
+#define OK_tasks(v) tasks_ok(v)
+#define OK_members(v) members_ok(v)
+
+static bool kinds_ok(const struct msg *m)
+{
+    /* "Nothing here": the one answer that names no job. */
+    if (m->type == MSG_STEAL_LOOT && m->steal_loot.items == 0)
+        return true;
+    switch (m->type) {
+#define FIELD(kind, field) &&OK_##kind(p->field)
+#define X(NAME, name, tag)                                                                                   \
+    case MSG_##NAME: {                                                                                       \
+        const struct msg_##name *p = &m->name;                                                               \
+        (void)p;                                                                                             \
+        return true FIELDS_##name(FIELD);                                                                    \
+    }
+        WIRE_MESSAGES(X)
+#undef X
+#undef FIELD
+    }
+    return false;
+}
+
+/* ---- By message ---- */
+
+static bool worker_ok(node_id_t n) { return n.v > 0 && n.v <= NODE_ID_MAX; }
+static bool flag_ok(uint8_t v) { return v <= 1; }
+static bool result_ok(const struct blob *b) { return !b || b->len <= LIMIT_RESULT_BYTES; }
+
+static bool join_ok(const struct msg_join *p)
+{
+    return text_ok(p->name, LIMIT_NAME_BYTES) && text_ok(p->addr, LIMIT_ADDR_BYTES) &&
+           p->slots <= LIMIT_SLOTS && p->node.v <= NODE_ID_MAX &&
+           (p->role == ROLE_DIST || p->role == ROLE_WORKER);
+}
+
+static bool one_member_ok(const struct msg_member *p)
+{
+    const struct member v = {.node = p->node,
+                             .slots = p->slots,
+                             .role = p->role,
+                             .state = p->state,
+                             .general = p->general,
+                             .addr = p->addr,
+                             .name = p->name};
+
+    return member_ok(&v);
+}
+
+static bool long_submit_ok(const struct msg_long_submit *p)
+{
+    return p->desc && p->epoch > 0 && p->why < WHY_COUNT &&
+           (!p->tasks || p->tasks->v[p->tasks->n - 1] < p->desc->tasks);
+}
+
+static bool finished_ok(const struct msg_task_finished *p)
+{
+    return p->id.attempt > 0 && p->outcome > OUTCOME_NONE && p->outcome < OUTCOME_COUNT &&
+           flag_ok(p->stolen) && result_ok(p->result);
+}
+
+static bool loot_ok(const struct msg_steal_loot *p)
+{
+    return p->items == 0 || (p->index < p->items && p->count > 0 && worker_ok(p->dist));
+}
+
+/* What the kinds leave open. A message that is not listed has nothing more to check. */
+static bool rules_ok(const struct msg *m)
+{
+    switch (m->type) {
+    case MSG_JOIN:
+        return join_ok(&m->join);
+    case MSG_JOINED:
+        return worker_ok(m->joined.node) && m->joined.heartbeat_us > 0 && m->joined.lease_us > 0;
+    case MSG_REFUSED:
+        return (!m->refused.why || m->refused.why->len <= LIMIT_TEXT_BYTES) && m->refused.err < 0;
+    case MSG_MEMBER:
+        return one_member_ok(&m->member);
+    case MSG_ESTIMATE:
+        return text_ok(m->estimate.name, LIMIT_NAME_BYTES);
+    case MSG_JOB_REPORT:
+        return text_ok(m->job_report.name, LIMIT_NAME_BYTES) && m->job_report.class < CLASS_COUNT &&
+               m->job_report.tasks <= LIMIT_TASKS_PER_JOB && m->job_report.task_us <= INT64_MAX;
+    case MSG_LONG_SUBMIT:
+        return long_submit_ok(&m->long_submit);
+    case MSG_LONG_ACCEPTED:
+        return m->long_accepted.epoch > 0;
+    case MSG_LONG_REFUSED:
+        return m->long_refused.epoch > 0 && m->long_refused.err < 0;
+    case MSG_LONG_CANCEL:
+        return m->long_cancel.epoch > 0;
+    case MSG_LONG_WATCH:
+        return m->long_watch.epoch > 0;
+    case MSG_LONG_WATCHED:
+        return m->long_watched.epoch > 0 && m->long_watched.err <= 0;
+    case MSG_LONG_TASK: /* attempt 0: never placed */
+        return m->long_task.state < TASK_STATE_COUNT && m->long_task.outcome < OUTCOME_COUNT;
+    case MSG_PARTITION:
+        return flag_ok(m->partition.general);
+    case MSG_LONG_WORK:
+        return flag_ok(m->long_work.any);
+    case MSG_PARKED:
+        return flag_ok(m->parked.parked);
+    case MSG_STUCK:
+        return flag_ok(m->stuck.stuck);
+    case MSG_STEAL_HINT:
+        return worker_ok(m->steal_hint.victim);
+    case MSG_TASK_ENQUEUE:
+        return m->task_enqueue.desc && m->task_enqueue.id.attempt > 0;
+    case MSG_TASK_RETURNED:
+        return m->task_returned.id.attempt > 0;
+    case MSG_TASK_STARTED:
+        return m->task_started.id.attempt > 0;
+    case MSG_TASK_FINISHED:
+        return finished_ok(&m->task_finished);
+    case MSG_FINISH_ACK:
+        return m->finish_ack.id.attempt > 0;
+    case MSG_TASK_CANCEL:
+        return m->task_cancel.id.attempt > 0;
+    case MSG_TASK_OVERRUN:
+        return m->task_overrun.id.attempt > 0;
+    case MSG_TASK_HELD:
+        return m->task_held.id.attempt > 0 && m->task_held.state < TASK_STATE_COUNT;
+    case MSG_PROBE:
+        return m->probe.count > 0 && m->probe.class < CLASS_COUNT;
+    case MSG_PROBE_REFUSED:
+        return m->probe_refused.err <= 0;
+    case MSG_TASK_REQUEST:
+        return flag_ok(m->task_request.has_spec);
+    case MSG_TASK_LAUNCH:
+        return m->task_launch.id.attempt > 0 && flag_ok(m->task_launch.promotable);
+    case MSG_RES_MOVED:
+        return worker_ok(m->res_moved.from);
+    case MSG_STEAL_LOOT:
+        return loot_ok(&m->steal_loot);
+    default:
+        return true;
+    }
+}
+
+int msg_check(const struct msg *m)
+{
+    if (!msg_is_wire(m) || !kinds_ok(m) || !rules_ok(m))
+        return HAWK_EMALFORMED;
+    /* A newer peer may count what this one does not know. */
+    if (m->type == MSG_COUNTER && m->counter.counter >= COUNTER_COUNT)
+        return HAWK_EUNSUPPORTED;
+    return 0;
+}

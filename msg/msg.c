@@ -1,0 +1,320 @@
+/* What is generated from the list of messages: names, references, the log line, checks of network input. */
+#include "msg/msg.h"
+
+#include "base/check.h"
+#include "base/err.h"
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *msg_name(unsigned type)
+{
+    static const char *const names[MSG_TYPE_COUNT] = {
+#define X(NAME, name, tag) [MSG_##NAME] = #NAME,
+        WIRE_MESSAGES(X) LOCAL_MESSAGES(X)
+#undef X
+    };
+
+    return type < MSG_TYPE_COUNT && names[type] ? names[type] : "?";
+}
+
+/* ---- References ---- */
+
+/* Per kind: is it a handle, and how is a reference taken and given back? */
+#define IS_HANDLE_job 0
+#define IS_HANDLE_node 0
+#define IS_HANDLE_try 0
+#define IS_HANDLE_u8 0
+#define IS_HANDLE_u16 0
+#define IS_HANDLE_u32 0
+#define IS_HANDLE_u64 0
+#define IS_HANDLE_i32 0
+#define IS_HANDLE_i64 0
+#define IS_HANDLE_policy 0
+#define IS_HANDLE_blob 1
+#define IS_HANDLE_desc 1
+#define IS_HANDLE_spec 1
+#define IS_HANDLE_tasks 1
+#define IS_HANDLE_members 1
+
+#define REF_job(v)
+#define REF_node(v)
+#define REF_try(v)
+#define REF_u8(v)
+#define REF_u16(v)
+#define REF_u32(v)
+#define REF_u64(v)
+#define REF_i32(v)
+#define REF_i64(v)
+#define REF_policy(v)
+#define REF_blob(v) blob_ref(v);
+#define REF_desc(v) job_desc_ref(v);
+#define REF_spec(v) job_desc_ref(v);
+#define REF_tasks(v) task_set_ref(v);
+#define REF_members(v) members_ref(v);
+
+#define DROP_job(v)
+#define DROP_node(v)
+#define DROP_try(v)
+#define DROP_u8(v)
+#define DROP_u16(v)
+#define DROP_u32(v)
+#define DROP_u64(v)
+#define DROP_i32(v)
+#define DROP_i64(v)
+#define DROP_policy(v)
+#define DROP_blob(v) blob_drop(v), (v) = NULL;
+#define DROP_desc(v) job_desc_drop(v), (v) = NULL;
+#define DROP_spec(v) job_desc_drop(v), (v) = NULL;
+#define DROP_tasks(v) task_set_drop(v), (v) = NULL;
+#define DROP_members(v) members_drop(v), (v) = NULL;
+
+/* Most messages carry no handle: they pay one look into this table and no more. */
+static bool has_handles(unsigned type)
+{
+#define COUNT(kind, field) +IS_HANDLE_##kind
+#define X(NAME, name, tag) [MSG_##NAME] = (0 FIELDS_##name(COUNT)) > 0,
+    static const bool table[MSG_TYPE_COUNT] = {WIRE_MESSAGES(X) LOCAL_MESSAGES(X)};
+#undef X
+#undef COUNT
+
+    return type < MSG_TYPE_COUNT && table[type];
+}
+
+void msg_ref(const struct msg *m)
+{
+    if (!has_handles(m->type))
+        return;
+    switch (m->type) {
+#define FIELD(kind, field) REF_##kind(p->field)
+#define X(NAME, name, tag)                                                                                   \
+    case MSG_##NAME: {                                                                                       \
+        const struct msg_##name *p = &m->name;                                                               \
+        (void)p;                                                                                             \
+        FIELDS_##name(FIELD) break;                                                                          \
+    }
+        WIRE_MESSAGES(X) LOCAL_MESSAGES(X)
+#undef X
+#undef FIELD
+    }
+}
+
+void msg_drop(struct msg *m)
+{
+    if (!has_handles(m->type))
+        return;
+    switch (m->type) {
+#define FIELD(kind, field) DROP_##kind(p->field)
+#define X(NAME, name, tag)                                                                                   \
+    case MSG_##NAME: {                                                                                       \
+        struct msg_##name *p = &m->name;                                                                     \
+        (void)p;                                                                                             \
+        FIELDS_##name(FIELD) break;                                                                          \
+    }
+        WIRE_MESSAGES(X) LOCAL_MESSAGES(X)
+#undef X
+#undef FIELD
+    }
+}
+
+/* ---- One line of text ---- */
+
+/* What does not fit is cut; n stays below size. */
+struct line {
+    char *buf;
+    size_t size, n;
+};
+
+static void HAWK_PRINTF(2, 3) put(struct line *l, const char *fmt, ...)
+{
+    va_list ap;
+    int n;
+
+    if (l->n + 1 >= l->size)
+        return;
+    va_start(ap, fmt);
+    n = vsnprintf(l->buf + l->n, l->size - l->n, fmt, ap);
+    va_end(ap);
+    if (n > 0)
+        l->n = l->n + (size_t)n < l->size ? l->n + (size_t)n : l->size - 1;
+}
+
+/* Bytes as a quoted text of at most 40 of them: a log line stays one line, whatever a peer sent. */
+static void put_bytes(struct line *l, const char *data, size_t len)
+{
+    put(l, "\"");
+    for (size_t i = 0; i < len && i < 40; i++) {
+        unsigned char c = (unsigned char)data[i];
+
+        if (c < 0x20 || c == 0x7f || c == '"' || c == '\\')
+            put(l, "\\x%02x", c);
+        else
+            put(l, "%c", c);
+    }
+    put(l, len > 40 ? "\"...(%zu)" : "\"", len);
+}
+
+static void put_job(struct line *l, job_id_t v)
+{
+    char text[JOB_ID_TEXT];
+
+    put(l, "%s", v.v ? job_id_format(text, v) : "-");
+}
+
+static void put_node(struct line *l, node_id_t v)
+{
+    if (node_eq(v, NODE_CENTRAL))
+        put(l, "central");
+    else
+        put(l, "%" PRIu32, v.v);
+}
+
+/* "3.17/4@1.2": task 4 of job 3.17, epoch 1, attempt 2. */
+static void put_try(struct line *l, struct try_id v)
+{
+    put_job(l, v.job);
+    put(l, "/%" PRIu32 "@%u.%u", v.task, v.epoch, v.attempt);
+}
+
+static void put_blob(struct line *l, const struct blob *v)
+{
+    if (v)
+        put_bytes(l, v->data, v->len);
+    else
+        put(l, "-");
+}
+
+static void put_desc(struct line *l, const struct job_desc *v)
+{
+    if (!v) {
+        put(l, "-");
+        return;
+    }
+    put_blob(l, v->name);
+    put(l, "x%" PRIu32, v->tasks);
+}
+
+static void put_tasks(struct line *l, const struct task_set *v)
+{
+    if (v)
+        put(l, "%" PRIu32 "of", v->n);
+    else
+        put(l, "all");
+}
+
+static void put_members(struct line *l, const struct members *v) { put(l, "%" PRIu32, v ? v->n : 0); }
+
+static void put_policy(struct line *l, struct policy v)
+{
+    put(l, "v%" PRIu32 ":cutoff_us=%" PRId64 ",share_ppm=%" PRIu32 ",flags=0x%" PRIx32, v.version,
+        v.cutoff_us, v.short_share_ppm, v.flags);
+}
+
+#define PUT_job(v) put_job(&l, v)
+#define PUT_node(v) put_node(&l, v)
+#define PUT_try(v) put_try(&l, v)
+#define PUT_u8(v) put(&l, "%u", v)
+#define PUT_u16(v) put(&l, "%u", v)
+#define PUT_u32(v) put(&l, "%" PRIu32, v)
+#define PUT_u64(v) put(&l, "%" PRIu64, v)
+#define PUT_i32(v) put(&l, "%" PRId32, v)
+#define PUT_i64(v) put(&l, "%" PRId64, v)
+#define PUT_policy(v) put_policy(&l, v)
+#define PUT_blob(v) put_blob(&l, v)
+#define PUT_desc(v) put_desc(&l, v)
+#define PUT_spec(v) put_desc(&l, v)
+#define PUT_tasks(v) put_tasks(&l, v)
+#define PUT_members(v) put_members(&l, v)
+
+size_t msg_format(const struct msg *m, char *buf, size_t size)
+{
+    struct line l = {buf, size, 0};
+
+    if (size == 0)
+        return 0;
+    buf[0] = '\0';
+    put(&l, "%s", msg_name(m->type));
+    switch (m->type) {
+#define FIELD(kind, field)                                                                                   \
+    if (strcmp(#field, "reserved") != 0) {                                                                   \
+        put(&l, " " #field "=");                                                                             \
+        PUT_##kind(p->field);                                                                                \
+    }
+#define X(NAME, name, tag)                                                                                   \
+    case MSG_##NAME: {                                                                                       \
+        const struct msg_##name *p = &m->name;                                                               \
+        FIELDS_##name(FIELD) break;                                                                          \
+    }
+        WIRE_MESSAGES(X) LOCAL_MESSAGES(X)
+#undef X
+#undef FIELD
+    }
+    return l.n;
+}
+
+/* ---- The job a message is about ---- */
+
+#define JOB_OF_job(v) return (v);
+#define JOB_OF_try(v) return (v).job;
+#define JOB_OF_node(v)
+#define JOB_OF_u8(v)
+#define JOB_OF_u16(v)
+#define JOB_OF_u32(v)
+#define JOB_OF_u64(v)
+#define JOB_OF_i32(v)
+#define JOB_OF_i64(v)
+#define JOB_OF_policy(v)
+#define JOB_OF_blob(v)
+#define JOB_OF_desc(v)
+#define JOB_OF_spec(v)
+#define JOB_OF_tasks(v)
+#define JOB_OF_members(v)
+
+job_id_t msg_job(const struct msg *m)
+{
+    switch (m->type) {
+#define FIELD(kind, field) JOB_OF_##kind(p->field)
+#define X(NAME, name, tag)                                                                                   \
+    case MSG_##NAME: {                                                                                       \
+        const struct msg_##name *p = &m->name;                                                               \
+        (void)p;                                                                                             \
+        FIELDS_##name(FIELD) break;                                                                          \
+    }
+        WIRE_MESSAGES(X) LOCAL_MESSAGES(X)
+#undef X
+#undef FIELD
+    }
+    return JOB_NONE;
+}
+
+/* ---- Output ---- */
+
+struct msg *out_add(struct out *o, enum msg_type type, uint32_t peer)
+{
+    struct msg *m;
+
+    vec_grow(o->v, o->n, o->cap);
+    m = &o->v[o->n++];
+    memset(m, 0, sizeof *m);
+    m->type = (uint16_t)type;
+    m->peer = peer;
+    return m;
+}
+
+void out_clear(struct out *o)
+{
+    for (uint32_t i = 0; i < o->n; i++)
+        msg_drop(&o->v[i]);
+    o->n = 0;
+}
+
+void out_free(struct out *o)
+{
+    out_clear(o);
+    free(o->v);
+    *o = (struct out){0};
+}

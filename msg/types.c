@@ -1,0 +1,360 @@
+/* Texts of the enumerations, the named policies, and the handles: job descriptions, task sets, member lists. */
+#include "msg/types.h"
+
+#include "base/check.h"
+#include "base/err.h"
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Texts ---- */
+
+#define X(name, text) text,
+static const char *const role_texts[] = {ROLES(X)};
+static const char *const class_texts[] = {JOB_CLASSES(X)};
+static const char *const tag_texts[] = {CLASS_TAGS(X)};
+static const char *const why_texts[] = {CLASS_WHYS(X)};
+static const char *const outcome_texts[] = {OUTCOMES(X)};
+static const char *const task_state_texts[] = {TASK_STATES(X)};
+static const char *const job_state_texts[] = {JOB_STATES(X)};
+static const char *const member_state_texts[] = {MEMBER_STATES(X)};
+static const char *const payload_kind_texts[] = {PAYLOAD_KINDS(X)};
+#undef X
+
+#define TEXT_OF(table, v) ((unsigned)(v) < sizeof(table) / sizeof *(table) ? (table)[v] : "?")
+
+const char *role_text(enum role v) { return TEXT_OF(role_texts, v); }
+const char *class_text(enum job_class v) { return TEXT_OF(class_texts, v); }
+const char *tag_text(enum class_tag v) { return TEXT_OF(tag_texts, v); }
+const char *why_text(enum class_why v) { return TEXT_OF(why_texts, v); }
+const char *outcome_text(enum outcome v) { return TEXT_OF(outcome_texts, v); }
+const char *task_state_text(enum task_state v) { return TEXT_OF(task_state_texts, v); }
+const char *job_state_text(enum job_state v) { return TEXT_OF(job_state_texts, v); }
+const char *member_state_text(enum member_state v) { return TEXT_OF(member_state_texts, v); }
+const char *payload_kind_text(enum payload_kind v) { return TEXT_OF(payload_kind_texts, v); }
+
+const char *const counter_names[COUNTER_COUNT] = {
+#define X(name, help) #name,
+    COUNTERS(X)
+#undef X
+};
+
+/* ---- Policies ---- */
+
+#define STEALING (POLICY_STEAL | POLICY_STEAL_RETRY | POLICY_STEAL_HINTS)
+#define PROBING (POLICY_CANCEL_PROBES | POLICY_REPROBE)
+#define HAWK (POLICY_CENTRAL_LONG | STEALING | POLICY_PROMOTE | PROBING)
+/* Hawk 4.1: 17 % of the cluster for the Google trace; history replaces it where the operator lets it. */
+#define HAWK_SHARE_PPM 170000u
+
+static const struct preset {
+    const char *name;
+    uint32_t flags;
+    uint32_t short_share_ppm;
+} presets[] = {
+    {"hawk", HAWK, HAWK_SHARE_PPM},
+    {"sparrow", PROBING, 0},
+    /* Hawk 4.4: one component taken away at a time. */
+    {"hawk-no-steal", HAWK & ~(uint32_t)STEALING, HAWK_SHARE_PPM},
+    {"hawk-no-partition", HAWK, 0},
+    /* Long jobs are probed for in the general partition; promotion has nobody to hand its tasks to. */
+    {"hawk-no-central", STEALING | PROBING | POLICY_LONG_GENERAL, HAWK_SHARE_PPM},
+    /* Hawk 4.6: two separate clusters, one per class. */
+    {"split", POLICY_CENTRAL_LONG | POLICY_SHORT_RESERVED | PROBING, HAWK_SHARE_PPM},
+    /* Hawk 4.5: one queue by waiting time for everything. */
+    {"central", POLICY_CENTRAL_LONG | POLICY_ALL_LONG, 0},
+};
+#define PRESETS (sizeof presets / sizeof *presets)
+
+const char *const policy_names[] = {
+    "hawk", "sparrow", "hawk-no-steal", "hawk-no-partition", "hawk-no-central", "split", "central", NULL};
+_Static_assert(sizeof policy_names / sizeof *policy_names == PRESETS + 1, "every preset has its name listed");
+
+int policy_preset(const char *name, struct policy *p)
+{
+    for (size_t i = 0; i < PRESETS; i++) {
+        if (strcmp(name, presets[i].name) != 0)
+            continue;
+        *p = (struct policy){
+            .cutoff_us = INT64_C(10000000),
+            .flags = presets[i].flags,
+            .short_share_ppm = presets[i].short_share_ppm,
+            .probe_ratio_milli = 2000, /* Hawk 4.1, Sparrow 3.4: two probes per task */
+            .steal_cap = 10,           /* Hawk 3.6 */
+            .steal_max = 10000,
+        };
+        return 0;
+    }
+    return HAWK_ENOT_FOUND;
+}
+
+/* ---- Strings and task arguments ---- */
+
+/* Both grow by doubling and carry no capacity: it is the next power of two of what they hold. */
+static size_t capacity_of(size_t used)
+{
+    size_t cap = 64;
+
+    while (cap < used)
+        cap *= 2;
+    return cap;
+}
+
+static void *grown(void *p, size_t used, size_t needed, size_t element)
+{
+    if (p && capacity_of(used) >= needed)
+        return p;
+    return xrealloc(p, capacity_of(needed) * element);
+}
+
+void strings_add(struct strings *s, const char *text)
+{
+    size_t size = strlen(text) + 1;
+
+    CHECK(size <= UINT32_MAX - s->bytes);
+    s->data = grown(s->data, s->bytes, s->bytes + size, 1);
+    memcpy(s->data + s->bytes, text, size);
+    s->bytes += (uint32_t)size;
+    s->n++;
+}
+
+void task_args_add(struct task_args *a, const void *data, size_t len)
+{
+    uint32_t end = a->n ? a->off[a->n] : 0;
+
+    CHECK(len <= UINT32_MAX - end);
+    a->off = grown(a->off, a->n + 1, a->n + 2, sizeof *a->off);
+    a->data = grown(a->data, end, end + len, 1);
+    if (len)
+        memcpy(a->data + end, data, len);
+    a->off[a->n] = end;
+    a->off[++a->n] = end + (uint32_t)len;
+}
+
+/* ---- Job descriptions ---- */
+
+struct job_desc *job_desc_new(void)
+{
+    struct job_desc *d = xcalloc(1, sizeof *d);
+
+    d->refs = 1;
+    d->name = blob_str("");
+    d->user = blob_str("");
+    return d;
+}
+
+struct job_desc *job_desc_ref(struct job_desc *d)
+{
+    if (d)
+        d->refs++;
+    return d;
+}
+
+void job_desc_drop(struct job_desc *d)
+{
+    if (!d)
+        return;
+    CHECK(d->refs > 0);
+    if (--d->refs)
+        return;
+    blob_drop(d->name);
+    blob_drop(d->user);
+    blob_drop(d->cwd);
+    blob_drop(d->stdout_pattern);
+    blob_drop(d->stderr_pattern);
+    blob_drop(d->input);
+    blob_drop(d->app);
+    free(d->argv.data);
+    free(d->env.data);
+    free(d->args.off);
+    free(d->args.data);
+    free(d);
+}
+
+struct blob *job_desc_arg(const struct job_desc *d, uint32_t task)
+{
+    if (task >= d->args.n)
+        return NULL;
+    return blob_new(d->args.data + d->args.off[task], d->args.off[task + 1] - d->args.off[task]);
+}
+
+/* ---- Checks ---- */
+
+/* The way out of every check: the text, and the code. */
+static int HAWK_PRINTF(4, 5) refuse(char *why, size_t size, int err, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    if (size)
+        vsnprintf(why, size, fmt, ap);
+    va_end(ap);
+    return err;
+}
+#define REFUSE(err, ...) return refuse(why, size, (err), __VA_ARGS__)
+
+#define LIMIT_PATH_BYTES 4095u /* what the kernel takes */
+
+/* A text that ends up in a C string: within max bytes, and without a NUL inside that would cut it. */
+static int check_text(const struct blob *b, const char *field, uint32_t max, char *why, size_t size)
+{
+    if (!b)
+        return 0;
+    if (b->len > max)
+        REFUSE(HAWK_ETOO_LARGE, "%s has %" PRIu32 " bytes, the limit is %" PRIu32, field, b->len, max);
+    if (memchr(b->data, '\0', b->len))
+        REFUSE(HAWK_EINVALID, "%s contains a NUL byte", field);
+    return 0;
+}
+
+static int check_texts(const struct job_desc *d, char *why, size_t size)
+{
+    const struct {
+        const struct blob *text;
+        const char *field;
+        uint32_t max;
+    } texts[] = {
+        {d->name, "the job's name", LIMIT_NAME_BYTES},
+        {d->user, "the user's name", LIMIT_NAME_BYTES},
+        {d->app, "the application's name", LIMIT_NAME_BYTES},
+        {d->cwd, "the working directory", LIMIT_PATH_BYTES},
+        {d->stdout_pattern, "the name of the stdout file", LIMIT_PATH_BYTES},
+        {d->stderr_pattern, "the name of the stderr file", LIMIT_PATH_BYTES},
+    };
+
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        int err = check_text(texts[i].text, texts[i].field, texts[i].max, why, size);
+
+        if (err)
+            return err;
+    }
+    return 0;
+}
+
+static int check_numbers(const struct job_desc *d, char *why, size_t size)
+{
+    if (d->tasks == 0)
+        REFUSE(HAWK_EINVALID, "the job has no tasks");
+    if (d->tasks > LIMIT_TASKS_PER_JOB)
+        REFUSE(HAWK_ETOO_LARGE, "the job has %" PRIu32 " tasks, the limit is %u", d->tasks,
+               LIMIT_TASKS_PER_JOB);
+    if (d->first_index > UINT32_MAX - d->tasks)
+        REFUSE(HAWK_EINVALID, "the first task index %" PRIu32 " is too high", d->first_index);
+    if (d->estimate_us < 0 || d->estimate_us > LIMIT_TIME_US)
+        REFUSE(HAWK_EINVALID, "the estimate must lie within 0 and 10,000 days");
+    if (d->time_limit_us < 0 || d->time_limit_us > LIMIT_TIME_US)
+        REFUSE(HAWK_EINVALID, "the time limit must lie within 0 and 10,000 days");
+    if (d->tag >= TAG_COUNT)
+        REFUSE(HAWK_EINVALID, "unknown class tag %u", d->tag);
+    if (d->kind >= PAYLOAD_COUNT)
+        REFUSE(HAWK_EINVALID, "unknown payload kind %u", d->kind);
+    return 0;
+}
+
+static int check_payload(const struct job_desc *d, char *why, size_t size)
+{
+    const char *env = d->env.data;
+
+    if (d->kind == PAYLOAD_COMMAND && (d->argv.n == 0 || d->argv.data[0] == '\0'))
+        REFUSE(HAWK_EINVALID, "the job has no command");
+    if (d->kind == PAYLOAD_TIMER && d->argv.n == 0 && !(d->flags & JOB_EACH_ARG))
+        REFUSE(HAWK_EINVALID, "a timer job needs a duration, for all tasks or for each");
+    if (d->kind == PAYLOAD_APP && (!d->app || d->app->len == 0))
+        REFUSE(HAWK_EINVALID, "the job names no application");
+    for (uint32_t i = 0; i < d->env.n; i++, env += strlen(env) + 1)
+        if (env[0] == '=' || !strchr(env, '='))
+            REFUSE(HAWK_EINVALID, "environment entry %" PRIu32 " is not NAME=value", i + 1);
+    return 0;
+}
+
+static size_t blob_len(const struct blob *b) { return b ? b->len : 0; }
+
+int job_spec_check(const struct job_desc *d, char *why, size_t size)
+{
+    size_t bytes = (size_t)d->argv.bytes + d->env.bytes + blob_len(d->input) + blob_len(d->cwd);
+    int err = check_numbers(d, why, size);
+
+    if (!err)
+        err = check_texts(d, why, size);
+    if (!err && bytes > LIMIT_SPEC_BYTES)
+        REFUSE(HAWK_ETOO_LARGE,
+               "command, environment, directory and standard input have %zu bytes together, the limit is %u",
+               bytes, LIMIT_SPEC_BYTES);
+    return err ? err : check_payload(d, why, size);
+}
+
+int job_desc_check(const struct job_desc *d, char *why, size_t size)
+{
+    bool each = d->flags & JOB_EACH_ARG;
+    int err = job_spec_check(d, why, size);
+
+    if (err)
+        return err;
+    if (each ? d->args.n != d->tasks : d->args.n != 0)
+        REFUSE(HAWK_EINVALID, "%" PRIu32 " task arguments for %" PRIu32 " tasks", d->args.n, d->tasks);
+    if (each && d->args.off[d->args.n] > LIMIT_JOB_BYTES)
+        REFUSE(HAWK_ETOO_LARGE, "the task arguments have %" PRIu32 " bytes together, the limit is %u",
+               d->args.off[d->args.n], LIMIT_JOB_BYTES);
+    return 0;
+}
+
+/* ---- Task sets and member lists ---- */
+
+struct task_set *task_set_new(uint32_t n)
+{
+    struct task_set *s = xcalloc(1, sizeof *s + (size_t)n * sizeof *s->v);
+
+    s->refs = 1;
+    s->n = n;
+    return s;
+}
+
+struct task_set *task_set_ref(struct task_set *s)
+{
+    if (s)
+        s->refs++;
+    return s;
+}
+
+void task_set_drop(struct task_set *s)
+{
+    if (!s)
+        return;
+    CHECK(s->refs > 0);
+    if (--s->refs == 0)
+        free(s);
+}
+
+struct members *members_new(uint32_t n)
+{
+    struct members *m = xcalloc(1, sizeof *m + (size_t)n * sizeof *m->v);
+
+    m->refs = 1;
+    m->n = n;
+    return m;
+}
+
+struct members *members_ref(struct members *m)
+{
+    if (m)
+        m->refs++;
+    return m;
+}
+
+void members_drop(struct members *m)
+{
+    if (!m)
+        return;
+    CHECK(m->refs > 0);
+    if (--m->refs)
+        return;
+    for (uint32_t i = 0; i < m->n; i++) {
+        blob_drop(m->v[i].addr);
+        blob_drop(m->v[i].name);
+    }
+    free(m);
+}
