@@ -1,0 +1,98 @@
+/* Links: the long-lived streams between daemons (/hawk.v1.Peer/Link), dialled or accepted. A link is FIFO
+ * and loses nothing until it is lost; then one `lost` is delivered and nothing of the old stream after it.
+ *
+ * What is sent while a send is outstanding gathers and leaves as one message when that completes; nothing
+ * waits for a timer (gRPC allows one outstanding send per stream, and batching is what makes it cheap).
+ *
+ * A dialled link connects again by itself, with growing and jittered delays, until link_close. An accepted link is
+ * gone once `lost` has returned. Callbacks come from the loop, never from within a call to this interface. */
+#ifndef HAWK_NET_LINK_H
+#define HAWK_NET_LINK_H
+
+#include "base/err.h"
+#include "base/ids.h"
+#include "msg/msg.h"
+#include "net/loop.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Messages that gather per link while a send is outstanding; more than that and the link is lost. One message
+ * of any size is always taken. */
+#define LINK_PENDING_BYTES (16u << 20)
+/* A batch is closed at this size, so that only a single big message makes a bigger one. */
+#define LINK_BATCH_BYTES (1u << 20)
+/* Opening takes at most so long; then it counts as failed. */
+#define LINK_OPEN_US (5 * US_PER_S)
+/* Delays between attempts, each doubled and then drawn from its upper half. */
+#define LINK_RETRY_MIN_US (50 * US_PER_MS)
+#define LINK_RETRY_MAX_US (2 * US_PER_S)
+#define LINK_MAX_ACCEPTED 200000u /* links accepted at a time, unless configured */
+
+struct links;
+struct link;
+
+struct link_fns {
+    /* The stream is open in both directions; link_peer_* say who the peer claims to be. */
+    void (*up)(void *arg, struct link *k);
+    /* m is valid (msg_check) and borrowed: the handles in it are dropped after the call. m->peer is 0. */
+    void (*msg)(void *arg, struct link *k, const struct msg *m);
+    /* The stream that was up is gone: HAWK_E… and a text for logs. Only after `up`, once per `up`. */
+    void (*lost)(void *arg, struct link *k, int err, const char *text);
+};
+
+struct link_config {
+    enum role role;         /* who we are, told to every peer */
+    const char *name;       /* copied */
+    const char *token;      /* sent with what we dial; NULL: none. copied */
+    uint32_t pending_bytes; /* 0: LINK_PENDING_BYTES */
+    uint32_t max_accepted;  /* 0: LINK_MAX_ACCEPTED */
+    uint64_t seed;          /* of the jitter */
+};
+
+/* Every link of one daemon. `l` must be a LOOP_NET one. */
+struct links *links_new(struct loop *l, const struct link_config *c, const struct link_fns *fns, void *arg);
+/* Our node id, once central gave us one (0 before): told to peers of links that open from now on. */
+void links_set_node(struct links *ls, node_id_t node);
+/* Closes every link, as link_close does, turning the loop for at most timeout_us until what is pending has
+ * left, and frees all. No callback comes any more. Before or after server_free. NULL is fine. */
+void links_free(struct links *ls, int64_t timeout_us);
+
+/* Starts to connect to addr ("host:port", "[::1]:port", "unix:/path") and keeps trying. `what` names the peer
+ * in the log: "central at 127.0.0.1:7100 cannot be reached: …; trying again", once per loss, and once when it is back. */
+struct link *link_dial(struct links *ls, const char *addr, const char *what);
+/* Ends the link: what is pending still leaves (for at most a second), then the stream is closed in order. k must
+ * not be used any more, and no callback comes for it. The peer gets `lost`. */
+void link_close(struct link *k);
+/* Breaks the stream at once; `lost` follows with err, and a dialled link connects again. For a peer that misbehaves. */
+void link_break(struct link *k, int err, const char *text);
+
+/* Encodes m (its handles stay the caller's) to leave at the end of this turn of the loop. m->peer is not
+ * sent. HAWK_EUNAVAILABLE: the link is not up, nothing was sent. HAWK_ELIMIT: too much is pending, and
+ * HAWK_ETOO_LARGE: no peer would take so big a message: the link is broken and `lost` will follow. */
+int link_send(struct link *k, const struct msg *m);
+
+/* A number no other link of this process has or will have; from 1. */
+uint32_t link_number(const struct link *k);
+bool link_is_up(const struct link *k);
+bool link_is_dialled(const struct link *k);
+/* The address dialled, or the peer's ("ipv4:127.0.0.1:3412", "unix:"). */
+const char *link_addr(const struct link *k);
+/* Who the peer of an open link says it is; unproven beyond the token. Node 0: it has no id yet. */
+enum role link_peer_role(const struct link *k);
+node_id_t link_peer_node(const struct link *k);
+const char *link_peer_name(const struct link *k);
+uint32_t link_peer_version(const struct link *k); /* its PROTOCOL_VERSION */
+/* The caller's own pointer. */
+void link_set_user(struct link *k, void *user);
+void *link_user(const struct link *k);
+
+/* Since links_new; envelopes / messages is the mean batch. */
+struct link_counters {
+    uint64_t envelopes_sent, messages_sent, bytes_sent;
+    uint64_t envelopes_received, messages_received, bytes_received;
+    uint64_t accepted, dialled, lost; /* links accepted, dialled links that came up, links lost */
+};
+const struct link_counters *links_counters(const struct links *ls);
+
+#endif

@@ -1,0 +1,49 @@
+/* The calling side of the API: unary and server-streaming calls on a channel, on the loop. */
+#ifndef HAWK_NET_RPC_H
+#define HAWK_NET_RPC_H
+
+#include "base/err.h"
+#include "net/loop.h"
+
+#include <grpc/status.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct channel;
+struct rpc; /* one call we made */
+
+/* A connection to addr ("host:port", "[::1]:port", "unix:/path"), made with the first call and again when it
+ * is lost. token: sent with every call; NULL: none. `l` must be a LOOP_NET one. */
+struct channel *channel_new(struct loop *l, const char *addr, const char *token);
+/* Cancels its calls without callbacks, and frees. NULL is fine. */
+void channel_free(struct channel *ch);
+const char *channel_addr(const struct channel *ch);
+
+struct rpc_fns {
+    /* A reply (one for a unary call), borrowed. The next comes when this has returned. NULL: ignore. */
+    void (*reply)(void *arg, const uint8_t *data, size_t len);
+    /* The call has ended; the rpc is gone when this returns. text: never NULL, may be empty. */
+    void (*done)(void *arg, grpc_status_code status, const char *text);
+};
+
+/* Starts a call; callbacks come from the loop. timeout_us: TIME_NEVER for none. wait_for_ready: wait for a
+ * server that is not there (until the timeout) instead of failing with UNAVAILABLE. A unary call is one whose
+ * server sends one reply: a reply missing from an OK is up to the caller to notice. */
+struct rpc *rpc_start(struct channel *ch, const char *method, const void *request, size_t len,
+                      int64_t timeout_us, bool wait_for_ready, const struct rpc_fns *fns, void *arg);
+/* Cancels; no callback comes any more and r must not be used. From within its callbacks, too. */
+void rpc_cancel(struct rpc *r);
+
+/* One unary call, turning the loop until it has ended. Returns 0, or the status as HAWK_E…. *reply
+ * (malloc'ed, the caller's; never NULL on 0) and *reply_len are the reply; *status its gRPC status and *text (malloc'ed,
+ * the caller's; never NULL) what the server said. reply, status and text may be NULL. */
+HAWK_MUST_USE int rpc_call_sync(struct loop *l, struct channel *ch, const char *method, const void *request,
+                                size_t len, int64_t timeout_us, bool wait_for_ready, uint8_t **reply,
+                                size_t *reply_len, grpc_status_code *status, char **text);
+
+/* The error code that says what a status says (OK: 0), and the status a server answers an error with. */
+int rpc_status_to_err(grpc_status_code status);
+grpc_status_code rpc_err_to_status(int err);
+
+#endif

@@ -1,0 +1,74 @@
+/* The listening side: links from other daemons, and calls of the public API by method path. Every call is
+ * checked for the shared token first. Handlers run on the loop's thread and may answer later. */
+#ifndef HAWK_NET_SERVER_H
+#define HAWK_NET_SERVER_H
+
+#include "base/err.h"
+#include "net/loop.h"
+
+#include <grpc/status.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The biggest message a peer or client may send: one job's description (LIMIT_JOB_BYTES) and what is around it. */
+#define NET_MESSAGE_BYTES (80u << 20)
+#define SERVER_MAX_CALLS 10000u    /* unfinished API calls at a time, unless configured */
+#define RPC_QUEUE_BYTES (4u << 20) /* replies of one streaming call that wait for the client */
+
+struct server;
+struct links;
+struct rpc_call; /* one call a client made */
+
+/* Whether an address to listen on ("host:port", "unix:/path") can only be reached from this machine: a unix
+ * socket, a loopback address, or "localhost" where that resolves to loopback addresses. */
+bool addr_is_local(const char *addr);
+/* 0, or HAWK_EINVALID with a text in why: not "host:port", "[v6]:port" or "unix:/path". */
+HAWK_MUST_USE int addr_check(const char *addr, char *why, size_t size);
+
+struct server_config {
+    const char *token;          /* every call must carry it; NULL: none is asked for. copied */
+    bool insecure;              /* listen on addresses beyond this machine although there is no token */
+    uint32_t max_calls;         /* 0: SERVER_MAX_CALLS */
+    uint32_t max_message_bytes; /* 0: NET_MESSAGE_BYTES */
+};
+
+/* `l` must be a LOOP_NET one. */
+struct server *server_new(struct loop *l, const struct server_config *c);
+/* Opens one more address, before server_start; port 0 picks a free one. A unix socket whose server is
+ * dead is replaced. On an error why (size bytes) names the address and what to do: HAWK_EINVALID, HAWK_EDENIED (not
+ * local, no token), HAWK_EEXISTS (in use), HAWK_EIO. */
+HAWK_MUST_USE int server_listen(struct server *s, const char *addr, char *why, size_t size);
+/* The i-th address opened, with its real port ("127.0.0.1:34567"); NULL past the last. */
+const char *server_addr(const struct server *s, unsigned i);
+/* Accept links for ls; before server_start. */
+void server_set_links(struct server *s, struct links *ls);
+/* Calls of "/package.Service/Method" go to fn; `request` is borrowed for the call. Before server_start. fn or
+ * whoever it hands the call to must end it with rpc_reply, rpc_fail or rpc_finish, soon or later. */
+void server_handle(struct server *s, const char *path,
+                   void (*fn)(void *arg, struct rpc_call *c, const uint8_t *request, size_t len), void *arg);
+void server_start(struct server *s);
+/* Refuses new calls, cancels all that are open (on_cancel comes; links are lost), turns the loop until they have ended,
+ * and frees. Calls nobody ended are freed as well. NULL is fine. */
+void server_free(struct server *s);
+
+/* ---- Answering. A call stays valid until it is ended, even when its client has gone. ---- */
+
+/* Ends the call with one reply. */
+void rpc_reply(struct rpc_call *c, const void *data, size_t len);
+/* Ends the call with an error, after what was sent so far. */
+void rpc_fail(struct rpc_call *c, grpc_status_code status, const char *fmt, ...) HAWK_PRINTF(3, 4);
+/* Streaming: queues one message. HAWK_ELIMIT when more than RPC_QUEUE_BYTES wait already: it was not taken,
+ * wait for `writable`. HAWK_ECANCELLED when the client has gone (the call must still be ended). */
+HAWK_MUST_USE int rpc_send(struct rpc_call *c, const void *data, size_t len);
+/* Streaming: ends the call in good order once everything queued has left. */
+void rpc_finish(struct rpc_call *c);
+/* The client has gone: `cancelled` comes once unless the call has been ended (it is a good place to do it).
+ * `writable` comes when an rpc_send was refused and the queue has emptied since. Either may be NULL. */
+void rpc_watch(struct rpc_call *c, void (*cancelled)(void *arg, struct rpc_call *c),
+               void (*writable)(void *arg, struct rpc_call *c), void *arg);
+bool rpc_is_cancelled(const struct rpc_call *c);
+/* The client's address, for logs. */
+const char *rpc_peer(const struct rpc_call *c);
+
+#endif
