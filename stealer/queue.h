@@ -1,0 +1,62 @@
+/* A worker's FIFO queue as stealing sees it (Hawk 3.6, Figure 3): which reservations are stuck behind long
+ * work, and which of them a thief gets. Intrusive: the owner embeds struct steal_entry in its entries.
+ *
+ * The paper's rule, for a node with one slot: the first consecutive group of short tasks that comes after a
+ * long task, whether that long task is running or queued.
+ *
+ * DEVIATES: for a queue served by several slots "after a long task" reads "when the long tasks running and
+ * the long entries ahead fill all slots": before that a slot is left that serves the short ones soon. With
+ * one slot this is the paper's rule. A worker with one queue per slot has several of these, with one slot each. */
+#ifndef HAWK_STEALER_QUEUE_H
+#define HAWK_STEALER_QUEUE_H
+
+#include "base/list.h"
+
+#include <stdint.h>
+
+struct steal_entry {
+    struct list fifo; /* in steal_queue.fifo; points to itself when in no queue */
+    struct list kind; /* in steal_queue.shorts or .longs; bound short entries: in neither */
+    int64_t order;    /* place in the queue: ascending from head to tail, unique in it */
+    uint32_t count;   /* reservations in it, at least 1 while queued; 1 for a bound task */
+    bool is_long;     /* class */
+    bool bound;       /* a task of its own, not a reservation: never stolen */
+};
+
+struct steal_queue {
+    struct list fifo;               /* every entry */
+    struct list shorts;             /* short unbound ones: what can be stolen */
+    struct list longs;              /* long ones, bound or not: what others get stuck behind */
+    int64_t head_order, tail_order; /* every order handed out lies in [head_order, tail_order) */
+    uint32_t n;                     /* entries */
+    uint32_t n_long;                /* of them long */
+};
+
+void steal_queue_init(struct steal_queue *q);
+/* An entry that is in no queue, with class, binding and count. */
+void steal_entry_init(struct steal_entry *e, bool is_long, bool bound, uint32_t count);
+static inline bool steal_entry_queued(const struct steal_entry *e) { return e->fifo.next != &e->fifo; }
+
+/* Appends e at the tail. O(1). */
+void steal_queue_push(struct steal_queue *q, struct steal_entry *e);
+/* Reserves n consecutive places in front of everything queued now and returns the first one's order: for
+ * loot that may come back. Give item i the order first + i before steal_queue_put_back. */
+int64_t steal_queue_reserve_head(struct steal_queue *q, uint32_t n);
+/* Inserts e, whose order was reserved, where it belongs. O(entries put back that are still ahead of it). */
+void steal_queue_put_back(struct steal_queue *q, struct steal_entry *e);
+void steal_queue_remove(struct steal_queue *q, struct steal_entry *e);
+/* The entry at the head, or NULL. */
+struct steal_entry *steal_queue_head(const struct steal_queue *q);
+
+/* Whether a short reservation is stuck: behind so many long tasks, running (long_running of the queue's
+ * slots) or queued ahead, that they fill all slots. O(1) for one slot, at most O(slots) otherwise. */
+bool steal_queue_stuck(const struct steal_queue *q, uint32_t slots, uint32_t long_running);
+/* The loot: its first entry, NULL when nothing is stuck, and the one after e, NULL at the group's end (the
+ * next long entry, or the tail). Bound short entries are passed over. Ask for the next one before removing e.
+ * O(slots + long entries skipped). */
+struct steal_entry *steal_queue_loot(const struct steal_queue *q, uint32_t slots, uint32_t long_running);
+struct steal_entry *steal_queue_loot_next(const struct steal_queue *q, const struct steal_entry *e);
+/* Aborts when lists, counts or orders disagree. O(n). */
+void steal_queue_check(const struct steal_queue *q);
+
+#endif

@@ -1,0 +1,81 @@
+/* The thief (Hawk 3.6): whom an idle worker asks, in what order, when it gives up, and when it tries again.
+ * Pure: it says whom to ask next; the worker sends and receives.
+ *
+ * A round asks up to steal_cap distinct general workers, drawn at random, one after another, and ends with
+ * the first that gives. After a round without loot the thief is parked: central may pair it with a stuck
+ * worker (thief_hint), and it tries again by itself after a delay that doubles from park_min_us to
+ * park_max_us, jittered by a quarter. */
+#ifndef HAWK_STEALER_THIEF_H
+#define HAWK_STEALER_THIEF_H
+
+#include "base/rng.h"
+#include "msg/types.h"
+
+/* The order of one round: a keyed permutation of the member list's indexes, so that a round over 100,000
+ * members neither copies nor marks anything: O(1) memory, O(1) expected time per draw. */
+struct victims {
+    uint64_t key;
+    uint32_t n;    /* indexes 0 .. n-1 */
+    uint32_t next; /* position in the permutation, 0 .. n */
+};
+
+void victims_begin(struct victims *v, uint64_t key, uint32_t n);
+/* The next index, each of 0 .. n-1 once; n when all have been. */
+uint32_t victims_next(struct victims *v);
+
+enum thief_state {
+    THIEF_OFF,    /* not looking for work */
+    THIEF_ROUND,  /* in a round, about to ask */
+    THIEF_ASKED,  /* in a round, one answer outstanding */
+    THIEF_PARKED, /* looking for work, waiting for retry_at or a hint */
+};
+
+struct thief {
+    int64_t retry_at; /* THIEF_PARKED: when to try by itself; TIME_NEVER: not */
+    int64_t delay_us; /* the last delay; 0: none yet */
+    struct victims order;
+    node_id_t victim; /* THIEF_ASKED: who owes an answer */
+    node_id_t hint;   /* ask this one next; NODE_NONE */
+    uint32_t request; /* number of the last request */
+    uint16_t left;    /* victims the round may still ask */
+    uint16_t index;   /* THIEF_ASKED: the next item expected */
+    uint8_t state;    /* enum thief_state */
+    bool hinted;      /* the round is one question only, asked on central's word */
+    bool got_loot;    /* the round's answer brought something */
+};
+
+/* What the thief looks at; borrowed for one call. */
+struct thief_env {
+    int64_t now_us;
+    int64_t park_min_us, park_max_us;
+    const struct policy *policy;
+    const struct members *members; /* may be NULL */
+    struct rng *rng;
+    node_id_t self;
+    bool hungry;    /* a free slot and an empty queue */
+    bool long_work; /* central says there is long work somewhere */
+    bool freed;     /* a slot was freed just now and found nothing in the queue */
+};
+
+void thief_init(struct thief *t);
+/* To be called after everything else of a step: moves the state on. Returns whom to send a STEAL_REQUEST with
+ * number t->request now, or NODE_NONE. At most one is outstanding. */
+node_id_t thief_step(struct thief *t, const struct thief_env *env);
+/* Central's hint: that victim is the next one asked, by thief_step, even while parked. */
+void thief_hint(struct thief *t, const struct thief_env *env, node_id_t victim);
+
+enum thief_answer {
+    ANSWER_UNKNOWN, /* not what was asked for: lost in a reconnection, repeated, or made up */
+    ANSWER_EMPTY,   /* nothing to steal there: thief_step goes on */
+    ANSWER_ITEM,    /* the next item of the loot; the last one ends the round */
+};
+/* A STEAL_LOOT from `from`. */
+enum thief_answer thief_answer(struct thief *t, node_id_t from, uint32_t request, uint16_t index,
+                               uint16_t items);
+/* The stream to a node is gone: an answer it owes will not come. */
+void thief_peer_lost(struct thief *t, node_id_t node);
+/* When thief_step wants to be called without an event: TIME_NEVER, or while parked. */
+int64_t thief_next_timeout(const struct thief *t);
+void thief_check(const struct thief *t);
+
+#endif

@@ -1,0 +1,131 @@
+/* A worker's policy (DESIGN 3, docs/protocol.md): slots, the FIFO queue of bound tasks and reservations, late
+ * binding, task life cycle, stealing as thief and as victim, joining and heartbeats, leases, stopping.
+ *
+ * A deterministic state machine without I/O: every message, timer and completion goes through worker_step.
+ * Peers are node ids, NODE_CENTRAL for central. Same config, seed and events: same output, byte for byte. */
+#ifndef HAWK_WORKER_WORKER_H
+#define HAWK_WORKER_WORKER_H
+
+#include "base/list.h"
+#include "base/rng.h"
+#include "msg/msg.h"
+#include "stealer/thief.h"
+#include "worker/table.h"
+
+#define WORKER_QUEUE_LIMIT 1000000u /* default queue_limit */
+#define WORKER_LOOT_RECORDS 64u     /* thieves whose acknowledgement is outstanding; others get nothing */
+#define WORKER_EDGE_US 10000        /* PARKED and STUCK change at most so often, each (protocol 5.5) */
+
+struct worker_config {
+    struct blob *name, *addr; /* who this is and where it listens; worker_init takes references */
+    uint32_t slots;           /* 1 .. LIMIT_SLOTS */
+    uint32_t queue_limit;     /* reservations and tasks held at once, whatever their state */
+    uint64_t incarnation;     /* random number of this process */
+    int64_t park_min_us;      /* a parked thief's first delay */
+    int64_t park_max_us;      /* and its longest */
+    int64_t orphan_us;        /* a lost dist's running tasks are killed after so long */
+    bool queue_per_slot;      /* false: one queue serves all slots; true: one per slot, as in the paper */
+    bool heartbeats;          /* false: none are sent and no lease runs out (a simulation without faults) */
+    struct policy policy;     /* until central pushes its own */
+};
+
+/* Defaults: 1 slot, one queue for all slots, WORKER_QUEUE_LIMIT, park 100 ms .. 5 s, orphans 10 s, heartbeats,
+ * policy "hawk"; no name and address. */
+void worker_config_init(struct worker_config *c);
+
+/* One worker. All of it is private to worker/: read it through the functions below. */
+struct worker {
+    struct worker_config config; /* config.policy is the policy in force */
+    struct rng rng;
+    int64_t now_us; /* of the event being handled */
+
+    /* Central. */
+    int64_t join_sent_us;
+    int64_t heartbeat_us, heartbeat_at; /* at: TIME_NEVER when none is due */
+    int64_t lease_us, lease_from_us;    /* from: when the last acknowledged sign of life was sent */
+    int64_t beat_sent_us;               /* the heartbeat whose acknowledgement is awaited */
+    uint32_t beat_seq, beat_awaited;    /* last one sent; the awaited one's number, 0: none */
+    node_id_t node;
+    bool central_up, joined, general, long_work;
+    bool stopping, stop_now, stopped;
+
+    /* Things told to central as edges, rate-limited. */
+    struct worker_edge {
+        int64_t next_at; /* no change is told before */
+        bool is, told;
+    } parked, stuck;
+
+    /* Slots and queues. */
+    struct worker_slot *slots; /* config.slots of them */
+    struct worker_lane *lanes; /* one queue each: one, or as many as slots */
+    uint32_t n_lanes;
+    uint32_t n_free, n_requested, n_long; /* slots: free; waiting for a dist; counting as long */
+    uint32_t n_stuck;                     /* lanes with a stuck reservation */
+    uint32_t run_generation;
+    struct list touched; /* lanes to look at again at the end of this step */
+    bool freed;          /* a slot was freed in this step */
+
+    /* Owners of tasks (dists and central), jobs, tasks. */
+    struct table owners, jobs, tasks;
+    struct list lost_owners; /* dists without a stream that tasks still belong to, by orphan deadline */
+    struct list promotable;  /* running promotable tasks by start: by deadline as well, whatever the cutoff */
+    struct list central_tasks_live; /* central's tasks queued or running: what the lease is about */
+    uint64_t n_reservations;        /* counts queued or in loot */
+    uint32_t n_queued_tasks, n_unacked;
+
+    /* Stealing. */
+    struct members *members;
+    struct thief thief;
+    struct list loot; /* records: what thieves have not acknowledged yet */
+    uint32_t n_loot;
+
+    uint32_t counters_changed; /* bits by enum counter: to be told with the next heartbeat */
+    uint64_t counters[COUNTER_COUNT];
+};
+
+/* Takes references on the config's handles. The config must be valid (slots in range, a name, an address);
+ * anything else aborts. The shell then steps START, and PEER_UP for central once it has a stream. */
+void worker_init(struct worker *w, const struct worker_config *c, uint64_t seed);
+/* Gives everything back, in whatever state. */
+void worker_free(struct worker *w);
+/* Handles one event; what follows from it is appended to out. Never aborts because of a peer's message. Time
+ * must not go backwards. */
+void worker_step(struct worker *w, const struct event *e, struct out *out);
+/* When to step TIMER at the latest; TIME_NEVER when nothing is due. O(1). */
+int64_t worker_next_timeout(const struct worker *w);
+/* Aborts when an invariant does not hold. O(size). */
+void worker_check(const struct worker *w);
+/* No reservations, tasks, requests, loot or unacknowledged completions. */
+bool worker_quiet(const struct worker *w);
+
+/* ---- For shells: status pages, metrics, executors ---- */
+
+struct worker_counts {
+    uint32_t slots, free, requested, running; /* slots = free + requested + running */
+    uint32_t running_long;                    /* of requested and running: those that count as long */
+    uint64_t reservations;                    /* queued, or being stolen from here */
+    uint32_t queued_tasks;                    /* bound tasks in the queue */
+    uint32_t unacked;                         /* completions their owner has not acknowledged */
+    bool joined, general, stuck, parked, stopping, stopped;
+};
+void worker_counts(const struct worker *w, struct worker_counts *c);
+
+/* A task that has a slot. */
+struct worker_running {
+    struct try_id id;
+    node_id_t owner;             /* its dist, or NODE_CENTRAL */
+    const struct job_desc *desc; /* borrowed until the next step */
+    uint32_t run;                /* the executor's handle */
+    bool is_long;                /* its class, or it outlived the cutoff */
+    bool stolen, killed;
+    int64_t run_us; /* since it started; -1 while starting */
+};
+/* The task in slot i (0 .. slots-1); false when none is there. */
+bool worker_running(const struct worker *w, uint32_t slot, int64_t now_us, struct worker_running *r);
+/* The description of a job of that owner, borrowed, or NULL. */
+const struct job_desc *worker_spec(const struct worker *w, node_id_t owner, job_id_t job);
+static inline node_id_t worker_node(const struct worker *w) { return w->node; }
+static inline const struct policy *worker_policy(const struct worker *w) { return &w->config.policy; }
+static inline uint64_t worker_counter(const struct worker *w, enum counter c) { return w->counters[c]; }
+
+#endif
