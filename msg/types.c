@@ -111,28 +111,44 @@ static void *grown(void *p, size_t used, size_t needed, size_t element)
     return xrealloc(p, capacity_of(needed) * element);
 }
 
-void strings_add(struct strings *s, const char *text)
+char *strings_add_space(struct strings *s, size_t len)
 {
-    size_t size = strlen(text) + 1;
+    char *text;
 
-    CHECK(size <= UINT32_MAX - s->bytes);
-    s->data = grown(s->data, s->bytes, s->bytes + size, 1);
-    memcpy(s->data + s->bytes, text, size);
-    s->bytes += (uint32_t)size;
+    CHECK(len < UINT32_MAX - s->bytes);
+    s->data = grown(s->data, s->bytes, s->bytes + len + 1, 1);
+    text = s->data + s->bytes;
+    text[len] = '\0';
+    s->bytes += (uint32_t)len + 1;
     s->n++;
+    return text;
 }
 
-void task_args_add(struct task_args *a, const void *data, size_t len)
+void strings_add(struct strings *s, const char *text)
+{
+    size_t len = strlen(text);
+
+    memcpy(strings_add_space(s, len), text, len);
+}
+
+void *task_args_add_space(struct task_args *a, size_t len)
 {
     uint32_t end = a->n ? a->off[a->n] : 0;
 
     CHECK(len <= UINT32_MAX - end);
     a->off = grown(a->off, a->n + 1, a->n + 2, sizeof *a->off);
     a->data = grown(a->data, end, end + len, 1);
-    if (len)
-        memcpy(a->data + end, data, len);
     a->off[a->n] = end;
     a->off[++a->n] = end + (uint32_t)len;
+    return a->data + end;
+}
+
+void task_args_add(struct task_args *a, const void *data, size_t len)
+{
+    void *space = task_args_add_space(a, len);
+
+    if (len)
+        memcpy(space, data, len);
 }
 
 /* ---- Job descriptions ---- */

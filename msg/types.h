@@ -192,9 +192,12 @@ void job_desc_drop(struct job_desc *d);
 struct blob *job_desc_arg(const struct job_desc *d, uint32_t task);
 /* Appends one string to s; takes a copy. Nothing else may fill s: its capacity follows from what it holds. */
 void strings_add(struct strings *s, const char *text);
+/* The same for a text of len bytes that the caller writes to where it points. */
+char *strings_add_space(struct strings *s, size_t len);
 /* Appends one task's argument (any bytes); the caller adds exactly desc->tasks of them, sets JOB_EACH_ARG, and
  * stays within LIMIT_JOB_BYTES. Nothing else may fill a. */
 void task_args_add(struct task_args *a, const void *data, size_t len);
+void *task_args_add_space(struct task_args *a, size_t len);
 /* Checks every limit and combination a peer or client may get wrong. 0, or an error with a text that names
  * the field and the limit in why (size bytes). */
 int job_desc_check(const struct job_desc *d, char *why, size_t size);
