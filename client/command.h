@@ -14,6 +14,7 @@ enum hawk_exit {
     HAWK_EXIT_FAILED = 1,      /* a task failed or was cancelled; or output could not be written */
     HAWK_EXIT_USAGE = 2,       /* the command line makes no sense */
     HAWK_EXIT_UNREACHABLE = 3, /* no cluster, no such job, or the cluster refused */
+    HAWK_EXIT_HELP = 64,       /* never seen by the shell: --help was asked for, command_run prints it */
 };
 
 /* How a flag's argument is read, and the type of what it fills: */
@@ -73,14 +74,15 @@ const struct command *command_find(const struct command *table, const char *name
 void command_help(FILE *out, const struct command *c);
 /* The names and one-line helps of a table, aligned. */
 void command_list(FILE *out, const struct command *table);
-/* Runs it. `--help` or `-h` before a "--" prints the help instead. Afterwards checks that everything written
- * to stdout got there: a full disk is an error (HAWK_EXIT_FAILED), a reader that went away is not. */
+/* Runs it, and prints its help when it returns HAWK_EXIT_HELP. Afterwards checks that everything written to
+ * stdout got there: a full disk is an error (HAWK_EXIT_FAILED), a reader that went away is not. */
 int command_run(const struct command *c, int argc, char **argv);
 
 /* Reads flags of both tables (each NULL or ended by a NULL name) from argv[1..] into opts, and stops at "--"
  * (skipped) or, with stop_early, at the first argument that is no flag; otherwise flags and arguments may mix
- * and the arguments are moved behind the flags. Returns the index of the first argument that is no flag, or -1
- * after a message on stderr that names the flag and what to do (the caller exits with HAWK_EXIT_USAGE). */
+ * and the arguments are moved behind the flags. Returns the index of the first argument that is no flag, or the
+ * negative of what the command is to return: -HAWK_EXIT_USAGE after a message on stderr that names the flag
+ * and what to do, -HAWK_EXIT_HELP for --help or -h. */
 int flags_parse(const char *command, const struct flag *own, const struct flag *common, bool stop_early,
                 int argc, char **argv, void *opts);
 void flag_list_free(struct flag_list *l);

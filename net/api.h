@@ -55,7 +55,7 @@ extern const struct api_method_info api_methods[API_METHOD_COUNT];
 /* ---- Messages, in the order of hawk.proto; comments there. An array is a pointer and <name>_n. ---- */
 
 struct api_submit_request {
-    struct job_desc *job; /* one reference when decoded; not yet through job_desc_check */
+    struct job_desc *job; /* one reference, checked (job_desc_check) when decoded; NULL: left out */
 };
 struct api_submit_reply {
     job_id_t job;
@@ -145,6 +145,7 @@ struct api_node {
 struct api_list_nodes_reply {
     struct api_node *nodes;
     uint32_t nodes_n;
+    uint32_t self; /* node id of who answers; 0: central, or not joined yet */
 };
 
 struct api_get_stats_request {
@@ -186,9 +187,10 @@ struct api_policy {
 };
 struct api_set_policy_request {
     const char *preset;
-    bool has_cutoff_us, has_short_share_ppm, has_probe_ratio_milli, has_steal_cap;
+    bool has_cutoff_us, has_short_share_ppm, has_probe_ratio_milli, has_steal_cap, has_min_probes,
+        has_steal_max;
     int64_t cutoff_us;
-    uint32_t short_share_ppm, probe_ratio_milli, steal_cap;
+    uint32_t short_share_ppm, probe_ratio_milli, steal_cap, min_probes, steal_max;
     const char **on, **off;
     uint32_t on_n, off_n;
 };
@@ -211,11 +213,12 @@ struct api_output_chunk {
 /* One per message: api_submit_request_type describes struct api_submit_request, and so on. */
 #define API_MESSAGES(X)                                                                                      \
     X(submit_request)                                                                                        \
-    X(submit_reply) X(watch_request) X(job) X(task) X(reservation) X(event) X(cancel_request)                \
-        X(cancel_reply) X(list_jobs_request) X(list_jobs_reply) X(get_job_request) X(get_job_reply)          \
-            X(list_nodes_request) X(node) X(list_nodes_reply) X(get_stats_request) X(counter) X(node_stats)  \
-                X(get_stats_reply) X(get_policy_request) X(policy) X(set_policy_request)                     \
-                    X(read_output_request) X(output_chunk)
+    X(submit_reply)                                                                                          \
+    X(watch_request)                                                                                         \
+    X(job) X(task) X(reservation) X(event) X(cancel_request) X(cancel_reply) X(list_jobs_request)            \
+        X(list_jobs_reply) X(get_job_request) X(get_job_reply) X(list_nodes_request) X(node)                 \
+            X(list_nodes_reply) X(get_stats_request) X(counter) X(node_stats) X(get_stats_reply)             \
+                X(get_policy_request) X(policy) X(set_policy_request) X(read_output_request) X(output_chunk)
 #define X(name) extern const struct api_type api_##name##_type;
 API_MESSAGES(X)
 #undef X
