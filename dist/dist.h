@@ -1,0 +1,84 @@
+/* The distributed scheduler: accepts jobs, classifies them, probes for short ones and binds their tasks late
+ * (Sparrow 3.3-3.6), hands long ones to central and mirrors what becomes of them (docs/protocol.md).
+ *
+ * A pure state machine: dist_step takes one event and puts out messages and effects. */
+#ifndef HAWK_DIST_DIST_H
+#define HAWK_DIST_DIST_H
+
+#include "dist/state.h"
+#include "msg/view.h"
+
+/* Fills *c with the defaults of struct dist_config (dist/state.h): no name, no address, policy "hawk". */
+void dist_config_init(struct dist_config *c);
+/* *d takes references on the config's blobs. The seed alone decides every random draw. */
+void dist_init(struct dist *d, const struct dist_config *c, uint64_t seed);
+void dist_free(struct dist *d);
+/* Handles one event. Puts out at most: one message per worker drawn (a submission, a loss), or one or two per
+ * task of the jobs touched (a cancellation, a lost worker), plus the counters that changed. */
+void dist_step(struct dist *d, const struct event *e, struct out *out);
+/* When to step it with TIMER; TIME_NEVER when nothing is due. */
+int64_t dist_next_timeout(const struct dist *d);
+/* Aborts when any invariant is broken. Walks everything: for tests and the simulator. */
+void dist_check(const struct dist *d);
+/* Nothing unfinished and nothing left over: every table but the finished jobs' is empty. */
+bool dist_quiet(const struct dist *d);
+
+/* ---- Read-only views. Pointers hold until the next step. ---- */
+
+/* A job that was accepted (SUBMITTED with err 0) and is still kept, or NULL. */
+const struct dist_job *dist_find(const struct dist *d, job_id_t job);
+/* All of them: the one accepted last, and the one accepted before `job`; NULL at the end. */
+const struct dist_job *dist_newest(const struct dist *d);
+const struct dist_job *dist_older(const struct dist *d, const struct dist_job *job);
+
+void dist_job_view(const struct dist *d, const struct dist_job *job, int64_t now_us, struct job_view *v);
+/* task < job's desc->tasks. */
+void dist_task_view(const struct dist *d, const struct dist_job *job, uint32_t task, int64_t now_us,
+                    struct task_view *v);
+/* Where the job's live reservations are. *cursor starts as NULL; false after the last one. */
+bool dist_next_reservation(const struct dist *d, const struct dist_job *job, const void **cursor,
+                           struct reservation_view *v);
+
+/* Why the job is not getting on, most fundamental reason first. */
+#define DIST_BLOCKS(X)                                                                                       \
+    X(NOTHING, "nothing of it waits")                                                                        \
+    X(CENTRAL_AWAY, "long, and central cannot be reached: it is handed over when central is back")           \
+    X(CENTRAL_FULL, "long, and central refused it for now: it is offered again soon")                        \
+    X(CENTRAL_ACK, "long, and central has not acknowledged it yet")                                          \
+    X(CANCELLING, "being cancelled: waits for what runs to end")                                             \
+    X(NO_WORKERS, "no worker is up")                                                                         \
+    X(NO_GENERAL, "no worker of the general partition is up, and long tasks run nowhere else")               \
+    X(NO_RESERVED, "no reserved worker is up, and this policy runs short tasks nowhere else")                \
+    X(REFUSED, "workers refused its probes: probes are sent again soon")                                     \
+    X(PROBES, "its probes wait in the queues of workers")                                                    \
+    X(PLACEMENT, "central has it, and has not placed all of its tasks")                                      \
+    X(PLACED, "its tasks wait in the queues of the workers where central placed them")                       \
+    X(LAUNCHED, "its tasks were sent to workers and have not started yet")
+
+enum dist_block {
+#define X(name, text) DIST_BLOCK_##name,
+    DIST_BLOCKS(X)
+#undef X
+        DIST_BLOCK_COUNT
+};
+const char *dist_block_text(enum dist_block b);
+/* *workers, when not NULL: on how many workers it waits (probes, placed or launched tasks). */
+enum dist_block dist_blocked(const struct dist *d, const struct dist_job *job, uint32_t *workers);
+
+/* The nodes central told of: the one with the least id above `after` (NODE_NONE to start), or NULL. */
+const struct member *dist_next_member(const struct dist *d, node_id_t after);
+static inline bool dist_has_stream(const struct dist *d, node_id_t n)
+{
+    return n.v < d->nodes_n && d->nodes[n.v] && d->nodes[n.v]->stream;
+}
+
+static inline const struct policy *dist_policy(const struct dist *d) { return &d->policy; }
+/* Its id, NODE_NONE before it joined for the first time. */
+static inline node_id_t dist_node(const struct dist *d) { return d->node; }
+/* Joined, and central's stream is up. */
+static inline bool dist_central_up(const struct dist *d) { return d->central_up; }
+/* By enum counter. */
+static inline const uint64_t *dist_counters(const struct dist *d) { return d->counters; }
+static inline uint32_t dist_jobs_unfinished(const struct dist *d) { return d->jobs_unfinished; }
+
+#endif

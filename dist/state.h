@@ -1,0 +1,196 @@
+/* What a dist keeps: jobs, their tasks, the nodes it knows, and the places where both meet. Part of dist.h only
+ * so that a shell can hold a struct dist; everything in here is private to dist/. */
+#ifndef HAWK_DIST_STATE_H
+#define HAWK_DIST_STATE_H
+
+#include "base/heap.h"
+#include "base/list.h"
+#include "base/rng.h"
+#include "classifier/classifier.h"
+#include "dist/draw.h"
+#include "msg/msg.h"
+
+#include <uthash.h>
+
+#define TASK_NIL UINT32_MAX
+
+/* One task. All zero: waiting and never launched, so that a large job's tasks cost nothing until they are used. */
+struct dist_task {
+    int64_t wait_us;     /* submission to start; meaningful when `started` */
+    int64_t run_us;      /* meaningful when the state is final */
+    uint32_t worker;     /* where the last attempt is or ran; 0: nowhere yet */
+    uint32_t request;    /* of the worker, that the last attempt answered */
+    uint32_t prev, next; /* in the job's list of returned tasks, or in its place's list of launched ones */
+    int32_t code;
+    uint16_t attempt;    /* the last one; every one but the last was lost */
+    uint8_t state;       /* enum task_state */
+    uint8_t outcome : 4; /* enum outcome */
+    uint8_t started : 1;
+    uint8_t stolen : 1;
+    uint8_t central : 1; /* central schedules it: a long job's, or transferred by promotion */
+};
+_Static_assert(sizeof(struct dist_task) <= 40, "a task must stay small: there may be ten million");
+
+/* A job at a worker: while reservations live there or tasks are launched there. */
+struct dist_place {
+    struct list in_job;  /* dist_job.places */
+    struct list in_node; /* dist_node.places */
+    struct dist_job *job;
+    struct dist_node *node;
+    struct dist_place *chain; /* next in its bucket, or of the free ones */
+    uint32_t live;            /* reservations: never more than the worker has */
+    uint32_t launched;        /* first of the tasks launched or running there, or TASK_NIL */
+};
+_Static_assert(sizeof(struct dist_place) <= 64, "a place must fit a cache line");
+
+/* (job, worker) -> place. Linear hashing: grows one bucket at a time, so that no step ever pays for all. */
+struct place_table {
+    struct dist_place **bucket;
+    uint32_t buckets, cap;
+    uint32_t n;
+    struct dist_place *free;
+    struct dist_place **chunk; /* where places live, PLACE_CHUNK each */
+    uint32_t chunks, chunks_cap;
+};
+
+/* Which workers a job's probes are drawn from. */
+enum pool { POOL_ALL, POOL_GENERAL, POOL_RESERVED, POOL_COUNT };
+
+/* How far central has a job. */
+enum hand_over {
+    HAND_NONE,     /* central has nothing of it */
+    HAND_PENDING,  /* to be acknowledged by central: its tasks wait here */
+    HAND_ACCEPTED, /* central's, durably */
+};
+
+struct dist_job {
+    job_id_t id;
+    UT_hash_handle hh;
+    struct list in_state;   /* dist.jobs[] */
+    struct list in_all;     /* dist.accepted, once its client knows of it */
+    struct list in_pool;    /* dist.starved[] or dist.crowded[] */
+    struct list in_central; /* dist.handed: hand_over is not HAND_NONE, unfinished */
+    struct list places;
+    struct heap_node timer; /* probe again, or hand to central again */
+
+    struct job_desc *desc;
+    int64_t submit_us;
+    int64_t end_us;                 /* once final */
+    int64_t first_start_us;         /* -1: none started */
+    int64_t progress_us;            /* the last probe or request */
+    int64_t estimate_us, cutoff_us; /* what the class was decided on */
+    int64_t ok_us;                  /* sum of the run times of its ok_n tasks here that exited 0 */
+    uint32_t ok_n;
+    uint32_t policy_flags; /* enum policy_flag and ratio at submission: a change applies to new jobs only */
+    uint32_t ratio_milli;
+    uint32_t client;
+    uint32_t watchers;
+
+    uint32_t cursor;               /* tasks from here on were never launched, nor put in a list */
+    uint32_t returned;             /* first of the waiting tasks before cursor: their worker was lost */
+    uint32_t unlaunched;           /* waiting tasks that are ours to launch */
+    uint32_t live;                 /* sum of the places' */
+    uint32_t central_n;            /* central's tasks that are not final */
+    uint32_t in[TASK_STATE_COUNT]; /* tasks by state */
+
+    uint32_t probes_sent, probes_cancelled, probes_unused, probes_lost, reservations_stolen;
+
+    uint16_t epoch;       /* under which central has it; our own tasks are under DIST_EPOCH */
+    uint8_t state;        /* enum job_state */
+    uint8_t class;        /* enum job_class */
+    uint8_t why;          /* enum class_why */
+    uint8_t hand;         /* enum hand_over */
+    uint8_t backoff;      /* refusals in a row */
+    uint8_t audits;       /* times it was probed for again because a loss made its live ones doubtful */
+    bool probe_long : 1;  /* its probes are of class long */
+    bool submitted : 1;   /* SUBMITTED was put out */
+    bool journalling : 1; /* waits for JOURNAL_DONE */
+    bool journalled : 1;
+    bool cancelling : 1; /* by its client, or max_fails: nothing of it starts any more */
+    bool by_client : 1;  /* its client cancelled it */
+    bool promoted : 1;
+    bool handed_out : 1; /* LONG_SUBMIT was sent at least once: central may have it */
+    bool drained : 1;    /* had nothing to launch once: workers may have been told to drop its reservations */
+    struct dist_task tasks[]; /* desc->tasks of them */
+};
+#define DIST_EPOCH 1
+
+/* A node: a worker, or another dist, which only lists show. */
+struct dist_node {
+    struct member m; /* state gone: central does not list it */
+    struct list places;
+    uint32_t last_request; /* the highest of this stream */
+    uint32_t drawn;        /* probes drawn for it in the present round; 0 between steps */
+    bool stream : 1;       /* PEER_UP was seen, and no PEER_LOST since */
+    bool requested : 1;    /* last_request is valid */
+};
+
+/* A finished job's result that central has not been told. */
+struct dist_report {
+    struct blob *name;
+    int64_t mean_us;
+    uint64_t task_us;
+    uint32_t tasks;
+    uint8_t class;
+};
+
+struct dist_config {
+    struct blob *name, *addr; /* dist_init takes references */
+    uint64_t incarnation;
+    node_id_t node;                /* from an earlier life, or NODE_NONE */
+    uint64_t first_seq;            /* of its jobs: above every one it gave out before; >= 1 */
+    uint32_t jobs_unfinished_max;  /* 100,000 */
+    uint32_t tasks_unfinished_max; /* 10,000,000 */
+    uint32_t finished_kept;        /* finished jobs kept to be looked at: 10,000; the oldest is dropped */
+    uint32_t finished_tasks_kept;  /* and their tasks in total: 1,000,000 */
+    uint32_t estimates_max;        /* names whose estimate is remembered: 100,000 */
+    bool journal;                  /* there is one: detached jobs are journalled before they are accepted */
+    bool heartbeats;               /* on; the simulator may do without where it simulates no faults */
+    struct policy policy;          /* until central sends one */
+};
+
+struct dist {
+    struct dist_config cfg;
+    struct policy policy;
+    struct rng rng;
+    struct estimates estimates;
+    node_id_t node;
+    uint64_t next_seq;
+
+    struct dist_job *by_id; /* uthash */
+    struct list
+        jobs[JOB_STATE_COUNT]; /* by state; final ones, whichever state, in jobs[JOB_DONE] by time of end */
+    struct list accepted;      /* every job kept that was accepted, oldest first */
+    struct list handed;        /* unfinished jobs that central has or is to get */
+    struct list starved[POOL_COUNT]; /* want probes, and the pool is empty */
+    struct list crowded[POOL_COUNT]; /* sent more probes than the pool had slots */
+    struct heap timers;
+    struct place_table places;
+    struct draw pool[POOL_COUNT];
+    struct dist_node **nodes; /* by id */
+    uint32_t nodes_n;
+    struct dist_node **drawn; /* scratch of one round of probing */
+    uint32_t drawn_n, drawn_cap;
+
+    uint32_t jobs_unfinished, jobs_finished;   /* in the table */
+    uint32_t tasks_unfinished, tasks_finished; /* tasks of unfinished and of finished jobs */
+    uint32_t tasks_in[TASK_STATE_COUNT];       /* tasks of unfinished jobs, by state */
+
+    struct dist_report *reports; /* owed to central, at most REPORTS_MAX */
+    uint32_t reports_n, reports_cap;
+
+    int64_t heartbeat_us; /* interval */
+    int64_t heartbeat_at; /* TIME_NEVER: none due */
+    int64_t audit_at;     /* TIME_NEVER: no doubt */
+    int64_t doubt_us;     /* the last time a worker was lost; -1 never */
+    uint32_t heartbeat_seq;
+    uint64_t counters[COUNTER_COUNT];
+    uint64_t counters_told[COUNTER_COUNT];
+    bool joined;     /* has been, at least once */
+    bool central_up; /* joined on the present stream */
+    bool central_stream;
+    bool stopping;
+    bool stopped;
+};
+
+#endif
