@@ -1,0 +1,94 @@
+/* Central: membership, placement of long tasks by waiting time, the short partition, history -> policy, and
+ * the durable ownership of long jobs. A deterministic state machine (docs/protocol.md, central's side):
+ * no I/O, no clock, no threads; its shell feeds events and carries out what it puts into `out`.
+ *
+ * In events and output `peer` is the number of a link, given out by the shell and never used again.
+ *
+ * The journal. JOURNAL_NODE, JOURNAL_JOB, JOURNAL_TASK and JOURNAL_JOB_END carry tokens that grow by one;
+ * the shell writes them in order and answers JOURNAL_DONE{token}: everything up to token is durable, or
+ * (err != 0) none of what was unanswered up to token is. A job that could not be written is refused with
+ * that error; anything else is tried again every second, and central_totals shows the error meanwhile.
+ * HISTORY carries no token and is not answered.
+ *
+ * Starting: START, then what the journal holds as events of the same types (HISTORY oldest first; of jobs
+ * that ended nothing is needed), then RECOVERED, always. Joins wait until then. Stopping: STOP, and
+ * STOPPED comes out when nothing in the journal is unanswered. */
+#ifndef HAWK_CENTRAL_CENTRAL_H
+#define HAWK_CENTRAL_CENTRAL_H
+
+#include "classifier/classifier.h"
+#include "msg/msg.h"
+
+struct central_config {
+    uint64_t cluster;
+    uint32_t epoch;          /* of this central: grows with every start */
+    int64_t heartbeat_us;    /* what nodes are told; 500 ms */
+    int64_t suspect_us;      /* silence that makes a node suspect; 3 s */
+    int64_t long_lease_us;   /* suspicion that makes it gone; 60 s */
+    int64_t members_push_us; /* between two member lists to workers, at least; 200 ms */
+    uint32_t long_tasks_max; /* unfinished, and finished ones still kept; 10,000,000 */
+    uint32_t long_jobs_max;  /* 1,000,000 */
+    uint32_t nodes_max;      /* names ever registered; 200,000 */
+    uint32_t finished_kept;  /* finished long jobs kept for a dist that was away when they ended; 10,000 */
+    bool heartbeats;         /* off: silence makes nobody suspect (the simulator) */
+    struct history_config history; /* decides policy.cutoff_us and policy.short_share_ppm */
+    struct policy policy;          /* all else of it */
+};
+/* The defaults above, and policy "hawk". */
+void central_config_init(struct central_config *c);
+
+struct central;
+
+/* Central decides everything by order, so seed is for later use. Never NULL. */
+struct central *central_new(const struct central_config *cfg, uint64_t seed);
+void central_free(struct central *c); /* NULL is fine */
+/* One event. Output: at most two messages per long task, a few per node, and one per remembered job name
+ * when a dist joins. */
+void central_step(struct central *c, const struct event *e, struct out *out);
+/* When it wants a TIMER at latest; TIME_NEVER when nothing is due. */
+int64_t central_next_timeout(const struct central *c);
+/* Aborts when an invariant does not hold. Looks at everything: for tests and the simulator. */
+void central_check(const struct central *c);
+/* Nothing unfinished: no long job, no journal write unanswered. */
+bool central_quiet(const struct central *c);
+
+/* ---- Views, for the API and reports. What they point to holds until the next step. ---- */
+
+struct central_node {
+    struct member member; /* its state may be MEMBER_GONE; blobs are borrowed */
+    uint32_t link;        /* 0: none */
+    int64_t silent_us;    /* since it was heard last */
+    /* its last heartbeat */
+    uint32_t queued, running_short, running_long, jobs_unfinished;
+    /* workers: what central knows of its long tasks, and the waiting time a new one would have there */
+    uint32_t long_placed, long_running;
+    int64_t wait_us;
+    bool partition_acked;     /* it knows which partition it is in */
+    bool parked, stuck;       /* as a thief without loot; with a reservation behind long work */
+    const uint64_t *counters; /* COUNTER_COUNT, as it reported them */
+};
+/* The node after prev by id (NODE_NONE: the first), NODE_NONE at the end. Every name ever registered. */
+node_id_t central_next_node(const struct central *c, node_id_t prev);
+/* Fills *v; false when there is no such node. */
+bool central_view_node(const struct central *c, node_id_t node, int64_t now_us, struct central_node *v);
+
+struct central_totals {
+    uint32_t workers_up, workers_suspect, dists_up, dists_suspect;
+    uint64_t slots, slots_reserved;                               /* of workers that are not gone */
+    uint32_t long_jobs;                                           /* unfinished */
+    uint64_t long_tasks, long_waiting, long_placed, long_running; /* unfinished: the sum; then by state */
+    uint64_t jobs_accepted, jobs_finished;                        /* long, since it started */
+    uint64_t tasks_done, tasks_failed, tasks_cancelled, tasks_lost;
+    uint64_t jobs_reported; /* finished jobs that history got, of either class */
+    uint32_t parked, stuck;
+    uint32_t journal_pending;
+    int32_t journal_err;              /* of the last write that failed and was not made good since; 0 */
+    uint64_t counters[COUNTER_COUNT]; /* central's own: tasks_placed, tasks_retried, steal_hints */
+};
+void central_view_totals(const struct central *c, struct central_totals *t);
+
+const struct policy *central_policy(const struct central *c);
+const struct history *central_history(const struct central *c);
+const struct central_config *central_configured(const struct central *c);
+
+#endif

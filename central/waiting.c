@@ -1,0 +1,383 @@
+/* The waiting-time queue. The slots of a worker are a multiset: which slot is which does not matter, only
+ * when each is free of long tasks. So they lie in one array as two small heaps, amounts and moments. */
+#include "central/waiting.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/units.h"
+
+#include <stdlib.h>
+
+/* So many queued tasks per slot are list-scheduled one by one when a worker's slots are rebuilt, and what
+ * is queued behind them as so many equal pieces: it keeps a rebuild independent of the queue's length, and
+ * behind several rounds of tasks the difference is less than a task. A single slot needs none of it. */
+#define ROUNDS 4u
+/* Beyond any wait that means something; levels stop there. */
+#define LEVEL_MAX (INT64_MAX / 4)
+
+#define OVERRUN_BIT (UINT64_C(1) << 63) /* of a heap key's sequence: behind everything of the same amount */
+
+void waiting_init(struct waiting *q)
+{
+    *q = (struct waiting){0};
+    heap_init(&q->amounts);
+    heap_init(&q->moments);
+}
+
+void waiting_free(struct waiting *q)
+{
+    CHECK(q->total == 0);
+    CHECK(q->amounts.n == 0);
+    CHECK(q->moments.n == 0);
+    heap_free(&q->amounts);
+    heap_free(&q->moments);
+}
+
+/* ---- The slots of one worker ---- */
+
+static bool slot_before(const struct waiting_slot *a, const struct waiting_slot *b)
+{
+    return a->level_us != b->level_us ? a->level_us < b->level_us : a->overrun < b->overrun;
+}
+
+/* Restores the order of the heap v[0..n) below i. */
+static void slot_sift_down(struct waiting_slot *v, uint32_t n, uint32_t i)
+{
+    struct waiting_slot moving = v[i];
+
+    for (;;) {
+        uint32_t child = 2 * i + 1;
+
+        if (child >= n)
+            break;
+        if (child + 1 < n && slot_before(&v[child + 1], &v[child]))
+            child++;
+        if (!slot_before(&v[child], &moving))
+            break;
+        v[i] = v[child];
+        i = child;
+    }
+    v[i] = moving;
+}
+
+static void slots_heapify(struct waiting_slot *v, uint32_t n)
+{
+    for (uint32_t i = n / 2; i-- > 0;)
+        slot_sift_down(v, n, i);
+}
+
+static struct waiting_slot *least_amount(const struct waiting_worker *w)
+{
+    return w->n_amounts ? &w->slots[0] : NULL;
+}
+
+static struct waiting_slot *least_moment(const struct waiting_worker *w)
+{
+    return w->n_amounts < w->n_slots ? &w->slots[w->n_amounts] : NULL;
+}
+
+/* Whether the amount goes before the moment at now. */
+static bool amount_first(int64_t amount_us, bool overrun, int64_t moment_us, int64_t now_us, bool tie)
+{
+    int64_t wait_us = moment_us > now_us ? moment_us - now_us : 0;
+
+    if (amount_us != wait_us)
+        return amount_us < wait_us;
+    return overrun ? false : tie;
+}
+
+static int64_t level_add(int64_t level_us, int64_t us)
+{
+    return level_us > LEVEL_MAX - us ? LEVEL_MAX : level_us + us;
+}
+
+/* List scheduling's one step: the slot that is free first gets another us. */
+static void slots_add(struct waiting_worker *w, int64_t us, int64_t now_us)
+{
+    struct waiting_slot *a = least_amount(w), *m = least_moment(w);
+
+    if (a && (!m || amount_first(a->level_us, a->overrun, m->level_us, now_us, true))) {
+        a->level_us = level_add(a->level_us, us);
+        slot_sift_down(a, w->n_amounts, 0);
+    } else {
+        m->level_us = level_add(m->level_us, us);
+        slot_sift_down(m, w->n_slots - w->n_amounts, 0);
+    }
+}
+
+/* Slots as the running tasks alone leave them. Returns the time of running tasks beyond the slots, which
+ * only a worker that contradicts itself has. */
+static __int128 slots_from_running(struct waiting_worker *w, int64_t now_us)
+{
+    uint32_t amounts = 0, moments = 0;
+    __int128 beyond = 0;
+
+    w->expires_us = TIME_NEVER;
+    list_foreach(&w->running, node, next) {
+        struct waiting_task *t = container_of(node, struct waiting_task, link);
+
+        if (amounts + moments == w->n_slots) {
+            beyond += t->estimate_us;
+        } else if (t->finish_us > now_us) {
+            w->slots[w->n_slots - ++moments] = (struct waiting_slot){.level_us = t->finish_us};
+            w->expires_us = t->finish_us < w->expires_us ? t->finish_us : w->expires_us;
+        } else {
+            w->slots[amounts++] = (struct waiting_slot){.overrun = true};
+        }
+    }
+    while (amounts + moments < w->n_slots)
+        w->slots[amounts++] = (struct waiting_slot){0};
+    w->n_amounts = amounts;
+    slots_heapify(w->slots, amounts);
+    slots_heapify(w->slots + amounts, moments);
+    return beyond;
+}
+
+/* Makes the slots anew from the tasks. O(slots log slots). */
+static void slots_rebuild(struct waiting_worker *w, int64_t now_us)
+{
+    __int128 rest = slots_from_running(w, now_us) + w->queued_us;
+    uint64_t pieces = (uint64_t)w->n_slots * ROUNDS;
+    uint64_t n = 0;
+
+    if (w->n_slots == 1) {
+        slots_add(w, rest > LEVEL_MAX ? LEVEL_MAX : (int64_t)rest, now_us);
+        return;
+    }
+    list_foreach(&w->queued, node, next) {
+        struct waiting_task *t = container_of(node, struct waiting_task, link);
+
+        if (n++ == pieces)
+            break;
+        slots_add(w, t->estimate_us, now_us);
+        rest -= t->estimate_us;
+    }
+    if (rest <= 0)
+        return;
+    for (n = 0; n < pieces; n++) {
+        __int128 piece = rest / pieces + (n < (uint64_t)(rest % pieces));
+
+        slots_add(w, piece > LEVEL_MAX ? LEVEL_MAX : (int64_t)piece, now_us);
+    }
+}
+
+/* ---- The two heaps of workers ---- */
+
+static void heap_place(struct heap *h, struct heap_node *n, bool in, int64_t key, uint64_t sequence)
+{
+    if (in && heap_in(n)) {
+        if (n->key != key || n->seq != sequence)
+            heap_update(h, n, key, sequence);
+    } else if (in) {
+        n->key = key;
+        n->seq = sequence;
+        CHECK(heap_push(h, n) == 0); /* waiting_worker_add made room */
+    } else if (heap_in(n)) {
+        heap_remove(h, n);
+    }
+}
+
+/* Brings w's places in the heaps in line with its slots. */
+static void rekey(struct waiting *q, struct waiting_worker *w)
+{
+    const struct waiting_slot *a = least_amount(w), *m = least_moment(w);
+
+    heap_place(&q->amounts, &w->amount, w->eligible && a, a ? a->level_us : 0,
+               w->sequence | (a && a->overrun ? OVERRUN_BIT : 0));
+    heap_place(&q->moments, &w->moment, w->eligible && m, m ? m->level_us : 0, w->sequence);
+}
+
+static void rebuild(struct waiting *q, struct waiting_worker *w, int64_t now_us)
+{
+    slots_rebuild(w, now_us);
+    rekey(q, w);
+}
+
+static void slots_alloc(struct waiting_worker *w, uint32_t slots)
+{
+    CHECK(slots > 0);
+    if (w->slots != &w->one)
+        free(w->slots);
+    w->n_slots = slots;
+    w->slots = slots == 1 ? &w->one : xcalloc(slots, sizeof *w->slots);
+}
+
+void waiting_worker_add(struct waiting *q, struct waiting_worker *w, uint32_t slots, uint64_t sequence)
+{
+    CHECK(sequence < OVERRUN_BIT);
+    *w = (struct waiting_worker){.sequence = sequence};
+    list_init(&w->queued);
+    list_init(&w->running);
+    slots_alloc(w, slots);
+    q->workers++;
+    /* Doubling here keeps allocation out of the operations. */
+    if (q->workers > q->amounts.cap) {
+        CHECK(heap_reserve(&q->amounts, q->workers * 2) == 0);
+        CHECK(heap_reserve(&q->moments, q->workers * 2) == 0);
+    }
+    slots_rebuild(w, 0);
+}
+
+void waiting_worker_remove(struct waiting *q, struct waiting_worker *w)
+{
+    CHECK(list_empty(&w->queued));
+    CHECK(list_empty(&w->running));
+    w->eligible = false;
+    rekey(q, w);
+    if (w->slots != &w->one)
+        free(w->slots);
+    w->slots = NULL;
+    w->n_slots = w->n_amounts = 0;
+    q->workers--;
+}
+
+void waiting_set_eligible(struct waiting *q, struct waiting_worker *w, bool eligible, int64_t now_us)
+{
+    if (w->eligible == eligible)
+        return;
+    w->eligible = eligible;
+    rebuild(q, w, now_us);
+}
+
+void waiting_set_slots(struct waiting *q, struct waiting_worker *w, uint32_t slots, int64_t now_us)
+{
+    slots_alloc(w, slots);
+    rebuild(q, w, now_us);
+}
+
+static struct waiting_worker *better_head(const struct waiting *q, int64_t now_us)
+{
+    struct heap_node *a = heap_min(&q->amounts), *m = heap_min(&q->moments);
+
+    if (!a && !m)
+        return NULL;
+    if (a && (!m || amount_first(a->key, (a->seq & OVERRUN_BIT) != 0, m->key, now_us, a->seq < m->seq)))
+        return container_of(a, struct waiting_worker, amount);
+    return container_of(m, struct waiting_worker, moment);
+}
+
+struct waiting_worker *waiting_best(struct waiting *q, int64_t now_us)
+{
+    struct waiting_worker *w;
+
+    /* Each turn but the last finds one more task overrunning. */
+    while ((w = better_head(q, now_us)) && w->expires_us <= now_us)
+        rebuild(q, w, now_us);
+    return w;
+}
+
+/* ---- Tasks ---- */
+
+void waiting_place(struct waiting *q, struct waiting_worker *w, struct waiting_task *t, int64_t estimate_us,
+                   int64_t now_us)
+{
+    CHECK(!t->worker);
+    CHECK(estimate_us >= 0);
+    t->worker = w;
+    t->estimate_us = estimate_us;
+    t->running = false;
+    list_push_tail(&w->queued, &t->link);
+    w->n_queued++;
+    w->queued_us += estimate_us;
+    q->total++;
+    if (w->expires_us <= now_us) {
+        rebuild(q, w, now_us);
+    } else {
+        slots_add(w, estimate_us, now_us);
+        rekey(q, w);
+    }
+}
+
+static void unqueue(struct waiting_worker *w, struct waiting_task *t)
+{
+    list_remove(&t->link);
+    w->n_queued--;
+    w->queued_us -= t->estimate_us;
+}
+
+void waiting_start(struct waiting *q, struct waiting_task *t, int64_t started_us, int64_t now_us)
+{
+    struct waiting_worker *w = t->worker;
+
+    CHECK(w);
+    CHECK(!t->running);
+    CHECK(started_us <= now_us);
+    unqueue(w, t);
+    t->running = true;
+    t->finish_us = level_add(started_us, t->estimate_us);
+    list_push_tail(&w->running, &t->link);
+    w->n_running++;
+    rebuild(q, w, now_us);
+}
+
+void waiting_end(struct waiting *q, struct waiting_task *t, int64_t now_us)
+{
+    struct waiting_worker *w = t->worker;
+
+    CHECK(w);
+    if (t->running) {
+        list_remove(&t->link);
+        w->n_running--;
+    } else {
+        unqueue(w, t);
+    }
+    t->worker = NULL;
+    t->running = false;
+    q->total--;
+    rebuild(q, w, now_us);
+}
+
+int64_t waiting_at(const struct waiting_worker *w, int64_t now_us)
+{
+    const struct waiting_slot *a = least_amount(w), *m = least_moment(w);
+    int64_t wait_us = a ? a->level_us : INT64_MAX;
+
+    if (w->n_slots == 1 && m && w->expires_us <= now_us)
+        return w->queued_us > LEVEL_MAX ? LEVEL_MAX : (int64_t)w->queued_us; /* what a rebuild would find */
+    if (m && m->level_us - now_us < wait_us)
+        wait_us = m->level_us > now_us ? m->level_us - now_us : 0;
+    return wait_us;
+}
+
+/* ---- Invariants ---- */
+
+void waiting_worker_check(const struct waiting *q, const struct waiting_worker *w)
+{
+    uint32_t queued = 0, running = 0;
+    __int128 queued_us = 0;
+
+    list_foreach(&w->queued, node, next) {
+        const struct waiting_task *t = container_of(node, struct waiting_task, link);
+
+        CHECK(t->worker == w);
+        CHECK(!t->running);
+        queued++;
+        queued_us += t->estimate_us;
+    }
+    list_foreach(&w->running, node, next) {
+        const struct waiting_task *t = container_of(node, struct waiting_task, link);
+
+        CHECK(t->worker == w);
+        CHECK(t->running);
+        running++;
+    }
+    CHECK(queued == w->n_queued);
+    CHECK(running == w->n_running);
+    CHECK(queued_us == w->queued_us);
+    CHECK(w->n_amounts <= w->n_slots);
+    for (uint32_t i = 0; i < w->n_slots; i++) {
+        CHECK(w->slots[i].level_us >= 0); /* a wait is never negative */
+        CHECK(!slot_before(&w->slots[i], i < w->n_amounts ? least_amount(w) : least_moment(w)));
+    }
+    CHECK(heap_in(&w->amount) == (w->eligible && w->n_amounts > 0));
+    CHECK(heap_in(&w->moment) == (w->eligible && w->n_amounts < w->n_slots));
+    CHECK(!heap_in(&w->amount) || w->amount.key == least_amount(w)->level_us);
+    CHECK(!heap_in(&w->moment) || w->moment.key == least_moment(w)->level_us);
+    CHECK(queued + running <= q->total);
+}
+
+void waiting_check(const struct waiting *q)
+{
+    CHECK(heap_check(&q->amounts));
+    CHECK(heap_check(&q->moments));
+}

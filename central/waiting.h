@@ -1,0 +1,89 @@
+/* The waiting-time queue: which worker gets the next long task (Hawk 3.7, DESIGN 3.5).
+ *
+ * The wait of a worker is when a long task placed there now would start: its unfinished long tasks
+ * list-scheduled over its slots, by their estimates. Short work never counts. A slot whose long task has not
+ * yet run for its estimate frees at a known moment, so its wait shrinks as time passes; any other slot
+ * (free, or busy with short work, or overrunning its estimate: about half of all tasks do) holds an amount
+ * that does not shrink by itself. So a worker is in up to two heaps, by amount and by absolute moment, and
+ * the next worker is the better of both heads at `now`. At equal waits an amount that is not due to an overrun
+ * goes first, so that a truly idle worker beats an overrunning one; then the lower sequence number.
+ *
+ * The paper's waiting time is the queued estimates plus the rest of the running one, never less than
+ * nothing: what is queued behind an overrunning task still counts in full. A moment that has passed is
+ * therefore turned into an amount when its worker comes up for choice. Until then it only makes the worker
+ * look too good, never too bad, so nobody is passed over. */
+#ifndef HAWK_CENTRAL_WAITING_H
+#define HAWK_CENTRAL_WAITING_H
+
+#include "base/heap.h"
+#include "base/list.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct waiting_worker;
+
+/* One long task at a worker; embedded by its owner, who keeps it as long as it is here. */
+struct waiting_task {
+    struct list link;
+    struct waiting_worker *worker; /* NULL: at none */
+    int64_t estimate_us;           /* at least 0 */
+    int64_t finish_us;             /* once started: when it ends by its estimate */
+    bool running;
+};
+
+/* When a slot is free of the long tasks counted on it: a moment, or an amount of time. */
+struct waiting_slot {
+    int64_t level_us;
+    bool overrun; /* an amount behind a task that outlived its estimate */
+};
+
+struct waiting_worker {
+    struct heap_node amount, moment; /* in the queue's heaps while eligible; key: the least of such slots */
+    struct list queued, running;     /* struct waiting_task, both in order of arrival */
+    __int128 queued_us;              /* sum of the queued tasks' estimates */
+    uint64_t sequence;
+    int64_t expires_us;         /* the earliest running task's finish by estimate; TIME_NEVER */
+    struct waiting_slot *slots; /* two heaps: n_amounts amounts, then the moments */
+    struct waiting_slot one;    /* where a single slot lives */
+    uint32_t n_slots, n_amounts;
+    uint32_t n_queued, n_running;
+    bool eligible;
+};
+
+struct waiting {
+    struct heap amounts, moments;
+    uint32_t workers;
+    uint64_t total; /* tasks at them */
+};
+
+void waiting_init(struct waiting *q);
+/* All workers must have been removed. */
+void waiting_free(struct waiting *q);
+
+/* A worker of slots (at least 1), not eligible yet. sequence decides ties: unique. */
+void waiting_worker_add(struct waiting *q, struct waiting_worker *w, uint32_t slots, uint64_t sequence);
+/* It must have no tasks. */
+void waiting_worker_remove(struct waiting *q, struct waiting_worker *w);
+/* Whether waiting_best may choose it. */
+void waiting_set_eligible(struct waiting *q, struct waiting_worker *w, bool eligible, int64_t now_us);
+/* Another number of slots. */
+void waiting_set_slots(struct waiting *q, struct waiting_worker *w, uint32_t slots, int64_t now_us);
+
+/* The eligible worker with the least wait, NULL when there is none. now_us must not go backwards. */
+struct waiting_worker *waiting_best(struct waiting *q, int64_t now_us);
+/* Puts t, which is at no worker, at the end of w's queue. */
+void waiting_place(struct waiting *q, struct waiting_worker *w, struct waiting_task *t, int64_t estimate_us,
+                   int64_t now_us);
+/* A queued task was reported to have started at started_us (at most now_us). */
+void waiting_start(struct waiting *q, struct waiting_task *t, int64_t started_us, int64_t now_us);
+/* A task that is queued or running ended, or leaves w for another reason. */
+void waiting_end(struct waiting *q, struct waiting_task *t, int64_t now_us);
+/* What a long task placed there now would wait. Changes nothing. */
+int64_t waiting_at(const struct waiting_worker *w, int64_t now_us);
+
+/* Aborts when an invariant does not hold; O(workers' tasks) for the worker, O(n) for the heaps. */
+void waiting_check(const struct waiting *q);
+void waiting_worker_check(const struct waiting *q, const struct waiting_worker *w);
+
+#endif
