@@ -14,7 +14,7 @@
 
 /* The class of a job under *p: the user's tag, else estimate_us (the client's), else history_us (of earlier
  * runs of its name), each 0 when there is none; below the cutoff is short, equal is long unless
- * POLICY_TIE_SHORT; a job nobody knows is short. *why says what decided. *used_us is the figure to go by for
+ * POLICY_TIE_SHORT; a job nobody knows is short. POLICY_ALL_LONG: everything is long. *why says what decided. *used_us is the figure to go by for
  * waiting times, 0 when there is none: a tagged job's is its estimate, else its history. Either pointer may
  * be NULL. */
 enum job_class classify(const struct policy *p, enum class_tag tag, int64_t estimate_us, int64_t history_us,
@@ -43,6 +43,8 @@ void estimates_init(struct estimates *e, uint32_t max_names);
 void estimates_free(struct estimates *e);
 /* Sets the mean of name, which it takes a reference on. Ignored: an empty or NULL name, mean_us < 1. */
 void estimates_set(struct estimates *e, struct blob *name, int64_t mean_us, uint32_t runs);
+/* The entry of name, added with a mean of 0 when it is new, evicting another when full; NULL for no name. */
+struct estimate *estimates_open(struct estimates *e, struct blob *name);
 /* The mean of name, or 0. Counts as a use of the name. */
 int64_t estimates_get(struct estimates *e, const struct blob *name);
 /* The name after prev (NULL: the first), least recently used first; NULL at the end. The table must not
@@ -80,9 +82,8 @@ struct history_job {
 struct history {
     struct history_config cfg;
     struct history_job *jobs; /* a ring of the last cfg.window */
-    int64_t *scratch;
-    uint32_t n, cap, next; /* used, allocated, where the next one goes */
-    uint32_t since;        /* jobs added since it was computed last */
+    uint32_t n, cap, next;    /* used, allocated, where the next one goes */
+    uint32_t since;           /* jobs added since it was computed last */
     struct estimates names;
     int64_t cutoff_us;
     uint32_t share_ppm;

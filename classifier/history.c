@@ -1,0 +1,213 @@
+/* History of finished jobs: estimates by name, and from a window of the last jobs the cutoff and the share
+ * of the short partition. All in integers, so that the same jobs give the same policy on any machine. */
+#include "classifier/classifier.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/units.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define PPM 1000000u
+/* Cutoff and share are computed again after so much of what is in the window has changed. */
+#define REFRESH 64u
+
+/* The means of a name's last runs: a ring. */
+struct recent {
+    unsigned __int128 sum_us;
+    uint32_t n, next;
+    int64_t mean_us[];
+};
+
+void history_config_init(struct history_config *c)
+{
+    *c = (struct history_config){
+        .window = 10000,
+        .min_jobs = 100,
+        .names_max = 100000,
+        .runs_per_name = 20,
+        .cutoff_us = 10 * US_PER_S,
+        .cutoff_min_us = 1,
+        .cutoff_max_us = LIMIT_TIME_US,
+        .cutoff_percentile_ppm = 900000,
+        .cutoff_hysteresis_ppm = 100000,
+        .share_ppm = 100000,
+        .share_max_ppm = 500000,
+        .share_hysteresis_ppm = 10000,
+    };
+}
+
+static uint32_t u32_within(uint32_t v, uint32_t min, uint32_t max)
+{
+    return v < min ? min : v > max ? max : v;
+}
+static int64_t time_within(int64_t v, int64_t min, int64_t max) { return v < min ? min : v > max ? max : v; }
+
+void history_init(struct history *h, const struct history_config *config)
+{
+    struct history_config *c = &h->cfg;
+
+    *h = (struct history){.cfg = *config};
+    c->window = u32_within(c->window, 1, 10000000);
+    c->min_jobs = u32_within(c->min_jobs, 1, c->window);
+    c->runs_per_name = u32_within(c->runs_per_name, 1, 1000);
+    c->cutoff_us = time_within(c->cutoff_us, 1, LIMIT_TIME_US);
+    c->cutoff_max_us = time_within(c->cutoff_max_us, 1, LIMIT_TIME_US);
+    c->cutoff_min_us = time_within(c->cutoff_min_us, 1, c->cutoff_max_us);
+    c->cutoff_percentile_ppm = u32_within(c->cutoff_percentile_ppm, 1, PPM);
+    c->share_ppm = u32_within(c->share_ppm, 0, PPM);
+    c->share_max_ppm = u32_within(c->share_max_ppm, 0, PPM);
+    c->share_min_ppm = u32_within(c->share_min_ppm, 0, c->share_max_ppm);
+    estimates_init(&h->names, c->names_max);
+    h->cutoff_us = c->cutoff_us;
+    h->share_ppm = c->share_ppm;
+}
+
+void history_free(struct history *h)
+{
+    estimates_free(&h->names);
+    free(h->jobs);
+}
+
+/* ---- Estimates by name ---- */
+
+static struct estimate *name_add(struct history *h, struct blob *name, int64_t mean_us)
+{
+    struct estimate *e = estimates_open(&h->names, name);
+    uint32_t max = h->cfg.runs_per_name;
+    struct recent *r;
+
+    if (!e)
+        return NULL;
+    if (!e->recent)
+        e->recent = xcalloc(1, sizeof *r + max * sizeof r->mean_us[0]);
+    r = e->recent;
+    if (r->n == max)
+        r->sum_us -= (uint64_t)r->mean_us[r->next];
+    else
+        r->n++;
+    r->mean_us[r->next] = mean_us;
+    r->sum_us += (uint64_t)mean_us;
+    r->next = (r->next + 1) % max;
+    e->mean_us = (int64_t)(r->sum_us / r->n);
+    e->runs += e->runs < UINT32_MAX;
+    return e;
+}
+
+/* ---- The window ---- */
+
+static void window_add(struct history *h, int64_t mean_us, uint64_t task_us)
+{
+    if (h->next == h->cap && h->cap < h->cfg.window) {
+        h->cap = h->cap ? u32_within(h->cap * 2, 1, h->cfg.window) : u32_within(256, 1, h->cfg.window);
+        h->jobs = xrealloc(h->jobs, h->cap * sizeof *h->jobs);
+    }
+    h->jobs[h->next] = (struct history_job){.mean_us = mean_us, .task_us = task_us};
+    h->n += h->n < h->cfg.window;
+    h->next = (h->next + 1) % h->cfg.window;
+    h->since++;
+}
+
+/* The mean of rank k, from 0, in the window: digit by digit from the top, by counting. Its cost does not
+ * depend on the order jobs come in, which peers decide. */
+static int64_t mean_of_rank(const struct history *h, uint32_t k)
+{
+    uint64_t prefix = 0;
+
+    for (int shift = 48; shift >= 0; shift -= 8) { /* LIMIT_TIME_US has fewer than 56 bits */
+        uint32_t count[256] = {0};
+        uint32_t digit = 0;
+
+        for (uint32_t i = 0; i < h->n; i++) {
+            uint64_t v = (uint64_t)h->jobs[i].mean_us >> shift;
+
+            if (v >> 8 == prefix)
+                count[v & 255]++;
+        }
+        for (; k >= count[digit]; digit++)
+            k -= count[digit];
+        prefix = prefix << 8 | digit;
+    }
+    return (int64_t)prefix;
+}
+
+static int64_t computed_cutoff(const struct history *h)
+{
+    /* The nearest rank: the least value that this part of the jobs does not exceed. */
+    uint64_t rank = ((uint64_t)h->n * h->cfg.cutoff_percentile_ppm + PPM - 1) / PPM;
+
+    /* One above it: jobs that all last the same are all short. */
+    return time_within(mean_of_rank(h, (uint32_t)rank - 1) + 1, h->cfg.cutoff_min_us, h->cfg.cutoff_max_us);
+}
+
+void history_shares(const struct history *h, int64_t cutoff_us, struct history_shares *s)
+{
+    *s = (struct history_shares){.jobs = h->n};
+    for (uint32_t i = 0; i < h->n; i++) {
+        s->task_us += h->jobs[i].task_us;
+        if (h->jobs[i].mean_us >= cutoff_us) {
+            s->long_jobs++;
+            s->long_task_us += h->jobs[i].task_us;
+        }
+    }
+}
+
+/* Hawk 3.4: the partitions follow the proportion of task-seconds. */
+static uint32_t computed_share(const struct history *h)
+{
+    struct history_shares s;
+
+    history_shares(h, h->cutoff_us, &s);
+    if (s.task_us == 0)
+        return h->share_ppm;
+    return u32_within((uint32_t)((s.task_us - s.long_task_us) * PPM / s.task_us), h->cfg.share_min_ppm,
+                      h->cfg.share_max_ppm);
+}
+
+void history_compute(struct history *h)
+{
+    h->since = 0;
+    if (h->n < h->cfg.min_jobs)
+        return;
+    if (!h->cfg.cutoff_fixed) {
+        int64_t cutoff_us = computed_cutoff(h);
+        int64_t moved_us = cutoff_us > h->cutoff_us ? cutoff_us - h->cutoff_us : h->cutoff_us - cutoff_us;
+
+        if (!h->cutoff_computed ||
+            (__int128)moved_us * PPM > (__int128)h->cutoff_us * h->cfg.cutoff_hysteresis_ppm)
+            h->cutoff_us = cutoff_us;
+        h->cutoff_computed = true;
+    }
+    if (!h->cfg.share_fixed) {
+        uint32_t share = computed_share(h);
+        uint32_t moved = share > h->share_ppm ? share - h->share_ppm : h->share_ppm - share;
+
+        if (!h->share_computed || moved > h->cfg.share_hysteresis_ppm)
+            h->share_ppm = share;
+        h->share_computed = true;
+    }
+}
+
+struct estimate *history_add(struct history *h, struct blob *name, int64_t mean_us, uint64_t task_us)
+{
+    mean_us = time_within(mean_us, 1, LIMIT_TIME_US);
+    window_add(h, mean_us, task_us);
+    if (h->since >= h->n / REFRESH + 1)
+        history_compute(h);
+    return name_add(h, name, mean_us);
+}
+
+void history_fix_cutoff(struct history *h, int64_t cutoff_us)
+{
+    h->cutoff_us = h->cfg.cutoff_us = time_within(cutoff_us, 1, LIMIT_TIME_US);
+    h->cfg.cutoff_fixed = true;
+    h->cutoff_computed = false;
+}
+
+void history_fix_share(struct history *h, uint32_t share_ppm)
+{
+    h->share_ppm = h->cfg.share_ppm = u32_within(share_ppm, 0, PPM);
+    h->cfg.share_fixed = true;
+    h->share_computed = false;
+}
