@@ -1,0 +1,465 @@
+/* The agent's side: the spawner's process, what was asked of it, and what it said. */
+#include "exec/exec.h"
+
+#include "base/list.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/units.h"
+#include "exec/record.h"
+#include "exec/spawner.h"
+#include "exec/timers.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+#include <uthash.h>
+
+#define IDLE_SPECS 16 /* descriptions the spawner keeps although no run uses them */
+#define STOP_SLACK_US (5 * US_PER_S)
+#define RECORD_SLACK 65536
+
+/* A job's description that the spawner has, so that it travels once for all the job's runs. */
+struct sent_spec {
+    UT_hash_handle hh;
+    struct list idle;   /* in exec.idle while no run uses it, oldest first */
+    struct job_desc *d; /* the key; our reference keeps its address from being used again */
+    uint32_t id;
+    uint32_t runs;
+};
+
+struct command {
+    UT_hash_handle hh;
+    uint32_t run;
+    pid_t pid; /* 0 until it started */
+    struct sent_spec *spec;
+};
+
+struct exec {
+    struct exec_config config; /* with texts of its own */
+    pid_t spawner;
+    int fd;    /* -1: it is gone */
+    bool lost; /* fd failed; exec_on_ready has yet to tell */
+    struct bytes in, out;
+    struct command *commands;
+    struct sent_spec *specs;
+    struct list idle;
+    uint32_t idle_n, next_spec;
+    struct timers timers;
+};
+
+void exec_config_init(struct exec_config *c, const char *worker, const char *output_dir)
+{
+    *c = (struct exec_config){
+        .worker = worker,
+        .output_dir = output_dir,
+        .kill_grace_us = 2 * US_PER_S,
+        .orphan_grace_us = 10 * US_PER_S,
+        .max_running = LIMIT_SLOTS,
+    };
+}
+
+/* ---- Starting ---- */
+
+/* A socket whose ends are not among the standard descriptors, which the spawner rearranges. */
+static int make_socket(int fds[2])
+{
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
+        return HAWK_EIO;
+    for (int i = 0; i < 2; i++) {
+        int moved = fds[i] > STDERR_FILENO ? fds[i] : fcntl(fds[i], F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+
+        if (moved != fds[i])
+            close(fds[i]);
+        fds[i] = moved;
+    }
+    if (fds[0] >= 0 && fds[1] >= 0)
+        return 0;
+    for (int i = 0; i < 2; i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    return HAWK_EIO;
+}
+
+int exec_start(struct exec **out, const struct exec_config *c)
+{
+    struct exec *e;
+    int fds[2], err;
+    pid_t pid;
+
+    if (!c->output_dir || c->output_dir[0] != '/' || !c->worker)
+        return HAWK_EINVALID;
+    err = make_socket(fds);
+    if (err)
+        return err;
+    pid = fork();
+    if (pid == 0)
+        spawner_main(fds[1], c);
+    close(fds[1]);
+    if (pid < 0) {
+        close(fds[0]);
+        return HAWK_EIO;
+    }
+    e = xcalloc(1, sizeof *e);
+    e->config = *c;
+    e->config.worker = xstrdup(c->worker);
+    e->config.output_dir = xstrdup(c->output_dir);
+    e->spawner = pid;
+    e->fd = fds[0];
+    list_init(&e->idle);
+    timers_init(&e->timers);
+    *out = e;
+    return 0;
+}
+
+int exec_fd(const struct exec *e) { return e->fd; }
+bool exec_want_write(const struct exec *e) { return e->fd >= 0 && !e->lost && bytes_pending(&e->out) > 0; }
+uint32_t exec_running(const struct exec *e) { return HASH_COUNT(e->commands) + timers_running(&e->timers); }
+int64_t exec_next_timeout(const struct exec *e) { return timers_next(&e->timers); }
+
+void exec_on_timeout(struct exec *e, int64_t now_us, exec_event_fn fn, void *arg)
+{
+    timers_on_timeout(&e->timers, now_us, fn, arg);
+}
+
+/* ---- Asking ---- */
+
+static void put_blob(struct bytes *b, const struct blob *blob)
+{
+    put_data(b, blob ? blob->data : NULL, blob ? blob->len : 0);
+}
+
+static struct sent_spec *send_spec(struct exec *e, struct job_desc *d)
+{
+    struct sent_spec *s = xcalloc(1, sizeof *s);
+    size_t begun;
+
+    s->d = job_desc_ref(d);
+    s->id = ++e->next_spec;
+    list_init(&s->idle);
+    HASH_ADD(hh, e->specs, d, sizeof s->d, s);
+    begun = record_begin(&e->out, RECORD_SPEC);
+    put_u32(&e->out, s->id);
+    put_u32(&e->out, d->tasks);
+    put_u32(&e->out, d->first_index);
+    put_u64(&e->out, (uint64_t)d->time_limit_us);
+    put_blob(&e->out, d->name);
+    put_data(&e->out, d->argv.data, d->argv.bytes);
+    put_data(&e->out, d->env.data, d->env.bytes);
+    put_blob(&e->out, d->cwd);
+    put_blob(&e->out, d->stdout_pattern);
+    put_blob(&e->out, d->stderr_pattern);
+    put_blob(&e->out, d->input);
+    record_end(&e->out, begun);
+    return s;
+}
+
+static struct sent_spec *use_spec(struct exec *e, struct job_desc *d)
+{
+    struct sent_spec *s;
+
+    HASH_FIND(hh, e->specs, &d, sizeof d, s);
+    if (!s)
+        s = send_spec(e, d);
+    if (!list_empty(&s->idle)) {
+        list_remove(&s->idle);
+        e->idle_n--;
+    }
+    s->runs++;
+    return s;
+}
+
+static void forget_spec(struct exec *e, struct sent_spec *s)
+{
+    HASH_DEL(e->specs, s);
+    list_remove(&s->idle);
+    job_desc_drop(s->d);
+    free(s);
+}
+
+static void release_spec(struct exec *e, struct sent_spec *s)
+{
+    if (--s->runs > 0)
+        return;
+    list_push_tail(&e->idle, &s->idle);
+    if (++e->idle_n <= IDLE_SPECS)
+        return;
+    s = container_of(e->idle.next, struct sent_spec, idle);
+    e->idle_n--;
+    if (e->fd >= 0) {
+        size_t begun = record_begin(&e->out, RECORD_SPEC_DROP);
+
+        put_u32(&e->out, s->id);
+        record_end(&e->out, begun);
+    }
+    forget_spec(e, s);
+}
+
+static size_t spec_bytes(const struct job_desc *d)
+{
+    return (size_t)d->argv.bytes + d->env.bytes + (d->input ? d->input->len : 0) + (d->cwd ? d->cwd->len : 0);
+}
+
+static int run_command(struct exec *e, uint32_t run, const struct try_id *id, struct job_desc *d,
+                       const struct blob *arg)
+{
+    struct command *c;
+    size_t begun, bytes = spec_bytes(d) + (arg ? arg->len : 0) + RECORD_SLACK;
+
+    if (e->fd < 0 || e->lost)
+        return HAWK_EUNAVAILABLE;
+    if (d->argv.n == 0)
+        return HAWK_EINVALID;
+    if (bytes > RECORD_MAX || bytes_pending(&e->out) + bytes > EXEC_SEND_MAX)
+        return HAWK_ELIMIT;
+    c = xcalloc(1, sizeof *c);
+    c->run = run;
+    c->spec = use_spec(e, d);
+    HASH_ADD(hh, e->commands, run, sizeof c->run, c);
+    begun = record_begin(&e->out, RECORD_RUN);
+    put_u32(&e->out, run);
+    put_u32(&e->out, c->spec->id);
+    put_u64(&e->out, id->job.v);
+    put_u32(&e->out, id->task);
+    put_u32(&e->out, id->epoch);
+    put_u32(&e->out, id->attempt);
+    put_blob(&e->out, arg);
+    record_end(&e->out, begun);
+    return 0;
+}
+
+int exec_run(struct exec *e, int64_t now_us, uint32_t run, const struct try_id *id, struct job_desc *d,
+             const struct blob *arg)
+{
+    struct command *c;
+
+    HASH_FIND(hh, e->commands, &run, sizeof run, c);
+    if (c || timers_has(&e->timers, run))
+        return HAWK_EEXISTS;
+    if (exec_running(e) >= e->config.max_running)
+        return HAWK_ELIMIT;
+    switch (d->kind) {
+    case PAYLOAD_COMMAND:
+        return run_command(e, run, id, d, arg);
+    case PAYLOAD_TIMER:
+        return timers_run(&e->timers, now_us, run, d, arg);
+    default:
+        return HAWK_EUNSUPPORTED;
+    }
+}
+
+void exec_kill(struct exec *e, uint32_t run, bool force)
+{
+    struct command *c;
+    size_t begun;
+
+    if (timers_kill(&e->timers, run))
+        return;
+    HASH_FIND(hh, e->commands, &run, sizeof run, c);
+    if (!c || e->fd < 0)
+        return;
+    begun = record_begin(&e->out, RECORD_KILL);
+    put_u32(&e->out, run);
+    put_u32(&e->out, force);
+    record_end(&e->out, begun);
+}
+
+int exec_flush(struct exec *e)
+{
+    if (e->fd < 0)
+        return HAWK_EUNAVAILABLE;
+    if (!e->lost && bytes_send(&e->out, e->fd) < 0)
+        e->lost = true; /* the reading side still has what the spawner said before, and then the end */
+    return e->lost ? HAWK_EUNAVAILABLE : 0;
+}
+
+/* ---- Hearing ---- */
+
+static void forget_command(struct exec *e, struct command *c)
+{
+    release_spec(e, c->spec);
+    HASH_DEL(e->commands, c);
+    free(c);
+}
+
+static int on_started(struct exec *e, struct record *r, exec_event_fn fn, void *arg)
+{
+    struct msg m = {.type = MSG_EXEC_STARTED};
+    uint32_t run = get_u32(r);
+    struct command *c;
+
+    HASH_FIND(hh, e->commands, &run, sizeof run, c);
+    if (!c)
+        return HAWK_EMALFORMED;
+    c->pid = (pid_t)get_u32(r);
+    m.exec_started.run = run;
+    m.exec_started.pid = c->pid;
+    fn(arg, &m);
+    return 0;
+}
+
+static int on_exited(struct exec *e, struct record *r, exec_event_fn fn, void *arg)
+{
+    struct msg m = {.type = MSG_EXEC_EXITED};
+    struct command *c;
+    const char *why;
+    uint32_t n;
+
+    m.exec_exited.run = get_u32(r);
+    m.exec_exited.outcome = (uint8_t)get_u32(r);
+    m.exec_exited.code = (int32_t)get_u32(r);
+    m.exec_exited.run_us = (int64_t)get_u64(r);
+    why = get_data(r, &n);
+    HASH_FIND(hh, e->commands, &m.exec_exited.run, sizeof m.exec_exited.run, c);
+    if (!c || r->bad)
+        return HAWK_EMALFORMED;
+    m.exec_exited.result = why ? blob_new(why, n) : NULL;
+    forget_command(e, c);
+    fn(arg, &m);
+    blob_drop(m.exec_exited.result);
+    return 0;
+}
+
+/* Takes every complete record. */
+static int take_records(struct exec *e, exec_event_fn fn, void *arg)
+{
+    struct record r;
+    int got;
+
+    while ((got = record_next(&e->in, &r)) > 0) {
+        int err = r.type == RECORD_STARTED  ? on_started(e, &r, fn, arg)
+                  : r.type == RECORD_EXITED ? on_exited(e, &r, fn, arg)
+                                            : HAWK_EMALFORMED;
+
+        if (err)
+            return err;
+    }
+    return got;
+}
+
+/* Nobody is left to watch the groups, and their results can not be known any more. */
+static void lose_spawner(struct exec *e, exec_event_fn fn, void *arg)
+{
+    struct command *c, *next;
+
+    log_error("the spawner (process %d) is gone: what it ran is lost", (int)e->spawner);
+    close(e->fd);
+    e->fd = -1;
+    bytes_free(&e->out);
+    HASH_ITER(hh, e->commands, c, next)
+        if (c->pid > 0)
+            kill(-c->pid, SIGKILL);
+    waitpid(e->spawner, NULL, WNOHANG);
+    while ((c = e->commands)) {
+        struct msg m = {.type = MSG_EXEC_EXITED};
+
+        m.exec_exited.run = c->run;
+        m.exec_exited.outcome = OUTCOME_LOST;
+        m.exec_exited.result = blob_str("the worker's spawner process died");
+        forget_command(e, c);
+        fn(arg, &m);
+        blob_drop(m.exec_exited.result);
+    }
+}
+
+int exec_on_ready(struct exec *e, exec_event_fn fn, void *arg)
+{
+    int got, err;
+
+    if (e->fd < 0)
+        return HAWK_EUNAVAILABLE;
+    do {
+        got = bytes_receive(&e->in, e->fd);
+        err = take_records(e, fn, arg);
+    } while (got > 0 && err == 0);
+    if (got == 0 && err == 0)
+        return 0;
+    lose_spawner(e, fn, arg);
+    return HAWK_EUNAVAILABLE;
+}
+
+/* ---- Stopping ---- */
+
+static int64_t monotonic_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * US_PER_S + t.tv_nsec / 1000;
+}
+
+static void note_start(void *arg, const struct msg *m) {}
+
+/* Until the spawner has closed its end, or the time is over. True: it has. */
+static bool wait_for_end(struct exec *e, int64_t deadline_us)
+{
+    int64_t left;
+
+    while ((left = deadline_us - monotonic_us()) > 0) {
+        struct pollfd p = {.fd = e->fd, .events = (short)(POLLIN | (exec_want_write(e) ? POLLOUT : 0))};
+
+        if (exec_want_write(e) && exec_flush(e) < 0)
+            p.events = POLLIN;
+        if (poll(&p, 1, (int)(left / US_PER_MS) + 1) < 0 && errno != EINTR)
+            return false;
+        if (!(p.revents & (POLLIN | POLLHUP | POLLERR)))
+            continue;
+        for (int got; (got = bytes_receive(&e->in, e->fd)) != 0;)
+            if (got < 0)
+                return true;
+        if (take_records(e, note_start, NULL) < 0) /* so that pids are known, should it not end */
+            return false;
+    }
+    return false;
+}
+
+static void end_spawner(struct exec *e)
+{
+    struct command *c, *next;
+    size_t begun = record_begin(&e->out, RECORD_STOP);
+
+    record_end(&e->out, begun);
+    if (!wait_for_end(e, monotonic_us() + e->config.kill_grace_us + STOP_SLACK_US)) {
+        log_error("the spawner (process %d) does not end: killing it and its tasks", (int)e->spawner);
+        kill(e->spawner, SIGKILL);
+        HASH_ITER(hh, e->commands, c, next)
+            if (c->pid > 0)
+                kill(-c->pid, SIGKILL);
+    }
+    close(e->fd);
+    e->fd = -1;
+    /* Its end of the socket closes with it; an event loop that reaps by itself may have been faster. */
+    while (waitpid(e->spawner, NULL, 0) < 0 && errno == EINTR)
+        ;
+}
+
+void exec_stop(struct exec *e)
+{
+    struct command *c, *next;
+    struct sent_spec *s, *after;
+
+    if (!e)
+        return;
+    if (e->fd >= 0)
+        end_spawner(e);
+    else
+        waitpid(e->spawner, NULL, WNOHANG);
+    HASH_ITER(hh, e->commands, c, next) {
+        HASH_DEL(e->commands, c);
+        free(c);
+    }
+    HASH_ITER(hh, e->specs, s, after)
+        forget_spec(e, s);
+    timers_free(&e->timers);
+    bytes_free(&e->in);
+    bytes_free(&e->out);
+    free((char *)e->config.worker);
+    free((char *)e->config.output_dir);
+    free(e);
+}

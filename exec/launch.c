@@ -1,0 +1,362 @@
+/* Starting one task: its files, its argv and environment, the program, the process.
+ *
+ * The process is made by vfork: the child borrows the spawner's memory for the few calls until it is another
+ * program, which costs no page tables and lets it say precisely what failed. */
+#include "exec/launch.h"
+
+#include "base/mem.h"
+#include "exec/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum stage { STAGE_NONE, STAGE_CHDIR, STAGE_EXEC };
+
+/* Written by the child. A mapping of its own, since under some sanitizers vfork is fork. */
+struct child_error {
+    volatile int stage; /* enum stage */
+    volatile int err;
+};
+
+/* Everything the child needs, so that it allocates nothing. */
+struct plan {
+    const char *program; /* as given to execve */
+    const char *cwd;     /* NULL: the spawner's */
+    const char **argv;   /* argv[-1] exists: see child_run */
+    const char **env;
+    int in, out, err;
+    struct child_error *error;
+};
+
+int launcher_init(struct launcher *l, const struct exec_config *c)
+{
+    *l = (struct launcher){.config = *c};
+    l->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (l->null_fd < 0)
+        return HAWK_EIO;
+    l->error = mmap(NULL, sizeof *l->error, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (l->error == MAP_FAILED) {
+        close(l->null_fd);
+        return HAWK_EIO;
+    }
+    return 0;
+}
+
+void launcher_free(struct launcher *l)
+{
+    close(l->null_fd);
+    munmap(l->error, sizeof *l->error);
+    free(l->text);
+    free(l->argv);
+}
+
+/* Notes why a task could not start. */
+static int HAWK_PRINTF(3, 4) cannot(struct launched *out, int code, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(out->why, sizeof out->why, fmt, ap);
+    va_end(ap);
+    out->code = code;
+    return HAWK_EINVALID;
+}
+
+/* ---- argv ---- */
+
+static size_t count_places(const char *text)
+{
+    size_t n = 0;
+
+    for (const char *p = strstr(text, "{}"); p; p = strstr(p + 2, "{}"))
+        n++;
+    return n;
+}
+
+/* Copies text with the argument in each of its places; returns the byte after its NUL. */
+static char *fill_places(char *to, const char *text, const struct task *t)
+{
+    const char *place;
+
+    for (; (place = strstr(text, "{}")); text = place + 2) {
+        memcpy(to, text, (size_t)(place - text));
+        to += place - text;
+        memcpy(to, t->arg, t->arg_len);
+        to += t->arg_len;
+    }
+    return stpcpy(to, text) + 1;
+}
+
+static void reserve(struct launcher *l, size_t text, size_t argv)
+{
+    if (l->text_size < text) {
+        l->text = xrealloc(l->text, text * 2);
+        l->text_size = text * 2;
+    }
+    if (l->argv_size < argv) {
+        l->argv = xrealloc(l->argv, argv * 2 * sizeof *l->argv);
+        l->argv_size = argv * 2;
+    }
+}
+
+/* Fills l->argv from its second element on (the first is spare) and ends it with NULL. */
+static int make_argv(struct launcher *l, const struct job_desc *d, const struct task *t, struct launched *out)
+{
+    const char *text = d->argv.data;
+    size_t places = 0, n = 1;
+    char *to;
+
+    if (t->arg && memchr(t->arg, '\0', t->arg_len))
+        return cannot(out, LAUNCH_CANNOT,
+                      "the task's argument contains a NUL byte, which no command can be given");
+    for (uint32_t i = 0; t->arg && i < d->argv.n; i++, text += strlen(text) + 1)
+        places += count_places(text);
+    reserve(l, t->arg ? d->argv.bytes + (places + 1) * ((size_t)t->arg_len + 1) : 0, (size_t)d->argv.n + 3);
+    to = l->text;
+    text = d->argv.data;
+    for (uint32_t i = 0; i < d->argv.n; i++, text += strlen(text) + 1) {
+        if (!t->arg || !strstr(text, "{}")) {
+            l->argv[n++] = text;
+            continue;
+        }
+        l->argv[n++] = to;
+        to = fill_places(to, text, t);
+    }
+    if (t->arg && places == 0) {
+        l->argv[n++] = to;
+        memcpy(to, t->arg, t->arg_len);
+        to[t->arg_len] = '\0';
+    }
+    l->argv[n] = NULL;
+    return 0;
+}
+
+/* ---- The program ---- */
+
+static bool is_program(const char *path, int *err)
+{
+    struct stat st;
+
+    if (access(path, X_OK) < 0) {
+        if (errno == EACCES)
+            *err = EACCES;
+        return false;
+    }
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* Looks name up in the job's PATH and writes what execve is to be given after the child's chdir. */
+static int find_program(const struct spec *s, const char *name, char *path, size_t size, struct launched *out)
+{
+    const char *cwd = s->d->cwd && s->d->cwd->len ? s->d->cwd->data : ".";
+    char from_here[2 * EXEC_PATH_MAX]; /* the same place as seen before the chdir */
+    int err = ENOENT;
+
+    if (strchr(name, '/') || !*name) {
+        snprintf(path, size, "%s", name);
+        return strlen(name) < size ? 0 : cannot(out, LAUNCH_NO_PROGRAM, "the program's name is too long");
+    }
+    for (const char *dir = s->search, *end; dir; dir = *end ? end + 1 : NULL) {
+        int len, n;
+
+        end = strchrnul(dir, ':');
+        len = (int)(end - dir);
+        n = snprintf(path, size, "%.*s%s%s", len, dir, len ? "/" : "./", name);
+        if (n < 0 || (size_t)n >= size)
+            continue;
+        snprintf(from_here, sizeof from_here, "%s%s%s", *path == '/' ? "" : cwd, *path == '/' ? "" : "/",
+                 path);
+        if (is_program(from_here, &err))
+            return 0;
+    }
+    if (err == EACCES)
+        return cannot(out, LAUNCH_CANNOT, "%s: found in PATH, but not executable", name);
+    return cannot(out, LAUNCH_NO_PROGRAM, "%s: no such program (PATH=%s)", name, s->search);
+}
+
+/* ---- The process ---- */
+
+static _Noreturn void child_fail(const struct plan *p, enum stage stage)
+{
+    p->error->stage = (int)stage;
+    p->error->err = errno;
+    _exit(LAUNCH_NO_PROGRAM);
+}
+
+/* Shares the spawner's memory: only system calls, and writes to p->argv and p->error. The spawner blocks every
+ * signal and handles none, so that nothing has to be reset but the mask. */
+static _Noreturn __attribute__((noinline)) void child_run(const struct plan *p)
+{
+    sigset_t none;
+
+    setpgid(0, 0);
+    if (p->cwd && chdir(p->cwd) < 0)
+        child_fail(p, STAGE_CHDIR);
+    if (dup2(p->in, STDIN_FILENO) < 0 || dup2(p->out, STDOUT_FILENO) < 0 || dup2(p->err, STDERR_FILENO) < 0)
+        child_fail(p, STAGE_EXEC);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    execve(p->program, (char *const *)p->argv, (char *const *)p->env);
+    if (errno == ENOEXEC) { /* a script without #!, which execvp and every shell run like this */
+        p->argv[-1] = "sh";
+        p->argv[0] = p->program;
+        execve("/bin/sh", (char *const *)(p->argv - 1), (char *const *)p->env);
+    }
+    child_fail(p, STAGE_EXEC);
+}
+
+static __attribute__((noinline)) pid_t spawn(const struct plan *p)
+{
+    pid_t pid = vfork(); /* NOLINT(clang-analyzer-security.insecureAPI.vfork): child_run keeps its rules */
+
+    if (pid == 0)
+        child_run(p);
+    return pid;
+}
+
+static int explain_child(const struct plan *p, struct launched *out)
+{
+    int err = p->error->err;
+
+    if (p->error->stage == STAGE_CHDIR)
+        return cannot(out, LAUNCH_CANNOT, "cannot enter the directory %s: %s", p->cwd, strerror(err));
+    if (err == ENOENT || err == ENOTDIR) {
+        if (p->program[0] == '/' && access(p->program, F_OK) == 0)
+            return cannot(out, LAUNCH_NO_PROGRAM, "%s: the interpreter it names is missing", p->program);
+        return cannot(out, LAUNCH_NO_PROGRAM, "%s: no such program", p->program);
+    }
+    return cannot(out, LAUNCH_CANNOT, "%s: cannot be executed: %s", p->program, strerror(err));
+}
+
+static int run_plan(const struct plan *p, struct launched *out)
+{
+    pid_t pid;
+
+    p->error->stage = STAGE_NONE;
+    pid = spawn(p);
+    if (pid < 0)
+        return cannot(out, LAUNCH_CANNOT, "cannot make a process: %s", strerror(errno));
+    if (p->error->stage != STAGE_NONE) {
+        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+        return explain_child(p, out);
+    }
+    out->pid = pid;
+    return 0;
+}
+
+/* ---- All of it ---- */
+
+static int check_directory(const struct job_desc *d, struct launched *out)
+{
+    struct stat st;
+    int err = 0;
+
+    /* Before the output files: making a relative one's directories would make this one. */
+    if (!d->cwd || d->cwd->len == 0)
+        return 0;
+    if (stat(d->cwd->data, &st) < 0)
+        err = errno;
+    else if (!S_ISDIR(st.st_mode))
+        err = ENOTDIR;
+    return err ? cannot(out, LAUNCH_CANNOT, "cannot enter the directory %s: %s", d->cwd->data, strerror(err))
+               : 0;
+}
+
+static int open_one(struct launcher *l, const struct spec *s, const struct task *t, enum output which,
+                    char *path, int *fd, struct launched *out)
+{
+    const char *name = which == OUTPUT_STDOUT ? "stdout" : "stderr";
+    int err = exec_output_path(&l->config, &t->id, s->d, (int)which, path, EXEC_PATH_MAX);
+
+    if (err)
+        return cannot(out, LAUNCH_CANNOT, "bad name of the %s file: %s", name,
+                      err == HAWK_EINVALID ? "no such placeholder (there are %J %j %t %a %w %n %%)"
+                                           : hawk_strerror(err));
+    *fd = output_open(path, output_is_own(s->d, which));
+    if (*fd < 0)
+        return cannot(out, LAUNCH_CANNOT, "cannot open the %s file %s: %s", name, path, strerror(-*fd));
+    return 0;
+}
+
+static int open_files(struct launcher *l, const struct spec *s, const struct task *t, struct plan *p,
+                      struct launched *out)
+{
+    char out_path[EXEC_PATH_MAX], err_path[EXEC_PATH_MAX];
+    char input[32];
+    int err = open_one(l, s, t, OUTPUT_STDOUT, out_path, &p->out, out);
+
+    if (err)
+        return err;
+    err = exec_output_path(&l->config, &t->id, s->d, OUTPUT_STDERR, err_path, sizeof err_path);
+    if (!err && strcmp(out_path, err_path) == 0)
+        p->err = p->out; /* one description: what both write stays in order */
+    else
+        err = open_one(l, s, t, OUTPUT_STDERR, err_path, &p->err, out);
+    if (err)
+        return err;
+    p->in = l->null_fd;
+    if (!s->d->input)
+        return 0;
+    snprintf(input, sizeof input, "/proc/self/fd/%d", s->input);
+    p->in = open(input, O_RDONLY | O_CLOEXEC);
+    return p->in >= 0 ? 0 : cannot(out, LAUNCH_CANNOT, "cannot open the standard input: %s", strerror(errno));
+}
+
+static void close_files(const struct launcher *l, const struct plan *p)
+{
+    if (p->out >= 0)
+        close(p->out);
+    if (p->err >= 0 && p->err != p->out)
+        close(p->err);
+    if (p->in >= 0 && p->in != l->null_fd)
+        close(p->in);
+}
+
+/* The task's stderr is where people look first. */
+static void tell(int fd, const struct launched *out)
+{
+    if (fd >= 0)
+        dprintf(fd, "hawk: %s\n", out->why);
+}
+
+void launch(struct launcher *l, struct spec *s, const struct task *t, struct launched *out)
+{
+    struct plan p = {.cwd = s->d->cwd && s->d->cwd->len ? s->d->cwd->data : NULL, .env = s->env};
+    char program[EXEC_PATH_MAX], job[JOB_ID_TEXT];
+    char job_id[64], index[48], attempt[32], run[64];
+
+    p.in = p.out = p.err = -1;
+    p.error = l->error;
+    *out = (struct launched){.number = ++l->launched};
+    snprintf(job_id, sizeof job_id, "HAWK_JOB_ID=%s", job_id_format(job, t->id.job));
+    snprintf(index, sizeof index, "HAWK_TASK_INDEX=%" PRIu64, (uint64_t)s->d->first_index + t->id.task);
+    snprintf(attempt, sizeof attempt, "HAWK_ATTEMPT=%u", t->id.attempt);
+    snprintf(run, sizeof run, RUN_VARIABLE "=%d.%" PRIu64, (int)getpid(), out->number);
+    s->env[0] = job_id;
+    s->env[1] = index;
+    s->env[2] = attempt;
+    s->env[3] = run;
+
+    if (check_directory(s->d, out) || open_files(l, s, t, &p, out))
+        goto out;
+    if (make_argv(l, s->d, t, out) || find_program(s, l->argv[1], program, sizeof program, out))
+        goto out;
+    p.argv = l->argv + 1;
+    p.program = program;
+    (void)run_plan(&p, out);
+out:
+    if (!out->pid)
+        tell(p.err, out);
+    close_files(l, &p);
+}

@@ -1,0 +1,213 @@
+/* Names of output files, and opening them. */
+#include "exec/output.h"
+
+#include "exec/exec.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* ---- Names ---- */
+
+/* A path being put together: what does not fit sets len beyond size. */
+struct path {
+    char *buf;
+    size_t size, len;
+};
+
+static void add(struct path *p, const char *text, size_t n)
+{
+    if (p->len + n < p->size)
+        memcpy(p->buf + p->len, text, n);
+    p->len += n;
+}
+
+static void add_text(struct path *p, const char *text) { add(p, text, strlen(text)); }
+
+static void add_number(struct path *p, uint64_t v)
+{
+    char text[24];
+
+    add(p, text, (size_t)snprintf(text, sizeof text, "%" PRIu64, v));
+}
+
+/* A name that people chose is one component at most: it must not lead out of the directory it stands in. */
+static void add_name(struct path *p, const char *name)
+{
+    if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        name = strlen(name) == 1 ? "_" : "__";
+    for (; *name; name++)
+        add(p, *name == '/' ? "_" : name, 1);
+}
+
+static int finish(struct path *p)
+{
+    if (p->len >= p->size)
+        return HAWK_ETOO_LARGE;
+    p->buf[p->len] = '\0';
+    return 0;
+}
+
+static int add_placeholder(struct path *p, char what, const struct exec_config *c, const struct try_id *id,
+                           const struct job_desc *d)
+{
+    char job[JOB_ID_TEXT];
+
+    switch (what) {
+    case 'J':
+        add_text(p, job_id_format(job, id->job));
+        return 0;
+    case 'j':
+        add_number(p, job_id_seq(id->job));
+        return 0;
+    case 't':
+        add_number(p, (uint64_t)d->first_index + id->task);
+        return 0;
+    case 'a':
+        add_number(p, id->attempt);
+        return 0;
+    case 'w':
+        add_name(p, c->worker);
+        return 0;
+    case 'n':
+        add_name(p, d->name->data);
+        return 0;
+    case '%':
+        add(p, "%", 1);
+        return 0;
+    default:
+        return HAWK_EINVALID;
+    }
+}
+
+/* A relative pattern starts from the job's directory, and that from this process's. */
+static int add_directory(struct path *p, const struct job_desc *d)
+{
+    char cwd[EXEC_PATH_MAX];
+    bool given = d->cwd && d->cwd->len > 0;
+
+    if (!given || d->cwd->data[0] != '/') {
+        if (!getcwd(cwd, sizeof cwd))
+            return HAWK_EIO;
+        add_text(p, cwd);
+        add(p, "/", 1);
+    }
+    if (given) {
+        add_text(p, d->cwd->data);
+        add(p, "/", 1);
+    }
+    return 0;
+}
+
+static int expand(struct path *p, const char *pattern, const struct exec_config *c, const struct try_id *id,
+                  const struct job_desc *d)
+{
+    int err = pattern[0] == '/' ? 0 : add_directory(p, d);
+
+    for (; !err && *pattern; pattern++) {
+        if (*pattern == '%')
+            err = add_placeholder(p, *++pattern, c, id, d);
+        else
+            add(p, pattern, 1);
+        if (!*pattern) /* a percent sign at the end: add_placeholder refused it */
+            break;
+    }
+    return err ? err : finish(p);
+}
+
+static const struct blob *pattern_of(const struct job_desc *d, enum output which)
+{
+    const struct blob *b = !d ? NULL : which == OUTPUT_STDOUT ? d->stdout_pattern : d->stderr_pattern;
+
+    return b && b->len > 0 ? b : NULL;
+}
+
+int exec_output_path(const struct exec_config *c, const struct try_id *id, const struct job_desc *d,
+                     int which, char *buf, size_t size)
+{
+    const struct blob *pattern = pattern_of(d, (enum output)which);
+    struct path p = {.buf = buf, .size = size};
+    char job[JOB_ID_TEXT];
+
+    if (pattern && strcmp(pattern->data, "none") == 0) {
+        add_text(&p, OUTPUT_NONE);
+        return finish(&p);
+    }
+    if (pattern)
+        return expand(&p, pattern->data, c, id, d);
+    add_text(&p, c->output_dir);
+    add(&p, "/", 1);
+    add_text(&p, job_id_format(job, id->job));
+    add(&p, "/", 1);
+    add_number(&p, id->task);
+    if (id->attempt > 1) {
+        add(&p, ".", 1);
+        add_number(&p, id->attempt);
+    }
+    add_text(&p, which == OUTPUT_STDOUT ? ".out" : ".err");
+    return finish(&p);
+}
+
+bool output_is_own(const struct job_desc *d, enum output which)
+{
+    const struct blob *pattern = pattern_of(d, which);
+
+    if (!pattern || d->tasks == 1)
+        return true;
+    for (const char *s = pattern->data; *s; s++) {
+        if (*s != '%')
+            continue;
+        if (s[1] == 't')
+            return true;
+        if (s[1])
+            s++;
+    }
+    return false;
+}
+
+/* ---- Files ---- */
+
+/* Makes the directories that lead to path. Returns 0 or -errno. */
+static int make_parents(const char *path)
+{
+    char dir[EXEC_PATH_MAX];
+    size_t len = strlen(path);
+
+    if (len >= sizeof dir)
+        return -ENAMETOOLONG;
+    memcpy(dir, path, len + 1);
+    for (char *slash = strchr(dir + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        if (mkdir(dir, 0777) < 0 && errno != EEXIST)
+            return -errno;
+        *slash = '/';
+    }
+    return 0;
+}
+
+int output_open(const char *path, bool truncate)
+{
+    /* O_NONBLOCK only for the open itself: the spawner must not hang on a FIFO that nobody reads. */
+    int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (truncate ? O_TRUNC : 0);
+    int fd = open(path, flags, 0666);
+    int err;
+
+    if (fd < 0 && errno == ENOENT) {
+        err = make_parents(path);
+        if (err)
+            return err;
+        fd = open(path, flags, 0666);
+    }
+    if (fd < 0)
+        return -errno;
+    if (fcntl(fd, F_SETFL, O_APPEND) < 0) {
+        err = -errno;
+        close(fd);
+        return err;
+    }
+    return fd;
+}

@@ -1,0 +1,66 @@
+/* What the agent and its spawner say to each other over their socket: length-prefixed records, and the growing
+ * buffer they wait in on either side. Both ends are on one machine, so integers are in its byte order; the version
+ * is for an agent that one day takes over the spawner of an older one. */
+#ifndef HAWK_EXEC_RECORD_H
+#define HAWK_EXEC_RECORD_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define RECORD_VERSION 1
+#define RECORD_MAX (80u << 20) /* the largest: a job description, or one task's argument, and a little */
+
+/* Fields in the order in which they are written; "bytes" is a u32 length and that many bytes. */
+enum record_type {
+    /* agent -> spawner */
+    RECORD_SPEC = 1,  /* u32 spec, u32 tasks, u32 first_index, i64 time_limit_us, bytes: name, argv, env, cwd,
+                         stdout, stderr, input (argv and env as in struct strings; the last four may be absent) */
+    RECORD_SPEC_DROP, /* u32 spec: no run of it is left */
+    RECORD_RUN,       /* u32 run, u32 spec, u64 job, u32 task, u32 epoch, u32 attempt, bytes: argument */
+    RECORD_KILL,      /* u32 run, u32 force */
+    RECORD_STOP,      /* kill everything and end */
+    /* spawner -> agent */
+    RECORD_STARTED, /* u32 run, u32 pid */
+    RECORD_EXITED,  /* u32 run, u32 outcome, u32 code, i64 run_us, bytes: text for people */
+};
+
+/* A queue of bytes: written at the end, read from `off`. Zeroed is empty. */
+struct bytes {
+    char *data;
+    size_t len, cap;
+    size_t off;
+};
+
+static inline size_t bytes_pending(const struct bytes *b) { return b->len - b->off; }
+void bytes_add(struct bytes *b, const void *data, size_t n);
+void bytes_free(struct bytes *b);
+/* Sends what is pending as far as the socket takes it without blocking: 0, or HAWK_EUNAVAILABLE (it is closed). */
+HAWK_MUST_USE int bytes_send(struct bytes *b, int fd);
+/* Reads once, without blocking: 1 when something came, 0 when nothing is there, HAWK_EUNAVAILABLE at the end. */
+HAWK_MUST_USE int bytes_receive(struct bytes *b, int fd);
+
+/* Begins a record; its fields follow with put_*, and record_end (given what this returned) closes it. */
+size_t record_begin(struct bytes *b, enum record_type type);
+void record_end(struct bytes *b, size_t begun);
+void put_u32(struct bytes *b, uint32_t v);
+void put_u64(struct bytes *b, uint64_t v);
+void put_data(struct bytes *b, const void *data, size_t n); /* NULL data: absent, which a reader can tell */
+
+/* A record being read; `bad` once more was read than it holds. */
+struct record {
+    enum record_type type;
+    const char *p, *end;
+    bool bad;
+};
+
+/* Takes the next complete record off b: 1, 0 when there is none yet, HAWK_EMALFORMED when this is no record of our
+ * version. The record points into b and holds until b is touched again. */
+HAWK_MUST_USE int record_next(struct bytes *b, struct record *r);
+uint32_t get_u32(struct record *r);
+uint64_t get_u64(struct record *r);
+const char *get_data(struct record *r, uint32_t *n); /* NULL: absent, or bad */
+
+#endif

@@ -1,0 +1,12 @@
+/* The spawner's process: the loop that starts, watches and kills tasks on the agent's word. */
+#ifndef HAWK_EXEC_SPAWNER_H
+#define HAWK_EXEC_SPAWNER_H
+
+#include "exec/exec.h"
+
+#include <stdnoreturn.h>
+
+/* Runs the spawner in the calling process, which was forked for it, on its end of the agent's socket. */
+noreturn void spawner_main(int fd, const struct exec_config *c);
+
+#endif

@@ -1,0 +1,175 @@
+/* A job's description in the spawner: read off the socket, with the environment and the input of its tasks. */
+#include "exec/launch.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define DEFAULT_SEARCH "/usr/local/bin:/usr/bin:/bin"
+#define RUN_ENTRIES 4 /* HAWK_JOB_ID, HAWK_TASK_INDEX, HAWK_ATTEMPT, HAWK_RUN: launch.c fills them in */
+#define OWN_ENTRIES 3 /* HAWK_JOB_NAME, HAWK_TASK_COUNT, HAWK_WORKER */
+
+/* ---- Reading ---- */
+
+static struct blob *get_blob(struct record *r)
+{
+    uint32_t n;
+    const char *data = get_data(r, &n);
+
+    return data ? blob_new(data, n) : NULL;
+}
+
+static void get_strings(struct record *r, struct strings *s)
+{
+    uint32_t n;
+    const char *data = get_data(r, &n);
+
+    if (n == 0)
+        return;
+    if (data[n - 1] != '\0')
+        r->bad = true;
+    for (const char *p = data; !r->bad && p < data + n; p += strlen(p) + 1)
+        strings_add(s, p);
+}
+
+static struct job_desc *get_desc(struct record *r)
+{
+    struct job_desc *d = job_desc_new();
+    struct blob *name;
+
+    d->tasks = get_u32(r);
+    d->first_index = get_u32(r);
+    d->time_limit_us = (int64_t)get_u64(r);
+    name = get_blob(r);
+    if (name) {
+        blob_drop(d->name);
+        d->name = name;
+    }
+    get_strings(r, &d->argv);
+    get_strings(r, &d->env);
+    d->cwd = get_blob(r);
+    d->stdout_pattern = get_blob(r);
+    d->stderr_pattern = get_blob(r);
+    d->input = get_blob(r);
+    if (r->bad || d->argv.n == 0) {
+        job_desc_drop(d);
+        return NULL;
+    }
+    return d;
+}
+
+/* ---- Environment ---- */
+
+/* Ours to set, whatever the job or the agent's own environment say. */
+static bool is_ours(const char *entry)
+{
+    static const char *const names[] = {
+        "HAWK_JOB_ID=",     "HAWK_TASK_INDEX=", "HAWK_ATTEMPT=", RUN_VARIABLE "=",
+        "HAWK_TASK_COUNT=", "HAWK_JOB_NAME=",   "HAWK_WORKER="};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strncmp(entry, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+/* The cluster's token is the agent's, not its tasks'. */
+static bool is_secret(const char *entry) { return strncmp(entry, "HAWK_TOKEN", 10) == 0; }
+
+static void add_entry(struct spec *s, size_t *n, const char *entry)
+{
+    if (is_ours(entry))
+        return;
+    if (strncmp(entry, "PATH=", 5) == 0)
+        s->search = entry + 5;
+    s->env[(*n)++] = entry;
+}
+
+static void make_environment(struct spec *s, const char *worker)
+{
+    const struct job_desc *d = s->d;
+    const char *entry = d->env.data;
+    size_t room = RUN_ENTRIES + OWN_ENTRIES + 1, n = RUN_ENTRIES, size;
+    char *p;
+
+    for (char **e = environ; d->env.n == 0 && *e; e++)
+        room++;
+    s->env = xcalloc(room + d->env.n, sizeof *s->env);
+    size = d->name->len + strlen(worker) + 128;
+    p = s->own = xmalloc(size);
+    s->env[n++] = p;
+    p += snprintf(p, size, "HAWK_JOB_NAME=%s", d->name->data) + 1;
+    s->env[n++] = p;
+    p += snprintf(p, size - (size_t)(p - s->own), "HAWK_WORKER=%s", worker) + 1;
+    s->env[n++] = p;
+    snprintf(p, size - (size_t)(p - s->own), "HAWK_TASK_COUNT=%" PRIu32, d->tasks);
+    s->search = DEFAULT_SEARCH;
+    if (d->env.n == 0) {
+        for (char **e = environ; *e; e++)
+            if (!is_secret(*e))
+                add_entry(s, &n, *e);
+    } else {
+        for (uint32_t i = 0; i < d->env.n; i++, entry += strlen(entry) + 1)
+            add_entry(s, &n, entry);
+    }
+}
+
+/* ---- Input ---- */
+
+/* A file in memory that no task can change. Each opens it anew, and so has a position of its own. */
+static int make_input(const struct blob *input)
+{
+    int fd = memfd_create("hawk-stdin", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    size_t done = 0;
+
+    while (fd >= 0 && done < input->len) {
+        ssize_t n = write(fd, input->data + done, input->len - done);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            close(fd);
+            return -1;
+        }
+        done += (size_t)n;
+    }
+    if (fd >= 0)
+        fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
+    return fd;
+}
+
+struct spec *spec_new(struct record *r, const char *worker)
+{
+    uint32_t id = get_u32(r);
+    struct job_desc *d = get_desc(r);
+    struct spec *s;
+
+    if (!d)
+        return NULL;
+    s = xcalloc(1, sizeof *s);
+    s->id = id;
+    s->d = d;
+    s->input = d->input ? make_input(d->input) : -1;
+    if (d->input && s->input < 0)
+        log_warn("spawner: no memory file for a job's standard input: %s", strerror(errno));
+    make_environment(s, worker);
+    return s;
+}
+
+void spec_free(struct spec *s)
+{
+    if (s->input >= 0)
+        close(s->input);
+    job_desc_drop(s->d);
+    free(s->own);
+    free(s->env);
+    free(s);
+}
