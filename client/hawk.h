@@ -26,12 +26,12 @@ HAWK_MUST_USE int hawk_open(struct hawk **h, const struct hawk_options *o);
 void hawk_close(struct hawk *h);
 /* What the last failed call met; "" before one. Valid until the next call. */
 const char *hawk_error(const struct hawk *h);
+/* What the last call left out although it succeeded; "" when nothing. */
+const char *hawk_warning(const struct hawk *h);
 
 /* Replies are owned by the caller: api_free(&api_..._type, reply). On an error they are empty. */
 HAWK_MUST_USE int hawk_submit(struct hawk *h, struct job_desc *job, struct api_submit_reply *reply);
 HAWK_MUST_USE int hawk_cancel(struct hawk *h, job_id_t job, bool *already_ended);
-HAWK_MUST_USE int hawk_list_jobs(struct hawk *h, const struct api_list_jobs_request *r,
-                                 struct api_list_jobs_reply *reply);
 HAWK_MUST_USE int hawk_get_job(struct hawk *h, const struct api_get_job_request *r,
                                struct api_get_job_reply *reply);
 HAWK_MUST_USE int hawk_list_nodes(struct hawk *h, struct api_list_nodes_reply *reply);
@@ -39,6 +39,16 @@ HAWK_MUST_USE int hawk_stats(struct hawk *h, struct api_get_stats_reply *reply);
 HAWK_MUST_USE int hawk_policy(struct hawk *h, struct api_policy *reply);
 HAWK_MUST_USE int hawk_set_policy(struct hawk *h, const struct api_set_policy_request *r,
                                   struct api_policy *reply);
+
+/* Which jobs to list. */
+struct hawk_job_query {
+    uint32_t limit;          /* at most so many; 0: all */
+    uint32_t states;         /* 1 << enum job_state, several; 0: any */
+    const char *name, *user; /* NULL: any */
+};
+/* The jobs of every dist, newest first. A dist that does not answer is left out: hawk_warning() names it. */
+HAWK_MUST_USE int hawk_list_jobs(struct hawk *h, const struct hawk_job_query *q,
+                                 struct api_list_jobs_reply *reply);
 
 /* Called for every event of a watched job; `event` is borrowed. A return other than 0 ends the watching, and
  * hawk_watch returns it. */

@@ -1,0 +1,459 @@
+/* libhawk: contacts, routing to the node that answers, and the unary calls. */
+#include "client/hawk_impl.h"
+
+#include "base/mem.h"
+#include "net/addr.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define DEFAULT_TIMEOUT_US (30 * US_PER_S)
+#define NODES_FRESH_US US_PER_S /* a list of nodes this old is not asked for again */
+
+int hawk_fail(struct hawk *h, int err, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(h->error, sizeof h->error, fmt, args);
+    va_end(args);
+    return err;
+}
+
+const char *hawk_error(const struct hawk *h) { return h->error; }
+const char *hawk_warning(const struct hawk *h) { return h->warning; }
+
+const char *hawk_default_socket(char *buf, size_t size)
+{
+    const char *dir = getenv("XDG_RUNTIME_DIR");
+    int n = dir && *dir ? snprintf(buf, size, "unix:%s/hawk/up.sock", dir)
+                        : snprintf(buf, size, "unix:/tmp/hawk-%u/up.sock", (unsigned)getuid());
+    return n > 0 && (size_t)n < size ? buf : NULL;
+}
+
+/* ---- Opening ---- */
+
+static int set_token(struct hawk *h, char *text, const char *origin)
+{
+    char why[200];
+    text[strcspn(text, "\r\n")] = '\0';
+    if (token_check(text, why, sizeof why))
+        return hawk_fail(h, HAWK_EINVALID, "%s: %s", origin, why);
+    h->token = xstrdup(text);
+    return 0;
+}
+
+static int read_token(struct hawk *h, const char *path)
+{
+    char text[TOKEN_BYTES_MAX + 3]; /* with an end of line, and one to see that it is too long */
+    FILE *f = fopen(path, "re");
+    if (!f)
+        return hawk_fail(h, HAWK_EIO, "cannot read the token file %s: %s", path, strerror(errno));
+    size_t len = fread(text, 1, sizeof text - 1, f);
+    text[len] = '\0';
+    bool failed = ferror(f) != 0;
+    fclose(f);
+    return failed ? hawk_fail(h, HAWK_EIO, "cannot read the token file %s", path) : set_token(h, text, path);
+}
+
+static int find_token(struct hawk *h, const char *path)
+{
+    const char *text = getenv("HAWK_TOKEN");
+    if (!path)
+        path = getenv("HAWK_TOKEN_FILE");
+    if (path && *path)
+        return read_token(h, path);
+    if (!text || !*text)
+        return 0;
+    char *copy = xstrdup(text);
+    int err = set_token(h, copy, "HAWK_TOKEN");
+    free(copy);
+    return err;
+}
+
+static struct channel *channel_to(struct hawk *h, const char *addr)
+{
+    for (uint32_t i = 0; i < h->channels_n; i++)
+        if (strcmp(channel_addr(h->channels[i]), addr) == 0)
+            return h->channels[i];
+    vec_grow(h->channels, h->channels_n, h->channels_cap);
+    return h->channels[h->channels_n++] = channel_new(h->loop, addr, h->token);
+}
+
+/* Whether somebody listens on "unix:PATH". */
+static bool socket_answers(const char *addr)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    if (strlen(addr + 5) >= sizeof un.sun_path)
+        return false;
+    strcpy(un.sun_path, addr + 5);
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool answers = fd >= 0 && connect(fd, (struct sockaddr *)&un, sizeof un) == 0;
+    if (fd >= 0)
+        close(fd);
+    return answers;
+}
+
+static int add_contacts(struct hawk *h, const char *list, const char *origin)
+{
+    char *copy = xstrdup(list), *rest = copy, why[200];
+    int err = 0;
+    for (char *addr; !err && (addr = strsep(&rest, ", "));) {
+        if (!*addr)
+            continue;
+        if (addr_check(addr, why, sizeof why))
+            err = hawk_fail(h, HAWK_EINVALID, "%s: %s", origin, why);
+        else
+            channel_to(h, addr);
+    }
+    free(copy);
+    if (!err && h->channels_n == 0)
+        err = hawk_fail(h, HAWK_EINVALID, "%s names no address", origin);
+    h->contacts = h->channels_n;
+    return err;
+}
+
+/* The addresses to contact, in buf where they must be put together; NULL when there is no cluster. */
+static const char *find_contacts(const struct hawk_options *o, const char **origin, char *buf, size_t size)
+{
+    const char *env = getenv("HAWK_DIST");
+    *origin = o->dist ? "--dist" : "HAWK_DIST";
+    if (o->dist)
+        return o->dist;
+    if (env && *env)
+        return env;
+    *origin = "the local socket";
+    return hawk_default_socket(buf, size) && socket_answers(buf) ? buf : NULL;
+}
+
+int hawk_open(struct hawk **out, const struct hawk_options *o)
+{
+    struct hawk *h = xcalloc(1, sizeof *h);
+    char socket_path[256];
+    const char *origin = NULL;
+    *out = h;
+    h->nodes_at_us = -1;
+    h->timeout_us = o->timeout_us > 0 ? o->timeout_us : DEFAULT_TIMEOUT_US;
+    const char *contacts = find_contacts(o, &origin, socket_path, sizeof socket_path);
+    if (!contacts)
+        return hawk_fail(
+            h, HAWK_EUNAVAILABLE,
+            "no cluster found: start one with `hawk up`, or name a dist with --dist or HAWK_DIST");
+    int err = find_token(h, o->token_file);
+    if (err)
+        return err;
+    h->loop = loop_new(LOOP_NET);
+    return add_contacts(h, contacts, origin);
+}
+
+void hawk_close(struct hawk *h)
+{
+    if (!h)
+        return;
+    for (uint32_t i = 0; i < h->channels_n; i++)
+        channel_free(h->channels[i]);
+    free(h->channels);
+    loop_free(h->loop);
+    api_free(&api_list_nodes_reply_type, &h->nodes);
+    free(h->token);
+    free(h);
+}
+
+/* ---- One call ---- */
+
+int hawk_call_failed(struct hawk *h, const struct channel *ch, grpc_status_code status, const char *text)
+{
+    char duration[32];
+    int err = rpc_status_to_err(status);
+    if (status == GRPC_STATUS_DEADLINE_EXCEEDED)
+        return hawk_fail(h, err, "%s did not answer within %s", channel_addr(ch),
+                         duration_format(duration, sizeof duration, h->timeout_us));
+    return hawk_fail(h, err, "%s: %s", channel_addr(ch), *text ? text : hawk_strerror(err));
+}
+
+static int call(struct hawk *h, struct channel *ch, enum api_method method, const void *request, void *reply,
+                grpc_status_code *status)
+{
+    const struct api_method_info *m = &api_methods[method];
+    uint8_t *sent = NULL, *got = NULL;
+    size_t sent_len = 0, got_len = 0;
+    char *text = NULL, why[200];
+    api_encode(m->request, request, &sent, &sent_len);
+    *status = GRPC_STATUS_UNKNOWN;
+    int err = rpc_call_sync(h->loop, ch, m->path, sent, sent_len, h->timeout_us, false, &got, &got_len,
+                            status, &text);
+    if (err)
+        hawk_call_failed(h, ch, *status, text ? text : "");
+    else if ((err = api_decode(m->reply, got, got_len, reply, why, sizeof why)))
+        hawk_fail(h, err, "%s answered what this version does not understand: %s", channel_addr(ch), why);
+    free(sent);
+    free(got);
+    free(text);
+    return err;
+}
+
+struct channel *hawk_contact(struct hawk *h) { return h->channels[h->current]; }
+
+bool hawk_next_contact(struct hawk *h)
+{
+    h->current = (h->current + 1) % h->contacts;
+    return h->contacts > 1;
+}
+
+/* Asks the first contact that can be reached. */
+static int call_contact(struct hawk *h, enum api_method method, const void *request, void *reply,
+                        grpc_status_code *status)
+{
+    int err = 0;
+    for (uint32_t tried = 0; tried < h->contacts; tried++) {
+        err = call(h, hawk_contact(h), method, request, reply, status);
+        if (err != HAWK_EUNAVAILABLE)
+            return err;
+        hawk_next_contact(h);
+    }
+    return err;
+}
+
+/* ---- Who answers for what ---- */
+
+bool hawk_asked_wrong_dist(grpc_status_code status)
+{
+    return status == GRPC_STATUS_NOT_FOUND || status == rpc_err_to_status(HAWK_ENOT_OWNER);
+}
+
+static int refresh_nodes(struct hawk *h)
+{
+    const struct api_list_nodes_request none = {0};
+    grpc_status_code status;
+    int64_t now = loop_now(h->loop);
+    if (h->nodes_at_us >= 0 && now - h->nodes_at_us < NODES_FRESH_US)
+        return 0;
+    api_free(&api_list_nodes_reply_type, &h->nodes);
+    int err = call_contact(h, API_LIST_NODES, &none, &h->nodes, &status);
+    h->nodes_at_us = err ? -1 : now;
+    return err;
+}
+
+static const struct api_node *find_node(const struct hawk *h, enum role role, node_id_t node)
+{
+    for (uint32_t i = 0; i < h->nodes.nodes_n; i++) {
+        const struct api_node *n = &h->nodes.nodes[i];
+        if (strcmp(n->role, role_text(role)) == 0 && (role == ROLE_CENTRAL || n->node == node.v))
+            return n;
+    }
+    return NULL;
+}
+
+/* The list of nodes came from the current contact, so a node that is itself, or that lives inside `hawk up`
+ * and has no address, is reached there. */
+static struct channel *channel_of(struct hawk *h, const struct api_node *n)
+{
+    char why[200];
+    if ((h->nodes.self && n->node == h->nodes.self) || addr_check(n->address, why, sizeof why))
+        return hawk_contact(h);
+    return channel_to(h, n->address);
+}
+
+int hawk_node_channel(struct hawk *h, enum role role, node_id_t node, struct channel **ch)
+{
+    const struct api_node *n = find_node(h, role, node);
+    if (!n || strcmp(n->state, member_state_text(MEMBER_UP)) != 0) {
+        int err = refresh_nodes(h);
+        if (err)
+            return err;
+        n = find_node(h, role, node);
+    }
+    if (!n)
+        return hawk_fail(h, HAWK_ENOT_FOUND, "the cluster has no %s %u (`hawk nodes` lists them)",
+                         role_text(role), node.v);
+    *ch = channel_of(h, n);
+    return 0;
+}
+
+/* Asks the contact, and the dist that accepted the job when the contact did not. */
+static int call_job(struct hawk *h, job_id_t job, enum api_method method, const void *request, void *reply)
+{
+    grpc_status_code status;
+    char first[sizeof h->error];
+    struct channel *ch = NULL;
+    int err = call_contact(h, method, request, reply, &status);
+    if (!err || !hawk_asked_wrong_dist(status))
+        return err;
+    memcpy(first, h->error, sizeof first);
+    if (hawk_node_channel(h, ROLE_DIST, job_id_node(job), &ch) || ch == hawk_contact(h))
+        return hawk_fail(h, err, "%s", first); /* nobody else knows better */
+    return call(h, ch, method, request, reply, &status);
+}
+
+static int call_central(struct hawk *h, enum api_method method, const void *request, void *reply)
+{
+    grpc_status_code status;
+    struct channel *ch = NULL;
+    int err = refresh_nodes(h);
+    if (err)
+        return err;
+    /* Central may be the contact itself, and not be in its own list. */
+    ch = find_node(h, ROLE_CENTRAL, NODE_NONE) ? channel_of(h, find_node(h, ROLE_CENTRAL, NODE_NONE))
+                                               : hawk_contact(h);
+    return call(h, ch, method, request, reply, &status);
+}
+
+/* ---- The calls ---- */
+
+int hawk_submit(struct hawk *h, struct job_desc *job, struct api_submit_reply *reply)
+{
+    const struct api_submit_request request = {.job = job};
+    const struct api_list_jobs_request probe = {.limit = 1};
+    struct api_list_jobs_reply ignored;
+    grpc_status_code status;
+    memset(reply, 0, sizeof *reply);
+    /* With several contacts, one that answers is found first by a harmless call: a Submit that was lost may
+     * have been accepted, and must not be repeated elsewhere. */
+    if (h->contacts > 1) {
+        int err = call_contact(h, API_LIST_JOBS, &probe, &ignored, &status);
+        if (err)
+            return err;
+        api_free(&api_list_jobs_reply_type, &ignored);
+    }
+    return call(h, hawk_contact(h), API_SUBMIT, &request, reply, &status);
+}
+
+int hawk_cancel(struct hawk *h, job_id_t job, bool *already_ended)
+{
+    const struct api_cancel_request request = {.job = job};
+    struct api_cancel_reply reply = {0};
+    int err = call_job(h, job, API_CANCEL, &request, &reply);
+    *already_ended = reply.already_ended;
+    return err;
+}
+
+int hawk_get_job(struct hawk *h, const struct api_get_job_request *r, struct api_get_job_reply *reply)
+{
+    memset(reply, 0, sizeof *reply);
+    return call_job(h, r->job, API_GET_JOB, r, reply);
+}
+
+int hawk_list_nodes(struct hawk *h, struct api_list_nodes_reply *reply)
+{
+    const struct api_list_nodes_request none = {0};
+    grpc_status_code status;
+    struct channel *central = NULL;
+    memset(reply, 0, sizeof *reply);
+    /* Only central knows what the heartbeats said; a dist's list is the second best. */
+    if (hawk_node_channel(h, ROLE_CENTRAL, NODE_NONE, &central) == 0 && central != hawk_contact(h) &&
+        call(h, central, API_LIST_NODES, &none, reply, &status) == 0)
+        return 0;
+    return call_contact(h, API_LIST_NODES, &none, reply, &status);
+}
+
+int hawk_stats(struct hawk *h, struct api_get_stats_reply *reply)
+{
+    const struct api_get_stats_request none = {0};
+    memset(reply, 0, sizeof *reply);
+    return call_central(h, API_GET_STATS, &none, reply);
+}
+
+int hawk_policy(struct hawk *h, struct api_policy *reply)
+{
+    const struct api_get_policy_request none = {0};
+    memset(reply, 0, sizeof *reply);
+    return call_central(h, API_GET_POLICY, &none, reply);
+}
+
+int hawk_set_policy(struct hawk *h, const struct api_set_policy_request *r, struct api_policy *reply)
+{
+    memset(reply, 0, sizeof *reply);
+    return call_central(h, API_SET_POLICY, r, reply);
+}
+
+/* ---- Jobs of all dists ---- */
+
+static bool query_keeps(const struct hawk_job_query *q, const struct api_job *j)
+{
+    uint32_t states = q->states ? q->states : UINT32_MAX;
+    return (states & 1u << j->state) != 0 && (!q->name || strcmp(q->name, j->name) == 0) &&
+           (!q->user || strcmp(q->user, j->user) == 0);
+}
+
+struct job_list {
+    struct api_job *v;
+    uint32_t n, cap;
+};
+
+/* Adds what one dist has, page by page, as far as the query wants. */
+static int list_one(struct hawk *h, struct channel *ch, const struct hawk_job_query *q, struct job_list *to)
+{
+    const uint32_t final = 1u << JOB_DONE | 1u << JOB_FAILED | 1u << JOB_CANCELLED;
+    bool filtered = q->states || q->name || q->user;
+    struct api_list_jobs_request r = {.limit =
+                                          !filtered && q->limit && q->limit < API_JOBS_DEFAULT ? q->limit : 0,
+                                      .unfinished_only = q->states && (q->states & final) == 0};
+    uint32_t kept = 0;
+    for (bool more = true; more && (!q->limit || kept < q->limit);) {
+        struct api_list_jobs_reply page;
+        grpc_status_code status;
+        int err = call(h, ch, API_LIST_JOBS, &r, &page, &status);
+        if (err)
+            return err;
+        for (uint32_t i = 0; i < page.jobs_n; i++) {
+            r.before = page.jobs[i].job;
+            if (!query_keeps(q, &page.jobs[i]))
+                continue;
+            vec_grow(to->v, to->n, to->cap);
+            to->v[to->n++] = page.jobs[i];
+            memset(&page.jobs[i], 0, sizeof page.jobs[i]); /* its texts have moved */
+            kept++;
+        }
+        more = page.more && page.jobs_n > 0;
+        api_free(&api_list_jobs_reply_type, &page);
+    }
+    return 0;
+}
+
+static int newer_first(const void *a, const void *b)
+{
+    const struct api_job *x = a, *y = b;
+    if (x->age_us != y->age_us)
+        return x->age_us < y->age_us ? -1 : 1;
+    return x->job.v > y->job.v ? -1 : x->job.v < y->job.v;
+}
+
+static void list_finish(struct job_list *l, uint32_t limit, struct api_list_jobs_reply *reply)
+{
+    if (l->n)
+        qsort(l->v, l->n, sizeof *l->v, newer_first);
+    reply->jobs = l->v;
+    reply->jobs_n = l->n;
+    while (limit && reply->jobs_n > limit) {
+        api_free(&api_job_type, &reply->jobs[--reply->jobs_n]);
+        reply->more = true;
+    }
+}
+
+int hawk_list_jobs(struct hawk *h, const struct hawk_job_query *q, struct api_list_jobs_reply *reply)
+{
+    struct job_list all = {0};
+    uint32_t asked = 0;
+    memset(reply, 0, sizeof *reply);
+    h->warning[0] = '\0';
+    int err = refresh_nodes(h);
+    for (uint32_t i = 0; !err && i < h->nodes.nodes_n; i++) {
+        const struct api_node *n = &h->nodes.nodes[i];
+        if (strcmp(n->role, role_text(ROLE_DIST)) != 0 ||
+            strcmp(n->state, member_state_text(MEMBER_GONE)) == 0)
+            continue;
+        asked++;
+        if (list_one(h, channel_of(h, n), q, &all))
+            snprintf(h->warning, sizeof h->warning, "the jobs of dist %s are missing: %.400s", n->name,
+                     h->error);
+    }
+    if (!err && asked == 0) /* a dist that has not joined, or no list of dists: it speaks for itself */
+        err = list_one(h, hawk_contact(h), q, &all);
+    list_finish(&all, q->limit, reply);
+    return err;
+}

@@ -1,0 +1,143 @@
+/* Tables, JSON and quantities as commands print them. */
+#include "client/print.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/units.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CELL_MAX 512
+
+static void cell_add(struct table *t, const char *text)
+{
+    vec_grow(t->cells, t->n, t->cap);
+    t->cells[t->n++] = xstrdup(text);
+}
+
+void table_columns(struct table *t, ...)
+{
+    va_list names;
+    va_start(names, t);
+    for (const char *name; (name = va_arg(names, const char *));) {
+        CHECK(t->columns < TABLE_COLUMNS_MAX);
+        t->right[t->columns++] = *name == '>';
+        cell_add(t, name + (*name == '>'));
+    }
+    va_end(names);
+}
+
+void table_cell(struct table *t, const char *fmt, ...)
+{
+    char text[CELL_MAX];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    cell_add(t, text);
+}
+
+/* Columns of a terminal a text takes: its characters, each one wide. */
+static int text_width(const char *text)
+{
+    int width = 0;
+    for (; *text; text++)
+        width += ((unsigned char)*text & 0xc0) != 0x80;
+    return width;
+}
+
+static void print_cell(const char *text, int width, bool right, bool last)
+{
+    int pad = width - text_width(text);
+    if (right)
+        printf("%*s%s", pad, "", text);
+    else
+        printf("%s%*s", text, last ? 0 : pad, "");
+    fputs(last ? "\n" : "  ", stdout);
+}
+
+void table_print(struct table *t, const char *empty)
+{
+    int width[TABLE_COLUMNS_MAX] = {0};
+    CHECK(t->columns > 0 && t->n % t->columns == 0);
+    for (uint32_t i = 0; i < t->n; i++)
+        if (text_width(t->cells[i]) > width[i % t->columns])
+            width[i % t->columns] = text_width(t->cells[i]);
+    if (t->n == t->columns && empty)
+        puts(empty);
+    else
+        for (uint32_t i = 0; i < t->n; i++) {
+            uint32_t c = i % t->columns;
+            print_cell(t->cells[i], width[c], t->right[c], c + 1 == t->columns);
+        }
+    for (uint32_t i = 0; i < t->n; i++)
+        free(t->cells[i]);
+    free(t->cells);
+    *t = (struct table){0};
+}
+
+const char *duration_text(char buf[DURATION_TEXT], int64_t us)
+{
+    return us < 0 ? "-" : duration_format(buf, DURATION_TEXT, us);
+}
+
+const char *clean_text(char *buf, size_t size, const char *text)
+{
+    size_t n = 0;
+    for (; *text && n + 1 < size; text++)
+        buf[n++] = (unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text;
+    buf[n] = '\0';
+    if (*text && size > 4)
+        strcpy(buf + size - 4, "...");
+    return buf;
+}
+
+/* Bytes of the UTF-8 character at s, 0 when there is none. */
+static size_t utf8_length(const unsigned char *s)
+{
+    size_t n = s[0] < 0x80                   ? 1
+               : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
+               : (s[0] & 0xf0) == 0xe0       ? 3
+               : (s[0] & 0xf8) == 0xf0       ? 4
+                                             : 0;
+    for (size_t i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    return n;
+}
+
+json_t *json_text(const char *text)
+{
+    json_t *value = json_string(text);
+    if (value)
+        return value;
+    size_t n = 0;
+    char *clean = xmalloc(strlen(text) * 3 + 1);
+    while (*text) {
+        size_t len = utf8_length((const unsigned char *)text);
+        memcpy(clean + n, len ? text : "\xef\xbf\xbd", len ? len : 3);
+        n += len ? len : 3;
+        text += len ? len : 1;
+    }
+    clean[n] = '\0';
+    value = json_string(clean);
+    if (!value) /* overlong forms and surrogates, which look like UTF-8 */
+        value = json_string("\xef\xbf\xbd");
+    free(clean);
+    CHECK(value != NULL);
+    return value;
+}
+
+void json_print(json_t *object)
+{
+    json_t *document = json_pack("{s:s}", "schema", JSON_SCHEMA);
+    CHECK(document && object);
+    json_object_update(document, object);
+    json_dumpf(document, stdout, JSON_INDENT(2));
+    putchar('\n');
+    json_decref(document);
+    json_decref(object);
+}

@@ -1,0 +1,46 @@
+/* What commands print: aligned tables, JSON, durations. */
+#ifndef HAWK_CLIENT_PRINT_H
+#define HAWK_CLIENT_PRINT_H
+
+#include "base/err.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Names and types in JSON output keep their meaning under one schema; new ones may appear. */
+#define JSON_SCHEMA "hawk.v1"
+
+#define TABLE_COLUMNS_MAX 16
+
+/* Rows of cells, printed with every column as wide as its widest cell. Zeroed to start with. */
+struct table {
+    char **cells;
+    uint32_t n, cap;
+    uint32_t columns;
+    bool right[TABLE_COLUMNS_MAX];
+};
+
+/* Names the columns, NULL-terminated; a name that starts with '>' is a column of numbers, aligned right. */
+void table_columns(struct table *t, ...) __attribute__((sentinel));
+/* The next cell, from left to right and row by row. */
+void table_cell(struct table *t, const char *fmt, ...) HAWK_PRINTF(2, 3);
+/* Prints to stdout and frees. No rows: only the head, or `empty` when it is not NULL. */
+void table_print(struct table *t, const char *empty);
+
+#define DURATION_TEXT 24
+/* "1.25s"; "-" when negative: not yet. */
+const char *duration_text(char buf[DURATION_TEXT], int64_t us);
+/* duration_text in a buffer of its own. */
+#define DURATION(us) duration_text((char[DURATION_TEXT]){0}, (us))
+
+/* Text from the network for a terminal: control characters become '?'. Ends in "..." when it did not fit. */
+const char *clean_text(char *buf, size_t size, const char *text);
+#define CLEAN(text) clean_text((char[160]){0}, 160, (text))
+
+/* A JSON string; bytes that are not UTF-8 become U+FFFD. Never NULL. */
+json_t *json_text(const char *text);
+/* Prints one document to stdout with "schema" first; takes the reference. */
+void json_print(json_t *object);
+
+#endif
