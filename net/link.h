@@ -55,7 +55,8 @@ struct links *links_new(struct loop *l, const struct link_config *c, const struc
 /* Our node id, once central gave us one (0 before): told to peers of links that open from now on. */
 void links_set_node(struct links *ls, node_id_t node);
 /* Closes every link, as link_close does, turning the loop for at most timeout_us until what is pending has
- * left, and frees all. No callback comes any more. Before or after server_free. NULL is fine. */
+ * left, and frees all. No callback comes any more. While a server accepts links for
+ * ls: server_set_links(server, NULL) first. NULL is fine. */
 void links_free(struct links *ls, int64_t timeout_us);
 
 /* Starts to connect to addr ("host:port", "[::1]:port", "unix:/path") and keeps trying. `what` names the peer

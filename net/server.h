@@ -4,6 +4,7 @@
 #define HAWK_NET_SERVER_H
 
 #include "base/err.h"
+#include "net/addr.h"
 #include "net/loop.h"
 
 #include <grpc/status.h>
@@ -11,20 +12,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The biggest message a peer or client may send: one job's description (LIMIT_JOB_BYTES) and what is around it. */
-#define NET_MESSAGE_BYTES (80u << 20)
+/* The biggest message a peer or client may send: one job's description (CODEC_ENVELOPE_MAX) and what shares its batch. */
+#define NET_MESSAGE_BYTES (100u << 20)
 #define SERVER_MAX_CALLS 10000u    /* unfinished API calls at a time, unless configured */
 #define RPC_QUEUE_BYTES (4u << 20) /* replies of one streaming call that wait for the client */
 
 struct server;
 struct links;
 struct rpc_call; /* one call a client made */
-
-/* Whether an address to listen on ("host:port", "unix:/path") can only be reached from this machine: a unix
- * socket, a loopback address, or "localhost" where that resolves to loopback addresses. */
-bool addr_is_local(const char *addr);
-/* 0, or HAWK_EINVALID with a text in why: not "host:port", "[v6]:port" or "unix:/path". */
-HAWK_MUST_USE int addr_check(const char *addr, char *why, size_t size);
 
 struct server_config {
     const char *token;          /* every call must carry it; NULL: none is asked for. copied */
@@ -41,7 +36,7 @@ struct server *server_new(struct loop *l, const struct server_config *c);
 HAWK_MUST_USE int server_listen(struct server *s, const char *addr, char *why, size_t size);
 /* The i-th address opened, with its real port ("127.0.0.1:34567"); NULL past the last. */
 const char *server_addr(const struct server *s, unsigned i);
-/* Accept links for ls; before server_start. */
+/* Accept links for ls; NULL: no more, those there are stay. */
 void server_set_links(struct server *s, struct links *ls);
 /* Calls of "/package.Service/Method" go to fn; `request` is borrowed for the call. Before server_start. fn or
  * whoever it hands the call to must end it with rpc_reply, rpc_fail or rpc_finish, soon or later. */

@@ -1,0 +1,204 @@
+/* Addresses and the shared token: parsing, checking, looking up. */
+#include "net/addr.h"
+
+#include "base/check.h"
+#include "base/units.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#define HOST_TEXT 256
+
+bool addr_is_unix(const char *addr) { return strncmp(addr, "unix:", 5) == 0; }
+
+/* Splits "host:port" or "[v6]:port"; the brackets are left out. */
+static bool split(const char *addr, char host[HOST_TEXT], uint16_t *port)
+{
+    const char *colon = strrchr(addr, ':');
+    const char *end = colon;
+    uint64_t value;
+
+    if (!colon || u64_parse(colon + 1, 0, UINT16_MAX, &value) != 0)
+        return false;
+    if (*addr == '[') {
+        addr++;
+        if (--end < addr || *end != ']')
+            return false;
+    } else if (memchr(addr, ':', (size_t)(end - addr))) {
+        return false; /* a bare IPv6 address, or a scheme */
+    }
+    if (end == addr || end - addr >= HOST_TEXT)
+        return false;
+    memcpy(host, addr, (size_t)(end - addr));
+    host[end - addr] = '\0';
+    *port = (uint16_t)value;
+    return true;
+}
+
+static int family(const char *host)
+{
+    struct in6_addr any;
+
+    if (inet_pton(AF_INET, host, &any) == 1)
+        return AF_INET;
+    return inet_pton(AF_INET6, host, &any) == 1 ? AF_INET6 : AF_UNSPEC;
+}
+
+static bool host_name_valid(const char *host)
+{
+    return strspn(host, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_") == strlen(host);
+}
+
+int addr_check(const char *addr, char *why, size_t size)
+{
+    char host[HOST_TEXT];
+    uint16_t port;
+    size_t longest = sizeof((struct sockaddr_un *)NULL)->sun_path - 1;
+
+    if (addr_is_unix(addr)) {
+        if (addr[5] == '\0') {
+            snprintf(why, size, "\"%s\": a path must follow unix:", addr);
+            return HAWK_EINVALID;
+        }
+        if (strlen(addr + 5) > longest) {
+            snprintf(why, size, "\"%s\": a socket's path has at most %zu bytes", addr, longest);
+            return HAWK_EINVALID;
+        }
+        return 0;
+    }
+    if (!split(addr, host, &port) || (*addr == '[' ? family(host) != AF_INET6 : !host_name_valid(host))) {
+        snprintf(why, size, "\"%.300s\" is not an address: HOST:PORT, [IPV6]:PORT or unix:/PATH", addr);
+        return HAWK_EINVALID;
+    }
+    return 0;
+}
+
+static bool sockaddr_is_loopback(const struct sockaddr *a)
+{
+    if (a->sa_family == AF_INET) {
+        const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)a;
+        return ntohl(v4->sin_addr.s_addr) >> 24 == 127;
+    }
+    if (a->sa_family == AF_INET6) {
+        const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)a;
+        return IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr) ||
+               (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr) && v6->sin6_addr.s6_addr[12] == 127);
+    }
+    return false;
+}
+
+static struct addrinfo *lookup(const char *host, int flags)
+{
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags};
+    struct addrinfo *list;
+
+    return getaddrinfo(host, NULL, &hints, &list) == 0 ? list : NULL;
+}
+
+bool addr_is_local(const char *addr)
+{
+    char host[HOST_TEXT];
+    uint16_t port;
+    struct addrinfo *list;
+    bool local = true;
+
+    if (addr_is_unix(addr))
+        return true;
+    if (!split(addr, host, &port))
+        return false;
+    if (family(host) == AF_UNSPEC && strcasecmp(host, "localhost") != 0)
+        return false;
+    list = lookup(host, family(host) == AF_UNSPEC ? 0 : AI_NUMERICHOST);
+    if (!list)
+        return false;
+    for (struct addrinfo *a = list; a; a = a->ai_next)
+        local = local && sockaddr_is_loopback(a->ai_addr);
+    freeaddrinfo(list);
+    return local;
+}
+
+uint16_t addr_port(const char *addr)
+{
+    char host[HOST_TEXT];
+    uint16_t port = 0;
+
+    if (!addr_is_unix(addr))
+        CHECK(split(addr, host, &port));
+    return port;
+}
+
+static void join(const char *host, uint16_t port, char *buf, size_t size)
+{
+    snprintf(buf, size, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, (unsigned)port);
+}
+
+void addr_with_port(const char *addr, uint16_t port, char *buf, size_t size)
+{
+    char host[HOST_TEXT];
+    uint16_t old;
+
+    CHECK(split(addr, host, &old));
+    join(host, port, buf, size);
+}
+
+int addr_resolve(const char *addr, char *buf, size_t buf_size, char *why, size_t size)
+{
+    char host[HOST_TEXT], numeric[INET6_ADDRSTRLEN + 32];
+    uint16_t port;
+    struct addrinfo *list;
+    int rc;
+
+    if (addr_is_unix(addr) || (split(addr, host, &port) && family(host) != AF_UNSPEC)) {
+        snprintf(buf, buf_size, "%s", addr);
+        return 0;
+    }
+    CHECK(split(addr, host, &port));
+    list = lookup(host, 0);
+    rc = list ? getnameinfo(list->ai_addr, list->ai_addrlen, numeric, sizeof numeric, NULL, 0, NI_NUMERICHOST)
+              : -1;
+    if (list)
+        freeaddrinfo(list);
+    if (rc != 0) {
+        snprintf(why, size, "%s: there is no host of the name %s", addr, host);
+        return HAWK_ENOT_FOUND;
+    }
+    join(numeric, port, buf, buf_size);
+    return 0;
+}
+
+void addr_target(const char *addr, char *buf, size_t size)
+{
+    char host[HOST_TEXT];
+    uint16_t port;
+    int f;
+
+    if (addr_is_unix(addr) || !split(addr, host, &port)) {
+        snprintf(buf, size, "%s", addr);
+        return;
+    }
+    f = family(host);
+    snprintf(buf, size, "%s%s", f == AF_INET ? "ipv4:" : f == AF_INET6 ? "ipv6:" : "dns:///", addr);
+}
+
+int token_check(const char *token, char *why, size_t size)
+{
+    size_t n = strlen(token);
+
+    if (n == 0 || n > TOKEN_BYTES_MAX) {
+        snprintf(why, size, "a token has 1 to %d bytes, this one has %zu", TOKEN_BYTES_MAX, n);
+        return HAWK_EINVALID;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (token[i] <= ' ' || token[i] > '~') {
+            snprintf(why, size, "a token consists of visible ASCII characters, byte %zu of this one is none",
+                     i + 1);
+            return HAWK_EINVALID;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,66 @@
+/* What links, the server and calls share of gRPC core: completion tags, channels, metadata, bytes. Private to net/. */
+#ifndef HAWK_NET_CORE_H
+#define HAWK_NET_CORE_H
+
+#include "net/loop.h"
+
+#include <grpc/grpc.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a completion queue gives back; embedded in the owner. */
+struct cq_tag {
+    void (*done)(void *arg, bool ok);
+    void *arg;
+};
+static inline void cq_tag_init(struct cq_tag *t, void (*done)(void *arg, bool ok), void *arg)
+{
+    *t = (struct cq_tag){done, arg};
+}
+
+/* The queue of a LOOP_NET loop. */
+grpc_completion_queue *loop_cq(struct loop *l);
+/* Turns the loop only as far as the network goes (completions and LOOP_FLUSH hooks; no timers, posts, or descriptors),
+ * until *done or until_us. For shutting down without stepping the roles. True when *done. */
+bool loop_drain(struct loop *l, const bool *done, int64_t until_us);
+
+/* Starts a batch that cannot be malformed. */
+void net_batch(grpc_call *call, const grpc_op *ops, size_t n, struct cq_tag *tag);
+
+/* Keepalive that finds a dead peer within 3 s, the message limit, and no environment's proxies; the same for both
+ * sides. Fills `args` (NET_ARGS_MAX) and returns their number. */
+#define NET_ARGS_MAX 24
+size_t net_args(grpc_arg *args, uint32_t max_message_bytes);
+/* An insecure channel to "host:port" or "unix:/path". own_connection: shares no connection (and no
+ * connection's backoff) with other channels to the same address. */
+grpc_channel *net_channel(const char *addr, bool own_connection);
+
+/* A new message with a copy of the bytes. */
+grpc_byte_buffer *net_message(const void *data, size_t len);
+/* A received message's bytes in one piece, copied only when it came in several. Valid until net_bytes_free. */
+struct net_bytes {
+    const uint8_t *data;
+    size_t len;
+    grpc_slice slice; /* the copy, when there is one */
+    bool copied;
+};
+HAWK_MUST_USE int net_bytes_get(struct net_bytes *b, grpc_byte_buffer *from);
+void net_bytes_free(struct net_bytes *b);
+
+/* The value of a key, or NULL. */
+const grpc_slice *net_metadata(const grpc_metadata_array *md, const char *key);
+/* The same as text in buf (cut to size); false when there is none. */
+bool net_metadata_text(const grpc_metadata_array *md, const char *key, char *buf, size_t size);
+/* A new element; the value's unprintable bytes become '?', since a header may not hold them. */
+grpc_metadata net_metadata_new(const char *key, const char *value);
+void net_metadata_drop(grpc_metadata *md, size_t n);
+/* "authorization: Bearer TOKEN". */
+grpc_metadata net_token_new(const char *token);
+/* Whether a call carries it; takes the same time wherever they differ. */
+bool net_token_matches(const grpc_metadata_array *md, const char *token);
+
+/* A status' text for people, malloc'ed: gRPC's "failed to connect to all addresses; last error: …" without the frame. */
+char *net_status_text(grpc_slice details);
+
+#endif

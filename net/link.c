@@ -1,0 +1,723 @@
+/* Links. One struct link is an accepted stream, or a dialled address with its present stream.
+ *
+ * A stream's batches: open (metadata in both directions), end (the final status; on the accepting side, that it is over),
+ * and one receive and one send at a time. k->ops counts those under way; a stream is over, and its call
+ * given back, when `end` has come and none is left. */
+#include "net/link_accept.h"
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "net/codec.h"
+#include "net/core.h"
+#include "net/rpc.h"
+#include "net/server.h"
+
+#include <grpc/support/alloc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CLOSE_US (1 * US_PER_S) /* for what is pending when a link is closed */
+#define ERROR_TEXT 256
+#define HELLO_MAX 5
+
+enum link_state {
+    LINK_IDLE,    /* dialled: no stream, waits for the next attempt */
+    LINK_OPENING, /* dialled: waits for the peer's metadata */
+    LINK_UP,
+    LINK_BROKEN,  /* up until it was given up; its stream ends */
+    LINK_CLOSING, /* link_close was called: nobody is told anything any more */
+};
+
+struct link {
+    struct list node;  /* ls->all */
+    struct list flush; /* ls->flush, when something can be sent */
+    struct links *ls;
+    void *user;
+    uint32_t number;
+    enum link_state state;
+    char *addr;
+    char *what; /* NULL: accepted */
+
+    /* the peer, as it says */
+    enum role role;
+    node_id_t node_id;
+    uint32_t version;
+    char name[LIMIT_NAME_BYTES + 1];
+
+    /* dialled */
+    grpc_channel *channel;
+    struct loop_timer timer; /* the next attempt, the end of opening, or the end of closing */
+    int64_t delay_us;
+    int64_t up_us;   /* since when it is up */
+    bool complained; /* it was logged that the peer cannot be reached */
+
+    /* the stream */
+    grpc_call *call;
+    unsigned ops;
+    bool ended, sending;
+    bool half_closed; /* our side has been ended in order */
+    bool peer_closed; /* accepted: the peer's side has ended */
+    struct cq_tag open_tag, end_tag, receive_tag, send_tag, finish_tag;
+    grpc_metadata_array metadata, trailing;
+    grpc_status_code status;
+    grpc_slice details;
+    int cancelled;
+    int err;                /* why it broke, when we broke it */
+    char error[ERROR_TEXT]; /* and a text */
+    grpc_byte_buffer *received, *sent;
+    struct codec_report report;
+
+    /* what is pending: full batches, then the one that grows */
+    grpc_byte_buffer **batches;
+    uint32_t batches_n, batches_cap, batches_first;
+    size_t batches_bytes;
+    struct codec_buf buf;
+};
+
+struct links {
+    struct loop *loop;
+    struct link_fns fns;
+    void *arg;
+    enum role role;
+    node_id_t node;
+    char *name, *token;
+    size_t pending_max;
+    uint32_t accepted_max, accepted_now;
+    uint32_t number;
+    struct rng rng;
+    struct list all, flush;
+    struct loop_hook hook;
+    struct link_counters counters;
+    bool empty; /* `all` is: what links_free waits for */
+};
+
+static void dial(struct link *k);
+static void receive(struct link *k);
+static void stream_over(struct link *k);
+
+/* ---- Who we are, and who the peer is ---- */
+
+static size_t hello(const struct links *ls, grpc_metadata md[HELLO_MAX], bool token)
+{
+    char number[16];
+    size_t n = 0;
+
+    snprintf(number, sizeof number, "%d", PROTOCOL_VERSION);
+    md[n++] = net_metadata_new("hawk-version", number);
+    md[n++] = net_metadata_new("hawk-role", role_text(ls->role));
+    snprintf(number, sizeof number, "%u", ls->node.v);
+    md[n++] = net_metadata_new("hawk-node", number);
+    md[n++] = net_metadata_new("hawk-name", ls->name);
+    if (token && ls->token)
+        md[n++] = net_token_new(ls->token);
+    return n;
+}
+
+static enum role parse_role(const char *text)
+{
+    for (int r = ROLE_NONE + 1; r < ROLE_COUNT; r++)
+        if (strcmp(text, role_text((enum role)r)) == 0)
+            return (enum role)r;
+    return ROLE_NONE;
+}
+
+/* False: this is no Hawk daemon. */
+static bool parse_hello(const grpc_metadata_array *md, struct link *k)
+{
+    char text[64];
+    uint64_t version, node;
+
+    if (!net_metadata_text(md, "hawk-version", text, sizeof text) ||
+        u64_parse(text, 1, UINT32_MAX, &version) != 0)
+        return false;
+    net_metadata_text(md, "hawk-role", text, sizeof text);
+    k->role = parse_role(text);
+    if (k->role == ROLE_NONE)
+        return false;
+    if (!net_metadata_text(md, "hawk-node", text, sizeof text) ||
+        u64_parse(text, 0, NODE_CENTRAL.v, &node) != 0)
+        return false;
+    k->version = (uint32_t)version;
+    k->node_id = (node_id_t){(uint32_t)node};
+    net_metadata_text(md, "hawk-name", k->name, sizeof k->name);
+    return true;
+}
+
+/* ---- Sending ---- */
+
+static size_t pending_bytes(const struct link *k) { return k->batches_bytes + k->buf.len; }
+
+static void want_flush(struct link *k)
+{
+    if (k->flush.next == &k->flush)
+        list_push_tail(&k->ls->flush, &k->flush);
+}
+
+/* Turns the growing batch into a message. */
+static grpc_byte_buffer *seal(struct link *k)
+{
+    grpc_byte_buffer *b = net_message(k->buf.data, k->buf.len);
+
+    k->buf.len = 0;
+    if (k->buf.cap > 2 * LINK_BATCH_BYTES)
+        codec_buf_free(&k->buf);
+    return b;
+}
+
+static grpc_byte_buffer *next_batch(struct link *k)
+{
+    grpc_byte_buffer *b;
+
+    if (k->batches_first == k->batches_n)
+        return seal(k);
+    b = k->batches[k->batches_first++];
+    k->batches_bytes -= grpc_byte_buffer_length(b);
+    if (k->batches_first == k->batches_n)
+        k->batches_first = k->batches_n = 0;
+    return b;
+}
+
+static void drop_pending(struct link *k)
+{
+    while (k->batches_first < k->batches_n)
+        grpc_byte_buffer_destroy(k->batches[k->batches_first++]);
+    k->batches_first = k->batches_n = 0;
+    k->batches_bytes = 0;
+    k->buf.len = 0;
+}
+
+/* Our side's end of a stream that is closed in order. */
+static void half_close(struct link *k)
+{
+    grpc_op op = {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT};
+
+    if (!k->what) {
+        op.op = GRPC_OP_SEND_STATUS_FROM_SERVER;
+        op.data.send_status_from_server.status = GRPC_STATUS_OK;
+    }
+    k->half_closed = true;
+    k->ops++;
+    net_batch(k->call, &op, 1, &k->finish_tag);
+}
+
+static void flush(struct link *k)
+{
+    grpc_op op = {.op = GRPC_OP_SEND_MESSAGE};
+
+    if (k->sending || k->ended || k->half_closed)
+        return;
+    if (pending_bytes(k) == 0) {
+        if (k->state == LINK_CLOSING || k->peer_closed)
+            half_close(k);
+        return;
+    }
+    k->sent = next_batch(k);
+    op.data.send_message.send_message = k->sent;
+    k->sending = true;
+    k->ops++;
+    k->ls->counters.messages_sent++;
+    k->ls->counters.bytes_sent += grpc_byte_buffer_length(k->sent);
+    net_batch(k->call, &op, 1, &k->send_tag);
+}
+
+static void flush_all(void *arg)
+{
+    struct links *ls = arg;
+
+    while (!list_empty(&ls->flush)) {
+        struct link *k = container_of(ls->flush.next, struct link, flush);
+        list_remove(&k->flush);
+        flush(k);
+    }
+}
+
+static void op_done(struct link *k)
+{
+    CHECK(k->ops > 0);
+    if (--k->ops == 0 && k->ended)
+        stream_over(k);
+}
+
+static void on_sent(void *arg, bool ok)
+{
+    struct link *k = arg;
+
+    grpc_byte_buffer_destroy(k->sent);
+    k->sent = NULL;
+    k->sending = false;
+    /* At the end of the turn, with what is sent until then. After a failure the stream ends by itself. */
+    if (ok)
+        want_flush(k);
+    op_done(k);
+}
+
+static void on_finished(void *arg, bool ok)
+{
+    (void)ok;
+    op_done(arg);
+}
+
+int link_send(struct link *k, const struct msg *m)
+{
+    int err;
+
+    if (k->state != LINK_UP)
+        return HAWK_EUNAVAILABLE;
+    if (pending_bytes(k) > k->ls->pending_max) {
+        link_break(k, HAWK_ELIMIT, "the peer does not keep up: too much is waiting to be sent to it");
+        return HAWK_ELIMIT;
+    }
+    err = codec_encode(&k->buf, m);
+    if (err) {
+        link_break(k, err, "a message to the peer is larger than a link carries");
+        return err;
+    }
+    k->ls->counters.envelopes_sent++;
+    if (k->buf.len >= LINK_BATCH_BYTES) {
+        vec_grow(k->batches, k->batches_n, k->batches_cap);
+        k->batches_bytes += k->buf.len;
+        k->batches[k->batches_n++] = seal(k);
+    }
+    want_flush(k);
+    return 0;
+}
+
+/* ---- Receiving ---- */
+
+static bool deliver(void *arg, const struct msg *m)
+{
+    struct link *k = arg;
+
+    k->ls->counters.envelopes_received++;
+    k->ls->fns.msg(k->ls->arg, k, m);
+    return k->state == LINK_UP;
+}
+
+static void handle_batch(struct link *k)
+{
+    struct net_bytes b;
+    int err = net_bytes_get(&b, k->received);
+
+    k->ls->counters.messages_received++;
+    k->ls->counters.bytes_received += b.len;
+    if (!err)
+        err = codec_decode(b.data, b.len, deliver, k, &k->report);
+    net_bytes_free(&b);
+    if (err && k->state == LINK_UP) {
+        log_warn("%s (%s) sent a malformed message: %s; its link is closed", k->name[0] ? k->name : "a peer",
+                 k->addr, k->report.why);
+        link_break(k, HAWK_EMALFORMED, k->report.why);
+    }
+}
+
+static void on_received(void *arg, bool ok)
+{
+    struct link *k = arg;
+    bool more = ok && k->received;
+
+    if (k->received) {
+        if (ok && k->state == LINK_UP)
+            handle_batch(k);
+        grpc_byte_buffer_destroy(k->received);
+        k->received = NULL;
+    }
+    if (more && !k->ended) {
+        receive(k);
+    } else if (!k->what && !k->ended && k->state != LINK_BROKEN) {
+        /* The dialling side has closed in order, or has gone: the call is not over before we end it too. */
+        if (k->state == LINK_UP)
+            k->state = LINK_BROKEN;
+        k->peer_closed = true;
+        drop_pending(k);
+        want_flush(k);
+        loop_timer_set(k->ls->loop, &k->timer, loop_now(k->ls->loop) + CLOSE_US);
+    }
+    op_done(k);
+}
+
+static void receive(struct link *k)
+{
+    grpc_op op = {.op = GRPC_OP_RECV_MESSAGE};
+
+    op.data.recv_message.recv_message = &k->received;
+    k->ops++;
+    net_batch(k->call, &op, 1, &k->receive_tag);
+}
+
+/* ---- The life of a stream ---- */
+
+static void stream_init(struct link *k, grpc_call *call)
+{
+    k->call = call;
+    k->ops = 0;
+    k->ended = k->sending = k->half_closed = k->peer_closed = false;
+    k->cancelled = 0;
+    k->status = GRPC_STATUS_OK;
+    k->details = grpc_empty_slice();
+    k->err = 0;
+    k->error[0] = '\0';
+    grpc_metadata_array_init(&k->metadata);
+    grpc_metadata_array_init(&k->trailing);
+}
+
+static void went_up(struct link *k)
+{
+    struct links *ls = k->ls;
+
+    k->state = LINK_UP;
+    k->up_us = loop_now(ls->loop);
+    loop_timer_clear(ls->loop, &k->timer);
+    if (k->complained)
+        log_info("%s at %s can be reached again", k->what, k->addr);
+    k->complained = false;
+    if (k->what)
+        ls->counters.dialled++;
+    else
+        ls->counters.accepted++;
+    receive(k);
+    ls->fns.up(ls->arg, k);
+}
+
+/* The dialled stream's metadata, or the news that there will be none. */
+static void on_opened(void *arg, bool ok)
+{
+    struct link *k = arg;
+
+    if (ok && k->state == LINK_OPENING && !k->ended && k->metadata.count > 0) {
+        if (parse_hello(&k->metadata, k)) {
+            went_up(k);
+        } else {
+            k->err = HAWK_EMALFORMED;
+            snprintf(k->error, sizeof k->error, "what listens there is no Hawk daemon");
+            grpc_call_cancel(k->call, NULL);
+        }
+    }
+    op_done(k);
+}
+
+static void on_ended(void *arg, bool ok)
+{
+    struct link *k = arg;
+
+    (void)ok;
+    k->ended = true;
+    op_done(k);
+}
+
+static void on_accept_opened(void *arg, bool ok)
+{
+    (void)ok;
+    op_done(arg);
+}
+
+static void link_free(struct link *k)
+{
+    struct links *ls = k->ls;
+
+    loop_timer_clear(ls->loop, &k->timer);
+    list_remove(&k->flush);
+    list_remove(&k->node);
+    ls->empty = list_empty(&ls->all);
+    if (!k->what)
+        ls->accepted_now--;
+    drop_pending(k);
+    codec_buf_free(&k->buf);
+    free(k->batches);
+    free(k->addr);
+    free(k->what);
+    free(k);
+}
+
+static void stream_free(struct link *k)
+{
+    grpc_call_unref(k->call);
+    k->call = NULL;
+    if (k->channel)
+        grpc_channel_destroy(k->channel);
+    k->channel = NULL;
+    grpc_metadata_array_destroy(&k->metadata);
+    grpc_metadata_array_destroy(&k->trailing);
+    grpc_slice_unref(k->details);
+    list_remove(&k->flush);
+    drop_pending(k);
+}
+
+static void retry_later(struct link *k)
+{
+    int64_t now = loop_now(k->ls->loop);
+
+    /* A peer that lets us in and throws us out at once must not be asked at full speed. */
+    k->delay_us = !k->delay_us ? LINK_RETRY_MIN_US : 2 * k->delay_us;
+    if (k->delay_us > LINK_RETRY_MAX_US)
+        k->delay_us = LINK_RETRY_MAX_US;
+    k->state = LINK_IDLE;
+    loop_timer_set(k->ls->loop, &k->timer,
+                   now + k->delay_us / 2 + (int64_t)rng_below(&k->ls->rng, (uint64_t)k->delay_us / 2 + 1));
+}
+
+/* Why the stream ended, from the status when it was not us. */
+static void set_reason(struct link *k)
+{
+    char *text;
+
+    if (k->err)
+        return;
+    if (!k->what && k->cancelled) {
+        k->err = HAWK_EUNAVAILABLE;
+        snprintf(k->error, sizeof k->error, "the connection was lost");
+        return;
+    }
+    if (k->status == GRPC_STATUS_OK) {
+        k->err = HAWK_ESHUTDOWN;
+        snprintf(k->error, sizeof k->error, "closed by the peer");
+        return;
+    }
+    k->err = rpc_status_to_err(k->status);
+    text = net_status_text(k->details);
+    snprintf(k->error, sizeof k->error, "%s", text[0] ? text : hawk_strerror(k->err));
+    free(text);
+}
+
+static void stream_over(struct link *k)
+{
+    struct links *ls = k->ls;
+    bool was_up = k->state == LINK_UP || k->state == LINK_BROKEN;
+
+    loop_timer_clear(ls->loop, &k->timer);
+    set_reason(k);
+    stream_free(k);
+    if (k->state == LINK_CLOSING) {
+        link_free(k);
+        return;
+    }
+    if (k->what) {
+        if (was_up && loop_now(ls->loop) - k->up_us > LINK_RETRY_MAX_US)
+            k->delay_us = 0;
+        if (!k->complained)
+            log_warn("%s at %s %s: %s; trying again", k->what, k->addr,
+                     was_up ? "was lost" : "cannot be reached", k->error);
+        k->complained = true;
+        retry_later(k);
+    }
+    if (was_up) {
+        bool accepted = !k->what;
+
+        k->state = LINK_IDLE;
+        ls->counters.lost++;
+        ls->fns.lost(ls->arg, k, k->err, k->error);
+        if (accepted)
+            link_free(k);
+    }
+}
+
+/* ---- Dialling ---- */
+
+static void dial(struct link *k)
+{
+    grpc_metadata md[HELLO_MAX];
+    grpc_op open[2] = {{.op = GRPC_OP_SEND_INITIAL_METADATA}, {.op = GRPC_OP_RECV_INITIAL_METADATA}};
+    grpc_op end = {.op = GRPC_OP_RECV_STATUS_ON_CLIENT};
+
+    /* A channel per attempt: gRPC's own backoff then has no say, and nothing of a broken connection is left. */
+    k->channel = net_channel(k->addr, true);
+    stream_init(k, grpc_channel_create_call(k->channel, NULL, GRPC_PROPAGATE_DEFAULTS, loop_cq(k->ls->loop),
+                                            grpc_slice_from_static_string(LINK_METHOD), NULL,
+                                            gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL));
+    open[0].data.send_initial_metadata.metadata = md;
+    open[0].data.send_initial_metadata.count = hello(k->ls, md, true);
+    open[1].data.recv_initial_metadata.recv_initial_metadata = &k->metadata;
+    end.data.recv_status_on_client.trailing_metadata = &k->trailing;
+    end.data.recv_status_on_client.status = &k->status;
+    end.data.recv_status_on_client.status_details = &k->details;
+    k->state = LINK_OPENING;
+    k->ops = 2;
+    net_batch(k->call, open, 2, &k->open_tag);
+    net_batch(k->call, &end, 1, &k->end_tag);
+    net_metadata_drop(md, open[0].data.send_initial_metadata.count);
+    loop_timer_set(k->ls->loop, &k->timer, loop_now(k->ls->loop) + LINK_OPEN_US);
+}
+
+static void on_timer(void *arg)
+{
+    struct link *k = arg;
+
+    switch (k->state) {
+    case LINK_IDLE:
+        dial(k);
+        break;
+    case LINK_OPENING:
+        k->err = HAWK_ETIMEOUT;
+        snprintf(k->error, sizeof k->error, "no answer");
+        grpc_call_cancel(k->call, NULL);
+        break;
+    case LINK_BROKEN:
+    case LINK_CLOSING:
+        grpc_call_cancel(k->call, NULL);
+        break;
+    case LINK_UP:
+        break;
+    }
+}
+
+static struct link *link_new(struct links *ls)
+{
+    struct link *k = xcalloc(1, sizeof *k);
+
+    k->ls = ls;
+    k->number = ++ls->number;
+    list_init(&k->flush);
+    list_push_tail(&ls->all, &k->node);
+    ls->empty = false;
+    loop_timer_init(&k->timer, on_timer, k);
+    cq_tag_init(&k->open_tag, on_opened, k);
+    cq_tag_init(&k->end_tag, on_ended, k);
+    cq_tag_init(&k->receive_tag, on_received, k);
+    cq_tag_init(&k->send_tag, on_sent, k);
+    cq_tag_init(&k->finish_tag, on_finished, k);
+    return k;
+}
+
+struct link *link_dial(struct links *ls, const char *addr, const char *what)
+{
+    struct link *k = link_new(ls);
+
+    k->addr = xstrdup(addr);
+    k->what = xstrdup(what);
+    dial(k);
+    return k;
+}
+
+/* ---- Accepting ---- */
+
+const char *links_refuse(const struct links *ls, const grpc_metadata_array *md, grpc_status_code *status)
+{
+    struct link probe;
+
+    if (!parse_hello(md, &probe)) {
+        *status = GRPC_STATUS_INVALID_ARGUMENT;
+        return "a link's metadata must have hawk-version, hawk-role, hawk-node and hawk-name";
+    }
+    if (ls->accepted_now >= ls->accepted_max) {
+        *status = GRPC_STATUS_RESOURCE_EXHAUSTED;
+        return "this daemon has as many links as its limit allows";
+    }
+    return NULL;
+}
+
+void links_accept(struct links *ls, grpc_call *call, const grpc_metadata_array *metadata)
+{
+    struct link *k = link_new(ls);
+    grpc_metadata md[HELLO_MAX];
+    grpc_op open = {.op = GRPC_OP_SEND_INITIAL_METADATA}, end = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
+    char *peer = grpc_call_get_peer(call);
+
+    ls->accepted_now++;
+    k->addr = xstrdup(peer);
+    gpr_free(peer);
+    CHECK(parse_hello(metadata, k));
+    stream_init(k, call);
+    cq_tag_init(&k->open_tag, on_accept_opened, k);
+    open.data.send_initial_metadata.metadata = md;
+    open.data.send_initial_metadata.count = hello(ls, md, false);
+    end.data.recv_close_on_server.cancelled = &k->cancelled;
+    k->ops = 2;
+    net_batch(call, &open, 1, &k->open_tag);
+    net_batch(call, &end, 1, &k->end_tag);
+    net_metadata_drop(md, open.data.send_initial_metadata.count);
+    went_up(k);
+}
+
+/* ---- Ending ---- */
+
+void link_break(struct link *k, int err, const char *text)
+{
+    if (k->state != LINK_UP)
+        return;
+    k->state = LINK_BROKEN;
+    k->err = err;
+    snprintf(k->error, sizeof k->error, "%s", text);
+    drop_pending(k);
+    grpc_call_cancel_with_status(k->call, rpc_err_to_status(err), text, NULL);
+}
+
+void link_close(struct link *k)
+{
+    enum link_state before = k->state;
+
+    CHECK(before != LINK_CLOSING);
+    k->state = LINK_CLOSING;
+    if (!k->call) {
+        /* An accepted link has no stream only while `lost` tells of it, and goes away after that. */
+        if (k->what)
+            link_free(k);
+        return;
+    }
+    if (before == LINK_UP) {
+        want_flush(k);
+        loop_timer_set(k->ls->loop, &k->timer, loop_now(k->ls->loop) + CLOSE_US);
+    } else {
+        grpc_call_cancel(k->call, NULL);
+    }
+}
+
+struct links *links_new(struct loop *l, const struct link_config *c, const struct link_fns *fns, void *arg)
+{
+    struct links *ls = xcalloc(1, sizeof *ls);
+    char why[128];
+
+    ls->loop = l;
+    ls->fns = *fns;
+    ls->arg = arg;
+    ls->role = c->role;
+    ls->name = xstrdup(c->name ? c->name : "");
+    if (c->token && token_check(c->token, why, sizeof why) == 0)
+        ls->token = xstrdup(c->token);
+    ls->pending_max = c->pending_bytes ? c->pending_bytes : LINK_PENDING_BYTES;
+    ls->accepted_max = c->max_accepted ? c->max_accepted : LINK_MAX_ACCEPTED;
+    rng_seed(&ls->rng, c->seed);
+    list_init(&ls->all);
+    list_init(&ls->flush);
+    ls->empty = true;
+    loop_hook_add(l, &ls->hook, LOOP_FLUSH, flush_all, ls);
+    return ls;
+}
+
+void links_set_node(struct links *ls, node_id_t node) { ls->node = node; }
+
+void links_free(struct links *ls, int64_t timeout_us)
+{
+    if (!ls)
+        return;
+    list_foreach(&ls->all, n, next) {
+        struct link *k = container_of(n, struct link, node);
+        if (k->state != LINK_CLOSING)
+            link_close(k);
+    }
+    flush_all(ls);
+    if (!loop_drain(ls->loop, &ls->empty, loop_now(ls->loop) + timeout_us)) {
+        list_foreach(&ls->all, n, next)
+            grpc_call_cancel(container_of(n, struct link, node)->call, NULL);
+        loop_drain(ls->loop, &ls->empty, TIME_NEVER);
+    }
+    loop_hook_remove(&ls->hook);
+    free(ls->name);
+    free(ls->token);
+    free(ls);
+}
+
+/* ---- Questions ---- */
+
+uint32_t link_number(const struct link *k) { return k->number; }
+bool link_is_up(const struct link *k) { return k->state == LINK_UP; }
+bool link_is_dialled(const struct link *k) { return k->what != NULL; }
+const char *link_addr(const struct link *k) { return k->addr; }
+enum role link_peer_role(const struct link *k) { return k->role; }
+node_id_t link_peer_node(const struct link *k) { return k->node_id; }
+const char *link_peer_name(const struct link *k) { return k->name; }
+uint32_t link_peer_version(const struct link *k) { return k->version; }
+void link_set_user(struct link *k, void *user) { k->user = user; }
+void *link_user(const struct link *k) { return k->user; }
+const struct link_counters *links_counters(const struct links *ls) { return &ls->counters; }

@@ -1,0 +1,225 @@
+/* The turns of the loop, its timers, hooks and posted calls. */
+#include "net/loop_impl.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+static void raise_file_limit(void)
+{
+    struct rlimit r;
+
+    /* Out of descriptors gRPC does not fail but hangs: calls wait for a connection that never comes. */
+    if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
+        r.rlim_cur = r.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &r); /* going on with the old limit is the best there is */
+    }
+}
+
+static void on_wake(void *arg, unsigned events)
+{
+    struct loop *l = arg;
+    uint64_t n;
+
+    (void)events;
+    (void)!read(l->wake_fd, &n, sizeof n);
+}
+
+struct loop *loop_new(unsigned flags)
+{
+    struct loop *l = xcalloc(1, sizeof *l);
+
+    raise_file_limit();
+    list_init(&l->fds);
+    for (int i = 0; i < LOOP_PHASES; i++)
+        list_init(&l->hooks[i]);
+    heap_init(&l->timers);
+    CHECK(pthread_mutex_init(&l->lock, NULL) == 0);
+    l->wake_fd = l->signal_fd = -1;
+    l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    CHECK(l->epoll_fd >= 0);
+    if (flags & LOOP_NET) {
+        loop_net_open(l);
+    } else {
+        l->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+        CHECK(l->wake_fd >= 0);
+        l->wake_watch = loop_fd_add(l, l->wake_fd, LOOP_READ, on_wake, l);
+    }
+    return l;
+}
+
+void loop_free(struct loop *l)
+{
+    if (!l)
+        return;
+    loop_signals_free(l);
+    if (l->cq)
+        loop_net_close(l);
+    loop_fd_remove(l->wake_watch);
+    if (l->wake_fd >= 0)
+        close(l->wake_fd);
+    loop_fds_free(l);
+    close(l->epoll_fd);
+    while (l->timers.n)
+        heap_remove(&l->timers, heap_min(&l->timers));
+    heap_free(&l->timers);
+    for (int i = 0; i < LOOP_PHASES; i++) {
+        list_foreach(&l->hooks[i], n, next)
+            list_remove(n);
+    }
+    free(l->posted);
+    pthread_mutex_destroy(&l->lock);
+    free(l);
+}
+
+int64_t loop_now(const struct loop *l)
+{
+    struct timespec t;
+
+    (void)l;
+    CHECK(clock_gettime(CLOCK_BOOTTIME, &t) == 0);
+    return (int64_t)t.tv_sec * US_PER_S + t.tv_nsec / 1000;
+}
+
+/* ---- Timers ---- */
+
+void loop_timer_set(struct loop *l, struct loop_timer *t, int64_t at_us)
+{
+    CHECK(t->fn);
+    if (at_us == TIME_NEVER) {
+        loop_timer_clear(l, t);
+    } else if (heap_in(&t->node)) {
+        if (t->node.key != at_us)
+            heap_update(&l->timers, &t->node, at_us, ++l->timer_seq);
+    } else {
+        t->node.key = at_us;
+        t->node.seq = ++l->timer_seq;
+        CHECK(heap_push(&l->timers, &t->node) == 0);
+    }
+}
+
+void loop_timer_clear(struct loop *l, struct loop_timer *t)
+{
+    if (heap_in(&t->node))
+        heap_remove(&l->timers, &t->node);
+}
+
+static void run_timers(struct loop *l)
+{
+    int64_t now = loop_now(l);
+    uint64_t last = l->timer_seq; /* what is set from here on waits for the next turn */
+    struct heap_node *n;
+
+    while ((n = heap_min(&l->timers)) && n->key <= now && n->seq <= last) {
+        struct loop_timer *t = container_of(n, struct loop_timer, node);
+        heap_remove(&l->timers, n);
+        t->fn(t->arg);
+    }
+}
+
+/* ---- Hooks ---- */
+
+void loop_hook_add(struct loop *l, struct loop_hook *h, enum loop_phase phase, void (*fn)(void *arg),
+                   void *arg)
+{
+    h->fn = fn;
+    h->arg = arg;
+    list_push_tail(&l->hooks[phase], &h->node);
+}
+
+void loop_hook_remove(struct loop_hook *h) { list_remove(&h->node); }
+
+static void run_hooks(struct loop *l, enum loop_phase phase)
+{
+    list_foreach(&l->hooks[phase], n, next) {
+        struct loop_hook *h = container_of(n, struct loop_hook, node);
+        h->fn(h->arg);
+    }
+}
+
+/* ---- Posted calls ---- */
+
+void loop_post(struct loop *l, void (*fn)(void *arg), void *arg)
+{
+    static const uint64_t one = 1;
+
+    pthread_mutex_lock(&l->lock);
+    vec_grow(l->posted, l->posted_n, l->posted_cap);
+    l->posted[l->posted_n++] = (struct loop_posted){fn, arg};
+    if (l->cq) {
+        loop_net_poke(l);
+    } else if (!l->woken) {
+        l->woken = true;
+        (void)!write(l->wake_fd, &one, sizeof one);
+    }
+    pthread_mutex_unlock(&l->lock);
+}
+
+static void run_posted(struct loop *l)
+{
+    struct loop_posted *v;
+    uint32_t n;
+
+    pthread_mutex_lock(&l->lock);
+    v = l->posted;
+    n = l->posted_n;
+    l->posted = NULL;
+    l->posted_n = l->posted_cap = 0;
+    if (!l->cq)
+        l->woken = false;
+    pthread_mutex_unlock(&l->lock);
+    for (uint32_t i = 0; i < n; i++)
+        v[i].fn(v[i].arg);
+    free(v);
+}
+
+/* ---- Turns ---- */
+
+void loop_once(struct loop *l, int64_t until_us)
+{
+    const struct heap_node *first = heap_min(&l->timers);
+    int64_t wait_us = TIME_NEVER;
+
+    if (first && first->key < until_us)
+        until_us = first->key;
+    if (until_us != TIME_NEVER) {
+        wait_us = until_us - loop_now(l);
+        if (wait_us < 0)
+            wait_us = 0;
+    }
+    if (l->cq)
+        loop_net_wait(l, wait_us);
+    else
+        loop_fds_wait(l, wait_us);
+    run_posted(l);
+    run_timers(l);
+    run_hooks(l, LOOP_AFTER);
+    run_hooks(l, LOOP_FLUSH);
+}
+
+void loop_run(struct loop *l)
+{
+    l->stopping = false;
+    while (!l->stopping)
+        loop_once(l, TIME_NEVER);
+}
+
+void loop_stop(struct loop *l) { l->stopping = true; }
+
+bool loop_drain(struct loop *l, const bool *done, int64_t until_us)
+{
+    while (!*done) {
+        int64_t now = loop_now(l);
+
+        if (now >= until_us)
+            return false;
+        loop_net_completions(l, until_us == TIME_NEVER ? TIME_NEVER : until_us - now);
+        run_hooks(l, LOOP_FLUSH);
+    }
+    return true;
+}

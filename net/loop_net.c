@@ -1,0 +1,122 @@
+/* The loop's completion queue: opening and closing gRPC, and waiting in it. */
+#include "net/loop_impl.h"
+
+#include "base/check.h"
+
+#include <grpc/support/log.h>
+#include <grpc/support/time.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <time.h>
+
+static atomic_int open_loops; /* of this process, with a network */
+
+/* Completions handled in one turn at most, so that timers and descriptors get theirs under load. */
+#define TURN_COMPLETIONS 256
+
+static void no_log(gpr_log_func_args *args) { (void)args; }
+
+static void on_poke(void *arg, bool ok)
+{
+    struct loop *l = arg;
+
+    (void)ok;
+    pthread_mutex_lock(&l->lock);
+    l->woken = false;
+    pthread_mutex_unlock(&l->lock);
+}
+
+void loop_net_poke(struct loop *l)
+{
+    if (l->woken)
+        return;
+    l->woken = true;
+    net_batch(l->poke, NULL, 0, &l->poke_tag);
+}
+
+void loop_net_open(struct loop *l)
+{
+    if (!getenv("GRPC_VERBOSITY"))
+        gpr_set_log_function(no_log);
+    grpc_init();
+    atomic_fetch_add(&open_loops, 1);
+    l->cq = grpc_completion_queue_create_for_next(NULL);
+    CHECK(l->cq);
+    l->lame = grpc_lame_client_channel_create("wake", GRPC_STATUS_UNAVAILABLE, "only for wake-ups");
+    CHECK(l->lame);
+    l->poke = grpc_channel_create_call(l->lame, NULL, GRPC_PROPAGATE_DEFAULTS, l->cq,
+                                       grpc_slice_from_static_string("/wake"), NULL,
+                                       gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+    CHECK(l->poke);
+    cq_tag_init(&l->poke_tag, on_poke, l);
+}
+
+/* grpc_shutdown_blocking returns while gRPC's threads still wind down; leak checkers would find what they hold. */
+static void wait_for_grpc(void)
+{
+#if defined(__SANITIZE_ADDRESS__)
+    for (int i = 0; i < 2000 && grpc_is_initialized(); i++)
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+#endif
+}
+
+grpc_completion_queue *loop_cq(struct loop *l)
+{
+    CHECK(l->cq);
+    return l->cq;
+}
+
+static void handle(const grpc_event *e)
+{
+    struct cq_tag *t = e->tag;
+
+    t->done(t->arg, e->success != 0);
+}
+
+void loop_net_close(struct loop *l)
+{
+    grpc_event e;
+
+    loop_fds_free(l); /* its helper thread pokes the queue */
+    grpc_call_unref(l->poke);
+    grpc_channel_destroy(l->lame);
+    grpc_completion_queue_shutdown(l->cq);
+    while ((e = grpc_completion_queue_next(l->cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL)).type !=
+           GRPC_QUEUE_SHUTDOWN) {
+        if (e.type == GRPC_OP_COMPLETE)
+            handle(&e);
+    }
+    grpc_completion_queue_destroy(l->cq);
+    l->cq = NULL;
+    grpc_shutdown_blocking();
+    if (atomic_fetch_sub(&open_loops, 1) == 1)
+        wait_for_grpc();
+}
+
+static gpr_timespec in_us(int64_t us)
+{
+    if (us == TIME_NEVER)
+        return gpr_inf_future(GPR_CLOCK_MONOTONIC);
+    return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_micros(us, GPR_TIMESPAN));
+}
+
+void loop_net_completions(struct loop *l, int64_t wait_us)
+{
+    grpc_event e;
+    int n = 0;
+
+    e = grpc_completion_queue_next(l->cq, wait_us ? in_us(wait_us) : gpr_inf_past(GPR_CLOCK_MONOTONIC), NULL);
+    while (e.type == GRPC_OP_COMPLETE) {
+        handle(&e);
+        if (++n == TURN_COMPLETIONS)
+            break;
+        e = grpc_completion_queue_next(l->cq, gpr_inf_past(GPR_CLOCK_MONOTONIC), NULL);
+    }
+}
+
+void loop_net_wait(struct loop *l, int64_t wait_us)
+{
+    loop_net_completions(l, wait_us);
+    if (l->helper.running && !atomic_load(&l->helper.armed))
+        loop_fds_wait(l, 0);
+}

@@ -1,0 +1,303 @@
+/* Listening, and who gets which call. */
+#include "net/server_impl.h"
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "net/link_accept.h"
+
+#include <errno.h>
+#include <grpc/grpc_security.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+#include <uthash.h>
+
+/* Calls gRPC may hand over before we ask for more. */
+#define ACCEPTS 16
+
+struct method {
+    char *path;
+    server_call_fn *fn;
+    void *arg;
+    UT_hash_handle hh;
+};
+
+struct accept {
+    struct server *server;
+    struct cq_tag tag;
+    grpc_call *call;
+    grpc_call_details details;
+    grpc_metadata_array metadata;
+};
+
+struct server {
+    struct loop *loop;
+    grpc_server *server;
+    char *token;
+    bool insecure, started;
+    uint32_t max_calls;
+    char **addrs;
+    unsigned addrs_n, addrs_cap;
+    struct links *links;
+    struct method *methods;
+    struct server_calls calls;
+    struct accept accepts[ACCEPTS];
+    unsigned accepting; /* accepts gRPC has */
+    struct cq_tag stopped_tag;
+    bool stopped;
+};
+
+struct server *server_new(struct loop *l, const struct server_config *c)
+{
+    struct server *s = xcalloc(1, sizeof *s);
+    grpc_arg v[NET_ARGS_MAX];
+    grpc_channel_args args = {.args = v};
+
+    s->loop = l;
+    s->token = c->token ? xstrdup(c->token) : NULL;
+    s->insecure = c->insecure;
+    s->max_calls = c->max_calls ? c->max_calls : SERVER_MAX_CALLS;
+    s->calls.loop = l;
+    list_init(&s->calls.all);
+    args.num_args = net_args(v, c->max_message_bytes ? c->max_message_bytes : NET_MESSAGE_BYTES);
+    v[args.num_args++] = (grpc_arg){
+        .type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)GRPC_ARG_ALLOW_REUSEPORT, .value.integer = 0};
+    s->server = grpc_server_create(&args, NULL);
+    CHECK(s->server);
+    grpc_server_register_completion_queue(s->server, loop_cq(l), NULL);
+    return s;
+}
+
+/* ---- Listening ---- */
+
+/* gRPC takes the path of a live server's socket without a word, so that is asked first. */
+static int check_unix(const char *addr, char *why, size_t size)
+{
+    const char *path = addr + strlen("unix:");
+    struct sockaddr_un sa = {.sun_family = AF_UNIX};
+    struct stat st;
+    int fd, rc, err;
+
+    if (lstat(path, &st) != 0)
+        return 0; /* nothing there, or a directory that is missing, which gRPC will find as well */
+    if (!S_ISSOCK(st.st_mode)) {
+        snprintf(why, size, "%s exists and is no socket; choose another path or remove it", path);
+        return HAWK_EEXISTS;
+    }
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    CHECK(fd >= 0);
+    snprintf(sa.sun_path, sizeof sa.sun_path, "%s", path);
+    rc = connect(fd, (const struct sockaddr *)&sa, sizeof sa);
+    err = errno;
+    close(fd);
+    if (rc == 0 || err == EAGAIN) {
+        snprintf(why, size, "%s is in use by another process; stop that or choose another path", addr);
+        return HAWK_EEXISTS;
+    }
+    if (err != ECONNREFUSED) {
+        snprintf(why, size, "%s: %s", addr, strerror(err));
+        return HAWK_EIO;
+    }
+    return 0;
+}
+
+/* gRPC only says that it failed; an attempt of our own tells why. */
+static int explain_failure(const char *addr, char *why, size_t size)
+{
+    char host[ADDR_TEXT], port[8];
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
+    struct addrinfo *a;
+    int fd, err = EINVAL, one = 1;
+
+    if (addr_is_unix(addr)) {
+        snprintf(why, size, "cannot listen on %s: is its directory there, and writable?", addr);
+        return HAWK_EIO;
+    }
+    snprintf(port, sizeof port, "%u", addr_port(addr));
+    snprintf(host, sizeof host, "%.*s", (int)(strrchr(addr, ':') - addr), addr);
+    if (host[0] == '[')
+        snprintf(host, sizeof host, "%.*s", (int)(strrchr(addr, ']') - addr - 1), addr + 1);
+    if (getaddrinfo(host, port, &hints, &a) == 0) {
+        fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (fd >= 0 && (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 ||
+                        bind(fd, a->ai_addr, a->ai_addrlen) == 0)) {
+            /* Bound: it has become free in between, or only listening fails. */
+            err = listen(fd, 1) == 0 ? EAGAIN : errno;
+        } else {
+            err = errno;
+        }
+        if (fd >= 0)
+            close(fd);
+        freeaddrinfo(a);
+    }
+    if (err == EADDRINUSE) {
+        snprintf(why, size, "cannot listen on %s: the port is in use; stop who has it or choose another",
+                 addr);
+        return HAWK_EEXISTS;
+    }
+    snprintf(why, size, "cannot listen on %s: %s", addr, strerror(err));
+    return HAWK_EIO;
+}
+
+int server_listen(struct server *s, const char *addr, char *why, size_t size)
+{
+    char numeric[ADDR_TEXT], target[ADDR_TEXT];
+    grpc_server_credentials *creds;
+    int err, port;
+
+    CHECK(!s->started);
+    if ((err = addr_check(addr, why, size)) != 0)
+        return err;
+    if (!s->token && !s->insecure && !addr_is_local(addr)) {
+        snprintf(
+            why, size,
+            "%s can be reached from other machines: set a token for the cluster, or allow it with --insecure",
+            addr);
+        return HAWK_EDENIED;
+    }
+    if ((err = addr_resolve(addr, numeric, sizeof numeric, why, size)) != 0)
+        return err;
+    if (addr_is_unix(addr) && (err = check_unix(addr, why, size)) != 0)
+        return err;
+    addr_target(numeric, target, sizeof target);
+    creds = grpc_insecure_server_credentials_create();
+    port = grpc_server_add_http2_port(s->server, target, creds);
+    grpc_server_credentials_release(creds);
+    if (port <= 0)
+        return explain_failure(numeric, why, size);
+    if (!addr_is_unix(addr))
+        addr_with_port(numeric, (uint16_t)port, numeric, sizeof numeric);
+    vec_grow(s->addrs, s->addrs_n, s->addrs_cap);
+    s->addrs[s->addrs_n++] = xstrdup(numeric);
+    return 0;
+}
+
+const char *server_addr(const struct server *s, unsigned i) { return i < s->addrs_n ? s->addrs[i] : NULL; }
+
+/* ---- Dispatch ---- */
+
+void server_set_links(struct server *s, struct links *ls) { s->links = ls; }
+
+void server_handle(struct server *s, const char *path, server_call_fn *fn, void *arg)
+{
+    struct method *m = xcalloc(1, sizeof *m);
+
+    CHECK(!s->started);
+    m->path = xstrdup(path);
+    m->fn = fn;
+    m->arg = arg;
+    HASH_ADD_KEYPTR(hh, s->methods, m->path, strlen(m->path), m);
+}
+
+static void dispatch(struct server *s, struct accept *a)
+{
+    const char *path = (const char *)GRPC_SLICE_START_PTR(a->details.method);
+    size_t len = GRPC_SLICE_LENGTH(a->details.method);
+    grpc_status_code status = GRPC_STATUS_UNIMPLEMENTED;
+    bool is_link = s->links && grpc_slice_str_cmp(a->details.method, LINK_METHOD) == 0;
+    const char *refusal = NULL;
+    struct method *m = NULL;
+    struct rpc_call *c;
+
+    if (s->token && !net_token_matches(&a->metadata, s->token)) {
+        c = server_call_new(&s->calls, a->call, NULL, NULL);
+        rpc_fail(c, GRPC_STATUS_UNAUTHENTICATED, "the cluster's token is missing or wrong");
+        return;
+    }
+    if (is_link)
+        refusal = links_refuse(s->links, &a->metadata, &status);
+    else
+        HASH_FIND(hh, s->methods, path, len, m);
+    if (is_link && !refusal) {
+        links_accept(s->links, a->call, &a->metadata);
+    } else if (refusal) {
+        c = server_call_new(&s->calls, a->call, NULL, NULL);
+        rpc_fail(c, status, "%s", refusal);
+    } else if (!m) {
+        c = server_call_new(&s->calls, a->call, NULL, NULL);
+        rpc_fail(c, status, "this daemon does not serve %.*s", len > 200 ? 200 : (int)len, path);
+    } else if (s->calls.n >= s->max_calls) {
+        c = server_call_new(&s->calls, a->call, NULL, NULL);
+        rpc_fail(c, GRPC_STATUS_RESOURCE_EXHAUSTED,
+                 "this daemon has %u calls under way, its limit; try again later", s->calls.n - 1);
+    } else {
+        server_call_new(&s->calls, a->call, m->fn, m->arg);
+    }
+}
+
+static void request_call(struct accept *a)
+{
+    struct server *s = a->server;
+
+    a->call = NULL;
+    grpc_call_details_init(&a->details);
+    grpc_metadata_array_init(&a->metadata);
+    s->accepting++;
+    CHECK(grpc_server_request_call(s->server, &a->call, &a->details, &a->metadata, loop_cq(s->loop),
+                                   loop_cq(s->loop), &a->tag) == GRPC_CALL_OK);
+}
+
+static void on_accept(void *arg, bool ok)
+{
+    struct accept *a = arg;
+
+    a->server->accepting--;
+    if (ok)
+        dispatch(a->server, a);
+    grpc_call_details_destroy(&a->details);
+    grpc_metadata_array_destroy(&a->metadata);
+    if (ok)
+        request_call(a);
+}
+
+static void on_stopped(void *arg, bool ok)
+{
+    struct server *s = arg;
+
+    (void)ok;
+    s->stopped = true;
+}
+
+void server_start(struct server *s)
+{
+    CHECK(!s->started);
+    s->started = true;
+    grpc_server_start(s->server);
+    for (int i = 0; i < ACCEPTS; i++) {
+        struct accept *a = &s->accepts[i];
+        a->server = s;
+        cq_tag_init(&a->tag, on_accept, a);
+        request_call(a);
+    }
+}
+
+void server_free(struct server *s)
+{
+    struct method *m, *tmp;
+
+    if (!s)
+        return;
+    cq_tag_init(&s->stopped_tag, on_stopped, s);
+    grpc_server_shutdown_and_notify(s->server, loop_cq(s->loop), &s->stopped_tag);
+    grpc_server_cancel_all_calls(s->server);
+    loop_drain(s->loop, &s->stopped, TIME_NEVER);
+    CHECK(s->accepting == 0);
+    grpc_server_destroy(s->server);
+    server_calls_free(&s->calls);
+    HASH_ITER(hh, s->methods, m, tmp) {
+        HASH_DEL(s->methods, m);
+        free(m->path);
+        free(m);
+    }
+    for (unsigned i = 0; i < s->addrs_n; i++)
+        free(s->addrs[i]);
+    free(s->addrs);
+    free(s->token);
+    free(s);
+}

@@ -1,0 +1,284 @@
+/* One call a client made: its request, its replies, its end.
+ *
+ * Batches under way (c->ops): `receive` (the request), `over` (the call has ended on the wire, in order or not), and one
+ * `send` at a time. The struct goes when its handler has ended it and no batch is under way. */
+#include "net/server_impl.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+
+#include <grpc/support/alloc.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define STATUS_TEXT                                                                                          \
+    1024 /* clients refuse headers beyond 8 kB, and the text may be escaped to three times its size */
+
+struct rpc_call {
+    struct list node;
+    struct server_calls *server;
+    grpc_call *call; /* NULL once it is over on the wire */
+    unsigned ops;
+    bool ended;     /* by its handler */
+    bool over;      /* on the wire */
+    bool cancelled; /* the client has gone */
+    struct cq_tag receive_tag, over_tag, send_tag;
+    int over_cancelled;
+    grpc_byte_buffer *request;
+    server_call_fn *fn;
+    void *fn_arg;
+    char *peer;
+
+    void (*on_cancelled)(void *arg, struct rpc_call *c);
+    void (*on_writable)(void *arg, struct rpc_call *c);
+    void *watch_arg;
+
+    bool metadata_sent, sending, refused; /* refused: an rpc_send, since the queue was empty */
+    grpc_byte_buffer **queue;
+    uint32_t queue_first, queue_n, queue_cap;
+    size_t queue_bytes;
+    grpc_byte_buffer *sent;
+    bool have_status, status_sent;
+    grpc_status_code status;
+    grpc_slice details;
+};
+
+static void drop_queue(struct rpc_call *c)
+{
+    while (c->queue_first < c->queue_n)
+        grpc_byte_buffer_destroy(c->queue[c->queue_first++]);
+    c->queue_first = c->queue_n = 0;
+    c->queue_bytes = 0;
+}
+
+static void wire_free(struct rpc_call *c)
+{
+    if (c->call)
+        grpc_call_unref(c->call);
+    c->call = NULL;
+}
+
+static void call_free(struct rpc_call *c)
+{
+    wire_free(c);
+    drop_queue(c);
+    list_remove(&c->node);
+    c->server->n--;
+    grpc_slice_unref(c->details);
+    free(c->queue);
+    free(c->peer);
+    free(c);
+}
+
+/* The call on the wire goes as soon as it can, so that a server can stop while handlers hold calls. */
+static void maybe_free(struct rpc_call *c)
+{
+    if (c->ops || !c->over)
+        return;
+    if (c->ended)
+        call_free(c);
+    else
+        wire_free(c);
+}
+
+static void op_done(struct rpc_call *c)
+{
+    CHECK(c->ops > 0);
+    c->ops--;
+    maybe_free(c);
+}
+
+/* ---- Sending ---- */
+
+static void pump(struct rpc_call *c)
+{
+    grpc_op ops[3] = {0};
+    size_t n = 0;
+
+    if (c->sending || c->over || c->status_sent)
+        return;
+    if (c->queue_first < c->queue_n) {
+        c->sent = c->queue[c->queue_first++];
+        c->queue_bytes -= grpc_byte_buffer_length(c->sent);
+        if (c->queue_first == c->queue_n)
+            c->queue_first = c->queue_n = 0;
+    }
+    if (!c->metadata_sent && (c->sent || c->have_status)) {
+        c->metadata_sent = true;
+        ops[n++].op = GRPC_OP_SEND_INITIAL_METADATA;
+    }
+    if (c->sent) {
+        ops[n].op = GRPC_OP_SEND_MESSAGE;
+        ops[n++].data.send_message.send_message = c->sent;
+    }
+    if (c->have_status && c->queue_n == 0) {
+        c->status_sent = true;
+        ops[n].op = GRPC_OP_SEND_STATUS_FROM_SERVER;
+        ops[n].data.send_status_from_server.status = c->status;
+        ops[n++].data.send_status_from_server.status_details = &c->details;
+    }
+    if (n == 0)
+        return;
+    c->sending = true;
+    c->ops++;
+    net_batch(c->call, ops, n, &c->send_tag);
+}
+
+static void on_sent(void *arg, bool ok)
+{
+    struct rpc_call *c = arg;
+
+    c->sending = false;
+    if (c->sent)
+        grpc_byte_buffer_destroy(c->sent);
+    c->sent = NULL;
+    if (ok)
+        pump(c);
+    if (ok && c->refused && c->queue_n == 0 && !c->ended && !c->cancelled) {
+        c->refused = false;
+        if (c->on_writable)
+            c->on_writable(c->watch_arg, c);
+    }
+    op_done(c);
+}
+
+static void push(struct rpc_call *c, const void *data, size_t len)
+{
+    vec_grow(c->queue, c->queue_n, c->queue_cap);
+    c->queue[c->queue_n++] = net_message(data, len);
+    c->queue_bytes += len;
+}
+
+static void end(struct rpc_call *c, grpc_status_code status, const char *text)
+{
+    CHECK(!c->ended);
+    c->ended = true;
+    c->have_status = true;
+    c->status = status;
+    c->details = grpc_slice_from_copied_string(text);
+    pump(c);
+    maybe_free(c);
+}
+
+void rpc_reply(struct rpc_call *c, const void *data, size_t len)
+{
+    if (!c->over)
+        push(c, data, len);
+    end(c, GRPC_STATUS_OK, "");
+}
+
+void rpc_fail(struct rpc_call *c, grpc_status_code status, const char *fmt, ...)
+{
+    char text[STATUS_TEXT];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    end(c, status, text);
+}
+
+int rpc_send(struct rpc_call *c, const void *data, size_t len)
+{
+    CHECK(!c->ended);
+    if (c->cancelled || c->over)
+        return HAWK_ECANCELLED;
+    if (c->queue_bytes > RPC_QUEUE_BYTES) {
+        c->refused = true;
+        return HAWK_ELIMIT;
+    }
+    push(c, data, len);
+    pump(c);
+    return 0;
+}
+
+void rpc_finish(struct rpc_call *c) { end(c, GRPC_STATUS_OK, ""); }
+
+void rpc_watch(struct rpc_call *c, void (*cancelled)(void *arg, struct rpc_call *c),
+               void (*writable)(void *arg, struct rpc_call *c), void *arg)
+{
+    c->on_cancelled = cancelled;
+    c->on_writable = writable;
+    c->watch_arg = arg;
+}
+
+bool rpc_is_cancelled(const struct rpc_call *c) { return c->cancelled; }
+
+const char *rpc_peer(const struct rpc_call *c) { return c->peer; }
+
+/* ---- Receiving ---- */
+
+static void on_request(void *arg, bool ok)
+{
+    struct rpc_call *c = arg;
+    grpc_byte_buffer *request = c->request;
+    struct net_bytes b;
+
+    c->request = NULL;
+    if (!ok || !request) {
+        /* No message, one beyond the limit (gRPC then answers by itself), or the client has gone. */
+        rpc_fail(c, GRPC_STATUS_INVALID_ARGUMENT, "the call carries no request");
+    } else if (c->cancelled) {
+        rpc_finish(c);
+    } else if (net_bytes_get(&b, request) != 0) {
+        rpc_fail(c, GRPC_STATUS_INVALID_ARGUMENT, "the request cannot be read");
+    } else {
+        c->fn(c->fn_arg, c, b.data, b.len);
+        net_bytes_free(&b);
+    }
+    if (request)
+        grpc_byte_buffer_destroy(request);
+    op_done(c);
+}
+
+static void on_over(void *arg, bool ok)
+{
+    struct rpc_call *c = arg;
+
+    (void)ok;
+    c->over = true;
+    if (c->over_cancelled) {
+        c->cancelled = true;
+        drop_queue(c);
+        /* Before the request has come nobody knows of the call. */
+        if (!c->ended && c->on_cancelled)
+            c->on_cancelled(c->watch_arg, c);
+    }
+    op_done(c);
+}
+
+struct rpc_call *server_call_new(struct server_calls *s, grpc_call *call, server_call_fn *fn, void *arg)
+{
+    struct rpc_call *c = xcalloc(1, sizeof *c);
+    grpc_op over = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER}, receive = {.op = GRPC_OP_RECV_MESSAGE};
+    char *peer = grpc_call_get_peer(call);
+
+    c->server = s;
+    c->call = call;
+    c->fn = fn;
+    c->fn_arg = arg;
+    c->peer = xstrdup(peer);
+    gpr_free(peer);
+    c->details = grpc_empty_slice();
+    list_push_tail(&s->all, &c->node);
+    s->n++;
+    cq_tag_init(&c->over_tag, on_over, c);
+    cq_tag_init(&c->receive_tag, on_request, c);
+    cq_tag_init(&c->send_tag, on_sent, c);
+    over.data.recv_close_on_server.cancelled = &c->over_cancelled;
+    c->ops++;
+    net_batch(call, &over, 1, &c->over_tag);
+    if (fn) {
+        receive.data.recv_message.recv_message = &c->request;
+        c->ops++;
+        net_batch(call, &receive, 1, &c->receive_tag);
+    }
+    return c;
+}
+
+void server_calls_free(struct server_calls *s)
+{
+    list_foreach(&s->all, n, next)
+        call_free(container_of(n, struct rpc_call, node));
+}

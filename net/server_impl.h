@@ -1,0 +1,22 @@
+/* What server.c (listening, dispatch) and server_call.c (one call) know of each other. */
+#ifndef HAWK_NET_SERVER_IMPL_H
+#define HAWK_NET_SERVER_IMPL_H
+
+#include "net/core.h"
+#include "net/server.h"
+
+typedef void server_call_fn(void *arg, struct rpc_call *c, const uint8_t *request, size_t len);
+
+/* The calls a server has, and what it waits for when it stops. */
+struct server_calls {
+    struct loop *loop;
+    struct list all; /* struct rpc_call */
+    uint32_t n;
+};
+
+/* Takes a call over. fn NULL: the caller ends it with rpc_fail at once; otherwise it gets the request. */
+struct rpc_call *server_call_new(struct server_calls *s, grpc_call *call, server_call_fn *fn, void *arg);
+/* Frees the calls nobody has ended. Their streams must be over. */
+void server_calls_free(struct server_calls *s);
+
+#endif
