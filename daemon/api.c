@@ -1,0 +1,238 @@
+/* The public API: registering methods, decoding requests, and calls that wait for an effect. */
+#include "base/mem.h"
+#include "daemon/api_internal.h"
+#include "net/rpc.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static const api_handler handlers[API_METHOD_COUNT] = {
+    [API_SUBMIT] = api_submit,           [API_WATCH] = api_watch,           [API_CANCEL] = api_cancel,
+    [API_LIST_JOBS] = api_list_jobs,     [API_GET_JOB] = api_get_job,       [API_LIST_NODES] = api_list_nodes,
+    [API_GET_STATS] = api_get_stats,     [API_GET_POLICY] = api_get_policy, [API_SET_POLICY] = api_set_policy,
+    [API_READ_OUTPUT] = api_read_output,
+};
+
+/* Room for any request's struct. */
+union any_request {
+    struct api_submit_request submit;
+    struct api_watch_request watch;
+    struct api_cancel_request cancel;
+    struct api_list_jobs_request list_jobs;
+    struct api_get_job_request get_job;
+    struct api_list_nodes_request list_nodes;
+    struct api_get_stats_request get_stats;
+    struct api_get_policy_request get_policy;
+    struct api_set_policy_request set_policy;
+    struct api_read_output_request read_output;
+};
+
+void api_fail(struct rpc_call *c, int err, const char *fmt, ...)
+{
+    char text[512];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    rpc_fail(c, rpc_err_to_status(err), "%s", text);
+}
+
+void api_reply(struct rpc_call *c, enum api_method method, const void *reply)
+{
+    uint8_t *data;
+    size_t len;
+    api_encode(api_methods[method].reply, reply, &data, &len);
+    rpc_reply(c, data, len);
+    free(data);
+}
+
+/* ---- Calls that wait for an effect ---- */
+
+static void waiting_cancelled(void *arg, struct rpc_call *c)
+{
+    /* The role answers all the same, and the answer ends the call: what was asked for is done. */
+    (void)arg;
+    (void)c;
+}
+
+uint32_t api_wait(struct api *a, struct rpc_call *c, enum api_method method)
+{
+    struct api_waiting *w = xcalloc(1, sizeof *w);
+    *w = (struct api_waiting){.client = ++a->next_client, .call = c, .method = method};
+    HASH_ADD(hh, a->waiting, client, sizeof w->client, w);
+    rpc_watch(c, waiting_cancelled, NULL, a);
+    return w->client;
+}
+
+/* The call that waits under this number, forgotten from now on; NULL when there is none. */
+static struct rpc_call *take(struct api *a, uint32_t client)
+{
+    struct api_waiting *w;
+    HASH_FIND(hh, a->waiting, &client, sizeof client, w);
+    if (!w)
+        return NULL;
+    struct rpc_call *c = w->call;
+    HASH_DEL(a->waiting, w);
+    free(w);
+    return c;
+}
+
+static void submitted(struct api *a, const struct msg_submitted *m)
+{
+    struct rpc_call *c = take(a, m->client);
+    if (!c)
+        return;
+    if (m->err) {
+        api_fail(c, m->err, "the job was not accepted: %s", hawk_strerror(m->err));
+        return;
+    }
+    const struct dist_job *j = dist_find(a->roles.dist, m->job);
+    struct job_view v = {0};
+    if (j)
+        dist_job_view(a->roles.dist, j, loop_now(a->loop), &v);
+    api_reply(c, API_SUBMIT,
+              &(struct api_submit_reply){.job = m->job, .class = m->class, .why = m->why, .state = v.state});
+}
+
+static void cancelled(struct api *a, const struct msg_cancelled *m)
+{
+    char id[JOB_ID_TEXT];
+    struct rpc_call *c = take(a, m->client);
+    if (!c)
+        return;
+    if (m->err)
+        api_fail(c, m->err, "job %s: %s", job_id_format(id, m->job), hawk_strerror(m->err));
+    else
+        api_reply(c, API_CANCEL, &(struct api_cancel_reply){.already_ended = false});
+}
+
+static void policy_set(struct api *a, const struct msg_policy_set *m)
+{
+    struct rpc_call *c = take(a, m->client);
+    if (c && m->err)
+        api_fail(c, m->err, "the policy was not changed: %s%s", hawk_strerror(m->err),
+                 m->err == HAWK_EBUSY ? " (jobs are unfinished; try again when all have ended)" : "");
+    else if (c)
+        api_get_policy(a, c, NULL);
+}
+
+bool api_effect(struct api *a, const struct msg *m)
+{
+    switch (m->type) {
+    case MSG_SUBMITTED:
+        submitted(a, &m->submitted);
+        return true;
+    case MSG_CANCELLED:
+        cancelled(a, &m->cancelled);
+        return true;
+    case MSG_POLICY_SET:
+        policy_set(a, &m->policy_set);
+        return true;
+    case MSG_TASK_EVENT:
+        api_watch_task(a, m->task_event.id.job, m->task_event.id.task);
+        return true;
+    case MSG_JOB_EVENT:
+        api_watch_job(a, m->job_event.job);
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* ---- Requests ---- */
+
+static bool served(const struct api *a, enum api_method m)
+{
+    switch (m) {
+    case API_SUBMIT:
+    case API_WATCH:
+    case API_CANCEL:
+    case API_LIST_JOBS:
+    case API_GET_JOB:
+        return a->roles.dist != NULL;
+    case API_LIST_NODES:
+        return a->roles.dist || a->roles.central;
+    case API_GET_POLICY:
+    case API_SET_POLICY:
+        return a->roles.central != NULL;
+    case API_READ_OUTPUT:
+        return a->roles.runner != NULL;
+    case API_GET_STATS:
+    case API_METHOD_COUNT:
+        break;
+    }
+    return true;
+}
+
+static const char *served_by(enum api_method m)
+{
+    if (m == API_GET_POLICY || m == API_SET_POLICY)
+        return "central";
+    return m == API_READ_OUTPUT ? "workers" : "dists";
+}
+
+static void on_call(void *arg, struct rpc_call *c, const uint8_t *data, size_t len, enum api_method method)
+{
+    struct api *a = arg;
+    union any_request request;
+    char why[256];
+    if (!served(a, method)) {
+        rpc_fail(c, GRPC_STATUS_UNIMPLEMENTED, "%s is served by %s; this is %s", api_methods[method].path,
+                 served_by(method), a->roles.name);
+        return;
+    }
+    int err = api_decode(api_methods[method].request, data, len, &request, why, sizeof why);
+    if (err) {
+        api_fail(c, err == HAWK_EMALFORMED ? HAWK_EINVALID : err, "%s: %s", api_methods[method].path, why);
+        return;
+    }
+    handlers[method](a, c, &request);
+    api_free(api_methods[method].request, &request);
+}
+
+/* One entry per method, so that the server's handler knows which it is. */
+#define X(constant, name, request, reply, streaming)                                                         \
+    static void on_##constant(void *arg, struct rpc_call *c, const uint8_t *data, size_t len)                \
+    {                                                                                                        \
+        on_call(arg, c, data, len, constant);                                                                \
+    }
+API_METHODS(X)
+#undef X
+
+static void (*const entries[])(void *arg, struct rpc_call *c, const uint8_t *data, size_t len) = {
+#define X(constant, name, request, reply, streaming) on_##constant,
+    API_METHODS(X)
+#undef X
+};
+
+static void flush(void *arg) { api_watch_flush(arg); }
+
+struct api *api_new(struct loop *l, struct server *s, const struct api_roles *roles,
+                    void (*feed)(void *arg, enum role to, const struct msg *m), void *arg)
+{
+    struct api *a = xcalloc(1, sizeof *a);
+    *a = (struct api){.loop = l, .roles = *roles, .feed = feed, .arg = arg};
+    list_init(&a->dirty);
+    list_init(&a->tails);
+    for (int i = 0; i < API_METHOD_COUNT; i++)
+        server_handle(s, api_methods[i].path, entries[i], a);
+    loop_hook_add(l, &a->flush, LOOP_FLUSH, flush, a);
+    return a;
+}
+
+void api_free_all(struct api *a)
+{
+    if (!a)
+        return;
+    loop_hook_remove(&a->flush);
+    struct api_waiting *w, *tmp;
+    HASH_ITER(hh, a->waiting, w, tmp) {
+        HASH_DEL(a->waiting, w);
+        api_fail(w->call, HAWK_EUNAVAILABLE, "%s is shutting down", a->roles.name);
+        free(w);
+    }
+    api_watch_free(a);
+    api_output_free(a);
+    free(a);
+}

@@ -1,0 +1,33 @@
+/* The public API (protos/hawk.proto) of whatever roles live in this process: calls become events of a role or
+ * are answered from its views; the role's effects answer the calls that wait. */
+#ifndef HAWK_DAEMON_API_H
+#define HAWK_DAEMON_API_H
+
+#include "central/central.h"
+#include "daemon/runner.h"
+#include "dist/dist.h"
+#include "net/loop.h"
+#include "net/server.h"
+#include "worker/worker.h"
+
+struct api;
+
+/* The roles here; those that are not are NULL, and calls only they serve get UNIMPLEMENTED. */
+struct api_roles {
+    const struct dist *dist;
+    const struct central *central;
+    const struct worker *worker;
+    const struct runner *runner;
+    const char *name, *addr; /* this node's, for ListNodes; borrowed */
+    const char *policy_name; /* the configured preset; borrowed */
+};
+
+/* `feed` gives an event to the role in this process. Registers every method with s (before server_start). */
+struct api *api_new(struct loop *l, struct server *s, const struct api_roles *roles,
+                    void (*feed)(void *arg, enum role to, const struct msg *m), void *arg);
+/* For SUBMITTED, CANCELLED, TASK_EVENT, JOB_EVENT, POLICY_SET: true when m was one of these. */
+bool api_effect(struct api *a, const struct msg *m);
+/* Calls still open are failed with UNAVAILABLE. NULL is fine. */
+void api_free_all(struct api *a);
+
+#endif

@@ -1,0 +1,187 @@
+/* The API's calls about the cluster: members, counters, policy. */
+#include "base/mem.h"
+#include "daemon/api_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- ListNodes ---- */
+
+static const char *text_or_empty(const struct blob *b) { return b ? b->data : ""; }
+
+static struct api_node node_from_member(const struct member *m)
+{
+    return (struct api_node){
+        .node = m->node.v,
+        .name = text_or_empty(m->name),
+        .role = role_text(m->role),
+        .address = text_or_empty(m->addr),
+        .state = member_state_text(m->state),
+        .slots = m->slots,
+        .general = m->general,
+        .heartbeat_age_us = -1,
+        .long_wait_us = -1,
+    };
+}
+
+static void add_node(struct api_list_nodes_reply *reply, uint32_t *cap, struct api_node node)
+{
+    vec_grow(reply->nodes, reply->nodes_n, *cap);
+    reply->nodes[reply->nodes_n++] = node;
+}
+
+static void nodes_of_central(const struct api *a, struct api_list_nodes_reply *reply)
+{
+    uint32_t cap = 0;
+    add_node(reply, &cap,
+             (struct api_node){.node = NODE_CENTRAL.v,
+                               .name = a->roles.name,
+                               .role = role_text(ROLE_CENTRAL),
+                               .address = a->roles.addr,
+                               .state = member_state_text(MEMBER_UP),
+                               .heartbeat_age_us = -1,
+                               .long_wait_us = -1});
+    node_id_t id = NODE_NONE;
+    while ((id = central_next_node(a->roles.central, id)).v) {
+        struct central_node v;
+        if (!central_view_node(a->roles.central, id, loop_now(a->loop), &v) || v.member.state == MEMBER_GONE)
+            continue;
+        struct api_node node = node_from_member(&v.member);
+        node.queued = v.queued;
+        node.running_short = v.running_short;
+        node.running_long = v.running_long;
+        node.jobs_unfinished = v.jobs_unfinished;
+        node.heartbeat_age_us = v.silent_us;
+        node.long_wait_us = v.member.role == ROLE_WORKER ? v.wait_us : -1;
+        add_node(reply, &cap, node);
+    }
+}
+
+static void nodes_of_dist(const struct api *a, struct api_list_nodes_reply *reply)
+{
+    uint32_t cap = 0;
+    node_id_t id = NODE_NONE;
+    const struct member *m;
+    while ((m = dist_next_member(a->roles.dist, id))) {
+        id = m->node;
+        if (m->state != MEMBER_GONE)
+            add_node(reply, &cap, node_from_member(m));
+    }
+}
+
+void api_list_nodes(struct api *a, struct rpc_call *c, void *request)
+{
+    struct api_list_nodes_reply reply = {0};
+    if (a->roles.central)
+        nodes_of_central(a, &reply);
+    else
+        nodes_of_dist(a, &reply);
+    api_reply(c, API_LIST_NODES, &reply);
+    free(reply.nodes);
+}
+
+/* ---- GetStats ---- */
+
+static struct api_node_stats *add_stats(struct api_get_stats_reply *r, uint32_t *cap, uint64_t *total,
+                                        const uint64_t *counters)
+{
+    vec_grow(r->nodes, r->nodes_n, *cap);
+    struct api_node_stats *s = &r->nodes[r->nodes_n++];
+    *s = (struct api_node_stats){.counters = xcalloc(COUNTER_COUNT, sizeof *s->counters),
+                                 .counters_n = COUNTER_COUNT};
+    api_counters_fill(s->counters, counters);
+    for (int i = 0; i < COUNTER_COUNT; i++)
+        total[i] += counters[i];
+    return s;
+}
+
+static void stats_of_central(const struct api *a, struct api_get_stats_reply *r, uint32_t *cap,
+                             uint64_t *total)
+{
+    const struct central *central = a->roles.central;
+    struct central_totals t;
+    central_view_totals(central, &t);
+    struct api_node_stats *s = add_stats(r, cap, total, t.counters);
+    s->node = NODE_CENTRAL.v;
+    s->name = a->roles.name;
+    s->role = role_text(ROLE_CENTRAL);
+    node_id_t id = NODE_NONE;
+    while ((id = central_next_node(central, id)).v) {
+        struct central_node v;
+        if (!central_view_node(central, id, loop_now(a->loop), &v) || v.member.state == MEMBER_GONE)
+            continue;
+        s = add_stats(r, cap, total, v.counters);
+        s->node = id.v;
+        s->name = text_or_empty(v.member.name);
+        s->role = role_text(v.member.role);
+    }
+    const struct history *h = central_history(central);
+    r->long_jobs_unfinished = t.long_jobs;
+    r->long_tasks_unfinished = (uint32_t)t.long_tasks;
+    r->cutoff_us = history_cutoff(h);
+    r->cutoff_computed = history_cutoff_computed(h);
+    r->short_share_ppm = history_share_ppm(h);
+    r->share_computed = history_share_computed(h);
+    r->history_jobs = h->n;
+}
+
+void api_get_stats(struct api *a, struct rpc_call *c, void *request)
+{
+    struct api_get_stats_reply reply = {0};
+    uint64_t total[COUNTER_COUNT] = {0};
+    uint32_t cap = 0;
+    if (a->roles.central) {
+        stats_of_central(a, &reply, &cap, total);
+    } else {
+        uint64_t own[COUNTER_COUNT];
+        for (int i = 0; i < COUNTER_COUNT; i++)
+            own[i] = a->roles.dist ? dist_counters(a->roles.dist)[i] : worker_counter(a->roles.worker, i);
+        struct api_node_stats *s = add_stats(&reply, &cap, total, own);
+        s->node = a->roles.dist ? dist_node(a->roles.dist).v : worker_node(a->roles.worker).v;
+        s->name = a->roles.name;
+        s->role = role_text(a->roles.dist ? ROLE_DIST : ROLE_WORKER);
+    }
+    struct api_counter totals[COUNTER_COUNT];
+    api_counters_fill(totals, total);
+    reply.total = totals;
+    reply.total_n = COUNTER_COUNT;
+    api_reply(c, API_GET_STATS, &reply);
+    for (uint32_t i = 0; i < reply.nodes_n; i++)
+        free(reply.nodes[i].counters);
+    free(reply.nodes);
+}
+
+/* ---- Policy ---- */
+
+/* The preset whose flags the policy in force has, or "custom". */
+static const char *policy_called(const struct policy *p)
+{
+    struct policy preset = *p;
+    for (int i = 0; policy_names[i]; i++)
+        if (policy_preset(policy_names[i], &preset) == 0 && preset.flags == p->flags)
+            return policy_names[i];
+    return "custom";
+}
+
+void api_get_policy(struct api *a, struct rpc_call *c, void *request)
+{
+    struct api_policy reply;
+    const char *flags[32];
+    const struct policy *p = central_policy(a->roles.central);
+    api_policy_from(&reply, p, policy_called(p), flags);
+    api_reply(c, API_GET_POLICY, &reply);
+}
+
+void api_set_policy(struct api *a, struct rpc_call *c, void *request)
+{
+    char why[256];
+    struct policy p = *central_policy(a->roles.central);
+    int err = api_policy_apply(&p, request, why, sizeof why);
+    if (err) {
+        api_fail(c, err, "%s", why);
+        return;
+    }
+    struct msg m = {.type = MSG_SET_POLICY,
+                    .set_policy = {.policy = p, .client = api_wait(a, c, API_SET_POLICY)}};
+    a->feed(a->arg, ROLE_CENTRAL, &m);
+}

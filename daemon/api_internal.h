@@ -1,0 +1,71 @@
+/* What the files of the API share. */
+#ifndef HAWK_DAEMON_API_INTERNAL_H
+#define HAWK_DAEMON_API_INTERNAL_H
+
+#include "daemon/api.h"
+#include "net/api.h"
+
+#include <uthash.h>
+
+/* A unary call that waits for its role's effect. */
+struct api_waiting {
+    uint32_t client; /* the number its event carries */
+    struct rpc_call *call;
+    enum api_method method;
+    UT_hash_handle hh;
+};
+
+struct api_watch;
+struct api_tail;
+
+struct api {
+    struct loop *loop;
+    struct api_roles roles;
+    void (*feed)(void *arg, enum role to, const struct msg *m);
+    void *arg;
+    uint32_t next_client;
+    struct api_waiting *waiting;
+    struct api_watch *watches; /* by job */
+    struct list dirty;         /* watches with something to tell */
+    struct list tails;         /* output that is followed */
+    struct loop_timer tail_timer;
+    struct loop_hook flush;
+};
+
+typedef void (*api_handler)(struct api *a, struct rpc_call *c, void *request);
+
+/* api_jobs.c */
+void api_submit(struct api *a, struct rpc_call *c, void *request);
+void api_cancel(struct api *a, struct rpc_call *c, void *request);
+void api_list_jobs(struct api *a, struct rpc_call *c, void *request);
+void api_get_job(struct api *a, struct rpc_call *c, void *request);
+/* A job of ours, or NULL after failing the call. */
+const struct dist_job *api_find_job(struct api *a, struct rpc_call *c, job_id_t id);
+void api_job_fill(const struct api *a, const struct dist_job *j, struct api_job *out);
+void api_task_fill(const struct api *a, const struct dist_job *j, uint32_t task, struct api_task *out);
+
+/* api_watch.c */
+void api_watch(struct api *a, struct rpc_call *c, void *request);
+void api_watch_task(struct api *a, job_id_t job, uint32_t task);
+void api_watch_job(struct api *a, job_id_t job);
+void api_watch_flush(struct api *a);
+void api_watch_free(struct api *a);
+
+/* api_cluster.c */
+void api_list_nodes(struct api *a, struct rpc_call *c, void *request);
+void api_get_stats(struct api *a, struct rpc_call *c, void *request);
+void api_get_policy(struct api *a, struct rpc_call *c, void *request);
+void api_set_policy(struct api *a, struct rpc_call *c, void *request);
+
+/* api_output.c */
+void api_read_output(struct api *a, struct rpc_call *c, void *request);
+void api_output_free(struct api *a);
+
+/* api.c */
+void api_reply(struct rpc_call *c, enum api_method method, const void *reply);
+/* Ends a call with an error code's status and text. */
+void api_fail(struct rpc_call *c, int err, const char *fmt, ...) HAWK_PRINTF(3, 4);
+/* Remembers a call until its effect comes; returns the number for the event. */
+uint32_t api_wait(struct api *a, struct rpc_call *c, enum api_method method);
+
+#endif

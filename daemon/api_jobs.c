@@ -1,0 +1,167 @@
+/* The API's calls about jobs, served where a dist is. */
+#include "base/mem.h"
+#include "daemon/api_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void api_submit(struct api *a, struct rpc_call *c, void *request)
+{
+    struct api_submit_request *r = request;
+    char why[256];
+    if (!r->job) {
+        api_fail(c, HAWK_EINVALID, "the request has no job");
+        return;
+    }
+    int err = job_desc_check(r->job, why, sizeof why);
+    if (err) {
+        api_fail(c, err, "%s", why);
+        return;
+    }
+    struct msg m = {.type = MSG_SUBMIT, .submit = {.desc = r->job, .client = api_wait(a, c, API_SUBMIT)}};
+    a->feed(a->arg, ROLE_DIST, &m);
+}
+
+const struct dist_job *api_find_job(struct api *a, struct rpc_call *c, job_id_t id)
+{
+    char text[JOB_ID_TEXT];
+    const struct dist_job *j = dist_find(a->roles.dist, id);
+    if (j)
+        return j;
+    job_id_format(text, id);
+    if (id.v == 0)
+        api_fail(c, HAWK_EINVALID, "the request names no job");
+    else if (job_id_node(id).v == dist_node(a->roles.dist).v)
+        api_fail(c, HAWK_ENOT_FOUND, "no job %s here: it never was, or it ended long ago", text);
+    else
+        api_fail(c, HAWK_ENOT_FOUND, "no job %s here: node %u answers for it, this is node %u", text,
+                 job_id_node(id).v, dist_node(a->roles.dist).v);
+    return NULL;
+}
+
+void api_cancel(struct api *a, struct rpc_call *c, void *request)
+{
+    const struct api_cancel_request *r = request;
+    const struct dist_job *j = api_find_job(a, c, r->job);
+    struct job_view v;
+    if (!j)
+        return;
+    dist_job_view(a->roles.dist, j, loop_now(a->loop), &v);
+    if (job_state_final(v.state)) {
+        api_reply(c, API_CANCEL, &(struct api_cancel_reply){.already_ended = true});
+        return;
+    }
+    struct msg m = {.type = MSG_CANCEL, .cancel = {.job = r->job, .client = api_wait(a, c, API_CANCEL)}};
+    a->feed(a->arg, ROLE_DIST, &m);
+}
+
+/* ---- Filling replies ---- */
+
+static const char *node_name(const struct api *a, node_id_t node)
+{
+    if (node.v == 0)
+        return "";
+    if (node.v == NODE_CENTRAL.v)
+        return "central";
+    const struct member *m = dist_next_member(a->roles.dist, (node_id_t){node.v - 1});
+    return m && m->node.v == node.v && m->name ? m->name->data : "";
+}
+
+void api_job_fill(const struct api *a, const struct dist_job *j, struct api_job *out)
+{
+    struct job_view v;
+    dist_job_view(a->roles.dist, j, loop_now(a->loop), &v);
+    api_job_from_view(out, &v);
+}
+
+void api_task_fill(const struct api *a, const struct dist_job *j, uint32_t task, struct api_task *out)
+{
+    struct task_view v;
+    dist_task_view(a->roles.dist, j, task, loop_now(a->loop), &v);
+    api_task_from_view(out, &v, node_name(a, v.worker));
+}
+
+void api_list_jobs(struct api *a, struct rpc_call *c, void *request)
+{
+    const struct api_list_jobs_request *r = request;
+    uint32_t limit = r->limit ? r->limit : API_JOBS_DEFAULT;
+    if (limit > API_PAGE_MAX)
+        limit = API_PAGE_MAX;
+    const struct dist_job *j = dist_newest(a->roles.dist);
+    if (r->before.v) {
+        const struct dist_job *before = api_find_job(a, c, r->before);
+        if (!before)
+            return;
+        j = dist_older(a->roles.dist, before);
+    }
+    struct api_list_jobs_reply reply = {0};
+    uint32_t cap = 0;
+    for (; j; j = dist_older(a->roles.dist, j)) {
+        struct api_job job;
+        api_job_fill(a, j, &job);
+        if (r->unfinished_only && job_state_final(job.state))
+            continue;
+        if (reply.jobs_n == limit) {
+            reply.more = true;
+            break;
+        }
+        vec_grow(reply.jobs, reply.jobs_n, cap);
+        reply.jobs[reply.jobs_n++] = job;
+    }
+    api_reply(c, API_LIST_JOBS, &reply);
+    free(reply.jobs);
+}
+
+static void fill_reservations(const struct api *a, const struct dist_job *j, struct api_get_job_reply *reply)
+{
+    const void *cursor = NULL;
+    struct reservation_view v;
+    uint32_t cap = 0;
+    while (reply->reservations_n < API_PAGE_MAX && dist_next_reservation(a->roles.dist, j, &cursor, &v)) {
+        vec_grow(reply->reservations, reply->reservations_n, cap);
+        reply->reservations[reply->reservations_n++] = (struct api_reservation){
+            .worker = v.worker.v, .worker_name = node_name(a, v.worker), .count = v.count};
+    }
+}
+
+static void fill_blocked(const struct api *a, const struct dist_job *j, char *buf, size_t size)
+{
+    uint32_t workers = 0;
+    enum dist_block b = dist_blocked(a->roles.dist, j, &workers);
+    buf[0] = 0;
+    if (b != DIST_BLOCK_NOTHING && workers)
+        snprintf(buf, size, "%s (%u worker%s)", dist_block_text(b), workers, workers == 1 ? "" : "s");
+    else if (b != DIST_BLOCK_NOTHING)
+        snprintf(buf, size, "%s", dist_block_text(b));
+}
+
+void api_get_job(struct api *a, struct rpc_call *c, void *request)
+{
+    const struct api_get_job_request *r = request;
+    const struct dist_job *j = api_find_job(a, c, r->job);
+    if (!j)
+        return;
+    struct api_get_job_reply reply = {0};
+    struct job_view v;
+    char blocked[256];
+    dist_job_view(a->roles.dist, j, loop_now(a->loop), &v);
+    api_job_from_view(&reply.job, &v);
+    uint32_t max = r->max_tasks < API_PAGE_MAX ? r->max_tasks : API_PAGE_MAX;
+    uint32_t first = r->first_task < v.desc->tasks ? r->first_task : v.desc->tasks;
+    uint32_t n = v.desc->tasks - first < max ? v.desc->tasks - first : max;
+    reply.tasks = n ? xcalloc(n, sizeof *reply.tasks) : NULL;
+    for (reply.tasks_n = 0; reply.tasks_n < n; reply.tasks_n++)
+        api_task_fill(a, j, first + reply.tasks_n, &reply.tasks[reply.tasks_n]);
+    fill_reservations(a, j, &reply);
+    fill_blocked(a, j, blocked, sizeof blocked);
+    reply.blocked = blocked;
+    /* Without the tasks' arguments: those may be as large as the job. */
+    struct job_desc spec = *v.desc;
+    spec.args = (struct task_args){0};
+    if (r->spec)
+        reply.spec = &spec;
+    api_reply(c, API_GET_JOB, &reply);
+    free(reply.tasks);
+    free(reply.reservations);
+}

@@ -1,0 +1,207 @@
+/* Watching jobs: what changed gathers per watch and leaves as one event per turn of the loop, or later when the
+ * client is slow to read. A watch costs at most five bytes per task of its job, however slow its client is. */
+#include "base/mem.h"
+#include "daemon/api_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define EVENT_TASKS_MAX 1000u /* tasks in one event */
+
+struct api_watch {
+    struct api *api;
+    struct rpc_call *call;
+    job_id_t job;
+    bool tasks;        /* the client wants to hear of each */
+    bool job_changed;  /* something to tell */
+    bool full;         /* the call's queue is: wait for `writable` */
+    uint32_t *changed; /* tasks to tell of, in the order they changed */
+    uint32_t changed_n, changed_cap;
+    uint8_t *is_changed; /* a bit per task */
+    struct list in_dirty;
+    struct api_watch *next; /* other watches of the same job */
+    UT_hash_handle hh;      /* of the first one of a job */
+};
+
+static struct api_watch *watches_of(struct api *a, job_id_t job)
+{
+    struct api_watch *w;
+    HASH_FIND(hh, a->watches, &job, sizeof job, w);
+    return w;
+}
+
+static void feed_watch(struct api *a, job_id_t job, bool on)
+{
+    a->feed(a->arg, ROLE_DIST, &(struct msg){.type = MSG_WATCH, .watch = {.job = job, .on = on}});
+}
+
+static void watch_add(struct api *a, struct api_watch *w)
+{
+    struct api_watch *first = watches_of(a, w->job);
+    if (first) {
+        w->next = first->next;
+        first->next = w;
+    } else {
+        HASH_ADD(hh, a->watches, job, sizeof w->job, w);
+    }
+}
+
+static void watch_remove(struct api *a, struct api_watch *w)
+{
+    struct api_watch *first = watches_of(a, w->job);
+    if (first == w) {
+        HASH_DEL(a->watches, w);
+        if (w->next)
+            HASH_ADD(hh, a->watches, job, sizeof w->job, w->next);
+    } else {
+        while (first->next != w)
+            first = first->next;
+        first->next = w->next;
+    }
+    list_remove(&w->in_dirty);
+    free(w->changed);
+    free(w->is_changed);
+    free(w);
+}
+
+static void mark(struct api_watch *w)
+{
+    if (!w->full && list_empty(&w->in_dirty))
+        list_push_tail(&w->api->dirty, &w->in_dirty);
+}
+
+static void mark_task(struct api_watch *w, uint32_t task)
+{
+    if (!w->tasks || (w->is_changed[task / 8] & 1u << task % 8))
+        return;
+    w->is_changed[task / 8] |= (uint8_t)(1u << task % 8);
+    vec_grow(w->changed, w->changed_n, w->changed_cap);
+    w->changed[w->changed_n++] = task;
+    mark(w);
+}
+
+void api_watch_task(struct api *a, job_id_t job, uint32_t task)
+{
+    for (struct api_watch *w = watches_of(a, job); w; w = w->next)
+        mark_task(w, task);
+}
+
+void api_watch_job(struct api *a, job_id_t job)
+{
+    for (struct api_watch *w = watches_of(a, job); w; w = w->next) {
+        w->job_changed = true;
+        mark(w);
+    }
+}
+
+/* The job's end was told, the client has gone, or the job is forgotten: the watch is over. */
+static void end(struct api_watch *w)
+{
+    struct api *a = w->api;
+    job_id_t job = w->job;
+    watch_remove(a, w);
+    feed_watch(a, job, false);
+}
+
+/* Sends one event; false when there is nothing more to send now. */
+static bool send_event(struct api_watch *w)
+{
+    struct api *a = w->api;
+    const struct dist_job *j = dist_find(a->roles.dist, w->job);
+    if (!j) {
+        api_fail(w->call, HAWK_ENOT_FOUND, "the job was forgotten before its last events were read");
+        end(w);
+        return false;
+    }
+    struct api_event event = {0};
+    struct api_task tasks[64];
+    uint32_t n = w->changed_n < EVENT_TASKS_MAX ? w->changed_n : EVENT_TASKS_MAX;
+    api_job_fill(a, j, &event.job);
+    event.tasks = n <= 64 ? tasks : xcalloc(n, sizeof *event.tasks);
+    for (event.tasks_n = 0; event.tasks_n < n; event.tasks_n++)
+        api_task_fill(a, j, w->changed[event.tasks_n], &event.tasks[event.tasks_n]);
+    uint8_t *data;
+    size_t len;
+    api_encode(api_methods[API_WATCH].reply, &event, &data, &len);
+    int err = rpc_send(w->call, data, len);
+    free(data);
+    if (event.tasks != tasks)
+        free(event.tasks);
+    if (err) {
+        w->full = err == HAWK_ELIMIT; /* otherwise `cancelled` comes */
+        return false;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        w->is_changed[w->changed[i] / 8] &= (uint8_t) ~(1u << w->changed[i] % 8);
+    w->changed_n -= n;
+    memmove(w->changed, w->changed + n, w->changed_n * sizeof *w->changed);
+    w->job_changed = false;
+    if (w->changed_n || !job_state_final(event.job.state))
+        return w->changed_n > 0;
+    rpc_finish(w->call);
+    end(w);
+    return false;
+}
+
+void api_watch_flush(struct api *a)
+{
+    while (!list_empty(&a->dirty)) {
+        struct api_watch *w = container_of(a->dirty.next, struct api_watch, in_dirty);
+        list_remove(&w->in_dirty);
+        while (send_event(w))
+            ;
+    }
+}
+
+static void on_cancelled(void *arg, struct rpc_call *c)
+{
+    struct api_watch *w = arg;
+    rpc_finish(c);
+    end(w);
+}
+
+static void on_writable(void *arg, struct rpc_call *c)
+{
+    struct api_watch *w = arg;
+    w->full = false;
+    mark(w);
+}
+
+void api_watch(struct api *a, struct rpc_call *c, void *request)
+{
+    const struct api_watch_request *r = request;
+    const struct dist_job *j = api_find_job(a, c, r->job);
+    if (!j)
+        return;
+    struct job_view v;
+    dist_job_view(a->roles.dist, j, loop_now(a->loop), &v);
+    struct api_watch *w = xcalloc(1, sizeof *w);
+    *w = (struct api_watch){.api = a, .call = c, .job = r->job, .tasks = r->tasks};
+    w->is_changed = r->tasks ? xcalloc(v.desc->tasks / 8 + 1, 1) : NULL;
+    list_init(&w->in_dirty);
+    watch_add(a, w);
+    rpc_watch(c, on_cancelled, on_writable, w);
+    feed_watch(a, r->job, true);
+    /* The job as it is: every task that is no longer waiting. */
+    for (uint32_t i = 0; r->tasks && i < v.desc->tasks; i++) {
+        struct task_view t;
+        dist_task_view(a->roles.dist, j, i, loop_now(a->loop), &t);
+        if (t.state != TASK_WAITING)
+            mark_task(w, i);
+    }
+    w->job_changed = true;
+    mark(w);
+}
+
+void api_watch_free(struct api *a)
+{
+    struct api_watch *w, *tmp;
+    HASH_ITER(hh, a->watches, w, tmp) {
+        while (w->next) {
+            api_fail(w->next->call, HAWK_EUNAVAILABLE, "%s is shutting down", a->roles.name);
+            watch_remove(a, w->next);
+        }
+        api_fail(w->call, HAWK_EUNAVAILABLE, "%s is shutting down", a->roles.name);
+        watch_remove(a, w);
+    }
+}

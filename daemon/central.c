@@ -1,0 +1,152 @@
+/* `hawk central`: membership, long jobs, history and policy, durably. */
+#include "central/central.h"
+
+#include "base/log.h"
+#include "daemon/api.h"
+#include "daemon/commands.h"
+#include "daemon/journal.h"
+#include "daemon/node.h"
+#include "daemon/process.h"
+
+struct central_daemon {
+    struct process process;
+    struct central *role;
+    struct node *node;
+    struct journal *journal;
+    struct api *api;
+};
+
+static void step(void *role, const struct event *e, struct out *out) { central_step(role, e, out); }
+static int64_t next_timeout(const void *role) { return central_next_timeout(role); }
+static void check(const void *role) { central_check(role); }
+
+static void effect(void *arg, const struct msg *m)
+{
+    struct central_daemon *d = arg;
+    switch (m->type) {
+    case MSG_JOURNAL_NODE:
+    case MSG_JOURNAL_JOB:
+    case MSG_JOURNAL_TASK:
+    case MSG_JOURNAL_JOB_END:
+    case MSG_HISTORY:
+        journal_write(d->journal, m);
+        break;
+    case MSG_STOPPED:
+        process_exit(&d->process, 0);
+        break;
+    default:
+        api_effect(d->api, m);
+    }
+}
+
+static void feed(void *arg, const struct msg *m)
+{
+    struct central_daemon *d = arg;
+    node_feed(d->node, m);
+}
+
+static void api_feed(void *arg, enum role to, const struct msg *m) { feed(arg, m); }
+
+static void stop(void *arg, bool now) { feed(arg, &(struct msg){.type = MSG_STOP, .stop.now = now}); }
+
+/* What history and the policy are configured to be: fixed, or computed. */
+static int configure(const struct config *c, struct central_config *out, char *why, size_t size)
+{
+    central_config_init(out);
+    int err = process_policy(c, &out->policy, why, size);
+    if (err)
+        return err;
+    out->heartbeat_us = c->central.heartbeat;
+    out->suspect_us = c->central.suspect;
+    out->long_lease_us = c->central.long_lease;
+    out->members_push_us = c->central.members_push;
+    out->nodes_max = c->central.nodes_max;
+    out->long_jobs_max = c->central.long_jobs_max;
+    out->long_tasks_max = c->central.long_tasks_max;
+    if (c->central.heartbeat <= 0 || c->central.suspect < 2 * c->central.heartbeat ||
+        c->central.long_lease < c->central.suspect) {
+        snprintf(why, size,
+                 "central: heartbeat must be positive, suspect at least twice that, and long_lease at least "
+                 "suspect");
+        return HAWK_EINVALID;
+    }
+    struct history_config *h = &out->history;
+    h->window = c->central.history_jobs;
+    h->min_jobs = c->central.history_min_jobs;
+    h->cutoff_fixed = c->central.cutoff != SETTING_AUTO;
+    h->cutoff_us = h->cutoff_fixed ? c->central.cutoff : c->central.cutoff_default;
+    h->cutoff_percentile_ppm = c->central.cutoff_percentile;
+    h->share_fixed = c->central.short_partition != SETTING_AUTO;
+    h->share_ppm = h->share_fixed ? (uint32_t)c->central.short_partition : c->central.short_partition_default;
+    h->share_min_ppm = c->central.short_partition_min;
+    h->share_max_ppm = c->central.short_partition_max;
+    return 0;
+}
+
+static void recover_one(void *arg, const struct msg *m) { feed(arg, m); }
+
+static int start(struct central_daemon *d)
+{
+    struct process *p = &d->process;
+    const struct config *c = &p->config;
+    struct central_config cc;
+    char why[512];
+    int err = configure(c, &cc, why, sizeof why);
+    if (err) {
+        log_error("%s", why);
+        return err;
+    }
+    err = process_open(p, c->central.listen);
+    if (err)
+        return err;
+    err = journal_open(&d->journal, p->loop, c->central.state_dir, feed, d, why, sizeof why);
+    if (err) {
+        log_error("%s", why);
+        return err;
+    }
+    struct store *s = journal_store(d->journal);
+    cc.cluster = store_cluster_id(s);
+    cc.epoch = store_epoch(s);
+    d->role = central_new(&cc, process_random());
+    struct node_config nc = {
+        .role = ROLE_CENTRAL, .name = p->name, .token = p->token, .seed = process_random()};
+    struct node_fns fns = {.step = step, .next_timeout = next_timeout, .check = check, .effect = effect};
+    d->node = node_new(p->loop, &nc, &fns, d->role, d);
+    struct api_roles roles = {.central = d->role, .name = p->name, .addr = server_addr(p->server, 0)};
+    d->api = api_new(p->loop, p->server, &roles, api_feed, d);
+    node_start(d->node);
+    err = store_recover(s, recover_one, d);
+    if (err) {
+        log_error("%s/journal.db cannot be read: %s", c->central.state_dir, hawk_strerror(err));
+        return err;
+    }
+    feed(d, &(struct msg){.type = MSG_RECOVERED});
+    server_set_links(p->server, node_links(d->node));
+    server_start(p->server);
+    return 0;
+}
+
+int central_main(int argc, char **argv)
+{
+    struct central_daemon d = {0};
+    int result = process_init(&d.process, "central", argc, argv);
+    if (result) {
+        process_free(&d.process);
+        return result == 1 ? HAWK_EXIT_OK : result;
+    }
+    d.process.name = "central";
+    if (start(&d)) {
+        d.process.exit_code = PROCESS_FAILED;
+    } else {
+        process_signals(&d.process, stop, &d);
+        process_ready(&d.process);
+        log_info("central is ready at %s", server_addr(d.process.server, 0));
+        loop_run(d.process.loop);
+    }
+    api_free_all(d.api);
+    node_free(d.node);
+    central_free(d.role);
+    if (journal_close(d.journal))
+        log_error("the journal could not be written to its end: look at the disk");
+    return process_free(&d.process);
+}

@@ -1,0 +1,17 @@
+/* The commands that need more than a client: daemons, the embedded cluster, configuration. */
+#ifndef HAWK_DAEMON_COMMANDS_H
+#define HAWK_DAEMON_COMMANDS_H
+
+#include "client/command.h"
+
+/* central, dist, worker, up, run, config. Each reads its own flags and prints its own --help. */
+extern const struct command daemon_commands[];
+
+int central_main(int argc, char **argv);
+int dist_main(int argc, char **argv);
+int worker_main(int argc, char **argv);
+int up_main(int argc, char **argv);
+int run_main(int argc, char **argv);
+int config_main(int argc, char **argv);
+
+#endif

@@ -1,0 +1,154 @@
+/* `hawk dist`: one distributed scheduler. Clients submit here. */
+#include "dist/dist.h"
+
+#include "base/log.h"
+#include "daemon/api.h"
+#include "daemon/commands.h"
+#include "daemon/journal.h"
+#include "daemon/node.h"
+#include "daemon/process.h"
+
+/* Job numbers reserved per start; a dist that gives out more reserves again. */
+#define SEQ_BLOCK 1000000000u
+
+struct dist_daemon {
+    struct process process;
+    struct dist role;
+    struct node *node;
+    struct journal *journal;
+    struct api *api;
+    bool role_made, ready;
+};
+
+static void step(void *role, const struct event *e, struct out *out) { dist_step(role, e, out); }
+static int64_t next_timeout(const void *role) { return dist_next_timeout(role); }
+static void check(const void *role) { dist_check(role); }
+
+static void effect(void *arg, const struct msg *m)
+{
+    struct dist_daemon *d = arg;
+    switch (m->type) {
+    case MSG_JOURNAL_JOB:
+    case MSG_JOURNAL_JOB_END:
+        journal_write(d->journal, m);
+        break;
+    case MSG_STOPPED:
+        process_exit(&d->process, d->process.signals ? 0 : PROCESS_FAILED);
+        break;
+    default:
+        api_effect(d->api, m);
+    }
+}
+
+static void feed(void *arg, const struct msg *m)
+{
+    struct dist_daemon *d = arg;
+    node_feed(d->node, m);
+}
+
+static void api_feed(void *arg, enum role to, const struct msg *m) { feed(arg, m); }
+
+static void stop(void *arg, bool now)
+{
+    /* A dist told to stop does not wait for its jobs: that may take hours. Clients go to another one. */
+    feed(arg, &(struct msg){.type = MSG_STOP, .stop.now = true});
+}
+
+/* The id central gave us is kept, so that job ids stay ours after a restart. */
+static void remember_node(struct dist_daemon *d)
+{
+    struct store *s = journal_store(d->journal);
+    uint64_t known = 0;
+    node_id_t node = dist_node(&d->role);
+    if ((store_meta_get(s, "node", &known) || known != node.v) && store_meta_set(s, "node", node.v))
+        log_warn("the node id cannot be written to the journal");
+}
+
+/* After each turn: whether it has joined by now. */
+static void watch_ready(void *arg)
+{
+    struct dist_daemon *d = arg;
+    if (d->ready || !dist_central_up(&d->role))
+        return;
+    d->ready = true;
+    remember_node(d);
+    process_ready(&d->process);
+    log_info("dist %s is ready at %s as node %u", d->process.name, server_addr(d->process.server, 0),
+             dist_node(&d->role).v);
+}
+
+static int start(struct dist_daemon *d)
+{
+    struct process *p = &d->process;
+    const struct config *c = &p->config;
+    char why[512];
+    uint64_t node = 0, seq = 1;
+    int err = process_open(p, c->dist.listen);
+    if (err)
+        return err;
+    err = journal_open(&d->journal, p->loop, c->dist.state_dir, feed, d, why, sizeof why);
+    if (!err && store_meta_get(journal_store(d->journal), "node", &node))
+        node = 0;
+    if (!err && (err = store_reserve_seq(journal_store(d->journal), 1000, &seq)))
+        snprintf(why, sizeof why, "%s: no more job numbers can be reserved: %s", c->dist.state_dir,
+                 hawk_strerror(err));
+    if (err) {
+        log_error("%s", why);
+        return err;
+    }
+    struct dist_config dc;
+    dist_config_init(&dc);
+    dc.name = blob_str(c->dist.name);
+    dc.addr = blob_str(server_addr(p->server, 0));
+    dc.incarnation = process_random();
+    dc.node = (node_id_t){(uint32_t)node};
+    dc.first_seq = seq;
+    dc.jobs_unfinished_max = c->dist.jobs_max;
+    dc.tasks_unfinished_max = c->dist.tasks_max;
+    dc.finished_kept = c->dist.finished_kept;
+    dc.journal = true;
+    dist_init(&d->role, &dc, process_random());
+    d->role_made = true;
+    blob_drop(dc.name);
+    blob_drop(dc.addr);
+    struct node_config nc = {.role = ROLE_DIST,
+                             .name = p->name,
+                             .token = p->token,
+                             .central = c->dist.central,
+                             .seed = process_random()};
+    struct node_fns fns = {.step = step, .next_timeout = next_timeout, .check = check, .effect = effect};
+    d->node = node_new(p->loop, &nc, &fns, &d->role, d);
+    struct api_roles roles = {.dist = &d->role, .name = p->name, .addr = server_addr(p->server, 0)};
+    d->api = api_new(p->loop, p->server, &roles, api_feed, d);
+    server_set_links(p->server, node_links(d->node));
+    server_start(p->server);
+    node_start(d->node);
+    return 0;
+}
+
+int dist_main(int argc, char **argv)
+{
+    struct dist_daemon d = {0};
+    struct loop_hook ready;
+    int result = process_init(&d.process, "dist", argc, argv);
+    if (result) {
+        process_free(&d.process);
+        return result == 1 ? HAWK_EXIT_OK : result;
+    }
+    d.process.name = d.process.config.dist.name;
+    if (start(&d)) {
+        d.process.exit_code = PROCESS_FAILED;
+    } else {
+        process_signals(&d.process, stop, &d);
+        loop_hook_add(d.process.loop, &ready, LOOP_AFTER, watch_ready, &d);
+        loop_run(d.process.loop);
+        loop_hook_remove(&ready);
+    }
+    api_free_all(d.api);
+    node_free(d.node);
+    if (d.role_made)
+        dist_free(&d.role);
+    if (journal_close(d.journal))
+        log_error("the journal could not be written to its end: look at the disk");
+    return process_free(&d.process);
+}

@@ -1,0 +1,137 @@
+/* A daemon's store on its loop: see journal.h. */
+#include "daemon/journal.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct journal {
+    struct loop *loop;
+    struct store *store;
+    void (*feed)(void *arg, const struct msg *m);
+    void *arg;
+    pthread_mutex_t lock; /* of what the store's thread tells the loop's */
+    uint64_t token;
+    int err;
+    bool posted, failing;
+};
+
+static void on_loop(void *arg)
+{
+    struct journal *j = arg;
+    pthread_mutex_lock(&j->lock);
+    struct msg m = {.type = MSG_JOURNAL_DONE, .journal_done = {.token = j->token, .err = j->err}};
+    j->posted = false;
+    pthread_mutex_unlock(&j->lock);
+    if (m.journal_done.err && !j->failing)
+        log_error("the journal cannot be written; trying again, nothing is lost so far");
+    else if (!m.journal_done.err && j->failing)
+        log_info("the journal can be written again");
+    j->failing = m.journal_done.err != 0;
+    /* An error is not passed on: the store keeps what it could not write and will report it as done later. */
+    if (!m.journal_done.err)
+        j->feed(j->arg, &m);
+}
+
+static void on_done(void *arg, uint64_t token, int err)
+{
+    struct journal *j = arg;
+    pthread_mutex_lock(&j->lock);
+    j->token = token;
+    j->err = err;
+    bool post = !j->posted;
+    j->posted = true;
+    pthread_mutex_unlock(&j->lock);
+    if (post)
+        loop_post(j->loop, on_loop, j);
+}
+
+int dir_make(const char *path, char *why, size_t size)
+{
+    char part[PATH_MAX];
+    if (strlen(path) >= sizeof part) {
+        snprintf(why, size, "the directory's name is too long");
+        return HAWK_EIO;
+    }
+    strcpy(part, path);
+    for (char *p = part + 1;; p++) {
+        if (*p && *p != '/')
+            continue;
+        char end = *p;
+        *p = 0;
+        if (mkdir(part, 0700) && errno != EEXIST) {
+            snprintf(why, size, "cannot make the directory %s: %s", part, strerror(errno));
+            return HAWK_EIO;
+        }
+        *p = end;
+        if (!end)
+            return 0;
+    }
+}
+
+int journal_open(struct journal **out, struct loop *l, const char *dir,
+                 void (*feed)(void *arg, const struct msg *m), void *arg, char *why, size_t size)
+{
+    char path[PATH_MAX];
+    int err = dir_make(dir, why, size);
+    if (err)
+        return err;
+    if (snprintf(path, sizeof path, "%s/journal.db", dir) >= (int)sizeof path)
+        return HAWK_ETOO_LARGE;
+    struct journal *j = xcalloc(1, sizeof *j);
+    *j = (struct journal){.loop = l, .feed = feed, .arg = arg};
+    pthread_mutex_init(&j->lock, NULL);
+    err = store_open(&j->store, path, on_done, j, why, size);
+    if (err) {
+        pthread_mutex_destroy(&j->lock);
+        free(j);
+        return err;
+    }
+    *out = j;
+    return 0;
+}
+
+void journal_write(struct journal *j, const struct msg *m)
+{
+    int err = store_write(j->store, m);
+    if (!err)
+        return;
+    log_error("%s cannot be journalled: %s", msg_name(m->type), hawk_strerror(err));
+    struct msg done = {.type = MSG_JOURNAL_DONE, .journal_done.err = err};
+    switch (m->type) {
+    case MSG_JOURNAL_NODE:
+        done.journal_done.token = m->journal_node.token;
+        break;
+    case MSG_JOURNAL_JOB:
+        done.journal_done.token = m->journal_job.token;
+        break;
+    case MSG_JOURNAL_TASK:
+        done.journal_done.token = m->journal_task.token;
+        break;
+    case MSG_JOURNAL_JOB_END:
+        done.journal_done.token = m->journal_job_end.token;
+        break;
+    default:
+        return; /* HISTORY has no token: one job less in the history */
+    }
+    j->feed(j->arg, &done);
+}
+
+struct store *journal_store(struct journal *j) { return j->store; }
+
+int journal_close(struct journal *j)
+{
+    if (!j)
+        return 0;
+    int err = store_close(j->store);
+    pthread_mutex_destroy(&j->lock);
+    free(j);
+    return err;
+}

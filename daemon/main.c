@@ -1,0 +1,64 @@
+/* The `hawk` binary: finds the command and runs it. */
+#include "daemon/commands.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#ifndef HAWK_VERSION
+#define HAWK_VERSION "0.1.0"
+#endif
+
+const struct command daemon_commands[] = {
+    {.name = "run", .help = "run commands on an embedded cluster, then exit (xargs -P)", .run = run_main},
+    {.name = "up", .help = "a whole cluster in one process, for this machine", .run = up_main},
+    {.name = "central", .help = "daemon: membership, long jobs, history, policy", .run = central_main},
+    {.name = "dist", .help = "daemon: a distributed scheduler, where clients submit", .run = dist_main},
+    {.name = "worker", .help = "daemon: runs tasks, steals when idle", .run = worker_main},
+    {.name = "config", .help = "check a configuration file, or show the one in effect", .run = config_main},
+    {0},
+};
+
+static void print_commands(FILE *f)
+{
+    fprintf(f, "Hawk runs thousands of short jobs beside long ones on one shared cluster.\n\n"
+               "usage: hawk COMMAND [ARGUMENTS]      hawk COMMAND --help tells more\n\n"
+               "on this machine, and daemons:\n");
+    command_list(f, daemon_commands);
+    fprintf(f, "\nfor users of a running cluster:\n");
+    command_list(f, client_commands);
+    fprintf(f, "\nA first try:   hawk run -j 4 --each-line hosts.txt -- ping -c 1 {}\n");
+}
+
+static int run_command(int argc, char **argv)
+{
+    const struct command *c = command_find(daemon_commands, argv[0]);
+    if (c)
+        return c->run(argc, argv);
+    c = command_find(client_commands, argv[0]);
+    if (c)
+        return command_run(c, argc, argv);
+    return usage_error("no command \"%s\"; `hawk help` lists them", argv[0]);
+}
+
+int main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : NULL;
+    if (!name) {
+        print_commands(stderr);
+        return HAWK_EXIT_USAGE;
+    }
+    if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
+        printf("hawk %s\n", HAWK_VERSION);
+        return HAWK_EXIT_OK;
+    }
+    bool help = strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0;
+    if (help && argc == 2) {
+        print_commands(stdout);
+        return HAWK_EXIT_OK;
+    }
+    if (help) {
+        char *args[] = {argv[2], (char[]){"--help"}, NULL};
+        return run_command(2, args);
+    }
+    return run_command(argc - 1, argv + 1);
+}

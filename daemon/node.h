@@ -1,0 +1,45 @@
+/* A role on the network: steps its policy object with what arrives, carries what it puts out over links, and
+ * keeps to the protocol's rules on who dials whom (docs/protocol.md, section 0). */
+#ifndef HAWK_DAEMON_NODE_H
+#define HAWK_DAEMON_NODE_H
+
+#include "msg/msg.h"
+#include "net/link.h"
+#include "net/loop.h"
+
+/* Connections a worker keeps to workers it stole from; the least recently used is closed beyond that. */
+#define NODE_VICTIM_LINKS 64u
+/* A victim that does not answer a new connection within this is lost to the thief. */
+#define NODE_VICTIM_OPEN_US US_PER_S
+
+struct node;
+
+struct node_fns {
+    void (*step)(void *role, const struct event *e, struct out *out);
+    int64_t (*next_timeout)(const void *role);
+    void (*check)(
+        const void *role); /* aborts on a broken invariant; run after every step when HAWK_CHECK is set */
+    /* Carries out an effect (a message that is not for the wire); m is borrowed. May call node_feed. */
+    void (*effect)(void *arg, const struct msg *m);
+};
+
+struct node_config {
+    enum role role;
+    const char *name, *token; /* copied; token NULL: none */
+    const char *central;      /* where to find central; NULL in central itself */
+    uint64_t seed;
+};
+
+/* `role` is the policy object that fns are called with; `arg` is for effect. Nothing is dialled yet. */
+struct node *node_new(struct loop *l, const struct node_config *c, const struct node_fns *fns, void *role,
+                      void *arg);
+/* Gives the role START and dials central. */
+void node_start(struct node *n);
+/* Gives the role one event, now or, when it is just being stepped, right after that. Borrows m's handles. */
+void node_feed(struct node *n, const struct msg *m);
+/* For server_set_links, and counters. */
+struct links *node_links(struct node *n);
+/* Closes every link, giving what is pending a second to leave. */
+void node_free(struct node *n);
+
+#endif

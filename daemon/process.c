@@ -1,0 +1,172 @@
+/* What every daemon process does the same way: see process.h. */
+#include "daemon/process.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "net/addr.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+uint64_t process_random(void)
+{
+    uint64_t v;
+    while (getrandom(&v, sizeof v, 0) != sizeof v)
+        ;
+    return v;
+}
+
+/* The first line of the file, without blanks around it. A token others can read is refused. */
+static int token_read(const char *path, char **token)
+{
+    char line[TOKEN_BYTES_MAX + 2] = "", why[256];
+    struct stat st;
+    FILE *f = fopen(path, "re");
+    if (!f || fstat(fileno(f), &st)) {
+        fprintf(stderr, "hawk: token file %s: %s\n", path, strerror(errno));
+        if (f)
+            fclose(f);
+        return 2;
+    }
+    if (!fgets(line, sizeof line, f))
+        line[0] = 0;
+    fclose(f);
+    if (st.st_mode & 077) {
+        fprintf(stderr, "hawk: token file %s can be read by others: chmod 600 it\n", path);
+        return 2;
+    }
+    char *start = line + strspn(line, " \t");
+    start[strcspn(start, " \t\r\n")] = 0;
+    if (token_check(start, why, sizeof why)) {
+        fprintf(stderr, "hawk: token file %s: %s\n", path, why);
+        return 2;
+    }
+    *token = xstrdup(start);
+    return 0;
+}
+
+int process_init(struct process *p, const char *section, int argc, char **argv)
+{
+    memset(p, 0, sizeof *p);
+    config_init(&p->config);
+    int result = config_from_args(&p->config, section, argc, argv, NULL, NULL);
+    if (!result && *p->config.cluster.token_file)
+        result = token_read(p->config.cluster.token_file, &p->token);
+    if (result)
+        return result;
+    enum log_level level = LOG_INFO;
+    if (log_level_parse(p->config.log.level, &level))
+        return 2;
+    log_init(section, level);
+    signal(SIGPIPE, SIG_IGN);
+    return 0;
+}
+
+int process_open(struct process *p, const char *listen)
+{
+    char why[512], addr[512];
+    p->loop = loop_new(LOOP_NET);
+    p->server = server_new(
+        p->loop, &(struct server_config){.token = p->token, .insecure = p->config.cluster.insecure});
+    for (const char *at = listen; *at;) {
+        size_t len = strcspn(at, ",");
+        snprintf(addr, sizeof addr, "%.*s", (int)len, at);
+        at += len + (at[len] == ',');
+        int err = server_listen(p->server, addr, why, sizeof why);
+        if (err) {
+            log_error("%s", why);
+            return err;
+        }
+    }
+    if (!server_addr(p->server, 0)) {
+        log_error("nothing to listen on: set `listen`");
+        return HAWK_EINVALID;
+    }
+    return 0;
+}
+
+static void on_signal(void *arg, int signo)
+{
+    struct process *p = arg;
+    log_info("%s: stopping%s", strsignal(signo), p->signals ? " now" : "");
+    if (++p->signals > 2)
+        process_exit(p, PROCESS_FAILED);
+    else
+        p->stop(p->arg, p->signals > 1);
+}
+
+void process_signals(struct process *p, void (*stop)(void *arg, bool now), void *arg)
+{
+    p->stop = stop;
+    p->arg = arg;
+    if (loop_signal(p->loop, SIGTERM, on_signal, p) || loop_signal(p->loop, SIGINT, on_signal, p))
+        log_warn("signals cannot be handled");
+}
+
+void process_ready(struct process *p)
+{
+    printf("ready %s %s\n", p->name, server_addr(p->server, 0));
+    fflush(stdout);
+}
+
+void process_exit(struct process *p, int code)
+{
+    p->exit_code = code;
+    loop_stop(p->loop);
+}
+
+int process_free(struct process *p)
+{
+    server_free(p->server);
+    loop_free(p->loop);
+    config_free(&p->config);
+    free(p->token);
+    return p->exit_code;
+}
+
+/* Switches every flag that a comma separated list names. */
+static int switch_flags(const char *list, bool on, struct policy *p, char *why, size_t size)
+{
+    static const struct {
+        const char *key;
+        uint32_t bit;
+    } flags[] = {
+#define X(name, bit, key, help) {key, POLICY_##name},
+        POLICY_FLAGS(X)
+#undef X
+    };
+    while (*list) {
+        size_t len = strcspn(list, ","), i = 0, n = sizeof flags / sizeof flags[0];
+        while (i < n && (strlen(flags[i].key) != len || strncmp(flags[i].key, list, len) != 0))
+            i++;
+        if (i == n) {
+            snprintf(why, size,
+                     "central.policy_%s: no policy flag \"%.*s\" (`hawk policy --help` lists them)",
+                     on ? "on" : "off", (int)len, list);
+            return HAWK_EINVALID;
+        }
+        p->flags = on ? p->flags | flags[i].bit : p->flags & ~flags[i].bit;
+        list += len + (list[len] == ',');
+    }
+    return 0;
+}
+
+int process_policy(const struct config *c, struct policy *p, char *why, size_t size)
+{
+    if (c->central.steal_cap > UINT16_MAX || c->central.steal_max > UINT16_MAX) {
+        snprintf(why, size, "central.steal_cap and central.steal_max go up to %d", UINT16_MAX);
+        return HAWK_EINVALID;
+    }
+    int err = policy_preset(c->central.policy, p);
+    if (err)
+        return err;
+    p->probe_ratio_milli = c->central.probe_ratio;
+    p->steal_cap = (uint16_t)c->central.steal_cap;
+    p->steal_max = (uint16_t)c->central.steal_max;
+    err = switch_flags(c->central.policy_on, true, p, why, size);
+    return err ? err : switch_flags(c->central.policy_off, false, p, why, size);
+}

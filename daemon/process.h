@@ -1,0 +1,43 @@
+/* What every daemon process does the same way: configuration, token, listening, signals, the ready line. */
+#ifndef HAWK_DAEMON_PROCESS_H
+#define HAWK_DAEMON_PROCESS_H
+
+#include "daemon/config.h"
+#include "msg/msg.h"
+#include "net/loop.h"
+#include "net/server.h"
+
+/* The exit code of a daemon that could not start or go on. */
+#define PROCESS_FAILED 1
+
+struct process {
+    struct config config;
+    const char *name; /* of this node, for messages */
+    char *token;      /* NULL: none */
+    struct loop *loop;
+    struct server *server;
+    void (*stop)(void *arg, bool now); /* a signal asked for it; now: the second time */
+    void *arg;
+    unsigned signals;
+    int exit_code;
+};
+
+/* Reads flags and file for `section`, sets up the log, reads the token. 0; 1 after printing help; 2 after
+ * printing what is wrong. */
+HAWK_MUST_USE int process_init(struct process *p, const char *section, int argc, char **argv);
+/* Opens the loop and the server on a comma separated list of addresses. 0, or a message and HAWK_E…. */
+HAWK_MUST_USE int process_open(struct process *p, const char *listen);
+/* SIGTERM and SIGINT call stop. */
+void process_signals(struct process *p, void (*stop)(void *arg, bool now), void *arg);
+/* Says on stdout that the daemon can be used: "ready NAME ADDRESS". Once. */
+void process_ready(struct process *p);
+/* Ends the loop with an exit code. */
+void process_exit(struct process *p, int code);
+/* Closes what process_init and process_open opened; returns the exit code. */
+int process_free(struct process *p);
+
+uint64_t process_random(void);
+/* The policy a configuration asks for. 0, or HAWK_EINVALID with a text in why. */
+HAWK_MUST_USE int process_policy(const struct config *c, struct policy *p, char *why, size_t size);
+
+#endif

@@ -1,0 +1,197 @@
+/* A worker's executor on its loop: see runner.h. */
+#include "daemon/runner.h"
+
+#include "base/list.h"
+#include "base/log.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+struct output {
+    struct {
+        uint64_t job;
+        uint32_t task, pad;
+    } key;
+    uint16_t attempt; /* the latest */
+    uint32_t run;
+    bool running;
+    char *paths[2]; /* stdout, stderr */
+    struct list age;
+    UT_hash_handle hh, hh_run; /* by key; while it runs, by run */
+};
+
+struct runner {
+    struct loop *loop;
+    struct exec *exec;
+    struct exec_config config;
+    void (*feed)(void *arg, const struct msg *m);
+    void *arg;
+    struct loop_fd *fd;
+    struct loop_timer timer;
+    struct loop_hook flush;
+    struct output *outputs, *by_run;
+    struct list by_age;
+    uint32_t outputs_n;
+    bool broken;
+};
+
+/* ---- Where output went ---- */
+
+static struct output *output_find(const struct runner *r, job_id_t job, uint32_t task)
+{
+    struct output *o, probe;
+    memset(&probe.key, 0, sizeof probe.key);
+    probe.key.job = job.v;
+    probe.key.task = task;
+    HASH_FIND(hh, r->outputs, &probe.key, sizeof probe.key, o);
+    return o;
+}
+
+static void output_drop(struct runner *r, struct output *o)
+{
+    HASH_DEL(r->outputs, o);
+    if (o->running)
+        HASH_DELETE(hh_run, r->by_run, o);
+    list_remove(&o->age);
+    free(o->paths[0]);
+    free(o->paths[1]);
+    free(o);
+    r->outputs_n--;
+}
+
+static void output_remember(struct runner *r, const struct msg_exec_start *m)
+{
+    char path[EXEC_PATH_MAX];
+    struct output *o = output_find(r, m->id.job, m->id.task);
+    if (o)
+        output_drop(r, o);
+    if (r->outputs_n == RUNNER_OUTPUTS)
+        output_drop(r, container_of(r->by_age.next, struct output, age));
+    o = xcalloc(1, sizeof *o);
+    o->key.job = m->id.job.v;
+    o->key.task = m->id.task;
+    o->attempt = m->id.attempt;
+    o->run = m->run;
+    o->running = true;
+    for (int i = 0; i < 2; i++)
+        if (exec_output_path(&r->config, &m->id, m->desc, i + 1, path, sizeof path) == 0)
+            o->paths[i] = xstrdup(path);
+    HASH_ADD(hh, r->outputs, key, sizeof o->key, o);
+    HASH_ADD(hh_run, r->by_run, run, sizeof o->run, o);
+    list_push_tail(&r->by_age, &o->age);
+    r->outputs_n++;
+}
+
+int runner_output(const struct runner *r, job_id_t job, uint32_t task, uint32_t attempt, bool err_stream,
+                  char *path, bool *running)
+{
+    const struct output *o = output_find(r, job, task);
+    if (o && (attempt == 0 || attempt == o->attempt)) {
+        if (!o->paths[err_stream])
+            return HAWK_ENOT_FOUND;
+        strcpy(path, o->paths[err_stream]);
+        *running = o->running;
+        return 0;
+    }
+    *running = false;
+    struct try_id id = {.job = job, .task = task, .attempt = attempt ? (uint16_t)attempt : 1};
+    return exec_output_path(&r->config, &id, NULL, 1 + err_stream, path, EXEC_PATH_MAX);
+}
+
+/* ---- Events and effects ---- */
+
+static void on_event(void *arg, const struct msg *m)
+{
+    struct runner *r = arg;
+    struct output *o = NULL;
+    if (m->type == MSG_EXEC_EXITED)
+        HASH_FIND(hh_run, r->by_run, &m->exec_exited.run, sizeof m->exec_exited.run, o);
+    if (o) {
+        HASH_DELETE(hh_run, r->by_run, o);
+        o->running = false;
+    }
+    r->feed(r->arg, m);
+}
+
+static void on_fd(void *arg, unsigned events)
+{
+    struct runner *r = arg;
+    if (!(events & LOOP_READ) || exec_on_ready(r->exec, on_event, r) == 0)
+        return;
+    log_error("the spawner process is gone: no command can be started any more");
+    r->broken = true;
+    loop_fd_remove(r->fd);
+    r->fd = NULL;
+}
+
+static void on_timer(void *arg)
+{
+    struct runner *r = arg;
+    exec_on_timeout(r->exec, loop_now(r->loop), on_event, r);
+}
+
+static void on_flush(void *arg)
+{
+    struct runner *r = arg;
+    if (exec_flush(r->exec) == 0 && r->fd)
+        loop_fd_events(r->fd, LOOP_READ | (exec_want_write(r->exec) ? LOOP_WRITE : 0u));
+    loop_timer_set(r->loop, &r->timer, exec_next_timeout(r->exec));
+}
+
+static void start(struct runner *r, const struct msg_exec_start *m)
+{
+    if (m->desc->kind == PAYLOAD_COMMAND)
+        output_remember(r, m);
+    int err = exec_run(r->exec, loop_now(r->loop), m->run, &m->id, m->desc, m->arg);
+    if (!err)
+        return;
+    struct msg exited = {.type = MSG_EXEC_EXITED,
+                         .exec_exited = {.run = m->run, .outcome = OUTCOME_NOT_STARTED, .code = 126}};
+    if (err == HAWK_EUNAVAILABLE)
+        exited.exec_exited.outcome = OUTCOME_LOST; /* another worker can still run it */
+    exited.exec_exited.result = blob_str(hawk_strerror(err));
+    on_event(r, &exited);
+    msg_drop(&exited);
+}
+
+void runner_effect(struct runner *r, const struct msg *m)
+{
+    if (m->type == MSG_EXEC_START)
+        start(r, &m->exec_start);
+    else if (m->type == MSG_EXEC_KILL)
+        exec_kill(r->exec, m->exec_kill.run, m->exec_kill.force);
+}
+
+bool runner_broken(const struct runner *r) { return r->broken; }
+
+struct runner *runner_new(struct loop *l, struct exec *e, const struct exec_config *c,
+                          void (*feed)(void *arg, const struct msg *m), void *arg)
+{
+    struct runner *r = xcalloc(1, sizeof *r);
+    *r = (struct runner){.loop = l, .exec = e, .config = *c, .feed = feed, .arg = arg};
+    r->config.worker = xstrdup(c->worker);
+    r->config.output_dir = xstrdup(c->output_dir);
+    list_init(&r->by_age);
+    r->fd = loop_fd_add(l, exec_fd(e), LOOP_READ, on_fd, r);
+    loop_timer_init(&r->timer, on_timer, r);
+    loop_hook_add(l, &r->flush, LOOP_FLUSH, on_flush, r);
+    return r;
+}
+
+void runner_free(struct runner *r)
+{
+    if (!r)
+        return;
+    loop_fd_remove(r->fd);
+    loop_hook_remove(&r->flush);
+    loop_timer_clear(r->loop, &r->timer);
+    exec_stop(r->exec);
+    struct output *o, *tmp;
+    HASH_ITER(hh, r->outputs, o, tmp)
+        output_drop(r, o);
+    free((char *)r->config.worker);
+    free((char *)r->config.output_dir);
+    free(r);
+}

@@ -1,0 +1,27 @@
+/* A worker's executor on its loop: EXEC_START and EXEC_KILL go in, EXEC_STARTED and EXEC_EXITED come back as
+ * events. It also remembers where recent tasks' output went, for `hawk cat`. */
+#ifndef HAWK_DAEMON_RUNNER_H
+#define HAWK_DAEMON_RUNNER_H
+
+#include "exec/exec.h"
+#include "net/loop.h"
+
+/* Tries whose output files are remembered; the oldest are forgotten beyond that. */
+#define RUNNER_OUTPUTS 20000u
+
+struct runner;
+
+/* e was started before the loop (and gRPC); the runner stops and frees it. c is what it was started with. */
+struct runner *runner_new(struct loop *l, struct exec *e, const struct exec_config *c,
+                          void (*feed)(void *arg, const struct msg *m), void *arg);
+void runner_effect(struct runner *r, const struct msg *m);
+/* Where a task's output went: the path (EXEC_PATH_MAX bytes) and whether the task still runs. attempt 0: the
+ * latest this worker ran. HAWK_ENOT_FOUND when this worker does not remember it. */
+HAWK_MUST_USE int runner_output(const struct runner *r, job_id_t job, uint32_t task, uint32_t attempt,
+                                bool err_stream, char *path, bool *running);
+/* True once the spawner has died: the worker should stop. */
+bool runner_broken(const struct runner *r);
+/* Ends every task and the spawner. NULL is fine. */
+void runner_free(struct runner *r);
+
+#endif

@@ -1,0 +1,162 @@
+/* `hawk worker`: runs tasks on this machine, steals when idle. */
+#include "worker/worker.h"
+
+#include "base/log.h"
+#include "daemon/api.h"
+#include "daemon/commands.h"
+#include "daemon/node.h"
+#include "daemon/process.h"
+#include "daemon/runner.h"
+
+#include <string.h>
+#include <unistd.h>
+
+struct worker_daemon {
+    struct process process;
+    struct worker role;
+    struct node *node;
+    struct runner *runner;
+    struct api *api;
+    bool role_made, ready;
+};
+
+static void step(void *role, const struct event *e, struct out *out) { worker_step(role, e, out); }
+static int64_t next_timeout(const void *role) { return worker_next_timeout(role); }
+static void check(const void *role) { worker_check(role); }
+
+static void effect(void *arg, const struct msg *m)
+{
+    struct worker_daemon *d = arg;
+    if (m->type == MSG_EXEC_START || m->type == MSG_EXEC_KILL)
+        runner_effect(d->runner, m);
+    else if (m->type == MSG_STOPPED)
+        process_exit(&d->process, d->process.signals ? d->process.exit_code : PROCESS_FAILED);
+    else if (m->type == MSG_REFUSED)
+        log_error("central refused this worker: %s",
+                  m->refused.why ? m->refused.why->data : "no reason given");
+    else
+        api_effect(d->api, m);
+}
+
+static void feed(void *arg, const struct msg *m)
+{
+    struct worker_daemon *d = arg;
+    node_feed(d->node, m);
+}
+
+static void api_feed(void *arg, enum role to, const struct msg *m) { feed(arg, m); }
+
+static void stop(void *arg, bool now)
+{
+    /* Running tasks are ended and run again elsewhere: a long one may go on for hours. */
+    feed(arg, &(struct msg){.type = MSG_STOP, .stop.now = true});
+}
+
+static void after_turn(void *arg)
+{
+    struct worker_daemon *d = arg;
+    struct worker_counts counts;
+    if (runner_broken(d->runner) && !d->process.signals) {
+        d->process.signals = 1;
+        d->process.exit_code = PROCESS_FAILED;
+        stop(d, true);
+    }
+    if (d->ready)
+        return;
+    worker_counts(&d->role, &counts);
+    if (!counts.joined)
+        return;
+    d->ready = true;
+    process_ready(&d->process);
+    log_info("worker %s is ready at %s as node %u with %u slots", d->process.name,
+             server_addr(d->process.server, 0), worker_node(&d->role).v, counts.slots);
+}
+
+static void make_role(struct worker_daemon *d)
+{
+    const struct config *c = &d->process.config;
+    struct worker_config wc;
+    worker_config_init(&wc);
+    wc.name = blob_str(c->worker.name);
+    wc.addr = blob_str(*c->worker.advertise ? c->worker.advertise : server_addr(d->process.server, 0));
+    wc.slots = c->worker.slots ? c->worker.slots : (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    wc.queue_limit = c->worker.queue_limit;
+    wc.queue_per_slot = strcmp(c->worker.queues, "per-slot") == 0;
+    wc.incarnation = process_random();
+    wc.park_min_us = c->worker.park_min;
+    wc.park_max_us = c->worker.park_max;
+    wc.orphan_us = c->worker.orphan;
+    worker_init(&d->role, &wc, process_random());
+    d->role_made = true;
+    blob_drop(wc.name);
+    blob_drop(wc.addr);
+}
+
+/* The spawner is forked before gRPC starts its threads. */
+static int start(struct worker_daemon *d)
+{
+    struct process *p = &d->process;
+    const struct config *c = &p->config;
+    struct exec *exec;
+    struct exec_config ec;
+    if (c->worker.slots > LIMIT_SLOTS) {
+        log_error("worker.slots: at most %u", LIMIT_SLOTS);
+        return HAWK_EINVALID;
+    }
+    exec_config_init(&ec, c->worker.name, c->worker.output_dir);
+    ec.kill_grace_us = c->worker.kill_grace;
+    ec.orphan_grace_us = c->worker.agent_grace;
+    int err = exec_start(&exec, &ec);
+    if (err) {
+        log_error("the spawner cannot be started: %s (worker.output_dir is %s)", hawk_strerror(err),
+                  c->worker.output_dir);
+        return err;
+    }
+    err = process_open(p, c->worker.listen);
+    if (err) {
+        exec_stop(exec);
+        return err;
+    }
+    d->runner = runner_new(p->loop, exec, &ec, feed, d);
+    make_role(d);
+    struct node_config nc = {.role = ROLE_WORKER,
+                             .name = p->name,
+                             .token = p->token,
+                             .central = c->worker.central,
+                             .seed = process_random()};
+    struct node_fns fns = {.step = step, .next_timeout = next_timeout, .check = check, .effect = effect};
+    d->node = node_new(p->loop, &nc, &fns, &d->role, d);
+    struct api_roles roles = {
+        .worker = &d->role, .runner = d->runner, .name = p->name, .addr = server_addr(p->server, 0)};
+    d->api = api_new(p->loop, p->server, &roles, api_feed, d);
+    server_set_links(p->server, node_links(d->node));
+    server_start(p->server);
+    node_start(d->node);
+    return 0;
+}
+
+int worker_main(int argc, char **argv)
+{
+    struct worker_daemon d = {0};
+    struct loop_hook after;
+    int result = process_init(&d.process, "worker", argc, argv);
+    if (result) {
+        process_free(&d.process);
+        return result == 1 ? HAWK_EXIT_OK : result;
+    }
+    d.process.name = d.process.config.worker.name;
+    if (start(&d)) {
+        d.process.exit_code = PROCESS_FAILED;
+    } else {
+        process_signals(&d.process, stop, &d);
+        loop_hook_add(d.process.loop, &after, LOOP_AFTER, after_turn, &d);
+        loop_run(d.process.loop);
+        loop_hook_remove(&after);
+    }
+    api_free_all(d.api);
+    runner_free(d.runner);
+    node_free(d.node);
+    if (d.role_made)
+        worker_free(&d.role);
+    return process_free(&d.process);
+}
