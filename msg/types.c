@@ -47,26 +47,25 @@ const char *const counter_names[COUNTER_COUNT] = {
 
 #define STEALING (POLICY_STEAL | POLICY_STEAL_RETRY | POLICY_STEAL_HINTS)
 #define PROBING (POLICY_CANCEL_PROBES | POLICY_REPROBE)
-#define HAWK (POLICY_CENTRAL_LONG | STEALING | POLICY_PROMOTE | PROBING)
+#define HAWK (POLICY_CENTRAL_LONG | POLICY_PARTITION | STEALING | POLICY_PROMOTE | PROBING)
 /* Hawk 4.1: 17 % of the cluster for the Google trace; history replaces it where the operator lets it. */
 #define HAWK_SHARE_PPM 170000u
 
 static const struct preset {
     const char *name;
     uint32_t flags;
-    uint32_t short_share_ppm;
 } presets[] = {
-    {"hawk", HAWK, HAWK_SHARE_PPM},
-    {"sparrow", PROBING, 0},
+    {"hawk", HAWK},
+    {"sparrow", PROBING},
     /* Hawk 4.4: one component taken away at a time. */
-    {"hawk-no-steal", HAWK & ~(uint32_t)STEALING, HAWK_SHARE_PPM},
-    {"hawk-no-partition", HAWK, 0},
+    {"hawk-no-steal", HAWK & ~(uint32_t)STEALING},
+    {"hawk-no-partition", HAWK & ~(uint32_t)POLICY_PARTITION},
     /* Long jobs are probed for in the general partition; promotion has nobody to hand its tasks to. */
-    {"hawk-no-central", STEALING | PROBING | POLICY_LONG_GENERAL, HAWK_SHARE_PPM},
+    {"hawk-no-central", POLICY_PARTITION | STEALING | PROBING | POLICY_LONG_GENERAL},
     /* Hawk 4.6: two separate clusters, one per class. */
-    {"split", POLICY_CENTRAL_LONG | POLICY_SHORT_RESERVED | PROBING, HAWK_SHARE_PPM},
+    {"split", POLICY_CENTRAL_LONG | POLICY_PARTITION | POLICY_SHORT_RESERVED | PROBING},
     /* Hawk 4.5: one queue by waiting time for everything. */
-    {"central", POLICY_CENTRAL_LONG | POLICY_ALL_LONG, 0},
+    {"central", POLICY_CENTRAL_LONG | POLICY_ALL_LONG},
 };
 #define PRESETS (sizeof presets / sizeof *presets)
 
@@ -82,7 +81,7 @@ int policy_preset(const char *name, struct policy *p)
         *p = (struct policy){
             .cutoff_us = INT64_C(10000000),
             .flags = presets[i].flags,
-            .short_share_ppm = presets[i].short_share_ppm,
+            .short_share_ppm = HAWK_SHARE_PPM,
             .probe_ratio_milli = 2000, /* Hawk 4.1, Sparrow 3.4: two probes per task */
             .steal_cap = 10,           /* Hawk 3.6 */
             .steal_max = 10000,

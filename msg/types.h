@@ -108,7 +108,8 @@ static inline bool job_state_final(enum job_state s) { return s >= JOB_DONE; }
     X(SHORT_RESERVED, 12, "short_reserved", "probes for short jobs go to the short partition only (split)")  \
     X(SPLIT_COUNTS, 13, "split_counts",                                                                      \
       "every probe is a reservation of its own, however many share a worker")                                \
-    X(ALL_LONG, 14, "all_long", "every job counts as long, whatever it says (policy central)")
+    X(ALL_LONG, 14, "all_long", "every job counts as long, whatever it says (policy central)")               \
+    X(PARTITION, 15, "partition", "a share of the slots is reserved for short tasks (Hawk 3.4)")
 
 enum policy_flag {
 #define X(name, bit, key, help) POLICY_##name = 1u << (bit),
