@@ -1,0 +1,630 @@
+/* Endpoints, the streams between them, and the loop that steps them. */
+#include "bus/bus.h"
+
+#include "base/check.h"
+#include "base/heap.h"
+#include "base/mem.h"
+#include "base/units.h"
+#include "bus/queue.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define REDIAL_US (50 * US_PER_MS)
+#define STEAL_STREAMS 64u
+
+/* A set of endpoints. */
+struct epset {
+    uint64_t *bits;
+    uint32_t words;
+};
+
+/* A set of small numbers. */
+struct numset {
+    uint64_t *bits;
+    uint32_t words;
+};
+
+struct endpoint {
+    struct heap_node timer; /* key: when it wants a TIMER, or earlier; looked up again when that has come */
+    struct bus_role fns;
+    void *obj; /* the role; NULL: does not run */
+    uint32_t number;
+    uint32_t link; /* to central; 0: none */
+    node_id_t node;
+    uint8_t role;
+    struct numset wanted;  /* dist: node ids it dials */
+    struct numset streams; /* dist: workers (endpoints) it has a stream to */
+    uint32_t *dialled;     /* worker: workers it dialled, the one used last at the end */
+    uint32_t dialled_n;
+};
+
+struct bus {
+    struct bus_config c;
+    struct queue queue;
+    struct heap timers;
+    struct out out; /* of the step that runs */
+    int64_t now_us;
+    struct endpoint **eps; /* by number; 0 is nobody */
+    uint32_t eps_n, eps_cap;
+    uint32_t central; /* 0: none runs */
+    uint32_t *links;  /* link number → endpoint, 0: gone */
+    uint32_t links_n, links_cap;
+    uint32_t *by_node; /* node id → endpoint, 0: none */
+    uint32_t by_node_n;
+    bool running; /* within a step, from which the bus must not be run again */
+};
+
+/* ---- Sets of numbers ---- */
+
+static bool set_has(const struct numset *s, uint32_t n)
+{
+    return n / 64 < s->words && (s->bits[n / 64] >> (n % 64) & 1);
+}
+
+static void set_add(struct numset *s, uint32_t n)
+{
+    if (n / 64 >= s->words) {
+        uint32_t words = n / 64 + 1 + s->words;
+
+        s->bits = xrealloc(s->bits, words * sizeof *s->bits);
+        memset(s->bits + s->words, 0, (words - s->words) * sizeof *s->bits);
+        s->words = words;
+    }
+    s->bits[n / 64] |= UINT64_C(1) << (n % 64);
+}
+
+static void set_remove(struct numset *s, uint32_t n)
+{
+    if (n / 64 < s->words)
+        s->bits[n / 64] &= ~(UINT64_C(1) << (n % 64));
+}
+
+static void set_clear(struct numset *s)
+{
+    for (uint32_t i = 0; i < s->words; i++)
+        s->bits[i] = 0;
+}
+
+/* ---- Making ---- */
+
+struct bus *bus_new(const struct bus_config *c)
+{
+    struct bus *b = xcalloc(1, sizeof *b);
+
+    b->c = *c;
+    if (!b->c.redial_us)
+        b->c.redial_us = REDIAL_US;
+    if (!b->c.steal_streams)
+        b->c.steal_streams = STEAL_STREAMS;
+    heap_init(&b->timers);
+    bus_add(b, ROLE_NONE); /* number 0 */
+    vec_grow(b->links, b->links_n, b->links_cap);
+    b->links[b->links_n++] = 0;
+    return b;
+}
+
+void bus_free(struct bus *b)
+{
+    if (!b)
+        return;
+    queue_free(&b->queue);
+    heap_free(&b->timers);
+    out_free(&b->out);
+    for (uint32_t i = 0; i < b->eps_n; i++) {
+        free(b->eps[i]->wanted.bits);
+        free(b->eps[i]->streams.bits);
+        free(b->eps[i]->dialled);
+        free(b->eps[i]);
+    }
+    free(b->eps);
+    free(b->links);
+    free(b->by_node);
+    free(b);
+}
+
+uint32_t bus_add(struct bus *b, enum role role)
+{
+    struct endpoint *e = xcalloc(1, sizeof *e);
+
+    e->role = (uint8_t)role;
+    e->number = b->eps_n;
+    e->timer.seq = b->eps_n;
+    if (role == ROLE_WORKER)
+        e->dialled = xcalloc(b->c.steal_streams, sizeof *e->dialled);
+    vec_grow(b->eps, b->eps_n, b->eps_cap);
+    b->eps[b->eps_n++] = e;
+    return e->number;
+}
+
+/* ---- Streams ---- */
+
+static int64_t delay_between(struct bus *b, const struct endpoint *from, const struct endpoint *to,
+                             const struct msg *m)
+{
+    return b->c.delay_us ? b->c.delay_us(b->c.arg, from->number, to->number, m) : 0;
+}
+
+/* What `at` calls `e`. */
+static uint32_t peer_number(const struct endpoint *at, const struct endpoint *e)
+{
+    if (e->role == ROLE_CENTRAL)
+        return NODE_CENTRAL.v;
+    return at->role == ROLE_CENTRAL ? e->link : e->node.v;
+}
+
+static void push(struct bus *b, const struct endpoint *from, const struct endpoint *to, int64_t delay_us,
+                 const struct msg *m)
+{
+    queue_push(&b->queue, delay_us > 0 ? QUEUE_NETWORK : QUEUE_NOW, b->now_us + delay_us, from->number,
+               to->number, m);
+}
+
+/* Tells `to` of its stream with `from`, whom it calls `peer`. */
+static void push_peer(struct bus *b, enum msg_type type, const struct endpoint *from,
+                      const struct endpoint *to, uint32_t peer, int64_t delay_us)
+{
+    struct msg m;
+
+    memset(&m, 0, sizeof m);
+    m.type = (uint16_t)type;
+    m.peer = peer;
+    if (type == MSG_PEER_UP)
+        m.peer_up.role = from->role;
+    else
+        m.peer_lost.role = from->role;
+    push(b, from, to, delay_us, &m);
+}
+
+/* The place of a worker among those that e dialled; dialled_n: nowhere. */
+static uint32_t find_dialled(const struct endpoint *e, uint32_t ep)
+{
+    uint32_t i = 0;
+
+    while (i < e->dialled_n && e->dialled[i] != ep)
+        i++;
+    return i;
+}
+
+static bool has_dialled(const struct endpoint *e, uint32_t ep) { return find_dialled(e, ep) < e->dialled_n; }
+
+static void forget_dialled(struct endpoint *e, uint32_t i)
+{
+    e->dialled_n--;
+    memmove(e->dialled + i, e->dialled + i + 1, (e->dialled_n - i) * sizeof *e->dialled);
+}
+
+static bool connected(const struct endpoint *x, const struct endpoint *y)
+{
+    if (x->role == ROLE_CENTRAL || y->role == ROLE_CENTRAL) {
+        const struct endpoint *node = x->role == ROLE_CENTRAL ? y : x;
+
+        return node->link != 0;
+    }
+    if (x->role == ROLE_DIST)
+        return set_has(&x->streams, y->number);
+    if (y->role == ROLE_DIST)
+        return set_has(&y->streams, x->number);
+    return has_dialled(x, y->number) || has_dialled(y, x->number);
+}
+
+/* Did x dial the stream that it has with y? */
+static bool is_dialler(const struct endpoint *x, const struct endpoint *y)
+{
+    if (y->role == ROLE_CENTRAL || x->role == ROLE_CENTRAL)
+        return y->role == ROLE_CENTRAL;
+    if (x->role == ROLE_WORKER && y->role == ROLE_WORKER)
+        return has_dialled(x, y->number);
+    return x->role == ROLE_DIST;
+}
+
+/* Ends the stream between x and y and tells those of them that run. A side that was told of the stream with a
+ * delay is told of its end with the same delay, so that it hears of them in order. `in_order`: x goes, and what
+ * it has sent arrives first. */
+static void disconnect(struct bus *b, struct endpoint *x, struct endpoint *y, bool in_order)
+{
+    bool x_dialled = is_dialler(x, y);
+    uint32_t x_calls = peer_number(x, y), y_calls = peer_number(y, x);
+
+    if (x->role == ROLE_CENTRAL || y->role == ROLE_CENTRAL) {
+        struct endpoint *node = x->role == ROLE_CENTRAL ? y : x;
+
+        b->links[node->link] = 0;
+        node->link = 0;
+    } else if (x->role == ROLE_DIST) {
+        set_remove(&x->streams, y->number);
+    } else if (y->role == ROLE_DIST) {
+        set_remove(&y->streams, x->number);
+    } else if (x_dialled) {
+        forget_dialled(x, find_dialled(x, y->number));
+    } else {
+        forget_dialled(y, find_dialled(y, x->number));
+    }
+    if (x->obj)
+        push_peer(b, MSG_PEER_LOST, y, x, x_calls, x_dialled ? 0 : delay_between(b, y, x, NULL));
+    if (y->obj)
+        push_peer(b, MSG_PEER_LOST, x, y, y_calls, x_dialled || in_order ? delay_between(b, x, y, NULL) : 0);
+}
+
+/* A stream that x dialled to y. Both run. */
+static void connect_to(struct bus *b, struct endpoint *x, struct endpoint *y)
+{
+    if (y->role == ROLE_CENTRAL) {
+        vec_grow(b->links, b->links_n, b->links_cap);
+        b->links[b->links_n] = x->number;
+        x->link = b->links_n++;
+    } else if (x->role == ROLE_DIST) {
+        set_add(&x->streams, y->number);
+    } else {
+        if (x->dialled_n == b->c.steal_streams)
+            disconnect(b, x, b->eps[x->dialled[0]], true);
+        x->dialled[x->dialled_n++] = y->number;
+    }
+    push_peer(b, MSG_PEER_UP, y, x, peer_number(x, y), 0);
+    push_peer(b, MSG_PEER_UP, x, y, peer_number(y, x), delay_between(b, x, y, NULL));
+}
+
+/* x dials y, as the shell of x would, if it still wants to. */
+static void dial(struct bus *b, struct endpoint *x, struct endpoint *y)
+{
+    if (!x->obj || !y->obj || connected(x, y))
+        return;
+    if (y->role == ROLE_CENTRAL || (x->role == ROLE_DIST && y->node.v && set_has(&x->wanted, y->node.v)))
+        connect_to(b, x, y);
+}
+
+/* ---- Starting and ending ---- */
+
+static void post_now(struct bus *b, struct endpoint *e, enum msg_type type)
+{
+    struct msg m;
+
+    memset(&m, 0, sizeof m);
+    m.type = (uint16_t)type;
+    push(b, b->eps[0], e, 0, &m);
+}
+
+void bus_start(struct bus *b, uint32_t ep, const struct bus_role *fns, void *role)
+{
+    struct endpoint *e = b->eps[ep];
+
+    CHECK(!e->obj && role);
+    e->fns = *fns;
+    e->obj = role;
+    e->node = NODE_NONE;
+    post_now(b, e, MSG_START);
+    if (e->role == ROLE_CENTRAL) {
+        CHECK(!b->central);
+        b->central = ep;
+        for (uint32_t i = 1; i < b->eps_n; i++)
+            if (i != ep)
+                dial(b, b->eps[i], e);
+    } else if (b->central) {
+        dial(b, e, b->eps[b->central]);
+    }
+}
+
+static bool is_to(void *arg, const struct delivery *d) { return d->to == *(const uint32_t *)arg; }
+
+static bool is_to_or_sent_by(void *arg, const struct delivery *d)
+{
+    uint32_t ep = *(const uint32_t *)arg;
+
+    return d->to == ep || (d->from == ep && msg_is_wire(&d->m));
+}
+
+static void end(struct bus *b, uint32_t ep, bool in_order)
+{
+    struct endpoint *e = b->eps[ep];
+
+    if (!e->obj)
+        return;
+    e->obj = NULL;
+    if (heap_in(&e->timer))
+        heap_remove(&b->timers, &e->timer);
+    queue_withdraw(&b->queue, in_order ? is_to : is_to_or_sent_by, &ep);
+    for (uint32_t i = 1; i < b->eps_n; i++)
+        if (i != ep && b->eps[i]->obj && connected(e, b->eps[i]))
+            disconnect(b, e, b->eps[i], in_order);
+    set_clear(&e->wanted);
+    if (b->central == ep)
+        b->central = 0;
+}
+
+void bus_kill(struct bus *b, uint32_t ep) { end(b, ep, false); }
+void bus_close(struct bus *b, uint32_t ep) { end(b, ep, true); }
+
+static bool is_between(void *arg, const struct delivery *d)
+{
+    const uint32_t *pair = arg;
+
+    return msg_is_wire(&d->m) &&
+           ((d->from == pair[0] && d->to == pair[1]) || (d->from == pair[1] && d->to == pair[0]));
+}
+
+void bus_break(struct bus *b, uint32_t x, uint32_t y)
+{
+    struct endpoint *dialler = b->eps[x], *other = b->eps[y];
+    uint32_t pair[] = {x, y};
+    struct msg redial;
+    int64_t both_ways_us;
+
+    if (!dialler->obj || !other->obj || !connected(dialler, other))
+        return;
+    if (!is_dialler(dialler, other)) {
+        dialler = b->eps[y];
+        other = b->eps[x];
+    }
+    queue_withdraw(&b->queue, is_between, pair);
+    disconnect(b, dialler, other, false);
+    /* By then both know of the end. */
+    both_ways_us = delay_between(b, dialler, other, NULL) + delay_between(b, other, dialler, NULL);
+    memset(&redial, 0, sizeof redial);
+    queue_push(&b->queue, QUEUE_HEAP, b->now_us + b->c.redial_us + both_ways_us, other->number,
+               dialler->number, &redial);
+}
+
+/* ---- What passes tells the bus who is who ---- */
+
+static void bind_node(struct bus *b, struct endpoint *e, node_id_t node)
+{
+    if (node.v >= b->by_node_n) {
+        uint32_t n = node.v + 1 + b->by_node_n;
+
+        b->by_node = xrealloc(b->by_node, n * sizeof *b->by_node);
+        memset(b->by_node + b->by_node_n, 0, (n - b->by_node_n) * sizeof *b->by_node);
+        b->by_node_n = n;
+    }
+    b->by_node[node.v] = e->number;
+    e->node = node;
+    if (e->role != ROLE_WORKER)
+        return;
+    for (uint32_t i = 1; i < b->eps_n; i++)
+        if (b->eps[i]->role == ROLE_DIST)
+            dial(b, b->eps[i], e);
+}
+
+/* A dist heard of a member: dial it from now on, or no longer. */
+static void heard_of(struct bus *b, struct endpoint *dist, node_id_t node, unsigned role, unsigned state)
+{
+    uint32_t ep = bus_endpoint(b, node);
+
+    if (role != ROLE_WORKER)
+        return;
+    if (state == MEMBER_UP || state == MEMBER_DRAINING)
+        set_add(&dist->wanted, node.v);
+    else if (state == MEMBER_GONE)
+        set_remove(&dist->wanted, node.v);
+    if (ep)
+        dial(b, dist, b->eps[ep]);
+}
+
+static void note(struct bus *b, struct endpoint *e, const struct msg *m)
+{
+    if (m->type == MSG_JOINED)
+        bind_node(b, e, m->joined.node);
+    if (e->role != ROLE_DIST)
+        return;
+    if (m->type == MSG_MEMBER) {
+        heard_of(b, e, m->member.node, m->member.role, m->member.state);
+    } else if (m->type == MSG_MEMBERS) {
+        const struct members *list = m->members.list;
+
+        set_clear(&e->wanted);
+        for (uint32_t i = 0; i < list->n; i++)
+            heard_of(b, e, list->v[i].node, list->v[i].role, list->v[i].state);
+    }
+}
+
+/* ---- Sending ---- */
+
+/* Whom `e` calls `peer`, or NULL. */
+static struct endpoint *find_peer(struct bus *b, const struct endpoint *e, uint32_t peer)
+{
+    uint32_t ep;
+
+    if (e->role == ROLE_CENTRAL)
+        ep = peer < b->links_n ? b->links[peer] : 0;
+    else if (peer == NODE_CENTRAL.v)
+        ep = b->central;
+    else
+        ep = bus_endpoint(b, (node_id_t){peer});
+    return ep && b->eps[ep] != e ? b->eps[ep] : NULL;
+}
+
+/* A worker dials whom it sends something, and keeps what it uses. */
+static bool reach(struct bus *b, struct endpoint *from, struct endpoint *to)
+{
+    bool among_workers = from->role == ROLE_WORKER && to->role == ROLE_WORKER;
+
+    if (!to->obj)
+        return false;
+    if (among_workers) {
+        uint32_t i = find_dialled(from, to->number);
+
+        if (i < from->dialled_n) {
+            forget_dialled(from, i);
+            from->dialled[from->dialled_n++] = to->number;
+            return true;
+        }
+    }
+    if (connected(from, to))
+        return true;
+    if (among_workers && from->node.v && to->node.v) {
+        connect_to(b, from, to);
+        return true;
+    }
+    return false;
+}
+
+/* Takes over m's handles. */
+static void send_message(struct bus *b, struct endpoint *from, struct msg *m)
+{
+    struct endpoint *to = find_peer(b, from, m->peer);
+
+    if (to && reach(b, from, to)) {
+        m->peer = peer_number(to, from);
+        push(b, from, to, delay_between(b, from, to, m), m);
+        return;
+    }
+    /* Central hears of every link's end anyway, and a link never comes back. */
+    if (from->role != ROLE_CENTRAL)
+        push_peer(b, MSG_PEER_LOST, to ? to : b->eps[0], from, m->peer, 0);
+    msg_drop(m);
+}
+
+/* ---- Stepping ---- */
+
+static void set_timer(struct bus *b, struct endpoint *e)
+{
+    int64_t at_us = e->fns.next_timeout(e->obj);
+
+    if (!heap_in(&e->timer)) {
+        if (at_us == TIME_NEVER)
+            return;
+        e->timer.key = at_us;
+        CHECK(heap_push(&b->timers, &e->timer) == 0);
+    } else if (at_us < e->timer.key || e->timer.key <= b->now_us) {
+        /* Later than the key: that stays until it has come, since most timers are put off again and again. */
+        if (at_us == TIME_NEVER)
+            heap_remove(&b->timers, &e->timer);
+        else
+            heap_update(&b->timers, &e->timer, at_us, e->timer.seq);
+    }
+}
+
+/* Gives `e` one event, whose handles are dropped, and queues what comes out. A callback may end `e`. */
+static void step(struct bus *b, uint32_t from, struct endpoint *e, struct msg *m)
+{
+    struct event event = {b->now_us, *m};
+    void *obj = e->obj;
+
+    if (b->c.trace)
+        b->c.trace(b->c.arg, b->now_us, from, e->number, m);
+    e->fns.step(obj, &event, &b->out);
+    msg_drop(m);
+    for (uint32_t i = 0; i < b->out.n && e->obj == obj; i++) {
+        struct msg *o = &b->out.v[i];
+
+        if (msg_is_wire(o)) {
+            send_message(b, e, o);
+        } else {
+            b->c.effect(b->c.arg, e->number, b->now_us, o);
+            msg_drop(o);
+        }
+        o->type = MSG_NONE; /* its handles are gone */
+    }
+    out_clear(&b->out);
+    if (e->obj != obj)
+        return;
+    set_timer(b, e);
+    if (b->c.stepped)
+        b->c.stepped(b->c.arg, e->number, b->now_us);
+}
+
+/* The first endpoint whose timer is due by then, or NULL. Puts off those whose key came too early. */
+static struct endpoint *due_timer(struct bus *b, int64_t by_us)
+{
+    struct heap_node *first;
+
+    while ((first = heap_min(&b->timers)) && first->key <= by_us) {
+        struct endpoint *e = (struct endpoint *)first; /* its first member */
+        int64_t at_us = e->fns.next_timeout(e->obj);
+
+        if (at_us == first->key)
+            return e;
+        if (at_us == TIME_NEVER)
+            heap_remove(&b->timers, first);
+        else
+            heap_update(&b->timers, first, at_us, first->seq);
+    }
+    return NULL;
+}
+
+static void advance(struct bus *b, int64_t t_us)
+{
+    if (b->c.clock_us)
+        t_us = b->c.clock_us(b->c.arg);
+    if (t_us > b->now_us)
+        b->now_us = t_us;
+}
+
+bool bus_run_one(struct bus *b, int64_t t_us)
+{
+    int64_t next_us = queue_next_time(&b->queue);
+    struct endpoint *e =
+        due_timer(b, next_us <= t_us ? next_us - 1 : t_us); /* a message goes before a timer */
+    struct delivery d;
+
+    CHECK(!b->running);
+    if (e) {
+        struct msg timer;
+
+        advance(b, e->timer.key);
+        memset(&timer, 0, sizeof timer);
+        timer.type = MSG_TIMER;
+        b->running = true;
+        step(b, 0, e, &timer);
+        b->running = false;
+        return true;
+    }
+    if (next_us > t_us || !queue_pop(&b->queue, &d))
+        return false;
+    advance(b, d.at_us);
+    e = b->eps[d.to];
+    if (d.m.type == MSG_NONE) {
+        dial(b, e, b->eps[d.from]);
+        return true;
+    }
+    b->running = true;
+    note(b, e, &d.m);
+    step(b, d.from, e, &d.m);
+    b->running = false;
+    return true;
+}
+
+uint64_t bus_run_until(struct bus *b, int64_t t_us)
+{
+    uint64_t steps = 0;
+
+    while (bus_run_one(b, t_us))
+        steps++;
+    if (!b->c.clock_us && t_us > b->now_us)
+        b->now_us = t_us;
+    return steps;
+}
+
+void bus_post(struct bus *b, uint32_t ep, int64_t at_us, const struct msg *m)
+{
+    if (!b->eps[ep]->obj) {
+        struct msg gone = *m;
+
+        msg_drop(&gone);
+        return;
+    }
+    if (at_us <= b->now_us)
+        queue_push(&b->queue, QUEUE_NOW, b->now_us, 0, ep, m);
+    else
+        queue_push(&b->queue, QUEUE_HEAP, at_us, 0, ep, m);
+}
+
+/* ---- Reading ---- */
+
+int64_t bus_next_time(struct bus *b)
+{
+    int64_t next_us = queue_next_time(&b->queue);
+    struct endpoint *e = due_timer(b, next_us);
+
+    return e ? e->timer.key : next_us;
+}
+
+int64_t bus_now(const struct bus *b) { return b->now_us; }
+uint64_t bus_pending(const struct bus *b) { return b->queue.n; }
+bool bus_runs(const struct bus *b, uint32_t ep) { return b->eps[ep]->obj != NULL; }
+enum role bus_role_of(const struct bus *b, uint32_t ep) { return b->eps[ep]->role; }
+node_id_t bus_node(const struct bus *b, uint32_t ep) { return b->eps[ep]->node; }
+uint32_t bus_endpoint(const struct bus *b, node_id_t node)
+{
+    return node.v < b->by_node_n ? b->by_node[node.v] : 0;
+}
+bool bus_connected(const struct bus *b, uint32_t x, uint32_t y) { return connected(b->eps[x], b->eps[y]); }
