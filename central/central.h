@@ -12,34 +12,20 @@
  *
  * Starting: START, then what the journal holds as events of the same types (HISTORY oldest first; of jobs
  * that ended nothing is needed), then RECOVERED, always. Joins wait until then. Stopping: STOP, and
- * STOPPED comes out when nothing in the journal is unanswered. */
+ * STOPPED comes out when nothing in the journal is unanswered.
+ *
+ * SET_POLICY: a cutoff or share that differs from the policy's in force is the operator's choice, and fixed
+ * from then on; one that does not differ stays what it was, fixed or computed. */
 #ifndef HAWK_CENTRAL_CENTRAL_H
 #define HAWK_CENTRAL_CENTRAL_H
 
-#include "classifier/classifier.h"
+#include "central/config.h"
 #include "msg/msg.h"
 
-struct central_config {
-    uint64_t cluster;
-    uint32_t epoch;          /* of this central: grows with every start */
-    int64_t heartbeat_us;    /* what nodes are told; 500 ms */
-    int64_t suspect_us;      /* silence that makes a node suspect; 3 s */
-    int64_t long_lease_us;   /* suspicion that makes it gone; 60 s */
-    int64_t members_push_us; /* between two member lists to workers, at least; 200 ms */
-    uint32_t long_tasks_max; /* unfinished, and finished ones still kept; 10,000,000 */
-    uint32_t long_jobs_max;  /* 1,000,000 */
-    uint32_t nodes_max;      /* names ever registered; 200,000 */
-    uint32_t finished_kept;  /* finished long jobs kept for a dist that was away when they ended; 10,000 */
-    bool heartbeats;         /* off: silence makes nobody suspect (the simulator) */
-    struct history_config history; /* decides policy.cutoff_us and policy.short_share_ppm */
-    struct policy policy;          /* all else of it */
-};
-/* The defaults above, and policy "hawk". */
-void central_config_init(struct central_config *c);
+struct central; /* opaque: central/state.h is private to central/ */
 
-struct central;
-
-/* Central decides everything by order, so seed is for later use. Never NULL. */
+/* Ready for START. Takes a copy of cfg. The seed is unused so far: central decides everything by order.
+ * Never NULL. */
 struct central *central_new(const struct central_config *cfg, uint64_t seed);
 void central_free(struct central *c); /* NULL is fine */
 /* One event. Output: at most two messages per long task, a few per node, and one per remembered job name

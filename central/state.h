@@ -1,0 +1,318 @@
+/* Central's state: private to central/. What others may read of it is in central.h. */
+#ifndef HAWK_CENTRAL_STATE_H
+#define HAWK_CENTRAL_STATE_H
+
+#include "base/err.h"
+#include "base/list.h"
+#include "base/units.h"
+#include "central/config.h"
+#include "central/waiting.h"
+#include "msg/msg.h"
+
+#include <uthash.h>
+
+/* ---- Nodes ---- */
+
+/* A stream to some node, from PEER_UP to PEER_LOST. */
+struct link {
+    uint32_t id;
+    struct node *node; /* NULL before it joined, and after another stream took its place */
+    struct list waits; /* in central.joins_waiting while join is set */
+    struct msg join;   /* a JOIN that waits for the end of recovery; MSG_NONE otherwise */
+    UT_hash_handle hh;
+};
+
+enum node_state {
+    NODE_AWAY,    /* known by name only: gone, left, or never seen by this central */
+    NODE_JOINING, /* its id is being journalled */
+    NODE_UP,
+    NODE_SUSPECT, /* silent, or its stream broke */
+    NODE_STATE_COUNT
+};
+
+struct node {
+    struct list by_state; /* in central.by_state[state]; up: least recently heard first */
+    enum node_state state;
+    node_id_t id;
+    uint8_t role;
+    bool journalled; /* its id is durable */
+    bool draining;   /* it hands long tasks back: it is stopping */
+    bool beaten;     /* this incarnation has sent a heartbeat */
+    struct blob *name, *addr;
+    uint64_t incarnation;
+    uint32_t slots;
+    uint32_t joins;    /* how often it joined: tasks carry the number they were seen at last */
+    struct link *link; /* NULL: none */
+    int64_t heard_us, suspect_us;
+
+    /* Workers. */
+    bool counted;                    /* its slots are part of the cluster */
+    bool general;                    /* which partition central wants it in */
+    bool acked;                      /* and it knows */
+    uint32_t epoch;                  /* of the last PARTITION */
+    uint32_t listed;                 /* version of the last MEMBERS it was sent */
+    struct list push, parked, stuck; /* in central's lists of these names, or in none */
+    struct waiting_worker waiting;   /* its long tasks */
+
+    uint32_t queued, running_short, running_long, jobs_unfinished; /* its last heartbeat */
+    uint64_t counters[COUNTER_COUNT];
+    UT_hash_handle hh;
+};
+
+/* ---- Long jobs ---- */
+
+enum task_place {
+    PLACE_NONE,   /* its job is not journalled yet, or it is over */
+    PLACE_QUEUE,  /* waits for a worker: in central.unplaced */
+    PLACE_WORKER, /* at one */
+    PLACE_LIMBO,  /* at a worker that is not here, until its lease is over: in central.limbo */
+};
+
+struct long_task {
+    struct waiting_task
+        w; /* its link serves the lists of the other places, finish_us the deadline in limbo */
+    struct long_job *job;
+    int64_t wait_us, run_us;
+    node_id_t worker; /* where it is or was last */
+    int32_t code;
+    uint32_t seen;    /* node.joins of its worker when that was known to have it */
+    uint16_t attempt; /* of the latest launch; 0: none yet */
+    uint16_t losses;  /* launches lost after they had started */
+    uint8_t state;    /* enum task_state */
+    uint8_t place;    /* enum task_place */
+    uint8_t outcome;
+    bool durable;   /* final, and journalled */
+    bool cancelled; /* to be: its worker was told */
+    bool unsure;    /* from the journal: attempts later than `attempt` may be about */
+};
+
+enum long_state {
+    LONG_JOURNALLING, /* not accepted yet */
+    LONG_ACTIVE,
+    LONG_ENDING,    /* every task is final; the end is being journalled */
+    LONG_FINISHED,  /* kept a while for a watcher that may have missed something */
+    LONG_UNCLAIMED, /* finished while its dist was away: kept till that asks, or room is needed */
+    LONG_STATE_COUNT
+};
+
+#define WATCHERS_MAX 4u
+
+struct long_key {
+    uint64_t job;
+    uint64_t epoch;
+};
+
+struct long_job {
+    struct list by_state; /* in central.jobs[state], in the order they got there */
+    enum long_state state;
+    struct long_key key;
+    struct job_desc *desc;
+    struct task_set *set; /* NULL: every task of desc */
+    struct long_task *tasks;
+    uint32_t n;
+    uint32_t final, durable, done, failed, cancelled, lost; /* tasks */
+    int64_t estimate_us;
+    int64_t since_us; /* when central got it */
+    int64_t ended_us;
+    unsigned __int128 run_us; /* of done tasks */
+    uint8_t why;
+    bool cancel;
+    uint32_t told_link; /* the link its dist had when the end was reported; 0: none */
+    uint32_t n_watchers;
+    node_id_t watchers[WATCHERS_MAX];
+    UT_hash_handle hh;
+};
+
+/* ---- The journal ---- */
+
+enum record_kind { RECORD_NODE, RECORD_JOB, RECORD_TASK, RECORD_JOB_END, RECORD_NOTE };
+
+/* Something that was put out to be journalled, or that could not be and will be again. */
+struct record {
+    uint64_t token;
+    enum record_kind kind;
+    union {
+        struct node *node;
+        struct long_job *job;
+        struct long_task *task;
+    };
+};
+
+/* A queue of records, oldest first. */
+struct records {
+    struct record *v;
+    uint32_t head, n, cap; /* cap is a power of two */
+};
+
+/* ---- All of it ---- */
+
+struct central {
+    struct central_config cfg;
+    struct policy policy;
+    struct history history;
+
+    /* Of the event being handled. */
+    int64_t now_us;
+    struct out *out;
+
+    bool recovered, stopping, stopped;
+    int64_t settle_us; /* until then nobody is told its partition; TIME_NEVER: settled */
+
+    struct link *links; /* by id */
+    struct list joins_waiting;
+
+    struct node *names;  /* by name */
+    struct node **nodes; /* by id; [0] is unused, gaps are NULL */
+    uint32_t nodes_end, nodes_cap, n_nodes;
+    struct list by_state[NODE_STATE_COUNT];
+    uint64_t slots, slots_reserved;         /* of counted workers */
+    uint32_t n_workers, n_general;          /* counted; of them wanted in the general partition */
+    uint32_t general_first;                 /* no counted general worker has a smaller id */
+    uint32_t reserved_last;                 /* no counted reserved worker has a larger id */
+    uint32_t general_with[LIMIT_SLOTS + 1]; /* counted general workers by slots */
+
+    uint32_t members_version;
+    struct members *dist_list, *worker_list; /* cached; NULL: stale */
+    uint64_t worker_list_bytes;
+    struct list push;     /* joined workers, the one whose list is oldest first */
+    int64_t push_next_us; /* no member list to workers before */
+
+    struct list parked, stuck; /* in turn */
+    uint32_t n_parked, n_stuck;
+    int64_t hint_next_us;
+    bool long_work;           /* what workers were told */
+    int64_t long_work_off_us; /* when they are told there is none; TIME_NEVER */
+
+    struct waiting waiting;
+    struct long_job *long_jobs; /* by (job, epoch) */
+    struct list jobs[LONG_STATE_COUNT];
+    uint32_t n_jobs[LONG_STATE_COUNT];
+    uint64_t tasks_held;                 /* memory for tasks, whatever their job's state */
+    uint64_t tasks_in[TASK_STATE_COUNT]; /* of active and ending jobs */
+    struct list unplaced;                /* long_task.w.link */
+    struct list limbo;                   /* likewise, by finish_us */
+
+    uint64_t token;
+    struct records pending, failed;
+    int64_t retry_us; /* when failed ones are tried again; TIME_NEVER */
+    int32_t journal_err;
+
+    uint64_t jobs_accepted, jobs_finished, jobs_reported;
+    uint64_t tasks_ended[TASK_STATE_COUNT]; /* final states only */
+    uint64_t counters[COUNTER_COUNT];
+};
+
+/* ---- nodes.c: links, joining, heartbeats, suspicion ---- */
+void central_nodes_peer_up(struct central *c, uint32_t link);
+void central_nodes_peer_lost(struct central *c, uint32_t link);
+void central_nodes_join(struct central *c, uint32_t link, const struct msg *m);
+/* Answers the JOINs that came before the end of recovery. */
+void central_nodes_join_waiting(struct central *c);
+/* A node that the journal knows. */
+void central_nodes_recover(struct central *c, const struct msg_journal_node *m);
+/* The record of its id was written, or could not be. */
+void central_nodes_journalled(struct central *c, struct node *n);
+/* The node that a message came from, NULL when it has not joined; notes that it was heard. */
+struct node *central_nodes_heard(struct central *c, uint32_t link);
+void central_nodes_heartbeat(struct central *c, struct node *n, const struct msg_heartbeat *m);
+void central_nodes_leave(struct central *c, struct node *n);
+/* It hands long tasks back though nobody asked it to. */
+void central_nodes_drain(struct central *c, struct node *n);
+int64_t central_nodes_due_us(const struct central *c);
+void central_nodes_run(struct central *c);
+struct node *central_node_by_id(const struct central *c, node_id_t id);
+/* A message to n at the end of the output; NULL when n has no stream. */
+struct msg *central_send(struct central *c, const struct node *n, enum msg_type type);
+/* Whether long tasks may be placed there, brought to the notice of the waiting-time queue. */
+void central_node_update_eligible(struct central *c, struct node *n);
+
+/* ---- members.c: who is told of whom ---- */
+struct member member_of(const struct node *n);
+/* Something of n that members show has changed. */
+void central_members_changed(struct central *c, const struct node *n);
+void central_members_send_all(struct central *c, const struct node *dist);
+int64_t central_members_due_us(const struct central *c);
+void central_members_run(struct central *c);
+
+/* ---- partition.c: which workers are reserved for short tasks ---- */
+/* A worker's slots begin or cease to count. */
+void central_partition_count(struct central *c, struct node *n, bool counted);
+/* Moves as few workers as it takes to be right again, and tells those it moved. */
+void central_partition_balance(struct central *c);
+/* Tells n where it is. */
+void central_partition_tell(struct central *c, struct node *n);
+void central_partition_ack(struct central *c, struct node *n, uint32_t epoch);
+
+/* ---- policy.c: history, estimates, the policy in force ---- */
+void central_policy_init(struct central *c);
+/* A finished job, from a dist or central's own; durable: it is in the store already. */
+void central_policy_job_finished(struct central *c, const struct msg_history *job, bool recovered);
+void central_policy_recovered(struct central *c);
+void central_policy_send_estimates(struct central *c, const struct node *dist);
+void central_policy_send(struct central *c, const struct node *n);
+void central_policy_set(struct central *c, const struct msg_set_policy *m);
+
+/* ---- journal.c ---- */
+/* Puts out the record of what r says, under a new token. */
+void central_journal_put(struct central *c, enum record_kind kind, void *what);
+void central_journal_done(struct central *c, const struct msg_journal_done *m);
+void central_journal_run(struct central *c);
+void central_journal_free(struct central *c);
+
+/* ---- jobs.c: long jobs from submission to the end ---- */
+void central_jobs_submit(struct central *c, struct node *dist, const struct msg_long_submit *m);
+void central_jobs_cancel(struct central *c, const struct msg_long_cancel *m);
+void central_jobs_watch(struct central *c, struct node *dist, const struct msg_long_watch *m);
+void central_jobs_recover(struct central *c, const struct msg_journal_job *m);
+void central_jobs_recover_task(struct central *c, const struct msg_journal_task *m);
+void central_jobs_recover_end(struct central *c, const struct msg_journal_job_end *m);
+void central_jobs_recovered(struct central *c);
+void central_jobs_journalled(struct central *c, struct long_job *j, int32_t err);
+void central_jobs_end_journalled(struct central *c, struct long_job *j);
+/* One more task of j is final or durable: goes on to the job's next state where that is due. */
+void central_jobs_progress(struct central *c, struct long_job *j);
+void central_jobs_cancel_all(struct central *c, struct long_job *j);
+struct long_job *central_jobs_find(const struct central *c, job_id_t job, uint32_t epoch);
+/* NULL when the job or task is unknown. */
+struct long_task *central_jobs_find_task(const struct central *c, const struct try_id *id);
+int64_t central_jobs_due_us(const struct central *c);
+void central_jobs_run(struct central *c);
+void central_jobs_free(struct central *c);
+
+/* ---- tasks.c: long tasks: placed, started, finished, lost ---- */
+void central_task_set_state(struct central *c, struct long_task *t, enum task_state state);
+struct try_id central_task_try(const struct long_task *t);
+/* Leaves wherever it is and waits for a worker. */
+void central_task_queue(struct central *c, struct long_task *t);
+/* Leaves wherever it is; it is placed again at due_us unless a worker turns out to have it. */
+void central_task_limbo(struct central *c, struct long_task *t, int64_t due_us);
+/* Whatever had it has it no more: another try, or the end. */
+void central_task_lost(struct central *c, struct long_task *t);
+/* To be cancelled: at once, or when its worker says so. */
+void central_task_cancel(struct central *c, struct long_task *t);
+/* Sends watchers the task's state; to == NULL: all of them. */
+void central_task_tell(struct central *c, const struct long_task *t, const struct node *to);
+void central_task_journalled(struct central *c, struct long_task *t);
+void central_tasks_started(struct central *c, struct node *n, const struct msg_task_started *m);
+void central_tasks_finished(struct central *c, struct node *n, const struct msg_task_finished *m);
+void central_tasks_returned(struct central *c, struct node *n, const struct msg_task_returned *m);
+void central_tasks_held(struct central *c, struct node *n, const struct msg_task_held *m);
+void central_tasks_held_end(struct central *c, struct node *n);
+/* The worker is gone, or another process took its name: what it had is lost, or lost at due_us. */
+void central_tasks_worker_gone(struct central *c, struct node *n);
+void central_tasks_worker_replaced(struct central *c, struct node *n, int64_t due_us);
+/* Places everything that waits, as long as there is a worker. */
+void central_tasks_place(struct central *c);
+int64_t central_tasks_due_us(const struct central *c);
+void central_tasks_run(struct central *c);
+
+/* ---- pairing.c: idle thieves, stuck workers, whether there is long work at all ---- */
+void central_pairing_parked(struct central *c, struct node *n, bool parked);
+void central_pairing_stuck(struct central *c, struct node *n, bool stuck);
+void central_pairing_forget(struct central *c, struct node *n);
+void central_pairing_send_long_work(struct central *c, const struct node *worker);
+int64_t central_pairing_due_us(const struct central *c);
+/* Hints that are due, and the edge of LONG_WORK. */
+void central_pairing_run(struct central *c);
+
+#endif
