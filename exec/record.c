@@ -27,7 +27,7 @@ static void bytes_reserve(struct bytes *b, size_t n)
         b->off = b->len = 0;
     if (b->cap - b->len >= n)
         return;
-    if (b->off >= b->cap / 2) { /* what moves is at most what was read: amortised by it */
+    if (b->off > 0 && b->off >= b->cap / 2) { /* what moves is at most what was read: amortised by it */
         memmove(b->data, b->data + b->off, b->len - b->off);
         b->len -= b->off;
         b->off = 0;
