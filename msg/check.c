@@ -60,6 +60,7 @@ static bool policy_ok(struct policy p)
     return time_ok(p.cutoff_us) && p.short_share_ppm <= 1000000 && p.probe_ratio_milli <= 1000000;
 }
 
+#define OK_none(v) true
 #define OK_job(v) job_ok(v)
 #define OK_node(v) node_ok(v)
 #define OK_try(v) try_ok(v)

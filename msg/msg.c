@@ -25,6 +25,7 @@ const char *msg_name(unsigned type)
 /* ---- References ---- */
 
 /* Per kind: is it a handle, and how is a reference taken and given back? */
+#define IS_HANDLE_none 0
 #define IS_HANDLE_job 0
 #define IS_HANDLE_node 0
 #define IS_HANDLE_try 0
@@ -41,6 +42,7 @@ const char *msg_name(unsigned type)
 #define IS_HANDLE_tasks 1
 #define IS_HANDLE_members 1
 
+#define REF_none(v)
 #define REF_job(v)
 #define REF_node(v)
 #define REF_try(v)
@@ -57,6 +59,7 @@ const char *msg_name(unsigned type)
 #define REF_tasks(v) task_set_ref(v);
 #define REF_members(v) members_ref(v);
 
+#define DROP_none(v)
 #define DROP_job(v)
 #define DROP_node(v)
 #define DROP_try(v)
@@ -214,21 +217,22 @@ static void put_policy(struct line *l, struct policy v)
         v.cutoff_us, v.short_share_ppm, v.flags);
 }
 
-#define PUT_job(v) put_job(&l, v)
-#define PUT_node(v) put_node(&l, v)
-#define PUT_try(v) put_try(&l, v)
-#define PUT_u8(v) put(&l, "%u", v)
-#define PUT_u16(v) put(&l, "%u", v)
-#define PUT_u32(v) put(&l, "%" PRIu32, v)
-#define PUT_u64(v) put(&l, "%" PRIu64, v)
-#define PUT_i32(v) put(&l, "%" PRId32, v)
-#define PUT_i64(v) put(&l, "%" PRId64, v)
-#define PUT_policy(v) put_policy(&l, v)
-#define PUT_blob(v) put_blob(&l, v)
-#define PUT_desc(v) put_desc(&l, v)
-#define PUT_spec(v) put_desc(&l, v)
-#define PUT_tasks(v) put_tasks(&l, v)
-#define PUT_members(v) put_members(&l, v)
+#define PUT_none(name, v)
+#define PUT_job(name, v) put(&l, " %s=", name), put_job(&l, v);
+#define PUT_node(name, v) put(&l, " %s=", name), put_node(&l, v);
+#define PUT_try(name, v) put(&l, " %s=", name), put_try(&l, v);
+#define PUT_u8(name, v) put(&l, " %s=", name), put(&l, "%u", v);
+#define PUT_u16(name, v) put(&l, " %s=", name), put(&l, "%u", v);
+#define PUT_u32(name, v) put(&l, " %s=", name), put(&l, "%" PRIu32, v);
+#define PUT_u64(name, v) put(&l, " %s=", name), put(&l, "%" PRIu64, v);
+#define PUT_i32(name, v) put(&l, " %s=", name), put(&l, "%" PRId32, v);
+#define PUT_i64(name, v) put(&l, " %s=", name), put(&l, "%" PRId64, v);
+#define PUT_policy(name, v) put(&l, " %s=", name), put_policy(&l, v);
+#define PUT_blob(name, v) put(&l, " %s=", name), put_blob(&l, v);
+#define PUT_desc(name, v) put(&l, " %s=", name), put_desc(&l, v);
+#define PUT_spec(name, v) put(&l, " %s=", name), put_desc(&l, v);
+#define PUT_tasks(name, v) put(&l, " %s=", name), put_tasks(&l, v);
+#define PUT_members(name, v) put(&l, " %s=", name), put_members(&l, v);
 
 size_t msg_format(const struct msg *m, char *buf, size_t size)
 {
@@ -239,14 +243,11 @@ size_t msg_format(const struct msg *m, char *buf, size_t size)
     buf[0] = '\0';
     put(&l, "%s", msg_name(m->type));
     switch (m->type) {
-#define FIELD(kind, field)                                                                                   \
-    if (strcmp(#field, "reserved") != 0) {                                                                   \
-        put(&l, " " #field "=");                                                                             \
-        PUT_##kind(p->field);                                                                                \
-    }
+#define FIELD(kind, field) PUT_##kind(#field, p->field)
 #define X(NAME, name, tag)                                                                                   \
     case MSG_##NAME: {                                                                                       \
         const struct msg_##name *p = &m->name;                                                               \
+        (void)p;                                                                                             \
         FIELDS_##name(FIELD) break;                                                                          \
     }
         WIRE_MESSAGES(X) LOCAL_MESSAGES(X)
@@ -258,6 +259,7 @@ size_t msg_format(const struct msg *m, char *buf, size_t size)
 
 /* ---- The job a message is about ---- */
 
+#define JOB_OF_none(v)
 #define JOB_OF_job(v) return (v);
 #define JOB_OF_try(v) return (v).job;
 #define JOB_OF_node(v)

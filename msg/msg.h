@@ -11,6 +11,7 @@
 #include "msg/types.h"
 
 /* Field kinds F(kind, name), and their C types. Scalars travel as protobuf scalars of the same width. */
+#define KIND_none uint8_t /* stands for no field: C wants one in every struct */
 #define KIND_job job_id_t
 #define KIND_node node_id_t
 #define KIND_try struct try_id
@@ -128,7 +129,7 @@
     F(blob, addr)                                                                                            \
     F(blob, name) F(node, node) F(u32, slots) F(u32, version) F(u8, role) F(u8, state) F(u8, general)
 #define FIELDS_policy(F) F(policy, policy)
-#define FIELDS_leave(F) F(u8, reserved)
+#define FIELDS_leave(F) F(none, reserved)
 
 #define FIELDS_estimate(F) F(blob, name) F(i64, mean_us) F(u32, runs)
 #define FIELDS_job_report(F) F(blob, name) F(i64, mean_us) F(u64, task_us) F(u32, tasks) F(u8, class)
@@ -158,7 +159,7 @@
 #define FIELDS_task_cancel(F) F(try, id)
 #define FIELDS_task_overrun(F) F(try, id) F(i64, run_us)
 #define FIELDS_task_held(F) F(try, id) F(i64, run_us) F(u8, state)
-#define FIELDS_held_end(F) F(u8, reserved)
+#define FIELDS_held_end(F) F(none, reserved)
 
 #define FIELDS_probe(F) F(job, job) F(i64, estimate_us) F(u32, count) F(u8, class)
 #define FIELDS_probe_refused(F) F(job, job) F(u32, count) F(i32, err)
@@ -176,12 +177,12 @@
     F(i64, waited_us) F(node, dist) F(u32, request) F(u32, count) F(u16, index) F(u16, items)
 #define FIELDS_steal_ack(F) F(job, job) F(u32, request) F(u32, accepted) F(u16, index)
 
-#define FIELDS_timer(F) F(u8, reserved)
+#define FIELDS_timer(F) F(none, reserved)
 #define FIELDS_peer_up(F) F(u8, role)
 #define FIELDS_peer_lost(F) F(u8, role)
-#define FIELDS_start(F) F(u8, reserved)
+#define FIELDS_start(F) F(none, reserved)
 #define FIELDS_stop(F) F(u8, now)
-#define FIELDS_stopped(F) F(u8, reserved)
+#define FIELDS_stopped(F) F(none, reserved)
 #define FIELDS_submit(F) F(desc, desc) F(u32, client)
 #define FIELDS_submitted(F) F(job, job) F(u32, client) F(i32, err) F(u8, class) F(u8, why)
 #define FIELDS_cancel(F) F(job, job) F(u32, client)
@@ -204,7 +205,7 @@
 #define FIELDS_journal_job_end(F) F(job, job) F(u64, token) F(u8, state)
 #define FIELDS_journal_done(F) F(u64, token) F(i32, err)
 #define FIELDS_history(F) F(blob, name) F(i64, mean_us) F(u64, task_us) F(u32, tasks) F(u8, class)
-#define FIELDS_recovered(F) F(u8, reserved)
+#define FIELDS_recovered(F) F(none, reserved)
 
 /* ---- Generated ---- */
 #define FIELD_MEMBER(kind, name) KIND_##kind name;

@@ -89,6 +89,8 @@ static pb_ostream_t stream_to(struct codec_buf *b)
     return (pb_ostream_t){.callback = append, .state = b, .max_size = SIZE_MAX};
 }
 
+static void put_none(pb_ostream_t *s, uint32_t tag, uint8_t v) {}
+
 /* A message within a message: its length goes in front when it is known. One byte is kept for it, which is
  * enough for nearly all; a longer message moves up. Returns where it begins. */
 static size_t begin(pb_ostream_t *s, uint32_t tag)
@@ -313,6 +315,8 @@ DEFINE_GET_NUMBER(u8, uint8_t, UINT8_MAX)
 DEFINE_GET_NUMBER(u16, uint16_t, UINT16_MAX)
 DEFINE_GET_NUMBER(u32, uint32_t, UINT32_MAX)
 DEFINE_GET_NUMBER(i64, int64_t, INT64_MAX)
+
+static bool get_none(pb_istream_t *s, pb_wire_type_t wire, uint8_t *v) { return pb_skip_field(s, wire); }
 
 static bool get_u64(pb_istream_t *s, pb_wire_type_t wire, uint64_t *v)
 {
