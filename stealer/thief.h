@@ -4,7 +4,7 @@
  * A round asks up to steal_cap distinct general workers, drawn at random, one after another, and ends with
  * the first that gives. After a round without loot the thief is parked: central may pair it with a stuck
  * worker (thief_hint), and it tries again by itself after a delay that doubles from park_min_us to
- * park_max_us, jittered by a quarter. */
+ * park_max_us, more or less an eighth. */
 #ifndef HAWK_STEALER_THIEF_H
 #define HAWK_STEALER_THIEF_H
 
@@ -41,7 +41,8 @@ struct thief {
     uint16_t index;   /* THIEF_ASKED: the next item expected */
     uint8_t state;    /* enum thief_state */
     bool hinted;      /* the round is one question only, asked on central's word */
-    bool got_loot;    /* the round's answer brought something */
+    uint16_t asked;   /* questions of this round so far */
+    bool got_loot;    /* set by the worker when it accepted an item: the round ends with this answer */
 };
 
 /* What the thief looks at; borrowed for one call. */
@@ -67,7 +68,7 @@ void thief_hint(struct thief *t, const struct thief_env *env, node_id_t victim);
 enum thief_answer {
     ANSWER_UNKNOWN, /* not what was asked for: lost in a reconnection, repeated, or made up */
     ANSWER_EMPTY,   /* nothing to steal there: thief_step goes on */
-    ANSWER_ITEM,    /* the next item of the loot; the last one ends the round */
+    ANSWER_ITEM,    /* the next item of the loot: to be accepted (then set got_loot) or refused */
 };
 /* A STEAL_LOOT from `from`. */
 enum thief_answer thief_answer(struct thief *t, node_id_t from, uint32_t request, uint16_t index,

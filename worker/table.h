@@ -23,12 +23,12 @@ struct table {
 };
 
 /* A well-mixed key of two words. Different pairs may share one: callers compare the real key as well. */
-uint64_t table_key(uint64_t a, uint64_t b);
-void table_insert(struct table *t, struct table_node *n, uint64_t key);
-void table_remove(struct table *t, struct table_node *n); /* n must be in t */
+uint64_t wk_table_key(uint64_t a, uint64_t b);
+void wk_table_insert(struct table *t, struct table_node *n, uint64_t key);
+void wk_table_remove(struct table *t, struct table_node *n); /* n must be in t */
 /* The first node with that key, or NULL; then the next one with the same key. */
-struct table_node *table_find(const struct table *t, uint64_t key);
-struct table_node *table_find_next(const struct table_node *n);
-void table_free(struct table *t); /* the bucket array, not the nodes */
+struct table_node *wk_table_find(const struct table *t, uint64_t key);
+struct table_node *wk_table_find_next(const struct table_node *n);
+void wk_table_free(struct table *t); /* the bucket array, not the nodes */
 
 #endif

@@ -47,6 +47,7 @@ struct worker {
     uint32_t beat_seq, beat_awaited;    /* last one sent; the awaited one's number, 0: none */
     node_id_t node;
     bool central_up, joined, general, long_work;
+    bool lease_over; /* the lease ran out and what it covers was killed */
     bool stopping, stop_now, stopped;
 
     /* Things told to central as edges, rate-limited. */
@@ -56,8 +57,8 @@ struct worker {
     } parked, stuck;
 
     /* Slots and queues. */
-    struct worker_slot *slots; /* config.slots of them */
-    struct worker_lane *lanes; /* one queue each: one, or as many as slots */
+    struct slot *slots; /* config.slots of them */
+    struct lane *lanes; /* one queue each: one, or as many as slots */
     uint32_t n_lanes;
     uint32_t n_free, n_requested, n_long; /* slots: free; waiting for a dist; counting as long */
     uint32_t n_stuck;                     /* lanes with a stuck reservation */
@@ -67,11 +68,13 @@ struct worker {
 
     /* Owners of tasks (dists and central), jobs, tasks. */
     struct table owners, jobs, tasks;
-    struct list lost_owners; /* dists without a stream that tasks still belong to, by orphan deadline */
+    struct list up_owners;   /* with a stream (central: joined) */
+    struct list lost_owners; /* dists without one that tasks still belong to, by orphan deadline */
+    struct list away_owners; /* others without one: central, and dists whose orphans are being killed */
     struct list promotable;  /* running promotable tasks by start: by deadline as well, whatever the cutoff */
-    struct list central_tasks_live; /* central's tasks queued or running: what the lease is about */
-    uint64_t n_reservations;        /* counts queued or in loot */
-    uint32_t n_queued_tasks, n_unacked;
+    uint64_t n_reservations; /* counts queued or in loot */
+    uint32_t n_tasks, n_queued_tasks, n_unacked; /* all; in the queue; completions */
+    uint32_t n_central_tasks;                    /* central's, queued or running: what the lease is about */
 
     /* Stealing. */
     struct members *members;

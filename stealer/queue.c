@@ -1,0 +1,169 @@
+/* The FIFO queue with two threads through it, short reservations and long entries, so that "is anything
+ * stuck" and "what is the loot" never walk over what they do not concern. */
+#include "stealer/queue.h"
+
+#include "base/check.h"
+
+void steal_queue_init(struct steal_queue *q)
+{
+    *q = (struct steal_queue){0};
+    list_init(&q->fifo);
+    list_init(&q->shorts);
+    list_init(&q->longs);
+}
+
+void steal_entry_init(struct steal_entry *e, bool is_long, bool bound, uint32_t count)
+{
+    *e = (struct steal_entry){.is_long = is_long, .bound = bound, .count = count};
+    list_init(&e->fifo);
+    list_init(&e->kind);
+}
+
+static struct steal_entry *of_fifo(struct list *l) { return container_of(l, struct steal_entry, fifo); }
+static struct steal_entry *of_kind(struct list *l) { return container_of(l, struct steal_entry, kind); }
+
+/* The list of e's kind, or NULL: a bound short entry neither blocks nor can be stolen. */
+static struct list *kind_list(struct steal_queue *q, const struct steal_entry *e)
+{
+    return e->is_long ? &q->longs : e->bound ? NULL : &q->shorts;
+}
+
+static void count_in(struct steal_queue *q, const struct steal_entry *e)
+{
+    q->n++;
+    q->n_long += e->is_long;
+}
+
+void steal_queue_push(struct steal_queue *q, struct steal_entry *e)
+{
+    struct list *kind = kind_list(q, e);
+
+    CHECK(!steal_entry_queued(e));
+    e->order = q->tail_order++;
+    list_push_tail(&q->fifo, &e->fifo);
+    if (kind)
+        list_push_tail(kind, &e->kind);
+    count_in(q, e);
+}
+
+int64_t steal_queue_reserve_head(struct steal_queue *q, uint32_t n) { return q->head_order -= n; }
+
+void steal_queue_put_back(struct steal_queue *q, struct steal_entry *e)
+{
+    struct list *kind = kind_list(q, e);
+    struct list *at = q->fifo.next;
+
+    CHECK(!steal_entry_queued(e));
+    CHECK(e->order >= q->head_order && e->order < q->tail_order);
+    while (at != &q->fifo && of_fifo(at)->order < e->order)
+        at = at->next;
+    list_insert_before(at, &e->fifo);
+    if (kind) {
+        at = kind->next;
+        while (at != kind && of_kind(at)->order < e->order)
+            at = at->next;
+        list_insert_before(at, &e->kind);
+    }
+    count_in(q, e);
+}
+
+void steal_queue_remove(struct steal_queue *q, struct steal_entry *e)
+{
+    CHECK(steal_entry_queued(e));
+    list_remove(&e->fifo);
+    list_remove(&e->kind);
+    q->n--;
+    q->n_long -= e->is_long;
+}
+
+struct steal_entry *steal_queue_head(const struct steal_queue *q)
+{
+    return list_empty(&q->fifo) ? NULL : of_fifo(q->fifo.next);
+}
+
+/* Reservations are stuck behind this place: LIST HEAD of the fifo when the running long tasks alone fill the
+ * slots, else the long entry that fills the last one; NULL when the long work does not fill them. */
+static struct list *blocked_after(const struct steal_queue *q, uint32_t slots, uint32_t long_running)
+{
+    struct list *l = q->longs.next;
+    uint32_t missing;
+
+    if (long_running >= slots)
+        return (struct list *)&q->fifo;
+    missing = slots - long_running;
+    if (q->n_long < missing)
+        return NULL;
+    while (--missing > 0)
+        l = l->next;
+    return &of_kind(l)->fifo;
+}
+
+bool steal_queue_stuck(const struct steal_queue *q, uint32_t slots, uint32_t long_running)
+{
+    struct list *after;
+
+    if (list_empty(&q->shorts))
+        return false;
+    after = blocked_after(q, slots, long_running);
+    if (!after || after == &q->fifo)
+        return after != NULL;
+    return of_kind(q->shorts.prev)->order > of_fifo(after)->order;
+}
+
+struct steal_entry *steal_queue_loot(const struct steal_queue *q, uint32_t slots, uint32_t long_running)
+{
+    struct list *l;
+
+    if (!steal_queue_stuck(q, slots, long_running))
+        return NULL;
+    /* Being stuck, a short reservation follows: the walk passes long and bound entries only. */
+    for (l = blocked_after(q, slots, long_running)->next; l != &q->fifo; l = l->next)
+        if (!of_fifo(l)->is_long && !of_fifo(l)->bound)
+            return of_fifo(l);
+    return NULL;
+}
+
+struct steal_entry *steal_queue_loot_next(const struct steal_queue *q, const struct steal_entry *e)
+{
+    for (struct list *l = e->fifo.next; l != &q->fifo && !of_fifo(l)->is_long; l = l->next)
+        if (!of_fifo(l)->bound)
+            return of_fifo(l);
+    return NULL;
+}
+
+/* Aborts unless l holds `wanted` entries of one kind, in ascending order. */
+static void check_kind(const struct list *l, uint32_t wanted)
+{
+    int64_t last = INT64_MIN;
+    uint32_t n = 0;
+
+    list_foreach(l, k, next) {
+        CHECK(of_kind(k)->order > last);
+        last = of_kind(k)->order;
+        n++;
+    }
+    CHECK(n == wanted);
+}
+
+void steal_queue_check(const struct steal_queue *q)
+{
+    uint32_t n = 0, n_long = 0, n_short = 0;
+    int64_t last = q->head_order - 1;
+
+    list_foreach(&q->fifo, l, next) {
+        const struct steal_entry *e = of_fifo(l);
+
+        CHECK(e->order > last);
+        CHECK(e->count >= 1);
+        CHECK(!e->bound || e->count == 1);
+        last = e->order;
+        n++;
+        n_long += e->is_long;
+        n_short += !e->is_long && !e->bound;
+    }
+    CHECK(last < q->tail_order);
+    CHECK(n == q->n);
+    CHECK(n_long == q->n_long);
+    check_kind(&q->longs, n_long);
+    check_kind(&q->shorts, n_short);
+}

@@ -1,0 +1,266 @@
+/* The thief's rounds, parking and backoff. */
+#include "stealer/thief.h"
+
+#include "base/check.h"
+#include "base/units.h"
+
+/* ---- The order of a round ---- */
+
+void victims_begin(struct victims *v, uint64_t key, uint32_t n) { *v = (struct victims){.key = key, .n = n}; }
+
+/* A four-round Feistel network over 2 * half bits: a permutation for whatever key. The round function is a
+ * multiplicative hash; good mixing matters here, secrecy does not. */
+static uint32_t permute(uint64_t key, uint32_t x, uint32_t half)
+{
+    uint32_t mask = (1u << half) - 1;
+    uint32_t left = x >> half, right = x & mask;
+
+    for (uint64_t round = 1; round <= 4; round++) {
+        uint64_t f = (key ^ (right + (round << 32))) * 0x9e3779b97f4a7c15u;
+        uint32_t mixed;
+
+        f = (f ^ f >> 29) * 0xbf58476d1ce4e5b9u;
+        mixed = (uint32_t)(f >> 32) & mask;
+        mixed ^= left;
+        left = right;
+        right = mixed;
+    }
+    return left << half | right;
+}
+
+uint32_t victims_next(struct victims *v)
+{
+    uint32_t half = 1, x;
+
+    if (v->next >= v->n)
+        return v->n;
+    while (half < 16 && 1u << (2 * half) < v->n)
+        half++;
+    /* Cycle walking: indexes beyond n are permuted on until they fall inside; the domain is below 4n. */
+    x = v->next++;
+    do
+        x = permute(v->key, x, half);
+    while (x >= v->n);
+    return x;
+}
+
+/* ---- The thief ---- */
+
+void thief_init(struct thief *t) { *t = (struct thief){.retry_at = TIME_NEVER, .state = THIEF_OFF}; }
+
+/* Whether an idle worker looks for work at all: long work exists, or the policy does not care. */
+static bool looking(const struct thief_env *env)
+{
+    return env->hungry && policy_has(env->policy, POLICY_STEAL) && env->members && env->members->n > 0 &&
+           (env->long_work || policy_has(env->policy, POLICY_STEAL_ALWAYS));
+}
+
+static bool retries(const struct thief_env *env)
+{
+    return policy_has(env->policy, POLICY_STEAL_RETRY) && !policy_has(env->policy, POLICY_STEAL_ON_FREE_ONLY);
+}
+
+static void turn_off(struct thief *t)
+{
+    t->state = THIEF_OFF;
+    t->retry_at = TIME_NEVER;
+    t->delay_us = 0;
+    t->hint = NODE_NONE;
+}
+
+static void park_for(struct thief *t, const struct thief_env *env, int64_t delay_us)
+{
+    t->state = THIEF_PARKED;
+    t->retry_at = retries(env) ? env->now_us + delay_us : TIME_NEVER;
+}
+
+/* A round brought nothing: waits twice as long as the last time, more or less an eighth, so that thieves that
+ * failed together do not come back together. */
+static void park(struct thief *t, const struct thief_env *env)
+{
+    int64_t least = env->park_min_us > 0 ? env->park_min_us : 1;
+    int64_t most = env->park_max_us > least ? env->park_max_us : least;
+
+    if (t->hinted && t->retry_at != TIME_NEVER) { /* one failed hint says nothing about the others */
+        t->state = THIEF_PARKED;
+        return;
+    }
+    t->delay_us = t->delay_us == 0 ? least : t->delay_us > most / 2 ? most : t->delay_us * 2;
+    park_for(t, env,
+             t->delay_us - t->delay_us / 8 + (int64_t)rng_below(env->rng, (uint64_t)t->delay_us / 4 + 1));
+}
+
+static void begin_round(struct thief *t, const struct thief_env *env)
+{
+    t->state = THIEF_ROUND;
+    t->hinted = false;
+    t->got_loot = false;
+    t->asked = 0;
+    t->left = env->policy->steal_cap;
+    victims_begin(&t->order, rng_next(env->rng), env->members->n);
+}
+
+/* Next random general worker of this round, or NODE_NONE. A member list that changed under way may lead to
+ * one being asked twice, which is harmless. Hawk 3.6: only the general partition can be stolen from. */
+static node_id_t draw(struct thief *t, const struct thief_env *env)
+{
+    uint32_t i;
+
+    while (t->left > 0 && (i = victims_next(&t->order)) < t->order.n) {
+        const struct member *m;
+
+        if (i >= env->members->n)
+            continue;
+        m = &env->members->v[i];
+        if (m->role != ROLE_WORKER || !m->general || m->state != MEMBER_UP || node_eq(m->node, env->self))
+            continue;
+        t->left--;
+        return m->node;
+    }
+    return NODE_NONE;
+}
+
+static node_id_t next_victim(struct thief *t, const struct thief_env *env)
+{
+    node_id_t victim = t->hint;
+
+    t->hint = NODE_NONE;
+    if (victim.v == NODE_NONE.v && !t->hinted && env->members)
+        victim = draw(t, env);
+    return victim;
+}
+
+static node_id_t ask(struct thief *t, node_id_t victim)
+{
+    t->state = THIEF_ASKED;
+    t->victim = victim;
+    t->request++;
+    t->index = 0;
+    t->asked++;
+    return victim;
+}
+
+/* In a round with no answer outstanding: goes on, or ends it. */
+static node_id_t round_step(struct thief *t, const struct thief_env *env)
+{
+    node_id_t victim;
+
+    if (t->got_loot)
+        t->delay_us = 0;
+    if (!(t->hinted ? env->hungry && policy_has(env->policy, POLICY_STEAL) : looking(env))) {
+        turn_off(t);
+        return NODE_NONE;
+    }
+    if (t->got_loot) {
+        /* Several slots, and the loot did not fill them: where that came from there may be more. */
+        if (!looking(env) || policy_has(env->policy, POLICY_STEAL_ON_FREE_ONLY)) {
+            turn_off(t);
+            return NODE_NONE;
+        }
+        begin_round(t, env);
+    }
+    victim = next_victim(t, env);
+    if (victim.v != NODE_NONE.v)
+        return ask(t, victim);
+    park(t, env);
+    return NODE_NONE;
+}
+
+/* Parked: waits, unless work came, nobody is looking any more, or it is time. */
+static node_id_t parked_step(struct thief *t, const struct thief_env *env)
+{
+    if (!looking(env)) {
+        turn_off(t);
+        return NODE_NONE;
+    }
+    if (!retries(env))
+        t->retry_at = TIME_NEVER;
+    else if (t->retry_at == TIME_NEVER)
+        park_for(t, env, env->park_min_us);
+    if (env->now_us < t->retry_at && !(env->freed && policy_has(env->policy, POLICY_STEAL_ON_FREE_ONLY)))
+        return NODE_NONE;
+    begin_round(t, env);
+    return round_step(t, env);
+}
+
+node_id_t thief_step(struct thief *t, const struct thief_env *env)
+{
+    switch (t->state) {
+    case THIEF_ROUND:
+        return round_step(t, env);
+    case THIEF_PARKED:
+        return parked_step(t, env);
+    case THIEF_OFF:
+        if (!looking(env))
+            return NODE_NONE;
+        if (env->freed) { /* Hawk 3.6: "whenever a server is out of tasks to execute" */
+            begin_round(t, env);
+            return round_step(t, env);
+        }
+        /* Idle before there was anything to steal. Thousands may notice at the same moment: they park first,
+         * where central can pair them, and begin at times of their own. */
+        if (!policy_has(env->policy, POLICY_STEAL_ON_FREE_ONLY))
+            park_for(t, env,
+                     env->park_min_us > 0 ? (int64_t)rng_below(env->rng, (uint64_t)env->park_min_us) + 1 : 1);
+        return NODE_NONE;
+    default: /* THIEF_ASKED: only an answer or a lost stream moves it */
+        return NODE_NONE;
+    }
+}
+
+void thief_hint(struct thief *t, const struct thief_env *env, node_id_t victim)
+{
+    if (victim.v == NODE_NONE.v || node_eq(victim, env->self) || !env->hungry ||
+        !policy_has(env->policy, POLICY_STEAL))
+        return;
+    if (t->state == THIEF_ASKED && node_eq(t->victim, victim))
+        return;
+    t->hint = victim;
+    if (t->state == THIEF_OFF || t->state == THIEF_PARKED) {
+        t->state = THIEF_ROUND;
+        t->hinted = true;
+        t->got_loot = false;
+        t->asked = 0;
+        t->left = 0;
+    }
+}
+
+enum thief_answer thief_answer(struct thief *t, node_id_t from, uint32_t request, uint16_t index,
+                               uint16_t items)
+{
+    if (t->state != THIEF_ASKED || !node_eq(t->victim, from) || t->request != request)
+        return ANSWER_UNKNOWN;
+    if (items == 0 && t->index == 0) {
+        t->state = THIEF_ROUND;
+        return ANSWER_EMPTY;
+    }
+    if (index != t->index || index >= items)
+        return ANSWER_UNKNOWN;
+    t->index++;
+    if (t->index == items)
+        t->state = THIEF_ROUND;
+    return ANSWER_ITEM;
+}
+
+void thief_peer_lost(struct thief *t, node_id_t node)
+{
+    if (node_eq(t->hint, node))
+        t->hint = NODE_NONE;
+    if (t->state == THIEF_ASKED && node_eq(t->victim, node))
+        t->state = THIEF_ROUND;
+}
+
+int64_t thief_next_timeout(const struct thief *t)
+{
+    return t->state == THIEF_PARKED ? t->retry_at : TIME_NEVER;
+}
+
+void thief_check(const struct thief *t)
+{
+    CHECK(t->state <= THIEF_PARKED);
+    CHECK(t->state != THIEF_OFF || t->retry_at == TIME_NEVER);
+    CHECK(t->state != THIEF_ASKED || t->victim.v != NODE_NONE.v);
+    CHECK(t->state == THIEF_ROUND || t->state == THIEF_ASKED || t->hint.v == NODE_NONE.v);
+    CHECK(t->order.next <= t->order.n);
+    CHECK(t->delay_us >= 0);
+}

@@ -1,0 +1,313 @@
+/* The conversation with central: joining, heartbeats and the lease, policy, partition, members, edges; and
+ * stopping, which ends it. */
+#include "worker/internal.h"
+
+/* ---- Joining ---- */
+
+/* 1 message. */
+void wk_central_up(struct worker *w, struct out *out)
+{
+    struct msg_join *m = &out_add(out, MSG_JOIN, NODE_CENTRAL.v)->join;
+
+    wk_central_lost(w); /* a new stream implies that the old one is gone */
+    w->central_up = true;
+    w->join_sent_us = w->now_us;
+    m->name = blob_ref(w->config.name);
+    m->addr = blob_ref(w->config.addr);
+    m->incarnation = w->config.incarnation;
+    m->node = w->node;
+    m->slots = w->config.slots;
+    m->version = PROTOCOL_VERSION;
+    m->role = ROLE_WORKER;
+}
+
+/* Everything goes on as it is: central's tasks until the lease is over, the rest by the last known policy. */
+void wk_central_lost(struct worker *w)
+{
+    struct owner *o = wk_owner_find(w, NODE_CENTRAL);
+
+    w->central_up = w->joined = false;
+    w->heartbeat_at = TIME_NEVER;
+    w->beat_awaited = 0;
+    if (!o || o->state != OWNER_UP)
+        return;
+    wk_owner_set_state(w, o, OWNER_AWAY);
+    wk_owner_release(w, o);
+}
+
+static int64_t next_heartbeat(const struct worker *w)
+{
+    return w->config.heartbeats && w->heartbeat_us > 0 ? time_after(w->now_us, w->heartbeat_us) : TIME_NEVER;
+}
+
+static void lease_renewed(struct worker *w, int64_t sent_us)
+{
+    w->lease_from_us = sent_us;
+    w->lease_over = false;
+}
+
+/* At most 2 messages per task of central's, and 1; and what waited to be told (2). */
+void wk_on_joined(struct worker *w, const struct event *e, struct out *out)
+{
+    const struct msg_joined *m = &e->m.joined;
+    struct owner *o;
+
+    if (!w->central_up)
+        return;
+    w->joined = true;
+    w->node = m->node;
+    w->heartbeat_us = m->heartbeat_us;
+    w->lease_us = m->lease_us;
+    w->heartbeat_at = next_heartbeat(w);
+    lease_renewed(w, w->join_sent_us);
+    w->parked.told = w->stuck.told = false; /* to this central, which may be another process */
+    w->parked.next_at = w->stuck.next_at = w->now_us;
+    for (uint32_t c = 0; c < COUNTER_COUNT; c++)
+        w->counters_changed |= w->counters[c] ? 1u << c : 0;
+    o = wk_owner_get(w, NODE_CENTRAL);
+    if (o->state != OWNER_UP)
+        wk_owner_set_state(w, o, OWNER_UP);
+    wk_report_held(w, o, out);
+}
+
+/* Central will not have this process: another one has its name, and its tasks count as lost. Nothing may run
+ * on unowned. At most 1 message per slot, and 1. */
+void wk_on_refused(struct worker *w, const struct event *e, struct out *out)
+{
+    for (uint32_t i = 0; i < w->config.slots; i++)
+        if (slot_at(w, i)->task)
+            wk_task_kill(w, slot_at(w, i)->task, OUTCOME_LOST, true, out);
+    w->stopping = w->stopped = true;
+    out_add(out, MSG_STOPPED, 0);
+}
+
+/* ---- Heartbeats and the lease ---- */
+
+/* At most 1 message and one per counter. */
+void wk_heartbeat_due(struct worker *w, struct out *out)
+{
+    uint32_t busy = w->config.slots - w->n_free;
+    struct msg_heartbeat *m;
+
+    if (w->now_us < w->heartbeat_at || !w->joined)
+        return;
+    w->heartbeat_at = next_heartbeat(w);
+    for (uint32_t c = 0; c < COUNTER_COUNT; c++) {
+        struct msg_counter *k;
+
+        if (!(w->counters_changed & 1u << c))
+            continue;
+        k = &out_add(out, MSG_COUNTER, NODE_CENTRAL.v)->counter;
+        k->counter = c;
+        k->value = w->counters[c];
+    }
+    w->counters_changed = 0;
+    m = &out_add(out, MSG_HEARTBEAT, NODE_CENTRAL.v)->heartbeat;
+    m->seq = ++w->beat_seq;
+    m->queued = (uint32_t)w->n_reservations + w->n_queued_tasks; /* both within queue_limit */
+    m->running_long = w->n_long;
+    m->running_short = busy - w->n_long;
+    if (w->beat_awaited ==
+        0) { /* one at a time is watched, so that a slow central renews the lease as well */
+        w->beat_awaited = w->beat_seq;
+        w->beat_sent_us = w->now_us;
+    }
+}
+
+/* No message. The lease counts from when the acknowledged heartbeat was sent (DESIGN 3.9): central heard of
+ * us then or later, so its own clock for us started no earlier. */
+void wk_on_heartbeat_ack(struct worker *w, const struct event *e, struct out *out)
+{
+    uint32_t seq = e->m.heartbeat_ack.seq;
+
+    if (!w->joined || w->beat_awaited == 0 || seq < w->beat_awaited || seq > w->beat_seq)
+        return;
+    w->beat_awaited = 0;
+    lease_renewed(w, w->beat_sent_us);
+}
+
+/* A tenth of the lease is the margin: time enough for the kill itself. */
+static int64_t lease_end(const struct worker *w)
+{
+    if (!w->config.heartbeats || w->heartbeat_us <= 0 || w->lease_us <= 0)
+        return TIME_NEVER;
+    return time_after(w->lease_from_us, w->lease_us - w->lease_us / 10);
+}
+
+bool wk_lease_is_over(const struct worker *w) { return w->lease_over || w->now_us >= lease_end(w); }
+
+int64_t wk_lease_next(const struct worker *w)
+{
+    return w->n_central_tasks > 0 && !w->lease_over ? lease_end(w) : TIME_NEVER;
+}
+
+/* Hands every bound task of that lane back. 1 message each while central hears it. */
+static void return_bound(struct worker *w, struct lane *l, struct out *out)
+{
+    list_foreach(&l->queue.longs, k, next) {
+        struct entry *e = container_of(k, struct entry, q.kind);
+
+        if (e->task)
+            wk_task_return(w, e->task, out);
+    }
+}
+
+/* Central may place our long tasks again from the lease's end on: none of them may run then. At most 1 message
+ * per task of central's. */
+void wk_lease_due(struct worker *w, struct out *out)
+{
+    if (w->now_us < wk_lease_next(w))
+        return;
+    w->lease_over = true;
+    for (uint32_t i = 0; i < w->n_lanes; i++)
+        return_bound(w, &w->lanes[i], out);
+    for (uint32_t i = 0; i < w->config.slots; i++) {
+        struct task *t = slot_at(w, i)->task;
+
+        if (t && owner_is_central(t->job->owner))
+            wk_task_kill(w, t, OUTCOME_LOST, true, out);
+    }
+}
+
+/* ---- What central pushes ---- */
+
+/* No message. In force at once (protocol 2). */
+void wk_on_policy(struct worker *w, const struct event *e, struct out *out)
+{
+    w->config.policy = e->m.policy.policy;
+}
+
+/* A worker that becomes reserved hands back what is bound and not started, before the acknowledgement; running
+ * long tasks finish here (DESIGN 3.7). At most 1 message per queued task, and 1. */
+void wk_on_partition(struct worker *w, const struct event *e, struct out *out)
+{
+    w->general = e->m.partition.general;
+    for (uint32_t i = 0; i < w->n_lanes && !w->general; i++)
+        return_bound(w, &w->lanes[i], out);
+    out_add(out, MSG_PARTITION_ACK, NODE_CENTRAL.v)->partition_ack.epoch = e->m.partition.epoch;
+}
+
+/* No message. */
+void wk_on_members(struct worker *w, const struct event *e, struct out *out)
+{
+    struct members *old = w->members;
+
+    if (!e->m.members.list)
+        return;
+    w->members = members_ref(e->m.members.list);
+    members_drop(old);
+}
+
+/* No message of its own: the thief looks at it at the end of the step. */
+void wk_on_long_work(struct worker *w, const struct event *e, struct out *out)
+{
+    w->long_work = e->m.long_work.any;
+}
+
+/* ---- Edges: parked and stuck (protocol 5.5) ---- */
+
+/* True when the edge is told now: it changed, and the last change is WORKER_EDGE_US ago. */
+static bool edge_due(const struct worker *w, const struct worker_edge *e)
+{
+    return w->joined && e->is != e->told && w->now_us >= e->next_at;
+}
+
+static void edge_tell(struct worker *w, struct worker_edge *e)
+{
+    e->told = e->is;
+    e->next_at = time_after(w->now_us, WORKER_EDGE_US);
+}
+
+/* At most 2 messages. Only what somebody listens for is told: parked thieves are paired by hints, stuck
+ * workers by hints, and they are "long work somewhere" for everybody else. */
+void wk_edges_step(struct worker *w, struct out *out)
+{
+    const struct policy *p = policy_of(w);
+    bool steal = policy_has(p, POLICY_STEAL), hints = steal && policy_has(p, POLICY_STEAL_HINTS);
+
+    if (w->thief.state == THIEF_PARKED)
+        w->parked.is = hints;
+    else if (w->thief.state == THIEF_OFF || w->n_free == 0 || !hints)
+        w->parked.is = false;
+    w->stuck.is = w->n_stuck > 0 && (hints || (steal && !policy_has(p, POLICY_STEAL_ALWAYS)));
+    if (edge_due(w, &w->parked)) {
+        out_add(out, MSG_PARKED, NODE_CENTRAL.v)->parked.parked = w->parked.is;
+        edge_tell(w, &w->parked);
+    }
+    if (edge_due(w, &w->stuck)) {
+        out_add(out, MSG_STUCK, NODE_CENTRAL.v)->stuck.stuck = w->stuck.is;
+        edge_tell(w, &w->stuck);
+    }
+}
+
+int64_t wk_edges_next(const struct worker *w)
+{
+    int64_t next = TIME_NEVER;
+
+    if (w->joined && w->parked.is != w->parked.told)
+        next = w->parked.next_at;
+    if (w->joined && w->stuck.is != w->stuck.told && w->stuck.next_at < next)
+        next = w->stuck.next_at;
+    return next;
+}
+
+/* ---- Stopping (protocol 8) ---- */
+
+static void empty_lane(struct worker *w, struct lane *l, struct out *out)
+{
+    struct steal_entry *head;
+
+    while ((head = steal_queue_head(&l->queue))) {
+        struct entry *e = container_of(head, struct entry, q);
+        struct job *j = e->job;
+
+        if (e->task) {
+            wk_task_return(w, e->task, out);
+            continue;
+        }
+        wk_entry_unqueue(w, e);
+        wk_refuse_reservations(w, j, e->q.count, HAWK_ESHUTDOWN, out);
+        wk_entry_free(w, e);
+        wk_job_release(w, j);
+    }
+}
+
+/* At most 1 message per entry and per slot, and 2. Requests under way are still answered: what they bring runs
+ * (now = 0), so that no try is spent on a stop in good order. */
+void wk_on_stop(struct worker *w, const struct event *e, struct out *out)
+{
+    w->stopping = true;
+    for (uint32_t i = 0; i < w->n_lanes; i++)
+        empty_lane(w, &w->lanes[i], out);
+    if (!e->m.stop.now)
+        return;
+    w->stop_now = true;
+    for (uint32_t i = 0; i < w->config.slots; i++)
+        if (slot_at(w, i)->task)
+            wk_task_kill(w, slot_at(w, i)->task, OUTCOME_LOST, true, out);
+}
+
+/* Whether something is still to be waited for. A stop in good order also waits until thieves and owners that
+ * can be reached have acknowledged what they were sent; none of this can be waited for from those that can't. */
+static bool stop_waits(const struct worker *w)
+{
+    if (w->n_free < w->config.slots)
+        return true;
+    if (w->stop_now)
+        return false;
+    list_foreach(&w->up_owners, l, next)
+        if (container_of(l, struct owner, link)->n_unacked > 0)
+            return true;
+    return w->n_loot > 0;
+}
+
+/* At most 2 messages. */
+void wk_stop_step(struct worker *w, struct out *out)
+{
+    if (!w->stopping || w->stopped || stop_waits(w))
+        return;
+    if (w->joined)
+        out_add(out, MSG_LEAVE, NODE_CENTRAL.v);
+    out_add(out, MSG_STOPPED, 0);
+    w->stopped = true;
+}

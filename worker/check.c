@@ -1,0 +1,210 @@
+/* The worker's invariants, checked from scratch: every count against what it counts, every link both ways. */
+#include "worker/internal.h"
+
+struct tally {
+    uint64_t reservations;
+    uint32_t jobs, owners, tasks, queued, unacked, of_central;
+};
+
+static void check_slot(const struct worker *w, const struct slot *s)
+{
+    CHECK(s->state <= SLOT_BUSY);
+    CHECK((s->state == SLOT_REQUESTED) == (s->job != NULL));
+    CHECK((s->state == SLOT_BUSY) == (s->task != NULL));
+    CHECK(s->state != SLOT_BUSY || list_empty(&s->link));
+    CHECK(s->state != SLOT_FREE || !s->is_long);
+    CHECK(!s->task || s->task->slot == s);
+    CHECK(s->lane >= w->lanes && s->lane < w->lanes + w->n_lanes);
+}
+
+static void check_lane(const struct worker *w, const struct lane *l)
+{
+    uint32_t slots = 0, n_free = 0, n_long = 0, listed = 0;
+
+    for (uint32_t i = 0; i < w->config.slots; i++) {
+        const struct slot *s = slot_at(w, i);
+
+        if (s->lane != l)
+            continue;
+        slots++;
+        n_free += s->state == SLOT_FREE;
+        n_long += s->is_long;
+    }
+    list_foreach(&l->free, k, next) {
+        CHECK(container_of(k, struct slot, link)->state == SLOT_FREE);
+        listed++;
+    }
+    CHECK(slots == l->n_slots);
+    CHECK(n_free == l->n_free);
+    CHECK(n_free == listed);
+    CHECK(n_long == l->n_long);
+    CHECK(list_empty(&l->touched));
+    CHECK(n_free == 0 || l->queue.n == 0); /* whatever can be served has been */
+    CHECK(l->stuck == steal_queue_stuck(&l->queue, l->n_slots, l->n_long));
+    steal_queue_check(&l->queue);
+    list_foreach(&l->queue.fifo, k, next) {
+        const struct entry *e = container_of(k, struct entry, q.fifo);
+
+        CHECK(e->lane == l);
+        CHECK(!e->loot);
+        CHECK((e->task != NULL) == e->q.bound);
+        CHECK(!e->task || e->task->entry == e);
+        CHECK(e->task || !list_empty(&e->job_link));
+        CHECK(e->task || e->job->owner->state == OWNER_UP);
+    }
+}
+
+static void check_lanes(const struct worker *w)
+{
+    uint32_t n_free = 0, n_requested = 0, n_long = 0, n_stuck = 0;
+
+    for (uint32_t i = 0; i < w->config.slots; i++) {
+        check_slot(w, slot_at(w, i));
+        n_free += slot_at(w, i)->state == SLOT_FREE;
+        n_requested += slot_at(w, i)->state == SLOT_REQUESTED;
+        n_long += slot_at(w, i)->is_long;
+    }
+    for (uint32_t i = 0; i < w->n_lanes; i++) {
+        check_lane(w, &w->lanes[i]);
+        n_stuck += w->lanes[i].stuck;
+    }
+    CHECK(n_free == w->n_free);
+    CHECK(n_requested == w->n_requested);
+    CHECK(n_long == w->n_long);
+    CHECK(n_stuck == w->n_stuck);
+    CHECK(list_empty(&w->touched));
+}
+
+static void check_task(const struct worker *w, const struct job *j, const struct task *t, struct tally *n)
+{
+    bool has_slot = t->state == T_STARTING || t->state == T_RUNNING;
+
+    CHECK(t->job == j);
+    CHECK(t->state != T_NEW);
+    CHECK((t->state == T_QUEUED) == (t->entry != NULL));
+    CHECK(has_slot == (t->slot != NULL));
+    CHECK(!t->entry || steal_entry_queued(&t->entry->q));
+    CHECK(t->state == T_RUNNING || list_empty(&t->promo_link));
+    CHECK(wk_task_find(w, j->owner, &t->id) == t);
+    n->tasks++;
+    n->queued += t->state == T_QUEUED;
+    n->unacked += t->state == T_DONE;
+    n->of_central += owner_is_central(j->owner) && t->state != T_DONE;
+}
+
+static void check_job(const struct worker *w, const struct owner *o, const struct job *j, struct tally *n)
+{
+    uint32_t requests = 0;
+
+    CHECK(j->owner == o);
+    CHECK(wk_job_find(w, o, j->id) == j);
+    CHECK(j->n_requests > 0 || !list_empty(&j->entries) || !list_empty(&j->tasks));
+    list_foreach(&j->entries, k, next) {
+        const struct entry *e = container_of(k, struct entry, job_link);
+
+        CHECK(e->job == j);
+        CHECK(e->q.count >= 1);
+        CHECK(steal_entry_queued(&e->q) == (e->loot == NULL));
+        n->reservations += e->q.count;
+    }
+    list_foreach(&j->tasks, k, next)
+        check_task(w, j, container_of(k, struct task, link), n);
+    list_foreach(&o->requests, k, next)
+        requests += container_of(k, struct slot, link)->job == j;
+    CHECK(requests == j->n_requests);
+    n->jobs++;
+}
+
+static void check_owners(const struct worker *w, const struct list *in, enum owner_state state,
+                         struct tally *n)
+{
+    int64_t last = INT64_MIN;
+
+    list_foreach(in, l, next) {
+        const struct owner *o = container_of(l, struct owner, link);
+        uint32_t unacked = n->unacked;
+
+        CHECK(o->state == state);
+        CHECK(wk_owner_find(w, o->node) == o);
+        CHECK(state == OWNER_UP || list_empty(&o->requests));
+        CHECK(state == OWNER_UP || !list_empty(&o->jobs));
+        if (state == OWNER_LOST) {
+            CHECK(!owner_is_central(o));
+            CHECK(o->orphan_at >= last);
+            last = o->orphan_at;
+        }
+        list_foreach(&o->requests, k, knext)
+            CHECK(container_of(k, struct slot, link)->state == SLOT_REQUESTED);
+        list_foreach(&o->jobs, k, knext)
+            check_job(w, o, container_of(k, struct job, link), n);
+        CHECK(n->unacked - unacked == o->n_unacked);
+        n->owners++;
+    }
+}
+
+static void check_loot(const struct worker *w)
+{
+    uint32_t n = 0;
+
+    list_foreach(&w->loot, l, next) {
+        const struct loot *r = container_of(l, struct loot, link);
+        int last = -1;
+
+        CHECK(wk_loot_find(w, r->thief) == r);
+        CHECK(!list_empty(&r->items));
+        list_foreach(&r->items, k, knext) {
+            const struct entry *e = container_of(k, struct entry, loot_link);
+
+            CHECK(e->loot == r);
+            CHECK(!e->task);
+            CHECK((int)e->index > last);
+            last = e->index;
+        }
+        n++;
+    }
+    CHECK(n == w->n_loot);
+    CHECK(n <= WORKER_LOOT_RECORDS);
+}
+
+static void check_promotable(const struct worker *w)
+{
+    int64_t last = INT64_MIN;
+
+    list_foreach(&w->promotable, l, next) {
+        const struct task *t = container_of(l, struct task, promo_link);
+
+        CHECK(t->state == T_RUNNING);
+        CHECK(t->promotable);
+        CHECK(!t->overrun);
+        CHECK(t->started_us >= last);
+        last = t->started_us;
+    }
+}
+
+void worker_check(const struct worker *w)
+{
+    const struct owner *central = wk_owner_find(w, NODE_CENTRAL);
+    struct tally n = {0};
+
+    check_lanes(w);
+    check_owners(w, &w->up_owners, OWNER_UP, &n);
+    check_owners(w, &w->lost_owners, OWNER_LOST, &n);
+    check_owners(w, &w->away_owners, OWNER_AWAY, &n);
+    check_loot(w);
+    check_promotable(w);
+    thief_check(&w->thief);
+    CHECK(n.owners == w->owners.n);
+    CHECK(n.jobs == w->jobs.n);
+    CHECK(n.tasks == w->tasks.n);
+    CHECK(n.tasks == w->n_tasks);
+    CHECK(n.queued == w->n_queued_tasks);
+    CHECK(n.unacked == w->n_unacked);
+    CHECK(n.of_central == w->n_central_tasks);
+    CHECK(n.reservations == w->n_reservations);
+    CHECK(w->n_reservations + w->n_tasks <= (uint64_t)w->config.queue_limit + w->config.slots);
+    CHECK(!w->joined || w->central_up);
+    CHECK((central && central->state == OWNER_UP) == w->joined);
+    CHECK(w->thief.state != THIEF_ROUND ||
+          w->stopped); /* every step ends with a question asked or none to ask */
+    CHECK(!w->stopping || w->stopped || (w->n_queued_tasks == 0));
+}

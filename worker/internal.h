@@ -1,0 +1,233 @@
+/* What the worker's own files share: its objects, their states, and who does what.
+ *
+ *   owner   a dist or central: whoever tasks here belong to and requests go to
+ *   job     an (owner, job): its description and everything of it at this worker
+ *   entry   one place in a lane's queue: a reservation with a count, or a bound task
+ *   lane    a FIFO queue and the slots it feeds
+ *   slot    free, or waiting for the answer to a task request, or busy with a task
+ *   task    queued (bound), starting, running, or done and not yet acknowledged
+ *   loot    what one thief was given and has not acknowledged
+ *
+ * objects.c makes and moves them (functions shared between the files begin with wk_: central and dist are in
+ * the same program and have jobs and tasks of their own); probes.c talks with dists, central.c with central, tasks.c with executors and
+ * owners about tasks, stealing.c with other workers. */
+#ifndef HAWK_WORKER_INTERNAL_H
+#define HAWK_WORKER_INTERNAL_H
+
+#include "base/check.h"
+#include "base/units.h"
+#include "stealer/queue.h"
+#include "worker/worker.h"
+
+enum owner_state {
+    OWNER_UP,   /* in up_owners: has a stream (central: joined) */
+    OWNER_LOST, /* in lost_owners: its tasks are killed at orphan_at (DESIGN 3.8) */
+    OWNER_AWAY, /* in away_owners: central (the lease decides), or a dist whose orphans are being killed */
+};
+
+struct owner {
+    struct table_node hash; /* in worker.owners, by node */
+    struct list link;       /* in the list of its state */
+    struct list jobs;       /* by age */
+    struct list requests;   /* slots that wait for its answer, in the order asked */
+    int64_t orphan_at;      /* OWNER_LOST */
+    node_id_t node;
+    uint32_t last_request; /* number on this stream */
+    uint32_t n_unacked;    /* completions it has not acknowledged */
+    uint8_t state;
+};
+
+/* Lives while any entry, request or task of it does. */
+struct job {
+    struct table_node hash; /* in worker.jobs, by (owner, id) */
+    struct list link;       /* in owner.jobs */
+    struct list entries;    /* its reservations, queued or in loot */
+    struct list tasks;
+    struct owner *owner;
+    struct job_desc *desc; /* NULL until the first launch brought it */
+    job_id_t id;
+    uint32_t n_requests;
+};
+
+struct entry {
+    struct steal_entry q;  /* queued in lane->queue, or in no queue while in loot */
+    struct list job_link;  /* reservations: in job.entries */
+    struct list loot_link; /* in loot.items while a thief has it */
+    struct job *job;
+    struct lane *lane;
+    struct task *task; /* bound: the task; NULL for a reservation */
+    struct loot *loot; /* the record it is in, or NULL */
+    int64_t estimate_us;
+    int64_t arrived_us; /* for the wait that TASK_STARTED reports; a stolen one's start is its victim's */
+    uint16_t index;     /* in loot: its number there */
+    bool stolen;
+};
+
+struct lane {
+    struct steal_queue queue;
+    struct list free;    /* its free slots */
+    struct list touched; /* in worker.touched */
+    uint32_t n_slots, n_free;
+    uint32_t n_long; /* of its slots, those that count as long */
+    bool stuck;      /* as last looked at */
+};
+
+enum slot_state {
+    SLOT_FREE,      /* in lane.free */
+    SLOT_REQUESTED, /* in owner.requests */
+    SLOT_BUSY,      /* in no list: has a task */
+};
+
+struct slot {
+    struct list link; /* in the list of its state */
+    struct lane *lane;
+    struct job *job;    /* REQUESTED */
+    struct task *task;  /* BUSY */
+    int64_t arrived_us; /* REQUESTED: of the reservation it came from */
+    uint32_t request;   /* REQUESTED: number on the owner's stream */
+    uint8_t state;
+    bool is_long; /* class of what it waits for or runs, or a task that outlived the cutoff */
+    bool stolen;  /* REQUESTED: the reservation was */
+};
+
+enum worker_task_state {
+    T_NEW,
+    T_QUEUED,   /* bound, has an entry */
+    T_STARTING, /* has a slot; the executor was told */
+    T_RUNNING,  /* has a slot; it started */
+    T_DONE,     /* kept until its owner acknowledged */
+};
+
+struct task {
+    struct table_node hash; /* in worker.tasks */
+    struct list link;       /* in job.tasks */
+    struct list promo_link; /* in worker.promotable while it may still overrun */
+    struct job *job;
+    struct entry *entry; /* QUEUED */
+    struct slot *slot;   /* STARTING, RUNNING */
+    struct blob *arg;    /* QUEUED */
+    struct blob *result; /* DONE */
+    struct try_id id;
+    int64_t arrived_us;
+    int64_t started_us;      /* RUNNING */
+    int64_t wait_us, run_us; /* wait: known from RUNNING on; run: DONE */
+    int32_t code;            /* DONE */
+    uint32_t run;            /* STARTING, RUNNING: the executor's handle */
+    uint8_t outcome;         /* DONE */
+    uint8_t kill_outcome;    /* what a task that was told to die is reported as; OUTCOME_NONE: was not */
+    uint8_t state;
+    bool promotable, overrun, overrun_told, stolen, kill_forced;
+};
+
+struct loot {
+    struct list link;  /* in worker.loot */
+    struct list items; /* entries by index */
+    node_id_t thief;
+    uint32_t request;
+};
+
+#define RUN_SLOT_BITS 12u /* an executor's handle: generation and slot (LIMIT_SLOTS fit) */
+_Static_assert(LIMIT_SLOTS <= 1u << RUN_SLOT_BITS, "a slot's number must fit in a run handle");
+
+static inline const struct policy *policy_of(const struct worker *w) { return &w->config.policy; }
+static inline struct slot *slot_at(const struct worker *w, uint32_t i) { return &w->slots[i]; }
+static inline bool owner_is_central(const struct owner *o) { return node_eq(o->node, NODE_CENTRAL); }
+static inline int64_t time_after(int64_t now_us, int64_t delay_us)
+{
+    return delay_us > TIME_NEVER - 1 - now_us ? TIME_NEVER - 1 : now_us + delay_us;
+}
+void wk_count(struct worker *w, enum counter c, uint64_t n);
+
+/* ---- objects.c ---- */
+struct owner *wk_owner_find(const struct worker *w, node_id_t node);
+struct owner *wk_owner_get(struct worker *w, node_id_t node); /* finds or makes it, AWAY */
+void wk_owner_set_state(struct worker *w, struct owner *o, enum owner_state s);
+void wk_owner_release(struct worker *w, struct owner *o); /* frees it when nothing needs it */
+struct job *wk_job_find(const struct worker *w, const struct owner *o, job_id_t id);
+struct job *wk_job_get(struct worker *w, struct owner *o, job_id_t id);
+void wk_job_release(struct worker *w, struct job *j); /* frees it when nothing of it is left */
+
+/* Space for n more reservations or tasks: how many of them fit. */
+uint32_t wk_room_for(const struct worker *w, uint32_t n);
+struct lane *wk_lane_shortest(struct worker *w);
+static inline bool lane_blocked(const struct lane *l) { return l->n_long + l->queue.n_long >= l->n_slots; }
+void wk_lane_touch(struct worker *w, struct lane *l);
+struct entry *wk_entry_new(struct job *j, bool is_long, struct task *bound, uint32_t n);
+void wk_entry_push(struct worker *w, struct lane *l,
+                   struct entry *e); /* at the tail; counts a new reservation */
+void wk_entry_unqueue(struct worker *w, struct entry *e);
+void wk_entry_leave_loot(struct worker *w, struct entry *e); /* the record goes with its last item */
+void wk_entry_free(struct worker *w, struct entry *e); /* in no queue or loot; its job stays: job_release */
+/* Drops every reservation of j, queued or in loot, and returns how many; may free j. O(entries of j). */
+uint32_t wk_job_drop_reservations(struct worker *w, struct job *j);
+
+void wk_slot_request(struct worker *w, struct slot *s, struct job *j, bool is_long);
+void wk_slot_run(struct worker *w, struct slot *s, struct task *t, bool is_long);
+void wk_slot_free(struct worker *w, struct slot *s); /* may free the job it requested for */
+void wk_slot_mark_long(struct worker *w, struct slot *s, bool is_long);
+
+struct task *wk_task_find(const struct worker *w, const struct owner *o, const struct try_id *id);
+struct task *wk_task_new(struct worker *w, struct job *j, const struct try_id *id);
+void wk_task_set_state(struct worker *w, struct task *t, enum worker_task_state s);
+void wk_task_free(struct worker *w, struct task *t); /* has no entry and no slot; may free its job */
+struct loot *wk_loot_find(const struct worker *w, node_id_t thief);
+void wk_objects_free(struct worker *w);
+
+/* ---- tasks.c ---- */
+/* Serves lane heads until no slot or no entry is left. At most one message per slot freed, or dropped entry. */
+void wk_lane_dispatch(struct worker *w, struct lane *l, struct out *out);
+void wk_task_return(struct worker *w, struct task *t, struct out *out); /* a queued one, to its owner */
+void wk_task_kill(struct worker *w, struct task *t, enum outcome as, bool force, struct out *out);
+void wk_report_held(struct worker *w, struct owner *o, struct out *out);
+void wk_finish_lost(struct worker *w, const struct owner *o, const struct try_id *id, struct out *out);
+void wk_overrun_due(struct worker *w, struct out *out);
+int64_t wk_overrun_next(const struct worker *w);
+void wk_on_task_enqueue(struct worker *w, const struct event *e, struct out *out);
+void wk_on_task_cancel(struct worker *w, const struct event *e, struct out *out);
+void wk_on_finish_ack(struct worker *w, const struct event *e, struct out *out);
+void wk_on_exec_started(struct worker *w, const struct event *e, struct out *out);
+void wk_on_exec_exited(struct worker *w, const struct event *e, struct out *out);
+void wk_task_launch(struct worker *w, struct slot *s, struct job *j, const struct msg_task_launch *m,
+                    struct out *out);
+
+/* ---- probes.c ---- */
+void wk_send_request(struct worker *w, struct slot *s, struct job *j, struct out *out);
+void wk_refuse_reservations(struct worker *w, const struct job *j, uint32_t n, int err, struct out *out);
+void wk_on_probe(struct worker *w, const struct event *e, struct out *out);
+void wk_on_probe_cancel(struct worker *w, const struct event *e, struct out *out);
+void wk_on_no_task(struct worker *w, const struct event *e, struct out *out);
+void wk_on_task_launch(struct worker *w, const struct event *e, struct out *out);
+void wk_dist_up(struct worker *w, node_id_t node, struct out *out);
+void wk_dist_lost(struct worker *w, struct owner *o);
+void wk_orphans_due(struct worker *w, struct out *out);
+
+/* ---- central.c ---- */
+void wk_central_up(struct worker *w, struct out *out);
+void wk_central_lost(struct worker *w);
+bool wk_lease_is_over(const struct worker *w);
+int64_t wk_lease_next(const struct worker *w);
+void wk_lease_due(struct worker *w, struct out *out);
+void wk_heartbeat_due(struct worker *w, struct out *out);
+/* Tells central what changed; the most recent value, when the rate allows it. */
+void wk_edges_step(struct worker *w, struct out *out);
+int64_t wk_edges_next(const struct worker *w);
+void wk_stop_step(struct worker *w, struct out *out); /* leaves when nothing is left to wait for */
+void wk_on_joined(struct worker *w, const struct event *e, struct out *out);
+void wk_on_refused(struct worker *w, const struct event *e, struct out *out);
+void wk_on_heartbeat_ack(struct worker *w, const struct event *e, struct out *out);
+void wk_on_policy(struct worker *w, const struct event *e, struct out *out);
+void wk_on_partition(struct worker *w, const struct event *e, struct out *out);
+void wk_on_members(struct worker *w, const struct event *e, struct out *out);
+void wk_on_long_work(struct worker *w, const struct event *e, struct out *out);
+void wk_on_stop(struct worker *w, const struct event *e, struct out *out);
+
+/* ---- stealing.c ---- */
+void wk_thief_turn(struct worker *w, struct out *out); /* after everything else of a step */
+bool wk_steal_from_sibling(struct worker *w);          /* queue_per_slot: true when something moved */
+void wk_loot_return(struct worker *w, node_id_t thief, struct out *out); /* the thief is gone */
+void wk_on_steal_request(struct worker *w, const struct event *e, struct out *out);
+void wk_on_steal_loot(struct worker *w, const struct event *e, struct out *out);
+void wk_on_steal_ack(struct worker *w, const struct event *e, struct out *out);
+void wk_on_steal_hint(struct worker *w, const struct event *e, struct out *out);
+
+#endif

@@ -1,0 +1,425 @@
+/* The worker's objects: made, moved between states, counted and freed here and nowhere else. */
+#include "base/mem.h"
+#include "worker/internal.h"
+
+#include <stdlib.h>
+
+void wk_count(struct worker *w, enum counter c, uint64_t n)
+{
+    if (n == 0)
+        return;
+    w->counters[c] += n;
+    w->counters_changed |= 1u << c;
+}
+_Static_assert(COUNTER_COUNT <= 32, "counters_changed has one bit per counter");
+
+/* ---- Owners ---- */
+
+struct owner *wk_owner_find(const struct worker *w, node_id_t node)
+{
+    struct table_node *n = wk_table_find(&w->owners, wk_table_key(node.v, 0));
+
+    while (n && !node_eq(container_of(n, struct owner, hash)->node, node))
+        n = wk_table_find_next(n);
+    return n ? container_of(n, struct owner, hash) : NULL;
+}
+
+struct owner *wk_owner_get(struct worker *w, node_id_t node)
+{
+    struct owner *o = wk_owner_find(w, node);
+
+    if (o)
+        return o;
+    o = xcalloc(1, sizeof *o);
+    o->node = node;
+    o->state = OWNER_AWAY;
+    list_init(&o->jobs);
+    list_init(&o->requests);
+    list_push_tail(&w->away_owners, &o->link);
+    wk_table_insert(&w->owners, &o->hash, wk_table_key(node.v, 0));
+    return o;
+}
+
+/* Up and away freely; lost only from up, and never central. */
+void wk_owner_set_state(struct worker *w, struct owner *o, enum owner_state s)
+{
+    struct list *lists[] = {&w->up_owners, &w->lost_owners, &w->away_owners};
+
+    CHECK(s != OWNER_LOST || (o->state == OWNER_UP && !owner_is_central(o)));
+    CHECK(s == OWNER_UP || list_empty(&o->requests));
+    o->state = (uint8_t)s;
+    list_remove(&o->link);
+    list_push_tail(lists[s], &o->link);
+}
+
+void wk_owner_release(struct worker *w, struct owner *o)
+{
+    if (o->state != OWNER_AWAY || !list_empty(&o->jobs))
+        return;
+    list_remove(&o->link);
+    wk_table_remove(&w->owners, &o->hash);
+    free(o);
+}
+
+/* ---- Jobs ---- */
+
+struct job *wk_job_find(const struct worker *w, const struct owner *o, job_id_t id)
+{
+    struct table_node *n = wk_table_find(&w->jobs, wk_table_key(id.v, o->node.v));
+
+    for (; n; n = wk_table_find_next(n)) {
+        struct job *j = container_of(n, struct job, hash);
+
+        if (j->owner == o && job_eq(j->id, id))
+            return j;
+    }
+    return NULL;
+}
+
+struct job *wk_job_get(struct worker *w, struct owner *o, job_id_t id)
+{
+    struct job *j = wk_job_find(w, o, id);
+
+    if (j)
+        return j;
+    j = xcalloc(1, sizeof *j);
+    j->owner = o;
+    j->id = id;
+    list_init(&j->entries);
+    list_init(&j->tasks);
+    list_push_tail(&o->jobs, &j->link);
+    wk_table_insert(&w->jobs, &j->hash, wk_table_key(id.v, o->node.v));
+    return j;
+}
+
+void wk_job_release(struct worker *w, struct job *j)
+{
+    struct owner *o = j->owner;
+
+    if (j->n_requests > 0 || !list_empty(&j->entries) || !list_empty(&j->tasks))
+        return;
+    list_remove(&j->link);
+    wk_table_remove(&w->jobs, &j->hash);
+    job_desc_drop(j->desc);
+    free(j);
+    wk_owner_release(w, o);
+}
+
+/* ---- Lanes and entries ---- */
+
+uint32_t wk_room_for(const struct worker *w, uint32_t n)
+{
+    uint64_t held = w->n_reservations + w->n_tasks;
+    uint64_t room = held < w->config.queue_limit ? w->config.queue_limit - held : 0;
+
+    return n < room ? n : (uint32_t)room;
+}
+
+/* The lane with the fewest entries and busy slots, the first such. O(lanes), that is O(1) with one queue. */
+struct lane *wk_lane_shortest(struct worker *w)
+{
+    struct lane *best = &w->lanes[0];
+    uint64_t least = UINT64_MAX;
+
+    for (uint32_t i = 0; i < w->n_lanes; i++) {
+        struct lane *l = &w->lanes[i];
+        uint64_t length = (uint64_t)l->queue.n + (l->n_slots - l->n_free);
+
+        if (length < least) {
+            least = length;
+            best = l;
+        }
+    }
+    return best;
+}
+
+void wk_lane_touch(struct worker *w, struct lane *l)
+{
+    if (list_empty(&l->touched))
+        list_push_tail(&w->touched, &l->touched);
+}
+
+struct entry *wk_entry_new(struct job *j, bool is_long, struct task *bound, uint32_t n)
+{
+    struct entry *e = xcalloc(1, sizeof *e);
+
+    steal_entry_init(&e->q, is_long, bound != NULL, n);
+    list_init(&e->job_link);
+    list_init(&e->loot_link);
+    e->job = j;
+    e->task = bound;
+    if (!bound)
+        list_push_tail(&j->entries, &e->job_link);
+    return e;
+}
+
+void wk_entry_push(struct worker *w, struct lane *l, struct entry *e)
+{
+    e->lane = l;
+    if (!e->task)
+        w->n_reservations += e->q.count;
+    steal_queue_push(&l->queue, &e->q);
+    wk_lane_touch(w, l);
+}
+
+void wk_entry_unqueue(struct worker *w, struct entry *e)
+{
+    steal_queue_remove(&e->lane->queue, &e->q);
+    wk_lane_touch(w, e->lane);
+}
+
+void wk_entry_free(struct worker *w, struct entry *e)
+{
+    CHECK(!steal_entry_queued(&e->q));
+    CHECK(!e->loot);
+    list_remove(&e->job_link);
+    if (!e->task)
+        w->n_reservations -= e->q.count;
+    free(e);
+}
+
+uint32_t wk_job_drop_reservations(struct worker *w, struct job *j)
+{
+    uint32_t dropped = 0;
+
+    list_foreach(&j->entries, l, next) {
+        struct entry *e = container_of(l, struct entry, job_link);
+
+        if (steal_entry_queued(&e->q))
+            wk_entry_unqueue(w, e);
+        if (e->loot)
+            wk_entry_leave_loot(w, e);
+        dropped += e->q.count;
+        wk_entry_free(w, e);
+    }
+    wk_job_release(w, j);
+    return dropped;
+}
+
+/* ---- Slots ---- */
+
+void wk_slot_mark_long(struct worker *w, struct slot *s, bool is_long)
+{
+    if (s->is_long == is_long)
+        return;
+    s->is_long = is_long;
+    s->lane->n_long += is_long ? 1u : -1u;
+    w->n_long += is_long ? 1u : -1u;
+    wk_lane_touch(w, s->lane);
+}
+
+/* The only place where a slot's state changes: free -> requested -> busy -> free, or around either step. */
+static void slot_set_state(struct worker *w, struct slot *s, enum slot_state to, struct list *in)
+{
+    CHECK(s->state != to);
+    CHECK(!(s->state == SLOT_BUSY && to == SLOT_REQUESTED));
+    list_remove(&s->link);
+    if (s->state == SLOT_FREE) {
+        s->lane->n_free--;
+        w->n_free--;
+    }
+    w->n_requested -= s->state == SLOT_REQUESTED;
+    s->state = (uint8_t)to;
+    if (to == SLOT_FREE) {
+        s->lane->n_free++;
+        w->n_free++;
+        w->freed = true;
+        wk_lane_touch(w, s->lane);
+    }
+    w->n_requested += to == SLOT_REQUESTED;
+    if (in)
+        list_push_tail(in, &s->link);
+}
+
+/* What a slot waits for is over: its request was answered, or its owner is gone. */
+static void end_request(struct slot *s)
+{
+    s->job->n_requests--;
+    s->job = NULL;
+    s->request = 0;
+    s->stolen = false;
+}
+
+void wk_slot_request(struct worker *w, struct slot *s, struct job *j, bool is_long)
+{
+    slot_set_state(w, s, SLOT_REQUESTED, &j->owner->requests);
+    s->job = j;
+    s->request = ++j->owner->last_request;
+    j->n_requests++;
+    wk_slot_mark_long(w, s, is_long);
+}
+
+void wk_slot_run(struct worker *w, struct slot *s, struct task *t, bool is_long)
+{
+    if (s->state == SLOT_REQUESTED)
+        end_request(s);
+    slot_set_state(w, s, SLOT_BUSY, NULL);
+    s->task = t;
+    t->slot = s;
+    wk_slot_mark_long(w, s, is_long);
+}
+
+void wk_slot_free(struct worker *w, struct slot *s)
+{
+    struct job *j = s->job;
+
+    if (s->state == SLOT_REQUESTED)
+        end_request(s);
+    if (s->task)
+        s->task->slot = NULL;
+    s->task = NULL;
+    wk_slot_mark_long(w, s, false);
+    slot_set_state(w, s, SLOT_FREE, &s->lane->free);
+    if (j)
+        wk_job_release(w, j);
+}
+
+/* ---- Tasks ---- */
+
+static uint64_t try_key(const struct try_id *id)
+{
+    return wk_table_key(id->job.v, (uint64_t)id->task << 32 | (uint32_t)id->epoch << 16 | id->attempt);
+}
+
+struct task *wk_task_find(const struct worker *w, const struct owner *o, const struct try_id *id)
+{
+    struct table_node *n = wk_table_find(&w->tasks, try_key(id));
+
+    for (; n; n = wk_table_find_next(n)) {
+        struct task *t = container_of(n, struct task, hash);
+
+        if (t->job->owner == o && try_eq(&t->id, id))
+            return t;
+    }
+    return NULL;
+}
+
+struct task *wk_task_new(struct worker *w, struct job *j, const struct try_id *id)
+{
+    struct task *t = xcalloc(1, sizeof *t);
+
+    t->job = j;
+    t->id = *id;
+    t->state = T_NEW;
+    list_init(&t->promo_link);
+    list_push_tail(&j->tasks, &t->link);
+    wk_table_insert(&w->tasks, &t->hash, try_key(id));
+    w->n_tasks++;
+    return t;
+}
+
+/* Adds t to, or takes it from, what is counted by state. */
+static void tally(struct worker *w, struct task *t, uint32_t by)
+{
+    if (t->state == T_NEW)
+        return;
+    if (t->state == T_QUEUED)
+        w->n_queued_tasks += by;
+    if (t->state == T_DONE) {
+        w->n_unacked += by;
+        t->job->owner->n_unacked += by;
+    } else if (owner_is_central(t->job->owner)) {
+        w->n_central_tasks += by;
+    }
+}
+
+/* new -> queued -> starting -> running -> done, where queued and running may be left out. */
+void wk_task_set_state(struct worker *w, struct task *t, enum worker_task_state s)
+{
+    CHECK(s > t->state);
+    CHECK(s != T_RUNNING || t->state == T_STARTING);
+    CHECK((s == T_STARTING || s == T_RUNNING) == (t->slot != NULL));
+    CHECK((s == T_QUEUED) == (t->entry != NULL));
+    tally(w, t, -1u);
+    t->state = (uint8_t)s;
+    tally(w, t, 1u);
+    list_remove(&t->promo_link);
+    if (s == T_RUNNING && t->promotable)
+        list_push_tail(&w->promotable, &t->promo_link);
+}
+
+void wk_task_free(struct worker *w, struct task *t)
+{
+    struct job *j = t->job;
+
+    CHECK(!t->entry);
+    CHECK(!t->slot);
+    tally(w, t, -1u);
+    list_remove(&t->promo_link);
+    list_remove(&t->link);
+    wk_table_remove(&w->tasks, &t->hash);
+    w->n_tasks--;
+    blob_drop(t->arg);
+    blob_drop(t->result);
+    free(t);
+    wk_job_release(w, j);
+}
+
+/* ---- Loot ---- */
+
+struct loot *wk_loot_find(const struct worker *w, node_id_t thief)
+{
+    list_foreach(&w->loot, l, next) {
+        struct loot *r = container_of(l, struct loot, link);
+
+        if (node_eq(r->thief, thief))
+            return r;
+    }
+    return NULL;
+}
+
+void wk_entry_leave_loot(struct worker *w, struct entry *e)
+{
+    struct loot *l = e->loot;
+
+    list_remove(&e->loot_link);
+    e->loot = NULL;
+    if (!list_empty(&l->items))
+        return;
+    list_remove(&l->link);
+    w->n_loot--;
+    free(l);
+}
+
+/* ---- The end ---- */
+
+static void owner_free_all(struct worker *w, struct owner *o)
+{
+    /* Held until its last job is gone, which would free it as well. */
+    wk_owner_set_state(w, o, OWNER_UP);
+    while (!list_empty(&o->requests))
+        wk_slot_free(w, container_of(o->requests.next, struct slot, link));
+    list_foreach(&o->jobs, l, next) {
+        struct job *j = container_of(l, struct job, link);
+
+        j->n_requests++; /* keeps it while its parts go */
+        list_foreach(&j->tasks, k, knext) {
+            struct task *t = container_of(k, struct task, link);
+
+            if (t->entry) {
+                wk_entry_unqueue(w, t->entry);
+                wk_entry_free(w, t->entry);
+                t->entry = NULL;
+            }
+            if (t->slot)
+                wk_slot_free(w, t->slot);
+            wk_task_free(w, t);
+        }
+        j->n_requests--;
+        wk_job_drop_reservations(w, j);
+    }
+    wk_owner_set_state(w, o, OWNER_AWAY);
+    wk_owner_release(w, o);
+}
+
+void wk_objects_free(struct worker *w)
+{
+    struct list *lists[] = {&w->up_owners, &w->lost_owners, &w->away_owners};
+
+    for (int i = 0; i < 3; i++)
+        while (!list_empty(lists[i]))
+            owner_free_all(w, container_of(lists[i]->next, struct owner, link));
+    wk_table_free(&w->owners);
+    wk_table_free(&w->jobs);
+    wk_table_free(&w->tasks);
+}

@@ -1,0 +1,191 @@
+/* The conversation with dists: probes become reservations, reservations become requests, requests become
+ * tasks (Sparrow 3.2-3.6). Everything here ignores peers that are not dists with a stream. */
+#include "worker/internal.h"
+
+static struct owner *dist_of(const struct worker *w, const struct event *e)
+{
+    struct owner *o = wk_owner_find(w, (node_id_t){e->m.peer});
+
+    return o && o->state == OWNER_UP && !owner_is_central(o) ? o : NULL;
+}
+
+void wk_send_request(struct worker *w, struct slot *s, struct job *j, struct out *out)
+{
+    struct msg_task_request *m = &out_add(out, MSG_TASK_REQUEST, j->owner->node.v)->task_request;
+
+    m->job = j->id;
+    m->request = s->request;
+    m->has_spec = j->desc != NULL;
+}
+
+void wk_refuse_reservations(struct worker *w, const struct job *j, uint32_t n, int err, struct out *out)
+{
+    struct msg_probe_refused *m = &out_add(out, MSG_PROBE_REFUSED, j->owner->node.v)->probe_refused;
+
+    m->job = j->id;
+    m->count = n;
+    m->err = err;
+}
+
+/* n reservations at the tail: of the one queue, or with a queue per slot spread evenly, from the shortest on. */
+static void reserve(struct worker *w, struct job *j, const struct msg_probe *m, uint32_t n)
+{
+    uint32_t first = (uint32_t)(wk_lane_shortest(w) - w->lanes);
+    uint32_t share = n / w->n_lanes, extra = n % w->n_lanes;
+
+    for (uint32_t i = 0; i < w->n_lanes; i++) {
+        uint32_t here = share + (i < extra);
+        struct entry *e;
+
+        if (here == 0)
+            break;
+        e = wk_entry_new(j, m->class == CLASS_LONG, NULL, here);
+        e->estimate_us = m->estimate_us;
+        e->arrived_us = w->now_us;
+        wk_entry_push(w, &w->lanes[(first + i) % w->n_lanes], e);
+    }
+}
+
+/* At most 1 message: what finds no room is refused. */
+void wk_on_probe(struct worker *w, const struct event *e, struct out *out)
+{
+    const struct msg_probe *m = &e->m.probe;
+    struct owner *o = dist_of(w, e);
+    struct job *j;
+    uint32_t fits;
+
+    if (!o || m->count == 0)
+        return;
+    fits = w->stopping ? 0 : wk_room_for(w, m->count);
+    j = wk_job_get(w, o, m->job);
+    if (fits > 0)
+        reserve(w, j, m, fits);
+    if (fits < m->count)
+        wk_refuse_reservations(w, j, m->count - fits, w->stopping ? HAWK_ESHUTDOWN : HAWK_ELIMIT, out);
+    wk_job_release(w, j);
+}
+
+/* Sparrow 3.6, proactive cancellation. Requests already made are answered by the dist. 1 message. */
+void wk_on_probe_cancel(struct worker *w, const struct event *e, struct out *out)
+{
+    struct owner *o = dist_of(w, e);
+    struct msg_probe_cancelled *m;
+    struct job *j;
+
+    if (!o)
+        return;
+    j = wk_job_find(w, o, e->m.probe_cancel.job);
+    m = &out_add(out, MSG_PROBE_CANCELLED, o->node.v)->probe_cancelled;
+    m->job = e->m.probe_cancel.job;
+    m->count = j ? wk_job_drop_reservations(w, j) : 0;
+}
+
+/* The slot that waits for the answer with that number. Answers come in the order of requests: the first. */
+static struct slot *requested(const struct owner *o, uint32_t request)
+{
+    list_foreach(&o->requests, l, next) {
+        struct slot *s = container_of(l, struct slot, link);
+
+        if (s->request == request)
+            return s;
+    }
+    return NULL;
+}
+
+/* None left: frees the slot and drops what else of the job is here. No message of its own. */
+void wk_on_no_task(struct worker *w, const struct event *e, struct out *out)
+{
+    struct owner *o = dist_of(w, e);
+    struct slot *s = o ? requested(o, e->m.no_task.request) : NULL;
+    struct job *j;
+
+    if (!o)
+        return;
+    if (s && job_eq(s->job->id, e->m.no_task.job))
+        wk_slot_free(w, s);
+    j = wk_job_find(w, o, e->m.no_task.job);
+    if (j)
+        wk_job_drop_reservations(w, j);
+}
+
+/* 1 message. An answer to no request of this stream (one from before a reconnection, or made up) and one that
+ * cannot be run are answered as lost; the repeated answer for a task that is already here is ignored. */
+void wk_on_task_launch(struct worker *w, const struct event *e, struct out *out)
+{
+    const struct msg_task_launch *m = &e->m.task_launch;
+    struct owner *o = dist_of(w, e);
+    struct slot *s = o ? requested(o, m->request) : NULL;
+    bool known = o && wk_task_find(w, o, &m->id);
+
+    if (!o)
+        return;
+    if (s && !known && job_eq(s->job->id, m->id.job) && (m->desc || s->job->desc) && !w->stop_now) {
+        wk_task_launch(w, s, s->job, m, out);
+        return;
+    }
+    if (s)
+        wk_slot_free(w, s);
+    if (!known)
+        wk_finish_lost(w, o, &m->id, out);
+}
+
+/* ---- A dist comes and goes (protocol 6) ---- */
+
+/* At most 2 messages per task of that dist, and 1. */
+void wk_dist_up(struct worker *w, node_id_t node, struct out *out)
+{
+    struct owner *o = wk_owner_find(w, node);
+
+    if (o && o->state == OWNER_UP) /* a new stream implies that the old one is gone */
+        wk_dist_lost(w, o);
+    o = wk_owner_get(w, node);
+    wk_owner_set_state(w, o, OWNER_UP);
+    o->last_request = 0;
+    wk_report_held(w, o, out);
+}
+
+/* Its reservations and requests are void; its tasks run on for a while, so that it may come back. */
+void wk_dist_lost(struct worker *w, struct owner *o)
+{
+    while (!list_empty(&o->requests))
+        wk_slot_free(w, container_of(o->requests.next, struct slot, link));
+    list_foreach(&o->jobs, l, next)
+        wk_job_drop_reservations(w, container_of(l, struct job, link));
+    o->orphan_at = time_after(w->now_us, w->config.orphan_us);
+    wk_owner_set_state(w, o, list_empty(&o->jobs) ? OWNER_AWAY : OWNER_LOST);
+    wk_owner_release(w, o);
+}
+
+/* DESIGN 3.8: a dist that stays away has its tasks run elsewhere. At most 1 message per task. */
+static void kill_orphans(struct worker *w, struct owner *o, struct out *out)
+{
+    list_foreach(&o->jobs, l, next) {
+        struct job *j = container_of(l, struct job, link);
+        struct list *last = j->tasks.prev, *k = j->tasks.next;
+
+        /* The job goes with its last task, so the end is known by that task and not by the list's head. */
+        for (bool end = list_empty(&j->tasks); !end;) {
+            struct task *t = container_of(k, struct task, link);
+
+            end = k == last;
+            k = k->next;
+            if (t->state == T_DONE)
+                wk_task_free(w, t);
+            else
+                wk_task_kill(w, t, OUTCOME_LOST, true, out);
+        }
+    }
+    wk_owner_set_state(w, o, OWNER_AWAY);
+    wk_owner_release(w, o);
+}
+
+void wk_orphans_due(struct worker *w, struct out *out)
+{
+    while (!list_empty(&w->lost_owners)) {
+        struct owner *o = container_of(w->lost_owners.next, struct owner, link);
+
+        if (o->orphan_at > w->now_us)
+            break;
+        kill_orphans(w, o, out);
+    }
+}

@@ -1,0 +1,307 @@
+/* Stealing (Hawk 3.6, protocol 5): this worker as victim, as thief, and between its own queues. What is loot
+ * and whom to ask is decided in stealer/. */
+#include "base/mem.h"
+#include "worker/internal.h"
+
+/* ---- As victim ---- */
+
+static struct entry *first_loot(const struct lane *l)
+{
+    struct steal_entry *e = steal_queue_loot(&l->queue, l->n_slots, l->n_long);
+
+    return e ? container_of(e, struct entry, q) : NULL;
+}
+
+static struct entry *next_loot(const struct lane *l, const struct entry *e)
+{
+    struct steal_entry *next = steal_queue_loot_next(&l->queue, &e->q);
+
+    return next ? container_of(next, struct entry, q) : NULL;
+}
+
+/* Lanes take turns by being emptied: the first one with something stuck gives. O(lanes). */
+static struct lane *stuck_lane(struct worker *w)
+{
+    for (uint32_t i = 0; i < w->n_lanes && w->n_stuck > 0; i++)
+        if (first_loot(&w->lanes[i]))
+            return &w->lanes[i];
+    return NULL;
+}
+
+static uint32_t at_most(uint32_t a, uint32_t b) { return a < b ? a : b; }
+
+/* How many entries at most `max` reservations are taken from; a message numbers them with 16 bits. */
+static uint16_t loot_items(const struct lane *l, uint32_t max)
+{
+    uint16_t items = 0;
+
+    for (struct entry *e = first_loot(l); e && max > 0 && items < UINT16_MAX; e = next_loot(l, e)) {
+        max -= at_most(e->q.count, max);
+        items++;
+    }
+    return items;
+}
+
+/* Takes at most `max` reservations of e off its queue: e itself, or a new entry for a part of it. */
+static struct entry *split_off(struct worker *w, struct entry *e, uint32_t max)
+{
+    struct entry *part;
+
+    if (e->q.count <= max) {
+        wk_entry_unqueue(w, e);
+        return e;
+    }
+    part = wk_entry_new(e->job, false, NULL, max);
+    part->lane = e->lane;
+    part->estimate_us = e->estimate_us;
+    part->arrived_us = e->arrived_us;
+    part->stolen = e->stolen;
+    e->q.count -= max;
+    return part;
+}
+
+static void send_loot(const struct worker *w, const struct entry *e, uint16_t items, struct out *out)
+{
+    struct msg_steal_loot *m = &out_add(out, MSG_STEAL_LOOT, e->loot->thief.v)->steal_loot;
+    int64_t waited_us = w->now_us - e->arrived_us;
+
+    m->job = e->job->id;
+    m->estimate_us = e->estimate_us;
+    m->waited_us = waited_us < 0 ? 0 : waited_us > LIMIT_TIME_US ? LIMIT_TIME_US : waited_us;
+    m->dist = e->job->owner->node;
+    m->request = e->loot->request;
+    m->count = e->q.count;
+    m->index = e->index;
+    m->items = items;
+}
+
+/* Moves the group into a record that the thief has to acknowledge. Should items come back, they go to the
+ * queue's head in their order: their places are reserved now. */
+static void give(struct worker *w, struct lane *l, node_id_t thief, uint32_t request, uint32_t max,
+                 struct out *out)
+{
+    struct loot *r = xcalloc(1, sizeof *r);
+    uint16_t items = loot_items(l, max);
+    int64_t place = steal_queue_reserve_head(&l->queue, items);
+    struct entry *e = first_loot(l);
+
+    r->thief = thief;
+    r->request = request;
+    list_init(&r->items);
+    list_push_tail(&w->loot, &r->link);
+    w->n_loot++;
+    for (uint16_t i = 0; i < items; i++) {
+        struct entry *next = next_loot(l, e);
+        struct entry *item = split_off(w, e, max);
+
+        max -= item->q.count;
+        item->q.order = place + i;
+        item->index = i;
+        item->loot = r;
+        list_push_tail(&r->items, &item->loot_link);
+        send_loot(w, item, items, out);
+        e = next;
+    }
+}
+
+/* At most 1 message per item, or 1 that says: nothing. All reservations here are of dists with a stream, so
+ * any of them may be given. One record per thief: who has not acknowledged the last loot gets no more. */
+void wk_on_steal_request(struct worker *w, const struct event *e, struct out *out)
+{
+    const struct msg_steal_request *m = &e->m.steal_request;
+    node_id_t thief = {e->m.peer};
+    uint32_t max = at_most(m->max, policy_of(w)->steal_max);
+    struct lane *l = stuck_lane(w);
+
+    if (node_eq(thief, NODE_NONE) || node_eq(thief, NODE_CENTRAL))
+        return;
+    if (!l || max == 0 || w->n_loot >= WORKER_LOOT_RECORDS || wk_loot_find(w, thief))
+        out_add(out, MSG_STEAL_LOOT, thief.v)->steal_loot.request = m->request;
+    else
+        give(w, l, thief, m->request, max, out);
+}
+
+/* An item the thief does not take. At most 1 message. */
+static void put_back(struct worker *w, struct entry *e, struct out *out)
+{
+    struct job *j = e->job;
+
+    wk_entry_leave_loot(w, e);
+    if (!w->stopping) {
+        steal_queue_put_back(&e->lane->queue, &e->q);
+        wk_lane_touch(w, e->lane);
+        return;
+    }
+    wk_refuse_reservations(w, j, e->q.count, HAWK_ESHUTDOWN, out);
+    wk_entry_free(w, e);
+    wk_job_release(w, j);
+}
+
+/* The item with that number; acknowledgements come in order: the first. */
+static struct entry *loot_item(const struct loot *r, uint16_t index)
+{
+    list_foreach(&r->items, l, next)
+        if (container_of(l, struct entry, loot_link)->index == index)
+            return container_of(l, struct entry, loot_link);
+    return NULL;
+}
+
+/* At most 1 message. What is not accepted stays here. */
+void wk_on_steal_ack(struct worker *w, const struct event *e, struct out *out)
+{
+    const struct msg_steal_ack *m = &e->m.steal_ack;
+    struct loot *r = wk_loot_find(w, (node_id_t){e->m.peer});
+    struct entry *item = r && r->request == m->request ? loot_item(r, m->index) : NULL;
+    struct job *j;
+
+    if (!item || !job_eq(item->job->id, m->job))
+        return;
+    j = item->job;
+    if (m->accepted < item->q.count) {
+        item->q.count -= m->accepted;
+        w->n_reservations -= m->accepted;
+        put_back(w, item, out);
+        return;
+    }
+    wk_entry_leave_loot(w, item);
+    wk_entry_free(w, item);
+    wk_job_release(w, j);
+}
+
+/* At most 1 message per item. */
+void wk_loot_return(struct worker *w, node_id_t thief, struct out *out)
+{
+    struct loot *r;
+
+    while ((r = wk_loot_find(w, thief))) /* the record goes with its last item */
+        put_back(w, container_of(r->items.next, struct entry, loot_link), out);
+}
+
+/* ---- As thief ---- */
+
+static struct thief_env thief_env(struct worker *w)
+{
+    bool hungry = w->n_free > 0 && !w->stopping; /* a slot stays free only when its queue is empty */
+
+    return (struct thief_env){
+        .now_us = w->now_us,
+        .park_min_us = w->config.park_min_us,
+        .park_max_us = w->config.park_max_us,
+        .policy = policy_of(w),
+        .members = w->members,
+        .rng = &w->rng,
+        .self = w->node,
+        .hungry = hungry,
+        .long_work = w->long_work,
+        .freed = hungry && w->freed,
+    };
+}
+
+/* At most 1 message. */
+void wk_thief_turn(struct worker *w, struct out *out)
+{
+    struct thief_env env = thief_env(w);
+    node_id_t victim = thief_step(&w->thief, &env);
+    struct msg_steal_request *m;
+
+    if (node_eq(victim, NODE_NONE))
+        return;
+    m = &out_add(out, MSG_STEAL_REQUEST, victim.v)->steal_request;
+    m->request = w->thief.request;
+    m->max = policy_of(w)->steal_max;
+    wk_count(w, COUNTER_steal_requests, 1);
+    wk_count(w, COUNTER_steal_rounds, w->thief.asked == 1);
+}
+
+/* No message of its own: thief_turn asks. */
+void wk_on_steal_hint(struct worker *w, const struct event *e, struct out *out)
+{
+    struct thief_env env = thief_env(w);
+
+    thief_hint(&w->thief, &env, e->m.steal_hint.victim);
+}
+
+/* How much of an item this thief takes: there must be a stream to its dist, room, and a queue where it is not
+ * stuck again (long work may have come since it asked: then it is as well off where it is). */
+static uint32_t acceptable(struct worker *w, const struct owner *dist, uint32_t n)
+{
+    if (!dist || dist->state != OWNER_UP || owner_is_central(dist) || w->stopping)
+        return 0;
+    return lane_blocked(wk_lane_shortest(w)) ? 0 : wk_room_for(w, n);
+}
+
+/* The dist hears of the move before the victim does, and before the reservation is used here. 1 message. */
+static void take(struct worker *w, struct owner *dist, const struct event *e, uint32_t n, struct out *out)
+{
+    const struct msg_steal_loot *m = &e->m.steal_loot;
+    struct msg_res_moved *moved = &out_add(out, MSG_RES_MOVED, dist->node.v)->res_moved;
+    struct entry *r = wk_entry_new(wk_job_get(w, dist, m->job), false, NULL, n);
+
+    moved->job = m->job;
+    moved->from = (node_id_t){e->m.peer};
+    moved->count = n;
+    r->estimate_us = m->estimate_us;
+    r->arrived_us = w->now_us - m->waited_us;
+    r->stolen = true;
+    wk_entry_push(w, wk_lane_shortest(w), r);
+    wk_count(w, COUNTER_reservations_stolen, n);
+    wk_count(w, COUNTER_steal_successes, !w->thief.got_loot);
+    w->thief.got_loot = true;
+}
+
+/* At most 2 messages. An answer to no question of ours is acknowledged with 0: the victim keeps it. */
+void wk_on_steal_loot(struct worker *w, const struct event *e, struct out *out)
+{
+    const struct msg_steal_loot *m = &e->m.steal_loot;
+    enum thief_answer a = thief_answer(&w->thief, (node_id_t){e->m.peer}, m->request, m->index, m->items);
+    struct owner *dist = wk_owner_find(w, m->dist);
+    uint32_t accepted = a == ANSWER_ITEM ? acceptable(w, dist, m->count) : 0;
+    struct msg_steal_ack *ack;
+
+    if (m->items == 0)
+        return;
+    if (accepted > 0)
+        take(w, dist, e, accepted, out);
+    ack = &out_add(out, MSG_STEAL_ACK, e->m.peer)->steal_ack;
+    ack->job = m->job;
+    ack->request = m->request;
+    ack->accepted = accepted;
+    ack->index = m->index;
+}
+
+/* ---- Between queues of one worker ---- */
+
+static struct lane *free_lane(struct worker *w)
+{
+    for (uint32_t i = 0; i < w->n_lanes; i++)
+        if (w->lanes[i].n_free > 0)
+            return &w->lanes[i];
+    return NULL;
+}
+
+/* With a queue per slot, an idle slot and a stuck reservation may be in the same worker: two of the paper's
+ * nodes, between which no message is needed. The group goes to the idle slot's queue. */
+bool wk_steal_from_sibling(struct worker *w)
+{
+    uint32_t max = policy_of(w)->steal_max;
+    struct lane *from, *to;
+    uint16_t items;
+    struct entry *e;
+
+    if (w->n_lanes == 1 || w->n_stuck == 0 || w->n_free == 0 || !policy_has(policy_of(w), POLICY_STEAL))
+        return false;
+    from = stuck_lane(w);
+    to = free_lane(w);
+    items = loot_items(from, max);
+    e = first_loot(from);
+    for (uint16_t i = 0; i < items; i++) {
+        struct entry *next = next_loot(from, e);
+        struct entry *item = split_off(w, e, max);
+
+        max -= item->q.count;
+        w->n_reservations -= item->q.count; /* counted again as it arrives */
+        wk_entry_push(w, to, item);
+        e = next;
+    }
+    return items > 0;
+}

@@ -1,0 +1,325 @@
+/* Tasks: from the head of a queue or a launch, through the executor, to the owner's acknowledgement. */
+#include "worker/internal.h"
+
+/* ---- What owners are told ---- */
+
+static bool owner_hears(const struct task *t) { return t->job->owner->state == OWNER_UP; }
+
+static void send_finished(const struct task *t, struct out *out)
+{
+    struct msg_task_finished *m = &out_add(out, MSG_TASK_FINISHED, t->job->owner->node.v)->task_finished;
+
+    m->id = t->id;
+    m->result = blob_ref(t->result);
+    m->run_us = t->run_us;
+    m->wait_us = t->wait_us;
+    m->code = t->code;
+    m->outcome = t->outcome;
+    m->stolen = t->stolen;
+}
+
+static void send_overrun(const struct worker *w, struct task *t, struct out *out)
+{
+    struct msg_task_overrun *m = &out_add(out, MSG_TASK_OVERRUN, t->job->owner->node.v)->task_overrun;
+
+    m->id = t->id;
+    m->run_us = w->now_us - t->started_us;
+    t->overrun_told = true;
+}
+
+/* A launch that cannot be taken: its request is unknown (lost in a reconnection), or the worker stops. The
+ * owner hears that the try is lost and runs the task elsewhere. Nothing is kept: should this message be lost
+ * with its stream, the next resynchronisation shows that the task is not here. 1 message. */
+void wk_finish_lost(struct worker *w, const struct owner *o, const struct try_id *id, struct out *out)
+{
+    struct msg_task_finished *m = &out_add(out, MSG_TASK_FINISHED, o->node.v)->task_finished;
+
+    m->id = *id;
+    m->outcome = OUTCOME_LOST;
+}
+
+static void send_held(const struct worker *w, struct task *t, struct out *out)
+{
+    static const uint8_t states[] = {[T_QUEUED] = TASK_PLACED,
+                                     [T_STARTING] = TASK_LAUNCHED,
+                                     [T_RUNNING] = TASK_RUNNING,
+                                     [T_DONE] = TASK_DONE};
+    struct msg_task_held *m = &out_add(out, MSG_TASK_HELD, t->job->owner->node.v)->task_held;
+
+    m->id = t->id;
+    m->state = states[t->state];
+    m->run_us = t->state == T_RUNNING ? w->now_us - t->started_us : t->run_us;
+    if (t->state == T_DONE)
+        send_finished(t, out);
+    else if (t->overrun && !t->overrun_told)
+        send_overrun(w, t, out);
+}
+
+/* At most 2 messages per task of that owner, and 1. */
+void wk_report_held(struct worker *w, struct owner *o, struct out *out)
+{
+    list_foreach(&o->jobs, l, next) {
+        struct job *j = container_of(l, struct job, link);
+
+        list_foreach(&j->tasks, k, knext)
+            send_held(w, container_of(k, struct task, link), out);
+    }
+    out_add(out, MSG_HELD_END, o->node.v);
+}
+
+/* ---- Starting ---- */
+
+static uint32_t new_run(struct worker *w, const struct slot *s)
+{
+    uint32_t generations = UINT32_MAX >> RUN_SLOT_BITS;
+
+    w->run_generation = w->run_generation % generations + 1;
+    return w->run_generation << RUN_SLOT_BITS | (uint32_t)(s - w->slots);
+}
+
+static struct task *task_of_run(const struct worker *w, uint32_t run)
+{
+    uint32_t i = run & ((1u << RUN_SLOT_BITS) - 1);
+    struct task *t = i < w->config.slots ? slot_at(w, i)->task : NULL;
+
+    return t && t->run == run ? t : NULL;
+}
+
+/* Puts t into s and tells the executor; arg becomes the executor's. 1 message. */
+static void start(struct worker *w, struct slot *s, struct task *t, bool is_long, struct blob *arg,
+                  struct out *out)
+{
+    struct msg_exec_start *m;
+
+    wk_slot_run(w, s, t, is_long);
+    wk_task_set_state(w, t, T_STARTING);
+    t->run = new_run(w, s);
+    m = &out_add(out, MSG_EXEC_START, 0)->exec_start;
+    m->id = t->id;
+    m->desc = job_desc_ref(t->job->desc);
+    m->arg = arg;
+    m->run = t->run;
+}
+
+/* A reservation has become a task (Sparrow 3.4, late binding). 1 message. */
+void wk_task_launch(struct worker *w, struct slot *s, struct job *j, const struct msg_task_launch *m,
+                    struct out *out)
+{
+    struct task *t = wk_task_new(w, j, &m->id);
+
+    if (!j->desc)
+        j->desc = job_desc_ref(m->desc);
+    t->promotable = m->promotable;
+    t->stolen = s->stolen;
+    t->arrived_us = s->arrived_us;
+    wk_count(w, COUNTER_tasks_stolen, s->stolen);
+    start(w, s, t, s->is_long, blob_ref(m->arg), out);
+}
+
+static void take_off_queue(struct worker *w, struct task *t)
+{
+    struct entry *e = t->entry;
+
+    wk_entry_unqueue(w, e);
+    wk_entry_free(w, e);
+    t->entry = NULL;
+}
+
+/* The head of a lane gets a slot: a bound task starts, a reservation asks for one. 1 message. */
+static void serve(struct worker *w, struct lane *l, struct entry *e, struct out *out)
+{
+    struct slot *s = container_of(l->free.next, struct slot, link);
+    struct job *j = e->job;
+    struct task *t = e->task;
+    bool is_long = e->q.is_long;
+
+    if (t && wk_lease_is_over(w)) { /* DESIGN 3.9: central may have placed it again by now */
+        wk_task_return(w, t, out);
+        return;
+    }
+    if (t) {
+        struct blob *arg = t->arg;
+
+        t->arg = NULL;
+        take_off_queue(w, t);
+        start(w, s, t, is_long, arg, out);
+        return;
+    }
+    s->arrived_us = e->arrived_us;
+    s->stolen = e->stolen;
+    wk_slot_request(w, s, j, is_long);
+    w->n_reservations--;
+    if (--e->q.count == 0) {
+        wk_entry_unqueue(w, e);
+        wk_entry_free(w, e);
+    }
+    wk_send_request(w, s, j, out);
+}
+
+void wk_lane_dispatch(struct worker *w, struct lane *l, struct out *out)
+{
+    struct steal_entry *head;
+
+    while (l->n_free > 0 && (head = steal_queue_head(&l->queue)))
+        serve(w, l, container_of(head, struct entry, q), out);
+}
+
+/* ---- Bound tasks ---- */
+
+/* 1 message. */
+void wk_task_return(struct worker *w, struct task *t, struct out *out)
+{
+    if (owner_hears(t))
+        out_add(out, MSG_TASK_RETURNED, t->job->owner->node.v)->task_returned.id = t->id;
+    take_off_queue(w, t);
+    wk_task_free(w, t);
+}
+
+/* Central places a long task here (Hawk 3.7). What cannot be taken goes straight back: the worker stops, is
+ * reserved for short tasks or not yet told that it is not, is full, or its lease is over. At most 1 message. */
+void wk_on_task_enqueue(struct worker *w, const struct event *e, struct out *out)
+{
+    const struct msg_task_enqueue *m = &e->m.task_enqueue;
+    struct owner *o = wk_owner_find(w, NODE_CENTRAL);
+    struct job *j;
+    struct task *t;
+
+    if (!o || o->state != OWNER_UP || wk_task_find(w, o, &m->id))
+        return;
+    if (w->stopping || !w->general || !m->desc || wk_room_for(w, 1) == 0 || wk_lease_is_over(w)) {
+        out_add(out, MSG_TASK_RETURNED, o->node.v)->task_returned.id = m->id;
+        return;
+    }
+    j = wk_job_get(w, o, m->id.job);
+    if (!j->desc)
+        j->desc = job_desc_ref(m->desc);
+    t = wk_task_new(w, j, &m->id);
+    t->arg = blob_ref(m->arg);
+    t->arrived_us = w->now_us;
+    t->entry = wk_entry_new(j, true, t, 1);
+    t->entry->estimate_us = m->estimate_us;
+    t->entry->arrived_us = w->now_us;
+    wk_entry_push(w, wk_lane_shortest(w), t->entry);
+    wk_task_set_state(w, t, T_QUEUED);
+}
+
+/* ---- Running and ending ---- */
+
+/* A task that outlives the cutoff makes its slot count as long (DESIGN 3.6). 1 message per such task. */
+void wk_overrun_due(struct worker *w, struct out *out)
+{
+    while (wk_overrun_next(w) <= w->now_us) {
+        struct task *t = container_of(w->promotable.next, struct task, promo_link);
+
+        list_remove(&t->promo_link);
+        t->overrun = true;
+        wk_slot_mark_long(w, t->slot, true);
+        if (owner_hears(t))
+            send_overrun(w, t, out);
+    }
+}
+
+int64_t wk_overrun_next(const struct worker *w)
+{
+    int64_t cutoff_us = policy_of(w)->cutoff_us;
+
+    if (list_empty(&w->promotable) || cutoff_us <= 0 || !policy_has(policy_of(w), POLICY_PROMOTE))
+        return TIME_NEVER;
+    return time_after(container_of(w->promotable.next, struct task, promo_link)->started_us, cutoff_us);
+}
+
+/* Told once per task, and once more when force is new. At most 1 message. */
+void wk_task_kill(struct worker *w, struct task *t, enum outcome as, bool force, struct out *out)
+{
+    struct msg_exec_kill *m;
+
+    if (t->kill_outcome != OUTCOME_NONE && (!force || t->kill_forced))
+        return;
+    if (t->kill_outcome == OUTCOME_NONE)
+        t->kill_outcome = (uint8_t)as;
+    t->kill_forced = force;
+    m = &out_add(out, MSG_EXEC_KILL, 0)->exec_kill;
+    m->run = t->run;
+    m->force = force;
+}
+
+/* Ends t and frees its slot. Kept until acknowledged, unless its owner is gone for good. At most 1 message. */
+static void finish(struct worker *w, struct task *t, struct out *out)
+{
+    const struct owner *o = t->job->owner;
+
+    if (t->slot)
+        wk_slot_free(w, t->slot);
+    wk_task_set_state(w, t, T_DONE);
+    wk_count(w, COUNTER_tasks_finished, 1);
+    if (t->outcome != OUTCOME_CANCELLED && (t->outcome != OUTCOME_EXITED || t->code != 0))
+        wk_count(w, COUNTER_tasks_failed, 1);
+    if (o->state == OWNER_UP)
+        send_finished(t, out);
+    else if (o->state == OWNER_AWAY && !owner_is_central(o))
+        wk_task_free(w, t);
+}
+
+/* At most 1 message: what runs is told to die and ends by EXEC_EXITED, what is queued ends now. */
+void wk_on_task_cancel(struct worker *w, const struct event *e, struct out *out)
+{
+    struct owner *o = wk_owner_find(w, (node_id_t){e->m.peer});
+    struct task *t = o ? wk_task_find(w, o, &e->m.task_cancel.id) : NULL;
+
+    if (!t || o->state != OWNER_UP || t->state == T_DONE)
+        return;
+    if (t->state != T_QUEUED) {
+        wk_task_kill(w, t, OUTCOME_CANCELLED, false, out);
+        return;
+    }
+    take_off_queue(w, t);
+    t->outcome = OUTCOME_CANCELLED;
+    finish(w, t, out);
+}
+
+/* No message. */
+void wk_on_finish_ack(struct worker *w, const struct event *e, struct out *out)
+{
+    struct owner *o = wk_owner_find(w, (node_id_t){e->m.peer});
+    struct task *t = o ? wk_task_find(w, o, &e->m.finish_ack.id) : NULL;
+
+    if (t && o->state == OWNER_UP && t->state == T_DONE)
+        wk_task_free(w, t);
+}
+
+/* At most 1 message. pid < 0: it could not be started, and EXEC_EXITED follows. */
+void wk_on_exec_started(struct worker *w, const struct event *e, struct out *out)
+{
+    struct task *t = task_of_run(w, e->m.exec_started.run);
+    struct msg_task_started *m;
+
+    if (!t || t->state != T_STARTING || e->m.exec_started.pid < 0)
+        return;
+    t->started_us = w->now_us;
+    t->wait_us = w->now_us > t->arrived_us ? w->now_us - t->arrived_us : 0;
+    wk_task_set_state(w, t, T_RUNNING);
+    wk_count(w, COUNTER_tasks_started, 1);
+    if (!owner_hears(t))
+        return;
+    m = &out_add(out, MSG_TASK_STARTED, t->job->owner->node.v)->task_started;
+    m->id = t->id;
+    m->wait_us = t->wait_us;
+}
+
+/* At most 1 message; the slot's next request or task leaves in the same step. */
+void wk_on_exec_exited(struct worker *w, const struct event *e, struct out *out)
+{
+    const struct msg_exec_exited *m = &e->m.exec_exited;
+    struct task *t = task_of_run(w, m->run);
+
+    if (!t)
+        return;
+    t->result = blob_ref(m->result);
+    t->run_us = m->run_us > 0 ? m->run_us : 0;
+    t->code = m->code;
+    t->outcome = m->outcome;
+    /* Told to die: that is what its end is called, unless it had ended well by itself before. */
+    if (t->kill_outcome != OUTCOME_NONE && !(m->outcome == OUTCOME_EXITED && m->code == 0))
+        t->outcome = t->kill_outcome;
+    finish(w, t, out);
+}

@@ -1,0 +1,55 @@
+/* What shells may look at. */
+#include "worker/internal.h"
+
+bool worker_quiet(const struct worker *w)
+{
+    return w->n_reservations == 0 && w->n_tasks == 0 && w->n_requested == 0 && w->n_loot == 0;
+}
+
+void worker_counts(const struct worker *w, struct worker_counts *c)
+{
+    *c = (struct worker_counts){
+        .slots = w->config.slots,
+        .free = w->n_free,
+        .requested = w->n_requested,
+        .running = w->config.slots - w->n_free - w->n_requested,
+        .running_long = w->n_long,
+        .reservations = w->n_reservations,
+        .queued_tasks = w->n_queued_tasks,
+        .unacked = w->n_unacked,
+        .joined = w->joined,
+        .general = w->general,
+        .stuck = w->n_stuck > 0,
+        .parked = w->parked.is,
+        .stopping = w->stopping,
+        .stopped = w->stopped,
+    };
+}
+
+bool worker_running(const struct worker *w, uint32_t slot, int64_t now_us, struct worker_running *r)
+{
+    const struct slot *s = slot < w->config.slots ? slot_at(w, slot) : NULL;
+    const struct task *t = s ? s->task : NULL;
+
+    if (!t)
+        return false;
+    *r = (struct worker_running){
+        .id = t->id,
+        .owner = t->job->owner->node,
+        .desc = t->job->desc,
+        .run = t->run,
+        .is_long = s->is_long,
+        .stolen = t->stolen,
+        .killed = t->kill_outcome != OUTCOME_NONE,
+        .run_us = t->state == T_RUNNING ? now_us - t->started_us : -1,
+    };
+    return true;
+}
+
+const struct job_desc *worker_spec(const struct worker *w, node_id_t owner, job_id_t job)
+{
+    const struct owner *o = wk_owner_find(w, owner);
+    const struct job *j = o ? wk_job_find(w, o, job) : NULL;
+
+    return j ? j->desc : NULL;
+}

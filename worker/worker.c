@@ -1,0 +1,217 @@
+/* The worker's one entry: an event is handed to its handler, then queues, thief and edges are brought up to
+ * date, once per step whatever happened. */
+#include "worker/worker.h"
+
+#include "base/mem.h"
+#include "worker/internal.h"
+
+#include <stdlib.h>
+
+void worker_config_init(struct worker_config *c)
+{
+    int err;
+
+    *c = (struct worker_config){
+        .slots = 1,
+        .queue_limit = WORKER_QUEUE_LIMIT,
+        .park_min_us = 100 * US_PER_MS,
+        .park_max_us = 5 * US_PER_S,
+        .orphan_us = 10 * US_PER_S,
+        .heartbeats = true,
+    };
+    err = policy_preset("hawk", &c->policy);
+    CHECK(err == 0);
+}
+
+static void lanes_init(struct worker *w)
+{
+    uint32_t slots = w->config.slots;
+
+    w->n_lanes = w->config.queue_per_slot ? slots : 1;
+    w->lanes = xcalloc(w->n_lanes, sizeof *w->lanes);
+    w->slots = xcalloc(slots, sizeof *w->slots);
+    for (uint32_t i = 0; i < w->n_lanes; i++) {
+        steal_queue_init(&w->lanes[i].queue);
+        list_init(&w->lanes[i].free);
+        list_init(&w->lanes[i].touched);
+    }
+    for (uint32_t i = 0; i < slots; i++) {
+        struct lane *l = &w->lanes[i % w->n_lanes];
+
+        w->slots[i].lane = l;
+        list_push_tail(&l->free, &w->slots[i].link);
+        l->n_slots++;
+        l->n_free++;
+    }
+    w->n_free = slots;
+}
+
+void worker_init(struct worker *w, const struct worker_config *c, uint64_t seed)
+{
+    struct list *lists[] = {&w->touched,     &w->up_owners,  &w->lost_owners,
+                            &w->away_owners, &w->promotable, &w->loot};
+
+    CHECK(c->slots >= 1 && c->slots <= LIMIT_SLOTS);
+    CHECK(c->queue_limit >= 1 && c->queue_limit <= INT32_MAX);
+    CHECK(c->name != NULL);
+    CHECK(c->addr != NULL);
+    *w = (struct worker){.config = *c, .heartbeat_at = TIME_NEVER};
+    blob_ref(c->name);
+    blob_ref(c->addr);
+    rng_seed(&w->rng, seed);
+    thief_init(&w->thief);
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        list_init(lists[i]);
+    lanes_init(w);
+}
+
+void worker_free(struct worker *w)
+{
+    wk_objects_free(w);
+    free(w->lanes);
+    free(w->slots);
+    members_drop(w->members);
+    blob_drop(w->config.name);
+    blob_drop(w->config.addr);
+}
+
+/* ---- Events ---- */
+
+static bool from_central(const struct event *e) { return e->m.peer == NODE_CENTRAL.v; }
+
+static void on_peer_up(struct worker *w, const struct event *e, struct out *out)
+{
+    if (from_central(e))
+        wk_central_up(w, out);
+    else if (e->m.peer_up.role == ROLE_DIST && e->m.peer != NODE_NONE.v)
+        wk_dist_up(w, (node_id_t){e->m.peer}, out);
+}
+
+/* A node may be several things here: the dist of reservations, a victim that was asked, a thief with loot. */
+static void on_peer_lost(struct worker *w, const struct event *e, struct out *out)
+{
+    node_id_t node = {e->m.peer};
+    struct owner *o = wk_owner_find(w, node);
+
+    if (from_central(e)) {
+        wk_central_lost(w);
+        return;
+    }
+    if (o && o->state == OWNER_UP)
+        wk_dist_lost(w, o);
+    thief_peer_lost(&w->thief, node);
+    wk_loot_return(w, node, out);
+}
+
+/* Each looks at its own time; the thief and the edges are looked at in every step. */
+static void on_timer(struct worker *w, const struct event *e, struct out *out)
+{
+    wk_heartbeat_due(w, out);
+    wk_lease_due(w, out);
+    wk_orphans_due(w, out);
+    wk_overrun_due(w, out);
+}
+
+typedef void handler(struct worker *w, const struct event *e, struct out *out);
+
+enum sender { ANYONE, CENTRAL }; /* ANYONE: the handler looks whether it knows the peer */
+
+static const struct {
+    handler *handle;
+    enum sender from;
+} handlers[MSG_TYPE_COUNT] = {
+    [MSG_TIMER] = {on_timer, ANYONE},
+    [MSG_PEER_UP] = {on_peer_up, ANYONE},
+    [MSG_PEER_LOST] = {on_peer_lost, ANYONE},
+    [MSG_STOP] = {wk_on_stop, ANYONE},
+    [MSG_EXEC_STARTED] = {wk_on_exec_started, ANYONE},
+    [MSG_EXEC_EXITED] = {wk_on_exec_exited, ANYONE},
+    [MSG_JOINED] = {wk_on_joined, CENTRAL},
+    [MSG_REFUSED] = {wk_on_refused, CENTRAL},
+    [MSG_HEARTBEAT_ACK] = {wk_on_heartbeat_ack, CENTRAL},
+    [MSG_POLICY] = {wk_on_policy, CENTRAL},
+    [MSG_PARTITION] = {wk_on_partition, CENTRAL},
+    [MSG_MEMBERS] = {wk_on_members, CENTRAL},
+    [MSG_LONG_WORK] = {wk_on_long_work, CENTRAL},
+    [MSG_TASK_ENQUEUE] = {wk_on_task_enqueue, CENTRAL},
+    [MSG_STEAL_HINT] = {wk_on_steal_hint, CENTRAL},
+    [MSG_TASK_CANCEL] = {wk_on_task_cancel, ANYONE},
+    [MSG_FINISH_ACK] = {wk_on_finish_ack, ANYONE},
+    [MSG_PROBE] = {wk_on_probe, ANYONE},
+    [MSG_PROBE_CANCEL] = {wk_on_probe_cancel, ANYONE},
+    [MSG_TASK_LAUNCH] = {wk_on_task_launch, ANYONE},
+    [MSG_NO_TASK] = {wk_on_no_task, ANYONE},
+    [MSG_STEAL_REQUEST] = {wk_on_steal_request, ANYONE},
+    [MSG_STEAL_LOOT] = {wk_on_steal_loot, ANYONE},
+    [MSG_STEAL_ACK] = {wk_on_steal_ack, ANYONE},
+};
+
+/* ---- The step ---- */
+
+static void lane_look(struct worker *w, struct lane *l, struct out *out)
+{
+    bool stuck;
+
+    wk_lane_dispatch(w, l, out);
+    list_remove(&l->touched); /* what its own dispatch changed is seen below */
+    stuck = steal_queue_stuck(&l->queue, l->n_slots, l->n_long);
+    w->n_stuck += (uint32_t)stuck - (uint32_t)l->stuck;
+    l->stuck = stuck;
+}
+
+/* Serves and judges the lanes that this event touched: O(touched lanes + their slots), and a message per slot
+ * served. Every round between siblings fills a slot. */
+static void lanes_settle(struct worker *w, struct out *out)
+{
+    do
+        while (!list_empty(&w->touched))
+            lane_look(w, container_of(w->touched.next, struct lane, touched), out);
+    while (wk_steal_from_sibling(w));
+}
+
+/* Heartbeats and their acknowledgements are left out: an idle node has nothing to report. */
+static bool counts_as_message(const struct msg *m)
+{
+    return msg_is_wire(m) && m->type != MSG_HEARTBEAT && m->type != MSG_HEARTBEAT_ACK &&
+           m->type != MSG_COUNTER;
+}
+
+void worker_step(struct worker *w, const struct event *e, struct out *out)
+{
+    uint32_t first = out->n, sent = 0;
+    unsigned type = e->m.type;
+
+    CHECK(e->now_us >= w->now_us);
+    w->now_us = e->now_us;
+    if (w->stopped)
+        return;
+    w->freed = false;
+    wk_count(w, COUNTER_messages_in, counts_as_message(&e->m));
+    if (type < MSG_TYPE_COUNT && handlers[type].handle && (handlers[type].from != CENTRAL || from_central(e)))
+        handlers[type].handle(w, e, out);
+    if (!w->stopped) {
+        lanes_settle(w, out);
+        wk_thief_turn(w, out);
+        wk_edges_step(w, out);
+        wk_stop_step(w, out);
+    }
+    for (uint32_t i = first; i < out->n; i++)
+        sent += counts_as_message(&out->v[i]);
+    wk_count(w, COUNTER_messages_out, sent);
+}
+
+static int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
+
+int64_t worker_next_timeout(const struct worker *w)
+{
+    int64_t at = w->heartbeat_at;
+
+    if (w->stopped)
+        return TIME_NEVER;
+    at = earlier(at, wk_lease_next(w));
+    if (!list_empty(&w->lost_owners))
+        at = earlier(at, container_of(w->lost_owners.next, struct owner, link)->orphan_at);
+    at = earlier(at, wk_overrun_next(w));
+    at = earlier(at, thief_next_timeout(&w->thief));
+    return earlier(at, wk_edges_next(w));
+}
