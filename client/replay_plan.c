@@ -50,8 +50,9 @@ static int plan_add(struct replay_plan *p, const struct trace_job *t)
 }
 
 /* Keeps `keep` of a job's tasks, evenly spread over its list, and lengthens them by what the others took:
- * "when we scale down the number of tasks in a job, we compensate by proportionally increasing the duration of the
- * remaining tasks in order to keep the same task-seconds" (Hawk 4.1). `to` may overlap `from`, not behind it. */
+ * "when we scale down the number of tasks in a job, we compensate by proportionally increasing the duration of
+ * the remaining tasks in order to keep the same task-seconds" (Hawk 4.1). `to` may overlap `from`, not behind
+ * it. */
 static void shrink_job(const int64_t *from, uint32_t tasks, int64_t *to, uint32_t keep)
 {
     double all = 0, kept = 0;
@@ -189,6 +190,7 @@ void replay_plan_free(struct replay_plan *p)
 
 void replay_plan_classify(struct replay_plan *p, int64_t trace_cutoff_us)
 {
+    p->classified = true;
     p->long_jobs = 0;
     p->long_task_us = 0;
     for (uint32_t i = 0; i < p->n; i++) {

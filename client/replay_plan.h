@@ -31,11 +31,12 @@ struct replay_plan {
     uint32_t n, jobs_cap;
     int64_t *durations_us; /* of all tasks, job after job */
     size_t tasks, durations_cap;
-    uint32_t largest;        /* tasks of the largest job */
-    int64_t task_us;         /* task-seconds that will run */
-    int64_t uncapped_us;     /* ... and would, without cap_us */
-    size_t tasks_capped;     /* tasks cap_us made shorter */
-    uint32_t long_jobs;      /* after replay_plan_classify */
+    uint32_t largest;    /* tasks of the largest job */
+    int64_t task_us;     /* task-seconds that will run */
+    int64_t uncapped_us; /* ... and would, without cap_us */
+    size_t tasks_capped; /* tasks cap_us made shorter */
+    bool classified;
+    uint32_t long_jobs;      /* when classified */
     int64_t long_task_us;    /* their task-seconds */
     int64_t mean_gap_us;     /* between arrivals: aimed at by a Poisson process, measured for trace times */
     int64_t last_arrival_us; /* the last job's at_us */
@@ -50,8 +51,8 @@ void replay_plan_free(struct replay_plan *p);
 
 /* Each job's true class: by the mean the trace states, against a cutoff in the trace's time (Hawk 3.3). */
 void replay_plan_classify(struct replay_plan *p, int64_t trace_cutoff_us);
-/* Replaces the arrivals by a Poisson process that offers `load` (1.0: all of `slots`): the Hawk paper sets the
- * load by the mean inter-arrival time (4.1). The same seed draws the same gaps for every load, scaled. */
+/* Replaces the arrivals by a Poisson process that offers `load` (1.0: all of `slots`): the Hawk paper sets
+ * the load by the mean inter-arrival time (4.1). The same seed draws the same gaps for every load, scaled. */
 void replay_plan_poisson(struct replay_plan *p, double load, uint32_t slots, uint64_t seed);
 /* Task-seconds per second of arrivals and slot. 0 for a single arrival time, which has no load. */
 double replay_plan_load(const struct replay_plan *p, uint32_t slots);

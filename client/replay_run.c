@@ -1,9 +1,10 @@
 /* The replay's engine: one thread, every call asynchronous. A job goes from list to list:
  *
- *   planned -> submitting -> accepted -> watched -> fetching -> ended
+ *   PLANNED -> SUBMITTING -> ACCEPTED -> WATCHED -> FETCHING -> FINISHED
  *
  * Its dist measures times, so noticing an end late costs nothing: the number of watching streams is bounded,
- * further jobs wait their turn as `accepted`. A broken stream or call makes a job `broken`; it is asked for again. */
+ * and further jobs wait for their turn as ACCEPTED. A stream or call that breaks makes a job BROKEN, until it
+ * is asked for again. */
 #include "client/replay_run.h"
 
 #include "base/check.h"

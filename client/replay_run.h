@@ -50,9 +50,9 @@ struct replay_result {
     char error[600];    /* the first refusal or loss, in words; "" when there was none */
 };
 
-/* Runs it to the end. 0 when it could run at all, however its jobs ended; otherwise HAWK_E... and hawk_error(h).
- * SIGINT and SIGTERM cancel what was submitted and end it in good order; a second one ends it at once.
- * From then on they only set r->interrupted, so r must live until h is closed. */
+/* Runs it to the end. 0 when it could run at all, however its jobs ended; otherwise HAWK_E... and
+ * hawk_error(h). SIGINT and SIGTERM cancel what was submitted and end it in good order; a second one ends it
+ * at once. Afterwards they only set r->interrupted, so r must live until h is closed. */
 HAWK_MUST_USE int replay_run(struct hawk *h, const struct replay_plan *p, const struct replay_run_options *o,
                              struct replay_result *r);
 void replay_result_free(struct replay_result *r);
