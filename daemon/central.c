@@ -50,7 +50,7 @@ static void api_feed(void *arg, enum role to, const struct msg *m) { feed(arg, m
 static void stop(void *arg, bool now) { feed(arg, &(struct msg){.type = MSG_STOP, .stop.now = now}); }
 
 /* What history and the policy are configured to be: fixed, or computed. */
-static int configure(const struct config *c, struct central_config *out, char *why, size_t size)
+int central_configure(const struct config *c, struct central_config *out, char *why, size_t size)
 {
     central_config_init(out);
     int err = process_policy(c, &out->policy, why, size);
@@ -91,7 +91,7 @@ static int start(struct central_daemon *d)
     const struct config *c = &p->config;
     struct central_config cc;
     char why[512];
-    int err = configure(c, &cc, why, sizeof why);
+    int err = central_configure(c, &cc, why, sizeof why);
     if (err) {
         log_error("%s", why);
         return err;

@@ -11,6 +11,8 @@ int central_main(int argc, char **argv);
 int dist_main(int argc, char **argv);
 int worker_main(int argc, char **argv);
 int up_main(int argc, char **argv);
+extern const struct flag run_flags[];
+extern const char run_details[];
 int run_main(int argc, char **argv);
 int config_main(int argc, char **argv);
 

@@ -9,7 +9,12 @@
 #endif
 
 const struct command daemon_commands[] = {
-    {.name = "run", .help = "run commands on an embedded cluster, then exit (xargs -P)", .run = run_main},
+    {.name = "run",
+     .help = "run commands on an embedded cluster, then exit (xargs -P)",
+     .synopsis = "[-j SLOTS] [OPTIONS] -- CMD [ARG...]",
+     .details = run_details,
+     .flags = run_flags,
+     .run = run_main},
     {.name = "up", .help = "a whole cluster in one process, for this machine", .run = up_main},
     {.name = "central", .help = "daemon: membership, long jobs, history, policy", .run = central_main},
     {.name = "dist", .help = "daemon: a distributed scheduler, where clients submit", .run = dist_main},
@@ -32,8 +37,10 @@ static void print_commands(FILE *f)
 static int run_command(int argc, char **argv)
 {
     const struct command *c = command_find(daemon_commands, argv[0]);
+    if (c && !c->flags)
+        return c->run(argc, argv); /* reads a configuration, whose settings are its flags */
     if (c)
-        return c->run(argc, argv);
+        return command_run(c, argc, argv);
     c = command_find(client_commands, argv[0]);
     if (c)
         return command_run(c, argc, argv);

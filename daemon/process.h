@@ -2,6 +2,7 @@
 #ifndef HAWK_DAEMON_PROCESS_H
 #define HAWK_DAEMON_PROCESS_H
 
+#include "central/central.h"
 #include "daemon/config.h"
 #include "msg/msg.h"
 #include "net/loop.h"
@@ -39,5 +40,8 @@ int process_free(struct process *p);
 uint64_t process_random(void);
 /* The policy a configuration asks for. 0, or HAWK_EINVALID with a text in why. */
 HAWK_MUST_USE int process_policy(const struct config *c, struct policy *p, char *why, size_t size);
+/* The same for all of central's configuration (daemon/central.c). */
+HAWK_MUST_USE int central_configure(const struct config *c, struct central_config *out, char *why,
+                                    size_t size);
 
 #endif

@@ -1,0 +1,268 @@
+/* A whole cluster in this process: see embedded.h. */
+#include "daemon/embedded.h"
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "bus/bus.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* A run of the executor, and whose it is. */
+struct run {
+    uint32_t worker; /* index; next free one while unused */
+    uint32_t run;    /* the worker's own number */
+    bool used;
+};
+
+struct embedded {
+    struct loop *loop;
+    struct embedded_config config;
+    struct bus *bus;
+    uint32_t central_ep, dist_ep, first_worker_ep;
+    struct central *central;
+    struct dist dist;
+    struct worker *workers;
+    uint32_t workers_n;
+    struct runner *runner;
+    struct run *runs; /* the executor's run number is the index + 1 */
+    uint32_t runs_n, runs_cap, runs_free;
+    bool turning;
+    struct loop_timer timer;
+    struct loop_hook after;
+};
+
+#define NO_RUN UINT32_MAX
+
+/* ---- Runs: every worker numbers its own, the executor wants one numbering ---- */
+
+static uint32_t run_new(struct embedded *e, uint32_t worker, uint32_t run)
+{
+    uint32_t i = e->runs_free;
+    if (i != NO_RUN) {
+        e->runs_free = e->runs[i].worker;
+    } else {
+        vec_grow(e->runs, e->runs_n, e->runs_cap);
+        i = e->runs_n++;
+    }
+    e->runs[i] = (struct run){.worker = worker, .run = run, .used = true};
+    return i + 1;
+}
+
+/* The executor's number of a worker's run, or 0. A worker has few at a time, and kills are rare. */
+static uint32_t run_find(const struct embedded *e, uint32_t worker, uint32_t run)
+{
+    for (uint32_t i = 0; i < e->runs_n; i++)
+        if (e->runs[i].used && e->runs[i].worker == worker && e->runs[i].run == run)
+            return i + 1;
+    return 0;
+}
+
+static void post(struct embedded *e, uint32_t ep, const struct msg *m)
+{
+    int64_t now = loop_now(e->loop), at = bus_now(e->bus);
+    msg_ref(m);
+    bus_post(e->bus, ep, now > at ? now : at, m);
+    if (!e->turning)
+        loop_timer_set(e->loop, &e->timer, now);
+}
+
+static void on_exec(void *arg, const struct msg *m)
+{
+    struct embedded *e = arg;
+    struct msg to = *m;
+    uint32_t run = m->type == MSG_EXEC_STARTED ? m->exec_started.run : m->exec_exited.run;
+    struct run *r = &e->runs[run - 1];
+    CHECK(run >= 1 && run <= e->runs_n && r->used);
+    uint32_t worker = r->worker;
+    if (m->type == MSG_EXEC_STARTED) {
+        to.exec_started.run = r->run;
+    } else {
+        to.exec_exited.run = r->run;
+        *r = (struct run){.worker = e->runs_free};
+        e->runs_free = run - 1;
+    }
+    post(e, e->first_worker_ep + worker, &to);
+}
+
+static void worker_effect(struct embedded *e, uint32_t worker, const struct msg *m)
+{
+    struct msg to = *m;
+    if (m->type == MSG_EXEC_START) {
+        to.exec_start.run = run_new(e, worker, m->exec_start.run);
+        runner_effect(e->runner, &to);
+    } else if (m->type == MSG_EXEC_KILL) {
+        to.exec_kill.run = run_find(e, worker, m->exec_kill.run);
+        if (to.exec_kill.run)
+            runner_effect(e->runner, &to);
+    }
+}
+
+/* There is no journal: what must be durable is as durable as this process. */
+static void journal_done(struct embedded *e, uint32_t ep, uint64_t token)
+{
+    post(e, ep, &(struct msg){.type = MSG_JOURNAL_DONE, .journal_done.token = token});
+}
+
+static void on_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg *m)
+{
+    struct embedded *e = arg;
+    switch (m->type) {
+    case MSG_JOURNAL_NODE:
+        journal_done(e, ep, m->journal_node.token);
+        break;
+    case MSG_JOURNAL_JOB:
+        journal_done(e, ep, m->journal_job.token);
+        break;
+    case MSG_JOURNAL_TASK:
+        journal_done(e, ep, m->journal_task.token);
+        break;
+    case MSG_JOURNAL_JOB_END:
+        journal_done(e, ep, m->journal_job_end.token);
+        break;
+    default:
+        if (ep >= e->first_worker_ep)
+            worker_effect(e, ep - e->first_worker_ep, m);
+        else
+            e->config.effect(e->config.arg, m);
+    }
+}
+
+static int64_t clock_us(void *arg) { return loop_now(((struct embedded *)arg)->loop); }
+
+static void on_trace(void *arg, int64_t now_us, uint32_t from, uint32_t to, const struct msg *m)
+{
+    char line[512];
+    msg_format(m, line, sizeof line);
+    log_at(LOG_TRACE, "%u -> %u %s", from, to, line);
+}
+
+static void turn(void *arg)
+{
+    struct embedded *e = arg;
+    e->turning = true;
+    bus_run_until(e->bus, loop_now(e->loop));
+    e->turning = false;
+    loop_timer_set(e->loop, &e->timer, bus_next_time(e->bus));
+}
+
+/* The turn's hook does the work; the timer only ends the wait. */
+static void on_timer(void *arg) { (void)arg; }
+
+/* ---- Making it ---- */
+
+static void step_central(void *role, const struct event *ev, struct out *out) { central_step(role, ev, out); }
+static int64_t next_central(const void *role) { return central_next_timeout(role); }
+static void step_dist(void *role, const struct event *ev, struct out *out) { dist_step(role, ev, out); }
+static int64_t next_dist(const void *role) { return dist_next_timeout(role); }
+static void step_worker(void *role, const struct event *ev, struct out *out) { worker_step(role, ev, out); }
+static int64_t next_worker(const void *role) { return worker_next_timeout(role); }
+
+static void add_central(struct embedded *e)
+{
+    struct bus_role fns = {.step = step_central, .next_timeout = next_central};
+    e->central = central_new(e->config.central, e->config.seed);
+    e->central_ep = bus_add(e->bus, ROLE_CENTRAL);
+    bus_start(e->bus, e->central_ep, &fns, e->central);
+    post(e, e->central_ep, &(struct msg){.type = MSG_RECOVERED});
+}
+
+static void add_dist(struct embedded *e)
+{
+    struct bus_role fns = {.step = step_dist, .next_timeout = next_dist};
+    struct dist_config c;
+    dist_config_init(&c);
+    c.name = blob_str("dist");
+    c.addr = blob_str(e->config.addr);
+    c.incarnation = e->config.seed;
+    c.first_seq = 1;
+    dist_init(&e->dist, &c, e->config.seed + 1);
+    blob_drop(c.name);
+    blob_drop(c.addr);
+    e->dist_ep = bus_add(e->bus, ROLE_DIST);
+    bus_start(e->bus, e->dist_ep, &fns, &e->dist);
+}
+
+static void add_workers(struct embedded *e)
+{
+    struct bus_role fns = {.step = step_worker, .next_timeout = next_worker};
+    uint32_t slots = e->config.slots, n = e->config.workers < slots ? e->config.workers : slots;
+    e->workers = xcalloc(n, sizeof *e->workers);
+    e->workers_n = n;
+    for (uint32_t i = 0; i < n; i++) {
+        struct worker_config c;
+        char name[32];
+        snprintf(name, sizeof name, "w%u", i + 1);
+        worker_config_init(&c);
+        c.name = blob_str(name);
+        c.addr = blob_str(e->config.addr);
+        c.slots = slots / n + (i < slots % n);
+        c.incarnation = e->config.seed;
+        worker_init(&e->workers[i], &c, e->config.seed + 2 + i);
+        blob_drop(c.name);
+        blob_drop(c.addr);
+        uint32_t ep = bus_add(e->bus, ROLE_WORKER);
+        if (i == 0)
+            e->first_worker_ep = ep;
+        bus_start(e->bus, ep, &fns, &e->workers[i]);
+    }
+}
+
+struct embedded *embedded_new(struct loop *l, struct exec *x, const struct exec_config *ec,
+                              const struct embedded_config *c)
+{
+    struct embedded *e = xcalloc(1, sizeof *e);
+    *e = (struct embedded){.loop = l, .config = *c, .runs_free = NO_RUN, .first_worker_ep = UINT32_MAX};
+    struct bus_config bc = {.arg = e, .clock_us = clock_us, .effect = on_effect};
+    if (log_level >= LOG_TRACE)
+        bc.trace = on_trace;
+    e->bus = bus_new(&bc);
+    loop_timer_init(&e->timer, on_timer, e);
+    e->runner = runner_new(l, x, ec, on_exec, e);
+    add_central(e);
+    add_dist(e);
+    add_workers(e);
+    loop_hook_add(l, &e->after, LOOP_AFTER, turn, e);
+    return e;
+}
+
+void embedded_feed(struct embedded *e, enum role to, const struct msg *m)
+{
+    post(e, to == ROLE_CENTRAL ? e->central_ep : e->dist_ep, m);
+}
+
+bool embedded_is_up(const struct embedded *e)
+{
+    node_id_t id = NODE_NONE;
+    const struct member *m;
+    uint32_t connected = 0;
+    while ((m = dist_next_member(&e->dist, id))) {
+        id = m->node;
+        connected += m->role == ROLE_WORKER && dist_has_stream(&e->dist, id);
+    }
+    return connected == e->workers_n;
+}
+
+const struct dist *embedded_dist(const struct embedded *e) { return &e->dist; }
+const struct central *embedded_central(const struct embedded *e) { return e->central; }
+const struct worker *embedded_worker(const struct embedded *e) { return &e->workers[0]; }
+const struct runner *embedded_runner(const struct embedded *e) { return e->runner; }
+bool embedded_broken(const struct embedded *e) { return runner_broken(e->runner); }
+
+void embedded_free(struct embedded *e)
+{
+    if (!e)
+        return;
+    runner_free(e->runner);
+    loop_hook_remove(&e->after);
+    loop_timer_clear(e->loop, &e->timer);
+    bus_free(e->bus);
+    for (uint32_t i = 0; i < e->workers_n; i++)
+        worker_free(&e->workers[i]);
+    dist_free(&e->dist);
+    central_free(e->central);
+    free(e->workers);
+    free(e->runs);
+    free(e);
+}

@@ -1,0 +1,41 @@
+/* A whole cluster in this process, on the in-process bus: one central, one dist, and workers. The same policy
+ * objects and messages as in the daemons; only commands run outside. Nothing is kept on disk but tasks' output. */
+#ifndef HAWK_DAEMON_EMBEDDED_H
+#define HAWK_DAEMON_EMBEDDED_H
+
+#include "central/central.h"
+#include "daemon/runner.h"
+#include "dist/dist.h"
+#include "net/loop.h"
+#include "worker/worker.h"
+
+struct embedded;
+
+struct embedded_config {
+    uint32_t slots, workers; /* the slots are dealt out over so many workers */
+    const char *addr;        /* how clients reach this process, for the member list; "" when they cannot */
+    const char *worker;      /* what tasks see as HAWK_WORKER */
+    uint64_t seed;
+    const struct central_config *central; /* policy and history */
+    /* What the dist or central asks of the API: SUBMITTED, TASK_EVENT, … */
+    void (*effect)(void *arg, const struct msg *m);
+    void *arg;
+};
+
+/* e was started with ec, before the loop. The cluster comes up with the next turns of the loop. */
+struct embedded *embedded_new(struct loop *l, struct exec *e, const struct exec_config *ec,
+                              const struct embedded_config *c);
+/* An event for the dist (ROLE_DIST) or central; m's handles are borrowed. */
+void embedded_feed(struct embedded *e, enum role to, const struct msg *m);
+/* The dist knows every worker and has a stream to it. */
+bool embedded_is_up(const struct embedded *e);
+const struct dist *embedded_dist(const struct embedded *e);
+const struct central *embedded_central(const struct embedded *e);
+const struct worker *embedded_worker(const struct embedded *e); /* one of them */
+const struct runner *embedded_runner(const struct embedded *e);
+/* The spawner died: nothing can be run any more. */
+bool embedded_broken(const struct embedded *e);
+/* Ends every task. NULL is fine. */
+void embedded_free(struct embedded *e);
+
+#endif

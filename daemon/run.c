@@ -1,0 +1,306 @@
+/* `hawk run`: tasks on an embedded cluster that lives as long as they do; what xargs -P is used for. */
+#include "base/log.h"
+#include "base/mem.h"
+#include "client/print.h"
+#include "client/spec.h"
+#include "daemon/commands.h"
+#include "daemon/embedded.h"
+#include "daemon/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define RUN_INTERRUPTED 130
+#define PROGRESS_US (100 * US_PER_MS)
+/* Failures explained one by one; beyond that only counted. */
+#define FAILURES_SHOWN 100u
+
+struct run_options {
+    uint32_t slots;
+    bool quiet, progress;
+    struct spec_options spec;
+};
+
+const struct flag run_flags[] = {
+    FLAG_NUMBER(struct run_options, slots, "slots", 'j', "SLOTS", "tasks at a time; default: one per core", 1,
+                LIMIT_SLOTS),
+    FLAG(BOOL, struct run_options, quiet, "quiet", 'q', NULL, "no progress line and no summary"),
+    FLAG(BOOL, struct run_options, progress, "progress", 'p', NULL,
+         "a progress line even when not on a terminal"),
+    SPEC_FLAGS(struct run_options, spec),
+    {0},
+};
+
+const char run_details[] = "Runs CMD once, or once per line (--each-line) or number (--array), SLOTS at a "
+                           "time, on a cluster inside this\n"
+                           "process. A task's output is printed whole when it ends; --stdout and --stderr "
+                           "put it into files instead.\n"
+                           "Failed tasks are named on stderr. Exit code: 0 when every task succeeded, 1 when "
+                           "one did not, 130 after\n"
+                           "Ctrl-C, which ends the tasks that run.\n\n"
+                           "  ls *.log | hawk run -j 8 --each-line - -- gzip -9 {}\n"
+                           "  hawk run --array 1-100 -- ./simulate --seed {}\n";
+
+struct run {
+    struct run_options options;
+    struct loop *loop;
+    struct embedded *cluster;
+    struct exec_config exec_config;
+    struct job_desc *desc;
+    char dir[PATH_MAX]; /* of output until it is printed */
+    job_id_t job;
+    uint32_t ended, failed;
+    bool submitted, interrupted, show_progress, broken;
+    int64_t started_us, shown_us;
+    int exit_code;
+    struct loop_timer progress;
+};
+
+/* ---- Output ---- */
+
+static void clear_progress(const struct run *r)
+{
+    if (r->show_progress && r->shown_us)
+        fputs("\r\033[K", stderr);
+}
+
+/* Prints a task's captured file, and removes it. */
+static void print_file(struct run *r, const struct try_id *id, int which)
+{
+    char path[EXEC_PATH_MAX], buf[1 << 16];
+    bool captured = which == 1 ? !r->desc->stdout_pattern : !r->desc->stderr_pattern;
+    if (!captured || exec_output_path(&r->exec_config, id, NULL, which, path, sizeof path))
+        return;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    ssize_t n;
+    while ((n = read(fd, buf, sizeof buf)) > 0) {
+        clear_progress(r);
+        fwrite(buf, 1, (size_t)n, which == 1 ? stdout : stderr);
+    }
+    close(fd);
+    unlink(path);
+}
+
+static void say_failure(struct run *r, const struct msg_task_event *m)
+{
+    char what[80] = "";
+    if (r->options.quiet || r->failed > FAILURES_SHOWN)
+        return;
+    if (m->outcome == OUTCOME_EXITED)
+        snprintf(what, sizeof what, "exited %d", m->code);
+    else if (m->outcome == OUTCOME_SIGNALED)
+        snprintf(what, sizeof what, "killed by signal %d (%s)", m->code, strsignal(m->code));
+    else if (m->outcome == OUTCOME_NOT_STARTED)
+        snprintf(what, sizeof what, "could not be started (%d)", m->code);
+    else
+        snprintf(what, sizeof what, "%s", outcome_text(m->outcome));
+    struct blob *arg = job_desc_arg(r->desc, m->id.task);
+    clear_progress(r);
+    fprintf(stderr, "hawk run: task %u%s%s%s %s%s\n", r->desc->first_index + m->id.task, arg ? " (" : "",
+            arg ? arg->data : "", arg ? ")" : "", what,
+            r->failed == FAILURES_SHOWN ? "; further failures are only counted" : "");
+    blob_drop(arg);
+}
+
+static void show_progress(struct run *r)
+{
+    struct job_view v;
+    const struct dist_job *j = r->submitted ? dist_find(embedded_dist(r->cluster), r->job) : NULL;
+    int64_t now = loop_now(r->loop);
+    if (!r->show_progress || !j)
+        return;
+    dist_job_view(embedded_dist(r->cluster), j, now, &v);
+    r->shown_us = now;
+    fprintf(stderr, "\r\033[K%u of %u done, %u running, %u failed, %s", v.done, r->desc->tasks, v.running,
+            v.failed, DURATION(now - r->started_us));
+    fflush(stderr);
+}
+
+static void on_progress(void *arg)
+{
+    struct run *r = arg;
+    show_progress(r);
+    loop_timer_set(r->loop, &r->progress, loop_now(r->loop) + PROGRESS_US);
+}
+
+/* ---- The job ---- */
+
+static void finish(struct run *r, uint32_t done)
+{
+    clear_progress(r);
+    if (r->failed && !r->options.quiet)
+        fprintf(stderr, "hawk run: %u of %u task%s failed\n", r->failed, r->desc->tasks,
+                r->desc->tasks == 1 ? "" : "s");
+    r->exit_code = done == r->desc->tasks ? HAWK_EXIT_OK : HAWK_EXIT_FAILED;
+    if (r->interrupted)
+        r->exit_code = RUN_INTERRUPTED;
+    loop_stop(r->loop);
+}
+
+static void on_task(struct run *r, const struct msg_task_event *m)
+{
+    if (!task_state_final(m->state))
+        return;
+    print_file(r, &m->id, 1);
+    print_file(r, &m->id, 2);
+    r->ended++;
+    if (m->state == TASK_FAILED || m->state == TASK_LOST) {
+        r->failed++;
+        say_failure(r, m);
+    }
+}
+
+static void effect(void *arg, const struct msg *m)
+{
+    struct run *r = arg;
+    if (m->type == MSG_SUBMITTED && m->submitted.err) {
+        fprintf(stderr, "hawk run: %s\n", hawk_strerror(m->submitted.err));
+        r->exit_code = HAWK_EXIT_USAGE;
+        loop_stop(r->loop);
+    } else if (m->type == MSG_SUBMITTED) {
+        r->submitted = true;
+        r->job = m->submitted.job;
+        embedded_feed(r->cluster, ROLE_DIST,
+                      &(struct msg){.type = MSG_WATCH, .watch = {.job = r->job, .on = true}});
+    } else if (m->type == MSG_TASK_EVENT) {
+        on_task(r, &m->task_event);
+    } else if (m->type == MSG_JOB_EVENT && job_state_final(m->job_event.state)) {
+        finish(r, m->job_event.done);
+    }
+}
+
+static void on_signal(void *arg, int signo)
+{
+    struct run *r = arg;
+    if (r->interrupted || !r->submitted) {
+        r->exit_code = RUN_INTERRUPTED;
+        loop_stop(r->loop);
+        return;
+    }
+    r->interrupted = true;
+    clear_progress(r);
+    fprintf(stderr, "hawk run: ending the tasks that run; once more ends them at once\n");
+    embedded_feed(r->cluster, ROLE_DIST, &(struct msg){.type = MSG_CANCEL, .cancel = {.job = r->job}});
+}
+
+static void after_turn(void *arg)
+{
+    struct run *r = arg;
+    if (!r->broken && embedded_broken(r->cluster)) {
+        r->broken = true;
+        fprintf(stderr, "hawk run: the process that starts commands has died\n");
+        r->exit_code = HAWK_EXIT_FAILED;
+        loop_stop(r->loop);
+    }
+}
+
+/* ---- Life ---- */
+
+/* One worker with all slots: late binding from a single queue keeps every slot busy to the end. Nothing here
+ * is long, so neither partition nor promotion. */
+static struct embedded *make_cluster(struct run *r, struct exec *exec)
+{
+    struct central_config cc;
+    central_config_init(&cc);
+    if (policy_preset("sparrow", &cc.policy))
+        abort();
+    struct embedded_config c = {.slots = r->options.slots,
+                                .workers = 1,
+                                .addr = "",
+                                .worker = r->exec_config.worker,
+                                .seed = process_random(),
+                                .central = &cc,
+                                .effect = effect,
+                                .arg = r};
+    return embedded_new(r->loop, exec, &r->exec_config, &c);
+}
+
+static int make_dir(struct run *r)
+{
+    const char *tmp = getenv("TMPDIR");
+    snprintf(r->dir, sizeof r->dir, "%s/hawk-run-XXXXXX", tmp && *tmp == '/' ? tmp : "/tmp");
+    if (mkdtemp(r->dir))
+        return 0;
+    fprintf(stderr, "hawk run: no directory for output can be made: %s: %s\n", r->dir, strerror(errno));
+    return HAWK_EIO;
+}
+
+/* The job's own directory and ours; what tasks still wrote there goes with them. */
+static void remove_dir(struct run *r)
+{
+    char path[PATH_MAX + JOB_ID_TEXT + 2], id[JOB_ID_TEXT];
+    struct try_id try = {.job = r->job, .attempt = 1};
+    for (try.task = 0; r->interrupted && r->submitted && try.task < r->desc->tasks; try.task++) {
+        char file[EXEC_PATH_MAX];
+        for (int which = 1; which <= 2; which++)
+            if (exec_output_path(&r->exec_config, &try, NULL, which, file, sizeof file) == 0)
+                unlink(file);
+    }
+    snprintf(path, sizeof path, "%s/%s", r->dir, job_id_format(id, r->job));
+    rmdir(path);
+    rmdir(r->dir);
+}
+
+static void run_loop(struct run *r, struct exec *exec)
+{
+    struct loop_hook after;
+    r->loop = loop_new(0);
+    r->started_us = loop_now(r->loop);
+    r->cluster = make_cluster(r, exec);
+    loop_timer_init(&r->progress, on_progress, r);
+    if (r->show_progress)
+        loop_timer_set(r->loop, &r->progress, loop_now(r->loop) + PROGRESS_US);
+    if (loop_signal(r->loop, SIGINT, on_signal, r) || loop_signal(r->loop, SIGTERM, on_signal, r))
+        log_warn("signals cannot be handled");
+    loop_hook_add(r->loop, &after, LOOP_AFTER, after_turn, r);
+    while (!embedded_is_up(r->cluster))
+        loop_once(r->loop, loop_now(r->loop) + US_PER_MS);
+    embedded_feed(r->cluster, ROLE_DIST, &(struct msg){.type = MSG_SUBMIT, .submit.desc = r->desc});
+    loop_run(r->loop);
+    loop_hook_remove(&after);
+    loop_timer_clear(r->loop, &r->progress);
+    embedded_free(r->cluster);
+    loop_free(r->loop);
+}
+
+int run_main(int argc, char **argv)
+{
+    struct run r = {.options.spec.retries = SPEC_RETRIES_DEFAULT};
+    struct exec *exec;
+    int at = flags_parse("run", run_flags, NULL, true, argc, argv, &r.options);
+    if (at < 0)
+        return HAWK_EXIT_USAGE;
+    int code = spec_build("run", &r.options.spec, argc - at, argv + at, &r.desc);
+    if (code)
+        return code;
+    log_init("run", LOG_WARN);
+    if (!r.options.slots)
+        r.options.slots = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    r.show_progress = !r.options.quiet && (r.options.progress || isatty(2));
+    if (make_dir(&r)) {
+        code = HAWK_EXIT_FAILED;
+    } else {
+        exec_config_init(&r.exec_config, "run", r.dir);
+        r.exec_config.max_running = r.options.slots;
+        r.exec_config.orphan_grace_us = 0; /* without us nobody wants the results */
+        if (exec_start(&exec, &r.exec_config)) {
+            fprintf(stderr, "hawk run: no process can be started\n");
+            r.exit_code = HAWK_EXIT_FAILED;
+        } else {
+            run_loop(&r, exec);
+        }
+        remove_dir(&r);
+        code = r.exit_code;
+    }
+    job_desc_drop(r.desc);
+    flag_list_free(&r.options.spec.env);
+    return code;
+}

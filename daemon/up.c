@@ -1,0 +1,140 @@
+/* `hawk up`: an embedded cluster that any client on this machine reaches over a unix socket. */
+#include "base/log.h"
+#include "client/hawk.h"
+#include "daemon/api.h"
+#include "daemon/commands.h"
+#include "daemon/embedded.h"
+#include "daemon/journal.h"
+#include "daemon/process.h"
+
+#include <libgen.h>
+#include <string.h>
+#include <unistd.h>
+
+/* One worker per slot is the paper's model: partition and stealing work on one machine as well. Beyond so
+ * many slots, workers get several each. */
+#define UP_WORKERS_MAX 256u
+
+struct up {
+    struct process process;
+    struct embedded *cluster;
+    struct api *api;
+    bool ready;
+};
+
+static void effect(void *arg, const struct msg *m)
+{
+    struct up *u = arg;
+    api_effect(u->api, m);
+}
+
+static void api_feed(void *arg, enum role to, const struct msg *m)
+{
+    struct up *u = arg;
+    embedded_feed(u->cluster, to, m);
+}
+
+static void stop(void *arg, bool now)
+{
+    struct up *u = arg;
+    uint32_t jobs = dist_jobs_unfinished(embedded_dist(u->cluster));
+    if (jobs)
+        log_warn("%u unfinished job%s end%s with this process", jobs, jobs == 1 ? "" : "s",
+                 jobs == 1 ? "s" : "");
+    process_exit(&u->process, 0);
+}
+
+static void after_turn(void *arg)
+{
+    struct up *u = arg;
+    if (!u->ready && embedded_is_up(u->cluster)) {
+        u->ready = true;
+        process_ready(&u->process);
+    }
+    if (embedded_broken(u->cluster))
+        process_exit(&u->process, PROCESS_FAILED);
+}
+
+/* "unix:PATH" of the socket, its directory made. */
+static int socket_address(const struct config *c, char *addr, size_t size)
+{
+    char path[256], why[400];
+    if (*c->up.socket)
+        snprintf(addr, size, "%s%s", strncmp(c->up.socket, "unix:", 5) == 0 ? "" : "unix:", c->up.socket);
+    else
+        hawk_default_socket(addr, size);
+    snprintf(path, sizeof path, "%s", addr + strlen("unix:"));
+    if (dir_make(dirname(path), why, sizeof why)) {
+        log_error("%s", why);
+        return HAWK_EIO;
+    }
+    return 0;
+}
+
+static int start(struct up *u)
+{
+    struct process *p = &u->process;
+    const struct config *c = &p->config;
+    char addr[256], why[512];
+    struct exec *exec;
+    struct exec_config ec;
+    struct central_config cc;
+    struct embedded_config e = {.worker = "up", .seed = process_random(), .effect = effect, .arg = u};
+    e.slots = c->up.slots ? c->up.slots : (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    e.workers = e.slots < UP_WORKERS_MAX ? e.slots : UP_WORKERS_MAX;
+    int err = central_configure(c, &cc, why, sizeof why);
+    if (err) {
+        log_error("%s", why);
+        return err;
+    }
+    if (socket_address(c, addr, sizeof addr))
+        return HAWK_EIO;
+    exec_config_init(&ec, e.worker, c->up.output_dir);
+    ec.max_running = e.slots;
+    err = exec_start(&exec, &ec);
+    if (err) {
+        log_error("the spawner cannot be started: %s (up.output_dir is %s)", hawk_strerror(err),
+                  c->up.output_dir);
+        return err;
+    }
+    err = process_open(p, addr);
+    if (err) {
+        exec_stop(exec);
+        return err;
+    }
+    e.addr = server_addr(p->server, 0);
+    e.central = &cc;
+    u->cluster = embedded_new(p->loop, exec, &ec, &e);
+    struct api_roles roles = {.dist = embedded_dist(u->cluster),
+                              .central = embedded_central(u->cluster),
+                              .worker = embedded_worker(u->cluster),
+                              .runner = embedded_runner(u->cluster),
+                              .name = p->name,
+                              .addr = e.addr};
+    u->api = api_new(p->loop, p->server, &roles, api_feed, u);
+    server_start(p->server);
+    return 0;
+}
+
+int up_main(int argc, char **argv)
+{
+    struct up u = {0};
+    struct loop_hook after;
+    int result = process_init(&u.process, "up", argc, argv);
+    if (result) {
+        process_free(&u.process);
+        return result == 1 ? HAWK_EXIT_OK : result;
+    }
+    u.process.name = "up";
+    if (start(&u)) {
+        u.process.exit_code = PROCESS_FAILED;
+    } else {
+        process_signals(&u.process, stop, &u);
+        loop_hook_add(u.process.loop, &after, LOOP_AFTER, after_turn, &u);
+        loop_run(u.process.loop);
+        loop_hook_remove(&after);
+    }
+    api_free_all(u.api);
+    embedded_free(u.cluster);
+    return process_free(&u.process);
+}
