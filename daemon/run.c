@@ -1,7 +1,6 @@
 /* `hawk run`: tasks on an embedded cluster that lives as long as they do; what xargs -P is used for. */
 #include "base/log.h"
 #include "base/mem.h"
-#include "client/print.h"
 #include "client/spec.h"
 #include "daemon/commands.h"
 #include "daemon/embedded.h"
@@ -118,9 +117,10 @@ static void show_progress(struct run *r)
     if (!r->show_progress || !j)
         return;
     dist_job_view(embedded_dist(r->cluster), j, now, &v);
+    char took[32];
     r->shown_us = now;
     fprintf(stderr, "\r\033[K%u of %u done, %u running, %u failed, %s", v.done, r->desc->tasks, v.running,
-            v.failed, DURATION(now - r->started_us));
+            v.failed, duration_format(took, sizeof took, now - r->started_us));
     fflush(stderr);
 }
 
