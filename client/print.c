@@ -73,6 +73,11 @@ void table_print(struct table *t, const char *empty)
             uint32_t c = i % t->columns;
             print_cell(t->cells[i], width[c], t->right[c], c + 1 == t->columns);
         }
+    table_free(t);
+}
+
+void table_free(struct table *t)
+{
     for (uint32_t i = 0; i < t->n; i++)
         free(t->cells[i]);
     free(t->cells);

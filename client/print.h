@@ -28,6 +28,8 @@ void table_cell(struct table *t, const char *fmt, ...) HAWK_PRINTF(2, 3);
 /* Prints to stdout and frees. No rows: only the head, or `empty` when it is not NULL. */
 void table_print(struct table *t, const char *empty);
 
+void table_free(struct table *t);
+
 #define DURATION_TEXT 24
 /* "1.25s"; "-" when negative: not yet. */
 const char *duration_text(char buf[DURATION_TEXT], int64_t us);

@@ -50,9 +50,9 @@ static int plan_add(struct replay_plan *p, const struct trace_job *t)
 }
 
 /* Keeps `keep` of a job's tasks, evenly spread over its list, and lengthens them by what the others took:
- * "when we scale down the number of tasks in a job, we compensate by proportionally increasing the duration of
- * the remaining tasks in order to keep the same task-seconds" (Hawk 4.1). `to` may overlap `from`, not behind
- * it. */
+ * "when we scale down the number of tasks in a job, we compensate by proportionally increasing the duration
+ * of the remaining tasks in order to keep the same task-seconds" (Hawk 4.1). `to` may overlap `from`, not
+ * behind it. */
 static void shrink_job(const int64_t *from, uint32_t tasks, int64_t *to, uint32_t keep)
 {
     double all = 0, kept = 0;

@@ -1,0 +1,185 @@
+/* hawk cat */
+#include "base/units.h"
+#include "client/commands.h"
+#include "client/session.h"
+#include "client/show.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define STOP 1 /* ends a stream of output early: whoever read ours has gone */
+
+struct cat_options {
+    struct common_options common;
+    bool follow;
+};
+
+const struct flag cat_flags[] = {
+    FLAG(BOOL, struct cat_options, follow, "follow", 'f', NULL, "go on until the task has ended"),
+    {0},
+};
+
+struct cat {
+    struct session *s;
+    job_id_t job;
+    bool from_stderr, follow, one;
+    int exit_code;
+};
+
+/* ---- Waiting for a task to start ---- */
+
+struct starting {
+    struct session *s;
+    job_id_t job;
+    uint32_t task;
+    struct api_task found; /* without its texts */
+    bool changed;
+    int err;
+};
+
+static bool has_started(const struct api_task *t) { return t->state >= TASK_RUNNING && t->worker; }
+
+static int look(struct starting *w)
+{
+    struct api_get_job_request r = {.job = w->job, .first_task = w->task, .max_tasks = 1};
+    struct api_get_job_reply reply;
+    w->err = hawk_get_job(w->s->h, &r, &reply);
+    if (!w->err && reply.tasks_n) {
+        w->found = reply.tasks[0];
+        w->found.worker_name = "";
+    }
+    api_free(&api_get_job_reply_type, &reply);
+    return w->err;
+}
+
+static int on_change(void *ctx, const struct api_event *event)
+{
+    (void)event;
+    ((struct starting *)ctx)->changed = true;
+    return 0;
+}
+
+static int on_tick(void *ctx)
+{
+    struct starting *w = ctx;
+    if (!w->changed)
+        return 0;
+    w->changed = false;
+    return look(w) || has_started(&w->found) ? STOP : 0;
+}
+
+/* The task once it runs or has ended. */
+static int wait_started(struct session *s, job_id_t job, uint32_t task, struct api_task *found)
+{
+    struct starting w = {.s = s, .job = job, .task = task, .changed = true};
+    int result = hawk_watch(s->h, &job, 1, false, on_change, on_tick, &w);
+    if (result == 0)
+        look(&w); /* the job has ended */
+    *found = w.found;
+    return result < 0 ? result : w.err;
+}
+
+/* ---- Output ---- */
+
+static int on_output(void *ctx, const struct api_output_chunk *chunk)
+{
+    (void)ctx;
+    if (chunk->data_n && fwrite(chunk->data, 1, chunk->data_n, stdout) != chunk->data_n)
+        return STOP; /* command_run says so when it is an error */
+    return 0;
+}
+
+/* Other than 0: nothing more can be written. */
+static int cat_task(struct cat *c, const struct api_task *task, uint32_t first_index)
+{
+    struct api_task t = *task;
+    if (!has_started(&t) && c->follow && !task_state_final(t.state) &&
+        wait_started(c->s, c->job, t.task, &t)) {
+        c->exit_code = session_failed(c->s);
+        return STOP;
+    }
+    if (!t.worker || (!has_started(&t) && !task_state_final(t.state))) {
+        if (c->one || !task_state_final(t.state))
+            fprintf(stderr, "hawk: cat: task %u has written nothing: it is %s\n", first_index + t.task,
+                    show_task_state(t.state));
+        return 0;
+    }
+    struct api_read_output_request r = {.job = c->job,
+                                        .task = t.task,
+                                        .attempt = t.attempt,
+                                        .from_stderr = c->from_stderr,
+                                        .follow = c->follow};
+    int err = hawk_read_output(c->s->h, (node_id_t){t.worker}, &r, on_output, c);
+    if (fflush(stdout))
+        return STOP;
+    if (err < 0) {
+        fprintf(stderr, "hawk: cat: task %u: %s\n", first_index + t.task, hawk_error(c->s->h));
+        c->exit_code = HAWK_EXIT_UNREACHABLE; /* the other tasks' output may be there */
+    }
+    return err > 0 ? STOP : 0;
+}
+
+static int cat_page(void *ctx, const struct api_get_job_reply *page, uint32_t first_index)
+{
+    for (uint32_t i = 0; i < page->tasks_n; i++)
+        if (cat_task(ctx, &page->tasks[i], first_index))
+            return STOP;
+    return 0;
+}
+
+/* The task a user's number means: what HAWK_TASK_INDEX says in the task. */
+static int find_task(struct cat *c, const char *text, uint32_t *task)
+{
+    struct api_get_job_request r = {.job = c->job, .spec = true};
+    struct api_get_job_reply reply;
+    uint64_t index = 0;
+    if (hawk_get_job(c->s->h, &r, &reply))
+        return session_failed(c->s);
+    uint32_t first = reply.spec ? reply.spec->first_index : 0, last = first + reply.job.tasks - 1;
+    api_free(&api_get_job_reply_type, &reply);
+    if (u64_parse(text, first, last, &index))
+        return usage_error("cat: job %s has no task '%s': its tasks are %u to %u", JOB_TEXT(c->job), text,
+                           first, last);
+    *task = (uint32_t)index - first;
+    return HAWK_EXIT_OK;
+}
+
+static int cat_job(struct cat *c, const char *task_text)
+{
+    uint32_t task = 0;
+    c->one = task_text != NULL;
+    int exit_code = task_text ? find_task(c, task_text, &task) : 0;
+    if (exit_code)
+        return exit_code;
+    if (job_pages(c->s->h, c->job, task, c->one ? 1 : UINT32_MAX, cat_page, c) < 0)
+        return session_failed(c->s);
+    return c->exit_code;
+}
+
+int cat_main(int argc, char **argv)
+{
+    struct cat_options o = {0};
+    struct session s;
+    struct selection jobs;
+    int first = flags_parse(argv[0], cat_flags, contact_flags, false, argc, argv, &o);
+    if (first < 0)
+        return -first;
+    const char *stream = argc - first > 1 ? argv[argc - 1] : "stdout";
+    bool named = strcmp(stream, "stdout") == 0 || strcmp(stream, "stderr") == 0;
+    int words = argc - first - (named && argc - first > 1);
+    if (words < 1 || words > 2)
+        return usage_error("cat: write `hawk cat ID [TASK] [stdout|stderr]`");
+    if (words == 2 && strspn(argv[first + 1], "0123456789") != strlen(argv[first + 1]))
+        return usage_error("cat: '%s' is neither a task's number nor stdout or stderr", argv[first + 1]);
+    int exit_code = session_select(&s, argv[0], &o.common, 1, argv + first, &jobs);
+    for (uint32_t i = 0; exit_code == HAWK_EXIT_OK && i < jobs.n; i++) {
+        struct cat c = {.s = &s,
+                        .job = jobs.jobs[i],
+                        .from_stderr = named && strcmp(stream, "stderr") == 0,
+                        .follow = o.follow};
+        exit_code = cat_job(&c, words == 2 ? argv[first + 1] : NULL);
+    }
+    session_close(&s);
+    selection_free(&jobs);
+    return exit_code;
+}

@@ -1,0 +1,167 @@
+/* The table of user commands. */
+#include "client/commands.h"
+
+#include "client/replay.h"
+#include "client/session.h"
+#include "client/spec.h"
+
+#define SELECTORS                                                                                            \
+    "ID is a job's id (3.17), a range (3.17-20), `last` (your newest job), `all` (your jobs that have not\n" \
+    "ended), or a comma-separated list of them.\n"
+#define EXIT_CODES                                                                                           \
+    "Exit codes: 0 all tasks done, 1 a task failed or was cancelled, 2 the command line is wrong, 3 no "     \
+    "such\n"                                                                                                 \
+    "job or the cluster cannot be reached, 130 Ctrl-C (the jobs go on).\n"
+
+const struct command client_commands[] = {
+    {
+        .name = "submit",
+        .help = "hand in a job, and print its id",
+        .synopsis = "[FLAGS] -- COMMAND [ARGUMENT...]",
+        .details =
+            "In the command, {} stands for the task's line (--each-line) or number (--array).\n"
+            "Tasks find HAWK_JOB_ID, HAWK_JOB_NAME, HAWK_TASK_INDEX, HAWK_TASK_COUNT, HAWK_ATTEMPT and\n"
+            "HAWK_WORKER in their environment, besides what is exported here.\n"
+            "PATTERN is a path, relative to the tasks' directory, with %J job id, %j its number, %t task\n"
+            "index, %a attempt, %w worker, %n job name, %% a percent sign. Without one the worker keeps the\n"
+            "output, and `hawk cat ID` shows it from wherever it is.\n"
+            "Times are written 250ms, 30s, 5m, 2h.\n\n"
+            "The job survives a restart of the cluster unless --wait is given. Ctrl-C while waiting leaves\n"
+            "the job running.\n\n" EXIT_CODES "\nexamples:\n"
+            "  hawk submit -- ./report.sh\n"
+            "  hawk submit --array 1-1000 --wait -- sh -c './step $HAWK_TASK_INDEX'\n"
+            "  hawk submit --each-line hosts.txt --time-limit 1m -- ssh {} uptime\n"
+            "  hawk submit --class long --estimate 2h --name train -- python3 train.py\n",
+        .flags = submit_flags,
+        .common = common_flags,
+        .run = submit_main,
+    },
+    {
+        .name = "wait",
+        .help = "wait until jobs have ended",
+        .synopsis = "[FLAGS] ID...",
+        .details =
+            SELECTORS EXIT_CODES "\nexamples:\n  hawk wait last && echo all done\n  hawk wait 3.17-20\n",
+        .flags = wait_flags,
+        .common = common_flags,
+        .run = wait_main,
+    },
+    {
+        .name = "jobs",
+        .help = "list jobs, newest first",
+        .synopsis = "[FLAGS]",
+        .details =
+            "examples:\n  hawk jobs --mine --state running,waiting\n  hawk jobs --quiet --state failed\n",
+        .flags = jobs_flags,
+        .common = common_flags,
+        .run = jobs_main,
+    },
+    {
+        .name = "job",
+        .help = "show jobs with their tasks",
+        .synopsis = "[FLAGS] ID...",
+        .details = SPEC_HELP
+        "Without a PATTERN the worker keeps the output: `hawk cat ID` shows it.\n\n"
+        "The job survives a restart of the cluster unless --wait is given. Ctrl-C while waiting leaves\n"
+        "the job running.\n\n" EXIT_CODES "\nexamples:\n"
+        "  hawk submit -- ./report.sh\n"
+        "  hawk submit --array 1-1000 --wait -- sh -c './step $HAWK_TASK_INDEX'\n"
+        "  hawk submit --each-line hosts.txt --time-limit 1m -- ssh {} uptime\n"
+        "  hawk submit --class long --estimate 2h --name train -- python3 train.py\n",
+        .flags = submit_flags,
+        .common = common_flags,
+        .run = submit_main,
+    },
+    {
+        .name = "wait",
+        .help = "wait until jobs have ended",
+        .synopsis = "[FLAGS] ID...",
+        .details =
+            SELECTORS EXIT_CODES "\nexamples:\n  hawk wait last && echo all done\n  hawk wait 3.17-20\n",
+        .flags = wait_flags,
+        .common = common_flags,
+        .run = wait_main,
+    },
+    {
+        .name = "jobs",
+        .help = "list jobs, newest first",
+        .synopsis = "[FLAGS]",
+        .details =
+            "examples:\n  hawk jobs --mine --state running,waiting\n  hawk jobs --quiet --state failed\n",
+        .flags = jobs_flags,
+        .common = common_flags,
+        .run = jobs_main,
+    },
+    {
+        .name = "job",
+        .help = "show jobs with their tasks",
+        .synopsis = "[FLAGS] ID...",
+        .details = SELECTORS,
+        .flags = job_flags,
+        .common = common_flags,
+        .run = job_main,
+    },
+    {
+        .name = "cancel",
+        .help = "cancel what of jobs has not ended",
+        .synopsis = "[FLAGS] ID...",
+        .details = SELECTORS,
+        .common = common_flags,
+        .run = cancel_main,
+    },
+    {
+        .name = "cat",
+        .help = "show what tasks wrote, from whichever worker has it",
+        .synopsis = "[FLAGS] ID [TASK] [stdout|stderr]",
+        .details =
+            "Without TASK (the task's number, as in HAWK_TASK_INDEX) all tasks' output follows in order.\n"
+            "ID is a job's id, or `last`.\n\nexamples:\n  hawk cat last\n  hawk cat 3.17 4 stderr --follow\n",
+        .flags = cat_flags,
+        .common = contact_flags,
+        .run = cat_main,
+    },
+    {
+        .name = "explain",
+        .help = "why a job is short or long, where its tasks wait or ran, what its probes did",
+        .synopsis = "[FLAGS] ID...",
+        .details = SELECTORS,
+        .common = common_flags,
+        .run = explain_main,
+    },
+    {
+        .name = "nodes",
+        .help = "list the cluster's members",
+        .synopsis = "[FLAGS]",
+        .common = common_flags,
+        .run = nodes_main,
+    },
+    {
+        .name = "stats",
+        .help = "counters of the cluster, its cutoff and short partition",
+        .synopsis = "[FLAGS]",
+        .flags = stats_flags,
+        .common = common_flags,
+        .run = stats_main,
+    },
+    {
+        .name = "policy",
+        .help = "show the scheduling policy, or change it while the cluster is idle",
+        .synopsis = "[FLAGS] [set [NAME]]",
+        .details = "The flags other than the common ones go with `set`, and change what they name only.\n\n"
+                   "examples:\n  hawk policy\n  hawk policy set sparrow\n"
+                   "  hawk policy set --cutoff 30s --off promotion\n",
+        .flags = policy_flags,
+        .common = common_flags,
+        .run = policy_main,
+    },
+    {
+        .name = "replay",
+        .help = "submit a workload trace's jobs at their times, and tell how they fared",
+        .synopsis = "[FLAGS] TRACE",
+        .details = replay_details,
+        .flags = replay_flags,
+        .common = common_flags,
+        .run = replay_main,
+    },
+    {0},
+};

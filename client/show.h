@@ -1,0 +1,28 @@
+/* Jobs and tasks as JSON and as words: shared by the commands that show them. */
+#ifndef HAWK_CLIENT_SHOW_H
+#define HAWK_CLIENT_SHOW_H
+
+#include "client/print.h"
+#include "client/session.h"
+
+/* Texts of enums from the network: "unknown" for what a newer cluster added. */
+const char *show_job_state(uint32_t v);
+const char *show_task_state(uint32_t v);
+const char *show_class(uint32_t v);
+const char *show_tag(uint32_t v);
+const char *show_why(uint32_t v);
+const char *show_outcome(uint32_t v);
+
+json_t *job_json(const struct api_job *j);
+/* first_index: what HAWK_TASK_INDEX of task 0 is. */
+json_t *task_json(const struct api_task *t, uint32_t first_index);
+/* How a task ended, or where it stands: "exited 3", "killed by signal 9 (Killed)", "running". */
+const char *task_ending(char *buf, size_t size, const struct api_task *t);
+
+/* Calls fn with a job and all of its tasks, in pages of at most API_PAGE_MAX, `limit` tasks at most (0: none, so
+ * that fn is called once without tasks; UINT32_MAX: all). `page` has the spec on the first call only, so *first_index is given each time.
+ * fn returns other than 0 to end it. Returns HAWK_E..., 0, or what fn returned. */
+typedef int page_fn(void *ctx, const struct api_get_job_reply *page, uint32_t first_index);
+int job_pages(struct hawk *h, job_id_t job, uint32_t first_task, uint32_t limit, page_fn *fn, void *ctx);
+
+#endif

@@ -1,0 +1,67 @@
+/* A job's description from a command line: the flags that `hawk submit` and `hawk run` share. */
+#ifndef HAWK_CLIENT_SPEC_H
+#define HAWK_CLIENT_SPEC_H
+
+#include "base/err.h"
+#include "client/command.h"
+#include "msg/types.h"
+
+struct spec_options {
+    const char *array, *each_line;
+    const char *name, *class;
+    int64_t estimate_us, time_limit_us;
+    uint32_t retries, max_fails;
+    const char *cwd, *stdout_pattern, *stderr_pattern, *input;
+    struct flag_list env;
+    bool clean_env, timer;
+};
+
+/* Lost tasks are tried again this often unless --retries says otherwise. */
+#define SPEC_RETRIES_DEFAULT 2
+
+/* Their flags, for the table of a command whose options struct `type` has them as member `at`. */
+#define SPEC_FLAGS(type, at)                                                                                 \
+    FLAG(TEXT, type, at.array, "array", 'a', "A-B",                                                          \
+         "one task per number; it is in HAWK_TASK_INDEX, and in {}"),                                        \
+        FLAG(TEXT, type, at.each_line, "each-line", 'l', "FILE|-",                                           \
+             "one task per line of FILE, which stands for {} or is the last argument; empty lines are "      \
+             "skipped"),                                                                                     \
+        FLAG(TEXT, type, at.name, "name", 'n', "NAME",                                                       \
+             "the job's name, by which its history is kept; default: the command line"),                     \
+        FLAG(CHOICE, type, at.class, "class", 'c', "short|long|auto",                                        \
+             "auto, the default: by the estimate, else by earlier runs of this name"),                       \
+        FLAG(DURATION, type, at.estimate_us, "estimate", 'e', "TIME", "how long one task takes on average"), \
+        FLAG(DURATION, type, at.time_limit_us, "time-limit", 't', "TIME", "kill a task that runs longer"),   \
+        FLAG_NUMBER(type, at.retries, "retries", 0, "N",                                                     \
+                    "run a task again so often when its worker is lost; default: 2", 0, UINT16_MAX),         \
+        FLAG_NUMBER(type, at.max_fails, "max-fails", 0, "N", "cancel the rest after so many failed tasks",   \
+                    1, UINT32_MAX),                                                                          \
+        FLAG(TEXT, type, at.cwd, "cwd", 'C', "DIR", "directory tasks run in; default: the current one"),     \
+        FLAG(LIST, type, at.env, "env", 'E', "K=V",                                                          \
+             "set a variable of the tasks' environment; may be repeated"),                                   \
+        FLAG(BOOL, type, at.clean_env, "clean-env", 0, NULL,                                                 \
+             "only what --env names, instead of everything exported here"),                                  \
+        FLAG(TEXT, type, at.stdout_pattern, "stdout", 0, "PATTERN",                                          \
+             "file for standard output, see below; \"none\": discard it"),                                   \
+        FLAG(TEXT, type, at.stderr_pattern, "stderr", 0, "PATTERN", "the same for standard error"),          \
+        FLAG(TEXT, type, at.input, "stdin", 'i', "FILE|-", "what every task reads as standard input"),       \
+        FLAG(BOOL, type, at.timer, "timer", 0, NULL,                                                         \
+             "run no command: tasks only take the time given in its place (250ms, or {})")
+
+/* For a command's details: what the above need to be understood. */
+#define SPEC_HELP                                                                                            \
+    "In the command, {} stands for the task's line (--each-line) or number (--array).\n"                     \
+    "Tasks find HAWK_JOB_ID, HAWK_JOB_NAME, HAWK_TASK_INDEX, HAWK_TASK_COUNT, HAWK_ATTEMPT and\n"            \
+    "HAWK_WORKER in their environment, besides what is exported here.\n"                                     \
+    "PATTERN is a path, relative to the tasks' directory, with %J job id, %j its number, %t task\n"          \
+    "index, %a attempt, %w worker, %n job name, %% a percent sign.\n"                                        \
+    "Times are written 250ms, 30s, 5m, 2h.\n"
+
+/* The description of the job, in *d with one reference, its flags 0 but for JOB_EACH_ARG; argv is the command
+ * and its arguments. Reads --each-line and --stdin files. 0, or HAWK_EXIT_USAGE after a message. */
+int spec_build(const char *command, const struct spec_options *o, int argc, char **argv, struct job_desc **d);
+
+/* "A-B" → first and number of tasks. HAWK_EINVALID or HAWK_ETOO_LARGE and a text in why. */
+HAWK_MUST_USE int array_parse(const char *text, uint32_t *first, uint32_t *tasks, char *why, size_t size);
+
+#endif

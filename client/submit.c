@@ -1,0 +1,74 @@
+/* hawk submit */
+#include "client/commands.h"
+#include "client/print.h"
+#include "client/session.h"
+#include "client/show.h"
+#include "client/spec.h"
+#include "client/wait.h"
+
+struct submit_options {
+    struct common_options common;
+    struct spec_options spec;
+    bool wait, progress;
+};
+
+const struct flag submit_flags[] = {
+    SPEC_FLAGS(struct submit_options, spec),
+    FLAG(BOOL, struct submit_options, wait, "wait", 'w', NULL,
+         "wait until it has ended; see the exit codes below"),
+    FLAG(BOOL, struct submit_options, progress, "progress", 0, NULL,
+         "with --wait: a progress line also where stderr is no terminal"),
+    {0},
+};
+
+static void print_submitted(const struct session *s, const struct api_submit_reply *reply)
+{
+    const char *id = JOB_TEXT(reply->job);
+    if (s->mode == OUTPUT_JSON)
+        json_print(json_pack("{s:s, s:s, s:s, s:s}", "job", id, "class", show_class(reply->class), "why",
+                             show_why(reply->why), "state", show_job_state(reply->state)));
+    else
+        printf("%s\n", id);
+    fflush(stdout); /* whoever reads it may want to cancel while we wait */
+}
+
+/* In JSON there is one document: what the job became when it is waited for, else what was submitted. */
+static int submit(struct session *s, const struct submit_options *o, struct job_desc *d)
+{
+    struct api_submit_reply reply;
+    int err = hawk_submit(s->h, d, &reply);
+    if (err == HAWK_EINVALID || err == HAWK_ETOO_LARGE) {
+        session_failed(s);
+        return HAWK_EXIT_USAGE;
+    }
+    if (err)
+        return session_failed(s);
+    if (s->mode != OUTPUT_JSON || !o->wait)
+        print_submitted(s, &reply);
+    struct selection one = {.jobs = &reply.job, .n = 1};
+    return o->wait ? wait_jobs(s, &one, o->progress) : HAWK_EXIT_OK;
+}
+
+int submit_main(int argc, char **argv)
+{
+    struct submit_options o = {.spec.retries = SPEC_RETRIES_DEFAULT};
+    struct session s = {.command = argv[0]};
+    struct job_desc *d = NULL;
+    int exit_code = 0;
+    int first = flags_parse(argv[0], submit_flags, common_flags, true, argc, argv, &o);
+    if (first < 0)
+        exit_code = -first;
+    if (!exit_code)
+        exit_code = spec_build(argv[0], &o.spec, argc - first, argv + first, &d);
+    /* Nobody waits: the dist must keep the job itself (DESIGN 3, rule 8). */
+    if (!exit_code && !o.wait)
+        d->flags |= JOB_DETACHED;
+    if (!exit_code)
+        exit_code = session_open(&s, argv[0], &o.common);
+    if (!exit_code)
+        exit_code = submit(&s, &o, d);
+    session_close(&s);
+    job_desc_drop(d);
+    flag_list_free(&o.spec.env);
+    return exit_code;
+}

@@ -1,0 +1,186 @@
+/* Waiting for jobs: `hawk wait` and `hawk submit --wait`. */
+#include "client/wait.h"
+
+#include "base/mem.h"
+#include "base/units.h"
+#include "client/show.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define INTERRUPTED 1    /* what the tick ends the watching with; errors are negative */
+#define FAILURES_SHOWN 5 /* of one job */
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signo)
+{
+    (void)signo;
+    interrupted = 1;
+}
+
+struct progress {
+    struct api_job *jobs; /* by id, as of the last event */
+    uint32_t n;
+    bool shown;   /* a progress line is wanted */
+    bool printed; /* one is on the screen */
+    struct timespec start;
+};
+
+static int by_id(const void *a, const void *b)
+{
+    const struct api_job *x = a, *y = b;
+    return x->job.v < y->job.v ? -1 : x->job.v > y->job.v;
+}
+
+static int on_event(void *ctx, const struct api_event *event)
+{
+    struct progress *p = ctx;
+    struct api_job *j = bsearch(&event->job, p->jobs, p->n, sizeof *p->jobs, by_id);
+    if (!j)
+        return 0;
+    api_free(&api_job_type, j);
+    *j = event->job;
+    j->name = xstrdup(j->name);
+    j->user = xstrdup(j->user);
+    return 0;
+}
+
+static int64_t elapsed_us(const struct timespec *start)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (now.tv_sec - start->tv_sec) * US_PER_S + (now.tv_nsec - start->tv_nsec) / 1000;
+}
+
+static void print_progress(struct progress *p)
+{
+    uint64_t tasks = 0, done = 0, bad = 0, running = 0;
+    uint32_t ended = 0;
+    int64_t tenths = elapsed_us(&p->start) / (US_PER_S / 10);
+    for (uint32_t i = 0; i < p->n; i++) {
+        const struct api_job *j = &p->jobs[i];
+        tasks += j->tasks;
+        done += j->done;
+        bad += (uint64_t)j->failed + j->cancelled + j->lost;
+        running += j->running;
+        ended += job_state_final(j->state);
+    }
+    fprintf(stderr, "\r%llu of %llu tasks done, %llu running", (unsigned long long)done,
+            (unsigned long long)tasks, (unsigned long long)running);
+    if (bad)
+        fprintf(stderr, ", %llu failed", (unsigned long long)bad);
+    if (p->n > 1)
+        fprintf(stderr, "; %u of %u jobs ended", ended, p->n);
+    fprintf(stderr, "; %lld.%llds\033[K", (long long)tenths / 10, (long long)tenths % 10);
+    p->printed = true;
+}
+
+/* At most ten times a second: that is how often libhawk calls it. */
+static int on_tick(void *ctx)
+{
+    struct progress *p = ctx;
+    if (p->shown)
+        print_progress(p);
+    return interrupted ? INTERRUPTED : 0;
+}
+
+/* ---- What went wrong ---- */
+
+struct failures {
+    uint32_t shown, index;
+};
+
+static int print_failures(void *ctx, const struct api_get_job_reply *page, uint32_t first_index)
+{
+    struct failures *f = ctx;
+    char ending[120];
+    for (uint32_t i = 0; i < page->tasks_n && f->shown < FAILURES_SHOWN; i++) {
+        const struct api_task *t = &page->tasks[i];
+        if (!task_state_final(t->state) || t->state == TASK_DONE || t->state == TASK_CANCELLED)
+            continue;
+        fprintf(stderr, "  task %u %s", first_index + t->task, task_ending(ending, sizeof ending, t));
+        fprintf(stderr, *t->worker_name ? " on %s\n" : "\n", CLEAN(t->worker_name));
+        f->shown++;
+    }
+    return f->shown == FAILURES_SHOWN;
+}
+
+static void explain_failure(struct session *s, const struct api_job *j)
+{
+    const char *job = JOB_TEXT(j->job);
+    struct failures f = {0};
+    uint32_t bad = j->failed + j->lost;
+    if (bad == 0) {
+        fprintf(stderr, "hawk: job %s was cancelled: %u of %u tasks were done\n", job, j->done, j->tasks);
+        return;
+    }
+    fprintf(stderr, "hawk: job %s: %u of %u tasks failed", job, bad, j->tasks);
+    fprintf(stderr, j->cancelled ? ", %u were cancelled\n" : "\n", j->cancelled);
+    if (job_pages(s->h, j->job, 0, UINT32_MAX, print_failures, &f) < 0)
+        return; /* the job may have been forgotten by now: its counts are all there is */
+    fprintf(stderr, "  `hawk job %s` shows them, `hawk cat %s TASK stderr` what they said\n", job, job);
+}
+
+static void explain_interrupt(const struct selection *jobs)
+{
+    const char *what = jobs->n == 1 ? JOB_TEXT(jobs->jobs[0]) : "ID...";
+    fprintf(stderr, "hawk: no longer waiting; %s: `hawk wait %s` waits again, `hawk cancel %s` cancels\n",
+            jobs->n == 1 ? "the job goes on" : "the jobs go on", what, what);
+}
+
+/* ---- All of it ---- */
+
+static int report(struct session *s, const struct progress *p)
+{
+    int exit_code = HAWK_EXIT_OK;
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < p->n; i++) {
+        const struct api_job *j = &p->jobs[i];
+        if (j->state != JOB_DONE) {
+            exit_code = HAWK_EXIT_FAILED;
+            if (s->mode == OUTPUT_TABLE)
+                explain_failure(s, j);
+        }
+        if (s->mode == OUTPUT_JSON)
+            json_array_append_new(list, job_json(j));
+    }
+    if (s->mode == OUTPUT_JSON)
+        json_print(json_pack("{s:o}", "jobs", list));
+    else
+        json_decref(list);
+    return exit_code;
+}
+
+int wait_jobs(struct session *s, const struct selection *jobs, bool progress)
+{
+    struct progress p = {.n = jobs->n,
+                         .shown = progress || (s->mode == OUTPUT_TABLE && isatty(STDERR_FILENO))};
+    /* The first Ctrl-C stops the waiting, a second one whatever still hangs. */
+    struct sigaction act = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND}, old;
+    clock_gettime(CLOCK_MONOTONIC, &p.start);
+    p.jobs = xcalloc(p.n ? p.n : 1, sizeof *p.jobs);
+    for (uint32_t i = 0; i < p.n; i++)
+        p.jobs[i] = (struct api_job){.job = jobs->jobs[i]};
+    qsort(p.jobs, p.n, sizeof *p.jobs, by_id);
+    interrupted = 0;
+    sigaction(SIGINT, &act, &old);
+    int result = hawk_watch(s->h, jobs->jobs, jobs->n, false, on_event, on_tick, &p);
+    sigaction(SIGINT, &old, NULL);
+    if (p.printed) {
+        print_progress(&p);
+        fputc('\n', stderr);
+    }
+    int exit_code = HAWK_EXIT_INTERRUPTED;
+    if (result == INTERRUPTED)
+        explain_interrupt(jobs);
+    else
+        exit_code = result ? session_failed(s) : report(s, &p);
+    for (uint32_t i = 0; i < p.n; i++)
+        api_free(&api_job_type, &p.jobs[i]);
+    free(p.jobs);
+    return exit_code;
+}
