@@ -6,42 +6,40 @@
 
 /* ---- The order of a round ---- */
 
-void victims_begin(struct victims *v, uint64_t key, uint32_t n) { *v = (struct victims){.key = key, .n = n}; }
-
-/* A four-round Feistel network over 2 * half bits: a permutation for whatever key. The round function is a
- * multiplicative hash; good mixing matters here, secrecy does not. */
-static uint32_t permute(uint64_t key, uint32_t x, uint32_t half)
+static bool is_prime(uint64_t x)
 {
-    uint32_t mask = (1u << half) - 1;
-    uint32_t left = x >> half, right = x & mask;
+    if (x % 2 == 0)
+        return x == 2;
+    for (uint64_t d = 3; d * d <= x; d += 2)
+        if (x % d == 0)
+            return false;
+    return true;
+}
 
-    for (uint64_t round = 1; round <= 4; round++) {
-        uint64_t f = (key ^ (right + (round << 32))) * 0x9e3779b97f4a7c15u;
-        uint32_t mixed;
-
-        f = (f ^ f >> 29) * 0xbf58476d1ce4e5b9u;
-        mixed = (uint32_t)(f >> 32) & mask;
-        mixed ^= left;
-        left = right;
-        right = mixed;
-    }
-    return left << half | right;
+void victims_begin(struct victims *v, struct rng *r, uint32_t n)
+{
+    if (n != v->n || v->prime == 0)
+        for (v->prime = n < 2 ? 2 : n; !is_prime(v->prime);)
+            v->prime++;
+    v->n = v->left = n;
+    v->at = rng_below(r, v->prime);
+    v->stride = 1 + rng_below(r, v->prime - 1);
 }
 
 uint32_t victims_next(struct victims *v)
 {
-    uint32_t half = 1, x;
+    uint64_t x;
 
-    if (v->next >= v->n)
+    if (v->left == 0)
         return v->n;
-    while (half < 16 && 1u << (2 * half) < v->n)
-        half++;
-    /* Cycle walking: indexes beyond n are permuted on until they fall inside; the domain is below 4n. */
-    x = v->next++;
-    do
-        x = permute(v->key, x, half);
-    while (x >= v->n);
-    return x;
+    v->left--;
+    do {
+        x = v->at;
+        v->at += v->stride;
+        if (v->at >= v->prime)
+            v->at -= v->prime;
+    } while (x >= v->n);
+    return (uint32_t)x;
 }
 
 /* ---- The thief ---- */
@@ -97,7 +95,7 @@ static void begin_round(struct thief *t, const struct thief_env *env)
     t->got_loot = false;
     t->asked = 0;
     t->left = env->policy->steal_cap;
-    victims_begin(&t->order, rng_next(env->rng), env->members->n);
+    victims_begin(&t->order, env->rng, env->members->n);
 }
 
 /* Next random general worker of this round, or NODE_NONE. A member list that changed under way may lead to
@@ -261,6 +259,6 @@ void thief_check(const struct thief *t)
     CHECK(t->state != THIEF_OFF || t->retry_at == TIME_NEVER);
     CHECK(t->state != THIEF_ASKED || t->victim.v != NODE_NONE.v);
     CHECK(t->state == THIEF_ROUND || t->state == THIEF_ASKED || t->hint.v == NODE_NONE.v);
-    CHECK(t->order.next <= t->order.n);
+    CHECK(t->order.left <= t->order.n);
     CHECK(t->delay_us >= 0);
 }

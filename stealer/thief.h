@@ -11,15 +11,21 @@
 #include "base/rng.h"
 #include "msg/types.h"
 
-/* The order of one round: a keyed permutation of the member list's indexes, so that a round over 100,000
- * members neither copies nor marks anything: O(1) memory, O(1) expected time per draw. */
+/* The order of one round: indexes start, start + stride, start + 2 stride, … modulo the least prime that is
+ * not below n, leaving out what is not below n; start and stride are drawn for each round. Each index comes
+ * once, each is equally likely in every place, and so is each pair in every two places (for an n that is not
+ * prime up to a share of about 1/n): the number of stuck workers among those asked has the mean and the
+ * variance of a true sample. A round over 100,000 members
+ * copies and marks nothing. O(1) memory and time per draw; O(sqrt n) when n changed. */
 struct victims {
-    uint64_t key;
-    uint32_t n;    /* indexes 0 .. n-1 */
-    uint32_t next; /* position in the permutation, 0 .. n */
+    uint32_t n;      /* indexes 0 .. n-1 */
+    uint32_t left;   /* of them not drawn yet */
+    uint64_t prime;  /* of n; kept from round to round */
+    uint64_t at;     /* the next one, if below n */
+    uint64_t stride; /* 1 .. prime-1 */
 };
 
-void victims_begin(struct victims *v, uint64_t key, uint32_t n);
+void victims_begin(struct victims *v, struct rng *r, uint32_t n);
 /* The next index, each of 0 .. n-1 once; n when all have been. */
 uint32_t victims_next(struct victims *v);
 
