@@ -1,0 +1,189 @@
+"""What the end-to-end tests share: real daemons on loopback with ephemeral ports, and bounded waits.
+
+Every process a test starts is a child of it and is ended by its pid. Nothing here sleeps for a fixed time to
+let something happen: wait_for polls for the thing itself, with a bound.
+"""
+import json
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+HAWK = os.environ.get("HAWK", "build/hawk")
+SLOW = 5 if os.environ.get("SANITIZE") else 1
+BOUND = 30 * SLOW
+
+
+def wait_for(what, probe, bound=BOUND):
+    """Calls probe until it returns something true, and returns that."""
+    end = time.monotonic() + bound
+    pause = threading.Event()
+    while True:
+        got = probe()
+        if got:
+            return got
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {bound} s: {what}")
+        pause.wait(0.02)
+
+
+class Daemon:
+    """One hawk process; `line` waits for a line on its stdout, `log` holds its stderr."""
+
+    def __init__(self, *args, env=None):
+        self.args = [HAWK, *map(str, args)]
+        self.log = []
+        self.lines = queue.Queue()
+        self.p = subprocess.Popen(self.args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE, env={**os.environ, **(env or {})})
+        for stream, put in ((self.p.stdout, self.lines.put), (self.p.stderr, self.log.append)):
+            threading.Thread(target=self._read, args=(stream, put), daemon=True).start()
+
+    def _read(self, stream, put):
+        for line in stream:
+            put(line.decode(errors="replace").rstrip())
+        put(None)
+
+    def ready(self):
+        """Waits for "ready NAME ADDRESS" and returns the address."""
+        try:
+            line = self.lines.get(timeout=BOUND)
+        except queue.Empty:
+            line = None
+        if not line or not line.startswith("ready "):
+            raise AssertionError(f"{' '.join(self.args)} is not ready: {line}\n" + self.text())
+        return line.split()[2]
+
+    def text(self):
+        return "\n".join(x for x in self.log if x is not None)
+
+    def wait(self, bound=BOUND):
+        return self.p.wait(timeout=bound)
+
+    def kill(self):
+        self.p.kill()
+        self.p.wait()
+
+    def stop(self):
+        """SIGTERM, and SIGKILL when that does not end it; returns the exit code."""
+        if self.p.poll() is None:
+            self.p.send_signal(signal.SIGTERM)
+            try:
+                self.p.wait(timeout=BOUND)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise AssertionError(f"{' '.join(self.args)} did not stop on SIGTERM\n" + self.text())
+        return self.p.returncode
+
+
+class Cluster:
+    """One central, some dists and workers; use it as a context manager."""
+
+    def __init__(self, dists=1, workers=2, slots=1, central=(), worker=(), dist=()):
+        self.dir = tempfile.mkdtemp(prefix="hawk-e2e-")
+        self.central_flags, self.worker_flags, self.dist_flags = list(central), list(worker), list(dist)
+        self.slots = slots
+        self.dists, self.workers, self.dist_addrs = [], [], []
+        self.n = {"dists": dists, "workers": workers}
+        self.central = self.central_addr = None
+
+    def __enter__(self):
+        try:
+            self.start_central("127.0.0.1:0")
+            for i in range(self.n["workers"]):
+                self.start_worker(f"w{i + 1}")
+            for i in range(self.n["dists"]):
+                self.start_dist(f"d{i + 1}")
+            self.wait_nodes(self.n["workers"])
+        except BaseException:
+            self.__exit__(*sys.exc_info())
+            raise
+        return self
+
+    def __exit__(self, kind, value, trace):
+        everyone = self.workers + self.dists + ([self.central] if self.central else [])
+        if kind:
+            for d in everyone:
+                print(f"--- {' '.join(d.args[1:4])}\n{d.text()[-4000:]}", file=sys.stderr)
+        bad = []
+        for d in everyone:
+            try:
+                d.stop()
+            except AssertionError as e:
+                bad.append(str(e))
+            if d.p.returncode not in (0, -9, -15):
+                bad.append(f"{' '.join(d.args[1:4])} ended with {d.p.returncode}\n{d.text()}")
+        shutil.rmtree(self.dir, ignore_errors=True)
+        if bad and not kind:
+            raise AssertionError("\n".join(bad))
+
+    def start_central(self, listen):
+        self.central = Daemon("central", "--listen", listen, "--state-dir", f"{self.dir}/central",
+                              *self.central_flags)
+        self.central_addr = self.central.ready()
+
+    def start_dist(self, name, wait=True):
+        d = Daemon("dist", "--name", name, "--listen", "127.0.0.1:0", "--central", self.central_addr,
+                   "--state-dir", f"{self.dir}/{name}", *self.dist_flags)
+        self.dists.append(d)
+        if wait:
+            self.dist_addrs.append(d.ready())
+        return d
+
+    def start_worker(self, name, wait=True, slots=None, flags=()):
+        w = Daemon("worker", "--name", name, "--central", self.central_addr, "--slots", slots or self.slots,
+                   "--output-dir", f"{self.dir}/out-{name}", *self.worker_flags, *flags)
+        self.workers.append(w)
+        if wait:
+            w.ready()
+        return w
+
+    def wait_nodes(self, workers):
+        """Until every dist knows so many live workers."""
+        for addr in self.dist_addrs:
+            wait_for(f"{workers} workers known at {addr}", lambda a=addr: workers == sum(
+                1 for n in self.json("nodes", dist=a)["nodes"]
+                if n["role"] == "worker" and n["state"] == "up"))
+
+    def hawk(self, *args, dist=None, input=None, check=0, env=None):
+        """Runs a user command against the cluster; check: the exit code expected, None for any."""
+        r = subprocess.run([HAWK, *map(str, args)], input=input, capture_output=True, text=True,
+                           timeout=BOUND * 2,
+                           env={**os.environ, "HAWK_DIST": dist or ",".join(self.dist_addrs), **(env or {})})
+        if check is not None and r.returncode != check:
+            raise AssertionError(f"hawk {' '.join(map(str, args))}: exit {r.returncode}, not {check}\n"
+                                 f"{r.stdout}{r.stderr}")
+        return r
+
+    def json(self, command, *args, dist=None, check=0):
+        r = self.hawk(command, "--output", "json", *args, dist=dist, check=check)
+        return json.loads(r.stdout)
+
+    def submit(self, *args, check=0):
+        """Submits and returns the job id."""
+        return self.json("submit", *args, check=check)["job"]
+
+
+def run_tests(module):
+    """Runs every function test_*; prints how many there were, for the runner."""
+    names = [n for n in vars(module) if n.startswith("test_")]
+    wanted = sys.argv[1:]
+    failed = 0
+    for name in names:
+        if wanted and name not in wanted:
+            continue
+        try:
+            getattr(module, name)()
+            print(f"ok {name}", flush=True)
+        except Exception:
+            import traceback
+            traceback.print_exc()
+            print(f"FAILED {name}", flush=True)
+            failed += 1
+    print(f"# tests {len(wanted) or len(names)}")
+    sys.exit(1 if failed else 0)

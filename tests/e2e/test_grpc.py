@@ -1,0 +1,106 @@
+"""The wire is public: a client made from protos/hawk.proto alone, with Python's grpcio, submits a job, streams
+its events and reads the result."""
+import os
+import subprocess
+import sys
+import tempfile
+
+import grpc
+
+from hawktest import BOUND, Cluster, Daemon, run_tests
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+gen = tempfile.TemporaryDirectory()
+subprocess.run(["protoc", f"-I{ROOT}/protos", f"--python_out={gen.name}", f"{ROOT}/protos/hawk.proto"], check=True)
+sys.path.insert(0, gen.name)
+import hawk_pb2 as pb  # noqa: E402
+
+
+class Stub:
+    def __init__(self, addr, token=None):
+        self.channel = grpc.insecure_channel(addr)
+        self.metadata = [("authorization", f"Bearer {token}")] if token else []
+
+    def __call__(self, method, request, reply):
+        call = self.channel.unary_unary(f"/hawk.v1.Hawk/{method}", request_serializer=type(request).SerializeToString,
+                                        response_deserializer=reply.FromString)
+        return call(request, timeout=BOUND, metadata=self.metadata)
+
+    def stream(self, method, request, reply):
+        call = self.channel.unary_stream(f"/hawk.v1.Hawk/{method}", request_serializer=type(request).SerializeToString,
+                                         response_deserializer=reply.FromString)
+        return call(request, timeout=BOUND, metadata=self.metadata)
+
+
+def refused(code, call):
+    try:
+        call()
+    except grpc.RpcError as e:
+        assert e.code() == code, e
+        return e.details()
+    raise AssertionError(f"not refused with {code}")
+
+
+def test_submit_watch_read():
+    with Cluster(workers=2, slots=2) as c:
+        dist = Stub(c.dist_addrs[0])
+        spec = pb.JobSpec(name="greet", tasks=3, argv=["sh", "-c", "echo hello {}; exit {}"], retries=2,
+                          task_args=[b"0", b"0", b"7"], each_arg=True, env=["PATH=" + os.environ["PATH"]])
+        job = dist("Submit", pb.SubmitRequest(job=spec), pb.SubmitReply).job
+        seen, last = {}, None
+        for event in dist.stream("Watch", pb.WatchRequest(job=job, tasks=True), pb.Event):
+            last = event.job
+            for t in event.tasks:
+                seen[t.task] = t
+        assert last.state == pb.JOB_FAILED and last.done == 2 and last.failed == 1, last
+        assert sorted(seen) == [0, 1, 2] and seen[2].code == 7 and seen[2].outcome == pb.OUTCOME_EXITED, seen
+        reply = dist("GetJob", pb.GetJobRequest(job=job, max_tasks=10, spec=True), pb.GetJobReply)
+        assert len(reply.tasks) == 3 and reply.spec.name == "greet"
+        nodes = {n.node: n for n in dist("ListNodes", pb.ListNodesRequest(), pb.ListNodesReply).nodes}
+        out = Stub(nodes[reply.tasks[1].worker].address).stream(
+            "ReadOutput", pb.ReadOutputRequest(job=job, task=1), pb.OutputChunk)
+        assert b"".join(x.data for x in out) == b"hello 0\n"
+        assert [j.job for j in dist("ListJobs", pb.ListJobsRequest(), pb.ListJobsReply).jobs] == [job]
+
+
+def test_cancel_and_errors():
+    with Cluster(workers=1) as c:
+        dist = Stub(c.dist_addrs[0])
+        spec = pb.JobSpec(tasks=1, argv=["sleep", "600"])
+        job = dist("Submit", pb.SubmitRequest(job=spec), pb.SubmitReply).job
+        assert not dist("Cancel", pb.CancelRequest(job=job), pb.CancelReply).already_ended
+        *_, last = dist.stream("Watch", pb.WatchRequest(job=job), pb.Event)
+        assert last.job.state == pb.JOB_CANCELLED
+        assert dist("Cancel", pb.CancelRequest(job=job), pb.CancelReply).already_ended
+        S = grpc.StatusCode
+        refused(S.NOT_FOUND, lambda: dist("Cancel", pb.CancelRequest(job="1.999"), pb.CancelReply))
+        refused(S.INVALID_ARGUMENT, lambda: dist("Cancel", pb.CancelRequest(job="nonsense"), pb.CancelReply))
+        refused(S.INVALID_ARGUMENT, lambda: dist("Submit", pb.SubmitRequest(), pb.SubmitReply))
+        refused(S.INVALID_ARGUMENT, lambda: dist("Submit", pb.SubmitRequest(job=pb.JobSpec(tasks=1)), pb.SubmitReply))
+        refused(S.INVALID_ARGUMENT, lambda: dist(
+            "Submit", pb.SubmitRequest(job=pb.JobSpec(tasks=0, argv=["true"])), pb.SubmitReply))
+        text = refused(S.RESOURCE_EXHAUSTED, lambda: dist(
+            "Submit", pb.SubmitRequest(job=pb.JobSpec(tasks=1000001, argv=["true"])), pb.SubmitReply))
+        assert "1000000" in text.replace(",", ""), text
+        refused(S.UNIMPLEMENTED, lambda: dist("NoSuchCall", pb.CancelRequest(), pb.CancelReply))
+        refused(S.UNIMPLEMENTED, lambda: Stub(c.central_addr)(
+            "Submit", pb.SubmitRequest(job=spec), pb.SubmitReply))
+
+
+def test_token_is_checked_on_every_call():
+    with tempfile.TemporaryDirectory() as d:
+        token = f"{d}/token"
+        with open(os.open(token, os.O_CREAT | os.O_WRONLY, 0o600), "w") as f:
+            f.write("s3cret\n")
+        central = Daemon("central", "--listen", "127.0.0.1:0", "--state-dir", f"{d}/central", "--token-file", token)
+        try:
+            addr = central.ready()
+            assert Stub(addr, "s3cret")("GetPolicy", pb.GetPolicyRequest(), pb.Policy).flags
+            for wrong in (None, "s3cre", "s3cret2", ""):
+                refused(grpc.StatusCode.UNAUTHENTICATED,
+                        lambda w=wrong: Stub(addr, w)("GetPolicy", pb.GetPolicyRequest(), pb.Policy))
+        finally:
+            central.stop()
+
+
+run_tests(sys.modules[__name__])

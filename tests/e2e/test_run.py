@@ -1,0 +1,104 @@
+"""hawk run: what people use xargs -P for."""
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+
+from hawktest import BOUND, HAWK, run_tests, wait_for
+
+
+def run(*args, input=None, check=0, **more):
+    r = subprocess.run([HAWK, "run", *args], input=input, capture_output=True, text=True, timeout=BOUND, **more)
+    assert r.returncode == check, f"exit {r.returncode}, not {check}: {r.stdout}{r.stderr}"
+    return r
+
+
+def test_one_command():
+    r = run("--", "echo", "hello")
+    assert r.stdout == "hello\n" and r.stderr == "", (r.stdout, r.stderr)
+
+
+def test_each_line_from_stdin():
+    lines = [f"line {i} with 'quotes' and \"more\"" for i in range(200)]
+    r = run("-j", "4", "--each-line", "-", "--", "echo", "<{}>", input="\n".join(lines) + "\n")
+    assert sorted(r.stdout.splitlines()) == sorted(f"<{x}>" for x in lines)
+
+
+def test_array_sets_the_environment():
+    r = run("--array", "5-8", "-j2", "--", "sh", "-c", "echo $HAWK_TASK_INDEX/$HAWK_TASK_COUNT $HAWK_ATTEMPT")
+    assert sorted(r.stdout.split("\n")) == ["", "5/4 1", "6/4 1", "7/4 1", "8/4 1"], r.stdout
+
+
+def test_output_is_whole_per_task():
+    r = run("-j4", "--array", "1-20", "--", "sh", "-c", "for i in 1 2 3 4 5; do echo {}; done")
+    lines = r.stdout.splitlines()
+    assert len(lines) == 100
+    for i in range(0, 100, 5):
+        assert len(set(lines[i:i + 5])) == 1, lines[i:i + 5]
+
+
+def test_failures_are_named_and_counted():
+    r = run("--array", "1-5", "--", "sh", "-c", "echo err{} >&2; test {} -ne 3", check=1)
+    assert "task 3 exited 1" in r.stderr and "1 of 5 tasks failed" in r.stderr and "err2" in r.stderr, r.stderr
+
+
+def test_no_such_program():
+    r = run("--", "/no/such/program", check=1)
+    assert "could not be started (127)" in r.stderr and "/no/such/program" in r.stderr, r.stderr
+
+
+def test_slots_are_used_and_not_exceeded():
+    with tempfile.TemporaryDirectory() as d:
+        fifo = f"{d}/go"
+        os.mkfifo(fifo)
+        # Four tasks each say that they run, and wait: all four must be there at once, the fifth only after.
+        script = f"echo x >> {d}/running; read _ < {fifo}"
+        p = subprocess.Popen([HAWK, "run", "-q", "-j", "4", "--array", "1-5", "--", "sh", "-c", script])
+        def running():
+            return os.path.exists(f"{d}/running") and len(open(f"{d}/running").read().split())
+        wait_for("four tasks running", lambda: running() == 4)
+        while p.poll() is None:
+            assert running() <= 5
+            try:
+                fd = os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+                os.write(fd, b"\n")
+                os.close(fd)
+            except OSError:
+                pass
+        assert p.returncode == 0 and running() == 5
+
+
+def test_ctrl_c_ends_the_tasks():
+    with tempfile.TemporaryDirectory() as d:
+        p = subprocess.Popen([HAWK, "run", "-j2", "--array", "1-50", "--", "sh", "-c",
+                              f"echo $$ >> {d}/pids; exec sleep 600"], stderr=subprocess.PIPE)
+        wait_for("two tasks running", lambda: os.path.exists(f"{d}/pids") and
+                 len(open(f"{d}/pids").read().split()) == 2)
+        p.send_signal(signal.SIGINT)
+        assert p.wait(timeout=BOUND) == 130
+        for pid in open(f"{d}/pids").read().split():
+            assert not os.path.exists(f"/proc/{pid}"), f"task {pid} lives on"
+
+
+def test_nothing_is_left_in_tmp():
+    with tempfile.TemporaryDirectory() as d:
+        run("--array", "1-10", "--", "sh", "-c", "echo out; echo err >&2", env={**os.environ, "TMPDIR": d})
+        assert os.listdir(d) == []
+
+
+def test_usage_errors():
+    assert "command" in run(check=2).stderr
+    assert "--frob" in run("--frob", "--", "true", check=2).stderr
+    assert run("--array", "9-3", "--", "true", check=2).stderr
+    assert run("--each-line", "/no/such/file", "--", "true", check=2).stderr
+    assert run("-j", "0", "--", "true", check=2).stderr
+    assert run("--each-line", "-", "--", "true", input="", check=2).stderr
+
+
+def test_time_limit():
+    r = run("--time-limit", "200ms", "--", "sleep", "600", check=1)
+    assert "time-limit" in r.stderr, r.stderr
+
+
+run_tests(sys.modules[__name__])

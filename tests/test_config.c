@@ -1,0 +1,182 @@
+/* Configuration: every mistake is named with its place, every value knows where it came from. */
+#include "daemon/config.h"
+
+#include "base/mem.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* Loads text as a file and returns what was complained about, the path replaced by "F"; the caller frees. */
+static char *load(struct config *c, const char *text, int *err)
+{
+    char path[] = "/tmp/hawk-config-XXXXXX", *said = NULL;
+    size_t len = 0;
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    close(fd);
+    FILE *f = open_memstream(&said, &len);
+    *err = config_load(c, path, f);
+    fclose(f);
+    unlink(path);
+    for (char *at; (at = strstr(said, path));) {
+        *at = 'F';
+        memmove(at + 1, at + strlen(path), strlen(at + strlen(path)) + 1);
+    }
+    return said;
+}
+
+static void test_values(void **state)
+{
+    struct config c;
+    int err;
+    config_init(&c);
+    assert_int_equal(c.central.cutoff, SETTING_AUTO);
+    assert_int_equal(c.central.heartbeat, 500000);
+    assert_int_equal(c.central.probe_ratio, 2000);
+    char *said = load(
+        &c,
+        "central:\n  cutoff: 90.5s\n  short_partition: 17%\n  listen: [127.0.0.1:1, 'unix:/x']\n"
+        "  probe_ratio: 1.5\n\nworker:\n  slots: 12\n  queues: per-slot\ndist:\ncluster:\n  insecure: yes\n",
+        &err);
+    assert_string_equal(said, "");
+    assert_int_equal(err, 0);
+    assert_int_equal(c.central.cutoff, 90500000);
+    assert_int_equal(c.central.short_partition, 170000);
+    assert_string_equal(c.central.listen, "127.0.0.1:1,unix:/x");
+    assert_int_equal(c.central.probe_ratio, 1500);
+    assert_int_equal(c.worker.slots, 12);
+    assert_string_equal(c.worker.queues, "per-slot");
+    assert_true(c.cluster.insecure);
+    free(said);
+    config_free(&c);
+}
+
+static void test_mistakes(void **state)
+{
+    static const struct {
+        const char *text, *said;
+    } cases[] = {
+        {"centrl:\n  cutoff: 1s\n",
+         "F:1: centrl: no such section; there are cluster, central, dist, worker, up and log\n"},
+        {"central:\n  cutof: 1s\n", "F:2: central.cutof: no such setting (`hawk config show` lists them)\n"},
+        {"central:\n  policy: hawk\n  cutoff: banana\n",
+         "F:3: central.cutoff: \"banana\" is not a duration such as 250ms, 30s or 2h, or auto\n"},
+        {"central:\n  cutoff: 90\n",
+         "F:2: central.cutoff: \"90\" is not a duration such as 250ms, 30s or 2h, or auto\n"},
+        {"central:\n  short_partition: 120%\n",
+         "F:2: central.short_partition: \"120%\" is not a share such as 17% or 0.17, or auto\n"},
+        {"worker:\n  slots: 0\n", "F:2: worker.slots: \"0\" is not a whole number of at least 1, or auto\n"},
+        {"worker:\n  slots: [1, 2]\n", "F:2: worker.slots takes a single value\n"},
+        {"worker:\n  slots: 1\n  slots: 2\n", "F:3: worker.slots is given twice\n"},
+        {"worker: 5\n", "F:1: worker: expected settings, indented, one per line\n"},
+        {"- worker\n", "F:1: expected sections: cluster, central, dist, worker, up or log\n"},
+        {"worker:\n  x: 1\n  y: 2\n", "F:2: worker.x: no such setting (`hawk config show` lists them)\n"
+                                      "F:3: worker.y: no such setting (`hawk config show` lists them)\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct config c;
+        int err;
+        config_init(&c);
+        char *said = load(&c, cases[i].text, &err);
+        assert_string_equal(said, cases[i].said);
+        assert_int_equal(err, HAWK_EINVALID);
+        free(said);
+        config_free(&c);
+    }
+}
+
+static void test_garbage_is_refused(void **state)
+{
+    static const char *const cases[] = {"worker: [\n",       "\t\tx",    "a: b: c",
+                                        "worker: {slots: 1", "\x01\x02", "&a [*a]"};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct config c;
+        int err;
+        config_init(&c);
+        char *said = load(&c, cases[i], &err);
+        assert_int_equal(err, HAWK_EINVALID);
+        assert_true(strncmp(said, "F:", 2) == 0);
+        free(said);
+        config_free(&c);
+    }
+    struct config c;
+    int err;
+    config_init(&c);
+    char *said = load(&c, "", &err);
+    assert_int_equal(err, 0);
+    free(said);
+    assert_int_equal(config_load(&c, "/no/such/file", stderr), HAWK_EIO);
+    config_free(&c);
+}
+
+/* What show prints is a configuration again, and the same one. */
+static void test_show_reads_back(void **state)
+{
+    struct config c, d;
+    char *shown = NULL, *again = NULL, why[200];
+    size_t len;
+    int err;
+    config_init(&c);
+    assert_int_equal(config_set(&c, "dist.name", "a: \"strange\" #name", "test", why, sizeof why), 0);
+    assert_int_equal(config_set(&c, "central.listen", "127.0.0.1:1,[::1]:2", "test", why, sizeof why), 0);
+    FILE *f = open_memstream(&shown, &len);
+    config_show(&c, NULL, f);
+    fclose(f);
+    assert_non_null(strstr(shown, "listen: [\"127.0.0.1:1\", \"[::1]:2\"]  # test"));
+    config_init(&d);
+    char *said = load(&d, shown, &err);
+    assert_string_equal(said, "");
+    assert_string_equal(d.dist.name, "a: \"strange\" #name");
+    assert_string_equal(d.central.listen, "127.0.0.1:1,[::1]:2");
+    f = open_memstream(&again, &len);
+    config_show(&d, "dist", f);
+    fclose(f);
+    assert_non_null(strstr(again, "  # F:") ? again : strstr(again, "/tmp/hawk-config-"));
+    free(said);
+    free(shown);
+    free(again);
+    config_free(&c);
+    config_free(&d);
+}
+
+static void test_flags(void **state)
+{
+    struct config c;
+    int rest = 0;
+    char *argv[] = {"worker", "--slots",         "3",          "--central=127.0.0.1:9",
+                    "--set",  "log.level=debug", "--insecure", NULL};
+    config_init(&c);
+    assert_int_equal(config_from_args(&c, "worker", 7, argv, NULL, NULL), 0);
+    assert_int_equal(c.worker.slots, 3);
+    assert_string_equal(c.worker.central, "127.0.0.1:9");
+    assert_string_equal(c.log.level, "debug");
+    assert_true(c.cluster.insecure);
+    char *bad[] = {"worker", "--frobnicate", "3", NULL}, *none[] = {"worker", "--slots", NULL};
+    char *odd[] = {"worker", "extra", NULL};
+    assert_int_equal(config_from_args(&c, "worker", 3, bad, NULL, NULL), 2);
+    assert_int_equal(config_from_args(&c, "worker", 2, none, NULL, NULL), 2);
+    assert_int_equal(config_from_args(&c, "worker", 2, odd, NULL, NULL), 2);
+    assert_int_equal(config_from_args(&c, "worker", 2, odd, &rest, NULL), 0);
+    assert_int_equal(rest, 1);
+    config_free(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_mistakes),
+        cmocka_unit_test(test_garbage_is_refused),
+        cmocka_unit_test(test_show_reads_back),
+        cmocka_unit_test(test_flags),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
