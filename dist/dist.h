@@ -62,8 +62,8 @@ enum dist_block {
         DIST_BLOCK_COUNT
 };
 const char *dist_block_text(enum dist_block b);
-/* *workers, when not NULL: on how many workers it waits (probes, placed or launched tasks). */
-enum dist_block dist_blocked(const struct dist *d, const struct dist_job *job, uint32_t *workers);
+/* *n, when not NULL: how many workers its probes wait at (PROBES), or how many of its tasks it is that wait. */
+enum dist_block dist_blocked(const struct dist *d, const struct dist_job *job, uint32_t *n);
 
 /* The nodes central told of: the one with the least id above `after` (NODE_NONE to start), or NULL. */
 const struct member *dist_next_member(const struct dist *d, node_id_t after);

@@ -47,6 +47,7 @@ _Static_assert(sizeof(struct dist_place) <= 64, "a place must fit a cache line")
 struct place_table {
     struct dist_place **bucket;
     uint32_t buckets, cap;
+    uint32_t mask; /* the least power of two that is at least buckets, minus 1 */
     uint32_t n;
     struct dist_place *free;
     struct dist_place **chunk; /* where places live, PLACE_CHUNK each */
@@ -70,6 +71,7 @@ struct dist_job {
     struct list in_all;     /* dist.accepted, once its client knows of it */
     struct list in_pool;    /* dist.starved[] or dist.crowded[] */
     struct list in_central; /* dist.handed: hand_over is not HAND_NONE, unfinished */
+    struct list in_journal; /* dist.journalling */
     struct list places;
     struct heap_node timer; /* probe again, or hand to central again */
 
@@ -77,14 +79,17 @@ struct dist_job {
     int64_t submit_us;
     int64_t end_us;                 /* once final */
     int64_t first_start_us;         /* -1: none started */
-    int64_t progress_us;            /* the last probe or request */
+    int64_t progress_us;            /* the last probe sent, or request received */
+    int64_t sure_us;                /* when all its unlaunched tasks were probed for last: see probe_audit */
     int64_t estimate_us, cutoff_us; /* what the class was decided on */
     int64_t ok_us;                  /* sum of the run times of its ok_n tasks here that exited 0 */
     uint32_t ok_n;
     uint32_t policy_flags; /* enum policy_flag and ratio at submission: a change applies to new jobs only */
     uint32_t ratio_milli;
+    uint32_t min_probes;
     uint32_t client;
     uint32_t watchers;
+    uint64_t token; /* its JOURNAL_JOB's */
 
     uint32_t cursor;               /* tasks from here on were never launched, nor put in a list */
     uint32_t returned;             /* first of the waiting tasks before cursor: their worker was lost */
@@ -105,10 +110,12 @@ struct dist_job {
     bool probe_long : 1;  /* its probes are of class long */
     bool submitted : 1;   /* SUBMITTED was put out */
     bool journalling : 1; /* waits for JOURNAL_DONE */
-    bool journalled : 1;
-    bool cancelling : 1; /* by its client, or max_fails: nothing of it starts any more */
-    bool by_client : 1;  /* its client cancelled it */
+    bool journalled : 1;  /* JOURNAL_JOB was put out: JOURNAL_JOB_END is due at the end */
+    bool cancelling : 1;  /* by its client, or max_fails: nothing of it starts any more */
+    bool by_client : 1;   /* its client cancelled it */
     bool promoted : 1;
+    bool starved : 1;    /* in dist.starved[] */
+    bool refused : 1;    /* a worker refused probes since it was last probed for or launched */
     bool handed_out : 1; /* LONG_SUBMIT was sent at least once: central may have it */
     bool drained : 1;    /* had nothing to launch once: workers may have been told to drop its reservations */
     struct dist_task tasks[]; /* desc->tasks of them */
@@ -156,12 +163,14 @@ struct dist {
     struct estimates estimates;
     node_id_t node;
     uint64_t next_seq;
+    uint64_t token; /* the journal's last */
 
     struct dist_job *by_id; /* uthash */
     struct list
         jobs[JOB_STATE_COUNT]; /* by state; final ones, whichever state, in jobs[JOB_DONE] by time of end */
     struct list accepted;      /* every job kept that was accepted, oldest first */
     struct list handed;        /* unfinished jobs that central has or is to get */
+    struct list journalling;   /* wait for JOURNAL_DONE, by token */
     struct list starved[POOL_COUNT]; /* want probes, and the pool is empty */
     struct list crowded[POOL_COUNT]; /* sent more probes than the pool had slots */
     struct heap timers;

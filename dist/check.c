@@ -1,0 +1,179 @@
+/* The invariants of a dist, all of them, by looking at everything. */
+#include "dist/internal.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/units.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Walks a job's list of tasks and returns its length; each must be in one of `states`. */
+static uint32_t check_task_list(const struct dist_job *job, uint32_t head, uint32_t states)
+{
+    uint32_t n = 0, prev = TASK_NIL;
+
+    for (uint32_t i = head; i != TASK_NIL; i = job->tasks[i].next) {
+        const struct dist_task *t = &job->tasks[i];
+
+        CHECK(i < job->cursor);
+        CHECK(!t->central);
+        CHECK(states >> t->state & 1);
+        CHECK(t->prev == prev);
+        prev = i;
+        n++;
+        CHECK(n <= job->desc->tasks);
+    }
+    return n;
+}
+
+static void check_tasks(const struct dist_job *job)
+{
+    uint32_t in[TASK_STATE_COUNT] = {0};
+    uint32_t ours = 0, central = 0, at_workers = 0, returned;
+
+    for (uint32_t i = 0; i < job->desc->tasks; i++) {
+        const struct dist_task *t = &job->tasks[i];
+
+        in[t->state]++;
+        if (t->central)
+            central += !task_state_final(t->state);
+        else if (t->state == TASK_WAITING)
+            ours++;
+        else if (t->state == TASK_LAUNCHED || t->state == TASK_RUNNING)
+            at_workers++;
+        CHECK(i < job->cursor || (t->state == TASK_WAITING && !t->central && t->attempt == 0));
+    }
+    for (int i = 0; i < TASK_STATE_COUNT; i++)
+        CHECK(in[i] == job->in[i]);
+    CHECK(job->unlaunched == ours);
+    CHECK(job->central_n == central);
+    CHECK(job->cursor <= job->desc->tasks);
+    returned = check_task_list(job, job->returned, 1u << TASK_WAITING);
+    CHECK(returned + (job->desc->tasks - job->cursor) == ours);
+    list_foreach(&job->places, node, nxt) {
+        const struct dist_place *p = container_of(node, struct dist_place, in_job);
+        uint32_t n = check_task_list(job, p->launched, 1u << TASK_LAUNCHED | 1u << TASK_RUNNING);
+
+        for (uint32_t i = p->launched; i != TASK_NIL; i = job->tasks[i].next)
+            CHECK(job->tasks[i].worker == p->node->m.node.v);
+        CHECK(n <= at_workers);
+        at_workers -= n;
+    }
+    CHECK(at_workers == 0);
+}
+
+/* Returns the number of the job's places. */
+static uint32_t check_places(const struct dist *d, const struct dist_job *job)
+{
+    uint32_t n = 0;
+    uint64_t live = 0;
+
+    list_foreach(&job->places, node, nxt) {
+        const struct dist_place *p = container_of(node, struct dist_place, in_job);
+
+        CHECK(p->job == job);
+        CHECK(p->live > 0 || p->launched != TASK_NIL);
+        CHECK(place_find(d, job, p->node) == p);
+        CHECK(node_find(d, p->node->m.node.v) == p->node);
+        CHECK(p->node->stream); /* nothing is believed to be where nobody can be heard */
+        live += p->live;
+        n++;
+    }
+    CHECK(live == job->live);
+    return n;
+}
+
+/* It cannot stand still for ever: something is under way that will move it. */
+static void check_alive(const struct dist *d, const struct dist_job *job)
+{
+    CHECK(job_unfinished_tasks(job) > 0);
+    CHECK((job->hand != HAND_NONE) == !list_empty(&job->in_central));
+    CHECK(job->central_n == 0 || job->hand != HAND_NONE);
+    CHECK(job->unlaunched == 0 || !job->cancelling);
+    CHECK(!job->starved || !list_empty(&job->in_pool));
+    if (job->unlaunched == 0 || !job->submitted)
+        return;
+    CHECK(job->starved || heap_in(&job->timer) || job->live >= job->unlaunched ||
+          (job->live > 0 && !(job->policy_flags & POLICY_REPROBE)));
+    CHECK(!job->starved || draw_total(&d->pool[probe_pool(job)]) == 0);
+}
+
+static void check_job(const struct dist *d, const struct dist_job *job)
+{
+    CHECK(job_find(d, job->id) == job);
+    check_tasks(job);
+    if (!job_state_final(job->state)) {
+        check_alive(d, job);
+        return;
+    }
+    CHECK(job_unfinished_tasks(job) == 0);
+    CHECK(list_empty(&job->places));
+    CHECK(list_empty(&job->in_pool));
+    CHECK(list_empty(&job->in_central));
+    CHECK(!heap_in(&job->timer));
+    CHECK(job->submitted);
+}
+
+static void check_nodes(const struct dist *d)
+{
+    for (uint32_t i = 0; i < d->nodes_n; i++) {
+        const struct dist_node *n = d->nodes[i];
+
+        if (!n)
+            continue;
+        CHECK(n->m.node.v == i);
+        CHECK(n->drawn == 0);
+        CHECK(n->stream || n->m.state != MEMBER_GONE);
+        CHECK(draw_weight(&d->pool[POOL_ALL], i) ==
+              draw_weight(&d->pool[POOL_GENERAL], i) + draw_weight(&d->pool[POOL_RESERVED], i));
+        CHECK(draw_weight(&d->pool[POOL_ALL], i) == 0 || (n->stream && n->m.state == MEMBER_UP));
+    }
+    for (int p = 0; p < POOL_COUNT; p++)
+        draw_check(&d->pool[p]);
+}
+
+void dist_check(const struct dist *d)
+{
+    uint32_t unfinished = 0, finished = 0, places = 0, tasks = 0, finished_tasks = 0;
+    uint32_t in[TASK_STATE_COUNT] = {0};
+
+    for (int state = 0; state < JOB_STATE_COUNT; state++) {
+        list_foreach(&d->jobs[state], node, nxt) {
+            const struct dist_job *job = container_of(node, struct dist_job, in_state);
+
+            check_job(d, job);
+            places += check_places(d, job);
+            if (job_state_final(job->state)) {
+                CHECK(state == JOB_DONE);
+                finished++;
+                finished_tasks += job->desc->tasks;
+                continue;
+            }
+            CHECK(job->state == state);
+            unfinished++;
+            tasks += job->desc->tasks;
+            for (int i = 0; i < TASK_STATE_COUNT; i++)
+                in[i] += job->in[i];
+        }
+    }
+    CHECK(unfinished == d->jobs_unfinished);
+    CHECK(finished == d->jobs_finished);
+    CHECK(HASH_CNT(hh, d->by_id) == unfinished + finished);
+    CHECK(tasks == d->tasks_unfinished);
+    CHECK(finished_tasks == d->tasks_finished);
+    for (int i = 0; i < TASK_STATE_COUNT; i++)
+        CHECK(in[i] == d->tasks_in[i]);
+    CHECK(places == d->places.n);
+    CHECK(heap_check(&d->timers));
+    check_nodes(d);
+}
+
+bool dist_quiet(const struct dist *d)
+{
+    for (int p = 0; p < POOL_COUNT; p++)
+        if (!list_empty(&d->starved[p]) || !list_empty(&d->crowded[p]))
+            return false;
+    return d->jobs_unfinished == 0 && d->places.n == 0 && d->timers.n == 0 && d->reports_n == 0 &&
+           list_empty(&d->handed) && list_empty(&d->journalling);
+}

@@ -1,0 +1,353 @@
+/* The dist itself: joining, heartbeats, timers, stopping, and which handler gets which message. */
+#include "dist/dist.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/units.h"
+#include "dist/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define HEARTBEAT_MIN_US (10 * US_PER_MS) /* whatever central asks for */
+
+/* ---- From nothing and back ---- */
+
+void dist_config_init(struct dist_config *c)
+{
+    *c = (struct dist_config){
+        .first_seq = 1,
+        .jobs_unfinished_max = 100000,
+        .tasks_unfinished_max = 10000000,
+        .finished_kept = 10000,
+        .finished_tasks_kept = 1000000,
+        .estimates_max = 100000,
+        .heartbeats = true,
+    };
+    CHECK(policy_preset("hawk", &c->policy) == 0);
+}
+
+void dist_init(struct dist *d, const struct dist_config *c, uint64_t seed)
+{
+    memset(d, 0, sizeof *d);
+    d->cfg = *c;
+    blob_ref(d->cfg.name);
+    blob_ref(d->cfg.addr);
+    d->policy = c->policy;
+    d->node = c->node;
+    d->next_seq = c->first_seq;
+    rng_seed(&d->rng, seed);
+    estimates_init(&d->estimates, c->estimates_max);
+    for (int i = 0; i < JOB_STATE_COUNT; i++)
+        list_init(&d->jobs[i]);
+    list_init(&d->accepted);
+    list_init(&d->handed);
+    list_init(&d->journalling);
+    for (int p = 0; p < POOL_COUNT; p++) {
+        list_init(&d->starved[p]);
+        list_init(&d->crowded[p]);
+        draw_init(&d->pool[p]);
+    }
+    heap_init(&d->timers);
+    places_init(&d->places);
+    d->heartbeat_at = TIME_NEVER;
+    d->audit_at = TIME_NEVER;
+    d->doubt_us = -1;
+}
+
+void dist_free(struct dist *d)
+{
+    struct dist_job *job, *next;
+
+    HASH_ITER(hh, d->by_id, job, next) {
+        list_foreach(&job->places, node, nxt) {
+            list_remove(&container_of(node, struct dist_place, in_job)->in_node);
+            list_remove(node);
+        }
+        job_free(d, job);
+    }
+    nodes_free(d);
+    places_free(&d->places);
+    heap_free(&d->timers);
+    for (int p = 0; p < POOL_COUNT; p++)
+        draw_free(&d->pool[p]);
+    for (uint32_t i = 0; i < d->reports_n; i++)
+        blob_drop(d->reports[i].name);
+    free(d->reports);
+    free(d->drawn);
+    estimates_free(&d->estimates);
+    blob_drop(d->cfg.name);
+    blob_drop(d->cfg.addr);
+    memset(d, 0, sizeof *d);
+}
+
+/* ---- Joining (docs/protocol.md 1) ---- */
+
+static void put_stopped(struct step *s)
+{
+    out_add(s->out, MSG_STOPPED, 0);
+    s->d->stopped = true;
+}
+
+static void on_central_up(struct step *s)
+{
+    struct dist *d = s->d;
+    struct msg_join *m = &out_add(s->out, MSG_JOIN, NODE_CENTRAL.v)->join;
+
+    d->central_stream = true;
+    m->name = blob_ref(d->cfg.name);
+    m->addr = blob_ref(d->cfg.addr);
+    m->incarnation = d->cfg.incarnation;
+    m->node = d->node;
+    m->version = PROTOCOL_VERSION;
+    m->role = ROLE_DIST;
+}
+
+static void on_central_lost(struct step *s)
+{
+    struct dist *d = s->d;
+
+    d->central_stream = d->central_up = false;
+    d->heartbeat_at = TIME_NEVER;
+    /* Whoever answers next may know nothing of the counters. */
+    memset(d->counters_told, 0, sizeof d->counters_told);
+    hand_central_lost(s);
+}
+
+static void on_joined(struct step *s, const struct msg_joined *m)
+{
+    struct dist *d = s->d;
+
+    d->node = m->node;
+    d->joined = d->central_up = true;
+    d->heartbeat_us = m->heartbeat_us > HEARTBEAT_MIN_US ? m->heartbeat_us : HEARTBEAT_MIN_US;
+    if (d->cfg.heartbeats)
+        d->heartbeat_at = s->now + d->heartbeat_us;
+    hand_central_up(s);
+    reports_send(s);
+}
+
+static void put_heartbeat(struct step *s)
+{
+    struct dist *d = s->d;
+    struct msg_heartbeat *m = &out_add(s->out, MSG_HEARTBEAT, NODE_CENTRAL.v)->heartbeat;
+
+    m->seq = ++d->heartbeat_seq;
+    m->queued = d->tasks_in[TASK_WAITING];
+    m->running_short = d->tasks_in[TASK_LAUNCHED] + d->tasks_in[TASK_RUNNING];
+    m->jobs_unfinished = d->jobs_unfinished;
+    for (uint32_t i = 0; i < COUNTER_COUNT; i++) {
+        struct msg_counter *c;
+
+        if (d->counters[i] == d->counters_told[i])
+            continue;
+        d->counters_told[i] = d->counters[i];
+        c = &out_add(s->out, MSG_COUNTER, NODE_CENTRAL.v)->counter;
+        c->counter = i;
+        c->value = d->counters[i];
+    }
+    d->heartbeat_at = s->now + d->heartbeat_us;
+}
+
+/* ---- Timers ---- */
+
+int64_t dist_next_timeout(const struct dist *d)
+{
+    const struct heap_node *first = heap_min(&d->timers);
+    int64_t at = d->heartbeat_at < d->audit_at ? d->heartbeat_at : d->audit_at;
+
+    if (d->stopped)
+        return TIME_NEVER;
+    return first && first->key < at ? first->key : at;
+}
+
+static void on_timer(struct step *s)
+{
+    struct dist *d = s->d;
+    struct heap_node *first;
+
+    while ((first = heap_min(&d->timers)) && first->key <= s->now) {
+        struct dist_job *job = container_of(first, struct dist_job, timer);
+
+        heap_remove(&d->timers, first);
+        if (!hand_has_timer(job))
+            probe_timer(s, job);
+        else if (!job->cancelling)
+            hand_offer(s, job);
+    }
+    if (d->audit_at <= s->now)
+        probe_audit(s);
+    if (d->heartbeat_at <= s->now)
+        put_heartbeat(s);
+}
+
+/* ---- Stopping (docs/protocol.md 8) ---- */
+
+static void leave(struct step *s)
+{
+    if (s->d->central_up)
+        out_add(s->out, MSG_LEAVE, NODE_CENTRAL.v);
+    put_stopped(s);
+}
+
+static void on_stop(struct step *s, bool at_once)
+{
+    s->d->stopping = true;
+    if (at_once)
+        leave(s);
+}
+
+/* ---- Dispatch ---- */
+
+static void from_central(struct step *s, const struct msg *m)
+{
+    struct dist *d = s->d;
+
+    switch (m->type) {
+    case MSG_JOINED:
+        on_joined(s, &m->joined);
+        break;
+    case MSG_REFUSED:
+        put_stopped(s);
+        break;
+    case MSG_MEMBERS:
+        on_members(s, m->members.list);
+        break;
+    case MSG_MEMBER:
+        on_member(s, &m->member);
+        break;
+    case MSG_POLICY:
+        d->policy = m->policy.policy;
+        break;
+    case MSG_ESTIMATE:
+        estimates_set(&d->estimates, m->estimate.name, m->estimate.mean_us, m->estimate.runs);
+        break;
+    case MSG_LONG_ACCEPTED:
+        on_long_accepted(s, m);
+        break;
+    case MSG_LONG_REFUSED:
+        on_long_refused(s, m);
+        break;
+    case MSG_LONG_TASK:
+        on_long_task(s, m);
+        break;
+    case MSG_LONG_WATCHED:
+        on_long_watched(s, m);
+        break;
+    default: /* HEARTBEAT_ACK, and whatever a dist is never sent */
+        break;
+    }
+}
+
+static void from_worker(struct step *s, struct dist_node *n, const struct msg *m)
+{
+    switch (m->type) {
+    case MSG_TASK_REQUEST:
+        on_task_request(s, n, m);
+        break;
+    case MSG_TASK_STARTED:
+        on_task_started(s, n, m);
+        break;
+    case MSG_TASK_FINISHED:
+        on_task_finished(s, m);
+        break;
+    case MSG_TASK_OVERRUN:
+        on_task_overrun(s, m);
+        break;
+    case MSG_TASK_HELD:
+        on_task_held(s, n, m);
+        break;
+    case MSG_PROBE_REFUSED:
+        on_probe_refused(s, n, m);
+        break;
+    case MSG_PROBE_CANCELLED:
+        on_probe_cancelled(s, m);
+        break;
+    case MSG_RES_MOVED:
+        on_res_moved(s, n, m);
+        break;
+    default: /* HELD_END tells a dist nothing: what is not held was put back to waiting when the stream broke */
+        break;
+    }
+}
+
+/* Of the messages sent and received, beating hearts are not counted: they would change the very counters they
+ * carry, and an idle dist would never fall silent. */
+static bool counted(const struct msg *m)
+{
+    return msg_is_wire(m) && m->type != MSG_HEARTBEAT && m->type != MSG_HEARTBEAT_ACK &&
+           m->type != MSG_COUNTER;
+}
+
+static void wire(struct step *s, const struct msg *m)
+{
+    struct dist_node *n;
+
+    count(s, COUNTER_messages_in, counted(m));
+    if (m->peer == NODE_CENTRAL.v) {
+        if (s->d->central_stream)
+            from_central(s, m);
+        return;
+    }
+    n = node_find(s->d, m->peer);
+    if (n && n->stream)
+        from_worker(s, n, m);
+}
+
+static void local(struct step *s, const struct msg *m)
+{
+    bool central = m->peer == NODE_CENTRAL.v;
+
+    switch (m->type) {
+    case MSG_TIMER:
+        on_timer(s);
+        break;
+    case MSG_PEER_UP:
+        if (central)
+            on_central_up(s);
+        else
+            on_node_up(s, m->peer, m->peer_up.role);
+        break;
+    case MSG_PEER_LOST:
+        if (central)
+            on_central_lost(s);
+        else
+            on_node_lost(s, m->peer);
+        break;
+    case MSG_STOP:
+        on_stop(s, m->stop.now);
+        break;
+    case MSG_SUBMIT:
+        on_submit(s, m);
+        break;
+    case MSG_CANCEL:
+        on_cancel(s, m);
+        break;
+    case MSG_WATCH:
+        on_watch(s, m);
+        break;
+    case MSG_JOURNAL_DONE:
+        on_journal_done(s, m);
+        break;
+    default: /* START: a dist waits for central's stream. */
+        break;
+    }
+}
+
+void dist_step(struct dist *d, const struct event *e, struct out *out)
+{
+    struct step s = {.d = d, .now = e->now_us, .out = out};
+    uint32_t before = out->n;
+
+    if (d->stopped)
+        return;
+    if (msg_is_wire(&e->m))
+        wire(&s, &e->m);
+    else
+        local(&s, &e->m);
+    jobs_trim(d);
+    if (d->stopping && !d->stopped && d->jobs_unfinished == 0)
+        leave(&s);
+    for (uint32_t i = before; i < out->n; i++)
+        d->counters[COUNTER_messages_out] += counted(&out->v[i]);
+}

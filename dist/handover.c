@@ -1,0 +1,317 @@
+/* What central has of our jobs: long ones from the start (docs/protocol.md 4), and what is left of promoted ones
+ * (7). We keep them until central has them durably, and mirror what it says of them. */
+#include "dist/internal.h"
+
+#include "base/check.h"
+#include "base/units.h"
+
+/* The delay before a job that central had no room for is offered again. */
+#define REFUSED_US (1 * US_PER_S)
+/* What a task ends with that central would never run: like a program that cannot be executed. */
+#define CODE_NOT_EXECUTABLE 126
+
+/* ---- Sending ---- */
+
+/* The tasks that central has or is to have and that did not end; NULL stands for all of the job's. */
+static struct task_set *central_tasks(const struct dist_job *job)
+{
+    struct task_set *set;
+    uint32_t n = 0;
+
+    if (job->central_n == job->desc->tasks)
+        return NULL;
+    set = task_set_new(job->central_n);
+    for (uint32_t i = 0; i < job->desc->tasks; i++)
+        if (job->tasks[i].central && !task_state_final(job->tasks[i].state))
+            set->v[n++] = i;
+    CHECK(n == job->central_n);
+    return set;
+}
+
+/* A task of the job that central gets, as long as its job's mean so far, or as the cutoff that it outlived. */
+static int64_t estimate(const struct dist_job *job)
+{
+    int64_t mean = job->ok_n > 0 ? job->ok_us / job->ok_n : 0;
+
+    if (job->epoch > DIST_EPOCH)
+        return mean > job->cutoff_us ? mean : job->cutoff_us;
+    /* A user may call a job long without saying how long: at least that. */
+    return job->estimate_us > 0 ? job->estimate_us : job->cutoff_us;
+}
+
+void hand_offer(struct step *s, struct dist_job *job)
+{
+    struct msg_long_submit *m;
+
+    if (!s->d->central_up)
+        return;
+    job->handed_out = true;
+    m = &out_add(s->out, MSG_LONG_SUBMIT, NODE_CENTRAL.v)->long_submit;
+    m->job = job->id;
+    m->desc = job_desc_ref(job->desc);
+    m->tasks = central_tasks(job);
+    m->estimate_us = estimate(job);
+    m->epoch = job->epoch;
+    m->why = job->epoch > DIST_EPOCH ? WHY_PROMOTED : job->why;
+}
+
+void hand_over(struct step *s, struct dist_job *job, uint16_t epoch)
+{
+    CHECK(job->hand == HAND_NONE);
+    CHECK(job->unlaunched > 0);
+    job->hand = HAND_PENDING;
+    job->epoch = epoch;
+    while (job->returned != TASK_NIL) {
+        job->tasks[job->returned].central = 1;
+        job->returned = job->tasks[job->returned].next;
+    }
+    for (; job->cursor < job->desc->tasks; job->cursor++)
+        job->tasks[job->cursor].central = 1;
+    job->central_n = job->unlaunched;
+    job->unlaunched = 0;
+    list_push_tail(&s->d->handed, &job->in_central);
+    hand_offer(s, job);
+}
+
+/* Central's part of a job comes back to be launched from here. */
+static void take_back(struct step *s, struct dist_job *job)
+{
+    job->hand = HAND_NONE;
+    list_remove(&job->in_central);
+    job->central_n = 0;
+    for (uint32_t i = job->desc->tasks; i-- > 0;) {
+        const struct dist_task *t = &job->tasks[i];
+
+        if (!t->central || task_state_final(t->state))
+            continue;
+        task_give_back(job, i);
+    }
+}
+
+/* Central has none of its tasks: those that did not end, end here. */
+static void finish_central_tasks(struct step *s, struct dist_job *job, enum outcome outcome, int32_t code)
+{
+    for (uint32_t i = 0; i < job->desc->tasks && job->central_n > 0; i++)
+        if (job->tasks[i].central && !task_state_final(job->tasks[i].state))
+            task_finish(s, job, i, outcome, code, 0);
+}
+
+/* Whatever central knows of the job, it is to cancel; and to tell us, since we may not know what it knows. */
+static void put_cancel_and_watch(struct step *s, const struct dist_job *job)
+{
+    struct msg_long_cancel *c = &out_add(s->out, MSG_LONG_CANCEL, NODE_CENTRAL.v)->long_cancel;
+    struct msg_long_watch *w;
+
+    c->job = job->id;
+    c->epoch = job->epoch;
+    w = &out_add(s->out, MSG_LONG_WATCH, NODE_CENTRAL.v)->long_watch;
+    w->job = job->id;
+    w->epoch = job->epoch;
+}
+
+void hand_cancel(struct step *s, struct dist_job *job)
+{
+    if (job->hand == HAND_NONE || job->central_n == 0)
+        return;
+    if (!job->handed_out)
+        finish_central_tasks(s, job, OUTCOME_CANCELLED, 0);
+    else if (s->d->central_up)
+        put_cancel_and_watch(s, job);
+}
+
+/* ---- Central comes and goes ---- */
+
+void hand_central_up(struct step *s)
+{
+    list_foreach(&s->d->handed, node, nxt) {
+        struct dist_job *job = container_of(node, struct dist_job, in_central);
+
+        if (hand_has_timer(job) && heap_in(&job->timer))
+            heap_remove(&s->d->timers, &job->timer);
+        if (job->central_n == 0)
+            continue;
+        if (job->cancelling) {
+            put_cancel_and_watch(s, job);
+        } else if (job->hand == HAND_PENDING) {
+            hand_offer(s, job);
+        } else {
+            struct msg_long_watch *w = &out_add(s->out, MSG_LONG_WATCH, NODE_CENTRAL.v)->long_watch;
+
+            w->job = job->id;
+            w->epoch = job->epoch;
+        }
+    }
+}
+
+/* Clients that would have been told once central has their detached job are told once our journal has it. */
+void hand_central_lost(struct step *s)
+{
+    list_foreach(&s->d->handed, node, nxt) {
+        struct dist_job *job = container_of(node, struct dist_job, in_central);
+
+        if (job->submitted || job->journalling)
+            continue;
+        if (s->d->cfg.journal)
+            job_journal(s, job);
+        else
+            job_accept(s, job);
+    }
+}
+
+/* ---- What central says ---- */
+
+/* The job that a message of central's is about, when it is of the present epoch; else NULL: stale. */
+static struct dist_job *handed_job(const struct step *s, job_id_t id, uint16_t epoch)
+{
+    struct dist_job *job = job_find(s->d, id);
+
+    return job && job->hand != HAND_NONE && job->epoch == epoch && !job_state_final(job->state) ? job : NULL;
+}
+
+static void promoted(struct step *s, struct dist_job *job)
+{
+    if (!job->promoted)
+        count(s, COUNTER_jobs_promoted, 1);
+    job->promoted = true;
+    job->class = CLASS_LONG;
+    job->why = WHY_PROMOTED;
+}
+
+static void accepted(struct step *s, struct dist_job *job)
+{
+    if (job->hand == HAND_ACCEPTED)
+        return;
+    job->hand = HAND_ACCEPTED;
+    if (job->state == JOB_PENDING)
+        job_set_state(s, job, JOB_WAITING);
+    if (job->epoch > DIST_EPOCH)
+        promoted(s, job);
+    job_accept(s, job);
+}
+
+void on_long_accepted(struct step *s, const struct msg *m)
+{
+    struct dist_job *job = handed_job(s, m->long_accepted.job, m->long_accepted.epoch);
+
+    if (job)
+        accepted(s, job);
+}
+
+static bool may_pass(int err)
+{
+    return err == HAWK_ELIMIT || err == HAWK_EBUSY || err == HAWK_ESHUTDOWN || err == HAWK_EUNAVAILABLE ||
+           err == HAWK_EIO;
+}
+
+void on_long_refused(struct step *s, const struct msg *m)
+{
+    struct dist_job *job = handed_job(s, m->long_refused.job, m->long_refused.epoch);
+
+    if (!job || job->hand != HAND_PENDING)
+        return;
+    if (!job->submitted && !job->journalled) {
+        job_reject(s, job, m->long_refused.err);
+        return;
+    }
+    if (job->cancelling) {
+        finish_central_tasks(s, job, OUTCOME_CANCELLED, 0);
+    } else if (job->epoch > DIST_EPOCH) {
+        take_back(s, job); /* it goes on as a short job (7.2) */
+    } else if (!may_pass(m->long_refused.err)) {
+        finish_central_tasks(s, job, OUTCOME_NOT_STARTED, CODE_NOT_EXECUTABLE);
+    } else if (!heap_in(&job->timer)) {
+        job->timer.key = s->now + REFUSED_US;
+        job->timer.seq = job->id.v;
+        CHECK(heap_push(&s->d->timers, &job->timer) == 0);
+    }
+    job_settle(s, job);
+}
+
+/* Mirrors one task (4.5). Idempotent; what is older than what we know is ignored. */
+void on_long_task(struct step *s, const struct msg *m)
+{
+    const struct msg_long_task *l = &m->long_task;
+    struct dist_job *job = handed_job(s, l->id.job, l->id.epoch);
+    struct dist_task *t;
+    enum task_state state = l->state == TASK_LAUNCHED ? TASK_PLACED : l->state;
+
+    if (!job || l->id.task >= job->desc->tasks)
+        return;
+    t = &job->tasks[l->id.task];
+    if (!t->central || task_state_final(t->state) || l->id.attempt < t->attempt)
+        return;
+    accepted(s, job);
+    if (state == t->state && l->id.attempt == t->attempt && l->worker.v == t->worker)
+        return;
+    if (l->id.attempt > t->attempt || state < TASK_RUNNING)
+        t->started = 0;
+    t->attempt = l->id.attempt;
+    if (l->worker.v != 0)
+        t->worker = l->worker.v;
+    if (state < TASK_RUNNING)
+        task_set_state(s, job, l->id.task, state, NULL);
+    else if (state == TASK_RUNNING)
+        task_started(s, job, l->id.task, l->run_us);
+    else
+        task_finish(s, job, l->id.task, l->outcome, l->code, l->run_us);
+    job_settle(s, job);
+}
+
+/* Central has lost its journal: what it had of the job is handed over once more, from the start. */
+static void offer_anew(struct step *s, struct dist_job *job)
+{
+    job->hand = HAND_PENDING;
+    for (uint32_t i = 0; i < job->desc->tasks; i++) {
+        struct dist_task *t = &job->tasks[i];
+
+        if (!t->central || task_state_final(t->state))
+            continue;
+        t->started = 0;
+        t->attempt = 0;
+        t->worker = 0;
+        if (t->state != TASK_WAITING)
+            task_set_state(s, job, i, TASK_WAITING, NULL);
+    }
+    hand_offer(s, job);
+}
+
+/* The answer to LONG_WATCH: central has said everything it knows of the job. */
+void on_long_watched(struct step *s, const struct msg *m)
+{
+    struct dist_job *job = handed_job(s, m->long_watched.job, m->long_watched.epoch);
+
+    if (!job)
+        return;
+    if (m->long_watched.err == 0) {
+        accepted(s, job);
+    } else if (job->cancelling) {
+        finish_central_tasks(s, job, OUTCOME_CANCELLED, 0);
+        job_settle(s, job);
+    } else if (m->long_watched.err == HAWK_ENOT_FOUND && job->central_n > 0) {
+        offer_anew(s, job);
+    }
+}
+
+/* ---- Promotion (DESIGN 3.6; docs/protocol.md 7) ---- */
+
+void on_task_overrun(struct step *s, const struct msg *m)
+{
+    const struct try_id *id = &m->task_overrun.id;
+    struct dist_job *job = task_own_job(s->d, id);
+
+    if (!job || job->tasks[id->task].attempt != id->attempt || task_state_final(job->tasks[id->task].state))
+        return;
+    if (!job_promotable(job) || job->cancelling || job->hand != HAND_NONE)
+        return;
+    if (job->unlaunched == 0) {
+        promoted(s, job);
+        return;
+    }
+    /* Without central it goes on as it is. */
+    if (!(job->policy_flags & POLICY_CENTRAL_LONG) || !s->d->central_up)
+        return;
+    probe_forget(s, job);
+    probe_cancel_all(s, job);
+    hand_over(s, job, DIST_EPOCH + 1);
+    job_settle(s, job);
+}

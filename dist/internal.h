@@ -1,0 +1,142 @@
+/* What the files of dist/ offer each other. */
+#ifndef HAWK_DIST_INTERNAL_H
+#define HAWK_DIST_INTERNAL_H
+
+#include "dist/dist.h"
+
+/* One step: the object, its time and its output. */
+struct step {
+    struct dist *d;
+    int64_t now;
+    struct out *out;
+};
+
+/* More than any sane policy asks for; probes of one job at a time beyond it are not sent. At least
+ * LIMIT_TASKS_PER_JOB, so that no task goes without. */
+#define PROBES_MAX (1u << 24)
+/* Live reservations of one job; what peers claim beyond it is not believed. */
+#define LIVE_MAX (1u << 30)
+#define REPORTS_MAX 1024u
+
+static inline void count(struct step *s, enum counter c, uint64_t n) { s->d->counters[c] += n; }
+
+/* ---- places.c: (job, worker) -> reservations and launched tasks ---- */
+void places_init(struct place_table *t);
+void places_free(struct place_table *t);
+struct dist_place *place_find(const struct dist *d, const struct dist_job *job, const struct dist_node *n);
+/* Found or new. A new one must get a reservation or a task, or be given to place_settle. */
+struct dist_place *place_get(struct dist *d, struct dist_job *job, struct dist_node *n);
+/* Frees p when nothing is left there; p may dangle afterwards. */
+void place_settle(struct dist *d, struct dist_place *p);
+/* n more reservations there, as far as LIVE_MAX allows. */
+void place_add_live(struct dist_place *p, uint32_t n);
+/* Up to n fewer reservations there; returns how many. p may dangle afterwards. */
+uint32_t place_take_live(struct dist *d, struct dist_place *p, uint32_t n);
+/* Frees all of a job's, which must have no task there. */
+void places_drop(struct dist *d, struct dist_job *job);
+
+/* ---- jobs.c: the life of a job ---- */
+struct dist_job *job_find(const struct dist *d, job_id_t id);
+/* To be called after every change to a job, last: cancels, probes again or ends it as its tasks require. */
+void job_settle(struct step *s, struct dist_job *job);
+void job_set_state(struct step *s, struct dist_job *job, enum job_state to);
+/* The client learns that it was accepted; once. */
+void job_accept(struct step *s, struct dist_job *job);
+/* The client, who does not know of it yet, learns that it was not, and it is forgotten. */
+void job_reject(struct step *s, struct dist_job *job, int err);
+void job_journal(struct step *s, struct dist_job *job);
+/* Cancels whatever of it did not end; what runs ends when its worker says so. */
+void job_cancel_rest(struct step *s, struct dist_job *job);
+void jobs_trim(struct dist *d); /* drops the oldest finished ones beyond what is kept */
+void job_free(struct dist *d, struct dist_job *job);
+void reports_send(struct step *s); /* what central is owed */
+void on_submit(struct step *s, const struct msg *m);
+void on_cancel(struct step *s, const struct msg *m);
+void on_watch(struct step *s, const struct msg *m);
+void on_journal_done(struct step *s, const struct msg *m);
+
+/* Its tasks may outlive the cutoff: nobody said that it is short (DESIGN 3.6). */
+static inline bool job_promotable(const struct dist_job *job)
+{
+    return !job->probe_long && job->desc->tag == TAG_AUTO && (job->policy_flags & POLICY_PROMOTE);
+}
+static inline uint32_t job_unfinished_tasks(const struct dist_job *job)
+{
+    return job->in[TASK_WAITING] + job->in[TASK_PLACED] + job->in[TASK_LAUNCHED] + job->in[TASK_RUNNING];
+}
+
+/* ---- tasks.c: late binding and completions ---- */
+/* Moves task i; place is where it is to be launched or running, NULL for any other state. */
+void task_set_state(struct step *s, struct dist_job *job, uint32_t i, enum task_state to,
+                    struct dist_place *place);
+/* It started `run_us` ago. */
+void task_started(struct step *s, struct dist_job *job, uint32_t i, int64_t run_us);
+void task_finish(struct step *s, struct dist_job *job, uint32_t i, enum outcome outcome, int32_t code,
+                 int64_t run_us);
+/* Its worker was lost: it waits again, or ends when no retry is left. */
+void task_return(struct step *s, struct dist_job *job, uint32_t i);
+struct try_id task_try(const struct dist_job *job, uint32_t i);
+static inline bool task_may_retry(const struct dist_job *job, const struct dist_task *t)
+{
+    return t->attempt <= job->desc->retries && t->attempt < UINT16_MAX;
+}
+/* Our job that this is a try of, or NULL when we schedule no such task or never launched that attempt. */
+struct dist_job *task_own_job(const struct dist *d, const struct try_id *id);
+/* A waiting task of central's is ours again. */
+void task_give_back(struct dist_job *job, uint32_t i);
+void on_task_request(struct step *s, struct dist_node *n, const struct msg *m);
+void on_task_started(struct step *s, struct dist_node *n, const struct msg *m);
+void on_task_finished(struct step *s, const struct msg *m);
+void on_task_held(struct step *s, struct dist_node *n, const struct msg *m);
+
+/* ---- probe.c ---- */
+/* Sends n probes (at most PROBES_MAX) for the job, or lets it wait for a worker. */
+void probe_job(struct step *s, struct dist_job *job, uint64_t n);
+/* The probes of a job just accepted. */
+void probe_first(struct step *s, struct dist_job *job);
+/* Cancels or sends probes when there are too many or too few. */
+void probe_settle(struct step *s, struct dist_job *job);
+/* Takes back every live reservation of the job. */
+void probe_cancel_all(struct step *s, struct dist_job *job);
+/* Takes the job off timers and lists of those that want probes. */
+void probe_forget(struct step *s, struct dist_job *job);
+/* Job's timer is due. */
+void probe_timer(struct step *s, struct dist_job *job);
+/* Worker n can be drawn from pool p from now on. */
+void probe_pool_grew(struct step *s, enum pool p, struct dist_node *n);
+/* A worker was lost, and with it, maybe, the news that reservations had moved there. */
+void probe_doubt(struct step *s);
+void probe_audit(struct step *s);
+enum pool probe_pool(const struct dist_job *job);
+void on_probe_refused(struct step *s, struct dist_node *n, const struct msg *m);
+void on_probe_cancelled(struct step *s, const struct msg *m);
+void on_res_moved(struct step *s, struct dist_node *n, const struct msg *m);
+
+/* ---- nodes.c: who is there ---- */
+struct dist_node *node_find(const struct dist *d, uint32_t id);
+void on_members(struct step *s, const struct members *list);
+void on_member(struct step *s, const struct msg_member *m);
+void on_node_up(struct step *s, uint32_t id, enum role role);
+void on_node_lost(struct step *s, uint32_t id);
+void nodes_free(struct dist *d);
+
+/* ---- handover.c: what central has of our jobs ---- */
+/* Gives the job's waiting tasks to central, under `epoch`. */
+void hand_over(struct step *s, struct dist_job *job, uint16_t epoch);
+/* Offers it to central, if central can be reached; otherwise when it can. */
+void hand_offer(struct step *s, struct dist_job *job);
+/* Its timer is for offering it again; else for probing again. */
+static inline bool hand_has_timer(const struct dist_job *job)
+{
+    return job->hand == HAND_PENDING && job->epoch == DIST_EPOCH;
+}
+void hand_cancel(struct step *s, struct dist_job *job);
+void hand_central_up(struct step *s);
+void hand_central_lost(struct step *s);
+void on_long_accepted(struct step *s, const struct msg *m);
+void on_long_refused(struct step *s, const struct msg *m);
+void on_long_task(struct step *s, const struct msg *m);
+void on_long_watched(struct step *s, const struct msg *m);
+void on_task_overrun(struct step *s, const struct msg *m);
+
+#endif

@@ -1,0 +1,409 @@
+/* The life of a job: submission, the moves between its states, cancellation, its end. */
+#include "dist/internal.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
+
+/* ---- The table ---- */
+
+struct dist_job *job_find(const struct dist *d, job_id_t id)
+{
+    struct dist_job *job;
+
+    HASH_FIND(hh, d->by_id, &id, sizeof id, job);
+    return job;
+}
+
+static struct dist_job *job_new(struct step *s, struct job_desc *desc)
+{
+    struct dist *d = s->d;
+    /* Zeroed tasks are waiting tasks: a large job's pages are not touched before they are needed. */
+    struct dist_job *job = xcalloc(1, sizeof *job + (size_t)desc->tasks * sizeof *job->tasks);
+
+    job->id = job_id_make(d->node, d->next_seq++);
+    job->desc = job_desc_ref(desc);
+    list_init(&job->in_state);
+    list_init(&job->in_all);
+    list_init(&job->in_pool);
+    list_init(&job->in_central);
+    list_init(&job->in_journal);
+    list_init(&job->places);
+    job->submit_us = job->progress_us = job->sure_us = s->now;
+    job->first_start_us = -1;
+    job->cutoff_us = d->policy.cutoff_us;
+    job->policy_flags = d->policy.flags;
+    job->ratio_milli = d->policy.probe_ratio_milli;
+    job->min_probes = d->policy.min_probes;
+    job->returned = TASK_NIL;
+    job->unlaunched = desc->tasks;
+    job->in[TASK_WAITING] = desc->tasks;
+    job->state = JOB_WAITING;
+    HASH_ADD(hh, d->by_id, id, sizeof job->id, job);
+    list_push_tail(&d->jobs[JOB_WAITING], &job->in_state);
+    d->jobs_unfinished++;
+    d->tasks_unfinished += desc->tasks;
+    d->tasks_in[TASK_WAITING] += desc->tasks;
+    return job;
+}
+
+void job_free(struct dist *d, struct dist_job *job)
+{
+    HASH_DELETE(hh, d->by_id, job);
+    list_remove(&job->in_state);
+    list_remove(&job->in_all);
+    list_remove(&job->in_pool);
+    list_remove(&job->in_central);
+    list_remove(&job->in_journal);
+    job_desc_drop(job->desc);
+    free(job);
+}
+
+/* It is not one of the unfinished any more. */
+static void count_out(struct dist *d, const struct dist_job *job)
+{
+    d->jobs_unfinished--;
+    d->tasks_unfinished -= job->desc->tasks;
+    for (int i = 0; i < TASK_STATE_COUNT; i++)
+        d->tasks_in[i] -= job->in[i];
+}
+
+void jobs_trim(struct dist *d)
+{
+    while (d->jobs_finished > d->cfg.finished_kept || d->tasks_finished > d->cfg.finished_tasks_kept) {
+        struct dist_job *job = container_of(d->jobs[JOB_DONE].next, struct dist_job, in_state);
+
+        CHECK(!list_empty(&d->jobs[JOB_DONE]));
+        d->jobs_finished--;
+        d->tasks_finished -= job->desc->tasks;
+        job_free(d, job);
+    }
+}
+
+/* ---- States ---- */
+
+static void job_event(struct step *s, const struct dist_job *job)
+{
+    struct msg_job_event *e = &out_add(s->out, MSG_JOB_EVENT, 0)->job_event;
+
+    e->job = job->id;
+    e->done = job->in[TASK_DONE];
+    e->failed = job->in[TASK_FAILED] + job->in[TASK_LOST];
+    e->state = job->state;
+}
+
+void job_set_state(struct step *s, struct dist_job *job, enum job_state to)
+{
+    static const uint8_t moves[JOB_STATE_COUNT] = {
+        [JOB_PENDING] = 1 << JOB_WAITING | 1 << JOB_DONE | 1 << JOB_FAILED | 1 << JOB_CANCELLED,
+        [JOB_WAITING] =
+            1 << JOB_PENDING | 1 << JOB_RUNNING | 1 << JOB_DONE | 1 << JOB_FAILED | 1 << JOB_CANCELLED,
+        [JOB_RUNNING] = 1 << JOB_DONE | 1 << JOB_FAILED | 1 << JOB_CANCELLED,
+    };
+
+    CHECK(moves[job->state] >> to & 1);
+    job->state = (uint8_t)to;
+    list_remove(&job->in_state);
+    list_push_tail(&s->d->jobs[job_state_final(to) ? JOB_DONE : to], &job->in_state);
+    if (job->watchers > 0 || job_state_final(to))
+        job_event(s, job);
+}
+
+static void put_submitted(struct step *s, const struct dist_job *job, int err)
+{
+    struct msg_submitted *m = &out_add(s->out, MSG_SUBMITTED, 0)->submitted;
+
+    m->job = err ? JOB_NONE : job->id;
+    m->client = job->client;
+    m->err = err;
+    m->class = job->class;
+    m->why = job->why;
+}
+
+void job_accept(struct step *s, struct dist_job *job)
+{
+    if (job->submitted)
+        return;
+    job->submitted = true;
+    list_push_tail(&s->d->accepted, &job->in_all);
+    count(s, COUNTER_jobs_accepted, 1);
+    count(s, job->class == CLASS_SHORT ? COUNTER_jobs_short : COUNTER_jobs_long, 1);
+    put_submitted(s, job, 0);
+}
+
+static void journal_end(struct step *s, const struct dist_job *job)
+{
+    struct msg_journal_job_end *m;
+
+    if (!job->journalled)
+        return;
+    m = &out_add(s->out, MSG_JOURNAL_JOB_END, 0)->journal_job_end;
+    m->job = job->id;
+    m->token = ++s->d->token;
+    m->state = job->state;
+}
+
+void job_reject(struct step *s, struct dist_job *job, int err)
+{
+    CHECK(!job->submitted);
+    CHECK(list_empty(&job->places));
+    put_submitted(s, job, err);
+    journal_end(s, job);
+    probe_forget(s, job);
+    count_out(s->d, job);
+    job_free(s->d, job);
+}
+
+/* ---- Submission (docs/protocol.md 3.1-3.3, 4.1) ---- */
+
+static int submit_error(const struct dist *d, const struct job_desc *desc)
+{
+    char why[128];
+
+    if (d->stopping)
+        return HAWK_ESHUTDOWN;
+    if (!d->joined)
+        return HAWK_ENOT_REGISTERED;
+    if (d->jobs_unfinished >= d->cfg.jobs_unfinished_max)
+        return HAWK_ELIMIT;
+    if (desc->tasks > d->cfg.tasks_unfinished_max ||
+        d->tasks_unfinished > d->cfg.tasks_unfinished_max - desc->tasks)
+        return HAWK_ELIMIT;
+    return job_desc_check(desc, why, sizeof why);
+}
+
+void job_journal(struct step *s, struct dist_job *job)
+{
+    struct msg_journal_job *m = &out_add(s->out, MSG_JOURNAL_JOB, 0)->journal_job;
+
+    job->journalling = job->journalled = true;
+    job->token = ++s->d->token;
+    list_push_tail(&s->d->journalling, &job->in_journal);
+    m->job = job->id;
+    m->token = job->token;
+    m->desc = job_desc_ref(job->desc);
+    m->estimate_us = job->estimate_us;
+    m->epoch = DIST_EPOCH;
+    m->why = job->why;
+}
+
+void on_submit(struct step *s, const struct msg *m)
+{
+    struct dist *d = s->d;
+    struct job_desc *desc = m->submit.desc;
+    int err = submit_error(d, desc);
+    bool journal = (desc->flags & JOB_DETACHED) && d->cfg.journal;
+    enum class_why why;
+    struct dist_job *job;
+
+    if (err) {
+        struct msg_submitted *r = &out_add(s->out, MSG_SUBMITTED, 0)->submitted;
+
+        r->client = m->submit.client;
+        r->err = err;
+        return;
+    }
+    job = job_new(s, desc);
+    job->client = m->submit.client;
+    job->class = (uint8_t)classify(&d->policy, desc->tag, desc->estimate_us,
+                                   estimates_get(&d->estimates, desc->name), &why, &job->estimate_us);
+    job->why = (uint8_t)why;
+    if (job->class == CLASS_LONG && (job->policy_flags & POLICY_CENTRAL_LONG)) {
+        job_set_state(s, job, JOB_PENDING);
+        hand_over(s, job, DIST_EPOCH);
+        /* A detached job's client must not be told before somebody has it durably: central, or our journal. */
+        if (!(desc->flags & JOB_DETACHED) || !(d->central_up || journal))
+            job_accept(s, job);
+        else if (!d->central_up)
+            job_journal(s, job);
+        return;
+    }
+    job->probe_long = job->class == CLASS_LONG;
+    if (journal) {
+        job_journal(s, job);
+        return;
+    }
+    job_accept(s, job);
+    probe_first(s, job);
+}
+
+static void journalled(struct step *s, struct dist_job *job, int err)
+{
+    list_remove(&job->in_journal);
+    job->journalling = false;
+    if (err && !job->submitted && !job->handed_out) {
+        job_reject(s, job, err);
+        return;
+    }
+    /* Central may have it durably: whether it does, LONG_ACCEPTED will say. */
+    if (err)
+        return;
+    job_accept(s, job);
+    if (job->hand == HAND_NONE)
+        probe_first(s, job);
+}
+
+/* Covers every token up to the one it names. */
+void on_journal_done(struct step *s, const struct msg *m)
+{
+    list_foreach(&s->d->journalling, node, nxt) {
+        struct dist_job *job = container_of(node, struct dist_job, in_journal);
+
+        if (job->token > m->journal_done.token)
+            break;
+        journalled(s, job, m->journal_done.err);
+    }
+}
+
+/* ---- Watching and cancelling (docs/protocol.md 3.12) ---- */
+
+void on_watch(struct step *s, const struct msg *m)
+{
+    struct dist_job *job = job_find(s->d, m->watch.job);
+
+    if (!job)
+        return;
+    if (m->watch.on)
+        job->watchers++;
+    else if (job->watchers > 0)
+        job->watchers--;
+}
+
+static void cancel_task(struct step *s, const struct dist_job *job, uint32_t i)
+{
+    struct msg *m = out_add(s->out, MSG_TASK_CANCEL, job->tasks[i].worker);
+
+    m->task_cancel.id = task_try(job, i);
+}
+
+void job_cancel_rest(struct step *s, struct dist_job *job)
+{
+    job->cancelling = true;
+    while (job->returned != TASK_NIL) {
+        const struct dist_node *n = node_find(s->d, job->tasks[job->returned].worker);
+
+        /* Its worker is suspect, and may be running it all the same. */
+        if (n && n->stream)
+            cancel_task(s, job, job->returned);
+        task_finish(s, job, job->returned, OUTCOME_CANCELLED, 0, 0);
+    }
+    while (job->cursor < job->desc->tasks)
+        task_finish(s, job, job->cursor, OUTCOME_CANCELLED, 0, 0);
+    list_foreach(&job->places, node, nxt) {
+        const struct dist_place *p = container_of(node, struct dist_place, in_job);
+
+        for (uint32_t i = p->launched; i != TASK_NIL; i = job->tasks[i].next)
+            cancel_task(s, job, i);
+    }
+    probe_cancel_all(s, job);
+    hand_cancel(s, job);
+}
+
+void on_cancel(struct step *s, const struct msg *m)
+{
+    struct dist_job *job = job_find(s->d, m->cancel.job);
+    struct msg_cancelled *r = &out_add(s->out, MSG_CANCELLED, 0)->cancelled;
+
+    r->job = m->cancel.job;
+    r->client = m->cancel.client;
+    /* One whose client does not know of it yet is none. */
+    if (!job || !job->submitted) {
+        r->err = HAWK_ENOT_FOUND;
+        return;
+    }
+    if (job_state_final(job->state))
+        return;
+    job->by_client = true;
+    if (!job->cancelling)
+        job_cancel_rest(s, job);
+    job_settle(s, job);
+}
+
+/* ---- The end (docs/protocol.md 3.11) ---- */
+
+static void report_put(struct step *s, struct dist_report *r)
+{
+    struct msg_job_report *m = &out_add(s->out, MSG_JOB_REPORT, NODE_CENTRAL.v)->job_report;
+
+    m->name = r->name;
+    m->mean_us = r->mean_us;
+    m->task_us = r->task_us;
+    m->tasks = r->tasks;
+    m->class = r->class;
+}
+
+void reports_send(struct step *s)
+{
+    for (uint32_t i = 0; i < s->d->reports_n; i++)
+        report_put(s, &s->d->reports[i]);
+    s->d->reports_n = 0;
+}
+
+/* Of the tasks that ran here: central knows about its own. */
+static void job_report(struct step *s, const struct dist_job *job)
+{
+    struct dist *d = s->d;
+    struct dist_report r;
+
+    if (job->ok_n == 0 || job->desc->name->len == 0)
+        return;
+    r = (struct dist_report){.name = blob_ref(job->desc->name),
+                             .mean_us = job->ok_us / job->ok_n,
+                             .task_us = (uint64_t)job->ok_us,
+                             .tasks = job->ok_n,
+                             .class = job->class};
+    if (d->central_up) {
+        report_put(s, &r);
+        return;
+    }
+    /* History is a sample: what does not fit while central is away is left out. */
+    if (d->reports_n == REPORTS_MAX) {
+        blob_drop(r.name);
+        return;
+    }
+    vec_grow(d->reports, d->reports_n, d->reports_cap);
+    d->reports[d->reports_n++] = r;
+}
+
+static enum job_state end_state(const struct dist_job *job)
+{
+    if (job->by_client && job->in[TASK_CANCELLED] > 0)
+        return JOB_CANCELLED;
+    if (job->in[TASK_FAILED] + job->in[TASK_LOST] > 0)
+        return JOB_FAILED;
+    return job->in[TASK_CANCELLED] > 0 ? JOB_CANCELLED : JOB_DONE;
+}
+
+static void job_end(struct step *s, struct dist_job *job)
+{
+    struct dist *d = s->d;
+
+    probe_forget(s, job);
+    places_drop(d, job);
+    list_remove(&job->in_central);
+    count_out(d, job);
+    d->jobs_finished++;
+    d->tasks_finished += job->desc->tasks;
+    count(s, COUNTER_jobs_finished, 1);
+    job->end_us = s->now;
+    job_accept(s, job);
+    job_report(s, job);
+    job_set_state(s, job, end_state(job));
+    journal_end(s, job);
+}
+
+void job_settle(struct step *s, struct dist_job *job)
+{
+    const struct job_desc *desc = job->desc;
+
+    if (job_state_final(job->state))
+        return;
+    if (desc->max_fails > 0 && !job->cancelling &&
+        job->in[TASK_FAILED] + job->in[TASK_LOST] >= desc->max_fails)
+        job_cancel_rest(s, job);
+    if (!job->journalling || job->submitted)
+        probe_settle(s, job);
+    if (job_unfinished_tasks(job) == 0)
+        job_end(s, job);
+}

@@ -1,0 +1,328 @@
+/* Probing: how many reservations a job gets, where, and how they come and go without a task. The rule that no
+ * job may hang rests on one inequality: `live` is never more than what workers hold. Where news may cross, it
+ * is counted down, never up: too few only costs a probe. */
+#include "dist/internal.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/units.h"
+
+/* The delay after refused probes: doubles from the first to the last. */
+#define REFUSED_US (10 * US_PER_MS)
+#define REFUSED_DOUBLINGS 7
+/* How long a job may stand still after a worker was lost before its reservations are doubted. */
+#define AUDIT_US (10 * US_PER_S)
+#define AUDIT_DOUBLINGS 10
+
+enum pool probe_pool(const struct dist_job *job)
+{
+    if (job->probe_long)
+        return job->policy_flags & POLICY_LONG_GENERAL ? POOL_GENERAL : POOL_ALL;
+    return job->policy_flags & POLICY_SHORT_RESERVED ? POOL_RESERVED : POOL_ALL;
+}
+
+/* ceil(ratio * tasks), and never fewer than tasks (Sparrow 3.3; docs/protocol.md 3.4). */
+static uint64_t probes_for(const struct dist_job *job, uint32_t tasks)
+{
+    uint64_t n = ((uint64_t)tasks * job->ratio_milli + 999) / 1000;
+
+    return n < tasks ? tasks : n;
+}
+
+/* ---- Lists and timers of jobs that want probes ---- */
+
+static void wait_in(struct dist_job *job, struct list *l, bool starved)
+{
+    list_remove(&job->in_pool);
+    list_push_tail(l, &job->in_pool);
+    job->starved = starved;
+}
+
+static void wait_not(struct dist_job *job)
+{
+    list_remove(&job->in_pool);
+    job->starved = false;
+}
+
+void probe_forget(struct step *s, struct dist_job *job)
+{
+    wait_not(job);
+    if (heap_in(&job->timer))
+        heap_remove(&s->d->timers, &job->timer);
+}
+
+static void retry_later(struct step *s, struct dist_job *job)
+{
+    int64_t delay = REFUSED_US << job->backoff;
+
+    if (job->backoff < REFUSED_DOUBLINGS)
+        job->backoff++;
+    /* Half of it at random: jobs refused together do not come back together. */
+    job->timer.key = s->now + delay / 2 + (int64_t)rng_below(&s->d->rng, (uint64_t)delay);
+    job->timer.seq = job->id.v;
+    CHECK(heap_push(&s->d->timers, &job->timer) == 0);
+}
+
+/* ---- Sending ---- */
+
+static void put_probe(struct step *s, const struct dist_job *job, const struct dist_node *n, uint32_t count)
+{
+    struct msg_probe *m = &out_add(s->out, MSG_PROBE, n->m.node.v)->probe;
+
+    m->job = job->id;
+    m->estimate_us = job->estimate_us;
+    m->count = count;
+    m->class = job->probe_long ? CLASS_LONG : CLASS_SHORT;
+}
+
+static void send_to(struct step *s, struct dist_job *job, struct dist_node *n, uint32_t probes)
+{
+    place_add_live(place_get(s->d, job, n), probes);
+    job->probes_sent += probes;
+    count(s, COUNTER_probes_sent, probes);
+    if (!(job->policy_flags & POLICY_SPLIT_COUNTS)) {
+        put_probe(s, job, n, probes);
+        return;
+    }
+    while (probes-- > 0)
+        put_probe(s, job, n, 1);
+}
+
+void probe_job(struct step *s, struct dist_job *job, uint64_t n)
+{
+    struct dist *d = s->d;
+    enum pool which = probe_pool(job);
+    struct draw *pool = &d->pool[which];
+    uint32_t total = draw_total(pool);
+    uint32_t taken = 0;
+
+    if (n > PROBES_MAX)
+        n = PROBES_MAX;
+    if (n > LIVE_MAX - job->live)
+        n = LIVE_MAX - job->live;
+    if (total == 0) {
+        wait_in(job, &d->starved[which], true);
+        return;
+    }
+    for (uint64_t i = 0; i < n; i++) {
+        uint32_t id = job->policy_flags & POLICY_DRAW_REPLACE ? draw_any(pool, &d->rng)
+                                                              : draw_next(pool, &d->rng, &taken);
+        struct dist_node *node = node_find(d, id);
+
+        if (node->drawn++ == 0) {
+            vec_grow(d->drawn, d->drawn_n, d->drawn_cap);
+            d->drawn[d->drawn_n++] = node;
+        }
+    }
+    for (uint32_t i = 0; i < d->drawn_n; i++) {
+        send_to(s, job, d->drawn[i], d->drawn[i]->drawn);
+        d->drawn[i]->drawn = 0;
+    }
+    d->drawn_n = 0;
+    job->refused = false;
+    job->progress_us = s->now;
+    if (n >= job->unlaunched)
+        job->sure_us = s->now;
+    if (n > total)
+        wait_in(job, &d->crowded[which], false);
+    else if (job->starved)
+        wait_not(job);
+}
+
+void probe_first(struct step *s, struct dist_job *job)
+{
+    uint64_t n = probes_for(job, job->unlaunched);
+
+    if (n < job->min_probes)
+        n = job->min_probes;
+    probe_job(s, job, n);
+}
+
+static void probe_missing(struct step *s, struct dist_job *job)
+{
+    CHECK(job->live < job->unlaunched);
+    probe_job(s, job, probes_for(job, job->unlaunched - job->live));
+}
+
+void probe_settle(struct step *s, struct dist_job *job)
+{
+    if (job->unlaunched == 0) {
+        if (!hand_has_timer(job))
+            probe_forget(s, job);
+        /* Proactive cancellation (Sparrow 3.6). */
+        if (job->live > 0 && (job->policy_flags & POLICY_CANCEL_PROBES))
+            probe_cancel_all(s, job);
+        return;
+    }
+    if (job->live >= job->unlaunched || job->starved || heap_in(&job->timer))
+        return;
+    /* Without REPROBE what is lost is not made up for, but a job with nothing left would never end. */
+    if (!(job->policy_flags & POLICY_REPROBE) && job->live > 0)
+        return;
+    if (job->refused)
+        retry_later(s, job);
+    else
+        probe_missing(s, job);
+}
+
+void probe_cancel_all(struct step *s, struct dist_job *job)
+{
+    job->drained = true;
+    list_foreach(&job->places, node, nxt) {
+        struct dist_place *p = container_of(node, struct dist_place, in_job);
+
+        if (p->live == 0)
+            continue;
+        out_add(s->out, MSG_PROBE_CANCEL, p->node->m.node.v)->probe_cancel.job = job->id;
+        place_take_live(s->d, p, p->live);
+    }
+}
+
+void probe_timer(struct step *s, struct dist_job *job)
+{
+    job->refused = false;
+    job_settle(s, job);
+}
+
+/* ---- The cluster grows ---- */
+
+/* DEVIATES: in the papers a cluster never grows. A job that was probed for when there were fewer slots than
+ * probes would leave the workers that come later idle: they get what would have been their share. */
+static void share_out(struct step *s, struct dist_job *job, enum pool which, struct dist_node *n)
+{
+    uint64_t slots = draw_weight(&s->d->pool[which], n->m.node.v);
+    uint64_t total = draw_total(&s->d->pool[which]);
+    uint64_t want = probes_for(job, job->unlaunched);
+    uint64_t share = (want * slots + total - 1) / total;
+
+    if (want <= total - slots) { /* its probes have spread as widely as they would at first */
+        wait_not(job);
+        return;
+    }
+    if (share > PROBES_MAX)
+        share = PROBES_MAX;
+    if (share <= LIVE_MAX - job->live)
+        send_to(s, job, n, (uint32_t)share);
+}
+
+void probe_pool_grew(struct step *s, enum pool p, struct dist_node *n)
+{
+    struct dist *d = s->d;
+    struct list starved;
+
+    list_foreach(&d->crowded[p], node, nxt)
+        share_out(s, container_of(node, struct dist_job, in_pool), p, n);
+    if (list_empty(&d->starved[p]))
+        return;
+    /* On a list of its own, since a job that is probed for may join the crowded ones. */
+    list_insert_before(&d->starved[p], &starved);
+    list_remove(&d->starved[p]);
+    list_foreach(&starved, node, nxt) {
+        struct dist_job *job = container_of(node, struct dist_job, in_pool);
+
+        wait_not(job);
+        if (job->probes_sent == 0)
+            probe_first(s, job);
+        else if (job->live < job->unlaunched)
+            probe_missing(s, job);
+        else /* its reservations are in doubt: probe_audit */
+            probe_job(s, job, job->unlaunched);
+    }
+}
+
+/* ---- A worker was lost ---- */
+
+/* A thief tells us of a reservation it stole, then acknowledges it to its victim (docs/protocol.md 5.3). When its
+ * stream breaks in between, we never learn that the victim has it no more, and would wait for it for ever. So a
+ * job that stands still after any loss, for long, is probed for once more, at growing intervals. */
+void probe_doubt(struct step *s)
+{
+    struct dist *d = s->d;
+
+    if (!policy_has(&d->policy, POLICY_STEAL))
+        return;
+    d->doubt_us = s->now;
+    if (d->audit_at > s->now + AUDIT_US)
+        d->audit_at = s->now + AUDIT_US;
+}
+
+/* When the job's reservations are to be doubted next; TIME_NEVER when there is no cause. */
+static int64_t audit_due(const struct dist *d, const struct dist_job *job)
+{
+    int64_t since = job->progress_us > d->doubt_us ? job->progress_us : d->doubt_us;
+
+    if (job->unlaunched == 0 || job->starved || job->sure_us > d->doubt_us || !job->submitted)
+        return TIME_NEVER;
+    return since + (AUDIT_US << job->audits);
+}
+
+void probe_audit(struct step *s)
+{
+    static const enum job_state states[] = {JOB_WAITING, JOB_RUNNING};
+    struct dist *d = s->d;
+
+    d->audit_at = TIME_NEVER;
+    for (int i = 0; i < 2; i++) {
+        list_foreach(&d->jobs[states[i]], node, nxt) {
+            struct dist_job *job = container_of(node, struct dist_job, in_state);
+            int64_t due = audit_due(d, job);
+
+            if (due <= s->now) {
+                if (job->audits < AUDIT_DOUBLINGS)
+                    job->audits++;
+                probe_job(s, job, job->unlaunched);
+            } else if (due < d->audit_at) {
+                d->audit_at = due;
+            }
+        }
+    }
+}
+
+/* ---- What workers say of reservations ---- */
+
+/* docs/protocol.md 3.5 */
+void on_probe_refused(struct step *s, struct dist_node *n, const struct msg *m)
+{
+    struct dist_job *job = job_find(s->d, m->probe_refused.job);
+    struct dist_place *p = job ? place_find(s->d, job, n) : NULL;
+
+    if (!p)
+        return;
+    place_take_live(s->d, p, m->probe_refused.count);
+    job->refused = true;
+    job_settle(s, job);
+}
+
+void on_probe_cancelled(struct step *s, const struct msg *m)
+{
+    struct dist_job *job = job_find(s->d, m->probe_cancelled.job);
+
+    if (!job)
+        return;
+    job->probes_cancelled += m->probe_cancelled.count;
+    count(s, COUNTER_probes_cancelled, m->probe_cancelled.count);
+}
+
+/* docs/protocol.md 5.3 */
+void on_res_moved(struct step *s, struct dist_node *n, const struct msg *m)
+{
+    struct dist_job *job = job_find(s->d, m->res_moved.job);
+    struct dist_node *from = node_find(s->d, m->res_moved.from.v);
+    struct dist_place *p = job && from ? place_find(s->d, job, from) : NULL;
+
+    if (p)
+        place_take_live(s->d, p, m->res_moved.count);
+    if (!job || job->unlaunched == 0) {
+        out_add(s->out, MSG_PROBE_CANCEL, m->peer)->probe_cancel.job = m->res_moved.job;
+        return;
+    }
+    job->reservations_stolen += m->res_moved.count;
+    /* Once workers were told to drop the job's reservations, this one may have been dropped at the thief by an
+     * answer that crossed the news of it: then it is used when it asks, but not counted on. */
+    if (!job->drained && m->res_moved.count > 0) {
+        p = place_get(s->d, job, n);
+        place_add_live(p, m->res_moved.count);
+        place_settle(s->d, p);
+    }
+    job_settle(s, job);
+}

@@ -1,0 +1,378 @@
+/* Tasks of the jobs that are ours to launch: late binding (Sparrow 3.5), starts, completions, what a worker
+ * still holds when it comes back. Central's tasks only pass through task_set_state (handover.c). */
+#include "dist/internal.h"
+
+#include "base/check.h"
+
+struct try_id task_try(const struct dist_job *job, uint32_t i)
+{
+    const struct dist_task *t = &job->tasks[i];
+
+    return (struct try_id){
+        .job = job->id, .task = i, .epoch = t->central ? job->epoch : DIST_EPOCH, .attempt = t->attempt};
+}
+
+/* ---- State = list membership ---- */
+
+static void link_task(struct dist_job *job, uint32_t *head, uint32_t i)
+{
+    struct dist_task *t = &job->tasks[i];
+
+    t->prev = TASK_NIL;
+    t->next = *head;
+    if (*head != TASK_NIL)
+        job->tasks[*head].prev = i;
+    *head = i;
+}
+
+static void unlink_task(struct dist_job *job, uint32_t *head, uint32_t i)
+{
+    const struct dist_task *t = &job->tasks[i];
+
+    if (t->prev == TASK_NIL) {
+        CHECK(*head == i);
+        *head = t->next;
+    } else {
+        job->tasks[t->prev].next = t->next;
+    }
+    if (t->next != TASK_NIL)
+        job->tasks[t->next].prev = t->prev;
+}
+
+static bool at_worker(uint8_t state) { return state == TASK_LAUNCHED || state == TASK_RUNNING; }
+
+/* Takes task i off the list of its state. */
+static void leave(struct step *s, struct dist_job *job, uint32_t i)
+{
+    const struct dist_task *t = &job->tasks[i];
+
+    if (t->state == TASK_WAITING) {
+        if (i < job->cursor) {
+            unlink_task(job, &job->returned, i);
+        } else {
+            CHECK(i == job->cursor);
+            job->cursor++;
+        }
+        job->unlaunched--;
+    } else if (at_worker(t->state)) {
+        struct dist_node *n = node_find(s->d, t->worker);
+        struct dist_place *p;
+
+        CHECK(n);
+        p = place_find(s->d, job, n);
+        CHECK(p);
+        unlink_task(job, &p->launched, i);
+        place_settle(s->d, p);
+    }
+}
+
+static void task_event(struct step *s, const struct dist_job *job, uint32_t i)
+{
+    const struct dist_task *t = &job->tasks[i];
+    struct msg_task_event *e = &out_add(s->out, MSG_TASK_EVENT, 0)->task_event;
+
+    e->id = task_try(job, i);
+    e->run_us = task_state_final(t->state) ? t->run_us : 0;
+    e->wait_us = t->started ? t->wait_us : 0;
+    e->worker = (node_id_t){t->worker};
+    e->code = t->code;
+    e->state = t->state;
+    e->outcome = t->outcome;
+}
+
+void task_set_state(struct step *s, struct dist_job *job, uint32_t i, enum task_state to,
+                    struct dist_place *place)
+{
+    struct dist_task *t = &job->tasks[i];
+    enum task_state from = t->state;
+
+    CHECK(!task_state_final(from));
+    CHECK(to != TASK_PLACED || t->central);
+    /* A task that starts where it was launched stays in its place's list. */
+    if (!t->central && !(from == TASK_LAUNCHED && to == TASK_RUNNING)) {
+        CHECK((place != NULL) == at_worker(to));
+        leave(s, job, i);
+        if (to == TASK_WAITING) {
+            link_task(job, &job->returned, i);
+            job->unlaunched++;
+        } else if (place) {
+            t->worker = place->node->m.node.v;
+            link_task(job, &place->launched, i);
+        }
+    }
+    if (t->central && task_state_final(to))
+        job->central_n--;
+    t->state = (uint8_t)to;
+    job->in[from]--;
+    job->in[to]++;
+    s->d->tasks_in[from]--;
+    s->d->tasks_in[to]++;
+    if (job->watchers > 0)
+        task_event(s, job, i);
+    if (to == TASK_RUNNING && job->state == JOB_WAITING)
+        job_set_state(s, job, JOB_RUNNING);
+}
+
+void task_give_back(struct dist_job *job, uint32_t i)
+{
+    CHECK(job->tasks[i].state == TASK_WAITING);
+    CHECK(job->tasks[i].central);
+    job->tasks[i].central = 0;
+    link_task(job, &job->returned, i);
+    job->unlaunched++;
+}
+
+/* ---- What happens to a task ---- */
+
+static void note_start(struct step *s, struct dist_job *job, struct dist_task *t, int64_t run_us)
+{
+    int64_t start = s->now - run_us;
+
+    if (t->started)
+        return;
+    if (start < job->submit_us)
+        start = job->submit_us;
+    t->started = 1;
+    t->wait_us = start - job->submit_us;
+    if (job->first_start_us < 0 || start < job->first_start_us)
+        job->first_start_us = start;
+}
+
+void task_started(struct step *s, struct dist_job *job, uint32_t i, int64_t run_us)
+{
+    struct dist_task *t = &job->tasks[i];
+
+    note_start(s, job, t, run_us);
+    if (t->state != TASK_RUNNING)
+        task_set_state(s, job, i, TASK_RUNNING, NULL);
+}
+
+static enum task_state final_state(enum outcome outcome, int32_t code)
+{
+    switch (outcome) {
+    case OUTCOME_EXITED:
+        return code == 0 ? TASK_DONE : TASK_FAILED;
+    case OUTCOME_CANCELLED:
+        return TASK_CANCELLED;
+    case OUTCOME_LOST:
+        return TASK_LOST;
+    default:
+        return TASK_FAILED;
+    }
+}
+
+void task_finish(struct step *s, struct dist_job *job, uint32_t i, enum outcome outcome, int32_t code,
+                 int64_t run_us)
+{
+    struct dist_task *t = &job->tasks[i];
+    enum task_state to = final_state(outcome, code);
+
+    t->outcome = (uint8_t)outcome & 15;
+    t->code = code;
+    t->run_us = run_us;
+    if (to == TASK_DONE || to == TASK_FAILED)
+        note_start(s, job, t, run_us);
+    if (to == TASK_DONE && !t->central) {
+        job->ok_us += run_us;
+        job->ok_n++;
+    }
+    task_set_state(s, job, i, to, NULL);
+}
+
+void task_return(struct step *s, struct dist_job *job, uint32_t i)
+{
+    struct dist_task *t = &job->tasks[i];
+
+    if (job->cancelling) {
+        task_finish(s, job, i, OUTCOME_CANCELLED, 0, 0);
+    } else if (!task_may_retry(job, t)) {
+        task_finish(s, job, i, OUTCOME_LOST, 0, 0);
+    } else {
+        t->started = 0;
+        task_set_state(s, job, i, TASK_WAITING, NULL);
+    }
+}
+
+/* ---- Requests (docs/protocol.md 3.6, 3.7) ---- */
+
+static void put_launch(struct step *s, struct dist_job *job, uint32_t i, const struct msg *request, bool spec)
+{
+    struct msg_task_launch *m;
+    struct blob *arg = job_desc_arg(job->desc, i);
+
+    m = &out_add(s->out, MSG_TASK_LAUNCH, request->peer)->task_launch;
+    m->id = task_try(job, i);
+    m->desc = spec ? job_desc_ref(job->desc) : NULL;
+    m->arg = arg;
+    m->request = request->task_request.request;
+    m->promotable = job_promotable(job);
+}
+
+/* Says that nothing is left; whatever the worker has of the job, it drops. */
+static void put_no_task(struct step *s, struct dist_job *job, struct dist_node *n, const struct msg *request)
+{
+    struct msg_no_task *m = &out_add(s->out, MSG_NO_TASK, request->peer)->no_task;
+    struct dist_place *p = job ? place_find(s->d, job, n) : NULL;
+
+    m->job = request->task_request.job;
+    m->request = request->task_request.request;
+    if (job)
+        job->drained = true;
+    if (p)
+        job->probes_unused += place_take_live(s->d, p, p->live);
+}
+
+static void launch(struct step *s, struct dist_job *job, struct dist_node *n, const struct msg *request)
+{
+    uint32_t i = job->returned != TASK_NIL ? job->returned : job->cursor;
+    struct dist_task *t = &job->tasks[i];
+
+    CHECK(i < job->desc->tasks);
+    t->attempt++;
+    t->request = request->task_request.request;
+    task_set_state(s, job, i, TASK_LAUNCHED, place_get(s->d, job, n));
+    job->refused = false;
+    job->backoff = 0;
+    count(s, COUNTER_tasks_launched, 1);
+    if (t->attempt > 1)
+        count(s, COUNTER_tasks_retried, 1);
+    put_launch(s, job, i, request, !request->task_request.has_spec);
+}
+
+/* The same request again: the same answer, as long as the worker can have use for it. A request is at its
+ * worker no more once its task ended, so the tasks launched there are all the memory this needs. */
+static void answer_again(struct step *s, struct dist_job *job, struct dist_node *n, const struct msg *m)
+{
+    const struct dist_place *p = job ? place_find(s->d, job, n) : NULL;
+
+    for (uint32_t i = p ? p->launched : TASK_NIL; i != TASK_NIL; i = job->tasks[i].next)
+        if (job->tasks[i].request == m->task_request.request) {
+            put_launch(s, job, i, m, true);
+            return;
+        }
+    put_no_task(s, job, n, m);
+    if (job)
+        job_settle(s, job);
+}
+
+void on_task_request(struct step *s, struct dist_node *n, const struct msg *m)
+{
+    uint32_t request = m->task_request.request;
+    struct dist_job *job = job_find(s->d, m->task_request.job);
+    struct dist_place *p;
+
+    /* Serial numbers: they may wrap on a long-lived stream. */
+    if (n->requested && (int32_t)(request - n->last_request) <= 0) {
+        answer_again(s, job, n, m);
+        return;
+    }
+    n->requested = true;
+    n->last_request = request;
+    p = job ? place_find(s->d, job, n) : NULL;
+    if (job && job->unlaunched > 0 && job->submitted) {
+        job->progress_us = s->now;
+        launch(s, job, n, m);
+        /* After the launch: the place is there, and stays. */
+        if (p && p->live > 0)
+            place_take_live(s->d, p, 1);
+    } else {
+        count(s, COUNTER_probes_unused, 1);
+        if (job && (!p || p->live == 0))
+            job->probes_unused++;
+        put_no_task(s, job, n, m);
+    }
+    if (job)
+        job_settle(s, job);
+}
+
+/* ---- What workers report (docs/protocol.md 3.10, 3.11) ---- */
+
+static void put_cancel(struct step *s, uint32_t worker, const struct try_id *id)
+{
+    out_add(s->out, MSG_TASK_CANCEL, worker)->task_cancel.id = *id;
+}
+
+struct dist_job *task_own_job(const struct dist *d, const struct try_id *id)
+{
+    struct dist_job *job = job_find(d, id->job);
+
+    if (!job || id->epoch != DIST_EPOCH || id->task >= job->desc->tasks || job->tasks[id->task].central)
+        return NULL;
+    return id->attempt >= 1 && id->attempt <= job->tasks[id->task].attempt ? job : NULL;
+}
+
+/* Worker n has this try, launched or running. When it is the task's latest, and was put back to waiting
+ * because n was thought lost, it is taken up again. Returns the job, or NULL when n is to stop the try. */
+static struct dist_job *adopt(struct step *s, struct dist_node *n, const struct try_id *id)
+{
+    struct dist_job *job = task_own_job(s->d, id);
+    const struct dist_task *t;
+
+    if (!job)
+        return NULL;
+    t = &job->tasks[id->task];
+    if (t->attempt != id->attempt || t->worker != n->m.node.v || task_state_final(t->state))
+        return NULL;
+    if (t->state == TASK_WAITING)
+        task_set_state(s, job, id->task, TASK_LAUNCHED, place_get(s->d, job, n));
+    return job;
+}
+
+void on_task_started(struct step *s, struct dist_node *n, const struct msg *m)
+{
+    struct dist_job *job = adopt(s, n, &m->task_started.id);
+
+    if (!job) {
+        put_cancel(s, m->peer, &m->task_started.id);
+        return;
+    }
+    task_started(s, job, m->task_started.id.task, 0);
+    job_settle(s, job);
+}
+
+void on_task_held(struct step *s, struct dist_node *n, const struct msg *m)
+{
+    const struct try_id *id = &m->task_held.id;
+    struct dist_job *job = adopt(s, n, id);
+
+    if (!job) {
+        put_cancel(s, m->peer, id);
+        return;
+    }
+    if (m->task_held.state >= TASK_RUNNING)
+        task_started(s, job, id->task, m->task_held.run_us);
+    job_settle(s, job);
+}
+
+/* The first completion of a task counts, whatever attempt it is of; any is acknowledged, so that the worker can
+ * forget it. */
+void on_task_finished(struct step *s, const struct msg *m)
+{
+    const struct msg_task_finished *f = &m->task_finished;
+    struct dist_job *job = task_own_job(s->d, &f->id);
+    struct dist_task *t;
+    bool latest;
+
+    out_add(s->out, MSG_FINISH_ACK, m->peer)->finish_ack.id = f->id;
+    if (!job)
+        return;
+    t = &job->tasks[f->id.task];
+    latest = f->id.attempt == t->attempt;
+    if (task_state_final(t->state))
+        return;
+    if (f->outcome == OUTCOME_LOST || f->outcome == OUTCOME_CANCELLED) {
+        /* The worker gave the try up: we cancelled it, or it stops. Not an end of the task by itself. */
+        if (!latest || !at_worker(t->state))
+            return;
+        task_return(s, job, f->id.task);
+    } else {
+        if (!latest && at_worker(t->state)) {
+            struct try_id other = task_try(job, f->id.task);
+
+            put_cancel(s, t->worker, &other);
+        }
+        t->stolen = f->stolen != 0;
+        task_finish(s, job, f->id.task, f->outcome, f->code, f->run_us);
+    }
+    job_settle(s, job);
+}

@@ -1,0 +1,176 @@
+/* What a dist shows of its jobs, tasks, reservations and nodes. Reads only. */
+#include "dist/internal.h"
+
+const struct dist_job *dist_find(const struct dist *d, job_id_t id)
+{
+    const struct dist_job *job = job_find(d, id);
+
+    return job && job->submitted ? job : NULL;
+}
+
+static const struct dist_job *accepted_at(const struct dist *d, const struct list *at)
+{
+    return at == &d->accepted ? NULL : container_of(at, struct dist_job, in_all);
+}
+
+const struct dist_job *dist_newest(const struct dist *d) { return accepted_at(d, d->accepted.prev); }
+
+const struct dist_job *dist_older(const struct dist *d, const struct dist_job *job)
+{
+    return accepted_at(d, job->in_all.prev);
+}
+
+void dist_job_view(const struct dist *d, const struct dist_job *job, int64_t now_us, struct job_view *v)
+{
+    bool final = job_state_final(job->state);
+
+    *v = (struct job_view){
+        .job = job->id,
+        .desc = job->desc,
+        .owner = job->hand == HAND_ACCEPTED ? NODE_CENTRAL : d->node,
+        .state = job->state,
+        .class = job->class,
+        .why = job->why,
+        .epoch = job->hand == HAND_NONE ? DIST_EPOCH : job->epoch,
+        .estimate_us = job->estimate_us,
+        .cutoff_us = job->cutoff_us,
+        .waiting = job->in[TASK_WAITING],
+        .running = job->in[TASK_PLACED] + job->in[TASK_LAUNCHED] + job->in[TASK_RUNNING],
+        .done = job->in[TASK_DONE],
+        .failed = job->in[TASK_FAILED],
+        .cancelled = job->in[TASK_CANCELLED],
+        .lost = job->in[TASK_LOST],
+        .age_us = now_us - job->submit_us,
+        .response_us = final ? job->end_us - job->submit_us : -1,
+        .first_start_us = job->first_start_us < 0 ? -1 : job->first_start_us - job->submit_us,
+        .probes_sent = job->probes_sent,
+        .probes_live = job->live,
+        .probes_cancelled = job->probes_cancelled,
+        .probes_unused = job->probes_unused,
+        .probes_lost = job->probes_lost,
+        .reservations_stolen = job->reservations_stolen,
+    };
+}
+
+void dist_task_view(const struct dist *d, const struct dist_job *job, uint32_t task, int64_t now_us,
+                    struct task_view *v)
+{
+    const struct dist_task *t = &job->tasks[task];
+
+    *v = (struct task_view){
+        .task = task,
+        .state = t->state,
+        .outcome = t->outcome,
+        .stolen = t->stolen,
+        .attempt = t->attempt,
+        .code = t->code,
+        .worker = {t->state == TASK_WAITING ? 0 : t->worker},
+        .wait_us = t->started ? t->wait_us : -1,
+        .run_us = task_state_final(t->state) ? t->run_us : -1,
+    };
+}
+
+/* The first place from `at` on where reservations are live, or NULL. */
+static const struct dist_place *live_from(const struct dist_job *job, const struct list *at)
+{
+    for (; at != &job->places; at = at->next) {
+        const struct dist_place *p = container_of(at, struct dist_place, in_job);
+
+        if (p->live > 0)
+            return p;
+    }
+    return NULL;
+}
+
+bool dist_next_reservation(const struct dist *d, const struct dist_job *job, const void **cursor,
+                           struct reservation_view *v)
+{
+    const struct dist_place *p = *cursor;
+
+    p = live_from(job, p ? p->in_job.next : job->places.next);
+    *cursor = p;
+    if (p)
+        *v = (struct reservation_view){.worker = p->node->m.node, .count = p->live};
+    return p != NULL;
+}
+
+const struct member *dist_next_member(const struct dist *d, node_id_t after)
+{
+    for (uint32_t i = after.v + 1; i < d->nodes_n; i++)
+        if (d->nodes[i] && d->nodes[i]->m.state != MEMBER_GONE)
+            return &d->nodes[i]->m;
+    return NULL;
+}
+
+/* ---- Why does it not get on? ---- */
+
+const char *dist_block_text(enum dist_block b)
+{
+#define X(name, text) text,
+    static const char *const texts[] = {DIST_BLOCKS(X)};
+#undef X
+
+    return (unsigned)b < DIST_BLOCK_COUNT ? texts[b] : "?";
+}
+
+static enum dist_block blocked_pool(const struct dist *d, enum pool p)
+{
+    if (draw_total(&d->pool[POOL_ALL]) == 0 || p == POOL_ALL)
+        return DIST_BLOCK_NO_WORKERS;
+    return p == POOL_GENERAL ? DIST_BLOCK_NO_GENERAL : DIST_BLOCK_NO_RESERVED;
+}
+
+/* Of the tasks that are ours to launch. */
+static enum dist_block blocked_probes(const struct dist *d, const struct dist_job *job, uint32_t *n)
+{
+    *n = job->unlaunched;
+    if (job->starved && job->live == 0)
+        return blocked_pool(d, probe_pool(job));
+    if (job->live == 0 && heap_in(&job->timer))
+        return DIST_BLOCK_REFUSED;
+    *n = 0;
+    for (const struct dist_place *p = live_from(job, job->places.next); p; p = live_from(job, p->in_job.next))
+        ++*n;
+    return DIST_BLOCK_PROBES;
+}
+
+/* Of the tasks that are central's. */
+static enum dist_block blocked_central(const struct dist *d, const struct dist_job *job, uint32_t *n)
+{
+    *n = job->in[TASK_WAITING] - job->unlaunched;
+    if (*n > 0 && job->hand == HAND_PENDING) {
+        if (!d->central_up)
+            return DIST_BLOCK_CENTRAL_AWAY;
+        return hand_has_timer(job) && heap_in(&job->timer) ? DIST_BLOCK_CENTRAL_FULL : DIST_BLOCK_CENTRAL_ACK;
+    }
+    if (*n > 0)
+        return draw_total(&d->pool[POOL_GENERAL]) == 0 ? blocked_pool(d, POOL_GENERAL) : DIST_BLOCK_PLACEMENT;
+    *n = job->in[TASK_PLACED];
+    return DIST_BLOCK_PLACED;
+}
+
+static enum dist_block blocked(const struct dist *d, const struct dist_job *job, uint32_t *n)
+{
+    *n = 0;
+    if (job_state_final(job->state))
+        return DIST_BLOCK_NOTHING;
+    *n = job_unfinished_tasks(job);
+    if (job->cancelling)
+        return DIST_BLOCK_CANCELLING;
+    if (job->unlaunched > 0)
+        return blocked_probes(d, job, n);
+    if (job->in[TASK_WAITING] + job->in[TASK_PLACED] > 0)
+        return blocked_central(d, job, n);
+    *n = job->in[TASK_LAUNCHED];
+    return *n > 0 ? DIST_BLOCK_LAUNCHED : DIST_BLOCK_NOTHING;
+}
+
+enum dist_block dist_blocked(const struct dist *d, const struct dist_job *job, uint32_t *n)
+{
+    uint32_t count;
+    enum dist_block b = blocked(d, job, &count);
+
+    if (n)
+        *n = count;
+    return b;
+}
