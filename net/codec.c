@@ -575,6 +575,8 @@ static bool get_envelope(pb_istream_t *s, struct msg *m)
         if (m->type != MSG_NONE || wire != PB_WT_STRING || !pb_make_string_substream(s, &sub))
             return false;
         m->type = (uint16_t)type;
+        if (type == MSG_MEMBERS)
+            m->members.list = members_new(0); /* an empty list has no bytes, and is a list */
         if (!get_body(&sub, m) || !pb_close_string_substream(s, &sub))
             return false;
     }
