@@ -430,8 +430,10 @@ static void encode_fields(pb_ostream_t *s, const struct api_type *type, const vo
         case FIELD_JOB_ID: {
             char text[JOB_ID_TEXT];
             job_id_t id = AT_CONST(job_id_t, msg, f->offset);
-            if (!job_eq(id, JOB_NONE))
-                put_bytes(s, f->tag, job_id_format(text, id), strlen(text));
+            if (!job_eq(id, JOB_NONE)) {
+                job_id_format(text, id);
+                put_bytes(s, f->tag, text, strlen(text));
+            }
             break;
         }
         case FIELD_STRING: {
