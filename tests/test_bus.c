@@ -1,0 +1,494 @@
+/* bus/: order, delays, streams and their ends, timers; between fake roles that note what they are given. */
+#include "base/units.h"
+#include "bus/bus.h"
+#include "bus/queue.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* ---- A fake role: keeps a transcript, puts out what the test laid ready ---- */
+
+struct fake {
+    char said[2000];     /* "START up:central …" */
+    struct msg reply[8]; /* put out at the next step, without handles */
+    uint32_t replies;
+    int64_t timeout_us, timer_at_us;
+    uint32_t timers;
+    int64_t last_us;
+};
+
+struct world {
+    struct bus *bus;
+    struct fake fakes[8]; /* by endpoint */
+    uint32_t central, dist, w1, w2, w3;
+    int64_t delay_us;
+    int64_t clock_us;
+    uint32_t effects;
+};
+
+static void say(struct fake *f, const char *what)
+{
+    if (f->said[0])
+        strcat(f->said, " ");
+    assert_true(strlen(f->said) + strlen(what) + 2 < sizeof f->said);
+    strcat(f->said, what);
+}
+
+static void fake_step(void *role, const struct event *e, struct out *out)
+{
+    struct fake *f = role;
+    char word[64];
+
+    assert_true(e->now_us >= f->last_us);
+    f->last_us = e->now_us;
+    if (e->m.type == MSG_TIMER) {
+        f->timers++;
+        f->timer_at_us = e->now_us;
+        f->timeout_us = TIME_NEVER;
+        return;
+    }
+    if (e->m.type == MSG_PEER_UP || e->m.type == MSG_PEER_LOST)
+        snprintf(word, sizeof word, "%s:%u", e->m.type == MSG_PEER_UP ? "up" : "lost", e->m.peer);
+    else if (e->m.type == MSG_HEARTBEAT)
+        snprintf(word, sizeof word, "hb%u<%u", e->m.heartbeat.seq, e->m.peer);
+    else
+        snprintf(word, sizeof word, "%s", msg_name(e->m.type));
+    say(f, word);
+    for (uint32_t i = 0; i < f->replies; i++) {
+        struct msg *m = out_add(out, f->reply[i].type, f->reply[i].peer);
+
+        *m = f->reply[i];
+    }
+    f->replies = 0;
+}
+
+static int64_t fake_next_timeout(const void *role) { return ((const struct fake *)role)->timeout_us; }
+
+static const struct bus_role fake_role = {fake_step, fake_next_timeout};
+
+static int64_t delay(void *arg, uint32_t from, uint32_t to, const struct msg *m)
+{
+    return ((struct world *)arg)->delay_us;
+}
+
+static void effect(void *arg, uint32_t ep, int64_t now_us, const struct msg *m)
+{
+    struct world *w = arg;
+
+    w->effects++;
+    if (m->type == MSG_STOPPED)
+        bus_close(w->bus, ep);
+}
+
+static void start(struct world *w, uint32_t ep)
+{
+    w->fakes[ep] = (struct fake){.timeout_us = TIME_NEVER};
+    bus_start(w->bus, ep, &fake_role, &w->fakes[ep]);
+}
+
+#define CENTRAL NODE_CENTRAL.v
+
+/* Sends from one endpoint: a nudge makes it put m out. */
+static void put_out(struct world *w, uint32_t ep, struct msg m)
+{
+    struct msg nudge = {.type = MSG_WATCH};
+
+    w->fakes[ep].reply[w->fakes[ep].replies++] = m;
+    bus_post(w->bus, ep, bus_now(w->bus), &nudge);
+}
+
+static struct msg heartbeat(uint32_t peer, uint32_t seq)
+{
+    return (struct msg){.type = MSG_HEARTBEAT, .peer = peer, .heartbeat = {.seq = seq}};
+}
+
+static void settle(struct world *w) { bus_run_until(w->bus, bus_now(w->bus) + US_PER_S); }
+
+static void hear_nothing(struct world *w)
+{
+    for (int i = 0; i < 8; i++)
+        w->fakes[i].said[0] = '\0';
+}
+
+/* Forgets the nudges. */
+static const char *said(struct world *w, uint32_t ep)
+{
+    char *text = w->fakes[ep].said, *at;
+
+    while ((at = strstr(text, "WATCH")))
+        memmove(at, at + 5 + (at[5] == ' '), strlen(at + 5 + (at[5] == ' ')) + 1);
+    if (*text && text[strlen(text) - 1] == ' ')
+        text[strlen(text) - 1] = '\0';
+    return text;
+}
+
+/* Central, a dist (node 1) and workers (nodes 2, 3, 4), joined; the dist knows of all. */
+static void setup(struct world *w, int64_t delay_us)
+{
+    struct bus_config c = {.arg = w, .delay_us = delay, .effect = effect};
+    uint32_t *eps[] = {&w->dist, &w->w1, &w->w2, &w->w3};
+
+    memset(w, 0, sizeof *w);
+    w->delay_us = delay_us;
+    w->bus = bus_new(&c);
+    w->central = bus_add(w->bus, ROLE_CENTRAL);
+    start(w, w->central);
+    for (uint32_t i = 0; i < 4; i++) {
+        *eps[i] = bus_add(w->bus, i == 0 ? ROLE_DIST : ROLE_WORKER);
+        start(w, *eps[i]);
+        settle(w);
+        put_out(w, w->central, (struct msg){.type = MSG_JOINED, .peer = i + 1, .joined = {.node = {i + 1}}});
+        settle(w);
+    }
+    for (uint32_t i = 1; i < 4; i++) {
+        put_out(
+            w, w->central,
+            (struct msg){.type = MSG_MEMBER, .peer = 1, .member = {.node = {i + 1}, .role = ROLE_WORKER}});
+        settle(w);
+    }
+}
+
+static void teardown(struct world *w) { bus_free(w->bus); }
+
+/* ---- Streams ---- */
+
+static void test_joining_brings_the_streams(void **state)
+{
+    struct world w;
+
+    setup(&w, 500);
+    assert_string_equal(said(&w, w.w1), "START up:16777215 JOINED up:1");
+    assert_string_equal(said(&w, w.dist), "START up:16777215 JOINED MEMBER up:2 MEMBER up:3 MEMBER up:4");
+    assert_string_equal(said(&w, w.central), "START up:1 up:2 up:3 up:4"); /* links, not nodes */
+    assert_true(bus_connected(w.bus, w.dist, w.w3));
+    assert_false(bus_connected(w.bus, w.w1, w.w2));
+    assert_int_equal(bus_node(w.bus, w.w2).v, 3);
+    assert_int_equal(bus_endpoint(w.bus, (node_id_t){4}), w.w3);
+    teardown(&w);
+}
+
+static void test_messages_name_the_sender(void **state)
+{
+    struct world w;
+
+    setup(&w, 0);
+    hear_nothing(&w);
+    put_out(&w, w.w1, heartbeat(CENTRAL, 5));
+    put_out(&w, w.dist, heartbeat(2, 6));
+    put_out(&w, w.central, heartbeat(3, 7)); /* link 3: the second worker */
+    settle(&w);
+    assert_string_equal(said(&w, w.central), "hb5<2");
+    assert_string_equal(said(&w, w.w1), "hb6<1");
+    assert_string_equal(said(&w, w.w2), "hb7<16777215");
+    teardown(&w);
+}
+
+static void test_order_and_delay(void **state)
+{
+    struct world w;
+    int64_t sent_us;
+
+    setup(&w, 500);
+    hear_nothing(&w);
+    sent_us = bus_now(w.bus);
+    for (uint32_t i = 0; i < 3; i++)
+        put_out(&w, w.w1, heartbeat(CENTRAL, i));
+    bus_run_until(w.bus, sent_us + 499);
+    assert_string_equal(said(&w, w.central), "");
+    assert_int_equal(bus_next_time(w.bus), sent_us + 500);
+    assert_int_equal(bus_pending(w.bus), 3);
+    bus_run_until(w.bus, sent_us + 500);
+    assert_string_equal(said(&w, w.central), "hb0<2 hb1<2 hb2<2");
+    assert_int_equal(bus_next_time(w.bus), TIME_NEVER);
+    teardown(&w);
+}
+
+static void test_a_thief_dials_on_demand(void **state)
+{
+    struct world w;
+
+    setup(&w, 500);
+    hear_nothing(&w);
+    put_out(&w, w.w1, heartbeat(3, 1));
+    settle(&w);
+    put_out(&w, w.w2, heartbeat(2, 2)); /* the answer takes the same stream */
+    settle(&w);
+    assert_string_equal(said(&w, w.w1), "up:3 hb2<3");
+    assert_string_equal(said(&w, w.w2), "up:2 hb1<2");
+    teardown(&w);
+}
+
+static void test_a_thief_keeps_few_streams(void **state)
+{
+    struct world w;
+    struct bus_config c = {.arg = &w, .effect = effect, .steal_streams = 2};
+    uint32_t eps[5];
+
+    memset(&w, 0, sizeof w);
+    w.bus = bus_new(&c);
+    w.central = bus_add(w.bus, ROLE_CENTRAL);
+    start(&w, w.central);
+    for (uint32_t i = 0; i < 4; i++) {
+        eps[i] = bus_add(w.bus, ROLE_WORKER);
+        start(&w, eps[i]);
+        put_out(&w, w.central, (struct msg){.type = MSG_JOINED, .peer = i + 1, .joined = {.node = {i + 1}}});
+        settle(&w);
+    }
+    hear_nothing(&w);
+    put_out(&w, eps[0], heartbeat(2, 1));
+    put_out(&w, eps[0], heartbeat(3, 2));
+    put_out(&w, eps[0], heartbeat(2, 3)); /* 3 is now the one not used for longest */
+    put_out(&w, eps[0], heartbeat(4, 4));
+    settle(&w);
+    assert_string_equal(said(&w, eps[0]), "up:2 up:3 lost:3 up:4");
+    assert_string_equal(said(&w, eps[1]), "up:1 hb1<1 hb3<1");
+    assert_string_equal(said(&w, eps[2]), "up:1 hb2<1 lost:1");
+    bus_free(w.bus);
+}
+
+static void test_unreachable_is_lost(void **state)
+{
+    struct world w;
+
+    setup(&w, 500);
+    bus_kill(w.bus, w.w3);
+    settle(&w);
+    hear_nothing(&w);
+    put_out(&w, w.w1, heartbeat(4, 1));  /* dead */
+    put_out(&w, w.w1, heartbeat(99, 2)); /* never there */
+    put_out(&w, w.w1, heartbeat(2, 3));  /* itself */
+    settle(&w);
+    assert_string_equal(said(&w, w.w1), "lost:4 lost:99 lost:2");
+    teardown(&w);
+}
+
+/* ---- Ends ---- */
+
+static void test_a_broken_stream_loses_what_is_under_way(void **state)
+{
+    struct world w;
+
+    setup(&w, 500);
+    hear_nothing(&w);
+    put_out(&w, w.dist, heartbeat(2, 1));
+    put_out(&w, w.dist, heartbeat(3, 2)); /* another stream */
+    bus_run_until(w.bus, bus_now(w.bus) + 100);
+    bus_break(w.bus, w.w1, w.dist);
+    assert_false(bus_connected(w.bus, w.w1, w.dist));
+    settle(&w);
+    /* The dist dialled it and dials it again. */
+    assert_string_equal(said(&w, w.dist), "lost:2 up:2");
+    assert_string_equal(said(&w, w.w1), "lost:1 up:1");
+    assert_string_equal(said(&w, w.w2), "hb2<1");
+    teardown(&w);
+}
+
+static void test_a_node_comes_back_on_a_new_link(void **state)
+{
+    struct world w;
+
+    setup(&w, 500);
+    hear_nothing(&w);
+    bus_break(w.bus, w.central, w.w1);
+    settle(&w);
+    assert_string_equal(said(&w, w.central), "lost:2 up:5");
+    assert_string_equal(said(&w, w.w1), "lost:16777215 up:16777215");
+    /* What central still sends to the old link goes nowhere. */
+    put_out(&w, w.central, heartbeat(2, 1));
+    put_out(&w, w.central, heartbeat(5, 2));
+    settle(&w);
+    assert_string_equal(said(&w, w.w1), "lost:16777215 up:16777215 hb2<16777215");
+    teardown(&w);
+}
+
+static void test_killed_and_restarted(void **state)
+{
+    struct world w;
+    struct msg exited = {.type = MSG_EXEC_EXITED};
+
+    setup(&w, 500);
+    hear_nothing(&w);
+    put_out(&w, w.w1, heartbeat(CENTRAL, 1));
+    bus_run_until(w.bus, bus_now(w.bus) + 100);
+    bus_post(w.bus, w.w1, bus_now(w.bus) + 200, &exited); /* dies with it */
+    bus_kill(w.bus, w.w1);
+    assert_false(bus_runs(w.bus, w.w1));
+    settle(&w);
+    assert_string_equal(said(&w, w.central), "lost:2");
+    assert_string_equal(said(&w, w.dist), "lost:2");
+    start(&w, w.w1);
+    settle(&w);
+    assert_string_equal(said(&w, w.w1), "START up:16777215");
+    put_out(&w, w.central, (struct msg){.type = MSG_JOINED, .peer = 5, .joined = {.node = {2}}});
+    settle(&w);
+    assert_string_equal(said(&w, w.w1), "START up:16777215 JOINED up:1"); /* the dist had kept on dialling */
+    teardown(&w);
+}
+
+static void test_stopped_in_order(void **state)
+{
+    struct world w;
+
+    setup(&w, 500);
+    hear_nothing(&w);
+    put_out(&w, w.w1, heartbeat(CENTRAL, 9));
+    put_out(&w, w.w1, (struct msg){.type = MSG_STOPPED});
+    settle(&w);
+    assert_false(bus_runs(w.bus, w.w1));
+    assert_string_equal(said(&w, w.central), "hb9<2 lost:2"); /* what it had sent arrives */
+    teardown(&w);
+}
+
+static void test_central_restarts(void **state)
+{
+    struct world w;
+
+    setup(&w, 500);
+    bus_kill(w.bus, w.central);
+    settle(&w);
+    hear_nothing(&w);
+    put_out(&w, w.w1, heartbeat(CENTRAL, 1));
+    put_out(&w, w.dist, heartbeat(2, 2)); /* goes on without it */
+    settle(&w);
+    assert_string_equal(said(&w, w.w1), "lost:16777215 hb2<1");
+    start(&w, w.central);
+    settle(&w);
+    assert_string_equal(said(&w, w.central), "START up:5 up:6 up:7 up:8");
+    teardown(&w);
+}
+
+static void test_gone_members_are_not_dialled(void **state)
+{
+    struct world w;
+
+    setup(&w, 0);
+    put_out(&w, w.central,
+            (struct msg){.type = MSG_MEMBER,
+                         .peer = 1,
+                         .member = {.node = {2}, .role = ROLE_WORKER, .state = MEMBER_GONE}});
+    settle(&w);
+    hear_nothing(&w);
+    bus_break(w.bus, w.dist, w.w1);
+    settle(&w);
+    assert_string_equal(said(&w, w.dist), "lost:2");
+    teardown(&w);
+}
+
+/* ---- Time ---- */
+
+static void test_timers(void **state)
+{
+    struct world w;
+    int64_t now_us;
+
+    setup(&w, 0);
+    now_us = bus_now(w.bus);
+    w.fakes[w.w1].timeout_us = now_us + 1000;
+    put_out(&w, w.w1, heartbeat(CENTRAL, 1)); /* a step lets the bus see it */
+    bus_run_until(w.bus, now_us + 500);
+    assert_int_equal(bus_next_time(w.bus), now_us + 1000);
+    /* Put off: the bus does not step it in vain. */
+    w.fakes[w.w1].timeout_us = now_us + 2000;
+    bus_run_until(w.bus, now_us + 1500);
+    assert_int_equal(w.fakes[w.w1].timers, 0);
+    assert_int_equal(bus_next_time(w.bus), now_us + 2000);
+    bus_run_until(w.bus, now_us + 3000);
+    assert_int_equal(w.fakes[w.w1].timers, 1);
+    assert_int_equal(w.fakes[w.w1].timer_at_us, now_us + 2000);
+    assert_int_equal(bus_now(w.bus), now_us + 3000);
+    teardown(&w);
+}
+
+static int64_t read_clock(void *arg) { return ((struct world *)arg)->clock_us; }
+
+static void test_real_time_stamps_events(void **state)
+{
+    struct world w = {.clock_us = 77};
+    struct bus_config c = {.arg = &w, .effect = effect, .clock_us = read_clock};
+
+    w.bus = bus_new(&c);
+    w.w1 = bus_add(w.bus, ROLE_WORKER);
+    start(&w, w.w1);
+    bus_run_until(w.bus, w.clock_us);
+    assert_int_equal(w.fakes[w.w1].last_us, 77);
+    w.fakes[w.w1].timeout_us = 100;
+    put_out(&w, w.w1, (struct msg){.type = MSG_STUCK, .peer = CENTRAL});
+    bus_run_until(w.bus, w.clock_us);
+    w.clock_us = 130; /* late */
+    bus_run_until(w.bus, w.clock_us);
+    assert_int_equal(w.fakes[w.w1].timer_at_us, 130);
+    bus_free(w.bus);
+}
+
+/* ---- The queue against a model ---- */
+
+static void test_queue_order(void **state)
+{
+    struct queue q = {0};
+    struct delivery d;
+    uint64_t seed = 12345, popped = 0, pushed = 0;
+    int64_t now_us = 0;
+    uint64_t last_seq = 0;
+
+    for (int round = 0; round < 200000; round++) {
+        struct msg m = {.type = MSG_LEAVE};
+        uint64_t x;
+
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        x = seed >> 33;
+        if (x % 2 || pushed == popped) {
+            enum queue_lane lane = (enum queue_lane)(x / 2 % 3);
+            int64_t at_us = now_us + (lane == QUEUE_NOW       ? 0
+                                      : lane == QUEUE_NETWORK ? (int64_t)(x / 8 % 3) * 250
+                                                              : (int64_t)(x / 8 % 1000));
+
+            queue_push(&q, lane, at_us, 1, 2, &m);
+            pushed++;
+        } else {
+            assert_true(queue_next_time(&q) >= now_us);
+            assert_true(queue_pop(&q, &d));
+            assert_true(d.at_us > now_us || (d.at_us == now_us && (popped == 0 || d.seq > last_seq)));
+            now_us = d.at_us;
+            last_seq = d.seq;
+            popped++;
+        }
+        assert_int_equal(q.n, pushed - popped);
+    }
+    while (queue_pop(&q, &d)) {
+        assert_true(d.at_us > now_us || (d.at_us == now_us && d.seq > last_seq));
+        now_us = d.at_us;
+        last_seq = d.seq;
+        popped++;
+    }
+    assert_int_equal(popped, pushed);
+    assert_int_equal(queue_next_time(&q), TIME_NEVER);
+    queue_free(&q);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_joining_brings_the_streams),
+        cmocka_unit_test(test_messages_name_the_sender),
+        cmocka_unit_test(test_order_and_delay),
+        cmocka_unit_test(test_a_thief_dials_on_demand),
+        cmocka_unit_test(test_a_thief_keeps_few_streams),
+        cmocka_unit_test(test_unreachable_is_lost),
+        cmocka_unit_test(test_a_broken_stream_loses_what_is_under_way),
+        cmocka_unit_test(test_a_node_comes_back_on_a_new_link),
+        cmocka_unit_test(test_killed_and_restarted),
+        cmocka_unit_test(test_stopped_in_order),
+        cmocka_unit_test(test_central_restarts),
+        cmocka_unit_test(test_gone_members_are_not_dialled),
+        cmocka_unit_test(test_timers),
+        cmocka_unit_test(test_real_time_stamps_events),
+        cmocka_unit_test(test_queue_order),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
