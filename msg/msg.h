@@ -202,7 +202,7 @@
     F(job, job) F(u64, token) F(desc, desc) F(tasks, tasks) F(i64, estimate_us) F(u16, epoch) F(u8, why)
 #define FIELDS_journal_task(F)                                                                               \
     F(try, id) F(u64, token) F(i64, run_us) F(i32, code) F(u8, state) F(u8, outcome)
-#define FIELDS_journal_job_end(F) F(job, job) F(u64, token) F(u8, state)
+#define FIELDS_journal_job_end(F) F(job, job) F(u64, token) F(u16, epoch) F(u8, state)
 #define FIELDS_journal_done(F) F(u64, token) F(i32, err)
 #define FIELDS_history(F) F(blob, name) F(i64, mean_us) F(u64, task_us) F(u32, tasks) F(u8, class)
 #define FIELDS_recovered(F) F(none, reserved)
