@@ -1,0 +1,281 @@
+/* Opening the store's file, or refusing to.
+ *
+ * A new file is made under another name and linked into place when it is complete: what is at the path is therefore
+ * never a half-made store, and an empty file there is not ours. */
+#include "store/file.h"
+
+#include "store/schema.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define HEADER_BYTES 100 /* of an SQLite file; offsets from its file format's description */
+#define HEADER_USER_VERSION 60
+#define HEADER_APPLICATION_ID 68
+#define BUSY_MS 5000 /* an operator's sqlite3 shell may hold the file for a moment */
+#define REMEDY "give another path, or move it away to start with an empty store"
+
+struct refusal {
+    char *why;
+    size_t size;
+};
+
+static int HAWK_PRINTF(3, 4) refuse(const struct refusal *r, int err, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    if (r->size)
+        vsnprintf(r->why, r->size, fmt, ap);
+    va_end(ap);
+    return err;
+}
+
+/* ---- The lock ---- */
+
+static void read_owner(int fd, char *text, size_t size)
+{
+    ssize_t n = pread(fd, text, size - 1, 0);
+
+    text[n > 0 ? n : 0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+}
+
+/* *made: the lock file was not there before. */
+static int lock(const char *path, const char *lock_path, int *fd, bool *made, const struct refusal *r)
+{
+    char owner[32];
+    int n;
+
+    *fd = open(lock_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    *made = *fd >= 0;
+    if (*fd < 0 && errno == EEXIST)
+        *fd = open(lock_path, O_RDWR | O_CLOEXEC);
+    if (*fd < 0)
+        return refuse(r, HAWK_EIO,
+                      "%s: cannot make the lock file: %s: the directory must exist and be writable",
+                      lock_path, strerror(errno));
+    if (flock(*fd, LOCK_EX | LOCK_NB) < 0) {
+        read_owner(*fd, owner, sizeof owner);
+        close(*fd);
+        return refuse(r, HAWK_EBUSY, "%s: process %s has this store open (%s): stop it, or give another path",
+                      path, *owner ? owner : "?", lock_path);
+    }
+    n = snprintf(owner, sizeof owner, "%d\n", (int)getpid());
+    if (ftruncate(*fd, 0) < 0 || pwrite(*fd, owner, (size_t)n, 0) != n) {
+        /* Only the text of another's refusal suffers. */
+    }
+    return 0;
+}
+
+/* ---- What is there already ---- */
+
+static uint32_t header_u32(const unsigned char *header, size_t at)
+{
+    uint32_t v;
+
+    memcpy(&v, header + at, sizeof v);
+    return be32toh(v);
+}
+
+static int check_version(const char *path, int64_t application, int64_t version, const struct refusal *r)
+{
+    if (application != SCHEMA_APPLICATION_ID)
+        return refuse(r, HAWK_ECORRUPT, "%s: an SQLite file of another program: " REMEDY, path);
+    if (version > SCHEMA_VERSION)
+        return refuse(r, HAWK_EVERSION,
+                      "%s: written by a newer Hawk (schema %" PRId64
+                      ", this one knows %d): use that version, or %s",
+                      path, version, SCHEMA_VERSION, REMEDY);
+    if (version < 1)
+        return refuse(r, HAWK_ECORRUPT, "%s: no schema version in it: restore it from a copy, or %s", path,
+                      REMEDY);
+    return 0;
+}
+
+/* Looks without SQLite, which would write to a foreign database with a log of its own. */
+static int check_header(const char *path, const struct refusal *r)
+{
+    unsigned char header[HEADER_BYTES];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    ssize_t n;
+
+    if (fd < 0)
+        return refuse(r, HAWK_EIO, "%s: cannot open it: %s", path, strerror(errno));
+    n = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? read(fd, header, sizeof header) : -1;
+    close(fd);
+    if (n < 0)
+        return refuse(r, HAWK_EIO, "%s: not a file that can be read: give another path", path);
+    if (n == 0)
+        return refuse(r, HAWK_ECORRUPT, "%s: empty, which a store never is: restore it from a copy, or %s",
+                      path, REMEDY);
+    if (n < HEADER_BYTES || memcmp(header, "SQLite format 3", 16) != 0)
+        return refuse(r, HAWK_ECORRUPT, "%s: not a store of Hawk: " REMEDY, path);
+    return check_version(path, header_u32(header, HEADER_APPLICATION_ID),
+                         header_u32(header, HEADER_USER_VERSION), r);
+}
+
+/* ---- Making one ---- */
+
+static int sync_directory(const char *path)
+{
+    char dir[PATH_MAX];
+    char *slash;
+    int fd, err;
+
+    snprintf(dir, sizeof dir, "%s", path);
+    slash = strrchr(dir, '/');
+    if (!slash)
+        snprintf(dir, sizeof dir, ".");
+    else
+        slash[slash == dir] = '\0';
+    fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    err = fsync(fd);
+    close(fd);
+    return err;
+}
+
+static int fill(const char *path, const struct refusal *r)
+{
+    char *text = NULL;
+    sqlite3 *db = NULL;
+    int fd =
+        open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600); /* jobs' environments are nobody else's */
+    int rc;
+
+    if (fd < 0)
+        return refuse(r, HAWK_EIO, "%s: cannot make it: %s", path, strerror(errno));
+    close(fd);
+    rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+    if (rc == SQLITE_OK)
+        rc = sqlite3_exec(db, SCHEMA_SQL, NULL, NULL, &text);
+    if (rc != SQLITE_OK)
+        refuse(r, HAWK_EIO, "%s: cannot make it: %s", path, text ? text : sqlite3_errstr(rc));
+    sqlite3_free(text);
+    if (sqlite3_close(db) != SQLITE_OK || rc != SQLITE_OK)
+        return HAWK_EIO;
+    return 0;
+}
+
+static int make(const char *path, const struct refusal *r)
+{
+    char new_path[PATH_MAX], wal[PATH_MAX];
+    int err;
+
+    snprintf(wal, sizeof wal, "%s-wal", path);
+    snprintf(new_path, sizeof new_path, "%s.new", path);
+    if (access(wal, F_OK) == 0) /* SQLite would take it for the new file's */
+        return refuse(r, HAWK_ECORRUPT,
+                      "%s: missing, but its log %s is there: restore the file from a copy, or move the"
+                      " log away to start with an empty store",
+                      path, wal);
+    if (unlink(new_path) < 0 && errno != ENOENT) /* of an attempt that was killed */
+        return refuse(r, HAWK_EIO, "%s: cannot remove it: %s", new_path, strerror(errno));
+    err = fill(new_path, r);
+    if (!err && (link(new_path, path) < 0 || sync_directory(path) < 0))
+        err = refuse(r, HAWK_EIO, "%s: cannot make it: %s", path, strerror(errno));
+    unlink(new_path);
+    return err;
+}
+
+/* ---- Opening it ---- */
+
+static int64_t pragma_number(sqlite3 *db, const char *sql)
+{
+    sqlite3_stmt *st;
+    int64_t v = -1;
+
+    if (sqlite3_prepare_v2(db, sql, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW)
+        v = sqlite3_column_int64(st, 0);
+    sqlite3_finalize(st);
+    return v;
+}
+
+static int check_whole(sqlite3 *db, const char *path, const struct refusal *r)
+{
+    const char *text = NULL;
+    sqlite3_stmt *st = NULL;
+    int rc = sqlite3_prepare_v2(db, "PRAGMA quick_check(1)", -1, &st, NULL);
+    int err = 0;
+
+    if (rc == SQLITE_OK)
+        rc = sqlite3_step(st);
+    if (rc == SQLITE_ROW)
+        text = (const char *)sqlite3_column_text(st, 0);
+    if (rc == SQLITE_BUSY)
+        err = refuse(r, HAWK_EBUSY, "%s: another program has it locked: stop it", path);
+    else if (!text || strcmp(text, "ok") != 0)
+        err = refuse(r, HAWK_ECORRUPT,
+                     "%s: damaged (%s): restore it from a copy; or move it, and %s-wal if there is one, away "
+                     "to start with"
+                     " an empty store",
+                     path, text ? text : sqlite3_errmsg(db), path);
+    sqlite3_finalize(st);
+    return err;
+}
+
+static int open_checked(const char *path, sqlite3 **db, const struct refusal *r)
+{
+    int rc = sqlite3_open_v2(path, db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+    int err;
+
+    if (rc != SQLITE_OK)
+        return refuse(r, HAWK_EIO, "%s: cannot open it: %s", path, sqlite3_errstr(rc));
+    sqlite3_busy_timeout(*db, BUSY_MS);
+    /* What is refused is left as it is, its log included. */
+    sqlite3_db_config(*db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    err = check_whole(*db, path, r);
+    if (!err)
+        err = check_version(path, pragma_number(*db, "PRAGMA application_id"),
+                            pragma_number(*db, "PRAGMA user_version"), r);
+    if (err)
+        return err;
+    sqlite3_db_config(*db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
+    rc = sqlite3_exec(*db, SCHEMA_SESSION_SQL, NULL, NULL, NULL);
+    return rc == SQLITE_OK ? 0 : refuse(r, HAWK_EIO, "%s: %s", path, sqlite3_errmsg(*db));
+}
+
+int file_open(const char *path, sqlite3 **db, int *lock_fd, char *why, size_t why_size)
+{
+    const struct refusal r = {why, why_size};
+    char lock_path[PATH_MAX];
+    bool lock_made;
+    struct stat st;
+    int err;
+
+    *db = NULL;
+    if (strlen(path) + sizeof ".lock" > sizeof lock_path)
+        return refuse(&r, HAWK_EINVALID, "the path of the store is too long");
+    snprintf(lock_path, sizeof lock_path, "%s.lock", path);
+    err = lock(path, lock_path, lock_fd, &lock_made, &r);
+    if (err)
+        return err;
+    /* Looking at the file comes after the lock: closing it again would take away the locks that SQLite holds on it,
+     * if it were open in this process. */
+    err = lstat(path, &st) == 0 ? check_header(path, &r) : make(path, &r);
+    if (!err)
+        err = open_checked(path, db, &r);
+    if (!err)
+        return 0;
+    sqlite3_close(*db);
+    *db = NULL;
+    if (lock_made)
+        unlink(lock_path);
+    close(*lock_fd);
+    return err;
+}

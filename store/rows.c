@@ -1,0 +1,447 @@
+/* Rows written and read. */
+#include "store/rows.h"
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "net/codec.h"
+#include "store/store.h"
+
+#include <endian.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Entries ---- */
+
+static uint8_t *copy(const void *data, size_t n) { return n ? memcpy(xmalloc(n), data, n) : xcalloc(1, 1); }
+
+static void take_name(struct entry *e, const struct blob *name)
+{
+    e->text_len = name ? name->len : 0;
+    e->text = copy(name ? name->data : NULL, e->text_len);
+}
+
+static void take_job(struct entry *e, const struct msg_journal_job *j)
+{
+    struct codec_buf b = {0};
+
+    codec_desc_encode(&b, j->desc, true);
+    e->text = b.data ? b.data : xcalloc(1, 1);
+    e->text_len = b.len;
+    if (!j->tasks)
+        return;
+    e->tasks_len = (size_t)j->tasks->n * sizeof(uint32_t);
+    e->tasks = xmalloc(e->tasks_len);
+    for (uint32_t i = 0; i < j->tasks->n; i++) {
+        uint32_t v = htole32(j->tasks->v[i]);
+
+        memcpy(e->tasks + i * sizeof v, &v, sizeof v);
+    }
+}
+
+struct entry *entry_new(const struct msg *m)
+{
+    struct entry *e = xcalloc(1, sizeof *e);
+
+    e->m = *m;
+    switch (m->type) {
+    case MSG_JOURNAL_NODE:
+        take_name(e, m->journal_node.name);
+        e->m.journal_node.name = NULL;
+        break;
+    case MSG_JOURNAL_JOB:
+        take_job(e, &m->journal_job);
+        e->m.journal_job.desc = NULL;
+        e->m.journal_job.tasks = NULL;
+        break;
+    case MSG_HISTORY:
+        take_name(e, m->history.name);
+        e->m.history.name = NULL;
+        break;
+    case MSG_JOURNAL_TASK:
+    case MSG_JOURNAL_JOB_END:
+        break;
+    default:
+        free(e);
+        return NULL;
+    }
+    e->bytes = sizeof *e + e->text_len + e->tasks_len;
+    return e;
+}
+
+void entry_free(struct entry *e)
+{
+    free(e->text);
+    free(e->tasks);
+    free(e);
+}
+
+uint64_t entry_token(const struct entry *e)
+{
+    switch (e->m.type) {
+    case MSG_JOURNAL_NODE:
+        return e->m.journal_node.token;
+    case MSG_JOURNAL_JOB:
+        return e->m.journal_job.token;
+    case MSG_JOURNAL_TASK:
+        return e->m.journal_task.token;
+    case MSG_JOURNAL_JOB_END:
+        return e->m.journal_job_end.token;
+    default:
+        return 0;
+    }
+}
+
+/* ---- Statements ---- */
+
+#define TEXT_OF_NUMBER(n) #n
+#define TEXT_OF(n) TEXT_OF_NUMBER(n)
+
+static const char *const sql[STATEMENT_COUNT] = {
+    [STATEMENT_BEGIN] = "BEGIN IMMEDIATE",
+    [STATEMENT_COMMIT] = "COMMIT",
+    [STATEMENT_NODE] = "INSERT OR REPLACE INTO node(node, name, role) VALUES(?, ?, ?)",
+    [STATEMENT_JOB] =
+        "INSERT OR REPLACE INTO job(job, epoch, estimate_us, why, tasks, desc) VALUES(?, ?, ?, ?, ?, ?)",
+    [STATEMENT_TASK] = "INSERT OR REPLACE INTO task(job, task, epoch, attempt, run_us, code, state, outcome)"
+                       " VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+    [STATEMENT_END_JOB] = "DELETE FROM job WHERE job = ?",
+    [STATEMENT_END_TASKS] = "DELETE FROM task WHERE job = ?",
+    [STATEMENT_HISTORY] = "INSERT INTO history(name, mean_us, task_us, tasks, class) VALUES(?, ?, ?, ?, ?)",
+    [STATEMENT_TRIM] =
+        "DELETE FROM history WHERE id <= (SELECT max(id) FROM history) - " TEXT_OF(STORE_HISTORY_JOBS),
+    [STATEMENT_META_GET] = "SELECT value FROM meta WHERE key = ?",
+    [STATEMENT_META_SET] = "INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)",
+};
+
+int rows_init(struct rows *r, sqlite3 *db)
+{
+    *r = (struct rows){.db = db};
+    for (int i = 0; i < STATEMENT_COUNT; i++) {
+        if (sqlite3_prepare_v3(db, sql[i], -1, SQLITE_PREPARE_PERSISTENT, &r->v[i], NULL) != SQLITE_OK) {
+            rows_free(r);
+            return HAWK_EIO;
+        }
+    }
+    return 0;
+}
+
+void rows_free(struct rows *r)
+{
+    for (int i = 0; i < STATEMENT_COUNT; i++) {
+        sqlite3_finalize(r->v[i]);
+        r->v[i] = NULL;
+    }
+}
+
+static void bind_numbers(sqlite3_stmt *st, int from, const int64_t *v, int n)
+{
+    for (int i = 0; i < n; i++)
+        sqlite3_bind_int64(st, from + i, v[i]);
+}
+#define BIND(st, from, ...)                                                                                  \
+    bind_numbers((st), (from), (const int64_t[]){__VA_ARGS__},                                               \
+                 (int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
+
+static void bind_bytes(sqlite3_stmt *st, int at, const uint8_t *data, size_t n)
+{
+    if (data)
+        sqlite3_bind_blob64(st, at, data, n, SQLITE_STATIC);
+}
+
+/* Runs a statement that returns no rows, and takes its bindings away. */
+static int run(struct rows *r, enum statement which)
+{
+    sqlite3_stmt *st = r->v[which];
+    int rc = sqlite3_step(st);
+
+    sqlite3_reset(st);
+    sqlite3_clear_bindings(st);
+    return rc == SQLITE_DONE ? 0 : HAWK_EIO;
+}
+
+int rows_begin(struct rows *r)
+{
+    r->trim = false;
+    return run(r, STATEMENT_BEGIN);
+}
+
+int rows_commit(struct rows *r)
+{
+    int err = r->trim ? run(r, STATEMENT_TRIM) : 0;
+
+    return err ? err : run(r, STATEMENT_COMMIT);
+}
+
+void rows_rollback(struct rows *r)
+{
+    if (!sqlite3_get_autocommit(r->db)) /* some errors have done it already */
+        sqlite3_exec(r->db, "ROLLBACK", NULL, NULL, NULL);
+}
+
+/* ---- Writing ---- */
+
+static int end_job(struct rows *r, job_id_t job)
+{
+    int err;
+
+    BIND(r->v[STATEMENT_END_JOB], 1, (int64_t)job.v);
+    BIND(r->v[STATEMENT_END_TASKS], 1, (int64_t)job.v);
+    err = run(r, STATEMENT_END_JOB);
+    return err ? err : run(r, STATEMENT_END_TASKS);
+}
+
+int rows_write(struct rows *r, const struct entry *e)
+{
+    sqlite3_stmt *st;
+
+    switch (e->m.type) {
+    case MSG_JOURNAL_NODE: {
+        const struct msg_journal_node *n = &e->m.journal_node;
+
+        st = r->v[STATEMENT_NODE];
+        BIND(st, 1, n->node.v);
+        bind_bytes(st, 2, e->text, e->text_len);
+        BIND(st, 3, n->role);
+        return run(r, STATEMENT_NODE);
+    }
+    case MSG_JOURNAL_JOB: {
+        const struct msg_journal_job *j = &e->m.journal_job;
+
+        st = r->v[STATEMENT_JOB];
+        BIND(st, 1, (int64_t)j->job.v, j->epoch, j->estimate_us, j->why);
+        bind_bytes(st, 5, e->tasks, e->tasks_len);
+        bind_bytes(st, 6, e->text, e->text_len);
+        return run(r, STATEMENT_JOB);
+    }
+    case MSG_JOURNAL_TASK: {
+        const struct msg_journal_task *t = &e->m.journal_task;
+
+        BIND(r->v[STATEMENT_TASK], 1, (int64_t)t->id.job.v, t->id.task, t->id.epoch, t->id.attempt, t->run_us,
+             t->code, t->state, t->outcome);
+        return run(r, STATEMENT_TASK);
+    }
+    case MSG_JOURNAL_JOB_END:
+        return end_job(r, e->m.journal_job_end.job);
+    default: {
+        const struct msg_history *h = &e->m.history;
+
+        CHECK(e->m.type == MSG_HISTORY); /* entry_new made no other */
+        st = r->v[STATEMENT_HISTORY];
+        bind_bytes(st, 1, e->text, e->text_len);
+        BIND(st, 2, h->mean_us, (int64_t)h->task_us, h->tasks, h->class);
+        r->trim = true;
+        return run(r, STATEMENT_HISTORY);
+    }
+    }
+}
+
+/* ---- Numbers ---- */
+
+int rows_meta_get(struct rows *r, const char *key, uint64_t *value)
+{
+    sqlite3_stmt *st = r->v[STATEMENT_META_GET];
+    int rc, err = 0;
+
+    sqlite3_bind_text(st, 1, key, -1, SQLITE_STATIC);
+    rc = sqlite3_step(st);
+    if (rc == SQLITE_ROW)
+        *value = (uint64_t)sqlite3_column_int64(st, 0);
+    else
+        err = rc == SQLITE_DONE ? HAWK_ENOT_FOUND : HAWK_EIO;
+    sqlite3_reset(st);
+    sqlite3_clear_bindings(st);
+    return err;
+}
+
+int rows_meta_set(struct rows *r, const char *key, uint64_t value)
+{
+    sqlite3_bind_text(r->v[STATEMENT_META_SET], 1, key, -1, SQLITE_STATIC);
+    BIND(r->v[STATEMENT_META_SET], 2, (int64_t)value);
+    return run(r, STATEMENT_META_SET);
+}
+
+/* ---- Reading ---- */
+
+struct reader {
+    struct rows *rows;
+    sqlite3_stmt *tasks; /* of one job */
+    void (*fn)(void *arg, const struct msg *m);
+    void *arg;
+    bool bad; /* a value of the row is out of its range */
+};
+
+/* A column within [0, max]; notes a value that is not. */
+static uint64_t number(struct reader *rd, sqlite3_stmt *st, int column, uint64_t max)
+{
+    int64_t v = sqlite3_column_int64(st, column);
+
+    if (sqlite3_column_type(st, column) != SQLITE_INTEGER || v < 0 || (uint64_t)v > max) {
+        rd->bad = true;
+        return 0;
+    }
+    return (uint64_t)v;
+}
+
+static struct blob *blob_of(sqlite3_stmt *st, int column)
+{
+    const void *data = sqlite3_column_blob(st, column);
+
+    return blob_new(data, (size_t)sqlite3_column_bytes(st, column));
+}
+
+static int damaged(const char *what, uint64_t id)
+{
+    log_error("the journal's row of %s %" PRIu64 " cannot be read: restore the file from a copy", what, id);
+    return HAWK_ECORRUPT;
+}
+
+static int read_history(struct reader *rd, sqlite3_stmt *st)
+{
+    struct msg m = {.type = MSG_HISTORY};
+
+    m.history.mean_us = (int64_t)number(rd, st, 2, LIMIT_TIME_US);
+    m.history.task_us = number(rd, st, 3, INT64_MAX);
+    m.history.tasks = (uint32_t)number(rd, st, 4, UINT32_MAX);
+    m.history.class = (uint8_t)number(rd, st, 5, CLASS_COUNT - 1);
+    if (rd->bad)
+        return damaged("history", (uint64_t)sqlite3_column_int64(st, 0));
+    m.history.name = blob_of(st, 1);
+    rd->fn(rd->arg, &m);
+    blob_drop(m.history.name);
+    return 0;
+}
+
+static int read_node(struct reader *rd, sqlite3_stmt *st)
+{
+    struct msg m = {.type = MSG_JOURNAL_NODE};
+
+    m.journal_node.node.v = (uint32_t)number(rd, st, 0, NODE_ID_MAX);
+    m.journal_node.role = (uint8_t)number(rd, st, 2, ROLE_COUNT - 1);
+    if (rd->bad)
+        return damaged("node", (uint64_t)sqlite3_column_int64(st, 0));
+    m.journal_node.name = blob_of(st, 1);
+    rd->fn(rd->arg, &m);
+    blob_drop(m.journal_node.name);
+    return 0;
+}
+
+static int read_task(struct reader *rd, sqlite3_stmt *st)
+{
+    struct msg m = {.type = MSG_JOURNAL_TASK};
+    struct msg_journal_task *t = &m.journal_task;
+
+    t->id.job.v = (uint64_t)sqlite3_column_int64(st, 0);
+    t->id.task = (uint32_t)number(rd, st, 1, LIMIT_TASKS_PER_JOB - 1);
+    t->id.epoch = (uint16_t)number(rd, st, 2, UINT16_MAX);
+    t->id.attempt = (uint16_t)number(rd, st, 3, UINT16_MAX);
+    t->run_us = sqlite3_column_int64(st, 4); /* these two may be negative */
+    t->code = (int32_t)sqlite3_column_int64(st, 5);
+    t->state = (uint8_t)number(rd, st, 6, TASK_STATE_COUNT - 1);
+    t->outcome = (uint8_t)number(rd, st, 7, OUTCOME_COUNT - 1);
+    if (rd->bad)
+        return damaged("a task of job", t->id.job.v);
+    rd->fn(rd->arg, &m);
+    return 0;
+}
+
+static int read_rows(struct reader *rd, sqlite3_stmt *st, int (*read)(struct reader *rd, sqlite3_stmt *st))
+{
+    int rc, err = 0;
+
+    while (!err && (rc = sqlite3_step(st)) == SQLITE_ROW)
+        err = read(rd, st);
+    if (!err && rc != SQLITE_DONE) {
+        log_error("the journal cannot be read: %s", sqlite3_errmsg(rd->rows->db));
+        err = rc == SQLITE_CORRUPT ? HAWK_ECORRUPT : HAWK_EIO;
+    }
+    return err;
+}
+
+static struct task_set *task_set_of(struct reader *rd, sqlite3_stmt *st, int column)
+{
+    const uint8_t *data = sqlite3_column_blob(st, column);
+    size_t n = (size_t)sqlite3_column_bytes(st, column) / sizeof(uint32_t);
+    struct task_set *s;
+
+    if (sqlite3_column_type(st, column) == SQLITE_NULL)
+        return NULL;
+    if (n > LIMIT_TASKS_PER_JOB) {
+        rd->bad = true;
+        return NULL;
+    }
+    s = task_set_new((uint32_t)n);
+    for (size_t i = 0; i < n; i++) {
+        uint32_t v;
+
+        memcpy(&v, data + i * sizeof v, sizeof v);
+        s->v[i] = le32toh(v);
+        if (i > 0 && s->v[i] <= s->v[i - 1])
+            rd->bad = true;
+    }
+    return s;
+}
+
+static int read_job(struct reader *rd, sqlite3_stmt *st)
+{
+    struct msg m = {.type = MSG_JOURNAL_JOB};
+    struct msg_journal_job *j = &m.journal_job;
+    char why[200] = "";
+    int err;
+
+    j->job.v = (uint64_t)sqlite3_column_int64(st, 0);
+    j->epoch = (uint16_t)number(rd, st, 1, UINT16_MAX);
+    j->estimate_us = (int64_t)number(rd, st, 2, LIMIT_TIME_US);
+    j->why = (uint8_t)number(rd, st, 3, WHY_COUNT - 1);
+    j->tasks = task_set_of(rd, st, 4);
+    if (rd->bad || codec_desc_decode(sqlite3_column_blob(st, 5), (size_t)sqlite3_column_bytes(st, 5), true,
+                                     &j->desc, why, sizeof why) < 0) {
+        task_set_drop(j->tasks);
+        log_error("a job's description in the journal: %s", *why ? why : "a number out of its range");
+        return damaged("job", (uint64_t)sqlite3_column_int64(st, 0));
+    }
+    rd->fn(rd->arg, &m);
+    job_desc_drop(j->desc);
+    task_set_drop(j->tasks);
+    sqlite3_bind_int64(rd->tasks, 1, sqlite3_column_int64(st, 0));
+    err = read_rows(rd, rd->tasks, read_task);
+    sqlite3_reset(rd->tasks);
+    return err;
+}
+
+static int read_table(struct reader *rd, const char *query, int (*read)(struct reader *rd, sqlite3_stmt *st))
+{
+    sqlite3_stmt *st;
+    int err;
+
+    if (sqlite3_prepare_v2(rd->rows->db, query, -1, &st, NULL) != SQLITE_OK) {
+        log_error("the journal cannot be read: %s", sqlite3_errmsg(rd->rows->db));
+        return HAWK_EIO;
+    }
+    err = read_rows(rd, st, read);
+    sqlite3_finalize(st);
+    return err;
+}
+
+int rows_recover(struct rows *r, void (*fn)(void *arg, const struct msg *m), void *arg)
+{
+    struct reader rd = {.rows = r, .fn = fn, .arg = arg};
+    int err;
+
+    if (sqlite3_prepare_v2(
+            r->db,
+            "SELECT job, task, epoch, attempt, run_us, code, state, outcome FROM task WHERE job = ?"
+            " ORDER BY task",
+            -1, &rd.tasks, NULL) != SQLITE_OK)
+        return HAWK_EIO;
+    err = read_table(&rd, "SELECT id, name, mean_us, task_us, tasks, class FROM history ORDER BY id",
+                     read_history);
+    if (!err)
+        err = read_table(&rd, "SELECT node, name, role FROM node ORDER BY node", read_node);
+    if (!err)
+        err = read_table(&rd, "SELECT job, epoch, estimate_us, why, tasks, desc FROM job ORDER BY job",
+                         read_job);
+    sqlite3_finalize(rd.tasks);
+    return err;
+}

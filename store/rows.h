@@ -1,0 +1,63 @@
+/* Messages as rows of the store's tables, and back. Knows SQL and no threads. */
+#ifndef HAWK_STORE_ROWS_H
+#define HAWK_STORE_ROWS_H
+
+#include "base/err.h"
+#include "msg/msg.h"
+
+#include <sqlite3.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum statement {
+    STATEMENT_BEGIN,
+    STATEMENT_COMMIT,
+    STATEMENT_NODE,
+    STATEMENT_JOB,
+    STATEMENT_TASK,
+    STATEMENT_END_JOB,
+    STATEMENT_END_TASKS,
+    STATEMENT_HISTORY,
+    STATEMENT_TRIM,
+    STATEMENT_META_GET,
+    STATEMENT_META_SET,
+    STATEMENT_COUNT
+};
+
+struct rows {
+    sqlite3 *db;
+    sqlite3_stmt *v[STATEMENT_COUNT];
+    bool trim; /* history was added in this transaction */
+};
+
+/* A message on its way to the file, free of handles: what these held is copied, so that another thread may use it. */
+struct entry {
+    struct entry *next;
+    struct msg m; /* every handle NULL */
+    size_t bytes; /* what it takes in memory */
+    size_t text_len, tasks_len;
+    uint8_t *text;  /* a name, or an encoded job description */
+    uint8_t *tasks; /* an encoded task set; NULL: none */
+};
+
+/* NULL: a message that is not kept. */
+struct entry *entry_new(const struct msg *m);
+void entry_free(struct entry *e);
+/* The token m carries; 0 for HISTORY, which has none. */
+uint64_t entry_token(const struct entry *e);
+
+/* These return 0 or HAWK_EIO, and then sqlite3_errmsg(r->db) says why. */
+HAWK_MUST_USE int rows_init(struct rows *r, sqlite3 *db);
+void rows_free(struct rows *r);
+HAWK_MUST_USE int rows_begin(struct rows *r);
+HAWK_MUST_USE int rows_write(struct rows *r, const struct entry *e);
+HAWK_MUST_USE int rows_commit(struct rows *r);
+void rows_rollback(struct rows *r);
+HAWK_MUST_USE int rows_meta_get(struct rows *r, const char *key, uint64_t *value); /* or HAWK_ENOT_FOUND */
+HAWK_MUST_USE int rows_meta_set(struct rows *r, const char *key, uint64_t value);
+
+/* As store_recover. */
+HAWK_MUST_USE int rows_recover(struct rows *r, void (*fn)(void *arg, const struct msg *m), void *arg);
+
+#endif
