@@ -1,0 +1,558 @@
+/* The command line without a cluster: flags, selectors, arrays, job descriptions, tables, JSON. */
+#include "base/mem.h"
+#include "base/units.h"
+#include "client/command.h"
+#include "client/print.h"
+#include "client/select.h"
+#include "client/show.h"
+#include "client/spec.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* ---- Catching what is printed ---- */
+
+static char caught[1 << 16];
+static int saved[2];
+static FILE *sink[2];
+
+static void catch_begin(void)
+{
+    FILE *streams[] = {stdout, stderr};
+    for (int i = 0; i < 2; i++) {
+        fflush(streams[i]);
+        saved[i] = dup(i + 1);
+        sink[i] = tmpfile();
+        assert_non_null(sink[i]);
+        dup2(fileno(sink[i]), i + 1);
+    }
+}
+
+/* Ends catching; caught holds what stream 1 or 2 got. */
+static const char *catch_end(int stream)
+{
+    FILE *streams[] = {stdout, stderr};
+    for (int i = 0; i < 2; i++) {
+        fflush(streams[i]);
+        dup2(saved[i], i + 1);
+        close(saved[i]);
+        if (i + 1 == stream) {
+            rewind(sink[i]);
+            caught[fread(caught, 1, sizeof caught - 1, sink[i])] = '\0';
+        }
+        fclose(sink[i]);
+    }
+    return caught;
+}
+
+/* ---- Flags ---- */
+
+struct opts {
+    bool yes;
+    const char *text, *word;
+    uint32_t count, share;
+    int64_t time_us;
+    struct flag_list list;
+    bool common;
+};
+
+static const struct flag own[] = {
+    FLAG(BOOL, struct opts, yes, "yes", 'y', NULL, "say yes"),
+    FLAG(TEXT, struct opts, text, "text", 't', "TEXT", "some text"),
+    FLAG(CHOICE, struct opts, word, "word", 0, "short|long|auto", "one of three"),
+    FLAG_NUMBER(struct opts, count, "count", 'c', "N", "how many", 1, 10),
+    FLAG(SHARE, struct opts, share, "share", 0, "SHARE", "how much"),
+    FLAG(DURATION, struct opts, time_us, "time-limit", 0, "TIME", "how long"),
+    FLAG(LIST, struct opts, list, "list", 'l', "X", "may be repeated"),
+    {0},
+};
+static const struct flag common[] = {FLAG(BOOL, struct opts, common, "common", 0, NULL, "shared"), {0}};
+
+#define ARGV_MAX 16
+/* Splits a line at spaces and parses it. */
+static int parse(const char *line, bool stop_early, struct opts *o, char **argv)
+{
+    static char copy[256];
+    int argc = 0;
+    snprintf(copy, sizeof copy, "%s", line);
+    char *rest = copy;
+    while ((argv[argc] = strsep(&rest, " ")))
+        argc++;
+    *o = (struct opts){0};
+    return flags_parse("test", own, common, stop_early, argc, argv, o);
+}
+
+static void test_flags(void **state)
+{
+    struct opts o;
+    char *argv[ARGV_MAX];
+    int first = parse("test -yc 7 --text=a --common --share 17% --time-limit 5m -l x -l y", false, &o, argv);
+    assert_int_equal(first, 13);
+    assert_true(o.yes && o.common);
+    assert_int_equal(o.count, 7);
+    assert_string_equal(o.text, "a");
+    assert_int_equal(o.share, 170000);
+    assert_int_equal(o.time_us, 300 * US_PER_S);
+    assert_int_equal(o.list.n, 2);
+    assert_string_equal(o.list.v[1], "y");
+    flag_list_free(&o.list);
+    /* Flags and arguments mix, unless the arguments are a command of their own. */
+    first = parse("test 3.17 -y last", false, &o, argv);
+    assert_int_equal(first, 2);
+    assert_string_equal(argv[2], "3.17");
+    assert_true(o.yes);
+    first = parse("test -y ls -l", true, &o, argv);
+    assert_string_equal(argv[first], "ls");
+    assert_int_equal(o.list.n, 0);
+    first = parse("test -- -y", false, &o, argv);
+    assert_string_equal(argv[first], "-y");
+    assert_false(o.yes);
+    assert_int_equal(parse("test --word long", true, &o, argv), 3);
+    assert_string_equal(o.word, "long");
+}
+
+static void test_flag_errors(void **state)
+{
+    static const struct {
+        const char *line, *message;
+    } cases[] = {
+        {"test --tme-limit 5m", "hawk: test: no flag '--tme-limit': did you mean --time-limit?\n"},
+        {"test --xyzzy", "hawk: test: no flag '--xyzzy': `hawk help test` lists them\n"},
+        {"test -z", "hawk: test: no flag '-z': `hawk help test` lists them\n"},
+        {"test --text", "hawk: test: --text needs its argument, TEXT\n"},
+        {"test -c", "hawk: test: --count needs its argument, N\n"},
+        {"test --yes=1", "hawk: test: --yes takes no argument\n"},
+        {"test -c 11", "hawk: test: --count takes a whole number within 1 and 10, not '11'\n"},
+        {"test -c 1x", "hawk: test: --count takes a whole number within 1 and 10, not '1x'\n"},
+        {"test --word lon", "hawk: test: --word is one of short|long|auto, not 'lon'\n"},
+        {"test --share 170%", "hawk: test: --share takes a share like 17% or 0.17, not '170%'\n"},
+        {"test --time-limit 5",
+         "hawk: test: --time-limit takes a duration like 250ms, 30s, 5m or 2h, not '5'\n"},
+        {"test --time-limit 10001d", "hawk: test: --time-limit: '10001d' is more than 10,000 days\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct opts o;
+        char *argv[ARGV_MAX];
+        catch_begin();
+        int result = parse(cases[i].line, false, &o, argv);
+        catch_end(2);
+        assert_string_equal(caught, cases[i].message);
+        assert_int_equal(result, -HAWK_EXIT_USAGE);
+    }
+}
+
+static int fake_run(int argc, char **argv)
+{
+    struct opts o = {0};
+    int first = flags_parse("fake", own, common, false, argc, argv, &o);
+    return first < 0 ? -first : HAWK_EXIT_FAILED;
+}
+static const struct command fake[] = {{.name = "fake",
+                                       .help = "do nothing",
+                                       .synopsis = "[FLAGS]",
+                                       .details = "Details.\n",
+                                       .flags = own,
+                                       .common = common,
+                                       .run = fake_run},
+                                      {0}};
+
+static void test_help(void **state)
+{
+    char *argv[] = {(char[]){"fake"}, (char[]){"--help"}, NULL};
+    catch_begin();
+    int result = command_run(command_find(fake, "fake"), 2, argv);
+    catch_end(1);
+    assert_int_equal(result, HAWK_EXIT_OK);
+    assert_non_null(strstr(caught, "usage: hawk fake [FLAGS]\n\ndo nothing\n"));
+    assert_non_null(strstr(caught, "  -t, --text TEXT             some text\n"));
+    assert_non_null(strstr(caught, "common flags:\n      --common"));
+    assert_non_null(strstr(caught, "\nDetails.\n"));
+    assert_null(command_find(fake, "fak"));
+}
+
+/* Every user command has a help text, and no letter or name twice. */
+static void test_command_table(void **state)
+{
+    for (const struct command *c = client_commands; c->name; c++) {
+        const struct flag *tables[] = {c->flags, c->common}, *seen[64];
+        int n = 0;
+        assert_non_null(c->help);
+        assert_non_null(c->synopsis);
+        for (int t = 0; t < 2; t++)
+            for (const struct flag *f = tables[t]; f && f->name; f++) {
+                assert_true(n < 64);
+                assert_non_null(f->help);
+                assert_true((f->kind == FLAG_BOOL) == (f->arg == NULL));
+                for (int i = 0; i < n; i++) {
+                    assert_string_not_equal(seen[i]->name, f->name);
+                    assert_true(!f->letter || seen[i]->letter != f->letter);
+                }
+                seen[n++] = f;
+            }
+    }
+}
+
+/* A full disk is reported; a reader that went away is not. */
+static int print_much(int argc, char **argv)
+{
+    for (int i = 0; i < 10000; i++)
+        printf("line %d\n", i);
+    return HAWK_EXIT_OK;
+}
+
+static int run_into(int fd)
+{
+    const struct command c = {.name = "print", .run = print_much};
+    fflush(stdout);
+    int out = dup(1), result;
+    dup2(fd, 1);
+    result = command_run(&c, 0, NULL);
+    clearerr(stdout);
+    dup2(out, 1);
+    close(out);
+    return result;
+}
+
+static void test_full_disk_and_closed_pipe(void **state)
+{
+    int full = open("/dev/full", O_WRONLY | O_CLOEXEC), ends[2];
+    assert_true(full >= 0);
+    int err = dup(2), null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    dup2(null, 2);
+    int result = run_into(full);
+    dup2(err, 2);
+    close(err);
+    close(null);
+    close(full);
+    assert_int_equal(result, HAWK_EXIT_FAILED);
+    assert_int_equal(pipe(ends), 0);
+    close(ends[0]);
+    assert_int_equal(run_into(ends[1]), HAWK_EXIT_OK);
+    close(ends[1]);
+}
+
+/* ---- Arrays and selectors ---- */
+
+static void test_arrays(void **state)
+{
+    static const struct {
+        const char *text;
+        int err;
+        uint32_t first, tasks;
+        const char *why;
+    } cases[] = {
+        {"1-1000", 0, 1, 1000, NULL},
+        {"0-0", 0, 0, 1, NULL},
+        {"5-10", 0, 5, 6, NULL},
+        {"0-999999", 0, 0, 1000000, NULL},
+        {"1-1000001", HAWK_ETOO_LARGE, 0, 0, "--array 1-1000001 has 1000001 tasks, the limit is 1000000"},
+        {"5-4", HAWK_EINVALID, 0, 0, "--array 5-4 has no tasks: it ends before it begins"},
+        {"1-9:2", HAWK_EINVALID, 0, 0, "steps are not supported"},
+        {"7", HAWK_EINVALID, 0, 0, "--array takes two whole numbers A-B, like 1-1000, not '7'"},
+        {"-5", HAWK_EINVALID, 0, 0, "--array takes"},
+        {"a-b", HAWK_EINVALID, 0, 0, "--array takes"},
+        {"1-", HAWK_EINVALID, 0, 0, "--array takes"},
+        {"1-99999999999999999999", HAWK_EINVALID, 0, 0, "--array takes"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint32_t first = 0, tasks = 0;
+        char why[200] = "";
+        assert_int_equal(array_parse(cases[i].text, &first, &tasks, why, sizeof why), cases[i].err);
+        if (cases[i].why)
+            assert_non_null(strstr(why, cases[i].why));
+        else {
+            assert_int_equal(first, cases[i].first);
+            assert_int_equal(tasks, cases[i].tasks);
+        }
+    }
+}
+
+/* What a selector selects, written back. */
+static const char *select_text(const char *text)
+{
+    static char buf[512];
+    char why[200], *argv[] = {(char *)(uintptr_t)text};
+    struct selection s = {0};
+    buf[0] = '\0';
+    if (selection_parse(&s, 1, argv, why, sizeof why))
+        snprintf(buf, sizeof buf, "error: %s", why);
+    else
+        for (uint32_t i = 0; i < s.n; i++) {
+            char id[JOB_ID_TEXT];
+            size_t len = strlen(buf);
+            snprintf(buf + len, sizeof buf - len, "%s%s", i ? " " : "", job_id_format(id, s.jobs[i]));
+        }
+    if (s.last)
+        strcat(buf, "+last");
+    if (s.all)
+        strcat(buf, "+all");
+    selection_free(&s);
+    return buf;
+}
+
+static void test_selectors(void **state)
+{
+    assert_string_equal(select_text("3.17"), "3.17");
+    assert_string_equal(select_text("3.17-3.20"), "3.17 3.18 3.19 3.20");
+    assert_string_equal(select_text("3.17-19"), "3.17 3.18 3.19");
+    assert_string_equal(select_text("3.19,3.17-18,3.19,4.1"), "3.19 3.17 3.18 4.1");
+    assert_string_equal(select_text("last"), "+last");
+    assert_string_equal(select_text("all,3.1"), "3.1+all");
+    assert_non_null(strstr(select_text("3.20-3.17"), "no range"));
+    assert_non_null(strstr(select_text("3.1-4.2"), "no range"));
+    assert_non_null(strstr(select_text("first"), "'first' is no job"));
+    assert_non_null(strstr(select_text("3.1-x"), "'3.1-x' is no job"));
+    assert_non_null(strstr(select_text(""), "is no job"));
+    assert_non_null(strstr(select_text("3.1-9999999"), "more than 1000000 jobs"));
+}
+
+/* ---- Job descriptions ---- */
+
+static struct job_desc *desc;
+
+/* Builds from a command's words; returns the message, or "" and desc. */
+static const char *build(const struct spec_options *o, int argc, char **argv)
+{
+    job_desc_drop(desc);
+    desc = NULL;
+    catch_begin();
+    int result = spec_build("submit", o, argc, argv, &desc);
+    catch_end(2);
+    assert_int_equal(result, desc ? 0 : HAWK_EXIT_USAGE);
+    return caught;
+}
+
+static const char *nth(const struct strings *s, uint32_t i)
+{
+    const char *text = s->data;
+    assert_true(i < s->n);
+    while (i--)
+        text += strlen(text) + 1;
+    return text;
+}
+
+static bool has_env(const char *entry)
+{
+    for (uint32_t i = 0; i < desc->env.n; i++)
+        if (strcmp(nth(&desc->env, i), entry) == 0)
+            return true;
+    return false;
+}
+
+static void test_spec(void **state)
+{
+    char *argv[] = {(char[]){"/bin/echo"}, (char[]){"hello"}};
+    struct spec_options o = {.retries = 2, .estimate_us = 5, .class = "long", .cwd = "sub"};
+    char here[4096], expected[5000];
+    setenv("HAWK_TOKEN", "secret", 1);
+    setenv("SPEC_TEST", "here", 1);
+    assert_string_equal(build(&o, 2, argv), "");
+    assert_int_equal(desc->tasks, 1);
+    assert_int_equal(desc->retries, 2);
+    assert_int_equal(desc->tag, TAG_LONG);
+    assert_int_equal(desc->estimate_us, 5);
+    assert_string_equal(desc->name->data, "echo hello");
+    assert_true(desc->user->len > 0);
+    assert_string_equal(nth(&desc->argv, 1), "hello");
+    assert_true(has_env("SPEC_TEST=here"));
+    assert_false(has_env("HAWK_TOKEN=secret"));
+    assert_non_null(getcwd(here, sizeof here));
+    snprintf(expected, sizeof expected, "%s/sub", here);
+    assert_string_equal(desc->cwd->data, expected);
+
+    const char *env[] = {"SPEC_TEST=a", "SPEC_TEST=b"};
+    o = (struct spec_options){.name = "n", .env = {.v = env, .n = 2}, .clean_env = true};
+    assert_string_equal(build(&o, 2, argv), "");
+    assert_int_equal(desc->env.n, 1);
+    assert_true(has_env("SPEC_TEST=b"));
+    assert_string_equal(desc->name->data, "n");
+    unsetenv("HAWK_TOKEN");
+    unsetenv("SPEC_TEST");
+}
+
+static void test_spec_arrays(void **state)
+{
+    char *plain[] = {(char[]){"true"}}, *braces[] = {(char[]){"echo"}, (char[]){"n{}"}};
+    struct spec_options o = {.array = "5-7"};
+    assert_string_equal(build(&o, 1, plain), "");
+    assert_int_equal(desc->tasks, 3);
+    assert_int_equal(desc->first_index, 5);
+    assert_int_equal(desc->flags, 0);
+    assert_string_equal(build(&o, 2, braces), "");
+    assert_int_equal(desc->flags, JOB_EACH_ARG);
+    struct blob *arg = job_desc_arg(desc, 2);
+    assert_string_equal(arg->data, "7");
+    blob_drop(arg);
+}
+
+static const char *file_with(const char *text, size_t len)
+{
+    static char path[] = "/tmp/hawk-test-XXXXXX";
+    memcpy(path + sizeof path - 7, "XXXXXX", 6);
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, len), len);
+    close(fd);
+    return path;
+}
+
+static void test_spec_lines(void **state)
+{
+    char *argv[] = {(char[]){"echo"}};
+    struct spec_options o = {.each_line = file_with("one\n\ntwo words\nthree", 20)};
+    assert_string_equal(build(&o, 1, argv), "");
+    unlink(o.each_line);
+    assert_int_equal(desc->tasks, 3);
+    struct blob *arg = job_desc_arg(desc, 1);
+    assert_string_equal(arg->data, "two words");
+    blob_drop(arg);
+    o.each_line = file_with("\n\n", 2);
+    assert_non_null(strstr(build(&o, 1, argv), "has no lines"));
+    unlink(o.each_line);
+    o.each_line = file_with("a\nb\0c\n", 6);
+    assert_non_null(strstr(build(&o, 1, argv), "line 2: a NUL byte"));
+    unlink(o.each_line);
+    o.each_line = "/nonexistent/lines";
+    assert_non_null(strstr(build(&o, 1, argv), "--each-line: cannot open /nonexistent/lines: No such file"));
+}
+
+static void test_spec_errors(void **state)
+{
+    char *argv[] = {(char[]){"true"}, (char[]){"x"}};
+    const char *env[] = {"NOEQUALS"};
+    assert_non_null(strstr(build(&(struct spec_options){0}, 0, argv), "the job has no command"));
+    assert_non_null(strstr(build(&(struct spec_options){.array = "5-4"}, 1, argv), "has no tasks"));
+    assert_non_null(
+        strstr(build(&(struct spec_options){.array = "1-2", .each_line = "x"}, 1, argv), "give one"));
+    assert_non_null(
+        strstr(build(&(struct spec_options){.each_line = "-", .input = "-"}, 1, argv), "both read"));
+    assert_non_null(
+        strstr(build(&(struct spec_options){.timer = true}, 1, argv), "--timer takes a duration"));
+    assert_non_null(strstr(build(&(struct spec_options){.env = {.v = env, .n = 1}}, 1, argv), "'NOEQUALS'"));
+    assert_non_null(
+        strstr(build(&(struct spec_options){.input = "/nonexistent"}, 1, argv), "--stdin: cannot open"));
+    argv[0][0] = '\0';
+    assert_non_null(strstr(build(&(struct spec_options){0}, 1, argv), "no command"));
+    char *timer[] = {(char[]){"250ms"}};
+    assert_string_equal(build(&(struct spec_options){.timer = true}, 1, timer), "");
+    assert_int_equal(desc->kind, PAYLOAD_TIMER);
+    assert_string_equal(desc->name->data, "timer 250ms");
+    job_desc_drop(desc);
+    desc = NULL;
+}
+
+/* ---- Tables and JSON ---- */
+
+static void test_table(void **state)
+{
+    struct table t = {0};
+    table_columns(&t, "NAME", ">N", "LAST", NULL);
+    table_cell(&t, "%s", "a");
+    table_cell(&t, "%d", 1000);
+    table_cell(&t, "%s", CLEAN("x\033[31m"));
+    table_cell(&t, "%s", "größer");
+    table_cell(&t, "%d", 7);
+    table_cell(&t, "%s", DURATION(-1));
+    catch_begin();
+    table_print(&t, NULL);
+    assert_string_equal(catch_end(1), "NAME       N  LAST\n"
+                                      "a       1000  x?[31m\n"
+                                      "größer     7  -\n");
+    table_columns(&t, "NAME", NULL);
+    catch_begin();
+    table_print(&t, "none");
+    assert_string_equal(catch_end(1), "none\n");
+}
+
+/* The names and types of hawk.v1: a change here breaks scripts. */
+static void test_json(void **state)
+{
+    struct api_job job = {.job = job_id_make((node_id_t){3}, 17),
+                          .name = "caf\xe9",
+                          .user = "ann",
+                          .state = JOB_RUNNING,
+                          .class = CLASS_SHORT,
+                          .why = WHY_ESTIMATE,
+                          .tasks = 2,
+                          .running = 1,
+                          .done = 1,
+                          .estimate_us = 5,
+                          .cutoff_us = 10,
+                          .age_us = 7,
+                          .response_us = -1,
+                          .first_start_us = 2,
+                          .probes_sent = 4,
+                          .epoch = 1};
+    struct api_task task = {.task = 1,
+                            .state = TASK_FAILED,
+                            .outcome = OUTCOME_SIGNALED,
+                            .code = 9,
+                            .attempt = 1,
+                            .worker = 5,
+                            .worker_name = "w5",
+                            .wait_us = 3,
+                            .run_us = -1};
+    json_t *o = job_json(&job);
+    json_object_set_new(o, "task", task_json(&task, 10));
+    catch_begin();
+    json_print(o);
+    assert_string_equal(
+        catch_end(1),
+        "{\n  \"schema\": \"hawk.v1\",\n  \"job\": \"3.17\",\n  \"name\": \"caf\xef\xbf\xbd\",\n  \"user\": "
+        "\"ann\",\n"
+        "  \"state\": \"running\",\n  \"class\": \"short\",\n"
+        "  \"why\": \"the user's estimate against the cutoff\",\n  \"tag\": \"auto\",\n  \"estimate_us\": "
+        "5,\n"
+        "  \"cutoff_us\": 10,\n  \"at_central\": false,\n  \"epoch\": 1,\n  \"tasks\": 2,\n  \"waiting\": "
+        "0,\n"
+        "  \"running\": 1,\n  \"done\": 1,\n  \"failed\": 0,\n  \"cancelled\": 0,\n  \"lost\": 0,\n"
+        "  \"probes_sent\": 4,\n  \"probes_live\": 0,\n  \"probes_cancelled\": 0,\n  \"probes_unused\": 0,\n"
+        "  \"probes_lost\": 0,\n  \"reservations_stolen\": 0,\n  \"age_us\": 7,\n  \"response_us\": null,\n"
+        "  \"first_start_us\": 2,\n  \"task\": {\n    \"task\": 1,\n    \"index\": 11,\n    \"state\": "
+        "\"failed\",\n"
+        "    \"outcome\": \"signaled\",\n    \"code\": 9,\n    \"attempt\": 1,\n    \"worker\": 5,\n"
+        "    \"worker_name\": \"w5\",\n    \"wait_us\": 3,\n    \"run_us\": null,\n    \"stolen\": false\n  "
+        "}\n}\n");
+    char ending[100];
+    assert_string_equal(task_ending(ending, sizeof ending, &task), "killed by signal 9 (Killed)");
+    assert_string_equal(show_job_state(JOB_STATE_COUNT), "unknown");
+}
+
+static void test_default_socket(void **state)
+{
+    char buf[100], expected[100];
+    setenv("XDG_RUNTIME_DIR", "/run/user/7", 1);
+    assert_string_equal(hawk_default_socket(buf, sizeof buf), "unix:/run/user/7/hawk/up.sock");
+    assert_null(hawk_default_socket(buf, 10));
+    unsetenv("XDG_RUNTIME_DIR");
+    snprintf(expected, sizeof expected, "unix:/tmp/hawk-%u/up.sock", (unsigned)getuid());
+    assert_string_equal(hawk_default_socket(buf, sizeof buf), expected);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_flags),
+        cmocka_unit_test(test_flag_errors),
+        cmocka_unit_test(test_help),
+        cmocka_unit_test(test_command_table),
+        cmocka_unit_test(test_full_disk_and_closed_pipe),
+        cmocka_unit_test(test_arrays),
+        cmocka_unit_test(test_selectors),
+        cmocka_unit_test(test_spec),
+        cmocka_unit_test(test_spec_arrays),
+        cmocka_unit_test(test_spec_lines),
+        cmocka_unit_test(test_spec_errors),
+        cmocka_unit_test(test_table),
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_default_socket),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
