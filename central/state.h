@@ -46,13 +46,14 @@ struct node {
     int64_t heard_us, suspect_us;
 
     /* Workers. */
-    bool counted;                    /* its slots are part of the cluster */
-    bool general;                    /* which partition central wants it in */
-    bool acked;                      /* and it knows */
-    uint32_t epoch;                  /* of the last PARTITION */
-    uint32_t listed;                 /* version of the last MEMBERS it was sent */
-    struct list push, parked, stuck; /* in central's lists of these names, or in none */
-    struct waiting_worker waiting;   /* its long tasks */
+    bool counted;    /* its slots are part of the cluster */
+    bool general;    /* which partition central wants it in */
+    bool acked;      /* and it knows */
+    uint32_t epoch;  /* of the last PARTITION */
+    uint32_t listed; /* version of the last MEMBERS it was sent */
+    /* In central's lists of these names, or in none; a dist's push: in dists. */
+    struct list push, changed, untold, parked, stuck;
+    struct waiting_worker waiting; /* its long tasks */
 
     uint32_t queued, running_short, running_long, jobs_unfinished; /* its last heartbeat */
     uint64_t counters[COUNTER_COUNT];
@@ -84,6 +85,7 @@ struct long_task {
     bool durable;   /* final, and journalled */
     bool cancelled; /* to be: its worker was told */
     bool unsure;    /* from the journal: attempts later than `attempt` may be about */
+    bool reported;  /* its end came from a worker, which keeps it until acknowledged */
 };
 
 enum long_state {
@@ -117,9 +119,11 @@ struct long_job {
     unsigned __int128 run_us; /* of done tasks */
     uint8_t why;
     bool cancel;
-    uint32_t told_link; /* the link its dist had when the end was reported; 0: none */
     uint32_t n_watchers;
-    node_id_t watchers[WATCHERS_MAX];
+    struct watcher {
+        node_id_t dist;
+        uint32_t told; /* the stream it was told the end on; 0: none */
+    } watchers[WATCHERS_MAX];
     UT_hash_handle hh;
 };
 
@@ -156,7 +160,7 @@ struct central {
     struct out *out;
 
     bool recovered, stopping, stopped;
-    int64_t settle_us; /* until then nobody is told its partition; TIME_NEVER: settled */
+    int64_t settle_us; /* until then nobody is told its partition; TIME_NEVER: all may be */
 
     struct link *links; /* by id */
     struct list joins_waiting;
@@ -171,9 +175,13 @@ struct central {
     uint32_t reserved_last;                 /* no counted reserved worker has a larger id */
     uint32_t general_with[LIMIT_SLOTS + 1]; /* counted general workers by slots */
 
+    struct list dists;   /* joined and with a stream */
+    struct list changed; /* nodes that dists are to hear of at the end of this step */
+    struct list untold;  /* workers that are to hear of their partition */
+
     uint32_t members_version;
     struct members *dist_list, *worker_list; /* cached; NULL: stale */
-    uint64_t worker_list_bytes;
+    int64_t worker_list_bytes;
     struct list push;     /* joined workers, the one whose list is oldest first */
     int64_t push_next_us; /* no member list to workers before */
 
@@ -220,6 +228,7 @@ void central_nodes_leave(struct central *c, struct node *n);
 void central_nodes_drain(struct central *c, struct node *n);
 int64_t central_nodes_due_us(const struct central *c);
 void central_nodes_run(struct central *c);
+void central_nodes_free(struct central *c);
 struct node *central_node_by_id(const struct central *c, node_id_t id);
 /* A message to n at the end of the output; NULL when n has no stream. */
 struct msg *central_send(struct central *c, const struct node *n, enum msg_type type);
@@ -227,9 +236,11 @@ struct msg *central_send(struct central *c, const struct node *n, enum msg_type 
 void central_node_update_eligible(struct central *c, struct node *n);
 
 /* ---- members.c: who is told of whom ---- */
-struct member member_of(const struct node *n);
+struct member central_member_of(const struct node *n);
 /* Something of n that members show has changed. */
-void central_members_changed(struct central *c, const struct node *n);
+void central_members_changed(struct central *c, struct node *n);
+/* Tells dists of what changed in this step. */
+void central_members_flush(struct central *c);
 void central_members_send_all(struct central *c, const struct node *dist);
 int64_t central_members_due_us(const struct central *c);
 void central_members_run(struct central *c);
@@ -237,10 +248,13 @@ void central_members_run(struct central *c);
 /* ---- partition.c: which workers are reserved for short tasks ---- */
 /* A worker's slots begin or cease to count. */
 void central_partition_count(struct central *c, struct node *n, bool counted);
-/* Moves as few workers as it takes to be right again, and tells those it moved. */
+/* Moves as few workers as it takes to be right again. */
 void central_partition_balance(struct central *c);
-/* Tells n where it is. */
+/* n is to be told where it is. */
 void central_partition_tell(struct central *c, struct node *n);
+/* Tells those who are to be told, unless it is too early after a restart. */
+void central_partition_flush(struct central *c);
+int64_t central_partition_due_us(const struct central *c);
 void central_partition_ack(struct central *c, struct node *n, uint32_t epoch);
 
 /* ---- policy.c: history, estimates, the policy in force ---- */
@@ -286,7 +300,7 @@ struct try_id central_task_try(const struct long_task *t);
 void central_task_queue(struct central *c, struct long_task *t);
 /* Leaves wherever it is; it is placed again at due_us unless a worker turns out to have it. */
 void central_task_limbo(struct central *c, struct long_task *t, int64_t due_us);
-/* Whatever had it has it no more: another try, or the end. */
+/* Who had it has it no more: another try, or the end. */
 void central_task_lost(struct central *c, struct long_task *t);
 /* To be cancelled: at once, or when its worker says so. */
 void central_task_cancel(struct central *c, struct long_task *t);

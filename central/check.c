@@ -1,0 +1,152 @@
+/* Central's invariants, one by one. */
+#include "central/central.h"
+
+#include "base/check.h"
+#include "central/state.h"
+
+static uint32_t length(const struct list *l)
+{
+    uint32_t n = 0;
+
+    list_foreach(l, entry, next)
+        n++;
+    return n;
+}
+
+static void check_node(const struct central *c, const struct node *n)
+{
+    CHECK(!n->link || n->link->node == n);
+    CHECK(n->state != NODE_UP || n->link);
+    CHECK(n->state != NODE_UP || n->journalled);
+    if (n->role != ROLE_WORKER)
+        return;
+    CHECK(n->state == NODE_UP || list_empty(&n->push));
+    CHECK(n->state == NODE_UP || (list_empty(&n->parked) && list_empty(&n->stuck)));
+    CHECK(n->counted == (n->state == NODE_UP || n->state == NODE_SUSPECT));
+    if (n->waiting.n_slots == 0)
+        return;
+    CHECK(n->waiting.n_slots == n->slots);
+    /* No long task is placed on a worker that was told it is reserved (Hawk 3.4). */
+    CHECK(n->waiting.eligible == (n->state == NODE_UP && n->link && n->general && n->acked && !n->draining));
+    waiting_worker_check(&c->waiting, &n->waiting);
+}
+
+static void check_nodes(const struct central *c)
+{
+    uint64_t slots = 0, reserved = 0;
+    uint32_t known = 0, workers = 0, general = 0, listed = 0;
+
+    for (uint32_t id = 1; id < c->nodes_end; id++) {
+        const struct node *n = c->nodes[id];
+
+        if (!n)
+            continue;
+        CHECK(n->id.v == id);
+        check_node(c, n);
+        known++;
+        if (!n->counted)
+            continue;
+        workers++;
+        general += n->general;
+        slots += n->slots;
+        reserved += n->general ? 0 : n->slots;
+    }
+    for (int s = 0; s < NODE_STATE_COUNT; s++)
+        listed += length(&c->by_state[s]);
+    CHECK(known == c->n_nodes);
+    CHECK(listed == known);
+    CHECK(workers == c->n_workers);
+    CHECK(general == c->n_general);
+    CHECK(slots == c->slots);
+    CHECK(reserved == c->slots_reserved);
+    CHECK(workers == 0 || general > 0 || c->settle_us != TIME_NEVER);
+    CHECK(reserved <= slots * c->policy.short_share_ppm / 1000000 || c->settle_us != TIME_NEVER);
+    CHECK(length(&c->parked) == c->n_parked);
+    CHECK(length(&c->stuck) == c->n_stuck);
+}
+
+static void check_task(const struct long_task *t)
+{
+    bool final = task_state_final(t->state);
+
+    CHECK(!t->durable || final);
+    CHECK((t->w.worker != NULL) == (t->place == PLACE_WORKER));
+    CHECK(!final || t->place == PLACE_NONE);
+    if (t->job->state == LONG_JOURNALLING) {
+        CHECK(t->place == PLACE_NONE);
+        CHECK(t->state == TASK_WAITING);
+        return;
+    }
+    CHECK(final || t->place != PLACE_NONE);
+    CHECK(t->place != PLACE_QUEUE || t->state == TASK_WAITING);
+    CHECK(t->place != PLACE_WORKER || t->state == TASK_PLACED || t->state == TASK_RUNNING);
+    CHECK(t->place != PLACE_WORKER || t->w.running == (t->state == TASK_RUNNING));
+}
+
+static void check_job(const struct central *c, const struct long_job *j, uint64_t *tasks_in, uint32_t *places)
+{
+    uint32_t final = 0, durable = 0;
+
+    for (uint32_t i = 0; i < j->n; i++) {
+        const struct long_task *t = &j->tasks[i];
+
+        CHECK(t->job == j);
+        check_task(t);
+        final += task_state_final(t->state);
+        durable += t->durable;
+        places[t->place]++;
+        if (!task_state_final(t->state) && j->state != LONG_JOURNALLING)
+            tasks_in[t->state]++;
+    }
+    CHECK(final == j->final);
+    CHECK(durable == j->durable);
+    CHECK(j->final == j->done + j->failed + j->cancelled + j->lost);
+    CHECK(j->state == LONG_JOURNALLING || (j->state == LONG_ACTIVE) == (j->durable < j->n) || !c->recovered);
+}
+
+static void check_jobs(const struct central *c)
+{
+    uint64_t tasks_in[TASK_STATE_COUNT] = {0}, held = 0;
+    uint32_t places[PLACE_LIMBO + 1] = {0};
+    int64_t due_us = INT64_MIN;
+
+    for (int s = 0; s < LONG_STATE_COUNT; s++) {
+        CHECK(length(&c->jobs[s]) == c->n_jobs[s]);
+        list_foreach(&c->jobs[s], entry, next) {
+            const struct long_job *j = container_of(entry, struct long_job, by_state);
+
+            CHECK((int)j->state == s);
+            check_job(c, j, tasks_in, places);
+            held += j->n;
+        }
+    }
+    for (int s = 0; s < TASK_STATE_COUNT; s++)
+        CHECK(tasks_in[s] == c->tasks_in[s]);
+    CHECK(held == c->tasks_held);
+    CHECK(held <= c->cfg.long_tasks_max || !c->recovered);
+    CHECK(length(&c->unplaced) == places[PLACE_QUEUE]);
+    CHECK(length(&c->limbo) == places[PLACE_LIMBO]);
+    CHECK(c->waiting.total == places[PLACE_WORKER]);
+    /* Nothing waits while a worker could take it. */
+    CHECK(list_empty(&c->unplaced) || (c->waiting.amounts.n == 0 && c->waiting.moments.n == 0));
+    list_foreach(&c->limbo, entry, next) {
+        const struct waiting_task *t = container_of(entry, struct waiting_task, link);
+
+        CHECK(t->finish_us >= due_us);
+        due_us = t->finish_us;
+    }
+}
+
+void central_check(const struct central *c)
+{
+    check_nodes(c);
+    check_jobs(c);
+    waiting_check(&c->waiting);
+    for (uint32_t i = 1; i < c->pending.n; i++) {
+        const struct records *p = &c->pending;
+
+        CHECK(p->v[(p->head + i - 1) & (p->cap - 1)].token < p->v[(p->head + i) & (p->cap - 1)].token);
+    }
+    CHECK(list_empty(&c->changed));
+    CHECK(list_empty(&c->untold) || c->settle_us != TIME_NEVER);
+}

@@ -1,0 +1,441 @@
+/* Long jobs from submission to the end (protocol 4): accepted once journalled, forgotten once the journal and
+ * whoever watches know the end. */
+#include "central/state.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
+
+/* ---- The table ---- */
+
+static struct long_key key_of(job_id_t job, uint32_t epoch)
+{
+    return (struct long_key){.job = job.v, .epoch = epoch};
+}
+
+struct long_job *central_jobs_find(const struct central *c, job_id_t job, uint32_t epoch)
+{
+    struct long_key key = key_of(job, epoch);
+    struct long_job *j;
+
+    HASH_FIND(hh, c->long_jobs, &key, sizeof key, j);
+    return j;
+}
+
+/* The index in j->tasks of one of the job's tasks; j->n when it is not among them. */
+static uint32_t index_of(const struct long_job *j, uint32_t task)
+{
+    uint32_t low = 0, high = j->n;
+
+    if (!j->set)
+        return task < j->n ? task : j->n;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+
+        if (j->set->v[mid] < task)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < j->n && j->set->v[low] == task ? low : j->n;
+}
+
+struct long_task *central_jobs_find_task(const struct central *c, const struct try_id *id)
+{
+    const struct long_job *j = central_jobs_find(c, id->job, id->epoch);
+    uint32_t i = j ? index_of(j, id->task) : 0;
+
+    return j && i < j->n ? &j->tasks[i] : NULL;
+}
+
+static const uint8_t legal_moves[LONG_STATE_COUNT] = {
+    [LONG_JOURNALLING] = 1 << LONG_ACTIVE, [LONG_ACTIVE] = 1 << LONG_ENDING,
+    [LONG_ENDING] = 1 << LONG_FINISHED,    [LONG_FINISHED] = 1 << LONG_FINISHED | 1 << LONG_UNCLAIMED,
+    [LONG_UNCLAIMED] = 1 << LONG_FINISHED,
+};
+
+static void set_state(struct central *c, struct long_job *j, enum long_state state)
+{
+    CHECK(legal_moves[j->state] & 1 << state);
+    c->n_jobs[j->state]--;
+    c->n_jobs[state]++;
+    j->state = state;
+    list_remove(&j->by_state);
+    list_push_tail(&c->jobs[state], &j->by_state);
+    if (state == LONG_FINISHED)
+        j->ended_us = c->now_us;
+}
+
+static struct long_job *job_new(struct central *c, job_id_t job, uint32_t epoch, struct job_desc *desc,
+                                struct task_set *set)
+{
+    struct long_job *j = xcalloc(1, sizeof *j);
+
+    j->key = key_of(job, epoch);
+    j->desc = job_desc_ref(desc);
+    j->set = set ? task_set_ref(set) : NULL;
+    j->n = set ? set->n : desc->tasks;
+    j->tasks = xcalloc(j->n, sizeof *j->tasks);
+    j->since_us = c->now_us;
+    for (uint32_t i = 0; i < j->n; i++) {
+        struct long_task *t = &j->tasks[i];
+
+        t->job = j;
+        t->wait_us = t->run_us = 0;
+        list_init(&t->w.link);
+    }
+    list_push_tail(&c->jobs[LONG_JOURNALLING], &j->by_state);
+    c->n_jobs[LONG_JOURNALLING]++;
+    c->tasks_held += j->n;
+    HASH_ADD(hh, c->long_jobs, key, sizeof j->key, j);
+    return j;
+}
+
+/* Its tasks must be nowhere. */
+static void job_free(struct central *c, struct long_job *j)
+{
+    for (uint32_t i = 0; i < j->n; i++)
+        CHECK(j->tasks[i].place == PLACE_NONE);
+    HASH_DEL(c->long_jobs, j);
+    list_remove(&j->by_state);
+    c->n_jobs[j->state]--;
+    c->tasks_held -= j->n;
+    job_desc_drop(j->desc);
+    if (j->set)
+        task_set_drop(j->set);
+    free(j->tasks);
+    free(j);
+}
+
+/* ---- Watchers: dists that mirror the job ---- */
+
+static struct watcher *watch(struct long_job *j, node_id_t dist)
+{
+    struct watcher *w;
+
+    for (uint32_t i = 0; i < j->n_watchers; i++)
+        if (node_eq(j->watchers[i].dist, dist))
+            return &j->watchers[i];
+    /* One dist submits a job and watches it; more than a few are none of ours: the last one counts. */
+    w = &j->watchers[j->n_watchers < WATCHERS_MAX ? j->n_watchers++ : WATCHERS_MAX - 1];
+    *w = (struct watcher){.dist = dist};
+    return w;
+}
+
+static uint32_t stream_of(const struct central *c, node_id_t dist)
+{
+    const struct node *n = central_node_by_id(c, dist);
+
+    return n && n->link ? n->link->id : 0;
+}
+
+static void send_accepted(struct central *c, const struct long_job *j, const struct node *dist)
+{
+    struct msg *m = central_send(c, dist, MSG_LONG_ACCEPTED);
+
+    if (!m)
+        return;
+    m->long_accepted.job = (job_id_t){j->key.job};
+    m->long_accepted.epoch = (uint16_t)j->key.epoch;
+}
+
+static void send_refused(struct central *c, const struct node *dist, job_id_t job, uint16_t epoch, int err)
+{
+    struct msg *m = central_send(c, dist, MSG_LONG_REFUSED);
+
+    if (!m)
+        return;
+    m->long_refused.job = job;
+    m->long_refused.epoch = epoch;
+    m->long_refused.err = err;
+}
+
+/* Tells dist of every task; of one whose end is being journalled it hears when that is done. */
+static void tell_tasks(struct central *c, struct long_job *j, const struct node *dist)
+{
+    for (uint32_t i = 0; i < j->n; i++)
+        if (!task_state_final(j->tasks[i].state) || j->tasks[i].durable)
+            central_task_tell(c, &j->tasks[i], dist);
+    if (j->state != LONG_FINISHED && j->state != LONG_UNCLAIMED)
+        return;
+    watch(j, dist->id)->told = dist->link->id;
+    set_state(c, j, LONG_FINISHED); /* for another while */
+}
+
+void central_jobs_watch(struct central *c, struct node *dist, const struct msg_long_watch *m)
+{
+    struct long_job *j = central_jobs_find(c, m->job, m->epoch);
+    struct msg *reply;
+
+    if (j) {
+        watch(j, dist->id);
+        tell_tasks(c, j, dist);
+    }
+    reply = central_send(c, dist, MSG_LONG_WATCHED);
+    reply->long_watched.job = m->job;
+    reply->long_watched.epoch = m->epoch;
+    reply->long_watched.err = j ? 0 : HAWK_ENOT_FOUND;
+}
+
+/* ---- Submission ---- */
+
+static bool set_is_valid(const struct task_set *s, uint32_t tasks)
+{
+    if (!s)
+        return true;
+    for (uint32_t i = 0; i < s->n; i++)
+        if (s->v[i] >= tasks || (i > 0 && s->v[i] <= s->v[i - 1]))
+            return false;
+    return s->n > 0;
+}
+
+/* Finished jobs make room for new ones. */
+static bool room_for(struct central *c, uint32_t tasks)
+{
+    for (;;) {
+        uint32_t jobs = 0;
+        struct list *kept =
+            !list_empty(&c->jobs[LONG_UNCLAIMED]) ? &c->jobs[LONG_UNCLAIMED] : &c->jobs[LONG_FINISHED];
+
+        for (int s = 0; s < LONG_STATE_COUNT; s++)
+            jobs += c->n_jobs[s];
+        if (jobs < c->cfg.long_jobs_max && c->tasks_held + tasks <= c->cfg.long_tasks_max)
+            return true;
+        if (list_empty(kept))
+            return false;
+        job_free(c, container_of(kept->next, struct long_job, by_state));
+    }
+}
+
+/* What one of its tasks counts in waiting times: never nothing, or all would go to one worker. */
+static int64_t estimate_of(struct central *c, const struct job_desc *desc, int64_t estimate_us)
+{
+    if (estimate_us <= 0)
+        estimate_us = history_estimate(&c->history, desc->name);
+    if (estimate_us <= 0)
+        estimate_us = c->policy.cutoff_us;
+    return estimate_us < LIMIT_TIME_US ? estimate_us : LIMIT_TIME_US;
+}
+
+void central_jobs_submit(struct central *c, struct node *dist, const struct msg_long_submit *m)
+{
+    struct long_job *j = central_jobs_find(c, m->job, m->epoch);
+
+    if (c->stopping)
+        return; /* it asks the next central */
+    if (j) {
+        watch(j, dist->id);
+        if (j->state == LONG_JOURNALLING)
+            return;
+        send_accepted(c, j, dist);
+        tell_tasks(c, j, dist);
+        return;
+    }
+    if (!m->desc || m->desc->tasks == 0 || m->desc->tasks > LIMIT_TASKS_PER_JOB || m->epoch == 0 ||
+        !set_is_valid(m->tasks, m->desc->tasks)) {
+        send_refused(c, dist, m->job, m->epoch, HAWK_EINVALID);
+        return;
+    }
+    if (!room_for(c, m->tasks ? m->tasks->n : m->desc->tasks)) {
+        send_refused(c, dist, m->job, m->epoch, HAWK_ELIMIT);
+        return;
+    }
+    j = job_new(c, m->job, m->epoch, m->desc, m->tasks);
+    j->estimate_us = estimate_of(c, m->desc, m->estimate_us);
+    j->why = m->why;
+    watch(j, dist->id);
+    central_journal_put(c, RECORD_JOB, j);
+}
+
+static void activate(struct central *c, struct long_job *j)
+{
+    set_state(c, j, LONG_ACTIVE);
+    c->tasks_in[TASK_WAITING] += j->n;
+}
+
+void central_jobs_journalled(struct central *c, struct long_job *j, int32_t err)
+{
+    for (uint32_t i = 0; i < j->n_watchers; i++) {
+        const struct node *dist = central_node_by_id(c, j->watchers[i].dist);
+
+        if (err)
+            send_refused(c, dist, (job_id_t){j->key.job}, (uint16_t)j->key.epoch, err);
+        else
+            send_accepted(c, j, dist);
+    }
+    if (err) {
+        job_free(c, j);
+        return;
+    }
+    activate(c, j);
+    c->jobs_accepted++;
+    for (uint32_t i = 0; i < j->n; i++)
+        central_task_queue(c, &j->tasks[i]);
+    if (j->cancel)
+        central_jobs_cancel_all(c, j);
+}
+
+/* ---- Cancelling ---- */
+
+void central_jobs_cancel_all(struct central *c, struct long_job *j)
+{
+    for (uint32_t i = 0; i < j->n; i++)
+        central_task_cancel(c, &j->tasks[i]);
+}
+
+void central_jobs_cancel(struct central *c, const struct msg_long_cancel *m)
+{
+    struct long_job *j = central_jobs_find(c, m->job, m->epoch);
+
+    if (!j || (j->state != LONG_JOURNALLING && j->state != LONG_ACTIVE))
+        return;
+    j->cancel = true;
+    if (j->state == LONG_ACTIVE)
+        central_jobs_cancel_all(c, j);
+}
+
+/* ---- The end ---- */
+
+void central_jobs_progress(struct central *c, struct long_job *j)
+{
+    if (j->state != LONG_ACTIVE || j->durable < j->n)
+        return;
+    set_state(c, j, LONG_ENDING);
+    central_journal_put(c, RECORD_JOB_END, j);
+}
+
+void central_jobs_end_journalled(struct central *c, struct long_job *j)
+{
+    set_state(c, j, LONG_FINISHED);
+    c->jobs_finished++;
+    for (uint32_t i = 0; i < j->n_watchers; i++)
+        j->watchers[i].told = stream_of(c, j->watchers[i].dist);
+    /* A promoted job's dist has the run times of all its tasks and reports it as a whole. */
+    if (j->done > 0 && !j->set) {
+        struct msg_history h = {.name = j->desc->name,
+                                .mean_us = (int64_t)(j->run_us / j->done),
+                                .task_us = j->run_us > UINT64_MAX ? UINT64_MAX : (uint64_t)j->run_us,
+                                .tasks = j->done,
+                                .class = CLASS_LONG};
+
+        central_policy_job_finished(c, &h, false);
+    }
+}
+
+/* Whether every dist that watched was told the end on a stream that has held since. */
+static bool everybody_knows(const struct central *c, const struct long_job *j)
+{
+    for (uint32_t i = 0; i < j->n_watchers; i++)
+        if (j->watchers[i].told == 0 || j->watchers[i].told != stream_of(c, j->watchers[i].dist))
+            return false;
+    return j->n_watchers > 0;
+}
+
+int64_t central_jobs_due_us(const struct central *c)
+{
+    const struct list *l = &c->jobs[LONG_FINISHED];
+
+    return list_empty(l) ? TIME_NEVER
+                         : container_of(l->next, struct long_job, by_state)->ended_us + c->cfg.suspect_us;
+}
+
+/* A dist that asks for a job which central has forgotten submits it again, and all of it runs twice. So
+ * finished ones stay until a stream has held for a while after the report: what broke it meanwhile would
+ * have made the dist ask again. */
+void central_jobs_run(struct central *c)
+{
+    while (central_jobs_due_us(c) <= c->now_us) {
+        struct long_job *j = container_of(c->jobs[LONG_FINISHED].next, struct long_job, by_state);
+
+        if (everybody_knows(c, j))
+            job_free(c, j);
+        else
+            set_state(c, j, LONG_UNCLAIMED);
+    }
+    while (c->n_jobs[LONG_UNCLAIMED] > c->cfg.finished_kept)
+        job_free(c, container_of(c->jobs[LONG_UNCLAIMED].next, struct long_job, by_state));
+}
+
+/* ---- Recovery: what the journal says, in its order ---- */
+
+void central_jobs_recover(struct central *c, const struct msg_journal_job *m)
+{
+    struct long_job *j;
+
+    if (!m->desc || m->desc->tasks == 0 || m->desc->tasks > LIMIT_TASKS_PER_JOB || m->epoch == 0 ||
+        !set_is_valid(m->tasks, m->desc->tasks) || central_jobs_find(c, m->job, m->epoch))
+        return;
+    j = job_new(c, m->job, m->epoch, m->desc, m->tasks);
+    j->estimate_us = m->estimate_us > 0 ? m->estimate_us : c->policy.cutoff_us;
+    j->why = m->why;
+    watch(j, job_id_node(m->job));
+    activate(c, j);
+    for (uint32_t i = 0; i < j->n; i++) {
+        /* Whether they were launched the journal does not say, so the next launch is a second one. */
+        j->tasks[i].attempt = 1;
+        j->tasks[i].unsure = true;
+    }
+}
+
+void central_jobs_recover_task(struct central *c, const struct msg_journal_task *m)
+{
+    struct long_task *t = central_jobs_find_task(c, &m->id);
+
+    if (!t || task_state_final(t->state) || m->state >= TASK_STATE_COUNT)
+        return;
+    if (m->id.attempt > t->attempt)
+        t->attempt = m->id.attempt;
+    if (!task_state_final(m->state)) {
+        t->losses = (uint16_t)(t->attempt - 1);
+        return;
+    }
+    t->run_us = m->run_us;
+    t->code = m->code;
+    t->outcome = m->outcome;
+    t->durable = true;
+    t->unsure = false;
+    t->job->durable++;
+    central_task_set_state(c, t, m->state);
+}
+
+void central_jobs_recover_end(struct central *c, const struct msg_journal_job_end *m)
+{
+    struct long_job *j = central_jobs_find(c, m->job, m->epoch);
+
+    if (!j)
+        return;
+    c->tasks_in[TASK_WAITING] -= j->n - j->final;
+    job_free(c, j);
+}
+
+void central_jobs_recovered(struct central *c)
+{
+    list_foreach(&c->jobs[LONG_ACTIVE], entry, next) {
+        struct long_job *j = container_of(entry, struct long_job, by_state);
+
+        /* Some worker may be running it: it says so, or its lease ends by then (DESIGN 3.9). */
+        for (uint32_t i = 0; i < j->n; i++)
+            if (!task_state_final(j->tasks[i].state))
+                central_task_limbo(c, &j->tasks[i], c->now_us + c->cfg.long_lease_us);
+        j->since_us = c->now_us;
+        if (j->desc->max_fails && j->failed + j->lost >= j->desc->max_fails)
+            central_jobs_cancel_all(c, j);
+        central_jobs_progress(c, j);
+    }
+}
+
+void central_jobs_free(struct central *c)
+{
+    struct long_job *j, *next;
+
+    HASH_ITER(hh, c->long_jobs, j, next) {
+        for (uint32_t i = 0; i < j->n; i++) {
+            if (j->tasks[i].place == PLACE_WORKER)
+                waiting_end(&c->waiting, &j->tasks[i].w, c->now_us);
+            list_remove(&j->tasks[i].w.link);
+            j->tasks[i].place = PLACE_NONE;
+        }
+        job_free(c, j);
+    }
+}

@@ -1,0 +1,173 @@
+/* What waits for the journal, in the order it was put out, and what could not be written. */
+#include "central/state.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
+
+#define RETRY_US US_PER_S
+
+static void push(struct records *q, struct record r)
+{
+    if (q->n == q->cap) {
+        uint32_t cap = q->cap ? q->cap * 2 : 64;
+        struct record *v = xmalloc(cap * sizeof *v);
+
+        for (uint32_t i = 0; i < q->n; i++)
+            v[i] = q->v[(q->head + i) & (q->cap - 1)];
+        free(q->v);
+        *q = (struct records){.v = v, .n = q->n, .cap = cap};
+    }
+    q->v[(q->head + q->n++) & (q->cap - 1)] = r;
+}
+
+static struct record pop(struct records *q)
+{
+    struct record r;
+
+    CHECK(q->n > 0);
+    r = q->v[q->head];
+    q->head = (q->head + 1) & (q->cap - 1);
+    q->n--;
+    return r;
+}
+
+static void write_node(struct central *c, const struct node *n)
+{
+    struct msg *m = out_add(c->out, MSG_JOURNAL_NODE, 0);
+
+    m->journal_node.name = blob_ref(n->name);
+    m->journal_node.token = c->token;
+    m->journal_node.node = n->id;
+    m->journal_node.role = n->role;
+}
+
+static void write_job(struct central *c, const struct long_job *j)
+{
+    struct msg *m = out_add(c->out, MSG_JOURNAL_JOB, 0);
+
+    m->journal_job.job = (job_id_t){j->key.job};
+    m->journal_job.token = c->token;
+    m->journal_job.desc = job_desc_ref(j->desc);
+    m->journal_job.tasks = j->set ? task_set_ref(j->set) : NULL;
+    m->journal_job.estimate_us = j->estimate_us;
+    m->journal_job.epoch = (uint16_t)j->key.epoch;
+    m->journal_job.why = j->why;
+}
+
+static void write_task(struct central *c, const struct long_task *t)
+{
+    struct msg *m = out_add(c->out, MSG_JOURNAL_TASK, 0);
+
+    m->journal_task.id = central_task_try(t);
+    m->journal_task.token = c->token;
+    m->journal_task.run_us = t->run_us;
+    m->journal_task.code = t->code;
+    m->journal_task.state = t->state;
+    m->journal_task.outcome = t->outcome;
+}
+
+static void write_job_end(struct central *c, const struct long_job *j)
+{
+    struct msg *m = out_add(c->out, MSG_JOURNAL_JOB_END, 0);
+
+    m->journal_job_end.job = (job_id_t){j->key.job};
+    m->journal_job_end.token = c->token;
+    m->journal_job_end.epoch = (uint16_t)j->key.epoch;
+    m->journal_job_end.state = j->cancel                            ? JOB_CANCELLED
+                               : j->failed + j->lost + j->cancelled ? JOB_FAILED
+                                                                    : JOB_DONE;
+}
+
+void central_journal_put(struct central *c, enum record_kind kind, void *what)
+{
+    struct record r = {.token = ++c->token, .kind = kind};
+
+    switch (kind) {
+    case RECORD_NODE:
+        write_node(c, r.node = what);
+        break;
+    case RECORD_JOB:
+        write_job(c, r.job = what);
+        break;
+    case RECORD_TASK:
+        write_task(c, r.task = what);
+        break;
+    case RECORD_JOB_END:
+        write_job_end(c, r.job = what);
+        break;
+    case RECORD_NOTE:
+        write_task(c, what); /* nobody waits for it, and nobody remembers the task */
+        break;
+    }
+    push(&c->pending, r);
+}
+
+static void written(struct central *c, const struct record *r)
+{
+    switch (r->kind) {
+    case RECORD_NODE:
+        central_nodes_journalled(c, r->node);
+        break;
+    case RECORD_JOB:
+        central_jobs_journalled(c, r->job, 0);
+        break;
+    case RECORD_TASK:
+        central_task_journalled(c, r->task);
+        break;
+    case RECORD_JOB_END:
+        central_jobs_end_journalled(c, r->job);
+        break;
+    case RECORD_NOTE:
+        break;
+    }
+}
+
+static void not_written(struct central *c, const struct record *r, int32_t err)
+{
+    if (r->kind == RECORD_JOB) {
+        central_jobs_journalled(c, r->job, err);
+    } else if (r->kind != RECORD_NOTE) {
+        push(&c->failed, *r);
+        if (c->retry_us == TIME_NEVER)
+            c->retry_us = c->now_us + RETRY_US;
+    }
+}
+
+void central_journal_done(struct central *c, const struct msg_journal_done *m)
+{
+    if (m->err || c->failed.n == 0)
+        c->journal_err = m->err;
+    while (c->pending.n && c->pending.v[c->pending.head].token <= m->token) {
+        struct record r = pop(&c->pending);
+
+        if (m->err)
+            not_written(c, &r, m->err);
+        else
+            written(c, &r);
+    }
+}
+
+void central_journal_run(struct central *c)
+{
+    uint32_t n = c->failed.n;
+
+    if (c->retry_us > c->now_us)
+        return;
+    c->retry_us = TIME_NEVER;
+    while (n-- > 0) {
+        struct record r = pop(&c->failed);
+
+        central_journal_put(c, r.kind,
+                            r.kind == RECORD_NODE   ? (void *)r.node
+                            : r.kind == RECORD_TASK ? (void *)r.task
+                                                    : (void *)r.job);
+    }
+}
+
+void central_journal_free(struct central *c)
+{
+    free(c->pending.v);
+    free(c->failed.v);
+}

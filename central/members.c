@@ -1,0 +1,158 @@
+/* Who is told of whom (protocol 1.7): dists of every change at once, workers by whole lists now and then. */
+#include "central/state.h"
+
+/* What all member lists to workers together may take of the network. */
+#define LIST_BYTES_PER_US 20
+#define MEMBER_BYTES 24 /* of one entry, beside address and name */
+
+static enum member_state state_of(const struct node *n)
+{
+    switch (n->state) {
+    case NODE_UP:
+        return n->draining ? MEMBER_DRAINING : MEMBER_UP;
+    case NODE_SUSPECT:
+        return MEMBER_SUSPECT;
+    default:
+        return MEMBER_GONE;
+    }
+}
+
+struct member central_member_of(const struct node *n)
+{
+    return (struct member){.node = n->id,
+                           .slots = n->slots,
+                           .role = n->role,
+                           .state = (uint8_t)state_of(n),
+                           .general = n->role == ROLE_WORKER && n->general && n->acked,
+                           .addr = n->addr,
+                           .name = n->name};
+}
+
+/* A dist may talk to any of these. */
+static bool for_dists(const struct node *n) { return n->state == NODE_UP || n->state == NODE_SUSPECT; }
+
+/* Whom a thief may ask, and the dists. */
+static bool for_workers(const struct node *n)
+{
+    return n->state == NODE_UP && (n->role == ROLE_DIST || (n->general && n->acked));
+}
+
+static struct members *list_of(const struct central *c, bool (*wanted)(const struct node *))
+{
+    struct members *m;
+    uint32_t n = 0;
+
+    for (uint32_t id = 1; id < c->nodes_end; id++)
+        n += c->nodes[id] && wanted(c->nodes[id]);
+    m = members_new(n);
+    n = 0;
+    for (uint32_t id = 1; id < c->nodes_end; id++) {
+        if (!c->nodes[id] || !wanted(c->nodes[id]))
+            continue;
+        m->v[n] = central_member_of(c->nodes[id]);
+        blob_ref(m->v[n].addr);
+        blob_ref(m->v[n].name);
+        n++;
+    }
+    return m;
+}
+
+void central_members_changed(struct central *c, struct node *n)
+{
+    list_remove(&n->changed);
+    list_push_tail(&c->changed, &n->changed);
+}
+
+static void tell_dists(struct central *c, const struct node *n)
+{
+    const struct member v = central_member_of(n);
+
+    list_foreach(&c->dists, entry, next) {
+        const struct node *dist = container_of(entry, struct node, push);
+        struct msg *m;
+
+        if (dist == n)
+            continue;
+        m = central_send(c, dist, MSG_MEMBER);
+        m->member.addr = blob_ref(v.addr);
+        m->member.name = blob_ref(v.name);
+        m->member.node = v.node;
+        m->member.slots = v.slots;
+        m->member.version = c->members_version;
+        m->member.role = v.role;
+        m->member.state = v.state;
+        m->member.general = v.general;
+    }
+}
+
+void central_members_flush(struct central *c)
+{
+    if (list_empty(&c->changed))
+        return;
+    c->members_version++;
+    members_drop(c->dist_list);
+    members_drop(c->worker_list);
+    c->dist_list = c->worker_list = NULL;
+    list_foreach(&c->changed, entry, next) {
+        list_remove(entry);
+        tell_dists(c, container_of(entry, struct node, changed));
+    }
+}
+
+void central_members_send_all(struct central *c, const struct node *dist)
+{
+    struct msg *m;
+
+    if (!c->dist_list)
+        c->dist_list = list_of(c, for_dists);
+    m = central_send(c, dist, MSG_MEMBERS);
+    m->members.list = members_ref(c->dist_list);
+    m->members.version = c->members_version;
+}
+
+/* The worker whose list is oldest, if that is not the latest. */
+static struct node *outdated(const struct central *c)
+{
+    struct node *n = list_empty(&c->push) ? NULL : container_of(c->push.next, struct node, push);
+
+    return n && n->listed != c->members_version ? n : NULL;
+}
+
+int64_t central_members_due_us(const struct central *c) { return outdated(c) ? c->push_next_us : TIME_NEVER; }
+
+static int64_t list_bytes(const struct members *m)
+{
+    int64_t bytes = 0;
+
+    for (uint32_t i = 0; i < m->n; i++)
+        bytes += MEMBER_BYTES + m->v[i].addr->len + m->v[i].name->len;
+    return bytes + MEMBER_BYTES;
+}
+
+/* A big cluster's lists are too much for one round: each round goes on where the last one stopped, and
+ * nobody is sent a list that he has. */
+void central_members_run(struct central *c)
+{
+    int64_t left = c->cfg.members_push_us * LIST_BYTES_PER_US, spent = 0;
+    struct node *n;
+
+    if (central_members_due_us(c) > c->now_us)
+        return;
+    if (!c->worker_list) {
+        c->worker_list = list_of(c, for_workers);
+        c->worker_list_bytes = list_bytes(c->worker_list);
+    }
+    while (spent < left && (n = outdated(c))) {
+        struct msg *m = central_send(c, n, MSG_MEMBERS);
+
+        n->listed = c->members_version;
+        list_remove(&n->push);
+        list_push_tail(&c->push, &n->push);
+        m->members.list = members_ref(c->worker_list);
+        m->members.version = c->members_version;
+        spent += c->worker_list_bytes;
+    }
+    if (spent < left)
+        spent = left;
+    c->push_next_us = c->now_us + spent / LIST_BYTES_PER_US;
+}

@@ -1,0 +1,491 @@
+/* Nodes: streams, joining, heartbeats, suspicion (protocol 1, DESIGN 3.9). */
+#include "central/state.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Finding and reaching nodes ---- */
+
+struct node *central_node_by_id(const struct central *c, node_id_t id)
+{
+    return id.v < c->nodes_end ? c->nodes[id.v] : NULL;
+}
+
+struct msg *central_send(struct central *c, const struct node *n, enum msg_type type)
+{
+    return n->link ? out_add(c->out, type, n->link->id) : NULL;
+}
+
+static struct link *link_by_id(const struct central *c, uint32_t id)
+{
+    struct link *l;
+
+    HASH_FIND(hh, c->links, &id, sizeof id, l);
+    return l;
+}
+
+static struct node *node_by_name(const struct central *c, const struct blob *name)
+{
+    struct node *n;
+
+    HASH_FIND(hh, c->names, name->data, name->len, n);
+    return n;
+}
+
+/* A name that was never seen, or is read from the journal. */
+static struct node *node_new(struct central *c, struct blob *name, node_id_t id, uint8_t role)
+{
+    struct node *n = xcalloc(1, sizeof *n);
+
+    n->id = id;
+    n->role = role;
+    n->state = NODE_AWAY;
+    n->name = blob_ref(name);
+    n->addr = blob_new(NULL, 0);
+    list_init(&n->push);
+    list_init(&n->changed);
+    list_init(&n->untold);
+    list_init(&n->parked);
+    list_init(&n->stuck);
+    list_push_tail(&c->by_state[NODE_AWAY], &n->by_state);
+    HASH_ADD_KEYPTR(hh, c->names, n->name->data, n->name->len, n);
+    while (c->nodes_end <= id.v) {
+        vec_grow(c->nodes, c->nodes_end, c->nodes_cap);
+        c->nodes[c->nodes_end++] = NULL;
+    }
+    c->nodes[id.v] = n;
+    c->n_nodes++;
+    return n;
+}
+
+void central_nodes_recover(struct central *c, const struct msg_journal_node *m)
+{
+    struct node *n;
+
+    if (!m->name || m->name->len == 0 || m->node.v == 0 || m->node.v > NODE_ID_MAX ||
+        (m->role != ROLE_DIST && m->role != ROLE_WORKER) || central_node_by_id(c, m->node) ||
+        node_by_name(c, m->name))
+        return;
+    n = node_new(c, m->name, m->node, m->role);
+    n->journalled = true;
+}
+
+/* ---- States ---- */
+
+static const uint8_t legal_moves[NODE_STATE_COUNT] = {
+    [NODE_AWAY] = 1 << NODE_JOINING | 1 << NODE_UP,
+    [NODE_JOINING] = 1 << NODE_UP | 1 << NODE_AWAY,
+    [NODE_UP] = 1 << NODE_SUSPECT | 1 << NODE_AWAY,
+    [NODE_SUSPECT] = 1 << NODE_UP | 1 << NODE_AWAY,
+};
+
+static void set_state(struct central *c, struct node *n, enum node_state state)
+{
+    CHECK(legal_moves[n->state] & 1 << state);
+    n->state = state;
+    list_remove(&n->by_state);
+    list_push_tail(&c->by_state[state], &n->by_state);
+    if (state == NODE_SUSPECT)
+        n->suspect_us = c->now_us;
+    if (state != NODE_UP)
+        central_pairing_forget(c, n);
+    if (n->role != ROLE_WORKER)
+        return;
+    if (state != NODE_UP)
+        list_remove(&n->push);
+    central_node_update_eligible(c, n);
+    if (state != NODE_JOINING)
+        central_partition_count(c, n, state != NODE_AWAY);
+}
+
+void central_node_update_eligible(struct central *c, struct node *n)
+{
+    /* Hawk 3.7: long jobs are scheduled in the general partition only. */
+    bool eligible = n->state == NODE_UP && n->link && n->general && n->acked && !n->draining;
+
+    if (n->waiting.n_slots)
+        waiting_set_eligible(&c->waiting, &n->waiting, eligible, c->now_us);
+}
+
+static void suspect(struct central *c, struct node *n)
+{
+    set_state(c, n, NODE_SUSPECT);
+    central_members_changed(c, n);
+}
+
+/* Its lease is over, or it said good-bye: by now it runs nothing of ours. */
+static void gone(struct central *c, struct node *n)
+{
+    set_state(c, n, NODE_AWAY);
+    if (n->role == ROLE_WORKER) {
+        n->acked = false;
+        central_tasks_worker_gone(c, n);
+        central_partition_balance(c);
+    }
+    central_members_changed(c, n);
+}
+
+/* What a worker that is up has to know. */
+static void tell_worker(struct central *c, struct node *n)
+{
+    central_partition_tell(c, n);
+    central_pairing_send_long_work(c, n);
+    n->listed = 0;
+    list_remove(&n->push);
+    list_push_head(&c->push, &n->push);
+}
+
+/* It is heard again, with the process it had. */
+static void back_up(struct central *c, struct node *n)
+{
+    bool was_gone = n->state == NODE_AWAY;
+
+    set_state(c, n, NODE_UP);
+    n->heard_us = c->now_us;
+    if (n->role == ROLE_WORKER) {
+        if (was_gone)
+            central_partition_balance(c);
+        tell_worker(c, n);
+    }
+    central_members_changed(c, n);
+}
+
+struct node *central_nodes_heard(struct central *c, uint32_t link)
+{
+    struct link *l = link_by_id(c, link);
+    struct node *n = l ? l->node : NULL;
+
+    if (!n || n->state == NODE_JOINING)
+        return NULL;
+    if (n->state != NODE_UP) {
+        back_up(c, n);
+    } else if (c->cfg.heartbeats && n->heard_us != c->now_us) {
+        n->heard_us = c->now_us;
+        list_remove(&n->by_state);
+        list_push_tail(&c->by_state[NODE_UP], &n->by_state);
+    }
+    return n;
+}
+
+/* ---- Streams ---- */
+
+void central_nodes_peer_up(struct central *c, uint32_t link)
+{
+    struct link *l = link_by_id(c, link);
+
+    if (l)
+        return;
+    l = xcalloc(1, sizeof *l);
+    l->id = link;
+    list_init(&l->waits);
+    HASH_ADD(hh, c->links, id, sizeof l->id, l);
+}
+
+static void unlink_node(struct node *n)
+{
+    if (n->link)
+        n->link->node = NULL;
+    n->link = NULL;
+    if (n->role == ROLE_DIST)
+        list_remove(&n->push);
+}
+
+void central_nodes_peer_lost(struct central *c, uint32_t link)
+{
+    struct link *l = link_by_id(c, link);
+
+    if (!l)
+        return;
+    if (l->node) {
+        struct node *n = l->node;
+
+        unlink_node(n);
+        if (n->state == NODE_UP)
+            suspect(c, n);
+    }
+    list_remove(&l->waits);
+    msg_drop(&l->join);
+    HASH_DEL(c->links, l);
+    free(l);
+}
+
+/* ---- Joining ---- */
+
+static void refuse(struct central *c, const struct link *l, int err, const char *why)
+{
+    struct msg *m = out_add(c->out, MSG_REFUSED, l->id);
+
+    m->refused.err = err;
+    m->refused.why = blob_str(why);
+}
+
+static bool join_is_valid(struct central *c, const struct link *l, const struct msg_join *j)
+{
+    if (j->version != PROTOCOL_VERSION) {
+        refuse(c, l, HAWK_EVERSION,
+               "central speaks another version of the protocol: run the same hawk everywhere");
+        return false;
+    }
+    if (!j->name || j->name->len == 0 || j->name->len > LIMIT_NAME_BYTES) {
+        refuse(c, l, HAWK_EINVALID, "a node needs a name of 1 to 255 bytes");
+        return false;
+    }
+    if (j->role != ROLE_DIST && j->role != ROLE_WORKER) {
+        refuse(c, l, HAWK_EINVALID, "only dists and workers join central");
+        return false;
+    }
+    if (j->role == ROLE_WORKER && (j->slots == 0 || j->slots > LIMIT_SLOTS)) {
+        refuse(c, l, HAWK_EINVALID, "a worker needs 1 to 4096 slots");
+        return false;
+    }
+    return true;
+}
+
+/* What this process of the node says of itself. */
+static void take_over(struct central *c, struct node *n, struct link *l, const struct msg_join *j)
+{
+    bool another = n->incarnation != j->incarnation || n->joins == 0;
+
+    if (n->link != l) {
+        /* A suspect that is still there, though it said nothing for long: it must not go on under this name. */
+        if (n->link && another)
+            refuse(c, n->link, HAWK_ENAME_TAKEN, "another node took this name while this one was silent");
+        unlink_node(n);
+        n->link = l;
+        l->node = n;
+    }
+    n->incarnation = j->incarnation;
+    blob_drop(n->addr);
+    n->addr = j->addr ? blob_ref(j->addr) : blob_new(NULL, 0);
+    n->draining = false;
+    n->acked = false;
+    central_pairing_forget(c, n);
+    if (another) {
+        n->beaten = false;
+        n->queued = n->running_short = n->running_long = n->jobs_unfinished = 0;
+        memset(n->counters, 0, sizeof n->counters);
+    }
+    if (n->role == ROLE_WORKER && n->slots != j->slots) {
+        if (n->counted)
+            central_partition_count(c, n, false);
+        n->slots = j->slots;
+        if (n->waiting.n_slots == 0)
+            waiting_worker_add(&c->waiting, &n->waiting, n->slots, n->id.v);
+        else
+            waiting_set_slots(&c->waiting, &n->waiting, n->slots, c->now_us);
+    }
+}
+
+/* Lets n in: it holds its link and its journalled id. */
+static void admit(struct central *c, struct node *n)
+{
+    struct msg *m = central_send(c, n, MSG_JOINED);
+
+    m->joined.cluster = c->cfg.cluster;
+    m->joined.heartbeat_us = c->cfg.heartbeat_us;
+    m->joined.lease_us = c->cfg.long_lease_us;
+    m->joined.node = n->id;
+    m->joined.central_epoch = c->cfg.epoch;
+    n->joins++;
+    if (n->state != NODE_UP)
+        set_state(c, n, NODE_UP);
+    n->heard_us = c->now_us;
+    list_remove(&n->by_state);
+    list_push_tail(&c->by_state[NODE_UP], &n->by_state);
+    central_policy_send(c, n);
+    if (n->role == ROLE_WORKER) {
+        central_partition_count(c, n, true);
+        central_partition_balance(c);
+        tell_worker(c, n);
+        central_node_update_eligible(c, n);
+    } else {
+        list_remove(&n->push);
+        list_push_tail(&c->dists, &n->push);
+        central_members_send_all(c, n);
+        central_policy_send_estimates(c, n);
+    }
+    central_members_changed(c, n);
+}
+
+static bool same_address(const struct node *n, const struct msg_join *j)
+{
+    return j->addr && n->addr->len == j->addr->len && memcmp(n->addr->data, j->addr->data, j->addr->len) == 0;
+}
+
+/* A name that is known. */
+static void join_known(struct central *c, struct link *l, struct node *n, const struct msg_join *j)
+{
+    bool same = n->incarnation == j->incarnation;
+
+    if (n->role != j->role) {
+        refuse(c, l, HAWK_EINVALID, "this name belongs to a node of another role: choose another name");
+        return;
+    }
+    if (!same && n->link && n->link != l && (n->state == NODE_UP || n->state == NODE_JOINING)) {
+        refuse(c, l, HAWK_ENAME_TAKEN,
+               "another live node already uses this name: choose another, or stop that one");
+        return;
+    }
+    /* DEVIATES from "lost at once" for a restarted agent: at the HELD_END that follows at once, so that it
+     * can hold on to what still runs (protocol 1.3, 6). On another machine they may run on unheard. */
+    if (!same && n->state == NODE_SUSPECT && !same_address(n, j))
+        central_tasks_worker_replaced(c, n, n->suspect_us + c->cfg.long_lease_us);
+    take_over(c, n, l, j);
+    if (n->state == NODE_JOINING)
+        return;
+    if (n->journalled) {
+        admit(c, n);
+    } else {
+        set_state(c, n, NODE_JOINING);
+        central_journal_put(c, RECORD_NODE, n);
+    }
+}
+
+static void join(struct central *c, struct link *l, const struct msg_join *j)
+{
+    struct node *n;
+
+    if (!join_is_valid(c, l, j))
+        return;
+    n = node_by_name(c, j->name);
+    if (l->node && l->node != n) {
+        refuse(c, l, HAWK_EINVALID, "this stream already belongs to another name");
+        return;
+    }
+    if (!n) {
+        uint32_t id = c->nodes_end ? c->nodes_end : 1;
+
+        if (c->n_nodes >= c->cfg.nodes_max || id > NODE_ID_MAX) {
+            refuse(c, l, HAWK_ELIMIT, "central knows as many nodes as nodes_max allows");
+            return;
+        }
+        n = node_new(c, j->name, (node_id_t){id}, j->role);
+    }
+    join_known(c, l, n, j);
+}
+
+void central_nodes_join(struct central *c, uint32_t link, const struct msg *m)
+{
+    struct link *l = link_by_id(c, link);
+
+    if (!l || c->stopping)
+        return; /* a refusal would end the node: it asks the next central again */
+    if (!c->recovered) {
+        msg_drop(&l->join);
+        l->join = *m;
+        msg_ref(m);
+        list_remove(&l->waits);
+        list_push_tail(&c->joins_waiting, &l->waits);
+        return;
+    }
+    join(c, l, &m->join);
+}
+
+void central_nodes_join_waiting(struct central *c)
+{
+    list_foreach(&c->joins_waiting, entry, next) {
+        struct link *l = container_of(entry, struct link, waits);
+
+        list_remove(&l->waits);
+        join(c, l, &l->join.join);
+        msg_drop(&l->join);
+    }
+}
+
+void central_nodes_journalled(struct central *c, struct node *n)
+{
+    n->journalled = true;
+    if (n->state != NODE_JOINING)
+        return;
+    if (n->link && !c->stopping)
+        admit(c, n);
+    else
+        set_state(c, n, NODE_AWAY);
+}
+
+/* ---- Life ---- */
+
+void central_nodes_heartbeat(struct central *c, struct node *n, const struct msg_heartbeat *m)
+{
+    n->beaten = true;
+    n->queued = m->queued;
+    n->running_short = m->running_short;
+    n->running_long = m->running_long;
+    n->jobs_unfinished = m->jobs_unfinished;
+    central_send(c, n, MSG_HEARTBEAT_ACK)->heartbeat_ack.seq = m->seq;
+}
+
+void central_nodes_leave(struct central *c, struct node *n)
+{
+    unlink_node(n);
+    gone(c, n);
+}
+
+void central_nodes_drain(struct central *c, struct node *n)
+{
+    if (n->draining)
+        return;
+    n->draining = true;
+    central_node_update_eligible(c, n);
+    central_members_changed(c, n);
+}
+
+static struct node *first(const struct central *c, enum node_state state)
+{
+    const struct list *l = &c->by_state[state];
+
+    return list_empty(l) ? NULL : container_of(l->next, struct node, by_state);
+}
+
+static int64_t silence_due_us(const struct central *c)
+{
+    const struct node *n = c->cfg.heartbeats ? first(c, NODE_UP) : NULL;
+
+    return n ? n->heard_us + c->cfg.suspect_us : TIME_NEVER;
+}
+
+static int64_t lease_due_us(const struct central *c)
+{
+    const struct node *n = first(c, NODE_SUSPECT);
+
+    return n ? n->suspect_us + c->cfg.long_lease_us : TIME_NEVER;
+}
+
+int64_t central_nodes_due_us(const struct central *c)
+{
+    int64_t silence_us = silence_due_us(c), lease_us = lease_due_us(c);
+
+    return silence_us < lease_us ? silence_us : lease_us;
+}
+
+void central_nodes_run(struct central *c)
+{
+    while (silence_due_us(c) <= c->now_us)
+        suspect(c, first(c, NODE_UP));
+    while (lease_due_us(c) <= c->now_us)
+        gone(c, first(c, NODE_SUSPECT));
+}
+
+void central_nodes_free(struct central *c)
+{
+    struct link *l, *next_link;
+    struct node *n, *next_node;
+
+    HASH_ITER(hh, c->links, l, next_link) {
+        msg_drop(&l->join);
+        HASH_DEL(c->links, l);
+        free(l);
+    }
+    HASH_ITER(hh, c->names, n, next_node) {
+        if (n->waiting.n_slots)
+            waiting_worker_remove(&c->waiting, &n->waiting);
+        HASH_DEL(c->names, n);
+        blob_drop(n->name);
+        blob_drop(n->addr);
+        free(n);
+    }
+    free(c->nodes);
+}

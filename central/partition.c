@@ -1,0 +1,143 @@
+/* The short partition (Hawk 3.4, protocol 2): which workers are reserved for short tasks. */
+#include "central/state.h"
+
+#include "base/check.h"
+
+/* After a restart, workers join again in any order. Waiting a moment for them before anybody is told makes
+ * the same workers reserved as before, by their ids, and spares the others the change. */
+static bool settling(const struct central *c) { return c->settle_us != TIME_NEVER; }
+
+/* What is reserved may not exceed this many slots. */
+static uint64_t target_slots(const struct central *c)
+{
+    if (!policy_has(&c->policy, POLICY_PARTITION))
+        return 0;
+    return c->slots * c->policy.short_share_ppm / 1000000;
+}
+
+static bool is_general(const struct node *n) { return n && n->counted && n->general; }
+static bool is_reserved(const struct node *n) { return n && n->counted && !n->general; }
+
+/* Adds n's slots to its partition, or takes them off. */
+static void tally(struct central *c, const struct node *n, bool in)
+{
+    if (!n->general) {
+        c->slots_reserved = in ? c->slots_reserved + n->slots : c->slots_reserved - n->slots;
+        if (in && n->id.v > c->reserved_last)
+            c->reserved_last = n->id.v;
+        return;
+    }
+    c->n_general = in ? c->n_general + 1 : c->n_general - 1;
+    c->general_with[n->slots] = in ? c->general_with[n->slots] + 1 : c->general_with[n->slots] - 1;
+    if (in && n->id.v < c->general_first)
+        c->general_first = n->id.v;
+}
+
+void central_partition_count(struct central *c, struct node *n, bool counted)
+{
+    if (n->counted == counted)
+        return;
+    if (counted)
+        n->general = true; /* until it is needed otherwise */
+    n->counted = counted;
+    c->slots = counted ? c->slots + n->slots : c->slots - n->slots;
+    c->n_workers = counted ? c->n_workers + 1 : c->n_workers - 1;
+    tally(c, n, counted);
+}
+
+static void move(struct central *c, struct node *n, bool general)
+{
+    tally(c, n, false);
+    n->general = general;
+    n->acked = false;
+    tally(c, n, true);
+    /* From now on no long task goes there; long tasks go to a new general worker once it knows. */
+    central_node_update_eligible(c, n);
+    central_partition_tell(c, n);
+    central_members_changed(c, n);
+}
+
+/* The worker that joined first, by id, among the general ones of at most so many slots; NULL: none. */
+static struct node *next_to_reserve(struct central *c, uint64_t slots)
+{
+    uint32_t fit = 0;
+
+    if (c->n_general < 2)
+        return NULL; /* long jobs keep at least one */
+    for (uint32_t s = 1; s <= LIMIT_SLOTS && s <= slots; s++)
+        fit += c->general_with[s];
+    if (!fit)
+        return NULL;
+    while (!is_general(c->nodes[c->general_first]))
+        c->general_first++;
+    for (uint32_t id = c->general_first; id < c->nodes_end; id++)
+        if (is_general(c->nodes[id]) && c->nodes[id]->slots <= slots)
+            return c->nodes[id];
+    return NULL;
+}
+
+/* The reserved worker that joined last; NULL: none. */
+static struct node *next_to_release(struct central *c)
+{
+    while (c->reserved_last > 0 && !is_reserved(central_node_by_id(c, (node_id_t){c->reserved_last})))
+        c->reserved_last--;
+    return c->reserved_last ? c->nodes[c->reserved_last] : NULL;
+}
+
+void central_partition_balance(struct central *c)
+{
+    uint64_t target = target_slots(c);
+    struct node *n;
+
+    if (settling(c))
+        return;
+    while (c->n_workers > 0 && (c->slots_reserved > target || c->n_general == 0)) {
+        n = next_to_release(c);
+        CHECK(n);
+        move(c, n, true);
+    }
+    while (c->slots_reserved < target && (n = next_to_reserve(c, target - c->slots_reserved)))
+        move(c, n, false);
+}
+
+void central_partition_tell(struct central *c, struct node *n)
+{
+    n->epoch++;
+    n->acked = false;
+    central_node_update_eligible(c, n);
+    list_remove(&n->untold);
+    list_push_tail(&c->untold, &n->untold);
+}
+
+void central_partition_flush(struct central *c)
+{
+    if (settling(c)) {
+        if (c->now_us < c->settle_us)
+            return;
+        c->settle_us = TIME_NEVER;
+        central_partition_balance(c);
+    }
+    list_foreach(&c->untold, entry, next) {
+        struct node *n = container_of(entry, struct node, untold);
+        struct msg *m = central_send(c, n, MSG_PARTITION);
+
+        list_remove(entry);
+        if (!m)
+            continue;
+        m->partition.epoch = n->epoch;
+        m->partition.general = n->general;
+    }
+}
+
+int64_t central_partition_due_us(const struct central *c) { return c->settle_us; }
+
+void central_partition_ack(struct central *c, struct node *n, uint32_t epoch)
+{
+    if (n->role != ROLE_WORKER || epoch != n->epoch || n->acked)
+        return;
+    n->acked = true;
+    if (!n->general)
+        return;
+    central_node_update_eligible(c, n);
+    central_members_changed(c, n);
+}

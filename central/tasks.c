@@ -1,0 +1,426 @@
+/* Long tasks: placed by waiting time, started, finished, returned, held, lost (protocol 4, 6; Hawk 3.7). */
+#include "central/state.h"
+
+#include "base/check.h"
+
+/* ---- States and places ---- */
+
+static uint32_t number_of(const struct long_task *t)
+{
+    uint32_t i = (uint32_t)(t - t->job->tasks);
+
+    return t->job->set ? t->job->set->v[i] : i;
+}
+
+struct try_id central_task_try(const struct long_task *t)
+{
+    return (struct try_id){.job = {t->job->key.job},
+                           .task = number_of(t),
+                           .epoch = (uint16_t)t->job->key.epoch,
+                           .attempt = t->attempt};
+}
+
+void central_task_set_state(struct central *c, struct long_task *t, enum task_state state)
+{
+    struct long_job *j = t->job;
+
+    CHECK(!task_state_final(t->state));
+    c->tasks_in[t->state]--;
+    t->state = (uint8_t)state;
+    if (!task_state_final(state)) {
+        c->tasks_in[state]++;
+        return;
+    }
+    c->tasks_ended[state]++;
+    j->final++;
+    if (state == TASK_DONE) {
+        j->done++;
+        j->run_us += (uint64_t)t->run_us;
+    } else if (state == TASK_FAILED) {
+        j->failed++;
+    } else if (state == TASK_CANCELLED) {
+        j->cancelled++;
+    } else {
+        j->lost++;
+    }
+}
+
+static void leave_place(struct central *c, struct long_task *t)
+{
+    if (t->place == PLACE_WORKER)
+        waiting_end(&c->waiting, &t->w, c->now_us);
+    else
+        list_remove(&t->w.link);
+    t->place = PLACE_NONE;
+}
+
+static struct node *node_of(const struct long_task *t)
+{
+    return t->place == PLACE_WORKER ? container_of(t->w.worker, struct node, waiting) : NULL;
+}
+
+void central_task_queue(struct central *c, struct long_task *t)
+{
+    leave_place(c, t);
+    t->place = PLACE_QUEUE;
+    list_push_tail(&c->unplaced, &t->w.link);
+    if (t->state == TASK_WAITING)
+        return;
+    central_task_set_state(c, t, TASK_WAITING);
+    central_task_tell(c, t, NULL);
+}
+
+void central_task_limbo(struct central *c, struct long_task *t, int64_t due_us)
+{
+    struct list *at = &c->limbo;
+
+    leave_place(c, t);
+    t->place = PLACE_LIMBO;
+    t->w.finish_us = due_us;
+    while (at->prev != &c->limbo && container_of(at->prev, struct waiting_task, link)->finish_us > due_us)
+        at = at->prev;
+    list_insert_before(at, &t->w.link);
+}
+
+/* ---- Messages ---- */
+
+static void send_long_task(struct central *c, const struct long_task *t, const struct node *dist)
+{
+    struct msg *m = central_send(c, dist, MSG_LONG_TASK);
+
+    if (!m)
+        return;
+    m->long_task.id = central_task_try(t);
+    m->long_task.wait_us = t->wait_us;
+    m->long_task.run_us = t->run_us;
+    m->long_task.worker = t->worker;
+    m->long_task.code = t->code;
+    m->long_task.state = t->state;
+    m->long_task.outcome = t->outcome;
+}
+
+void central_task_tell(struct central *c, const struct long_task *t, const struct node *to)
+{
+    const struct long_job *j = t->job;
+
+    if (to) {
+        send_long_task(c, t, to);
+        return;
+    }
+    for (uint32_t i = 0; i < j->n_watchers; i++) {
+        const struct node *dist = central_node_by_id(c, j->watchers[i].dist);
+
+        if (dist)
+            send_long_task(c, t, dist);
+    }
+}
+
+static void send_cancel(struct central *c, const struct node *worker, const struct try_id *id)
+{
+    struct msg *m = central_send(c, worker, MSG_TASK_CANCEL);
+
+    if (m)
+        m->task_cancel.id = *id;
+}
+
+static void send_finish_ack(struct central *c, const struct node *worker, const struct try_id *id)
+{
+    struct msg *m = central_send(c, worker, MSG_FINISH_ACK);
+
+    if (m)
+        m->finish_ack.id = *id;
+}
+
+/* ---- Ends ---- */
+
+/* The task's last state; outcome, code and times are set already. Watchers hear when it is durable. */
+static void end(struct central *c, struct long_task *t, enum task_state state)
+{
+    struct long_job *j = t->job;
+
+    leave_place(c, t);
+    central_task_set_state(c, t, state);
+    central_journal_put(c, RECORD_TASK, t);
+    if ((state == TASK_FAILED || state == TASK_LOST) && j->desc->max_fails &&
+        j->failed + j->lost == j->desc->max_fails)
+        central_jobs_cancel_all(c, j);
+}
+
+static void end_unreported(struct central *c, struct long_task *t, enum task_state state,
+                           enum outcome outcome)
+{
+    t->outcome = (uint8_t)outcome;
+    t->code = 0;
+    t->run_us = 0;
+    end(c, t, state);
+}
+
+void central_task_journalled(struct central *c, struct long_task *t)
+{
+    const struct node *worker = t->reported ? central_node_by_id(c, t->worker) : NULL;
+    struct try_id id = central_task_try(t);
+
+    t->durable = true;
+    t->job->durable++;
+    if (worker)
+        send_finish_ack(c, worker, &id);
+    central_task_tell(c, t, NULL);
+    central_jobs_progress(c, t->job);
+}
+
+static void lost(struct central *c, struct long_task *t, bool started)
+{
+    if (t->cancelled) {
+        end_unreported(c, t, TASK_CANCELLED, OUTCOME_CANCELLED);
+    } else if (started && t->losses >= t->job->desc->retries) {
+        end_unreported(c, t, TASK_LOST, OUTCOME_LOST);
+    } else {
+        /* A try that never started costs none of the job's retries. */
+        t->losses = (uint16_t)(t->losses + started);
+        central_task_queue(c, t);
+    }
+}
+
+void central_task_lost(struct central *c, struct long_task *t) { lost(c, t, t->state == TASK_RUNNING); }
+
+void central_task_cancel(struct central *c, struct long_task *t)
+{
+    struct try_id id = central_task_try(t);
+
+    if (task_state_final(t->state) || t->cancelled)
+        return;
+    if (t->place == PLACE_QUEUE) {
+        end_unreported(c, t, TASK_CANCELLED, OUTCOME_CANCELLED);
+        return;
+    }
+    t->cancelled = true;
+    if (t->place == PLACE_WORKER)
+        send_cancel(c, node_of(t), &id);
+}
+
+/* ---- Placement ---- */
+
+static void place_at(struct central *c, struct long_task *t, struct node *n)
+{
+    struct msg *m;
+
+    t->attempt++;
+    t->unsure = false;
+    t->wait_us = waiting_at(&n->waiting, c->now_us);
+    t->worker = n->id;
+    t->seen = n->joins;
+    leave_place(c, t);
+    waiting_place(&c->waiting, &n->waiting, &t->w, t->job->estimate_us, c->now_us);
+    t->place = PLACE_WORKER;
+    central_task_set_state(c, t, TASK_PLACED);
+    c->counters[COUNTER_tasks_placed]++;
+    /* First launches are not recorded: a central that restarts takes everything for launched once. */
+    if (t->attempt > 1) {
+        c->counters[COUNTER_tasks_retried]++;
+        central_journal_put(c, RECORD_NOTE, t);
+    }
+    m = central_send(c, n, MSG_TASK_ENQUEUE);
+    m->task_enqueue.id = central_task_try(t);
+    m->task_enqueue.desc = job_desc_ref(t->job->desc);
+    m->task_enqueue.arg = job_desc_arg(t->job->desc, m->task_enqueue.id.task);
+    m->task_enqueue.estimate_us = t->job->estimate_us;
+    central_task_tell(c, t, NULL);
+}
+
+/* Hawk 3.7: every task goes to the worker with the least waiting time. All at once, as in the paper, so that
+ * the next job's tasks see them. */
+void central_tasks_place(struct central *c)
+{
+    struct waiting_worker *w;
+
+    while (!list_empty(&c->unplaced) && (w = waiting_best(&c->waiting, c->now_us))) {
+        struct long_task *t = container_of(c->unplaced.next, struct long_task, w.link);
+
+        if (t->attempt == UINT16_MAX)
+            end_unreported(c, t, TASK_LOST, OUTCOME_LOST);
+        else
+            place_at(c, t, container_of(w, struct node, waiting));
+    }
+}
+
+/* ---- Reports from workers ---- */
+
+/* The task of this try if n has it, or if nobody has it since and n says it does: then it is n's again. NULL
+ * for anything stale. */
+static struct long_task *held_by(struct central *c, struct node *n, const struct try_id *id)
+{
+    struct long_task *t = central_jobs_find_task(c, id);
+
+    if (!t || task_state_final(t->state) || id->attempt == 0)
+        return NULL;
+    if (t->place == PLACE_WORKER)
+        return node_of(t) == n && id->attempt == t->attempt ? t : NULL;
+    if (t->place == PLACE_NONE || (id->attempt != t->attempt && !(t->unsure && id->attempt > t->attempt)))
+        return NULL;
+    t->attempt = id->attempt;
+    t->unsure = false;
+    t->worker = n->id;
+    leave_place(c, t);
+    waiting_place(&c->waiting, &n->waiting, &t->w, t->job->estimate_us, c->now_us);
+    t->place = PLACE_WORKER;
+    central_task_set_state(c, t, TASK_PLACED);
+    return t;
+}
+
+static void start(struct central *c, struct long_task *t, int64_t run_us)
+{
+    if (t->state == TASK_RUNNING)
+        return;
+    waiting_start(&c->waiting, &t->w, c->now_us - run_us, c->now_us);
+    central_task_set_state(c, t, TASK_RUNNING);
+}
+
+void central_tasks_started(struct central *c, struct node *n, const struct msg_task_started *m)
+{
+    struct long_task *t = held_by(c, n, &m->id);
+
+    if (!t) {
+        const struct long_task *known = central_jobs_find_task(c, &m->id);
+
+        /* Late news of the try whose end is known is no news; any other try must not go on. */
+        if (!known || known->attempt != m->id.attempt || !node_eq(known->worker, n->id))
+            send_cancel(c, n, &m->id);
+        return;
+    }
+    t->seen = n->joins;
+    if (t->state == TASK_RUNNING)
+        return;
+    t->wait_us = c->now_us - t->job->since_us;
+    start(c, t, 0);
+    central_task_tell(c, t, NULL);
+}
+
+static enum task_state state_after(enum outcome outcome, int32_t code)
+{
+    if (outcome == OUTCOME_EXITED && code == 0)
+        return TASK_DONE;
+    return outcome == OUTCOME_CANCELLED ? TASK_CANCELLED : TASK_FAILED;
+}
+
+/* Takes the first completion of a task, whatever its try (protocol 3.11). */
+static void accept(struct central *c, struct node *n, struct long_task *t, const struct msg_task_finished *m)
+{
+    struct try_id current = central_task_try(t);
+    struct node *other = node_of(t);
+
+    if (other && (other != n || !try_eq(&current, &m->id)))
+        send_cancel(c, other, &current);
+    t->attempt = m->id.attempt;
+    t->worker = n->id;
+    t->outcome = m->outcome;
+    t->code = m->code;
+    t->run_us = m->run_us;
+    t->reported = true;
+    end(c, t, state_after(m->outcome, m->code));
+}
+
+void central_tasks_finished(struct central *c, struct node *n, const struct msg_task_finished *m)
+{
+    struct long_task *t = central_jobs_find_task(c, &m->id);
+
+    if (!t || t->job->state == LONG_JOURNALLING) {
+        send_finish_ack(c, n, &m->id);
+        return;
+    }
+    if (task_state_final(t->state)) {
+        /* The accepted one itself, again: it is acknowledged when it is durable. */
+        if (t->durable || !t->reported || t->attempt != m->id.attempt || !node_eq(t->worker, n->id))
+            send_finish_ack(c, n, &m->id);
+        return;
+    }
+    if (m->outcome == OUTCOME_LOST || m->outcome == OUTCOME_NONE || m->outcome >= OUTCOME_COUNT) {
+        /* Nobody's end: the worker stops, or killed it for its lease. */
+        t = t->place == PLACE_QUEUE ? NULL : held_by(c, n, &m->id); /* waiting again: known to be lost */
+        send_finish_ack(c, n, &m->id);
+        if (t)
+            lost(c, t, true);
+        return;
+    }
+    if (m->id.attempt == 0 || (m->id.attempt > t->attempt && !t->unsure))
+        send_finish_ack(c, n, &m->id);
+    else
+        accept(c, n, t, m);
+}
+
+void central_tasks_returned(struct central *c, struct node *n, const struct msg_task_returned *m)
+{
+    struct long_task *t = held_by(c, n, &m->id);
+
+    if (!t)
+        return;
+    if (t->cancelled)
+        end_unreported(c, t, TASK_CANCELLED, OUTCOME_CANCELLED);
+    else
+        central_task_queue(c, t);
+    /* Nobody made it reserved: it is stopping, and would hand the next one back as well. */
+    if (n->general && n->acked)
+        central_nodes_drain(c, n);
+}
+
+void central_tasks_held(struct central *c, struct node *n, const struct msg_task_held *m)
+{
+    struct long_task *t;
+
+    if (task_state_final(m->state))
+        return; /* its TASK_FINISHED follows */
+    t = held_by(c, n, &m->id);
+    if (!t || t->cancelled)
+        send_cancel(c, n, &m->id);
+    if (!t)
+        return;
+    t->seen = n->joins;
+    if (m->state == TASK_RUNNING)
+        start(c, t, m->run_us);
+    central_task_tell(c, t, NULL);
+}
+
+static void lose_unseen(struct central *c, struct node *n, struct list *tasks)
+{
+    list_foreach(tasks, entry, next) {
+        struct long_task *t = container_of(entry, struct long_task, w.link);
+
+        if (t->seen != n->joins)
+            central_task_lost(c, t);
+    }
+}
+
+void central_tasks_held_end(struct central *c, struct node *n)
+{
+    lose_unseen(c, n, &n->waiting.running);
+    lose_unseen(c, n, &n->waiting.queued);
+}
+
+/* ---- Workers that are no more ---- */
+
+void central_tasks_worker_gone(struct central *c, struct node *n)
+{
+    while (!list_empty(&n->waiting.running))
+        central_task_lost(c, container_of(n->waiting.running.next, struct long_task, w.link));
+    while (!list_empty(&n->waiting.queued))
+        central_task_lost(c, container_of(n->waiting.queued.next, struct long_task, w.link));
+}
+
+void central_tasks_worker_replaced(struct central *c, struct node *n, int64_t due_us)
+{
+    while (!list_empty(&n->waiting.running))
+        central_task_limbo(c, container_of(n->waiting.running.next, struct long_task, w.link), due_us);
+    while (!list_empty(&n->waiting.queued))
+        central_task_limbo(c, container_of(n->waiting.queued.next, struct long_task, w.link), due_us);
+}
+
+int64_t central_tasks_due_us(const struct central *c)
+{
+    return list_empty(&c->limbo) ? TIME_NEVER
+                                 : container_of(c->limbo.next, struct waiting_task, link)->finish_us;
+}
+
+void central_tasks_run(struct central *c)
+{
+    while (central_tasks_due_us(c) <= c->now_us)
+        central_task_lost(c, container_of(c->limbo.next, struct long_task, w.link));
+}

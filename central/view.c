@@ -1,0 +1,88 @@
+/* What central shows of itself. */
+#include "central/central.h"
+
+#include "central/state.h"
+
+const struct policy *central_policy(const struct central *c) { return &c->policy; }
+const struct history *central_history(const struct central *c) { return &c->history; }
+const struct central_config *central_configured(const struct central *c) { return &c->cfg; }
+
+node_id_t central_next_node(const struct central *c, node_id_t prev)
+{
+    for (uint32_t id = prev.v + 1; id < c->nodes_end; id++)
+        if (c->nodes[id])
+            return (node_id_t){id};
+    return NODE_NONE;
+}
+
+bool central_view_node(const struct central *c, node_id_t node, int64_t now_us, struct central_node *v)
+{
+    const struct node *n = central_node_by_id(c, node);
+
+    if (!n)
+        return false;
+    *v = (struct central_node){
+        .member = central_member_of(n),
+        .link = n->link ? n->link->id : 0,
+        .silent_us = now_us - n->heard_us,
+        .queued = n->queued,
+        .running_short = n->running_short,
+        .running_long = n->running_long,
+        .jobs_unfinished = n->jobs_unfinished,
+        .long_placed = n->waiting.n_queued,
+        .long_running = n->waiting.n_running,
+        .wait_us = n->waiting.n_slots ? waiting_at(&n->waiting, now_us) : 0,
+        .partition_acked = n->acked,
+        .parked = !list_empty(&n->parked),
+        .stuck = !list_empty(&n->stuck),
+        .counters = n->counters,
+    };
+    return true;
+}
+
+static void count_nodes(const struct central *c, struct central_totals *t)
+{
+    for (uint32_t id = 1; id < c->nodes_end; id++) {
+        const struct node *n = c->nodes[id];
+
+        if (!n)
+            continue;
+        t->workers_up += n->role == ROLE_WORKER && n->state == NODE_UP;
+        t->workers_suspect += n->role == ROLE_WORKER && n->state == NODE_SUSPECT;
+        t->dists_up += n->role == ROLE_DIST && n->state == NODE_UP;
+        t->dists_suspect += n->role == ROLE_DIST && n->state == NODE_SUSPECT;
+    }
+}
+
+void central_view_totals(const struct central *c, struct central_totals *t)
+{
+    *t = (struct central_totals){
+        .slots = c->slots,
+        .slots_reserved = c->slots_reserved,
+        .long_jobs = c->n_jobs[LONG_JOURNALLING] + c->n_jobs[LONG_ACTIVE] + c->n_jobs[LONG_ENDING],
+        .long_waiting = c->tasks_in[TASK_WAITING],
+        .long_placed = c->tasks_in[TASK_PLACED],
+        .long_running = c->tasks_in[TASK_RUNNING],
+        .jobs_accepted = c->jobs_accepted,
+        .jobs_finished = c->jobs_finished,
+        .tasks_done = c->tasks_ended[TASK_DONE],
+        .tasks_failed = c->tasks_ended[TASK_FAILED],
+        .tasks_cancelled = c->tasks_ended[TASK_CANCELLED],
+        .tasks_lost = c->tasks_ended[TASK_LOST],
+        .jobs_reported = c->jobs_reported,
+        .parked = c->n_parked,
+        .stuck = c->n_stuck,
+        .journal_pending = c->pending.n + c->failed.n,
+        .journal_err = c->journal_err,
+    };
+    t->long_tasks = t->long_waiting + t->long_placed + t->long_running;
+    for (int i = 0; i < COUNTER_COUNT; i++)
+        t->counters[i] = c->counters[i];
+    count_nodes(c, t);
+}
+
+bool central_quiet(const struct central *c)
+{
+    return c->n_jobs[LONG_JOURNALLING] + c->n_jobs[LONG_ACTIVE] + c->n_jobs[LONG_ENDING] == 0 &&
+           c->pending.n + c->failed.n == 0;
+}
