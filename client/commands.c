@@ -9,57 +9,14 @@
     "ID is a job's id (3.17), a range (3.17-20), `last` (your newest job), `all` (your jobs that have not\n" \
     "ended), or a comma-separated list of them.\n"
 #define EXIT_CODES                                                                                           \
-    "Exit codes: 0 all tasks done, 1 a task failed or was cancelled, 2 the command line is wrong, 3 no "     \
-    "such\n"                                                                                                 \
-    "job or the cluster cannot be reached, 130 Ctrl-C (the jobs go on).\n"
+    "Exit codes: 0 all tasks done, 1 a task failed or was cancelled, 2 the command line is wrong, 3 no\n"    \
+    "such job or the cluster cannot be reached, 130 Ctrl-C (the jobs go on).\n"
 
 const struct command client_commands[] = {
     {
         .name = "submit",
         .help = "hand in a job, and print its id",
         .synopsis = "[FLAGS] -- COMMAND [ARGUMENT...]",
-        .details =
-            "In the command, {} stands for the task's line (--each-line) or number (--array).\n"
-            "Tasks find HAWK_JOB_ID, HAWK_JOB_NAME, HAWK_TASK_INDEX, HAWK_TASK_COUNT, HAWK_ATTEMPT and\n"
-            "HAWK_WORKER in their environment, besides what is exported here.\n"
-            "PATTERN is a path, relative to the tasks' directory, with %J job id, %j its number, %t task\n"
-            "index, %a attempt, %w worker, %n job name, %% a percent sign. Without one the worker keeps the\n"
-            "output, and `hawk cat ID` shows it from wherever it is.\n"
-            "Times are written 250ms, 30s, 5m, 2h.\n\n"
-            "The job survives a restart of the cluster unless --wait is given. Ctrl-C while waiting leaves\n"
-            "the job running.\n\n" EXIT_CODES "\nexamples:\n"
-            "  hawk submit -- ./report.sh\n"
-            "  hawk submit --array 1-1000 --wait -- sh -c './step $HAWK_TASK_INDEX'\n"
-            "  hawk submit --each-line hosts.txt --time-limit 1m -- ssh {} uptime\n"
-            "  hawk submit --class long --estimate 2h --name train -- python3 train.py\n",
-        .flags = submit_flags,
-        .common = common_flags,
-        .run = submit_main,
-    },
-    {
-        .name = "wait",
-        .help = "wait until jobs have ended",
-        .synopsis = "[FLAGS] ID...",
-        .details =
-            SELECTORS EXIT_CODES "\nexamples:\n  hawk wait last && echo all done\n  hawk wait 3.17-20\n",
-        .flags = wait_flags,
-        .common = common_flags,
-        .run = wait_main,
-    },
-    {
-        .name = "jobs",
-        .help = "list jobs, newest first",
-        .synopsis = "[FLAGS]",
-        .details =
-            "examples:\n  hawk jobs --mine --state running,waiting\n  hawk jobs --quiet --state failed\n",
-        .flags = jobs_flags,
-        .common = common_flags,
-        .run = jobs_main,
-    },
-    {
-        .name = "job",
-        .help = "show jobs with their tasks",
-        .synopsis = "[FLAGS] ID...",
         .details = SPEC_HELP
         "Without a PATTERN the worker keeps the output: `hawk cat ID` shows it.\n\n"
         "The job survives a restart of the cluster unless --wait is given. Ctrl-C while waiting leaves\n"

@@ -398,6 +398,8 @@ static int list_one(struct hawk *h, struct channel *ch, const struct hawk_job_qu
         struct api_list_jobs_reply page;
         grpc_status_code status;
         int err = call(h, ch, API_LIST_JOBS, &r, &page, &status);
+        if (err == HAWK_ENOT_FOUND && r.before.v)
+            return 0; /* forgotten since the last page, as everything older is */
         if (err)
             return err;
         for (uint32_t i = 0; i < page.jobs_n; i++) {

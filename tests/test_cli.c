@@ -177,12 +177,13 @@ static void test_help(void **state)
     assert_null(command_find(fake, "fak"));
 }
 
-/* Every user command has a help text, and no letter or name twice. */
+/* Every user command is there once, has a help text, and no flag's letter or name twice. */
 static void test_command_table(void **state)
 {
     for (const struct command *c = client_commands; c->name; c++) {
         const struct flag *tables[] = {c->flags, c->common}, *seen[64];
         int n = 0;
+        assert_ptr_equal(command_find(client_commands, c->name), c);
         assert_non_null(c->help);
         assert_non_null(c->synopsis);
         for (int t = 0; t < 2; t++)
