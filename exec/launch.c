@@ -1,7 +1,7 @@
 /* Starting one task: its files, its argv and environment, the program, the process.
  *
- * The process is made by vfork: the child borrows the spawner's memory for the few calls until it is another
- * program, which costs no page tables and lets it say precisely what failed. */
+ * The process is made as by vfork, but on a stack of its own: the child borrows the spawner's memory for the few
+ * calls until it is another program, which costs no page tables and lets it say precisely what failed. */
 #include "exec/launch.h"
 
 #include "base/mem.h"
@@ -10,23 +10,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum stage { STAGE_NONE, STAGE_CHDIR, STAGE_EXEC };
+#define STACK_BYTES (128u << 10)
 
-/* Written by the child. A mapping of its own, since under some sanitizers vfork is fork. */
-struct child_error {
-    volatile int stage; /* enum stage */
-    volatile int err;
-};
+enum stage { STAGE_NONE, STAGE_CHDIR, STAGE_EXEC };
 
 /* Everything the child needs, so that it allocates nothing. */
 struct plan {
@@ -35,7 +31,9 @@ struct plan {
     const char **argv;   /* argv[-1] exists: see child_run */
     const char **env;
     int in, out, err;
-    struct child_error *error;
+    /* Set by the child when it fails. */
+    volatile enum stage failed;
+    volatile int failed_errno;
 };
 
 int launcher_init(struct launcher *l, const struct exec_config *c)
@@ -44,18 +42,14 @@ int launcher_init(struct launcher *l, const struct exec_config *c)
     l->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (l->null_fd < 0)
         return HAWK_EIO;
-    l->error = mmap(NULL, sizeof *l->error, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (l->error == MAP_FAILED) {
-        close(l->null_fd);
-        return HAWK_EIO;
-    }
+    l->stack = xmalloc(STACK_BYTES);
     return 0;
 }
 
 void launcher_free(struct launcher *l)
 {
     close(l->null_fd);
-    munmap(l->error, sizeof *l->error);
+    free(l->stack);
     free(l->text);
     free(l->argv);
 }
@@ -186,24 +180,28 @@ static int find_program(const struct spec *s, const char *name, char *path, size
 
 /* ---- The process ---- */
 
-static _Noreturn void child_fail(const struct plan *p, enum stage stage)
+/* In the child nothing may be instrumented: sanitizers know nothing of its stack. */
+#define IN_CHILD __attribute__((noinline, no_sanitize("address", "thread", "undefined")))
+
+static IN_CHILD int child_fail(struct plan *p, enum stage stage)
 {
-    p->error->stage = (int)stage;
-    p->error->err = errno;
-    _exit(LAUNCH_NO_PROGRAM);
+    p->failed_errno = errno;
+    p->failed = stage;
+    return LAUNCH_NO_PROGRAM; /* its exit code, which nobody looks at */
 }
 
-/* Shares the spawner's memory: only system calls, and writes to p->argv and p->error. The spawner blocks every
+/* Shares the spawner's memory: only system calls, and writes to the plan and its argv. The spawner blocks every
  * signal and handles none, so that nothing has to be reset but the mask. */
-static _Noreturn __attribute__((noinline)) void child_run(const struct plan *p)
+static IN_CHILD int child_run(void *arg)
 {
+    struct plan *p = arg;
     sigset_t none;
 
     setpgid(0, 0);
     if (p->cwd && chdir(p->cwd) < 0)
-        child_fail(p, STAGE_CHDIR);
+        return child_fail(p, STAGE_CHDIR);
     if (dup2(p->in, STDIN_FILENO) < 0 || dup2(p->out, STDOUT_FILENO) < 0 || dup2(p->err, STDERR_FILENO) < 0)
-        child_fail(p, STAGE_EXEC);
+        return child_fail(p, STAGE_EXEC);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     execve(p->program, (char *const *)p->argv, (char *const *)p->env);
@@ -212,23 +210,14 @@ static _Noreturn __attribute__((noinline)) void child_run(const struct plan *p)
         p->argv[0] = p->program;
         execve("/bin/sh", (char *const *)(p->argv - 1), (char *const *)p->env);
     }
-    child_fail(p, STAGE_EXEC);
-}
-
-static __attribute__((noinline)) pid_t spawn(const struct plan *p)
-{
-    pid_t pid = vfork(); /* NOLINT(clang-analyzer-security.insecureAPI.vfork): child_run keeps its rules */
-
-    if (pid == 0)
-        child_run(p);
-    return pid;
+    return child_fail(p, STAGE_EXEC);
 }
 
 static int explain_child(const struct plan *p, struct launched *out)
 {
-    int err = p->error->err;
+    int err = p->failed_errno;
 
-    if (p->error->stage == STAGE_CHDIR)
+    if (p->failed == STAGE_CHDIR)
         return cannot(out, LAUNCH_CANNOT, "cannot enter the directory %s: %s", p->cwd, strerror(err));
     if (err == ENOENT || err == ENOTDIR) {
         if (p->program[0] == '/' && access(p->program, F_OK) == 0)
@@ -238,15 +227,16 @@ static int explain_child(const struct plan *p, struct launched *out)
     return cannot(out, LAUNCH_CANNOT, "%s: cannot be executed: %s", p->program, strerror(err));
 }
 
-static int run_plan(const struct plan *p, struct launched *out)
+/* Returns when the child is another program, or has failed. */
+static int run_plan(const struct launcher *l, struct plan *p, struct launched *out)
 {
     pid_t pid;
 
-    p->error->stage = STAGE_NONE;
-    pid = spawn(p);
+    p->failed = STAGE_NONE;
+    pid = clone(child_run, l->stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, p);
     if (pid < 0)
         return cannot(out, LAUNCH_CANNOT, "cannot make a process: %s", strerror(errno));
-    if (p->error->stage != STAGE_NONE) {
+    if (p->failed != STAGE_NONE) {
         while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
             ;
         return explain_child(p, out);
@@ -337,7 +327,6 @@ void launch(struct launcher *l, struct spec *s, const struct task *t, struct lau
     char job_id[64], index[48], attempt[32], run[64];
 
     p.in = p.out = p.err = -1;
-    p.error = l->error;
     *out = (struct launched){.number = ++l->launched};
     snprintf(job_id, sizeof job_id, "HAWK_JOB_ID=%s", job_id_format(job, t->id.job));
     snprintf(index, sizeof index, "HAWK_TASK_INDEX=%" PRIu64, (uint64_t)s->d->first_index + t->id.task);
@@ -354,7 +343,7 @@ void launch(struct launcher *l, struct spec *s, const struct task *t, struct lau
         goto out;
     p.argv = l->argv + 1;
     p.program = program;
-    (void)run_plan(&p, out);
+    (void)run_plan(l, &p, out);
 out:
     if (!out->pid)
         tell(p.err, out);

@@ -31,7 +31,7 @@ void spec_free(struct spec *s);
 
 struct launcher {
     struct exec_config config; /* its texts are borrowed */
-    struct child_error *error; /* shared with the child until it is another program */
+    char *stack;               /* the child's until it is another program */
     int null_fd;
     uint64_t launched;
     char *text; /* room for the argv being built */
@@ -53,7 +53,7 @@ struct launched {
     char why[LAUNCH_WHY_MAX];
 };
 
-/* HAWK_EIO when a descriptor or page cannot be had. */
+/* HAWK_EIO when a descriptor cannot be had. */
 HAWK_MUST_USE int launcher_init(struct launcher *l, const struct exec_config *c);
 void launcher_free(struct launcher *l);
 /* Opens the task's files and starts it in a process group of its own. Why it could not is written into its

@@ -206,6 +206,14 @@ static int64_t pragma_number(sqlite3 *db, const char *sql)
     return v;
 }
 
+/* The text of a check may have lines; the last one says what is wrong. */
+static const char *last_line(const char *text)
+{
+    const char *newline = strrchr(text, '\n');
+
+    return newline ? newline + 1 : text;
+}
+
 static int check_whole(sqlite3 *db, const char *path, const struct refusal *r)
 {
     const char *text = NULL;
@@ -224,7 +232,7 @@ static int check_whole(sqlite3 *db, const char *path, const struct refusal *r)
                      "%s: damaged (%s): restore it from a copy; or move it, and %s-wal if there is one, away "
                      "to start with"
                      " an empty store",
-                     path, text ? text : sqlite3_errmsg(db), path);
+                     path, last_line(text ? text : sqlite3_errmsg(db)), path);
     sqlite3_finalize(st);
     return err;
 }

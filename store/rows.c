@@ -291,6 +291,15 @@ static struct blob *blob_of(sqlite3_stmt *st, int column)
     return blob_new(data, (size_t)sqlite3_column_bytes(st, column));
 }
 
+static int damaged_job(const char *what, job_id_t job)
+{
+    char id[JOB_ID_TEXT];
+
+    log_error("the journal's row of %s %s cannot be read: restore the file from a copy", what,
+              job_id_format(id, job));
+    return HAWK_ECORRUPT;
+}
+
 static int damaged(const char *what, uint64_t id)
 {
     log_error("the journal's row of %s %" PRIu64 " cannot be read: restore the file from a copy", what, id);
@@ -341,7 +350,7 @@ static int read_task(struct reader *rd, sqlite3_stmt *st)
     t->state = (uint8_t)number(rd, st, 6, TASK_STATE_COUNT - 1);
     t->outcome = (uint8_t)number(rd, st, 7, OUTCOME_COUNT - 1);
     if (rd->bad)
-        return damaged("a task of job", t->id.job.v);
+        return damaged_job("a task of job", t->id.job);
     rd->fn(rd->arg, &m);
     return 0;
 }
@@ -399,7 +408,7 @@ static int read_job(struct reader *rd, sqlite3_stmt *st)
                                      &j->desc, why, sizeof why) < 0) {
         task_set_drop(j->tasks);
         log_error("a job's description in the journal: %s", *why ? why : "a number out of its range");
-        return damaged("job", (uint64_t)sqlite3_column_int64(st, 0));
+        return damaged_job("job", j->job);
     }
     rd->fn(rd->arg, &m);
     job_desc_drop(j->desc);

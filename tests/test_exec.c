@@ -668,6 +668,17 @@ static void test_output_files_that_cannot_be_opened(void **state)
     assert_not_started(f, run_one(f, 3, d, NULL), 126, "Permission denied", -1);
 }
 
+/* Once it is open, the file is the task's: it sees ENOSPC, and the run ends as the task says. */
+static void test_a_full_disk_is_an_error_of_the_task(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = SHELL("echo something || exit 3");
+
+    set_blob(&d->stdout_pattern, "/dev/full");
+    start(f);
+    assert_exited(run_one(f, 0, d, NULL), 3);
+}
+
 static void test_fifo_that_nobody_reads_does_not_stop_the_spawner(void **state)
 {
     struct fixture *f = *state;
@@ -1127,6 +1138,7 @@ int main(void)
         TEST(test_programs_are_looked_up_from_the_jobs_directory),
         TEST(test_directory_that_is_missing),
         TEST(test_output_files_that_cannot_be_opened),
+        TEST(test_a_full_disk_is_an_error_of_the_task),
         TEST(test_fifo_that_nobody_reads_does_not_stop_the_spawner),
         TEST(test_refusals),
         TEST(test_kill_ends_the_whole_group),

@@ -293,7 +293,6 @@ static void test_round_trip(void **state)
     assert_int_equal(t.count[MSG_JOURNAL_JOB], 2);
     assert_int_equal(t.count[MSG_JOURNAL_TASK], 2);
     assert_non_null(strstr(t.text, "HISTORY"));
-    print_message("%s", t.text);
     /* History, nodes, then each job with its tasks. */
     assert_true(strstr(t.text, "HISTORY") < strstr(t.text, "JOURNAL_NODE"));
     assert_true(strstr(t.text, "JOURNAL_NODE") < strstr(t.text, "JOURNAL_JOB"));
@@ -460,7 +459,7 @@ static void spill(const char *path, const void *data, size_t len)
 
 static void assert_refused(struct fixture *f, int err, const char *says)
 {
-    char *before, *after, lock[300];
+    char *before, *after;
     size_t len, len_after;
 
     before = slurp(f->path, &len);
@@ -471,7 +470,6 @@ static void assert_refused(struct fixture *f, int err, const char *says)
     after = slurp(f->path, &len_after);
     assert_int_equal(len_after, len);
     assert_memory_equal(after, before, len);
-    snprintf(lock, sizeof lock, "%s.lock", f->path);
     free(before);
     free(after);
 }
