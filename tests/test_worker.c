@@ -103,7 +103,7 @@ static void cancel_while_queued_and_while_requested(void **state)
 
     talk_begin(&t, 1);
     probe(&t, 1, 3);
-    expect(&t, TASK_REQUEST, task_request, DIST, any);
+    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
     probe(&t, 1, 4);
     probe(&t, 2, 1);
     tell(&t, PROBE_CANCEL, probe_cancel, DIST, .job = JOB(1));
@@ -125,7 +125,7 @@ static void cancelling_a_running_task(void **state)
 
     talk_begin(&t, 1);
     probe(&t, 1, 1);
-    expect(&t, TASK_REQUEST, task_request, DIST, any);
+    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
     launch(&t, 1, 0, 1);
     run = starts(&t, 1, 0, DIST);
     tell(&t, TASK_CANCEL, task_cancel, DIST2, .id = TRY(1, 0)); /* not its owner */
@@ -146,11 +146,11 @@ static void a_task_that_ended_well_before_the_kill_ended_well(void **state)
 
     talk_begin(&t, 1);
     probe(&t, 1, 1);
-    expect(&t, TASK_REQUEST, task_request, DIST, any);
+    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
     launch(&t, 1, 0, 1);
     run = starts(&t, 1, 0, DIST);
     tell(&t, TASK_CANCEL, task_cancel, DIST, .id = TRY(1, 0));
-    expect(&t, EXEC_KILL, exec_kill, 0, any);
+    expect(&t, EXEC_KILL, exec_kill, 0, whatever);
     exits(&t, run, 0);
     expect(&t, TASK_FINISHED, task_finished, DIST, m->outcome == OUTCOME_EXITED && m->code == 0);
     talk_end(&t);
@@ -163,9 +163,9 @@ static void cancelling_before_the_executor_has_started_it(void **state)
 
     talk_begin(&t, 1);
     probe(&t, 1, 1);
-    expect(&t, TASK_REQUEST, task_request, DIST, any);
+    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
     launch(&t, 1, 0, 1);
-    expect(&t, EXEC_START, exec_start, 0, any);
+    expect(&t, EXEC_START, exec_start, 0, whatever);
     run = t.out.v[0].exec_start.run;
     tell(&t, TASK_CANCEL, task_cancel, DIST, .id = TRY(1, 0));
     expect(&t, EXEC_KILL, exec_kill, 0, m->run == run);
@@ -249,7 +249,7 @@ static void a_full_queue_refuses_the_rest(void **state)
     join(&t);
     dist_comes(&t, DIST);
     probe(&t, 1, 4);
-    expect(&t, TASK_REQUEST, task_request, DIST, any);
+    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
     probe(&t, 2, UINT32_MAX);
     expect(&t, PROBE_REFUSED, probe_refused, DIST,
            m->job.v == JOB(2).v && m->count == UINT32_MAX - 7 && m->err == HAWK_ELIMIT);
@@ -270,9 +270,9 @@ static void what_could_not_be_started(void **state)
 
     talk_begin(&t, 1);
     probe(&t, 1, 1);
-    expect(&t, TASK_REQUEST, task_request, DIST, any);
+    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
     launch(&t, 1, 0, 1);
-    expect(&t, EXEC_START, exec_start, 0, any);
+    expect(&t, EXEC_START, exec_start, 0, whatever);
     run = t.out.v[0].exec_start.run;
     tell(&t, EXEC_STARTED, exec_started, 0, .run = run, .pid = -1);
     tell(&t, EXEC_EXITED, exec_exited, 0, .run = run, .outcome = OUTCOME_NOT_STARTED, .code = 127);
@@ -297,8 +297,8 @@ static void a_queue_per_slot(void **state)
     expect(&t, EXEC_START, exec_start, 0, (m->run & 4095) == 0);
     /* Busy slots count: the next go to the two idle ones, then to the shortest, the first such. */
     probe(&t, 1, 2);
-    expect(&t, TASK_REQUEST, task_request, DIST, any);
-    expect(&t, TASK_REQUEST, task_request, DIST, any);
+    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
+    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
     probe(&t, 2, 1);
     expect(&t, STUCK, stuck, CENTRAL, m->stuck); /* the paper's node: its one slot runs a long task */
     assert_int_equal(t.w.lanes[0].queue.n, 1);
@@ -320,9 +320,9 @@ static void an_idle_lane_helps_a_stuck_one(void **state)
     join(&t);
     dist_comes(&t, DIST);
     probe(&t, 1, 1); /* lane 0 */
-    expect(&t, TASK_REQUEST, task_request, DIST, any);
+    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
     probe(&t, 2, 1); /* lane 1 */
-    expect(&t, TASK_REQUEST, task_request, DIST, any);
+    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
     enqueue(&t, 9, 0); /* lane 0, then short ones in both */
     probe(&t, 3, 1);
     probe(&t, 3, 1);
@@ -333,7 +333,7 @@ static void an_idle_lane_helps_a_stuck_one(void **state)
     expect(&t, TASK_REQUEST, task_request, DIST, m->job.v == JOB(3).v && m->request == 3);
     launch(&t, 3, 0, 3);
     exits(&t, starts(&t, 3, 0, DIST), 0);
-    expect(&t, TASK_FINISHED, task_finished, DIST, any);
+    expect(&t, TASK_FINISHED, task_finished, DIST, whatever);
     expect(&t, TASK_REQUEST, task_request, DIST, m->job.v == JOB(3).v && m->request == 4);
     expect(&t, STUCK, stuck, CENTRAL, !m->stuck);
     talk_end(&t);
@@ -348,7 +348,7 @@ static void overrunning_the_cutoff(void **state)
 
     talk_begin(&t, 1);
     probe(&t, 1, 2);
-    expect(&t, TASK_REQUEST, task_request, DIST, any);
+    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
     tell(&t, TASK_LAUNCH, task_launch, DIST, .id = TRY(1, 0), .desc = t.desc, .request = 1, .promotable = 1);
     run = starts(&t, 1, 0, DIST);
     assert_true(worker_next_timeout(&t.w) == t.now_us + 10 * US_PER_S);
@@ -361,7 +361,7 @@ static void overrunning_the_cutoff(void **state)
     assert_int_equal(counts_of(&t).running_long, 1);
     pass(&t, 100 * US_PER_S); /* once */
     exits(&t, run, 0);
-    expect(&t, TASK_FINISHED, task_finished, DIST, any);
+    expect(&t, TASK_FINISHED, task_finished, DIST, whatever);
     expect(&t, TASK_REQUEST, task_request, DIST, m->request == 2);
     expect(&t, STUCK, stuck, CENTRAL, !m->stuck);
     assert_int_equal(counts_of(&t).running_long, 0);
@@ -375,8 +375,8 @@ static void a_new_cutoff_moves_the_deadline(void **state)
 
     talk_begin(&t, 2);
     probe(&t, 1, 2);
-    expect(&t, TASK_REQUEST, task_request, DIST, any);
-    expect(&t, TASK_REQUEST, task_request, DIST, any);
+    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
+    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
     tell(&t, TASK_LAUNCH, task_launch, DIST, .id = TRY(1, 0), .desc = t.desc, .request = 1, .promotable = 1);
     starts(&t, 1, 0, DIST);
     launch(&t, 1, 1, 2); /* tagged short: never promoted */
@@ -407,7 +407,7 @@ static void a_dist_comes_back(void **state)
     launch(&t, 1, 1, 2);
     running = starts(&t, 1, 1, DIST);
     launch(&t, 1, 2, 3); /* told to the executor, not started */
-    expect(&t, EXEC_START, exec_start, 0, any);
+    expect(&t, EXEC_START, exec_start, 0, whatever);
     probe(&t, 2, 5);
     tell(&t, PEER_LOST, peer_lost, DIST, ROLE_DIST);
     assert_int_equal(counts_of(&t).reservations, 0);
@@ -421,7 +421,7 @@ static void a_dist_comes_back(void **state)
     expect(&t, TASK_HELD, task_held, DIST,
            m->id.task == 1 && m->state == TASK_RUNNING && m->run_us == US_PER_S);
     expect(&t, TASK_HELD, task_held, DIST, m->id.task == 2 && m->state == TASK_LAUNCHED);
-    expect(&t, HELD_END, held_end, DIST, any);
+    expect(&t, HELD_END, held_end, DIST, whatever);
     assert_true(worker_next_timeout(&t.w) == TIME_NEVER); /* no orphan any more */
     /* The answer to the request of the old stream means nothing on the new one. */
     launch(&t, 1, 3, 4);
@@ -441,8 +441,8 @@ static void a_dist_stays_away(void **state)
 
     talk_begin(&t, 2);
     probe(&t, 1, 2);
-    expect(&t, TASK_REQUEST, task_request, DIST, any);
-    expect(&t, TASK_REQUEST, task_request, DIST, any);
+    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
+    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
     launch(&t, 1, 0, 1);
     done = starts(&t, 1, 0, DIST);
     launch(&t, 1, 1, 2);
@@ -468,7 +468,7 @@ static void back_while_the_orphans_die(void **state)
 
     talk_begin(&t, 1);
     probe(&t, 1, 1);
-    expect(&t, TASK_REQUEST, task_request, DIST, any);
+    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
     launch(&t, 1, 0, 1);
     run = starts(&t, 1, 0, DIST);
     tell(&t, PEER_LOST, peer_lost, DIST, ROLE_DIST);
@@ -476,7 +476,7 @@ static void back_while_the_orphans_die(void **state)
     expect(&t, EXEC_KILL, exec_kill, 0, m->force);
     tell(&t, PEER_UP, peer_up, DIST, ROLE_DIST);
     expect(&t, TASK_HELD, task_held, DIST, m->state == TASK_RUNNING);
-    expect(&t, HELD_END, held_end, DIST, any);
+    expect(&t, HELD_END, held_end, DIST, whatever);
     tell(&t, EXEC_EXITED, exec_exited, 0, .run = run, .outcome = OUTCOME_SIGNALED, .code = 9);
     expect(&t, TASK_FINISHED, task_finished, DIST, m->outcome == OUTCOME_LOST);
     talk_end(&t);
@@ -492,16 +492,16 @@ static void an_overrun_nobody_heard_of_is_told_later(void **state)
     join(&t);
     dist_comes(&t, DIST);
     probe(&t, 1, 1);
-    expect(&t, TASK_REQUEST, task_request, DIST, any);
+    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
     tell(&t, TASK_LAUNCH, task_launch, DIST, .id = TRY(1, 0), .desc = t.desc, .request = 1, .promotable = 1);
     starts(&t, 1, 0, DIST);
     tell(&t, PEER_LOST, peer_lost, DIST, ROLE_DIST);
     pass(&t, 20 * US_PER_S);
     nothing(&t);
     tell(&t, PEER_UP, peer_up, DIST, ROLE_DIST);
-    expect(&t, TASK_HELD, task_held, DIST, any);
+    expect(&t, TASK_HELD, task_held, DIST, whatever);
     expect(&t, TASK_OVERRUN, task_overrun, DIST, m->run_us == 20 * US_PER_S);
-    expect(&t, HELD_END, held_end, DIST, any);
+    expect(&t, HELD_END, held_end, DIST, whatever);
     talk_end(&t);
 }
 
@@ -538,7 +538,7 @@ static void many_jobs_at_once(void **state)
 
     talk_begin(&t, 1);
     probe(&t, 1, 1);
-    expect(&t, TASK_REQUEST, task_request, DIST, any);
+    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
     for (uint64_t j = 2; j < 300; j++)
         probe(&t, j, 2);
     assert_int_equal(counts_of(&t).reservations, 298 * 2);

@@ -81,7 +81,7 @@ static inline const struct msg *next_out(struct talk *t, unsigned type, uint32_t
     } while (0)
 
 #define nothing(t) assert_int_equal((t)->out.n, (t)->taken)
-#define any (m != NULL)
+#define whatever (m != NULL)
 
 /* Lets time pass, with a TIMER whenever the worker wants one; stops at the first that puts something out. */
 static inline void pass(struct talk *t, int64_t us)
@@ -127,7 +127,7 @@ static inline void join(struct talk *t)
     tell(t, PEER_UP, peer_up, CENTRAL, ROLE_CENTRAL);
     expect(t, JOIN, join, CENTRAL, m->slots == t->config.slots && m->role == ROLE_WORKER && m->name != NULL);
     tell(t, JOINED, joined, CENTRAL, .node = {SELF}, .heartbeat_us = 500 * MS, .lease_us = 60 * US_PER_S);
-    expect(t, HELD_END, held_end, CENTRAL, any);
+    expect(t, HELD_END, held_end, CENTRAL, whatever);
     tell(t, PARTITION, partition, CENTRAL, .epoch = 1, .general = 1);
     expect(t, PARTITION_ACK, partition_ack, CENTRAL, m->epoch == 1);
 }
@@ -135,7 +135,7 @@ static inline void join(struct talk *t)
 static inline void dist_comes(struct talk *t, uint32_t dist)
 {
     tell(t, PEER_UP, peer_up, dist, ROLE_DIST);
-    expect(t, HELD_END, held_end, dist, any);
+    expect(t, HELD_END, held_end, dist, whatever);
 }
 
 /* A joined general worker with two dists, and nothing to do. */
