@@ -170,10 +170,9 @@ static void on_timer(struct step *s)
         struct dist_job *job = container_of(first, struct dist_job, timer);
 
         heap_remove(&d->timers, first);
-        if (!hand_has_timer(job))
-            probe_timer(s, job);
-        else if (!job->cancelling)
+        if (hand_has_timer(job) && !job->cancelling)
             hand_offer(s, job);
+        probe_timer(s, job);
     }
     if (d->audit_at <= s->now)
         probe_audit(s);

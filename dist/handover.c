@@ -45,6 +45,7 @@ void hand_offer(struct step *s, struct dist_job *job)
 
     if (!s->d->central_up)
         return;
+    job->handed_again = job->handed_out;
     job->handed_out = true;
     m = &out_add(s->out, MSG_LONG_SUBMIT, NODE_CENTRAL.v)->long_submit;
     m->job = job->id;
@@ -96,17 +97,22 @@ static void finish_central_tasks(struct step *s, struct dist_job *job, enum outc
             task_finish(s, job, i, outcome, code, 0);
 }
 
+static void put_watch(struct step *s, const struct dist_job *job)
+{
+    struct msg_long_watch *m = &out_add(s->out, MSG_LONG_WATCH, NODE_CENTRAL.v)->long_watch;
+
+    m->job = job->id;
+    m->epoch = job->epoch;
+}
+
 /* Whatever central knows of the job, it is to cancel; and to tell us, since we may not know what it knows. */
 static void put_cancel_and_watch(struct step *s, const struct dist_job *job)
 {
-    struct msg_long_cancel *c = &out_add(s->out, MSG_LONG_CANCEL, NODE_CENTRAL.v)->long_cancel;
-    struct msg_long_watch *w;
+    struct msg_long_cancel *m = &out_add(s->out, MSG_LONG_CANCEL, NODE_CENTRAL.v)->long_cancel;
 
-    c->job = job->id;
-    c->epoch = job->epoch;
-    w = &out_add(s->out, MSG_LONG_WATCH, NODE_CENTRAL.v)->long_watch;
-    w->job = job->id;
-    w->epoch = job->epoch;
+    m->job = job->id;
+    m->epoch = job->epoch;
+    put_watch(s, job);
 }
 
 void hand_cancel(struct step *s, struct dist_job *job)
@@ -135,10 +141,7 @@ void hand_central_up(struct step *s)
         } else if (job->hand == HAND_PENDING) {
             hand_offer(s, job);
         } else {
-            struct msg_long_watch *w = &out_add(s->out, MSG_LONG_WATCH, NODE_CENTRAL.v)->long_watch;
-
-            w->job = job->id;
-            w->epoch = job->epoch;
+            put_watch(s, job);
         }
     }
 }
@@ -170,8 +173,7 @@ static struct dist_job *handed_job(const struct step *s, job_id_t id, uint16_t e
 
 static void promoted(struct step *s, struct dist_job *job)
 {
-    if (!job->promoted)
-        count(s, COUNTER_jobs_promoted, 1);
+    count(s, COUNTER_jobs_promoted, 1);
     job->promoted = true;
     job->class = CLASS_LONG;
     job->why = WHY_PROMOTED;
@@ -184,8 +186,13 @@ static void accepted(struct step *s, struct dist_job *job)
     job->hand = HAND_ACCEPTED;
     if (job->state == JOB_PENDING)
         job_set_state(s, job, JOB_WAITING);
-    if (job->epoch > DIST_EPOCH)
+    if (job->epoch > DIST_EPOCH && !job->promoted) {
         promoted(s, job);
+        /* Central counts attempts of its own, under its epoch. */
+        for (uint32_t i = 0; i < job->desc->tasks; i++)
+            if (job->tasks[i].central)
+                job->tasks[i].attempt = 0;
+    }
     job_accept(s, job);
 }
 
@@ -193,8 +200,13 @@ void on_long_accepted(struct step *s, const struct msg *m)
 {
     struct dist_job *job = handed_job(s, m->long_accepted.job, m->long_accepted.epoch);
 
-    if (job)
-        accepted(s, job);
+    if (!job)
+        return;
+    accepted(s, job);
+    if (job->handed_again) {
+        job->handed_again = false;
+        put_watch(s, job);
+    }
 }
 
 static bool may_pass(int err)
@@ -215,7 +227,7 @@ void on_long_refused(struct step *s, const struct msg *m)
     }
     if (job->cancelling) {
         finish_central_tasks(s, job, OUTCOME_CANCELLED, 0);
-    } else if (job->epoch > DIST_EPOCH) {
+    } else if (!hand_has_timer(job)) {
         take_back(s, job); /* it goes on as a short job (7.2) */
     } else if (!may_pass(m->long_refused.err)) {
         finish_central_tasks(s, job, OUTCOME_NOT_STARTED, CODE_NOT_EXECUTABLE);
@@ -301,7 +313,7 @@ void on_task_overrun(struct step *s, const struct msg *m)
 
     if (!job || job->tasks[id->task].attempt != id->attempt || task_state_final(job->tasks[id->task].state))
         return;
-    if (!job_promotable(job) || job->cancelling || job->hand != HAND_NONE)
+    if (!job_promotable(job) || job->promoted || job->cancelling || job->hand != HAND_NONE)
         return;
     if (job->unlaunched == 0) {
         promoted(s, job);

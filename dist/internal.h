@@ -125,10 +125,11 @@ void nodes_free(struct dist *d);
 void hand_over(struct step *s, struct dist_job *job, uint16_t epoch);
 /* Offers it to central, if central can be reached; otherwise when it can. */
 void hand_offer(struct step *s, struct dist_job *job);
-/* Its timer is for offering it again; else for probing again. */
+/* A refusal of central's makes it wait, to be offered again by its timer: it is long. The tasks of one that was to
+ * be promoted would come back. */
 static inline bool hand_has_timer(const struct dist_job *job)
 {
-    return job->hand == HAND_PENDING && job->epoch == DIST_EPOCH;
+    return job->hand == HAND_PENDING && (job->epoch == DIST_EPOCH || job->promoted);
 }
 void hand_cancel(struct step *s, struct dist_job *job);
 void hand_central_up(struct step *s);

@@ -121,8 +121,10 @@ void probe_job(struct step *s, struct dist_job *job, uint64_t n)
     d->drawn_n = 0;
     job->refused = false;
     job->progress_us = s->now;
-    if (n >= job->unlaunched)
-        job->sure_us = s->now;
+    if (job->sure_us <= d->doubt_us)
+        job->sure = 0;
+    job->sure_us = s->now;
+    job->sure += (uint32_t)n;
     if (n > total)
         wait_in(job, &d->crowded[which], false);
     else if (job->starved)
@@ -144,8 +146,39 @@ static void probe_missing(struct step *s, struct dist_job *job)
     probe_job(s, job, probes_for(job, job->unlaunched - job->live));
 }
 
+/* ---- A worker was lost ---- */
+
+/* A thief tells us of a reservation it stole, then acknowledges it to its victim (docs/protocol.md 5.3). When its
+ * stream to us breaks in between, we never learn that the victim has it no more, and would wait for it for ever. So
+ * any loss of a worker makes doubtful what was live then; a job that stands still for long with fewer sure
+ * reservations than tasks is probed for once more, at growing intervals. */
+void probe_doubt(struct step *s)
+{
+    struct dist *d = s->d;
+
+    if (!policy_has(&d->policy, POLICY_STEAL))
+        return;
+    d->doubt_us = s->now;
+    if (d->audit_at > s->now + AUDIT_US)
+        d->audit_at = s->now + AUDIT_US;
+}
+
+/* When the job's reservations are to be doubted next; TIME_NEVER when there is no cause. */
+static int64_t audit_due(const struct dist *d, const struct dist_job *job)
+{
+    int64_t since = job->progress_us > d->doubt_us ? job->progress_us : d->doubt_us;
+
+    if (d->doubt_us < job->submit_us || job->unlaunched == 0 || job->starved || !job->submitted)
+        return TIME_NEVER;
+    if (job->sure_us > d->doubt_us && job->sure >= job->unlaunched)
+        return TIME_NEVER;
+    return since + (AUDIT_US << job->audits);
+}
+
 void probe_settle(struct step *s, struct dist_job *job)
 {
+    int64_t due;
+
     if (job->unlaunched == 0) {
         if (!hand_has_timer(job))
             probe_forget(s, job);
@@ -154,6 +187,9 @@ void probe_settle(struct step *s, struct dist_job *job)
             probe_cancel_all(s, job);
         return;
     }
+    due = audit_due(s->d, job);
+    if (due < s->d->audit_at)
+        s->d->audit_at = due;
     if (job->live >= job->unlaunched || job->starved || heap_in(&job->timer))
         return;
     /* Without REPROBE what is lost is not made up for, but a job with nothing left would never end. */
@@ -228,32 +264,6 @@ void probe_pool_grew(struct step *s, enum pool p, struct dist_node *n)
         else /* its reservations are in doubt: probe_audit */
             probe_job(s, job, job->unlaunched);
     }
-}
-
-/* ---- A worker was lost ---- */
-
-/* A thief tells us of a reservation it stole, then acknowledges it to its victim (docs/protocol.md 5.3). When its
- * stream breaks in between, we never learn that the victim has it no more, and would wait for it for ever. So a
- * job that stands still after any loss, for long, is probed for once more, at growing intervals. */
-void probe_doubt(struct step *s)
-{
-    struct dist *d = s->d;
-
-    if (!policy_has(&d->policy, POLICY_STEAL))
-        return;
-    d->doubt_us = s->now;
-    if (d->audit_at > s->now + AUDIT_US)
-        d->audit_at = s->now + AUDIT_US;
-}
-
-/* When the job's reservations are to be doubted next; TIME_NEVER when there is no cause. */
-static int64_t audit_due(const struct dist *d, const struct dist_job *job)
-{
-    int64_t since = job->progress_us > d->doubt_us ? job->progress_us : d->doubt_us;
-
-    if (job->unlaunched == 0 || job->starved || job->sure_us > d->doubt_us || !job->submitted)
-        return TIME_NEVER;
-    return since + (AUDIT_US << job->audits);
 }
 
 void probe_audit(struct step *s)

@@ -80,7 +80,7 @@ struct dist_job {
     int64_t end_us;                 /* once final */
     int64_t first_start_us;         /* -1: none started */
     int64_t progress_us;            /* the last probe sent, or request received */
-    int64_t sure_us;                /* when all its unlaunched tasks were probed for last: see probe_audit */
+    int64_t sure_us;                /* since when `sure` counts: see probe_doubt */
     int64_t estimate_us, cutoff_us; /* what the class was decided on */
     int64_t ok_us;                  /* sum of the run times of its ok_n tasks here that exited 0 */
     uint32_t ok_n;
@@ -95,6 +95,7 @@ struct dist_job {
     uint32_t returned;             /* first of the waiting tasks before cursor: their worker was lost */
     uint32_t unlaunched;           /* waiting tasks that are ours to launch */
     uint32_t live;                 /* sum of the places' */
+    uint32_t sure;                 /* of them, those probed for after the last loss of a worker */
     uint32_t central_n;            /* central's tasks that are not final */
     uint32_t in[TASK_STATE_COUNT]; /* tasks by state */
 
@@ -114,10 +115,11 @@ struct dist_job {
     bool cancelling : 1;  /* by its client, or max_fails: nothing of it starts any more */
     bool by_client : 1;   /* its client cancelled it */
     bool promoted : 1;
-    bool starved : 1;    /* in dist.starved[] */
-    bool refused : 1;    /* a worker refused probes since it was last probed for or launched */
-    bool handed_out : 1; /* LONG_SUBMIT was sent at least once: central may have it */
-    bool drained : 1;    /* had nothing to launch once: workers may have been told to drop its reservations */
+    bool starved : 1;      /* in dist.starved[] */
+    bool refused : 1;      /* a worker refused probes since it was last probed for or launched */
+    bool handed_out : 1;   /* LONG_SUBMIT was sent at least once: central may have it */
+    bool handed_again : 1; /* and sent once more: what central said of it in between may be lost */
+    bool drained : 1; /* had nothing to launch once: workers may have been told to drop its reservations */
     struct dist_task tasks[]; /* desc->tasks of them */
 };
 #define DIST_EPOCH 1
