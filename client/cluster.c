@@ -8,10 +8,13 @@
 
 /* ---- nodes ---- */
 
+/* Central is whoever is central now: it has no number of its own. */
+static bool has_id(const struct api_node *n) { return n->node && n->node <= NODE_ID_MAX; }
+
 static json_t *node_json(const struct api_node *n)
 {
     json_t *o = json_object();
-    json_object_set_new(o, "node", json_integer(n->node));
+    json_object_set_new(o, "node", has_id(n) ? json_integer(n->node) : json_null());
     json_object_set_new(o, "name", json_text(n->name));
     json_object_set_new(o, "role", json_text(n->role));
     json_object_set_new(o, "address", json_text(n->address));
@@ -31,7 +34,10 @@ static void add_node(struct table *t, const struct api_node *n)
 {
     bool worker = strcmp(n->role, role_text(ROLE_WORKER)) == 0,
          dist = strcmp(n->role, role_text(ROLE_DIST)) == 0;
-    table_cell(t, "%u", n->node);
+    if (has_id(n))
+        table_cell(t, "%u", n->node);
+    else
+        table_cell(t, "-");
     table_cell(t, "%s", CLEAN(n->name));
     table_cell(t, "%s", CLEAN(n->role));
     table_cell(t, "%s", CLEAN(n->state));

@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define HELP_COLUMNS 100
+
 const struct command *command_find(const struct command *table, const char *name)
 {
     for (; table->name; table++)
@@ -36,12 +38,29 @@ static int widest(const struct flag *flags)
     return width;
 }
 
+/* Prints text from column `indent` on, broken at spaces so that lines keep within HELP_COLUMNS. */
+static void print_wrapped(FILE *out, const char *text, int indent)
+{
+    int room = HELP_COLUMNS - indent > 20 ? HELP_COLUMNS - indent : 20;
+    while ((int)strlen(text) > room) {
+        int cut = room;
+        while (cut > 0 && text[cut] != ' ')
+            cut--;
+        if (cut == 0)
+            cut = (int)strcspn(text, " ");
+        fprintf(out, "%.*s\n%*s", cut, text, indent, "");
+        text += cut + (text[cut] == ' ');
+    }
+    fprintf(out, "%s\n", text);
+}
+
 static void flags_help(FILE *out, const struct flag *flags, int width)
 {
     char left[128];
     for (const struct flag *f = flags; f && f->name; f++) {
         flag_left(left, sizeof left, f);
-        fprintf(out, "  %-*s  %s\n", width, left, f->help);
+        fprintf(out, "  %-*s  ", width, left);
+        print_wrapped(out, f->help, width + 4);
     }
 }
 

@@ -22,7 +22,7 @@ struct place {
 
 struct explanation {
     struct api_job job; /* without its texts */
-    char name[160], blocked[400];
+    char name[160], user[160], blocked[400];
     struct place *places;
     struct api_task slow[SLOW_SHOWN]; /* those that waited longest, longest first; without texts */
     uint32_t slow_n, first_index, tasks_stolen;
@@ -67,6 +67,7 @@ static int gather(void *ctx, const struct api_get_job_reply *page, uint32_t firs
         e->job = page->job;
         e->first_index = first_index;
         clean_text(e->name, sizeof e->name, page->job.name);
+        clean_text(e->user, sizeof e->user, page->job.user);
         clean_text(e->blocked, sizeof e->blocked, page->blocked);
         for (uint32_t i = 0; i < page->reservations_n; i++) {
             const struct api_reservation *r = &page->reservations[i];
@@ -178,7 +179,7 @@ static json_t *explanation_json(struct explanation *e)
     char why[256];
     json_t *o = json_object(), *list = json_array();
     e->job.name = e->name;
-    e->job.user = "";
+    e->job.user = e->user;
     class_reason(e, why, sizeof why);
     json_object_set_new(o, "job", json_text(JOB_TEXT(e->job.job)));
     json_object_set_new(o, "class_reason", json_text(why));

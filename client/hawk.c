@@ -236,6 +236,7 @@ static int refresh_nodes(struct hawk *h)
     api_free(&api_list_nodes_reply_type, &h->nodes);
     int err = call_contact(h, API_LIST_NODES, &none, &h->nodes, &status);
     h->nodes_at_us = err ? -1 : now;
+    h->nodes_from = hawk_contact(h);
     return err;
 }
 
@@ -249,13 +250,12 @@ static const struct api_node *find_node(const struct hawk *h, enum role role, no
     return NULL;
 }
 
-/* The list of nodes came from the current contact, so a node that is itself, or that lives inside `hawk up`
- * and has no address, is reached there. */
+/* A node that is the one who listed it, or that lives inside `hawk up` and has no address, is reached there. */
 static struct channel *channel_of(struct hawk *h, const struct api_node *n)
 {
     char why[200];
     if ((h->nodes.self && n->node == h->nodes.self) || addr_check(n->address, why, sizeof why))
-        return hawk_contact(h);
+        return h->nodes_from;
     return channel_to(h, n->address);
 }
 

@@ -13,7 +13,8 @@ struct hawk {
     uint32_t channels_n, channels_cap;
     uint32_t contacts, current; /* current: the contact that answered last */
     struct api_list_nodes_reply nodes;
-    int64_t nodes_at_us; /* when they were asked for; -1: not yet */
+    struct channel *nodes_from; /* who listed them */
+    int64_t nodes_at_us;        /* when; -1: not yet */
     int64_t timeout_us;
     char error[600], warning[600];
 };

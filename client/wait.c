@@ -69,6 +69,8 @@ static void print_progress(struct progress *p)
         running += j->running;
         ended += job_state_final(j->state);
     }
+    if (tasks == 0) /* nothing was heard yet */
+        return;
     fprintf(stderr, "\r%llu of %llu tasks done, %llu running", (unsigned long long)done,
             (unsigned long long)tasks, (unsigned long long)running);
     if (bad)

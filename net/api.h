@@ -215,7 +215,8 @@ struct api_output_chunk {
     X(submit_request)                                                                                        \
     X(submit_reply)                                                                                          \
     X(watch_request)                                                                                         \
-    X(job) X(task) X(reservation) X(event) X(cancel_request) X(cancel_reply) X(list_jobs_request)            \
+    X(job)                                                                                                   \
+    X(task) X(reservation) X(event) X(cancel_request) X(cancel_reply) X(list_jobs_request)                   \
         X(list_jobs_reply) X(get_job_request) X(get_job_reply) X(list_nodes_request) X(node)                 \
             X(list_nodes_reply) X(get_stats_request) X(counter) X(node_stats) X(get_stats_reply)             \
                 X(get_policy_request) X(policy) X(set_policy_request) X(read_output_request) X(output_chunk)
