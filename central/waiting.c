@@ -76,10 +76,10 @@ static struct waiting_slot *least_moment(const struct waiting_worker *w)
     return w->n_amounts < w->n_slots ? &w->slots[w->n_amounts] : NULL;
 }
 
-/* Whether the amount goes before the moment at now. */
+/* Whether the amount goes before the moment, which is yet to come; tie: where nothing else decides. */
 static bool amount_first(int64_t amount_us, bool overrun, int64_t moment_us, int64_t now_us, bool tie)
 {
-    int64_t wait_us = moment_us > now_us ? moment_us - now_us : 0;
+    int64_t wait_us = moment_us - now_us;
 
     if (amount_us != wait_us)
         return amount_us < wait_us;
@@ -258,9 +258,12 @@ static struct waiting_worker *better_head(const struct waiting *q, int64_t now_u
 
 struct waiting_worker *waiting_best(struct waiting *q, int64_t now_us)
 {
+    struct heap_node *m;
     struct waiting_worker *w;
 
-    /* Each turn but the last finds one more task overrunning. */
+    /* Every rebuild finds a task overrunning that was not known to. */
+    while ((m = heap_min(&q->moments)) && m->key <= now_us)
+        rebuild(q, container_of(m, struct waiting_worker, moment), now_us);
     while ((w = better_head(q, now_us)) && w->expires_us <= now_us)
         rebuild(q, w, now_us);
     return w;
