@@ -296,7 +296,7 @@ static int run(struct replay *r)
 
     if (hawk_stats(r->s.h, &r->before))
         return session_failed(&r->s);
-    if (!options.quiet)
+    if (r->s.mode == OUTPUT_TABLE)
         replay_plan_print(stderr, &r->plan, r->slots);
     if (replay_run(r->s.h, &r->plan, &options, &r->result))
         return session_failed(&r->s);
