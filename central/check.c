@@ -65,7 +65,7 @@ static void check_nodes(const struct central *c)
     CHECK(length(&c->stuck) == c->n_stuck);
 }
 
-static void check_task(const struct long_task *t)
+static void check_task(const struct central *c, const struct long_task *t)
 {
     bool final = task_state_final(t->state);
 
@@ -77,7 +77,7 @@ static void check_task(const struct long_task *t)
         CHECK(t->state == TASK_WAITING);
         return;
     }
-    CHECK(final || t->place != PLACE_NONE);
+    CHECK(final || t->place != PLACE_NONE || !c->recovered); /* placed once everything is known */
     CHECK(t->place != PLACE_QUEUE || t->state == TASK_WAITING);
     CHECK(t->place != PLACE_WORKER || t->state == TASK_PLACED || t->state == TASK_RUNNING);
     CHECK(t->place != PLACE_WORKER || t->w.running == (t->state == TASK_RUNNING));
@@ -91,7 +91,7 @@ static void check_job(const struct central *c, const struct long_job *j, uint64_
         const struct long_task *t = &j->tasks[i];
 
         CHECK(t->job == j);
-        check_task(t);
+        check_task(c, t);
         final += task_state_final(t->state);
         durable += t->durable;
         places[t->place]++;
