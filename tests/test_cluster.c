@@ -1,0 +1,742 @@
+/* The roles together on the bus, in virtual time: whole jobs, stealing, promotion, faults, and a seeded soak.
+ * HAWK_SOAK_SEED=N runs only that soak; HAWK_SOAK_RUNS=N runs more of them. */
+#include "tests/lib/cluster.h"
+
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define MS US_PER_MS
+#define S US_PER_S
+
+static uint32_t sum(const uint32_t *v, uint32_t n)
+{
+    uint32_t total = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        total += v[i];
+    return total;
+}
+
+static int64_t response_us(const struct cluster_job *j) { return j->end_us - j->submit_us; }
+
+static struct cluster *up(const struct cluster_config *config)
+{
+    struct cluster *c = cluster_new(config);
+
+    cluster_come_up(c);
+    return c;
+}
+
+static void finish(struct cluster *c, int64_t limit_us)
+{
+    cluster_run_jobs(c, limit_us);
+    cluster_expect_all_quiet(c);
+    cluster_free(c);
+}
+
+/* ---- One job ---- */
+
+static void test_one_short_job(void **state)
+{
+    struct cluster *c = up(&(struct cluster_config){.workers = 8, .delay_us = 500});
+    struct cluster_job *j = cluster_job(c, 4, 100 * MS, TAG_SHORT);
+    struct job_view v;
+
+    cluster_submit(c, j, 0);
+    cluster_run_jobs(c, 10 * S);
+    assert_int_equal(j->state, JOB_DONE);
+    assert_int_equal(j->class, CLASS_SHORT);
+    assert_int_equal(j->why, WHY_TAG);
+    assert_int_equal(sum(j->starts, 4), 4);
+    /* Probe, request, launch; then the completion: four messages of half a millisecond. */
+    assert_int_equal(response_us(j), 100 * MS + 4 * 500);
+    cluster_view(c, j, &v);
+    assert_int_equal(v.probes_sent, 8); /* 2t (Sparrow 3.4) */
+    assert_int_equal(v.probes_live, 0);
+    assert_int_equal(v.probes_cancelled + v.probes_unused, 4);
+    assert_int_equal(v.done, 4);
+    finish(c, 0);
+}
+
+static void test_one_long_job(void **state)
+{
+    struct cluster *c = up(&(struct cluster_config){.workers = 8, .share_ppm = 250000, .delay_us = 500});
+    struct cluster_job *j = cluster_job(c, 12, 30 * S, TAG_LONG);
+    struct job_view v;
+    uint32_t busy = 0;
+
+    cluster_submit(c, j, 0);
+    cluster_run(c, 5 * S);
+    for (uint32_t i = 0; i < 8; i++) {
+        struct worker_counts counts;
+
+        worker_counts(&c->workers[i]->w, &counts);
+        if (!counts.general)
+            assert_int_equal(cluster_running(c, i), 0);
+        busy += cluster_running(c, i);
+    }
+    assert_int_equal(busy, 6); /* the general partition */
+    cluster_view(c, j, &v);
+    assert_true(node_eq(v.owner, NODE_CENTRAL));
+    assert_int_equal(v.probes_sent, 0);
+    cluster_run_jobs(c, 100 * S);
+    assert_int_equal(j->state, JOB_DONE);
+    assert_int_equal(sum(j->starts, 12), 12);
+    assert_true(response_us(j) < 61 * S); /* two rounds of six */
+    finish(c, 0);
+}
+
+static void test_untagged_by_estimate(void **state)
+{
+    struct cluster *c = up(&(struct cluster_config){.workers = 4});
+    struct cluster_job *quick = cluster_job(c, 2, 100 * MS, TAG_AUTO);
+    struct cluster_job *slow = cluster_job(c, 2, 20 * S, TAG_AUTO);
+
+    quick->desc->estimate_us = 9 * S;
+    slow->desc->estimate_us = 11 * S;
+    cluster_submit(c, quick, 0);
+    cluster_submit(c, slow, 0);
+    cluster_run_jobs(c, 60 * S);
+    assert_int_equal(quick->class, CLASS_SHORT);
+    assert_int_equal(slow->class, CLASS_LONG);
+    assert_int_equal(slow->why, WHY_ESTIMATE);
+    finish(c, 0);
+}
+
+static void test_history_classifies_the_next_run(void **state)
+{
+    struct cluster *c = up(&(struct cluster_config){.workers = 4, .dists = 2});
+    struct cluster_job *first = cluster_job(c, 2, 20 * S, TAG_LONG), *again;
+
+    cluster_name_job(first, "nightly");
+    cluster_submit(c, first, 0);
+    cluster_run_jobs(c, 60 * S);
+    cluster_run(c, 1 * S);
+    again = cluster_job(c, 2, 20 * S, TAG_AUTO);
+    cluster_name_job(again, "nightly");
+    cluster_submit(c, again, 1); /* what one dist ran, the other knows */
+    cluster_run_jobs(c, 60 * S);
+    assert_int_equal(again->class, CLASS_LONG);
+    assert_int_equal(again->why, WHY_HISTORY);
+    finish(c, 0);
+}
+
+static void test_failed_tasks_fail_the_job(void **state)
+{
+    struct cluster *c = up(&(struct cluster_config){.workers = 4});
+    struct cluster_job *j = cluster_job(c, 4, 100 * MS, TAG_SHORT), *k = cluster_job(c, 4, 20 * S, TAG_LONG);
+
+    j->code[2] = k->code[1] = 3;
+    cluster_submit(c, j, 0);
+    cluster_submit(c, k, 0);
+    cluster_run_jobs(c, 60 * S);
+    assert_int_equal(j->state, JOB_FAILED);
+    assert_int_equal(k->state, JOB_FAILED);
+    assert_int_equal(j->task_state[2], TASK_FAILED);
+    assert_int_equal(k->task_state[1], TASK_FAILED);
+    assert_int_equal(sum(j->starts, 4), 4); /* a task that failed is not tried again */
+    finish(c, 0);
+}
+
+static void test_cancel(void **state)
+{
+    struct cluster *c = up(&(struct cluster_config){.workers = 4});
+    struct cluster_job *j = cluster_job(c, 20, 5 * S, TAG_SHORT), *k = cluster_job(c, 20, 20 * S, TAG_LONG);
+
+    cluster_submit(c, j, 0);
+    cluster_submit(c, k, 0);
+    cluster_run(c, 8 * S);
+    cluster_cancel(c, j);
+    cluster_cancel(c, k);
+    cluster_run_jobs(c, 2 * S);
+    assert_int_equal(j->state, JOB_CANCELLED);
+    assert_int_equal(k->state, JOB_CANCELLED);
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(cluster_running(c, i), 0);
+    finish(c, 0);
+}
+
+/* ---- Many jobs ---- */
+
+/* A stream of short jobs over a long one. Returns the short jobs' mean response time. */
+static int64_t short_jobs_behind_a_long_one(const char *policy, uint64_t *stolen, int64_t *long_us)
+{
+    struct cluster_config config = {
+        .policy = policy, .workers = 10, .share_ppm = 200000, .dists = 2, .delay_us = 500, .seed = 7};
+    struct cluster *c = up(&config);
+    struct cluster_job *long_job = cluster_job(c, 8, 60 * S, TAG_LONG), *shorts[40];
+    int64_t total_us = 0;
+
+    cluster_submit(c, long_job, 0);
+    cluster_run(c, 1 * S);
+    for (uint32_t i = 0; i < 40; i++) {
+        shorts[i] = cluster_job(c, 3, 200 * MS, TAG_SHORT);
+        cluster_submit(c, shorts[i], i % 2);
+        cluster_run(c, 500 * MS);
+    }
+    cluster_run_jobs(c, 200 * S);
+    for (uint32_t i = 0; i < 40; i++) {
+        assert_int_equal(shorts[i]->state, JOB_DONE);
+        total_us += response_us(shorts[i]);
+    }
+    *stolen = cluster_counter(c, COUNTER_tasks_stolen);
+    *long_us = response_us(long_job);
+    cluster_expect_all_quiet(c);
+    cluster_free(c);
+    return total_us / 40;
+}
+
+static void test_stealing_helps(void **state)
+{
+    uint64_t stolen, stolen_without, stolen_neither;
+    int64_t long_us, long_without_us, long_neither_us;
+    int64_t with_us = short_jobs_behind_a_long_one("hawk", &stolen, &long_us);
+    int64_t without_us = short_jobs_behind_a_long_one("hawk-no-steal", &stolen_without, &long_without_us);
+    int64_t neither_us = short_jobs_behind_a_long_one("sparrow", &stolen_neither, &long_neither_us);
+
+    assert_true(stolen > 0);
+    assert_int_equal(stolen_without, 0);
+    assert_int_equal(stolen_neither, 0);
+    /* Without it some wait for the end of the long tasks. */
+    assert_true(with_us * 3 < without_us);
+    assert_true(with_us * 3 < neither_us);
+    assert_true(with_us < 1 * S);
+    assert_true(long_us < long_without_us * 11 / 10);
+}
+
+/* DESIGN 3.4: no reservation stays stuck for more than 50 ms while a thief is parked, by hints alone. */
+static void test_hints_free_what_is_stuck(void **state)
+{
+    struct cluster *c = up(
+        &(struct cluster_config){.workers = 4, .share_ppm = 250000, .no_steal_retry = true, .delay_us = 500});
+    struct cluster_job *long_job = cluster_job(c, 3, 60 * S, TAG_LONG), *j[10];
+
+    cluster_submit(c, long_job, 0);
+    cluster_run(c, 5 * S); /* the one reserved worker has nothing to do */
+    for (uint32_t i = 0; i < 10; i++) {
+        j[i] = cluster_job(c, 1, 10 * MS, TAG_SHORT);
+        cluster_submit(c, j[i], 0);
+        cluster_run(c, 2 * S);
+        assert_true(cluster_ended(j[i]));
+        assert_true(response_us(j[i]) < 10 * MS + 60 * MS);
+    }
+    assert_true(cluster_counter(c, COUNTER_tasks_stolen) > 0);
+    finish(c, 100 * S);
+}
+
+static void test_own_retries_free_what_is_stuck(void **state)
+{
+    struct cluster *c = up(
+        &(struct cluster_config){.workers = 4, .share_ppm = 250000, .no_steal_hints = true, .delay_us = 500});
+    struct cluster_job *long_job = cluster_job(c, 3, 60 * S, TAG_LONG), *j[8];
+
+    cluster_submit(c, long_job, 0);
+    cluster_run(c, 2 * S);
+    for (uint32_t i = 0; i < 8; i++) {
+        j[i] = cluster_job(c, 1, 10 * MS, TAG_SHORT);
+        cluster_submit(c, j[i], 0);
+        cluster_run(c, 6 * S);
+        assert_true(cluster_ended(j[i]));
+    }
+    assert_true(cluster_counter(c, COUNTER_tasks_stolen) > 0);
+    finish(c, 100 * S);
+}
+
+static void test_an_idle_cluster_is_silent(void **state)
+{
+    struct cluster *c = up(&(struct cluster_config){.workers = 6, .delay_us = 500});
+    struct cluster_job *j = cluster_job(c, 6, 15 * S, TAG_LONG);
+    uint64_t requests;
+
+    cluster_submit(c, j, 0);
+    cluster_run_jobs(c, 60 * S);
+    cluster_run(c, 5 * S); /* central tells that no long work is left after a second */
+    requests = cluster_counter(c, COUNTER_steal_requests);
+    cluster_run(c, 600 * S);
+    assert_int_equal(cluster_counter(c, COUNTER_steal_requests), requests);
+    finish(c, 0);
+}
+
+static void test_several_slots(void **state)
+{
+    for (int per_slot = 0; per_slot < 2; per_slot++) {
+        struct cluster *c = up(&(struct cluster_config){
+            .workers = 4, .slots = 4, .share_ppm = 250000, .queue_per_slot = per_slot, .delay_us = 100});
+        struct cluster_job *l = cluster_job(c, 14, 20 * S, TAG_LONG), *j;
+
+        cluster_submit(c, l, 0);
+        for (uint32_t i = 0; i < 20; i++) {
+            j = cluster_job(c, 5, 300 * MS, TAG_SHORT);
+            cluster_submit(c, j, 0);
+            cluster_run(c, 400 * MS);
+        }
+        cluster_run_jobs(c, 100 * S);
+        for (uint32_t i = 0; i < c->jobs_n; i++)
+            assert_int_equal(c->jobs[i]->state, JOB_DONE);
+        finish(c, 0);
+    }
+}
+
+static void test_policies_run_every_job(void **state)
+{
+    for (size_t p = 0; policy_names[p]; p++) {
+        struct cluster *c = up(&(struct cluster_config){.policy = policy_names[p],
+                                                        .workers = 10,
+                                                        .share_ppm = 200000,
+                                                        .dists = 2,
+                                                        .delay_us = 500,
+                                                        .seed = p});
+        struct central_totals totals;
+        struct policy policy;
+
+        for (uint32_t i = 0; i < 12; i++) {
+            cluster_submit(c, cluster_job(c, 1 + i % 4, 15 * S, TAG_LONG), i % 2);
+            cluster_submit(c, cluster_job(c, 1 + i % 5, 100 * MS, TAG_SHORT), (i + 1) % 2);
+            cluster_run(c, 1 * S);
+        }
+        cluster_run_jobs(c, 600 * S);
+        for (uint32_t i = 0; i < c->jobs_n; i++)
+            assert_int_equal(c->jobs[i]->state, JOB_DONE);
+        central_view_totals(c->central, &totals);
+        assert_int_equal(policy_preset(policy_names[p], &policy), 0);
+        assert_int_equal(totals.jobs_accepted, policy_has(&policy, POLICY_ALL_LONG)       ? 24
+                                               : policy_has(&policy, POLICY_CENTRAL_LONG) ? 12
+                                                                                          : 0);
+        finish(c, 0);
+    }
+}
+
+/* ---- Promotion ---- */
+
+static void test_promotion(void **state)
+{
+    struct cluster *c = up(&(struct cluster_config){.workers = 3, .delay_us = 500});
+    struct cluster_job *j = cluster_job(c, 9, 25 * S, TAG_AUTO);
+    struct job_view v;
+
+    cluster_submit(c, j, 0);
+    cluster_run(c, 5 * S);
+    assert_int_equal(j->class, CLASS_SHORT);
+    assert_int_equal(j->why, WHY_UNKNOWN);
+    cluster_run(c, 6 * S); /* the first tasks have outlived the cutoff of 10 s */
+    cluster_view(c, j, &v);
+    assert_int_equal(v.why, WHY_PROMOTED);
+    assert_int_equal(v.class, CLASS_LONG);
+    assert_true(node_eq(v.owner, NODE_CENTRAL));
+    assert_int_equal(v.probes_live, 0);
+    cluster_run_jobs(c, 120 * S);
+    assert_int_equal(j->state, JOB_DONE);
+    assert_int_equal(sum(j->starts, 9), 9);
+    assert_true(response_us(j) < 76 * S);
+    assert_int_equal(cluster_counter(c, COUNTER_jobs_promoted), 1);
+    finish(c, 0);
+}
+
+/* ---- Members come and go ---- */
+
+static void test_no_workers_yet(void **state)
+{
+    struct cluster *c = up(&(struct cluster_config){.workers = 0, .delay_us = 500});
+    struct cluster_job *j = cluster_job(c, 3, 100 * MS, TAG_SHORT), *k = cluster_job(c, 3, 20 * S, TAG_LONG);
+
+    cluster_submit(c, j, 0);
+    cluster_submit(c, k, 0);
+    cluster_run(c, 10 * S);
+    assert_true(j->submitted && !cluster_ended(j) && k->submitted && !cluster_ended(k));
+    cluster_add_worker(c, 2);
+    cluster_run_jobs(c, 60 * S);
+    assert_true(j->state == JOB_DONE && k->state == JOB_DONE);
+    finish(c, 0);
+}
+
+static void test_a_worker_joins_late(void **state)
+{
+    struct cluster *c = up(&(struct cluster_config){.workers = 1, .delay_us = 500});
+    struct cluster_job *j = cluster_job(c, 20, 5 * S, TAG_SHORT);
+    uint32_t late;
+
+    cluster_submit(c, j, 0);
+    cluster_run(c, 7 * S);
+    late = cluster_add_worker(c, 4);
+    cluster_come_up(c);
+    /* What comes now uses it. */
+    cluster_submit(c, cluster_job(c, 10, 1 * S, TAG_SHORT), 0);
+    cluster_run(c, 1 * S);
+    assert_true(cluster_running(c, late) > 0);
+    finish(c, 200 * S);
+}
+
+static void test_a_worker_dies_with_short_tasks(void **state)
+{
+    struct cluster *c = up(&(struct cluster_config){.workers = 4, .delay_us = 500});
+    struct cluster_job *j = cluster_job(c, 8, 5 * S, TAG_SHORT);
+
+    cluster_submit(c, j, 0);
+    cluster_run(c, 2 * S);
+    assert_int_equal(cluster_running(c, 1), 1);
+    cluster_kill_worker(c, 1);
+    cluster_run_jobs(c, 30 * S);
+    assert_int_equal(j->state, JOB_DONE);
+    assert_int_equal(sum(j->starts, 8), 9); /* the one that was lost ran again */
+    assert_int_equal(sum(j->ends, 8), 8);
+    finish(c, 0);
+}
+
+static void test_a_worker_dies_with_long_tasks(void **state)
+{
+    struct cluster *c = up(&(struct cluster_config){.workers = 4, .lease_us = 20 * S, .delay_us = 500});
+    struct cluster_job *j = cluster_job(c, 8, 30 * S, TAG_LONG);
+
+    cluster_submit(c, j, 0);
+    cluster_run(c, 5 * S);
+    assert_int_equal(cluster_running(c, 2), 1);
+    cluster_kill_worker(c, 2);
+    cluster_run(c, 15 * S);
+    assert_int_equal(sum(j->starts, 8), 4); /* not again before the lease has run out */
+    cluster_run_jobs(c, 120 * S);
+    assert_int_equal(j->state, JOB_DONE);
+    assert_int_equal(sum(j->starts, 8), 9);
+    assert_int_equal(sum(j->ends, 8), 8);
+    finish(c, 0);
+}
+
+static void test_a_worker_restarts(void **state)
+{
+    struct cluster *c = up(&(struct cluster_config){.workers = 3, .delay_us = 500});
+    struct cluster_job *j = cluster_job(c, 6, 12 * S, TAG_LONG), *k = cluster_job(c, 6, 3 * S, TAG_SHORT);
+    node_id_t before = bus_node(c->bus, c->workers[0]->ep);
+
+    cluster_submit(c, j, 0);
+    cluster_submit(c, k, 0);
+    cluster_run(c, 2 * S);
+    cluster_restart_worker(c, 0);
+    cluster_run_jobs(c, 200 * S);
+    assert_true(node_eq(bus_node(c->bus, c->workers[0]->ep), before)); /* the name decides */
+    assert_true(j->state == JOB_DONE && k->state == JOB_DONE);
+    finish(c, 0);
+}
+
+static void test_a_worker_stops_in_order(void **state)
+{
+    struct cluster *c = up(&(struct cluster_config){.workers = 4, .delay_us = 500});
+    struct cluster_job *j = cluster_job(c, 12, 12 * S, TAG_LONG), *k = cluster_job(c, 12, 2 * S, TAG_SHORT);
+
+    cluster_submit(c, j, 0);
+    cluster_submit(c, k, 0);
+    cluster_run(c, 3 * S);
+    cluster_stop_worker(c, 0, false);
+    cluster_run(c, 30 * S);
+    assert_false(c->workers[0]->alive);
+    cluster_run_jobs(c, 200 * S);
+    assert_true(j->state == JOB_DONE && k->state == JOB_DONE);
+    assert_int_equal(sum(j->starts, 12), 12); /* nothing was lost: it waited for what ran */
+    assert_int_equal(sum(k->starts, 12), 12);
+    finish(c, 0);
+}
+
+static void test_a_worker_stops_at_once(void **state)
+{
+    struct cluster *c = up(&(struct cluster_config){.workers = 4, .delay_us = 500});
+    struct cluster_job *j = cluster_job(c, 8, 12 * S, TAG_LONG), *k = cluster_job(c, 8, 2 * S, TAG_SHORT);
+
+    cluster_submit(c, j, 0);
+    cluster_submit(c, k, 0);
+    cluster_run(c, 1 * S);
+    cluster_stop_worker(c, 0, true);
+    cluster_run(c, 1 * S);
+    assert_false(c->workers[0]->alive);
+    cluster_run_jobs(c, 200 * S);
+    assert_true(j->state == JOB_DONE && k->state == JOB_DONE); /* elsewhere */
+    finish(c, 0);
+}
+
+/* More workers need more reserved ones: one that held long tasks hands back what it has not started. */
+static void test_the_partition_moves_under_way(void **state)
+{
+    struct cluster *c = up(&(struct cluster_config){.workers = 4, .share_ppm = 250000, .delay_us = 500});
+    struct cluster_job *j = cluster_job(c, 12, 12 * S, TAG_LONG);
+    struct central_totals totals;
+    uint32_t reserved = 0;
+
+    cluster_submit(c, j, 0);
+    cluster_run(c, 5 * S);
+    for (uint32_t i = 0; i < 8; i++)
+        cluster_add_worker(c, 1);
+    cluster_run(c, 10 * S);
+    central_view_totals(c->central, &totals);
+    assert_int_equal(totals.slots_reserved, 3);
+    for (uint32_t i = 0; i < c->workers_n; i++) {
+        struct worker_counts counts;
+
+        worker_counts(&c->workers[i]->w, &counts);
+        reserved += !counts.general;
+        if (!counts.general)
+            assert_int_equal(counts.queued_tasks, 0);
+    }
+    assert_int_equal(reserved, 3);
+    cluster_run_jobs(c, 100 * S);
+    assert_int_equal(j->state, JOB_DONE);
+    assert_int_equal(sum(j->starts, 12), 12);
+    finish(c, 0);
+}
+
+/* ---- Streams break, central goes away ---- */
+
+static void test_broken_streams(void **state)
+{
+    struct cluster *c = up(&(struct cluster_config){.workers = 4, .delay_us = 500});
+    struct cluster_job *j = cluster_job(c, 12, 2 * S, TAG_SHORT), *k = cluster_job(c, 8, 12 * S, TAG_LONG);
+
+    cluster_submit(c, j, 0);
+    cluster_submit(c, k, 0);
+    for (uint32_t i = 0; i < 8; i++) {
+        cluster_run(c, 700 * MS);
+        bus_break(c->bus, c->workers[i % 4]->ep, i % 2 ? c->central_ep : c->dists[0]->ep);
+    }
+    bus_break(c->bus, c->dists[0]->ep, c->central_ep);
+    cluster_run_jobs(c, 300 * S);
+    assert_true(j->state == JOB_DONE && k->state == JOB_DONE);
+    /* A worker that only changed its stream keeps its long tasks. */
+    assert_int_equal(sum(k->starts, 8), 8);
+    finish(c, 0);
+}
+
+static void test_short_jobs_without_central(void **state)
+{
+    struct cluster *c = up(&(struct cluster_config){.workers = 4, .delay_us = 500});
+    struct cluster_job *j = cluster_job(c, 8, 200 * MS, TAG_SHORT), *k = cluster_job(c, 2, 12 * S, TAG_LONG);
+
+    cluster_kill_central(c);
+    cluster_run(c, 1 * S);
+    cluster_submit(c, j, 0);
+    cluster_submit(c, k, 0);
+    cluster_run(c, 5 * S);
+    assert_int_equal(j->state, JOB_DONE);
+    assert_true(k->submitted && k->state == JOB_PENDING);
+    cluster_restart_central(c);
+    cluster_run_jobs(c, 200 * S);
+    assert_int_equal(k->state, JOB_DONE);
+    finish(c, 0);
+}
+
+static void test_central_restarts_from_its_journal(void **state)
+{
+    struct cluster *c = up(&(struct cluster_config){
+        .workers = 4, .dists = 2, .delay_us = 500, .journal_us = 2000, .lease_us = 20 * S});
+    struct cluster_job *j = cluster_job(c, 12, 12 * S, TAG_LONG);
+
+    cluster_submit(c, j, 0);
+    cluster_run(c, 14 * S); /* the first four have ended, the next run */
+    cluster_kill_central(c);
+    cluster_run(c, 3 * S);
+    cluster_restart_central(c);
+    cluster_run_jobs(c, 200 * S);
+    assert_int_equal(j->state, JOB_DONE);
+    assert_int_equal(sum(j->starts, 12), 12); /* the workers kept what they had */
+    finish(c, 0);
+}
+
+/* ---- The same again ---- */
+
+static uint64_t hash_of_a_run(uint64_t seed)
+{
+    struct cluster *c = up(&(struct cluster_config){.workers = 6, .dists = 2, .delay_us = 500, .seed = seed});
+    uint64_t hash;
+
+    for (uint32_t i = 0; i < 20; i++) {
+        cluster_submit(c, cluster_job(c, 3, i % 4 ? 100 * MS : 12 * S, i % 4 ? TAG_SHORT : TAG_LONG), i % 2);
+        cluster_run(c, 200 * MS);
+    }
+    cluster_run_jobs(c, 300 * S);
+    hash = c->hash;
+    cluster_free(c);
+    return hash;
+}
+
+static void test_same_seed_same_run(void **state)
+{
+    assert_true(hash_of_a_run(1) == hash_of_a_run(1));
+    assert_true(hash_of_a_run(1) != hash_of_a_run(2));
+}
+
+/* ---- Soak: small random clusters, loads and faults ---- */
+
+static char scenario[200];
+
+/* A check that aborts says with which seed. */
+static void on_abort(int sig)
+{
+    ssize_t ignored = write(STDERR_FILENO, scenario, strlen(scenario));
+
+    (void)ignored;
+    signal(SIGABRT, SIG_DFL);
+    abort();
+}
+
+static struct cluster_job *random_job(struct cluster *c, struct rng *r)
+{
+    bool is_long = rng_below(r, 4) == 0;
+    uint32_t tasks = 1 + (uint32_t)rng_below(r, 12);
+    enum class_tag tag = rng_below(r, 3) == 0 ? TAG_AUTO : is_long ? TAG_LONG : TAG_SHORT;
+    struct cluster_job *j = cluster_job(c, tasks, 0, tag);
+
+    for (uint32_t i = 0; i < tasks; i++) {
+        j->duration_us[i] = (int64_t)(is_long ? 5 * S + rng_below(r, 20 * S) : 1 + rng_below(r, 2 * S));
+        j->code[i] = rng_below(r, 30) == 0;
+    }
+    if (rng_below(r, 3) == 0)
+        j->desc->flags |= JOB_DETACHED;
+    if (rng_below(r, 3) == 0)
+        cluster_name_job(j, rng_below(r, 2) ? "a" : "b");
+    if (rng_below(r, 8) == 0)
+        j->desc->max_fails = 1;
+    j->desc->retries = 20; /* nothing may be lost but by a fault too many */
+    return j;
+}
+
+static void random_fault(struct cluster *c, struct rng *r)
+{
+    uint32_t worker = (uint32_t)rng_below(r, c->workers_n), other = (uint32_t)rng_below(r, c->workers_n);
+    uint32_t dist = (uint32_t)rng_below(r, c->dists_n);
+
+    switch (rng_below(r, 7)) {
+    case 0:
+        bus_break(c->bus, c->workers[worker]->ep, c->dists[dist]->ep);
+        break;
+    case 1:
+        bus_break(c->bus, c->workers[worker]->ep, c->central_ep);
+        break;
+    case 2:
+        bus_break(c->bus, c->dists[dist]->ep, c->central_ep);
+        break;
+    case 3:
+        if (other != worker)
+            bus_break(c->bus, c->workers[worker]->ep, c->workers[other]->ep);
+        break;
+    case 4:
+        cluster_restart_worker(c, worker);
+        break;
+    case 5:
+        cluster_add_worker(c, 1 + (uint32_t)rng_below(r, 3));
+        break;
+    case 6:
+        if (c->workers[worker]->alive && worker > 0) /* one always stays */
+            cluster_stop_worker(c, worker, rng_below(r, 2));
+        break;
+    }
+}
+
+static void soak(uint64_t seed, bool faults)
+{
+    struct rng r;
+    struct cluster *c;
+    struct cluster_config config;
+    uint32_t jobs, fault_every;
+
+    rng_seed(&r, seed);
+    config = (struct cluster_config){
+        .policy = policy_names[rng_below(&r, 7)],
+        .dists = 1 + (uint32_t)rng_below(&r, 3),
+        .workers = 1 + (uint32_t)rng_below(&r, 10),
+        .slots = 1 + (uint32_t)rng_below(&r, 3),
+        .share_ppm = (uint32_t)rng_below(&r, 4) * 150000,
+        .delay_us = rng_below(&r, 3) == 0 ? 0 : (int64_t)rng_below(&r, 2000),
+        .journal_us = (int64_t)rng_below(&r, 3) * 1000,
+        .lease_us = 10 * S,
+        .seed = seed,
+        .queue_per_slot = rng_below(&r, 2),
+        .no_steal_hints = rng_below(&r, 4) == 0,
+        .no_steal_retry = rng_below(&r, 4) == 0,
+    };
+    /* Split needs a reserved worker for its short jobs. */
+    if (strcmp(config.policy, "split") == 0) {
+        config.workers += 4;
+        config.share_ppm = 450000;
+    }
+    snprintf(scenario, sizeof scenario, "HAWK_SOAK_SEED=%llu%s repeats it (%s, %u workers)\n",
+             (unsigned long long)seed, faults ? " with faults" : "", config.policy, config.workers);
+    c = up(&config);
+    jobs = 5 + (uint32_t)rng_below(&r, 25);
+    fault_every = faults ? 2 + (uint32_t)rng_below(&r, 4) : 0;
+    for (uint32_t i = 0; i < jobs; i++) {
+        cluster_submit(c, random_job(c, &r), (uint32_t)rng_below(&r, c->dists_n));
+        cluster_run(c, (int64_t)rng_below(&r, 1500 * MS));
+        if (rng_below(&r, 10) == 0 && c->jobs[i]->submitted)
+            cluster_cancel(c, c->jobs[i]);
+        if (fault_every && rng_below(&r, fault_every) == 0)
+            random_fault(c, &r);
+    }
+    finish(c, 3000 * S);
+}
+
+static void run_soaks(bool faults)
+{
+    const char *seed = getenv("HAWK_SOAK_SEED"), *runs = getenv("HAWK_SOAK_RUNS");
+    uint64_t n = runs ? strtoull(runs, NULL, 10) : 150;
+
+    signal(SIGABRT, on_abort);
+    if (seed) {
+        soak(strtoull(seed, NULL, 10), faults);
+    } else {
+        for (uint64_t i = 1; i <= n; i++)
+            soak(i, faults);
+    }
+    scenario[0] = '\0';
+    signal(SIGABRT, SIG_DFL);
+}
+
+static void test_soak(void **state) { run_soaks(false); }
+static void test_soak_with_faults(void **state) { run_soaks(true); }
+
+static int say_scenario(void **state)
+{
+    if (scenario[0])
+        fputs(scenario, stderr);
+    scenario[0] = '\0';
+    return 0;
+}
+
+/* An argument selects tests by name: test_cluster 'test_soak*'. */
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_one_short_job),
+        cmocka_unit_test(test_one_long_job),
+        cmocka_unit_test(test_untagged_by_estimate),
+        cmocka_unit_test(test_history_classifies_the_next_run),
+        cmocka_unit_test(test_failed_tasks_fail_the_job),
+        cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_stealing_helps),
+        cmocka_unit_test(test_hints_free_what_is_stuck),
+        cmocka_unit_test(test_own_retries_free_what_is_stuck),
+        cmocka_unit_test(test_an_idle_cluster_is_silent),
+        cmocka_unit_test(test_several_slots),
+        cmocka_unit_test(test_policies_run_every_job),
+        cmocka_unit_test(test_promotion),
+        cmocka_unit_test(test_no_workers_yet),
+        cmocka_unit_test(test_a_worker_joins_late),
+        cmocka_unit_test(test_a_worker_dies_with_short_tasks),
+        cmocka_unit_test(test_a_worker_dies_with_long_tasks),
+        cmocka_unit_test(test_a_worker_restarts),
+        cmocka_unit_test(test_a_worker_stops_in_order),
+        cmocka_unit_test(test_a_worker_stops_at_once),
+        cmocka_unit_test(test_the_partition_moves_under_way),
+        cmocka_unit_test(test_broken_streams),
+        cmocka_unit_test(test_short_jobs_without_central),
+        cmocka_unit_test(test_central_restarts_from_its_journal),
+        cmocka_unit_test(test_same_seed_same_run),
+        cmocka_unit_test_teardown(test_soak, say_scenario),
+        cmocka_unit_test_teardown(test_soak_with_faults, say_scenario),
+    };
+
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
