@@ -195,6 +195,22 @@ static void a_central_that_does_not_answer(void **state)
     talk_end(&t);
 }
 
+/* Whatever comes first, the timer or a free slot: a queued long task does not start after the lease. */
+static void a_slot_freed_after_the_lease(void **state)
+{
+    struct talk t;
+    uint32_t run;
+
+    talk_with_heartbeats(&t, 1);
+    run = long_runs(&t, 1);
+    enqueue(&t, 2, 0);
+    t.now_us += 60 * US_PER_S; /* a suspended machine wakes up */
+    exits(&t, run, 0);
+    expect(&t, TASK_FINISHED, task_finished, CENTRAL, m->outcome == OUTCOME_EXITED);
+    expect(&t, TASK_RETURNED, task_returned, CENTRAL, m->id.job.v == JOB(2).v);
+    talk_end(&t);
+}
+
 /* ---- Long tasks ---- */
 
 static void a_long_task_waits_its_turn(void **state)
@@ -409,6 +425,7 @@ int main(void)
         cmocka_unit_test(the_lease_counts_from_when_the_heartbeat_was_sent),
         cmocka_unit_test(short_tasks_have_no_lease),
         cmocka_unit_test(a_central_that_does_not_answer),
+        cmocka_unit_test(a_slot_freed_after_the_lease),
         cmocka_unit_test(a_long_task_waits_its_turn),
         cmocka_unit_test(cancelling_a_queued_long_task),
         cmocka_unit_test(central_comes_back),
