@@ -182,9 +182,11 @@ static void run_posted(struct loop *l)
 
 void loop_once(struct loop *l, int64_t until_us)
 {
-    const struct heap_node *first = heap_min(&l->timers);
+    const struct heap_node *first;
     int64_t wait_us = TIME_NEVER;
 
+    run_hooks(l, LOOP_FLUSH); /* what was sent between turns must not wait for something to happen */
+    first = heap_min(&l->timers);
     if (first && first->key < until_us)
         until_us = first->key;
     if (until_us != TIME_NEVER) {
@@ -218,8 +220,8 @@ bool loop_drain(struct loop *l, const bool *done, int64_t until_us)
 
         if (now >= until_us)
             return false;
-        loop_net_completions(l, until_us == TIME_NEVER ? TIME_NEVER : until_us - now);
         run_hooks(l, LOOP_FLUSH);
+        loop_net_completions(l, until_us == TIME_NEVER ? TIME_NEVER : until_us - now);
     }
     return true;
 }

@@ -147,7 +147,7 @@ static int explain_failure(const char *addr, char *why, size_t size)
 
 int server_listen(struct server *s, const char *addr, char *why, size_t size)
 {
-    char numeric[ADDR_TEXT], target[ADDR_TEXT];
+    char numeric[ADDR_TEXT];
     grpc_server_credentials *creds;
     int err, port;
 
@@ -165,9 +165,8 @@ int server_listen(struct server *s, const char *addr, char *why, size_t size)
         return err;
     if (addr_is_unix(addr) && (err = check_unix(addr, why, size)) != 0)
         return err;
-    addr_target(numeric, target, sizeof target);
     creds = grpc_insecure_server_credentials_create();
-    port = grpc_server_add_http2_port(s->server, target, creds);
+    port = grpc_server_add_http2_port(s->server, numeric, creds); /* takes no "ipv4:" */
     grpc_server_credentials_release(creds);
     if (port <= 0)
         return explain_failure(numeric, why, size);

@@ -121,12 +121,12 @@ static void hooks_run_after_what_was_ready_in_order(void **state)
     loop_post(loop, say, (char[]){"2"});
     loop_post(loop, stop, NULL);
     loop_run(loop);
-    assert_string_equal(said, "12abf");
+    assert_string_equal(said, "f12abf");
     loop_hook_remove(&after2);
     loop_hook_remove(&flush);
     loop_post(loop, stop, NULL);
     loop_run(loop);
-    assert_string_equal(said, "12abfa");
+    assert_string_equal(said, "f12abfa");
     loop_hook_remove(&after);
 }
 
