@@ -205,10 +205,12 @@ static json_t *explanation_json(struct explanation *e)
 
 static void explanation_free(struct explanation *e)
 {
-    struct place *p, *next;
-    HASH_ITER(hh, e->places, p, next) {
-        HASH_DEL(e->places, p);
+    struct place *p = e->places;
+    HASH_CLEAR(hh, e->places); /* the table only */
+    while (p) {
+        struct place *next = p->hh.next;
         free(p);
+        p = next;
     }
 }
 

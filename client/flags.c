@@ -193,7 +193,7 @@ int flags_parse(const char *command, const struct flag *own, const struct flag *
 {
     struct flag_set s = {.n = 0};
     /* "+": stop at the first argument that is no flag; ":": tell a missing argument from an unknown flag. */
-    strcpy(s.letters, stop_early ? "+:h" : ":h");
+    snprintf(s.letters, sizeof s.letters, "%s", stop_early ? "+:h" : ":h");
     flag_set_add(&s, own);
     flag_set_add(&s, common);
     s.options[s.n] = (struct option){"help", no_argument, NULL, 'h'};

@@ -91,7 +91,7 @@ static bool socket_answers(const char *addr)
     struct sockaddr_un un = {.sun_family = AF_UNIX};
     if (strlen(addr + 5) >= sizeof un.sun_path)
         return false;
-    strcpy(un.sun_path, addr + 5);
+    memcpy(un.sun_path, addr + 5, strlen(addr + 5));
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool answers = fd >= 0 && connect(fd, (struct sockaddr *)&un, sizeof un) == 0;
     if (fd >= 0)

@@ -96,7 +96,7 @@ const char *clean_text(char *buf, size_t size, const char *text)
         buf[n++] = (unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text;
     buf[n] = '\0';
     if (*text && size > 4)
-        strcpy(buf + size - 4, "...");
+        memcpy(buf + size - 4, "...", 4);
     return buf;
 }
 

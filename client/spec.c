@@ -34,8 +34,8 @@ int array_parse(const char *text, uint32_t *first, uint32_t *tasks, char *why, s
         return HAWK_EINVALID;
     }
     if (b - a >= LIMIT_TASKS_PER_JOB) {
-        snprintf(why, size, "--array %s has %llu tasks, the limit is %u", text,
-                 (unsigned long long)(b - a + 1), LIMIT_TASKS_PER_JOB);
+        snprintf(why, size, "--array %s has %llu tasks, the limit is %u", text, (unsigned long long)b - a + 1,
+                 LIMIT_TASKS_PER_JOB);
         return HAWK_ETOO_LARGE;
     }
     *first = (uint32_t)a;

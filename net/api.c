@@ -508,33 +508,39 @@ static void *append(struct decoder *d, void **array, uint32_t *n, size_t size)
     return slot;
 }
 
-/* Reads a length-delimited field's bytes into a new NUL-terminated buffer. */
-static int read_bytes(struct decoder *d, const struct api_type *type, const struct api_field *f,
-                      pb_istream_t *s, char **data, size_t *len)
+/* Reads a length-delimited field's bytes into a new NUL-terminated buffer; NULL after an error, in *err. */
+static char *read_bytes(struct decoder *d, const struct api_type *type, const struct api_field *f,
+                        pb_istream_t *s, size_t *len, int *err)
 {
     pb_istream_t sub;
-    if (!pb_make_string_substream(s, &sub))
-        return fail(d, type, f, HAWK_EMALFORMED, "truncated");
+    if (!pb_make_string_substream(s, &sub)) {
+        *err = fail(d, type, f, HAWK_EMALFORMED, "truncated");
+        return NULL;
+    }
     *len = sub.bytes_left;
-    if (!take(d, *len + 32))
-        return fail(d, type, f, HAWK_ETOO_LARGE, "the message is too large");
-    *data = xmalloc(*len + 1);
-    bool ok = pb_read(&sub, (pb_byte_t *)*data, *len) && pb_close_string_substream(s, &sub);
+    if (!take(d, *len + 32)) {
+        *err = fail(d, type, f, HAWK_ETOO_LARGE, "the message is too large");
+        return NULL;
+    }
+    char *data = xmalloc(*len + 1);
+    bool ok = pb_read(&sub, (pb_byte_t *)data, *len) && pb_close_string_substream(s, &sub);
     CHECK(ok); /* the substream lies within a buffer in memory */
-    (*data)[*len] = '\0';
-    return 0;
+    data[*len] = '\0';
+    *err = 0;
+    return data;
 }
 
-static int read_text(struct decoder *d, const struct api_type *type, const struct api_field *f,
-                     pb_istream_t *s, char **text)
+/* The same for a text, which has no NUL byte inside. */
+static char *read_text(struct decoder *d, const struct api_type *type, const struct api_field *f,
+                       pb_istream_t *s, int *err)
 {
     size_t len = 0;
-    int err = read_bytes(d, type, f, s, text, &len);
-    if (!err && strlen(*text) != len) {
-        free(*text);
-        err = fail(d, type, f, HAWK_EMALFORMED, "a NUL byte in a text");
-    }
-    return err;
+    char *text = read_bytes(d, type, f, s, &len, err);
+    if (!text || strlen(text) == len)
+        return text;
+    free(text);
+    *err = fail(d, type, f, HAWK_EMALFORMED, "a NUL byte in a text");
+    return NULL;
 }
 
 static void replace_text(const char **place, char *text)
@@ -561,12 +567,12 @@ static int decode_message(struct decoder *d, const struct api_type *type, const 
 static int decode_desc(struct decoder *d, const struct api_type *type, const struct api_field *f,
                        pb_istream_t *s, struct job_desc **place)
 {
-    char *data = NULL;
     size_t len = 0;
     struct job_desc *desc = NULL;
     char what[256] = "";
-    int err = read_bytes(d, type, f, s, &data, &len);
-    if (err)
+    int err = 0;
+    char *data = read_bytes(d, type, f, s, &len, &err);
+    if (!data)
         return err;
     err = codec_desc_decode(data, len, f->kind == FIELD_DESC, &desc, what, sizeof what);
     free(data);
@@ -580,9 +586,10 @@ static int decode_desc(struct decoder *d, const struct api_type *type, const str
 static int decode_job_id(struct decoder *d, const struct api_type *type, const struct api_field *f,
                          pb_istream_t *s, job_id_t *id)
 {
-    char *text = NULL, what[96];
-    int err = read_text(d, type, f, s, &text);
-    if (err)
+    char what[96];
+    int err = 0;
+    char *text = read_text(d, type, f, s, &err);
+    if (!text)
         return err;
     *id = JOB_NONE;
     if (*text && job_id_parse(text, id)) {
@@ -626,9 +633,9 @@ static int decode_array(struct decoder *d, const struct api_type *type, const st
         return slot ? decode_message(d, type, f, s, slot)
                     : fail(d, type, f, HAWK_ETOO_LARGE, "the message is too large");
     }
-    char *text = NULL;
-    int err = read_text(d, type, f, s, &text);
-    if (err)
+    int err = 0;
+    char *text = read_text(d, type, f, s, &err);
+    if (!text)
         return err;
     const char **slot = append(d, array, n, sizeof *slot);
     if (!slot) {
@@ -642,9 +649,9 @@ static int decode_array(struct decoder *d, const struct api_type *type, const st
 static int decode_delimited(struct decoder *d, const struct api_type *type, const struct api_field *f,
                             pb_istream_t *s, void *msg)
 {
-    char *data = NULL;
+    char *data;
     size_t len = 0;
-    int err;
+    int err = 0;
     switch ((enum field_kind)f->kind) {
     case FIELD_JOB_ID:
         return decode_job_id(d, type, f, s, &AT(job_id_t, msg, f->offset));
@@ -654,13 +661,11 @@ static int decode_delimited(struct decoder *d, const struct api_type *type, cons
     case FIELD_MESSAGE:
         return decode_message(d, type, f, s, (char *)msg + f->offset);
     case FIELD_STRING:
-        err = read_text(d, type, f, s, &data);
-        if (!err)
+        if ((data = read_text(d, type, f, s, &err)))
             replace_text(&AT(const char *, msg, f->offset), data);
         return err;
     case FIELD_BYTES:
-        err = read_bytes(d, type, f, s, &data, &len);
-        if (!err) {
+        if ((data = read_bytes(d, type, f, s, &len, &err))) {
             free(AT(uint8_t *, msg, f->offset));
             AT(char *, msg, f->offset) = data;
             AT(uint32_t, msg, f->extra) = (uint32_t)len; /* shorter than the budget */

@@ -211,15 +211,14 @@ struct api_output_chunk {
 /* ---- Wire form ---- */
 
 /* One per message: api_submit_request_type describes struct api_submit_request, and so on. */
+/* clang-format off */
 #define API_MESSAGES(X)                                                                                      \
-    X(submit_request)                                                                                        \
-    X(submit_reply)                                                                                          \
-    X(watch_request)                                                                                         \
-    X(job)                                                                                                   \
-    X(task) X(reservation) X(event) X(cancel_request) X(cancel_reply) X(list_jobs_request)                   \
-        X(list_jobs_reply) X(get_job_request) X(get_job_reply) X(list_nodes_request) X(node)                 \
-            X(list_nodes_reply) X(get_stats_request) X(counter) X(node_stats) X(get_stats_reply)             \
-                X(get_policy_request) X(policy) X(set_policy_request) X(read_output_request) X(output_chunk)
+    X(submit_request) X(submit_reply) X(watch_request) X(job) X(task) X(reservation) X(event)                \
+    X(cancel_request) X(cancel_reply) X(list_jobs_request) X(list_jobs_reply) X(get_job_request)             \
+    X(get_job_reply) X(list_nodes_request) X(node) X(list_nodes_reply) X(get_stats_request) X(counter)       \
+    X(node_stats) X(get_stats_reply) X(get_policy_request) X(policy) X(set_policy_request)                   \
+    X(read_output_request) X(output_chunk)
+/* clang-format on */
 #define X(name) extern const struct api_type api_##name##_type;
 API_MESSAGES(X)
 #undef X

@@ -290,10 +290,8 @@ static const char *select_text(const char *text)
             size_t len = strlen(buf);
             snprintf(buf + len, sizeof buf - len, "%s%s", i ? " " : "", job_id_format(id, s.jobs[i]));
         }
-    if (s.last)
-        strcat(buf, "+last");
-    if (s.all)
-        strcat(buf, "+all");
+    size_t end = strlen(buf);
+    snprintf(buf + end, sizeof buf - end, "%s%s", s.last ? "+last" : "", s.all ? "+all" : "");
     selection_free(&s);
     return buf;
 }
