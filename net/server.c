@@ -204,6 +204,10 @@ static void dispatch(struct server *s, struct accept *a)
     struct method *m = NULL;
     struct rpc_call *c;
 
+    if (s->calls.stopping) {
+        grpc_call_unref(a->call);
+        return;
+    }
     if (s->token && !net_token_matches(&a->metadata, s->token)) {
         c = server_call_new(&s->calls, a->call, NULL, NULL);
         rpc_fail(c, GRPC_STATUS_UNAUTHENTICATED, "the cluster's token is missing or wrong");
@@ -224,7 +228,7 @@ static void dispatch(struct server *s, struct accept *a)
     } else if (s->calls.n >= s->max_calls) {
         c = server_call_new(&s->calls, a->call, NULL, NULL);
         rpc_fail(c, GRPC_STATUS_RESOURCE_EXHAUSTED,
-                 "this daemon has %u calls under way, its limit; try again later", s->calls.n - 1);
+                 "this daemon has %u calls under way, its limit; try again later", s->max_calls);
     } else {
         server_call_new(&s->calls, a->call, m->fn, m->arg);
     }
@@ -251,7 +255,7 @@ static void on_accept(void *arg, bool ok)
         dispatch(a->server, a);
     grpc_call_details_destroy(&a->details);
     grpc_metadata_array_destroy(&a->metadata);
-    if (ok)
+    if (ok && !a->server->calls.stopping)
         request_call(a);
 }
 
@@ -282,6 +286,7 @@ void server_free(struct server *s)
 
     if (!s)
         return;
+    s->calls.stopping = true;
     cq_tag_init(&s->stopped_tag, on_stopped, s);
     grpc_server_shutdown_and_notify(s->server, loop_cq(s->loop), &s->stopped_tag);
     grpc_server_cancel_all_calls(s->server);

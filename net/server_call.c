@@ -64,7 +64,8 @@ static void call_free(struct rpc_call *c)
     wire_free(c);
     drop_queue(c);
     list_remove(&c->node);
-    c->server->n--;
+    if (c->fn)
+        c->server->n--;
     grpc_slice_unref(c->details);
     free(c->queue);
     free(c->peer);
@@ -221,6 +222,8 @@ static void on_request(void *arg, bool ok)
         rpc_fail(c, GRPC_STATUS_INVALID_ARGUMENT, "the call carries no request");
     } else if (c->cancelled) {
         rpc_finish(c);
+    } else if (c->server->stopping) {
+        rpc_fail(c, GRPC_STATUS_UNAVAILABLE, "this daemon is shutting down");
     } else if (net_bytes_get(&b, request) != 0) {
         rpc_fail(c, GRPC_STATUS_INVALID_ARGUMENT, "the request cannot be read");
     } else {
@@ -262,7 +265,8 @@ struct rpc_call *server_call_new(struct server_calls *s, grpc_call *call, server
     gpr_free(peer);
     c->details = grpc_empty_slice();
     list_push_tail(&s->all, &c->node);
-    s->n++;
+    if (fn)
+        s->n++;
     cq_tag_init(&c->over_tag, on_over, c);
     cq_tag_init(&c->receive_tag, on_request, c);
     cq_tag_init(&c->send_tag, on_sent, c);

@@ -11,7 +11,8 @@ typedef void server_call_fn(void *arg, struct rpc_call *c, const uint8_t *reques
 struct server_calls {
     struct loop *loop;
     struct list all; /* struct rpc_call */
-    uint32_t n;
+    uint32_t n;      /* of them with a handler */
+    bool stopping;   /* requests go to no handler any more */
 };
 
 /* Takes a call over. fn NULL: the caller ends it with rpc_fail at once; otherwise it gets the request. */

@@ -1,0 +1,537 @@
+/* net/server and net/rpc: calls of the API, unary and streaming, from both sides. */
+#include "net/rpc.h"
+#include "net/server.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/lib/until.h"
+#include <unistd.h>
+
+#define ECHO "/hawk.test.T/Echo"
+#define FAIL "/hawk.test.T/Fail"
+#define LATER "/hawk.test.T/Later"
+#define STREAM "/hawk.test.T/Stream"
+#define FLOOD "/hawk.test.T/Flood"
+
+static char echo_arg[] = "echo";
+static struct loop *loop;
+static struct server *server;
+static struct channel *channel;
+
+/* The calls that handlers keep. */
+static struct rpc_call *held[8];
+static unsigned held_n, cancelled_n, writable_n;
+
+static uint8_t *reply;
+static size_t reply_len;
+static char *text;
+static grpc_status_code status;
+
+static void forget_reply(void)
+{
+    free(reply);
+    free(text);
+    reply = NULL;
+    text = NULL;
+}
+
+/* ---- Handlers ---- */
+
+static void on_echo(void *arg, struct rpc_call *c, const uint8_t *request, size_t len)
+{
+    assert_string_equal(arg, "echo");
+    assert_non_null(rpc_peer(c));
+    rpc_reply(c, request, len);
+}
+
+static void on_fail(void *arg, struct rpc_call *c, const uint8_t *request, size_t len)
+{
+    (void)arg;
+    rpc_fail(c, GRPC_STATUS_NOT_FOUND, "no job %.*s", (int)len, (const char *)request);
+}
+
+static void on_cancelled(void *arg, struct rpc_call *c)
+{
+    (void)arg;
+    assert_true(rpc_is_cancelled(c));
+    assert_int_equal(rpc_send(c, "x", 1), HAWK_ECANCELLED);
+    cancelled_n++;
+    rpc_finish(c);
+}
+
+static void on_later(void *arg, struct rpc_call *c, const uint8_t *request, size_t len)
+{
+    (void)arg;
+    (void)request;
+    held[held_n++] = c;
+    if (len) /* "watch": tell when the client goes; otherwise the call is just held */
+        rpc_watch(c, on_cancelled, NULL, NULL);
+}
+
+/* As many messages as the request has bytes, then the end; with a '!' last, an error. */
+static void on_stream(void *arg, struct rpc_call *c, const uint8_t *request, size_t len)
+{
+    (void)arg;
+    for (size_t i = 0; i < len; i++)
+        assert_int_equal(rpc_send(c, request + i, 1), 0);
+    if (len && request[len - 1] == '!')
+        rpc_fail(c, GRPC_STATUS_ABORTED, "as asked");
+    else
+        rpc_finish(c);
+}
+
+#define CHUNK (64u << 10)
+#define FLOOD_CHUNKS 400u /* 25 MiB */
+static uint8_t chunk[CHUNK];
+static unsigned flood_sent, flood_refused;
+
+static void flood(void *arg, struct rpc_call *c)
+{
+    (void)arg;
+    writable_n++;
+    while (flood_sent < FLOOD_CHUNKS) {
+        memset(chunk, (int)(flood_sent & 0xff), sizeof chunk);
+        if (rpc_send(c, chunk, sizeof chunk) == HAWK_ELIMIT) {
+            flood_refused++;
+            return;
+        }
+        flood_sent++;
+    }
+    rpc_finish(c);
+}
+
+static void on_flood(void *arg, struct rpc_call *c, const uint8_t *request, size_t len)
+{
+    (void)arg;
+    (void)request;
+    (void)len;
+    flood_sent = flood_refused = writable_n = 0;
+    rpc_watch(c, on_cancelled, flood, NULL);
+    flood(NULL, c);
+}
+
+/* ---- A server and a channel to it, for every test ---- */
+
+static void serve(struct server_config c, const char *client_token)
+{
+    char why[256];
+
+    held_n = cancelled_n = 0;
+    server = server_new(loop, &c);
+    assert_int_equal(server_listen(server, "127.0.0.1:0", why, sizeof why), 0);
+    server_handle(server, ECHO, on_echo, echo_arg);
+    server_handle(server, FAIL, on_fail, NULL);
+    server_handle(server, LATER, on_later, NULL);
+    server_handle(server, STREAM, on_stream, NULL);
+    server_handle(server, FLOOD, on_flood, NULL);
+    server_start(server);
+    channel = channel_new(loop, server_addr(server, 0), client_token);
+    assert_string_equal(channel_addr(channel), server_addr(server, 0));
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    serve((struct server_config){0}, NULL);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    channel_free(channel);
+    server_free(server);
+    channel = NULL;
+    server = NULL;
+    forget_reply();
+    return 0;
+}
+
+static int call_with(const char *method, const void *request, size_t len, int64_t timeout_us)
+{
+    forget_reply();
+    return rpc_call_sync(loop, channel, method, request, len, timeout_us, false, &reply, &reply_len, &status,
+                         &text);
+}
+
+static int call(const char *method, const char *request)
+{
+    return call_with(method, request, strlen(request), UNTIL_US);
+}
+
+/* ---- Unary ---- */
+
+static void a_call_gets_its_reply(void **state)
+{
+    (void)state;
+    assert_int_equal(call(ECHO, "hello"), 0);
+    assert_int_equal(reply_len, 5);
+    assert_memory_equal(reply, "hello", 5);
+    assert_int_equal(status, GRPC_STATUS_OK);
+    assert_int_equal(call(ECHO, ""), 0);
+    assert_non_null(reply);
+    assert_int_equal(reply_len, 0);
+}
+
+static void a_big_request_and_reply(void **state)
+{
+    const size_t n = 20u << 20;
+    uint8_t *big = malloc(n);
+
+    (void)state;
+    for (size_t i = 0; i < n; i++)
+        big[i] = (uint8_t)(i * 2654435761u >> 24);
+    assert_int_equal(call_with(ECHO, big, n, UNTIL_US), 0);
+    assert_int_equal(reply_len, n);
+    assert_memory_equal(reply, big, n);
+    free(big);
+}
+
+static void an_error_carries_its_text(void **state)
+{
+    (void)state;
+    assert_int_equal(call(FAIL, "3.17"), HAWK_ENOT_FOUND);
+    assert_int_equal(status, GRPC_STATUS_NOT_FOUND);
+    assert_string_equal(text, "no job 3.17");
+    assert_null(reply);
+}
+
+static void an_unknown_method_is_unimplemented(void **state)
+{
+    (void)state;
+    assert_int_equal(call("/hawk.test.T/Nothing", "x"), HAWK_EUNSUPPORTED);
+    assert_int_equal(status, GRPC_STATUS_UNIMPLEMENTED);
+    assert_non_null(strstr(text, "/hawk.test.T/Nothing"));
+    assert_int_equal(call("/hawk.v1.Peer/Link", "x"), HAWK_EUNSUPPORTED); /* no links are served here */
+}
+
+static void a_request_beyond_the_limit_is_refused(void **state)
+{
+    static uint8_t big[100001];
+
+    (void)state;
+    serve((struct server_config){.max_message_bytes = 100000}, NULL);
+    assert_int_equal(call_with(ECHO, big, 100000, UNTIL_US), 0);
+    assert_int_equal(call_with(ECHO, big, 100001, UNTIL_US), HAWK_ELIMIT);
+    assert_int_equal(status, GRPC_STATUS_RESOURCE_EXHAUSTED);
+    assert_non_null(strstr(text, "larger than max (100001 vs. 100000)"));
+    assert_int_equal(call(ECHO, "x"), 0);
+}
+
+static void the_token_is_asked_of_every_call(void **state)
+{
+    static const char *const wrong[] = {NULL, "other", "secre", "secrets", "with space"};
+
+    (void)state;
+    serve((struct server_config){.token = "secret"}, "secret");
+    assert_int_equal(call(ECHO, "x"), 0);
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        channel_free(channel);
+        channel = channel_new(loop, server_addr(server, 0), wrong[i]);
+        assert_int_equal(call(ECHO, "x"), HAWK_EDENIED);
+        assert_int_equal(status, GRPC_STATUS_UNAUTHENTICATED);
+        assert_non_null(strstr(text, "token"));
+        assert_int_equal(call("/hawk.test.T/Nothing", "x"), HAWK_EDENIED);
+    }
+}
+
+struct caller {
+    char got[512];
+    size_t bytes;
+    unsigned replies, ended;
+    grpc_status_code status;
+    struct rpc *rpc, *cancel; /* cancel: with the first reply */
+};
+
+static void on_reply(void *arg, const uint8_t *data, size_t len)
+{
+    struct caller *w = arg;
+    size_t n = strlen(w->got);
+
+    if (len == 1 && n < sizeof w->got - 1)
+        w->got[n] = (char)data[0];
+    w->bytes += len;
+    w->replies++;
+    if (w->cancel) {
+        rpc_cancel(w->cancel);
+        w->cancel = NULL;
+    }
+}
+
+static void on_done(void *arg, grpc_status_code code, const char *why)
+{
+    struct caller *w = arg;
+
+    assert_non_null(why);
+    w->status = code;
+    w->ended++;
+}
+
+static const struct rpc_fns fns = {on_reply, on_done};
+
+static void start(struct caller *w, const char *method, const char *request)
+{
+    *w = (struct caller){.status = GRPC_STATUS_UNKNOWN};
+    w->rpc = rpc_start(channel, method, request, strlen(request), TIME_NEVER, false, &fns, w);
+}
+
+static void a_reply_may_come_later(void **state)
+{
+    struct caller w;
+
+    (void)state;
+    start(&w, LATER, "");
+    until(loop, held_n == 1);
+    assert_int_equal(call(ECHO, "x"), 0);
+    assert_int_equal(w.ended, 0);
+    rpc_reply(held[0], "l", 1);
+    until(loop, w.ended);
+    assert_string_equal(w.got, "l");
+}
+
+static void a_call_ends_at_its_deadline(void **state)
+{
+    (void)state;
+    assert_int_equal(call_with(LATER, "", 0, 20000), HAWK_ETIMEOUT);
+    assert_int_equal(status, GRPC_STATUS_DEADLINE_EXCEEDED);
+    if (held_n) { /* it may have come too late to reach the server */
+        until(loop, rpc_is_cancelled(held[0]));
+        rpc_reply(held[0], "late", 4); /* harmless */
+    }
+}
+
+static void calls_beyond_the_limit_are_refused(void **state)
+{
+    struct caller w[3];
+
+    (void)state;
+    serve((struct server_config){.max_calls = 2}, NULL);
+    for (int i = 0; i < 3; i++)
+        start(&w[i], LATER, "");
+    until(loop, w[0].ended + w[1].ended + w[2].ended == 1 && held_n == 2);
+    assert_int_equal(call(ECHO, "x"), HAWK_ELIMIT);
+    assert_non_null(strstr(text, "2 calls"));
+    rpc_reply(held[0], "", 0);
+    rpc_reply(held[1], "", 0);
+    until(loop, w[0].ended && w[1].ended && w[2].ended);
+    assert_int_equal(call(ECHO, "x"), 0);
+}
+
+static void many_calls_at_once(void **state)
+{
+    enum { CALLS = 500 };
+    static struct caller w[CALLS];
+    unsigned ended = 0;
+
+    (void)state;
+    for (int i = 0; i < CALLS; i++)
+        start(&w[i], ECHO, "x");
+    until(loop, w[CALLS - 1].ended && w[0].ended);
+    for (int i = 0; i < CALLS; i++) {
+        until(loop, w[i].ended);
+        assert_int_equal(w[i].status, GRPC_STATUS_OK);
+        assert_string_equal(w[i].got, "x");
+        ended++;
+    }
+    assert_int_equal(ended, CALLS);
+}
+
+/* ---- Streaming ---- */
+
+static void a_stream_arrives_in_order_and_ends(void **state)
+{
+    struct caller w;
+
+    (void)state;
+    start(&w, STREAM, "abcdefgh");
+    until(loop, w.ended);
+    assert_string_equal(w.got, "abcdefgh");
+    assert_int_equal(w.status, GRPC_STATUS_OK);
+    start(&w, STREAM, "");
+    until(loop, w.ended);
+    assert_int_equal(w.replies, 0);
+    assert_int_equal(w.status, GRPC_STATUS_OK);
+    start(&w, STREAM, "abc!");
+    until(loop, w.ended);
+    assert_string_equal(w.got, "abc!");
+    assert_int_equal(w.status, GRPC_STATUS_ABORTED);
+    /* A unary caller of a method that sends nothing. */
+    assert_int_equal(call(STREAM, ""), HAWK_EIO);
+    assert_string_equal(text, "the server sent no reply");
+}
+
+static void a_flood_waits_for_its_reader(void **state)
+{
+    struct caller w;
+
+    (void)state;
+    start(&w, FLOOD, "");
+    until(loop, w.ended);
+    assert_int_equal(w.status, GRPC_STATUS_OK);
+    assert_int_equal(w.replies, FLOOD_CHUNKS);
+    assert_int_equal(w.bytes, (size_t)FLOOD_CHUNKS * CHUNK);
+    assert_true(flood_refused >= 2); /* no more than RPC_QUEUE_BYTES and a chunk were ever queued */
+    assert_int_equal(writable_n, flood_refused + 1);
+    assert_int_equal(cancelled_n, 0);
+}
+
+static void a_client_that_goes_away_is_noticed(void **state)
+{
+    struct caller w;
+
+    (void)state;
+    start(&w, LATER, "watch");
+    until(loop, held_n == 1);
+    assert_int_equal(rpc_send(held[0], "1", 1), 0);
+    until(loop, w.replies == 1);
+    rpc_cancel(w.rpc);
+    until(loop, cancelled_n == 1);
+    assert_int_equal(w.ended, 0); /* who cancels is not told */
+
+    /* In the middle of a flood, from within a reply. */
+    start(&w, FLOOD, "");
+    w.cancel = w.rpc;
+    until(loop, cancelled_n == 2);
+    assert_int_equal(w.replies, 1);
+    assert_int_equal(w.ended, 0);
+
+    /* With its channel. */
+    start(&w, LATER, "watch");
+    until(loop, held_n == 2);
+    channel_free(channel);
+    channel = NULL;
+    until(loop, cancelled_n == 3);
+}
+
+static void a_server_that_stops_ends_its_calls(void **state)
+{
+    struct caller watched, plain;
+
+    (void)state;
+    start(&watched, LATER, "watch");
+    start(&plain, LATER, ""); /* nobody ever ends that one */
+    until(loop, held_n == 2);
+    server_free(server);
+    server = NULL;
+    assert_int_equal(cancelled_n, 1);
+    until(loop, watched.ended && plain.ended);
+    assert_int_not_equal(watched.status, GRPC_STATUS_OK);
+    assert_int_not_equal(plain.status, GRPC_STATUS_OK);
+    assert_int_equal(call(ECHO, "x"), HAWK_EUNAVAILABLE);
+}
+
+/* ---- A server that is not there ---- */
+
+static void start_server_at(void *arg)
+{
+    char why[256] = "";
+
+    server = server_new(loop, &(struct server_config){0});
+    if (server_listen(server, arg, why, sizeof why) != 0)
+        fail_msg("%s", why);
+    server_handle(server, ECHO, on_echo, echo_arg);
+    server_start(server);
+}
+
+static void waiting_for_a_server_or_not(void **state)
+{
+    char addr[64];
+    struct caller w = {0};
+    struct loop_timer soon;
+
+    (void)state;
+    snprintf(addr, sizeof addr, "%s", server_addr(server, 0));
+    server_free(server);
+    server = NULL;
+    channel_free(channel);
+    channel = channel_new(loop, addr, NULL);
+    assert_int_equal(call(ECHO, "x"), HAWK_EUNAVAILABLE);
+    assert_non_null(strstr(text, "Connection refused"));
+    /* Waits, but not for ever. */
+    assert_int_equal(rpc_call_sync(loop, channel, ECHO, "x", 1, 20000, true, NULL, NULL, NULL, NULL),
+                     HAWK_ETIMEOUT);
+    w.rpc = rpc_start(channel, ECHO, "x", 1, TIME_NEVER, true, &fns, &w);
+    loop_timer_init(&soon, start_server_at, addr);
+    loop_timer_set(loop, &soon, 0);
+    until(loop, w.ended);
+    assert_int_equal(w.status, GRPC_STATUS_OK);
+    assert_string_equal(w.got, "x");
+}
+
+static void over_a_unix_socket(void **state)
+{
+    char dir[] = "/tmp/hawk-test-rpc-XXXXXX", addr[64];
+
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    snprintf(addr, sizeof addr, "unix:%s/x.sock", dir);
+    start_server_at(addr);
+    assert_string_equal(server_addr(server, 0), addr);
+    channel = channel_new(loop, addr, NULL);
+    assert_int_equal(call(ECHO, "hello"), 0);
+    teardown(NULL);
+    assert_int_equal(rmdir(dir), 0);
+}
+
+static void statuses_and_errors_agree(void **state)
+{
+    (void)state;
+    for (int s = GRPC_STATUS_OK; s <= GRPC_STATUS_UNAUTHENTICATED; s++) {
+        int err = rpc_status_to_err((grpc_status_code)s);
+        assert_true(s == GRPC_STATUS_OK ? err == 0 : err < 0);
+    }
+#define X(name, code, words)                                                                                 \
+    if (HAWK_E##name != HAWK_EIO)                                                                            \
+        assert_true(rpc_err_to_status(HAWK_E##name) != GRPC_STATUS_OK);
+    HAWK_ERRORS(X)
+#undef X
+    assert_int_equal(rpc_err_to_status(0), GRPC_STATUS_OK);
+    assert_int_equal(rpc_err_to_status(HAWK_ENAME_TAKEN), GRPC_STATUS_ALREADY_EXISTS);
+    assert_int_equal(rpc_err_to_status(-1000), GRPC_STATUS_INTERNAL);
+}
+
+static int group_setup(void **state)
+{
+    (void)state;
+    loop = loop_new(LOOP_NET);
+    return 0;
+}
+
+static int group_teardown(void **state)
+{
+    (void)state;
+    loop_free(loop);
+    return 0;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(a_call_gets_its_reply, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_big_request_and_reply, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_error_carries_its_text, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_reply_may_come_later, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_call_ends_at_its_deadline, setup, teardown),
+        cmocka_unit_test_setup_teardown(an_unknown_method_is_unimplemented, setup, teardown),
+        cmocka_unit_test_teardown(a_request_beyond_the_limit_is_refused, teardown),
+        cmocka_unit_test_teardown(the_token_is_asked_of_every_call, teardown),
+        cmocka_unit_test_teardown(calls_beyond_the_limit_are_refused, teardown),
+        cmocka_unit_test_setup_teardown(many_calls_at_once, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_stream_arrives_in_order_and_ends, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_flood_waits_for_its_reader, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_client_that_goes_away_is_noticed, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_server_that_stops_ends_its_calls, setup, teardown),
+        cmocka_unit_test_setup_teardown(waiting_for_a_server_or_not, setup, teardown),
+        cmocka_unit_test(over_a_unix_socket),
+        cmocka_unit_test(statuses_and_errors_agree),
+    };
+    return cmocka_run_group_tests(tests, group_setup, group_teardown);
+}
