@@ -172,10 +172,10 @@ int wait_jobs(struct session *s, const struct selection *jobs, bool progress)
     sigaction(SIGINT, &act, &old);
     int result = hawk_watch(s->h, jobs->jobs, jobs->n, false, on_event, on_tick, &p);
     sigaction(SIGINT, &old, NULL);
-    if (p.printed) {
-        print_progress(&p);
+    if (p.shown)
+        print_progress(&p); /* how it ended */
+    if (p.printed)
         fputc('\n', stderr);
-    }
     int exit_code = HAWK_EXIT_INTERRUPTED;
     if (result == INTERRUPTED)
         explain_interrupt(jobs);
