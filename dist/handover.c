@@ -51,6 +51,7 @@ void hand_offer(struct step *s, struct dist_job *job)
     m->job = job->id;
     m->desc = job_desc_ref(job->desc);
     m->tasks = central_tasks(job);
+    job->handed_part = m->tasks != NULL;
     m->estimate_us = estimate(job);
     m->epoch = job->epoch;
     m->why = job->epoch > DIST_EPOCH ? WHY_PROMOTED : job->why;
@@ -186,13 +187,8 @@ static void accepted(struct step *s, struct dist_job *job)
     job->hand = HAND_ACCEPTED;
     if (job->state == JOB_PENDING)
         job_set_state(s, job, JOB_WAITING);
-    if (job->epoch > DIST_EPOCH && !job->promoted) {
+    if (job->epoch > DIST_EPOCH && !job->promoted)
         promoted(s, job);
-        /* Central counts attempts of its own, under its epoch. */
-        for (uint32_t i = 0; i < job->desc->tasks; i++)
-            if (job->tasks[i].central)
-                job->tasks[i].attempt = 0;
-    }
     job_accept(s, job);
 }
 
@@ -209,6 +205,20 @@ void on_long_accepted(struct step *s, const struct msg *m)
     }
 }
 
+/* Central has nothing of the job after all: what it had is to be handed over once more, from the start. */
+static void unaccepted(struct step *s, struct dist_job *job)
+{
+    job->hand = HAND_PENDING;
+    for (uint32_t i = 0; i < job->desc->tasks; i++) {
+        struct dist_task *t = &job->tasks[i];
+
+        if (!t->central || t->state == TASK_WAITING || task_state_final(t->state))
+            continue;
+        t->started = 0;
+        task_set_state(s, job, i, TASK_WAITING, NULL);
+    }
+}
+
 static bool may_pass(int err)
 {
     return err == HAWK_ELIMIT || err == HAWK_EBUSY || err == HAWK_ESHUTDOWN || err == HAWK_EUNAVAILABLE ||
@@ -219,8 +229,11 @@ void on_long_refused(struct step *s, const struct msg *m)
 {
     struct dist_job *job = handed_job(s, m->long_refused.job, m->long_refused.epoch);
 
-    if (!job || job->hand != HAND_PENDING)
+    if (!job)
         return;
+    /* A watch may be answered before the job is journalled, and the journal fail. */
+    if (job->hand == HAND_ACCEPTED)
+        unaccepted(s, job);
     if (!job->submitted && !job->journalled) {
         job_reject(s, job, m->long_refused.err);
         return;
@@ -239,7 +252,8 @@ void on_long_refused(struct step *s, const struct msg *m)
     job_settle(s, job);
 }
 
-/* Mirrors one task (4.5). Idempotent; what is older than what we know is ignored. */
+/* Mirrors one task (4.5). Central knows best, also about attempts, which one that restarted counts anew: its stream
+ * is in order, and nothing of an older one is delivered. */
 void on_long_task(struct step *s, const struct msg *m)
 {
     const struct msg_long_task *l = &m->long_task;
@@ -247,15 +261,15 @@ void on_long_task(struct step *s, const struct msg *m)
     struct dist_task *t;
     enum task_state state = l->state == TASK_LAUNCHED ? TASK_PLACED : l->state;
 
-    if (!job || l->id.task >= job->desc->tasks)
-        return;
-    t = &job->tasks[l->id.task];
-    if (!t->central || task_state_final(t->state) || l->id.attempt < t->attempt)
+    if (!job || l->id.task >= job->desc->tasks || !job->tasks[l->id.task].central)
         return;
     accepted(s, job);
+    t = &job->tasks[l->id.task];
+    if (task_state_final(t->state))
+        return;
     if (state == t->state && l->id.attempt == t->attempt && l->worker.v == t->worker)
         return;
-    if (l->id.attempt > t->attempt || state < TASK_RUNNING)
+    if (l->id.attempt != t->attempt || state < TASK_RUNNING)
         t->started = 0;
     t->attempt = l->id.attempt;
     if (l->worker.v != 0)
@@ -265,26 +279,12 @@ void on_long_task(struct step *s, const struct msg *m)
     else if (state == TASK_RUNNING)
         task_started(s, job, l->id.task, l->run_us);
     else
-        task_finish(s, job, l->id.task, l->outcome, l->code, l->run_us);
+        task_finish(s, job, l->id.task,
+                    state == TASK_CANCELLED ? OUTCOME_CANCELLED
+                    : state == TASK_LOST    ? OUTCOME_LOST
+                                            : l->outcome,
+                    l->code, l->run_us);
     job_settle(s, job);
-}
-
-/* Central has lost its journal: what it had of the job is handed over once more, from the start. */
-static void offer_anew(struct step *s, struct dist_job *job)
-{
-    job->hand = HAND_PENDING;
-    for (uint32_t i = 0; i < job->desc->tasks; i++) {
-        struct dist_task *t = &job->tasks[i];
-
-        if (!t->central || task_state_final(t->state))
-            continue;
-        t->started = 0;
-        t->attempt = 0;
-        t->worker = 0;
-        if (t->state != TASK_WAITING)
-            task_set_state(s, job, i, TASK_WAITING, NULL);
-    }
-    hand_offer(s, job);
 }
 
 /* The answer to LONG_WATCH: central has said everything it knows of the job. */
@@ -300,7 +300,8 @@ void on_long_watched(struct step *s, const struct msg *m)
         finish_central_tasks(s, job, OUTCOME_CANCELLED, 0);
         job_settle(s, job);
     } else if (m->long_watched.err == HAWK_ENOT_FOUND && job->central_n > 0) {
-        offer_anew(s, job);
+        unaccepted(s, job);
+        hand_offer(s, job);
     }
 }
 

@@ -340,13 +340,15 @@ void reports_send(struct step *s)
     s->d->reports_n = 0;
 }
 
-/* Of the tasks that ran here: central knows about its own. */
+/* Central writes the history of what it was given whole; the rest it hears from us. */
 static void job_report(struct step *s, const struct dist_job *job)
 {
     struct dist *d = s->d;
     struct dist_report r;
 
     if (job->ok_n == 0 || job->desc->name->len == 0)
+        return;
+    if (job->hand != HAND_NONE && !job->handed_part)
         return;
     r = (struct dist_report){.name = blob_ref(job->desc->name),
                              .mean_us = job->ok_us / job->ok_n,

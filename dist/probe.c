@@ -201,6 +201,11 @@ void probe_settle(struct step *s, struct dist_job *job)
         probe_missing(s, job);
 }
 
+static void put_cancel(struct step *s, job_id_t job, uint32_t worker)
+{
+    out_add(s->out, MSG_PROBE_CANCEL, worker)->probe_cancel.job = job;
+}
+
 void probe_cancel_all(struct step *s, struct dist_job *job)
 {
     job->drained = true;
@@ -209,7 +214,7 @@ void probe_cancel_all(struct step *s, struct dist_job *job)
 
         if (p->live == 0)
             continue;
-        out_add(s->out, MSG_PROBE_CANCEL, p->node->m.node.v)->probe_cancel.job = job->id;
+        put_cancel(s, job->id, p->node->m.node.v);
         place_take_live(s->d, p, p->live);
     }
 }
@@ -323,7 +328,12 @@ void on_res_moved(struct step *s, struct dist_node *n, const struct msg *m)
     if (p)
         place_take_live(s->d, p, m->res_moved.count);
     if (!job || job->unlaunched == 0) {
-        out_add(s->out, MSG_PROBE_CANCEL, m->peer)->probe_cancel.job = m->res_moved.job;
+        put_cancel(s, m->res_moved.job, m->peer);
+        p = job ? place_find(s->d, job, n) : NULL;
+        if (p) /* the cancellation is for all that it has of the job */
+            place_take_live(s->d, p, p->live);
+        if (job)
+            job->drained = true;
         return;
     }
     job->reservations_stolen += m->res_moved.count;

@@ -82,7 +82,7 @@ struct dist_job {
     int64_t progress_us;            /* the last probe sent, or request received */
     int64_t sure_us;                /* since when `sure` counts: see probe_doubt */
     int64_t estimate_us, cutoff_us; /* what the class was decided on */
-    int64_t ok_us;                  /* sum of the run times of its ok_n tasks here that exited 0 */
+    int64_t ok_us;                  /* sum of the run times of its ok_n tasks that exited 0 */
     uint32_t ok_n;
     uint32_t policy_flags; /* enum policy_flag and ratio at submission: a change applies to new jobs only */
     uint32_t ratio_milli;
@@ -119,6 +119,7 @@ struct dist_job {
     bool refused : 1;      /* a worker refused probes since it was last probed for or launched */
     bool handed_out : 1;   /* LONG_SUBMIT was sent at least once: central may have it */
     bool handed_again : 1; /* and sent once more: what central said of it in between may be lost */
+    bool handed_part : 1;  /* what central was given last was not the whole job */
     bool drained : 1; /* had nothing to launch once: workers may have been told to drop its reservations */
     struct dist_task tasks[]; /* desc->tasks of them */
 };

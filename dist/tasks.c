@@ -172,7 +172,7 @@ void task_finish(struct step *s, struct dist_job *job, uint32_t i, enum outcome 
     t->run_us = run_us;
     if (to == TASK_DONE || to == TASK_FAILED)
         note_start(s, job, t, run_us);
-    if (to == TASK_DONE && !t->central) {
+    if (to == TASK_DONE) {
         job->ok_us += run_us;
         job->ok_n++;
     }

@@ -93,6 +93,7 @@ struct fate { /* of a job, as the dist tells it */
     job_id_t job;
     uint32_t tasks;
     bool ended, refused;
+    bool early;               /* it ended in the step that accepted it: nobody could watch its tasks */
     uint8_t final[TASKS_MAX]; /* state; TASK_WAITING: none yet */
 };
 struct model {
@@ -129,6 +130,7 @@ static struct fate *fate_of(struct model *m, job_id_t job)
 static void note_submitted(struct model *m, const struct msg_submitted *s)
 {
     struct fate *f = &m->fates[s->client];
+    const struct dist_job *job;
 
     assert_int_equal(f->job.v, 0);
     if (s->err) {
@@ -136,6 +138,16 @@ static void note_submitted(struct model *m, const struct msg_submitted *s)
         return;
     }
     f->job = s->job;
+    /* Central's first news of a job may be what accepts it: nobody watched then. */
+    job = dist_find(&m->t->d, s->job);
+    f->early = !job;
+    for (uint32_t i = 0; job && i < f->tasks; i++) {
+        struct task_view v;
+
+        dist_task_view(&m->t->d, job, i, m->t->now, &v);
+        if (task_state_final(v.state))
+            f->final[i] = v.state;
+    }
 }
 
 static void note_task(struct model *m, const struct msg_task_event *e)
@@ -161,7 +173,7 @@ static void note_job(struct model *m, const struct msg_job_event *e)
     assert_non_null(f);
     assert_false(f->ended);
     f->ended = true;
-    for (uint32_t i = 0; i < f->tasks; i++) {
+    for (uint32_t i = 0; i < f->tasks && !f->early; i++) {
         assert_true(task_state_final(f->final[i]));
         m->lost += f->final[i] == TASK_LOST;
     }
