@@ -193,7 +193,7 @@ struct estimate *history_add(struct history *h, struct blob *name, int64_t mean_
 {
     mean_us = time_within(mean_us, 1, LIMIT_TIME_US);
     window_add(h, mean_us, task_us);
-    if (h->since >= h->n / REFRESH + 1)
+    if (h->since >= h->n / REFRESH)
         history_compute(h);
     return name_add(h, name, mean_us);
 }
