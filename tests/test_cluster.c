@@ -606,7 +606,7 @@ static void random_fault(struct cluster *c, struct rng *r)
     uint32_t worker = (uint32_t)rng_below(r, c->workers_n), other = (uint32_t)rng_below(r, c->workers_n);
     uint32_t dist = (uint32_t)rng_below(r, c->dists_n);
 
-    switch (rng_below(r, 7)) {
+    switch (rng_below(r, 10)) {
     case 0:
         bus_break(c->bus, c->workers[worker]->ep, c->dists[dist]->ep);
         break;
@@ -630,6 +630,19 @@ static void random_fault(struct cluster *c, struct rng *r)
         if (c->workers[worker]->alive && worker > 0) /* one always stays */
             cluster_stop_worker(c, worker, rng_below(r, 2));
         break;
+    case 7:
+        cluster_restart_central(c);
+        break;
+    case 8:
+        if (bus_runs(c->bus, c->central_ep))
+            cluster_kill_central(c);
+        else
+            cluster_restart_central(c);
+        break;
+    case 9:
+        if (rng_below(r, 3) == 0)
+            cluster_restart_dist(c, dist);
+        break;
     }
 }
 
@@ -652,6 +665,7 @@ static void soak(uint64_t seed, bool faults)
         .lease_us = 10 * S,
         .seed = seed,
         .queue_per_slot = rng_below(&r, 2),
+        .steal_streams = rng_below(&r, 2) ? 2 : 0,
         .no_steal_hints = rng_below(&r, 4) == 0,
         .no_steal_retry = rng_below(&r, 4) == 0,
     };
@@ -664,15 +678,21 @@ static void soak(uint64_t seed, bool faults)
              (unsigned long long)seed, faults ? " with faults" : "", config.policy, config.workers);
     c = up(&config);
     jobs = 5 + (uint32_t)rng_below(&r, 25);
-    fault_every = faults ? 2 + (uint32_t)rng_below(&r, 4) : 0;
+    fault_every = faults ? 1 + (uint32_t)rng_below(&r, 4) : 0;
     for (uint32_t i = 0; i < jobs; i++) {
         cluster_submit(c, random_job(c, &r), (uint32_t)rng_below(&r, c->dists_n));
         cluster_run(c, (int64_t)rng_below(&r, 1500 * MS));
-        if (rng_below(&r, 10) == 0 && c->jobs[i]->submitted)
+        if (rng_below(&r, 10) == 0 && c->jobs[i]->submitted && !c->jobs[i]->abandoned)
             cluster_cancel(c, c->jobs[i]);
         if (fault_every && rng_below(&r, fault_every) == 0)
             random_fault(c, &r);
     }
+    for (uint32_t i = 0; faults && i < 10; i++) {
+        cluster_run(c, (int64_t)rng_below(&r, 4 * S));
+        random_fault(c, &r);
+    }
+    if (!bus_runs(c->bus, c->central_ep))
+        cluster_restart_central(c);
     finish(c, 3000 * S);
 }
 

@@ -23,6 +23,7 @@ struct cluster_config {
     int64_t journal_us; /* until a write is durable */
     uint64_t seed;
     bool queue_per_slot;
+    uint32_t steal_streams;              /* as in struct bus_config */
     bool no_steal_retry, no_steal_hints; /* take these flags from the policy */
 };
 
@@ -34,7 +35,8 @@ struct cluster_job {
     int32_t *code;        /* each task's exit status */
     job_id_t id;          /* once submitted */
     bool submitted;
-    int err; /* of SUBMITTED */
+    bool abandoned; /* its dist died: nobody answers for it any more */
+    int err;        /* of SUBMITTED */
     uint8_t class, why;
     uint8_t state; /* enum job_state, as of the last JOB_EVENT */
     int64_t submit_us, end_us;
@@ -48,7 +50,8 @@ struct cluster_run {
     uint32_t run;
     struct try_id id;
     int64_t start_us, due_us;
-    uint32_t job; /* index */
+    uint32_t job;    /* index */
+    bool of_central; /* its owner is central */
 };
 
 struct cluster_worker {
@@ -118,6 +121,8 @@ void cluster_kill_worker(struct cluster *c, uint32_t worker);
 /* The same name, a new process. */
 void cluster_restart_worker(struct cluster *c, uint32_t worker);
 void cluster_stop_worker(struct cluster *c, uint32_t worker, bool now);
+/* The same name, a new process; what clients waited for there is lost with it. */
+void cluster_restart_dist(struct cluster *c, uint32_t dist);
 void cluster_kill_central(struct cluster *c);
 /* From its journal. */
 void cluster_restart_central(struct cluster *c);
