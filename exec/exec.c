@@ -201,6 +201,21 @@ static void release_spec(struct exec *e, struct sent_spec *s)
     forget_spec(e, s);
 }
 
+/* All of them; nothing that refers to one may be used after it. */
+static void forget_specs(struct exec *e)
+{
+    struct sent_spec *s = e->specs, *next;
+
+    HASH_CLEAR(hh, e->specs); /* takes the table away and leaves the chain */
+    for (; s; s = next) {
+        next = s->hh.next;
+        job_desc_drop(s->d);
+        free(s);
+    }
+    list_init(&e->idle);
+    e->idle_n = 0;
+}
+
 static size_t spec_bytes(const struct job_desc *d)
 {
     return (size_t)d->argv.bytes + d->env.bytes + (d->input ? d->input->len : 0) + (d->cwd ? d->cwd->len : 0);
@@ -343,6 +358,13 @@ static int take_records(struct exec *e, exec_event_fn fn, void *arg)
     return got;
 }
 
+static void kill_groups(const struct exec *e)
+{
+    for (const struct command *c = e->commands; c; c = c->hh.next)
+        if (c->pid > 0)
+            kill(-c->pid, SIGKILL);
+}
+
 /* Nobody is left to watch the groups, and their results can not be known any more. */
 static void lose_spawner(struct exec *e, exec_event_fn fn, void *arg)
 {
@@ -352,17 +374,19 @@ static void lose_spawner(struct exec *e, exec_event_fn fn, void *arg)
     close(e->fd);
     e->fd = -1;
     bytes_free(&e->out);
-    HASH_ITER(hh, e->commands, c, next)
-        if (c->pid > 0)
-            kill(-c->pid, SIGKILL);
+    kill_groups(e);
     waitpid(e->spawner, NULL, WNOHANG);
-    while ((c = e->commands)) {
+    forget_specs(e);
+    c = e->commands;
+    HASH_CLEAR(hh, e->commands);
+    for (; c; c = next) {
         struct msg m = {.type = MSG_EXEC_EXITED};
 
         m.exec_exited.run = c->run;
         m.exec_exited.outcome = OUTCOME_LOST;
         m.exec_exited.result = blob_str("the worker's spawner process died");
-        forget_command(e, c);
+        next = c->hh.next;
+        free(c);
         fn(arg, &m);
         blob_drop(m.exec_exited.result);
     }
@@ -421,16 +445,13 @@ static bool wait_for_end(struct exec *e, int64_t deadline_us)
 
 static void end_spawner(struct exec *e)
 {
-    struct command *c, *next;
     size_t begun = record_begin(&e->out, RECORD_STOP);
 
     record_end(&e->out, begun);
     if (!wait_for_end(e, monotonic_us() + e->config.kill_grace_us + STOP_SLACK_US)) {
         log_error("the spawner (process %d) does not end: killing it and its tasks", (int)e->spawner);
         kill(e->spawner, SIGKILL);
-        HASH_ITER(hh, e->commands, c, next)
-            if (c->pid > 0)
-                kill(-c->pid, SIGKILL);
+        kill_groups(e);
     }
     close(e->fd);
     e->fd = -1;
@@ -442,7 +463,6 @@ static void end_spawner(struct exec *e)
 void exec_stop(struct exec *e)
 {
     struct command *c, *next;
-    struct sent_spec *s, *after;
 
     if (!e)
         return;
@@ -450,12 +470,13 @@ void exec_stop(struct exec *e)
         end_spawner(e);
     else
         waitpid(e->spawner, NULL, WNOHANG);
-    HASH_ITER(hh, e->commands, c, next) {
-        HASH_DEL(e->commands, c);
+    c = e->commands;
+    HASH_CLEAR(hh, e->commands);
+    for (; c; c = next) {
+        next = c->hh.next;
         free(c);
     }
-    HASH_ITER(hh, e->specs, s, after)
-        forget_spec(e, s);
+    forget_specs(e);
     timers_free(&e->timers);
     bytes_free(&e->in);
     bytes_free(&e->out);

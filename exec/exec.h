@@ -1,22 +1,25 @@
-/* Running tasks. A small process of its own, the spawner, opens output files, starts, reaps and kills commands;
- * this is the side of the agent (a worker's process), which only writes requests and reads results and never
- * blocks on a task (DESIGN 3, rule 10). PAYLOAD_TIMER tasks are kept in this process and need no spawner.
+/* Running tasks. A small process of its own, the spawner, opens output files, starts, reaps and kills
+ * commands; this is the side of the agent (a worker's process), which only writes requests and reads
+ * results and never blocks on a task (DESIGN 3, rule 10). PAYLOAD_TIMER tasks are kept in this process
+ * and need no spawner.
  *
- * A run is one try of one task here, numbered by the caller; its life is exec_run, MSG_EXEC_STARTED (left out
- * when it could not start), MSG_EXEC_EXITED exactly once. The events come out of exec_on_ready (commands) and
- * exec_on_timeout (timers), never out of exec_run or exec_kill. One thread only.
+ * A run is one try of one task here, numbered by the caller; its life is exec_run, MSG_EXEC_STARTED (left
+ * out when it could not start), MSG_EXEC_EXITED exactly once. The events come out of exec_on_ready
+ * (commands) and exec_on_timeout (timers), never out of exec_run or exec_kill. One thread only.
  *
- * What a task gets: a process group of its own in the spawner's session (no terminal), the job's directory, the
- * job's environment (the agent's own when the job gives none, without HAWK_TOKEN*), plus HAWK_JOB_ID,
- * HAWK_JOB_NAME, HAWK_TASK_INDEX (first_index + task), HAWK_TASK_COUNT, HAWK_ATTEMPT, HAWK_WORKER and HAWK_RUN
- * (of the spawner's own use); the job's input or /dev/null as stdin; no other descriptor. {} in argv is replaced by
- * the task's argument wherever it stands, which is appended when it stands nowhere. The program is looked up in
- * the job's PATH. When the group's leader ends, what is left in the group is killed; descendants that left the
- * group are found by HAWK_RUN in their environment and killed within STRAY_SWEEP_US of the run's end, unless they
- * wiped it: those live until the spawner stops, at the latest. (Cgroups would close that gap.)
+ * What a task gets: a process group of its own in the spawner's session (no terminal), the job's
+ * directory, the job's environment (the agent's own when the job gives none, without HAWK_TOKEN*), plus
+ * HAWK_JOB_ID, HAWK_JOB_NAME, HAWK_TASK_INDEX (first_index + task), HAWK_TASK_COUNT, HAWK_ATTEMPT,
+ * HAWK_WORKER and HAWK_RUN (of the spawner's own use); the job's input or /dev/null as stdin; no other
+ * descriptor. {} in argv is replaced by the task's argument wherever it stands, which is appended when it
+ * stands nowhere. The program is looked up in the job's PATH. When the group's leader ends, what is left
+ * in the group is killed; descendants that left the group are found by HAWK_RUN in their environment and
+ * killed within STRAY_SWEEP_US of the run's end, unless they wiped it: those live until the spawner
+ * stops, at the latest. (Cgroups would close that gap.)
  *
- * A full disk that stops the spawner from creating an output file is OUTCOME_NOT_STARTED, 126. After that the file is
- * the task's: a write that fails is an error of the task, which sees ENOSPC and decides what it means. */
+ * A full disk that stops the spawner from creating an output file is OUTCOME_NOT_STARTED, 126. After that
+ * the file is the task's: a write that fails is an error of the task, which sees ENOSPC and decides what
+ * it means. */
 #ifndef HAWK_EXEC_EXEC_H
 #define HAWK_EXEC_EXEC_H
 
@@ -36,33 +39,36 @@ struct exec_config {
     const char *worker;     /* this node's name: %w, HAWK_WORKER; "" before it is known */
     const char *output_dir; /* absolute; made when missing. Where output goes for which a job names no file */
     int64_t kill_grace_us;  /* from SIGTERM to SIGKILL */
-    int64_t
-        orphan_grace_us; /* how long tasks outlive this process before the spawner kills them; below the lease */
-    uint32_t max_running; /* runs at once; beyond: HAWK_ELIMIT */
+    int64_t orphan_grace_us; /* how long tasks may outlive this process; below the lease */
+    uint32_t max_running;    /* runs at once; beyond: HAWK_ELIMIT */
 };
 
-/* The defaults: 2 s, 10 s, LIMIT_SLOTS; worker and output_dir as given (kept by reference until exec_start). */
+/* The defaults: 2 s, 10 s, LIMIT_SLOTS; worker and output_dir as given (kept by reference until
+ * exec_start). */
 void exec_config_init(struct exec_config *c, const char *worker, const char *output_dir);
 
-/* Called with MSG_EXEC_STARTED (pid 0: a timer) and MSG_EXEC_EXITED; m is borrowed. It may call exec_run and
- * exec_kill. EXEC_EXITED.result is a text for people when the run did not start or was lost, else NULL. */
+/* Called with MSG_EXEC_STARTED (pid 0: a timer) and MSG_EXEC_EXITED; m is borrowed. It may call exec_run
+ * and exec_kill. EXEC_EXITED.result is a text for people when the run did not start or was lost, else
+ * NULL. */
 typedef void (*exec_event_fn)(void *arg, const struct msg *m);
 
-/* Forks the spawner; call it before any thread exists. Copies c. HAWK_EINVALID (no absolute output_dir),
- * HAWK_EIO (no process or descriptors to be had). */
+/* Forks the spawner; call it before any thread exists, and before raising limits that tasks must not
+ * inherit. Copies c. HAWK_EINVALID (no absolute output_dir), HAWK_EIO (no process or descriptors to be had). */
 HAWK_MUST_USE int exec_start(struct exec **out, const struct exec_config *c);
 
 /* Watch it for reading, and for writing while exec_want_write; level-triggered. */
 int exec_fd(const struct exec *e);
 
-/* Reads what is there and reports it. HAWK_EUNAVAILABLE: the spawner is gone; every command that ran has been
- * reported as OUTCOME_LOST and its group killed, and commands are refused from now on. Stop watching the fd. */
+/* Reads what is there and reports it. HAWK_EUNAVAILABLE: the spawner is gone; every command that ran has
+ * been reported as OUTCOME_LOST and its group killed, and commands are refused from now on. Stop watching
+ * the fd. */
 HAWK_MUST_USE int exec_on_ready(struct exec *e, exec_event_fn fn, void *arg);
 
-/* Asks for a run; takes references of its own. now_us is the caller's clock, as given to exec_on_timeout. arg is the
- * task's own argument or NULL. Commands are only buffered: call exec_flush once when the step is over.
- * On an error no event follows: HAWK_EEXISTS (run number in use), HAWK_ELIMIT (max_running, EXEC_SEND_MAX),
- * HAWK_EUNAVAILABLE (no spawner), HAWK_EUNSUPPORTED (PAYLOAD_APP), HAWK_EINVALID (a timer's duration, no argv). */
+/* Asks for a run; takes references of its own. now_us is the caller's clock, as given to exec_on_timeout.
+ * arg is the task's own argument or NULL. Commands are only buffered: call exec_flush once when the step
+ * is over. On an error no event follows: HAWK_EEXISTS (run number in use), HAWK_ELIMIT (max_running,
+ * EXEC_SEND_MAX), HAWK_EUNAVAILABLE (no spawner), HAWK_EUNSUPPORTED (PAYLOAD_APP), HAWK_EINVALID (a
+ * timer's duration, no argv). */
 HAWK_MUST_USE int exec_run(struct exec *e, int64_t now_us, uint32_t run, const struct try_id *id,
                            struct job_desc *d, const struct blob *arg);
 
@@ -70,11 +76,13 @@ HAWK_MUST_USE int exec_run(struct exec *e, int64_t now_us, uint32_t run, const s
  * OUTCOME_CANCELLED unless it has ended already. Unknown runs are ignored (the exit is under way). */
 void exec_kill(struct exec *e, uint32_t run, bool force);
 
-/* Sends what is buffered as far as the socket takes it. HAWK_EUNAVAILABLE: the spawner is gone; exec_on_ready tells. */
+/* Sends what is buffered as far as the socket takes it. HAWK_EUNAVAILABLE: the spawner is gone;
+ * exec_on_ready tells. */
 HAWK_MUST_USE int exec_flush(struct exec *e);
 bool exec_want_write(const struct exec *e);
 
-/* When exec_on_timeout wants to be called next (the caller's clock), or TIME_NEVER. Ask after every exec_ call. */
+/* When exec_on_timeout wants to be called next (the caller's clock), or TIME_NEVER. Ask after every exec_
+ * call. */
 int64_t exec_next_timeout(const struct exec *e);
 /* Reports timer tasks that started or ended by now_us. */
 void exec_on_timeout(struct exec *e, int64_t now_us, exec_event_fn fn, void *arg);
@@ -82,13 +90,14 @@ void exec_on_timeout(struct exec *e, int64_t now_us, exec_event_fn fn, void *arg
 /* Runs that have not been reported as ended. */
 uint32_t exec_running(const struct exec *e);
 
-/* Stops in good order: every task's group gets SIGTERM, SIGKILL after the grace, then the spawner ends. Blocks until
- * it has (at most the grace and a few seconds; the spawner and all groups are killed then). Reports nothing. NULL is fine. */
+/* Stops in good order: every task's group gets SIGTERM, SIGKILL after the grace, then the spawner ends.
+ * Blocks until it has (at most the grace and a few seconds; the spawner and all groups are killed then).
+ * Reports nothing. NULL is fine. */
 void exec_stop(struct exec *e);
 
-/* Where a try's stdout (which = 1) or stderr (2) goes: an absolute path, "/dev/null" for the pattern "none". d NULL:
- * the default place, <output_dir>/<job>/<task>.out and .err, <task>.<attempt>.out when attempt > 1.
- * HAWK_EINVALID: a placeholder that does not exist, or a relative pattern without the job's cwd; HAWK_ETOO_LARGE. */
+/* Where a try's stdout (which = 1) or stderr (2) goes: an absolute path, "/dev/null" for the pattern
+ * "none". d NULL: the default place, <output_dir>/<job>/<task>.out and .err, <task>.<attempt>.out when
+ * attempt > 1. HAWK_EINVALID: a placeholder that does not exist; HAWK_ETOO_LARGE. */
 HAWK_MUST_USE int exec_output_path(const struct exec_config *c, const struct try_id *id,
                                    const struct job_desc *d, int which, char *buf, size_t size);
 

@@ -1,9 +1,11 @@
 /* Starting one task: its files, its argv and environment, the program, the process.
  *
- * The process is made as by vfork, but on a stack of its own: the child borrows the spawner's memory for the few
- * calls until it is another program, which costs no page tables and lets it say precisely what failed. */
+ * The process is made as by vfork, but on a stack of its own: the child borrows the spawner's memory for
+ * the few calls until it is another program, which costs no page tables and lets it say precisely what
+ * failed. */
 #include "exec/launch.h"
 
+#include "base/check.h"
 #include "base/mem.h"
 #include "exec/output.h"
 
@@ -156,6 +158,7 @@ static int find_program(const struct spec *s, const char *name, char *path, size
     char from_here[2 * EXEC_PATH_MAX]; /* the same place as seen before the chdir */
     int err = ENOENT;
 
+    CHECK(name); /* spec_new refuses an empty argv */
     if (strchr(name, '/') || !*name) {
         snprintf(path, size, "%s", name);
         return strlen(name) < size ? 0 : cannot(out, LAUNCH_NO_PROGRAM, "the program's name is too long");
@@ -190,8 +193,8 @@ static IN_CHILD int child_fail(struct plan *p, enum stage stage)
     return LAUNCH_NO_PROGRAM; /* its exit code, which nobody looks at */
 }
 
-/* Shares the spawner's memory: only system calls, and writes to the plan and its argv. The spawner blocks every
- * signal and handles none, so that nothing has to be reset but the mask. */
+/* Shares the spawner's memory: only system calls, and writes to the plan and its argv. The spawner blocks
+ * every signal and handles none, so that nothing has to be reset but the mask. */
 static IN_CHILD int child_run(void *arg)
 {
     struct plan *p = arg;

@@ -1,5 +1,5 @@
-/* Output files of tasks: their names, from patterns with placeholders, and how they are opened. The names are
- * made by exec_output_path (exec/exec.h), on both sides of the spawner's socket. */
+/* Output files of tasks: their names, from patterns with placeholders, and how they are opened. The names
+ * are made by exec_output_path (exec/exec.h), on both sides of the spawner's socket. */
 #ifndef HAWK_EXEC_OUTPUT_H
 #define HAWK_EXEC_OUTPUT_H
 
@@ -11,8 +11,8 @@ enum output { OUTPUT_STDOUT = 1, OUTPUT_STDERR = 2 };
 
 #define OUTPUT_NONE "/dev/null"
 
-/* Whether the file is this task's alone, so that a run starts it afresh. Without a task index in its name the
- * tasks of a job share one, and all append to it. */
+/* Whether the file is this task's alone, so that a run starts it afresh. Without a task index in its name
+ * the tasks of a job share one, and all append to it. */
 bool output_is_own(const struct job_desc *d, enum output which);
 /* Opens path for appending, made with its directories where missing, emptied when `truncate`. Returns the
  * descriptor (close-on-exec, blocking) or -errno. Does not wait for the reader of a FIFO: -ENXIO. */

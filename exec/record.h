@@ -1,6 +1,6 @@
-/* What the agent and its spawner say to each other over their socket: length-prefixed records, and the growing
- * buffer they wait in on either side. Both ends are on one machine, so integers are in its byte order; the version
- * is for an agent that one day takes over the spawner of an older one. */
+/* What the agent and its spawner say to each other over their socket: length-prefixed records, and the
+ * growing buffer they wait in on either side. Both ends are on one machine, so integers are in its byte
+ * order; the version is for an agent that one day takes over the spawner of an older one. */
 #ifndef HAWK_EXEC_RECORD_H
 #define HAWK_EXEC_RECORD_H
 
@@ -17,7 +17,7 @@
 enum record_type {
     /* agent -> spawner */
     RECORD_SPEC = 1,  /* u32 spec, u32 tasks, u32 first_index, i64 time_limit_us, bytes: name, argv, env, cwd,
-                         stdout, stderr, input (argv and env as in struct strings; the last four may be absent) */
+                         stdout, stderr, input (argv and env as in struct strings; absent where NULL) */
     RECORD_SPEC_DROP, /* u32 spec: no run of it is left */
     RECORD_RUN,       /* u32 run, u32 spec, u64 job, u32 task, u32 epoch, u32 attempt, bytes: argument */
     RECORD_KILL,      /* u32 run, u32 force */
@@ -37,9 +37,11 @@ struct bytes {
 static inline size_t bytes_pending(const struct bytes *b) { return b->len - b->off; }
 void bytes_add(struct bytes *b, const void *data, size_t n);
 void bytes_free(struct bytes *b);
-/* Sends what is pending as far as the socket takes it without blocking: 0, or HAWK_EUNAVAILABLE (it is closed). */
+/* Sends what is pending as far as the socket takes it without blocking: 0, or HAWK_EUNAVAILABLE (it is
+ * closed). */
 HAWK_MUST_USE int bytes_send(struct bytes *b, int fd);
-/* Reads once, without blocking: 1 when something came, 0 when nothing is there, HAWK_EUNAVAILABLE at the end. */
+/* Reads once, without blocking: 1 when something came, 0 when nothing is there, HAWK_EUNAVAILABLE at the
+ * end. */
 HAWK_MUST_USE int bytes_receive(struct bytes *b, int fd);
 
 /* Begins a record; its fields follow with put_*, and record_end (given what this returned) closes it. */
@@ -56,8 +58,8 @@ struct record {
     bool bad;
 };
 
-/* Takes the next complete record off b: 1, 0 when there is none yet, HAWK_EMALFORMED when this is no record of our
- * version. The record points into b and holds until b is touched again. */
+/* Takes the next complete record off b: 1, 0 when there is none yet, HAWK_EMALFORMED when this is no
+ * record of our version. The record points into b and holds until b is touched again. */
 HAWK_MUST_USE int record_next(struct bytes *b, struct record *r);
 uint32_t get_u32(struct record *r);
 uint64_t get_u64(struct record *r);

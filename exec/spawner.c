@@ -1,8 +1,8 @@
 /* The spawner: one thread that waits for the agent's records, its children's ends and its timers.
  *
- * Every signal is blocked: the terminal's are the agent's business, children's ends are read from a signalfd, and
- * tasks start without anything to reset but the mask. When the agent's end of the socket closes, tasks may run on for
- * the grace time, and then everything is killed. */
+ * Every signal is blocked: the terminal's are the agent's business, children's ends are read from a
+ * signalfd, and tasks start without anything to reset but the mask. When the agent's end of the socket
+ * closes, tasks may run on for the grace time, and then everything is killed. */
 #include "exec/spawner.h"
 
 #include "base/heap.h"
@@ -122,8 +122,8 @@ static void end_run(struct spawner *s, struct run *r, int status)
     free(r);
 }
 
-/* Every child that has ended. The leader is still a zombie when the rest of its group is killed, so that nobody
- * else can have got its number. */
+/* Every child that has ended. The leader is still a zombie when the rest of its group is killed, so that
+ * nobody else can have got its number. */
 static void reap(struct spawner *s)
 {
     for (;;) {

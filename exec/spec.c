@@ -1,4 +1,5 @@
-/* A job's description in the spawner: read off the socket, with the environment and the input of its tasks. */
+/* A job's description in the spawner: read off the socket, with the environment and the input of its
+ * tasks. */
 #include "exec/launch.h"
 
 #include "base/log.h"
@@ -71,9 +72,8 @@ static struct job_desc *get_desc(struct record *r)
 /* Ours to set, whatever the job or the agent's own environment say. */
 static bool is_ours(const char *entry)
 {
-    static const char *const names[] = {
-        "HAWK_JOB_ID=",     "HAWK_TASK_INDEX=", "HAWK_ATTEMPT=", RUN_VARIABLE "=",
-        "HAWK_TASK_COUNT=", "HAWK_JOB_NAME=",   "HAWK_WORKER="};
+    static const char *const names[] = {"HAWK_JOB_ID=",     "HAWK_TASK_INDEX=", "HAWK_ATTEMPT=", "HAWK_RUN=",
+                                        "HAWK_TASK_COUNT=", "HAWK_JOB_NAME=",   "HAWK_WORKER="};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(entry, names[i], strlen(names[i])) == 0)

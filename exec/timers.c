@@ -27,10 +27,11 @@ void timers_init(struct timers *t)
 
 void timers_free(struct timers *t)
 {
-    struct timer_run *r, *next;
+    struct timer_run *r = t->by_run, *next;
 
-    HASH_ITER(hh, t->by_run, r, next) {
-        HASH_DEL(t->by_run, r);
+    HASH_CLEAR(hh, t->by_run); /* takes the table away and leaves the chain */
+    for (; r; r = next) {
+        next = r->hh.next;
         free(r);
     }
     heap_free(&t->heap);

@@ -17,7 +17,8 @@ void timers_init(struct timers *t);
 void timers_free(struct timers *t);
 uint32_t timers_running(const struct timers *t);
 bool timers_has(const struct timers *t, uint32_t run);
-/* Starts one at now_us; run must not be in use. HAWK_EINVALID: no duration in arg, nor in argv when arg is NULL. */
+/* Starts one at now_us; run must not be in use. HAWK_EINVALID: no duration in arg, nor in argv when arg
+ * is NULL. */
 HAWK_MUST_USE int timers_run(struct timers *t, int64_t now_us, uint32_t run, const struct job_desc *d,
                              const struct blob *arg);
 /* False: no such run. */

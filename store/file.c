@@ -1,7 +1,7 @@
 /* Opening the store's file, or refusing to.
  *
- * A new file is made under another name and linked into place when it is complete: what is at the path is therefore
- * never a half-made store, and an empty file there is not ours. */
+ * A new file is made under another name and linked into place when it is complete: what is at the path is
+ * therefore never a half-made store, and an empty file there is not ours. */
 #include "store/file.h"
 
 #include "store/schema.h"
@@ -273,8 +273,8 @@ int file_open(const char *path, sqlite3 **db, int *lock_fd, char *why, size_t wh
     err = lock(path, lock_path, lock_fd, &lock_made, &r);
     if (err)
         return err;
-    /* Looking at the file comes after the lock: closing it again would take away the locks that SQLite holds on it,
-     * if it were open in this process. */
+    /* Looking at the file comes after the lock: closing it again would take away the locks that SQLite
+     * holds on it, if it were open in this process. */
     err = lstat(path, &st) == 0 ? check_header(path, &r) : make(path, &r);
     if (!err)
         err = open_checked(path, db, &r);

@@ -95,24 +95,19 @@ uint64_t entry_token(const struct entry *e)
 
 /* ---- Statements ---- */
 
-#define TEXT_OF_NUMBER(n) #n
-#define TEXT_OF(n) TEXT_OF_NUMBER(n)
-
 static const char *const sql[STATEMENT_COUNT] = {
     [STATEMENT_BEGIN] = "BEGIN IMMEDIATE",
     [STATEMENT_COMMIT] = "COMMIT",
-    [STATEMENT_NODE] = "INSERT OR REPLACE INTO node(node, name, role) VALUES(?, ?, ?)",
-    [STATEMENT_JOB] =
-        "INSERT OR REPLACE INTO job(job, epoch, estimate_us, why, tasks, desc) VALUES(?, ?, ?, ?, ?, ?)",
-    [STATEMENT_TASK] = "INSERT OR REPLACE INTO task(job, task, epoch, attempt, run_us, code, state, outcome)"
-                       " VALUES(?, ?, ?, ?, ?, ?, ?, ?)",
+    [STATEMENT_NODE] = "REPLACE INTO node(node, name, role) VALUES(?, ?, ?)",
+    [STATEMENT_JOB] = "REPLACE INTO job(job, epoch, estimate_us, why, tasks, desc) VALUES(?, ?, ?, ?, ?, ?)",
+    [STATEMENT_TASK] =
+        "REPLACE INTO task(job, task, epoch, attempt, run_us, code, state, outcome) VALUES(?,?,?,?,?,?,?,?)",
     [STATEMENT_END_JOB] = "DELETE FROM job WHERE job = ?",
     [STATEMENT_END_TASKS] = "DELETE FROM task WHERE job = ?",
     [STATEMENT_HISTORY] = "INSERT INTO history(name, mean_us, task_us, tasks, class) VALUES(?, ?, ?, ?, ?)",
-    [STATEMENT_TRIM] =
-        "DELETE FROM history WHERE id <= (SELECT max(id) FROM history) - " TEXT_OF(STORE_HISTORY_JOBS),
+    [STATEMENT_TRIM] = "DELETE FROM history WHERE id <= (SELECT max(id) FROM history) - ?",
     [STATEMENT_META_GET] = "SELECT value FROM meta WHERE key = ?",
-    [STATEMENT_META_SET] = "INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)",
+    [STATEMENT_META_SET] = "REPLACE INTO meta(key, value) VALUES(?, ?)",
 };
 
 int rows_init(struct rows *r, sqlite3 *db)
@@ -169,8 +164,12 @@ int rows_begin(struct rows *r)
 
 int rows_commit(struct rows *r)
 {
-    int err = r->trim ? run(r, STATEMENT_TRIM) : 0;
+    int err = 0;
 
+    if (r->trim) {
+        BIND(r->v[STATEMENT_TRIM], 1, STORE_HISTORY_JOBS);
+        err = run(r, STATEMENT_TRIM);
+    }
     return err ? err : run(r, STATEMENT_COMMIT);
 }
 

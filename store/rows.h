@@ -31,7 +31,8 @@ struct rows {
     bool trim; /* history was added in this transaction */
 };
 
-/* A message on its way to the file, free of handles: what these held is copied, so that another thread may use it. */
+/* A message on its way to the file, free of handles: what these held is copied, so that another thread
+ * may use it. */
 struct entry {
     struct entry *next;
     struct msg m; /* every handle NULL */

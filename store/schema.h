@@ -1,13 +1,14 @@
-/* The store's tables. A change here is a new SCHEMA_VERSION, with the step from the one before in store/file.c. */
+/* The store's tables. A change here is a new SCHEMA_VERSION, with the step from the one before in
+ * store/file.c. */
 #ifndef HAWK_STORE_SCHEMA_H
 #define HAWK_STORE_SCHEMA_H
 
 #define SCHEMA_APPLICATION_ID 0x4861776b /* "Hawk" */
 #define SCHEMA_VERSION 1
 
-/* Columns are named like the fields of the messages they keep (msg/msg.h); 64-bit unsigned numbers are stored with
- * the same bits as signed. `desc` is a JobSpec of protos/hawk.proto, `tasks` little-endian u32s or NULL. A journal
- * has no row that is not of an unfinished job, but for nodes. */
+/* Columns are named like the fields of the messages they keep (msg/msg.h); 64-bit unsigned numbers are
+ * stored with the same bits as signed. `desc` is a JobSpec of protos/hawk.proto, `tasks` little-endian
+ * u32s or NULL. A journal has no row that is not of an unfinished job, but for nodes. */
 #define SCHEMA_SQL                                                                                           \
     "PRAGMA journal_mode=WAL;"                                                                               \
     "BEGIN;"                                                                                                 \
@@ -25,7 +26,8 @@
     "COMMIT;"
 _Static_assert(SCHEMA_APPLICATION_ID == 1214347115 && SCHEMA_VERSION == 1, "the same numbers as in the SQL");
 
-/* FULL: a commit is synced before it is told of. The log is cut back to 16 MiB after a large transaction. */
+/* FULL: a commit is synced before it is told of. The log is cut back to 16 MiB after a large
+ * transaction. */
 #define SCHEMA_SESSION_SQL                                                                                   \
     "PRAGMA synchronous=FULL; PRAGMA journal_size_limit=16777216; PRAGMA temp_store=MEMORY;"
 

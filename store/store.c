@@ -1,10 +1,11 @@
 /* The store's queue and thread.
  *
- * Two locks: `lock` guards the queue and is held for moments; `db_lock` guards the database, is the store's thread's
- * while it commits, and is taken before `lock` by nobody. A commit takes everything queued, up to GROUP_MAX: the longer
- * a sync takes, the more shares the next. */
+ * Two locks: `lock` guards the queue and is held for moments; `db_lock` guards the database, is the
+ * store's thread's while it commits, and is taken before `lock` by nobody. A commit takes everything
+ * queued, up to GROUP_MAX: the longer a sync takes, the more shares the next. */
 #include "store/store.h"
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "store/file.h"
@@ -95,6 +96,7 @@ static void drop_committed(struct store *s, const struct entry *last)
     while (!end) {
         struct entry *e = s->pending.head;
 
+        CHECK(e);
         end = e == last;
         s->pending.head = e->next;
         bytes += e->bytes;

@@ -1,8 +1,10 @@
-/* What a daemon must not forget: the journal of accepted work, the history of finished jobs, and a few numbers, in one
- * SQLite file (WAL) with a thread of its own, so that no fsync is ever on the loop's thread (DESIGN 5.6).
+/* What a daemon must not forget: the journal of accepted work, the history of finished jobs, and a few
+ * numbers, in one SQLite file (WAL) with a thread of its own, so that no fsync is ever on the loop's
+ * thread (DESIGN 5.6).
  *
- * store_write queues; the store's thread commits everything queued in one transaction and calls `done`. What `done` has
- * told of with err 0 survives a kill and a power loss. This interface is what another backend has to offer too.
+ * store_write queues; the store's thread commits everything queued in one transaction and calls `done`.
+ * What `done` has told of with err 0 survives a kill and a power loss. This interface is what another
+ * backend has to offer too.
  *
  * All functions are called from one thread (the loop's); only `done` runs on the store's. */
 #ifndef HAWK_STORE_STORE_H
@@ -20,28 +22,31 @@
 
 struct store;
 
-/* err 0: everything up to `token` (the highest so far) is durable. Otherwise (HAWK_EIO) nothing of it is lost: it is
- * kept and tried again, and a later call with err 0 and a token as high covers it. Runs on the store's thread: post it to
- * your loop, call nothing here. One call per commit that holds a token. */
+/* err 0: everything up to `token` (the highest so far) is durable. Otherwise (HAWK_EIO) nothing of it is
+ * lost: it is kept and tried again, and a later call with err 0 and a token as high covers it. Runs on
+ * the store's thread: post it to your loop, call nothing here. One call per commit that holds a token. */
 typedef void (*store_done_fn)(void *arg, uint64_t token, int err);
 
-/* Opens or creates (directory must exist) the file at path. A file that is foreign, empty, damaged or of a newer schema
- * is refused and left as it is. On an error why holds a text that names the file and says what to do.
- * HAWK_ECORRUPT (not ours, or damaged), HAWK_EVERSION (newer), HAWK_EBUSY (another process has it: PATH.lock), HAWK_EIO. */
+/* Opens or creates (directory must exist) the file at path. A file that is foreign, empty, damaged or of
+ * a newer schema is refused and left as it is. On an error why holds a text that names the file and says
+ * what to do. HAWK_ECORRUPT (not ours, or damaged), HAWK_EVERSION (newer), HAWK_EBUSY (another process
+ * has it: PATH.lock), HAWK_EIO. */
 HAWK_MUST_USE int store_open(struct store **out, const char *path, store_done_fn done, void *arg, char *why,
                              size_t why_size);
 
-/* Commits what is queued, ends the thread, closes. HAWK_EIO: something could not be written. NULL is fine. */
+/* Commits what is queued, ends the thread, closes. HAWK_EIO: something could not be written. NULL is
+ * fine. */
 int store_close(struct store *s);
 
-/* Queues JOURNAL_NODE, JOURNAL_JOB, JOURNAL_TASK, JOURNAL_JOB_END or HISTORY; copies what it needs. Tokens must not
- * fall. JOURNAL_JOB replaces an earlier one of the job; JOURNAL_JOB_END removes the job and its tasks, whose pages are
- * used again. HAWK_EINVALID: another message. HAWK_ELIMIT: the queue is full (the disk is stuck or full). */
+/* Queues JOURNAL_NODE, JOURNAL_JOB, JOURNAL_TASK, JOURNAL_JOB_END or HISTORY; copies what it needs.
+ * Tokens must not fall. JOURNAL_JOB replaces an earlier one of the job; JOURNAL_JOB_END removes the job
+ * and its tasks, whose pages are used again. HAWK_EINVALID: another message. HAWK_ELIMIT: the queue is
+ * full (the disk is stuck or full). */
 HAWK_MUST_USE int store_write(struct store *s, const struct msg *m);
 
-/* Calls fn with what the file holds: HISTORY oldest first, every JOURNAL_NODE, then each unfinished JOURNAL_JOB followed
- * by its JOURNAL_TASKs, tokens 0, handles borrowed. Before the first write. HAWK_ECORRUPT: a row cannot be read
- * (logged); HAWK_EIO. */
+/* Calls fn with what the file holds: HISTORY oldest first, every JOURNAL_NODE, then each unfinished
+ * JOURNAL_JOB followed by its JOURNAL_TASKs, tokens 0, handles borrowed. Before the first write.
+ * HAWK_ECORRUPT: a row cannot be read (logged); HAWK_EIO. */
 HAWK_MUST_USE int store_recover(struct store *s, void (*fn)(void *arg, const struct msg *m), void *arg);
 
 /* Made at random when the file was; never 0. */
@@ -52,8 +57,8 @@ uint32_t store_epoch(const struct store *s);
 /* Numbers by name. They block until they are durable: for starting up, not for the loop. */
 HAWK_MUST_USE int store_meta_get(struct store *s, const char *key, uint64_t *value); /* HAWK_ENOT_FOUND */
 HAWK_MUST_USE int store_meta_set(struct store *s, const char *key, uint64_t value);
-/* Reserves the next `count` job sequence numbers (from 1 on): *first .. *first + count - 1, never given out again. Blocks
- * for one commit, so take many at once. HAWK_ELIMIT beyond JOB_SEQ_MAX. */
+/* Reserves the next `count` job sequence numbers (from 1 on): *first .. *first + count - 1, never given
+ * out again. Blocks for one commit, so take many at once. HAWK_ELIMIT beyond JOB_SEQ_MAX. */
 HAWK_MUST_USE int store_reserve_seq(struct store *s, uint64_t count, uint64_t *first);
 
 #endif

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "base/units.h"
 #include "exec/exec.h"
+#include "exec/record.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -910,7 +911,7 @@ static void test_many_descriptions(void **state)
         snprintf(text, sizeof text, "n%u", i);
         d = COMMAND("echo", text);
         assert_exited(run_one(f, i, d, NULL), 0);
-        strcat(text, "\n");
+        snprintf(text, sizeof text, "n%u\n", i);
         assert_output(f, i, text);
     }
     assert_exited(run_one(f, 60, first, NULL), 0); /* the spawner was told to forget it in between */
@@ -1119,6 +1120,70 @@ static void test_fifty_thousand_timers(void **state)
     job_desc_drop(d);
 }
 
+/* ---- Records ---- */
+
+static void test_records(void **state)
+{
+    struct bytes b = {0};
+    struct record r;
+    uint32_t n;
+    size_t begun;
+
+    for (uint32_t i = 0; i < 3000; i++) { /* enough for the buffer to move while it is read */
+        begun = record_begin(&b, RECORD_KILL);
+        put_u32(&b, i);
+        put_u64(&b, UINT64_MAX - i);
+        put_data(&b, NULL, 0);
+        put_data(&b, "", 0);
+        put_data(&b, "text", 4);
+        record_end(&b, begun);
+        if (i % 3 == 0)
+            continue;
+        assert_int_equal(record_next(&b, &r), 1);
+        assert_int_equal(r.type, RECORD_KILL);
+    }
+    while (record_next(&b, &r) == 1) {
+        uint32_t i = get_u32(&r);
+
+        assert_true(get_u64(&r) == UINT64_MAX - i);
+        assert_null(get_data(&r, &n));
+        assert_non_null(get_data(&r, &n));
+        assert_int_equal(n, 0);
+        assert_memory_equal(get_data(&r, &n), "text", 4);
+        assert_int_equal(n, 4);
+        assert_false(r.bad);
+        assert_int_equal(get_u32(&r), 0); /* beyond its end */
+        assert_true(r.bad);
+        assert_null(get_data(&r, &n));
+    }
+    assert_int_equal(bytes_pending(&b), 0);
+    bytes_free(&b);
+}
+
+static void test_damaged_records(void **state)
+{
+    struct bytes b = {0};
+    struct record r;
+    size_t len, begun = record_begin(&b, RECORD_SPEC);
+    uint32_t n, lie = 1000;
+
+    put_u32(&b, lie); /* as the length of data that is not there */
+    record_end(&b, begun);
+    len = b.len;
+    for (b.len = 0; b.len < len; b.len++) /* cut short anywhere: not there yet */
+        assert_int_equal(record_next(&b, &r), 0);
+    assert_int_equal(record_next(&b, &r), 1);
+    assert_null(get_data(&r, &n));
+    assert_true(r.bad);
+    b.off = 0;
+    b.data[6] = (char)(RECORD_VERSION + 1);
+    assert_int_equal(record_next(&b, &r), HAWK_EMALFORMED);
+    b.data[6] = RECORD_VERSION;
+    b.data[3] = 0x7f; /* larger than any */
+    assert_int_equal(record_next(&b, &r), HAWK_EMALFORMED);
+    bytes_free(&b);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -1155,6 +1220,8 @@ int main(void)
         TEST(test_timers),
         TEST(test_cancelled_timers),
         TEST(test_fifty_thousand_timers),
+        cmocka_unit_test(test_records),
+        cmocka_unit_test(test_damaged_records),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
