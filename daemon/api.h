@@ -18,8 +18,8 @@ struct api_roles {
     const struct central *central;
     const struct worker *worker;
     const struct runner *runner;
-    const char *name, *addr; /* this node's, for ListNodes; borrowed */
-    const char *policy_name; /* the configured preset; borrowed */
+    const char *name, *addr;  /* this node's, for ListNodes; borrowed */
+    const char *central_addr; /* where central is, for clients that ask a dist; borrowed */
 };
 
 /* `feed` gives an event to the role in this process. Registers every method with s (before server_start). */

@@ -30,17 +30,21 @@ static void add_node(struct api_list_nodes_reply *reply, uint32_t *cap, struct a
     reply->nodes[reply->nodes_n++] = node;
 }
 
+static struct api_node central_node(const char *name, const char *addr, bool up)
+{
+    return (struct api_node){.node = NODE_CENTRAL.v,
+                             .name = name,
+                             .role = role_text(ROLE_CENTRAL),
+                             .address = addr,
+                             .state = member_state_text(up ? MEMBER_UP : MEMBER_SUSPECT),
+                             .heartbeat_age_us = -1,
+                             .long_wait_us = -1};
+}
+
 static void nodes_of_central(const struct api *a, struct api_list_nodes_reply *reply)
 {
     uint32_t cap = 0;
-    add_node(reply, &cap,
-             (struct api_node){.node = NODE_CENTRAL.v,
-                               .name = a->roles.name,
-                               .role = role_text(ROLE_CENTRAL),
-                               .address = a->roles.addr,
-                               .state = member_state_text(MEMBER_UP),
-                               .heartbeat_age_us = -1,
-                               .long_wait_us = -1});
+    add_node(reply, &cap, central_node(a->roles.name, a->roles.addr, true));
     node_id_t id = NODE_NONE;
     while ((id = central_next_node(a->roles.central, id)).v) {
         struct central_node v;
@@ -60,6 +64,7 @@ static void nodes_of_central(const struct api *a, struct api_list_nodes_reply *r
 static void nodes_of_dist(const struct api *a, struct api_list_nodes_reply *reply)
 {
     uint32_t cap = 0;
+    add_node(reply, &cap, central_node("central", a->roles.central_addr, dist_central_up(a->roles.dist)));
     node_id_t id = NODE_NONE;
     const struct member *m;
     while ((m = dist_next_member(a->roles.dist, id))) {

@@ -118,7 +118,10 @@ static int start(struct dist_daemon *d)
                              .seed = process_random()};
     struct node_fns fns = {.step = step, .next_timeout = next_timeout, .check = check, .effect = effect};
     d->node = node_new(p->loop, &nc, &fns, &d->role, d);
-    struct api_roles roles = {.dist = &d->role, .name = p->name, .addr = server_addr(p->server, 0)};
+    struct api_roles roles = {.dist = &d->role,
+                              .name = p->name,
+                              .addr = server_addr(p->server, 0),
+                              .central_addr = c->dist.central};
     d->api = api_new(p->loop, p->server, &roles, api_feed, d);
     server_set_links(p->server, node_links(d->node));
     server_start(p->server);

@@ -32,7 +32,7 @@ struct node {
     enum role kind;
     struct links *links;
     struct link *central;
-    char *central_addr;
+    char *name, *central_addr;
     struct peer *peers;
     struct list victims;
     uint32_t victims_n;
@@ -224,6 +224,9 @@ static void from_central(struct node *n, const struct msg *m)
 {
     if (m->type == MSG_JOINED)
         links_set_node(n->links, m->joined.node);
+    else if (m->type == MSG_REFUSED)
+        log_error("central refused to let %s %s join: %s", role_text(n->kind), n->name,
+                  m->refused.why ? m->refused.why->data : hawk_strerror(m->refused.err));
     node_feed(n, m);
     if (m->type == MSG_MEMBERS && m->members.list)
         members_seen(n, m->members.list);
@@ -409,6 +412,7 @@ struct node *node_new(struct loop *l, const struct node_config *c, const struct 
     struct node *n = xcalloc(1, sizeof *n);
     *n = (struct node){.loop = l, .fns = *fns, .role = role, .arg = arg, .kind = c->role};
     n->check = getenv("HAWK_CHECK") != NULL;
+    n->name = xstrdup(c->name);
     n->central_addr = c->central ? xstrdup(c->central) : NULL;
     list_init(&n->victims);
     struct link_config lc = {.role = c->role, .name = c->name, .token = c->token, .seed = c->seed};
@@ -448,6 +452,7 @@ void node_free(struct node *n)
     }
     out_free(&n->out);
     out_free(&n->queue);
+    free(n->name);
     free(n->central_addr);
     free(n);
 }

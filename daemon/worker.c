@@ -31,9 +31,6 @@ static void effect(void *arg, const struct msg *m)
         runner_effect(d->runner, m);
     else if (m->type == MSG_STOPPED)
         process_exit(&d->process, d->process.signals ? d->process.exit_code : PROCESS_FAILED);
-    else if (m->type == MSG_REFUSED)
-        log_error("central refused this worker: %s",
-                  m->refused.why ? m->refused.why->data : "no reason given");
     else
         api_effect(d->api, m);
 }

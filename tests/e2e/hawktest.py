@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 
-HAWK = os.environ.get("HAWK", "build/hawk")
+HAWK = os.path.abspath(os.environ.get("HAWK", "build/hawk"))
 SLOW = 5 if os.environ.get("SANITIZE") else 1
 BOUND = 30 * SLOW
 
@@ -163,6 +163,9 @@ class Cluster:
     def json(self, command, *args, dist=None, check=0):
         r = self.hawk(command, "--output", "json", *args, dist=dist, check=check)
         return json.loads(r.stdout)
+
+    def job(self, job, **more):
+        return self.json("job", "--tasks", "100000", job, **more)["jobs"][0]
 
     def submit(self, *args, check=0):
         """Submits and returns the job id."""

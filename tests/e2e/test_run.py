@@ -40,7 +40,7 @@ def test_output_is_whole_per_task():
 
 def test_failures_are_named_and_counted():
     r = run("--array", "1-5", "--", "sh", "-c", "echo err{} >&2; test {} -ne 3", check=1)
-    assert "task 3 exited 1" in r.stderr and "1 of 5 tasks failed" in r.stderr and "err2" in r.stderr, r.stderr
+    assert "task 3 (3) exited 1" in r.stderr and "1 of 5 tasks failed" in r.stderr and "err2" in r.stderr, r.stderr
 
 
 def test_no_such_program():
@@ -53,7 +53,7 @@ def test_slots_are_used_and_not_exceeded():
         fifo = f"{d}/go"
         os.mkfifo(fifo)
         # Four tasks each say that they run, and wait: all four must be there at once, the fifth only after.
-        script = f"echo x >> {d}/running; read _ < {fifo}"
+        script = f"echo x >> {d}/running; read _ < {fifo}; true"
         p = subprocess.Popen([HAWK, "run", "-q", "-j", "4", "--array", "1-5", "--", "sh", "-c", script])
         def running():
             return os.path.exists(f"{d}/running") and len(open(f"{d}/running").read().split())

@@ -1,0 +1,122 @@
+#!/usr/bin/python3
+# hawk replay on a real cluster: a trace's jobs end, the figures add up, Ctrl-C cancels, bad input is named.
+# timeout: 120
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import hawktest
+from hawktest import Cluster, HAWK, wait_for
+
+TRACE = """0 1 0.05 0.05
+0.1 3 0.05 0.04 0.05 0.06
+0.1 2 2 1.9 2.1
+0.2 1 0 0
+"""
+
+
+def write(cluster, text, name="a.tr"):
+    path = os.path.join(cluster.dir, name)
+    with open(path, "w", encoding="ascii") as f:
+        f.write(text)
+    return path
+
+
+def test_a_trace_is_replayed_under_either_policy():
+    with Cluster(dists=2, workers=3) as c:
+        trace = write(c, TRACE)
+        for policy, flags in (("hawk", ["--timer"]), ("sparrow", [])):
+            r = c.json("replay", trace, "--time-scale", "0.5", "--cutoff", "1s", "--policy", policy, *flags)
+            assert r["jobs"] == {"ended": 4, "refused": 0, "lost": 0, "not_submitted": 0}, r["jobs"]
+            assert r["tasks"]["done"] == 7 and r["tasks"]["unaccounted"] == 0, r["tasks"]
+            assert r["policy"]["name"] == policy and r["policy"]["cutoff_us"] == 500000, r["policy"]
+            assert r["dists"] == 2 and r["counters_settled"], r
+            assert r["counters"]["tasks_finished"] == 7, r["counters"]
+            short, long = r["classes"]["short"], r["classes"]["long"]
+            assert (short["jobs"], short["tasks"], long["jobs"], long["tasks"]) == (3, 5, 1, 2)
+            assert long["response"]["p50_us"] >= 1050000, long
+            assert short["queueing"]["n"] == 5 and short["response"]["max_us"] > 0, short
+            assert short["probes_sent"] >= 2 * 5 and long["taken_for_other_class"] == 0
+            # Central places hawk's long tasks, sparrow's are probed for.
+            assert (long["probes_sent"] == 0) == (policy == "hawk"), long
+
+
+def test_the_table_says_what_was_lost():
+    with Cluster(workers=2) as c:
+        r = c.hawk("replay", write(c, TRACE), "--time-scale", "0.1", "--cutoff", "1s", "--timer", "--load", "2",
+                   "--jobs", "3")
+        words = r.stdout.split()
+        for word in ("response", "queueing", "slowdown", "p99", "short", "long", "stolen"):
+            assert word in words, r.stdout
+        assert "3 submitted to 1 dists, 3 ended, 0 refused, 0 lost" in r.stdout, r.stdout
+        assert "6 done, 0 failed, 0 cancelled, 0 lost, 0 unaccounted for; 0 tried again" in r.stdout, r.stdout
+        assert "load offered 2.000" in r.stdout, r.stdout
+
+
+def test_a_busy_cluster_keeps_its_policy():
+    with Cluster(workers=2) as c:
+        job = c.submit("--", "sleep", "1000")
+        r = c.hawk("replay", write(c, TRACE), "--policy", "sparrow", check=3)
+        assert "only when it is idle" in r.stderr, r.stderr
+        c.hawk("cancel", job)
+        assert c.json("policy")["name"] == "hawk"
+
+
+def test_ctrl_c_cancels():
+    with Cluster(workers=2) as c:
+        # The last job's time never comes.
+        trace = write(c, "0 2 1000 1000 1000\n0 1 1000 1000\n1000 1 1 1\n")
+        child = subprocess.Popen([HAWK, "replay", trace, "--output", "json"], stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True,
+                                 env={**os.environ, "HAWK_DIST": c.dist_addrs[0]})
+        wait_for("both jobs run", lambda: 2 <= sum(j["state"] == "running" for j in c.json("jobs")["jobs"]))
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=hawktest.BOUND)
+        assert child.returncode == 130, (child.returncode, err)
+        assert "interrupted: cancelling 2 jobs" in err, err
+        r = json.loads(out)
+        assert r["interrupted"] and r["jobs"]["not_submitted"] == 1 and r["jobs"]["ended"] == 2, r["jobs"]
+        assert r["tasks"]["cancelled"] == 3 and r["tasks"]["unaccounted"] == 0, r["tasks"]
+        assert all(j["state"] == "cancelled" for j in c.json("jobs")["jobs"])
+
+
+def fails(*args, code=2, env=None):
+    r = subprocess.run([HAWK, "replay", *args], capture_output=True, text=True, timeout=hawktest.BOUND,
+                       env={**os.environ, "HAWK_DIST": "127.0.0.1:1", **(env or {})})
+    assert r.returncode == code, (args, r.returncode, r.stderr)
+    assert r.stdout == "" and r.stderr.count("\n") >= 1, r
+    return r.stderr
+
+
+def test_bad_input_is_named():
+    path = os.path.join(os.environ.get("TMPDIR", "/tmp"), "bad.tr")
+    with open(path, "w", encoding="ascii") as f:
+        f.write("0 1 1 1\n1 2 1 1\n")
+    try:
+        assert f"{path}:2:8: expected duration 2 of 2" in fails(path)
+        assert "which trace" in fails()
+        assert "one trace at a time" in fails(path, path)
+        assert "cannot be opened" in fails("/no/such.tr")
+        assert "--load" in fails(path, "--load", "-1")
+        assert "--max-tasks and --scale-tasks" in fails(path, "--max-tasks", "3", "--scale-tasks", "0.5")
+        assert "no policy 'fair': there are hawk, sparrow" in fails(path, "--policy", "fair")
+        assert "did you mean --time-scale" in fails(path, "--timescale", "2")
+        assert "127.0.0.1:1" in fails(path, "--jobs", "1", code=3)
+    finally:
+        os.remove(path)
+
+
+def test_a_dry_run_needs_no_cluster():
+    r = subprocess.run([HAWK, "replay", "-", "--dry-run", "--slots", "10", "--load", "0.5", "--cutoff", "1s",
+                        "--duration-cap", "1s", "--output", "json"], input=TRACE, capture_output=True, text=True,
+                       timeout=hawktest.BOUND, env={**os.environ, "HAWK_DIST": "127.0.0.1:1"})
+    plan = json.loads(r.stdout)
+    assert (plan["jobs"], plan["tasks"], plan["long_jobs"], plan["tasks_capped"]) == (4, 7, 1, 2), plan
+    assert plan["task_us"] == 2200000 and plan["uncapped_task_us"] == 4200000, plan
+    assert abs(plan["load"] - 0.5) < 0.01, plan
+
+
+if __name__ == "__main__":
+    hawktest.run_tests(sys.modules[__name__])

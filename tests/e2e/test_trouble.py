@@ -1,0 +1,207 @@
+"""Bad input and trouble: each with a message that names the thing, and nothing lost."""
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+
+from hawktest import BOUND, HAWK, Cluster, Daemon, run_tests, wait_for
+
+FAST = ("--heartbeat", "100ms", "--suspect", "500ms", "--long-lease", "1s")
+
+
+def tasks(c, job):
+    return c.job(job)["task_list"]
+
+
+def test_a_worker_that_dies_takes_no_job_with_it():
+    with Cluster(workers=3, central=FAST) as c:
+        script = f"echo $HAWK_WORKER >> {c.dir}/ran; test -e {c.dir}/go || exec sleep 600"
+        # The long one first: central does not know where short tasks run, and might queue it behind one.
+        long_job = c.submit("--class", "long", "--", "sh", "-c", script)
+        wait_for("the long task running", lambda: tasks(c, long_job)[0]["state"] == "running")
+        short = c.submit("--class", "short", "--array", "1-2", "--", "sh", "-c", script)
+        wait_for("the short tasks running", lambda: all(t["state"] == "running" for t in tasks(c, short)))
+        open(f"{c.dir}/go", "w").close()
+        # The workers of one short and of the long task die; the third task is ended by hand below.
+        dead = {tasks(c, short)[0]["worker_name"], tasks(c, long_job)[0]["worker_name"]}
+        for i, w in enumerate(c.workers):
+            if f"w{i + 1}" in dead:
+                w.kill()
+        for pid in sleepers_of(c.workers):
+            os.kill(pid, signal.SIGTERM)
+        c.hawk("wait", short, check=None)
+        c.hawk("wait", long_job)
+        j = c.job(short)
+        assert j["done"] + j["failed"] == 2 and j["done"] >= 1, j
+        assert tasks(c, long_job)[0]["attempt"] == 2, tasks(c, long_job)
+
+
+def sleepers_of(daemons):
+    """Processes `sleep 600` below live daemons."""
+    alive = {d.p.pid for d in daemons if d.p.poll() is None}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if open(f"/proc/{pid}/cmdline").read() != "sleep\x00600\x00":
+                continue
+            up = int(pid)
+            for _ in range(5):
+                up = int(open(f"/proc/{up}/stat").read().rsplit(")", 1)[1].split()[1])
+                if up in alive:
+                    yield int(pid)
+        except (OSError, IndexError):
+            continue
+
+
+def test_a_worker_stops_in_good_order():
+    with Cluster(workers=2, central=FAST) as c:
+        job = c.submit("--class", "short", "--array", "1-2", "--", "sh", "-c",
+                       f"echo $$ >> {c.dir}/pids; test -e {c.dir}/go || exec sleep 600")
+        wait_for("both running", lambda: all(t["state"] == "running" for t in tasks(c, job)))
+        open(f"{c.dir}/go", "w").close()
+        first = open(f"{c.dir}/pids").read().split()
+        for w in c.workers:
+            assert w.stop() == 0, w.text()
+        for pid in first:
+            assert not os.path.exists(f"/proc/{pid}"), f"task {pid} outlives its worker"
+        c.workers.clear()
+        c.start_worker("w3")
+        c.hawk("wait", job)
+
+
+def test_central_is_not_there():
+    with tempfile.TemporaryDirectory() as d:
+        s = socket.socket()
+        s.bind(("127.0.0.1", 0))
+        addr = f"127.0.0.1:{s.getsockname()[1]}"
+        w = Daemon("worker", "--central", addr, "--name", "w1", "--output-dir", f"{d}/out")
+        wait_for("a word about central", lambda: addr in w.text())
+        s.close()
+        central = Daemon("central", "--listen", addr, "--state-dir", f"{d}/central")
+        central.ready()
+        w.ready()
+        assert sum("trying again" in x for x in w.text().splitlines()) == 1, w.text()
+        w.stop()
+        central.stop()
+
+
+def test_jobs_go_on_when_central_restarts():
+    with Cluster(workers=2, central=FAST + ("--cutoff", "5s")) as c:
+        named = c.submit("--name", "known", "--class", "short", "--", "true")
+        c.hawk("wait", named)
+        wait_for("history", lambda: c.json("stats")["history_jobs"] >= 1)
+        policy = c.json("policy")
+        c.central.kill()
+        assert c.hawk("submit", "--wait", "--class", "short", "--", "true")
+        pending = c.submit("--class", "long", "--", "true")
+        assert c.job(pending)["state"] == "pending"
+        assert "central" in c.hawk("explain", pending).stdout
+        c.start_central(c.central_addr)
+        c.hawk("wait", pending)
+        assert c.json("stats")["history_jobs"] >= 1, "the history did not survive"
+        assert c.json("policy")["cutoff_us"] == policy["cutoff_us"]
+
+
+def test_names_and_ports_are_taken_once():
+    with Cluster(workers=1) as c:
+        twin = c.start_worker("w1", wait=False)
+        assert twin.wait() != 0 and "w1" in twin.text() and "name" in twin.text(), twin.text()
+        c.workers.remove(twin)
+        d = Daemon("central", "--listen", c.central_addr, "--state-dir", f"{c.dir}/other")
+        assert d.wait() == 1 and c.central_addr in d.text(), d.text()
+        d = Daemon("central", "--listen", "127.0.0.1:0", "--state-dir", f"{c.dir}/central")
+        assert d.wait() == 1 and f"{c.dir}/central" in d.text(), d.text()
+
+
+def test_no_workers_and_no_general_workers():
+    with Cluster(workers=0) as c:
+        job = c.submit("--class", "short", "--", "true")
+        long_job = c.submit("--class", "long", "--", "true")
+        assert "no worker" in c.hawk("explain", job).stdout
+        wait_for("central to have the long job", lambda: "no " in c.hawk("explain", long_job).stdout)
+        c.start_worker("w1")
+        c.hawk("wait", job, long_job)
+
+
+def test_listening_beyond_loopback_needs_a_token():
+    with tempfile.TemporaryDirectory() as d:
+        c = Daemon("central", "--listen", "0.0.0.0:0", "--state-dir", f"{d}/c")
+        assert c.wait() == 1 and "token" in c.text() and "0.0.0.0" in c.text(), c.text()
+        c = Daemon("central", "--listen", "0.0.0.0:0", "--state-dir", f"{d}/c", "--insecure")
+        c.ready()
+        c.stop()
+
+
+def test_bad_configuration():
+    with tempfile.TemporaryDirectory() as d:
+        path = f"{d}/hawk.yaml"
+        with open(path, "w") as f:
+            f.write("central:\n  listen: 127.0.0.1:0\n  cutof: 90s\n")
+        for args in (["config", "check", path], ["central", "--config", path]):
+            r = subprocess.run([HAWK, *args], capture_output=True, text=True, timeout=BOUND)
+            assert r.returncode in (1, 2) and f"{path}:3: central.cutof" in r.stderr, (r.returncode, r.stderr)
+        with open(path, "w") as f:
+            f.write("central:\n  cutoff: 90s\n")
+        r = subprocess.run([HAWK, "config", "show", "central", "--config", path], capture_output=True, text=True)
+        assert f"cutoff: 90s  # {path}:2" in r.stdout, r.stdout
+
+
+def throw(addr, data):
+    host, port = addr.rsplit(":", 1)
+    with socket.create_connection((host, int(port)), timeout=BOUND) as s:
+        try:
+            s.sendall(data)
+            s.shutdown(socket.SHUT_WR)
+            while s.recv(65536):
+                pass
+        except OSError:
+            pass
+
+
+def test_garbage_on_every_port():
+    rng = random.Random(1)
+    preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    with Cluster(workers=1) as c:
+        ports = [c.central_addr, c.dist_addrs[0]] + [n["address"] for n in c.json("nodes")["nodes"]
+                                                     if n["role"] == "worker"]
+        for addr in ports:
+            for n in (0, 1, 9, 100, 5000, 200000):
+                throw(addr, rng.randbytes(n))
+                throw(addr, preface + rng.randbytes(n))
+        c.hawk("submit", "--wait", "--", "true")
+        c.hawk("submit", "--wait", "--class", "long", "--", "true")
+
+
+def test_a_client_that_goes_away():
+    with Cluster(workers=1) as c:
+        for _ in range(20):
+            p = subprocess.Popen([HAWK, "submit", "--wait", "--array", "1-50", "--", "true"],
+                                 env={**os.environ, "HAWK_DIST": c.dist_addrs[0]},
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            p.kill()
+            p.wait()
+        c.hawk("submit", "--wait", "--", "true")
+        wait_for("every accepted job to end", lambda: all(
+            j["state"] == "done" for j in c.json("jobs", "--all")["jobs"]))
+
+
+def test_limits_are_errors():
+    with Cluster(workers=1, dist=("--jobs-max", "2")) as c:
+        for _ in range(2):
+            c.submit("--", "sleep", "600")
+        r = c.hawk("submit", "--", "true", check=3)
+        assert "limit" in r.stderr, r.stderr
+        c.hawk("cancel", "all")
+        c.hawk("wait", "all", check=None)
+        c.hawk("submit", "--wait", "--", "true")
+        big = "x" * 3000000
+        r = c.hawk("submit", "--each-line", "-", "--", "echo", input=(big + "\n") * 30, check=None)
+        assert r.returncode == 2 and "the limit of a job" in r.stderr, r.stderr[:500]
+        r = c.hawk("submit", "--stdin", "-", "--", "cat", input=big, check=None)
+        assert r.returncode != 0 and "limit" in r.stderr, r.stderr[:500]
+        c.hawk("submit", "--wait", "--", "true")
+
+
+run_tests(sys.modules[__name__])

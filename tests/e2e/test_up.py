@@ -1,0 +1,43 @@
+"""hawk up: a cluster in one process that any client on this machine finds."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+from hawktest import BOUND, HAWK, Daemon, run_tests, wait_for
+
+
+def test_clients_find_it():
+    with tempfile.TemporaryDirectory() as d:
+        env = {**os.environ, "XDG_RUNTIME_DIR": d, "XDG_STATE_HOME": d, "HOME": d}
+        env.pop("HAWK_DIST", None)
+
+        def hawk(*args, check=0):
+            r = subprocess.run([HAWK, *args], capture_output=True, text=True, timeout=BOUND, env=env)
+            assert r.returncode == check, (args, r.returncode, r.stdout, r.stderr)
+            return r
+
+        assert "hawk up" in hawk("submit", "--", "true", check=3).stderr
+        up = Daemon("up", "--slots", "4", "--output-dir", f"{d}/out", env=env)
+        up.ready()
+        assert hawk("submit", "--wait", "--", "true")
+        job = json.loads(hawk("submit", "--output", "json", "--array", "1-9", "--", "echo", "{}").stdout)["job"]
+        hawk("wait", job)
+        assert hawk("cat", job, "stdout").stdout == "".join(f"{i}\n" for i in range(1, 10))
+        long_job = json.loads(hawk("submit", "--output", "json", "--class", "long", "--array", "1-4", "--",
+                                   "sleep", "600").stdout)["job"]
+        wait_for("the long job to run", lambda: json.loads(
+            hawk("job", long_job, "--output", "json").stdout)["jobs"][0]["running"] == 4)
+        hawk("cancel", long_job)
+        hawk("wait", long_job, check=1)
+        assert json.loads(hawk("nodes", "--output", "json").stdout)["nodes"]
+        assert json.loads(hawk("stats", "--output", "json").stdout)["total"]
+        hawk("policy")
+        twin = Daemon("up", "--slots", "1", "--output-dir", f"{d}/out", env=env)
+        assert twin.wait() == 1 and "up.sock" in twin.text(), twin.text()
+        assert up.stop() == 0, up.text()
+        assert not [p for p in os.listdir(f"{d}/hawk") if p.endswith(".sock")]
+
+
+run_tests(sys.modules[__name__])
