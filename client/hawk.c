@@ -173,6 +173,12 @@ int hawk_call_failed(struct hawk *h, const struct channel *ch, grpc_status_code 
     if (status == GRPC_STATUS_DEADLINE_EXCEEDED)
         return hawk_fail(h, err, "%s did not answer within %s", channel_addr(ch),
                          duration_format(duration, sizeof duration, h->timeout_us));
+    /* gRPC's own text repeats the address before the reason. */
+    const char *reason = strrchr(text, ':');
+    if (status == GRPC_STATUS_UNAVAILABLE && reason && strstr(text, "Failed to connect"))
+        return hawk_fail(h, err,
+                         "cannot reach %s:%s; is it running? another is named with --dist or HAWK_DIST",
+                         channel_addr(ch), reason + 1);
     return hawk_fail(h, err, "%s: %s", channel_addr(ch), *text ? text : hawk_strerror(err));
 }
 
@@ -425,8 +431,29 @@ static int newer_first(const void *a, const void *b)
     return x->job.v > y->job.v ? -1 : x->job.v < y->job.v;
 }
 
+static int by_id(const void *a, const void *b)
+{
+    const struct api_job *x = a, *y = b;
+    return x->job.v < y->job.v ? -1 : x->job.v > y->job.v;
+}
+
+/* A dist that is a contact under one address and listed under another was asked twice. */
+static void drop_repeated(struct job_list *l)
+{
+    uint32_t kept = 0;
+    if (l->n)
+        qsort(l->v, l->n, sizeof *l->v, by_id);
+    for (uint32_t i = 0; i < l->n; i++)
+        if (kept && job_eq(l->v[kept - 1].job, l->v[i].job))
+            api_free(&api_job_type, &l->v[i]);
+        else
+            l->v[kept++] = l->v[i];
+    l->n = kept;
+}
+
 static void list_finish(struct job_list *l, uint32_t limit, struct api_list_jobs_reply *reply)
 {
+    drop_repeated(l);
     if (l->n)
         qsort(l->v, l->n, sizeof *l->v, newer_first);
     reply->jobs = l->v;
@@ -440,6 +467,7 @@ static void list_finish(struct job_list *l, uint32_t limit, struct api_list_jobs
 int hawk_list_jobs(struct hawk *h, const struct hawk_job_query *q, struct api_list_jobs_reply *reply)
 {
     struct job_list all = {0};
+    bool contact_asked = false;
     uint32_t asked = 0;
     memset(reply, 0, sizeof *reply);
     h->warning[0] = '\0';
@@ -449,13 +477,18 @@ int hawk_list_jobs(struct hawk *h, const struct hawk_job_query *q, struct api_li
         if (strcmp(n->role, role_text(ROLE_DIST)) != 0 ||
             strcmp(n->state, member_state_text(MEMBER_GONE)) == 0)
             continue;
+        struct channel *ch = channel_of(h, n);
+        contact_asked |= ch == h->nodes_from;
         asked++;
-        if (list_one(h, channel_of(h, n), q, &all))
+        if (list_one(h, ch, q, &all))
             snprintf(h->warning, sizeof h->warning, "the jobs of dist %s are missing: %.400s", n->name,
                      h->error);
     }
-    if (!err && asked == 0) /* a dist that has not joined, or no list of dists: it speaks for itself */
-        err = list_one(h, hawk_contact(h), q, &all);
+    /* The contact may leave itself out of its list; or it may be central, which has no jobs to list. */
+    if (!err && !contact_asked) {
+        int contact_err = list_one(h, h->nodes_from, q, &all);
+        err = asked ? 0 : contact_err;
+    }
     list_finish(&all, q->limit, reply);
     return err;
 }
