@@ -698,7 +698,7 @@ void links_free(struct links *ls, int64_t timeout_us)
     }
     flush_all(ls);
     if (!loop_drain(ls->loop, &ls->empty, loop_now(ls->loop) + timeout_us)) {
-        list_foreach(&ls->all, n, next)
+        list_foreach(&ls->all, n, next) /* NOLINT: what link_close freed has left the list */
             grpc_call_cancel(container_of(n, struct link, node)->call, NULL);
         loop_drain(ls->loop, &ls->empty, TIME_NEVER);
     }

@@ -11,6 +11,6 @@
 /* Why a call cannot become a link (a static text, and *status), or NULL. */
 const char *links_refuse(const struct links *ls, const grpc_metadata_array *md, grpc_status_code *status);
 /* Makes a link of a call that links_refuse had nothing against; takes the call over. */
-void links_accept(struct links *ls, grpc_call *call, const grpc_metadata_array *md);
+void links_accept(struct links *ls, grpc_call *call, const grpc_metadata_array *metadata);
 
 #endif

@@ -127,7 +127,7 @@ void loop_fds_free(struct loop *l)
     if (l->helper.running)
         helper_stop(&l->helper);
     while (!list_empty(&l->fds))
-        loop_fd_remove(container_of(l->fds.next, struct loop_fd, node));
+        loop_fd_remove(container_of(l->fds.next, struct loop_fd, node)); /* NOLINT: it leaves the list */
 }
 
 /* epoll_wait counts in milliseconds: rounded up, or the last one would be spent spinning. */

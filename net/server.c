@@ -16,7 +16,6 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
-#include <uthash.h>
 
 /* Calls gRPC may hand over before we ask for more. */
 #define ACCEPTS 16
@@ -25,7 +24,6 @@ struct method {
     char *path;
     server_call_fn *fn;
     void *arg;
-    UT_hash_handle hh;
 };
 
 struct accept {
@@ -45,7 +43,8 @@ struct server {
     char **addrs;
     unsigned addrs_n, addrs_cap;
     struct links *links;
-    struct method *methods;
+    struct method *methods; /* a dozen: looked through one by one */
+    unsigned methods_n, methods_cap;
     struct server_calls calls;
     struct accept accepts[ACCEPTS];
     unsigned accepting; /* accepts gRPC has */
@@ -185,50 +184,56 @@ void server_set_links(struct server *s, struct links *ls) { s->links = ls; }
 
 void server_handle(struct server *s, const char *path, server_call_fn *fn, void *arg)
 {
-    struct method *m = xcalloc(1, sizeof *m);
-
     CHECK(!s->started);
-    m->path = xstrdup(path);
-    m->fn = fn;
-    m->arg = arg;
-    HASH_ADD_KEYPTR(hh, s->methods, m->path, strlen(m->path), m);
+    vec_grow(s->methods, s->methods_n, s->methods_cap);
+    s->methods[s->methods_n++] = (struct method){xstrdup(path), fn, arg};
+}
+
+static const struct method *find_method(const struct server *s, grpc_slice path)
+{
+    for (unsigned i = 0; i < s->methods_n; i++)
+        if (grpc_slice_str_cmp(path, s->methods[i].path) == 0)
+            return &s->methods[i];
+    return NULL;
+}
+
+static void refuse(struct server *s, grpc_call *call, grpc_status_code status, const char *text)
+{
+    rpc_fail(server_call_new(&s->calls, call, NULL, NULL), status, "%s", text);
+}
+
+static void dispatch_link(struct server *s, struct accept *a)
+{
+    grpc_status_code status;
+    const char *why = links_refuse(s->links, &a->metadata, &status);
+
+    if (why)
+        refuse(s, a->call, status, why);
+    else
+        links_accept(s->links, a->call, &a->metadata);
 }
 
 static void dispatch(struct server *s, struct accept *a)
 {
-    const char *path = (const char *)GRPC_SLICE_START_PTR(a->details.method);
-    size_t len = GRPC_SLICE_LENGTH(a->details.method);
-    grpc_status_code status = GRPC_STATUS_UNIMPLEMENTED;
-    bool is_link = s->links && grpc_slice_str_cmp(a->details.method, LINK_METHOD) == 0;
-    const char *refusal = NULL;
-    struct method *m = NULL;
-    struct rpc_call *c;
+    grpc_slice path = a->details.method;
+    const struct method *m = find_method(s, path);
+    char text[256];
 
     if (s->calls.stopping) {
         grpc_call_unref(a->call);
-        return;
-    }
-    if (s->token && !net_token_matches(&a->metadata, s->token)) {
-        c = server_call_new(&s->calls, a->call, NULL, NULL);
-        rpc_fail(c, GRPC_STATUS_UNAUTHENTICATED, "the cluster's token is missing or wrong");
-        return;
-    }
-    if (is_link)
-        refusal = links_refuse(s->links, &a->metadata, &status);
-    else
-        HASH_FIND(hh, s->methods, path, len, m);
-    if (is_link && !refusal) {
-        links_accept(s->links, a->call, &a->metadata);
-    } else if (refusal) {
-        c = server_call_new(&s->calls, a->call, NULL, NULL);
-        rpc_fail(c, status, "%s", refusal);
+    } else if (s->token && !net_token_matches(&a->metadata, s->token)) {
+        refuse(s, a->call, GRPC_STATUS_UNAUTHENTICATED, "the cluster's token is missing or wrong");
+    } else if (s->links && grpc_slice_str_cmp(path, LINK_METHOD) == 0) {
+        dispatch_link(s, a);
     } else if (!m) {
-        c = server_call_new(&s->calls, a->call, NULL, NULL);
-        rpc_fail(c, status, "this daemon does not serve %.*s", len > 200 ? 200 : (int)len, path);
+        snprintf(text, sizeof text, "this daemon does not serve %.*s",
+                 GRPC_SLICE_LENGTH(path) > 200 ? 200 : (int)GRPC_SLICE_LENGTH(path),
+                 (const char *)GRPC_SLICE_START_PTR(path));
+        refuse(s, a->call, GRPC_STATUS_UNIMPLEMENTED, text);
     } else if (s->calls.n >= s->max_calls) {
-        c = server_call_new(&s->calls, a->call, NULL, NULL);
-        rpc_fail(c, GRPC_STATUS_RESOURCE_EXHAUSTED,
-                 "this daemon has %u calls under way, its limit; try again later", s->max_calls);
+        snprintf(text, sizeof text, "this daemon has %u calls under way, its limit; try again later",
+                 s->max_calls);
+        refuse(s, a->call, GRPC_STATUS_RESOURCE_EXHAUSTED, text);
     } else {
         server_call_new(&s->calls, a->call, m->fn, m->arg);
     }
@@ -282,8 +287,6 @@ void server_start(struct server *s)
 
 void server_free(struct server *s)
 {
-    struct method *m, *tmp;
-
     if (!s)
         return;
     s->calls.stopping = true;
@@ -294,11 +297,9 @@ void server_free(struct server *s)
     CHECK(s->accepting == 0);
     grpc_server_destroy(s->server);
     server_calls_free(&s->calls);
-    HASH_ITER(hh, s->methods, m, tmp) {
-        HASH_DEL(s->methods, m);
-        free(m->path);
-        free(m);
-    }
+    for (unsigned i = 0; i < s->methods_n; i++)
+        free(s->methods[i].path);
+    free(s->methods);
     for (unsigned i = 0; i < s->addrs_n; i++)
         free(s->addrs[i]);
     free(s->addrs);

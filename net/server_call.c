@@ -232,7 +232,7 @@ static void on_request(void *arg, bool ok)
     }
     if (request)
         grpc_byte_buffer_destroy(request);
-    op_done(c);
+    op_done(c); /* NOLINT: until here c->ops is not 0, so c outlives whatever its handler does */
 }
 
 static void on_over(void *arg, bool ok)
