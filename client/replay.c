@@ -54,8 +54,7 @@ const struct flag replay_flags[] = {
          "what the cluster is told: each job's mean task time (default), its class as well, or nothing"),
     FLAG(BOOL, struct replay_options, timer, "timer", 0, NULL,
          "tasks are timers inside the workers instead of `sleep` processes"),
-    FLAG(CHOICE, struct replay_options, policy, "policy", 0,
-         "hawk|sparrow|hawk-no-steal|hawk-no-partition|hawk-no-central|split|central",
+    FLAG(TEXT, struct replay_options, policy, "policy", 0, "NAME",
          "switch the idle cluster to this policy first (and to --cutoff, when given); it stays"),
     FLAG(SHARE, struct replay_options, short_share_ppm, "short-partition", 0, "SHARE",
          "set the share of slots reserved for short tasks first; it stays"),
@@ -110,9 +109,19 @@ static int read_number(const char *flag, const char *text, double max, double *v
                        flag, max, text);
 }
 
+static int unknown_policy(const char *name)
+{
+    fprintf(stderr, "hawk: replay: no policy '%s': there are", name);
+    for (int i = 0; policy_names[i]; i++)
+        fprintf(stderr, "%s %s", i ? "," : "", policy_names[i]);
+    fputc('\n', stderr);
+    return HAWK_EXIT_USAGE;
+}
+
 static int read_flags(struct replay *r, int argc, char **argv, const char **path)
 {
     struct replay_options *o = &r->o;
+    struct policy ignored;
     int first, exit_code;
 
     o->seed = 1;
@@ -125,6 +134,8 @@ static int read_flags(struct replay *r, int argc, char **argv, const char **path
                                          : "replay: one trace at a time");
     if (o->max_tasks && o->scale_tasks)
         return usage_error("replay: --max-tasks and --scale-tasks are two ways to say the same: give one");
+    if (o->policy && policy_preset(o->policy, &ignored))
+        return unknown_policy(o->policy);
     *path = argv[first];
     r->scale =
         (struct replay_scale){.jobs = o->jobs, .time = 1, .max_tasks = o->max_tasks, .cap_us = o->cap_us};

@@ -510,6 +510,7 @@ int replay_run(struct hawk *h, const struct replay_plan *p, const struct replay_
     }
     run_init(&r);
     r.start_us = r.end_us = loop_now(h->loop);
+    r.progress_us = r.start_us + (r.terminal ? 0 : PROGRESS_LOG_US);
     while (r.counts[FINISHED] < p->n && !r.stop_now && loop_now(h->loop) < r.give_up_us)
         loop_once(h->loop, turn(&r));
     result->elapsed_us = r.end_us - r.start_us;

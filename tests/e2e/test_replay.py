@@ -65,7 +65,7 @@ def test_a_busy_cluster_keeps_its_policy():
 
 
 def test_ctrl_c_cancels():
-    with Cluster(workers=2) as c:
+    with Cluster(workers=3) as c:
         # The last job's time never comes.
         trace = write(c, "0 2 1000 1000 1000\n0 1 1000 1000\n1000 1 1 1\n")
         child = subprocess.Popen([HAWK, "replay", trace, "--output", "json"], stdout=subprocess.PIPE,
