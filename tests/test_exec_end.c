@@ -1,0 +1,257 @@
+/* exec/: how real processes end: kills, limits, strays, and the death of the spawner or of its agent. */
+#include "tests/lib/exec_fixture.h"
+
+/* ---- Killing ---- */
+
+/* A shell that says "up", with a child and a grandchild that hold the FIFO open as well. */
+#define FAMILY "sh -c 'sleep 1000 & sleep 1000' & echo up; wait"
+
+static void test_kill_ends_the_whole_group(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = SHELL(FAMILY);
+    char path[300];
+    int fifo = make_fifo(f, path, sizeof path);
+
+    set_blob(&d->stdout_pattern, path);
+    start(f);
+    ask(f, 0, d, NULL);
+    job_desc_drop(d);
+    pump_until(f, &f->v[0].started);
+    wait_for_line(fifo, "up\n");
+    exec_kill(f->e, 0, false);
+    pump_until(f, &f->v[0].exited);
+    assert_int_equal(f->v[0].outcome, OUTCOME_CANCELLED);
+    assert_int_equal(f->v[0].code, SIGTERM);
+    wait_for_hang_up(fifo);
+    close(fifo);
+}
+
+static void test_kill_goes_on_to_sigkill_after_the_grace(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = SHELL("trap '' TERM; echo up; while :; do sleep 1000; done");
+    char path[300];
+    int fifo = make_fifo(f, path, sizeof path);
+
+    f->config.kill_grace_us = 50 * US_PER_MS;
+    set_blob(&d->stdout_pattern, path);
+    start(f);
+    ask(f, 0, d, NULL);
+    job_desc_drop(d);
+    pump_until(f, &f->v[0].started);
+    wait_for_line(fifo, "up\n");
+    exec_kill(f->e, 0, false);
+    exec_kill(f->e, 0, false); /* again changes nothing */
+    pump_until(f, &f->v[0].exited);
+    assert_int_equal(f->v[0].outcome, OUTCOME_CANCELLED);
+    assert_int_equal(f->v[0].code, SIGKILL);
+    assert_true(f->v[0].run_us >= 50 * US_PER_MS);
+    wait_for_hang_up(fifo);
+    close(fifo);
+}
+
+static void test_what_the_leader_leaves_behind_is_killed(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = SHELL("sleep 1000 & echo up");
+    char path[300];
+    int fifo = make_fifo(f, path, sizeof path);
+
+    set_blob(&d->stdout_pattern, path);
+    start(f);
+    assert_exited(run_one(f, 0, d, NULL), 0);
+    wait_for_hang_up(fifo);
+    close(fifo);
+}
+
+static void test_descendants_that_left_the_group_are_killed(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = SHELL("setsid sleep 1000 & exit 0");
+    char path[300];
+    int fifo = make_fifo(f, path, sizeof path);
+
+    set_blob(&d->stdout_pattern, path);
+    start(f);
+    assert_exited(run_one(f, 0, d, NULL), 0);
+    wait_for_hang_up(fifo);
+    close(fifo);
+}
+
+/* Of two tasks with strays, only those of the one that has ended are killed. */
+static void test_strays_of_a_running_task_are_left_alone(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *keeper =
+        SHELL("(setsid sh -c 'while test ! -e go; do sleep 0.01; done; echo alive' &); echo up;"
+              " while test ! -e go2; do sleep 0.01; done");
+    struct job_desc *ender = SHELL("(setsid sleep 1000 &) ; exit 0");
+    char path[300];
+    int fifo = make_fifo(f, path, sizeof path), other;
+    char second[320];
+
+    set_blob(&keeper->stdout_pattern, path);
+    set_blob(&keeper->cwd, f->dir);
+    snprintf(second, sizeof second, "%s2", path);
+    assert_int_equal(mkfifo(second, 0600), 0);
+    other = open(second, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    set_blob(&ender->stdout_pattern, second);
+    start(f);
+    ask(f, 0, keeper, NULL);
+    job_desc_drop(keeper);
+    pump_until(f, &f->v[0].started);
+    wait_for_line(fifo, "up\n");
+    assert_exited(run_one(f, 1, ender, NULL), 0);
+    wait_for_hang_up(other); /* the sweep has been */
+    write_file(f, "go", "", 0644);
+    wait_for_line(fifo, "alive\n");
+    write_file(f, "go2", "", 0644);
+    pump_until(f, &f->v[0].exited);
+    assert_exited(&f->v[0], 0);
+    close(fifo);
+    close(other);
+}
+
+static void test_time_limit(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = SHELL(FAMILY);
+    char path[300];
+    int fifo = make_fifo(f, path, sizeof path);
+
+    d->time_limit_us = 100 * US_PER_MS;
+    set_blob(&d->stdout_pattern, path);
+    start(f);
+    ask(f, 0, d, NULL);
+    pump_until(f, &f->v[0].exited);
+    assert_int_equal(f->v[0].outcome, OUTCOME_TIME_LIMIT);
+    assert_true(f->v[0].run_us >= 100 * US_PER_MS);
+    wait_for_hang_up(fifo);
+    close(fifo);
+    job_desc_drop(d);
+    d = COMMAND("true");
+    d->time_limit_us = BOUND_US;
+    assert_exited(run_one(f, 1, d, NULL), 0);
+}
+
+static void test_stop_kills_what_runs(void **state)
+{
+    struct fixture *f = *state;
+    /* A group, and one that left it and cannot be traced back: its environment is empty. */
+    struct job_desc *d = SHELL("env -i setsid sleep 1000 & " FAMILY);
+    char path[300];
+    int fifo = make_fifo(f, path, sizeof path);
+
+    set_blob(&d->stdout_pattern, path);
+    start(f);
+    ask(f, 0, d, NULL);
+    job_desc_drop(d);
+    pump_until(f, &f->v[0].started);
+    wait_for_line(fifo, "up\n");
+    exec_stop(f->e);
+    f->e = NULL;
+    wait_for_hang_up(fifo);
+    close(fifo);
+}
+
+/* ---- Deaths ---- */
+
+static pid_t parent_of(pid_t pid)
+{
+    char path[64], *text, *p;
+    pid_t parent;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    text = read_path(path);
+    p = strrchr(text, ')');
+    parent = (pid_t)strtol(p + 3, NULL, 10);
+    free(text);
+    return parent;
+}
+
+static void test_death_of_the_spawner_is_noticed(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = SHELL(FAMILY);
+    struct try_id id = try_of(1);
+    struct pollfd p;
+    char path[300];
+    int fifo = make_fifo(f, path, sizeof path);
+
+    set_blob(&d->stdout_pattern, path);
+    start(f);
+    ask(f, 0, d, NULL);
+    ask(f, 1, d, NULL);
+    pump_until(f, &f->v[1].started);
+    wait_for_line(fifo, "up\n");
+    kill(parent_of(f->v[0].pid), SIGKILL);
+    p = (struct pollfd){.fd = exec_fd(f->e), .events = POLLIN};
+    assert_true(poll(&p, 1, (int)(BOUND_US / US_PER_MS)) > 0);
+    assert_int_equal(exec_on_ready(f->e, on_event, f), HAWK_EUNAVAILABLE);
+    assert_int_equal(f->exits, 2);
+    assert_int_equal(f->v[0].outcome, OUTCOME_LOST);
+    assert_int_equal(f->v[1].outcome, OUTCOME_LOST);
+    assert_int_equal(exec_running(f->e), 0);
+    assert_int_equal(exec_run(f->e, 0, 2, &id, d, NULL), HAWK_EUNAVAILABLE);
+    assert_int_equal(exec_flush(f->e), HAWK_EUNAVAILABLE);
+    assert_int_equal(exec_on_ready(f->e, on_event, f), HAWK_EUNAVAILABLE);
+    wait_for_hang_up(fifo); /* their groups were killed all the same */
+    close(fifo);
+    job_desc_drop(d);
+}
+
+/* In a process of its own: an agent that starts a family and then lives until it is killed. */
+static void be_an_agent(struct fixture *f, const char *fifo_path)
+{
+    struct job_desc *d = SHELL(FAMILY);
+    struct try_id id = try_of(0);
+
+    set_blob(&d->stdout_pattern, fifo_path);
+    if (exec_start(&f->e, &f->config) < 0 || exec_run(f->e, 0, 0, &id, d, NULL) < 0 || exec_flush(f->e) < 0)
+        _exit(1);
+    for (;;)
+        pause();
+}
+
+static void test_tasks_do_not_outlive_a_dead_agent_for_long(void **state)
+{
+    struct fixture *f = *state;
+    char path[300];
+    int fifo = make_fifo(f, path, sizeof path), status;
+    int64_t killed;
+    pid_t agent;
+
+    f->config.orphan_grace_us = 300 * US_PER_MS;
+    agent = fork();
+    assert_true(agent >= 0);
+    if (agent == 0) {
+        close(fifo);
+        be_an_agent(f, path);
+    }
+    wait_for_line(fifo, "up\n");
+    kill(agent, SIGKILL);
+    killed = now_us();
+    assert_int_equal(waitpid(agent, &status, 0), agent);
+    assert_true(WIFSIGNALED(status));
+    wait_for_hang_up(fifo);
+    assert_true(now_us() - killed >= 300 * US_PER_MS); /* a restarted agent could have taken them over */
+    close(fifo);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_kill_ends_the_whole_group),
+        TEST(test_kill_goes_on_to_sigkill_after_the_grace),
+        TEST(test_what_the_leader_leaves_behind_is_killed),
+        TEST(test_descendants_that_left_the_group_are_killed),
+        TEST(test_strays_of_a_running_task_are_left_alone),
+        TEST(test_time_limit),
+        TEST(test_stop_kills_what_runs),
+        TEST(test_death_of_the_spawner_is_noticed),
+        TEST(test_tasks_do_not_outlive_a_dead_agent_for_long),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

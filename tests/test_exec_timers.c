@@ -1,0 +1,197 @@
+/* exec/: timer tasks, by a clock of the test; and the records of the spawner's socket. */
+#include "tests/lib/exec_fixture.h"
+
+/* ---- Timers ---- */
+
+static struct job_desc *timer_job(const char *duration)
+{
+    struct job_desc *d = job_desc_new();
+
+    d->tasks = 1;
+    d->kind = PAYLOAD_TIMER;
+    if (duration)
+        strings_add(&d->argv, duration);
+    return d;
+}
+
+static void ask_timer(struct fixture *f, int64_t now, uint32_t run, struct job_desc *d, const char *arg)
+{
+    struct blob *b = arg ? blob_str(arg) : NULL;
+    struct try_id id = try_of(run);
+
+    assert_int_equal(exec_run(f->e, now, run, &id, d, b), 0);
+    blob_drop(b);
+}
+
+static void test_timers(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *each = timer_job(NULL), *same = timer_job("250ms"), *limited = timer_job("1h");
+    struct try_id id = try_of(0);
+    struct blob *bad = blob_str("soon");
+
+    limited->time_limit_us = US_PER_S;
+    start(f);
+    ask_timer(f, 1000, 0, each, "1s");
+    ask_timer(f, 1000, 1, same, NULL);
+    ask_timer(f, 1000, 2, limited, NULL);
+    ask_timer(f, 1000, 3, each, "0");
+    assert_int_equal(exec_run(f->e, 1000, 1, &id, same, NULL), HAWK_EEXISTS);
+    assert_int_equal(exec_run(f->e, 1000, 4, &id, each, bad), HAWK_EINVALID);
+    assert_int_equal(exec_run(f->e, 1000, 4, &id, each, NULL), HAWK_EINVALID);
+    assert_int_equal(f->events, 0); /* never out of exec_run itself */
+    assert_int_equal(exec_next_timeout(f->e), 1000);
+    exec_on_timeout(f->e, 1000, on_event, f);
+    for (int run = 0; run < 4; run++)
+        assert_true(f->v[run].started && f->v[run].pid == 0);
+    assert_exited(&f->v[3], 0);
+    assert_int_equal(f->v[3].run_us, 0);
+    assert_int_equal(exec_next_timeout(f->e), 251000);
+    exec_on_timeout(f->e, 250999, on_event, f);
+    assert_false(f->v[1].exited);
+    exec_on_timeout(f->e, 251000, on_event, f);
+    assert_exited(&f->v[1], 0);
+    assert_int_equal(f->v[1].run_us, 250000);
+    exec_on_timeout(f->e, 1002000, on_event, f);
+    assert_exited(&f->v[0], 0);
+    assert_int_equal(f->v[2].outcome, OUTCOME_TIME_LIMIT);
+    assert_int_equal(exec_next_timeout(f->e), TIME_NEVER);
+    assert_int_equal(exec_running(f->e), 0);
+    job_desc_drop(each);
+    job_desc_drop(same);
+    job_desc_drop(limited);
+    blob_drop(bad);
+}
+
+static void test_cancelled_timers(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = timer_job("1h");
+
+    start(f);
+    ask_timer(f, 0, 0, d, NULL);
+    ask_timer(f, 0, 1, d, NULL);
+    exec_kill(f->e, 1, false); /* before it was reported as started */
+    exec_on_timeout(f->e, 10, on_event, f);
+    assert_true(f->v[1].started && f->v[1].exited);
+    assert_int_equal(f->v[1].outcome, OUTCOME_CANCELLED);
+    assert_false(f->v[0].exited);
+    exec_kill(f->e, 0, false);
+    assert_int_equal(f->exits, 1);
+    assert_true(exec_next_timeout(f->e) <= 10);
+    exec_on_timeout(f->e, 500, on_event, f);
+    assert_int_equal(f->v[0].outcome, OUTCOME_CANCELLED);
+    assert_int_equal(f->v[0].run_us, 500);
+    job_desc_drop(d);
+}
+
+static void count_order(void *arg, const struct msg *m)
+{
+    uint32_t *last = arg;
+
+    if (m->type != MSG_EXEC_EXITED)
+        return;
+    assert_int_equal(m->exec_exited.run, *last - 1); /* the later asked for, the sooner it ends */
+    *last = m->exec_exited.run;
+}
+
+static void test_fifty_thousand_timers(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = timer_job(NULL);
+    struct try_id id = try_of(0);
+    uint32_t n = 50000, last = n;
+
+    f->config.max_running = n;
+    start(f);
+    for (uint32_t i = 0; i < n; i++) {
+        char text[32];
+        struct blob *b;
+
+        snprintf(text, sizeof text, "%uus", 2 * n - i);
+        b = blob_str(text);
+        assert_int_equal(exec_run(f->e, 0, i, &id, d, b), 0);
+        blob_drop(b);
+    }
+    while (exec_next_timeout(f->e) != TIME_NEVER)
+        exec_on_timeout(f->e, exec_next_timeout(f->e), count_order, &last);
+    assert_int_equal(last, 0);
+    job_desc_drop(d);
+}
+
+/* ---- Records ---- */
+
+static void test_records(void **state)
+{
+    struct bytes b = {0};
+    struct record r;
+    uint32_t n;
+    size_t begun;
+
+    for (uint32_t i = 0; i < 3000; i++) { /* enough for the buffer to move while it is read */
+        begun = record_begin(&b, RECORD_KILL);
+        put_u32(&b, i);
+        put_u64(&b, UINT64_MAX - i);
+        put_data(&b, NULL, 0);
+        put_data(&b, "", 0);
+        put_data(&b, "text", 4);
+        record_end(&b, begun);
+        if (i % 3 == 0)
+            continue;
+        assert_int_equal(record_next(&b, &r), 1);
+        assert_int_equal(r.type, RECORD_KILL);
+    }
+    while (record_next(&b, &r) == 1) {
+        uint32_t i = get_u32(&r);
+
+        assert_true(get_u64(&r) == UINT64_MAX - i);
+        assert_null(get_data(&r, &n));
+        assert_non_null(get_data(&r, &n));
+        assert_int_equal(n, 0);
+        assert_memory_equal(get_data(&r, &n), "text", 4);
+        assert_int_equal(n, 4);
+        assert_false(r.bad);
+        assert_int_equal(get_u32(&r), 0); /* beyond its end */
+        assert_true(r.bad);
+        assert_null(get_data(&r, &n));
+    }
+    assert_int_equal(bytes_pending(&b), 0);
+    bytes_free(&b);
+}
+
+static void test_damaged_records(void **state)
+{
+    struct bytes b = {0};
+    struct record r;
+    size_t len, begun = record_begin(&b, RECORD_SPEC);
+    uint32_t n, lie = 1000;
+
+    put_u32(&b, lie); /* as the length of data that is not there */
+    record_end(&b, begun);
+    len = b.len;
+    for (b.len = 0; b.len < len; b.len++) /* cut short anywhere: not there yet */
+        assert_int_equal(record_next(&b, &r), 0);
+    assert_int_equal(record_next(&b, &r), 1);
+    assert_null(get_data(&r, &n));
+    assert_true(r.bad);
+    b.off = 0;
+    b.data[6] = (char)(RECORD_VERSION + 1);
+    assert_int_equal(record_next(&b, &r), HAWK_EMALFORMED);
+    b.data[6] = RECORD_VERSION;
+    b.data[3] = 0x7f; /* larger than any */
+    assert_int_equal(record_next(&b, &r), HAWK_EMALFORMED);
+    bytes_free(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_timers),
+        TEST(test_cancelled_timers),
+        TEST(test_fifty_thousand_timers),
+        cmocka_unit_test(test_records),
+        cmocka_unit_test(test_damaged_records),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
