@@ -140,6 +140,7 @@ static void journal_end(struct step *s, const struct dist_job *job)
         return;
     m = &out_add(s->out, MSG_JOURNAL_JOB_END, 0)->journal_job_end;
     m->job = job->id;
+    m->epoch = DIST_EPOCH;
     m->token = ++s->d->token;
     m->state = job->state;
 }

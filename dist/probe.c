@@ -208,7 +208,7 @@ static void put_cancel(struct step *s, job_id_t job, uint32_t worker)
 
 void probe_cancel_all(struct step *s, struct dist_job *job)
 {
-    job->drained = true;
+    job->crossed = true;
     list_foreach(&job->places, node, nxt) {
         struct dist_place *p = container_of(node, struct dist_place, in_job);
 
@@ -295,6 +295,18 @@ void probe_audit(struct step *s)
 
 /* ---- What workers say of reservations ---- */
 
+/* Nothing of the job (NULL: forgotten) is left to launch: the worker is to drop all that it has of it. */
+static void take_back(struct step *s, struct dist_job *job, const struct dist_node *n, job_id_t id)
+{
+    struct dist_place *p = job ? place_find(s->d, job, n) : NULL;
+
+    put_cancel(s, id, n->m.node.v);
+    if (p)
+        place_take_live(s->d, p, p->live);
+    if (job)
+        job->crossed = true;
+}
+
 /* docs/protocol.md 3.5 */
 void on_probe_refused(struct step *s, struct dist_node *n, const struct msg *m)
 {
@@ -318,31 +330,24 @@ void on_probe_cancelled(struct step *s, const struct msg *m)
     count(s, COUNTER_probes_cancelled, m->probe_cancelled.count);
 }
 
-/* docs/protocol.md 5.3 */
+/* docs/protocol.md 5.3. What two thieves say of the same reservation may come in either order, and a job whose
+ * reservations workers were told to drop may have had this one dropped, at victim or thief, by an answer that
+ * crossed the news. From the first sign of either on, what moves is used when it asks, but not counted on. */
 void on_res_moved(struct step *s, struct dist_node *n, const struct msg *m)
 {
+    uint32_t moved = m->res_moved.count;
     struct dist_job *job = job_find(s->d, m->res_moved.job);
     struct dist_node *from = node_find(s->d, m->res_moved.from.v);
     struct dist_place *p = job && from ? place_find(s->d, job, from) : NULL;
 
-    if (p)
-        place_take_live(s->d, p, m->res_moved.count);
     if (!job || job->unlaunched == 0) {
-        put_cancel(s, m->res_moved.job, m->peer);
-        p = job ? place_find(s->d, job, n) : NULL;
-        if (p) /* the cancellation is for all that it has of the job */
-            place_take_live(s->d, p, p->live);
-        if (job)
-            job->drained = true;
+        take_back(s, job, n, m->res_moved.job);
         return;
     }
-    job->reservations_stolen += m->res_moved.count;
-    /* Once workers were told to drop the job's reservations, this one may have been dropped at the thief by an
-     * answer that crossed the news of it: then it is used when it asks, but not counted on. */
-    if (!job->drained && m->res_moved.count > 0) {
-        p = place_get(s->d, job, n);
-        place_add_live(p, m->res_moved.count);
-        place_settle(s->d, p);
-    }
+    if (!p || place_take_live(s->d, p, moved) < moved)
+        job->crossed = true;
+    job->reservations_stolen += moved;
+    if (!job->crossed && moved > 0)
+        place_add_live(place_get(s->d, job, n), moved);
     job_settle(s, job);
 }

@@ -115,12 +115,12 @@ struct dist_job {
     bool cancelling : 1;  /* by its client, or max_fails: nothing of it starts any more */
     bool by_client : 1;   /* its client cancelled it */
     bool promoted : 1;
-    bool starved : 1;      /* in dist.starved[] */
-    bool refused : 1;      /* a worker refused probes since it was last probed for or launched */
-    bool handed_out : 1;   /* LONG_SUBMIT was sent at least once: central may have it */
-    bool handed_again : 1; /* and sent once more: what central said of it in between may be lost */
-    bool handed_part : 1;  /* what central was given last was not the whole job */
-    bool drained : 1; /* had nothing to launch once: workers may have been told to drop its reservations */
+    bool starved : 1;         /* in dist.starved[] */
+    bool refused : 1;         /* a worker refused probes since it was last probed for or launched */
+    bool handed_out : 1;      /* LONG_SUBMIT was sent at least once: central may have it */
+    bool handed_again : 1;    /* and sent once more: what central said of it in between may be lost */
+    bool handed_part : 1;     /* what central was given last was not the whole job */
+    bool crossed : 1;         /* news of its reservations may have crossed: those that move are not counted */
     struct dist_task tasks[]; /* desc->tasks of them */
 };
 #define DIST_EPOCH 1

@@ -217,7 +217,7 @@ static void put_no_task(struct step *s, struct dist_job *job, struct dist_node *
     m->job = request->task_request.job;
     m->request = request->task_request.request;
     if (job)
-        job->drained = true;
+        job->crossed = true;
     if (p)
         job->probes_unused += place_take_live(s->d, p, p->live);
 }
