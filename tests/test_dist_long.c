@@ -1,0 +1,385 @@
+/* Conversations of a dist about long jobs and promotion: docs/protocol.md 4 and 7, the dist's side. */
+#include "tests/test_dist.h"
+
+static void submit_long(struct talk *t, uint32_t tasks, uint32_t flags)
+{
+    struct job_desc *desc = desc_new(tasks, "big");
+
+    desc->estimate_us = 100 * US_PER_S;
+    desc->flags = flags;
+    submit(t, desc);
+}
+
+static void long_task(struct talk *t, struct try_id id, enum task_state state, uint32_t worker)
+{
+    HEAR(t, CENTRAL, LONG_TASK, long_task, .id = id, .state = state, .worker = {worker},
+         .outcome = state == TASK_DONE ? OUTCOME_EXITED : OUTCOME_NONE, .run_us = 70);
+}
+
+/* ---- 4. A long job ---- */
+
+static void test_from_submission_to_end(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct task_view v;
+
+    submit_long(t, 2, 0);
+    says(t, "central LONG_SUBMIT job=3.1 desc=\"big\"x2 tasks=all estimate_us=100000000 epoch=1 why=2");
+    says(t, "- SUBMITTED job=3.1 client=9 err=0 class=1 why=2");
+    assert_int_equal(job_view_of(t, 1).state, JOB_PENDING);
+    assert_int_equal(block_of(t, 1), DIST_BLOCK_CENTRAL_ACK);
+    HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = J(1), .epoch = 1);
+    assert_int_equal(job_view_of(t, 1).state, JOB_WAITING);
+    assert_true(node_eq(job_view_of(t, 1).owner, NODE_CENTRAL));
+    assert_int_equal(block_of(t, 1), DIST_BLOCK_PLACEMENT);
+    HEAR(t, 0, WATCH, watch, .job = J(1), .on = 1);
+    long_task(t, try_of(1, 0, 1, 1), TASK_PLACED, 101);
+    says(t, "- TASK_EVENT id=3.1/0@1.1 run_us=0 wait_us=0 worker=101 code=0 state=1");
+    long_task(t, try_of(1, 0, 1, 1), TASK_PLACED, 101); /* said again: nothing new */
+    long_task(t, try_of(1, 1, 1, 1), TASK_PLACED, 101);
+    says(t, "- TASK_EVENT id=3.1/1@1.1");
+    assert_int_equal(block_of(t, 1), DIST_BLOCK_PLACED);
+    t->now += 500;
+    long_task(t, try_of(1, 0, 1, 1), TASK_RUNNING, 101);
+    says(t, "- TASK_EVENT id=3.1/0@1.1");
+    says(t, "- JOB_EVENT job=3.1 done=0 failed=0 state=2");
+    long_task(t, try_of(1, 0, 1, 1), TASK_DONE, 101);
+    says(t, "- TASK_EVENT id=3.1/0@1.1 run_us=70 wait_us=430 worker=101 code=0 state=4 outcome=1");
+    long_task(t, try_of(1, 1, 1, 2), TASK_PLACED, 102); /* its worker was lost */
+    says(t, "- TASK_EVENT id=3.1/1@1.2 run_us=0 wait_us=0 worker=102");
+    long_task(t, try_of(1, 1, 1, 2), TASK_LOST, 102);
+    says(t, "- TASK_EVENT id=3.1/1@1.2");
+    says(t, "- JOB_EVENT job=3.1 done=1 failed=1 state=4"); /* central writes the history of its jobs */
+    dist_task_view(&t->d, dist_find(&t->d, J(1)), 1, t->now, &v);
+    assert_int_equal(v.outcome, OUTCOME_LOST);
+    long_task(t, try_of(1, 1, 1, 3), TASK_RUNNING, 103); /* too late */
+    assert_true(dist_quiet(&t->d));
+    talk_end(t);
+}
+
+static void test_waits_while_central_is_away(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    HEAR(t, CENTRAL, PEER_LOST, peer_lost, 0);
+    submit_long(t, 1, 0);
+    says(t, "- SUBMITTED job=3.1 client=9 err=0");
+    assert_int_equal(block_of(t, 1), DIST_BLOCK_CENTRAL_AWAY);
+    submit_long(t, 1, JOB_DETACHED); /* somebody must have it before its client is told */
+    says(t, "- JOURNAL_JOB job=3.2 token=1");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
+    says(t, "- SUBMITTED job=3.2 client=9 err=0 class=1");
+    central_joins(t);
+    says(t, "central LONG_SUBMIT job=3.1");
+    says(t, "central LONG_SUBMIT job=3.2");
+    HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = J(2), .epoch = 1);
+    long_task(t, try_of(2, 0, 1, 1), TASK_DONE, 101);
+    says(t, "- JOB_EVENT job=3.2 done=1 failed=0 state=3");
+    says(t, "- JOURNAL_JOB_END job=3.2 token=2");
+    talk_end(t);
+}
+
+static void test_detached_is_told_when_central_has_it(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    submit_long(t, 1, JOB_DETACHED);
+    says(t, "central LONG_SUBMIT job=3.1");
+    HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = J(1), .epoch = 1);
+    says(t, "- SUBMITTED job=3.1 client=9 err=0 class=1");
+    /* Central is lost before it answers: our own journal must do. */
+    submit_long(t, 1, JOB_DETACHED);
+    says(t, "central LONG_SUBMIT job=3.2");
+    HEAR(t, CENTRAL, PEER_LOST, peer_lost, 0);
+    says(t, "- JOURNAL_JOB job=3.2 token=1");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
+    says(t, "- SUBMITTED job=3.2");
+    /* That cannot be written either, but central may have it: we do not say no. */
+    central_joins(t);
+    says(t, "central LONG_WATCH job=3.1 epoch=1");
+    says(t, "central LONG_SUBMIT job=3.2");
+    submit_long(t, 1, JOB_DETACHED);
+    says(t, "central LONG_SUBMIT job=3.3");
+    HEAR(t, CENTRAL, PEER_LOST, peer_lost, 0);
+    says(t, "- JOURNAL_JOB job=3.3 token=2");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2, .err = HAWK_EIO);
+    central_joins(t);
+    says(t, "central LONG_WATCH job=3.1 epoch=1");
+    says(t, "central LONG_SUBMIT job=3.2");
+    says(t, "central LONG_SUBMIT job=3.3");
+    HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = J(3), .epoch = 1);
+    says(t, "- SUBMITTED job=3.3");
+    says(t, "central LONG_WATCH job=3.3"); /* it was sent twice: what came between may be lost */
+    talk_end(t);
+}
+
+static void test_refused(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    submit_long(t, 1, JOB_DETACHED); /* its client waits for the answer, and gets it */
+    says(t, "central LONG_SUBMIT job=3.1");
+    HEAR(t, CENTRAL, LONG_REFUSED, long_refused, .job = J(1), .epoch = 1, .err = HAWK_ELIMIT);
+    says(t, "- SUBMITTED job=- client=9 err=-4");
+    submit_long(t, 1, 0); /* one that was told "pending" is offered again */
+    says(t, "central LONG_SUBMIT job=3.2");
+    says(t, "- SUBMITTED job=3.2");
+    HEAR(t, CENTRAL, LONG_REFUSED, long_refused, .job = J(2), .epoch = 1, .err = HAWK_ELIMIT);
+    assert_int_equal(block_of(t, 2), DIST_BLOCK_CENTRAL_FULL);
+    wait_timer(t, 2 * US_PER_S);
+    says(t, "central LONG_SUBMIT job=3.2");
+    HEAR(t, CENTRAL, LONG_REFUSED, long_refused, .job = J(2), .epoch = 1, .err = HAWK_EINVALID);
+    says(t, "- JOB_EVENT job=3.2 done=0 failed=1 state=4"); /* never */
+    assert_int_equal(task_view_of(t, 2, 0).code, 126);
+    talk_end(t);
+}
+
+static void test_resynchronises_with_central(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    submit_long(t, 3, 0);
+    ignore(t);
+    HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = J(1), .epoch = 1);
+    long_task(t, try_of(1, 0, 1, 1), TASK_DONE, 101);
+    long_task(t, try_of(1, 1, 1, 4), TASK_RUNNING, 101);
+    HEAR(t, CENTRAL, PEER_LOST, peer_lost, 0);
+    central_joins(t);
+    says(t, "central LONG_WATCH job=3.1 epoch=1");
+    long_task(t, try_of(1, 0, 1, 1), TASK_DONE, 101);
+    long_task(t, try_of(1, 1, 1, 2), TASK_PLACED, 102); /* it restarted, and counts attempts anew */
+    assert_int_equal(task_view_of(t, 1, 1).state, TASK_PLACED);
+    long_task(t, try_of(1, 1, 2, 9), TASK_DONE, 102); /* of an epoch that is not ours */
+    assert_int_equal(task_view_of(t, 1, 1).state, TASK_PLACED);
+    HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = J(1), .epoch = 1);
+    /* It has lost its journal: what did not end is handed over again. */
+    HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = J(1), .epoch = 1, .err = HAWK_ENOT_FOUND);
+    says(t, "central LONG_SUBMIT job=3.1 desc=\"big\"x3 tasks=2of estimate_us=100000000 epoch=1");
+    assert_int_equal(task_view_of(t, 1, 1).state, TASK_WAITING);
+    HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = J(1), .epoch = 1);
+    says(t, "central LONG_WATCH job=3.1 epoch=1");
+    long_task(t, try_of(1, 1, 1, 1), TASK_DONE, 102);
+    long_task(t, try_of(1, 2, 1, 1), TASK_DONE, 102);
+    says(
+        t,
+        "central JOB_REPORT name=\"big\" mean_us=70 task_us=210 tasks=3 class=1"); /* no more central's alone */
+    says(t, "- JOB_EVENT job=3.1 done=3 failed=0 state=3");
+    talk_end(t);
+}
+
+static void test_cancel(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    submit_long(t, 2, 0);
+    ignore(t);
+    HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = J(1), .epoch = 1);
+    HEAR(t, 0, CANCEL, cancel, .job = J(1), .client = 4);
+    says(t, "- CANCELLED job=3.1 client=4 err=0");
+    says(t, "central LONG_CANCEL job=3.1 epoch=1");
+    says(t, "central LONG_WATCH job=3.1 epoch=1");
+    /* The order may be lost with the stream. */
+    HEAR(t, CENTRAL, PEER_LOST, peer_lost, 0);
+    central_joins(t);
+    says(t, "central LONG_CANCEL job=3.1 epoch=1");
+    says(t, "central LONG_WATCH job=3.1 epoch=1");
+    long_task(t, try_of(1, 0, 1, 1), TASK_CANCELLED, 0);
+    HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = J(1), .epoch = 1, .err = HAWK_ENOT_FOUND);
+    says(t, "- JOB_EVENT job=3.1 done=0 failed=0 state=5");
+    /* One that central never heard of ends at once, also while central is away. */
+    HEAR(t, CENTRAL, PEER_LOST, peer_lost, 0);
+    submit_long(t, 2, 0);
+    ignore(t);
+    HEAR(t, 0, CANCEL, cancel, .job = J(2), .client = 4);
+    says(t, "- CANCELLED job=3.2 client=4 err=0");
+    says(t, "- JOB_EVENT job=3.2 done=0 failed=0 state=5");
+    talk_end(t);
+}
+
+static void test_cancelled_while_central_journals(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    submit_long(t, 1, 0);
+    ignore(t);
+    HEAR(t, 0, CANCEL, cancel, .job = J(1), .client = 4);
+    ignore(t);
+    /* The watch is answered, and then the journal fails. */
+    long_task(t, try_of(1, 0, 1, 0), TASK_WAITING, 0);
+    HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = J(1), .epoch = 1);
+    HEAR(t, CENTRAL, LONG_REFUSED, long_refused, .job = J(1), .epoch = 1, .err = HAWK_EIO);
+    says(t, "- JOB_EVENT job=3.1 done=0 failed=0 state=5");
+    talk_end(t);
+}
+
+static void test_classes(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct blob *name = blob_str("big");
+    struct job_desc *desc = desc_new(1, "big");
+
+    HEAR(t, CENTRAL, ESTIMATE, estimate, .name = name, .mean_us = 30 * US_PER_S, .runs = 2);
+    submit(t, desc); /* from history */
+    says(t, "central LONG_SUBMIT job=3.1 desc=\"big\"x1 tasks=all estimate_us=30000000 epoch=1 why=3");
+    says(t, "- SUBMITTED job=3.1 client=9 err=0 class=1 why=3");
+    desc = desc_new(1, "big");
+    desc->tag = TAG_SHORT;
+    submit(t, desc);
+    says(t, "- SUBMITTED job=3.2 client=9 err=0 class=0 why=1");
+    says(t, "101 PROBE job=3.2 estimate_us=30000000");
+    desc = desc_new(1, "");
+    desc->tag = TAG_LONG; /* how long, nobody knows: the cutoff at least */
+    submit(t, desc);
+    says(t, "central LONG_SUBMIT job=3.3 desc=\"\"x1 tasks=all estimate_us=10000000 epoch=1 why=1");
+    ignore(t);
+    blob_drop(name);
+    talk_end(t);
+}
+
+/* ---- 7. Promotion ---- */
+
+/* A job of four, one of which runs at 101 and outlives the cutoff. */
+static struct talk *overrun(uint16_t retries)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = desc_new(4, "n");
+
+    desc->retries = retries;
+    submit(t, desc);
+    ignore(t);
+    request(t, 101, 1, 1);
+    says(t, "101 TASK_LAUNCH id=3.1/0@1.1 desc=\"n\"x4 arg=- request=1 promotable=1");
+    started(t, 101, try_of(1, 0, 1, 1));
+    HEAR(t, 101, TASK_OVERRUN, task_overrun, .id = try_of(1, 0, 1, 1), .run_us = 10 * US_PER_S);
+    return t;
+}
+
+static void test_promotion_hands_the_rest_to_central(void **state)
+{
+    struct talk *t = overrun(0);
+
+    says(t, "101 PROBE_CANCEL job=3.1");
+    says(t, "central LONG_SUBMIT job=3.1 desc=\"n\"x4 tasks=3of estimate_us=10000000 epoch=2 why=4");
+    request(t, 101, 1, 2);
+    says(t, "101 NO_TASK job=3.1 request=2"); /* it launches nothing more of it */
+    assert_int_equal(block_of(t, 1), DIST_BLOCK_CENTRAL_ACK);
+    HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = J(1), .epoch = 2);
+    assert_int_equal(job_view_of(t, 1).class, CLASS_LONG);
+    assert_int_equal(job_view_of(t, 1).why, WHY_PROMOTED);
+    assert_int_equal(job_view_of(t, 1).epoch, 2);
+    assert_int_equal(dist_counters(&t->d)[COUNTER_jobs_promoted], 1);
+    for (uint32_t i = 1; i < 4; i++)
+        long_task(t, try_of(1, i, 2, 1), TASK_DONE, 102);
+    /* What runs here stays ours, under the old epoch. */
+    finished(t, 101, try_of(1, 0, 1, 1), 0, 30);
+    says(t, "101 FINISH_ACK id=3.1/0@1.1");
+    says(t, "central JOB_REPORT name=\"n\" mean_us=60 task_us=240 tasks=4 class=1"); /* as a whole */
+    says(t, "- JOB_EVENT job=3.1 done=4 failed=0 state=3");
+    talk_end(t);
+}
+
+static void test_promotion_refused_goes_on_as_short(void **state)
+{
+    struct talk *t = overrun(0);
+
+    ignore(t);
+    HEAR(t, CENTRAL, LONG_REFUSED, long_refused, .job = J(1), .epoch = 2, .err = HAWK_ELIMIT);
+    says(t, "101 PROBE job=3.1 estimate_us=0 count=6 class=0");
+    assert_int_equal(job_view_of(t, 1).class, CLASS_SHORT);
+    request(t, 101, 1, 2);
+    says(t, "101 TASK_LAUNCH id=3.1/1@1.1");
+    talk_end(t);
+}
+
+static void test_promotion_survives_the_loss_of_central(void **state)
+{
+    struct talk *t = overrun(0);
+
+    ignore(t);
+    HEAR(t, CENTRAL, PEER_LOST, peer_lost, 0);
+    assert_int_equal(block_of(t, 1), DIST_BLOCK_CENTRAL_AWAY);
+    central_joins(t);
+    says(t, "central LONG_SUBMIT job=3.1 desc=\"n\"x4 tasks=3of estimate_us=10000000 epoch=2 why=4");
+    talk_end(t);
+}
+
+static void test_promoted_jobs_retries_stay_here(void **state)
+{
+    struct talk *t = overrun(3);
+
+    ignore(t);
+    HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = J(1), .epoch = 2);
+    worker_up(t, 102, 1, true);
+    HEAR(t, 101, PEER_LOST, peer_lost, 0);
+    says(t, "102 PROBE job=3.1 estimate_us=0 count=2 class=0");
+    request(t, 102, 1, 1);
+    says(t, "102 TASK_LAUNCH id=3.1/0@1.2");
+    says(t, "102 PROBE_CANCEL job=3.1");
+    talk_end(t);
+}
+
+static void test_promotion_needs_central_and_something_to_give(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    submit(t, desc_new(1, ""));
+    ignore(t);
+    request(t, 101, 1, 1);
+    ignore(t);
+    HEAR(t, 101, TASK_OVERRUN, task_overrun, .id = try_of(1, 0, 1, 1), .run_us = 1);
+    assert_int_equal(job_view_of(t, 1).class, CLASS_LONG); /* it only counts */
+    assert_int_equal(dist_counters(&t->d)[COUNTER_jobs_promoted], 1);
+    submit(t, desc_new(2, ""));
+    ignore(t);
+    request(t, 101, 2, 2);
+    ignore(t);
+    HEAR(t, CENTRAL, PEER_LOST, peer_lost, 0);
+    HEAR(t, 101, TASK_OVERRUN, task_overrun, .id = try_of(2, 0, 1, 1), .run_us = 1);
+    assert_int_equal(job_view_of(t, 2).class, CLASS_SHORT);
+    request(t, 101, 2, 3);
+    says(t, "101 TASK_LAUNCH id=3.2/1@1.1");
+    ignore(t);
+    talk_end(t);
+}
+
+static void test_cancel_of_a_promoted_job(void **state)
+{
+    struct talk *t = overrun(0);
+
+    ignore(t);
+    HEAR(t, 0, CANCEL, cancel, .job = J(1), .client = 4);
+    says(t, "- CANCELLED");
+    says(t, "101 TASK_CANCEL id=3.1/0@1.1");
+    says(t, "central LONG_CANCEL job=3.1 epoch=2");
+    says(t, "central LONG_WATCH job=3.1 epoch=2");
+    HEAR(t, 101, TASK_FINISHED, task_finished, .id = try_of(1, 0, 1, 1), .outcome = OUTCOME_CANCELLED);
+    says(t, "101 FINISH_ACK");
+    long_task(t, try_of(1, 1, 2, 0), TASK_CANCELLED, 0);
+    long_task(t, try_of(1, 2, 2, 0), TASK_CANCELLED, 0);
+    assert_int_equal(block_of(t, 1), DIST_BLOCK_CANCELLING);
+    long_task(t, try_of(1, 3, 2, 0), TASK_CANCELLED, 0);
+    says(t, "- JOB_EVENT job=3.1 done=0 failed=0 state=5");
+    talk_end(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_from_submission_to_end),
+        cmocka_unit_test(test_waits_while_central_is_away),
+        cmocka_unit_test(test_detached_is_told_when_central_has_it),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_resynchronises_with_central),
+        cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_cancelled_while_central_journals),
+        cmocka_unit_test(test_classes),
+        cmocka_unit_test(test_promotion_hands_the_rest_to_central),
+        cmocka_unit_test(test_promotion_refused_goes_on_as_short),
+        cmocka_unit_test(test_promotion_survives_the_loss_of_central),
+        cmocka_unit_test(test_promoted_jobs_retries_stay_here),
+        cmocka_unit_test(test_promotion_needs_central_and_something_to_give),
+        cmocka_unit_test(test_cancel_of_a_promoted_job),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
