@@ -15,8 +15,8 @@ struct api_watch {
     bool tasks;        /* the client wants to hear of each */
     bool job_changed;  /* something to tell */
     bool full;         /* the call's queue is: wait for `writable` */
-    uint32_t *changed; /* tasks to tell of, in the order they changed */
-    uint32_t changed_n, changed_cap;
+    uint32_t *changed; /* tasks to tell of, in the order they changed: from `told` on */
+    uint32_t told, changed_n, changed_cap;
     uint8_t *is_changed; /* a bit per task */
     struct list in_dirty;
     struct api_watch *next; /* other watches of the same job */
@@ -75,6 +75,11 @@ static void mark_task(struct api_watch *w, uint32_t task)
     if (!w->tasks || (w->is_changed[task / 8] & 1u << task % 8))
         return;
     w->is_changed[task / 8] |= (uint8_t)(1u << task % 8);
+    if (w->told > w->changed_n / 2) { /* told ones make room, at no more than a move per task told */
+        w->changed_n -= w->told;
+        memmove(w->changed, w->changed + w->told, w->changed_n * sizeof *w->changed);
+        w->told = 0;
+    }
     vec_grow(w->changed, w->changed_n, w->changed_cap);
     w->changed[w->changed_n++] = task;
     mark(w);
@@ -115,11 +120,11 @@ static bool send_event(struct api_watch *w)
     }
     struct api_event event = {0};
     struct api_task tasks[64];
-    uint32_t n = w->changed_n < EVENT_TASKS_MAX ? w->changed_n : EVENT_TASKS_MAX;
+    uint32_t left = w->changed_n - w->told, n = left < EVENT_TASKS_MAX ? left : EVENT_TASKS_MAX;
     api_job_fill(a, j, &event.job);
     event.tasks = n <= 64 ? tasks : xcalloc(n, sizeof *event.tasks);
     for (event.tasks_n = 0; event.tasks_n < n; event.tasks_n++)
-        api_task_fill(a, j, w->changed[event.tasks_n], &event.tasks[event.tasks_n]);
+        api_task_fill(a, j, w->changed[w->told + event.tasks_n], &event.tasks[event.tasks_n]);
     uint8_t *data;
     size_t len;
     api_encode(api_methods[API_WATCH].reply, &event, &data, &len);
@@ -131,10 +136,10 @@ static bool send_event(struct api_watch *w)
         w->full = err == HAWK_ELIMIT; /* otherwise `cancelled` comes */
         return false;
     }
-    for (uint32_t i = 0; i < n; i++)
-        w->is_changed[w->changed[i] / 8] &= (uint8_t) ~(1u << w->changed[i] % 8);
-    w->changed_n -= n;
-    memmove(w->changed, w->changed + n, w->changed_n * sizeof *w->changed);
+    for (uint32_t i = 0; i < n; i++, w->told++)
+        w->is_changed[w->changed[w->told] / 8] &= (uint8_t) ~(1u << w->changed[w->told] % 8);
+    if (w->told == w->changed_n)
+        w->told = w->changed_n = 0;
     w->job_changed = false;
     if (w->changed_n || !job_state_final(event.job.state))
         return w->changed_n > 0;
