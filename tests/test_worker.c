@@ -502,6 +502,10 @@ static void an_overrun_nobody_heard_of_is_told_later(void **state)
     expect(&t, TASK_HELD, task_held, DIST, whatever);
     expect(&t, TASK_OVERRUN, task_overrun, DIST, m->run_us == 20 * US_PER_S);
     expect(&t, HELD_END, held_end, DIST, whatever);
+    tell(&t, PEER_LOST, peer_lost, DIST, ROLE_DIST);
+    tell(&t, PEER_UP, peer_up, DIST, ROLE_DIST);
+    expect(&t, TASK_HELD, task_held, DIST, whatever);
+    expect(&t, HELD_END, held_end, DIST, whatever); /* once is enough */
     talk_end(&t);
 }
 

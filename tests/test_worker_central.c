@@ -131,6 +131,9 @@ static void the_lease_counts_from_when_the_heartbeat_was_sent(void **state)
     tell(&t, HEARTBEAT_ACK, heartbeat_ack, CENTRAL, .seq = 99); /* never sent */
     t.now_us += 200 * MS;
     tell(&t, HEARTBEAT_ACK, heartbeat_ack, CENTRAL, .seq = 1);
+    pass(&t, 300 * MS);
+    expect(&t, HEARTBEAT, heartbeat, CENTRAL, m->seq == 3);
+    tell(&t, HEARTBEAT_ACK, heartbeat_ack, CENTRAL, .seq = 2); /* says nothing about the third, now watched */
     tell(&t, PEER_LOST, peer_lost, CENTRAL, ROLE_CENTRAL);
     assert_true(worker_next_timeout(&t.w) == sent + 54 * US_PER_S); /* a tenth is the margin */
     pass(&t, 54 * US_PER_S);

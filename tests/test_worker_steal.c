@@ -564,6 +564,9 @@ static void steal_on_free_only(void **state)
     nothing(&t);
     assert_int_equal(worker_counter(&t.w, COUNTER_steal_requests), 3);
     assert_true(worker_next_timeout(&t.w) == TIME_NEVER);
+    tell(&t, TIMER, timer, 0, 0);
+    tell(&t, LONG_WORK, long_work, CENTRAL, .any = 1);
+    nothing(&t); /* parked for good, whatever else happens */
     probe(&t, 1, 1);
     expect(&t, TASK_REQUEST, task_request, DIST, whatever);
     launch(&t, 1, 0, 2);

@@ -107,8 +107,8 @@ void wk_heartbeat_due(struct worker *w, struct out *out)
     m->queued = (uint32_t)w->n_reservations + w->n_queued_tasks; /* both within queue_limit */
     m->running_long = w->n_long;
     m->running_short = busy - w->n_long;
-    if (w->beat_awaited ==
-        0) { /* one at a time is watched, so that a slow central renews the lease as well */
+    /* One at a time is watched, so that a central that is slow to acknowledge renews the lease as well. */
+    if (w->beat_awaited == 0) {
         w->beat_awaited = w->beat_seq;
         w->beat_sent_us = w->now_us;
     }

@@ -204,7 +204,7 @@ void worker_check(const struct worker *w)
     CHECK(w->n_reservations + w->n_tasks <= (uint64_t)w->config.queue_limit + w->config.slots);
     CHECK(!w->joined || w->central_up);
     CHECK((central && central->state == OWNER_UP) == w->joined);
-    CHECK(w->thief.state != THIEF_ROUND ||
-          w->stopped); /* every step ends with a question asked or none to ask */
+    /* Every step ends with a question asked, or with none to ask. */
+    CHECK(w->thief.state != THIEF_ROUND || w->stopped);
     CHECK(!w->stopping || w->stopped || (w->n_queued_tasks == 0));
 }

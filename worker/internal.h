@@ -8,9 +8,12 @@
  *   task    queued (bound), starting, running, or done and not yet acknowledged
  *   loot    what one thief was given and has not acknowledged
  *
- * objects.c makes and moves them (functions shared between the files begin with wk_: central and dist are in
- * the same program and have jobs and tasks of their own); probes.c talks with dists, central.c with central, tasks.c with executors and
- * owners about tasks, stealing.c with other workers. */
+ * objects.c makes and moves them; probes.c talks with dists, central.c with central, tasks.c with executors and
+ * with owners about tasks, stealing.c with other workers; worker.c hands out the events. What the files share
+ * begins with wk_: central and dist are in the same program and have jobs and tasks of their own.
+ *
+ * Objects come from malloc one by one: its per-thread cache is the free list, shared by all workers of a
+ * simulation and therefore warm, which lists per worker would not be. */
 #ifndef HAWK_WORKER_INTERNAL_H
 #define HAWK_WORKER_INTERNAL_H
 

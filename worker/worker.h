@@ -87,7 +87,7 @@ struct worker {
 };
 
 /* Takes references on the config's handles. The config must be valid (slots in range, a name, an address);
- * anything else aborts. The shell then steps START, and PEER_UP for central once it has a stream. */
+ * anything else aborts. *w must stay where it is until worker_free. The shell then steps START, and PEER_UP for central once it has a stream. */
 void worker_init(struct worker *w, const struct worker_config *c, uint64_t seed);
 /* Gives everything back, in whatever state. */
 void worker_free(struct worker *w);
