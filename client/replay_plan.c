@@ -14,6 +14,7 @@
 #define TASK_US_MAX (INT64_C(1) << 62)
 
 _Static_assert(TRACE_TASKS_MAX <= LIMIT_TASKS_PER_JOB, "a job of a trace can be submitted");
+// NOLINTNEXTLINE(misc-redundant-expression): they are equal today
 _Static_assert(TRACE_TIME_US_MAX <= LIMIT_TIME_US, "a task of a trace can be submitted");
 
 /* us * factor, to the nearest microsecond. */
@@ -98,6 +99,7 @@ static void scale_durations(struct replay_plan *p, double factor, int64_t cap_us
         struct replay_plan_job *j = &p->jobs[i];
         int64_t sum = 0;
 
+        CHECK(j->tasks > 0);
         j->max_us = 0;
         for (uint32_t k = 0; k < j->tasks; k++) {
             int64_t *d = &p->durations_us[j->first + k];
@@ -126,7 +128,7 @@ static void set_arrivals(struct replay_plan *p)
 static int read_jobs(struct replay_plan *p, const char *path, uint32_t jobs, char *why, size_t size)
 {
     struct trace *t;
-    struct trace_job job;
+    struct trace_job job = {.line = 0};
     int err = trace_open(&t, path);
 
     while (!err && (jobs == 0 || p->n < jobs)) {

@@ -390,18 +390,17 @@ static void interrupted(void *arg, int signo)
 
 static void progress(struct run *r)
 {
-    char elapsed[32], last[32];
+    const struct replay_result *result = r->result;
     int64_t now = loop_now(r->h->loop);
 
     r->progress_us = now + (r->terminal ? PROGRESS_US : PROGRESS_LOG_US);
     if (r->options->quiet)
         return;
-    fprintf(stderr, "%s%s of %s of arrivals: %u of %u jobs submitted, %u ended, %u under way%s",
-            r->terminal ? "\r\033[K" : "",
-            duration_format(elapsed, sizeof elapsed, (now - r->start_us) / US_PER_S * US_PER_S),
-            duration_format(last, sizeof last, r->plan->last_arrival_us), r->submitted, r->plan->n,
-            r->result->ends[REPLAY_ENDED],
-            r->submitted - (r->counts[FINISHED] - r->result->ends[REPLAY_NOT_SUBMITTED]),
+    fprintf(stderr, "%s%lld s, arrivals last %lld s: %u of %u jobs submitted, %u ended, %u under way%s",
+            r->terminal ? "\r\033[K" : "", (long long)((now - r->start_us) / US_PER_S),
+            (long long)(r->plan->last_arrival_us / US_PER_S), r->submitted, r->plan->n,
+            result->ends[REPLAY_ENDED],
+            r->submitted - (r->counts[FINISHED] - result->ends[REPLAY_NOT_SUBMITTED]),
             r->terminal ? "" : "\n");
 }
 

@@ -71,9 +71,13 @@ def test_ctrl_c_cancels():
         child = subprocess.Popen([HAWK, "replay", trace, "--output", "json"], stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE, text=True,
                                  env={**os.environ, "HAWK_DIST": c.dist_addrs[0]})
-        wait_for("both jobs run", lambda: 2 <= sum(j["state"] == "running" for j in c.json("jobs")["jobs"]))
-        child.send_signal(signal.SIGINT)
-        out, err = child.communicate(timeout=hawktest.BOUND)
+        try:
+            wait_for("both jobs run", lambda: 2 <= sum(j["state"] == "running" for j in c.json("jobs")["jobs"]))
+            child.send_signal(signal.SIGINT)
+            out, err = child.communicate(timeout=hawktest.BOUND)
+        finally:
+            child.kill()
+            child.wait()
         assert child.returncode == 130, (child.returncode, err)
         assert "interrupted: cancelling 2 jobs" in err, err
         r = json.loads(out)
