@@ -102,7 +102,8 @@ static int check_stdout(int exit_code)
     bool pipe = fstat(STDOUT_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode));
     if (errno == EPIPE || (errno == 0 && pipe))
         return exit_code;
-    fprintf(stderr, "hawk: cannot write to standard output: %s\n", errno ? strerror(errno) : "a write failed (is the disk full?)");
+    fprintf(stderr, "hawk: cannot write to standard output: %s\n",
+            errno ? strerror(errno) : "a write failed (is the disk full?)");
     return exit_code ? exit_code : HAWK_EXIT_FAILED;
 }
 

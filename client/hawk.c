@@ -176,9 +176,7 @@ int hawk_call_failed(struct hawk *h, const struct channel *ch, grpc_status_code 
     /* gRPC's own text repeats the address before the reason. */
     const char *reason = strrchr(text, ':');
     if (status == GRPC_STATUS_UNAVAILABLE && reason && strstr(text, "Failed to connect"))
-        return hawk_fail(h, err,
-                         "cannot reach %s:%s; is it running? another is named with --dist or HAWK_DIST",
-                         channel_addr(ch), reason + 1);
+        return hawk_fail(h, err, "cannot reach %s:%s; is it running?", channel_addr(ch), reason + 1);
     return hawk_fail(h, err, "%s: %s", channel_addr(ch), *text ? text : hawk_strerror(err));
 }
 
