@@ -72,7 +72,7 @@ const char replay_details[] =
     "each\n"
     "task sleeps for its duration. The figures are per true class: by the mean the trace states, against "
     "--cutoff,\n"
-    "whatever the cluster took the job for. Jobs have no name, so that they leave no mark in the history.\n"
+    "whatever the cluster took the job for. Jobs have no name, so that no later job is judged by them.\n"
     "Ctrl-C cancels what was submitted.\n"
     "\n"
     "Exit code: 0 when every task of every job was done once; 1 when something was refused, failed or lost; "

@@ -1,4 +1,4 @@
-/* Scaling a trace down (Hawk 4.1, "Real cluster run") and timing its arrivals. */
+/* Scaling a trace down (Hawk 4.1) and timing its arrivals. */
 #include "client/replay_plan.h"
 
 #include "base/check.h"
