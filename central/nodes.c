@@ -331,7 +331,7 @@ static void join_known(struct central *c, struct link *l, struct node *n, const 
     }
     /* DEVIATES from "lost at once" for a restarted agent: at the HELD_END that follows at once, so that it
      * can hold on to what still runs (protocol 1.3, 6). On another machine they may run on unheard. */
-    if (!same && n->state == NODE_SUSPECT && !same_address(n, j))
+    if (n->role == ROLE_WORKER && !same && n->state == NODE_SUSPECT && !same_address(n, j))
         central_tasks_worker_replaced(c, n, n->suspect_us + c->cfg.long_lease_us);
     take_over(c, n, l, j);
     if (n->state == NODE_JOINING)

@@ -1,0 +1,947 @@
+/* Central and long jobs: accepted, placed, run, lost, cancelled, recovered (protocol 4, 6, 7). */
+#include "tests/test_central.h"
+
+/* A dist and as many one-slot workers as asked for; their streams are d, w[0], w[1] … */
+struct cluster {
+    struct talk t;
+    uint32_t d;
+    uint32_t w[8];
+};
+
+static void begin(struct cluster *c, uint32_t workers)
+{
+    char name[16];
+
+    talk_begin(&c->t);
+    c->d = add_dist(&c->t, "d1");
+    for (uint32_t i = 0; i < workers; i++) {
+        snprintf(name, sizeof name, "w%u", i);
+        c->w[i] = add_worker(&c->t, name, 1);
+    }
+    pass(&c->t, 1 * S); /* member lists are out */
+}
+
+static void end(struct cluster *c) { talk_end(&c->t); }
+
+/* The next report of a task to the dist: this task, in this state. */
+static const struct msg_long_task *expect_task(struct cluster *c, uint32_t task, enum task_state state)
+{
+    const struct msg_long_task *m = expect(&c->t, LONG_TASK, long_task, c->d);
+
+    if (m->id.task != task || m->state != state)
+        fail_msg("task %u is %s, not: task %u is %s", m->id.task, task_state_text(m->state), task,
+                 task_state_text(state));
+    return m;
+}
+
+static struct central_totals totals(const struct cluster *c)
+{
+    struct central_totals v;
+
+    central_view_totals(c->t.c, &v);
+    return v;
+}
+
+static void expect_forgotten(struct cluster *c)
+{
+    struct central_totals v = totals(c);
+
+    assert_true(central_quiet(c->t.c));
+    assert_int_equal(v.long_jobs, 0);
+    assert_int_equal(v.long_tasks, 0);
+    pass(&c->t, 3 * S); /* the time in which a dist may still ask */
+    tell(&c->t, LONG_WATCH, long_watch, c->d, .job = JOB(c->d, 1), .epoch = 1);
+    assert_int_equal(expect(&c->t, LONG_WATCHED, long_watched, c->d)->err, HAWK_ENOT_FOUND);
+}
+
+/* ---- The whole way (4.1 - 4.4) ---- */
+
+static void a_long_job_from_submission_to_the_end(void **state)
+{
+    struct cluster c;
+    struct job_desc *d;
+    const struct msg *m;
+
+    begin(&c, 1);
+    d = desc_of("train", 1);
+    d->flags |= JOB_EACH_ARG;
+    task_args_add(&d->args, "x", 1);
+    c.t.journal_by_hand = true;
+    tell(&c.t, LONG_SUBMIT, long_submit, c.d, .job = JOB(c.d, 1), .desc = d, .estimate_us = 20 * S,
+         .epoch = 1, .why = WHY_ESTIMATE);
+    /* Durable before anybody hears of it. */
+    m = expect_msg(&c.t, MSG_JOURNAL_JOB, 0);
+    assert_ptr_equal(m->journal_job.desc, d);
+    assert_int_equal(m->journal_job.estimate_us, 20 * S);
+    assert_int_equal(m->journal_job.why, WHY_ESTIMATE);
+    expect_nothing_else(&c.t);
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = m->journal_job.token);
+    assert_int_equal(expect(&c.t, LONG_ACCEPTED, long_accepted, c.d)->epoch, 1);
+    m = expect_msg(&c.t, MSG_TASK_ENQUEUE, c.w[0]);
+    assert_ptr_equal(m->task_enqueue.desc, d);
+    assert_string_equal(m->task_enqueue.arg->data, "x");
+    assert_int_equal(m->task_enqueue.id.attempt, 1);
+    assert_int_equal(m->task_enqueue.estimate_us, 20 * S);
+    assert_int_equal(expect_task(&c, 0, TASK_PLACED)->worker.v, c.w[0]);
+    assert_int_equal(expect(&c.t, LONG_WORK, long_work, c.w[0])->any, 1);
+    expect_nothing_else(&c.t);
+    c.t.now_us += 2 * S;
+    started(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
+    assert_int_equal(expect_task(&c, 0, TASK_RUNNING)->wait_us, 2 * S);
+    expect_nothing_else(&c.t);
+    /* So is its end. */
+    c.t.now_us += 30 * S;
+    finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 0, 30 * S);
+    m = expect_msg(&c.t, MSG_JOURNAL_TASK, 0);
+    assert_int_equal(m->journal_task.state, TASK_DONE);
+    expect_nothing_else(&c.t);
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = m->journal_task.token);
+    assert_int_equal(expect(&c.t, FINISH_ACK, finish_ack, c.w[0])->id.task, 0);
+    assert_int_equal(expect_task(&c, 0, TASK_DONE)->run_us, 30 * S);
+    m = expect_msg(&c.t, MSG_JOURNAL_JOB_END, 0);
+    assert_int_equal(m->journal_job_end.state, JOB_DONE);
+    expect_nothing_else(&c.t);
+    assert_false(central_quiet(c.t.c));
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = m->journal_job_end.token);
+    assert_int_equal(expect(&c.t, HISTORY, history, 0)->mean_us, 30 * S);
+    assert_int_equal(expect(&c.t, ESTIMATE, estimate, c.d)->mean_us, 30 * S);
+    expect_nothing_else(&c.t);
+    expect_forgotten(&c);
+    job_desc_drop(d);
+    end(&c);
+}
+
+static void a_job_that_cannot_be_journalled_is_refused(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 1);
+    c.t.journal_by_hand = true;
+    submit(&c.t, c.d, 1, 3, 5 * S);
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = expect(&c.t, JOURNAL_JOB, journal_job, 0)->token,
+         .err = HAWK_EIO);
+    assert_int_equal(expect(&c.t, LONG_REFUSED, long_refused, c.d)->err, HAWK_EIO);
+    expect_nothing_else(&c.t);
+    assert_true(central_quiet(c.t.c));
+    end(&c);
+}
+
+static void an_end_that_cannot_be_journalled_is_tried_again(void **state)
+{
+    struct cluster c;
+    uint64_t token;
+
+    begin(&c, 1);
+    submit(&c.t, c.d, 1, 1, 5 * S);
+    c.t.journal_by_hand = true;
+    finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 0, 1);
+    token = expect(&c.t, JOURNAL_TASK, journal_task, 0)->token;
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = token, .err = HAWK_EIO);
+    expect_none(&c.t, FINISH_ACK, c.w[0]); /* the worker keeps it */
+    assert_int_equal(totals(&c).journal_err, HAWK_EIO);
+    finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 0, 1); /* and repeats it */
+    expect_none(&c.t, FINISH_ACK, c.w[0]);
+    pass(&c.t, 1 * S);
+    token = expect(&c.t, JOURNAL_TASK, journal_task, 0)->token;
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = token);
+    expect(&c.t, FINISH_ACK, finish_ack, c.w[0]);
+    expect_task(&c, 0, TASK_DONE);
+    end(&c);
+}
+
+static void the_same_job_again_is_accepted_again(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 1);
+    submit(&c.t, c.d, 1, 2, 5 * S);
+    assert_int_equal(count_out(&c.t, MSG_TASK_ENQUEUE), 2);
+    submit(&c.t, c.d, 1, 2, 5 * S);
+    expect(&c.t, LONG_ACCEPTED, long_accepted, c.d);
+    expect_task(&c, 0, TASK_PLACED);
+    expect_task(&c, 1, TASK_PLACED);
+    expect_nothing_else(&c.t);
+    end(&c);
+}
+
+static void limits_are_an_answer(void **state)
+{
+    struct cluster c;
+
+    talk_config(&c.t);
+    c.t.config.long_tasks_max = 10;
+    c.t.config.long_jobs_max = 2;
+    talk_start(&c.t);
+    tell(&c.t, RECOVERED, recovered, 0, 0);
+    c.d = add_dist(&c.t, "d1");
+    submit(&c.t, c.d, 1, 11, 5 * S);
+    assert_int_equal(expect(&c.t, LONG_REFUSED, long_refused, c.d)->err, HAWK_ELIMIT);
+    submit(&c.t, c.d, 2, 9, 5 * S);
+    expect(&c.t, LONG_ACCEPTED, long_accepted, c.d);
+    submit(&c.t, c.d, 3, 2, 5 * S);
+    assert_int_equal(expect(&c.t, LONG_REFUSED, long_refused, c.d)->err, HAWK_ELIMIT);
+    submit(&c.t, c.d, 4, 1, 5 * S);
+    submit(&c.t, c.d, 5, 1, 5 * S); /* one job too many */
+    assert_int_equal(expect(&c.t, LONG_REFUSED, long_refused, c.d)->err, HAWK_ELIMIT);
+    /* What is finished makes room. */
+    tell(&c.t, LONG_CANCEL, long_cancel, c.d, .job = JOB(c.d, 2), .epoch = 1);
+    submit(&c.t, c.d, 6, 9, 5 * S);
+    expect(&c.t, LONG_ACCEPTED, long_accepted, c.d);
+    end(&c);
+}
+
+static void a_set_of_tasks_that_makes_no_sense_is_refused(void **state)
+{
+    struct cluster c;
+    struct job_desc *d = desc_of("", 5);
+    struct task_set *s = task_set_new(2);
+
+    begin(&c, 1);
+    s->v[0] = 3;
+    s->v[1] = 3;
+    tell(&c.t, LONG_SUBMIT, long_submit, c.d, .job = JOB(c.d, 1), .desc = d, .tasks = s, .epoch = 2);
+    assert_int_equal(expect(&c.t, LONG_REFUSED, long_refused, c.d)->err, HAWK_EINVALID);
+    s->v[1] = 5;
+    tell(&c.t, LONG_SUBMIT, long_submit, c.d, .job = JOB(c.d, 1), .desc = d, .tasks = s, .epoch = 2);
+    assert_int_equal(expect(&c.t, LONG_REFUSED, long_refused, c.d)->err, HAWK_EINVALID);
+    tell(&c.t, LONG_SUBMIT, long_submit, c.d, .job = JOB(c.d, 1), .epoch = 2);
+    assert_int_equal(expect(&c.t, LONG_REFUSED, long_refused, c.d)->err, HAWK_EINVALID);
+    task_set_drop(s);
+    job_desc_drop(d);
+    end(&c);
+}
+
+/* ---- Placement (Hawk 3.7) ---- */
+
+static void tasks_go_to_the_worker_with_the_least_waiting_time(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 3);
+    submit(&c.t, c.d, 1, 2, 100 * S);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1]);
+    submit(&c.t, c.d, 2, 3, 40 * S); /* 40, 80, then level with the others at 100: w0 is first */
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[2]);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[2]);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[2]);
+    expect_task(&c, 0, TASK_PLACED);
+    assert_int_equal(expect_task(&c, 1, TASK_PLACED)->wait_us, 40 * S);
+    assert_int_equal(expect_task(&c, 2, TASK_PLACED)->wait_us, 80 * S);
+    submit(&c.t, c.d, 3, 1, 1 * S);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    /* w1 starts; 60 s later it has 40 s left, less than any. */
+    started(&c.t, c.w[1], try_of(c.d, 1, 1, 1));
+    c.t.now_us += 60 * S;
+    submit(&c.t, c.d, 4, 1, 1 * S);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1]);
+    assert_int_equal(expect_task(&c, 0, TASK_PLACED)->wait_us, 40 * S);
+    end(&c);
+}
+
+static void a_job_without_a_general_worker_waits(void **state)
+{
+    struct cluster c;
+    uint32_t w, epoch;
+
+    begin(&c, 0);
+    submit(&c.t, c.d, 1, 2, 5 * S);
+    expect(&c.t, LONG_ACCEPTED, long_accepted, c.d);
+    assert_int_equal(totals(&c).long_waiting, 2);
+    w = join(&c.t, (struct join){.name = "w1", .slots = 1, .role = ROLE_WORKER});
+    epoch = expect(&c.t, PARTITION, partition, w)->epoch;
+    expect_none(&c.t, TASK_ENQUEUE, w); /* it does not know that it is general */
+    tell(&c.t, PARTITION_ACK, partition_ack, w, .epoch = epoch);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, w);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, w);
+    assert_int_equal(totals(&c).long_placed, 2);
+    end(&c);
+}
+
+static void a_job_without_an_estimate_counts_as_long_as_the_cutoff(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 2);
+    submit(&c.t, c.d, 1, 3, 0); /* spread, not all to one */
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->estimate_us, 10 * S);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1]);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    end(&c);
+}
+
+static void a_worker_that_becomes_reserved_gets_nothing_more_and_hands_back(void **state)
+{
+    struct cluster c;
+    uint32_t epoch;
+
+    talk_config(&c.t);
+    c.t.config.history.share_ppm = 340000;
+    talk_start(&c.t);
+    tell(&c.t, RECOVERED, recovered, 0, 0);
+    c.d = add_dist(&c.t, "d1");
+    c.w[0] = add_worker(&c.t, "w0", 1);
+    submit(&c.t, c.d, 1, 2, 5 * S);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    started(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
+    c.w[1] = add_worker(&c.t, "w1", 1);
+    c.w[2] = join(&c.t, (struct join){.name = "w2", .slots = 1, .role = ROLE_WORKER});
+    /* A third of three: w0. From here on nothing goes there, though it does not know yet. */
+    epoch = expect(&c.t, PARTITION, partition, c.w[0])->epoch;
+    submit(&c.t, c.d, 2, 3, 5 * S);
+    assert_int_equal(count_out(&c.t, MSG_TASK_ENQUEUE), 3);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    tell(&c.t, TASK_RETURNED, task_returned, c.w[0], .id = try_of(c.d, 1, 1, 1));
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1])->id.attempt, 2);
+    tell(&c.t, PARTITION_ACK, partition_ack, c.w[0], .epoch = epoch);
+    expect_nothing_else(&c.t); /* it is not draining: it serves short tasks */
+    finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 0, 5 * S); /* what ran, ran on */
+    expect_task(&c, 0, TASK_DONE);
+    end(&c);
+}
+
+static void what_a_stopping_worker_hands_back_goes_elsewhere(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 2);
+    submit(&c.t, c.d, 1, 2, 5 * S);
+    tell(&c.t, TASK_RETURNED, task_returned, c.w[0], .id = try_of(c.d, 1, 0, 1));
+    expect_task(&c, 0, TASK_WAITING);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1])->id.attempt, 2);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]); /* or it would come back for ever */
+    assert_int_equal(expect(&c.t, MEMBER, member, c.d)->state, MEMBER_DRAINING);
+    end(&c);
+}
+
+/* ---- Ends ---- */
+
+static void how_a_task_ended_decides_its_state(void **state)
+{
+    static const struct {
+        enum outcome outcome;
+        int code;
+        enum task_state state;
+    } table[] = {
+        {OUTCOME_EXITED, 0, TASK_DONE},          {OUTCOME_EXITED, 3, TASK_FAILED},
+        {OUTCOME_SIGNALED, 9, TASK_FAILED},      {OUTCOME_TIME_LIMIT, 15, TASK_FAILED},
+        {OUTCOME_NOT_STARTED, 127, TASK_FAILED}, {OUTCOME_CANCELLED, 15, TASK_CANCELLED},
+    };
+    enum { N = sizeof table / sizeof table[0] };
+    struct cluster c;
+    struct central_totals v;
+
+    begin(&c, 1);
+    submit(&c.t, c.d, 1, N, 5 * S);
+    for (uint32_t i = 0; i < N; i++) {
+        started(&c.t, c.w[0], try_of(c.d, 1, i, 1));
+        finished(&c.t, c.w[0], try_of(c.d, 1, i, 1), table[i].outcome, table[i].code, 2 * S);
+        const struct msg_long_task *m = expect_task(&c, i, table[i].state);
+        assert_int_equal(m->outcome, table[i].outcome);
+        assert_int_equal(m->code, table[i].code);
+    }
+    v = totals(&c);
+    assert_int_equal(v.tasks_done, 1);
+    assert_int_equal(v.tasks_failed, 4);
+    assert_int_equal(v.tasks_cancelled, 1);
+    expect_forgotten(&c);
+    end(&c);
+}
+
+static void only_what_exited_well_is_history(void **state)
+{
+    struct cluster c;
+    const struct msg_history *h;
+
+    begin(&c, 1);
+    submit(&c.t, c.d, 1, 3, 5 * S);
+    finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 0, 2 * S);
+    finished(&c.t, c.w[0], try_of(c.d, 1, 1, 1), OUTCOME_EXITED, 0, 4 * S);
+    finished(&c.t, c.w[0], try_of(c.d, 1, 2, 1), OUTCOME_SIGNALED, 9, 100 * S);
+    h = expect(&c.t, HISTORY, history, 0);
+    assert_int_equal(h->mean_us, 3 * S);
+    assert_int_equal(h->tasks, 2);
+    assert_int_equal(h->task_us, 6 * S);
+    assert_int_equal(expect(&c.t, JOURNAL_JOB_END, journal_job_end, 0)->state, JOB_FAILED);
+    end(&c);
+}
+
+static void one_completion_per_task_counts(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 2);
+    submit(&c.t, c.d, 1, 1, 5 * S);
+    finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 0, 2 * S);
+    expect_task(&c, 0, TASK_DONE);
+    /* Again, of another try, of an unknown task or job: acknowledged, so that the worker forgets it. */
+    finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 1, 2 * S);
+    expect(&c.t, FINISH_ACK, finish_ack, c.w[0]);
+    expect_nothing_else(&c.t);
+    finished(&c.t, c.w[1], try_of(c.d, 1, 0, 7), OUTCOME_EXITED, 1, 2 * S);
+    expect(&c.t, FINISH_ACK, finish_ack, c.w[1]);
+    expect_nothing_else(&c.t);
+    finished(&c.t, c.w[1], try_of(c.d, 1, 99, 1), OUTCOME_EXITED, 1, 2 * S);
+    expect(&c.t, FINISH_ACK, finish_ack, c.w[1]);
+    finished(&c.t, c.w[1], try_of(c.d, 99, 0, 1), OUTCOME_EXITED, 1, 2 * S);
+    expect(&c.t, FINISH_ACK, finish_ack, c.w[1]);
+    expect_nothing_else(&c.t);
+    assert_int_equal(totals(&c).tasks_done, 1);
+    end(&c);
+}
+
+static void a_completion_of_a_try_that_never_was_is_not_one(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 1);
+    submit(&c.t, c.d, 1, 1, 5 * S);
+    finished(&c.t, c.w[0], try_of(c.d, 1, 0, 2), OUTCOME_EXITED, 0, 2 * S);
+    expect(&c.t, FINISH_ACK, finish_ack, c.w[0]);
+    expect_nothing_else(&c.t);
+    finished(&c.t, c.w[0], try_of(c.d, 1, 0, 0), OUTCOME_EXITED, 0, 2 * S);
+    expect(&c.t, FINISH_ACK, finish_ack, c.w[0]);
+    assert_int_equal(totals(&c).long_placed, 1);
+    end(&c);
+}
+
+static void too_many_failures_cancel_the_rest(void **state)
+{
+    struct cluster c;
+    struct job_desc *d = desc_of("", 4);
+
+    begin(&c, 1);
+    d->max_fails = 2;
+    tell(&c.t, LONG_SUBMIT, long_submit, c.d, .job = JOB(c.d, 1), .desc = d, .estimate_us = 5 * S,
+         .epoch = 1);
+    finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 1, 1);
+    expect_none(&c.t, TASK_CANCEL, c.w[0]);
+    finished(&c.t, c.w[0], try_of(c.d, 1, 1, 1), OUTCOME_EXITED, 1, 1);
+    assert_int_equal(expect(&c.t, TASK_CANCEL, task_cancel, c.w[0])->id.task, 2);
+    assert_int_equal(expect(&c.t, TASK_CANCEL, task_cancel, c.w[0])->id.task, 3);
+    finished(&c.t, c.w[0], try_of(c.d, 1, 2, 1), OUTCOME_CANCELLED, 0, 1);
+    tell(&c.t, TASK_RETURNED, task_returned, c.w[0], .id = try_of(c.d, 1, 3, 1)); /* as good an answer */
+    expect_task(&c, 3, TASK_CANCELLED);
+    assert_int_equal(expect(&c.t, JOURNAL_JOB_END, journal_job_end, 0)->state, JOB_FAILED);
+    job_desc_drop(d);
+    expect_forgotten(&c);
+    end(&c);
+}
+
+/* ---- Cancelling ---- */
+
+static void what_waits_is_cancelled_at_once(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 0);
+    submit(&c.t, c.d, 1, 3, 5 * S);
+    tell(&c.t, LONG_CANCEL, long_cancel, c.d, .job = JOB(c.d, 1), .epoch = 1);
+    for (uint32_t i = 0; i < 3; i++)
+        expect_task(&c, i, TASK_CANCELLED);
+    assert_int_equal(expect(&c.t, JOURNAL_JOB_END, journal_job_end, 0)->state, JOB_CANCELLED);
+    expect_forgotten(&c);
+    end(&c);
+}
+
+static void what_runs_is_cancelled_by_its_worker(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 1);
+    submit(&c.t, c.d, 1, 2, 5 * S);
+    started(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
+    tell(&c.t, LONG_CANCEL, long_cancel, c.d, .job = JOB(c.d, 1), .epoch = 1);
+    expect(&c.t, TASK_CANCEL, task_cancel, c.w[0]);
+    expect(&c.t, TASK_CANCEL, task_cancel, c.w[0]);
+    expect_nothing_else(&c.t);
+    finished(&c.t, c.w[0], try_of(c.d, 1, 1, 1), OUTCOME_CANCELLED, 0, 0);
+    expect_task(&c, 1, TASK_CANCELLED);
+    finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 0, 4 * S); /* it was faster */
+    expect_task(&c, 0, TASK_DONE);
+    expect_forgotten(&c);
+    end(&c);
+}
+
+static void a_job_is_cancelled_while_it_is_journalled(void **state)
+{
+    struct cluster c;
+    uint64_t token;
+
+    begin(&c, 1);
+    c.t.journal_by_hand = true;
+    submit(&c.t, c.d, 1, 1, 5 * S);
+    token = expect(&c.t, JOURNAL_JOB, journal_job, 0)->token;
+    tell(&c.t, LONG_CANCEL, long_cancel, c.d, .job = JOB(c.d, 1), .epoch = 1);
+    expect_nothing_else(&c.t);
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = token);
+    expect(&c.t, LONG_ACCEPTED, long_accepted, c.d);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    assert_int_equal(expect(&c.t, JOURNAL_TASK, journal_task, 0)->state, TASK_CANCELLED);
+    end(&c);
+}
+
+static void a_cancelled_task_whose_worker_is_gone_is_cancelled(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 2);
+    submit(&c.t, c.d, 1, 1, 5 * S);
+    started(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
+    tell(&c.t, PEER_LOST, peer_lost, c.w[0], 0);
+    tell(&c.t, LONG_CANCEL, long_cancel, c.d, .job = JOB(c.d, 1), .epoch = 1);
+    pass(&c.t, 60 * S);
+    expect_task(&c, 0, TASK_CANCELLED);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[1]);
+    end(&c);
+}
+
+/* ---- Lost workers (4.6, 6; DESIGN 3.9) ---- */
+
+static void submit_with_retries(struct cluster *c, uint32_t tasks, uint16_t retries)
+{
+    struct job_desc *d = desc_of("", tasks);
+
+    d->retries = retries;
+    tell(&c->t, LONG_SUBMIT, long_submit, c->d, .job = JOB(c->d, 1), .desc = d, .estimate_us = 5 * S,
+         .epoch = 1);
+    job_desc_drop(d);
+}
+
+static void a_lost_workers_tasks_are_placed_again_after_the_lease(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 2);
+    submit_with_retries(&c, 1, 2);
+    started(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
+    tell(&c.t, PEER_LOST, peer_lost, c.w[0], 0);
+    pass(&c.t, 60 * S - 1);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[1]); /* it may run on there */
+    pass(&c.t, 1);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1])->id.attempt, 2);
+    expect_task(&c, 0, TASK_WAITING);
+    expect_task(&c, 0, TASK_PLACED);
+    end(&c);
+}
+
+static void after_its_retries_a_task_is_lost(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 2);
+    submit_with_retries(&c, 1, 1);
+    started(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
+    tell(&c.t, PEER_LOST, peer_lost, c.w[0], 0);
+    pass(&c.t, 60 * S);
+    started(&c.t, c.w[1], try_of(c.d, 1, 0, 2));
+    tell(&c.t, PEER_LOST, peer_lost, c.w[1], 0);
+    pass(&c.t, 60 * S);
+    assert_int_equal(expect_task(&c, 0, TASK_LOST)->outcome, OUTCOME_LOST);
+    expect_forgotten(&c);
+    end(&c);
+}
+
+static void what_never_started_costs_no_retry(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 2);
+    submit_with_retries(&c, 1, 0);
+    tell(&c.t, PEER_LOST, peer_lost, c.w[0], 0);
+    pass(&c.t, 60 * S);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1])->id.attempt, 2);
+    end(&c);
+}
+
+static void who_leaves_has_nothing_any_more(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 2);
+    submit_with_retries(&c, 1, 1);
+    tell(&c.t, LEAVE, leave, c.w[0], 0);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1]);
+    end(&c);
+}
+
+/* The worker's process opens another stream. */
+static uint32_t rejoin(struct cluster *c, uint32_t incarnation, const char *addr)
+{
+    uint32_t link = join(
+        &c->t, (struct join){
+                   .name = "w0", .addr = addr, .slots = 1, .incarnation = incarnation, .role = ROLE_WORKER});
+
+    expect(&c->t, JOINED, joined, link);
+    ack_partition(&c->t, link);
+    return link;
+}
+
+static void what_a_worker_still_has_stays_with_it(void **state)
+{
+    struct cluster c;
+    uint32_t w;
+
+    begin(&c, 2);
+    submit_with_retries(&c, 2, 1);
+    started(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
+    tell(&c.t, PEER_LOST, peer_lost, c.w[0], 0);
+    c.t.now_us += 10 * S;
+    w = rejoin(&c, 1, "w0");
+    tell(&c.t, TASK_HELD, task_held, w, .id = try_of(c.d, 1, 0, 1), .run_us = 10 * S, .state = TASK_RUNNING);
+    expect_task(&c, 0, TASK_RUNNING);
+    expect_nothing_else(&c.t);
+    tell(&c.t, HELD_END, held_end, w, 0);
+    expect_nothing_else(&c.t);
+    finished(&c.t, w, try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 0, 11 * S);
+    expect(&c.t, FINISH_ACK, finish_ack, w);
+    expect_task(&c, 0, TASK_DONE);
+    end(&c);
+}
+
+static void what_a_worker_does_not_have_is_placed_again_at_once(void **state)
+{
+    struct cluster c;
+    uint32_t w;
+
+    begin(&c, 2);
+    submit_with_retries(&c, 2, 1);
+    tell(&c.t, PEER_LOST, peer_lost, c.w[0], 0);
+    w = rejoin(&c, 1, "w0");
+    expect_none(&c.t, TASK_ENQUEUE, w);
+    tell(&c.t, HELD_END, held_end, w, 0);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, w)->id.attempt, 2);
+    /* An older try that turns up late is none of ours. */
+    tell(&c.t, TASK_HELD, task_held, w, .id = try_of(c.d, 1, 0, 1), .state = TASK_RUNNING);
+    assert_int_equal(expect(&c.t, TASK_CANCEL, task_cancel, w)->id.attempt, 1);
+    started(&c.t, w, try_of(c.d, 1, 0, 1));
+    assert_int_equal(expect(&c.t, TASK_CANCEL, task_cancel, w)->id.attempt, 1);
+    tell(&c.t, TASK_HELD, task_held, w, .id = try_of(c.d, 9, 0, 1), .state = TASK_PLACED);
+    expect(&c.t, TASK_CANCEL, task_cancel, w);
+    end(&c);
+}
+
+static void what_was_enqueued_after_the_rejoin_is_not_missed(void **state)
+{
+    struct cluster c;
+    uint32_t w;
+
+    begin(&c, 1);
+    tell(&c.t, PEER_LOST, peer_lost, c.w[0], 0);
+    w = rejoin(&c, 1, "w0");
+    submit_with_retries(&c, 1, 1); /* crosses the HELD_END */
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, w);
+    tell(&c.t, HELD_END, held_end, w, 0);
+    expect_none(&c.t, TASK_ENQUEUE, w);
+    end(&c);
+}
+
+static void a_restarted_agent_loses_at_once_what_it_does_not_hold(void **state)
+{
+    struct cluster c;
+    uint32_t w;
+
+    begin(&c, 2);
+    submit_with_retries(&c, 2, 1);
+    started(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
+    tell(&c.t, PEER_LOST, peer_lost, c.w[0], 0);
+    w = rejoin(&c, 2, "w0"); /* the same address: the agent, started anew */
+    tell(&c.t, HELD_END, held_end, w, 0);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, w);
+    end(&c);
+}
+
+static void another_machine_under_the_name_waits_for_the_lease(void **state)
+{
+    struct cluster c;
+    uint32_t w;
+
+    begin(&c, 1);
+    submit_with_retries(&c, 1, 1);
+    started(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
+    tell(&c.t, PEER_LOST, peer_lost, c.w[0], 0);
+    pass(&c.t, 20 * S);
+    w = rejoin(&c, 2, "elsewhere");
+    tell(&c.t, HELD_END, held_end, w, 0);
+    expect_none(&c.t, TASK_ENQUEUE, w); /* the old machine may still be at it */
+    pass(&c.t, 40 * S - 1);
+    expect_none(&c.t, TASK_ENQUEUE, w);
+    pass(&c.t, 1);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, w);
+    end(&c);
+}
+
+static void a_worker_that_gives_up_costs_a_retry(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 1);
+    submit_with_retries(&c, 1, 1);
+    finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_LOST, 0, 1 * S);
+    expect(&c.t, FINISH_ACK, finish_ack, c.w[0]);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.attempt, 2);
+    finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_LOST, 0, 1 * S); /* old news */
+    expect(&c.t, FINISH_ACK, finish_ack, c.w[0]);
+    expect_nothing_else(&c.t);
+    finished(&c.t, c.w[0], try_of(c.d, 1, 0, 2), OUTCOME_LOST, 0, 1 * S);
+    expect_task(&c, 0, TASK_LOST);
+    expect_forgotten(&c);
+    end(&c);
+}
+
+static void a_late_completion_of_an_old_try_counts_and_stops_the_new_one(void **state)
+{
+    struct cluster c;
+    uint32_t w;
+
+    begin(&c, 2);
+    submit_with_retries(&c, 1, 1);
+    started(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
+    tell(&c.t, PEER_LOST, peer_lost, c.w[0], 0);
+    pass(&c.t, 60 * S);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1])->id.attempt, 2);
+    w = rejoin(&c, 1, "w0"); /* it had finished before the link broke */
+    finished(&c.t, w, try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 0, 3 * S);
+    assert_int_equal(expect(&c.t, TASK_CANCEL, task_cancel, c.w[1])->id.attempt, 2);
+    expect(&c.t, FINISH_ACK, finish_ack, w);
+    assert_int_equal(expect_task(&c, 0, TASK_DONE)->id.attempt, 1);
+    finished(&c.t, c.w[1], try_of(c.d, 1, 0, 2), OUTCOME_CANCELLED, 0, 0);
+    expect(&c.t, FINISH_ACK, finish_ack, c.w[1]);
+    assert_int_equal(totals(&c).tasks_done, 1);
+    expect_forgotten(&c);
+    end(&c);
+}
+
+/* ---- Watching (4.5) ---- */
+
+static void a_dist_that_comes_back_is_told_everything(void **state)
+{
+    struct cluster c;
+    uint32_t d2;
+
+    begin(&c, 1);
+    submit(&c.t, c.d, 1, 3, 5 * S);
+    started(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
+    tell(&c.t, PEER_LOST, peer_lost, c.d, 0);
+    finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 0, 3 * S);
+    started(&c.t, c.w[0], try_of(c.d, 1, 1, 1));
+    d2 = join(&c.t, (struct join){.name = "d1", .role = ROLE_DIST});
+    tell(&c.t, LONG_WATCH, long_watch, d2, .job = JOB(c.d, 1), .epoch = 1);
+    c.d = d2;
+    assert_int_equal(expect_task(&c, 0, TASK_DONE)->run_us, 3 * S);
+    expect_task(&c, 1, TASK_RUNNING);
+    expect_task(&c, 2, TASK_PLACED);
+    assert_int_equal(expect(&c.t, LONG_WATCHED, long_watched, d2)->err, 0);
+    expect_nothing_else(&c.t);
+    end(&c);
+}
+
+static void a_job_that_ended_while_its_dist_was_away_is_kept_for_it(void **state)
+{
+    struct cluster c;
+    uint32_t d2;
+
+    begin(&c, 1);
+    submit(&c.t, c.d, 1, 1, 5 * S);
+    tell(&c.t, PEER_LOST, peer_lost, c.d, 0);
+    finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 0, 3 * S);
+    assert_true(central_quiet(c.t.c));
+    pass(&c.t, 50 * S);
+    d2 = join(&c.t, (struct join){.name = "d1", .role = ROLE_DIST});
+    tell(&c.t, LONG_WATCH, long_watch, d2, .job = JOB(c.d, 1), .epoch = 1);
+    assert_int_equal(expect(&c.t, LONG_TASK, long_task, d2)->state, TASK_DONE);
+    assert_int_equal(expect(&c.t, LONG_WATCHED, long_watched, d2)->err, 0);
+    pass(&c.t, 3 * S); /* now it knows */
+    tell(&c.t, LONG_WATCH, long_watch, d2, .job = JOB(c.d, 1), .epoch = 1);
+    assert_int_equal(expect(&c.t, LONG_WATCHED, long_watched, d2)->err, HAWK_ENOT_FOUND);
+    end(&c);
+}
+
+static void finished_jobs_nobody_asks_for_are_limited(void **state)
+{
+    struct cluster c;
+
+    talk_config(&c.t);
+    c.t.config.finished_kept = 2;
+    talk_start(&c.t);
+    tell(&c.t, RECOVERED, recovered, 0, 0);
+    c.d = add_dist(&c.t, "d1");
+    for (uint64_t seq = 1; seq <= 5; seq++)
+        submit(&c.t, c.d, seq, 1, 5 * S);
+    tell(&c.t, PEER_LOST, peer_lost, c.d, 0);
+    c.d = join(&c.t, (struct join){.name = "d2", .role = ROLE_DIST});
+    for (uint64_t seq = 1; seq <= 5; seq++)
+        tell(&c.t, LONG_CANCEL, long_cancel, c.d, .job = JOB(1, seq), .epoch = 1);
+    pass(&c.t, 3 * S);
+    for (uint64_t seq = 1; seq <= 5; seq++) {
+        tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(1, seq), .epoch = 1);
+        assert_int_equal(expect(&c.t, LONG_WATCHED, long_watched, c.d)->err, seq <= 3 ? HAWK_ENOT_FOUND : 0);
+    }
+    end(&c);
+}
+
+/* ---- Promoted subsets (7) ---- */
+
+static void a_promoted_jobs_unlaunched_tasks_come_here(void **state)
+{
+    struct cluster c;
+    struct job_desc *d = desc_of("grown", 10);
+    struct task_set *s = task_set_new(2);
+
+    begin(&c, 1);
+    s->v[0] = 4;
+    s->v[1] = 9;
+    tell(&c.t, LONG_SUBMIT, long_submit, c.d, .job = JOB(c.d, 1), .desc = d, .tasks = s, .epoch = 2,
+         .estimate_us = 12 * S, .why = WHY_PROMOTED);
+    expect(&c.t, LONG_ACCEPTED, long_accepted, c.d);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.task, 4);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.task, 9);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct try_id id = try_of(c.d, 1, s->v[i], 1);
+
+        finished(&c.t, c.w[0], id, OUTCOME_EXITED, 0, 1 * S); /* of epoch 1: its dist's business */
+        expect(&c.t, FINISH_ACK, finish_ack, c.w[0]);
+        id.epoch = 2;
+        finished(&c.t, c.w[0], id, OUTCOME_EXITED, 0, 1 * S);
+        expect_task(&c, s->v[i], TASK_DONE);
+        expect_none(&c.t, HISTORY, 0); /* its dist reports the whole job */
+    }
+    job_desc_drop(d);
+    task_set_drop(s);
+    assert_true(central_quiet(c.t.c));
+    end(&c);
+}
+
+/* ---- Restart ---- */
+
+/* A central that starts with a journal of a job of three tasks, the first one done. */
+static void recover(struct cluster *c)
+{
+    struct job_desc *d = desc_of("train", 3);
+    struct blob *w0 = blob_str("w0"), *d1 = blob_str("d1");
+
+    talk_config(&c->t);
+    c->t.config.epoch = 2;
+    talk_start(&c->t);
+    tell(&c->t, JOURNAL_NODE, journal_node, 0, .name = d1, .node = {1}, .role = ROLE_DIST);
+    tell(&c->t, JOURNAL_NODE, journal_node, 0, .name = w0, .node = {2}, .role = ROLE_WORKER);
+    tell(&c->t, JOURNAL_JOB, journal_job, 0, .job = JOB(1, 1), .desc = d, .estimate_us = 9 * S, .epoch = 1);
+    tell(&c->t, JOURNAL_JOB, journal_job, 0, .job = JOB(1, 2), .desc = d, .estimate_us = 9 * S, .epoch = 1);
+    tell(&c->t, JOURNAL_TASK, journal_task, 0, .id = try_of(1, 1, 0, 1), .state = TASK_DONE,
+         .outcome = OUTCOME_EXITED, .run_us = 7 * S);
+    tell(&c->t, JOURNAL_JOB_END, journal_job_end, 0, .job = JOB(1, 2), .epoch = 1, .state = JOB_DONE);
+    tell(&c->t, RECOVERED, recovered, 0, 0);
+    expect_nothing_else(&c->t);
+    job_desc_drop(d);
+    blob_drop(w0);
+    blob_drop(d1);
+    c->d = join(&c->t, (struct join){.name = "d1", .role = ROLE_DIST});
+    c->w[0] = join(&c->t, (struct join){.name = "w0", .slots = 2, .role = ROLE_WORKER});
+}
+
+static void a_restarted_central_goes_on_with_what_runs(void **state)
+{
+    struct cluster c;
+
+    recover(&c);
+    assert_int_equal(totals(&c).long_jobs, 1);
+    tell(&c.t, TASK_HELD, task_held, c.w[0], .id = try_of(1, 1, 1, 3), .run_us = 2 * S,
+         .state = TASK_RUNNING);
+    expect_task(&c, 1, TASK_RUNNING); /* whatever its attempt: the latest that is known */
+    tell(&c.t, HELD_END, held_end, c.w[0], 0);
+    tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(1, 1), .epoch = 1);
+    assert_int_equal(expect_task(&c, 0, TASK_DONE)->run_us, 7 * S);
+    assert_int_equal(expect_task(&c, 1, TASK_RUNNING)->id.attempt, 3);
+    expect_task(&c, 2, TASK_WAITING);
+    assert_int_equal(expect(&c.t, LONG_WATCHED, long_watched, c.d)->err, 0);
+    tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(1, 2), .epoch = 1);
+    assert_int_equal(expect(&c.t, LONG_WATCHED, long_watched, c.d)->err, HAWK_ENOT_FOUND);
+    finished(&c.t, c.w[0], try_of(1, 1, 1, 3), OUTCOME_EXITED, 0, 5 * S);
+    expect_task(&c, 1, TASK_DONE);
+    /* A completion of what nobody reported held is as good. */
+    finished(&c.t, c.w[0], try_of(1, 1, 2, 1), OUTCOME_EXITED, 0, 6 * S);
+    expect_task(&c, 2, TASK_DONE);
+    assert_int_equal(expect(&c.t, HISTORY, history, 0)->mean_us, 6 * S);
+    assert_true(central_quiet(c.t.c));
+    end(&c);
+}
+
+static void what_nobody_reports_is_placed_again_after_one_lease(void **state)
+{
+    struct cluster c;
+
+    recover(&c);
+    tell(&c.t, HELD_END, held_end, c.w[0], 0);
+    pass(&c.t, 3 * S);
+    ack_partition(&c.t, c.w[0]);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    pass(&c.t, 57 * S - 1);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    pass(&c.t, 1);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.attempt, 2);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.attempt, 2);
+    end(&c);
+}
+
+static void a_job_whose_end_alone_was_not_written_ends(void **state)
+{
+    struct cluster c;
+    struct job_desc *d = desc_of("", 1);
+
+    talk_config(&c.t);
+    talk_start(&c.t);
+    tell(&c.t, JOURNAL_JOB, journal_job, 0, .job = JOB(1, 1), .desc = d, .epoch = 1);
+    tell(&c.t, JOURNAL_TASK, journal_task, 0, .id = try_of(1, 1, 0, 1), .state = TASK_FAILED,
+         .outcome = OUTCOME_EXITED, .code = 1);
+    tell(&c.t, RECOVERED, recovered, 0, 0);
+    assert_int_equal(expect(&c.t, JOURNAL_JOB_END, journal_job_end, 0)->state, JOB_FAILED);
+    assert_true(central_quiet(c.t.c));
+    job_desc_drop(d);
+    end(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_long_job_from_submission_to_the_end),
+        cmocka_unit_test(a_job_that_cannot_be_journalled_is_refused),
+        cmocka_unit_test(an_end_that_cannot_be_journalled_is_tried_again),
+        cmocka_unit_test(the_same_job_again_is_accepted_again),
+        cmocka_unit_test(limits_are_an_answer),
+        cmocka_unit_test(a_set_of_tasks_that_makes_no_sense_is_refused),
+        cmocka_unit_test(tasks_go_to_the_worker_with_the_least_waiting_time),
+        cmocka_unit_test(a_job_without_a_general_worker_waits),
+        cmocka_unit_test(a_job_without_an_estimate_counts_as_long_as_the_cutoff),
+        cmocka_unit_test(a_worker_that_becomes_reserved_gets_nothing_more_and_hands_back),
+        cmocka_unit_test(what_a_stopping_worker_hands_back_goes_elsewhere),
+        cmocka_unit_test(how_a_task_ended_decides_its_state),
+        cmocka_unit_test(only_what_exited_well_is_history),
+        cmocka_unit_test(one_completion_per_task_counts),
+        cmocka_unit_test(a_completion_of_a_try_that_never_was_is_not_one),
+        cmocka_unit_test(too_many_failures_cancel_the_rest),
+        cmocka_unit_test(what_waits_is_cancelled_at_once),
+        cmocka_unit_test(what_runs_is_cancelled_by_its_worker),
+        cmocka_unit_test(a_job_is_cancelled_while_it_is_journalled),
+        cmocka_unit_test(a_cancelled_task_whose_worker_is_gone_is_cancelled),
+        cmocka_unit_test(a_lost_workers_tasks_are_placed_again_after_the_lease),
+        cmocka_unit_test(after_its_retries_a_task_is_lost),
+        cmocka_unit_test(what_never_started_costs_no_retry),
+        cmocka_unit_test(who_leaves_has_nothing_any_more),
+        cmocka_unit_test(what_a_worker_still_has_stays_with_it),
+        cmocka_unit_test(what_a_worker_does_not_have_is_placed_again_at_once),
+        cmocka_unit_test(what_was_enqueued_after_the_rejoin_is_not_missed),
+        cmocka_unit_test(a_restarted_agent_loses_at_once_what_it_does_not_hold),
+        cmocka_unit_test(another_machine_under_the_name_waits_for_the_lease),
+        cmocka_unit_test(a_worker_that_gives_up_costs_a_retry),
+        cmocka_unit_test(a_late_completion_of_an_old_try_counts_and_stops_the_new_one),
+        cmocka_unit_test(a_dist_that_comes_back_is_told_everything),
+        cmocka_unit_test(a_job_that_ended_while_its_dist_was_away_is_kept_for_it),
+        cmocka_unit_test(finished_jobs_nobody_asks_for_are_limited),
+        cmocka_unit_test(a_promoted_jobs_unlaunched_tasks_come_here),
+        cmocka_unit_test(a_restarted_central_goes_on_with_what_runs),
+        cmocka_unit_test(what_nobody_reports_is_placed_again_after_one_lease),
+        cmocka_unit_test(a_job_whose_end_alone_was_not_written_ends),
+    };
+
+    return cmocka_run_group_tests_name("central_jobs", tests, NULL, NULL);
+}

@@ -1,0 +1,843 @@
+/* Central and its nodes: joining, silence, members, the partition, policy, pairing (protocol 1, 2, 5). */
+#include "tests/test_central.h"
+
+#include "base/rng.h"
+
+/* ---- Joining (1.1 - 1.4) ---- */
+
+static void a_worker_joins(void **state)
+{
+    struct talk t;
+    const struct msg *m;
+
+    talk_begin(&t);
+    t.journal_by_hand = true;
+    tell(&t, PEER_UP, peer_up, 1, .role = ROLE_WORKER);
+    expect_nothing_else(&t);
+    join_on(&t, 1, (struct join){.name = "w1", .addr = "127.0.0.1:71", .slots = 2, .role = ROLE_WORKER});
+    /* The id is durable before anybody hears it. */
+    m = expect_msg(&t, MSG_JOURNAL_NODE, 0);
+    assert_int_equal(m->journal_node.node.v, 1);
+    assert_int_equal(m->journal_node.role, ROLE_WORKER);
+    assert_string_equal(m->journal_node.name->data, "w1");
+    expect_nothing_else(&t);
+    tell(&t, JOURNAL_DONE, journal_done, 0, .token = 1);
+    m = expect_msg(&t, MSG_JOINED, 1);
+    assert_int_equal(m->joined.node.v, 1);
+    assert_int_equal(m->joined.cluster, 77);
+    assert_int_equal(m->joined.heartbeat_us, 500 * MS);
+    assert_int_equal(m->joined.lease_us, 60 * S);
+    assert_int_equal(m->joined.central_epoch, 1);
+    assert_true(expect(&t, POLICY, policy, 1)->policy.version > 0);
+    assert_int_equal(expect(&t, PARTITION, partition, 1)->general, 1);
+    assert_int_equal(expect(&t, LONG_WORK, long_work, 1)->any, 0);
+    assert_int_equal(expect(&t, MEMBERS, members, 1)->list->n, 0); /* its partition is not acknowledged */
+    expect_nothing_else(&t);
+    talk_end(&t);
+}
+
+static void a_dist_is_told_of_everybody(void **state)
+{
+    struct talk t;
+    uint32_t d1, d2, w;
+    const struct msg *m;
+
+    talk_begin(&t);
+    w = add_worker(&t, "w1", 4);
+    d1 = add_dist(&t, "d1");
+    expect(&t, JOINED, joined, d1);
+    expect(&t, POLICY, policy, d1);
+    m = expect_msg(&t, MSG_MEMBERS, d1);
+    assert_int_equal(m->members.list->n, 2);
+    assert_string_equal(m->members.list->v[0].name->data, "w1");
+    assert_int_equal(m->members.list->v[0].slots, 4);
+    assert_int_equal(m->members.list->v[0].general, 1);
+    assert_int_equal(m->members.list->v[0].state, MEMBER_UP);
+    assert_int_equal(m->members.list->v[1].role, ROLE_DIST);
+    /* Of whoever comes later it is told at once. */
+    d2 = add_dist(&t, "d2");
+    m = expect_msg(&t, MSG_MEMBER, d1);
+    assert_string_equal(m->member.name->data, "d2");
+    assert_int_equal(m->member.state, MEMBER_UP);
+    expect_none(&t, MEMBER, d2);
+    tell(&t, PEER_LOST, peer_lost, w, 0);
+    assert_int_equal(expect(&t, MEMBER, member, d1)->state, MEMBER_SUSPECT);
+    assert_int_equal(expect(&t, MEMBER, member, d2)->state, MEMBER_SUSPECT);
+    talk_end(&t);
+}
+
+static void who_may_not_join_is_told_why(void **state)
+{
+    struct talk t;
+    struct blob *name = blob_str("w");
+    const struct {
+        struct msg_join join;
+        int err;
+    } table[] = {
+        {{.name = name, .slots = 1, .version = 99, .role = ROLE_WORKER}, HAWK_EVERSION},
+        {{.name = NULL, .slots = 1, .version = PROTOCOL_VERSION, .role = ROLE_WORKER}, HAWK_EINVALID},
+        {{.name = name, .slots = 0, .version = PROTOCOL_VERSION, .role = ROLE_WORKER}, HAWK_EINVALID},
+        {{.name = name, .slots = 1, .version = PROTOCOL_VERSION, .role = ROLE_CENTRAL}, HAWK_EINVALID},
+    };
+
+    talk_begin(&t);
+    tell(&t, PEER_UP, peer_up, 1, .role = ROLE_WORKER);
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        tell_msg(&t, (struct msg){.type = MSG_JOIN, .peer = 1, .join = table[i].join});
+        const struct msg_refused *r = expect(&t, REFUSED, refused, 1);
+        assert_int_equal(r->err, table[i].err);
+        assert_true(r->why->len > 0);
+        expect_nothing_else(&t);
+    }
+    blob_drop(name);
+    talk_end(&t);
+}
+
+static void a_name_in_use_is_taken(void **state)
+{
+    struct talk t;
+    uint32_t first, second;
+
+    talk_begin(&t);
+    first = add_worker(&t, "w1", 1);
+    second = join(&t, (struct join){.name = "w1", .incarnation = 2, .slots = 1, .role = ROLE_WORKER});
+    assert_int_equal(expect(&t, REFUSED, refused, second)->err, HAWK_ENAME_TAKEN);
+    expect_nothing_else(&t);
+    /* Another role under a known name is a mistake, whoever lives. */
+    tell(&t, PEER_LOST, peer_lost, first, 0);
+    second = join(&t, (struct join){.name = "w1", .incarnation = 2, .role = ROLE_DIST});
+    assert_int_equal(expect(&t, REFUSED, refused, second)->err, HAWK_EINVALID);
+    /* Suspect: the next process gets the name, and the id. */
+    second = join(&t, (struct join){.name = "w1", .incarnation = 2, .slots = 1, .role = ROLE_WORKER});
+    assert_int_equal(expect(&t, JOINED, joined, second)->node.v, 1);
+    talk_end(&t);
+}
+
+static void a_new_stream_of_the_same_process_takes_the_place_of_the_old(void **state)
+{
+    struct talk t;
+    uint32_t old, new;
+
+    talk_begin(&t);
+    old = add_worker(&t, "w1", 1);
+    new = join(&t, (struct join){.name = "w1", .slots = 1, .role = ROLE_WORKER});
+    assert_int_equal(expect(&t, JOINED, joined, new)->node.v, 1);
+    expect_none(&t, REFUSED, old);
+    tell(&t, PEER_LOST, peer_lost, old, 0); /* of no more meaning */
+    expect_nothing_else(&t);
+    tell(&t, HEARTBEAT, heartbeat, new, .seq = 9);
+    assert_int_equal(expect(&t, HEARTBEAT_ACK, heartbeat_ack, new)->seq, 9);
+    talk_end(&t);
+}
+
+static void a_silent_one_whose_name_is_taken_is_sent_away(void **state)
+{
+    struct talk t;
+    uint32_t old, new;
+
+    talk_config(&t);
+    t.config.heartbeats = true;
+    talk_start(&t);
+    tell(&t, RECOVERED, recovered, 0, 0);
+    old = add_worker(&t, "w1", 1);
+    pass(&t, 4 * S);
+    new = join(&t, (struct join){.name = "w1", .incarnation = 2, .slots = 1, .role = ROLE_WORKER});
+    assert_int_equal(expect(&t, REFUSED, refused, old)->err, HAWK_ENAME_TAKEN);
+    assert_int_equal(expect(&t, JOINED, joined, new)->node.v, 1);
+    tell(&t, HEARTBEAT, heartbeat, old, .seq = 1);
+    expect_nothing_else(&t);
+    talk_end(&t);
+}
+
+static void nobody_joins_before_the_end_of_recovery(void **state)
+{
+    struct talk t;
+    struct blob *name = blob_str("w7");
+
+    talk_config(&t);
+    talk_start(&t);
+    tell(&t, JOURNAL_NODE, journal_node, 0, .name = name, .node = {7}, .role = ROLE_WORKER);
+    join(&t, (struct join){.name = "d1", .role = ROLE_DIST});
+    expect_nothing_else(&t);
+    join(&t, (struct join){.name = "w7", .slots = 1, .role = ROLE_WORKER});
+    expect_nothing_else(&t);
+    tell(&t, RECOVERED, recovered, 0, 0);
+    assert_int_equal(expect(&t, JOINED, joined, 2)->node.v, 7); /* as before the restart */
+    assert_int_equal(expect(&t, JOINED, joined, 1)->node.v, 8);
+    blob_drop(name);
+    talk_end(&t);
+}
+
+static void the_number_of_names_is_limited(void **state)
+{
+    struct talk t;
+    uint32_t link;
+
+    talk_config(&t);
+    t.config.nodes_max = 1;
+    talk_start(&t);
+    tell(&t, RECOVERED, recovered, 0, 0);
+    add_worker(&t, "w1", 1);
+    link = join(&t, (struct join){.name = "w2", .slots = 1, .role = ROLE_WORKER});
+    assert_int_equal(expect(&t, REFUSED, refused, link)->err, HAWK_ELIMIT);
+    talk_end(&t);
+}
+
+static void a_disk_that_is_full_delays_a_join(void **state)
+{
+    struct talk t;
+    struct central_totals totals;
+
+    talk_begin(&t);
+    t.journal_by_hand = true;
+    join(&t, (struct join){.name = "w1", .slots = 1, .role = ROLE_WORKER});
+    tell(&t, JOURNAL_DONE, journal_done, 0, .token = 1, .err = HAWK_EIO);
+    expect_nothing_else(&t);
+    central_view_totals(t.c, &totals);
+    assert_int_equal(totals.journal_err, HAWK_EIO);
+    pass(&t, 2 * S);
+    assert_int_equal(expect(&t, JOURNAL_NODE, journal_node, 0)->token, 2);
+    tell(&t, JOURNAL_DONE, journal_done, 0, .token = 2);
+    expect(&t, JOINED, joined, 1);
+    central_view_totals(t.c, &totals);
+    assert_int_equal(totals.journal_err, 0);
+    talk_end(&t);
+}
+
+/* ---- Silence (1.5, 1.6) ---- */
+
+static enum member_state state_of(struct talk *t, uint32_t node)
+{
+    struct central_node v;
+
+    assert_true(central_view_node(t->c, (node_id_t){node}, t->now_us, &v));
+    return v.member.state;
+}
+
+static void silence_makes_suspect_then_gone(void **state)
+{
+    struct talk t;
+    uint32_t w, d;
+
+    talk_config(&t);
+    t.config.heartbeats = true;
+    talk_start(&t);
+    tell(&t, RECOVERED, recovered, 0, 0);
+    w = add_worker(&t, "w1", 1);
+    d = add_dist(&t, "d1");
+    for (int i = 0; i < 20; i++) {
+        pass(&t, 500 * MS);
+        tell(&t, HEARTBEAT, heartbeat, d, .seq = (uint32_t)i);
+        expect(&t, HEARTBEAT_ACK, heartbeat_ack, d);
+        assert_int_equal(state_of(&t, 1), i < 5 ? MEMBER_UP : MEMBER_SUSPECT);
+        assert_int_equal(state_of(&t, 2), MEMBER_UP);
+    }
+    /* It speaks again: up, and told where it is, for that may have changed. */
+    tell(&t, HEARTBEAT, heartbeat, w, .seq = 1);
+    expect(&t, HEARTBEAT_ACK, heartbeat_ack, w);
+    expect(&t, PARTITION, partition, w);
+    assert_int_equal(expect(&t, MEMBER, member, d)->state, MEMBER_UP);
+    pass(&t, 64 * S);
+    assert_int_equal(state_of(&t, 1), MEMBER_GONE);
+    assert_int_equal(state_of(&t, 2), MEMBER_GONE);
+    tell(&t, HEARTBEAT, heartbeat, w, .seq = 2);
+    assert_int_equal(state_of(&t, 1), MEMBER_UP);
+    talk_end(&t);
+}
+
+static void without_heartbeats_only_a_broken_stream_makes_suspect(void **state)
+{
+    struct talk t;
+    uint32_t w;
+
+    talk_begin(&t);
+    w = add_worker(&t, "w1", 1);
+    pass(&t, 3600 * S);
+    assert_int_equal(state_of(&t, 1), MEMBER_UP);
+    tell(&t, PEER_LOST, peer_lost, w, 0);
+    assert_int_equal(state_of(&t, 1), MEMBER_SUSPECT);
+    pass(&t, 60 * S - 1);
+    assert_int_equal(state_of(&t, 1), MEMBER_SUSPECT);
+    pass(&t, 1);
+    assert_int_equal(state_of(&t, 1), MEMBER_GONE);
+    talk_end(&t);
+}
+
+static void who_leaves_is_gone_at_once(void **state)
+{
+    struct talk t;
+    uint32_t w, d;
+
+    talk_begin(&t);
+    d = add_dist(&t, "d1");
+    w = add_worker(&t, "w1", 1);
+    tell(&t, LEAVE, leave, w, 0);
+    assert_int_equal(expect(&t, MEMBER, member, d)->state, MEMBER_GONE);
+    tell(&t, HEARTBEAT, heartbeat, w, .seq = 3); /* what it still says is not heard */
+    expect_nothing_else(&t);
+    tell(&t, PEER_LOST, peer_lost, w, 0);
+    assert_int_equal(state_of(&t, 2), MEMBER_GONE);
+    talk_end(&t);
+}
+
+static void counters_and_heartbeats_are_kept(void **state)
+{
+    struct talk t;
+    struct central_node v;
+    uint32_t w;
+
+    talk_begin(&t);
+    w = add_worker(&t, "w1", 3);
+    tell(&t, HEARTBEAT, heartbeat, w, .seq = 1, .queued = 5, .running_short = 2, .running_long = 1);
+    tell(&t, COUNTER, counter, w, .counter = COUNTER_tasks_started, .value = 99);
+    tell(&t, COUNTER, counter, w, .counter = 100000, .value = 1);
+    assert_true(central_view_node(t.c, (node_id_t){1}, t.now_us, &v));
+    assert_int_equal(v.queued, 5);
+    assert_int_equal(v.running_short, 2);
+    assert_int_equal(v.running_long, 1);
+    assert_int_equal(v.counters[COUNTER_tasks_started], 99);
+    assert_int_equal(v.link, w);
+    assert_true(v.partition_acked);
+    assert_int_equal(central_next_node(t.c, NODE_NONE).v, 1);
+    assert_int_equal(central_next_node(t.c, (node_id_t){1}).v, 0);
+    talk_end(&t);
+}
+
+/* ---- Member lists for workers (1.7) ---- */
+
+static void workers_are_sent_lists_now_and_then(void **state)
+{
+    struct talk t;
+    uint32_t w1, w2;
+    const struct members *m1, *m2;
+
+    talk_begin(&t);
+    w1 = add_worker(&t, "w1", 1);
+    w2 = add_worker(&t, "w2", 1);
+    add_dist(&t, "d1");
+    pass(&t, 1 * S);
+    m1 = expect(&t, MEMBERS, members, w1)->list;
+    m2 = expect(&t, MEMBERS, members, w2)->list;
+    assert_int_equal(m1->n, 3);
+    assert_ptr_equal(m1, m2); /* one list for all */
+    expect_nothing_else(&t);
+    /* A burst of changes is one list. */
+    for (int i = 0; i < 50; i++) {
+        char name[16];
+
+        snprintf(name, sizeof name, "x%d", i);
+        add_dist(&t, name);
+        t.now_us += 1 * MS;
+    }
+    pass(&t, 1 * S);
+    assert_int_equal(count_out(&t, MSG_MEMBERS), 2);
+    assert_int_equal(expect(&t, MEMBERS, members, w1)->list->n, 53);
+    talk_end(&t);
+}
+
+static void a_big_clusters_lists_are_sent_in_portions(void **state)
+{
+    enum { N = 2000 };
+    struct talk t;
+    uint32_t rounds = 0, sent = 0;
+
+    talk_begin(&t);
+    for (int i = 0; i < N; i++) {
+        char name[100];
+
+        snprintf(name, sizeof name, "%090d", i); /* some 200 bytes each: 400 kB a list, 800 MB for all */
+        join(&t, (struct join){.name = name, .slots = 1, .role = ROLE_WORKER});
+        ack_partition(&t, (uint32_t)i + 1);
+    }
+    pass(&t, 60 * S);
+    for (; rounds < 20; rounds++) {
+        pass(&t, 200 * MS);
+        sent += count_out(&t, MSG_MEMBERS);
+        assert_true(count_out(&t, MSG_MEMBERS) * (uint64_t)N * 200 < 6000000); /* 4 MB and the last one */
+    }
+    /* Everybody has the latest in the end, and then there is silence. */
+    pass(&t, 60 * S);
+    assert_int_equal(central_next_timeout(t.c), TIME_NEVER);
+    talk_end(&t);
+}
+
+/* ---- The partition (2) ---- */
+
+static bool general(struct talk *t, uint32_t node)
+{
+    struct central_node v;
+
+    assert_true(central_view_node(t->c, (node_id_t){node}, t->now_us, &v));
+    return v.member.general;
+}
+
+static void a_share_of_the_slots_is_reserved(void **state)
+{
+    struct talk t;
+    struct central_totals totals;
+
+    talk_config(&t);
+    t.config.history.share_ppm = 170000;
+    talk_start(&t);
+    tell(&t, RECOVERED, recovered, 0, 0);
+    for (int i = 1; i <= 100; i++) {
+        char name[16];
+
+        snprintf(name, sizeof name, "w%d", i);
+        add_worker(&t, name, 1);
+    }
+    central_view_totals(t.c, &totals);
+    assert_int_equal(totals.slots, 100);
+    assert_int_equal(totals.slots_reserved, 17);
+    for (uint32_t i = 1; i <= 100; i++)
+        assert_int_equal(general(&t, i), i > 17); /* who joined first, by id */
+    talk_end(&t);
+}
+
+static void never_more_than_the_share_and_one_general(void **state)
+{
+    struct talk t;
+    struct central_totals totals;
+
+    talk_config(&t);
+    t.config.history.share_ppm = 500000;
+    talk_start(&t);
+    tell(&t, RECOVERED, recovered, 0, 0);
+    add_worker(&t, "w1", 8); /* too big for half of what there is */
+    add_worker(&t, "w2", 2);
+    add_worker(&t, "w3", 2);
+    central_view_totals(t.c, &totals);
+    assert_int_equal(totals.slots_reserved, 4); /* of 12: w2 and w3, though w1 came first */
+    talk_end(&t);
+
+    talk_config(&t);
+    t.config.history.share_ppm = 1000000;
+    talk_start(&t);
+    tell(&t, RECOVERED, recovered, 0, 0);
+    add_worker(&t, "w1", 1);
+    add_worker(&t, "w2", 1);
+    central_view_totals(t.c, &totals);
+    assert_int_equal(totals.slots_reserved, 1);
+    talk_end(&t);
+}
+
+static void a_worker_counts_as_general_only_after_it_said_so(void **state)
+{
+    struct talk t;
+    uint32_t d, w;
+    uint32_t epoch;
+
+    talk_begin(&t);
+    d = add_dist(&t, "d1");
+    w = join(&t, (struct join){.name = "w1", .slots = 1, .role = ROLE_WORKER});
+    assert_int_equal(expect(&t, MEMBER, member, d)->general, 0);
+    epoch = expect(&t, PARTITION, partition, w)->epoch;
+    tell(&t, PARTITION_ACK, partition_ack, w, .epoch = epoch + 1); /* of nothing that was asked */
+    expect_nothing_else(&t);
+    tell(&t, PARTITION_ACK, partition_ack, w, .epoch = epoch);
+    assert_int_equal(expect(&t, MEMBER, member, d)->general, 1);
+    talk_end(&t);
+}
+
+static uint32_t reserved_set(struct talk *t, bool *is, uint32_t n)
+{
+    uint32_t slots = 0;
+
+    for (uint32_t i = 1; i <= n; i++) {
+        struct central_node v;
+
+        is[i] = false;
+        if (!central_view_node(t->c, (node_id_t){i}, t->now_us, &v) || v.member.state == MEMBER_GONE)
+            continue;
+        is[i] = v.partition_acked && !v.member.general;
+        slots += is[i] ? v.member.slots : 0;
+    }
+    return slots;
+}
+
+/* Every worker acknowledges what it was told last. */
+static void ack_all(struct talk *t)
+{
+    uint32_t n = t->out.n;
+    struct msg *acks = xcalloc(n + 1, sizeof *acks);
+    uint32_t n_acks = 0;
+
+    for (uint32_t i = 0; i < n; i++)
+        if (t->out.v[i].type == MSG_PARTITION)
+            acks[n_acks++] = (struct msg){.type = MSG_PARTITION_ACK,
+                                          .peer = t->out.v[i].peer,
+                                          .partition_ack = {.epoch = t->out.v[i].partition.epoch}};
+    for (uint32_t i = 0; i < n_acks; i++)
+        tell_msg(t, acks[i]);
+    free(acks);
+}
+
+static void as_few_as_possible_move(void **state)
+{
+    enum { N = 60 };
+    struct talk t;
+    struct rng rng;
+    bool before[N + 1], after[N + 1], here[N + 1] = {false};
+
+    rng_seed(&rng, 5);
+    talk_config(&t);
+    t.config.history.share_ppm = 250000;
+    talk_start(&t);
+    tell(&t, RECOVERED, recovered, 0, 0);
+    for (uint32_t i = 1; i <= N; i++) {
+        char name[16];
+
+        snprintf(name, sizeof name, "w%u", i);
+        join(&t, (struct join){.name = name, .slots = 2, .role = ROLE_WORKER});
+        ack_all(&t);
+        here[i] = true;
+    }
+    assert_int_equal(reserved_set(&t, before, N), 30);
+    for (int round = 0; round < 200; round++) {
+        uint32_t w = 1 + (uint32_t)rng_below(&rng, N), moved = 0, present = 0;
+        char name[16];
+
+        snprintf(name, sizeof name, "w%u", w);
+        if (here[w])
+            tell(&t, LEAVE, leave, w, 0);
+        else
+            join_on(&t, w, (struct join){.name = name, .slots = 2, .role = ROLE_WORKER});
+        here[w] = !here[w];
+        ack_all(&t);
+        for (uint32_t i = 1; i <= N; i++)
+            present += here[i];
+        if (present < 2)
+            continue;
+        assert_int_equal(reserved_set(&t, after, N), present * 2 / 4 / 2 * 2);
+        for (uint32_t i = 1; i <= N; i++)
+            moved += i != w && here[i] && before[i] != after[i];
+        assert_true(moved <= 1);
+        memcpy(before, after, sizeof before);
+    }
+    talk_end(&t);
+}
+
+static void after_a_restart_the_same_workers_are_reserved(void **state)
+{
+    struct talk t;
+
+    talk_config(&t);
+    t.config.history.share_ppm = 500000;
+    talk_start(&t);
+    for (uint32_t i = 1; i <= 4; i++) {
+        char name[16];
+        struct blob *b;
+
+        snprintf(name, sizeof name, "w%u", i);
+        b = blob_str(name);
+        tell(&t, JOURNAL_NODE, journal_node, 0, .name = b, .node = {i}, .role = ROLE_WORKER);
+        blob_drop(b);
+    }
+    tell(&t, RECOVERED, recovered, 0, 0);
+    for (int i = 4; i >= 1; i--) { /* they come back in another order */
+        char name[16];
+
+        snprintf(name, sizeof name, "w%d", i);
+        join(&t, (struct join){.name = name, .slots = 1, .role = ROLE_WORKER});
+        assert_int_equal(count_out(&t, MSG_PARTITION), 0);
+    }
+    pass(&t, 3 * S);
+    assert_int_equal(count_out(&t, MSG_PARTITION), 4);                 /* once each */
+    assert_int_equal(expect(&t, PARTITION, partition, 4)->general, 0); /* w1 */
+    assert_int_equal(expect(&t, PARTITION, partition, 3)->general, 0);
+    assert_int_equal(expect(&t, PARTITION, partition, 2)->general, 1);
+    assert_int_equal(expect(&t, PARTITION, partition, 1)->general, 1);
+    talk_end(&t);
+}
+
+/* ---- History and policy (2, 3.11) ---- */
+
+static void report(struct talk *t, uint32_t dist, const char *name, int64_t mean_us)
+{
+    struct blob *b = blob_str(name);
+
+    tell(t, JOB_REPORT, job_report, dist, .name = b, .mean_us = mean_us, .task_us = (uint64_t)mean_us * 2,
+         .tasks = 2);
+    blob_drop(b);
+}
+
+static void a_report_goes_to_history_and_to_every_dist(void **state)
+{
+    struct talk t;
+    uint32_t d1, d2, d3;
+    const struct msg_history *h;
+
+    talk_begin(&t);
+    d1 = add_dist(&t, "d1");
+    d2 = add_dist(&t, "d2");
+    report(&t, d1, "make", 5 * S);
+    h = expect(&t, HISTORY, history, 0);
+    assert_int_equal(h->mean_us, 5 * S);
+    assert_int_equal(h->task_us, 10 * S);
+    assert_int_equal(h->tasks, 2);
+    assert_int_equal(expect(&t, ESTIMATE, estimate, d1)->mean_us, 5 * S);
+    assert_string_equal(expect(&t, ESTIMATE, estimate, d2)->name->data, "make");
+    expect_nothing_else(&t);
+    /* The same again is no news. */
+    report(&t, d1, "make", 5 * S);
+    expect(&t, HISTORY, history, 0);
+    expect_nothing_else(&t);
+    /* Beyond the cutoff of 10 s it is. */
+    report(&t, d1, "make", 90 * S);
+    assert_int_equal(expect(&t, ESTIMATE, estimate, d2)->mean_us, 100 * S / 3);
+    /* Who joins later is told. */
+    report(&t, d1, "", 3 * S);
+    expect(&t, HISTORY, history, 0);
+    expect_nothing_else(&t);
+    d3 = add_dist(&t, "d3");
+    assert_int_equal(expect(&t, ESTIMATE, estimate, d3)->runs, 3);
+    expect_none(&t, ESTIMATE, d3);
+    talk_end(&t);
+}
+
+static void cutoff_and_share_follow_history_and_everybody_hears(void **state)
+{
+    struct talk t;
+    struct policy p;
+    uint32_t d, w;
+
+    talk_config(&t);
+    t.config.history.share_fixed = false;
+    t.config.history.min_jobs = 10;
+    t.config.history.share_max_ppm = 900000;
+    talk_start(&t);
+    tell(&t, RECOVERED, recovered, 0, 0);
+    d = add_dist(&t, "d1");
+    w = add_worker(&t, "w1", 1);
+    p = *central_policy(t.c);
+    assert_int_equal(p.cutoff_us, 10 * S);
+    for (int i = 1; i <= 10; i++)
+        report(&t, d, "", i * 100 * S);
+    assert_int_equal(expect(&t, POLICY, policy, d)->policy.cutoff_us, 900 * S + 1);
+    assert_true(expect(&t, POLICY, policy, w)->policy.version > p.version);
+    /* 1000 of 5500 are long. */
+    assert_int_equal(central_policy(t.c)->short_share_ppm, 818181);
+    assert_true(history_cutoff_computed(central_history(t.c)));
+    talk_end(&t);
+}
+
+static void history_survives_a_restart(void **state)
+{
+    struct talk t;
+    struct blob *name = blob_str("make");
+
+    talk_config(&t);
+    t.config.history.min_jobs = 10;
+    talk_start(&t);
+    for (int i = 1; i <= 10; i++) {
+        tell(&t, HISTORY, history, 0, .name = name, .mean_us = i * S, .task_us = (uint64_t)i * S, .tasks = 1);
+        expect_nothing_else(&t);
+    }
+    tell(&t, RECOVERED, recovered, 0, 0);
+    assert_int_equal(central_policy(t.c)->cutoff_us, 9 * S + 1);
+    add_dist(&t, "d1");
+    assert_int_equal(expect(&t, ESTIMATE, estimate, 1)->mean_us, 5500 * MS);
+    blob_drop(name);
+    talk_end(&t);
+}
+
+static int set_policy(struct talk *t, const struct policy *p)
+{
+    const struct msg_policy_set *reply;
+
+    tell(t, SET_POLICY, set_policy, 0, .policy = *p, .client = 42);
+    reply = expect(t, POLICY_SET, policy_set, 0);
+    assert_int_equal(reply->client, 42);
+    return reply->err;
+}
+
+static void the_policy_changes_only_when_idle(void **state)
+{
+    struct talk t;
+    struct policy p;
+    uint32_t d, w, version;
+
+    talk_config(&t);
+    t.config.heartbeats = true;
+    t.config.history.share_ppm = 500000;
+    talk_start(&t);
+    tell(&t, RECOVERED, recovered, 0, 0);
+    d = add_dist(&t, "d1");
+    w = add_worker(&t, "w1", 1);
+    add_worker(&t, "w2", 1);
+    version = central_policy(t.c)->version;
+    p = *central_policy(t.c);
+    p.flags &= ~(uint32_t)POLICY_PARTITION;
+    assert_int_equal(set_policy(&t, &p), HAWK_EBUSY); /* d1 has not said that it is idle */
+    tell(&t, HEARTBEAT, heartbeat, d, .seq = 1, .jobs_unfinished = 3);
+    assert_int_equal(set_policy(&t, &p), HAWK_EBUSY);
+    tell(&t, HEARTBEAT, heartbeat, d, .seq = 2, .jobs_unfinished = 0);
+    submit(&t, d, 1, 1, 5 * S);
+    assert_int_equal(set_policy(&t, &p), HAWK_EBUSY);
+    tell(&t, LONG_CANCEL, long_cancel, d, .job = JOB(d, 1), .epoch = 1);
+    finished(&t, 3, try_of(d, 1, 0, 1), OUTCOME_CANCELLED, 0, 0);
+    assert_true(central_quiet(t.c));
+    assert_int_equal(set_policy(&t, &p), 0);
+    assert_int_equal(expect(&t, POLICY, policy, d)->policy.version, version + 1);
+    assert_int_equal(expect(&t, POLICY, policy, w)->policy.flags, p.flags);
+    assert_int_equal(expect(&t, PARTITION, partition, w)->general, 1); /* no partition: nobody is reserved */
+    /* Numbers that differ are the operator's from now on. */
+    p.cutoff_us = 77 * S;
+    assert_int_equal(set_policy(&t, &p), 0);
+    assert_int_equal(central_policy(t.c)->cutoff_us, 77 * S);
+    for (int i = 0; i < 200; i++)
+        report(&t, d, "", 1 * S);
+    assert_int_equal(central_policy(t.c)->cutoff_us, 77 * S);
+    p.cutoff_us = 0;
+    assert_int_equal(set_policy(&t, &p), HAWK_EINVALID);
+    talk_end(&t);
+}
+
+/* ---- Pairing and LONG_WORK (5.5, 5.6) ---- */
+
+static void parked_and_stuck_are_paired_in_turn(void **state)
+{
+    struct talk t;
+    uint32_t a, b, v1, v2;
+
+    talk_begin(&t);
+    a = add_worker(&t, "thief a", 1);
+    b = add_worker(&t, "thief b", 1);
+    v1 = add_worker(&t, "victim 1", 1);
+    v2 = add_worker(&t, "victim 2", 1);
+    pass(&t, 10 * S);
+    tell(&t, PARKED, parked, a, .parked = 1);
+    expect_nothing_else(&t);
+    assert_int_equal(central_next_timeout(t.c), TIME_NEVER); /* one kind alone costs nothing */
+    tell(&t, STUCK, stuck, v1, .stuck = 1);
+    assert_int_equal(expect(&t, STEAL_HINT, steal_hint, a)->victim.v, v1);
+    tell(&t, STUCK, stuck, v2, .stuck = 1);
+    expect_none(&t, STEAL_HINT, a); /* not so soon */
+    assert_int_equal(central_next_timeout(t.c), t.now_us + 20 * MS);
+    pass(&t, 20 * MS);
+    assert_int_equal(expect(&t, STEAL_HINT, steal_hint, a)->victim.v, v1);
+    pass(&t, 20 * MS);
+    assert_int_equal(expect(&t, STEAL_HINT, steal_hint, a)->victim.v, v2); /* within 50 ms of being stuck */
+    tell(&t, PARKED, parked, b, .parked = 1);
+    pass(&t, 20 * MS);
+    assert_int_equal(count_out(&t, MSG_STEAL_HINT), 2); /* a pair for each */
+    tell(&t, STUCK, stuck, v1, .stuck = 0);
+    tell(&t, STUCK, stuck, v2, .stuck = 0);
+    pass(&t, 1 * S);
+    expect_none(&t, STEAL_HINT, a);
+    expect_none(&t, STEAL_HINT, b);
+    talk_end(&t);
+}
+
+static void a_worker_is_not_its_own_victim(void **state)
+{
+    struct talk t;
+    uint32_t a, b;
+
+    talk_begin(&t);
+    a = add_worker(&t, "a", 2);
+    b = add_worker(&t, "b", 2);
+    tell(&t, PARKED, parked, a, .parked = 1);
+    tell(&t, STUCK, stuck, a, .stuck = 1);
+    tell(&t, PARKED, parked, b, .parked = 1);
+    tell(&t, STUCK, stuck, b, .stuck = 1);
+    pass(&t, 50 * MS);
+    assert_int_equal(expect(&t, STEAL_HINT, steal_hint, a)->victim.v, b);
+    assert_int_equal(expect(&t, STEAL_HINT, steal_hint, b)->victim.v, a);
+    talk_end(&t);
+}
+
+static void who_is_lost_is_neither_parked_nor_stuck(void **state)
+{
+    struct talk t;
+    uint32_t a, b;
+
+    talk_begin(&t);
+    a = add_worker(&t, "a", 1);
+    b = add_worker(&t, "b", 1);
+    tell(&t, STUCK, stuck, b, .stuck = 1);
+    tell(&t, PEER_LOST, peer_lost, b, 0);
+    tell(&t, PARKED, parked, a, .parked = 1);
+    expect_none(&t, STEAL_HINT, a);
+    talk_end(&t);
+}
+
+static void workers_hear_whether_there_is_long_work(void **state)
+{
+    struct talk t;
+    uint32_t d, w;
+
+    talk_begin(&t);
+    d = add_dist(&t, "d1");
+    w = add_worker(&t, "w1", 1);
+    submit(&t, d, 1, 1, 5 * S);
+    assert_int_equal(expect(&t, LONG_WORK, long_work, w)->any, 1);
+    tell(&t, LONG_CANCEL, long_cancel, d, .job = JOB(d, 1), .epoch = 1);
+    finished(&t, w, try_of(d, 1, 0, 1), OUTCOME_CANCELLED, 0, 0);
+    expect_none(&t, LONG_WORK, w); /* not yet: more may come */
+    pass(&t, 999 * MS);
+    submit(&t, d, 2, 1, 5 * S);
+    expect_none(&t, LONG_WORK, w);
+    finished(&t, w, try_of(d, 2, 0, 1), OUTCOME_EXITED, 0, 1 * S);
+    pass(&t, 1 * S);
+    assert_int_equal(expect(&t, LONG_WORK, long_work, w)->any, 0);
+    tell(&t, STUCK, stuck, w, .stuck = 1);
+    assert_int_equal(expect(&t, LONG_WORK, long_work, w)->any, 1);
+    talk_end(&t);
+}
+
+/* ---- Stopping (8) ---- */
+
+static void it_stops_when_its_journal_is_quiet(void **state)
+{
+    struct talk t;
+
+    talk_begin(&t);
+    t.journal_by_hand = true;
+    join(&t, (struct join){.name = "d1", .role = ROLE_DIST});
+    tell(&t, STOP, stop, 0, .now = 0);
+    expect_nothing_else(&t);
+    tell(&t, JOURNAL_DONE, journal_done, 0, .token = 1);
+    expect(&t, STOPPED, stopped, 0);
+    expect_nothing_else(&t);
+    pass(&t, 100 * S);
+    expect_nothing_else(&t);
+    talk_end(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_worker_joins),
+        cmocka_unit_test(a_dist_is_told_of_everybody),
+        cmocka_unit_test(who_may_not_join_is_told_why),
+        cmocka_unit_test(a_name_in_use_is_taken),
+        cmocka_unit_test(a_new_stream_of_the_same_process_takes_the_place_of_the_old),
+        cmocka_unit_test(a_silent_one_whose_name_is_taken_is_sent_away),
+        cmocka_unit_test(nobody_joins_before_the_end_of_recovery),
+        cmocka_unit_test(the_number_of_names_is_limited),
+        cmocka_unit_test(a_disk_that_is_full_delays_a_join),
+        cmocka_unit_test(silence_makes_suspect_then_gone),
+        cmocka_unit_test(without_heartbeats_only_a_broken_stream_makes_suspect),
+        cmocka_unit_test(who_leaves_is_gone_at_once),
+        cmocka_unit_test(counters_and_heartbeats_are_kept),
+        cmocka_unit_test(workers_are_sent_lists_now_and_then),
+        cmocka_unit_test(a_big_clusters_lists_are_sent_in_portions),
+        cmocka_unit_test(a_share_of_the_slots_is_reserved),
+        cmocka_unit_test(never_more_than_the_share_and_one_general),
+        cmocka_unit_test(a_worker_counts_as_general_only_after_it_said_so),
+        cmocka_unit_test(as_few_as_possible_move),
+        cmocka_unit_test(after_a_restart_the_same_workers_are_reserved),
+        cmocka_unit_test(a_report_goes_to_history_and_to_every_dist),
+        cmocka_unit_test(cutoff_and_share_follow_history_and_everybody_hears),
+        cmocka_unit_test(history_survives_a_restart),
+        cmocka_unit_test(the_policy_changes_only_when_idle),
+        cmocka_unit_test(parked_and_stuck_are_paired_in_turn),
+        cmocka_unit_test(a_worker_is_not_its_own_victim),
+        cmocka_unit_test(who_is_lost_is_neither_parked_nor_stuck),
+        cmocka_unit_test(workers_hear_whether_there_is_long_work),
+        cmocka_unit_test(it_stops_when_its_journal_is_quiet),
+    };
+
+    return cmocka_run_group_tests_name("central_nodes", tests, NULL, NULL);
+}
