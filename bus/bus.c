@@ -39,6 +39,12 @@ struct endpoint {
     uint32_t dialled_n;
 };
 
+/* Two endpoints that cannot reach each other for a while. */
+struct cut {
+    uint32_t x, y;
+    int64_t until_us;
+};
+
 struct bus {
     struct bus_config c;
     struct queue queue;
@@ -52,6 +58,8 @@ struct bus {
     uint32_t links_n, links_cap;
     uint32_t *by_node; /* node id → endpoint, 0: none */
     uint32_t by_node_n;
+    struct cut *cuts; /* few; those that are over are reused */
+    uint32_t cuts_n, cuts_cap;
     bool running; /* within a step, from which the bus must not be run again */
 };
 
@@ -120,6 +128,7 @@ void bus_free(struct bus *b)
     free(b->eps);
     free(b->links);
     free(b->by_node);
+    free(b->cuts);
     free(b);
 }
 
@@ -264,12 +273,43 @@ static void connect_to(struct bus *b, struct endpoint *x, struct endpoint *y)
     push_peer(b, MSG_PEER_UP, x, y, peer_number(y, x), delay_between(b, x, y, NULL));
 }
 
+/* Until when x and y cannot reach each other; 0: they can. */
+static int64_t cut_until(const struct bus *b, const struct endpoint *x, const struct endpoint *y)
+{
+    int64_t until_us = 0;
+
+    for (uint32_t i = 0; i < b->cuts_n; i++) {
+        const struct cut *k = &b->cuts[i];
+
+        if (k->until_us > b->now_us && k->until_us > until_us &&
+            ((k->x == x->number && k->y == y->number) || (k->x == y->number && k->y == x->number)))
+            until_us = k->until_us;
+    }
+    return until_us;
+}
+
+/* x dials y at at_us, if it still wants to then. */
+static void redial(struct bus *b, const struct endpoint *x, const struct endpoint *y, int64_t at_us)
+{
+    struct msg none;
+
+    memset(&none, 0, sizeof none);
+    queue_push(&b->queue, QUEUE_HEAP, at_us, y->number, x->number, &none);
+}
+
 /* x dials y, as the shell of x would, if it still wants to. */
 static void dial(struct bus *b, struct endpoint *x, struct endpoint *y)
 {
+    int64_t until_us;
+
     if (!x->obj || !y->obj || connected(x, y))
         return;
-    if (y->role == ROLE_CENTRAL || (x->role == ROLE_DIST && y->node.v && set_has(&x->wanted, y->node.v)))
+    if (y->role != ROLE_CENTRAL && (x->role != ROLE_DIST || !y->node.v || !set_has(&x->wanted, y->node.v)))
+        return;
+    until_us = cut_until(b, x, y);
+    if (until_us)
+        redial(b, x, y, until_us);
+    else
         connect_to(b, x, y);
 }
 
@@ -346,7 +386,6 @@ void bus_break(struct bus *b, uint32_t x, uint32_t y)
 {
     struct endpoint *dialler = b->eps[x], *other = b->eps[y];
     uint32_t pair[] = {x, y};
-    struct msg redial;
     int64_t both_ways_us;
 
     if (!dialler->obj || !other->obj || !connected(dialler, other))
@@ -359,9 +398,21 @@ void bus_break(struct bus *b, uint32_t x, uint32_t y)
     disconnect(b, dialler, other, false);
     /* By then both know of the end. */
     both_ways_us = delay_between(b, dialler, other, NULL) + delay_between(b, other, dialler, NULL);
-    memset(&redial, 0, sizeof redial);
-    queue_push(&b->queue, QUEUE_HEAP, b->now_us + b->c.redial_us + both_ways_us, other->number,
-               dialler->number, &redial);
+    redial(b, dialler, other, b->now_us + b->c.redial_us + both_ways_us);
+}
+
+void bus_cut(struct bus *b, uint32_t x, uint32_t y, int64_t until_us)
+{
+    uint32_t i = 0;
+
+    while (i < b->cuts_n && b->cuts[i].until_us > b->now_us)
+        i++;
+    if (i == b->cuts_n) {
+        vec_grow(b->cuts, b->cuts_n, b->cuts_cap);
+        b->cuts_n++;
+    }
+    b->cuts[i] = (struct cut){x, y, until_us};
+    bus_break(b, x, y);
 }
 
 /* ---- What passes tells the bus who is who ---- */
@@ -450,7 +501,7 @@ static bool reach(struct bus *b, struct endpoint *from, struct endpoint *to)
     }
     if (connected(from, to))
         return true;
-    if (among_workers && from->node.v && to->node.v) {
+    if (among_workers && from->node.v && to->node.v && !cut_until(b, from, to)) {
         connect_to(b, from, to);
         return true;
     }

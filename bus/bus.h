@@ -57,6 +57,8 @@ void bus_close(struct bus *b, uint32_t ep);
 /* Breaks the stream between two endpoints, if there is one, with what is under way on it. Whoever dialled it
  * dials again after redial_us. */
 void bus_break(struct bus *b, uint32_t x, uint32_t y);
+/* The same, and there is no stream between them before until_us: a network that is cut. */
+void bus_cut(struct bus *b, uint32_t x, uint32_t y, int64_t until_us);
 
 /* Queues an event from the shell for ep at at_us (not before bus_now): a completion, a client's request. Takes
  * over m's handles. Lost when ep does not run, or dies before. */

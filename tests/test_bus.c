@@ -288,6 +288,28 @@ static void test_a_broken_stream_loses_what_is_under_way(void **state)
     teardown(&w);
 }
 
+static void test_a_cut_lasts(void **state)
+{
+    struct world w;
+    int64_t until_us;
+
+    setup(&w, 500);
+    hear_nothing(&w);
+    until_us = bus_now(w.bus) + 10 * US_PER_S;
+    bus_cut(w.bus, w.central, w.w1, until_us);
+    bus_cut(w.bus, w.w1, w.dist, until_us);
+    bus_cut(w.bus, w.w2, w.w1, until_us);
+    put_out(&w, w.w1, heartbeat(3, 1)); /* a thief cannot dial either */
+    bus_run_until(w.bus, until_us - 1);
+    assert_string_equal(said(&w, w.w1), "lost:16777215 lost:3 lost:1");
+    bus_run_until(w.bus, until_us + 1000);
+    assert_string_equal(said(&w, w.w1), "lost:16777215 lost:3 lost:1 up:16777215 up:1");
+    put_out(&w, w.w1, heartbeat(3, 2));
+    settle(&w);
+    assert_string_equal(said(&w, w.w2), "up:2 hb2<2");
+    teardown(&w);
+}
+
 static void test_a_node_comes_back_on_a_new_link(void **state)
 {
     struct world w;
@@ -480,6 +502,7 @@ int main(void)
         cmocka_unit_test(test_a_thief_keeps_few_streams),
         cmocka_unit_test(test_unreachable_is_lost),
         cmocka_unit_test(test_a_broken_stream_loses_what_is_under_way),
+        cmocka_unit_test(test_a_cut_lasts),
         cmocka_unit_test(test_a_node_comes_back_on_a_new_link),
         cmocka_unit_test(test_killed_and_restarted),
         cmocka_unit_test(test_stopped_in_order),
