@@ -1,6 +1,7 @@
-/* Commands per second through the spawner, beside a bare posix_spawn loop that does the same: /bin/true with stdout
- * and stderr to files of its own, SLOTS at a time. Rounds alternate, since machines are noisy; the last line is the
- * median of the pairs' ratios. Usage: bench_spawn [COMMANDS [SLOTS [ROUNDS]]] */
+/* Commands per second through the spawner, beside a bare posix_spawn loop that does the same: /bin/true
+ * with stdout and stderr to files of its own, SLOTS at a time. Rounds alternate, since machines are
+ * noisy; the last line is the median of the pairs' ratios. Usage: bench_spawn [COMMANDS [SLOTS
+ * [ROUNDS]]] */
 #include "base/units.h"
 #include "exec/exec.h"
 
