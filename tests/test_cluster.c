@@ -65,6 +65,34 @@ static void test_one_short_job(void **state)
     finish(c, 0);
 }
 
+/* Sparrow 3.6: when the last task is launched, what else was reserved for the job is cancelled at once. */
+static void test_left_over_reservations_are_cancelled(void **state)
+{
+    struct cluster *c = up(&(struct cluster_config){.workers = 2, .delay_us = 500});
+    struct cluster_job *busy = cluster_job(c, 2, 5 * S, TAG_SHORT),
+                       *j = cluster_job(c, 1, 100 * MS, TAG_SHORT);
+    struct job_view v;
+
+    busy->duration_us[1] = 20 * S;
+    cluster_submit(c, busy, 0);
+    cluster_run(c, 1 * S);
+    cluster_submit(c, j, 0);
+    cluster_run(c, 1 * S);
+    cluster_view(c, j, &v);
+    assert_int_equal(v.probes_live, 2);
+    cluster_run(c, 4 * S); /* one worker is free, and has run it; the other still runs its own */
+    assert_int_equal(j->state, JOB_DONE);
+    cluster_view(c, j, &v);
+    assert_int_equal(v.probes_cancelled, 1);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct worker_counts counts;
+
+        worker_counts(&c->workers[i]->w, &counts);
+        assert_int_equal(counts.reservations, 0);
+    }
+    finish(c, 60 * S);
+}
+
 static void test_one_long_job(void **state)
 {
     struct cluster *c = up(&(struct cluster_config){.workers = 8, .share_ppm = 250000, .delay_us = 500});
@@ -508,6 +536,72 @@ static void test_broken_streams(void **state)
     finish(c, 0);
 }
 
+/* DESIGN 3.9: a worker that central cannot hear kills its long tasks before central places them again. That no
+ * two copies run at a time, the cluster checks at every start. */
+static void test_cut_off_from_central(void **state)
+{
+    struct cluster *c = up(&(struct cluster_config){.workers = 4, .lease_us = 20 * S, .delay_us = 500});
+    struct cluster_job *j = cluster_job(c, 4, 60 * S, TAG_LONG);
+
+    cluster_submit(c, j, 0);
+    cluster_run(c, 5 * S);
+    bus_cut(c->bus, c->workers[1]->ep, c->central_ep, bus_now(c->bus) + 40 * S);
+    cluster_run(c, 10 * S);
+    assert_int_equal(cluster_running(c, 1), 1); /* it goes on while the lease lasts */
+    cluster_run(c, 12 * S);
+    assert_int_equal(cluster_running(c, 1), 0);
+    cluster_run_jobs(c, 300 * S);
+    assert_int_equal(j->state, JOB_DONE);
+    assert_int_equal(sum(j->starts, 4), 5);
+    finish(c, 0);
+}
+
+static void test_back_before_the_lease_ends(void **state)
+{
+    struct cluster *c = up(&(struct cluster_config){.workers = 4, .lease_us = 20 * S, .delay_us = 500});
+    struct cluster_job *j = cluster_job(c, 4, 60 * S, TAG_LONG);
+
+    cluster_submit(c, j, 0);
+    cluster_run(c, 5 * S);
+    bus_cut(c->bus, c->workers[1]->ep, c->central_ep, bus_now(c->bus) + 15 * S);
+    cluster_run_jobs(c, 100 * S);
+    assert_int_equal(sum(j->starts, 4), 4); /* suspect for a while, and nothing was lost */
+    finish(c, 0);
+}
+
+/* A restarted central waits one lease for workers that it has not heard of yet. */
+static void test_central_restarts_while_a_worker_is_away(void **state)
+{
+    struct cluster *c = up(&(struct cluster_config){.workers = 4, .lease_us = 20 * S, .delay_us = 500});
+    struct cluster_job *j = cluster_job(c, 4, 60 * S, TAG_LONG);
+
+    cluster_submit(c, j, 0);
+    cluster_run(c, 5 * S);
+    cluster_kill_central(c);
+    bus_cut(c->bus, c->workers[1]->ep, c->central_ep, bus_now(c->bus) + 12 * S);
+    cluster_run(c, 2 * S);
+    cluster_restart_central(c);
+    cluster_run_jobs(c, 100 * S);
+    assert_int_equal(sum(j->starts, 4), 4);
+    finish(c, 0);
+}
+
+static void test_cut_off_from_its_dist(void **state)
+{
+    struct cluster *c = up(&(struct cluster_config){.workers = 4, .delay_us = 500});
+    struct cluster_job *j = cluster_job(c, 4, 60 * S, TAG_SHORT);
+
+    cluster_submit(c, j, 0);
+    cluster_run(c, 5 * S);
+    bus_cut(c->bus, c->workers[1]->ep, c->dists[0]->ep, bus_now(c->bus) + 30 * S);
+    cluster_run(c, 15 * S);
+    assert_int_equal(cluster_running(c, 1), 0); /* an orphan lives for ten seconds */
+    cluster_run_jobs(c, 200 * S);
+    assert_int_equal(j->state, JOB_DONE);
+    assert_int_equal(sum(j->starts, 4), 5);
+    finish(c, 0);
+}
+
 static void test_short_jobs_without_central(void **state)
 {
     struct cluster *c = up(&(struct cluster_config){.workers = 4, .delay_us = 500});
@@ -606,7 +700,7 @@ static void random_fault(struct cluster *c, struct rng *r)
     uint32_t worker = (uint32_t)rng_below(r, c->workers_n), other = (uint32_t)rng_below(r, c->workers_n);
     uint32_t dist = (uint32_t)rng_below(r, c->dists_n);
 
-    switch (rng_below(r, 10)) {
+    switch (rng_below(r, 13)) {
     case 0:
         bus_break(c->bus, c->workers[worker]->ep, c->dists[dist]->ep);
         break;
@@ -642,6 +736,17 @@ static void random_fault(struct cluster *c, struct rng *r)
     case 9:
         if (rng_below(r, 3) == 0)
             cluster_restart_dist(c, dist);
+        break;
+    case 10:
+        bus_cut(c->bus, c->workers[worker]->ep, c->central_ep,
+                bus_now(c->bus) + (int64_t)rng_below(r, 20 * S));
+        break;
+    case 11:
+        bus_cut(c->bus, c->workers[worker]->ep, c->dists[dist]->ep,
+                bus_now(c->bus) + (int64_t)rng_below(r, 20 * S));
+        break;
+    case 12:
+        bus_cut(c->bus, c->dists[dist]->ep, c->central_ep, bus_now(c->bus) + (int64_t)rng_below(r, 20 * S));
         break;
     }
 }
@@ -728,6 +833,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_short_job),
+        cmocka_unit_test(test_left_over_reservations_are_cancelled),
         cmocka_unit_test(test_one_long_job),
         cmocka_unit_test(test_untagged_by_estimate),
         cmocka_unit_test(test_history_classifies_the_next_run),
@@ -749,6 +855,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_worker_stops_at_once),
         cmocka_unit_test(test_the_partition_moves_under_way),
         cmocka_unit_test(test_broken_streams),
+        cmocka_unit_test(test_cut_off_from_central),
+        cmocka_unit_test(test_back_before_the_lease_ends),
+        cmocka_unit_test(test_central_restarts_while_a_worker_is_away),
+        cmocka_unit_test(test_cut_off_from_its_dist),
         cmocka_unit_test(test_short_jobs_without_central),
         cmocka_unit_test(test_central_restarts_from_its_journal),
         cmocka_unit_test(test_same_seed_same_run),
