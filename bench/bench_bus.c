@@ -72,7 +72,7 @@ static void effect(void *arg, uint32_t ep, int64_t now_us, const struct msg *m) 
 
 int main(int argc, char **argv)
 {
-    uint32_t workers = argc > 1 ? (uint32_t)atoi(argv[1]) : 15000;
+    uint32_t workers = argc > 1 ? (uint32_t)strtoul(argv[1], NULL, 10) : 15000;
     uint64_t events = argc > 2 ? strtoull(argv[2], NULL, 10) : 5000000, done = 0;
     struct bus_config c = {.delay_us = delay, .effect = effect};
     struct bus *b = bus_new(&c);

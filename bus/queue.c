@@ -94,16 +94,23 @@ static struct delivery *slot_add(struct queue *q, struct queue_key k)
 
 /* ---- Both ---- */
 
+/* In which place: the ring's, when it is not due before the ring's last one. */
+static struct delivery *add(struct queue *q, enum queue_lane lane, int64_t at_us)
+{
+    if (lane < QUEUE_RINGS) {
+        struct queue_ring *r = &q->rings[lane];
+
+        if (r->n == 0 || at_us >= ring_at(r, r->n - 1)->at_us)
+            return ring_add(r);
+    }
+    return slot_add(q, (struct queue_key){at_us, q->seq, 0});
+}
+
 void queue_push(struct queue *q, enum queue_lane lane, int64_t at_us, uint32_t from, uint32_t to,
                 const struct msg *m)
 {
-    struct queue_ring *r = lane < QUEUE_RINGS ? &q->rings[lane] : NULL;
-    struct delivery *d;
+    struct delivery *d = add(q, lane, at_us);
 
-    if (r && (r->n == 0 || at_us >= ring_at(r, r->n - 1)->at_us))
-        d = ring_add(r);
-    else
-        d = slot_add(q, (struct queue_key){at_us, q->seq, 0});
     d->at_us = at_us;
     d->seq = q->seq++;
     d->from = from;

@@ -154,7 +154,6 @@ struct task_args {
 enum job_flag {
     JOB_DETACHED = 1u << 0, /* no client waits: its dist journals it */
     JOB_EACH_ARG = 1u << 1, /* args holds one argument per task: {} in argv, or appended when no {} */
-    JOB_KEEP_STDIN = 1u << 2,
 };
 
 /* A job as the client described it: immutable and shared. Policy reads the first group only. */

@@ -33,10 +33,10 @@ struct world {
 
 static void say(struct fake *f, const char *what)
 {
-    if (f->said[0])
-        strcat(f->said, " ");
-    assert_true(strlen(f->said) + strlen(what) + 2 < sizeof f->said);
-    strcat(f->said, what);
+    size_t n = strlen(f->said);
+    int more = snprintf(f->said + n, sizeof f->said - n, "%s%s", n ? " " : "", what);
+
+    assert_true(more >= 0 && n + (size_t)more < sizeof f->said);
 }
 
 static void fake_step(void *role, const struct event *e, struct out *out)

@@ -161,19 +161,20 @@ static void exec_kill(struct cluster *c, struct cluster_worker *w, uint32_t run)
         }
 }
 
-/* The run that is due first, over all workers; false: nothing runs. */
-static bool first_due(struct cluster *c, struct cluster_worker **w, uint32_t *run)
+/* Whose run is due first, over all workers; NULL: nothing runs. */
+static struct cluster_worker *first_due(struct cluster *c, uint32_t *run)
 {
+    struct cluster_worker *w = NULL;
     int64_t due_us = TIME_NEVER;
 
     for (uint32_t i = 0; i < c->workers_n; i++)
         for (uint32_t j = 0; j < c->workers[i]->runs_n; j++)
             if (c->workers[i]->runs[j].due_us < due_us) {
-                due_us = c->workers[i]->runs[j].due_us;
-                *w = c->workers[i];
+                w = c->workers[i];
                 *run = j;
+                due_us = w->runs[j].due_us;
             }
-    return due_us != TIME_NEVER;
+    return w;
 }
 
 /* ---- The journal ---- */
@@ -500,15 +501,14 @@ void cluster_free(struct cluster *c)
 /* One step, or one exit; false: nothing happens until limit_us. */
 static bool run_one(struct cluster *c, int64_t limit_us)
 {
-    struct cluster_worker *w = NULL;
     uint32_t run = 0;
-    bool any = first_due(c, &w, &run);
-    int64_t due_us = any ? w->runs[run].due_us : TIME_NEVER;
+    struct cluster_worker *w = first_due(c, &run);
+    int64_t due_us = w ? w->runs[run].due_us : TIME_NEVER;
     const struct cluster_job *j;
 
     if (bus_run_one(c->bus, due_us < limit_us ? due_us : limit_us))
         return true;
-    if (due_us > limit_us)
+    if (!w || due_us > limit_us)
         return false;
     bus_run_until(c->bus, due_us); /* nothing: it only passes the time */
     j = c->jobs[w->runs[run].job];
