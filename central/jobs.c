@@ -2,126 +2,7 @@
  * whoever watches know the end. */
 #include "central/state.h"
 
-#include "base/check.h"
-#include "base/mem.h"
-
-#include <stdlib.h>
-
-/* ---- The table ---- */
-
-static struct long_key key_of(job_id_t job, uint32_t epoch)
-{
-    return (struct long_key){.job = job.v, .epoch = epoch};
-}
-
-struct long_job *central_jobs_find(const struct central *c, job_id_t job, uint32_t epoch)
-{
-    struct long_key key = key_of(job, epoch);
-    struct long_job *j;
-
-    HASH_FIND(hh, c->long_jobs, &key, sizeof key, j);
-    return j;
-}
-
-/* The index in j->tasks of one of the job's tasks; j->n when it is not among them. */
-static uint32_t index_of(const struct long_job *j, uint32_t task)
-{
-    uint32_t low = 0, high = j->n;
-
-    if (!j->set)
-        return task < j->n ? task : j->n;
-    while (low < high) {
-        uint32_t mid = low + (high - low) / 2;
-
-        if (j->set->v[mid] < task)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return low < j->n && j->set->v[low] == task ? low : j->n;
-}
-
-struct long_task *central_jobs_find_task(const struct central *c, const struct try_id *id)
-{
-    const struct long_job *j = central_jobs_find(c, id->job, id->epoch);
-    uint32_t i = j ? index_of(j, id->task) : 0;
-
-    return j && i < j->n ? &j->tasks[i] : NULL;
-}
-
-static const uint8_t legal_moves[LONG_STATE_COUNT] = {
-    [LONG_JOURNALLING] = 1 << LONG_ACTIVE, [LONG_ACTIVE] = 1 << LONG_ENDING,
-    [LONG_ENDING] = 1 << LONG_FINISHED,    [LONG_FINISHED] = 1 << LONG_FINISHED | 1 << LONG_UNCLAIMED,
-    [LONG_UNCLAIMED] = 1 << LONG_FINISHED,
-};
-
-static void set_state(struct central *c, struct long_job *j, enum long_state state)
-{
-    CHECK(legal_moves[j->state] & 1 << state);
-    c->n_jobs[j->state]--;
-    c->n_jobs[state]++;
-    j->state = state;
-    list_remove(&j->by_state);
-    list_push_tail(&c->jobs[state], &j->by_state);
-    if (state == LONG_FINISHED)
-        j->ended_us = c->now_us;
-}
-
-static struct long_job *job_new(struct central *c, job_id_t job, uint32_t epoch, struct job_desc *desc,
-                                struct task_set *set)
-{
-    struct long_job *j = xcalloc(1, sizeof *j);
-
-    j->key = key_of(job, epoch);
-    j->desc = job_desc_ref(desc);
-    j->set = set ? task_set_ref(set) : NULL;
-    j->n = set ? set->n : desc->tasks;
-    j->tasks = xcalloc(j->n, sizeof *j->tasks);
-    j->since_us = c->now_us;
-    for (uint32_t i = 0; i < j->n; i++) {
-        struct long_task *t = &j->tasks[i];
-
-        t->job = j;
-        t->wait_us = t->run_us = 0;
-        list_init(&t->w.link);
-    }
-    list_push_tail(&c->jobs[LONG_JOURNALLING], &j->by_state);
-    c->n_jobs[LONG_JOURNALLING]++;
-    c->tasks_held += j->n;
-    HASH_ADD(hh, c->long_jobs, key, sizeof j->key, j);
-    return j;
-}
-
-/* Its tasks must be nowhere. */
-static void job_free(struct central *c, struct long_job *j)
-{
-    for (uint32_t i = 0; i < j->n; i++)
-        CHECK(j->tasks[i].place == PLACE_NONE);
-    HASH_DEL(c->long_jobs, j);
-    list_remove(&j->by_state);
-    c->n_jobs[j->state]--;
-    c->tasks_held -= j->n;
-    job_desc_drop(j->desc);
-    if (j->set)
-        task_set_drop(j->set);
-    free(j->tasks);
-    free(j);
-}
-
 /* ---- Watchers: dists that mirror the job ---- */
-
-static struct watcher *watch(struct long_job *j, node_id_t dist)
-{
-    struct watcher *w;
-
-    for (uint32_t i = 0; i < j->n_watchers; i++)
-        if (node_eq(j->watchers[i].dist, dist))
-            return &j->watchers[i];
-    /* One dist submits a job and watches it; more than a few are none of ours: the last one counts. */
-    w = &j->watchers[j->n_watchers < WATCHERS_MAX ? j->n_watchers++ : WATCHERS_MAX - 1];
-    *w = (struct watcher){.dist = dist};
-    return w;
-}
 
 static uint32_t stream_of(const struct central *c, node_id_t dist)
 {
@@ -159,8 +40,8 @@ static void tell_tasks(struct central *c, struct long_job *j, const struct node 
             central_task_tell(c, &j->tasks[i], dist);
     if (j->state != LONG_FINISHED && j->state != LONG_UNCLAIMED)
         return;
-    watch(j, dist->id)->told = dist->link->id;
-    set_state(c, j, LONG_FINISHED); /* for another while */
+    central_job_watch(j, dist->id)->told = dist->link->id;
+    central_job_set_state(c, j, LONG_FINISHED); /* for another while */
 }
 
 void central_jobs_watch(struct central *c, struct node *dist, const struct msg_long_watch *m)
@@ -169,7 +50,7 @@ void central_jobs_watch(struct central *c, struct node *dist, const struct msg_l
     struct msg *reply;
 
     if (j) {
-        watch(j, dist->id);
+        central_job_watch(j, dist->id);
         tell_tasks(c, j, dist);
     }
     reply = central_send(c, dist, MSG_LONG_WATCHED);
@@ -204,7 +85,7 @@ static bool room_for(struct central *c, uint32_t tasks)
             return true;
         if (list_empty(kept))
             return false;
-        job_free(c, container_of(kept->next, struct long_job, by_state));
+        central_job_free(c, container_of(kept->next, struct long_job, by_state));
     }
 }
 
@@ -225,7 +106,7 @@ void central_jobs_submit(struct central *c, struct node *dist, const struct msg_
     if (c->stopping)
         return; /* it asks the next central */
     if (j) {
-        watch(j, dist->id);
+        central_job_watch(j, dist->id);
         if (j->state == LONG_JOURNALLING)
             return;
         send_accepted(c, j, dist);
@@ -241,16 +122,16 @@ void central_jobs_submit(struct central *c, struct node *dist, const struct msg_
         send_refused(c, dist, m->job, m->epoch, HAWK_ELIMIT);
         return;
     }
-    j = job_new(c, m->job, m->epoch, m->desc, m->tasks);
+    j = central_job_new(c, m->job, m->epoch, m->desc, m->tasks);
     j->estimate_us = estimate_of(c, m->desc, m->estimate_us);
     j->why = m->why;
-    watch(j, dist->id);
+    central_job_watch(j, dist->id);
     central_journal_put(c, RECORD_JOB, j);
 }
 
 static void activate(struct central *c, struct long_job *j)
 {
-    set_state(c, j, LONG_ACTIVE);
+    central_job_set_state(c, j, LONG_ACTIVE);
     c->tasks_in[TASK_WAITING] += j->n;
 }
 
@@ -265,7 +146,7 @@ void central_jobs_journalled(struct central *c, struct long_job *j, int32_t err)
             send_accepted(c, j, dist);
     }
     if (err) {
-        job_free(c, j);
+        central_job_free(c, j);
         return;
     }
     activate(c, j);
@@ -301,13 +182,13 @@ void central_jobs_progress(struct central *c, struct long_job *j)
 {
     if (j->state != LONG_ACTIVE || j->durable < j->n)
         return;
-    set_state(c, j, LONG_ENDING);
+    central_job_set_state(c, j, LONG_ENDING);
     central_journal_put(c, RECORD_JOB_END, j);
 }
 
 void central_jobs_end_journalled(struct central *c, struct long_job *j)
 {
-    set_state(c, j, LONG_FINISHED);
+    central_job_set_state(c, j, LONG_FINISHED);
     c->jobs_finished++;
     for (uint32_t i = 0; i < j->n_watchers; i++)
         j->watchers[i].told = stream_of(c, j->watchers[i].dist);
@@ -349,12 +230,12 @@ void central_jobs_run(struct central *c)
         struct long_job *j = container_of(c->jobs[LONG_FINISHED].next, struct long_job, by_state);
 
         if (everybody_knows(c, j))
-            job_free(c, j);
+            central_job_free(c, j);
         else
-            set_state(c, j, LONG_UNCLAIMED);
+            central_job_set_state(c, j, LONG_UNCLAIMED);
     }
     while (c->n_jobs[LONG_UNCLAIMED] > c->cfg.finished_kept)
-        job_free(c, container_of(c->jobs[LONG_UNCLAIMED].next, struct long_job, by_state));
+        central_job_free(c, container_of(c->jobs[LONG_UNCLAIMED].next, struct long_job, by_state));
 }
 
 /* ---- Recovery: what the journal says, in its order ---- */
@@ -366,10 +247,10 @@ void central_jobs_recover(struct central *c, const struct msg_journal_job *m)
     if (!m->desc || m->desc->tasks == 0 || m->desc->tasks > LIMIT_TASKS_PER_JOB || m->epoch == 0 ||
         !set_is_valid(m->tasks, m->desc->tasks) || central_jobs_find(c, m->job, m->epoch))
         return;
-    j = job_new(c, m->job, m->epoch, m->desc, m->tasks);
+    j = central_job_new(c, m->job, m->epoch, m->desc, m->tasks);
     j->estimate_us = m->estimate_us > 0 ? m->estimate_us : c->policy.cutoff_us;
     j->why = m->why;
-    watch(j, job_id_node(m->job));
+    central_job_watch(j, job_id_node(m->job));
     activate(c, j);
     for (uint32_t i = 0; i < j->n; i++) {
         /* Whether they were launched the journal does not say, so the next launch is a second one. */
@@ -406,7 +287,7 @@ void central_jobs_recover_end(struct central *c, const struct msg_journal_job_en
     if (!j)
         return;
     c->tasks_in[TASK_WAITING] -= j->n - j->final;
-    job_free(c, j);
+    central_job_free(c, j);
 }
 
 void central_jobs_recovered(struct central *c)
@@ -427,15 +308,12 @@ void central_jobs_recovered(struct central *c)
 
 void central_jobs_free(struct central *c)
 {
-    struct long_job *j, *next;
+    for (int s = 0; s < LONG_STATE_COUNT; s++)
+        while (!list_empty(&c->jobs[s])) {
+            struct long_job *j = container_of(c->jobs[s].next, struct long_job, by_state);
 
-    HASH_ITER(hh, c->long_jobs, j, next) {
-        for (uint32_t i = 0; i < j->n; i++) {
-            if (j->tasks[i].place == PLACE_WORKER)
-                waiting_end(&c->waiting, &j->tasks[i].w, c->now_us);
-            list_remove(&j->tasks[i].w.link);
-            j->tasks[i].place = PLACE_NONE;
+            for (uint32_t i = 0; i < j->n; i++)
+                central_task_forget(c, &j->tasks[i]);
+            central_job_free(c, j);
         }
-        job_free(c, j);
-    }
 }

@@ -471,18 +471,22 @@ void central_nodes_run(struct central *c)
 
 void central_nodes_free(struct central *c)
 {
-    struct link *l, *next_link;
-    struct node *n, *next_node;
+    struct link *l = c->links, *next;
 
-    HASH_ITER(hh, c->links, l, next_link) {
+    HASH_CLEAR(hh, c->links);
+    for (; l; l = next) {
+        next = l->hh.next;
         msg_drop(&l->join);
-        HASH_DEL(c->links, l);
         free(l);
     }
-    HASH_ITER(hh, c->names, n, next_node) {
+    HASH_CLEAR(hh, c->names);
+    for (uint32_t id = 0; id < c->nodes_end; id++) {
+        struct node *n = c->nodes[id];
+
+        if (!n)
+            continue;
         if (n->waiting.n_slots)
             waiting_worker_remove(&c->waiting, &n->waiting);
-        HASH_DEL(c->names, n);
         blob_drop(n->name);
         blob_drop(n->addr);
         free(n);

@@ -273,6 +273,19 @@ void central_journal_done(struct central *c, const struct msg_journal_done *m);
 void central_journal_run(struct central *c);
 void central_journal_free(struct central *c);
 
+/* ---- job_table.c ---- */
+struct long_job *central_jobs_find(const struct central *c, job_id_t job, uint32_t epoch);
+/* NULL when the job or task is unknown. */
+struct long_task *central_jobs_find_task(const struct central *c, const struct try_id *id);
+/* A job that is being journalled; takes references. There must be none of this id and epoch. */
+struct long_job *central_job_new(struct central *c, job_id_t job, uint32_t epoch, struct job_desc *desc,
+                                 struct task_set *set);
+/* Its tasks must be nowhere. */
+void central_job_free(struct central *c, struct long_job *j);
+void central_job_set_state(struct central *c, struct long_job *j, enum long_state state);
+/* From now on dist is told of its tasks. */
+struct watcher *central_job_watch(struct long_job *j, node_id_t dist);
+
 /* ---- jobs.c: long jobs from submission to the end ---- */
 void central_jobs_submit(struct central *c, struct node *dist, const struct msg_long_submit *m);
 void central_jobs_cancel(struct central *c, const struct msg_long_cancel *m);
@@ -286,9 +299,6 @@ void central_jobs_end_journalled(struct central *c, struct long_job *j);
 /* One more task of j is final or durable: goes on to the job's next state where that is due. */
 void central_jobs_progress(struct central *c, struct long_job *j);
 void central_jobs_cancel_all(struct central *c, struct long_job *j);
-struct long_job *central_jobs_find(const struct central *c, job_id_t job, uint32_t epoch);
-/* NULL when the job or task is unknown. */
-struct long_task *central_jobs_find_task(const struct central *c, const struct try_id *id);
 int64_t central_jobs_due_us(const struct central *c);
 void central_jobs_run(struct central *c);
 void central_jobs_free(struct central *c);
@@ -296,6 +306,8 @@ void central_jobs_free(struct central *c);
 /* ---- tasks.c: long tasks: placed, started, finished, lost ---- */
 void central_task_set_state(struct central *c, struct long_task *t, enum task_state state);
 struct try_id central_task_try(const struct long_task *t);
+/* Leaves wherever it is, and is nowhere. */
+void central_task_forget(struct central *c, struct long_task *t);
 /* Leaves wherever it is and waits for a worker. */
 void central_task_queue(struct central *c, struct long_task *t);
 /* Leaves wherever it is; it is placed again at due_us unless a worker turns out to have it. */

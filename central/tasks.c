@@ -45,7 +45,7 @@ void central_task_set_state(struct central *c, struct long_task *t, enum task_st
     }
 }
 
-static void leave_place(struct central *c, struct long_task *t)
+void central_task_forget(struct central *c, struct long_task *t)
 {
     if (t->place == PLACE_WORKER)
         waiting_end(&c->waiting, &t->w, c->now_us);
@@ -61,7 +61,7 @@ static struct node *node_of(const struct long_task *t)
 
 void central_task_queue(struct central *c, struct long_task *t)
 {
-    leave_place(c, t);
+    central_task_forget(c, t);
     t->place = PLACE_QUEUE;
     list_push_tail(&c->unplaced, &t->w.link);
     if (t->state == TASK_WAITING)
@@ -74,7 +74,7 @@ void central_task_limbo(struct central *c, struct long_task *t, int64_t due_us)
 {
     struct list *at = &c->limbo;
 
-    leave_place(c, t);
+    central_task_forget(c, t);
     t->place = PLACE_LIMBO;
     t->w.finish_us = due_us;
     while (at->prev != &c->limbo && container_of(at->prev, struct waiting_task, link)->finish_us > due_us)
@@ -138,7 +138,7 @@ static void end(struct central *c, struct long_task *t, enum task_state state)
 {
     struct long_job *j = t->job;
 
-    leave_place(c, t);
+    central_task_forget(c, t);
     central_task_set_state(c, t, state);
     central_journal_put(c, RECORD_TASK, t);
     if ((state == TASK_FAILED || state == TASK_LOST) && j->desc->max_fails &&
@@ -209,7 +209,7 @@ static void place_at(struct central *c, struct long_task *t, struct node *n)
     t->wait_us = waiting_at(&n->waiting, c->now_us);
     t->worker = n->id;
     t->seen = n->joins;
-    leave_place(c, t);
+    central_task_forget(c, t);
     waiting_place(&c->waiting, &n->waiting, &t->w, t->job->estimate_us, c->now_us);
     t->place = PLACE_WORKER;
     central_task_set_state(c, t, TASK_PLACED);
@@ -260,7 +260,7 @@ static struct long_task *held_by(struct central *c, struct node *n, const struct
     t->attempt = id->attempt;
     t->unsure = false;
     t->worker = n->id;
-    leave_place(c, t);
+    central_task_forget(c, t);
     waiting_place(&c->waiting, &n->waiting, &t->w, t->job->estimate_us, c->now_us);
     t->place = PLACE_WORKER;
     central_task_set_state(c, t, TASK_PLACED);

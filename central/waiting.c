@@ -100,6 +100,7 @@ static void slots_add(struct waiting_worker *w, int64_t us, int64_t now_us)
         a->level_us = level_add(a->level_us, us);
         slot_sift_down(a, w->n_amounts, 0);
     } else {
+        CHECK(m);
         m->level_us = level_add(m->level_us, us);
         slot_sift_down(m, w->n_slots - w->n_amounts, 0);
     }
@@ -137,8 +138,8 @@ static __int128 slots_from_running(struct waiting_worker *w, int64_t now_us)
 static void slots_rebuild(struct waiting_worker *w, int64_t now_us)
 {
     __int128 rest = slots_from_running(w, now_us) + w->queued_us;
-    uint64_t pieces = (uint64_t)w->n_slots * ROUNDS;
-    uint64_t n = 0;
+    int64_t pieces = (int64_t)w->n_slots * ROUNDS;
+    int64_t n = 0;
 
     if (w->n_slots == 1) {
         slots_add(w, rest > LEVEL_MAX ? LEVEL_MAX : (int64_t)rest, now_us);
@@ -152,13 +153,10 @@ static void slots_rebuild(struct waiting_worker *w, int64_t now_us)
         slots_add(w, t->estimate_us, now_us);
         rest -= t->estimate_us;
     }
-    if (rest <= 0)
-        return;
-    for (n = 0; n < pieces; n++) {
-        __int128 piece = rest / pieces + (n < (uint64_t)(rest % pieces));
-
-        slots_add(w, piece > LEVEL_MAX ? LEVEL_MAX : (int64_t)piece, now_us);
-    }
+    /* The rest in equal pieces, the remainder with the first ones. */
+    int64_t rest_us = rest > LEVEL_MAX ? LEVEL_MAX : (int64_t)rest;
+    for (n = 0; rest_us > 0 && n < pieces; n++)
+        slots_add(w, rest_us / pieces + (n < rest_us % pieces), now_us);
 }
 
 /* ---- The two heaps of workers ---- */

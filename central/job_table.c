@@ -1,0 +1,123 @@
+/* The table of long jobs: what is in it, and in which state. */
+#include "central/state.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
+
+/* Both halves spread over the whole hash (splitmix64's finisher). */
+static unsigned hash_of(const struct long_key *key)
+{
+    uint64_t h = key->job + key->epoch * UINT64_C(0x9e3779b97f4a7c15);
+
+    h = (h ^ h >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    h = (h ^ h >> 27) * UINT64_C(0x94d049bb133111eb);
+    return (unsigned)(h ^ h >> 31);
+}
+
+struct long_job *central_jobs_find(const struct central *c, job_id_t job, uint32_t epoch)
+{
+    const struct long_key key = {.job = job.v, .epoch = epoch};
+    struct long_job *j;
+
+    HASH_FIND_BYHASHVALUE(hh, c->long_jobs, &key, sizeof key, hash_of(&key), j);
+    return j;
+}
+
+/* The index in j->tasks of one of the job's tasks; j->n when it is not among them. */
+static uint32_t index_of(const struct long_job *j, uint32_t task)
+{
+    uint32_t low = 0, high = j->n;
+
+    if (!j->set)
+        return task < j->n ? task : j->n;
+    while (low < high) {
+        uint32_t mid = low + (high - low) / 2;
+
+        if (j->set->v[mid] < task)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < j->n && j->set->v[low] == task ? low : j->n;
+}
+
+struct long_task *central_jobs_find_task(const struct central *c, const struct try_id *id)
+{
+    const struct long_job *j = central_jobs_find(c, id->job, id->epoch);
+    uint32_t i = j ? index_of(j, id->task) : 0;
+
+    return j && i < j->n ? &j->tasks[i] : NULL;
+}
+
+static const uint8_t legal_moves[LONG_STATE_COUNT] = {
+    [LONG_JOURNALLING] = 1 << LONG_ACTIVE, [LONG_ACTIVE] = 1 << LONG_ENDING,
+    [LONG_ENDING] = 1 << LONG_FINISHED,    [LONG_FINISHED] = 1 << LONG_FINISHED | 1 << LONG_UNCLAIMED,
+    [LONG_UNCLAIMED] = 1 << LONG_FINISHED,
+};
+
+void central_job_set_state(struct central *c, struct long_job *j, enum long_state state)
+{
+    CHECK(legal_moves[j->state] & 1 << state);
+    c->n_jobs[j->state]--;
+    c->n_jobs[state]++;
+    j->state = state;
+    list_remove(&j->by_state);
+    list_push_tail(&c->jobs[state], &j->by_state);
+    if (state == LONG_FINISHED)
+        j->ended_us = c->now_us;
+}
+
+struct long_job *central_job_new(struct central *c, job_id_t job, uint32_t epoch, struct job_desc *desc,
+                                 struct task_set *set)
+{
+    struct long_job *j = xcalloc(1, sizeof *j);
+
+    j->key = (struct long_key){.job = job.v, .epoch = epoch};
+    j->desc = job_desc_ref(desc);
+    j->set = set ? task_set_ref(set) : NULL;
+    j->n = set ? set->n : desc->tasks;
+    j->tasks = xcalloc(j->n, sizeof *j->tasks);
+    j->since_us = c->now_us;
+    for (uint32_t i = 0; i < j->n; i++) {
+        struct long_task *t = &j->tasks[i];
+
+        t->job = j;
+        t->wait_us = t->run_us = 0;
+        list_init(&t->w.link);
+    }
+    list_push_tail(&c->jobs[LONG_JOURNALLING], &j->by_state);
+    c->n_jobs[LONG_JOURNALLING]++;
+    c->tasks_held += j->n;
+    HASH_ADD_BYHASHVALUE(hh, c->long_jobs, key, sizeof j->key, hash_of(&j->key), j);
+    return j;
+}
+
+void central_job_free(struct central *c, struct long_job *j)
+{
+    for (uint32_t i = 0; i < j->n; i++)
+        CHECK(j->tasks[i].place == PLACE_NONE);
+    HASH_DEL(c->long_jobs, j);
+    list_remove(&j->by_state);
+    c->n_jobs[j->state]--;
+    c->tasks_held -= j->n;
+    job_desc_drop(j->desc);
+    if (j->set)
+        task_set_drop(j->set);
+    free(j->tasks);
+    free(j);
+}
+
+struct watcher *central_job_watch(struct long_job *j, node_id_t dist)
+{
+    struct watcher *w;
+
+    for (uint32_t i = 0; i < j->n_watchers; i++)
+        if (node_eq(j->watchers[i].dist, dist))
+            return &j->watchers[i];
+    /* One dist submits a job and watches it; more than a few are none of ours: the last one counts. */
+    w = &j->watchers[j->n_watchers < WATCHERS_MAX ? j->n_watchers++ : WATCHERS_MAX - 1];
+    *w = (struct watcher){.dist = dist};
+    return w;
+}
