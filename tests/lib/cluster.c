@@ -191,11 +191,23 @@ static void journal(struct cluster *c, uint32_t ep, const struct msg *m, uint64_
     bus_post(c->bus, ep, bus_now(c->bus) + c->config.journal_us, &done);
 }
 
-static bool job_ended_in_journal(const struct cluster *c, job_id_t job)
+static uint16_t epoch_of(const struct msg *m)
 {
-    for (uint32_t i = 0; i < c->journal_n; i++)
-        if (c->journal[i].type == MSG_JOURNAL_JOB_END && job_eq(c->journal[i].journal_job_end.job, job))
+    return m->type == MSG_JOURNAL_JOB    ? m->journal_job.epoch
+           : m->type == MSG_JOURNAL_TASK ? m->journal_task.id.epoch
+                                         : m->journal_job_end.epoch;
+}
+
+/* Is this record about a job that ended, under the same epoch? Of those nothing is replayed. */
+static bool is_over(const struct cluster *c, const struct msg *m)
+{
+    for (uint32_t i = 0; i < c->journal_n; i++) {
+        const struct msg *end = &c->journal[i];
+
+        if (end->type == MSG_JOURNAL_JOB_END && job_eq(end->journal_job_end.job, msg_job(m)) &&
+            epoch_of(end) == epoch_of(m))
             return true;
+    }
     return false;
 }
 
@@ -206,7 +218,7 @@ static void replay_journal(struct cluster *c)
     for (uint32_t i = 0; i < c->journal_n; i++) {
         const struct msg *m = &c->journal[i];
 
-        if (msg_job(m).v && job_ended_in_journal(c, msg_job(m)))
+        if (msg_job(m).v && is_over(c, m))
             continue;
         msg_ref(m);
         bus_post(c->bus, c->central_ep, bus_now(c->bus), m);
