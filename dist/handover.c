@@ -133,10 +133,10 @@ void hand_central_up(struct step *s)
     list_foreach(&s->d->handed, node, nxt) {
         struct dist_job *job = container_of(node, struct dist_job, in_central);
 
-        if (hand_has_timer(job) && heap_in(&job->timer))
-            heap_remove(&s->d->timers, &job->timer);
         if (job->central_n == 0)
             continue;
+        if (hand_has_timer(job) && heap_in(&job->timer))
+            heap_remove(&s->d->timers, &job->timer);
         if (job->cancelling) {
             put_cancel_and_watch(s, job);
         } else if (job->hand == HAND_PENDING) {
@@ -144,6 +144,7 @@ void hand_central_up(struct step *s)
         } else {
             put_watch(s, job);
         }
+        job_settle(s, job); /* the timer may have been for probes as well */
     }
 }
 

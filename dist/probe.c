@@ -313,9 +313,10 @@ void on_probe_refused(struct step *s, struct dist_node *n, const struct msg *m)
     struct dist_job *job = job_find(s->d, m->probe_refused.job);
     struct dist_place *p = job ? place_find(s->d, job, n) : NULL;
 
-    if (!p)
+    if (!job)
         return;
-    place_take_live(s->d, p, m->probe_refused.count);
+    if (!p || place_take_live(s->d, p, m->probe_refused.count) < m->probe_refused.count)
+        job->crossed = true;
     job->refused = true;
     job_settle(s, job);
 }
@@ -330,9 +331,10 @@ void on_probe_cancelled(struct step *s, const struct msg *m)
     count(s, COUNTER_probes_cancelled, m->probe_cancelled.count);
 }
 
-/* docs/protocol.md 5.3. What two thieves say of the same reservation may come in either order, and a job whose
- * reservations workers were told to drop may have had this one dropped, at victim or thief, by an answer that
- * crossed the news. From the first sign of either on, what moves is used when it asks, but not counted on. */
+/* docs/protocol.md 5.3. What two thieves say of the same reservation may come in either order, so that a worker seems
+ * to use, refuse or lose to a thief more than it has; and workers that were told to drop the job's reservations may
+ * have dropped this one as well, when that crossed the news. From the first sign of either on, what moves is used
+ * when it asks, but not counted on. */
 void on_res_moved(struct step *s, struct dist_node *n, const struct msg *m)
 {
     uint32_t moved = m->res_moved.count;
@@ -340,12 +342,12 @@ void on_res_moved(struct step *s, struct dist_node *n, const struct msg *m)
     struct dist_node *from = node_find(s->d, m->res_moved.from.v);
     struct dist_place *p = job && from ? place_find(s->d, job, from) : NULL;
 
+    if (job && (!p || place_take_live(s->d, p, moved) < moved))
+        job->crossed = true;
     if (!job || job->unlaunched == 0) {
         take_back(s, job, n, m->res_moved.job);
         return;
     }
-    if (!p || place_take_live(s->d, p, moved) < moved)
-        job->crossed = true;
     job->reservations_stolen += moved;
     if (!job->crossed && moved > 0)
         place_add_live(place_get(s->d, job, n), moved);

@@ -273,8 +273,8 @@ void on_task_request(struct step *s, struct dist_node *n, const struct msg *m)
         job->progress_us = s->now;
         launch(s, job, n, m);
         /* After the launch: the place is there, and stays. */
-        if (p && p->live > 0)
-            place_take_live(s->d, p, 1);
+        if (!p || place_take_live(s->d, p, 1) == 0)
+            job->crossed = true;
     } else {
         count(s, COUNTER_probes_unused, 1);
         if (job && (!p || p->live == 0))
