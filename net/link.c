@@ -21,7 +21,7 @@
 
 #define CLOSE_US (1 * US_PER_S) /* for what is pending when a link is closed */
 #define ERROR_TEXT 256
-#define HELLO_MAX 5
+#define HELLO_MAX 6
 
 enum link_state {
     LINK_IDLE,    /* dialled: no stream, waits for the next attempt */
@@ -39,7 +39,8 @@ struct link {
     uint32_t number;
     enum link_state state;
     char *addr;
-    char *what; /* NULL: accepted */
+    char *what;         /* NULL: accepted */
+    node_id_t expected; /* dialled: whom we want to reach; NODE_NONE: whoever listens there */
 
     /* the peer, as it says */
     enum role role;
@@ -122,6 +123,16 @@ static enum role parse_role(const char *text)
         if (strcmp(text, role_text((enum role)r)) == 0)
             return (enum role)r;
     return ROLE_NONE;
+}
+
+/* Whether a stream may be meant for us; before we have an id, any may. */
+static bool meant_for_us(const struct links *ls, const grpc_metadata_array *md)
+{
+    char text[16];
+    uint64_t node;
+
+    return !net_metadata_text(md, "hawk-to", text, sizeof text) || ls->node.v == 0 ||
+           (u64_parse(text, 0, NODE_CENTRAL.v, &node) == 0 && node == ls->node.v);
 }
 
 /* False: this is no Hawk daemon. */
@@ -520,6 +531,8 @@ static void dial(struct link *k)
     grpc_metadata md[HELLO_MAX];
     grpc_op open[2] = {{.op = GRPC_OP_SEND_INITIAL_METADATA}, {.op = GRPC_OP_RECV_INITIAL_METADATA}};
     grpc_op end = {.op = GRPC_OP_RECV_STATUS_ON_CLIENT};
+    char number[16];
+    size_t n;
 
     /* A channel per attempt: gRPC's own backoff then has no say, and nothing of a broken connection is left. */
     k->channel = net_channel(k->addr, true);
@@ -527,7 +540,12 @@ static void dial(struct link *k)
                                             grpc_slice_from_static_string(LINK_METHOD), NULL,
                                             gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL));
     open[0].data.send_initial_metadata.metadata = md;
-    open[0].data.send_initial_metadata.count = hello(k->ls, md, true);
+    n = hello(k->ls, md, true);
+    if (k->expected.v) {
+        snprintf(number, sizeof number, "%u", k->expected.v);
+        md[n++] = net_metadata_new("hawk-to", number);
+    }
+    open[0].data.send_initial_metadata.count = n;
     open[1].data.recv_initial_metadata.recv_initial_metadata = &k->metadata;
     end.data.recv_status_on_client.trailing_metadata = &k->trailing;
     end.data.recv_status_on_client.status = &k->status;
@@ -582,8 +600,14 @@ static struct link *link_new(struct links *ls)
 
 struct link *link_dial(struct links *ls, const char *addr, const char *what)
 {
+    return link_dial_node(ls, addr, what, NODE_NONE);
+}
+
+struct link *link_dial_node(struct links *ls, const char *addr, const char *what, node_id_t node)
+{
     struct link *k = link_new(ls);
 
+    k->expected = node;
     k->addr = xstrdup(addr);
     k->what = xstrdup(what);
     dial(k);
@@ -603,6 +627,10 @@ const char *links_refuse(const struct links *ls, const grpc_metadata_array *md, 
     if (ls->accepted_now >= ls->accepted_max) {
         *status = GRPC_STATUS_RESOURCE_EXHAUSTED;
         return "this daemon has as many links as its limit allows";
+    }
+    if (!meant_for_us(ls, md)) {
+        *status = GRPC_STATUS_FAILED_PRECONDITION;
+        return "another node listens here by now";
     }
     return NULL;
 }

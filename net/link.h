@@ -62,6 +62,9 @@ void links_free(struct links *ls, int64_t timeout_us);
 /* Starts to connect to addr ("host:port", "[::1]:port", "unix:/path") and keeps trying. `what` names the peer
  * in the log: "central at 127.0.0.1:7100 cannot be reached: …; trying again", once per loss, and once when it is back. */
 struct link *link_dial(struct links *ls, const char *addr, const char *what);
+/* The same for one node: whoever else listens there (the address was used again) refuses the stream before it can
+ * be taken for a new one between the two of us. */
+struct link *link_dial_node(struct links *ls, const char *addr, const char *what, node_id_t node);
 /* Ends the link: what is pending still leaves (for at most a second), then the stream is closed in order. k must
  * not be used any more, and no callback comes for it. The peer gets `lost`. */
 void link_close(struct link *k);

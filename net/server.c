@@ -285,11 +285,19 @@ void server_start(struct server *s)
     }
 }
 
-void server_free(struct server *s)
+void server_stop(struct server *s)
 {
     if (!s)
         return;
     s->calls.stopping = true;
+    s->links = NULL;
+}
+
+void server_free(struct server *s)
+{
+    if (!s)
+        return;
+    server_stop(s);
     cq_tag_init(&s->stopped_tag, on_stopped, s);
     grpc_server_shutdown_and_notify(s->server, loop_cq(s->loop), &s->stopped_tag);
     grpc_server_cancel_all_calls(s->server);

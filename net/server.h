@@ -43,6 +43,9 @@ void server_set_links(struct server *s, struct links *ls);
 void server_handle(struct server *s, const char *path,
                    void (*fn)(void *arg, struct rpc_call *c, const uint8_t *request, size_t len), void *arg);
 void server_start(struct server *s);
+/* From here on no link is accepted and no handler called: their owners may be freed, calls that wait for an answer
+ * can still get it. NULL is fine. */
+void server_stop(struct server *s);
 /* Refuses new calls, cancels all that are open (on_cancel comes; links are lost), turns the loop until they have ended,
  * and frees. Calls nobody ended are freed as well. NULL is fine. */
 void server_free(struct server *s);

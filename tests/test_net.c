@@ -486,6 +486,28 @@ static void a_wrong_token_gets_no_link(void **state)
     disconnect();
 }
 
+static void a_link_meant_for_another_node_is_refused(void **state)
+{
+    const char *addr;
+    struct link *stale;
+
+    (void)state;
+    side_open(&central, ROLE_WORKER, "w2", NULL);
+    side_open(&worker, ROLE_DIST, "d1", NULL);
+    addr = listen_on(&central, "127.0.0.1:0");
+    stale = link_dial_node(worker.links, addr, "worker 5", (node_id_t){5});
+    until(loop, worker.ups == 1); /* before the listener has an id anybody may come */
+    links_set_node(central.links, (node_id_t){7});
+    link_break(stale, HAWK_ESTALE, "again");
+    until(loop, worker.losts == 1 && central.losts == 1);
+    link_dial_node(worker.links, addr, "worker 7", (node_id_t){7});
+    until(loop, worker.ups == 2);
+    loop_once(loop, loop_now(loop) + 2 * LINK_RETRY_MIN_US);
+    assert_int_equal(central.ups, 2);
+    assert_false(link_is_up(stale));
+    disconnect();
+}
+
 static void links_beyond_the_limit_are_refused(void **state)
 {
     struct link_config c = {.role = ROLE_CENTRAL, .name = "c", .max_accepted = 1};
@@ -805,6 +827,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_killed_dialler_is_lost_at_once),
         cmocka_unit_test(stopped_peers_are_lost_within_seconds),
         cmocka_unit_test(a_wrong_token_gets_no_link),
+        cmocka_unit_test(a_link_meant_for_another_node_is_refused),
         cmocka_unit_test(links_beyond_the_limit_are_refused),
         cmocka_unit_test(a_peer_that_does_not_keep_up_is_lost),
         cmocka_unit_test(a_message_beyond_the_limit_breaks_the_link_only),
