@@ -143,6 +143,7 @@ int central_main(int argc, char **argv)
         log_info("central is ready at %s", server_addr(d.process.server, 0));
         loop_run(d.process.loop);
     }
+    server_stop(d.process.server);
     api_free_all(d.api);
     node_free(d.node);
     central_free(d.role);

@@ -147,6 +147,7 @@ int dist_main(int argc, char **argv)
         loop_run(d.process.loop);
         loop_hook_remove(&ready);
     }
+    server_stop(d.process.server);
     api_free_all(d.api);
     node_free(d.node);
     if (d.role_made)

@@ -33,6 +33,7 @@ struct node {
     struct links *links;
     struct link *central;
     char *name, *central_addr;
+    node_id_t id; /* as central said last */
     struct peer *peers;
     struct list victims;
     uint32_t victims_n;
@@ -170,7 +171,7 @@ static void dial(struct node *n, struct peer *p)
 {
     char what[80];
     snprintf(what, sizeof what, "worker %u", p->id);
-    p->dialled = link_dial(n->links, p->addr->data, what);
+    p->dialled = link_dial_node(n->links, p->addr->data, what, (node_id_t){p->id});
     link_set_user(p->dialled, p);
 }
 
@@ -201,6 +202,15 @@ static void member_seen(struct node *n, node_id_t id, uint8_t role, uint8_t stat
     }
 }
 
+/* A central that has restarted lists only who has come back by then. So a dist's stream to a worker that is not
+ * listed stays as long as it lives: short tasks run on while central is away. It is not dialled again. */
+static void unlisted(struct node *n, struct peer *p)
+{
+    if (n->kind == ROLE_DIST && !p->dialled_up)
+        hang_up(n, p);
+    peer_forget_if_unused(n, p);
+}
+
 static void members_seen(struct node *n, const struct members *list)
 {
     struct peer *p, *tmp;
@@ -209,22 +219,45 @@ static void members_seen(struct node *n, const struct members *list)
     for (uint32_t i = 0; i < list->n; i++)
         member_seen(n, list->v[i].node, list->v[i].role, list->v[i].state, list->v[i].addr);
     HASH_ITER(hh, n->peers, p, tmp) {
-        if (!p->listed && n->kind == ROLE_DIST && p->dialled_up)
-            lose_dialled(n, p);
-        else if (!p->listed && n->kind == ROLE_DIST)
-            hang_up(n, p), peer_forget_if_unused(n, p);
-        else if (!p->listed)
-            peer_forget_if_unused(n, p);
+        if (!p->listed)
+            unlisted(n, p);
     }
+}
+
+/* Central has lost its state and calls this node something else: what was opened under the old id begins anew. */
+static void renamed(struct node *n, node_id_t id)
+{
+    struct peer *p, *tmp;
+    log_warn("central has forgotten this node, which was node %u and is node %u now", n->id.v, id.v);
+    HASH_ITER(hh, n->peers, p, tmp) {
+        if (p->accepted)
+            link_break(p->accepted, HAWK_ESTALE, "this node has another id now");
+        if (p->dialled && p->dialled_up)
+            lose_dialled(n, p);
+        else
+            hang_up(n, p);
+    }
+}
+
+static void joined(struct node *n, const struct msg *m)
+{
+    node_id_t before = n->id;
+    links_set_node(n->links, m->joined.node);
+    node_feed(n, m);
+    if (before.v && before.v != m->joined.node.v)
+        renamed(n, m->joined.node);
+    n->id = m->joined.node;
 }
 
 /* Looks at what central tells a dist or worker on its way to the role. Member changes are dialled after the role
  * has seen them, so that it knows a worker before its PEER_UP. */
 static void from_central(struct node *n, const struct msg *m)
 {
-    if (m->type == MSG_JOINED)
-        links_set_node(n->links, m->joined.node);
-    else if (m->type == MSG_REFUSED)
+    if (m->type == MSG_JOINED) {
+        joined(n, m);
+        return;
+    }
+    if (m->type == MSG_REFUSED)
         log_error("central refused to let %s %s join: %s", role_text(n->kind), n->name,
                   m->refused.why ? m->refused.why->data : hawk_strerror(m->refused.err));
     node_feed(n, m);
@@ -269,7 +302,8 @@ static void send_to_victim(struct node *n, struct msg *m)
             log_debug("to worker %u: %s", p->id, hawk_strerror(err)); /* `lost` follows */
         return;
     }
-    CHECK(p->held.type == MSG_NONE); /* a thief has one request outstanding */
+    /* An older request may still be waiting: the thief forgot it when it lost the same node as its own thief. */
+    msg_drop(&p->held);
     p->held = *m;
     msg_ref(&p->held);
 }
@@ -314,7 +348,8 @@ static void accepted_up(struct node *n, struct link *k)
 {
     enum role role = link_peer_role(k);
     uint32_t id = n->kind == ROLE_CENTRAL ? link_number(k) : link_peer_node(k).v;
-    if (n->kind == ROLE_DIST || id == 0 || (role != ROLE_DIST && role != ROLE_WORKER)) {
+    if (n->kind == ROLE_DIST || id == 0 || (n->kind == ROLE_WORKER && id == NODE_CENTRAL.v) ||
+        (role != ROLE_DIST && role != ROLE_WORKER)) {
         link_break(k, HAWK_EINVALID, "this node takes no links from such a peer");
         return;
     }
@@ -399,7 +434,9 @@ static void on_lost(void *arg, struct link *k, int err, const char *text)
     } else if (n->kind == ROLE_WORKER) {
         lose_dialled(n, p); /* a thief dials again when it wants to ask again */
     } else if (p->dialled_up) {
-        p->dialled_up = false;
+        p->dialled_up = false; /* and dials again, unless nobody lists the worker any more */
+        if (!p->listed)
+            unlisted(n, p);
         feed_peer(n, MSG_PEER_LOST, id, ROLE_WORKER);
     }
 }

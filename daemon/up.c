@@ -134,6 +134,7 @@ int up_main(int argc, char **argv)
         loop_run(u.process.loop);
         loop_hook_remove(&after);
     }
+    server_stop(u.process.server);
     api_free_all(u.api);
     embedded_free(u.cluster);
     return process_free(&u.process);

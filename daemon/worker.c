@@ -150,6 +150,7 @@ int worker_main(int argc, char **argv)
         loop_run(d.process.loop);
         loop_hook_remove(&after);
     }
+    server_stop(d.process.server);
     api_free_all(d.api);
     runner_free(d.runner);
     node_free(d.node);
