@@ -61,22 +61,40 @@ static void nodes_of_central(const struct api *a, struct api_list_nodes_reply *r
     }
 }
 
+/* What central's list may leave out. */
+static struct api_node this_dist(const struct api *a)
+{
+    return (struct api_node){.node = dist_node(a->roles.dist).v,
+                             .name = a->roles.name,
+                             .role = role_text(ROLE_DIST),
+                             .address = a->roles.addr,
+                             .state = member_state_text(MEMBER_UP),
+                             .heartbeat_age_us = -1,
+                             .long_wait_us = -1};
+}
+
 static void nodes_of_dist(const struct api *a, struct api_list_nodes_reply *reply)
 {
     uint32_t cap = 0;
     add_node(reply, &cap, central_node("central", a->roles.central_addr, dist_central_up(a->roles.dist)));
-    node_id_t id = NODE_NONE;
+    node_id_t id = NODE_NONE, self = dist_node(a->roles.dist);
     const struct member *m;
+    bool listed = false;
     while ((m = dist_next_member(a->roles.dist, id))) {
         id = m->node;
+        listed |= id.v == self.v;
         if (m->state != MEMBER_GONE)
             add_node(reply, &cap, node_from_member(m));
     }
+    if (!listed && self.v)
+        add_node(reply, &cap, this_dist(a));
 }
 
 void api_list_nodes(struct api *a, struct rpc_call *c, void *request)
 {
     struct api_list_nodes_reply reply = {0};
+    if (a->roles.dist)
+        reply.self = dist_node(a->roles.dist).v;
     if (a->roles.central)
         nodes_of_central(a, &reply);
     else

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define RUN_INTERRUPTED 130
+#define RUN_GOES_ON (-1) /* no exit code yet */
 #define PROGRESS_US (100 * US_PER_MS)
 /* Failures explained one by one; beyond that only counted. */
 #define FAILURES_SHOWN 100u
@@ -252,6 +253,7 @@ static void remove_dir(struct run *r)
 static void run_loop(struct run *r, struct exec *exec)
 {
     struct loop_hook after;
+    r->exit_code = RUN_GOES_ON;
     r->loop = loop_new(0);
     r->started_us = loop_now(r->loop);
     r->cluster = make_cluster(r, exec);
@@ -261,10 +263,12 @@ static void run_loop(struct run *r, struct exec *exec)
     if (loop_signal(r->loop, SIGINT, on_signal, r) || loop_signal(r->loop, SIGTERM, on_signal, r))
         log_warn("signals cannot be handled");
     loop_hook_add(r->loop, &after, LOOP_AFTER, after_turn, r);
-    while (!embedded_is_up(r->cluster))
+    while (!embedded_is_up(r->cluster) && r->exit_code == RUN_GOES_ON)
         loop_once(r->loop, loop_now(r->loop) + US_PER_MS);
-    embedded_feed(r->cluster, ROLE_DIST, &(struct msg){.type = MSG_SUBMIT, .submit.desc = r->desc});
-    loop_run(r->loop);
+    if (r->exit_code == RUN_GOES_ON) {
+        embedded_feed(r->cluster, ROLE_DIST, &(struct msg){.type = MSG_SUBMIT, .submit.desc = r->desc});
+        loop_run(r->loop);
+    }
     loop_hook_remove(&after);
     loop_timer_clear(r->loop, &r->progress);
     embedded_free(r->cluster);
