@@ -49,10 +49,7 @@ static void move(struct central *c, struct node *n, bool general)
 {
     tally(c, n, false);
     n->general = general;
-    n->acked = false;
     tally(c, n, true);
-    /* From now on no long task goes there; long tasks go to a new general worker once it knows. */
-    central_node_update_eligible(c, n);
     central_partition_tell(c, n);
     central_members_changed(c, n);
 }
@@ -103,6 +100,7 @@ void central_partition_balance(struct central *c)
 void central_partition_tell(struct central *c, struct node *n)
 {
     n->epoch++;
+    /* No long task goes to a reserved one from now on, and to a general one from when it knows. */
     n->acked = false;
     central_node_update_eligible(c, n);
     list_remove(&n->untold);

@@ -546,11 +546,18 @@ static void what_never_started_costs_no_retry(void **state)
 {
     struct cluster c;
 
-    begin(&c, 2);
-    submit_with_retries(&c, 1, 0);
+    begin(&c, 4);
+    submit_with_retries(&c, 1, 1);
     tell(&c.t, PEER_LOST, peer_lost, c.w[0], 0);
     pass(&c.t, 60 * S);
     assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1])->id.attempt, 2);
+    tell(&c.t, PEER_LOST, peer_lost, c.w[1], 0);
+    pass(&c.t, 60 * S);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[2])->id.attempt, 3);
+    started(&c.t, c.w[2], try_of(c.d, 1, 0, 3));
+    tell(&c.t, PEER_LOST, peer_lost, c.w[2], 0);
+    pass(&c.t, 60 * S);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[3])->id.attempt, 4);
     end(&c);
 }
 
