@@ -535,7 +535,8 @@ static void dial(struct link *k)
     size_t n;
 
     /* A channel per attempt: gRPC's own backoff then has no say, and nothing of a broken connection is left. */
-    k->channel = net_channel(k->addr, true);
+    bool victim = k->ls->role == ROLE_WORKER && k->expected.v;
+    k->channel = net_channel(k->addr, true, victim ? NET_KEEPALIVE_VICTIM_MS : NET_KEEPALIVE_MS);
     stream_init(k, grpc_channel_create_call(k->channel, NULL, GRPC_PROPAGATE_DEFAULTS, loop_cq(k->ls->loop),
                                             grpc_slice_from_static_string(LINK_METHOD), NULL,
                                             gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL));

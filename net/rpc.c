@@ -37,7 +37,7 @@ struct channel *channel_new(struct loop *l, const char *addr, const char *token)
     char why[128];
 
     ch->loop = l;
-    ch->channel = net_channel(addr, false);
+    ch->channel = net_channel(addr, false, NET_KEEPALIVE_MS);
     ch->addr = xstrdup(addr);
     if (token && token_check(token, why, sizeof why) == 0)
         ch->token = xstrdup(token);

@@ -64,7 +64,8 @@ struct server *server_new(struct loop *l, const struct server_config *c)
     s->max_calls = c->max_calls ? c->max_calls : SERVER_MAX_CALLS;
     s->calls.loop = l;
     list_init(&s->calls.all);
-    args.num_args = net_args(v, c->max_message_bytes ? c->max_message_bytes : NET_MESSAGE_BYTES);
+    args.num_args =
+        net_args(v, c->max_message_bytes ? c->max_message_bytes : NET_MESSAGE_BYTES, NET_KEEPALIVE_SERVER_MS);
     v[args.num_args++] = (grpc_arg){
         .type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)GRPC_ARG_ALLOW_REUSEPORT, .value.integer = 0};
     s->server = grpc_server_create(&args, NULL);
