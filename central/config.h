@@ -12,6 +12,7 @@ struct central_config {
     int64_t suspect_us;      /* silence that makes a node suspect; 3 s */
     int64_t long_lease_us;   /* suspicion that makes it gone; 60 s */
     int64_t members_push_us; /* between two rounds of member lists to workers, at least; 200 ms */
+    int64_t members_bytes_s; /* what all those lists may take of the network; 0: no limit; 20,000,000 */
     uint32_t long_tasks_max; /* unfinished ones and finished ones still kept; 10,000,000 */
     uint32_t long_jobs_max;  /* likewise; 1,000,000 */
     uint32_t nodes_max;      /* names ever registered; 200,000 */

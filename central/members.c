@@ -1,8 +1,6 @@
 /* Who is told of whom (protocol 1.7): dists of every change at once, workers by whole lists now and then. */
 #include "central/state.h"
 
-/* What all member lists to workers together may take of the network. */
-#define LIST_BYTES_PER_US 20
 #define MEMBER_BYTES 24 /* of one entry, beside address and name */
 
 static enum member_state state_of(const struct node *n)
@@ -133,7 +131,8 @@ static int64_t list_bytes(const struct members *m)
  * nobody is sent a list that he has. */
 void central_members_run(struct central *c)
 {
-    int64_t left = c->cfg.members_push_us * LIST_BYTES_PER_US, spent = 0;
+    int64_t rate = c->cfg.members_bytes_s, pause_us = c->cfg.members_push_us;
+    int64_t left = rate > 0 ? rate * pause_us / US_PER_S : INT64_MAX, spent = 0;
     struct node *n;
 
     if (central_members_due_us(c) > c->now_us)
@@ -152,7 +151,7 @@ void central_members_run(struct central *c)
         m->members.version = c->members_version;
         spent += c->worker_list_bytes;
     }
-    if (spent < left)
-        spent = left;
-    c->push_next_us = c->now_us + spent / LIST_BYTES_PER_US;
+    if (rate > 0 && spent > left)
+        pause_us = spent * US_PER_S / rate;
+    c->push_next_us = c->now_us + pause_us;
 }

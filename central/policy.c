@@ -14,6 +14,7 @@ void central_config_init(struct central_config *c)
         .suspect_us = 3 * US_PER_S,
         .long_lease_us = 60 * US_PER_S,
         .members_push_us = 200 * US_PER_MS,
+        .members_bytes_s = 20000000,
         .long_tasks_max = 10000000,
         .long_jobs_max = 1000000,
         .nodes_max = 200000,
