@@ -196,7 +196,7 @@ void central_jobs_end_journalled(struct central *c, struct long_job *j)
     if (j->done > 0 && !j->set) {
         struct msg_history h = {.name = j->desc->name,
                                 .mean_us = (int64_t)(j->run_us / j->done),
-                                .task_us = j->run_us > UINT64_MAX ? UINT64_MAX : (uint64_t)j->run_us,
+                                .task_us = j->run_us > INT64_MAX ? INT64_MAX : (uint64_t)j->run_us,
                                 .tasks = j->done,
                                 .class = CLASS_LONG};
 
