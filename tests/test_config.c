@@ -147,24 +147,33 @@ static void test_show_reads_back(void **state)
     config_free(&d);
 }
 
+/* Runs config_from_args for a worker on the words of text. */
+static int from_args(struct config *c, const char *text, int *rest)
+{
+    char copy[256], *argv[16], *save = NULL;
+    int argc = 0;
+    snprintf(copy, sizeof copy, "worker %s", text);
+    for (char *word = strtok_r(copy, " ", &save); word; word = strtok_r(NULL, " ", &save))
+        argv[argc++] = word;
+    argv[argc] = NULL;
+    return config_from_args(c, "worker", argc, argv, rest, NULL);
+}
+
 static void test_flags(void **state)
 {
     struct config c;
     int rest = 0;
-    char *argv[] = {"worker", "--slots",         "3",          "--central=127.0.0.1:9",
-                    "--set",  "log.level=debug", "--insecure", NULL};
     config_init(&c);
-    assert_int_equal(config_from_args(&c, "worker", 7, argv, NULL, NULL), 0);
+    assert_int_equal(from_args(&c, "--slots 3 --central=127.0.0.1:9 --set log.level=debug --insecure", NULL),
+                     0);
     assert_int_equal(c.worker.slots, 3);
     assert_string_equal(c.worker.central, "127.0.0.1:9");
     assert_string_equal(c.log.level, "debug");
     assert_true(c.cluster.insecure);
-    char *bad[] = {"worker", "--frobnicate", "3", NULL}, *none[] = {"worker", "--slots", NULL};
-    char *odd[] = {"worker", "extra", NULL};
-    assert_int_equal(config_from_args(&c, "worker", 3, bad, NULL, NULL), 2);
-    assert_int_equal(config_from_args(&c, "worker", 2, none, NULL, NULL), 2);
-    assert_int_equal(config_from_args(&c, "worker", 2, odd, NULL, NULL), 2);
-    assert_int_equal(config_from_args(&c, "worker", 2, odd, &rest, NULL), 0);
+    assert_int_equal(from_args(&c, "--frobnicate 3", NULL), 2);
+    assert_int_equal(from_args(&c, "--slots", NULL), 2);
+    assert_int_equal(from_args(&c, "extra", NULL), 2);
+    assert_int_equal(from_args(&c, "extra", &rest), 0);
     assert_int_equal(rest, 1);
     config_free(&c);
 }
