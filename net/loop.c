@@ -5,10 +5,8 @@
 #include "base/mem.h"
 
 #include <stdlib.h>
-#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <time.h>
-#include <unistd.h>
 
 static void raise_file_limit(void)
 {
@@ -21,15 +19,6 @@ static void raise_file_limit(void)
     }
 }
 
-static void on_wake(void *arg, unsigned events)
-{
-    struct loop *l = arg;
-    uint64_t n;
-
-    (void)events;
-    (void)!read(l->wake_fd, &n, sizeof n);
-}
-
 struct loop *loop_new(unsigned flags)
 {
     struct loop *l = xcalloc(1, sizeof *l);
@@ -40,16 +29,9 @@ struct loop *loop_new(unsigned flags)
         list_init(&l->hooks[i]);
     heap_init(&l->timers);
     CHECK(pthread_mutex_init(&l->lock, NULL) == 0);
-    l->wake_fd = l->signal_fd = -1;
-    l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    CHECK(l->epoll_fd >= 0);
-    if (flags & LOOP_NET) {
+    loop_ev_open(l);
+    if (flags & LOOP_NET)
         loop_net_open(l);
-    } else {
-        l->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-        CHECK(l->wake_fd >= 0);
-        l->wake_watch = loop_fd_add(l, l->wake_fd, LOOP_READ, on_wake, l);
-    }
     return l;
 }
 
@@ -57,14 +39,9 @@ void loop_free(struct loop *l)
 {
     if (!l)
         return;
-    loop_signals_free(l);
+    loop_ev_close(l);
     if (l->cq)
         loop_net_close(l);
-    loop_fd_remove(l->wake_watch);
-    if (l->wake_fd >= 0)
-        close(l->wake_fd);
-    loop_fds_free(l);
-    close(l->epoll_fd);
     while (l->timers.n)
         heap_remove(&l->timers, heap_min(&l->timers));
     heap_free(&l->timers);
@@ -87,6 +64,9 @@ int64_t loop_now(const struct loop *l)
 }
 
 /* ---- Timers ---- */
+
+/* DEVIATES (DESIGN 6): a heap of our own. libev's timers do not count a suspended machine's time, and fire
+ * only inside libev, while a LOOP_NET loop waits in its completion queue until the first of them is due. */
 
 void loop_timer_set(struct loop *l, struct loop_timer *t, int64_t at_us)
 {
@@ -146,17 +126,13 @@ static void run_hooks(struct loop *l, enum loop_phase phase)
 
 void loop_post(struct loop *l, void (*fn)(void *arg), void *arg)
 {
-    static const uint64_t one = 1;
-
     pthread_mutex_lock(&l->lock);
     vec_grow(l->posted, l->posted_n, l->posted_cap);
     l->posted[l->posted_n++] = (struct loop_posted){fn, arg};
-    if (l->cq) {
+    if (l->cq)
         loop_net_poke(l);
-    } else if (!l->woken) {
-        l->woken = true;
-        (void)!write(l->wake_fd, &one, sizeof one);
-    }
+    else
+        loop_ev_wake(l);
     pthread_mutex_unlock(&l->lock);
 }
 
@@ -170,8 +146,6 @@ static void run_posted(struct loop *l)
     n = l->posted_n;
     l->posted = NULL;
     l->posted_n = l->posted_cap = 0;
-    if (!l->cq)
-        l->woken = false;
     pthread_mutex_unlock(&l->lock);
     for (uint32_t i = 0; i < n; i++)
         v[i].fn(v[i].arg);
@@ -194,10 +168,12 @@ void loop_once(struct loop *l, int64_t until_us)
         if (wait_us < 0)
             wait_us = 0;
     }
-    if (l->cq)
+    if (l->cq) {
         loop_net_wait(l, wait_us);
-    else
-        loop_fds_wait(l, wait_us);
+        loop_ev_take(l);
+    } else {
+        loop_ev_wait(l, wait_us);
+    }
     run_posted(l);
     run_timers(l);
     run_hooks(l, LOOP_AFTER);
@@ -219,9 +195,14 @@ bool loop_drain(struct loop *l, const bool *done, int64_t until_us)
         int64_t now = loop_now(l);
 
         if (now >= until_us)
-            return false;
+            break;
         run_hooks(l, LOOP_FLUSH);
-        loop_net_completions(l, until_us == TIME_NEVER ? TIME_NEVER : until_us - now);
+        loop_net_wait(l, until_us == TIME_NEVER ? TIME_NEVER : until_us - now);
     }
-    return true;
+    /* The next turn must not wait before it comes to what woke this one and was left to it. */
+    pthread_mutex_lock(&l->lock);
+    if (l->posted_n || l->round == ROUND_HANDED_OVER)
+        loop_net_poke(l);
+    pthread_mutex_unlock(&l->lock);
+    return *done;
 }

@@ -1,5 +1,5 @@
-/* One thread's event loop: a gRPC completion queue (only where the network is opened) and epoll, together
- * with timers, signals and wake-ups from other threads. Everything but loop_post belongs to that thread.
+/* One thread's event loop: a gRPC completion queue (only where the network is opened) and libev, together
+ * with timers and wake-ups from other threads. Everything but loop_post belongs to that thread.
  *
  * Each turn of the loop handles what is ready (completions, descriptors, due timers, posted calls), then runs
  * the LOOP_AFTER hooks, where shells step their roles and drain their output, and then the LOOP_FLUSH hooks,

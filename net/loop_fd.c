@@ -1,85 +1,137 @@
-/* Descriptors and signals of the loop. epoll itself rather than libev: a thread that waits in gRPC's completion queue has to
- * be told when a descriptor is ready, for which another thread must be able to poll the whole set, and libev 4.33
- * neither gives its descriptor away nor wakes a thread that does not wait inside it. */
+/* Descriptors and signals of the loop: libev.
+ *
+ * Without a completion queue, the loop's thread waits in ev_run. With one, it waits in the queue, and a
+ * helper thread runs libev, the way libev's manual tells under "THREAD LOCKING EXAMPLE": it gives up l->lock
+ * while it polls, and when something is ready it calls nobody, but pokes the queue and stands still until the
+ * loop's thread has called (enum loop_round). Meanwhile libev is that thread's alone: callbacks run without
+ * the lock, and take it for what they change. */
 #include "net/loop_impl.h"
 
 #include "base/check.h"
 #include "base/mem.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
+
+_Static_assert((int)LOOP_READ == (int)EV_READ && (int)LOOP_WRITE == (int)EV_WRITE, "the same bits");
 
 struct loop_fd {
+    ev_io io;
     struct list node;
     struct loop *loop;
-    int fd;
-    unsigned events;
     void (*fn)(void *arg, unsigned events);
     void *arg;
 };
 
+/* ---- Waiting ---- */
+
+/* These two only end ev_run. */
+static void on_wake(struct ev_loop *ev, ev_async *w, int events) {}
+static void on_bound(struct ev_loop *ev, ev_timer *w, int events) {}
+
+void loop_ev_open(struct loop *l)
+{
+    l->ev = ev_loop_new(EVBACKEND_EPOLL | EVFLAG_NOENV);
+    CHECK(l->ev);
+    ev_set_userdata(l->ev, l);
+    ev_async_init(&l->wake, on_wake);
+    ev_async_start(l->ev, &l->wake);
+    ev_init(&l->bound, on_bound);
+    CHECK(pthread_cond_init(&l->go_on, NULL) == 0);
+}
+
+void loop_ev_wake(struct loop *l) { ev_async_send(l->ev, &l->wake); }
+
+void loop_ev_wait(struct loop *l, int64_t wait_us)
+{
+    ev_now_update(l->ev); /* what the bound is counted from */
+    l->bound.repeat = wait_us == TIME_NEVER ? 0 : (ev_tstamp)wait_us / US_PER_S;
+    ev_timer_again(l->ev, &l->bound);
+    ev_run(l->ev, wait_us ? EVRUN_ONCE : EVRUN_NOWAIT);
+}
+
 /* ---- The helper thread of a LOOP_NET loop ---- */
+
+static void release(struct ev_loop *ev) { pthread_mutex_unlock(&((struct loop *)ev_userdata(ev))->lock); }
+static void acquire(struct ev_loop *ev) { pthread_mutex_lock(&((struct loop *)ev_userdata(ev))->lock); }
+
+static void hand_over(struct ev_loop *ev)
+{
+    struct loop *l = ev_userdata(ev);
+
+    if (!ev_pending_count(ev) || l->helper_stop)
+        return;
+    l->round = ROUND_HANDED_OVER;
+    loop_net_poke(l);
+    while (l->round != ROUND_POLL && !l->helper_stop)
+        pthread_cond_wait(&l->go_on, &l->lock);
+}
 
 static void *helper_main(void *arg)
 {
     struct loop *l = arg;
-    struct loop_helper *h = &l->helper;
-    uint64_t n;
 
-    for (;;) {
-        struct pollfd p[2] = {{.fd = h->control_fd, .events = POLLIN}, {.fd = -1, .events = POLLIN}};
+    pthread_mutex_lock(&l->lock);
+    while (!l->helper_stop)
+        ev_run(l->ev, EVRUN_ONCE);
+    pthread_mutex_unlock(&l->lock);
+    return NULL;
+}
 
-        /* Posts once, then waits to be armed again: polling a ready descriptor that the loop has not
-         * come to yet would spin. */
-        if (atomic_load(&h->armed))
-            p[1].fd = l->epoll_fd;
-        if (poll(p, 2, -1) < 0)
-            continue;
-        if (atomic_load(&h->stop))
-            return NULL;
-        if (p[0].revents)
-            (void)!read(h->control_fd, &n, sizeof n);
-        if (p[1].revents) {
-            atomic_store(&h->armed, false);
-            pthread_mutex_lock(&l->lock);
-            loop_net_poke(l);
-            pthread_mutex_unlock(&l->lock);
-        }
+/* Something more is watched; under l->lock. */
+static void watch_more(struct loop *l)
+{
+    if (!l->cq)
+        return;
+    if (!l->helper_runs) {
+        ev_set_loop_release_cb(l->ev, release, acquire);
+        ev_set_invoke_pending_cb(l->ev, hand_over);
+        CHECK(pthread_create(&l->helper, NULL, helper_main, l) == 0);
+        l->helper_runs = true;
+    } else if (l->round == ROUND_POLL) {
+        loop_ev_wake(l); /* it polls what was watched before */
     }
 }
 
-static void helper_signal(struct loop_helper *h)
+void loop_ev_take(struct loop *l)
 {
-    static const uint64_t one = 1;
+    bool mine;
 
-    (void)!write(h->control_fd, &one, sizeof one);
+    pthread_mutex_lock(&l->lock);
+    mine = l->round == ROUND_HANDED_OVER; /* not in a turn within a callback */
+    if (mine)
+        l->round = ROUND_TAKEN;
+    pthread_mutex_unlock(&l->lock);
+    if (!mine)
+        return;
+    ev_invoke_pending(l->ev);
+    pthread_mutex_lock(&l->lock);
+    l->round = ROUND_POLL;
+    pthread_cond_signal(&l->go_on);
+    pthread_mutex_unlock(&l->lock);
 }
 
-static void helper_start(struct loop *l)
+static void helper_end(struct loop *l)
 {
-    struct loop_helper *h = &l->helper;
-
-    h->control_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    CHECK(h->control_fd >= 0);
-    atomic_store(&h->armed, true);
-    CHECK(pthread_create(&h->thread, NULL, helper_main, l) == 0);
-    h->running = true;
-}
-
-static void helper_stop(struct loop_helper *h)
-{
-    atomic_store(&h->stop, true);
-    helper_signal(h);
-    pthread_join(h->thread, NULL);
-    close(h->control_fd);
-    h->running = false;
+    pthread_mutex_lock(&l->lock);
+    l->helper_stop = true;
+    pthread_cond_signal(&l->go_on);
+    loop_ev_wake(l);
+    pthread_mutex_unlock(&l->lock);
+    pthread_join(l->helper, NULL);
 }
 
 /* ---- Descriptors ---- */
+
+static void on_io(struct ev_loop *ev, ev_io *w, int events)
+{
+    struct loop_fd *f = container_of(w, struct loop_fd, io);
+
+    CHECK(!(events & EV_ERROR)); /* what cannot be polled */
+    /* An error or hang-up comes as all that is waited for, and is found by whoever reads or writes. */
+    f->fn(f->arg, (unsigned)events);
+}
 
 struct loop_fd *loop_fd_add(struct loop *l, int fd, unsigned events, void (*fn)(void *arg, unsigned events),
                             void *arg)
@@ -87,26 +139,29 @@ struct loop_fd *loop_fd_add(struct loop *l, int fd, unsigned events, void (*fn)(
     struct loop_fd *f = xcalloc(1, sizeof *f);
 
     f->loop = l;
-    f->fd = fd;
     f->fn = fn;
     f->arg = arg;
+    ev_io_init(&f->io, on_io, fd, 0);
     list_push_tail(&l->fds, &f->node);
     loop_fd_events(f, events);
-    if (l->cq && !l->helper.running)
-        helper_start(l);
     return f;
 }
 
 void loop_fd_events(struct loop_fd *f, unsigned events)
 {
-    struct epoll_event e = {.data.ptr = f};
-    int op = !events ? EPOLL_CTL_DEL : f->events ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+    struct loop *l = f->loop;
 
-    if (events == f->events)
+    if (ev_is_active(&f->io) ? (unsigned)f->io.events == events : !events)
         return;
-    e.events = (events & LOOP_READ ? EPOLLIN : 0u) | (events & LOOP_WRITE ? EPOLLOUT : 0u);
-    f->events = events;
-    CHECK(epoll_ctl(f->loop->epoll_fd, op, f->fd, &e) == 0);
+    pthread_mutex_lock(&l->lock);
+    /* What was ready and not invoked yet is forgotten with this. */
+    ev_io_stop(l->ev, &f->io);
+    ev_io_modify(&f->io, (int)events);
+    if (events) {
+        ev_io_start(l->ev, &f->io);
+        watch_more(l);
+    }
+    pthread_mutex_unlock(&l->lock);
 }
 
 void loop_fd_remove(struct loop_fd *f)
@@ -114,137 +169,68 @@ void loop_fd_remove(struct loop_fd *f)
     if (!f)
         return;
     loop_fd_events(f, 0);
-    /* It may be ready, and its turn not have come yet. */
-    for (int i = 0; i < f->loop->ready_n; i++)
-        if (f->loop->ready[i].data.ptr == f)
-            f->loop->ready[i].data.ptr = NULL;
     list_remove(&f->node);
     free(f);
 }
 
-void loop_fds_free(struct loop *l)
-{
-    if (l->helper.running)
-        helper_stop(&l->helper);
-    while (!list_empty(&l->fds))
-        loop_fd_remove(container_of(l->fds.next, struct loop_fd, node)); /* NOLINT: it leaves the list */
-}
+/* ---- Signals ---- */
 
-/* epoll_wait counts in milliseconds: rounded up, or the last one would be spent spinning. */
-static int milliseconds(int64_t us)
-{
-    return us == TIME_NEVER ? -1 : us > INT64_C(1000000000) ? 1000000 : (int)((us + 999) / 1000);
-}
-
-void loop_fds_wait(struct loop *l, int64_t wait_us)
-{
-    struct loop_helper *h = &l->helper;
-    int n = epoll_wait(l->epoll_fd, l->ready, LOOP_READY_MAX, milliseconds(wait_us));
-
-    CHECK(n >= 0 || errno == EINTR);
-    l->ready_n = n > 0 ? n : 0;
-    for (int i = 0; i < l->ready_n; i++) {
-        struct loop_fd *f = l->ready[i].data.ptr;
-        uint32_t e = l->ready[i].events;
-
-        if (!f)
-            continue;
-        /* An error or hang-up is found by whoever reads or writes. */
-        if (e & (EPOLLERR | EPOLLHUP))
-            e |= EPOLLIN | EPOLLOUT;
-        e = ((e & EPOLLIN ? LOOP_READ : 0u) | (e & EPOLLOUT ? LOOP_WRITE : 0u)) & f->events;
-        if (e)
-            f->fn(f->arg, e);
-    }
-    l->ready_n = 0;
-    if (h->running && !atomic_load(&h->armed)) {
-        atomic_store(&h->armed, true);
-        helper_signal(h);
-    }
-}
-
-/* ---- Signals. A handler that writes to an eventfd, since signalfd needs them blocked in every thread, gRPC's and
- * tasks' included. ---- */
-
-static struct {
-    struct loop *loop; /* who owns it */
+/* One owner in the process, which to libev is a matter of assertions. */
+static struct owned_signal {
+    struct loop *_Atomic loop; /* who owns it */
+    ev_signal watch;
     void (*fn)(void *arg, int signo);
     void *arg;
     struct sigaction before;
 } signals[NSIG];
-static atomic_int signal_fds[NSIG]; /* the owner's signal_fd, for the handler */
-static atomic_bool signal_came[NSIG];
-static pthread_mutex_t signals_lock = PTHREAD_MUTEX_INITIALIZER; /* of who owns what */
 
-static void signal_handler(int signo)
+static void on_signal(struct ev_loop *ev, ev_signal *w, int events)
 {
-    static const uint64_t one = 1;
-    int saved = errno;
+    const struct owned_signal *s = container_of(w, struct owned_signal, watch);
 
-    atomic_store(&signal_came[signo], true);
-    (void)!write(atomic_load(&signal_fds[signo]), &one, sizeof one);
-    errno = saved;
-}
-
-static void on_signals(void *arg, unsigned events)
-{
-    struct loop *l = arg;
-    uint64_t n;
-
-    (void)events;
-    (void)!read(l->signal_fd, &n, sizeof n);
-    for (int s = 1; s < NSIG; s++) {
-        bool mine;
-
-        pthread_mutex_lock(&signals_lock);
-        mine = signals[s].loop == l && atomic_exchange(&signal_came[s], false);
-        pthread_mutex_unlock(&signals_lock);
-        if (mine)
-            signals[s].fn(signals[s].arg, s);
-    }
+    s->fn(s->arg, w->signum);
 }
 
 int loop_signal(struct loop *l, int signo, void (*fn)(void *arg, int signo), void *arg)
 {
-    struct sigaction sa = {.sa_handler = signal_handler, .sa_flags = SA_RESTART};
-    int err = 0;
+    struct owned_signal *s;
+    struct loop *nobody = NULL;
 
     CHECK(signo > 0 && signo < NSIG);
-    if (l->signal_fd < 0) {
-        l->signal_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-        CHECK(l->signal_fd >= 0);
-        l->signal_watch = loop_fd_add(l, l->signal_fd, LOOP_READ, on_signals, l);
-    }
-    pthread_mutex_lock(&signals_lock);
-    if (signals[signo].loop) {
-        err = HAWK_EEXISTS;
-        goto out;
-    }
-    signals[signo].fn = fn;
-    signals[signo].arg = arg;
-    signals[signo].loop = l;
-    atomic_store(&signal_fds[signo], l->signal_fd);
-    atomic_store(&signal_came[signo], false);
-    sigemptyset(&sa.sa_mask);
-    CHECK(sigaction(signo, &sa, &signals[signo].before) == 0);
-out:
-    pthread_mutex_unlock(&signals_lock);
-    return err;
+    s = &signals[signo];
+    if (!atomic_compare_exchange_strong(&s->loop, &nobody, l))
+        return HAWK_EEXISTS;
+    s->fn = fn;
+    s->arg = arg;
+    CHECK(sigaction(signo, NULL, &s->before) == 0);
+    ev_signal_init(&s->watch, on_signal, signo);
+    pthread_mutex_lock(&l->lock);
+    ev_signal_start(l->ev, &s->watch);
+    watch_more(l);
+    pthread_mutex_unlock(&l->lock);
+    return 0;
 }
 
-void loop_signals_free(struct loop *l)
+static void signal_free(struct owned_signal *s)
 {
-    if (l->signal_fd < 0)
-        return;
-    pthread_mutex_lock(&signals_lock);
-    for (int s = 1; s < NSIG; s++) {
-        if (signals[s].loop == l) {
-            CHECK(sigaction(s, &signals[s].before, NULL) == 0);
-            signals[s].loop = NULL;
-        }
-    }
-    pthread_mutex_unlock(&signals_lock);
-    loop_fd_remove(l->signal_watch);
-    close(l->signal_fd);
-    l->signal_fd = -1;
+    struct loop *l = s->loop;
+
+    /* Takes one that came and was not handled off libev, which would keep it for the signal's next owner. */
+    ev_feed_signal_event(l->ev, s->watch.signum);
+    ev_signal_stop(l->ev, &s->watch);
+    CHECK(sigaction(s->watch.signum, &s->before, NULL) == 0); /* libev leaves SIG_DFL behind */
+    atomic_store(&s->loop, NULL);
+}
+
+void loop_ev_close(struct loop *l)
+{
+    if (l->helper_runs)
+        helper_end(l);
+    for (int i = 1; i < NSIG; i++)
+        if (atomic_load(&signals[i].loop) == l)
+            signal_free(&signals[i]);
+    while (!list_empty(&l->fds))
+        loop_fd_remove(container_of(l->fds.next, struct loop_fd, node)); /* NOLINT: it leaves the list */
+    ev_loop_destroy(l->ev);
+    pthread_cond_destroy(&l->go_on);
 }

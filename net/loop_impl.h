@@ -1,39 +1,30 @@
-/* The inside of the loop, shared by loop.c (turns, timers, hooks, posts), loop_fd.c (descriptors) and
- * loop_net.c (the completion queue). What other files of net/ may use is in core.h. */
+/* The inside of the loop, shared by loop.c (turns, timers, hooks, posts), loop_fd.c (descriptors and
+ * signals: libev) and loop_net.c (the completion queue). What other files of net/ may use is in core.h. */
 #ifndef HAWK_NET_LOOP_IMPL_H
 #define HAWK_NET_LOOP_IMPL_H
 
 #include "net/core.h"
 #include "net/loop.h"
 
+#include <ev.h>
 #include <grpc/grpc.h>
 #include <pthread.h>
-#include <stdatomic.h>
-#include <sys/epoll.h>
-
-#define LOOP_READY_MAX 64 /* descriptors handled at a time */
 
 struct loop_posted {
     void (*fn)(void *arg);
     void *arg;
 };
 
-/* Wakes a thread that waits in the completion queue when a descriptor is ready. */
-struct loop_helper {
-    pthread_t thread;
-    int control_fd; /* eventfd: armed again, or stop */
-    atomic_bool stop;
-    atomic_bool
-        armed; /* waits for the descriptors; false once it has posted, until the loop has handled it */
-    bool running;
+/* Whose turn libev is, where a helper runs it. */
+enum loop_round {
+    ROUND_POLL,        /* the helper's, until something is ready */
+    ROUND_HANDED_OVER, /* the loop's thread's; it has been told */
+    ROUND_TAKEN,       /* which now invokes what is ready */
 };
 
 struct loop {
-    int epoll_fd;
-    bool stopping;                            /* loop_stop was called */
-    struct list fds;                          /* struct loop_fd */
-    struct epoll_event ready[LOOP_READY_MAX]; /* being handled; data.ptr: struct loop_fd, NULL when removed */
-    int ready_n;
+    bool stopping;   /* loop_stop was called */
+    struct list fds; /* struct loop_fd */
 
     struct heap timers;
     uint64_t timer_seq;
@@ -43,34 +34,43 @@ struct loop {
     pthread_mutex_t lock;
     struct loop_posted *posted;
     uint32_t posted_n, posted_cap;
-    bool woken; /* a wake-up is under way */
 
-    int wake_fd; /* eventfd, without a completion queue */
-    struct loop_fd *wake_watch;
-    int signal_fd; /* eventfd, written by the signal handler */
-    struct loop_fd *signal_watch;
+    struct ev_loop *ev; /* descriptors and signals; under `lock` where a helper runs it */
+    ev_async wake;      /* ends its waiting */
+    ev_timer bound;     /* of its waiting, without a completion queue */
 
     /* LOOP_NET */
     grpc_completion_queue *cq;
     grpc_channel *lame; /* a call that never goes anywhere: */
     grpc_call *poke;    /* empty batches on it wake the queue (libgrpc has no grpc_alarm in C) */
     struct cq_tag poke_tag;
-    struct loop_helper helper;
+    bool woken; /* one is under way; under `lock` */
+
+    /* The thread that waits in libev while the loop's own waits in the queue: see loop_fd.c. */
+    pthread_t helper;
+    bool helper_runs; /* for the loop's thread only; the rest under `lock`: */
+    bool helper_stop; /* it is to end */
+    enum loop_round round;
+    pthread_cond_t go_on; /* for the helper: round is ROUND_POLL again, or helper_stop */
 };
 
 /* loop_fd.c */
-void loop_fds_free(struct loop *l);
-void loop_signals_free(struct loop *l);
-/* Handles descriptors that are ready, waiting at most wait_us (0: not at all; TIME_NEVER: no bound). */
-void loop_fds_wait(struct loop *l, int64_t wait_us);
+void loop_ev_open(struct loop *l);
+/* Forgets descriptors and signals; nothing pokes the completion queue for them any more. */
+void loop_ev_close(struct loop *l);
+/* Makes loop_ev_wait return; from any thread. */
+void loop_ev_wake(struct loop *l);
+/* Without a completion queue: handles descriptors and signals that are ready, waiting at most wait_us (0: not
+ * at all; TIME_NEVER: no bound). */
+void loop_ev_wait(struct loop *l, int64_t wait_us);
+/* With one: handles those that the helper found ready. */
+void loop_ev_take(struct loop *l);
 
 /* loop_net.c */
 void loop_net_open(struct loop *l);
 void loop_net_close(struct loop *l);
-/* Handles completions and descriptors that are ready, waiting at most wait_us for the first. */
+/* Handles completions, waiting at most wait_us for the first. */
 void loop_net_wait(struct loop *l, int64_t wait_us);
-/* The same without the descriptors. */
-void loop_net_completions(struct loop *l, int64_t wait_us);
 /* Makes a thread in loop_net_wait return; under l->lock. */
 void loop_net_poke(struct loop *l);
 

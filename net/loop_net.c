@@ -5,7 +5,7 @@
 
 #include <grpc/support/log.h>
 #include <grpc/support/time.h>
-#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -51,7 +51,8 @@ void loop_net_open(struct loop *l)
     cq_tag_init(&l->poke_tag, on_poke, l);
 }
 
-/* grpc_shutdown_blocking returns while gRPC's threads still wind down; leak checkers would find what they hold. */
+/* grpc_shutdown_blocking returns while gRPC's threads still wind down; leak checkers would find what they
+ * hold. */
 static void wait_for_grpc(void)
 {
 #if defined(__SANITIZE_ADDRESS__)
@@ -77,7 +78,6 @@ void loop_net_close(struct loop *l)
 {
     grpc_event e;
 
-    loop_fds_free(l); /* its helper thread pokes the queue */
     grpc_call_unref(l->poke);
     grpc_channel_destroy(l->lame);
     grpc_completion_queue_shutdown(l->cq);
@@ -100,7 +100,7 @@ static gpr_timespec in_us(int64_t us)
     return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_micros(us, GPR_TIMESPAN));
 }
 
-void loop_net_completions(struct loop *l, int64_t wait_us)
+void loop_net_wait(struct loop *l, int64_t wait_us)
 {
     grpc_event e;
     int n = 0;
@@ -112,11 +112,4 @@ void loop_net_completions(struct loop *l, int64_t wait_us)
             break;
         e = grpc_completion_queue_next(l->cq, gpr_inf_past(GPR_CLOCK_MONOTONIC), NULL);
     }
-}
-
-void loop_net_wait(struct loop *l, int64_t wait_us)
-{
-    loop_net_completions(l, wait_us);
-    if (l->helper.running && !atomic_load(&l->helper.armed))
-        loop_fds_wait(l, 0);
 }

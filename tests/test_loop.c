@@ -1,7 +1,7 @@
 /* net/loop and net/addr: turns, timers, hooks, descriptors, signals, posts from threads; addresses and tokens.
  * The loop's tests run twice: with and without gRPC's completion queue. */
 #include "net/addr.h"
-#include "net/loop.h"
+#include "net/core.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "tests/lib/until.h"
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -27,21 +28,19 @@ static struct loop *loop;
 
 static void say(void *what) { strncat(said, what, sizeof said - strlen(said) - 1); }
 
-static int setup_plain(void **state)
+static int setup(void **state, unsigned flags)
 {
-    (void)state;
+    static unsigned used;
+
+    used = flags;
+    *state = &used;
     said[0] = '\0';
-    loop = loop_new(0);
+    loop = loop_new(flags);
     return 0;
 }
 
-static int setup_net(void **state)
-{
-    (void)state;
-    said[0] = '\0';
-    loop = loop_new(LOOP_NET);
-    return 0;
-}
+static int setup_plain(void **state) { return setup(state, 0); }
+static int setup_net(void **state) { return setup(state, LOOP_NET); }
 
 static int teardown(void **state)
 {
@@ -209,6 +208,141 @@ static void a_descriptor_removed_before_its_turn_is_not_called(void **state)
         close(fds[i]);
 }
 
+/* What a task inherits keeps a pipe in the kernel's poll set after we have closed our end of it. */
+static void a_closed_descriptor_is_not_taken_for_the_next_of_its_number(void **state)
+{
+    int old[2], new[2], inherited;
+    struct pipe_end p = {0};
+
+    (void)state;
+    assert_int_equal(pipe2(old, O_CLOEXEC | O_NONBLOCK), 0);
+    assert_int_equal(pipe2(new, O_CLOEXEC | O_NONBLOCK), 0);
+    inherited = dup(old[0]);
+    p.fd = old[0];
+    p.watch = loop_fd_add(loop, p.fd, LOOP_READ, on_pipe, &p);
+    assert_int_equal(write(old[1], "x", 1), 1);
+    until(loop, p.reads == 1);
+    loop_fd_remove(p.watch);
+    assert_int_equal(dup2(new[0], p.fd), p.fd); /* closes it, and takes its number */
+    p.watch = loop_fd_add(loop, p.fd, LOOP_READ, on_pipe, &p);
+    assert_int_equal(write(old[1], "x", 1), 1);
+    for (int i = 0; i < 4; i++)
+        loop_once(loop, loop_now(loop) + 1000);
+    assert_int_equal(p.reads, 1);
+    assert_int_equal(write(new[1], "x", 1), 1);
+    until(loop, p.reads == 2);
+    loop_fd_remove(p.watch);
+    for (int i = 0; i < 2; i++) {
+        close(old[i]);
+        close(new[i]);
+    }
+    close(inherited);
+}
+
+static void count_turn(void *arg) { ++*(int *)arg; }
+
+static void nobody_waiting_for_a_descriptor_turns_no_loop(void **state)
+{
+    int fds[2], turns = 0;
+    struct pipe_end p = {0};
+    struct loop_hook after;
+    int64_t start;
+
+    (void)state;
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    p.fd = fds[0];
+    p.watch = loop_fd_add(loop, fds[0], LOOP_READ, on_pipe, &p);
+    assert_int_equal(write(fds[1], "x", 1), 1);
+    until(loop, p.reads == 1);
+    loop_fd_events(p.watch, 0);
+    assert_int_equal(write(fds[1], "x", 1), 1);
+    close(fds[1]); /* readable, and hung up */
+    loop_hook_add(loop, &after, LOOP_AFTER, count_turn, &turns);
+    start = loop_now(loop);
+    while (loop_now(loop) < start + 20000)
+        loop_once(loop, start + 20000);
+    assert_true(turns < 8);
+    loop_hook_remove(&after);
+    assert_int_equal(p.reads, 1);
+    loop_fd_events(p.watch, LOOP_READ);
+    until(loop, p.reads == 2);
+    loop_fd_remove(p.watch);
+    close(fds[0]);
+}
+
+#define PAIRS 16
+#define BYTES 4000
+static struct pipe_end pairs[PAIRS];
+static int far_ends[PAIRS], pairs_read;
+
+static void on_pair(void *arg, unsigned events)
+{
+    struct pipe_end *p = arg, *next = &pairs[(p - pairs + 1) % PAIRS];
+    char byte;
+
+    assert_int_equal(events, LOOP_READ);
+    assert_int_equal(read(p->fd, &byte, 1), 1);
+    pairs_read++;
+    p->reads++;
+    if (p->reads % 3 == 0) { /* another's watch is made anew, ready or not */
+        loop_fd_remove(next->watch);
+        next->watch = loop_fd_add(loop, next->fd, LOOP_READ, on_pair, next);
+    }
+    if (p->reads % 4 == 0) { /* and the own one */
+        loop_fd_remove(p->watch);
+        p->watch = loop_fd_add(loop, p->fd, LOOP_READ, on_pair, p);
+    }
+}
+
+static void *write_pairs(void *arg)
+{
+    for (int i = 0; i < BYTES; i++)
+        assert_int_equal(write(far_ends[i * 7 % PAIRS], "x", 1), 1);
+    return NULL;
+}
+
+static void no_byte_is_missed_while_watches_change(void **state)
+{
+    pthread_t t;
+
+    (void)state;
+    pairs_read = 0;
+    for (int i = 0; i < PAIRS; i++) {
+        int fds[2];
+
+        assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+        far_ends[i] = fds[1];
+        pairs[i] = (struct pipe_end){.fd = fds[0]};
+        pairs[i].watch = loop_fd_add(loop, fds[0], LOOP_READ, on_pair, &pairs[i]);
+    }
+    assert_int_equal(pthread_create(&t, NULL, write_pairs, NULL), 0);
+    until(loop, pairs_read == BYTES);
+    pthread_join(t, NULL);
+    for (int i = 0; i < PAIRS; i++) {
+        loop_fd_remove(pairs[i].watch);
+        close(pairs[i].fd);
+        close(far_ends[i]);
+    }
+}
+
+static void a_loop_ends_with_something_ready(void **state)
+{
+    int fds[2];
+    struct pipe_end p = {0};
+
+    (void)state;
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    p.fd = fds[0];
+    p.watch = loop_fd_add(loop, fds[0], LOOP_READ, on_pipe, &p);
+    assert_int_equal(write(fds[1], "xxxx", 4), 4);
+    until(loop, p.reads == 1);
+    assert_int_equal(write(fds[1], "x", 1), 1); /* its watch is forgotten */
+    loop_free(loop);
+    loop = NULL;
+    close(fds[0]);
+    close(fds[1]);
+}
+
 /* ---- Signals and threads ---- */
 
 static int signals_seen[NSIG];
@@ -252,6 +386,51 @@ static void a_signal_wakes_a_loop_that_waits(void **state)
     assert_int_equal(loop_signal(loop, SIGALRM, on_signal, NULL), 0);
     assert_int_equal(setitimer(ITIMER_REAL, &soon, NULL), 0);
     until(loop, signals_seen[SIGALRM] == 1);
+}
+
+static void a_signal_nobody_handled_is_not_the_next_owners(void **state)
+{
+    unsigned flags = *(unsigned *)*state;
+    struct sigaction now;
+
+    memset(signals_seen, 0, sizeof signals_seen);
+    signal(SIGUSR1, SIG_IGN);
+    assert_int_equal(loop_signal(loop, SIGUSR1, on_signal, NULL), 0);
+    kill(getpid(), SIGUSR1);
+    loop_free(loop);
+    loop = NULL;
+    assert_int_equal(sigaction(SIGUSR1, NULL, &now), 0);
+    assert_true(now.sa_handler == SIG_IGN);
+
+    loop = loop_new(flags);
+    assert_int_equal(loop_signal(loop, SIGUSR1, on_signal, NULL), 0);
+    assert_int_equal(loop_signal(loop, SIGUSR2, on_signal, NULL), 0);
+    kill(getpid(), SIGUSR2);
+    until(loop, signals_seen[SIGUSR2] == 1);
+    assert_int_equal(signals_seen[SIGUSR1], 0);
+}
+
+static void what_a_drain_leaves_comes_with_the_next_turn(void **state)
+{
+    int fds[2];
+    struct pipe_end p = {0};
+    bool never = false;
+
+    (void)state;
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    p.fd = fds[0];
+    p.watch = loop_fd_add(loop, fds[0], LOOP_READ, on_pipe, &p);
+    assert_int_equal(write(fds[1], "x", 1), 1);
+    loop_post(loop, say, (char[]){"1"});
+    assert_false(loop_drain(loop, &never, loop_now(loop) + 20000));
+    assert_string_equal(said, "");
+    assert_int_equal(p.reads, 0);
+    loop_once(loop, loop_now(loop) + UNTIL_US);
+    assert_string_equal(said, "1");
+    until(loop, p.reads == 1);
+    loop_fd_remove(p.watch);
+    close(fds[0]);
+    close(fds[1]);
 }
 
 #define POSTS 2000
@@ -377,8 +556,14 @@ int main(void)
         BOTH(hooks_run_after_what_was_ready_in_order),
         BOTH(a_descriptor_wakes_the_loop),
         BOTH(a_descriptor_removed_before_its_turn_is_not_called),
+        BOTH(a_closed_descriptor_is_not_taken_for_the_next_of_its_number),
+        BOTH(nobody_waiting_for_a_descriptor_turns_no_loop),
+        BOTH(no_byte_is_missed_while_watches_change),
+        BOTH(a_loop_ends_with_something_ready),
         BOTH(signals_arrive_on_the_loop),
         BOTH(a_signal_wakes_a_loop_that_waits),
+        BOTH(a_signal_nobody_handled_is_not_the_next_owners),
+        cmocka_unit_test_setup_teardown(what_a_drain_leaves_comes_with_the_next_turn, setup_net, teardown),
         BOTH(posts_from_threads_all_arrive),
         BOTH(the_limit_on_files_is_raised),
         cmocka_unit_test(addresses_are_checked),
