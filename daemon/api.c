@@ -84,7 +84,11 @@ static void submitted(struct api *a, const struct msg_submitted *m)
     if (!c)
         return;
     if (m->err) {
-        api_fail(c, m->err, "the job was not accepted: %s", hawk_strerror(m->err));
+        api_fail(c, m->err, "the job was not accepted: %s%s", hawk_strerror(m->err),
+                 m->err == HAWK_EIO
+                     ? " (the journal of this dist cannot be written: look at its disk; jobs that are "
+                       "waited for are taken all the same)"
+                     : "");
         return;
     }
     const struct dist_job *j = dist_find(a->roles.dist, m->job);

@@ -45,9 +45,27 @@ static void feed(void *arg, const struct msg *m)
     node_feed(d->node, m);
 }
 
+/* What could not be written is kept and will be reported as done later. */
+static void journal_feed(void *arg, const struct msg *m)
+{
+    struct central_daemon *d = arg;
+    if (m->journal_done.err != HAWK_EIO)
+        feed(arg, m);
+    else if (d->process.signals)
+        process_exit(&d->process, 0);
+}
+
 static void api_feed(void *arg, enum role to, const struct msg *m) { feed(arg, m); }
 
-static void stop(void *arg, bool now) { feed(arg, &(struct msg){.type = MSG_STOP, .stop.now = now}); }
+/* Central stops when its journal is quiet; on a full disk that may be never, and nothing more can be saved. */
+static void stop(void *arg, bool now)
+{
+    struct central_daemon *d = arg;
+    if (now || journal_failing(d->journal))
+        process_exit(&d->process, 0);
+    else
+        feed(arg, &(struct msg){.type = MSG_STOP});
+}
 
 /* What history and the policy are configured to be: fixed, or computed. */
 int central_configure(const struct config *c, struct central_config *out, char *why, size_t size)
@@ -68,6 +86,10 @@ int central_configure(const struct config *c, struct central_config *out, char *
         snprintf(why, size,
                  "central: heartbeat must be positive, suspect at least twice that, and long_lease at least "
                  "suspect");
+        return HAWK_EINVALID;
+    }
+    if (c->central.short_partition_min > c->central.short_partition_max) {
+        snprintf(why, size, "central: short_partition_min is more than short_partition_max");
         return HAWK_EINVALID;
     }
     struct history_config *h = &out->history;
@@ -99,7 +121,7 @@ static int start(struct central_daemon *d)
     err = process_open(p, c->central.listen);
     if (err)
         return err;
-    err = journal_open(&d->journal, p->loop, c->central.state_dir, feed, d, why, sizeof why);
+    err = journal_open(&d->journal, p->loop, c->central.state_dir, journal_feed, d, why, sizeof why);
     if (err) {
         log_error("%s", why);
         return err;
@@ -147,7 +169,9 @@ int central_main(int argc, char **argv)
     api_free_all(d.api);
     node_free(d.node);
     central_free(d.role);
-    if (journal_close(d.journal))
+    if (journal_close(d.journal)) {
         log_error("the journal could not be written to its end: look at the disk");
+        d.process.exit_code = PROCESS_FAILED;
+    }
     return process_free(&d.process);
 }

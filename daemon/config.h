@@ -64,6 +64,7 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
 #define DIST_SETTINGS(S)                                                                                     \
     S(dist, TEXT, name, "", "unique in the cluster; default: dist-HOSTNAME")                                 \
     S(dist, LIST, listen, "127.0.0.1:7071", "addresses to listen on: HOST:PORT or unix:PATH")                \
+    S(dist, TEXT, advertise, "", "address others reach it at; default: the first it listens on")             \
     S(dist, TEXT, central, "127.0.0.1:7070", "central's address")                                            \
     S(dist, TEXT, state_dir, "", "where detached jobs are journalled; default: see `hawk config show`")      \
     S(dist, COUNT, jobs_max, "100000", "unfinished jobs this dist accepts")                                  \

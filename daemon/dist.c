@@ -8,8 +8,9 @@
 #include "daemon/node.h"
 #include "daemon/process.h"
 
-/* Job numbers reserved per start; a dist that gives out more reserves again. */
-#define SEQ_BLOCK 1000000000u
+/* Job numbers reserved at a time: enough for minutes at full speed, and for a million starts. The next block is reserved
+ * when half of this one is left. */
+#define SEQ_BLOCK 1000000u
 
 struct dist_daemon {
     struct process process;
@@ -17,6 +18,7 @@ struct dist_daemon {
     struct node *node;
     struct journal *journal;
     struct api *api;
+    uint64_t seq_low; /* from this job number on, more are to be reserved */
     bool role_made, ready;
 };
 
@@ -24,10 +26,35 @@ static void step(void *role, const struct event *e, struct out *out) { dist_step
 static int64_t next_timeout(const void *role) { return dist_next_timeout(role); }
 static void check(const void *role) { dist_check(role); }
 
+/* Job numbers are never given out twice, not even by a later process: central and workers may still know them.
+ * Blocks the loop for one commit in millions of jobs. */
+static int reserve_seq(struct dist_daemon *d, uint64_t *first)
+{
+    int err = store_reserve_seq(journal_store(d->journal), SEQ_BLOCK, first);
+    if (err)
+        return err;
+    d->seq_low = *first + SEQ_BLOCK / 2; /* the next block follows this one: nobody else takes any */
+    return 0;
+}
+
+static void submitted(struct dist_daemon *d, const struct msg_submitted *m)
+{
+    uint64_t first;
+    if (m->err || job_id_seq(m->job) < d->seq_low || !reserve_seq(d, &first))
+        return;
+    d->seq_low += SEQ_BLOCK / 100; /* then it is tried again */
+    log_error("no more job numbers can be reserved in %s: look at the disk",
+              d->process.config.dist.state_dir);
+}
+
 static void effect(void *arg, const struct msg *m)
 {
     struct dist_daemon *d = arg;
     switch (m->type) {
+    case MSG_SUBMITTED:
+        submitted(d, &m->submitted);
+        api_effect(d->api, m);
+        break;
     case MSG_JOURNAL_JOB:
     case MSG_JOURNAL_JOB_END:
         journal_write(d->journal, m);
@@ -83,13 +110,18 @@ static int start(struct dist_daemon *d)
     const struct config *c = &p->config;
     char why[512];
     uint64_t node = 0, seq = 1;
-    int err = process_open(p, c->dist.listen);
+    int err = process_check_node(p, c->dist.central);
+    if (!err)
+        err = process_open(p, c->dist.listen);
     if (err)
         return err;
+    const char *addr = process_advertised(p, c->dist.advertise);
+    if (!addr)
+        return HAWK_EINVALID;
     err = journal_open(&d->journal, p->loop, c->dist.state_dir, feed, d, why, sizeof why);
     if (!err && store_meta_get(journal_store(d->journal), "node", &node))
         node = 0;
-    if (!err && (err = store_reserve_seq(journal_store(d->journal), 1000, &seq)))
+    if (!err && (err = reserve_seq(d, &seq)))
         snprintf(why, sizeof why, "%s: no more job numbers can be reserved: %s", c->dist.state_dir,
                  hawk_strerror(err));
     if (err) {
@@ -99,7 +131,7 @@ static int start(struct dist_daemon *d)
     struct dist_config dc;
     dist_config_init(&dc);
     dc.name = blob_str(c->dist.name);
-    dc.addr = blob_str(server_addr(p->server, 0));
+    dc.addr = blob_str(addr);
     dc.incarnation = process_random();
     dc.node = (node_id_t){(uint32_t)node};
     dc.first_seq = seq;
@@ -118,10 +150,8 @@ static int start(struct dist_daemon *d)
                              .seed = process_random()};
     struct node_fns fns = {.step = step, .next_timeout = next_timeout, .check = check, .effect = effect};
     d->node = node_new(p->loop, &nc, &fns, &d->role, d);
-    struct api_roles roles = {.dist = &d->role,
-                              .name = p->name,
-                              .addr = server_addr(p->server, 0),
-                              .central_addr = c->dist.central};
+    struct api_roles roles = {
+        .dist = &d->role, .name = p->name, .addr = addr, .central_addr = c->dist.central};
     d->api = api_new(p->loop, p->server, &roles, api_feed, d);
     server_set_links(p->server, node_links(d->node));
     server_start(p->server);
@@ -152,7 +182,9 @@ int dist_main(int argc, char **argv)
     node_free(d.node);
     if (d.role_made)
         dist_free(&d.role);
-    if (journal_close(d.journal))
+    if (journal_close(d.journal)) {
         log_error("the journal could not be written to its end: look at the disk");
+        d.process.exit_code = PROCESS_FAILED;
+    }
     return process_free(&d.process);
 }

@@ -31,13 +31,11 @@ static void on_loop(void *arg)
     j->posted = false;
     pthread_mutex_unlock(&j->lock);
     if (m.journal_done.err && !j->failing)
-        log_error("the journal cannot be written; trying again, nothing is lost so far");
+        log_error("the journal cannot be written; trying again, nothing that was accepted is lost so far");
     else if (!m.journal_done.err && j->failing)
         log_info("the journal can be written again");
     j->failing = m.journal_done.err != 0;
-    /* An error is not passed on: the store keeps what it could not write and will report it as done later. */
-    if (!m.journal_done.err)
-        j->feed(j->arg, &m);
+    j->feed(j->arg, &m);
 }
 
 static void on_done(void *arg, uint64_t token, int err)
@@ -53,7 +51,18 @@ static void on_done(void *arg, uint64_t token, int err)
         loop_post(j->loop, on_loop, j);
 }
 
-int dir_make(const char *path, char *why, size_t size)
+/* 0 or an errno. */
+static int make_one(const char *path, mode_t mode)
+{
+    struct stat st;
+    if (mkdir(path, mode) == 0)
+        return 0;
+    if (errno != EEXIST || stat(path, &st))
+        return errno;
+    return S_ISDIR(st.st_mode) ? 0 : ENOTDIR;
+}
+
+int dir_make(const char *path, mode_t mode, char *why, size_t size)
 {
     char part[PATH_MAX];
     if (strlen(path) >= sizeof part) {
@@ -66,8 +75,9 @@ int dir_make(const char *path, char *why, size_t size)
             continue;
         char end = *p;
         *p = 0;
-        if (mkdir(part, 0700) && errno != EEXIST) {
-            snprintf(why, size, "cannot make the directory %s: %s", part, strerror(errno));
+        int err = make_one(part, mode);
+        if (err) {
+            snprintf(why, size, "cannot make the directory %s: %s", part, strerror(err));
             return HAWK_EIO;
         }
         *p = end;
@@ -80,11 +90,13 @@ int journal_open(struct journal **out, struct loop *l, const char *dir,
                  void (*feed)(void *arg, const struct msg *m), void *arg, char *why, size_t size)
 {
     char path[PATH_MAX];
-    int err = dir_make(dir, why, size);
+    int err = dir_make(dir, 0700, why, size);
     if (err)
         return err;
-    if (snprintf(path, sizeof path, "%s/journal.db", dir) >= (int)sizeof path)
+    if (snprintf(path, sizeof path, "%s/journal.db", dir) >= (int)sizeof path) {
+        snprintf(why, size, "the directory's name is too long");
         return HAWK_ETOO_LARGE;
+    }
     struct journal *j = xcalloc(1, sizeof *j);
     *j = (struct journal){.loop = l, .feed = feed, .arg = arg};
     pthread_mutex_init(&j->lock, NULL);
@@ -123,6 +135,8 @@ void journal_write(struct journal *j, const struct msg *m)
     }
     j->feed(j->arg, &done);
 }
+
+bool journal_failing(const struct journal *j) { return j->failing; }
 
 struct store *journal_store(struct journal *j) { return j->store; }
 

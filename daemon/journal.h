@@ -6,20 +6,25 @@
 #include "net/loop.h"
 #include "store/store.h"
 
+#include <sys/types.h>
+
 struct journal;
 
 /* Opens DIR/journal.db, making the directory. On an error why names what to do. feed is called on the loop's
- * thread with JOURNAL_DONE. */
+ * thread with JOURNAL_DONE; its err HAWK_EIO says: not written yet, but kept and tried again, and a later
+ * JOURNAL_DONE without an error covers it. */
 HAWK_MUST_USE int journal_open(struct journal **out, struct loop *l, const char *dir,
                                void (*feed)(void *arg, const struct msg *m), void *arg, char *why,
                                size_t size);
 /* For JOURNAL_* and HISTORY. What cannot be queued is answered with JOURNAL_DONE and the error. */
 void journal_write(struct journal *j, const struct msg *m);
+/* The last attempt to write failed. */
+bool journal_failing(const struct journal *j);
 struct store *journal_store(struct journal *j);
 /* Commits what is queued; 0 or HAWK_EIO. NULL is fine. */
 int journal_close(struct journal *j);
 
-/* Makes a directory and its parents (mode 0700 for those it makes). 0, or HAWK_EIO with a text in why. */
-HAWK_MUST_USE int dir_make(const char *path, char *why, size_t size);
+/* Makes a directory and its parents; mode is for those it makes. 0, or HAWK_EIO with a text in why. */
+HAWK_MUST_USE int dir_make(const char *path, mode_t mode, char *why, size_t size);
 
 #endif

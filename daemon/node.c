@@ -465,9 +465,7 @@ void node_start(struct node *n)
     node_feed(n, &(struct msg){.type = MSG_START});
     if (!n->central_addr)
         return;
-    char what[300];
-    snprintf(what, sizeof what, "central at %s", n->central_addr);
-    n->central = link_dial(n->links, n->central_addr, what);
+    n->central = link_dial(n->links, n->central_addr, "central");
 }
 
 struct links *node_links(struct node *n) { return n->links; }

@@ -3,14 +3,17 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "daemon/journal.h"
 #include "net/addr.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 uint64_t process_random(void)
 {
@@ -52,6 +55,7 @@ static int token_read(const char *path, char **token)
 int process_init(struct process *p, const char *section, int argc, char **argv)
 {
     memset(p, 0, sizeof *p);
+    p->section = section;
     config_init(&p->config);
     int result = config_from_args(&p->config, section, argc, argv, NULL, NULL);
     if (!result && *p->config.cluster.token_file)
@@ -87,6 +91,67 @@ int process_open(struct process *p, const char *listen)
         return HAWK_EINVALID;
     }
     return 0;
+}
+
+/* A name stands in lists, in file names (%w) and in the metadata of links. */
+static bool name_ok(const char *name)
+{
+    size_t len = strlen(name);
+    for (size_t i = 0; i < len; i++)
+        if (name[i] <= ' ' || name[i] > '~' || name[i] == '/')
+            return false;
+    return len > 0 && len <= LIMIT_NAME_BYTES;
+}
+
+int process_check_node(const struct process *p, const char *central)
+{
+    char why[512];
+    if (!name_ok(p->name)) {
+        log_error("%s.name: \"%.80s\" is no name: 1 to %u visible ASCII characters, no blank and no slash",
+                  p->section, p->name, LIMIT_NAME_BYTES);
+        return HAWK_EINVALID;
+    }
+    if (addr_check(central, why, sizeof why)) {
+        log_error("%s.central: %s", p->section, why);
+        return HAWK_EINVALID;
+    }
+    return 0;
+}
+
+int process_output_dir(const struct process *p, const char *dir)
+{
+    char why[PATH_MAX + 200];
+    if (*dir != '/') {
+        log_error("%s.output_dir: \"%s\" must be an absolute path", p->section, dir);
+        return HAWK_EINVALID;
+    }
+    if (dir_make(dir, 0777, why, sizeof why)) {
+        log_error("%s.output_dir: %s", p->section, why);
+        return HAWK_EIO;
+    }
+    if (access(dir, W_OK | X_OK)) {
+        log_error("%s.output_dir: %s cannot be written to: %s", p->section, dir, strerror(errno));
+        return HAWK_EIO;
+    }
+    return 0;
+}
+
+const char *process_advertised(const struct process *p, const char *advertise)
+{
+    char why[512];
+    const char *addr = server_addr(p->server, 0);
+    if (*advertise && addr_check(advertise, why, sizeof why) == 0)
+        return advertise;
+    if (*advertise) {
+        log_error("%s.advertise: %s", p->section, why);
+        return NULL;
+    }
+    if (strncmp(addr, "0.0.0.0:", 8) != 0 && strncmp(addr, "[::]:", 5) != 0)
+        return addr;
+    log_error("%s.listen is %s, which nobody can dial: set %s.advertise to the address others reach this "
+              "machine at",
+              p->section, addr, p->section);
+    return NULL;
 }
 
 static void on_signal(void *arg, int signo)

@@ -13,8 +13,9 @@
 
 struct process {
     struct config config;
-    const char *name; /* of this node, for messages */
-    char *token;      /* NULL: none */
+    const char *section; /* of the configuration: "central", "dist", "worker" or "up" */
+    const char *name;    /* of this node, for messages */
+    char *token;         /* NULL: none */
     struct loop *loop;
     struct server *server;
     void (*stop)(void *arg, bool now); /* a signal asked for it; now: the second time */
@@ -28,6 +29,15 @@ struct process {
 HAWK_MUST_USE int process_init(struct process *p, const char *section, int argc, char **argv);
 /* Opens the loop and the server on a comma separated list of addresses. 0, or a message and HAWK_E…. */
 HAWK_MUST_USE int process_open(struct process *p, const char *listen);
+/* What a dist or worker cannot go without, checked before anything is started: a name, and where central is.
+ * 0, or a message and HAWK_EINVALID. */
+HAWK_MUST_USE int process_check_node(const struct process *p, const char *central);
+/* Makes the directory for tasks' output where it is missing. A worker that cannot write there would fail every task it
+ * gets, and faster than others run them. 0, or a message and HAWK_E…. */
+HAWK_MUST_USE int process_output_dir(const struct process *p, const char *dir);
+/* The address other nodes are told: `advertise`, else the first one we listen on, when others can dial that. NULL after
+ * a message. After process_open. */
+const char *process_advertised(const struct process *p, const char *advertise);
 /* SIGTERM and SIGINT call stop. */
 void process_signals(struct process *p, void (*stop)(void *arg, bool now), void *arg);
 /* Says on stdout that the daemon can be used: "ready NAME ADDRESS". Once. */

@@ -64,7 +64,7 @@ static int socket_address(const struct config *c, char *addr, size_t size)
     else
         hawk_default_socket(addr, size);
     snprintf(path, sizeof path, "%s", addr + strlen("unix:"));
-    if (dir_make(dirname(path), why, sizeof why)) {
+    if (dir_make(dirname(path), 0700, why, sizeof why)) {
         log_error("%s", why);
         return HAWK_EIO;
     }
@@ -87,7 +87,7 @@ static int start(struct up *u)
         log_error("%s", why);
         return err;
     }
-    if (socket_address(c, addr, sizeof addr))
+    if (socket_address(c, addr, sizeof addr) || process_output_dir(p, c->up.output_dir))
         return HAWK_EIO;
     exec_config_init(&ec, e.worker, c->up.output_dir);
     ec.max_running = e.slots;

@@ -69,13 +69,13 @@ static void after_turn(void *arg)
              server_addr(d->process.server, 0), worker_node(&d->role).v, counts.slots);
 }
 
-static void make_role(struct worker_daemon *d)
+static void make_role(struct worker_daemon *d, const char *addr)
 {
     const struct config *c = &d->process.config;
     struct worker_config wc;
     worker_config_init(&wc);
     wc.name = blob_str(c->worker.name);
-    wc.addr = blob_str(*c->worker.advertise ? c->worker.advertise : server_addr(d->process.server, 0));
+    wc.addr = blob_str(addr);
     wc.slots = c->worker.slots ? c->worker.slots : (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
     wc.queue_limit = c->worker.queue_limit;
     wc.queue_per_slot = strcmp(c->worker.queues, "per-slot") == 0;
@@ -89,6 +89,18 @@ static void make_role(struct worker_daemon *d)
     blob_drop(wc.addr);
 }
 
+static int check_settings(const struct process *p)
+{
+    const struct config *c = &p->config;
+    if (process_check_node(p, c->worker.central))
+        return HAWK_EINVALID;
+    if (c->worker.slots > LIMIT_SLOTS || c->worker.queue_limit > INT32_MAX) {
+        log_error("worker.slots goes up to %u, worker.queue_limit to %d", LIMIT_SLOTS, INT32_MAX);
+        return HAWK_EINVALID;
+    }
+    return process_output_dir(p, c->worker.output_dir);
+}
+
 /* The spawner is forked before gRPC starts its threads. */
 static int start(struct worker_daemon *d)
 {
@@ -96,26 +108,26 @@ static int start(struct worker_daemon *d)
     const struct config *c = &p->config;
     struct exec *exec;
     struct exec_config ec;
-    if (c->worker.slots > LIMIT_SLOTS) {
-        log_error("worker.slots: at most %u", LIMIT_SLOTS);
-        return HAWK_EINVALID;
-    }
+    int err = check_settings(p);
+    if (err)
+        return err;
     exec_config_init(&ec, c->worker.name, c->worker.output_dir);
     ec.kill_grace_us = c->worker.kill_grace;
     ec.orphan_grace_us = c->worker.agent_grace;
-    int err = exec_start(&exec, &ec);
+    err = exec_start(&exec, &ec);
     if (err) {
         log_error("the spawner cannot be started: %s (worker.output_dir is %s)", hawk_strerror(err),
                   c->worker.output_dir);
         return err;
     }
     err = process_open(p, c->worker.listen);
-    if (err) {
+    const char *addr = err ? NULL : process_advertised(p, c->worker.advertise);
+    if (!addr) {
         exec_stop(exec);
-        return err;
+        return HAWK_EINVALID;
     }
     d->runner = runner_new(p->loop, exec, &ec, feed, d);
-    make_role(d);
+    make_role(d, addr);
     struct node_config nc = {.role = ROLE_WORKER,
                              .name = p->name,
                              .token = p->token,
@@ -123,8 +135,7 @@ static int start(struct worker_daemon *d)
                              .seed = process_random()};
     struct node_fns fns = {.step = step, .next_timeout = next_timeout, .check = check, .effect = effect};
     d->node = node_new(p->loop, &nc, &fns, &d->role, d);
-    struct api_roles roles = {
-        .worker = &d->role, .runner = d->runner, .name = p->name, .addr = server_addr(p->server, 0)};
+    struct api_roles roles = {.worker = &d->role, .runner = d->runner, .name = p->name, .addr = addr};
     d->api = api_new(p->loop, p->server, &roles, api_feed, d);
     server_set_links(p->server, node_links(d->node));
     server_start(p->server);
