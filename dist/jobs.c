@@ -347,7 +347,7 @@ static void job_report(struct step *s, const struct dist_job *job)
     struct dist *d = s->d;
     struct dist_report r;
 
-    if (job->ok_n == 0 || job->desc->name->len == 0)
+    if (job->ok_n == 0)
         return;
     if (job->hand != HAND_NONE && !job->handed_part)
         return;

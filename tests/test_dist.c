@@ -200,6 +200,7 @@ static void test_detached_jobs_are_journalled_first(void **state)
     ignore(t);
     finished(t, 101, try_of(1, 0, 1, 1), 0, 1);
     says(t, "101 FINISH_ACK");
+    says(t, "central JOB_REPORT name=\"\"");
     says(t, "- JOB_EVENT job=3.1");
     says(t, "- JOURNAL_JOB_END job=3.1 token=5 epoch=1 state=3");
     job_desc_drop(desc);
@@ -616,6 +617,7 @@ static void test_lost_worker(void **state)
     says(t, "102 PROBE_CANCEL job=3.1");
     finished(t, 102, try_of(1, 1, 1, 2), 0, 1);
     says(t, "102 FINISH_ACK");
+    says(t, "central JOB_REPORT name=\"\"");
     says(t, "- JOB_EVENT job=3.1 done=1 failed=1 state=4");
     assert_int_equal(task_view_of(t, 1, 0).outcome, OUTCOME_LOST);
     talk_end(t);
@@ -674,6 +676,7 @@ static void test_first_completion_counts(void **state)
     finished(t, 101, try_of(1, 0, 1, 1), 0, 1);
     says(t, "101 FINISH_ACK id=3.1/0@1.1");
     says(t, "102 TASK_CANCEL id=3.1/0@1.2");
+    says(t, "central JOB_REPORT name=\"\"");
     says(t, "- JOB_EVENT job=3.1 done=1");
     finished(t, 102, try_of(1, 0, 1, 2), 1, 1);
     says(t, "102 FINISH_ACK id=3.1/0@1.2");
@@ -744,6 +747,7 @@ static void test_stop_in_good_order(void **state)
     ignore(t);
     finished(t, 101, try_of(1, 0, 1, 1), 0, 1);
     says(t, "101 FINISH_ACK");
+    says(t, "central JOB_REPORT name=\"\"");
     says(t, "- JOB_EVENT");
     says(t, "central LEAVE");
     says(t, "- STOPPED");
