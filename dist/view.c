@@ -1,11 +1,11 @@
 /* What a dist shows of its jobs, tasks, reservations and nodes. Reads only. */
 #include "dist/internal.h"
 
-const struct dist_job *dist_find(const struct dist *d, job_id_t id)
+const struct dist_job *dist_find(const struct dist *d, job_id_t job)
 {
-    const struct dist_job *job = job_find(d, id);
+    const struct dist_job *found = job_find(d, job);
 
-    return job && job->submitted ? job : NULL;
+    return found && found->submitted ? found : NULL;
 }
 
 static const struct dist_job *accepted_at(const struct dist *d, const struct list *at)

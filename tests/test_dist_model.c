@@ -638,9 +638,10 @@ static void up_event(struct model *m, uint32_t peer, enum role role)
 }
 
 /* Delivers one message of a stream, in either direction, or the news that it broke. */
-static bool link_moves(struct model *m, struct link *l, struct worker *w)
+static bool link_moves(struct model *m, uint32_t peer)
 {
-    uint32_t peer = w ? FIRST + (uint32_t)(w - m->w) : CENTRAL;
+    struct worker *w = peer == CENTRAL ? NULL : &m->w[peer - FIRST];
+    struct link *l = link_of(m, peer);
     bool to_dist = chance(m, 50);
 
     if (!l->dist_up && !l->peer_up) {
@@ -768,11 +769,11 @@ static bool anything_moves(struct model *m)
         bool moved;
 
         if (i < WORKERS) {
-            moved = link_moves(m, &m->w[i].link, &m->w[i]);
+            moved = link_moves(m, FIRST + i);
         } else if (i < WORKERS * 2) {
             moved = worker_acts(m, &m->w[i - WORKERS]);
         } else if (i == WORKERS * 2) {
-            moved = link_moves(m, &m->central, NULL);
+            moved = link_moves(m, CENTRAL);
         } else if (i == WORKERS * 2 + 1) {
             moved = central_acts(m);
         } else {
@@ -835,17 +836,19 @@ static void complain(const struct model *m, uint64_t seed)
 static void run(uint64_t seed, struct model *m)
 {
     static const uint32_t trouble_percent[] = {0, 1, 4, 10};
-    uint32_t faults;
+    uint32_t faults, steals;
 
     memset(m, 0, sizeof *m);
     m->tracing = getenv("DIST_MODEL_TRACE") != NULL;
     rng_seed(&m->rng, seed);
     faults = trouble_percent[below(m, 4)];
+    steals = 5u << below(m, 4);
     m->t = talk_new(policy_names[seed % 7]);
     m->t->cfg.policy.flags ^= chance(m, 20) ? POLICY_SPLIT_COUNTS : 0;
     m->t->cfg.policy.flags &= chance(m, 20) ? ~(uint32_t)POLICY_REPROBE : UINT32_MAX;
     m->t->cfg.policy.flags &= chance(m, 20) ? ~(uint32_t)POLICY_CANCEL_PROBES : UINT32_MAX;
     m->t->cfg.policy.flags |= POLICY_STEAL; /* the model steals under every policy */
+    m->t->cfg.policy.probe_ratio_milli = 1000 + 500 * below(m, 3);
     m->t->cfg.journal = chance(m, 50);
     m->t->cfg.finished_kept = below(m, 30);
     dist_init(&m->t->d, &m->t->cfg, seed);
@@ -860,7 +863,7 @@ static void run(uint64_t seed, struct model *m)
             user_submits(m);
         if (chance(m, 1))
             user_cancels(m);
-        if (chance(m, 10))
+        if (chance(m, steals))
             steal(m);
         if (below(m, 100) < faults)
             fault(m);
