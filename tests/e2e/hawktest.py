@@ -118,9 +118,22 @@ class Cluster:
                 bad.append(str(e))
             if d.p.returncode not in (0, -9, -15):
                 bad.append(f"{' '.join(d.args[1:4])} ended with {d.p.returncode}\n{d.text()}")
+        wait_for("spawners of killed workers to end their tasks", lambda: not self.processes())
         shutil.rmtree(self.dir, ignore_errors=True)
         if bad and not kind:
             raise AssertionError("\n".join(bad))
+
+    def processes(self):
+        """Those whose command line names our directory: daemons, and spawners that outlive a killed worker."""
+        found = []
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/cmdline") as f:
+                    if self.dir in f.read() and int(pid) != os.getpid():
+                        found.append(int(pid))
+            except OSError:
+                continue
+        return found
 
     def start_central(self, listen):
         self.central = Daemon("central", "--listen", listen, "--state-dir", f"{self.dir}/central",

@@ -17,7 +17,7 @@ def tasks(c, job):
 
 
 def test_a_worker_that_dies_takes_no_job_with_it():
-    with Cluster(workers=3, central=FAST) as c:
+    with Cluster(workers=3, central=FAST, worker=("--agent-grace", "300ms")) as c:
         script = f"echo $HAWK_WORKER >> {c.dir}/ran; test -e {c.dir}/go || exec sleep 600"
         # The long one first: central does not know where short tasks run, and might queue it behind one.
         long_job = c.submit("--class", "long", "--", "sh", "-c", script)
