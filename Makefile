@@ -36,7 +36,10 @@ test_archive := $(B)/libtest.a
 test_lib_objects := $(test_lib_sources:%.c=$(B)/obj/%.o)
 test_scripts := $(wildcard tests/e2e/test_$(T).sh tests/e2e/test_$(T).py)
 
-all_sources := $(sources) daemon/main.c $(test_sources) $(test_lib_sources)
+bench_sources := $(wildcard bench/bench_*.c)
+bench_programs := $(bench_sources:%.c=$(B)/%)
+
+all_sources := $(sources) daemon/main.c $(test_sources) $(test_lib_sources) $(bench_sources)
 own_files := $(wildcard $(ROOMS:=/*.[ch]) tests/*.[ch] tests/lib/*.[ch] bench/*.[ch])
 
 # --- how it is compiled ----------------------------------------------------------------------------
@@ -119,7 +122,7 @@ $(B)/hawk: $(main_object) $(archive)
 	$(Q)$(link) -o $@ $^ $(LIBS)
 
 -include $(objects:.o=.d) $(main_object:.o=.d) $(gen_objects:.o=.d) $(test_lib_objects:.o=.d)
--include $(test_sources:%.c=$(B)/obj/%.d)
+-include $(test_sources:%.c=$(B)/obj/%.d) $(bench_sources:%.c=$(B)/obj/%.d)
 
 # --- tests -----------------------------------------------------------------------------------------
 
@@ -144,7 +147,7 @@ check-format: | $(B)/deps.stamp
 	$(Q)status=0; for f in $(own_files); do clang-format $$f | cmp -s - $$f || \
 		{ echo "FAIL: $$f is not formatted: clang-format -i $$f"; status=1; }; done; exit $$status
 	@echo "ok: format of $(words $(own_files)) files"
-check-build: all programs
+check-build: all programs $(bench_programs)
 	@echo "ok: builds without warnings"
 check-structure: $(archive)
 	$(Q)tools/check-structure $(B)
@@ -165,8 +168,13 @@ format:
 
 demo: all
 	$(Q)HAWK=$(abspath $(B)/hawk) tools/demo
-bench: all
-	$(Q)HAWK=$(abspath $(B)/hawk) bench/run
+# Every bench/bench_NAME.c, one after the other; each says on its first lines what it measures.
+bench: $(bench_programs)
+	$(Q)for p in $(bench_programs); do echo "== $$(basename $$p)"; $$p || exit 1; done
+$(B)/bench/bench_%: $(B)/obj/bench/bench_%.o $(archive)
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(link) -o $@ $^ $(LIBS)
 
 PREFIX ?= /usr/local
 install: all

@@ -157,9 +157,9 @@ static void print_stats(const struct api_get_stats_reply *r, bool nodes)
 {
     struct table t = {0};
     printf("cutoff           %s (%s; the history has %u jobs)\n", DURATION(r->cutoff_us),
-           r->cutoff_computed ? "computed" : "fixed", r->history_jobs);
+           r->cutoff_computed ? "computed" : "as configured", r->history_jobs);
     printf("short partition  %u.%02u%% of the slots (%s)\n", r->short_share_ppm / 10000,
-           r->short_share_ppm / 100 % 100, r->share_computed ? "computed" : "fixed");
+           r->short_share_ppm / 100 % 100, r->share_computed ? "computed" : "as configured");
     printf("long work        %u jobs, %u tasks not ended\n\n", r->long_jobs_unfinished,
            r->long_tasks_unfinished);
     if (!nodes) {

@@ -19,8 +19,8 @@ const struct command client_commands[] = {
         .synopsis = "[FLAGS] -- COMMAND [ARGUMENT...]",
         .details = SPEC_HELP
         "Without a PATTERN the worker keeps the output: `hawk cat ID` shows it.\n\n"
-        "The job survives a restart of the cluster unless --wait is given. Ctrl-C while waiting leaves\n"
-        "the job running.\n\n" EXIT_CODES "\nexamples:\n"
+        "Without --wait its dist journals the job before it prints the id. Ctrl-C while waiting leaves the\n"
+        "job running.\n\n" EXIT_CODES "\nexamples:\n"
         "  hawk submit -- ./report.sh\n"
         "  hawk submit --array 1-1000 --wait -- sh -c './step $HAWK_TASK_INDEX'\n"
         "  hawk submit --each-line hosts.txt --time-limit 1m -- ssh {} uptime\n"

@@ -121,6 +121,9 @@ static int setting_parse(const struct setting *s, struct config *c, const char *
         if (!err)
             *(uint32_t *)field = (uint32_t)n;
         return err;
+    case KIND_SIZE:
+        *expected = "a size such as 512MiB or 1GB";
+        return size_parse(text, field);
     case KIND_MILLI:
         *expected = "a number from 0.001 to 1000";
         return milli_parse(text, field);

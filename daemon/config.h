@@ -20,6 +20,7 @@ typedef uint32_t setting_SHARE;        /* parts per million */
 typedef int64_t setting_AUTO_SHARE;    /* parts per million; SETTING_AUTO: computed */
 typedef bool setting_BOOL;
 typedef uint32_t setting_COUNT;
+typedef uint64_t setting_SIZE;       /* bytes */
 typedef uint32_t setting_AUTO_COUNT; /* 0: auto */
 typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
 
@@ -69,7 +70,9 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(dist, TEXT, state_dir, "", "where detached jobs are journalled; default: see `hawk config show`")      \
     S(dist, COUNT, jobs_max, "100000", "unfinished jobs this dist accepts")                                  \
     S(dist, COUNT, tasks_max, "10000000", "unfinished tasks this dist accepts")                              \
-    S(dist, COUNT, finished_kept, "10000", "ended jobs it still answers for")
+    S(dist, SIZE, memory_max, "1GiB", "descriptions of unfinished jobs it holds in memory")                  \
+    S(dist, COUNT, finished_kept, "10000", "ended jobs it still answers for")                                \
+    S(dist, SIZE, finished_memory, "256MiB", "their descriptions; the oldest job is forgotten beyond that")
 
 #define WORKER_SETTINGS(S)                                                                                   \
     S(worker, TEXT, name, "", "unique in the cluster; default: HOSTNAME")                                    \

@@ -16,6 +16,7 @@ enum setting_kind {
     KIND_COUNT,
     KIND_AUTO_COUNT,
     KIND_MILLI,
+    KIND_SIZE,
 };
 
 struct setting {

@@ -138,6 +138,8 @@ static int start(struct dist_daemon *d)
     dc.jobs_unfinished_max = c->dist.jobs_max;
     dc.tasks_unfinished_max = c->dist.tasks_max;
     dc.finished_kept = c->dist.finished_kept;
+    dc.unfinished_bytes_max = c->dist.memory_max;
+    dc.finished_bytes_kept = c->dist.finished_memory;
     dc.journal = true;
     dist_init(&d->role, &dc, process_random());
     d->role_made = true;

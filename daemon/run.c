@@ -281,7 +281,7 @@ int run_main(int argc, char **argv)
     struct exec *exec;
     int at = flags_parse("run", run_flags, NULL, true, argc, argv, &r.options);
     if (at < 0)
-        return HAWK_EXIT_USAGE;
+        return -at;
     int code = spec_build("run", &r.options.spec, argc - at, argv + at, &r.desc);
     if (code)
         return code;

@@ -136,6 +136,7 @@ static void check_nodes(const struct dist *d)
 void dist_check(const struct dist *d)
 {
     uint32_t unfinished = 0, finished = 0, places = 0, tasks = 0, finished_tasks = 0;
+    uint64_t bytes = 0, finished_bytes = 0;
     uint32_t in[TASK_STATE_COUNT] = {0};
 
     for (int state = 0; state < JOB_STATE_COUNT; state++) {
@@ -148,11 +149,13 @@ void dist_check(const struct dist *d)
                 CHECK(state == JOB_DONE);
                 finished++;
                 finished_tasks += job->desc->tasks;
+                finished_bytes += job_desc_bytes(job->desc);
                 continue;
             }
             CHECK(job->state == state);
             unfinished++;
             tasks += job->desc->tasks;
+            bytes += job_desc_bytes(job->desc);
             for (int i = 0; i < TASK_STATE_COUNT; i++)
                 in[i] += job->in[i];
         }
@@ -162,6 +165,7 @@ void dist_check(const struct dist *d)
     CHECK(HASH_CNT(hh, d->by_id) == unfinished + finished);
     CHECK(tasks == d->tasks_unfinished);
     CHECK(finished_tasks == d->tasks_finished);
+    CHECK(bytes == d->bytes_unfinished && finished_bytes == d->bytes_finished);
     for (int i = 0; i < TASK_STATE_COUNT; i++)
         CHECK(in[i] == d->tasks_in[i]);
     CHECK(places == d->places.n);

@@ -44,6 +44,7 @@ static struct dist_job *job_new(struct step *s, struct job_desc *desc)
     list_push_tail(&d->jobs[JOB_WAITING], &job->in_state);
     d->jobs_unfinished++;
     d->tasks_unfinished += desc->tasks;
+    d->bytes_unfinished += job_desc_bytes(desc);
     d->tasks_in[TASK_WAITING] += desc->tasks;
     return job;
 }
@@ -65,18 +66,21 @@ static void count_out(struct dist *d, const struct dist_job *job)
 {
     d->jobs_unfinished--;
     d->tasks_unfinished -= job->desc->tasks;
+    d->bytes_unfinished -= job_desc_bytes(job->desc);
     for (int i = 0; i < TASK_STATE_COUNT; i++)
         d->tasks_in[i] -= job->in[i];
 }
 
 void jobs_trim(struct dist *d)
 {
-    while (d->jobs_finished > d->cfg.finished_kept || d->tasks_finished > d->cfg.finished_tasks_kept) {
+    while (d->jobs_finished > d->cfg.finished_kept || d->tasks_finished > d->cfg.finished_tasks_kept ||
+           d->bytes_finished > d->cfg.finished_bytes_kept) {
         struct dist_job *job = container_of(d->jobs[JOB_DONE].next, struct dist_job, in_state);
 
         CHECK(!list_empty(&d->jobs[JOB_DONE]));
         d->jobs_finished--;
         d->tasks_finished -= job->desc->tasks;
+        d->bytes_finished -= job_desc_bytes(job->desc);
         job_free(d, job);
     }
 }
@@ -170,6 +174,8 @@ static int submit_error(const struct dist *d, const struct job_desc *desc)
         return HAWK_ELIMIT;
     if (desc->tasks > d->cfg.tasks_unfinished_max ||
         d->tasks_unfinished > d->cfg.tasks_unfinished_max - desc->tasks)
+        return HAWK_ELIMIT;
+    if (d->bytes_unfinished + job_desc_bytes(desc) > d->cfg.unfinished_bytes_max)
         return HAWK_ELIMIT;
     return job_desc_check(desc, why, sizeof why);
 }
@@ -388,6 +394,7 @@ static void job_end(struct step *s, struct dist_job *job)
     count_out(d, job);
     d->jobs_finished++;
     d->tasks_finished += job->desc->tasks;
+    d->bytes_finished += job_desc_bytes(job->desc);
     count(s, COUNTER_jobs_finished, 1);
     job->end_us = s->now;
     job_accept(s, job);

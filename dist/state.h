@@ -153,6 +153,8 @@ struct dist_config {
     uint32_t tasks_unfinished_max; /* 10,000,000 */
     uint32_t finished_kept;        /* finished jobs kept to be looked at: 10,000; the oldest is dropped */
     uint32_t finished_tasks_kept;  /* and their tasks in total: 1,000,000 */
+    uint64_t unfinished_bytes_max; /* descriptions of unfinished jobs: 1 GiB */
+    uint64_t finished_bytes_kept;  /* and of finished ones: 256 MiB */
     uint32_t estimates_max;        /* names whose estimate is remembered: 100,000 */
     bool journal;                  /* there is one: detached jobs are journalled before they are accepted */
     bool heartbeats;               /* on; the simulator may do without where it simulates no faults */
@@ -186,6 +188,7 @@ struct dist {
 
     uint32_t jobs_unfinished, jobs_finished;   /* in the table */
     uint32_t tasks_unfinished, tasks_finished; /* tasks of unfinished and of finished jobs */
+    uint64_t bytes_unfinished, bytes_finished; /* of their descriptions */
     uint32_t tasks_in[TASK_STATE_COUNT];       /* tasks of unfinished jobs, by state */
 
     struct dist_report *reports; /* owed to central, at most REPORTS_MAX */

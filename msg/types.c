@@ -190,6 +190,17 @@ void job_desc_drop(struct job_desc *d)
     free(d);
 }
 
+static size_t blob_bytes(const struct blob *b) { return b ? sizeof *b + b->len : 0; }
+
+size_t job_desc_bytes(const struct job_desc *d)
+{
+    size_t args = d->args.n ? d->args.off[d->args.n] + (size_t)(d->args.n + 1) * sizeof *d->args.off : 0;
+
+    return sizeof *d + d->argv.bytes + d->env.bytes + args + blob_bytes(d->name) + blob_bytes(d->user) +
+           blob_bytes(d->cwd) + blob_bytes(d->stdout_pattern) + blob_bytes(d->stderr_pattern) +
+           blob_bytes(d->input) + blob_bytes(d->app);
+}
+
 struct blob *job_desc_arg(const struct job_desc *d, uint32_t task)
 {
     if (task >= d->args.n)

@@ -188,6 +188,8 @@ struct job_desc {
 struct job_desc *job_desc_new(void);
 struct job_desc *job_desc_ref(struct job_desc *d);
 void job_desc_drop(struct job_desc *d);
+/* What it takes in memory, roughly: for limits. O(1). */
+size_t job_desc_bytes(const struct job_desc *d);
 /* Task's own argument as a new reference, or NULL when the job has none. */
 struct blob *job_desc_arg(const struct job_desc *d, uint32_t task);
 /* Appends one string to s; takes a copy. Nothing else may fill s: its capacity follows from what it holds. */
