@@ -58,6 +58,8 @@ struct bus {
     uint32_t links_n, links_cap;
     uint32_t *by_node; /* node id → endpoint, 0: none */
     uint32_t by_node_n;
+    uint32_t *dists; /* their endpoints */
+    uint32_t dists_n, dists_cap;
     struct cut *cuts; /* few; those that are over are reused */
     uint32_t cuts_n, cuts_cap;
     bool running; /* within a step, from which the bus must not be run again */
@@ -128,6 +130,7 @@ void bus_free(struct bus *b)
     free(b->eps);
     free(b->links);
     free(b->by_node);
+    free(b->dists);
     free(b->cuts);
     free(b);
 }
@@ -139,8 +142,12 @@ uint32_t bus_add(struct bus *b, enum role role)
     e->role = (uint8_t)role;
     e->number = b->eps_n;
     e->timer.seq = b->eps_n;
-    if (role == ROLE_WORKER)
+    if (role == ROLE_WORKER && !b->c.workers_meshed)
         e->dialled = xcalloc(b->c.steal_streams, sizeof *e->dialled);
+    if (role == ROLE_DIST) {
+        vec_grow(b->dists, b->dists_n, b->dists_cap);
+        b->dists[b->dists_n++] = e->number;
+    }
     vec_grow(b->eps, b->eps_n, b->eps_cap);
     b->eps[b->eps_n++] = e;
     return e->number;
@@ -430,9 +437,8 @@ static void bind_node(struct bus *b, struct endpoint *e, node_id_t node)
     e->node = node;
     if (e->role != ROLE_WORKER)
         return;
-    for (uint32_t i = 1; i < b->eps_n; i++)
-        if (b->eps[i]->role == ROLE_DIST)
-            dial(b, b->eps[i], e);
+    for (uint32_t i = 0; i < b->dists_n; i++)
+        dial(b, b->eps[b->dists[i]], e);
 }
 
 /* A dist heard of a member: dial it from now on, or no longer. */
@@ -490,6 +496,8 @@ static bool reach(struct bus *b, struct endpoint *from, struct endpoint *to)
 
     if (!to->obj)
         return false;
+    if (among_workers && b->c.workers_meshed)
+        return from->node.v && to->node.v;
     if (among_workers) {
         uint32_t i = find_dialled(from, to->number);
 
@@ -600,6 +608,20 @@ static void advance(struct bus *b, int64_t t_us)
         b->now_us = t_us;
 }
 
+/* Whether a message that has arrived has to wait until its receiver is done with others. */
+static bool must_wait(struct bus *b, const struct delivery *d)
+{
+    int64_t at_us;
+
+    if (!b->c.serve_us || d->waited || !msg_is_wire(&d->m))
+        return false;
+    at_us = b->c.serve_us(b->c.arg, d->to, b->now_us);
+    if (at_us <= b->now_us)
+        return false;
+    queue_push(&b->queue, QUEUE_HEAP, at_us, d->from, d->to, &d->m)->waited = 1;
+    return true;
+}
+
 bool bus_run_one(struct bus *b, int64_t t_us)
 {
     int64_t next_us = queue_next_time(&b->queue);
@@ -627,6 +649,8 @@ bool bus_run_one(struct bus *b, int64_t t_us)
         dial(b, e, b->eps[d.from]);
         return true;
     }
+    if (must_wait(b, &d))
+        return true;
     b->running = true;
     note(b, e, &d.m);
     step(b, d.from, e, &d.m);

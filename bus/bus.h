@@ -38,8 +38,14 @@ struct bus_config {
     void (*trace)(void *arg, int64_t now_us, uint32_t from, uint32_t to, const struct msg *m);
     /* Optional: after ep was stepped and its output was queued. */
     void (*stepped)(void *arg, uint32_t ep, int64_t now_us);
+    /* Optional: a message from another endpoint has reached ep. When ep takes it up, which is now or later; asked
+     * once per message, in the order they arrive, and never earlier than for the one before. */
+    int64_t (*serve_us)(void *arg, uint32_t ep, int64_t now_us);
     int64_t redial_us;      /* after a broken stream; 0: 50 ms */
     uint32_t steal_streams; /* streams a worker keeps open to others; 0: 64 */
+    /* Workers reach each other without streams that open and close, so that nobody is told of them: for a
+     * simulation without faults, where a stream's life is no news to anybody. */
+    bool workers_meshed;
 };
 
 struct bus *bus_new(const struct bus_config *c);

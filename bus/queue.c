@@ -106,17 +106,19 @@ static struct delivery *add(struct queue *q, enum queue_lane lane, int64_t at_us
     return slot_add(q, (struct queue_key){at_us, q->seq, 0});
 }
 
-void queue_push(struct queue *q, enum queue_lane lane, int64_t at_us, uint32_t from, uint32_t to,
-                const struct msg *m)
+struct delivery *queue_push(struct queue *q, enum queue_lane lane, int64_t at_us, uint32_t from, uint32_t to,
+                            const struct msg *m)
 {
     struct delivery *d = add(q, lane, at_us);
 
     d->at_us = at_us;
     d->seq = q->seq++;
-    d->from = from;
+    d->from = from & INT32_MAX;
+    d->waited = 0;
     d->to = to;
     d->m = *m;
     q->n++;
+    return d;
 }
 
 /* Which holds the first delivery: a ring, or QUEUE_HEAP. NULL in *d: nothing is queued. */

@@ -11,7 +11,8 @@
 struct delivery {
     int64_t at_us;
     uint64_t seq;
-    uint32_t from; /* endpoint; 0: the shell or the bus */
+    uint32_t from : 31;  /* endpoint; 0: the shell or the bus */
+    uint32_t waited : 1; /* its receiver was busy; now it is not */
     uint32_t to;   /* endpoint; 0: withdrawn */
     struct msg m;
 };
@@ -44,9 +45,9 @@ struct queue {
 
 /* Starts zeroed. */
 void queue_free(struct queue *q); /* drops what is in it */
-/* A new delivery after all others of its time; takes over m's handles. */
-void queue_push(struct queue *q, enum queue_lane lane, int64_t at_us, uint32_t from, uint32_t to,
-                const struct msg *m);
+/* A new delivery after all others of its time; takes over m's handles. The pointer holds until the next push. */
+struct delivery *queue_push(struct queue *q, enum queue_lane lane, int64_t at_us, uint32_t from, uint32_t to,
+                            const struct msg *m);
 /* The first delivery's time; TIME_NEVER: none. */
 int64_t queue_next_time(struct queue *q);
 /* Takes the first one out; its handles become the caller's. False: empty. */
