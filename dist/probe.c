@@ -345,7 +345,8 @@ void on_res_moved(struct step *s, struct dist_node *n, const struct msg *m)
     if (job && (!p || place_take_live(s->d, p, moved) < moved))
         job->crossed = true;
     if (!job || job->unlaunched == 0) {
-        take_back(s, job, n, m->res_moved.job);
+        if (policy_has(&s->d->policy, POLICY_CANCEL_PROBES))
+            take_back(s, job, n, m->res_moved.job);
         return;
     }
     job->reservations_stolen += moved;
