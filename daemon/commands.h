@@ -4,7 +4,7 @@
 
 #include "client/command.h"
 
-/* central, dist, worker, up, run, config. Each reads its own flags and prints its own --help. */
+/* central, dist, worker, up, run, config, sim. Each reads its own flags and prints its own --help. */
 extern const struct command daemon_commands[];
 
 int central_main(int argc, char **argv);
@@ -15,5 +15,8 @@ extern const struct flag run_flags[];
 extern const char run_details[];
 int run_main(int argc, char **argv);
 int config_main(int argc, char **argv);
+extern const struct flag sim_flags[];
+extern const char sim_details[];
+int sim_main(int argc, char **argv);
 
 #endif

@@ -20,6 +20,12 @@ const struct command daemon_commands[] = {
     {.name = "dist", .help = "daemon: a distributed scheduler, where clients submit", .run = dist_main},
     {.name = "worker", .help = "daemon: runs tasks, steals when idle", .run = worker_main},
     {.name = "config", .help = "check a configuration file, or show the one in effect", .run = config_main},
+    {.name = "sim",
+     .help = "simulate a cluster: the same schedulers in virtual time",
+     .synopsis = "--trace FILE --workers N [OPTIONS]",
+     .details = sim_details,
+     .flags = sim_flags,
+     .run = sim_main},
     {0},
 };
 

@@ -1,0 +1,98 @@
+/* What the simulator's own files share.
+ *
+ *   cluster.c   the roles on the bus: made, brought up, freed; what the network and their time cost
+ *   run.c       the clock: submissions, running tasks and deliveries in order; what roles ask of their shell
+ *   endings.c   the tasks that run, by when they end
+ *   result.c    from what was seen to figures
+ *   config.c    settings, and the published simulator's assumptions */
+#ifndef HAWK_SIM_INTERNAL_H
+#define HAWK_SIM_INTERNAL_H
+
+#include "base/rng.h"
+#include "bus/bus.h"
+#include "central/central.h"
+#include "dist/dist.h"
+#include "sim/endings.h"
+#include "sim/sim.h"
+#include "worker/worker.h"
+
+/* A job from its submission to its end. */
+struct running_job {
+    uint64_t number;
+    int64_t submit_us, longest_us;
+    uint32_t tasks, dist;
+    job_id_t id; /* JOB_NONE before its dist accepted it */
+    uint8_t class, believed;
+    int64_t *durations_us;
+};
+
+/* Values of one kind and class, of which quantiles are wanted. */
+struct values {
+    int64_t *v;
+    uint64_t n, cap;
+};
+
+/* Sequence number of a dist's job -> its place in sim.jobs. */
+struct dist_seqs {
+    uint32_t *v;
+    uint32_t n, cap;
+};
+
+struct sim {
+    struct sim_config config;
+    const struct sim_source *source;
+    struct sim_result *r;
+    struct bus *bus;
+    struct central *central;
+    struct dist *dists;
+    struct worker *workers;
+    uint32_t central_ep, first_worker_ep, first_dist_ep;
+    struct rng rng; /* of the engine: seeds, dealing, noise */
+    bool up;        /* the cluster is: from now on time and messages count */
+    int64_t start_us; /* when it was, in the bus's time: the first submission's moment */
+
+    int64_t *busy_until_us; /* by endpoint */
+    int64_t central_busy_us;
+    struct endings endings;
+    uint32_t running; /* tasks */
+
+    struct running_job *jobs; /* NULL durations: a free place */
+    uint32_t jobs_n, jobs_cap;
+    uint32_t *jobs_free, jobs_free_n, jobs_free_cap;
+    struct dist_seqs *seqs; /* by dist */
+    uint32_t next_dist;
+    uint64_t submitted, ended;
+    struct blob *app; /* what every job description names */
+
+    bool more;             /* next_job is one */
+    struct trace_job next_job;
+    int64_t offset_us;     /* bus time - workload time */
+    int64_t last_second_us, shift_us; /* compat: the last submission as the workload has it, and its shift */
+    int64_t next_sample_us;
+    uint32_t running_samples_submitted; /* samples until the last submission */
+    struct values waits[CLASS_COUNT];
+    job_id_t traced; /* the job that is followed */
+    int error;
+    char *why;
+    size_t why_size;
+};
+
+static inline uint32_t sim_worker_of(const struct sim *s, uint32_t ep) { return ep - s->first_worker_ep; }
+static inline bool sim_is_worker(const struct sim *s, uint32_t ep)
+{
+    return ep >= s->first_worker_ep && ep < s->first_worker_ep + s->config.workers;
+}
+
+/* cluster.c */
+void sim_cluster_start(struct sim *s); /* until every dist can reach every worker */
+void sim_cluster_free(struct sim *s);
+void sim_cluster_check(struct sim *s, uint32_t ep);
+/* run.c: what the bus calls. */
+void sim_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg *m);
+void sim_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, const struct msg *m);
+/* result.c */
+void sim_values_add(struct values *v, int64_t value);
+void sim_result_fill(struct sim *s);
+int sim_error(struct sim *s, int err, const char *fmt, ...) HAWK_PRINTF(3, 4);
+
+#endif

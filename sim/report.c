@@ -1,0 +1,107 @@
+/* What a simulation found out, for scripts. */
+#include "sim/report.h"
+
+#include "base/units.h"
+#include "msg/msg.h"
+
+#include <sys/resource.h>
+
+static double seconds(double us) { return us / 1e6; }
+
+static void set(json_t *o, const char *key, json_t *value)
+{
+    if (json_object_set_new(o, key, value) != 0)
+        json_decref(value);
+}
+
+/* unit: what one of it is in what the spread counts in. */
+static void set_spread(json_t *o, const struct sim_spread *s, const char *suffix, double unit)
+{
+    const struct {
+        const char *name;
+        double value;
+    } figures[] = {{"p50", (double)s->p50},
+                   {"p90", (double)s->p90},
+                   {"p99", (double)s->p99},
+                   {"mean", s->mean},
+                   {"max", (double)s->max}};
+    char key[32];
+
+    for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+        snprintf(key, sizeof key, "%s%s", figures[i].name, suffix);
+        set(o, key, json_real(figures[i].value / unit));
+    }
+}
+
+static json_t *class_json(const struct sim_class *k)
+{
+    json_t *o = json_object(), *part;
+
+    set(o, "n", json_integer(k->jobs));
+    set_spread(o, &k->response_us, "_s", 1e6);
+    set(o, "tasks", json_integer((json_int_t)k->tasks));
+    set(o, "mistaken", json_integer(k->mistaken));
+    part = json_object();
+    set_spread(part, &k->wait_us, "_s", 1e6);
+    set(o, "queueing", part);
+    part = json_object();
+    set_spread(part, &k->slowdown, "", 1e3);
+    set(o, "slowdown", part);
+    return o;
+}
+
+static json_t *messages_json(const struct sim_result *r)
+{
+    json_t *o = json_object();
+
+    for (unsigned t = 1; t < MSG_WIRE_END; t++)
+        if (r->by_type[t])
+            set(o, msg_name(t), json_integer((json_int_t)r->by_type[t]));
+    return o;
+}
+
+static json_t *counters_json(const struct sim_result *r)
+{
+    json_t *o = json_object();
+
+    for (int c = 0; c < COUNTER_COUNT; c++)
+        set(o, counter_names[c], json_integer((json_int_t)r->counters[c]));
+    return o;
+}
+
+static double peak_rss_bytes(void)
+{
+    struct rusage u;
+
+    return getrusage(RUSAGE_SELF, &u) == 0 ? (double)u.ru_maxrss * 1024 : 0;
+}
+
+json_t *sim_report_json(const struct sim_config *c, const struct sim_result *r)
+{
+    json_t *o = json_object(), *part;
+
+    set(o, "workers", json_integer(c->workers));
+    set(o, "slots", json_integer(c->slots));
+    set(o, "seed", json_integer((json_int_t)c->seed));
+    for (int k = 0; k < CLASS_COUNT; k++)
+        set(o, class_text((enum job_class)k), class_json(&r->classes[k]));
+    set(o, "tasks", json_integer((json_int_t)r->tasks));
+    set(o, "events", json_integer((json_int_t)r->events));
+    set(o, "start_events", json_integer((json_int_t)r->start_events));
+    set(o, "timers", json_integer((json_int_t)r->timers));
+    set(o, "cpu_s", json_real(r->cpu_s));
+    set(o, "peak_rss_bytes", json_integer((json_int_t)peak_rss_bytes()));
+    set(o, "end_s", json_real(seconds((double)r->end_us)));
+    part = json_object();
+    set(part, "median", json_real(r->utilization_median));
+    set(part, "median_until_end", json_real(r->utilization_median_all));
+    set(o, "utilization", part);
+    part = json_object();
+    set(part, "received", json_integer((json_int_t)r->central_received));
+    set(part, "sent", json_integer((json_int_t)r->central_sent));
+    set(part, "busy", json_real(r->central_busy));
+    set(o, "central", part);
+    set(o, "messages", messages_json(r));
+    set(o, "counters", counters_json(r));
+    return o;
+}

@@ -1,0 +1,13 @@
+/* What a simulation found out: as a table for people, as one JSON object, as CSV per class and per job. */
+#ifndef HAWK_SIM_REPORT_H
+#define HAWK_SIM_REPORT_H
+
+#include "sim/sim.h"
+
+#include <jansson.h>
+
+/* A new reference: per class ("short", "long") n, p50_s, p90_s, p99_s, mean_s, max_s of the response, queueing and
+ * slowdown; events, cpu_s, peak_rss_bytes (of the process), utilization, messages, counters, central. */
+json_t *sim_report_json(const struct sim_config *c, const struct sim_result *r);
+
+#endif

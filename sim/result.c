@@ -1,0 +1,136 @@
+/* From what was seen to figures. */
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/units.h"
+#include "sim/internal.h"
+
+#include <stdlib.h>
+
+_Static_assert(MSG_TYPE_COUNT <= SIM_TYPES, "results must have room for every type");
+
+void sim_values_add(struct values *v, int64_t value)
+{
+    vec_grow(v->v, v->n, v->cap);
+    v->v[v->n++] = value;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Linear interpolation between the two nearest, as the published simulators' figures use. */
+static int64_t quantile(const int64_t *sorted, uint64_t n, uint64_t percent)
+{
+    uint64_t hundredths = (n - 1) * percent, i = hundredths / 100;
+
+    if (i + 1 == n)
+        return sorted[i];
+    return sorted[i] + (int64_t)((__int128)(sorted[i + 1] - sorted[i]) * (int64_t)(hundredths % 100) / 100);
+}
+
+struct sim_spread sim_spread_of(int64_t *v, uint64_t n)
+{
+    struct sim_spread s = {.n = n};
+    double sum = 0;
+
+    if (n == 0)
+        return s;
+    qsort(v, n, sizeof *v, by_value);
+    for (uint64_t i = 0; i < n; i++)
+        sum += (double)v[i];
+    s.p50 = quantile(v, n, 50);
+    s.p90 = quantile(v, n, 90);
+    s.p99 = quantile(v, n, 99);
+    s.max = v[n - 1];
+    s.mean = sum / (double)n;
+    return s;
+}
+
+static void fill_class(struct sim *s, enum job_class class, int64_t *scratch)
+{
+    const struct sim_result *r = s->r;
+    struct sim_class *c = &s->r->classes[class];
+    uint64_t n = 0;
+
+    for (uint32_t i = 0; i < r->jobs_n; i++)
+        if (r->jobs[i].class == class)
+            scratch[n++] = r->jobs[i].response_us;
+    c->response_us = sim_spread_of(scratch, n);
+    n = 0;
+    for (uint32_t i = 0; i < r->jobs_n; i++) {
+        /* A task of no time at all has no slowdown to speak of. */
+        int64_t alone_us = r->jobs[i].longest_us > 0 ? r->jobs[i].longest_us : 1;
+
+        if (r->jobs[i].class == class)
+            scratch[n++] = (int64_t)((__int128)r->jobs[i].response_us * 1000 / alone_us);
+    }
+    c->slowdown = sim_spread_of(scratch, n);
+    c->wait_us = sim_spread_of(s->waits[class].v, s->waits[class].n);
+}
+
+static int by_share(const void *a, const void *b)
+{
+    float x = *(const float *)a, y = *(const float *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double median(const float *v, uint32_t n)
+{
+    float *sorted;
+    double m;
+
+    if (n == 0)
+        return 0;
+    sorted = xmalloc(n * sizeof *sorted);
+    for (uint32_t i = 0; i < n; i++)
+        sorted[i] = v[i];
+    qsort(sorted, n, sizeof *sorted, by_share);
+    m = (double)sorted[n / 2];
+    free(sorted);
+    return m;
+}
+
+static void add_counters(struct sim *s)
+{
+    struct sim_result *r = s->r;
+    struct central_totals totals;
+
+    central_view_totals(s->central, &totals);
+    for (int c = 0; c < COUNTER_COUNT; c++) {
+        r->counters[c] = totals.counters[c];
+        for (uint32_t i = 0; i < s->config.workers; i++)
+            r->counters[c] += worker_counter(&s->workers[i], (enum counter)c);
+        for (uint32_t i = 0; i < s->config.dists; i++)
+            r->counters[c] += dist_counters(&s->dists[i])[c];
+    }
+}
+
+void sim_result_fill(struct sim *s)
+{
+    struct sim_result *r = s->r;
+    int64_t *scratch = xmalloc((r->jobs_n + 1) * sizeof *scratch);
+
+    for (int k = 0; k < CLASS_COUNT; k++)
+        fill_class(s, (enum job_class)k, scratch);
+    free(scratch);
+    add_counters(s);
+    r->events = r->start_events;
+    for (unsigned t = 0; t < MSG_TYPE_COUNT; t++)
+        r->events += t == MSG_TIMER ? 0 : r->by_type[t];
+    r->timers = r->by_type[MSG_TIMER];
+    r->utilization_median = median(r->utilization, s->running_samples_submitted);
+    r->utilization_median_all = median(r->utilization, r->utilization_n);
+    if (r->last_submit_us > 0)
+        r->central_busy = (double)s->central_busy_us / (double)r->last_submit_us;
+}
+
+void sim_result_free(struct sim_result *r)
+{
+    free(r->jobs);
+    free(r->utilization);
+    *r = (struct sim_result){0};
+}
