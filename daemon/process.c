@@ -196,25 +196,16 @@ int process_free(struct process *p)
 /* Switches every flag that a comma separated list names. */
 static int switch_flags(const char *list, bool on, struct policy *p, char *why, size_t size)
 {
-    static const struct {
-        const char *key;
-        uint32_t bit;
-    } flags[] = {
-#define X(name, bit, key, help) {key, POLICY_##name},
-        POLICY_FLAGS(X)
-#undef X
-    };
     while (*list) {
-        size_t len = strcspn(list, ","), i = 0, n = sizeof flags / sizeof flags[0];
-        while (i < n && (strlen(flags[i].key) != len || strncmp(flags[i].key, list, len) != 0))
-            i++;
-        if (i == n) {
+        size_t len = strcspn(list, ",");
+        uint32_t flag = policy_flag(list, len);
+        if (!flag) {
             snprintf(why, size,
                      "central.policy_%s: no policy flag \"%.*s\" (`hawk policy --help` lists them)",
                      on ? "on" : "off", (int)len, list);
             return HAWK_EINVALID;
         }
-        p->flags = on ? p->flags | flags[i].bit : p->flags & ~flags[i].bit;
+        p->flags = on ? p->flags | flag : p->flags & ~flag;
         list += len + (list[len] == ',');
     }
     return 0;

@@ -91,6 +91,21 @@ int policy_preset(const char *name, struct policy *p)
     return HAWK_ENOT_FOUND;
 }
 
+const char *const policy_flag_keys[32] = {
+#define X(name, bit, key, help) [bit] = key,
+    POLICY_FLAGS(X)
+#undef X
+};
+
+uint32_t policy_flag(const char *key, size_t len)
+{
+    for (int bit = 0; bit < 32; bit++)
+        if (policy_flag_keys[bit] && strlen(policy_flag_keys[bit]) == len &&
+            strncmp(policy_flag_keys[bit], key, len) == 0)
+            return 1u << bit;
+    return 0;
+}
+
 /* ---- Strings and task arguments ---- */
 
 /* Both grow by doubling and carry no capacity: it is the next power of two of what they hold. */

@@ -133,6 +133,10 @@ struct policy {
  * HAWK_ENOT_FOUND for another name. */
 int policy_preset(const char *name, struct policy *p);
 extern const char *const policy_names[]; /* the names above, NULL-terminated */
+/* The flag of that key ("stealing"), len bytes long; 0 when there is none. */
+uint32_t policy_flag(const char *key, size_t len);
+/* The keys by bit, NULL where a bit is unused. */
+extern const char *const policy_flag_keys[32];
 static inline bool policy_has(const struct policy *p, enum policy_flag f) { return (p->flags & f) != 0; }
 
 /* ---- Handles. One reference per holder; msg_ref and msg_drop take and give them back. ---- */

@@ -59,16 +59,6 @@ void api_counters_fill(struct api_counter *to, const uint64_t values[COUNTER_COU
         to[i] = (struct api_counter){.name = counter_names[i], .value = values[i]};
 }
 
-static const struct {
-    const char *name;
-    uint32_t flag;
-} flag_names[] = {
-#define X(constant, bit, key, help) {key, POLICY_##constant},
-    POLICY_FLAGS(X)
-#undef X
-};
-#define FLAG_NAMES (sizeof flag_names / sizeof flag_names[0])
-
 void api_policy_from(struct api_policy *to, const struct policy *p, const char *name, const char **flags)
 {
     *to = (struct api_policy){
@@ -82,22 +72,21 @@ void api_policy_from(struct api_policy *to, const struct policy *p, const char *
         .steal_max = p->steal_max,
         .flags = flags,
     };
-    for (size_t i = 0; i < FLAG_NAMES; i++)
-        if (p->flags & flag_names[i].flag)
-            flags[to->flags_n++] = flag_names[i].name;
+    for (int bit = 0; bit < 32; bit++)
+        if ((p->flags & 1u << bit) && policy_flag_keys[bit])
+            flags[to->flags_n++] = policy_flag_keys[bit];
 }
 
 /* Sets *bit to the flag of that name. */
 static int flag_find(const char *name, uint32_t *bit, char *why, size_t size)
 {
-    for (size_t i = 0; i < FLAG_NAMES; i++)
-        if (strcmp(flag_names[i].name, name) == 0) {
-            *bit = flag_names[i].flag;
-            return 0;
-        }
+    *bit = policy_flag(name, strlen(name));
+    if (*bit)
+        return 0;
     int n = snprintf(why, size, "no policy flag is called '%.40s'; there are:", name);
-    for (size_t i = 0; i < FLAG_NAMES && n > 0 && (size_t)n < size; i++)
-        n += snprintf(why + n, size - (size_t)n, " %s", flag_names[i].name);
+    for (int i = 0; i < 32 && n > 0 && (size_t)n < size; i++)
+        if (policy_flag_keys[i])
+            n += snprintf(why + n, size - (size_t)n, " %s", policy_flag_keys[i]);
     return HAWK_EINVALID;
 }
 
