@@ -1,6 +1,6 @@
 /* In-process delivery between roles, for `hawk up`, `hawk run`, tests and the simulator: what gRPC streams are to
- * daemons. Deliveries happen in the order of (time, sequence); what a step puts out is queued, never delivered
- * from within. Nothing is allocated per event once the queues have grown.
+ * daemons. Deliveries happen in the order of time; at the same moment those without delay come first, and else what
+ * was sent first. What a step puts out is queued, never delivered from within. Nothing is allocated per event once the queues have grown.
  *
  * The bus does what a daemon's shell does with links (docs/protocol.md, ground rules): every node dials central;
  * a dist dials the workers that MEMBERS and MEMBER tell it of; a worker dials another when it sends it something

@@ -1,4 +1,4 @@
-/* Deliveries in the order of (time, sequence). */
+/* Deliveries in order. */
 #include "bus/queue.h"
 
 #include "base/mem.h"
@@ -13,6 +13,8 @@ static struct delivery *ring_at(const struct queue_ring *r, uint32_t i)
 {
     return &r->v[(r->head + i) & (r->cap - 1)];
 }
+
+static struct delivery *ring_head(const struct queue_ring *r) { return r->n ? &r->v[r->head] : NULL; }
 
 static struct delivery *ring_add(struct queue_ring *r)
 {
@@ -39,6 +41,11 @@ static void ring_drop_head(struct queue_ring *r)
 /* ---- Heap ---- */
 
 static bool key_before(const struct queue_key *a, const struct queue_key *b)
+{
+    return a->at_us != b->at_us ? a->at_us < b->at_us : a->seq < b->seq;
+}
+
+static bool delivery_before(const struct delivery *a, const struct delivery *b)
 {
     return a->at_us != b->at_us ? a->at_us < b->at_us : a->seq < b->seq;
 }
@@ -124,25 +131,16 @@ struct delivery *queue_push(struct queue *q, enum queue_lane lane, int64_t at_us
 /* Which holds the first delivery: a ring, or QUEUE_HEAP. NULL in *d: nothing is queued. */
 static enum queue_lane find_first(struct queue *q, struct delivery **d)
 {
-    enum queue_lane best = QUEUE_HEAP;
-    struct queue_key key = {INT64_MAX, UINT64_MAX, 0};
+    struct delivery *now = ring_head(&q->rings[QUEUE_NOW]), *network = ring_head(&q->rings[QUEUE_NETWORK]);
+    struct delivery *heap = q->heap_n ? &q->slots[q->heap[0].slot] : NULL;
+    bool heap_first = heap && (!network || delivery_before(heap, network));
 
-    *d = NULL;
-    if (q->heap_n) {
-        key = q->heap[0];
-        *d = &q->slots[key.slot];
+    *d = heap_first ? heap : network;
+    if (now && (!*d || now->at_us <= (*d)->at_us)) {
+        *d = now;
+        return QUEUE_NOW;
     }
-    for (enum queue_lane lane = 0; lane < QUEUE_RINGS; lane++) {
-        struct queue_ring *r = &q->rings[lane];
-        struct delivery *head = r->n ? ring_at(r, 0) : NULL;
-
-        if (!head || !key_before(&(struct queue_key){head->at_us, head->seq, 0}, &key))
-            continue;
-        key = (struct queue_key){head->at_us, head->seq, 0};
-        best = lane;
-        *d = head;
-    }
-    return best;
+    return heap_first ? QUEUE_HEAP : QUEUE_NETWORK;
 }
 
 static void drop_first(struct queue *q, enum queue_lane lane)

@@ -1,5 +1,6 @@
-/* Deliveries in the order of (time, sequence). Nearly all are pushed in the order of their times, because they
- * have no delay or one constant delay: these take rings. The others take a heap. */
+/* Deliveries in the order of time; at the same moment those that were sent without delay first, and else in the order
+ * they were sent: what follows from an event at once is over before the next event. Nearly all are pushed in the order
+ * of their times, because they have no delay or one constant delay: these take rings. The others take a heap. */
 #ifndef HAWK_BUS_QUEUE_H
 #define HAWK_BUS_QUEUE_H
 
@@ -13,7 +14,7 @@ struct delivery {
     uint64_t seq;
     uint32_t from : 31;  /* endpoint; 0: the shell or the bus */
     uint32_t waited : 1; /* its receiver was busy; now it is not */
-    uint32_t to;   /* endpoint; 0: withdrawn */
+    uint32_t to;         /* endpoint; 0: withdrawn */
     struct msg m;
 };
 

@@ -449,13 +449,32 @@ static void test_real_time_stamps_events(void **state)
 
 /* ---- The queue against a model ---- */
 
+/* What the queue gave out last, to judge the next one by. */
+struct last {
+    int64_t at_us;
+    uint64_t now_seq, other_seq; /* of the last one without delay, and of any other, at at_us; +1 */
+};
+
+#define SENT_NOW 3 /* the sender of what has no delay */
+
+static void expect_next(struct last *l, const struct delivery *d, uint64_t now_pending)
+{
+    uint64_t *seq = d->from == SENT_NOW ? &l->now_seq : &l->other_seq;
+
+    assert_true(d->at_us >= l->at_us);
+    if (d->at_us > l->at_us)
+        *l = (struct last){.at_us = d->at_us};
+    assert_true(d->seq + 1 > *seq);
+    assert_true(d->from == SENT_NOW || now_pending == 0); /* without delay goes first */
+    *seq = d->seq + 1;
+}
+
 static void test_queue_order(void **state)
 {
     struct queue q = {0};
     struct delivery d;
-    uint64_t seed = 12345, popped = 0, pushed = 0;
-    int64_t now_us = 0;
-    uint64_t last_seq = 0;
+    struct last last = {0};
+    uint64_t seed = 12345, popped = 0, pushed = 0, now_pending = 0;
 
     for (int round = 0; round < 200000; round++) {
         struct msg m = {.type = MSG_LEAVE};
@@ -465,26 +484,25 @@ static void test_queue_order(void **state)
         x = seed >> 33;
         if (x % 2 || pushed == popped) {
             enum queue_lane lane = (enum queue_lane)(x / 2 % 3);
-            int64_t at_us = now_us + (lane == QUEUE_NOW       ? 0
-                                      : lane == QUEUE_NETWORK ? (int64_t)(x / 8 % 3) * 250
-                                                              : (int64_t)(x / 8 % 1000));
+            int64_t at_us = last.at_us + (lane == QUEUE_NOW       ? 0
+                                          : lane == QUEUE_NETWORK ? (int64_t)(x / 8 % 3) * 250
+                                                                  : (int64_t)(x / 8 % 1000));
 
-            queue_push(&q, lane, at_us, 1, 2, &m);
+            queue_push(&q, lane, at_us, lane == QUEUE_NOW ? SENT_NOW : 1, 2, &m);
+            now_pending += lane == QUEUE_NOW;
             pushed++;
         } else {
-            assert_true(queue_next_time(&q) >= now_us);
+            assert_true(queue_next_time(&q) >= last.at_us);
             assert_true(queue_pop(&q, &d));
-            assert_true(d.at_us > now_us || (d.at_us == now_us && (popped == 0 || d.seq > last_seq)));
-            now_us = d.at_us;
-            last_seq = d.seq;
+            expect_next(&last, &d, now_pending);
+            now_pending -= d.from == SENT_NOW;
             popped++;
         }
         assert_int_equal(q.n, pushed - popped);
     }
     while (queue_pop(&q, &d)) {
-        assert_true(d.at_us > now_us || (d.at_us == now_us && d.seq > last_seq));
-        now_us = d.at_us;
-        last_seq = d.seq;
+        expect_next(&last, &d, now_pending);
+        now_pending -= d.from == SENT_NOW;
         popped++;
     }
     assert_int_equal(popped, pushed);
