@@ -92,7 +92,8 @@ static struct slot *requested(const struct owner *o, uint32_t request)
     return NULL;
 }
 
-/* None left: frees the slot and drops what else of the job is here. No message of its own. */
+/* None left: frees the slot, and drops what else of the job is here where left-over probes are cancelled at all. No
+ * message of its own. */
 void wk_on_no_task(struct worker *w, const struct event *e, struct out *out)
 {
     struct owner *o = dist_of(w, e);
@@ -104,7 +105,7 @@ void wk_on_no_task(struct worker *w, const struct event *e, struct out *out)
     if (s && job_eq(s->job->id, e->m.no_task.job))
         wk_slot_free(w, s);
     j = wk_job_find(w, o, e->m.no_task.job);
-    if (j)
+    if (j && policy_has(policy_of(w), POLICY_CANCEL_PROBES))
         wk_job_drop_reservations(w, j);
 }
 
