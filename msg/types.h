@@ -109,7 +109,8 @@ static inline bool job_state_final(enum job_state s) { return s >= JOB_DONE; }
     X(SPLIT_COUNTS, 13, "split_counts",                                                                      \
       "every probe is a reservation of its own, however many share a worker")                                \
     X(ALL_LONG, 14, "all_long", "every job counts as long, whatever it says (policy central)")               \
-    X(PARTITION, 15, "partition", "a share of the slots is reserved for short tasks (Hawk 3.4)")
+    X(PARTITION, 15, "partition", "a share of the slots is reserved for short tasks (Hawk 3.4)")             \
+    X(STEAL_REPLACE, 16, "steal_replace", "victims are drawn with replacement, the thief itself among them")
 
 enum policy_flag {
 #define X(name, bit, key, help) POLICY_##name = 1u << (bit),

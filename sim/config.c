@@ -33,7 +33,7 @@ void sim_compat_policy(struct policy *p)
                             POLICY_PROMOTE);
     p->flags |= POLICY_DRAW_REPLACE | POLICY_SPLIT_COUNTS | POLICY_TIE_SHORT;
     if (p->flags & POLICY_STEAL)
-        p->flags |= POLICY_STEAL_ON_FREE_ONLY | POLICY_STEAL_ALWAYS;
+        p->flags |= POLICY_STEAL_ON_FREE_ONLY | POLICY_STEAL_ALWAYS | POLICY_STEAL_REPLACE;
     p->min_probes = 2;
 }
 
@@ -54,7 +54,8 @@ int sim_config_check(const struct sim_config *c, char *why, size_t size)
     REFUSE(c->policy.short_share_ppm >= 1000000, "short partition: below 100%%");
     REFUSE(c->policy.probe_ratio_milli < 1000, "probe ratio: at least 1");
     REFUSE(c->policy.steal_max < 1, "at most 0 reservations per steal is no stealing: use a policy without");
-    REFUSE(c->delay_min_us < 0 || c->delay_max_us < c->delay_min_us, "delay: 0 or more, the lower bound first");
+    REFUSE(c->delay_min_us < 0 || c->delay_max_us < c->delay_min_us,
+           "delay: 0 or more, the lower bound first");
     REFUSE(c->scheduler_cost_us < 0 || c->worker_cost_us < 0, "costs: 0 or more");
     REFUSE(c->noise_min_milli < 1 || c->noise_max_milli < c->noise_min_milli,
            "estimate noise: above 0, the lower bound first");

@@ -98,21 +98,34 @@ static void begin_round(struct thief *t, const struct thief_env *env)
     victims_begin(&t->order, env->rng, env->members->n);
 }
 
+/* The published simulator's victims: independent draws, the thief itself among them, which costs a question. */
+static uint32_t draw_index(struct thief *t, const struct thief_env *env)
+{
+    if (!policy_has(env->policy, POLICY_STEAL_REPLACE))
+        return victims_next(&t->order);
+    if (t->order.left == 0)
+        return t->order.n;
+    t->order.left--;
+    return (uint32_t)rng_below(env->rng, t->order.n);
+}
+
 /* Next random general worker of this round, or NODE_NONE. A member list that changed under way may lead to
  * one being asked twice, which is harmless. Hawk 3.6: only the general partition can be stolen from. */
 static node_id_t draw(struct thief *t, const struct thief_env *env)
 {
     uint32_t i;
 
-    while (t->left > 0 && (i = victims_next(&t->order)) < t->order.n) {
+    while (t->left > 0 && (i = draw_index(t, env)) < t->order.n) {
         const struct member *m;
 
         if (i >= env->members->n)
             continue;
         m = &env->members->v[i];
-        if (m->role != ROLE_WORKER || !m->general || m->state != MEMBER_UP || node_eq(m->node, env->self))
+        if (m->role != ROLE_WORKER || !m->general || m->state != MEMBER_UP)
             continue;
-        t->left--;
+        t->left -= !node_eq(m->node, env->self) || policy_has(env->policy, POLICY_STEAL_REPLACE);
+        if (node_eq(m->node, env->self))
+            continue;
         return m->node;
     }
     return NODE_NONE;
