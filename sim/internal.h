@@ -47,8 +47,8 @@ struct sim {
     struct dist *dists;
     struct worker *workers;
     uint32_t central_ep, first_worker_ep, first_dist_ep;
-    struct rng rng; /* of the engine: seeds, dealing, noise */
-    bool up;        /* the cluster is: from now on time and messages count */
+    struct rng rng;   /* of the engine: seeds, dealing, noise */
+    bool up;          /* the cluster is: from now on time and messages count */
     int64_t start_us; /* when it was, in the bus's time: the first submission's moment */
 
     int64_t *busy_until_us; /* by endpoint */
@@ -64,9 +64,9 @@ struct sim {
     uint64_t submitted, ended;
     struct blob *app; /* what every job description names */
 
-    bool more;             /* next_job is one */
+    bool more; /* next_job is one */
     struct trace_job next_job;
-    int64_t offset_us;     /* bus time - workload time */
+    int64_t offset_us;                /* bus time - workload time */
     int64_t last_second_us, shift_us; /* compat: the last submission as the workload has it, and its shift */
     int64_t next_sample_us;
     uint32_t running_samples_submitted; /* samples until the last submission */

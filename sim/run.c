@@ -46,11 +46,15 @@ static void forget_job(struct sim *s, uint32_t place)
 }
 
 /* The published simulator's whole seconds. */
-static int64_t truncated(const struct sim *s, int64_t us) { return s->config.compat ? us - us % US_PER_S : us; }
-
-static enum job_class true_class(const struct policy *p, int64_t mean_us)
+static int64_t truncated(const struct sim *s, int64_t us)
 {
-    bool is_long = policy_has(p, POLICY_TIE_SHORT) ? mean_us > p->cutoff_us : mean_us >= p->cutoff_us;
+    return s->config.compat ? us - us % US_PER_S : us;
+}
+
+static enum job_class true_class(const struct sim_config *c, int64_t mean_us)
+{
+    int64_t cutoff_us = c->class_cutoff_us ? c->class_cutoff_us : c->policy.cutoff_us;
+    bool is_long = policy_has(&c->policy, POLICY_TIE_SHORT) ? mean_us > cutoff_us : mean_us >= cutoff_us;
 
     return is_long ? CLASS_LONG : CLASS_SHORT;
 }
@@ -106,6 +110,8 @@ static struct job_desc *describe(struct sim *s, uint32_t place, int64_t mean_us)
 
     d->tasks = j->tasks;
     d->estimate_us = estimate_of(s, j, mean_us);
+    if (s->config.estimates == SIM_ESTIMATE_MEAN || s->config.estimates == SIM_ESTIMATE_EXACT)
+        d->tag = s->next_job.tag; /* where the point is how good estimates are, they alone class a job */
     d->kind = PAYLOAD_APP;
     d->app = blob_ref(s->app);
     d->shell = place + 1;
@@ -136,14 +142,15 @@ static void submit(struct sim *s)
     struct dist_seqs *seqs;
     struct msg m = {.type = MSG_SUBMIT, .submit = {.client = place}};
 
-    *j = (struct running_job){.number = ++s->submitted, .submit_us = now_us, .tasks = t->tasks, .dist = deal(s)};
+    *j = (struct running_job){
+        .number = ++s->submitted, .submit_us = now_us, .tasks = t->tasks, .dist = deal(s)};
     j->durations_us = xmalloc(t->tasks * sizeof *j->durations_us);
     for (uint32_t i = 0; i < t->tasks; i++) {
         j->durations_us[i] = truncated(s, t->durations_us[i]);
         if (j->durations_us[i] > j->longest_us)
             j->longest_us = j->durations_us[i];
     }
-    j->class = (uint8_t)true_class(&s->config.policy, mean_us);
+    j->class = t->tag ? t->tag == TAG_LONG : (uint8_t)true_class(&s->config, mean_us);
     s->r->classes[j->class].jobs++;
     s->r->classes[j->class].tasks += t->tasks;
     s->r->tasks += t->tasks;
@@ -202,8 +209,8 @@ static void on_submitted(struct sim *s, const struct msg_submitted *m)
     if (j->number != s->config.trace_job)
         return;
     s->traced = m->job;
-    fprintf(s->config.trace_to, "# job %llu of the workload is %s: %u tasks, %s\n", (unsigned long long)j->number,
-            job_id_format(id, m->job), j->tasks, class_text(m->class));
+    fprintf(s->config.trace_to, "# job %llu of the workload is %s: %u tasks, %s\n",
+            (unsigned long long)j->number, job_id_format(id, m->job), j->tasks, class_text(m->class));
 }
 
 static void on_job_event(struct sim *s, uint32_t ep, int64_t now_us, const struct msg_job_event *m)
@@ -244,7 +251,8 @@ static void exec_start(struct sim *s, uint32_t ep, int64_t now_us, const struct 
              &(struct msg){.type = MSG_EXEC_STARTED, .exec_started = {.run = m->run, .pid = 1}});
 }
 
-static void exec_exited(struct sim *s, const struct ending *e, int64_t run_us, enum outcome outcome, int32_t code)
+static void exec_exited(struct sim *s, const struct ending *e, int64_t run_us, enum outcome outcome,
+                        int32_t code)
 {
     s->running--;
     bus_post(s->bus, s->first_worker_ep + e->worker, bus_now(s->bus),

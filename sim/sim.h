@@ -37,11 +37,14 @@ struct sim_config {
     bool deal_random;     /* jobs go to a random dist instead */
     bool queue_per_slot;
     uint64_t seed;
+    /* Tells jobs' true classes in results, so that runs with different cutoffs compare; 0: the policy's own. A job whose
+     * source tags it (trace_job.tag) has that class. */
+    int64_t class_cutoff_us;
 
-    uint8_t estimates;                           /* enum sim_estimates */
-    uint32_t noise_min_milli, noise_max_milli;   /* NOISE: the factor's range, x1000 */
-    int64_t delay_min_us, delay_max_us;          /* of a message, one way; each pair has its own within the range */
-    int64_t scheduler_cost_us, worker_cost_us;   /* of every message an endpoint receives or sends */
+    uint8_t estimates;                         /* enum sim_estimates */
+    uint32_t noise_min_milli, noise_max_milli; /* NOISE: the factor's range, x1000 */
+    int64_t delay_min_us, delay_max_us; /* of a message, one way; each pair has its own within the range */
+    int64_t scheduler_cost_us, worker_cost_us; /* of every message an endpoint receives or sends */
 
     /* The published simulator's world (docs/calibration.md): whole seconds, submissions at the same moment shifted
      * by 10 ms each, delays only where it has them. Its policy is sim_compat_policy's. */
@@ -49,7 +52,8 @@ struct sim_config {
     bool check;        /* look at every role's invariants after every step: slow */
     int64_t sample_us; /* utilization is looked at so often; 0: never */
 
-    uint64_t trace_job; /* this job's every hop goes to trace_to: its number in the workload, from 1; 0: none */
+    uint64_t
+        trace_job; /* this job's every hop goes to trace_to: its number in the workload, from 1; 0: none */
     FILE *trace_to;
     /* Optional: now and then, in virtual time. */
     void (*progress)(void *arg, int64_t now_us, uint64_t jobs_ended);
@@ -82,8 +86,8 @@ struct sim_class {
     uint64_t tasks;
     struct sim_spread response_us; /* submission to the last task's end, per job */
     struct sim_spread wait_us;     /* queueing: submission to start, per task */
-    struct sim_spread slowdown;    /* in thousandths: response over the longest task, as on an empty cluster */
-    uint32_t mistaken;             /* jobs the policy took for the other class */
+    struct sim_spread slowdown; /* in thousandths: response over the longest task, as on an empty cluster */
+    uint32_t mistaken;          /* jobs the policy took for the other class */
 };
 
 struct sim_job_result {
@@ -101,18 +105,18 @@ struct sim_result {
     uint32_t jobs_n, jobs_cap;
     uint64_t tasks;
 
-    uint64_t events;                       /* messages and completions delivered to a role; timers are left out */
-    uint64_t start_events;                 /* of them until the cluster was up */
-    uint64_t timers;                       /* TIMER events beside them */
-    uint64_t by_type[SIM_TYPES];             /* deliveries by enum msg_type, once the cluster was up */
-    uint64_t counters[COUNTER_COUNT];      /* of all roles */
+    uint64_t events;                  /* messages and completions delivered to a role; timers are left out */
+    uint64_t start_events;            /* of them until the cluster was up */
+    uint64_t timers;                  /* TIMER events beside them */
+    uint64_t by_type[SIM_TYPES];      /* deliveries by enum msg_type, once the cluster was up */
+    uint64_t counters[COUNTER_COUNT]; /* of all roles */
     uint64_t central_received, central_sent; /* messages, once the cluster was up */
-    double central_busy;                   /* share of the time from first to last submission; 0 without cost */
+    double central_busy; /* share of the time from first to last submission; 0 without cost */
 
     int64_t first_submit_us, last_submit_us, end_us; /* end: the last job's */
-    double utilization_median;         /* share of slots, from first to last submission */
-    double utilization_median_all;     /* until the last job's end */
-    float *utilization;                /* every sample, sample_us apart */
+    double utilization_median;                       /* share of slots, from first to last submission */
+    double utilization_median_all;                   /* until the last job's end */
+    float *utilization;                              /* every sample, sample_us apart */
     uint32_t utilization_n, utilization_cap;
     double cpu_s; /* this thread's */
 };
