@@ -111,6 +111,9 @@ $(B)/obj/%.o: %.c $(B)/flags.list | $(B)/deps.stamp $(gen_sources)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(compile) $(WARNINGS) -c -o $@ $<
 
+# The assembler includes these, which gcc -MMD does not see.
+$(B)/obj/sim/generate_table.o: $(wildcard sim/workloads/*.tbl)
+
 # Made anew each time: ar would keep the members of deleted sources.
 $(archive): $(objects) $(gen_objects) $(B)/objects.list
 	$(Q)rm -f $@ && ar rcs $@ $(objects) $(gen_objects)
