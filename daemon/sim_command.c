@@ -5,12 +5,14 @@
 #include "sim/report.h"
 #include "sim/workload.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct options {
-    const char *trace, *policy, *estimates, *noise, *deal, *queues, *delay, *output;
-    uint32_t workers, slots, dists, share_ppm, seed, ratio_milli, steal_cap, steal_max;
+    const char *trace, *workload, *load, *policy, *estimates, *noise, *ratio, *deal, *queues, *delay, *output;
+    const char *jobs_csv;
+    uint32_t workers, slots, dists, share_ppm, seed, jobs, steal_cap, steal_max;
     int64_t cutoff_us, scheduler_cost_us, worker_cost_us, sample_us;
     struct flag_list set;
     bool compat, check;
@@ -18,6 +20,12 @@ struct options {
 
 const struct flag sim_flags[] = {
     FLAG(TEXT, struct options, trace, "trace", 0, "FILE", "workload, one job per line; - is standard input"),
+    FLAG(TEXT, struct options, workload, "workload", 0, "NAME",
+         "jobs drawn from a table instead: its name or file"),
+    FLAG_NUMBER(struct options, jobs, "jobs", 0, "N", "so many of them (as its table says)", 1,
+                JOB_TABLE_JOBS_MAX),
+    FLAG(TEXT, struct options, load, "load", 0, "L",
+         "submitted so that they keep this share of the slots busy: 0.9 (as its table says)"),
     FLAG_NUMBER(struct options, workers, "workers", 'n', "N", "workers of the simulated cluster", 1,
                 SIM_WORKERS_MAX),
     FLAG_NUMBER(struct options, slots, "slots", 's', "N", "slots of each worker (1)", 1, LIMIT_SLOTS),
@@ -30,64 +38,155 @@ const struct flag sim_flags[] = {
     FLAG(SHARE, struct options, share_ppm, "short-partition", 0, "SHARE",
          "of the slots, for short tasks only"),
     FLAG_NUMBER(struct options, seed, "seed", 0, "K", "of every random draw (1)", 0, UINT32_MAX),
+    FLAG(DURATION, struct options, scheduler_cost_us, "sched-cost", 0, "TIME",
+         "what a scheduler spends on every message it receives or sends (10us)"),
+    FLAG(DURATION, struct options, worker_cost_us, "worker-cost", 0, "TIME", "and a worker (10us)"),
+    FLAG(TEXT, struct options, ratio, "probe-ratio", 0, "R", "probes per task (2)"),
+    FLAG_NUMBER(struct options, steal_cap, "steal-cap", 0, "N", "workers a thief asks per round (10)", 1,
+                1000),
+    FLAG(TEXT, struct options, noise, "noise", 0, "LOW-HIGH",
+         "estimates are wrong by a random factor from this range: 0.1-1.9"),
     FLAG(BOOL, struct options, compat, "compat", 0, NULL, "the published simulator's assumptions"),
     FLAG(BOOL, struct options, check, "check", 0, NULL, "look at every invariant after every step (slow)"),
+    FLAG(TEXT, struct options, jobs_csv, "jobs-csv", 0, "FILE", "one line per job, for plots of one's own"),
     FLAG(CHOICE, struct options, output, "output", 'o', "table|json", "table for people, json for scripts"),
     {0},
 };
 
 const char sim_details[] = "";
 
+/* "1.25" as 1250. */
+static int parse_milli(const char *text, const char *what, uint32_t *milli)
+{
+    char *end;
+    double v = strtod(text, &end);
+
+    if (end == text || *end || !(v > 0 && v <= 1000))
+        return usage_error("sim: --%s: expected a number above 0 and at most 1000, not \"%s\"", what, text);
+    *milli = (uint32_t)(v * 1000 + 0.5);
+    return 0;
+}
+
+static int parse_noise(const char *text, struct sim_config *c)
+{
+    char low[16];
+    const char *dash = strchr(text, '-');
+    int err;
+
+    if (!dash || dash == text || (size_t)(dash - text) >= sizeof low)
+        return usage_error("sim: --noise: expected a range (0.1-1.9), not \"%s\"", text);
+    snprintf(low, sizeof low, "%.*s", (int)(dash - text), text);
+    err = parse_milli(low, "noise", &c->noise_min_milli);
+    if (!err)
+        err = parse_milli(dash + 1, "noise", &c->noise_max_milli);
+    c->estimates = SIM_ESTIMATE_NOISE;
+    return err;
+}
+
+/* The table of --workload, with what other flags change about it; it says what no flag does. */
+static int load_table(struct options *o, struct job_table *t)
+{
+    char why[512];
+    uint32_t load_milli;
+    int err;
+
+    if (job_table_load(t, o->workload, why, sizeof why) != 0)
+        return usage_error("sim: --workload: %s", why);
+    if (o->jobs)
+        t->jobs = o->jobs;
+    if (o->load) {
+        err = parse_milli(o->load, "load", &load_milli);
+        if (err)
+            return err;
+        t->gap_us = job_table_gap_us(t, (uint64_t)o->workers * o->slots, load_milli);
+    }
+    if (o->cutoff_us == 0)
+        o->cutoff_us = t->cutoff_us;
+    if (o->share_ppm == UINT32_MAX)
+        o->share_ppm = t->share_ppm;
+    return 0;
+}
+
 static int load(const struct options *o, struct sim_config *c)
 {
+    int err = 0;
+
     sim_config_init(c);
     c->workers = o->workers;
     c->slots = o->slots;
     c->dists = o->dists;
     c->seed = o->seed;
+    c->scheduler_cost_us = o->scheduler_cost_us;
+    c->worker_cost_us = o->worker_cost_us;
     c->compat = o->compat;
     c->check = o->check;
     if (policy_preset(o->policy, &c->policy) != 0)
         return usage_error("sim: no policy \"%s\"", o->policy);
-    c->policy.cutoff_us = o->cutoff_us;
-    c->policy.short_share_ppm = o->share_ppm;
+    c->policy.cutoff_us = o->cutoff_us ? o->cutoff_us : 90 * US_PER_S;
+    c->policy.short_share_ppm = o->share_ppm == UINT32_MAX ? 0 : o->share_ppm;
     if (o->compat)
         sim_compat_policy(&c->policy);
-    return 0;
+    if (o->ratio)
+        err = parse_milli(o->ratio, "probe-ratio", &c->policy.probe_ratio_milli);
+    if (!err && o->noise)
+        err = parse_noise(o->noise, c);
+    if (o->steal_cap)
+        c->policy.steal_cap = (uint16_t)o->steal_cap;
+    return err;
+}
+
+static int write_jobs(const char *path, const struct sim_result *r)
+{
+    FILE *f = fopen(path, "we");
+
+    if (f)
+        sim_report_jobs(f, r);
+    if (f && fflush(f) == 0 && !ferror(f)) {
+        fclose(f);
+        return HAWK_EXIT_OK;
+    }
+    fprintf(stderr, "hawk: %s: cannot be written: %s\n", path, strerror(errno));
+    if (f)
+        fclose(f);
+    return HAWK_EXIT_FAILED;
 }
 
 int sim_main(int argc, char **argv)
 {
-    struct options o = {.policy = "hawk",
-                        .slots = 1,
-                        .dists = 10,
-                        .seed = 1,
-                        .output = "table",
-                        .cutoff_us = 90 * US_PER_S,
-                        .share_ppm = 0};
+    struct options o = {
+        .policy = "hawk", .slots = 1, .dists = 10, .seed = 1, .output = "table", .share_ppm = UINT32_MAX};
     int at = flags_parse("sim", sim_flags, NULL, false, argc, argv, &o);
     struct sim_config c;
-    struct sim_result r;
+    struct sim_result r = {0};
     struct sim_source source;
-    struct trace *t;
+    struct sim_workload w;
+    struct job_table table;
     char why[256] = "";
-    int err;
+    int err = 0;
 
     if (at < 0)
         return -at;
-    if (!o.trace || !o.workers)
-        return usage_error("sim: --trace and --workers are needed");
-    err = load(&o, &c);
+    if (!o.trace == !o.workload || !o.workers)
+        return usage_error("sim: --workers, and either --trace or --workload, are needed");
+    if (o.workload)
+        err = load_table(&o, &table);
+    if (!err)
+        err = load(&o, &c);
     if (err)
         return err;
-    err = sim_workload_open(&t, o.trace, &source);
+    if (o.workload)
+        sim_workload_draw(&w, &table, o.seed, &source);
+    else
+        err = sim_workload_open(&w, o.trace, &source);
     if (!err)
         err = sim_run(&c, &source, &r, why, sizeof why);
     if (err)
-        fprintf(stderr, "hawk: %s %s\n", trace_error(t), why);
+        fprintf(stderr, "hawk: %s %s\n", sim_workload_error(&w), why);
     else
         json_print(sim_report_json(&c, &r));
-    trace_close(t);
+    if (!err && o.jobs_csv)
+        err = write_jobs(o.jobs_csv, &r);
+    sim_workload_close(&w);
     sim_result_free(&r);
     return err ? HAWK_EXIT_FAILED : HAWK_EXIT_OK;
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 struct generator {
-    struct table table;
+    struct job_table table;
     struct rng rng;
     uint64_t shares_milli; /* of all clusters */
     uint64_t made;
@@ -18,7 +18,7 @@ struct generator {
     uint32_t capacity;
 };
 
-static const struct table_cluster *draw_cluster(struct generator *g)
+static const struct job_cluster *draw_cluster(struct generator *g)
 {
     uint64_t at = rng_below(&g->rng, g->shares_milli);
     uint32_t i = 0;
@@ -29,7 +29,7 @@ static const struct table_cluster *draw_cluster(struct generator *g)
 }
 
 /* The nearest whole number of tasks, at least one. */
-static uint32_t draw_tasks(struct generator *g, const struct table_cluster *c)
+static uint32_t draw_tasks(struct generator *g, const struct job_cluster *c)
 {
     int64_t milli = (int64_t)c->tasks_milli, most = TRACE_TASKS_MAX * INT64_C(1000);
 
@@ -40,7 +40,7 @@ static uint32_t draw_tasks(struct generator *g, const struct table_cluster *c)
 
 static int64_t at_least_one(int64_t us) { return us > 0 ? us : 1; }
 
-static int64_t draw_mean_us(struct generator *g, const struct table_cluster *c)
+static int64_t draw_mean_us(struct generator *g, const struct job_cluster *c)
 {
     if (g->table.mean == TABLE_FIXED)
         return c->mean_us;
@@ -60,7 +60,7 @@ static int64_t draw_gaussian_us(struct generator *g, int64_t mean_us)
 
 static int64_t draw_duration_us(struct generator *g, int64_t mean_us)
 {
-    switch ((enum table_draw)g->table.durations) {
+    switch ((enum job_table_draw)g->table.durations) {
     case TABLE_GAUSSIAN:
         return at_least_one(draw_gaussian_us(g, mean_us));
     case TABLE_EXPONENTIAL:
@@ -73,7 +73,7 @@ static int64_t draw_duration_us(struct generator *g, int64_t mean_us)
 static int next(void *arg, struct trace_job *job)
 {
     struct generator *g = arg;
-    const struct table_cluster *c;
+    const struct job_cluster *c;
     int64_t mean_us;
     __int128 sum = 0;
 
@@ -96,7 +96,7 @@ static int next(void *arg, struct trace_job *job)
     return 1;
 }
 
-struct generator *generator_new(const struct table *t, uint64_t seed)
+struct generator *generator_new(const struct job_table *t, uint64_t seed)
 {
     struct generator *g = xcalloc(1, sizeof *g);
 

@@ -10,7 +10,7 @@
 struct generator;
 
 /* t->jobs jobs. The table is copied. */
-struct generator *generator_new(const struct table *t, uint64_t seed);
+struct generator *generator_new(const struct job_table *t, uint64_t seed);
 void generator_free(struct generator *g);
 /* Reads from it, as long as it lives. Jobs carry their cluster's class as a tag; the mean they state is that of the
  * durations drawn, rounded to microseconds. */

@@ -42,10 +42,10 @@ TABLES(X)
 #undef X
 
 #define X(symbol, name) name,
-const char *const table_names[] = {TABLES(X) NULL};
+const char *const job_table_names[] = {TABLES(X) NULL};
 #undef X
 #define X(symbol, name) table_text_##symbol,
-static const char *const table_texts[] = {TABLES(X)};
+static const char *const job_table_texts[] = {TABLES(X)};
 #undef X
 
 /* ---- Reading ---- */
@@ -144,9 +144,9 @@ static int take_draw(struct reader *r, bool gaussian, uint8_t *draw)
     return expected(r, &w, gaussian ? "fixed, exponential or gaussian" : "fixed or exponential");
 }
 
-static int take_cluster(struct reader *r, struct table *t, const struct word *first, uint8_t tag)
+static int take_cluster(struct reader *r, struct job_table *t, const struct word *first, uint8_t tag)
 {
-    struct table_cluster *c = &t->clusters[t->n];
+    struct job_cluster *c = &t->clusters[t->n];
     int err;
 
     if (t->n == TABLE_CLUSTERS_MAX)
@@ -171,7 +171,7 @@ static int take_jobs(struct reader *r, uint32_t *jobs)
     uint64_t v;
 
     take_word(r, &w);
-    if (u64_parse(w.text, 1, TABLE_JOBS_MAX, &v) != 0)
+    if (u64_parse(w.text, 1, JOB_TABLE_JOBS_MAX, &v) != 0)
         return expected(r, &w, "a number of jobs, from 1 to 100000000");
     *jobs = (uint32_t)v;
     return 0;
@@ -187,7 +187,7 @@ static int take_share(struct reader *r, uint32_t *ppm)
     return 0;
 }
 
-static int take_line(struct reader *r, struct table *t)
+static int take_line(struct reader *r, struct job_table *t)
 {
     struct word w, rest;
     int err;
@@ -221,11 +221,11 @@ static int take_line(struct reader *r, struct table *t)
     return rest.text[0] ? expected(r, &rest, "the end of the line") : 0;
 }
 
-int table_parse(struct table *t, const char *name, const char *text, char *why, size_t size)
+int job_table_parse(struct job_table *t, const char *name, const char *text, char *why, size_t size)
 {
     struct reader r = {.name = name, .line_start = text, .at = text, .line = 1, .why = why, .size = size};
 
-    *t = (struct table){.jobs = 1000, .cutoff_us = 90 * US_PER_S};
+    *t = (struct job_table){.jobs = 1000, .cutoff_us = 90 * US_PER_S};
     while (*r.at) {
         const char *end = strchrnul(r.at, '\n');
         int err;
@@ -276,37 +276,37 @@ static bool is_path(const char *name)
     return strchr(name, '/') || (n > 4 && strcmp(name + n - 4, ".tbl") == 0);
 }
 
-int table_load(struct table *t, const char *name, char *why, size_t size)
+int job_table_load(struct job_table *t, const char *name, char *why, size_t size)
 {
     char *text;
     int err;
 
     if (is_path(name)) {
         text = read_file(name, why, size);
-        err = text ? table_parse(t, name, text, why, size) : HAWK_EIO;
+        err = text ? job_table_parse(t, name, text, why, size) : HAWK_EIO;
         free(text);
         return err;
     }
-    for (int i = 0; table_names[i]; i++)
-        if (strcmp(name, table_names[i]) == 0)
-            return table_parse(t, name, table_texts[i], why, size);
+    for (int i = 0; job_table_names[i]; i++)
+        if (strcmp(name, job_table_names[i]) == 0)
+            return job_table_parse(t, name, job_table_texts[i], why, size);
     snprintf(why, size,
              "no workload \"%s\": a file's name has a / or ends in .tbl; those that come with Hawk are",
              name);
-    for (int i = 0; table_names[i]; i++) {
+    for (int i = 0; job_table_names[i]; i++) {
         size_t n = strlen(why);
 
-        snprintf(why + n, size - n, "%s %s", i ? "," : "", table_names[i]);
+        snprintf(why + n, size - n, "%s %s", i ? "," : "", job_table_names[i]);
     }
     return HAWK_EINVALID;
 }
 
-int64_t table_gap_us(const struct table *t, uint64_t slots, uint32_t load_milli)
+int64_t job_table_gap_us(const struct job_table *t, uint64_t slots, uint32_t load_milli)
 {
     unsigned __int128 work = 0, shares = 0; /* at most 64 x 10^12 x 10^9 x 10^15, below 2^127 */
 
     for (uint32_t i = 0; i < t->n; i++) {
-        const struct table_cluster *c = &t->clusters[i];
+        const struct job_cluster *c = &t->clusters[i];
 
         work += (unsigned __int128)c->share_milli * c->tasks_milli * (uint64_t)c->mean_us;
         shares += c->share_milli;

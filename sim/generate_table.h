@@ -22,32 +22,33 @@
 #include <stdint.h>
 
 #define TABLE_CLUSTERS_MAX 64u
-#define TABLE_JOBS_MAX 100000000u
+#define JOB_TABLE_JOBS_MAX 100000000u
 
-enum table_draw { TABLE_FIXED, TABLE_EXPONENTIAL, TABLE_GAUSSIAN };
+enum job_table_draw { TABLE_FIXED, TABLE_EXPONENTIAL, TABLE_GAUSSIAN };
 
-struct table_cluster {
+struct job_cluster {
     uint8_t tag;          /* enum class_tag: TAG_SHORT or TAG_LONG */
     uint64_t share_milli; /* of jobs, x1000, beside the other clusters' */
     uint64_t tasks_milli; /* x1000 */
     int64_t mean_us;
 };
 
-struct table {
+struct job_table {
     uint32_t jobs;
     int64_t gap_us, cutoff_us;
     uint32_t share_ppm;
-    uint8_t tasks, mean, durations; /* enum table_draw */
-    struct table_cluster clusters[TABLE_CLUSTERS_MAX];
+    uint8_t tasks, mean, durations; /* enum job_table_draw */
+    struct job_cluster clusters[TABLE_CLUSTERS_MAX];
     uint32_t n;
 };
 
 /* Reads a table's text; name is what errors call it. HAWK_EINVALID, *why: "NAME:LINE:COLUMN: expected ..." */
-HAWK_MUST_USE int table_parse(struct table *t, const char *name, const char *text, char *why, size_t size);
+HAWK_MUST_USE int job_table_parse(struct job_table *t, const char *name, const char *text, char *why,
+                                  size_t size);
 /* A table that comes with Hawk by its name ("cloudera"), or a file of one: what has a '/' or ends in ".tbl". */
-HAWK_MUST_USE int table_load(struct table *t, const char *name, char *why, size_t size);
-extern const char *const table_names[]; /* of those that come with Hawk; NULL-terminated */
+HAWK_MUST_USE int job_table_load(struct job_table *t, const char *name, char *why, size_t size);
+extern const char *const job_table_names[]; /* of those that come with Hawk; NULL-terminated */
 /* The gap at which the jobs keep a share of so many slots busy, x1000: 900 is 90 %. Both at least 1. */
-int64_t table_gap_us(const struct table *t, uint64_t slots, uint32_t load_milli);
+int64_t job_table_gap_us(const struct job_table *t, uint64_t slots, uint32_t load_milli);
 
 #endif

@@ -105,3 +105,16 @@ json_t *sim_report_json(const struct sim_config *c, const struct sim_result *r)
     set(o, "counters", counters_json(r));
     return o;
 }
+
+void sim_report_jobs(FILE *f, const struct sim_result *r)
+{
+    fprintf(f, "number,class,believed,submit_s,response_s,longest_s,tasks\n");
+    for (uint32_t i = 0; i < r->jobs_n; i++) {
+        const struct sim_job_result *j = &r->jobs[i];
+
+        fprintf(f, "%llu,%s,%s,%.6f,%.6f,%.6f,%u\n", (unsigned long long)j->number,
+                class_text((enum job_class)j->class), class_text((enum job_class)j->believed),
+                seconds((double)j->submit_us), seconds((double)j->response_us),
+                seconds((double)j->longest_us), j->tasks);
+    }
+}

@@ -10,4 +10,7 @@
  * slowdown; events, cpu_s, peak_rss_bytes (of the process), utilization, messages, counters, central. */
 json_t *sim_report_json(const struct sim_config *c, const struct sim_result *r);
 
+/* One line per job, in the order they ended, under a head: number,class,believed,submit_s,response_s,longest_s,tasks. */
+void sim_report_jobs(FILE *f, const struct sim_result *r);
+
 #endif

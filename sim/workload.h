@@ -1,11 +1,23 @@
-/* A .tr file as the source of a simulation's jobs (base/trace.h). */
+/* Where a simulation's jobs come from: a .tr file (base/trace.h), or drawn from a table (sim/generate.h). */
 #ifndef HAWK_SIM_WORKLOAD_H
 #define HAWK_SIM_WORKLOAD_H
 
+#include "sim/generate.h"
 #include "sim/sim.h"
 
-/* Opens a trace, "-" for standard input. *source reads from it until trace_close. On an error *t is set for
- * trace_error as well. */
-HAWK_MUST_USE int sim_workload_open(struct trace **t, const char *path, struct sim_source *source);
+struct sim_workload {
+    struct trace *trace; /* one of the two */
+    struct generator *generator;
+};
+
+/* Opens a trace, "-" for standard input. *source reads from it until sim_workload_close, which is needed after an
+ * error, too. */
+HAWK_MUST_USE int sim_workload_open(struct sim_workload *w, const char *path, struct sim_source *source);
+/* Jobs drawn from a table. */
+void sim_workload_draw(struct sim_workload *w, const struct job_table *t, uint64_t seed,
+                       struct sim_source *source);
+/* What was wrong with the trace; "" when nothing was. */
+const char *sim_workload_error(const struct sim_workload *w);
+void sim_workload_close(struct sim_workload *w);
 
 #endif

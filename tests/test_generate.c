@@ -18,22 +18,22 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static struct table parsed(const char *text)
+static struct job_table parsed(const char *text)
 {
-    struct table t;
+    struct job_table t;
     char why[256] = "";
 
-    if (table_parse(&t, "t.tbl", text, why, sizeof why) != 0)
+    if (job_table_parse(&t, "t.tbl", text, why, sizeof why) != 0)
         fail_msg("%s", why);
     return t;
 }
 
-static struct table loaded(const char *name)
+static struct job_table loaded(const char *name)
 {
-    struct table t;
+    struct job_table t;
     char why[512] = "";
 
-    if (table_load(&t, name, why, sizeof why) != 0)
+    if (job_table_load(&t, name, why, sizeof why) != 0)
         fail_msg("%s", why);
     return t;
 }
@@ -101,9 +101,9 @@ static void draws_have_the_distribution_they_say(void **state)
 
 static void a_table_is_read(void **state)
 {
-    struct table t = parsed("# a comment\n\n jobs 7 # seven\r\ngap\t2.5s\ncutoff 3s\npartition 17%\n"
-                            "tasks exponential\nmean exponential\ndurations gaussian\n"
-                            "short 95.5 1.25 90ms\nlong 4 226 1h");
+    struct job_table t = parsed("# a comment\n\n jobs 7 # seven\r\ngap\t2.5s\ncutoff 3s\npartition 17%\n"
+                                "tasks exponential\nmean exponential\ndurations gaussian\n"
+                                "short 95.5 1.25 90ms\nlong 4 226 1h");
 
     assert_int_equal(t.jobs, 7);
     assert_int_equal(t.gap_us, 2500000);
@@ -152,34 +152,34 @@ static void a_wrong_table_is_told_where_and_what(void **state)
     };
 
     for (size_t i = 0; i < COUNT(bad); i++) {
-        struct table t;
+        struct job_table t;
         char why[256] = "";
 
-        assert_int_equal(table_parse(&t, "t.tbl", bad[i].text, why, sizeof why), HAWK_EINVALID);
+        assert_int_equal(job_table_parse(&t, "t.tbl", bad[i].text, why, sizeof why), HAWK_EINVALID);
         assert_string_equal(why, bad[i].why);
     }
 }
 
 static void an_unknown_workload_is_told_which_there_are(void **state)
 {
-    struct table t;
+    struct job_table t;
     char why[512];
 
-    assert_int_equal(table_load(&t, "googel", why, sizeof why), HAWK_EINVALID);
+    assert_int_equal(job_table_load(&t, "googel", why, sizeof why), HAWK_EINVALID);
     assert_non_null(strstr(why, "\"googel\""));
     assert_non_null(strstr(why, " cloudera, facebook, yahoo,"));
-    assert_int_equal(table_load(&t, "./no-such.tbl", why, sizeof why), HAWK_EIO);
+    assert_int_equal(job_table_load(&t, "./no-such.tbl", why, sizeof why), HAWK_EIO);
     assert_non_null(strstr(why, "./no-such.tbl: cannot be opened"));
 }
 
 static void the_load_sets_the_gap(void **state)
 {
-    struct table t = parsed("gap 1s\nshort 3 10 100ms\nlong 1 10 10s\n"); /* 25.75 s of work a job */
+    struct job_table t = parsed("gap 1s\nshort 3 10 100ms\nlong 1 10 10s\n"); /* 25.75 s of work a job */
 
-    assert_int_equal(table_gap_us(&t, 100, 1000), 257500);
-    assert_int_equal(table_gap_us(&t, 100, 500), 515000);
+    assert_int_equal(job_table_gap_us(&t, 100, 1000), 257500);
+    assert_int_equal(job_table_gap_us(&t, 100, 500), 515000);
     t = parsed("gap 1s\nlong 1000000000 1000000 10000d\nshort 1 1 1us\n"); /* the largest there may be */
-    assert_true(table_gap_us(&t, 1, 1) > 0);
+    assert_true(job_table_gap_us(&t, 1, 1) > 0);
 }
 
 /* ---- Jobs ---- */
@@ -187,8 +187,8 @@ static void the_load_sets_the_gap(void **state)
 /* A small trace, to the byte. */
 static void a_seed_gives_the_same_trace_everywhere(void **state)
 {
-    struct table t = parsed("jobs 4\ngap 2s\ntasks exponential\nmean exponential\ndurations gaussian\n"
-                            "short 3 2 1s\nlong 1 3 100s\n");
+    struct job_table t = parsed("jobs 4\ngap 2s\ntasks exponential\nmean exponential\ndurations gaussian\n"
+                                "short 3 2 1s\nlong 1 3 100s\n");
     struct generator *g = generator_new(&t, 7);
     struct sim_source source = generator_source(g);
     char *text = NULL;
@@ -207,7 +207,7 @@ static void a_seed_gives_the_same_trace_everywhere(void **state)
 
 static void a_full_disk_is_an_error(void **state)
 {
-    struct table t = parsed("jobs 100000\ngap 1s\nshort 1 1 1s\n");
+    struct job_table t = parsed("jobs 100000\ngap 1s\nshort 1 1 1s\n");
     struct generator *g = generator_new(&t, 7);
     struct sim_source source = generator_source(g);
     FILE *f = fopen("/dev/full", "w");
@@ -221,7 +221,7 @@ static void a_full_disk_is_an_error(void **state)
 static void what_is_written_is_what_is_drawn(void **state)
 {
     const char *dir = getenv("TMPDIR");
-    struct table t = loaded("yahoo");
+    struct job_table t = loaded("yahoo");
     struct generator *write, *again;
     struct sim_source source, other;
     struct trace *trace;
@@ -257,7 +257,7 @@ static void what_is_written_is_what_is_drawn(void **state)
 
 static void jobs_of_fixed_clusters_are_all_alike(void **state)
 {
-    struct table t = loaded("hawk-figure1");
+    struct job_table t = loaded("hawk-figure1");
     struct generator *g = generator_new(&t, 1);
     struct sim_source source = generator_source(g);
     struct trace_job job;
@@ -287,7 +287,7 @@ struct made {
 
 static struct made make(const char *name, uint32_t jobs, uint64_t seed)
 {
-    struct table t = loaded(name);
+    struct job_table t = loaded(name);
     struct generator *g;
     struct sim_source source;
     struct trace_job job;
@@ -347,8 +347,8 @@ static void the_papers_workloads_have_the_shares_they_are_fitted_to(void **state
 
 static void every_workload_that_comes_with_hawk_can_be_read(void **state)
 {
-    for (int i = 0; table_names[i]; i++) {
-        struct made m = make(table_names[i], 50, 1);
+    for (int i = 0; job_table_names[i]; i++) {
+        struct made m = make(job_table_names[i], 50, 1);
 
         assert_true(m.jobs == 50);
     }
