@@ -67,6 +67,7 @@ int process_init(struct process *p, const char *section, int argc, char **argv)
         return 2;
     log_init(section, level);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file at its limit is an error of the write, as a full disk is */
     return 0;
 }
 

@@ -630,6 +630,7 @@ const char *links_refuse(const struct links *ls, const grpc_metadata_array *md, 
         return "this daemon has as many links as its limit allows";
     }
     if (!meant_for_us(ls, md)) {
+        log_debug("%s wants another node than this, which has its address", probe.name);
         *status = GRPC_STATUS_FAILED_PRECONDITION;
         return "another node listens here by now";
     }
