@@ -20,6 +20,7 @@ struct api_tail {
     char path[EXEC_PATH_MAX];
     int fd;
     uint64_t offset;
+    int error; /* errno of a read that failed */
     bool told_path, full, gone;
 };
 
@@ -59,6 +60,8 @@ static bool tail_send(struct api_tail *t, bool *at_end)
 {
     uint8_t buf[API_CHUNK_BYTES];
     ssize_t n = t->fd < 0 ? 0 : pread(t->fd, buf, sizeof buf, (off_t)t->offset);
+    if (n < 0)
+        t->error = errno;
     *at_end = n <= 0;
     if (n <= 0 && t->told_path)
         return false;
@@ -92,6 +95,11 @@ static void tail_go_on(struct api_tail *t)
         ;
     if (!at_end)
         return;
+    if (t->error) {
+        api_fail(t->call, HAWK_EIO, "%s cannot be read: %s", t->path, strerror(t->error));
+        tail_end(t);
+        return;
+    }
     if (t->request.follow && running) {
         if (!loop_timer_is_set(&a->tail_timer))
             loop_timer_set(a->loop, &a->tail_timer, loop_now(a->loop) + TAIL_POLL_US);

@@ -57,6 +57,7 @@ struct run {
     job_id_t job;
     uint32_t ended, failed;
     bool submitted, interrupted, show_progress, broken;
+    bool unread; /* stdout is closed or full: the rest need not run */
     int64_t started_us, shown_us;
     int exit_code;
     struct loop_timer progress;
@@ -87,6 +88,10 @@ static void print_file(struct run *r, const struct try_id *id, int which)
     }
     close(fd);
     unlink(path);
+    if (!r->unread && ferror(stdout)) {
+        r->unread = true;
+        embedded_feed(r->cluster, ROLE_DIST, &(struct msg){.type = MSG_CANCEL, .cancel = {.job = r->job}});
+    }
 }
 
 static void say_failure(struct run *r, const struct msg_task_event *m)
@@ -239,7 +244,8 @@ static void remove_dir(struct run *r)
 {
     char path[PATH_MAX + JOB_ID_TEXT + 2], id[JOB_ID_TEXT];
     struct try_id try = {.job = r->job, .attempt = 1};
-    for (try.task = 0; r->interrupted && r->submitted && try.task < r->desc->tasks; try.task++) {
+    bool early = r->submitted && (r->interrupted || r->broken || r->unread);
+    for (try.task = 0; early && try.task < r->desc->tasks; try.task++) {
         char file[EXEC_PATH_MAX];
         for (int which = 1; which <= 2; which++)
             if (exec_output_path(&r->exec_config, &try, NULL, which, file, sizeof file) == 0)
@@ -286,6 +292,7 @@ int run_main(int argc, char **argv)
     if (code)
         return code;
     log_init("run", LOG_WARN);
+    signal(SIGPIPE, SIG_IGN); /* `| head` ends the job in order; tasks get the signal's default back */
     if (!r.options.slots)
         r.options.slots = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
     r.show_progress = !r.options.quiet && (r.options.progress || isatty(2));

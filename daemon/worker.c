@@ -49,6 +49,20 @@ static void stop(void *arg, bool now)
     feed(arg, &(struct msg){.type = MSG_STOP, .stop.now = true});
 }
 
+/* Rule 9 of the design: what this agent leaves behind must be dead before it is run again elsewhere. */
+static void check_lease(const struct worker_daemon *d)
+{
+    char lease[32], grace[32];
+    const struct config *c = &d->process.config;
+    if (c->worker.agent_grace + c->worker.kill_grace < d->role.lease_us)
+        return;
+    log_warn(
+        "should this process die, its long tasks may run twice: worker.agent_grace (%s) and kill_grace must "
+        "together be below central.long_lease (%s)",
+        duration_format(grace, sizeof grace, c->worker.agent_grace),
+        duration_format(lease, sizeof lease, d->role.lease_us));
+}
+
 static void after_turn(void *arg)
 {
     struct worker_daemon *d = arg;
@@ -65,6 +79,7 @@ static void after_turn(void *arg)
         return;
     d->ready = true;
     process_ready(&d->process);
+    check_lease(d);
     log_info("worker %s is ready at %s as node %u with %u slots", d->process.name,
              server_addr(d->process.server, 0), worker_node(&d->role).v, counts.slots);
 }

@@ -1,5 +1,5 @@
-"""The daemons themselves: what they refuse to start with, and that what they lose and find again - central, an
-address, the room on a disk - costs nobody a task."""
+"""The daemons themselves: what they refuse to start with, and that losing central, an address or the room on
+a disk costs nobody a task."""
 import os
 import resource
 import shutil
@@ -95,7 +95,8 @@ def test_what_a_daemon_cannot_start_with():
 
 def test_stopped_before_it_is_ready():
     with tempfile.TemporaryDirectory() as d:
-        for args in (["worker", "--output-dir", f"{d}/out"], ["dist", "--listen", "127.0.0.1:0", "--state-dir", d]):
+        for args in (["worker", "--output-dir", f"{d}/out"],
+                     ["dist", "--listen", "127.0.0.1:0", "--state-dir", d]):
             p = Daemon(*args, "--name", "n1", "--central", "127.0.0.1:1")
             wait_for("a word about central", lambda: "127.0.0.1:1 cannot be reached" in p.text())
             assert p.stop() == 0, p.text()
@@ -110,9 +111,9 @@ def test_a_dist_lists_itself_and_reuses_no_job_number():
         c.dists, c.dist_addrs = [], []
         c.start_dist("d1")
         after = c.submit("--", "true")
-        node, number = before.split(".")
         # Not the next one: how many the killed process gave out is not known to this one.
-        assert after.split(".")[0] == node and int(after.split(".")[1]) >= int(number) + 100000, (before, after)
+        (node, number), (node_after, number_after) = before.split("."), after.split(".")
+        assert node_after == node and int(number_after) >= int(number) + 100000, (before, after)
 
 
 def test_short_tasks_run_on_while_central_does_not_know_their_worker():
@@ -122,7 +123,8 @@ def test_short_tasks_run_on_while_central_does_not_know_their_worker():
         c.start_worker("w1")
         c.central_addr = real
         c.wait_nodes(1)
-        job = c.submit("--class", "short", "--", "sh", "-c", f"echo >> {c.dir}/ran; until test -e {c.dir}/go; do sleep 0.1; done")
+        script = f"echo >> {c.dir}/ran; until test -e {c.dir}/go; do sleep 0.1; done"
+        job = c.submit("--class", "short", "--", "sh", "-c", script)
         wait_for("the task running", lambda: tasks(c, job)[0]["state"] == "running")
         relay.open = False
         c.central.kill()

@@ -87,6 +87,16 @@ def test_nothing_is_left_in_tmp():
         assert os.listdir(d) == []
 
 
+def test_nobody_reads_the_output():
+    with tempfile.TemporaryDirectory() as d:
+        p = subprocess.Popen([HAWK, "run", "-j", "1", "--array", "1-100000", "--", "printf", "%01000d", "{}"],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "TMPDIR": d})
+        p.stdout.read(1)
+        p.stdout.close()
+        assert p.wait(BOUND) == 1, p.stderr.read()
+        assert os.listdir(d) == []
+
+
 def test_usage_errors():
     assert "command" in run(check=2).stderr
     assert "--frob" in run("--frob", "--", "true", check=2).stderr
