@@ -2,6 +2,7 @@
 #include "base/units.h"
 #include "client/print.h"
 #include "daemon/commands.h"
+#include "sim/compare.h"
 #include "sim/report.h"
 #include "sim/workload.h"
 
@@ -11,8 +12,8 @@
 
 struct options {
     const char *trace, *workload, *load, *policy, *estimates, *noise, *ratio, *deal, *queues, *delay, *output;
-    const char *jobs_csv;
-    uint32_t workers, slots, dists, share_ppm, seed, jobs, steal_cap, steal_max;
+    const char *jobs_csv, *against;
+    uint32_t workers, slots, dists, share_ppm, seed, jobs, steal_cap, only_job;
     int64_t cutoff_us, scheduler_cost_us, worker_cost_us, sample_us;
     struct flag_list set;
     bool compat, check;
@@ -44,16 +45,48 @@ const struct flag sim_flags[] = {
     FLAG(TEXT, struct options, ratio, "probe-ratio", 0, "R", "probes per task (2)"),
     FLAG_NUMBER(struct options, steal_cap, "steal-cap", 0, "N", "workers a thief asks per round (10)", 1,
                 1000),
+    FLAG(CHOICE, struct options, estimates, "estimates", 0, "mean|exact|history",
+         "jobs come with the workload's mean, that of their very durations, or none: their names' history "
+         "decides"),
     FLAG(TEXT, struct options, noise, "noise", 0, "LOW-HIGH",
          "estimates are wrong by a random factor from this range: 0.1-1.9"),
+    FLAG(LIST, struct options, set, "set", 0, "FLAG=on|off",
+         "change one flag of the policy: promotion=off; may be given several times"),
+    FLAG(CHOICE, struct options, queues, "queues", 0, "per-worker|per-slot",
+         "of a worker's slots (per-worker)"),
+    FLAG(CHOICE, struct options, deal, "deal", 0, "in-turn|random",
+         "how jobs are dealt to the dists (in-turn)"),
+    FLAG(TEXT, struct options, delay, "delay", 0, "TIME[-TIME]",
+         "of a message, one way; each pair of nodes has its own within a range (500us)"),
     FLAG(BOOL, struct options, compat, "compat", 0, NULL, "the published simulator's assumptions"),
     FLAG(BOOL, struct options, check, "check", 0, NULL, "look at every invariant after every step (slow)"),
+    FLAG(DURATION, struct options, sample_us, "sample", 0, "TIME",
+         "utilization is looked at so often (100s)"),
+    FLAG_NUMBER(struct options, only_job, "only-job", 0, "N",
+                "print the Nth job's every hop to standard error, in the daemons' trace format", 1,
+                UINT32_MAX),
+    FLAG(TEXT, struct options, against, "against", 0, "FILE", "compare job by job with a run's --jobs-csv"),
     FLAG(TEXT, struct options, jobs_csv, "jobs-csv", 0, "FILE", "one line per job, for plots of one's own"),
-    FLAG(CHOICE, struct options, output, "output", 'o', "table|json", "table for people, json for scripts"),
+    FLAG(CHOICE, struct options, output, "output", 'o', "table|json|csv",
+         "table for people, json for scripts, csv per class"),
     {0},
 };
 
-const char sim_details[] = "";
+const char sim_details[] =
+    "The schedulers are the daemons' own, in virtual time: nothing sleeps, and the same seed gives the same "
+    "figures.\n"
+    "Results are grouped by jobs' true classes, by the workload's own means and the cutoff, whatever the "
+    "policy took\n"
+    "them for.\n"
+    "\n"
+    "  hawk sim --trace google.tr --workers 15000 --cutoff 1129.532s --short-partition 17%\n"
+    "  hawk sim --trace yahoo.tr --workers 3583 --cutoff 90.6s --short-partition 2% --policy sparrow "
+    "--jobs-csv s.csv\n"
+    "  hawk sim --trace yahoo.tr --workers 3583 --cutoff 90.6s --short-partition 2% --against s.csv\n"
+    "\n"
+    "--compat reproduces the published simulator of the Hawk and Eagle papers: whole seconds, and its "
+    "policies'\n"
+    "assumptions, each of which is a flag of the policy (docs/calibration.md).\n";
 
 /* "1.25" as 1250. */
 static int parse_milli(const char *text, const char *what, uint32_t *milli)
@@ -107,6 +140,62 @@ static int load_table(struct options *o, struct job_table *t)
     return 0;
 }
 
+/* "500us", or "300us-700us". */
+static int parse_delay(const char *text, struct sim_config *c)
+{
+    char low[32];
+    const char *dash = strchr(text, '-');
+    size_t len = dash ? (size_t)(dash - text) : strlen(text);
+
+    snprintf(low, sizeof low, "%.*s", (int)(len < sizeof low ? len : sizeof low), text);
+    if (len >= sizeof low || duration_parse(low, &c->delay_min_us) != 0 ||
+        duration_parse(dash ? dash + 1 : low, &c->delay_max_us) != 0)
+        return usage_error("sim: --delay: expected a time (500us) or a range (300us-700us), not \"%s\"",
+                           text);
+    return 0;
+}
+
+/* "promotion=off" */
+static int parse_set(const char *text, struct policy *p)
+{
+    const char *equals = strchr(text, '=');
+    uint32_t flag = equals ? policy_flag(text, (size_t)(equals - text)) : 0;
+
+    if (flag && strcmp(equals + 1, "on") == 0)
+        p->flags |= flag;
+    else if (flag && strcmp(equals + 1, "off") == 0)
+        p->flags &= ~flag;
+    else
+        return usage_error("sim: --set: expected a policy's flag and on or off (promotion=off), not \"%s\"",
+                           text);
+    return 0;
+}
+
+static int load_engine(const struct options *o, struct sim_config *c)
+{
+    int err = 0;
+
+    if (o->scheduler_cost_us >= 0)
+        c->scheduler_cost_us = o->scheduler_cost_us;
+    if (o->worker_cost_us >= 0)
+        c->worker_cost_us = o->worker_cost_us;
+    if (o->sample_us >= 0)
+        c->sample_us = o->sample_us;
+    if (o->estimates && strcmp(o->estimates, "exact") == 0)
+        c->estimates = SIM_ESTIMATE_EXACT;
+    if (o->estimates && strcmp(o->estimates, "history") == 0)
+        c->estimates = SIM_ESTIMATE_HISTORY;
+    c->queue_per_slot = o->queues && strcmp(o->queues, "per-slot") == 0;
+    c->deal_random = o->deal && strcmp(o->deal, "random") == 0;
+    c->trace_job = o->only_job;
+    c->trace_to = stderr;
+    if (o->delay)
+        err = parse_delay(o->delay, c);
+    for (uint32_t i = 0; i < o->set.n && !err; i++)
+        err = parse_set(o->set.v[i], &c->policy);
+    return err;
+}
+
 static int load(const struct options *o, struct sim_config *c)
 {
     int err = 0;
@@ -116,8 +205,6 @@ static int load(const struct options *o, struct sim_config *c)
     c->slots = o->slots;
     c->dists = o->dists;
     c->seed = o->seed;
-    c->scheduler_cost_us = o->scheduler_cost_us;
-    c->worker_cost_us = o->worker_cost_us;
     c->compat = o->compat;
     c->check = o->check;
     if (policy_preset(o->policy, &c->policy) != 0)
@@ -132,7 +219,7 @@ static int load(const struct options *o, struct sim_config *c)
         err = parse_noise(o->noise, c);
     if (o->steal_cap)
         c->policy.steal_cap = (uint16_t)o->steal_cap;
-    return err;
+    return err ? err : load_engine(o, c);
 }
 
 static int write_jobs(const char *path, const struct sim_result *r)
@@ -151,10 +238,45 @@ static int write_jobs(const char *path, const struct sim_result *r)
     return HAWK_EXIT_FAILED;
 }
 
+static int report(const struct options *o, const struct sim_config *c, const struct sim_result *r)
+{
+    struct sim_comparison pairs;
+    char why[512];
+    int err = 0;
+
+    if (o->against && sim_compare(r, o->against, &pairs, why, sizeof why) != 0) {
+        fprintf(stderr, "hawk: --against: %s\n", why);
+        return HAWK_EXIT_FAILED;
+    }
+    if (strcmp(o->output, "json") == 0) {
+        json_t *json = sim_report_json(c, r);
+
+        if (o->against)
+            json_object_set_new(json, "against", sim_comparison_json(&pairs));
+        json_print(json);
+    } else if (strcmp(o->output, "csv") == 0) {
+        sim_report_csv(stdout, r);
+    } else {
+        sim_report_table(stdout, c, r);
+        if (o->against)
+            sim_comparison_print(stdout, &pairs);
+    }
+    if (o->jobs_csv)
+        err = write_jobs(o->jobs_csv, r);
+    return err;
+}
+
 int sim_main(int argc, char **argv)
 {
-    struct options o = {
-        .policy = "hawk", .slots = 1, .dists = 10, .seed = 1, .output = "table", .share_ppm = UINT32_MAX};
+    struct options o = {.policy = "hawk",
+                        .slots = 1,
+                        .dists = 10,
+                        .seed = 1,
+                        .output = "table",
+                        .share_ppm = UINT32_MAX,
+                        .scheduler_cost_us = -1,
+                        .worker_cost_us = -1,
+                        .sample_us = -1};
     int at = flags_parse("sim", sim_flags, NULL, false, argc, argv, &o);
     struct sim_config c;
     struct sim_result r = {0};
@@ -181,11 +303,10 @@ int sim_main(int argc, char **argv)
     if (!err)
         err = sim_run(&c, &source, &r, why, sizeof why);
     if (err)
-        fprintf(stderr, "hawk: %s %s\n", sim_workload_error(&w), why);
+        fprintf(stderr, "hawk: %s\n", *sim_workload_error(&w) ? sim_workload_error(&w) : why);
     else
-        json_print(sim_report_json(&c, &r));
-    if (!err && o.jobs_csv)
-        err = write_jobs(o.jobs_csv, &r);
+        err = report(&o, &c, &r);
+    flag_list_free(&o.set);
     sim_workload_close(&w);
     sim_result_free(&r);
     return err ? HAWK_EXIT_FAILED : HAWK_EXIT_OK;

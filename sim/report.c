@@ -106,6 +106,18 @@ json_t *sim_report_json(const struct sim_config *c, const struct sim_result *r)
     return o;
 }
 
+void sim_report_csv(FILE *f, const struct sim_result *r)
+{
+    fprintf(f, "class,n,p50_s,p90_s,p99_s,mean_s,max_s\n");
+    for (int k = 0; k < CLASS_COUNT; k++) {
+        const struct sim_spread *s = &r->classes[k].response_us;
+
+        fprintf(f, "%s,%u,%.6f,%.6f,%.6f,%.6f,%.6f\n", class_text((enum job_class)k), r->classes[k].jobs,
+                seconds((double)s->p50), seconds((double)s->p90), seconds((double)s->p99), seconds(s->mean),
+                seconds((double)s->max));
+    }
+}
+
 void sim_report_jobs(FILE *f, const struct sim_result *r)
 {
     fprintf(f, "number,class,believed,submit_s,response_s,longest_s,tasks\n");
