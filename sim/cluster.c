@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+/* Nodes that join at the same time: few, so that what they have to say to each other does not pile up in memory. */
+#define JOIN_AT_ONCE 256u
 /* Finished jobs that a dist or central remembers, for late messages. */
 #define FINISHED_KEPT 100u
 
@@ -120,6 +122,8 @@ static void add_workers(struct sim *s)
     c.addr = blob_str("sim");
     c.slots = s->config.slots;
     c.queue_per_slot = s->config.queue_per_slot;
+    c.park_min_us = s->config.park_min_us;
+    c.park_max_us = s->config.park_max_us;
     c.heartbeats = false;
     s->workers = xcalloc(s->config.workers, sizeof *s->workers);
     for (uint32_t i = 0; i < s->config.workers; i++) {
@@ -132,6 +136,8 @@ static void add_workers(struct sim *s)
         worker_init(&s->workers[i], &c, rng_next(&s->rng));
         blob_drop(c.name);
         bus_start(s->bus, ep, &fns, &s->workers[i]);
+        if (i % JOIN_AT_ONCE == 0)
+            bus_run_until(s->bus, 0);
     }
     blob_drop(c.addr);
 }
@@ -160,6 +166,7 @@ static void add_dists(struct sim *s)
         dist_init(&s->dists[i], &c, rng_next(&s->rng));
         blob_drop(c.name);
         bus_start(s->bus, ep, &fns, &s->dists[i]);
+        bus_run_until(s->bus, bus_now(s->bus));
     }
     blob_drop(c.addr);
 }
