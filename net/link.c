@@ -492,6 +492,9 @@ static void set_reason(struct link *k)
     free(text);
 }
 
+/* A thief's stream to a worker it asks: nobody misses it, and nobody dials it again before the next theft. */
+static bool to_victim(const struct link *k) { return k->ls->role == ROLE_WORKER && k->expected.v; }
+
 static void stream_over(struct link *k)
 {
     struct links *ls = k->ls;
@@ -507,7 +510,7 @@ static void stream_over(struct link *k)
     if (k->what) {
         if (was_up && loop_now(ls->loop) - k->up_us > LINK_RETRY_MAX_US)
             k->delay_us = 0;
-        if (!k->complained)
+        if (!k->complained && !to_victim(k))
             log_warn("%s at %s %s: %s; trying again", k->what, k->addr,
                      was_up ? "was lost" : "cannot be reached", k->error);
         k->complained = true;
@@ -535,8 +538,7 @@ static void dial(struct link *k)
     size_t n;
 
     /* A channel per attempt: gRPC's own backoff then has no say, and nothing of a broken connection is left. */
-    bool victim = k->ls->role == ROLE_WORKER && k->expected.v;
-    k->channel = net_channel(k->addr, true, victim ? NET_KEEPALIVE_VICTIM_MS : NET_KEEPALIVE_MS);
+    k->channel = net_channel(k->addr, true, to_victim(k) ? NET_KEEPALIVE_VICTIM_MS : NET_KEEPALIVE_MS);
     stream_init(k, grpc_channel_create_call(k->channel, NULL, GRPC_PROPAGATE_DEFAULTS, loop_cq(k->ls->loop),
                                             grpc_slice_from_static_string(LINK_METHOD), NULL,
                                             gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL));
