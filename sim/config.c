@@ -11,6 +11,10 @@ void sim_config_init(struct sim_config *c)
         .workers = 1,
         .slots = 1,
         .dists = 10,
+        /* Not 100 ms to 5 s as in production: no central is ever away here, whose hints reach a parked thief within
+         * 50 ms, and thousands of idle workers that ask for days are all that a simulation would do. */
+        .park_min_us = 600 * US_PER_S,
+        .park_max_us = 3600 * US_PER_S,
         .seed = 1,
         .estimates = SIM_ESTIMATE_MEAN,
         .noise_min_milli = 1000,
@@ -59,6 +63,8 @@ int sim_config_check(const struct sim_config *c, char *why, size_t size)
     REFUSE(c->scheduler_cost_us < 0 || c->worker_cost_us < 0, "costs: 0 or more");
     REFUSE(c->noise_min_milli < 1 || c->noise_max_milli < c->noise_min_milli,
            "estimate noise: above 0, the lower bound first");
+    REFUSE(c->park_min_us < 1 || c->park_max_us < c->park_min_us,
+           "a parked thief's wait: above 0, the least first");
     REFUSE(c->sample_us < 0, "sampling: 0 or more");
     REFUSE(c->trace_job && !c->trace_to, "a job to be followed needs a file to be told to");
     return 0;
