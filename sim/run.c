@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-/* Jobs that have nothing running and still do not end by then never will. */
+/* Jobs of which nothing runs for so long, while nothing else does either, will never end. */
 #define STALL_US (INT64_C(86400) * US_PER_S)
 #define PROGRESS_EVENTS (1u << 16)
 
@@ -383,6 +383,7 @@ static int act(struct sim *s, int64_t now_us)
     struct ending first;
 
     bus_run_until(s->bus, now_us); /* nothing: it only passes the time */
+    s->acted_us = now_us;
     if (s->next_sample_us <= now_us) {
         sample(s);
         return 0;
@@ -408,7 +409,7 @@ static int run(struct sim *s)
         if (++steps % PROGRESS_EVENTS == 0 && s->config.progress)
             s->config.progress(s->config.progress_arg, bus_now(s->bus) - s->start_us, s->ended);
         if (own_us == TIME_NEVER) {
-            if (!bus_run_one(s->bus, s->start_us + s->r->end_us + STALL_US))
+            if (!bus_run_one(s->bus, s->acted_us + STALL_US))
                 return sim_error(s, HAWK_ETIMEOUT, "%llu jobs never end",
                                  (unsigned long long)(s->submitted - s->ended));
         } else if (!bus_run_one(s->bus, own_us) && act(s, own_us) < 0) {

@@ -1,0 +1,424 @@
+/* The simulator: times that can be told in advance, the same run for the same seed, every policy with every invariant
+ * looked at after every step, runs compared with each other. */
+#include "base/mem.h"
+#include "base/rng.h"
+#include "base/units.h"
+#include "msg/msg.h"
+#include "sim/compare.h"
+#include "sim/report.h"
+#include "sim/sim.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define MS US_PER_MS
+#define S US_PER_S
+
+/* ---- Workloads made here ---- */
+
+struct jobs {
+    struct trace_job *v;
+    uint32_t n, cap, next;
+};
+
+static void add_job(struct jobs *w, int64_t submit_us, uint32_t tasks, int64_t mean_us,
+                    const int64_t *durations_us)
+{
+    int64_t *copy = xmalloc(tasks * sizeof *copy);
+
+    for (uint32_t i = 0; i < tasks; i++)
+        copy[i] = durations_us ? durations_us[i] : mean_us;
+    vec_grow(w->v, w->n, w->cap);
+    w->v[w->n] = (struct trace_job){
+        .line = w->n + 1, .submit_us = submit_us, .mean_us = mean_us, .tasks = tasks, .durations_us = copy};
+    w->n++;
+}
+
+static int next_job(void *arg, struct trace_job *job)
+{
+    struct jobs *w = arg;
+
+    if (w->next == w->n)
+        return 0;
+    *job = w->v[w->next++];
+    return 1;
+}
+
+static void free_jobs(struct jobs *w)
+{
+    for (uint32_t i = 0; i < w->n; i++)
+        free((void *)(uintptr_t)w->v[i].durations_us);
+    free(w->v);
+    *w = (struct jobs){0};
+}
+
+/* Nine short jobs to each long one, as many task-seconds as keep so many slots four fifths busy. */
+static void draw_jobs(struct jobs *w, uint32_t n, uint32_t slots, uint64_t seed)
+{
+    struct rng rng;
+    int64_t at_us = 0;
+
+    rng_seed(&rng, seed);
+    for (uint32_t i = 0; i < n; i++) {
+        bool is_long = rng_below(&rng, 10) == 0;
+        uint32_t tasks = 1 + (uint32_t)rng_below(&rng, is_long ? slots : 2 * slots);
+        int64_t mean_us = is_long ? 60 * S : 2 * S, sum_us = 0;
+        int64_t *durations_us = xmalloc(tasks * sizeof *durations_us);
+
+        for (uint32_t t = 0; t < tasks; t++)
+            sum_us += durations_us[t] = (int64_t)rng_below(&rng, (uint64_t)(2 * mean_us));
+        add_job(w, at_us, tasks, sum_us / tasks, durations_us);
+        free(durations_us);
+        at_us += sum_us * 5 / 4 / slots * (int64_t)rng_below(&rng, 3);
+    }
+}
+
+static struct sim_config config(const char *policy, uint32_t workers)
+{
+    struct sim_config c;
+
+    sim_config_init(&c);
+    assert_int_equal(policy_preset(policy, &c.policy), 0);
+    c.policy.cutoff_us = 20 * S;
+    c.policy.short_share_ppm = 200000;
+    c.workers = workers;
+    c.dists = 2;
+    c.scheduler_cost_us = c.worker_cost_us = 0;
+    c.check = true;
+    return c;
+}
+
+static struct sim_result simulate(const struct sim_config *c, struct jobs *w)
+{
+    const struct sim_source source = {next_job, w};
+    struct sim_result r;
+    char why[256] = "";
+
+    w->next = 0;
+    if (sim_run(c, &source, &r, why, sizeof why) != 0)
+        fail_msg("%s", why);
+    assert_int_equal(r.jobs_n, w->n);
+    return r;
+}
+
+/* The response of a workload's only job. */
+static int64_t response_of_one(const struct sim_config *c, uint32_t tasks, int64_t duration_us)
+{
+    struct jobs w = {0};
+    struct sim_result r;
+    int64_t response_us;
+
+    add_job(&w, 5 * S, tasks, duration_us, NULL);
+    r = simulate(c, &w);
+    response_us = r.jobs[0].response_us;
+    sim_result_free(&r);
+    free_jobs(&w);
+    return response_us;
+}
+
+/* ---- Times ---- */
+
+static void a_short_task_takes_four_messages(void **state)
+{
+    struct sim_config c = config("hawk", 4);
+
+    /* Probe, request, launch, completion. */
+    assert_int_equal(response_of_one(&c, 1, S), S + 4 * 500);
+    c.delay_min_us = c.delay_max_us = 0;
+    assert_int_equal(response_of_one(&c, 1, S), S);
+}
+
+static void a_long_task_takes_four_messages(void **state)
+{
+    struct sim_config c = config("hawk", 4);
+
+    /* To central, to the worker, back to central, and on to the dist. */
+    assert_int_equal(response_of_one(&c, 3, 100 * S), 100 * S + 4 * 500);
+}
+
+static void messages_queue_at_a_scheduler(void **state)
+{
+    struct sim_config c = config("sparrow", 4);
+
+    c.scheduler_cost_us = 1000;
+    /* The probes leave one by one, 1 ms each; two requests come 1 ms apart, and so do the launches: the dist takes each
+     * request for 1 ms, and 1 ms for its answer. All four workers are probed; both tasks run side by side. */
+    assert_true(response_of_one(&c, 2, S) >= S + 4 * 500 + 5 * 1000);
+    c.worker_cost_us = 200 * MS;
+    assert_true(response_of_one(&c, 2, S) >= S + 3 * 200 * MS);
+}
+
+static void the_published_simulator_knows_two_delays(void **state)
+{
+    struct sim_config c = config("hawk", 4);
+
+    c.compat = true;
+    sim_compat_policy(&c.policy);
+    assert_int_equal(response_of_one(&c, 1, 1900 * MS), S + 500 + 1000); /* whole seconds */
+    assert_int_equal(response_of_one(&c, 3, 100 * S), 100 * S + 500);
+}
+
+static void submissions_at_one_moment_are_shifted_in_compat(void **state)
+{
+    struct sim_config c = config("sparrow", 4);
+    struct jobs w = {0};
+    struct sim_result r;
+
+    for (int i = 0; i < 3; i++)
+        add_job(&w, 7 * S, 1, S, NULL);
+    c.compat = true;
+    sim_compat_policy(&c.policy);
+    r = simulate(&c, &w);
+    assert_int_equal(r.last_submit_us, 20 * MS);
+    sim_result_free(&r);
+    free_jobs(&w);
+}
+
+static void delays_may_differ_by_pair(void **state)
+{
+    struct sim_config c = config("hawk", 4);
+    int64_t response_us;
+
+    c.delay_min_us = 100;
+    c.delay_max_us = 900;
+    response_us = response_of_one(&c, 1, S);
+    assert_in_range(response_us, S + 4 * 100, S + 4 * 900);
+}
+
+/* ---- Every policy ---- */
+
+/* What holds for any run: every task ran once, no job was faster than its longest task, nothing is left. */
+static void expect_sound(const struct sim_config *c, const struct jobs *w, const struct sim_result *r)
+{
+    uint64_t tasks = 0;
+
+    for (uint32_t i = 0; i < w->n; i++)
+        tasks += w->v[i].tasks;
+    assert_int_equal(r->tasks, tasks);
+    assert_int_equal(r->counters[COUNTER_tasks_started], tasks);
+    assert_int_equal(r->counters[COUNTER_tasks_finished], tasks);
+    assert_int_equal(r->counters[COUNTER_tasks_retried], 0);
+    for (uint32_t i = 0; i < r->jobs_n; i++)
+        assert_true(r->jobs[i].response_us >= r->jobs[i].longest_us);
+    for (int k = 0; k < CLASS_COUNT; k++) {
+        assert_int_equal(r->classes[k].response_us.n, r->classes[k].jobs);
+        assert_int_equal(r->classes[k].wait_us.n, r->classes[k].tasks);
+    }
+    (void)c;
+}
+
+static void every_policy_runs_every_task(void **state)
+{
+    for (int p = 0; policy_names[p]; p++)
+        for (uint32_t slots = 1; slots <= 4; slots += 3)
+            for (int variant = 0; variant < 4; variant++) {
+                struct sim_config c = config(policy_names[p], 12 / slots);
+                struct jobs w = {0};
+                struct sim_result r;
+
+                c.slots = slots;
+                c.policy.short_share_ppm = 340000; /* a worker at least */
+                c.seed = (uint64_t)variant;
+                c.queue_per_slot = variant == 1;
+                c.scheduler_cost_us = c.worker_cost_us = variant == 2 ? 50 : 0;
+                c.compat = variant == 3;
+                if (c.compat)
+                    sim_compat_policy(&c.policy);
+                draw_jobs(&w, 30, 12, (uint64_t)variant + 1);
+                r = simulate(&c, &w);
+                expect_sound(&c, &w, &r);
+                sim_result_free(&r);
+                free_jobs(&w);
+            }
+}
+
+static void estimates_may_be_wrong_or_missing(void **state)
+{
+    static const uint8_t kinds[] = {SIM_ESTIMATE_EXACT, SIM_ESTIMATE_NOISE, SIM_ESTIMATE_HISTORY};
+
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        struct sim_config c = config("hawk", 12);
+        struct jobs w = {0};
+        struct sim_result r;
+
+        c.estimates = kinds[i];
+        c.noise_min_milli = 100;
+        c.noise_max_milli = 1900;
+        draw_jobs(&w, 40, 12, 5);
+        r = simulate(&c, &w);
+        expect_sound(&c, &w, &r);
+        if (kinds[i] == SIM_ESTIMATE_EXACT)
+            assert_int_equal(r.classes[CLASS_SHORT].mistaken + r.classes[CLASS_LONG].mistaken, 0);
+        else /* classes are the true ones all the same */
+            assert_true(r.classes[CLASS_LONG].mistaken > 0);
+        sim_result_free(&r);
+        free_jobs(&w);
+    }
+}
+
+/* Long tasks on three quarters of the workers: short jobs find the others, by the partition or by thieves. */
+static void short_jobs_do_not_wait_behind_long_ones(void **state)
+{
+    struct sim_config hawk = config("hawk", 40), sparrow = config("sparrow", 40);
+    struct jobs w = {0};
+    struct sim_result a, b;
+
+    add_job(&w, 0, 30, 200 * S, NULL);
+    for (int i = 1; i <= 100; i++)
+        add_job(&w, i * S, 5, S, NULL);
+    a = simulate(&hawk, &w);
+    b = simulate(&sparrow, &w);
+    expect_sound(&hawk, &w, &a);
+    assert_true(a.classes[CLASS_SHORT].response_us.p90 < 3 * S);
+    assert_true(b.classes[CLASS_SHORT].response_us.p90 > 20 * S);
+    assert_true(a.counters[COUNTER_tasks_stolen] > 0);
+    assert_int_equal(b.counters[COUNTER_steal_requests], 0);
+    sim_result_free(&a);
+    sim_result_free(&b);
+    free_jobs(&w);
+}
+
+/* ---- The same again ---- */
+
+static char *digest(const struct sim_config *c, struct jobs *w)
+{
+    struct sim_result r = simulate(c, w);
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+
+    assert_non_null(f);
+    sim_report_jobs(f, &r);
+    for (unsigned t = 0; t < MSG_TYPE_COUNT; t++)
+        fprintf(f, "%llu ", (unsigned long long)r.by_type[t]);
+    fclose(f);
+    sim_result_free(&r);
+    return text;
+}
+
+static void the_same_seed_gives_the_same_run(void **state)
+{
+    struct sim_config c = config("hawk", 12);
+    struct jobs w = {0};
+    char *first, *again, *other;
+
+    draw_jobs(&w, 40, 12, 3);
+    first = digest(&c, &w);
+    again = digest(&c, &w);
+    c.seed++;
+    other = digest(&c, &w);
+    assert_string_equal(first, again);
+    assert_string_not_equal(first, other);
+    free(first);
+    free(again);
+    free(other);
+    free_jobs(&w);
+}
+
+/* ---- Reports ---- */
+
+static void a_run_is_compared_job_by_job(void **state)
+{
+    struct sim_config c = config("sparrow", 12);
+    char path[] = "/tmp/test_sim_XXXXXX", why[256];
+    int fd = mkstemp(path);
+    FILE *f = fdopen(fd, "w");
+    struct jobs w = {0};
+    struct sim_result r;
+    struct sim_comparison pairs;
+
+    assert_non_null(f);
+    draw_jobs(&w, 30, 12, 3);
+    r = simulate(&c, &w);
+    sim_report_jobs(f, &r);
+    fflush(f);
+    assert_int_equal(sim_compare(&r, path, &pairs, why, sizeof why), 0);
+    assert_int_equal(pairs.classes[CLASS_SHORT].equal, r.classes[CLASS_SHORT].jobs);
+    assert_int_equal(pairs.only_here + pairs.only_there, 0);
+    r.jobs[0].response_us += 2 * S;
+    r.jobs[1].response_us -= 2 * MS;
+    r.jobs[2].tasks++;
+    assert_int_equal(sim_compare(&r, path, &pairs, why, sizeof why), 0);
+    assert_int_equal(pairs.classes[CLASS_SHORT].worse + pairs.classes[CLASS_LONG].worse, 1);
+    assert_int_equal(pairs.classes[CLASS_SHORT].better + pairs.classes[CLASS_LONG].better, 1);
+    assert_int_equal(pairs.only_here, 1);
+    assert_int_equal(pairs.only_there, 1);
+    fprintf(f, "nonsense\n");
+    fflush(f);
+    assert_int_equal(sim_compare(&r, path, &pairs, why, sizeof why), HAWK_EINVALID);
+    assert_non_null(strstr(why, ":32:"));
+    fclose(f);
+    unlink(path);
+    sim_result_free(&r);
+    free_jobs(&w);
+}
+
+static void one_job_is_followed(void **state)
+{
+    struct sim_config c = config("hawk", 4);
+    char *text = NULL;
+    size_t size = 0;
+
+    c.trace_job = 1;
+    c.trace_to = open_memstream(&text, &size);
+    assert_non_null(c.trace_to);
+    response_of_one(&c, 1, S);
+    fclose(c.trace_to);
+    assert_non_null(strstr(text, "TASK_REQUEST job="));
+    assert_non_null(strstr(text, "0.001500 d1 -> w"));
+    assert_non_null(strstr(text, "TASK_FINISHED"));
+    free(text);
+}
+
+static void bad_settings_are_named(void **state)
+{
+    struct sim_config c = config("hawk", 0);
+    struct jobs w = {0};
+    const struct sim_source source = {next_job, &w};
+    struct sim_result r;
+    char why[128];
+
+    assert_int_equal(sim_run(&c, &source, &r, why, sizeof why), HAWK_EINVALID);
+    assert_non_null(strstr(why, "workers"));
+    sim_result_free(&r);
+}
+
+static int broken(void *arg, struct trace_job *job) { return HAWK_EIO; }
+
+static void a_workload_that_breaks_off_is_an_error(void **state)
+{
+    struct sim_config c = config("hawk", 4);
+    const struct sim_source source = {broken, NULL};
+    struct sim_result r;
+    char why[128];
+
+    assert_int_equal(sim_run(&c, &source, &r, why, sizeof why), HAWK_EIO);
+    sim_result_free(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_short_task_takes_four_messages),
+        cmocka_unit_test(a_long_task_takes_four_messages),
+        cmocka_unit_test(messages_queue_at_a_scheduler),
+        cmocka_unit_test(the_published_simulator_knows_two_delays),
+        cmocka_unit_test(submissions_at_one_moment_are_shifted_in_compat),
+        cmocka_unit_test(delays_may_differ_by_pair),
+        cmocka_unit_test(every_policy_runs_every_task),
+        cmocka_unit_test(estimates_may_be_wrong_or_missing),
+        cmocka_unit_test(short_jobs_do_not_wait_behind_long_ones),
+        cmocka_unit_test(the_same_seed_gives_the_same_run),
+        cmocka_unit_test(a_run_is_compared_job_by_job),
+        cmocka_unit_test(one_job_is_followed),
+        cmocka_unit_test(bad_settings_are_named),
+        cmocka_unit_test(a_workload_that_breaks_off_is_an_error),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
