@@ -72,7 +72,7 @@ MAKEFLAGS += --no-print-directory
 Q := $(if $(V),,@)
 say = $(if $(V),@:,@printf '%-7s %s\n' $(1) $(2))
 
-.PHONY: all archive programs test check check-format check-build check-tidy check-structure deps format demo \
+.PHONY: all archive programs test check check-format check-build check-tidy check-structure deps format demo figures \
 	bench clean help install FORCE
 all: $(if $(binary),$(binary),archive)
 archive: $(archive)
@@ -179,6 +179,10 @@ $(B)/bench/bench_%: $(B)/obj/bench/bench_%.o $(archive)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link) -o $@ $^ $(LIBS)
 
+# docs/figures and the tables of docs/results.md, from runs made here; TRACES: where google-10000.tr and yahoo-2910.tr are.
+figures: all
+	$(Q)HAWK=$(abspath $(B)/hawk) tools/figures
+
 PREFIX ?= /usr/local
 install: all
 	install -D -m 755 $(B)/hawk $(DESTDIR)$(PREFIX)/bin/hawk
@@ -191,6 +195,7 @@ help:
 	@echo "make test [T=NAME]     build and run the tests (tests/test_NAME.c, tests/e2e/test_NAME.*)"
 	@echo "make demo              a cluster on this machine under a mixed load"
 	@echo "make bench             measurements"
+	@echo "make figures           the papers' simulated figures (TRACES=DIR: the published traces)"
 	@echo "make check             format, warnings, lint, structure and purity"
 	@echo "make format            rewrite the sources with clang-format"
 	@echo "make deps              install the Debian packages in tools/packages.txt that are missing"
