@@ -73,7 +73,7 @@ Q := $(if $(V),,@)
 say = $(if $(V),@:,@printf '%-7s %s\n' $(1) $(2))
 
 .PHONY: all archive programs test check check-format check-build check-tidy check-structure deps format demo figures \
-	bench clean help install FORCE
+	bench calibrate clean help install FORCE
 all: $(if $(binary),$(binary),archive)
 archive: $(archive)
 
@@ -171,6 +171,10 @@ format:
 
 demo: all
 	$(Q)HAWK=$(abspath $(B)/hawk) tools/demo
+# Against the published simulator's results, in $$HAWK_SHARED (../shared); several minutes.
+calibrate: all
+	$(Q)tools/calibrate $(abspath $(B)/hawk) --write docs/calibration.md
+
 # Every bench/bench_NAME.c, one after the other; each says on its first lines what it measures.
 bench: $(bench_programs)
 	$(Q)for p in $(bench_programs); do echo "== $$(basename $$p)"; $$p || exit 1; done
@@ -196,6 +200,7 @@ help:
 	@echo "make demo              a cluster on this machine under a mixed load"
 	@echo "make bench             measurements"
 	@echo "make figures           the papers' simulated figures (TRACES=DIR: the published traces)"
+	@echo "make calibrate         the simulator against the published one (docs/calibration.md)"
 	@echo "make check             format, warnings, lint, structure and purity"
 	@echo "make format            rewrite the sources with clang-format"
 	@echo "make deps              install the Debian packages in tools/packages.txt that are missing"
