@@ -4,15 +4,17 @@
 #include "daemon/commands.h"
 #include "sim/compare.h"
 #include "sim/report.h"
+#include "sim/sweep.h"
 #include "sim/workload.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct options {
     const char *trace, *workload, *load, *policy, *estimates, *noise, *ratio, *deal, *queues, *delay, *output;
-    const char *jobs_csv, *against;
+    const char *jobs_csv, *against, *sweep;
     uint32_t workers, slots, dists, share_ppm, seed, jobs, steal_cap, only_job;
     int64_t cutoff_us, scheduler_cost_us, worker_cost_us, sample_us;
     struct flag_list set;
@@ -67,6 +69,10 @@ const struct flag sim_flags[] = {
                 UINT32_MAX),
     FLAG(TEXT, struct options, against, "against", 0, "FILE", "compare job by job with a run's --jobs-csv"),
     FLAG(TEXT, struct options, jobs_csv, "jobs-csv", 0, "FILE", "one line per job, for plots of one's own"),
+    FLAG(TEXT, struct options, sweep, "sweep", 0, "GRID",
+         "a run for every combination of cutoff=TIME,TIME,...,partition=SHARE,...,workers=N,... on all "
+         "cores, and "
+         "which is best"),
     FLAG(CHOICE, struct options, output, "output", 'o', "table|json|csv",
          "table for people, json for scripts, csv per class"),
     {0},
@@ -266,6 +272,57 @@ static int report(const struct options *o, const struct sim_config *c, const str
     return err;
 }
 
+static int sweep(const struct options *o, const struct sim_config *c, const struct sim_sweep *grid,
+                 const struct job_table *table)
+{
+    struct sim_sweep_input input = {.trace = o->trace, .table = o->workload ? table : NULL, .seed = o->seed};
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    struct sim_sweep_result r;
+    char why[512] = "";
+    int err;
+
+    if (o->trace && strcmp(o->trace, "-") == 0)
+        return usage_error("sim: --sweep reads the trace once per run: a file, not standard input");
+    if (o->only_job || o->jobs_csv || o->against || strcmp(o->output, "csv") == 0)
+        return usage_error("sim: --sweep: not with --only-job, --jobs-csv, --against or csv");
+    fflush(stdout);
+    err = sim_sweep_run(c, grid, &input, cores > 0 ? (uint32_t)cores : 1,
+                        isatty(STDERR_FILENO) ? stderr : NULL, &r, why, sizeof why);
+    if (err)
+        fprintf(stderr, "hawk: %s\n", why);
+    else if (strcmp(o->output, "json") == 0)
+        json_print(sim_sweep_json(&r));
+    else
+        sim_sweep_print(stdout, &r);
+    for (uint32_t i = 0; i < r.n && !err; i++)
+        err = r.points[i].err;
+    sim_sweep_free(&r);
+    return err ? HAWK_EXIT_FAILED : HAWK_EXIT_OK;
+}
+
+static int run(const struct options *o, const struct sim_config *c, const struct job_table *table)
+{
+    struct sim_result r = {0};
+    struct sim_source source;
+    struct sim_workload w;
+    char why[256] = "";
+    int err = 0;
+
+    if (o->workload)
+        sim_workload_draw(&w, table, o->seed, &source);
+    else
+        err = sim_workload_open(&w, o->trace, &source);
+    if (!err)
+        err = sim_run(c, &source, &r, why, sizeof why);
+    if (err)
+        fprintf(stderr, "hawk: %s\n", *sim_workload_error(&w) ? sim_workload_error(&w) : why);
+    else
+        err = report(o, c, &r);
+    sim_workload_close(&w);
+    sim_result_free(&r);
+    return err ? HAWK_EXIT_FAILED : HAWK_EXIT_OK;
+}
+
 int sim_main(int argc, char **argv)
 {
     struct options o = {.policy = "hawk",
@@ -279,35 +336,25 @@ int sim_main(int argc, char **argv)
                         .sample_us = -1};
     int at = flags_parse("sim", sim_flags, NULL, false, argc, argv, &o);
     struct sim_config c;
-    struct sim_result r = {0};
-    struct sim_source source;
-    struct sim_workload w;
+    struct sim_sweep grid;
     struct job_table table;
-    char why[256] = "";
+    char why[256];
     int err = 0;
 
     if (at < 0)
         return -at;
+    if (o.sweep && sim_sweep_parse(&grid, o.sweep, why, sizeof why) != 0)
+        return usage_error("sim: --sweep: %s", why);
+    if (o.sweep && grid.workers_n && !o.workers)
+        o.workers = grid.workers[0];
     if (!o.trace == !o.workload || !o.workers)
         return usage_error("sim: --workers, and either --trace or --workload, are needed");
     if (o.workload)
         err = load_table(&o, &table);
     if (!err)
         err = load(&o, &c);
-    if (err)
-        return err;
-    if (o.workload)
-        sim_workload_draw(&w, &table, o.seed, &source);
-    else
-        err = sim_workload_open(&w, o.trace, &source);
     if (!err)
-        err = sim_run(&c, &source, &r, why, sizeof why);
-    if (err)
-        fprintf(stderr, "hawk: %s\n", *sim_workload_error(&w) ? sim_workload_error(&w) : why);
-    else
-        err = report(&o, &c, &r);
+        err = o.sweep ? sweep(&o, &c, &grid, &table) : run(&o, &c, &table);
     flag_list_free(&o.set);
-    sim_workload_close(&w);
-    sim_result_free(&r);
-    return err ? HAWK_EXIT_FAILED : HAWK_EXIT_OK;
+    return err;
 }
