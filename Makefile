@@ -73,7 +73,7 @@ Q := $(if $(V),,@)
 say = $(if $(V),@:,@printf '%-7s %s\n' $(1) $(2))
 
 .PHONY: all archive programs test check check-format check-build check-tidy check-structure deps format demo figures \
-	bench calibrate clean help install FORCE
+	bench bench-sim calibrate clean help install FORCE
 all: $(if $(binary),$(binary),archive)
 archive: $(archive)
 
@@ -178,6 +178,9 @@ calibrate: all
 # Every bench/bench_NAME.c, one after the other; each says on its first lines what it measures.
 bench: $(bench_programs)
 	$(Q)for p in $(bench_programs); do echo "== $$(basename $$p)"; $$p || exit 1; done
+# The simulator's alone, with its figures in $(B)/bench/sim.json.
+bench-sim: $(B)/bench/bench_sim
+	$(Q)$< $(B)/bench/sim.json
 $(B)/bench/bench_%: $(B)/obj/bench/bench_%.o $(archive)
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
@@ -198,7 +201,7 @@ help:
 	@echo "make                   build/hawk"
 	@echo "make test [T=NAME]     build and run the tests (tests/test_NAME.c, tests/e2e/test_NAME.*)"
 	@echo "make demo              a cluster on this machine under a mixed load"
-	@echo "make bench             measurements"
+	@echo "make bench             measurements; make bench-sim: the simulator's, as JSON as well"
 	@echo "make figures           the papers' simulated figures (TRACES=DIR: the published traces)"
 	@echo "make calibrate         the simulator against the published one (docs/calibration.md)"
 	@echo "make check             format, warnings, lint, structure and purity"
