@@ -2,6 +2,7 @@
 #include "base/units.h"
 #include "client/print.h"
 #include "daemon/commands.h"
+#include "daemon/sim_convert.h"
 #include "sim/compare.h"
 #include "sim/report.h"
 #include "sim/sweep.h"
@@ -14,7 +15,7 @@
 
 struct options {
     const char *trace, *workload, *load, *policy, *estimates, *noise, *ratio, *deal, *queues, *delay, *output;
-    const char *jobs_csv, *against, *sweep;
+    const char *jobs_csv, *against, *sweep, *write_trace;
     uint32_t workers, slots, dists, share_ppm, seed, jobs, steal_cap, only_job;
     int64_t cutoff_us, scheduler_cost_us, worker_cost_us, sample_us;
     struct flag_list set;
@@ -45,7 +46,7 @@ const struct flag sim_flags[] = {
          "what a scheduler spends on every message it receives or sends (10us)"),
     FLAG(DURATION, struct options, worker_cost_us, "worker-cost", 0, "TIME", "and a worker (10us)"),
     FLAG(TEXT, struct options, ratio, "probe-ratio", 0, "R", "probes per task (2)"),
-    FLAG_NUMBER(struct options, steal_cap, "steal-cap", 0, "N", "workers a thief asks per round (10)", 1,
+    FLAG_NUMBER(struct options, steal_cap, "steal-cap", 0, "N", "workers a thief asks per round (10)", 0,
                 1000),
     FLAG(CHOICE, struct options, estimates, "estimates", 0, "mean|exact|history",
          "jobs come with the workload's mean, that of their very durations, or none: their names' history "
@@ -69,6 +70,8 @@ const struct flag sim_flags[] = {
                 UINT32_MAX),
     FLAG(TEXT, struct options, against, "against", 0, "FILE", "compare job by job with a run's --jobs-csv"),
     FLAG(TEXT, struct options, jobs_csv, "jobs-csv", 0, "FILE", "one line per job, for plots of one's own"),
+    FLAG(TEXT, struct options, write_trace, "write-trace", 0, "FILE",
+         "write the jobs of --workload as a trace and simulate nothing; - is standard output"),
     FLAG(TEXT, struct options, sweep, "sweep", 0, "GRID",
          "a run for every combination of cutoff=TIME,TIME,...,partition=SHARE,...,workers=N,... on all "
          "cores, and "
@@ -89,6 +92,17 @@ const char sim_details[] =
     "  hawk sim --trace yahoo.tr --workers 3583 --cutoff 90.6s --short-partition 2% --policy sparrow "
     "--jobs-csv s.csv\n"
     "  hawk sim --trace yahoo.tr --workers 3583 --cutoff 90.6s --short-partition 2% --against s.csv\n"
+    "\n"
+    "What if: --sweep runs a grid, compares with the run without it, and recommends.\n"
+    "\n"
+    "  hawk sim --trace yahoo.tr --workers 3583 --cutoff 90s --short-partition 2% --sweep "
+    "cutoff=60s,90s,2m,partition=2%,4%\n"
+    "\n"
+    "--workload draws jobs from a table of clusters: cloudera, facebook, yahoo (Hawk, 4.1), hawk-figure1, "
+    "sparrow,\n"
+    "sparrow-figure3, sparrow-mixed, or a file of one's own like those in sim/workloads. The same seed gives "
+    "the same\n"
+    "jobs on every machine; --write-trace keeps them. hawk sim convert-google makes a trace of Google's.\n"
     "\n"
     "--compat reproduces the published simulator of the Hawk and Eagle papers: whole seconds, and its "
     "policies'\n"
@@ -272,6 +286,18 @@ static int report(const struct options *o, const struct sim_config *c, const str
     return err;
 }
 
+static int write_trace(const struct job_table *table, uint64_t seed, const char *path)
+{
+    struct sim_workload w;
+    struct sim_source source;
+    int err;
+
+    sim_workload_draw(&w, table, seed, &source);
+    err = sim_write_trace(&source, path);
+    sim_workload_close(&w);
+    return err;
+}
+
 static int sweep(const struct options *o, const struct sim_config *c, const struct sim_sweep *grid,
                  const struct job_table *table)
 {
@@ -334,23 +360,32 @@ int sim_main(int argc, char **argv)
                         .scheduler_cost_us = -1,
                         .worker_cost_us = -1,
                         .sample_us = -1};
-    int at = flags_parse("sim", sim_flags, NULL, false, argc, argv, &o);
+    int at;
     struct sim_config c;
     struct sim_sweep grid;
     struct job_table table;
     char why[256];
     int err = 0;
 
+    if (argc > 1 && strcmp(argv[1], "convert-google") == 0)
+        return sim_convert_google(argc - 1, argv + 1);
+    at = flags_parse("sim", sim_flags, NULL, false, argc, argv, &o);
     if (at < 0)
         return -at;
     if (o.sweep && sim_sweep_parse(&grid, o.sweep, why, sizeof why) != 0)
         return usage_error("sim: --sweep: %s", why);
+    if (argc > at)
+        return usage_error("sim: \"%s\": expected flags only, or convert-google and its files", argv[at]);
     if (o.sweep && grid.workers_n && !o.workers)
         o.workers = grid.workers[0];
-    if (!o.trace == !o.workload || !o.workers)
+    if (o.write_trace && (!o.workload || (o.load && !o.workers)))
+        return usage_error("sim: --write-trace needs --workload, and with --load also --workers");
+    if (!o.trace == !o.workload || (!o.workers && !o.write_trace))
         return usage_error("sim: --workers, and either --trace or --workload, are needed");
     if (o.workload)
         err = load_table(&o, &table);
+    if (!err && o.write_trace)
+        return write_trace(&table, o.seed, o.write_trace);
     if (!err)
         err = load(&o, &c);
     if (!err)
