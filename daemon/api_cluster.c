@@ -97,7 +97,7 @@ void api_list_nodes(struct api *a, struct rpc_call *c, void *request)
         reply.self = dist_node(a->roles.dist).v;
     if (a->roles.central)
         nodes_of_central(a, &reply);
-    else
+    else if (a->roles.dist)
         nodes_of_dist(a, &reply);
     api_reply(c, API_LIST_NODES, &reply);
     free(reply.nodes);
