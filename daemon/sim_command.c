@@ -140,7 +140,7 @@ static int parse_noise(const char *text, struct sim_config *c)
 static int load_table(struct options *o, struct job_table *t)
 {
     char why[512];
-    uint32_t load_milli;
+    uint32_t load_milli = 0;
     int err;
 
     if (job_table_load(t, o->workload, why, sizeof why) != 0)

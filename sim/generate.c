@@ -89,6 +89,7 @@ static int next(void *arg, struct trace_job *job)
         g->capacity = job->tasks;
         g->durations_us = xrealloc(g->durations_us, g->capacity * sizeof *g->durations_us);
     }
+    CHECK(job->tasks > 0);
     for (uint32_t i = 0; i < job->tasks; i++)
         sum += g->durations_us[i] = draw_duration_us(g, mean_us);
     job->mean_us = (int64_t)((sum + job->tasks / 2) / job->tasks);

@@ -1,6 +1,7 @@
 /* Tables of clusters: read from text, and those that come with Hawk. */
 #include "sim/generate_table.h"
 
+#include "base/check.h"
 #include "base/mem.h"
 #include "base/trace.h"
 #include "base/units.h"
@@ -136,9 +137,9 @@ static int take_draw(struct reader *r, bool gaussian, uint8_t *draw)
     struct word w;
 
     take_word(r, &w);
-    for (uint8_t i = 0; i < (gaussian ? 3 : 2); i++)
+    for (int i = 0; i < (gaussian ? 3 : 2); i++)
         if (strcmp(w.text, names[i]) == 0) {
-            *draw = i;
+            *draw = (uint8_t)i;
             return 0;
         }
     return expected(r, &w, gaussian ? "fixed, exponential or gaussian" : "fixed or exponential");
@@ -311,6 +312,7 @@ int64_t job_table_gap_us(const struct job_table *t, uint64_t slots, uint32_t loa
         work += (unsigned __int128)c->share_milli * c->tasks_milli * (uint64_t)c->mean_us;
         shares += c->share_milli;
     }
+    CHECK(shares > 0);
     work /= shares; /* of one job, in thousandths of task-microseconds */
     if (t->durations == TABLE_GAUSSIAN)
         work = work * GAUSSIAN_MEAN / 10000;

@@ -354,8 +354,10 @@ void google_free(struct google *g)
 
     if (!g)
         return;
-    HASH_ITER(hh, g->jobs, j, next) {
-        HASH_DEL(g->jobs, j);
+    j = g->jobs;
+    HASH_CLEAR(hh, g->jobs); /* the jobs stay, as a list */
+    for (; j; j = next) {
+        next = j->hh.next;
         free(j->tasks);
         free(j);
     }
@@ -404,6 +406,7 @@ static int next(void *arg, struct trace_job *job)
     if (g->next == g->counts.jobs_kept)
         return 0;
     j = g->sorted[g->next++];
+    CHECK(j->n > 0);
     g->durations_us = xrealloc(g->durations_us, j->n * sizeof *g->durations_us);
     for (uint32_t i = 0; i < j->n; i++)
         sum += g->durations_us[i] = (int64_t)j->tasks[i].us;
