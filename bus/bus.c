@@ -624,12 +624,16 @@ static bool must_wait(struct bus *b, const struct delivery *d)
 
 bool bus_run_one(struct bus *b, int64_t t_us)
 {
-    int64_t next_us = queue_next_time(&b->queue);
-    struct endpoint *e =
-        due_timer(b, next_us <= t_us ? next_us - 1 : t_us); /* a message goes before a timer */
+    const struct heap_node *first = heap_min(&b->timers);
+    struct endpoint *e = NULL;
     struct delivery d;
 
     CHECK(!b->running);
+    if (first && first->key <= t_us) {
+        int64_t next_us = queue_next_time(&b->queue);
+
+        e = due_timer(b, next_us <= t_us ? next_us - 1 : t_us); /* a message goes before a timer */
+    }
     if (e) {
         struct msg timer;
 
@@ -641,7 +645,7 @@ bool bus_run_one(struct bus *b, int64_t t_us)
         b->running = false;
         return true;
     }
-    if (next_us > t_us || !queue_pop(&b->queue, &d))
+    if (!queue_pop_until(&b->queue, t_us, &d))
         return false;
     advance(b, d.at_us);
     e = b->eps[d.to];

@@ -34,7 +34,9 @@ static struct delivery *ring_add(struct queue_ring *r)
 
 static void ring_drop_head(struct queue_ring *r)
 {
-    r->head = (r->head + 1) & (r->cap - 1);
+    /* From the start again when it is empty, which it often is: else it would wander through all of its memory, and
+     * find none of it in the cache. */
+    r->head = r->n == 1 ? 0 : (r->head + 1) & (r->cap - 1);
     r->n--;
 }
 
@@ -169,12 +171,12 @@ int64_t queue_next_time(struct queue *q)
     return d ? d->at_us : TIME_NEVER;
 }
 
-bool queue_pop(struct queue *q, struct delivery *d)
+bool queue_pop_until(struct queue *q, int64_t t_us, struct delivery *d)
 {
     struct delivery *first;
     enum queue_lane lane = find_live(q, &first);
 
-    if (!first)
+    if (!first || first->at_us > t_us)
         return false;
     *d = *first;
     drop_first(q, lane);

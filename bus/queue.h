@@ -51,8 +51,8 @@ struct delivery *queue_push(struct queue *q, enum queue_lane lane, int64_t at_us
                             const struct msg *m);
 /* The first delivery's time; TIME_NEVER: none. */
 int64_t queue_next_time(struct queue *q);
-/* Takes the first one out; its handles become the caller's. False: empty. */
-bool queue_pop(struct queue *q, struct delivery *d);
+/* Takes the first one out if it is due by t_us; its handles become the caller's. False: there is none. */
+bool queue_pop_until(struct queue *q, int64_t t_us, struct delivery *d);
 /* Withdraws, with their handles, all that `match` is true of. O(n). */
 void queue_withdraw(struct queue *q, bool (*match)(void *arg, const struct delivery *d), void *arg);
 

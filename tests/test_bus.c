@@ -493,14 +493,14 @@ static void test_queue_order(void **state)
             pushed++;
         } else {
             assert_true(queue_next_time(&q) >= last.at_us);
-            assert_true(queue_pop(&q, &d));
+            assert_true(queue_pop_until(&q, TIME_NEVER - 1, &d));
             expect_next(&last, &d, now_pending);
             now_pending -= d.from == SENT_NOW;
             popped++;
         }
         assert_int_equal(q.n, pushed - popped);
     }
-    while (queue_pop(&q, &d)) {
+    while (queue_pop_until(&q, TIME_NEVER - 1, &d)) {
         expect_next(&last, &d, now_pending);
         now_pending -= d.from == SENT_NOW;
         popped++;
