@@ -28,8 +28,8 @@ static void lanes_init(struct worker *w)
     uint32_t slots = w->config.slots;
 
     w->n_lanes = w->config.queue_per_slot ? slots : 1;
-    w->lanes = xcalloc(w->n_lanes, sizeof *w->lanes);
-    w->slots = xcalloc(slots, sizeof *w->slots);
+    w->lanes = xcalloc(1, w->n_lanes * sizeof *w->lanes + slots * sizeof *w->slots); /* close to each other */
+    w->slots = (struct slot *)(w->lanes + w->n_lanes);
     for (uint32_t i = 0; i < w->n_lanes; i++) {
         steal_queue_init(&w->lanes[i].queue);
         list_init(&w->lanes[i].free);
@@ -69,7 +69,6 @@ void worker_free(struct worker *w)
 {
     wk_objects_free(w);
     free(w->lanes);
-    free(w->slots);
     members_drop(w->members);
     blob_drop(w->config.name);
     blob_drop(w->config.addr);

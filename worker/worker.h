@@ -35,20 +35,33 @@ void worker_config_init(struct worker_config *c);
 
 /* One worker. All of it is private to worker/: read it through the functions below. */
 struct worker {
-    struct worker_config config; /* config.policy is the policy in force */
-    struct rng rng;
-    int64_t now_us; /* of the event being handled */
+    struct worker_config config; /* config.policy, its last member, is the policy in force */
 
-    /* Central. */
-    int64_t join_sent_us;
-    int64_t heartbeat_us, heartbeat_at; /* at: TIME_NEVER when none is due */
-    int64_t lease_us, lease_from_us;    /* from: when the last acknowledged sign of life was sent */
-    int64_t beat_sent_us;               /* the heartbeat whose acknowledgement is awaited */
-    uint32_t beat_seq, beat_awaited;    /* last one sent; the awaited one's number, 0: none */
-    node_id_t node;
+    /* What nearly every step looks at, close together: a simulated worker is never in the cache. */
+    int64_t now_us;       /* of the event being handled */
+    int64_t heartbeat_at; /* TIME_NEVER when none is due */
     bool central_up, joined, general, long_work;
     bool lease_over; /* the lease ran out and what it covers was killed */
     bool stopping, stop_now, stopped;
+    bool freed; /* a slot was freed in this step */
+    node_id_t node;
+
+    /* Slots and queues. */
+    struct slot *slots; /* config.slots of them, behind the lanes in their memory */
+    struct lane *lanes; /* one queue each: one, or as many as slots */
+    uint32_t n_lanes;
+    uint32_t n_free, n_requested, n_long; /* slots: free; waiting for a dist; counting as long */
+    uint32_t n_stuck;                     /* lanes with a stuck reservation */
+    uint32_t run_generation;
+    struct list touched; /* lanes to look at again at the end of this step */
+
+    /* Owners of tasks (dists and central), jobs, tasks. */
+    struct table owners, jobs, tasks;
+    struct list lost_owners; /* dists without a stream that tasks still belong to, by orphan deadline */
+    struct list promotable;  /* running promotable tasks by start: by deadline as well, whatever the cutoff */
+    uint64_t n_reservations; /* counts queued or in loot */
+    uint32_t n_tasks, n_queued_tasks, n_unacked; /* all; in the queue; completions */
+    uint32_t n_central_tasks;                    /* central's, queued or running: what the lease is about */
 
     /* Things told to central as edges, rate-limited. */
     struct worker_edge {
@@ -56,34 +69,23 @@ struct worker {
         bool is, told;
     } parked, stuck;
 
-    /* Slots and queues. */
-    struct slot *slots; /* config.slots of them */
-    struct lane *lanes; /* one queue each: one, or as many as slots */
-    uint32_t n_lanes;
-    uint32_t n_free, n_requested, n_long; /* slots: free; waiting for a dist; counting as long */
-    uint32_t n_stuck;                     /* lanes with a stuck reservation */
-    uint32_t run_generation;
-    struct list touched; /* lanes to look at again at the end of this step */
-    bool freed;          /* a slot was freed in this step */
-
-    /* Owners of tasks (dists and central), jobs, tasks. */
-    struct table owners, jobs, tasks;
-    struct list up_owners;   /* with a stream (central: joined) */
-    struct list lost_owners; /* dists without one that tasks still belong to, by orphan deadline */
-    struct list away_owners; /* others without one: central, and dists whose orphans are being killed */
-    struct list promotable;  /* running promotable tasks by start: by deadline as well, whatever the cutoff */
-    uint64_t n_reservations; /* counts queued or in loot */
-    uint32_t n_tasks, n_queued_tasks, n_unacked; /* all; in the queue; completions */
-    uint32_t n_central_tasks;                    /* central's, queued or running: what the lease is about */
-
     /* Stealing. */
     struct members *members;
     struct thief thief;
-    struct list loot; /* records: what thieves have not acknowledged yet */
-    uint32_t n_loot;
-
     uint32_t counters_changed; /* bits by enum counter: to be told with the next heartbeat */
+    uint32_t n_loot;
     uint64_t counters[COUNTER_COUNT];
+
+    /* And what few do. */
+    struct rng rng;
+    struct list loot;        /* records: what thieves have not acknowledged yet */
+    struct list up_owners;   /* with a stream (central: joined) */
+    struct list away_owners; /* others without one: central, and dists whose orphans are being killed */
+    int64_t join_sent_us;
+    int64_t heartbeat_us;
+    int64_t lease_us, lease_from_us; /* from: when the last acknowledged sign of life was sent */
+    int64_t beat_sent_us;            /* the heartbeat whose acknowledgement is awaited */
+    uint32_t beat_seq, beat_awaited; /* last one sent; the awaited one's number, 0: none */
 };
 
 /* Takes references on the config's handles. The config must be valid (slots in range, a name, an address);
