@@ -67,6 +67,8 @@ struct sim_config {
 /* Policy "hawk"; 1 worker of 1 slot, 10 dists, 0.5 ms of delay, 10 us per message at schedulers and workers, the stated
  * means as estimates, samples every 100 s. */
 void sim_config_init(struct sim_config *c);
+/* policy_preset without POLICY_STEAL_RETRY. */
+HAWK_MUST_USE int sim_policy(const char *name, struct policy *p);
 /* Turns p's flags into what the published simulator assumes, flag by flag. */
 void sim_compat_policy(struct policy *p);
 /* 0, or HAWK_EINVALID with a text that names the setting. */
