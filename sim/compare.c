@@ -32,21 +32,35 @@ static void put(struct others *o, uint64_t number, int64_t response_us, uint32_t
     o->v[number] = (struct other){response_us, tasks};
 }
 
+/* The field after the comma that ends `field`; NULL: none. */
+static const char *next_field(const char *field)
+{
+    const char *comma = field ? strchr(field, ',') : NULL;
+
+    return comma ? comma + 1 : NULL;
+}
+
+/* number,class,believed,submit_s,response_s,longest_s,tasks */
 static bool parse_line(struct others *o, const char *line)
 {
-    unsigned long long number;
-    double submit_s, response_s, longest_s;
-    char class[16], believed[16];
-    unsigned tasks;
-    int end = 0;
+    const char *class = next_field(line), *submit = next_field(next_field(class)),
+               *response = next_field(submit);
+    const char *tasks_text = next_field(next_field(response));
+    char *number_end, *response_end, *tasks_end;
+    unsigned long long number, tasks;
+    double response_s;
 
-    if (sscanf(line, "%llu,%15[a-z],%15[a-z],%lf,%lf,%lf,%u%n", &number, class, believed, &submit_s,
-               &response_s, &longest_s, &tasks, &end) != 7)
+    if (!tasks_text)
         return false;
-    if ((line[end] != '\n' && line[end] != '\0') || number == 0 || number > NUMBER_MAX || tasks == 0 ||
+    number = strtoull(line, &number_end, 10);
+    response_s = strtod(response, &response_end);
+    tasks = strtoull(tasks_text, &tasks_end, 10);
+    if (*number_end != ',' || *response_end != ',' || (*tasks_end != '\n' && *tasks_end != '\0'))
+        return false;
+    if (number == 0 || number > NUMBER_MAX || tasks == 0 || tasks > UINT32_MAX ||
         !(response_s >= 0 && response_s < 1e12))
         return false;
-    put(o, number, (int64_t)(response_s * 1e6 + 0.5), tasks);
+    put(o, number, (int64_t)(response_s * 1e6 + 0.5), (uint32_t)tasks);
     return true;
 }
 

@@ -63,6 +63,7 @@ static int64_t mean_of(const struct running_job *j)
 {
     __int128 sum = 0;
 
+    CHECK(j->tasks > 0);
     for (uint32_t i = 0; i < j->tasks; i++)
         sum += j->durations_us[i];
     return (int64_t)(sum / j->tasks);

@@ -39,11 +39,24 @@ static double median(double *v, unsigned n)
     return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
 }
 
+/* Columns of the reference after trace and slots, which a line was chosen by. */
+enum { LOAD, SYSTEM, SEED, CLASS, P50, P90, P99, MEAN, COLUMNS };
+
+/* Cuts a line at its commas; false: too few. */
+static bool cut(char *line, char *columns[COLUMNS])
+{
+    char *rest = line;
+
+    for (int i = 0; i < COLUMNS; i++)
+        columns[i] = strsep(&rest, ",");
+    return columns[MEAN] != NULL;
+}
+
 /* The medians of the reference's seeds. */
 static struct figures reference(const char *trace, unsigned slots, const char *system, const char *class)
 {
     double p50[REFERENCES_MAX], p90[REFERENCES_MAX], mean[REFERENCES_MAX];
-    char path[4096], line[512], start[128], kind[16];
+    char path[4096], line[512], start[128], *columns[COLUMNS];
     unsigned n = 0;
     FILE *f;
 
@@ -52,14 +65,12 @@ static struct figures reference(const char *trace, unsigned slots, const char *s
     assert_non_null(f);
     snprintf(start, sizeof start, "%s,%u,", trace, slots);
     while (fgets(line, sizeof line, f) && n < REFERENCES_MAX) {
-        char name[16];
-        double p99;
-
-        if (strncmp(line, start, strlen(start)) == 0 &&
-            sscanf(line + strlen(start), "%*[^,],%15[^,],%*[^,],%15[^,],%lf,%lf,%lf,%lf", name, kind, &p50[n],
-                   &p90[n], &p99, &mean[n]) == 6 &&
-            strcmp(name, system) == 0 && strcmp(kind, class) == 0)
-            n++;
+        if (strncmp(line, start, strlen(start)) != 0 || !cut(line + strlen(start), columns) ||
+            strcmp(columns[SYSTEM], system) != 0 || strcmp(columns[CLASS], class) != 0)
+            continue;
+        p50[n] = strtod(columns[P50], NULL);
+        p90[n] = strtod(columns[P90], NULL);
+        mean[n++] = strtod(columns[MEAN], NULL);
     }
     fclose(f);
     assert_true(n > 0);
