@@ -59,7 +59,7 @@ void sim_report_table(FILE *f, const struct sim_config *c, const struct sim_resu
             l->jobs, (unsigned long long)r->tasks, c->workers, c->slots, c->slots == 1 ? "" : "s",
             DURATION(r->end_us));
     print_classes(f, r);
-    fprintf(f, "\nutilization: median %.1f %% until the last submission, %.1f %% until the end\n",
+    fprintf(f, "\nutilization: median %.1f %% while 99 %% of the jobs came, %.1f %% from start to end\n",
             r->utilization_median * 100, r->utilization_median_all * 100);
     if (s->mistaken + l->mistaken > 0)
         fprintf(f, "classified: %u short jobs taken for long, %u long ones for short\n", s->mistaken,

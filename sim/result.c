@@ -94,6 +94,28 @@ static double median(const float *v, uint32_t n)
     return m;
 }
 
+/* The first sample that counts: after the first percent of the jobs, which in some traces come long before the others. */
+static uint32_t first_sample(const struct sim *s)
+{
+    const struct sim_result *r = s->r;
+    uint64_t first_job = r->jobs_n / 100 + 1;
+    int64_t from_us = 0;
+
+    for (uint32_t i = 0; i < r->jobs_n && s->config.sample_us > 0; i++)
+        if (r->jobs[i].number == first_job)
+            from_us = r->jobs[i].submit_us;
+    return s->config.sample_us > 0 ? (uint32_t)(from_us / s->config.sample_us) : 0;
+}
+
+static void fill_utilization(struct sim *s)
+{
+    struct sim_result *r = s->r;
+    uint32_t from = first_sample(s), until = s->running_samples_submitted;
+
+    r->utilization_median = until > from ? median(r->utilization + from, until - from) : 0;
+    r->utilization_median_all = median(r->utilization, r->utilization_n);
+}
+
 static void add_counters(struct sim *s)
 {
     struct sim_result *r = s->r;
@@ -122,8 +144,7 @@ void sim_result_fill(struct sim *s)
     for (unsigned t = 0; t < MSG_TYPE_COUNT; t++)
         r->events += t == MSG_TIMER ? 0 : r->by_type[t];
     r->timers = r->by_type[MSG_TIMER];
-    r->utilization_median = median(r->utilization, s->running_samples_submitted);
-    r->utilization_median_all = median(r->utilization, r->utilization_n);
+    fill_utilization(s);
     if (r->last_submit_us > 0)
         r->central_busy = (double)s->central_busy_us / (double)r->last_submit_us;
 }

@@ -117,9 +117,9 @@ struct sim_result {
     double central_busy; /* share of the time from first to last submission; 0 without cost */
 
     int64_t first_submit_us, last_submit_us, end_us; /* end: the last job's */
-    double utilization_median;                       /* share of slots, from first to last submission */
-    double utilization_median_all;                   /* until the last job's end */
-    float *utilization;                              /* every sample, sample_us apart */
+    double utilization_median; /* share of slots, from the submission of 1 % of the jobs to the last one */
+    double utilization_median_all; /* from the first submission to the last job's end */
+    float *utilization;            /* every sample, sample_us apart */
     uint32_t utilization_n, utilization_cap;
     double cpu_s; /* this thread's */
 };
