@@ -21,10 +21,53 @@ struct msg *central_send(struct central *c, const struct node *n, enum msg_type 
 
 static struct link *link_by_id(const struct central *c, uint32_t id)
 {
-    struct link *l;
+    struct link *l = c->links ? c->links[id & c->links_mask] : NULL;
 
-    HASH_FIND(hh, c->links, &id, sizeof id, l);
+    while (l && l->id != id)
+        l = l->chain;
     return l;
+}
+
+static void put_in_bucket(struct central *c, struct link *l)
+{
+    struct link **bucket = &c->links[l->id & c->links_mask];
+
+    l->chain = *bucket;
+    *bucket = l;
+}
+
+/* Twice as many buckets. Every message comes by a link, and next to each other they take one look each. */
+static void grow_links(struct central *c)
+{
+    struct link **old = c->links;
+    uint32_t buckets = old ? c->links_mask + 1 : 0;
+
+    c->links_mask = old ? 2 * c->links_mask + 1 : 63;
+    c->links = xcalloc(c->links_mask + 1, sizeof *c->links);
+    for (uint32_t i = 0; i < buckets; i++)
+        for (struct link *l = old[i], *next; l; l = next) {
+            next = l->chain;
+            put_in_bucket(c, l);
+        }
+    free(old);
+}
+
+static void add_link(struct central *c, struct link *l)
+{
+    if (!c->links || c->links_n > c->links_mask)
+        grow_links(c);
+    put_in_bucket(c, l);
+    c->links_n++;
+}
+
+static void remove_link(struct central *c, const struct link *l)
+{
+    struct link **at = &c->links[l->id & c->links_mask];
+
+    while (*at != l)
+        at = &(*at)->chain;
+    *at = l->chain;
+    c->links_n--;
 }
 
 static struct node *node_by_name(const struct central *c, const struct blob *name)
@@ -181,7 +224,7 @@ void central_nodes_peer_up(struct central *c, uint32_t link)
     l = xcalloc(1, sizeof *l);
     l->id = link;
     list_init(&l->waits);
-    HASH_ADD(hh, c->links, id, sizeof l->id, l);
+    add_link(c, l);
 }
 
 static void unlink_node(struct node *n)
@@ -208,7 +251,7 @@ void central_nodes_peer_lost(struct central *c, uint32_t link)
     }
     list_remove(&l->waits);
     msg_drop(&l->join);
-    HASH_DEL(c->links, l);
+    remove_link(c, l);
     free(l);
 }
 
@@ -310,11 +353,6 @@ static void admit(struct central *c, struct node *n)
     central_members_changed(c, n);
 }
 
-static bool same_address(const struct node *n, const struct msg_join *j)
-{
-    return j->addr && n->addr->len == j->addr->len && memcmp(n->addr->data, j->addr->data, j->addr->len) == 0;
-}
-
 /* A name that is known. */
 static void join_known(struct central *c, struct link *l, struct node *n, const struct msg_join *j)
 {
@@ -329,9 +367,9 @@ static void join_known(struct central *c, struct link *l, struct node *n, const 
                "another live node already uses this name: choose another, or stop that one");
         return;
     }
-    /* DEVIATES from "lost at once" for a restarted agent: at the HELD_END that follows at once, so that it
-     * can hold on to what still runs (protocol 1.3, 6). On another machine they may run on unheard. */
-    if (n->role == ROLE_WORKER && !same && n->state == NODE_SUSPECT && !same_address(n, j))
+    /* Wherever the new process runs, the old one's tasks may run on unheard until the lease is over: on another
+     * machine, or under the spawner that outlives an agent (DESIGN 3, rules 9 and 10). */
+    if (n->role == ROLE_WORKER && !same && n->state == NODE_SUSPECT)
         central_tasks_worker_replaced(c, n, n->suspect_us + c->cfg.long_lease_us);
     take_over(c, n, l, j);
     if (n->state == NODE_JOINING)
@@ -471,14 +509,13 @@ void central_nodes_run(struct central *c)
 
 void central_nodes_free(struct central *c)
 {
-    struct link *l = c->links, *next;
-
-    HASH_CLEAR(hh, c->links);
-    for (; l; l = next) {
-        next = l->hh.next;
-        msg_drop(&l->join);
-        free(l);
-    }
+    for (uint32_t i = 0; c->links && i <= c->links_mask; i++)
+        for (struct link *l = c->links[i], *next; l; l = next) {
+            next = l->chain;
+            msg_drop(&l->join);
+            free(l);
+        }
+    free(c->links);
     HASH_CLEAR(hh, c->names);
     for (uint32_t id = 0; id < c->nodes_end; id++) {
         struct node *n = c->nodes[id];

@@ -643,7 +643,7 @@ static void what_was_enqueued_after_the_rejoin_is_not_missed(void **state)
     end(&c);
 }
 
-static void a_restarted_agent_loses_at_once_what_it_does_not_hold(void **state)
+static void a_restarted_agent_s_tasks_wait_for_the_lease(void **state)
 {
     struct cluster c;
     uint32_t w;
@@ -652,8 +652,10 @@ static void a_restarted_agent_loses_at_once_what_it_does_not_hold(void **state)
     submit_with_retries(&c, 2, 1);
     started(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
     tell(&c.t, PEER_LOST, peer_lost, c.w[0], 0);
-    w = rejoin(&c, 2, "w0"); /* the same address: the agent, started anew */
+    w = rejoin(&c, 2, "w0"); /* the same address: the agent, started anew, beside its old spawner */
     tell(&c.t, HELD_END, held_end, w, 0);
+    expect_none(&c.t, TASK_ENQUEUE, w);
+    pass(&c.t, 60 * S);
     expect(&c.t, TASK_ENQUEUE, task_enqueue, w);
     end(&c);
 }
@@ -937,7 +939,7 @@ int main(void)
         cmocka_unit_test(what_a_worker_still_has_stays_with_it),
         cmocka_unit_test(what_a_worker_does_not_have_is_placed_again_at_once),
         cmocka_unit_test(what_was_enqueued_after_the_rejoin_is_not_missed),
-        cmocka_unit_test(a_restarted_agent_loses_at_once_what_it_does_not_hold),
+        cmocka_unit_test(a_restarted_agent_s_tasks_wait_for_the_lease),
         cmocka_unit_test(another_machine_under_the_name_waits_for_the_lease),
         cmocka_unit_test(a_worker_that_gives_up_costs_a_retry),
         cmocka_unit_test(a_late_completion_of_an_old_try_counts_and_stops_the_new_one),
