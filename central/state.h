@@ -16,10 +16,10 @@
 /* A stream to some node, from PEER_UP to PEER_LOST. */
 struct link {
     uint32_t id;
-    struct node *node; /* NULL before it joined, and after another stream took its place */
-    struct list waits; /* in central.joins_waiting while join is set */
-    struct msg join;   /* a JOIN that waits for the end of recovery; MSG_NONE otherwise */
-    UT_hash_handle hh;
+    struct node *node;  /* NULL before it joined, and after another stream took its place */
+    struct list waits;  /* in central.joins_waiting while join is set */
+    struct msg join;    /* a JOIN that waits for the end of recovery; MSG_NONE otherwise */
+    struct link *chain; /* next in its bucket of central.links */
 };
 
 enum node_state {
@@ -162,7 +162,9 @@ struct central {
     bool recovered, stopping, stopped;
     int64_t settle_us; /* until then nobody is told its partition; TIME_NEVER: all may be */
 
-    struct link *links; /* by id */
+    struct link *
+        *links; /* by id, chained in buckets by its low bits: ids are given out one after the other */
+    uint32_t links_n, links_mask;
     struct list joins_waiting;
 
     struct node *names;  /* by name */
