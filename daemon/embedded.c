@@ -250,6 +250,14 @@ const struct worker *embedded_worker(const struct embedded *e) { return &e->work
 const struct runner *embedded_runner(const struct embedded *e) { return e->runner; }
 bool embedded_broken(const struct embedded *e) { return runner_broken(e->runner); }
 
+void embedded_kill(struct embedded *e)
+{
+    for (uint32_t i = 0; i < e->runs_n; i++)
+        if (e->runs[i].used)
+            runner_effect(e->runner,
+                          &(struct msg){.type = MSG_EXEC_KILL, .exec_kill = {.run = i + 1, .force = true}});
+}
+
 void embedded_free(struct embedded *e)
 {
     if (!e)

@@ -35,7 +35,9 @@ const struct worker *embedded_worker(const struct embedded *e); /* one of them *
 const struct runner *embedded_runner(const struct embedded *e);
 /* The spawner died: nothing can be run any more. */
 bool embedded_broken(const struct embedded *e);
-/* Ends every task. NULL is fine. */
+/* Kills every command that runs, at once; embedded_free then need not wait for any. */
+void embedded_kill(struct embedded *e);
+/* Ends every task, killing it after the grace. NULL is fine. */
 void embedded_free(struct embedded *e);
 
 #endif

@@ -6,6 +6,7 @@
 #include "daemon/embedded.h"
 #include "daemon/process.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -20,6 +21,7 @@
 #define PROGRESS_US (100 * US_PER_MS)
 /* Failures explained one by one; beyond that only counted. */
 #define FAILURES_SHOWN 100u
+#define ARG_SHOWN 80u /* bytes of a failed task's argument */
 
 struct run_options {
     uint32_t slots;
@@ -88,15 +90,29 @@ static void print_file(struct run *r, const struct try_id *id, int which)
     }
     close(fd);
     unlink(path);
+    fflush(which == 1 ? stdout : stderr); /* whoever reads a pipe sees it now, not when the job ends */
     if (!r->unread && ferror(stdout)) {
         r->unread = true;
         embedded_feed(r->cluster, ROLE_DIST, &(struct msg){.type = MSG_CANCEL, .cancel = {.job = r->job}});
     }
 }
 
+/* The argument as it fits a line: no control characters, and cut, between characters, at ARG_SHOWN bytes. */
+static const char *arg_text(char *buf, size_t size, const struct blob *arg)
+{
+    size_t n = arg->len < ARG_SHOWN ? arg->len : ARG_SHOWN;
+    while (n < arg->len && n > 0 && ((unsigned char)arg->data[n] & 0xc0) == 0x80)
+        n--;
+    snprintf(buf, size, "%.*s%s", (int)n, arg->data, n < arg->len ? "…" : "");
+    for (char *p = buf; *p; p++)
+        if (iscntrl((unsigned char)*p))
+            *p = '?';
+    return buf;
+}
+
 static void say_failure(struct run *r, const struct msg_task_event *m)
 {
-    char what[80] = "";
+    char what[80] = "", text[ARG_SHOWN + sizeof "…"];
     if (r->options.quiet || r->failed > FAILURES_SHOWN)
         return;
     if (m->outcome == OUTCOME_EXITED)
@@ -110,7 +126,7 @@ static void say_failure(struct run *r, const struct msg_task_event *m)
     struct blob *arg = job_desc_arg(r->desc, m->id.task);
     clear_progress(r);
     fprintf(stderr, "hawk run: task %u%s%s%s %s%s\n", r->desc->first_index + m->id.task, arg ? " (" : "",
-            arg ? arg->data : "", arg ? ")" : "", what,
+            arg ? arg_text(text, sizeof text, arg) : "", arg ? ")" : "", what,
             r->failed == FAILURES_SHOWN ? "; further failures are only counted" : "");
     blob_drop(arg);
 }
@@ -187,6 +203,7 @@ static void on_signal(void *arg, int signo)
 {
     struct run *r = arg;
     if (r->interrupted || !r->submitted) {
+        embedded_kill(r->cluster);
         r->exit_code = RUN_INTERRUPTED;
         loop_stop(r->loop);
         return;
@@ -256,6 +273,18 @@ static void remove_dir(struct run *r)
     rmdir(r->dir);
 }
 
+/* What is ignored stays so: SIGHUP under nohup, SIGINT and SIGQUIT in a script's background. */
+static void handle_signals(struct run *r)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        struct sigaction old;
+        bool ignored = sigaction(signals[i], NULL, &old) == 0 && old.sa_handler == SIG_IGN;
+        if (!ignored && loop_signal(r->loop, signals[i], on_signal, r))
+            log_warn("%s cannot be handled", strsignal(signals[i]));
+    }
+}
+
 static void run_loop(struct run *r, struct exec *exec)
 {
     struct loop_hook after;
@@ -266,8 +295,7 @@ static void run_loop(struct run *r, struct exec *exec)
     loop_timer_init(&r->progress, on_progress, r);
     if (r->show_progress)
         loop_timer_set(r->loop, &r->progress, loop_now(r->loop) + PROGRESS_US);
-    if (loop_signal(r->loop, SIGINT, on_signal, r) || loop_signal(r->loop, SIGTERM, on_signal, r))
-        log_warn("signals cannot be handled");
+    handle_signals(r);
     loop_hook_add(r->loop, &after, LOOP_AFTER, after_turn, r);
     while (!embedded_is_up(r->cluster) && r->exit_code == RUN_GOES_ON)
         loop_once(r->loop, loop_now(r->loop) + US_PER_MS);

@@ -1,9 +1,11 @@
 """hawk run: what people use xargs -P for."""
 import os
+import select
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 from hawktest import BOUND, HAWK, run_tests, wait_for
 
@@ -69,10 +71,65 @@ def test_slots_are_used_and_not_exceeded():
         assert p.returncode == 0 and running() == 5
 
 
+def test_output_comes_when_the_task_ends():
+    with tempfile.TemporaryDirectory() as d:
+        os.mkfifo(f"{d}/go")
+        p = subprocess.Popen([HAWK, "run", "-j2", "--array", "1-2", "--", "sh", "-c",
+                              f"if [ {{}} = 1 ]; then echo first; else read _ < {d}/go; echo second; fi"],
+                             stdout=subprocess.PIPE)
+        ready, _, _ = select.select([p.stdout], [], [], BOUND)
+        assert ready and p.stdout.readline() == b"first\n"
+        with open(f"{d}/go", "w") as go:
+            go.write("\n")
+        assert p.stdout.read() == b"second\n" and p.wait(BOUND) == 0
+
+
+def test_a_long_argument_is_cut_and_cleaned():
+    r = run("--each-line", "-", "--", "false", input="\033[31m" + "\u00e4" * 60 + "\n", check=1)
+    assert f"task 0 (?[31m{chr(0xe4) * 37}\u2026) exited 1" in r.stderr, r.stderr
+
+
+def heed_signals():
+    """A shell starts what it puts in the background with some of them ignored, and hawk run keeps to that."""
+    for s in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        signal.signal(s, signal.SIG_DFL)
+
+
+def test_a_second_ctrl_c_kills_at_once():
+    def took():
+        with tempfile.TemporaryDirectory() as d:
+            p = subprocess.Popen([HAWK, "run", "--", "sh", "-c", f"trap '' TERM; echo $$ > {d}/pid; sleep 600"],
+                                 stderr=subprocess.PIPE, preexec_fn=heed_signals)
+            wait_for("the task", lambda: os.path.exists(f"{d}/pid") and open(f"{d}/pid").read())
+            p.send_signal(signal.SIGINT)
+            assert b"once more" in p.stderr.readline()
+            start = time.monotonic()
+            p.send_signal(signal.SIGINT)
+            assert p.wait(timeout=BOUND) == 130
+            took = time.monotonic() - start
+            assert not os.path.exists(f"/proc/{open(f'{d}/pid').read().strip()}")
+            return took
+    # With the grace it is two seconds each time; without, a loaded machine may once be slow, but not always.
+    assert any(took() < 1 for _ in range(5))
+
+
+def test_a_closed_terminal_leaves_nothing():
+    for s in (signal.SIGHUP, signal.SIGQUIT, signal.SIGTERM):
+        with tempfile.TemporaryDirectory() as d, tempfile.TemporaryDirectory() as tmp:
+            p = subprocess.Popen([HAWK, "run", "--", "sh", "-c", f"echo out; echo $$ > {d}/pid; exec sleep 600"],
+                                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, preexec_fn=heed_signals,
+                                 env={**os.environ, "TMPDIR": tmp})
+            wait_for("the task", lambda: os.path.exists(f"{d}/pid") and open(f"{d}/pid").read())
+            p.send_signal(s)
+            assert p.wait(timeout=BOUND) == 130
+            assert os.listdir(tmp) == []
+
+
 def test_ctrl_c_ends_the_tasks():
     with tempfile.TemporaryDirectory() as d:
         p = subprocess.Popen([HAWK, "run", "-j2", "--array", "1-50", "--", "sh", "-c",
-                              f"echo $$ >> {d}/pids; exec sleep 600"], stderr=subprocess.PIPE)
+                              f"echo $$ >> {d}/pids; exec sleep 600"], stderr=subprocess.PIPE,
+                             preexec_fn=heed_signals)
         wait_for("two tasks running", lambda: os.path.exists(f"{d}/pids") and
                  len(open(f"{d}/pids").read().split()) == 2)
         p.send_signal(signal.SIGINT)
