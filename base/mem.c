@@ -39,6 +39,15 @@ void *xcalloc(size_t n, size_t size)
     return p;
 }
 
+void *xaligned(size_t align, size_t size)
+{
+    void *p = aligned_alloc(align, size);
+
+    if (!p)
+        out_of_memory();
+    return memset(p, 0, size);
+}
+
 void *xrealloc(void *p, size_t size)
 {
     void *q = realloc(p, size ? size : 1);

@@ -8,6 +8,8 @@
 
 void *xmalloc(size_t size) __attribute__((malloc, returns_nonnull));
 void *xcalloc(size_t n, size_t size) __attribute__((returns_nonnull));
+/* Zeroed; align: a power of two that divides size. */
+void *xaligned(size_t align, size_t size) __attribute__((malloc, returns_nonnull));
 void *xrealloc(void *p, size_t size) __attribute__((returns_nonnull));
 char *xstrdup(const char *s) __attribute__((returns_nonnull));
 

@@ -25,6 +25,7 @@ struct numset {
     uint32_t words;
 };
 
+/* Nearly every message meets an endpoint that is in no cache, and one line of it is all that most need. */
 struct endpoint {
     struct heap_node timer; /* key: when it wants a TIMER, or earlier; looked up again when that has come */
     struct bus_role fns;
@@ -33,9 +34,9 @@ struct endpoint {
     uint32_t link; /* to central; 0: none */
     node_id_t node;
     uint8_t role;
-    struct numset wanted;  /* dist: node ids it dials */
-    struct numset streams; /* dist: workers (endpoints) it has a stream to */
-    uint32_t *dialled;     /* worker: workers it dialled, the one used last at the end */
+    _Alignas(64) struct numset wanted; /* dist: node ids it dials */
+    struct numset streams;             /* dist: workers (endpoints) it has a stream to */
+    uint32_t *dialled;                 /* worker: workers it dialled, the one used last at the end */
     uint32_t dialled_n;
 };
 
@@ -137,7 +138,7 @@ void bus_free(struct bus *b)
 
 uint32_t bus_add(struct bus *b, enum role role)
 {
-    struct endpoint *e = xcalloc(1, sizeof *e);
+    struct endpoint *e = xaligned(_Alignof(struct endpoint), sizeof *e);
 
     e->role = (uint8_t)role;
     e->number = b->eps_n;
