@@ -84,7 +84,8 @@ static int wait_started(struct session *s, job_id_t job, uint32_t task, struct a
 static int on_output(void *ctx, const struct api_output_chunk *chunk)
 {
     (void)ctx;
-    if (chunk->data_n && fwrite(chunk->data, 1, chunk->data_n, stdout) != chunk->data_n)
+    /* Whoever follows through a pipe sees each chunk when it comes. */
+    if (chunk->data_n && (fwrite(chunk->data, 1, chunk->data_n, stdout) != chunk->data_n || fflush(stdout)))
         return STOP; /* command_run says so when it is an error */
     return 0;
 }
