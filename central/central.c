@@ -176,6 +176,7 @@ static void dispatch(struct central *c, const struct msg *m)
         break;
     case MSG_STOP:
         c->stopping = true;
+        central_policy_stop(c);
         break;
     case MSG_PEER_UP:
         central_nodes_peer_up(c, m->peer);
@@ -220,6 +221,7 @@ static void run_timers(struct central *c)
 /* What a step caused, once, whatever and how much it was. */
 static void finish(struct central *c)
 {
+    central_policy_run(c);
     central_partition_flush(c);
     central_tasks_place(c);
     central_members_flush(c);
@@ -247,8 +249,10 @@ void central_step(struct central *c, const struct event *e, struct out *out)
 int64_t central_next_timeout(const struct central *c)
 {
     const int64_t due_us[] = {
-        central_nodes_due_us(c),     central_tasks_due_us(c),   central_jobs_due_us(c),    c->retry_us,
-        central_partition_due_us(c), central_members_due_us(c), central_pairing_due_us(c),
+        central_nodes_due_us(c),     central_tasks_due_us(c),
+        central_jobs_due_us(c),      c->retry_us,
+        central_partition_due_us(c), central_members_due_us(c),
+        central_pairing_due_us(c),   central_policy_due_us(c),
     };
     int64_t least_us = TIME_NEVER;
 

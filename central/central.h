@@ -15,7 +15,8 @@
  * STOPPED comes out when nothing in the journal is unanswered.
  *
  * SET_POLICY: a cutoff or share that differs from the policy's in force is the operator's choice, and fixed
- * from then on; one that does not differ stays what it was, fixed or computed. */
+ * from then on; one that does not differ stays what it was, fixed or computed. POLICY_SET answers, in the same
+ * step or, with heartbeats on, when the dists have said that they are idle: two of their intervals later at most. */
 #ifndef HAWK_CENTRAL_CENTRAL_H
 #define HAWK_CENTRAL_CENTRAL_H
 

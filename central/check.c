@@ -148,5 +148,6 @@ void central_check(const struct central *c)
         CHECK(p->v[(p->head + i - 1) & (p->cap - 1)].token < p->v[(p->head + i) & (p->cap - 1)].token);
     }
     CHECK(list_empty(&c->changed));
+    CHECK(!c->request.waits || (c->now_us < c->request.until_us && !c->stopping));
     CHECK(list_empty(&c->untold) || c->settle_us != TIME_NEVER);
 }

@@ -307,7 +307,7 @@ static void take_over(struct central *c, struct node *n, struct link *l, const s
     n->acked = false;
     central_pairing_forget(c, n);
     if (another) {
-        n->beaten = false;
+        n->answered = 0;
         n->queued = n->running_short = n->running_long = n->jobs_unfinished = 0;
         memset(n->counters, 0, sizeof n->counters);
     }
@@ -448,7 +448,7 @@ void central_nodes_journalled(struct central *c, struct node *n)
 
 void central_nodes_heartbeat(struct central *c, struct node *n, const struct msg_heartbeat *m)
 {
-    n->beaten = true;
+    n->answered = c->asked;
     n->queued = m->queued;
     n->running_short = m->running_short;
     n->running_long = m->running_long;

@@ -33,6 +33,7 @@ void central_policy_init(struct central *c)
     c->policy.short_share_ppm = history_share_ppm(&c->history);
     /* Versions grow across restarts of central as well. */
     c->policy.version = (c->cfg.epoch << 16) + 1;
+    c->asked = 1;
 }
 
 void central_policy_send(struct central *c, const struct node *n)
@@ -129,42 +130,133 @@ void central_policy_job_finished(struct central *c, const struct msg_history *jo
 
 /* ---- The operator ---- */
 
-/* A change of policy in flight would mix two policies in one job. */
-static bool idle(const struct central *c)
-{
-    if (c->n_jobs[LONG_JOURNALLING] + c->n_jobs[LONG_ACTIVE] + c->n_jobs[LONG_ENDING] > 0)
-        return false;
-    for (uint32_t id = 1; id < c->nodes_end; id++) {
-        const struct node *n = c->nodes[id];
+/* Of the intervals at which nodes send heartbeats: how long a request waits for all of them. */
+#define REQUEST_HEARTBEATS 2
 
-        if (!n || n->role != ROLE_DIST || (n->state != NODE_UP && n->state != NODE_SUSPECT))
-            continue;
-        if (n->jobs_unfinished > 0 || (c->cfg.heartbeats && !n->beaten))
+static bool long_work(const struct central *c)
+{
+    return c->n_jobs[LONG_JOURNALLING] + c->n_jobs[LONG_ACTIVE] + c->n_jobs[LONG_ENDING] > 0;
+}
+
+/* Whether n is a dist whose jobs count: one that is gone has none any more. */
+static bool has_jobs(const struct node *n)
+{
+    return n && n->role == ROLE_DIST && (n->state == NODE_UP || n->state == NODE_SUSPECT);
+}
+
+/* Whether its last heartbeat is younger than the request. A suspect has nothing newer to say than what it did. */
+static bool has_answered(const struct central *c, const struct node *n)
+{
+    if (!c->cfg.heartbeats)
+        return true;
+    return n->state == NODE_UP ? n->answered == c->asked : n->answered > 0;
+}
+
+static bool all_answered(const struct central *c)
+{
+    list_foreach(&c->dists, entry, next) {
+        const struct node *n = container_of(entry, struct node, push);
+
+        if (n->state == NODE_UP && !has_answered(c, n))
             return false;
     }
     return true;
 }
 
+/* A change of policy in flight would mix two policies in one job. */
+static bool idle(const struct central *c)
+{
+    if (long_work(c))
+        return false;
+    for (uint32_t id = 1; id < c->nodes_end; id++) {
+        const struct node *n = c->nodes[id];
+
+        if (has_jobs(n) && (n->jobs_unfinished > 0 || !has_answered(c, n)))
+            return false;
+    }
+    return true;
+}
+
+static void answer(struct central *c, uint32_t client, int err)
+{
+    struct msg *m = out_add(c->out, MSG_POLICY_SET, 0);
+
+    m->policy_set.client = client;
+    m->policy_set.err = err;
+}
+
+/* What history computed while the request waited stays, unless the operator chose something else. */
+static void apply(struct central *c, const struct policy_request *r)
+{
+    struct policy p = r->policy;
+
+    if (r->fix_cutoff)
+        history_fix_cutoff(&c->history, p.cutoff_us);
+    else
+        p.cutoff_us = c->policy.cutoff_us;
+    if (r->fix_share)
+        history_fix_share(&c->history, p.short_share_ppm);
+    else
+        p.short_share_ppm = c->policy.short_share_ppm;
+    p.version = c->policy.version;
+    c->policy = p;
+    changed(c);
+}
+
+static int refusal(const struct central *c, const struct policy *p)
+{
+    if (p->cutoff_us < 1 || p->cutoff_us > LIMIT_TIME_US || p->short_share_ppm > 1000000)
+        return HAWK_EINVALID;
+    if (c->stopping)
+        return HAWK_ESHUTDOWN;
+    return !c->recovered || c->request.waits || long_work(c) ? HAWK_EBUSY : 0;
+}
+
 void central_policy_set(struct central *c, const struct msg_set_policy *m)
 {
     const struct policy *p = &m->policy;
-    uint32_t version = c->policy.version;
-    struct msg *reply = out_add(c->out, MSG_POLICY_SET, 0);
+    int err = refusal(c, p);
 
-    reply->policy_set.client = m->client;
-    if (p->cutoff_us < 1 || p->cutoff_us > LIMIT_TIME_US || p->short_share_ppm > 1000000) {
-        reply->policy_set.err = HAWK_EINVALID;
+    if (err) {
+        answer(c, m->client, err);
         return;
     }
-    if (!c->recovered || !idle(c)) {
-        reply->policy_set.err = HAWK_EBUSY;
+    /* What a dist said last may be older than a job that was submitted, or ended, before this request. */
+    c->asked++;
+    c->request = (struct policy_request){
+        .waits = true,
+        .fix_cutoff = p->cutoff_us != c->policy.cutoff_us,
+        .fix_share = p->short_share_ppm != c->policy.short_share_ppm,
+        .client = m->client,
+        .until_us = c->now_us + REQUEST_HEARTBEATS * c->cfg.heartbeat_us,
+        .policy = *p,
+    };
+}
+
+int64_t central_policy_due_us(const struct central *c)
+{
+    return c->request.waits ? c->request.until_us : TIME_NEVER;
+}
+
+void central_policy_run(struct central *c)
+{
+    struct policy_request *r = &c->request;
+
+    if (!r->waits || (c->now_us < r->until_us && !all_answered(c)))
         return;
+    r->waits = false;
+    if (idle(c)) {
+        apply(c, r);
+        answer(c, r->client, 0);
+    } else {
+        answer(c, r->client, HAWK_EBUSY);
     }
-    if (p->cutoff_us != c->policy.cutoff_us)
-        history_fix_cutoff(&c->history, p->cutoff_us);
-    if (p->short_share_ppm != c->policy.short_share_ppm)
-        history_fix_share(&c->history, p->short_share_ppm);
-    c->policy = *p;
-    c->policy.version = version;
-    changed(c);
+}
+
+void central_policy_stop(struct central *c)
+{
+    if (!c->request.waits)
+        return;
+    c->request.waits = false;
+    answer(c, c->request.client, HAWK_ESHUTDOWN);
 }

@@ -37,7 +37,6 @@ struct node {
     uint8_t role;
     bool journalled; /* its id is durable */
     bool draining;   /* it hands long tasks back: it is stopping */
-    bool beaten;     /* this incarnation has sent a heartbeat */
     struct blob *name, *addr;
     uint64_t incarnation;
     uint32_t slots;
@@ -56,6 +55,7 @@ struct node {
     struct waiting_worker waiting; /* its long tasks */
 
     uint32_t queued, running_short, running_long, jobs_unfinished; /* its last heartbeat */
+    uint64_t answered; /* central.asked when that came; 0: this incarnation sent none yet */
     uint64_t counters[COUNTER_COUNT];
     UT_hash_handle hh;
 };
@@ -148,11 +148,24 @@ struct records {
     uint32_t head, n, cap; /* cap is a power of two */
 };
 
+/* ---- The policy ---- */
+
+/* A SET_POLICY that waits until every dist has said whether it is idle. */
+struct policy_request {
+    bool waits;
+    bool fix_cutoff, fix_share; /* the operator chose another than was in force when it was asked for */
+    uint32_t client;
+    int64_t until_us; /* who has not answered by then is not idle */
+    struct policy policy;
+};
+
 /* ---- All of it ---- */
 
 struct central {
     struct central_config cfg;
     struct policy policy;
+    struct policy_request request;
+    uint64_t asked; /* requests that had to wait for heartbeats, plus one */
     struct history history;
 
     /* Of the event being handled. */
@@ -266,7 +279,13 @@ void central_policy_job_finished(struct central *c, const struct msg_history *jo
 void central_policy_recovered(struct central *c);
 void central_policy_send_estimates(struct central *c, const struct node *dist);
 void central_policy_send(struct central *c, const struct node *n);
+/* The operator asks for another policy: refused at once, or decided by central_policy_run. */
 void central_policy_set(struct central *c, const struct msg_set_policy *m);
+int64_t central_policy_due_us(const struct central *c);
+/* Decides on the request that waits, when that can be done. */
+void central_policy_run(struct central *c);
+/* Central stops: so does waiting. */
+void central_policy_stop(struct central *c);
 
 /* ---- journal.c ---- */
 /* Puts out the record of what r says, under a new token. */

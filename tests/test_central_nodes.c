@@ -1,4 +1,4 @@
-/* Central and its nodes: joining, silence, members, the partition, policy, pairing (protocol 1, 2, 5). */
+/* Central and its nodes: joining, silence, members, the partition, pairing (protocol 1, 2, 5). */
 #include "tests/test_central.h"
 
 #include "base/rng.h"
@@ -555,149 +555,6 @@ static void after_a_restart_the_same_workers_are_reserved(void **state)
     talk_end(&t);
 }
 
-/* ---- History and policy (2, 3.11) ---- */
-
-static void report(struct talk *t, uint32_t dist, const char *name, int64_t mean_us)
-{
-    struct blob *b = blob_str(name);
-
-    tell(t, JOB_REPORT, job_report, dist, .name = b, .mean_us = mean_us, .task_us = (uint64_t)mean_us * 2,
-         .tasks = 2);
-    blob_drop(b);
-}
-
-static void a_report_goes_to_history_and_to_every_dist(void **state)
-{
-    struct talk t;
-    uint32_t d1, d2, d3;
-    const struct msg_history *h;
-
-    talk_begin(&t);
-    d1 = add_dist(&t, "d1");
-    d2 = add_dist(&t, "d2");
-    report(&t, d1, "make", 5 * S);
-    h = expect(&t, HISTORY, history, 0);
-    assert_int_equal(h->mean_us, 5 * S);
-    assert_int_equal(h->task_us, 10 * S);
-    assert_int_equal(h->tasks, 2);
-    assert_int_equal(expect(&t, ESTIMATE, estimate, d1)->mean_us, 5 * S);
-    assert_string_equal(expect(&t, ESTIMATE, estimate, d2)->name->data, "make");
-    expect_nothing_else(&t);
-    /* The same again is no news. */
-    report(&t, d1, "make", 5 * S);
-    expect(&t, HISTORY, history, 0);
-    expect_nothing_else(&t);
-    /* Beyond the cutoff of 10 s it is. */
-    report(&t, d1, "make", 90 * S);
-    assert_int_equal(expect(&t, ESTIMATE, estimate, d2)->mean_us, 100 * S / 3);
-    /* Who joins later is told. */
-    report(&t, d1, "", 3 * S);
-    expect(&t, HISTORY, history, 0);
-    expect_nothing_else(&t);
-    d3 = add_dist(&t, "d3");
-    assert_int_equal(expect(&t, ESTIMATE, estimate, d3)->runs, 3);
-    expect_none(&t, ESTIMATE, d3);
-    talk_end(&t);
-}
-
-static void cutoff_and_share_follow_history_and_everybody_hears(void **state)
-{
-    struct talk t;
-    struct policy p;
-    uint32_t d, w;
-
-    talk_config(&t);
-    t.config.history.share_fixed = false;
-    t.config.history.min_jobs = 10;
-    t.config.history.share_max_ppm = 900000;
-    talk_start(&t);
-    tell(&t, RECOVERED, recovered, 0, 0);
-    d = add_dist(&t, "d1");
-    w = add_worker(&t, "w1", 1);
-    p = *central_policy(t.c);
-    assert_int_equal(p.cutoff_us, 10 * S);
-    for (int i = 1; i <= 10; i++)
-        report(&t, d, "", i * 100 * S);
-    assert_int_equal(expect(&t, POLICY, policy, d)->policy.cutoff_us, 900 * S + 1);
-    assert_true(expect(&t, POLICY, policy, w)->policy.version > p.version);
-    /* 1000 of 5500 are long. */
-    assert_int_equal(central_policy(t.c)->short_share_ppm, 818181);
-    assert_true(history_cutoff_computed(central_history(t.c)));
-    talk_end(&t);
-}
-
-static void history_survives_a_restart(void **state)
-{
-    struct talk t;
-    struct blob *name = blob_str("make");
-
-    talk_config(&t);
-    t.config.history.min_jobs = 10;
-    talk_start(&t);
-    for (int i = 1; i <= 10; i++) {
-        tell(&t, HISTORY, history, 0, .name = name, .mean_us = i * S, .task_us = (uint64_t)i * S, .tasks = 1);
-        expect_nothing_else(&t);
-    }
-    tell(&t, RECOVERED, recovered, 0, 0);
-    assert_int_equal(central_policy(t.c)->cutoff_us, 9 * S + 1);
-    add_dist(&t, "d1");
-    assert_int_equal(expect(&t, ESTIMATE, estimate, 1)->mean_us, 5500 * MS);
-    blob_drop(name);
-    talk_end(&t);
-}
-
-static int set_policy(struct talk *t, const struct policy *p)
-{
-    const struct msg_policy_set *reply;
-
-    tell(t, SET_POLICY, set_policy, 0, .policy = *p, .client = 42);
-    reply = expect(t, POLICY_SET, policy_set, 0);
-    assert_int_equal(reply->client, 42);
-    return reply->err;
-}
-
-static void the_policy_changes_only_when_idle(void **state)
-{
-    struct talk t;
-    struct policy p;
-    uint32_t d, w, version;
-
-    talk_config(&t);
-    t.config.heartbeats = true;
-    t.config.history.share_ppm = 500000;
-    talk_start(&t);
-    tell(&t, RECOVERED, recovered, 0, 0);
-    d = add_dist(&t, "d1");
-    w = add_worker(&t, "w1", 1);
-    add_worker(&t, "w2", 1);
-    version = central_policy(t.c)->version;
-    p = *central_policy(t.c);
-    p.flags &= ~(uint32_t)POLICY_PARTITION;
-    assert_int_equal(set_policy(&t, &p), HAWK_EBUSY); /* d1 has not said that it is idle */
-    tell(&t, HEARTBEAT, heartbeat, d, .seq = 1, .jobs_unfinished = 3);
-    assert_int_equal(set_policy(&t, &p), HAWK_EBUSY);
-    tell(&t, HEARTBEAT, heartbeat, d, .seq = 2, .jobs_unfinished = 0);
-    submit(&t, d, 1, 1, 5 * S);
-    assert_int_equal(set_policy(&t, &p), HAWK_EBUSY);
-    tell(&t, LONG_CANCEL, long_cancel, d, .job = JOB(d, 1), .epoch = 1);
-    finished(&t, 3, try_of(d, 1, 0, 1), OUTCOME_CANCELLED, 0, 0);
-    assert_true(central_quiet(t.c));
-    assert_int_equal(set_policy(&t, &p), 0);
-    assert_int_equal(expect(&t, POLICY, policy, d)->policy.version, version + 1);
-    assert_int_equal(expect(&t, POLICY, policy, w)->policy.flags, p.flags);
-    assert_int_equal(expect(&t, PARTITION, partition, w)->general, 1); /* no partition: nobody is reserved */
-    /* Numbers that differ are the operator's from now on. */
-    p.cutoff_us = 77 * S;
-    assert_int_equal(set_policy(&t, &p), 0);
-    assert_int_equal(central_policy(t.c)->cutoff_us, 77 * S);
-    for (int i = 0; i < 200; i++)
-        report(&t, d, "", 1 * S);
-    assert_int_equal(central_policy(t.c)->cutoff_us, 77 * S);
-    p.cutoff_us = 0;
-    assert_int_equal(set_policy(&t, &p), HAWK_EINVALID);
-    talk_end(&t);
-}
-
 /* ---- Pairing and LONG_WORK (5.5, 5.6) ---- */
 
 static void parked_and_stuck_are_paired_in_turn(void **state)
@@ -833,10 +690,6 @@ int main(void)
         cmocka_unit_test(a_worker_counts_as_general_only_after_it_said_so),
         cmocka_unit_test(as_few_as_possible_move),
         cmocka_unit_test(after_a_restart_the_same_workers_are_reserved),
-        cmocka_unit_test(a_report_goes_to_history_and_to_every_dist),
-        cmocka_unit_test(cutoff_and_share_follow_history_and_everybody_hears),
-        cmocka_unit_test(history_survives_a_restart),
-        cmocka_unit_test(the_policy_changes_only_when_idle),
         cmocka_unit_test(parked_and_stuck_are_paired_in_turn),
         cmocka_unit_test(a_worker_is_not_its_own_victim),
         cmocka_unit_test(who_is_lost_is_neither_parked_nor_stuck),
