@@ -33,7 +33,12 @@ def test_clients_find_it():
         hawk("wait", long_job, check=1)
         assert json.loads(hawk("nodes", "--output", "json").stdout)["nodes"]
         assert json.loads(hawk("stats", "--output", "json").stdout)["total"]
-        hawk("policy")
+        # A switch sees a job submitted right before it, and not one that was waited for.
+        hawk("submit", "--array", "1-4", "--", "sleep", "3")
+        assert "not idle" in hawk("policy", "set", "sparrow", check=3).stderr
+        hawk("wait", "all")
+        hawk("policy", "set", "sparrow")
+        assert json.loads(hawk("policy", "--output", "json").stdout)["name"] == "sparrow"
         twin = Daemon("up", "--slots", "1", "--output-dir", f"{d}/out", env=env)
         assert twin.wait() == 1 and "up.sock" in twin.text(), twin.text()
         assert up.stop() == 0, up.text()
