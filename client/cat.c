@@ -46,7 +46,7 @@ static int look(struct starting *w)
     w->err = hawk_get_job(w->s->h, &r, &reply);
     if (!w->err && reply.tasks_n) {
         w->found = reply.tasks[0];
-        w->found.worker_name = "";
+        w->found.worker_name = w->found.message = "";
     }
     api_free(&api_get_job_reply_type, &reply);
     return w->err;

@@ -202,7 +202,7 @@ static bool job_shows(const struct job_view_state *v, const struct api_task *t)
 static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t first_index)
 {
     struct job_view_state *v = ctx;
-    char ending[120];
+    char ending[TASK_ENDING_MAX];
     if (!v->begun && v->mode == OUTPUT_TABLE)
         print_job_head(&page->job, page->spec);
     if (!v->begun && v->mode == OUTPUT_JSON) {

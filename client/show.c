@@ -69,6 +69,7 @@ json_t *task_json(const struct api_task *t, uint32_t first_index)
     json_object_set_new(o, "wait_us", duration_json(t->wait_us));
     json_object_set_new(o, "run_us", duration_json(t->run_us));
     json_object_set_new(o, "stolen", json_boolean(t->stolen));
+    json_object_set_new(o, "message", json_text(t->message));
     return o;
 }
 
@@ -87,7 +88,9 @@ const char *task_ending(char *buf, size_t size, const struct api_task *t)
         break;
     case OUTCOME_NOT_STARTED:
         snprintf(buf, size, "not started, %d: %s", (int)t->code,
-                 t->code == 127 ? "no such program" : "not executable, or no output file");
+                 *t->message      ? CLEAN(t->message)
+                 : t->code == 127 ? "no such program"
+                                  : "could not be started");
         break;
     case OUTCOME_LOST:
         snprintf(buf, size, "lost with its worker");

@@ -99,7 +99,7 @@ struct failures {
 static int print_failures(void *ctx, const struct api_get_job_reply *page, uint32_t first_index)
 {
     struct failures *f = ctx;
-    char ending[120];
+    char ending[TASK_ENDING_MAX];
     for (uint32_t i = 0; i < page->tasks_n && f->shown < FAILURES_SHOWN; i++) {
         const struct api_task *t = &page->tasks[i];
         if (!task_state_final(t->state) || t->state == TASK_DONE || t->state == TASK_CANCELLED)

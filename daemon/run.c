@@ -21,7 +21,8 @@
 #define PROGRESS_US (100 * US_PER_MS)
 /* Failures explained one by one; beyond that only counted. */
 #define FAILURES_SHOWN 100u
-#define ARG_SHOWN 80u /* bytes of a failed task's argument */
+#define WHY_SHOWN 200u /* bytes of why one was not started */
+#define ARG_SHOWN 80u  /* bytes of a failed task's argument */
 
 struct run_options {
     uint32_t slots;
@@ -97,22 +98,34 @@ static void print_file(struct run *r, const struct try_id *id, int which)
     }
 }
 
-/* The argument as it fits a line: no control characters, and cut, between characters, at ARG_SHOWN bytes. */
-static const char *arg_text(char *buf, size_t size, const struct blob *arg)
+/* A text as it fits a line: no control characters, and cut, between characters, to what fits buf. */
+static const char *shown(char *buf, size_t size, const struct blob *text)
 {
-    size_t n = arg->len < ARG_SHOWN ? arg->len : ARG_SHOWN;
-    while (n < arg->len && n > 0 && ((unsigned char)arg->data[n] & 0xc0) == 0x80)
+    size_t most = size - sizeof "…", n = text->len < most ? text->len : most;
+    while (n < text->len && n > 0 && ((unsigned char)text->data[n] & 0xc0) == 0x80)
         n--;
-    snprintf(buf, size, "%.*s%s", (int)n, arg->data, n < arg->len ? "…" : "");
+    snprintf(buf, size, "%.*s%s", (int)n, text->data, n < text->len ? "…" : "");
     for (char *p = buf; *p; p++)
         if (iscntrl((unsigned char)*p))
             *p = '?';
     return buf;
 }
 
+static void not_started_text(const struct run *r, char *buf, size_t size, const struct msg_task_event *m)
+{
+    const struct dist *d = embedded_dist(r->cluster);
+    const struct dist_job *j = dist_find(d, r->job);
+    struct task_view v = {0};
+    if (j)
+        dist_task_view(d, j, m->id.task, loop_now(r->loop), &v);
+    char why[WHY_SHOWN + sizeof "…"];
+    snprintf(buf, size, "could not be started (%d)%s%s", m->code, v.message ? ": " : "",
+             v.message ? shown(why, sizeof why, v.message) : "");
+}
+
 static void say_failure(struct run *r, const struct msg_task_event *m)
 {
-    char what[80] = "", text[ARG_SHOWN + sizeof "…"];
+    char what[WHY_SHOWN + 80] = "", text[ARG_SHOWN + sizeof "…"];
     if (r->options.quiet || r->failed > FAILURES_SHOWN)
         return;
     if (m->outcome == OUTCOME_EXITED)
@@ -120,13 +133,13 @@ static void say_failure(struct run *r, const struct msg_task_event *m)
     else if (m->outcome == OUTCOME_SIGNALED)
         snprintf(what, sizeof what, "killed by signal %d (%s)", m->code, strsignal(m->code));
     else if (m->outcome == OUTCOME_NOT_STARTED)
-        snprintf(what, sizeof what, "could not be started (%d)", m->code);
+        not_started_text(r, what, sizeof what, m);
     else
         snprintf(what, sizeof what, "%s", outcome_text(m->outcome));
     struct blob *arg = job_desc_arg(r->desc, m->id.task);
     clear_progress(r);
     fprintf(stderr, "hawk run: task %u%s%s%s %s%s\n", r->desc->first_index + m->id.task, arg ? " (" : "",
-            arg ? arg_text(text, sizeof text, arg) : "", arg ? ")" : "", what,
+            arg ? shown(text, sizeof text, arg) : "", arg ? ")" : "", what,
             r->failed == FAILURES_SHOWN ? "; further failures are only counted" : "");
     blob_drop(arg);
 }

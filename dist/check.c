@@ -99,10 +99,25 @@ static void check_alive(const struct dist *d, const struct dist_job *job)
     CHECK(!job->starved || draw_total(&d->pool[probe_pool(job)]) == 0);
 }
 
+static void check_messages(const struct dist_job *job)
+{
+    uint32_t n = 0;
+
+    list_foreach(&job->messages, node, nxt) {
+        const struct dist_message *m = container_of(node, struct dist_message, in_job);
+
+        CHECK(job->tasks[m->task].outcome == OUTCOME_NOT_STARTED);
+        CHECK(m->text->len <= MESSAGE_BYTES_MAX);
+        n++;
+    }
+    CHECK(n == job->messages_n && n <= JOB_MESSAGES_MAX);
+}
+
 static void check_job(const struct dist *d, const struct dist_job *job)
 {
     CHECK(job_find(d, job->id) == job);
     check_tasks(job);
+    check_messages(job);
     if (!job_state_final(job->state)) {
         check_alive(d, job);
         return;

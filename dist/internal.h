@@ -75,6 +75,7 @@ void task_finish(struct step *s, struct dist_job *job, uint32_t i, enum outcome 
                  int64_t run_us);
 /* Its worker was lost: it waits again, or ends when no retry is left. */
 void task_return(struct step *s, struct dist_job *job, uint32_t i);
+void task_forget_messages(struct dist_job *job);
 struct try_id task_try(const struct dist_job *job, uint32_t i);
 static inline bool task_may_retry(const struct dist_job *job, const struct dist_task *t)
 {

@@ -30,6 +30,7 @@ static struct dist_job *job_new(struct step *s, struct job_desc *desc)
     list_init(&job->in_central);
     list_init(&job->in_journal);
     list_init(&job->places);
+    list_init(&job->messages);
     job->submit_us = job->progress_us = job->sure_us = s->now;
     job->first_start_us = -1;
     job->cutoff_us = d->policy.cutoff_us;
@@ -57,6 +58,7 @@ void job_free(struct dist *d, struct dist_job *job)
     list_remove(&job->in_pool);
     list_remove(&job->in_central);
     list_remove(&job->in_journal);
+    task_forget_messages(job);
     job_desc_drop(job->desc);
     free(job);
 }

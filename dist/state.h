@@ -64,6 +64,15 @@ enum hand_over {
     HAND_ACCEPTED, /* central's, durably */
 };
 
+/* Why a task could not be started, in the words of its worker. */
+struct dist_message {
+    struct list in_job; /* dist_job.messages */
+    uint32_t task;
+    struct blob *text;
+};
+#define JOB_MESSAGES_MAX 16u   /* per job: the first ones; a job's tasks mostly fail for the same reason */
+#define MESSAGE_BYTES_MAX 512u /* what is longer is cut */
+
 struct dist_job {
     job_id_t id;
     UT_hash_handle hh;
@@ -73,6 +82,7 @@ struct dist_job {
     struct list in_central; /* dist.handed: hand_over is not HAND_NONE, unfinished */
     struct list in_journal; /* dist.journalling */
     struct list places;
+    struct list messages;   /* dist_message, at most JOB_MESSAGES_MAX */
     struct heap_node timer; /* probe again, or hand to central again */
 
     struct job_desc *desc;
@@ -91,11 +101,12 @@ struct dist_job {
     uint32_t watchers;
     uint64_t token; /* its JOURNAL_JOB's */
 
-    uint32_t cursor;               /* tasks from here on were never launched, nor put in a list */
-    uint32_t returned;             /* first of the waiting tasks before cursor: their worker was lost */
-    uint32_t unlaunched;           /* waiting tasks that are ours to launch */
-    uint32_t live;                 /* sum of the places' */
-    uint32_t sure;                 /* of them, those probed for after the last loss of a worker */
+    uint32_t cursor;     /* tasks from here on were never launched, nor put in a list */
+    uint32_t returned;   /* first of the waiting tasks before cursor: their worker was lost */
+    uint32_t unlaunched; /* waiting tasks that are ours to launch */
+    uint32_t live;       /* sum of the places' */
+    uint32_t sure;       /* of them, those probed for after the last loss of a worker */
+    uint32_t messages_n;
     uint32_t central_n;            /* central's tasks that are not final */
     uint32_t in[TASK_STATE_COUNT]; /* tasks by state */
 

@@ -3,6 +3,9 @@
 #include "dist/internal.h"
 
 #include "base/check.h"
+#include "base/mem.h"
+
+#include <stdlib.h>
 
 struct try_id task_try(const struct dist_job *job, uint32_t i)
 {
@@ -159,6 +162,35 @@ static enum task_state final_state(enum outcome outcome, int32_t code)
     default:
         return TASK_FAILED;
     }
+}
+
+/* Kept for people: of a task that is about to end. */
+static void keep_message(struct dist_job *job, uint32_t i, struct blob *text)
+{
+    struct dist_message *m;
+    size_t n = MESSAGE_BYTES_MAX;
+
+    if (!text || text->len == 0 || job->messages_n == JOB_MESSAGES_MAX)
+        return;
+    m = xmalloc(sizeof *m);
+    m->task = i;
+    while (text->len > MESSAGE_BYTES_MAX && n > 0 && ((unsigned char)text->data[n] & 0xc0) == 0x80)
+        n--; /* cut between characters */
+    m->text = text->len > MESSAGE_BYTES_MAX ? blob_new(text->data, n) : blob_ref(text);
+    list_push_tail(&job->messages, &m->in_job);
+    job->messages_n++;
+}
+
+void task_forget_messages(struct dist_job *job)
+{
+    list_foreach(&job->messages, node, nxt) {
+        struct dist_message *m = container_of(node, struct dist_message, in_job);
+
+        list_remove(&m->in_job);
+        blob_drop(m->text);
+        free(m);
+    }
+    job->messages_n = 0;
 }
 
 void task_finish(struct step *s, struct dist_job *job, uint32_t i, enum outcome outcome, int32_t code,
@@ -372,6 +404,8 @@ void on_task_finished(struct step *s, const struct msg *m)
             put_cancel(s, t->worker, &other);
         }
         t->stolen = f->stolen != 0;
+        if (f->outcome == OUTCOME_NOT_STARTED)
+            keep_message(job, f->id.task, f->result);
         task_finish(s, job, f->id.task, f->outcome, f->code, f->run_us);
     }
     job_settle(s, job);

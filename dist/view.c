@@ -52,6 +52,17 @@ void dist_job_view(const struct dist *d, const struct dist_job *job, int64_t now
     };
 }
 
+static const struct blob *message_of(const struct dist_job *job, uint32_t task)
+{
+    list_foreach(&job->messages, node, nxt) {
+        const struct dist_message *m = container_of(node, struct dist_message, in_job);
+
+        if (m->task == task)
+            return m->text;
+    }
+    return NULL;
+}
+
 void dist_task_view(const struct dist *d, const struct dist_job *job, uint32_t task, int64_t now_us,
                     struct task_view *v)
 {
@@ -67,6 +78,7 @@ void dist_task_view(const struct dist *d, const struct dist_job *job, uint32_t t
         .worker = {t->state == TASK_WAITING ? 0 : t->worker},
         .wait_us = t->started ? t->wait_us : -1,
         .run_us = task_state_final(t->state) ? t->run_us : -1,
+        .message = t->outcome == OUTCOME_NOT_STARTED ? message_of(job, task) : NULL,
     };
 }
 

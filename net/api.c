@@ -154,6 +154,7 @@ static const struct api_field task_fields[] = {
     FIELD(Task, task, wait_us, I64),
     FIELD(Task, task, run_us, I64),
     FIELD(Task, task, stolen, BOOL),
+    FIELD(Task, task, message, STRING),
 };
 TYPE(task, Task);
 

@@ -85,6 +85,7 @@ struct api_task {
     const char *worker_name;
     int64_t wait_us, run_us; /* -1: not yet */
     bool stolen;
+    const char *message; /* why it was not started; "": not known */
 };
 struct api_reservation {
     uint32_t worker;

@@ -50,6 +50,7 @@ void api_task_from_view(struct api_task *to, const struct task_view *v, const ch
         .wait_us = v->wait_us,
         .run_us = v->run_us,
         .stolen = v->stolen != 0,
+        .message = v->message ? v->message->data : "",
     };
 }
 

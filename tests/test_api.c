@@ -357,6 +357,7 @@ static void test_views(void **state)
                          .response_us = 9,
                          .done = 3};
     struct task_view tv = {.task = 2, .state = TASK_DONE, .worker = {7}, .run_us = 4, .stolen = 1};
+    struct blob *text = blob_str("cannot enter /x");
     struct api_job job;
     struct api_task task;
     api_job_from_view(&job, &v);
@@ -368,6 +369,11 @@ static void test_views(void **state)
     assert_int_equal(task.worker, 7);
     assert_true(task.stolen);
     assert_string_equal(task.worker_name, "w7");
+    assert_string_equal(task.message, "");
+    tv.message = text;
+    api_task_from_view(&task, &tv, "w7");
+    assert_string_equal(task.message, "cannot enter /x");
+    blob_drop(text);
     job_desc_drop(d);
 }
 

@@ -422,6 +422,39 @@ static void test_max_fails_cancels_the_rest(void **state)
     talk_end(t);
 }
 
+static void not_started(struct talk *t, uint32_t task, size_t text_bytes)
+{
+    struct blob *why = blob_new(NULL, text_bytes);
+
+    memset(why->data, 'x', text_bytes);
+    ignore(t);
+    request(t, 101, 1, task + 1);
+    ignore(t);
+    HEAR(t, 101, TASK_FINISHED, task_finished, .id = try_of(1, task, 1, 1), .outcome = OUTCOME_NOT_STARTED,
+         .code = 126, .result = why);
+    blob_drop(why);
+}
+
+/* Why tasks were not started is kept of the first of a job's, and so much of it. */
+static void test_says_why_not_started(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    submit(t, desc_new(20, ""));
+    not_started(t, 0, 3);
+    not_started(t, 1, 0);
+    not_started(t, 2, 4000);
+    for (uint32_t i = 3; i < 20; i++)
+        not_started(t, i, 5);
+    ignore(t);
+    assert_string_equal(task_view_of(t, 1, 0).message->data, "xxx");
+    assert_null(task_view_of(t, 1, 1).message);
+    assert_int_equal(task_view_of(t, 1, 2).message->len, 512);
+    assert_int_equal(task_view_of(t, 1, 16).message->len, 5);
+    assert_null(task_view_of(t, 1, 17).message); /* sixteen are kept */
+    talk_end(t);
+}
+
 static void test_cancel(void **state)
 {
     struct talk *t = talk_joined("hawk", 2);
@@ -785,6 +818,7 @@ int main(void)
         cmocka_unit_test(test_each_task_gets_its_argument),
         cmocka_unit_test(test_watchers_hear_every_change),
         cmocka_unit_test(test_max_fails_cancels_the_rest),
+        cmocka_unit_test(test_says_why_not_started),
         cmocka_unit_test(test_cancel),
         cmocka_unit_test(test_finished_jobs_are_kept_up_to_limits),
         cmocka_unit_test(test_reports_wait_for_central),

@@ -64,6 +64,12 @@ def failures(c):
     assert "exited 3" in c.hawk("wait", job, check=1).stderr
     j = c.job(job)
     assert j["state"] == "failed" and j["done"] == 1 and j["failed"] == 3, j
+    job = c.submit("--cwd", "/no/such/directory", "--", "true")
+    why = "not started, 126: cannot enter the directory /no/such/directory"
+    r = c.hawk("wait", job, check=1)
+    assert why in r.stderr, r.stderr
+    assert why in c.hawk("job", job).stdout
+    assert "/no/such/directory" in c.job(job)["task_list"][0]["message"]
     job = c.submit("--", "/no/such/program")
     c.hawk("wait", job, check=1)
     t = c.job(job)["task_list"][0]

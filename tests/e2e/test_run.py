@@ -47,7 +47,9 @@ def test_failures_are_named_and_counted():
 
 def test_no_such_program():
     r = run("--", "/no/such/program", check=1)
-    assert "could not be started (127)" in r.stderr and "/no/such/program" in r.stderr, r.stderr
+    assert "could not be started (127): /no/such/program: no such program" in r.stderr, r.stderr
+    r = run("--cwd", "/no/such/directory", "--", "true", check=1)
+    assert "(126): cannot enter the directory /no/such/directory" in r.stderr, r.stderr
 
 
 def test_slots_are_used_and_not_exceeded():
