@@ -518,7 +518,8 @@ static void test_json(void **state)
         "  \"first_start_us\": 2,\n  \"task\": {\n    \"task\": 1,\n    \"index\": 11,\n    \"state\": "
         "\"failed\",\n"
         "    \"outcome\": \"signaled\",\n    \"code\": 9,\n    \"attempt\": 1,\n    \"worker\": 5,\n"
-        "    \"worker_name\": \"w5\",\n    \"wait_us\": 3,\n    \"run_us\": null,\n    \"stolen\": false,\n    \"message\": \"\"\n  "
+        "    \"worker_name\": \"w5\",\n    \"wait_us\": 3,\n    \"run_us\": null,\n    \"stolen\": false,\n  "
+        "  \"message\": \"\"\n  "
         "}\n}\n");
     char ending[100];
     assert_string_equal(task_ending(ending, sizeof ending, &task), "killed by signal 9 (Killed)");
