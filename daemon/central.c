@@ -97,6 +97,7 @@ int central_configure(const struct config *c, struct central_config *out, char *
     h->min_jobs = c->central.history_min_jobs;
     h->cutoff_fixed = c->central.cutoff != SETTING_AUTO;
     h->cutoff_us = h->cutoff_fixed ? c->central.cutoff : c->central.cutoff_default;
+    h->cutoff_min_us = c->central.cutoff_min;
     h->cutoff_percentile_ppm = c->central.cutoff_percentile;
     h->share_fixed = c->central.short_partition != SETTING_AUTO;
     h->share_ppm = h->share_fixed ? (uint32_t)c->central.short_partition : c->central.short_partition_default;

@@ -44,6 +44,7 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
       "a job whose tasks take less on average is short; auto: from history")                                 \
     S(central, DURATION, cutoff_default, "10s", "the cutoff until there is history enough")                  \
     S(central, SHARE, cutoff_percentile, "90%", "auto cutoff: this percentile of jobs' mean task run times") \
+    S(central, DURATION, cutoff_min, "1s", "auto cutoff: never less, however short the jobs were")           \
     S(central, AUTO_SHARE, short_partition, "auto",                                                          \
       "share of slots reserved for short tasks; auto: from history")                                         \
     S(central, SHARE, short_partition_default, "10%", "that share until there is history enough")            \
@@ -76,7 +77,7 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
 
 #define WORKER_SETTINGS(S)                                                                                   \
     S(worker, TEXT, name, "", "unique in the cluster; default: HOSTNAME")                                    \
-    S(worker, LIST, listen, "127.0.0.1:0", "addresses to listen on; port 0: any free one")                   \
+    S(worker, LIST, listen, "127.0.0.1:0", "addresses to listen on; by default where central reaches it")    \
     S(worker, TEXT, advertise, "", "address others reach it at; default: the first it listens on")           \
     S(worker, TEXT, central, "127.0.0.1:7070", "central's address")                                          \
     S(worker, AUTO_COUNT, slots, "auto", "tasks at a time; auto: one per core")                              \

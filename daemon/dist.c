@@ -115,7 +115,7 @@ static int start(struct dist_daemon *d)
         err = process_open(p, c->dist.listen);
     if (err)
         return err;
-    const char *addr = process_advertised(p, c->dist.advertise);
+    const char *addr = process_advertised(p, c->dist.advertise, c->dist.central);
     if (!addr)
         return HAWK_EINVALID;
     err = journal_open(&d->journal, p->loop, c->dist.state_dir, feed, d, why, sizeof why);

@@ -137,7 +137,7 @@ int process_output_dir(const struct process *p, const char *dir)
     return 0;
 }
 
-const char *process_advertised(const struct process *p, const char *advertise)
+const char *process_advertised(const struct process *p, const char *advertise, const char *central)
 {
     char why[512];
     const char *addr = server_addr(p->server, 0);
@@ -145,6 +145,13 @@ const char *process_advertised(const struct process *p, const char *advertise)
         return advertise;
     if (*advertise) {
         log_error("%s.advertise: %s", p->section, why);
+        return NULL;
+    }
+    if (addr_is_local(addr) && !addr_is_local(central)) {
+        log_error(
+            "%s listens on %s, where only this machine reaches it, but central is at %s: set %s.listen to an "
+            "address of this machine on that network",
+            p->section, addr, central, p->section);
         return NULL;
     }
     if (strncmp(addr, "0.0.0.0:", 8) != 0 && strncmp(addr, "[::]:", 5) != 0)

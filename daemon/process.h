@@ -35,9 +35,9 @@ HAWK_MUST_USE int process_check_node(const struct process *p, const char *centra
 /* Makes the directory for tasks' output where it is missing. A worker that cannot write there would fail every task it
  * gets, and faster than others run them. 0, or a message and HAWK_E…. */
 HAWK_MUST_USE int process_output_dir(const struct process *p, const char *dir);
-/* The address other nodes are told: `advertise`, else the first one we listen on, when others can dial that. NULL after
- * a message. After process_open. */
-const char *process_advertised(const struct process *p, const char *advertise);
+/* The address other nodes are told: `advertise`, else the first one we listen on, when others can dial that: not one of
+ * this machine alone while central is on another. NULL after a message. After process_open. */
+const char *process_advertised(const struct process *p, const char *advertise, const char *central);
 /* SIGTERM and SIGINT call stop. */
 void process_signals(struct process *p, void (*stop)(void *arg, bool now), void *arg);
 /* Says on stdout that the daemon can be used: "ready NAME ADDRESS". Once. */

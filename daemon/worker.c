@@ -7,6 +7,7 @@
 #include "daemon/node.h"
 #include "daemon/process.h"
 #include "daemon/runner.h"
+#include "net/addr.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -116,6 +117,15 @@ static int check_settings(const struct process *p)
     return process_output_dir(p, c->worker.output_dir);
 }
 
+/* A worker needs only central's address: told nothing else, it listens where central reaches it. */
+static const char *listen_address(const struct config *c, char *own, size_t size)
+{
+    bool told = strcmp(c->worker.listen, "127.0.0.1:0") != 0 || *c->worker.advertise;
+    if (told || addr_is_local(c->worker.central) || addr_towards(c->worker.central, own, size))
+        return c->worker.listen;
+    return own;
+}
+
 /* The spawner is forked before gRPC starts its threads. */
 static int start(struct worker_daemon *d)
 {
@@ -123,6 +133,7 @@ static int start(struct worker_daemon *d)
     const struct config *c = &p->config;
     struct exec *exec;
     struct exec_config ec;
+    char own[ADDR_TEXT];
     int err = check_settings(p);
     if (err)
         return err;
@@ -135,8 +146,8 @@ static int start(struct worker_daemon *d)
                   c->worker.output_dir);
         return err;
     }
-    err = process_open(p, c->worker.listen);
-    const char *addr = err ? NULL : process_advertised(p, c->worker.advertise);
+    err = process_open(p, listen_address(c, own, sizeof own));
+    const char *addr = err ? NULL : process_advertised(p, c->worker.advertise, c->worker.central);
     if (!addr) {
         exec_stop(exec);
         return HAWK_EINVALID;

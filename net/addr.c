@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #define HOST_TEXT 256
 
@@ -168,6 +169,39 @@ int addr_resolve(const char *addr, char *buf, size_t buf_size, char *why, size_t
         return HAWK_ENOT_FOUND;
     }
     join(numeric, port, buf, buf_size);
+    return 0;
+}
+
+int addr_towards(const char *addr, char *buf, size_t size)
+{
+    char host[HOST_TEXT], numeric[INET6_ADDRSTRLEN + 32];
+    struct sockaddr_storage own;
+    socklen_t len = sizeof own;
+    uint16_t port;
+
+    if (addr_is_unix(addr) || !split(addr, host, &port))
+        return HAWK_EUNAVAILABLE;
+    struct addrinfo *list = lookup(host, 0);
+    int fd = list ? socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
+    /* Connecting a datagram socket sends nothing: it only picks the route. Port 0 would pick none. */
+    bool ok = fd >= 0 && list->ai_addrlen <= sizeof own;
+    if (ok) {
+        memcpy(&own, list->ai_addr, list->ai_addrlen);
+        if (own.ss_family == AF_INET)
+            ((struct sockaddr_in *)&own)->sin_port = htons(port ? port : 1);
+        else
+            ((struct sockaddr_in6 *)&own)->sin6_port = htons(port ? port : 1);
+        ok = connect(fd, (struct sockaddr *)&own, list->ai_addrlen) == 0 &&
+             getsockname(fd, (struct sockaddr *)&own, &len) == 0 &&
+             getnameinfo((struct sockaddr *)&own, len, numeric, sizeof numeric, NULL, 0, NI_NUMERICHOST) == 0;
+    }
+    if (fd >= 0)
+        close(fd);
+    if (list)
+        freeaddrinfo(list);
+    if (!ok)
+        return HAWK_EUNAVAILABLE;
+    join(numeric, 0, buf, size);
     return 0;
 }
 

@@ -24,6 +24,9 @@ void addr_with_port(const char *addr, uint16_t port, char *buf, size_t size);
 /* A host name replaced by its first numeric address (this looks it up, and so blocks: for starting up only); other
  * addresses as they are. HAWK_ENOT_FOUND with a text in why. */
 HAWK_MUST_USE int addr_resolve(const char *addr, char *buf, size_t buf_size, char *why, size_t size);
+/* The address of this machine that its packets to addr would come from, with port 0: for who is told only where another
+ * is. Looks host names up, and so blocks. HAWK_EUNAVAILABLE: no route to it, or no network address. */
+HAWK_MUST_USE int addr_towards(const char *addr, char *buf, size_t size);
 /* Writes gRPC's name for a valid address: "ipv4:127.0.0.1:80", "dns:///host:80", "unix:/path". */
 void addr_target(const char *addr, char *buf, size_t size);
 
