@@ -299,6 +299,8 @@ void server_free(struct server *s)
     if (!s)
         return;
     server_stop(s);
+    if (!s->started) /* gRPC never ends the shutdown of a server that listens and was not started */
+        grpc_server_start(s->server);
     cq_tag_init(&s->stopped_tag, on_stopped, s);
     grpc_server_shutdown_and_notify(s->server, loop_cq(s->loop), &s->stopped_tag);
     grpc_server_cancel_all_calls(s->server);
