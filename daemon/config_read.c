@@ -172,7 +172,7 @@ static void read_document(struct reader *r)
         complain(r, line_of(r), "expected sections: cluster, central, dist, worker, up or log");
         return;
     }
-    while (go_on && (go_on = next(r)) && r->event.type != YAML_MAPPING_END_EVENT)
+    while (go_on && next(r) && r->event.type != YAML_MAPPING_END_EVENT)
         go_on = read_section(r);
 }
 

@@ -22,8 +22,8 @@ struct embedded_config {
     void *arg;
 };
 
-/* e was started with ec, before the loop. The cluster comes up with the next turns of the loop. */
-struct embedded *embedded_new(struct loop *l, struct exec *e, const struct exec_config *ec,
+/* x was started with ec, before the loop. The cluster comes up with the next turns of the loop. */
+struct embedded *embedded_new(struct loop *l, struct exec *x, const struct exec_config *ec,
                               const struct embedded_config *c);
 /* An event for the dist (ROLE_DIST) or central; m's handles are borrowed. */
 void embedded_feed(struct embedded *e, enum role to, const struct msg *m);

@@ -69,7 +69,7 @@ int dir_make(const char *path, mode_t mode, char *why, size_t size)
         snprintf(why, size, "the directory's name is too long");
         return HAWK_EIO;
     }
-    strcpy(part, path);
+    memcpy(part, path, strlen(path) + 1);
     for (char *p = part + 1;; p++) {
         if (*p && *p != '/')
             continue;

@@ -481,7 +481,7 @@ void node_free(struct node *n)
     HASH_ITER(hh, n->peers, p, tmp) {
         loop_timer_clear(n->loop, &p->opening);
         msg_drop(&p->held);
-        HASH_DEL(n->peers, p);
+        HASH_DEL(n->peers, p); /* NOLINT(clang-analyzer-core.NullDereference): inside uthash */
         blob_drop(p->addr);
         free(p);
     }

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
@@ -51,9 +52,9 @@ static struct output *output_find(const struct runner *r, job_id_t job, uint32_t
 
 static void output_drop(struct runner *r, struct output *o)
 {
-    HASH_DEL(r->outputs, o);
+    HASH_DEL(r->outputs, o); /* NOLINT(clang-analyzer-core.NullDereference): inside uthash */
     if (o->running)
-        HASH_DELETE(hh_run, r->by_run, o);
+        HASH_DELETE(hh_run, r->by_run, o); /* NOLINT(clang-analyzer-core.NullDereference) */
     list_remove(&o->age);
     free(o->paths[0]);
     free(o->paths[1]);
@@ -91,7 +92,7 @@ int runner_output(const struct runner *r, job_id_t job, uint32_t task, uint32_t 
     if (o && (attempt == 0 || attempt == o->attempt)) {
         if (!o->paths[err_stream])
             return HAWK_ENOT_FOUND;
-        strcpy(path, o->paths[err_stream]);
+        snprintf(path, EXEC_PATH_MAX, "%s", o->paths[err_stream]);
         *running = o->running;
         return 0;
     }
