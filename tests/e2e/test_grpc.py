@@ -16,7 +16,7 @@ sys.path.insert(0, gen.name)
 import hawk_pb2 as pb  # noqa: E402
 
 
-class Stub:
+class Caller:
     def __init__(self, addr, token=None):
         self.channel = grpc.insecure_channel(addr)
         self.metadata = [("authorization", f"Bearer {token}")] if token else []
@@ -43,7 +43,7 @@ def refused(code, call):
 
 def test_submit_watch_read():
     with Cluster(workers=2, slots=2) as c:
-        dist = Stub(c.dist_addrs[0])
+        dist = Caller(c.dist_addrs[0])
         spec = pb.JobSpec(name="greet", tasks=3, argv=["sh", "-c", "echo hello {}; exit {}"], retries=2,
                           task_args=[b"0", b"0", b"7"], each_arg=True, env=["PATH=" + os.environ["PATH"]])
         job = dist("Submit", pb.SubmitRequest(job=spec), pb.SubmitReply).job
@@ -57,7 +57,7 @@ def test_submit_watch_read():
         reply = dist("GetJob", pb.GetJobRequest(job=job, max_tasks=10, spec=True), pb.GetJobReply)
         assert len(reply.tasks) == 3 and reply.spec.name == "greet"
         nodes = {n.node: n for n in dist("ListNodes", pb.ListNodesRequest(), pb.ListNodesReply).nodes}
-        out = Stub(nodes[reply.tasks[1].worker].address).stream(
+        out = Caller(nodes[reply.tasks[1].worker].address).stream(
             "ReadOutput", pb.ReadOutputRequest(job=job, task=1), pb.OutputChunk)
         assert b"".join(x.data for x in out) == b"hello 0\n"
         assert [j.job for j in dist("ListJobs", pb.ListJobsRequest(), pb.ListJobsReply).jobs] == [job]
@@ -65,7 +65,7 @@ def test_submit_watch_read():
 
 def test_cancel_and_errors():
     with Cluster(workers=1) as c:
-        dist = Stub(c.dist_addrs[0])
+        dist = Caller(c.dist_addrs[0])
         spec = pb.JobSpec(tasks=1, argv=["sleep", "600"])
         job = dist("Submit", pb.SubmitRequest(job=spec), pb.SubmitReply).job
         assert not dist("Cancel", pb.CancelRequest(job=job), pb.CancelReply).already_ended
@@ -83,7 +83,7 @@ def test_cancel_and_errors():
             "Submit", pb.SubmitRequest(job=pb.JobSpec(tasks=1000001, argv=["true"])), pb.SubmitReply))
         assert "1000000" in text.replace(",", ""), text
         refused(S.UNIMPLEMENTED, lambda: dist("NoSuchCall", pb.CancelRequest(), pb.CancelReply))
-        refused(S.UNIMPLEMENTED, lambda: Stub(c.central_addr)(
+        refused(S.UNIMPLEMENTED, lambda: Caller(c.central_addr)(
             "Submit", pb.SubmitRequest(job=spec), pb.SubmitReply))
 
 
@@ -95,10 +95,10 @@ def test_token_is_checked_on_every_call():
         central = Daemon("central", "--listen", "127.0.0.1:0", "--state-dir", f"{d}/central", "--token-file", token)
         try:
             addr = central.ready()
-            assert Stub(addr, "s3cret")("GetPolicy", pb.GetPolicyRequest(), pb.Policy).flags
+            assert Caller(addr, "s3cret")("GetPolicy", pb.GetPolicyRequest(), pb.Policy).flags
             for wrong in (None, "s3cre", "s3cret2", ""):
                 refused(grpc.StatusCode.UNAUTHENTICATED,
-                        lambda w=wrong: Stub(addr, w)("GetPolicy", pb.GetPolicyRequest(), pb.Policy))
+                        lambda w=wrong: Caller(addr, w)("GetPolicy", pb.GetPolicyRequest(), pb.Policy))
         finally:
             central.stop()
 
