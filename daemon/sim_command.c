@@ -227,7 +227,7 @@ static int load(const struct options *o, struct sim_config *c)
     c->seed = o->seed;
     c->compat = o->compat;
     c->check = o->check;
-    if (sim_policy(o->policy, &c->policy) != 0)
+    if (policy_preset(o->policy, &c->policy) != 0)
         return usage_error("sim: no policy \"%s\"", o->policy);
     c->policy.cutoff_us = o->cutoff_us ? o->cutoff_us : 90 * US_PER_S;
     c->policy.short_share_ppm = o->share_ppm == UINT32_MAX ? 0 : o->share_ppm;

@@ -45,7 +45,7 @@ const char *const counter_names[COUNTER_COUNT] = {
 
 /* ---- Policies ---- */
 
-#define STEALING (POLICY_STEAL | POLICY_STEAL_RETRY | POLICY_STEAL_HINTS)
+#define STEALING (POLICY_STEAL | POLICY_STEAL_RETRY | POLICY_STEAL_HINTS | POLICY_STEAL_ADAPT)
 #define PROBING (POLICY_CANCEL_PROBES | POLICY_REPROBE)
 #define HAWK (POLICY_CENTRAL_LONG | POLICY_PARTITION | STEALING | POLICY_PROMOTE | PROBING)
 /* Hawk 4.1: 17 % of the cluster for the Google trace; history replaces it where the operator lets it. */

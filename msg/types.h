@@ -110,7 +110,8 @@ static inline bool job_state_final(enum job_state s) { return s >= JOB_DONE; }
       "every probe is a reservation of its own, however many share a worker")                                \
     X(ALL_LONG, 14, "all_long", "every job counts as long, whatever it says (policy central)")               \
     X(PARTITION, 15, "partition", "a share of the slots is reserved for short tasks (Hawk 3.4)")             \
-    X(STEAL_REPLACE, 16, "steal_replace", "victims are drawn with replacement, the thief itself among them")
+    X(STEAL_REPLACE, 16, "steal_replace", "victims are drawn with replacement, the thief itself among them") \
+    X(STEAL_ADAPT, 17, "steal_adapt", "a thief whose rounds fail asks fewer workers in the next one")
 
 enum policy_flag {
 #define X(name, bit, key, help) POLICY_##name = 1u << (bit),
@@ -125,7 +126,7 @@ struct policy {
     uint32_t short_share_ppm;   /* of slots, reserved for short tasks; what central aims at */
     uint32_t probe_ratio_milli; /* probes per task, x1000: 2000 = 2t */
     uint32_t min_probes;        /* never fewer probes per job than this (0: just t) */
-    uint16_t steal_cap;         /* workers a thief asks per round (Hawk: 10) */
+    uint16_t steal_cap;         /* workers a thief asks per round at most (Hawk: 10) */
     uint16_t steal_max;         /* reservations one steal may take at most */
 };
 

@@ -122,8 +122,6 @@ static void add_workers(struct sim *s)
     c.addr = blob_str("sim");
     c.slots = s->config.slots;
     c.queue_per_slot = s->config.queue_per_slot;
-    c.park_min_us = s->config.park_min_us;
-    c.park_max_us = s->config.park_max_us;
     c.heartbeats = false;
     s->workers = xcalloc(s->config.workers, sizeof *s->workers);
     for (uint32_t i = 0; i < s->config.workers; i++) {

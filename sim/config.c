@@ -11,9 +11,6 @@ void sim_config_init(struct sim_config *c)
         .workers = 1,
         .slots = 1,
         .dists = 10,
-        /* Not 100 ms to 5 s as in production; see sim_policy. */
-        .park_min_us = 600 * US_PER_S,
-        .park_max_us = 3600 * US_PER_S,
         .seed = 1,
         .estimates = SIM_ESTIMATE_MEAN,
         .noise_min_milli = 1000,
@@ -24,20 +21,8 @@ void sim_config_init(struct sim_config *c)
         .worker_cost_us = 10,
         .sample_us = 100 * US_PER_S,
     };
-    err = sim_policy("hawk", &c->policy);
+    err = policy_preset("hawk", &c->policy);
     CHECK(err == 0);
-}
-
-int sim_policy(const char *name, struct policy *p)
-{
-    int err = policy_preset(name, p);
-
-    /* Thieves that ask again by themselves are for when central is away, which it never is here; its hints reach a
-     * parked thief within 50 ms. The thousands of idle workers that ask for days would be nearly all of a simulation:
-     * 19 of 22 million questions on the Google trace at 15,000 workers, without another reservation found. */
-    if (!err)
-        p->flags &= ~(uint32_t)POLICY_STEAL_RETRY;
-    return err;
 }
 
 void sim_compat_policy(struct policy *p)
@@ -45,7 +30,7 @@ void sim_compat_policy(struct policy *p)
     /* What it does not have: probes that are cancelled or repeated, thieves that ask again or are told whom to ask,
      * promotion. */
     p->flags &= ~(uint32_t)(POLICY_CANCEL_PROBES | POLICY_REPROBE | POLICY_STEAL_RETRY | POLICY_STEAL_HINTS |
-                            POLICY_PROMOTE);
+                            POLICY_STEAL_ADAPT | POLICY_PROMOTE);
     p->flags |= POLICY_DRAW_REPLACE | POLICY_SPLIT_COUNTS | POLICY_TIE_SHORT;
     if (p->flags & POLICY_STEAL)
         p->flags |= POLICY_STEAL_ON_FREE_ONLY | POLICY_STEAL_ALWAYS | POLICY_STEAL_REPLACE;
@@ -74,8 +59,6 @@ int sim_config_check(const struct sim_config *c, char *why, size_t size)
     REFUSE(c->scheduler_cost_us < 0 || c->worker_cost_us < 0, "costs: 0 or more");
     REFUSE(c->noise_min_milli < 1 || c->noise_max_milli < c->noise_min_milli,
            "estimate noise: above 0, the lower bound first");
-    REFUSE(c->park_min_us < 1 || c->park_max_us < c->park_min_us,
-           "a parked thief's wait: above 0, the least first");
     REFUSE(c->sample_us < 0, "sampling: 0 or more");
     REFUSE(c->trace_job && !c->trace_to, "a job to be followed needs a file to be told to");
     return 0;

@@ -36,7 +36,6 @@ struct sim_config {
     uint32_t dists;       /* 1 .. SIM_DISTS_MAX; jobs go to them in turn */
     bool deal_random;     /* jobs go to a random dist instead */
     bool queue_per_slot;
-    int64_t park_min_us, park_max_us; /* how long a parked thief waits before it tries again by itself */
     uint64_t seed;
     /* Tells jobs' true classes in results, so that runs with different cutoffs compare; 0: the policy's own. A job whose
      * source tags it (trace_job.tag) has that class. */
@@ -67,8 +66,6 @@ struct sim_config {
 /* Policy "hawk"; 1 worker of 1 slot, 10 dists, 0.5 ms of delay, 10 us per message at schedulers and workers, the stated
  * means as estimates, samples every 100 s. */
 void sim_config_init(struct sim_config *c);
-/* policy_preset without POLICY_STEAL_RETRY. */
-HAWK_MUST_USE int sim_policy(const char *name, struct policy *p);
 /* Turns p's flags into what the published simulator assumes, flag by flag. */
 void sim_compat_policy(struct policy *p);
 /* 0, or HAWK_EINVALID with a text that names the setting. */

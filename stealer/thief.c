@@ -53,9 +53,13 @@ static bool looking(const struct thief_env *env)
            (env->long_work || policy_has(env->policy, POLICY_STEAL_ALWAYS));
 }
 
+/* Stealing does not depend on central (DESIGN 3.4), but while it pairs, asking around finds nothing that its hints
+ * do not: on the Google trace 19 of 22 million questions, and not one reservation more. */
 static bool retries(const struct thief_env *env)
 {
-    return policy_has(env->policy, POLICY_STEAL_RETRY) && !policy_has(env->policy, POLICY_STEAL_ON_FREE_ONLY);
+    return policy_has(env->policy, POLICY_STEAL_RETRY) &&
+           !policy_has(env->policy, POLICY_STEAL_ON_FREE_ONLY) &&
+           !(env->paired && policy_has(env->policy, POLICY_STEAL_HINTS));
 }
 
 static void turn_off(struct thief *t)
@@ -72,6 +76,16 @@ static void park_for(struct thief *t, const struct thief_env *env, int64_t delay
     t->retry_at = retries(env) ? env->now_us + delay_us : TIME_NEVER;
 }
 
+static uint16_t least_cap(uint16_t a, uint16_t b) { return a < b ? a : b; }
+
+/* How many victims the next round asks. */
+static uint16_t round_cap(const struct thief *t, const struct thief_env *env)
+{
+    if (t->cap == 0 || !policy_has(env->policy, POLICY_STEAL_ADAPT))
+        return env->policy->steal_cap;
+    return least_cap(t->cap, env->policy->steal_cap);
+}
+
 /* A round brought nothing: waits twice as long as the last time, more or less an eighth, so that thieves that
  * failed together do not come back together. */
 static void park(struct thief *t, const struct thief_env *env)
@@ -79,7 +93,9 @@ static void park(struct thief *t, const struct thief_env *env)
     int64_t least = env->park_min_us > 0 ? env->park_min_us : 1;
     int64_t most = env->park_max_us > least ? env->park_max_us : least;
 
-    if (t->hinted && t->retry_at != TIME_NEVER) { /* one failed hint says nothing about the others */
+    if (!t->hinted)
+        t->cap = round_cap(t, env) > 1 ? round_cap(t, env) / 2 : 1;
+    else if (t->retry_at != TIME_NEVER) { /* one failed hint says nothing about the others */
         t->state = THIEF_PARKED;
         return;
     }
@@ -94,7 +110,7 @@ static void begin_round(struct thief *t, const struct thief_env *env)
     t->hinted = false;
     t->got_loot = false;
     t->asked = 0;
-    t->left = env->policy->steal_cap;
+    t->left = round_cap(t, env);
     victims_begin(&t->order, env->rng, env->members->n);
 }
 
@@ -156,8 +172,10 @@ static node_id_t round_step(struct thief *t, const struct thief_env *env)
 {
     node_id_t victim;
 
-    if (t->got_loot)
+    if (t->got_loot) {
         t->delay_us = 0;
+        t->cap = t->hinted ? t->cap : 0;
+    }
     if (!(t->hinted ? env->hungry && policy_has(env->policy, POLICY_STEAL) : looking(env))) {
         turn_off(t);
         return NODE_NONE;
@@ -196,6 +214,8 @@ static node_id_t parked_step(struct thief *t, const struct thief_env *env)
 
 node_id_t thief_step(struct thief *t, const struct thief_env *env)
 {
+    if (!env->long_work)
+        t->cap = 0; /* what comes next is another situation */
     switch (t->state) {
     case THIEF_ROUND:
         return round_step(t, env);

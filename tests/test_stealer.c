@@ -336,6 +336,7 @@ static void parked_delays_grow_and_stop_growing(void **state)
     int64_t expected = 100 * US_PER_MS;
 
     den_init(&d, 10);
+    d.policy.flags &= ~(uint32_t)POLICY_STEAL_ADAPT;
     fail_round(&d, runs_dry(&d));
     for (int i = 0; i < 10; i++) {
         int64_t delay = thief_next_timeout(&d.t) - d.env.now_us;
@@ -354,6 +355,57 @@ static void parked_delays_grow_and_stop_growing(void **state)
     assert_true(thief_next_timeout(&d.t) == TIME_NEVER);
     fail_round(&d, runs_dry(&d));
     assert_in_range(thief_next_timeout(&d.t) - d.env.now_us, 80 * US_PER_MS, 120 * US_PER_MS);
+    den_free(&d);
+}
+
+/* While rounds fail each asks half as many as the one before; loot, or long work that is new, restores the cap. */
+static void failed_rounds_ask_fewer(void **state)
+{
+    static const uint32_t asked[] = {10, 5, 2, 1, 1};
+    struct den d;
+    uint32_t v;
+
+    den_init(&d, 100);
+    for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
+        assert_int_equal(fail_round(&d, runs_dry(&d)), asked[i]);
+        d.env.hungry = false; /* work came, and is done */
+        assert_int_equal(step(&d), 0);
+    }
+    v = runs_dry(&d);
+    assert_int_equal(thief_answer(&d.t, (node_id_t){v}, d.t.request, 0, 1), ANSWER_ITEM);
+    d.t.got_loot = true;
+    d.env.hungry = false;
+    assert_int_equal(step(&d), 0);
+    assert_int_equal(fail_round(&d, runs_dry(&d)), 10);
+    d.env.long_work = false;
+    assert_int_equal(step(&d), 0);
+    d.env.long_work = true;
+    assert_int_equal(step(&d), 0);
+    d.env.hungry = false;
+    assert_int_equal(step(&d), 0);
+    assert_int_equal(fail_round(&d, runs_dry(&d)), 10);
+    den_free(&d);
+}
+
+/* Central's hints reach a parked thief: it does not ask around by itself. Without central, or hints, it does. */
+static void who_is_paired_does_not_retry(void **state)
+{
+    struct den d;
+
+    den_init(&d, 20);
+    d.env.paired = true;
+    fail_round(&d, runs_dry(&d));
+    assert_true(thief_next_timeout(&d.t) == TIME_NEVER);
+    d.env.paired = false; /* central is lost */
+    d.env.freed = false;
+    assert_int_equal(step(&d), 0);
+    assert_true(thief_next_timeout(&d.t) < TIME_NEVER);
+    d.env.paired = true;
+    assert_int_equal(step(&d), 0);
+    assert_true(thief_next_timeout(&d.t) == TIME_NEVER);
+    d.policy.flags &= ~(uint32_t)POLICY_STEAL_HINTS;
+    assert_int_equal(step(&d), 0);
+    assert_true(thief_next_timeout(&d.t) < TIME_NEVER);
     den_free(&d);
 }
 
@@ -505,6 +557,7 @@ static void on_free_only(void **state)
 
     den_init(&d, 20);
     d.policy.flags |= POLICY_STEAL_ON_FREE_ONLY | POLICY_STEAL_ALWAYS;
+    d.policy.flags &= ~(uint32_t)POLICY_STEAL_ADAPT;
     d.env.hungry = true;
     assert_int_equal(step(&d), 0); /* idle from the start */
     assert_int_equal(d.t.state, THIEF_OFF);
@@ -544,6 +597,8 @@ int main(void)
         cmocka_unit_test(a_round_asks_distinct_general_workers),
         cmocka_unit_test(a_small_cluster_is_asked_once_through),
         cmocka_unit_test(parked_delays_grow_and_stop_growing),
+        cmocka_unit_test(failed_rounds_ask_fewer),
+        cmocka_unit_test(who_is_paired_does_not_retry),
         cmocka_unit_test(loot_ends_the_round),
         cmocka_unit_test(refused_loot_does_not_end_the_round),
         cmocka_unit_test(strange_answers_are_unknown),

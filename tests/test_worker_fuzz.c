@@ -419,6 +419,7 @@ static uint32_t flock_run(uint64_t seed, uint32_t *stolen)
     k.config.heartbeats = false;
     k.config.name = blob_str("w");
     k.config.addr = blob_str("a");
+    k.config.policy.flags &= ~(uint32_t)POLICY_STEAL_HINTS; /* there is no central to pair them */
     k.config.policy.steal_max = (uint16_t)(1 + rng_below(&k.r, 5));
     k.desc = job_desc_new();
     for (int i = 0; i < NODES; i++)

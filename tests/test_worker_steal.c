@@ -352,12 +352,12 @@ static void a_full_thief_takes_what_fits(void **state)
 
     talk_init(&t, 1);
     t.config.queue_limit = 5;
+    t.config.policy.flags &= ~(uint32_t)POLICY_STEAL_HINTS; /* nobody pairs: it asks by itself */
     talk_start(&t);
     join(&t);
     dist_comes(&t, DIST);
     members_are(&t, 5);
     tell(&t, LONG_WORK, long_work, CENTRAL, .any = 1);
-    expect(&t, PARKED, parked, CENTRAL, m->parked);
     pass(&t, 100 * MS);
     victim = t.out.v[0].peer;
     expect(&t, STEAL_REQUEST, steal_request, victim, whatever);
@@ -366,7 +366,6 @@ static void a_full_thief_takes_what_fits(void **state)
     expect(&t, RES_MOVED, res_moved, DIST, m->count == 5);
     expect(&t, STEAL_ACK, steal_ack, victim, m->accepted == 5);
     expect(&t, TASK_REQUEST, task_request, DIST, whatever);
-    expect(&t, PARKED, parked, CENTRAL, !m->parked);
     talk_end(&t);
 }
 
@@ -433,7 +432,10 @@ static void a_failed_round_parks(void **state)
     expect(&t, PARKED, parked, CENTRAL, m->parked);
     assert_int_equal(worker_counter(&t.w, COUNTER_steal_requests), 10); /* Hawk: up to 10 */
     assert_int_equal(worker_counter(&t.w, COUNTER_steal_rounds), 1);
-    /* It tries again by itself, and stays parked for central meanwhile. */
+    /* Central pairs it from here on. Without central it tries again by itself. */
+    assert_true(worker_next_timeout(&t.w) == TIME_NEVER);
+    tell(&t, PEER_LOST, peer_lost, CENTRAL, ROLE_CENTRAL);
+    nothing(&t);
     pass(&t, 113 * MS);
     victim = t.out.v[0].peer;
     expect(&t, STEAL_REQUEST, steal_request, victim, whatever);
@@ -441,7 +443,30 @@ static void a_failed_round_parks(void **state)
     nothing(&t);
     probe(&t, 2, 1);
     expect(&t, TASK_REQUEST, task_request, DIST, whatever);
-    expect(&t, PARKED, parked, CENTRAL, !m->parked);
+    talk_end(&t);
+}
+
+/* A central that hangs pairs nobody: three heartbeats without an answer, and a parked thief asks by itself. */
+static void a_silent_central_is_no_help(void **state)
+{
+    struct talk t;
+    uint32_t victim;
+
+    talk_init(&t, 1);
+    t.config.heartbeats = true;
+    talk_start(&t);
+    join(&t); /* a heartbeat every 500 ms */
+    members_are(&t, 3);
+    tell(&t, LONG_WORK, long_work, CENTRAL, .any = 1);
+    expect(&t, PARKED, parked, CENTRAL, m->parked);
+    for (int beat = 1; beat <= 5; beat++) { /* the fifth is sent when the first is overdue */
+        pass(&t, 500 * MS);
+        assert_int_equal(t.out.v[t.out.n - 1].type, MSG_HEARTBEAT);
+        t.taken = t.out.n;
+    }
+    pass(&t, 113 * MS);
+    victim = t.out.v[0].peer;
+    expect(&t, STEAL_REQUEST, steal_request, victim, whatever);
     talk_end(&t);
 }
 
@@ -521,7 +546,7 @@ static void an_idle_cluster_is_silent(void **state)
     nothing(&t);
     tell(&t, LONG_WORK, long_work, CENTRAL, .any = 1);
     expect(&t, PARKED, parked, CENTRAL, m->parked);
-    assert_true(worker_next_timeout(&t.w) <= t.now_us + 100 * MS);
+    assert_true(worker_next_timeout(&t.w) == TIME_NEVER); /* thousands may idle: central's hints wake them */
     t.now_us += 10 * MS;
     tell(&t, LONG_WORK, long_work, CENTRAL, .any = 0);
     expect(&t, PARKED, parked, CENTRAL, !m->parked);
@@ -598,6 +623,7 @@ int main(void)
         cmocka_unit_test(a_lost_victim_moves_the_round_on),
         cmocka_unit_test(work_ends_the_round),
         cmocka_unit_test(a_failed_round_parks),
+        cmocka_unit_test(a_silent_central_is_no_help),
         cmocka_unit_test(a_hint_is_followed),
         cmocka_unit_test(edges_are_rate_limited),
         cmocka_unit_test(a_new_central_hears_the_edges_again),

@@ -179,6 +179,12 @@ void wk_loot_return(struct worker *w, node_id_t thief, struct out *out)
 
 /* ---- As thief ---- */
 
+/* Central is silent: it hangs, or the network does. Three heartbeats, as central waits for us (DESIGN 3.9). */
+static bool beat_overdue(const struct worker *w)
+{
+    return w->beat_awaited != 0 && w->now_us - w->beat_sent_us > 3 * w->heartbeat_us;
+}
+
 static struct thief_env thief_env(struct worker *w)
 {
     bool hungry = w->n_free > 0 && !w->stopping; /* a slot stays free only when its queue is empty */
@@ -193,6 +199,7 @@ static struct thief_env thief_env(struct worker *w)
         .self = w->node,
         .hungry = hungry,
         .long_work = w->long_work,
+        .paired = w->joined && !beat_overdue(w),
         .freed = hungry && w->freed,
     };
 }
