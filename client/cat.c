@@ -1,4 +1,5 @@
 /* hawk cat */
+#include "base/mem.h"
 #include "base/units.h"
 #include "client/commands.h"
 #include "client/session.h"
@@ -7,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What one document holds of one task's stream; the rest is left out, and it says so. */
+#define JSON_BYTES_MAX (64u << 20)
 #define STOP 1 /* ends a stream of output early: whoever read ours has gone */
 
 struct cat_options {
@@ -24,6 +27,14 @@ struct cat {
     job_id_t job;
     bool from_stderr, follow, one;
     int exit_code;
+    uint32_t silent, silent_task; /* tasks that have written nothing yet, and the first of them */
+    enum task_state silent_state;
+    uint32_t missing; /* tasks whose output is nowhere: timers, or files somebody removed */
+    char missing_text[512];
+    json_t *outputs; /* in JSON; else NULL */
+    char *data;      /* in JSON: one task's output so far */
+    size_t n, cap;
+    bool truncated;
 };
 
 /* ---- Waiting for a task to start ---- */
@@ -81,13 +92,54 @@ static int wait_started(struct session *s, job_id_t job, uint32_t task, struct a
 
 /* ---- Output ---- */
 
+/* For the document. */
+static void keep(struct cat *c, const struct api_output_chunk *chunk)
+{
+    size_t n = chunk->data_n < JSON_BYTES_MAX - c->n ? chunk->data_n : JSON_BYTES_MAX - c->n;
+    c->truncated |= n < chunk->data_n;
+    if (c->n + n > c->cap) {
+        c->cap = (c->n + n) * 2;
+        c->data = xrealloc(c->data, c->cap);
+    }
+    if (n)
+        memcpy(c->data + c->n, chunk->data, n);
+    c->n += n;
+}
+
 static int on_output(void *ctx, const struct api_output_chunk *chunk)
 {
-    (void)ctx;
+    struct cat *c = ctx;
+    if (c->outputs)
+        keep(c, chunk);
     /* Whoever follows through a pipe sees each chunk when it comes. */
-    if (chunk->data_n && (fwrite(chunk->data, 1, chunk->data_n, stdout) != chunk->data_n || fflush(stdout)))
+    else if (chunk->data_n &&
+             (fwrite(chunk->data, 1, chunk->data_n, stdout) != chunk->data_n || fflush(stdout)))
         return STOP; /* command_run says so when it is an error */
     return 0;
+}
+
+static void add_output(struct cat *c, const struct api_task *t, uint32_t index)
+{
+    json_array_append_new(
+        c->outputs, json_pack("{s:s, s:I, s:I, s:I, s:s, s:o, s:b}", "job", JOB_TEXT(c->job), "task",
+                              (json_int_t)t->task, "index", (json_int_t)index, "attempt",
+                              (json_int_t)t->attempt, "stream", c->from_stderr ? "stderr" : "stdout", "data",
+                              json_bytes(c->data ? c->data : "", c->n), "truncated", (int)c->truncated));
+}
+
+/* One line each, however many tasks it is about. */
+static void say_silent(struct cat *c, uint32_t first_index)
+{
+    if (c->missing > 1)
+        session_say(c->s, "%s; and so of %u other tasks", c->missing_text, c->missing - 1);
+    else if (c->missing)
+        session_say(c->s, "%s", c->missing_text);
+    if (c->silent == 1)
+        session_say(c->s, "task %u has written nothing: it is %s", first_index + c->silent_task,
+                    show_task_state(c->silent_state));
+    else if (c->silent)
+        session_say(c->s, "%u tasks have written nothing yet: task %u, the first of them, is %s", c->silent,
+                    first_index + c->silent_task, show_task_state(c->silent_state));
 }
 
 /* Other than 0: nothing more can be written. */
@@ -100,9 +152,10 @@ static int cat_task(struct cat *c, const struct api_task *task, uint32_t first_i
         return STOP;
     }
     if (!t.worker || (!has_started(&t) && !task_state_final(t.state))) {
-        if (c->one || !task_state_final(t.state))
-            fprintf(stderr, "hawk: cat: task %u has written nothing: it is %s\n", first_index + t.task,
-                    show_task_state(t.state));
+        if ((c->one || !task_state_final(t.state)) && c->silent++ == 0) {
+            c->silent_task = t.task;
+            c->silent_state = t.state;
+        }
         return 0;
     }
     struct api_read_output_request r = {.job = c->job,
@@ -110,22 +163,33 @@ static int cat_task(struct cat *c, const struct api_task *task, uint32_t first_i
                                         .attempt = t.attempt,
                                         .from_stderr = c->from_stderr,
                                         .follow = c->follow};
+    c->n = 0;
+    c->truncated = false;
     int err = hawk_read_output(c->s->h, (node_id_t){t.worker}, &r, on_output, c);
     if (fflush(stdout))
         return STOP;
     if (err < 0) {
-        fprintf(stderr, "hawk: cat: task %u: %s\n", first_index + t.task, hawk_error(c->s->h));
+        if (err != HAWK_ENOT_FOUND)
+            session_say(c->s, "task %u: %s", first_index + t.task, hawk_error(c->s->h));
+        else if (c->missing++ == 0)
+            snprintf(c->missing_text, sizeof c->missing_text, "task %u: %s", first_index + t.task,
+                     hawk_error(c->s->h));
         c->exit_code = HAWK_EXIT_UNREACHABLE; /* the other tasks' output may be there */
+    } else if (c->outputs) {
+        add_output(c, &t, first_index + t.task);
     }
     return err > 0 ? STOP : 0;
 }
 
 static int cat_page(void *ctx, const struct api_get_job_reply *page, uint32_t first_index)
 {
-    for (uint32_t i = 0; i < page->tasks_n; i++)
-        if (cat_task(ctx, &page->tasks[i], first_index))
-            return STOP;
-    return 0;
+    struct cat *c = ctx;
+    int stop = 0;
+    c->silent = c->missing = 0;
+    for (uint32_t i = 0; !stop && i < page->tasks_n; i++)
+        stop = cat_task(c, &page->tasks[i], first_index);
+    say_silent(c, first_index);
+    return stop ? STOP : 0;
 }
 
 /* The task a user's number means: what HAWK_TASK_INDEX says in the task. */
@@ -162,7 +226,7 @@ int cat_main(int argc, char **argv)
     struct cat_options o = {0};
     struct session s;
     struct selection jobs;
-    int first = flags_parse(argv[0], cat_flags, contact_flags, false, argc, argv, &o);
+    int first = flags_parse(argv[0], cat_flags, common_flags, false, argc, argv, &o);
     if (first < 0)
         return -first;
     const char *stream = argc - first > 1 ? argv[argc - 1] : "stdout";
@@ -173,13 +237,19 @@ int cat_main(int argc, char **argv)
     if (words == 2 && strspn(argv[first + 1], "0123456789") != strlen(argv[first + 1]))
         return usage_error("cat: '%s' is neither a task's number nor stdout or stderr", argv[first + 1]);
     int exit_code = session_select(&s, argv[0], &o.common, 1, argv + first, &jobs);
+    bool opened = exit_code == HAWK_EXIT_OK;
+    json_t *outputs = opened && s.mode == OUTPUT_JSON ? json_array() : NULL;
     for (uint32_t i = 0; exit_code == HAWK_EXIT_OK && i < jobs.n; i++) {
         struct cat c = {.s = &s,
+                        .outputs = outputs,
                         .job = jobs.jobs[i],
                         .from_stderr = named && strcmp(stream, "stderr") == 0,
                         .follow = o.follow};
         exit_code = cat_job(&c, words == 2 ? argv[first + 1] : NULL);
+        free(c.data);
     }
+    if (outputs)
+        session_print(&s, json_pack("{s:o}", "outputs", outputs));
     session_close(&s);
     selection_free(&jobs);
     return exit_code;

@@ -30,7 +30,7 @@ static json_t *node_json(const struct api_node *n)
     return o;
 }
 
-static void add_node(struct table *t, const struct api_node *n)
+static void add_node(struct text_table *t, const struct api_node *n)
 {
     bool worker = strcmp(n->role, role_text(ROLE_WORKER)) == 0,
          dist = strcmp(n->role, role_text(ROLE_DIST)) == 0;
@@ -59,9 +59,9 @@ static void add_node(struct table *t, const struct api_node *n)
     table_cell(t, "%s", CLEAN(n->address));
 }
 
-static void print_nodes(const struct session *s, const struct api_list_nodes_reply *reply)
+static void print_nodes(struct session *s, const struct api_list_nodes_reply *reply)
 {
-    struct table t = {0};
+    struct text_table t = {0};
     json_t *list = json_array();
     table_columns(&t, ">NODE", "NAME", "ROLE", "STATE", "PARTITION", ">SLOTS", ">SHORT", ">LONG", ">QUEUED",
                   ">LONG-WAIT", ">JOBS", ">SEEN", "ADDRESS", NULL);
@@ -74,7 +74,7 @@ static void print_nodes(const struct session *s, const struct api_list_nodes_rep
             printf("%s\n", CLEAN(reply->nodes[i].name));
     }
     if (s->mode == OUTPUT_JSON)
-        json_print(json_pack("{s:O}", "nodes", list));
+        session_print(s, json_pack("{s:O}", "nodes", list));
     json_decref(list);
     if (s->mode == OUTPUT_TABLE)
         table_print(&t, "no nodes have joined");
@@ -123,7 +123,7 @@ static json_t *counters_json(const struct api_counter *c, uint32_t n)
     return o;
 }
 
-static void print_stats_json(const struct api_get_stats_reply *r)
+static void print_stats_json(struct session *s, const struct api_get_stats_reply *r)
 {
     json_t *nodes = json_array();
     for (uint32_t i = 0; i < r->nodes_n; i++) {
@@ -132,12 +132,13 @@ static void print_stats_json(const struct api_get_stats_reply *r)
                                                json_text(n->name), "role", json_text(n->role), "counters",
                                                counters_json(n->counters, n->counters_n)));
     }
-    json_print(json_pack(
-        "{s:I, s:b, s:I, s:b, s:I, s:I, s:I, s:o, s:o}", "cutoff_us", (json_int_t)r->cutoff_us,
-        "cutoff_computed", (int)r->cutoff_computed, "short_share_ppm", (json_int_t)r->short_share_ppm,
-        "share_computed", (int)r->share_computed, "history_jobs", (json_int_t)r->history_jobs,
-        "long_jobs_unfinished", (json_int_t)r->long_jobs_unfinished, "long_tasks_unfinished",
-        (json_int_t)r->long_tasks_unfinished, "total", counters_json(r->total, r->total_n), "nodes", nodes));
+    session_print(s, json_pack("{s:I, s:b, s:I, s:b, s:I, s:I, s:I, s:o, s:o}", "cutoff_us",
+                               (json_int_t)r->cutoff_us, "cutoff_computed", (int)r->cutoff_computed,
+                               "short_share_ppm", (json_int_t)r->short_share_ppm, "share_computed",
+                               (int)r->share_computed, "history_jobs", (json_int_t)r->history_jobs,
+                               "long_jobs_unfinished", (json_int_t)r->long_jobs_unfinished,
+                               "long_tasks_unfinished", (json_int_t)r->long_tasks_unfinished, "total",
+                               counters_json(r->total, r->total_n), "nodes", nodes));
 }
 
 static const char *counter_help(const char *name)
@@ -155,7 +156,7 @@ static const char *counter_help(const char *name)
 
 static void print_stats(const struct api_get_stats_reply *r, bool nodes)
 {
-    struct table t = {0};
+    struct text_table t = {0};
     printf("cutoff           %s (%s; the history has %u jobs)\n", DURATION(r->cutoff_us),
            r->cutoff_computed ? "computed" : "as configured", r->history_jobs);
     printf("short partition  %u.%02u%% of the slots (%s)\n", r->short_share_ppm / 10000,
@@ -201,7 +202,7 @@ int stats_main(int argc, char **argv)
         exit_code = session_failed(&s);
     else if (!exit_code) {
         if (s.mode == OUTPUT_JSON)
-            print_stats_json(&reply);
+            print_stats_json(&s, &reply);
         else if (s.mode == OUTPUT_TABLE)
             print_stats(&reply, o.nodes);
         api_free(&api_get_stats_reply_type, &reply);
@@ -248,20 +249,20 @@ static bool has_flag(const struct api_policy *p, const char *name)
     return false;
 }
 
-static void print_policy_json(const struct api_policy *p)
+static void print_policy_json(struct session *s, const struct api_policy *p)
 {
     json_t *flags = json_array();
     for (uint32_t i = 0; i < p->flags_n; i++)
         json_array_append_new(flags, json_text(p->flags[i]));
-    json_print(json_pack("{s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "version", (json_int_t)p->version,
-                         "name", json_text(p->name), "cutoff_us", (json_int_t)p->cutoff_us, "short_share_ppm",
-                         (json_int_t)p->short_share_ppm, "probe_ratio_milli",
-                         (json_int_t)p->probe_ratio_milli, "min_probes", (json_int_t)p->min_probes,
-                         "steal_cap", (json_int_t)p->steal_cap, "steal_max", (json_int_t)p->steal_max,
-                         "flags", flags));
+    session_print(s, json_pack("{s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "version",
+                               (json_int_t)p->version, "name", json_text(p->name), "cutoff_us",
+                               (json_int_t)p->cutoff_us, "short_share_ppm", (json_int_t)p->short_share_ppm,
+                               "probe_ratio_milli", (json_int_t)p->probe_ratio_milli, "min_probes",
+                               (json_int_t)p->min_probes, "steal_cap", (json_int_t)p->steal_cap, "steal_max",
+                               (json_int_t)p->steal_max, "flags", flags));
 }
 
-static void print_policy(const struct session *s, const struct api_policy *p)
+static void print_policy(struct session *s, const struct api_policy *p)
 {
     static const struct {
         const char *name, *help;
@@ -270,9 +271,9 @@ static void print_policy(const struct session *s, const struct api_policy *p)
         POLICY_FLAGS(X)
 #undef X
     };
-    struct table t = {0};
+    struct text_table t = {0};
     if (s->mode == OUTPUT_JSON)
-        print_policy_json(p);
+        print_policy_json(s, p);
     if (s->mode == OUTPUT_QUIET)
         printf("%s\n", CLEAN(p->name));
     if (s->mode != OUTPUT_TABLE)

@@ -93,7 +93,7 @@ void command_list(FILE *out, const struct command *table)
 
 /* Whether everything written to stdout got there. A reader that went away (`hawk jobs | head`) has seen
  * enough; a full disk is an error, also when it was met, and its errno lost, before the last flush. */
-static int check_stdout(int exit_code)
+int command_end(int exit_code)
 {
     struct stat st;
     errno = 0;
@@ -115,5 +115,5 @@ int command_run(const struct command *c, int argc, char **argv)
         command_help(stdout, c);
         exit_code = HAWK_EXIT_OK;
     }
-    return check_stdout(exit_code);
+    return command_end(exit_code);
 }

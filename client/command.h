@@ -77,6 +77,8 @@ void command_list(FILE *out, const struct command *table);
 /* Runs it, and prints its help when it returns HAWK_EXIT_HELP. Afterwards checks that everything written to
  * stdout got there: a full disk is an error (HAWK_EXIT_FAILED), a reader that went away is not. */
 int command_run(const struct command *c, int argc, char **argv);
+/* That check alone, for what is printed without a command. */
+int command_end(int exit_code);
 
 /* Reads flags of both tables (each NULL or ended by a NULL name) from argv[1..] into opts, and stops at "--"
  * (skipped) or, with stop_early, at the first argument that is no flag; otherwise flags and arguments may mix

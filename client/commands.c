@@ -74,7 +74,7 @@ const struct command client_commands[] = {
             "Without TASK (the task's number, as in HAWK_TASK_INDEX) all tasks' output follows in order.\n"
             "ID is a job's id, or `last`.\n\nexamples:\n  hawk cat last\n  hawk cat 3.17 4 stderr --follow\n",
         .flags = cat_flags,
-        .common = contact_flags,
+        .common = common_flags,
         .run = cat_main,
     },
     {

@@ -129,7 +129,7 @@ static uint32_t probes_used(const struct api_job *j)
 
 static void print_places(struct explanation *e)
 {
-    struct table t = {0};
+    struct text_table t = {0};
     table_columns(&t, "WORKER", ">QUEUED", ">RUNNING", ">DONE", ">FAILED", ">RESERVATIONS", ">STOLEN", NULL);
     HASH_SORT(e->places, by_worker);
     for (const struct place *p = e->places; p; p = p->hh.next) {
@@ -153,7 +153,9 @@ static void print_explanation(struct explanation *e)
            show_job_state(j->state));
     printf("  class     %s\n", why);
     printf("  schedules %s\n", j->at_central ? "central, by waiting time over the general partition"
-                                             : "its dist, by probes and late binding");
+                               : j->state == JOB_PENDING
+                                   ? "central, once it has taken the job over from its dist"
+                                   : "its dist, by probes and late binding");
     printf("  tasks     %u: %u waiting, %u running or queued at a worker, %u done, %u failed, %u cancelled, "
            "%u lost\n",
            j->tasks, j->waiting, j->running, j->done, j->failed, j->cancelled, j->lost);
@@ -240,7 +242,7 @@ int explain_main(int argc, char **argv)
         explanation_free(&e);
     }
     if (opened && s.mode == OUTPUT_JSON)
-        json_print(json_pack("{s:O}", "jobs", list));
+        session_print(&s, json_pack("{s:O}", "jobs", list));
     json_decref(list);
     session_close(&s);
     selection_free(&jobs);

@@ -82,9 +82,9 @@ static uint32_t states_parse(const char *command, const char *text)
     return states;
 }
 
-static void print_jobs(const struct session *s, const struct api_list_jobs_reply *reply)
+static void print_jobs(struct session *s, const struct api_list_jobs_reply *reply)
 {
-    struct table t = {0};
+    struct text_table t = {0};
     json_t *list = json_array();
     table_columns(&t, "JOB", "NAME", "USER", "CLASS", "STATE", ">TASKS", ">DONE", ">FAILED", ">RUNNING",
                   ">WAITING", ">AGE", ">TOOK", NULL);
@@ -108,7 +108,7 @@ static void print_jobs(const struct session *s, const struct api_list_jobs_reply
         table_cell(&t, "%s", DURATION(j->response_us));
     }
     if (s->mode == OUTPUT_JSON)
-        json_print(json_pack("{s:O, s:b}", "jobs", list, "more", (int)reply->more));
+        session_print(s, json_pack("{s:O, s:b}", "jobs", list, "more", (int)reply->more));
     json_decref(list);
     if (s->mode == OUTPUT_TABLE)
         table_print(&t, "no jobs");
@@ -166,7 +166,7 @@ const struct flag job_flags[] = {
 
 struct job_view_state {
     const struct job_options *o;
-    struct table table;
+    struct text_table table;
     json_t *json, *tasks; /* borrowed from json */
     uint32_t shown;
     enum output_mode mode;
@@ -267,7 +267,7 @@ int job_main(int argc, char **argv)
         exit_code = exit_code ? exit_code : result;
     }
     if (opened && s.mode == OUTPUT_JSON)
-        json_print(json_pack("{s:O}", "jobs", list));
+        session_print(&s, json_pack("{s:O}", "jobs", list));
     json_decref(list);
     session_close(&s);
     selection_free(&jobs);
@@ -299,7 +299,7 @@ int cancel_main(int argc, char **argv)
             printf("%s %s\n", id, ended ? "had already ended" : "cancelled");
     }
     if (opened && s.mode == OUTPUT_JSON)
-        json_print(json_pack("{s:O}", "jobs", list));
+        session_print(&s, json_pack("{s:O}", "jobs", list));
     else if (opened && s.mode == OUTPUT_TABLE && jobs.n == 0)
         puts("nothing to cancel");
     json_decref(list);

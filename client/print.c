@@ -12,13 +12,13 @@
 
 #define CELL_MAX 512
 
-static void cell_add(struct table *t, const char *text)
+static void cell_add(struct text_table *t, const char *text)
 {
     vec_grow(t->cells, t->n, t->cap);
     t->cells[t->n++] = xstrdup(text);
 }
 
-void table_columns(struct table *t, ...)
+void table_columns(struct text_table *t, ...)
 {
     va_list names;
     va_start(names, t);
@@ -30,7 +30,7 @@ void table_columns(struct table *t, ...)
     va_end(names);
 }
 
-void table_cell(struct table *t, const char *fmt, ...)
+void table_cell(struct text_table *t, const char *fmt, ...)
 {
     char text[CELL_MAX];
     va_list args;
@@ -59,7 +59,7 @@ static void print_cell(const char *text, int width, bool right, bool last)
     fputs(last ? "\n" : "  ", stdout);
 }
 
-void table_print(struct table *t, const char *empty)
+void table_print(struct text_table *t, const char *empty)
 {
     int width[TABLE_COLUMNS_MAX] = {0};
     CHECK(t->columns > 0 && t->n % t->columns == 0);
@@ -76,12 +76,12 @@ void table_print(struct table *t, const char *empty)
     table_free(t);
 }
 
-void table_free(struct table *t)
+void table_free(struct text_table *t)
 {
     for (uint32_t i = 0; i < t->n; i++)
         free(t->cells[i]);
     free(t->cells);
-    *t = (struct table){0};
+    *t = (struct text_table){0};
 }
 
 const char *duration_text(char buf[DURATION_TEXT], int64_t us)
@@ -100,41 +100,46 @@ const char *clean_text(char *buf, size_t size, const char *text)
     return buf;
 }
 
-/* Bytes of the UTF-8 character at s, 0 when there is none. */
-static size_t utf8_length(const unsigned char *s)
+/* Bytes of the UTF-8 character that starts at s[0 .. n-1], 0 when there is none. */
+static size_t utf8_length(const unsigned char *s, size_t n)
 {
-    size_t n = s[0] < 0x80                   ? 1
-               : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
-               : (s[0] & 0xf0) == 0xe0       ? 3
-               : (s[0] & 0xf8) == 0xf0       ? 4
-                                             : 0;
-    for (size_t i = 1; i < n; i++)
+    size_t len = s[0] < 0x80                   ? 1
+                 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
+                 : (s[0] & 0xf0) == 0xe0       ? 3
+                 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
+                                               : 0;
+    if (len > n)
+        return 0;
+    for (size_t i = 1; i < len; i++)
         if ((s[i] & 0xc0) != 0x80)
             return 0;
-    return n;
+    /* Overlong forms, surrogates, and what is above U+10FFFF */
+    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
+        (s[0] == 0xf4 && s[1] > 0x8f))
+        return 0;
+    return len;
 }
 
-json_t *json_text(const char *text)
+json_t *json_bytes(const char *data, size_t len)
 {
-    json_t *value = json_string(text);
+    json_t *value = json_stringn(data, len);
     if (value)
         return value;
     size_t n = 0;
-    char *clean = xmalloc(strlen(text) * 3 + 1);
-    while (*text) {
-        size_t len = utf8_length((const unsigned char *)text);
-        memcpy(clean + n, len ? text : "\xef\xbf\xbd", len ? len : 3);
-        n += len ? len : 3;
-        text += len ? len : 1;
+    char *clean = xmalloc(len * 3 + 1);
+    for (size_t i = 0; i < len;) {
+        size_t one = utf8_length((const unsigned char *)data + i, len - i);
+        memcpy(clean + n, one ? data + i : "\xef\xbf\xbd", one ? one : 3);
+        n += one ? one : 3;
+        i += one ? one : 1;
     }
-    clean[n] = '\0';
-    value = json_string(clean);
-    if (!value) /* overlong forms and surrogates, which look like UTF-8 */
-        value = json_string("\xef\xbf\xbd");
+    value = json_stringn(clean, n);
     free(clean);
     CHECK(value != NULL);
     return value;
 }
+
+json_t *json_text(const char *text) { return json_bytes(text, strlen(text)); }
 
 void json_print(json_t *object)
 {

@@ -14,7 +14,7 @@
 #define TABLE_COLUMNS_MAX 16
 
 /* Rows of cells, printed with every column as wide as its widest cell. Zeroed to start with. */
-struct table {
+struct text_table {
     char **cells;
     uint32_t n, cap;
     uint32_t columns;
@@ -22,13 +22,13 @@ struct table {
 };
 
 /* Names the columns, NULL-terminated; a name that starts with '>' is a column of numbers, aligned right. */
-void table_columns(struct table *t, ...) __attribute__((sentinel));
+void table_columns(struct text_table *t, ...) __attribute__((sentinel));
 /* The next cell, from left to right and row by row. */
-void table_cell(struct table *t, const char *fmt, ...) HAWK_PRINTF(2, 3);
+void table_cell(struct text_table *t, const char *fmt, ...) HAWK_PRINTF(2, 3);
 /* Prints to stdout and frees. No rows: only the head, or `empty` when it is not NULL. */
-void table_print(struct table *t, const char *empty);
+void table_print(struct text_table *t, const char *empty);
 
-void table_free(struct table *t);
+void table_free(struct text_table *t);
 
 #define DURATION_TEXT 24
 /* "1.25s"; "-" when negative: not yet. */
@@ -42,6 +42,7 @@ const char *clean_text(char *buf, size_t size, const char *text);
 
 /* A JSON string; bytes that are not UTF-8 become U+FFFD. Never NULL. */
 json_t *json_text(const char *text);
+json_t *json_bytes(const char *data, size_t len);
 /* Prints one document to stdout with "schema" first; takes the reference. */
 void json_print(json_t *object);
 

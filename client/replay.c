@@ -319,7 +319,7 @@ static int run(struct replay *r)
 static int report(struct replay *r)
 {
     if (r->s.mode == OUTPUT_JSON)
-        json_print(replay_report_json(&r->report, &r->plan, &r->result));
+        session_print(&r->s, replay_report_json(&r->report, &r->plan, &r->result));
     else if (r->s.mode == OUTPUT_TABLE)
         replay_report_print(&r->report, &r->plan, &r->result);
     if (r->result.interrupted)
@@ -342,7 +342,7 @@ static int dry_run(struct replay *r)
         return exit_code;
     finish_plan(r);
     if (r->o.common.output && strcmp(r->o.common.output, "json") == 0)
-        json_print(replay_plan_json(&r->plan, r->slots));
+        session_print(&r->s, replay_plan_json(&r->plan, r->slots));
     else
         replay_plan_print(stdout, &r->plan, r->slots);
     return HAWK_EXIT_OK;

@@ -168,7 +168,7 @@ void replay_plan_print(FILE *f, const struct replay_plan *p, uint32_t slots)
     fputc('\n', f);
 }
 
-static void spread_row(struct table *t, const char *what, const struct spread *s, bool is_time)
+static void spread_row(struct text_table *t, const char *what, const struct spread *s, bool is_time)
 {
     const int64_t v[] = {s->p50, s->p90, s->p99, s->mean, s->max};
 
@@ -185,7 +185,7 @@ static void spread_row(struct table *t, const char *what, const struct spread *s
 
 static void print_times(const struct replay_report *report)
 {
-    struct table t = {0};
+    struct text_table t = {0};
 
     table_columns(&t, "class", ">jobs", ">tasks", "", ">p50", ">p90", ">p99", ">mean", ">max", NULL);
     for (int k = 0; k < REPLAY_CLASSES; k++) {
@@ -209,7 +209,7 @@ static void print_times(const struct replay_report *report)
 
 static void print_probes(const struct replay_report *report)
 {
-    struct table t = {0};
+    struct text_table t = {0};
 
     table_columns(&t, "class", ">tasks stolen", ">probes sent", ">cancelled", ">unused", ">lost",
                   ">taken for the other class", NULL);

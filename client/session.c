@@ -2,6 +2,8 @@
 #include "client/session.h"
 
 #include <pwd.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -12,8 +14,6 @@
              "file with the cluster's token; default: $HAWK_TOKEN_FILE, else the token in $HAWK_TOKEN"),     \
         FLAG(DURATION, struct common_options, timeout_us, "timeout", 0, "TIME",                              \
              "how long a node may take to answer; default: 30s")
-
-const struct flag contact_flags[] = {CONTACT_FLAGS, {0}};
 
 const struct flag common_flags[] = {
     CONTACT_FLAGS,
@@ -38,16 +38,43 @@ int session_open(struct session *s, const char *command, const struct common_opt
     return err == HAWK_EINVALID ? HAWK_EXIT_USAGE : HAWK_EXIT_UNREACHABLE;
 }
 
+void session_print(struct session *s, json_t *object)
+{
+    if (s->errors)
+        json_object_set(object, "errors", s->errors);
+    json_print(object);
+    s->printed = true;
+}
+
 void session_close(struct session *s)
 {
+    if (s->errors && !s->printed)
+        session_print(s, json_object());
+    json_decref(s->errors);
+    s->errors = NULL;
     hawk_close(s->h);
     s->h = NULL;
 }
 
-int session_failed(const struct session *s)
+void session_say(struct session *s, const char *fmt, ...)
 {
+    char text[1024];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
     fflush(stdout); /* what went well comes first, also when both go to one file */
-    fprintf(stderr, "hawk: %s: %s\n", s->command, hawk_error(s->h));
+    fprintf(stderr, "hawk: %s: %s\n", s->command, text);
+    if (s->mode != OUTPUT_JSON)
+        return;
+    if (!s->errors)
+        s->errors = json_array();
+    json_array_append_new(s->errors, json_text(text));
+}
+
+int session_failed(struct session *s)
+{
+    session_say(s, "%s", hawk_error(s->h));
     return HAWK_EXIT_UNREACHABLE;
 }
 

@@ -230,6 +230,9 @@ static int check_options(const char *command, const struct spec_options *o, int 
         return usage_error("%s: --array and --each-line both say which tasks there are: give one", command);
     if (o->each_line && o->input && strcmp(o->each_line, "-") == 0 && strcmp(o->input, "-") == 0)
         return usage_error("%s: --each-line and --stdin cannot both read standard input", command);
+    if ((o->stdout_pattern && !*o->stdout_pattern) || (o->stderr_pattern && !*o->stderr_pattern))
+        return usage_error("%s: --std%s takes a file name (\"none\": discard it), not an empty one", command,
+                           o->stdout_pattern && !*o->stdout_pattern ? "out" : "err");
     if (o->timer && argc > 1)
         return usage_error("%s: --timer takes one duration in place of the command", command);
     if (argc == 0 && !(o->timer && o->each_line))
@@ -244,6 +247,11 @@ static int check_options(const char *command, const struct spec_options *o, int 
 static int check_timer(const char *command, const struct spec_options *o, int argc, char **argv)
 {
     int64_t us = 0;
+    if (o->timer && argc && o->each_line && !has_braces(argc, argv))
+        return usage_error(
+            "%s: --timer takes its times from the lines of --each-line: leave out '%s', or write {} "
+            "where the line goes",
+            command, argv[0]);
     if (o->timer && argc && !has_braces(argc, argv) && duration_parse(argv[0], &us))
         return usage_error("%s: --timer takes a duration like 250ms or 30s in place of the command, not '%s'",
                            command, argv[0]);

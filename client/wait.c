@@ -151,7 +151,7 @@ static int report(struct session *s, const struct progress *p)
             json_array_append_new(list, job_json(j));
     }
     if (s->mode == OUTPUT_JSON)
-        json_print(json_pack("{s:o}", "jobs", list));
+        session_print(s, json_pack("{s:o}", "jobs", list));
     else
         json_decref(list);
     return exit_code;

@@ -68,12 +68,10 @@ static void stop(void *arg, bool now)
 }
 
 /* What history and the policy are configured to be: fixed, or computed. */
-int central_configure(const struct config *c, struct central_config *out, char *why, size_t size)
+void central_configure(const struct config *c, struct central_config *out)
 {
     central_config_init(out);
-    int err = process_policy(c, &out->policy, why, size);
-    if (err)
-        return err;
+    process_policy(c, &out->policy);
     out->heartbeat_us = c->central.heartbeat;
     out->suspect_us = c->central.suspect;
     out->long_lease_us = c->central.long_lease;
@@ -81,17 +79,6 @@ int central_configure(const struct config *c, struct central_config *out, char *
     out->nodes_max = c->central.nodes_max;
     out->long_jobs_max = c->central.long_jobs_max;
     out->long_tasks_max = c->central.long_tasks_max;
-    if (c->central.heartbeat <= 0 || c->central.suspect < 2 * c->central.heartbeat ||
-        c->central.long_lease < c->central.suspect) {
-        snprintf(why, size,
-                 "central: heartbeat must be positive, suspect at least twice that, and long_lease at least "
-                 "suspect");
-        return HAWK_EINVALID;
-    }
-    if (c->central.short_partition_min > c->central.short_partition_max) {
-        snprintf(why, size, "central: short_partition_min is more than short_partition_max");
-        return HAWK_EINVALID;
-    }
     struct history_config *h = &out->history;
     h->window = c->central.history_jobs;
     h->min_jobs = c->central.history_min_jobs;
@@ -103,7 +90,6 @@ int central_configure(const struct config *c, struct central_config *out, char *
     h->share_ppm = h->share_fixed ? (uint32_t)c->central.short_partition : c->central.short_partition_default;
     h->share_min_ppm = c->central.short_partition_min;
     h->share_max_ppm = c->central.short_partition_max;
-    return 0;
 }
 
 static void recover_one(void *arg, const struct msg *m) { feed(arg, m); }
@@ -114,12 +100,8 @@ static int start(struct central_daemon *d)
     const struct config *c = &p->config;
     struct central_config cc;
     char why[512];
-    int err = central_configure(c, &cc, why, sizeof why);
-    if (err) {
-        log_error("%s", why);
-        return err;
-    }
-    err = process_open(p, c->central.listen);
+    central_configure(c, &cc);
+    int err = process_open(p, c->central.listen);
     if (err)
         return err;
     err = journal_open(&d->journal, p->loop, c->central.state_dir, journal_feed, d, why, sizeof why);

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/units.h"
+#include "client/print.h"
 #include "daemon/config_table.h"
 
 #include <errno.h>
@@ -264,6 +265,41 @@ void config_show(const struct config *c, const char *section, FILE *f)
             print_scalar(f, c->origins[i].text);
         fprintf(f, "  # %s\n", c->origins[i].origin);
     }
+}
+
+static json_t *value_json(const struct config *c, const struct setting *s, const char *text)
+{
+    const void *field = (const char *)c + s->offset;
+    json_t *list;
+
+    switch (s->kind) {
+    case KIND_BOOL:
+        return json_boolean(*(const bool *)field);
+    case KIND_COUNT:
+        return json_integer(*(const uint32_t *)field);
+    case KIND_LIST:
+        list = json_array();
+        while (*text) {
+            size_t len = strcspn(text, ",");
+            json_array_append_new(list, json_bytes(text, len));
+            text += len + (text[len] == ',');
+        }
+        return list;
+    default: /* as it is written: "30s", "17%", "auto" */
+        return json_text(text);
+    }
+}
+
+json_t *config_json(const struct config *c, const char *section)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < settings_count; i++)
+        if (!section || strcmp(section, settings[i].section) == 0)
+            json_array_append_new(list, json_pack("{s:s, s:s, s:o, s:o}", "section", settings[i].section,
+                                                  "name", settings[i].name, "value",
+                                                  value_json(c, &settings[i], c->origins[i].text), "origin",
+                                                  json_text(c->origins[i].origin)));
+    return list;
 }
 
 void config_help(const char *section, FILE *f)

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -124,12 +125,17 @@ void config_free(struct config *c);
 /* Reads a YAML file over *c. Errors name file, line and key; all of them are written to err before it
  * returns HAWK_EINVALID (HAWK_EIO when the file cannot be read). */
 HAWK_MUST_USE int config_load(struct config *c, const char *path, FILE *err);
+/* What config_load and config_set cannot see in one value: ranges and contradictions, of one section's daemon or (NULL)
+ * of all. Writes a line for each mistake to err, with the value's origin; then HAWK_EINVALID. */
+HAWK_MUST_USE int config_validate(const struct config *c, const char *section, FILE *err);
 /* Sets one value from text: key is "section.name". `origin` ("flag --slots") is kept by copy.
  * On error nothing changes and why says what was expected. */
 HAWK_MUST_USE int config_set(struct config *c, const char *key, const char *text, const char *origin,
                              char *why, size_t size);
 /* Prints YAML that config_load reads back, each value followed by where it came from. section NULL: all. */
 void config_show(const struct config *c, const char *section, FILE *f);
+/* The same as a list of objects: section, name, value, origin. */
+json_t *config_json(const struct config *c, const char *section);
 /* Prints the flags of one section's settings, for help texts. */
 void config_help(const char *section, FILE *f);
 

@@ -1,31 +1,78 @@
 /* `hawk config check FILE` and `hawk config show`. */
+#include "client/print.h"
 #include "daemon/commands.h"
 #include "daemon/config.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static const char usage[] =
-    "usage: hawk config check FILE\n"
-    "       hawk config show [SECTION] [--config FILE] [--set SECTION.NAME=VALUE]...\n\n"
-    "check reads a YAML file as a daemon would and reports every mistake with file and line; exit code 0 "
-    "means\n"
-    "that daemons accept it. show prints every setting in effect and where its value came from: a default, "
-    "a\n"
-    "line of the file ($HAWK_CONFIG, then /etc/hawk/hawk.yaml unless --config names one), or a flag.\n"
+    "usage: hawk config check FILE [--output table|json]\n"
+    "       hawk config show [SECTION] [--config FILE] [--set SECTION.NAME=VALUE]... [--output "
+    "table|json]\n\n"
+    "check reads a YAML file as daemons would and reports every mistake with file and line: unknown "
+    "settings,\n"
+    "wrong types, values out of range and settings that contradict each other. Exit code 0: they accept it,\n"
+    "2: they do not.\n"
+    "show prints every setting in effect and where its value came from: a default, a line of the file\n"
+    "($HAWK_CONFIG, then /etc/hawk/hawk.yaml unless --config names one), or a flag.\n"
     "SECTION is one of cluster, central, dist, worker, up, log.\n";
 
-static int check(const char *path)
+/* Every line of text as an element. */
+static json_t *lines_json(char *text)
 {
-    struct config c;
-    config_init(&c);
-    int err = config_load(&c, path, stderr);
-    config_free(&c);
-    if (!err)
-        printf("%s: ok\n", path);
-    return err ? HAWK_EXIT_FAILED : HAWK_EXIT_OK;
+    json_t *list = json_array();
+
+    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+        json_array_append_new(list, json_text(line));
+    return list;
 }
 
-static int show(int argc, char **argv)
+static int check(const char *path, bool json)
+{
+    char *mistakes = NULL;
+    size_t size = 0;
+    FILE *err = open_memstream(&mistakes, &size);
+    struct config c;
+
+    config_init(&c);
+    bool ok = err && config_load(&c, path, err) == 0 && config_validate(&c, NULL, err) == 0;
+    config_free(&c);
+    if (err)
+        fclose(err);
+    fputs(mistakes ? mistakes : "hawk: out of memory\n", stderr);
+    if (json)
+        json_print(json_pack("{s:o, s:b, s:o}", "file", json_text(path), "ok", (int)ok, "errors",
+                             lines_json(mistakes ? mistakes : (char[]){""})));
+    else if (ok)
+        printf("%s: ok\n", path);
+    free(mistakes);
+    return ok ? HAWK_EXIT_OK : HAWK_EXIT_USAGE;
+}
+
+/* Takes --output FORM (-o FORM, --output=FORM) out of the arguments. */
+static int take_output(int *argc, char **argv, bool *json)
+{
+    int n = 0;
+
+    for (int i = 0; i < *argc; i++) {
+        const char *form = strncmp(argv[i], "--output=", 9) == 0 ? argv[i] + 9 : NULL;
+
+        if (strcmp(argv[i], "--output") == 0 || strcmp(argv[i], "-o") == 0)
+            form = i + 1 < *argc ? argv[++i] : "";
+        if (!form) {
+            argv[n++] = argv[i];
+            continue;
+        }
+        *json = strcmp(form, "json") == 0;
+        if (!*json && strcmp(form, "table") != 0)
+            return usage_error("config: --output takes table or json, not \"%s\"", form);
+    }
+    *argc = n;
+    return 0;
+}
+
+static int show(int argc, char **argv, bool json)
 {
     static const char *const sections[] = {
 #define X(section, SETTINGS) #section,
@@ -33,6 +80,7 @@ static int show(int argc, char **argv)
 #undef X
             NULL};
     const char *section = NULL;
+
     if (argc > 1 && argv[1][0] != '-') {
         for (size_t i = 0; sections[i] && !section; i++)
             if (strcmp(sections[i], argv[1]) == 0)
@@ -45,7 +93,9 @@ static int show(int argc, char **argv)
     struct config c;
     config_init(&c);
     int code = config_from_args(&c, "config", argc, argv, NULL, NULL);
-    if (code == 0)
+    if (code == 0 && json)
+        json_print(json_pack("{s:o}", "settings", config_json(&c, section)));
+    else if (code == 0)
         config_show(&c, section, stdout);
     config_free(&c);
     return code == 1 ? HAWK_EXIT_OK : code;
@@ -53,14 +103,19 @@ static int show(int argc, char **argv)
 
 int config_main(int argc, char **argv)
 {
+    bool json = false;
+
     if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
         fputs(usage, stdout);
         return HAWK_EXIT_OK;
     }
+    int code = take_output(&argc, argv, &json);
+    if (code)
+        return code;
     if (argc == 3 && strcmp(argv[1], "check") == 0)
-        return check(argv[2]);
+        return check(argv[2], json);
     if (argc >= 2 && strcmp(argv[1], "show") == 0)
-        return show(argc - 1, argv + 1);
+        return show(argc - 1, argv + 1, json);
     fputs(usage, stderr);
     return HAWK_EXIT_USAGE;
 }

@@ -110,9 +110,7 @@ static int start(struct dist_daemon *d)
     const struct config *c = &p->config;
     char why[512];
     uint64_t node = 0, seq = 1;
-    int err = process_check_node(p, c->dist.central);
-    if (!err)
-        err = process_open(p, c->dist.listen);
+    int err = process_open(p, c->dist.listen);
     if (err)
         return err;
     const char *addr = process_advertised(p, c->dist.advertise, c->dist.central);

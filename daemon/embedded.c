@@ -176,7 +176,7 @@ static void add_dist(struct embedded *e)
     c.name = blob_str("dist");
     c.addr = blob_str(e->config.addr);
     c.incarnation = e->config.seed;
-    c.first_seq = 1;
+    c.first_seq = e->config.first_seq ? e->config.first_seq : 1;
     dist_init(&e->dist, &c, e->config.seed + 1);
     blob_drop(c.name);
     blob_drop(c.addr);

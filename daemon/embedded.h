@@ -16,6 +16,7 @@ struct embedded_config {
     const char *addr;        /* how clients reach this process, for the member list; "" when they cannot */
     const char *worker;      /* what tasks see as HAWK_WORKER */
     uint64_t seed;
+    uint64_t first_seq;                   /* of job ids; 0: 1 */
     const struct central_config *central; /* policy and history */
     /* What the dist or central asks of the API: SUBMITTED, TASK_EVENT, … */
     void (*effect)(void *arg, const struct msg *m);

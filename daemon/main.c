@@ -44,7 +44,7 @@ static int run_command(int argc, char **argv)
 {
     const struct command *c = command_find(daemon_commands, argv[0]);
     if (c && !c->flags)
-        return c->run(argc, argv); /* reads a configuration, whose settings are its flags */
+        return command_end(c->run(argc, argv)); /* reads a configuration, whose settings are its flags */
     if (c)
         return command_run(c, argc, argv);
     c = command_find(client_commands, argv[0]);
@@ -62,12 +62,12 @@ int main(int argc, char **argv)
     }
     if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
         printf("hawk %s\n", HAWK_VERSION);
-        return HAWK_EXIT_OK;
+        return command_end(HAWK_EXIT_OK);
     }
     bool help = strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0;
     if (help && argc == 2) {
         print_commands(stdout);
-        return HAWK_EXIT_OK;
+        return command_end(HAWK_EXIT_OK);
     }
     if (help) {
         char *args[] = {argv[2], (char[]){"--help"}, NULL};

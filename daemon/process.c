@@ -1,6 +1,7 @@
 /* What every daemon process does the same way: see process.h. */
 #include "daemon/process.h"
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "daemon/journal.h"
@@ -58,6 +59,8 @@ int process_init(struct process *p, const char *section, int argc, char **argv)
     p->section = section;
     config_init(&p->config);
     int result = config_from_args(&p->config, section, argc, argv, NULL, NULL);
+    if (!result && config_validate(&p->config, section, stderr))
+        result = 2;
     if (!result && *p->config.cluster.token_file)
         result = token_read(p->config.cluster.token_file, &p->token);
     if (result)
@@ -94,38 +97,9 @@ int process_open(struct process *p, const char *listen)
     return 0;
 }
 
-/* A name stands in lists, in file names (%w) and in the metadata of links. */
-static bool name_ok(const char *name)
-{
-    size_t len = strlen(name);
-    for (size_t i = 0; i < len; i++)
-        if (name[i] <= ' ' || name[i] > '~' || name[i] == '/')
-            return false;
-    return len > 0 && len <= LIMIT_NAME_BYTES;
-}
-
-int process_check_node(const struct process *p, const char *central)
-{
-    char why[512];
-    if (!name_ok(p->name)) {
-        log_error("%s.name: \"%.80s\" is no name: 1 to %u visible ASCII characters, no blank and no slash",
-                  p->section, p->name, LIMIT_NAME_BYTES);
-        return HAWK_EINVALID;
-    }
-    if (addr_check(central, why, sizeof why)) {
-        log_error("%s.central: %s", p->section, why);
-        return HAWK_EINVALID;
-    }
-    return 0;
-}
-
 int process_output_dir(const struct process *p, const char *dir)
 {
     char why[PATH_MAX + 200];
-    if (*dir != '/') {
-        log_error("%s.output_dir: \"%s\" must be an absolute path", p->section, dir);
-        return HAWK_EINVALID;
-    }
     if (dir_make(dir, 0777, why, sizeof why)) {
         log_error("%s.output_dir: %s", p->section, why);
         return HAWK_EIO;
@@ -139,14 +113,9 @@ int process_output_dir(const struct process *p, const char *dir)
 
 const char *process_advertised(const struct process *p, const char *advertise, const char *central)
 {
-    char why[512];
     const char *addr = server_addr(p->server, 0);
-    if (*advertise && addr_check(advertise, why, sizeof why) == 0)
+    if (*advertise)
         return advertise;
-    if (*advertise) {
-        log_error("%s.advertise: %s", p->section, why);
-        return NULL;
-    }
     if (addr_is_local(addr) && !addr_is_local(central)) {
         log_error(
             "%s listens on %s, where only this machine reaches it, but central is at %s: set %s.listen to an "
@@ -202,35 +171,23 @@ int process_free(struct process *p)
 }
 
 /* Switches every flag that a comma separated list names. */
-static int switch_flags(const char *list, bool on, struct policy *p, char *why, size_t size)
+static void switch_flags(const char *list, bool on, struct policy *p)
 {
     while (*list) {
         size_t len = strcspn(list, ",");
         uint32_t flag = policy_flag(list, len);
-        if (!flag) {
-            snprintf(why, size,
-                     "central.policy_%s: no policy flag \"%.*s\" (`hawk policy --help` lists them)",
-                     on ? "on" : "off", (int)len, list);
-            return HAWK_EINVALID;
-        }
         p->flags = on ? p->flags | flag : p->flags & ~flag;
         list += len + (list[len] == ',');
     }
-    return 0;
 }
 
-int process_policy(const struct config *c, struct policy *p, char *why, size_t size)
+void process_policy(const struct config *c, struct policy *p)
 {
-    if (c->central.steal_cap > UINT16_MAX || c->central.steal_max > UINT16_MAX) {
-        snprintf(why, size, "central.steal_cap and central.steal_max go up to %d", UINT16_MAX);
-        return HAWK_EINVALID;
-    }
     int err = policy_preset(c->central.policy, p);
-    if (err)
-        return err;
+    CHECK(err == 0);
     p->probe_ratio_milli = c->central.probe_ratio;
     p->steal_cap = (uint16_t)c->central.steal_cap;
     p->steal_max = (uint16_t)c->central.steal_max;
-    err = switch_flags(c->central.policy_on, true, p, why, size);
-    return err ? err : switch_flags(c->central.policy_off, false, p, why, size);
+    switch_flags(c->central.policy_on, true, p);
+    switch_flags(c->central.policy_off, false, p);
 }

@@ -29,9 +29,6 @@ struct process {
 HAWK_MUST_USE int process_init(struct process *p, const char *section, int argc, char **argv);
 /* Opens the loop and the server on a comma separated list of addresses. 0, or a message and HAWK_E…. */
 HAWK_MUST_USE int process_open(struct process *p, const char *listen);
-/* What a dist or worker cannot go without, checked before anything is started: a name, and where central is.
- * 0, or a message and HAWK_EINVALID. */
-HAWK_MUST_USE int process_check_node(const struct process *p, const char *central);
 /* Makes the directory for tasks' output where it is missing. A worker that cannot write there would fail every task it
  * gets, and faster than others run them. 0, or a message and HAWK_E…. */
 HAWK_MUST_USE int process_output_dir(const struct process *p, const char *dir);
@@ -48,10 +45,9 @@ void process_exit(struct process *p, int code);
 int process_free(struct process *p);
 
 uint64_t process_random(void);
-/* The policy a configuration asks for. 0, or HAWK_EINVALID with a text in why. */
-HAWK_MUST_USE int process_policy(const struct config *c, struct policy *p, char *why, size_t size);
+/* The policy a configuration asks for. */
+void process_policy(const struct config *c, struct policy *p);
 /* The same for all of central's configuration (daemon/central.c). */
-HAWK_MUST_USE int central_configure(const struct config *c, struct central_config *out, char *why,
-                                    size_t size);
+void central_configure(const struct config *c, struct central_config *out);
 
 #endif

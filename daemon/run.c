@@ -1,6 +1,7 @@
 /* `hawk run`: tasks on an embedded cluster that lives as long as they do; what xargs -P is used for. */
 #include "base/log.h"
 #include "base/mem.h"
+#include "client/print.h"
 #include "client/spec.h"
 #include "daemon/commands.h"
 #include "daemon/embedded.h"
@@ -21,12 +22,14 @@
 #define PROGRESS_US (100 * US_PER_MS)
 /* Failures explained one by one; beyond that only counted. */
 #define FAILURES_SHOWN 100u
-#define WHY_SHOWN 200u /* bytes of why one was not started */
-#define ARG_SHOWN 80u  /* bytes of a failed task's argument */
+#define OUTPUT_KEPT (16u << 20) /* bytes of a task's stdout and stderr each in the JSON document */
+#define WHY_SHOWN 200u          /* bytes of why one was not started */
+#define ARG_SHOWN 80u           /* bytes of a failed task's argument */
 
 struct run_options {
     uint32_t slots;
     bool quiet, progress;
+    const char *output;
     struct spec_options spec;
 };
 
@@ -36,19 +39,22 @@ const struct flag run_flags[] = {
     FLAG(BOOL, struct run_options, quiet, "quiet", 'q', NULL, "no progress line and no summary"),
     FLAG(BOOL, struct run_options, progress, "progress", 'p', NULL,
          "a progress line even when not on a terminal"),
+    FLAG(CHOICE, struct run_options, output, "output", 'o', "table|json",
+         "json: one document on stdout, a task a line, with what each wrote; default: table"),
     SPEC_FLAGS(struct run_options, spec),
     {0},
 };
 
-const char run_details[] = "Runs CMD once, or once per line (--each-line) or number (--array), SLOTS at a "
-                           "time, on a cluster inside this\n"
-                           "process. A task's output is printed whole when it ends; --stdout and --stderr "
-                           "put it into files instead.\n"
-                           "Failed tasks are named on stderr. Exit code: 0 when every task succeeded, 1 when "
-                           "one did not, 130 after\n"
-                           "Ctrl-C, which ends the tasks that run.\n\n"
-                           "  ls *.log | hawk run -j 8 --each-line - -- gzip -9 {}\n"
-                           "  hawk run --array 1-100 -- ./simulate --seed {}\n";
+const char run_details[] =
+    SPEC_HELP "\nRuns CMD once, or once per line (--each-line) or number (--array), SLOTS at a "
+              "time, on a cluster inside this\n"
+              "process. A task's output is printed whole when it ends; --stdout and --stderr "
+              "put it into files instead.\n"
+              "Failed tasks are named on stderr. Exit code: 0 when every task succeeded, 1 when "
+              "one did not, 130 after\n"
+              "Ctrl-C, which ends the tasks that run.\n\n"
+              "  ls *.log | hawk run -j 8 --each-line - -- gzip -9 {}\n"
+              "  hawk run --array 1-100 -- ./simulate --seed {}\n";
 
 struct run {
     struct run_options options;
@@ -59,7 +65,7 @@ struct run {
     char dir[PATH_MAX]; /* of output until it is printed */
     job_id_t job;
     uint32_t ended, failed;
-    bool submitted, interrupted, show_progress, broken;
+    bool submitted, interrupted, show_progress, broken, json, stderr_shown;
     bool unread; /* stdout is closed or full: the rest need not run */
     int64_t started_us, shown_us;
     int exit_code;
@@ -74,28 +80,43 @@ static void clear_progress(const struct run *r)
         fputs("\r\033[K", stderr);
 }
 
-/* Prints a task's captured file, and removes it. */
-static void print_file(struct run *r, const struct try_id *id, int which)
+/* Opens a task's captured file; -1 when its output goes elsewhere or there is none. */
+static int open_captured(const struct run *r, const struct try_id *id, int which, char path[EXEC_PATH_MAX])
+{
+    bool captured = which == 1 ? !r->desc->stdout_pattern : !r->desc->stderr_pattern;
+    if (!captured || exec_output_path(&r->exec_config, id, NULL, which, path, EXEC_PATH_MAX))
+        return -1;
+    return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* Whoever reads a pipe sees it now, not when the job ends; when nobody does any more, the rest need not run. */
+static void flush_output(struct run *r, FILE *f)
+{
+    fflush(f);
+    if (!r->unread && ferror(stdout)) {
+        r->unread = true;
+        embedded_feed(r->cluster, ROLE_DIST, &(struct msg){.type = MSG_CANCEL, .cancel = {.job = r->job}});
+    }
+}
+
+/* Prints a task's captured file, and removes it. False: there was nothing in it. */
+static bool print_file(struct run *r, const struct try_id *id, int which)
 {
     char path[EXEC_PATH_MAX], buf[1 << 16];
-    bool captured = which == 1 ? !r->desc->stdout_pattern : !r->desc->stderr_pattern;
-    if (!captured || exec_output_path(&r->exec_config, id, NULL, which, path, sizeof path))
-        return;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open_captured(r, id, which, path);
     if (fd < 0)
-        return;
+        return false;
+    bool any = false;
     ssize_t n;
     while ((n = read(fd, buf, sizeof buf)) > 0) {
+        any = true;
         clear_progress(r);
         fwrite(buf, 1, (size_t)n, which == 1 ? stdout : stderr);
     }
     close(fd);
     unlink(path);
-    fflush(which == 1 ? stdout : stderr); /* whoever reads a pipe sees it now, not when the job ends */
-    if (!r->unread && ferror(stdout)) {
-        r->unread = true;
-        embedded_feed(r->cluster, ROLE_DIST, &(struct msg){.type = MSG_CANCEL, .cancel = {.job = r->job}});
-    }
+    flush_output(r, which == 1 ? stdout : stderr);
+    return any;
 }
 
 /* A text as it fits a line: no control characters, and cut, between characters, to what fits buf. */
@@ -119,8 +140,9 @@ static void not_started_text(const struct run *r, char *buf, size_t size, const 
     if (j)
         dist_task_view(d, j, m->id.task, loop_now(r->loop), &v);
     char why[WHY_SHOWN + sizeof "…"];
-    snprintf(buf, size, "could not be started (%d)%s%s", m->code, v.message ? ": " : "",
-             v.message ? shown(why, sizeof why, v.message) : "");
+    const struct blob *message = r->stderr_shown ? NULL : v.message; /* it has the reason */
+    snprintf(buf, size, "could not be started (%d)%s%s", m->code, message ? ": " : "",
+             message ? shown(why, sizeof why, message) : "");
 }
 
 static void say_failure(struct run *r, const struct msg_task_event *m)
@@ -132,6 +154,8 @@ static void say_failure(struct run *r, const struct msg_task_event *m)
         snprintf(what, sizeof what, "exited %d", m->code);
     else if (m->outcome == OUTCOME_SIGNALED)
         snprintf(what, sizeof what, "killed by signal %d (%s)", m->code, strsignal(m->code));
+    else if (m->outcome == OUTCOME_TIME_LIMIT)
+        snprintf(what, sizeof what, "was killed: it ran longer than its time limit");
     else if (m->outcome == OUTCOME_NOT_STARTED)
         not_started_text(r, what, sizeof what, m);
     else
@@ -142,6 +166,61 @@ static void say_failure(struct run *r, const struct msg_task_event *m)
             arg ? shown(text, sizeof text, arg) : "", arg ? ")" : "", what,
             r->failed == FAILURES_SHOWN ? "; further failures are only counted" : "");
     blob_drop(arg);
+}
+
+/* ---- JSON: one document, written as tasks end ---- */
+
+static void json_file(struct run *r, json_t *o, const struct try_id *id, int which)
+{
+    char path[EXEC_PATH_MAX];
+    int fd = open_captured(r, id, which, path);
+    if (fd < 0)
+        return;
+    size_t n = 0;
+    ssize_t got = 1;
+    char *data = xmalloc(OUTPUT_KEPT + 1);
+    while (n <= OUTPUT_KEPT && (got = read(fd, data + n, OUTPUT_KEPT + 1 - n)) > 0)
+        n += (size_t)got;
+    close(fd);
+    unlink(path);
+    json_object_set_new(o, which == 1 ? "stdout" : "stderr",
+                        json_bytes(data, n < OUTPUT_KEPT ? n : OUTPUT_KEPT));
+    if (n > OUTPUT_KEPT)
+        json_object_set_new(o, which == 1 ? "stdout_truncated" : "stderr_truncated", json_true());
+    free(data);
+}
+
+static json_t *span_json(int64_t us) { return us < 0 ? json_null() : json_integer(us); }
+
+static void json_task(struct run *r, const struct msg_task_event *m)
+{
+    const struct dist *d = embedded_dist(r->cluster);
+    const struct dist_job *j = dist_find(d, r->job);
+    struct task_view v = {.wait_us = -1, .run_us = -1};
+    struct blob *arg = job_desc_arg(r->desc, m->id.task);
+    if (j)
+        dist_task_view(d, j, m->id.task, loop_now(r->loop), &v);
+    json_t *o = json_pack("{s:I, s:I, s:o, s:s, s:s, s:I, s:o, s:o, s:o}", "task", (json_int_t)m->id.task,
+                          "index", (json_int_t)r->desc->first_index + m->id.task, "argument",
+                          arg ? json_bytes(arg->data, arg->len) : json_null(), "state",
+                          task_state_text(m->state), "outcome", outcome_text(m->outcome), "code",
+                          (json_int_t)m->code, "wait_us", span_json(v.wait_us), "run_us", span_json(v.run_us),
+                          "message", v.message ? json_bytes(v.message->data, v.message->len) : json_null());
+    json_file(r, o, &m->id, 1);
+    json_file(r, o, &m->id, 2);
+    fputs(r->ended ? ",\n    " : "\n    ", stdout);
+    json_dumpf(o, stdout, JSON_COMPACT);
+    json_decref(o);
+    blob_drop(arg);
+    flush_output(r, stdout);
+}
+
+static void json_begin(void) { printf("{\n  \"schema\": \"%s\",\n  \"tasks\": [", JSON_SCHEMA); }
+
+static void json_end(const struct run *r)
+{
+    printf("\n  ],\n  \"submitted\": %u,\n  \"ended\": %u,\n  \"failed\": %u,\n  \"exit_code\": %d\n}\n",
+           r->desc->tasks, r->ended, r->failed, r->exit_code);
 }
 
 static void show_progress(struct run *r)
@@ -184,8 +263,12 @@ static void on_task(struct run *r, const struct msg_task_event *m)
 {
     if (!task_state_final(m->state))
         return;
-    print_file(r, &m->id, 1);
-    print_file(r, &m->id, 2);
+    if (r->json) {
+        json_task(r, m);
+    } else {
+        print_file(r, &m->id, 1);
+        r->stderr_shown = print_file(r, &m->id, 2);
+    }
     r->ended++;
     if (m->state == TASK_FAILED || m->state == TASK_LOST) {
         r->failed++;
@@ -336,6 +419,7 @@ int run_main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN); /* `| head` ends the job in order; tasks get the signal's default back */
     if (!r.options.slots)
         r.options.slots = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    r.json = r.options.output && strcmp(r.options.output, "json") == 0;
     r.show_progress = !r.options.quiet && (r.options.progress || isatty(2));
     if (make_dir(&r)) {
         code = HAWK_EXIT_FAILED;
@@ -347,7 +431,11 @@ int run_main(int argc, char **argv)
             fprintf(stderr, "hawk run: no process can be started\n");
             r.exit_code = HAWK_EXIT_FAILED;
         } else {
+            if (r.json)
+                json_begin();
             run_loop(&r, exec);
+            if (r.json)
+                json_end(&r);
         }
         remove_dir(&r);
         code = r.exit_code;

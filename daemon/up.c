@@ -7,6 +7,7 @@
 #include "daemon/journal.h"
 #include "daemon/process.h"
 
+#include <dirent.h>
 #include <libgen.h>
 #include <string.h>
 #include <unistd.h>
@@ -64,34 +65,45 @@ static int socket_address(const struct config *c, char *addr, size_t size)
     else
         hawk_default_socket(addr, size);
     snprintf(path, sizeof path, "%s", addr + strlen("unix:"));
-    if (dir_make(dirname(path), 0700, why, sizeof why)) {
+    if (!*c->up.socket && dir_make(dirname(path), 0700, why, sizeof why)) {
         log_error("%s", why);
         return HAWK_EIO;
     }
     return 0;
 }
 
+/* Output of earlier clusters is not overwritten: numbers go on after those that have a directory there. */
+static uint64_t first_seq(const char *output_dir)
+{
+    uint64_t next = 1;
+    DIR *dir = opendir(output_dir);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        job_id_t job;
+        if (job_id_parse(e->d_name, &job) == 0 && job_id_seq(job) >= next)
+            next = job_id_seq(job) + 1;
+    }
+    if (dir)
+        closedir(dir);
+    return next;
+}
+
 static int start(struct up *u)
 {
     struct process *p = &u->process;
     const struct config *c = &p->config;
-    char addr[256], why[512];
+    char addr[256];
     struct exec *exec;
     struct exec_config ec;
     struct central_config cc;
     struct embedded_config e = {.worker = "up", .seed = process_random(), .effect = effect, .arg = u};
     e.slots = c->up.slots ? c->up.slots : (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
     e.workers = e.slots < UP_WORKERS_MAX ? e.slots : UP_WORKERS_MAX;
-    int err = central_configure(c, &cc, why, sizeof why);
-    if (err) {
-        log_error("%s", why);
-        return err;
-    }
+    central_configure(c, &cc);
     if (socket_address(c, addr, sizeof addr) || process_output_dir(p, c->up.output_dir))
         return HAWK_EIO;
     exec_config_init(&ec, e.worker, c->up.output_dir);
     ec.max_running = e.slots;
-    err = exec_start(&exec, &ec);
+    int err = exec_start(&exec, &ec);
     if (err) {
         log_error("the spawner cannot be started: %s (up.output_dir is %s)", hawk_strerror(err),
                   c->up.output_dir);
@@ -103,6 +115,7 @@ static int start(struct up *u)
         return err;
     }
     e.addr = server_addr(p->server, 0);
+    e.first_seq = first_seq(c->up.output_dir);
     e.central = &cc;
     u->cluster = embedded_new(p->loop, exec, &ec, &e);
     struct api_roles roles = {.dist = embedded_dist(u->cluster),

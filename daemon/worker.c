@@ -105,18 +105,6 @@ static void make_role(struct worker_daemon *d, const char *addr)
     blob_drop(wc.addr);
 }
 
-static int check_settings(const struct process *p)
-{
-    const struct config *c = &p->config;
-    if (process_check_node(p, c->worker.central))
-        return HAWK_EINVALID;
-    if (c->worker.slots > LIMIT_SLOTS || c->worker.queue_limit > INT32_MAX) {
-        log_error("worker.slots goes up to %u, worker.queue_limit to %d", LIMIT_SLOTS, INT32_MAX);
-        return HAWK_EINVALID;
-    }
-    return process_output_dir(p, c->worker.output_dir);
-}
-
 /* A worker needs only central's address: told nothing else, it listens where central reaches it. */
 static const char *listen_address(const struct config *c, char *own, size_t size)
 {
@@ -134,7 +122,7 @@ static int start(struct worker_daemon *d)
     struct exec *exec;
     struct exec_config ec;
     char own[ADDR_TEXT];
-    int err = check_settings(p);
+    int err = process_output_dir(p, c->worker.output_dir);
     if (err)
         return err;
     exec_config_init(&ec, c->worker.name, c->worker.output_dir);

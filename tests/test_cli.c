@@ -451,7 +451,7 @@ static void test_spec_errors(void **state)
 
 static void test_table(void **state)
 {
-    struct table t = {0};
+    struct text_table t = {0};
     table_columns(&t, "NAME", ">N", "LAST", NULL);
     table_cell(&t, "%s", "a");
     table_cell(&t, "%d", 1000);

@@ -77,7 +77,7 @@ static struct api_job job_of(const struct node *n, uint64_t seq)
     bool failed = n->id == 2;
     return (struct api_job){.job = job_id_make((node_id_t){n->id}, seq),
                             .name = failed ? "bad\033[1m" : "good",
-                            .user = "ann",
+                            .user = "ann o'nymous", /* nobody has such a name */
                             .state = failed ? JOB_FAILED : JOB_DONE,
                             .class = CLASS_SHORT,
                             .why = WHY_ESTIMATE,

@@ -25,6 +25,11 @@ def everyday_jobs(c):
     c.hawk("wait", job)
     assert c.hawk("cat", job, "stdout").stdout == "out\n"
     assert c.hawk("cat", job, "stderr").stdout == "err\n"
+    (said,) = json.loads(c.hawk("cat", job, "stderr", "--output", "json").stdout)["outputs"]
+    assert (said["job"], said["index"], said["stream"], said["data"]) == (job, 0, "stderr", "err\n"), said
+    r = c.hawk("job", "99.9", "--output", "json", check=3)
+    assert json.loads(r.stdout)["errors"] and "99.9" in r.stderr, r.stdout
+    assert json.loads(c.hawk("wait", "99.9", "--output", "json", check=3).stdout)["errors"]
     j = c.job(job)
     assert j["state"] == "done" and j["class"] == "short" and j["done"] == 1, j
     # The other dist does not know the job, and is not needed to: the client finds whose it is.

@@ -1,4 +1,5 @@
 """hawk run: what people use xargs -P for."""
+import json
 import os
 import select
 import signal
@@ -47,9 +48,12 @@ def test_failures_are_named_and_counted():
 
 def test_no_such_program():
     r = run("--", "/no/such/program", check=1)
-    assert "could not be started (127): /no/such/program: no such program" in r.stderr, r.stderr
+    assert "could not be started (127)" in r.stderr, r.stderr
+    assert r.stderr.count("/no/such/program: no such program") == 1, r.stderr
+    r = run("--stderr", "none", "--", "/no/such/program", check=1)
+    assert "(127): /no/such/program: no such program" in r.stderr, r.stderr
     r = run("--cwd", "/no/such/directory", "--", "true", check=1)
-    assert "(126): cannot enter the directory /no/such/directory" in r.stderr, r.stderr
+    assert "(126)" in r.stderr and "cannot enter the directory /no/such/directory" in r.stderr, r.stderr
 
 
 def test_slots_are_used_and_not_exceeded():
@@ -163,11 +167,23 @@ def test_usage_errors():
     assert run("--each-line", "/no/such/file", "--", "true", check=2).stderr
     assert run("-j", "0", "--", "true", check=2).stderr
     assert run("--each-line", "-", "--", "true", input="", check=2).stderr
+    assert "--stdout" in run("--stdout", "", "--", "true", check=2).stderr
+    assert "{}" in run("--timer", "--each-line", "-", "--", "5s", input="1s\n", check=2).stderr
+
+
+def test_json():
+    r = run("--output", "json", "--each-line", "-", "--", "sh", "-c", "echo 'out {}'; echo err >&2; exit {}",
+            input="0\n3\n", check=1)
+    said = json.loads(r.stdout)
+    assert said["schema"] == "hawk.v1" and (said["submitted"], said["ended"], said["failed"]) == (2, 2, 1), said
+    tasks = sorted(said["tasks"], key=lambda t: t["task"])
+    assert [(t["argument"], t["state"], t["code"], t["stdout"], t["stderr"]) for t in tasks] == [
+        ("0", "done", 0, "out 0\n", "err\n"), ("3", "failed", 3, "out 3\n", "err\n")], tasks
 
 
 def test_time_limit():
     r = run("--time-limit", "200ms", "--", "sleep", "600", check=1)
-    assert "time-limit" in r.stderr, r.stderr
+    assert "ran longer than its time limit" in r.stderr, r.stderr
 
 
 run_tests(sys.modules[__name__])

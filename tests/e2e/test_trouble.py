@@ -1,4 +1,5 @@
 """Bad input and trouble: each with a message that names the thing, and nothing lost."""
+import json
 import os
 import random
 import signal
@@ -128,7 +129,7 @@ def test_no_workers_and_no_general_workers():
 def test_listening_beyond_loopback_needs_a_token():
     with tempfile.TemporaryDirectory() as d:
         c = Daemon("central", "--listen", "0.0.0.0:0", "--state-dir", f"{d}/c")
-        assert c.wait() == 1 and "token" in c.text() and "0.0.0.0" in c.text(), c.text()
+        assert c.wait() == 2 and "token" in c.text() and "0.0.0.0" in c.text(), c.text()
         c = Daemon("central", "--listen", "0.0.0.0:0", "--state-dir", f"{d}/c", "--insecure")
         c.ready()
         c.stop()
@@ -141,7 +142,22 @@ def test_bad_configuration():
             f.write("central:\n  listen: 127.0.0.1:0\n  cutof: 90s\n")
         for args in (["config", "check", path], ["central", "--config", path]):
             r = subprocess.run([HAWK, *args], capture_output=True, text=True, timeout=BOUND)
-            assert r.returncode in (1, 2) and f"{path}:3: central.cutof" in r.stderr, (r.returncode, r.stderr)
+            assert r.returncode == 2 and f"{path}:3: central.cutof" in r.stderr, (r.returncode, r.stderr)
+        # The check finds what a daemon would: every mistake, with its line.
+        mistakes = {"central": {"heartbeat": "0s", "short_partition_min": "60%", "policy_on": "[stealing, frob]"},
+                    "worker": {"name": "\"a b\"", "slots": "9999", "listen": "0.0.0.0:7000", "agent_grace": "60s"}}
+        with open(path, "w") as f:
+            for section, settings in mistakes.items():
+                f.write(f"{section}:\n" + "".join(f"  {name}: {value}\n" for name, value in settings.items()))
+        r = subprocess.run([HAWK, "config", "check", path, "--output", "json"], capture_output=True, text=True)
+        found = json.loads(r.stdout)
+        assert r.returncode == 2 and not found["ok"], r.stdout
+        for at, key in enumerate(("central:", "central.heartbeat", "central.short_partition_min", "central.policy_on",
+                                  "worker:", "worker.name", "worker.slots", "worker.listen", "worker.agent_grace"), 1):
+            hits = [e for e in found["errors"] if e.startswith(f"{path}:{at}: {key}: ")]
+            assert len(hits) == (not key.endswith(":")), (key, found["errors"])
+        r = subprocess.run([HAWK, "worker", "--config", path], capture_output=True, text=True, timeout=BOUND)
+        assert r.returncode == 2 and f"{path}:7: worker.slots" in r.stderr, (r.returncode, r.stderr)
         with open(path, "w") as f:
             f.write("central:\n  cutoff: 90s\n")
         r = subprocess.run([HAWK, "config", "show", "central", "--config", path], capture_output=True, text=True)

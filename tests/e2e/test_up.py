@@ -42,6 +42,13 @@ def test_clients_find_it():
         twin = Daemon("up", "--slots", "1", "--output-dir", f"{d}/out", env=env)
         assert twin.wait() == 1 and "up.sock" in twin.text(), twin.text()
         assert up.stop() == 0, up.text()
+        # Another one does not write over what this one's tasks left.
+        before = set(os.listdir(f"{d}/out"))
+        up = Daemon("up", "--slots", "1", "--output-dir", f"{d}/out", env=env)
+        up.ready()
+        job = hawk("submit", "--wait", "--", "true").stdout.strip()
+        assert before and job not in before, (job, before)
+        assert up.stop() == 0, up.text()
         assert not [p for p in os.listdir(f"{d}/hawk") if p.endswith(".sock")]
 
 

@@ -1,0 +1,217 @@
+/* What no value shows by itself: ranges that depend on what the value is for, and settings that contradict each other.
+ * `hawk config check` and the daemons ask the same questions. */
+#include "base/units.h"
+#include "daemon/config_table.h"
+#include "msg/types.h"
+#include "net/addr.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct checker {
+    const struct config *c;
+    const char *section; /* NULL: all */
+    FILE *err;
+    int errors;
+};
+
+static bool about(const struct checker *k, const char *section)
+{
+    return !k->section || strcmp(k->section, section) == 0;
+}
+
+static const struct config_origin *origin_of(const struct config *c, const char *key)
+{
+    const char *dot = strchr(key, '.');
+    const struct setting *s = setting_find(key, (size_t)(dot - key), dot + 1);
+
+    return s ? &c->origins[s - settings] : NULL;
+}
+
+/* "hawk.yaml:12: central.suspect: "1s": it must be …" */
+static void complain(struct checker *k, const char *key, const char *fmt, ...) HAWK_PRINTF(3, 4);
+static void complain(struct checker *k, const char *key, const char *fmt, ...)
+{
+    const struct config_origin *o = origin_of(k->c, key);
+    va_list ap;
+
+    fprintf(k->err, "%s: %s: \"%.200s\": ", o ? o->origin : "hawk", key, o ? o->text : "");
+    va_start(ap, fmt);
+    vfprintf(k->err, fmt, ap);
+    va_end(ap);
+    fputc('\n', k->err);
+    k->errors++;
+}
+
+static void at_most(struct checker *k, const char *key, uint64_t value, uint64_t most)
+{
+    if (value > most)
+        complain(k, key, "it may be %llu at most", (unsigned long long)most);
+}
+
+static void positive(struct checker *k, const char *key, int64_t us)
+{
+    if (us <= 0)
+        complain(k, key, "it must be more than 0");
+}
+
+/* A name stands in lists, in file names (%w) and in the metadata of links. */
+static void name(struct checker *k, const char *key, const char *text)
+{
+    size_t len = strlen(text);
+    bool ok = len > 0 && len <= LIMIT_NAME_BYTES;
+
+    for (size_t i = 0; i < len; i++)
+        ok = ok && text[i] > ' ' && text[i] <= '~' && text[i] != '/';
+    if (!ok)
+        complain(k, key, "it must be 1 to %u visible ASCII characters, no blank and no slash",
+                 LIMIT_NAME_BYTES);
+}
+
+static void address(struct checker *k, const char *key, const char *text)
+{
+    char why[512];
+
+    if (addr_check(text, why, sizeof why))
+        complain(k, key, "%s", why);
+}
+
+/* DESIGN 3.12: beyond loopback only with a token, or when the operator says so. */
+static void listens(struct checker *k, const char *key, const char *list)
+{
+    bool open = *k->c->cluster.token_file || k->c->cluster.insecure;
+    char addr[ADDR_TEXT], why[512];
+
+    if (!*list)
+        complain(k, key, "nothing to listen on: name an address, HOST:PORT or unix:PATH");
+    for (const char *at = list; *at;) {
+        size_t len = strcspn(at, ",");
+
+        snprintf(addr, sizeof addr, "%.*s", (int)len, at);
+        at += len + (at[len] == ',');
+        if (addr_check(addr, why, sizeof why))
+            complain(k, key, "%s", why);
+        else if (!open && !addr_is_local(addr))
+            complain(k, key,
+                     "%s can be reached from other machines: set cluster.token_file, or allow it with "
+                     "cluster.insecure",
+                     addr);
+    }
+}
+
+static void directory(struct checker *k, const char *key, const char *path)
+{
+    if (*path != '/')
+        complain(k, key, "it must be an absolute path");
+}
+
+/* ---- Sections ---- */
+
+static void policy_flags_known(struct checker *k, const char *key, const char *list)
+{
+    while (*list) {
+        size_t len = strcspn(list, ",");
+
+        if (!policy_flag(list, len))
+            complain(k, key, "there is no policy flag \"%.*s\" (`hawk policy --help` lists them)", (int)len,
+                     list);
+        list += len + (list[len] == ',');
+    }
+}
+
+/* Central's, wherever it is. */
+static void check_policy(struct checker *k)
+{
+    const struct config *c = k->c;
+
+    policy_flags_known(k, "central.policy_on", c->central.policy_on);
+    policy_flags_known(k, "central.policy_off", c->central.policy_off);
+    at_most(k, "central.steal_cap", c->central.steal_cap, UINT16_MAX);
+    at_most(k, "central.steal_max", c->central.steal_max, UINT16_MAX);
+    at_most(k, "central.nodes_max", c->central.nodes_max, NODE_ID_MAX);
+    at_most(k, "central.history_jobs", c->central.history_jobs, 10000000);
+    if (c->central.cutoff != SETTING_AUTO)
+        positive(k, "central.cutoff", c->central.cutoff);
+    positive(k, "central.cutoff_default", c->central.cutoff_default);
+    if (c->central.cutoff_percentile == 0)
+        complain(k, "central.cutoff_percentile", "it must be more than 0%%");
+    if (c->central.short_partition_min > c->central.short_partition_max)
+        complain(k, "central.short_partition_min", "it is more than central.short_partition_max");
+    positive(k, "central.heartbeat", c->central.heartbeat);
+    if (c->central.suspect < 2 * c->central.heartbeat)
+        complain(k, "central.suspect", "it must be at least twice central.heartbeat");
+    if (c->central.long_lease < c->central.suspect)
+        complain(k, "central.long_lease", "it must be at least central.suspect");
+}
+
+static void check_central(struct checker *k)
+{
+    listens(k, "central.listen", k->c->central.listen);
+    directory(k, "central.state_dir", k->c->central.state_dir);
+}
+
+static void check_dist(struct checker *k)
+{
+    const struct config *c = k->c;
+
+    name(k, "dist.name", c->dist.name);
+    listens(k, "dist.listen", c->dist.listen);
+    address(k, "dist.central", c->dist.central);
+    directory(k, "dist.state_dir", c->dist.state_dir);
+    if (*c->dist.advertise)
+        address(k, "dist.advertise", c->dist.advertise);
+}
+
+static void check_worker(struct checker *k)
+{
+    const struct config *c = k->c;
+
+    name(k, "worker.name", c->worker.name);
+    listens(k, "worker.listen", c->worker.listen);
+    address(k, "worker.central", c->worker.central);
+    directory(k, "worker.output_dir", c->worker.output_dir);
+    if (*c->worker.advertise)
+        address(k, "worker.advertise", c->worker.advertise);
+    at_most(k, "worker.slots", c->worker.slots, LIMIT_SLOTS);
+    at_most(k, "worker.queue_limit", c->worker.queue_limit, INT32_MAX);
+    positive(k, "worker.park_min", c->worker.park_min);
+    if (c->worker.park_max < c->worker.park_min)
+        complain(k, "worker.park_max", "it is less than worker.park_min");
+}
+
+/* DESIGN 3.9: what a dead agent leaves behind must be gone before it is run again elsewhere. A worker's own file may
+ * know nothing of central's lease: it is told on joining, and looks again then. */
+static void check_lease(struct checker *k)
+{
+    const struct config *c = k->c;
+
+    if (!k->section && c->worker.agent_grace + c->worker.kill_grace >= c->central.long_lease)
+        complain(k, "worker.agent_grace",
+                 "together with worker.kill_grace it must be below central.long_lease: a long task might run "
+                 "twice");
+}
+
+static void check_up(struct checker *k)
+{
+    at_most(k, "up.slots", k->c->up.slots, LIMIT_SLOTS);
+    directory(k, "up.output_dir", k->c->up.output_dir);
+}
+
+int config_validate(const struct config *c, const char *section, FILE *err)
+{
+    struct checker k = {.c = c, .section = section, .err = err};
+
+    if (about(&k, "central") || about(&k, "up"))
+        check_policy(&k);
+    if (about(&k, "central"))
+        check_central(&k);
+    if (about(&k, "dist"))
+        check_dist(&k);
+    if (about(&k, "worker"))
+        check_worker(&k);
+    if (about(&k, "up"))
+        check_up(&k);
+    check_lease(&k);
+    return k.errors ? HAWK_EINVALID : 0;
+}
