@@ -98,6 +98,9 @@ static void from_worker(struct central *c, struct node *n, const struct msg *m)
     case MSG_HELD_END:
         central_tasks_held_end(c, n);
         break;
+    case MSG_DRAINING:
+        central_nodes_drain(c, n);
+        break;
     case MSG_PARKED:
         central_pairing_parked(c, n, m->parked.parked);
         break;

@@ -72,6 +72,13 @@ struct central_totals {
     int32_t journal_err;              /* of the last write that failed and was not made good since; 0 */
     uint64_t counters[COUNTER_COUNT]; /* central's own: tasks_placed, tasks_retried, steal_hints */
 };
+struct central_summary {
+    int64_t cutoff_us;
+    uint32_t workers, workers_reserved; /* not gone */
+};
+/* What is cheap enough to look at after every turn. O(1). */
+void central_view_summary(const struct central *c, struct central_summary *s);
+
 void central_view_totals(const struct central *c, struct central_totals *t);
 
 const struct policy *central_policy(const struct central *c);

@@ -153,15 +153,31 @@ void central_node_update_eligible(struct central *c, struct node *n)
         waiting_set_eligible(&c->waiting, &n->waiting, eligible, c->now_us);
 }
 
-static void suspect(struct central *c, struct node *n)
+/* For the operator's log. */
+static void report(struct central *c, const struct node *n, enum node_change change)
 {
+    struct msg_node_changed *m = &out_add(c->out, MSG_NODE_CHANGED, 0)->node_changed;
+
+    m->name = blob_ref(n->name);
+    m->silent_us = c->now_us - n->heard_us;
+    m->node = n->id;
+    m->slots = n->slots;
+    m->tasks = n->waiting.n_queued + n->waiting.n_running;
+    m->role = n->role;
+    m->change = change;
+}
+
+static void suspect(struct central *c, struct node *n, enum node_change why)
+{
+    report(c, n, why);
     set_state(c, n, NODE_SUSPECT);
     central_members_changed(c, n);
 }
 
 /* Its lease is over, or it said good-bye: by now it runs nothing of ours. */
-static void gone(struct central *c, struct node *n)
+static void gone(struct central *c, struct node *n, enum node_change why)
 {
+    report(c, n, why);
     set_state(c, n, NODE_AWAY);
     if (n->role == ROLE_WORKER) {
         n->acked = false;
@@ -186,6 +202,7 @@ static void back_up(struct central *c, struct node *n)
 {
     bool was_gone = n->state == NODE_AWAY;
 
+    report(c, n, CHANGE_BACK);
     set_state(c, n, NODE_UP);
     n->heard_us = c->now_us;
     if (n->role == ROLE_WORKER) {
@@ -247,7 +264,7 @@ void central_nodes_peer_lost(struct central *c, uint32_t link)
 
         unlink_node(n);
         if (n->state == NODE_UP)
-            suspect(c, n);
+            suspect(c, n, CHANGE_CUT);
     }
     list_remove(&l->waits);
     msg_drop(&l->join);
@@ -327,6 +344,7 @@ static void admit(struct central *c, struct node *n)
 {
     struct msg *m = central_send(c, n, MSG_JOINED);
 
+    report(c, n, n->joins > 0 && n->state == NODE_SUSPECT ? CHANGE_BACK : CHANGE_JOINED);
     m->joined.cluster = c->cfg.cluster;
     m->joined.heartbeat_us = c->cfg.heartbeat_us;
     m->joined.lease_us = c->cfg.long_lease_us;
@@ -369,8 +387,10 @@ static void join_known(struct central *c, struct link *l, struct node *n, const 
     }
     /* Wherever the new process runs, the old one's tasks may run on unheard until the lease is over: on another
      * machine, or under the spawner that outlives an agent (DESIGN 3, rules 9 and 10). */
-    if (n->role == ROLE_WORKER && !same && n->state == NODE_SUSPECT)
+    if (n->role == ROLE_WORKER && !same && n->state == NODE_SUSPECT) {
+        report(c, n, CHANGE_REPLACED);
         central_tasks_worker_replaced(c, n, n->suspect_us + c->cfg.long_lease_us);
+    }
     take_over(c, n, l, j);
     if (n->state == NODE_JOINING)
         return;
@@ -459,7 +479,7 @@ void central_nodes_heartbeat(struct central *c, struct node *n, const struct msg
 void central_nodes_leave(struct central *c, struct node *n)
 {
     unlink_node(n);
-    gone(c, n);
+    gone(c, n, CHANGE_LEFT);
 }
 
 void central_nodes_drain(struct central *c, struct node *n)
@@ -502,9 +522,9 @@ int64_t central_nodes_due_us(const struct central *c)
 void central_nodes_run(struct central *c)
 {
     while (silence_due_us(c) <= c->now_us)
-        suspect(c, first(c, NODE_UP));
+        suspect(c, first(c, NODE_UP), CHANGE_SILENT);
     while (lease_due_us(c) <= c->now_us)
-        gone(c, first(c, NODE_SUSPECT));
+        gone(c, first(c, NODE_SUSPECT), CHANGE_GONE);
 }
 
 void central_nodes_free(struct central *c)

@@ -54,6 +54,13 @@ static void count_nodes(const struct central *c, struct central_totals *t)
     }
 }
 
+void central_view_summary(const struct central *c, struct central_summary *s)
+{
+    *s = (struct central_summary){.cutoff_us = c->policy.cutoff_us,
+                                  .workers = c->n_workers,
+                                  .workers_reserved = c->n_workers - c->n_general};
+}
+
 void central_view_totals(const struct central *c, struct central_totals *t)
 {
     *t = (struct central_totals){

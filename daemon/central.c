@@ -14,16 +14,57 @@ struct central_daemon {
     struct node *node;
     struct journal *journal;
     struct api *api;
+    struct loop_hook after;
+    /* What the log said last. */
+    uint32_t reserved;
+    int64_t cutoff_us;
 };
 
 static void step(void *role, const struct event *e, struct out *out) { central_step(role, e, out); }
 static int64_t next_timeout(const void *role) { return central_next_timeout(role); }
 static void check(const void *role) { central_check(role); }
 
+/* What an operator wants to find in the log afterwards. */
+static void log_node(const struct msg_node_changed *m)
+{
+    char tasks[120] = "", silent[32];
+    bool bad = m->change == CHANGE_CUT || m->change == CHANGE_SILENT || m->change == CHANGE_GONE;
+    const char *fate = m->change == CHANGE_GONE || m->change == CHANGE_LEFT ? "to be placed again"
+                       : m->change == CHANGE_BACK                           ? "still there"
+                                                  : "left alone until its lease is over";
+    if (m->tasks && m->change != CHANGE_JOINED)
+        snprintf(tasks, sizeof tasks, "; its %u long task%s %s", m->tasks, m->tasks == 1 ? "" : "s", fate);
+    else if (m->change == CHANGE_JOINED && m->role == ROLE_WORKER)
+        snprintf(tasks, sizeof tasks, " with %u slot%s", m->slots, m->slots == 1 ? "" : "s");
+    log_at(bad ? LOG_WARN : LOG_INFO, "%s %.*s (node %u) %s%s%s%s", role_text(m->role), (int)m->name->len,
+           m->name->data, m->node.v, node_change_text(m->change),
+           m->change == CHANGE_SILENT ? ": nothing heard for " : "",
+           m->change == CHANGE_SILENT ? duration_format(silent, sizeof silent, m->silent_us) : "", tasks);
+}
+
+/* After each turn: cutoff and partition, when they moved. */
+static void after_turn(void *arg)
+{
+    struct central_daemon *d = arg;
+    struct central_summary s;
+    char cutoff[32];
+    central_view_summary(d->role, &s);
+    if (s.cutoff_us != d->cutoff_us)
+        log_info("cutoff %s: jobs whose tasks take less are short",
+                 duration_format(cutoff, sizeof cutoff, s.cutoff_us));
+    if (s.workers_reserved != d->reserved)
+        log_info("%u of %u workers are reserved for short tasks", s.workers_reserved, s.workers);
+    d->cutoff_us = s.cutoff_us;
+    d->reserved = s.workers_reserved;
+}
+
 static void effect(void *arg, const struct msg *m)
 {
     struct central_daemon *d = arg;
     switch (m->type) {
+    case MSG_NODE_CHANGED:
+        log_node(&m->node_changed);
+        break;
     case MSG_JOURNAL_NODE:
     case MSG_JOURNAL_JOB:
     case MSG_JOURNAL_TASK:
@@ -146,7 +187,9 @@ int central_main(int argc, char **argv)
         process_signals(&d.process, stop, &d);
         process_ready(&d.process);
         log_info("central is ready at %s", server_addr(d.process.server, 0));
+        loop_hook_add(d.process.loop, &d.after, LOOP_AFTER, after_turn, &d);
         loop_run(d.process.loop);
+        loop_hook_remove(&d.after);
     }
     server_stop(d.process.server);
     api_free_all(d.api);

@@ -44,7 +44,8 @@ bool dist_next_reservation(const struct dist *d, const struct dist_job *job, con
     X(NOTHING, "nothing of it waits")                                                                        \
     X(CENTRAL_AWAY, "long, and central cannot be reached: it is handed over when central is back")           \
     X(CENTRAL_FULL, "long, and central refused it for now: it is offered again soon")                        \
-    X(CENTRAL_ACK, "long, and central has not acknowledged it yet")                                          \
+    X(CENTRAL_ACK,                                                                                           \
+      "long, and central has not confirmed it yet: should that last, its disk may be full (see its log)")    \
     X(CANCELLING, "being cancelled: waits for what runs to end")                                             \
     X(NO_WORKERS, "no worker is up")                                                                         \
     X(NO_GENERAL, "no worker of the general partition is up, and long tasks run nowhere else")               \

@@ -80,7 +80,9 @@
     /* worker <-> worker */                                                                                  \
     X(STEAL_REQUEST, steal_request, 43)                                                                      \
     X(STEAL_LOOT, steal_loot, 44)                                                                            \
-    X(STEAL_ACK, steal_ack, 45)
+    X(STEAL_ACK, steal_ack, 45)                                                                              \
+    /* worker -> central */                                                                                  \
+    X(DRAINING, draining, 46)
 
 /* --- E: events from a role's shell, and effects it asks of its shell. Never on the wire. --- */
 #define LOCAL_MESSAGES(X)                                                                                    \
@@ -100,6 +102,8 @@
     X(JOB_EVENT, job_event, 0)                                                                               \
     X(SET_POLICY, set_policy, 0)                                                                             \
     X(POLICY_SET, policy_set, 0)                                                                             \
+    /* operators, through central's log */                                                                   \
+    X(NODE_CHANGED, node_changed, 0)                                                                         \
     /* executors */                                                                                          \
     X(EXEC_START, exec_start, 0)                                                                             \
     X(EXEC_KILL, exec_kill, 0)                                                                               \
@@ -177,6 +181,8 @@
     F(i64, waited_us) F(node, dist) F(u32, request) F(u32, count) F(u16, index) F(u16, items)
 #define FIELDS_steal_ack(F) F(job, job) F(u32, request) F(u32, accepted) F(u16, index)
 
+#define FIELDS_draining(F) F(none, reserved)
+
 #define FIELDS_timer(F) F(none, reserved)
 #define FIELDS_peer_up(F) F(u8, role)
 #define FIELDS_peer_lost(F) F(u8, role)
@@ -193,6 +199,8 @@
 #define FIELDS_job_event(F) F(job, job) F(u32, done) F(u32, failed) F(u8, state)
 #define FIELDS_set_policy(F) F(policy, policy) F(u32, client)
 #define FIELDS_policy_set(F) F(u32, client) F(i32, err)
+#define FIELDS_node_changed(F)                                                                               \
+    F(blob, name) F(i64, silent_us) F(node, node) F(u32, slots) F(u32, tasks) F(u8, role) F(u8, change)
 #define FIELDS_exec_start(F) F(try, id) F(spec, desc) F(blob, arg) F(u32, run)
 #define FIELDS_exec_kill(F) F(u32, run) F(u8, force)
 #define FIELDS_exec_started(F) F(u32, run) F(i32, pid)

@@ -22,6 +22,7 @@ static const char *const outcome_texts[] = {OUTCOMES(X)};
 static const char *const task_state_texts[] = {TASK_STATES(X)};
 static const char *const job_state_texts[] = {JOB_STATES(X)};
 static const char *const member_state_texts[] = {MEMBER_STATES(X)};
+static const char *const node_change_texts[] = {NODE_CHANGES(X)};
 static const char *const payload_kind_texts[] = {PAYLOAD_KINDS(X)};
 #undef X
 
@@ -35,6 +36,7 @@ const char *outcome_text(enum outcome v) { return TEXT_OF(outcome_texts, v); }
 const char *task_state_text(enum task_state v) { return TEXT_OF(task_state_texts, v); }
 const char *job_state_text(enum job_state v) { return TEXT_OF(job_state_texts, v); }
 const char *member_state_text(enum member_state v) { return TEXT_OF(member_state_texts, v); }
+const char *node_change_text(enum node_change v) { return TEXT_OF(node_change_texts, v); }
 const char *payload_kind_text(enum payload_kind v) { return TEXT_OF(payload_kind_texts, v); }
 
 const char *const counter_names[COUNTER_COUNT] = {

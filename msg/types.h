@@ -59,6 +59,14 @@
     X(MEMBER_SUSPECT, "suspect")   /* silent or reset: nothing new goes there */                             \
     X(MEMBER_DRAINING, "draining") /* takes no new work */                                                   \
     X(MEMBER_GONE, "gone")
+#define NODE_CHANGES(X)                                                                                      \
+    X(CHANGE_JOINED, "joined")                                                                               \
+    X(CHANGE_REPLACED, "is another process now") /* the old one's long tasks wait until its lease is over */ \
+    X(CHANGE_BACK, "is heard again")                                                                         \
+    X(CHANGE_CUT, "lost its stream")    /* suspect: nothing new goes there */                                \
+    X(CHANGE_SILENT, "has gone silent") /* suspect */                                                        \
+    X(CHANGE_LEFT, "left")                                                                                   \
+    X(CHANGE_GONE, "is gone") /* its lease is over: its long tasks are placed again */
 #define PAYLOAD_KINDS(X)                                                                                     \
     X(PAYLOAD_COMMAND, "command") /* argv run as a process */                                                \
     X(PAYLOAD_TIMER, "timer")     /* the worker's own timer: a task that only takes time */                  \
@@ -73,6 +81,7 @@ enum outcome { OUTCOMES(X) OUTCOME_COUNT };
 enum task_state { TASK_STATES(X) TASK_STATE_COUNT };
 enum job_state { JOB_STATES(X) JOB_STATE_COUNT };
 enum member_state { MEMBER_STATES(X) MEMBER_STATE_COUNT };
+enum node_change { NODE_CHANGES(X) CHANGE_COUNT };
 enum payload_kind { PAYLOAD_KINDS(X) PAYLOAD_COUNT };
 #undef X
 
@@ -84,6 +93,7 @@ const char *outcome_text(enum outcome v);
 const char *task_state_text(enum task_state v);
 const char *job_state_text(enum job_state v);
 const char *member_state_text(enum member_state v);
+const char *node_change_text(enum node_change v);
 const char *payload_kind_text(enum payload_kind v);
 
 static inline bool task_state_final(enum task_state s) { return s >= TASK_DONE; }

@@ -314,6 +314,26 @@ static void what_a_stopping_worker_hands_back_goes_elsewhere(void **state)
     end(&c);
 }
 
+/* Without the warning the killed task would be placed there again, and lost again. */
+static void nothing_goes_to_a_draining_worker(void **state)
+{
+    struct cluster c;
+    struct job_desc *d = desc_of("", 1);
+
+    begin(&c, 2);
+    d->retries = 1;
+    tell(&c.t, LONG_SUBMIT, long_submit, c.d, .job = JOB(c.d, 1), .desc = d, .estimate_us = 5 * S,
+         .epoch = 1);
+    job_desc_drop(d);
+    started(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
+    tell(&c.t, DRAINING, draining, c.w[0], 0);
+    assert_int_equal(expect(&c.t, MEMBER, member, c.d)->state, MEMBER_DRAINING);
+    finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_LOST, 0, 0);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1])->id.attempt, 2);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    end(&c);
+}
+
 /* ---- Ends ---- */
 
 static void how_a_task_ended_decides_its_state(void **state)
@@ -923,6 +943,7 @@ int main(void)
         cmocka_unit_test(a_job_without_an_estimate_counts_as_long_as_the_cutoff),
         cmocka_unit_test(a_worker_that_becomes_reserved_gets_nothing_more_and_hands_back),
         cmocka_unit_test(what_a_stopping_worker_hands_back_goes_elsewhere),
+        cmocka_unit_test(nothing_goes_to_a_draining_worker),
         cmocka_unit_test(how_a_task_ended_decides_its_state),
         cmocka_unit_test(only_what_exited_well_is_history),
         cmocka_unit_test(one_completion_per_task_counts),

@@ -609,6 +609,37 @@ static void a_worker_is_not_its_own_victim(void **state)
     talk_end(&t);
 }
 
+/* What central's log tells the operator. */
+static void changes_of_members_are_reported(void **state)
+{
+    struct talk t;
+    uint32_t w;
+
+    talk_config(&t);
+    t.config.heartbeats = true;
+    talk_start(&t);
+    tell(&t, RECOVERED, recovered, 0, 0);
+    w = join(&t, (struct join){.name = "w", .slots = 3, .role = ROLE_WORKER});
+    assert_int_equal(expect(&t, NODE_CHANGED, node_changed, 0)->change, CHANGE_JOINED);
+    pass(&t, t.config.suspect_us + MS);
+    assert_int_equal(expect(&t, NODE_CHANGED, node_changed, 0)->change, CHANGE_SILENT);
+    tell(&t, HEARTBEAT, heartbeat, w, .seq = 1);
+    assert_int_equal(expect(&t, NODE_CHANGED, node_changed, 0)->change, CHANGE_BACK);
+    tell(&t, PEER_LOST, peer_lost, w, .role = ROLE_WORKER);
+    assert_int_equal(expect(&t, NODE_CHANGED, node_changed, 0)->change, CHANGE_CUT);
+    w = join(&t, (struct join){.name = "w", .slots = 3, .role = ROLE_WORKER, .incarnation = 2});
+    assert_int_equal(expect(&t, NODE_CHANGED, node_changed, 0)->change, CHANGE_REPLACED);
+    assert_int_equal(expect(&t, NODE_CHANGED, node_changed, 0)->change, CHANGE_BACK);
+    tell(&t, LEAVE, leave, w, 0);
+    assert_int_equal(expect(&t, NODE_CHANGED, node_changed, 0)->change, CHANGE_LEFT);
+    w = join(&t, (struct join){.name = "w", .slots = 3, .role = ROLE_WORKER, .incarnation = 3});
+    assert_int_equal(expect(&t, NODE_CHANGED, node_changed, 0)->change, CHANGE_JOINED);
+    tell(&t, PEER_LOST, peer_lost, w, .role = ROLE_WORKER);
+    pass(&t, t.config.long_lease_us + MS);
+    assert_int_equal(expect(&t, NODE_CHANGED, node_changed, 0)->change, CHANGE_GONE);
+    talk_end(&t);
+}
+
 static void who_is_lost_is_neither_parked_nor_stuck(void **state)
 {
     struct talk t;
@@ -692,6 +723,7 @@ int main(void)
         cmocka_unit_test(after_a_restart_the_same_workers_are_reserved),
         cmocka_unit_test(parked_and_stuck_are_paired_in_turn),
         cmocka_unit_test(a_worker_is_not_its_own_victim),
+        cmocka_unit_test(changes_of_members_are_reported),
         cmocka_unit_test(who_is_lost_is_neither_parked_nor_stuck),
         cmocka_unit_test(workers_hear_whether_there_is_long_work),
         cmocka_unit_test(it_stops_when_its_journal_is_quiet),

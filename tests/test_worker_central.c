@@ -340,6 +340,7 @@ static void stopping_in_good_order(void **state)
     tell(&t, PROBE, probe, DIST2, .job = JOB(6), .count = 2);
     expect(&t, STUCK, stuck, CENTRAL, m->stuck);
     tell(&t, STOP, stop, 0, .now = 0);
+    expect(&t, DRAINING, draining, CENTRAL, whatever);
     expect(&t, PROBE_REFUSED, probe_refused, DIST,
            m->job.v == JOB(5).v && m->count == 3 && m->err == HAWK_ESHUTDOWN);
     expect(&t, TASK_RETURNED, task_returned, CENTRAL, m->id.job.v == JOB(2).v);
@@ -378,7 +379,7 @@ static void stopping_at_once(void **state)
     launch(&t, 5, 0, 1);
     b = starts(&t, 5, 0, DIST);
     tell(&t, STOP, stop, 0, .now = 0);
-    nothing(&t);
+    expect(&t, DRAINING, draining, CENTRAL, whatever);
     tell(&t, STOP, stop, 0, .now = 1); /* the operator loses patience */
     expect(&t, EXEC_KILL, exec_kill, 0, m->run == a && m->force);
     expect(&t, EXEC_KILL, exec_kill, 0, m->run == b && m->force);

@@ -171,6 +171,7 @@ static void loot_that_comes_back_to_a_stopping_worker(void **state)
     tell(&t, STEAL_REQUEST, steal_request, OTHER, .request = 1, .max = 2);
     expect(&t, STEAL_LOOT, steal_loot, OTHER, m->items == 1);
     tell(&t, STOP, stop, 0, .now = 0);
+    expect(&t, DRAINING, draining, CENTRAL, whatever);
     expect(&t, PROBE_REFUSED, probe_refused, DIST2, m->count == 3);
     expect(&t, TASK_RETURNED, task_returned, CENTRAL, whatever);
     expect(&t, PROBE_REFUSED, probe_refused, DIST, m->job.v == JOB(3).v);

@@ -46,7 +46,7 @@ static void lease_renewed(struct worker *w, int64_t sent_us)
     w->lease_over = false;
 }
 
-/* At most 2 messages per task of central's, and 1; and what waited to be told (2). */
+/* At most 2 messages per task of central's, and 2; and what waited to be told (2). */
 void wk_on_joined(struct worker *w, const struct event *e, struct out *out)
 {
     const struct msg_joined *m = &e->m.joined;
@@ -60,6 +60,8 @@ void wk_on_joined(struct worker *w, const struct event *e, struct out *out)
     w->lease_us = m->lease_us;
     w->heartbeat_at = next_heartbeat(w);
     lease_renewed(w, w->join_sent_us);
+    if (w->stopping)
+        out_add(out, MSG_DRAINING, NODE_CENTRAL.v);
     w->parked.told = w->stuck.told = false; /* to this central, which may be another process */
     w->parked.next_at = w->stuck.next_at = w->now_us;
     for (uint32_t c = 0; c < COUNTER_COUNT; c++)
@@ -272,10 +274,12 @@ static void empty_lane(struct worker *w, struct lane *l, struct out *out)
     }
 }
 
-/* At most 1 message per entry and per slot, and 2. Requests under way are still answered: what they bring runs
+/* At most 1 message per entry and per slot, and 3. Requests under way are still answered: what they bring runs
  * (now = 0), so that no try is spent on a stop in good order. */
 void wk_on_stop(struct worker *w, const struct event *e, struct out *out)
 {
+    if (!w->stopping && w->joined) /* first of all, or what is handed back comes back */
+        out_add(out, MSG_DRAINING, NODE_CENTRAL.v);
     w->stopping = true;
     for (uint32_t i = 0; i < w->n_lanes; i++)
         empty_lane(w, &w->lanes[i], out);
