@@ -25,6 +25,17 @@ struct blob *blob_new(const void *data, size_t len)
 
 struct blob *blob_str(const char *text) { return blob_new(text, strlen(text)); }
 
+struct blob *blob_cut(struct blob *b, size_t max)
+{
+    size_t n = max;
+
+    if (b->len <= max)
+        return blob_ref(b);
+    while (n > 0 && ((unsigned char)b->data[n] & 0xc0) == 0x80)
+        n--;
+    return blob_new(b->data, n);
+}
+
 void blob_drop(struct blob *b)
 {
     if (!b)

@@ -80,6 +80,7 @@ struct long_job *central_job_new(struct central *c, job_id_t job, uint32_t epoch
     j->n = set ? set->n : desc->tasks;
     j->tasks = xcalloc(j->n, sizeof *j->tasks);
     j->since_us = c->now_us;
+    list_init(&j->messages);
     for (uint32_t i = 0; i < j->n; i++) {
         struct long_task *t = &j->tasks[i];
 
@@ -102,6 +103,12 @@ void central_job_free(struct central *c, struct long_job *j)
     list_remove(&j->by_state);
     c->n_jobs[j->state]--;
     c->tasks_held -= j->n;
+    list_foreach(&j->messages, link, next) {
+        struct long_message *m = container_of(link, struct long_message, link);
+
+        blob_drop(m->text);
+        free(m);
+    }
     job_desc_drop(j->desc);
     if (j->set)
         task_set_drop(j->set);

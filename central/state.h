@@ -88,6 +88,13 @@ struct long_task {
     bool reported;  /* its end came from a worker, which keeps it until acknowledged */
 };
 
+/* Why a task could not be started, in the words of its worker. */
+struct long_message {
+    struct list link; /* long_job.messages */
+    uint32_t task;
+    struct blob *text;
+};
+
 enum long_state {
     LONG_JOURNALLING, /* not accepted yet */
     LONG_ACTIVE,
@@ -119,6 +126,8 @@ struct long_job {
     unsigned __int128 run_us; /* of done tasks */
     uint8_t why;
     bool cancel;
+    uint32_t n_messages;
+    struct list messages; /* at most JOB_MESSAGES_MAX */
     uint32_t n_watchers;
     struct watcher {
         node_id_t dist;

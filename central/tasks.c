@@ -1,4 +1,5 @@
 /* Long tasks: placed by waiting time, started, finished, returned, held, lost (protocol 4, 6; Hawk 3.7). */
+#include "base/mem.h"
 #include "central/state.h"
 
 #include "base/check.h"
@@ -84,10 +85,41 @@ void central_task_limbo(struct central *c, struct long_task *t, int64_t due_us)
 
 /* ---- Messages ---- */
 
+static void keep_message(struct long_task *t, struct blob *text)
+{
+    struct long_message *m;
+
+    if (!text || text->len == 0 || t->job->n_messages == JOB_MESSAGES_MAX)
+        return;
+    m = xmalloc(sizeof *m);
+    m->task = (uint32_t)(t - t->job->tasks);
+    m->text = blob_cut(text, MESSAGE_BYTES_MAX);
+    list_push_tail(&t->job->messages, &m->link);
+    t->job->n_messages++;
+}
+
+/* Before the task's end, after which nothing is news. */
+static void send_message(struct central *c, const struct long_task *t, const struct node *dist)
+{
+    list_foreach(&t->job->messages, link, next) {
+        const struct long_message *kept = container_of(link, struct long_message, link);
+        struct msg *m =
+            kept->task == (uint32_t)(t - t->job->tasks) ? central_send(c, dist, MSG_LONG_MESSAGE) : NULL;
+
+        if (!m)
+            continue;
+        m->long_message.id = central_task_try(t);
+        m->long_message.text = blob_ref(kept->text);
+    }
+}
+
 static void send_long_task(struct central *c, const struct long_task *t, const struct node *dist)
 {
-    struct msg *m = central_send(c, dist, MSG_LONG_TASK);
+    struct msg *m;
 
+    if (t->outcome == OUTCOME_NOT_STARTED && task_state_final(t->state))
+        send_message(c, t, dist);
+    m = central_send(c, dist, MSG_LONG_TASK);
     if (!m)
         return;
     m->long_task.id = central_task_try(t);
@@ -316,6 +348,8 @@ static void accept(struct central *c, struct node *n, struct long_task *t, const
     t->code = m->code;
     t->run_us = m->run_us;
     t->reported = true;
+    if (m->outcome == OUTCOME_NOT_STARTED)
+        keep_message(t, m->result);
     end(c, t, state_after(m->outcome, m->code));
 }
 

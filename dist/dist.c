@@ -229,6 +229,9 @@ static void from_central(struct step *s, const struct msg *m)
     case MSG_LONG_REFUSED:
         on_long_refused(s, m);
         break;
+    case MSG_LONG_MESSAGE:
+        on_long_message(s, m);
+        break;
     case MSG_LONG_TASK:
         on_long_task(s, m);
         break;

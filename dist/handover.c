@@ -288,6 +288,17 @@ void on_long_task(struct step *s, const struct msg *m)
     job_settle(s, job);
 }
 
+/* Why a task of central's could not be started; its end follows. */
+void on_long_message(struct step *s, const struct msg *m)
+{
+    const struct msg_long_message *l = &m->long_message;
+    struct dist_job *job = handed_job(s, l->id.job, l->id.epoch);
+
+    if (job && l->id.task < job->desc->tasks && job->tasks[l->id.task].central &&
+        !task_state_final(job->tasks[l->id.task].state))
+        task_keep_message(job, l->id.task, l->text);
+}
+
 /* The answer to LONG_WATCH: central has said everything it knows of the job. */
 void on_long_watched(struct step *s, const struct msg *m)
 {

@@ -75,6 +75,8 @@ void task_finish(struct step *s, struct dist_job *job, uint32_t i, enum outcome 
                  int64_t run_us);
 /* Its worker was lost: it waits again, or ends when no retry is left. */
 void task_return(struct step *s, struct dist_job *job, uint32_t i);
+/* Why a task that is about to end could not be started; text may be NULL. */
+void task_keep_message(struct dist_job *job, uint32_t i, struct blob *text);
 void task_forget_messages(struct dist_job *job);
 struct try_id task_try(const struct dist_job *job, uint32_t i);
 static inline bool task_may_retry(const struct dist_job *job, const struct dist_task *t)
@@ -138,6 +140,7 @@ void hand_central_lost(struct step *s);
 void on_long_accepted(struct step *s, const struct msg *m);
 void on_long_refused(struct step *s, const struct msg *m);
 void on_long_task(struct step *s, const struct msg *m);
+void on_long_message(struct step *s, const struct msg *m);
 void on_long_watched(struct step *s, const struct msg *m);
 void on_task_overrun(struct step *s, const struct msg *m);
 

@@ -70,8 +70,6 @@ struct dist_message {
     uint32_t task;
     struct blob *text;
 };
-#define JOB_MESSAGES_MAX 16u   /* per job: the first ones; a job's tasks mostly fail for the same reason */
-#define MESSAGE_BYTES_MAX 512u /* what is longer is cut */
 
 struct dist_job {
     job_id_t id;

@@ -164,19 +164,15 @@ static enum task_state final_state(enum outcome outcome, int32_t code)
     }
 }
 
-/* Kept for people: of a task that is about to end. */
-static void keep_message(struct dist_job *job, uint32_t i, struct blob *text)
+void task_keep_message(struct dist_job *job, uint32_t i, struct blob *text)
 {
     struct dist_message *m;
-    size_t n = MESSAGE_BYTES_MAX;
 
     if (!text || text->len == 0 || job->messages_n == JOB_MESSAGES_MAX)
         return;
     m = xmalloc(sizeof *m);
     m->task = i;
-    while (text->len > MESSAGE_BYTES_MAX && n > 0 && ((unsigned char)text->data[n] & 0xc0) == 0x80)
-        n--; /* cut between characters */
-    m->text = text->len > MESSAGE_BYTES_MAX ? blob_new(text->data, n) : blob_ref(text);
+    m->text = blob_cut(text, MESSAGE_BYTES_MAX);
     list_push_tail(&job->messages, &m->in_job);
     job->messages_n++;
 }
@@ -405,7 +401,7 @@ void on_task_finished(struct step *s, const struct msg *m)
         }
         t->stolen = f->stolen != 0;
         if (f->outcome == OUTCOME_NOT_STARTED)
-            keep_message(job, f->id.task, f->result);
+            task_keep_message(job, f->id.task, f->result);
         task_finish(s, job, f->id.task, f->outcome, f->code, f->run_us);
     }
     job_settle(s, job);

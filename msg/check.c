@@ -171,6 +171,8 @@ static bool rules_ok(const struct msg *m)
         return m->long_watched.epoch > 0 && m->long_watched.err <= 0;
     case MSG_LONG_TASK: /* attempt 0: never placed */
         return m->long_task.state < TASK_STATE_COUNT && m->long_task.outcome < OUTCOME_COUNT;
+    case MSG_LONG_MESSAGE:
+        return m->long_message.text && m->long_message.text->len <= LIMIT_TEXT_BYTES;
     case MSG_PARTITION:
         return flag_ok(m->partition.general);
     case MSG_LONG_WORK:

@@ -82,7 +82,9 @@
     X(STEAL_LOOT, steal_loot, 44)                                                                            \
     X(STEAL_ACK, steal_ack, 45)                                                                              \
     /* worker -> central */                                                                                  \
-    X(DRAINING, draining, 46)
+    X(DRAINING, draining, 46)                                                                                \
+    /* central -> dist */                                                                                    \
+    X(LONG_MESSAGE, long_message, 47)
 
 /* --- E: events from a role's shell, and effects it asks of its shell. Never on the wire. --- */
 #define LOCAL_MESSAGES(X)                                                                                    \
@@ -182,6 +184,7 @@
 #define FIELDS_steal_ack(F) F(job, job) F(u32, request) F(u32, accepted) F(u16, index)
 
 #define FIELDS_draining(F) F(none, reserved)
+#define FIELDS_long_message(F) F(try, id) F(blob, text)
 
 #define FIELDS_timer(F) F(none, reserved)
 #define FIELDS_peer_up(F) F(u8, role)

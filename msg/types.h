@@ -16,7 +16,10 @@
 #define LIMIT_JOB_BYTES (64u << 20) /* one job's encoded description, all task arguments included */
 #define LIMIT_SPEC_BYTES (1u << 20) /* the part of it that goes to every worker */
 #define LIMIT_NAME_BYTES 255u       /* a job's, node's or user's name */
-#define LIMIT_SLOTS 4096u           /* of one worker */
+/* Why tasks could not be started, in their worker's words, is kept for people: */
+#define JOB_MESSAGES_MAX 16u   /* per job: the first ones; a job's tasks mostly fail for the same reason */
+#define MESSAGE_BYTES_MAX 512u /* what is longer is cut */
+#define LIMIT_SLOTS 4096u      /* of one worker */
 #define LIMIT_TIME_US (INT64_C(864000000) * 1000000) /* 10,000 days: any duration that crosses the wire */
 
 /* X(constant, text): the text is what logs, CLI and JSON show. The values are on the wire: append only. */

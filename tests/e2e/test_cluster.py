@@ -75,6 +75,9 @@ def failures(c):
     assert why in r.stderr, r.stderr
     assert why in c.hawk("job", job).stdout
     assert "/no/such/directory" in c.job(job)["task_list"][0]["message"]
+    job = c.submit("--class", "long", "--cwd", "/no/such/directory", "--", "true")
+    r = c.hawk("wait", job, check=1) # central placed it: the worker's words come all the same
+    assert why in r.stderr, r.stderr
     job = c.submit("--", "/no/such/program")
     c.hawk("wait", job, check=1)
     t = c.job(job)["task_list"][0]

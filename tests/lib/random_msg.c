@@ -207,6 +207,12 @@ static void mend(struct rng *r, struct msg *m)
         m->long_task.state = (uint8_t)rng_below(r, TASK_STATE_COUNT);
         m->long_task.id.attempt = (uint16_t)rng_below(r, 3);
         break;
+    case MSG_LONG_MESSAGE:
+        if (!m->long_message.text || m->long_message.text->len > 4096) {
+            blob_drop(m->long_message.text);
+            m->long_message.text = blob_str("no such program");
+        }
+        break;
     case MSG_TASK_FINISHED:
         m->task_finished.outcome += m->task_finished.outcome == OUTCOME_NONE;
         break;
