@@ -29,6 +29,7 @@ struct api {
     struct list dirty;         /* watches with something to tell */
     struct list tails;         /* output that is followed */
     struct loop_timer tail_timer;
+    struct readers *readers; /* NULL until output is asked for */
     struct loop_hook flush;
 };
 

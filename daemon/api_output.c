@@ -1,13 +1,13 @@
-/* Reading a task's output from the worker it ran on: `hawk cat`. */
+/* Reading a task's output from the worker it ran on: `hawk cat`. The files are read by threads (daemon/readers.h). */
 #include "base/mem.h"
 #include "daemon/api_internal.h"
+#include "daemon/readers.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+_Static_assert(READ_BYTES <= API_CHUNK_BYTES, "what is read at once fits one chunk");
 
 /* How often a followed file is looked at while its task runs. */
 #define TAIL_POLL_US (100 * US_PER_MS)
@@ -18,15 +18,18 @@ struct api_tail {
     struct list in_tails;
     struct api_read_output_request request;
     char path[EXEC_PATH_MAX];
-    int fd;
+    struct file_read *read; /* under way; NULL: none */
+    int fd;                 /* -1: not opened yet, or the read has it */
     uint64_t offset;
-    int error; /* errno of a read that failed */
-    bool told_path, full, gone;
+    bool running; /* when the read was asked for: what it does not find may still come */
+    bool told_path, full;
 };
 
 static void tail_end(struct api_tail *t)
 {
     list_remove(&t->in_tails);
+    if (t->read)
+        t->read->arg = NULL; /* it frees itself */
     if (t->fd >= 0)
         close(t->fd);
     free(t);
@@ -42,71 +45,78 @@ static bool still_runs(const struct api_tail *t)
            running;
 }
 
-/* Opens without blocking and without following the path into devices or pipes: only what a task wrote. */
-static int open_output(const char *path)
+static void on_read(void *arg, struct file_read *r);
+
+static void read_on(struct api_tail *t)
 {
-    struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (fd >= 0 && (fstat(fd, &st) || !S_ISREG(st.st_mode))) {
-        close(fd);
-        errno = EINVAL;
-        return -1;
-    }
-    return fd;
+    struct file_read *r = xcalloc(1, sizeof *r);
+    t->running = still_runs(t); /* before it is read, so that nothing is missed */
+    r->path = xstrdup(t->path);
+    r->fd = t->fd;
+    r->offset = t->offset;
+    r->done = on_read;
+    r->arg = t;
+    t->fd = -1;
+    t->read = r;
+    readers_submit(t->api->readers, r);
 }
 
-/* Sends one piece. False when nothing more can be sent now. */
-static bool tail_send(struct api_tail *t, bool *at_end)
+/* False when nothing can be sent now: the same is read again later. */
+static bool send_chunk(struct api_tail *t, const struct file_read *r)
 {
-    uint8_t buf[API_CHUNK_BYTES];
-    ssize_t n = t->fd < 0 ? 0 : pread(t->fd, buf, sizeof buf, (off_t)t->offset);
-    if (n < 0)
-        t->error = errno;
-    *at_end = n <= 0;
-    if (n <= 0 && t->told_path)
-        return false;
-    struct api_output_chunk chunk = {
-        .data = buf, .data_n = n > 0 ? (uint32_t)n : 0, .path = t->told_path ? "" : t->path};
+    struct api_output_chunk chunk = {.data = (uint8_t *)r->data,
+                                     .data_n = r->n > 0 ? (uint32_t)r->n : 0,
+                                     .path = t->told_path ? "" : t->path};
     uint8_t *data;
     size_t len;
+    if (chunk.data_n == 0 && t->told_path)
+        return true;
     api_encode(api_methods[API_READ_OUTPUT].reply, &chunk, &data, &len);
     int err = rpc_send(t->call, data, len);
     free(data);
     if (err) {
         t->full = err == HAWK_ELIMIT;
-        *at_end = false;
         return false;
     }
     t->told_path = true;
     t->offset += chunk.data_n;
-    return !*at_end;
+    return true;
 }
 
-static void on_tail_timer(void *arg);
-
-/* Sends what there is; ends the call at the end of a file that will not grow. */
-static void tail_go_on(struct api_tail *t)
+static void fail_unread(struct api_tail *t, const struct file_read *r, bool opened)
 {
+    char id[JOB_ID_TEXT];
+    if (opened)
+        api_fail(t->call, HAWK_EIO, "%s cannot be read: %s", t->path, strerror(r->err));
+    else
+        api_fail(t->call, HAWK_ENOT_FOUND, "task %u of job %s left no %s here: %s: %s", t->request.task,
+                 job_id_format(id, t->request.job), t->request.from_stderr ? "stderr" : "stdout", t->path,
+                 strerror(r->err));
+    tail_end(t);
+}
+
+static void on_read(void *arg, struct file_read *r)
+{
+    struct api_tail *t = arg;
     struct api *a = t->api;
-    bool running = still_runs(t), at_end = false; /* before the last read, so that nothing is missed */
-    if (t->fd < 0)
-        t->fd = open_output(t->path);
-    while (tail_send(t, &at_end))
-        ;
-    if (!at_end)
-        return;
-    if (t->error) {
-        api_fail(t->call, HAWK_EIO, "%s cannot be read: %s", t->path, strerror(t->error));
-        tail_end(t);
-        return;
-    }
-    if (t->request.follow && running) {
+    bool opened = r->fd >= 0, unread = r->n < 0 && (opened || !t->running);
+    t->read = NULL;
+    t->fd = r->fd;
+    r->fd = -1;
+    if (unread)
+        fail_unread(t, r, opened);
+    else if (!send_chunk(t, r))
+        ; /* on_writable goes on, or on_cancelled ends it */
+    else if (r->n > 0)
+        read_on(t);
+    else if (t->request.follow && t->running) {
         if (!loop_timer_is_set(&a->tail_timer))
             loop_timer_set(a->loop, &a->tail_timer, loop_now(a->loop) + TAIL_POLL_US);
-        return;
+    } else {
+        rpc_finish(t->call);
+        tail_end(t);
     }
-    rpc_finish(t->call);
-    tail_end(t);
+    file_read_free(r);
 }
 
 static void on_tail_timer(void *arg)
@@ -114,8 +124,8 @@ static void on_tail_timer(void *arg)
     struct api *a = arg;
     list_foreach(&a->tails, l, next) {
         struct api_tail *t = container_of(l, struct api_tail, in_tails);
-        if (!t->full)
-            tail_go_on(t);
+        if (!t->full && !t->read)
+            read_on(t);
     }
 }
 
@@ -128,8 +138,9 @@ static void on_cancelled(void *arg, struct rpc_call *c)
 static void on_writable(void *arg, struct rpc_call *c)
 {
     struct api_tail *t = arg;
+    if (t->full && !t->read)
+        read_on(t);
     t->full = false;
-    tail_go_on(t);
 }
 
 void api_read_output(struct api *a, struct rpc_call *c, void *request)
@@ -141,22 +152,20 @@ void api_read_output(struct api *a, struct rpc_call *c, void *request)
     list_init(&t->in_tails);
     bool running = false;
     char id[JOB_ID_TEXT];
-    int err = runner_output(a->roles.runner, t->request.job, t->request.task, t->request.attempt,
-                            t->request.from_stderr, t->path, &running);
-    if (!err)
-        t->fd = open_output(t->path);
-    if (err || (t->fd < 0 && !running)) {
-        api_fail(c, HAWK_ENOT_FOUND, "task %u of job %s left no %s here%s%s%s%s", t->request.task,
-                 job_id_format(id, t->request.job), t->request.from_stderr ? "stderr" : "stdout",
-                 err ? "" : ": ", err ? "" : t->path, err ? "" : ": ", err ? "" : strerror(errno));
+    if (runner_output(a->roles.runner, t->request.job, t->request.task, t->request.attempt,
+                      t->request.from_stderr, t->path, &running)) {
+        api_fail(c, HAWK_ENOT_FOUND, "task %u of job %s left no %s here", t->request.task,
+                 job_id_format(id, t->request.job), t->request.from_stderr ? "stderr" : "stdout");
         tail_end(t);
         return;
     }
-    if (!a->tail_timer.fn)
+    if (!a->readers) {
+        a->readers = readers_new(a->loop);
         loop_timer_init(&a->tail_timer, on_tail_timer, a);
+    }
     list_push_tail(&a->tails, &t->in_tails);
     rpc_watch(c, on_cancelled, on_writable, t);
-    tail_go_on(t);
+    read_on(t);
 }
 
 void api_output_free(struct api *a)
@@ -166,6 +175,7 @@ void api_output_free(struct api *a)
         api_fail(t->call, HAWK_EUNAVAILABLE, "%s is shutting down", a->roles.name);
         tail_end(t);
     }
-    if (a->tail_timer.fn)
+    if (a->readers)
         loop_timer_clear(a->loop, &a->tail_timer);
+    readers_free(a->readers);
 }
