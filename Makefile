@@ -73,7 +73,7 @@ Q := $(if $(V),,@)
 say = $(if $(V),@:,@printf '%-7s %s\n' $(1) $(2))
 
 .PHONY: all archive programs test check check-format check-build check-tidy check-structure deps format demo figures \
-	bench bench-sim calibrate clean help install FORCE
+	bench bench-sim calibrate swarm clean help install FORCE
 all: $(if $(binary),$(binary),archive)
 archive: $(archive)
 
@@ -175,6 +175,11 @@ demo: all
 calibrate: all
 	$(Q)tools/calibrate $(abspath $(B)/hawk) --write docs/calibration.md
 
+# Random clusters with random faults, on all cores, from a seed that no run had before.
+SECONDS ?= 60
+swarm: $(B)/tests/test_soak
+	$(Q)tools/swarm $< $(SECONDS) $$(date +%s)000
+
 # Every bench/bench_NAME.c, one after the other; each says on its first lines what it measures.
 bench: $(bench_programs)
 	$(Q)for p in $(bench_programs); do echo "== $$(basename $$p)"; $$p || exit 1; done
@@ -203,6 +208,7 @@ help:
 	@echo "make demo              a cluster on this machine under a mixed load"
 	@echo "make bench             measurements; make bench-sim: the simulator's, as JSON as well"
 	@echo "make figures           the papers' simulated figures (TRACES=DIR: the published traces)"
+	@echo "make swarm [SECONDS=60] random clusters with random faults, invariants checked after every step"
 	@echo "make calibrate         the simulator against the published one (docs/calibration.md)"
 	@echo "make check             format, warnings, lint, structure and purity"
 	@echo "make format            rewrite the sources with clang-format"

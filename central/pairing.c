@@ -26,6 +26,10 @@ void central_pairing_parked(struct central *c, struct node *n, bool parked)
 
 void central_pairing_stuck(struct central *c, struct node *n, bool stuck)
 {
+    /* With more victims than thieves, a thief has to serve several within the 50 ms: when one is relieved, the next one
+     * need not wait for the next round. */
+    if (!stuck && !list_empty(&n->stuck) && c->n_stuck > c->n_parked)
+        c->relieved = true;
     put(&c->stuck, &n->stuck, &c->n_stuck, stuck);
 }
 
@@ -41,11 +45,9 @@ static bool hints_wanted(const struct central *c)
            policy_has(&c->policy, POLICY_STEAL_HINTS);
 }
 
-/* One round: as many pairs as there are of the fewer kind, each kind in turn. */
-static void send_hints(struct central *c)
+/* The next ones of each kind in turn. */
+static void send_hints(struct central *c, uint32_t pairs)
 {
-    uint32_t pairs = c->n_parked < c->n_stuck ? c->n_parked : c->n_stuck;
-
     while (pairs-- > 0) {
         struct node *thief = container_of(c->parked.next, struct node, parked);
         struct node *victim = container_of(c->stuck.next, struct node, stuck);
@@ -113,8 +115,13 @@ int64_t central_pairing_due_us(const struct central *c)
 void central_pairing_run(struct central *c)
 {
     follow_long_work(c);
-    if (!hints_wanted(c) || c->hint_next_us > c->now_us)
-        return;
-    send_hints(c);
-    c->hint_next_us = c->now_us + HINT_US;
+    if (!hints_wanted(c)) {
+        c->relieved = false;
+    } else if (c->hint_next_us <= c->now_us) { /* a round: as many pairs as there are of the fewer kind */
+        send_hints(c, c->n_parked < c->n_stuck ? c->n_parked : c->n_stuck);
+        c->hint_next_us = c->now_us + HINT_US;
+    } else if (c->relieved) {
+        send_hints(c, 1);
+    }
+    c->relieved = false;
 }

@@ -242,8 +242,8 @@ static void test_stealing_helps(void **state)
 /* DESIGN 3.4: no reservation stays stuck for more than 50 ms while a thief is parked, by hints alone. */
 static void test_hints_free_what_is_stuck(void **state)
 {
-    struct cluster *c = up(
-        &(struct cluster_config){.workers = 4, .share_ppm = 250000, .no_steal_retry = true, .delay_us = 500});
+    struct cluster *c = up(&(struct cluster_config){
+        .workers = 4, .share_ppm = 250000, .flags_off = POLICY_STEAL_RETRY, .delay_us = 500});
     struct cluster_job *long_job = cluster_job(c, 3, 60 * S, TAG_LONG), *j[10];
 
     cluster_submit(c, long_job, 0);
@@ -261,8 +261,8 @@ static void test_hints_free_what_is_stuck(void **state)
 
 static void test_own_retries_free_what_is_stuck(void **state)
 {
-    struct cluster *c = up(
-        &(struct cluster_config){.workers = 4, .share_ppm = 250000, .no_steal_hints = true, .delay_us = 500});
+    struct cluster *c = up(&(struct cluster_config){
+        .workers = 4, .share_ppm = 250000, .flags_off = POLICY_STEAL_HINTS, .delay_us = 500});
     struct cluster_job *long_job = cluster_job(c, 3, 60 * S, TAG_LONG), *j[8];
 
     cluster_submit(c, long_job, 0);
@@ -660,174 +660,6 @@ static void test_same_seed_same_run(void **state)
     assert_true(hash_of_a_run(1) != hash_of_a_run(2));
 }
 
-/* ---- Soak: small random clusters, loads and faults ---- */
-
-static char scenario[200];
-
-/* A check that aborts says with which seed. */
-static void on_abort(int sig)
-{
-    ssize_t ignored = write(STDERR_FILENO, scenario, strlen(scenario));
-
-    (void)ignored;
-    signal(SIGABRT, SIG_DFL);
-    abort();
-}
-
-static struct cluster_job *random_job(struct cluster *c, struct rng *r)
-{
-    bool is_long = rng_below(r, 4) == 0;
-    uint32_t tasks = 1 + (uint32_t)rng_below(r, 12);
-    enum class_tag tag = rng_below(r, 3) == 0 ? TAG_AUTO : is_long ? TAG_LONG : TAG_SHORT;
-    struct cluster_job *j = cluster_job(c, tasks, 0, tag);
-
-    for (uint32_t i = 0; i < tasks; i++) {
-        j->duration_us[i] = (int64_t)(is_long ? 5 * S + rng_below(r, 20 * S) : 1 + rng_below(r, 2 * S));
-        j->code[i] = rng_below(r, 30) == 0;
-    }
-    if (rng_below(r, 3) == 0)
-        j->desc->flags |= JOB_DETACHED;
-    if (rng_below(r, 3) == 0)
-        cluster_name_job(j, rng_below(r, 2) ? "a" : "b");
-    if (rng_below(r, 8) == 0)
-        j->desc->max_fails = 1;
-    j->desc->retries = 20; /* nothing may be lost but by a fault too many */
-    return j;
-}
-
-static void random_fault(struct cluster *c, struct rng *r)
-{
-    uint32_t worker = (uint32_t)rng_below(r, c->workers_n), other = (uint32_t)rng_below(r, c->workers_n);
-    uint32_t dist = (uint32_t)rng_below(r, c->dists_n);
-
-    switch (rng_below(r, 13)) {
-    case 0:
-        bus_break(c->bus, c->workers[worker]->ep, c->dists[dist]->ep);
-        break;
-    case 1:
-        bus_break(c->bus, c->workers[worker]->ep, c->central_ep);
-        break;
-    case 2:
-        bus_break(c->bus, c->dists[dist]->ep, c->central_ep);
-        break;
-    case 3:
-        if (other != worker)
-            bus_break(c->bus, c->workers[worker]->ep, c->workers[other]->ep);
-        break;
-    case 4:
-        cluster_restart_worker(c, worker);
-        break;
-    case 5:
-        cluster_add_worker(c, 1 + (uint32_t)rng_below(r, 3));
-        break;
-    case 6:
-        if (c->workers[worker]->alive && worker > 0) /* one always stays */
-            cluster_stop_worker(c, worker, rng_below(r, 2));
-        break;
-    case 7:
-        cluster_restart_central(c);
-        break;
-    case 8:
-        if (bus_runs(c->bus, c->central_ep))
-            cluster_kill_central(c);
-        else
-            cluster_restart_central(c);
-        break;
-    case 9:
-        if (rng_below(r, 3) == 0)
-            cluster_restart_dist(c, dist);
-        break;
-    case 10:
-        bus_cut(c->bus, c->workers[worker]->ep, c->central_ep,
-                bus_now(c->bus) + (int64_t)rng_below(r, 20 * S));
-        break;
-    case 11:
-        bus_cut(c->bus, c->workers[worker]->ep, c->dists[dist]->ep,
-                bus_now(c->bus) + (int64_t)rng_below(r, 20 * S));
-        break;
-    case 12:
-        bus_cut(c->bus, c->dists[dist]->ep, c->central_ep, bus_now(c->bus) + (int64_t)rng_below(r, 20 * S));
-        break;
-    }
-}
-
-static void soak(uint64_t seed, bool faults)
-{
-    struct rng r;
-    struct cluster *c;
-    struct cluster_config config;
-    uint32_t jobs, fault_every;
-
-    rng_seed(&r, seed);
-    config = (struct cluster_config){
-        .policy = policy_names[rng_below(&r, 7)],
-        .dists = 1 + (uint32_t)rng_below(&r, 3),
-        .workers = 1 + (uint32_t)rng_below(&r, 10),
-        .slots = 1 + (uint32_t)rng_below(&r, 3),
-        .share_ppm = (uint32_t)rng_below(&r, 4) * 150000,
-        .delay_us = rng_below(&r, 3) == 0 ? 0 : (int64_t)rng_below(&r, 2000),
-        .journal_us = (int64_t)rng_below(&r, 3) * 1000,
-        .lease_us = 10 * S,
-        .seed = seed,
-        .queue_per_slot = rng_below(&r, 2),
-        .steal_streams = rng_below(&r, 2) ? 2 : 0,
-        .no_steal_hints = rng_below(&r, 4) == 0,
-        .no_steal_retry = rng_below(&r, 4) == 0,
-    };
-    /* Split needs a reserved worker for its short jobs. */
-    if (strcmp(config.policy, "split") == 0) {
-        config.workers += 4;
-        config.share_ppm = 450000;
-    }
-    snprintf(scenario, sizeof scenario, "HAWK_SOAK_SEED=%llu%s repeats it (%s, %u workers)\n",
-             (unsigned long long)seed, faults ? " with faults" : "", config.policy, config.workers);
-    c = up(&config);
-    jobs = 5 + (uint32_t)rng_below(&r, 25);
-    fault_every = faults ? 1 + (uint32_t)rng_below(&r, 4) : 0;
-    for (uint32_t i = 0; i < jobs; i++) {
-        cluster_submit(c, random_job(c, &r), (uint32_t)rng_below(&r, c->dists_n));
-        cluster_run(c, (int64_t)rng_below(&r, 1500 * MS));
-        if (rng_below(&r, 10) == 0 && c->jobs[i]->submitted && !c->jobs[i]->abandoned)
-            cluster_cancel(c, c->jobs[i]);
-        if (fault_every && rng_below(&r, fault_every) == 0)
-            random_fault(c, &r);
-    }
-    for (uint32_t i = 0; faults && i < 10; i++) {
-        cluster_run(c, (int64_t)rng_below(&r, 4 * S));
-        random_fault(c, &r);
-    }
-    if (!bus_runs(c->bus, c->central_ep))
-        cluster_restart_central(c);
-    finish(c, 3000 * S);
-}
-
-static void run_soaks(bool faults)
-{
-    const char *seed = getenv("HAWK_SOAK_SEED"), *runs = getenv("HAWK_SOAK_RUNS");
-    uint64_t n = runs ? strtoull(runs, NULL, 10) : 150;
-
-    signal(SIGABRT, on_abort);
-    if (seed) {
-        soak(strtoull(seed, NULL, 10), faults);
-    } else {
-        for (uint64_t i = 1; i <= n; i++)
-            soak(i, faults);
-    }
-    scenario[0] = '\0';
-    signal(SIGABRT, SIG_DFL);
-}
-
-static void test_soak(void **state) { run_soaks(false); }
-static void test_soak_with_faults(void **state) { run_soaks(true); }
-
-static int say_scenario(void **state)
-{
-    if (scenario[0])
-        fputs(scenario, stderr);
-    scenario[0] = '\0';
-    return 0;
-}
-
 /* An argument selects tests by name: test_cluster 'test_soak*'. */
 int main(int argc, char **argv)
 {
@@ -862,8 +694,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_short_jobs_without_central),
         cmocka_unit_test(test_central_restarts_from_its_journal),
         cmocka_unit_test(test_same_seed_same_run),
-        cmocka_unit_test_teardown(test_soak, say_scenario),
-        cmocka_unit_test_teardown(test_soak_with_faults, say_scenario),
     };
 
     if (argc > 1)

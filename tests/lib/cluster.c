@@ -19,30 +19,6 @@ static int64_t delay_us(void *arg, uint32_t from, uint32_t to, const struct msg 
     return ((struct cluster *)arg)->config.delay_us;
 }
 
-static void hash_bytes(uint64_t *hash, const void *data, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        *hash = (*hash ^ ((const uint8_t *)data)[i]) * UINT64_C(1099511628211);
-}
-
-static void on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, const struct msg *m)
-{
-    struct cluster *c = arg;
-    char line[300];
-    size_t n;
-
-    if (msg_is_wire(m) && msg_check(m) != 0) {
-        msg_format(m, line, sizeof line);
-        fail_msg("%u sent %u what no codec would pass: %s", from, to, line);
-    }
-    n = msg_format(m, line, sizeof line);
-    hash_bytes(&c->hash, &now_us, sizeof now_us);
-    hash_bytes(&c->hash, &to, sizeof to);
-    hash_bytes(&c->hash, line, n);
-    if (c->trace)
-        fprintf(stderr, "%12lld %3u > %3u %s\n", (long long)now_us, from, to, line);
-}
-
 static struct cluster_worker *worker_of(struct cluster *c, uint32_t ep)
 {
     for (uint32_t i = 0; i < c->workers_n; i++)
@@ -59,6 +35,49 @@ static struct cluster_dist *dist_of(struct cluster *c, uint32_t ep)
     return NULL;
 }
 
+/* Streams are FIFO: what comes behind the word that it is reserved was placed after it (DESIGN 3.7). */
+static void expect_general(struct cluster *c, uint32_t ep)
+{
+    struct cluster_worker *w = worker_of(c, ep);
+    struct worker_counts counts;
+
+    if (!w)
+        return;
+    worker_counts(&w->w, &counts);
+    if (!counts.general)
+        fail_msg("a long task was placed on %u, which is reserved", ep);
+}
+
+static void hash_bytes(uint64_t *hash, const void *data, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        *hash = (*hash ^ ((const uint8_t *)data)[i]) * UINT64_C(1099511628211);
+}
+
+static void on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, const struct msg *m)
+{
+    struct cluster *c = arg;
+    char line[300];
+    size_t n;
+
+    if (msg_is_wire(m) && msg_check(m) != 0) {
+        msg_format(m, line, sizeof line);
+        fail_msg("%u sent %u what no codec would pass: %s", from, to, line);
+    }
+    if (m->type == MSG_TASK_ENQUEUE)
+        expect_general(c, to);
+    if (m->type == MSG_STEAL_HINT && worker_of(c, to))
+        worker_of(c, to)->parked_us = TIME_NEVER; /* it has a victim to ask */
+    if (m->type == MSG_STEAL_LOOT && m->steal_loot.items > 0 && worker_of(c, from))
+        worker_of(c, from)->stuck_us = TIME_NEVER;
+    n = msg_format(m, line, sizeof line);
+    hash_bytes(&c->hash, &now_us, sizeof now_us);
+    hash_bytes(&c->hash, &to, sizeof to);
+    hash_bytes(&c->hash, line, n);
+    if (c->trace)
+        fprintf(stderr, "%12lld %3u > %3u %s\n", (long long)now_us, from, to, line);
+}
+
 /* A job's tasks by state add up to all of them, at any time. */
 static void check_books(const struct dist *d, int64_t now_us)
 {
@@ -70,6 +89,48 @@ static void check_books(const struct dist *d, int64_t now_us)
     }
 }
 
+/* Central's estimates of how long its workers are busy with long work. */
+static void check_waiting(const struct cluster *c, int64_t now_us)
+{
+    for (node_id_t n = central_next_node(c->central, NODE_NONE); n.v; n = central_next_node(c->central, n)) {
+        struct central_node v;
+
+        assert_true(central_view_node(c->central, n, now_us, &v));
+        assert_true(v.wait_us >= 0);
+    }
+}
+
+static void since(int64_t *at_us, bool is, int64_t now_us)
+{
+    if (!is)
+        *at_us = TIME_NEVER;
+    else if (*at_us == TIME_NEVER)
+        *at_us = now_us;
+}
+
+/* DESIGN 3.4: no thief is left alone beside a reservation that is. Who got a hint has somebody to ask, and who gave
+ * loot has another group stuck: their time starts again. */
+static void check_stuck(struct cluster *c, int64_t now_us)
+{
+    int64_t parked_us = TIME_NEVER, stuck_us = TIME_NEVER;
+
+    for (uint32_t i = 0; i < c->workers_n; i++) {
+        struct cluster_worker *w = c->workers[i];
+        struct worker_counts counts = {0};
+
+        if (w->alive)
+            worker_counts(&w->w, &counts);
+        since(&w->parked_us, counts.parked, now_us);
+        since(&w->stuck_us, counts.stuck && !counts.parked, now_us);
+        parked_us = w->parked_us < parked_us ? w->parked_us : parked_us;
+        stuck_us = w->stuck_us < stuck_us ? w->stuck_us : stuck_us;
+    }
+    if (parked_us != TIME_NEVER && stuck_us != TIME_NEVER &&
+        now_us - (parked_us > stuck_us ? parked_us : stuck_us) > c->config.stuck_us_max)
+        fail_msg("a reservation is stuck since %lld us, a thief parked since %lld us",
+                 (long long)(now_us - stuck_us), (long long)(now_us - parked_us));
+}
+
 static void on_stepped(void *arg, uint32_t ep, int64_t now_us)
 {
     struct cluster *c = arg;
@@ -77,8 +138,11 @@ static void on_stepped(void *arg, uint32_t ep, int64_t now_us)
     struct cluster_dist *d = dist_of(c, ep);
 
     c->steps++;
+    if (c->config.stuck_us_max)
+        check_stuck(c, now_us);
     if (ep == c->central_ep) {
         central_check(c->central);
+        check_waiting(c, now_us);
     } else if (w) {
         worker_check(&w->w);
     } else if (d) {
@@ -353,10 +417,10 @@ static struct policy policy_of(const struct cluster_config *c)
     struct policy p;
 
     assert_int_equal(policy_preset(c->policy, &p), 0);
-    if (c->no_steal_retry)
-        p.flags &= ~(uint32_t)POLICY_STEAL_RETRY;
-    if (c->no_steal_hints)
-        p.flags &= ~(uint32_t)POLICY_STEAL_HINTS;
+    p.flags = (p.flags | c->flags_on) & ~c->flags_off;
+    p.probe_ratio_milli = c->probe_ratio_milli ? c->probe_ratio_milli : p.probe_ratio_milli;
+    p.steal_cap = c->steal_cap ? (uint16_t)c->steal_cap : p.steal_cap;
+    p.steal_max = c->steal_max ? (uint16_t)c->steal_max : p.steal_max;
     return p;
 }
 
@@ -369,7 +433,9 @@ static void start_central(struct cluster *c)
     cc.cluster = 1;
     cc.epoch = ++c->central_epoch;
     cc.policy = policy_of(&c->config);
-    cc.history.cutoff_fixed = cc.history.share_fixed = true;
+    cc.history.cutoff_fixed = !c->config.cutoff_computed;
+    cc.history.min_jobs = 3;
+    cc.history.share_fixed = true;
     cc.history.cutoff_us = c->config.cutoff_us;
     cc.history.share_ppm = c->config.share_ppm;
     if (c->config.lease_us)
@@ -438,6 +504,7 @@ uint32_t cluster_add_worker(struct cluster *c, uint32_t slots)
     w->ep = bus_add(c->bus, ROLE_WORKER);
     w->slots = slots;
     vec_grow(c->workers, c->workers_n, c->workers_cap);
+    w->parked_us = w->stuck_us = TIME_NEVER;
     c->workers[c->workers_n] = w;
     start_worker(c, c->workers_n);
     return c->workers_n++;

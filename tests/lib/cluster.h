@@ -23,8 +23,12 @@ struct cluster_config {
     int64_t journal_us; /* until a write is durable */
     uint64_t seed;
     bool queue_per_slot;
-    uint32_t steal_streams;              /* as in struct bus_config */
-    bool no_steal_retry, no_steal_hints; /* take these flags from the policy */
+    uint32_t steal_streams;                           /* as in struct bus_config */
+    uint32_t flags_on, flags_off;                     /* of the policy's: POLICY_… */
+    uint32_t probe_ratio_milli, steal_cap, steal_max; /* 0: the policy's */
+    bool cutoff_computed;                             /* from history, once three jobs are known */
+    /* DESIGN 3.4: where nothing fails, no reservation is stuck for longer while one thief is parked; 0: not checked. */
+    int64_t stuck_us_max;
 };
 
 /* One job as its client sees it. */
@@ -61,6 +65,7 @@ struct cluster_worker {
     uint64_t incarnation;
     struct cluster_run *runs;
     uint32_t runs_n, runs_cap;
+    int64_t parked_us, stuck_us; /* since when, and since it gave loot; TIME_NEVER: it is not */
 };
 
 struct cluster_dist {
