@@ -22,6 +22,8 @@ struct options {
     bool compat, check;
 };
 
+#define OMNISCIENT "omniscient"
+
 const struct flag sim_flags[] = {
     FLAG(TEXT, struct options, trace, "trace", 0, "FILE", "workload, one job per line; - is standard input"),
     FLAG(TEXT, struct options, workload, "workload", 0, "NAME",
@@ -35,8 +37,9 @@ const struct flag sim_flags[] = {
     FLAG_NUMBER(struct options, slots, "slots", 's', "N", "slots of each worker (1)", 1, LIMIT_SLOTS),
     FLAG_NUMBER(struct options, dists, "dists", 0, "N", "distributed schedulers (10)", 1, SIM_DISTS_MAX),
     FLAG(CHOICE, struct options, policy, "policy", 'p',
-         "hawk|sparrow|hawk-no-steal|hawk-no-partition|hawk-no-central|split|central",
-         "how jobs are scheduled (hawk)"),
+         "hawk|sparrow|hawk-no-steal|hawk-no-partition|hawk-no-central|split|central|omniscient",
+         "how jobs are scheduled (hawk); omniscient is no scheduler: bounds that none can beat, as a "
+         "yardstick"),
     FLAG(DURATION, struct options, cutoff_us, "cutoff", 0, "TIME",
          "jobs of this mean task duration and up are long"),
     FLAG(SHARE, struct options, share_ppm, "short-partition", 0, "SHARE",
@@ -227,7 +230,7 @@ static int load(const struct options *o, struct sim_config *c)
     c->seed = o->seed;
     c->compat = o->compat;
     c->check = o->check;
-    if (policy_preset(o->policy, &c->policy) != 0)
+    if (strcmp(o->policy, OMNISCIENT) != 0 && policy_preset(o->policy, &c->policy) != 0)
         return usage_error("sim: no policy \"%s\"", o->policy);
     c->policy.cutoff_us = o->cutoff_us ? o->cutoff_us : 90 * US_PER_S;
     c->policy.short_share_ppm = o->share_ppm == UINT32_MAX ? 0 : o->share_ppm;
@@ -309,6 +312,8 @@ static int sweep(const struct options *o, const struct sim_config *c, const stru
 
     if (o->trace && strcmp(o->trace, "-") == 0)
         return usage_error("sim: --sweep reads the trace once per run: a file, not standard input");
+    if (strcmp(o->policy, OMNISCIENT) == 0)
+        return usage_error("sim: --sweep needs a scheduler: omniscient is a bound");
     if (o->only_job || o->jobs_csv || o->against || strcmp(o->output, "csv") == 0)
         return usage_error("sim: --sweep: not with --only-job, --jobs-csv, --against or csv");
     fflush(stdout);
@@ -339,7 +344,7 @@ static int run(const struct options *o, const struct sim_config *c, const struct
     else
         err = sim_workload_open(&w, o->trace, &source);
     if (!err)
-        err = sim_run(c, &source, &r, why, sizeof why);
+        err = (strcmp(o->policy, OMNISCIENT) == 0 ? sim_bound : sim_run)(c, &source, &r, why, sizeof why);
     if (err)
         fprintf(stderr, "hawk: %s\n", *sim_workload_error(&w) ? sim_workload_error(&w) : why);
     else

@@ -37,6 +37,19 @@ void sim_compat_policy(struct policy *p)
     p->min_probes = 2;
 }
 
+int64_t sim_truncated(const struct sim_config *c, int64_t us) { return c->compat ? us - us % US_PER_S : us; }
+
+uint8_t sim_true_class(const struct sim_config *c, const struct trace_job *t)
+{
+    int64_t cutoff_us = c->class_cutoff_us ? c->class_cutoff_us : c->policy.cutoff_us;
+    int64_t mean_us = sim_truncated(c, t->mean_us);
+    bool is_long = policy_has(&c->policy, POLICY_TIE_SHORT) ? mean_us > cutoff_us : mean_us >= cutoff_us;
+
+    if (t->tag)
+        return t->tag == TAG_LONG ? CLASS_LONG : CLASS_SHORT;
+    return is_long ? CLASS_LONG : CLASS_SHORT;
+}
+
 #define REFUSE(cond, ...)                                                                                    \
     do {                                                                                                     \
         if (cond) {                                                                                          \

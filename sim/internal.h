@@ -4,6 +4,7 @@
  *   run.c       the clock: submissions, running tasks and deliveries in order; what roles ask of their shell
  *   endings.c   the tasks that run, by when they end
  *   result.c    from what was seen to figures
+ *   bound.c     what no scheduler can beat
  *   config.c    settings, and the published simulator's assumptions */
 #ifndef HAWK_SIM_INTERNAL_H
 #define HAWK_SIM_INTERNAL_H
@@ -91,7 +92,11 @@ void sim_cluster_check(struct sim *s, uint32_t ep);
 /* run.c: what the bus calls. */
 void sim_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg *m);
 void sim_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, const struct msg *m);
+/* config.c */
+int64_t sim_truncated(const struct sim_config *c, int64_t us); /* the published simulator's whole seconds */
+uint8_t sim_true_class(const struct sim_config *c, const struct trace_job *t);
 /* result.c */
+void sim_classes_fill(struct sim_result *r); /* responses and slowdowns, from r->jobs */
 void sim_values_add(struct values *v, int64_t value);
 void sim_result_fill(struct sim *s);
 int sim_error(struct sim *s, int err, const char *fmt, ...) HAWK_PRINTF(3, 4);

@@ -80,6 +80,7 @@ json_t *sim_report_json(const struct sim_config *c, const struct sim_result *r)
 {
     json_t *o = json_object(), *part;
 
+    set(o, "yardstick", json_boolean(r->events == 0)); /* a bound, not a scheduler */
     set(o, "workers", json_integer(c->workers));
     set(o, "slots", json_integer(c->slots));
     set(o, "seed", json_integer((json_int_t)c->seed));

@@ -59,6 +59,12 @@ void sim_report_table(FILE *f, const struct sim_config *c, const struct sim_resu
             l->jobs, (unsigned long long)r->tasks, c->workers, c->slots, c->slots == 1 ? "" : "s",
             DURATION(r->end_us));
     print_classes(f, r);
+    if (r->events == 0) {
+        fprintf(f, "\nomniscient: a yardstick, not a scheduler. No scheduler can beat these figures, with "
+                   "whatever foresight and\n"
+                   "without delays; none need reach them (queueing: 0).\n");
+        return;
+    }
     fprintf(f, "\nutilization: median %.1f %% while 99 %% of the jobs came, %.1f %% from start to end\n",
             r->utilization_median * 100, r->utilization_median_all * 100);
     if (s->mistaken + l->mistaken > 0)

@@ -49,10 +49,9 @@ struct sim_spread sim_spread_of(int64_t *v, uint64_t n)
     return s;
 }
 
-static void fill_class(struct sim *s, enum job_class class, int64_t *scratch)
+static void fill_class(struct sim_result *r, enum job_class class, int64_t *scratch)
 {
-    const struct sim_result *r = s->r;
-    struct sim_class *c = &s->r->classes[class];
+    struct sim_class *c = &r->classes[class];
     uint64_t n = 0;
 
     for (uint32_t i = 0; i < r->jobs_n; i++)
@@ -68,7 +67,15 @@ static void fill_class(struct sim *s, enum job_class class, int64_t *scratch)
             scratch[n++] = (int64_t)((__int128)r->jobs[i].response_us * 1000 / alone_us);
     }
     c->slowdown = sim_spread_of(scratch, n);
-    c->wait_us = sim_spread_of(s->waits[class].v, s->waits[class].n);
+}
+
+void sim_classes_fill(struct sim_result *r)
+{
+    int64_t *scratch = xmalloc((r->jobs_n + 1) * sizeof *scratch);
+
+    for (int k = 0; k < CLASS_COUNT; k++)
+        fill_class(r, (enum job_class)k, scratch);
+    free(scratch);
 }
 
 static int by_share(const void *a, const void *b)
@@ -134,11 +141,10 @@ static void add_counters(struct sim *s)
 void sim_result_fill(struct sim *s)
 {
     struct sim_result *r = s->r;
-    int64_t *scratch = xmalloc((r->jobs_n + 1) * sizeof *scratch);
 
+    sim_classes_fill(r);
     for (int k = 0; k < CLASS_COUNT; k++)
-        fill_class(s, (enum job_class)k, scratch);
-    free(scratch);
+        r->classes[k].wait_us = sim_spread_of(s->waits[k].v, s->waits[k].n);
     add_counters(s);
     r->events = r->start_events;
     for (unsigned t = 0; t < MSG_TYPE_COUNT; t++)

@@ -45,20 +45,6 @@ static void forget_job(struct sim *s, uint32_t place)
     s->jobs_free[s->jobs_free_n++] = place;
 }
 
-/* The published simulator's whole seconds. */
-static int64_t truncated(const struct sim *s, int64_t us)
-{
-    return s->config.compat ? us - us % US_PER_S : us;
-}
-
-static enum job_class true_class(const struct sim_config *c, int64_t mean_us)
-{
-    int64_t cutoff_us = c->class_cutoff_us ? c->class_cutoff_us : c->policy.cutoff_us;
-    bool is_long = policy_has(&c->policy, POLICY_TIE_SHORT) ? mean_us > cutoff_us : mean_us >= cutoff_us;
-
-    return is_long ? CLASS_LONG : CLASS_SHORT;
-}
-
 static int64_t mean_of(const struct running_job *j)
 {
     __int128 sum = 0;
@@ -137,7 +123,7 @@ static uint32_t deal(struct sim *s)
 static void submit(struct sim *s)
 {
     const struct trace_job *t = &s->next_job;
-    int64_t mean_us = truncated(s, t->mean_us), now_us = bus_now(s->bus);
+    int64_t mean_us = sim_truncated(&s->config, t->mean_us), now_us = bus_now(s->bus);
     uint32_t place = place_for_job(s);
     struct running_job *j = &s->jobs[place];
     struct dist_seqs *seqs;
@@ -147,11 +133,11 @@ static void submit(struct sim *s)
         .number = ++s->submitted, .submit_us = now_us, .tasks = t->tasks, .dist = deal(s)};
     j->durations_us = xmalloc(t->tasks * sizeof *j->durations_us);
     for (uint32_t i = 0; i < t->tasks; i++) {
-        j->durations_us[i] = truncated(s, t->durations_us[i]);
+        j->durations_us[i] = sim_truncated(&s->config, t->durations_us[i]);
         if (j->durations_us[i] > j->longest_us)
             j->longest_us = j->durations_us[i];
     }
-    j->class = t->tag ? t->tag == TAG_LONG : (uint8_t)true_class(&s->config, mean_us);
+    j->class = sim_true_class(&s->config, t);
     s->r->classes[j->class].jobs++;
     s->r->classes[j->class].tasks += t->tasks;
     s->r->tasks += t->tasks;

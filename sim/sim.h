@@ -125,6 +125,10 @@ struct sim_result {
  * that never end, which no configuration should bring about). *r is to be freed in any case. */
 HAWK_MUST_USE int sim_run(const struct sim_config *c, const struct sim_source *source, struct sim_result *r,
                           char *why, size_t size);
+/* The yardstick beside it: for the same jobs on as many slots, bounds that no scheduler can beat, however much it knows
+ * of what comes (sim/bound.c says why). Fills classes and jobs as sim_run does, queueing and counters with 0. */
+HAWK_MUST_USE int sim_bound(const struct sim_config *c, const struct sim_source *source, struct sim_result *r,
+                            char *why, size_t size);
 void sim_result_free(struct sim_result *r);
 /* Sorts v. */
 struct sim_spread sim_spread_of(int64_t *v, uint64_t n);

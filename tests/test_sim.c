@@ -303,6 +303,80 @@ static char *digest(const struct sim_config *c, struct jobs *w)
     return text;
 }
 
+/* ---- The yardstick ---- */
+
+static struct sim_result bound(const struct sim_config *c, struct jobs *w)
+{
+    const struct sim_source source = {next_job, w};
+    struct sim_result r;
+    char why[256] = "";
+
+    w->next = 0;
+    assert_int_equal(sim_bound(c, &source, &r, why, sizeof why), 0);
+    assert_int_equal(r.jobs_n, w->n);
+    return r;
+}
+
+static void the_bound_is_what_can_be_told_by_hand(void **state)
+{
+    struct sim_config c = config("hawk", 1);
+    struct jobs w = {0};
+    struct sim_result r;
+
+    /* One slot, two jobs at once of 2 s and 1 s: alone 2 s and 1 s; least work first 1 s and 3 s, 2 s on average. */
+    add_job(&w, 0, 1, 2 * S, NULL);
+    add_job(&w, 0, 1, 1 * S, NULL);
+    r = bound(&c, &w);
+    assert_int_equal(r.jobs[0].response_us, 2 * S);
+    assert_int_equal(r.jobs[1].response_us, 1 * S);
+    assert_true(r.classes[CLASS_SHORT].response_us.mean == 2.0 * S);
+    sim_result_free(&r);
+    /* And a third that comes when half a second of the long one is left: it waits, 0.5 s and 1.5 s, or is waited for. */
+    add_job(&w, 5 * S / 2, 1, 1 * S, NULL);
+    r = bound(&c, &w);
+    assert_true(r.classes[CLASS_SHORT].response_us.mean == (1.0 + 3.0 + 1.5) * S / 3);
+    sim_result_free(&r);
+    free_jobs(&w);
+    /* Two slots, four equal tasks: their work takes both slots twice as long as one task. */
+    c.workers = 2;
+    add_job(&w, 0, 4, 3 * S, NULL);
+    r = bound(&c, &w);
+    assert_int_equal(r.jobs[0].response_us, 6 * S);
+    sim_result_free(&r);
+    free_jobs(&w);
+}
+
+static void no_policy_beats_the_bound(void **state)
+{
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        struct jobs w = {0};
+        uint32_t workers = 2 + (uint32_t)seed * 3, slots = 1 + (uint32_t)seed % 3;
+
+        draw_jobs(&w, 60, workers * slots, seed);
+        for (const char *const *name = policy_names; *name; name++) {
+            struct sim_config c = config(*name, workers);
+            struct sim_result least, r;
+
+            c.slots = slots;
+            c.delay_min_us = c.delay_max_us = 0;
+            c.seed = seed;
+            least = bound(&c, &w);
+            r = simulate(&c, &w);
+            for (int k = 0; k < CLASS_COUNT; k++) {
+                const struct sim_spread *a = &least.classes[k].response_us, *b = &r.classes[k].response_us;
+
+                assert_int_equal(a->n, b->n);
+                assert_true(a->p50 <= b->p50 && a->p90 <= b->p90 && a->p99 <= b->p99 && a->max <= b->max);
+                assert_true(a->mean <=
+                            b->mean + 1); /* a microsecond: central's work is divided, rounding down */
+            }
+            sim_result_free(&least);
+            sim_result_free(&r);
+        }
+        free_jobs(&w);
+    }
+}
+
 static void the_same_seed_gives_the_same_run(void **state)
 {
     struct sim_config c = config("hawk", 12);
@@ -415,6 +489,8 @@ int main(void)
         cmocka_unit_test(every_policy_runs_every_task),
         cmocka_unit_test(estimates_may_be_wrong_or_missing),
         cmocka_unit_test(short_jobs_do_not_wait_behind_long_ones),
+        cmocka_unit_test(the_bound_is_what_can_be_told_by_hand),
+        cmocka_unit_test(no_policy_beats_the_bound),
         cmocka_unit_test(the_same_seed_gives_the_same_run),
         cmocka_unit_test(a_run_is_compared_job_by_job),
         cmocka_unit_test(one_job_is_followed),

@@ -88,7 +88,8 @@ static struct cluster_job *random_job(struct cluster *c, struct rng *r)
         cluster_name_job(j, rng_below(r, 2) ? "a" : "b");
     if (rng_below(r, 8) == 0)
         j->desc->max_fails = 1;
-    j->desc->retries = 20; /* nothing may be lost but by a fault too many */
+    j->cancelled = j->desc->max_fails > 0; /* at any moment */
+    j->desc->retries = 20;                 /* nothing may be lost but by a fault too many */
     return j;
 }
 
@@ -192,6 +193,7 @@ static struct cluster_config random_config(uint64_t seed, struct rng *r, bool fa
     };
     struct policy p;
 
+    c.nothing_fails = !faults;
     random_flags(&c, r, faults);
     /* Split needs a reserved worker for its short jobs. */
     if (strcmp(c.policy, "split") == 0) {

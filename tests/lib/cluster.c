@@ -48,6 +48,31 @@ static void expect_general(struct cluster *c, uint32_t ep)
         fail_msg("a long task was placed on %u, which is reserved", ep);
 }
 
+/* Steals and cancels move counts (DESIGN 3.2): who asks for a task has a reservation there in its dist's eyes, unless
+ * the job is over or may be withdrawn (promoted), when the question may cross a cancel. */
+static void expect_reservation(struct cluster *c, uint32_t ep, uint32_t from,
+                               const struct msg_task_request *m)
+{
+    struct cluster_dist *d = dist_of(c, ep);
+    struct cluster_worker *w = worker_of(c, from);
+    const struct dist_job *j = d && w ? dist_find(&d->d, m->job) : NULL;
+    struct reservation_view r;
+    const void *cursor = NULL;
+    struct job_view v;
+
+    if (!j)
+        return;
+    dist_job_view(&d->d, j, bus_now(c->bus), &v);
+    if (job_state_final(v.state) || node_eq(v.owner, NODE_CENTRAL) || v.desc->tag == TAG_AUTO ||
+        c->jobs[v.desc->shell - 1]->cancelled || v.waiting == 0)
+        return;
+    while (dist_next_reservation(&d->d, j, &cursor, &r))
+        if (node_eq(r.worker, worker_node(&w->w)) && r.count > 0)
+            return;
+    fail_msg("worker %u asks for a task of %s, and its dist knows of no reservation there", from,
+             job_id_format((char[JOB_ID_TEXT]){0}, m->job));
+}
+
 static void hash_bytes(uint64_t *hash, const void *data, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -64,6 +89,8 @@ static void on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, c
         msg_format(m, line, sizeof line);
         fail_msg("%u sent %u what no codec would pass: %s", from, to, line);
     }
+    if (m->type == MSG_TASK_REQUEST && c->config.nothing_fails)
+        expect_reservation(c, to, from, &m->task_request);
     if (m->type == MSG_TASK_ENQUEUE)
         expect_general(c, to);
     if (m->type == MSG_STEAL_HINT && worker_of(c, to))
@@ -727,6 +754,7 @@ void cluster_cancel(struct cluster *c, struct cluster_job *j)
 {
     struct msg m = {.type = MSG_CANCEL, .cancel = {.job = j->id, .client = (uint32_t)j->desc->shell}};
 
+    j->cancelled = true;
     bus_post(c->bus, c->dists[j->dist]->ep, bus_now(c->bus), &m);
 }
 

@@ -29,6 +29,7 @@ struct cluster_config {
     bool cutoff_computed;                             /* from history, once three jobs are known */
     /* DESIGN 3.4: where nothing fails, no reservation is stuck for longer while one thief is parked; 0: not checked. */
     int64_t stuck_us_max;
+    bool nothing_fails; /* then a dist knows where each of its reservations is */
 };
 
 /* One job as its client sees it. */
@@ -39,6 +40,7 @@ struct cluster_job {
     int32_t *code;        /* each task's exit status */
     job_id_t id;          /* once submitted */
     bool submitted;
+    bool cancelled; /* the client asked for it, or tasks failed too often */
     bool abandoned; /* its dist died: nobody answers for it any more */
     int err;        /* of SUBMITTED */
     uint8_t class, why;
