@@ -131,15 +131,15 @@ static void add_output(struct cat *c, const struct api_task *t, uint32_t index)
 static void say_silent(struct cat *c, uint32_t first_index)
 {
     if (c->missing > 1)
-        session_say(c->s, "%s; and so of %u other tasks", c->missing_text, c->missing - 1);
+        say_error(c->s->command, "%s; and so of %u other tasks", c->missing_text, c->missing - 1);
     else if (c->missing)
-        session_say(c->s, "%s", c->missing_text);
+        say_error(c->s->command, "%s", c->missing_text);
     if (c->silent == 1)
-        session_say(c->s, "task %u has written nothing: it is %s", first_index + c->silent_task,
-                    show_task_state(c->silent_state));
+        say_error(c->s->command, "task %u has written nothing: it is %s", first_index + c->silent_task,
+                  show_task_state(c->silent_state));
     else if (c->silent)
-        session_say(c->s, "%u tasks have written nothing yet: task %u, the first of them, is %s", c->silent,
-                    first_index + c->silent_task, show_task_state(c->silent_state));
+        say_error(c->s->command, "%u tasks have written nothing yet: task %u, the first of them, is %s",
+                  c->silent, first_index + c->silent_task, show_task_state(c->silent_state));
 }
 
 /* Other than 0: nothing more can be written. */
@@ -170,7 +170,7 @@ static int cat_task(struct cat *c, const struct api_task *task, uint32_t first_i
         return STOP;
     if (err < 0) {
         if (err != HAWK_ENOT_FOUND)
-            session_say(c->s, "task %u: %s", first_index + t.task, hawk_error(c->s->h));
+            say_error(c->s->command, "task %u: %s", first_index + t.task, hawk_error(c->s->h));
         else if (c->missing++ == 0)
             snprintf(c->missing_text, sizeof c->missing_text, "task %u: %s", first_index + t.task,
                      hawk_error(c->s->h));
@@ -249,7 +249,7 @@ int cat_main(int argc, char **argv)
         free(c.data);
     }
     if (outputs)
-        session_print(&s, json_pack("{s:o}", "outputs", outputs));
+        document_print(json_pack("{s:o}", "outputs", outputs));
     session_close(&s);
     selection_free(&jobs);
     return exit_code;

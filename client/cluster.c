@@ -74,7 +74,7 @@ static void print_nodes(struct session *s, const struct api_list_nodes_reply *re
             printf("%s\n", CLEAN(reply->nodes[i].name));
     }
     if (s->mode == OUTPUT_JSON)
-        session_print(s, json_pack("{s:O}", "nodes", list));
+        document_print(json_pack("{s:O}", "nodes", list));
     json_decref(list);
     if (s->mode == OUTPUT_TABLE)
         table_print(&t, "no nodes have joined");
@@ -123,7 +123,7 @@ static json_t *counters_json(const struct api_counter *c, uint32_t n)
     return o;
 }
 
-static void print_stats_json(struct session *s, const struct api_get_stats_reply *r)
+static void print_stats_json(const struct api_get_stats_reply *r)
 {
     json_t *nodes = json_array();
     for (uint32_t i = 0; i < r->nodes_n; i++) {
@@ -132,13 +132,12 @@ static void print_stats_json(struct session *s, const struct api_get_stats_reply
                                                json_text(n->name), "role", json_text(n->role), "counters",
                                                counters_json(n->counters, n->counters_n)));
     }
-    session_print(s, json_pack("{s:I, s:b, s:I, s:b, s:I, s:I, s:I, s:o, s:o}", "cutoff_us",
-                               (json_int_t)r->cutoff_us, "cutoff_computed", (int)r->cutoff_computed,
-                               "short_share_ppm", (json_int_t)r->short_share_ppm, "share_computed",
-                               (int)r->share_computed, "history_jobs", (json_int_t)r->history_jobs,
-                               "long_jobs_unfinished", (json_int_t)r->long_jobs_unfinished,
-                               "long_tasks_unfinished", (json_int_t)r->long_tasks_unfinished, "total",
-                               counters_json(r->total, r->total_n), "nodes", nodes));
+    document_print(json_pack(
+        "{s:I, s:b, s:I, s:b, s:I, s:I, s:I, s:o, s:o}", "cutoff_us", (json_int_t)r->cutoff_us,
+        "cutoff_computed", (int)r->cutoff_computed, "short_share_ppm", (json_int_t)r->short_share_ppm,
+        "share_computed", (int)r->share_computed, "history_jobs", (json_int_t)r->history_jobs,
+        "long_jobs_unfinished", (json_int_t)r->long_jobs_unfinished, "long_tasks_unfinished",
+        (json_int_t)r->long_tasks_unfinished, "total", counters_json(r->total, r->total_n), "nodes", nodes));
 }
 
 static const char *counter_help(const char *name)
@@ -202,7 +201,7 @@ int stats_main(int argc, char **argv)
         exit_code = session_failed(&s);
     else if (!exit_code) {
         if (s.mode == OUTPUT_JSON)
-            print_stats_json(&s, &reply);
+            print_stats_json(&reply);
         else if (s.mode == OUTPUT_TABLE)
             print_stats(&reply, o.nodes);
         api_free(&api_get_stats_reply_type, &reply);
@@ -249,17 +248,17 @@ static bool has_flag(const struct api_policy *p, const char *name)
     return false;
 }
 
-static void print_policy_json(struct session *s, const struct api_policy *p)
+static void print_policy_json(const struct api_policy *p)
 {
     json_t *flags = json_array();
     for (uint32_t i = 0; i < p->flags_n; i++)
         json_array_append_new(flags, json_text(p->flags[i]));
-    session_print(s, json_pack("{s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "version",
-                               (json_int_t)p->version, "name", json_text(p->name), "cutoff_us",
-                               (json_int_t)p->cutoff_us, "short_share_ppm", (json_int_t)p->short_share_ppm,
-                               "probe_ratio_milli", (json_int_t)p->probe_ratio_milli, "min_probes",
-                               (json_int_t)p->min_probes, "steal_cap", (json_int_t)p->steal_cap, "steal_max",
-                               (json_int_t)p->steal_max, "flags", flags));
+    document_print(json_pack("{s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "version",
+                             (json_int_t)p->version, "name", json_text(p->name), "cutoff_us",
+                             (json_int_t)p->cutoff_us, "short_share_ppm", (json_int_t)p->short_share_ppm,
+                             "probe_ratio_milli", (json_int_t)p->probe_ratio_milli, "min_probes",
+                             (json_int_t)p->min_probes, "steal_cap", (json_int_t)p->steal_cap, "steal_max",
+                             (json_int_t)p->steal_max, "flags", flags));
 }
 
 static void print_policy(struct session *s, const struct api_policy *p)
@@ -273,7 +272,7 @@ static void print_policy(struct session *s, const struct api_policy *p)
     };
     struct text_table t = {0};
     if (s->mode == OUTPUT_JSON)
-        print_policy_json(s, p);
+        print_policy_json(p);
     if (s->mode == OUTPUT_QUIET)
         printf("%s\n", CLEAN(p->name));
     if (s->mode != OUTPUT_TABLE)

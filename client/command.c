@@ -1,11 +1,11 @@
 /* Finding, explaining and running commands. */
 #include "client/command.h"
 
+#include "client/document.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define HELP_COLUMNS 100
 
@@ -91,19 +91,15 @@ void command_list(FILE *out, const struct command *table)
         fprintf(out, "  %-*s  %s\n", width, c->name, c->help);
 }
 
-/* Whether everything written to stdout got there. A reader that went away (`hawk jobs | head`) has seen
- * enough; a full disk is an error, also when it was met, and its errno lost, before the last flush. */
 int command_end(int exit_code)
 {
-    struct stat st;
+    document_end(exit_code != HAWK_EXIT_OK);
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return exit_code;
-    bool pipe = fstat(STDOUT_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode));
-    if (errno == EPIPE || (errno == 0 && pipe))
-        return exit_code;
+    /* When it was met before the last flush its errno is lost. */
     fprintf(stderr, "hawk: cannot write to standard output: %s\n",
-            errno ? strerror(errno) : "a write failed (is the disk full?)");
+            errno ? strerror(errno) : "the disk is full or its reader has gone");
     return exit_code ? exit_code : HAWK_EXIT_FAILED;
 }
 

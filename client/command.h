@@ -74,10 +74,11 @@ const struct command *command_find(const struct command *table, const char *name
 void command_help(FILE *out, const struct command *c);
 /* The names and one-line helps of a table, aligned. */
 void command_list(FILE *out, const struct command *table);
-/* Runs it, and prints its help when it returns HAWK_EXIT_HELP. Afterwards checks that everything written to
- * stdout got there: a full disk is an error (HAWK_EXIT_FAILED), a reader that went away is not. */
+/* Runs it, prints its help when it returns HAWK_EXIT_HELP, and ends it with command_end. */
 int command_run(const struct command *c, int argc, char **argv);
-/* That check alone, for what is printed without a command. */
+/* What every command ends with: the JSON document of one that failed before it printed any; and a look whether
+ * everything written to stdout got there. A full disk or a reader that went away is a message and, where all
+ * was well before, HAWK_EXIT_FAILED. */
 int command_end(int exit_code);
 
 /* Reads flags of both tables (each NULL or ended by a NULL name) from argv[1..] into opts, and stops at "--"
@@ -87,9 +88,12 @@ int command_end(int exit_code);
  * and what to do, -HAWK_EXIT_HELP for --help or -h. */
 int flags_parse(const char *command, const struct flag *own, const struct flag *common, bool stop_early,
                 int argc, char **argv, void *opts);
+/* For commands that read their flags by themselves: takes --output table|json out of the arguments. 0, or
+ * HAWK_EXIT_USAGE after a message. */
+int flags_take_output(const char *command, int *argc, char **argv);
 void flag_list_free(struct flag_list *l);
 
-/* Prints "hawk: ..." and a newline to stderr; returns HAWK_EXIT_USAGE. */
+/* say_error() of a command line (client/document.h), with the command in the text; returns HAWK_EXIT_USAGE. */
 int usage_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

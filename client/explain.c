@@ -242,7 +242,7 @@ int explain_main(int argc, char **argv)
         explanation_free(&e);
     }
     if (opened && s.mode == OUTPUT_JSON)
-        session_print(&s, json_pack("{s:O}", "jobs", list));
+        document_print(json_pack("{s:O}", "jobs", list));
     json_decref(list);
     session_close(&s);
     selection_free(&jobs);

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/units.h"
+#include "client/document.h"
 
 #include <getopt.h>
 #include <stdarg.h>
@@ -14,12 +15,12 @@
 
 int usage_error(const char *fmt, ...)
 {
+    char text[1024];
     va_list args;
     va_start(args, fmt);
-    fputs("hawk: ", stderr);
-    vfprintf(stderr, fmt, args);
-    fputc('\n', stderr);
+    vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    say_error(NULL, "%s", text);
     return HAWK_EXIT_USAGE;
 }
 
@@ -188,6 +189,42 @@ static int bad_flag(const char *command, const struct flag_set *s, int result, c
                         optopt > 0 && optopt < FIRST_VALUE ? letter : argv[optind - 1]);
 }
 
+/* A wrong command line is told in the form it asks for, wherever in it that stands: so this is looked for
+ * first, in a copy, since getopt_long moves words about. */
+static void look_for_json(const struct flag_set *s, int argc, char **argv)
+{
+    char **words = xmalloc(((size_t)argc + 1) * sizeof *words);
+    memcpy(words, argv, ((size_t)argc + 1) * sizeof *words);
+    optind = 0;
+    for (int result; (result = getopt_long(argc, words, s->letters, s->options, NULL)) != -1;) {
+        const struct flag *f = result == '?' || result == ':' ? NULL : flag_of(s, result);
+        if (f && strcmp(f->name, "output") == 0 && strcmp(optarg, "json") == 0)
+            document_want();
+    }
+    free(words);
+}
+
+int flags_take_output(const char *command, int *argc, char **argv)
+{
+    const char *form = NULL;
+    int n = 0;
+    for (int i = 0; i < *argc; i++) {
+        if (strcmp(argv[i], "--output") == 0 || strcmp(argv[i], "-o") == 0)
+            form = i + 1 < *argc ? argv[++i] : "";
+        else if (strncmp(argv[i], "--output=", 9) == 0)
+            form = argv[i] + 9;
+        else
+            argv[n++] = argv[i];
+    }
+    argv[n] = NULL;
+    *argc = n;
+    if (form && strcmp(form, "json") == 0)
+        document_want();
+    else if (form && strcmp(form, "table") != 0)
+        return usage_error("%s: --output is one of table|json, not '%s'", command, form);
+    return HAWK_EXIT_OK;
+}
+
 int flags_parse(const char *command, const struct flag *own, const struct flag *common, bool stop_early,
                 int argc, char **argv, void *opts)
 {
@@ -199,6 +236,7 @@ int flags_parse(const char *command, const struct flag *own, const struct flag *
     s.options[s.n] = (struct option){"help", no_argument, NULL, 'h'};
     s.options[s.n + 1] = (struct option){0};
     opterr = 0;
+    look_for_json(&s, argc, argv);
     optind = 0; /* GNU: start anew */
     for (;;) {
         optopt = 0;

@@ -108,7 +108,7 @@ static void print_jobs(struct session *s, const struct api_list_jobs_reply *repl
         table_cell(&t, "%s", DURATION(j->response_us));
     }
     if (s->mode == OUTPUT_JSON)
-        session_print(s, json_pack("{s:O, s:b}", "jobs", list, "more", (int)reply->more));
+        document_print(json_pack("{s:O, s:b}", "jobs", list, "more", (int)reply->more));
     json_decref(list);
     if (s->mode == OUTPUT_TABLE)
         table_print(&t, "no jobs");
@@ -139,9 +139,9 @@ int jobs_main(int argc, char **argv)
     if (!exit_code) {
         if (hawk_list_jobs(s.h, &q, &reply))
             exit_code = session_failed(&s);
-        else
-            print_jobs(&s, &reply);
         session_warn(&s);
+        if (!exit_code)
+            print_jobs(&s, &reply);
         api_free(&api_list_jobs_reply_type, &reply);
     }
     session_close(&s);
@@ -267,7 +267,7 @@ int job_main(int argc, char **argv)
         exit_code = exit_code ? exit_code : result;
     }
     if (opened && s.mode == OUTPUT_JSON)
-        session_print(&s, json_pack("{s:O}", "jobs", list));
+        document_print(json_pack("{s:O}", "jobs", list));
     json_decref(list);
     session_close(&s);
     selection_free(&jobs);
@@ -299,7 +299,7 @@ int cancel_main(int argc, char **argv)
             printf("%s %s\n", id, ended ? "had already ended" : "cancelled");
     }
     if (opened && s.mode == OUTPUT_JSON)
-        session_print(&s, json_pack("{s:O}", "jobs", list));
+        document_print(json_pack("{s:O}", "jobs", list));
     else if (opened && s.mode == OUTPUT_TABLE && jobs.n == 0)
         puts("nothing to cancel");
     json_decref(list);

@@ -140,14 +140,3 @@ json_t *json_bytes(const char *data, size_t len)
 }
 
 json_t *json_text(const char *text) { return json_bytes(text, strlen(text)); }
-
-void json_print(json_t *object)
-{
-    json_t *document = json_pack("{s:s}", "schema", JSON_SCHEMA);
-    CHECK(document && object);
-    json_object_update(document, object);
-    json_dumpf(document, stdout, JSON_INDENT(2));
-    putchar('\n');
-    json_decref(document);
-    json_decref(object);
-}

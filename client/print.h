@@ -8,9 +8,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Names and types in JSON output keep their meaning under one schema; new ones may appear. */
-#define JSON_SCHEMA "hawk.v1"
-
 #define TABLE_COLUMNS_MAX 16
 
 /* Rows of cells, printed with every column as wide as its widest cell. Zeroed to start with. */
@@ -43,7 +40,5 @@ const char *clean_text(char *buf, size_t size, const char *text);
 /* A JSON string; bytes that are not UTF-8 become U+FFFD. Never NULL. */
 json_t *json_text(const char *text);
 json_t *json_bytes(const char *data, size_t len);
-/* Prints one document to stdout with "schema" first; takes the reference. */
-void json_print(json_t *object);
 
 #endif

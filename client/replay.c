@@ -22,7 +22,7 @@
 
 struct replay_options {
     struct common_options common; /* first */
-    const char *time_scale, *scale_tasks, *load, *tag, *policy;
+    const char *time_scale, *scale_tasks, *load, *tag, *policy, *write_trace;
     uint32_t jobs, max_tasks, slots, seed, short_share_ppm;
     int64_t cap_us, cutoff_us;
     bool timer, dry_run;
@@ -58,6 +58,8 @@ const struct flag replay_flags[] = {
          "switch the idle cluster to this policy first (and to --cutoff, when given); it stays"),
     FLAG(SHARE, struct replay_options, short_share_ppm, "short-partition", 0, "SHARE",
          "set the share of slots reserved for short tasks first; it stays"),
+    FLAG(TEXT, struct replay_options, write_trace, "write-trace", 0, "FILE",
+         "with --dry-run: the jobs as a trace, for `hawk sim`: cutoffs are scaled by --time-scale there"),
     FLAG(BOOL, struct replay_options, dry_run, "dry-run", 0, NULL,
          "only say what would run; needs no cluster when --slots is given"),
     {0},
@@ -111,11 +113,10 @@ static int read_number(const char *flag, const char *text, double max, double *v
 
 static int unknown_policy(const char *name)
 {
-    fprintf(stderr, "hawk: replay: no policy '%s': there are", name);
+    char list[256] = "";
     for (int i = 0; policy_names[i]; i++)
-        fprintf(stderr, "%s %s", i ? "," : "", policy_names[i]);
-    fputc('\n', stderr);
-    return HAWK_EXIT_USAGE;
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", policy_names[i]);
+    return usage_error("replay: no policy '%s': there are %s", name, list);
 }
 
 static int read_flags(struct replay *r, int argc, char **argv, const char **path)
@@ -181,8 +182,7 @@ static int find_slots(struct replay *r)
     api_free(&api_list_nodes_reply_type, &nodes);
     r->slots = r->o.slots ? r->o.slots : slots > UINT32_MAX ? UINT32_MAX : (uint32_t)slots;
     if (slots == 0) {
-        fprintf(stderr,
-                "hawk: replay: the cluster has no worker that is up (`hawk nodes` lists its nodes)\n");
+        say_error(command_name, "the cluster has no worker that is up (`hawk nodes` lists its nodes)");
         return HAWK_EXIT_UNREACHABLE;
     }
     return HAWK_EXIT_OK;
@@ -215,8 +215,8 @@ static int switch_policy(struct replay *r)
            loop_now(r->s.h->loop) < deadline_us)
         pause_us(r->s.h, POLL_US);
     if (err == HAWK_EBUSY)
-        fprintf(stderr, "hawk: replay: a cluster switches policy only when it is idle: wait for its jobs, or "
-                        "`hawk cancel all`\n");
+        say_error(command_name, "a cluster switches policy only when it is idle: wait for its jobs, or "
+                                "`hawk cancel all`");
     if (err)
         return session_failed(&r->s);
     pause_us(r->s.h, POLICY_WAIT_US);
@@ -318,17 +318,18 @@ static int run(struct replay *r)
 
 static int report(struct replay *r)
 {
-    if (r->s.mode == OUTPUT_JSON)
-        session_print(&r->s, replay_report_json(&r->report, &r->plan, &r->result));
-    else if (r->s.mode == OUTPUT_TABLE)
+    int exit_code = r->result.interrupted                                      ? HAWK_EXIT_INTERRUPTED
+                    : replay_report_complete(&r->report, &r->plan, &r->result) ? HAWK_EXIT_OK
+                                                                               : HAWK_EXIT_FAILED;
+
+    if (r->s.mode == OUTPUT_TABLE)
         replay_report_print(&r->report, &r->plan, &r->result);
-    if (r->result.interrupted)
-        return HAWK_EXIT_INTERRUPTED;
-    if (replay_report_complete(&r->report, &r->plan, &r->result))
-        return HAWK_EXIT_OK;
-    fprintf(stderr, "hawk: replay: not everything was done: %s\n",
-            r->result.error[0] ? r->result.error : "tasks failed, were cancelled or lost");
-    return HAWK_EXIT_FAILED;
+    if (exit_code == HAWK_EXIT_FAILED)
+        say_error(command_name, "not everything was done: %s",
+                  r->result.error[0] ? r->result.error : "tasks failed, were cancelled or lost");
+    if (r->s.mode == OUTPUT_JSON)
+        document_print(replay_report_json(&r->report, &r->plan, &r->result));
+    return exit_code;
 }
 
 static int dry_run(struct replay *r)
@@ -341,8 +342,12 @@ static int dry_run(struct replay *r)
     if (exit_code)
         return exit_code;
     finish_plan(r);
+    if (r->o.write_trace && replay_plan_write(&r->plan, r->scale.time, r->o.write_trace)) {
+        fprintf(stderr, "hawk: replay: %s cannot be written: %s\n", r->o.write_trace, strerror(errno));
+        return HAWK_EXIT_FAILED;
+    }
     if (r->o.common.output && strcmp(r->o.common.output, "json") == 0)
-        session_print(&r->s, replay_plan_json(&r->plan, r->slots));
+        document_print(replay_plan_json(&r->plan, r->slots));
     else
         replay_plan_print(stdout, &r->plan, r->slots);
     return HAWK_EXIT_OK;

@@ -236,6 +236,25 @@ double replay_plan_load(const struct replay_plan *p, uint32_t slots)
     return (double)p->task_us / ((double)p->mean_gap_us * p->n * slots);
 }
 
+int replay_plan_write(const struct replay_plan *p, double time, const char *path)
+{
+    FILE *f = fopen(path, "we");
+    int err = 0;
+
+    if (!f)
+        return HAWK_EIO;
+    for (uint32_t i = 0; i < p->n; i++) {
+        const struct replay_plan_job *j = &p->jobs[i];
+
+        fprintf(f, "%.6f %u %.9g", (double)j->at_us / 1e6, j->tasks, (double)j->trace_mean_us * time / 1e6);
+        for (uint32_t k = 0; k < j->tasks; k++)
+            fprintf(f, " %.6f", (double)p->durations_us[j->first + k] / 1e6);
+        fputc('\n', f);
+    }
+    err = fflush(f) || ferror(f) ? HAWK_EIO : 0;
+    return fclose(f) ? HAWK_EIO : err;
+}
+
 int replay_number_parse(const char *text, double max, double *value)
 {
     char *end;

@@ -56,6 +56,9 @@ void replay_plan_classify(struct replay_plan *p, int64_t trace_cutoff_us);
 void replay_plan_poisson(struct replay_plan *p, double load, uint32_t slots, uint64_t seed);
 /* Task-seconds per second of arrivals and slot. 0 for a single arrival time, which has no load. */
 double replay_plan_load(const struct replay_plan *p, uint32_t slots);
+/* Writes the jobs as a trace at their arrival times, with the means of the trace scaled by `time`, so that whoever reads
+ * it classes them alike (times cutoff). HAWK_EIO with errno set. */
+HAWK_MUST_USE int replay_plan_write(const struct replay_plan *p, double time, const char *path);
 /* A scale or load as people write it: "0.001", "1/1000", "90%"; within (0, max]. HAWK_EINVALID. */
 HAWK_MUST_USE int replay_number_parse(const char *text, double max, double *value);
 

@@ -2,7 +2,6 @@
 #include "client/session.h"
 
 #include <pwd.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -38,50 +37,22 @@ int session_open(struct session *s, const char *command, const struct common_opt
     return err == HAWK_EINVALID ? HAWK_EXIT_USAGE : HAWK_EXIT_UNREACHABLE;
 }
 
-void session_print(struct session *s, json_t *object)
-{
-    if (s->errors)
-        json_object_set(object, "errors", s->errors);
-    json_print(object);
-    s->printed = true;
-}
-
 void session_close(struct session *s)
 {
-    if (s->errors && !s->printed)
-        session_print(s, json_object());
-    json_decref(s->errors);
-    s->errors = NULL;
     hawk_close(s->h);
     s->h = NULL;
 }
 
-void session_say(struct session *s, const char *fmt, ...)
+int session_failed(const struct session *s)
 {
-    char text[1024];
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
-    va_end(args);
-    fflush(stdout); /* what went well comes first, also when both go to one file */
-    fprintf(stderr, "hawk: %s: %s\n", s->command, text);
-    if (s->mode != OUTPUT_JSON)
-        return;
-    if (!s->errors)
-        s->errors = json_array();
-    json_array_append_new(s->errors, json_text(text));
-}
-
-int session_failed(struct session *s)
-{
-    session_say(s, "%s", hawk_error(s->h));
+    say_error(s->command, "%s", hawk_error(s->h));
     return HAWK_EXIT_UNREACHABLE;
 }
 
 void session_warn(const struct session *s)
 {
     if (*hawk_warning(s->h))
-        fprintf(stderr, "hawk: %s: %s\n", s->command, hawk_warning(s->h));
+        say_warning(s->command, "%s", hawk_warning(s->h));
 }
 
 int session_select(struct session *s, const char *command, const struct common_options *o, int argc,

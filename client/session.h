@@ -3,6 +3,7 @@
 #define HAWK_CLIENT_SESSION_H
 
 #include "client/command.h"
+#include "client/document.h"
 #include "client/hawk.h"
 #include "client/print.h"
 #include "client/select.h"
@@ -22,20 +23,14 @@ struct session {
     struct hawk *h;
     const char *command;
     enum output_mode mode;
-    json_t *errors; /* OUTPUT_JSON: messages for the document; NULL: none */
-    bool printed;   /* OUTPUT_JSON: the document */
 };
 
 /* HAWK_EXIT_OK, or another exit code after a message. session_close in either case. */
 int session_open(struct session *s, const char *command, const struct common_options *o);
-/* In JSON there is one document, also of a command that failed: what session_print has not printed yet. */
 void session_close(struct session *s);
-/* Prints what the last call met, or left out, to stderr. Returns the exit code for err. */
-int session_failed(struct session *s);
-/* A message of our own, to stderr and, in JSON, into the document's "errors". */
-void session_say(struct session *s, const char *fmt, ...) HAWK_PRINTF(2, 3);
-/* Prints the JSON document with the errors so far; takes the reference. */
-void session_print(struct session *s, json_t *object);
+/* Complains of what the last call met. Returns the exit code for it. */
+int session_failed(const struct session *s);
+/* Warns of what the last call left out; before the document is printed, which is to have it. */
 void session_warn(const struct session *s);
 
 /* Parses selectors, opens the session and resolves them: what most commands on jobs start with. On anything

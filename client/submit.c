@@ -25,8 +25,8 @@ static void print_submitted(struct session *s, const struct api_submit_reply *re
 {
     const char *id = JOB_TEXT(reply->job);
     if (s->mode == OUTPUT_JSON)
-        session_print(s, json_pack("{s:s, s:s, s:s, s:s}", "job", id, "class", show_class(reply->class),
-                                   "why", show_why(reply->why), "state", show_job_state(reply->state)));
+        document_print(json_pack("{s:s, s:s, s:s, s:s}", "job", id, "class", show_class(reply->class), "why",
+                                 show_why(reply->why), "state", show_job_state(reply->state)));
     else
         printf("%s\n", id);
     fflush(stdout); /* whoever reads it may want to cancel while we wait */

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/units.h"
+#include "client/document.h"
 #include "client/show.h"
 
 #include <signal.h>
@@ -130,8 +131,8 @@ static void explain_failure(struct session *s, const struct api_job *j)
 static void explain_interrupt(const struct selection *jobs)
 {
     const char *what = jobs->n == 1 ? JOB_TEXT(jobs->jobs[0]) : "ID...";
-    fprintf(stderr, "hawk: no longer waiting; %s: `hawk wait %s` waits again, `hawk cancel %s` cancels\n",
-            jobs->n == 1 ? "the job goes on" : "the jobs go on", what, what);
+    say_error(NULL, "no longer waiting; %s: `hawk wait %s` waits again, `hawk cancel %s` cancels",
+              jobs->n == 1 ? "the job goes on" : "the jobs go on", what, what);
 }
 
 /* ---- All of it ---- */
@@ -139,22 +140,25 @@ static void explain_interrupt(const struct selection *jobs)
 static int report(struct session *s, const struct progress *p)
 {
     int exit_code = HAWK_EXIT_OK;
-    json_t *list = json_array();
     for (uint32_t i = 0; i < p->n; i++) {
         const struct api_job *j = &p->jobs[i];
-        if (j->state != JOB_DONE) {
-            exit_code = HAWK_EXIT_FAILED;
-            if (s->mode == OUTPUT_TABLE)
-                explain_failure(s, j);
-        }
-        if (s->mode == OUTPUT_JSON)
-            json_array_append_new(list, job_json(j));
+        if (j->state == JOB_DONE)
+            continue;
+        exit_code = HAWK_EXIT_FAILED;
+        if (s->mode == OUTPUT_TABLE)
+            explain_failure(s, j);
     }
-    if (s->mode == OUTPUT_JSON)
-        session_print(s, json_pack("{s:o}", "jobs", list));
-    else
-        json_decref(list);
     return exit_code;
+}
+
+/* As far as they are known, also when the waiting failed: `submit --wait` has told their ids nowhere else. */
+static void print_json(const struct progress *p)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < p->n; i++)
+        json_array_append_new(list, p->jobs[i].name ? job_json(&p->jobs[i])
+                                                    : json_pack("{s:s}", "job", JOB_TEXT(p->jobs[i].job)));
+    document_print(json_pack("{s:o}", "jobs", list));
 }
 
 int wait_jobs(struct session *s, const struct selection *jobs, bool progress)
@@ -181,6 +185,8 @@ int wait_jobs(struct session *s, const struct selection *jobs, bool progress)
         explain_interrupt(jobs);
     else
         exit_code = result ? session_failed(s) : report(s, &p);
+    if (s->mode == OUTPUT_JSON)
+        print_json(&p);
     for (uint32_t i = 0; i < p.n; i++)
         api_free(&api_job_type, &p.jobs[i]);
     free(p.jobs);

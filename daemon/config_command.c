@@ -1,4 +1,5 @@
 /* `hawk config check FILE` and `hawk config show`. */
+#include "client/document.h"
 #include "client/print.h"
 #include "daemon/commands.h"
 #include "daemon/config.h"
@@ -18,17 +19,7 @@ static const char usage[] =
     "($HAWK_CONFIG, then /etc/hawk/hawk.yaml unless --config names one), or a flag.\n"
     "SECTION is one of cluster, central, dist, worker, up, log.\n";
 
-/* Every line of text as an element. */
-static json_t *lines_json(char *text)
-{
-    json_t *list = json_array();
-
-    for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
-        json_array_append_new(list, json_text(line));
-    return list;
-}
-
-static int check(const char *path, bool json)
+static int check(const char *path)
 {
     char *mistakes = NULL;
     size_t size = 0;
@@ -40,39 +31,16 @@ static int check(const char *path, bool json)
     config_free(&c);
     if (err)
         fclose(err);
-    fputs(mistakes ? mistakes : "hawk: out of memory\n", stderr);
-    if (json)
-        json_print(json_pack("{s:o, s:b, s:o}", "file", json_text(path), "ok", (int)ok, "errors",
-                             lines_json(mistakes ? mistakes : (char[]){""})));
+    say_lines(mistakes ? mistakes : "hawk: out of memory\n");
+    if (document_wanted())
+        document_print(json_pack("{s:o, s:b}", "file", json_text(path), "ok", (int)ok));
     else if (ok)
         printf("%s: ok\n", path);
     free(mistakes);
     return ok ? HAWK_EXIT_OK : HAWK_EXIT_USAGE;
 }
 
-/* Takes --output FORM (-o FORM, --output=FORM) out of the arguments. */
-static int take_output(int *argc, char **argv, bool *json)
-{
-    int n = 0;
-
-    for (int i = 0; i < *argc; i++) {
-        const char *form = strncmp(argv[i], "--output=", 9) == 0 ? argv[i] + 9 : NULL;
-
-        if (strcmp(argv[i], "--output") == 0 || strcmp(argv[i], "-o") == 0)
-            form = i + 1 < *argc ? argv[++i] : "";
-        if (!form) {
-            argv[n++] = argv[i];
-            continue;
-        }
-        *json = strcmp(form, "json") == 0;
-        if (!*json && strcmp(form, "table") != 0)
-            return usage_error("config: --output takes table or json, not \"%s\"", form);
-    }
-    *argc = n;
-    return 0;
-}
-
-static int show(int argc, char **argv, bool json)
+static int show(int argc, char **argv)
 {
     static const char *const sections[] = {
 #define X(section, SETTINGS) #section,
@@ -93,8 +61,8 @@ static int show(int argc, char **argv, bool json)
     struct config c;
     config_init(&c);
     int code = config_from_args(&c, "config", argc, argv, NULL, NULL);
-    if (code == 0 && json)
-        json_print(json_pack("{s:o}", "settings", config_json(&c, section)));
+    if (code == 0 && document_wanted())
+        document_print(json_pack("{s:o}", "settings", config_json(&c, section)));
     else if (code == 0)
         config_show(&c, section, stdout);
     config_free(&c);
@@ -103,19 +71,17 @@ static int show(int argc, char **argv, bool json)
 
 int config_main(int argc, char **argv)
 {
-    bool json = false;
-
     if (argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
         fputs(usage, stdout);
         return HAWK_EXIT_OK;
     }
-    int code = take_output(&argc, argv, &json);
+    int code = flags_take_output("config", &argc, argv);
     if (code)
         return code;
     if (argc == 3 && strcmp(argv[1], "check") == 0)
-        return check(argv[2], json);
+        return check(argv[2]);
     if (argc >= 2 && strcmp(argv[1], "show") == 0)
-        return show(argc - 1, argv + 1, json);
-    fputs(usage, stderr);
-    return HAWK_EXIT_USAGE;
+        return show(argc - 1, argv + 1);
+    return usage_error("config: write `hawk config check FILE` or `hawk config show [SECTION]`; "
+                       "`hawk help config` tells more");
 }

@@ -5,6 +5,7 @@
  * `hawk config show`, which libyaml's marks give. */
 #include "base/mem.h"
 #include "base/units.h"
+#include "client/document.h"
 #include "daemon/config_table.h"
 
 #include <errno.h>
@@ -229,12 +230,12 @@ static const struct setting *flag_setting(const char *section, const char *flag,
 static int usage_error(const char *section, const char *fmt, ...) HAWK_PRINTF(2, 3);
 static int usage_error(const char *section, const char *fmt, ...)
 {
+    char text[700];
     va_list ap;
     va_start(ap, fmt);
-    fprintf(stderr, "hawk %s: ", section);
-    vfprintf(stderr, fmt, ap);
-    fprintf(stderr, " (see `hawk %s --help`)\n", section);
+    vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+    say_error(section, "%s (see `hawk help %s`)", text, section);
     return 2;
 }
 
@@ -300,7 +301,17 @@ static int load_file(struct config *c, int argc, char **argv)
         path = getenv("HAWK_CONFIG");
     if ((!path || !*path) && access("/etc/hawk/hawk.yaml", R_OK) == 0)
         path = "/etc/hawk/hawk.yaml";
-    return path && *path && config_load(c, path, stderr) ? 2 : 0;
+    if (!path || !*path)
+        return 0;
+    char *mistakes = NULL;
+    size_t size = 0;
+    FILE *err = open_memstream(&mistakes, &size);
+    int failed = !err || config_load(c, path, err);
+    if (err)
+        fclose(err);
+    say_lines(mistakes ? mistakes : "hawk: out of memory\n");
+    free(mistakes);
+    return failed ? 2 : 0;
 }
 
 static int print_help(const char *section, const struct config_flag *flags)

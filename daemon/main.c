@@ -1,4 +1,5 @@
 /* The `hawk` binary: finds the command and runs it. */
+#include "client/document.h"
 #include "daemon/commands.h"
 
 #include <stdio.h>
@@ -7,6 +8,34 @@
 #ifndef HAWK_VERSION
 #define HAWK_VERSION "0.1.0"
 #endif
+
+/* ---- version ---- */
+
+struct version_options {
+    const char *output;
+};
+
+static const struct flag version_flags[] = {
+    FLAG(CHOICE, struct version_options, output, "output", 'o', "table|json", "form of the output"),
+    {0},
+};
+
+static int version_main(int argc, char **argv)
+{
+    struct version_options o = {0};
+    int first = flags_parse("version", version_flags, NULL, false, argc, argv, &o);
+    if (first < 0)
+        return -first;
+    if (first < argc)
+        return usage_error("version takes no argument '%s'", argv[first]);
+    if (document_wanted())
+        document_print(json_pack("{s:s}", "version", HAWK_VERSION));
+    else
+        printf("hawk %s\n", HAWK_VERSION);
+    return HAWK_EXIT_OK;
+}
+
+/* ---- All commands ---- */
 
 const struct command daemon_commands[] = {
     {.name = "run",
@@ -26,6 +55,11 @@ const struct command daemon_commands[] = {
      .details = sim_details,
      .flags = sim_flags,
      .run = sim_main},
+    {.name = "version",
+     .help = "which version this is",
+     .synopsis = "[FLAGS]",
+     .flags = version_flags,
+     .run = version_main},
     {0},
 };
 
@@ -43,11 +77,8 @@ static void print_commands(FILE *f)
 static int run_command(int argc, char **argv)
 {
     const struct command *c = command_find(daemon_commands, argv[0]);
-    if (c && !c->flags)
-        return command_end(c->run(argc, argv)); /* reads a configuration, whose settings are its flags */
-    if (c)
-        return command_run(c, argc, argv);
-    c = command_find(client_commands, argv[0]);
+    if (!c)
+        c = command_find(client_commands, argv[0]);
     if (c)
         return command_run(c, argc, argv);
     return usage_error("no command \"%s\"; `hawk help` lists them", argv[0]);
@@ -60,9 +91,8 @@ int main(int argc, char **argv)
         print_commands(stderr);
         return HAWK_EXIT_USAGE;
     }
-    if (strcmp(name, "--version") == 0 || strcmp(name, "version") == 0) {
-        printf("hawk %s\n", HAWK_VERSION);
-        return command_end(HAWK_EXIT_OK);
+    if (strcmp(name, "--version") == 0) {
+        argv[1] += 2;
     }
     bool help = strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0;
     if (help && argc == 2) {

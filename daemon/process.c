@@ -4,6 +4,8 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "client/command.h"
+#include "client/document.h"
 #include "daemon/journal.h"
 #include "net/addr.h"
 
@@ -31,7 +33,7 @@ static int token_read(const char *path, char **token)
     struct stat st;
     FILE *f = fopen(path, "re");
     if (!f || fstat(fileno(f), &st)) {
-        fprintf(stderr, "hawk: token file %s: %s\n", path, strerror(errno));
+        say_error(NULL, "token file %s: %s", path, strerror(errno));
         if (f)
             fclose(f);
         return 2;
@@ -40,17 +42,30 @@ static int token_read(const char *path, char **token)
         line[0] = 0;
     fclose(f);
     if (st.st_mode & 077) {
-        fprintf(stderr, "hawk: token file %s can be read by others: chmod 600 it\n", path);
+        say_error(NULL, "token file %s can be read by others: chmod 600 it", path);
         return 2;
     }
     char *start = line + strspn(line, " \t");
     start[strcspn(start, " \t\r\n")] = 0;
     if (token_check(start, why, sizeof why)) {
-        fprintf(stderr, "hawk: token file %s: %s\n", path, why);
+        say_error(NULL, "token file %s: %s", path, why);
         return 2;
     }
     *token = xstrdup(start);
     return 0;
+}
+
+static int validate(const struct config *c, const char *section)
+{
+    char *mistakes = NULL;
+    size_t size = 0;
+    FILE *err = open_memstream(&mistakes, &size);
+    int failed = !err || config_validate(c, section, err);
+    if (err)
+        fclose(err);
+    say_lines(mistakes ? mistakes : "hawk: out of memory\n");
+    free(mistakes);
+    return failed ? 2 : 0;
 }
 
 int process_init(struct process *p, const char *section, int argc, char **argv)
@@ -58,9 +73,11 @@ int process_init(struct process *p, const char *section, int argc, char **argv)
     memset(p, 0, sizeof *p);
     p->section = section;
     config_init(&p->config);
-    int result = config_from_args(&p->config, section, argc, argv, NULL, NULL);
-    if (!result && config_validate(&p->config, section, stderr))
-        result = 2;
+    int result = flags_take_output(section, &argc, argv);
+    if (!result)
+        result = config_from_args(&p->config, section, argc, argv, NULL, NULL);
+    if (!result)
+        result = validate(&p->config, section);
     if (!result && *p->config.cluster.token_file)
         result = token_read(p->config.cluster.token_file, &p->token);
     if (result)
@@ -151,7 +168,11 @@ void process_signals(struct process *p, void (*stop)(void *arg, bool now), void 
 
 void process_ready(struct process *p)
 {
-    printf("ready %s %s\n", p->name, server_addr(p->server, 0));
+    const char *addr = server_addr(p->server, 0);
+    if (document_wanted())
+        document_print_line(json_pack("{s:s, s:s}", "ready", p->name, "address", addr));
+    else
+        printf("ready %s %s\n", p->name, addr);
     fflush(stdout);
 }
 

@@ -37,7 +37,8 @@ HAWK_MUST_USE int process_output_dir(const struct process *p, const char *dir);
 const char *process_advertised(const struct process *p, const char *advertise, const char *central);
 /* SIGTERM and SIGINT call stop. */
 void process_signals(struct process *p, void (*stop)(void *arg, bool now), void *arg);
-/* Says on stdout that the daemon can be used: "ready NAME ADDRESS". Once. */
+/* Says on stdout that the daemon can be used: "ready NAME ADDRESS", or with --output json a document on one line.
+ * Once. */
 void process_ready(struct process *p);
 /* Ends the loop with an exit code. */
 void process_exit(struct process *p, int code);

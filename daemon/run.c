@@ -1,6 +1,7 @@
 /* `hawk run`: tasks on an embedded cluster that lives as long as they do; what xargs -P is used for. */
 #include "base/log.h"
 #include "base/mem.h"
+#include "client/document.h"
 #include "client/print.h"
 #include "client/spec.h"
 #include "daemon/commands.h"
@@ -215,12 +216,17 @@ static void json_task(struct run *r, const struct msg_task_event *m)
     flush_output(r, stdout);
 }
 
-static void json_begin(void) { printf("{\n  \"schema\": \"%s\",\n  \"tasks\": [", JSON_SCHEMA); }
+static void json_begin(void)
+{
+    document_begin();
+    fputs("\"tasks\": [", stdout);
+}
 
 static void json_end(const struct run *r)
 {
-    printf("\n  ],\n  \"submitted\": %u,\n  \"ended\": %u,\n  \"failed\": %u,\n  \"exit_code\": %d\n}\n",
+    printf("\n  ],\n  \"submitted\": %u,\n  \"ended\": %u,\n  \"failed\": %u,\n  \"exit_code\": %d",
            r->desc->tasks, r->ended, r->failed, r->exit_code);
+    document_finish();
 }
 
 static void show_progress(struct run *r)
@@ -280,7 +286,7 @@ static void effect(void *arg, const struct msg *m)
 {
     struct run *r = arg;
     if (m->type == MSG_SUBMITTED && m->submitted.err) {
-        fprintf(stderr, "hawk run: %s\n", hawk_strerror(m->submitted.err));
+        say_error("run", "%s", hawk_strerror(m->submitted.err));
         r->exit_code = HAWK_EXIT_USAGE;
         loop_stop(r->loop);
     } else if (m->type == MSG_SUBMITTED) {
@@ -315,7 +321,7 @@ static void after_turn(void *arg)
     struct run *r = arg;
     if (!r->broken && embedded_broken(r->cluster)) {
         r->broken = true;
-        fprintf(stderr, "hawk run: the process that starts commands has died\n");
+        say_error("run", "the process that starts commands has died");
         r->exit_code = HAWK_EXIT_FAILED;
         loop_stop(r->loop);
     }
@@ -348,7 +354,7 @@ static int make_dir(struct run *r)
     snprintf(r->dir, sizeof r->dir, "%s/hawk-run-XXXXXX", tmp && *tmp == '/' ? tmp : "/tmp");
     if (mkdtemp(r->dir))
         return 0;
-    fprintf(stderr, "hawk run: no directory for output can be made: %s: %s\n", r->dir, strerror(errno));
+    say_error("run", "no directory for output can be made: %s: %s", r->dir, strerror(errno));
     return HAWK_EIO;
 }
 
@@ -428,7 +434,7 @@ int run_main(int argc, char **argv)
         r.exec_config.max_running = r.options.slots;
         r.exec_config.orphan_grace_us = 0; /* without us nobody wants the results */
         if (exec_start(&exec, &r.exec_config)) {
-            fprintf(stderr, "hawk run: no process can be started\n");
+            say_error("run", "no process can be started");
             r.exit_code = HAWK_EXIT_FAILED;
         } else {
             if (r.json)

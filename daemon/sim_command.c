@@ -1,6 +1,6 @@
 /* `hawk sim`: flags to a simulation's settings, and its report to the terminal, to scripts, to files. */
 #include "base/units.h"
-#include "client/print.h"
+#include "client/document.h"
 #include "daemon/commands.h"
 #include "daemon/sim_convert.h"
 #include "sim/compare.h"
@@ -255,7 +255,7 @@ static int write_jobs(const char *path, const struct sim_result *r)
         fclose(f);
         return HAWK_EXIT_OK;
     }
-    fprintf(stderr, "hawk: %s: cannot be written: %s\n", path, strerror(errno));
+    say_error("sim", "%s: cannot be written: %s", path, strerror(errno));
     if (f)
         fclose(f);
     return HAWK_EXIT_FAILED;
@@ -268,7 +268,7 @@ static int report(const struct options *o, const struct sim_config *c, const str
     int err = 0;
 
     if (o->against && sim_compare(r, o->against, &pairs, why, sizeof why) != 0) {
-        fprintf(stderr, "hawk: --against: %s\n", why);
+        say_error("sim", "--against: %s", why);
         return HAWK_EXIT_FAILED;
     }
     if (strcmp(o->output, "json") == 0) {
@@ -276,7 +276,7 @@ static int report(const struct options *o, const struct sim_config *c, const str
 
         if (o->against)
             json_object_set_new(json, "against", sim_comparison_json(&pairs));
-        json_print(json);
+        document_print(json);
     } else if (strcmp(o->output, "csv") == 0) {
         sim_report_csv(stdout, r);
     } else {
@@ -320,9 +320,9 @@ static int sweep(const struct options *o, const struct sim_config *c, const stru
     err = sim_sweep_run(c, grid, &input, cores > 0 ? (uint32_t)cores : 1,
                         isatty(STDERR_FILENO) ? stderr : NULL, &r, why, sizeof why);
     if (err)
-        fprintf(stderr, "hawk: %s\n", why);
+        say_error("sim", "%s", why);
     else if (strcmp(o->output, "json") == 0)
-        json_print(sim_sweep_json(&r));
+        document_print(sim_sweep_json(&r));
     else
         sim_sweep_print(stdout, &r);
     for (uint32_t i = 0; i < r.n && !err; i++)
@@ -346,7 +346,7 @@ static int run(const struct options *o, const struct sim_config *c, const struct
     if (!err)
         err = (strcmp(o->policy, OMNISCIENT) == 0 ? sim_bound : sim_run)(c, &source, &r, why, sizeof why);
     if (err)
-        fprintf(stderr, "hawk: %s\n", *sim_workload_error(&w) ? sim_workload_error(&w) : why);
+        say_error("sim", "%s", *sim_workload_error(&w) ? sim_workload_error(&w) : why);
     else
         err = report(o, c, &r);
     sim_workload_close(&w);

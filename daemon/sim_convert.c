@@ -1,6 +1,7 @@
 /* `hawk sim convert-google`, and traces to files: workloads from elsewhere for the simulator. */
 #include "daemon/sim_convert.h"
 #include "client/command.h"
+#include "client/document.h"
 #include "sim/generate.h"
 #include "sim/google.h"
 
@@ -47,8 +48,8 @@ int sim_write_trace(struct sim_source *source, const char *path)
         code = errno;
     }
     if (err)
-        fprintf(stderr, "hawk: %s: cannot be written: %s\n", standard ? "standard output" : path,
-                strerror(code));
+        say_error("sim convert-google", "%s: cannot be written: %s", standard ? "standard output" : path,
+                  strerror(code));
     return err ? HAWK_EXIT_FAILED : HAWK_EXIT_OK;
 }
 
@@ -83,7 +84,7 @@ int sim_convert_google(int argc, char **argv)
     for (int i = at; i < argc && !err; i++)
         err = google_read(g, argv[i]);
     if (err) {
-        fprintf(stderr, "hawk: %s\n", google_error(g));
+        say_error("sim convert-google", "%s", google_error(g));
         google_free(g);
         return HAWK_EXIT_FAILED;
     }

@@ -154,7 +154,7 @@ def test_bad_configuration():
         assert r.returncode == 2 and not found["ok"], r.stdout
         for at, key in enumerate(("central:", "central.heartbeat", "central.short_partition_min", "central.policy_on",
                                   "worker:", "worker.name", "worker.slots", "worker.listen", "worker.agent_grace"), 1):
-            hits = [e for e in found["errors"] if e.startswith(f"{path}:{at}: {key}: ")]
+            hits = [e for e in found["errors"] if e["message"].startswith(f"{path}:{at}: {key}: ")]
             assert len(hits) == (not key.endswith(":")), (key, found["errors"])
         r = subprocess.run([HAWK, "worker", "--config", path], capture_output=True, text=True, timeout=BOUND)
         assert r.returncode == 2 and f"{path}:7: worker.slots" in r.stderr, (r.returncode, r.stderr)

@@ -1,0 +1,81 @@
+"""--output json of every command: one document, also when it fails; and a stdout that cannot be written to."""
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+from hawktest import BOUND, HAWK, Daemon, run_tests
+
+CLIENT = ("submit", "wait", "jobs", "job", "cancel", "cat", "explain", "nodes", "stats", "policy", "replay")
+DAEMONS = ("central", "dist", "worker", "up")
+
+
+def document(env, *args, check=None):
+    r = subprocess.run([HAWK, *args], capture_output=True, text=True, timeout=BOUND, env=env)
+    assert check is None or r.returncode == check, (args, r.returncode, r.stdout, r.stderr)
+    said = json.loads(r.stdout)
+    assert said["schema"] == "hawk.v1", (args, said)
+    # What failed is said twice, in the same words: for people and for programs.
+    for e in said.get("errors", []) + said.get("warnings", []):
+        assert e["message"] in r.stderr, (args, e, r.stderr)
+    assert ("errors" in said) == (r.returncode not in (0, 1)), (args, r.returncode, said)
+    return said
+
+
+def test_wrong_command_lines():
+    with tempfile.TemporaryDirectory() as d:
+        env = {**os.environ, "XDG_RUNTIME_DIR": d, "XDG_STATE_HOME": d, "HOME": d}
+        env.pop("HAWK_DIST", None)
+        listed = subprocess.run([HAWK, "help"], capture_output=True, text=True, check=True).stdout
+        commands = re.findall(r"^  ([a-z]+)  ", listed, re.M)
+        assert set(CLIENT + DAEMONS) < set(commands), commands
+        for command in commands:
+            # Wherever the asking for JSON stands.
+            for args in (("--output", "json", "--frob"), ("--frob", "--output=json")):
+                assert "frob" in str(document(env, command, *args, check=2)["errors"]) or command == "config"
+        assert document(env, "submit", "-o", "json", check=2)
+        assert document(env, "submit", "-o", "json", "--each-line", "/nofile", "--", "true", check=2)
+        assert document(env, "nodes", "-o", "json", check=3)["errors"]
+        assert document(env, "replay", "-o", "json", "/nofile", check=2)
+        assert document(env, "config", "show", "-o", "json", "nosuch", check=2)
+        assert document(env, "config", "show", "-o", "json", "--set", "worker.slots=banana", check=2)
+        assert document(env, "config", "check", "-o", "json", "/nofile", check=2)["ok"] is False
+        assert document(env, "central", "-o", "json", "--listen", "127.0.0.1:99999", check=2)
+        assert document(env, "--version", "-o", "json", check=0)["version"]
+        assert document(env, "config", "show", "-o", "json", check=0)["settings"]
+        # What follows the job's command is the job's.
+        r = subprocess.run([HAWK, "run", "echo", "-o", "json"], capture_output=True, text=True, timeout=BOUND)
+        assert r.stdout == "-o json\n", r
+
+
+def test_with_a_cluster():
+    with tempfile.TemporaryDirectory() as d:
+        env = {**os.environ, "XDG_RUNTIME_DIR": d, "XDG_STATE_HOME": d, "HOME": d}
+        env.pop("HAWK_DIST", None)
+        up = Daemon("up", "--slots", "2", "--output-dir", f"{d}/out", env=env)
+        up.ready()
+        for command in ("wait", "job", "cancel", "cat", "explain"):
+            assert "9.9" in str(document(env, command, "-o", "json", "9.9", check=3)["errors"])
+        job = document(env, "submit", "-o", "json", "--array", "1-3", "--", "echo", "hi", check=0)["job"]
+        assert document(env, "wait", "-o", "json", job, check=0)["jobs"][0]["job"] == job
+        # One that fails does not hide the other.
+        both = document(env, "job", "-o", "json", job, "9.9", check=3)
+        assert [j["job"] for j in both["jobs"]] == [job], both
+        timers = document(env, "submit", "-o", "json", "--array", "1-5", "--timer", "1ms")["job"]
+        document(env, "wait", "-o", "json", timers, check=0)
+        assert len(document(env, "cat", "-o", "json", timers, check=3)["errors"]) == 1
+        with open("/dev/full", "w") as full:
+            for args in (["jobs"], ["job", job], ["cat", job], ["explain", job], ["nodes"], ["stats"], ["policy"],
+                         ["policy", "-o", "json"], ["submit", "--", "true"], ["cancel", job], ["help"],
+                         ["help", "run"], ["help", "up"], ["version"], ["config", "show"],
+                         ["config", "show", "-o", "json"], ["run", "--", "echo", "hi"],
+                         ["run", "-o", "json", "--", "echo", "hi"]):
+                r = subprocess.run([HAWK, *args], stdout=full, stderr=subprocess.PIPE, text=True, timeout=BOUND,
+                                   env=env)
+                assert r.returncode == 1 and "cannot write to standard output" in r.stderr, (args, r.returncode, r.stderr)
+        assert up.stop() == 0, up.text()
+
+
+run_tests(sys.modules[__name__])
