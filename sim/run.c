@@ -99,6 +99,8 @@ static struct job_desc *describe(struct sim *s, uint32_t place, int64_t mean_us)
     d->estimate_us = estimate_of(s, j, mean_us);
     if (s->config.estimates == SIM_ESTIMATE_MEAN || s->config.estimates == SIM_ESTIMATE_EXACT)
         d->tag = s->next_job.tag; /* where the point is how good estimates are, they alone class a job */
+    if (s->config.tag_class)
+        d->tag = j->class == CLASS_LONG ? TAG_LONG : TAG_SHORT;
     d->kind = PAYLOAD_APP;
     d->app = blob_ref(s->app);
     d->shell = place + 1;

@@ -36,6 +36,7 @@ struct sim_config {
     uint32_t dists;       /* 1 .. SIM_DISTS_MAX; jobs go to them in turn */
     bool deal_random;     /* jobs go to a random dist instead */
     bool queue_per_slot;
+    bool tag_class; /* every job is tagged with its true class, whatever is estimated */
     uint64_t seed;
     /* Tells jobs' true classes in results, so that runs with different cutoffs compare; 0: the policy's own. A job whose
      * source tags it (trace_job.tag) has that class. */
