@@ -10,6 +10,7 @@
 #include "client/session.h"
 #include "client/wait.h"
 
+#include <errno.h>
 #include <string.h>
 
 #define SHARE_UNSET UINT32_MAX
@@ -135,6 +136,8 @@ static int read_flags(struct replay *r, int argc, char **argv, const char **path
                                          : "replay: one trace at a time");
     if (o->max_tasks && o->scale_tasks)
         return usage_error("replay: --max-tasks and --scale-tasks are two ways to say the same: give one");
+    if (o->write_trace && !o->dry_run)
+        return usage_error("replay: --write-trace goes with --dry-run");
     if (o->policy && policy_preset(o->policy, &ignored))
         return unknown_policy(o->policy);
     *path = argv[first];

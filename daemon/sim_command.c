@@ -19,7 +19,7 @@ struct options {
     uint32_t workers, slots, dists, share_ppm, seed, jobs, steal_cap, only_job;
     int64_t cutoff_us, scheduler_cost_us, worker_cost_us, sample_us;
     struct flag_list set;
-    bool compat, check;
+    bool compat, check, tag_class;
 };
 
 #define OMNISCIENT "omniscient"
@@ -54,6 +54,7 @@ const struct flag sim_flags[] = {
     FLAG(CHOICE, struct options, estimates, "estimates", 0, "mean|exact|history",
          "jobs come with the workload's mean, that of their very durations, or none: their names' history "
          "decides"),
+    FLAG(BOOL, struct options, tag_class, "tag-class", 0, NULL, "every job comes tagged with its true class"),
     FLAG(TEXT, struct options, noise, "noise", 0, "LOW-HIGH",
          "estimates are wrong by a random factor from this range: 0.1-1.9"),
     FLAG(LIST, struct options, set, "set", 0, "FLAG=on|off",
@@ -209,6 +210,7 @@ static int load_engine(const struct options *o, struct sim_config *c)
     if (o->estimates && strcmp(o->estimates, "history") == 0)
         c->estimates = SIM_ESTIMATE_HISTORY;
     c->queue_per_slot = o->queues && strcmp(o->queues, "per-slot") == 0;
+    c->tag_class = o->tag_class;
     c->deal_random = o->deal && strcmp(o->deal, "random") == 0;
     c->trace_job = o->only_job;
     c->trace_to = stderr;
