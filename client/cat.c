@@ -31,8 +31,9 @@ struct cat {
     enum task_state silent_state;
     uint32_t missing; /* tasks whose output is nowhere: timers, or files somebody removed */
     char missing_text[512];
-    json_t *outputs; /* in JSON; else NULL */
-    char *data;      /* in JSON: one task's output so far */
+    uint32_t first_index; /* what HAWK_TASK_INDEX of task 0 is */
+    json_t *outputs;      /* in JSON; else NULL */
+    char *data;           /* in JSON: one task's output so far */
     size_t n, cap;
     bool truncated;
 };
@@ -128,18 +129,18 @@ static void add_output(struct cat *c, const struct api_task *t, uint32_t index)
 }
 
 /* One line each, however many tasks it is about. */
-static void say_silent(struct cat *c, uint32_t first_index)
+static void say_silent(const struct cat *c)
 {
     if (c->missing > 1)
         say_error(c->s->command, "%s; and so of %u other tasks", c->missing_text, c->missing - 1);
     else if (c->missing)
         say_error(c->s->command, "%s", c->missing_text);
     if (c->silent == 1)
-        say_error(c->s->command, "task %u has written nothing: it is %s", first_index + c->silent_task,
+        say_error(c->s->command, "task %u has written nothing: it is %s", c->first_index + c->silent_task,
                   show_task_state(c->silent_state));
     else if (c->silent)
         say_error(c->s->command, "%u tasks have written nothing yet: task %u, the first of them, is %s",
-                  c->silent, first_index + c->silent_task, show_task_state(c->silent_state));
+                  c->silent, c->first_index + c->silent_task, show_task_state(c->silent_state));
 }
 
 /* Other than 0: nothing more can be written. */
@@ -185,10 +186,9 @@ static int cat_page(void *ctx, const struct api_get_job_reply *page, uint32_t fi
 {
     struct cat *c = ctx;
     int stop = 0;
-    c->silent = c->missing = 0;
     for (uint32_t i = 0; !stop && i < page->tasks_n; i++)
         stop = cat_task(c, &page->tasks[i], first_index);
-    say_silent(c, first_index);
+    c->first_index = first_index;
     return stop ? STOP : 0;
 }
 
@@ -216,7 +216,9 @@ static int cat_job(struct cat *c, const char *task_text)
     int exit_code = task_text ? find_task(c, task_text, &task) : 0;
     if (exit_code)
         return exit_code;
-    if (job_pages(c->s->h, c->job, task, c->one ? 1 : UINT32_MAX, cat_page, c) < 0)
+    int result = job_pages(c->s->h, c->job, task, c->one ? 1 : UINT32_MAX, cat_page, c);
+    say_silent(c);
+    if (result < 0)
         return session_failed(c->s);
     return c->exit_code;
 }

@@ -144,6 +144,17 @@ static void print_places(struct explanation *e)
     table_print(&t, "  no worker has anything of it");
 }
 
+/* Who places its tasks. A promoted job is on its way to central as one is that began as long. */
+static const char *scheduler(const struct api_job *j)
+{
+    if (j->at_central)
+        return "central, by waiting time over the general partition";
+    if (j->state == JOB_PENDING || j->why == WHY_PROMOTED)
+        return job_state_final(j->state) ? "central would have, but never had it"
+                                         : "central, once it has it: its dist waits to hand it over";
+    return "its dist, by probes and late binding";
+}
+
 static void print_explanation(struct explanation *e)
 {
     const struct api_job *j = &e->job;
@@ -152,10 +163,7 @@ static void print_explanation(struct explanation *e)
     printf("job %s (%s): %s, %s\n", JOB_TEXT(j->job), e->name, show_class(j->class),
            show_job_state(j->state));
     printf("  class     %s\n", why);
-    printf("  schedules %s\n", j->at_central ? "central, by waiting time over the general partition"
-                               : j->state == JOB_PENDING
-                                   ? "central, once it has taken the job over from its dist"
-                                   : "its dist, by probes and late binding");
+    printf("  schedules %s\n", scheduler(j));
     printf("  tasks     %u: %u waiting, %u running or queued at a worker, %u done, %u failed, %u cancelled, "
            "%u lost\n",
            j->tasks, j->waiting, j->running, j->done, j->failed, j->cancelled, j->lost);

@@ -169,6 +169,7 @@ struct job_view_state {
     struct text_table table;
     json_t *json, *tasks; /* borrowed from json */
     uint32_t shown;
+    int64_t limit_us; /* the job's time limit */
     enum output_mode mode;
     bool begun;
 };
@@ -210,6 +211,8 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
         v->tasks = json_array();
         json_object_set_new(v->json, "task_list", v->tasks);
     }
+    if (page->spec)
+        v->limit_us = page->spec->time_limit_us;
     v->begun = true;
     for (uint32_t i = 0; i < page->tasks_n; i++) {
         const struct api_task *t = &page->tasks[i];
@@ -222,7 +225,8 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
         }
         table_cell(&v->table, "%u", first_index + t->task);
         table_cell(&v->table, "%s", show_task_state(t->state));
-        table_cell(&v->table, "%s", task_state_final(t->state) ? task_ending(ending, sizeof ending, t) : "");
+        table_cell(&v->table, "%s",
+                   task_state_final(t->state) ? task_ending(ending, sizeof ending, t, v->limit_us) : "");
         table_cell(&v->table, "%u", t->attempt);
         table_cell(&v->table, "%s%s", CLEAN(t->worker_name), t->stolen ? " (stolen)" : "");
         table_cell(&v->table, "%s", DURATION(t->wait_us));

@@ -73,7 +73,7 @@ json_t *task_json(const struct api_task *t, uint32_t first_index)
     return o;
 }
 
-const char *task_ending(char *buf, size_t size, const struct api_task *t)
+const char *task_ending(char *buf, size_t size, const struct api_task *t, int64_t limit_us)
 {
     const char *signal_name = t->outcome == OUTCOME_SIGNALED ? strsignal(t->code) : NULL;
     switch (t->outcome) {
@@ -84,13 +84,13 @@ const char *task_ending(char *buf, size_t size, const struct api_task *t)
         snprintf(buf, size, "killed by signal %d (%s)", (int)t->code, signal_name ? signal_name : "?");
         break;
     case OUTCOME_TIME_LIMIT:
-        snprintf(buf, size, "killed at its time limit");
+        if (limit_us > 0)
+            snprintf(buf, size, "killed, time limit of %s over", DURATION(limit_us));
+        else
+            snprintf(buf, size, "killed, time limit over");
         break;
     case OUTCOME_NOT_STARTED:
-        snprintf(buf, size, "not started, %d: %s", (int)t->code,
-                 *t->message      ? CLEAN(t->message)
-                 : t->code == 127 ? "no such program"
-                                  : "could not be started");
+        snprintf(buf, size, "not started (%d)%s%s", (int)t->code, *t->message ? ": " : "", CLEAN(t->message));
         break;
     case OUTCOME_LOST:
         snprintf(buf, size, "lost with its worker");

@@ -16,10 +16,11 @@ const char *show_outcome(uint32_t v);
 json_t *job_json(const struct api_job *j);
 /* first_index: what HAWK_TASK_INDEX of task 0 is. */
 json_t *task_json(const struct api_task *t, uint32_t first_index);
-#define TASK_ENDING_MAX 200u /* bytes that hold any ending */
-/* How a task ended, or where it stands: "exited 3", "killed by signal 9 (Killed)", "running",
- * "not started, 126: cannot enter the directory /x: …". */
-const char *task_ending(char *buf, size_t size, const struct api_task *t);
+#define TASK_ENDING_MAX 256u /* bytes that hold any ending */
+/* How a task ended, or where it stands: "exited 3", "killed by signal 9 (Killed)", "running", "killed, time limit
+ * of 5s over" (limit_us: the job's, 0 where it is not known),
+ * "not started (126): cannot enter the directory /x: …". */
+const char *task_ending(char *buf, size_t size, const struct api_task *t, int64_t limit_us);
 
 /* Calls fn with a job and all of its tasks, in pages of at most API_PAGE_MAX, `limit` tasks at most (0: none, so
  * that fn is called once without tasks; UINT32_MAX: all). `page` has the spec on the first call only, so *first_index is given each time.

@@ -94,19 +94,23 @@ static int on_tick(void *ctx)
 /* ---- What went wrong ---- */
 
 struct failures {
-    uint32_t shown, index;
+    uint32_t shown;
+    int64_t limit_us; /* the job's time limit */
 };
 
 static int print_failures(void *ctx, const struct api_get_job_reply *page, uint32_t first_index)
 {
     struct failures *f = ctx;
     char ending[TASK_ENDING_MAX];
+    if (page->spec)
+        f->limit_us = page->spec->time_limit_us;
     for (uint32_t i = 0; i < page->tasks_n && f->shown < FAILURES_SHOWN; i++) {
         const struct api_task *t = &page->tasks[i];
         if (!task_state_final(t->state) || t->state == TASK_DONE || t->state == TASK_CANCELLED)
             continue;
-        fprintf(stderr, "  task %u %s", first_index + t->task, task_ending(ending, sizeof ending, t));
-        fprintf(stderr, *t->worker_name ? " on %s\n" : "\n", CLEAN(t->worker_name));
+        fprintf(stderr, "  task %u: %s", first_index + t->task,
+                task_ending(ending, sizeof ending, t, f->limit_us));
+        fprintf(stderr, *t->worker_name ? ", on %s\n" : "\n", CLEAN(t->worker_name));
         f->shown++;
     }
     return f->shown == FAILURES_SHOWN;

@@ -127,11 +127,12 @@ static void fill_reservations(const struct api *a, const struct dist_job *j, str
 
 static void fill_blocked(const struct api *a, const struct dist_job *j, char *buf, size_t size)
 {
-    uint32_t workers = 0;
-    enum dist_block b = dist_blocked(a->roles.dist, j, &workers);
+    uint32_t n = 0;
+    enum dist_block b = dist_blocked(a->roles.dist, j, &n);
+    const char *what = b == DIST_BLOCK_PROBES ? "worker" : "task";
     buf[0] = 0;
-    if (b != DIST_BLOCK_NOTHING && workers)
-        snprintf(buf, size, "%s (%u worker%s)", dist_block_text(b), workers, workers == 1 ? "" : "s");
+    if (b != DIST_BLOCK_NOTHING && n)
+        snprintf(buf, size, "%s (%u %s%s)", dist_block_text(b), n, what, n == 1 ? "" : "s");
     else if (b != DIST_BLOCK_NOTHING)
         snprintf(buf, size, "%s", dist_block_text(b));
 }

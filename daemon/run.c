@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "client/document.h"
 #include "client/print.h"
+#include "client/show.h"
 #include "client/spec.h"
 #include "daemon/commands.h"
 #include "daemon/embedded.h"
@@ -133,6 +134,7 @@ static const char *shown(char *buf, size_t size, const struct blob *text)
     return buf;
 }
 
+/* Why a task was not started; its stderr says so as well. */
 static void not_started_text(const struct run *r, char *buf, size_t size, const struct msg_task_event *m)
 {
     const struct dist *d = embedded_dist(r->cluster);
@@ -140,30 +142,22 @@ static void not_started_text(const struct run *r, char *buf, size_t size, const 
     struct task_view v = {0};
     if (j)
         dist_task_view(d, j, m->id.task, loop_now(r->loop), &v);
-    char why[WHY_SHOWN + sizeof "…"];
-    const struct blob *message = r->stderr_shown ? NULL : v.message; /* it has the reason */
-    snprintf(buf, size, "could not be started (%d)%s%s", m->code, message ? ": " : "",
-             message ? shown(why, sizeof why, message) : "");
+    if (v.message)
+        shown(buf, size, v.message);
 }
 
 static void say_failure(struct run *r, const struct msg_task_event *m)
 {
-    char what[WHY_SHOWN + 80] = "", text[ARG_SHOWN + sizeof "…"];
+    char why[WHY_SHOWN + sizeof "…"] = "", what[TASK_ENDING_MAX], text[ARG_SHOWN + sizeof "…"];
+    const struct api_task t = {.state = m->state, .outcome = m->outcome, .code = m->code, .message = why};
     if (r->options.quiet || r->failed > FAILURES_SHOWN)
         return;
-    if (m->outcome == OUTCOME_EXITED)
-        snprintf(what, sizeof what, "exited %d", m->code);
-    else if (m->outcome == OUTCOME_SIGNALED)
-        snprintf(what, sizeof what, "killed by signal %d (%s)", m->code, strsignal(m->code));
-    else if (m->outcome == OUTCOME_TIME_LIMIT)
-        snprintf(what, sizeof what, "was killed: it ran longer than its time limit");
-    else if (m->outcome == OUTCOME_NOT_STARTED)
-        not_started_text(r, what, sizeof what, m);
-    else
-        snprintf(what, sizeof what, "%s", outcome_text(m->outcome));
+    if (m->outcome == OUTCOME_NOT_STARTED && !r->stderr_shown)
+        not_started_text(r, why, sizeof why, m);
+    task_ending(what, sizeof what, &t, r->desc->time_limit_us);
     struct blob *arg = job_desc_arg(r->desc, m->id.task);
     clear_progress(r);
-    fprintf(stderr, "hawk run: task %u%s%s%s %s%s\n", r->desc->first_index + m->id.task, arg ? " (" : "",
+    fprintf(stderr, "hawk run: task %u%s%s%s: %s%s\n", r->desc->first_index + m->id.task, arg ? " (" : "",
             arg ? shown(text, sizeof text, arg) : "", arg ? ")" : "", what,
             r->failed == FAILURES_SHOWN ? "; further failures are only counted" : "");
     blob_drop(arg);

@@ -523,7 +523,7 @@ static void test_json(void **state)
         "  \"message\": \"\"\n  "
         "}\n}\n");
     char ending[100];
-    assert_string_equal(task_ending(ending, sizeof ending, &task), "killed by signal 9 (Killed)");
+    assert_string_equal(task_ending(ending, sizeof ending, &task, 0), "killed by signal 9 (Killed)");
     assert_string_equal(show_job_state(JOB_STATE_COUNT), "unknown");
 }
 

@@ -413,7 +413,7 @@ static void test_wait(void **state)
     assert_int_equal(hawk("wait 1.5"), HAWK_EXIT_OK);
     assert_string_equal(out, "");
     assert_int_equal(hawk("wait 1.5-6,2.5"), HAWK_EXIT_FAILED); /* 2.5 is B's, the contact is A */
-    assert_contains(err, "job 2.5: 1 of 3 tasks failed\n  task 11 exited 3 on w\n");
+    assert_contains(err, "job 2.5: 1 of 3 tasks failed\n  task 11: exited 3, on w\n");
     assert_contains(err, "`hawk job 2.5`");
     assert_int_equal(hawk("wait 1.7"), HAWK_EXIT_UNREACHABLE);
     assert_contains(err, "no such job here");

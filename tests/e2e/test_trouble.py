@@ -98,7 +98,8 @@ def test_jobs_go_on_when_central_restarts():
         assert c.hawk("submit", "--wait", "--class", "short", "--", "true")
         pending = c.submit("--class", "long", "--", "true")
         assert c.job(pending)["state"] == "pending"
-        assert "central" in c.hawk("explain", pending).stdout
+        explained = c.hawk("explain", pending).stdout
+        assert "schedules central" in explained and "when central is back (1 task)" in explained, explained
         c.start_central(c.central_addr)
         c.hawk("wait", pending)
         assert c.json("stats")["history_jobs"] >= 1, "the history did not survive"
