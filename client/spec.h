@@ -52,8 +52,9 @@ struct spec_options {
 #define SPEC_HELP                                                                                            \
     "In the command, {} stands for the task's line (--each-line) or number (--array).\n"                     \
     "Tasks find HAWK_JOB_ID, HAWK_JOB_NAME, HAWK_TASK_INDEX, HAWK_TASK_COUNT, HAWK_ATTEMPT and\n"            \
-    "HAWK_WORKER in their environment, besides what is exported here (of `hawk run` and `hawk up`,\n"        \
-    "which are one process, HAWK_WORKER is \"run\" and \"up\").\n"                                           \
+    "HAWK_WORKER in their environment, besides what is exported here. HAWK_WORKER is the worker's name as\n" \
+    "`hawk nodes` shows it: `hawk up` has one worker per slot, w1, w2, ...; that of `hawk run` is "          \
+    "\"run\".\n"                                                                                             \
     "PATTERN is a path, relative to the tasks' directory, with %J job id, %j its number, %t task\n"          \
     "index, %a attempt, %w worker, %n job name, %% a percent sign.\n"                                        \
     "Times are written 250ms, 30s, 5m, 2h.\n"

@@ -86,16 +86,26 @@ static void on_exec(void *arg, const struct msg *m)
     post(e, e->first_worker_ep + worker, &to);
 }
 
+#define WORKER_NAME 32
+
+static const char *worker_name(const struct embedded *e, uint32_t worker, char buf[WORKER_NAME])
+{
+    if (e->config.worker)
+        return e->config.worker;
+    snprintf(buf, WORKER_NAME, "w%u", worker + 1);
+    return buf;
+}
+
 static void worker_effect(struct embedded *e, uint32_t worker, const struct msg *m)
 {
     struct msg to = *m;
     if (m->type == MSG_EXEC_START) {
         to.exec_start.run = run_new(e, worker, m->exec_start.run);
-        runner_effect(e->runner, &to);
+        runner_effect(e->runner, &to, worker_name(e, worker, (char[WORKER_NAME]){0}));
     } else if (m->type == MSG_EXEC_KILL) {
         to.exec_kill.run = run_find(e, worker, m->exec_kill.run);
         if (to.exec_kill.run)
-            runner_effect(e->runner, &to);
+            runner_effect(e->runner, &to, NULL);
     }
 }
 
@@ -192,10 +202,8 @@ static void add_workers(struct embedded *e)
     e->workers_n = n;
     for (uint32_t i = 0; i < n; i++) {
         struct worker_config c;
-        char name[32];
-        snprintf(name, sizeof name, "w%u", i + 1);
         worker_config_init(&c);
-        c.name = blob_str(name);
+        c.name = blob_str(worker_name(e, i, (char[WORKER_NAME]){0}));
         c.addr = blob_str(e->config.addr);
         c.slots = slots / n + (i < slots % n);
         c.incarnation = e->config.seed;
@@ -255,7 +263,8 @@ void embedded_kill(struct embedded *e)
     for (uint32_t i = 0; i < e->runs_n; i++)
         if (e->runs[i].used)
             runner_effect(e->runner,
-                          &(struct msg){.type = MSG_EXEC_KILL, .exec_kill = {.run = i + 1, .force = true}});
+                          &(struct msg){.type = MSG_EXEC_KILL, .exec_kill = {.run = i + 1, .force = true}},
+                          NULL);
 }
 
 void embedded_free(struct embedded *e)

@@ -62,10 +62,13 @@ static void output_drop(struct runner *r, struct output *o)
     r->outputs_n--;
 }
 
-static void output_remember(struct runner *r, const struct msg_exec_start *m)
+static void output_remember(struct runner *r, const struct msg_exec_start *m, const char *worker)
 {
     char path[EXEC_PATH_MAX];
+    struct exec_config config = r->config;
     struct output *o = output_find(r, m->id.job, m->id.task);
+    if (worker)
+        config.worker = worker;
     if (o)
         output_drop(r, o);
     if (r->outputs_n == RUNNER_OUTPUTS)
@@ -77,7 +80,7 @@ static void output_remember(struct runner *r, const struct msg_exec_start *m)
     o->run = m->run;
     o->running = true;
     for (int i = 0; i < 2; i++)
-        if (exec_output_path(&r->config, &m->id, m->desc, i + 1, path, sizeof path) == 0)
+        if (exec_output_path(&config, &m->id, m->desc, i + 1, path, sizeof path) == 0)
             o->paths[i] = xstrdup(path);
     HASH_ADD(hh, r->outputs, key, sizeof o->key, o);
     HASH_ADD(hh_run, r->by_run, run, sizeof o->run, o);
@@ -141,11 +144,11 @@ static void on_flush(void *arg)
     loop_timer_set(r->loop, &r->timer, exec_next_timeout(r->exec));
 }
 
-static void start(struct runner *r, const struct msg_exec_start *m)
+static void start(struct runner *r, const struct msg_exec_start *m, const char *worker)
 {
     if (m->desc->kind == PAYLOAD_COMMAND)
-        output_remember(r, m);
-    int err = exec_run(r->exec, loop_now(r->loop), m->run, &m->id, m->desc, m->arg);
+        output_remember(r, m, worker);
+    int err = exec_run(r->exec, loop_now(r->loop), m->run, &m->id, m->desc, m->arg, worker);
     if (!err)
         return;
     struct msg exited = {.type = MSG_EXEC_EXITED,
@@ -157,10 +160,10 @@ static void start(struct runner *r, const struct msg_exec_start *m)
     msg_drop(&exited);
 }
 
-void runner_effect(struct runner *r, const struct msg *m)
+void runner_effect(struct runner *r, const struct msg *m, const char *worker)
 {
     if (m->type == MSG_EXEC_START)
-        start(r, &m->exec_start);
+        start(r, &m->exec_start, worker);
     else if (m->type == MSG_EXEC_KILL)
         exec_kill(r->exec, m->exec_kill.run, m->exec_kill.force);
 }

@@ -14,7 +14,8 @@ struct runner;
 /* e was started before the loop (and gRPC); the runner stops and frees it. c is what it was started with. */
 struct runner *runner_new(struct loop *l, struct exec *e, const struct exec_config *c,
                           void (*feed)(void *arg, const struct msg *m), void *arg);
-void runner_effect(struct runner *r, const struct msg *m);
+/* EXEC_START or EXEC_KILL; worker: whose it is where several share the runner, NULL: the config's. */
+void runner_effect(struct runner *r, const struct msg *m, const char *worker);
 /* Where a task's output went: the path (EXEC_PATH_MAX bytes) and whether the task still runs. attempt 0: the
  * latest this worker ran. HAWK_ENOT_FOUND when this worker does not remember it. */
 HAWK_MUST_USE int runner_output(const struct runner *r, job_id_t job, uint32_t task, uint32_t attempt,

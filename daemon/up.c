@@ -95,13 +95,13 @@ static int start(struct up *u)
     struct exec *exec;
     struct exec_config ec;
     struct central_config cc;
-    struct embedded_config e = {.worker = "up", .seed = process_random(), .effect = effect, .arg = u};
+    struct embedded_config e = {.seed = process_random(), .effect = effect, .arg = u};
     e.slots = c->up.slots ? c->up.slots : (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
     e.workers = e.slots < UP_WORKERS_MAX ? e.slots : UP_WORKERS_MAX;
     central_configure(c, &cc);
     if (socket_address(c, addr, sizeof addr) || process_output_dir(p, c->up.output_dir))
         return HAWK_EIO;
-    exec_config_init(&ec, e.worker, c->up.output_dir);
+    exec_config_init(&ec, u->process.name, c->up.output_dir);
     ec.max_running = e.slots;
     int err = exec_start(&exec, &ec);
     if (err) {

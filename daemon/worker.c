@@ -29,7 +29,7 @@ static void effect(void *arg, const struct msg *m)
 {
     struct worker_daemon *d = arg;
     if (m->type == MSG_EXEC_START || m->type == MSG_EXEC_KILL)
-        runner_effect(d->runner, m);
+        runner_effect(d->runner, m, NULL);
     else if (m->type == MSG_STOPPED)
         process_exit(&d->process, d->process.signals ? d->process.exit_code : PROCESS_FAILED);
     else

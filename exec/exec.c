@@ -222,7 +222,7 @@ static size_t spec_bytes(const struct job_desc *d)
 }
 
 static int run_command(struct exec *e, uint32_t run, const struct try_id *id, struct job_desc *d,
-                       const struct blob *arg)
+                       const struct blob *arg, const char *worker)
 {
     struct command *c;
     size_t begun, bytes = spec_bytes(d) + (arg ? arg->len : 0) + RECORD_SLACK;
@@ -245,12 +245,13 @@ static int run_command(struct exec *e, uint32_t run, const struct try_id *id, st
     put_u32(&e->out, id->epoch);
     put_u32(&e->out, id->attempt);
     put_blob(&e->out, arg);
+    put_data(&e->out, worker, worker ? strlen(worker) : 0);
     record_end(&e->out, begun);
     return 0;
 }
 
 int exec_run(struct exec *e, int64_t now_us, uint32_t run, const struct try_id *id, struct job_desc *d,
-             const struct blob *arg)
+             const struct blob *arg, const char *worker)
 {
     struct command *c;
 
@@ -261,7 +262,7 @@ int exec_run(struct exec *e, int64_t now_us, uint32_t run, const struct try_id *
         return HAWK_ELIMIT;
     switch (d->kind) {
     case PAYLOAD_COMMAND:
-        return run_command(e, run, id, d, arg);
+        return run_command(e, run, id, d, arg, worker);
     case PAYLOAD_TIMER:
         return timers_run(&e->timers, now_us, run, d, arg);
     default:

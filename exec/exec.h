@@ -65,12 +65,13 @@ int exec_fd(const struct exec *e);
 HAWK_MUST_USE int exec_on_ready(struct exec *e, exec_event_fn fn, void *arg);
 
 /* Asks for a run; takes references of its own. now_us is the caller's clock, as given to exec_on_timeout.
- * arg is the task's own argument or NULL. Commands are only buffered: call exec_flush once when the step
+ * arg is the task's own argument or NULL; worker whose run it is, for HAWK_WORKER and %w, where several
+ * share this process, else NULL: config.worker. Commands are only buffered: call exec_flush once when the step
  * is over. On an error no event follows: HAWK_EEXISTS (run number in use), HAWK_ELIMIT (max_running,
  * EXEC_SEND_MAX), HAWK_EUNAVAILABLE (no spawner), HAWK_EUNSUPPORTED (PAYLOAD_APP), HAWK_EINVALID (a
  * timer's duration, no argv). */
 HAWK_MUST_USE int exec_run(struct exec *e, int64_t now_us, uint32_t run, const struct try_id *id,
-                           struct job_desc *d, const struct blob *arg);
+                           struct job_desc *d, const struct blob *arg, const char *worker);
 
 /* SIGTERM to the run's group, SIGKILL after the grace; force: SIGKILL at once. The run ends as
  * OUTCOME_CANCELLED unless it has ended already. Unknown runs are ignored (the exit is under way). */

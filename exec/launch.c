@@ -266,11 +266,20 @@ static int check_directory(const struct job_desc *d, struct launched *out)
                : 0;
 }
 
+static int output_path(const struct launcher *l, const struct spec *s, const struct task *t,
+                       enum output which, char path[EXEC_PATH_MAX])
+{
+    struct exec_config c = l->config;
+
+    c.worker = t->worker;
+    return exec_output_path(&c, &t->id, s->d, (int)which, path, EXEC_PATH_MAX);
+}
+
 static int open_one(struct launcher *l, const struct spec *s, const struct task *t, enum output which,
                     char *path, int *fd, struct launched *out)
 {
     const char *name = which == OUTPUT_STDOUT ? "stdout" : "stderr";
-    int err = exec_output_path(&l->config, &t->id, s->d, (int)which, path, EXEC_PATH_MAX);
+    int err = output_path(l, s, t, which, path);
 
     if (err)
         return cannot(out, LAUNCH_CANNOT, "bad name of the %s file: %s", name,
@@ -291,7 +300,7 @@ static int open_files(struct launcher *l, const struct spec *s, const struct tas
 
     if (err)
         return err;
-    err = exec_output_path(&l->config, &t->id, s->d, OUTPUT_STDERR, err_path, sizeof err_path);
+    err = output_path(l, s, t, OUTPUT_STDERR, err_path);
     if (!err && strcmp(out_path, err_path) == 0)
         p->err = p->out; /* one description: what both write stays in order */
     else
@@ -327,18 +336,20 @@ void launch(struct launcher *l, struct spec *s, const struct task *t, struct lau
 {
     struct plan p = {.cwd = s->d->cwd && s->d->cwd->len ? s->d->cwd->data : NULL, .env = s->env};
     char program[EXEC_PATH_MAX], job[JOB_ID_TEXT];
-    char job_id[64], index[48], attempt[32], run[64];
+    char job_id[64], index[48], attempt[32], run[64], worker[sizeof "HAWK_WORKER=" + LIMIT_NAME_BYTES];
 
     p.in = p.out = p.err = -1;
     *out = (struct launched){.number = ++l->launched};
     snprintf(job_id, sizeof job_id, "HAWK_JOB_ID=%s", job_id_format(job, t->id.job));
     snprintf(index, sizeof index, "HAWK_TASK_INDEX=%" PRIu64, (uint64_t)s->d->first_index + t->id.task);
     snprintf(attempt, sizeof attempt, "HAWK_ATTEMPT=%u", t->id.attempt);
+    snprintf(worker, sizeof worker, "HAWK_WORKER=%s", t->worker);
     snprintf(run, sizeof run, RUN_VARIABLE "=%d.%" PRIu64, (int)getpid(), out->number);
     s->env[0] = job_id;
     s->env[1] = index;
     s->env[2] = attempt;
     s->env[3] = run;
+    s->env[4] = worker;
 
     if (check_directory(s->d, out) || open_files(l, s, t, &p, out))
         goto out;

@@ -26,7 +26,7 @@ struct spec {
 };
 
 /* Reads a RECORD_SPEC. NULL: malformed. */
-struct spec *spec_new(struct record *r, const char *worker);
+struct spec *spec_new(struct record *r);
 void spec_free(struct spec *s);
 
 struct launcher {
@@ -44,6 +44,7 @@ struct task {
     struct try_id id;
     const char *arg; /* NULL: none */
     uint32_t arg_len;
+    char worker[LIMIT_NAME_BYTES + 1]; /* whose it is */
 };
 
 struct launched {

@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -166,7 +167,7 @@ static bool is_running(void *arg, uint64_t number)
 
 static void take_spec(struct spawner *s, struct record *rec)
 {
-    struct spec *spec = spec_new(rec, s->config.worker), *old;
+    struct spec *spec = spec_new(rec), *old;
 
     if (!spec) {
         rec->bad = true;
@@ -228,6 +229,8 @@ static void start_run(struct spawner *s, uint32_t run, struct spec *spec, const 
 static void take_run(struct spawner *s, struct record *rec)
 {
     uint32_t run = get_u32(rec), spec_id = get_u32(rec);
+    uint32_t worker_len;
+    const char *worker;
     struct task task;
     struct spec *spec;
     struct run *old;
@@ -237,6 +240,9 @@ static void take_run(struct spawner *s, struct record *rec)
     task.id.epoch = (uint16_t)get_u32(rec);
     task.id.attempt = (uint16_t)get_u32(rec);
     task.arg = get_data(rec, &task.arg_len);
+    worker = get_data(rec, &worker_len);
+    snprintf(task.worker, sizeof task.worker, "%.*s", worker ? (int)worker_len : (int)LIMIT_NAME_BYTES,
+             worker ? worker : s->config.worker);
     HASH_FIND(hh, s->specs, &spec_id, sizeof spec_id, spec);
     HASH_FIND(by_run, s->by_run, &run, sizeof run, old);
     if (!spec || old)

@@ -15,8 +15,9 @@
 #include <unistd.h>
 
 #define DEFAULT_SEARCH "/usr/local/bin:/usr/bin:/bin"
-#define RUN_ENTRIES 4 /* HAWK_JOB_ID, HAWK_TASK_INDEX, HAWK_ATTEMPT, HAWK_RUN: launch.c fills them in */
-#define OWN_ENTRIES 3 /* HAWK_JOB_NAME, HAWK_TASK_COUNT, HAWK_WORKER */
+#define RUN_ENTRIES                                                                                          \
+    5 /* HAWK_JOB_ID, HAWK_TASK_INDEX, HAWK_ATTEMPT, HAWK_RUN, HAWK_WORKER: launch.c fills them in */
+#define OWN_ENTRIES 2 /* HAWK_JOB_NAME, HAWK_TASK_COUNT */
 
 /* ---- Reading ---- */
 
@@ -93,7 +94,7 @@ static void add_entry(struct spec *s, size_t *n, const char *entry)
     s->env[(*n)++] = entry;
 }
 
-static void make_environment(struct spec *s, const char *worker)
+static void make_environment(struct spec *s)
 {
     const struct job_desc *d = s->d;
     const char *entry = d->env.data;
@@ -103,12 +104,10 @@ static void make_environment(struct spec *s, const char *worker)
     for (char **e = environ; d->env.n == 0 && *e; e++)
         room++;
     s->env = xcalloc(room + d->env.n, sizeof *s->env);
-    size = d->name->len + strlen(worker) + 128;
+    size = d->name->len + 128;
     p = s->own = xmalloc(size);
     s->env[n++] = p;
     p += snprintf(p, size, "HAWK_JOB_NAME=%s", d->name->data) + 1;
-    s->env[n++] = p;
-    p += snprintf(p, size - (size_t)(p - s->own), "HAWK_WORKER=%s", worker) + 1;
     s->env[n++] = p;
     snprintf(p, size - (size_t)(p - s->own), "HAWK_TASK_COUNT=%" PRIu32, d->tasks);
     s->search = DEFAULT_SEARCH;
@@ -146,7 +145,7 @@ static int make_input(const struct blob *input)
     return fd;
 }
 
-struct spec *spec_new(struct record *r, const char *worker)
+struct spec *spec_new(struct record *r)
 {
     uint32_t id = get_u32(r);
     struct job_desc *d = get_desc(r);
@@ -160,7 +159,7 @@ struct spec *spec_new(struct record *r, const char *worker)
     s->input = d->input ? make_input(d->input) : -1;
     if (d->input && s->input < 0)
         log_warn("spawner: no memory file for a job's standard input: %s", strerror(errno));
-    make_environment(s, worker);
+    make_environment(s);
     return s;
 }
 

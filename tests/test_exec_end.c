@@ -193,7 +193,7 @@ static void test_death_of_the_spawner_is_noticed(void **state)
     assert_int_equal(f->v[0].outcome, OUTCOME_LOST);
     assert_int_equal(f->v[1].outcome, OUTCOME_LOST);
     assert_int_equal(exec_running(f->e), 0);
-    assert_int_equal(exec_run(f->e, 0, 2, &id, d, NULL), HAWK_EUNAVAILABLE);
+    assert_int_equal(exec_run(f->e, 0, 2, &id, d, NULL, NULL), HAWK_EUNAVAILABLE);
     assert_int_equal(exec_flush(f->e), HAWK_EUNAVAILABLE);
     assert_int_equal(exec_on_ready(f->e, on_event, f), HAWK_EUNAVAILABLE);
     wait_for_hang_up(fifo); /* their groups were killed all the same */
@@ -208,7 +208,8 @@ static void be_an_agent(struct fixture *f, const char *fifo_path)
     struct try_id id = try_of(0);
 
     set_blob(&d->stdout_pattern, fifo_path);
-    if (exec_start(&f->e, &f->config) < 0 || exec_run(f->e, 0, 0, &id, d, NULL) < 0 || exec_flush(f->e) < 0)
+    if (exec_start(&f->e, &f->config) < 0 || exec_run(f->e, 0, 0, &id, d, NULL, NULL) < 0 ||
+        exec_flush(f->e) < 0)
         _exit(1);
     for (;;)
         pause();

@@ -19,7 +19,7 @@ static void ask_timer(struct fixture *f, int64_t now, uint32_t run, struct job_d
     struct blob *b = arg ? blob_str(arg) : NULL;
     struct try_id id = try_of(run);
 
-    assert_int_equal(exec_run(f->e, now, run, &id, d, b), 0);
+    assert_int_equal(exec_run(f->e, now, run, &id, d, b, NULL), 0);
     blob_drop(b);
 }
 
@@ -36,9 +36,9 @@ static void test_timers(void **state)
     ask_timer(f, 1000, 1, same, NULL);
     ask_timer(f, 1000, 2, limited, NULL);
     ask_timer(f, 1000, 3, each, "0");
-    assert_int_equal(exec_run(f->e, 1000, 1, &id, same, NULL), HAWK_EEXISTS);
-    assert_int_equal(exec_run(f->e, 1000, 4, &id, each, bad), HAWK_EINVALID);
-    assert_int_equal(exec_run(f->e, 1000, 4, &id, each, NULL), HAWK_EINVALID);
+    assert_int_equal(exec_run(f->e, 1000, 1, &id, same, NULL, NULL), HAWK_EEXISTS);
+    assert_int_equal(exec_run(f->e, 1000, 4, &id, each, bad, NULL), HAWK_EINVALID);
+    assert_int_equal(exec_run(f->e, 1000, 4, &id, each, NULL, NULL), HAWK_EINVALID);
     assert_int_equal(f->events, 0); /* never out of exec_run itself */
     assert_int_equal(exec_next_timeout(f->e), 1000);
     exec_on_timeout(f->e, 1000, on_event, f);
@@ -110,7 +110,7 @@ static void test_fifty_thousand_timers(void **state)
 
         snprintf(text, sizeof text, "%uus", 2 * n - i);
         b = blob_str(text);
-        assert_int_equal(exec_run(f->e, 0, i, &id, d, b), 0);
+        assert_int_equal(exec_run(f->e, 0, i, &id, d, b, NULL), 0);
         blob_drop(b);
     }
     while (exec_next_timeout(f->e) != TIME_NEVER)

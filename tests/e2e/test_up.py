@@ -25,6 +25,15 @@ def test_clients_find_it():
         job = json.loads(hawk("submit", "--output", "json", "--array", "1-9", "--", "echo", "{}").stdout)["job"]
         hawk("wait", job)
         assert hawk("cat", job, "stdout").stdout == "".join(f"{i}\n" for i in range(1, 10))
+        # Tasks know their worker by the name that users see.
+        job = hawk("submit", "--wait", "--stdout", f"{d}/%w.%t", "--", "sh", "-c", "echo $HAWK_WORKER").stdout.strip()
+        ran = json.loads(hawk("job", job, "--output", "json").stdout)["jobs"][0]["task_list"][0]["worker_name"]
+        assert ran in ("w1", "w2", "w3", "w4") and hawk("cat", job).stdout == f"{ran}\n", ran
+        assert os.path.exists(f"{d}/{ran}.0"), os.listdir(d)
+        # Only the default socket's directory is made.
+        assert "/nodir/s" in subprocess.run([HAWK, "up", "--socket", f"{d}/nodir/s", "--output-dir", f"{d}/out"],
+                                            capture_output=True, text=True, timeout=BOUND).stderr
+        assert not os.path.exists(f"{d}/nodir")
         long_job = json.loads(hawk("submit", "--output", "json", "--class", "long", "--array", "1-4", "--",
                                    "sleep", "600").stdout)["job"]
         wait_for("the long job to run", lambda: json.loads(
