@@ -350,7 +350,10 @@ static void accepted_up(struct node *n, struct link *k)
     uint32_t id = n->kind == ROLE_CENTRAL ? link_number(k) : link_peer_node(k).v;
     if (n->kind == ROLE_DIST || id == 0 || (n->kind == ROLE_WORKER && id == NODE_CENTRAL.v) ||
         (role != ROLE_DIST && role != ROLE_WORKER)) {
-        link_break(k, HAWK_EINVALID, "this node takes no links from such a peer");
+        char why[120];
+        snprintf(why, sizeof why, "a %s answers there, which a %s does not dial: give central's address",
+                 role_text(n->kind), role < ROLE_COUNT ? role_text(role) : "stranger");
+        link_break(k, HAWK_EINVALID, why);
         return;
     }
     struct peer *p = peer_get(n, id);
@@ -390,8 +393,10 @@ static void dialled_up(struct node *n, struct link *k, struct peer *p)
 static void on_up(void *arg, struct link *k)
 {
     struct node *n = arg;
-    if (k == n->central)
+    if (k == n->central && link_peer_role(k) == ROLE_CENTRAL)
         feed_peer(n, MSG_PEER_UP, NODE_CENTRAL.v, ROLE_CENTRAL);
+    else if (k == n->central)
+        link_break(k, HAWK_EINVALID, "it is not central that answers there: give central's address");
     else if (!link_is_dialled(k))
         accepted_up(n, k);
     else if (link_user(k))
@@ -418,6 +423,8 @@ static void on_lost(void *arg, struct link *k, int err, const char *text)
 {
     struct node *n = arg;
     if (k == n->central) {
+        if (link_peer_role(k) != ROLE_CENTRAL)
+            return; /* it never was */
         feed_peer(n, MSG_PEER_LOST, NODE_CENTRAL.v, ROLE_CENTRAL);
         return;
     }

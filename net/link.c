@@ -54,6 +54,7 @@ struct link {
     int64_t delay_us;
     int64_t up_us;   /* since when it is up */
     bool complained; /* it was logged that the peer cannot be reached */
+    bool unwelcome;  /* it was there, and one of us would not have the other: coming up again is no news */
 
     /* the stream */
     grpc_call *call;
@@ -381,9 +382,10 @@ static void went_up(struct link *k)
     k->state = LINK_UP;
     k->up_us = loop_now(ls->loop);
     loop_timer_clear(ls->loop, &k->timer);
-    if (k->complained)
+    if (k->complained && !k->unwelcome) {
         log_info("%s at %s can be reached again", k->what, k->addr);
-    k->complained = false;
+        k->complained = false;
+    }
     if (k->what)
         ls->counters.dialled++;
     else
@@ -514,6 +516,7 @@ static void stream_over(struct link *k)
             log_warn("%s at %s %s: %s; trying again", k->what, k->addr,
                      was_up ? "was lost" : "cannot be reached", k->error);
         k->complained = true;
+        k->unwelcome = k->err == HAWK_EINVALID;
         retry_later(k);
     }
     if (was_up) {

@@ -93,6 +93,16 @@ def test_what_a_daemon_cannot_start_with():
             assert all(w in p.text() for w in words), (args, p.text())
 
 
+def test_pointed_at_a_dist_it_says_so_once():
+    with Cluster(dists=1, workers=0) as c:
+        w = Daemon("worker", "--name", "lost", "--central", c.dist_addrs[0], "--output-dir", f"{c.dir}/lost")
+        wait_for("the worker to notice", lambda: "give central's address" in w.text())
+        c.start_worker("w1")
+        c.hawk("submit", "--wait", "--", "true")  # time for it to try again
+        assert w.text().count("central's address") == 1, w.text()
+        w.stop()
+
+
 def test_stopped_before_it_is_ready():
     with tempfile.TemporaryDirectory() as d:
         for args in (["worker", "--output-dir", f"{d}/out"],
