@@ -69,6 +69,17 @@ static json_t *counters_json(const struct sim_result *r)
     return o;
 }
 
+/* The share of busy slots over time, in ten-thousandths' precision. */
+static json_t *samples_json(const struct sim_result *r)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < r->utilization_n; i++)
+        json_array_append_new(list,
+                              json_real((double)(int)((double)r->utilization[i] * 10000 + 0.5) / 10000));
+    return list;
+}
+
 static double peak_rss_bytes(void)
 {
     struct rusage u;
@@ -96,6 +107,8 @@ json_t *sim_report_json(const struct sim_config *c, const struct sim_result *r)
     part = json_object();
     set(part, "median", json_real(r->utilization_median));
     set(part, "median_until_end", json_real(r->utilization_median_all));
+    set(part, "every_s", json_real(seconds((double)c->sample_us)));
+    set(part, "samples", samples_json(r));
     set(o, "utilization", part);
     part = json_object();
     set(part, "received", json_integer((json_int_t)r->central_received));

@@ -7,7 +7,8 @@
 #include <jansson.h>
 
 /* A new reference: per class ("short", "long") n, p50_s, p90_s, p99_s, mean_s, max_s of the response, queueing and
- * slowdown; events, cpu_s, peak_rss_bytes (of the process), utilization, messages, counters, central. */
+ * slowdown; events, cpu_s, peak_rss_bytes (of the process), utilization (the medians, and every sample), messages,
+ * counters, central. */
 json_t *sim_report_json(const struct sim_config *c, const struct sim_result *r);
 
 /* The same and more for people. */
