@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define HELP_COLUMNS 100
+#define LEFT_MAX 32 /* a flag that takes more columns has its help on the next line */
 
 const struct command *command_find(const struct command *table, const char *name)
 {
@@ -32,7 +33,7 @@ static int widest(const struct flag *flags)
     int width = 0;
     for (const struct flag *f = flags; f && f->name; f++) {
         int n = flag_left(left, sizeof left, f);
-        if (n > width)
+        if (n > width && n <= LEFT_MAX)
             width = n;
     }
     return width;
@@ -58,8 +59,11 @@ static void flags_help(FILE *out, const struct flag *flags, int width)
 {
     char left[128];
     for (const struct flag *f = flags; f && f->name; f++) {
-        flag_left(left, sizeof left, f);
-        fprintf(out, "  %-*s  ", width, left);
+        int n = flag_left(left, sizeof left, f);
+        if (n > width)
+            fprintf(out, "  %s\n  %*s  ", left, width, "");
+        else
+            fprintf(out, "  %-*s  ", width, left);
         print_wrapped(out, f->help, width + 4);
     }
 }

@@ -9,22 +9,26 @@
     "ID is a job's id (3.17), a range (3.17-20), `last` (your newest job), `all` (your jobs that have not\n" \
     "ended), or a comma-separated list of them.\n"
 #define EXIT_CODES                                                                                           \
-    "Exit codes: 0 all tasks done, 1 a task failed or was cancelled, 2 the command line is wrong, 3 no\n"    \
-    "such job or the cluster cannot be reached, 130 Ctrl-C (the jobs go on).\n"
+    "Exit codes: 0 all tasks done, 1 a task failed or was cancelled, or output could not be written, 2 "     \
+    "the\n"                                                                                                  \
+    "command line is wrong, 3 no such job or the cluster cannot be reached, 130 Ctrl-C (the jobs go on).\n"
 
 const struct command client_commands[] = {
     {
         .name = "submit",
         .help = "hand in a job, and print its id",
         .synopsis = "[FLAGS] -- COMMAND [ARGUMENT...]",
-        .details = SPEC_HELP
-        "Without a PATTERN the worker keeps the output: `hawk cat ID` shows it.\n\n"
-        "Without --wait its dist journals the job before it prints the id. Ctrl-C while waiting leaves the\n"
-        "job running.\n\n" EXIT_CODES "\nexamples:\n"
-        "  hawk submit -- ./report.sh\n"
-        "  hawk submit --array 1-1000 --wait -- sh -c './step $HAWK_TASK_INDEX'\n"
-        "  hawk submit --each-line hosts.txt --time-limit 1m -- ssh {} uptime\n"
-        "  hawk submit --class long --estimate 2h --name train -- python3 train.py\n",
+        .details = "The job runs on a cluster: one that others started, or `hawk up` on this machine. "
+                   "Without --wait it is\n"
+                   "detached: it survives the restart of its dist, which journals it before the id is "
+                   "printed (`hawk up`\n"
+                   "has no journal). Ctrl-C while waiting leaves the job running.\n\n" SPEC_HELP
+                   "Without a PATTERN the worker keeps the output: `hawk cat ID` shows it.\n\n" EXIT_CODES
+                   "\nexamples:\n"
+                   "  hawk submit -- ./report.sh\n"
+                   "  hawk submit --array 1-1000 --wait -- sh -c './step $HAWK_TASK_INDEX'\n"
+                   "  hawk submit --each-line hosts.txt --time-limit 1m -- ssh {} uptime\n"
+                   "  hawk submit --class long --estimate 2h --name train -- python3 train.py\n",
         .flags = submit_flags,
         .common = common_flags,
         .run = submit_main,
@@ -53,16 +57,17 @@ const struct command client_commands[] = {
         .name = "job",
         .help = "show jobs with their tasks",
         .synopsis = "[FLAGS] ID...",
-        .details = SELECTORS,
+        .details = SELECTORS "\nexamples:\n  hawk job last\n  hawk job --failed 3.17\n",
         .flags = job_flags,
         .common = common_flags,
         .run = job_main,
     },
     {
         .name = "cancel",
-        .help = "cancel what of jobs has not ended",
+        .help = "cancel jobs: tasks that run are ended, those that wait are not started",
         .synopsis = "[FLAGS] ID...",
-        .details = SELECTORS,
+        .details = "A task gets SIGTERM, and SIGKILL 2 s later (worker.kill_grace).\n" SELECTORS
+                   "\nexamples:\n  hawk cancel last\n  hawk cancel all\n",
         .common = common_flags,
         .run = cancel_main,
     },
@@ -72,7 +77,9 @@ const struct command client_commands[] = {
         .synopsis = "[FLAGS] ID [TASK] [stdout|stderr]",
         .details =
             "Without TASK (the task's number, as in HAWK_TASK_INDEX) all tasks' output follows in order.\n"
-            "ID is a job's id, or `last`.\n\nexamples:\n  hawk cat last\n  hawk cat 3.17 4 stderr --follow\n",
+            "ID is a job's id, or `last`. Tasks of --timer write nothing, and what --stdout none discards is "
+            "gone.\n\n"
+            "examples:\n  hawk cat last\n  hawk cat 3.17 4 stderr --follow\n",
         .flags = cat_flags,
         .common = common_flags,
         .run = cat_main,
@@ -81,7 +88,12 @@ const struct command client_commands[] = {
         .name = "explain",
         .help = "why a job is short or long, where its tasks wait or ran, what its probes did",
         .synopsis = "[FLAGS] ID...",
-        .details = SELECTORS,
+        .details = "A short job's dist sends probes to workers. Each becomes a reservation in a worker's "
+                   "queue, and takes a\n"
+                   "task when its turn comes; those left over are cancelled. An idle worker may steal "
+                   "reservations that\n"
+                   "are stuck behind long tasks. A long job is placed by central. What takes less than the "
+                   "cutoff is short.\n" SELECTORS,
         .common = common_flags,
         .run = explain_main,
     },
@@ -89,6 +101,11 @@ const struct command client_commands[] = {
         .name = "nodes",
         .help = "list the cluster's members",
         .synopsis = "[FLAGS]",
+        .details = "PARTITION short: reserved for short tasks; general: runs both. SHORT, LONG: tasks that "
+                   "run. QUEUED:\n"
+                   "reservations and tasks in its queue. LONG-WAIT: when a long task placed there now would "
+                   "start, by the\n"
+                   "estimates. JOBS: a dist's unfinished ones. SEEN: how long ago central heard from it.\n",
         .common = common_flags,
         .run = nodes_main,
     },
@@ -104,9 +121,13 @@ const struct command client_commands[] = {
         .name = "policy",
         .help = "show the scheduling policy, or change it while the cluster is idle",
         .synopsis = "[FLAGS] [set [NAME]]",
-        .details = "The flags other than the common ones go with `set`, and change what they name only.\n\n"
-                   "examples:\n  hawk policy\n  hawk policy set sparrow\n"
-                   "  hawk policy set --cutoff 30s --off promotion\n",
+        .details =
+            "The policies are hawk (all of it), sparrow (every job by probes, no partition, no stealing),\n"
+            "hawk-no-steal, hawk-no-partition, hawk-no-central, split and central. The flags other than the "
+            "common\n"
+            "ones go with `set`, and change what they name only, until central restarts.\n\n"
+            "examples:\n  hawk policy\n  hawk policy set sparrow\n"
+            "  hawk policy set --cutoff 30s --off promotion\n",
         .flags = policy_flags,
         .common = common_flags,
         .run = policy_main,

@@ -50,13 +50,17 @@ struct spec_options {
 
 /* For a command's details: what the above need to be understood. */
 #define SPEC_HELP                                                                                            \
-    "In the command, {} stands for the task's line (--each-line) or number (--array).\n"                     \
+    "A job is one task, or one per number (--array) or line (--each-line), for which {} stands wherever "    \
+    "it\n"                                                                                                   \
+    "is in the command. The lines are read to their end before the first task starts: a job knows how "      \
+    "many\n"                                                                                                 \
+    "tasks it has (HAWK_TASK_COUNT).\n"                                                                      \
     "Tasks find HAWK_JOB_ID, HAWK_JOB_NAME, HAWK_TASK_INDEX, HAWK_TASK_COUNT, HAWK_ATTEMPT and\n"            \
     "HAWK_WORKER in their environment, besides what is exported here. HAWK_WORKER is the worker's name as\n" \
     "`hawk nodes` shows it: `hawk up` has one worker per slot, w1, w2, ...; that of `hawk run` is "          \
     "\"run\".\n"                                                                                             \
-    "PATTERN is a path, relative to the tasks' directory, with %J job id, %j its number, %t task\n"          \
-    "index, %a attempt, %w worker, %n job name, %% a percent sign.\n"                                        \
+    "PATTERN (--stdout, --stderr) is a path, relative to the tasks' directory, with %J job id, %j its\n"     \
+    "number, %t task index, %a attempt, %w worker, %n job name, %% a percent sign.\n"                        \
     "Times are written 250ms, 30s, 5m, 2h.\n"
 
 /* The description of the job, in *d with one reference, its flags 0 but for JOB_EACH_ARG; argv is the command

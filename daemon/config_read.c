@@ -314,16 +314,50 @@ static int load_file(struct config *c, int argc, char **argv)
     return failed ? 2 : 0;
 }
 
+static const char *purpose(const char *section)
+{
+    static const struct {
+        const char *section, *text;
+    } purposes[] = {
+        {"central", "The one central of a cluster: members, policy, history, and the placement of long jobs. "
+                    "It goes on\n"
+                    "with what is in its state directory. Prints \"ready NAME ADDRESS\" once it can be used, "
+                    "and logs to\n"
+                    "stderr. SIGTERM stops it in good order.\n\n"},
+        {"dist", "A distributed scheduler, to which clients submit; a cluster may have many. It tries until "
+                 "it finds\n"
+                 "central. Prints \"ready NAME ADDRESS\" once it can be used, and logs to stderr. SIGTERM "
+                 "stops it.\n\n"},
+        {"worker", "Runs tasks on this machine, and steals short ones from busy workers when it is idle. It "
+                   "tries until\n"
+                   "it finds central. Prints \"ready NAME ADDRESS\" once it can be used, and logs to stderr. "
+                   "SIGTERM ends\n"
+                   "its tasks, which run again elsewhere.\n\n"},
+        {"up",
+         "A cluster in this process, until it is stopped: for this user's clients, which find its socket by\n"
+         "themselves. It has a worker for every slot, called w1, w2, ... It keeps nothing but the tasks' "
+         "output:\n"
+         "its jobs end with it. Where an earlier one's output lies, job numbers go on after it, so that "
+         "nothing\n"
+         "is written over. A --socket of one's own must be in a directory that exists.\n\n"},
+    };
+    for (size_t i = 0; i < sizeof purposes / sizeof *purposes; i++)
+        if (strcmp(purposes[i].section, section) == 0)
+            return purposes[i].text;
+    return "";
+}
+
 static int print_help(const char *section, const struct config_flag *flags)
 {
-    printf("usage: hawk %s [--config FILE] [--FLAG VALUE]…\n\n", section);
+    printf("usage: hawk %s [--config FILE] [--FLAG VALUE]...\n\n%s", section, purpose(section));
     for (const struct config_flag *f = flags; f && f->name; f++)
         printf("  --%-24s %s\n", f->name, f->help);
     config_help(section, stdout);
     config_help("cluster", stdout);
     printf("  --log-level                error|warn|info|debug|trace [info]\n"
            "  --set SECTION.NAME=VALUE   any other setting of the configuration\n"
-           "  --config FILE              YAML; default $HAWK_CONFIG, then /etc/hawk/hawk.yaml\n");
+           "  --config FILE              YAML; default $HAWK_CONFIG, then /etc/hawk/hawk.yaml\n"
+           "  --output table|json        form of the line that says it is ready [table]\n");
     return 1;
 }
 

@@ -40,7 +40,7 @@ static int version_main(int argc, char **argv)
 const struct command daemon_commands[] = {
     {.name = "run",
      .help = "run commands on an embedded cluster, then exit (xargs -P)",
-     .synopsis = "[-j SLOTS] [OPTIONS] -- CMD [ARG...]",
+     .synopsis = "[FLAGS] -- COMMAND [ARGUMENT...]",
      .details = run_details,
      .flags = run_flags,
      .run = run_main},

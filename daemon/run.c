@@ -48,15 +48,16 @@ const struct flag run_flags[] = {
 };
 
 const char run_details[] =
-    SPEC_HELP "\nRuns CMD once, or once per line (--each-line) or number (--array), SLOTS at a "
-              "time, on a cluster inside this\n"
-              "process. A task's output is printed whole when it ends; --stdout and --stderr "
-              "put it into files instead.\n"
-              "Failed tasks are named on stderr. Exit code: 0 when every task succeeded, 1 when "
-              "one did not, 130 after\n"
-              "Ctrl-C, which ends the tasks that run.\n\n"
-              "  ls *.log | hawk run -j 8 --each-line - -- gzip -9 {}\n"
-              "  hawk run --array 1-100 -- ./simulate --seed {}\n";
+    "Runs COMMAND once, or once per line or number, SLOTS at a time, on a cluster inside this process: no\n"
+    "daemon is needed. A task's output is printed whole when the task ends; --stdout and --stderr put it\n"
+    "into files instead. Failed tasks are named on stderr, and counted. Ctrl-C ends the tasks that "
+    "run.\n\n" SPEC_HELP
+    "--class, --estimate and --retries, known from `hawk submit`, make no difference here.\n\n"
+    "Exit codes: 0 every task succeeded, 1 a task failed or output could not be written, 2 the command line\n"
+    "is wrong, 130 Ctrl-C.\n\n"
+    "examples:\n"
+    "  ls *.log | hawk run -j 8 --each-line - -- gzip -9 {}\n"
+    "  hawk run --array 1-100 -- ./simulate --seed {}\n";
 
 struct run {
     struct run_options options;

@@ -70,7 +70,7 @@ def failures(c):
     j = c.job(job)
     assert j["state"] == "failed" and j["done"] == 1 and j["failed"] == 3, j
     job = c.submit("--cwd", "/no/such/directory", "--", "true")
-    why = "not started, 126: cannot enter the directory /no/such/directory"
+    why = "not started (126): cannot enter the directory /no/such/directory"
     r = c.hawk("wait", job, check=1)
     assert why in r.stderr, r.stderr
     assert why in c.hawk("job", job).stdout
