@@ -12,6 +12,7 @@
 
 #define REDIAL_US (50 * US_PER_MS)
 #define STEAL_STREAMS 64u
+#define EP_CHUNK 256u
 
 /* A set of endpoints. */
 struct epset {
@@ -52,8 +53,8 @@ struct bus {
     struct heap timers;
     struct out out; /* of the step that runs */
     int64_t now_us;
-    struct endpoint **eps; /* by number; 0 is nobody */
-    uint32_t eps_n, eps_cap;
+    struct endpoint **chunks; /* EP_CHUNK endpoints each, by number; 0 is nobody. They stay where they are */
+    uint32_t eps_n, chunks_n, chunks_cap;
     uint32_t central; /* 0: none runs */
     uint32_t *links;  /* link number → endpoint, 0: gone */
     uint32_t links_n, links_cap;
@@ -65,6 +66,11 @@ struct bus {
     uint32_t cuts_n, cuts_cap;
     bool running; /* within a step, from which the bus must not be run again */
 };
+
+static struct endpoint *endpoint(const struct bus *b, uint32_t number)
+{
+    return &b->chunks[number / EP_CHUNK][number % EP_CHUNK];
+}
 
 /* ---- Sets of numbers ---- */
 
@@ -123,12 +129,13 @@ void bus_free(struct bus *b)
     heap_free(&b->timers);
     out_free(&b->out);
     for (uint32_t i = 0; i < b->eps_n; i++) {
-        free(b->eps[i]->wanted.bits);
-        free(b->eps[i]->streams.bits);
-        free(b->eps[i]->dialled);
-        free(b->eps[i]);
+        free(endpoint(b, i)->wanted.bits);
+        free(endpoint(b, i)->streams.bits);
+        free(endpoint(b, i)->dialled);
     }
-    free(b->eps);
+    for (uint32_t i = 0; i < b->chunks_n; i++)
+        free(b->chunks[i]);
+    free(b->chunks);
     free(b->links);
     free(b->by_node);
     free(b->dists);
@@ -138,19 +145,22 @@ void bus_free(struct bus *b)
 
 uint32_t bus_add(struct bus *b, enum role role)
 {
-    struct endpoint *e = xaligned(_Alignof(struct endpoint), sizeof *e);
+    struct endpoint *e;
 
+    if (b->eps_n % EP_CHUNK == 0) {
+        vec_grow(b->chunks, b->chunks_n, b->chunks_cap);
+        b->chunks[b->chunks_n++] = xaligned(_Alignof(struct endpoint), EP_CHUNK * sizeof *e);
+    }
+    e = endpoint(b, b->eps_n++);
     e->role = (uint8_t)role;
-    e->number = b->eps_n;
-    e->timer.seq = b->eps_n;
+    e->number = b->eps_n - 1;
+    e->timer.seq = e->number;
     if (role == ROLE_WORKER && !b->c.workers_meshed)
         e->dialled = xcalloc(b->c.steal_streams, sizeof *e->dialled);
     if (role == ROLE_DIST) {
         vec_grow(b->dists, b->dists_n, b->dists_cap);
         b->dists[b->dists_n++] = e->number;
     }
-    vec_grow(b->eps, b->eps_n, b->eps_cap);
-    b->eps[b->eps_n++] = e;
     return e->number;
 }
 
@@ -173,8 +183,7 @@ static uint32_t peer_number(const struct endpoint *at, const struct endpoint *e)
 static void push(struct bus *b, const struct endpoint *from, const struct endpoint *to, int64_t delay_us,
                  const struct msg *m)
 {
-    queue_push(&b->queue, delay_us > 0 ? QUEUE_NETWORK : QUEUE_NOW, b->now_us + delay_us, from->number,
-               to->number, m);
+    queue_push(&b->queue, delay_us <= 0, b->now_us + delay_us, from->number, to->number, m);
 }
 
 /* Tells `to` of its stream with `from`, whom it calls `peer`. */
@@ -274,7 +283,7 @@ static void connect_to(struct bus *b, struct endpoint *x, struct endpoint *y)
         set_add(&x->streams, y->number);
     } else {
         if (x->dialled_n == b->c.steal_streams)
-            disconnect(b, x, b->eps[x->dialled[0]], true);
+            disconnect(b, x, endpoint(b, x->dialled[0]), true);
         x->dialled[x->dialled_n++] = y->number;
     }
     push_peer(b, MSG_PEER_UP, y, x, peer_number(x, y), 0);
@@ -302,7 +311,7 @@ static void redial(struct bus *b, const struct endpoint *x, const struct endpoin
     struct msg none;
 
     memset(&none, 0, sizeof none);
-    queue_push(&b->queue, QUEUE_HEAP, at_us, y->number, x->number, &none);
+    queue_push(&b->queue, false, at_us, y->number, x->number, &none);
 }
 
 /* x dials y, as the shell of x would, if it still wants to. */
@@ -329,12 +338,12 @@ static void post_now(struct bus *b, struct endpoint *e, enum msg_type type)
 
     memset(&m, 0, sizeof m);
     m.type = (uint16_t)type;
-    push(b, b->eps[0], e, 0, &m);
+    push(b, endpoint(b, 0), e, 0, &m);
 }
 
 void bus_start(struct bus *b, uint32_t ep, const struct bus_role *fns, void *role)
 {
-    struct endpoint *e = b->eps[ep];
+    struct endpoint *e = endpoint(b, ep);
 
     CHECK(!e->obj && role);
     e->fns = *fns;
@@ -346,9 +355,9 @@ void bus_start(struct bus *b, uint32_t ep, const struct bus_role *fns, void *rol
         b->central = ep;
         for (uint32_t i = 1; i < b->eps_n; i++)
             if (i != ep)
-                dial(b, b->eps[i], e);
+                dial(b, endpoint(b, i), e);
     } else if (b->central) {
-        dial(b, e, b->eps[b->central]);
+        dial(b, e, endpoint(b, b->central));
     }
 }
 
@@ -363,7 +372,7 @@ static bool is_to_or_sent_by(void *arg, const struct delivery *d)
 
 static void end(struct bus *b, uint32_t ep, bool in_order)
 {
-    struct endpoint *e = b->eps[ep];
+    struct endpoint *e = endpoint(b, ep);
 
     if (!e->obj)
         return;
@@ -372,8 +381,8 @@ static void end(struct bus *b, uint32_t ep, bool in_order)
         heap_remove(&b->timers, &e->timer);
     queue_withdraw(&b->queue, in_order ? is_to : is_to_or_sent_by, &ep);
     for (uint32_t i = 1; i < b->eps_n; i++)
-        if (i != ep && b->eps[i]->obj && connected(e, b->eps[i]))
-            disconnect(b, e, b->eps[i], in_order);
+        if (i != ep && endpoint(b, i)->obj && connected(e, endpoint(b, i)))
+            disconnect(b, e, endpoint(b, i), in_order);
     set_clear(&e->wanted);
     if (b->central == ep)
         b->central = 0;
@@ -392,15 +401,15 @@ static bool is_between(void *arg, const struct delivery *d)
 
 void bus_break(struct bus *b, uint32_t x, uint32_t y)
 {
-    struct endpoint *dialler = b->eps[x], *other = b->eps[y];
+    struct endpoint *dialler = endpoint(b, x), *other = endpoint(b, y);
     uint32_t pair[] = {x, y};
     int64_t both_ways_us;
 
     if (!dialler->obj || !other->obj || !connected(dialler, other))
         return;
     if (!is_dialler(dialler, other)) {
-        dialler = b->eps[y];
-        other = b->eps[x];
+        dialler = endpoint(b, y);
+        other = endpoint(b, x);
     }
     queue_withdraw(&b->queue, is_between, pair);
     disconnect(b, dialler, other, false);
@@ -439,7 +448,7 @@ static void bind_node(struct bus *b, struct endpoint *e, node_id_t node)
     if (e->role != ROLE_WORKER)
         return;
     for (uint32_t i = 0; i < b->dists_n; i++)
-        dial(b, b->eps[b->dists[i]], e);
+        dial(b, endpoint(b, b->dists[i]), e);
 }
 
 /* A dist heard of a member: dial it from now on, or no longer. */
@@ -454,7 +463,7 @@ static void heard_of(struct bus *b, struct endpoint *dist, node_id_t node, unsig
     else if (state == MEMBER_GONE)
         set_remove(&dist->wanted, node.v);
     if (ep)
-        dial(b, dist, b->eps[ep]);
+        dial(b, dist, endpoint(b, ep));
 }
 
 static void note(struct bus *b, struct endpoint *e, const struct msg *m)
@@ -487,7 +496,7 @@ static struct endpoint *find_peer(struct bus *b, const struct endpoint *e, uint3
         ep = b->central;
     else
         ep = bus_endpoint(b, (node_id_t){peer});
-    return ep && b->eps[ep] != e ? b->eps[ep] : NULL;
+    return ep && endpoint(b, ep) != e ? endpoint(b, ep) : NULL;
 }
 
 /* A worker dials whom it sends something, and keeps what it uses. */
@@ -529,7 +538,7 @@ static void send_message(struct bus *b, struct endpoint *from, struct msg *m)
     }
     /* Central hears of every link's end anyway, and a link never comes back. */
     if (from->role != ROLE_CENTRAL)
-        push_peer(b, MSG_PEER_LOST, to ? to : b->eps[0], from, m->peer, 0);
+        push_peer(b, MSG_PEER_LOST, to ? to : endpoint(b, 0), from, m->peer, 0);
     msg_drop(m);
 }
 
@@ -554,15 +563,14 @@ static void set_timer(struct bus *b, struct endpoint *e)
 }
 
 /* Gives `e` one event, whose handles are dropped, and queues what comes out. A callback may end `e`. */
-static void step(struct bus *b, uint32_t from, struct endpoint *e, struct msg *m)
+static void step(struct bus *b, uint32_t from, struct endpoint *e, struct event *event)
 {
-    struct event event = {b->now_us, *m};
     void *obj = e->obj;
 
     if (b->c.trace)
-        b->c.trace(b->c.arg, b->now_us, from, e->number, m);
-    e->fns.step(obj, &event, &b->out);
-    msg_drop(m);
+        b->c.trace(b->c.arg, b->now_us, from, e->number, &event->m);
+    e->fns.step(obj, event, &b->out);
+    msg_drop(&event->m);
     for (uint32_t i = 0; i < b->out.n && e->obj == obj; i++) {
         struct msg *o = &b->out.v[i];
 
@@ -609,56 +617,66 @@ static void advance(struct bus *b, int64_t t_us)
         b->now_us = t_us;
 }
 
-/* Whether a message that has arrived has to wait until its receiver is done with others. */
-static bool must_wait(struct bus *b, const struct delivery *d)
+/* When a message that has arrived at ep is taken up; `waited`: it has waited for that already. */
+static int64_t served_us(struct bus *b, uint32_t ep, bool waited, const struct msg *m)
 {
+    return b->c.serve_us && !waited && msg_is_wire(m) ? b->c.serve_us(b->c.arg, ep, b->now_us) : b->now_us;
+}
+
+static void run_timer(struct bus *b, struct endpoint *e)
+{
+    struct event timer;
+
+    advance(b, e->timer.key);
+    memset(&timer, 0, sizeof timer);
+    timer.now_us = b->now_us;
+    timer.m.type = MSG_TIMER;
+    step(b, 0, e, &timer);
+}
+
+/* Hands over what queue_first found. */
+static void deliver(struct bus *b, const struct delivery *first)
+{
+    struct event event = {.m = first->m};
+    uint32_t from = first->from, to = first->to;
+    bool waited = first->waited;
+    struct endpoint *e = endpoint(b, to);
     int64_t at_us;
 
-    if (!b->c.serve_us || d->waited || !msg_is_wire(&d->m))
-        return false;
-    at_us = b->c.serve_us(b->c.arg, d->to, b->now_us);
-    if (at_us <= b->now_us)
-        return false;
-    queue_push(&b->queue, QUEUE_HEAP, at_us, d->from, d->to, &d->m)->waited = 1;
-    return true;
+    advance(b, first->at_us);
+    queue_drop_first(&b->queue); /* before anything is sent: `first` is gone then */
+    if (event.m.type == MSG_NONE) {
+        dial(b, e, endpoint(b, from));
+        return;
+    }
+    at_us = served_us(b, to, waited, &event.m);
+    if (at_us > b->now_us) { /* its receiver is busy with others */
+        queue_push(&b->queue, false, at_us, from, to, &event.m)->waited = 1;
+        return;
+    }
+    event.now_us = b->now_us;
+    note(b, e, &event.m);
+    step(b, from, e, &event);
 }
 
 bool bus_run_one(struct bus *b, int64_t t_us)
 {
-    const struct heap_node *first = heap_min(&b->timers);
+    const struct heap_node *timer = heap_min(&b->timers);
+    const struct delivery *first = queue_first(&b->queue);
     struct endpoint *e = NULL;
-    struct delivery d;
 
     CHECK(!b->running);
-    if (first && first->key <= t_us) {
-        int64_t next_us = queue_next_time(&b->queue);
-
-        e = due_timer(b, next_us <= t_us ? next_us - 1 : t_us); /* a message goes before a timer */
-    }
-    if (e) {
-        struct msg timer;
-
-        advance(b, e->timer.key);
-        memset(&timer, 0, sizeof timer);
-        timer.type = MSG_TIMER;
-        b->running = true;
-        step(b, 0, e, &timer);
-        b->running = false;
-        return true;
-    }
-    if (!queue_pop_until(&b->queue, t_us, &d))
+    if (first && first->at_us > t_us)
+        first = NULL;
+    if (timer && timer->key <= t_us)
+        e = due_timer(b, first ? first->at_us - 1 : t_us); /* a message goes before a timer */
+    if (!e && !first)
         return false;
-    advance(b, d.at_us);
-    e = b->eps[d.to];
-    if (d.m.type == MSG_NONE) {
-        dial(b, e, b->eps[d.from]);
-        return true;
-    }
-    if (must_wait(b, &d))
-        return true;
     b->running = true;
-    note(b, e, &d.m);
-    step(b, d.from, e, &d.m);
+    if (e)
+        run_timer(b, e);
+    else
+        deliver(b, first);
     b->running = false;
     return true;
 }
@@ -676,23 +694,24 @@ uint64_t bus_run_until(struct bus *b, int64_t t_us)
 
 void bus_post(struct bus *b, uint32_t ep, int64_t at_us, const struct msg *m)
 {
-    if (!b->eps[ep]->obj) {
+    if (!endpoint(b, ep)->obj) {
         struct msg gone = *m;
 
         msg_drop(&gone);
         return;
     }
     if (at_us <= b->now_us)
-        queue_push(&b->queue, QUEUE_NOW, b->now_us, 0, ep, m);
+        queue_push(&b->queue, true, b->now_us, 0, ep, m);
     else
-        queue_push(&b->queue, QUEUE_HEAP, at_us, 0, ep, m);
+        queue_push(&b->queue, false, at_us, 0, ep, m);
 }
 
 /* ---- Reading ---- */
 
 int64_t bus_next_time(struct bus *b)
 {
-    int64_t next_us = queue_next_time(&b->queue);
+    const struct delivery *first = queue_first(&b->queue);
+    int64_t next_us = first ? first->at_us : TIME_NEVER;
     struct endpoint *e = due_timer(b, next_us);
 
     return e ? e->timer.key : next_us;
@@ -700,11 +719,14 @@ int64_t bus_next_time(struct bus *b)
 
 int64_t bus_now(const struct bus *b) { return b->now_us; }
 uint64_t bus_pending(const struct bus *b) { return b->queue.n; }
-bool bus_runs(const struct bus *b, uint32_t ep) { return b->eps[ep]->obj != NULL; }
-enum role bus_role_of(const struct bus *b, uint32_t ep) { return b->eps[ep]->role; }
-node_id_t bus_node(const struct bus *b, uint32_t ep) { return b->eps[ep]->node; }
+bool bus_runs(const struct bus *b, uint32_t ep) { return endpoint(b, ep)->obj != NULL; }
+enum role bus_role_of(const struct bus *b, uint32_t ep) { return endpoint(b, ep)->role; }
+node_id_t bus_node(const struct bus *b, uint32_t ep) { return endpoint(b, ep)->node; }
 uint32_t bus_endpoint(const struct bus *b, node_id_t node)
 {
     return node.v < b->by_node_n ? b->by_node[node.v] : 0;
 }
-bool bus_connected(const struct bus *b, uint32_t x, uint32_t y) { return connected(b->eps[x], b->eps[y]); }
+bool bus_connected(const struct bus *b, uint32_t x, uint32_t y)
+{
+    return connected(endpoint(b, x), endpoint(b, y));
+}

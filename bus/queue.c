@@ -1,43 +1,131 @@
 /* Deliveries in order. */
 #include "bus/queue.h"
 
+#include "base/check.h"
 #include "base/mem.h"
 #include "base/units.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Rings ---- */
+#define SLAB_KEPT 4096u /* deliveries whose memory is kept when none is queued */
 
-static struct delivery *ring_at(const struct queue_ring *r, uint32_t i)
+enum { IN_NOW, IN_WHEEL, IN_HEAP };
+
+/* ---- The slab and lists through it ---- */
+
+static uint32_t slot_new(struct queue *q)
 {
-    return &r->v[(r->head + i) & (r->cap - 1)];
-}
+    uint32_t slot = q->free;
 
-static struct delivery *ring_head(const struct queue_ring *r) { return r->n ? &r->v[r->head] : NULL; }
-
-static struct delivery *ring_add(struct queue_ring *r)
-{
-    if (r->n == r->cap) {
-        uint32_t cap = r->cap ? 2 * r->cap : 256;
-        struct delivery *v = xmalloc((size_t)cap * sizeof *v);
-
-        for (uint32_t i = 0; i < r->n; i++)
-            v[i] = *ring_at(r, i);
-        free(r->v);
-        r->v = v;
-        r->head = 0;
-        r->cap = cap;
+    if (slot) {
+        q->free = q->slots[slot].next;
+        return slot;
     }
-    return ring_at(r, r->n++);
+    if (q->slots_n == 0)
+        q->slots_n = 1;
+    if (q->slots_n >= q->slots_cap) {
+        q->slots_cap = q->slots_cap ? 2 * q->slots_cap : 256;
+        q->slots = xrealloc(q->slots, (size_t)q->slots_cap * sizeof *q->slots);
+    }
+    return q->slots_n++;
 }
 
-static void ring_drop_head(struct queue_ring *r)
+static void slot_free(struct queue *q, uint32_t slot)
 {
-    /* From the start again when it is empty, which it often is: else it would wander through all of its memory, and
-     * find none of it in the cache. */
-    r->head = r->n == 1 ? 0 : (r->head + 1) & (r->cap - 1);
-    r->n--;
+    q->slots[slot].to = 0;
+    q->slots[slot].next = q->free;
+    q->free = slot; /* the next one to be used: it is in the processor's cache */
+}
+
+static void list_add(struct queue *q, struct queue_list *l, uint32_t slot)
+{
+    q->slots[slot].next = 0;
+    if (l->first)
+        q->slots[l->last].next = slot;
+    else
+        l->first = slot;
+    l->last = slot;
+}
+
+static uint32_t list_take(struct queue *q, struct queue_list *l)
+{
+    uint32_t slot = l->first;
+
+    l->first = q->slots[slot].next;
+    return slot;
+}
+
+/* ---- The wheel ---- */
+
+static struct queue_list *wheel_list(const struct queue *q, int64_t at_us)
+{
+    return &q->wheel[(uint64_t)at_us % QUEUE_WHEEL];
+}
+
+/* The first list in use from place i on, around the wheel; there is one. */
+static uint32_t used_from(const struct queue *q, uint32_t i)
+{
+    uint32_t words = QUEUE_WHEEL / 4096, w = i / 64, k;
+    uint64_t x = q->used[w] >> (i % 64);
+
+    if (x)
+        return i + (uint32_t)__builtin_ctzll(x);
+    w++;
+    k = w / 64 % words;
+    x = w % 64 ? q->used_words[k] >> (w % 64) << (w % 64) : q->used_words[k];
+    while (!x) {
+        k = (k + 1) % words;
+        x = q->used_words[k];
+    }
+    w = 64 * k + (uint32_t)__builtin_ctzll(x);
+    return 64 * w + (uint32_t)__builtin_ctzll(q->used[w]);
+}
+
+/* When the first on the wheel from at_us on is due. */
+static int64_t wheel_from(const struct queue *q, int64_t at_us)
+{
+    uint32_t i = (uint32_t)((uint64_t)at_us % QUEUE_WHEEL);
+
+    return at_us + (used_from(q, i) - i) % QUEUE_WHEEL;
+}
+
+static bool wheel_used(const struct queue *q)
+{
+    uint64_t any = 0;
+
+    for (uint32_t i = 0; i < QUEUE_WHEEL / 4096; i++)
+        any |= q->used_words[i];
+    return any != 0;
+}
+
+static void wheel_add(struct queue *q, int64_t at_us, uint32_t slot)
+{
+    uint32_t i = (uint32_t)((uint64_t)at_us % QUEUE_WHEEL);
+
+    if (!q->wheel) {
+        q->wheel = xcalloc(QUEUE_WHEEL, sizeof *q->wheel);
+        q->wheel_us = TIME_NEVER;
+    }
+    list_add(q, &q->wheel[i], slot);
+    q->used[i / 64] |= UINT64_C(1) << (i % 64);
+    q->used_words[i / 4096] |= UINT64_C(1) << (i / 64 % 64);
+    if (at_us < q->wheel_us)
+        q->wheel_us = at_us;
+}
+
+static uint32_t wheel_take(struct queue *q)
+{
+    uint32_t i = (uint32_t)((uint64_t)q->wheel_us % QUEUE_WHEEL);
+    uint32_t slot = list_take(q, &q->wheel[i]);
+
+    if (q->wheel[i].first)
+        return slot;
+    q->used[i / 64] &= ~(UINT64_C(1) << (i % 64));
+    if (q->used[i / 64] == 0)
+        q->used_words[i / 4096] &= ~(UINT64_C(1) << (i / 64 % 64));
+    q->wheel_us = wheel_used(q) ? wheel_from(q, q->wheel_us + 1) : TIME_NEVER;
+    return slot;
 }
 
 /* ---- Heap ---- */
@@ -47,13 +135,9 @@ static bool key_before(const struct queue_key *a, const struct queue_key *b)
     return a->at_us != b->at_us ? a->at_us < b->at_us : a->seq < b->seq;
 }
 
-static bool delivery_before(const struct delivery *a, const struct delivery *b)
+static void heap_add(struct queue *q, int64_t at_us, uint32_t slot)
 {
-    return a->at_us != b->at_us ? a->at_us < b->at_us : a->seq < b->seq;
-}
-
-static void heap_add(struct queue *q, struct queue_key k)
-{
+    struct queue_key k = {at_us, q->seq++, slot};
     uint32_t i;
 
     vec_grow(q->heap, q->heap_n, q->heap_cap);
@@ -65,14 +149,11 @@ static void heap_add(struct queue *q, struct queue_key k)
     q->heap[i] = k;
 }
 
-static void heap_drop_head(struct queue *q)
+static uint32_t heap_take(struct queue *q)
 {
-    struct queue_key k;
-    uint32_t i = 0;
+    uint32_t i = 0, slot = q->heap[0].slot;
+    struct queue_key k = q->heap[--q->heap_n];
 
-    vec_grow(q->free_slots, q->free_n, q->free_cap);
-    q->free_slots[q->free_n++] = q->heap[0].slot;
-    k = q->heap[--q->heap_n];
     for (;;) {
         uint32_t first = 4 * i + 1, least = first;
 
@@ -87,120 +168,117 @@ static void heap_drop_head(struct queue *q)
         i = least;
     }
     q->heap[i] = k;
+    return slot;
 }
 
-static struct delivery *slot_add(struct queue *q, struct queue_key k)
-{
-    if (q->free_n) {
-        k.slot = q->free_slots[--q->free_n];
-    } else {
-        vec_grow(q->slots, q->slots_n, q->slots_cap);
-        k.slot = q->slots_n++;
-    }
-    heap_add(q, k);
-    return &q->slots[k.slot];
-}
+/* ---- All three ---- */
 
-/* ---- Both ---- */
-
-/* In which place: the ring's, when it is not due before the ring's last one. */
-static struct delivery *add(struct queue *q, enum queue_lane lane, int64_t at_us)
-{
-    if (lane < QUEUE_RINGS) {
-        struct queue_ring *r = &q->rings[lane];
-
-        if (r->n == 0 || at_us >= ring_at(r, r->n - 1)->at_us)
-            return ring_add(r);
-    }
-    return slot_add(q, (struct queue_key){at_us, q->seq, 0});
-}
-
-struct delivery *queue_push(struct queue *q, enum queue_lane lane, int64_t at_us, uint32_t from, uint32_t to,
+struct delivery *queue_push(struct queue *q, bool now, int64_t at_us, uint32_t from, uint32_t to,
                             const struct msg *m)
 {
-    struct delivery *d = add(q, lane, at_us);
+    uint32_t slot = slot_new(q);
+    struct delivery *d = &q->slots[slot];
 
+    CHECK(at_us >= q->passed_us);
     d->at_us = at_us;
-    d->seq = q->seq++;
     d->from = from & INT32_MAX;
     d->waited = 0;
     d->to = to;
     d->m = *m;
     q->n++;
+    if (now)
+        list_add(q, &q->now, slot);
+    else if (at_us - q->passed_us < QUEUE_WHEEL)
+        wheel_add(q, at_us, slot);
+    else
+        heap_add(q, at_us, slot);
     return d;
 }
 
-/* Which holds the first delivery: a ring, or QUEUE_HEAP. NULL in *d: nothing is queued. */
-static enum queue_lane find_first(struct queue *q, struct delivery **d)
+/* Of the wheel and the heap. What is in the heap was sent before anything on the wheel that is due at the same time:
+ * that time was too far away then. */
+static uint32_t find_later(struct queue *q)
 {
-    struct delivery *now = ring_head(&q->rings[QUEUE_NOW]), *network = ring_head(&q->rings[QUEUE_NETWORK]);
-    struct delivery *heap = q->heap_n ? &q->slots[q->heap[0].slot] : NULL;
-    bool heap_first = heap && (!network || delivery_before(heap, network));
+    int64_t wheel_us = q->wheel ? q->wheel_us : TIME_NEVER;
 
-    *d = heap_first ? heap : network;
-    if (now && (!*d || now->at_us <= (*d)->at_us)) {
-        *d = now;
-        return QUEUE_NOW;
+    if (q->heap_n && q->heap[0].at_us <= wheel_us) {
+        q->first_in = IN_HEAP;
+        return q->heap[0].slot;
     }
-    return heap_first ? QUEUE_HEAP : QUEUE_NETWORK;
+    q->first_in = IN_WHEEL;
+    return wheel_us == TIME_NEVER ? 0 : wheel_list(q, wheel_us)->first;
 }
 
-static void drop_first(struct queue *q, enum queue_lane lane)
+/* 0: there is none. */
+static uint32_t find_first(struct queue *q)
 {
-    if (lane == QUEUE_HEAP)
-        heap_drop_head(q);
-    else
-        ring_drop_head(&q->rings[lane]);
+    uint32_t slot = find_later(q), now = q->now.first;
+
+    if (now && (!slot || q->slots[now].at_us <= q->slots[slot].at_us)) {
+        q->first_in = IN_NOW;
+        return now;
+    }
+    return slot;
 }
 
-/* The first that is not withdrawn. */
-static enum queue_lane find_live(struct queue *q, struct delivery **d)
+static void take_first(struct queue *q)
 {
-    enum queue_lane lane;
+    uint32_t slot;
 
-    while ((lane = find_first(q, d)), *d && (*d)->to == 0)
-        drop_first(q, lane);
-    return lane;
+    switch (q->first_in) {
+    case IN_NOW:
+        slot = list_take(q, &q->now);
+        break;
+    case IN_HEAP:
+        slot = heap_take(q);
+        break;
+    default:
+        slot = wheel_take(q);
+        break;
+    }
+    if (q->slots[slot].at_us > q->passed_us)
+        q->passed_us = q->slots[slot].at_us;
+    slot_free(q, slot);
 }
 
-int64_t queue_next_time(struct queue *q)
+const struct delivery *queue_first(struct queue *q)
 {
-    struct delivery *d;
+    uint32_t slot;
 
-    find_live(q, &d);
-    return d ? d->at_us : TIME_NEVER;
+    while ((slot = find_first(q)) && q->slots[slot].to == 0)
+        take_first(q); /* withdrawn */
+    return slot ? &q->slots[slot] : NULL;
 }
 
-bool queue_pop_until(struct queue *q, int64_t t_us, struct delivery *d)
+/* What a burst needed (a cluster that starts) is given back. Nothing is in the slab then that is not withdrawn. */
+static void slab_shrink(struct queue *q)
 {
-    struct delivery *first;
-    enum queue_lane lane = find_live(q, &first);
-
-    if (!first || first->at_us > t_us)
-        return false;
-    *d = *first;
-    drop_first(q, lane);
-    q->n--;
-    return true;
-}
-
-static void withdraw_one(struct queue *q, struct delivery *d, bool (*match)(void *, const struct delivery *),
-                         void *arg)
-{
-    if (d->to == 0 || !match(arg, d))
+    if (q->now.first || wheel_used(q) || q->heap_n)
         return;
-    msg_drop(&d->m);
-    d->to = 0;
+    free(q->slots);
+    q->slots = NULL;
+    q->slots_n = q->slots_cap = q->free = 0;
+}
+
+void queue_drop_first(struct queue *q)
+{
+    take_first(q);
     q->n--;
+    if (q->n == 0 && q->slots_cap > SLAB_KEPT)
+        slab_shrink(q);
 }
 
 void queue_withdraw(struct queue *q, bool (*match)(void *arg, const struct delivery *d), void *arg)
 {
-    for (enum queue_lane lane = 0; lane < QUEUE_RINGS; lane++)
-        for (uint32_t i = 0; i < q->rings[lane].n; i++)
-            withdraw_one(q, ring_at(&q->rings[lane], i), match, arg);
-    for (uint32_t i = 0; i < q->heap_n; i++)
-        withdraw_one(q, &q->slots[q->heap[i].slot], match, arg);
+    for (uint32_t i = 1; i < q->slots_n; i++) {
+        struct delivery *d = &q->slots[i];
+
+        if (d->to == 0 || !match(arg, d)) /* free ones are to nobody, either */
+            continue;
+        msg_drop(&d->m);
+        d->to = 0;
+        q->n--;
+    }
 }
 
 static bool match_all(void *arg, const struct delivery *d) { return true; }
@@ -208,10 +286,8 @@ static bool match_all(void *arg, const struct delivery *d) { return true; }
 void queue_free(struct queue *q)
 {
     queue_withdraw(q, match_all, NULL);
-    for (enum queue_lane lane = 0; lane < QUEUE_RINGS; lane++)
-        free(q->rings[lane].v);
-    free(q->heap);
     free(q->slots);
-    free(q->free_slots);
+    free(q->wheel);
+    free(q->heap);
     *q = (struct queue){0};
 }

@@ -1,6 +1,9 @@
 /* Deliveries in the order of time; at the same moment those that were sent without delay first, and else in the order
- * they were sent: what follows from an event at once is over before the next event. Nearly all are pushed in the order
- * of their times, because they have no delay or one constant delay: these take rings. The others take a heap. */
+ * they were sent: what follows from an event at once is over before the next event.
+ *
+ * Three lists, all through one slab of deliveries: what is sent without delay, first in, first out; a wheel with a list
+ * for each of the next QUEUE_WHEEL microseconds, for nearly all the rest; and a heap for what is due later than that. Every
+ * operation but the heap's is O(1), however many messages are under way. */
 #ifndef HAWK_BUS_QUEUE_H
 #define HAWK_BUS_QUEUE_H
 
@@ -9,21 +12,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define QUEUE_WHEEL 16384u /* a power of two; several times a network's delay */
+
 struct delivery {
     int64_t at_us;
-    uint64_t seq;
     uint32_t from : 31;  /* endpoint; 0: the shell or the bus */
     uint32_t waited : 1; /* its receiver was busy; now it is not */
     uint32_t to;         /* endpoint; 0: withdrawn */
+    uint32_t next;       /* in its list, or among the free ones; 0: the last one */
     struct msg m;
 };
 
-/* Where a delivery should go. A ring takes only what is not due before its last one; all else goes to the heap. */
-enum queue_lane { QUEUE_NOW, QUEUE_NETWORK, QUEUE_RINGS, QUEUE_HEAP = QUEUE_RINGS };
-
-struct queue_ring {
-    struct delivery *v;
-    uint32_t head, n, cap; /* cap is a power of two */
+/* Places in the slab; 0: none. */
+struct queue_list {
+    uint32_t first, last;
 };
 
 struct queue_key {
@@ -33,27 +35,33 @@ struct queue_key {
 };
 
 struct queue {
-    uint64_t seq;
-    uint64_t n; /* deliveries that are not withdrawn */
-    struct queue_ring rings[QUEUE_RINGS];
-    struct queue_key *heap; /* 4-ary */
+    uint64_t n;             /* deliveries that are not withdrawn */
+    struct delivery *slots; /* the slab; 0 is not used */
+    uint32_t slots_n, slots_cap, free;
+    uint8_t first_in;  /* where queue_first found it */
+    int64_t passed_us; /* nothing is due, or will be sent, before */
+    int64_t wheel_us;  /* when the wheel's first is due; TIME_NEVER: it is empty */
+    struct queue_list now;
+    /* By microsecond modulo QUEUE_WHEEL: all due in passed_us .. passed_us + QUEUE_WHEEL - 1. */
+    struct queue_list *wheel;
+    uint64_t used[QUEUE_WHEEL / 64];         /* a bit for each list that is not empty */
+    uint64_t used_words[QUEUE_WHEEL / 4096]; /* and one for each word of those */
+    struct queue_key *heap;                  /* 4-ary */
     uint32_t heap_n, heap_cap;
-    struct delivery *slots; /* what the heap's keys stand for */
-    uint32_t slots_n, slots_cap;
-    uint32_t *free_slots;
-    uint32_t free_n, free_cap;
+    uint64_t seq; /* of what went to the heap */
 };
 
 /* Starts zeroed. */
 void queue_free(struct queue *q); /* drops what is in it */
-/* A new delivery after all others of its time; takes over m's handles. The pointer holds until the next push. */
-struct delivery *queue_push(struct queue *q, enum queue_lane lane, int64_t at_us, uint32_t from, uint32_t to,
+/* A new delivery after all others of its time; takes over m's handles. The pointer holds until the next push. Not before
+ * the last one that was taken out. `now`: it has no delay. */
+struct delivery *queue_push(struct queue *q, bool now, int64_t at_us, uint32_t from, uint32_t to,
                             const struct msg *m);
-/* The first delivery's time; TIME_NEVER: none. */
-int64_t queue_next_time(struct queue *q);
-/* Takes the first one out if it is due by t_us; its handles become the caller's. False: there is none. */
-bool queue_pop_until(struct queue *q, int64_t t_us, struct delivery *d);
-/* Withdraws, with their handles, all that `match` is true of. O(n). */
+/* The first delivery, or NULL. The pointer holds until the next push. */
+const struct delivery *queue_first(struct queue *q);
+/* Takes out what queue_first has just returned; its handles become the caller's. */
+void queue_drop_first(struct queue *q);
+/* Withdraws, with their handles, all that `match` is true of. O(places in the slab). */
 void queue_withdraw(struct queue *q, bool (*match)(void *arg, const struct delivery *d), void *arg);
 
 #endif

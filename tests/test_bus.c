@@ -464,49 +464,50 @@ static void expect_next(struct last *l, const struct delivery *d, uint64_t now_p
     assert_true(d->at_us >= l->at_us);
     if (d->at_us > l->at_us)
         *l = (struct last){.at_us = d->at_us};
-    assert_true(d->seq + 1 > *seq);
+    assert_true(d->m.peer + 1 > *seq);
     assert_true(d->from == SENT_NOW || now_pending == 0); /* without delay goes first */
-    *seq = d->seq + 1;
+    *seq = d->m.peer + 1u;
 }
 
 static void test_queue_order(void **state)
 {
     struct queue q = {0};
-    struct delivery d;
+    const struct delivery *d;
     struct last last = {0};
     uint64_t seed = 12345, popped = 0, pushed = 0, now_pending = 0;
 
     for (int round = 0; round < 200000; round++) {
-        struct msg m = {.type = MSG_LEAVE};
+        struct msg m = {.type = MSG_LEAVE, .peer = (uint32_t)pushed};
         uint64_t x;
 
         seed = seed * 6364136223846793005u + 1442695040888963407u;
         x = seed >> 33;
         if (x % 2 || pushed == popped) {
-            enum queue_lane lane = (enum queue_lane)(x / 2 % 3);
-            int64_t at_us = last.at_us + (lane == QUEUE_NOW       ? 0
-                                          : lane == QUEUE_NETWORK ? (int64_t)(x / 8 % 3) * 250
-                                                                  : (int64_t)(x / 8 % 1000));
+            bool now = x / 2 % 4 == 0, far = x / 8 % 100 == 0;
+            int64_t later_us = (int64_t)(x / 1024 % (far ? 5 * QUEUE_WHEEL : 1000)) / 100 * 100;
+            int64_t at_us = last.at_us + (now ? 0 : later_us);
 
-            queue_push(&q, lane, at_us, lane == QUEUE_NOW ? SENT_NOW : 1, 2, &m);
-            now_pending += lane == QUEUE_NOW;
+            queue_push(&q, now, at_us, now ? SENT_NOW : 1, 2, &m);
+            now_pending += now;
             pushed++;
         } else {
-            assert_true(queue_next_time(&q) >= last.at_us);
-            assert_true(queue_pop_until(&q, TIME_NEVER - 1, &d));
-            expect_next(&last, &d, now_pending);
-            now_pending -= d.from == SENT_NOW;
+            d = queue_first(&q);
+            assert_non_null(d);
+            expect_next(&last, d, now_pending);
+            now_pending -= d->from == SENT_NOW;
+            queue_drop_first(&q);
             popped++;
         }
         assert_int_equal(q.n, pushed - popped);
     }
-    while (queue_pop_until(&q, TIME_NEVER - 1, &d)) {
-        expect_next(&last, &d, now_pending);
-        now_pending -= d.from == SENT_NOW;
+    while ((d = queue_first(&q))) {
+        expect_next(&last, d, now_pending);
+        now_pending -= d->from == SENT_NOW;
+        queue_drop_first(&q);
         popped++;
     }
     assert_int_equal(popped, pushed);
-    assert_int_equal(queue_next_time(&q), TIME_NEVER);
+    assert_int_equal(q.n, 0);
     queue_free(&q);
 }
 
