@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define HELP_COLUMNS 100
 #define LEFT_MAX 32 /* a flag that takes more columns has its help on the next line */
@@ -97,13 +99,17 @@ void command_list(FILE *out, const struct command *table)
 
 int command_end(int exit_code)
 {
+    struct stat st;
     document_end(exit_code != HAWK_EXIT_OK);
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return exit_code;
-    /* When it was met before the last flush its errno is lost. */
+    /* Met before the last flush its errno is lost. Who reads a pipe no further (`hawk jobs | head`) has seen enough. */
+    bool pipe = fstat(STDOUT_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode));
+    if (errno == EPIPE || (errno == 0 && pipe))
+        return exit_code;
     fprintf(stderr, "hawk: cannot write to standard output: %s\n",
-            errno ? strerror(errno) : "the disk is full or its reader has gone");
+            errno ? strerror(errno) : "the disk is full");
     return exit_code ? exit_code : HAWK_EXIT_FAILED;
 }
 

@@ -77,8 +77,8 @@ void command_list(FILE *out, const struct command *table);
 /* Runs it, prints its help when it returns HAWK_EXIT_HELP, and ends it with command_end. */
 int command_run(const struct command *c, int argc, char **argv);
 /* What every command ends with: the JSON document of one that failed before it printed any; and a look whether
- * everything written to stdout got there. A full disk or a reader that went away is a message and, where all
- * was well before, HAWK_EXIT_FAILED. */
+ * everything written to stdout got there. A full disk is a message and, where all was well before,
+ * HAWK_EXIT_FAILED; a reader that went away has seen enough. */
 int command_end(int exit_code);
 
 /* Reads flags of both tables (each NULL or ended by a NULL name) from argv[1..] into opts, and stops at "--"

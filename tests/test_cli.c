@@ -200,7 +200,7 @@ static void test_command_table(void **state)
     }
 }
 
-/* A full disk and a reader that went away are both reported. */
+/* A full disk is reported; a reader that went away has seen enough. */
 static int print_much(int argc, char **argv)
 {
     for (int i = 0; i < 10000; i++)
@@ -237,7 +237,7 @@ static void test_full_disk_and_closed_pipe(void **state)
     close(full);
     close(ends[1]);
     assert_int_equal(result, HAWK_EXIT_FAILED);
-    assert_int_equal(piped, HAWK_EXIT_FAILED);
+    assert_int_equal(piped, HAWK_EXIT_OK);
 }
 
 /* ---- Arrays and selectors ---- */
