@@ -12,43 +12,6 @@
 
 /* --- figures --------------------------------------------------------------------------------------- */
 
-static int by_value(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* Linear interpolation between the two nearest, as the published simulators' figures use. */
-static int64_t quantile(const int64_t *sorted, uint32_t n, uint32_t percent)
-{
-    uint64_t hundredths = (uint64_t)(n - 1) * percent;
-    uint32_t i = (uint32_t)(hundredths / 100);
-    double part = (double)(hundredths % 100) / 100;
-
-    if (i + 1 == n)
-        return sorted[i];
-    return sorted[i] + (int64_t)((double)(sorted[i + 1] - sorted[i]) * part + 0.5);
-}
-
-struct spread spread_of(int64_t *v, uint32_t n)
-{
-    struct spread s = {.n = n};
-    double sum = 0;
-
-    if (n == 0)
-        return s;
-    qsort(v, n, sizeof *v, by_value);
-    for (uint32_t i = 0; i < n; i++)
-        sum += (double)v[i];
-    s.p50 = quantile(v, n, 50);
-    s.p90 = quantile(v, n, 90);
-    s.p99 = quantile(v, n, 99);
-    s.mean = (int64_t)(sum / n + 0.5);
-    s.max = v[n - 1];
-    return s;
-}
-
 static void add_counts(struct replay_class *c, const struct replay_plan_job *p,
                        const struct replay_job_result *j)
 {
@@ -170,7 +133,7 @@ void replay_plan_print(FILE *f, const struct replay_plan *p, uint32_t slots)
 
 static void spread_row(struct text_table *t, const char *what, const struct spread *s, bool is_time)
 {
-    const int64_t v[] = {s->p50, s->p90, s->p99, s->mean, s->max};
+    const int64_t v[] = {s->p50, s->p90, s->p99, (int64_t)(s->mean + 0.5), s->max};
 
     table_cell(t, "%s", what);
     for (size_t i = 0; i < sizeof v / sizeof v[0]; i++) {
@@ -290,7 +253,7 @@ static json_t *times_json(const struct spread *s)
 {
     json_t *j = json_pack("{s:i, s:I, s:I, s:I, s:I, s:I}", "n", (int)s->n, "p50_us", (json_int_t)s->p50,
                           "p90_us", (json_int_t)s->p90, "p99_us", (json_int_t)s->p99, "mean_us",
-                          (json_int_t)s->mean, "max_us", (json_int_t)s->max);
+                          (json_int_t)(s->mean + 0.5), "max_us", (json_int_t)s->max);
     CHECK(j != NULL);
     return j;
 }
@@ -298,8 +261,8 @@ static json_t *times_json(const struct spread *s)
 static json_t *ratios_json(const struct spread *s)
 {
     json_t *j = json_pack("{s:i, s:f, s:f, s:f, s:f, s:f}", "n", (int)s->n, "p50", (double)s->p50 / 1e3,
-                          "p90", (double)s->p90 / 1e3, "p99", (double)s->p99 / 1e3, "mean",
-                          (double)s->mean / 1e3, "max", (double)s->max / 1e3);
+                          "p90", (double)s->p90 / 1e3, "p99", (double)s->p99 / 1e3, "mean", s->mean / 1e3,
+                          "max", (double)s->max / 1e3);
     CHECK(j != NULL);
     return j;
 }

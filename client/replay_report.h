@@ -2,18 +2,11 @@
 #ifndef HAWK_CLIENT_REPLAY_REPORT_H
 #define HAWK_CLIENT_REPLAY_REPORT_H
 
+#include "base/spread.h"
 #include "client/replay_plan.h"
 #include "client/replay_run.h"
 
 #include <jansson.h>
-
-/* Of n values; quantiles interpolate between neighbours. All zero when n is 0. */
-struct spread {
-    uint32_t n;
-    int64_t p50, p90, p99, mean, max;
-};
-/* Sorts v. */
-struct spread spread_of(int64_t *v, uint32_t n);
 
 /* One class, or all jobs. Times are of the jobs whose every task was done, and of their tasks. */
 struct replay_class {

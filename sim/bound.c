@@ -130,7 +130,7 @@ int sim_bound(const struct sim_config *c, const struct sim_source *source, struc
     else
         sim_classes_fill(r);
     for (int k = 0; k < CLASS_COUNT; k++) {
-        struct sim_spread *response = &r->classes[k].response_us;
+        struct spread *response = &r->classes[k].response_us;
         double mean_us = b.means && got == 0 ? least_mean_us(&b.machines[k], b.slots) : 0;
 
         if (mean_us > response->mean)

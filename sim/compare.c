@@ -95,7 +95,7 @@ static void compare_class(const struct sim_result *r, const struct others *o, en
                           struct sim_comparison *c, int64_t *scratch)
 {
     struct sim_pairs *p = &c->classes[class];
-    struct sim_spread ratios;
+    struct spread ratios;
 
     for (uint32_t i = 0; i < r->jobs_n; i++) {
         const struct sim_job_result *j = &r->jobs[i];
@@ -115,7 +115,7 @@ static void compare_class(const struct sim_result *r, const struct others *o, en
         scratch[p->jobs++] =
             (int64_t)((__int128)j->response_us * 1000 / (other->response_us > 0 ? other->response_us : 1));
     }
-    ratios = sim_spread_of(scratch, p->jobs);
+    ratios = spread_of(scratch, p->jobs);
     p->mean_ratio = ratios.mean / 1000;
     p->ratio_p50 = ratios.p50;
     p->ratio_p90 = ratios.p90;

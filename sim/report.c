@@ -15,7 +15,7 @@ static void set(json_t *o, const char *key, json_t *value)
 }
 
 /* unit: what one of it is in what the spread counts in. */
-static void set_spread(json_t *o, const struct sim_spread *s, const char *suffix, double unit)
+static void set_spread(json_t *o, const struct spread *s, const char *suffix, double unit)
 {
     const struct {
         const char *name;
@@ -124,7 +124,7 @@ void sim_report_csv(FILE *f, const struct sim_result *r)
 {
     fprintf(f, "class,n,p50_s,p90_s,p99_s,mean_s,max_s\n");
     for (int k = 0; k < CLASS_COUNT; k++) {
-        const struct sim_spread *s = &r->classes[k].response_us;
+        const struct spread *s = &r->classes[k].response_us;
 
         fprintf(f, "%s,%u,%.6f,%.6f,%.6f,%.6f,%.6f\n", class_text((enum job_class)k), r->classes[k].jobs,
                 seconds((double)s->p50), seconds((double)s->p90), seconds((double)s->p99), seconds(s->mean),

@@ -6,13 +6,13 @@
 
 #define DURATION(us) duration_format((char[32]){0}, 32, (us))
 
-static void print_spread(FILE *f, const char *class, const char *what, const struct sim_spread *s)
+static void print_spread(FILE *f, const char *class, const char *what, const struct spread *s)
 {
     fprintf(f, "%-6s %-10s %10s %10s %10s %10s %10s\n", class, what, DURATION(s->p50), DURATION(s->p90),
             DURATION(s->p99), DURATION((int64_t)s->mean), DURATION(s->max));
 }
 
-static void print_slowdown(FILE *f, const char *class, const struct sim_spread *s)
+static void print_slowdown(FILE *f, const char *class, const struct spread *s)
 {
     fprintf(f, "%-6s %-10s %10.2f %10.2f %10.2f %10.2f %10.2f\n", class, "slowdown", (double)s->p50 / 1e3,
             (double)s->p90 / 1e3, (double)s->p99 / 1e3, s->mean / 1e3, (double)s->max / 1e3);

@@ -14,41 +14,6 @@ void sim_values_add(struct values *v, int64_t value)
     v->v[v->n++] = value;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-    return (x > y) - (x < y);
-}
-
-/* Linear interpolation between the two nearest, as the published simulators' figures use. */
-static int64_t quantile(const int64_t *sorted, uint64_t n, uint64_t percent)
-{
-    uint64_t hundredths = (n - 1) * percent, i = hundredths / 100;
-
-    if (i + 1 == n)
-        return sorted[i];
-    return sorted[i] + (int64_t)((__int128)(sorted[i + 1] - sorted[i]) * (int64_t)(hundredths % 100) / 100);
-}
-
-struct sim_spread sim_spread_of(int64_t *v, uint64_t n)
-{
-    struct sim_spread s = {.n = n};
-    double sum = 0;
-
-    if (n == 0)
-        return s;
-    qsort(v, n, sizeof *v, by_value);
-    for (uint64_t i = 0; i < n; i++)
-        sum += (double)v[i];
-    s.p50 = quantile(v, n, 50);
-    s.p90 = quantile(v, n, 90);
-    s.p99 = quantile(v, n, 99);
-    s.max = v[n - 1];
-    s.mean = sum / (double)n;
-    return s;
-}
-
 static void fill_class(struct sim_result *r, enum job_class class, int64_t *scratch)
 {
     struct sim_class *c = &r->classes[class];
@@ -57,7 +22,7 @@ static void fill_class(struct sim_result *r, enum job_class class, int64_t *scra
     for (uint32_t i = 0; i < r->jobs_n; i++)
         if (r->jobs[i].class == class)
             scratch[n++] = r->jobs[i].response_us;
-    c->response_us = sim_spread_of(scratch, n);
+    c->response_us = spread_of(scratch, n);
     n = 0;
     for (uint32_t i = 0; i < r->jobs_n; i++) {
         /* A task of no time at all has no slowdown to speak of. */
@@ -66,7 +31,7 @@ static void fill_class(struct sim_result *r, enum job_class class, int64_t *scra
         if (r->jobs[i].class == class)
             scratch[n++] = (int64_t)((__int128)r->jobs[i].response_us * 1000 / alone_us);
     }
-    c->slowdown = sim_spread_of(scratch, n);
+    c->slowdown = spread_of(scratch, n);
 }
 
 void sim_classes_fill(struct sim_result *r)
@@ -144,7 +109,7 @@ void sim_result_fill(struct sim *s)
 
     sim_classes_fill(r);
     for (int k = 0; k < CLASS_COUNT; k++)
-        r->classes[k].wait_us = sim_spread_of(s->waits[k].v, s->waits[k].n);
+        r->classes[k].wait_us = spread_of(s->waits[k].v, s->waits[k].n);
     add_counters(s);
     r->events = r->start_events;
     for (unsigned t = 0; t < MSG_TYPE_COUNT; t++)

@@ -6,6 +6,7 @@
 #ifndef HAWK_SIM_SIM_H
 #define HAWK_SIM_SIM_H
 
+#include "base/spread.h"
 #include "base/trace.h"
 #include "msg/types.h"
 
@@ -74,21 +75,14 @@ HAWK_MUST_USE int sim_config_check(const struct sim_config *c, char *why, size_t
 
 /* ---- Results ---- */
 
-/* Of n values; quantiles interpolate between neighbours. All zero when n is 0. */
-struct sim_spread {
-    uint64_t n;
-    int64_t p50, p90, p99, max;
-    double mean;
-};
-
 /* One true class: by the workload's own mean and the cutoff, whatever the policy believed. */
 struct sim_class {
     uint32_t jobs;
     uint64_t tasks;
-    struct sim_spread response_us; /* submission to the last task's end, per job */
-    struct sim_spread wait_us;     /* queueing: submission to start, per task */
-    struct sim_spread slowdown; /* in thousandths: response over the longest task, as on an empty cluster */
-    uint32_t mistaken;          /* jobs the policy took for the other class */
+    struct spread response_us; /* submission to the last task's end, per job */
+    struct spread wait_us;     /* queueing: submission to start, per task */
+    struct spread slowdown;    /* in thousandths: response over the longest task, as on an empty cluster */
+    uint32_t mistaken;         /* jobs the policy took for the other class */
 };
 
 struct sim_job_result {
@@ -131,7 +125,5 @@ HAWK_MUST_USE int sim_run(const struct sim_config *c, const struct sim_source *s
 HAWK_MUST_USE int sim_bound(const struct sim_config *c, const struct sim_source *source, struct sim_result *r,
                             char *why, size_t size);
 void sim_result_free(struct sim_result *r);
-/* Sorts v. */
-struct sim_spread sim_spread_of(int64_t *v, uint64_t n);
 
 #endif

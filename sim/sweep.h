@@ -30,7 +30,7 @@ struct sim_sweep_point {
     int err;   /* HAWK_ERRORS; the figures hold when 0 */
     char why[160];
     uint64_t jobs_ended; /* while it runs */
-    struct sim_spread response_us[CLASS_COUNT];
+    struct spread response_us[CLASS_COUNT];
     double utilization; /* the median */
 };
 

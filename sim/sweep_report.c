@@ -93,7 +93,7 @@ void sim_sweep_print(FILE *f, const struct sim_sweep_result *r)
             print_best(f, r, &r->points[i], bases > 1);
 }
 
-static json_t *class_json(const struct sim_spread *s)
+static json_t *class_json(const struct spread *s)
 {
     return json_pack("{s:I, s:f, s:f, s:f, s:f}", "n", (json_int_t)s->n, "p50_s", (double)s->p50 / 1e6,
                      "p90_s", (double)s->p90 / 1e6, "p99_s", (double)s->p99 / 1e6, "mean_s", s->mean / 1e6);

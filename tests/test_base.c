@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/rng.h"
+#include "base/spread.h"
 #include "base/units.h"
 
 #include <setjmp.h>
@@ -640,6 +641,34 @@ static void log_cuts_what_is_too_long(void **state)
     free(big);
 }
 
+/* --- spread ------------------------------------------------------------------------------------ */
+
+static void quantiles_interpolate(void **state)
+{
+    int64_t ten[] = {100, 90, 80, 70, 60, 50, 40, 30, 20, 10}, one[] = {7}, two[] = {4, 1};
+    int64_t far[] = {INT64_MAX, -1, INT64_MAX};
+    struct spread s = spread_of(ten, COUNT(ten));
+
+    assert_int_equal(s.n, 10);
+    assert_int_equal(s.p50, 55);
+    assert_int_equal(s.p90, 91);
+    assert_int_equal(s.p99, 99); /* 99.1 */
+    assert_true(s.mean >= 55 && s.mean <= 55);
+    assert_int_equal(s.max, 100);
+    assert_int_equal(ten[0], 10); /* sorted */
+    s = spread_of(one, COUNT(one));
+    assert_int_equal(s.p50, 7);
+    assert_int_equal(s.p99, 7);
+    s = spread_of(two, COUNT(two));
+    assert_int_equal(s.p50, 2); /* 2.5 */
+    assert_int_equal(s.p90, 3); /* 3.7 */
+    s = spread_of(far, COUNT(far));
+    assert_int_equal(s.p50, INT64_MAX);
+    s = spread_of(NULL, 0);
+    assert_int_equal(s.n, 0);
+    assert_int_equal(s.max, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -665,6 +694,7 @@ int main(void)
         cmocka_unit_test(lists_keep_order_and_allow_removal),
         cmocka_unit_test(allocation_never_returns_null),
         cmocka_unit_test(blobs_live_as_long_as_their_references),
+        cmocka_unit_test(quantiles_interpolate),
         cmocka_unit_test(log_levels_are_read),
         cmocka_unit_test(log_writes_one_line_per_event),
         cmocka_unit_test(log_cuts_what_is_too_long),

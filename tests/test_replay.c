@@ -240,25 +240,6 @@ static void numbers_people_write(void **state)
 
 /* --- the report ------------------------------------------------------------------------------------ */
 
-static void quantiles_interpolate(void **state)
-{
-    int64_t ten[] = {100, 90, 80, 70, 60, 50, 40, 30, 20, 10}, one[] = {7};
-    struct spread s = spread_of(ten, 10);
-
-    assert_int_equal(s.n, 10);
-    assert_int_equal(s.p50, 55);
-    assert_int_equal(s.p90, 91);
-    assert_int_equal(s.p99, 99); /* 99.1 */
-    assert_int_equal(s.mean, 55);
-    assert_int_equal(s.max, 100);
-    s = spread_of(one, 1);
-    assert_int_equal(s.p50, 7);
-    assert_int_equal(s.p99, 7);
-    s = spread_of(NULL, 0);
-    assert_int_equal(s.n, 0);
-    assert_int_equal(s.max, 0);
-}
-
 /* Results of three_jobs as if every task had waited for a second. */
 static void fill_results(struct replay_result *r, const struct replay_plan *p)
 {
@@ -391,7 +372,6 @@ int main(void)
         cmocka_unit_test(poisson_arrivals_offer_the_load),
         cmocka_unit_test(bad_traces_are_refused_by_name),
         cmocka_unit_test(numbers_people_write),
-        cmocka_unit_test(quantiles_interpolate),
         cmocka_unit_test(a_report_is_per_true_class),
         cmocka_unit_test(whatever_is_missing_shows),
         cmocka_unit_test(json_holds_every_class),

@@ -363,7 +363,7 @@ static void no_policy_beats_the_bound(void **state)
             least = bound(&c, &w);
             r = simulate(&c, &w);
             for (int k = 0; k < CLASS_COUNT; k++) {
-                const struct sim_spread *a = &least.classes[k].response_us, *b = &r.classes[k].response_us;
+                const struct spread *a = &least.classes[k].response_us, *b = &r.classes[k].response_us;
 
                 assert_int_equal(a->n, b->n);
                 assert_true(a->p50 <= b->p50 && a->p90 <= b->p90 && a->p99 <= b->p99 && a->max <= b->max);

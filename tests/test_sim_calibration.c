@@ -93,7 +93,7 @@ static void expect_class(const struct sim_result *runs, const char *trace, unsig
     double slack = class == CLASS_SHORT ? 0.07 : 0.04, p50[SEEDS], p90[SEEDS], mean[SEEDS];
 
     for (int i = 0; i < SEEDS; i++) {
-        const struct sim_spread *s = &runs[i].classes[class].response_us;
+        const struct spread *s = &runs[i].classes[class].response_us;
 
         p50[i] = (double)s->p50 / 1e6;
         p90[i] = (double)s->p90 / 1e6;
