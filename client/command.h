@@ -23,7 +23,7 @@ enum flag_kind {
     FLAG_TEXT,     /* const char * */
     FLAG_LIST,     /* struct flag_list; may be given several times */
     FLAG_COUNT,    /* uint32_t, within [min, max] */
-    FLAG_DURATION, /* int64_t microseconds */
+    FLAG_DURATION, /* int64_t microseconds, at least min */
     FLAG_SHARE,    /* uint32_t parts per million: 17% or 0.17 */
     FLAG_CHOICE,   /* const char *, one of the words in `arg`: "short|long|auto" */
 };

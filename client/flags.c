@@ -53,6 +53,8 @@ static int store_duration(const char *command, const struct flag *f, const char 
     if (err)
         return usage_error("%s: --%s takes a duration like 250ms, 30s, 5m or 2h, not '%s'", command, f->name,
                            text);
+    if (*(int64_t *)place < (int64_t)f->min)
+        return usage_error("%s: --%s takes a duration above 0, not '%s'", command, f->name, text);
     return 0;
 }
 

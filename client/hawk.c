@@ -64,6 +64,8 @@ static int read_token(struct hawk *h, const char *path)
 static int find_token(struct hawk *h, const char *path)
 {
     const char *text = getenv("HAWK_TOKEN");
+    if (path && !*path)
+        return hawk_fail(h, HAWK_EINVALID, "--token-file names no file");
     if (!path)
         path = getenv("HAWK_TOKEN_FILE");
     if (path && *path)

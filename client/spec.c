@@ -224,15 +224,32 @@ static enum class_tag tag_of(const char *class)
 
 /* ---- All of it ---- */
 
+static int check_pattern(const char *command, const char *flag, const char *pattern)
+{
+    if (pattern && !*pattern)
+        return usage_error("%s: --%s takes a file name (\"none\": discard it), not an empty one", command,
+                           flag);
+    for (const char *p = pattern; p && (p = strchr(p, '%')); p += 2)
+        if (!p[1] || !strchr("Jjtawn%", p[1]))
+            return usage_error(
+                "%s: --%s: there is no placeholder '%%%.1s' in '%s': there are %%J %%j %%t %%a %%w "
+                "%%n, and %%%% for a percent sign",
+                command, flag, p + 1, pattern);
+    return 0;
+}
+
 static int check_options(const char *command, const struct spec_options *o, int argc)
 {
+    int exit_code;
     if (o->array && o->each_line)
         return usage_error("%s: --array and --each-line both say which tasks there are: give one", command);
     if (o->each_line && o->input && strcmp(o->each_line, "-") == 0 && strcmp(o->input, "-") == 0)
         return usage_error("%s: --each-line and --stdin cannot both read standard input", command);
-    if ((o->stdout_pattern && !*o->stdout_pattern) || (o->stderr_pattern && !*o->stderr_pattern))
-        return usage_error("%s: --std%s takes a file name (\"none\": discard it), not an empty one", command,
-                           o->stdout_pattern && !*o->stdout_pattern ? "out" : "err");
+    if ((exit_code = check_pattern(command, "stdout", o->stdout_pattern)) ||
+        (exit_code = check_pattern(command, "stderr", o->stderr_pattern)))
+        return exit_code;
+    if (o->cwd && !*o->cwd)
+        return usage_error("%s: --cwd takes a directory, not an empty name", command);
     if (o->timer && argc > 1)
         return usage_error("%s: --timer takes one duration in place of the command", command);
     if (argc == 0 && !(o->timer && o->each_line))

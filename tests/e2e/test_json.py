@@ -38,6 +38,8 @@ def test_wrong_command_lines():
         assert document(env, "submit", "-o", "json", check=2)
         assert document(env, "submit", "-o", "json", "--each-line", "/nofile", "--", "true", check=2)
         assert document(env, "nodes", "-o", "json", check=3)["errors"]
+        assert document(env, "nodes", "-o", "json", "--timeout", "0", check=2)
+        assert document(env, "nodes", "-o", "json", "--dist", "127.0.0.1:1", "--token-file", "", check=2)
         assert document(env, "replay", "-o", "json", "/nofile", check=2)
         assert document(env, "config", "show", "-o", "json", "nosuch", check=2)
         assert document(env, "config", "show", "-o", "json", "--set", "worker.slots=banana", check=2)

@@ -168,6 +168,9 @@ def test_usage_errors():
     assert run("-j", "0", "--", "true", check=2).stderr
     assert run("--each-line", "-", "--", "true", input="", check=2).stderr
     assert "--stdout" in run("--stdout", "", "--", "true", check=2).stderr
+    assert "%Z" in run("--stderr", "%t.%Z", "--", "true", check=2).stderr
+    assert "%" in run("--stdout", "100%", "--", "true", check=2).stderr
+    assert "--cwd" in run("--cwd", "", "--", "true", check=2).stderr
     assert "{}" in run("--timer", "--each-line", "-", "--", "5s", input="1s\n", check=2).stderr
 
 
