@@ -236,7 +236,8 @@ static void take_first(struct queue *q)
         slot = wheel_take(q);
         break;
     }
-    if (q->slots[slot].at_us > q->passed_us)
+    /* What was withdrawn was never delivered: something earlier may still be sent. */
+    if (q->slots[slot].to != 0 && q->slots[slot].at_us > q->passed_us)
         q->passed_us = q->slots[slot].at_us;
     slot_free(q, slot);
 }
