@@ -212,7 +212,7 @@ struct central {
     struct list parked, stuck; /* in turn */
     uint32_t n_parked, n_stuck;
     int64_t hint_next_us;
-    bool relieved; /* a stuck worker is not any more, in this step */
+    bool relieved;            /* a stuck worker is not any more, in this step */
     bool long_work;           /* what workers were told */
     int64_t long_work_off_us; /* when they are told there is none; TIME_NEVER */
 
