@@ -183,7 +183,8 @@ swarm: $(B)/tests/test_soak
 # Every bench/bench_NAME.c, one after the other; each says on its first lines what it measures.
 bench: $(bench_programs)
 	$(Q)for p in $(bench_programs); do echo "== $$(basename $$p)"; $$p || exit 1; done
-# The simulator's alone, with its figures in $(B)/bench/sim.json.
+# The simulator's alone, with its figures in $(B)/bench/sim.json; INSTRUCTIONS=1: valgrind counts instructions where the
+# processor does not (some minutes).
 bench-sim: $(B)/bench/bench_sim
 	$(Q)$< $(B)/bench/sim.json
 $(B)/bench/bench_%: $(B)/obj/bench/bench_%.o $(archive)
