@@ -186,6 +186,12 @@ static int cat_page(void *ctx, const struct api_get_job_reply *page, uint32_t fi
 {
     struct cat *c = ctx;
     int stop = 0;
+    if (page->spec && page->spec->kind == PAYLOAD_TIMER) {
+        say_error(c->s->command, "the tasks of job %s are timers (--timer): they write nothing",
+                  JOB_TEXT(c->job));
+        c->exit_code = HAWK_EXIT_UNREACHABLE;
+        return STOP;
+    }
     for (uint32_t i = 0; !stop && i < page->tasks_n; i++)
         stop = cat_task(c, &page->tasks[i], first_index);
     c->first_index = first_index;
