@@ -444,6 +444,14 @@ static void test_real_time_stamps_events(void **state)
     w.clock_us = 130; /* late */
     bus_run_until(w.bus, w.clock_us);
     assert_int_equal(w.fakes[w.w1].timer_at_us, 130);
+    /* A shell that rounds up: the clock shows less than what is delivered, and less than what follows from it. */
+    bus_post(w.bus, w.w1, 150, &(struct msg){.type = MSG_TIMER});
+    w.clock_us = 140;
+    bus_run_until(w.bus, 150);
+    assert_int_equal(w.fakes[w.w1].last_us, 150);
+    bus_post(w.bus, w.w1, 141, &(struct msg){.type = MSG_TIMER});
+    bus_run_until(w.bus, 150);
+    assert_int_equal(w.fakes[w.w1].last_us, 150);
     bus_free(w.bus);
 }
 
