@@ -18,17 +18,20 @@ const struct command client_commands[] = {
         .name = "submit",
         .help = "hand in a job, and print its id",
         .synopsis = "[FLAGS] -- COMMAND [ARGUMENT...]",
-        .details = "The job runs on a cluster: one that others started, or `hawk up` on this machine. "
-                   "Without --wait it is\n"
-                   "detached: it survives the restart of its dist, which journals it before the id is "
-                   "printed (`hawk up`\n"
-                   "has no journal). Ctrl-C while waiting leaves the job running.\n\n" SPEC_HELP
-                   "Without a PATTERN the worker keeps the output: `hawk cat ID` shows it.\n\n" EXIT_CODES
-                   "\nexamples:\n"
-                   "  hawk submit -- ./report.sh\n"
-                   "  hawk submit --array 1-1000 --wait -- sh -c './step $HAWK_TASK_INDEX'\n"
-                   "  hawk submit --each-line hosts.txt --time-limit 1m -- ssh {} uptime\n"
-                   "  hawk submit --class long --estimate 2h --name train -- python3 train.py\n",
+        .details =
+            "The job runs on a cluster: one that others started, or `hawk up` on this machine. Without "
+            "--wait "
+            "its dist\n"
+            "journals the job before the id is printed (`hawk up` has no journal); in this version a dist "
+            "that restarts\n"
+            "does not take its short jobs up again. Ctrl-C while waiting leaves the job "
+            "running.\n\n" SPEC_HELP
+            "Without a PATTERN the worker keeps the output: `hawk cat ID` shows it.\n\n" EXIT_CODES
+            "\nexamples:\n"
+            "  hawk submit -- ./report.sh\n"
+            "  hawk submit --array 1-1000 --wait -- sh -c './step $HAWK_TASK_INDEX'\n"
+            "  hawk submit --each-line hosts.txt --time-limit 1m -- ssh {} uptime\n"
+            "  hawk submit --class long --estimate 2h --name train -- python3 train.py\n",
         .flags = submit_flags,
         .common = common_flags,
         .run = submit_main,
