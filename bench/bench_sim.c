@@ -149,6 +149,7 @@ static void tell(json_t *all, const char *name, uint32_t workers, const struct f
     if (f->instructions)
         printf(" %5.0f instructions/event", (double)f->instructions / events);
     printf("\n");
+    fflush(stdout);
     json_array_append_new(all, json_pack("{s:s,s:i,s:I,s:I,s:I,s:f,s:f,s:f,s:I}", "name", name, "workers",
                                          (int)workers, "tasks", (json_int_t)f->tasks, "events",
                                          (json_int_t)f->events, "instructions", (json_int_t)f->instructions,
