@@ -7,8 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-_Static_assert(READ_BYTES <= API_CHUNK_BYTES, "what is read at once fits one chunk");
-
 /* How often a followed file is looked at while its task runs. */
 #define TAIL_POLL_US (100 * US_PER_MS)
 

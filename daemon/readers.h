@@ -4,11 +4,12 @@
 #define HAWK_DAEMON_READERS_H
 
 #include "base/list.h"
+#include "net/api.h"
 #include "net/loop.h"
 
 #include <sys/types.h>
 
-#define READ_BYTES (64u << 10)
+#define READ_BYTES API_CHUNK_BYTES /* what is read at once goes out as one chunk */
 
 /* One read. Allocated by who asks for it, freed by the function that it is given back to. */
 struct file_read {
