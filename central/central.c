@@ -160,6 +160,9 @@ static void recover(struct central *c, const struct msg *m)
     case MSG_JOURNAL_TASK:
         central_jobs_recover_task(c, &m->journal_task);
         break;
+    case MSG_JOURNAL_CANCEL:
+        central_jobs_recover_cancel(c, &m->journal_cancel);
+        break;
     case MSG_JOURNAL_JOB_END:
         central_jobs_recover_end(c, &m->journal_job_end);
         break;
@@ -199,6 +202,7 @@ static void dispatch(struct central *c, const struct msg *m)
     case MSG_JOURNAL_NODE:
     case MSG_JOURNAL_JOB:
     case MSG_JOURNAL_TASK:
+    case MSG_JOURNAL_CANCEL:
     case MSG_JOURNAL_JOB_END:
     case MSG_HISTORY:
     case MSG_RECOVERED:

@@ -171,6 +171,8 @@ void central_jobs_cancel(struct central *c, const struct msg_long_cancel *m)
 
     if (!j || (j->state != LONG_JOURNALLING && j->state != LONG_ACTIVE))
         return;
+    if (!j->cancel)
+        central_journal_put(c, RECORD_CANCEL, j);
     j->cancel = true;
     if (j->state == LONG_ACTIVE)
         central_jobs_cancel_all(c, j);
@@ -252,7 +254,7 @@ void central_jobs_recover(struct central *c, const struct msg_journal_job *m)
     j->why = m->why;
     central_job_watch(j, job_id_node(m->job));
     activate(c, j);
-    for (uint32_t i = 0; i < j->n; i++) {
+    for (uint32_t i = 0; i < j->n && !(j->desc->flags & JOB_AT_MOST_ONCE); i++) {
         /* Whether they were launched the journal does not say, so the next launch is a second one. */
         j->tasks[i].attempt = 1;
         j->tasks[i].unsure = true;
@@ -280,6 +282,14 @@ void central_jobs_recover_task(struct central *c, const struct msg_journal_task 
     central_task_set_state(c, t, m->state);
 }
 
+void central_jobs_recover_cancel(struct central *c, const struct msg_journal_cancel *m)
+{
+    struct long_job *j = central_jobs_find(c, m->job, m->epoch);
+
+    if (j)
+        j->cancel = true;
+}
+
 void central_jobs_recover_end(struct central *c, const struct msg_journal_job_end *m)
 {
     struct long_job *j = central_jobs_find(c, m->job, m->epoch);
@@ -290,17 +300,25 @@ void central_jobs_recover_end(struct central *c, const struct msg_journal_job_en
     central_job_free(c, j);
 }
 
+static void recovered_task(struct central *c, struct long_task *t)
+{
+    if (task_state_final(t->state))
+        return;
+    if (t->attempt == 0) /* at most once, and no launch of it was recorded: none was sent */
+        central_task_queue(c, t);
+    else /* some worker may be running it: it says so, or its lease ends by then (DESIGN 3.9) */
+        central_task_limbo(c, t, c->now_us + c->cfg.long_lease_us);
+}
+
 void central_jobs_recovered(struct central *c)
 {
     list_foreach(&c->jobs[LONG_ACTIVE], entry, next) {
         struct long_job *j = container_of(entry, struct long_job, by_state);
 
-        /* Some worker may be running it: it says so, or its lease ends by then (DESIGN 3.9). */
         for (uint32_t i = 0; i < j->n; i++)
-            if (!task_state_final(j->tasks[i].state))
-                central_task_limbo(c, &j->tasks[i], c->now_us + c->cfg.long_lease_us);
+            recovered_task(c, &j->tasks[i]);
         j->since_us = c->now_us;
-        if (j->desc->max_fails && j->failed + j->lost >= j->desc->max_fails)
+        if (j->cancel || (j->desc->max_fails && j->failed + j->lost >= j->desc->max_fails))
             central_jobs_cancel_all(c, j);
         central_jobs_progress(c, j);
     }

@@ -68,6 +68,15 @@ static void write_task(struct central *c, const struct long_task *t)
     m->journal_task.outcome = t->outcome;
 }
 
+static void write_cancel(struct central *c, const struct long_job *j)
+{
+    struct msg *m = out_add(c->out, MSG_JOURNAL_CANCEL, 0);
+
+    m->journal_cancel.job = (job_id_t){j->key.job};
+    m->journal_cancel.token = c->token;
+    m->journal_cancel.epoch = (uint16_t)j->key.epoch;
+}
+
 static void write_job_end(struct central *c, const struct long_job *j)
 {
     struct msg *m = out_add(c->out, MSG_JOURNAL_JOB_END, 0);
@@ -97,8 +106,15 @@ void central_journal_put(struct central *c, enum record_kind kind, void *what)
     case RECORD_JOB_END:
         write_job_end(c, r.job = what);
         break;
+    case RECORD_LAUNCH:
+        r.launch = central_task_try(what);
+        write_task(c, what);
+        break;
+    case RECORD_CANCEL:
+        write_cancel(c, what);
+        break;
     case RECORD_NOTE:
-        write_task(c, what); /* nobody waits for it, and nobody remembers the task */
+        write_task(c, what);
         break;
     }
     push(&c->pending, r);
@@ -119,6 +135,10 @@ static void written(struct central *c, const struct record *r)
     case RECORD_JOB_END:
         central_jobs_end_journalled(c, r->job);
         break;
+    case RECORD_LAUNCH:
+        central_task_launch_journalled(c, &r->launch);
+        break;
+    case RECORD_CANCEL:
     case RECORD_NOTE:
         break;
     }
@@ -128,7 +148,7 @@ static void not_written(struct central *c, const struct record *r, int32_t err)
 {
     if (r->kind == RECORD_JOB) {
         central_jobs_journalled(c, r->job, err);
-    } else if (r->kind != RECORD_NOTE) {
+    } else if (r->kind != RECORD_NOTE && r->kind != RECORD_CANCEL) {
         push(&c->failed, *r);
         if (c->retry_us == TIME_NEVER)
             c->retry_us = c->now_us + RETRY_US;
@@ -149,6 +169,19 @@ void central_journal_done(struct central *c, const struct msg_journal_done *m)
     }
 }
 
+/* Writes once more what could not be written, unless a launch has come to nothing since. */
+static void put_again(struct central *c, const struct record *r)
+{
+    if (r->kind == RECORD_NODE)
+        central_journal_put(c, r->kind, r->node);
+    else if (r->kind == RECORD_TASK)
+        central_journal_put(c, r->kind, r->task);
+    else if (r->kind == RECORD_JOB_END)
+        central_journal_put(c, r->kind, r->job);
+    else if (central_task_unsent(c, &r->launch))
+        central_journal_put(c, r->kind, central_task_unsent(c, &r->launch));
+}
+
 void central_journal_run(struct central *c)
 {
     uint32_t n = c->failed.n;
@@ -159,10 +192,7 @@ void central_journal_run(struct central *c)
     while (n-- > 0) {
         struct record r = pop(&c->failed);
 
-        central_journal_put(c, r.kind,
-                            r.kind == RECORD_NODE   ? (void *)r.node
-                            : r.kind == RECORD_TASK ? (void *)r.task
-                                                    : (void *)r.job);
+        put_again(c, &r);
     }
 }
 

@@ -144,13 +144,16 @@ static void set_state(struct central *c, struct node *n, enum node_state state)
         central_partition_count(c, n, state != NODE_AWAY);
 }
 
+/* Hawk 3.7: long jobs are scheduled in the general partition only. */
+bool central_node_eligible(const struct node *n)
+{
+    return n->state == NODE_UP && n->link && n->general && n->acked && !n->draining;
+}
+
 void central_node_update_eligible(struct central *c, struct node *n)
 {
-    /* Hawk 3.7: long jobs are scheduled in the general partition only. */
-    bool eligible = n->state == NODE_UP && n->link && n->general && n->acked && !n->draining;
-
     if (n->waiting.n_slots)
-        waiting_set_eligible(&c->waiting, &n->waiting, eligible, c->now_us);
+        waiting_set_eligible(&c->waiting, &n->waiting, central_node_eligible(n), c->now_us);
 }
 
 /* For the operator's log. */

@@ -86,6 +86,7 @@ struct long_task {
     bool cancelled; /* to be: its worker was told */
     bool unsure;    /* from the journal: attempts later than `attempt` may be about */
     bool reported;  /* its end came from a worker, which keeps it until acknowledged */
+    bool unsent;    /* at a worker that does not know yet: its launch is being recorded */
 };
 
 /* Why a task could not be started, in the words of its worker. */
@@ -138,7 +139,15 @@ struct long_job {
 
 /* ---- The journal ---- */
 
-enum record_kind { RECORD_NODE, RECORD_JOB, RECORD_TASK, RECORD_JOB_END, RECORD_NOTE };
+enum record_kind {
+    RECORD_NODE,
+    RECORD_JOB,
+    RECORD_TASK,   /* its end */
+    RECORD_LAUNCH, /* of a task at most once: it is sent when this is written */
+    RECORD_JOB_END,
+    RECORD_CANCEL, /* nobody waits for this one and the next, and nobody remembers what they are about */
+    RECORD_NOTE,   /* a task that is launched again */
+};
 
 /* Something that was put out to be journalled, or that could not be and will be again. */
 struct record {
@@ -148,6 +157,7 @@ struct record {
         struct node *node;
         struct long_job *job;
         struct long_task *task;
+        struct try_id launch; /* the task may have ended before it is written */
     };
 };
 
@@ -257,7 +267,9 @@ void central_nodes_free(struct central *c);
 struct node *central_node_by_id(const struct central *c, node_id_t id);
 /* A message to n at the end of the output; NULL when n has no stream. */
 struct msg *central_send(struct central *c, const struct node *n, enum msg_type type);
-/* Whether long tasks may be placed there, brought to the notice of the waiting-time queue. */
+/* Whether long tasks may be placed there. */
+bool central_node_eligible(const struct node *n);
+/* The same, brought to the notice of the waiting-time queue. */
 void central_node_update_eligible(struct central *c, struct node *n);
 
 /* ---- members.c: who is told of whom ---- */
@@ -323,6 +335,7 @@ void central_jobs_cancel(struct central *c, const struct msg_long_cancel *m);
 void central_jobs_watch(struct central *c, struct node *dist, const struct msg_long_watch *m);
 void central_jobs_recover(struct central *c, const struct msg_journal_job *m);
 void central_jobs_recover_task(struct central *c, const struct msg_journal_task *m);
+void central_jobs_recover_cancel(struct central *c, const struct msg_journal_cancel *m);
 void central_jobs_recover_end(struct central *c, const struct msg_journal_job_end *m);
 void central_jobs_recovered(struct central *c);
 void central_jobs_journalled(struct central *c, struct long_job *j, int32_t err);
@@ -350,6 +363,10 @@ void central_task_cancel(struct central *c, struct long_task *t);
 /* Sends watchers the task's state; to == NULL: all of them. */
 void central_task_tell(struct central *c, const struct long_task *t, const struct node *to);
 void central_task_journalled(struct central *c, struct long_task *t);
+/* The task whose launch under this id waits to be recorded; NULL: none, any more. */
+struct long_task *central_task_unsent(const struct central *c, const struct try_id *id);
+/* The launch of a task at most once is recorded: now it may be sent. */
+void central_task_launch_journalled(struct central *c, const struct try_id *id);
 void central_tasks_started(struct central *c, struct node *n, const struct msg_task_started *m);
 void central_tasks_finished(struct central *c, struct node *n, const struct msg_task_finished *m);
 void central_tasks_returned(struct central *c, struct node *n, const struct msg_task_returned *m);

@@ -200,11 +200,14 @@ void central_task_journalled(struct central *c, struct long_task *t)
     central_jobs_progress(c, t->job);
 }
 
+static bool at_most_once(const struct long_task *t) { return t->job->desc->flags & JOB_AT_MOST_ONCE; }
+
 static void lost(struct central *c, struct long_task *t, bool started)
 {
     if (t->cancelled) {
         end_unreported(c, t, TASK_CANCELLED, OUTCOME_CANCELLED);
-    } else if (started && t->losses >= t->job->desc->retries) {
+    } else if (at_most_once(t) ? !t->unsent : started && t->losses >= t->job->desc->retries) {
+        /* At most once: what was sent may have run, whether its worker said so or not. */
         end_unreported(c, t, TASK_LOST, OUTCOME_LOST);
     } else {
         /* A try that never started costs none of the job's retries. */
@@ -221,7 +224,7 @@ void central_task_cancel(struct central *c, struct long_task *t)
 
     if (task_state_final(t->state) || t->cancelled)
         return;
-    if (t->place == PLACE_QUEUE) {
+    if (t->place == PLACE_QUEUE || t->unsent) {
         end_unreported(c, t, TASK_CANCELLED, OUTCOME_CANCELLED);
         return;
     }
@@ -232,10 +235,39 @@ void central_task_cancel(struct central *c, struct long_task *t)
 
 /* ---- Placement ---- */
 
+static void send_enqueue(struct central *c, const struct long_task *t, const struct node *n)
+{
+    struct msg *m = central_send(c, n, MSG_TASK_ENQUEUE);
+
+    m->task_enqueue.id = central_task_try(t);
+    m->task_enqueue.desc = job_desc_ref(t->job->desc);
+    m->task_enqueue.arg = job_desc_arg(t->job->desc, m->task_enqueue.id.task);
+    m->task_enqueue.estimate_us = t->job->estimate_us;
+}
+
+struct long_task *central_task_unsent(const struct central *c, const struct try_id *id)
+{
+    struct long_task *t = central_jobs_find_task(c, id);
+
+    return t && t->unsent && t->attempt == id->attempt && t->place == PLACE_WORKER ? t : NULL;
+}
+
+void central_task_launch_journalled(struct central *c, const struct try_id *id)
+{
+    struct long_task *t = central_task_unsent(c, id);
+
+    if (!t)
+        return;
+    if (!central_node_eligible(node_of(t))) {
+        central_task_queue(c, t); /* its worker has been reserved, or was lost, meanwhile */
+        return;
+    }
+    t->unsent = false;
+    send_enqueue(c, t, node_of(t));
+}
+
 static void place_at(struct central *c, struct long_task *t, struct node *n)
 {
-    struct msg *m;
-
     t->attempt++;
     t->unsure = false;
     t->wait_us = waiting_at(&n->waiting, c->now_us);
@@ -246,16 +278,16 @@ static void place_at(struct central *c, struct long_task *t, struct node *n)
     t->place = PLACE_WORKER;
     central_task_set_state(c, t, TASK_PLACED);
     c->counters[COUNTER_tasks_placed]++;
-    /* First launches are not recorded: a central that restarts takes everything for launched once. */
-    if (t->attempt > 1) {
+    if (t->attempt > 1)
         c->counters[COUNTER_tasks_retried]++;
+    /* Other first launches are not recorded: a central that restarts takes everything for launched once. */
+    t->unsent = at_most_once(t);
+    if (t->unsent)
+        central_journal_put(c, RECORD_LAUNCH, t);
+    else if (t->attempt > 1)
         central_journal_put(c, RECORD_NOTE, t);
-    }
-    m = central_send(c, n, MSG_TASK_ENQUEUE);
-    m->task_enqueue.id = central_task_try(t);
-    m->task_enqueue.desc = job_desc_ref(t->job->desc);
-    m->task_enqueue.arg = job_desc_arg(t->job->desc, m->task_enqueue.id.task);
-    m->task_enqueue.estimate_us = t->job->estimate_us;
+    if (!t->unsent)
+        send_enqueue(c, t, n);
     central_task_tell(c, t, NULL);
 }
 

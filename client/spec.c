@@ -284,6 +284,8 @@ static int fill(const char *command, const struct spec_options *o, int argc, cha
     d->time_limit_us = o->time_limit_us;
     d->retries = (uint16_t)o->retries;
     d->max_fails = o->max_fails;
+    if (o->at_most_once)
+        d->flags |= JOB_AT_MOST_ONCE;
     for (int i = 0; i < argc; i++)
         strings_add(&d->argv, argv[i]);
     if (o->array)

@@ -13,7 +13,7 @@ struct spec_options {
     uint32_t retries, max_fails;
     const char *cwd, *stdout_pattern, *stderr_pattern, *input;
     struct flag_list env;
-    bool clean_env, timer;
+    bool clean_env, timer, at_most_once;
 };
 
 /* Lost tasks are tried again this often unless --retries says otherwise. */
@@ -34,6 +34,8 @@ struct spec_options {
         FLAG(DURATION, type, at.time_limit_us, "time-limit", 't', "TIME", "kill a task that runs longer"),   \
         FLAG_NUMBER(type, at.retries, "retries", 0, "N",                                                     \
                     "run a task again so often when its worker is lost; default: 2", 0, UINT16_MAX),         \
+        FLAG(BOOL, type, at.at_most_once, "at-most-once", 0, NULL,                                           \
+             "never run a task a second time: one whose worker is lost with it ends as lost"),               \
         FLAG_NUMBER(type, at.max_fails, "max-fails", 0, "N", "cancel the rest after so many failed tasks",   \
                     1, UINT32_MAX),                                                                          \
         FLAG(TEXT, type, at.cwd, "cwd", 'C', "DIR", "directory tasks run in; default: the current one"),     \
@@ -63,7 +65,7 @@ struct spec_options {
     "number, %t task index, %a attempt, %w worker, %n job name, %% a percent sign.\n"                        \
     "Times are written 250ms, 30s, 5m, 2h.\n"
 
-/* The description of the job, in *d with one reference, its flags 0 but for JOB_EACH_ARG; argv is the command
+/* The description of the job, in *d with one reference, its flags 0 but for JOB_EACH_ARG and JOB_AT_MOST_ONCE; argv is the command
  * and its arguments. Reads --each-line and --stdin files. 0, or HAWK_EXIT_USAGE after a message. */
 int spec_build(const char *command, const struct spec_options *o, int argc, char **argv, struct job_desc **d);
 

@@ -68,6 +68,7 @@ static void effect(void *arg, const struct msg *m)
     case MSG_JOURNAL_NODE:
     case MSG_JOURNAL_JOB:
     case MSG_JOURNAL_TASK:
+    case MSG_JOURNAL_CANCEL:
     case MSG_JOURNAL_JOB_END:
     case MSG_HISTORY:
         journal_write(d->journal, m);

@@ -56,6 +56,8 @@ static void effect(void *arg, const struct msg *m)
         api_effect(d->api, m);
         break;
     case MSG_JOURNAL_JOB:
+    case MSG_JOURNAL_TASK:
+    case MSG_JOURNAL_CANCEL:
     case MSG_JOURNAL_JOB_END:
         journal_write(d->journal, m);
         break;

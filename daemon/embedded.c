@@ -110,33 +110,16 @@ static void worker_effect(struct embedded *e, uint32_t worker, const struct msg 
 }
 
 /* There is no journal: what must be durable is as durable as this process. */
-static void journal_done(struct embedded *e, uint32_t ep, uint64_t token)
-{
-    post(e, ep, &(struct msg){.type = MSG_JOURNAL_DONE, .journal_done.token = token});
-}
-
 static void on_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg *m)
 {
     struct embedded *e = arg;
-    switch (m->type) {
-    case MSG_JOURNAL_NODE:
-        journal_done(e, ep, m->journal_node.token);
-        break;
-    case MSG_JOURNAL_JOB:
-        journal_done(e, ep, m->journal_job.token);
-        break;
-    case MSG_JOURNAL_TASK:
-        journal_done(e, ep, m->journal_task.token);
-        break;
-    case MSG_JOURNAL_JOB_END:
-        journal_done(e, ep, m->journal_job_end.token);
-        break;
-    default:
-        if (ep >= e->first_worker_ep)
-            worker_effect(e, ep - e->first_worker_ep, m);
-        else
-            e->config.effect(e->config.arg, m);
-    }
+    uint64_t token = msg_journal_token(m);
+    if (token)
+        post(e, ep, &(struct msg){.type = MSG_JOURNAL_DONE, .journal_done.token = token});
+    else if (ep >= e->first_worker_ep)
+        worker_effect(e, ep - e->first_worker_ep, m);
+    else
+        e->config.effect(e->config.arg, m);
 }
 
 static int64_t clock_us(void *arg) { return loop_now(((struct embedded *)arg)->loop); }

@@ -116,24 +116,9 @@ void journal_write(struct journal *j, const struct msg *m)
     if (!err)
         return;
     log_error("%s cannot be journalled: %s", msg_name(m->type), hawk_strerror(err));
-    struct msg done = {.type = MSG_JOURNAL_DONE, .journal_done.err = err};
-    switch (m->type) {
-    case MSG_JOURNAL_NODE:
-        done.journal_done.token = m->journal_node.token;
-        break;
-    case MSG_JOURNAL_JOB:
-        done.journal_done.token = m->journal_job.token;
-        break;
-    case MSG_JOURNAL_TASK:
-        done.journal_done.token = m->journal_task.token;
-        break;
-    case MSG_JOURNAL_JOB_END:
-        done.journal_done.token = m->journal_job_end.token;
-        break;
-    default:
-        return; /* HISTORY has no token: one job less in the history */
-    }
-    j->feed(j->arg, &done);
+    struct msg done = {.type = MSG_JOURNAL_DONE, .journal_done = {.token = msg_journal_token(m), .err = err}};
+    if (done.journal_done.token) /* HISTORY has none: one job less in the history */
+        j->feed(j->arg, &done);
 }
 
 bool journal_failing(const struct journal *j) { return j->failing; }

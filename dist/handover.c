@@ -311,7 +311,12 @@ void on_long_watched(struct step *s, const struct msg *m)
     } else if (job->cancelling) {
         finish_central_tasks(s, job, OUTCOME_CANCELLED, 0);
         job_settle(s, job);
-    } else if (m->long_watched.err == HAWK_ENOT_FOUND && job->central_n > 0) {
+    } else if (m->long_watched.err != HAWK_ENOT_FOUND || job->central_n == 0) {
+        return;
+    } else if (job->hand == HAND_ACCEPTED && job->desc->flags & JOB_AT_MOST_ONCE) {
+        finish_central_tasks(s, job, OUTCOME_LOST, 0); /* it had them, and may have run them */
+        job_settle(s, job);
+    } else {
         unaccepted(s, job);
         hand_offer(s, job);
     }

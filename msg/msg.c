@@ -293,6 +293,24 @@ job_id_t msg_job(const struct msg *m)
     return JOB_NONE;
 }
 
+uint64_t msg_journal_token(const struct msg *m)
+{
+    switch (m->type) {
+    case MSG_JOURNAL_NODE:
+        return m->journal_node.token;
+    case MSG_JOURNAL_JOB:
+        return m->journal_job.token;
+    case MSG_JOURNAL_TASK:
+        return m->journal_task.token;
+    case MSG_JOURNAL_CANCEL:
+        return m->journal_cancel.token;
+    case MSG_JOURNAL_JOB_END:
+        return m->journal_job_end.token;
+    default:
+        return 0;
+    }
+}
+
 /* ---- Output ---- */
 
 struct msg *out_add(struct out *o, enum msg_type type, uint32_t peer)

@@ -115,6 +115,7 @@
     X(JOURNAL_NODE, journal_node, 0)                                                                         \
     X(JOURNAL_JOB, journal_job, 0)                                                                           \
     X(JOURNAL_TASK, journal_task, 0)                                                                         \
+    X(JOURNAL_CANCEL, journal_cancel, 0)                                                                     \
     X(JOURNAL_JOB_END, journal_job_end, 0)                                                                   \
     X(JOURNAL_DONE, journal_done, 0)                                                                         \
     X(HISTORY, history, 0)                                                                                   \
@@ -208,9 +209,10 @@
 #define FIELDS_exec_kill(F) F(u32, run) F(u8, force)
 #define FIELDS_exec_started(F) F(u32, run) F(i32, pid)
 #define FIELDS_exec_exited(F) F(blob, result) F(i64, run_us) F(u32, run) F(i32, code) F(u8, outcome)
-#define FIELDS_journal_node(F) F(blob, name) F(u64, token) F(node, node) F(u8, role)
+#define FIELDS_journal_node(F) F(blob, name) F(u64, token) F(node, node) F(u8, role) F(u8, drained)
 #define FIELDS_journal_job(F)                                                                                \
     F(job, job) F(u64, token) F(desc, desc) F(tasks, tasks) F(i64, estimate_us) F(u16, epoch) F(u8, why)
+#define FIELDS_journal_cancel(F) F(job, job) F(u64, token) F(u16, epoch)
 #define FIELDS_journal_task(F)                                                                               \
     F(try, id) F(u64, token) F(i64, run_us) F(i32, code) F(u8, state) F(u8, outcome)
 #define FIELDS_journal_job_end(F) F(job, job) F(u64, token) F(u16, epoch) F(u8, state)
@@ -269,6 +271,8 @@ void msg_drop(struct msg *m);
 size_t msg_format(const struct msg *m, char *buf, size_t size);
 /* The job a message is about, or JOB_NONE. */
 job_id_t msg_job(const struct msg *m);
+/* The token of what a role wants journalled (JOURNAL_NODE .. JOURNAL_JOB_END); 0 for every other message. */
+uint64_t msg_journal_token(const struct msg *m);
 /* Checks enumerations, ranges and required handles of a message that came off the network: 0; HAWK_EMALFORMED;
  * or HAWK_EUNSUPPORTED for what a newer peer may well send and this one skips. Every role may rely on it. */
 int msg_check(const struct msg *m);

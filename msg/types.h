@@ -173,6 +173,8 @@ struct task_args {
 enum job_flag {
     JOB_DETACHED = 1u << 0, /* no client waits: its dist journals it */
     JOB_EACH_ARG = 1u << 1, /* args holds one argument per task: {} in argv, or appended when no {} */
+    JOB_AT_MOST_ONCE =
+        1u << 2, /* a task is never launched again, not even when it may not have run: it is lost */
 };
 
 /* A job as the client described it: immutable and shared. Policy reads the first group only. */

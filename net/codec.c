@@ -54,7 +54,8 @@ WIRE_MESSAGES(X)
     F(text, input, stdin)                                                                                    \
     F(text, app, app)                                                                                        \
     F(text, user, user)                                                                                      \
-    F(each_arg, flags, each_arg)
+    F(each_arg, flags, each_arg)                                                                             \
+    F(at_most_once, flags, at_most_once)
 
 /* ---- Encoding: nothing in it can fail, the buffer grows (base/mem.h) ---- */
 
@@ -184,6 +185,11 @@ static void put_detached(pb_ostream_t *s, uint32_t tag, uint32_t flags)
 static void put_each_arg(pb_ostream_t *s, uint32_t tag, uint32_t flags)
 {
     put_u8(s, tag, (flags & JOB_EACH_ARG) != 0);
+}
+
+static void put_at_most_once(pb_ostream_t *s, uint32_t tag, uint32_t flags)
+{
+    put_u8(s, tag, (flags & JOB_AT_MOST_ONCE) != 0);
 }
 
 static void put_desc_fields(pb_ostream_t *s, const struct job_desc *d, bool args)
@@ -394,6 +400,11 @@ static bool get_detached(pb_istream_t *s, pb_wire_type_t wire, uint32_t *flags)
 static bool get_each_arg(pb_istream_t *s, pb_wire_type_t wire, uint32_t *flags)
 {
     return get_flag(s, wire, flags, JOB_EACH_ARG);
+}
+
+static bool get_at_most_once(pb_istream_t *s, pb_wire_type_t wire, uint32_t *flags)
+{
+    return get_flag(s, wire, flags, JOB_AT_MOST_ONCE);
 }
 
 static bool get_desc_fields(pb_istream_t *s, struct job_desc *d, bool args)

@@ -281,20 +281,9 @@ void sim_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg *m)
     case MSG_JOB_EVENT:
         on_job_event(s, ep, now_us, &m->job_event);
         break;
-    case MSG_JOURNAL_NODE:
-        journal_done(s, ep, now_us, m->journal_node.token);
-        break;
-    case MSG_JOURNAL_JOB:
-        journal_done(s, ep, now_us, m->journal_job.token);
-        break;
-    case MSG_JOURNAL_TASK:
-        journal_done(s, ep, now_us, m->journal_task.token);
-        break;
-    case MSG_JOURNAL_JOB_END:
-        journal_done(s, ep, now_us, m->journal_job_end.token);
-        break;
     default: /* HISTORY, and events for clients that nobody here asked for */
-        break;
+        if (msg_journal_token(m))
+            journal_done(s, ep, now_us, msg_journal_token(m));
     }
 }
 

@@ -60,6 +60,7 @@ struct entry *entry_new(const struct msg *m)
         e->m.history.name = NULL;
         break;
     case MSG_JOURNAL_TASK:
+    case MSG_JOURNAL_CANCEL:
     case MSG_JOURNAL_JOB_END:
         break;
     default:
@@ -77,33 +78,18 @@ void entry_free(struct entry *e)
     free(e);
 }
 
-uint64_t entry_token(const struct entry *e)
-{
-    switch (e->m.type) {
-    case MSG_JOURNAL_NODE:
-        return e->m.journal_node.token;
-    case MSG_JOURNAL_JOB:
-        return e->m.journal_job.token;
-    case MSG_JOURNAL_TASK:
-        return e->m.journal_task.token;
-    case MSG_JOURNAL_JOB_END:
-        return e->m.journal_job_end.token;
-    default:
-        return 0;
-    }
-}
-
 /* ---- Statements ---- */
 
 static const char *const sql[STATEMENT_COUNT] = {
     [STATEMENT_BEGIN] = "BEGIN IMMEDIATE",
     [STATEMENT_COMMIT] = "COMMIT",
-    [STATEMENT_NODE] = "REPLACE INTO node(node, name, role) VALUES(?, ?, ?)",
+    [STATEMENT_NODE] = "REPLACE INTO node(node, name, role, drained) VALUES(?, ?, ?, ?)",
     [STATEMENT_JOB] = "REPLACE INTO job(job, epoch, estimate_us, why, tasks, desc) VALUES(?, ?, ?, ?, ?, ?)",
+    [STATEMENT_CANCEL] = "UPDATE job SET cancelled = 1 WHERE job = ? AND epoch = ?",
     [STATEMENT_TASK] =
         "REPLACE INTO task(job, task, epoch, attempt, run_us, code, state, outcome) VALUES(?,?,?,?,?,?,?,?)",
-    [STATEMENT_END_JOB] = "DELETE FROM job WHERE job = ?",
-    [STATEMENT_END_TASKS] = "DELETE FROM task WHERE job = ?",
+    [STATEMENT_END_JOB] = "DELETE FROM job WHERE job = ? AND epoch = ?",
+    [STATEMENT_END_TASKS] = "DELETE FROM task WHERE job = ? AND epoch = ?",
     [STATEMENT_HISTORY] = "INSERT INTO history(name, mean_us, task_us, tasks, class) VALUES(?, ?, ?, ?, ?)",
     [STATEMENT_TRIM] = "DELETE FROM history WHERE id <= (SELECT max(id) FROM history) - ?",
     [STATEMENT_META_GET] = "SELECT value FROM meta WHERE key = ?",
@@ -181,12 +167,12 @@ void rows_rollback(struct rows *r)
 
 /* ---- Writing ---- */
 
-static int end_job(struct rows *r, job_id_t job)
+static int end_job(struct rows *r, const struct msg_journal_job_end *m)
 {
     int err;
 
-    BIND(r->v[STATEMENT_END_JOB], 1, (int64_t)job.v);
-    BIND(r->v[STATEMENT_END_TASKS], 1, (int64_t)job.v);
+    BIND(r->v[STATEMENT_END_JOB], 1, (int64_t)m->job.v, m->epoch);
+    BIND(r->v[STATEMENT_END_TASKS], 1, (int64_t)m->job.v, m->epoch);
     err = run(r, STATEMENT_END_JOB);
     return err ? err : run(r, STATEMENT_END_TASKS);
 }
@@ -202,7 +188,7 @@ int rows_write(struct rows *r, const struct entry *e)
         st = r->v[STATEMENT_NODE];
         BIND(st, 1, n->node.v);
         bind_bytes(st, 2, e->text, e->text_len);
-        BIND(st, 3, n->role);
+        BIND(st, 3, n->role, n->drained);
         return run(r, STATEMENT_NODE);
     }
     case MSG_JOURNAL_JOB: {
@@ -221,8 +207,11 @@ int rows_write(struct rows *r, const struct entry *e)
              t->code, t->state, t->outcome);
         return run(r, STATEMENT_TASK);
     }
+    case MSG_JOURNAL_CANCEL:
+        BIND(r->v[STATEMENT_CANCEL], 1, (int64_t)e->m.journal_cancel.job.v, e->m.journal_cancel.epoch);
+        return run(r, STATEMENT_CANCEL);
     case MSG_JOURNAL_JOB_END:
-        return end_job(r, e->m.journal_job_end.job);
+        return end_job(r, &e->m.journal_job_end);
     default: {
         const struct msg_history *h = &e->m.history;
 
@@ -327,6 +316,7 @@ static int read_node(struct reader *rd, sqlite3_stmt *st)
 
     m.journal_node.node.v = (uint32_t)number(rd, st, 0, NODE_ID_MAX);
     m.journal_node.role = (uint8_t)number(rd, st, 2, ROLE_COUNT - 1);
+    m.journal_node.drained = (uint8_t)number(rd, st, 3, 1);
     if (rd->bad)
         return damaged("node", (uint64_t)sqlite3_column_int64(st, 0));
     m.journal_node.name = blob_of(st, 1);
@@ -396,6 +386,7 @@ static int read_job(struct reader *rd, sqlite3_stmt *st)
     struct msg m = {.type = MSG_JOURNAL_JOB};
     struct msg_journal_job *j = &m.journal_job;
     char why[200] = "";
+    bool cancelled;
     int err;
 
     j->job.v = (uint64_t)sqlite3_column_int64(st, 0);
@@ -403,6 +394,7 @@ static int read_job(struct reader *rd, sqlite3_stmt *st)
     j->estimate_us = (int64_t)number(rd, st, 2, LIMIT_TIME_US);
     j->why = (uint8_t)number(rd, st, 3, WHY_COUNT - 1);
     j->tasks = task_set_of(rd, st, 4);
+    cancelled = number(rd, st, 6, 1);
     if (rd->bad || codec_desc_decode(sqlite3_column_blob(st, 5), (size_t)sqlite3_column_bytes(st, 5), true,
                                      &j->desc, why, sizeof why) < 0) {
         task_set_drop(j->tasks);
@@ -412,9 +404,14 @@ static int read_job(struct reader *rd, sqlite3_stmt *st)
     rd->fn(rd->arg, &m);
     job_desc_drop(j->desc);
     task_set_drop(j->tasks);
-    sqlite3_bind_int64(rd->tasks, 1, sqlite3_column_int64(st, 0));
+    BIND(rd->tasks, 1, (int64_t)j->job.v, j->epoch);
     err = read_rows(rd, rd->tasks, read_task);
     sqlite3_reset(rd->tasks);
+    if (!err && cancelled) {
+        struct msg c = {.type = MSG_JOURNAL_CANCEL, .journal_cancel = {.job = j->job, .epoch = j->epoch}};
+
+        rd->fn(rd->arg, &c);
+    }
     return err;
 }
 
@@ -440,15 +437,17 @@ int rows_recover(struct rows *r, void (*fn)(void *arg, const struct msg *m), voi
     if (sqlite3_prepare_v2(
             r->db,
             "SELECT job, task, epoch, attempt, run_us, code, state, outcome FROM task WHERE job = ?"
-            " ORDER BY task",
+            " AND epoch = ? ORDER BY task",
             -1, &rd.tasks, NULL) != SQLITE_OK)
         return HAWK_EIO;
     err = read_table(&rd, "SELECT id, name, mean_us, task_us, tasks, class FROM history ORDER BY id",
                      read_history);
     if (!err)
-        err = read_table(&rd, "SELECT node, name, role FROM node ORDER BY node", read_node);
+        err = read_table(&rd, "SELECT node, name, role, drained FROM node ORDER BY node", read_node);
     if (!err)
-        err = read_table(&rd, "SELECT job, epoch, estimate_us, why, tasks, desc FROM job ORDER BY job",
+        err = read_table(&rd,
+                         "SELECT job, epoch, estimate_us, why, tasks, desc, cancelled FROM job"
+                         " ORDER BY job, epoch",
                          read_job);
     sqlite3_finalize(rd.tasks);
     return err;

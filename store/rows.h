@@ -15,6 +15,7 @@ enum statement {
     STATEMENT_COMMIT,
     STATEMENT_NODE,
     STATEMENT_JOB,
+    STATEMENT_CANCEL,
     STATEMENT_TASK,
     STATEMENT_END_JOB,
     STATEMENT_END_TASKS,
@@ -45,8 +46,6 @@ struct entry {
 /* NULL: a message that is not kept. */
 struct entry *entry_new(const struct msg *m);
 void entry_free(struct entry *e);
-/* The token m carries; 0 for HISTORY, which has none. */
-uint64_t entry_token(const struct entry *e);
 
 /* These return 0 or HAWK_EIO, and then sqlite3_errmsg(r->db) says why. */
 HAWK_MUST_USE int rows_init(struct rows *r, sqlite3 *db);

@@ -69,7 +69,7 @@ static int commit(struct store *s, const struct entry **last, uint64_t *token)
     pthread_mutex_lock(&s->db_lock);
     err = rows_begin(&s->rows);
     for (const struct entry *e = s->pending.head; e && n < GROUP_MAX; e = e->next, n++) {
-        uint64_t t = entry_token(e);
+        uint64_t t = msg_journal_token(&e->m);
 
         if (!err)
             err = rows_write(&s->rows, e);

@@ -38,14 +38,14 @@ HAWK_MUST_USE int store_open(struct store **out, const char *path, store_done_fn
  * fine. */
 int store_close(struct store *s);
 
-/* Queues JOURNAL_NODE, JOURNAL_JOB, JOURNAL_TASK, JOURNAL_JOB_END or HISTORY; copies what it needs.
- * Tokens must not fall. JOURNAL_JOB replaces an earlier one of the job; JOURNAL_JOB_END removes the job
- * and its tasks, whose pages are used again. HAWK_EINVALID: another message. HAWK_ELIMIT: the queue is
+/* Queues JOURNAL_NODE, JOURNAL_JOB, JOURNAL_TASK, JOURNAL_CANCEL, JOURNAL_JOB_END or HISTORY; copies what it
+ * needs. Tokens must not fall. A job is (job, epoch): JOURNAL_JOB replaces an earlier one, JOURNAL_CANCEL marks it,
+ * JOURNAL_JOB_END removes it and its tasks, whose pages are used again. HAWK_EINVALID: another message. HAWK_ELIMIT: the queue is
  * full (the disk is stuck or full). */
 HAWK_MUST_USE int store_write(struct store *s, const struct msg *m);
 
 /* Calls fn with what the file holds: HISTORY oldest first, every JOURNAL_NODE, then each unfinished
- * JOURNAL_JOB followed by its JOURNAL_TASKs, tokens 0, handles borrowed. Before the first write.
+ * JOURNAL_JOB followed by its JOURNAL_TASKs and, if it was cancelled, JOURNAL_CANCEL, tokens 0, handles borrowed. Before the first write.
  * HAWK_ECORRUPT: a row cannot be read (logged); HAWK_EIO. */
 HAWK_MUST_USE int store_recover(struct store *s, void (*fn)(void *arg, const struct msg *m), void *arg);
 

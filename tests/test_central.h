@@ -54,30 +54,14 @@ static inline void talk_step(struct talk *t, const struct msg *m)
     }
 }
 
-static inline uint64_t journal_token(const struct msg *m)
-{
-    switch (m->type) {
-    case MSG_JOURNAL_NODE:
-        return m->journal_node.token;
-    case MSG_JOURNAL_JOB:
-        return m->journal_job.token;
-    case MSG_JOURNAL_TASK:
-        return m->journal_task.token;
-    case MSG_JOURNAL_JOB_END:
-        return m->journal_job_end.token;
-    default:
-        return 0;
-    }
-}
-
 static inline void talk_journal(struct talk *t, uint32_t from)
 {
     while (from < t->out.n) {
         struct msg done = {.type = MSG_JOURNAL_DONE};
 
         for (; from < t->out.n; from++)
-            if (journal_token(&t->out.v[from]))
-                done.journal_done.token = journal_token(&t->out.v[from]);
+            if (msg_journal_token(&t->out.v[from]))
+                done.journal_done.token = msg_journal_token(&t->out.v[from]);
         if (done.journal_done.token)
             talk_step(t, &done);
     }

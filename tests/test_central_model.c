@@ -133,8 +133,8 @@ static void chaos_step(struct chaos *c)
     }
     tell_msg(&c->t, m);
     for (uint32_t i = 0; i < c->t.out.n; i++)
-        if (journal_token(&c->t.out.v[i]))
-            c->token = journal_token(&c->t.out.v[i]);
+        if (msg_journal_token(&c->t.out.v[i]))
+            c->token = msg_journal_token(&c->t.out.v[i]);
     msg_drop(&m);
     if (below(&c->rng, 20) == 0)
         pass(&c->t, below(&c->rng, 50) ? (int64_t)below(&c->rng, 1 * S) : 70 * S);

@@ -94,11 +94,25 @@ static int open_store(struct fixture *f)
     return store_open(&f->s, f->path, on_done, &f->done, f->why, sizeof f->why);
 }
 
-static void reopen(struct fixture *f)
+static void close_it(struct fixture *f)
 {
     assert_int_equal(store_close(f->s), 0);
     f->s = NULL;
+}
+
+static void reopen(struct fixture *f)
+{
+    close_it(f);
     assert_int_equal(open_store(f), 0);
+}
+
+static void exec_sql(const char *path, const char *sql)
+{
+    sqlite3 *db;
+
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
 static int set_up(void **state)
@@ -176,12 +190,12 @@ static void write_job(struct fixture *f, uint64_t token, uint64_t seq, uint16_t 
     job_desc_drop(m.journal_job.desc);
 }
 
-static void write_task(struct fixture *f, uint64_t token, uint64_t seq, uint32_t task)
+static void write_task(struct fixture *f, uint64_t token, uint64_t seq, uint16_t epoch, uint32_t task)
 {
     struct msg m = {.type = MSG_JOURNAL_TASK};
 
     m.journal_task.token = token;
-    m.journal_task.id = (struct try_id){job(seq), task, 2, 3};
+    m.journal_task.id = (struct try_id){job(seq), task, epoch, 3};
     m.journal_task.run_us = 700 + task;
     m.journal_task.code = -1;
     m.journal_task.state = TASK_FAILED;
@@ -189,12 +203,13 @@ static void write_task(struct fixture *f, uint64_t token, uint64_t seq, uint32_t
     assert_int_equal(store_write(f->s, &m), 0);
 }
 
-static void write_end(struct fixture *f, uint64_t token, uint64_t seq)
+static void write_end(struct fixture *f, uint64_t token, uint64_t seq, uint16_t epoch)
 {
     struct msg m = {.type = MSG_JOURNAL_JOB_END};
 
     m.journal_job_end.token = token;
     m.journal_job_end.job = job(seq);
+    m.journal_job_end.epoch = epoch;
     m.journal_job_end.state = JOB_DONE;
     assert_int_equal(store_write(f->s, &m), 0);
 }
@@ -279,13 +294,13 @@ static void test_round_trip(void **state)
     write_node(f, 2, 1, "");
     write_job(f, 3, 17, 1, 2, NULL);
     write_job(f, 4, 9, 2, 4, set);
-    write_task(f, 5, 9, 3);
-    write_task(f, 6, 9, 1);
+    write_task(f, 5, 9, 2, 3);
+    write_task(f, 6, 9, 2, 1);
     write_history(f, "h1", 111);
     write_history(f, "h2", 222);
     write_job(f, 7, 20, 1, 1, NULL);
-    write_task(f, 8, 20, 0);
-    write_end(f, 9, 20);
+    write_task(f, 8, 20, 1, 0);
+    write_end(f, 9, 20, 1);
     wait_token(f, 9);
     task_set_drop(set);
     reopen(f);
@@ -306,26 +321,100 @@ static void test_round_trip(void **state)
     free(t.text);
 }
 
+static void write_cancel(struct fixture *f, uint64_t token, uint64_t seq, uint16_t epoch)
+{
+    struct msg m = {.type = MSG_JOURNAL_CANCEL,
+                    .journal_cancel = {.token = token, .job = job(seq), .epoch = epoch}};
+
+    assert_int_equal(store_write(f->s, &m), 0);
+}
+
 static void test_a_job_is_replaced_and_ends(void **state)
 {
     struct fixture *f = *state;
     struct told t;
 
     assert_int_equal(open_store(f), 0);
-    write_job(f, 1, 5, 1, 1, NULL);
+    write_job(f, 1, 5, 2, 1, NULL);
     write_job(f, 2, 5, 2, 3, NULL);
     wait_token(f, 2);
     reopen(f);
     t = recover(f);
     assert_int_equal(t.count[MSG_JOURNAL_JOB], 1);
-    assert_non_null(strstr(t.text, "epoch=2"));
     free(t.text);
-    write_task(f, 3, 5, 0);
-    write_end(f, 4, 5);
+    write_task(f, 3, 5, 2, 0);
+    write_end(f, 4, 5, 2);
     wait_token(f, 4);
     reopen(f);
     t = recover(f);
     assert_int_equal(t.len, 0);
+}
+
+static void test_epochs_of_a_job_are_kept_apart(void **state)
+{
+    struct fixture *f = *state;
+    struct told t;
+
+    assert_int_equal(open_store(f), 0);
+    write_job(f, 1, 5, 1, 2, NULL);
+    write_task(f, 2, 5, 1, 0);
+    write_job(f, 3, 5, 2, 3, NULL);
+    write_task(f, 4, 5, 2, 0);
+    write_cancel(f, 5, 5, 2);
+    write_cancel(f, 6, 6, 1); /* of no job: nothing */
+    wait_token(f, 6);
+    reopen(f);
+    t = recover(f);
+    assert_int_equal(t.count[MSG_JOURNAL_JOB], 2);
+    assert_int_equal(t.count[MSG_JOURNAL_TASK], 2);
+    assert_int_equal(t.count[MSG_JOURNAL_CANCEL], 1);
+    assert_non_null(strstr(t.text, "JOURNAL_CANCEL job=16777200.5 token=0 epoch=2"));
+    free(t.text);
+    write_end(f, 7, 5, 1);
+    wait_token(f, 7);
+    t = recover(f);
+    assert_int_equal(t.count[MSG_JOURNAL_JOB], 1);
+    assert_int_equal(t.count[MSG_JOURNAL_TASK], 1);
+    assert_int_equal(t.count[MSG_JOURNAL_CANCEL], 1);
+    free(t.text);
+}
+
+/* The tables as schema 1 had them, made from those of today. */
+#define BACK_TO_1_SQL                                                                                        \
+    "CREATE TABLE job1(job INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, estimate_us INTEGER NOT NULL,"       \
+    " why INTEGER NOT NULL, tasks BLOB, desc BLOB NOT NULL);"                                                \
+    "INSERT INTO job1 SELECT job, epoch, estimate_us, why, tasks, desc FROM job; DROP TABLE job;"            \
+    "ALTER TABLE job1 RENAME TO job;"                                                                        \
+    "CREATE TABLE task1(job INTEGER NOT NULL, task INTEGER NOT NULL, epoch INTEGER NOT NULL,"                \
+    " attempt INTEGER NOT NULL, run_us INTEGER NOT NULL, code INTEGER NOT NULL, state INTEGER NOT NULL,"     \
+    " outcome INTEGER NOT NULL, PRIMARY KEY(job, task)) WITHOUT ROWID;"                                      \
+    "INSERT INTO task1 SELECT * FROM task; DROP TABLE task; ALTER TABLE task1 RENAME TO task;"               \
+    "ALTER TABLE node DROP COLUMN drained;"                                                                  \
+    "PRAGMA user_version=1"
+
+static void test_an_older_file_is_brought_up_to_date(void **state)
+{
+    struct fixture *f = *state;
+    struct told t;
+
+    assert_int_equal(open_store(f), 0);
+    write_node(f, 1, 4, "w4");
+    write_job(f, 2, 9, 2, 4, NULL);
+    write_task(f, 3, 9, 2, 3);
+    wait_token(f, 3);
+    close_it(f);
+    exec_sql(f->path, BACK_TO_1_SQL);
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(open_store(f), 0);
+        t = recover(f);
+        assert_int_equal(t.count[MSG_JOURNAL_NODE], 1);
+        assert_int_equal(t.count[MSG_JOURNAL_JOB], 1);
+        assert_non_null(strstr(t.text, "run_us=703 code=-1 state=5 outcome=2"));
+        free(t.text);
+        write_cancel(f, 4, 9, 2); /* what the older one could not keep */
+        wait_token(f, 4);
+        close_it(f);
+    }
 }
 
 static void test_commits_are_told_in_order_and_in_groups(void **state)
@@ -336,7 +425,7 @@ static void test_commits_are_told_in_order_and_in_groups(void **state)
     assert_int_equal(open_store(f), 0);
     write_job(f, 1, 1, 1, 1, NULL);
     for (uint32_t i = 0; i < 20000; i++)
-        write_task(f, 2 + i, 1, i);
+        write_task(f, 2 + i, 1, 1, i);
     wait_token(f, 20001);
     print_message("20,001 writes in %d commits\n", f->done.calls);
     assert_true(f->done.calls < 5000);
@@ -397,8 +486,8 @@ static void test_ended_jobs_leave_room_for_others(void **state)
     for (uint64_t round = 1; round <= 60; round++) {
         write_job(f, ++token, round, 1, 500, NULL);
         for (uint32_t i = 0; i < 500; i++)
-            write_task(f, ++token, round, i);
-        write_end(f, ++token, round);
+            write_task(f, ++token, round, 1, i);
+        write_end(f, ++token, round, 1);
         if (round == 10)
             reopen(f);
         if (round == 10)
@@ -478,15 +567,6 @@ static void assert_refused(struct fixture *f, int err, const char *says)
     free(after);
 }
 
-static void exec_sql(const char *path, const char *sql)
-{
-    sqlite3 *db;
-
-    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_close(db), SQLITE_OK);
-}
-
 static void test_foreign_files_are_refused(void **state)
 {
     struct fixture *f = *state;
@@ -541,8 +621,8 @@ static void test_newer_files_are_refused(void **state)
     struct fixture *f = *state;
 
     make_full_store(f);
-    exec_sql(f->path, "PRAGMA user_version=2");
-    assert_refused(f, HAWK_EVERSION, "newer Hawk (schema 2, this one knows 1)");
+    exec_sql(f->path, "PRAGMA user_version=3");
+    assert_refused(f, HAWK_EVERSION, "newer Hawk (schema 3, this one knows 2)");
     exec_sql(f->path, "PRAGMA user_version=0");
     assert_refused(f, HAWK_ECORRUPT, "no schema version");
 }
@@ -774,6 +854,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_round_trip),
         TEST(test_a_job_is_replaced_and_ends),
+        TEST(test_epochs_of_a_job_are_kept_apart),
+        TEST(test_an_older_file_is_brought_up_to_date),
         TEST(test_commits_are_told_in_order_and_in_groups),
         TEST(test_other_messages_are_refused),
         TEST(test_closing_commits_what_is_queued),

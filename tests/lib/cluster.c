@@ -284,9 +284,10 @@ static void journal(struct cluster *c, uint32_t ep, const struct msg *m, uint64_
 
 static uint16_t epoch_of(const struct msg *m)
 {
-    return m->type == MSG_JOURNAL_JOB    ? m->journal_job.epoch
-           : m->type == MSG_JOURNAL_TASK ? m->journal_task.id.epoch
-                                         : m->journal_job_end.epoch;
+    return m->type == MSG_JOURNAL_JOB      ? m->journal_job.epoch
+           : m->type == MSG_JOURNAL_TASK   ? m->journal_task.id.epoch
+           : m->type == MSG_JOURNAL_CANCEL ? m->journal_cancel.epoch
+                                           : m->journal_job_end.epoch;
 }
 
 /* Is this record about a job that ended, under the same epoch? Of those nothing is replayed. */
@@ -402,16 +403,11 @@ static void on_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg *
         exec_kill(c, w, m->exec_kill.run);
         break;
     case MSG_JOURNAL_NODE:
-        journal(c, ep, m, m->journal_node.token);
-        break;
     case MSG_JOURNAL_JOB:
-        journal(c, ep, m, m->journal_job.token);
-        break;
     case MSG_JOURNAL_TASK:
-        journal(c, ep, m, m->journal_task.token);
-        break;
+    case MSG_JOURNAL_CANCEL:
     case MSG_JOURNAL_JOB_END:
-        journal(c, ep, m, m->journal_job_end.token);
+        journal(c, ep, m, msg_journal_token(m));
         break;
     case MSG_SUBMITTED:
         on_submitted(c, ep, &m->submitted);

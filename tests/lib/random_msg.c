@@ -61,7 +61,7 @@ struct job_desc *random_desc(struct rng *r)
     d->kind = PAYLOAD_COMMAND;
     d->max_fails = (uint32_t)number(r, UINT32_MAX);
     d->first_index = (uint32_t)number(r, UINT32_MAX - 40);
-    d->flags = chance(r, 2) ? JOB_DETACHED : 0;
+    d->flags = (chance(r, 2) ? JOB_DETACHED : 0) | (chance(r, 2) ? JOB_AT_MOST_ONCE : 0);
     blob_drop(d->name);
     d->name = text(r, 200);
     if (chance(r, 2)) {
