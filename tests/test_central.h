@@ -274,4 +274,45 @@ static inline void finished(struct talk *t, uint32_t worker, struct try_id id, e
          .run_us = run_us);
 }
 
+/* A dist and as many one-slot workers as asked for; their streams are d, w[0], w[1] … */
+struct cluster {
+    struct talk t;
+    uint32_t d;
+    uint32_t w[8];
+};
+
+static inline void begin(struct cluster *c, uint32_t workers)
+{
+    char name[16];
+
+    talk_begin(&c->t);
+    c->d = add_dist(&c->t, "d1");
+    for (uint32_t i = 0; i < workers; i++) {
+        snprintf(name, sizeof name, "w%u", i);
+        c->w[i] = add_worker(&c->t, name, 1);
+    }
+    pass(&c->t, 1 * S); /* member lists are out */
+}
+
+static inline void end(struct cluster *c) { talk_end(&c->t); }
+
+/* The next report of a task to the dist: this task, in this state. */
+static inline const struct msg_long_task *expect_task(struct cluster *c, uint32_t task, enum task_state state)
+{
+    const struct msg_long_task *m = expect(&c->t, LONG_TASK, long_task, c->d);
+
+    if (m->id.task != task || m->state != state)
+        fail_msg("task %u is %s, not: task %u is %s", m->id.task, task_state_text(m->state), task,
+                 task_state_text(state));
+    return m;
+}
+
+static inline struct central_totals totals(const struct cluster *c)
+{
+    struct central_totals v;
+
+    central_view_totals(c->t.c, &v);
+    return v;
+}
+
 #endif

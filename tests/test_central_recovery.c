@@ -1,0 +1,261 @@
+/* Central restarts from its journal; tasks at most once (protocol 4, 6). */
+#include "tests/test_central.h"
+
+/* ---- Restart ---- */
+
+/* A central that starts with a journal of a job of three tasks, the first one done. */
+static void recover(struct cluster *c)
+{
+    struct job_desc *d = desc_of("train", 3);
+    struct blob *w0 = blob_str("w0"), *d1 = blob_str("d1");
+
+    talk_config(&c->t);
+    c->t.config.epoch = 2;
+    talk_start(&c->t);
+    tell(&c->t, JOURNAL_NODE, journal_node, 0, .name = d1, .node = {1}, .role = ROLE_DIST);
+    tell(&c->t, JOURNAL_NODE, journal_node, 0, .name = w0, .node = {2}, .role = ROLE_WORKER);
+    tell(&c->t, JOURNAL_JOB, journal_job, 0, .job = JOB(1, 1), .desc = d, .estimate_us = 9 * S, .epoch = 1);
+    tell(&c->t, JOURNAL_JOB, journal_job, 0, .job = JOB(1, 2), .desc = d, .estimate_us = 9 * S, .epoch = 1);
+    tell(&c->t, JOURNAL_TASK, journal_task, 0, .id = try_of(1, 1, 0, 1), .state = TASK_DONE,
+         .outcome = OUTCOME_EXITED, .run_us = 7 * S);
+    tell(&c->t, JOURNAL_JOB_END, journal_job_end, 0, .job = JOB(1, 2), .epoch = 1, .state = JOB_DONE);
+    tell(&c->t, RECOVERED, recovered, 0, 0);
+    expect_nothing_else(&c->t);
+    job_desc_drop(d);
+    blob_drop(w0);
+    blob_drop(d1);
+    c->d = join(&c->t, (struct join){.name = "d1", .role = ROLE_DIST});
+    c->w[0] = join(&c->t, (struct join){.name = "w0", .slots = 2, .role = ROLE_WORKER});
+}
+
+static void a_restarted_central_goes_on_with_what_runs(void **state)
+{
+    struct cluster c;
+
+    recover(&c);
+    assert_int_equal(totals(&c).long_jobs, 1);
+    tell(&c.t, TASK_HELD, task_held, c.w[0], .id = try_of(1, 1, 1, 3), .run_us = 2 * S,
+         .state = TASK_RUNNING);
+    expect_task(&c, 1, TASK_RUNNING); /* whatever its attempt: the latest that is known */
+    tell(&c.t, HELD_END, held_end, c.w[0], 0);
+    tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(1, 1), .epoch = 1);
+    assert_int_equal(expect_task(&c, 0, TASK_DONE)->run_us, 7 * S);
+    assert_int_equal(expect_task(&c, 1, TASK_RUNNING)->id.attempt, 3);
+    expect_task(&c, 2, TASK_WAITING);
+    assert_int_equal(expect(&c.t, LONG_WATCHED, long_watched, c.d)->err, 0);
+    tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(1, 2), .epoch = 1);
+    assert_int_equal(expect(&c.t, LONG_WATCHED, long_watched, c.d)->err, HAWK_ENOT_FOUND);
+    finished(&c.t, c.w[0], try_of(1, 1, 1, 3), OUTCOME_EXITED, 0, 5 * S);
+    expect_task(&c, 1, TASK_DONE);
+    /* A completion of what nobody reported held is as good. */
+    finished(&c.t, c.w[0], try_of(1, 1, 2, 1), OUTCOME_EXITED, 0, 6 * S);
+    expect_task(&c, 2, TASK_DONE);
+    assert_int_equal(expect(&c.t, HISTORY, history, 0)->mean_us, 6 * S);
+    assert_true(central_quiet(c.t.c));
+    end(&c);
+}
+
+static void what_nobody_reports_is_placed_again_after_one_lease(void **state)
+{
+    struct cluster c;
+
+    recover(&c);
+    tell(&c.t, HELD_END, held_end, c.w[0], 0);
+    pass(&c.t, 3 * S);
+    ack_partition(&c.t, c.w[0]);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    pass(&c.t, 57 * S - 1);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    pass(&c.t, 1);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.attempt, 2);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.attempt, 2);
+    end(&c);
+}
+
+static void a_job_whose_end_alone_was_not_written_ends(void **state)
+{
+    struct cluster c;
+    struct job_desc *d = desc_of("", 1);
+
+    talk_config(&c.t);
+    talk_start(&c.t);
+    tell(&c.t, JOURNAL_JOB, journal_job, 0, .job = JOB(1, 1), .desc = d, .epoch = 1);
+    tell(&c.t, JOURNAL_TASK, journal_task, 0, .id = try_of(1, 1, 0, 1), .state = TASK_FAILED,
+         .outcome = OUTCOME_EXITED, .code = 1);
+    tell(&c.t, RECOVERED, recovered, 0, 0);
+    assert_int_equal(expect(&c.t, JOURNAL_JOB_END, journal_job_end, 0)->state, JOB_FAILED);
+    assert_true(central_quiet(c.t.c));
+    job_desc_drop(d);
+    end(&c);
+}
+
+/* ---- At most once ---- */
+
+static struct job_desc *once_desc(uint32_t tasks)
+{
+    struct job_desc *d = desc_of("", tasks);
+
+    d->flags |= JOB_AT_MOST_ONCE;
+    d->retries = 5;
+    return d;
+}
+
+/* A job at most once of so many tasks is accepted; what it launches is not recorded yet. */
+static void submit_once(struct cluster *c, uint32_t tasks)
+{
+    struct job_desc *d = once_desc(tasks);
+
+    c->t.journal_by_hand = true;
+    tell(&c->t, LONG_SUBMIT, long_submit, c->d, .job = JOB(c->d, 1), .desc = d, .estimate_us = 5 * S,
+         .epoch = 1);
+    tell(&c->t, JOURNAL_DONE, journal_done, 0, .token = expect(&c->t, JOURNAL_JOB, journal_job, 0)->token);
+    job_desc_drop(d);
+}
+
+static void a_launch_at_most_once_is_recorded_before_it_is_sent(void **state)
+{
+    struct cluster c;
+    const struct msg_journal_task *t;
+    uint64_t token;
+
+    begin(&c, 1);
+    submit_once(&c, 1);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    t = expect(&c.t, JOURNAL_TASK, journal_task, 0);
+    assert_int_equal(t->state, TASK_PLACED);
+    assert_int_equal(t->id.attempt, 1);
+    token = t->token;
+    /* The disk is full: it is tried again, and nothing is sent. */
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = token, .err = HAWK_EIO);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    pass(&c.t, 1 * S);
+    token = expect(&c.t, JOURNAL_TASK, journal_task, 0)->token;
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = token);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.attempt, 1);
+    end(&c);
+}
+
+static void a_launch_that_was_not_sent_may_go_elsewhere(void **state)
+{
+    struct cluster c;
+    uint64_t token;
+
+    begin(&c, 2);
+    submit_once(&c, 1);
+    token = expect(&c.t, JOURNAL_TASK, journal_task, 0)->token;
+    /* Its worker goes away before the record is written: the other one gets it, once that is written. */
+    tell(&c.t, PEER_LOST, peer_lost, c.w[0], 0);
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = token);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[1]);
+    assert_int_equal(expect(&c.t, JOURNAL_TASK, journal_task, 0)->id.attempt, 2);
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = token + 1);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1])->id.attempt, 2);
+    end(&c);
+}
+
+static void a_launch_that_waits_to_be_recorded_is_cancelled_at_once(void **state)
+{
+    struct cluster c;
+    uint64_t token;
+
+    begin(&c, 1);
+    submit_once(&c, 1);
+    token = expect(&c.t, JOURNAL_TASK, journal_task, 0)->token;
+    tell(&c.t, LONG_CANCEL, long_cancel, c.d, .job = JOB(c.d, 1), .epoch = 1);
+    expect_none(&c.t, TASK_CANCEL, c.w[0]);
+    assert_int_equal(expect(&c.t, JOURNAL_TASK, journal_task, 0)->state, TASK_CANCELLED);
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = token + 2);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    expect_task(&c, 0, TASK_CANCELLED);
+    end(&c);
+}
+
+static void a_task_in_doubt_is_lost_and_never_run_again(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 2);
+    submit_once(&c, 2);
+    c.t.journal_by_hand = false;
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = 6);
+    tell(&c.t, PEER_LOST, peer_lost, c.w[0], 0);
+    pass(&c.t, 59 * S);
+    expect_none(&c.t, LONG_TASK, c.d);
+    pass(&c.t, 2 * S);
+    assert_int_equal(expect(&c.t, JOURNAL_TASK, journal_task, 0)->state, TASK_LOST);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[1]);
+    /* What is handed back was certainly not run. */
+    tell(&c.t, TASK_RETURNED, task_returned, c.w[1], .id = try_of(c.d, 1, 1, 1));
+    expect_none(&c.t, JOURNAL_TASK, 0);
+    end(&c);
+}
+
+static void after_a_restart_only_recorded_launches_are_in_doubt(void **state)
+{
+    struct cluster c;
+    struct job_desc *d = once_desc(3);
+    struct blob *w0 = blob_str("w0");
+
+    talk_config(&c.t);
+    talk_start(&c.t);
+    tell(&c.t, JOURNAL_NODE, journal_node, 0, .name = w0, .node = {1}, .role = ROLE_WORKER);
+    tell(&c.t, JOURNAL_JOB, journal_job, 0, .job = JOB(9, 1), .desc = d, .estimate_us = 9 * S, .epoch = 1);
+    tell(&c.t, JOURNAL_TASK, journal_task, 0, .id = try_of(9, 1, 0, 1), .state = TASK_PLACED);
+    tell(&c.t, JOURNAL_TASK, journal_task, 0, .id = try_of(9, 1, 2, 3), .state = TASK_PLACED);
+    tell(&c.t, RECOVERED, recovered, 0, 0);
+    c.w[0] = join(&c.t, (struct join){.name = "w0", .slots = 1, .role = ROLE_WORKER});
+    tell(&c.t, TASK_HELD, task_held, c.w[0], .id = try_of(9, 1, 2, 3), .state = TASK_RUNNING);
+    expect_none(&c.t, TASK_CANCEL, c.w[0]);
+    tell(&c.t, HELD_END, held_end, c.w[0], 0);
+    pass(&c.t, 3 * S);
+    ack_partition(&c.t, c.w[0]);
+    /* Task 1 was never launched: it is, for the first time. */
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.task, 1);
+    pass(&c.t, 60 * S);
+    assert_int_equal(expect(&c.t, JOURNAL_TASK, journal_task, 0)->state, TASK_LOST);
+    finished(&c.t, c.w[0], try_of(9, 1, 2, 3), OUTCOME_EXITED, 0, 5 * S);
+    assert_int_equal(expect(&c.t, JOURNAL_TASK, journal_task, 0)->state, TASK_DONE);
+    job_desc_drop(d);
+    blob_drop(w0);
+    end(&c);
+}
+
+static void a_cancelled_job_stays_cancelled_after_a_restart(void **state)
+{
+    struct cluster c;
+    struct job_desc *d = desc_of("", 2);
+
+    talk_config(&c.t);
+    talk_start(&c.t);
+    tell(&c.t, JOURNAL_JOB, journal_job, 0, .job = JOB(9, 1), .desc = d, .epoch = 1);
+    tell(&c.t, JOURNAL_CANCEL, journal_cancel, 0, .job = JOB(9, 1), .epoch = 1);
+    tell(&c.t, RECOVERED, recovered, 0, 0);
+    c.w[0] = join(&c.t, (struct join){.name = "w0", .slots = 1, .role = ROLE_WORKER});
+    tell(&c.t, TASK_HELD, task_held, c.w[0], .id = try_of(9, 1, 0, 1), .state = TASK_RUNNING);
+    assert_int_equal(expect(&c.t, TASK_CANCEL, task_cancel, c.w[0])->id.task, 0);
+    tell(&c.t, HELD_END, held_end, c.w[0], 0);
+    finished(&c.t, c.w[0], try_of(9, 1, 0, 1), OUTCOME_CANCELLED, 0, 0);
+    pass(&c.t, 61 * S);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    assert_int_equal(expect(&c.t, JOURNAL_JOB_END, journal_job_end, 0)->state, JOB_CANCELLED);
+    job_desc_drop(d);
+    end(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_restarted_central_goes_on_with_what_runs),
+        cmocka_unit_test(what_nobody_reports_is_placed_again_after_one_lease),
+        cmocka_unit_test(a_job_whose_end_alone_was_not_written_ends),
+        cmocka_unit_test(a_launch_at_most_once_is_recorded_before_it_is_sent),
+        cmocka_unit_test(a_launch_that_was_not_sent_may_go_elsewhere),
+        cmocka_unit_test(a_launch_that_waits_to_be_recorded_is_cancelled_at_once),
+        cmocka_unit_test(a_task_in_doubt_is_lost_and_never_run_again),
+        cmocka_unit_test(after_a_restart_only_recorded_launches_are_in_doubt),
+        cmocka_unit_test(a_cancelled_job_stays_cancelled_after_a_restart),
+    };
+
+    return cmocka_run_group_tests_name("central_recovery", tests, NULL, NULL);
+}
