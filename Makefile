@@ -177,8 +177,8 @@ calibrate: all
 
 # Random clusters with random faults, on all cores, from a seed that no run had before.
 SECONDS ?= 60
-swarm: $(B)/tests/test_soak
-	$(Q)tools/swarm $< $(SECONDS) $$(date +%s)000
+swarm: $(binary)
+	$(Q)$< sim --faults --for $(SECONDS)s --seed $$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 
 # Every bench/bench_NAME.c, one after the other; each says on its first lines what it measures.
 bench: $(bench_programs)

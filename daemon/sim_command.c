@@ -3,6 +3,7 @@
 #include "client/document.h"
 #include "daemon/commands.h"
 #include "daemon/sim_convert.h"
+#include "daemon/sim_faults.h"
 #include "sim/compare.h"
 #include "sim/report.h"
 #include "sim/sweep.h"
@@ -19,7 +20,8 @@ struct options {
     uint32_t workers, slots, dists, share_ppm, seed, jobs, steal_cap, only_job;
     int64_t cutoff_us, scheduler_cost_us, worker_cost_us, sample_us;
     struct flag_list set;
-    bool compat, check, tag_class;
+    bool compat, check, tag_class, faults;
+    struct sim_faults_flags f;
 };
 
 #define OMNISCIENT "omniscient"
@@ -80,6 +82,19 @@ const struct flag sim_flags[] = {
          "a run for every combination of cutoff=TIME,TIME,...,partition=SHARE,...,workers=N,... on all "
          "cores, and "
          "which is best"),
+    FLAG(BOOL, struct options, faults, "faults", 0, NULL,
+         "random small clusters, jobs and faults instead of a workload: --seed's, or those of --seeds or "
+         "--for"),
+    FLAG(TEXT, struct options, f.seeds, "seeds", 0, "A-B", "with --faults: these seeds, on all cores"),
+    FLAG(DURATION, struct options, f.for_us, "for", 0, "TIME",
+         "with --faults: seeds from --seed on, on all cores, for so long"),
+    FLAG(TEXT, struct options, f.kinds, "kinds", 0, "KIND,...",
+         "with --faults: all (each seed draws some of them), none, or just these; see below"),
+    FLAG(DURATION, struct options, f.heal_us, "heal", 0, "TIME",
+         "with --faults: when all has healed every job must end within this time of the cluster's (3000s)"),
+    FLAG_NUMBER(struct options, f.processes, "processes", 0, "N", "with --faults: cores to use (all)", 1,
+                256),
+    FLAG(BOOL, struct options, f.log, "log", 0, NULL, "with --faults: every message to standard error"),
     FLAG(CHOICE, struct options, output, "output", 'o', "table|json|csv",
          "table for people, json for scripts, csv per class"),
     {0},
@@ -107,7 +122,7 @@ const char sim_details[] =
     "sparrow-figure3, sparrow-mixed, or a file of one's own like those in sim/workloads. The same seed gives "
     "the same\n"
     "jobs on every machine; --write-trace keeps them. hawk sim convert-google makes a trace of Google's.\n"
-    "\n"
+    "\n" SIM_FAULTS_DETAILS "\n"
     "--compat reproduces the published simulator of the Hawk and Eagle papers: whole seconds, and its "
     "policies'\n"
     "assumptions, each of which is a flag of the policy (docs/calibration.md).\n";
@@ -379,10 +394,12 @@ int sim_main(int argc, char **argv)
     at = flags_parse("sim", sim_flags, NULL, false, argc, argv, &o);
     if (at < 0)
         return -at;
-    if (o.sweep && sim_sweep_parse(&grid, o.sweep, why, sizeof why) != 0)
-        return usage_error("sim: --sweep: %s", why);
     if (argc > at)
         return usage_error("sim: \"%s\": expected flags only, or convert-google and its files", argv[at]);
+    if (o.faults || sim_faults_given(&o.f))
+        return sim_faults(&o.f, o.faults, o.seed, o.jobs, o.output);
+    if (o.sweep && sim_sweep_parse(&grid, o.sweep, why, sizeof why) != 0)
+        return usage_error("sim: --sweep: %s", why);
     if (o.sweep && grid.workers_n && !o.workers)
         o.workers = grid.workers[0];
     if (o.write_trace && (!o.workload || (o.load && !o.workers)))

@@ -1,6 +1,5 @@
-/* The roles together on the bus, in virtual time: whole jobs, stealing, promotion, faults, and a seeded soak.
- * HAWK_SOAK_SEED=N runs only that soak; HAWK_SOAK_RUNS=N runs more of them. */
-#include "tests/lib/cluster.h"
+/* The roles together on the bus, in virtual time: whole jobs, stealing, promotion, faults. */
+#include "sim/fault_cluster.h"
 
 #include <setjmp.h>
 #include <signal.h>
@@ -26,9 +25,18 @@ static uint32_t sum(const uint32_t *v, uint32_t n)
 
 static int64_t response_us(const struct cluster_job *j) { return j->end_us - j->submit_us; }
 
+static void on_failed(void *arg, enum invariant invariant, const char *text)
+{
+    fail_msg("invariant \"%s\" is violated %s", invariant_names[invariant], text);
+}
+
 static struct cluster *up(const struct cluster_config *config)
 {
-    struct cluster *c = cluster_new(config);
+    struct cluster_config with = *config;
+    struct cluster *c;
+
+    with.failed = on_failed;
+    c = cluster_new(&with);
 
     cluster_come_up(c);
     return c;

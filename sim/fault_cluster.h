@@ -1,8 +1,14 @@
-/* A virtual cluster for tests: every role on the bus in virtual time, an executor that only lets time pass, and a
- * journal that answers at once. Every wire message is put through msg_check, every role through its own check
- * after every step. Failures are cmocka assertions. HAWK_TEST_TRACE=1 prints every message. */
-#ifndef HAWK_TESTS_CLUSTER_H
-#define HAWK_TESTS_CLUSTER_H
+/* A virtual cluster, for `hawk sim --faults` and for tests: every role on the bus in virtual time, an executor that only
+ * lets time pass, a journal in memory, and clients who remember what they were told. Every wire message is put through
+ * msg_check, every role through its own check after every step; INVARIANTS is what must hold. Streams break, processes
+ * die and come back when whoever drives it says so.
+ *
+ *   fault_cluster.c  roles, time, and what can be done to them
+ *   fault_shell.c    what they ask of their shell: executor, journal, clients
+ *   fault_check.c    the invariants
+ *   faults.c         one random run from one seed: sizes, jobs, faults */
+#ifndef HAWK_SIM_FAULT_CLUSTER_H
+#define HAWK_SIM_FAULT_CLUSTER_H
 
 #include "base/rng.h"
 #include "base/units.h"
@@ -10,6 +16,32 @@
 #include "central/central.h"
 #include "dist/dist.h"
 #include "worker/worker.h"
+
+#include <stdnoreturn.h>
+
+/* X(constant, name, what holds). The names are in docs/reliability.md. */
+#define INVARIANTS(X)                                                                                        \
+    X(OWN_CHECKS, "own checks", "central_check, dist_check, worker_check: they abort by themselves")         \
+    X(MESSAGES, "messages", "what one role sends a decoder would let through")                               \
+    X(EFFECTS, "effects", "roles ask for what is possible: a slot for a run, an answer to who asked")        \
+    X(BOOKS, "books", "waiting + running + done + failed + cancelled + lost = all tasks of a job")           \
+    X(ONE_END, "one end", "a task ends once for its client, having run to its end somewhere")                \
+    X(ONE_COPY, "one copy", "a task that central placed runs nowhere twice at a time")                       \
+    X(RESERVED, "reserved", "no long task reaches a worker behind the word that it is reserved")             \
+    X(WAITING_TIMES, "waiting times", "central's estimates are never negative")                              \
+    X(RESERVATIONS, "reservations", "without faults a dist knows where each of its reservations is")         \
+    X(STUCK, "stuck", "without faults no thief is left alone beside a stuck reservation")                    \
+    X(ENDS, "it ends", "once it healed every job ends in bounded time")                                      \
+    X(QUIET, "quiet", "and every table is empty")
+
+enum invariant {
+#define X(name, text, help) INVARIANT_##name,
+    INVARIANTS(X)
+#undef X
+        INVARIANT_COUNT
+};
+extern const char *const invariant_names[INVARIANT_COUNT];
+#define CLUSTER_FAILURE_TEXT 512 /* bytes of a violation's text at most */
 
 struct cluster_config {
     const char *policy; /* NULL: "hawk" */
@@ -30,6 +62,10 @@ struct cluster_config {
     /* DESIGN 3.4: where nothing fails, no reservation is stuck for longer while one thief is parked; 0: not checked. */
     int64_t stuck_us_max;
     bool nothing_fails; /* then a dist knows where each of its reservations is */
+    /* An invariant is violated: says so, and does not return. NULL: to standard error, and abort. */
+    void (*failed)(void *arg, enum invariant invariant, const char *text);
+    void *failed_arg;
+    bool log; /* every message to standard error; HAWK_TEST_TRACE=1 does the same */
 };
 
 /* One job as its client sees it. */
@@ -63,8 +99,7 @@ struct cluster_run {
 struct cluster_worker {
     struct worker w;
     uint32_t ep, slots;
-    bool alive;
-    uint64_t incarnation;
+    bool alive, stopping;
     struct cluster_run *runs;
     uint32_t runs_n, runs_cap;
     int64_t parked_us, stuck_us; /* since when, and since it gave loot; TIME_NEVER: it is not */
@@ -103,9 +138,11 @@ void cluster_free(struct cluster *c);
 void cluster_come_up(struct cluster *c);
 
 void cluster_run(struct cluster *c, int64_t for_us);
-/* Until done(c, arg); fails, with what, after limit_us. */
+/* Until done(c, arg); after limit_us the invariant is violated: "not yet `what`". */
 void cluster_run_until(struct cluster *c, bool (*done)(struct cluster *c, void *arg), void *arg,
-                       int64_t limit_us, const char *what);
+                       int64_t limit_us, enum invariant invariant, const char *what);
+noreturn void cluster_fail(struct cluster *c, enum invariant invariant, const char *fmt, ...)
+    HAWK_PRINTF(3, 4);
 /* Until every job submitted has ended. */
 void cluster_run_jobs(struct cluster *c, int64_t limit_us);
 /* After the last job: every role gets quiet, and every job's books balance: each task has ended once for its client, and

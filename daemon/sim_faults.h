@@ -1,0 +1,31 @@
+/* `hawk sim --faults`: random clusters with random faults (sim/faults.h). */
+#ifndef HAWK_DAEMON_SIM_FAULTS_H
+#define HAWK_DAEMON_SIM_FAULTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct sim_faults_flags {
+    const char *seeds, *kinds;
+    int64_t for_us, heal_us; /* 0: not given */
+    uint32_t processes;      /* 0: all cores */
+    bool log;
+};
+
+#define SIM_FAULTS_DETAILS                                                                                   \
+    "--faults breaks streams, crashes processes and more, from one seed per run, and looks at every "        \
+    "invariant after\n"                                                                                      \
+    "every step; a failure prints the command that repeats it (docs/reliability.md). Kinds of faults: "      \
+    "break, cut,\n"                                                                                          \
+    "worker, dist, central, stop, join.\n"                                                                   \
+    "\n"                                                                                                     \
+    "  hawk sim --faults --seed 4711 --log\n"                                                                \
+    "  hawk sim --faults --seeds 1-10000 --output json\n"
+
+/* One of these was given, so that --faults is missing when it was not. */
+bool sim_faults_given(const struct sim_faults_flags *f);
+/* Runs them; `asked`: --faults was given. Returns the exit code: 1 when an invariant was violated. */
+int sim_faults(const struct sim_faults_flags *f, bool asked, uint32_t seed, uint32_t jobs,
+               const char *output);
+
+#endif

@@ -1,0 +1,192 @@
+/* What must hold in a virtual cluster, looked at on every delivery and after every step. */
+#include "sim/fault_internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+const char *const invariant_names[INVARIANT_COUNT] = {
+#define X(name, text, help) [INVARIANT_##name] = (text),
+    INVARIANTS(X)
+#undef X
+};
+
+void cluster_fail(struct cluster *c, enum invariant invariant, const char *fmt, ...)
+{
+    char text[CLUSTER_FAILURE_TEXT];
+    va_list args;
+    int n = snprintf(text, sizeof text, "at %.6f s: ", (double)bus_now(c->bus) / US_PER_S);
+
+    va_start(args, fmt);
+    vsnprintf(text + n, sizeof text - (size_t)n, fmt, args);
+    va_end(args);
+    if (c->config.failed)
+        c->config.failed(c->config.failed_arg, invariant, text);
+    fprintf(stderr, "invariant \"%s\" is violated %s\n", invariant_names[invariant], text);
+    abort();
+}
+
+struct cluster_worker *cluster_worker_of(struct cluster *c, uint32_t ep)
+{
+    for (uint32_t i = 0; i < c->workers_n; i++)
+        if (c->workers[i]->ep == ep)
+            return c->workers[i];
+    return NULL;
+}
+
+static struct cluster_dist *dist_of(struct cluster *c, uint32_t ep)
+{
+    for (uint32_t i = 0; i < c->dists_n; i++)
+        if (c->dists[i]->ep == ep)
+            return c->dists[i];
+    return NULL;
+}
+
+/* Streams are FIFO: what comes behind the word that it is reserved was placed after it (DESIGN 3.7). */
+static void expect_general(struct cluster *c, uint32_t ep)
+{
+    struct cluster_worker *w = cluster_worker_of(c, ep);
+    struct worker_counts counts;
+
+    if (!w)
+        return;
+    worker_counts(&w->w, &counts);
+    if (!counts.general)
+        cluster_fail(c, INVARIANT_RESERVED, "a long task was placed on %u, which is reserved", ep);
+}
+
+/* Steals and cancels move counts (DESIGN 3.2): who asks for a task has a reservation there in its dist's eyes, unless
+ * the job is over or may be withdrawn (promoted), when the question may cross a cancel. */
+static void expect_reservation(struct cluster *c, uint32_t ep, uint32_t from,
+                               const struct msg_task_request *m)
+{
+    struct cluster_dist *d = dist_of(c, ep);
+    struct cluster_worker *w = cluster_worker_of(c, from);
+    const struct dist_job *j = d && w ? dist_find(&d->d, m->job) : NULL;
+    struct reservation_view r;
+    const void *cursor = NULL;
+    struct job_view v;
+
+    if (!j)
+        return;
+    dist_job_view(&d->d, j, bus_now(c->bus), &v);
+    if (job_state_final(v.state) || node_eq(v.owner, NODE_CENTRAL) || v.desc->tag == TAG_AUTO ||
+        c->jobs[v.desc->shell - 1]->cancelled || v.waiting == 0)
+        return;
+    while (dist_next_reservation(&d->d, j, &cursor, &r))
+        if (node_eq(r.worker, worker_node(&w->w)) && r.count > 0)
+            return;
+    cluster_fail(c, INVARIANT_RESERVATIONS,
+                 "worker %u asks for a task of %s, and its dist knows of no reservation there", from,
+                 job_id_format((char[JOB_ID_TEXT]){0}, m->job));
+}
+
+static void hash_bytes(uint64_t *hash, const void *data, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        *hash = (*hash ^ ((const uint8_t *)data)[i]) * UINT64_C(1099511628211);
+}
+
+void cluster_on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, const struct msg *m)
+{
+    struct cluster *c = arg;
+    char line[300];
+    size_t n;
+
+    if (msg_is_wire(m) && msg_check(m) != 0) {
+        msg_format(m, line, sizeof line);
+        cluster_fail(c, INVARIANT_MESSAGES, "%u sent %u what no codec would pass: %s", from, to, line);
+    }
+    if (m->type == MSG_TASK_REQUEST && c->config.nothing_fails)
+        expect_reservation(c, to, from, &m->task_request);
+    if (m->type == MSG_TASK_ENQUEUE)
+        expect_general(c, to);
+    if (m->type == MSG_STEAL_HINT && cluster_worker_of(c, to))
+        cluster_worker_of(c, to)->parked_us = TIME_NEVER; /* it has a victim to ask */
+    if (m->type == MSG_STEAL_LOOT && m->steal_loot.items > 0 && cluster_worker_of(c, from))
+        cluster_worker_of(c, from)->stuck_us = TIME_NEVER;
+    n = msg_format(m, line, sizeof line);
+    hash_bytes(&c->hash, &now_us, sizeof now_us);
+    hash_bytes(&c->hash, &to, sizeof to);
+    hash_bytes(&c->hash, line, n);
+    if (c->trace)
+        fprintf(stderr, "%12lld %3u > %3u %s\n", (long long)now_us, from, to, line);
+}
+
+/* A job's tasks by state add up to all of them, at any time. */
+static void check_books(struct cluster *c, const struct dist *d, int64_t now_us)
+{
+    for (const struct dist_job *j = dist_newest(d); j; j = dist_older(d, j)) {
+        struct job_view v;
+
+        dist_job_view(d, j, now_us, &v);
+        if (v.desc->tasks != v.waiting + v.running + v.done + v.failed + v.cancelled + v.lost)
+            cluster_fail(c, INVARIANT_BOOKS,
+                         "%s: of %u tasks %u waiting, %u running, %u done, %u failed, %u cancelled, %u lost",
+                         job_id_format((char[JOB_ID_TEXT]){0}, v.job), v.desc->tasks, v.waiting, v.running,
+                         v.done, v.failed, v.cancelled, v.lost);
+    }
+}
+
+/* Central's estimates of how long its workers are busy with long work. */
+static void check_waiting(struct cluster *c, int64_t now_us)
+{
+    for (node_id_t n = central_next_node(c->central, NODE_NONE); n.v; n = central_next_node(c->central, n)) {
+        struct central_node v;
+
+        if (!central_view_node(c->central, n, now_us, &v) || v.wait_us < 0)
+            cluster_fail(c, INVARIANT_WAITING_TIMES, "node %u has a waiting time of %lld us", n.v,
+                         (long long)v.wait_us);
+    }
+}
+
+static void since(int64_t *at_us, bool is, int64_t now_us)
+{
+    if (!is)
+        *at_us = TIME_NEVER;
+    else if (*at_us == TIME_NEVER)
+        *at_us = now_us;
+}
+
+/* DESIGN 3.4: no thief is left alone beside a reservation that is. Who got a hint has somebody to ask, and who gave
+ * loot has another group stuck: their time starts again. */
+static void check_stuck(struct cluster *c, int64_t now_us)
+{
+    int64_t parked_us = TIME_NEVER, stuck_us = TIME_NEVER;
+
+    for (uint32_t i = 0; i < c->workers_n; i++) {
+        struct cluster_worker *w = c->workers[i];
+        struct worker_counts counts = {0};
+
+        if (w->alive)
+            worker_counts(&w->w, &counts);
+        since(&w->parked_us, counts.parked, now_us);
+        since(&w->stuck_us, counts.stuck && !counts.parked, now_us);
+        parked_us = w->parked_us < parked_us ? w->parked_us : parked_us;
+        stuck_us = w->stuck_us < stuck_us ? w->stuck_us : stuck_us;
+    }
+    if (parked_us != TIME_NEVER && stuck_us != TIME_NEVER &&
+        now_us - (parked_us > stuck_us ? parked_us : stuck_us) > c->config.stuck_us_max)
+        cluster_fail(c, INVARIANT_STUCK, "a reservation is stuck since %lld us, a thief parked since %lld us",
+                     (long long)(now_us - stuck_us), (long long)(now_us - parked_us));
+}
+
+void cluster_on_stepped(void *arg, uint32_t ep, int64_t now_us)
+{
+    struct cluster *c = arg;
+    struct cluster_worker *w = cluster_worker_of(c, ep);
+    struct cluster_dist *d = dist_of(c, ep);
+
+    c->steps++;
+    if (c->config.stuck_us_max)
+        check_stuck(c, now_us);
+    if (ep == c->central_ep) {
+        central_check(c->central);
+        check_waiting(c, now_us);
+    } else if (w) {
+        worker_check(&w->w);
+    } else if (d) {
+        dist_check(&d->d);
+        check_books(c, &d->d, now_us);
+    }
+}

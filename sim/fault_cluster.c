@@ -1,0 +1,435 @@
+/* A virtual cluster: the roles on the bus, in virtual time, and what tests and the fault simulator do to them. */
+#include "sim/fault_cluster.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "sim/fault_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- Roles ---- */
+
+static void step_central(void *role, const struct event *e, struct out *out) { central_step(role, e, out); }
+static int64_t next_central(const void *role) { return central_next_timeout(role); }
+static void step_dist(void *role, const struct event *e, struct out *out) { dist_step(role, e, out); }
+static int64_t next_dist(const void *role) { return dist_next_timeout(role); }
+static void step_worker(void *role, const struct event *e, struct out *out) { worker_step(role, e, out); }
+static int64_t next_worker(const void *role) { return worker_next_timeout(role); }
+
+static int64_t delay_us(void *arg, uint32_t from, uint32_t to, const struct msg *m)
+{
+    return ((struct cluster *)arg)->config.delay_us;
+}
+
+static struct policy policy_of(const struct cluster_config *c)
+{
+    struct policy p;
+
+    CHECK(policy_preset(c->policy, &p) == 0);
+    p.flags = (p.flags | c->flags_on) & ~c->flags_off;
+    p.probe_ratio_milli = c->probe_ratio_milli ? c->probe_ratio_milli : p.probe_ratio_milli;
+    p.steal_cap = c->steal_cap ? (uint16_t)c->steal_cap : p.steal_cap;
+    p.steal_max = c->steal_max ? (uint16_t)c->steal_max : p.steal_max;
+    return p;
+}
+
+static void start_central(struct cluster *c)
+{
+    const struct bus_role fns = {step_central, next_central};
+    struct central_config cc;
+
+    central_config_init(&cc);
+    cc.cluster = 1;
+    cc.epoch = ++c->central_epoch;
+    cc.policy = policy_of(&c->config);
+    cc.history.cutoff_fixed = !c->config.cutoff_computed;
+    cc.history.min_jobs = 3;
+    cc.history.share_fixed = true;
+    cc.history.cutoff_us = c->config.cutoff_us;
+    cc.history.share_ppm = c->config.share_ppm;
+    if (c->config.lease_us)
+        cc.long_lease_us = c->config.lease_us;
+    c->central = central_new(&cc, rng_next(&c->rng));
+    bus_start(c->bus, c->central_ep, &fns, c->central);
+    cluster_replay_journal(c);
+}
+
+static void start_dist(struct cluster *c, struct cluster_dist *d, uint32_t number)
+{
+    const struct bus_role fns = {step_dist, next_dist};
+    struct dist_config dc;
+    char name[16];
+
+    dist_config_init(&dc);
+    snprintf(name, sizeof name, "d%u", number + 1);
+    dc.name = blob_str(name);
+    dc.addr = blob_str("d");
+    dc.incarnation = rng_next(&c->rng);
+    dc.first_seq = d->first_seq;
+    dc.journal = true;
+    dist_init(&d->d, &dc, rng_next(&c->rng));
+    blob_drop(dc.name);
+    blob_drop(dc.addr);
+    d->alive = true;
+    bus_start(c->bus, d->ep, &fns, &d->d);
+}
+
+static void start_worker(struct cluster *c, uint32_t i)
+{
+    const struct bus_role fns = {step_worker, next_worker};
+    struct cluster_worker *w = c->workers[i];
+    struct worker_config wc;
+    char name[16];
+
+    worker_config_init(&wc);
+    snprintf(name, sizeof name, "w%u", i + 1);
+    wc.name = blob_str(name);
+    wc.addr = blob_str("w");
+    wc.slots = w->slots;
+    wc.incarnation = rng_next(&c->rng);
+    wc.queue_per_slot = c->config.queue_per_slot;
+    worker_init(&w->w, &wc, rng_next(&c->rng));
+    blob_drop(wc.name);
+    blob_drop(wc.addr);
+    w->alive = true;
+    w->stopping = false;
+    bus_start(c->bus, w->ep, &fns, &w->w);
+}
+
+static void add_dist(struct cluster *c)
+{
+    struct cluster_dist *d = xcalloc(1, sizeof *d);
+
+    d->ep = bus_add(c->bus, ROLE_DIST);
+    d->first_seq = 1;
+    vec_grow(c->dists, c->dists_n, c->dists_cap);
+    c->dists[c->dists_n] = d;
+    start_dist(c, d, c->dists_n++);
+}
+
+uint32_t cluster_add_worker(struct cluster *c, uint32_t slots)
+{
+    struct cluster_worker *w = xcalloc(1, sizeof *w);
+
+    w->ep = bus_add(c->bus, ROLE_WORKER);
+    w->slots = slots;
+    vec_grow(c->workers, c->workers_n, c->workers_cap);
+    w->parked_us = w->stuck_us = TIME_NEVER;
+    c->workers[c->workers_n] = w;
+    start_worker(c, c->workers_n);
+    return c->workers_n++;
+}
+
+struct cluster *cluster_new(const struct cluster_config *config)
+{
+    struct cluster *c = xcalloc(1, sizeof *c);
+    struct bus_config bc = {.arg = c,
+                            .delay_us = config->delay_us ? delay_us : NULL,
+                            .effect = cluster_on_effect,
+                            .trace = cluster_on_delivery,
+                            .stepped = cluster_on_stepped,
+                            .steal_streams = config->steal_streams};
+
+    c->config = *config;
+    c->trace = config->log || getenv("HAWK_TEST_TRACE");
+    if (!c->config.policy)
+        c->config.policy = "hawk";
+    if (!c->config.slots)
+        c->config.slots = 1;
+    if (!c->config.cutoff_us)
+        c->config.cutoff_us = 10 * US_PER_S;
+    rng_seed(&c->rng, config->seed);
+    c->bus = bus_new(&bc);
+    c->central_ep = bus_add(c->bus, ROLE_CENTRAL);
+    start_central(c);
+    for (uint32_t i = 0; i < (config->dists ? config->dists : 1); i++)
+        add_dist(c);
+    for (uint32_t i = 0; i < config->workers; i++)
+        cluster_add_worker(c, c->config.slots);
+    return c;
+}
+
+static void job_free(struct cluster_job *j)
+{
+    job_desc_drop(j->desc);
+    free(j->duration_us);
+    free(j->code);
+    free(j->starts);
+    free(j->ends);
+    free(j->finals);
+    free(j->task_state);
+    free(j);
+}
+
+void cluster_free(struct cluster *c)
+{
+    bus_free(c->bus);
+    for (uint32_t i = 0; i < c->workers_n; i++) {
+        worker_free(&c->workers[i]->w);
+        free(c->workers[i]->runs);
+        free(c->workers[i]);
+    }
+    for (uint32_t i = 0; i < c->dists_n; i++) {
+        dist_free(&c->dists[i]->d);
+        free(c->dists[i]);
+    }
+    central_free(c->central);
+    for (uint32_t i = 0; i < c->jobs_n; i++)
+        job_free(c->jobs[i]);
+    for (uint32_t i = 0; i < c->journal_n; i++)
+        msg_drop(&c->journal[i]);
+    free(c->workers);
+    free(c->dists);
+    free(c->jobs);
+    free(c->journal);
+    free(c);
+}
+
+/* ---- Running ---- */
+
+/* One step, or one exit; false: nothing happens until limit_us. */
+static bool run_one(struct cluster *c, int64_t limit_us)
+{
+    uint32_t run = 0;
+    struct cluster_worker *w = cluster_first_due(c, &run);
+    int64_t due_us = w ? w->runs[run].due_us : TIME_NEVER;
+    const struct cluster_job *j;
+
+    if (bus_run_one(c->bus, due_us < limit_us ? due_us : limit_us))
+        return true;
+    if (!w || due_us > limit_us)
+        return false;
+    bus_run_until(c->bus, due_us); /* nothing: it only passes the time */
+    j = c->jobs[w->runs[run].job];
+    j->ends[w->runs[run].id.task]++;
+    cluster_exited(c, w, run, OUTCOME_EXITED, j->code[w->runs[run].id.task]);
+    return true;
+}
+
+void cluster_run(struct cluster *c, int64_t for_us)
+{
+    int64_t limit_us = bus_now(c->bus) + for_us;
+
+    while (run_one(c, limit_us))
+        ;
+    bus_run_until(c->bus, limit_us);
+}
+
+void cluster_run_until(struct cluster *c, bool (*done)(struct cluster *, void *), void *arg, int64_t limit_us,
+                       enum invariant invariant, const char *what)
+{
+    int64_t end_us = bus_now(c->bus) + limit_us;
+    uint64_t steps = 0;
+
+    while (!done(c, arg)) {
+        if (!run_one(c, end_us))
+            cluster_fail(c, invariant, "after %lld ms: not yet %s", (long long)(limit_us / 1000), what);
+        if (++steps > 20000000)
+            cluster_fail(c, invariant, "20,000,000 steps: not yet %s", what);
+    }
+}
+
+static bool is_up(struct cluster *c, void *arg)
+{
+    for (uint32_t i = 0; i < c->workers_n; i++) {
+        struct worker_counts counts;
+        struct central_node n;
+
+        if (!c->workers[i]->alive)
+            continue;
+        worker_counts(&c->workers[i]->w, &counts);
+        if (!counts.joined || !central_view_node(c->central, worker_node(&c->workers[i]->w), 0, &n) ||
+            !n.partition_acked)
+            return false;
+        for (uint32_t j = 0; j < c->dists_n; j++)
+            if (c->dists[j]->alive && !dist_has_stream(&c->dists[j]->d, worker_node(&c->workers[i]->w)))
+                return false;
+    }
+    for (uint32_t j = 0; j < c->dists_n; j++)
+        if (c->dists[j]->alive && !dist_central_up(&c->dists[j]->d))
+            return false;
+    return true;
+}
+
+void cluster_come_up(struct cluster *c)
+{
+    cluster_run_until(c, is_up, NULL, 5 * US_PER_S, INVARIANT_ENDS, "up");
+}
+
+static bool jobs_ended(struct cluster *c, void *arg)
+{
+    for (uint32_t i = 0; i < c->jobs_n; i++)
+        if (!cluster_ended(c->jobs[i]) && !c->jobs[i]->abandoned)
+            return false;
+    return true;
+}
+
+void cluster_run_jobs(struct cluster *c, int64_t limit_us)
+{
+    cluster_run_until(c, jobs_ended, NULL, limit_us, INVARIANT_ENDS, "every job ended");
+}
+
+static bool all_quiet(struct cluster *c, void *arg)
+{
+    for (uint32_t i = 0; i < c->workers_n; i++)
+        if (c->workers[i]->alive && !worker_quiet(&c->workers[i]->w))
+            return false;
+    for (uint32_t i = 0; i < c->dists_n; i++)
+        if (c->dists[i]->alive && !dist_quiet(&c->dists[i]->d))
+            return false;
+    return central_quiet(c->central);
+}
+
+void cluster_expect_all_quiet(struct cluster *c)
+{
+    cluster_run_until(c, all_quiet, NULL, 3600 * US_PER_S, INVARIANT_QUIET, "quiet");
+    for (uint32_t i = 0; i < c->jobs_n; i++) {
+        const struct cluster_job *j = c->jobs[i];
+
+        for (uint32_t t = 0; t < j->desc->tasks && !j->err && !j->abandoned; t++) {
+            if (j->finals[t] != 1)
+                cluster_fail(c, INVARIANT_ONE_END, "task %u of job %u had %u final events", t, i + 1,
+                             j->finals[t]);
+            if ((j->task_state[t] == TASK_DONE || j->task_state[t] == TASK_FAILED) && j->ends[t] == 0)
+                cluster_fail(c, INVARIANT_ONE_END, "task %u of job %u is %s, and never ran to its end", t,
+                             i + 1, task_state_text(j->task_state[t]));
+        }
+    }
+}
+
+/* ---- Jobs ---- */
+
+struct cluster_job *cluster_job(struct cluster *c, uint32_t tasks, int64_t duration_us, enum class_tag tag)
+{
+    struct cluster_job *j = xcalloc(1, sizeof *j);
+
+    vec_grow(c->jobs, c->jobs_n, c->jobs_cap);
+    c->jobs[c->jobs_n++] = j;
+    j->desc = job_desc_new();
+    j->desc->shell = c->jobs_n;
+    j->desc->tasks = tasks;
+    j->desc->tag = (uint8_t)tag;
+    j->desc->retries = 3;
+    j->desc->kind = PAYLOAD_TIMER;
+    strings_add(&j->desc->argv, "1s"); /* what the executor here takes is duration_us */
+    j->duration_us = xcalloc(tasks, sizeof *j->duration_us);
+    j->code = xcalloc(tasks, sizeof *j->code);
+    j->starts = xcalloc(tasks, sizeof *j->starts);
+    j->ends = xcalloc(tasks, sizeof *j->ends);
+    j->finals = xcalloc(tasks, sizeof *j->finals);
+    j->task_state = xcalloc(tasks, sizeof *j->task_state);
+    for (uint32_t i = 0; i < tasks; i++)
+        j->duration_us[i] = duration_us;
+    return j;
+}
+
+void cluster_name_job(struct cluster_job *j, const char *name)
+{
+    blob_drop(j->desc->name);
+    j->desc->name = blob_str(name);
+}
+
+void cluster_submit(struct cluster *c, struct cluster_job *j, uint32_t dist)
+{
+    struct msg m = {.type = MSG_SUBMIT,
+                    .submit = {.desc = job_desc_ref(j->desc), .client = (uint32_t)j->desc->shell}};
+
+    j->dist = dist;
+    j->submit_us = bus_now(c->bus);
+    bus_post(c->bus, c->dists[dist]->ep, bus_now(c->bus), &m);
+}
+
+void cluster_cancel(struct cluster *c, struct cluster_job *j)
+{
+    struct msg m = {.type = MSG_CANCEL, .cancel = {.job = j->id, .client = (uint32_t)j->desc->shell}};
+
+    j->cancelled = true;
+    bus_post(c->bus, c->dists[j->dist]->ep, bus_now(c->bus), &m);
+}
+
+void cluster_view(struct cluster *c, const struct cluster_job *j, struct job_view *v)
+{
+    const struct dist *d = &c->dists[j->dist]->d;
+    const struct dist_job *found = dist_find(d, j->id);
+
+    CHECK(found);
+    dist_job_view(d, found, bus_now(c->bus), v);
+}
+
+bool cluster_ended(const struct cluster_job *j)
+{
+    return j->submitted && (j->err || job_state_final(j->state));
+}
+
+uint64_t cluster_counter(const struct cluster *c, enum counter counter)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < c->workers_n; i++)
+        sum += worker_counter(&c->workers[i]->w, counter);
+    for (uint32_t i = 0; i < c->dists_n; i++)
+        sum += dist_counters(&c->dists[i]->d)[counter];
+    return sum;
+}
+
+uint32_t cluster_running(const struct cluster *c, uint32_t worker) { return c->workers[worker]->runs_n; }
+
+/* ---- Faults and changes ---- */
+
+void cluster_kill_worker(struct cluster *c, uint32_t worker)
+{
+    struct cluster_worker *w = c->workers[worker];
+
+    bus_kill(c->bus, w->ep);
+    w->runs_n = 0;
+    w->alive = false;
+}
+
+void cluster_restart_worker(struct cluster *c, uint32_t worker)
+{
+    if (c->workers[worker]->alive)
+        cluster_kill_worker(c, worker);
+    worker_free(&c->workers[worker]->w);
+    start_worker(c, worker);
+}
+
+void cluster_stop_worker(struct cluster *c, uint32_t worker, bool now)
+{
+    struct msg m = {.type = MSG_STOP, .stop = {.now = now}};
+
+    c->workers[worker]->stopping = true;
+    bus_post(c->bus, c->workers[worker]->ep, bus_now(c->bus), &m);
+}
+
+void cluster_restart_dist(struct cluster *c, uint32_t dist)
+{
+    struct cluster_dist *d = c->dists[dist];
+
+    bus_kill(c->bus, d->ep);
+    for (uint32_t i = 0; i < c->jobs_n; i++)
+        if (c->jobs[i]->dist == dist && !cluster_ended(c->jobs[i]))
+            c->jobs[i]->abandoned = true;
+    d->first_seq = d->d.next_seq;
+    dist_free(&d->d);
+    start_dist(c, d, dist);
+}
+
+void cluster_kill_central(struct cluster *c) { bus_kill(c->bus, c->central_ep); }
+
+void cluster_restart_central(struct cluster *c)
+{
+    if (bus_runs(c->bus, c->central_ep))
+        cluster_kill_central(c);
+    central_free(c->central);
+    start_central(c);
+}
+
+void cluster_set_share(struct cluster *c, uint32_t share_ppm)
+{
+    struct msg m = {.type = MSG_SET_POLICY};
+
+    m.set_policy.policy = *central_policy(c->central);
+    m.set_policy.policy.short_share_ppm = share_ppm;
+    bus_post(c->bus, c->central_ep, bus_now(c->bus), &m);
+}

@@ -1,0 +1,264 @@
+/* What the roles of a virtual cluster ask of their shell: tasks that only take time, a journal in memory, and the
+ * clients, who know what they were told. */
+#include "sim/fault_internal.h"
+
+#include "base/mem.h"
+
+#include <stdio.h>
+
+/* ---- The executor ---- */
+
+/* Is central the owner of this run of w? */
+static bool is_of_central(struct cluster *c, const struct cluster_worker *w, uint32_t run)
+{
+    struct worker_running r;
+
+    for (uint32_t slot = 0; slot < w->slots; slot++)
+        if (worker_running(&w->w, slot, bus_now(c->bus), &r) && r.run == run)
+            return node_eq(r.owner, NODE_CENTRAL);
+    cluster_fail(c, INVARIANT_EFFECTS, "run %u was started without a slot", run);
+}
+
+/* DESIGN 3.9: never two copies of a task that central placed, whatever was lost. */
+static void expect_only_copy(struct cluster *c, const struct try_id *id)
+{
+    for (uint32_t i = 0; i < c->workers_n; i++)
+        for (uint32_t j = 0; j < c->workers[i]->runs_n; j++) {
+            const struct cluster_run *r = &c->workers[i]->runs[j];
+
+            if (r->of_central && job_eq(r->id.job, id->job) && r->id.task == id->task)
+                cluster_fail(c, INVARIANT_ONE_COPY, "task %u of %s starts while worker %u still runs it",
+                             id->task, job_id_format((char[JOB_ID_TEXT]){0}, id->job), i);
+        }
+}
+
+static void exec_start(struct cluster *c, struct cluster_worker *w, const struct msg_exec_start *m)
+{
+    struct msg started = {.type = MSG_EXEC_STARTED, .exec_started = {.run = m->run, .pid = 1}};
+    struct cluster_run *run;
+    bool of_central;
+    uint32_t job = (uint32_t)m->desc->shell - 1;
+
+    if (job < c->jobs_n && !c->jobs[job]->id.v) /* it starts before its client has the answer */
+        c->jobs[job]->id = m->id.job;
+    if (job >= c->jobs_n || m->id.task >= m->desc->tasks || !job_eq(m->id.job, c->jobs[job]->id))
+        cluster_fail(c, INVARIANT_EFFECTS, "a task is started that nobody submitted: %s, task %u",
+                     job_id_format((char[JOB_ID_TEXT]){0}, m->id.job), m->id.task);
+    if (w->runs_n >= w->slots)
+        cluster_fail(c, INVARIANT_EFFECTS, "%u slots, and another task is started", w->slots);
+    of_central = is_of_central(c, w, m->run);
+    if (of_central)
+        expect_only_copy(c, &m->id);
+    vec_grow(w->runs, w->runs_n, w->runs_cap);
+    run = &w->runs[w->runs_n++];
+    *run = (struct cluster_run){.run = m->run,
+                                .id = m->id,
+                                .start_us = bus_now(c->bus),
+                                .due_us = bus_now(c->bus) + c->jobs[job]->duration_us[m->id.task],
+                                .job = job,
+                                .of_central = of_central};
+    c->jobs[job]->starts[m->id.task]++;
+    bus_post(c->bus, w->ep, bus_now(c->bus), &started);
+}
+
+void cluster_exited(struct cluster *c, struct cluster_worker *w, uint32_t i, enum outcome outcome,
+                    int32_t code)
+{
+    struct msg m = {.type = MSG_EXEC_EXITED,
+                    .exec_exited = {.run_us = bus_now(c->bus) - w->runs[i].start_us,
+                                    .run = w->runs[i].run,
+                                    .outcome = (uint8_t)outcome,
+                                    .code = code}};
+
+    w->runs[i] = w->runs[--w->runs_n];
+    bus_post(c->bus, w->ep, bus_now(c->bus), &m);
+}
+
+static void exec_kill(struct cluster *c, struct cluster_worker *w, uint32_t run)
+{
+    for (uint32_t i = 0; i < w->runs_n; i++)
+        if (w->runs[i].run == run) {
+            cluster_exited(c, w, i, OUTCOME_SIGNALED, 15);
+            return;
+        }
+}
+
+struct cluster_worker *cluster_first_due(struct cluster *c, uint32_t *run)
+{
+    struct cluster_worker *w = NULL;
+    int64_t due_us = TIME_NEVER;
+
+    for (uint32_t i = 0; i < c->workers_n; i++)
+        for (uint32_t j = 0; j < c->workers[i]->runs_n; j++)
+            if (c->workers[i]->runs[j].due_us < due_us) {
+                w = c->workers[i];
+                *run = j;
+                due_us = w->runs[j].due_us;
+            }
+    return w;
+}
+
+/* ---- The journal ---- */
+
+static void journal(struct cluster *c, uint32_t ep, const struct msg *m, uint64_t token)
+{
+    struct msg done = {.type = MSG_JOURNAL_DONE, .journal_done = {.token = token}};
+
+    if (ep == c->central_ep) {
+        msg_ref(m);
+        vec_grow(c->journal, c->journal_n, c->journal_cap);
+        c->journal[c->journal_n++] = *m;
+    }
+    bus_post(c->bus, ep, bus_now(c->bus) + c->config.journal_us, &done);
+}
+
+static uint16_t epoch_of(const struct msg *m)
+{
+    return m->type == MSG_JOURNAL_JOB      ? m->journal_job.epoch
+           : m->type == MSG_JOURNAL_TASK   ? m->journal_task.id.epoch
+           : m->type == MSG_JOURNAL_CANCEL ? m->journal_cancel.epoch
+                                           : m->journal_job_end.epoch;
+}
+
+/* Is this record about a job that ended, under the same epoch? Of those nothing is replayed. */
+static bool is_over(const struct cluster *c, const struct msg *m)
+{
+    for (uint32_t i = 0; i < c->journal_n; i++) {
+        const struct msg *end = &c->journal[i];
+
+        if (end->type == MSG_JOURNAL_JOB_END && job_eq(end->journal_job_end.job, msg_job(m)) &&
+            epoch_of(end) == epoch_of(m))
+            return true;
+    }
+    return false;
+}
+
+void cluster_replay_journal(struct cluster *c)
+{
+    struct msg recovered = {.type = MSG_RECOVERED};
+
+    for (uint32_t i = 0; i < c->journal_n; i++) {
+        const struct msg *m = &c->journal[i];
+
+        if (msg_job(m).v && is_over(c, m))
+            continue;
+        msg_ref(m);
+        bus_post(c->bus, c->central_ep, bus_now(c->bus), m);
+    }
+    bus_post(c->bus, c->central_ep, bus_now(c->bus), &recovered);
+}
+
+/* ---- The client ---- */
+
+static struct cluster_job *job_by_id(struct cluster *c, job_id_t id)
+{
+    for (uint32_t i = 0; i < c->jobs_n; i++)
+        if (c->jobs[i]->submitted && job_eq(c->jobs[i]->id, id))
+            return c->jobs[i];
+    return NULL;
+}
+
+static void on_submitted(struct cluster *c, uint32_t ep, const struct msg_submitted *m)
+{
+    struct cluster_job *j;
+    struct msg watch = {.type = MSG_WATCH, .watch = {.job = m->job, .on = 1}};
+
+    if (m->client == 0 || m->client > c->jobs_n || c->jobs[m->client - 1]->submitted)
+        cluster_fail(c, INVARIANT_EFFECTS, "an answer to a submission that is not awaited: client %u",
+                     m->client);
+    j = c->jobs[m->client - 1];
+    if (j->id.v && !job_eq(j->id, m->job))
+        cluster_fail(c, INVARIANT_EFFECTS, "what runs as another job is said to be %s",
+                     job_id_format((char[JOB_ID_TEXT]){0}, m->job));
+    j->submitted = true;
+    j->id = m->job;
+    j->err = m->err;
+    j->class = m->class;
+    j->why = m->why;
+    if (!m->err)
+        bus_post(c->bus, ep, bus_now(c->bus), &watch);
+}
+
+static void on_task_event(struct cluster *c, const struct msg_task_event *m)
+{
+    struct cluster_job *j = job_by_id(c, m->id.job);
+
+    if (!j || m->id.task >= j->desc->tasks || cluster_ended(j))
+        cluster_fail(c, INVARIANT_ONE_END, "an event of task %u of %s, which %s", m->id.task,
+                     job_id_format((char[JOB_ID_TEXT]){0}, m->id.job), j ? "has ended" : "nobody submitted");
+    j->task_state[m->id.task] = m->state;
+    if (task_state_final(m->state) && ++j->finals[m->id.task] != 1)
+        cluster_fail(c, INVARIANT_ONE_END, "task %u of %s ended twice for its client", m->id.task,
+                     job_id_format((char[JOB_ID_TEXT]){0}, m->id.job));
+}
+
+static void on_job_event(struct cluster *c, const struct msg_job_event *m)
+{
+    struct cluster_job *j = job_by_id(c, m->job);
+
+    if (!j || cluster_ended(j))
+        cluster_fail(c, INVARIANT_ONE_END, "an event of %s, which %s",
+                     job_id_format((char[JOB_ID_TEXT]){0}, m->job), j ? "has ended" : "nobody submitted");
+    j->state = m->state;
+    if (!job_state_final(m->state))
+        return;
+    j->end_us = bus_now(c->bus);
+    for (uint32_t i = 0; i < j->desc->tasks; i++)
+        if (j->finals[i] != 1)
+            cluster_fail(c, INVARIANT_ONE_END, "job %u ended, and its task %u had %u final events",
+                         (unsigned)j->desc->shell, i, j->finals[i]);
+}
+
+static void on_stopped(struct cluster *c, uint32_t ep)
+{
+    struct cluster_worker *w = cluster_worker_of(c, ep);
+
+    bus_close(c->bus, ep);
+    if (w) {
+        if (w->runs_n > 0)
+            cluster_fail(c, INVARIANT_EFFECTS, "a worker has stopped, and runs %u tasks", w->runs_n);
+        w->alive = false;
+    }
+}
+
+void cluster_on_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg *m)
+{
+    struct cluster *c = arg;
+    struct cluster_worker *w = cluster_worker_of(c, ep);
+
+    if (c->trace) {
+        char line[300];
+
+        msg_format(m, line, sizeof line);
+        fprintf(stderr, "%12lld %3u ! %s\n", (long long)now_us, ep, line);
+    }
+    switch (m->type) {
+    case MSG_EXEC_START:
+        exec_start(c, w, &m->exec_start);
+        break;
+    case MSG_EXEC_KILL:
+        exec_kill(c, w, m->exec_kill.run);
+        break;
+    case MSG_JOURNAL_NODE:
+    case MSG_JOURNAL_JOB:
+    case MSG_JOURNAL_TASK:
+    case MSG_JOURNAL_CANCEL:
+    case MSG_JOURNAL_JOB_END:
+        journal(c, ep, m, msg_journal_token(m));
+        break;
+    case MSG_SUBMITTED:
+        on_submitted(c, ep, &m->submitted);
+        break;
+    case MSG_TASK_EVENT:
+        on_task_event(c, &m->task_event);
+        break;
+    case MSG_JOB_EVENT:
+        on_job_event(c, &m->job_event);
+        break;
+    case MSG_STOPPED:
+        on_stopped(c, ep);
+        break;
+    default:
+        break;
+    }
+}

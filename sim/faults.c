@@ -1,0 +1,332 @@
+/* One random run: a cluster, jobs and faults from one seed. */
+#include "sim/faults.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+
+#include <string.h>
+
+#define S US_PER_S
+#define MS US_PER_MS
+#define LATE_FAULTS 10 /* after the last job was submitted */
+
+const char *const fault_names[FAULT_COUNT] = {
+#define X(name, text, help) [FAULT_##name] = (text),
+    FAULT_KINDS(X)
+#undef X
+};
+
+int faults_parse_kinds(const char *text, uint32_t *kinds, const char **bad)
+{
+    *kinds = 0;
+    if (strcmp(text, "all") == 0)
+        *kinds = FAULTS_ALL;
+    if (strcmp(text, "all") == 0 || strcmp(text, "none") == 0)
+        return 0;
+    for (const char *at = text; *at; at += strspn(at, ",")) {
+        size_t len = strcspn(at, ",");
+        uint32_t k = 0;
+
+        while (k < FAULT_COUNT && (strlen(fault_names[k]) != len || strncmp(fault_names[k], at, len) != 0))
+            k++;
+        if (k == FAULT_COUNT) {
+            *bad = at;
+            return HAWK_EINVALID;
+        }
+        *kinds |= 1u << k;
+        at += len;
+    }
+    *bad = text;
+    return *kinds ? 0 : HAWK_EINVALID;
+}
+
+/* A run under way. */
+struct run {
+    const struct faults_options *o;
+    struct rng rng;
+    struct cluster_config config;
+    struct cluster *c;
+    struct faults_result *r;
+    uint32_t kinds;
+};
+
+/* ---- Jobs ---- */
+
+/* What its user says of its length, if anything: right, wrong by up to ten times, or nothing. */
+static int64_t random_estimate(const struct cluster_job *j, struct rng *r)
+{
+    int64_t mean_us = 0;
+
+    for (uint32_t i = 0; i < j->desc->tasks; i++)
+        mean_us += j->duration_us[i] / j->desc->tasks;
+    switch (rng_below(r, 3)) {
+    case 0:
+        return 0;
+    case 1:
+        return mean_us > 0 ? mean_us : 1;
+    default:
+        return 1 + mean_us / 10 + (int64_t)rng_below(r, (uint64_t)mean_us * 10 + 1);
+    }
+}
+
+static struct cluster_job *random_job(struct cluster *c, struct rng *r)
+{
+    bool is_long = rng_below(r, 4) == 0;
+    uint32_t tasks = 1 + (uint32_t)rng_below(r, rng_below(r, 10) ? 12 : 60);
+    enum class_tag tag = rng_below(r, 3) == 0 ? TAG_AUTO : is_long ? TAG_LONG : TAG_SHORT;
+    struct cluster_job *j = cluster_job(c, tasks, 0, tag);
+
+    for (uint32_t i = 0; i < tasks; i++) {
+        j->duration_us[i] = (int64_t)(is_long ? 5 * S + rng_below(r, 20 * S) : 1 + rng_below(r, 2 * S));
+        j->code[i] = rng_below(r, 30) == 0;
+    }
+    j->desc->estimate_us = random_estimate(j, r);
+    if (rng_below(r, 3) == 0)
+        j->desc->flags |= JOB_DETACHED;
+    if (rng_below(r, 3) == 0)
+        cluster_name_job(j, rng_below(r, 2) ? "a" : "b");
+    if (rng_below(r, 8) == 0)
+        j->desc->max_fails = 1;
+    j->cancelled = j->desc->max_fails > 0; /* at any moment */
+    j->desc->retries = 20;                 /* nothing may be lost but by a fault too many */
+    return j;
+}
+
+/* ---- Faults ---- */
+
+/* Two nodes that streams are between. */
+static void random_pair(struct run *run, uint32_t *x, uint32_t *y)
+{
+    struct cluster *c = run->c;
+    uint32_t worker = (uint32_t)rng_below(&run->rng, c->workers_n);
+    uint32_t other = (uint32_t)rng_below(&run->rng, c->workers_n);
+    uint32_t dist = (uint32_t)rng_below(&run->rng, c->dists_n);
+
+    switch (rng_below(&run->rng, 4)) {
+    case 0:
+        *x = c->workers[worker]->ep;
+        *y = c->dists[dist]->ep;
+        break;
+    case 1:
+        *x = c->workers[worker]->ep;
+        *y = c->central_ep;
+        break;
+    case 2:
+        *x = c->dists[dist]->ep;
+        *y = c->central_ep;
+        break;
+    default:
+        *x = c->workers[worker]->ep;
+        *y = other == worker ? c->central_ep : c->workers[other]->ep;
+    }
+}
+
+static int64_t random_s(struct run *run, int64_t max_s)
+{
+    return bus_now(run->c->bus) + (int64_t)rng_below(&run->rng, (uint64_t)(max_s * S));
+}
+
+static void crash_central(struct run *run)
+{
+    struct cluster *c = run->c;
+
+    if (bus_runs(c->bus, c->central_ep) && rng_below(&run->rng, 2))
+        cluster_kill_central(c); /* and restarts with the next such fault, or when everything heals */
+    else
+        cluster_restart_central(c);
+}
+
+static void inject(struct run *run, enum fault_kind kind)
+{
+    struct cluster *c = run->c;
+    uint32_t worker = (uint32_t)rng_below(&run->rng, c->workers_n), x, y;
+
+    run->r->faults[kind]++;
+    switch (kind) {
+    case FAULT_BREAK:
+        random_pair(run, &x, &y);
+        bus_break(c->bus, x, y);
+        break;
+    case FAULT_CUT:
+        random_pair(run, &x, &y);
+        bus_cut(c->bus, x, y, random_s(run, 20));
+        break;
+    case FAULT_WORKER:
+        cluster_restart_worker(c, worker);
+        break;
+    case FAULT_DIST:
+        cluster_restart_dist(c, (uint32_t)rng_below(&run->rng, c->dists_n));
+        break;
+    case FAULT_CENTRAL:
+        crash_central(run);
+        break;
+    case FAULT_STOP:
+        if (c->workers[worker]->alive)
+            cluster_stop_worker(c, worker, rng_below(&run->rng, 2));
+        break;
+    case FAULT_JOIN:
+        cluster_add_worker(c, 1 + (uint32_t)rng_below(&run->rng, 3));
+        break;
+    case FAULT_COUNT:
+        CHECK(false);
+    }
+}
+
+static void random_fault(struct run *run)
+{
+    uint32_t kind = (uint32_t)rng_below(&run->rng, FAULT_COUNT);
+
+    while (!(run->kinds >> kind & 1))
+        kind = (kind + 1) % FAULT_COUNT;
+    inject(run, kind);
+}
+
+/* ---- The cluster ---- */
+
+/* What a policy may be combined with; where streams break, probes that are lost must be made good. */
+static void random_flags(struct cluster_config *c, struct rng *r, bool faults)
+{
+    static const uint32_t any[] = {POLICY_STEAL,       POLICY_STEAL_ALWAYS,      POLICY_STEAL_RETRY,
+                                   POLICY_STEAL_HINTS, POLICY_STEAL_ADAPT,       POLICY_STEAL_REPLACE,
+                                   POLICY_PROMOTE,     POLICY_DRAW_REPLACE,      POLICY_SPLIT_COUNTS,
+                                   POLICY_TIE_SHORT,   POLICY_STEAL_ON_FREE_ONLY};
+    static const uint32_t whole[] = {POLICY_CANCEL_PROBES, POLICY_REPROBE};
+
+    for (uint32_t n = (uint32_t)rng_below(r, 4); n > 0; n--) {
+        uint32_t flag = any[rng_below(r, sizeof any / sizeof *any)];
+
+        *(rng_below(r, 2) ? &c->flags_on : &c->flags_off) |= flag;
+    }
+    if (!faults && rng_below(r, 6) == 0)
+        c->flags_off |= whole[rng_below(r, 2)];
+    c->probe_ratio_milli = rng_below(r, 3) ? 0 : 1000 + (uint32_t)rng_below(r, 3001);
+    c->steal_cap = (uint32_t)rng_below(r, 4);
+    c->steal_max = (uint32_t)rng_below(r, 4);
+}
+
+static struct cluster_config random_config(uint64_t seed, struct rng *r, bool faults)
+{
+    struct cluster_config c = {
+        .policy = policy_names[rng_below(r, 7)],
+        .dists = 1 + (uint32_t)rng_below(r, 4),
+        .workers = 1 + (uint32_t)rng_below(r, rng_below(r, 5) ? 10 : 40),
+        .slots = 1 + (uint32_t)rng_below(r, rng_below(r, 4) ? 3 : 8),
+        .share_ppm = (uint32_t)rng_below(r, 4) * 150000,
+        .cutoff_us = rng_below(r, 2) ? 0 : (int64_t)(S / 2 + rng_below(r, 20 * S)),
+        .cutoff_computed = rng_below(r, 4) == 0,
+        .delay_us = rng_below(r, 3) == 0 ? 0 : (int64_t)rng_below(r, 2000),
+        .journal_us = (int64_t)rng_below(r, 3) * 1000,
+        .lease_us = 10 * S,
+        .seed = seed,
+        .queue_per_slot = rng_below(r, 2),
+        .steal_streams = rng_below(r, 2) ? 2 : 0,
+    };
+    struct policy p;
+
+    c.nothing_fails = !faults;
+    random_flags(&c, r, faults);
+    /* Split needs a reserved worker for its short jobs. */
+    if (strcmp(c.policy, "split") == 0) {
+        c.workers += 4;
+        c.share_ppm = 450000;
+    }
+    CHECK(policy_preset(c.policy, &p) == 0);
+    p.flags = (p.flags | c.flags_on) & ~c.flags_off;
+    /* 50 ms, and what it takes to say so: an edge each (10 ms apart), the hint, the question and its answer. */
+    if (!faults && policy_has(&p, POLICY_STEAL) && policy_has(&p, POLICY_STEAL_HINTS) &&
+        !policy_has(&p, POLICY_STEAL_ON_FREE_ONLY))
+        c.stuck_us_max = 50 * MS + 6 * c.delay_us;
+    return c;
+}
+
+/* ---- One run ---- */
+
+static void draw(struct run *run, const struct faults_options *o)
+{
+    run->o = o;
+    run->kinds = o->kinds;
+    rng_seed(&run->rng, o->seed);
+    if (o->draw_kinds) {
+        run->kinds &= (uint32_t)rng_next(&run->rng);
+        if (rng_below(&run->rng, 5) == 0)
+            run->kinds = 0;
+    }
+    run->config = random_config(o->seed, &run->rng, run->kinds != 0);
+    run->config.failed = o->failed;
+    run->config.failed_arg = o->failed_arg;
+    run->config.log = o->log;
+}
+
+size_t faults_describe(const struct faults_options *o, char *buf, size_t size)
+{
+    struct run run = {0};
+    int n;
+
+    draw(&run, o);
+    n = snprintf(buf, size, "%s, %u workers of %u slots, %u dists; faults:", run.config.policy,
+                 run.config.workers, run.config.slots, run.config.dists);
+    for (uint32_t k = 0; k < FAULT_COUNT && n > 0 && (size_t)n < size; k++)
+        if (run.kinds >> k & 1)
+            n += snprintf(buf + n, size - (size_t)n, " %s", fault_names[k]);
+    if (!run.kinds && n > 0 && (size_t)n < size)
+        n += snprintf(buf + n, size - (size_t)n, " none");
+    return n < 0 ? 0 : (size_t)n < size ? (size_t)n : size - 1;
+}
+
+static void submit_all(struct run *run)
+{
+    struct cluster *c = run->c;
+    struct rng *r = &run->rng;
+    uint32_t jobs = 5 + (uint32_t)rng_below(r, 25), fault_every = 1 + (uint32_t)rng_below(r, 4);
+
+    if (run->o->jobs)
+        jobs = run->o->jobs;
+    for (uint32_t i = 0; i < jobs; i++) {
+        struct cluster_job *j = random_job(c, r);
+
+        run->r->tasks += j->desc->tasks;
+        cluster_submit(c, j, (uint32_t)rng_below(r, c->dists_n));
+        cluster_run(c, (int64_t)rng_below(r, 1500 * MS));
+        if (rng_below(r, 10) == 0 && j->submitted && !j->abandoned)
+            cluster_cancel(c, j);
+        if (rng_below(r, 12) == 0 && strcmp(run->config.policy, "split") != 0 &&
+            bus_runs(c->bus, c->central_ep))
+            cluster_set_share(c, (uint32_t)rng_below(r, 6) * 150000);
+        if (run->kinds && rng_below(r, fault_every) == 0)
+            random_fault(run);
+    }
+    run->r->jobs += jobs;
+}
+
+/* Everything works again: who is down, or about to stop, starts; from now on nothing fails. */
+static void heal(struct run *run)
+{
+    struct cluster *c = run->c;
+
+    if (!bus_runs(c->bus, c->central_ep))
+        cluster_restart_central(c);
+    for (uint32_t i = 0; i < c->workers_n; i++)
+        if (!c->workers[i]->alive || c->workers[i]->stopping)
+            cluster_restart_worker(c, i);
+}
+
+void faults_run(const struct faults_options *o, struct faults_result *r)
+{
+    struct run run = {.r = r};
+
+    draw(&run, o);
+    run.c = cluster_new(&run.config);
+    cluster_come_up(run.c);
+    submit_all(&run);
+    for (uint32_t i = 0; run.kinds && i < LATE_FAULTS; i++) {
+        cluster_run(run.c, (int64_t)rng_below(&run.rng, 4 * S));
+        random_fault(&run);
+    }
+    heal(&run);
+    cluster_run_jobs(run.c, o->heal_us ? o->heal_us : FAULTS_HEAL_US);
+    cluster_expect_all_quiet(run.c);
+    r->steps += run.c->steps;
+    r->virtual_us += bus_now(run.c->bus);
+    r->hash = run.c->hash;
+    cluster_free(run.c);
+}

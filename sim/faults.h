@@ -1,0 +1,88 @@
+/* Random clusters with random faults, each from one seed: `hawk sim --faults`, tests/test_soak.c, `make swarm`.
+ *
+ * A run draws its cluster (policy, flags, sizes, delays), its jobs and what fails, and looks at every invariant
+ * (INVARIANTS in sim/fault_cluster.h) after every step. At the end everything heals: then every job must end within
+ * heal_us, and every table must become empty. The same options give the same run, byte for byte. */
+#ifndef HAWK_SIM_FAULTS_H
+#define HAWK_SIM_FAULTS_H
+
+#include "sim/fault_cluster.h"
+
+#include <stdio.h>
+
+/* X(constant, name, help) */
+#define FAULT_KINDS(X)                                                                                       \
+    X(BREAK, "break", "streams between two nodes break, and come back")                                      \
+    X(CUT, "cut", "two nodes cannot reach each other for seconds")                                           \
+    X(WORKER, "worker", "workers crash and restart")                                                         \
+    X(DIST, "dist", "dists crash and restart")                                                               \
+    X(CENTRAL, "central", "central crashes and restarts from its journal, at once or later")                 \
+    X(STOP, "stop", "workers stop, in order or at once")                                                     \
+    X(JOIN, "join", "workers join")
+
+enum fault_kind {
+#define X(name, text, help) FAULT_##name,
+    FAULT_KINDS(X)
+#undef X
+        FAULT_COUNT
+};
+#define FAULTS_ALL ((1u << FAULT_COUNT) - 1)
+extern const char *const fault_names[FAULT_COUNT];
+/* "break,cut", "all", "none" to a set of 1 << enum fault_kind. HAWK_EINVALID: *bad points to what is no kind. */
+HAWK_MUST_USE int faults_parse_kinds(const char *text, uint32_t *kinds, const char **bad);
+
+struct faults_options {
+    uint64_t seed;
+    uint32_t kinds;  /* what may fail: a set of 1 << enum fault_kind; 0: nothing does, and more must hold */
+    bool draw_kinds; /* each seed draws some of them; every fifth has none */
+    uint32_t jobs;   /* 0: 5 to 29, as drawn */
+    int64_t heal_us; /* after the last fault every job ends within this; 0: FAULTS_HEAL_US */
+    bool log;        /* every message to standard error */
+    /* As in struct cluster_config. */
+    void (*failed)(void *arg, enum invariant invariant, const char *text);
+    void *failed_arg;
+};
+#define FAULTS_HEAL_US (3000 * US_PER_S)
+
+struct faults_result {
+    uint64_t steps, jobs, tasks;
+    uint64_t hash;                /* of every delivery */
+    int64_t virtual_us;           /* how long it took in the cluster's time */
+    uint64_t faults[FAULT_COUNT]; /* how many there were of each kind */
+};
+
+/* What the run of these options is, in a line: for a failure's report. Returns the length. */
+size_t faults_describe(const struct faults_options *o, char *buf, size_t size);
+/* One seed. Returns when everything held; *r is added to. */
+void faults_run(const struct faults_options *o, struct faults_result *r);
+
+/* ---- Many seeds, on all cores ---- */
+
+struct faults_failure {
+    uint64_t seed;
+    char invariant[32];
+    char text[CLUSTER_FAILURE_TEXT];
+};
+
+struct faults_seeds {
+    uint64_t first, n;  /* these seeds; n = 0: until the time is over */
+    int64_t real_us;    /* no more are begun after so long; 0: no limit */
+    uint32_t processes; /* at a time */
+    FILE *bar;          /* progress; NULL: none */
+    /* Called for every failure as it happens. */
+    void (*report)(void *arg, const struct faults_failure *f);
+    void *report_arg;
+};
+
+struct faults_total {
+    uint64_t seeds, failed;
+    double real_s;
+    struct faults_result sum; /* its hash is nothing */
+};
+
+/* Runs them in processes of their own, so that a role that aborts ends only its seed. HAWK_EIO with why when no process can
+ * be started; what failed is no error, but counted. */
+HAWK_MUST_USE int faults_run_seeds(const struct faults_options *o, const struct faults_seeds *s,
+                                   struct faults_total *t, char *why, size_t size);
+
+#endif
