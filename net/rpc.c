@@ -7,6 +7,7 @@
 #include "net/addr.h"
 #include "net/core.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,18 +32,30 @@ struct rpc {
     grpc_slice details;
 };
 
-struct channel *channel_new(struct loop *l, const char *addr, const char *token)
+static struct channel *channel_on(struct loop *l, const char *addr, grpc_channel *channel)
 {
     struct channel *ch = xcalloc(1, sizeof *ch);
-    char why[128];
 
     ch->loop = l;
-    ch->channel = net_channel(addr, false, NET_KEEPALIVE_MS);
+    ch->channel = channel;
     ch->addr = xstrdup(addr);
-    if (token && token_check(token, why, sizeof why) == 0)
-        ch->token = xstrdup(token);
     list_init(&ch->calls);
     return ch;
+}
+
+struct channel *channel_new(struct loop *l, const char *addr, const char *token)
+{
+    struct channel *ch = channel_on(l, addr, net_channel(addr, false, NET_KEEPALIVE_MS));
+    char why[128];
+
+    if (token && token_check(token, why, sizeof why) == 0)
+        ch->token = xstrdup(token);
+    return ch;
+}
+
+struct channel *channel_new_foreign(struct loop *l, const char *addr)
+{
+    return channel_on(l, addr, net_channel(addr, true, INT_MAX));
 }
 
 void channel_free(struct channel *ch)

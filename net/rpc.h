@@ -16,6 +16,9 @@ struct rpc; /* one call we made */
 /* A connection to addr ("host:port", "[::1]:port", "unix:/path"), made with the first call and again when it
  * is lost. token: sent with every call; NULL: none. `l` must be a LOOP_NET one. */
 struct channel *channel_new(struct loop *l, const char *addr, const char *token);
+/* The same to a server that is not ours (etcd): a connection of its own that is never pinged, which such a server may take
+ * for an attack. So each call needs a timeout, and after one that ran out the channel is to be made anew. */
+struct channel *channel_new_foreign(struct loop *l, const char *addr);
 /* Cancels its calls without callbacks, and frees. NULL is fine. */
 void channel_free(struct channel *ch);
 const char *channel_addr(const struct channel *ch);

@@ -4,6 +4,7 @@
 
 #include "base/err.h"
 #include "msg/msg.h"
+#include "store/backend.h"
 
 #include <sqlite3.h>
 #include <stdbool.h>
@@ -31,21 +32,6 @@ struct rows {
     sqlite3_stmt *v[STATEMENT_COUNT];
     bool trim; /* history was added in this transaction */
 };
-
-/* A message on its way to the file, free of handles: what these held is copied, so that another thread
- * may use it. */
-struct entry {
-    struct entry *next;
-    struct msg m; /* every handle NULL */
-    size_t bytes; /* what it takes in memory */
-    size_t text_len, tasks_len;
-    uint8_t *text;  /* a name, or an encoded job description */
-    uint8_t *tasks; /* an encoded task set; NULL: none */
-};
-
-/* NULL: a message that is not kept. */
-struct entry *entry_new(const struct msg *m);
-void entry_free(struct entry *e);
 
 /* These return 0 or HAWK_EIO, and then sqlite3_errmsg(r->db) says why. */
 HAWK_MUST_USE int rows_init(struct rows *r, sqlite3 *db);

@@ -1,15 +1,16 @@
 /* The store's queue and thread.
  *
- * Two locks: `lock` guards the queue and is held for moments; `db_lock` guards the database, is the
- * store's thread's while it commits, and is taken before `lock` by nobody. A commit takes everything
- * queued, up to GROUP_MAX: the longer a sync takes, the more shares the next. */
+ * Two locks: `lock` guards the queue and is held for moments; `db_lock` guards the backend, is the
+ * store's thread's while it commits, and is taken before `lock` by nobody. A commit takes as much of what is
+ * queued as the backend takes at a time: the longer a sync takes, the more shares the next. */
 #include "store/store.h"
 
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "store/file.h"
-#include "store/rows.h"
+#include "store/backend.h"
+#include "store/etcd_rows.h"
+#include "store/sqlite.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -19,19 +20,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
-#include <unistd.h>
-
-#define GROUP_MAX 16384 /* entries per commit: bounds how long the first of them waits */
 
 struct queue { /* of entries, oldest first */
     struct entry *head, **tail;
 };
 
 struct store {
-    char *path;
-    int lock_fd;
+    const struct backend_ops *ops;
+    struct backend *backend; /* under db_lock */
     store_done_fn done;
     void *arg;
     uint64_t cluster;
@@ -43,13 +40,14 @@ struct store {
     struct queue arriving; /* under lock, as the next three */
     size_t bytes;          /* of everything not committed */
     bool closing;
-    bool asked; /* something arrived, or the store closes: try at once, even if the last commit failed */
+    bool abandoned; /* nothing more is to be written */
+    bool asked;     /* something arrived, or the store closes: try at once, even if the last commit failed */
     struct queue pending; /* the thread's own: taken from arriving, not committed */
 
     pthread_mutex_t db_lock;
-    struct rows rows;   /* under db_lock */
     uint64_t committed; /* the highest token; the thread's own */
     bool failing;       /* the last commit failed; the thread's own, read after it has ended */
+    bool fenced;        /* it will never be possible again; the thread's own */
 };
 
 /* ---- The thread ---- */
@@ -63,27 +61,23 @@ static void queue_init(struct queue *q)
 /* Sets *last to the last entry that it covers and *token to the highest token among these. */
 static int commit(struct store *s, const struct entry **last, uint64_t *token)
 {
-    int err, n = 0;
+    int err;
 
-    *token = 0;
     pthread_mutex_lock(&s->db_lock);
-    err = rows_begin(&s->rows);
-    for (const struct entry *e = s->pending.head; e && n < GROUP_MAX; e = e->next, n++) {
+    err = s->ops->commit(s->backend, s->pending.head, last);
+    if (err == HAWK_ESTALE)
+        log_warn("%s: %s", s->ops->name(s->backend), s->ops->why(s->backend));
+    else if (err && !s->failing)
+        log_error("%s: cannot be written: %s; trying again", s->ops->name(s->backend),
+                  s->ops->why(s->backend));
+    pthread_mutex_unlock(&s->db_lock);
+    *token = 0;
+    for (const struct entry *e = s->pending.head; e; e = e == *last ? NULL : e->next) {
         uint64_t t = msg_journal_token(&e->m);
 
-        if (!err)
-            err = rows_write(&s->rows, e);
         if (t > *token)
             *token = t;
-        *last = e;
     }
-    if (!err)
-        err = rows_commit(&s->rows);
-    if (err && !s->failing)
-        log_error("%s: cannot be written: %s; trying again", s->path, sqlite3_errmsg(s->rows.db));
-    if (err)
-        rows_rollback(&s->rows);
-    pthread_mutex_unlock(&s->db_lock);
     return err;
 }
 
@@ -118,12 +112,13 @@ static void commit_some(struct store *s, bool asked)
 
     if (err) {
         s->failing = true;
-        if (asked && token)
+        s->fenced = err == HAWK_ESTALE;
+        if ((asked || s->fenced) && token)
             s->done(s->arg, token > s->committed ? token : s->committed, err);
         return;
     }
     if (s->failing)
-        log_info("%s: can be written again", s->path);
+        log_info("%s: can be written again", s->ops->name(s->backend));
     s->failing = false;
     drop_committed(s, last);
     if (!token)
@@ -173,9 +168,9 @@ static void *thread_main(void *arg)
         asked = s->asked;
         s->asked = false;
         take_arrived(s);
-        if (s->closing && (!s->pending.head || (s->failing && !asked)))
+        if (s->closing && (!s->pending.head || s->abandoned || s->fenced || (s->failing && !asked)))
             break;
-        if (!s->pending.head)
+        if (!s->pending.head || s->fenced)
             continue;
         pthread_mutex_unlock(&s->lock);
         commit_some(s, asked);
@@ -206,74 +201,28 @@ static int start_thread(struct store *s)
     return err ? HAWK_EIO : 0;
 }
 
-/* The cluster's id, made at the first opening, and the count of openings. */
-static int count_opening(struct store *s)
-{
-    uint64_t epoch = 0;
-    int err = rows_begin(&s->rows);
-
-    if (!err) {
-        err = rows_meta_get(&s->rows, "cluster", &s->cluster);
-        if (err == HAWK_ENOT_FOUND) {
-            do {
-                if (getrandom(&s->cluster, sizeof s->cluster, 0) != sizeof s->cluster)
-                    s->cluster = 0;
-            } while (s->cluster == 0);
-            err = rows_meta_set(&s->rows, "cluster", s->cluster);
-        }
-    }
-    if (!err)
-        err = rows_meta_get(&s->rows, "epoch", &epoch);
-    if (err == HAWK_ENOT_FOUND)
-        err = 0;
-    s->epoch = (uint32_t)epoch + 1;
-    if (!err)
-        err = rows_meta_set(&s->rows, "epoch", s->epoch);
-    if (!err)
-        err = rows_commit(&s->rows);
-    if (err)
-        rows_rollback(&s->rows);
-    return err;
-}
-
 static void free_store(struct store *s)
 {
-    sqlite3 *db = s->rows.db;
-
-    rows_free(&s->rows);
-    sqlite3_close(db);
-    close(s->lock_fd);
-    free(s->path);
+    s->ops->close(s->backend);
     free(s);
 }
 
-int store_open(struct store **out, const char *path, store_done_fn done, void *arg, char *why,
-               size_t why_size)
+/* Takes the backend over, which is open, unless err says that it is not. */
+static int open_on(struct store **out, struct store *s, int err, store_done_fn done, void *arg, char *why,
+                   size_t why_size)
 {
-    struct store *s;
-    sqlite3 *db;
-    int lock_fd, err = file_open(path, &db, &lock_fd, why, why_size);
-
-    if (err)
+    if (err) {
+        free(s);
         return err;
-    s = xcalloc(1, sizeof *s);
-    s->path = xstrdup(path);
-    s->lock_fd = lock_fd;
+    }
     s->done = done;
     s->arg = arg;
     queue_init(&s->arriving);
     queue_init(&s->pending);
-    err = rows_init(&s->rows, db);
-    if (!err)
-        err = count_opening(s);
-    if (err && why_size)
-        snprintf(why, why_size, "%s: cannot be written: %s", path, sqlite3_errmsg(db));
-    if (!err) {
-        err = start_thread(s);
-        if (err && why_size)
-            snprintf(why, why_size, "no thread can be started for the store: %s", strerror(errno));
-    }
+    err = start_thread(s);
     if (err) {
+        if (why_size)
+            snprintf(why, why_size, "no thread can be started for the store: %s", strerror(errno));
         free_store(s);
         return err;
     }
@@ -281,18 +230,40 @@ int store_open(struct store **out, const char *path, store_done_fn done, void *a
     return 0;
 }
 
-int store_close(struct store *s)
+int store_open(struct store **out, const char *path, store_done_fn done, void *arg, char *why,
+               size_t why_size)
+{
+    struct store *s = xcalloc(1, sizeof *s);
+    int err = sqlite_open(path, &s->backend, &s->cluster, &s->epoch, why, why_size);
+
+    s->ops = &sqlite_ops;
+    return open_on(out, s, err, done, arg, why, why_size);
+}
+
+int store_open_etcd(struct store **out, const struct store_etcd *c, store_done_fn done, void *arg, char *why,
+                    size_t why_size)
+{
+    struct store *s = xcalloc(1, sizeof *s);
+    int err = etcd_rows_open(c, &s->backend, &s->cluster, why, why_size);
+
+    s->ops = &etcd_rows_ops;
+    s->epoch = c->epoch;
+    return open_on(out, s, err, done, arg, why, why_size);
+}
+
+static int end(struct store *s, bool abandon)
 {
     struct entry *e;
     int err = 0;
 
-    if (!s)
-        return 0;
     pthread_mutex_lock(&s->lock);
     s->closing = true;
-    s->asked = true; /* one more attempt */
+    s->abandoned = abandon;
+    s->asked = !abandon; /* one more attempt */
     pthread_cond_signal(&s->work);
     pthread_mutex_unlock(&s->lock);
+    if (abandon && s->ops->interrupt)
+        s->ops->interrupt(s->backend);
     pthread_join(s->thread, NULL);
     while ((e = s->pending.head)) {
         err = HAWK_EIO;
@@ -304,6 +275,14 @@ int store_close(struct store *s)
     pthread_cond_destroy(&s->work);
     free_store(s);
     return err;
+}
+
+int store_close(struct store *s) { return s ? end(s, false) : 0; }
+
+void store_abandon(struct store *s)
+{
+    if (s)
+        (void)end(s, true);
 }
 
 uint64_t store_cluster_id(const struct store *s) { return s->cluster; }
@@ -339,7 +318,7 @@ int store_recover(struct store *s, void (*fn)(void *arg, const struct msg *m), v
     int err;
 
     pthread_mutex_lock(&s->db_lock);
-    err = rows_recover(&s->rows, fn, arg);
+    err = s->ops->recover(s->backend, fn, arg);
     pthread_mutex_unlock(&s->db_lock);
     return err;
 }
@@ -351,7 +330,7 @@ int store_meta_get(struct store *s, const char *key, uint64_t *value)
     int err;
 
     pthread_mutex_lock(&s->db_lock);
-    err = rows_meta_get(&s->rows, key, value);
+    err = s->ops->meta_get(s->backend, key, value);
     pthread_mutex_unlock(&s->db_lock);
     return err;
 }
@@ -361,9 +340,9 @@ int store_meta_set(struct store *s, const char *key, uint64_t value)
     int err;
 
     pthread_mutex_lock(&s->db_lock);
-    err = rows_meta_set(&s->rows, key, value); /* a transaction of its own */
+    err = s->ops->meta_set(s->backend, key, value);
     if (err)
-        log_error("%s: cannot be written: %s", s->path, sqlite3_errmsg(s->rows.db));
+        log_error("%s: cannot be written: %s", s->ops->name(s->backend), s->ops->why(s->backend));
     pthread_mutex_unlock(&s->db_lock);
     return err;
 }

@@ -1,10 +1,9 @@
 /* What a daemon must not forget: the journal of accepted work, the history of finished jobs, and a few
- * numbers, in one SQLite file (WAL) with a thread of its own, so that no fsync is ever on the loop's
- * thread (DESIGN 5.6).
+ * numbers, in one SQLite file (WAL) or, for centrals on several machines, in etcd; with a thread of its own, so
+ * that no fsync and no answer of etcd's is ever waited for on the loop's thread (DESIGN 5.6).
  *
- * store_write queues; the store's thread commits everything queued in one transaction and calls `done`.
- * What `done` has told of with err 0 survives a kill and a power loss. This interface is what another
- * backend has to offer too.
+ * store_write queues; the store's thread commits what is queued, many writes at a time, and calls `done`.
+ * What `done` has told of with err 0 survives a kill and a power loss.
  *
  * All functions are called from one thread (the loop's); only `done` runs on the store's. */
 #ifndef HAWK_STORE_STORE_H
@@ -22,8 +21,9 @@
 
 struct store;
 
-/* err 0: everything up to `token` (the highest so far) is durable. Otherwise (HAWK_EIO) nothing of it is
- * lost: it is kept and tried again, and a later call with err 0 and a token as high covers it. Runs on
+/* err 0: everything up to `token` (the highest so far) is durable. HAWK_EIO: nothing of it is
+ * lost: it is kept and tried again, and a later call with err 0 and a token as high covers it. HAWK_ESTALE (etcd
+ * only): another central leads; neither this nor anything later will be written. Runs on
  * the store's thread: post it to your loop, call nothing here. One call per commit that holds a token. */
 typedef void (*store_done_fn)(void *arg, uint64_t token, int err);
 
@@ -34,9 +34,22 @@ typedef void (*store_done_fn)(void *arg, uint64_t token, int err);
 HAWK_MUST_USE int store_open(struct store **out, const char *path, store_done_fn done, void *arg, char *why,
                              size_t why_size);
 
+/* The same in etcd, for the central that leads (store/leader.h); every write is conditional on that. Blocks, and for long
+ * when etcd does not answer: HAWK_EIO. HAWK_ESTALE: it does not lead any more. HAWK_ECORRUPT: another program's keys are
+ * under the prefix. */
+struct store_etcd {
+    const char *endpoints, *prefix; /* copied */
+    int64_t revision;               /* leader_view.revision */
+    uint32_t epoch;                 /* leader_view.epoch: what store_epoch tells */
+};
+HAWK_MUST_USE int store_open_etcd(struct store **out, const struct store_etcd *c, store_done_fn done,
+                                  void *arg, char *why, size_t why_size);
+
 /* Commits what is queued, ends the thread, closes. HAWK_EIO: something could not be written. NULL is
  * fine. */
 int store_close(struct store *s);
+/* Closes without waiting for what is queued: it is another's now to decide. NULL is fine. */
+void store_abandon(struct store *s);
 
 /* Queues JOURNAL_NODE, JOURNAL_JOB, JOURNAL_TASK, JOURNAL_CANCEL, JOURNAL_JOB_END or HISTORY; copies what it
  * needs. Tokens must not fall. A job is (job, epoch): JOURNAL_JOB replaces an earlier one, JOURNAL_CANCEL marks it,
@@ -51,7 +64,7 @@ HAWK_MUST_USE int store_recover(struct store *s, void (*fn)(void *arg, const str
 
 /* Made at random when the file was; never 0. */
 uint64_t store_cluster_id(const struct store *s);
-/* How often the file has been opened: grows with each store_open. */
+/* How often it has been opened, or that of the reign: grows with each opening. */
 uint32_t store_epoch(const struct store *s);
 
 /* Numbers by name. They block until they are durable: for starting up, not for the loop. */

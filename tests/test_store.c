@@ -1,7 +1,6 @@
 /* store/: a real file in a directory of its own; a second process where one is needed. */
 #include "base/log.h"
-#include "base/mem.h"
-#include "store/store.h"
+#include "tests/lib/store_fixture.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,86 +23,9 @@
 
 #include <cmocka.h>
 
-#define BOUND_S 60
-
-/* What `done` said, from the store's thread. */
-struct done {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    uint64_t token; /* durable up to here */
-    int calls, failures;
-    int pipe;    /* tokens are written to it as well, unless -1 */
-    bool *block; /* the thread waits here while set */
-};
-
-struct fixture {
-    char dir[200], path[256];
-    char why[600];
-    struct done done;
-    struct store *s;
-};
-
-static void on_done(void *arg, uint64_t token, int err)
+static int open_file(struct fixture *f)
 {
-    struct done *d = arg;
-
-    pthread_mutex_lock(&d->lock);
-    d->calls++;
-    if (err) {
-        d->failures++;
-    } else {
-        assert_true(token >= d->token); /* never falls */
-        d->token = token;
-    }
-    pthread_cond_broadcast(&d->changed);
-    while (d->block && *d->block)
-        pthread_cond_wait(&d->changed, &d->lock);
-    pthread_mutex_unlock(&d->lock);
-    if (!err && d->pipe >= 0 && write(d->pipe, &token, sizeof token) != sizeof token)
-        abort();
-}
-
-static void wait_on(struct done *d)
-{
-    struct timespec at;
-
-    clock_gettime(CLOCK_REALTIME, &at);
-    at.tv_sec += BOUND_S;
-    assert_int_equal(pthread_cond_timedwait(&d->changed, &d->lock, &at), 0);
-}
-
-static void wait_token(struct fixture *f, uint64_t token)
-{
-    pthread_mutex_lock(&f->done.lock);
-    while (f->done.token < token)
-        wait_on(&f->done);
-    pthread_mutex_unlock(&f->done.lock);
-}
-
-static void wait_failures(struct fixture *f, int n)
-{
-    pthread_mutex_lock(&f->done.lock);
-    while (f->done.failures < n)
-        wait_on(&f->done);
-    pthread_mutex_unlock(&f->done.lock);
-}
-
-static int open_store(struct fixture *f)
-{
-    f->why[0] = '\0';
     return store_open(&f->s, f->path, on_done, &f->done, f->why, sizeof f->why);
-}
-
-static void close_it(struct fixture *f)
-{
-    assert_int_equal(store_close(f->s), 0);
-    f->s = NULL;
-}
-
-static void reopen(struct fixture *f)
-{
-    close_it(f);
-    assert_int_equal(open_store(f), 0);
 }
 
 static void exec_sql(const char *path, const char *sql)
@@ -126,6 +48,7 @@ static int set_up(void **state)
     pthread_mutex_init(&f->done.lock, NULL);
     pthread_cond_init(&f->done.changed, NULL);
     f->done.pipe = -1;
+    f->open = open_file;
     *state = f;
     return 0;
 }
@@ -142,242 +65,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* ---- Messages ---- */
-
-static job_id_t job(uint64_t seq) { return job_id_make((node_id_t){0xfffff0}, seq); } /* uses the top bit */
-
-static void write_node(struct fixture *f, uint64_t token, uint32_t node, const char *name)
-{
-    struct msg m = {.type = MSG_JOURNAL_NODE};
-
-    m.journal_node.token = token;
-    m.journal_node.node.v = node;
-    m.journal_node.role = ROLE_WORKER;
-    m.journal_node.name = blob_str(name);
-    assert_int_equal(store_write(f->s, &m), 0);
-    blob_drop(m.journal_node.name);
-}
-
-static struct job_desc *make_desc(uint32_t tasks, const char *name)
-{
-    struct job_desc *d = job_desc_new();
-
-    d->tasks = tasks;
-    d->tag = TAG_LONG;
-    d->flags = JOB_EACH_ARG;
-    blob_drop(d->name);
-    d->name = blob_str(name);
-    strings_add(&d->argv, "echo");
-    strings_add(&d->env, "A=b");
-    for (uint32_t i = 0; i < tasks; i++)
-        task_args_add(&d->args, &i, sizeof i);
-    return d;
-}
-
-static void write_job(struct fixture *f, uint64_t token, uint64_t seq, uint16_t epoch, uint32_t tasks,
-                      struct task_set *set)
-{
-    struct msg m = {.type = MSG_JOURNAL_JOB};
-
-    m.journal_job.token = token;
-    m.journal_job.job = job(seq);
-    m.journal_job.epoch = epoch;
-    m.journal_job.estimate_us = 5000;
-    m.journal_job.why = WHY_TAG;
-    m.journal_job.desc = make_desc(tasks, "night build");
-    m.journal_job.tasks = set;
-    assert_int_equal(store_write(f->s, &m), 0);
-    job_desc_drop(m.journal_job.desc);
-}
-
-static void write_task(struct fixture *f, uint64_t token, uint64_t seq, uint16_t epoch, uint32_t task)
-{
-    struct msg m = {.type = MSG_JOURNAL_TASK};
-
-    m.journal_task.token = token;
-    m.journal_task.id = (struct try_id){job(seq), task, epoch, 3};
-    m.journal_task.run_us = 700 + task;
-    m.journal_task.code = -1;
-    m.journal_task.state = TASK_FAILED;
-    m.journal_task.outcome = OUTCOME_SIGNALED;
-    assert_int_equal(store_write(f->s, &m), 0);
-}
-
-static void write_end(struct fixture *f, uint64_t token, uint64_t seq, uint16_t epoch)
-{
-    struct msg m = {.type = MSG_JOURNAL_JOB_END};
-
-    m.journal_job_end.token = token;
-    m.journal_job_end.job = job(seq);
-    m.journal_job_end.epoch = epoch;
-    m.journal_job_end.state = JOB_DONE;
-    assert_int_equal(store_write(f->s, &m), 0);
-}
-
-static void write_history(struct fixture *f, const char *name, int64_t mean_us)
-{
-    struct msg m = {.type = MSG_HISTORY};
-
-    m.history.name = blob_str(name);
-    m.history.mean_us = mean_us;
-    m.history.task_us = UINT64_C(1) << 62;
-    m.history.tasks = 7;
-    m.history.class = CLASS_LONG;
-    assert_int_equal(store_write(f->s, &m), 0);
-    blob_drop(m.history.name);
-}
-
-#define TOLD_TEXT_MAX 10000
-
-/* What a recovery tells: counts, and the first messages as a line each. */
-struct told {
-    char *text;
-    size_t len;
-    uint32_t count[MSG_TYPE_COUNT];
-    int64_t first_history_us, last_history_us;
-};
-
-static void on_recovered(void *arg, const struct msg *m)
-{
-    struct told *t = arg;
-    char line[1000];
-    size_t n = msg_format(m, line, sizeof line - 1);
-
-    line[n++] = '\n';
-    if (t->len > TOLD_TEXT_MAX)
-        n = 0; /* only counted */
-    t->text = xrealloc(t->text, t->len + n + 1);
-    memcpy(t->text + t->len, line, n);
-    t->len += n;
-    t->text[t->len] = '\0';
-    t->count[m->type]++;
-    if (m->type == MSG_HISTORY) {
-        if (t->count[MSG_HISTORY] == 1)
-            t->first_history_us = m->history.mean_us;
-        t->last_history_us = m->history.mean_us;
-    }
-    if (m->type == MSG_JOURNAL_JOB) {
-        const struct job_desc *d = m->journal_job.desc;
-
-        assert_string_equal(d->name->data, "night build");
-        assert_int_equal(d->tag, TAG_LONG);
-        assert_string_equal(d->argv.data, "echo");
-        assert_string_equal(d->env.data, "A=b");
-        assert_int_equal(d->args.n, d->tasks);
-        for (uint32_t i = 0; i < d->tasks; i++)
-            assert_memory_equal(d->args.data + d->args.off[i], &i, sizeof i);
-    }
-}
-
-static struct told recover(struct fixture *f)
-{
-    struct told t = {0};
-
-    assert_int_equal(store_recover(f->s, on_recovered, &t), 0);
-    return t;
-}
-
-/* ---- Round trip ---- */
-
-static void test_round_trip(void **state)
-{
-    struct fixture *f = *state;
-    struct task_set *set = task_set_new(2);
-    struct told t;
-
-    set->v[0] = 1;
-    set->v[1] = 3;
-    assert_int_equal(open_store(f), 0);
-    t = recover(f);
-    assert_int_equal(t.len, 0);
-    write_node(f, 1, 4, "w4");
-    write_node(f, 2, 1, "");
-    write_job(f, 3, 17, 1, 2, NULL);
-    write_job(f, 4, 9, 2, 4, set);
-    write_task(f, 5, 9, 2, 3);
-    write_task(f, 6, 9, 2, 1);
-    write_history(f, "h1", 111);
-    write_history(f, "h2", 222);
-    write_job(f, 7, 20, 1, 1, NULL);
-    write_task(f, 8, 20, 1, 0);
-    write_end(f, 9, 20, 1);
-    wait_token(f, 9);
-    task_set_drop(set);
-    reopen(f);
-    t = recover(f);
-    assert_int_equal(t.count[MSG_HISTORY], 2);
-    assert_int_equal(t.first_history_us, 111);
-    assert_int_equal(t.last_history_us, 222);
-    assert_int_equal(t.count[MSG_JOURNAL_NODE], 2);
-    assert_int_equal(t.count[MSG_JOURNAL_JOB], 2);
-    assert_int_equal(t.count[MSG_JOURNAL_TASK], 2);
-    assert_non_null(strstr(t.text, "HISTORY"));
-    /* History, nodes, then each job with its tasks. */
-    assert_true(strstr(t.text, "HISTORY") < strstr(t.text, "JOURNAL_NODE"));
-    assert_true(strstr(t.text, "JOURNAL_NODE") < strstr(t.text, "JOURNAL_JOB"));
-    assert_true(strstr(t.text, "job=16777200.9 ") < strstr(t.text, "JOURNAL_TASK"));
-    assert_true(strstr(t.text, "JOURNAL_TASK") < strstr(t.text, "job=16777200.17 "));
-    assert_non_null(strstr(t.text, "run_us=701 code=-1 state=5 outcome=2"));
-    free(t.text);
-}
-
-static void write_cancel(struct fixture *f, uint64_t token, uint64_t seq, uint16_t epoch)
-{
-    struct msg m = {.type = MSG_JOURNAL_CANCEL,
-                    .journal_cancel = {.token = token, .job = job(seq), .epoch = epoch}};
-
-    assert_int_equal(store_write(f->s, &m), 0);
-}
-
-static void test_a_job_is_replaced_and_ends(void **state)
-{
-    struct fixture *f = *state;
-    struct told t;
-
-    assert_int_equal(open_store(f), 0);
-    write_job(f, 1, 5, 2, 1, NULL);
-    write_job(f, 2, 5, 2, 3, NULL);
-    wait_token(f, 2);
-    reopen(f);
-    t = recover(f);
-    assert_int_equal(t.count[MSG_JOURNAL_JOB], 1);
-    free(t.text);
-    write_task(f, 3, 5, 2, 0);
-    write_end(f, 4, 5, 2);
-    wait_token(f, 4);
-    reopen(f);
-    t = recover(f);
-    assert_int_equal(t.len, 0);
-}
-
-static void test_epochs_of_a_job_are_kept_apart(void **state)
-{
-    struct fixture *f = *state;
-    struct told t;
-
-    assert_int_equal(open_store(f), 0);
-    write_job(f, 1, 5, 1, 2, NULL);
-    write_task(f, 2, 5, 1, 0);
-    write_job(f, 3, 5, 2, 3, NULL);
-    write_task(f, 4, 5, 2, 0);
-    write_cancel(f, 5, 5, 2);
-    write_cancel(f, 6, 6, 1); /* of no job: nothing */
-    wait_token(f, 6);
-    reopen(f);
-    t = recover(f);
-    assert_int_equal(t.count[MSG_JOURNAL_JOB], 2);
-    assert_int_equal(t.count[MSG_JOURNAL_TASK], 2);
-    assert_int_equal(t.count[MSG_JOURNAL_CANCEL], 1);
-    assert_non_null(strstr(t.text, "JOURNAL_CANCEL job=16777200.5 token=0 epoch=2"));
-    free(t.text);
-    write_end(f, 7, 5, 1);
-    wait_token(f, 7);
-    t = recover(f);
-    assert_int_equal(t.count[MSG_JOURNAL_JOB], 1);
-    assert_int_equal(t.count[MSG_JOURNAL_TASK], 1);
-    assert_int_equal(t.count[MSG_JOURNAL_CANCEL], 1);
-    free(t.text);
-}
+/* ---- The file ---- */
 
 /* The tables as schema 1 had them, made from those of today. */
 #define BACK_TO_1_SQL                                                                                        \
@@ -417,65 +105,6 @@ static void test_an_older_file_is_brought_up_to_date(void **state)
     }
 }
 
-static void test_commits_are_told_in_order_and_in_groups(void **state)
-{
-    struct fixture *f = *state;
-    struct told t;
-
-    assert_int_equal(open_store(f), 0);
-    write_job(f, 1, 1, 1, 1, NULL);
-    for (uint32_t i = 0; i < 20000; i++)
-        write_task(f, 2 + i, 1, 1, i);
-    wait_token(f, 20001);
-    print_message("20,001 writes in %d commits\n", f->done.calls);
-    assert_true(f->done.calls < 5000);
-    assert_int_equal(f->done.failures, 0);
-    t = recover(f); /* and it may be asked at any time */
-    assert_int_equal(t.count[MSG_JOURNAL_TASK], 20000);
-    free(t.text);
-}
-
-static void test_other_messages_are_refused(void **state)
-{
-    struct fixture *f = *state;
-    struct msg m = {.type = MSG_TASK_STARTED};
-
-    assert_int_equal(open_store(f), 0);
-    assert_int_equal(store_write(f->s, &m), HAWK_EINVALID);
-    assert_int_equal(store_close(NULL), 0);
-}
-
-static void test_closing_commits_what_is_queued(void **state)
-{
-    struct fixture *f = *state;
-    struct told t;
-
-    assert_int_equal(open_store(f), 0);
-    for (uint32_t i = 1; i <= 100; i++)
-        write_node(f, i, i, "n");
-    reopen(f); /* without a wait */
-    assert_int_equal(f->done.token, 100);
-    t = recover(f);
-    assert_int_equal(t.count[MSG_JOURNAL_NODE], 100);
-    free(t.text);
-}
-
-static void test_history_keeps_the_last(void **state)
-{
-    struct fixture *f = *state;
-    struct told t;
-
-    assert_int_equal(open_store(f), 0);
-    for (int i = 1; i <= STORE_HISTORY_JOBS + 500; i++)
-        write_history(f, "recurring", i);
-    reopen(f);
-    t = recover(f);
-    assert_int_equal(t.count[MSG_HISTORY], STORE_HISTORY_JOBS);
-    assert_int_equal(t.first_history_us, 501);
-    assert_int_equal(t.last_history_us, STORE_HISTORY_JOBS + 500);
-    free(t.text);
-}
-
 static void test_ended_jobs_leave_room_for_others(void **state)
 {
     struct fixture *f = *state;
@@ -498,28 +127,12 @@ static void test_ended_jobs_leave_room_for_others(void **state)
     assert_true(late.st_size <= early.st_size * 2);
 }
 
-static void test_numbers(void **state)
+static void test_the_file_is_private(void **state)
 {
     struct fixture *f = *state;
-    uint64_t v = 0, cluster, first;
     struct stat st;
 
     assert_int_equal(open_store(f), 0);
-    cluster = store_cluster_id(f->s);
-    assert_int_not_equal(cluster, 0);
-    assert_int_equal(store_epoch(f->s), 1);
-    assert_int_equal(store_meta_get(f->s, "node", &v), HAWK_ENOT_FOUND);
-    assert_int_equal(store_meta_set(f->s, "node", UINT64_MAX - 1), 0);
-    assert_int_equal(store_reserve_seq(f->s, 1000, &first), 0);
-    assert_int_equal(first, 1);
-    reopen(f);
-    assert_true(store_cluster_id(f->s) == cluster);
-    assert_int_equal(store_epoch(f->s), 2);
-    assert_int_equal(store_meta_get(f->s, "node", &v), 0);
-    assert_true(v == UINT64_MAX - 1);
-    assert_int_equal(store_reserve_seq(f->s, 5, &first), 0);
-    assert_int_equal(first, 1001);
-    assert_int_equal(store_reserve_seq(f->s, JOB_SEQ_MAX, &first), HAWK_ELIMIT);
     assert_int_equal(stat(f->path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600); /* jobs' environments are in there */
 }
@@ -786,22 +399,6 @@ static void overrun_the_queue(struct fixture *f)
 
 static void test_the_queue_is_bounded(void **state) { run_child(*state, overrun_the_queue); }
 
-static void write_until_killed(struct fixture *f)
-{
-    assert_int_equal(open_store(f), 0);
-    write_job(f, 1, 1, 1, 1, NULL);
-    for (uint32_t i = 0;; i++) {
-        struct msg m = {.type = MSG_JOURNAL_TASK};
-
-        m.journal_task.token = i + 2;
-        m.journal_task.id = (struct try_id){job(1), i, 1, 1};
-        while (store_write(f->s, &m) == HAWK_ELIMIT)
-            poll(NULL, 0, 1);
-        if (i % 64 == 0)
-            poll(NULL, 0, 1); /* so that there are many commits */
-    }
-}
-
 static void test_what_was_acknowledged_survives_a_kill(void **state)
 {
     struct fixture *f = *state;
@@ -852,16 +449,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_round_trip),
-        TEST(test_a_job_is_replaced_and_ends),
-        TEST(test_epochs_of_a_job_are_kept_apart),
+        STORE_CONFORMANCE(TEST),
         TEST(test_an_older_file_is_brought_up_to_date),
-        TEST(test_commits_are_told_in_order_and_in_groups),
-        TEST(test_other_messages_are_refused),
-        TEST(test_closing_commits_what_is_queued),
-        TEST(test_history_keeps_the_last),
         TEST(test_ended_jobs_leave_room_for_others),
-        TEST(test_numbers),
+        TEST(test_the_file_is_private),
         TEST(test_foreign_files_are_refused),
         TEST(test_damaged_files_are_refused),
         TEST(test_newer_files_are_refused),

@@ -1,0 +1,72 @@
+/* Messages on their way to a backend: see backend.h. */
+#include "base/mem.h"
+#include "net/codec.h"
+#include "store/backend.h"
+
+#include <endian.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint8_t *copy(const void *data, size_t n) { return n ? memcpy(xmalloc(n), data, n) : xcalloc(1, 1); }
+
+static void take_name(struct entry *e, const struct blob *name)
+{
+    e->text_len = name ? name->len : 0;
+    e->text = copy(name ? name->data : NULL, e->text_len);
+}
+
+static void take_job(struct entry *e, const struct msg_journal_job *j)
+{
+    struct codec_buf b = {0};
+
+    codec_desc_encode(&b, j->desc, true);
+    e->text = b.data ? b.data : xcalloc(1, 1);
+    e->text_len = b.len;
+    if (!j->tasks)
+        return;
+    e->tasks_len = (size_t)j->tasks->n * sizeof(uint32_t);
+    e->tasks = xmalloc(e->tasks_len);
+    for (uint32_t i = 0; i < j->tasks->n; i++) {
+        uint32_t v = htole32(j->tasks->v[i]);
+
+        memcpy(e->tasks + i * sizeof v, &v, sizeof v);
+    }
+}
+
+struct entry *entry_new(const struct msg *m)
+{
+    struct entry *e = xcalloc(1, sizeof *e);
+
+    e->m = *m;
+    switch (m->type) {
+    case MSG_JOURNAL_NODE:
+        take_name(e, m->journal_node.name);
+        e->m.journal_node.name = NULL;
+        break;
+    case MSG_JOURNAL_JOB:
+        take_job(e, &m->journal_job);
+        e->m.journal_job.desc = NULL;
+        e->m.journal_job.tasks = NULL;
+        break;
+    case MSG_HISTORY:
+        take_name(e, m->history.name);
+        e->m.history.name = NULL;
+        break;
+    case MSG_JOURNAL_TASK:
+    case MSG_JOURNAL_CANCEL:
+    case MSG_JOURNAL_JOB_END:
+        break;
+    default:
+        free(e);
+        return NULL;
+    }
+    e->bytes = sizeof *e + e->text_len + e->tasks_len;
+    return e;
+}
+
+void entry_free(struct entry *e)
+{
+    free(e->text);
+    free(e->tasks);
+    free(e);
+}

@@ -1,0 +1,362 @@
+/* The election: see leader.h.
+ *
+ * A standby looks at the key several times per lease. A watch would tell sooner by a fraction of the lease, but nobody
+ * would tell it that its etcd is gone: it would have to look all the same. */
+#include "store/leader.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "store/etcd.h"
+
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+struct leader {
+    char *key, *epoch_key, *address;
+    int64_t ttl_s, lease_us;
+    void (*changed)(void *arg);
+    void *arg;
+    pthread_t thread;
+
+    pthread_mutex_t lock; /* of what follows, as far as it is not said to be the thread's */
+    pthread_cond_t wake;
+    struct leader_view view;
+    int64_t until_us; /* while view.leads: until then it does */
+    bool stopping;
+
+    struct etcd *etcd; /* the thread's own */
+    int64_t lease;     /* the thread's: held, or 0 */
+    int64_t pause_until_us;
+};
+
+static int64_t now_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_BOOTTIME, &t);
+    return (int64_t)t.tv_sec * US_PER_S + t.tv_nsec / 1000;
+}
+
+/* ---- What others see ---- */
+
+/* Under lock: the reign that began last ends when its time is over, whoever notices. True when that was now. */
+static bool expire(struct leader *l)
+{
+    if (!l->view.leads || now_us() < l->until_us)
+        return false;
+    l->view.leads = false;
+    return true;
+}
+
+void leader_view(struct leader *l, struct leader_view *v)
+{
+    pthread_mutex_lock(&l->lock);
+    if (expire(l))
+        pthread_cond_signal(&l->wake);
+    *v = l->view;
+    pthread_mutex_unlock(&l->lock);
+}
+
+bool leader_holds(struct leader *l, uint32_t epoch)
+{
+    bool holds;
+
+    pthread_mutex_lock(&l->lock);
+    if (expire(l))
+        pthread_cond_signal(&l->wake);
+    holds = l->view.leads && l->view.epoch == epoch;
+    pthread_mutex_unlock(&l->lock);
+    return holds;
+}
+
+void leader_yield(struct leader *l, uint32_t epoch)
+{
+    pthread_mutex_lock(&l->lock);
+    if (l->view.leads && l->view.epoch == epoch) {
+        l->view.leads = false;
+        pthread_cond_signal(&l->wake);
+    }
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* ---- The thread ---- */
+
+/* Makes *next what others see, except that a reign that is over stays so. */
+static void publish(struct leader *l, const struct leader_view *next, int64_t until_us)
+{
+    bool differs;
+
+    pthread_mutex_lock(&l->lock);
+    differs = memcmp(&l->view, next, sizeof *next) != 0;
+    l->view = *next;
+    l->until_us = until_us;
+    pthread_mutex_unlock(&l->lock);
+    if (differs)
+        l->changed(l->arg);
+}
+
+/* Nobody is known to lead; why: etcd does not say, or "". */
+static void publish_none(struct leader *l, const char *trouble)
+{
+    struct leader_view v;
+
+    memset(&v, 0, sizeof v); /* compared as a whole */
+    snprintf(v.trouble, sizeof v.trouble, "%s", trouble);
+    publish(l, &v, 0);
+}
+
+struct key {
+    bool there;
+    int64_t created, changed, lease;
+    char value[ADDR_TEXT + 16];
+};
+
+static int take_key(void *arg, const struct etcd_kv *kv)
+{
+    struct key *k = arg;
+
+    k->there = true;
+    k->created = kv->create_revision;
+    k->changed = kv->mod_revision;
+    k->lease = kv->lease;
+    snprintf(k->value, sizeof k->value, "%.*s", (int)kv->value.len, (const char *)kv->value.data);
+    return 0;
+}
+
+static int read_key(struct leader *l, const char *name, struct key *k)
+{
+    struct etcd_range r = {.from = name, .fn = take_key, .arg = k};
+
+    *k = (struct key){0};
+    return etcd_range(l->etcd, &r, l->lease_us / LEADER_RENEW_PER_LEASE);
+}
+
+/* The key's value is "EPOCH ADDRESS". */
+static void view_of(const struct key *k, struct leader_view *v)
+{
+    char *end;
+
+    memset(v, 0, sizeof *v);
+    v->epoch = (uint32_t)strtoul(k->value, &end, 10);
+    v->revision = k->created;
+    snprintf(v->active, sizeof v->active, "%s", *end == ' ' ? end + 1 : end);
+}
+
+static void give_up_lease(struct leader *l)
+{
+    if (l->lease && etcd_lease_revoke(l->etcd, l->lease, l->lease_us))
+        log_debug("the leader's lease is left to run out: %s", etcd_why(l->etcd));
+    l->lease = 0;
+}
+
+/* Creates the key if there is still none. sent_us: the lease is granted from then on, or later. */
+static int create_key(struct leader *l)
+{
+    char value[sizeof((struct key){0}).value], number[16];
+    struct etcd_txn t = {0};
+    struct key epoch;
+    int64_t revision;
+    bool done;
+    int err = read_key(l, l->epoch_key, &epoch);
+
+    if (err)
+        return err;
+    snprintf(number, sizeof number, "%lu", strtoul(epoch.value, NULL, 10) + 1);
+    snprintf(value, sizeof value, "%s %s", number, l->address);
+    etcd_txn_if_created(&t, l->key, 0);
+    etcd_txn_if_changed(&t, l->epoch_key, epoch.changed);
+    etcd_txn_put(&t, l->key, span_text(value), l->lease);
+    etcd_txn_put(&t, l->epoch_key, span_text(number), 0);
+    err = etcd_txn_run(l->etcd, &t, l->lease_us / LEADER_RENEW_PER_LEASE, &done, &revision);
+    etcd_txn_free(&t);
+    return err;
+}
+
+static int64_t end_of(const struct leader *l, int64_t sent_us)
+{
+    return sent_us + l->lease_us - l->lease_us / LEADER_MARGIN;
+}
+
+/* Whether the key is there with our lease, however the answer to its creation was lost. */
+static int try_to_lead(struct leader *l)
+{
+    int64_t sent_us = now_us(), granted_s = 0;
+    struct leader_view v;
+    struct key k;
+    int err =
+        etcd_lease_grant(l->etcd, l->ttl_s, l->lease_us / LEADER_RENEW_PER_LEASE, &l->lease, &granted_s);
+
+    if (!err)
+        err = create_key(l);
+    if (!err)
+        err = read_key(l, l->key, &k);
+    if (err || !k.there || k.lease != l->lease || granted_s < l->ttl_s) {
+        give_up_lease(l);
+        return err;
+    }
+    view_of(&k, &v);
+    v.leads = true;
+    publish(l, &v, end_of(l, sent_us));
+    return 0;
+}
+
+static int64_t campaign(struct leader *l)
+{
+    struct leader_view v;
+    struct key k;
+    int err;
+
+    give_up_lease(l); /* of a reign that has ended */
+    if (now_us() < l->pause_until_us)
+        return l->pause_until_us - now_us();
+    err = read_key(l, l->key, &k);
+    if (!err && !k.there)
+        err = try_to_lead(l);
+    if (err) {
+        publish_none(l, etcd_why(l->etcd));
+    } else if (k.there) {
+        view_of(&k, &v);
+        publish(l, &v, 0);
+    }
+    return l->lease_us / LEADER_POLL_PER_LEASE;
+}
+
+/* The reign that goes on is prolonged, if it has not ended meanwhile. */
+static void prolong(struct leader *l, int64_t until_us)
+{
+    pthread_mutex_lock(&l->lock);
+    if (!expire(l))
+        l->until_us = until_us;
+    pthread_mutex_unlock(&l->lock);
+}
+
+static int64_t rule(struct leader *l)
+{
+    int64_t sent_us = now_us(), left_s = 0;
+    struct key k;
+    int err = etcd_lease_keep(l->etcd, l->lease, l->lease_us / LEADER_RENEW_PER_LEASE, &left_s);
+
+    /* Somebody may have removed the key by hand: then another leads by now. */
+    if (!err)
+        err = read_key(l, l->key, &k);
+    if (err)
+        return l->lease_us / LEADER_RENEW_PER_LEASE / 4;
+    if (left_s == 0 || !k.there || k.lease != l->lease)
+        leader_yield(l, l->view.epoch); /* only this thread writes the epoch */
+    else
+        prolong(l, end_of(l, sent_us));
+    return l->lease_us / LEADER_RENEW_PER_LEASE;
+}
+
+/* Under lock. */
+static void wait_us(struct leader *l, int64_t us)
+{
+    struct timespec at;
+
+    if (l->view.leads && l->until_us - now_us() < us)
+        us = l->until_us - now_us();
+    if (us <= 0)
+        return;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    at.tv_sec += us / US_PER_S;
+    at.tv_nsec += us % US_PER_S * 1000;
+    if (at.tv_nsec >= 1000000000) {
+        at.tv_sec++;
+        at.tv_nsec -= 1000000000;
+    }
+    pthread_cond_timedwait(&l->wake, &l->lock, &at);
+}
+
+/* The reign is over: the loop is told, and this process stands back for a lease, so that others are first. */
+static void step_down(struct leader *l)
+{
+    l->pause_until_us = now_us() + l->lease_us;
+    publish_none(l, "");
+}
+
+static void *thread_main(void *arg)
+{
+    struct leader *l = arg;
+    bool led = false;
+
+    pthread_mutex_lock(&l->lock);
+    while (!l->stopping) {
+        int64_t pause_us;
+        bool leads;
+
+        expire(l);
+        leads = l->view.leads;
+        pthread_mutex_unlock(&l->lock);
+        if (led && !leads)
+            step_down(l);
+        led = leads;
+        pause_us = leads ? rule(l) : campaign(l);
+        pthread_mutex_lock(&l->lock);
+        if (!l->stopping && l->view.leads == leads)
+            wait_us(l, pause_us);
+    }
+    pthread_mutex_unlock(&l->lock);
+    give_up_lease(l);
+    return NULL;
+}
+
+/* ---- Life ---- */
+
+static char *join(const char *prefix, const char *name)
+{
+    char text[ETCD_KEY_MAX];
+
+    snprintf(text, sizeof text, "%s/%s", prefix, name);
+    return xstrdup(text);
+}
+
+struct leader *leader_new(const struct leader_config *c, void (*changed)(void *arg), void *arg)
+{
+    struct leader *l = xcalloc(1, sizeof *l);
+    pthread_condattr_t attr;
+    sigset_t all, before;
+
+    l->key = join(c->prefix, "leader");
+    l->epoch_key = join(c->prefix, "epoch");
+    l->address = xstrdup(c->address);
+    l->ttl_s = (c->lease_us + US_PER_S - 1) / US_PER_S;
+    l->lease_us = l->ttl_s * US_PER_S;
+    l->changed = changed;
+    l->arg = arg;
+    l->etcd = etcd_new(c->endpoints);
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&l->wake, &attr);
+    pthread_condattr_destroy(&attr);
+    sigfillset(&all); /* signals are the loop's */
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (pthread_create(&l->thread, NULL, thread_main, l))
+        abort();
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return l;
+}
+
+void leader_free(struct leader *l)
+{
+    if (!l)
+        return;
+    pthread_mutex_lock(&l->lock);
+    l->stopping = true;
+    l->view.leads = false;
+    pthread_cond_signal(&l->wake);
+    pthread_mutex_unlock(&l->lock);
+    pthread_join(l->thread, NULL);
+    pthread_mutex_destroy(&l->lock);
+    pthread_cond_destroy(&l->wake);
+    etcd_free(l->etcd);
+    free(l->key);
+    free(l->epoch_key);
+    free(l->address);
+    free(l);
+}

@@ -1,0 +1,51 @@
+/* Which central is the active one, decided in etcd: the key PREFIX/leader belongs to one process for as long as that renews
+ * its lease. Each reign has an epoch, one more than the last one's (PREFIX/epoch).
+ *
+ * A leader counts its lease from when it sent the request that renewed it, by its own clock (CLOCK_BOOTTIME), less a
+ * margin: so it stops before etcd lets anybody else begin, whatever it slept through.
+ *
+ * A thread of its own does the asking, because the lease must be renewed however long the loop's thread is busy. */
+#ifndef HAWK_STORE_LEADER_H
+#define HAWK_STORE_LEADER_H
+
+#include "base/units.h"
+#include "net/addr.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define LEADER_POLL_PER_LEASE 8  /* how often a standby looks whether there is a leader, per lease */
+#define LEADER_RENEW_PER_LEASE 4 /* how often a leader renews its lease */
+#define LEADER_MARGIN 10         /* a tenth of the lease: clocks do not run equally fast */
+
+struct leader;
+
+struct leader_config {
+    const char *endpoints, *prefix; /* copied */
+    const char *address;            /* where this central is reached; copied */
+    int64_t lease_us;               /* etcd counts whole seconds: rounded up */
+};
+
+struct leader_view {
+    bool leads;             /* this process does, */
+    uint32_t epoch;         /* in this epoch; otherwise the active one's, 0: none is known */
+    int64_t revision;       /* of the key that says so: see store_open_etcd */
+    char active[ADDR_TEXT]; /* the active one's address; "" */
+    char trouble[400];      /* etcd cannot be asked: why; "" */
+};
+
+/* Starts to campaign. changed is called on the leader's thread when what leader_view tells has changed: post it to your
+ * loop, call nothing here. */
+struct leader *leader_new(const struct leader_config *c, void (*changed)(void *arg), void *arg);
+/* Resigns, so that another can begin at once, and frees. NULL is fine. */
+void leader_free(struct leader *l);
+
+/* From any thread: */
+
+void leader_view(struct leader *l, struct leader_view *v);
+/* Whether the reign of that epoch goes on. Once false, always false. */
+bool leader_holds(struct leader *l, uint32_t epoch);
+/* Ends that reign, if it goes on: its holder cannot rule. Campaigns again after a lease. */
+void leader_yield(struct leader *l, uint32_t epoch);
+
+#endif

@@ -1,0 +1,132 @@
+/* The store in a file: see sqlite.h. */
+#include "store/sqlite.h"
+
+#include "base/mem.h"
+#include "store/file.h"
+#include "store/rows.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define GROUP_MAX 16384 /* entries per commit: bounds how long the first of them waits */
+
+struct backend {
+    char *path;
+    int lock_fd;
+    struct rows rows;
+};
+
+uint64_t backend_random(void)
+{
+    uint64_t v = 0;
+
+    while (v == 0)
+        if (getrandom(&v, sizeof v, 0) != sizeof v)
+            v = 0;
+    return v;
+}
+
+static int op_commit(struct backend *b, const struct entry *first, const struct entry **last)
+{
+    int err = rows_begin(&b->rows), n = 0;
+
+    for (const struct entry *e = first; e && n < GROUP_MAX; e = e->next, n++) {
+        if (!err)
+            err = rows_write(&b->rows, e);
+        *last = e;
+    }
+    if (!err)
+        err = rows_commit(&b->rows);
+    if (err)
+        rows_rollback(&b->rows);
+    return err;
+}
+
+static int op_recover(struct backend *b, void (*fn)(void *arg, const struct msg *m), void *arg)
+{
+    return rows_recover(&b->rows, fn, arg);
+}
+
+static int op_meta_get(struct backend *b, const char *key, uint64_t *value)
+{
+    return rows_meta_get(&b->rows, key, value);
+}
+
+static int op_meta_set(struct backend *b, const char *key, uint64_t value)
+{
+    return rows_meta_set(&b->rows, key, value); /* a transaction of its own */
+}
+
+static const char *op_name(const struct backend *b) { return b->path; }
+static const char *op_why(const struct backend *b) { return sqlite3_errmsg(b->rows.db); }
+
+static void op_close(struct backend *b)
+{
+    sqlite3 *db = b->rows.db;
+
+    rows_free(&b->rows);
+    sqlite3_close(db);
+    close(b->lock_fd);
+    free(b->path);
+    free(b);
+}
+
+const struct backend_ops sqlite_ops = {.commit = op_commit,
+                                       .recover = op_recover,
+                                       .meta_get = op_meta_get,
+                                       .meta_set = op_meta_set,
+                                       .name = op_name,
+                                       .why = op_why,
+                                       .close = op_close};
+
+/* The cluster's id, made at the first opening, and the count of openings. */
+static int count_opening(struct rows *r, uint64_t *cluster, uint32_t *opened)
+{
+    uint64_t epoch = 0;
+    int err = rows_begin(r);
+
+    if (!err) {
+        err = rows_meta_get(r, "cluster", cluster);
+        if (err == HAWK_ENOT_FOUND)
+            err = rows_meta_set(r, "cluster", *cluster = backend_random());
+    }
+    if (!err)
+        err = rows_meta_get(r, "epoch", &epoch);
+    if (err == HAWK_ENOT_FOUND)
+        err = 0;
+    *opened = (uint32_t)epoch + 1;
+    if (!err)
+        err = rows_meta_set(r, "epoch", *opened);
+    if (!err)
+        err = rows_commit(r);
+    if (err)
+        rows_rollback(r);
+    return err;
+}
+
+int sqlite_open(const char *path, struct backend **out, uint64_t *cluster, uint32_t *epoch, char *why,
+                size_t why_size)
+{
+    struct backend *b;
+    sqlite3 *db;
+    int lock_fd, err = file_open(path, &db, &lock_fd, why, why_size);
+
+    if (err)
+        return err;
+    b = xcalloc(1, sizeof *b);
+    b->path = xstrdup(path);
+    b->lock_fd = lock_fd;
+    err = rows_init(&b->rows, db);
+    if (!err)
+        err = count_opening(&b->rows, cluster, epoch);
+    if (err) {
+        if (why_size)
+            snprintf(why, why_size, "%s: cannot be written: %s", path, sqlite3_errmsg(db));
+        op_close(b);
+        return err;
+    }
+    *out = b;
+    return 0;
+}

@@ -1,0 +1,557 @@
+/* store/ in a real etcd: what every backend must do, the election, and that who does not lead writes nothing. */
+#include "base/units.h"
+#include "store/etcd.h"
+#include "store/leader.h"
+#include "tests/lib/etcd_server.h"
+#include "tests/lib/store_fixture.h"
+
+#define LEASE_US (2 * US_PER_S)
+
+static struct etcd_server server; /* one for all tests; each has a prefix of its own */
+static int prefixes;
+
+/* One central, as far as the election knows it. */
+struct central {
+    struct leader *leader;
+    struct leader_view view; /* as it was when it was waited for last */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int changes;
+};
+
+struct world {
+    struct central a, b;
+    char prefix[32];
+    int64_t lease_us;
+};
+
+/* ---- Leaders ---- */
+
+static void on_changed(void *arg)
+{
+    struct central *c = arg;
+
+    pthread_mutex_lock(&c->lock);
+    c->changes++;
+    pthread_cond_broadcast(&c->changed);
+    pthread_mutex_unlock(&c->lock);
+}
+
+static void central_start(struct central *c, const struct world *w, const char *address)
+{
+    const struct leader_config lc = {
+        .endpoints = server.addr, .prefix = w->prefix, .address = address, .lease_us = w->lease_us};
+
+    pthread_mutex_init(&c->lock, NULL);
+    pthread_cond_init(&c->changed, NULL);
+    c->leader = leader_new(&lc, on_changed, c);
+}
+
+static void central_stop(struct central *c) /* resigns */
+{
+    leader_free(c->leader);
+    c->leader = NULL;
+}
+
+/* Until what it sees satisfies `is`. */
+static void wait_view(struct central *c, bool (*is)(const struct leader_view *v))
+{
+    struct timespec at;
+
+    clock_gettime(CLOCK_REALTIME, &at);
+    at.tv_sec += BOUND_S;
+    pthread_mutex_lock(&c->lock);
+    for (;;) {
+        int seen = c->changes;
+
+        pthread_mutex_unlock(&c->lock);
+        leader_view(c->leader, &c->view);
+        if (is(&c->view))
+            return;
+        pthread_mutex_lock(&c->lock);
+        while (c->changes == seen)
+            assert_int_equal(pthread_cond_timedwait(&c->changed, &c->lock, &at), 0);
+    }
+}
+
+static bool leads(const struct leader_view *v) { return v->leads; }
+static bool stands_by(const struct leader_view *v) { return !v->leads && v->epoch; }
+static bool has_trouble(const struct leader_view *v) { return v->trouble[0] != '\0'; }
+static bool does_not_lead(const struct leader_view *v) { return !v->leads; }
+
+/* ---- The fixture ---- */
+
+/* Each opening is a reign of its own, as in a daemon. */
+static int open_in_etcd(struct fixture *f)
+{
+    struct world *w = f->arg;
+    struct store_etcd c = {.endpoints = server.addr, .prefix = w->prefix};
+
+    central_stop(&w->a);
+    central_start(&w->a, w, "a:1");
+    wait_view(&w->a, leads);
+    c.revision = w->a.view.revision;
+    c.epoch = w->a.view.epoch;
+    return store_open_etcd(&f->s, &c, on_done, &f->done, f->why, sizeof f->why);
+}
+
+static int set_up(void **state)
+{
+    struct fixture *f = xcalloc(1, sizeof *f);
+    struct world *w = xcalloc(1, sizeof *w);
+
+    pthread_mutex_init(&f->done.lock, NULL);
+    pthread_cond_init(&f->done.changed, NULL);
+    f->done.pipe = -1;
+    f->open = open_in_etcd;
+    f->arg = w;
+    w->lease_us = LEASE_US;
+    snprintf(w->prefix, sizeof w->prefix, "hawk%d", ++prefixes);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    struct world *w = f->arg;
+
+    store_abandon(f->s);
+    central_stop(&w->a);
+    central_stop(&w->b);
+    free(w);
+    free(f);
+    return 0;
+}
+
+/* ---- What is in etcd ---- */
+
+static int count_one(void *arg, const struct etcd_kv *kv)
+{
+    ++*(int *)arg;
+    return 0;
+}
+
+static int count_keys(const struct world *w, const char *table)
+{
+    struct etcd *e = etcd_new(server.addr);
+    char from[100], to[100];
+    int n = 0;
+    struct etcd_range r = {.from = from, .to = to, .keys_only = true, .fn = count_one, .arg = &n};
+
+    snprintf(from, sizeof from, "%s/%s/", w->prefix, table);
+    snprintf(to, sizeof to, "%s/%s0", w->prefix, table);
+    assert_int_equal(etcd_range(e, &r, BOUND_S * US_PER_S), 0);
+    etcd_free(e);
+    return n;
+}
+
+/* By hand: puts a value, or (NULL) deletes the key. */
+static void change_key(const struct world *w, const char *name, const char *value)
+{
+    struct etcd *e = etcd_new(server.addr);
+    struct etcd_txn t = {0};
+    char key[200];
+    int64_t revision;
+    bool done;
+
+    snprintf(key, sizeof key, "%s/%s", w->prefix, name);
+    if (value)
+        etcd_txn_put(&t, key, span_text(value), 0);
+    else
+        etcd_txn_delete(&t, key, NULL);
+    assert_int_equal(etcd_txn_run(e, &t, BOUND_S * US_PER_S, &done, &revision), 0);
+    assert_true(done);
+    etcd_txn_free(&t);
+    etcd_free(e);
+}
+
+static void test_ended_jobs_leave_nothing(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t token = 0;
+
+    assert_int_equal(open_store(f), 0);
+    for (uint64_t round = 1; round <= 5; round++) {
+        write_job(f, ++token, round, 1, round == 3 ? 100000 : 500, NULL);
+        for (uint32_t i = 0; i < 500; i++)
+            write_task(f, ++token, round, 1, i);
+    }
+    wait_token(f, token);
+    assert_int_equal(count_keys(f->arg, "job"), 5 + 2500);
+    assert_true(count_keys(f->arg, "desc") > 0);
+    for (uint64_t round = 1; round <= 5; round++)
+        write_end(f, ++token, round, 1);
+    wait_token(f, token);
+    assert_int_equal(count_keys(f->arg, "job"), 0);
+    assert_int_equal(count_keys(f->arg, "desc"), 0);
+}
+
+static void test_the_largest_job_goes_through(void **state)
+{
+    struct fixture *f = *state;
+    struct task_set *set = task_set_new(LIMIT_TASKS_PER_JOB);
+    struct told t;
+
+    for (uint32_t i = 0; i < set->n; i++)
+        set->v[i] = i;
+    assert_int_equal(open_store(f), 0);
+    write_job(f, 1, 1, 2, LIMIT_TASKS_PER_JOB, NULL);
+    write_job(f, 2, 1, 2, LIMIT_TASKS_PER_JOB, set); /* replaces it */
+    write_task(f, 3, 1, 2, 0);
+    wait_token(f, 3);
+    reopen(f);
+    t = recover(f); /* looks at every argument */
+    assert_int_equal(t.count[MSG_JOURNAL_JOB], 1);
+    assert_int_equal(t.count[MSG_JOURNAL_TASK], 1);
+    assert_non_null(strstr(t.text, "epoch=2"));
+    print_message("a job of %u tasks in %d pieces\n", LIMIT_TASKS_PER_JOB, count_keys(f->arg, "desc"));
+    free(t.text);
+    task_set_drop(set);
+}
+
+static void test_pieces_of_nobody_are_removed(void **state)
+{
+    struct fixture *f = *state;
+    struct told t;
+    int pieces;
+
+    assert_int_equal(open_store(f), 0);
+    write_job(f, 1, 1, 1, 100000, NULL);
+    wait_token(f, 1);
+    pieces = count_keys(f->arg, "desc");
+    change_key(f->arg, "desc/0000000000000007/0001/0/000000", "cut off in between");
+    change_key(f->arg, "desc/fffff00000000001/0001/0/000000", "an older one of the same job");
+    assert_int_equal(count_keys(f->arg, "desc"), pieces + 2);
+    write_task(f, 2, 99, 1, 0); /* of a job that has ended */
+    wait_token(f, 2);
+    reopen(f);
+    t = recover(f);
+    assert_int_equal(t.count[MSG_JOURNAL_JOB], 1);
+    assert_int_equal(t.count[MSG_JOURNAL_TASK], 0);
+    assert_int_equal(count_keys(f->arg, "desc"), pieces);
+    assert_int_equal(count_keys(f->arg, "job"), 1);
+    free(t.text);
+}
+
+static void test_foreign_and_newer_keys_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct world *w = f->arg;
+
+    change_key(w, "registry/pods", "of another program");
+    assert_int_equal(open_store(f), HAWK_ECORRUPT);
+    assert_non_null(strstr(f->why, "central.etcd_prefix"));
+    change_key(w, "registry/pods", NULL);
+    assert_int_equal(open_store(f), 0);
+    assert_int_equal(store_close(f->s), 0);
+    f->s = NULL;
+    change_key(w, "meta/schema", "2");
+    assert_int_equal(open_store(f), HAWK_EVERSION);
+    assert_non_null(strstr(f->why, "schema 2"));
+}
+
+static void test_a_value_that_cannot_be_read_is_told(void **state)
+{
+    struct fixture *f = *state;
+    struct told t = {0};
+
+    assert_int_equal(open_store(f), 0);
+    change_key(f->arg, "job/0000000000000001/0001", "\x1a\xff");
+    assert_int_equal(store_recover(f->s, on_recovered, &t), HAWK_ECORRUPT);
+    change_key(f->arg, "job/0000000000000001/0001", "\x10\xff\xff\xff\x7f"); /* why */
+    assert_int_equal(store_recover(f->s, on_recovered, &t), HAWK_ECORRUPT);
+    free(t.text);
+}
+
+/* ---- The election ---- */
+
+static void test_one_leads_and_another_follows(void **state)
+{
+    struct world *w = ((struct fixture *)*state)->arg;
+
+    central_start(&w->a, w, "host-a:7070");
+    wait_view(&w->a, leads);
+    assert_int_equal(w->a.view.epoch, 1);
+    assert_true(leader_holds(w->a.leader, 1));
+    assert_false(leader_holds(w->a.leader, 2));
+    central_start(&w->b, w, "host-b:7070");
+    wait_view(&w->b, stands_by);
+    assert_string_equal(w->b.view.active, "host-a:7070");
+    assert_false(leader_holds(w->b.leader, 1));
+    central_stop(&w->a); /* resigns */
+    wait_view(&w->b, leads);
+    assert_int_equal(w->b.view.epoch, 2);
+    assert_string_equal(w->b.view.active, "host-b:7070");
+}
+
+static void test_who_yields_is_not_first_again(void **state)
+{
+    struct world *w = ((struct fixture *)*state)->arg;
+
+    central_start(&w->a, w, "a:1");
+    wait_view(&w->a, leads);
+    central_start(&w->b, w, "b:1");
+    wait_view(&w->b, stands_by);
+    leader_yield(w->a.leader, 7); /* of another reign: nothing */
+    assert_true(leader_holds(w->a.leader, 1));
+    leader_yield(w->a.leader, 1);
+    assert_false(leader_holds(w->a.leader, 1));
+    wait_view(&w->b, leads);
+    wait_view(&w->a, stands_by);
+    assert_string_equal(w->a.view.active, "b:1");
+}
+
+static void test_a_key_removed_by_hand_ends_the_reign(void **state)
+{
+    struct world *w = ((struct fixture *)*state)->arg;
+
+    central_start(&w->a, w, "a:1");
+    wait_view(&w->a, leads);
+    change_key(w, "leader", NULL);
+    wait_view(&w->a, does_not_lead);
+    assert_false(leader_holds(w->a.leader, 1));
+    wait_view(&w->a, leads); /* nobody else is there */
+    assert_int_equal(w->a.view.epoch, 2);
+}
+
+static void test_a_leader_that_cannot_renew_stops_by_its_own_clock(void **state)
+{
+    struct world *w = ((struct fixture *)*state)->arg;
+
+    central_start(&w->a, w, "a:1");
+    wait_view(&w->a, leads);
+    kill(server.pid, SIGSTOP);
+    wait_view(&w->a, does_not_lead);
+    assert_false(leader_holds(w->a.leader, 1));
+    wait_view(&w->a, has_trouble);
+    print_message("%s\n", w->a.view.trouble);
+    kill(server.pid, SIGCONT);
+    wait_view(&w->a, leads);
+    assert_int_equal(w->a.view.epoch, 2);
+}
+
+/* ---- Fencing ---- */
+
+static void test_a_leader_that_was_replaced_writes_nothing(void **state)
+{
+    struct fixture *f = *state, other = {.done.pipe = -1};
+    struct world *w = f->arg;
+    struct store_etcd c = {.endpoints = server.addr, .prefix = w->prefix};
+    struct told t;
+
+    assert_int_equal(open_store(f), 0);
+    write_node(f, 1, 1, "before");
+    wait_token(f, 1);
+    central_start(&w->b, w, "b:1");
+    leader_yield(w->a.leader, w->a.view.epoch); /* though the store of that reign does not know */
+    wait_view(&w->b, leads);
+    write_node(f, 2, 2, "too late");
+    wait_failures(f, 1);
+    assert_int_equal(f->done.err, HAWK_ESTALE);
+    assert_int_equal(f->done.token, 1);
+    write_node(f, 3, 3, "later still");
+    assert_int_equal(store_close(f->s), HAWK_EIO); /* at once: it is not tried again */
+    f->s = NULL;
+    pthread_mutex_init(&other.done.lock, NULL);
+    pthread_cond_init(&other.done.changed, NULL);
+    c.revision = w->b.view.revision;
+    c.epoch = w->b.view.epoch;
+    assert_int_equal(store_open_etcd(&other.s, &c, on_done, &other.done, other.why, sizeof other.why), 0);
+    t = recover(&other);
+    assert_int_equal(t.count[MSG_JOURNAL_NODE], 1);
+    assert_non_null(strstr(t.text, "before"));
+    free(t.text);
+    assert_int_equal(store_close(other.s), 0);
+    c.revision--; /* of a reign that is over */
+    assert_int_equal(store_open_etcd(&other.s, &c, on_done, &other.done, other.why, sizeof other.why), 0);
+    assert_int_equal(store_meta_set(other.s, "x", 1), HAWK_ESTALE);
+    store_abandon(other.s);
+}
+
+/* ---- Trouble ---- */
+
+/* As when the answer to a transaction was lost: it went through, and its sender does not know. */
+static void test_a_transaction_that_went_through_unheard(void **state)
+{
+    struct fixture *f = *state;
+    char value[100];
+
+    assert_int_equal(open_store(f), 0);
+    write_node(f, 1, 1, "n");
+    wait_token(f, 1);
+    snprintf(value, sizeof value, "%u 99999 1", store_epoch(f->s));
+    change_key(f->arg, "commit", value);
+    write_node(f, 2, 2, "n");
+    write_history(f, "h", 1);
+    write_node(f, 3, 3, "n");
+    wait_token(f, 3);
+    assert_int_equal(f->done.failures, 0);
+    snprintf(value, sizeof value, "%u 1 1",
+             store_epoch(f->s) + 1); /* of another reign: never by a leader's rules */
+    change_key(f->arg, "commit", value);
+    write_node(f, 4, 4, "n");
+    wait_failures(f, 1);
+    assert_int_equal(f->done.err, HAWK_ESTALE);
+}
+
+static void test_an_etcd_that_hangs_loses_and_doubles_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct world *w = f->arg;
+    struct told t;
+
+    w->lease_us = 60 * US_PER_S; /* the reign goes on */
+    assert_int_equal(open_store(f), 0);
+    write_job(f, 1, 1, 1, 1, NULL);
+    wait_token(f, 1);
+    kill(server.pid, SIGSTOP);
+    write_history(f, "h", 1);
+    write_task(f, 2, 1, 1, 0);
+    wait_failures(f, 1);
+    write_history(f, "h", 2);
+    write_task(f, 3, 1, 1, 1);
+    kill(server.pid, SIGCONT);
+    write_history(f, "h", 3);
+    wait_token(f, 3);
+    reopen(f); /* with what has no token */
+    t = recover(f);
+    assert_int_equal(t.count[MSG_HISTORY], 3);
+    assert_int_equal(t.first_history_us, 1);
+    assert_int_equal(t.last_history_us, 3);
+    assert_int_equal(t.count[MSG_JOURNAL_TASK], 2);
+    free(t.text);
+}
+
+static void test_an_etcd_that_restarts_is_found_again(void **state)
+{
+    struct fixture *f = *state;
+    struct world *w = f->arg;
+    struct told t;
+
+    w->lease_us = 60 * US_PER_S;
+    assert_int_equal(open_store(f), 0);
+    etcd_server_kill(&server);
+    write_node(f, 1, 1, "n");
+    wait_failures(f, 1);
+    assert_int_equal(f->done.err, HAWK_EIO);
+    etcd_server_start(&server);
+    wait_token(f, 1); /* by itself: nothing new is written */
+    reopen(f);
+    t = recover(f);
+    assert_int_equal(t.count[MSG_JOURNAL_NODE], 1);
+    free(t.text);
+}
+
+static void test_no_etcd_is_an_error_with_its_address(void **state)
+{
+    struct fixture *f = *state;
+    struct store_etcd c = {.endpoints = "127.0.0.1:1,127.0.0.1:2", .prefix = "p", .revision = 1, .epoch = 1};
+
+    assert_int_equal(store_open_etcd(&f->s, &c, on_done, &f->done, f->why, sizeof f->why), HAWK_EIO);
+    print_message("%s\n", f->why);
+    assert_non_null(strstr(f->why, "etcd at 127.0.0.1:2"));
+}
+
+/* ---- A kill ---- */
+
+/* "writer PREFIX ENDPOINT": this program again, as the process that is killed. */
+static int writer_main(char **argv)
+{
+    struct fixture *f;
+    void *state;
+
+    snprintf(server.addr, sizeof server.addr, "%s", argv[3]);
+    set_up(&state);
+    f = state;
+    snprintf(((struct world *)f->arg)->prefix, sizeof((struct world *)f->arg)->prefix, "%s", argv[2]);
+    f->done.pipe = STDOUT_FILENO;
+    write_until_killed(f);
+    return 1;
+}
+
+static void test_what_was_acknowledged_survives_a_kill(void **state)
+{
+    struct fixture *f = *state;
+    struct world *w = f->arg;
+    uint64_t token = 0, acknowledged = 0;
+    int fds[2], status;
+    struct told t;
+    pid_t pid;
+
+    assert_int_equal(pipe(fds), 0);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        dup2(fds[1], STDOUT_FILENO);
+        close(fds[0]);
+        close(fds[1]);
+        execl("/proc/self/exe", "test_store_etcd", "writer", w->prefix, server.addr, (char *)NULL);
+        _exit(127);
+    }
+    close(fds[1]);
+    while (acknowledged < 3000) {
+        assert_int_equal(read(fds[0], &token, sizeof token), sizeof token);
+        acknowledged = token;
+    }
+    kill(pid, SIGKILL);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    while (read(fds[0], &token, sizeof token) == sizeof token)
+        acknowledged = token;
+    close(fds[0]);
+    assert_int_equal(open_store(f), 0); /* when its lease is over */
+    assert_int_equal(store_epoch(f->s), 2);
+    t = recover(f);
+    assert_int_equal(t.count[MSG_JOURNAL_JOB], 1);
+    assert_true(t.count[MSG_JOURNAL_TASK] >= acknowledged - 1);
+    print_message("acknowledged %" PRIu64 ", found %u\n", acknowledged - 1, t.count[MSG_JOURNAL_TASK]);
+    free(t.text);
+}
+
+static int start_server(void **state)
+{
+    const char *tmp = getenv("TMPDIR");
+
+    snprintf(server.dir, sizeof server.dir, "%s/etcd.XXXXXX", tmp ? tmp : "/tmp");
+    assert_non_null(mkdtemp(server.dir));
+    etcd_server_start(&server);
+    return 0;
+}
+
+static int stop_server(void **state)
+{
+    char cmd[300];
+
+    etcd_server_kill(&server);
+    snprintf(cmd, sizeof cmd, "rm -rf '%s'", server.dir);
+    return system(cmd); /* NOLINT(cert-env33-c) */
+}
+
+int main(int argc, char **argv)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        STORE_CONFORMANCE(TEST),
+        TEST(test_ended_jobs_leave_nothing),
+        TEST(test_the_largest_job_goes_through),
+        TEST(test_pieces_of_nobody_are_removed),
+        TEST(test_foreign_and_newer_keys_are_refused),
+        TEST(test_a_value_that_cannot_be_read_is_told),
+        TEST(test_one_leads_and_another_follows),
+        TEST(test_who_yields_is_not_first_again),
+        TEST(test_a_key_removed_by_hand_ends_the_reign),
+        TEST(test_a_leader_that_cannot_renew_stops_by_its_own_clock),
+        TEST(test_a_leader_that_was_replaced_writes_nothing),
+        TEST(test_a_transaction_that_went_through_unheard),
+        TEST(test_an_etcd_that_hangs_loses_and_doubles_nothing),
+        TEST(test_an_etcd_that_restarts_is_found_again),
+        TEST(test_no_etcd_is_an_error_with_its_address),
+        TEST(test_what_was_acknowledged_survives_a_kill),
+    };
+
+    if (argc == 4 && strcmp(argv[1], "writer") == 0)
+        return writer_main(argv);
+    if (etcd_missing())
+        return 1;
+    return cmocka_run_group_tests(tests, start_server, stop_server);
+}
