@@ -35,12 +35,17 @@ test_lib_sources := $(wildcard tests/lib/*.c)
 test_archive := $(B)/libtest.a
 test_lib_objects := $(test_lib_sources:%.c=$(B)/obj/%.o)
 test_scripts := $(wildcard tests/e2e/test_$(T).sh tests/e2e/test_$(T).py)
+# tests/fuzz/fuzz_NAME.c is one libFuzzer target; as a test it replays its corpus, tests/fuzz/corpus/NAME.
+fuzz_sources := $(wildcard tests/fuzz/$(T).c)
+fuzz_replays := $(fuzz_sources:tests/fuzz/%.c=$(B)/tests/%)
+fuzz_lib_sources := $(wildcard tests/fuzz/lib/*.c)
 
 bench_sources := $(wildcard bench/bench_*.c)
 bench_programs := $(bench_sources:%.c=$(B)/%)
 
-all_sources := $(sources) daemon/main.c $(test_sources) $(test_lib_sources) $(bench_sources)
-own_files := $(wildcard $(ROOMS:=/*.[ch]) tests/*.[ch] tests/lib/*.[ch] bench/*.[ch])
+all_sources := $(sources) daemon/main.c $(test_sources) $(test_lib_sources) $(fuzz_sources) $(fuzz_lib_sources) \
+	$(bench_sources)
+own_files := $(wildcard $(ROOMS:=/*.[ch]) tests/*.[ch] tests/lib/*.[ch] tests/fuzz/*.[ch] tests/fuzz/lib/*.[ch] bench/*.[ch])
 
 # --- how it is compiled ----------------------------------------------------------------------------
 
@@ -72,7 +77,7 @@ MAKEFLAGS += --no-print-directory
 Q := $(if $(V),,@)
 say = $(if $(V),@:,@printf '%-7s %s\n' $(1) $(2))
 
-.PHONY: all archive programs test check check-format check-build check-tidy check-structure deps format demo figures \
+.PHONY: all archive programs test fuzz fuzz-programs check check-format check-build check-tidy check-structure deps format demo figures \
 	bench bench-sim calibrate swarm clean help install FORCE
 all: $(if $(binary),$(binary),archive)
 archive: $(archive)
@@ -126,6 +131,7 @@ $(B)/hawk: $(main_object) $(archive)
 
 -include $(objects:.o=.d) $(main_object:.o=.d) $(gen_objects:.o=.d) $(test_lib_objects:.o=.d)
 -include $(test_sources:%.c=$(B)/obj/%.d) $(bench_sources:%.c=$(B)/obj/%.d)
+-include $(fuzz_sources:%.c=$(B)/obj/%.d) $(fuzz_lib_sources:%.c=$(B)/obj/%.d)
 
 # --- tests -----------------------------------------------------------------------------------------
 
@@ -135,11 +141,28 @@ $(B)/tests/test_%: $(B)/obj/tests/test_%.o $(test_archive) $(archive)
 	$(Q)$(link) -o $@ $^ -lcmocka $(LIBS)
 .PRECIOUS: $(B)/obj/%.o $(B)/gen/%.pb.c $(B)/gen/%.pb.h
 
-programs: $(test_programs)
+$(B)/tests/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(fuzz_lib_sources:%.c=$(B)/obj/%.o) $(test_archive) $(archive)
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(link) -o $@ $^ -lcmocka $(LIBS)
+
+programs: $(test_programs) $(fuzz_replays)
 	@:
-test: $(test_programs) $(if $(test_scripts),$(binary))
-	$(if $(test_programs)$(test_scripts),,$(error no test is called '$(T)'))
-	$(Q)HAWK=$(abspath $(B)/hawk) SANITIZE=$(SANITIZE) tests/run $(test_programs) $(test_scripts)
+test: $(test_programs) $(fuzz_replays) $(if $(test_scripts),$(binary))
+	$(if $(test_programs)$(fuzz_replays)$(test_scripts),,$(error no test is called '$(T)'))
+	$(Q)HAWK=$(abspath $(B)/hawk) SANITIZE=$(SANITIZE) tests/run $(test_programs) $(fuzz_replays) $(test_scripts)
+
+# The same targets under libFuzzer, one after the other, SECONDS each; T=NAME: one of them. With clang, in a build
+# directory of its own; what is found goes to its findings/.
+fuzz:
+	$(Q)$(MAKE) B=build/fuzz CC=clang SANITIZE=fuzzer-no-link,address,undefined WARNINGS=-Wno-unknown-warning-option \
+		T='fuzz_$(T)' fuzz-programs
+	$(Q)tools/fuzz build/fuzz $(SECONDS) $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_$(T).c))
+fuzz-programs: $(fuzz_sources:tests/fuzz/%.c=$(B)/%)
+$(B)/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(filter-out %/replay.o,$(fuzz_lib_sources:%.c=$(B)/obj/%.o)) \
+		$(test_archive) $(archive)
+	$(call say,LINK,$@)
+	$(Q)$(link) -fsanitize=fuzzer -o $@ $^ -lcmocka $(LIBS)
 
 # --- checks ----------------------------------------------------------------------------------------
 
@@ -209,6 +232,7 @@ help:
 	@echo "make demo              a cluster on this machine under a mixed load"
 	@echo "make bench             measurements; make bench-sim: the simulator's, as JSON as well"
 	@echo "make figures           the papers' simulated figures (TRACES=DIR: the published traces)"
+	@echo "make fuzz [T=NAME] [SECONDS=60] hostile input from libFuzzer (tests/fuzz), each target so long"
 	@echo "make swarm [SECONDS=60] random clusters with random faults, invariants checked after every step"
 	@echo "make calibrate         the simulator against the published one (docs/calibration.md)"
 	@echo "make check             format, warnings, lint, structure and purity"

@@ -14,7 +14,8 @@ typedef struct {
 #define NODE_NONE ((node_id_t){0})
 /* The active central, whoever that is: what workers and dists use as its address. */
 #define NODE_CENTRAL ((node_id_t){0xffffff})
-#define NODE_ID_MAX 0xfffffeu
+/* Ids are given out in order, so this is how many nodes a cluster may ever have; tables by id grow no further. */
+#define NODE_ID_MAX 1000000u
 
 static inline bool node_eq(node_id_t a, node_id_t b) { return a.v == b.v; }
 

@@ -11,9 +11,9 @@ struct step {
     struct out *out;
 };
 
-/* More than any sane policy asks for; probes of one job at a time beyond it are not sent. At least
- * LIMIT_TASKS_PER_JOB, so that no task goes without. */
-#define PROBES_MAX (1u << 24)
+/* Twice the tasks of the largest job, as the papers probe; probes of one job at a time beyond it are not sent: with
+ * SPLIT_COUNTS each is a message. At least LIMIT_TASKS_PER_JOB, so that no task goes without. */
+#define PROBES_MAX (2 * LIMIT_TASKS_PER_JOB)
 /* Live reservations of one job; what peers claim beyond it is not believed. */
 #define LIVE_MAX (1u << 30)
 #define REPORTS_MAX 1024u

@@ -57,7 +57,8 @@ static bool members_ok(const struct members *m)
 
 static bool policy_ok(struct policy p)
 {
-    return time_ok(p.cutoff_us) && p.short_share_ppm <= 1000000 && p.probe_ratio_milli <= 1000000;
+    return time_ok(p.cutoff_us) && p.short_share_ppm <= 1000000 && p.probe_ratio_milli <= 1000000 &&
+           p.min_probes <= LIMIT_TASKS_PER_JOB;
 }
 
 #define OK_none(v) true

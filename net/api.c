@@ -90,7 +90,10 @@ struct api_type {
                                             .fields = s##_fields,                                            \
                                             .n = sizeof s##_fields / sizeof s##_fields[0],                   \
                                             .size = sizeof(struct api_##s)}
-#define EMPTY_TYPE(s, M) const struct api_type api_##s##_type = {.name = #M, .size = sizeof(struct api_##s)}
+/* The place where fields would be: C forbids to add even 0 to NULL. */
+static const struct api_field no_fields[1];
+#define EMPTY_TYPE(s, M)                                                                                     \
+    const struct api_type api_##s##_type = {.name = #M, .fields = no_fields, .size = sizeof(struct api_##s)}
 
 /* clang-format off */
 static const struct api_field submit_request_fields[] = {

@@ -110,7 +110,7 @@ static void job_ids_round_trip(void **state)
     } cases[] = {
         {1, 0, "1.0"},
         {3, 17, "3.17"},
-        {NODE_ID_MAX, JOB_SEQ_MAX, "16777214.1099511627775"},
+        {NODE_ID_MAX, JOB_SEQ_MAX, "1000000.1099511627775"},
     };
     char buf[JOB_ID_TEXT];
 

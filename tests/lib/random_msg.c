@@ -130,7 +130,7 @@ static struct policy random_policy(struct rng *r)
                            .flags = (uint32_t)number(r, UINT32_MAX),
                            .short_share_ppm = (uint32_t)number(r, 1000000),
                            .probe_ratio_milli = (uint32_t)number(r, 1000000),
-                           .min_probes = (uint32_t)number(r, UINT32_MAX),
+                           .min_probes = (uint32_t)number(r, LIMIT_TASKS_PER_JOB),
                            .steal_cap = (uint16_t)number(r, UINT16_MAX),
                            .steal_max = (uint16_t)number(r, UINT16_MAX)};
 }
