@@ -95,7 +95,7 @@ static void ask(struct load *l)
 {
     struct try_id id = {job_id_make((node_id_t){1}, 1), l->asked, 1, 1};
 
-    if (exec_run(l->e, 0, l->asked, &id, l->d, NULL, NULL) < 0)
+    if (exec_run(l->e, 0, &(struct msg_exec_start){.run = l->asked, .id = id, .desc = l->d}, NULL) < 0)
         fail("exec_run");
     l->asked++;
 }

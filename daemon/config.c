@@ -202,6 +202,8 @@ void config_init(struct config *c)
     set_default(c, "central.state_dir", path, "default, for this user");
     state_dir_default(path, sizeof path, "dist");
     set_default(c, "dist.state_dir", path, "default, for this user");
+    state_dir_default(path, sizeof path, "worker");
+    set_default(c, "worker.state_dir", path, "default, for this user");
     state_dir_default(path, sizeof path, "out");
     set_default(c, "worker.output_dir", path, "default, for this user");
     set_default(c, "up.output_dir", path, "default, for this user");

@@ -84,13 +84,14 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(worker, AUTO_COUNT, slots, "auto", "tasks at a time; auto: one per core")                              \
     S(worker, CHOICE, queues, "per-worker",                                                                  \
       "per-worker|per-slot: one queue for all slots, or one each (the paper)")                               \
+    S(worker, TEXT, state_dir, "", "where it finds its tasks again; default: see `hawk config show`")        \
     S(worker, TEXT, output_dir, "", "where tasks' output goes by default; default: see `hawk config show`")  \
     S(worker, COUNT, queue_limit, "1000000", "reservations and tasks it queues")                             \
     S(worker, DURATION, park_min, "100ms", "an idle thief's first wait after a failed round")                \
     S(worker, DURATION, park_max, "5s", "and its longest")                                                   \
     S(worker, DURATION, orphan, "10s", "how long a lost dist's tasks go on")                                 \
     S(worker, DURATION, kill_grace, "2s", "between SIGTERM and SIGKILL of a task")                           \
-    S(worker, DURATION, agent_grace, "10s", "how long tasks outlive a worker that died")
+    S(worker, DURATION, agent_grace, "20s", "how long tasks wait for a worker that died or is upgraded")
 
 #define UP_SETTINGS(S)                                                                                       \
     S(up, AUTO_COUNT, slots, "auto", "tasks at a time; auto: one per core")                                  \

@@ -60,12 +60,12 @@ static void positive(struct checker *k, const char *key, int64_t us)
 static void name(struct checker *k, const char *key, const char *text)
 {
     size_t len = strlen(text);
-    bool ok = len > 0 && len <= LIMIT_NAME_BYTES;
+    bool ok = len > 0 && len <= LIMIT_NAME_BYTES && strcmp(text, ".") != 0 && strcmp(text, "..") != 0;
 
     for (size_t i = 0; i < len; i++)
         ok = ok && text[i] > ' ' && text[i] <= '~' && text[i] != '/';
     if (!ok)
-        complain(k, key, "it must be 1 to %u visible ASCII characters, no blank and no slash",
+        complain(k, key, "it must be 1 to %u visible ASCII characters, no blank and no slash, not . or ..",
                  LIMIT_NAME_BYTES);
 }
 
@@ -170,6 +170,7 @@ static void check_worker(struct checker *k)
     name(k, "worker.name", c->worker.name);
     listens(k, "worker.listen", c->worker.listen);
     address(k, "worker.central", c->worker.central);
+    directory(k, "worker.state_dir", c->worker.state_dir);
     directory(k, "worker.output_dir", c->worker.output_dir);
     if (*c->worker.advertise)
         address(k, "worker.advertise", c->worker.advertise);

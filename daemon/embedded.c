@@ -245,16 +245,18 @@ void embedded_kill(struct embedded *e)
 {
     for (uint32_t i = 0; i < e->runs_n; i++)
         if (e->runs[i].used)
-            runner_effect(e->runner,
-                          &(struct msg){.type = MSG_EXEC_KILL, .exec_kill = {.run = i + 1, .force = true}},
-                          NULL);
+            runner_effect(
+                e->runner,
+                &(struct msg){.type = MSG_EXEC_KILL,
+                              .exec_kill = {.run = i + 1, .force = true, .outcome = OUTCOME_CANCELLED}},
+                NULL);
 }
 
 void embedded_free(struct embedded *e)
 {
     if (!e)
         return;
-    runner_free(e->runner);
+    runner_free(e->runner, false);
     loop_hook_remove(&e->after);
     loop_timer_clear(e->loop, &e->timer);
     bus_free(e->bus);

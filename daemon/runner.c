@@ -62,30 +62,46 @@ static void output_drop(struct runner *r, struct output *o)
     r->outputs_n--;
 }
 
-static void output_remember(struct runner *r, const struct msg_exec_start *m, const char *worker)
+static struct output *output_new(struct runner *r, const struct try_id *id, uint32_t run)
 {
-    char path[EXEC_PATH_MAX];
-    struct exec_config config = r->config;
-    struct output *o = output_find(r, m->id.job, m->id.task);
-    if (worker)
-        config.worker = worker;
+    struct output *o = output_find(r, id->job, id->task);
     if (o)
         output_drop(r, o);
     if (r->outputs_n == RUNNER_OUTPUTS)
         output_drop(r, container_of(r->by_age.next, struct output, age));
     o = xcalloc(1, sizeof *o);
-    o->key.job = m->id.job.v;
-    o->key.task = m->id.task;
-    o->attempt = m->id.attempt;
-    o->run = m->run;
+    o->key.job = id->job.v;
+    o->key.task = id->task;
+    o->attempt = id->attempt;
+    o->run = run;
     o->running = true;
-    for (int i = 0; i < 2; i++)
-        if (exec_output_path(&config, &m->id, m->desc, i + 1, path, sizeof path) == 0)
-            o->paths[i] = xstrdup(path);
     HASH_ADD(hh, r->outputs, key, sizeof o->key, o);
     HASH_ADD(hh_run, r->by_run, run, sizeof o->run, o);
     list_push_tail(&r->by_age, &o->age);
     r->outputs_n++;
+    return o;
+}
+
+static void output_ended(struct runner *r, uint32_t run)
+{
+    struct output *o;
+    HASH_FIND(hh_run, r->by_run, &run, sizeof run, o);
+    if (!o)
+        return;
+    HASH_DELETE(hh_run, r->by_run, o);
+    o->running = false;
+}
+
+static void output_remember(struct runner *r, const struct msg_exec_start *m, const char *worker)
+{
+    char path[EXEC_PATH_MAX];
+    struct exec_config config = r->config;
+    struct output *o = output_new(r, &m->id, m->run);
+    if (worker)
+        config.worker = worker;
+    for (int i = 0; i < 2; i++)
+        if (exec_output_path(&config, &m->id, m->desc, i + 1, path, sizeof path) == 0)
+            o->paths[i] = xstrdup(path);
 }
 
 int runner_output(const struct runner *r, job_id_t job, uint32_t task, uint32_t attempt, bool err_stream,
@@ -109,13 +125,8 @@ int runner_output(const struct runner *r, job_id_t job, uint32_t task, uint32_t 
 static void on_event(void *arg, const struct msg *m)
 {
     struct runner *r = arg;
-    struct output *o = NULL;
     if (m->type == MSG_EXEC_EXITED)
-        HASH_FIND(hh_run, r->by_run, &m->exec_exited.run, sizeof m->exec_exited.run, o);
-    if (o) {
-        HASH_DELETE(hh_run, r->by_run, o);
-        o->running = false;
-    }
+        output_ended(r, m->exec_exited.run);
     r->feed(r->arg, m);
 }
 
@@ -128,6 +139,26 @@ static void on_fd(void *arg, unsigned events)
     r->broken = true;
     loop_fd_remove(r->fd);
     r->fd = NULL;
+}
+
+static void on_held(void *arg, const struct msg *m, const char *const paths[2])
+{
+    struct runner *r = arg;
+    if (m->type == MSG_EXEC_HELD) {
+        const struct msg_exec_held *h = &m->exec_held;
+        struct output *o = output_new(r, &h->id, h->run);
+        for (int i = 0; i < 2; i++)
+            o->paths[i] = paths[i] ? xstrdup(paths[i]) : NULL;
+        if (h->outcome != OUTCOME_NONE)
+            output_ended(r, h->run);
+    }
+    r->feed(r->arg, m);
+}
+
+void runner_take_over(struct runner *r)
+{
+    exec_take_over(r->exec, on_held, r);
+    on_fd(r, LOOP_READ); /* what came with it is not announced by the descriptor any more */
 }
 
 static void on_timer(void *arg)
@@ -148,7 +179,7 @@ static void start(struct runner *r, const struct msg_exec_start *m, const char *
 {
     if (m->desc->kind == PAYLOAD_COMMAND)
         output_remember(r, m, worker);
-    int err = exec_run(r->exec, loop_now(r->loop), m->run, &m->id, m->desc, m->arg, worker);
+    int err = exec_run(r->exec, loop_now(r->loop), m, worker);
     if (!err)
         return;
     struct msg exited = {.type = MSG_EXEC_EXITED,
@@ -165,7 +196,11 @@ void runner_effect(struct runner *r, const struct msg *m, const char *worker)
     if (m->type == MSG_EXEC_START)
         start(r, &m->exec_start, worker);
     else if (m->type == MSG_EXEC_KILL)
-        exec_kill(r->exec, m->exec_kill.run, m->exec_kill.force);
+        exec_kill(r->exec, m->exec_kill.run, m->exec_kill.outcome, m->exec_kill.force);
+    else if (m->type == MSG_EXEC_FORGET)
+        exec_forget(r->exec, m->exec_forget.run);
+    else if (m->type == MSG_EXEC_LEASE)
+        exec_lease(r->exec, m->exec_lease.until_us);
 }
 
 bool runner_broken(const struct runner *r) { return r->broken; }
@@ -184,14 +219,17 @@ struct runner *runner_new(struct loop *l, struct exec *e, const struct exec_conf
     return r;
 }
 
-void runner_free(struct runner *r)
+void runner_free(struct runner *r, bool leave)
 {
     if (!r)
         return;
     loop_fd_remove(r->fd);
     loop_hook_remove(&r->flush);
     loop_timer_clear(r->loop, &r->timer);
-    exec_stop(r->exec);
+    if (leave)
+        exec_leave(r->exec);
+    else
+        exec_stop(r->exec);
     struct output *o, *tmp;
     HASH_ITER(hh, r->outputs, o, tmp)
         output_drop(r, o);

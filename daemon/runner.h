@@ -1,4 +1,4 @@
-/* A worker's executor on its loop: EXEC_START and EXEC_KILL go in, EXEC_STARTED and EXEC_EXITED come back as
+/* A worker's executor on its loop: EXEC_START, EXEC_KILL and the like go in, EXEC_STARTED and EXEC_EXITED come back as
  * events. It also remembers where recent tasks' output went, for `hawk cat`. */
 #ifndef HAWK_DAEMON_RUNNER_H
 #define HAWK_DAEMON_RUNNER_H
@@ -14,7 +14,9 @@ struct runner;
 /* e was started before the loop (and gRPC); the runner stops and frees it. c is what it was started with. */
 struct runner *runner_new(struct loop *l, struct exec *e, const struct exec_config *c,
                           void (*feed)(void *arg, const struct msg *m), void *arg);
-/* EXEC_START or EXEC_KILL; worker: whose it is where several share the runner, NULL: the config's. */
+/* Feeds what was taken over from an earlier agent (EXEC_LEASE, EXEC_HELD, and ends since then): once, before START. */
+void runner_take_over(struct runner *r);
+/* EXEC_START, EXEC_KILL, EXEC_FORGET or EXEC_LEASE; worker: whose it is where several share the runner, NULL: the config's. */
 void runner_effect(struct runner *r, const struct msg *m, const char *worker);
 /* Where a task's output went: the path (EXEC_PATH_MAX bytes) and whether the task still runs. attempt 0: the
  * latest this worker ran. HAWK_ENOT_FOUND when this worker does not remember it. */
@@ -22,7 +24,7 @@ HAWK_MUST_USE int runner_output(const struct runner *r, job_id_t job, uint32_t t
                                 bool err_stream, char *path, bool *running);
 /* True once the spawner has died: the worker should stop. */
 bool runner_broken(const struct runner *r);
-/* Ends every task and the spawner. NULL is fine. */
-void runner_free(struct runner *r);
+/* Ends every task and the spawner; leave: leaves them to the next agent. NULL is fine. */
+void runner_free(struct runner *r, bool leave);
 
 #endif

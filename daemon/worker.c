@@ -4,11 +4,15 @@
 #include "base/log.h"
 #include "daemon/api.h"
 #include "daemon/commands.h"
+#include "daemon/journal.h"
 #include "daemon/node.h"
 #include "daemon/process.h"
 #include "daemon/runner.h"
 #include "net/addr.h"
 
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -16,9 +20,11 @@ struct worker_daemon {
     struct process process;
     struct worker role;
     struct node *node;
+    struct exec *exec; /* the runner's, once that is there */
     struct runner *runner;
     struct api *api;
     bool role_made, ready;
+    bool leave; /* what runs is left to the next agent */
 };
 
 static void step(void *role, const struct event *e, struct out *out) { worker_step(role, e, out); }
@@ -28,7 +34,8 @@ static void check(const void *role) { worker_check(role); }
 static void effect(void *arg, const struct msg *m)
 {
     struct worker_daemon *d = arg;
-    if (m->type == MSG_EXEC_START || m->type == MSG_EXEC_KILL)
+    if (m->type == MSG_EXEC_START || m->type == MSG_EXEC_KILL || m->type == MSG_EXEC_FORGET ||
+        m->type == MSG_EXEC_LEASE)
         runner_effect(d->runner, m, NULL);
     else if (m->type == MSG_STOPPED)
         process_exit(&d->process, d->process.signals ? d->process.exit_code : PROCESS_FAILED);
@@ -48,6 +55,18 @@ static void stop(void *arg, bool now)
 {
     /* Running tasks are ended and run again elsewhere: a long one may go on for hours. */
     feed(arg, &(struct msg){.type = MSG_STOP, .stop.now = true});
+}
+
+/* For an upgrade: whoever starts this worker again within the grace takes its tasks over. */
+static void on_upgrade(void *arg, int signo)
+{
+    struct worker_daemon *d = arg;
+    char grace[32];
+    log_info("%s: leaving %u tasks to the agent that is started next, within %s", strsignal(signo),
+             exec_running(d->exec),
+             duration_format(grace, sizeof grace, d->process.config.worker.agent_grace));
+    d->leave = true;
+    process_exit(&d->process, HAWK_EXIT_OK);
 }
 
 /* Rule 9 of the design: what this agent leaves behind must be dead before it is run again elsewhere. */
@@ -85,6 +104,30 @@ static void after_turn(void *arg)
              server_addr(d->process.server, 0), worker_node(&d->role).v, counts.slots);
 }
 
+/* Every task taken over goes on in the slot it had. */
+static void need_slot(void *arg, const struct msg *m, const char *const paths[2])
+{
+    uint32_t *slots = arg;
+    uint32_t needed = worker_slot_of(m->exec_held.run) + 1;
+    if (m->type == MSG_EXEC_HELD && m->exec_held.outcome == OUTCOME_NONE && *slots < needed)
+        *slots = needed;
+}
+
+static uint32_t slots_for(const struct worker_daemon *d)
+{
+    uint32_t told = d->process.config.worker.slots, slots;
+    if (!told)
+        told = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    slots = told;
+    exec_held(d->exec, need_slot, &slots);
+    if (slots > told)
+        log_warn(
+            "a task taken over is in slot %u: going on with %u slots, not %u, until this worker is started "
+            "while nothing runs there",
+            slots, slots, told);
+    return slots;
+}
+
 static void make_role(struct worker_daemon *d, const char *addr)
 {
     const struct config *c = &d->process.config;
@@ -92,10 +135,12 @@ static void make_role(struct worker_daemon *d, const char *addr)
     worker_config_init(&wc);
     wc.name = blob_str(c->worker.name);
     wc.addr = blob_str(addr);
-    wc.slots = c->worker.slots ? c->worker.slots : (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
+    wc.slots = slots_for(d);
     wc.queue_limit = c->worker.queue_limit;
     wc.queue_per_slot = strcmp(c->worker.queues, "per-slot") == 0;
-    wc.incarnation = process_random();
+    wc.incarnation =
+        exec_incarnation(d->exec); /* so that central knows that this one has the last one's tasks */
+    wc.successors = true;
     wc.park_min_us = c->worker.park_min;
     wc.park_max_us = c->worker.park_max;
     wc.orphan_us = c->worker.orphan;
@@ -114,33 +159,69 @@ static const char *listen_address(const struct config *c, char *own, size_t size
     return own;
 }
 
+/* A directory for each worker, so that several may have the same setting. */
+static int make_state_dir(const struct config *c, char dir[PATH_MAX])
+{
+    char why[PATH_MAX + 200];
+    int n = snprintf(dir, PATH_MAX, "%s/%s", c->worker.state_dir, c->worker.name);
+    if (n < 0 || n >= PATH_MAX) {
+        log_error("worker.state_dir: %s is too long", c->worker.state_dir);
+        return HAWK_ETOO_LARGE;
+    }
+    if (dir_make(dir, 0700, why, sizeof why)) {
+        log_error("worker.state_dir: %s", why);
+        return HAWK_EIO;
+    }
+    return 0;
+}
+
+static void take_over(struct worker_daemon *d)
+{
+    struct worker_counts n;
+    runner_take_over(d->runner);
+    worker_counts(&d->role, &n);
+    if (n.running || n.unacked)
+        log_info("%u running tasks of an earlier agent taken over, and %u whose end nobody acknowledged",
+                 n.running, n.unacked);
+}
+
 /* The spawner is forked before gRPC starts its threads. */
 static int start(struct worker_daemon *d)
 {
     struct process *p = &d->process;
     const struct config *c = &p->config;
-    struct exec *exec;
     struct exec_config ec;
-    char own[ADDR_TEXT];
+    char own[ADDR_TEXT], state_dir[PATH_MAX];
     int err = process_output_dir(p, c->worker.output_dir);
+    if (!err)
+        err = make_state_dir(c, state_dir);
     if (err)
         return err;
     exec_config_init(&ec, c->worker.name, c->worker.output_dir);
     ec.kill_grace_us = c->worker.kill_grace;
     ec.orphan_grace_us = c->worker.agent_grace;
-    err = exec_start(&exec, &ec);
+    ec.state_dir = state_dir;
+    ec.incarnation = process_random();
+    err = exec_start(&d->exec, &ec);
     if (err) {
-        log_error("the spawner cannot be started: %s (worker.output_dir is %s)", hawk_strerror(err),
-                  c->worker.output_dir);
+        if (err == HAWK_EEXISTS)
+            log_error("worker %s runs here already: stop it, or set another worker.name or worker.state_dir",
+                      c->worker.name);
+        else
+            log_error("the spawner cannot be started: %s (worker.output_dir is %s, worker.state_dir %s)",
+                      hawk_strerror(err), c->worker.output_dir, c->worker.state_dir);
         return err;
     }
     err = process_open(p, listen_address(c, own, sizeof own));
     const char *addr = err ? NULL : process_advertised(p, c->worker.advertise, c->worker.central);
     if (!addr) {
-        exec_stop(exec);
+        if (exec_incarnation(d->exec) != ec.incarnation)
+            exec_leave(d->exec); /* whoever gets it right still finds them */
+        else
+            exec_stop(d->exec);
         return HAWK_EINVALID;
     }
-    d->runner = runner_new(p->loop, exec, &ec, feed, d);
+    d->runner = runner_new(p->loop, d->exec, &ec, feed, d);
     make_role(d, addr);
     struct node_config nc = {.role = ROLE_WORKER,
                              .name = p->name,
@@ -153,6 +234,7 @@ static int start(struct worker_daemon *d)
     d->api = api_new(p->loop, p->server, &roles, api_feed, d);
     server_set_links(p->server, node_links(d->node));
     server_start(p->server);
+    take_over(d);
     node_start(d->node);
     return 0;
 }
@@ -171,13 +253,15 @@ int worker_main(int argc, char **argv)
         d.process.exit_code = PROCESS_FAILED;
     } else {
         process_signals(&d.process, stop, &d);
+        if (loop_signal(d.process.loop, SIGUSR2, on_upgrade, &d))
+            log_warn("SIGUSR2 cannot be handled");
         loop_hook_add(d.process.loop, &after, LOOP_AFTER, after_turn, &d);
         loop_run(d.process.loop);
         loop_hook_remove(&after);
     }
     server_stop(d.process.server);
     api_free_all(d.api);
-    runner_free(d.runner);
+    runner_free(d.runner, d.leave);
     node_free(d.node);
     if (d.role_made)
         worker_free(&d.role);

@@ -7,6 +7,8 @@
 #include "base/units.h"
 #include "exec/record.h"
 #include "exec/spawner.h"
+#include "exec/station.h"
+#include "exec/takeover.h"
 #include "exec/timers.h"
 
 #include <errno.h>
@@ -37,15 +39,17 @@ struct sent_spec {
 struct command {
     UT_hash_handle hh;
     uint32_t run;
-    pid_t pid; /* 0 until it started */
-    struct sent_spec *spec;
+    pid_t pid;              /* 0 until it started */
+    struct sent_spec *spec; /* NULL: an earlier agent's */
 };
 
 struct exec {
     struct exec_config config; /* with texts of its own */
     pid_t spawner;
-    int fd;    /* -1: it is gone */
-    bool lost; /* fd failed; exec_on_ready has yet to tell */
+    int fd;                /* -1: it is gone */
+    int lock_fd;           /* this is the state_dir's agent; -1: there is no state_dir */
+    bool lost;             /* fd failed; exec_on_ready has yet to tell */
+    struct takeover taken; /* what exec_take_over has yet to report */
     struct bytes in, out;
     struct command *commands;
     struct sent_spec *specs;
@@ -87,35 +91,114 @@ static int make_socket(int fds[2])
     return HAWK_EIO;
 }
 
-int exec_start(struct exec **out, const struct exec_config *c)
+/* Forks it, on a new socket of e's. */
+static int fork_spawner(struct exec *e)
 {
-    struct exec *e;
-    int fds[2], err;
-    pid_t pid;
+    int fds[2], listen_fd = -1, err = make_socket(fds);
+    pid_t pid = -1;
 
-    if (!c->output_dir || c->output_dir[0] != '/' || !c->worker)
-        return HAWK_EINVALID;
-    err = make_socket(fds);
     if (err)
         return err;
-    pid = fork();
+    if (e->config.state_dir) {
+        listen_fd = station_listen(e->config.state_dir);
+        if (listen_fd < 0)
+            log_error("%s/" STATION_SOCKET ": cannot be listened on: %s", e->config.state_dir,
+                      strerror(errno));
+    }
+    if (listen_fd >= 0 || !e->config.state_dir)
+        pid = fork();
     if (pid == 0)
-        spawner_main(fds[1], c);
+        spawner_main(fds[1], listen_fd, &e->config);
     close(fds[1]);
+    if (listen_fd >= 0)
+        close(listen_fd);
     if (pid < 0) {
         close(fds[0]);
         return HAWK_EIO;
     }
+    e->spawner = pid;
+    e->fd = fds[0];
+    return 0;
+}
+
+/* A spawner that an earlier agent left is ours from here on. One that holds nothing only gives us its name: a new one
+ * is of this version and has this environment. */
+static int find_spawner(struct exec *e)
+{
+    struct takeover *t = &e->taken;
+    int err = e->lock_fd = station_lock(e->config.state_dir);
+
+    if (err >= 0)
+        err = takeover_begin(t, &e->config);
+    if (err || t->fd < 0)
+        return err;
+    e->config.incarnation = t->incarnation;
+    if (t->n == 0)
+        return takeover_end_idle(t);
+    e->fd = t->fd;
+    e->spawner = t->spawner;
+    e->in = t->in;
+    for (uint32_t i = 0; i < t->n; i++) {
+        struct command *c;
+
+        if (t->v[i].m.exec_held.outcome != OUTCOME_NONE)
+            continue;
+        c = xcalloc(1, sizeof *c);
+        c->run = t->v[i].m.exec_held.run;
+        c->pid = t->v[i].pid;
+        HASH_ADD(hh, e->commands, run, sizeof c->run, c);
+    }
+    return 0;
+}
+
+static void exec_free(struct exec *e);
+
+int exec_start(struct exec **out, const struct exec_config *c)
+{
+    struct exec *e;
+    int err = 0;
+
+    if (!c->output_dir || c->output_dir[0] != '/' || !c->worker)
+        return HAWK_EINVALID;
     e = xcalloc(1, sizeof *e);
     e->config = *c;
     e->config.worker = xstrdup(c->worker);
     e->config.output_dir = xstrdup(c->output_dir);
-    e->spawner = pid;
-    e->fd = fds[0];
+    e->config.state_dir = c->state_dir ? xstrdup(c->state_dir) : NULL;
+    e->fd = e->lock_fd = e->taken.fd = -1;
+    e->taken.lease_us = TIME_NEVER;
     list_init(&e->idle);
     timers_init(&e->timers);
+    if (c->state_dir)
+        err = find_spawner(e);
+    if (!err && e->fd < 0)
+        err = fork_spawner(e);
+    if (err) {
+        exec_free(e);
+        return err;
+    }
     *out = e;
     return 0;
+}
+
+uint64_t exec_incarnation(const struct exec *e) { return e->config.incarnation; }
+
+void exec_held(const struct exec *e, exec_held_fn fn, void *arg)
+{
+    const char *const none[2] = {NULL, NULL};
+    struct msg lease = {.type = MSG_EXEC_LEASE, .exec_lease.until_us = e->taken.lease_us};
+
+    if (e->taken.lease_us != TIME_NEVER)
+        fn(arg, &lease, none);
+    for (uint32_t i = 0; i < e->taken.n; i++)
+        fn(arg, &e->taken.v[i].m, (const char *const *)e->taken.v[i].paths);
+}
+
+void exec_take_over(struct exec *e, exec_held_fn fn, void *arg)
+{
+    exec_held(e, fn, arg);
+    takeover_forget(&e->taken);
+    e->taken.lease_us = TIME_NEVER;
 }
 
 int exec_fd(const struct exec *e) { return e->fd; }
@@ -221,11 +304,17 @@ static size_t spec_bytes(const struct job_desc *d)
     return (size_t)d->argv.bytes + d->env.bytes + (d->input ? d->input->len : 0) + (d->cwd ? d->cwd->len : 0);
 }
 
-static int run_command(struct exec *e, uint32_t run, const struct try_id *id, struct job_desc *d,
-                       const struct blob *arg, const char *worker)
+static uint32_t flags_of(const struct msg_exec_start *m)
 {
+    return (m->class == CLASS_LONG ? RUN_LONG : 0) | (m->promotable ? RUN_PROMOTABLE : 0) |
+           (m->stolen ? RUN_STOLEN : 0) | (node_eq(m->owner, NODE_CENTRAL) ? RUN_LEASED : 0);
+}
+
+static int run_command(struct exec *e, const struct msg_exec_start *m, const char *worker)
+{
+    const struct job_desc *d = m->desc;
     struct command *c;
-    size_t begun, bytes = spec_bytes(d) + (arg ? arg->len : 0) + RECORD_SLACK;
+    size_t begun, bytes = spec_bytes(d) + (m->arg ? m->arg->len : 0) + RECORD_SLACK;
 
     if (e->fd < 0 || e->lost)
         return HAWK_EUNAVAILABLE;
@@ -234,55 +323,79 @@ static int run_command(struct exec *e, uint32_t run, const struct try_id *id, st
     if (bytes > RECORD_MAX || bytes_pending(&e->out) + bytes > EXEC_SEND_MAX)
         return HAWK_ELIMIT;
     c = xcalloc(1, sizeof *c);
-    c->run = run;
-    c->spec = use_spec(e, d);
+    c->run = m->run;
+    c->spec = use_spec(e, m->desc);
     HASH_ADD(hh, e->commands, run, sizeof c->run, c);
     begun = record_begin(&e->out, RECORD_RUN);
-    put_u32(&e->out, run);
+    put_u32(&e->out, m->run);
     put_u32(&e->out, c->spec->id);
-    put_u64(&e->out, id->job.v);
-    put_u32(&e->out, id->task);
-    put_u32(&e->out, id->epoch);
-    put_u32(&e->out, id->attempt);
-    put_blob(&e->out, arg);
+    put_u64(&e->out, m->id.job.v);
+    put_u32(&e->out, m->id.task);
+    put_u32(&e->out, m->id.epoch);
+    put_u32(&e->out, m->id.attempt);
+    put_u32(&e->out, m->owner.v);
+    put_u32(&e->out, flags_of(m));
+    put_blob(&e->out, m->arg);
     put_data(&e->out, worker, worker ? strlen(worker) : 0);
     record_end(&e->out, begun);
     return 0;
 }
 
-int exec_run(struct exec *e, int64_t now_us, uint32_t run, const struct try_id *id, struct job_desc *d,
-             const struct blob *arg, const char *worker)
+int exec_run(struct exec *e, int64_t now_us, const struct msg_exec_start *m, const char *worker)
 {
     struct command *c;
 
-    HASH_FIND(hh, e->commands, &run, sizeof run, c);
-    if (c || timers_has(&e->timers, run))
+    HASH_FIND(hh, e->commands, &m->run, sizeof m->run, c);
+    if (c || timers_has(&e->timers, m->run))
         return HAWK_EEXISTS;
     if (exec_running(e) >= e->config.max_running)
         return HAWK_ELIMIT;
-    switch (d->kind) {
+    switch (m->desc->kind) {
     case PAYLOAD_COMMAND:
-        return run_command(e, run, id, d, arg, worker);
+        return run_command(e, m, worker);
     case PAYLOAD_TIMER:
-        return timers_run(&e->timers, now_us, run, d, arg);
+        return timers_run(&e->timers, now_us, m->run, m->desc, m->arg);
     default:
         return HAWK_EUNSUPPORTED;
     }
 }
 
-void exec_kill(struct exec *e, uint32_t run, bool force)
+void exec_kill(struct exec *e, uint32_t run, enum outcome outcome, bool force)
 {
     struct command *c;
     size_t begun;
 
-    if (timers_kill(&e->timers, run))
+    if (timers_kill(&e->timers, run, outcome))
         return;
     HASH_FIND(hh, e->commands, &run, sizeof run, c);
     if (!c || e->fd < 0)
         return;
     begun = record_begin(&e->out, RECORD_KILL);
     put_u32(&e->out, run);
+    put_u32(&e->out, (uint32_t)outcome);
     put_u32(&e->out, force);
+    record_end(&e->out, begun);
+}
+
+void exec_forget(struct exec *e, uint32_t run)
+{
+    size_t begun;
+
+    if (e->fd < 0 || !e->config.state_dir)
+        return;
+    begun = record_begin(&e->out, RECORD_FORGET);
+    put_u32(&e->out, run);
+    record_end(&e->out, begun);
+}
+
+void exec_lease(struct exec *e, int64_t until_us)
+{
+    size_t begun;
+
+    if (e->fd < 0)
+        return;
+    begun = record_begin(&e->out, RECORD_LEASE);
+    put_u64(&e->out, (uint64_t)until_us);
     record_end(&e->out, begun);
 }
 
@@ -299,7 +412,8 @@ int exec_flush(struct exec *e)
 
 static void forget_command(struct exec *e, struct command *c)
 {
-    release_spec(e, c->spec);
+    if (c->spec)
+        release_spec(e, c->spec);
     HASH_DEL(e->commands, c);
     free(c);
 }
@@ -461,27 +575,45 @@ static void end_spawner(struct exec *e)
         ;
 }
 
-void exec_stop(struct exec *e)
+static void exec_free(struct exec *e)
 {
-    struct command *c, *next;
+    struct command *c = e->commands, *next;
 
-    if (!e)
-        return;
-    if (e->fd >= 0)
-        end_spawner(e);
-    else
-        waitpid(e->spawner, NULL, WNOHANG);
-    c = e->commands;
     HASH_CLEAR(hh, e->commands);
     for (; c; c = next) {
         next = c->hh.next;
         free(c);
     }
     forget_specs(e);
+    takeover_forget(&e->taken);
     timers_free(&e->timers);
     bytes_free(&e->in);
     bytes_free(&e->out);
+    if (e->fd >= 0)
+        close(e->fd);
+    if (e->lock_fd >= 0)
+        close(e->lock_fd);
     free((char *)e->config.worker);
     free((char *)e->config.output_dir);
+    free((char *)e->config.state_dir);
     free(e);
+}
+
+void exec_stop(struct exec *e)
+{
+    if (!e)
+        return;
+    if (e->fd >= 0)
+        end_spawner(e);
+    else
+        waitpid(e->spawner, NULL, WNOHANG);
+    exec_free(e);
+}
+
+void exec_leave(struct exec *e)
+{
+    /* What it does not take now was never started, and runs elsewhere. */
+    if (exec_want_write(e) && exec_flush(e) < 0)
+        log_warn("the spawner (process %d) is gone: it leaves nothing to the next agent", (int)e->spawner);
+    exec_free(e);
 }

@@ -7,6 +7,10 @@
  * out when it could not start), MSG_EXEC_EXITED exactly once. The events come out of exec_on_ready
  * (commands) and exec_on_timeout (timers), never out of exec_run or exec_kill. One thread only.
  *
+ * The spawner outlives an agent that dies, or that leaves it behind on purpose (exec_leave): what runs goes on, and
+ * how it ends is kept. The next agent with the same state_dir takes it over within the orphan grace; otherwise
+ * everything is thawed and killed then. Timer tasks die with their agent.
+ *
  * What a task gets: a process group of its own in the spawner's session (no terminal), the job's
  * directory, the job's environment (the agent's own when the job gives none, without HAWK_TOKEN*), plus
  * HAWK_JOB_ID, HAWK_JOB_NAME, HAWK_TASK_INDEX (first_index + task), HAWK_TASK_COUNT, HAWK_ATTEMPT,
@@ -41,9 +45,13 @@ struct exec_config {
     int64_t kill_grace_us;  /* from SIGTERM to SIGKILL */
     int64_t orphan_grace_us; /* how long tasks may outlive this process; below the lease */
     uint32_t max_running;    /* runs at once; beyond: HAWK_ELIMIT */
+    /* A directory of this agent's own, absolute and there already, where the next agent finds the spawner that this
+     * one leaves behind. NULL: nobody takes anything over. */
+    const char *state_dir;
+    uint64_t incarnation; /* names the spawner; see exec_incarnation */
 };
 
-/* The defaults: 2 s, 10 s, LIMIT_SLOTS; worker and output_dir as given (kept by reference until
+/* The defaults: 2 s, 10 s, LIMIT_SLOTS, no state_dir; worker and output_dir as given (kept by reference until
  * exec_start). */
 void exec_config_init(struct exec_config *c, const char *worker, const char *output_dir);
 
@@ -53,8 +61,25 @@ void exec_config_init(struct exec_config *c, const char *worker, const char *out
 typedef void (*exec_event_fn)(void *arg, const struct msg *m);
 
 /* Forks the spawner; call it before any thread exists, and before raising limits that tasks must not
- * inherit. Copies c. HAWK_EINVALID (no absolute output_dir), HAWK_EIO (no process or descriptors to be had). */
+ * inherit. With a state_dir it first looks for the spawner that an agent before this one left there, and takes
+ * that over with what it runs; one with nothing to hand over, or of another version, is replaced (of another
+ * version: when its grace is over, for which this waits). Copies c. HAWK_EINVALID (no absolute output_dir),
+ * HAWK_EEXISTS (another agent uses the state_dir), HAWK_EIO (no process, descriptors or socket to be had); with a
+ * state_dir the log says what is in the way. */
 HAWK_MUST_USE int exec_start(struct exec **out, const struct exec_config *c);
+
+/* Who the tasks' agents are, one after the other: the config's incarnation, or that of the agent whose spawner was
+ * taken over. What carries it knows of every task that earlier ones started here. */
+uint64_t exec_incarnation(const struct exec *e);
+
+/* What was taken over: MSG_EXEC_LEASE if a lease was told, then MSG_EXEC_HELD for every run, in the order they were
+ * started; paths are its stdout's and stderr's files, NULL where there is none. Borrowed. */
+typedef void (*exec_held_fn)(void *arg, const struct msg *m, const char *const paths[2]);
+
+/* Reports that. Those that run end like others do, but only after exec_take_over: the same, once, before anything else
+ * is asked of e, and followed by an exec_on_ready. */
+void exec_held(const struct exec *e, exec_held_fn fn, void *arg);
+void exec_take_over(struct exec *e, exec_held_fn fn, void *arg);
 
 /* Watch it for reading, and for writing while exec_want_write; level-triggered. */
 int exec_fd(const struct exec *e);
@@ -64,18 +89,25 @@ int exec_fd(const struct exec *e);
  * the fd. */
 HAWK_MUST_USE int exec_on_ready(struct exec *e, exec_event_fn fn, void *arg);
 
-/* Asks for a run; takes references of its own. now_us is the caller's clock, as given to exec_on_timeout.
- * arg is the task's own argument or NULL; worker whose run it is, for HAWK_WORKER and %w, where several
- * share this process, else NULL: config.worker. Commands are only buffered: call exec_flush once when the step
+/* Asks for the run that EXEC_START describes; takes references of its own. now_us is the caller's clock, as given to
+ * exec_on_timeout. worker: whose run it is, for HAWK_WORKER and %w, where several share this process, else NULL:
+ * config.worker. Commands are only buffered: call exec_flush once when the step
  * is over. On an error no event follows: HAWK_EEXISTS (run number in use), HAWK_ELIMIT (max_running,
  * EXEC_SEND_MAX), HAWK_EUNAVAILABLE (no spawner), HAWK_EUNSUPPORTED (PAYLOAD_APP), HAWK_EINVALID (a
  * timer's duration, no argv). */
-HAWK_MUST_USE int exec_run(struct exec *e, int64_t now_us, uint32_t run, const struct try_id *id,
-                           struct job_desc *d, const struct blob *arg, const char *worker);
+HAWK_MUST_USE int exec_run(struct exec *e, int64_t now_us, const struct msg_exec_start *m,
+                           const char *worker);
 
-/* SIGTERM to the run's group, SIGKILL after the grace; force: SIGKILL at once. The run ends as
- * OUTCOME_CANCELLED unless it has ended already. Unknown runs are ignored (the exit is under way). */
-void exec_kill(struct exec *e, uint32_t run, bool force);
+/* SIGTERM to the run's group, SIGKILL after the grace; force: SIGKILL at once. The run ends with that outcome
+ * unless it has ended already. Unknown runs are ignored (the exit is under way). */
+void exec_kill(struct exec *e, uint32_t run, enum outcome outcome, bool force);
+
+/* The run has ended, and nobody will ask for its end again. Only with a state_dir, where ends are kept until then. */
+void exec_forget(struct exec *e, uint32_t run);
+
+/* From until_us (CLOCK_BOOTTIME) on nothing may run that belongs to central, whatever has become of this process by
+ * then: the spawner kills it, as OUTCOME_LOST. */
+void exec_lease(struct exec *e, int64_t until_us);
 
 /* Sends what is buffered as far as the socket takes it. HAWK_EUNAVAILABLE: the spawner is gone;
  * exec_on_ready tells. */
@@ -95,6 +127,9 @@ uint32_t exec_running(const struct exec *e);
  * Blocks until it has (at most the grace and a few seconds; the spawner and all groups are killed then).
  * Reports nothing. NULL is fine. */
 void exec_stop(struct exec *e);
+
+/* Leaves everything to the next agent, as dying does: what runs goes on for the orphan grace. Frees e. */
+void exec_leave(struct exec *e);
 
 /* Where a try's stdout (which = 1) or stderr (2) goes: an absolute path, "/dev/null" for the pattern
  * "none". d NULL: the default place, <output_dir>/<job>/<task>.out and .err, <task>.<attempt>.out when

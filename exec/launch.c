@@ -294,17 +294,16 @@ static int open_one(struct launcher *l, const struct spec *s, const struct task 
 static int open_files(struct launcher *l, const struct spec *s, const struct task *t, struct plan *p,
                       struct launched *out)
 {
-    char out_path[EXEC_PATH_MAX], err_path[EXEC_PATH_MAX];
     char input[32];
-    int err = open_one(l, s, t, OUTPUT_STDOUT, out_path, &p->out, out);
+    int err = open_one(l, s, t, OUTPUT_STDOUT, out->out_path, &p->out, out);
 
     if (err)
         return err;
-    err = output_path(l, s, t, OUTPUT_STDERR, err_path);
-    if (!err && strcmp(out_path, err_path) == 0)
+    err = output_path(l, s, t, OUTPUT_STDERR, out->err_path);
+    if (!err && strcmp(out->out_path, out->err_path) == 0)
         p->err = p->out; /* one description: what both write stays in order */
     else
-        err = open_one(l, s, t, OUTPUT_STDERR, err_path, &p->err, out);
+        err = open_one(l, s, t, OUTPUT_STDERR, out->err_path, &p->err, out);
     if (err)
         return err;
     p->in = l->null_fd;
@@ -339,7 +338,10 @@ void launch(struct launcher *l, struct spec *s, const struct task *t, struct lau
     char job_id[64], index[48], attempt[32], run[64], worker[sizeof "HAWK_WORKER=" + LIMIT_NAME_BYTES];
 
     p.in = p.out = p.err = -1;
-    *out = (struct launched){.number = ++l->launched};
+    out->pid = 0;
+    out->code = 0;
+    out->number = ++l->launched;
+    out->why[0] = out->out_path[0] = out->err_path[0] = '\0';
     snprintf(job_id, sizeof job_id, "HAWK_JOB_ID=%s", job_id_format(job, t->id.job));
     snprintf(index, sizeof index, "HAWK_TASK_INDEX=%" PRIu64, (uint64_t)s->d->first_index + t->id.task);
     snprintf(attempt, sizeof attempt, "HAWK_ATTEMPT=%u", t->id.attempt);

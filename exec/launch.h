@@ -52,6 +52,8 @@ struct launched {
     uint64_t number; /* in its RUN_VARIABLE */
     int code;        /* enum launch_code when it did not start, and why */
     char why[LAUNCH_WHY_MAX];
+    char out_path[EXEC_PATH_MAX],
+        err_path[EXEC_PATH_MAX]; /* of its output files; "" when they have no name */
 };
 
 /* HAWK_EIO when a descriptor cannot be had. */

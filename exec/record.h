@@ -1,6 +1,6 @@
 /* What the agent and its spawner say to each other over their socket: length-prefixed records, and the
  * growing buffer they wait in on either side. Both ends are on one machine, so integers are in its byte
- * order; the version is for an agent that one day takes over the spawner of an older one. */
+ * order; the version is for an agent that takes over the spawner of an older one. */
 #ifndef HAWK_EXEC_RECORD_H
 #define HAWK_EXEC_RECORD_H
 
@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define RECORD_VERSION 1
+#define RECORD_VERSION 2
 #define RECORD_MAX (80u << 20) /* the largest: a job description, or one task's argument, and a little */
 
 /* Fields in the order in which they are written; "bytes" is a u32 length and that many bytes. */
@@ -19,12 +19,29 @@ enum record_type {
     RECORD_SPEC = 1,  /* u32 spec, u32 tasks, u32 first_index, i64 time_limit_us, bytes: name, argv, env, cwd,
                          stdout, stderr, input (argv and env as in struct strings; absent where NULL) */
     RECORD_SPEC_DROP, /* u32 spec: no run of it is left */
-    RECORD_RUN,       /* u32 run, u32 spec, u64 job, u32 task, u32 epoch, u32 attempt, bytes: argument */
-    RECORD_KILL,      /* u32 run, u32 force */
-    RECORD_STOP,      /* kill everything and end */
+    RECORD_RUN,    /* u32 run, u32 spec, u64 job, u32 task, u32 epoch, u32 attempt, u32 owner, u32 flags (enum
+                         run_flag), bytes: argument, worker */
+    RECORD_KILL,   /* u32 run, u32 outcome: what its end is called, u32 force */
+    RECORD_STOP,   /* kill everything and end */
+    RECORD_FORGET, /* u32 run: it has ended, and its end need not be kept any longer */
+    RECORD_LEASE,  /* i64 when runs of RUN_LEASED must be dead (CLOCK_BOOTTIME, us); replaces the last one */
+    RECORD_HELLO, /* first of all, by an agent that was not its parent: i64 kill_grace_us, i64 orphan_grace_us,
+                         bytes: output_dir */
     /* spawner -> agent */
     RECORD_STARTED, /* u32 run, u32 pid */
     RECORD_EXITED,  /* u32 run, u32 outcome, u32 code, i64 run_us, bytes: text for people */
+    RECORD_HELD, /* the answer to RECORD_HELLO, once for every run not forgotten: u32 run, u32 pid, u64 job,
+                       u32 task, u32 epoch, u32 attempt, u32 owner, u32 flags, u32 outcome (OUTCOME_NONE: it runs),
+                       u32 code, i64 run_us, bytes: text for people, stdout's path, stderr's */
+    RECORD_WELCOME, /* behind those: u32 its process id, u64 incarnation, i64 lease (TIME_NEVER: none) */
+};
+
+/* What an agent has to know again of a run that it takes over. */
+enum run_flag {
+    RUN_LONG = 1u << 0,
+    RUN_PROMOTABLE = 1u << 1,
+    RUN_STOLEN = 1u << 2,
+    RUN_LEASED = 1u << 3, /* central's: it must not outlive the lease (DESIGN 3, rule 9) */
 };
 
 /* A queue of bytes: written at the end, read from `off`. Zeroed is empty. */

@@ -2,7 +2,8 @@
  *
  * Every signal is blocked: the terminal's are the agent's business, children's ends are read from a
  * signalfd, and tasks start without anything to reset but the mask. When the agent's end of the socket
- * closes, tasks may run on for the grace time, and then everything is killed. */
+ * closes, tasks may run on for the grace time, and then everything is killed; meanwhile another agent may take
+ * over. Then it is told of every run that no agent has said to forget. */
 #include "exec/spawner.h"
 
 #include "base/heap.h"
@@ -11,6 +12,7 @@
 #include "base/units.h"
 #include "exec/launch.h"
 #include "exec/record.h"
+#include "exec/station.h"
 #include "exec/strays.h"
 
 #include <errno.h>
@@ -22,6 +24,8 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,24 +37,38 @@ struct run {
     UT_hash_handle by_run, by_pid;
     struct heap_node timer; /* the time limit, or SIGKILL after SIGTERM */
     uint32_t run;
-    pid_t pid; /* its group's leader, not reaped: the number is taken as long as this struct lives */
+    pid_t pid; /* its group's leader, not reaped while it is in by_pid: till then the number is taken */
     uint64_t number;
     int64_t started_us;
     enum outcome reason; /* why it is being killed; OUTCOME_NONE: it is not */
+    struct try_id id;
+    uint32_t owner, flags; /* enum run_flag */
+    char *paths[2];        /* of its output files; NULL: none */
+    /* Once it has ended: */
+    enum outcome outcome; /* OUTCOME_NONE: it runs */
+    int code;
+    int64_t run_us;
+    char *why; /* NULL: nothing to say */
 };
 
 struct spawner {
-    int fd; /* the agent, or -1 when it is gone */
+    int fd;        /* the agent, or -1 when it is gone */
+    int listen_fd; /* where the next one connects; -1: none can */
     int signal_fd;
+    int lease_fd; /* a timer: a suspended machine's lease runs out as well */
     struct exec_config config;
+    char *output_dir; /* config.output_dir, once an agent has taken over */
     struct launcher launcher;
     struct bytes in, out;
     struct spec *specs;
-    struct run *by_run, *by_pid;
+    struct run *by_run, *by_pid; /* what runs */
+    struct run *ended;           /* by run: what an agent may still ask about */
     struct heap timers;
     uint64_t timer_seq;
     int64_t sweep_us;  /* when to look for strays; TIME_NEVER: nothing has ended since */
     int64_t orphan_us; /* when to give up on the agent; TIME_NEVER: it is there */
+    int64_t lease_us;  /* when leased runs must be dead (CLOCK_BOOTTIME); TIME_NEVER: nobody said */
+    bool greeted;      /* the agent has said who it is, or is our parent */
     bool stopping;
 };
 
@@ -93,34 +111,64 @@ static void kill_run(struct spawner *s, struct run *r, enum outcome reason, bool
     }
 }
 
-static void report_exit(struct spawner *s, uint32_t run, enum outcome outcome, int code, int64_t run_us,
-                        const char *why)
+static void run_free(struct run *r)
+{
+    free(r->paths[0]);
+    free(r->paths[1]);
+    free(r->why);
+    free(r);
+}
+
+static void report_exit(struct spawner *s, const struct run *r)
 {
     size_t begun;
 
-    if (s->fd < 0)
+    if (s->fd < 0 || !s->greeted)
         return;
     begun = record_begin(&s->out, RECORD_EXITED);
-    put_u32(&s->out, run);
-    put_u32(&s->out, (uint32_t)outcome);
-    put_u32(&s->out, (uint32_t)code);
-    put_u64(&s->out, (uint64_t)run_us);
-    put_data(&s->out, why, why ? strlen(why) : 0);
+    put_u32(&s->out, r->run);
+    put_u32(&s->out, (uint32_t)r->outcome);
+    put_u32(&s->out, (uint32_t)r->code);
+    put_u64(&s->out, (uint64_t)r->run_us);
+    put_data(&s->out, r->why, r->why ? strlen(r->why) : 0);
     record_end(&s->out, begun);
+}
+
+static void forget_ended(struct spawner *s, uint32_t run)
+{
+    struct run *r;
+
+    HASH_FIND(by_run, s->ended, &run, sizeof run, r);
+    if (!r)
+        return;
+    HASH_DELETE(by_run, s->ended, r);
+    run_free(r);
+}
+
+/* r is in no table any more. Its end is reported, and kept where a later agent may ask for it. */
+static void ended(struct spawner *s, struct run *r)
+{
+    report_exit(s, r);
+    if (s->listen_fd < 0) {
+        run_free(r);
+        return;
+    }
+    forget_ended(s, r->run); /* an earlier one of this number: they come round again */
+    HASH_ADD(by_run, s->ended, run, sizeof r->run, r);
 }
 
 static void end_run(struct spawner *s, struct run *r, int status)
 {
     enum outcome outcome = WIFSIGNALED(status) ? OUTCOME_SIGNALED : OUTCOME_EXITED;
-    int code = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
 
-    report_exit(s, r->run, r->reason != OUTCOME_NONE ? r->reason : outcome, code, now_us() - r->started_us,
-                NULL);
+    r->outcome = r->reason != OUTCOME_NONE ? r->reason : outcome;
+    r->code = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+    r->run_us = now_us() - r->started_us;
     if (heap_in(&r->timer))
         heap_remove(&s->timers, &r->timer);
     HASH_DELETE(by_run, s->by_run, r);
     HASH_DELETE(by_pid, s->by_pid, r);
-    free(r);
+    ended(s, r);
 }
 
 /* Every child that has ended. The leader is still a zombie when the rest of its group is killed, so that
@@ -203,70 +251,114 @@ static void report_start(struct spawner *s, const struct run *r)
     record_end(&s->out, begun);
 }
 
-static void start_run(struct spawner *s, uint32_t run, struct spec *spec, const struct task *task)
+/* r is the spawner's from here on. */
+static void start_run(struct spawner *s, struct run *r, struct spec *spec, const struct task *task)
 {
     struct launched launched;
-    int64_t started = now_us();
-    struct run *r;
 
+    r->started_us = now_us();
     launch(&s->launcher, spec, task, &launched);
+    if (s->listen_fd >= 0) {
+        r->paths[0] = *launched.out_path ? xstrdup(launched.out_path) : NULL;
+        r->paths[1] = *launched.err_path ? xstrdup(launched.err_path) : NULL;
+    }
     if (!launched.pid) {
-        report_exit(s, run, OUTCOME_NOT_STARTED, launched.code, 0, launched.why);
+        r->outcome = OUTCOME_NOT_STARTED;
+        r->code = launched.code;
+        r->why = xstrdup(launched.why);
+        ended(s, r);
         return;
     }
-    r = xcalloc(1, sizeof *r);
-    r->run = run;
     r->pid = launched.pid;
     r->number = launched.number;
-    r->started_us = started;
     HASH_ADD(by_run, s->by_run, run, sizeof r->run, r);
     HASH_ADD(by_pid, s->by_pid, pid, sizeof r->pid, r);
     if (spec->d->time_limit_us > 0)
-        set_timer(s, r, started + spec->d->time_limit_us);
+        set_timer(s, r, r->started_us + spec->d->time_limit_us);
     report_start(s, r);
+}
+
+static void get_try(struct record *rec, struct try_id *id)
+{
+    id->job.v = get_u64(rec);
+    id->task = get_u32(rec);
+    id->epoch = (uint16_t)get_u32(rec);
+    id->attempt = (uint16_t)get_u32(rec);
 }
 
 static void take_run(struct spawner *s, struct record *rec)
 {
-    uint32_t run = get_u32(rec), spec_id = get_u32(rec);
-    uint32_t worker_len;
+    struct run *r = xcalloc(1, sizeof *r), *old;
+    uint32_t spec_id, worker_len;
     const char *worker;
     struct task task;
     struct spec *spec;
-    struct run *old;
 
-    task.id.job.v = get_u64(rec);
-    task.id.task = get_u32(rec);
-    task.id.epoch = (uint16_t)get_u32(rec);
-    task.id.attempt = (uint16_t)get_u32(rec);
+    r->run = get_u32(rec);
+    spec_id = get_u32(rec);
+    get_try(rec, &r->id);
+    r->owner = get_u32(rec);
+    r->flags = get_u32(rec);
+    task.id = r->id;
     task.arg = get_data(rec, &task.arg_len);
     worker = get_data(rec, &worker_len);
     snprintf(task.worker, sizeof task.worker, "%.*s", worker ? (int)worker_len : (int)LIMIT_NAME_BYTES,
              worker ? worker : s->config.worker);
     HASH_FIND(hh, s->specs, &spec_id, sizeof spec_id, spec);
-    HASH_FIND(by_run, s->by_run, &run, sizeof run, old);
+    HASH_FIND(by_run, s->by_run, &r->run, sizeof r->run, old);
     if (!spec || old)
         rec->bad = true;
-    if (rec->bad)
-        return;
-    if (s->stopping || s->fd < 0) /* no new work for an agent that is gone */
-        report_exit(s, run, OUTCOME_CANCELLED, 0, 0, NULL);
-    else
-        start_run(s, run, spec, &task);
+    if (rec->bad || s->fd < 0) { /* no new work for an agent that is gone: nobody believes that it runs */
+        run_free(r);
+    } else if (s->stopping) {
+        r->outcome = OUTCOME_CANCELLED;
+        ended(s, r);
+    } else {
+        start_run(s, r, spec, &task);
+    }
 }
 
 static void stop(struct spawner *s)
 {
     s->stopping = true;
+    if (s->listen_fd >= 0) {
+        station_unlist(s->config.state_dir); /* first: after the close the name may be another spawner's */
+        close(s->listen_fd);
+        s->listen_fd = -1;
+    }
     for (struct run *r = s->by_run; r; r = r->by_run.next)
         kill_run(s, r, OUTCOME_CANCELLED, false);
 }
 
-static void take(struct spawner *s, struct record *rec)
+static void take_kill(struct spawner *s, struct record *rec)
 {
-    uint32_t run;
+    uint32_t run = get_u32(rec), outcome = get_u32(rec), force = get_u32(rec);
     struct run *r;
 
+    HASH_FIND(by_run, s->by_run, &run, sizeof run, r);
+    if (outcome == OUTCOME_NONE || outcome >= OUTCOME_COUNT)
+        rec->bad = true;
+    else if (r)
+        kill_run(s, r, (enum outcome)outcome, force != 0);
+}
+
+static void take_lease(struct spawner *s, struct record *rec)
+{
+    struct itimerspec at = {0};
+
+    s->lease_us = (int64_t)get_u64(rec);
+    if (s->lease_us <= 0) {
+        rec->bad = true;
+        return;
+    }
+    at.it_value.tv_sec = (time_t)(s->lease_us / US_PER_S);
+    at.it_value.tv_nsec = (long)(s->lease_us % US_PER_S) * 1000;
+    if (timerfd_settime(s->lease_fd, TFD_TIMER_ABSTIME, &at, NULL) < 0)
+        log_warn("spawner: the lease of long tasks cannot be watched: %s", strerror(errno));
+}
+
+static void take(struct spawner *s, struct record *rec)
+{
     switch (rec->type) {
     case RECORD_SPEC:
         take_spec(s, rec);
@@ -281,10 +373,13 @@ static void take(struct spawner *s, struct record *rec)
         stop(s);
         break;
     case RECORD_KILL:
-        run = get_u32(rec);
-        HASH_FIND(by_run, s->by_run, &run, sizeof run, r);
-        if (r)
-            kill_run(s, r, OUTCOME_CANCELLED, get_u32(rec) != 0);
+        take_kill(s, rec);
+        break;
+    case RECORD_FORGET:
+        forget_ended(s, get_u32(rec));
+        break;
+    case RECORD_LEASE:
+        take_lease(s, rec);
         break;
     default:
         rec->bad = true;
@@ -296,7 +391,84 @@ static void lose_agent(struct spawner *s)
     close(s->fd);
     s->fd = -1;
     bytes_free(&s->out);
-    s->orphan_us = now_us() + s->config.orphan_grace_us;
+    if (s->greeted)
+        s->orphan_us = now_us() + s->config.orphan_grace_us;
+    s->greeted = false;
+}
+
+/* ---- Another agent ---- */
+
+static void put_held(struct bytes *b, const struct run *r)
+{
+    size_t begun = record_begin(b, RECORD_HELD);
+
+    put_u32(b, r->run);
+    put_u32(b, (uint32_t)r->pid);
+    put_u64(b, r->id.job.v);
+    put_u32(b, r->id.task);
+    put_u32(b, r->id.epoch);
+    put_u32(b, r->id.attempt);
+    put_u32(b, r->owner);
+    put_u32(b, r->flags);
+    put_u32(b, (uint32_t)r->outcome);
+    put_u32(b, (uint32_t)r->code);
+    put_u64(b, (uint64_t)(r->outcome == OUTCOME_NONE ? now_us() - r->started_us : r->run_us));
+    put_data(b, r->why, r->why ? strlen(r->why) : 0);
+    for (int i = 0; i < 2; i++)
+        put_data(b, r->paths[i], r->paths[i] ? strlen(r->paths[i]) : 0);
+    record_end(b, begun);
+}
+
+/* Descriptions have numbers that an agent gives; runs do not need them once they were started. */
+static void forget_specs(struct spawner *s)
+{
+    struct spec *spec, *next;
+
+    HASH_ITER(hh, s->specs, spec, next) {
+        HASH_DEL(s->specs, spec); /* NOLINT(clang-analyzer-core.NullDereference): inside uthash */
+        spec_free(spec);
+    }
+}
+
+/* An agent takes over: from now on things are done its way. */
+static void take_hello(struct spawner *s, struct record *rec)
+{
+    int64_t kill_grace_us = (int64_t)get_u64(rec), orphan_grace_us = (int64_t)get_u64(rec);
+    uint32_t n;
+    const char *output_dir = get_data(rec, &n);
+    size_t begun;
+
+    if (rec->type != RECORD_HELLO || rec->bad || !output_dir || s->stopping) {
+        rec->bad = true;
+        return;
+    }
+    s->greeted = true;
+    s->orphan_us = TIME_NEVER;
+    s->config.kill_grace_us = kill_grace_us;
+    s->config.orphan_grace_us = orphan_grace_us;
+    free(s->output_dir);
+    s->output_dir = xmalloc((size_t)n + 1);
+    memcpy(s->output_dir, output_dir, n);
+    s->output_dir[n] = '\0';
+    s->config.output_dir = s->launcher.config.output_dir = s->output_dir;
+    forget_specs(s);
+    for (const struct run *r = s->ended; r; r = r->by_run.next)
+        put_held(&s->out, r);
+    for (const struct run *r = s->by_run; r; r = r->by_run.next)
+        put_held(&s->out, r);
+    begun = record_begin(&s->out, RECORD_WELCOME);
+    put_u32(&s->out, (uint32_t)getpid());
+    put_u64(&s->out, s->config.incarnation);
+    put_u64(&s->out, (uint64_t)s->lease_us);
+    record_end(&s->out, begun);
+}
+
+/* Only when the last one is gone: whoever connects holds the lock, which a process that is alive would not have given
+ * away. */
+static void accept_agent(struct spawner *s)
+{
+    s->fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+    bytes_free(&s->in);
 }
 
 /* Takes up to RECORDS_PER_TURN records; false when none is left in the buffer. */
@@ -305,17 +477,27 @@ static bool take_records(struct spawner *s)
     for (int n = 0; n < RECORDS_PER_TURN; n++) {
         struct record rec;
         int got = record_next(&s->in, &rec);
+        bool stranger = s->fd >= 0 && !s->greeted;
 
         if (got == 0)
             return false;
-        if (got > 0)
+        if (got > 0 && stranger)
+            take_hello(s, &rec);
+        else if (got > 0)
             take(s, &rec);
-        if (got < 0 || rec.bad) {
-            log_error("spawner: the agent sent a record of another version or damaged: ending every task");
+        if (got > 0 && !rec.bad)
+            continue;
+        bytes_free(&s->in);
+        if (stranger) {
+            log_error("spawner: an agent of another version wants to take over: refused");
             lose_agent(s);
-            stop(s);
             return false;
         }
+        log_error("spawner: the agent sent a record of another version or damaged: ending every task");
+        if (s->fd >= 0)
+            lose_agent(s);
+        stop(s);
+        return false;
     }
     return true;
 }
@@ -345,6 +527,18 @@ static void run_timers(struct spawner *s)
     }
 }
 
+/* Central may place them again from the lease's end on, and nobody else may be there to end them (DESIGN 3, rule 9). */
+static void end_lease(struct spawner *s)
+{
+    uint64_t times;
+
+    if (read(s->lease_fd, &times, sizeof times) < 0)
+        return;
+    for (struct run *r = s->by_run; r; r = r->by_run.next)
+        if (r->flags & RUN_LEASED)
+            kill_run(s, r, OUTCOME_LOST, true);
+}
+
 static int64_t next_timeout(const struct spawner *s)
 {
     const struct heap_node *n = heap_min(&s->timers);
@@ -357,9 +551,11 @@ static int64_t next_timeout(const struct spawner *s)
 
 static void wait_for_something(struct spawner *s, bool more)
 {
-    struct pollfd fds[2] = {
+    struct pollfd fds[4] = {
         {.fd = s->fd, .events = (short)((more ? 0 : POLLIN) | (bytes_pending(&s->out) ? POLLOUT : 0))},
         {.fd = s->signal_fd, .events = POLLIN},
+        {.fd = s->lease_fd, .events = POLLIN},
+        {.fd = s->fd < 0 && !more ? s->listen_fd : -1, .events = POLLIN},
     };
     int64_t at = next_timeout(s), left = more ? 0 : at == TIME_NEVER ? TIME_NEVER : at - now_us();
     struct timespec t;
@@ -369,7 +565,7 @@ static void wait_for_something(struct spawner *s, bool more)
         left = 0;
     t.tv_sec = (time_t)(left / US_PER_S);
     t.tv_nsec = (long)(left % US_PER_S) * 1000;
-    if (ppoll(fds, 2, left == TIME_NEVER ? NULL : &t, NULL) <= 0)
+    if (ppoll(fds, 4, left == TIME_NEVER ? NULL : &t, NULL) <= 0)
         return;
     if (fds[1].revents)
         while (read(s->signal_fd, info, sizeof info) > 0)
@@ -377,10 +573,17 @@ static void wait_for_something(struct spawner *s, bool more)
     if (s->fd >= 0 && (fds[0].revents & (POLLIN | POLLHUP | POLLERR)) && !more &&
         bytes_receive(&s->in, s->fd) < 0)
         lose_agent(s);
+    if (fds[2].revents)
+        end_lease(s);
+    if (fds[3].revents)
+        accept_agent(s);
 }
 
 /* Nothing more will be asked, and nothing runs any more. */
-static bool finished(const struct spawner *s) { return !s->by_run && (s->stopping || s->fd < 0); }
+static bool finished(const struct spawner *s)
+{
+    return !s->by_run && (s->stopping || (s->fd < 0 && s->listen_fd < 0));
+}
 
 static void loop(struct spawner *s)
 {
@@ -400,9 +603,11 @@ static void loop(struct spawner *s)
 
 /* ---- Setting up ---- */
 
-static void set_up_descriptors(int fd)
+static void set_up_descriptors(int fd, int listen_fd)
 {
     int null = open("/dev/null", O_RDWR);
+    int first = listen_fd >= 0 && listen_fd < fd ? listen_fd : fd;
+    int last = listen_fd > fd ? listen_fd : fd;
 
     if (null < 0)
         _exit(1);
@@ -410,9 +615,11 @@ static void set_up_descriptors(int fd)
     dup2(null, STDOUT_FILENO);
     if (fcntl(STDERR_FILENO, F_GETFD) < 0)
         dup2(null, STDERR_FILENO);
-    if (fd > STDERR_FILENO + 1)
-        close_range(STDERR_FILENO + 1, (unsigned)fd - 1, 0);
-    close_range((unsigned)fd + 1, ~0u, 0);
+    if (first > STDERR_FILENO + 1)
+        close_range(STDERR_FILENO + 1, (unsigned)first - 1, 0);
+    if (last > first + 1)
+        close_range((unsigned)first + 1, (unsigned)last - 1, 0);
+    close_range((unsigned)last + 1, ~0u, 0);
 }
 
 static void set_up_signals(void)
@@ -425,26 +632,33 @@ static void set_up_signals(void)
         signal(sig, SIG_DFL);
 }
 
-static void set_up_process(int fd)
+static void set_up_process(int fd, int listen_fd)
 {
     setsid(); /* no terminal: Ctrl-C and hang-ups are the agent's, and no task can stop to ask one */
     prctl(PR_SET_NAME, "hawk-spawner", 0, 0, 0);
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     set_up_signals();
-    set_up_descriptors(fd);
+    set_up_descriptors(fd, listen_fd);
 }
 
-void spawner_main(int fd, const struct exec_config *c)
+void spawner_main(int fd, int listen_fd, const struct exec_config *c)
 {
-    struct spawner s = {.fd = fd, .config = *c, .sweep_us = TIME_NEVER, .orphan_us = TIME_NEVER};
+    struct spawner s = {.fd = fd,
+                        .listen_fd = listen_fd,
+                        .config = *c,
+                        .sweep_us = TIME_NEVER,
+                        .orphan_us = TIME_NEVER,
+                        .lease_us = TIME_NEVER,
+                        .greeted = true};
     sigset_t child;
 
-    set_up_process(fd);
+    set_up_process(fd, listen_fd);
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
     s.signal_fd = signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC);
+    s.lease_fd = timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
     heap_init(&s.timers);
-    if (s.signal_fd < 0 || launcher_init(&s.launcher, c) < 0) {
+    if (s.signal_fd < 0 || s.lease_fd < 0 || launcher_init(&s.launcher, c) < 0) {
         log_error("spawner: cannot start: %s", strerror(errno));
         _exit(1);
     }

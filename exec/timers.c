@@ -77,13 +77,13 @@ int timers_run(struct timers *t, int64_t now_us, uint32_t run, const struct job_
     return 0;
 }
 
-bool timers_kill(struct timers *t, uint32_t run)
+bool timers_kill(struct timers *t, uint32_t run, enum outcome outcome)
 {
     struct timer_run *r = find(t, run);
 
     if (!r)
         return false;
-    r->outcome = OUTCOME_CANCELLED;
+    r->outcome = outcome;
     if (r->started) /* else it is due already, to be reported as started first */
         heap_update(&t->heap, &r->node, r->started_us, ++t->seq);
     else

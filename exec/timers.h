@@ -22,7 +22,7 @@ bool timers_has(const struct timers *t, uint32_t run);
 HAWK_MUST_USE int timers_run(struct timers *t, int64_t now_us, uint32_t run, const struct job_desc *d,
                              const struct blob *arg);
 /* False: no such run. */
-bool timers_kill(struct timers *t, uint32_t run);
+bool timers_kill(struct timers *t, uint32_t run, enum outcome outcome);
 int64_t timers_next(const struct timers *t);
 void timers_on_timeout(struct timers *t, int64_t now_us, exec_event_fn fn, void *arg);
 

@@ -111,6 +111,9 @@
     X(EXEC_KILL, exec_kill, 0)                                                                               \
     X(EXEC_STARTED, exec_started, 0)                                                                         \
     X(EXEC_EXITED, exec_exited, 0)                                                                           \
+    X(EXEC_HELD, exec_held, 0)                                                                               \
+    X(EXEC_FORGET, exec_forget, 0)                                                                           \
+    X(EXEC_LEASE, exec_lease, 0)                                                                             \
     /* stores */                                                                                             \
     X(JOURNAL_NODE, journal_node, 0)                                                                         \
     X(JOURNAL_JOB, journal_job, 0)                                                                           \
@@ -205,10 +208,19 @@
 #define FIELDS_policy_set(F) F(u32, client) F(i32, err)
 #define FIELDS_node_changed(F)                                                                               \
     F(blob, name) F(i64, silent_us) F(node, node) F(u32, slots) F(u32, tasks) F(u8, role) F(u8, change)
-#define FIELDS_exec_start(F) F(try, id) F(spec, desc) F(blob, arg) F(u32, run)
-#define FIELDS_exec_kill(F) F(u32, run) F(u8, force)
+#define FIELDS_exec_start(F)                                                                                 \
+    F(try, id)                                                                                               \
+    F(spec, desc) F(blob, arg) F(u32, run) F(node, owner) F(u8, class) F(u8, promotable) F(u8, stolen)
+#define FIELDS_exec_kill(F) F(u32, run) F(u8, force) F(u8, outcome)
 #define FIELDS_exec_started(F) F(u32, run) F(i32, pid)
 #define FIELDS_exec_exited(F) F(blob, result) F(i64, run_us) F(u32, run) F(i32, code) F(u8, outcome)
+#define FIELDS_exec_held(F)                                                                                  \
+    F(try, id)                                                                                               \
+    F(blob, result)                                                                                          \
+    F(i64, run_us)                                                                                           \
+    F(u32, run) F(node, owner) F(i32, code) F(u8, outcome) F(u8, class) F(u8, promotable) F(u8, stolen)
+#define FIELDS_exec_forget(F) F(u32, run)
+#define FIELDS_exec_lease(F) F(i64, until_us)
 #define FIELDS_journal_node(F) F(blob, name) F(u64, token) F(node, node) F(u8, role) F(u8, drained)
 #define FIELDS_journal_job(F)                                                                                \
     F(job, job) F(u64, token) F(desc, desc) F(tasks, tasks) F(i64, estimate_us) F(u16, epoch) F(u8, why)

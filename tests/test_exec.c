@@ -399,16 +399,20 @@ static void test_refusals(void **state)
     f->config.max_running = 2;
     start(f);
     ask(f, 0, d, NULL);
-    assert_int_equal(exec_run(f->e, 0, 0, &id, d, NULL, NULL), HAWK_EEXISTS);
+    assert_int_equal(exec_run(f->e, 0, &(struct msg_exec_start){.run = 0, .id = id, .desc = d}, NULL),
+                     HAWK_EEXISTS);
     app->kind = PAYLOAD_APP;
-    assert_int_equal(exec_run(f->e, 0, 1, &id, app, NULL, NULL), HAWK_EUNSUPPORTED);
+    assert_int_equal(exec_run(f->e, 0, &(struct msg_exec_start){.run = 1, .id = id, .desc = app}, NULL),
+                     HAWK_EUNSUPPORTED);
     app->kind = PAYLOAD_COMMAND;
-    assert_int_equal(exec_run(f->e, 0, 1, &id, app, NULL, NULL), HAWK_EINVALID);
+    assert_int_equal(exec_run(f->e, 0, &(struct msg_exec_start){.run = 1, .id = id, .desc = app}, NULL),
+                     HAWK_EINVALID);
     ask(f, 1, d, NULL);
-    assert_int_equal(exec_run(f->e, 0, 2, &id, d, NULL, NULL), HAWK_ELIMIT);
-    exec_kill(f->e, 99, true); /* unknown: ignored */
-    exec_kill(f->e, 0, true);
-    exec_kill(f->e, 1, true);
+    assert_int_equal(exec_run(f->e, 0, &(struct msg_exec_start){.run = 2, .id = id, .desc = d}, NULL),
+                     HAWK_ELIMIT);
+    exec_kill(f->e, 99, OUTCOME_CANCELLED, true); /* unknown: ignored */
+    exec_kill(f->e, 0, OUTCOME_CANCELLED, true);
+    exec_kill(f->e, 1, OUTCOME_CANCELLED, true);
     pump_exits(f, 2);
     job_desc_drop(app);
     job_desc_drop(d);

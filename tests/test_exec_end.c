@@ -19,7 +19,7 @@ static void test_kill_ends_the_whole_group(void **state)
     job_desc_drop(d);
     pump_until(f, &f->v[0].started);
     wait_for_line(fifo, "up\n");
-    exec_kill(f->e, 0, false);
+    exec_kill(f->e, 0, OUTCOME_CANCELLED, false);
     pump_until(f, &f->v[0].exited);
     assert_int_equal(f->v[0].outcome, OUTCOME_CANCELLED);
     assert_int_equal(f->v[0].code, SIGTERM);
@@ -41,8 +41,8 @@ static void test_kill_goes_on_to_sigkill_after_the_grace(void **state)
     job_desc_drop(d);
     pump_until(f, &f->v[0].started);
     wait_for_line(fifo, "up\n");
-    exec_kill(f->e, 0, false);
-    exec_kill(f->e, 0, false); /* again changes nothing */
+    exec_kill(f->e, 0, OUTCOME_CANCELLED, false);
+    exec_kill(f->e, 0, OUTCOME_CANCELLED, false); /* again changes nothing */
     pump_until(f, &f->v[0].exited);
     assert_int_equal(f->v[0].outcome, OUTCOME_CANCELLED);
     assert_int_equal(f->v[0].code, SIGKILL);
@@ -193,7 +193,8 @@ static void test_death_of_the_spawner_is_noticed(void **state)
     assert_int_equal(f->v[0].outcome, OUTCOME_LOST);
     assert_int_equal(f->v[1].outcome, OUTCOME_LOST);
     assert_int_equal(exec_running(f->e), 0);
-    assert_int_equal(exec_run(f->e, 0, 2, &id, d, NULL, NULL), HAWK_EUNAVAILABLE);
+    assert_int_equal(exec_run(f->e, 0, &(struct msg_exec_start){.run = 2, .id = id, .desc = d}, NULL),
+                     HAWK_EUNAVAILABLE);
     assert_int_equal(exec_flush(f->e), HAWK_EUNAVAILABLE);
     assert_int_equal(exec_on_ready(f->e, on_event, f), HAWK_EUNAVAILABLE);
     wait_for_hang_up(fifo); /* their groups were killed all the same */
@@ -208,7 +209,8 @@ static void be_an_agent(struct fixture *f, const char *fifo_path)
     struct try_id id = try_of(0);
 
     set_blob(&d->stdout_pattern, fifo_path);
-    if (exec_start(&f->e, &f->config) < 0 || exec_run(f->e, 0, 0, &id, d, NULL, NULL) < 0 ||
+    if (exec_start(&f->e, &f->config) < 0 ||
+        exec_run(f->e, 0, &(struct msg_exec_start){.run = 0, .id = id, .desc = d}, NULL) < 0 ||
         exec_flush(f->e) < 0)
         _exit(1);
     for (;;)

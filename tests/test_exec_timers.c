@@ -19,7 +19,8 @@ static void ask_timer(struct fixture *f, int64_t now, uint32_t run, struct job_d
     struct blob *b = arg ? blob_str(arg) : NULL;
     struct try_id id = try_of(run);
 
-    assert_int_equal(exec_run(f->e, now, run, &id, d, b, NULL), 0);
+    assert_int_equal(
+        exec_run(f->e, now, &(struct msg_exec_start){.run = run, .id = id, .desc = d, .arg = b}, NULL), 0);
     blob_drop(b);
 }
 
@@ -36,9 +37,13 @@ static void test_timers(void **state)
     ask_timer(f, 1000, 1, same, NULL);
     ask_timer(f, 1000, 2, limited, NULL);
     ask_timer(f, 1000, 3, each, "0");
-    assert_int_equal(exec_run(f->e, 1000, 1, &id, same, NULL, NULL), HAWK_EEXISTS);
-    assert_int_equal(exec_run(f->e, 1000, 4, &id, each, bad, NULL), HAWK_EINVALID);
-    assert_int_equal(exec_run(f->e, 1000, 4, &id, each, NULL, NULL), HAWK_EINVALID);
+    assert_int_equal(exec_run(f->e, 1000, &(struct msg_exec_start){.run = 1, .id = id, .desc = same}, NULL),
+                     HAWK_EEXISTS);
+    assert_int_equal(
+        exec_run(f->e, 1000, &(struct msg_exec_start){.run = 4, .id = id, .desc = each, .arg = bad}, NULL),
+        HAWK_EINVALID);
+    assert_int_equal(exec_run(f->e, 1000, &(struct msg_exec_start){.run = 4, .id = id, .desc = each}, NULL),
+                     HAWK_EINVALID);
     assert_int_equal(f->events, 0); /* never out of exec_run itself */
     assert_int_equal(exec_next_timeout(f->e), 1000);
     exec_on_timeout(f->e, 1000, on_event, f);
@@ -71,12 +76,12 @@ static void test_cancelled_timers(void **state)
     start(f);
     ask_timer(f, 0, 0, d, NULL);
     ask_timer(f, 0, 1, d, NULL);
-    exec_kill(f->e, 1, false); /* before it was reported as started */
+    exec_kill(f->e, 1, OUTCOME_CANCELLED, false); /* before it was reported as started */
     exec_on_timeout(f->e, 10, on_event, f);
     assert_true(f->v[1].started && f->v[1].exited);
     assert_int_equal(f->v[1].outcome, OUTCOME_CANCELLED);
     assert_false(f->v[0].exited);
-    exec_kill(f->e, 0, false);
+    exec_kill(f->e, 0, OUTCOME_CANCELLED, false);
     assert_int_equal(f->exits, 1);
     assert_true(exec_next_timeout(f->e) <= 10);
     exec_on_timeout(f->e, 500, on_event, f);
@@ -110,7 +115,8 @@ static void test_fifty_thousand_timers(void **state)
 
         snprintf(text, sizeof text, "%uus", 2 * n - i);
         b = blob_str(text);
-        assert_int_equal(exec_run(f->e, 0, i, &id, d, b, NULL), 0);
+        assert_int_equal(
+            exec_run(f->e, 0, &(struct msg_exec_start){.run = i, .id = id, .desc = d, .arg = b}, NULL), 0);
         blob_drop(b);
     }
     while (exec_next_timeout(f->e) != TIME_NEVER)

@@ -108,6 +108,7 @@ class LocalCluster:
         for i in range(1, self.workers_n + 1):
             self.workers.append(self._daemon("worker", f"w{i}", "--name", f"w{i}", "--listen", "127.0.0.1:0",
                                              *joining, "--slots", str(self.slots),
+                                             "--state-dir", f"{self.directory}/workers",
                                              "--output-dir", f"{self.directory}/out-w{i}"))
         for i in range(1, self.dists_n + 1):
             self.dists.append(self._daemon("dist", f"d{i}", "--name", f"d{i}", "--listen", "127.0.0.1:0",

@@ -40,9 +40,12 @@ static int64_t next_heartbeat(const struct worker *w)
     return w->config.heartbeats && w->heartbeat_us > 0 ? time_after(w->now_us, w->heartbeat_us) : TIME_NEVER;
 }
 
+/* A tenth of the lease is the margin: time enough for the kill itself. */
 static void lease_renewed(struct worker *w, int64_t sent_us)
 {
-    w->lease_from_us = sent_us;
+    bool runs_out = w->config.heartbeats && w->heartbeat_us > 0 && w->lease_us > 0;
+
+    w->lease_end_us = runs_out ? time_after(sent_us, w->lease_us - w->lease_us / 10) : TIME_NEVER;
     w->lease_over = false;
 }
 
@@ -65,7 +68,8 @@ void wk_on_joined(struct worker *w, const struct event *e, struct out *out)
     w->parked.told = w->stuck.told = false; /* to this central, which may be another process */
     w->parked.next_at = w->stuck.next_at = w->now_us;
     for (uint32_t c = 0; c < COUNTER_COUNT; c++)
-        w->counters_changed |= w->counters[c] ? 1u << c : 0;
+        w->counters_changed |=
+            w->counters[c] || w->took_over ? 1u << c : 0; /* central has the last process's */
     o = wk_owner_get(w, NODE_CENTRAL);
     if (o->state != OWNER_UP)
         wk_owner_set_state(w, o, OWNER_UP);
@@ -128,19 +132,28 @@ void wk_on_heartbeat_ack(struct worker *w, const struct event *e, struct out *ou
     lease_renewed(w, w->beat_sent_us);
 }
 
-/* A tenth of the lease is the margin: time enough for the kill itself. */
-static int64_t lease_end(const struct worker *w)
-{
-    if (!w->config.heartbeats || w->heartbeat_us <= 0 || w->lease_us <= 0)
-        return TIME_NEVER;
-    return time_after(w->lease_from_us, w->lease_us - w->lease_us / 10);
-}
-
-bool wk_lease_is_over(const struct worker *w) { return w->lease_over || w->now_us >= lease_end(w); }
+bool wk_lease_is_over(const struct worker *w) { return w->lease_over || w->now_us >= w->lease_end_us; }
 
 int64_t wk_lease_next(const struct worker *w)
 {
-    return w->n_central_tasks > 0 && !w->lease_over ? lease_end(w) : TIME_NEVER;
+    return w->n_central_tasks > 0 && !w->lease_over ? w->lease_end_us : TIME_NEVER;
+}
+
+/* No message. The process before this one was given that lease: no more is known until central answers. */
+void wk_on_exec_lease(struct worker *w, const struct event *e, struct out *out)
+{
+    if (!w->joined)
+        w->lease_end_us = w->lease_told_us = e->m.exec_lease.until_us;
+}
+
+/* The executor keeps it as well, should this process be stopped or dead by then. At most 1 message. */
+void wk_lease_step(struct worker *w, struct out *out)
+{
+    if (!w->config.successors || w->n_central_tasks == 0 || w->lease_end_us == w->lease_told_us ||
+        w->lease_end_us == TIME_NEVER)
+        return;
+    w->lease_told_us = w->lease_end_us;
+    out_add(out, MSG_EXEC_LEASE, 0)->exec_lease.until_us = w->lease_end_us;
 }
 
 /* Hands every bound task of that lane back. 1 message each while central hears it. */

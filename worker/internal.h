@@ -190,6 +190,9 @@ void wk_on_task_cancel(struct worker *w, const struct event *e, struct out *out)
 void wk_on_finish_ack(struct worker *w, const struct event *e, struct out *out);
 void wk_on_exec_started(struct worker *w, const struct event *e, struct out *out);
 void wk_on_exec_exited(struct worker *w, const struct event *e, struct out *out);
+void wk_on_exec_held(struct worker *w, const struct event *e, struct out *out);
+void wk_task_forget(struct worker *w, struct task *t,
+                    struct out *out); /* a done one; as wk_task_free, and 1 message */
 void wk_task_launch(struct worker *w, struct slot *s, struct job *j, const struct msg_task_launch *m,
                     struct out *out);
 
@@ -202,6 +205,8 @@ void wk_on_no_task(struct worker *w, const struct event *e, struct out *out);
 void wk_on_task_launch(struct worker *w, const struct event *e, struct out *out);
 void wk_dist_up(struct worker *w, node_id_t node, struct out *out);
 void wk_dist_lost(struct worker *w, struct owner *o);
+void wk_dist_away(struct worker *w,
+                  struct owner *o); /* it has no stream: its tasks are orphans from now on */
 void wk_orphans_due(struct worker *w, struct out *out);
 
 /* ---- central.c ---- */
@@ -210,6 +215,8 @@ void wk_central_lost(struct worker *w);
 bool wk_lease_is_over(const struct worker *w);
 int64_t wk_lease_next(const struct worker *w);
 void wk_lease_due(struct worker *w, struct out *out);
+void wk_lease_step(struct worker *w, struct out *out); /* tells the executor what changed */
+void wk_on_exec_lease(struct worker *w, const struct event *e, struct out *out);
 void wk_heartbeat_due(struct worker *w, struct out *out);
 /* Tells central what changed; the most recent value, when the rate allows it. */
 void wk_edges_step(struct worker *w, struct out *out);

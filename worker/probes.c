@@ -152,6 +152,11 @@ void wk_dist_lost(struct worker *w, struct owner *o)
         wk_slot_free(w, container_of(o->requests.next, struct slot, link));
     list_foreach(&o->jobs, l, next)
         wk_job_drop_reservations(w, container_of(l, struct job, link));
+    wk_dist_away(w, o);
+}
+
+void wk_dist_away(struct worker *w, struct owner *o)
+{
     o->orphan_at = time_after(w->now_us, w->config.orphan_us);
     wk_owner_set_state(w, o, list_empty(&o->jobs) ? OWNER_AWAY : OWNER_LOST);
     wk_owner_release(w, o);
@@ -171,7 +176,7 @@ static void kill_orphans(struct worker *w, struct owner *o, struct out *out)
             end = k == last;
             k = k->next;
             if (t->state == T_DONE)
-                wk_task_free(w, t);
+                wk_task_forget(w, t, out);
             else
                 wk_task_kill(w, t, OUTCOME_LOST, true, out);
         }

@@ -79,11 +79,13 @@ static uint32_t new_run(struct worker *w, const struct slot *s)
 
 static struct task *task_of_run(const struct worker *w, uint32_t run)
 {
-    uint32_t i = run & ((1u << RUN_SLOT_BITS) - 1);
+    uint32_t i = worker_slot_of(run);
     struct task *t = i < w->config.slots ? slot_at(w, i)->task : NULL;
 
     return t && t->run == run ? t : NULL;
 }
+
+uint32_t worker_slot_of(uint32_t run) { return run & ((1u << RUN_SLOT_BITS) - 1); }
 
 /* Puts t into s and tells the executor; arg becomes the executor's. 1 message. */
 static void start(struct worker *w, struct slot *s, struct task *t, bool is_long, struct blob *arg,
@@ -99,6 +101,10 @@ static void start(struct worker *w, struct slot *s, struct task *t, bool is_long
     m->desc = job_desc_ref(t->job->desc);
     m->arg = arg;
     m->run = t->run;
+    m->owner = t->job->owner->node;
+    m->class = is_long ? CLASS_LONG : CLASS_SHORT;
+    m->promotable = t->promotable;
+    m->stolen = t->stolen;
 }
 
 /* A reservation has become a task (Sparrow 3.4, late binding). 1 message. */
@@ -241,6 +247,20 @@ void wk_task_kill(struct worker *w, struct task *t, enum outcome as, bool force,
     m = &out_add(out, MSG_EXEC_KILL, 0)->exec_kill;
     m->run = t->run;
     m->force = force;
+    m->outcome = t->kill_outcome;
+}
+
+static void send_forget(const struct worker *w, uint32_t run, struct out *out)
+{
+    if (w->config.successors)
+        out_add(out, MSG_EXEC_FORGET, 0)->exec_forget.run = run;
+}
+
+void wk_task_forget(struct worker *w, struct task *t, struct out *out)
+{
+    if (t->run)
+        send_forget(w, t->run, out);
+    wk_task_free(w, t);
 }
 
 /* Ends t and frees its slot. Kept until acknowledged, unless its owner is gone for good. At most 1 message. */
@@ -257,7 +277,7 @@ static void finish(struct worker *w, struct task *t, struct out *out)
     if (o->state == OWNER_UP)
         send_finished(t, out);
     else if (o->state == OWNER_AWAY && !owner_is_central(o))
-        wk_task_free(w, t);
+        wk_task_forget(w, t, out);
 }
 
 /* At most 1 message: what runs is told to die and ends by EXEC_EXITED, what is queued ends now. */
@@ -277,14 +297,14 @@ void wk_on_task_cancel(struct worker *w, const struct event *e, struct out *out)
     finish(w, t, out);
 }
 
-/* No message. */
+/* At most 1 message. */
 void wk_on_finish_ack(struct worker *w, const struct event *e, struct out *out)
 {
     struct owner *o = wk_owner_find(w, (node_id_t){e->m.peer});
     struct task *t = o ? wk_task_find(w, o, &e->m.finish_ack.id) : NULL;
 
     if (t && o->state == OWNER_UP && t->state == T_DONE)
-        wk_task_free(w, t);
+        wk_task_forget(w, t, out);
 }
 
 /* At most 1 message. pid < 0: it could not be started, and EXEC_EXITED follows. */
@@ -312,8 +332,10 @@ void wk_on_exec_exited(struct worker *w, const struct event *e, struct out *out)
     const struct msg_exec_exited *m = &e->m.exec_exited;
     struct task *t = task_of_run(w, m->run);
 
-    if (!t)
+    if (!t) {
+        send_forget(w, m->run, out);
         return;
+    }
     t->result = blob_ref(m->result);
     t->run_us = m->run_us > 0 ? m->run_us : 0;
     t->code = m->code;
@@ -322,4 +344,91 @@ void wk_on_exec_exited(struct worker *w, const struct event *e, struct out *out)
     if (t->kill_outcome != OUTCOME_NONE && !(m->outcome == OUTCOME_EXITED && m->code == 0))
         t->outcome = t->kill_outcome;
     finish(w, t, out);
+}
+
+/* ---- What an earlier process started ---- */
+
+/* By start, as the list is kept. */
+static void promote_in_order(struct worker *w, struct task *t)
+{
+    struct list *at = &t->promo_link;
+
+    if (list_empty(at))
+        return;
+    while (at->prev != &w->promotable &&
+           container_of(at->prev, struct task, promo_link)->started_us > t->started_us) {
+        struct list *before = at->prev;
+
+        list_remove(at);
+        list_insert_before(before, at);
+    }
+}
+
+/* What runs takes its slot back. How long it waited is not known any more. */
+static void hold_running(struct worker *w, struct task *t, const struct msg_exec_held *m)
+{
+    uint32_t generation = m->run >> RUN_SLOT_BITS;
+
+    t->started_us = m->run_us > 0 && m->run_us < w->now_us ? w->now_us - m->run_us : w->now_us;
+    wk_slot_run(w, slot_at(w, worker_slot_of(m->run)), t, m->class == CLASS_LONG);
+    wk_task_set_state(w, t, T_STARTING);
+    wk_task_set_state(w, t, T_RUNNING);
+    promote_in_order(w, t);
+    if (generation > w->run_generation)
+        w->run_generation = generation;
+}
+
+static void hold_done(struct worker *w, struct task *t, const struct msg_exec_held *m)
+{
+    t->result = blob_ref(m->result);
+    t->run_us = m->run_us > 0 ? m->run_us : 0;
+    t->code = m->code;
+    t->outcome = m->outcome;
+    wk_task_set_state(w, t, T_DONE);
+}
+
+/* It ends, if it has not, and EXEC_EXITED finds no task. */
+static void send_refusal(const struct worker *w, uint32_t run, bool runs, struct out *out)
+{
+    struct msg_exec_kill *m;
+
+    if (!runs) {
+        send_forget(w, run, out);
+        return;
+    }
+    m = &out_add(out, MSG_EXEC_KILL, 0)->exec_kill;
+    m->run = run;
+    m->force = true;
+    m->outcome = OUTCOME_LOST;
+}
+
+/* The executor still has a run of the process before this one: its owner hears of it when it has a stream (protocol
+ * 6). One that cannot be ours is ended. Comes before START, so that no owner is up. At most 1 message. */
+void wk_on_exec_held(struct worker *w, const struct event *e, struct out *out)
+{
+    const struct msg_exec_held *m = &e->m.exec_held;
+    bool runs = m->outcome == OUTCOME_NONE;
+    uint32_t slot = worker_slot_of(m->run);
+    struct owner *o = wk_owner_get(w, m->owner);
+    struct task *t;
+
+    if (wk_task_find(w, o, &m->id) ||
+        (runs && (slot >= w->config.slots || slot_at(w, slot)->state != SLOT_FREE))) {
+        send_refusal(w, m->run, runs, out);
+        wk_owner_release(w, o);
+        return;
+    }
+    w->took_over = true;
+    t = wk_task_new(w, wk_job_get(w, o, m->id.job), &m->id);
+    t->run = m->run;
+    t->promotable = m->promotable;
+    t->stolen = m->stolen;
+    if (runs)
+        hold_running(w, t, m);
+    else
+        hold_done(w, t, m);
+    if (owner_is_central(o) || o->state != OWNER_AWAY)
+        return;
+    wk_owner_set_state(w, o, OWNER_UP); /* as if it had been, until now */
+    wk_dist_away(w, o);
 }

@@ -55,7 +55,7 @@ void worker_init(struct worker *w, const struct worker_config *c, uint64_t seed)
     CHECK(c->queue_limit >= 1 && c->queue_limit <= INT32_MAX);
     CHECK(c->name != NULL);
     CHECK(c->addr != NULL);
-    *w = (struct worker){.config = *c, .heartbeat_at = TIME_NEVER};
+    *w = (struct worker){.config = *c, .heartbeat_at = TIME_NEVER, .lease_end_us = TIME_NEVER};
     blob_ref(c->name);
     blob_ref(c->addr);
     rng_seed(&w->rng, seed);
@@ -125,6 +125,8 @@ static const struct {
     [MSG_STOP] = {wk_on_stop, ANYONE},
     [MSG_EXEC_STARTED] = {wk_on_exec_started, ANYONE},
     [MSG_EXEC_EXITED] = {wk_on_exec_exited, ANYONE},
+    [MSG_EXEC_HELD] = {wk_on_exec_held, ANYONE},
+    [MSG_EXEC_LEASE] = {wk_on_exec_lease, ANYONE},
     [MSG_JOINED] = {wk_on_joined, CENTRAL},
     [MSG_REFUSED] = {wk_on_refused, CENTRAL},
     [MSG_HEARTBEAT_ACK] = {wk_on_heartbeat_ack, CENTRAL},
@@ -192,6 +194,7 @@ void worker_step(struct worker *w, const struct event *e, struct out *out)
         lanes_settle(w, out);
         wk_thief_turn(w, out);
         wk_edges_step(w, out);
+        wk_lease_step(w, out);
         wk_stop_step(w, out);
     }
     for (uint32_t i = first; i < out->n; i++)

@@ -26,7 +26,9 @@ struct worker_config {
     int64_t orphan_us;        /* a lost dist's running tasks are killed after so long */
     bool queue_per_slot;      /* false: one queue serves all slots; true: one per slot, as in the paper */
     bool heartbeats;          /* false: none are sent and no lease runs out (a simulation without faults) */
-    struct policy policy;     /* until central pushes its own */
+    bool
+        successors; /* another process may take over from this one: its executor is told EXEC_FORGET and EXEC_LEASE */
+    struct policy policy; /* until central pushes its own */
 };
 
 /* Defaults: 1 slot, one queue for all slots, WORKER_QUEUE_LIMIT, park 100 ms .. 5 s, orphans 10 s, heartbeats,
@@ -43,7 +45,8 @@ struct worker {
     bool central_up, joined, general, long_work;
     bool lease_over; /* the lease ran out and what it covers was killed */
     bool stopping, stop_now, stopped;
-    bool freed; /* a slot was freed in this step */
+    bool took_over; /* tasks of an earlier process */
+    bool freed;     /* a slot was freed in this step */
     node_id_t node;
 
     /* Slots and queues. */
@@ -83,13 +86,17 @@ struct worker {
     struct list away_owners; /* others without one: central, and dists whose orphans are being killed */
     int64_t join_sent_us;
     int64_t heartbeat_us;
-    int64_t lease_us, lease_from_us; /* from: when the last acknowledged sign of life was sent */
+    int64_t lease_us;
+    int64_t
+        lease_end_us; /* counted from when the last acknowledged sign of life was sent; TIME_NEVER: none */
+    int64_t lease_told_us;           /* what the executor was told of it */
     int64_t beat_sent_us;            /* the heartbeat whose acknowledgement is awaited */
     uint32_t beat_seq, beat_awaited; /* last one sent; the awaited one's number, 0: none */
 };
 
 /* Takes references on the config's handles. The config must be valid (slots in range, a name, an address);
- * anything else aborts. *w must stay where it is until worker_free. The shell then steps START, and PEER_UP for central once it has a stream. */
+ * anything else aborts. *w must stay where it is until worker_free. The shell then steps what was taken over from an
+ * earlier process of the same incarnation (EXEC_LEASE, EXEC_HELD), START, and PEER_UP for central once it has a stream. */
 void worker_init(struct worker *w, const struct worker_config *c, uint64_t seed);
 /* Gives everything back, in whatever state. */
 void worker_free(struct worker *w);
@@ -125,6 +132,8 @@ struct worker_running {
     bool stolen, killed;
     int64_t run_us; /* since it started; -1 while starting */
 };
+/* The slot of an executor's handle: what was taken over goes on in it, so there must be one. */
+uint32_t worker_slot_of(uint32_t run);
 /* The task in slot i (0 .. slots-1); false when none is there. */
 bool worker_running(const struct worker *w, uint32_t slot, int64_t now_us, struct worker_running *r);
 /* The description of a job of that owner, borrowed, or NULL. */

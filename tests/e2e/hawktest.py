@@ -150,7 +150,8 @@ class Cluster:
 
     def start_worker(self, name, wait=True, slots=None, flags=()):
         w = Daemon("worker", "--name", name, "--central", self.central_addr, "--slots", slots or self.slots,
-                   "--output-dir", f"{self.dir}/out-{name}", *self.worker_flags, *flags)
+                   "--output-dir", f"{self.dir}/out-{name}", "--state-dir", f"{self.dir}/state",
+                   "--agent-grace", "2s", *self.worker_flags, *flags)
         self.workers.append(w)
         if wait:
             w.ready()

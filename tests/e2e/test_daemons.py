@@ -69,12 +69,15 @@ class Relay:
 def test_what_a_daemon_cannot_start_with():
     with tempfile.TemporaryDirectory() as d:
         open(f"{d}/file", "w").close()
-        worker = ["worker", "--central", "127.0.0.1:1", "--output-dir", f"{d}/out"]
+        worker = ["worker", "--central", "127.0.0.1:1", "--output-dir", f"{d}/out", "--state-dir", f"{d}/w"]
         dist = ["dist", "--listen", "127.0.0.1:0", "--central", "127.0.0.1:1", "--state-dir", f"{d}/d"]
         central = ["central", "--listen", "127.0.0.1:0", "--state-dir", f"{d}/c"]
         for args, words in (
                 (worker + ["--name", ""], ("worker.name", "visible ASCII")),
                 (worker + ["--name", "a/b"], ("worker.name", "a/b")),
+                (worker + ["--name", ".."], ("worker.name", "..")),
+                (worker + ["--state-dir", f"{d}/file"], ("worker.state_dir", f"{d}/file")),
+                (worker + ["--state-dir", "w"], ("worker.state_dir", "w", "absolute")),
                 (worker + ["--name", "x" * 256], ("worker.name", "255")),
                 (worker + ["--central", "here"], ("worker.central", "here", "HOST:PORT")),
                 (worker + ["--advertise", "here"], ("worker.advertise", "here")),
@@ -95,7 +98,8 @@ def test_what_a_daemon_cannot_start_with():
 
 def test_pointed_at_a_dist_it_says_so_once():
     with Cluster(dists=1, workers=0) as c:
-        w = Daemon("worker", "--name", "lost", "--central", c.dist_addrs[0], "--output-dir", f"{c.dir}/lost")
+        w = Daemon("worker", "--name", "lost", "--central", c.dist_addrs[0], "--output-dir", f"{c.dir}/lost",
+                   "--state-dir", f"{c.dir}/state")
         wait_for("the worker to notice", lambda: "give central's address" in w.text())
         c.start_worker("w1")
         c.hawk("submit", "--wait", "--", "true")  # time for it to try again
@@ -105,7 +109,7 @@ def test_pointed_at_a_dist_it_says_so_once():
 
 def test_stopped_before_it_is_ready():
     with tempfile.TemporaryDirectory() as d:
-        for args in (["worker", "--output-dir", f"{d}/out"],
+        for args in (["worker", "--output-dir", f"{d}/out", "--state-dir", f"{d}/w"],
                      ["dist", "--listen", "127.0.0.1:0", "--state-dir", d]):
             p = Daemon(*args, "--name", "n1", "--central", "127.0.0.1:1")
             wait_for("a word about central", lambda: "127.0.0.1:1 cannot be reached" in p.text())

@@ -77,7 +77,7 @@ def test_central_is_not_there():
         s = socket.socket()
         s.bind(("127.0.0.1", 0))
         addr = f"127.0.0.1:{s.getsockname()[1]}"
-        w = Daemon("worker", "--central", addr, "--name", "w1", "--output-dir", f"{d}/out")
+        w = Daemon("worker", "--central", addr, "--name", "w1", "--output-dir", f"{d}/out", "--state-dir", f"{d}/w")
         wait_for("a word about central", lambda: addr in w.text())
         s.close()
         central = Daemon("central", "--listen", addr, "--state-dir", f"{d}/central")
@@ -108,7 +108,7 @@ def test_jobs_go_on_when_central_restarts():
 
 def test_names_and_ports_are_taken_once():
     with Cluster(workers=1) as c:
-        twin = c.start_worker("w1", wait=False)
+        twin = c.start_worker("w1", wait=False, flags=("--state-dir", f"{c.dir}/elsewhere"))
         assert twin.wait() != 0 and "w1" in twin.text() and "name" in twin.text(), twin.text()
         c.workers.remove(twin)
         d = Daemon("central", "--listen", c.central_addr, "--state-dir", f"{c.dir}/other")

@@ -150,7 +150,8 @@ static inline void ask_as(struct fixture *f, uint32_t run, struct job_desc *d, c
     struct blob *b = arg ? blob_new(arg, len) : NULL;
 
     f->v[run].outcome = UINT8_MAX; /* asked for */
-    assert_int_equal(exec_run(f->e, 0, run, id, d, b, NULL), 0);
+    assert_int_equal(
+        exec_run(f->e, 0, &(struct msg_exec_start){.run = run, .id = *id, .desc = d, .arg = b}, NULL), 0);
     blob_drop(b);
 }
 

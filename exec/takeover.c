@@ -1,0 +1,213 @@
+/* The conversation with a spawner that an earlier agent left: see takeover.h. It comes before anything else this
+ * process does, and may block. */
+#include "exec/takeover.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/units.h"
+#include "exec/station.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ANSWER_US (10 * US_PER_S) /* for a spawner that has many tasks, on a loaded machine */
+#define RETRY_MS 50
+
+static int64_t monotonic_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * US_PER_S + t.tv_nsec / 1000;
+}
+
+/* ---- What it says ---- */
+
+static char *get_text(struct record *r)
+{
+    uint32_t n;
+    const char *data = get_data(r, &n);
+    char *text;
+
+    if (!data)
+        return NULL;
+    text = xmalloc((size_t)n + 1);
+    memcpy(text, data, n);
+    text[n] = '\0';
+    return text;
+}
+
+static void take_held(struct takeover *t, struct record *r)
+{
+    struct msg_exec_held *m;
+    struct held *h;
+    uint32_t flags, n;
+    const char *why;
+
+    vec_grow(t->v, t->n, t->cap);
+    h = &t->v[t->n++];
+    *h = (struct held){.m.type = MSG_EXEC_HELD};
+    m = &h->m.exec_held;
+    m->run = get_u32(r);
+    h->pid = (pid_t)get_u32(r);
+    m->id.job.v = get_u64(r);
+    m->id.task = get_u32(r);
+    m->id.epoch = (uint16_t)get_u32(r);
+    m->id.attempt = (uint16_t)get_u32(r);
+    m->owner.v = get_u32(r);
+    flags = get_u32(r);
+    m->class = flags & RUN_LONG ? CLASS_LONG : CLASS_SHORT;
+    m->promotable = (flags & RUN_PROMOTABLE) != 0;
+    m->stolen = (flags & RUN_STOLEN) != 0;
+    m->outcome = (uint8_t)get_u32(r);
+    m->code = (int32_t)get_u32(r);
+    m->run_us = (int64_t)get_u64(r);
+    why = get_data(r, &n);
+    m->result = why ? blob_new(why, n) : NULL;
+    h->paths[0] = get_text(r);
+    h->paths[1] = get_text(r);
+}
+
+/* Records up to WELCOME: 1 when it has come, 0 not yet, or an error. */
+static int take_records(struct takeover *t)
+{
+    struct record r;
+    int got;
+
+    while ((got = record_next(&t->in, &r)) > 0) {
+        if (r.type == RECORD_HELD) {
+            take_held(t, &r);
+        } else if (r.type == RECORD_WELCOME) {
+            t->spawner = (pid_t)get_u32(&r);
+            t->incarnation = get_u64(&r);
+            t->lease_us = (int64_t)get_u64(&r);
+        } else {
+            return HAWK_EMALFORMED;
+        }
+        if (r.bad)
+            return HAWK_EMALFORMED;
+        if (r.type == RECORD_WELCOME)
+            return 1;
+    }
+    return got;
+}
+
+/* Waits for something to read: 1, 0 at the end of the stream, HAWK_ETIMEOUT. */
+static int receive(struct takeover *t, int64_t deadline_us)
+{
+    struct pollfd p = {.fd = t->fd, .events = POLLIN};
+
+    for (;;) {
+        int64_t left_us = deadline_us - monotonic_us();
+        int got = bytes_receive(&t->in, t->fd);
+
+        if (got)
+            return got > 0 ? 1 : 0;
+        if (left_us <= 0)
+            return HAWK_ETIMEOUT;
+        poll(&p, 1, (int)(left_us / US_PER_MS) + 1);
+    }
+}
+
+/* ---- What it is told ---- */
+
+static void put_hello(struct bytes *b, const struct exec_config *c)
+{
+    size_t begun = record_begin(b, RECORD_HELLO);
+
+    put_u64(b, (uint64_t)c->kill_grace_us);
+    put_u64(b, (uint64_t)c->orphan_grace_us);
+    put_data(b, c->output_dir, strlen(c->output_dir));
+    record_end(b, begun);
+}
+
+/* 0: t is complete. HAWK_EUNAVAILABLE, and hung up: it does not want us. */
+static int greet(struct takeover *t, const struct exec_config *c)
+{
+    int64_t deadline_us = monotonic_us() + ANSWER_US;
+    struct bytes out = {0};
+    int got;
+
+    put_hello(&out, c);
+    got = bytes_send(&out, t->fd); /* a new socket's buffer takes it whole */
+    bytes_free(&out);
+    while (got == 0) {
+        if (receive(t, deadline_us) <= 0)
+            break;
+        got = take_records(t);
+    }
+    if (got == 1)
+        return 0;
+    takeover_forget(t);
+    bytes_free(&t->in);
+    close(t->fd);
+    t->fd = -1;
+    return HAWK_EUNAVAILABLE;
+}
+
+int takeover_begin(struct takeover *t, const struct exec_config *c)
+{
+    int64_t deadline_us = 0;
+
+    *t = (struct takeover){.fd = -1};
+    for (;;) {
+        t->fd = station_connect(c->state_dir);
+        if (t->fd < 0 && (errno == ENOENT || errno == ECONNREFUSED))
+            return 0;
+        if (t->fd < 0) {
+            log_error("%s/" STATION_SOCKET ": cannot be connected to: %s", c->state_dir, strerror(errno));
+            return HAWK_EIO;
+        }
+        if (greet(t, c) == 0)
+            return 0;
+        if (deadline_us == 0) {
+            deadline_us = monotonic_us() + c->orphan_grace_us + c->kill_grace_us + ANSWER_US;
+            log_warn(
+                "the spawner of an earlier agent cannot be taken over, it is of another version or about to "
+                "end: waiting until it has ended its tasks");
+        }
+        if (monotonic_us() > deadline_us) {
+            log_error("%s/" STATION_SOCKET
+                      ": the spawner that listens there neither lets itself be taken over nor "
+                      "ends: stop it by hand",
+                      c->state_dir);
+            return HAWK_EIO;
+        }
+        poll(NULL, 0, RETRY_MS);
+    }
+}
+
+int takeover_end_idle(struct takeover *t)
+{
+    int64_t deadline_us = monotonic_us() + ANSWER_US;
+    struct bytes out = {0};
+    int got = 1;
+
+    record_end(&out, record_begin(&out, RECORD_STOP));
+    if (bytes_send(&out, t->fd) == 0)
+        while ((got = receive(t, deadline_us)) > 0)
+            bytes_free(&t->in);
+    bytes_free(&out);
+    bytes_free(&t->in);
+    close(t->fd);
+    t->fd = -1;
+    if (got == HAWK_ETIMEOUT)
+        log_error("the idle spawner of an earlier agent (process %d) does not end", (int)t->spawner);
+    return got == HAWK_ETIMEOUT ? HAWK_EIO : 0;
+}
+
+void takeover_forget(struct takeover *t)
+{
+    for (uint32_t i = 0; i < t->n; i++) {
+        msg_drop(&t->v[i].m);
+        free(t->v[i].paths[0]);
+        free(t->v[i].paths[1]);
+    }
+    free(t->v);
+    t->v = NULL;
+    t->n = t->cap = 0;
+}

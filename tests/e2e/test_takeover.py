@@ -1,0 +1,169 @@
+"""A worker's agent dies, or is replaced, and comes back to its running tasks; or it does not, and nothing is left of them."""
+import os
+import signal
+import sys
+
+from hawktest import Cluster, run_tests, wait_for
+
+os.environ["HAWK_CHECK"] = "1"
+
+# Central forgets nobody while a test restarts an agent by hand, however slow the machine.
+CENTRAL = ("--heartbeat", "100ms", "--suspect", "500ms", "--long-lease", "60s")
+
+
+def script(c, name):
+    """Notes its start and its process, waits for the file go, and notes its end."""
+    return (f"echo $$ >> {c.dir}/{name}; while ! test -e {c.dir}/go; do sleep 0.05; done; "
+            f"echo $HAWK_TASK_INDEX >> {c.dir}/{name}.ended")
+
+
+def submit(c, name, *flags):
+    return c.submit(*flags, "--", "sh", "-c", script(c, name))
+
+
+def lines(c, name):
+    try:
+        return open(f"{c.dir}/{name}").read().split()
+    except FileNotFoundError:
+        return []
+
+
+def tasks(c, job):
+    return c.job(job)["task_list"]
+
+
+def running(c, job):
+    return wait_for("its tasks running", lambda: all(t["state"] == "running" for t in tasks(c, job)))
+
+
+def go(c):
+    open(f"{c.dir}/go", "w").close()
+
+
+def alive(pid):
+    try:
+        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def restart(c, slots=None):
+    """The agent again, as a service manager would start it."""
+    old = c.workers.pop()
+    assert old.p.poll() is not None
+    new = c.start_worker("w1", slots=slots)
+    c.wait_nodes(1)
+    return new
+
+
+def test_a_killed_agent_takes_its_tasks_over():
+    with Cluster(workers=1, slots=4, central=CENTRAL, worker=("--agent-grace", "30s")) as c:
+        long_job = submit(c, "long", "--class", "long")
+        short = submit(c, "short", "--class", "short", "--array", "1-2")
+        done = c.submit("--class", "long", "--", "true")
+        c.hawk("wait", done)
+        running(c, long_job)
+        running(c, short)
+        before = lines(c, "long") + lines(c, "short")
+        c.workers[0].kill()
+        new = restart(c)
+        assert "3 running tasks of an earlier agent taken over" in new.text(), new.text()
+        running(c, long_job)
+        running(c, short)
+        c.hawk("submit", "--wait", "--class", "short", "--", "true")
+        go(c)
+        c.hawk("wait", long_job)
+        c.hawk("wait", short)
+        # None was started a second time, and each ended once.
+        assert lines(c, "long") + lines(c, "short") == before, (before, lines(c, "long"), lines(c, "short"))
+        assert len(lines(c, "long.ended")) == 1 and sorted(lines(c, "short.ended")) == ["1", "2"]
+        for t in tasks(c, long_job) + tasks(c, short):
+            assert t["attempt"] == 1 and t["state"] == "done", t
+
+
+def test_what_ends_while_the_agent_is_away_is_reported():
+    with Cluster(workers=1, slots=2, central=CENTRAL, worker=("--agent-grace", "30s")) as c:
+        job = c.submit("--class", "long", "--", "sh", "-c", script(c, "long") + "; exit 5")
+        running(c, job)
+        c.workers[0].kill()
+        go(c)
+        wait_for("its end", lambda: lines(c, "long.ended") and not alive(lines(c, "long")[0]))
+        restart(c)
+        c.hawk("wait", job, check=1)
+        t = tasks(c, job)[0]
+        assert (t["state"], t["code"], t["attempt"]) == ("failed", 5, 1), t
+        assert len(lines(c, "long")) == 1
+
+
+def test_an_upgrade_in_place_loses_nothing():
+    with Cluster(workers=1, slots=2, central=CENTRAL, worker=("--agent-grace", "30s")) as c:
+        job = submit(c, "long", "--class", "long", "--retries", "0")
+        running(c, job)
+        # One that waits behind it is placed again.
+        second = c.submit("--class", "long", "--array", "1-2", "--retries", "0", "--", "sh", "-c",
+                          f"echo $$ >> {c.dir}/second; while ! test -e {c.dir}/go; do sleep 0.05; done")
+        wait_for("the second job's first task", lambda: len(lines(c, "second")) == 1)
+        for _ in range(3):
+            c.workers[0].p.send_signal(signal.SIGUSR2)
+            assert c.workers[0].wait() == 0, c.workers[0].text()
+            # With fewer slots than tasks that run, too: they keep theirs.
+            new = restart(c, slots=1)
+            assert "going on with 2 slots" in new.text(), new.text()
+            running(c, job)
+        go(c)
+        c.hawk("wait", job)
+        c.hawk("wait", second)
+        assert len(lines(c, "long")) == 1 and len(lines(c, "second")) == 2
+        # And the next agent, which finds nothing running, has what it was told.
+        c.workers[0].p.send_signal(signal.SIGUSR2)
+        assert c.workers[0].wait() == 0
+        assert "slots, not" not in restart(c, slots=1).text()
+
+
+def test_without_an_agent_nothing_is_left():
+    with Cluster(workers=1, slots=4, central=CENTRAL, worker=("--agent-grace", "500ms", "--kill-grace", "500ms")) as c:
+        long_job = submit(c, "long", "--class", "long")
+        frozen = submit(c, "frozen", "--class", "short")
+        running(c, long_job)
+        running(c, frozen)
+        pids = lines(c, "long") + lines(c, "frozen")
+        os.kill(int(lines(c, "frozen")[0]), signal.SIGSTOP)
+        c.workers.pop().kill()
+        wait_for("the tasks to be gone", lambda: not any(alive(p) for p in pids))
+        wait_for("the spawner to be gone", lambda: not [
+            p for p in c.processes() if p not in [d.p.pid for d in [c.central] + c.dists]])
+        go(c)
+        assert lines(c, "long.ended") == [] and lines(c, "frozen.ended") == []
+        # The short task is run by another worker; the long one as well, when the lease is over.
+        c.start_worker("w2")
+        c.hawk("wait", frozen)
+        assert len(lines(c, "frozen")) == 2
+
+
+def test_a_stopped_agent_keeps_no_long_task_beyond_its_lease():
+    """Rule 9 for a process that can do nothing about it: SIGSTOP."""
+    with Cluster(workers=1, slots=2, central=("--heartbeat", "100ms", "--suspect", "500ms", "--long-lease", "3s")) as c:
+        job = submit(c, "long", "--class", "long")
+        running(c, job)
+        first = lines(c, "long")[0]
+        c.workers[0].p.send_signal(signal.SIGSTOP)
+        try:
+            wait_for("the task's end", lambda: not alive(first))
+            c.start_worker("w2")
+            go(c)
+            c.hawk("wait", job)
+            assert len(lines(c, "long")) == 2
+        finally:
+            c.workers[0].p.send_signal(signal.SIGCONT)
+
+
+def test_one_agent_at_a_time():
+    with Cluster(workers=1, central=CENTRAL) as c:
+        w = c.start_worker("w1", wait=False)
+        assert w.wait() == 1 and "w1 runs here already" in w.text(), w.text()
+        c.workers.remove(w)
+        c.hawk("submit", "--wait", "--", "true")
+
+
+if __name__ == "__main__":
+    run_tests(sys.modules[__name__])

@@ -1,0 +1,442 @@
+/* exec/: the spawner while its agent is gone, back, another one, or never back. */
+#include "exec/station.h"
+#include "tests/lib/exec_fixture.h"
+
+#include <sys/socket.h>
+
+#define WAITS "echo up; while test ! -e go; do sleep 0.01; done; exit 3"
+#define OWNER ((node_id_t){9})
+#define OLD_INCARNATION 4711u
+#define HELD_MAX 16
+
+struct list_of_held {
+    struct msg_exec_held v[HELD_MAX];
+    char paths[HELD_MAX][2][300];
+    uint32_t n;
+    int64_t lease_us;
+};
+
+static void note_held(void *arg, const struct msg *m, const char *const paths[2])
+{
+    struct list_of_held *l = arg;
+
+    if (m->type == MSG_EXEC_LEASE) {
+        assert_int_equal(l->n, 0);
+        l->lease_us = m->exec_lease.until_us;
+        return;
+    }
+    assert_int_equal(m->type, MSG_EXEC_HELD);
+    assert_true(l->n < HELD_MAX);
+    for (int i = 0; i < 2; i++)
+        snprintf(l->paths[l->n][i], sizeof l->paths[l->n][i], "%s", paths[i] ? paths[i] : "");
+    l->v[l->n] = m->exec_held;
+    l->v[l->n++].result = NULL;
+}
+
+static const struct msg_exec_held *held(const struct list_of_held *l, uint32_t run)
+{
+    for (uint32_t i = 0; i < l->n; i++)
+        if (l->v[i].run == run)
+            return &l->v[i];
+    return NULL;
+}
+
+/* Another agent starts where f's was. */
+static void come_back(struct fixture *f, struct list_of_held *l)
+{
+    *l = (struct list_of_held){0};
+    f->config.incarnation = OLD_INCARNATION + 1;
+    start(f);
+    exec_take_over(f->e, note_held, l);
+    assert_int_equal(exec_on_ready(f->e, on_event, f), 0);
+}
+
+static void leave(struct fixture *f)
+{
+    exec_leave(f->e);
+    f->e = NULL;
+}
+
+static int set_up_state(void **state)
+{
+    struct fixture *f;
+    static char dir[256];
+
+    set_up(state);
+    f = *state;
+    snprintf(dir, sizeof dir, "%s/state", f->dir);
+    assert_int_equal(mkdir(dir, 0700), 0);
+    f->config.state_dir = dir;
+    f->config.incarnation = OLD_INCARNATION;
+    f->config.orphan_grace_us = BOUND_US;
+    return 0;
+}
+
+static int tear_down_state(void **state)
+{
+    struct fixture *f = *state;
+    struct list_of_held l;
+
+    if (!f->e) /* whatever a test left behind ends with the next agent */
+        come_back(f, &l);
+    return tear_down(state);
+}
+
+static struct job_desc *shell_in(const struct fixture *f, const char *script)
+{
+    struct job_desc *d = SHELL(script);
+
+    set_blob(&d->cwd, f->dir);
+    return d;
+}
+
+static void ask_long(struct fixture *f, uint32_t run, struct job_desc *d)
+{
+    struct msg_exec_start m = {
+        .run = run, .id = try_of(run), .desc = d, .owner = NODE_CENTRAL, .class = CLASS_LONG};
+
+    f->v[run].outcome = UINT8_MAX;
+    assert_int_equal(exec_run(f->e, 0, &m, NULL), 0);
+}
+
+static int64_t boot_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_BOOTTIME, &t);
+    return (int64_t)t.tv_sec * US_PER_S + t.tv_nsec / 1000;
+}
+
+/* ---- Back in time ---- */
+
+/* In a process of its own: an agent with a task that runs, one that has ended and one that never started, which lives
+ * until it is killed. */
+static void be_an_agent(struct fixture *f, struct job_desc *waits, struct job_desc *ends)
+{
+    struct job_desc *never = COMMAND("/there/is/no/such/program");
+    const struct msg_exec_start starts[] = {
+        {.run = 0, .id = try_of(0), .desc = waits, .owner = OWNER, .promotable = 1, .stolen = 1},
+        {.run = 1, .id = try_of(1), .desc = ends, .owner = NODE_CENTRAL, .class = CLASS_LONG},
+        {.run = 2, .id = try_of(2), .desc = never, .owner = OWNER},
+    };
+
+    start(f);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(exec_run(f->e, 0, &starts[i], NULL), 0);
+    pump_until(f, &f->v[1].exited);
+    pump_until(f, &f->v[2].exited);
+    exec_lease(f->e, boot_us() + 1000 * US_PER_S);
+    assert_int_equal(exec_flush(f->e), 0);
+    write_file(f, "ready", "", 0600);
+    for (;;)
+        pause();
+}
+
+static void wait_for_file(const struct fixture *f, const char *name)
+{
+    int64_t deadline = now_us() + BOUND_US;
+    char path[300];
+
+    snprintf(path, sizeof path, "%s/%s", f->dir, name);
+    while (access(path, F_OK) < 0) {
+        assert_true(now_us() < deadline);
+        poll(NULL, 0, 5);
+    }
+}
+
+static void test_the_next_agent_takes_everything_over(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *waits = shell_in(f, WAITS), *ends = SHELL("exit 7");
+    char path[300], own[300];
+    int fifo = make_fifo(f, path, sizeof path), status;
+    struct list_of_held l;
+    pid_t agent;
+
+    set_blob(&waits->stdout_pattern, path);
+    agent = fork();
+    assert_true(agent >= 0);
+    if (agent == 0) {
+        close(fifo);
+        be_an_agent(f, waits, ends);
+    }
+    wait_for_line(fifo, "up\n");
+    wait_for_file(f, "ready");
+    kill(agent, SIGKILL);
+    assert_int_equal(waitpid(agent, &status, 0), agent);
+    come_back(f, &l);
+    assert_true(exec_incarnation(f->e) == OLD_INCARNATION);
+    assert_int_equal(l.n, 3);
+    assert_true(l.lease_us > boot_us());
+    assert_int_equal(held(&l, 0)->outcome, OUTCOME_NONE);
+    assert_true(held(&l, 0)->run_us > 0);
+    assert_true(node_eq(held(&l, 0)->owner, OWNER));
+    assert_true(held(&l, 0)->promotable && held(&l, 0)->stolen && held(&l, 0)->class == CLASS_SHORT);
+    assert_true(try_eq(&held(&l, 0)->id, &(struct try_id){job_id_make((node_id_t){3}, JOB_SEQ), 0, 1, 1}));
+    assert_string_equal(l.paths[held(&l, 0) - l.v][0], path);
+    assert_int_equal(held(&l, 1)->outcome, OUTCOME_EXITED);
+    assert_int_equal(held(&l, 1)->code, 7);
+    assert_int_equal(held(&l, 1)->class, CLASS_LONG);
+    snprintf(own, sizeof own, "%s/out/3.%d/1.err", f->dir, JOB_SEQ);
+    assert_string_equal(l.paths[held(&l, 1) - l.v][1], own);
+    assert_int_equal(held(&l, 2)->outcome, OUTCOME_NOT_STARTED);
+    assert_int_equal(held(&l, 2)->code, 127);
+    assert_int_equal(exec_running(f->e), 1);
+    write_file(f, "go", "", 0644);
+    f->v[0].started = true; /* the last agent heard that */
+    pump_until(f, &f->v[0].exited);
+    assert_exited(&f->v[0], 3);
+    assert_exited(run_one(f, 4, SHELL("exit 0"), NULL), 0); /* and goes on like any other */
+    job_desc_drop(waits);
+    job_desc_drop(ends);
+    close(fifo);
+}
+
+static void test_what_was_forgotten_is_not_handed_over(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = shell_in(f, WAITS);
+    struct list_of_held l;
+
+    start(f);
+    run_one(f, 0, SHELL("exit 0"), NULL);
+    run_one(f, 1, SHELL("exit 1"), NULL);
+    ask(f, 2, d, NULL);
+    job_desc_drop(d);
+    pump_until(f, &f->v[2].started);
+    exec_forget(f->e, 0);
+    leave(f);
+    come_back(f, &l);
+    assert_int_equal(l.n, 2);
+    assert_null(held(&l, 0));
+    exec_forget(f->e, 1);
+    write_file(f, "go", "", 0644);
+    pump_until(f, &f->v[2].exited);
+    leave(f);
+    come_back(f, &l); /* the third agent: what ended is kept until it is said to be known */
+    assert_int_equal(l.n, 1);
+    assert_int_equal(held(&l, 2)->code, 3);
+    assert_true(exec_incarnation(f->e) == OLD_INCARNATION);
+}
+
+static void test_an_end_while_nobody_is_there_is_kept(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = shell_in(f, WAITS);
+    char path[300];
+    int fifo = make_fifo(f, path, sizeof path);
+    struct list_of_held l;
+
+    set_blob(&d->stdout_pattern, path);
+    start(f);
+    ask(f, 0, d, NULL);
+    job_desc_drop(d);
+    pump_until(f, &f->v[0].started);
+    wait_for_line(fifo, "up\n");
+    leave(f);
+    write_file(f, "go", "", 0644);
+    wait_for_hang_up(fifo);
+    come_back(f, &l);
+    assert_int_equal(l.n, 1);
+    /* Its end may be reaped before or after the agent came: it is told once. */
+    if (held(&l, 0)->outcome == OUTCOME_NONE) {
+        pump_until(f, &f->v[0].exited);
+        assert_exited(&f->v[0], 3);
+    } else {
+        assert_int_equal(held(&l, 0)->code, 3);
+    }
+    close(fifo);
+}
+
+/* Who is to die, dies under the name that it was given, whoever hears of it. */
+static void test_a_kill_keeps_its_reason(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = SHELL("trap '' TERM; echo up; while :; do sleep 1000; done");
+    char path[300];
+    int fifo = make_fifo(f, path, sizeof path);
+    struct list_of_held l;
+
+    set_blob(&d->stdout_pattern, path);
+    start(f);
+    ask(f, 0, d, NULL);
+    job_desc_drop(d);
+    pump_until(f, &f->v[0].started);
+    wait_for_line(fifo, "up\n");
+    exec_kill(f->e, 0, OUTCOME_LOST, false);
+    leave(f);
+    come_back(f, &l);
+    assert_int_equal(held(&l, 0)->outcome, OUTCOME_NONE);
+    exec_kill(f->e, 0, OUTCOME_CANCELLED, true);
+    pump_until(f, &f->v[0].exited);
+    assert_int_equal(f->v[0].outcome, OUTCOME_LOST);
+    assert_int_equal(f->v[0].code, SIGKILL);
+    close(fifo);
+}
+
+static void test_an_idle_spawner_is_replaced_and_its_name_stays(void **state)
+{
+    struct fixture *f = *state;
+    struct list_of_held l;
+
+    start(f);
+    run_one(f, 0, SHELL("exit 0"), NULL);
+    exec_forget(f->e, 0);
+    leave(f);
+    come_back(f, &l);
+    assert_int_equal(l.n, 0);
+    assert_true(exec_incarnation(f->e) == OLD_INCARNATION);
+    assert_exited(run_one(f, 1, SHELL("exit 0"), NULL), 0);
+}
+
+/* ---- Never back ---- */
+
+static void test_nothing_is_left_after_the_grace(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = SHELL("echo up; kill -STOP $$; sleep 1000"); /* frozen, it cannot end by itself */
+    char path[300];
+    int fifo = make_fifo(f, path, sizeof path);
+    struct list_of_held l;
+    int64_t left;
+
+    f->config.orphan_grace_us = 300 * US_PER_MS;
+    f->config.kill_grace_us = 100 * US_PER_MS;
+    set_blob(&d->stdout_pattern, path);
+    start(f);
+    ask(f, 0, d, NULL);
+    job_desc_drop(d);
+    pump_until(f, &f->v[0].started);
+    wait_for_line(fifo, "up\n");
+    left = now_us();
+    leave(f);
+    wait_for_hang_up(fifo);
+    assert_true(now_us() - left >= 300 * US_PER_MS);
+    come_back(f, &l); /* too late: a spawner of its own, under its own name */
+    assert_int_equal(l.n, 0);
+    assert_true(exec_incarnation(f->e) == OLD_INCARNATION + 1);
+    close(fifo);
+}
+
+/* DESIGN 3, rule 9: the lease holds although nobody is there to watch it. */
+static void test_the_lease_ends_what_is_centrals(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = SHELL("echo up; exec sleep 1000"), *other = shell_in(f, WAITS);
+    char path[300];
+    int fifo = make_fifo(f, path, sizeof path);
+    struct list_of_held l;
+    int64_t until;
+
+    set_blob(&d->stdout_pattern, path);
+    start(f);
+    ask_long(f, 0, d);
+    ask(f, 1, other, NULL);
+    job_desc_drop(d);
+    job_desc_drop(other);
+    pump_until(f, &f->v[0].started);
+    pump_until(f, &f->v[1].started);
+    wait_for_line(fifo, "up\n");
+    exec_lease(f->e, boot_us() + 60 * US_PER_MS);
+    until = boot_us() + 300 * US_PER_MS;
+    exec_lease(f->e, until);
+    leave(f);
+    wait_for_hang_up(fifo);
+    assert_true(boot_us() >= until); /* the last word counts */
+    come_back(f, &l);
+    assert_int_equal(l.lease_us, until);
+    if (held(&l, 0)->outcome == OUTCOME_NONE) {
+        pump_until(f, &f->v[0].exited);
+        assert_int_equal(f->v[0].outcome, OUTCOME_LOST);
+    } else {
+        assert_int_equal(held(&l, 0)->outcome, OUTCOME_LOST);
+    }
+    assert_int_equal(held(&l, 1)->outcome, OUTCOME_NONE);
+    write_file(f, "go", "", 0644);
+    pump_until(f, &f->v[1].exited);
+    assert_exited(&f->v[1], 3);
+    close(fifo);
+}
+
+/* ---- Who may ---- */
+
+static void test_one_agent_at_a_time(void **state)
+{
+    struct fixture *f = *state;
+    struct exec *second;
+
+    start(f);
+    assert_int_equal(exec_start(&second, &f->config), HAWK_EEXISTS);
+    assert_exited(run_one(f, 0, SHELL("exit 0"), NULL), 0);
+}
+
+static void test_only_this_user_may_connect(void **state)
+{
+    struct fixture *f = *state;
+    char path[300];
+    struct stat st;
+
+    start(f);
+    snprintf(path, sizeof path, "%s/" STATION_SOCKET, f->config.state_dir);
+    assert_int_equal(stat(path, &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600);
+    exec_stop(f->e);
+    f->e = NULL;
+    assert_int_equal(stat(path, &st), -1); /* and nobody, once it stopped in good order */
+}
+
+/* Whoever does not speak the spawner's language is hung up on, and changes nothing. */
+static void test_a_stranger_is_refused(void **state)
+{
+    static const char *const words[] = {"GET / HTTP/1.1\r\n\r\n",
+                                        "\x00\x00\x00\x00\x09\x00\xff\xff",  /* another version */
+                                        "\x00\x00\x00\x00\x05\x00\x02\x00",  /* "stop", unasked */
+                                        "\x00\x00\x00\x00\x08\x00\x02\x00"}; /* a hello with nothing in it */
+    static const size_t lengths[] = {18, 8, 8, 8};
+    struct fixture *f = *state;
+    struct job_desc *d = shell_in(f, WAITS);
+    struct list_of_held l;
+
+    start(f);
+    ask(f, 0, d, NULL);
+    job_desc_drop(d);
+    pump_until(f, &f->v[0].started);
+    leave(f);
+    for (int i = 0; i < 4; i++) {
+        int fd = station_connect(f->config.state_dir);
+        struct pollfd p = {.fd = fd, .events = POLLIN};
+        char c;
+
+        assert_true(fd >= 0);
+        assert_int_equal(send(fd, words[i], lengths[i], MSG_NOSIGNAL), lengths[i]);
+        assert_int_equal(poll(&p, 1, (int)(BOUND_US / US_PER_MS)), 1);
+        assert_true(read(fd, &c, 1) <= 0);
+        close(fd);
+    }
+    come_back(f, &l);
+    assert_int_equal(held(&l, 0)->outcome, OUTCOME_NONE);
+    write_file(f, "go", "", 0644);
+    pump_until(f, &f->v[0].exited);
+    assert_exited(&f->v[0], 3);
+}
+
+#undef TEST
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_state, tear_down_state)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_the_next_agent_takes_everything_over),
+        TEST(test_what_was_forgotten_is_not_handed_over),
+        TEST(test_an_end_while_nobody_is_there_is_kept),
+        TEST(test_a_kill_keeps_its_reason),
+        TEST(test_an_idle_spawner_is_replaced_and_its_name_stays),
+        TEST(test_nothing_is_left_after_the_grace),
+        TEST(test_the_lease_ends_what_is_centrals),
+        TEST(test_one_agent_at_a_time),
+        TEST(test_only_this_user_may_connect),
+        TEST(test_a_stranger_is_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
