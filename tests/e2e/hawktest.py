@@ -41,8 +41,10 @@ class Daemon:
         self.lines = queue.Queue()
         self.p = subprocess.Popen(self.args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                   stderr=subprocess.PIPE, env={**os.environ, **(env or {})})
-        for stream, put in ((self.p.stdout, self.lines.put), (self.p.stderr, self.log.append)):
-            threading.Thread(target=self._read, args=(stream, put), daemon=True).start()
+        self.readers = [threading.Thread(target=self._read, args=args, daemon=True) for args in (
+            (self.p.stdout, self.lines.put), (self.p.stderr, self.log.append))]
+        for reader in self.readers:
+            reader.start()
 
     def _read(self, stream, put):
         for line in stream:
@@ -63,7 +65,10 @@ class Daemon:
         return "\n".join(x for x in self.log if x is not None)
 
     def wait(self, bound=BOUND):
-        return self.p.wait(timeout=bound)
+        code = self.p.wait(timeout=bound)
+        for reader in self.readers:  # its last words; a spawner that it left behind keeps stderr open
+            reader.join(timeout=1)
+        return code
 
     def kill(self):
         self.p.kill()
