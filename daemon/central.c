@@ -8,6 +8,10 @@
 #include "daemon/node.h"
 #include "daemon/process.h"
 
+/* Who is silent is suspect long before, by heartbeats. To drop the streams of a whole cluster because pings were late would
+ * bring them all back at once. */
+#define KEEPALIVE_TIMEOUT_MS 10000
+
 struct central_daemon {
     struct process process;
     struct central *role;
@@ -143,7 +147,7 @@ static int start(struct central_daemon *d)
     struct central_config cc;
     char why[512];
     central_configure(c, &cc);
-    int err = process_open(p, c->central.listen);
+    int err = process_open(p, c->central.listen, KEEPALIVE_TIMEOUT_MS);
     if (err)
         return err;
     err = journal_open(&d->journal, p->loop, c->central.state_dir, journal_feed, d, why, sizeof why);

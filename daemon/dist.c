@@ -112,7 +112,7 @@ static int start(struct dist_daemon *d)
     const struct config *c = &p->config;
     char why[512];
     uint64_t node = 0, seq = 1;
-    int err = process_open(p, c->dist.listen);
+    int err = process_open(p, c->dist.listen, 0);
     if (err)
         return err;
     const char *addr = process_advertised(p, c->dist.advertise, c->dist.central);

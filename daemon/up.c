@@ -109,7 +109,7 @@ static int start(struct up *u)
                   c->up.output_dir);
         return err;
     }
-    err = process_open(p, addr);
+    err = process_open(p, addr, 0);
     if (err) {
         exec_stop(exec);
         return err;

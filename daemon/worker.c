@@ -212,7 +212,7 @@ static int start(struct worker_daemon *d)
                       hawk_strerror(err), c->worker.output_dir, c->worker.state_dir);
         return err;
     }
-    err = process_open(p, listen_address(c, own, sizeof own));
+    err = process_open(p, listen_address(c, own, sizeof own), 0);
     const char *addr = err ? NULL : process_advertised(p, c->worker.advertise, c->worker.central);
     if (!addr) {
         if (exec_incarnation(d->exec) != ec.incarnation)

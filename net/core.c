@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of a ping; with NET_KEEPALIVE_MS before it, a dead peer is found within 3 s. */
-#define KEEPALIVE_TIMEOUT_MS 1900
 #define CONNECT_TIMEOUT_MS 5000
 #define MIN_PING_INTERVAL_MS 200 /* what a server puts up with */
 
@@ -27,13 +25,13 @@ static grpc_arg int_arg(const char *key, int value)
     return (grpc_arg){.type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)key, .value.integer = value};
 }
 
-size_t net_args(grpc_arg *args, uint32_t max_message_bytes, int keepalive_ms)
+size_t net_args(grpc_arg *args, uint32_t max_message_bytes, int keepalive_ms, int timeout_ms)
 {
     size_t n = 0;
 
     args[n++] = int_arg(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, (int)max_message_bytes);
     args[n++] = int_arg(GRPC_ARG_KEEPALIVE_TIME_MS, keepalive_ms);
-    args[n++] = int_arg(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, KEEPALIVE_TIMEOUT_MS);
+    args[n++] = int_arg(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, timeout_ms);
     args[n++] = int_arg(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
     args[n++] = int_arg(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     args[n++] = int_arg(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, MIN_PING_INTERVAL_MS);
@@ -43,7 +41,7 @@ size_t net_args(grpc_arg *args, uint32_t max_message_bytes, int keepalive_ms)
     return n;
 }
 
-grpc_channel *net_channel(const char *addr, bool own_connection, int keepalive_ms)
+grpc_channel *net_channel(const char *addr, bool own_connection, int keepalive_ms, int timeout_ms)
 {
     grpc_arg v[NET_ARGS_MAX];
     grpc_channel_args args = {.args = v};
@@ -51,7 +49,7 @@ grpc_channel *net_channel(const char *addr, bool own_connection, int keepalive_m
     char target[ADDR_TEXT];
     grpc_channel *ch;
 
-    args.num_args = net_args(v, NET_MESSAGE_BYTES, keepalive_ms);
+    args.num_args = net_args(v, NET_MESSAGE_BYTES, keepalive_ms, timeout_ms);
     v[args.num_args++] = int_arg(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
     v[args.num_args++] = int_arg(GRPC_ARG_ENABLE_RETRIES, 0);
     v[args.num_args++] = int_arg(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);

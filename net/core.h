@@ -34,14 +34,16 @@ void net_batch(grpc_call *call, const grpc_op *ops, size_t n, struct cq_tag *tag
 #define NET_KEEPALIVE_MS 1000
 #define NET_KEEPALIVE_SERVER_MS 2000
 #define NET_KEEPALIVE_VICTIM_MS 10000
+/* How long a ping may go unanswered: with NET_KEEPALIVE_MS before it, a dead peer is found within 3 s. */
+#define NET_KEEPALIVE_TIMEOUT_MS 1900
 
 /* Keepalive, the message limit, and no environment's proxies; the same for both sides. Fills `args`
  * (NET_ARGS_MAX) and returns their number. */
 #define NET_ARGS_MAX 24
-size_t net_args(grpc_arg *args, uint32_t max_message_bytes, int keepalive_ms);
+size_t net_args(grpc_arg *args, uint32_t max_message_bytes, int keepalive_ms, int timeout_ms);
 /* An insecure channel to "host:port" or "unix:/path". own_connection: shares no connection (and no
  * connection's backoff) with other channels to the same address. */
-grpc_channel *net_channel(const char *addr, bool own_connection, int keepalive_ms);
+grpc_channel *net_channel(const char *addr, bool own_connection, int keepalive_ms, int timeout_ms);
 
 /* A new message with a copy of the bytes. */
 grpc_byte_buffer *net_message(const void *data, size_t len);

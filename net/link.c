@@ -52,9 +52,10 @@ struct link {
     grpc_channel *channel;
     struct loop_timer timer; /* the next attempt, the end of opening, or the end of closing */
     int64_t delay_us;
-    int64_t up_us;   /* since when it is up */
-    bool complained; /* it was logged that the peer cannot be reached */
-    bool unwelcome;  /* it was there, and one of us would not have the other: coming up again is no news */
+    int64_t up_us;    /* since when it is up */
+    uint8_t patience; /* times two for every attempt that was not answered in time: the peer may be overrun */
+    bool complained;  /* it was logged that the peer cannot be reached */
+    bool unwelcome;   /* it was there, and one of us would not have the other: coming up again is no news */
 
     /* the stream */
     grpc_call *call;
@@ -510,8 +511,15 @@ static void stream_over(struct link *k)
         return;
     }
     if (k->what) {
-        if (was_up && loop_now(ls->loop) - k->up_us > LINK_RETRY_MAX_US)
+        int64_t up_us = was_up ? loop_now(ls->loop) - k->up_us : 0;
+
+        if (up_us > LINK_RETRY_MAX_US)
             k->delay_us = 0;
+        if (up_us > LINK_PATIENCE_US)
+            k->patience = 0;
+        else if (k->patience < LINK_PATIENCE_MAX &&
+                 (k->err == HAWK_ETIMEOUT || strstr(k->error, "keepalive")))
+            k->patience++;
         if (!k->complained && !to_victim(k))
             log_warn("%s at %s %s: %s; trying again", k->what, k->addr,
                      was_up ? "was lost" : "cannot be reached", k->error);
@@ -541,7 +549,8 @@ static void dial(struct link *k)
     size_t n;
 
     /* A channel per attempt: gRPC's own backoff then has no say, and nothing of a broken connection is left. */
-    k->channel = net_channel(k->addr, true, to_victim(k) ? NET_KEEPALIVE_VICTIM_MS : NET_KEEPALIVE_MS);
+    k->channel = net_channel(k->addr, true, to_victim(k) ? NET_KEEPALIVE_VICTIM_MS : NET_KEEPALIVE_MS,
+                             NET_KEEPALIVE_TIMEOUT_MS << k->patience);
     stream_init(k, grpc_channel_create_call(k->channel, NULL, GRPC_PROPAGATE_DEFAULTS, loop_cq(k->ls->loop),
                                             grpc_slice_from_static_string(LINK_METHOD), NULL,
                                             gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL));
@@ -561,7 +570,7 @@ static void dial(struct link *k)
     net_batch(k->call, open, 2, &k->open_tag);
     net_batch(k->call, &end, 1, &k->end_tag);
     net_metadata_drop(md, open[0].data.send_initial_metadata.count);
-    loop_timer_set(k->ls->loop, &k->timer, loop_now(k->ls->loop) + LINK_OPEN_US);
+    loop_timer_set(k->ls->loop, &k->timer, loop_now(k->ls->loop) + (LINK_OPEN_US << k->patience));
 }
 
 static void on_timer(void *arg)

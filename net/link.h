@@ -24,6 +24,11 @@
 #define LINK_BATCH_BYTES (1u << 20)
 /* Opening takes at most so long; then it counts as failed. */
 #define LINK_OPEN_US (5 * US_PER_S)
+/* Ten thousand peers that come back at once keep a daemon busy for longer than that. Who gave up on the first answer would
+ * only add to the work and nobody would ever get in: every attempt that was not answered in time doubles what the
+ * next one waits, so many times at most, until a stream has held for a while. */
+#define LINK_PATIENCE_MAX 3
+#define LINK_PATIENCE_US (60 * US_PER_S)
 /* Delays between attempts, each doubled and then drawn from its upper half. */
 #define LINK_RETRY_MIN_US (50 * US_PER_MS)
 #define LINK_RETRY_MAX_US (2 * US_PER_S)

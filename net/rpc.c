@@ -45,7 +45,8 @@ static struct channel *channel_on(struct loop *l, const char *addr, grpc_channel
 
 struct channel *channel_new(struct loop *l, const char *addr, const char *token)
 {
-    struct channel *ch = channel_on(l, addr, net_channel(addr, false, NET_KEEPALIVE_MS));
+    struct channel *ch =
+        channel_on(l, addr, net_channel(addr, false, NET_KEEPALIVE_MS, NET_KEEPALIVE_TIMEOUT_MS));
     char why[128];
 
     if (token && token_check(token, why, sizeof why) == 0)
@@ -55,7 +56,7 @@ struct channel *channel_new(struct loop *l, const char *addr, const char *token)
 
 struct channel *channel_new_foreign(struct loop *l, const char *addr)
 {
-    return channel_on(l, addr, net_channel(addr, true, INT_MAX));
+    return channel_on(l, addr, net_channel(addr, true, INT_MAX, NET_KEEPALIVE_TIMEOUT_MS));
 }
 
 void channel_free(struct channel *ch)

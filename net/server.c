@@ -65,7 +65,8 @@ struct server *server_new(struct loop *l, const struct server_config *c)
     s->calls.loop = l;
     list_init(&s->calls.all);
     args.num_args =
-        net_args(v, c->max_message_bytes ? c->max_message_bytes : NET_MESSAGE_BYTES, NET_KEEPALIVE_SERVER_MS);
+        net_args(v, c->max_message_bytes ? c->max_message_bytes : NET_MESSAGE_BYTES, NET_KEEPALIVE_SERVER_MS,
+                 c->keepalive_timeout_ms ? (int)c->keepalive_timeout_ms : NET_KEEPALIVE_TIMEOUT_MS);
     v[args.num_args++] = (grpc_arg){
         .type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)GRPC_ARG_ALLOW_REUSEPORT, .value.integer = 0};
     s->server = grpc_server_create(&args, NULL);

@@ -639,7 +639,7 @@ static grpc_status_code raw_link(const char *addr, grpc_metadata *md, size_t n, 
                        {.op = GRPC_OP_RECV_INITIAL_METADATA}};
     grpc_op end = {.op = GRPC_OP_RECV_STATUS_ON_CLIENT};
 
-    r.channel = net_channel(addr, true, NET_KEEPALIVE_MS);
+    r.channel = net_channel(addr, true, NET_KEEPALIVE_MS, NET_KEEPALIVE_TIMEOUT_MS);
     r.call = grpc_channel_create_call(r.channel, NULL, GRPC_PROPAGATE_DEFAULTS, loop_cq(loop),
                                       grpc_slice_from_static_string("/hawk.v1.Peer/Link"), NULL,
                                       gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
