@@ -25,7 +25,8 @@
     X(CORRUPT, -20, "the file is damaged or not ours")                                                       \
     X(NOT_OWNER, -21, "another node owns this job")                                                          \
     X(SHUTDOWN, -22, "shutting down")                                                                        \
-    X(UNSUPPORTED, -23, "not supported")
+    X(UNSUPPORTED, -23, "not supported")                                                                     \
+    X(DRAINING, -24, "draining: it takes no new work")
 
 enum hawk_err {
 #define X(name, code, text) HAWK_E##name = (code),

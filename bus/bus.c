@@ -196,7 +196,7 @@ static void push_peer(struct bus *b, enum msg_type type, const struct endpoint *
     m.type = (uint16_t)type;
     m.peer = peer;
     if (type == MSG_PEER_UP)
-        m.peer_up.role = from->role;
+        m.peer_up.role = from->role, m.peer_up.version = PROTOCOL_VERSION;
     else
         m.peer_lost.role = from->role;
     push(b, from, to, delay_us, &m);

@@ -126,6 +126,9 @@ static void from_node(struct central *c, const struct msg *m)
         if (m->counter.counter < COUNTER_COUNT)
             n->counters[m->counter.counter] = m->counter.value;
         break;
+    case MSG_DRAINED:
+        central_drain_answered(c, n, &m->drained);
+        break;
     case MSG_LEAVE:
         central_nodes_leave(c, n);
         break;
@@ -196,6 +199,12 @@ static void dispatch(struct central *c, const struct msg *m)
     case MSG_SET_POLICY:
         central_policy_set(c, &m->set_policy);
         break;
+    case MSG_SET_DRAIN:
+        central_drain_set(c, &m->set_drain);
+        break;
+    case MSG_STOP_NODE:
+        central_stop_node(c, &m->stop_node);
+        break;
     case MSG_JOURNAL_DONE:
         central_journal_done(c, &m->journal_done);
         break;
@@ -236,7 +245,7 @@ static void finish(struct central *c)
     central_pairing_run(c);
     if (c->stopping && c->recovered && c->pending.n == 0) {
         c->stopped = true;
-        out_add(c->out, MSG_STOPPED, 0);
+        out_add(c->out, MSG_STOPPED, 0)->stopped.asked = true;
     }
 }
 

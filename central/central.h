@@ -14,6 +14,9 @@
  * that ended nothing is needed), then RECOVERED, always. Joins wait until then. Stopping: STOP, and
  * STOPPED comes out when nothing in the journal is unanswered.
  *
+ * SET_DRAIN is in force at once; DRAIN_SET answers when it is durable, or with an error (HAWK_EIO: it is in force,
+ * and will be written when that can be done). STOP_NODE is not answered: the node leaves, or does not.
+ *
  * SET_POLICY: a cutoff or share that differs from the policy's in force is the operator's choice, and fixed
  * from then on; one that does not differ stays what it was, fixed or computed. POLICY_SET answers, in the same
  * step or, with heartbeats on, when the dists have said that they are idle: two of their intervals later at most. */
@@ -50,7 +53,10 @@ struct central_node {
     /* workers: what central knows of its long tasks, and the waiting time a new one would have there */
     uint32_t long_placed, long_running;
     int64_t wait_us;
-    bool partition_acked;     /* it knows which partition it is in */
+    bool partition_acked; /* it knows which partition it is in */
+    uint8_t drain;        /* enum drain */
+    bool empty;           /* drained, and nothing is left there */
+    uint32_t version; /* of the protocol its link is spoken in; 0: it has not joined since central started */
     bool parked, stuck;       /* as a thief without loot; with a reservation behind long work */
     const uint64_t *counters; /* COUNTER_COUNT, as it reported them */
 };

@@ -22,12 +22,13 @@ static void check_node(const struct central *c, const struct node *n)
         return;
     CHECK(n->state == NODE_UP || list_empty(&n->push));
     CHECK(n->state == NODE_UP || (list_empty(&n->parked) && list_empty(&n->stuck)));
-    CHECK(n->counted == (n->state == NODE_UP || n->state == NODE_SUSPECT));
+    CHECK(n->counted == node_counts(n));
     if (n->waiting.n_slots == 0)
         return;
     CHECK(n->waiting.n_slots == n->slots);
     /* No long task is placed on a worker that was told it is reserved (Hawk 3.4). */
-    CHECK(n->waiting.eligible == (n->state == NODE_UP && n->link && n->general && n->acked && !n->draining));
+    CHECK(n->waiting.eligible ==
+          (n->state == NODE_UP && n->link && n->general && n->acked && !node_is_draining(n)));
     waiting_worker_check(&c->waiting, &n->waiting);
 }
 

@@ -41,6 +41,7 @@ static void write_node(struct central *c, const struct node *n)
     m->journal_node.token = c->token;
     m->journal_node.node = n->id;
     m->journal_node.role = n->role;
+    m->journal_node.drained = n->drain == DRAIN_KEPT;
 }
 
 static void write_job(struct central *c, const struct long_job *j)
@@ -95,6 +96,7 @@ void central_journal_put(struct central *c, enum record_kind kind, void *what)
 
     switch (kind) {
     case RECORD_NODE:
+    case RECORD_DRAIN:
         write_node(c, r.node = what);
         break;
     case RECORD_JOB:
@@ -120,11 +122,20 @@ void central_journal_put(struct central *c, enum record_kind kind, void *what)
     push(&c->pending, r);
 }
 
+void central_journal_put_drain(struct central *c, struct node *n, uint32_t client)
+{
+    central_journal_put(c, RECORD_DRAIN, n);
+    c->pending.v[(c->pending.head + c->pending.n - 1) & (c->pending.cap - 1)].client = client;
+}
+
 static void written(struct central *c, const struct record *r)
 {
     switch (r->kind) {
     case RECORD_NODE:
         central_nodes_journalled(c, r->node);
+        break;
+    case RECORD_DRAIN:
+        central_drain_journalled(c, r->node, r->client, 0);
         break;
     case RECORD_JOB:
         central_jobs_journalled(c, r->job, 0);
@@ -149,6 +160,8 @@ static void not_written(struct central *c, const struct record *r, int32_t err)
     if (r->kind == RECORD_JOB) {
         central_jobs_journalled(c, r->job, err);
     } else if (r->kind != RECORD_NOTE && r->kind != RECORD_CANCEL) {
+        if (r->kind == RECORD_DRAIN) /* in force, and written when that can be: who asked has waited enough */
+            central_drain_journalled(c, r->node, r->client, err);
         push(&c->failed, *r);
         if (c->retry_us == TIME_NEVER)
             c->retry_us = c->now_us + RETRY_US;
@@ -172,7 +185,7 @@ void central_journal_done(struct central *c, const struct msg_journal_done *m)
 /* Writes once more what could not be written, unless a launch has come to nothing since. */
 static void put_again(struct central *c, const struct record *r)
 {
-    if (r->kind == RECORD_NODE)
+    if (r->kind == RECORD_NODE || r->kind == RECORD_DRAIN)
         central_journal_put(c, r->kind, r->node);
     else if (r->kind == RECORD_TASK)
         central_journal_put(c, r->kind, r->task);

@@ -7,7 +7,7 @@ static enum member_state state_of(const struct node *n)
 {
     switch (n->state) {
     case NODE_UP:
-        return n->draining ? MEMBER_DRAINING : MEMBER_UP;
+        return node_is_draining(n) ? MEMBER_DRAINING : MEMBER_UP;
     case NODE_SUSPECT:
         return MEMBER_SUSPECT;
     default:

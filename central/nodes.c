@@ -114,6 +114,7 @@ void central_nodes_recover(struct central *c, const struct msg_journal_node *m)
         return;
     n = node_new(c, m->name, m->node, m->role);
     n->journalled = true;
+    n->drain = m->drained ? DRAIN_KEPT : DRAIN_NOT;
 }
 
 /* ---- States ---- */
@@ -141,13 +142,13 @@ static void set_state(struct central *c, struct node *n, enum node_state state)
         list_remove(&n->push);
     central_node_update_eligible(c, n);
     if (state != NODE_JOINING)
-        central_partition_count(c, n, state != NODE_AWAY);
+        central_partition_count(c, n, node_counts(n));
 }
 
 /* Hawk 3.7: long jobs are scheduled in the general partition only. */
 bool central_node_eligible(const struct node *n)
 {
-    return n->state == NODE_UP && n->link && n->general && n->acked && !n->draining;
+    return n->state == NODE_UP && n->link && n->general && n->acked && !node_is_draining(n);
 }
 
 void central_node_update_eligible(struct central *c, struct node *n)
@@ -156,8 +157,7 @@ void central_node_update_eligible(struct central *c, struct node *n)
         waiting_set_eligible(&c->waiting, &n->waiting, central_node_eligible(n), c->now_us);
 }
 
-/* For the operator's log. */
-static void report(struct central *c, const struct node *n, enum node_change change)
+void central_node_report(struct central *c, const struct node *n, enum node_change change)
 {
     struct msg_node_changed *m = &out_add(c->out, MSG_NODE_CHANGED, 0)->node_changed;
 
@@ -172,7 +172,7 @@ static void report(struct central *c, const struct node *n, enum node_change cha
 
 static void suspect(struct central *c, struct node *n, enum node_change why)
 {
-    report(c, n, why);
+    central_node_report(c, n, why);
     set_state(c, n, NODE_SUSPECT);
     central_members_changed(c, n);
 }
@@ -180,7 +180,7 @@ static void suspect(struct central *c, struct node *n, enum node_change why)
 /* Its lease is over, or it said good-bye: by now it runs nothing of ours. */
 static void gone(struct central *c, struct node *n, enum node_change why)
 {
-    report(c, n, why);
+    central_node_report(c, n, why);
     set_state(c, n, NODE_AWAY);
     if (n->role == ROLE_WORKER) {
         n->acked = false;
@@ -205,7 +205,7 @@ static void back_up(struct central *c, struct node *n)
 {
     bool was_gone = n->state == NODE_AWAY;
 
-    report(c, n, CHANGE_BACK);
+    central_node_report(c, n, CHANGE_BACK);
     set_state(c, n, NODE_UP);
     n->heard_us = c->now_us;
     if (n->role == ROLE_WORKER) {
@@ -287,9 +287,9 @@ static void refuse(struct central *c, const struct link *l, int err, const char 
 
 static bool join_is_valid(struct central *c, const struct link *l, const struct msg_join *j)
 {
-    if (j->version != PROTOCOL_VERSION) {
+    if (j->version < PROTOCOL_VERSION_MIN || j->version > PROTOCOL_VERSION) {
         refuse(c, l, HAWK_EVERSION,
-               "central speaks another version of the protocol: run the same hawk everywhere");
+               "central speaks the protocol's versions 1 and 2 only: run a hawk that does");
         return false;
     }
     if (!j->name || j->name->len == 0 || j->name->len > LIMIT_NAME_BYTES) {
@@ -323,7 +323,10 @@ static void take_over(struct central *c, struct node *n, struct link *l, const s
     n->incarnation = j->incarnation;
     blob_drop(n->addr);
     n->addr = j->addr ? blob_ref(j->addr) : blob_new(NULL, 0);
-    n->draining = false;
+    n->version = j->version;
+    n->draining = n->empty = false;
+    if (another && n->drain == DRAIN_RESTART)
+        n->drain = DRAIN_NOT;
     n->acked = false;
     central_pairing_forget(c, n);
     if (another) {
@@ -347,12 +350,13 @@ static void admit(struct central *c, struct node *n)
 {
     struct msg *m = central_send(c, n, MSG_JOINED);
 
-    report(c, n, n->joins > 0 && n->state == NODE_SUSPECT ? CHANGE_BACK : CHANGE_JOINED);
+    central_node_report(c, n, n->joins > 0 && n->state == NODE_SUSPECT ? CHANGE_BACK : CHANGE_JOINED);
     m->joined.cluster = c->cfg.cluster;
     m->joined.heartbeat_us = c->cfg.heartbeat_us;
     m->joined.lease_us = c->cfg.long_lease_us;
     m->joined.node = n->id;
     m->joined.central_epoch = c->cfg.epoch;
+    m->joined.draining = n->drain != DRAIN_NOT;
     n->joins++;
     if (n->state != NODE_UP)
         set_state(c, n, NODE_UP);
@@ -361,7 +365,7 @@ static void admit(struct central *c, struct node *n)
     list_push_tail(&c->by_state[NODE_UP], &n->by_state);
     central_policy_send(c, n);
     if (n->role == ROLE_WORKER) {
-        central_partition_count(c, n, true);
+        central_partition_count(c, n, node_counts(n));
         central_partition_balance(c);
         tell_worker(c, n);
         central_node_update_eligible(c, n);
@@ -391,7 +395,7 @@ static void join_known(struct central *c, struct link *l, struct node *n, const 
     /* Wherever the new process runs, the old one's tasks may run on unheard until the lease is over: on another
      * machine, or under the spawner that outlives an agent (DESIGN 3, rules 9 and 10). */
     if (n->role == ROLE_WORKER && !same && n->state == NODE_SUSPECT) {
-        report(c, n, CHANGE_REPLACED);
+        central_node_report(c, n, CHANGE_REPLACED);
         central_tasks_worker_replaced(c, n, n->suspect_us + c->cfg.long_lease_us);
     }
     take_over(c, n, l, j);
@@ -472,6 +476,7 @@ void central_nodes_journalled(struct central *c, struct node *n)
 void central_nodes_heartbeat(struct central *c, struct node *n, const struct msg_heartbeat *m)
 {
     n->answered = c->asked;
+    n->beat_us = c->now_us;
     n->queued = m->queued;
     n->running_short = m->running_short;
     n->running_long = m->running_long;
@@ -482,6 +487,8 @@ void central_nodes_heartbeat(struct central *c, struct node *n, const struct msg
 void central_nodes_leave(struct central *c, struct node *n)
 {
     unlink_node(n);
+    if (n->drain == DRAIN_RESTART)
+        n->drain = DRAIN_NOT;
     gone(c, n, CHANGE_LEFT);
 }
 

@@ -37,12 +37,16 @@ struct node {
     uint8_t role;
     bool journalled; /* its id is durable */
     bool draining;   /* it hands long tasks back: it is stopping */
+    uint8_t drain;   /* enum drain: what an operator wants */
+    bool empty;      /* drained, and it says that nothing is left there */
     struct blob *name, *addr;
     uint64_t incarnation;
     uint32_t slots;
     uint32_t joins;    /* how often it joined: tasks carry the number they were seen at last */
     struct link *link; /* NULL: none */
     int64_t heard_us, suspect_us;
+    int64_t drain_us, beat_us; /* when it was drained; when its last heartbeat came */
+    uint32_t version;          /* of the protocol, as its link is spoken */
 
     /* Workers. */
     bool counted;    /* its slots are part of the cluster */
@@ -141,6 +145,7 @@ struct long_job {
 
 enum record_kind {
     RECORD_NODE,
+    RECORD_DRAIN,
     RECORD_JOB,
     RECORD_TASK,   /* its end */
     RECORD_LAUNCH, /* of a task at most once: it is sent when this is written */
@@ -153,6 +158,7 @@ enum record_kind {
 struct record {
     uint64_t token;
     enum record_kind kind;
+    uint32_t client; /* RECORD_DRAIN: who asked for it */
     union {
         struct node *node;
         struct long_job *job;
@@ -272,6 +278,24 @@ bool central_node_eligible(const struct node *n);
 /* The same, brought to the notice of the waiting-time queue. */
 void central_node_update_eligible(struct central *c, struct node *n);
 
+/* For the operator's log. */
+void central_node_report(struct central *c, const struct node *n, enum node_change change);
+
+/* ---- drain.c: what operators ask of nodes ---- */
+static inline bool node_is_draining(const struct node *n) { return n->draining || n->drain != DRAIN_NOT; }
+/* Its slots are part of the cluster: it is there, and not drained. */
+static inline bool node_counts(const struct node *n)
+{
+    return (n->state == NODE_UP || n->state == NODE_SUSPECT) && n->drain == DRAIN_NOT;
+}
+void central_drain_set(struct central *c, const struct msg_set_drain *m);
+void central_drain_journalled(struct central *c, const struct node *n, uint32_t client, int32_t err);
+/* The node answers, or nothing is left there. */
+void central_drain_answered(struct central *c, struct node *n, const struct msg_drained *m);
+/* Nothing is left at a drained node. */
+bool central_drain_is_empty(const struct central *c, const struct node *n);
+void central_stop_node(struct central *c, const struct msg_stop_node *m);
+
 /* ---- members.c: who is told of whom ---- */
 struct member central_member_of(const struct node *n);
 /* Something of n that members show has changed. */
@@ -312,6 +336,8 @@ void central_policy_stop(struct central *c);
 /* ---- journal.c ---- */
 /* Puts out the record of what r says, under a new token. */
 void central_journal_put(struct central *c, enum record_kind kind, void *what);
+/* The node as it is; client hears of it. */
+void central_journal_put_drain(struct central *c, struct node *n, uint32_t client);
 void central_journal_done(struct central *c, const struct msg_journal_done *m);
 void central_journal_run(struct central *c);
 void central_journal_free(struct central *c);

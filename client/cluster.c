@@ -2,45 +2,24 @@
 #include "client/commands.h"
 #include "client/print.h"
 #include "client/session.h"
+#include "client/show.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- nodes ---- */
 
-/* Central is whoever is central now: it has no number of its own. */
-static bool has_id(const struct api_node *n) { return n->node && n->node <= NODE_ID_MAX; }
-
-static json_t *node_json(const struct api_node *n)
-{
-    json_t *o = json_object();
-    json_object_set_new(o, "node", has_id(n) ? json_integer(n->node) : json_null());
-    json_object_set_new(o, "name", json_text(n->name));
-    json_object_set_new(o, "role", json_text(n->role));
-    json_object_set_new(o, "address", json_text(n->address));
-    json_object_set_new(o, "state", json_text(n->state));
-    json_object_set_new(o, "slots", json_integer(n->slots));
-    json_object_set_new(o, "general", json_boolean(n->general));
-    json_object_set_new(o, "queued", json_integer(n->queued));
-    json_object_set_new(o, "running_short", json_integer(n->running_short));
-    json_object_set_new(o, "running_long", json_integer(n->running_long));
-    json_object_set_new(o, "jobs_unfinished", json_integer(n->jobs_unfinished));
-    json_object_set_new(o, "heartbeat_age_us", json_integer(n->heartbeat_age_us));
-    json_object_set_new(o, "long_wait_us", json_integer(n->long_wait_us));
-    return o;
-}
-
 static void add_node(struct text_table *t, const struct api_node *n)
 {
     bool worker = strcmp(n->role, role_text(ROLE_WORKER)) == 0,
          dist = strcmp(n->role, role_text(ROLE_DIST)) == 0;
-    if (has_id(n))
+    if (show_has_id(n))
         table_cell(t, "%u", n->node);
     else
         table_cell(t, "-");
     table_cell(t, "%s", CLEAN(n->name));
     table_cell(t, "%s", CLEAN(n->role));
-    table_cell(t, "%s", CLEAN(n->state));
+    table_cell(t, "%s", CLEAN(show_node_state(n)));
     if (worker) {
         table_cell(t, "%s", n->general ? "general" : "short");
         table_cell(t, "%u", n->slots);

@@ -136,6 +136,57 @@ const struct command client_commands[] = {
         .run = policy_main,
     },
     {
+        .name = "drain",
+        .help = "take nodes out of service: they take no new work, and finish or hand back what they have",
+        .synopsis = "[FLAGS] NODE...",
+        .details =
+            "NODE is a node's name or id (`hawk nodes`). A worker gives back what waits in its queue, and "
+            "finishes what\n"
+            "runs; no task loses a try by it. A dist takes no new jobs, and finishes those it has. A node "
+            "stays drained,\n"
+            "whatever restarts, until `hawk undrain`; with --until-restart until its own process (or "
+            "central's) ends.\n"
+            "Exit codes: 0 done, 2 the command line is wrong, 3 no such node, or central cannot be reached, "
+            "130 Ctrl-C\n"
+            "(they go on draining).\n\n"
+            "example, an upgrade of one worker under load:\n"
+            "  hawk drain --wait --until-restart w1 && ssh w1 systemctl restart hawk-worker\n",
+        .flags = drain_flags,
+        .common = common_flags,
+        .run = drain_main,
+    },
+    {
+        .name = "undrain",
+        .help = "let drained nodes take work again",
+        .synopsis = "[FLAGS] NODE...",
+        .common = common_flags,
+        .run = undrain_main,
+    },
+    {
+        .name = "down",
+        .help = "stop the whole cluster, or some nodes, in good order",
+        .synopsis = "[FLAGS] [NODE...]",
+        .details =
+            "First dists, then workers are drained, and what they have may take --grace to end. Then they "
+            "are "
+            "stopped,\n"
+            "and central last. What still runs is ended: long jobs go on when the cluster starts again, and "
+            "so "
+            "do\n"
+            "detached ones; those that a client waits for are its loss. `hawk up` is stopped as it is. "
+            "Stopped daemons\n"
+            "exit with 0, so that systemd leaves them stopped. The whole cluster is stopped only after a "
+            "question, or\n"
+            "with --yes.\n"
+            "Exit codes: 0 all have stopped, 1 some could not be stopped (each is named), 2 the command line "
+            "is wrong or\n"
+            "the answer was no, 3 no such node, or the cluster cannot be reached, 130 Ctrl-C.\n\n"
+            "examples:\n  hawk down w7 w8\n  hawk down --yes --grace 10m\n",
+        .flags = down_flags,
+        .common = common_flags,
+        .run = down_main,
+    },
+    {
         .name = "replay",
         .help = "submit a workload trace's jobs at their times, and tell how they fared",
         .synopsis = "[FLAGS] TRACE",

@@ -14,8 +14,11 @@ int nodes_main(int argc, char **argv);
 int stats_main(int argc, char **argv);
 int explain_main(int argc, char **argv);
 int policy_main(int argc, char **argv);
+int drain_main(int argc, char **argv);
+int undrain_main(int argc, char **argv);
+int down_main(int argc, char **argv);
 
 extern const struct flag submit_flags[], wait_flags[], jobs_flags[], job_flags[], cat_flags[], stats_flags[],
-    policy_flags[];
+    policy_flags[], drain_flags[], down_flags[];
 
 #endif

@@ -300,6 +300,8 @@ static int call_central(struct hawk *h, enum api_method method, const void *requ
 {
     grpc_status_code status;
     struct channel *ch = NULL;
+    if (h->at_central)
+        return call(h, hawk_contact(h), method, request, reply, &status);
     int err = refresh_nodes(h);
     if (err)
         return err;
@@ -350,6 +352,8 @@ int hawk_list_nodes(struct hawk *h, struct api_list_nodes_reply *reply)
     grpc_status_code status;
     struct channel *central = NULL;
     memset(reply, 0, sizeof *reply);
+    if (h->at_central)
+        return call(h, hawk_contact(h), API_LIST_NODES, &none, reply, &status);
     /* Only central knows what the heartbeats said; a dist's list is the second best. */
     if (hawk_node_channel(h, ROLE_CENTRAL, NODE_NONE, &central) == 0 && central != hawk_contact(h) &&
         call(h, central, API_LIST_NODES, &none, reply, &status) == 0)
@@ -375,6 +379,55 @@ int hawk_set_policy(struct hawk *h, const struct api_set_policy_request *r, stru
 {
     memset(reply, 0, sizeof *reply);
     return call_central(h, API_SET_POLICY, r, reply);
+}
+
+int hawk_use_central(struct hawk *h)
+{
+    const struct api_list_nodes_request none = {0};
+    struct api_list_nodes_reply ignored;
+    struct channel *ch = NULL;
+    grpc_status_code status;
+    int err = hawk_node_channel(h, ROLE_CENTRAL, NODE_NONE, &ch);
+    if (!err)
+        err = call(h, ch, API_LIST_NODES, &none, &ignored, &status);
+    if (err)
+        return err;
+    api_free(&api_list_nodes_reply_type, &ignored);
+    for (uint32_t i = 0; i < h->channels_n; i++)
+        if (h->channels[i] == ch) {
+            h->channels[i] = h->channels[0];
+            h->channels[0] = ch;
+        }
+    h->contacts = 1;
+    h->current = 0;
+    h->at_central = true;
+    return 0;
+}
+
+int hawk_drain(struct hawk *h, const struct api_drain_request *r, struct api_drain_reply *reply)
+{
+    memset(reply, 0, sizeof *reply);
+    return call_central(h, API_DRAIN, r, reply);
+}
+
+int hawk_stop(struct hawk *h, const struct api_stop_request *r, struct api_stop_reply *reply)
+{
+    memset(reply, 0, sizeof *reply);
+    return call_central(h, API_STOP, r, reply);
+}
+
+int hawk_stop_node(struct hawk *h, const char *addr, bool now)
+{
+    const struct api_stop_request r = {.now = now};
+    struct api_stop_reply reply;
+    grpc_status_code status;
+    char why[200];
+    if (addr_check(addr, why, sizeof why))
+        return hawk_fail(h, HAWK_EUNAVAILABLE, "%s", why);
+    int err = call(h, channel_to(h, addr), API_STOP, &r, &reply, &status);
+    if (!err)
+        api_free(&api_stop_reply_type, &reply);
+    return err;
 }
 
 /* ---- Jobs of all dists ---- */

@@ -40,6 +40,15 @@ HAWK_MUST_USE int hawk_policy(struct hawk *h, struct api_policy *reply);
 HAWK_MUST_USE int hawk_set_policy(struct hawk *h, const struct api_set_policy_request *r,
                                   struct api_policy *reply);
 
+/* From now on central alone is asked, whatever becomes of the dists: for who takes them out of service. */
+HAWK_MUST_USE int hawk_use_central(struct hawk *h);
+HAWK_MUST_USE int hawk_drain(struct hawk *h, const struct api_drain_request *r,
+                             struct api_drain_reply *reply);
+/* Through central. */
+HAWK_MUST_USE int hawk_stop(struct hawk *h, const struct api_stop_request *r, struct api_stop_reply *reply);
+/* A node by its address, from hawk_list_nodes: where central is not there to tell it. */
+HAWK_MUST_USE int hawk_stop_node(struct hawk *h, const char *addr, bool now);
+
 /* Which jobs to list. */
 struct hawk_job_query {
     uint32_t limit;          /* at most so many; 0: all */

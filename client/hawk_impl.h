@@ -16,6 +16,7 @@ struct hawk {
     struct channel *nodes_from; /* who listed them */
     int64_t nodes_at_us;        /* when; -1: not yet */
     int64_t timeout_us;
+    bool at_central; /* the contact is central: hawk_use_central */
     char error[600], warning[600];
 };
 

@@ -125,3 +125,31 @@ int job_pages(struct hawk *h, job_id_t job, uint32_t first_task, uint32_t limit,
             return result;
     }
 }
+
+/* ---- Nodes ---- */
+
+bool show_has_id(const struct api_node *n) { return n->node && n->node <= NODE_ID_MAX; }
+
+json_t *node_json(const struct api_node *n)
+{
+    json_t *o = json_object();
+    json_object_set_new(o, "node", show_has_id(n) ? json_integer(n->node) : json_null());
+    json_object_set_new(o, "name", json_text(n->name));
+    json_object_set_new(o, "role", json_text(n->role));
+    json_object_set_new(o, "address", json_text(n->address));
+    json_object_set_new(o, "state", json_text(n->state));
+    json_object_set_new(o, "drained", json_boolean(n->drained));
+    json_object_set_new(o, "until_restart", json_boolean(n->until_restart));
+    json_object_set_new(o, "protocol", json_integer(n->protocol));
+    json_object_set_new(o, "slots", json_integer(n->slots));
+    json_object_set_new(o, "general", json_boolean(n->general));
+    json_object_set_new(o, "queued", json_integer(n->queued));
+    json_object_set_new(o, "running_short", json_integer(n->running_short));
+    json_object_set_new(o, "running_long", json_integer(n->running_long));
+    json_object_set_new(o, "jobs_unfinished", json_integer(n->jobs_unfinished));
+    json_object_set_new(o, "heartbeat_age_us", json_integer(n->heartbeat_age_us));
+    json_object_set_new(o, "long_wait_us", json_integer(n->long_wait_us));
+    return o;
+}
+
+const char *show_node_state(const struct api_node *n) { return n->drained ? "drained" : n->state; }

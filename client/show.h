@@ -13,6 +13,11 @@ const char *show_tag(uint32_t v);
 const char *show_why(uint32_t v);
 const char *show_outcome(uint32_t v);
 
+/* Central is whoever is central now: it has no number of its own. */
+bool show_has_id(const struct api_node *n);
+/* "draining", or "drained" when nothing is left there; else the state central has. */
+const char *show_node_state(const struct api_node *n);
+json_t *node_json(const struct api_node *n);
 json_t *job_json(const struct api_job *j);
 /* first_index: what HAWK_TASK_INDEX of task 0 is. */
 json_t *task_json(const struct api_task *t, uint32_t first_index);

@@ -4,8 +4,6 @@
 
 #include "client/session.h"
 
-#define HAWK_EXIT_INTERRUPTED 130 /* Ctrl-C: the jobs go on */
-
 /* Waits until every job has ended; on Ctrl-C it stops waiting and says how to go on. progress: a line on stderr
  * (on a terminal anyway). Failures are explained on stderr unless quiet; in JSON mode the jobs as they ended are
  * printed. HAWK_EXIT_OK when every task was done, HAWK_EXIT_FAILED when one was not. */

@@ -11,7 +11,7 @@ static const api_handler handlers[API_METHOD_COUNT] = {
     [API_SUBMIT] = api_submit,           [API_WATCH] = api_watch,           [API_CANCEL] = api_cancel,
     [API_LIST_JOBS] = api_list_jobs,     [API_GET_JOB] = api_get_job,       [API_LIST_NODES] = api_list_nodes,
     [API_GET_STATS] = api_get_stats,     [API_GET_POLICY] = api_get_policy, [API_SET_POLICY] = api_set_policy,
-    [API_READ_OUTPUT] = api_read_output,
+    [API_READ_OUTPUT] = api_read_output, [API_DRAIN] = api_drain,           [API_STOP] = api_stop,
 };
 
 /* Room for any request's struct. */
@@ -26,6 +26,8 @@ union any_request {
     struct api_get_policy_request get_policy;
     struct api_set_policy_request set_policy;
     struct api_read_output_request read_output;
+    struct api_drain_request drain;
+    struct api_stop_request stop;
 };
 
 void api_fail(struct rpc_call *c, int err, const char *fmt, ...)
@@ -56,25 +58,42 @@ static void waiting_cancelled(void *arg, struct rpc_call *c)
     (void)c;
 }
 
-uint32_t api_wait(struct api *a, struct rpc_call *c, enum api_method method)
+struct api_waiting *api_wait_for(struct api *a, struct rpc_call *c, enum api_method method)
 {
     struct api_waiting *w = xcalloc(1, sizeof *w);
     *w = (struct api_waiting){.client = ++a->next_client, .call = c, .method = method};
     HASH_ADD(hh, a->waiting, client, sizeof w->client, w);
     rpc_watch(c, waiting_cancelled, NULL, a);
-    return w->client;
+    return w;
 }
 
-/* The call that waits under this number, forgotten from now on; NULL when there is none. */
-static struct rpc_call *take(struct api *a, uint32_t client)
+uint32_t api_wait(struct api *a, struct rpc_call *c, enum api_method method)
+{
+    return api_wait_for(a, c, method)->client;
+}
+
+struct api_waiting *api_take(struct api *a, uint32_t client)
 {
     struct api_waiting *w;
     HASH_FIND(hh, a->waiting, &client, sizeof client, w);
-    if (!w)
-        return NULL;
-    struct rpc_call *c = w->call;
-    HASH_DEL(a->waiting, w);
+    if (w)
+        HASH_DEL(a->waiting, w);
+    return w;
+}
+
+void api_waiting_free(struct api_waiting *w)
+{
+    free(w->nodes);
     free(w);
+}
+
+/* The same, when only the call is of interest. */
+static struct rpc_call *take(struct api *a, uint32_t client)
+{
+    struct api_waiting *w = api_take(a, client);
+    struct rpc_call *c = w ? w->call : NULL;
+    if (w)
+        api_waiting_free(w);
     return c;
 }
 
@@ -83,6 +102,11 @@ static void submitted(struct api *a, const struct msg_submitted *m)
     struct rpc_call *c = take(a, m->client);
     if (!c)
         return;
+    if (m->err == HAWK_EDRAINING) {
+        api_fail(c, m->err, "dist %s is draining: it takes no new jobs; submit to another dist",
+                 a->roles.name);
+        return;
+    }
     if (m->err) {
         api_fail(c, m->err, "the job was not accepted: %s%s", hawk_strerror(m->err),
                  m->err == HAWK_EIO
@@ -133,6 +157,9 @@ bool api_effect(struct api *a, const struct msg *m)
     case MSG_POLICY_SET:
         policy_set(a, &m->policy_set);
         return true;
+    case MSG_DRAIN_SET:
+        api_drain_set(a, &m->drain_set);
+        return true;
     case MSG_TASK_EVENT:
         api_watch_task(a, m->task_event.id.job, m->task_event.id.task);
         return true;
@@ -159,10 +186,12 @@ static bool served(const struct api *a, enum api_method m)
         return a->roles.dist || a->roles.central;
     case API_GET_POLICY:
     case API_SET_POLICY:
+    case API_DRAIN:
         return a->roles.central != NULL;
     case API_READ_OUTPUT:
         return a->roles.runner != NULL;
     case API_GET_STATS:
+    case API_STOP:
     case API_METHOD_COUNT:
         break;
     }
@@ -171,7 +200,7 @@ static bool served(const struct api *a, enum api_method m)
 
 static const char *served_by(enum api_method m)
 {
-    if (m == API_GET_POLICY || m == API_SET_POLICY)
+    if (m == API_GET_POLICY || m == API_SET_POLICY || m == API_DRAIN)
         return "central";
     return m == API_READ_OUTPUT ? "workers" : "dists";
 }
@@ -219,6 +248,7 @@ struct api *api_new(struct loop *l, struct server *s, const struct api_roles *ro
     *a = (struct api){.loop = l, .roles = *roles, .feed = feed, .arg = arg};
     list_init(&a->dirty);
     list_init(&a->tails);
+    loop_timer_init(&a->stop_timer, api_stop_due, a);
     for (int i = 0; i < API_METHOD_COUNT; i++)
         server_handle(s, api_methods[i].path, entries[i], a);
     loop_hook_add(l, &a->flush, LOOP_FLUSH, flush, a);
@@ -230,11 +260,12 @@ void api_free_all(struct api *a)
     if (!a)
         return;
     loop_hook_remove(&a->flush);
+    loop_timer_clear(a->loop, &a->stop_timer);
     struct api_waiting *w, *tmp;
     HASH_ITER(hh, a->waiting, w, tmp) {
         HASH_DEL(a->waiting, w);
         api_fail(w->call, HAWK_EUNAVAILABLE, "%s is shutting down", a->roles.name);
-        free(w);
+        api_waiting_free(w);
     }
     api_watch_free(a);
     api_output_free(a);

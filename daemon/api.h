@@ -20,12 +20,14 @@ struct api_roles {
     const struct runner *runner;
     const char *name, *addr;  /* this node's, for ListNodes; borrowed */
     const char *central_addr; /* where central is, for clients that ask a dist; borrowed */
+    /* Stops this process in good order; now: without waiting for what runs. Called with the api's arg. */
+    void (*stop)(void *arg, bool now);
 };
 
 /* `feed` gives an event to the role in this process. Registers every method with s (before server_start). */
 struct api *api_new(struct loop *l, struct server *s, const struct api_roles *roles,
                     void (*feed)(void *arg, enum role to, const struct msg *m), void *arg);
-/* For SUBMITTED, CANCELLED, TASK_EVENT, JOB_EVENT, POLICY_SET: true when m was one of these. */
+/* For SUBMITTED, CANCELLED, TASK_EVENT, JOB_EVENT, POLICY_SET, DRAIN_SET: true when m was one of these. */
 bool api_effect(struct api *a, const struct msg *m);
 /* Calls still open are failed with UNAVAILABLE. NULL is fine. */
 void api_free_all(struct api *a);

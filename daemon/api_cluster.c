@@ -41,23 +41,33 @@ static struct api_node central_node(const char *name, const char *addr, bool up)
                              .long_wait_us = -1};
 }
 
+bool api_node_fill(const struct api *a, node_id_t id, struct api_node *out)
+{
+    struct central_node v;
+    if (!central_view_node(a->roles.central, id, loop_now(a->loop), &v))
+        return false;
+    *out = node_from_member(&v.member);
+    out->queued = v.queued;
+    out->running_short = v.running_short;
+    out->running_long = v.running_long;
+    out->jobs_unfinished = v.jobs_unfinished;
+    out->heartbeat_age_us = v.silent_us;
+    out->long_wait_us = v.member.role == ROLE_WORKER ? v.wait_us : -1;
+    out->drained = v.empty;
+    out->until_restart = v.drain == DRAIN_RESTART;
+    out->protocol = v.version;
+    return v.member.state != MEMBER_GONE;
+}
+
 static void nodes_of_central(const struct api *a, struct api_list_nodes_reply *reply)
 {
     uint32_t cap = 0;
     add_node(reply, &cap, central_node(a->roles.name, a->roles.addr, true));
     node_id_t id = NODE_NONE;
     while ((id = central_next_node(a->roles.central, id)).v) {
-        struct central_node v;
-        if (!central_view_node(a->roles.central, id, loop_now(a->loop), &v) || v.member.state == MEMBER_GONE)
-            continue;
-        struct api_node node = node_from_member(&v.member);
-        node.queued = v.queued;
-        node.running_short = v.running_short;
-        node.running_long = v.running_long;
-        node.jobs_unfinished = v.jobs_unfinished;
-        node.heartbeat_age_us = v.silent_us;
-        node.long_wait_us = v.member.role == ROLE_WORKER ? v.wait_us : -1;
-        add_node(reply, &cap, node);
+        struct api_node node;
+        if (api_node_fill(a, id, &node))
+            add_node(reply, &cap, node);
     }
 }
 
@@ -68,7 +78,8 @@ static struct api_node this_dist(const struct api *a)
                              .name = a->roles.name,
                              .role = role_text(ROLE_DIST),
                              .address = a->roles.addr,
-                             .state = member_state_text(MEMBER_UP),
+                             .state =
+                                 member_state_text(dist_drained(a->roles.dist) ? MEMBER_DRAINING : MEMBER_UP),
                              .heartbeat_age_us = -1,
                              .long_wait_us = -1};
 }
@@ -92,7 +103,7 @@ static void nodes_of_dist(const struct api *a, struct api_list_nodes_reply *repl
 
 void api_list_nodes(struct api *a, struct rpc_call *c, void *request)
 {
-    struct api_list_nodes_reply reply = {0};
+    struct api_list_nodes_reply reply = {.embedded = a->roles.dist && a->roles.central};
     if (a->roles.dist)
         reply.self = dist_node(a->roles.dist).v;
     if (a->roles.central)

@@ -12,6 +12,8 @@ struct api_waiting {
     uint32_t client; /* the number its event carries */
     struct rpc_call *call;
     enum api_method method;
+    node_id_t *nodes; /* API_DRAIN: whom it is about; NULL otherwise */
+    uint32_t nodes_n;
     UT_hash_handle hh;
 };
 
@@ -31,6 +33,8 @@ struct api {
     struct loop_timer tail_timer;
     struct readers *readers; /* NULL until output is asked for */
     struct loop_hook flush;
+    struct loop_timer stop_timer; /* set when a client wants this process to stop */
+    bool stop_now;
 };
 
 typedef void (*api_handler)(struct api *a, struct rpc_call *c, void *request);
@@ -58,6 +62,15 @@ void api_get_stats(struct api *a, struct rpc_call *c, void *request);
 void api_get_policy(struct api *a, struct rpc_call *c, void *request);
 void api_set_policy(struct api *a, struct rpc_call *c, void *request);
 
+/* What central says of a node; false: it is gone, or was never there. */
+bool api_node_fill(const struct api *a, node_id_t id, struct api_node *out);
+
+/* api_drain.c */
+void api_drain(struct api *a, struct rpc_call *c, void *request);
+void api_drain_set(struct api *a, const struct msg_drain_set *m);
+void api_stop(struct api *a, struct rpc_call *c, void *request);
+void api_stop_due(void *arg);
+
 /* api_output.c */
 void api_read_output(struct api *a, struct rpc_call *c, void *request);
 void api_output_free(struct api *a);
@@ -67,6 +80,10 @@ void api_reply(struct rpc_call *c, enum api_method method, const void *reply);
 /* Ends a call with an error code's status and text. */
 void api_fail(struct rpc_call *c, int err, const char *fmt, ...) HAWK_PRINTF(3, 4);
 /* Remembers a call until its effect comes; returns the number for the event. */
+struct api_waiting *api_wait_for(struct api *a, struct rpc_call *c, enum api_method method);
 uint32_t api_wait(struct api *a, struct rpc_call *c, enum api_method method);
+/* The call that waits under this number, which is over now: api_waiting_free. NULL when there is none. */
+struct api_waiting *api_take(struct api *a, uint32_t client);
+void api_waiting_free(struct api_waiting *w);
 
 #endif

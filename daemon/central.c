@@ -36,7 +36,9 @@ static void log_node(const struct msg_node_changed *m)
     const char *fate = m->change == CHANGE_GONE || m->change == CHANGE_LEFT ? "to be placed again"
                        : m->change == CHANGE_BACK                           ? "still there"
                                                   : "left alone until its lease is over";
-    if (m->tasks && m->change != CHANGE_JOINED)
+    if (m->change == CHANGE_DRAINING || m->change == CHANGE_UNDRAINED || m->change == CHANGE_STOPPING)
+        ; /* its tasks end there, or it hands them back */
+    else if (m->tasks && m->change != CHANGE_JOINED)
         snprintf(tasks, sizeof tasks, "; its %u long task%s %s", m->tasks, m->tasks == 1 ? "" : "s", fate);
     else if (m->change == CHANGE_JOINED && m->role == ROLE_WORKER)
         snprintf(tasks, sizeof tasks, " with %u slot%s", m->slots, m->slots == 1 ? "" : "s");
@@ -159,11 +161,15 @@ static int start(struct central_daemon *d)
     cc.cluster = store_cluster_id(s);
     cc.epoch = store_epoch(s);
     d->role = central_new(&cc, process_random());
-    struct node_config nc = {
-        .role = ROLE_CENTRAL, .name = p->name, .token = p->token, .seed = process_random()};
+    struct node_config nc = {.role = ROLE_CENTRAL,
+                             .name = p->name,
+                             .token = p->token,
+                             .seed = process_random(),
+                             .version = p->version};
     struct node_fns fns = {.step = step, .next_timeout = next_timeout, .check = check, .effect = effect};
     d->node = node_new(p->loop, &nc, &fns, d->role, d);
-    struct api_roles roles = {.central = d->role, .name = p->name, .addr = server_addr(p->server, 0)};
+    struct api_roles roles = {
+        .central = d->role, .name = p->name, .addr = server_addr(p->server, 0), .stop = stop};
     d->api = api_new(p->loop, p->server, &roles, api_feed, d);
     node_start(d->node);
     err = store_recover(s, recover_one, d);

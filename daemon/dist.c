@@ -62,7 +62,7 @@ static void effect(void *arg, const struct msg *m)
         journal_write(d->journal, m);
         break;
     case MSG_STOPPED:
-        process_exit(&d->process, d->process.signals ? 0 : PROCESS_FAILED);
+        process_exit(&d->process, m->stopped.asked ? 0 : PROCESS_FAILED);
         break;
     default:
         api_effect(d->api, m);
@@ -82,6 +82,9 @@ static void stop(void *arg, bool now)
     /* A dist told to stop does not wait for its jobs: that may take hours. Clients go to another one. */
     feed(arg, &(struct msg){.type = MSG_STOP, .stop.now = true});
 }
+
+/* An operator says whether to wait. */
+static void stop_asked(void *arg, bool now) { feed(arg, &(struct msg){.type = MSG_STOP, .stop.now = now}); }
 
 /* The id central gave us is kept, so that job ids stay ours after a restart. */
 static void remember_node(struct dist_daemon *d)
@@ -149,11 +152,12 @@ static int start(struct dist_daemon *d)
                              .name = p->name,
                              .token = p->token,
                              .central = c->dist.central,
-                             .seed = process_random()};
+                             .seed = process_random(),
+                             .version = p->version};
     struct node_fns fns = {.step = step, .next_timeout = next_timeout, .check = check, .effect = effect};
     d->node = node_new(p->loop, &nc, &fns, &d->role, d);
     struct api_roles roles = {
-        .dist = &d->role, .name = p->name, .addr = addr, .central_addr = c->dist.central};
+        .dist = &d->role, .name = p->name, .addr = addr, .central_addr = c->dist.central, .stop = stop_asked};
     d->api = api_new(p->loop, p->server, &roles, api_feed, d);
     server_set_links(p->server, node_links(d->node));
     server_start(p->server);

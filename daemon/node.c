@@ -81,14 +81,16 @@ void node_feed(struct node *n, const struct msg *m)
     n->stepping = false;
 }
 
-static void feed_peer(struct node *n, enum msg_type type, uint32_t id, enum role role)
+static void feed_up(struct node *n, const struct link *k, uint32_t id, enum role role)
 {
-    struct msg m = {.type = (uint16_t)type, .peer = id};
-    if (type == MSG_PEER_UP)
-        m.peer_up.role = (uint8_t)role;
-    else
-        m.peer_lost.role = (uint8_t)role;
-    node_feed(n, &m);
+    node_feed(n, &(struct msg){.type = MSG_PEER_UP,
+                               .peer = id,
+                               .peer_up = {.role = (uint8_t)role, .version = (uint8_t)link_version(k)}});
+}
+
+static void feed_lost(struct node *n, uint32_t id, enum role role)
+{
+    node_feed(n, &(struct msg){.type = MSG_PEER_LOST, .peer = id, .peer_lost.role = (uint8_t)role});
 }
 
 static void on_timer(void *arg) { node_feed(arg, &(struct msg){.type = MSG_TIMER}); }
@@ -158,7 +160,7 @@ static void lose_dialled(struct node *n, struct peer *p)
     uint32_t id = p->id;
     hang_up(n, p);
     peer_forget_if_unused(n, p);
-    feed_peer(n, MSG_PEER_LOST, id, ROLE_WORKER);
+    feed_lost(n, id, ROLE_WORKER);
 }
 
 static void victim_timeout(void *arg)
@@ -272,7 +274,7 @@ static void from_central(struct node *n, const struct msg *m)
 static void lost_on_send(struct node *n, uint32_t id, enum role role)
 {
     log_debug("a message to %u was dropped: no link", id);
-    feed_peer(n, MSG_PEER_LOST, id, role);
+    feed_lost(n, id, role);
 }
 
 /* A thief's request or acknowledgement: opens the link on demand. */
@@ -362,12 +364,12 @@ static void accepted_up(struct node *n, struct link *k)
         p->accepted = NULL;
         link_set_user(old, NULL);
         link_break(old, HAWK_ESTALE, "replaced by a new stream of the same node");
-        feed_peer(n, MSG_PEER_LOST, id, link_peer_role(old));
+        feed_lost(n, id, link_peer_role(old));
         p = peer_get(n, id);
     }
     p->accepted = k;
     link_set_user(k, p);
-    feed_peer(n, MSG_PEER_UP, id, role);
+    feed_up(n, k, id, role);
 }
 
 static void dialled_up(struct node *n, struct link *k, struct peer *p)
@@ -380,7 +382,7 @@ static void dialled_up(struct node *n, struct link *k, struct peer *p)
     p->dialled_up = true;
     loop_timer_clear(n->loop, &p->opening);
     if (n->kind == ROLE_DIST) {
-        feed_peer(n, MSG_PEER_UP, p->id, ROLE_WORKER);
+        feed_up(n, k, p->id, ROLE_WORKER);
         return;
     }
     struct msg held = p->held;
@@ -394,7 +396,7 @@ static void on_up(void *arg, struct link *k)
 {
     struct node *n = arg;
     if (k == n->central && link_peer_role(k) == ROLE_CENTRAL)
-        feed_peer(n, MSG_PEER_UP, NODE_CENTRAL.v, ROLE_CENTRAL);
+        feed_up(n, k, NODE_CENTRAL.v, ROLE_CENTRAL);
     else if (k == n->central)
         link_break(k, HAWK_EINVALID, "it is not central that answers there: give central's address");
     else if (!link_is_dialled(k))
@@ -425,7 +427,7 @@ static void on_lost(void *arg, struct link *k, int err, const char *text)
     if (k == n->central) {
         if (link_peer_role(k) != ROLE_CENTRAL)
             return; /* it never was */
-        feed_peer(n, MSG_PEER_LOST, NODE_CENTRAL.v, ROLE_CENTRAL);
+        feed_lost(n, NODE_CENTRAL.v, ROLE_CENTRAL);
         return;
     }
     struct peer *p = link_user(k);
@@ -437,14 +439,14 @@ static void on_lost(void *arg, struct link *k, int err, const char *text)
         enum role role = link_peer_role(k);
         p->accepted = NULL;
         peer_forget_if_unused(n, p);
-        feed_peer(n, MSG_PEER_LOST, id, role);
+        feed_lost(n, id, role);
     } else if (n->kind == ROLE_WORKER) {
         lose_dialled(n, p); /* a thief dials again when it wants to ask again */
     } else if (p->dialled_up) {
         p->dialled_up = false; /* and dials again, unless nobody lists the worker any more */
         if (!p->listed)
             unlisted(n, p);
-        feed_peer(n, MSG_PEER_LOST, id, ROLE_WORKER);
+        feed_lost(n, id, ROLE_WORKER);
     }
 }
 
@@ -459,7 +461,8 @@ struct node *node_new(struct loop *l, const struct node_config *c, const struct 
     n->name = xstrdup(c->name);
     n->central_addr = c->central ? xstrdup(c->central) : NULL;
     list_init(&n->victims);
-    struct link_config lc = {.role = c->role, .name = c->name, .token = c->token, .seed = c->seed};
+    struct link_config lc = {
+        .role = c->role, .name = c->name, .token = c->token, .version = c->version, .seed = c->seed};
     static const struct link_fns link_fns = {.up = on_up, .msg = on_msg, .lost = on_lost};
     n->links = links_new(l, &lc, &link_fns, n);
     loop_timer_init(&n->timer, on_timer, n);

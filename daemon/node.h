@@ -28,6 +28,7 @@ struct node_config {
     const char *name, *token; /* copied; token NULL: none */
     const char *central;      /* where to find central; NULL in central itself */
     uint64_t seed;
+    uint32_t version; /* of the protocol; 0: PROTOCOL_VERSION */
 };
 
 /* `role` is the policy object that fns are called with; `arg` is for effect. Nothing is dialled yet. */

@@ -55,6 +55,20 @@ static int token_read(const char *path, char **token)
     return 0;
 }
 
+/* For trying out a cluster of mixed versions with one binary. */
+static int version_read(uint32_t *version)
+{
+    const char *text = getenv("HAWK_PROTOCOL_VERSION");
+    uint64_t v = PROTOCOL_VERSION;
+    if (text && *text && u64_parse(text, PROTOCOL_VERSION_MIN, PROTOCOL_VERSION, &v)) {
+        say_error(NULL, "HAWK_PROTOCOL_VERSION is %d or %d, not '%s'", PROTOCOL_VERSION_MIN, PROTOCOL_VERSION,
+                  text);
+        return 2;
+    }
+    *version = (uint32_t)v;
+    return 0;
+}
+
 static int validate(const struct config *c, const char *section)
 {
     char *mistakes = NULL;
@@ -76,6 +90,8 @@ int process_init(struct process *p, const char *section, int argc, char **argv)
     int result = flags_take_output(section, &argc, argv);
     if (!result)
         result = config_from_args(&p->config, section, argc, argv, NULL, NULL);
+    if (!result)
+        result = version_read(&p->version);
     if (!result)
         result = validate(&p->config, section);
     if (!result && *p->config.cluster.token_file)

@@ -21,6 +21,7 @@ struct process {
     void (*stop)(void *arg, bool now); /* a signal asked for it; now: the second time */
     void *arg;
     unsigned signals;
+    uint32_t version; /* of the protocol: PROTOCOL_VERSION, or what $HAWK_PROTOCOL_VERSION says */
     int exit_code;
 };
 

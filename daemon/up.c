@@ -123,7 +123,8 @@ static int start(struct up *u)
                               .worker = embedded_worker(u->cluster),
                               .runner = embedded_runner(u->cluster),
                               .name = p->name,
-                              .addr = e.addr};
+                              .addr = e.addr,
+                              .stop = stop};
     u->api = api_new(p->loop, p->server, &roles, api_feed, u);
     server_start(p->server);
     return 0;

@@ -38,7 +38,7 @@ static void effect(void *arg, const struct msg *m)
         m->type == MSG_EXEC_LEASE)
         runner_effect(d->runner, m, NULL);
     else if (m->type == MSG_STOPPED)
-        process_exit(&d->process, d->process.signals ? d->process.exit_code : PROCESS_FAILED);
+        process_exit(&d->process, m->stopped.asked ? d->process.exit_code : PROCESS_FAILED);
     else
         api_effect(d->api, m);
 }
@@ -68,6 +68,9 @@ static void on_upgrade(void *arg, int signo)
     d->leave = true;
     process_exit(&d->process, HAWK_EXIT_OK);
 }
+
+/* An operator says whether to wait. */
+static void stop_asked(void *arg, bool now) { feed(arg, &(struct msg){.type = MSG_STOP, .stop.now = now}); }
 
 /* Rule 9 of the design: what this agent leaves behind must be dead before it is run again elsewhere. */
 static void check_lease(const struct worker_daemon *d)
@@ -227,10 +230,12 @@ static int start(struct worker_daemon *d)
                              .name = p->name,
                              .token = p->token,
                              .central = c->worker.central,
-                             .seed = process_random()};
+                             .seed = process_random(),
+                             .version = p->version};
     struct node_fns fns = {.step = step, .next_timeout = next_timeout, .check = check, .effect = effect};
     d->node = node_new(p->loop, &nc, &fns, &d->role, d);
-    struct api_roles roles = {.worker = &d->role, .runner = d->runner, .name = p->name, .addr = addr};
+    struct api_roles roles = {
+        .worker = &d->role, .runner = d->runner, .name = p->name, .addr = addr, .stop = stop_asked};
     d->api = api_new(p->loop, p->server, &roles, api_feed, d);
     server_set_links(p->server, node_links(d->node));
     server_start(p->server);

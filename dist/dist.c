@@ -85,23 +85,24 @@ void dist_free(struct dist *d)
 
 /* ---- Joining (docs/protocol.md 1) ---- */
 
-static void put_stopped(struct step *s)
+static void put_stopped(struct step *s, bool asked)
 {
-    out_add(s->out, MSG_STOPPED, 0);
+    out_add(s->out, MSG_STOPPED, 0)->stopped.asked = asked;
     s->d->stopped = true;
 }
 
-static void on_central_up(struct step *s)
+static void on_central_up(struct step *s, uint32_t version)
 {
     struct dist *d = s->d;
     struct msg_join *m = &out_add(s->out, MSG_JOIN, NODE_CENTRAL.v)->join;
 
     d->central_stream = true;
+    d->central_version = protocol_version_of(version);
     m->name = blob_ref(d->cfg.name);
     m->addr = blob_ref(d->cfg.addr);
     m->incarnation = d->cfg.incarnation;
     m->node = d->node;
-    m->version = PROTOCOL_VERSION;
+    m->version = (uint16_t)d->central_version;
     m->role = ROLE_DIST;
 }
 
@@ -122,6 +123,8 @@ static void on_joined(struct step *s, const struct msg_joined *m)
 
     d->node = m->node;
     d->joined = d->central_up = true;
+    d->drained = m->draining;
+    d->told_empty = false;
     d->heartbeat_us = m->heartbeat_us > HEARTBEAT_MIN_US ? m->heartbeat_us : HEARTBEAT_MIN_US;
     if (d->cfg.heartbeats)
         d->heartbeat_at = s->now + d->heartbeat_us;
@@ -182,13 +185,30 @@ static void on_timer(struct step *s)
         put_heartbeat(s);
 }
 
-/* ---- Stopping (docs/protocol.md 8) ---- */
+/* ---- Draining and stopping (docs/protocol.md 8) ---- */
+
+static void tell_drained(struct step *s)
+{
+    struct msg_drained *m = &out_add(s->out, MSG_DRAINED, NODE_CENTRAL.v)->drained;
+
+    m->on = s->d->drained;
+    m->empty = s->d->drained && s->d->jobs_unfinished == 0;
+    s->d->told_empty = m->empty;
+}
+
+static void on_drain(struct step *s, bool on)
+{
+    if (!s->d->central_up)
+        return;
+    s->d->drained = on;
+    tell_drained(s);
+}
 
 static void leave(struct step *s)
 {
     if (s->d->central_up)
         out_add(s->out, MSG_LEAVE, NODE_CENTRAL.v);
-    put_stopped(s);
+    put_stopped(s, true);
 }
 
 static void on_stop(struct step *s, bool at_once)
@@ -209,7 +229,7 @@ static void from_central(struct step *s, const struct msg *m)
         on_joined(s, &m->joined);
         break;
     case MSG_REFUSED:
-        put_stopped(s);
+        put_stopped(s, false);
         break;
     case MSG_MEMBERS:
         on_members(s, m->members.list);
@@ -237,6 +257,12 @@ static void from_central(struct step *s, const struct msg *m)
         break;
     case MSG_LONG_WATCHED:
         on_long_watched(s, m);
+        break;
+    case MSG_DRAIN:
+        on_drain(s, m->drain.on);
+        break;
+    case MSG_QUIT:
+        on_stop(s, m->quit.now);
         break;
     default: /* HEARTBEAT_ACK, and whatever a dist is never sent */
         break;
@@ -308,7 +334,7 @@ static void local(struct step *s, const struct msg *m)
         break;
     case MSG_PEER_UP:
         if (central)
-            on_central_up(s);
+            on_central_up(s, m->peer_up.version);
         else
             on_node_up(s, m->peer, m->peer_up.role);
         break;
@@ -350,6 +376,8 @@ void dist_step(struct dist *d, const struct event *e, struct out *out)
     else
         local(&s, &e->m);
     jobs_trim(d);
+    if (d->drained && d->central_up && d->told_empty != (d->jobs_unfinished == 0))
+        tell_drained(&s);
     if (d->stopping && !d->stopped && d->jobs_unfinished == 0)
         leave(&s);
     for (uint32_t i = before; i < out->n; i++)

@@ -48,6 +48,7 @@ bool dist_next_reservation(const struct dist *d, const struct dist_job *job, con
       "long, and central has not confirmed it yet: should that last, its disk may be full (see its log)")    \
     X(CANCELLING, "being cancelled: waits for what runs to end")                                             \
     X(NO_WORKERS, "no worker is up")                                                                         \
+    X(ALL_DRAINING, "no worker takes work: those that are up are draining")                                  \
     X(NO_GENERAL, "no worker of the general partition is up, and long tasks run nowhere else")               \
     X(NO_RESERVED, "no reserved worker is up, and this policy runs short tasks nowhere else")                \
     X(REFUSED, "workers refused its probes: probes are sent again soon")                                     \
@@ -78,6 +79,8 @@ static inline const struct policy *dist_policy(const struct dist *d) { return &d
 static inline node_id_t dist_node(const struct dist *d) { return d->node; }
 /* Joined, and central's stream is up. */
 static inline bool dist_central_up(const struct dist *d) { return d->central_up; }
+/* An operator has drained it: it takes no new jobs. */
+static inline bool dist_drained(const struct dist *d) { return d->drained; }
 /* By enum counter. */
 static inline const uint64_t *dist_counters(const struct dist *d) { return d->counters; }
 static inline uint32_t dist_jobs_unfinished(const struct dist *d) { return d->jobs_unfinished; }

@@ -170,6 +170,8 @@ static int submit_error(const struct dist *d, const struct job_desc *desc)
 
     if (d->stopping)
         return HAWK_ESHUTDOWN;
+    if (d->drained)
+        return HAWK_EDRAINING;
     if (!d->joined)
         return HAWK_ENOT_REGISTERED;
     if (d->jobs_unfinished >= d->cfg.jobs_unfinished_max)

@@ -125,10 +125,18 @@ const char *dist_block_text(enum dist_block b)
     return (unsigned)b < DIST_BLOCK_COUNT ? texts[b] : "?";
 }
 
+static bool any_draining(const struct dist *d)
+{
+    for (uint32_t i = 0; i < d->nodes_n; i++)
+        if (d->nodes[i] && d->nodes[i]->m.role == ROLE_WORKER && d->nodes[i]->m.state == MEMBER_DRAINING)
+            return true;
+    return false;
+}
+
 static enum dist_block blocked_pool(const struct dist *d, enum pool p)
 {
     if (draw_total(&d->pool[POOL_ALL]) == 0 || p == POOL_ALL)
-        return DIST_BLOCK_NO_WORKERS;
+        return any_draining(d) ? DIST_BLOCK_ALL_DRAINING : DIST_BLOCK_NO_WORKERS;
     return p == POOL_GENERAL ? DIST_BLOCK_NO_GENERAL : DIST_BLOCK_NO_RESERVED;
 }
 

@@ -148,7 +148,8 @@ static bool rules_ok(const struct msg *m)
     case MSG_JOIN:
         return join_ok(&m->join);
     case MSG_JOINED:
-        return worker_ok(m->joined.node) && m->joined.heartbeat_us > 0 && m->joined.lease_us > 0;
+        return worker_ok(m->joined.node) && m->joined.heartbeat_us > 0 && m->joined.lease_us > 0 &&
+               flag_ok(m->joined.draining);
     case MSG_REFUSED:
         return (!m->refused.why || m->refused.why->len <= LIMIT_TEXT_BYTES) && m->refused.err < 0;
     case MSG_MEMBER:
@@ -174,6 +175,12 @@ static bool rules_ok(const struct msg *m)
         return m->long_task.state < TASK_STATE_COUNT && m->long_task.outcome < OUTCOME_COUNT;
     case MSG_LONG_MESSAGE:
         return m->long_message.text && m->long_message.text->len <= LIMIT_TEXT_BYTES;
+    case MSG_DRAIN:
+        return flag_ok(m->drain.on);
+    case MSG_DRAINED:
+        return flag_ok(m->drained.on) && flag_ok(m->drained.empty);
+    case MSG_QUIT:
+        return flag_ok(m->quit.now);
     case MSG_PARTITION:
         return flag_ok(m->partition.general);
     case MSG_LONG_WORK:

@@ -84,7 +84,15 @@
     /* worker -> central */                                                                                  \
     X(DRAINING, draining, 46)                                                                                \
     /* central -> dist */                                                                                    \
-    X(LONG_MESSAGE, long_message, 47)
+    X(LONG_MESSAGE, long_message, 47)                                                                        \
+    /* dist, worker <-> central */                                                                           \
+    X(DRAIN, drain, 48)                                                                                      \
+    X(DRAINED, drained, 49)                                                                                  \
+    X(QUIT, quit, 50)
+
+/* The protocol's versions, for compatibility one back (docs/protocol.md, section 0): messages are appended, so each
+ * version begins with a message, and a peer of an older one is sent none from there on. */
+#define MSG_FIRST_OF_VERSION_2 MSG_DRAINING
 
 /* --- E: events from a role's shell, and effects it asks of its shell. Never on the wire. --- */
 #define LOCAL_MESSAGES(X)                                                                                    \
@@ -104,7 +112,10 @@
     X(JOB_EVENT, job_event, 0)                                                                               \
     X(SET_POLICY, set_policy, 0)                                                                             \
     X(POLICY_SET, policy_set, 0)                                                                             \
-    /* operators, through central's log */                                                                   \
+    /* operators, through central's API and log */                                                           \
+    X(SET_DRAIN, set_drain, 0)                                                                               \
+    X(DRAIN_SET, drain_set, 0)                                                                               \
+    X(STOP_NODE, stop_node, 0)                                                                               \
     X(NODE_CHANGED, node_changed, 0)                                                                         \
     /* executors */                                                                                          \
     X(EXEC_START, exec_start, 0)                                                                             \
@@ -128,7 +139,7 @@
 #define FIELDS_join(F)                                                                                       \
     F(blob, name) F(blob, addr) F(u64, incarnation) F(node, node) F(u32, slots) F(u16, version) F(u8, role)
 #define FIELDS_joined(F)                                                                                     \
-    F(u64, cluster) F(i64, heartbeat_us) F(i64, lease_us) F(node, node) F(u32, central_epoch)
+    F(u64, cluster) F(i64, heartbeat_us) F(i64, lease_us) F(node, node) F(u32, central_epoch) F(u8, draining)
 #define FIELDS_refused(F) F(blob, why) F(i32, err)
 #define FIELDS_heartbeat(F)                                                                                  \
     F(u32, seq) F(u32, queued) F(u32, running_short) F(u32, running_long) F(u32, jobs_unfinished)
@@ -189,13 +200,16 @@
 
 #define FIELDS_draining(F) F(none, reserved)
 #define FIELDS_long_message(F) F(try, id) F(blob, text)
+#define FIELDS_drain(F) F(u8, on)
+#define FIELDS_drained(F) F(u8, on) F(u8, empty)
+#define FIELDS_quit(F) F(u8, now)
 
 #define FIELDS_timer(F) F(none, reserved)
-#define FIELDS_peer_up(F) F(u8, role)
+#define FIELDS_peer_up(F) F(u8, role) F(u8, version)
 #define FIELDS_peer_lost(F) F(u8, role)
 #define FIELDS_start(F) F(none, reserved)
 #define FIELDS_stop(F) F(u8, now)
-#define FIELDS_stopped(F) F(none, reserved)
+#define FIELDS_stopped(F) F(u8, asked)
 #define FIELDS_submit(F) F(desc, desc) F(u32, client)
 #define FIELDS_submitted(F) F(job, job) F(u32, client) F(i32, err) F(u8, class) F(u8, why)
 #define FIELDS_cancel(F) F(job, job) F(u32, client)
@@ -206,6 +220,9 @@
 #define FIELDS_job_event(F) F(job, job) F(u32, done) F(u32, failed) F(u8, state)
 #define FIELDS_set_policy(F) F(policy, policy) F(u32, client)
 #define FIELDS_policy_set(F) F(u32, client) F(i32, err)
+#define FIELDS_set_drain(F) F(node, node) F(u32, client) F(u8, drain)
+#define FIELDS_drain_set(F) F(node, node) F(u32, client) F(i32, err)
+#define FIELDS_stop_node(F) F(node, node) F(u8, now)
 #define FIELDS_node_changed(F)                                                                               \
     F(blob, name) F(i64, silent_us) F(node, node) F(u32, slots) F(u32, tasks) F(u8, role) F(u8, change)
 #define FIELDS_exec_start(F)                                                                                 \
@@ -263,6 +280,12 @@ struct msg {
 #undef X
     };
 };
+
+/* Whether a peer that speaks this version knows messages of this type. */
+static inline bool msg_in_version(unsigned type, uint32_t version)
+{
+    return version >= 2 || type < MSG_FIRST_OF_VERSION_2;
+}
 
 /* What a role's step is given: a message, a timer or a completion, stamped with the time. Borrowed. */
 struct event {

@@ -9,7 +9,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PROTOCOL_VERSION 1
+#define PROTOCOL_VERSION 2
+#define PROTOCOL_VERSION_MIN 1 /* the oldest one still spoken: one back */
+/* What a link is spoken in: the lower of both sides' versions. A shell that says nothing (0) means the present one. */
+static inline uint32_t protocol_version_of(uint32_t said) { return said ? said : PROTOCOL_VERSION; }
 
 /* Named limits with their defaults; reaching one is an error reply (DESIGN 5.5). */
 #define LIMIT_TASKS_PER_JOB 1000000u
@@ -62,12 +65,20 @@
     X(MEMBER_SUSPECT, "suspect")   /* silent or reset: nothing new goes there */                             \
     X(MEMBER_DRAINING, "draining") /* takes no new work */                                                   \
     X(MEMBER_GONE, "gone")
+/* Whether an operator has drained a node (central's word, and the journal's). */
+#define DRAINS(X)                                                                                            \
+    X(DRAIN_NOT, "not")                                                                                      \
+    X(DRAIN_KEPT, "kept")       /* until it is undrained, whatever restarts */                               \
+    X(DRAIN_RESTART, "restart") /* until its process ends */
 #define NODE_CHANGES(X)                                                                                      \
     X(CHANGE_JOINED, "joined")                                                                               \
     X(CHANGE_REPLACED, "is another process now") /* the old one's long tasks wait until its lease is over */ \
     X(CHANGE_BACK, "is heard again")                                                                         \
     X(CHANGE_CUT, "lost its stream")    /* suspect: nothing new goes there */                                \
     X(CHANGE_SILENT, "has gone silent") /* suspect */                                                        \
+    X(CHANGE_DRAINING, "is draining: it takes no new work")                                                  \
+    X(CHANGE_UNDRAINED, "takes work again")                                                                  \
+    X(CHANGE_STOPPING, "is told to stop")                                                                    \
     X(CHANGE_LEFT, "left")                                                                                   \
     X(CHANGE_GONE, "is gone") /* its lease is over: its long tasks are placed again */
 #define PAYLOAD_KINDS(X)                                                                                     \
@@ -84,6 +95,7 @@ enum outcome { OUTCOMES(X) OUTCOME_COUNT };
 enum task_state { TASK_STATES(X) TASK_STATE_COUNT };
 enum job_state { JOB_STATES(X) JOB_STATE_COUNT };
 enum member_state { MEMBER_STATES(X) MEMBER_STATE_COUNT };
+enum drain { DRAINS(X) DRAIN_COUNT };
 enum node_change { NODE_CHANGES(X) CHANGE_COUNT };
 enum payload_kind { PAYLOAD_KINDS(X) PAYLOAD_COUNT };
 #undef X

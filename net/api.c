@@ -230,14 +230,42 @@ static const struct api_field node_fields[] = {
     FIELD(Node, node, jobs_unfinished, U32),
     FIELD(Node, node, heartbeat_age_us, I64),
     FIELD(Node, node, long_wait_us, I64),
+    FIELD(Node, node, drained, BOOL),
+    FIELD(Node, node, until_restart, BOOL),
+    FIELD(Node, node, protocol, U32),
 };
 TYPE(node, Node);
 
 static const struct api_field list_nodes_reply_fields[] = {
     MESSAGES(ListNodesReply, list_nodes_reply, nodes, node),
     FIELD(ListNodesReply, list_nodes_reply, self, U32),
+    FIELD(ListNodesReply, list_nodes_reply, embedded, BOOL),
 };
 TYPE(list_nodes_reply, ListNodesReply);
+
+static const struct api_field drain_request_fields[] = {
+    ARRAY(DrainRequest, drain_request, nodes, STRINGS),
+    FIELD(DrainRequest, drain_request, undrain, BOOL),
+    FIELD(DrainRequest, drain_request, until_restart, BOOL),
+};
+TYPE(drain_request, DrainRequest);
+
+static const struct api_field drain_reply_fields[] = {
+    MESSAGES(DrainReply, drain_reply, nodes, node),
+};
+TYPE(drain_reply, DrainReply);
+
+static const struct api_field stop_request_fields[] = {
+    ARRAY(StopRequest, stop_request, nodes, STRINGS),
+    FIELD(StopRequest, stop_request, now, BOOL),
+};
+TYPE(stop_request, StopRequest);
+
+static const struct api_field stop_reply_fields[] = {
+    MESSAGES(StopReply, stop_reply, nodes, node),
+    ARRAY(StopReply, stop_reply, failed, STRINGS),
+};
+TYPE(stop_reply, StopReply);
 
 EMPTY_TYPE(get_stats_request, GetStatsRequest);
 

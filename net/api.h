@@ -34,6 +34,8 @@
     X(API_GET_STATS, "GetStats", get_stats_request, get_stats_reply, 0)                                      \
     X(API_GET_POLICY, "GetPolicy", get_policy_request, policy, 0)                                            \
     X(API_SET_POLICY, "SetPolicy", set_policy_request, policy, 0)                                            \
+    X(API_DRAIN, "Drain", drain_request, drain_reply, 0)                                                     \
+    X(API_STOP, "Stop", stop_request, stop_reply, 0)                                                         \
     X(API_READ_OUTPUT, "ReadOutput", read_output_request, output_chunk, 1)
 
 enum api_method {
@@ -142,11 +144,35 @@ struct api_node {
     bool general;
     uint32_t queued, running_short, running_long, jobs_unfinished;
     int64_t heartbeat_age_us, long_wait_us;
+    bool drained, until_restart;
+    uint32_t protocol;
 };
 struct api_list_nodes_reply {
     struct api_node *nodes;
     uint32_t nodes_n;
+    bool embedded; /* `hawk up` */
     uint32_t self; /* node id of who answers; 0: central, or not joined yet */
+};
+
+struct api_drain_request {
+    const char **nodes;
+    uint32_t nodes_n;
+    bool undrain, until_restart;
+};
+struct api_drain_reply {
+    struct api_node *nodes;
+    uint32_t nodes_n;
+};
+struct api_stop_request {
+    const char **nodes;
+    uint32_t nodes_n;
+    bool now;
+};
+struct api_stop_reply {
+    struct api_node *nodes;
+    uint32_t nodes_n;
+    const char **failed;
+    uint32_t failed_n;
 };
 
 struct api_get_stats_request {
@@ -216,7 +242,8 @@ struct api_output_chunk {
 #define API_MESSAGES(X)                                                                                      \
     X(submit_request) X(submit_reply) X(watch_request) X(job) X(task) X(reservation) X(event)                \
     X(cancel_request) X(cancel_reply) X(list_jobs_request) X(list_jobs_reply) X(get_job_request)             \
-    X(get_job_reply) X(list_nodes_request) X(node) X(list_nodes_reply) X(get_stats_request) X(counter)       \
+    X(get_job_reply) X(list_nodes_request) X(node) X(list_nodes_reply) X(drain_request)                     \
+    X(drain_reply) X(stop_request) X(stop_reply) X(get_stats_request) X(counter)                             \
     X(node_stats) X(get_stats_reply) X(get_policy_request) X(policy) X(set_policy_request)                   \
     X(read_output_request) X(output_chunk)
 /* clang-format on */

@@ -45,7 +45,7 @@ struct link {
     /* the peer, as it says */
     enum role role;
     node_id_t node_id;
-    uint32_t version;
+    uint32_t version; /* the lower of its and ours */
     char name[LIMIT_NAME_BYTES + 1];
 
     /* dialled */
@@ -85,6 +85,7 @@ struct links {
     struct link_fns fns;
     void *arg;
     enum role role;
+    uint32_t version;
     node_id_t node;
     char *name, *token;
     size_t pending_max;
@@ -108,7 +109,7 @@ static size_t hello(const struct links *ls, grpc_metadata md[HELLO_MAX], bool to
     char number[16];
     size_t n = 0;
 
-    snprintf(number, sizeof number, "%d", PROTOCOL_VERSION);
+    snprintf(number, sizeof number, "%u", ls->version);
     md[n++] = net_metadata_new("hawk-version", number);
     md[n++] = net_metadata_new("hawk-role", role_text(ls->role));
     snprintf(number, sizeof number, "%u", ls->node.v);
@@ -138,7 +139,7 @@ static bool meant_for_us(const struct links *ls, const grpc_metadata_array *md)
 }
 
 /* False: this is no Hawk daemon. */
-static bool parse_hello(const grpc_metadata_array *md, struct link *k)
+static bool parse_hello(const struct links *ls, const grpc_metadata_array *md, struct link *k)
 {
     char text[64];
     uint64_t version, node;
@@ -153,10 +154,24 @@ static bool parse_hello(const grpc_metadata_array *md, struct link *k)
     if (!net_metadata_text(md, "hawk-node", text, sizeof text) ||
         u64_parse(text, 0, NODE_CENTRAL.v, &node) != 0)
         return false;
-    k->version = (uint32_t)version;
+    k->version = (uint32_t)version < ls->version ? (uint32_t)version : ls->version;
     k->node_id = (node_id_t){(uint32_t)node};
     net_metadata_text(md, "hawk-name", k->name, sizeof k->name);
     return true;
+}
+
+/* Why nothing can be said to the peer (a static text, and *err), or NULL. */
+static const char *stranger(const struct links *ls, const grpc_metadata_array *md, struct link *k, int *err)
+{
+    *err = HAWK_EMALFORMED;
+    if (!parse_hello(ls, md, k))
+        return k->what ? "what listens there is no Hawk daemon"
+                       : "a link's metadata must have hawk-version, hawk-role, hawk-node and hawk-name";
+    *err = HAWK_EVERSION;
+    if (k->version < PROTOCOL_VERSION_MIN)
+        return "it speaks a version of the protocol that is too old for this hawk: upgrade it first";
+    *err = 0;
+    return NULL;
 }
 
 /* ---- Sending ---- */
@@ -279,6 +294,8 @@ int link_send(struct link *k, const struct msg *m)
 
     if (k->state != LINK_UP)
         return HAWK_EUNAVAILABLE;
+    if (!msg_in_version(m->type, k->version))
+        return 0;
     if (pending_bytes(k) > k->ls->pending_max) {
         link_break(k, HAWK_ELIMIT, "the peer does not keep up: too much is waiting to be sent to it");
         return HAWK_ELIMIT;
@@ -305,6 +322,10 @@ static bool deliver(void *arg, const struct msg *m)
     struct link *k = arg;
 
     k->ls->counters.envelopes_received++;
+    if (!msg_in_version(m->type, k->version)) { /* to whom speaks an older version it is an unknown one */
+        k->report.skipped++;
+        return true;
+    }
     k->ls->fns.msg(k->ls->arg, k, m);
     return k->state == LINK_UP;
 }
@@ -401,11 +422,12 @@ static void on_opened(void *arg, bool ok)
     struct link *k = arg;
 
     if (ok && k->state == LINK_OPENING && !k->ended && k->metadata.count > 0) {
-        if (parse_hello(&k->metadata, k)) {
+        const char *why = stranger(k->ls, &k->metadata, k, &k->err);
+
+        if (!why) {
             went_up(k);
         } else {
-            k->err = HAWK_EMALFORMED;
-            snprintf(k->error, sizeof k->error, "what listens there is no Hawk daemon");
+            snprintf(k->error, sizeof k->error, "%s", why);
             grpc_call_cancel(k->call, NULL);
         }
     }
@@ -633,11 +655,13 @@ struct link *link_dial_node(struct links *ls, const char *addr, const char *what
 
 const char *links_refuse(const struct links *ls, const grpc_metadata_array *md, grpc_status_code *status)
 {
-    struct link probe;
+    struct link probe = {0};
+    int err;
+    const char *why = stranger(ls, md, &probe, &err);
 
-    if (!parse_hello(md, &probe)) {
-        *status = GRPC_STATUS_INVALID_ARGUMENT;
-        return "a link's metadata must have hawk-version, hawk-role, hawk-node and hawk-name";
+    if (why) {
+        *status = err == HAWK_EVERSION ? GRPC_STATUS_FAILED_PRECONDITION : GRPC_STATUS_INVALID_ARGUMENT;
+        return why;
     }
     if (ls->accepted_now >= ls->accepted_max) {
         *status = GRPC_STATUS_RESOURCE_EXHAUSTED;
@@ -661,7 +685,7 @@ void links_accept(struct links *ls, grpc_call *call, const grpc_metadata_array *
     ls->accepted_now++;
     k->addr = xstrdup(peer);
     gpr_free(peer);
-    CHECK(parse_hello(metadata, k));
+    CHECK(parse_hello(ls, metadata, k));
     stream_init(k, call);
     cq_tag_init(&k->open_tag, on_accept_opened, k);
     open.data.send_initial_metadata.metadata = md;
@@ -716,6 +740,7 @@ struct links *links_new(struct loop *l, const struct link_config *c, const struc
     ls->fns = *fns;
     ls->arg = arg;
     ls->role = c->role;
+    ls->version = c->version ? c->version : PROTOCOL_VERSION;
     ls->name = xstrdup(c->name ? c->name : "");
     if (c->token && token_check(c->token, why, sizeof why) == 0)
         ls->token = xstrdup(c->token);
@@ -761,7 +786,7 @@ const char *link_addr(const struct link *k) { return k->addr; }
 enum role link_peer_role(const struct link *k) { return k->role; }
 node_id_t link_peer_node(const struct link *k) { return k->node_id; }
 const char *link_peer_name(const struct link *k) { return k->name; }
-uint32_t link_peer_version(const struct link *k) { return k->version; }
+uint32_t link_version(const struct link *k) { return k->version; }
 void link_set_user(struct link *k, void *user) { k->user = user; }
 void *link_user(const struct link *k) { return k->user; }
 const struct link_counters *links_counters(const struct links *ls) { return &ls->counters; }

@@ -52,6 +52,7 @@ struct link_config {
     const char *token;      /* sent with what we dial; NULL: none. copied */
     uint32_t pending_bytes; /* 0: LINK_PENDING_BYTES */
     uint32_t max_accepted;  /* 0: LINK_MAX_ACCEPTED */
+    uint32_t version;       /* of the protocol that we speak; 0: PROTOCOL_VERSION */
     uint64_t seed;          /* of the jitter */
 };
 
@@ -91,7 +92,9 @@ const char *link_addr(const struct link *k);
 enum role link_peer_role(const struct link *k);
 node_id_t link_peer_node(const struct link *k);
 const char *link_peer_name(const struct link *k);
-uint32_t link_peer_version(const struct link *k); /* its PROTOCOL_VERSION */
+/* What the link is spoken in: the lower of both sides' versions. Of the messages that version has not got, link_send
+ * sends none and says nothing: whoever depends on one being heard looks here first. */
+uint32_t link_version(const struct link *k);
 /* The caller's own pointer. */
 void link_set_user(struct link *k, void *user);
 void *link_user(const struct link *k);

@@ -21,7 +21,7 @@ static void test_joins_and_takes_nothing_before(void **state)
     submit(t, desc_new(1, ""));
     says(t, "- SUBMITTED job=3.2 client=9 err=0");
     HEAR(t, CENTRAL, PEER_UP, peer_up, .role = ROLE_CENTRAL);
-    says(t, "central JOIN name=\"d\" addr=\"a\" incarnation=77 node=3 slots=0 version=1 role=2");
+    says(t, "central JOIN name=\"d\" addr=\"a\" incarnation=77 node=3 slots=0 version=2 role=2");
     talk_end(t);
 }
 
@@ -767,6 +767,42 @@ static void test_stale_and_absurd_messages_are_survived(void **state)
 
 /* ---- 8. Stopping ---- */
 
+static void test_drained(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    submit(t, desc_new(1, ""));
+    ignore(t);
+    HEAR(t, CENTRAL, DRAIN, drain, .on = 1);
+    says(t, "central DRAINED on=1 empty=0");
+    submit(t, desc_new(1, ""));
+    says(t, "- SUBMITTED job=- client=9 err=-24");
+    /* What it has, it finishes. */
+    request(t, 101, 1, 1);
+    ignore(t);
+    finished(t, 101, try_of(1, 0, 1, 1), 0, 1);
+    says(t, "101 FINISH_ACK");
+    says(t, "central JOB_REPORT name=\"\"");
+    says(t, "- JOB_EVENT");
+    says(t, "central DRAINED on=1 empty=1");
+    /* Central says so again to whoever joins again. */
+    HEAR(t, CENTRAL, PEER_LOST, peer_lost, 0);
+    HEAR(t, CENTRAL, PEER_UP, peer_up, .role = ROLE_CENTRAL);
+    ignore(t);
+    HEAR(t, CENTRAL, JOINED, joined, .cluster = 1, .heartbeat_us = 500000, .lease_us = 60000000, .node = {ME},
+         .draining = 1);
+    says(t, "central DRAINED on=1 empty=1");
+    HEAR(t, CENTRAL, DRAIN, drain, .on = 0);
+    says(t, "central DRAINED on=0 empty=0");
+    submit(t, desc_new(1, ""));
+    says(t, "- SUBMITTED job=3.2 client=9 err=0");
+    ignore(t);
+    HEAR(t, CENTRAL, QUIT, quit, .now = 1);
+    says(t, "central LEAVE");
+    says(t, "- STOPPED asked=1");
+    talk_end(t);
+}
+
 static void test_stop_in_good_order(void **state)
 {
     struct talk *t = talk_joined("hawk", 1);
@@ -831,6 +867,7 @@ int main(void)
         cmocka_unit_test(test_first_completion_counts),
         cmocka_unit_test(test_suspect_without_a_retry_left_keeps_its_task),
         cmocka_unit_test(test_stale_and_absurd_messages_are_survived),
+        cmocka_unit_test(test_drained),
         cmocka_unit_test(test_stop_in_good_order),
         cmocka_unit_test(test_stop_at_once),
     };

@@ -67,7 +67,7 @@ static void on_up(void *arg, struct link *k)
     s->ups++;
     s->last_seq = 0;
     assert_true(link_is_up(k));
-    assert_int_equal(link_peer_version(k), PROTOCOL_VERSION);
+    assert_true(link_version(k) >= PROTOCOL_VERSION_MIN && link_version(k) <= PROTOCOL_VERSION);
     say(s, "up:%s:%u:%s", role_text(link_peer_role(k)), link_peer_node(k).v, link_peer_name(k));
 }
 
@@ -108,12 +108,18 @@ static void on_lost(void *arg, struct link *k, int err, const char *text)
 
 static const struct link_fns fns = {on_up, on_msg, on_lost};
 
-static void side_open(struct side *s, enum role role, const char *name, const char *token)
+static void side_open_version(struct side *s, enum role role, const char *name, const char *token,
+                              uint32_t version)
 {
-    struct link_config c = {.role = role, .name = name, .token = token, .seed = 1};
+    struct link_config c = {.role = role, .name = name, .token = token, .version = version, .seed = 1};
 
     *s = (struct side){.in_order = true};
     s->links = links_new(loop, &c, &fns, s);
+}
+
+static void side_open(struct side *s, enum role role, const char *name, const char *token)
+{
+    side_open_version(s, role, name, token, 0);
 }
 
 /* A daemon that listens on addr ("127.0.0.1:0" …); its address. */
@@ -715,6 +721,56 @@ static void a_link_without_a_proper_greeting_is_refused(void **state)
     side_close(&central);
 }
 
+/* ---- Versions ---- */
+
+/* A link between two versions is spoken in the lower one: nothing the older side has not got leaves, in either
+ * direction, and everything else is in order. */
+static void links_of_two_versions_speak_the_lower(void **state)
+{
+    const struct msg draining = {.type = MSG_DRAINING};
+
+    (void)state;
+    for (int older = 0; older < 2; older++) { /* who: the dialling, the accepting side */
+        side_open_version(&central, ROLE_CENTRAL, "c", NULL, older == 1 ? 1 : 0);
+        side_open_version(&worker, ROLE_WORKER, "w1", NULL, older == 0 ? 1 : 0);
+        link_dial(worker.links, listen_on(&central, "127.0.0.1:0"), "central");
+        until(loop, central.ups == 1 && worker.ups == 1);
+        assert_int_equal(link_version(central.link), 1);
+        assert_int_equal(link_version(worker.link), 1);
+        for (uint32_t seq = 1; seq <= 3; seq++) {
+            assert_int_equal(link_send(central.link, &draining), 0);
+            assert_int_equal(send_seq(central.link, seq), 0);
+            assert_int_equal(link_send(worker.link, &draining), 0);
+            assert_int_equal(send_seq(worker.link, seq), 0);
+        }
+        until(loop, central.msgs == 3 && worker.msgs == 3); /* on_msg: heartbeats only */
+        assert_true(central.in_order && worker.in_order);
+        assert_int_equal(links_counters(worker.links)->envelopes_sent, 3);
+        assert_int_equal(links_counters(central.links)->envelopes_sent, 3);
+        disconnect();
+    }
+}
+
+/* What a newer peer says and we don't know is skipped; the link lives, and is spoken in our version. */
+static void a_newer_peer_is_understood_as_far_as_it_goes(void **state)
+{
+    /* Two envelopes: message 3000, and a heartbeat with sequence number 1 and a field 77. */
+    static const uint8_t batch[] = {10, 7, 0xc2, 0xbb, 1, 3, 'n', 'e', 'w', 10, 7, 34, 5, 8, 1, 0xe8, 4, 5};
+    grpc_metadata md[4];
+
+    (void)state;
+    connect_over("127.0.0.1:0");
+    central.break_at = 1;
+    md[0] = net_metadata_new("hawk-version", "9");
+    md[1] = net_metadata_new("hawk-role", "worker");
+    md[2] = net_metadata_new("hawk-node", "0");
+    md[3] = net_metadata_new("hawk-name", "newer");
+    raw_link(server_addr(central.server, 0), md, 4, batch, sizeof batch);
+    until(loop, central.losts == 1);
+    assert_non_null(strstr(central.said, "up:worker:0:newer 1 lost:INVALID"));
+    disconnect();
+}
+
 /* ---- Listening ---- */
 
 static int listen_error(const char *addr, struct server_config c, char *why, size_t size)
@@ -834,6 +890,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(garbage_on_the_port_harms_nobody),
         cmocka_unit_test(garbage_on_a_link_ends_that_link_only),
         cmocka_unit_test(a_link_without_a_proper_greeting_is_refused),
+        cmocka_unit_test(links_of_two_versions_speak_the_lower),
+        cmocka_unit_test(a_newer_peer_is_understood_as_far_as_it_goes),
         cmocka_unit_test(a_port_in_use_is_an_error),
         cmocka_unit_test(addresses_beyond_this_machine_need_a_token_or_consent),
         cmocka_unit_test(a_stale_unix_socket_is_replaced_and_a_live_one_is_not),

@@ -240,6 +240,38 @@ static void test_newer_files_are_refused(void **state)
     assert_refused(f, HAWK_ECORRUPT, "no schema version");
 }
 
+static void draining_of_7(void *arg, const struct msg *m)
+{
+    if (m->type == MSG_JOURNAL_NODE && m->journal_node.node.v == 7)
+        *(int *)arg = m->journal_node.drained;
+}
+
+static int recovered_draining(struct fixture *f)
+{
+    int draining = -1;
+
+    assert_int_equal(store_recover(f->s, draining_of_7, &draining), 0);
+    return draining;
+}
+
+static void test_a_drained_node_stays_drained(void **state)
+{
+    struct fixture *f = *state;
+    struct msg m = {.type = MSG_JOURNAL_NODE,
+                    .journal_node = {.node = {7}, .role = ROLE_WORKER, .drained = 1}};
+
+    assert_int_equal(open_store(f), 0);
+    write_node(f, 1, 7, "w7");
+    reopen(f);
+    assert_int_equal(recovered_draining(f), 0);
+    m.journal_node.token = 2;
+    m.journal_node.name = blob_str("w7");
+    assert_int_equal(store_write(f->s, &m), 0);
+    blob_drop(m.journal_node.name);
+    reopen(f);
+    assert_int_equal(recovered_draining(f), 1);
+}
+
 static void test_a_description_that_cannot_be_read_is_told(void **state)
 {
     struct fixture *f = *state;
@@ -456,6 +488,7 @@ int main(void)
         TEST(test_foreign_files_are_refused),
         TEST(test_damaged_files_are_refused),
         TEST(test_newer_files_are_refused),
+        TEST(test_a_drained_node_stays_drained),
         TEST(test_a_description_that_cannot_be_read_is_told),
         TEST(test_a_log_without_its_file_is_refused),
         TEST(test_places_where_no_file_can_be),

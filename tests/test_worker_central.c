@@ -327,6 +327,87 @@ static void becoming_reserved_hands_back_what_has_not_started(void **state)
 
 /* ---- Stopping (protocol 8) ---- */
 
+/* ---- Draining ---- */
+
+static void a_drained_worker_gives_back_what_waits(void **state)
+{
+    struct talk t;
+    uint32_t run, requested;
+
+    talk_begin(&t, 2);
+    run = long_runs(&t, 1);
+    probe(&t, 5, 4);
+    expect(&t, TASK_REQUEST, task_request, DIST, m->request == 1);
+    enqueue(&t, 2, 0);
+    tell(&t, DRAIN, drain, CENTRAL, .on = 1);
+    expect(&t, PROBE_REFUSED, probe_refused, DIST, m->count == 3 && m->err == HAWK_EDRAINING);
+    expect(&t, TASK_RETURNED, task_returned, CENTRAL, m->id.job.v == JOB(2).v);
+    expect(&t, DRAINED, drained, CENTRAL, m->on && !m->empty);
+    probe(&t, 7, 1);
+    expect(&t, PROBE_REFUSED, probe_refused, DIST, m->job.v == JOB(7).v && m->err == HAWK_EDRAINING);
+    enqueue(&t, 3, 0);
+    expect(&t, TASK_RETURNED, task_returned, CENTRAL, m->id.job.v == JOB(3).v);
+    /* What was asked for comes, and runs. */
+    launch(&t, 5, 0, 1);
+    requested = starts(&t, 5, 0, DIST);
+    exits(&t, requested, 0);
+    expect(&t, TASK_FINISHED, task_finished, DIST, m->outcome == OUTCOME_EXITED);
+    tell(&t, FINISH_ACK, finish_ack, DIST, .id = TRY(5, 0));
+    /* It steals from nobody, idle as it is. */
+    tell(&t, LONG_WORK, long_work, CENTRAL, .any = 1);
+    members_are(&t, 3);
+    nothing(&t);
+    /* Reconnected, to a central that knows. */
+    tell(&t, PEER_LOST, peer_lost, CENTRAL, ROLE_CENTRAL);
+    tell(&t, PEER_UP, peer_up, CENTRAL, ROLE_CENTRAL);
+    expect(&t, JOIN, join, CENTRAL, whatever);
+    tell(&t, JOINED, joined, CENTRAL, .node = {SELF}, .heartbeat_us = 500 * MS, .lease_us = 60 * US_PER_S,
+         .draining = 1);
+    expect(&t, TASK_HELD, task_held, CENTRAL, m->state == TASK_RUNNING);
+    expect(&t, HELD_END, held_end, CENTRAL, whatever);
+    nothing(&t);
+    /* The last one ends, and is acknowledged: only then nothing is left. */
+    exits(&t, run, 0);
+    expect(&t, TASK_FINISHED, task_finished, CENTRAL, m->outcome == OUTCOME_EXITED);
+    tell(&t, FINISH_ACK, finish_ack, CENTRAL, .id = TRY(1, 0));
+    expect(&t, DRAINED, drained, CENTRAL, m->on && m->empty);
+    tell(&t, DRAIN, drain, CENTRAL, .on = 0);
+    expect(&t, DRAINED, drained, CENTRAL, !m->on && !m->empty);
+    expect(&t, PARKED, parked, CENTRAL, m->parked); /* a thief again */
+    probe(&t, 8, 1);
+    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
+    talk_end(&t);
+}
+
+static void told_to_quit(void **state)
+{
+    struct talk t;
+    uint32_t run;
+
+    talk_begin(&t, 1);
+    run = long_runs(&t, 1);
+    tell(&t, QUIT, quit, CENTRAL, .now = 0);
+    expect(&t, DRAINING, draining, CENTRAL, whatever);
+    tell(&t, QUIT, quit, CENTRAL, .now = 1);
+    expect(&t, EXEC_KILL, exec_kill, 0, m->run == run && m->force);
+    tell(&t, EXEC_EXITED, exec_exited, 0, .run = run, .outcome = OUTCOME_SIGNALED, .code = 9);
+    expect(&t, TASK_FINISHED, task_finished, CENTRAL, m->outcome == OUTCOME_LOST);
+    expect(&t, LEAVE, leave, CENTRAL, whatever);
+    expect(&t, STOPPED, stopped, 0, m->asked);
+    talk_end(&t);
+}
+
+static void to_an_older_central_it_says_what_that_speaks(void **state)
+{
+    struct talk t;
+
+    talk_init(&t, 1);
+    talk_start(&t);
+    tell(&t, PEER_UP, peer_up, CENTRAL, ROLE_CENTRAL, 1);
+    expect(&t, JOIN, join, CENTRAL, m->version == 1);
+    talk_end(&t);
+}
+
 static void stopping_in_good_order(void **state)
 {
     struct talk t;
@@ -434,6 +515,9 @@ int main(void)
         cmocka_unit_test(cancelling_a_queued_long_task),
         cmocka_unit_test(central_comes_back),
         cmocka_unit_test(becoming_reserved_hands_back_what_has_not_started),
+        cmocka_unit_test(a_drained_worker_gives_back_what_waits),
+        cmocka_unit_test(told_to_quit),
+        cmocka_unit_test(to_an_older_central_it_says_what_that_speaks),
         cmocka_unit_test(stopping_in_good_order),
         cmocka_unit_test(stopping_at_once),
         cmocka_unit_test(stopping_an_idle_worker_that_never_joined),

@@ -5,19 +5,20 @@
 /* ---- Joining ---- */
 
 /* 1 message. */
-void wk_central_up(struct worker *w, struct out *out)
+void wk_central_up(struct worker *w, uint32_t version, struct out *out)
 {
     struct msg_join *m = &out_add(out, MSG_JOIN, NODE_CENTRAL.v)->join;
 
     wk_central_lost(w); /* a new stream implies that the old one is gone */
     w->central_up = true;
+    w->central_version = protocol_version_of(version);
     w->join_sent_us = w->now_us;
     m->name = blob_ref(w->config.name);
     m->addr = blob_ref(w->config.addr);
     m->incarnation = w->config.incarnation;
     m->node = w->node;
     m->slots = w->config.slots;
-    m->version = PROTOCOL_VERSION;
+    m->version = (uint16_t)w->central_version;
     m->role = ROLE_WORKER;
 }
 
@@ -49,6 +50,67 @@ static void lease_renewed(struct worker *w, int64_t sent_us)
     w->lease_over = false;
 }
 
+/* ---- Draining (protocol 8) ---- */
+
+static void empty_lane(struct worker *w, struct lane *l, struct out *out)
+{
+    struct steal_entry *head;
+
+    while ((head = steal_queue_head(&l->queue))) {
+        struct entry *e = container_of(head, struct entry, q);
+        struct job *j = e->job;
+
+        if (e->task) {
+            wk_task_return(w, e->task, out);
+            continue;
+        }
+        wk_entry_unqueue(w, e);
+        wk_refuse_reservations(w, j, e->q.count, refusal(w), out);
+        wk_entry_free(w, e);
+        wk_job_release(w, j);
+    }
+}
+
+static void empty_lanes(struct worker *w, struct out *out)
+{
+    for (uint32_t i = 0; i < w->n_lanes; i++)
+        empty_lane(w, &w->lanes[i], out);
+}
+
+/* At most 1 message per entry. What runs goes on, and so does what was asked for: no try is spent on a drain. */
+static void drain(struct worker *w, bool on, struct out *out)
+{
+    w->drained = on;
+    if (on)
+        empty_lanes(w, out);
+}
+
+static void tell_drained(struct worker *w, struct out *out)
+{
+    struct msg_drained *m = &out_add(out, MSG_DRAINED, NODE_CENTRAL.v)->drained;
+
+    m->on = refuses_work(w);
+    m->empty = m->on && worker_quiet(w);
+    w->told_empty = m->empty;
+}
+
+/* At most 1 message per entry, and 1: central takes what came back before that for the drain's, and not for that of a
+ * worker that stops. */
+void wk_on_drain(struct worker *w, const struct event *e, struct out *out)
+{
+    if (!w->joined)
+        return;
+    drain(w, e->m.drain.on, out);
+    tell_drained(w, out);
+}
+
+/* At most 1 message. */
+void wk_drain_step(struct worker *w, struct out *out)
+{
+    if (w->drained && w->joined && w->told_empty != worker_quiet(w))
+        tell_drained(w, out);
+}
+
 /* At most 2 messages per task of central's, and 2; and what waited to be told (2). */
 void wk_on_joined(struct worker *w, const struct event *e, struct out *out)
 {
@@ -74,6 +136,8 @@ void wk_on_joined(struct worker *w, const struct event *e, struct out *out)
     if (o->state != OWNER_UP)
         wk_owner_set_state(w, o, OWNER_UP);
     wk_report_held(w, o, out);
+    w->told_empty = false;
+    drain(w, m->draining, out);
 }
 
 /* Central will not have this process: another one has its name, and its tasks count as lost. Nothing may run
@@ -268,41 +332,26 @@ int64_t wk_edges_next(const struct worker *w)
 
 /* ---- Stopping (protocol 8) ---- */
 
-static void empty_lane(struct worker *w, struct lane *l, struct out *out)
-{
-    struct steal_entry *head;
-
-    while ((head = steal_queue_head(&l->queue))) {
-        struct entry *e = container_of(head, struct entry, q);
-        struct job *j = e->job;
-
-        if (e->task) {
-            wk_task_return(w, e->task, out);
-            continue;
-        }
-        wk_entry_unqueue(w, e);
-        wk_refuse_reservations(w, j, e->q.count, HAWK_ESHUTDOWN, out);
-        wk_entry_free(w, e);
-        wk_job_release(w, j);
-    }
-}
-
 /* At most 1 message per entry and per slot, and 3. Requests under way are still answered: what they bring runs
  * (now = 0), so that no try is spent on a stop in good order. */
-void wk_on_stop(struct worker *w, const struct event *e, struct out *out)
+static void stop(struct worker *w, bool now, struct out *out)
 {
     if (!w->stopping && w->joined) /* first of all, or what is handed back comes back */
         out_add(out, MSG_DRAINING, NODE_CENTRAL.v);
     w->stopping = true;
-    for (uint32_t i = 0; i < w->n_lanes; i++)
-        empty_lane(w, &w->lanes[i], out);
-    if (!e->m.stop.now)
+    empty_lanes(w, out);
+    if (!now)
         return;
     w->stop_now = true;
     for (uint32_t i = 0; i < w->config.slots; i++)
         if (slot_at(w, i)->task)
             wk_task_kill(w, slot_at(w, i)->task, OUTCOME_LOST, true, out);
 }
+
+void wk_on_stop(struct worker *w, const struct event *e, struct out *out) { stop(w, e->m.stop.now, out); }
+
+/* The same, asked for by an operator through central. */
+void wk_on_quit(struct worker *w, const struct event *e, struct out *out) { stop(w, e->m.quit.now, out); }
 
 /* Whether something is still to be waited for. A stop in good order also waits until thieves and owners that
  * can be reached have acknowledged what they were sent; none of this can be waited for from those that can't. */
@@ -325,6 +374,6 @@ void wk_stop_step(struct worker *w, struct out *out)
         return;
     if (w->joined)
         out_add(out, MSG_LEAVE, NODE_CENTRAL.v);
-    out_add(out, MSG_STOPPED, 0);
+    out_add(out, MSG_STOPPED, 0)->stopped.asked = true;
     w->stopped = true;
 }

@@ -206,5 +206,6 @@ void worker_check(const struct worker *w)
     CHECK((central && central->state == OWNER_UP) == w->joined);
     /* Every step ends with a question asked, or with none to ask. */
     CHECK(w->thief.state != THIEF_ROUND || w->stopped);
-    CHECK(!w->stopping || w->stopped || (w->n_queued_tasks == 0));
+    CHECK(!refuses_work(w) || w->stopped || w->n_queued_tasks == 0);
+    CHECK(!w->drained || !w->joined || w->stopped || w->told_empty == worker_quiet(w));
 }

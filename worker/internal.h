@@ -134,6 +134,9 @@ _Static_assert(LIMIT_SLOTS <= 1u << RUN_SLOT_BITS, "a slot's number must fit in 
 
 static inline const struct policy *policy_of(const struct worker *w) { return &w->config.policy; }
 static inline struct slot *slot_at(const struct worker *w, uint32_t i) { return &w->slots[i]; }
+/* It takes no new work: told to stop, or drained by an operator. */
+static inline bool refuses_work(const struct worker *w) { return w->stopping || w->drained; }
+static inline int refusal(const struct worker *w) { return w->stopping ? HAWK_ESHUTDOWN : HAWK_EDRAINING; }
 static inline bool owner_is_central(const struct owner *o) { return node_eq(o->node, NODE_CENTRAL); }
 static inline int64_t time_after(int64_t now_us, int64_t delay_us)
 {
@@ -210,7 +213,7 @@ void wk_dist_away(struct worker *w,
 void wk_orphans_due(struct worker *w, struct out *out);
 
 /* ---- central.c ---- */
-void wk_central_up(struct worker *w, struct out *out);
+void wk_central_up(struct worker *w, uint32_t version, struct out *out);
 void wk_central_lost(struct worker *w);
 bool wk_lease_is_over(const struct worker *w);
 int64_t wk_lease_next(const struct worker *w);
@@ -221,7 +224,8 @@ void wk_heartbeat_due(struct worker *w, struct out *out);
 /* Tells central what changed; the most recent value, when the rate allows it. */
 void wk_edges_step(struct worker *w, struct out *out);
 int64_t wk_edges_next(const struct worker *w);
-void wk_stop_step(struct worker *w, struct out *out); /* leaves when nothing is left to wait for */
+void wk_drain_step(struct worker *w, struct out *out); /* tells central when nothing is left */
+void wk_stop_step(struct worker *w, struct out *out);  /* leaves when nothing is left to wait for */
 void wk_on_joined(struct worker *w, const struct event *e, struct out *out);
 void wk_on_refused(struct worker *w, const struct event *e, struct out *out);
 void wk_on_heartbeat_ack(struct worker *w, const struct event *e, struct out *out);
@@ -229,6 +233,8 @@ void wk_on_policy(struct worker *w, const struct event *e, struct out *out);
 void wk_on_partition(struct worker *w, const struct event *e, struct out *out);
 void wk_on_members(struct worker *w, const struct event *e, struct out *out);
 void wk_on_long_work(struct worker *w, const struct event *e, struct out *out);
+void wk_on_drain(struct worker *w, const struct event *e, struct out *out);
+void wk_on_quit(struct worker *w, const struct event *e, struct out *out);
 void wk_on_stop(struct worker *w, const struct event *e, struct out *out);
 
 /* ---- stealing.c ---- */

@@ -56,12 +56,12 @@ void wk_on_probe(struct worker *w, const struct event *e, struct out *out)
 
     if (!o || m->count == 0)
         return;
-    fits = w->stopping ? 0 : wk_room_for(w, m->count);
+    fits = refuses_work(w) ? 0 : wk_room_for(w, m->count);
     j = wk_job_get(w, o, m->job);
     if (fits > 0)
         reserve(w, j, m, fits);
     if (fits < m->count)
-        wk_refuse_reservations(w, j, m->count - fits, w->stopping ? HAWK_ESHUTDOWN : HAWK_ELIMIT, out);
+        wk_refuse_reservations(w, j, m->count - fits, refuses_work(w) ? refusal(w) : HAWK_ELIMIT, out);
     wk_job_release(w, j);
 }
 

@@ -127,12 +127,12 @@ static void put_back(struct worker *w, struct entry *e, struct out *out)
     struct job *j = e->job;
 
     wk_entry_leave_loot(w, e);
-    if (!w->stopping) {
+    if (!refuses_work(w)) {
         steal_queue_put_back(&e->lane->queue, &e->q);
         wk_lane_touch(w, e->lane);
         return;
     }
-    wk_refuse_reservations(w, j, e->q.count, HAWK_ESHUTDOWN, out);
+    wk_refuse_reservations(w, j, e->q.count, refusal(w), out);
     wk_entry_free(w, e);
     wk_job_release(w, j);
 }
@@ -187,7 +187,7 @@ static bool beat_overdue(const struct worker *w)
 
 static struct thief_env thief_env(struct worker *w)
 {
-    bool hungry = w->n_free > 0 && !w->stopping; /* a slot stays free only when its queue is empty */
+    bool hungry = w->n_free > 0 && !refuses_work(w); /* a slot stays free only when its queue is empty */
 
     return (struct thief_env){
         .now_us = w->now_us,
@@ -232,7 +232,7 @@ void wk_on_steal_hint(struct worker *w, const struct event *e, struct out *out)
  * stuck again (long work may have come since it asked: then it is as well off where it is). */
 static uint32_t acceptable(struct worker *w, const struct owner *dist, uint32_t n)
 {
-    if (!dist || dist->state != OWNER_UP || owner_is_central(dist) || w->stopping)
+    if (!dist || dist->state != OWNER_UP || owner_is_central(dist) || refuses_work(w))
         return 0;
     return lane_blocked(wk_lane_shortest(w)) ? 0 : wk_room_for(w, n);
 }

@@ -21,6 +21,7 @@ void worker_counts(const struct worker *w, struct worker_counts *c)
         .general = w->general,
         .stuck = w->n_stuck > 0,
         .parked = w->parked.is,
+        .drained = w->drained,
         .stopping = w->stopping,
         .stopped = w->stopped,
     };

@@ -81,7 +81,7 @@ static bool from_central(const struct event *e) { return e->m.peer == NODE_CENTR
 static void on_peer_up(struct worker *w, const struct event *e, struct out *out)
 {
     if (from_central(e))
-        wk_central_up(w, out);
+        wk_central_up(w, e->m.peer_up.version, out);
     else if (e->m.peer_up.role == ROLE_DIST && e->m.peer != NODE_NONE.v)
         wk_dist_up(w, (node_id_t){e->m.peer}, out);
 }
@@ -136,6 +136,8 @@ static const struct {
     [MSG_LONG_WORK] = {wk_on_long_work, CENTRAL},
     [MSG_TASK_ENQUEUE] = {wk_on_task_enqueue, CENTRAL},
     [MSG_STEAL_HINT] = {wk_on_steal_hint, CENTRAL},
+    [MSG_DRAIN] = {wk_on_drain, CENTRAL},
+    [MSG_QUIT] = {wk_on_quit, CENTRAL},
     [MSG_TASK_CANCEL] = {wk_on_task_cancel, ANYONE},
     [MSG_FINISH_ACK] = {wk_on_finish_ack, ANYONE},
     [MSG_PROBE] = {wk_on_probe, ANYONE},
@@ -195,6 +197,7 @@ void worker_step(struct worker *w, const struct event *e, struct out *out)
         wk_thief_turn(w, out);
         wk_edges_step(w, out);
         wk_lease_step(w, out);
+        wk_drain_step(w, out);
         wk_stop_step(w, out);
     }
     for (uint32_t i = first; i < out->n; i++)

@@ -45,8 +45,10 @@ struct worker {
     bool central_up, joined, general, long_work;
     bool lease_over; /* the lease ran out and what it covers was killed */
     bool stopping, stop_now, stopped;
-    bool took_over; /* tasks of an earlier process */
-    bool freed;     /* a slot was freed in this step */
+    bool took_over;  /* tasks of an earlier process */
+    bool drained;    /* an operator's drain: no new work until it is over */
+    bool told_empty; /* central was told that nothing is left here */
+    bool freed;      /* a slot was freed in this step */
     node_id_t node;
 
     /* Slots and queues. */
@@ -91,6 +93,7 @@ struct worker {
         lease_end_us; /* counted from when the last acknowledged sign of life was sent; TIME_NEVER: none */
     int64_t lease_told_us;           /* what the executor was told of it */
     int64_t beat_sent_us;            /* the heartbeat whose acknowledgement is awaited */
+    uint32_t central_version;        /* what the link to central is spoken in */
     uint32_t beat_seq, beat_awaited; /* last one sent; the awaited one's number, 0: none */
 };
 
@@ -118,7 +121,7 @@ struct worker_counts {
     uint64_t reservations;                    /* queued, or being stolen from here */
     uint32_t queued_tasks;                    /* bound tasks in the queue */
     uint32_t unacked;                         /* completions their owner has not acknowledged */
-    bool joined, general, stuck, parked, stopping, stopped;
+    bool joined, general, stuck, parked, drained, stopping, stopped;
 };
 void worker_counts(const struct worker *w, struct worker_counts *c);
 

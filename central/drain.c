@@ -1,0 +1,116 @@
+/* What operators ask of nodes: to take no new work, to take work again, to stop (protocol 8). */
+#include "central/state.h"
+
+static void answer(struct central *c, node_id_t node, uint32_t client, int32_t err)
+{
+    struct msg *m;
+
+    if (client == 0)
+        return;
+    m = out_add(c->out, MSG_DRAIN_SET, 0);
+    m->drain_set.node = node;
+    m->drain_set.client = client;
+    m->drain_set.err = err;
+}
+
+/* Why n cannot be drained; 0: it can. */
+static int refusal(const struct node *n, enum drain drain)
+{
+    if (drain >= DRAIN_COUNT)
+        return HAWK_EINVALID;
+    if (drain == DRAIN_RESTART && n->state == NODE_AWAY)
+        return HAWK_ENOT_FOUND; /* it has no process that could end */
+    /* A worker of an older version can be kept free of work without its doing anything for it. */
+    if (drain != DRAIN_NOT && n->role == ROLE_DIST && n->link && !msg_in_version(MSG_DRAIN, n->version))
+        return HAWK_EVERSION;
+    return 0;
+}
+
+static void tell(struct central *c, struct node *n)
+{
+    struct msg *m = msg_in_version(MSG_DRAIN, n->version) ? central_send(c, n, MSG_DRAIN) : NULL;
+
+    if (m)
+        m->drain.on = n->drain != DRAIN_NOT;
+    else if (n->drain == DRAIN_NOT)
+        n->draining = false;
+}
+
+/* Its slots leave the cluster or come back, and others are reserved instead. */
+static void recount(struct central *c, struct node *n)
+{
+    bool counted = node_counts(n);
+
+    if (n->role != ROLE_WORKER || n->counted == counted)
+        return;
+    central_partition_count(c, n, counted);
+    central_partition_balance(c);
+    if (counted)
+        central_partition_tell(c, n);
+}
+
+void central_drain_set(struct central *c, const struct msg_set_drain *m)
+{
+    struct node *n = central_node_by_id(c, m->node);
+    int err = n ? refusal(n, m->drain) : HAWK_ENOT_FOUND;
+    bool was;
+
+    if (err || c->stopping) {
+        answer(c, m->node, m->client, err ? err : HAWK_ESHUTDOWN);
+        return;
+    }
+    was = n->drain != DRAIN_NOT;
+    n->drain = m->drain;
+    if (was != (n->drain != DRAIN_NOT)) {
+        central_node_report(c, n, was ? CHANGE_UNDRAINED : CHANGE_DRAINING);
+        n->empty = false;
+        n->drain_us = c->now_us;
+        tell(c, n);
+        central_pairing_forget(c, n);
+        recount(c, n);
+        central_node_update_eligible(c, n);
+        central_members_changed(c, n);
+    }
+    central_journal_put_drain(c, n, m->client);
+}
+
+void central_drain_journalled(struct central *c, const struct node *n, uint32_t client, int32_t err)
+{
+    answer(c, n->id, client, err);
+}
+
+void central_drain_answered(struct central *c, struct node *n, const struct msg_drained *m)
+{
+    n->empty = m->on && m->empty;
+    /* What it handed back because it was drained has all come before this. */
+    if (m->on || !n->draining)
+        return;
+    n->draining = false;
+    central_node_update_eligible(c, n);
+    central_members_changed(c, n);
+}
+
+/* A node of the older version does not say so: then it is what its heartbeats say, once what was under way to it when
+ * it was drained must have arrived. */
+bool central_drain_is_empty(const struct central *c, const struct node *n)
+{
+    if (n->drain == DRAIN_NOT || n->state == NODE_SUSPECT)
+        return false;
+    if (n->state == NODE_AWAY)
+        return true;
+    if (msg_in_version(MSG_DRAINED, n->version))
+        return n->empty;
+    return n->beat_us > n->drain_us + 2 * c->cfg.heartbeat_us &&
+           n->queued + n->running_short + n->running_long + n->jobs_unfinished == 0;
+}
+
+void central_stop_node(struct central *c, const struct msg_stop_node *m)
+{
+    struct node *n = central_node_by_id(c, m->node);
+    struct msg *quit = n && msg_in_version(MSG_QUIT, n->version) ? central_send(c, n, MSG_QUIT) : NULL;
+
+    if (!quit)
+        return;
+    quit->quit.now = m->now;
+    central_node_report(c, n, CHANGE_STOPPING);
+}

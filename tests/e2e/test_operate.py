@@ -1,0 +1,243 @@
+"""Taking nodes out of service on a real cluster: drain, undrain, down."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+from hawktest import BOUND, HAWK, Daemon, Cluster, run_tests, wait_for
+
+FAST = ("--heartbeat", "100ms", "--suspect", "500ms", "--long-lease", "5s")
+
+
+def node(c, name):
+    """A node as central lists it; None when it does not."""
+    found = [n for n in c.json("nodes", dist=c.central_addr)["nodes"] if n["name"] == name]
+    return found[0] if found else None
+
+
+def state_at(c, name, dist):
+    return next((n["state"] for n in c.json("nodes", dist=dist)["nodes"] if n["name"] == name), None)
+
+
+def tasks(c, job):
+    return c.job(job)["task_list"]
+
+
+def running(c, job):
+    return [t["worker_name"] for t in tasks(c, job) if t["state"] == "running"]
+
+
+def until_file(path):
+    """A command that runs until the file is there."""
+    return ("--", "sh", "-c", f"until test -e {path}; do sleep 0.02; done")
+
+
+def test_a_drained_worker_takes_nothing_new():
+    with Cluster(dists=2, workers=2, central=FAST + ("--short-partition", "0%")) as c:
+        go = f"{c.dir}/go"
+        # Both slots run a long task, four more wait in the two queues, short ones behind them.
+        long_job = c.submit("--class", "long", "--retries", "0", "--array", "1-6", *until_file(go))
+        wait_for("two long tasks to run", lambda: len(running(c, long_job)) == 2)
+        wait_for("the others to be placed", lambda: sum(t["state"] == "placed" for t in tasks(c, long_job)) == 4)
+        short = c.submit("--class", "short", "--retries", "0", "--array", "1-4", "--", "true")
+        said = c.json("drain", "w1")["nodes"]
+        assert [n["name"] for n in said] == ["w1"] and said[0]["state"] == "draining", said
+        # What waits there goes to the other one; what runs goes on.
+        wait_for("all but one long task at w2", lambda: sorted(
+            t["worker_name"] for t in tasks(c, long_job)) == ["w1"] + 5 * ["w2"])
+        assert sorted(running(c, long_job)) == ["w1", "w2"]
+        assert not node(c, "w1")["drained"]
+        text = c.hawk("nodes").stdout
+        assert any("w1" in line and "draining" in line for line in text.splitlines()), text
+        # Waiting for it; interrupted by nothing but its task's end.
+        waiting = subprocess.Popen([HAWK, "drain", "--wait", "w1", "--output", "json"], stdout=subprocess.PIPE,
+                                   env={**os.environ, "HAWK_DIST": c.dist_addrs[0]})
+        open(go, "w").close()
+        out, _ = waiting.communicate(timeout=BOUND)
+        assert waiting.returncode == 0 and json.loads(out)["nodes"][0]["drained"], out
+        c.hawk("wait", long_job, short)
+        # No attempt was lost by it: those that were handed back ran once, elsewhere.
+        assert {t["worker_name"] for t in tasks(c, short)} == {"w2"}
+        assert sum(t["worker_name"] == "w2" for t in tasks(c, long_job)) == 5
+        for _ in range(5):
+            job = c.submit("--class", "short", "--array", "1-4", "--", "true")
+            long_job = c.submit("--class", "long", "--", "true")
+            c.hawk("wait", job, long_job)
+            assert {t["worker_name"] for j in (job, long_job) for t in tasks(c, j)} == {"w2"}
+        # A restart of the worker, or of central, does not change it.
+        c.workers[0].stop()
+        wait_for("w1 to be gone", lambda: not node(c, "w1"))
+        c.workers[0].p.wait()
+        c.workers.pop(0)
+        c.start_worker("w1")
+        assert node(c, "w1")["drained"]
+        c.central.kill()
+        c.start_central(c.central_addr)
+        wait_for("w1 to be back, and drained", lambda: (node(c, "w1") or {}).get("drained"))
+        wait_for("w2 to be back", lambda: (node(c, "w2") or {}).get("state") == "up")
+        wait_for("dists to know", lambda: all(state_at(c, "w1", a) == "draining" for a in c.dist_addrs))
+        # With the other one drained as well, jobs wait, and are told why.
+        c.hawk("drain", "w2")
+        job = c.submit("--class", "short", "--", "true")
+        wait_for("an explanation", lambda: "draining" in c.hawk("explain", job).stdout)
+        c.hawk("undrain", "w1", "w2")
+        c.hawk("wait", job)
+        wait_for("both to take long tasks again", lambda: all(
+            node(c, w)["state"] == "up" and node(c, w)["general"] for w in ("w1", "w2")))
+        job = c.submit("--class", "long", "--array", "1-2", *until_file(f"{c.dir}/go2"))
+        wait_for("both to run a long task", lambda: sorted(running(c, job)) == ["w1", "w2"])
+        open(f"{c.dir}/go2", "w").close()
+        c.hawk("wait", job)
+
+
+def test_until_restart():
+    with Cluster(workers=2, central=FAST) as c:
+        c.hawk("drain", "--wait", "--until-restart", "w1")
+        assert node(c, "w1")["until_restart"]
+        w1 = c.workers.pop(0)
+        assert w1.stop() == 0
+        c.start_worker("w1")
+        wait_for("it to be up", lambda: (node(c, "w1") or {}).get("state") == "up")
+        job = c.submit("--class", "short", "--array", "1-2", *until_file(f"{c.dir}/go"))
+        wait_for("both to run a task", lambda: sorted(running(c, job)) == ["w1", "w2"])
+        open(f"{c.dir}/go", "w").close()
+        c.hawk("wait", job)
+
+
+def test_a_drained_dist_sends_clients_elsewhere():
+    with Cluster(dists=2, workers=1, central=FAST) as c:
+        go = f"{c.dir}/go"
+        first, second = c.dist_addrs
+        mine = c.json("submit", *until_file(go), dist=first)["job"]
+        c.hawk("drain", "d1")
+        assert state_at(c, "d1", first) == "draining"
+        r = c.hawk("submit", "--", "true", dist=first, check=3)
+        assert "d1" in r.stderr and "draining" in r.stderr, r.stderr
+        assert c.json("submit", "--", "true", dist=second)["job"].split(".")[0] != mine.split(".")[0]
+        # Its own jobs go on, and are answered for.
+        assert not node(c, "d1")["drained"]
+        open(go, "w").close()
+        c.hawk("wait", mine, dist=first)
+        wait_for("nothing to be left at d1", lambda: node(c, "d1")["drained"])
+        c.hawk("undrain", "d1")
+        c.hawk("submit", "--wait", "--", "true", dist=first)
+
+
+def test_mistakes():
+    with Cluster(workers=1, central=FAST) as c:
+        assert "`hawk nodes`" in c.hawk("drain", check=2).stderr
+        assert "nosuch" in c.hawk("drain", "w1", "nosuch", check=3).stderr
+        assert node(c, "w1")["state"] == "up", "one unknown name, and none is drained"
+        assert "central" in c.hawk("drain", "central", check=2).stderr
+        assert "nosuch" in c.hawk("down", "nosuch", check=3).stderr
+        assert "--yes" in c.hawk("down", check=2).stderr
+        assert json.loads(c.hawk("down", "nosuch", "--output", "json", check=3).stdout)["errors"]
+        # By id, and twice.
+        number = node(c, "w1")["node"]
+        c.hawk("drain", number)
+        c.hawk("drain", "w1", number)
+        assert node(c, "w1")["state"] == "draining"
+        c.hawk("undrain", number)
+        assert node(c, "w1")["state"] == "up"
+        c.hawk("submit", "--wait", "--", "true")
+        c.central.kill()
+        assert c.central_addr in c.hawk("drain", "w1", "--timeout", "2s", check=3).stderr
+        c.start_central(c.central_addr)
+
+
+def test_one_node_goes_down():
+    with Cluster(workers=2, central=FAST) as c:
+        job = c.submit("--class", "short", "--retries", "0", "--array", "1-40", "--", "sleep", "0.05")
+        w1 = c.workers.pop(0)
+        c.hawk("down", "w1")
+        assert w1.wait() == 0, w1.text()
+        assert not node(c, "w1")
+        c.hawk("wait", job)
+        # It comes back as it was: `down` leaves no drain behind.
+        c.start_worker("w1")
+        wait_for("it to be up", lambda: (node(c, "w1") or {}).get("state") == "up")
+        # One with a task that does not end: after the grace it is ended, and runs elsewhere.
+        job = c.submit("--class", "long", "--array", "1-2", "--", "sh", "-c",
+                       f"test $HAWK_ATTEMPT != 1 || sleep 600")
+        wait_for("both to run", lambda: sorted(running(c, job)) == ["w1", "w2"])
+        w1 = c.workers.pop()
+        r = c.hawk("down", "w1", "--grace", "100ms")
+        assert "w1 still had work" in r.stderr, r.stderr
+        assert w1.wait() == 0
+        c.hawk("cancel", job)
+        # A stopped process cannot be told, and is said not to have stopped.
+        c.start_worker("w3")
+        w3 = c.workers[-1]
+        w3.p.send_signal(19)
+        wait_for("silence", lambda: (node(c, "w3") or {}).get("state") == "suspect")
+        wait_for("its stream to end", lambda: (node(c, "w3") or {}).get("state") != "up")
+        r = subprocess.Popen([HAWK, "down", "w3", "--grace", "0", "--output", "json"], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True,
+                             env={**os.environ, "HAWK_DIST": c.dist_addrs[0]})
+        w3.p.send_signal(18)
+        out, err = r.communicate(timeout=BOUND * 2)
+        assert r.returncode in (0, 1) and json.loads(out)["nodes"][0]["name"] == "w3", (out, err)
+
+
+def test_all_goes_down_and_comes_back():
+    with Cluster(dists=2, workers=3, central=FAST) as c:
+        jobs = [c.submit("--class", "short", "--array", "1-20", "--", "sleep", "0.02") for _ in range(3)]
+        stuck = c.submit("--class", "long", "--retries", "5", "--", "sh", "-c",
+                         f"until test -e {c.dir}/go; do sleep 0.02; done")
+        wait_for("the long task to run", lambda: running(c, stuck))
+        r = c.hawk("down", "--yes", "--grace", "2s")
+        assert "central: stopped" in r.stdout and r.stdout.count("stopped") == 6, r.stdout
+        assert "still had work" in r.stderr, r.stderr
+        for d in c.dists + c.workers + [c.central]:
+            assert d.wait() == 0, d.text()
+        assert "cannot reach" in c.hawk("nodes", check=3).stderr
+        # Nothing is drained when it starts again, and the long job goes on.
+        c.dists.clear(), c.workers.clear(), c.dist_addrs.clear()
+        open(f"{c.dir}/go", "w").close()
+        c.start_central(c.central_addr)
+        for name in ("w1", "w2", "w3"):
+            c.start_worker(name)
+        for name in ("d1", "d2"):
+            c.start_dist(name)
+        c.wait_nodes(3)
+        assert {n["state"] for n in c.json("nodes")["nodes"]} == {"up"}
+        wait_for("the long job to end", lambda: c.json("stats")["long_jobs_unfinished"] == 0)
+        c.hawk("submit", "--wait", "--", "true")
+        assert jobs
+
+
+def test_without_central():
+    with Cluster(dists=1, workers=1, central=FAST) as c:
+        c.central.kill()
+        r = c.hawk("down", "--yes", check=3)
+        assert c.central_addr in r.stderr and "--grace 0" in r.stderr, r.stderr
+        r = c.hawk("down", "--yes", "--grace", "0", check=1)
+        assert c.central_addr in r.stderr and "worker w1: stopped" in r.stdout, (r.stdout, r.stderr)
+        for d in c.dists + c.workers:
+            assert d.wait() == 0, d.text()
+
+
+def test_hawk_up():
+    with tempfile.TemporaryDirectory() as d:
+        env = {**os.environ, "XDG_RUNTIME_DIR": d, "XDG_STATE_HOME": d, "HOME": d}
+        env.pop("HAWK_DIST", None)
+
+        def hawk(*args, check=0):
+            r = subprocess.run([HAWK, *args], capture_output=True, text=True, timeout=BOUND, env=env)
+            assert r.returncode == check, (args, r.returncode, r.stdout, r.stderr)
+            return r
+
+        up = Daemon("up", "--slots", "2", "--output-dir", f"{d}/out", env=env)
+        up.ready()
+        hawk("drain", "--wait", "w1")
+        job = hawk("submit", "--wait", "--array", "1-4", "--", "true").stdout.strip()
+        ran = json.loads(hawk("job", job, "--tasks", "9", "--output", "json").stdout)["jobs"][0]["task_list"]
+        assert {t["worker_name"] for t in ran} == {"w2"}, ran
+        hawk("undrain", "w1")
+        assert "one process" in hawk("down", "w1", check=2).stderr
+        assert "hawk up: stopped" in hawk("down").stdout
+        assert up.wait() == 0, up.text()
+
+
+run_tests(sys.modules[__name__])
