@@ -17,7 +17,7 @@ struct sim_faults_flags {
     "invariant after\n"                                                                                      \
     "every step; a failure prints the command that repeats it (docs/reliability.md). Kinds of faults: "      \
     "break, cut,\n"                                                                                          \
-    "worker, dist, central, stop, join.\n"                                                                   \
+    "worker, dist, central, stop, join, agent.\n"                                                            \
     "\n"                                                                                                     \
     "  hawk sim --faults --seed 4711 --log\n"                                                                \
     "  hawk sim --faults --seeds 1-10000 --output json\n"

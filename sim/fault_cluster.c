@@ -87,13 +87,18 @@ static void start_worker(struct cluster *c, uint32_t i)
     wc.name = blob_str(name);
     wc.addr = blob_str("w");
     wc.slots = w->slots;
-    wc.incarnation = rng_next(&c->rng);
+    if (!w->incarnation)
+        w->incarnation = rng_next(&c->rng) | 1;
+    wc.incarnation = w->incarnation;
+    wc.successors = true;
     wc.queue_per_slot = c->config.queue_per_slot;
     worker_init(&w->w, &wc, rng_next(&c->rng));
     blob_drop(wc.name);
     blob_drop(wc.addr);
     w->alive = true;
     w->stopping = false;
+    w->orphan_us = TIME_NEVER;
+    cluster_take_over(c, w);
     bus_start(c->bus, w->ep, &fns, &w->w);
 }
 
@@ -115,7 +120,7 @@ uint32_t cluster_add_worker(struct cluster *c, uint32_t slots)
     w->ep = bus_add(c->bus, ROLE_WORKER);
     w->slots = slots;
     vec_grow(c->workers, c->workers_n, c->workers_cap);
-    w->parked_us = w->stuck_us = TIME_NEVER;
+    w->parked_us = w->stuck_us = w->lease_us = TIME_NEVER;
     c->workers[c->workers_n] = w;
     start_worker(c, c->workers_n);
     return c->workers_n++;
@@ -168,6 +173,7 @@ void cluster_free(struct cluster *c)
     for (uint32_t i = 0; i < c->workers_n; i++) {
         worker_free(&c->workers[i]->w);
         free(c->workers[i]->runs);
+        free(c->workers[i]->ends);
         free(c->workers[i]);
     }
     for (uint32_t i = 0; i < c->dists_n; i++) {
@@ -192,18 +198,15 @@ void cluster_free(struct cluster *c)
 static bool run_one(struct cluster *c, int64_t limit_us)
 {
     uint32_t run = 0;
-    struct cluster_worker *w = cluster_first_due(c, &run);
-    int64_t due_us = w ? w->runs[run].due_us : TIME_NEVER;
-    const struct cluster_job *j;
+    struct cluster_worker *w = NULL;
+    int64_t due_us = cluster_next_end(c, &w, &run);
 
     if (bus_run_one(c->bus, due_us < limit_us ? due_us : limit_us))
         return true;
     if (!w || due_us > limit_us)
         return false;
     bus_run_until(c->bus, due_us); /* nothing: it only passes the time */
-    j = c->jobs[w->runs[run].job];
-    j->ends[w->runs[run].id.task]++;
-    cluster_exited(c, w, run, OUTCOME_EXITED, j->code[w->runs[run].id.task]);
+    cluster_end_run(c, w, run);
     return true;
 }
 
@@ -381,15 +384,34 @@ void cluster_kill_worker(struct cluster *c, uint32_t worker)
 {
     struct cluster_worker *w = c->workers[worker];
 
-    bus_kill(c->bus, w->ep);
-    w->runs_n = 0;
+    if (w->alive)
+        bus_kill(c->bus, w->ep);
     w->alive = false;
+    cluster_forget_runs(w);
+}
+
+void cluster_crash_agent(struct cluster *c, uint32_t worker)
+{
+    struct cluster_worker *w = c->workers[worker];
+
+    bus_kill(c->bus, w->ep);
+    w->alive = false;
+    w->orphan_us = bus_now(c->bus) + CLUSTER_GRACE_US;
+}
+
+void cluster_return_agent(struct cluster *c, uint32_t worker)
+{
+    struct cluster_worker *w = c->workers[worker];
+
+    if (bus_now(c->bus) >= w->orphan_us)
+        cluster_forget_runs(w);
+    worker_free(&w->w);
+    start_worker(c, worker);
 }
 
 void cluster_restart_worker(struct cluster *c, uint32_t worker)
 {
-    if (c->workers[worker]->alive)
-        cluster_kill_worker(c, worker);
+    cluster_kill_worker(c, worker);
     worker_free(&c->workers[worker]->w);
     start_worker(c, worker);
 }

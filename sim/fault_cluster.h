@@ -88,12 +88,13 @@ struct cluster_job {
     uint8_t *task_state; /* enum task_state */
 };
 
+#define CLUSTER_GRACE_US (5 * US_PER_S) /* how long a worker's runs wait for its next agent */
+
+/* As the spawner knows it. */
 struct cluster_run {
-    uint32_t run;
-    struct try_id id;
+    struct msg_exec_held held; /* an agent that takes it over is told this; no result */
     int64_t start_us, due_us;
-    uint32_t job;    /* index */
-    bool of_central; /* its owner is central */
+    uint32_t job; /* index */
 };
 
 struct cluster_worker {
@@ -102,6 +103,11 @@ struct cluster_worker {
     bool alive, stopping;
     struct cluster_run *runs;
     uint32_t runs_n, runs_cap;
+    struct cluster_run *ends; /* that no agent has forgotten */
+    uint32_t ends_n, ends_cap;
+    uint64_t incarnation; /* of its agents, one after the other; 0: the next one draws it */
+    int64_t lease_us;     /* no run of central's outlives it; TIME_NEVER: none told */
+    int64_t orphan_us; /* when what its last agent left is ended; TIME_NEVER: it is there, or left nothing */
     int64_t parked_us, stuck_us; /* since when, and since it gave loot; TIME_NEVER: it is not */
 };
 
@@ -162,8 +168,12 @@ uint64_t cluster_counter(const struct cluster *c, enum counter counter);
 uint32_t cluster_add_worker(struct cluster *c, uint32_t slots);
 /* Its tasks die with it. */
 void cluster_kill_worker(struct cluster *c, uint32_t worker);
-/* The same name, a new process. */
+/* The same name, a new process, and nothing of the old one left. */
 void cluster_restart_worker(struct cluster *c, uint32_t worker);
+/* Its process dies and its spawner goes on, for CLUSTER_GRACE_US. */
+void cluster_crash_agent(struct cluster *c, uint32_t worker);
+/* A new process takes over what is left. The worker is not alive. */
+void cluster_return_agent(struct cluster *c, uint32_t worker);
 void cluster_stop_worker(struct cluster *c, uint32_t worker, bool now);
 /* The same name, a new process; what clients waited for there is lost with it. */
 void cluster_restart_dist(struct cluster *c, uint32_t dist);

@@ -9,11 +9,15 @@ struct cluster_worker *cluster_worker_of(struct cluster *c, uint32_t ep);
 
 /* fault_shell.c */
 void cluster_on_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg *m);
-/* Whose run is due first, over all workers; NULL: nothing runs. */
-struct cluster_worker *cluster_first_due(struct cluster *c, uint32_t *run);
-/* Run i of w ends now. */
-void cluster_exited(struct cluster *c, struct cluster_worker *w, uint32_t i, enum outcome outcome,
-                    int32_t code);
+/* When the next run ends, by itself or because its lease or its worker's grace is over: *run of *w. TIME_NEVER: nothing
+ * runs. */
+int64_t cluster_next_end(struct cluster *c, struct cluster_worker **w, uint32_t *run);
+/* It ends now. */
+void cluster_end_run(struct cluster *c, struct cluster_worker *w, uint32_t run);
+/* The spawner of w is gone with all it had. */
+void cluster_forget_runs(struct cluster_worker *w);
+/* A new agent of w, which does not run yet, is told what is still there. */
+void cluster_take_over(struct cluster *c, struct cluster_worker *w);
 /* Gives central what its journal holds. */
 void cluster_replay_journal(struct cluster *c);
 

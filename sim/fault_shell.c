@@ -8,25 +8,14 @@
 
 /* ---- The executor ---- */
 
-/* Is central the owner of this run of w? */
-static bool is_of_central(struct cluster *c, const struct cluster_worker *w, uint32_t run)
-{
-    struct worker_running r;
-
-    for (uint32_t slot = 0; slot < w->slots; slot++)
-        if (worker_running(&w->w, slot, bus_now(c->bus), &r) && r.run == run)
-            return node_eq(r.owner, NODE_CENTRAL);
-    cluster_fail(c, INVARIANT_EFFECTS, "run %u was started without a slot", run);
-}
-
 /* DESIGN 3.9: never two copies of a task that central placed, whatever was lost. */
 static void expect_only_copy(struct cluster *c, const struct try_id *id)
 {
     for (uint32_t i = 0; i < c->workers_n; i++)
         for (uint32_t j = 0; j < c->workers[i]->runs_n; j++) {
-            const struct cluster_run *r = &c->workers[i]->runs[j];
+            const struct msg_exec_held *r = &c->workers[i]->runs[j].held;
 
-            if (r->of_central && job_eq(r->id.job, id->job) && r->id.task == id->task)
+            if (node_eq(r->owner, NODE_CENTRAL) && job_eq(r->id.job, id->job) && r->id.task == id->task)
                 cluster_fail(c, INVARIANT_ONE_COPY, "task %u of %s starts while worker %u still runs it",
                              id->task, job_id_format((char[JOB_ID_TEXT]){0}, id->job), i);
         }
@@ -36,7 +25,6 @@ static void exec_start(struct cluster *c, struct cluster_worker *w, const struct
 {
     struct msg started = {.type = MSG_EXEC_STARTED, .exec_started = {.run = m->run, .pid = 1}};
     struct cluster_run *run;
-    bool of_central;
     uint32_t job = (uint32_t)m->desc->shell - 1;
 
     if (job < c->jobs_n && !c->jobs[job]->id.v) /* it starts before its client has the answer */
@@ -46,56 +34,127 @@ static void exec_start(struct cluster *c, struct cluster_worker *w, const struct
                      job_id_format((char[JOB_ID_TEXT]){0}, m->id.job), m->id.task);
     if (w->runs_n >= w->slots)
         cluster_fail(c, INVARIANT_EFFECTS, "%u slots, and another task is started", w->slots);
-    of_central = is_of_central(c, w, m->run);
-    if (of_central)
+    if (node_eq(m->owner, NODE_CENTRAL))
         expect_only_copy(c, &m->id);
     vec_grow(w->runs, w->runs_n, w->runs_cap);
     run = &w->runs[w->runs_n++];
-    *run = (struct cluster_run){.run = m->run,
-                                .id = m->id,
+    *run = (struct cluster_run){.held = {.id = m->id,
+                                         .run = m->run,
+                                         .owner = m->owner,
+                                         .class = m->class,
+                                         .promotable = m->promotable,
+                                         .stolen = m->stolen},
                                 .start_us = bus_now(c->bus),
                                 .due_us = bus_now(c->bus) + c->jobs[job]->duration_us[m->id.task],
-                                .job = job,
-                                .of_central = of_central};
+                                .job = job};
     c->jobs[job]->starts[m->id.task]++;
     bus_post(c->bus, w->ep, bus_now(c->bus), &started);
 }
 
-void cluster_exited(struct cluster *c, struct cluster_worker *w, uint32_t i, enum outcome outcome,
-                    int32_t code)
+/* Its end is reported to the agent, if there is one, and kept until that forgets it. */
+static void exited(struct cluster *c, struct cluster_worker *w, uint32_t i, enum outcome outcome,
+                   int32_t code)
 {
-    struct msg m = {.type = MSG_EXEC_EXITED,
-                    .exec_exited = {.run_us = bus_now(c->bus) - w->runs[i].start_us,
-                                    .run = w->runs[i].run,
-                                    .outcome = (uint8_t)outcome,
-                                    .code = code}};
+    struct msg_exec_held *h = &w->runs[i].held;
+    struct msg m = {.type = MSG_EXEC_EXITED};
 
+    h->outcome = (uint8_t)outcome;
+    h->code = code;
+    h->run_us = bus_now(c->bus) - w->runs[i].start_us;
+    m.exec_exited =
+        (struct msg_exec_exited){.run_us = h->run_us, .run = h->run, .outcome = h->outcome, .code = h->code};
+    vec_grow(w->ends, w->ends_n, w->ends_cap);
+    w->ends[w->ends_n++] = w->runs[i];
     w->runs[i] = w->runs[--w->runs_n];
-    bus_post(c->bus, w->ep, bus_now(c->bus), &m);
+    if (w->alive)
+        bus_post(c->bus, w->ep, bus_now(c->bus), &m);
 }
 
-static void exec_kill(struct cluster *c, struct cluster_worker *w, uint32_t run)
+static void exec_kill(struct cluster *c, struct cluster_worker *w, const struct msg_exec_kill *m)
 {
     for (uint32_t i = 0; i < w->runs_n; i++)
-        if (w->runs[i].run == run) {
-            cluster_exited(c, w, i, OUTCOME_SIGNALED, 15);
+        if (w->runs[i].held.run == m->run) {
+            exited(c, w, i, m->outcome, 15);
             return;
         }
 }
 
-struct cluster_worker *cluster_first_due(struct cluster *c, uint32_t *run)
+static void exec_forget(struct cluster_worker *w, uint32_t run)
 {
-    struct cluster_worker *w = NULL;
-    int64_t due_us = TIME_NEVER;
+    for (uint32_t i = 0; i < w->ends_n; i++)
+        if (w->ends[i].held.run == run) {
+            w->ends[i] = w->ends[--w->ends_n];
+            return;
+        }
+}
+
+/* When the spawner ends a run, should it not end before: DESIGN 3, rules 9 and 10. */
+static int64_t killed_us(const struct cluster_worker *w, const struct cluster_run *r)
+{
+    return node_eq(r->held.owner, NODE_CENTRAL) && w->lease_us < w->orphan_us ? w->lease_us : w->orphan_us;
+}
+
+int64_t cluster_next_end(struct cluster *c, struct cluster_worker **w, uint32_t *run)
+{
+    int64_t first_us = TIME_NEVER;
 
     for (uint32_t i = 0; i < c->workers_n; i++)
-        for (uint32_t j = 0; j < c->workers[i]->runs_n; j++)
-            if (c->workers[i]->runs[j].due_us < due_us) {
-                w = c->workers[i];
-                *run = j;
-                due_us = w->runs[j].due_us;
-            }
-    return w;
+        for (uint32_t j = 0; j < c->workers[i]->runs_n; j++) {
+            const struct cluster_run *r = &c->workers[i]->runs[j];
+            int64_t by_us = killed_us(c->workers[i], r), at_us = r->due_us < by_us ? r->due_us : by_us;
+
+            if (at_us >= first_us)
+                continue;
+            first_us = at_us;
+            *w = c->workers[i];
+            *run = j;
+        }
+    return first_us;
+}
+
+void cluster_end_run(struct cluster *c, struct cluster_worker *w, uint32_t run)
+{
+    const struct cluster_run *r = &w->runs[run];
+    const struct cluster_job *j = c->jobs[r->job];
+    uint32_t task = r->held.id.task;
+
+    if (killed_us(w, r) < r->due_us) {
+        exited(c, w, run, OUTCOME_LOST, 9);
+        return;
+    }
+    j->ends[task]++;
+    exited(c, w, run, OUTCOME_EXITED, j->code[task]);
+}
+
+void cluster_forget_runs(struct cluster_worker *w)
+{
+    w->runs_n = w->ends_n = 0;
+    w->incarnation = 0;
+    w->lease_us = w->orphan_us = TIME_NEVER;
+}
+
+void cluster_take_over(struct cluster *c, struct cluster_worker *w)
+{
+    struct event e = {.now_us = bus_now(c->bus), .m = {.type = MSG_EXEC_LEASE}};
+    struct out out = {0};
+
+    if (w->lease_us != TIME_NEVER) {
+        e.m.exec_lease.until_us = w->lease_us;
+        worker_step(&w->w, &e, &out);
+    }
+    e.m.type = MSG_EXEC_HELD;
+    for (uint32_t i = 0; i < w->ends_n + w->runs_n; i++) {
+        struct cluster_run *r = i < w->ends_n ? &w->ends[i] : &w->runs[i - w->ends_n];
+
+        if (i >= w->ends_n)
+            r->held.run_us = e.now_us - r->start_us;
+        e.m.exec_held = r->held;
+        worker_step(&w->w, &e, &out);
+    }
+    if (out.n > 0)
+        cluster_fail(c, INVARIANT_EFFECTS, "an agent cannot take over what the last one left: %s",
+                     msg_name(out.v[0].type));
+    out_free(&out);
 }
 
 /* ---- The journal ---- */
@@ -218,6 +277,7 @@ static void on_stopped(struct cluster *c, uint32_t ep)
         if (w->runs_n > 0)
             cluster_fail(c, INVARIANT_EFFECTS, "a worker has stopped, and runs %u tasks", w->runs_n);
         w->alive = false;
+        cluster_forget_runs(w);
     }
 }
 
@@ -237,7 +297,13 @@ void cluster_on_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg 
         exec_start(c, w, &m->exec_start);
         break;
     case MSG_EXEC_KILL:
-        exec_kill(c, w, m->exec_kill.run);
+        exec_kill(c, w, &m->exec_kill);
+        break;
+    case MSG_EXEC_FORGET:
+        exec_forget(w, m->exec_forget.run);
+        break;
+    case MSG_EXEC_LEASE:
+        w->lease_us = m->exec_lease.until_us;
         break;
     case MSG_JOURNAL_NODE:
     case MSG_JOURNAL_JOB:

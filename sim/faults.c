@@ -136,6 +136,19 @@ static void crash_central(struct run *run)
         cluster_restart_central(c);
 }
 
+static void crash_agent(struct run *run, uint32_t worker)
+{
+    struct cluster *c = run->c;
+
+    if (c->workers[worker]->alive)
+        cluster_crash_agent(c, worker);
+    else
+        cluster_return_agent(c, worker);
+    if (!c->workers[worker]->alive &&
+        rng_below(&run->rng, 2)) /* or with the next such fault, or when everything heals */
+        cluster_return_agent(c, worker);
+}
+
 static void inject(struct run *run, enum fault_kind kind)
 {
     struct cluster *c = run->c;
@@ -166,6 +179,9 @@ static void inject(struct run *run, enum fault_kind kind)
         break;
     case FAULT_JOIN:
         cluster_add_worker(c, 1 + (uint32_t)rng_below(&run->rng, 3));
+        break;
+    case FAULT_AGENT:
+        crash_agent(run, worker);
         break;
     case FAULT_COUNT:
         CHECK(false);

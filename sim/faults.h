@@ -18,7 +18,8 @@
     X(DIST, "dist", "dists crash and restart")                                                               \
     X(CENTRAL, "central", "central crashes and restarts from its journal, at once or later")                 \
     X(STOP, "stop", "workers stop, in order or at once")                                                     \
-    X(JOIN, "join", "workers join")
+    X(JOIN, "join", "workers join")                                                                          \
+    X(AGENT, "agent", "workers' processes crash, and come back to their tasks, at once or later")
 
 enum fault_kind {
 #define X(name, text, help) FAULT_##name,

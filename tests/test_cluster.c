@@ -459,6 +459,85 @@ static void test_a_worker_restarts(void **state)
     finish(c, 0);
 }
 
+/* DESIGN 3.10: nothing is started again but what was only queued. */
+static void test_an_agent_comes_back_to_its_tasks(void **state)
+{
+    struct cluster *c = up(&(struct cluster_config){.workers = 2, .slots = 2, .delay_us = 500});
+    struct cluster_job *j = cluster_job(c, 5, 20 * S, TAG_LONG);
+
+    j->desc->retries = 0;
+    cluster_submit(c, j, 0);
+    cluster_run(c, 2 * S);
+    assert_int_equal(cluster_running(c, 0), 2);
+    cluster_crash_agent(c, 0);
+    cluster_run(c, 2 * S);
+    cluster_return_agent(c, 0);
+    assert_int_equal(cluster_running(c, 0), 2);
+    cluster_run(c, 1 * S); /* and again, before anything has ended */
+    cluster_crash_agent(c, 0);
+    cluster_return_agent(c, 0);
+    cluster_run_jobs(c, 60 * S);
+    assert_int_equal(j->state, JOB_DONE);
+    assert_int_equal(sum(j->starts, 5), 5);
+    assert_int_equal(sum(j->ends, 5), 5);
+    finish(c, 0);
+}
+
+static void test_what_ended_while_the_agent_was_away_counts(void **state)
+{
+    struct cluster *c = up(&(struct cluster_config){.workers = 1, .slots = 2, .delay_us = 500});
+    struct cluster_job *j = cluster_job(c, 1, 4 * S, TAG_LONG), *k = cluster_job(c, 1, 4 * S, TAG_SHORT);
+
+    cluster_submit(c, j, 0);
+    cluster_submit(c, k, 0);
+    cluster_run(c, 2 * S);
+    cluster_crash_agent(c, 0);
+    cluster_run(c, 3 * S);
+    assert_int_equal(sum(j->ends, 1) + sum(k->ends, 1), 2);
+    cluster_return_agent(c, 0);
+    cluster_run_jobs(c, 5 * S);
+    assert_true(j->state == JOB_DONE && k->state == JOB_DONE);
+    assert_int_equal(sum(j->starts, 1) + sum(k->starts, 1), 2);
+    finish(c, 0);
+}
+
+static void test_an_agent_that_comes_too_late_has_nothing(void **state)
+{
+    struct cluster *c = up(&(struct cluster_config){.workers = 2, .lease_us = 20 * S, .delay_us = 500});
+    struct cluster_job *j = cluster_job(c, 2, 30 * S, TAG_LONG);
+
+    cluster_submit(c, j, 0);
+    cluster_run(c, 2 * S);
+    cluster_crash_agent(c, 0);
+    cluster_run(c, CLUSTER_GRACE_US + 1);
+    assert_int_equal(cluster_running(c, 0), 0);
+    cluster_return_agent(c, 0);
+    cluster_run_jobs(c, 120 * S);
+    assert_int_equal(j->state, JOB_DONE);
+    assert_int_equal(sum(j->starts, 2), 3);
+    finish(c, 0);
+}
+
+/* DESIGN 3.9: an agent that finds no central has no more time than the one before it. */
+static void test_a_lease_goes_on_over_a_takeover(void **state)
+{
+    struct cluster *c = up(&(struct cluster_config){.workers = 2, .lease_us = 10 * S, .delay_us = 500});
+    struct cluster_job *j = cluster_job(c, 2, 30 * S, TAG_LONG);
+
+    cluster_submit(c, j, 0);
+    cluster_run(c, 2 * S);
+    bus_cut(c->bus, c->workers[0]->ep, c->central_ep, bus_now(c->bus) + 60 * S);
+    cluster_run(c, 6 * S);
+    cluster_crash_agent(c, 0);
+    cluster_return_agent(c, 0);
+    assert_int_equal(cluster_running(c, 0), 1);
+    cluster_run(c, 3 * S + S / 2);
+    assert_int_equal(cluster_running(c, 0), 0);
+    cluster_run_jobs(c, 200 * S);
+    assert_int_equal(j->state, JOB_DONE);
+    finish(c, 0);
+}
+
 static void test_a_worker_stops_in_order(void **state)
 {
     struct cluster *c = up(&(struct cluster_config){.workers = 4, .delay_us = 500});
@@ -691,6 +770,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_a_worker_dies_with_short_tasks),
         cmocka_unit_test(test_a_worker_dies_with_long_tasks),
         cmocka_unit_test(test_a_worker_restarts),
+        cmocka_unit_test(test_an_agent_comes_back_to_its_tasks),
+        cmocka_unit_test(test_what_ended_while_the_agent_was_away_counts),
+        cmocka_unit_test(test_an_agent_that_comes_too_late_has_nothing),
+        cmocka_unit_test(test_a_lease_goes_on_over_a_takeover),
         cmocka_unit_test(test_a_worker_stops_in_order),
         cmocka_unit_test(test_a_worker_stops_at_once),
         cmocka_unit_test(test_the_partition_moves_under_way),
