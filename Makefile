@@ -203,6 +203,10 @@ SECONDS ?= 60
 swarm: $(binary)
 	$(Q)$< sim --faults --for $(SECONDS)s --seed $$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')
 
+# Real daemons in network namespaces, under load, killed and cut off (docs/reliability.md). FLAGS: more for tools/soak.
+soak: $(binary)
+	$(Q)HAWK=$(abspath $<) tools/soak --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(FLAGS)
+
 # Every bench/bench_NAME.c, one after the other; each says on its first lines what it measures.
 bench: all $(bench_programs)
 	$(Q)for p in $(bench_programs); do echo "== $$(basename $$p)"; $$p || exit 1; done
@@ -237,6 +241,7 @@ help:
 	@echo "make figures           the papers' simulated figures (TRACES=DIR: the published traces)"
 	@echo "make fuzz [T=NAME] [SECONDS=60] hostile input from libFuzzer (tests/fuzz), each target so long"
 	@echo "make swarm [SECONDS=60] random clusters with random faults, invariants checked after every step"
+	@echo "make soak SECONDS=1800 [SEED=N]  real daemons in network namespaces, killed, stopped and cut off under load (root)"
 	@echo "make calibrate         the simulator against the published one (docs/calibration.md)"
 	@echo "make check             format, warnings, lint, structure and purity"
 	@echo "make format            rewrite the sources with clang-format"
