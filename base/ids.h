@@ -41,12 +41,19 @@ const char *job_id_format(char *buf, job_id_t j);
 /* Parses "node.seq"; HAWK_EINVALID when text is not one. */
 int job_id_parse(const char *text, job_id_t *j);
 
+/* A job's epochs. The dist that accepted it has the first one; what it promotes is central's under the next one, an
+ * even number; a dist that a client moved it to has the odd one after that, so that a promotion which the client
+ * has not heard of and the move cannot meet in one epoch. */
+#define EPOCH_FIRST 1
+#define EPOCH_LAST 0xfffd /* a dist's last one: what is promoted has a number, too */
+static inline bool epoch_is_dists(uint32_t epoch) { return (epoch & 1) != 0; }
+
 /* One try of one task, under one owner of its job: what makes duplicates, late replies and a dead
  * owner's orphans recognisable (DESIGN 3, rule 8). Both epoch and attempt count from 1. */
 struct try_id {
     job_id_t job;
     uint32_t task;
-    uint16_t epoch;   /* of the job's owner: grows when ownership moves (promotion, resubmission) */
+    uint16_t epoch;   /* of the job's owner: grows when ownership moves (see EPOCH_FIRST) */
     uint16_t attempt; /* of the task: grows with every launch */
 };
 

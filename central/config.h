@@ -17,7 +17,10 @@ struct central_config {
     uint32_t long_jobs_max;  /* likewise; 1,000,000 */
     uint32_t nodes_max;      /* names ever registered; 200,000 */
     uint32_t finished_kept;  /* finished long jobs kept for a dist that was away when they ended; 10,000 */
-    bool heartbeats;         /* off: silence makes nobody suspect (the simulator) */
+    int64_t
+        ended_kept_us; /* a long job is remembered so long after everybody was told its end, at least suspect_us: a
+                                client may have it asked for by another dist; 0 */
+    bool heartbeats; /* off: silence makes nobody suspect (the simulator) */
     /* Where cutoff and share come from: fixed, or computed. */
     struct history_config history;
     struct policy policy; /* everything else of it; version, cutoff and share are ignored */

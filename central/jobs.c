@@ -32,6 +32,14 @@ static void send_refused(struct central *c, const struct node *dist, job_id_t jo
     m->long_refused.err = err;
 }
 
+/* From now on it hears of the job; and when its epoch says so, it is whom the job belongs to. */
+static void watch(struct long_job *j, const struct node *dist, uint16_t owner)
+{
+    central_job_watch(j, dist->id)->owner = owner;
+    if (owner > j->owner)
+        j->owner = owner;
+}
+
 /* Tells dist of every task; of one whose end is being journalled it hears when that is done. */
 static void tell_tasks(struct central *c, struct long_job *j, const struct node *dist)
 {
@@ -50,7 +58,7 @@ void central_jobs_watch(struct central *c, struct node *dist, const struct msg_l
     struct msg *reply;
 
     if (j) {
-        central_job_watch(j, dist->id);
+        watch(j, dist, m->owner);
         tell_tasks(c, j, dist);
     }
     reply = central_send(c, dist, MSG_LONG_WATCHED);
@@ -106,7 +114,7 @@ void central_jobs_submit(struct central *c, struct node *dist, const struct msg_
     if (c->stopping)
         return; /* it asks the next central */
     if (j) {
-        central_job_watch(j, dist->id);
+        watch(j, dist, m->owner);
         if (j->state == LONG_JOURNALLING)
             return;
         send_accepted(c, j, dist);
@@ -125,7 +133,7 @@ void central_jobs_submit(struct central *c, struct node *dist, const struct msg_
     j = central_job_new(c, m->job, m->epoch, m->desc, m->tasks);
     j->estimate_us = estimate_of(c, m->desc, m->estimate_us);
     j->why = m->why;
-    central_job_watch(j, dist->id);
+    watch(j, dist, m->owner);
     central_journal_put(c, RECORD_JOB, j);
 }
 
@@ -169,7 +177,8 @@ void central_jobs_cancel(struct central *c, const struct msg_long_cancel *m)
 {
     struct long_job *j = central_jobs_find(c, m->job, m->epoch);
 
-    if (!j || (j->state != LONG_JOURNALLING && j->state != LONG_ACTIVE))
+    /* A dist that was only slow, and lost the job to another one (protocol 9), has nothing to cancel. */
+    if (!j || (j->state != LONG_JOURNALLING && j->state != LONG_ACTIVE) || m->owner < j->owner)
         return;
     if (!j->cancel)
         central_journal_put(c, RECORD_CANCEL, j);
@@ -206,26 +215,29 @@ void central_jobs_end_journalled(struct central *c, struct long_job *j)
     }
 }
 
-/* Whether every dist that watched was told the end on a stream that has held since. */
+/* Whether every dist that watched and has not lost the job was told the end on a stream that has held since. */
 static bool everybody_knows(const struct central *c, const struct long_job *j)
 {
-    for (uint32_t i = 0; i < j->n_watchers; i++)
-        if (j->watchers[i].told == 0 || j->watchers[i].told != stream_of(c, j->watchers[i].dist))
+    for (uint32_t i = 0; i < j->n_watchers; i++) {
+        const struct watcher *w = &j->watchers[i];
+
+        if (w->owner >= j->owner && (w->told == 0 || w->told != stream_of(c, w->dist)))
             return false;
+    }
     return j->n_watchers > 0;
 }
 
 int64_t central_jobs_due_us(const struct central *c)
 {
     const struct list *l = &c->jobs[LONG_FINISHED];
+    int64_t kept_us = c->cfg.ended_kept_us > c->cfg.suspect_us ? c->cfg.ended_kept_us : c->cfg.suspect_us;
 
-    return list_empty(l) ? TIME_NEVER
-                         : container_of(l->next, struct long_job, by_state)->ended_us + c->cfg.suspect_us;
+    return list_empty(l) ? TIME_NEVER : container_of(l->next, struct long_job, by_state)->ended_us + kept_us;
 }
 
 /* A dist that asks for a job which central has forgotten submits it again, and all of it runs twice. So
  * finished ones stay until a stream has held for a while after the report: what broke it meanwhile would
- * have made the dist ask again. */
+ * have made the dist ask again, or the client go to another one. */
 void central_jobs_run(struct central *c)
 {
     while (central_jobs_due_us(c) <= c->now_us) {

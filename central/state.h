@@ -129,6 +129,8 @@ struct long_job {
     int64_t since_us; /* when central got it */
     int64_t ended_us;
     unsigned __int128 run_us; /* of done tasks */
+    uint16_t
+        owner; /* the greatest epoch of a dist that has it: what one with a smaller one wants does not count */
     uint8_t why;
     bool cancel;
     uint32_t n_messages;
@@ -136,7 +138,8 @@ struct long_job {
     uint32_t n_watchers;
     struct watcher {
         node_id_t dist;
-        uint32_t told; /* the stream it was told the end on; 0: none */
+        uint32_t told;  /* the stream it was told the end on; 0: none */
+        uint16_t owner; /* its epoch */
     } watchers[WATCHERS_MAX];
     UT_hash_handle hh;
 };

@@ -11,7 +11,8 @@
 #define EXIT_CODES                                                                                           \
     "Exit codes: 0 all tasks done, 1 a task failed or was cancelled, or output could not be written, 2 "     \
     "the\n"                                                                                                  \
-    "command line is wrong, 3 no such job or the cluster cannot be reached, 130 Ctrl-C (the jobs go on).\n"
+    "command line is wrong, 3 no such job or the cluster cannot be reached, 130 Ctrl-C (jobs without "       \
+    "--wait go on).\n"
 
 const struct command client_commands[] = {
     {
@@ -24,8 +25,12 @@ const struct command client_commands[] = {
             "its dist\n"
             "journals the job before the id is printed (`hawk up` has no journal); in this version a dist "
             "that restarts\n"
-            "does not take its short jobs up again. Ctrl-C while waiting leaves the job "
-            "running.\n\n" SPEC_HELP
+            "does not take its short jobs up again. With --wait this command keeps the job: when its dist "
+            "does not answer\n"
+            "any more, it moves what is unfinished to another one, under the same id; and when this command "
+            "is gone (Ctrl-C\n"
+            "as well) and nobody waits for the job, it is cancelled after the dist's client_grace (10s)."
+            "\n\n" SPEC_HELP
             "Without a PATTERN the worker keeps the output: `hawk cat ID` shows it.\n\n" EXIT_CODES
             "\nexamples:\n"
             "  hawk submit -- ./report.sh\n"

@@ -157,6 +157,9 @@ void hawk_close(struct hawk *h)
 {
     if (!h)
         return;
+    struct hawk_job *j, *next;
+    HASH_ITER(hh, h->jobs, j, next)
+        hawk_job_forget(h, j);
     for (uint32_t i = 0; i < h->channels_n; i++)
         channel_free(h->channels[i]);
     free(h->channels);
@@ -182,8 +185,8 @@ int hawk_call_failed(struct hawk *h, const struct channel *ch, grpc_status_code 
     return hawk_fail(h, err, "%s: %s", channel_addr(ch), *text ? text : hawk_strerror(err));
 }
 
-static int call(struct hawk *h, struct channel *ch, enum api_method method, const void *request, void *reply,
-                grpc_status_code *status)
+static int call_for(struct hawk *h, struct channel *ch, enum api_method method, const void *request,
+                    void *reply, int64_t timeout_us, grpc_status_code *status)
 {
     const struct api_method_info *m = &api_methods[method];
     uint8_t *sent = NULL, *got = NULL;
@@ -191,8 +194,8 @@ static int call(struct hawk *h, struct channel *ch, enum api_method method, cons
     char *text = NULL, why[200];
     api_encode(m->request, request, &sent, &sent_len);
     *status = GRPC_STATUS_UNKNOWN;
-    int err = rpc_call_sync(h->loop, ch, m->path, sent, sent_len, h->timeout_us, false, &got, &got_len,
-                            status, &text);
+    int err =
+        rpc_call_sync(h->loop, ch, m->path, sent, sent_len, timeout_us, false, &got, &got_len, status, &text);
     if (err)
         hawk_call_failed(h, ch, *status, text ? text : "");
     else if ((err = api_decode(m->reply, got, got_len, reply, why, sizeof why)))
@@ -201,6 +204,12 @@ static int call(struct hawk *h, struct channel *ch, enum api_method method, cons
     free(got);
     free(text);
     return err;
+}
+
+static int call(struct hawk *h, struct channel *ch, enum api_method method, const void *request, void *reply,
+                grpc_status_code *status)
+{
+    return call_for(h, ch, method, request, reply, h->timeout_us, status);
 }
 
 struct channel *hawk_contact(struct hawk *h) { return h->channels[h->current]; }
@@ -212,17 +221,23 @@ bool hawk_next_contact(struct hawk *h)
 }
 
 /* Asks the first contact that can be reached. */
-static int call_contact(struct hawk *h, enum api_method method, const void *request, void *reply,
-                        grpc_status_code *status)
+static int call_contact_for(struct hawk *h, enum api_method method, const void *request, void *reply,
+                            int64_t timeout_us, grpc_status_code *status)
 {
     int err = 0;
     for (uint32_t tried = 0; tried < h->contacts; tried++) {
-        err = call(h, hawk_contact(h), method, request, reply, status);
-        if (err != HAWK_EUNAVAILABLE)
+        err = call_for(h, hawk_contact(h), method, request, reply, timeout_us, status);
+        if (err != HAWK_EUNAVAILABLE && err != HAWK_ETIMEOUT)
             return err;
         hawk_next_contact(h);
     }
     return err;
+}
+
+static int call_contact(struct hawk *h, enum api_method method, const void *request, void *reply,
+                        grpc_status_code *status)
+{
+    return call_contact_for(h, method, request, reply, h->timeout_us, status);
 }
 
 /* ---- Who answers for what ---- */
@@ -232,19 +247,25 @@ bool hawk_asked_wrong_dist(grpc_status_code status)
     return status == GRPC_STATUS_NOT_FOUND || status == rpc_err_to_status(HAWK_ENOT_OWNER);
 }
 
-static int refresh_nodes(struct hawk *h)
+int hawk_refresh_nodes(struct hawk *h, int64_t timeout_us)
 {
     const struct api_list_nodes_request none = {0};
+    struct api_list_nodes_reply nodes;
     grpc_status_code status;
     int64_t now = loop_now(h->loop);
     if (h->nodes_at_us >= 0 && now - h->nodes_at_us < NODES_FRESH_US)
         return 0;
+    int err = call_contact_for(h, API_LIST_NODES, &none, &nodes, timeout_us, &status);
+    if (err)
+        return err; /* the old list is better than none */
     api_free(&api_list_nodes_reply_type, &h->nodes);
-    int err = call_contact(h, API_LIST_NODES, &none, &h->nodes, &status);
-    h->nodes_at_us = err ? -1 : now;
+    h->nodes = nodes;
+    h->nodes_at_us = now;
     h->nodes_from = hawk_contact(h);
-    return err;
+    return 0;
 }
+
+static int refresh_nodes(struct hawk *h) { return hawk_refresh_nodes(h, h->timeout_us); }
 
 static const struct api_node *find_node(const struct hawk *h, enum role role, node_id_t node)
 {
@@ -265,6 +286,38 @@ static struct channel *channel_of(struct hawk *h, const struct api_node *n)
     return channel_to(h, n->address);
 }
 
+/* The channels of dists that were up, as listed; each once. */
+static uint32_t listed_dists(struct hawk *h, const struct channel *but, struct channel **v)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < h->nodes.nodes_n; i++) {
+        const struct api_node *node = &h->nodes.nodes[i];
+        if (strcmp(node->role, role_text(ROLE_DIST)) != 0 ||
+            strcmp(node->state, member_state_text(MEMBER_UP)) != 0)
+            continue;
+        struct channel *ch = channel_of(h, node);
+        if (ch != but)
+            v[n++] = ch;
+    }
+    return n;
+}
+
+struct channel *hawk_other_dist(struct hawk *h, const struct channel *but, uint64_t seed, uint32_t i)
+{
+    struct channel **v = xcalloc(h->nodes.nodes_n + h->contacts + 1, sizeof(struct channel *));
+    uint32_t listed = listed_dists(h, but, v), n = listed;
+    for (uint32_t c = 0; c < h->contacts; c++) {
+        bool known = h->channels[c] == but;
+        for (uint32_t k = 0; k < listed; k++)
+            known |= v[k] == h->channels[c];
+        if (!known)
+            v[n++] = h->channels[c];
+    }
+    struct channel *ch = i >= n ? NULL : i < listed ? v[(i + seed % listed) % listed] : v[i];
+    free(v);
+    return ch;
+}
+
 int hawk_node_channel(struct hawk *h, enum role role, node_id_t node, struct channel **ch)
 {
     const struct api_node *n = find_node(h, role, node);
@@ -281,19 +334,50 @@ int hawk_node_channel(struct hawk *h, enum role role, node_id_t node, struct cha
     return 0;
 }
 
-/* Asks the contact, and the dist that accepted the job when the contact did not. */
+struct ask {
+    enum api_method method;
+    const void *request;
+    void *reply;
+    grpc_status_code status;
+};
+
+static int ask(struct hawk *h, struct channel *ch, struct ask *a)
+{
+    return call(h, ch, a->method, a->request, a->reply, &a->status);
+}
+
+/* A job that its client moved is at neither of those that should have it: any dist may. Whoever does not answer within
+ * SUBMIT_TRY_US is passed over. */
+static int ask_others(struct hawk *h, const struct channel *owner, job_id_t job, struct ask *a)
+{
+    struct channel *ch;
+    for (uint32_t i = 0; (ch = hawk_other_dist(h, owner, job.v, i)); i++)
+        if (ch != hawk_contact(h) &&
+            call_for(h, ch, a->method, a->request, a->reply, SUBMIT_TRY_US, &a->status) == 0)
+            return 0;
+    return HAWK_ENOT_FOUND;
+}
+
+/* Asks the dist that has it, if we submitted it; else the contact, the dist that its id names, and all others. */
 static int call_job(struct hawk *h, job_id_t job, enum api_method method, const void *request, void *reply)
 {
-    grpc_status_code status;
+    struct ask a = {.method = method, .request = request, .reply = reply};
+    struct hawk_job *ours = hawk_job_find(h, job);
     char first[sizeof h->error];
-    struct channel *ch = NULL;
-    int err = call_contact(h, method, request, reply, &status);
-    if (!err || !hawk_asked_wrong_dist(status))
+    struct channel *owner = NULL;
+    int err = ours ? ask(h, ours->at, &a) : call_contact(h, method, request, reply, &a.status);
+    if (!err || !hawk_asked_wrong_dist(a.status))
         return err;
     memcpy(first, h->error, sizeof first);
-    if (hawk_node_channel(h, ROLE_DIST, job_id_node(job), &ch) || ch == hawk_contact(h))
-        return hawk_fail(h, err, "%s", first); /* nobody else knows better */
-    return call(h, ch, method, request, reply, &status);
+    if (hawk_node_channel(h, ROLE_DIST, job_id_node(job), &owner) == 0 && owner != hawk_contact(h)) {
+        err = ask(h, owner, &a);
+        if (!err || (!hawk_asked_wrong_dist(a.status) && err != HAWK_EUNAVAILABLE && err != HAWK_ETIMEOUT))
+            return err;
+        memcpy(first, h->error, sizeof first);
+    }
+    if (ask_others(h, owner, job, &a) == 0)
+        return 0;
+    return hawk_fail(h, err, "%s", first); /* nobody else knows better */
 }
 
 static int call_central(struct hawk *h, enum api_method method, const void *request, void *reply)
@@ -313,22 +397,77 @@ static int call_central(struct hawk *h, enum api_method method, const void *requ
 
 /* ---- The calls ---- */
 
-int hawk_submit(struct hawk *h, struct job_desc *job, struct api_submit_reply *reply)
+/* With several contacts, one that answers is found first by a harmless call: a detached job's Submit that was lost may
+ * have been accepted, and must not be repeated elsewhere. */
+static int submit_detached(struct hawk *h, const struct api_submit_request *request,
+                           struct api_submit_reply *reply)
 {
-    const struct api_submit_request request = {.job = job};
     const struct api_list_jobs_request probe = {.limit = 1};
     struct api_list_jobs_reply ignored;
     grpc_status_code status;
-    memset(reply, 0, sizeof *reply);
-    /* With several contacts, one that answers is found first by a harmless call: a Submit that was lost may
-     * have been accepted, and must not be repeated elsewhere. */
     if (h->contacts > 1) {
         int err = call_contact(h, API_LIST_JOBS, &probe, &ignored, &status);
         if (err)
             return err;
         api_free(&api_list_jobs_reply_type, &ignored);
     }
-    return call(h, hawk_contact(h), API_SUBMIT, &request, reply, &status);
+    return call(h, hawk_contact(h), API_SUBMIT, request, reply, &status);
+}
+
+/* One that somebody waits for may be submitted again, to another dist as well: one that has accepted it and that nobody
+ * asks cancels it after its grace time. */
+static int submit_attended(struct hawk *h, const struct api_submit_request *request,
+                           struct api_submit_reply *reply, struct channel **at)
+{
+    grpc_status_code status;
+    /* Whoever does not answer may have run its tasks. */
+    bool once = request->job->flags & JOB_AT_MOST_ONCE;
+    /* For later as well: when this dist goes away, it is too late to ask it for others. */
+    int err = hawk_refresh_nodes(h, h->contacts > 1 ? SUBMIT_TRY_US : h->timeout_us);
+    if (err)
+        return err;
+    *at = hawk_contact(h);
+    for (uint32_t i = 0;; i++) {
+        struct channel *other = once ? NULL : hawk_other_dist(h, hawk_contact(h), request->key, i);
+        int64_t timeout_us = other && SUBMIT_TRY_US < h->timeout_us ? SUBMIT_TRY_US : h->timeout_us;
+        err = call_for(h, *at, API_SUBMIT, request, reply, timeout_us, &status);
+        if ((err != HAWK_EUNAVAILABLE && err != HAWK_ETIMEOUT) || !other)
+            return err;
+        *at = other;
+    }
+}
+
+struct hawk_job *hawk_job_find(const struct hawk *h, job_id_t id)
+{
+    struct hawk_job *j;
+    HASH_FIND(hh, h->jobs, &id, sizeof id, j);
+    return j;
+}
+
+void hawk_job_forget(struct hawk *h, struct hawk_job *j)
+{
+    HASH_DEL(h->jobs, j);
+    attended_free(j->a);
+    free(j);
+}
+
+int hawk_submit(struct hawk *h, struct job_desc *job, struct api_submit_reply *reply)
+{
+    struct channel *at = NULL;
+    memset(reply, 0, sizeof *reply);
+    if (job->flags & JOB_DETACHED)
+        return submit_detached(h, &(struct api_submit_request){.job = job}, reply);
+    struct attended *a = attended_new(job, loop_now(h->loop));
+    int err = submit_attended(h, &(struct api_submit_request){.job = job, .key = a->key}, reply, &at);
+    if (err || hawk_job_find(h, reply->job)) {
+        attended_free(a);
+        return err;
+    }
+    attended_submitted(a, reply);
+    struct hawk_job *j = xcalloc(1, sizeof *j);
+    *j = (struct hawk_job){.a = a, .id = reply->job, .at = at};
+    HASH_ADD(hh, h->jobs, id, sizeof j->id, j);
+    return 0;
 }
 
 int hawk_cancel(struct hawk *h, job_id_t job, bool *already_ended)

@@ -2,9 +2,23 @@
 #ifndef HAWK_CLIENT_HAWK_IMPL_H
 #define HAWK_CLIENT_HAWK_IMPL_H
 
+#include "client/attended.h"
 #include "client/hawk.h"
 #include "net/loop.h"
 #include "net/rpc.h"
+
+#include <uthash.h>
+
+/* A dist that answers no submission for so long is left for another one, where there is one. */
+#define SUBMIT_TRY_US (3 * US_PER_S)
+
+/* A job submitted here that is waited for, and where it is. */
+struct hawk_job {
+    struct attended *a;
+    job_id_t id;
+    struct channel *at;
+    UT_hash_handle hh;
+};
 
 struct hawk {
     struct loop *loop;
@@ -16,7 +30,8 @@ struct hawk {
     struct channel *nodes_from; /* who listed them */
     int64_t nodes_at_us;        /* when; -1: not yet */
     int64_t timeout_us;
-    bool at_central; /* the contact is central: hawk_use_central */
+    bool at_central;       /* the contact is central: hawk_use_central */
+    struct hawk_job *jobs; /* by id */
     char error[600], warning[600];
 };
 
@@ -27,6 +42,15 @@ int hawk_call_failed(struct hawk *h, const struct channel *ch, grpc_status_code 
 /* Whether a dist answered that another one accepted this job. */
 bool hawk_asked_wrong_dist(grpc_status_code status);
 struct channel *hawk_contact(struct hawk *h);
+/* The i-th dist other than `but` that this client knows: those that ListNodes named, in an order that begins somewhere
+ * else for every `seed`, then the other contacts. NULL beyond the last. */
+struct channel *hawk_other_dist(struct hawk *h, const struct channel *but, uint64_t seed, uint32_t i);
+/* Asks for the list of nodes again, whoever answers within `timeout_us`; a list that is a second old will do. */
+HAWK_MUST_USE int hawk_refresh_nodes(struct hawk *h, int64_t timeout_us);
+/* A job that was submitted by this client and is waited for, or NULL. */
+struct hawk_job *hawk_job_find(const struct hawk *h, job_id_t id);
+/* It has ended. */
+void hawk_job_forget(struct hawk *h, struct hawk_job *j);
 /* Goes on with the next contact; false when there is only one. */
 bool hawk_next_contact(struct hawk *h);
 /* The channel to a node, from ListNodes: HAWK_ENOT_FOUND when the cluster has no such node. Nodes that have no

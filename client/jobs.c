@@ -34,7 +34,7 @@ int wait_main(int argc, char **argv)
         return -first;
     int exit_code = session_select(&s, argv[0], &o.common, argc - first, argv + first, &jobs);
     if (!exit_code)
-        exit_code = wait_jobs(&s, &jobs, o.progress);
+        exit_code = wait_jobs(&s, &jobs, o.progress, false);
     session_close(&s);
     selection_free(&jobs);
     return exit_code;

@@ -46,7 +46,7 @@ static int submit(struct session *s, const struct submit_options *o, struct job_
     if (s->mode != OUTPUT_JSON || !o->wait)
         print_submitted(s, &reply);
     struct selection one = {.jobs = &reply.job, .n = 1};
-    return o->wait ? wait_jobs(s, &one, o->progress) : HAWK_EXIT_OK;
+    return o->wait ? wait_jobs(s, &one, o->progress, true) : HAWK_EXIT_OK;
 }
 
 int submit_main(int argc, char **argv)

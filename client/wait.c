@@ -24,10 +24,12 @@ static void on_interrupt(int signo)
 }
 
 struct progress {
+    struct session *session;
     struct api_job *jobs; /* by id, as of the last event */
     uint32_t n;
     bool shown;   /* a progress line is wanted */
     bool printed; /* one is on the screen */
+    bool warned;
     struct timespec start;
 };
 
@@ -86,6 +88,11 @@ static void print_progress(struct progress *p)
 static int on_tick(void *ctx)
 {
     struct progress *p = ctx;
+    if (!p->warned && *hawk_warning(p->session->h)) {
+        p->warned = true;
+        fputs(p->printed ? "\r\033[K" : "", stderr);
+        session_warn(p->session);
+    }
     if (p->shown)
         print_progress(p);
     return interrupted ? INTERRUPTED : 0;
@@ -132,9 +139,16 @@ static void explain_failure(struct session *s, const struct api_job *j)
     fprintf(stderr, "  `hawk job %s` shows them, `hawk cat %s TASK stderr` what they said\n", job, job);
 }
 
-static void explain_interrupt(const struct selection *jobs)
+static void explain_interrupt(const struct selection *jobs, bool attended)
 {
     const char *what = jobs->n == 1 ? JOB_TEXT(jobs->jobs[0]) : "ID...";
+    if (attended) {
+        say_error(NULL,
+                  "no longer waiting: job %s is cancelled when nobody waits for it for a while (the "
+                  "dist's client_grace, 10s by default); `hawk wait %s` goes on waiting",
+                  what, what);
+        return;
+    }
     say_error(NULL, "no longer waiting; %s: `hawk wait %s` waits again, `hawk cancel %s` cancels",
               jobs->n == 1 ? "the job goes on" : "the jobs go on", what, what);
 }
@@ -165,10 +179,10 @@ static void print_json(const struct progress *p)
     document_print(json_pack("{s:o}", "jobs", list));
 }
 
-int wait_jobs(struct session *s, const struct selection *jobs, bool progress)
+int wait_jobs(struct session *s, const struct selection *jobs, bool progress, bool attended)
 {
-    struct progress p = {.n = jobs->n,
-                         .shown = progress || (s->mode == OUTPUT_TABLE && isatty(STDERR_FILENO))};
+    struct progress p = {
+        .session = s, .n = jobs->n, .shown = progress || (s->mode == OUTPUT_TABLE && isatty(STDERR_FILENO))};
     /* The first Ctrl-C stops the waiting, a second one whatever still hangs. */
     struct sigaction act = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND}, old;
     clock_gettime(CLOCK_MONOTONIC, &p.start);
@@ -186,7 +200,7 @@ int wait_jobs(struct session *s, const struct selection *jobs, bool progress)
         fputc('\n', stderr);
     int exit_code = HAWK_EXIT_INTERRUPTED;
     if (result == INTERRUPTED)
-        explain_interrupt(jobs);
+        explain_interrupt(jobs, attended);
     else
         exit_code = result ? session_failed(s) : report(s, &p);
     if (s->mode == OUTPUT_JSON)

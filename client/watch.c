@@ -1,6 +1,7 @@
 /* libhawk's streams: watching jobs, and reading a task's output. */
 #include "base/mem.h"
 #include "client/hawk_impl.h"
+#include "client/pulse.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 #define STREAMS_MAX 256 /* jobs watched at a time; the others wait their turn */
 #define RETRY_MIN_US (50 * US_PER_MS)
 #define RETRY_MAX_US (2 * US_PER_S)
+#define MOVE_TRY_US US_PER_S /* for a dist to take a job over; then another one is asked */
 
 /* ---- Watching jobs ---- */
 
@@ -17,24 +19,44 @@ struct watch {
     struct hawk *h;
     hawk_watch_fn *on;
     void *ctx;
+    struct watched *v;
+    uint32_t n;
     uint32_t open, unfinished;
     bool tasks;
     int result; /* what ended it; 0: nothing yet */
+    struct pulses pulses;
 };
 
 struct watched {
     struct watch *w;
     job_id_t job;
-    struct channel *ch; /* where it is asked for; NULL: the contact */
-    struct rpc *rpc;    /* NULL: no stream is open */
-    bool finished;
-    bool broken; /* a stream ended and what to do about it is undecided */
+    struct hawk_job *ours; /* submitted here: it is moved when its dist does not answer. NULL: it is not */
+    struct channel *ch;    /* where it is asked for; NULL: the contact */
+    struct rpc *rpc;       /* NULL: no stream is open */
+    struct rpc *move;      /* a Submit that moves it to `to` */
+    struct channel *to;
+    uint32_t
+        tried; /* dists asked in vain: to take it over, or for a job that is not ours, whether they have it */
+    bool ended, finished; /* its last state was told; and everything else */
+    bool broken;          /* a stream ended and what to do about it is undecided */
+    bool moving;          /* its dist is given up, and no other has it yet */
+    bool moved;           /* `to` has it */
     grpc_status_code status;
     char text[300];
+    char away
+        [400]; /* not ours: what the last dist said that was to be asked and did not answer; "": all did */
     int64_t retry_us;   /* when to open a stream */
     int64_t backoff_us; /* 0: the last stream was good */
     int64_t give_up_us; /* TIME_NEVER: it is reachable */
 };
+
+static void finished(struct watched *j)
+{
+    if (j->finished)
+        return;
+    j->finished = true;
+    j->w->unfinished--;
+}
 
 static void on_event(void *arg, const uint8_t *data, size_t len)
 {
@@ -51,12 +73,20 @@ static void on_event(void *arg, const uint8_t *data, size_t len)
         return;
     }
     j->backoff_us = 0;
+    j->tried = 0;
+    j->away[0] = '\0';
     j->give_up_us = TIME_NEVER;
-    if (job_state_final(event.job.state) && !j->finished) {
-        j->finished = true;
-        w->unfinished--;
-    }
-    w->result = w->on(w->ctx, &event);
+    j->ended |= job_state_final(event.job.state);
+    if (j->ours)
+        attended_event(j->ours->a, &event);
+    /* What a large job's last tasks did comes after its final state. */
+    if (j->ended && (j->ours ? attended_complete(j->ours->a) : !w->tasks))
+        finished(j);
+    struct api_event shown = event;
+    if (!w->tasks)
+        shown.tasks_n = 0;
+    if (shown.tasks_n || event.job.job.v)
+        w->result = w->on(w->ctx, &shown);
     api_free(&api_event_type, &event);
 }
 
@@ -65,6 +95,8 @@ static void on_end(void *arg, grpc_status_code status, const char *text)
     struct watched *j = arg;
     j->rpc = NULL;
     j->w->open--;
+    if (j->ended && (!j->ours || status == GRPC_STATUS_OK))
+        finished(j);
     j->broken = !j->finished;
     j->status = status;
     snprintf(j->text, sizeof j->text, "%s", text);
@@ -73,10 +105,13 @@ static void on_end(void *arg, grpc_status_code status, const char *text)
 static void open_stream(struct watched *j)
 {
     static const struct rpc_fns fns = {.reply = on_event, .done = on_end};
-    const struct api_watch_request request = {.job = j->job, .tasks = j->w->tasks};
+    const struct api_watch_request request = {
+        .job = j->job, .tasks = j->w->tasks, .ended = j->ours && !j->w->tasks};
     struct hawk *h = j->w->h;
     uint8_t *data;
     size_t len;
+    if (j->ours)
+        pulse_add(&j->w->pulses, j->ch);
     api_encode(&api_watch_request_type, &request, &data, &len);
     j->w->open++;
     j->rpc = rpc_start(j->ch ? j->ch : hawk_contact(h), api_methods[API_WATCH].path, data, len, TIME_NEVER,
@@ -91,75 +126,241 @@ static bool passing(grpc_status_code status)
            status == GRPC_STATUS_INTERNAL || status == GRPC_STATUS_UNKNOWN || status == GRPC_STATUS_ABORTED;
 }
 
-/* A stream ended before its job did: asks the right dist, tries again later, or gives up. */
-static int mend(struct watched *j)
+/* ---- Moving our jobs (docs/protocol.md 9) ---- */
+
+static void on_moved(void *arg, const uint8_t *data, size_t len)
 {
-    struct hawk *h = j->w->h;
-    struct channel *asked = j->ch ? j->ch : hawk_contact(h), *owner = NULL;
-    int64_t now = loop_now(h->loop);
-    j->broken = false;
-    if (hawk_asked_wrong_dist(j->status) && !j->ch &&
-        hawk_node_channel(h, ROLE_DIST, job_id_node(j->job), &owner) == 0 && owner != asked) {
-        j->ch = owner;
-        j->retry_us = now;
-        return 0;
+    struct watched *j = arg;
+    struct api_submit_reply reply;
+    char why[1];
+    if (api_decode(&api_submit_reply_type, data, len, &reply, why, 0))
+        return;
+    j->moved = job_eq(reply.job, j->job);
+    api_free(&api_submit_reply_type, &reply);
+}
+
+static void on_move_end(void *arg, grpc_status_code status, const char *text)
+{
+    struct watched *j = arg;
+    j->move = NULL;
+    j->moved = j->moved && status == GRPC_STATUS_OK;
+    if (j->moved) {
+        j->ours->at = j->ch = j->to;
+        j->moving = false;
+        j->retry_us = loop_now(j->w->h->loop);
+        return;
     }
-    if (j->give_up_us == TIME_NEVER)
-        j->give_up_us = now + h->timeout_us;
-    if (!passing(j->status) || now >= j->give_up_us)
-        return hawk_call_failed(h, asked, j->status == GRPC_STATUS_OK ? GRPC_STATUS_UNAVAILABLE : j->status,
-                                j->status == GRPC_STATUS_OK ? "the stream of events ended before the job"
-                                                            : j->text);
-    if (!j->ch)
-        hawk_next_contact(h);
-    j->backoff_us = j->backoff_us ? j->backoff_us * 2 : RETRY_MIN_US;
-    if (j->backoff_us > RETRY_MAX_US)
-        j->backoff_us = RETRY_MAX_US;
-    j->retry_us = now + j->backoff_us;
+    j->tried++;
+    if (status == GRPC_STATUS_OK)
+        text = "it took another job for it: is it of an older version?";
+    snprintf(j->text, sizeof j->text, "%s", text);
+    j->status = status == GRPC_STATUS_OK ? GRPC_STATUS_UNIMPLEMENTED : status;
+}
+
+static int move_to(struct watched *j, struct channel *to)
+{
+    static const struct rpc_fns fns = {.reply = on_moved, .done = on_move_end};
+    struct hawk *h = j->w->h;
+    struct api_submit_request request;
+    char id[JOB_ID_TEXT];
+    uint8_t *data;
+    size_t len;
+    if (attended_move(j->ours->a, loop_now(h->loop), &request))
+        return hawk_fail(h, HAWK_ELIMIT, "job %s was moved from dist to dist too often",
+                         job_id_format(id, j->job));
+    j->to = to;
+    j->moved = false;
+    api_encode(&api_submit_request_type, &request, &data, &len);
+    j->move = rpc_start(to, api_methods[API_SUBMIT].path, data, len, MOVE_TRY_US, false, &fns, j);
+    free(data);
+    free(request.resubmit.ended);
     return 0;
 }
 
-/* Opens streams that are due and mends broken ones. */
-static int keep_open(struct watch *w, struct watched *v, uint32_t n)
+static void give_up_dist(struct watched *j)
 {
+    if (j->rpc) {
+        rpc_cancel(j->rpc);
+        j->rpc = NULL;
+        j->w->open--;
+    }
+    j->broken = false;
+    j->moving = true;
+    j->tried = 0;
+    if (j->give_up_us == TIME_NEVER)
+        j->give_up_us = loop_now(j->w->h->loop) + j->w->h->timeout_us;
+}
+
+static void on_dist_lost(void *arg, struct channel *ch)
+{
+    struct watch *w = arg;
+    for (uint32_t i = 0; i < w->n; i++) {
+        struct watched *j = &w->v[i];
+        if (j->ours && j->ch == ch && !j->finished && !j->moving)
+            give_up_dist(j);
+    }
+}
+
+static void retry_later(struct watched *j)
+{
+    j->backoff_us = j->backoff_us ? j->backoff_us * 2 : RETRY_MIN_US;
+    if (j->backoff_us > RETRY_MAX_US)
+        j->backoff_us = RETRY_MAX_US;
+    j->retry_us = loop_now(j->w->h->loop) + j->backoff_us;
+}
+
+/* To the next dist; when all have been asked, back to the one that had it, which may be there again. */
+static int go_on_moving(struct watched *j)
+{
+    struct hawk *h = j->w->h;
+    struct channel *to = hawk_other_dist(h, j->ch, j->job.v, j->tried);
+    if (to)
+        return move_to(j, to);
+    if (loop_now(h->loop) >= j->give_up_us)
+        return hawk_call_failed(h, j->ch, j->status, j->text);
+    j->moving = false;
+    retry_later(j);
+    if (hawk_refresh_nodes(h, MOVE_TRY_US))
+        h->error[0] = '\0'; /* then it is those that were known */
+    return 0;
+}
+
+/* ---- Streams that broke ---- */
+
+/* Of a job that is not ours, whoever is to be asked after `asked`: the dist that its id names, then any other, since its
+ * client may have moved it. False: that was all. */
+static bool ask_next(struct watched *j, const struct channel *asked)
+{
+    struct hawk *h = j->w->h;
+    struct channel *owner = NULL;
+    if (!j->ch && hawk_node_channel(h, ROLE_DIST, job_id_node(j->job), &owner) == 0 && owner != asked)
+        j->ch = owner;
+    else
+        j->ch = hawk_other_dist(h, hawk_contact(h), j->job.v, j->tried++);
+    j->retry_us = loop_now(h->loop);
+    return j->ch != NULL;
+}
+
+static int stream_failed(const struct watched *j, const struct channel *asked)
+{
+    bool over = j->status == GRPC_STATUS_OK;
+    return hawk_call_failed(j->w->h, asked, over ? GRPC_STATUS_UNAVAILABLE : j->status,
+                            over ? "the stream of events ended before the job" : j->text);
+}
+
+static int mend_others(struct watched *j, struct channel *asked)
+{
+    struct hawk *h = j->w->h;
+    bool wrong = hawk_asked_wrong_dist(j->status);
+    char duration[32];
+    int err = stream_failed(j, asked);
+    if (!wrong && !passing(j->status))
+        return err;
+    if (!wrong)
+        snprintf(j->away, sizeof j->away, "%.399s", h->error);
+    if ((wrong || j->ch) && ask_next(j, asked))
+        return 0;
+    if (!*j->away)
+        return stream_failed(j, asked); /* the text went with asking others */
+    if (j->give_up_us == TIME_NEVER)
+        j->give_up_us = loop_now(h->loop) + h->timeout_us;
+    if (loop_now(h->loop) >= j->give_up_us)
+        return hawk_fail(h, HAWK_EUNAVAILABLE, "%s", j->away);
+    snprintf(h->warning, sizeof h->warning, "%.400s; trying for up to %s", j->away,
+             duration_format(duration, sizeof duration, h->timeout_us));
+    j->away[0] = '\0';
+    j->ch = NULL;
+    j->tried = 0;
+    hawk_next_contact(h);
+    retry_later(j);
+    return 0;
+}
+
+/* The stream of one of ours ended before it did. */
+static int mend_ours(struct watched *j)
+{
+    struct hawk *h = j->w->h;
+    if (j->ended && attended_complete(j->ours->a)) {
+        finished(j);
+        return 0;
+    }
+    if (hawk_asked_wrong_dist(j->status)) {
+        j->moving = true;
+        return move_to(j, j->ch); /* it is another process there now */
+    }
+    if (!passing(j->status))
+        return hawk_call_failed(h, j->ch, j->status, j->text);
+    give_up_dist(j);
+    return 0;
+}
+
+static int mend(struct watched *j)
+{
+    j->broken = false;
+    return j->ours ? mend_ours(j) : mend_others(j, j->ch ? j->ch : hawk_contact(j->w->h));
+}
+
+/* Opens streams that are due and mends broken ones. */
+static int keep_open(struct watch *w)
+{
+    pulses_turn(&w->pulses);
     int64_t now = loop_now(w->h->loop);
-    for (uint32_t i = 0; i < n; i++) {
-        struct watched *j = &v[i];
-        if (j->finished || j->rpc)
+    for (uint32_t i = 0; i < w->n; i++) {
+        struct watched *j = &w->v[i];
+        if (j->finished || j->rpc || j->move)
             continue;
         int err = j->broken ? mend(j) : 0;
+        if (!err && j->moving && !j->move)
+            err = go_on_moving(j);
         if (err)
             return err;
-        if (w->open < STREAMS_MAX && j->retry_us <= now)
+        if (!j->moving && w->open < STREAMS_MAX && j->retry_us <= now)
             open_stream(j);
     }
     return w->result;
 }
 
+static void watch_end(struct watch *w)
+{
+    pulses_free(&w->pulses);
+    for (uint32_t i = 0; i < w->n; i++) {
+        struct watched *j = &w->v[i];
+        if (j->rpc)
+            rpc_cancel(j->rpc);
+        if (j->move)
+            rpc_cancel(j->move);
+        if (j->finished && hawk_job_find(w->h, j->job))
+            hawk_job_forget(w->h, hawk_job_find(w->h, j->job));
+    }
+    free(w->v);
+}
+
 int hawk_watch(struct hawk *h, const job_id_t *jobs, uint32_t n, bool tasks, hawk_watch_fn *on,
                int (*tick)(void *ctx), void *ctx)
 {
-    struct watch w = {.h = h, .on = on, .ctx = ctx, .tasks = tasks, .unfinished = n};
-    struct watched *v = xcalloc(n ? n : 1, sizeof *v);
+    struct watch w = {.h = h, .on = on, .ctx = ctx, .n = n, .tasks = tasks, .unfinished = n};
     int64_t tick_us = 0;
-    for (uint32_t i = 0; i < n; i++)
-        v[i] = (struct watched){.w = &w, .job = jobs[i], .give_up_us = TIME_NEVER};
+    h->warning[0] = '\0';
+    w.v = xcalloc(n ? n : 1, sizeof *w.v);
+    w.pulses = (struct pulses){.loop = h->loop, .lost = on_dist_lost, .arg = &w};
+    for (uint32_t i = 0; i < n; i++) {
+        struct hawk_job *ours = hawk_job_find(h, jobs[i]);
+        w.v[i] = (struct watched){
+            .w = &w, .job = jobs[i], .ours = ours, .ch = ours ? ours->at : NULL, .give_up_us = TIME_NEVER};
+    }
     while (w.unfinished && !w.result) {
-        int err = keep_open(&w, v, n);
+        int err = keep_open(&w);
         if (err)
             w.result = err;
         if (w.result)
             break;
-        loop_once(h->loop, loop_now(h->loop) + TICK_US);
+        loop_once(h->loop, loop_now(h->loop) + (w.pulses.n ? PULSE_TURN_US : TICK_US));
         if (tick && !w.result && loop_now(h->loop) >= tick_us) {
             w.result = tick(ctx);
             tick_us = loop_now(h->loop) + TICK_US;
         }
     }
-    for (uint32_t i = 0; i < n; i++)
-        if (v[i].rpc)
-            rpc_cancel(v[i].rpc);
-    free(v);
+    watch_end(&w);
     return w.result;
 }
 

@@ -161,7 +161,7 @@ bool api_effect(struct api *a, const struct msg *m)
         api_drain_set(a, &m->drain_set);
         return true;
     case MSG_TASK_EVENT:
-        api_watch_task(a, m->task_event.id.job, m->task_event.id.task);
+        api_watch_task(a, m->task_event.id.job, m->task_event.id.task, task_state_final(m->task_event.state));
         return true;
     case MSG_JOB_EVENT:
         api_watch_job(a, m->job_event.job);
@@ -246,7 +246,7 @@ struct api *api_new(struct loop *l, struct server *s, const struct api_roles *ro
 {
     struct api *a = xcalloc(1, sizeof *a);
     *a = (struct api){.loop = l, .roles = *roles, .feed = feed, .arg = arg};
-    list_init(&a->dirty);
+    api_watch_init(a);
     list_init(&a->tails);
     loop_timer_init(&a->stop_timer, api_stop_due, a);
     for (int i = 0; i < API_METHOD_COUNT; i++)

@@ -29,7 +29,9 @@ struct api {
     struct api_waiting *waiting;
     struct api_watch *watches; /* by job */
     struct list dirty;         /* watches with something to tell */
-    struct list tails;         /* output that is followed */
+    struct list beating;       /* watches whose clients want to hear that this process is there */
+    struct loop_timer beat_timer;
+    struct list tails; /* output that is followed */
     struct loop_timer tail_timer;
     struct readers *readers; /* NULL until output is asked for */
     struct loop_hook flush;
@@ -51,9 +53,10 @@ void api_task_fill(const struct api *a, const struct dist_job *j, uint32_t task,
 
 /* api_watch.c */
 void api_watch(struct api *a, struct rpc_call *c, void *request);
-void api_watch_task(struct api *a, job_id_t job, uint32_t task);
+void api_watch_task(struct api *a, job_id_t job, uint32_t task, bool ended);
 void api_watch_job(struct api *a, job_id_t job);
 void api_watch_flush(struct api *a);
+void api_watch_init(struct api *a);
 void api_watch_free(struct api *a);
 
 /* api_cluster.c */

@@ -6,6 +6,39 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Numbers too large for the policy's fields become others that are refused as well. */
+static uint32_t at_most(uint32_t v, uint32_t max) { return v < max ? v : max; }
+
+static int resubmit_from(const struct api_resubmit *from, const struct job_desc *desc, struct resubmit **out,
+                         char *why, size_t size)
+{
+    struct resubmit *r = resubmit_new(from->ended_n);
+    r->job = from->job;
+    r->age_us = from->age_us;
+    r->epoch = (uint16_t)at_most(from->epoch, UINT16_MAX);
+    r->long_epoch = (uint16_t)at_most(from->long_epoch, UINT16_MAX);
+    r->class = (uint8_t)from->class;
+    r->why = (uint8_t)from->why;
+    for (uint32_t i = 0; i < from->ended_n; i++) {
+        const struct api_task *t = &from->ended[i];
+        r->v[i] = (struct resubmit_task){.task = t->task,
+                                         .state = (uint8_t)t->state,
+                                         .outcome = (uint8_t)t->outcome,
+                                         .code = t->code,
+                                         .attempt = (uint16_t)at_most(t->attempt, UINT16_MAX),
+                                         .worker = at_most(t->worker, NODE_ID_MAX),
+                                         .wait_us = t->wait_us,
+                                         .run_us = t->run_us};
+    }
+    int err = resubmit_check(r, desc, why, size);
+    if (err) {
+        resubmit_drop(r);
+        return err;
+    }
+    *out = r;
+    return 0;
+}
+
 void api_submit(struct api *a, struct rpc_call *c, void *request)
 {
     struct api_submit_request *r = request;
@@ -19,8 +52,19 @@ void api_submit(struct api *a, struct rpc_call *c, void *request)
         api_fail(c, err, "%s", why);
         return;
     }
-    struct msg m = {.type = MSG_SUBMIT, .submit = {.desc = r->job, .client = api_wait(a, c, API_SUBMIT)}};
+    struct resubmit *moved = NULL;
+    if (r->resubmit.job.v) {
+        err = resubmit_from(&r->resubmit, r->job, &moved, why, sizeof why);
+        if (err) {
+            api_fail(c, err, "%s", why);
+            return;
+        }
+    }
+    struct msg m = {
+        .type = MSG_SUBMIT,
+        .submit = {.desc = r->job, .resubmit = moved, .key = r->key, .client = api_wait(a, c, API_SUBMIT)}};
     a->feed(a->arg, ROLE_DIST, &m);
+    resubmit_drop(moved);
 }
 
 const struct dist_job *api_find_job(struct api *a, struct rpc_call *c, job_id_t id)

@@ -6,19 +6,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EVENT_TASKS_MAX 1000u /* tasks in one event */
+#define EVENT_TASKS_MAX 1000u     /* tasks in one event */
+#define BEAT_US (100 * US_PER_MS) /* three of them missing, and a client goes to another dist */
 
 struct api_watch {
     struct api *api;
     struct rpc_call *call;
-    job_id_t job;
+    job_id_t job;      /* JOB_NONE: nothing but beats */
     bool tasks;        /* the client wants to hear of each */
+    bool ended;        /* … of each that ends */
+    bool beat_told;    /* how often beats come */
+    int64_t sent_us;   /* the last event */
     bool job_changed;  /* something to tell */
     bool full;         /* the call's queue is: wait for `writable` */
     uint32_t *changed; /* tasks to tell of, in the order they changed: from `told` on */
     uint32_t told, changed_n, changed_cap;
     uint8_t *is_changed; /* a bit per task */
     struct list in_dirty;
+    struct list in_beating;
     struct api_watch *next; /* other watches of the same job */
     UT_hash_handle hh;      /* of the first one of a job */
 };
@@ -49,7 +54,9 @@ static void watch_add(struct api *a, struct api_watch *w)
 static void watch_remove(struct api *a, struct api_watch *w)
 {
     struct api_watch *first = watches_of(a, w->job);
-    if (first == w) {
+    if (!first) {
+        ; /* nothing but beats */
+    } else if (first == w) {
         HASH_DEL(a->watches, w);
         if (w->next)
             HASH_ADD(hh, a->watches, job, sizeof w->job, w->next);
@@ -59,6 +66,7 @@ static void watch_remove(struct api *a, struct api_watch *w)
         first->next = w->next;
     }
     list_remove(&w->in_dirty);
+    list_remove(&w->in_beating);
     free(w->changed);
     free(w->is_changed);
     free(w);
@@ -72,7 +80,7 @@ static void mark(struct api_watch *w)
 
 static void mark_task(struct api_watch *w, uint32_t task)
 {
-    if (!w->tasks || (w->is_changed[task / 8] & 1u << task % 8))
+    if (!w->is_changed || (w->is_changed[task / 8] & 1u << task % 8))
         return;
     w->is_changed[task / 8] |= (uint8_t)(1u << task % 8);
     if (w->told > w->changed_n / 2) { /* told ones make room, at no more than a move per task told */
@@ -85,10 +93,11 @@ static void mark_task(struct api_watch *w, uint32_t task)
     mark(w);
 }
 
-void api_watch_task(struct api *a, job_id_t job, uint32_t task)
+void api_watch_task(struct api *a, job_id_t job, uint32_t task, bool ended)
 {
     for (struct api_watch *w = watches_of(a, job); w; w = w->next)
-        mark_task(w, task);
+        if (w->tasks || ended)
+            mark_task(w, task);
 }
 
 void api_watch_job(struct api *a, job_id_t job)
@@ -105,7 +114,24 @@ static void end(struct api_watch *w)
     struct api *a = w->api;
     job_id_t job = w->job;
     watch_remove(a, w);
-    feed_watch(a, job, false);
+    if (job.v)
+        feed_watch(a, job, false);
+}
+
+static int put_event(struct api_watch *w, struct api_event *event)
+{
+    uint8_t *data;
+    size_t len;
+    if (!list_empty(&w->in_beating) && !w->beat_told)
+        event->beat_us = BEAT_US;
+    api_encode(api_methods[API_WATCH].reply, event, &data, &len);
+    int err = rpc_send(w->call, data, len);
+    free(data);
+    if (!err) {
+        w->beat_told = true;
+        w->sent_us = loop_now(w->api->loop);
+    }
+    return err;
 }
 
 /* Sends one event; false when there is nothing more to send now. */
@@ -125,11 +151,7 @@ static bool send_event(struct api_watch *w)
     event.tasks = n <= 64 ? tasks : xcalloc(n, sizeof *event.tasks);
     for (event.tasks_n = 0; event.tasks_n < n; event.tasks_n++)
         api_task_fill(a, j, w->changed[w->told + event.tasks_n], &event.tasks[event.tasks_n]);
-    uint8_t *data;
-    size_t len;
-    api_encode(api_methods[API_WATCH].reply, &event, &data, &len);
-    int err = rpc_send(w->call, data, len);
-    free(data);
+    int err = put_event(w, &event);
     if (event.tasks != tasks)
         free(event.tasks);
     if (err) {
@@ -169,29 +191,78 @@ static void on_writable(void *arg, struct rpc_call *c)
 {
     struct api_watch *w = arg;
     w->full = false;
-    mark(w);
+    if (w->job.v)
+        mark(w);
 }
+
+/* ---- Beats ---- */
+
+/* A client that does not read what was sent hears it from gRPC's own pings whether we are there. */
+static void on_beat(void *arg)
+{
+    struct api *a = arg;
+    int64_t now = loop_now(a->loop);
+    list_foreach(&a->beating, l, next) {
+        struct api_watch *w = container_of(l, struct api_watch, in_beating);
+        if (w->full || now - w->sent_us < BEAT_US / 2)
+            continue;
+        w->full = put_event(w, &(struct api_event){.beat_us = BEAT_US}) == HAWK_ELIMIT;
+    }
+    if (!list_empty(&a->beating))
+        loop_timer_set(a->loop, &a->beat_timer, now + BEAT_US);
+}
+
+static void beat(struct api_watch *w)
+{
+    struct api *a = w->api;
+    list_push_tail(&a->beating, &w->in_beating);
+    if (!loop_timer_is_set(&a->beat_timer))
+        loop_timer_set(a->loop, &a->beat_timer, loop_now(a->loop) + BEAT_US);
+}
+
+static struct api_watch *watch_new(struct api *a, struct rpc_call *c, const struct api_watch_request *r)
+{
+    struct api_watch *w = xcalloc(1, sizeof *w);
+    *w = (struct api_watch){.api = a, .call = c, .job = r->job, .tasks = r->tasks, .ended = r->ended};
+    list_init(&w->in_dirty);
+    list_init(&w->in_beating);
+    if (r->beats)
+        beat(w);
+    rpc_watch(c, on_cancelled, on_writable, w);
+    return w;
+}
+
+void api_watch_init(struct api *a)
+{
+    list_init(&a->dirty);
+    list_init(&a->beating);
+    loop_timer_init(&a->beat_timer, on_beat, a);
+}
+
+/* ---- The call ---- */
 
 void api_watch(struct api *a, struct rpc_call *c, void *request)
 {
     const struct api_watch_request *r = request;
+    if (r->beats && !r->job.v) {
+        struct api_watch *w = watch_new(a, c, r);
+        w->full = put_event(w, &(struct api_event){0}) == HAWK_ELIMIT;
+        return;
+    }
     const struct dist_job *j = api_find_job(a, c, r->job);
     if (!j)
         return;
     struct job_view v;
     dist_job_view(a->roles.dist, j, loop_now(a->loop), &v);
-    struct api_watch *w = xcalloc(1, sizeof *w);
-    *w = (struct api_watch){.api = a, .call = c, .job = r->job, .tasks = r->tasks};
-    w->is_changed = r->tasks ? xcalloc(v.desc->tasks / 8 + 1, 1) : NULL;
-    list_init(&w->in_dirty);
+    struct api_watch *w = watch_new(a, c, r);
+    w->is_changed = r->tasks || r->ended ? xcalloc(v.desc->tasks / 8 + 1, 1) : NULL;
     watch_add(a, w);
-    rpc_watch(c, on_cancelled, on_writable, w);
     feed_watch(a, r->job, true);
     /* The job as it is: every task that is no longer waiting. */
-    for (uint32_t i = 0; r->tasks && i < v.desc->tasks; i++) {
+    for (uint32_t i = 0; w->is_changed && i < v.desc->tasks; i++) {
         struct task_view t;
         dist_task_view(a->roles.dist, j, i, loop_now(a->loop), &t);
-        if (t.state != TASK_WAITING)
+        if (r->tasks ? t.state != TASK_WAITING : task_state_final(t.state))
             mark_task(w, i);
     }
     w->job_changed = true;
@@ -201,6 +272,14 @@ void api_watch(struct api *a, struct rpc_call *c, void *request)
 void api_watch_free(struct api *a)
 {
     struct api_watch *w, *tmp;
+    loop_timer_clear(a->loop, &a->beat_timer);
+    list_foreach(&a->beating, l, next) {
+        w = container_of(l, struct api_watch, in_beating);
+        if (w->job.v)
+            continue;
+        api_fail(w->call, HAWK_EUNAVAILABLE, "%s is shutting down", a->roles.name);
+        watch_remove(a, w);
+    }
     HASH_ITER(hh, a->watches, w, tmp) {
         while (w->next) {
             api_fail(w->next->call, HAWK_EUNAVAILABLE, "%s is shutting down", a->roles.name);

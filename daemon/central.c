@@ -11,6 +11,8 @@
 /* Who is silent is suspect long before, by heartbeats. To drop the streams of a whole cluster because pings were late would
  * bring them all back at once. */
 #define KEEPALIVE_TIMEOUT_MS 10000
+/* A client notices a dead dist within half a second; one that was itself stopped for a while, later. */
+#define ENDED_KEPT_US (60 * US_PER_S)
 
 struct central_daemon {
     struct process process;
@@ -124,6 +126,7 @@ void central_configure(const struct config *c, struct central_config *out)
     out->suspect_us = c->central.suspect;
     out->long_lease_us = c->central.long_lease;
     out->members_push_us = c->central.members_push;
+    out->ended_kept_us = ENDED_KEPT_US;
     out->nodes_max = c->central.nodes_max;
     out->long_jobs_max = c->central.long_jobs_max;
     out->long_tasks_max = c->central.long_tasks_max;

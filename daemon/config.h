@@ -74,7 +74,9 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(dist, COUNT, tasks_max, "10000000", "unfinished tasks this dist accepts")                              \
     S(dist, SIZE, memory_max, "1GiB", "descriptions of unfinished jobs it holds in memory")                  \
     S(dist, COUNT, finished_kept, "10000", "ended jobs it still answers for")                                \
-    S(dist, SIZE, finished_memory, "256MiB", "their descriptions; the oldest job is forgotten beyond that")
+    S(dist, SIZE, finished_memory, "256MiB", "their descriptions; the oldest job is forgotten beyond that")  \
+    S(dist, DURATION, client_grace, "10s",                                                                   \
+      "a job waited for is cancelled when its client has been gone for so long")
 
 #define WORKER_SETTINGS(S)                                                                                   \
     S(worker, TEXT, name, "", "unique in the cluster; default: HOSTNAME")                                    \
@@ -96,7 +98,9 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
 #define UP_SETTINGS(S)                                                                                       \
     S(up, AUTO_COUNT, slots, "auto", "tasks at a time; auto: one per core")                                  \
     S(up, TEXT, socket, "", "unix socket for clients; default: see `hawk config show`")                      \
-    S(up, TEXT, output_dir, "", "where tasks' output goes by default; default: see `hawk config show`")
+    S(up, TEXT, output_dir, "", "where tasks' output goes by default; default: see `hawk config show`")      \
+    S(up, DURATION, client_grace, "10s",                                                                     \
+      "a job waited for is cancelled when its client has been gone for so long")
 
 #define LOG_SETTINGS(S) S(log, CHOICE, level, "info", "error|warn|info|debug|trace")
 

@@ -143,6 +143,7 @@ static int start(struct dist_daemon *d)
     dc.finished_kept = c->dist.finished_kept;
     dc.unfinished_bytes_max = c->dist.memory_max;
     dc.finished_bytes_kept = c->dist.finished_memory;
+    dc.client_grace_us = c->dist.client_grace;
     dc.journal = true;
     dist_init(&d->role, &dc, process_random());
     d->role_made = true;

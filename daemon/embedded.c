@@ -169,6 +169,7 @@ static void add_dist(struct embedded *e)
     c.name = blob_str("dist");
     c.addr = blob_str(e->config.addr);
     c.incarnation = e->config.seed;
+    c.client_grace_us = e->config.client_grace_us;
     c.first_seq = e->config.first_seq ? e->config.first_seq : 1;
     dist_init(&e->dist, &c, e->config.seed + 1);
     blob_drop(c.name);

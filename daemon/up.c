@@ -117,6 +117,7 @@ static int start(struct up *u)
     e.addr = server_addr(p->server, 0);
     e.first_seq = first_seq(c->up.output_dir);
     e.central = &cc;
+    e.client_grace_us = c->up.client_grace;
     u->cluster = embedded_new(p->loop, exec, &ec, &e);
     struct api_roles roles = {.dist = embedded_dist(u->cluster),
                               .central = embedded_central(u->cluster),

@@ -36,6 +36,7 @@ static void check_tasks(const struct dist_job *job)
         const struct dist_task *t = &job->tasks[i];
 
         in[t->state]++;
+        CHECK(!t->asked || (t->central && job->hand == HAND_ASKED));
         if (t->central)
             central += !task_state_final(t->state);
         else if (t->state == TASK_WAITING)
@@ -92,6 +93,8 @@ static void check_alive(const struct dist *d, const struct dist_job *job)
     CHECK(job->central_n == 0 || job->hand != HAND_NONE);
     CHECK(job->unlaunched == 0 || !job->cancelling);
     CHECK(!job->starved || !list_empty(&job->in_pool));
+    CHECK(list_empty(&job->in_unattended) || (job->watchers == 0 && !(job->desc->flags & JOB_DETACHED)));
+    CHECK(epoch_is_dists(job->own_epoch));
     if (job->unlaunched == 0 || !job->submitted)
         return;
     CHECK(job->starved || heap_in(&job->timer) || job->live >= job->unlaunched ||
@@ -126,6 +129,7 @@ static void check_job(const struct dist *d, const struct dist_job *job)
     CHECK(list_empty(&job->places));
     CHECK(list_empty(&job->in_pool));
     CHECK(list_empty(&job->in_central));
+    CHECK(list_empty(&job->in_unattended));
     CHECK(!heap_in(&job->timer));
     CHECK(job->submitted);
 }

@@ -45,6 +45,7 @@ void dist_init(struct dist *d, const struct dist_config *c, uint64_t seed)
     list_init(&d->accepted);
     list_init(&d->handed);
     list_init(&d->journalling);
+    list_init(&d->unattended);
     for (int p = 0; p < POOL_COUNT; p++) {
         list_init(&d->starved[p]);
         list_init(&d->crowded[p]);
@@ -160,9 +161,12 @@ int64_t dist_next_timeout(const struct dist *d)
 {
     const struct heap_node *first = heap_min(&d->timers);
     int64_t at = d->heartbeat_at < d->audit_at ? d->heartbeat_at : d->audit_at;
+    int64_t abandoned = jobs_next_abandoned(d);
 
     if (d->stopped)
         return TIME_NEVER;
+    if (abandoned < at)
+        at = abandoned;
     return first && first->key < at ? first->key : at;
 }
 
@@ -179,6 +183,7 @@ static void on_timer(struct step *s)
             hand_offer(s, job);
         probe_timer(s, job);
     }
+    jobs_abandon(s);
     if (d->audit_at <= s->now)
         probe_audit(s);
     if (d->heartbeat_at <= s->now)

@@ -33,7 +33,7 @@ static int64_t estimate(const struct dist_job *job)
 {
     int64_t mean = job->ok_n > 0 ? job->ok_us / job->ok_n : 0;
 
-    if (job->epoch > DIST_EPOCH)
+    if (!epoch_is_dists(job->epoch))
         return mean > job->cutoff_us ? mean : job->cutoff_us;
     /* A user may call a job long without saying how long: at least that. */
     return job->estimate_us > 0 ? job->estimate_us : job->cutoff_us;
@@ -54,14 +54,16 @@ void hand_offer(struct step *s, struct dist_job *job)
     job->handed_part = m->tasks != NULL;
     m->estimate_us = estimate(job);
     m->epoch = job->epoch;
-    m->why = job->epoch > DIST_EPOCH ? WHY_PROMOTED : job->why;
+    m->why = epoch_is_dists(job->epoch) ? job->why : WHY_PROMOTED;
+    m->owner = job->own_epoch;
 }
 
-void hand_over(struct step *s, struct dist_job *job, uint16_t epoch)
+/* Its waiting tasks are central's from here on. */
+static void hand(struct step *s, struct dist_job *job, enum hand_over to, uint16_t epoch)
 {
     CHECK(job->hand == HAND_NONE);
     CHECK(job->unlaunched > 0);
-    job->hand = HAND_PENDING;
+    job->hand = (uint8_t)to;
     job->epoch = epoch;
     while (job->returned != TASK_NIL) {
         job->tasks[job->returned].central = 1;
@@ -72,6 +74,11 @@ void hand_over(struct step *s, struct dist_job *job, uint16_t epoch)
     job->central_n = job->unlaunched;
     job->unlaunched = 0;
     list_push_tail(&s->d->handed, &job->in_central);
+}
+
+void hand_over(struct step *s, struct dist_job *job, uint16_t epoch)
+{
+    hand(s, job, HAND_PENDING, epoch);
     hand_offer(s, job);
 }
 
@@ -90,6 +97,16 @@ static void take_back(struct step *s, struct dist_job *job)
     }
 }
 
+/* Those that central did not speak of when it was asked. */
+static void take_back_asked(struct dist_job *job)
+{
+    for (uint32_t i = job->desc->tasks; i-- > 0;)
+        if (job->tasks[i].asked) {
+            job->central_n--;
+            task_give_back(job, i);
+        }
+}
+
 /* Central has none of its tasks: those that did not end, end here. */
 static void finish_central_tasks(struct step *s, struct dist_job *job, enum outcome outcome, int32_t code)
 {
@@ -104,6 +121,27 @@ static void put_watch(struct step *s, const struct dist_job *job)
 
     m->job = job->id;
     m->epoch = job->epoch;
+    m->owner = job->own_epoch;
+}
+
+void hand_claim(struct step *s, struct dist_job *job, uint16_t epoch)
+{
+    hand(s, job, HAND_ACCEPTED, epoch);
+    job->handed_out = true;
+    job->handed_part = job->central_n < job->desc->tasks;
+    if (s->d->central_up)
+        put_watch(s, job);
+}
+
+/* docs/protocol.md 9: the dist that had the job may have promoted it, and its client not have heard of that. */
+void hand_ask(struct step *s, struct dist_job *job, uint16_t epoch)
+{
+    hand(s, job, HAND_ASKED, epoch);
+    job->handed_out = job->handed_part = true;
+    for (uint32_t i = 0; i < job->desc->tasks; i++)
+        job->tasks[i].asked = job->tasks[i].central;
+    if (s->d->central_up)
+        put_watch(s, job);
 }
 
 /* Whatever central knows of the job, it is to cancel; and to tell us, since we may not know what it knows. */
@@ -113,6 +151,7 @@ static void put_cancel_and_watch(struct step *s, const struct dist_job *job)
 
     m->job = job->id;
     m->epoch = job->epoch;
+    m->owner = job->own_epoch;
     put_watch(s, job);
 }
 
@@ -154,6 +193,12 @@ void hand_central_lost(struct step *s)
     list_foreach(&s->d->handed, node, nxt) {
         struct dist_job *job = container_of(node, struct dist_job, in_central);
 
+        if (job->hand == HAND_ASKED && job->why != WHY_PROMOTED && !job->cancelling) {
+            take_back(s, job); /* central may have nothing of it, and its client waits */
+            tasks_doubt(s, job);
+            job_settle(s, job);
+            continue;
+        }
         if (job->submitted || job->journalling)
             continue;
         if (s->d->cfg.journal)
@@ -183,12 +228,12 @@ static void promoted(struct step *s, struct dist_job *job)
 
 static void accepted(struct step *s, struct dist_job *job)
 {
-    if (job->hand == HAND_ACCEPTED)
+    if (job->hand != HAND_PENDING)
         return;
     job->hand = HAND_ACCEPTED;
     if (job->state == JOB_PENDING)
         job_set_state(s, job, JOB_WAITING);
-    if (job->epoch > DIST_EPOCH && !job->promoted)
+    if (!epoch_is_dists(job->epoch) && !job->promoted)
         promoted(s, job);
     job_accept(s, job);
 }
@@ -235,6 +280,8 @@ void on_long_refused(struct step *s, const struct msg *m)
     /* A watch may be answered before the job is journalled, and the journal fail. */
     if (job->hand == HAND_ACCEPTED)
         unaccepted(s, job);
+    if (job->hand == HAND_ASKED)
+        return;
     if (!job->submitted && !job->journalled) {
         job_reject(s, job, m->long_refused.err);
         return;
@@ -266,6 +313,7 @@ void on_long_task(struct step *s, const struct msg *m)
         return;
     accepted(s, job);
     t = &job->tasks[l->id.task];
+    t->asked = 0;
     if (task_state_final(t->state))
         return;
     if (state == t->state && l->id.attempt == t->attempt && l->worker.v == t->worker)
@@ -299,6 +347,28 @@ void on_long_message(struct step *s, const struct msg *m)
         task_keep_message(job, l->id.task, l->text);
 }
 
+/* Central has said which tasks it has of a job that was moved here. */
+static void answered(struct step *s, struct dist_job *job, int err)
+{
+    if (job->cancelling) {
+        for (uint32_t i = 0; i < job->desc->tasks; i++)
+            if (job->tasks[i].asked) {
+                job->tasks[i].asked = 0;
+                task_finish(s, job, i, OUTCOME_CANCELLED, 0, 0);
+            }
+    }
+    if (err && !job->cancelling) {
+        take_back(s, job);
+    } else {
+        take_back_asked(job);
+        job->hand = HAND_ACCEPTED;
+        if (!err && !job->promoted)
+            promoted(s, job);
+    }
+    tasks_doubt(s, job);
+    job_settle(s, job);
+}
+
 /* The answer to LONG_WATCH: central has said everything it knows of the job. */
 void on_long_watched(struct step *s, const struct msg *m)
 {
@@ -306,7 +376,9 @@ void on_long_watched(struct step *s, const struct msg *m)
 
     if (!job)
         return;
-    if (m->long_watched.err == 0) {
+    if (job->hand == HAND_ASKED) {
+        answered(s, job, m->long_watched.err);
+    } else if (m->long_watched.err == 0) {
         accepted(s, job);
     } else if (job->cancelling) {
         finish_central_tasks(s, job, OUTCOME_CANCELLED, 0);
@@ -342,6 +414,6 @@ void on_task_overrun(struct step *s, const struct msg *m)
         return;
     probe_forget(s, job);
     probe_cancel_all(s, job);
-    hand_over(s, job, DIST_EPOCH + 1);
+    hand_over(s, job, (uint16_t)(job->own_epoch + 1));
     job_settle(s, job);
 }

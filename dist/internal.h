@@ -53,6 +53,9 @@ void reports_send(struct step *s); /* what central is owed */
 void on_submit(struct step *s, const struct msg *m);
 void on_cancel(struct step *s, const struct msg *m);
 void on_watch(struct step *s, const struct msg *m);
+/* Cancels those whose clients have been gone for the grace time; when the next one is due. */
+void jobs_abandon(struct step *s);
+int64_t jobs_next_abandoned(const struct dist *d);
 void on_journal_done(struct step *s, const struct msg *m);
 
 /* Its tasks may outlive the cutoff: nobody said that it is short (DESIGN 3.6). */
@@ -85,6 +88,10 @@ static inline bool task_may_retry(const struct dist_job *job, const struct dist_
 }
 /* Our job that this is a try of, or NULL when we schedule no such task or never launched that attempt. */
 struct dist_job *task_own_job(const struct dist *d, const struct try_id *id);
+/* The tasks of a job just made, as its client knows them. */
+void tasks_restore(struct step *s, struct dist_job *job, const struct resubmit *r);
+/* What a job that was moved here has to launch may have been launched before: lost, when it must not run twice. */
+void tasks_doubt(struct step *s, struct dist_job *job);
 /* A waiting task of central's is ours again. */
 void task_give_back(struct dist_job *job, uint32_t i);
 void on_task_request(struct step *s, struct dist_node *n, const struct msg *m);
@@ -126,13 +133,17 @@ void nodes_free(struct dist *d);
 /* ---- handover.c: what central has of our jobs ---- */
 /* Gives the job's waiting tasks to central, under `epoch`. */
 void hand_over(struct step *s, struct dist_job *job, uint16_t epoch);
+/* The same for a job that central must have already. */
+void hand_claim(struct step *s, struct dist_job *job, uint16_t epoch);
+/* Asks central which of the job's waiting tasks it has under `epoch`; those it does not have come back. */
+void hand_ask(struct step *s, struct dist_job *job, uint16_t epoch);
 /* Offers it to central, if central can be reached; otherwise when it can. */
 void hand_offer(struct step *s, struct dist_job *job);
 /* A refusal of central's makes it wait, to be offered again by its timer: it is long. The tasks of one that was to
  * be promoted would come back. */
 static inline bool hand_has_timer(const struct dist_job *job)
 {
-    return job->hand == HAND_PENDING && (job->epoch == DIST_EPOCH || job->promoted);
+    return job->hand == HAND_PENDING && (epoch_is_dists(job->epoch) || job->promoted);
 }
 void hand_cancel(struct step *s, struct dist_job *job);
 void hand_central_up(struct step *s);

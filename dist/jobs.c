@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/units.h"
 
 #include <stdlib.h>
 
@@ -16,19 +17,21 @@ struct dist_job *job_find(const struct dist *d, job_id_t id)
     return job;
 }
 
-static struct dist_job *job_new(struct step *s, struct job_desc *desc)
+static struct dist_job *job_new(struct step *s, struct job_desc *desc, job_id_t id, uint64_t key)
 {
     struct dist *d = s->d;
     /* Zeroed tasks are waiting tasks: a large job's pages are not touched before they are needed. */
     struct dist_job *job = xcalloc(1, sizeof *job + (size_t)desc->tasks * sizeof *job->tasks);
 
-    job->id = job_id_make(d->node, d->next_seq++);
+    job->id = id;
+    job->own_epoch = EPOCH_FIRST;
     job->desc = job_desc_ref(desc);
     list_init(&job->in_state);
     list_init(&job->in_all);
     list_init(&job->in_pool);
     list_init(&job->in_central);
     list_init(&job->in_journal);
+    list_init(&job->in_unattended);
     list_init(&job->places);
     list_init(&job->messages);
     job->submit_us = job->progress_us = job->sure_us = s->now;
@@ -42,6 +45,9 @@ static struct dist_job *job_new(struct step *s, struct job_desc *desc)
     job->in[TASK_WAITING] = desc->tasks;
     job->state = JOB_WAITING;
     HASH_ADD(hh, d->by_id, id, sizeof job->id, job);
+    job->key = key;
+    if (key)
+        HASH_ADD(hh_key, d->by_key, key, sizeof job->key, job);
     list_push_tail(&d->jobs[JOB_WAITING], &job->in_state);
     d->jobs_unfinished++;
     d->tasks_unfinished += desc->tasks;
@@ -53,11 +59,14 @@ static struct dist_job *job_new(struct step *s, struct job_desc *desc)
 void job_free(struct dist *d, struct dist_job *job)
 {
     HASH_DELETE(hh, d->by_id, job);
+    if (job->key)
+        HASH_DELETE(hh_key, d->by_key, job);
     list_remove(&job->in_state);
     list_remove(&job->in_all);
     list_remove(&job->in_pool);
     list_remove(&job->in_central);
     list_remove(&job->in_journal);
+    list_remove(&job->in_unattended);
     task_forget_messages(job);
     job_desc_drop(job->desc);
     free(job);
@@ -73,6 +82,13 @@ static void count_out(struct dist *d, const struct dist_job *job)
         d->tasks_in[i] -= job->in[i];
 }
 
+static void finished_out(struct dist *d, const struct dist_job *job)
+{
+    d->jobs_finished--;
+    d->tasks_finished -= job->desc->tasks;
+    d->bytes_finished -= job_desc_bytes(job->desc);
+}
+
 void jobs_trim(struct dist *d)
 {
     while (d->jobs_finished > d->cfg.finished_kept || d->tasks_finished > d->cfg.finished_tasks_kept ||
@@ -80,9 +96,7 @@ void jobs_trim(struct dist *d)
         struct dist_job *job = container_of(d->jobs[JOB_DONE].next, struct dist_job, in_state);
 
         CHECK(!list_empty(&d->jobs[JOB_DONE]));
-        d->jobs_finished--;
-        d->tasks_finished -= job->desc->tasks;
-        d->bytes_finished -= job_desc_bytes(job->desc);
+        finished_out(d, job);
         job_free(d, job);
     }
 }
@@ -146,7 +160,7 @@ static void journal_end(struct step *s, const struct dist_job *job)
         return;
     m = &out_add(s->out, MSG_JOURNAL_JOB_END, 0)->journal_job_end;
     m->job = job->id;
-    m->epoch = DIST_EPOCH;
+    m->epoch = EPOCH_FIRST;
     m->token = ++s->d->token;
     m->state = job->state;
 }
@@ -160,6 +174,40 @@ void job_reject(struct step *s, struct dist_job *job, int err)
     probe_forget(s, job);
     count_out(s->d, job);
     job_free(s->d, job);
+}
+
+/* ---- Clients that are there, and clients that are not (docs/protocol.md 9) ---- */
+
+/* Nobody watches it: somebody is to within the grace time. */
+static void unattended(struct step *s, struct dist_job *job)
+{
+    if ((job->desc->flags & JOB_DETACHED) || s->d->cfg.client_grace_us == 0 || job_state_final(job->state))
+        return;
+    job->unattended_us = s->now;
+    list_remove(&job->in_unattended);
+    list_push_tail(&s->d->unattended, &job->in_unattended);
+}
+
+int64_t jobs_next_abandoned(const struct dist *d)
+{
+    return list_empty(&d->unattended)
+               ? TIME_NEVER
+               : container_of(d->unattended.next, struct dist_job, in_unattended)->unattended_us +
+                     d->cfg.client_grace_us;
+}
+
+/* Its client has gone, or has moved it to another dist. */
+void jobs_abandon(struct step *s)
+{
+    while (jobs_next_abandoned(s->d) <= s->now) {
+        struct dist_job *job = container_of(s->d->unattended.next, struct dist_job, in_unattended);
+
+        list_remove(&job->in_unattended);
+        job->by_client = job->abandoned = true;
+        if (!job->cancelling)
+            job_cancel_rest(s, job);
+        job_settle(s, job);
+    }
 }
 
 /* ---- Submission (docs/protocol.md 3.1-3.3, 4.1) ---- */
@@ -195,8 +243,133 @@ void job_journal(struct step *s, struct dist_job *job)
     m->token = job->token;
     m->desc = job_desc_ref(job->desc);
     m->estimate_us = job->estimate_us;
-    m->epoch = DIST_EPOCH;
+    m->epoch = EPOCH_FIRST;
     m->why = job->why;
+}
+
+static void cancel_task(struct step *s, const struct dist_job *job, uint32_t i)
+{
+    struct msg *m = out_add(s->out, MSG_TASK_CANCEL, job->tasks[i].worker);
+
+    m->task_cancel.id = task_try(job, i);
+}
+
+static void put_refused(struct step *s, uint32_t client, int err)
+{
+    struct msg_submitted *r = &out_add(s->out, MSG_SUBMITTED, 0)->submitted;
+
+    r->client = client;
+    r->err = err;
+}
+
+/* A client whose answer was lost asks again: what it gets is the job it has. */
+static void answer_again_for(struct step *s, struct dist_job *job, uint32_t client)
+{
+    if (!job->submitted) /* whoever asked before does not listen any more */
+        put_submitted(s, job, HAWK_ECANCELLED);
+    job->client = client;
+    if (job->submitted)
+        put_submitted(s, job, 0);
+}
+
+static void set_class(struct step *s, struct dist_job *job)
+{
+    enum class_why why;
+
+    job->class = (uint8_t)classify(&s->d->policy, job->desc->tag, job->desc->estimate_us,
+                                   estimates_get(&s->d->estimates, job->desc->name), &why, &job->estimate_us);
+    job->why = (uint8_t)why;
+}
+
+/* ---- A job that its client moves here (docs/protocol.md 9) ---- */
+
+/* Here it is of an owner before the last: it goes, without a word to clients, and what runs of it is stopped. What
+ * central has of it stays, for the new owner. */
+static void supersede(struct step *s, struct dist_job *job)
+{
+    struct dist *d = s->d;
+
+    if (job_state_final(job->state)) {
+        finished_out(d, job);
+        job_free(d, job);
+        return;
+    }
+    job->watchers = 0;
+    probe_forget(s, job);
+    probe_cancel_all(s, job);
+    while (!list_empty(&job->places)) { /* each goes with its last task */
+        const struct dist_place *p = container_of(job->places.next, struct dist_place, in_job);
+
+        cancel_task(s, job, p->launched);
+        task_finish(s, job, p->launched, OUTCOME_CANCELLED, 0, 0);
+    }
+    count_out(d, job);
+    job_free(d, job);
+}
+
+/* The tasks that central does not have are launched from here, or are in doubt where none may run twice. */
+static void resume(struct step *s, struct dist_job *job, const struct resubmit *r)
+{
+    bool ask = s->d->central_up && (job->policy_flags & POLICY_CENTRAL_LONG) &&
+               (r->long_epoch || job->why == WHY_PROMOTED || job_promotable(job));
+
+    bool central =
+        job->class == CLASS_LONG && job->why != WHY_PROMOTED && (job->policy_flags & POLICY_CENTRAL_LONG);
+
+    if (job->unlaunched == 0) {
+        ; /* it only has to end */
+    } else if (central && (job->desc->flags & JOB_AT_MOST_ONCE)) {
+        hand_claim(s, job, EPOCH_FIRST);
+    } else if (central) {
+        job_set_state(s, job, JOB_PENDING);
+        hand_over(s, job, EPOCH_FIRST);
+    } else if (ask || r->long_epoch) {
+        hand_ask(s, job, r->long_epoch ? r->long_epoch : (uint16_t)(job->own_epoch - 1));
+    } else {
+        job->probe_long = job->class == CLASS_LONG && job->why != WHY_PROMOTED;
+    }
+    job_accept(s, job);
+    if (job->hand == HAND_NONE)
+        tasks_doubt(s, job);
+    if (job->hand == HAND_NONE && job->unlaunched > 0)
+        probe_first(s, job);
+    job_settle(s, job);
+}
+
+static void on_resubmit(struct step *s, const struct msg *m)
+{
+    const struct resubmit *r = m->submit.resubmit;
+    struct dist_job *job = job_find(s->d, r->job);
+    uint32_t watchers = 0;
+    int err;
+
+    if (job && job->own_epoch >= r->epoch) {
+        answer_again_for(s, job, m->submit.client);
+        return;
+    }
+    err = job && (job->desc->flags & JOB_DETACHED) ? HAWK_EINVALID : submit_error(s->d, m->submit.desc);
+    if (err) {
+        put_refused(s, m->submit.client, err);
+        return;
+    }
+    if (job) {
+        watchers = job->watchers;
+        supersede(s, job);
+    }
+    job = job_new(s, m->submit.desc, r->job, m->submit.key);
+    job->client = m->submit.client;
+    job->own_epoch = r->epoch;
+    job->watchers = watchers;
+    job->submit_us = r->age_us < s->now ? s->now - r->age_us : 0;
+    set_class(s, job);
+    job->class = r->class;
+    job->why = r->why;
+    job->promoted = r->why == WHY_PROMOTED;
+    tasks_restore(s, job, r);
+    if (watchers == 0)
+        unattended(s, job);
+    count(s, COUNTER_jobs_moved, 1);
+    resume(s, job, r);
 }
 
 void on_submit(struct step *s, const struct msg *m)
@@ -205,24 +378,29 @@ void on_submit(struct step *s, const struct msg *m)
     struct job_desc *desc = m->submit.desc;
     int err = submit_error(d, desc);
     bool journal = (desc->flags & JOB_DETACHED) && d->cfg.journal;
-    enum class_why why;
-    struct dist_job *job;
+    struct dist_job *job = NULL;
 
-    if (err) {
-        struct msg_submitted *r = &out_add(s->out, MSG_SUBMITTED, 0)->submitted;
-
-        r->client = m->submit.client;
-        r->err = err;
+    if (m->submit.resubmit) {
+        on_resubmit(s, m);
         return;
     }
-    job = job_new(s, desc);
+    if (m->submit.key)
+        HASH_FIND(hh_key, d->by_key, &m->submit.key, sizeof m->submit.key, job);
+    if (job) {
+        answer_again_for(s, job, m->submit.client);
+        return;
+    }
+    if (err) {
+        put_refused(s, m->submit.client, err);
+        return;
+    }
+    job = job_new(s, desc, job_id_make(d->node, d->next_seq++), m->submit.key);
     job->client = m->submit.client;
-    job->class = (uint8_t)classify(&d->policy, desc->tag, desc->estimate_us,
-                                   estimates_get(&d->estimates, desc->name), &why, &job->estimate_us);
-    job->why = (uint8_t)why;
+    set_class(s, job);
+    unattended(s, job);
     if (job->class == CLASS_LONG && (job->policy_flags & POLICY_CENTRAL_LONG)) {
         job_set_state(s, job, JOB_PENDING);
-        hand_over(s, job, DIST_EPOCH);
+        hand_over(s, job, EPOCH_FIRST);
         /* A detached job's client must not be told before somebody has it durably: central, or our journal. */
         if (!(desc->flags & JOB_DETACHED) || !(d->central_up || journal))
             job_accept(s, job);
@@ -275,17 +453,12 @@ void on_watch(struct step *s, const struct msg *m)
 
     if (!job)
         return;
-    if (m->watch.on)
+    if (m->watch.on) {
         job->watchers++;
-    else if (job->watchers > 0)
-        job->watchers--;
-}
-
-static void cancel_task(struct step *s, const struct dist_job *job, uint32_t i)
-{
-    struct msg *m = out_add(s->out, MSG_TASK_CANCEL, job->tasks[i].worker);
-
-    m->task_cancel.id = task_try(job, i);
+        list_remove(&job->in_unattended);
+    } else if (job->watchers > 0 && --job->watchers == 0) {
+        unattended(s, job);
+    }
 }
 
 void job_cancel_rest(struct step *s, struct dist_job *job)
@@ -395,6 +568,7 @@ static void job_end(struct step *s, struct dist_job *job)
     probe_forget(s, job);
     places_drop(d, job);
     list_remove(&job->in_central);
+    list_remove(&job->in_unattended);
     count_out(d, job);
     d->jobs_finished++;
     d->tasks_finished += job->desc->tasks;

@@ -28,6 +28,7 @@ struct dist_task {
     uint8_t started : 1;
     uint8_t stolen : 1;
     uint8_t central : 1; /* central schedules it: a long job's, or transferred by promotion */
+    uint8_t asked : 1;   /* central has not said that it has it: HAND_ASKED */
 };
 _Static_assert(sizeof(struct dist_task) <= 40, "a task must stay small: there may be ten million");
 
@@ -60,6 +61,7 @@ enum pool { POOL_ALL, POOL_GENERAL, POOL_RESERVED, POOL_COUNT };
 /* How far central has a job. */
 enum hand_over {
     HAND_NONE,     /* central has nothing of it */
+    HAND_ASKED,    /* moved here: which of its tasks central has is asked; until it answers, all wait here */
     HAND_PENDING,  /* to be acknowledged by central: its tasks wait here */
     HAND_ACCEPTED, /* central's, durably */
 };
@@ -74,11 +76,14 @@ struct dist_message {
 struct dist_job {
     job_id_t id;
     UT_hash_handle hh;
-    struct list in_state;   /* dist.jobs[] */
-    struct list in_all;     /* dist.accepted, once its client knows of it */
-    struct list in_pool;    /* dist.starved[] or dist.crowded[] */
-    struct list in_central; /* dist.handed: hand_over is not HAND_NONE, unfinished */
-    struct list in_journal; /* dist.journalling */
+    uint64_t key; /* the client's name for this submission; 0: none */
+    UT_hash_handle hh_key;
+    struct list in_state;      /* dist.jobs[] */
+    struct list in_all;        /* dist.accepted, once its client knows of it */
+    struct list in_pool;       /* dist.starved[] or dist.crowded[] */
+    struct list in_central;    /* dist.handed: hand_over is not HAND_NONE, unfinished */
+    struct list in_journal;    /* dist.journalling */
+    struct list in_unattended; /* dist.unattended: nobody watches it, and somebody is to */
     struct list places;
     struct list messages;   /* dist_message, at most JOB_MESSAGES_MAX */
     struct heap_node timer; /* probe again, or hand to central again */
@@ -87,6 +92,7 @@ struct dist_job {
     int64_t submit_us;
     int64_t end_us;                 /* once final */
     int64_t first_start_us;         /* -1: none started */
+    int64_t unattended_us;          /* since when nobody has watched it; meaningful in dist.unattended */
     int64_t progress_us;            /* the last probe sent, or request received */
     int64_t sure_us;                /* since when `sure` counts: see probe_doubt */
     int64_t estimate_us, cutoff_us; /* what the class was decided on */
@@ -110,7 +116,8 @@ struct dist_job {
 
     uint32_t probes_sent, probes_cancelled, probes_unused, probes_lost, reservations_stolen;
 
-    uint16_t epoch;       /* under which central has it; our own tasks are under DIST_EPOCH */
+    uint16_t own_epoch;   /* of our own tasks: EPOCH_FIRST, or later where a client moved it here */
+    uint16_t epoch;       /* under which central has it */
     uint8_t state;        /* enum job_state */
     uint8_t class;        /* enum job_class */
     uint8_t why;          /* enum class_why */
@@ -123,6 +130,7 @@ struct dist_job {
     bool journalled : 1;  /* JOURNAL_JOB was put out: JOURNAL_JOB_END is due at the end */
     bool cancelling : 1;  /* by its client, or max_fails: nothing of it starts any more */
     bool by_client : 1;   /* its client cancelled it */
+    bool abandoned : 1;   /* … by going away */
     bool promoted : 1;
     bool starved : 1;         /* in dist.starved[] */
     bool refused : 1;         /* a worker refused probes since it was last probed for or launched */
@@ -132,7 +140,6 @@ struct dist_job {
     bool crossed : 1;         /* news of its reservations may have crossed: those that move are not counted */
     struct dist_task tasks[]; /* desc->tasks of them */
 };
-#define DIST_EPOCH 1
 
 /* A node: a worker, or another dist, which only lists show. */
 struct dist_node {
@@ -165,9 +172,11 @@ struct dist_config {
     uint64_t unfinished_bytes_max; /* descriptions of unfinished jobs: 1 GiB */
     uint64_t finished_bytes_kept;  /* and of finished ones: 256 MiB */
     uint32_t estimates_max;        /* names whose estimate is remembered: 100,000 */
-    bool journal;                  /* there is one: detached jobs are journalled before they are accepted */
-    bool heartbeats;               /* on; the simulator may do without where it simulates no faults */
-    struct policy policy;          /* until central sends one */
+    int64_t
+        client_grace_us; /* a job that nobody watches for so long, and that is not detached, is cancelled; 0: never */
+    bool journal;         /* there is one: detached jobs are journalled before they are accepted */
+    bool heartbeats;      /* on; the simulator may do without where it simulates no faults */
+    struct policy policy; /* until central sends one */
 };
 
 struct dist {
@@ -179,12 +188,14 @@ struct dist {
     uint64_t next_seq;
     uint64_t token; /* the journal's last */
 
-    struct dist_job *by_id; /* uthash */
+    struct dist_job *by_id;  /* uthash */
+    struct dist_job *by_key; /* those that have one */
     struct list
         jobs[JOB_STATE_COUNT]; /* by state; final ones, whichever state, in jobs[JOB_DONE] by time of end */
     struct list accepted;      /* every job kept that was accepted, oldest first */
     struct list handed;        /* unfinished jobs that central has or is to get */
     struct list journalling;   /* wait for JOURNAL_DONE, by token */
+    struct list unattended;    /* unfinished jobs whose client is not there, longest first */
     struct list starved[POOL_COUNT]; /* want probes, and the pool is empty */
     struct list crowded[POOL_COUNT]; /* sent more probes than the pool had slots */
     struct heap timers;

@@ -12,7 +12,7 @@ struct try_id task_try(const struct dist_job *job, uint32_t i)
     const struct dist_task *t = &job->tasks[i];
 
     return (struct try_id){
-        .job = job->id, .task = i, .epoch = t->central ? job->epoch : DIST_EPOCH, .attempt = t->attempt};
+        .job = job->id, .task = i, .epoch = t->central ? job->epoch : job->own_epoch, .attempt = t->attempt};
 }
 
 /* ---- State = list membership ---- */
@@ -116,11 +116,57 @@ void task_set_state(struct step *s, struct dist_job *job, uint32_t i, enum task_
         job_set_state(s, job, JOB_RUNNING);
 }
 
+static void restore(struct step *s, struct dist_job *job, const struct resubmit_task *r)
+{
+    struct dist_task *t = &job->tasks[r->task];
+
+    if (task_state_final(t->state))
+        return; /* said twice */
+    t->state = r->state;
+    t->outcome = r->outcome & 15;
+    t->code = r->code;
+    t->attempt = r->attempt;
+    t->worker = r->worker;
+    t->started = r->wait_us >= 0;
+    t->wait_us = r->wait_us;
+    t->run_us = r->run_us > 0 ? r->run_us : 0;
+    if (t->started && (job->first_start_us < 0 || job->submit_us + t->wait_us < job->first_start_us))
+        job->first_start_us = job->submit_us + t->wait_us;
+    if (t->state == TASK_DONE) {
+        job->ok_us += t->run_us;
+        job->ok_n++;
+    }
+    job->unlaunched--;
+    job->in[TASK_WAITING]--;
+    job->in[t->state]++;
+    s->d->tasks_in[TASK_WAITING]--;
+    s->d->tasks_in[t->state]++;
+}
+
+void tasks_restore(struct step *s, struct dist_job *job, const struct resubmit *r)
+{
+    for (uint32_t i = 0; i < r->n; i++)
+        restore(s, job, &r->v[i]);
+    /* The others may be anywhere in between. */
+    job->cursor = job->desc->tasks;
+    for (uint32_t i = job->desc->tasks; i-- > 0;)
+        if (!task_state_final(job->tasks[i].state))
+            link_task(job, &job->returned, i);
+}
+
+void tasks_doubt(struct step *s, struct dist_job *job)
+{
+    if (!(job->desc->flags & JOB_AT_MOST_ONCE) || job->own_epoch == EPOCH_FIRST)
+        return;
+    while (job->returned != TASK_NIL)
+        task_finish(s, job, job->returned, OUTCOME_LOST, 0, 0);
+}
+
 void task_give_back(struct dist_job *job, uint32_t i)
 {
     CHECK(job->tasks[i].state == TASK_WAITING);
     CHECK(job->tasks[i].central);
-    job->tasks[i].central = 0;
+    job->tasks[i].central = job->tasks[i].asked = 0;
     link_task(job, &job->returned, i);
     job->unlaunched++;
 }
@@ -324,7 +370,7 @@ struct dist_job *task_own_job(const struct dist *d, const struct try_id *id)
 {
     struct dist_job *job = job_find(d, id->job);
 
-    if (!job || id->epoch != DIST_EPOCH || id->task >= job->desc->tasks || job->tasks[id->task].central)
+    if (!job || id->epoch != job->own_epoch || id->task >= job->desc->tasks || job->tasks[id->task].central)
         return NULL;
     return id->attempt >= 1 && id->attempt <= job->tasks[id->task].attempt ? job : NULL;
 }

@@ -31,9 +31,10 @@ void dist_job_view(const struct dist *d, const struct dist_job *job, int64_t now
         .state = job->state,
         .class = job->class,
         .why = job->why,
-        .epoch = job->hand == HAND_NONE ? DIST_EPOCH : job->epoch,
+        .epoch = job->hand == HAND_NONE ? job->own_epoch : job->epoch,
         .estimate_us = job->estimate_us,
         .cutoff_us = job->cutoff_us,
+        .abandoned = job->abandoned,
         .waiting = job->in[TASK_WAITING],
         .running = job->in[TASK_PLACED] + job->in[TASK_LAUNCHED] + job->in[TASK_RUNNING],
         .done = job->in[TASK_DONE],
@@ -158,7 +159,7 @@ static enum dist_block blocked_probes(const struct dist *d, const struct dist_jo
 static enum dist_block blocked_central(const struct dist *d, const struct dist_job *job, uint32_t *n)
 {
     *n = job->in[TASK_WAITING] - job->unlaunched;
-    if (*n > 0 && job->hand == HAND_PENDING) {
+    if (*n > 0 && job->hand != HAND_ACCEPTED) {
         if (!d->central_up)
             return DIST_BLOCK_CENTRAL_AWAY;
         return hand_has_timer(job) && heap_in(&job->timer) ? DIST_BLOCK_CENTRAL_FULL : DIST_BLOCK_CENTRAL_ACK;

@@ -41,6 +41,7 @@ const char *msg_name(unsigned type)
 #define IS_HANDLE_spec 1
 #define IS_HANDLE_tasks 1
 #define IS_HANDLE_members 1
+#define IS_HANDLE_resubmit 1
 
 #define REF_none(v)
 #define REF_job(v)
@@ -58,6 +59,7 @@ const char *msg_name(unsigned type)
 #define REF_spec(v) job_desc_ref(v);
 #define REF_tasks(v) task_set_ref(v);
 #define REF_members(v) members_ref(v);
+#define REF_resubmit(v) resubmit_ref(v);
 
 #define DROP_none(v)
 #define DROP_job(v)
@@ -75,6 +77,7 @@ const char *msg_name(unsigned type)
 #define DROP_spec(v) job_desc_drop(v), (v) = NULL;
 #define DROP_tasks(v) task_set_drop(v), (v) = NULL;
 #define DROP_members(v) members_drop(v), (v) = NULL;
+#define DROP_resubmit(v) resubmit_drop(v), (v) = NULL;
 
 /* Most messages carry no handle: they pay one look into this table and no more. */
 static bool has_handles(unsigned type)
@@ -211,6 +214,17 @@ static void put_tasks(struct line *l, const struct task_set *v)
 
 static void put_members(struct line *l, const struct members *v) { put(l, "%" PRIu32, v ? v->n : 0); }
 
+/* "3.17@5:2ended" */
+static void put_resubmit(struct line *l, const struct resubmit *v)
+{
+    if (!v) {
+        put(l, "-");
+        return;
+    }
+    put_job(l, v->job);
+    put(l, "@%u:%" PRIu32 "ended", v->epoch, v->n);
+}
+
 static void put_policy(struct line *l, struct policy v)
 {
     put(l, "v%" PRIu32 ":cutoff_us=%" PRId64 ",share_ppm=%" PRIu32 ",flags=0x%" PRIx32, v.version,
@@ -233,6 +247,7 @@ static void put_policy(struct line *l, struct policy v)
 #define PUT_spec(name, v) put(&l, " %s=", name), put_desc(&l, v);
 #define PUT_tasks(name, v) put(&l, " %s=", name), put_tasks(&l, v);
 #define PUT_members(name, v) put(&l, " %s=", name), put_members(&l, v);
+#define PUT_resubmit(name, v) put(&l, " %s=", name), put_resubmit(&l, v);
 
 size_t msg_format(const struct msg *m, char *buf, size_t size)
 {
@@ -275,6 +290,7 @@ size_t msg_format(const struct msg *m, char *buf, size_t size)
 #define JOB_OF_spec(v)
 #define JOB_OF_tasks(v)
 #define JOB_OF_members(v)
+#define JOB_OF_resubmit(v)
 
 job_id_t msg_job(const struct msg *m)
 {

@@ -27,6 +27,7 @@
 #define KIND_spec struct job_desc * /* the same struct, but task arguments do not travel */
 #define KIND_tasks struct task_set *
 #define KIND_members struct members *
+#define KIND_resubmit struct resubmit * /* never on the wire between nodes */
 
 /* --- W: messages that travel between nodes. X(NAME, name, proto tag). Tags are on the wire: append only. --- */
 #define WIRE_MESSAGES(X)                                                                                     \
@@ -155,11 +156,11 @@
 #define FIELDS_estimate(F) F(blob, name) F(i64, mean_us) F(u32, runs)
 #define FIELDS_job_report(F) F(blob, name) F(i64, mean_us) F(u64, task_us) F(u32, tasks) F(u8, class)
 #define FIELDS_long_submit(F)                                                                                \
-    F(job, job) F(desc, desc) F(tasks, tasks) F(i64, estimate_us) F(u16, epoch) F(u8, why)
+    F(job, job) F(desc, desc) F(tasks, tasks) F(i64, estimate_us) F(u16, epoch) F(u8, why) F(u16, owner)
 #define FIELDS_long_accepted(F) F(job, job) F(u16, epoch)
 #define FIELDS_long_refused(F) F(job, job) F(i32, err) F(u16, epoch)
-#define FIELDS_long_cancel(F) F(job, job) F(u16, epoch)
-#define FIELDS_long_watch(F) F(job, job) F(u16, epoch)
+#define FIELDS_long_cancel(F) F(job, job) F(u16, epoch) F(u16, owner)
+#define FIELDS_long_watch(F) F(job, job) F(u16, epoch) F(u16, owner)
 #define FIELDS_long_task(F)                                                                                  \
     F(try, id) F(i64, wait_us) F(i64, run_us) F(node, worker) F(i32, code) F(u8, state) F(u8, outcome)
 #define FIELDS_long_watched(F) F(job, job) F(i32, err) F(u16, epoch)
@@ -210,7 +211,7 @@
 #define FIELDS_start(F) F(none, reserved)
 #define FIELDS_stop(F) F(u8, now)
 #define FIELDS_stopped(F) F(u8, asked)
-#define FIELDS_submit(F) F(desc, desc) F(u32, client)
+#define FIELDS_submit(F) F(desc, desc) F(resubmit, resubmit) F(u64, key) F(u32, client)
 #define FIELDS_submitted(F) F(job, job) F(u32, client) F(i32, err) F(u8, class) F(u8, why)
 #define FIELDS_cancel(F) F(job, job) F(u32, client)
 #define FIELDS_cancelled(F) F(job, job) F(u32, client) F(i32, err)

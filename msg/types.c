@@ -372,6 +372,60 @@ void task_set_drop(struct task_set *s)
         free(s);
 }
 
+struct resubmit *resubmit_new(uint32_t n)
+{
+    struct resubmit *r = xcalloc(1, sizeof *r + (size_t)n * sizeof *r->v);
+
+    r->refs = 1;
+    r->n = n;
+    return r;
+}
+
+struct resubmit *resubmit_ref(struct resubmit *r)
+{
+    if (r)
+        r->refs++;
+    return r;
+}
+
+void resubmit_drop(struct resubmit *r)
+{
+    if (r && --r->refs == 0)
+        free(r);
+}
+
+static int bad_resubmit(char *why, size_t size, const char *what)
+{
+    snprintf(why, size, "resubmit: %s", what);
+    return HAWK_EINVALID;
+}
+
+int resubmit_check(const struct resubmit *r, const struct job_desc *d, char *why, size_t size)
+{
+    if (d->flags & JOB_DETACHED)
+        return bad_resubmit(why, size, "a detached job stays with its dist, which has it in its journal");
+    if (job_id_node(r->job).v == 0 || job_id_node(r->job).v > NODE_ID_MAX)
+        return bad_resubmit(why, size, "the job id names no dist");
+    if (r->epoch <= EPOCH_FIRST || r->epoch > EPOCH_LAST || !epoch_is_dists(r->epoch))
+        return bad_resubmit(why, size, "the epoch must be odd, and 3 to 65533");
+    if (r->long_epoch >= r->epoch)
+        return bad_resubmit(why, size, "long_epoch is not before the new epoch");
+    if (r->class >= CLASS_COUNT || r->why >= WHY_COUNT)
+        return bad_resubmit(why, size, "unknown class or why");
+    if (r->age_us < 0 || r->age_us > LIMIT_TIME_US)
+        return bad_resubmit(why, size, "age_us is out of range");
+    for (uint32_t i = 0; i < r->n; i++) {
+        const struct resubmit_task *t = &r->v[i];
+
+        if (t->task >= d->tasks || !task_state_final(t->state) || t->state >= TASK_STATE_COUNT)
+            return bad_resubmit(why, size, "a task that is none of the job's, or did not end");
+        if (t->outcome >= OUTCOME_COUNT || t->run_us < -1 || t->run_us > LIMIT_TIME_US || t->wait_us < -1 ||
+            t->wait_us > LIMIT_TIME_US)
+            return bad_resubmit(why, size, "an outcome or time of a task is out of range");
+    }
+    return 0;
+}
+
 struct members *members_new(uint32_t n)
 {
     struct members *m = xcalloc(1, sizeof *m + (size_t)n * sizeof *m->v);

@@ -249,6 +249,34 @@ struct task_set *task_set_new(uint32_t n);
 struct task_set *task_set_ref(struct task_set *s);
 void task_set_drop(struct task_set *s);
 
+/* A job that its client moves here, because the dist that had it does not answer: what the client knows of it. */
+struct resubmit_task {
+    int64_t wait_us, run_us; /* -1: not known */
+    uint32_t task;
+    uint32_t worker; /* a node id; 0: none */
+    int32_t code;
+    uint16_t attempt;
+    uint8_t state; /* enum task_state: a final one */
+    uint8_t outcome;
+};
+struct resubmit {
+    uint32_t refs;
+    uint32_t n;
+    job_id_t job;
+    int64_t age_us;           /* since it was submitted first */
+    uint16_t epoch;           /* of its new owner */
+    uint16_t long_epoch;      /* under which central has it or a part of it; 0: the client knows of none */
+    uint8_t class;            /* enum job_class, as it was told */
+    uint8_t why;              /* enum class_why */
+    struct resubmit_task v[]; /* the tasks that ended; the others are to be run */
+};
+struct resubmit *resubmit_new(uint32_t n); /* zeroed */
+struct resubmit *resubmit_ref(struct resubmit *r);
+void resubmit_drop(struct resubmit *r);
+/* Checks what a client may get wrong, against the description that came with it. 0, or HAWK_EINVALID with a text in
+ * why (size bytes). */
+int resubmit_check(const struct resubmit *r, const struct job_desc *d, char *why, size_t size);
+
 /* One node as central sees it. */
 struct member {
     node_id_t node;
@@ -293,7 +321,8 @@ void members_drop(struct members *m);
     X(reservations_stolen, "reservations that moved to a thief")                                             \
     X(tasks_stolen, "tasks launched through a stolen reservation")                                           \
     X(messages_in, "messages received")                                                                      \
-    X(messages_out, "messages sent")
+    X(messages_out, "messages sent")                                                                         \
+    X(jobs_moved, "jobs taken over from a dist that did not answer their client")
 
 enum counter {
 #define X(name, help) COUNTER_##name,

@@ -96,8 +96,36 @@ static const struct api_field no_fields[1];
     const struct api_type api_##s##_type = {.name = #M, .fields = no_fields, .size = sizeof(struct api_##s)}
 
 /* clang-format off */
+static const struct api_field task_fields[] = {
+    FIELD(Task, task, task, U32),
+    ENUM(Task, task, state, TASK_STATE_COUNT),
+    ENUM(Task, task, outcome, OUTCOME_COUNT),
+    FIELD(Task, task, code, I32),
+    FIELD(Task, task, attempt, U32),
+    FIELD(Task, task, worker, U32),
+    FIELD(Task, task, worker_name, STRING),
+    FIELD(Task, task, wait_us, I64),
+    FIELD(Task, task, run_us, I64),
+    FIELD(Task, task, stolen, BOOL),
+    FIELD(Task, task, message, STRING),
+};
+TYPE(task, Task);
+
+static const struct api_field resubmit_fields[] = {
+    FIELD(Resubmit, resubmit, job, JOB_ID),
+    FIELD(Resubmit, resubmit, epoch, U32),
+    FIELD(Resubmit, resubmit, long_epoch, U32),
+    ENUM(Resubmit, resubmit, class, CLASS_COUNT),
+    ENUM(Resubmit, resubmit, why, WHY_COUNT),
+    FIELD(Resubmit, resubmit, age_us, I64),
+    MESSAGES(Resubmit, resubmit, ended, task),
+};
+TYPE(resubmit, Resubmit);
+
 static const struct api_field submit_request_fields[] = {
     FIELD(SubmitRequest, submit_request, job, DESC),
+    FIELD(SubmitRequest, submit_request, key, U64),
+    MESSAGE(SubmitRequest, submit_request, resubmit, resubmit),
 };
 TYPE(submit_request, SubmitRequest);
 
@@ -112,6 +140,8 @@ TYPE(submit_reply, SubmitReply);
 static const struct api_field watch_request_fields[] = {
     FIELD(WatchRequest, watch_request, job, JOB_ID),
     FIELD(WatchRequest, watch_request, tasks, BOOL),
+    FIELD(WatchRequest, watch_request, ended, BOOL),
+    FIELD(WatchRequest, watch_request, beats, BOOL),
 };
 TYPE(watch_request, WatchRequest);
 
@@ -143,23 +173,9 @@ static const struct api_field job_fields[] = {
     FIELD(Job, job, probes_lost, U32),
     FIELD(Job, job, reservations_stolen, U32),
     FIELD(Job, job, user, STRING),
+    FIELD(Job, job, abandoned, BOOL),
 };
 TYPE(job, Job);
-
-static const struct api_field task_fields[] = {
-    FIELD(Task, task, task, U32),
-    ENUM(Task, task, state, TASK_STATE_COUNT),
-    ENUM(Task, task, outcome, OUTCOME_COUNT),
-    FIELD(Task, task, code, I32),
-    FIELD(Task, task, attempt, U32),
-    FIELD(Task, task, worker, U32),
-    FIELD(Task, task, worker_name, STRING),
-    FIELD(Task, task, wait_us, I64),
-    FIELD(Task, task, run_us, I64),
-    FIELD(Task, task, stolen, BOOL),
-    FIELD(Task, task, message, STRING),
-};
-TYPE(task, Task);
 
 static const struct api_field reservation_fields[] = {
     FIELD(Reservation, reservation, worker, U32),
@@ -171,6 +187,7 @@ TYPE(reservation, Reservation);
 static const struct api_field event_fields[] = {
     MESSAGE(Event, event, job, job),
     MESSAGES(Event, event, tasks, task),
+    FIELD(Event, event, beat_us, I64),
 };
 TYPE(event, Event);
 

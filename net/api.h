@@ -56,8 +56,26 @@ extern const struct api_method_info api_methods[API_METHOD_COUNT];
 
 /* ---- Messages, in the order of hawk.proto; comments there. An array is a pointer and <name>_n. ---- */
 
+struct api_task {
+    uint32_t task, state, outcome, attempt;
+    int32_t code;
+    uint32_t worker; /* node id */
+    const char *worker_name;
+    int64_t wait_us, run_us; /* -1: not yet */
+    bool stolen;
+    const char *message; /* why it was not started; "": not known */
+};
+struct api_resubmit {
+    job_id_t job;
+    uint32_t epoch, long_epoch, class, why;
+    int64_t age_us;
+    struct api_task *ended;
+    uint32_t ended_n;
+};
 struct api_submit_request {
     struct job_desc *job; /* one reference, checked (job_desc_check) when decoded; NULL: left out */
+    uint64_t key;
+    struct api_resubmit resubmit; /* its job is JOB_NONE: left out */
 };
 struct api_submit_reply {
     job_id_t job;
@@ -66,7 +84,7 @@ struct api_submit_reply {
 
 struct api_watch_request {
     job_id_t job;
-    bool tasks;
+    bool tasks, ended, beats;
 };
 
 struct api_job {
@@ -79,15 +97,7 @@ struct api_job {
     uint32_t tasks, waiting, running, done, failed, cancelled, lost;
     int64_t age_us, response_us, first_start_us; /* -1: not yet */
     uint32_t probes_sent, probes_live, probes_cancelled, probes_unused, probes_lost, reservations_stolen;
-};
-struct api_task {
-    uint32_t task, state, outcome, attempt;
-    int32_t code;
-    uint32_t worker; /* node id */
-    const char *worker_name;
-    int64_t wait_us, run_us; /* -1: not yet */
-    bool stolen;
-    const char *message; /* why it was not started; "": not known */
+    bool abandoned;
 };
 struct api_reservation {
     uint32_t worker;
@@ -99,6 +109,7 @@ struct api_event {
     struct api_job job;
     struct api_task *tasks;
     uint32_t tasks_n;
+    int64_t beat_us;
 };
 
 struct api_cancel_request {
@@ -240,7 +251,7 @@ struct api_output_chunk {
 /* One per message: api_submit_request_type describes struct api_submit_request, and so on. */
 /* clang-format off */
 #define API_MESSAGES(X)                                                                                      \
-    X(submit_request) X(submit_reply) X(watch_request) X(job) X(task) X(reservation) X(event)                \
+    X(resubmit) X(submit_request) X(submit_reply) X(watch_request) X(job) X(task) X(reservation) X(event)                \
     X(cancel_request) X(cancel_reply) X(list_jobs_request) X(list_jobs_reply) X(get_job_request)             \
     X(get_job_reply) X(list_nodes_request) X(node) X(list_nodes_reply) X(drain_request)                     \
     X(drain_reply) X(stop_request) X(stop_reply) X(get_stats_request) X(counter)                             \

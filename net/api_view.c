@@ -34,6 +34,7 @@ void api_job_from_view(struct api_job *to, const struct job_view *v)
         .probes_unused = v->probes_unused,
         .probes_lost = v->probes_lost,
         .reservations_stolen = v->reservations_stolen,
+        .abandoned = v->abandoned,
     };
 }
 

@@ -123,6 +123,26 @@ static void the_same_job_again_is_accepted_again(void **state)
     end(&c);
 }
 
+/* The client of d1's job has moved it to d2, since d1 was slow (9). */
+static void what_a_dist_has_lost_it_does_not_cancel(void **state)
+{
+    struct cluster c;
+    uint32_t d2;
+
+    begin(&c, 1);
+    d2 = add_dist(&c.t, "d2");
+    submit(&c.t, c.d, 1, 1, 5 * S);
+    talk_clear(&c.t);
+    tell(&c.t, LONG_WATCH, long_watch, d2, .job = JOB(c.d, 1), .epoch = 1, .owner = 3);
+    assert_int_equal(expect(&c.t, LONG_TASK, long_task, d2)->state, TASK_PLACED);
+    assert_int_equal(expect(&c.t, LONG_WATCHED, long_watched, d2)->err, 0);
+    tell(&c.t, LONG_CANCEL, long_cancel, c.d, .job = JOB(c.d, 1), .epoch = 1, .owner = 1);
+    expect_nothing_else(&c.t);
+    tell(&c.t, LONG_CANCEL, long_cancel, d2, .job = JOB(c.d, 1), .epoch = 1, .owner = 3);
+    expect(&c.t, TASK_CANCEL, task_cancel, c.w[0]);
+    end(&c);
+}
+
 static void limits_are_an_answer(void **state)
 {
     struct cluster c;
@@ -809,6 +829,7 @@ int main(void)
         cmocka_unit_test(a_job_that_cannot_be_journalled_is_refused),
         cmocka_unit_test(an_end_that_cannot_be_journalled_is_tried_again),
         cmocka_unit_test(the_same_job_again_is_accepted_again),
+        cmocka_unit_test(what_a_dist_has_lost_it_does_not_cancel),
         cmocka_unit_test(limits_are_an_answer),
         cmocka_unit_test(a_set_of_tasks_that_makes_no_sense_is_refused),
         cmocka_unit_test(tasks_go_to_the_worker_with_the_least_waiting_time),

@@ -77,6 +77,38 @@ static void client_submits(struct fuzz *f)
     job_desc_drop(d);
 }
 
+static struct resubmit *take_resubmit(struct input *in)
+{
+    struct resubmit *r = resubmit_new(take_below(in, 4));
+
+    r->job = job_id_make((node_id_t){1 + take_below(in, 4)}, 1 + take_below(in, 6));
+    r->epoch = (uint16_t)take_below(in, 12);
+    r->long_epoch = (uint16_t)take_below(in, 8);
+    r->class = (uint8_t)take_below(in, CLASS_COUNT);
+    r->why = (uint8_t)take_below(in, WHY_COUNT);
+    r->age_us = (int64_t)take_number(in, 4);
+    for (uint32_t i = 0; i < r->n; i++)
+        r->v[i] = (struct resubmit_task){.task = take_below(in, 8),
+                                         .state = (uint8_t)take_below(in, TASK_STATE_COUNT),
+                                         .outcome = (uint8_t)take_below(in, OUTCOME_COUNT),
+                                         .wait_us = (int64_t)take_number(in, 3) - 1,
+                                         .run_us = (int64_t)take_number(in, 3) - 1};
+    return r;
+}
+
+/* A client moves a job here. */
+static void client_moves(struct fuzz *f)
+{
+    struct job_desc *d = take_desc(&f->in);
+    struct resubmit *r = take_resubmit(&f->in);
+    char why[200];
+
+    if (job_desc_check(d, NULL, 0) == 0 && resubmit_check(r, d, why, sizeof why) == 0)
+        SAY(f, SUBMIT, submit, 0, .desc = d, .resubmit = r, .key = take_u8(&f->in), .client = 5);
+    job_desc_drop(d);
+    resubmit_drop(r);
+}
+
 /* What clients ask of the API, besides. */
 static void client_asks(struct fuzz *f)
 {
@@ -138,8 +170,10 @@ static void one_thing(struct fuzz *f)
         time_passes(f);
         return;
     case 4:
-    case 5:
         client_submits(f);
+        return;
+    case 5:
+        client_moves(f);
         return;
     case 6:
         client_asks(f);
@@ -178,6 +212,7 @@ static void configure(struct fuzz *f, struct dist_config *c, uint8_t b)
     c->estimates_max = 4;
     c->journal = b & 1;
     c->heartbeats = b & 2;
+    c->client_grace_us = b & 4 ? 1000000 : 0;
     c->policy = take_policy(&f->in);
 }
 

@@ -30,6 +30,7 @@ static void forget_handles(struct msg *m)
 #define HANDLE_spec(p, name) (p)->name = NULL;
 #define HANDLE_tasks(p, name) (p)->name = NULL;
 #define HANDLE_members(p, name) (p)->name = NULL;
+#define HANDLE_resubmit(p, name) (p)->name = NULL;
 #define FIELD(kind, field) HANDLE_##kind(p, field)
 #define X(NAME, name, tag)                                                                                   \
     case MSG_##NAME: {                                                                                       \
@@ -279,6 +280,7 @@ struct policy take_policy(struct input *in)
 #define MAKE_spec(name) (take_bool(k.in) ? take_desc(k.in) : NULL)
 #define MAKE_tasks(name) make_tasks(&k)
 #define MAKE_members(name) make_members(&k)
+#define MAKE_resubmit(name) NULL
 
 bool take_msg(struct input *in, const struct recent *r, enum msg_type type, struct msg *m)
 {

@@ -1,0 +1,27 @@
+/* Whether dists are there: one stream of beats per dist that is relied on (WatchRequest.beats without a job). A dist
+ * whose connection ends, or three of whose beats are missing, is lost. */
+#ifndef HAWK_CLIENT_PULSE_H
+#define HAWK_CLIENT_PULSE_H
+
+#include "net/rpc.h"
+
+struct pulse;
+
+struct pulses {
+    struct loop *loop;
+    void (*lost)(void *arg, struct channel *ch); /* from within pulses_turn */
+    void *arg;
+    struct pulse **v;
+    uint32_t n, cap;
+    int64_t turn_us; /* the last; 0: none yet */
+};
+
+#define PULSE_TURN_US (25 * US_PER_MS) /* how often pulses_turn wants to be called, at least */
+
+/* Relies on the dist at ch from now on; again is no harm. */
+void pulse_add(struct pulses *p, struct channel *ch);
+/* Looks whether any is lost; forgets those. To be called at every turn of the loop. */
+void pulses_turn(struct pulses *p);
+void pulses_free(struct pulses *p);
+
+#endif

@@ -1,0 +1,412 @@
+/* A job that its client moves to another dist, and one whose client is gone: conversations (docs/protocol.md 9). */
+#include "tests/test_dist.h"
+
+#define OTHER 7 /* the dist that the job came from */
+
+static job_id_t moved_id(void) { return job_id_make((node_id_t){OTHER}, 5); }
+static struct try_id moved_try(uint32_t task, uint16_t epoch, uint16_t attempt)
+{
+    return (struct try_id){.job = moved_id(), .task = task, .epoch = epoch, .attempt = attempt};
+}
+
+static struct resubmit_task done(uint32_t task)
+{
+    return (struct resubmit_task){.task = task,
+                                  .state = TASK_DONE,
+                                  .outcome = OUTCOME_EXITED,
+                                  .attempt = 1,
+                                  .worker = 101,
+                                  .wait_us = 10,
+                                  .run_us = 400};
+}
+
+static struct resubmit *moved(uint16_t epoch, const struct resubmit_task *ended, uint32_t n)
+{
+    struct resubmit *r = resubmit_new(n);
+
+    r->job = moved_id();
+    r->epoch = epoch;
+    r->class = CLASS_SHORT;
+    r->why = WHY_TAG;
+    for (uint32_t i = 0; i < n; i++)
+        r->v[i] = ended[i];
+    return r;
+}
+
+/* Gives up both references. */
+static void resubmit(struct talk *t, struct job_desc *desc, struct resubmit *r)
+{
+    char why[200];
+
+    assert_int_equal(resubmit_check(r, desc, why, sizeof why), 0);
+    HEAR(t, 0, SUBMIT, submit, .desc = desc, .resubmit = r, .key = 99, .client = 9);
+    job_desc_drop(desc);
+    resubmit_drop(r);
+}
+
+static struct job_desc *tagged(uint32_t tasks)
+{
+    struct job_desc *desc = desc_new(tasks, "");
+
+    desc->tag = TAG_SHORT;
+    return desc;
+}
+
+static struct job_view view_of(const struct talk *t)
+{
+    struct job_view v;
+
+    assert_non_null(dist_find(&t->d, moved_id()));
+    dist_job_view(&t->d, dist_find(&t->d, moved_id()), t->now, &v);
+    return v;
+}
+
+static void ask_task(struct talk *t, uint32_t worker, uint32_t number)
+{
+    HEAR(t, worker, TASK_REQUEST, task_request, .job = moved_id(), .request = number);
+}
+
+/* What the client knows has ended is not run again, and counts; the dead owner's tries are nobody's. */
+static void test_what_is_unfinished_runs(void **state)
+{
+    struct talk *t = talk_joined("hawk", 2);
+    struct resubmit_task ended[] = {done(1),
+                                    {.task = 3, .state = TASK_FAILED, .outcome = OUTCOME_EXITED, .code = 2}};
+
+    resubmit(t, tagged(4), moved(3, ended, 2));
+    says(t, "- SUBMITTED job=7.5 client=9 err=0");
+    says(t, "101 PROBE job=7.5 estimate_us=0 count=2");
+    says(t, "102 PROBE job=7.5 estimate_us=0 count=2");
+    assert_int_equal(view_of(t).done, 1);
+    assert_int_equal(view_of(t).failed, 1);
+    assert_int_equal(view_of(t).epoch, 3);
+    ask_task(t, 101, 1);
+    says(t, "101 TASK_LAUNCH id=7.5/0@3.1");
+    ask_task(t, 102, 1);
+    says(t, "102 TASK_LAUNCH id=7.5/2@3.1");
+    ignore(t);
+    /* An orphan of the owner before: its worker is told to stop it, its completion is nobody's. */
+    started(t, 101, moved_try(0, 1, 1));
+    says(t, "101 TASK_CANCEL id=7.5/0@1.1");
+    finished(t, 101, moved_try(2, 1, 1), 0, 50);
+    says(t, "101 FINISH_ACK");
+    assert_int_equal(view_of(t).done, 1);
+    finished(t, 101, moved_try(0, 3, 1), 0, 600);
+    ignore(t);
+    finished(t, 102, moved_try(2, 3, 1), 0, 800);
+    says(t, "102 FINISH_ACK");
+    /* The mean of those that exited 0, wherever they ran. */
+    says(t, "central JOB_REPORT name=\"\" mean_us=600 task_us=1800 tasks=3");
+    says(t, "- JOB_EVENT job=7.5 done=3 failed=1 state=4");
+    talk_end(t);
+}
+
+static void test_nothing_was_left(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct resubmit_task ended[] = {done(0), done(1), done(1)};
+
+    resubmit(t, tagged(2), moved(3, ended, 3));
+    says(t, "- SUBMITTED job=7.5 client=9 err=0");
+    says(t, "central JOB_REPORT");
+    says(t, "- JOB_EVENT job=7.5 done=2 failed=0 state=3");
+    talk_end(t);
+}
+
+/* The answer was lost, and the client asks again. */
+static void test_asked_twice(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = tagged(1);
+
+    resubmit(t, tagged(1), moved(5, NULL, 0));
+    ignore(t);
+    resubmit(t, tagged(1), moved(5, NULL, 0));
+    says(t, "- SUBMITTED job=7.5 client=9 err=0");
+    resubmit(t, tagged(1), moved(3, NULL, 0)); /* one from before */
+    says(t, "- SUBMITTED job=7.5 client=9 err=0");
+    assert_int_equal(view_of(t).epoch, 5);
+    HEAR(t, 0, SUBMIT, submit, .desc = desc, .key = 4711, .client = 10);
+    ignore(t);
+    HEAR(t, 0, SUBMIT, submit, .desc = desc, .key = 4711, .client = 11);
+    says(t, "- SUBMITTED job=3.1 client=11 err=0");
+    HEAR(t, 0, SUBMIT, submit, .desc = desc, .client = 12); /* no key: another job */
+    says(t, "- SUBMITTED job=3.2 client=12 err=0");
+    ignore(t);
+    job_desc_drop(desc);
+    talk_end(t);
+}
+
+/* It comes back to a dist that had it, was slow, and lost it: what that dist runs of it is of an owner before. */
+static void test_comes_back(void **state)
+{
+    struct talk *t = talk_joined("hawk", 2);
+    struct resubmit_task ended[] = {done(1)};
+    struct resubmit *r;
+
+    HEAR(t, 0, WATCH, watch, .job = moved_id(), .on = 1); /* of nothing yet */
+    resubmit(t, tagged(2), moved(3, NULL, 0));
+    ignore(t);
+    ask_task(t, 101, 1);
+    ignore(t);
+    HEAR(t, 0, WATCH, watch, .job = moved_id(), .on = 1);
+    r = moved(7, ended, 1);
+    resubmit(t, tagged(2), r);
+    says(t, "102 PROBE_CANCEL job=7.5");
+    says(t, "101 PROBE_CANCEL job=7.5");
+    says(t, "101 TASK_CANCEL id=7.5/0@3.1");
+    says(t, "- SUBMITTED job=7.5 client=9 err=0");
+    says(t, "101 PROBE job=7.5");
+    says(t, "102 PROBE job=7.5");
+    assert_int_equal(view_of(t).done, 1);
+    finished(t, 101, moved_try(0, 3, 1), 0, 50); /* the old one's */
+    says(t, "101 FINISH_ACK");
+    ask_task(t, 102, 1);
+    says(t, "102 TASK_LAUNCH id=7.5/0@7.1");
+    ignore(t);
+    finished(t, 102, moved_try(0, 7, 1), 0, 50);
+    ignore(t);
+    assert_int_equal(view_of(t).state, JOB_DONE);
+    /* And once more, when it had ended here. */
+    resubmit(t, tagged(2), moved(9, ended, 1));
+    says(t, "- SUBMITTED job=7.5");
+    ignore(t);
+    assert_int_equal(view_of(t).state, JOB_WAITING);
+    talk_end(t);
+}
+
+/* A job that may have been promoted: central says what it has of it, and the rest is ours. */
+static void test_part_is_centrals(void **state)
+{
+    struct talk *t = talk_joined("hawk", 2);
+
+    resubmit(t, desc_new(4, ""), moved(3, NULL, 0));
+    says(t, "- SUBMITTED job=7.5 client=9 err=0");
+    says(t, "central LONG_WATCH job=7.5 epoch=2 owner=3");
+    HEAR(t, CENTRAL, LONG_TASK, long_task, .id = moved_try(1, 2, 0), .state = TASK_WAITING);
+    HEAR(t, CENTRAL, LONG_TASK, long_task, .id = moved_try(2, 2, 1), .state = TASK_RUNNING, .worker = {101});
+    ignore(t);
+    HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = moved_id(), .epoch = 2);
+    says(t, "101 PROBE job=7.5 estimate_us=0 count=2");
+    says(t, "102 PROBE job=7.5 estimate_us=0 count=2");
+    assert_int_equal(view_of(t).why, WHY_PROMOTED);
+    assert_int_equal(view_of(t).running, 1);
+    ask_task(t, 101, 1);
+    says(t, "101 TASK_LAUNCH id=7.5/0@3.1");
+    ask_task(t, 102, 1);
+    says(t, "102 TASK_LAUNCH id=7.5/3@3.1");
+    ignore(t);
+    talk_end(t);
+}
+
+static void test_central_has_nothing_of_it(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    resubmit(t, desc_new(1, ""), moved(3, NULL, 0));
+    says(t, "- SUBMITTED job=7.5");
+    says(t, "central LONG_WATCH job=7.5 epoch=2 owner=3");
+    HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = moved_id(), .epoch = 2, .err = HAWK_ENOT_FOUND);
+    says(t, "101 PROBE job=7.5");
+    ask_task(t, 101, 1);
+    says(t, "101 TASK_LAUNCH id=7.5/0@3.1");
+    ignore(t);
+    /* It may be promoted from here: under an epoch of its own. */
+    resubmit(t, desc_new(1, ""), moved(5, NULL, 0));
+    ignore(t);
+    HEAR(t, CENTRAL, PEER_LOST, peer_lost, .role = ROLE_CENTRAL); /* nobody answers: its client waits */
+    says(t, "101 PROBE job=7.5");
+    talk_end(t);
+}
+
+/* One that is known to be promoted waits for central. */
+static void test_part_is_known_to_be_centrals(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct resubmit *r = moved(5, NULL, 0);
+
+    r->long_epoch = 2;
+    r->class = CLASS_LONG;
+    r->why = WHY_PROMOTED;
+    resubmit(t, desc_new(2, ""), r);
+    says(t, "- SUBMITTED job=7.5");
+    says(t, "central LONG_WATCH job=7.5 epoch=2 owner=5");
+    HEAR(t, CENTRAL, PEER_LOST, peer_lost, .role = ROLE_CENTRAL);
+    central_joins(t);
+    says(t, "central LONG_WATCH job=7.5 epoch=2 owner=5");
+    /* Cancelled before the answer: what central does not have ends here. */
+    HEAR(t, 0, CANCEL, cancel, .job = moved_id(), .client = 4);
+    says(t, "- CANCELLED job=7.5 client=4 err=0");
+    says(t, "central LONG_CANCEL job=7.5 epoch=2 owner=5");
+    says(t, "central LONG_WATCH job=7.5 epoch=2 owner=5");
+    HEAR(t, CENTRAL, LONG_TASK, long_task, .id = moved_try(1, 2, 1), .state = TASK_CANCELLED);
+    HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = moved_id(), .epoch = 2);
+    says(t, "- JOB_EVENT job=7.5 done=0 failed=0 state=5");
+    talk_end(t);
+}
+
+/* A long one is central's before and after. */
+static void test_long(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct resubmit_task ended[] = {done(0)};
+    struct resubmit *r = moved(3, ended, 1);
+
+    r->class = CLASS_LONG;
+    resubmit(t, desc_new(3, ""), r);
+    says(t, "- SUBMITTED job=7.5");
+    says(t, "central LONG_SUBMIT job=7.5 desc=\"\"x3 tasks=2of estimate_us=10000000 epoch=1 why=1 owner=3");
+    HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = moved_id(), .epoch = 1);
+    for (uint32_t i = 0; i < 3; i++) {
+        HEAR(t, CENTRAL, LONG_TASK, long_task, .id = moved_try(i, 1, 1), .state = TASK_DONE,
+             .outcome = OUTCOME_EXITED, .run_us = 100, .worker = {101});
+        if (i == 2)
+            says(t, "- JOB_EVENT job=7.5 done=3 failed=0 state=3");
+        ignore(t);
+    }
+    talk_end(t);
+}
+
+/* What must not run twice is lost when it may have run. */
+static void test_at_most_once(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct resubmit_task ended[] = {done(0)};
+    struct job_desc *desc = tagged(2);
+    struct resubmit *r;
+
+    desc->flags |= JOB_AT_MOST_ONCE;
+    resubmit(t, desc, moved(3, ended, 1));
+    says(t, "- SUBMITTED job=7.5");
+    says(t, "central JOB_REPORT");
+    says(t, "- JOB_EVENT job=7.5 done=1 failed=1 state=4");
+    desc = desc_new(2, "");
+    desc->flags |= JOB_AT_MOST_ONCE;
+    r = moved(5, ended, 1);
+    r->class = CLASS_LONG;
+    resubmit(t, desc, r);
+    says(t, "- SUBMITTED job=7.5");
+    says(t, "central LONG_WATCH job=7.5 epoch=1 owner=5");
+    HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = moved_id(), .epoch = 1, .err = HAWK_ENOT_FOUND);
+    says(t, "central JOB_REPORT");
+    says(t, "- JOB_EVENT job=7.5 done=1 failed=1 state=4");
+    talk_end(t);
+}
+
+/* ---- Clients that go away ---- */
+
+static struct talk *talk_grace(int64_t grace_us)
+{
+    struct talk *t = talk_new("hawk");
+
+    t->cfg.client_grace_us = grace_us;
+    talk_begin(t);
+    central_joins(t);
+    worker_up(t, 101, 1, true);
+    return t;
+}
+
+static void test_nobody_ever_watched(void **state)
+{
+    struct talk *t = talk_grace(2 * US_PER_S);
+
+    submit(t, tagged(2));
+    ignore(t);
+    request(t, 101, 1, 1);
+    ignore(t);
+    assert_int_equal(dist_next_timeout(&t->d), t->now + 2 * US_PER_S);
+    wait_timer(t, 2 * US_PER_S);
+    says(t, "101 TASK_CANCEL id=3.1/0@1.1");
+    says(t, "101 PROBE_CANCEL job=3.1");
+    HEAR(t, 101, TASK_FINISHED, task_finished, .id = try_of(1, 0, 1, 1), .outcome = OUTCOME_CANCELLED);
+    says(t, "101 FINISH_ACK");
+    says(t, "- JOB_EVENT job=3.1 done=0 failed=0 state=5");
+    assert_true(job_view_of(t, 1).abandoned);
+    talk_end(t);
+}
+
+static void test_watched_and_not(void **state)
+{
+    struct talk *t = talk_grace(2 * US_PER_S);
+    struct job_desc *detached = tagged(1);
+
+    detached->flags |= JOB_DETACHED;
+    submit(t, tagged(1));
+    ignore(t);
+    HEAR(t, 0, WATCH, watch, .job = J(1), .on = 1);
+    HEAR(t, 0, WATCH, watch, .job = J(1), .on = 1);
+    HEAR(t, 0, WATCH, watch, .job = J(1), .on = 0);
+    assert_true(dist_next_timeout(&t->d) == TIME_NEVER);
+    submit(t, detached);
+    ignore(t);
+    assert_true(dist_next_timeout(&t->d) == TIME_NEVER);
+    t->now += US_PER_S;
+    HEAR(t, 0, WATCH, watch, .job = J(1), .on = 0);
+    assert_int_equal(dist_next_timeout(&t->d), t->now + 2 * US_PER_S);
+    t->now += US_PER_S;
+    HEAR(t, 0, WATCH, watch, .job = J(1), .on = 1); /* it is back */
+    assert_true(dist_next_timeout(&t->d) == TIME_NEVER);
+    HEAR(t, 0, WATCH, watch, .job = J(1), .on = 0);
+    /* It ended in time: nothing is left to cancel. */
+    request(t, 101, 1, 1);
+    ignore(t);
+    finished(t, 101, try_of(1, 0, 1, 1), 0, 10);
+    ignore(t);
+    assert_true(dist_next_timeout(&t->d) == TIME_NEVER);
+    talk_end(t);
+}
+
+/* ---- What clients may get wrong ---- */
+
+static void test_refused(void **state)
+{
+    struct job_desc *desc = tagged(2);
+    struct resubmit_task bad[] = {
+        done(2), {.task = 0, .state = TASK_RUNNING}, {.task = 0, .state = TASK_DONE, .run_us = -2}};
+    struct resubmit *r;
+    char why[200];
+
+    for (unsigned epoch = 0; epoch <= UINT16_MAX; epoch++) {
+        r = moved((uint16_t)epoch, NULL, 0);
+        assert_int_equal(resubmit_check(r, desc, why, sizeof why) == 0,
+                         epoch >= 3 && epoch <= 65533 && epoch % 2);
+        resubmit_drop(r);
+    }
+    for (int i = 0; i < 3; i++) {
+        r = moved(3, &bad[i], 1);
+        assert_int_equal(resubmit_check(r, desc, why, sizeof why), HAWK_EINVALID);
+        resubmit_drop(r);
+    }
+    r = moved(3, NULL, 0);
+    r->long_epoch = 3;
+    assert_int_equal(resubmit_check(r, desc, why, sizeof why), HAWK_EINVALID);
+    r->long_epoch = 0;
+    r->job = JOB_NONE;
+    assert_int_equal(resubmit_check(r, desc, why, sizeof why), HAWK_EINVALID);
+    r->job = moved_id();
+    desc->flags |= JOB_DETACHED;
+    assert_int_equal(resubmit_check(r, desc, why, sizeof why), HAWK_EINVALID);
+    assert_non_null(strstr(why, "detached"));
+    resubmit_drop(r);
+    job_desc_drop(desc);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_unfinished_runs),
+        cmocka_unit_test(test_nothing_was_left),
+        cmocka_unit_test(test_asked_twice),
+        cmocka_unit_test(test_comes_back),
+        cmocka_unit_test(test_part_is_centrals),
+        cmocka_unit_test(test_central_has_nothing_of_it),
+        cmocka_unit_test(test_part_is_known_to_be_centrals),
+        cmocka_unit_test(test_long),
+        cmocka_unit_test(test_at_most_once),
+        cmocka_unit_test(test_nobody_ever_watched),
+        cmocka_unit_test(test_watched_and_not),
+        cmocka_unit_test(test_refused),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
