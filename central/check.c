@@ -27,8 +27,7 @@ static void check_node(const struct central *c, const struct node *n)
         return;
     CHECK(n->waiting.n_slots == n->slots);
     /* No long task is placed on a worker that was told it is reserved (Hawk 3.4). */
-    CHECK(n->waiting.eligible ==
-          (n->state == NODE_UP && n->link && n->general && n->acked && !node_is_draining(n)));
+    CHECK(n->waiting.eligible == central_node_eligible(n));
     waiting_worker_check(&c->waiting, &n->waiting);
 }
 

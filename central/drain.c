@@ -82,12 +82,8 @@ void central_drain_journalled(struct central *c, const struct node *n, uint32_t 
 void central_drain_answered(struct central *c, struct node *n, const struct msg_drained *m)
 {
     n->empty = m->on && m->empty;
-    /* What it handed back because it was drained has all come before this. */
-    if (m->on || !n->draining)
-        return;
-    n->draining = false;
-    central_node_update_eligible(c, n);
-    central_members_changed(c, n);
+    if (!m->on) /* what it handed back because it was drained has all come before this */
+        central_nodes_hold(c, n, false);
 }
 
 /* A node of the older version does not say so: then it is what its heartbeats say, once what was under way to it when

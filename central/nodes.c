@@ -148,7 +148,7 @@ static void set_state(struct central *c, struct node *n, enum node_state state)
 /* Hawk 3.7: long jobs are scheduled in the general partition only. */
 bool central_node_eligible(const struct node *n)
 {
-    return n->state == NODE_UP && n->link && n->general && n->acked && !node_is_draining(n);
+    return n->state == NODE_UP && n->link && n->general && n->acked && !node_is_draining(n) && !n->held_off;
 }
 
 void central_node_update_eligible(struct central *c, struct node *n)
@@ -324,7 +324,7 @@ static void take_over(struct central *c, struct node *n, struct link *l, const s
     blob_drop(n->addr);
     n->addr = j->addr ? blob_ref(j->addr) : blob_new(NULL, 0);
     n->version = j->version;
-    n->draining = n->empty = false;
+    n->draining = n->empty = n->held_off = false;
     if (another && n->drain == DRAIN_RESTART)
         n->drain = DRAIN_NOT;
     n->acked = false;
@@ -481,7 +481,16 @@ void central_nodes_heartbeat(struct central *c, struct node *n, const struct msg
     n->running_short = m->running_short;
     n->running_long = m->running_long;
     n->jobs_unfinished = m->jobs_unfinished;
+    central_nodes_hold(c, n, false);
     central_send(c, n, MSG_HEARTBEAT_ACK)->heartbeat_ack.seq = m->seq;
+}
+
+void central_nodes_hold(struct central *c, struct node *n, bool hold)
+{
+    if (n->held_off == hold)
+        return;
+    n->held_off = hold;
+    central_node_update_eligible(c, n);
 }
 
 void central_nodes_leave(struct central *c, struct node *n)

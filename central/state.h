@@ -36,9 +36,10 @@ struct node {
     node_id_t id;
     uint8_t role;
     bool journalled; /* its id is durable */
-    bool draining;   /* it hands long tasks back: it is stopping */
+    bool draining;   /* it is stopping */
     uint8_t drain;   /* enum drain: what an operator wants */
     bool empty;      /* drained, and it says that nothing is left there */
+    bool held_off;   /* it handed a long task back, and nothing was heard since */
     struct blob *name, *addr;
     uint64_t incarnation;
     uint32_t slots;
@@ -268,8 +269,10 @@ void central_nodes_journalled(struct central *c, struct node *n);
 struct node *central_nodes_heard(struct central *c, uint32_t link);
 void central_nodes_heartbeat(struct central *c, struct node *n, const struct msg_heartbeat *m);
 void central_nodes_leave(struct central *c, struct node *n);
-/* It hands long tasks back though nobody asked it to. */
+/* It is stopping, and says so. */
 void central_nodes_drain(struct central *c, struct node *n);
+/* It hands long tasks back though nobody asked it to: until its next heartbeat it gets none. */
+void central_nodes_hold(struct central *c, struct node *n, bool hold);
 int64_t central_nodes_due_us(const struct central *c);
 void central_nodes_run(struct central *c);
 void central_nodes_free(struct central *c);

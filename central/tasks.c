@@ -423,9 +423,9 @@ void central_tasks_returned(struct central *c, struct node *n, const struct msg_
         end_unreported(c, t, TASK_CANCELLED, OUTCOME_CANCELLED);
     else
         central_task_queue(c, t);
-    /* Nobody made it reserved: it is stopping, and would hand the next one back as well. */
+    /* Nobody made it reserved: it would hand the next one back as well. Its next heartbeat says that it is well. */
     if (n->general && n->acked)
-        central_nodes_drain(c, n);
+        central_nodes_hold(c, n, true);
 }
 
 void central_tasks_held(struct central *c, struct node *n, const struct msg_task_held *m)

@@ -174,7 +174,7 @@ void wk_heartbeat_due(struct worker *w, struct out *out)
     w->counters_changed = 0;
     m = &out_add(out, MSG_HEARTBEAT, NODE_CENTRAL.v)->heartbeat;
     m->seq = ++w->beat_seq;
-    m->queued = (uint32_t)w->n_reservations + w->n_queued_tasks; /* both within queue_limit */
+    m->queued = (uint32_t)w->n_reservations + w->n_queued_tasks;
     m->running_long = w->n_long;
     m->running_short = busy - w->n_long;
     /* One at a time is watched, so that a central that is slow to acknowledge renews the lease as well. */

@@ -3,7 +3,7 @@
 
 struct tally {
     uint64_t reservations;
-    uint32_t jobs, owners, tasks, queued, unacked, of_central;
+    uint32_t jobs, owners, tasks, queued, unacked, of_central, placed;
 };
 
 static void check_slot(const struct worker *w, const struct slot *s)
@@ -89,6 +89,7 @@ static void check_task(const struct worker *w, const struct job *j, const struct
     n->tasks++;
     n->queued += t->state == T_QUEUED;
     n->unacked += t->state == T_DONE;
+    n->placed += owner_is_central(j->owner);
     n->of_central += owner_is_central(j->owner) && t->state != T_DONE;
 }
 
@@ -201,7 +202,8 @@ void worker_check(const struct worker *w)
     CHECK(n.unacked == w->n_unacked);
     CHECK(n.of_central == w->n_central_tasks);
     CHECK(n.reservations == w->n_reservations);
-    CHECK(w->n_reservations + w->n_tasks <= (uint64_t)w->config.queue_limit + w->config.slots);
+    CHECK(n.placed == w->n_placed);
+    CHECK(w->n_reservations + w->n_tasks - w->n_placed <= (uint64_t)w->config.queue_limit + w->config.slots);
     CHECK(!w->joined || w->central_up);
     CHECK((central && central->state == OWNER_UP) == w->joined);
     /* Every step ends with a question asked, or with none to ask. */

@@ -109,7 +109,7 @@ void wk_job_release(struct worker *w, struct job *j)
 
 uint32_t wk_room_for(const struct worker *w, uint32_t n)
 {
-    uint64_t held = w->n_reservations + w->n_tasks;
+    uint64_t held = w->n_reservations + w->n_tasks - w->n_placed;
     uint64_t room = held < w->config.queue_limit ? w->config.queue_limit - held : 0;
 
     return n < room ? n : (uint32_t)room;
@@ -305,6 +305,7 @@ struct task *wk_task_new(struct worker *w, struct job *j, const struct try_id *i
     list_push_tail(&j->tasks, &t->link);
     wk_table_insert(&w->tasks, &t->hash, try_key(id));
     w->n_tasks++;
+    w->n_placed += owner_is_central(j->owner);
     return t;
 }
 
@@ -349,6 +350,7 @@ void wk_task_free(struct worker *w, struct task *t)
     list_remove(&t->link);
     wk_table_remove(&w->tasks, &t->hash);
     w->n_tasks--;
+    w->n_placed -= owner_is_central(j->owner);
     blob_drop(t->arg);
     blob_drop(t->result);
     free(t);

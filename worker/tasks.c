@@ -192,7 +192,7 @@ void wk_on_task_enqueue(struct worker *w, const struct event *e, struct out *out
 
     if (!o || o->state != OWNER_UP || wk_task_find(w, o, &m->id))
         return;
-    if (refuses_work(w) || !w->general || !m->desc || wk_room_for(w, 1) == 0 || wk_lease_is_over(w)) {
+    if (refuses_work(w) || !w->general || !m->desc || wk_lease_is_over(w)) {
         out_add(out, MSG_TASK_RETURNED, o->node.v)->task_returned.id = m->id;
         return;
     }

@@ -19,7 +19,7 @@
 struct worker_config {
     struct blob *name, *addr; /* who this is and where it listens; worker_init takes references */
     uint32_t slots;           /* 1 .. LIMIT_SLOTS */
-    uint32_t queue_limit;     /* reservations and tasks held at once, whatever their state */
+    uint32_t queue_limit;     /* reservations and short tasks held at once, whatever their state */
     uint64_t incarnation;     /* random number of this process */
     int64_t park_min_us;      /* a parked thief's first delay */
     int64_t park_max_us;      /* and its longest */
@@ -66,7 +66,8 @@ struct worker {
     struct list promotable;  /* running promotable tasks by start: by deadline as well, whatever the cutoff */
     uint64_t n_reservations; /* counts queued or in loot */
     uint32_t n_tasks, n_queued_tasks, n_unacked; /* all; in the queue; completions */
-    uint32_t n_central_tasks;                    /* central's, queued or running: what the lease is about */
+    uint32_t n_placed;        /* of n_tasks, central's: its limit, not the queue's, holds for them */
+    uint32_t n_central_tasks; /* central's, queued or running: what the lease is about */
 
     /* Things told to central as edges, rate-limited. */
     struct worker_edge {
