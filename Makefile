@@ -78,7 +78,7 @@ Q := $(if $(V),,@)
 say = $(if $(V),@:,@printf '%-7s %s\n' $(1) $(2))
 
 .PHONY: all archive programs test fuzz fuzz-programs check check-format check-build check-tidy check-structure deps format demo figures \
-	bench bench-sim bench-recovery calibrate swarm clean help install FORCE
+	bench bench-sim bench-recovery bench-takeover calibrate swarm clean help install FORCE
 all: $(if $(binary),$(binary),archive)
 archive: $(archive)
 
@@ -217,6 +217,10 @@ bench-sim: $(B)/bench/bench_sim
 # Central killed with 10,000 workers and 100,000 unfinished long tasks; some minutes, and for a machine with nothing else to do.
 bench-recovery: all $(B)/bench/bench_recovery
 	$(Q)$(B)/bench/bench_recovery $(B)/bench/recovery.json
+# Centrals on a real etcd, killed one after another; figures as JSON in $(B)/bench/takeover.json.
+KILLS ?= 10
+bench-takeover: all
+	$(Q)HAWK=$(abspath $(B)/hawk) OUT=$(abspath $(B))/bench/takeover.json bench/takeover $(KILLS)
 $(B)/bench/bench_%: $(B)/obj/bench/bench_%.o $(archive)
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
@@ -238,6 +242,7 @@ help:
 	@echo "make test [T=NAME]     build and run the tests (tests/test_NAME.c, tests/e2e/test_NAME.*)"
 	@echo "make demo              a cluster on this machine under a mixed load"
 	@echo "make bench             measurements; make bench-sim: the simulator's, as JSON as well"
+	@echo "make bench-takeover    how long a cluster is without its central after kill -9 [KILLS=10]"
 	@echo "make figures           the papers' simulated figures (TRACES=DIR: the published traces)"
 	@echo "make fuzz [T=NAME] [SECONDS=60] hostile input from libFuzzer (tests/fuzz), each target so long"
 	@echo "make swarm [SECONDS=60] random clusters with random faults, invariants checked after every step"

@@ -210,6 +210,10 @@ static void on_call(void *arg, struct rpc_call *c, const uint8_t *data, size_t l
     struct api *a = arg;
     union any_request request;
     char why[256];
+    if (a->standby && method != API_STOP) {
+        rpc_fail(c, GRPC_STATUS_UNAVAILABLE, "%s", a->standby);
+        return;
+    }
     if (!served(a, method)) {
         rpc_fail(c, GRPC_STATUS_UNIMPLEMENTED, "%s is served by %s; this is %s", api_methods[method].path,
                  served_by(method), a->roles.name);
@@ -255,19 +259,34 @@ struct api *api_new(struct loop *l, struct server *s, const struct api_roles *ro
     return a;
 }
 
+static void fail_waiting(struct api *a, const char *why)
+{
+    struct api_waiting *w, *tmp;
+    HASH_ITER(hh, a->waiting, w, tmp) {
+        HASH_DEL(a->waiting, w);
+        api_fail(w->call, HAWK_EUNAVAILABLE, "%s %s", a->roles.name, why);
+        api_waiting_free(w);
+    }
+}
+
+void api_set_central(struct api *a, const struct central *c, const char *standby)
+{
+    if (a->roles.central != c)
+        fail_waiting(a, "is not the active one any more: ask again");
+    a->roles.central = c;
+    free(a->standby);
+    a->standby = standby ? xstrdup(standby) : NULL;
+}
+
 void api_free_all(struct api *a)
 {
     if (!a)
         return;
     loop_hook_remove(&a->flush);
     loop_timer_clear(a->loop, &a->stop_timer);
-    struct api_waiting *w, *tmp;
-    HASH_ITER(hh, a->waiting, w, tmp) {
-        HASH_DEL(a->waiting, w);
-        api_fail(w->call, HAWK_EUNAVAILABLE, "%s is shutting down", a->roles.name);
-        api_waiting_free(w);
-    }
+    fail_waiting(a, "is shutting down");
     api_watch_free(a);
     api_output_free(a);
+    free(a->standby);
     free(a);
 }

@@ -4,6 +4,7 @@
 #define HAWK_DAEMON_API_H
 
 #include "central/central.h"
+#include "daemon/node.h"
 #include "daemon/runner.h"
 #include "dist/dist.h"
 #include "net/loop.h"
@@ -18,8 +19,8 @@ struct api_roles {
     const struct central *central;
     const struct worker *worker;
     const struct runner *runner;
-    const char *name, *addr;  /* this node's, for ListNodes; borrowed */
-    const char *central_addr; /* where central is, for clients that ask a dist; borrowed */
+    const struct node *node; /* a dist's: where central is, for clients that ask the dist */
+    const char *name, *addr; /* this node's, for ListNodes; borrowed */
     /* Stops this process in good order; now: without waiting for what runs. Called with the api's arg. */
     void (*stop)(void *arg, bool now);
 };
@@ -29,6 +30,9 @@ struct api *api_new(struct loop *l, struct server *s, const struct api_roles *ro
                     void (*feed)(void *arg, enum role to, const struct msg *m), void *arg);
 /* For SUBMITTED, CANCELLED, TASK_EVENT, JOB_EVENT, POLICY_SET, DRAIN_SET: true when m was one of these. */
 bool api_effect(struct api *a, const struct msg *m);
+/* For a central that stands by: until there is one (`standby` NULL), every call fails with UNAVAILABLE and that text (copied).
+ * Calls that waited for another fail. */
+void api_set_central(struct api *a, const struct central *c, const char *standby);
 /* Calls still open are failed with UNAVAILABLE. NULL is fine. */
 void api_free_all(struct api *a);
 

@@ -87,7 +87,8 @@ static struct api_node this_dist(const struct api *a)
 static void nodes_of_dist(const struct api *a, struct api_list_nodes_reply *reply)
 {
     uint32_t cap = 0;
-    add_node(reply, &cap, central_node("central", a->roles.central_addr, dist_central_up(a->roles.dist)));
+    add_node(reply, &cap,
+             central_node("central", node_central_addr(a->roles.node), dist_central_up(a->roles.dist)));
     node_id_t id = NODE_NONE, self = dist_node(a->roles.dist);
     const struct member *m;
     bool listed = false;

@@ -27,6 +27,7 @@ struct api {
     void *arg;
     uint32_t next_client;
     struct api_waiting *waiting;
+    char *standby;             /* why nothing is served for now; NULL: it is */
     struct api_watch *watches; /* by job */
     struct list dirty;         /* watches with something to tell */
     struct list beating;       /* watches whose clients want to hear that this process is there */

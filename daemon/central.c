@@ -1,4 +1,7 @@
-/* `hawk central`: membership, long jobs, history and policy, durably. */
+/* `hawk central`: membership, long jobs, history and policy, durably.
+ *
+ * With the store in etcd there may be several, one of which is active: the process stays and listens, its reign (role,
+ * node, journal) begins when it is elected and ends when its lease does. Until then and after that it stands by. */
 #include "central/central.h"
 
 #include "base/log.h"
@@ -7,6 +10,11 @@
 #include "daemon/journal.h"
 #include "daemon/node.h"
 #include "daemon/process.h"
+#include "store/leader.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 /* Who is silent is suspect long before, by heartbeats. To drop the streams of a whole cluster because pings were late would
  * bring them all back at once. */
@@ -16,14 +24,20 @@
 
 struct central_daemon {
     struct process process;
+    struct leader *leader; /* NULL: this is the only central */
+    struct api *api;
+    struct loop_hook after;
+    /* While it is the active one; NULL otherwise. */
     struct central *role;
     struct node *node;
     struct journal *journal;
-    struct api *api;
-    struct loop_hook after;
+    uint32_t epoch; /* of the reign */
+    bool over;      /* the reign is, and waits for its end */
+    bool stopping;  /* the process is */
     /* What the log said last. */
     uint32_t reserved;
     int64_t cutoff_us;
+    struct leader_view seen;
 };
 
 static void step(void *role, const struct event *e, struct out *out) { central_step(role, e, out); }
@@ -56,6 +70,8 @@ static void after_turn(void *arg)
     struct central_daemon *d = arg;
     struct central_summary s;
     char cutoff[32];
+    if (!d->role)
+        return;
     central_view_summary(d->role, &s);
     if (s.cutoff_us != d->cutoff_us)
         log_info("cutoff %s: jobs whose tasks take less are short",
@@ -95,14 +111,32 @@ static void feed(void *arg, const struct msg *m)
     node_feed(d->node, m);
 }
 
+static void look(void *arg);
+
+/* Once the reign is over nothing is done in its name, not even what was under way: the loop may have stood still since
+ * the last time this was asked. */
+static bool may(void *arg)
+{
+    struct central_daemon *d = arg;
+    if (!d->over && d->leader && !leader_holds(d->leader, d->epoch)) {
+        d->over = true;
+        loop_post(d->process.loop, look, d);
+    }
+    return !d->over;
+}
+
 /* What could not be written is kept and will be reported as done later. */
 static void journal_feed(void *arg, const struct msg *m)
 {
     struct central_daemon *d = arg;
-    if (m->journal_done.err != HAWK_EIO)
+    if (m->journal_done.err == HAWK_ESTALE) {
+        d->over = true;
+        loop_post(d->process.loop, look, d);
+    } else if (m->journal_done.err != HAWK_EIO) {
         feed(arg, m);
-    else if (d->process.signals)
+    } else if (d->stopping) {
         process_exit(&d->process, 0);
+    }
 }
 
 static void api_feed(void *arg, enum role to, const struct msg *m) { feed(arg, m); }
@@ -111,7 +145,8 @@ static void api_feed(void *arg, enum role to, const struct msg *m) { feed(arg, m
 static void stop(void *arg, bool now)
 {
     struct central_daemon *d = arg;
-    if (now || journal_failing(d->journal))
+    d->stopping = true;
+    if (now || !d->role || journal_failing(d->journal))
         process_exit(&d->process, 0);
     else
         feed(arg, &(struct msg){.type = MSG_STOP});
@@ -143,47 +178,179 @@ void central_configure(const struct config *c, struct central_config *out)
     h->share_max_ppm = c->central.short_partition_max;
 }
 
+/* ---- A reign ---- */
+
 static void recover_one(void *arg, const struct msg *m) { feed(arg, m); }
 
-static int start(struct central_daemon *d)
+static int open_journal(struct central_daemon *d, const struct leader_view *v, char *why, size_t size)
 {
     struct process *p = &d->process;
     const struct config *c = &p->config;
+    struct store_etcd etcd = {.endpoints = c->central.etcd,
+                              .prefix = c->central.etcd_prefix,
+                              .revision = v->revision,
+                              .epoch = v->epoch};
+    if (d->leader)
+        return journal_open_etcd(&d->journal, p->loop, &etcd, journal_feed, d, why, size);
+    return journal_open(&d->journal, p->loop, c->central.state_dir, journal_feed, d, why, size);
+}
+
+/* Makes the role from the journal and lets nodes in. v: of the election, if there is one. Blocks the loop
+ * while it reads: there is nobody to serve before. */
+static int reign(struct central_daemon *d, const struct leader_view *v)
+{
+    struct process *p = &d->process;
     struct central_config cc;
-    char why[512];
-    central_configure(c, &cc);
-    int err = process_open(p, c->central.listen, KEEPALIVE_TIMEOUT_MS);
-    if (err)
-        return err;
-    err = journal_open(&d->journal, p->loop, c->central.state_dir, journal_feed, d, why, sizeof why);
+    char why[800];
+    central_configure(&p->config, &cc);
+    int err = open_journal(d, v, why, sizeof why);
     if (err) {
         log_error("%s", why);
         return err;
     }
     struct store *s = journal_store(d->journal);
     cc.cluster = store_cluster_id(s);
-    cc.epoch = store_epoch(s);
+    cc.epoch = d->epoch = store_epoch(s);
+    d->over = false;
     d->role = central_new(&cc, process_random());
     struct node_config nc = {.role = ROLE_CENTRAL,
                              .name = p->name,
                              .token = p->token,
                              .seed = process_random(),
                              .version = p->version};
-    struct node_fns fns = {.step = step, .next_timeout = next_timeout, .check = check, .effect = effect};
+    struct node_fns fns = {
+        .step = step, .next_timeout = next_timeout, .check = check, .may = may, .effect = effect};
     d->node = node_new(p->loop, &nc, &fns, d->role, d);
-    struct api_roles roles = {
-        .central = d->role, .name = p->name, .addr = server_addr(p->server, 0), .stop = stop};
-    d->api = api_new(p->loop, p->server, &roles, api_feed, d);
+    api_set_central(d->api, d->role, NULL);
     node_start(d->node);
     err = store_recover(s, recover_one, d);
     if (err) {
-        log_error("%s/journal.db cannot be read: %s", c->central.state_dir, hawk_strerror(err));
+        log_error("the journal cannot be read: %s", hawk_strerror(err));
         return err;
     }
     feed(d, &(struct msg){.type = MSG_RECOVERED});
     server_set_links(p->server, node_links(d->node));
-    server_start(p->server);
     return 0;
+}
+
+/* Frees what reign() made; whatever it had to say stays unsaid. */
+static void abdicate(struct central_daemon *d)
+{
+    server_set_links(d->process.server, NULL);
+    api_set_central(d->api, NULL, "this central is not the active one any more");
+    if (d->node)
+        node_break(d->node, "this central is not the active one any more");
+    node_free(d->node);
+    central_free(d->role);
+    journal_abandon(d->journal);
+    d->node = NULL;
+    d->role = NULL;
+    d->journal = NULL;
+    d->reserved = 0;
+    d->cutoff_us = 0;
+}
+
+/* ---- The election ---- */
+
+/* What callers and the log are told while it stands by. */
+static void stand_by(struct central_daemon *d, const struct leader_view *v)
+{
+    char why[900];
+    if (*v->active)
+        snprintf(why, sizeof why, "this central stands by; the active one is at %s", v->active);
+    else if (*v->trouble)
+        snprintf(why, sizeof why, "this central stands by: %s", v->trouble);
+    else
+        snprintf(why, sizeof why, "this central stands by; none is active at the moment");
+    api_set_central(d->api, NULL, why);
+    server_refuse_links(d->process.server, why);
+    if (*v->active && (v->epoch != d->seen.epoch || strcmp(v->active, d->seen.active) != 0))
+        log_info("stands by: central at %s is active, in epoch %" PRIu32, v->active, v->epoch);
+    else if (*v->trouble && !*d->seen.trouble)
+        log_warn("stands by: %s; trying again", v->trouble);
+}
+
+static void take_over(struct central_daemon *d, const struct leader_view *v)
+{
+    int64_t from = loop_now(d->process.loop);
+    char took[32];
+    int err = reign(d, v);
+    if (!err && may(d)) {
+        struct central_totals t;
+        central_view_totals(d->role, &t);
+        log_info("is active from now on, in epoch %" PRIu32 ": %u long jobs with %" PRIu64
+                 " tasks were read in %s",
+                 v->epoch, t.long_jobs, t.long_tasks,
+                 duration_format(took, sizeof took, loop_now(d->process.loop) - from));
+        return;
+    }
+    abdicate(d);
+    leader_yield(d->leader, v->epoch);
+    stand_by(d, &(struct leader_view){.epoch = v->epoch});
+    if (err == HAWK_ECORRUPT || err == HAWK_EVERSION) /* waiting does not help */
+        process_exit(&d->process, PROCESS_FAILED);
+}
+
+/* Something about the election may have changed. */
+static void look(void *arg)
+{
+    struct central_daemon *d = arg;
+    struct leader_view v;
+    if (d->stopping && !d->role)
+        return;
+    leader_view(d->leader, &v);
+    if (d->role && (d->over || !v.leads || v.epoch != d->epoch)) {
+        log_warn("is not active any more, after epoch %" PRIu32 ": %s", d->epoch,
+                 *v.active    ? "another central is"
+                 : *v.trouble ? v.trouble
+                              : "its lease in etcd could not be renewed in time");
+        abdicate(d);
+        leader_yield(d->leader, d->epoch);
+        if (d->stopping)
+            process_exit(&d->process, 0);
+        leader_view(d->leader, &v);
+    }
+    if (v.leads && !d->role)
+        take_over(d, &v);
+    else if (!v.leads)
+        stand_by(d, &v);
+    d->seen = v;
+}
+
+static void election_changed(void *arg)
+{
+    struct central_daemon *d = arg;
+    loop_post(d->process.loop, look, d);
+}
+
+/* ---- The process ---- */
+
+static int start(struct central_daemon *d)
+{
+    struct process *p = &d->process;
+    const struct config *c = &p->config;
+    bool alone = strcmp(c->central.store, "etcd") != 0;
+    int err = process_open(p, c->central.listen, KEEPALIVE_TIMEOUT_MS);
+    if (err)
+        return err;
+    const char *addr = server_addr(p->server, 0);
+    if (!alone && !(addr = process_advertised(p, c->central.advertise, c->central.etcd)))
+        return HAWK_EINVALID;
+    struct api_roles roles = {.name = p->name, .addr = addr, .stop = stop};
+    d->api = api_new(p->loop, p->server, &roles, api_feed, d);
+    if (alone) {
+        err = reign(d, &d->seen);
+    } else {
+        stand_by(d, &d->seen);
+        d->leader = leader_new(&(struct leader_config){.endpoints = c->central.etcd,
+                                                       .prefix = c->central.etcd_prefix,
+                                                       .address = addr,
+                                                       .lease_us = c->central.leader_lease},
+                               election_changed, d);
+    }
+    if (!err)
+        server_start(p->server);
+    return err;
 }
 
 int central_main(int argc, char **argv)
@@ -210,8 +377,10 @@ int central_main(int argc, char **argv)
     node_free(d.node);
     central_free(d.role);
     if (journal_close(d.journal)) {
-        log_error("the journal could not be written to its end: look at the disk");
+        log_error("the journal could not be written to its end: look at the disk%s",
+                  d.leader ? " of etcd" : "");
         d.process.exit_code = PROCESS_FAILED;
     }
+    leader_free(d.leader); /* who takes over finds everything written */
     return process_free(&d.process);
 }

@@ -34,8 +34,15 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
 
 #define CENTRAL_SETTINGS(S)                                                                                  \
     S(central, LIST, listen, "127.0.0.1:7070", "addresses to listen on: HOST:PORT or unix:PATH")             \
+    S(central, TEXT, advertise, "", "address others reach it at; default: the first it listens on")          \
+    S(central, CHOICE, store, "sqlite",                                                                      \
+      "sqlite|etcd: a file in state_dir, or etcd: then several centrals may run, one of them active")        \
     S(central, TEXT, state_dir, "",                                                                          \
       "where the journal and the history are kept; default: see `hawk config show`")                         \
+    S(central, LIST, etcd, "127.0.0.1:2379", "addresses of etcd's members")                                  \
+    S(central, TEXT, etcd_prefix, "hawk", "what this cluster's keys in etcd begin with")                     \
+    S(central, DURATION, leader_lease, "2s",                                                                 \
+      "another central takes over when the active one was silent so long; whole seconds")                    \
     S(central, CHOICE, policy, "hawk",                                                                       \
       "hawk|sparrow|hawk-no-steal|hawk-no-partition|hawk-no-central|split|central")                          \
     S(central, LIST, policy_on, "",                                                                          \
@@ -68,7 +75,7 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(dist, TEXT, name, "", "unique in the cluster; default: dist-HOSTNAME")                                 \
     S(dist, LIST, listen, "127.0.0.1:7071", "addresses to listen on: HOST:PORT or unix:PATH")                \
     S(dist, TEXT, advertise, "", "address others reach it at; default: the first it listens on")             \
-    S(dist, TEXT, central, "127.0.0.1:7070", "central's address")                                            \
+    S(dist, LIST, central, "127.0.0.1:7070", "central's address; several centrals: all of theirs")           \
     S(dist, TEXT, state_dir, "", "where detached jobs are journalled; default: see `hawk config show`")      \
     S(dist, COUNT, jobs_max, "100000", "unfinished jobs this dist accepts")                                  \
     S(dist, COUNT, tasks_max, "10000000", "unfinished tasks this dist accepts")                              \
@@ -82,7 +89,7 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(worker, TEXT, name, "", "unique in the cluster; default: HOSTNAME")                                    \
     S(worker, LIST, listen, "127.0.0.1:0", "addresses to listen on; by default where central reaches it")    \
     S(worker, TEXT, advertise, "", "address others reach it at; default: the first it listens on")           \
-    S(worker, TEXT, central, "127.0.0.1:7070", "central's address")                                          \
+    S(worker, LIST, central, "127.0.0.1:7070", "central's address; several centrals: all of theirs")         \
     S(worker, AUTO_COUNT, slots, "auto", "tasks at a time; auto: one per core")                              \
     S(worker, CHOICE, queues, "per-worker",                                                                  \
       "per-worker|per-slot: one queue for all slots, or one each (the paper)")                               \

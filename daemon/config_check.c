@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ETCD_PREFIX_MAX 128
+
 struct checker {
     const struct config *c;
     const char *section; /* NULL: all */
@@ -75,6 +77,22 @@ static void address(struct checker *k, const char *key, const char *text)
 
     if (addr_check(text, why, sizeof why))
         complain(k, key, "%s", why);
+}
+
+/* Comma separated, at least one. */
+static void addresses(struct checker *k, const char *key, const char *list)
+{
+    char addr[ADDR_TEXT];
+
+    if (!*list)
+        complain(k, key, "it must name an address, HOST:PORT or unix:PATH");
+    for (const char *at = list; *at;) {
+        size_t len = strcspn(at, ",");
+
+        snprintf(addr, sizeof addr, "%.*s", (int)len, at);
+        at += len + (at[len] == ',');
+        address(k, key, addr);
+    }
 }
 
 /* DESIGN 3.12: beyond loopback only with a token, or when the operator says so. */
@@ -145,10 +163,34 @@ static void check_policy(struct checker *k)
         complain(k, "central.long_lease", "it must be at least central.suspect");
 }
 
+static void check_etcd(struct checker *k)
+{
+    const struct config *c = k->c;
+    const char *prefix = c->central.etcd_prefix;
+    size_t len = strlen(prefix);
+    bool ok = len > 0 && len <= ETCD_PREFIX_MAX && prefix[len - 1] != '/';
+
+    for (size_t i = 0; i < len; i++)
+        ok = ok && prefix[i] > ' ' && prefix[i] <= '~';
+    if (!ok)
+        complain(k, "central.etcd_prefix",
+                 "it must be 1 to %d visible ASCII characters, the last one no slash", ETCD_PREFIX_MAX);
+    addresses(k, "central.etcd", c->central.etcd);
+    /* etcd grants no shorter lease than about its own election takes, which is one to two seconds. */
+    if (c->central.leader_lease < 2 * US_PER_S || c->central.leader_lease % US_PER_S)
+        complain(k, "central.leader_lease", "it must be 2 s or more, in whole seconds");
+    if (c->central.leader_lease * 2 > c->central.long_lease)
+        complain(k, "central.leader_lease", "it must be at most half of central.long_lease");
+}
+
 static void check_central(struct checker *k)
 {
     listens(k, "central.listen", k->c->central.listen);
     directory(k, "central.state_dir", k->c->central.state_dir);
+    if (*k->c->central.advertise)
+        address(k, "central.advertise", k->c->central.advertise);
+    if (strcmp(k->c->central.store, "etcd") == 0)
+        check_etcd(k);
 }
 
 static void check_dist(struct checker *k)
@@ -157,7 +199,7 @@ static void check_dist(struct checker *k)
 
     name(k, "dist.name", c->dist.name);
     listens(k, "dist.listen", c->dist.listen);
-    address(k, "dist.central", c->dist.central);
+    addresses(k, "dist.central", c->dist.central);
     directory(k, "dist.state_dir", c->dist.state_dir);
     if (*c->dist.advertise)
         address(k, "dist.advertise", c->dist.advertise);
@@ -169,7 +211,7 @@ static void check_worker(struct checker *k)
 
     name(k, "worker.name", c->worker.name);
     listens(k, "worker.listen", c->worker.listen);
-    address(k, "worker.central", c->worker.central);
+    addresses(k, "worker.central", c->worker.central);
     directory(k, "worker.state_dir", c->worker.state_dir);
     directory(k, "worker.output_dir", c->worker.output_dir);
     if (*c->worker.advertise)

@@ -158,7 +158,7 @@ static int start(struct dist_daemon *d)
     struct node_fns fns = {.step = step, .next_timeout = next_timeout, .check = check, .effect = effect};
     d->node = node_new(p->loop, &nc, &fns, &d->role, d);
     struct api_roles roles = {
-        .dist = &d->role, .name = p->name, .addr = addr, .central_addr = c->dist.central, .stop = stop_asked};
+        .dist = &d->role, .node = d->node, .name = p->name, .addr = addr, .stop = stop_asked};
     d->api = api_new(p->loop, p->server, &roles, api_feed, d);
     server_set_links(p->server, node_links(d->node));
     server_start(p->server);

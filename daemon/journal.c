@@ -20,17 +20,19 @@ struct journal {
     pthread_mutex_t lock; /* of what the store's thread tells the loop's */
     uint64_t token;
     int err;
-    bool posted, failing;
+    bool posted, failing, closed;
 };
 
 static void on_loop(void *arg)
 {
     struct journal *j = arg;
+    if (j->closed)
+        return;
     pthread_mutex_lock(&j->lock);
     struct msg m = {.type = MSG_JOURNAL_DONE, .journal_done = {.token = j->token, .err = j->err}};
     j->posted = false;
     pthread_mutex_unlock(&j->lock);
-    if (m.journal_done.err && !j->failing)
+    if (m.journal_done.err == HAWK_EIO && !j->failing)
         log_error("the journal cannot be written; trying again, nothing that was accepted is lost so far");
     else if (!m.journal_done.err && j->failing)
         log_info("the journal can be written again");
@@ -86,6 +88,21 @@ int dir_make(const char *path, mode_t mode, char *why, size_t size)
     }
 }
 
+static struct journal *journal_new(struct loop *l, void (*feed)(void *arg, const struct msg *m), void *arg)
+{
+    struct journal *j = xcalloc(1, sizeof *j);
+    *j = (struct journal){.loop = l, .feed = feed, .arg = arg};
+    pthread_mutex_init(&j->lock, NULL);
+    return j;
+}
+
+static void journal_free(void *arg)
+{
+    struct journal *j = arg;
+    pthread_mutex_destroy(&j->lock);
+    free(j);
+}
+
 int journal_open(struct journal **out, struct loop *l, const char *dir,
                  void (*feed)(void *arg, const struct msg *m), void *arg, char *why, size_t size)
 {
@@ -97,17 +114,25 @@ int journal_open(struct journal **out, struct loop *l, const char *dir,
         snprintf(why, size, "the directory's name is too long");
         return HAWK_ETOO_LARGE;
     }
-    struct journal *j = xcalloc(1, sizeof *j);
-    *j = (struct journal){.loop = l, .feed = feed, .arg = arg};
-    pthread_mutex_init(&j->lock, NULL);
+    struct journal *j = journal_new(l, feed, arg);
     err = store_open(&j->store, path, on_done, j, why, size);
-    if (err) {
-        pthread_mutex_destroy(&j->lock);
-        free(j);
-        return err;
-    }
-    *out = j;
-    return 0;
+    if (err)
+        journal_free(j);
+    else
+        *out = j;
+    return err;
+}
+
+int journal_open_etcd(struct journal **out, struct loop *l, const struct store_etcd *etcd,
+                      void (*feed)(void *arg, const struct msg *m), void *arg, char *why, size_t size)
+{
+    struct journal *j = journal_new(l, feed, arg);
+    int err = store_open_etcd(&j->store, etcd, on_done, j, why, size);
+    if (err)
+        journal_free(j);
+    else
+        *out = j;
+    return err;
 }
 
 void journal_write(struct journal *j, const struct msg *m)
@@ -130,7 +155,15 @@ int journal_close(struct journal *j)
     if (!j)
         return 0;
     int err = store_close(j->store);
-    pthread_mutex_destroy(&j->lock);
-    free(j);
+    journal_free(j);
     return err;
+}
+
+void journal_abandon(struct journal *j)
+{
+    if (!j)
+        return;
+    store_abandon(j->store);
+    j->closed = true;
+    loop_post(j->loop, journal_free, j); /* behind what its thread has posted */
 }

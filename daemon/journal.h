@@ -12,17 +12,23 @@ struct journal;
 
 /* Opens DIR/journal.db, making the directory. On an error why names what to do. feed is called on the loop's
  * thread with JOURNAL_DONE; its err HAWK_EIO says: not written yet, but kept and tried again, and a later
- * JOURNAL_DONE without an error covers it. */
+ * JOURNAL_DONE without an error covers it; HAWK_ESTALE: another central leads, and nothing more will be written. */
 HAWK_MUST_USE int journal_open(struct journal **out, struct loop *l, const char *dir,
                                void (*feed)(void *arg, const struct msg *m), void *arg, char *why,
                                size_t size);
+/* The same in etcd, for the central that leads. */
+HAWK_MUST_USE int journal_open_etcd(struct journal **out, struct loop *l, const struct store_etcd *etcd,
+                                    void (*feed)(void *arg, const struct msg *m), void *arg, char *why,
+                                    size_t size);
 /* For JOURNAL_* and HISTORY. What cannot be queued is answered with JOURNAL_DONE and the error. */
 void journal_write(struct journal *j, const struct msg *m);
 /* The last attempt to write failed. */
 bool journal_failing(const struct journal *j);
 struct store *journal_store(struct journal *j);
-/* Commits what is queued; 0 or HAWK_EIO. NULL is fine. */
+/* Commits what is queued; 0 or HAWK_EIO. For the end of the process. NULL is fine. */
 int journal_close(struct journal *j);
+/* Ends it without waiting for what is queued; feed is not called any more. NULL is fine. */
+void journal_abandon(struct journal *j);
 
 /* Makes a directory and its parents; mode is for those it makes. 0, or HAWK_EIO with a text in why. */
 HAWK_MUST_USE int dir_make(const char *path, mode_t mode, char *why, size_t size);

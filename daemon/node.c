@@ -33,7 +33,9 @@ struct node {
     struct links *links;
     struct link *central;
     char *name, *central_addr;
-    node_id_t id; /* as central said last */
+    node_id_t id;     /* as central said last */
+    uint64_t cluster; /* likewise */
+    uint32_t epoch;   /* the highest of a central in that cluster */
     struct peer *peers;
     struct list victims;
     uint32_t victims_n;
@@ -49,6 +51,8 @@ static void carry(struct node *n, struct msg *m);
 
 static void step_one(struct node *n, const struct msg *m)
 {
+    if (n->fns.may && !n->fns.may(n->arg))
+        return;
     struct event e = {.now_us = loop_now(n->loop), .m = *m};
     if (log_level >= LOG_TRACE) {
         char line[512];
@@ -241,9 +245,26 @@ static void renamed(struct node *n, node_id_t id)
     }
 }
 
+/* A central that was replaced and does not know it. It may say nothing to this node any more. */
+static bool outdated(struct node *n, const struct msg_joined *m)
+{
+    char why[200];
+    if (m->cluster != n->cluster || m->central_epoch >= n->epoch)
+        return false;
+    snprintf(why, sizeof why, "it is of epoch %u, and there was one of epoch %u", m->central_epoch, n->epoch);
+    log_warn("central at %s is not obeyed: %s (if its journal was restored from a copy, restart this %s)",
+             link_addr(n->central), why, role_text(n->kind));
+    link_break(n->central, HAWK_ESTALE, why);
+    return true;
+}
+
 static void joined(struct node *n, const struct msg *m)
 {
     node_id_t before = n->id;
+    if (outdated(n, &m->joined))
+        return;
+    n->cluster = m->joined.cluster;
+    n->epoch = m->joined.central_epoch;
     links_set_node(n->links, m->joined.node);
     node_feed(n, m);
     if (before.v && before.v != m->joined.node.v)
@@ -479,6 +500,13 @@ void node_start(struct node *n)
 }
 
 struct links *node_links(struct node *n) { return n->links; }
+
+const char *node_central_addr(const struct node *n)
+{
+    return n->central ? link_addr(n->central) : n->central_addr;
+}
+
+void node_break(struct node *n, const char *why) { links_break(n->links, HAWK_ESHUTDOWN, why); }
 
 void node_free(struct node *n)
 {

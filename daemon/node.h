@@ -19,6 +19,9 @@ struct node_fns {
     int64_t (*next_timeout)(const void *role);
     void (*check)(
         const void *role); /* aborts on a broken invariant; run after every step when HAWK_CHECK is set */
+    /* Asked before every step: false, and neither this event nor what it would cause happens. The role is out of date from then
+     * on, and to be freed. NULL: it may always. */
+    bool (*may)(void *arg);
     /* Carries out an effect (a message that is not for the wire); m is borrowed. May call node_feed. */
     void (*effect)(void *arg, const struct msg *m);
 };
@@ -26,7 +29,7 @@ struct node_fns {
 struct node_config {
     enum role role;
     const char *name, *token; /* copied; token NULL: none */
-    const char *central;      /* where to find central; NULL in central itself */
+    const char *central;      /* where to find central, or several, comma separated; NULL in central itself */
     uint64_t seed;
     uint32_t version; /* of the protocol; 0: PROTOCOL_VERSION */
 };
@@ -40,6 +43,10 @@ void node_start(struct node *n);
 void node_feed(struct node *n, const struct msg *m);
 /* For server_set_links, and counters. */
 struct links *node_links(struct node *n);
+/* Central's address: the one it was found at, or is looked for. */
+const char *node_central_addr(const struct node *n);
+/* Breaks every link at once, with what was to be sent: for who has lost the right to send it. node_free follows. */
+void node_break(struct node *n, const char *why);
 /* Closes every link, giving what is pending a second to leave. */
 void node_free(struct node *n);
 

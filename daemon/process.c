@@ -145,14 +145,27 @@ int process_output_dir(const struct process *p, const char *dir)
     return 0;
 }
 
-const char *process_advertised(const struct process *p, const char *advertise, const char *central)
+const char *process_central(const char *list, char *addr, size_t size)
 {
+    const char *at = list;
+    do {
+        size_t len = strcspn(at, ",");
+        snprintf(addr, size, "%.*s", (int)len, at);
+        at += len + (at[len] == ',');
+    } while (*at && addr_is_local(addr));
+    return addr;
+}
+
+const char *process_advertised(const struct process *p, const char *advertise, const char *centrals)
+{
+    char central[ADDR_TEXT];
     const char *addr = server_addr(p->server, 0);
     if (*advertise)
         return advertise;
+    process_central(centrals, central, sizeof central);
     if (addr_is_local(addr) && !addr_is_local(central)) {
         log_error(
-            "%s listens on %s, where only this machine reaches it, but central is at %s: set %s.listen to an "
+            "%s listens on %s, where only this machine reaches it, but %s is on another: set %s.listen to an "
             "address of this machine on that network",
             p->section, addr, central, p->section);
         return NULL;

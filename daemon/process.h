@@ -34,9 +34,11 @@ HAWK_MUST_USE int process_open(struct process *p, const char *listen, uint32_t k
 /* Makes the directory for tasks' output where it is missing. A worker that cannot write there would fail every task it
  * gets, and faster than others run them. 0, or a message and HAWK_E…. */
 HAWK_MUST_USE int process_output_dir(const struct process *p, const char *dir);
+/* Of a comma separated list of centrals, one that other machines reach, if there is any. */
+const char *process_central(const char *list, char *addr, size_t size);
 /* The address other nodes are told: `advertise`, else the first one we listen on, when others can dial that: not one of
- * this machine alone while central is on another. NULL after a message. After process_open. */
-const char *process_advertised(const struct process *p, const char *advertise, const char *central);
+ * this machine alone while central (one or several, or any other peer) is on another. NULL after a message. After process_open. */
+const char *process_advertised(const struct process *p, const char *advertise, const char *centrals);
 /* SIGTERM and SIGINT call stop. */
 void process_signals(struct process *p, void (*stop)(void *arg, bool now), void *arg);
 /* Says on stdout that the daemon can be used: "ready NAME ADDRESS", or with --output json a document on one line.

@@ -156,8 +156,10 @@ static void make_role(struct worker_daemon *d, const char *addr)
 /* A worker needs only central's address: told nothing else, it listens where central reaches it. */
 static const char *listen_address(const struct config *c, char *own, size_t size)
 {
+    char central[ADDR_TEXT];
     bool told = strcmp(c->worker.listen, "127.0.0.1:0") != 0 || *c->worker.advertise;
-    if (told || addr_is_local(c->worker.central) || addr_towards(c->worker.central, own, size))
+    process_central(c->worker.central, central, sizeof central);
+    if (told || addr_is_local(central) || addr_towards(central, own, size))
         return c->worker.listen;
     return own;
 }

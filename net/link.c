@@ -38,7 +38,9 @@ struct link {
     void *user;
     uint32_t number;
     enum link_state state;
-    char *addr;
+    char *addr;         /* the one that is dialled, or was last */
+    char *addrs;        /* dialled: all of them, comma separated */
+    size_t next;        /* where in addrs the next one begins */
     char *what;         /* NULL: accepted */
     node_id_t expected; /* dialled: whom we want to reach; NODE_NONE: whoever listens there */
 
@@ -463,6 +465,7 @@ static void link_free(struct link *k)
     codec_buf_free(&k->buf);
     free(k->batches);
     free(k->addr);
+    free(k->addrs);
     free(k->what);
     free(k);
 }
@@ -481,17 +484,39 @@ static void stream_free(struct link *k)
     drop_pending(k);
 }
 
+static bool one_of_several(const struct link *k) { return strchr(k->addrs, ',') != NULL; }
+
+/* Goes on to the next address. True when that is the first again. */
+static bool next_addr(struct link *k)
+{
+    const char *from = k->addrs + k->next;
+    size_t len = strcspn(from, ",");
+    bool first = k->next == 0;
+
+    free(k->addr);
+    k->addr = xcalloc(1, len + 1);
+    memcpy(k->addr, from, len);
+    k->next = from[len] ? k->next + len + 1 : 0;
+    return first;
+}
+
+/* All addresses are tried before the delay grows: one of them may be the one that is active. */
 static void retry_later(struct link *k)
 {
-    int64_t now = loop_now(k->ls->loop);
+    int64_t now = loop_now(k->ls->loop), most_us = LINK_RETRY_MAX_US, delay_us = LINK_RETRY_MIN_US;
 
-    /* A peer that lets us in and throws us out at once must not be asked at full speed. */
-    k->delay_us = !k->delay_us ? LINK_RETRY_MIN_US : 2 * k->delay_us;
-    if (k->delay_us > LINK_RETRY_MAX_US)
-        k->delay_us = LINK_RETRY_MAX_US;
+    if (one_of_several(k))
+        most_us = LINK_ROUND_MAX_US;
+    if (next_addr(k)) {
+        /* A peer that lets us in and throws us out at once must not be asked at full speed. */
+        k->delay_us = !k->delay_us ? LINK_RETRY_MIN_US : 2 * k->delay_us;
+        if (k->delay_us > most_us)
+            k->delay_us = most_us;
+        delay_us = k->delay_us;
+    }
     k->state = LINK_IDLE;
     loop_timer_set(k->ls->loop, &k->timer,
-                   now + k->delay_us / 2 + (int64_t)rng_below(&k->ls->rng, (uint64_t)k->delay_us / 2 + 1));
+                   now + delay_us / 2 + (int64_t)rng_below(&k->ls->rng, (uint64_t)delay_us / 2 + 1));
 }
 
 /* Why the stream ended, from the status when it was not us. */
@@ -539,7 +564,7 @@ static void stream_over(struct link *k)
             k->delay_us = 0;
         if (up_us > LINK_PATIENCE_US)
             k->patience = 0;
-        else if (k->patience < LINK_PATIENCE_MAX &&
+        else if (k->patience < LINK_PATIENCE_MAX && k->next == 0 && /* once per round */
                  (k->err == HAWK_ETIMEOUT || strstr(k->error, "keepalive")))
             k->patience++;
         if (!k->complained && !to_victim(k))
@@ -592,7 +617,9 @@ static void dial(struct link *k)
     net_batch(k->call, open, 2, &k->open_tag);
     net_batch(k->call, &end, 1, &k->end_tag);
     net_metadata_drop(md, open[0].data.send_initial_metadata.count);
-    loop_timer_set(k->ls->loop, &k->timer, loop_now(k->ls->loop) + (LINK_OPEN_US << k->patience));
+    loop_timer_set(k->ls->loop, &k->timer,
+                   loop_now(k->ls->loop) +
+                       ((one_of_several(k) ? LINK_OPEN_ONE_US : LINK_OPEN_US) << k->patience));
 }
 
 static void on_timer(void *arg)
@@ -645,8 +672,9 @@ struct link *link_dial_node(struct links *ls, const char *addr, const char *what
     struct link *k = link_new(ls);
 
     k->expected = node;
-    k->addr = xstrdup(addr);
+    k->addrs = xstrdup(addr);
     k->what = xstrdup(what);
+    next_addr(k);
     dial(k);
     return k;
 }
@@ -755,6 +783,12 @@ struct links *links_new(struct loop *l, const struct link_config *c, const struc
 }
 
 void links_set_node(struct links *ls, node_id_t node) { ls->node = node; }
+
+void links_break(struct links *ls, int err, const char *text)
+{
+    list_foreach(&ls->all, n, next)
+        link_break(container_of(n, struct link, node), err, text);
+}
 
 void links_free(struct links *ls, int64_t timeout_us)
 {

@@ -32,6 +32,9 @@
 /* Delays between attempts, each doubled and then drawn from its upper half. */
 #define LINK_RETRY_MIN_US (50 * US_PER_MS)
 #define LINK_RETRY_MAX_US (2 * US_PER_S)
+/* With several addresses: opening one, and the longest delay between rounds through all of them. */
+#define LINK_OPEN_ONE_US US_PER_S
+#define LINK_ROUND_MAX_US US_PER_S
 #define LINK_MAX_ACCEPTED 200000u /* links accepted at a time, unless configured */
 
 struct links;
@@ -65,7 +68,8 @@ void links_set_node(struct links *ls, node_id_t node);
  * ls: server_set_links(server, NULL) first. NULL is fine. */
 void links_free(struct links *ls, int64_t timeout_us);
 
-/* Starts to connect to addr ("host:port", "[::1]:port", "unix:/path") and keeps trying. `what` names the peer
+/* Starts to connect to addr ("host:port", "[::1]:port", "unix:/path") and keeps trying; several, comma separated: one after
+ * another, until one lets us in, and after it is lost from the next one on. `what` names the peer
  * in the log: "central at 127.0.0.1:7100 cannot be reached: …; trying again", once per loss, and once when it is back. */
 struct link *link_dial(struct links *ls, const char *addr, const char *what);
 /* The same for one node: whoever else listens there (the address was used again) refuses the stream before it can
@@ -76,6 +80,9 @@ struct link *link_dial_node(struct links *ls, const char *addr, const char *what
 void link_close(struct link *k);
 /* Breaks the stream at once; `lost` follows with err, and a dialled link connects again. For a peer that misbehaves. */
 void link_break(struct link *k, int err, const char *text);
+
+/* The same for all, whoever they are; what is pending does not leave. */
+void links_break(struct links *ls, int err, const char *text);
 
 /* Encodes m (its handles stay the caller's) to leave at the end of this turn of the loop. m->peer is not
  * sent. HAWK_EUNAVAILABLE: the link is not up, nothing was sent. HAWK_ELIMIT: too much is pending, and

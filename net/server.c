@@ -43,6 +43,7 @@ struct server {
     char **addrs;
     unsigned addrs_n, addrs_cap;
     struct links *links;
+    char *no_links;         /* why there are none; NULL: this daemon never has any */
     struct method *methods; /* a dozen: looked through one by one */
     unsigned methods_n, methods_cap;
     struct server_calls calls;
@@ -184,6 +185,12 @@ const char *server_addr(const struct server *s, unsigned i) { return i < s->addr
 
 void server_set_links(struct server *s, struct links *ls) { s->links = ls; }
 
+void server_refuse_links(struct server *s, const char *why)
+{
+    free(s->no_links);
+    s->no_links = xstrdup(why);
+}
+
 void server_handle(struct server *s, const char *path, server_call_fn *fn, void *arg)
 {
     CHECK(!s->started);
@@ -227,6 +234,8 @@ static void dispatch(struct server *s, struct accept *a)
         refuse(s, a->call, GRPC_STATUS_UNAUTHENTICATED, "the cluster's token is missing or wrong");
     } else if (s->links && grpc_slice_str_cmp(path, LINK_METHOD) == 0) {
         dispatch_link(s, a);
+    } else if (s->no_links && grpc_slice_str_cmp(path, LINK_METHOD) == 0) {
+        refuse(s, a->call, GRPC_STATUS_UNAVAILABLE, s->no_links);
     } else if (!m) {
         snprintf(text, sizeof text, "this daemon does not serve %.*s",
                  GRPC_SLICE_LENGTH(path) > 200 ? 200 : (int)GRPC_SLICE_LENGTH(path),
@@ -316,5 +325,6 @@ void server_free(struct server *s)
         free(s->addrs[i]);
     free(s->addrs);
     free(s->token);
+    free(s->no_links);
     free(s);
 }

@@ -39,6 +39,8 @@ HAWK_MUST_USE int server_listen(struct server *s, const char *addr, char *why, s
 const char *server_addr(const struct server *s, unsigned i);
 /* Accept links for ls; NULL: no more, those there are stay. */
 void server_set_links(struct server *s, struct links *ls);
+/* Without links to accept them for, they are refused as UNAVAILABLE with this text (copied). */
+void server_refuse_links(struct server *s, const char *why);
 /* Calls of "/package.Service/Method" go to fn; `request` is borrowed for the call. Before server_start. fn or
  * whoever it hands the call to must end it with rpc_reply, rpc_fail or rpc_finish, soon or later. */
 void server_handle(struct server *s, const char *path,

@@ -86,13 +86,19 @@ void leader_yield(struct leader *l, uint32_t epoch)
 
 /* ---- The thread ---- */
 
-/* Makes *next what others see, except that a reign that is over stays so. */
+static bool same(const struct leader_view *a, const struct leader_view *b)
+{
+    return a->leads == b->leads && a->epoch == b->epoch && a->revision == b->revision &&
+           strcmp(a->active, b->active) == 0 && strcmp(a->trouble, b->trouble) == 0;
+}
+
+/* Makes *next what others see. Only this thread begins a reign. */
 static void publish(struct leader *l, const struct leader_view *next, int64_t until_us)
 {
     bool differs;
 
     pthread_mutex_lock(&l->lock);
-    differs = memcmp(&l->view, next, sizeof *next) != 0;
+    differs = !same(&l->view, next);
     l->view = *next;
     l->until_us = until_us;
     pthread_mutex_unlock(&l->lock);
@@ -103,9 +109,8 @@ static void publish(struct leader *l, const struct leader_view *next, int64_t un
 /* Nobody is known to lead; why: etcd does not say, or "". */
 static void publish_none(struct leader *l, const char *trouble)
 {
-    struct leader_view v;
+    struct leader_view v = {0};
 
-    memset(&v, 0, sizeof v); /* compared as a whole */
     snprintf(v.trouble, sizeof v.trouble, "%s", trouble);
     publish(l, &v, 0);
 }
@@ -141,17 +146,20 @@ static void view_of(const struct key *k, struct leader_view *v)
 {
     char *end;
 
-    memset(v, 0, sizeof *v);
-    v->epoch = (uint32_t)strtoul(k->value, &end, 10);
+    *v = (struct leader_view){.epoch = (uint32_t)strtoul(k->value, &end, 10)};
     v->revision = k->created;
     snprintf(v->active, sizeof v->active, "%s", *end == ' ' ? end + 1 : end);
 }
 
-static void give_up_lease(struct leader *l)
+/* Another may begin as soon as our lease is gone, instead of when it has run out. HAWK_EUNAVAILABLE: to be tried again;
+ * an etcd that comes back lets every lease begin anew. */
+static int give_up_lease(struct leader *l)
 {
-    if (l->lease && etcd_lease_revoke(l->etcd, l->lease, l->lease_us))
-        log_debug("the leader's lease is left to run out: %s", etcd_why(l->etcd));
-    l->lease = 0;
+    int err = l->lease ? etcd_lease_revoke(l->etcd, l->lease, l->lease_us / LEADER_RENEW_PER_LEASE) : 0;
+
+    if (err != HAWK_EUNAVAILABLE)
+        l->lease = 0;
+    return l->lease ? err : 0;
 }
 
 /* Creates the key if there is still none. sent_us: the lease is granted from then on, or later. */
@@ -195,10 +203,8 @@ static int try_to_lead(struct leader *l)
         err = create_key(l);
     if (!err)
         err = read_key(l, l->key, &k);
-    if (err || !k.there || k.lease != l->lease || granted_s < l->ttl_s) {
-        give_up_lease(l);
-        return err;
-    }
+    if (err || !k.there || k.lease != l->lease || granted_s < l->ttl_s)
+        return err; /* the lease goes with the next attempt */
     view_of(&k, &v);
     v.leads = true;
     publish(l, &v, end_of(l, sent_us));
@@ -209,16 +215,16 @@ static int64_t campaign(struct leader *l)
 {
     struct leader_view v;
     struct key k;
-    int err;
+    int err = give_up_lease(l); /* of a reign that has ended, or did not begin */
 
-    give_up_lease(l); /* of a reign that has ended */
-    if (now_us() < l->pause_until_us)
-        return l->pause_until_us - now_us();
-    err = read_key(l, l->key, &k);
-    if (!err && !k.there)
+    if (!err)
+        err = read_key(l, l->key, &k);
+    if (!err && !k.there && now_us() >= l->pause_until_us)
         err = try_to_lead(l);
     if (err) {
         publish_none(l, etcd_why(l->etcd));
+    } else if (!k.there && !l->view.leads) {
+        publish_none(l, "");
     } else if (k.there) {
         view_of(&k, &v);
         publish(l, &v, 0);
@@ -301,7 +307,8 @@ static void *thread_main(void *arg)
             wait_us(l, pause_us);
     }
     pthread_mutex_unlock(&l->lock);
-    give_up_lease(l);
+    if (give_up_lease(l))
+        log_debug("the leader's lease is left to run out: %s", etcd_why(l->etcd));
     return NULL;
 }
 

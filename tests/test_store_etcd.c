@@ -116,6 +116,7 @@ static int tear_down(void **state)
     struct fixture *f = *state;
     struct world *w = f->arg;
 
+    kill(server.pid, SIGCONT); /* a test that failed may have left it standing */
     store_abandon(f->s);
     central_stop(&w->a);
     central_stop(&w->b);
@@ -321,7 +322,7 @@ static void test_a_leader_that_cannot_renew_stops_by_its_own_clock(void **state)
 
     central_start(&w->a, w, "a:1");
     wait_view(&w->a, leads);
-    kill(server.pid, SIGSTOP);
+    etcd_server_pause(&server);
     wait_view(&w->a, does_not_lead);
     assert_false(leader_holds(w->a.leader, 1));
     wait_view(&w->a, has_trouble);
@@ -405,7 +406,7 @@ static void test_an_etcd_that_hangs_loses_and_doubles_nothing(void **state)
     assert_int_equal(open_store(f), 0);
     write_job(f, 1, 1, 1, 1, NULL);
     wait_token(f, 1);
-    kill(server.pid, SIGSTOP);
+    etcd_server_pause(&server);
     write_history(f, "h", 1);
     write_task(f, 2, 1, 1, 0);
     wait_failures(f, 1);

@@ -77,6 +77,16 @@ static inline void etcd_server_start(struct etcd_server *e)
     close(fd);
 }
 
+/* Until it is continued it does nothing: all its threads stand still when this returns. */
+static inline void etcd_server_pause(struct etcd_server *e)
+{
+    int status;
+
+    kill(e->pid, SIGSTOP);
+    assert_int_equal(waitpid(e->pid, &status, WUNTRACED), e->pid);
+    assert_true(WIFSTOPPED(status));
+}
+
 static inline void etcd_server_kill(struct etcd_server *e)
 {
     if (e->pid <= 0)

@@ -1,0 +1,179 @@
+"""Several centrals that share an etcd: one is active, another takes over, and the old one is not obeyed.
+
+Tasks write a line each when they start: a task that was started twice would show.
+"""
+# timeout: 240
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import hawktest as t
+from etcdtest import Cluster
+from hawktest import BOUND, HAWK, run_tests, wait_for
+
+# The lease of long tasks is what a new central waits before it places what nobody reported: queued tasks wait for it.
+FAST = ("--heartbeat", "100ms", "--suspect", "500ms", "--long-lease", "6s")
+WORKER = ("--agent-grace", "1s")
+
+
+def cluster(central=(), **more):
+    return Cluster(workers=2, slots=2, central=(*FAST, *central), worker=WORKER, **more)
+
+
+def long_job(c, tasks, until):
+    """Each task notes that it starts, and ends when the file `until` is there."""
+    return c.submit("--class", "long", "--array", f"1-{tasks}", "--", "sh", "-c",
+                    f"echo $HAWK_TASK_INDEX >> {c.dir}/started; while ! test -e {c.dir}/{until}; do sleep 0.05; done")
+
+
+def started(c):
+    try:
+        with open(f"{c.dir}/started") as f:
+            return Counter(f.read().split())
+    except FileNotFoundError:
+        return Counter()
+
+
+def let_go(c, until):
+    open(f"{c.dir}/{until}", "w").close()
+
+
+def states(c, job):
+    return Counter(t["state"] for t in c.job(job)["task_list"])
+
+
+def all_once(c, tasks):
+    assert started(c) == {str(i): 1 for i in range(1, tasks + 1)}, started(c)
+
+
+def test_a_standby_takes_over():
+    with cluster() as c:
+        first = c.active()
+        job = long_job(c, 8, "go")
+        wait_for("four running", lambda: states(c, job)["running"] == 4)
+        was = time.monotonic()
+        first.kill()
+        second = c.active(other_than=first)
+        print(f"took over {time.monotonic() - was:.2f} s after kill -9")
+        assert time.monotonic() - was < BOUND / 2
+        wait_for("the four are known to run", lambda: states(c, job)["running"] == 4)
+        let_go(c, "go")
+        c.hawk("wait", job)
+        all_once(c, 8)
+        # The next one is pushed out in good order, which takes no lease.
+        third = c.replace_central(first)
+        assert second.stop() == 0, second.text()
+        assert c.active(other_than=second) is third
+        c.hawk("wait", c.submit("--class", "long", "--", "true"))
+
+
+def test_who_stands_by_says_who_is_active():
+    with cluster() as c:
+        active = c.active()
+        standby = next(x for x in c.centrals if x is not active)
+        wait_for("it knows", lambda: "stands by: central at" in standby.text())
+        for command in (("nodes",), ("stats",)):
+            r = c.hawk(*command, dist=standby.addr, check=None)
+            assert r.returncode != 0 and f"the active one is at {active.addr}" in r.stderr, r
+        # A policy is set where the active one is, whom ever one asks.
+        c.hawk("policy", "set", "--cutoff", "77s")
+        assert c.json("policy")["cutoff_us"] == 77000000
+
+
+def test_a_leader_that_slept_is_not_obeyed():
+    with cluster() as c:
+        first = c.active()
+        job = long_job(c, 8, "go")
+        wait_for("four running", lambda: states(c, job)["running"] == 4)
+        first.p.send_signal(signal.SIGSTOP)
+        second = c.active(other_than=first)
+        first.p.send_signal(signal.SIGCONT)
+        wait_for("it gives way", lambda: "is not active any more, after epoch 1" in first.text())
+        wait_for("it stands by", lambda: f"central at {second.addr} is active, in epoch 2" in first.text())
+        let_go(c, "go")
+        c.hawk("wait", job)
+        all_once(c, 8)
+        # And it may be the next one.
+        second.kill()
+        assert c.active(other_than=second) is first
+        assert "is active from now on, in epoch 3" in first.text()
+        c.hawk("wait", c.submit("--class", "long", "--", "true"))
+
+
+def test_etcd_goes_away_and_comes_back():
+    with cluster(central=("--long-lease", "20s")) as c:
+        active = c.active()
+        job = long_job(c, 3, "go")
+        wait_for("three running", lambda: states(c, job)["running"] == 3)
+        c.etcd.kill()
+        wait_for("nobody is active", lambda: c.active_addr() is None)
+        wait_for("it says so", lambda: "is not active any more" in active.text())
+        assert states(c, job)["running"] == 3
+        c.hawk("submit", "--wait", "--class", "short", "--", "true")
+        pending = c.submit("--class", "long", "--", "true")
+        assert c.job(pending)["state"] == "pending"
+        c.etcd.start()
+        c.active()
+        wait_for("the job is central's", lambda: c.job(pending)["state"] != "pending")
+        wait_for("what ran goes on", lambda: states(c, job)["running"] == 3)
+        let_go(c, "go")
+        c.hawk("wait", job)
+        c.hawk("wait", pending)
+        all_once(c, 3)
+
+
+def test_the_journal_is_the_same_for_all():
+    with cluster(centrals=3) as c:
+        named = c.submit("--name", "known", "--class", "short", "--", "true")
+        c.hawk("wait", named)
+        wait_for("history", lambda: c.json("stats")["history_jobs"] >= 1)
+        nodes = {n["name"]: n["node"] for n in c.json("nodes")["nodes"]}
+        for _ in range(2):
+            active = c.active()
+            job = c.submit("--class", "long", "--", "true")
+            active.kill()
+            c.centrals.remove(active)
+            c.active()
+            c.hawk("wait", job)
+            assert c.json("stats")["history_jobs"] >= 1
+            wait_for("everybody is back", lambda: nodes == {
+                n["name"]: n["node"] for n in c.json("nodes")["nodes"] if n["state"] == "up"})
+
+
+def test_an_older_epoch_is_refused():
+    """A central from yesterday's copy of the journal: of the same cluster, but outlived by the one the nodes knew."""
+    with t.Cluster(workers=1, central=FAST) as c:
+        c.central.stop()
+        shutil.copytree(f"{c.dir}/central", f"{c.dir}/copy")
+        for _ in range(2):
+            c.start_central(c.central_addr)
+            c.hawk("wait", c.submit("--class", "long", "--", "true"))
+            c.central.stop()
+        shutil.rmtree(f"{c.dir}/central")
+        os.rename(f"{c.dir}/copy", f"{c.dir}/central")
+        c.start_central(c.central_addr)
+        worker, dist = c.workers[0], c.dists[0]
+        for node in worker, dist:
+            wait_for("it is refused", lambda n=node: "it is of epoch 2, and there was one of epoch 3" in n.text())
+        worker.stop()
+        c.workers.remove(worker)
+        c.start_worker("w1")  # which remembers none
+        dist.stop()
+        c.dists.clear(), c.dist_addrs.clear()
+        c.start_dist("d1")
+        c.hawk("wait", c.submit("--class", "long", "--", "true"))
+
+
+def test_bad_settings():
+    for flags, says in (((), "leader_lease"), (("--etcd-prefix", "a b"), "etcd_prefix"), (("--etcd", "x"), "central.etcd")):
+        r = subprocess.run([HAWK, "central", "--store", "etcd", "--leader-lease", "1500ms", *flags],
+                           capture_output=True, text=True, timeout=BOUND)
+        assert r.returncode == 2 and says in r.stderr, r
+
+
+run_tests(sys.modules[__name__])
