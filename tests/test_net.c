@@ -356,6 +356,37 @@ static void a_dialled_link_waits_for_its_peer_and_finds_it_again(void **state)
     side_close(&worker);
 }
 
+/* Of several centrals one is active, and then another; the rest listen and refuse. */
+static void a_link_goes_round_its_addresses(void **state)
+{
+    struct side other;
+    char addrs[200];
+
+    (void)state;
+    side_open(&central, ROLE_CENTRAL, "a", NULL);
+    side_open(&other, ROLE_CENTRAL, "b", NULL);
+    snprintf(addrs, sizeof addrs, "127.0.0.1:1,%s,", listen_on(&central, "127.0.0.1:0"));
+    snprintf(addrs + strlen(addrs), sizeof addrs - strlen(addrs), "%s", listen_on(&other, "127.0.0.1:0"));
+    server_set_links(central.server, NULL);
+    server_refuse_links(central.server, "it stands by");
+    side_open(&worker, ROLE_WORKER, "w1", NULL);
+    link_dial(worker.links, addrs, "central");
+    until(loop, worker.link && other.link);
+    assert_string_equal(link_addr(worker.link), server_addr(other.server, 0));
+    server_set_links(other.server, NULL);
+    server_refuse_links(other.server, "it stands by");
+    server_set_links(central.server, central.links);
+    assert_int_equal(link_send(other.link, &(struct msg){.type = MSG_HEARTBEAT, .heartbeat.seq = 1}), 0);
+    links_break(other.links, HAWK_ESHUTDOWN, "not the active one any more"); /* and what it had to say */
+    until(loop, worker.link && central.link);
+    assert_string_equal(link_addr(worker.link), server_addr(central.server, 0));
+    assert_int_equal(worker.msgs, 0);
+    assert_string_equal(worker.why, "not the active one any more");
+    side_close(&worker);
+    side_close(&other);
+    side_close(&central);
+}
+
 static void a_server_that_stops_at_once_loses_its_links(void **state)
 {
     (void)state;
@@ -878,6 +909,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(closing_a_link_within_its_message_ends_the_delivery),
         cmocka_unit_test(breaking_a_link_tells_both_sides),
         cmocka_unit_test(a_dialled_link_waits_for_its_peer_and_finds_it_again),
+        cmocka_unit_test(a_link_goes_round_its_addresses),
         cmocka_unit_test(a_server_that_stops_at_once_loses_its_links),
         cmocka_unit_test(a_killed_peer_is_lost_at_once),
         cmocka_unit_test(a_killed_dialler_is_lost_at_once),
