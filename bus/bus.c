@@ -13,6 +13,7 @@
 #define REDIAL_US (50 * US_PER_MS)
 #define STEAL_STREAMS 64u
 #define EP_CHUNK 256u
+#define SEEN_LATE 1 /* in PEER_LOST's reserved field while it is queued: see struct unseen */
 
 /* A set of endpoints. */
 struct epset {
@@ -35,10 +36,16 @@ struct endpoint {
     uint32_t link; /* to central; 0: none */
     node_id_t node;
     uint8_t role;
+    int64_t frozen_us;                 /* it does nothing before */
     _Alignas(64) struct numset wanted; /* dist: node ids it dials */
     struct numset streams;             /* dist: workers (endpoints) it has a stream to */
     uint32_t *dialled;                 /* worker: workers it dialled, the one used last at the end */
     uint32_t dialled_n;
+};
+
+/* An endpoint that has not heard yet of the end of its stream with another. */
+struct unseen {
+    uint32_t at, with;
 };
 
 /* Two endpoints that cannot reach each other for a while. */
@@ -64,6 +71,8 @@ struct bus {
     uint32_t dists_n, dists_cap;
     struct cut *cuts; /* few; those that are over are reused */
     uint32_t cuts_n, cuts_cap;
+    struct unseen *unseen;
+    uint32_t unseen_n, unseen_cap;
     bool running; /* within a step, from which the bus must not be run again */
 };
 
@@ -140,6 +149,7 @@ void bus_free(struct bus *b)
     free(b->by_node);
     free(b->dists);
     free(b->cuts);
+    free(b->unseen);
     free(b);
 }
 
@@ -244,14 +254,51 @@ static bool is_dialler(const struct endpoint *x, const struct endpoint *y)
     return x->role == ROLE_DIST;
 }
 
-/* Ends the stream between x and y and tells those of them that run. A side that was told of the stream with a
- * delay is told of its end with the same delay, so that it hears of them in order. `in_order`: x goes, and what
- * it has sent arrives first. */
-static void disconnect(struct bus *b, struct endpoint *x, struct endpoint *y, bool in_order)
-{
-    bool x_dialled = is_dialler(x, y);
-    uint32_t x_calls = peer_number(x, y), y_calls = peer_number(y, x);
+/* ---- Streams whose end one side has not heard of ---- */
 
+/* The place of that in the list; unseen_n: nowhere. */
+static uint32_t find_unseen(const struct bus *b, uint32_t at, uint32_t with)
+{
+    uint32_t i = 0;
+
+    while (i < b->unseen_n && (b->unseen[i].at != at || b->unseen[i].with != with))
+        i++;
+    return i;
+}
+
+static bool is_unseen(const struct bus *b, const struct endpoint *at, const struct endpoint *with)
+{
+    return b->unseen_n > 0 && find_unseen(b, at->number, with->number) < b->unseen_n;
+}
+
+static void forget_unseen(struct bus *b, uint32_t i) { b->unseen[i] = b->unseen[--b->unseen_n]; }
+
+/* All that is on its way from one to the other, the word of an end included. */
+static bool is_from_to(void *arg, const struct delivery *d)
+{
+    const uint32_t *pair = arg;
+
+    return d->from == pair[0] && d->to == pair[1] && (msg_is_wire(&d->m) || d->m.type == MSG_PEER_LOST);
+}
+
+/* `at` is about to hear of a new stream with `with`, and hears of the old one's end first. Central does not: there
+ * every stream has a number of its own. */
+static void see_end(struct bus *b, struct endpoint *at, struct endpoint *with, int64_t delay_us)
+{
+    uint32_t i = b->unseen_n ? find_unseen(b, at->number, with->number) : 0,
+             pair[] = {with->number, at->number};
+
+    if (i == b->unseen_n || at->role == ROLE_CENTRAL)
+        return;
+    forget_unseen(b, i);
+    queue_withdraw(&b->queue, is_from_to, pair);
+    push_peer(b, MSG_PEER_LOST, with, at, peer_number(at, with), delay_us);
+}
+
+/* ---- Their ends and beginnings ---- */
+
+static void unlink_streams(struct bus *b, struct endpoint *x, struct endpoint *y)
+{
     if (x->role == ROLE_CENTRAL || y->role == ROLE_CENTRAL) {
         struct endpoint *node = x->role == ROLE_CENTRAL ? y : x;
 
@@ -261,11 +308,22 @@ static void disconnect(struct bus *b, struct endpoint *x, struct endpoint *y, bo
         set_remove(&x->streams, y->number);
     } else if (y->role == ROLE_DIST) {
         set_remove(&y->streams, x->number);
-    } else if (x_dialled) {
+    } else if (has_dialled(x, y->number)) {
         forget_dialled(x, find_dialled(x, y->number));
     } else {
         forget_dialled(y, find_dialled(y, x->number));
     }
+}
+
+/* Ends the stream between x and y and tells those of them that run. A side that was told of the stream with a
+ * delay is told of its end with the same delay, so that it hears of them in order. `in_order`: x goes, and what
+ * it has sent arrives first. */
+static void disconnect(struct bus *b, struct endpoint *x, struct endpoint *y, bool in_order)
+{
+    bool x_dialled = is_dialler(x, y);
+    uint32_t x_calls = peer_number(x, y), y_calls = peer_number(y, x);
+
+    unlink_streams(b, x, y);
     if (x->obj)
         push_peer(b, MSG_PEER_LOST, y, x, x_calls, x_dialled ? 0 : delay_between(b, y, x, NULL));
     if (y->obj)
@@ -275,6 +333,7 @@ static void disconnect(struct bus *b, struct endpoint *x, struct endpoint *y, bo
 /* A stream that x dialled to y. Both run. */
 static void connect_to(struct bus *b, struct endpoint *x, struct endpoint *y)
 {
+    see_end(b, y, x, delay_between(b, x, y, NULL));
     if (y->role == ROLE_CENTRAL) {
         vec_grow(b->links, b->links_n, b->links_cap);
         b->links[b->links_n] = x->number;
@@ -319,7 +378,7 @@ static void dial(struct bus *b, struct endpoint *x, struct endpoint *y)
 {
     int64_t until_us;
 
-    if (!x->obj || !y->obj || connected(x, y))
+    if (!x->obj || !y->obj || connected(x, y) || is_unseen(b, x, y))
         return;
     if (y->role != ROLE_CENTRAL && (x->role != ROLE_DIST || !y->node.v || !set_has(&x->wanted, y->node.v)))
         return;
@@ -383,6 +442,10 @@ static void end(struct bus *b, uint32_t ep, bool in_order)
     for (uint32_t i = 1; i < b->eps_n; i++)
         if (i != ep && endpoint(b, i)->obj && connected(e, endpoint(b, i)))
             disconnect(b, e, endpoint(b, i), in_order);
+    for (uint32_t i = b->unseen_n; i-- > 0;)
+        if (b->unseen[i].at == ep)
+            forget_unseen(b, i);
+    e->frozen_us = 0;
     set_clear(&e->wanted);
     if (b->central == ep)
         b->central = 0;
@@ -418,7 +481,7 @@ void bus_break(struct bus *b, uint32_t x, uint32_t y)
     redial(b, dialler, other, b->now_us + b->c.redial_us + both_ways_us);
 }
 
-void bus_cut(struct bus *b, uint32_t x, uint32_t y, int64_t until_us)
+void bus_bar(struct bus *b, uint32_t x, uint32_t y, int64_t until_us)
 {
     uint32_t i = 0;
 
@@ -429,7 +492,78 @@ void bus_cut(struct bus *b, uint32_t x, uint32_t y, int64_t until_us)
         b->cuts_n++;
     }
     b->cuts[i] = (struct cut){x, y, until_us};
+}
+
+void bus_cut(struct bus *b, uint32_t x, uint32_t y, int64_t until_us)
+{
+    bus_bar(b, x, y, until_us);
     bus_break(b, x, y);
+}
+
+/* What is on its way to one of two and does not arrive before it hears of the end. */
+struct tail {
+    uint32_t from, to;
+    int64_t from_us;
+    bool beginning; /* the word of the stream's beginning is part of it */
+};
+
+static bool is_in_tail(void *arg, const struct delivery *d)
+{
+    struct tail *t = arg;
+    bool is_up = d->m.type == MSG_PEER_UP;
+
+    if ((!msg_is_wire(&d->m) && !is_up) || d->from != t->from || d->to != t->to || d->at_us < t->from_us)
+        return false;
+    t->beginning |= is_up;
+    return true;
+}
+
+/* `at` hears of the end of its stream with `with` at at_us; not at all, if it would not even have heard of it by then. */
+static void hear_later(struct bus *b, struct endpoint *at, struct endpoint *with, uint32_t calls,
+                       int64_t at_us)
+{
+    struct tail tail = {with->number, at->number, at_us, false};
+    struct msg lost;
+
+    queue_withdraw(&b->queue, is_in_tail, &tail);
+    if (tail.beginning)
+        return;
+    memset(&lost, 0, sizeof lost);
+    lost.type = MSG_PEER_LOST;
+    lost.reserved = SEEN_LATE;
+    lost.peer = calls;
+    lost.peer_lost.role = with->role;
+    push(b, with, at, at_us - b->now_us, &lost);
+    vec_grow(b->unseen, b->unseen_n, b->unseen_cap);
+    b->unseen[b->unseen_n++] = (struct unseen){at->number, with->number};
+}
+
+void bus_break_unseen(struct bus *b, uint32_t x_ep, uint32_t y_ep, int64_t x_hears_us, int64_t y_hears_us)
+{
+    struct endpoint *x = endpoint(b, x_ep), *y = endpoint(b, y_ep);
+    uint32_t x_calls, y_calls;
+    bool x_dialled;
+
+    if (!x->obj || !y->obj || !connected(x, y))
+        return;
+    x_dialled = is_dialler(x, y);
+    x_calls = peer_number(x, y);
+    y_calls = peer_number(y, x);
+    unlink_streams(b, x, y);
+    hear_later(b, x, y, x_calls, x_hears_us);
+    hear_later(b, y, x, y_calls, y_hears_us);
+    if (x_dialled)
+        redial(b, x, y, x_hears_us + b->c.redial_us);
+    else
+        redial(b, y, x, y_hears_us + b->c.redial_us);
+}
+
+void bus_freeze(struct bus *b, uint32_t ep, int64_t until_us)
+{
+    struct endpoint *e = endpoint(b, ep);
+
+    if (e->obj && (e->frozen_us == 0 || e->frozen_us < b->now_us))
+        e->frozen_us = until_us;
 }
 
 /* ---- What passes tells the bus who is who ---- */
@@ -466,10 +600,17 @@ static void heard_of(struct bus *b, struct endpoint *dist, node_id_t node, unsig
         dial(b, dist, endpoint(b, ep));
 }
 
-static void note(struct bus *b, struct endpoint *e, const struct msg *m)
+static void note(struct bus *b, uint32_t from, struct endpoint *e, struct msg *m)
 {
     if (m->type == MSG_JOINED)
         bind_node(b, e, m->joined.node);
+    if (m->type == MSG_PEER_LOST && m->reserved == SEEN_LATE) {
+        uint32_t i = find_unseen(b, e->number, from);
+
+        m->reserved = 0;
+        if (i < b->unseen_n)
+            forget_unseen(b, i);
+    }
     if (e->role != ROLE_DIST)
         return;
     if (m->type == MSG_MEMBER) {
@@ -531,6 +672,10 @@ static void send_message(struct bus *b, struct endpoint *from, struct msg *m)
 {
     struct endpoint *to = find_peer(b, from, m->peer);
 
+    if (to && is_unseen(b, from, to) && !connected(from, to)) {
+        msg_drop(m);
+        return;
+    }
     if (to && reach(b, from, to)) {
         m->peer = peer_number(to, from);
         push(b, from, to, delay_between(b, from, to, m), m);
@@ -544,9 +689,17 @@ static void send_message(struct bus *b, struct endpoint *from, struct msg *m)
 
 /* ---- Stepping ---- */
 
-static void set_timer(struct bus *b, struct endpoint *e)
+/* When it wants a TIMER and can be given one. */
+static int64_t timeout_of(const struct endpoint *e)
 {
     int64_t at_us = e->fns.next_timeout(e->obj);
+
+    return at_us < e->frozen_us ? e->frozen_us : at_us;
+}
+
+static void set_timer(struct bus *b, struct endpoint *e)
+{
+    int64_t at_us = timeout_of(e);
 
     if (!heap_in(&e->timer)) {
         if (at_us == TIME_NEVER)
@@ -597,7 +750,7 @@ static struct endpoint *due_timer(struct bus *b, int64_t by_us)
 
     while ((first = heap_min(&b->timers)) && first->key <= by_us) {
         struct endpoint *e = (struct endpoint *)first; /* its first member */
-        int64_t at_us = e->fns.next_timeout(e->obj);
+        int64_t at_us = timeout_of(e);
 
         if (at_us == first->key)
             return e;
@@ -648,6 +801,11 @@ static void deliver(struct bus *b, const struct delivery *first)
 
     advance(b, first->at_us);
     queue_drop_first(&b->queue); /* before anything is sent: `first` is gone then */
+    /* Up to the end of the moment at which it thaws, so that nothing overtakes what has waited for it. */
+    if (e->frozen_us && b->now_us <= e->frozen_us && !waited) {
+        queue_push(&b->queue, false, e->frozen_us, from, to, &event.m)->waited = 1;
+        return;
+    }
     if (event.m.type == MSG_NONE) {
         dial(b, e, endpoint(b, from));
         return;
@@ -658,7 +816,7 @@ static void deliver(struct bus *b, const struct delivery *first)
         return;
     }
     event.now_us = b->now_us;
-    note(b, e, &event.m);
+    note(b, from, e, &event.m);
     step(b, from, e, &event);
 }
 

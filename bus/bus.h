@@ -65,6 +65,15 @@ void bus_close(struct bus *b, uint32_t ep);
 void bus_break(struct bus *b, uint32_t x, uint32_t y);
 /* The same, and there is no stream between them before until_us: a network that is cut. */
 void bus_cut(struct bus *b, uint32_t x, uint32_t y, int64_t until_us);
+/* From now on nothing x and y send each other arrives, and each hears of the stream's end at a time of its own (not
+ * before bus_now): what was under way to it and arrives by then is the last it gets, what it sends until then is lost
+ * without a word. A side that hears of a new stream first (to a role that is not central) learns of the end right before. */
+void bus_break_unseen(struct bus *b, uint32_t x, uint32_t y, int64_t x_hears_us, int64_t y_hears_us);
+/* No new stream between them before until_us; what is open stays. */
+void bus_bar(struct bus *b, uint32_t x, uint32_t y, int64_t until_us);
+/* ep does nothing before until_us, and then everything at once: a process that was stopped, or swapped out. No effect
+ * while it is frozen already. */
+void bus_freeze(struct bus *b, uint32_t ep, int64_t until_us);
 
 /* Queues an event from the shell for ep at at_us (not before bus_now): a completion, a client's request. Takes
  * over m's handles. Lost when ep does not run, or dies before. */

@@ -348,9 +348,10 @@ static void take_over(struct central *c, struct node *n, struct link *l, const s
 /* Lets n in: it holds its link and its journalled id. */
 static void admit(struct central *c, struct node *n)
 {
-    struct msg *m = central_send(c, n, MSG_JOINED);
+    struct msg *m;
 
     central_node_report(c, n, n->joins > 0 && n->state == NODE_SUSPECT ? CHANGE_BACK : CHANGE_JOINED);
+    m = central_send(c, n, MSG_JOINED); /* what else is put out may move it */
     m->joined.cluster = c->cfg.cluster;
     m->joined.heartbeat_us = c->cfg.heartbeat_us;
     m->joined.lease_us = c->cfg.long_lease_us;

@@ -15,9 +15,10 @@ struct sim_faults_flags {
 #define SIM_FAULTS_DETAILS                                                                                   \
     "--faults breaks streams, crashes processes and more, from one seed per run, and looks at every "        \
     "invariant after\n"                                                                                      \
-    "every step; a failure prints the command that repeats it (docs/reliability.md). Kinds of faults: "      \
-    "break, cut,\n"                                                                                          \
-    "worker, dist, central, stop, join, agent.\n"                                                            \
+    "every step; a failure prints the command that repeats it. Kinds of faults: break, unseen, stall, cut, " \
+    "partition,\n"                                                                                           \
+    "one-way, delay, freeze, worker, dist, central, stop, join, disk, full, tables, estimates, agent "       \
+    "(docs/reliability.md).\n"                                                                               \
     "\n"                                                                                                     \
     "  hawk sim --faults --seed 4711 --log\n"                                                                \
     "  hawk sim --faults --seeds 1-10000 --output json\n"

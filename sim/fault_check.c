@@ -1,6 +1,8 @@
 /* What must hold in a virtual cluster, looked at on every delivery and after every step. */
 #include "sim/fault_internal.h"
 
+#include "base/mem.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +36,7 @@ struct cluster_worker *cluster_worker_of(struct cluster *c, uint32_t ep)
     return NULL;
 }
 
-static struct cluster_dist *dist_of(struct cluster *c, uint32_t ep)
+struct cluster_dist *cluster_dist_of(struct cluster *c, uint32_t ep)
 {
     for (uint32_t i = 0; i < c->dists_n; i++)
         if (c->dists[i]->ep == ep)
@@ -60,7 +62,7 @@ static void expect_general(struct cluster *c, uint32_t ep)
 static void expect_reservation(struct cluster *c, uint32_t ep, uint32_t from,
                                const struct msg_task_request *m)
 {
-    struct cluster_dist *d = dist_of(c, ep);
+    struct cluster_dist *d = cluster_dist_of(c, ep);
     struct cluster_worker *w = cluster_worker_of(c, from);
     const struct dist_job *j = d && w ? dist_find(&d->d, m->job) : NULL;
     struct reservation_view r;
@@ -81,17 +83,31 @@ static void expect_reservation(struct cluster *c, uint32_t ep, uint32_t from,
                  job_id_format((char[JOB_ID_TEXT]){0}, m->job));
 }
 
-static void hash_bytes(uint64_t *hash, const void *data, size_t n)
+static void hash(uint64_t *h, uint64_t v) { *h = (*h ^ v) * UINT64_C(0x9e3779b97f4a7c15) ^ *h >> 29; }
+
+/* What central said it has, durably (protocol 4.2). */
+static void note_accepted(struct cluster *c, const struct msg_long_accepted *m)
 {
-    for (size_t i = 0; i < n; i++)
-        *hash = (*hash ^ ((const uint8_t *)data)[i]) * UINT64_C(1099511628211);
+    for (uint32_t i = 0; i < c->accepted_n; i++)
+        if (job_eq(c->accepted[i].job, m->job) && c->accepted[i].epoch == m->epoch)
+            return;
+    vec_grow(c->accepted, c->accepted_n, c->accepted_cap);
+    c->accepted[c->accepted_n++] = *m;
+}
+
+void cluster_check_accepted(struct cluster *c)
+{
+    for (uint32_t i = 0; i < c->accepted_n; i++)
+        if (!cluster_store_ended(&c->store, c->accepted[i].job, c->accepted[i].epoch))
+            cluster_fail(c, INVARIANT_NOTHING_FORGOTTEN,
+                         "central accepted %s (epoch %u), and its end is not on record",
+                         job_id_format((char[JOB_ID_TEXT]){0}, c->accepted[i].job), c->accepted[i].epoch);
 }
 
 void cluster_on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, const struct msg *m)
 {
     struct cluster *c = arg;
     char line[300];
-    size_t n;
 
     if (msg_is_wire(m) && msg_check(m) != 0) {
         msg_format(m, line, sizeof line);
@@ -99,18 +115,23 @@ void cluster_on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, 
     }
     if (m->type == MSG_TASK_REQUEST && c->config.nothing_fails)
         expect_reservation(c, to, from, &m->task_request);
+    if (m->type == MSG_RECOVERED && to == c->central_ep)
+        c->recovered = true;
+    if (m->type == MSG_LONG_ACCEPTED)
+        note_accepted(c, &m->long_accepted);
     if (m->type == MSG_TASK_ENQUEUE)
         expect_general(c, to);
     if (m->type == MSG_STEAL_HINT && cluster_worker_of(c, to))
         cluster_worker_of(c, to)->parked_us = TIME_NEVER; /* it has a victim to ask */
     if (m->type == MSG_STEAL_LOOT && m->steal_loot.items > 0 && cluster_worker_of(c, from))
         cluster_worker_of(c, from)->stuck_us = TIME_NEVER;
-    n = msg_format(m, line, sizeof line);
-    hash_bytes(&c->hash, &now_us, sizeof now_us);
-    hash_bytes(&c->hash, &to, sizeof to);
-    hash_bytes(&c->hash, line, n);
-    if (c->trace)
+    hash(&c->hash, (uint64_t)now_us);
+    hash(&c->hash, (uint64_t)m->type << 48 ^ (uint64_t)from << 24 ^ to);
+    hash(&c->hash, msg_job(m).v);
+    if (c->trace) {
+        msg_format(m, line, sizeof line);
         fprintf(stderr, "%12lld %3u > %3u %s\n", (long long)now_us, from, to, line);
+    }
 }
 
 /* A job's tasks by state add up to all of them, at any time. */
@@ -175,7 +196,7 @@ void cluster_on_stepped(void *arg, uint32_t ep, int64_t now_us)
 {
     struct cluster *c = arg;
     struct cluster_worker *w = cluster_worker_of(c, ep);
-    struct cluster_dist *d = dist_of(c, ep);
+    struct cluster_dist *d = cluster_dist_of(c, ep);
 
     c->steps++;
     if (c->config.stuck_us_max)

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define CLUSTER_STEPS_MAX 20000000u /* a run that takes more is going in circles */
+
 /* ---- Roles ---- */
 
 static void step_central(void *role, const struct event *e, struct out *out) { central_step(role, e, out); }
@@ -16,11 +18,6 @@ static void step_dist(void *role, const struct event *e, struct out *out) { dist
 static int64_t next_dist(const void *role) { return dist_next_timeout(role); }
 static void step_worker(void *role, const struct event *e, struct out *out) { worker_step(role, e, out); }
 static int64_t next_worker(const void *role) { return worker_next_timeout(role); }
-
-static int64_t delay_us(void *arg, uint32_t from, uint32_t to, const struct msg *m)
-{
-    return ((struct cluster *)arg)->config.delay_us;
-}
 
 static struct policy policy_of(const struct cluster_config *c)
 {
@@ -50,9 +47,18 @@ static void start_central(struct cluster *c)
     cc.history.share_ppm = c->config.share_ppm;
     if (c->config.lease_us)
         cc.long_lease_us = c->config.lease_us;
+    if (c->config.long_jobs_max)
+        cc.long_jobs_max = c->config.long_jobs_max;
+    if (c->config.long_tasks_max)
+        cc.long_tasks_max = c->config.long_tasks_max;
+    if (c->config.finished_kept)
+        cc.finished_kept = c->config.finished_kept - 1;
+    if (c->config.nodes_max)
+        cc.nodes_max = c->config.nodes_max;
     c->central = central_new(&cc, rng_next(&c->rng));
     bus_start(c->bus, c->central_ep, &fns, c->central);
-    cluster_replay_journal(c);
+    c->recovered = false;
+    cluster_store_replay(c, &c->store);
 }
 
 static void start_dist(struct cluster *c, struct cluster_dist *d, uint32_t number)
@@ -68,10 +74,17 @@ static void start_dist(struct cluster *c, struct cluster_dist *d, uint32_t numbe
     dc.incarnation = rng_next(&c->rng);
     dc.first_seq = d->first_seq;
     dc.journal = true;
+    if (c->config.jobs_max)
+        dc.jobs_unfinished_max = c->config.jobs_max;
+    if (c->config.tasks_max)
+        dc.tasks_unfinished_max = c->config.tasks_max;
+    if (c->config.finished_kept)
+        dc.finished_kept = c->config.finished_kept - 1;
     dist_init(&d->d, &dc, rng_next(&c->rng));
     blob_drop(dc.name);
     blob_drop(dc.addr);
     d->alive = true;
+    d->start_us = TIME_NEVER;
     bus_start(c->bus, d->ep, &fns, &d->d);
 }
 
@@ -92,11 +105,15 @@ static void start_worker(struct cluster *c, uint32_t i)
     wc.incarnation = w->incarnation;
     wc.successors = true;
     wc.queue_per_slot = c->config.queue_per_slot;
+    if (c->config.queue_limit)
+        wc.queue_limit = c->config.queue_limit;
     worker_init(&w->w, &wc, rng_next(&c->rng));
     blob_drop(wc.name);
     blob_drop(wc.addr);
     w->alive = true;
     w->stopping = false;
+    w->start_us = TIME_NEVER;
+    w->frozen_us = -1;
     w->orphan_us = TIME_NEVER;
     cluster_take_over(c, w);
     bus_start(c->bus, w->ep, &fns, &w->w);
@@ -108,6 +125,7 @@ static void add_dist(struct cluster *c)
 
     d->ep = bus_add(c->bus, ROLE_DIST);
     d->first_seq = 1;
+    d->store = (struct cluster_store){.ep = d->ep, .commit_us = TIME_NEVER};
     vec_grow(c->dists, c->dists_n, c->dists_cap);
     c->dists[c->dists_n] = d;
     start_dist(c, d, c->dists_n++);
@@ -130,7 +148,7 @@ struct cluster *cluster_new(const struct cluster_config *config)
 {
     struct cluster *c = xcalloc(1, sizeof *c);
     struct bus_config bc = {.arg = c,
-                            .delay_us = config->delay_us ? delay_us : NULL,
+                            .delay_us = cluster_delay_us,
                             .effect = cluster_on_effect,
                             .trace = cluster_on_delivery,
                             .stepped = cluster_on_stepped,
@@ -145,8 +163,10 @@ struct cluster *cluster_new(const struct cluster_config *config)
     if (!c->config.cutoff_us)
         c->config.cutoff_us = 10 * US_PER_S;
     rng_seed(&c->rng, config->seed);
+    rng_seed(&c->net.rng, config->seed ^ UINT64_C(0x6e6574));
     c->bus = bus_new(&bc);
     c->central_ep = bus_add(c->bus, ROLE_CENTRAL);
+    c->store = (struct cluster_store){.ep = c->central_ep, .commit_us = TIME_NEVER};
     start_central(c);
     for (uint32_t i = 0; i < (config->dists ? config->dists : 1); i++)
         add_dist(c);
@@ -178,36 +198,87 @@ void cluster_free(struct cluster *c)
     }
     for (uint32_t i = 0; i < c->dists_n; i++) {
         dist_free(&c->dists[i]->d);
+        cluster_store_free(&c->dists[i]->store);
         free(c->dists[i]);
     }
     central_free(c->central);
     for (uint32_t i = 0; i < c->jobs_n; i++)
         job_free(c->jobs[i]);
-    for (uint32_t i = 0; i < c->journal_n; i++)
-        msg_drop(&c->journal[i]);
+    cluster_store_free(&c->store);
+    cluster_net_free(&c->net);
     free(c->workers);
     free(c->dists);
     free(c->jobs);
-    free(c->journal);
+    free(c->accepted);
     free(c);
 }
 
 /* ---- Running ---- */
 
-/* One step, or one exit; false: nothing happens until limit_us. */
+/* Who of the journals is next to commit. */
+static struct cluster_store *first_commit(struct cluster *c)
+{
+    struct cluster_store *s = &c->store;
+
+    for (uint32_t i = 0; i < c->dists_n; i++)
+        if (c->dists[i]->store.commit_us < s->commit_us)
+            s = &c->dists[i]->store;
+    return s;
+}
+
+/* Who is next to be started again; TIME_NEVER: nobody. */
+static int64_t first_start(const struct cluster *c)
+{
+    int64_t at_us = TIME_NEVER;
+
+    for (uint32_t i = 0; i < c->workers_n; i++)
+        at_us = c->workers[i]->start_us < at_us ? c->workers[i]->start_us : at_us;
+    for (uint32_t i = 0; i < c->dists_n; i++)
+        at_us = c->dists[i]->start_us < at_us ? c->dists[i]->start_us : at_us;
+    return at_us;
+}
+
+static void start_again(struct cluster *c)
+{
+    for (uint32_t i = 0; i < c->workers_n; i++)
+        if (c->workers[i]->start_us <= bus_now(c->bus))
+            cluster_restart_worker(c, i);
+    for (uint32_t i = 0; i < c->dists_n; i++)
+        if (c->dists[i]->start_us <= bus_now(c->bus))
+            cluster_restart_dist(c, i);
+}
+
+/* One step, or one thing the shell does; false: nothing happens until limit_us. */
 static bool run_one(struct cluster *c, int64_t limit_us)
 {
     uint32_t run = 0;
     struct cluster_worker *w = NULL;
-    int64_t due_us = cluster_next_end(c, &w, &run);
+    struct cluster_store *s = first_commit(c);
+    int64_t run_us = cluster_next_end(c, &w, &run), net_us = cluster_net_next(c);
+    int64_t due_us = run_us < s->commit_us ? run_us : s->commit_us, start_us = first_start(c);
 
+    due_us = net_us < due_us ? net_us : due_us;
+    due_us = start_us < due_us ? start_us : due_us;
     if (bus_run_one(c->bus, due_us < limit_us ? due_us : limit_us))
         return true;
-    if (!w || due_us > limit_us)
+    if (due_us == TIME_NEVER || due_us > limit_us)
         return false;
     bus_run_until(c->bus, due_us); /* nothing: it only passes the time */
-    cluster_end_run(c, w, run);
+    if (net_us == due_us)
+        cluster_net_due(c);
+    else if (start_us == due_us)
+        start_again(c);
+    else if (s->commit_us == due_us)
+        cluster_store_due(c, s);
+    else
+        cluster_end_run(c, w, run);
     return true;
+}
+
+void cluster_steps(struct cluster *c, uint32_t n, int64_t limit_us)
+{
+    while (n-- > 0 && run_one(c, limit_us))
+        ;
 }
 
 void cluster_run(struct cluster *c, int64_t for_us)
@@ -228,8 +299,8 @@ void cluster_run_until(struct cluster *c, bool (*done)(struct cluster *, void *)
     while (!done(c, arg)) {
         if (!run_one(c, end_us))
             cluster_fail(c, invariant, "after %lld ms: not yet %s", (long long)(limit_us / 1000), what);
-        if (++steps > 20000000)
-            cluster_fail(c, invariant, "20,000,000 steps: not yet %s", what);
+        if (++steps > CLUSTER_STEPS_MAX)
+            cluster_fail(c, invariant, "%u steps: not yet %s", CLUSTER_STEPS_MAX, what);
     }
 }
 
@@ -260,7 +331,7 @@ void cluster_come_up(struct cluster *c)
     cluster_run_until(c, is_up, NULL, 5 * US_PER_S, INVARIANT_ENDS, "up");
 }
 
-static bool jobs_ended(struct cluster *c, void *arg)
+static bool jobs_ended(const struct cluster *c)
 {
     for (uint32_t i = 0; i < c->jobs_n; i++)
         if (!cluster_ended(c->jobs[i]) && !c->jobs[i]->abandoned)
@@ -268,9 +339,44 @@ static bool jobs_ended(struct cluster *c, void *arg)
     return true;
 }
 
+/* The first job that has not ended, in words. */
+static void say_unfinished(struct cluster *c, char *buf, size_t size)
+{
+    for (uint32_t i = 0; i < c->jobs_n; i++) {
+        const struct cluster_job *j = c->jobs[i];
+        const struct dist *d = &c->dists[j->dist]->d;
+        const struct dist_job *found = j->submitted ? dist_find(d, j->id) : NULL;
+        struct job_view v;
+
+        if (cluster_ended(j) || j->abandoned)
+            continue;
+        if (!found) {
+            snprintf(buf, size, "job %u has no answer", i + 1);
+            return;
+        }
+        dist_job_view(d, found, bus_now(c->bus), &v);
+        snprintf(buf, size, "%s (%s, %s, epoch %u, %s: %s): %u tasks waiting, %u running, %u ended",
+                 job_id_format((char[JOB_ID_TEXT]){0}, j->id), job_state_text(v.state), class_text(v.class),
+                 v.epoch, node_eq(v.owner, NODE_CENTRAL) ? "central's" : "its dist's",
+                 dist_block_text(dist_blocked(d, found, NULL)), v.waiting, v.running,
+                 v.done + v.failed + v.cancelled + v.lost);
+        return;
+    }
+}
+
 void cluster_run_jobs(struct cluster *c, int64_t limit_us)
 {
-    cluster_run_until(c, jobs_ended, NULL, limit_us, INVARIANT_ENDS, "every job ended");
+    int64_t end_us = bus_now(c->bus) + limit_us;
+    uint64_t steps = 0;
+    char what[CLUSTER_FAILURE_TEXT / 2] = "";
+
+    while (!jobs_ended(c) && steps++ < CLUSTER_STEPS_MAX && run_one(c, end_us))
+        continue;
+    if (jobs_ended(c))
+        return;
+    say_unfinished(c, what, sizeof what);
+    cluster_fail(c, INVARIANT_ENDS, "%llu steps and %lld s later not every job has ended: %s",
+                 (unsigned long long)steps, (long long)(limit_us / US_PER_S), what);
 }
 
 static bool all_quiet(struct cluster *c, void *arg)
@@ -281,12 +387,13 @@ static bool all_quiet(struct cluster *c, void *arg)
     for (uint32_t i = 0; i < c->dists_n; i++)
         if (c->dists[i]->alive && !dist_quiet(&c->dists[i]->d))
             return false;
-    return central_quiet(c->central);
+    return c->recovered && central_quiet(c->central);
 }
 
 void cluster_expect_all_quiet(struct cluster *c)
 {
     cluster_run_until(c, all_quiet, NULL, 3600 * US_PER_S, INVARIANT_QUIET, "quiet");
+    cluster_check_accepted(c);
     for (uint32_t i = 0; i < c->jobs_n; i++) {
         const struct cluster_job *j = c->jobs[i];
 
@@ -340,6 +447,7 @@ void cluster_submit(struct cluster *c, struct cluster_job *j, uint32_t dist)
 
     j->dist = dist;
     j->submit_us = bus_now(c->bus);
+    j->abandoned = !c->dists[dist]->alive; /* nobody answers */
     bus_post(c->bus, c->dists[dist]->ep, bus_now(c->bus), &m);
 }
 
@@ -409,6 +517,19 @@ void cluster_return_agent(struct cluster *c, uint32_t worker)
     start_worker(c, worker);
 }
 
+void cluster_freeze(struct cluster *c, uint32_t ep, bool machine, int64_t until_us)
+{
+    struct cluster_worker *w = cluster_worker_of(c, ep);
+    int64_t now_us = bus_now(c->bus);
+
+    bus_freeze(c->bus, ep, until_us);
+    if (!w || !w->alive || !machine || w->frozen_us >= now_us)
+        return;
+    w->frozen_us = until_us;
+    for (uint32_t i = 0; i < w->runs_n; i++)
+        w->runs[i].due_us += until_us - now_us;
+}
+
 void cluster_restart_worker(struct cluster *c, uint32_t worker)
 {
     cluster_kill_worker(c, worker);
@@ -424,20 +545,39 @@ void cluster_stop_worker(struct cluster *c, uint32_t worker, bool now)
     bus_post(c->bus, c->workers[worker]->ep, bus_now(c->bus), &m);
 }
 
-void cluster_restart_dist(struct cluster *c, uint32_t dist)
+void cluster_kill_dist(struct cluster *c, uint32_t dist)
 {
     struct cluster_dist *d = c->dists[dist];
 
     bus_kill(c->bus, d->ep);
+    cluster_dist_died(c, d);
+}
+
+void cluster_dist_died(struct cluster *c, struct cluster_dist *d)
+{
+    d->alive = false;
+    cluster_store_crash(c, &d->store);
     for (uint32_t i = 0; i < c->jobs_n; i++)
-        if (c->jobs[i]->dist == dist && !cluster_ended(c->jobs[i]))
+        if (c->dists[c->jobs[i]->dist] == d && !cluster_ended(c->jobs[i]))
             c->jobs[i]->abandoned = true;
+}
+
+void cluster_restart_dist(struct cluster *c, uint32_t dist)
+{
+    struct cluster_dist *d = c->dists[dist];
+
+    if (d->alive)
+        cluster_kill_dist(c, dist);
     d->first_seq = d->d.next_seq;
     dist_free(&d->d);
     start_dist(c, d, dist);
 }
 
-void cluster_kill_central(struct cluster *c) { bus_kill(c->bus, c->central_ep); }
+void cluster_kill_central(struct cluster *c)
+{
+    bus_kill(c->bus, c->central_ep);
+    cluster_store_crash(c, &c->store);
+}
 
 void cluster_restart_central(struct cluster *c)
 {

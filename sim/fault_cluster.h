@@ -31,6 +31,7 @@
     X(WAITING_TIMES, "waiting times", "central's estimates are never negative")                              \
     X(RESERVATIONS, "reservations", "without faults a dist knows where each of its reservations is")         \
     X(STUCK, "stuck", "without faults no thief is left alone beside a stuck reservation")                    \
+    X(NOTHING_FORGOTTEN, "nothing forgotten", "what was accepted durably comes to an end, whatever crashed") \
     X(ENDS, "it ends", "once it healed every job ends in bounded time")                                      \
     X(QUIET, "quiet", "and every table is empty")
 
@@ -51,8 +52,15 @@ struct cluster_config {
     uint32_t share_ppm; /* short partition; fixed */
     int64_t cutoff_us;  /* 0: 10 s; fixed */
     int64_t delay_us;   /* of every message */
+    int64_t jitter_us;  /* and up to so much more */
     int64_t lease_us;   /* 0: central's default */
-    int64_t journal_us; /* until a write is durable */
+    int64_t journal_us; /* a commit of a journal takes so long */
+    /* Limits of tables; 0: the roles' defaults. */
+    uint32_t jobs_max, tasks_max;           /* unfinished, of a dist */
+    uint32_t long_jobs_max, long_tasks_max; /* of central */
+    uint32_t queue_limit;                   /* of a worker */
+    uint32_t finished_kept;                 /* jobs, of dist and central, + 1; 0: the default */
+    uint32_t nodes_max;
     uint64_t seed;
     bool queue_per_slot;
     uint32_t steal_streams;                           /* as in struct bus_config */
@@ -95,6 +103,42 @@ struct cluster_run {
     struct msg_exec_held held; /* an agent that takes it over is told this; no result */
     int64_t start_us, due_us;
     uint32_t job; /* index */
+    bool doubled; /* a copy of it was started elsewhere while this one stood still */
+};
+
+/* A journal: entries in order, of which the first `durable` survive a crash. */
+struct cluster_store {
+    uint32_t ep;
+    struct msg *v;
+    uint32_t n, cap, durable;
+    uint32_t committing; /* entries before this one are in the commit under way */
+    int64_t commit_us;   /* when that ends; TIME_NEVER: none is under way */
+    bool asked;          /* something was written since the commit began */
+    bool retrying;       /* the commit under way only tries again what failed */
+    int64_t slow_us, slow_until_us, full_until_us;
+};
+
+/* What is sent from one endpoint (0: any) to another (0: any) takes longer, or (extra 0) arrives at until_us. */
+struct cluster_rule {
+    uint32_t from, to;
+    int64_t until_us, extra_us;
+};
+
+/* y has heard nothing of x by then, and breaks the stream. */
+struct cluster_break {
+    uint32_t x, y;
+    int64_t at_us;
+};
+
+struct cluster_net {
+    struct rng rng; /* of delays and of when silence is noticed */
+    bool used;
+    int64_t *arrives; /* side x side: from, to */
+    uint32_t side;
+    struct cluster_rule *rules; /* those that are over are reused */
+    uint32_t rules_n, rules_cap;
+    struct cluster_break *breaks;
+    uint32_t breaks_n, breaks_cap;
 };
 
 struct cluster_worker {
@@ -108,6 +152,8 @@ struct cluster_worker {
     uint64_t incarnation; /* of its agents, one after the other; 0: the next one draws it */
     int64_t lease_us;     /* no run of central's outlives it; TIME_NEVER: none told */
     int64_t orphan_us; /* when what its last agent left is ended; TIME_NEVER: it is there, or left nothing */
+    int64_t start_us;  /* it starts again then; TIME_NEVER */
+    int64_t frozen_us; /* its machine stands still until then */
     int64_t parked_us, stuck_us; /* since when, and since it gave loot; TIME_NEVER: it is not */
 };
 
@@ -116,6 +162,8 @@ struct cluster_dist {
     uint32_t ep;
     bool alive;
     uint64_t first_seq;
+    int64_t start_us; /* as a worker's */
+    struct cluster_store store;
 };
 
 struct cluster {
@@ -125,14 +173,17 @@ struct cluster {
     struct central *central;
     uint32_t central_ep;
     uint32_t central_epoch;
+    bool recovered; /* it has read its journal */
     struct cluster_dist **dists;
     uint32_t dists_n, dists_cap;
     struct cluster_worker **workers;
     uint32_t workers_n, workers_cap;
     struct cluster_job **jobs;
     uint32_t jobs_n, jobs_cap;
-    struct msg *journal; /* what central wrote, in order */
-    uint32_t journal_n, journal_cap;
+    struct cluster_store store; /* central's */
+    struct cluster_net net;
+    struct msg_long_accepted *accepted; /* as central said */
+    uint32_t accepted_n, accepted_cap;
     uint64_t steps;
     uint64_t hash; /* of every delivery, in order */
     bool trace;
@@ -144,6 +195,8 @@ void cluster_free(struct cluster *c);
 void cluster_come_up(struct cluster *c);
 
 void cluster_run(struct cluster *c, int64_t for_us);
+/* At most n steps, of those due by limit_us. */
+void cluster_steps(struct cluster *c, uint32_t n, int64_t limit_us);
 /* Until done(c, arg); after limit_us the invariant is violated: "not yet `what`". */
 void cluster_run_until(struct cluster *c, bool (*done)(struct cluster *c, void *arg), void *arg,
                        int64_t limit_us, enum invariant invariant, const char *what);
@@ -175,12 +228,29 @@ void cluster_crash_agent(struct cluster *c, uint32_t worker);
 /* A new process takes over what is left. The worker is not alive. */
 void cluster_return_agent(struct cluster *c, uint32_t worker);
 void cluster_stop_worker(struct cluster *c, uint32_t worker, bool now);
-/* The same name, a new process; what clients waited for there is lost with it. */
+/* What clients waited for there is lost with it. */
+void cluster_kill_dist(struct cluster *c, uint32_t dist);
+/* The same name, a new process. */
 void cluster_restart_dist(struct cluster *c, uint32_t dist);
 void cluster_kill_central(struct cluster *c);
 /* From its journal. */
 void cluster_restart_central(struct cluster *c);
 void cluster_set_share(struct cluster *c, uint32_t share_ppm);
+/* ---- The network, from now on. Endpoints are those of the bus. ---- */
+
+/* What one sends the other (0: everybody) arrives at until_us at the earliest, in order. */
+void cluster_stall(struct cluster *c, uint32_t from, uint32_t to, int64_t until_us);
+/* Whatever ep sends or is sent takes so much longer. */
+void cluster_slow(struct cluster *c, uint32_t ep, int64_t extra_us, int64_t until_us);
+/* Nothing gets from x to y; unless one_way, nor from y to x. Who hears nothing for some seconds gives the stream up. */
+void cluster_partition(struct cluster *c, uint32_t x, uint32_t y, bool one_way, int64_t until_us);
+/* Their stream is dead, and each side finds out by the other's silence. */
+void cluster_break_unseen(struct cluster *c, uint32_t x, uint32_t y);
+int64_t cluster_silence_us(struct cluster *c); /* after how much silence somebody finds out: drawn */
+
+/* A process stands still until then, or a machine, a worker's spawner and tasks as well. */
+void cluster_freeze(struct cluster *c, uint32_t ep, bool machine, int64_t until_us);
+
 /* Tasks running right now. */
 uint32_t cluster_running(const struct cluster *c, uint32_t worker);
 

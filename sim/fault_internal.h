@@ -6,6 +6,11 @@
 
 /* The worker at an endpoint, or NULL. */
 struct cluster_worker *cluster_worker_of(struct cluster *c, uint32_t ep);
+struct cluster_dist *cluster_dist_of(struct cluster *c, uint32_t ep);
+
+/* A process that ended without being asked to is started again after so long. */
+#define CLUSTER_RESTART_US US_PER_S
+void cluster_dist_died(struct cluster *c, struct cluster_dist *d);
 
 /* fault_shell.c */
 void cluster_on_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg *m);
@@ -18,11 +23,26 @@ void cluster_end_run(struct cluster *c, struct cluster_worker *w, uint32_t run);
 void cluster_forget_runs(struct cluster_worker *w);
 /* A new agent of w, which does not run yet, is told what is still there. */
 void cluster_take_over(struct cluster *c, struct cluster_worker *w);
-/* Gives central what its journal holds. */
-void cluster_replay_journal(struct cluster *c);
+
+/* fault_net.c */
+int64_t cluster_delay_us(void *arg, uint32_t from, uint32_t to, const struct msg *m);
+int64_t cluster_net_next(const struct cluster *c); /* when it has to do something; TIME_NEVER */
+void cluster_net_due(struct cluster *c);           /* that time has come */
+void cluster_net_free(struct cluster_net *n);
+
+/* fault_store.c */
+void cluster_store_write(struct cluster *c, struct cluster_store *s, const struct msg *m);
+void cluster_store_due(struct cluster *c, struct cluster_store *s); /* commit_us has come */
+/* Its process dies: what was not committed is lost, or perhaps not. */
+void cluster_store_crash(struct cluster *c, struct cluster_store *s);
+/* Gives the role what its journal holds of jobs that have not ended, and RECOVERED. */
+void cluster_store_replay(struct cluster *c, struct cluster_store *s);
+bool cluster_store_ended(const struct cluster_store *s, job_id_t job, uint16_t epoch);
+void cluster_store_free(struct cluster_store *s);
 
 /* fault_check.c */
 void cluster_on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, const struct msg *m);
+void cluster_check_accepted(struct cluster *c); /* at the end: nothing that central accepted is forgotten */
 void cluster_on_stepped(void *arg, uint32_t ep, int64_t now_us);
 
 #endif

@@ -13,9 +13,13 @@ static void expect_only_copy(struct cluster *c, const struct try_id *id)
 {
     for (uint32_t i = 0; i < c->workers_n; i++)
         for (uint32_t j = 0; j < c->workers[i]->runs_n; j++) {
-            const struct msg_exec_held *r = &c->workers[i]->runs[j].held;
+            struct cluster_run *r = &c->workers[i]->runs[j];
 
-            if (node_eq(r->owner, NODE_CENTRAL) && job_eq(r->id.job, id->job) && r->id.task == id->task)
+            if (!node_eq(r->held.owner, NODE_CENTRAL) || !job_eq(r->held.id.job, id->job) ||
+                r->held.id.task != id->task)
+                continue;
+            r->doubled = c->workers[i]->frozen_us >= bus_now(c->bus); /* it must not go on once it can */
+            if (!r->doubled)
                 cluster_fail(c, INVARIANT_ONE_COPY, "task %u of %s starts while worker %u still runs it",
                              id->task, job_id_format((char[JOB_ID_TEXT]){0}, id->job), i);
         }
@@ -91,7 +95,10 @@ static void exec_forget(struct cluster_worker *w, uint32_t run)
 /* When the spawner ends a run, should it not end before: DESIGN 3, rules 9 and 10. */
 static int64_t killed_us(const struct cluster_worker *w, const struct cluster_run *r)
 {
-    return node_eq(r->held.owner, NODE_CENTRAL) && w->lease_us < w->orphan_us ? w->lease_us : w->orphan_us;
+    int64_t at_us =
+        node_eq(r->held.owner, NODE_CENTRAL) && w->lease_us < w->orphan_us ? w->lease_us : w->orphan_us;
+
+    return at_us < w->frozen_us ? w->frozen_us : at_us; /* as soon as its machine goes on */
 }
 
 int64_t cluster_next_end(struct cluster *c, struct cluster_worker **w, uint32_t *run)
@@ -122,6 +129,10 @@ void cluster_end_run(struct cluster *c, struct cluster_worker *w, uint32_t run)
         exited(c, w, run, OUTCOME_LOST, 9);
         return;
     }
+    if (r->doubled)
+        cluster_fail(c, INVARIANT_ONE_COPY,
+                     "task %u of %s runs to its end where it stood still while a copy was started elsewhere",
+                     task, job_id_format((char[JOB_ID_TEXT]){0}, j->id));
     j->ends[task]++;
     exited(c, w, run, OUTCOME_EXITED, j->code[task]);
 }
@@ -155,56 +166,6 @@ void cluster_take_over(struct cluster *c, struct cluster_worker *w)
         cluster_fail(c, INVARIANT_EFFECTS, "an agent cannot take over what the last one left: %s",
                      msg_name(out.v[0].type));
     out_free(&out);
-}
-
-/* ---- The journal ---- */
-
-static void journal(struct cluster *c, uint32_t ep, const struct msg *m, uint64_t token)
-{
-    struct msg done = {.type = MSG_JOURNAL_DONE, .journal_done = {.token = token}};
-
-    if (ep == c->central_ep) {
-        msg_ref(m);
-        vec_grow(c->journal, c->journal_n, c->journal_cap);
-        c->journal[c->journal_n++] = *m;
-    }
-    bus_post(c->bus, ep, bus_now(c->bus) + c->config.journal_us, &done);
-}
-
-static uint16_t epoch_of(const struct msg *m)
-{
-    return m->type == MSG_JOURNAL_JOB      ? m->journal_job.epoch
-           : m->type == MSG_JOURNAL_TASK   ? m->journal_task.id.epoch
-           : m->type == MSG_JOURNAL_CANCEL ? m->journal_cancel.epoch
-                                           : m->journal_job_end.epoch;
-}
-
-/* Is this record about a job that ended, under the same epoch? Of those nothing is replayed. */
-static bool is_over(const struct cluster *c, const struct msg *m)
-{
-    for (uint32_t i = 0; i < c->journal_n; i++) {
-        const struct msg *end = &c->journal[i];
-
-        if (end->type == MSG_JOURNAL_JOB_END && job_eq(end->journal_job_end.job, msg_job(m)) &&
-            epoch_of(end) == epoch_of(m))
-            return true;
-    }
-    return false;
-}
-
-void cluster_replay_journal(struct cluster *c)
-{
-    struct msg recovered = {.type = MSG_RECOVERED};
-
-    for (uint32_t i = 0; i < c->journal_n; i++) {
-        const struct msg *m = &c->journal[i];
-
-        if (msg_job(m).v && is_over(c, m))
-            continue;
-        msg_ref(m);
-        bus_post(c->bus, c->central_ep, bus_now(c->bus), m);
-    }
-    bus_post(c->bus, c->central_ep, bus_now(c->bus), &recovered);
 }
 
 /* ---- The client ---- */
@@ -271,8 +232,15 @@ static void on_job_event(struct cluster *c, const struct msg_job_event *m)
 static void on_stopped(struct cluster *c, uint32_t ep)
 {
     struct cluster_worker *w = cluster_worker_of(c, ep);
+    struct cluster_dist *d = cluster_dist_of(c, ep);
 
     bus_close(c->bus, ep);
+    if (d) { /* central refused it; it is started again, as the units for systemd do */
+        cluster_dist_died(c, d);
+        d->start_us = bus_now(c->bus) + CLUSTER_RESTART_US;
+    }
+    if (w && !w->stopping)
+        w->start_us = bus_now(c->bus) + CLUSTER_RESTART_US;
     if (w) {
         if (w->runs_n > 0)
             cluster_fail(c, INVARIANT_EFFECTS, "a worker has stopped, and runs %u tasks", w->runs_n);
@@ -310,7 +278,8 @@ void cluster_on_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg 
     case MSG_JOURNAL_TASK:
     case MSG_JOURNAL_CANCEL:
     case MSG_JOURNAL_JOB_END:
-        journal(c, ep, m, msg_journal_token(m));
+    case MSG_HISTORY:
+        cluster_store_write(c, ep == c->central_ep ? &c->store : &cluster_dist_of(c, ep)->store, m);
         break;
     case MSG_SUBMITTED:
         on_submitted(c, ep, &m->submitted);

@@ -50,6 +50,8 @@ struct run {
     uint32_t kinds;
 };
 
+static bool has(const struct run *run, enum fault_kind kind) { return run->kinds >> kind & 1; }
+
 /* ---- Jobs ---- */
 
 /* What its user says of its length, if anything: right, wrong by up to ten times, or nothing. */
@@ -69,8 +71,19 @@ static int64_t random_estimate(const struct cluster_job *j, struct rng *r)
     }
 }
 
-static struct cluster_job *random_job(struct cluster *c, struct rng *r)
+/* Wrong by a factor from 1/1000 to 1000. */
+static int64_t wild_estimate(int64_t right_us, struct rng *r)
 {
+    int64_t factor = 1 + (int64_t)rng_below(r, 1000),
+            us = rng_below(r, 2) ? right_us * factor : right_us / factor;
+
+    return us > 0 ? us : 1;
+}
+
+static struct cluster_job *random_job(struct run *run)
+{
+    struct cluster *c = run->c;
+    struct rng *r = &run->rng;
     bool is_long = rng_below(r, 4) == 0;
     uint32_t tasks = 1 + (uint32_t)rng_below(r, rng_below(r, 10) ? 12 : 60);
     enum class_tag tag = rng_below(r, 3) == 0 ? TAG_AUTO : is_long ? TAG_LONG : TAG_SHORT;
@@ -81,6 +94,8 @@ static struct cluster_job *random_job(struct cluster *c, struct rng *r)
         j->code[i] = rng_below(r, 30) == 0;
     }
     j->desc->estimate_us = random_estimate(j, r);
+    if (has(run, FAULT_ESTIMATES) && j->desc->estimate_us > 0)
+        j->desc->estimate_us = wild_estimate(j->desc->estimate_us, r);
     if (rng_below(r, 3) == 0)
         j->desc->flags |= JOB_DETACHED;
     if (rng_below(r, 3) == 0)
@@ -121,17 +136,97 @@ static void random_pair(struct run *run, uint32_t *x, uint32_t *y)
     }
 }
 
-static int64_t random_s(struct run *run, int64_t max_s)
+/* A time from now until max_s later. */
+static int64_t within(struct run *run, int64_t max_s)
 {
     return bus_now(run->c->bus) + (int64_t)rng_below(&run->rng, (uint64_t)(max_s * S));
+}
+
+static uint32_t random_node(struct run *run)
+{
+    struct cluster *c = run->c;
+    uint64_t i = rng_below(&run->rng, 1 + c->dists_n + c->workers_n);
+
+    return i == 0            ? c->central_ep
+           : i <= c->dists_n ? c->dists[i - 1]->ep
+                             : c->workers[i - 1 - c->dists_n]->ep;
+}
+
+/* Two nodes, or one and everybody. */
+static void partition(struct run *run, bool one_way)
+{
+    struct cluster *c = run->c;
+    int64_t until_us = within(run, 20);
+    uint32_t x, y;
+
+    random_pair(run, &x, &y);
+    if (rng_below(&run->rng, 2)) {
+        cluster_partition(c, rng_below(&run->rng, 2) ? x : y, x, one_way, until_us);
+        return;
+    }
+    x = random_node(run);
+    one_way = one_way || rng_below(&run->rng, 2);
+    for (uint32_t i = 0; i < c->workers_n; i++)
+        if (c->workers[i]->ep != x)
+            cluster_partition(c, x, c->workers[i]->ep, one_way, until_us);
+    for (uint32_t i = 0; i < c->dists_n; i++)
+        if (c->dists[i]->ep != x)
+            cluster_partition(c, x, c->dists[i]->ep, one_way, until_us);
+    if (x != c->central_ep)
+        cluster_partition(c, x, c->central_ep, one_way, until_us);
+}
+
+/* What it had open others find out by its silence: its machine died, not just its process. */
+static void vanish(struct run *run, uint32_t ep)
+{
+    struct cluster *c = run->c;
+
+    if (rng_below(&run->rng, 3) != 0)
+        return;
+    for (uint32_t i = 0; i < c->workers_n; i++)
+        if (c->workers[i]->ep != ep)
+            cluster_break_unseen(c, ep, c->workers[i]->ep);
+    for (uint32_t i = 0; i < c->dists_n; i++)
+        if (c->dists[i]->ep != ep)
+            cluster_break_unseen(c, ep, c->dists[i]->ep);
+    if (ep != c->central_ep)
+        cluster_break_unseen(c, ep, c->central_ep);
+}
+
+/* One that is down starts with the next such fault that finds it, or when everything heals. */
+static void crash_worker(struct run *run, uint32_t worker)
+{
+    struct cluster_worker *w = run->c->workers[worker];
+
+    if (w->alive)
+        vanish(run, w->ep);
+    if (w->alive && rng_below(&run->rng, 3) == 0)
+        cluster_kill_worker(run->c, worker);
+    else
+        cluster_restart_worker(run->c, worker);
+}
+
+static void crash_dist(struct run *run, uint32_t dist)
+{
+    struct cluster_dist *d = run->c->dists[dist];
+
+    if (d->alive)
+        vanish(run, d->ep);
+    if (d->alive && rng_below(&run->rng, 3) == 0)
+        cluster_kill_dist(run->c, dist);
+    else
+        cluster_restart_dist(run->c, dist);
 }
 
 static void crash_central(struct run *run)
 {
     struct cluster *c = run->c;
+    bool runs = bus_runs(c->bus, c->central_ep);
 
-    if (bus_runs(c->bus, c->central_ep) && rng_below(&run->rng, 2))
-        cluster_kill_central(c); /* and restarts with the next such fault, or when everything heals */
+    if (runs)
+        vanish(run, c->central_ep);
+    if (runs && rng_below(&run->rng, 2))
+        cluster_kill_central(c);
     else
         cluster_restart_central(c);
 }
@@ -149,26 +244,70 @@ static void crash_agent(struct run *run, uint32_t worker)
         cluster_return_agent(c, worker);
 }
 
+static struct cluster_store *random_store(struct run *run)
+{
+    struct cluster *c = run->c;
+
+    return rng_below(&run->rng, 2) ? &c->store : &c->dists[rng_below(&run->rng, c->dists_n)]->store;
+}
+
+static void slow_disk(struct run *run)
+{
+    struct cluster_store *s = random_store(run);
+
+    s->slow_us = 1 + (int64_t)rng_below(&run->rng, 4 * S);
+    s->slow_until_us = within(run, 20);
+}
+
+static void delay(struct run *run)
+{
+    cluster_slow(run->c, random_node(run), (int64_t)rng_below(&run->rng, 300 * MS) + 1, within(run, 20));
+}
+
+static void fail_network(struct run *run, enum fault_kind kind)
+{
+    struct cluster *c = run->c;
+    uint32_t x, y;
+
+    random_pair(run, &x, &y);
+    if (kind == FAULT_BREAK)
+        bus_break(c->bus, x, y);
+    else if (kind == FAULT_UNSEEN)
+        cluster_break_unseen(c, x, y);
+    else if (kind == FAULT_STALL)
+        cluster_stall(c, rng_below(&run->rng, 2) ? x : y, rng_below(&run->rng, 2) ? y : x, within(run, 4));
+    else
+        bus_cut(c->bus, x, y, within(run, 20));
+}
+
 static void inject(struct run *run, enum fault_kind kind)
 {
     struct cluster *c = run->c;
-    uint32_t worker = (uint32_t)rng_below(&run->rng, c->workers_n), x, y;
+    uint32_t worker = (uint32_t)rng_below(&run->rng, c->workers_n);
 
     run->r->faults[kind]++;
     switch (kind) {
     case FAULT_BREAK:
-        random_pair(run, &x, &y);
-        bus_break(c->bus, x, y);
-        break;
+    case FAULT_UNSEEN:
+    case FAULT_STALL:
     case FAULT_CUT:
-        random_pair(run, &x, &y);
-        bus_cut(c->bus, x, y, random_s(run, 20));
+        fail_network(run, kind);
+        break;
+    case FAULT_PARTITION:
+    case FAULT_ONE_WAY:
+        partition(run, kind == FAULT_ONE_WAY);
+        break;
+    case FAULT_DELAY:
+        delay(run);
+        break;
+    case FAULT_FREEZE:
+        cluster_freeze(c, random_node(run), rng_below(&run->rng, 2), within(run, 20));
         break;
     case FAULT_WORKER:
-        cluster_restart_worker(c, worker);
+        crash_worker(run, worker);
         break;
     case FAULT_DIST:
-        cluster_restart_dist(c, (uint32_t)rng_below(&run->rng, c->dists_n));
+        crash_dist(run, (uint32_t)rng_below(&run->rng, c->dists_n));
         break;
     case FAULT_CENTRAL:
         crash_central(run);
@@ -183,8 +322,16 @@ static void inject(struct run *run, enum fault_kind kind)
     case FAULT_AGENT:
         crash_agent(run, worker);
         break;
+    case FAULT_DISK:
+        slow_disk(run);
+        break;
+    case FAULT_FULL:
+        random_store(run)->full_until_us = within(run, 20);
+        break;
+    case FAULT_TABLES:
+    case FAULT_ESTIMATES: /* from the start on */
     case FAULT_COUNT:
-        CHECK(false);
+        break;
     }
 }
 
@@ -192,8 +339,10 @@ static void random_fault(struct run *run)
 {
     uint32_t kind = (uint32_t)rng_below(&run->rng, FAULT_COUNT);
 
-    while (!(run->kinds >> kind & 1))
+    while (!has(run, kind))
         kind = (kind + 1) % FAULT_COUNT;
+    /* Between any two steps, also of those that happen at one moment. */
+    cluster_steps(run->c, (uint32_t)rng_below(&run->rng, 20), bus_now(run->c->bus) + 10 * MS);
     inject(run, kind);
 }
 
@@ -255,6 +404,18 @@ static struct cluster_config random_config(uint64_t seed, struct rng *r, bool fa
     return c;
 }
 
+/* Above the largest job (60 tasks): smaller limits are no fault, but a job too many. */
+static void random_limits(struct cluster_config *c, struct rng *r)
+{
+    c->jobs_max = rng_below(r, 2) ? 1 + (uint32_t)rng_below(r, 6) : 0;
+    c->tasks_max = rng_below(r, 2) ? 60 + (uint32_t)rng_below(r, 60) : 0;
+    c->long_jobs_max = rng_below(r, 2) ? 1 + (uint32_t)rng_below(r, 4) : 0;
+    c->long_tasks_max = rng_below(r, 2) ? 60 + (uint32_t)rng_below(r, 60) : 0;
+    c->queue_limit = rng_below(r, 2) ? c->slots + (uint32_t)rng_below(r, 20) : 0;
+    c->finished_kept = rng_below(r, 2) ? 1 + (uint32_t)rng_below(r, 3) : 0;
+    c->nodes_max = rng_below(r, 2) ? c->workers + c->dists + (uint32_t)rng_below(r, 3) : 0;
+}
+
 /* ---- One run ---- */
 
 static void draw(struct run *run, const struct faults_options *o)
@@ -268,6 +429,10 @@ static void draw(struct run *run, const struct faults_options *o)
             run->kinds = 0;
     }
     run->config = random_config(o->seed, &run->rng, run->kinds != 0);
+    if (has(run, FAULT_TABLES))
+        random_limits(&run->config, &run->rng);
+    if (has(run, FAULT_DELAY))
+        run->config.jitter_us = 1 + (int64_t)rng_below(&run->rng, 50 * MS);
     run->config.failed = o->failed;
     run->config.failed_arg = o->failed_arg;
     run->config.log = o->log;
@@ -298,12 +463,12 @@ static void submit_all(struct run *run)
     if (run->o->jobs)
         jobs = run->o->jobs;
     for (uint32_t i = 0; i < jobs; i++) {
-        struct cluster_job *j = random_job(c, r);
+        struct cluster_job *j = random_job(run);
 
         run->r->tasks += j->desc->tasks;
         cluster_submit(c, j, (uint32_t)rng_below(r, c->dists_n));
         cluster_run(c, (int64_t)rng_below(r, 1500 * MS));
-        if (rng_below(r, 10) == 0 && j->submitted && !j->abandoned)
+        if (rng_below(r, 10) == 0 && j->submitted && !j->err && !j->abandoned)
             cluster_cancel(c, j);
         if (rng_below(r, 12) == 0 && strcmp(run->config.policy, "split") != 0 &&
             bus_runs(c->bus, c->central_ep))
@@ -321,6 +486,9 @@ static void heal(struct run *run)
 
     if (!bus_runs(c->bus, c->central_ep))
         cluster_restart_central(c);
+    for (uint32_t i = 0; i < c->dists_n; i++)
+        if (!c->dists[i]->alive)
+            cluster_restart_dist(c, i);
     for (uint32_t i = 0; i < c->workers_n; i++)
         if (!c->workers[i]->alive || c->workers[i]->stopping)
             cluster_restart_worker(c, i);

@@ -12,14 +12,25 @@
 
 /* X(constant, name, help) */
 #define FAULT_KINDS(X)                                                                                       \
-    X(BREAK, "break", "streams between two nodes break, and come back")                                      \
-    X(CUT, "cut", "two nodes cannot reach each other for seconds")                                           \
-    X(WORKER, "worker", "workers crash and restart")                                                         \
-    X(DIST, "dist", "dists crash and restart")                                                               \
+    X(BREAK, "break", "streams break at any byte, and come back")                                            \
+    X(UNSEEN, "unseen", "streams break and each side hears of it seconds later, at a time of its own")       \
+    X(STALL, "stall", "for seconds nothing gets from one node to another, and then everything")              \
+    X(CUT, "cut", "two nodes cannot reach each other for seconds, and know it at once")                      \
+    X(PARTITION, "partition", "one node cannot reach another, or all others, and learns it by silence")      \
+    X(ONE_WAY, "one-way", "the same in one direction only")                                                  \
+    X(DELAY, "delay",                                                                                        \
+      "messages take up to 50 ms more, each as long as it happens to; a node's up to 300 ms")                \
+    X(FREEZE, "freeze", "a process or a machine stands still for seconds, then does all at once")            \
+    X(WORKER, "worker", "workers crash, with or without a word, and restart at once or later")               \
+    X(DIST, "dist", "dists crash, with or without a word, and restart at once or later")                     \
+    X(AGENT, "agent", "workers' processes crash, and come back to their tasks, at once or later")            \
     X(CENTRAL, "central", "central crashes and restarts from its journal, at once or later")                 \
     X(STOP, "stop", "workers stop, in order or at once")                                                     \
     X(JOIN, "join", "workers join")                                                                          \
-    X(AGENT, "agent", "workers' processes crash, and come back to their tasks, at once or later")
+    X(DISK, "disk", "commits of a journal take seconds")                                                     \
+    X(FULL, "full", "a journal cannot be written for seconds")                                               \
+    X(TABLES, "tables", "tables and queues are small, and full at times")                                    \
+    X(ESTIMATES, "estimates", "estimates are wrong by up to a thousand times")
 
 enum fault_kind {
 #define X(name, text, help) FAULT_##name,

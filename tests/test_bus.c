@@ -288,6 +288,72 @@ static void test_a_broken_stream_loses_what_is_under_way(void **state)
     teardown(&w);
 }
 
+/* Each side hears of the end by the other's silence: until then it gets what was under way, and what it sends is lost. */
+static void test_an_end_that_is_seen_late(void **state)
+{
+    struct world w;
+    int64_t now_us;
+
+    setup(&w, 500);
+    hear_nothing(&w);
+    now_us = bus_now(w.bus);
+    put_out(&w, w.dist, heartbeat(2, 1));
+    bus_run_until(w.bus, now_us + 100);
+    bus_break_unseen(w.bus, w.w1, w.dist, now_us + 3 * US_PER_S, now_us + 4 * US_PER_S);
+    assert_false(bus_connected(w.bus, w.w1, w.dist));
+    put_out(&w, w.dist, heartbeat(2, 2));
+    put_out(&w, w.w1, heartbeat(1, 3));
+    bus_run_until(w.bus, now_us + 3 * US_PER_S - 1);
+    assert_string_equal(said(&w, w.w1), "hb1<1");
+    assert_string_equal(said(&w, w.dist), "");
+    bus_run_until(w.bus, now_us + 3 * US_PER_S);
+    assert_string_equal(said(&w, w.w1), "hb1<1 lost:1");
+    bus_run_until(w.bus, now_us + 5 * US_PER_S);
+    assert_string_equal(said(&w, w.w1), "hb1<1 lost:1 up:1");
+    assert_string_equal(said(&w, w.dist), "lost:2 up:2");
+    teardown(&w);
+}
+
+/* Who dialled is back before the other has noticed: a new stream says that the old one is over. */
+static void test_a_new_stream_ends_one_whose_end_was_not_seen(void **state)
+{
+    struct world w;
+    int64_t now_us;
+
+    setup(&w, 500);
+    hear_nothing(&w);
+    now_us = bus_now(w.bus);
+    bus_break_unseen(w.bus, w.w1, w.dist, now_us + 9 * US_PER_S, now_us + 1 * US_PER_S);
+    bus_run_until(w.bus, now_us + 2 * US_PER_S);
+    assert_string_equal(said(&w, w.dist), "lost:2 up:2");
+    assert_string_equal(said(&w, w.w1), "lost:1 up:1");
+    bus_run_until(w.bus, now_us + 20 * US_PER_S);
+    assert_string_equal(said(&w, w.w1), "lost:1 up:1"); /* once */
+    teardown(&w);
+}
+
+static void test_a_frozen_node_does_everything_at_once(void **state)
+{
+    struct world w;
+    int64_t now_us;
+
+    setup(&w, 500);
+    hear_nothing(&w);
+    now_us = bus_now(w.bus);
+    put_out(&w, w.dist, heartbeat(2, 1));
+    bus_freeze(w.bus, w.w1, now_us + 5 * US_PER_S);
+    bus_freeze(w.bus, w.w1, now_us + 9 * US_PER_S); /* it stands still already */
+    bus_run_until(w.bus, now_us + 2 * US_PER_S);
+    put_out(&w, w.dist, heartbeat(2, 2));
+    put_out(&w, w.dist, heartbeat(3, 3));
+    bus_run_until(w.bus, now_us + 5 * US_PER_S - 1);
+    assert_string_equal(said(&w, w.w1), "");
+    assert_string_equal(said(&w, w.w2), "hb3<1");
+    bus_run_until(w.bus, now_us + 5 * US_PER_S);
+    assert_string_equal(said(&w, w.w1), "hb1<1 hb2<1");
+    teardown(&w);
+}
+
 static void test_a_cut_lasts(void **state)
 {
     struct world w;
@@ -529,6 +595,9 @@ int main(void)
         cmocka_unit_test(test_a_thief_keeps_few_streams),
         cmocka_unit_test(test_unreachable_is_lost),
         cmocka_unit_test(test_a_broken_stream_loses_what_is_under_way),
+        cmocka_unit_test(test_an_end_that_is_seen_late),
+        cmocka_unit_test(test_a_new_stream_ends_one_whose_end_was_not_seen),
+        cmocka_unit_test(test_a_frozen_node_does_everything_at_once),
         cmocka_unit_test(test_a_cut_lasts),
         cmocka_unit_test(test_a_node_comes_back_on_a_new_link),
         cmocka_unit_test(test_killed_and_restarted),

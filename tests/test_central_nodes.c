@@ -36,6 +36,40 @@ static void a_worker_joins(void **state)
     talk_end(&t);
 }
 
+/* What is put out grows, and moves, while a step writes to it: once JOINED stayed empty when the report to the log came in
+ * between at the wrong moment (hawk sim --faults --seed 2177). */
+static void a_join_is_answered_however_much_else_is_said(void **state)
+{
+    for (uint32_t before = 0; before < 70; before++) {
+        struct talk t;
+        struct msg m = {.type = MSG_JOIN, .peer = 2};
+        uint32_t answers = 0;
+
+        talk_begin(&t);
+        add_worker(&t, "w1", 1);
+        tell(&t, PEER_LOST, peer_lost, 1, 0);
+        tell(&t, PEER_UP, peer_up, 2, .role = ROLE_WORKER);
+        for (uint32_t i = 0; i < before; i++)
+            out_add(&t.out, MSG_LONG_WORK, 1);
+        m.join = (struct msg_join){.name = blob_str("w1"),
+                                   .addr = blob_str("w1"),
+                                   .incarnation = 1,
+                                   .slots = 1,
+                                   .version = PROTOCOL_VERSION,
+                                   .role = ROLE_WORKER};
+        talk_step(&t, &m);
+        msg_drop(&m);
+        for (uint32_t i = before; i < t.out.n; i++)
+            if (t.out.v[i].type == MSG_JOINED) {
+                assert_int_equal(t.out.v[i].joined.node.v, 1);
+                assert_int_equal(t.out.v[i].joined.cluster, 77);
+                answers++;
+            }
+        assert_int_equal(answers, 1);
+        talk_end(&t);
+    }
+}
+
 static void a_dist_is_told_of_everybody(void **state)
 {
     struct talk t;
@@ -702,6 +736,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_worker_joins),
+        cmocka_unit_test(a_join_is_answered_however_much_else_is_said),
         cmocka_unit_test(a_dist_is_told_of_everybody),
         cmocka_unit_test(who_may_not_join_is_told_why),
         cmocka_unit_test(a_name_in_use_is_taken),
