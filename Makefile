@@ -56,7 +56,7 @@ WARNINGS := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototy
 	-Wduplicated-cond -Wduplicated-branches -Wredundant-decls -Wdate-time -Wno-unused-parameter
 # Not-used parameters are normal in handlers called through a table, hence the exception above.
 LANGUAGE := -std=gnu11 -D_GNU_SOURCE -I. -I$(B)/gen -fno-common -fstack-protector-strong -pthread
-LIBS := -Wl,--as-needed -lgrpc -lgpr -lev -lprotobuf-nanopb -lyaml -ljansson -lsqlite3 -lm -lpthread
+LIBS := -Wl,--as-needed -lgrpc -lgpr -lev -lprotobuf-nanopb -lyaml -ljansson -lsqlite3 -lsystemd -lm -lpthread
 ifdef SANITIZE
 # Sanitizers' own checks confuse gcc 12's flow analysis into false "may be used uninitialized".
 SANITIZERS := -fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer -O1 \
@@ -78,7 +78,7 @@ Q := $(if $(V),,@)
 say = $(if $(V),@:,@printf '%-7s %s\n' $(1) $(2))
 
 .PHONY: all archive programs test fuzz fuzz-programs check check-format check-build check-tidy check-structure deps format demo figures \
-	bench bench-sim bench-recovery bench-takeover calibrate swarm clean help install FORCE
+	bench bench-sim bench-recovery bench-takeover calibrate swarm clean help install install-files FORCE
 all: $(if $(binary),$(binary),archive)
 archive: $(archive)
 
@@ -231,8 +231,17 @@ figures: all
 	$(Q)HAWK=$(abspath $(B)/hawk) tools/figures
 
 PREFIX ?= /usr/local
-install: all
+units := $(notdir $(wildcard systemd/*.service))
+# The units name the binary by its path, /usr/local/bin/hawk where they lie here.
+install: all install-files
+# What is built already.
+install-files: $(if $(filter install,$(MAKECMDGOALS)),all)
 	install -D -m 755 $(B)/hawk $(DESTDIR)$(PREFIX)/bin/hawk
+	install -D -m 644 docs/hawk.yaml.example $(DESTDIR)$(PREFIX)/share/doc/hawk/hawk.yaml.example
+	install -D -m 644 systemd/hawk.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/hawk.conf
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	for u in $(units); do sed 's,/usr/local/bin/,$(PREFIX)/bin/,' systemd/$$u >$(DESTDIR)$(PREFIX)/lib/systemd/system/$$u \
+		&& chmod 644 $(DESTDIR)$(PREFIX)/lib/systemd/system/$$u || exit 1; done
 
 clean:
 	rm -rf build
@@ -251,6 +260,6 @@ help:
 	@echo "make check             format, warnings, lint, structure and purity"
 	@echo "make format            rewrite the sources with clang-format"
 	@echo "make deps              install the Debian packages in tools/packages.txt that are missing"
-	@echo "make install           into \$$(DESTDIR)\$$(PREFIX)/bin, by default /usr/local/bin"
+	@echo "make install           binary, systemd units, example: \$$(DESTDIR)\$$(PREFIX), by default /usr/local"
 	@echo "make clean             remove build/"
 	@echo "Variables: SANITIZE=address,undefined|thread  B=build/other  ROOMS=\"base msg\"  V=1  JOBS=2"

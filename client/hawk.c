@@ -399,8 +399,8 @@ static int call_central(struct hawk *h, enum api_method method, const void *requ
 
 /* With several contacts, one that answers is found first by a harmless call: a detached job's Submit that was lost may
  * have been accepted, and must not be repeated elsewhere. */
-static int submit_detached(struct hawk *h, const struct api_submit_request *request,
-                           struct api_submit_reply *reply)
+static int submit_to_one(struct hawk *h, const struct api_submit_request *request,
+                         struct api_submit_reply *reply)
 {
     const struct api_list_jobs_request probe = {.limit = 1};
     struct api_list_jobs_reply ignored;
@@ -412,6 +412,20 @@ static int submit_detached(struct hawk *h, const struct api_submit_request *requ
         api_free(&api_list_jobs_reply_type, &ignored);
     }
     return call(h, hawk_contact(h), API_SUBMIT, request, reply, &status);
+}
+
+static int submit_detached(struct hawk *h, const struct api_submit_request *request,
+                           struct api_submit_reply *reply)
+{
+    int err = submit_to_one(h, request, reply);
+    /* A drained dist says so, and has not accepted anything. */
+    for (uint32_t tried = 1; tried < h->contacts && err == HAWK_EUNAVAILABLE; tried++) {
+        if (!strstr(h->error, API_DRAINING_TEXT))
+            break;
+        hawk_next_contact(h);
+        err = submit_to_one(h, request, reply);
+    }
+    return err;
 }
 
 /* One that somebody waits for may be submitted again, to another dist as well: one that has accepted it and that nobody

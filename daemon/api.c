@@ -103,8 +103,7 @@ static void submitted(struct api *a, const struct msg_submitted *m)
     if (!c)
         return;
     if (m->err == HAWK_EDRAINING) {
-        api_fail(c, m->err, "dist %s is draining: it takes no new jobs; submit to another dist",
-                 a->roles.name);
+        api_fail(c, m->err, "dist %s " API_DRAINING_TEXT "; submit to another dist", a->roles.name);
         return;
     }
     if (m->err) {

@@ -2,8 +2,11 @@
 #include "client/document.h"
 #include "daemon/commands.h"
 
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #ifndef HAWK_VERSION
 #define HAWK_VERSION "0.1.0"
@@ -84,8 +87,18 @@ static int run_command(int argc, char **argv)
     return usage_error("no command \"%s\"; `hawk help` lists them", argv[0]);
 }
 
+/* Whoever starts us with a closed stdout or stderr would have the first file we open take its place, and lines written
+ * into that: a journal, say. */
+static void fill_standard_descriptors(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
+            abort();
+}
+
 int main(int argc, char **argv)
 {
+    fill_standard_descriptors();
     const char *name = argc > 1 ? argv[1] : NULL;
     if (!name) {
         print_commands(stderr);

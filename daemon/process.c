@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 uint64_t process_random(void)
@@ -182,10 +183,35 @@ static void on_signal(void *arg, int signo)
 {
     struct process *p = arg;
     log_info("%s: stopping%s", strsignal(signo), p->signals ? " now" : "");
+    sd_notify(0, "STOPPING=1");
     if (++p->signals > 2)
         process_exit(p, PROCESS_FAILED);
     else
         p->stop(p->arg, p->signals > 1);
+}
+
+static void on_hangup(void *arg, int signo)
+{
+    log_info("%s: ignored; the configuration is read at the start only, and the log goes to stderr",
+             strsignal(signo));
+}
+
+/* On the loop's thread: a loop that is stuck falls silent, and systemd ends and restarts the process. */
+static void on_watchdog(void *arg)
+{
+    struct process *p = arg;
+    sd_notify(0, "WATCHDOG=1");
+    loop_timer_set(p->loop, &p->watchdog, loop_now(p->loop) + p->watchdog_us / 2);
+}
+
+static void watchdog_start(struct process *p)
+{
+    uint64_t us = 0;
+    loop_timer_init(&p->watchdog, on_watchdog, p);
+    if (sd_watchdog_enabled(0, &us) <= 0 || us > LIMIT_TIME_US)
+        return;
+    p->watchdog_us = (int64_t)us;
+    on_watchdog(p);
 }
 
 void process_signals(struct process *p, void (*stop)(void *arg, bool now), void *arg)
@@ -194,6 +220,10 @@ void process_signals(struct process *p, void (*stop)(void *arg, bool now), void 
     p->arg = arg;
     if (loop_signal(p->loop, SIGTERM, on_signal, p) || loop_signal(p->loop, SIGINT, on_signal, p))
         log_warn("signals cannot be handled");
+    bool ends_with_terminal = strcmp(p->section, "up") == 0;
+    if (loop_signal(p->loop, SIGHUP, ends_with_terminal ? on_signal : on_hangup, p))
+        log_warn("SIGHUP cannot be handled");
+    watchdog_start(p);
 }
 
 void process_ready(struct process *p)
@@ -204,6 +234,7 @@ void process_ready(struct process *p)
     else
         printf("ready %s %s\n", p->name, addr);
     fflush(stdout);
+    sd_notifyf(0, "READY=1\nSTATUS=%s at %s", p->name, addr);
 }
 
 void process_exit(struct process *p, int code)

@@ -21,6 +21,8 @@ struct process {
     void (*stop)(void *arg, bool now); /* a signal asked for it; now: the second time */
     void *arg;
     unsigned signals;
+    struct loop_timer watchdog; /* systemd's, where it watches */
+    int64_t watchdog_us;
     uint32_t version; /* of the protocol: PROTOCOL_VERSION, or what $HAWK_PROTOCOL_VERSION says */
     int exit_code;
 };
@@ -39,9 +41,10 @@ const char *process_central(const char *list, char *addr, size_t size);
 /* The address other nodes are told: `advertise`, else the first one we listen on, when others can dial that: not one of
  * this machine alone while central (one or several, or any other peer) is on another. NULL after a message. After process_open. */
 const char *process_advertised(const struct process *p, const char *advertise, const char *centrals);
-/* SIGTERM and SIGINT call stop. */
+/* SIGTERM and SIGINT call stop; SIGHUP too for `hawk up`, which ends with its terminal, and is only logged by daemons.
+ * From here on systemd's watchdog, if it watches, is told by the loop that it turns. */
 void process_signals(struct process *p, void (*stop)(void *arg, bool now), void *arg);
-/* Says on stdout that the daemon can be used: "ready NAME ADDRESS", or with --output json a document on one line.
+/* Says on stdout, and to systemd, that the daemon can be used: "ready NAME ADDRESS", or with --output json a document on one line.
  * Once. */
 void process_ready(struct process *p);
 /* Ends the loop with an exit code. */

@@ -82,8 +82,17 @@ static bool is_ours(const char *entry)
     return false;
 }
 
-/* The cluster's token is the agent's, not its tasks'. */
-static bool is_secret(const char *entry) { return strncmp(entry, "HAWK_TOKEN", 10) == 0; }
+/* The agent's, not its tasks': the cluster's token, and what systemd says to the service alone. */
+static bool is_agents(const char *entry)
+{
+    static const char *const names[] = {
+        "HAWK_TOKEN", "HAWK_PROTOCOL_VERSION=", "NOTIFY_SOCKET=", "WATCHDOG_PID=", "WATCHDOG_USEC="};
+
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strncmp(entry, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
 
 static void add_entry(struct spec *s, size_t *n, const char *entry)
 {
@@ -113,7 +122,7 @@ static void make_environment(struct spec *s)
     s->search = DEFAULT_SEARCH;
     if (d->env.n == 0) {
         for (char **e = environ; *e; e++)
-            if (!is_secret(*e))
+            if (!is_agents(*e))
                 add_entry(s, &n, *e);
     } else {
         for (uint32_t i = 0; i < d->env.n; i++, entry += strlen(entry) + 1)

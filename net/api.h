@@ -17,8 +17,11 @@
 #include <stdint.h>
 
 /* Limits of pages; the spec's are in msg/types.h. */
-#define API_PAGE_MAX 10000u         /* tasks, reservations or jobs in one reply */
-#define API_JOBS_DEFAULT 1000u      /* ListJobsRequest.limit = 0 */
+#define API_PAGE_MAX 10000u    /* tasks, reservations or jobs in one reply */
+#define API_JOBS_DEFAULT 1000u /* ListJobsRequest.limit = 0 */
+/* What Submit is refused with (UNAVAILABLE) by a dist that an operator has drained: nothing was accepted, and another dist
+ * may be asked. */
+#define API_DRAINING_TEXT "is draining: it takes no new jobs"
 #define API_CHUNK_BYTES (64u << 10) /* of one OutputChunk */
 /* What one message may take in memory once decoded: garbage cannot make a process large. */
 #define API_DECODED_MAX (256u << 20)

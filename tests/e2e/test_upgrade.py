@@ -1,0 +1,174 @@
+"""A cluster that is upgraded node by node: under load, and with two versions of the protocol in it."""
+# timeout: 300
+import os
+import subprocess
+import sys
+import threading
+
+from hawktest import BOUND, HAWK, Cluster, Daemon, run_tests, wait_for
+
+FAST = ("--heartbeat", "100ms", "--suspect", "3s", "--long-lease", "15s", "--short-partition", "0%")
+OLD = {"HAWK_PROTOCOL_VERSION": "1"}
+
+
+def node(c, name):
+    return next((n for n in c.json("nodes", dist=c.central_addr)["nodes"] if n["name"] == name), None)
+
+
+class Load:
+    """Attended short jobs, one after the other, until stopped; every task says on which try it ran, in a file."""
+
+    def __init__(self, c, n):
+        self.c, self.stopped, self.jobs, self.failed = c, threading.Event(), 0, []
+        self.lock = threading.Lock()
+        self.threads = [threading.Thread(target=self.run, args=(i,)) for i in range(n)]
+        for t in self.threads:
+            t.start()
+
+    def run(self, who):
+        i = 0
+        while not self.stopped.is_set():
+            i += 1
+            r = self.c.hawk("submit", "--wait", "--class", "short", "--array", "1-4", "--", "sh", "-c",
+                            f"echo {who}.{i}.{{}} >> {self.c.dir}/ran", check=None)
+            with self.lock:
+                self.jobs += 1
+                if r.returncode:
+                    self.failed.append(r.stderr)
+
+    def stop(self):
+        self.stopped.set()
+        for t in self.threads:
+            t.join()
+
+
+def test_every_worker_and_dist_restarts_under_load():
+    with Cluster(dists=2, workers=3, slots=2, central=FAST) as c:
+        load = Load(c, 3)
+        try:
+            # In pieces that end while the others are restarted; none has a try to lose.
+            long_job = c.json("submit", "--class", "long", "--retries", "0", "--array", "1-24", "--", "sh", "-c",
+                                f"sleep 0.5; echo long.{{}} >> {c.dir}/ran", dist=c.dist_addrs[1])["job"]
+            detached = [c.submit("--class", "short", "--array", "1-10", "--", "sh", "-c",
+                                 f"echo detached{i}.{{}} >> {c.dir}/ran") for i in range(3)]
+            for name in ("w1", "w2", "w3"):
+                c.hawk("drain", "--wait", "--until-restart", name)
+                w = next(w for w in c.workers if name in w.args)
+                assert w.stop() == 0, w.text()
+                c.workers.remove(w)
+                c.start_worker(name)
+                wait_for(f"{name} to be up", lambda: node(c, name)["state"] == "up" and node(c, name)["general"])
+            c.hawk("wait", long_job)
+            assert {t["attempt"] for t in c.job(long_job)["task_list"]} >= {1}
+            for i, name in enumerate(("d1", "d2")):
+                c.hawk("drain", "--wait", "--until-restart", name)
+                d = next(d for d in c.dists if name in d.args)
+                assert d.stop() == 0, d.text()
+                c.dists.remove(d)
+                d = Daemon("dist", "--name", name, "--listen", c.dist_addrs[i], "--central", c.central_addr,
+                           "--state-dir", f"{c.dir}/{name}")
+                c.dists.append(d)
+                d.ready()
+                wait_for(f"{name} to be up", lambda: node(c, name)["state"] == "up")
+                c.wait_nodes(3)
+        finally:
+            load.stop()
+        assert not load.failed, load.failed
+        assert load.jobs > 3
+        ran = open(f"{c.dir}/ran").read().split()
+        assert len(ran) == len(set(ran)), "a task ran twice"
+        assert len(ran) == 4 * load.jobs + 24 + 10 * len(detached), (len(ran), load.jobs)
+
+
+def use(c, workers=2):
+    """A bit of everything that nodes say to each other: probes, launches, placements, steals, cancellations."""
+    slow = c.submit("--class", "long", "--array", f"1-{workers}", "--", "sh", "-c",
+                    f"until test -e {c.dir}/go; do sleep 0.02; done")
+    wait_for("the long tasks to be placed", lambda: all(
+        t["state"] in ("running", "placed") for t in c.job(slow)["task_list"]))
+    short = [c.submit("--class", "short", "--array", "1-6", "--", "true") for _ in range(3)]
+    cancelled = c.submit("--class", "short", "--array", "1-6", "--", "sleep", "600")
+    c.hawk("cancel", cancelled)
+    open(f"{c.dir}/go", "w").close()
+    c.hawk("wait", slow, *short)
+    c.hawk("wait", cancelled, check=1)
+    os.unlink(f"{c.dir}/go")
+    bad = c.submit("--class", "long", "--", "/no/such/program")
+    c.hawk("wait", bad, check=1)
+    assert c.job(bad)["task_list"][0]["code"] == 127
+
+
+def start(c, role, name, env):
+    if role == "dist":
+        d = Daemon("dist", "--name", name, "--listen", "127.0.0.1:0", "--central", c.central_addr, "--state-dir",
+                   f"{c.dir}/{name}", env=env)
+        c.dists.append(d)
+        c.dist_addrs.append(d.ready())
+    else:
+        d = Daemon("worker", "--name", name, "--central", c.central_addr, "--slots", "1", "--output-dir",
+                   f"{c.dir}/out-{name}", "--state-dir", f"{c.dir}/{name}", env=env)
+        c.workers.append(d)
+        d.ready()
+    return d
+
+
+def test_old_nodes_and_a_new_central():
+    with Cluster(dists=1, workers=1, central=FAST) as c:
+        old_dist = start(c, "dist", "old-d", OLD)
+        old = start(c, "worker", "old-w", OLD)
+        c.wait_nodes(2)
+        assert {n["name"]: n["protocol"] for n in c.json("nodes", dist=c.central_addr)["nodes"]
+                if n["role"] != "central"} == {"d1": 2, "w1": 2, "old-d": 1, "old-w": 1}
+        first = c.dist_addrs[:1]
+        for addr in list(c.dist_addrs):
+            c.dist_addrs[:] = [addr]
+            use(c)
+        c.dist_addrs[:] = first
+        # A worker is kept free of work without its help; a dist would have to know.
+        c.hawk("drain", "--wait", "old-w")
+        job = c.submit("--class", "short", "--array", "1-4", "--", "true")
+        c.hawk("wait", job)
+        assert {t["worker_name"] for t in c.job(job)["task_list"]} == {"w1"}
+        assert "older" in c.hawk("drain", "old-d", check=3).stderr
+        assert "older" in c.hawk("down", "old-w", "--grace", "1s", check=1).stderr
+        # Upgraded, it speaks the new version.
+        c.hawk("undrain", "old-w")
+        assert old.stop() == 0
+        c.workers.remove(old)
+        start(c, "worker", "old-w", {})
+        assert node(c, "old-w")["protocol"] == 2
+        use(c)
+        assert old_dist.p.poll() is None
+
+
+def test_new_nodes_and_an_old_central():
+    with Cluster(dists=1, workers=2, central=FAST) as c:
+        c.central.kill()
+        c.central = Daemon("central", "--listen", c.central_addr, "--state-dir", f"{c.dir}/central", *FAST, env=OLD)
+        c.central.ready()
+        wait_for("both workers to be back", lambda: sum(
+            n["role"] == "worker" and n["state"] == "up" and n["general"]
+            for n in c.json("nodes", dist=c.central_addr)["nodes"]) == 2)
+        c.wait_nodes(2)
+        assert node(c, "w1")["protocol"] == 1
+        use(c)
+        # A worker that stops says nothing an old central does not know, and its tasks go elsewhere all the same.
+        job = c.submit("--class", "long", "--array", "1-4", "--", "sh", "-c",
+                       f"test $HAWK_ATTEMPT = 1 -a $HAWK_TASK_INDEX = 1 && sleep 0.2; true")
+        assert c.workers.pop(0).stop() == 0
+        c.hawk("wait", job)
+        # Upgraded, central finds everybody again.
+        c.central.kill()
+        c.start_central(c.central_addr)
+        wait_for("w2 to be back", lambda: (node(c, "w2") or {}).get("protocol") == 2)
+        wait_for("w2 to be general", lambda: node(c, "w2")["general"])
+        use(c, workers=1)
+
+
+def test_versions_that_do_not_exist():
+    r = subprocess.run([HAWK, "central"], env={**os.environ, "HAWK_PROTOCOL_VERSION": "3"}, capture_output=True,
+                       text=True, timeout=BOUND)
+    assert r.returncode == 2 and "HAWK_PROTOCOL_VERSION" in r.stderr, r.stderr
+
+
+run_tests(sys.modules[__name__])
