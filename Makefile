@@ -78,7 +78,7 @@ Q := $(if $(V),,@)
 say = $(if $(V),@:,@printf '%-7s %s\n' $(1) $(2))
 
 .PHONY: all archive programs test fuzz fuzz-programs check check-format check-build check-tidy check-structure deps format demo figures \
-	bench bench-sim bench-recovery bench-takeover calibrate swarm clean help install install-files FORCE
+	bench bench-sim bench-failover bench-recovery bench-takeover calibrate swarm clean help install install-files FORCE
 all: $(if $(binary),$(binary),archive)
 archive: $(archive)
 
@@ -226,6 +226,14 @@ $(B)/bench/bench_%: $(B)/obj/bench/bench_%.o $(archive)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link) -o $@ $^ $(LIBS)
 
+# How soon clients are served elsewhere when their dist is killed or stopped; figures in $(B)/bench/failover.json.
+bench-failover: $(binary) $(B)/bench/failover_clients
+	$(Q)bench/failover.py $(abspath $(B)/hawk) $(B)/bench/failover_clients $(B)/bench/failover.json $(RUNS)
+$(B)/bench/failover_clients: $(B)/obj/bench/failover_clients.o $(archive)
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(link) -o $@ $^ $(LIBS)
+
 # docs/figures and the tables of docs/results.md, from runs made here; TRACES: where google-10000.tr and yahoo-2910.tr are.
 figures: all
 	$(Q)HAWK=$(abspath $(B)/hawk) tools/figures
@@ -251,6 +259,7 @@ help:
 	@echo "make test [T=NAME]     build and run the tests (tests/test_NAME.c, tests/e2e/test_NAME.*)"
 	@echo "make demo              a cluster on this machine under a mixed load"
 	@echo "make bench             measurements; make bench-sim: the simulator's, as JSON as well"
+	@echo "make bench-failover    how soon clients are served elsewhere when their dist dies [RUNS=7]"
 	@echo "make bench-takeover    how long a cluster is without its central after kill -9 [KILLS=10]"
 	@echo "make figures           the papers' simulated figures (TRACES=DIR: the published traces)"
 	@echo "make fuzz [T=NAME] [SECONDS=60] hostile input from libFuzzer (tests/fuzz), each target so long"

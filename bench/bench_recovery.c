@@ -31,7 +31,7 @@
 #define ARRAY_TASKS 100u      /* tasks of one of the big jobs */
 #define SINGLE_SHARE 5u       /* every fifth task is a job of its own */
 #define SINGLES_IN_FLIGHT 64u /* of those, sent and not accepted */
-#define JOINS_IN_FLIGHT 500u /* for the first time; after the restart they all come at once */
+#define JOINS_IN_FLIGHT 500u  /* for the first time; after the restart they all come at once */
 #define STEP_S 300            /* no phase takes longer */
 #define KNOWN_S 40            /* within this, long before a lease is over, central knows every task again */
 #define TICK_US (50 * US_PER_MS)

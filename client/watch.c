@@ -13,6 +13,9 @@
 #define RETRY_MAX_US (2 * US_PER_S)
 #define MOVE_TRY_US US_PER_S /* for a dist to take a job over; then another one is asked */
 
+#define STANDBY_AFTER_US (200 * US_PER_MS) /* shorter jobs do without */
+#define STANDBY_TRY_US (5 * US_PER_S)
+
 /* ---- Watching jobs ---- */
 
 struct watch {
@@ -25,6 +28,15 @@ struct watch {
     bool tasks;
     int result; /* what ended it; 0: nothing yet */
     struct pulses pulses;
+    int64_t standby_us; /* when to connect to the dists that jobs would move to */
+    struct standby **standbys;
+    uint32_t standbys_n, standbys_cap;
+};
+
+/* A dist that a job would move to, and a call whose only use is the connection it leaves behind. */
+struct standby {
+    struct channel *ch;
+    struct rpc *rpc;
 };
 
 struct watched {
@@ -148,6 +160,7 @@ static void on_move_end(void *arg, grpc_status_code status, const char *text)
         j->ours->at = j->ch = j->to;
         j->moving = false;
         j->retry_us = loop_now(j->w->h->loop);
+        j->w->standby_us = j->retry_us + STANDBY_AFTER_US;
         return;
     }
     j->tried++;
@@ -223,6 +236,39 @@ static int go_on_moving(struct watched *j)
     if (hawk_refresh_nodes(h, MOVE_TRY_US))
         h->error[0] = '\0'; /* then it is those that were known */
     return 0;
+}
+
+static void on_standby_end(void *arg, grpc_status_code status, const char *text)
+{
+    ((struct standby *)arg)->rpc = NULL;
+}
+
+/* Connecting is most of what moving takes, so it is done in time. */
+static void stand_by(struct watch *w, struct channel *ch)
+{
+    static const struct rpc_fns fns = {.done = on_standby_end};
+    const struct api_list_jobs_request request = {.limit = 1};
+    uint8_t *data;
+    size_t len;
+    for (uint32_t i = 0; i < w->standbys_n; i++)
+        if (w->standbys[i]->ch == ch)
+            return;
+    struct standby *s = xcalloc(1, sizeof *s);
+    s->ch = ch;
+    vec_grow(w->standbys, w->standbys_n, w->standbys_cap);
+    w->standbys[w->standbys_n++] = s;
+    api_encode(&api_list_jobs_request_type, &request, &data, &len);
+    s->rpc = rpc_start(ch, api_methods[API_LIST_JOBS].path, data, len, STANDBY_TRY_US, false, &fns, s);
+    free(data);
+}
+
+static void stand_by_all(struct watch *w)
+{
+    struct channel *ch;
+    w->standby_us = TIME_NEVER;
+    for (uint32_t i = 0; i < w->n; i++)
+        if (w->v[i].ours && !w->v[i].finished && (ch = hawk_other_dist(w->h, w->v[i].ch, w->v[i].job.v, 0)))
+            stand_by(w, ch);
 }
 
 /* ---- Streams that broke ---- */
@@ -305,6 +351,8 @@ static int keep_open(struct watch *w)
 {
     pulses_turn(&w->pulses);
     int64_t now = loop_now(w->h->loop);
+    if (now >= w->standby_us)
+        stand_by_all(w);
     for (uint32_t i = 0; i < w->n; i++) {
         struct watched *j = &w->v[i];
         if (j->finished || j->rpc || j->move)
@@ -323,6 +371,12 @@ static int keep_open(struct watch *w)
 static void watch_end(struct watch *w)
 {
     pulses_free(&w->pulses);
+    for (uint32_t i = 0; i < w->standbys_n; i++) {
+        if (w->standbys[i]->rpc)
+            rpc_cancel(w->standbys[i]->rpc);
+        free(w->standbys[i]);
+    }
+    free(w->standbys);
     for (uint32_t i = 0; i < w->n; i++) {
         struct watched *j = &w->v[i];
         if (j->rpc)
@@ -342,6 +396,7 @@ int hawk_watch(struct hawk *h, const job_id_t *jobs, uint32_t n, bool tasks, haw
     int64_t tick_us = 0;
     h->warning[0] = '\0';
     w.v = xcalloc(n ? n : 1, sizeof *w.v);
+    w.standby_us = loop_now(h->loop) + STANDBY_AFTER_US;
     w.pulses = (struct pulses){.loop = h->loop, .lost = on_dist_lost, .arg = &w};
     for (uint32_t i = 0; i < n; i++) {
         struct hawk_job *ours = hawk_job_find(h, jobs[i]);
