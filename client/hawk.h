@@ -63,8 +63,9 @@ HAWK_MUST_USE int hawk_list_jobs(struct hawk *h, const struct hawk_job_query *q,
  * hawk_watch returns it. */
 typedef int hawk_watch_fn(void *ctx, const struct api_event *event);
 /* Follows n jobs at once until each has a final state (0). A stream that breaks is opened again for as long
- * as the timeout; a job that no dist knows ends it with HAWK_ENOT_FOUND. tick, when not NULL, is called at
- * least every 100 ms and may end it in the same way. */
+ * as the timeout; a job that no dist knows (HAWK_ENOT_FOUND), or that cannot be watched for
+ * another reason, is left out, and what the first such met is returned at the end. tick, when not NULL, is called
+ * at least every 100 ms and may end it in the same way. */
 HAWK_MUST_USE int hawk_watch(struct hawk *h, const job_id_t *jobs, uint32_t n, bool tasks, hawk_watch_fn *on,
                              int (*tick)(void *ctx), void *ctx);
 

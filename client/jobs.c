@@ -172,6 +172,7 @@ struct job_view_state {
     int64_t limit_us; /* the job's time limit */
     enum output_mode mode;
     bool begun;
+    bool *printed; /* something of another job */
 };
 
 static void print_job_head(const struct api_job *j, const struct job_desc *spec)
@@ -194,6 +195,8 @@ static void print_job_head(const struct api_job *j, const struct job_desc *spec)
         printf("  directory %s\n", CLEAN(spec->cwd->data));
 }
 
+#define ENDING_SHOWN 80 /* characters; `hawk cat` and JSON have all of it */
+
 static bool job_shows(const struct job_view_state *v, const struct api_task *t)
 {
     bool bad = t->state == TASK_FAILED || t->state == TASK_LOST;
@@ -204,6 +207,8 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
 {
     struct job_view_state *v = ctx;
     char ending[TASK_ENDING_MAX];
+    if (!v->begun && v->mode == OUTPUT_TABLE && *v->printed)
+        putchar('\n');
     if (!v->begun && v->mode == OUTPUT_TABLE)
         print_job_head(&page->job, page->spec);
     if (!v->begun && v->mode == OUTPUT_JSON) {
@@ -213,7 +218,7 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
     }
     if (page->spec)
         v->limit_us = page->spec->time_limit_us;
-    v->begun = true;
+    v->begun = *v->printed = true;
     for (uint32_t i = 0; i < page->tasks_n; i++) {
         const struct api_task *t = &page->tasks[i];
         if (!job_shows(v, t))
@@ -225,8 +230,11 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
         }
         table_cell(&v->table, "%u", first_index + t->task);
         table_cell(&v->table, "%s", show_task_state(t->state));
-        table_cell(&v->table, "%s",
-                   task_state_final(t->state) ? task_ending(ending, sizeof ending, t, v->limit_us) : "");
+        if (task_state_final(t->state))
+            task_ending(ending, sizeof ending, t, v->limit_us);
+        else
+            ending[0] = '\0';
+        table_cell(&v->table, strlen(ending) > ENDING_SHOWN ? "%.*s..." : "%.*s", ENDING_SHOWN, ending);
         table_cell(&v->table, "%u", t->attempt);
         table_cell(&v->table, "%s%s", CLEAN(t->worker_name), t->stolen ? " (stolen)" : "");
         table_cell(&v->table, "%s", DURATION(t->wait_us));
@@ -235,9 +243,9 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
     return v->mode == OUTPUT_TABLE && v->shown >= v->o->limit;
 }
 
-static int show_job(struct session *s, const struct job_options *o, job_id_t job, json_t *list)
+static int show_job(struct session *s, const struct job_options *o, job_id_t job, json_t *list, bool *printed)
 {
-    struct job_view_state v = {.o = o, .mode = s->mode};
+    struct job_view_state v = {.o = o, .mode = s->mode, .printed = printed};
     table_columns(&v.table, ">TASK", "STATE", "ENDED", ">ATTEMPT", "WORKER", ">WAITED", ">RAN", NULL);
     /* Filtered, any number of tasks may have to be looked at. */
     uint32_t limit = s->mode == OUTPUT_JSON || (o->failed && o->limit) ? UINT32_MAX : o->limit;
@@ -262,12 +270,10 @@ int job_main(int argc, char **argv)
     if (first < 0)
         return -first;
     int exit_code = session_select(&s, argv[0], &o.common, argc - first, argv + first, &jobs);
-    bool opened = exit_code == 0;
+    bool opened = exit_code == 0, printed = false;
     json_t *list = json_array();
     for (uint32_t i = 0; opened && i < jobs.n; i++) {
-        if (i && s.mode == OUTPUT_TABLE)
-            putchar('\n');
-        int result = show_job(&s, &o, jobs.jobs[i], list);
+        int result = show_job(&s, &o, jobs.jobs[i], list, &printed);
         exit_code = exit_code ? exit_code : result;
     }
     if (opened && s.mode == OUTPUT_JSON)

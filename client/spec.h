@@ -62,7 +62,8 @@ struct spec_options {
     "`hawk nodes` shows it: `hawk up` has one worker per slot, w1, w2, ...; that of `hawk run` is "          \
     "\"run\".\n"                                                                                             \
     "PATTERN (--stdout, --stderr) is a path, relative to the tasks' directory, with %J job id, %j its\n"     \
-    "number, %t task index, %a attempt, %w worker, %n job name, %% a percent sign.\n"                        \
+    "number, %t task index, %a attempt, %w worker, %n job name, %% a percent sign. Missing directories are " \
+    "made.\n"                                                                                                \
     "Times are written 250ms, 30s, 5m, 2h.\n"
 
 /* The description of the job, in *d with one reference, its flags 0 but for JOB_EACH_ARG and JOB_AT_MOST_ONCE; argv is the command

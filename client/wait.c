@@ -160,7 +160,7 @@ static int report(struct session *s, const struct progress *p)
     int exit_code = HAWK_EXIT_OK;
     for (uint32_t i = 0; i < p->n; i++) {
         const struct api_job *j = &p->jobs[i];
-        if (j->state == JOB_DONE)
+        if (j->state == JOB_DONE || !j->name) /* or never heard of */
             continue;
         exit_code = HAWK_EXIT_FAILED;
         if (s->mode == OUTPUT_TABLE)
@@ -202,7 +202,9 @@ int wait_jobs(struct session *s, const struct selection *jobs, bool progress, bo
     if (result == INTERRUPTED)
         explain_interrupt(jobs, attended);
     else
-        exit_code = result ? session_failed(s) : report(s, &p);
+        exit_code = report(s, &p);
+    if (result && result != INTERRUPTED)
+        exit_code = session_failed(s);
     if (s->mode == OUTPUT_JSON)
         print_json(&p);
     for (uint32_t i = 0; i < p.n; i++)

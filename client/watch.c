@@ -27,6 +27,8 @@ struct watch {
     uint32_t open, unfinished;
     bool tasks;
     int result; /* what ended it; 0: nothing yet */
+    int failed; /* of jobs that cannot be watched, what the first one met; the others go on */
+    char failure[600];
     struct pulses pulses;
     int64_t standby_us; /* when to connect to the dists that jobs would move to */
     struct standby **standbys;
@@ -360,8 +362,13 @@ static int keep_open(struct watch *w)
         int err = j->broken ? mend(j) : 0;
         if (!err && j->moving && !j->move)
             err = go_on_moving(j);
-        if (err)
-            return err;
+        if (err) {
+            if (!w->failed)
+                snprintf(w->failure, sizeof w->failure, "%s", w->h->error);
+            w->failed = w->failed ? w->failed : err;
+            finished(j);
+            continue;
+        }
         if (!j->moving && w->open < STREAMS_MAX && j->retry_us <= now)
             open_stream(j);
     }
@@ -416,7 +423,7 @@ int hawk_watch(struct hawk *h, const job_id_t *jobs, uint32_t n, bool tasks, haw
         }
     }
     watch_end(&w);
-    return w.result;
+    return w.result || !w.failed ? w.result : hawk_fail(h, w.failed, "%s", w.failure);
 }
 
 /* ---- Output ---- */

@@ -32,6 +32,8 @@ struct api {
     struct list dirty;         /* watches with something to tell */
     struct list beating;       /* watches whose clients want to hear that this process is there */
     struct loop_timer beat_timer;
+    struct list behind; /* watches whose clients are to hear new counts of tasks */
+    struct loop_timer counts_timer;
     struct list tails; /* output that is followed */
     struct loop_timer tail_timer;
     struct readers *readers; /* NULL until output is asked for */

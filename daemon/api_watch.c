@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EVENT_TASKS_MAX 1000u     /* tasks in one event */
+#define EVENT_TASKS_MAX 1000u /* tasks in one event */
+#define COUNTS_US                                                                                            \
+    (100 * US_PER_MS) /* how old the counts of tasks may be that a client hears who does not hear of each */
 #define BEAT_US (100 * US_PER_MS) /* three of them missing, and a client goes to another dist */
 
 struct api_watch {
@@ -24,6 +26,7 @@ struct api_watch {
     uint8_t *is_changed; /* a bit per task */
     struct list in_dirty;
     struct list in_beating;
+    struct list in_behind;  /* tasks have changed of which it hears only by their counts */
     struct api_watch *next; /* other watches of the same job */
     UT_hash_handle hh;      /* of the first one of a job */
 };
@@ -67,6 +70,7 @@ static void watch_remove(struct api *a, struct api_watch *w)
     }
     list_remove(&w->in_dirty);
     list_remove(&w->in_beating);
+    list_remove(&w->in_behind);
     free(w->changed);
     free(w->is_changed);
     free(w);
@@ -80,7 +84,7 @@ static void mark(struct api_watch *w)
 
 static void mark_task(struct api_watch *w, uint32_t task)
 {
-    if (!w->is_changed || (w->is_changed[task / 8] & 1u << task % 8))
+    if (w->is_changed[task / 8] & 1u << task % 8)
         return;
     w->is_changed[task / 8] |= (uint8_t)(1u << task % 8);
     if (w->told > w->changed_n / 2) { /* told ones make room, at no more than a move per task told */
@@ -96,8 +100,23 @@ static void mark_task(struct api_watch *w, uint32_t task)
 void api_watch_task(struct api *a, job_id_t job, uint32_t task, bool ended)
 {
     for (struct api_watch *w = watches_of(a, job); w; w = w->next)
-        if (w->tasks || ended)
+        if (w->is_changed && (w->tasks || ended))
             mark_task(w, task);
+        else if (list_empty(&w->in_behind))
+            list_push_tail(&a->behind, &w->in_behind);
+    if (!list_empty(&a->behind) && !loop_timer_is_set(&a->counts_timer))
+        loop_timer_set(a->loop, &a->counts_timer, loop_now(a->loop) + COUNTS_US);
+}
+
+static void on_counts(void *arg)
+{
+    struct api *a = arg;
+    while (!list_empty(&a->behind)) {
+        struct api_watch *w = container_of(a->behind.next, struct api_watch, in_behind);
+        list_remove(&w->in_behind);
+        w->job_changed = true;
+        mark(w);
+    }
 }
 
 void api_watch_job(struct api *a, job_id_t job)
@@ -226,6 +245,7 @@ static struct api_watch *watch_new(struct api *a, struct rpc_call *c, const stru
     *w = (struct api_watch){.api = a, .call = c, .job = r->job, .tasks = r->tasks, .ended = r->ended};
     list_init(&w->in_dirty);
     list_init(&w->in_beating);
+    list_init(&w->in_behind);
     if (r->beats)
         beat(w);
     rpc_watch(c, on_cancelled, on_writable, w);
@@ -236,7 +256,9 @@ void api_watch_init(struct api *a)
 {
     list_init(&a->dirty);
     list_init(&a->beating);
+    list_init(&a->behind);
     loop_timer_init(&a->beat_timer, on_beat, a);
+    loop_timer_init(&a->counts_timer, on_counts, a);
 }
 
 /* ---- The call ---- */

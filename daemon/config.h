@@ -65,7 +65,8 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(central, COUNT, steal_max, "10000", "reservations one steal takes at most")                            \
     S(central, DURATION, heartbeat, "500ms", "how often nodes report")                                       \
     S(central, DURATION, suspect, "3s", "silence after which a node is suspect")                             \
-    S(central, DURATION, long_lease, "60s", "silence after which a worker's long tasks run elsewhere")       \
+    S(central, DURATION, long_lease, "60s",                                                                  \
+      "from a worker's silence or cut until its long tasks run elsewhere")                                   \
     S(central, DURATION, members_push, "200ms", "member lists go to workers at most this often")             \
     S(central, COUNT, nodes_max, "200000", "nodes the cluster may have")                                     \
     S(central, COUNT, long_jobs_max, "1000000", "unfinished long jobs central accepts")                      \
@@ -81,6 +82,7 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(dist, COUNT, tasks_max, "10000000", "unfinished tasks this dist accepts")                              \
     S(dist, SIZE, memory_max, "1GiB", "descriptions of unfinished jobs it holds in memory")                  \
     S(dist, COUNT, finished_kept, "10000", "ended jobs it still answers for")                                \
+    S(dist, COUNT, finished_tasks, "4000000", "and their tasks, of some 50 bytes each")                      \
     S(dist, SIZE, finished_memory, "256MiB", "their descriptions; the oldest job is forgotten beyond that")  \
     S(dist, DURATION, client_grace, "10s",                                                                   \
       "a job waited for is cancelled when its client has been gone for so long")

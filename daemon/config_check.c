@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define ETCD_PREFIX_MAX 128
+#define HEARTBEAT_MIN_US (10 * US_PER_MS)
 
 struct checker {
     const struct config *c;
@@ -156,7 +157,8 @@ static void check_policy(struct checker *k)
         complain(k, "central.cutoff_percentile", "it must be more than 0%%");
     if (c->central.short_partition_min > c->central.short_partition_max)
         complain(k, "central.short_partition_min", "it is more than central.short_partition_max");
-    positive(k, "central.heartbeat", c->central.heartbeat);
+    if (c->central.heartbeat < HEARTBEAT_MIN_US)
+        complain(k, "central.heartbeat", "it must be at least 10ms: every node sends one so often");
     if (c->central.suspect < 2 * c->central.heartbeat)
         complain(k, "central.suspect", "it must be at least twice central.heartbeat");
     if (c->central.long_lease < c->central.suspect)

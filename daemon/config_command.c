@@ -27,7 +27,9 @@ static int check(const char *path)
     struct config c;
 
     config_init(&c);
-    bool ok = err && config_load(&c, path, err) == 0 && config_validate(&c, NULL, err) == 0;
+    int read = err ? config_load(&c, path, err) : HAWK_ENOMEM;
+    /* What was read well is looked at also beside other mistakes. */
+    bool ok = (read == 0 || read == HAWK_EINVALID) && config_validate(&c, NULL, err) == 0 && read == 0;
     config_free(&c);
     if (err)
         fclose(err);

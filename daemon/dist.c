@@ -142,6 +142,7 @@ static int start(struct dist_daemon *d)
     dc.tasks_unfinished_max = c->dist.tasks_max;
     dc.finished_kept = c->dist.finished_kept;
     dc.unfinished_bytes_max = c->dist.memory_max;
+    dc.finished_tasks_kept = c->dist.finished_tasks;
     dc.finished_bytes_kept = c->dist.finished_memory;
     dc.client_grace_us = c->dist.client_grace;
     dc.journal = true;

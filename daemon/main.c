@@ -87,18 +87,20 @@ static int run_command(int argc, char **argv)
     return usage_error("no command \"%s\"; `hawk help` lists them", argv[0]);
 }
 
-/* Whoever starts us with a closed stdout or stderr would have the first file we open take its place, and lines written
- * into that: a journal, say. */
-static void fill_standard_descriptors(void)
+/* A descriptor that was closed would be given to the next socket or file, and messages be written into that. Opened for
+ * reading, it says that it cannot be written, as it did. gRPC's library takes one as soon as it is loaded: hence so early. */
+static void hold_standard_files(void)
 {
-    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDWR) != fd)
-            abort();
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", O_RDONLY) != fd)
+            _exit(HAWK_EXIT_FAILED); /* without /dev/null nothing works */
 }
+
+__attribute__((section(".preinit_array"),
+               used)) static void (*const before_libraries)(void) = hold_standard_files;
 
 int main(int argc, char **argv)
 {
-    fill_standard_descriptors();
     const char *name = argc > 1 ? argv[1] : NULL;
     if (!name) {
         print_commands(stderr);

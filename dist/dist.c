@@ -20,7 +20,7 @@ void dist_config_init(struct dist_config *c)
         .jobs_unfinished_max = 100000,
         .tasks_unfinished_max = 10000000,
         .finished_kept = 10000,
-        .finished_tasks_kept = 1000000,
+        .finished_tasks_kept = 4000000,
         .unfinished_bytes_max = UINT64_C(1) << 30,
         .finished_bytes_kept = UINT64_C(256) << 20,
         .estimates_max = 100000,

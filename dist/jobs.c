@@ -91,8 +91,10 @@ static void finished_out(struct dist *d, const struct dist_job *job)
 
 void jobs_trim(struct dist *d)
 {
-    while (d->jobs_finished > d->cfg.finished_kept || d->tasks_finished > d->cfg.finished_tasks_kept ||
-           d->bytes_finished > d->cfg.finished_bytes_kept) {
+    /* The last one to end stays, however large: somebody is about to ask how it went. */
+    while (d->jobs_finished > 1 &&
+           (d->jobs_finished > d->cfg.finished_kept || d->tasks_finished > d->cfg.finished_tasks_kept ||
+            d->bytes_finished > d->cfg.finished_bytes_kept)) {
         struct dist_job *job = container_of(d->jobs[JOB_DONE].next, struct dist_job, in_state);
 
         CHECK(!list_empty(&d->jobs[JOB_DONE]));

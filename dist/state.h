@@ -168,7 +168,7 @@ struct dist_config {
     uint32_t jobs_unfinished_max;  /* 100,000 */
     uint32_t tasks_unfinished_max; /* 10,000,000 */
     uint32_t finished_kept;        /* finished jobs kept to be looked at: 10,000; the oldest is dropped */
-    uint32_t finished_tasks_kept;  /* and their tasks in total: 1,000,000 */
+    uint32_t finished_tasks_kept;  /* and their tasks in total: 4,000,000 */
     uint64_t unfinished_bytes_max; /* descriptions of unfinished jobs: 1 GiB */
     uint64_t finished_bytes_kept;  /* and of finished ones: 256 MiB */
     uint32_t estimates_max;        /* names whose estimate is remembered: 100,000 */

@@ -502,6 +502,13 @@ static void test_finished_jobs_are_kept_up_to_limits(void **state)
     assert_int_equal(dist_newest(&t->d)->id.v, J(6).v);
     assert_int_equal(dist_older(&t->d, dist_newest(&t->d))->id.v, J(5).v);
     assert_null(dist_older(&t->d, dist_find(&t->d, J(5))));
+    /* The last one stays although it is too large by itself. */
+    submit(t, desc_new(9, ""));
+    ignore(t);
+    HEAR(t, 0, CANCEL, cancel, .job = J(7));
+    ignore(t);
+    assert_non_null(dist_find(&t->d, J(7)));
+    assert_null(dist_find(&t->d, J(6)));
     talk_end(t);
 }
 

@@ -61,4 +61,43 @@ def test_clients_find_it():
         assert not [p for p in os.listdir(f"{d}/hawk") if p.endswith(".sock")]
 
 
+def test_waiting_shows_how_far_it_is():
+    with tempfile.TemporaryDirectory() as d:
+        env = {**os.environ, "XDG_RUNTIME_DIR": d, "XDG_STATE_HOME": d, "HOME": d}
+        env.pop("HAWK_DIST", None)
+        up = Daemon("up", "--slots", "2", "--output-dir", f"{d}/out", env=env)
+        up.ready()
+        job = subprocess.run([HAWK, "submit", "--array", "1-3", "--", "sh", "-c",
+                              f"until [ -e {d}/gate{{}} ]; do sleep 0.02; done"],
+                             capture_output=True, text=True, timeout=BOUND, env=env, check=True).stdout.strip()
+        # An id that nobody knows does not keep the others from being waited for.
+        waiting = subprocess.Popen([HAWK, "wait", "--progress", "77.7", job], stderr=subprocess.PIPE, text=True, env=env)
+        shown = ""
+        for gate in range(1, 4):
+            open(f"{d}/gate{gate}", "w").close()
+            while gate < 3 and f"{gate} of 3" not in shown:
+                shown += waiting.stderr.read(1) or f"no more, {gate} of 3"
+        shown += waiting.stderr.read()
+        assert waiting.wait(BOUND) == 3, shown
+        assert "3 of 3" in shown and "no more" not in shown and "77.7" in shown, shown
+        assert up.stop() == 0, up.text()
+
+
+def test_closed_standard_files_stay_closed():
+    with tempfile.TemporaryDirectory() as d:
+        out = subprocess.run(["sh", "-c", f"exec {HAWK} run -j 1 -- true >&-"], capture_output=True, text=True, timeout=BOUND)
+        assert out.returncode == 0, out.stderr
+        out = subprocess.run(["sh", "-c", f"exec {HAWK} version >&-"], capture_output=True, text=True, timeout=BOUND)
+        assert out.returncode == 1 and "Bad file descriptor" in out.stderr, out
+        sock = f"{d}/s"
+        up = subprocess.Popen(["sh", "-c", f"exec {HAWK} up --socket {sock} --output-dir {d}/out <&- >&- 2>&-"])
+        try:
+            wait_for("the socket", lambda: os.path.exists(sock))
+            kinds = [os.readlink(f"/proc/{up.pid}/fd/{fd}") for fd in range(3)]
+            assert kinds == ["/dev/null"] * 3, kinds
+        finally:
+            up.terminate()
+            up.wait(BOUND)
+
+
 run_tests(sys.modules[__name__])
