@@ -295,6 +295,7 @@ void api_watch_free(struct api *a)
 {
     struct api_watch *w, *tmp;
     loop_timer_clear(a->loop, &a->beat_timer);
+    loop_timer_clear(a->loop, &a->counts_timer);
     list_foreach(&a->beating, l, next) {
         w = container_of(l, struct api_watch, in_beating);
         if (w->job.v)
