@@ -19,7 +19,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define WATCHES_MAX 2000u               /* streams open at one dist; it takes SERVER_MAX_CALLS in all */
+/* Streams open at one dist, which takes SERVER_MAX_CALLS in all. A job that waits for its turn longer than the dist's
+ * client_grace is cancelled there. */
+#define WATCHES_MAX 8000u
 #define RETRY_US (250 * US_PER_MS)      /* between attempts for what is broken */
 #define CANCEL_WAIT_US (15 * US_PER_S)  /* after an interruption, for the cancelled jobs to end */
 #define PROGRESS_US (200 * US_PER_MS)   /* on a terminal */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define TICK_US (100 * US_PER_MS)
-#define STREAMS_MAX 256 /* jobs watched at a time; the others wait their turn */
+#define STREAMS_MAX 256 /* jobs of others watched at a time; the rest wait their turn */
 #define RETRY_MIN_US (50 * US_PER_MS)
 #define RETRY_MAX_US (2 * US_PER_S)
 #define MOVE_TRY_US US_PER_S /* for a dist to take a job over; then another one is asked */
@@ -369,7 +369,8 @@ static int keep_open(struct watch *w)
             finished(j);
             continue;
         }
-        if (!j->moving && w->open < STREAMS_MAX && j->retry_us <= now)
+        /* One of ours that nobody watches would be cancelled. */
+        if (!j->moving && (j->ours || w->open < STREAMS_MAX) && j->retry_us <= now)
             open_stream(j);
     }
     return w->result;
