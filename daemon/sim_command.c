@@ -406,6 +406,9 @@ int sim_main(int argc, char **argv)
         return usage_error("sim: --write-trace needs --workload, and with --load also --workers");
     if (!o.trace == !o.workload || (!o.workers && !o.write_trace))
         return usage_error("sim: --workers, and either --trace or --workload, are needed");
+    if (o.trace && (o.load || o.jobs))
+        return usage_error("sim: --%s needs --workload: a trace has its own jobs and times",
+                           o.load ? "load" : "jobs");
     if (o.workload)
         err = load_table(&o, &table);
     if (!err && o.write_trace)
