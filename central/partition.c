@@ -107,12 +107,18 @@ void central_partition_tell(struct central *c, struct node *n)
     list_push_tail(&c->untold, &n->untold);
 }
 
+#define ACKS_US (500 * US_PER_MS) /* for workers to say, after a restart, that they know where they are */
+
 void central_partition_flush(struct central *c)
 {
+    bool first = false;
+
     if (settling(c)) {
         if (c->now_us < c->settle_us)
             return;
         c->settle_us = TIME_NEVER;
+        c->hold_us = c->now_us + ACKS_US;
+        first = true;
         central_partition_balance(c);
     }
     list_foreach(&c->untold, entry, next) {
@@ -124,16 +130,25 @@ void central_partition_flush(struct central *c)
             continue;
         m->partition.epoch = n->epoch;
         m->partition.general = n->general;
+        n->awaited = first && n->general;
+        c->n_awaited += n->awaited;
     }
 }
 
-int64_t central_partition_due_us(const struct central *c) { return c->settle_us; }
+bool central_partition_holds(const struct central *c) { return c->n_awaited > 0 && c->now_us < c->hold_us; }
+
+int64_t central_partition_due_us(const struct central *c)
+{
+    return central_partition_holds(c) && c->hold_us < c->settle_us ? c->hold_us : c->settle_us;
+}
 
 void central_partition_ack(struct central *c, struct node *n, uint32_t epoch)
 {
     if (n->role != ROLE_WORKER || epoch != n->epoch || n->acked)
         return;
     n->acked = true;
+    c->n_awaited -= n->awaited;
+    n->awaited = false;
     if (!n->general)
         return;
     central_node_update_eligible(c, n);

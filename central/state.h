@@ -39,6 +39,7 @@ struct node {
     bool draining;   /* it is stopping */
     uint8_t drain;   /* enum drain: what an operator wants */
     bool empty;      /* drained, and it says that nothing is left there */
+    bool awaited;    /* one of central.n_awaited */
     bool held_off;   /* it handed a long task back, and nothing was heard since */
     struct blob *name, *addr;
     uint64_t incarnation;
@@ -222,6 +223,8 @@ struct central {
     struct list dists;   /* joined and with a stream */
     struct list changed; /* nodes that dists are to hear of at the end of this step */
     struct list untold;  /* workers that are to hear of their partition */
+    uint32_t n_awaited;  /* general workers told first after a restart that have not acknowledged */
+    int64_t hold_us;     /* until when placement waits for these */
 
     uint32_t members_version;
     struct members *dist_list, *worker_list; /* cached; NULL: stale */
@@ -321,6 +324,8 @@ void central_partition_balance(struct central *c);
 void central_partition_tell(struct central *c, struct node *n);
 /* Tells those who are to be told, unless it is too early after a restart. */
 void central_partition_flush(struct central *c);
+/* After a restart all that waits would go to the worker that answers first: placement waits a moment for the others. */
+bool central_partition_holds(const struct central *c);
 int64_t central_partition_due_us(const struct central *c);
 void central_partition_ack(struct central *c, struct node *n, uint32_t epoch);
 

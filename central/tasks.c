@@ -297,6 +297,8 @@ void central_tasks_place(struct central *c)
 {
     struct waiting_worker *w;
 
+    if (central_partition_holds(c))
+        return;
     while (!list_empty(&c->unplaced) && (w = waiting_best(&c->waiting, c->now_us))) {
         struct long_task *t = container_of(c->unplaced.next, struct long_task, w.link);
 

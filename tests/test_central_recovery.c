@@ -89,6 +89,44 @@ static void a_job_whose_end_alone_was_not_written_ends(void **state)
     end(&c);
 }
 
+/* Or all that waited would queue up at the first one to answer. */
+static void placement_waits_for_every_worker_to_answer(void **state)
+{
+    struct cluster c;
+
+    recover(&c);
+    c.w[1] = join(&c.t, (struct join){.name = "w1", .slots = 1, .role = ROLE_WORKER});
+    tell(&c.t, HELD_END, held_end, c.w[0], 0);
+    tell(&c.t, HELD_END, held_end, c.w[1], 0);
+    submit(&c.t, c.d, 7, 3, 5 * S);
+    pass(&c.t, 3 * S);
+    uint32_t epoch = expect(&c.t, PARTITION, partition, c.w[1])->epoch;
+    ack_partition(&c.t, c.w[0]);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    tell(&c.t, PARTITION_ACK, partition_ack, c.w[1], .epoch = epoch);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1]);
+    end(&c);
+}
+
+/* But not for long. */
+static void placement_does_not_wait_for_a_worker_that_does_not_answer(void **state)
+{
+    struct cluster c;
+
+    recover(&c);
+    c.w[1] = join(&c.t, (struct join){.name = "w1", .slots = 1, .role = ROLE_WORKER});
+    tell(&c.t, HELD_END, held_end, c.w[0], 0);
+    submit(&c.t, c.d, 7, 2, 5 * S);
+    pass(&c.t, 3 * S);
+    ack_partition(&c.t, c.w[0]);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    pass(&c.t, 500 * MS);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    end(&c);
+}
+
 /* ---- At most once ---- */
 
 static struct job_desc *once_desc(uint32_t tasks)
@@ -248,6 +286,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_restarted_central_goes_on_with_what_runs),
         cmocka_unit_test(what_nobody_reports_is_placed_again_after_one_lease),
+        cmocka_unit_test(placement_waits_for_every_worker_to_answer),
+        cmocka_unit_test(placement_does_not_wait_for_a_worker_that_does_not_answer),
         cmocka_unit_test(a_job_whose_end_alone_was_not_written_ends),
         cmocka_unit_test(a_launch_at_most_once_is_recorded_before_it_is_sent),
         cmocka_unit_test(a_launch_that_was_not_sent_may_go_elsewhere),
