@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -233,7 +234,10 @@ void process_ready(struct process *p)
         document_print_line(json_pack("{s:s, s:s}", "ready", p->name, "address", addr));
     else
         printf("ready %s %s\n", p->name, addr);
-    fflush(stdout);
+    if (fflush(stdout)) { /* nobody wants to know: no fault of the daemon's */
+        __fpurge(stdout);
+        clearerr(stdout);
+    }
     sd_notifyf(0, "READY=1\nSTATUS=%s at %s", p->name, addr);
 }
 
