@@ -409,7 +409,9 @@ void central_tasks_finished(struct central *c, struct node *n, const struct msg_
             lost(c, t, true);
         return;
     }
-    if (m->id.attempt == 0 || (m->id.attempt > t->attempt && !t->unsure))
+    /* An older try that was called off says so as well: the task goes on as the later one. */
+    if (m->id.attempt == 0 || (m->id.attempt > t->attempt && !t->unsure) ||
+        (m->outcome == OUTCOME_CANCELLED && m->id.attempt != t->attempt && !t->cancelled))
         send_finish_ack(c, n, &m->id);
     else
         accept(c, n, t, m);

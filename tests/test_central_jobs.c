@@ -726,6 +726,31 @@ static void a_late_completion_of_an_old_try_counts_and_stops_the_new_one(void **
     end(&c);
 }
 
+/* Found by the soak: it was taken for the task's end, and the later try was stopped for it. */
+static void an_old_try_that_was_called_off_is_no_end_of_the_task(void **state)
+{
+    struct cluster c;
+    uint32_t w;
+
+    begin(&c, 2);
+    submit_with_retries(&c, 1, 1);
+    started(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
+    tell(&c.t, PEER_LOST, peer_lost, c.w[0], 0);
+    pass(&c.t, 60 * S);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1])->id.attempt, 2);
+    w = rejoin(&c, 1, "w0");
+    tell(&c.t, TASK_HELD, task_held, w, .id = try_of(c.d, 1, 0, 1), .state = TASK_RUNNING);
+    assert_int_equal(expect(&c.t, TASK_CANCEL, task_cancel, w)->id.attempt, 1);
+    finished(&c.t, w, try_of(c.d, 1, 0, 1), OUTCOME_CANCELLED, 0, 1 * S);
+    expect(&c.t, FINISH_ACK, finish_ack, w);
+    expect_none(&c.t, TASK_CANCEL, c.w[1]);
+    finished(&c.t, c.w[1], try_of(c.d, 1, 0, 2), OUTCOME_EXITED, 0, 1 * S);
+    assert_int_equal(expect_task(&c, 0, TASK_DONE)->id.attempt, 2);
+    assert_int_equal(totals(&c).tasks_cancelled, 0);
+    expect_forgotten(&c);
+    end(&c);
+}
+
 /* ---- Watching (4.5) ---- */
 
 static void a_dist_that_comes_back_is_told_everything(void **state)
@@ -862,6 +887,7 @@ int main(void)
         cmocka_unit_test(another_machine_under_the_name_waits_for_the_lease),
         cmocka_unit_test(a_worker_that_gives_up_costs_a_retry),
         cmocka_unit_test(a_late_completion_of_an_old_try_counts_and_stops_the_new_one),
+        cmocka_unit_test(an_old_try_that_was_called_off_is_no_end_of_the_task),
         cmocka_unit_test(a_dist_that_comes_back_is_told_everything),
         cmocka_unit_test(a_job_that_ended_while_its_dist_was_away_is_kept_for_it),
         cmocka_unit_test(finished_jobs_nobody_asks_for_are_limited),
