@@ -5,7 +5,7 @@ import cluster as daemons
 import load as users
 
 # After an acknowledged cancel a task may still start where the word has not arrived: as long as the longest cut or stop.
-CANCEL_BOUND_S = 15 + daemons.LEASE_S
+CANCEL_BOUND_S = 25 + daemons.LEASE_S
 
 # What the checks may be told to let pass (--without NAME): jobs that only such a promise could have saved are then counted
 # as excused, and the page says so.
@@ -14,7 +14,7 @@ PROMISES = {
     "failover": "a client whose dist is gone goes on with another one",
     "at-most-once": "a short task at most once is not run again when its worker is lost",
 }
-NOT_YET = ("dist-journal", "failover", "at-most-once")
+NOT_YET = ("dist-journal", "at-most-once")
 
 
 class Ran:
@@ -89,7 +89,7 @@ class Verdict:
 
     def _no_end(self, job):
         what = f"{job} has none: {job.client_words or 'it was accepted'}"
-        if self._excuse("dist-journal", self._dist_touched(job, ("kill",)), what):
+        if self._excuse("dist-journal", self._dist_touched(job, ("kill", "leave")), what):
             return
         if not self._excuse("failover", job.waits and self._dist_touched(job), what):
             self.lost += job.tasks
@@ -105,7 +105,7 @@ class Verdict:
         if not self._excuse(promise, concerns, what):
             self.violate(invariant, what)
 
-    def _dist_touched(self, job, kinds=("kill", "stop", "cut", "delay", "throttle", "reset")):
+    def _dist_touched(self, job, kinds=("kill", "leave", "stop", "cut", "delay", "throttle", "reset")):
         """Whether any dist met such a fault in the job's life."""
         until = job.ended_at or self.cluster.clock()
         return any(target in self.cluster.dists and word in kinds and start < until and end > job.submitted_at

@@ -12,7 +12,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 START_S, STOP_S = 60, 30
 CENTRAL_PORT, DIST_PORT, WORKER_PORT, RELAY_PORT = 7070, 7071, 7072, 9000
 # Short enough that a cut of some seconds outlasts them, and in the order that the defaults have.
-LEASE_S, GRACE_S, ORPHAN_S, KILL_GRACE_S = 10, 5, 5, 1
+LEASE_S, GRACE_S, ORPHAN_S, KILL_GRACE_S = 8, 4, 4, 1
 CENTRAL_FLAGS = ("--heartbeat", "250ms", "--suspect", "1500ms", "--long-lease", f"{LEASE_S}s", "--cutoff", "2s",
                  "--short-partition", "20%", "--history-jobs", "300")
 WORKER_FLAGS = ("--slots", "2", "--orphan", f"{ORPHAN_S}s", "--agent-grace", f"{GRACE_S}s", "--kill-grace", f"{KILL_GRACE_S}s")
@@ -31,7 +31,7 @@ class Node:
         self.cluster, self.name, self.role, self.flags = cluster, name, role, flags
         self.log_path = os.path.join(cluster.directory, f"{name}.log")
         self.out_path = os.path.join(cluster.directory, f"{name}.out")
-        self.process, self.started_at, self.starts = None, 0.0, 0
+        self.process, self.started_at, self.leaving = None, 0.0, False
 
     def start(self):
         argv = [*self.cluster.net.spaces[self.name].enter, self.cluster.hawk, self.role, *self.flags]
@@ -39,8 +39,7 @@ class Node:
         with open(self.log_path, "ab") as log, open(self.out_path, "wb") as out:
             self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=log, start_new_session=True,
                                             preexec_fn=die_with_parent, env=self.cluster.daemon_environment())
-        self.started_at = time.monotonic()
-        self.starts += 1
+        self.started_at, self.leaving = time.monotonic(), False
 
     def note(self, text):
         with open(self.log_path, "a", encoding="utf-8") as f:
@@ -58,6 +57,12 @@ class Node:
         self.process.kill()
         self.process.wait()
         self.process = None
+
+    def leave(self, number):
+        """Asks it to go; whoever starts it again sees whether it has."""
+        self.leaving = True
+        self.signal(number)
+        self.signal(signal.SIGCONT)
 
     def signal(self, number):
         if self.alive():
@@ -170,7 +175,7 @@ class Cluster:
     def check_alive(self):
         """Nobody ends but by our hand."""
         for node in self.nodes.values():
-            if node.process is not None and node.process.poll() is not None:
+            if node.process is not None and node.process.poll() is not None and not (node.leaving and node.process.returncode == 0):
                 raise ClusterError(f"{node.name} ended by itself ({node.process.returncode}); its log says:\n{node.log()}")
 
     # --- clients ------------------------------------------------------------------------------------

@@ -1,16 +1,21 @@
 """What goes wrong, and when: drawn from the seed alone before the run, so that a seed is the same plan every time."""
+import asyncio
 import random
 import signal
 
 QUIET_S = 3  # at the beginning and before the end
 GAP_S = 2.0  # between two faults, on average
+UNDRAIN_S = 30
+LEAVING = {"kill": None, "leave": signal.SIGTERM, "upgrade": signal.SIGUSR2}  # what ends in a new start
 
-# kind: weight, which nodes, shortest and longest in seconds (for a kill: until it is started again)
+# kind: weight, which nodes, shortest and longest in seconds (for a kill: until it is started again). leave: SIGTERM, and a
+# new start; upgrade: SIGUSR2, and a new start that takes the tasks over; drain: by `hawk drain`, until `hawk undrain`.
 KINDS = {
     "kill": (10, "worker", 0.1, 7), "kill dist": (4, "dist", 0.1, 5), "kill central": (2, "central", 0.2, 6),
-    "stop": (7, "worker", 0.2, 8), "stop dist": (3, "dist", 0.2, 8), "stop central": (2, "central", 0.2, 8),
-    "cut both": (5, "worker", 0.5, 15), "cut in": (3, "worker", 0.5, 15), "cut out": (3, "worker", 0.5, 15),
+    "stop": (7, "worker", 0.2, 14), "stop dist": (3, "dist", 0.2, 8), "stop central": (2, "central", 0.2, 8),
+    "cut both": (5, "worker", 0.5, 25), "cut in": (3, "worker", 0.5, 25), "cut out": (3, "worker", 0.5, 25),
     "cut dist": (3, "dist", 0.5, 15), "cut central": (2, "central", 0.5, 15), "cut pair": (5, "pair", 0.5, 15),
+    "leave": (3, "worker", 1, 8), "leave dist": (2, "dist", 1, 8), "upgrade": (3, "worker", 0.1, 4), "drain": (3, "worker", 1, 10),
     "delay": (4, "relayed", 1, 8), "throttle": (3, "relayed", 1, 8), "reset": (6, "relayed", 1, 3),
 }
 
@@ -76,11 +81,14 @@ class Breaker:
         self.broken = 0     # connections reset mid-message
         self.skipped = 0
         self.touched = []   # (from, to, kind, node), for what the checks must know
+        self.impatient = 0  # who had to be killed because he did not leave in time
+        self.drained = set()
+        self.commands = set()
 
     def begin(self, fault):
         node = self.cluster.nodes.get(fault.target)
         word = fault.kind.split()[0]
-        if word in ("kill", "stop") and not node.alive():
+        if node is not None and word in ("stop", *LEAVING) and (not node.alive() or node.leaving):
             self.skipped += 1
             self.say(f"{fault}: skipped, it is down")
             return False
@@ -90,6 +98,10 @@ class Breaker:
         self.touched.append((now, now + fault.seconds, word, fault.target))
         if word == "kill":
             node.kill()
+        elif word in LEAVING:
+            node.leave(LEAVING[word])
+        elif word == "drain":
+            self._command("drain", fault.target)
         elif word == "stop":
             fault.process = node.process
             node.signal(signal.SIGSTOP)
@@ -104,8 +116,14 @@ class Breaker:
     def end(self, fault):
         node = self.cluster.nodes.get(fault.target)
         word = fault.kind.split()[0]
-        if word == "kill":
+        if word in LEAVING:
+            if node.alive():
+                self.say(f"{node.name} has not left: killed")
+                self.impatient += 1
+                node.kill()
             node.start()
+        elif word == "drain":
+            self._command("undrain", fault.target)
         elif word == "stop":
             if node.process is fault.process:
                 node.signal(signal.SIGCONT)
@@ -114,6 +132,29 @@ class Breaker:
                 self.cluster.net.mend(name, what)
         else:
             self.cluster.relay.tell("heal", fault.target)
+
+    def _command(self, word, target):
+        """An operator's; central may be away, so that it takes a while, or fails."""
+        async def run():
+            got = await asyncio.to_thread(self.cluster.client, word, "--timeout", "5s", target)
+            if got.returncode:
+                self.say(f"{word} {target}: {got.stderr.strip()}")
+            elif word == "undrain":
+                self.drained.discard(target)
+
+        self.drained.add(target)
+        task = asyncio.ensure_future(run())
+        self.commands.add(task)
+        task.add_done_callback(self.commands.discard)
+
+    async def restore(self):
+        """When all is repaired: takes every node into service again. Returns those that could not be."""
+        end = self.cluster.clock() + UNDRAIN_S
+        while self.commands or (self.drained and self.cluster.clock() < end):
+            await asyncio.gather(*self.commands, asyncio.sleep(0.2))
+            for target in self.drained:
+                self._command("undrain", target)
+        return self.drained
 
     @staticmethod
     def _links(fault):

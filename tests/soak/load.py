@@ -23,11 +23,11 @@ KINDS = {
     "plain": (10, 1, 3, 0.01, 0.3, ()),
     "array": (14, 5, 20, 0.02, 0.5, ("--class", "short")),
     "timer": (4, 1, 6, 0.05, 0.5, ("--class", "short")),
-    "long": (7, 1, 4, 3, 12, ("--class", "long")),
-    "long timer": (2, 1, 4, 3, 10, ("--class", "long")),
+    "long": (6, 1, 3, 3, 25, ("--class", "long")),
+    "long timer": (2, 1, 3, 3, 12, ("--class", "long")),
 }
 WAITS = {"short": 0.85, "plain": 0.85, "array": 0.1, "timer": 0.5, "long": 0.4, "long timer": 0.3}
-CANCELLED, AT_MOST_ONCE, FAILS = 0.08, 0.12, 0.05  # shares of jobs
+CANCELLED, AT_MOST_ONCE, FAILS = 0.08, 0.1, 0.05  # shares of jobs; of long ones three times as many at most once
 CANCEL_AFTER_S = 4
 
 SCRIPT = """#!/bin/sh
@@ -61,7 +61,7 @@ class Job:
         self.tasks, self.seconds = rng.randint(fewest, most), rng.uniform(least_s, most_s)
         self.timer, self.long = "timer" in self.kind, "long" in self.kind
         self.waits = rng.random() < WAITS[self.kind]
-        self.at_most_once = rng.random() < AT_MOST_ONCE
+        self.at_most_once = rng.random() < AT_MOST_ONCE * (3 if self.long else 1)
         cancelled = not self.waits and rng.random() < CANCELLED
         self.cancel_after = rng.uniform(0, min(CANCEL_AFTER_S, 2 * self.seconds)) if cancelled else None
         fails = rng.random() < FAILS and not self.timer
@@ -185,7 +185,8 @@ class Load:
         wanted = []
         for shown in told.get("jobs", []):
             job = self.by_id.get(shown["job"])
-            if job and shown["state"] in FINAL:
+            # Of a job that moved, an earlier dist may show another end: the client's is the one that counts.
+            if job and shown["state"] in FINAL and not (job.waits and job.end):
                 self.ended(job, shown)
                 if job.task_ends is None and not job.waits:
                     wanted.append(job)

@@ -52,6 +52,7 @@ def rows(verdict, memory, seconds, began, seed, commit):
            ("tasks", f"{sum(j.tasks for j in accepted)}: {total('done')} done, {total('failed')} failed as they were meant to, "
                      f"{total('cancelled')} cancelled, {verdict.in_doubt_lost} lost that must not run twice"),
            ("kill -9", detail(breaker, "kill")), ("stops", detail(breaker, "stop")), ("cuts", detail(breaker, "cut")),
+           ("leaving", f"{broken('leave')} times SIGTERM, {broken('upgrade')} upgrades (SIGUSR2), {broken('drain')} drained"),
            ("relay", f"{broken('delay')} delays, {broken('throttle')} throttled, {broken('reset')} times reset mid-message "
                      f"({breaker.broken} connections)"),
            ("re-run", f"{ran.repeated(ran.starts)} tasks started more than once, {ran.repeated(ran.ends)} ran to the end more than once "
