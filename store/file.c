@@ -24,6 +24,14 @@
 #define HEADER_BYTES 100 /* of an SQLite file; offsets from its file format's description */
 #define HEADER_USER_VERSION 60
 #define HEADER_APPLICATION_ID 68
+/* And of its log: a header, then a frame for each page; numbers are big-endian. */
+#define LOG_HEADER_BYTES 32
+#define LOG_HEADER_PAGE 8
+#define LOG_HEADER_SALT 16
+#define LOG_SALT_BYTES 8
+#define LOG_FRAME_BYTES 24
+#define LOG_FRAME_COMMIT 4 /* not 0: the last one of a transaction */
+#define LOG_FRAME_SALT 8
 #define BUSY_MS 5000 /* an operator's sqlite3 shell may hold the file for a moment */
 #define REMEDY "give another path, or move it away to start with an empty store"
 
@@ -237,6 +245,79 @@ static int check_whole(sqlite3 *db, const char *path, const struct refusal *r)
     return err;
 }
 
+/* ---- Whose log it is ---- */
+
+/* What meta says of a number; -1: nothing. */
+static int64_t meta_number(sqlite3 *db, const char *sql) { return db ? pragma_number(db, sql) : -1; }
+#define CLUSTER_SQL "SELECT value FROM meta WHERE key = 'cluster'"
+#define COMMITS_SQL "SELECT value FROM meta WHERE key = 'commits'"
+
+/* The file without its log. NULL: it cannot be opened so. */
+static sqlite3 *open_bare(const char *path)
+{
+    char uri[3 * PATH_MAX + 32];
+    size_t n = (size_t)snprintf(uri, sizeof uri, "file:");
+    sqlite3 *db = NULL;
+
+    for (const char *c = path; *c; c++)
+        n +=
+            (size_t)snprintf(uri + n, sizeof uri - n, strchr("%?#", *c) ? "%%%02x" : "%c", (unsigned char)*c);
+    snprintf(uri + n, sizeof uri - n, "?immutable=1");
+    if (sqlite3_open_v2(uri, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL) ==
+        SQLITE_OK)
+        return db;
+    sqlite3_close(db);
+    return NULL;
+}
+
+/* Transactions in the log: at least as many as SQLite finds there. */
+static int64_t log_commits(const char *path)
+{
+    unsigned char header[LOG_HEADER_BYTES], frame[LOG_FRAME_BYTES];
+    char wal[PATH_MAX];
+    int64_t n = 0;
+    FILE *f;
+
+    snprintf(wal, sizeof wal, "%s-wal", path);
+    f = fopen(wal, "rbe");
+    if (!f)
+        return 0;
+    if (fread(header, sizeof header, 1, f) == 1)
+        while (fread(frame, sizeof frame, 1, f) == 1 &&
+               memcmp(frame + LOG_FRAME_SALT, header + LOG_HEADER_SALT, LOG_SALT_BYTES) == 0 &&
+               fseek(f, (long)header_u32(header, LOG_HEADER_PAGE), SEEK_CUR) == 0)
+            n += header_u32(frame, LOG_FRAME_COMMIT) != 0;
+    fclose(f);
+    return n;
+}
+
+/* A file that was put back from a copy beside a log of later, or another store's log: SQLite takes one for the other's.
+ * Every transaction counts itself in meta, so that the log shows whose it is and what it goes on from. */
+static int check_log(sqlite3 *db, const char *path, const struct refusal *r)
+{
+    int64_t in_log = log_commits(path), cluster, commits, bare_cluster, bare_commits;
+    sqlite3 *bare;
+
+    if (in_log == 0)
+        return 0;
+    cluster = meta_number(db, CLUSTER_SQL);
+    commits = meta_number(db, COMMITS_SQL);
+    bare = open_bare(path);
+    bare_cluster = meta_number(bare, CLUSTER_SQL);
+    bare_commits = meta_number(bare, COMMITS_SQL);
+    sqlite3_close(bare);
+    /* Nothing to compare: it was only just made, or its log is being written back to it. */
+    if (bare_cluster == -1 || bare_commits == -1 || commits == -1)
+        return 0;
+    if (cluster == bare_cluster && bare_commits <= commits && bare_commits >= commits - in_log)
+        return 0;
+    return refuse(r, HAWK_ECORRUPT,
+                  "%s: the log beside it, %s-wal, is another file's or of another time: restore both from "
+                  "the same copy, or"
+                  " move the log away to go on with what the file holds without it",
+                  path, path);
+}
+
 static int open_checked(const char *path, sqlite3 **db, const struct refusal *r)
 {
     int rc = sqlite3_open_v2(path, db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
@@ -249,16 +330,19 @@ static int open_checked(const char *path, sqlite3 **db, const struct refusal *r)
     sqlite3_db_config(*db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     err = check_whole(*db, path, r);
     if (!err)
+        err = check_log(*db, path, r);
+    if (!err)
         err = check_version(path, pragma_number(*db, "PRAGMA application_id"),
                             pragma_number(*db, "PRAGMA user_version"), r);
     if (err)
         return err;
-    sqlite3_db_config(*db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
-    rc = sqlite3_exec(*db, SCHEMA_SESSION_SQL, NULL, NULL, NULL);
+    rc = sqlite3_exec(*db, SCHEMA_SESSION_SQL "BEGIN IMMEDIATE;", NULL, NULL, NULL);
     if (rc == SQLITE_OK && pragma_number(*db, "PRAGMA user_version") == 1)
         rc = sqlite3_exec(*db, SCHEMA_FROM_1_SQL, NULL, NULL, NULL);
     return rc == SQLITE_OK ? 0 : refuse(r, HAWK_EIO, "%s: %s", path, sqlite3_errmsg(*db));
 }
+
+void file_accept(sqlite3 *db) { sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL); }
 
 int file_open(const char *path, sqlite3 **db, int *lock_fd, char *why, size_t why_size)
 {

@@ -28,6 +28,8 @@ static const char *const sql[STATEMENT_COUNT] = {
     [STATEMENT_TRIM] = "DELETE FROM history WHERE id <= (SELECT max(id) FROM history) - ?",
     [STATEMENT_META_GET] = "SELECT value FROM meta WHERE key = ?",
     [STATEMENT_META_SET] = "REPLACE INTO meta(key, value) VALUES(?, ?)",
+    [STATEMENT_NUMBER] = "REPLACE INTO meta(key, value) SELECT 'commits', 1 + coalesce((SELECT value FROM "
+                         "meta WHERE key = 'commits'), 0)",
 };
 
 int rows_init(struct rows *r, sqlite3 *db)
@@ -90,6 +92,8 @@ int rows_commit(struct rows *r)
         BIND(r->v[STATEMENT_TRIM], 1, STORE_HISTORY_JOBS);
         err = run(r, STATEMENT_TRIM);
     }
+    if (!err)
+        err = run(r, STATEMENT_NUMBER); /* store/file.c: whose log it is */
     return err ? err : run(r, STATEMENT_COMMIT);
 }
 

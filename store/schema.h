@@ -30,15 +30,15 @@
     "COMMIT;"
 _Static_assert(SCHEMA_APPLICATION_ID == 1214347115 && SCHEMA_VERSION == 2, "the same numbers as in the SQL");
 
-/* From schema 1: jobs and tasks were kept by job alone, nobody was drained, cancelling was not kept. */
+/* From schema 1, within a transaction: jobs and tasks were kept by job alone, nobody was drained, cancelling was not
+ * kept. */
 #define SCHEMA_FROM_1_SQL                                                                                    \
-    "BEGIN;"                                                                                                 \
     "ALTER TABLE node ADD COLUMN drained INTEGER NOT NULL DEFAULT 0;"                                        \
     "ALTER TABLE job RENAME TO job1; ALTER TABLE task RENAME TO task1;" SCHEMA_JOBS_SQL                      \
     "INSERT INTO job SELECT job, epoch, estimate_us, why, tasks, desc, 0 FROM job1;"                         \
     "INSERT INTO task SELECT job, task, epoch, attempt, run_us, code, state, outcome FROM task1;"            \
     "DROP TABLE job1; DROP TABLE task1;"                                                                     \
-    "PRAGMA user_version=2; COMMIT;"
+    "PRAGMA user_version=2;"
 
 /* FULL: a commit is synced before it is told of. The log is cut back to 16 MiB after a large
  * transaction. */

@@ -56,7 +56,15 @@ static int op_meta_get(struct backend *b, const char *key, uint64_t *value)
 
 static int op_meta_set(struct backend *b, const char *key, uint64_t value)
 {
-    return rows_meta_set(&b->rows, key, value); /* a transaction of its own */
+    int err = rows_begin(&b->rows);
+
+    if (!err)
+        err = rows_meta_set(&b->rows, key, value);
+    if (!err)
+        err = rows_commit(&b->rows);
+    if (err)
+        rows_rollback(&b->rows);
+    return err;
 }
 
 static const char *op_name(const struct backend *b) { return b->path; }
@@ -85,13 +93,10 @@ const struct backend_ops sqlite_ops = {.commit = op_commit,
 static int count_opening(struct rows *r, uint64_t *cluster, uint32_t *opened)
 {
     uint64_t epoch = 0;
-    int err = rows_begin(r);
+    int err = rows_meta_get(r, "cluster", cluster);
 
-    if (!err) {
-        err = rows_meta_get(r, "cluster", cluster);
-        if (err == HAWK_ENOT_FOUND)
-            err = rows_meta_set(r, "cluster", *cluster = backend_random());
-    }
+    if (err == HAWK_ENOT_FOUND)
+        err = rows_meta_set(r, "cluster", *cluster = backend_random());
     if (!err)
         err = rows_meta_get(r, "epoch", &epoch);
     if (err == HAWK_ENOT_FOUND)
@@ -101,10 +106,10 @@ static int count_opening(struct rows *r, uint64_t *cluster, uint32_t *opened)
         err = rows_meta_set(r, "epoch", *opened);
     if (!err)
         err = rows_commit(r);
-    if (err)
-        rows_rollback(r);
     return err;
 }
+
+static void ignore(void *arg, const struct msg *m) { (void)arg, (void)m; }
 
 int sqlite_open(const char *path, struct backend **out, uint64_t *cluster, uint32_t *epoch, char *why,
                 size_t why_size)
@@ -119,14 +124,27 @@ int sqlite_open(const char *path, struct backend **out, uint64_t *cluster, uint3
     b->path = xstrdup(path);
     b->lock_fd = lock_fd;
     err = rows_init(&b->rows, db);
+    /* Before anything is written: what cannot be read is refused, and left as it is. */
     if (!err)
-        err = count_opening(&b->rows, cluster, epoch);
-    if (err) {
-        if (why_size)
+        err = rows_recover(&b->rows, ignore, NULL);
+    if (err == HAWK_ECORRUPT) {
+        snprintf(why, why_size,
+                 "%s: damaged (the log says which row): restore it from a copy; or move it, and %s-wal if "
+                 "there is one,"
+                 " away to start with an empty store",
+                 path, path);
+    } else {
+        if (!err)
+            err = count_opening(&b->rows, cluster, epoch);
+        if (err)
             snprintf(why, why_size, "%s: cannot be written: %s", path, sqlite3_errmsg(db));
+    }
+    if (err) {
+        rows_rollback(&b->rows);
         op_close(b);
         return err;
     }
+    file_accept(db);
     *out = b;
     return 0;
 }

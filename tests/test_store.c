@@ -272,18 +272,6 @@ static void test_a_drained_node_stays_drained(void **state)
     assert_int_equal(recovered_draining(f), 1);
 }
 
-static void test_a_description_that_cannot_be_read_is_told(void **state)
-{
-    struct fixture *f = *state;
-    struct told t = {0};
-
-    make_full_store(f);
-    exec_sql(f->path, "UPDATE job SET desc = x'ffff' WHERE rowid = (SELECT max(rowid) FROM job)");
-    assert_int_equal(open_store(f), 0); /* the file as such is whole */
-    assert_int_equal(store_recover(f->s, on_recovered, &t), HAWK_ECORRUPT);
-    free(t.text);
-}
-
 static void test_a_log_without_its_file_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -489,7 +477,6 @@ int main(void)
         TEST(test_damaged_files_are_refused),
         TEST(test_newer_files_are_refused),
         TEST(test_a_drained_node_stays_drained),
-        TEST(test_a_description_that_cannot_be_read_is_told),
         TEST(test_a_log_without_its_file_is_refused),
         TEST(test_places_where_no_file_can_be),
         TEST(test_a_second_opener_is_refused),

@@ -1,0 +1,93 @@
+"""Journals that are not what they should be: the daemon says what to do, ends with 1, and leaves the file as it was."""
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+
+from hawktest import BOUND, HAWK, Daemon, run_tests
+
+
+def make_journal(path, name):
+    """The journal of a central that ran under that directory."""
+    d = Daemon("central", "--listen", "127.0.0.1:0", "--state-dir", f"{path}/{name}")
+    d.ready()
+    assert d.stop() == 0, d.text()
+    return f"{path}/{name}/journal.db"
+
+
+def content(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def refused(role, directory, *says):
+    journal = f"{directory}/journal.db"
+    before = content(journal)
+    more = {"central": (), "dist": ("--name", "d", "--central", "127.0.0.1:1")}[role]
+    r = subprocess.run([HAWK, role, "--listen", "127.0.0.1:0", "--state-dir", directory, *more],
+                       capture_output=True, text=True, timeout=BOUND)
+    assert r.returncode == 1, r
+    for text in (journal, *says):
+        assert text in r.stderr, (text, r.stderr)
+    assert content(journal) == before, "the file was changed"
+
+
+def damage(path, at, data, cut=None):
+    with open(path, "r+b") as f:
+        f.seek(at)
+        f.write(data)
+        if cut is not None:
+            f.truncate(cut)
+
+
+def test_journals_that_are_refused():
+    with tempfile.TemporaryDirectory() as d:
+        whole = make_journal(d, "whole")
+
+        def case(name, change):
+            os.makedirs(f"{d}/{name}")
+            shutil.copy(whole, f"{d}/{name}/journal.db")
+            change(f"{d}/{name}/journal.db")
+            return f"{d}/{name}"
+
+        def foreign(path):
+            os.unlink(path)
+            with sqlite3.connect(path) as db:
+                db.execute("CREATE TABLE others(a)")
+
+        def newer(path):
+            with sqlite3.connect(path) as db:
+                db.execute("PRAGMA user_version=77")
+
+        empty = case("empty", lambda p: damage(p, 0, b"", 0))
+        short = case("short", lambda p: damage(p, 0, b"", os.path.getsize(p) // 8192 * 4096))
+        wrong = case("wrong", lambda p: damage(p, 4096, b"\x5a" * 4096))
+        text = case("text", lambda p: damage(p, 0, b"notes\n", 6))
+        for role in "central", "dist":
+            refused(role, empty, "empty", "restore it from a copy", "move it away")
+            refused(role, short, "damaged", "restore it from a copy")
+            refused(role, wrong, "damaged", "restore it from a copy")
+            refused(role, text, "not a store of Hawk", "give another path")
+        refused("central", case("foreign", foreign), "another program", "give another path")
+        refused("central", case("newer", newer), "newer Hawk", "use that version")
+
+
+def test_a_log_of_another_store_is_refused():
+    with tempfile.TemporaryDirectory() as d:
+        make_journal(d, "mine")
+        make_journal(d, "other")
+        running = Daemon("central", "--listen", "127.0.0.1:0", "--state-dir", f"{d}/other")
+        running.ready()
+        shutil.copy(f"{d}/other/journal.db-wal", f"{d}/mine/journal.db-wal")
+        running.stop()
+        log = content(f"{d}/mine/journal.db-wal")
+        assert log
+        refused("central", f"{d}/mine", "journal.db-wal", "another file's", "restore both")
+        assert content(f"{d}/mine/journal.db-wal") == log
+        os.unlink(f"{d}/mine/journal.db-wal")
+        make_journal(d, "mine")  # as told: without the log it starts
+
+
+run_tests(sys.modules[__name__])
