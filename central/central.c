@@ -143,6 +143,7 @@ static void from_node(struct central *c, const struct msg *m)
 static void recovered(struct central *c)
 {
     c->recovered = true;
+    c->tasks_recovered = c->tasks_held;
     if (c->n_nodes > 0)
         c->settle_us = c->now_us + c->cfg.suspect_us;
     central_policy_recovered(c);

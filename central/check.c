@@ -123,7 +123,7 @@ static void check_jobs(const struct central *c)
     for (int s = 0; s < TASK_STATE_COUNT; s++)
         CHECK(tasks_in[s] == c->tasks_in[s]);
     CHECK(held == c->tasks_held);
-    CHECK(held <= c->cfg.long_tasks_max || !c->recovered);
+    CHECK(held <= c->cfg.long_tasks_max || held <= c->tasks_recovered || !c->recovered);
     CHECK(length(&c->unplaced) == places[PLACE_QUEUE]);
     CHECK(length(&c->limbo) == places[PLACE_LIMBO]);
     CHECK(c->waiting.total == places[PLACE_WORKER]);

@@ -243,7 +243,9 @@ struct central {
     struct long_job *long_jobs; /* by (job, epoch) */
     struct list jobs[LONG_STATE_COUNT];
     uint32_t n_jobs[LONG_STATE_COUNT];
-    uint64_t tasks_held;                 /* memory for tasks, whatever their job's state */
+    uint64_t tasks_held; /* memory for tasks, whatever their job's state */
+    uint64_t
+        tasks_recovered; /* of them, when it started: a limit that was lowered since does not lose them */
     uint64_t tasks_in[TASK_STATE_COUNT]; /* of active and ending jobs */
     struct list unplaced;                /* long_task.w.link */
     struct list limbo;                   /* likewise, by finish_us */

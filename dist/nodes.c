@@ -118,7 +118,8 @@ static void lose_place(struct step *s, struct dist_place *p, enum loss loss)
 /* The worker must have been taken out of the pools: nothing new goes there meanwhile. */
 static void lose(struct step *s, struct dist_node *n, enum loss loss)
 {
-    if (n->m.role != ROLE_WORKER)
+    /* Whatever central takes it for now, what it said it had was believed. */
+    if (n->m.role != ROLE_WORKER && list_empty(&n->places))
         return;
     probe_doubt(s);
     /* Each job has one place here, and settling one job touches no place of another. */
