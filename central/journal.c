@@ -90,6 +90,16 @@ static void write_job_end(struct central *c, const struct long_job *j)
                                                                     : JOB_DONE;
 }
 
+static void write_undo(struct central *c, const struct try_id *id)
+{
+    struct msg *m = out_add(c->out, MSG_JOURNAL_JOB_END, 0);
+
+    m->journal_job_end.job = id->job;
+    m->journal_job_end.token = c->token;
+    m->journal_job_end.epoch = id->epoch;
+    m->journal_job_end.state = JOB_CANCELLED;
+}
+
 void central_journal_put(struct central *c, enum record_kind kind, void *what)
 {
     struct record r = {.token = ++c->token, .kind = kind};
@@ -111,6 +121,10 @@ void central_journal_put(struct central *c, enum record_kind kind, void *what)
     case RECORD_LAUNCH:
         r.launch = central_task_try(what);
         write_task(c, what);
+        break;
+    case RECORD_UNDO:
+        r.launch = *(const struct try_id *)what;
+        write_undo(c, &r.launch);
         break;
     case RECORD_CANCEL:
         write_cancel(c, what);
@@ -149,6 +163,7 @@ static void written(struct central *c, const struct record *r)
     case RECORD_LAUNCH:
         central_task_launch_journalled(c, &r->launch);
         break;
+    case RECORD_UNDO:
     case RECORD_CANCEL:
     case RECORD_NOTE:
         break;
@@ -158,7 +173,12 @@ static void written(struct central *c, const struct record *r)
 static void not_written(struct central *c, const struct record *r, int32_t err)
 {
     if (r->kind == RECORD_JOB) {
+        struct try_id id = {.job = {r->job->key.job}, .epoch = (uint16_t)r->job->key.epoch};
+
         central_jobs_journalled(c, r->job, err);
+        /* A store may keep what it could not write, and write it later: then the job must not come back with the next
+         * central, when its dist has run it long ago. */
+        central_journal_put(c, RECORD_UNDO, &id);
     } else if (r->kind != RECORD_NOTE && r->kind != RECORD_CANCEL) {
         if (r->kind == RECORD_DRAIN) /* in force, and written when that can be: who asked has waited enough */
             central_drain_journalled(c, r->node, r->client, err);
@@ -191,6 +211,10 @@ static void put_again(struct central *c, const struct record *r)
         central_journal_put(c, r->kind, r->task);
     else if (r->kind == RECORD_JOB_END)
         central_journal_put(c, r->kind, r->job);
+    else if (r->kind == RECORD_UNDO && central_jobs_find(c, r->launch.job, r->launch.epoch))
+        return; /* it was submitted again: that comes behind, and counts */
+    else if (r->kind == RECORD_UNDO)
+        central_journal_put(c, r->kind, (struct try_id[]){r->launch});
     else if (central_task_unsent(c, &r->launch))
         central_journal_put(c, r->kind, central_task_unsent(c, &r->launch));
 }

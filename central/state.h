@@ -155,6 +155,7 @@ enum record_kind {
     RECORD_TASK,   /* its end */
     RECORD_LAUNCH, /* of a task at most once: it is sent when this is written */
     RECORD_JOB_END,
+    RECORD_UNDO, /* a job that was refused since it could not be written, should the journal have it all the same */
     RECORD_CANCEL, /* nobody waits for this one and the next, and nobody remembers what they are about */
     RECORD_NOTE,   /* a task that is launched again */
 };
@@ -168,7 +169,8 @@ struct record {
         struct node *node;
         struct long_job *job;
         struct long_task *task;
-        struct try_id launch; /* the task may have ended before it is written */
+        struct try_id
+            launch; /* the task may have ended before it is written; RECORD_UNDO: its job and epoch */
     };
 };
 

@@ -84,7 +84,8 @@ void task_forget_messages(struct dist_job *job);
 struct try_id task_try(const struct dist_job *job, uint32_t i);
 static inline bool task_may_retry(const struct dist_job *job, const struct dist_task *t)
 {
-    return t->attempt <= job->desc->retries && t->attempt < UINT16_MAX;
+    return !(job->desc->flags & JOB_AT_MOST_ONCE) && t->attempt <= job->desc->retries &&
+           t->attempt < UINT16_MAX;
 }
 /* Our job that this is a try of, or NULL when we schedule no such task or never launched that attempt. */
 struct dist_job *task_own_job(const struct dist *d, const struct try_id *id);

@@ -115,6 +115,8 @@ void cluster_on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, 
     }
     if (m->type == MSG_TASK_REQUEST && c->config.nothing_fails)
         expect_reservation(c, to, from, &m->task_request);
+    for (uint32_t i = 0; m->type == MSG_WATCH && i < c->jobs_n; i++)
+        c->jobs[i]->watched |= job_eq(c->jobs[i]->id, m->watch.job);
     if (m->type == MSG_RECOVERED && to == c->central_ep)
         c->recovered = true;
     if (m->type == MSG_LONG_ACCEPTED)

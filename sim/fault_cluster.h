@@ -27,6 +27,7 @@
     X(BOOKS, "books", "waiting + running + done + failed + cancelled + lost = all tasks of a job")           \
     X(ONE_END, "one end", "a task ends once for its client, having run to its end somewhere")                \
     X(ONE_COPY, "one copy", "a task that central placed runs nowhere twice at a time")                       \
+    X(AT_MOST_ONCE, "at most once", "a task of a job that says so is started once, if at all")               \
     X(RESERVED, "reserved", "no long task reaches a worker behind the word that it is reserved")             \
     X(WAITING_TIMES, "waiting times", "central's estimates are never negative")                              \
     X(RESERVATIONS, "reservations", "without faults a dist knows where each of its reservations is")         \
@@ -80,13 +81,13 @@ struct cluster_config {
 struct cluster_job {
     uint32_t dist; /* index */
     struct job_desc *desc;
-    int64_t *duration_us; /* of each task */
-    int32_t *code;        /* each task's exit status */
-    job_id_t id;          /* once submitted */
-    bool submitted;
-    bool cancelled; /* the client asked for it, or tasks failed too often */
-    bool abandoned; /* its dist died: nobody answers for it any more */
-    int err;        /* of SUBMITTED */
+    int64_t *duration_us;    /* of each task */
+    int32_t *code;           /* each task's exit status */
+    job_id_t id;             /* once submitted */
+    bool submitted, watched; /* its client has the answer; and its dist knows that it wants events */
+    bool cancelled;          /* the client asked for it, or tasks failed too often */
+    bool abandoned;          /* its dist died: nobody answers for it any more */
+    int err;                 /* of SUBMITTED */
     uint8_t class, why;
     uint8_t state; /* enum job_state, as of the last JOB_EVENT */
     int64_t submit_us, end_us;

@@ -51,6 +51,9 @@ static void exec_start(struct cluster *c, struct cluster_worker *w, const struct
                                 .start_us = bus_now(c->bus),
                                 .due_us = bus_now(c->bus) + c->jobs[job]->duration_us[m->id.task],
                                 .job = job};
+    if (m->desc->flags & JOB_AT_MOST_ONCE && c->jobs[job]->starts[m->id.task] > 0)
+        cluster_fail(c, INVARIANT_AT_MOST_ONCE, "task %u of %s starts a second time", m->id.task,
+                     job_id_format((char[JOB_ID_TEXT]){0}, m->id.job));
     c->jobs[job]->starts[m->id.task]++;
     bus_post(c->bus, w->ep, bus_now(c->bus), &started);
 }
@@ -212,7 +215,21 @@ static void on_task_event(struct cluster *c, const struct msg_task_event *m)
                      job_id_format((char[JOB_ID_TEXT]){0}, m->id.job));
 }
 
-static void on_job_event(struct cluster *c, const struct msg_job_event *m)
+/* It was all over before its client had begun to watch: then that looks at the tasks, as `hawk wait` does. */
+static void read_ends(struct cluster *c, uint32_t ep, struct cluster_job *j)
+{
+    const struct dist *d = &cluster_dist_of(c, ep)->d;
+    const struct dist_job *found = dist_find(d, j->id);
+    struct task_view v;
+
+    for (uint32_t t = 0; found && t < j->desc->tasks; t++) {
+        dist_task_view(d, found, t, bus_now(c->bus), &v);
+        j->task_state[t] = v.state;
+        j->finals[t] += task_state_final(v.state) && j->finals[t] == 0;
+    }
+}
+
+static void on_job_event(struct cluster *c, uint32_t ep, const struct msg_job_event *m)
 {
     struct cluster_job *j = job_by_id(c, m->job);
 
@@ -223,6 +240,8 @@ static void on_job_event(struct cluster *c, const struct msg_job_event *m)
     if (!job_state_final(m->state))
         return;
     j->end_us = bus_now(c->bus);
+    if (!j->watched)
+        read_ends(c, ep, j);
     for (uint32_t i = 0; i < j->desc->tasks; i++)
         if (j->finals[i] != 1)
             cluster_fail(c, INVARIANT_ONE_END, "job %u ended, and its task %u had %u final events",
@@ -288,7 +307,7 @@ void cluster_on_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg 
         on_task_event(c, &m->task_event);
         break;
     case MSG_JOB_EVENT:
-        on_job_event(c, &m->job_event);
+        on_job_event(c, ep, &m->job_event);
         break;
     case MSG_STOPPED:
         on_stopped(c, ep);

@@ -102,6 +102,8 @@ static struct cluster_job *random_job(struct run *run)
         cluster_name_job(j, rng_below(r, 2) ? "a" : "b");
     if (rng_below(r, 8) == 0)
         j->desc->max_fails = 1;
+    if (rng_below(r, 8) == 0)
+        j->desc->flags |= JOB_AT_MOST_ONCE;
     j->cancelled = j->desc->max_fails > 0; /* at any moment */
     j->desc->retries = 20;                 /* nothing may be lost but by a fault too many */
     return j;

@@ -629,6 +629,27 @@ static void test_moved_reservations_are_not_counted_after_a_drop(void **state)
 
 /* ---- 6. Lost workers ---- */
 
+/* Retries or not: what was sent may have run (hawk sim --faults --seed 285). */
+static void test_a_job_at_most_once_is_not_tried_again(void **state)
+{
+    struct talk *t = talk_joined("hawk", 2);
+    struct job_desc *desc = desc_new(2, "");
+
+    desc->retries = 3;
+    desc->flags |= JOB_AT_MOST_ONCE;
+    submit(t, desc);
+    ignore(t);
+    request(t, 101, 1, 1);
+    ignore(t);
+    started(t, 101, try_of(1, 0, 1, 1));
+    HEAR(t, 101, PEER_LOST, peer_lost, 0);
+    assert_int_equal(job_view_of(t, 1).lost, 1);
+    request(t, 102, 1, 1);
+    says(t, "102 TASK_LAUNCH id=3.1/1@1.1"); /* the other was never sent */
+    says(t, "102 PROBE_CANCEL job=3.1");
+    talk_end(t);
+}
+
 static void test_lost_worker(void **state)
 {
     struct talk *t = talk_joined("hawk", 2);
@@ -869,6 +890,7 @@ int main(void)
         cmocka_unit_test(test_thefts_heard_in_the_wrong_order),
         cmocka_unit_test(test_lost_theft_does_not_hang_a_job),
         cmocka_unit_test(test_moved_reservations_are_not_counted_after_a_drop),
+        cmocka_unit_test(test_a_job_at_most_once_is_not_tried_again),
         cmocka_unit_test(test_lost_worker),
         cmocka_unit_test(test_worker_that_comes_back_keeps_its_tasks),
         cmocka_unit_test(test_first_completion_counts),
