@@ -311,6 +311,8 @@ static bool join_is_valid(struct central *c, const struct link *l, const struct 
 static void take_over(struct central *c, struct node *n, struct link *l, const struct msg_join *j)
 {
     bool another = n->incarnation != j->incarnation || n->joins == 0;
+    /* One that has taken over from the last process has its incarnation and its tasks, but was never here. */
+    bool fresh = another || j->node.v == 0;
 
     if (n->link != l) {
         /* A suspect that is still there, though it said nothing for long: it must not go on under this name. */
@@ -325,11 +327,11 @@ static void take_over(struct central *c, struct node *n, struct link *l, const s
     n->addr = j->addr ? blob_ref(j->addr) : blob_new(NULL, 0);
     n->version = j->version;
     n->draining = n->empty = n->held_off = false;
-    if (another && n->drain == DRAIN_RESTART)
+    if (fresh && n->drain == DRAIN_RESTART)
         n->drain = DRAIN_NOT;
     n->acked = false;
     central_pairing_forget(c, n);
-    if (another) {
+    if (fresh) {
         n->answered = 0;
         n->queued = n->running_short = n->running_long = n->jobs_unfinished = 0;
         memset(n->counters, 0, sizeof n->counters);

@@ -189,6 +189,7 @@ struct join {
     uint64_t incarnation;
     uint32_t slots;
     enum role role;
+    uint32_t node; /* what it was before; 0: a process that never joined */
 };
 
 static inline void join_on(struct talk *t, uint32_t link, struct join j)
@@ -196,7 +197,7 @@ static inline void join_on(struct talk *t, uint32_t link, struct join j)
     struct blob *name = blob_str(j.name), *addr = blob_str(j.addr ? j.addr : j.name);
 
     tell(t, JOIN, join, link, .name = name, .addr = addr, .incarnation = j.incarnation ? j.incarnation : 1,
-         .slots = j.slots, .version = PROTOCOL_VERSION, .role = j.role);
+         .slots = j.slots, .version = PROTOCOL_VERSION, .role = j.role, .node = {j.node});
     blob_drop(name);
     blob_drop(addr);
 }

@@ -109,9 +109,14 @@ static void until_restart_is_until_the_process_ends(void **state)
     assert_int_equal(expect(&t, JOURNAL_NODE, journal_node, 0)->drained, 0);
     /* The same process on a new stream is drained still. */
     tell(&t, PEER_LOST, peer_lost, 2, .role = ROLE_WORKER);
-    link = join(&t, (struct join){.name = "w2", .slots = 1, .role = ROLE_WORKER});
+    link = join(&t, (struct join){.name = "w2", .slots = 1, .role = ROLE_WORKER, .node = 2});
     assert_int_equal(expect(&t, JOINED, joined, link)->draining, 1);
-    /* Another one is not, whether the first said good-bye or died. */
+    /* One that took over from it is not. */
+    tell(&t, PEER_LOST, peer_lost, link, .role = ROLE_WORKER);
+    link = join(&t, (struct join){.name = "w2", .slots = 1, .role = ROLE_WORKER});
+    assert_int_equal(expect(&t, JOINED, joined, link)->draining, 0);
+    set_drain(&t, 2, DRAIN_RESTART);
+    /* Nor is another one, whether the first said good-bye or died. */
     tell(&t, PEER_LOST, peer_lost, link, .role = ROLE_WORKER);
     link = join(&t, (struct join){.name = "w2", .slots = 1, .incarnation = 2, .role = ROLE_WORKER});
     assert_int_equal(expect(&t, JOINED, joined, link)->draining, 0);

@@ -15,7 +15,7 @@ static void begin(struct talk *t, uint32_t slots)
 static void joins(struct talk *t)
 {
     tell(t, PEER_UP, peer_up, CENTRAL, ROLE_CENTRAL);
-    expect(t, JOIN, join, CENTRAL, m->incarnation == 4711);
+    expect(t, JOIN, join, CENTRAL, m->incarnation == 4711 && m->node.v == 0);
     tell(t, JOINED, joined, CENTRAL, .node = {SELF}, .heartbeat_us = 500 * MS, .lease_us = 60 * US_PER_S);
 }
 
@@ -121,9 +121,8 @@ static void central_renews_the_lease(void **state)
     expect(&t, HELD_END, held_end, CENTRAL, whatever);
     expect(&t, EXEC_LEASE, exec_lease, 0, m->until_us == t.now_us + 54 * US_PER_S);
     pass(&t, 500 * MS);
-    /* Central may still have the counters of the process before: every one is told. */
-    for (uint32_t i = 0; i < COUNTER_COUNT; i++)
-        expect(&t, COUNTER, counter, CENTRAL, m->counter == i);
+    while (t.taken < t.out.n && t.out.v[t.taken].type == MSG_COUNTER)
+        t.taken++;
     expect(&t, HEARTBEAT, heartbeat, CENTRAL, m->running_long == 1);
     tell(&t, HEARTBEAT_ACK, heartbeat_ack, CENTRAL, .seq = 1);
     expect(&t, EXEC_LEASE, exec_lease, 0, m->until_us == t.now_us + 54 * US_PER_S);

@@ -130,8 +130,7 @@ void wk_on_joined(struct worker *w, const struct event *e, struct out *out)
     w->parked.told = w->stuck.told = false; /* to this central, which may be another process */
     w->parked.next_at = w->stuck.next_at = w->now_us;
     for (uint32_t c = 0; c < COUNTER_COUNT; c++)
-        w->counters_changed |=
-            w->counters[c] || w->took_over ? 1u << c : 0; /* central has the last process's */
+        w->counters_changed |= w->counters[c] ? 1u << c : 0;
     o = wk_owner_get(w, NODE_CENTRAL);
     if (o->state != OWNER_UP)
         wk_owner_set_state(w, o, OWNER_UP);

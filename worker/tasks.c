@@ -418,7 +418,6 @@ void wk_on_exec_held(struct worker *w, const struct event *e, struct out *out)
         wk_owner_release(w, o);
         return;
     }
-    w->took_over = true;
     t = wk_task_new(w, wk_job_get(w, o, m->id.job), &m->id);
     t->run = m->run;
     t->promotable = m->promotable;

@@ -45,7 +45,6 @@ struct worker {
     bool central_up, joined, general, long_work;
     bool lease_over; /* the lease ran out and what it covers was killed */
     bool stopping, stop_now, stopped;
-    bool took_over;  /* tasks of an earlier process */
     bool drained;    /* an operator's drain: no new work until it is over */
     bool told_empty; /* central was told that nothing is left here */
     bool freed;      /* a slot was freed in this step */
