@@ -77,7 +77,9 @@ const struct dist_job *api_find_job(struct api *a, struct rpc_call *c, job_id_t 
     if (id.v == 0)
         api_fail(c, HAWK_EINVALID, "the request names no job");
     else if (job_id_node(id).v == dist_node(a->roles.dist).v)
-        api_fail(c, HAWK_ENOT_FOUND, "no job %s here: it never was, or it ended long ago", text);
+        api_fail(c, HAWK_ENOT_FOUND,
+                 "no job %s here: it never was, it ended long ago, or it was over when this dist restarted",
+                 text);
     else
         api_fail(c, HAWK_ENOT_FOUND, "no job %s here: node %u answers for it, this is node %u", text,
                  job_id_node(id).v, dist_node(a->roles.dist).v);

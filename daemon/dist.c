@@ -20,6 +20,7 @@ struct dist_daemon {
     struct api *api;
     uint64_t seq_low; /* from this job number on, more are to be reserved */
     bool role_made, ready;
+    bool foreign; /* the journal holds what only central writes */
 };
 
 static void step(void *role, const struct event *e, struct out *out) { dist_step(role, e, out); }
@@ -57,7 +58,6 @@ static void effect(void *arg, const struct msg *m)
         break;
     case MSG_JOURNAL_JOB:
     case MSG_JOURNAL_TASK:
-    case MSG_JOURNAL_CANCEL:
     case MSG_JOURNAL_JOB_END:
         journal_write(d->journal, m);
         break;
@@ -109,6 +109,37 @@ static void watch_ready(void *arg)
              dist_node(&d->role).v);
 }
 
+static void recover_one(void *arg, const struct msg *m)
+{
+    struct dist_daemon *d = arg;
+    d->foreign = d->foreign || m->type == MSG_JOURNAL_NODE || m->type == MSG_HISTORY;
+    if (!d->foreign)
+        feed(arg, m);
+}
+
+/* Detached jobs of an earlier life. */
+static int recover(struct dist_daemon *d)
+{
+    const char *dir = d->process.config.dist.state_dir;
+    int err = store_recover(journal_store(d->journal), recover_one, d);
+    if (err) {
+        log_error("%s/journal.db cannot be read: %s: restore it from a copy, or move it away to start "
+                  "without the jobs"
+                  " in it",
+                  dir, hawk_strerror(err));
+        return err;
+    }
+    if (d->foreign) {
+        log_error("%s/journal.db is central's journal: give the dist a state_dir of its own", dir);
+        return HAWK_ECORRUPT;
+    }
+    feed(d, &(struct msg){.type = MSG_RECOVERED});
+    if (dist_jobs_unfinished(&d->role) > 0)
+        log_info("%u unfinished job%s read back from the journal", dist_jobs_unfinished(&d->role),
+                 dist_jobs_unfinished(&d->role) == 1 ? "" : "s");
+    return 0;
+}
+
 static int start(struct dist_daemon *d)
 {
     struct process *p = &d->process;
@@ -146,6 +177,7 @@ static int start(struct dist_daemon *d)
     dc.finished_bytes_kept = c->dist.finished_memory;
     dc.client_grace_us = c->dist.client_grace;
     dc.journal = true;
+    dc.life = (uint16_t)store_epoch(journal_store(d->journal));
     dist_init(&d->role, &dc, process_random());
     d->role_made = true;
     blob_drop(dc.name);
@@ -161,6 +193,9 @@ static int start(struct dist_daemon *d)
     struct api_roles roles = {
         .dist = &d->role, .node = d->node, .name = p->name, .addr = addr, .stop = stop_asked};
     d->api = api_new(p->loop, p->server, &roles, api_feed, d);
+    err = recover(d);
+    if (err)
+        return err;
     server_set_links(p->server, node_links(d->node));
     server_start(p->server);
     node_start(d->node);

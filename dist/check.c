@@ -95,9 +95,10 @@ static void check_alive(const struct dist *d, const struct dist_job *job)
     CHECK(!job->starved || !list_empty(&job->in_pool));
     CHECK(list_empty(&job->in_unattended) || (job->watchers == 0 && !(job->desc->flags & JOB_DETACHED)));
     CHECK(epoch_is_dists(job->own_epoch));
+    CHECK(!job->settling || (job->live == 0 && !list_empty(&job->in_pool)));
     if (job->unlaunched == 0 || !job->submitted)
         return;
-    CHECK(job->starved || heap_in(&job->timer) || job->live >= job->unlaunched ||
+    CHECK(job->starved || job->settling || heap_in(&job->timer) || job->live >= job->unlaunched ||
           (job->live > 0 && !(job->policy_flags & POLICY_REPROBE)));
     CHECK(!job->starved || draw_total(&d->pool[probe_pool(job)]) == 0);
 }
@@ -198,5 +199,5 @@ bool dist_quiet(const struct dist *d)
         if (!list_empty(&d->starved[p]) || !list_empty(&d->crowded[p]))
             return false;
     return d->jobs_unfinished == 0 && d->places.n == 0 && d->timers.n == 0 && d->reports_n == 0 &&
-           list_empty(&d->handed) && list_empty(&d->journalling);
+           list_empty(&d->handed) && list_empty(&d->settling) && d->pending.n == 0 && d->failed.n == 0;
 }

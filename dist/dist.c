@@ -25,6 +25,8 @@ void dist_config_init(struct dist_config *c)
         .finished_bytes_kept = UINT64_C(256) << 20,
         .estimates_max = 100000,
         .heartbeats = true,
+        .life = 1,
+        .settle_us = 3 * US_PER_S,
     };
     CHECK(policy_preset("hawk", &c->policy) == 0);
 }
@@ -44,8 +46,8 @@ void dist_init(struct dist *d, const struct dist_config *c, uint64_t seed)
         list_init(&d->jobs[i]);
     list_init(&d->accepted);
     list_init(&d->handed);
-    list_init(&d->journalling);
     list_init(&d->unattended);
+    list_init(&d->settling);
     for (int p = 0; p < POOL_COUNT; p++) {
         list_init(&d->starved[p]);
         list_init(&d->crowded[p]);
@@ -54,7 +56,7 @@ void dist_init(struct dist *d, const struct dist_config *c, uint64_t seed)
     heap_init(&d->timers);
     places_init(&d->places);
     d->heartbeat_at = TIME_NEVER;
-    d->audit_at = TIME_NEVER;
+    d->audit_at = d->rewrite_at = d->settle_at = TIME_NEVER;
     d->doubt_us = -1;
 }
 
@@ -71,6 +73,7 @@ void dist_free(struct dist *d)
     }
     nodes_free(d);
     places_free(&d->places);
+    journal_free(d);
     heap_free(&d->timers);
     for (int p = 0; p < POOL_COUNT; p++)
         draw_free(&d->pool[p]);
@@ -130,6 +133,7 @@ static void on_joined(struct step *s, const struct msg_joined *m)
     if (d->cfg.heartbeats)
         d->heartbeat_at = s->now + d->heartbeat_us;
     hand_central_up(s);
+    settle_begin(s);
     reports_send(s);
 }
 
@@ -160,14 +164,13 @@ static void put_heartbeat(struct step *s)
 int64_t dist_next_timeout(const struct dist *d)
 {
     const struct heap_node *first = heap_min(&d->timers);
-    int64_t at = d->heartbeat_at < d->audit_at ? d->heartbeat_at : d->audit_at;
-    int64_t abandoned = jobs_next_abandoned(d);
+    const int64_t all[] = {jobs_next_abandoned(d), d->audit_at, d->rewrite_at, d->settle_at,
+                           first ? first->key : TIME_NEVER};
+    int64_t at = d->heartbeat_at;
 
-    if (d->stopped)
-        return TIME_NEVER;
-    if (abandoned < at)
-        at = abandoned;
-    return first && first->key < at ? first->key : at;
+    for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
+        at = all[i] < at ? all[i] : at;
+    return d->stopped ? TIME_NEVER : at;
 }
 
 static void on_timer(struct step *s)
@@ -186,6 +189,10 @@ static void on_timer(struct step *s)
     jobs_abandon(s);
     if (d->audit_at <= s->now)
         probe_audit(s);
+    if (d->rewrite_at <= s->now)
+        journal_rewrite(s);
+    if (d->settle_at <= s->now)
+        settle_look(s);
     if (d->heartbeat_at <= s->now)
         put_heartbeat(s);
 }
@@ -301,7 +308,10 @@ static void from_worker(struct step *s, struct dist_node *n, const struct msg *m
     case MSG_RES_MOVED:
         on_res_moved(s, n, m);
         break;
-    default: /* HELD_END tells a dist nothing: what is not held was put back to waiting when the stream broke */
+    case MSG_HELD_END:
+        on_held_end(s, n);
+        break;
+    default:
         break;
     }
 }
@@ -363,6 +373,18 @@ static void local(struct step *s, const struct msg *m)
         break;
     case MSG_JOURNAL_DONE:
         on_journal_done(s, m);
+        break;
+    case MSG_JOURNAL_JOB:
+        on_recover_job(s, &m->journal_job);
+        break;
+    case MSG_JOURNAL_TASK:
+        on_recover_task(s, &m->journal_task);
+        break;
+    case MSG_JOURNAL_CANCEL:
+        on_recover_cancel(s, &m->journal_cancel);
+        break;
+    case MSG_RECOVERED:
+        on_recovered(s);
         break;
     default: /* START: a dist waits for central's stream. */
         break;

@@ -47,6 +47,7 @@ bool dist_next_reservation(const struct dist *d, const struct dist_job *job, con
     X(CENTRAL_ACK,                                                                                           \
       "long, and central has not confirmed it yet: should that last, its disk may be full (see its log)")    \
     X(CANCELLING, "being cancelled: waits for what runs to end")                                             \
+    X(SETTLING, "read back from the journal: workers are first asked what they still run of it")             \
     X(NO_WORKERS, "no worker is up")                                                                         \
     X(ALL_DRAINING, "no worker takes work: those that are up are draining")                                  \
     X(NO_GENERAL, "no worker of the general partition is up, and long tasks run nowhere else")               \

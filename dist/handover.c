@@ -12,8 +12,7 @@
 
 /* ---- Sending ---- */
 
-/* The tasks that central has or is to have and that did not end; NULL stands for all of the job's. */
-static struct task_set *central_tasks(const struct dist_job *job)
+struct task_set *hand_tasks(const struct dist_job *job)
 {
     struct task_set *set;
     uint32_t n = 0;
@@ -43,19 +42,32 @@ void hand_offer(struct step *s, struct dist_job *job)
 {
     struct msg_long_submit *m;
 
-    if (!s->d->central_up)
+    if (!s->d->central_up || job->changing)
         return;
     job->handed_again = job->handed_out;
     job->handed_out = true;
     m = &out_add(s->out, MSG_LONG_SUBMIT, NODE_CENTRAL.v)->long_submit;
     m->job = job->id;
     m->desc = job_desc_ref(job->desc);
-    m->tasks = central_tasks(job);
+    m->tasks = hand_tasks(job);
     job->handed_part = m->tasks != NULL;
     m->estimate_us = estimate(job);
     m->epoch = job->epoch;
     m->why = epoch_is_dists(job->epoch) ? job->why : WHY_PROMOTED;
     m->owner = job->own_epoch;
+}
+
+/* Every task that waits is central's. */
+static void mark_all(struct dist_job *job)
+{
+    while (job->returned != TASK_NIL) {
+        job->tasks[job->returned].central = 1;
+        job->returned = job->tasks[job->returned].next;
+    }
+    for (; job->cursor < job->desc->tasks; job->cursor++)
+        job->tasks[job->cursor].central = 1;
+    job->central_n += job->unlaunched;
+    job->unlaunched = 0;
 }
 
 /* Its waiting tasks are central's from here on. */
@@ -65,21 +77,42 @@ static void hand(struct step *s, struct dist_job *job, enum hand_over to, uint16
     CHECK(job->unlaunched > 0);
     job->hand = (uint8_t)to;
     job->epoch = epoch;
-    while (job->returned != TASK_NIL) {
-        job->tasks[job->returned].central = 1;
-        job->returned = job->tasks[job->returned].next;
-    }
-    for (; job->cursor < job->desc->tasks; job->cursor++)
-        job->tasks[job->cursor].central = 1;
-    job->central_n = job->unlaunched;
-    job->unlaunched = 0;
+    mark_all(job);
     list_push_tail(&s->d->handed, &job->in_central);
 }
 
 void hand_over(struct step *s, struct dist_job *job, uint16_t epoch)
 {
     hand(s, job, HAND_PENDING, epoch);
+    /* What is central's must not be ours after a restart: it would run twice. */
+    job->changing = job->journalled;
+    journal_change(s, job);
     hand_offer(s, job);
+}
+
+void hand_journalled(struct step *s, struct dist_job *job)
+{
+    if (!job->changing)
+        return;
+    job->changing = false;
+    if (job->hand == HAND_PENDING && job->central_n > 0 && !job->cancelling)
+        hand_offer(s, job);
+}
+
+void hand_recover(struct step *s, struct dist_job *job, const struct task_set *set)
+{
+    bool part = !epoch_is_dists(job->epoch);
+
+    job->hand = HAND_PENDING;
+    job->handed_part = part;
+    job->unsure = true;
+    if (!part || !set)
+        mark_all(job);
+    for (uint32_t i = 0; part && set && i < set->n; i++) {
+        task_hand(job, set->v[i]);
+        job->central_n++;
+    }
+    list_push_tail(&s->d->handed, &job->in_central);
 }
 
 /* Central's part of a job comes back to be launched from here. */
@@ -95,6 +128,7 @@ static void take_back(struct step *s, struct dist_job *job)
             continue;
         task_give_back(job, i);
     }
+    journal_change(s, job);
 }
 
 /* Those that central did not speak of when it was asked. */
@@ -159,7 +193,7 @@ void hand_cancel(struct step *s, struct dist_job *job)
 {
     if (job->hand == HAND_NONE || job->central_n == 0)
         return;
-    if (!job->handed_out)
+    if (!job->handed_out && !job->unsure)
         finish_central_tasks(s, job, OUTCOME_CANCELLED, 0);
     else if (s->d->central_up)
         put_cancel_and_watch(s, job);
@@ -178,7 +212,7 @@ void hand_central_up(struct step *s)
             heap_remove(&s->d->timers, &job->timer);
         if (job->cancelling) {
             put_cancel_and_watch(s, job);
-        } else if (job->hand == HAND_PENDING) {
+        } else if (job->hand == HAND_PENDING && !job->unsure) {
             hand_offer(s, job);
         } else {
             put_watch(s, job);
@@ -199,12 +233,7 @@ void hand_central_lost(struct step *s)
             job_settle(s, job);
             continue;
         }
-        if (job->submitted || job->journalling)
-            continue;
-        if (s->d->cfg.journal)
-            job_journal(s, job);
-        else
-            job_accept(s, job);
+        job_try_accept(s, job);
     }
 }
 
@@ -231,11 +260,12 @@ static void accepted(struct step *s, struct dist_job *job)
     if (job->hand != HAND_PENDING)
         return;
     job->hand = HAND_ACCEPTED;
+    job->unsure = false;
     if (job->state == JOB_PENDING)
         job_set_state(s, job, JOB_WAITING);
     if (!epoch_is_dists(job->epoch) && !job->promoted)
         promoted(s, job);
-    job_accept(s, job);
+    job_try_accept(s, job);
 }
 
 void on_long_accepted(struct step *s, const struct msg *m)
@@ -263,6 +293,10 @@ static void unaccepted(struct step *s, struct dist_job *job)
         t->started = 0;
         task_set_state(s, job, i, TASK_WAITING, NULL);
     }
+    /* It gets less than before: after a restart we must know that the rest has ended. */
+    job->unsure = false;
+    job->changing = job->journalled;
+    journal_change(s, job);
 }
 
 static bool may_pass(int err)
@@ -282,7 +316,7 @@ void on_long_refused(struct step *s, const struct msg *m)
         unaccepted(s, job);
     if (job->hand == HAND_ASKED)
         return;
-    if (!job->submitted && !job->journalled) {
+    if (!job->submitted) {
         job_reject(s, job, m->long_refused.err);
         return;
     }
@@ -385,7 +419,7 @@ void on_long_watched(struct step *s, const struct msg *m)
         job_settle(s, job);
     } else if (m->long_watched.err != HAWK_ENOT_FOUND || job->central_n == 0) {
         return;
-    } else if (job->hand == HAND_ACCEPTED && job->desc->flags & JOB_AT_MOST_ONCE) {
+    } else if ((job->hand == HAND_ACCEPTED || job->unsure) && job->desc->flags & JOB_AT_MOST_ONCE) {
         finish_central_tasks(s, job, OUTCOME_LOST, 0); /* it had them, and may have run them */
         job_settle(s, job);
     } else {
@@ -396,13 +430,8 @@ void on_long_watched(struct step *s, const struct msg *m)
 
 /* ---- Promotion (DESIGN 3.6; docs/protocol.md 7) ---- */
 
-void on_task_overrun(struct step *s, const struct msg *m)
+void hand_promote(struct step *s, struct dist_job *job)
 {
-    const struct try_id *id = &m->task_overrun.id;
-    struct dist_job *job = task_own_job(s->d, id);
-
-    if (!job || job->tasks[id->task].attempt != id->attempt || task_state_final(job->tasks[id->task].state))
-        return;
     if (!job_promotable(job) || job->promoted || job->cancelling || job->hand != HAND_NONE)
         return;
     if (job->unlaunched == 0) {
@@ -415,5 +444,21 @@ void on_task_overrun(struct step *s, const struct msg *m)
     probe_forget(s, job);
     probe_cancel_all(s, job);
     hand_over(s, job, (uint16_t)(job->own_epoch + 1));
+}
+
+void on_task_overrun(struct step *s, const struct msg *m)
+{
+    const struct try_id *id = &m->task_overrun.id;
+    struct dist_job *job = task_own_job(s->d, id);
+    struct try_id latest;
+
+    if (!job)
+        return;
+    latest = task_try(job, id->task);
+    if (!try_eq(&latest, id) || task_state_final(job->tasks[id->task].state))
+        return;
+    job->overran = job->settling; /* which of its tasks are left to hand over is not known yet */
+    if (!job->settling)
+        hand_promote(s, job);
     job_settle(s, job);
 }

@@ -37,14 +37,16 @@ void places_drop(struct dist *d, struct dist_job *job);
 
 /* ---- jobs.c: the life of a job ---- */
 struct dist_job *job_find(const struct dist *d, job_id_t id);
+struct dist_job *job_new(struct step *s, struct job_desc *desc, job_id_t id, uint64_t key);
 /* To be called after every change to a job, last: cancels, probes again or ends it as its tasks require. */
 void job_settle(struct step *s, struct dist_job *job);
 void job_set_state(struct step *s, struct dist_job *job, enum job_state to);
 /* The client learns that it was accepted; once. */
 void job_accept(struct step *s, struct dist_job *job);
+/* The same, if whoever has to has it durably by now. */
+void job_try_accept(struct step *s, struct dist_job *job);
 /* The client, who does not know of it yet, learns that it was not, and it is forgotten. */
 void job_reject(struct step *s, struct dist_job *job, int err);
-void job_journal(struct step *s, struct dist_job *job);
 /* Cancels whatever of it did not end; what runs ends when its worker says so. */
 void job_cancel_rest(struct step *s, struct dist_job *job);
 void jobs_trim(struct dist *d); /* drops the oldest finished ones beyond what is kept */
@@ -56,7 +58,32 @@ void on_watch(struct step *s, const struct msg *m);
 /* Cancels those whose clients have been gone for the grace time; when the next one is due. */
 void jobs_abandon(struct step *s);
 int64_t jobs_next_abandoned(const struct dist *d);
+
+/* ---- journal.c: what is written, and what waits for it ---- */
+/* A job that is to be accepted; job_journalled when that is done. */
+void journal_job(struct step *s, struct dist_job *job);
+/* What central has of it changed; its client cancelled it. Nothing when it is not in the journal. */
+void journal_change(struct step *s, const struct dist_job *job);
+void journal_cancel(struct step *s, const struct dist_job *job);
+void journal_task(struct step *s, const struct dist_job *job, uint32_t i);
+void journal_job_end(struct step *s, const struct dist_job *job);
+/* FINISH_ACK, and the answer to a client that cancelled, when all that was put out so far is durable. */
+void journal_ack(struct step *s, uint32_t worker, const struct try_id *id);
+void journal_cancelled(struct step *s, const struct dist_job *job, uint32_t client);
+void journal_rewrite(struct step *s); /* what could not be written, when it is time */
+void journal_free(struct dist *d);
 void on_journal_done(struct step *s, const struct msg *m);
+/* jobs.c: the journal has it, or (err) has not. */
+void job_journalled(struct step *s, struct dist_job *job, int err);
+
+/* ---- recover.c: back from the journal ---- */
+void on_recover_job(struct step *s, const struct msg_journal_job *m);
+void on_recover_task(struct step *s, const struct msg_journal_task *m);
+void on_recover_cancel(struct step *s, const struct msg_journal_cancel *m);
+void on_recovered(struct step *s);
+void settle_begin(struct step *s); /* joined: workers will say what they hold */
+void settle_look(struct step *s);  /* the time has come */
+void on_held_end(struct step *s, struct dist_node *n);
 
 /* Its tasks may outlive the cutoff: nobody said that it is short (DESIGN 3.6). */
 static inline bool job_promotable(const struct dist_job *job)
@@ -91,10 +118,14 @@ static inline bool task_may_retry(const struct dist_job *job, const struct dist_
 struct dist_job *task_own_job(const struct dist *d, const struct try_id *id);
 /* The tasks of a job just made, as its client knows them. */
 void tasks_restore(struct step *s, struct dist_job *job, const struct resubmit *r);
-/* What a job that was moved here has to launch may have been launched before: lost, when it must not run twice. */
+/* What a job that was moved here, or read back, has to launch may have been launched before: lost, when it must not run twice. */
 void tasks_doubt(struct step *s, struct dist_job *job);
+/* A waiting task of ours is central's. */
+void task_hand(struct dist_job *job, uint32_t i);
 /* A waiting task of central's is ours again. */
 void task_give_back(struct dist_job *job, uint32_t i);
+/* Task i, if it waits to be launched for the first time, may be taken out of turn from now on. */
+void task_reach(struct dist_job *job, uint32_t i);
 void on_task_request(struct step *s, struct dist_node *n, const struct msg *m);
 void on_task_started(struct step *s, struct dist_node *n, const struct msg *m);
 void on_task_finished(struct step *s, const struct msg *m);
@@ -138,6 +169,12 @@ void hand_over(struct step *s, struct dist_job *job, uint16_t epoch);
 void hand_claim(struct step *s, struct dist_job *job, uint16_t epoch);
 /* Asks central which of the job's waiting tasks it has under `epoch`; those it does not have come back. */
 void hand_ask(struct step *s, struct dist_job *job, uint16_t epoch);
+/* The journal has what was changed of it. */
+void hand_journalled(struct step *s, struct dist_job *job);
+/* Read back: central has, or may have, under its epoch, these of its tasks; NULL: all. */
+void hand_recover(struct step *s, struct dist_job *job, const struct task_set *set);
+/* The tasks of central's that did not end; NULL stands for all of the job's. */
+struct task_set *hand_tasks(const struct dist_job *job);
 /* Offers it to central, if central can be reached; otherwise when it can. */
 void hand_offer(struct step *s, struct dist_job *job);
 /* A refusal of central's makes it wait, to be offered again by its timer: it is long. The tasks of one that was to
@@ -146,6 +183,8 @@ static inline bool hand_has_timer(const struct dist_job *job)
 {
     return job->hand == HAND_PENDING && (epoch_is_dists(job->epoch) || job->promoted);
 }
+/* A task of it has outlived the cutoff: what was not launched goes to central, if it may. */
+void hand_promote(struct step *s, struct dist_job *job);
 void hand_cancel(struct step *s, struct dist_job *job);
 void hand_central_up(struct step *s);
 void hand_central_lost(struct step *s);

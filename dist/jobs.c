@@ -17,20 +17,19 @@ struct dist_job *job_find(const struct dist *d, job_id_t id)
     return job;
 }
 
-static struct dist_job *job_new(struct step *s, struct job_desc *desc, job_id_t id, uint64_t key)
+struct dist_job *job_new(struct step *s, struct job_desc *desc, job_id_t id, uint64_t key)
 {
     struct dist *d = s->d;
     /* Zeroed tasks are waiting tasks: a large job's pages are not touched before they are needed. */
     struct dist_job *job = xcalloc(1, sizeof *job + (size_t)desc->tasks * sizeof *job->tasks);
 
     job->id = id;
-    job->own_epoch = EPOCH_FIRST;
+    job->first_epoch = job->own_epoch = EPOCH_FIRST;
     job->desc = job_desc_ref(desc);
     list_init(&job->in_state);
     list_init(&job->in_all);
     list_init(&job->in_pool);
     list_init(&job->in_central);
-    list_init(&job->in_journal);
     list_init(&job->in_unattended);
     list_init(&job->places);
     list_init(&job->messages);
@@ -40,6 +39,7 @@ static struct dist_job *job_new(struct step *s, struct job_desc *desc, job_id_t 
     job->policy_flags = d->policy.flags;
     job->ratio_milli = d->policy.probe_ratio_milli;
     job->min_probes = d->policy.min_probes;
+    job->life = d->cfg.life;
     job->returned = TASK_NIL;
     job->unlaunched = desc->tasks;
     job->in[TASK_WAITING] = desc->tasks;
@@ -65,7 +65,6 @@ void job_free(struct dist *d, struct dist_job *job)
     list_remove(&job->in_all);
     list_remove(&job->in_pool);
     list_remove(&job->in_central);
-    list_remove(&job->in_journal);
     list_remove(&job->in_unattended);
     task_forget_messages(job);
     job_desc_drop(job->desc);
@@ -154,25 +153,12 @@ void job_accept(struct step *s, struct dist_job *job)
     put_submitted(s, job, 0);
 }
 
-static void journal_end(struct step *s, const struct dist_job *job)
-{
-    struct msg_journal_job_end *m;
-
-    if (!job->journalled)
-        return;
-    m = &out_add(s->out, MSG_JOURNAL_JOB_END, 0)->journal_job_end;
-    m->job = job->id;
-    m->epoch = EPOCH_FIRST;
-    m->token = ++s->d->token;
-    m->state = job->state;
-}
-
 void job_reject(struct step *s, struct dist_job *job, int err)
 {
     CHECK(!job->submitted);
     CHECK(list_empty(&job->places));
     put_submitted(s, job, err);
-    journal_end(s, job);
+    journal_job_end(s, job);
     probe_forget(s, job);
     count_out(s->d, job);
     job_free(s->d, job);
@@ -232,21 +218,6 @@ static int submit_error(const struct dist *d, const struct job_desc *desc)
     if (d->bytes_unfinished + job_desc_bytes(desc) > d->cfg.unfinished_bytes_max)
         return HAWK_ELIMIT;
     return job_desc_check(desc, why, sizeof why);
-}
-
-void job_journal(struct step *s, struct dist_job *job)
-{
-    struct msg_journal_job *m = &out_add(s->out, MSG_JOURNAL_JOB, 0)->journal_job;
-
-    job->journalling = job->journalled = true;
-    job->token = ++s->d->token;
-    list_push_tail(&s->d->journalling, &job->in_journal);
-    m->job = job->id;
-    m->token = job->token;
-    m->desc = job_desc_ref(job->desc);
-    m->estimate_us = job->estimate_us;
-    m->epoch = EPOCH_FIRST;
-    m->why = job->why;
 }
 
 static void cancel_task(struct step *s, const struct dist_job *job, uint32_t i)
@@ -360,7 +331,7 @@ static void on_resubmit(struct step *s, const struct msg *m)
     }
     job = job_new(s, m->submit.desc, r->job, m->submit.key);
     job->client = m->submit.client;
-    job->own_epoch = r->epoch;
+    job->first_epoch = job->own_epoch = r->epoch;
     job->watchers = watchers;
     job->submit_us = r->age_us < s->now ? s->now - r->age_us : 0;
     set_class(s, job);
@@ -381,6 +352,7 @@ void on_submit(struct step *s, const struct msg *m)
     int err = submit_error(d, desc);
     bool journal = (desc->flags & JOB_DETACHED) && d->cfg.journal;
     struct dist_job *job = NULL;
+    bool is_long;
 
     if (m->submit.resubmit) {
         on_resubmit(s, m);
@@ -400,51 +372,45 @@ void on_submit(struct step *s, const struct msg *m)
     job->client = m->submit.client;
     set_class(s, job);
     unattended(s, job);
-    if (job->class == CLASS_LONG && (job->policy_flags & POLICY_CENTRAL_LONG)) {
+    is_long = job->class == CLASS_LONG && (job->policy_flags & POLICY_CENTRAL_LONG);
+    job->probe_long = job->class == CLASS_LONG && !is_long;
+    if (is_long) {
         job_set_state(s, job, JOB_PENDING);
         hand_over(s, job, EPOCH_FIRST);
-        /* A detached job's client must not be told before somebody has it durably: central, or our journal. */
-        if (!(desc->flags & JOB_DETACHED) || !(d->central_up || journal))
-            job_accept(s, job);
-        else if (!d->central_up)
-            job_journal(s, job);
-        return;
     }
-    job->probe_long = job->class == CLASS_LONG;
-    if (journal) {
-        job_journal(s, job);
-        return;
-    }
-    job_accept(s, job);
-    probe_first(s, job);
+    if (journal)
+        journal_job(s, job);
+    if (!(desc->flags & JOB_DETACHED))
+        job_accept(s, job);
+    else
+        job_try_accept(s, job);
+    if (!is_long && job->submitted)
+        probe_first(s, job);
 }
 
-static void journalled(struct step *s, struct dist_job *job, int err)
+/* The client of a detached job must not be told before our journal has it, nor, where central can be asked, before
+ * it has a long one: it may still refuse. */
+void job_try_accept(struct step *s, struct dist_job *job)
 {
-    list_remove(&job->in_journal);
+    if (job->journalling || (job->journalled && !job->durable && job->hand != HAND_ACCEPTED))
+        return;
+    if (job->hand == HAND_PENDING && s->d->central_up)
+        return;
+    job_accept(s, job);
+}
+
+/* Without it, central may still have a long one durably: whether it does, LONG_ACCEPTED will say. */
+void job_journalled(struct step *s, struct dist_job *job, int err)
+{
     job->journalling = false;
+    job->durable = !err;
     if (err && !job->submitted && !job->handed_out) {
         job_reject(s, job, err);
         return;
     }
-    /* Central may have it durably: whether it does, LONG_ACCEPTED will say. */
-    if (err)
-        return;
-    job_accept(s, job);
-    if (job->hand == HAND_NONE)
+    job_try_accept(s, job);
+    if (job->submitted && job->hand == HAND_NONE && job->probes_sent == 0 && job->unlaunched > 0)
         probe_first(s, job);
-}
-
-/* Covers every token up to the one it names. */
-void on_journal_done(struct step *s, const struct msg *m)
-{
-    list_foreach(&s->d->journalling, node, nxt) {
-        struct dist_job *job = container_of(node, struct dist_job, in_journal);
-
-        if (job->token > m->journal_done.token)
-            break;
-        journalled(s, job, m->journal_done.err);
-    }
 }
 
 /* ---- Watching and cancelling (docs/protocol.md 3.12) ---- */
@@ -489,21 +455,30 @@ void job_cancel_rest(struct step *s, struct dist_job *job)
 void on_cancel(struct step *s, const struct msg *m)
 {
     struct dist_job *job = job_find(s->d, m->cancel.job);
-    struct msg_cancelled *r = &out_add(s->out, MSG_CANCELLED, 0)->cancelled;
-
-    r->job = m->cancel.job;
-    r->client = m->cancel.client;
     /* One whose client does not know of it yet is none. */
-    if (!job || !job->submitted) {
-        r->err = HAWK_ENOT_FOUND;
-        return;
+    bool known = job && job->submitted;
+    bool again = known && job->by_client;
+
+    if (!known || !job->journalled) {
+        struct msg_cancelled *r = &out_add(s->out, MSG_CANCELLED, 0)->cancelled;
+
+        r->job = m->cancel.job;
+        r->client = m->cancel.client;
+        r->err = known ? 0 : HAWK_ENOT_FOUND;
     }
-    if (job_state_final(job->state))
+    if (!known)
         return;
-    job->by_client = true;
-    if (!job->cancelling)
-        job_cancel_rest(s, job);
-    job_settle(s, job);
+    if (!job_state_final(job->state)) {
+        job->by_client = true;
+        if (!job->cancelling)
+            job_cancel_rest(s, job);
+        job_settle(s, job);
+    }
+    /* One in the journal must not come back to life. */
+    if (!job_state_final(job->state) && !again)
+        journal_cancel(s, job);
+    if (job->journalled)
+        journal_cancelled(s, job, m->cancel.client);
 }
 
 /* ---- The end (docs/protocol.md 3.11) ---- */
@@ -580,7 +555,7 @@ static void job_end(struct step *s, struct dist_job *job)
     job_accept(s, job);
     job_report(s, job);
     job_set_state(s, job, end_state(job));
-    journal_end(s, job);
+    journal_job_end(s, job);
 }
 
 void job_settle(struct step *s, struct dist_job *job)
@@ -592,7 +567,7 @@ void job_settle(struct step *s, struct dist_job *job)
     if (desc->max_fails > 0 && !job->cancelling &&
         job->in[TASK_FAILED] + job->in[TASK_LOST] >= desc->max_fails)
         job_cancel_rest(s, job);
-    if (!job->journalling || job->submitted)
+    if (job->submitted)
         probe_settle(s, job);
     if (job_unfinished_tasks(job) == 0)
         job_end(s, job);

@@ -210,7 +210,7 @@ void on_member(struct step *s, const struct msg_member *m)
 
 static void drop_stream(struct step *s, struct dist_node *n)
 {
-    n->stream = n->requested = false;
+    n->stream = n->requested = n->reported = false;
     update_pools(s, n);
     lose(s, n, LOSS_ALL);
 }
@@ -228,6 +228,9 @@ void on_node_up(struct step *s, uint32_t id, enum role role)
     if (n->m.state == MEMBER_GONE)
         n->m.role = (uint8_t)role;
     update_pools(s, n);
+    /* What it stole until now it told an earlier life of ours. */
+    if (s->d->cfg.life > 1)
+        probe_doubt(s);
 }
 
 void on_node_lost(struct step *s, uint32_t id)

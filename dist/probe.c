@@ -168,7 +168,8 @@ static int64_t audit_due(const struct dist *d, const struct dist_job *job)
 {
     int64_t since = job->progress_us > d->doubt_us ? job->progress_us : d->doubt_us;
 
-    if (d->doubt_us < job->submit_us || job->unlaunched == 0 || job->starved || !job->submitted)
+    if (d->doubt_us < job->submit_us || job->unlaunched == 0 || job->starved || job->settling ||
+        !job->submitted)
         return TIME_NEVER;
     if (job->sure_us > d->doubt_us && job->sure >= job->unlaunched)
         return TIME_NEVER;
@@ -179,6 +180,8 @@ void probe_settle(struct step *s, struct dist_job *job)
 {
     int64_t due;
 
+    if (job->settling)
+        return;
     if (job->unlaunched == 0) {
         if (!hand_has_timer(job))
             probe_forget(s, job);
@@ -344,7 +347,7 @@ void on_res_moved(struct step *s, struct dist_node *n, const struct msg *m)
 
     if (job && (!p || place_take_live(s->d, p, moved) < moved))
         job->crossed = true;
-    if (!job || job->unlaunched == 0) {
+    if (!job || job->unlaunched == 0 || job->settling) {
         if (policy_has(&s->d->policy, POLICY_CANCEL_PROBES))
             take_back(s, job, n, m->res_moved.job);
         return;

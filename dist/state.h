@@ -19,17 +19,19 @@ struct dist_task {
     int64_t wait_us;     /* submission to start; meaningful when `started` */
     int64_t run_us;      /* meaningful when the state is final */
     uint32_t worker;     /* where the last attempt is or ran; 0: nowhere yet */
-    uint32_t request;    /* of the worker, that the last attempt answered */
+    uint32_t request;    /* of the worker, that the last attempt answered; adopted: the attempt's epoch */
     uint32_t prev, next; /* in the job's list of returned tasks, or in its place's list of launched ones */
     int32_t code;
     uint16_t attempt;    /* the last one; every one but the last was lost */
     uint8_t state;       /* enum task_state */
-    uint8_t outcome : 4; /* enum outcome */
+    uint8_t outcome : 3; /* enum outcome */
     uint8_t started : 1;
     uint8_t stolen : 1;
     uint8_t central : 1; /* central schedules it: a long job's, or transferred by promotion */
     uint8_t asked : 1;   /* central has not said that it has it: HAND_ASKED */
+    uint8_t adopted : 1; /* the last attempt is an earlier life's */
 };
+_Static_assert(OUTCOME_COUNT <= 8, "an outcome must fit 3 bits");
 _Static_assert(sizeof(struct dist_task) <= 40, "a task must stay small: there may be ten million");
 
 /* A job at a worker: while reservations live there or tasks are launched there. */
@@ -80,9 +82,8 @@ struct dist_job {
     UT_hash_handle hh_key;
     struct list in_state;      /* dist.jobs[] */
     struct list in_all;        /* dist.accepted, once its client knows of it */
-    struct list in_pool;       /* dist.starved[] or dist.crowded[] */
+    struct list in_pool;       /* dist.starved[], dist.crowded[] or dist.settling */
     struct list in_central;    /* dist.handed: hand_over is not HAND_NONE, unfinished */
-    struct list in_journal;    /* dist.journalling */
     struct list in_unattended; /* dist.unattended: nobody watches it, and somebody is to */
     struct list places;
     struct list messages;   /* dist_message, at most JOB_MESSAGES_MAX */
@@ -103,7 +104,6 @@ struct dist_job {
     uint32_t min_probes;
     uint32_t client;
     uint32_t watchers;
-    uint64_t token; /* its JOURNAL_JOB's */
 
     uint32_t cursor;     /* tasks from here on were never launched, nor put in a list */
     uint32_t returned;   /* first of the waiting tasks before cursor: their worker was lost */
@@ -116,7 +116,11 @@ struct dist_job {
 
     uint32_t probes_sent, probes_cancelled, probes_unused, probes_lost, reservations_stolen;
 
-    uint16_t own_epoch;   /* of our own tasks: EPOCH_FIRST, or later where a client moved it here */
+    uint16_t
+        first_epoch; /* of its tries in the life that accepted it: EPOCH_FIRST, or later where a client moved it
+                             here; it is in the journal under this one */
+    uint16_t life;   /* that life */
+    uint16_t own_epoch;   /* of its tries in this life */
     uint16_t epoch;       /* under which central has it */
     uint8_t state;        /* enum job_state */
     uint8_t class;        /* enum job_class */
@@ -127,7 +131,11 @@ struct dist_job {
     bool probe_long : 1;  /* its probes are of class long */
     bool submitted : 1;   /* SUBMITTED was put out */
     bool journalling : 1; /* waits for JOURNAL_DONE */
-    bool journalled : 1;  /* JOURNAL_JOB was put out: JOURNAL_JOB_END is due at the end */
+    bool journalled : 1;  /* JOURNAL_JOB was put out, or read back: JOURNAL_JOB_END is due at the end */
+    bool durable : 1;     /* the journal has it */
+    bool changing : 1;    /* that a part of it goes to central is being journalled */
+    bool overran : 1;     /* a task of it outlived the cutoff while it was settling */
+    bool settling : 1;    /* read back: workers are first asked what they still have of it */
     bool cancelling : 1;  /* by its client, or max_fails: nothing of it starts any more */
     bool by_client : 1;   /* its client cancelled it */
     bool abandoned : 1;   /* … by going away */
@@ -137,9 +145,12 @@ struct dist_job {
     bool handed_out : 1;      /* LONG_SUBMIT was sent at least once: central may have it */
     bool handed_again : 1;    /* and sent once more: what central said of it in between may be lost */
     bool handed_part : 1;     /* what central was given last was not the whole job */
+    bool unsure : 1;          /* read back: whether central has it, it is asked */
     bool crossed : 1;         /* news of its reservations may have crossed: those that move are not counted */
     struct dist_task tasks[]; /* desc->tasks of them */
 };
+/* From one life's epoch to the next: what is promoted has the one between. */
+#define EPOCH_STEP 2
 
 /* A node: a worker, or another dist, which only lists show. */
 struct dist_node {
@@ -149,6 +160,29 @@ struct dist_node {
     uint32_t drawn;        /* probes drawn for it in the present round; 0 between steps */
     bool stream : 1;       /* PEER_UP was seen, and no PEER_LOST since */
     bool requested : 1;    /* last_request is valid */
+    bool reported : 1;     /* it has said what it holds: HELD_END was seen on this stream */
+};
+
+/* What waits for the journal, or is to be written again. */
+enum dist_record_kind {
+    RECORD_NONE,      /* nothing any more */
+    RECORD_JOB,       /* a job's row, with its description */
+    RECORD_CHANGE,    /* the same, without */
+    RECORD_CANCEL,    /* its client cancelled it */
+    RECORD_TASK,      /* the end of a task */
+    RECORD_JOB_END,   /* the end of a job */
+    RECORD_ACK,       /* FINISH_ACK, due when all before it is durable; peer: the worker */
+    RECORD_CANCELLED, /* CANCELLED, likewise; peer: the client */
+};
+struct dist_record {
+    uint64_t token;
+    struct try_id id; /* its job, and what else of it the kind needs */
+    uint32_t peer;
+    uint8_t kind;
+};
+struct dist_records { /* a ring, oldest first */
+    struct dist_record *v;
+    uint32_t head, n, cap;
 };
 
 /* A finished job's result that central has not been told. */
@@ -175,6 +209,8 @@ struct dist_config {
     int64_t
         client_grace_us; /* a job that nobody watches for so long, and that is not detached, is cancelled; 0: never */
     bool journal;         /* there is one: detached jobs are journalled before they are accepted */
+    uint16_t life;        /* how often the journal has been opened: tells our tries from earlier ones */
+    int64_t settle_us;    /* after joining, for workers to say what they hold of jobs read back: 3 s */
     bool heartbeats;      /* on; the simulator may do without where it simulates no faults */
     struct policy policy; /* until central sends one */
 };
@@ -186,7 +222,11 @@ struct dist {
     struct estimates estimates;
     node_id_t node;
     uint64_t next_seq;
-    uint64_t token; /* the journal's last */
+    uint64_t token;              /* the journal's last */
+    uint64_t durable;            /* the last that it has said is written */
+    struct dist_records pending; /* by token */
+    struct dist_records failed;  /* to be written again */
+    int64_t rewrite_at;          /* TIME_NEVER: nothing failed */
 
     struct dist_job *by_id;  /* uthash */
     struct dist_job *by_key; /* those that have one */
@@ -194,8 +234,10 @@ struct dist {
         jobs[JOB_STATE_COUNT]; /* by state; final ones, whichever state, in jobs[JOB_DONE] by time of end */
     struct list accepted;      /* every job kept that was accepted, oldest first */
     struct list handed;        /* unfinished jobs that central has or is to get */
-    struct list journalling;   /* wait for JOURNAL_DONE, by token */
     struct list unattended;    /* unfinished jobs whose client is not there, longest first */
+    struct list settling;      /* read back, not probed for yet */
+    int64_t settle_at;  /* when to look whether every worker has reported; TIME_NEVER: nothing settles */
+    int64_t settle_end; /* when to go on without */
     struct list starved[POOL_COUNT]; /* want probes, and the pool is empty */
     struct list crowded[POOL_COUNT]; /* sent more probes than the pool had slots */
     struct heap timers;

@@ -11,8 +11,12 @@ struct try_id task_try(const struct dist_job *job, uint32_t i)
 {
     const struct dist_task *t = &job->tasks[i];
 
-    return (struct try_id){
-        .job = job->id, .task = i, .epoch = t->central ? job->epoch : job->own_epoch, .attempt = t->attempt};
+    return (struct try_id){.job = job->id,
+                           .task = i,
+                           .epoch = t->central   ? job->epoch
+                                    : t->adopted ? (uint16_t)t->request
+                                                 : job->own_epoch,
+                           .attempt = t->attempt};
 }
 
 /* ---- State = list membership ---- */
@@ -43,6 +47,17 @@ static void unlink_task(struct dist_job *job, uint32_t *head, uint32_t i)
 }
 
 static bool at_worker(uint8_t state) { return state == TASK_LAUNCHED || state == TASK_RUNNING; }
+
+void task_reach(struct dist_job *job, uint32_t i)
+{
+    uint32_t from = job->cursor;
+
+    if (i < from)
+        return;
+    job->cursor = i + 1;
+    for (uint32_t k = i + 1; k-- > from;) /* the lowest comes first */
+        link_task(job, &job->returned, k);
+}
 
 /* Takes task i off the list of its state. */
 static void leave(struct step *s, struct dist_job *job, uint32_t i)
@@ -123,7 +138,7 @@ static void restore(struct step *s, struct dist_job *job, const struct resubmit_
     if (task_state_final(t->state))
         return; /* said twice */
     t->state = r->state;
-    t->outcome = r->outcome & 15;
+    t->outcome = r->outcome & 7;
     t->code = r->code;
     t->attempt = r->attempt;
     t->worker = r->worker;
@@ -158,8 +173,19 @@ void tasks_doubt(struct step *s, struct dist_job *job)
 {
     if (!(job->desc->flags & JOB_AT_MOST_ONCE) || job->own_epoch == EPOCH_FIRST)
         return;
+    task_reach(job, job->desc->tasks - 1);
     while (job->returned != TASK_NIL)
         task_finish(s, job, job->returned, OUTCOME_LOST, 0, 0);
+}
+
+void task_hand(struct dist_job *job, uint32_t i)
+{
+    CHECK(job->tasks[i].state == TASK_WAITING);
+    CHECK(!job->tasks[i].central);
+    task_reach(job, i);
+    unlink_task(job, &job->returned, i);
+    job->tasks[i].central = 1;
+    job->unlaunched--;
 }
 
 void task_give_back(struct dist_job *job, uint32_t i)
@@ -241,7 +267,7 @@ void task_finish(struct step *s, struct dist_job *job, uint32_t i, enum outcome 
     struct dist_task *t = &job->tasks[i];
     enum task_state to = final_state(outcome, code);
 
-    t->outcome = (uint8_t)outcome & 15;
+    t->outcome = (uint8_t)outcome & 7;
     t->code = code;
     t->run_us = run_us;
     if (to == TASK_DONE || to == TASK_FAILED)
@@ -251,6 +277,7 @@ void task_finish(struct step *s, struct dist_job *job, uint32_t i, enum outcome 
         job->ok_n++;
     }
     task_set_state(s, job, i, to, NULL);
+    journal_task(s, job, i);
 }
 
 void task_return(struct step *s, struct dist_job *job, uint32_t i)
@@ -303,6 +330,7 @@ static void launch(struct step *s, struct dist_job *job, struct dist_node *n, co
 
     CHECK(i < job->desc->tasks);
     t->attempt++;
+    t->adopted = 0;
     t->request = request->task_request.request;
     task_set_state(s, job, i, TASK_LAUNCHED, place_get(s->d, job, n));
     job->refused = false;
@@ -320,7 +348,7 @@ static void answer_again(struct step *s, struct dist_job *job, struct dist_node 
     const struct dist_place *p = job ? place_find(s->d, job, n) : NULL;
 
     for (uint32_t i = p ? p->launched : TASK_NIL; i != TASK_NIL; i = job->tasks[i].next)
-        if (job->tasks[i].request == m->task_request.request) {
+        if (!job->tasks[i].adopted && job->tasks[i].request == m->task_request.request) {
             put_launch(s, job, i, m, true);
             return;
         }
@@ -343,7 +371,7 @@ void on_task_request(struct step *s, struct dist_node *n, const struct msg *m)
     n->requested = true;
     n->last_request = request;
     p = job ? place_find(s->d, job, n) : NULL;
-    if (job && job->unlaunched > 0 && job->submitted) {
+    if (job && job->unlaunched > 0 && job->submitted && !job->settling) {
         job->progress_us = s->now;
         launch(s, job, n, m);
         /* After the launch: the place is there, and stays. */
@@ -366,26 +394,54 @@ static void put_cancel(struct step *s, uint32_t worker, const struct try_id *id)
     out_add(s->out, MSG_TASK_CANCEL, worker)->task_cancel.id = *id;
 }
 
+/* Of one of our tries before this life: the epoch of each life differs. */
+static bool is_earlier(const struct dist_job *job, uint16_t epoch)
+{
+    uint16_t before = (uint16_t)(job->own_epoch - epoch);
+
+    return before > 0 && before <= (uint16_t)(job->own_epoch - job->first_epoch) && before % EPOCH_STEP == 0;
+}
+
 struct dist_job *task_own_job(const struct dist *d, const struct try_id *id)
 {
     struct dist_job *job = job_find(d, id->job);
 
-    if (!job || id->epoch != job->own_epoch || id->task >= job->desc->tasks || job->tasks[id->task].central)
+    if (!job || id->task >= job->desc->tasks || job->tasks[id->task].central || id->attempt == 0)
         return NULL;
-    return id->attempt >= 1 && id->attempt <= job->tasks[id->task].attempt ? job : NULL;
+    if (is_earlier(job, id->epoch)) /* which of them were launched then, we do not know */
+        return job;
+    return id->epoch == job->own_epoch && id->attempt <= job->tasks[id->task].attempt ? job : NULL;
+}
+
+/* A task that was not launched in this life takes over a try of an earlier one. */
+static void take_over(struct dist_job *job, const struct try_id *id, uint32_t worker)
+{
+    struct dist_task *t = &job->tasks[id->task];
+
+    if (t->state != TASK_WAITING || t->attempt > 0 || !is_earlier(job, id->epoch))
+        return;
+    task_reach(job, id->task);
+    t->attempt = id->attempt;
+    t->adopted = 1;
+    t->request = id->epoch;
+    t->worker = worker;
 }
 
 /* Worker n has this try, launched or running. When it is the task's latest, and was put back to waiting
- * because n was thought lost, it is taken up again. Returns the job, or NULL when n is to stop the try. */
+ * because n was thought lost, or we come back ourselves, it is taken up again. Returns the job, or NULL when n is to
+ * stop the try. */
 static struct dist_job *adopt(struct step *s, struct dist_node *n, const struct try_id *id)
 {
     struct dist_job *job = task_own_job(s->d, id);
     const struct dist_task *t;
+    struct try_id latest;
 
     if (!job)
         return NULL;
+    take_over(job, id, n->m.node.v);
     t = &job->tasks[id->task];
-    if (t->attempt != id->attempt || t->worker != n->m.node.v || task_state_final(t->state))
+    latest = task_try(job, id->task);
+    if (!try_eq(&latest, id) || t->worker != n->m.node.v || task_state_final(t->state))
         return NULL;
     if (t->state == TASK_WAITING)
         task_set_state(s, job, id->task, TASK_LAUNCHED, place_get(s->d, job, n));
@@ -418,20 +474,14 @@ void on_task_held(struct step *s, struct dist_node *n, const struct msg *m)
     job_settle(s, job);
 }
 
-/* The first completion of a task counts, whatever attempt it is of; any is acknowledged, so that the worker can
- * forget it. */
-void on_task_finished(struct step *s, const struct msg *m)
+/* The first completion of a task counts, whatever attempt it is of. */
+static void accept_finished(struct step *s, struct dist_job *job, const struct msg *m)
 {
     const struct msg_task_finished *f = &m->task_finished;
-    struct dist_job *job = task_own_job(s->d, &f->id);
-    struct dist_task *t;
-    bool latest;
+    struct dist_task *t = &job->tasks[f->id.task];
+    struct try_id other = task_try(job, f->id.task);
+    bool latest = try_eq(&other, &f->id);
 
-    out_add(s->out, MSG_FINISH_ACK, m->peer)->finish_ack.id = f->id;
-    if (!job)
-        return;
-    t = &job->tasks[f->id.task];
-    latest = f->id.attempt == t->attempt;
     if (task_state_final(t->state))
         return;
     if (f->outcome == OUTCOME_LOST || f->outcome == OUTCOME_CANCELLED) {
@@ -440,15 +490,29 @@ void on_task_finished(struct step *s, const struct msg *m)
             return;
         task_return(s, job, f->id.task);
     } else {
-        if (!latest && at_worker(t->state)) {
-            struct try_id other = task_try(job, f->id.task);
-
+        if (!latest && at_worker(t->state))
             put_cancel(s, t->worker, &other);
-        }
+        take_over(job, &f->id, m->peer);
         t->stolen = f->stolen != 0;
         if (f->outcome == OUTCOME_NOT_STARTED)
             task_keep_message(job, f->id.task, f->result);
         task_finish(s, job, f->id.task, f->outcome, f->code, f->run_us);
     }
     job_settle(s, job);
+}
+
+/* Any is acknowledged, so that the worker can forget it: one of a job in the journal when that has it. */
+void on_task_finished(struct step *s, const struct msg *m)
+{
+    const struct try_id *id = &m->task_finished.id;
+    struct dist_job *job = job_find(s->d, id->job);
+    bool now = job && !job->journalled;
+
+    if (now)
+        out_add(s->out, MSG_FINISH_ACK, m->peer)->finish_ack.id = *id;
+    job = task_own_job(s->d, id);
+    if (job)
+        accept_finished(s, job, m);
+    if (!now)
+        journal_ack(s, m->peer, id);
 }

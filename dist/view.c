@@ -145,6 +145,8 @@ static enum dist_block blocked_pool(const struct dist *d, enum pool p)
 static enum dist_block blocked_probes(const struct dist *d, const struct dist_job *job, uint32_t *n)
 {
     *n = job->unlaunched;
+    if (job->settling)
+        return DIST_BLOCK_SETTLING;
     if (job->starved && job->live == 0)
         return blocked_pool(d, probe_pool(job));
     if (job->live == 0 && heap_in(&job->timer))

@@ -241,10 +241,13 @@
 #define FIELDS_exec_lease(F) F(i64, until_us)
 #define FIELDS_journal_node(F) F(blob, name) F(u64, token) F(node, node) F(u8, role) F(u8, drained)
 #define FIELDS_journal_job(F)                                                                                \
-    F(job, job) F(u64, token) F(desc, desc) F(tasks, tasks) F(i64, estimate_us) F(u16, epoch) F(u8, why)
+    F(job, job)                                                                                              \
+    F(u64, token)                                                                                            \
+    F(desc, desc)                                                                                            \
+    F(tasks, tasks) F(i64, estimate_us) F(u16, epoch) F(u16, life) F(u16, handed) F(u8, why) F(u8, class)
 #define FIELDS_journal_cancel(F) F(job, job) F(u64, token) F(u16, epoch)
 #define FIELDS_journal_task(F)                                                                               \
-    F(try, id) F(u64, token) F(i64, run_us) F(i32, code) F(u8, state) F(u8, outcome)
+    F(try, id) F(u64, token) F(i64, run_us) F(node, worker) F(i32, code) F(u8, state) F(u8, outcome)
 #define FIELDS_journal_job_end(F) F(job, job) F(u64, token) F(u16, epoch) F(u8, state)
 #define FIELDS_journal_done(F) F(u64, token) F(i32, err)
 #define FIELDS_history(F) F(blob, name) F(i64, mean_us) F(u64, task_us) F(u32, tasks) F(u8, class)

@@ -17,7 +17,7 @@ struct entry {
     struct msg m; /* every handle NULL */
     size_t bytes; /* what it takes in memory */
     size_t text_len, tasks_len;
-    uint8_t *text;  /* a name, or an encoded job description */
+    uint8_t *text;  /* a name, or an encoded job description; NULL: none */
     uint8_t *tasks; /* an encoded task set; NULL: none */
 };
 

@@ -19,9 +19,11 @@ static void take_job(struct entry *e, const struct msg_journal_job *j)
 {
     struct codec_buf b = {0};
 
-    codec_desc_encode(&b, j->desc, true);
-    e->text = b.data ? b.data : xcalloc(1, 1);
-    e->text_len = b.len;
+    if (j->desc) {
+        codec_desc_encode(&b, j->desc, true);
+        e->text = b.data ? b.data : xcalloc(1, 1);
+        e->text_len = b.len;
+    }
     if (!j->tasks)
         return;
     e->tasks_len = (size_t)j->tasks->n * sizeof(uint32_t);

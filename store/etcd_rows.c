@@ -265,6 +265,8 @@ static void add_job(struct backend *b, const struct entry *e, uint32_t chunks, c
     const struct msg_journal_job *j = &e->m.journal_job;
     char key[ETCD_KEY_MAX], to[ETCD_KEY_MAX];
 
+    if (!e->text) /* a dist's */
+        return;
     wire_put_number(&b->value, hawk_store_Job_estimate_us_tag, (uint64_t)j->estimate_us);
     wire_put_number(&b->value, hawk_store_Job_why_tag, j->why);
     if (chunks) {

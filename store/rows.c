@@ -18,10 +18,14 @@ static const char *const sql[STATEMENT_COUNT] = {
     [STATEMENT_BEGIN] = "BEGIN IMMEDIATE",
     [STATEMENT_COMMIT] = "COMMIT",
     [STATEMENT_NODE] = "REPLACE INTO node(node, name, role, drained) VALUES(?, ?, ?, ?)",
-    [STATEMENT_JOB] = "REPLACE INTO job(job, epoch, estimate_us, why, tasks, desc) VALUES(?, ?, ?, ?, ?, ?)",
+    [STATEMENT_JOB] = "REPLACE INTO job(estimate_us, life, handed, why, class, tasks, job, epoch, desc)"
+                      " VALUES(?,?,?,?,?,?,?,?,?)",
+    [STATEMENT_JOB_CHANGE] =
+        "UPDATE job SET estimate_us = ?, life = ?, handed = ?, why = ?, class = ?, tasks = ?"
+        " WHERE job = ? AND epoch = ?",
     [STATEMENT_CANCEL] = "UPDATE job SET cancelled = 1 WHERE job = ? AND epoch = ?",
-    [STATEMENT_TASK] =
-        "REPLACE INTO task(job, task, epoch, attempt, run_us, code, state, outcome) VALUES(?,?,?,?,?,?,?,?)",
+    [STATEMENT_TASK] = "REPLACE INTO task(job, task, epoch, attempt, run_us, code, state, outcome, worker)"
+                       " VALUES(?,?,?,?,?,?,?,?,?)",
     [STATEMENT_END_JOB] = "DELETE FROM job WHERE job = ? AND epoch = ?",
     [STATEMENT_END_TASKS] = "DELETE FROM task WHERE job = ? AND epoch = ?",
     [STATEMENT_HISTORY] = "INSERT INTO history(name, mean_us, task_us, tasks, class) VALUES(?, ?, ?, ?, ?)",
@@ -115,6 +119,20 @@ static int end_job(struct rows *r, const struct msg_journal_job_end *m)
     return err ? err : run(r, STATEMENT_END_TASKS);
 }
 
+static int write_job(struct rows *r, const struct entry *e)
+{
+    const struct msg_journal_job *j = &e->m.journal_job;
+    enum statement which = e->text ? STATEMENT_JOB : STATEMENT_JOB_CHANGE;
+    sqlite3_stmt *st = r->v[which];
+
+    BIND(st, 1, j->estimate_us, j->life, j->handed, j->why, j->class);
+    bind_bytes(st, 6, e->tasks, e->tasks_len);
+    BIND(st, 7, (int64_t)j->job.v, j->epoch);
+    if (e->text)
+        bind_bytes(st, 9, e->text, e->text_len);
+    return run(r, which);
+}
+
 int rows_write(struct rows *r, const struct entry *e)
 {
     sqlite3_stmt *st;
@@ -129,20 +147,13 @@ int rows_write(struct rows *r, const struct entry *e)
         BIND(st, 3, n->role, n->drained);
         return run(r, STATEMENT_NODE);
     }
-    case MSG_JOURNAL_JOB: {
-        const struct msg_journal_job *j = &e->m.journal_job;
-
-        st = r->v[STATEMENT_JOB];
-        BIND(st, 1, (int64_t)j->job.v, j->epoch, j->estimate_us, j->why);
-        bind_bytes(st, 5, e->tasks, e->tasks_len);
-        bind_bytes(st, 6, e->text, e->text_len);
-        return run(r, STATEMENT_JOB);
-    }
+    case MSG_JOURNAL_JOB:
+        return write_job(r, e);
     case MSG_JOURNAL_TASK: {
         const struct msg_journal_task *t = &e->m.journal_task;
 
         BIND(r->v[STATEMENT_TASK], 1, (int64_t)t->id.job.v, t->id.task, t->id.epoch, t->id.attempt, t->run_us,
-             t->code, t->state, t->outcome);
+             t->code, t->state, t->outcome, t->worker.v);
         return run(r, STATEMENT_TASK);
     }
     case MSG_JOURNAL_CANCEL:
@@ -276,6 +287,7 @@ static int read_task(struct reader *rd, sqlite3_stmt *st)
     t->code = (int32_t)sqlite3_column_int64(st, 5);
     t->state = (uint8_t)number(rd, st, 6, TASK_STATE_COUNT - 1);
     t->outcome = (uint8_t)number(rd, st, 7, OUTCOME_COUNT - 1);
+    t->worker.v = (uint32_t)number(rd, st, 8, NODE_ID_MAX);
     if (rd->bad)
         return damaged_job("a task of job", t->id.job);
     rd->fn(rd->arg, &m);
@@ -333,6 +345,9 @@ static int read_job(struct reader *rd, sqlite3_stmt *st)
     j->why = (uint8_t)number(rd, st, 3, WHY_COUNT - 1);
     j->tasks = task_set_of(rd, st, 4);
     cancelled = number(rd, st, 6, 1);
+    j->life = (uint16_t)number(rd, st, 7, UINT16_MAX);
+    j->handed = (uint16_t)number(rd, st, 8, UINT16_MAX);
+    j->class = (uint8_t)number(rd, st, 9, CLASS_COUNT - 1);
     if (rd->bad || codec_desc_decode(sqlite3_column_blob(st, 5), (size_t)sqlite3_column_bytes(st, 5), true,
                                      &j->desc, why, sizeof why) < 0) {
         task_set_drop(j->tasks);
@@ -374,7 +389,7 @@ int rows_recover(struct rows *r, void (*fn)(void *arg, const struct msg *m), voi
 
     if (sqlite3_prepare_v2(
             r->db,
-            "SELECT job, task, epoch, attempt, run_us, code, state, outcome FROM task WHERE job = ?"
+            "SELECT job, task, epoch, attempt, run_us, code, state, outcome, worker FROM task WHERE job = ?"
             " AND epoch = ? ORDER BY task",
             -1, &rd.tasks, NULL) != SQLITE_OK)
         return HAWK_EIO;
@@ -383,10 +398,11 @@ int rows_recover(struct rows *r, void (*fn)(void *arg, const struct msg *m), voi
     if (!err)
         err = read_table(&rd, "SELECT node, name, role, drained FROM node ORDER BY node", read_node);
     if (!err)
-        err = read_table(&rd,
-                         "SELECT job, epoch, estimate_us, why, tasks, desc, cancelled FROM job"
-                         " ORDER BY job, epoch",
-                         read_job);
+        err = read_table(
+            &rd,
+            "SELECT job, epoch, estimate_us, why, tasks, desc, cancelled, life, handed, class FROM job"
+            " ORDER BY job, epoch",
+            read_job);
     sqlite3_finalize(rd.tasks);
     return err;
 }

@@ -52,7 +52,9 @@ int store_close(struct store *s);
 void store_abandon(struct store *s);
 
 /* Queues JOURNAL_NODE, JOURNAL_JOB, JOURNAL_TASK, JOURNAL_CANCEL, JOURNAL_JOB_END or HISTORY; copies what it
- * needs. Tokens must not fall. A job is (job, epoch): JOURNAL_JOB replaces an earlier one, JOURNAL_CANCEL marks it,
+ * needs. Tokens must not fall. A job is (job, epoch): JOURNAL_JOB replaces an earlier one, or (without
+ * a description; not in etcd, which keeps nothing that only dists say) changes all but that of an earlier one if there
+ * is any, JOURNAL_CANCEL marks it,
  * JOURNAL_JOB_END removes it and its tasks, whose pages are used again. HAWK_EINVALID: another message. HAWK_ELIMIT: the queue is
  * full (the disk is stuck or full). */
 HAWK_MUST_USE int store_write(struct store *s, const struct msg *m);

@@ -177,7 +177,8 @@ static void test_detached_jobs_are_journalled_first(void **state)
 
     desc->flags = JOB_DETACHED;
     HEAR(t, 0, SUBMIT, submit, .desc = desc, .client = 9);
-    says(t, "- JOURNAL_JOB job=3.1 token=1 desc=\"\"x1 tasks=all estimate_us=0 epoch=1 why=0");
+    says(t, "- JOURNAL_JOB job=3.1 token=1 desc=\"\"x1 tasks=all estimate_us=0 epoch=1 "
+            "life=1 handed=0 why=0 class=0");
     assert_null(dist_find(&t->d, J(1))); /* nobody knows of it yet */
     HEAR(t, 0, CANCEL, cancel, .job = J(1), .client = 4);
     says(t, "- CANCELLED job=3.1 client=4 err=-5");
@@ -199,10 +200,11 @@ static void test_detached_jobs_are_journalled_first(void **state)
     request(t, 101, 1, 1);
     ignore(t);
     finished(t, 101, try_of(1, 0, 1, 1), 0, 1);
-    says(t, "101 FINISH_ACK");
     says(t, "central JOB_REPORT name=\"\"");
     says(t, "- JOB_EVENT job=3.1");
     says(t, "- JOURNAL_JOB_END job=3.1 token=5 epoch=1 state=3");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 5);
+    says(t, "101 FINISH_ACK"); /* now that it will not be forgotten */
     job_desc_drop(desc);
     talk_end(t);
 }

@@ -79,30 +79,33 @@ static void test_waits_while_central_is_away(void **state)
     talk_end(t);
 }
 
-static void test_detached_is_told_when_central_has_it(void **state)
+static void test_detached_is_told_when_both_have_it(void **state)
 {
     struct talk *t = talk_joined("hawk", 1);
 
     submit_long(t, 1, JOB_DETACHED);
     says(t, "central LONG_SUBMIT job=3.1");
+    says(t, "- JOURNAL_JOB job=3.1 token=1 desc=\"big\"x1 tasks=all estimate_us=100000000 epoch=1 "
+            "life=1 handed=1 why=2 class=1");
     HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = J(1), .epoch = 1);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
     says(t, "- SUBMITTED job=3.1 client=9 err=0 class=1");
     /* Central is lost before it answers: our own journal must do. */
     submit_long(t, 1, JOB_DETACHED);
     says(t, "central LONG_SUBMIT job=3.2");
+    says(t, "- JOURNAL_JOB job=3.2 token=2");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2); /* central may still refuse */
     HEAR(t, CENTRAL, PEER_LOST, peer_lost, 0);
-    says(t, "- JOURNAL_JOB job=3.2 token=1");
-    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
     says(t, "- SUBMITTED job=3.2");
-    /* That cannot be written either, but central may have it: we do not say no. */
     central_joins(t);
     says(t, "central LONG_WATCH job=3.1 epoch=1");
     says(t, "central LONG_SUBMIT job=3.2");
+    /* That cannot be written, but central may have it: we do not say no. */
     submit_long(t, 1, JOB_DETACHED);
     says(t, "central LONG_SUBMIT job=3.3");
+    says(t, "- JOURNAL_JOB job=3.3 token=3");
     HEAR(t, CENTRAL, PEER_LOST, peer_lost, 0);
-    says(t, "- JOURNAL_JOB job=3.3 token=2");
-    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2, .err = HAWK_EIO);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 3, .err = HAWK_EIO);
     central_joins(t);
     says(t, "central LONG_WATCH job=3.1 epoch=1");
     says(t, "central LONG_SUBMIT job=3.2");
@@ -119,8 +122,11 @@ static void test_refused(void **state)
 
     submit_long(t, 1, JOB_DETACHED); /* its client waits for the answer, and gets it */
     says(t, "central LONG_SUBMIT job=3.1");
+    says(t, "- JOURNAL_JOB job=3.1 token=1");
     HEAR(t, CENTRAL, LONG_REFUSED, long_refused, .job = J(1), .epoch = 1, .err = HAWK_ELIMIT);
     says(t, "- SUBMITTED job=- client=9 err=-4");
+    says(t, "- JOURNAL_JOB_END job=3.1 token=2");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2);
     submit_long(t, 1, 0); /* one that was told "pending" is offered again */
     says(t, "central LONG_SUBMIT job=3.2");
     says(t, "- SUBMITTED job=3.2");
@@ -367,7 +373,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_from_submission_to_end),
         cmocka_unit_test(test_waits_while_central_is_away),
-        cmocka_unit_test(test_detached_is_told_when_central_has_it),
+        cmocka_unit_test(test_detached_is_told_when_both_have_it),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_resynchronises_with_central),
         cmocka_unit_test(test_cancel),

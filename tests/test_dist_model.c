@@ -1,195 +1,10 @@
-/* A dist against a small model of its workers and of central, at random: probes refused, reservations stolen while
- * messages cross, streams broken anywhere, workers that crash, are suspected and come back, a central that is
- * away or has forgotten. Afterwards everything heals, and then every job must end and the dist be quiet.
+/* A dist against a small model of its workers, of central and of its journal, at random: probes refused, reservations
+ * stolen while messages cross, streams broken anywhere, workers that crash, are suspected and come back, a central that
+ * is away or has forgotten, a journal that is slow or cannot be written, a dist that dies and reads it back. Afterwards
+ * everything heals, and then every job that was accepted for good must end and the dist be quiet.
  *
  * The model's workers do what docs/protocol.md says of workers, and no more. A failure prints its seed. */
-#include "tests/test_dist.h"
-
-#include "base/list.h"
-
-#define WORKERS 6
-#define FIRST 101
-#define JOBS_MAX 64
-#define TASKS_MAX 24
-#define QUEUE 4096
-#define SEEDS 400
-#define CHAOS_STEPS 1500
-
-/* ---- Streams: FIFO, and what is lost is lost at the end, followed by PEER_LOST ---- */
-
-struct fifo {
-    struct msg v[QUEUE];
-    uint32_t head, n;
-};
-
-static void fifo_put(struct fifo *q, const struct msg *m)
-{
-    assert_true(q->n < QUEUE);
-    q->v[(q->head + q->n++) % QUEUE] = *m;
-}
-
-static struct msg fifo_get(struct fifo *q)
-{
-    struct msg m = q->v[q->head];
-
-    q->head = (q->head + 1) % QUEUE;
-    q->n--;
-    return m;
-}
-
-static void fifo_cut(struct fifo *q, uint32_t keep)
-{
-    while (q->n > keep)
-        msg_drop(&q->v[(q->head + --q->n) % QUEUE]);
-}
-
-struct link {
-    struct fifo to_dist, to_peer;
-    bool dist_up, peer_up; /* as each side sees it */
-    bool broken;           /* what is put in now is lost */
-};
-
-/* ---- The model ---- */
-
-struct entry {
-    job_id_t job;
-    uint32_t count;
-};
-enum try_state { FREE, LAUNCHED, RUNNING, ENDED };
-struct attempt {
-    struct try_id id;
-    enum try_state state;
-    uint8_t outcome;
-    int32_t code;
-};
-struct worker {
-    struct link link;
-    struct entry queue[256];
-    uint32_t queued;
-    struct entry asked[4]; /* requests without an answer; count is the request's number */
-    uint32_t asks;
-    struct attempt tries[64];
-    uint32_t slots, next_request;
-    uint8_t state; /* as central says: enum member_state */
-    bool general;
-};
-struct loot {
-    job_id_t job;
-    uint32_t count, victim, thief;
-    bool at_victim; /* the victim keeps it until it is acknowledged */
-    bool offered;   /* on its way to the thief */
-};
-struct long_job {
-    job_id_t job;
-    uint16_t epoch;
-    uint32_t n;
-    struct {
-        uint32_t task;
-        uint16_t attempt;
-        uint8_t state;
-    } t[TASKS_MAX];
-};
-struct fate { /* of a job, as the dist tells it */
-    job_id_t job;
-    uint32_t tasks;
-    bool ended, refused;
-    bool early;               /* it ended in the step that accepted it: nobody could watch its tasks */
-    uint8_t final[TASKS_MAX]; /* state; TASK_WAITING: none yet */
-};
-struct model {
-    struct talk *t;
-    struct rng rng;
-    struct worker w[WORKERS];
-    struct loot loot[16];
-    struct link central;
-    bool central_joined;
-    struct long_job longs[JOBS_MAX];
-    uint32_t longs_n;
-    struct fate fates[JOBS_MAX];
-    bool ran[JOBS_MAX + 1][TASKS_MAX]; /* by job's sequence number: somebody ran it to its end */
-    uint32_t jobs;
-    bool tracing;
-    bool calm; /* nothing is refused, broken or forgotten any more */
-    uint32_t short_ended, long_ended, lost, cancelled;
-};
-
-static uint32_t below(struct model *m, uint32_t n) { return (uint32_t)rng_below(&m->rng, n); }
-static bool chance(struct model *m, uint32_t percent) { return below(m, 100) < percent; }
-static bool trouble(struct model *m, uint32_t percent) { return !m->calm && chance(m, percent); }
-
-static struct fate *fate_of(struct model *m, job_id_t job)
-{
-    for (uint32_t i = 0; i < m->jobs; i++)
-        if (job_eq(m->fates[i].job, job))
-            return &m->fates[i];
-    return NULL;
-}
-
-/* ---- What the dist does ---- */
-
-static void note_submitted(struct model *m, const struct msg_submitted *s)
-{
-    struct fate *f = &m->fates[s->client];
-    const struct dist_job *job;
-
-    assert_int_equal(f->job.v, 0);
-    if (s->err) {
-        f->refused = f->ended = true;
-        return;
-    }
-    f->job = s->job;
-    /* Central's first news of a job may be what accepts it: nobody watched then. */
-    job = dist_find(&m->t->d, s->job);
-    f->early = !job;
-    for (uint32_t i = 0; job && i < f->tasks; i++) {
-        struct task_view v;
-
-        dist_task_view(&m->t->d, job, i, m->t->now, &v);
-        if (task_state_final(v.state))
-            f->final[i] = v.state;
-    }
-}
-
-static void note_task(struct model *m, const struct msg_task_event *e)
-{
-    struct fate *f = fate_of(m, e->id.job);
-
-    assert_non_null(f);
-    /* One end per task, and only of what ran. */
-    assert_int_equal(f->final[e->id.task], TASK_WAITING);
-    if (!task_state_final(e->state))
-        return;
-    f->final[e->id.task] = e->state;
-    if (e->state == TASK_DONE || e->state == TASK_FAILED)
-        assert_true(m->ran[job_id_seq(e->id.job)][e->id.task]);
-}
-
-static void note_job(struct model *m, const struct msg_job_event *e)
-{
-    struct fate *f = fate_of(m, e->job);
-
-    if (!job_state_final(e->state))
-        return;
-    assert_non_null(f);
-    assert_false(f->ended);
-    f->ended = true;
-    for (uint32_t i = 0; i < f->tasks && !f->early; i++) {
-        assert_true(task_state_final(f->final[i]));
-        m->lost += f->final[i] == TASK_LOST;
-    }
-    m->cancelled += e->state == JOB_CANCELLED;
-}
-
-static void step(struct model *m, const struct msg *in);
-
-static void journal(struct model *m, const struct msg *x)
-{
-    const struct msg done = {
-        .type = MSG_JOURNAL_DONE,
-        .journal_done = {.token = x->journal_job.token, .err = trouble(m, 20) ? HAWK_EIO : 0}};
-
-    step(m, &done);
-}
+#include "tests/test_dist_model.h"
 
 static struct link *link_of(struct model *m, uint32_t peer)
 {
@@ -214,11 +29,56 @@ static void effect(struct model *m, const struct msg *x)
         note_job(m, &x->job_event);
         break;
     case MSG_JOURNAL_JOB:
+    case MSG_JOURNAL_TASK:
+    case MSG_JOURNAL_CANCEL:
+    case MSG_JOURNAL_JOB_END:
         journal(m, x);
+        break;
+    case MSG_CANCELLED:
+        if (!x->cancelled.err && fate_of(m, x->cancelled.job))
+            fate_of(m, x->cancelled.job)->cancelled = true;
         break;
     default:
         break;
     }
+}
+
+/* No two tries are called the same, in whatever life; what has ended durably, or was cancelled, is not tried again. */
+static void note_launch(struct model *m, const struct msg *x)
+{
+    const struct try_id *id = &x->task_launch.id;
+    const struct row *r = row_of(m, id->job);
+    const struct fate *f = fate_of(m, id->job);
+    struct launched *l = &m->launched[job_id_seq(id->job)][id->task];
+    uint32_t tried = (uint32_t)id->epoch << 16 | id->attempt;
+
+    for (uint32_t i = 0; i < l->n; i++)
+        if (l->tries[i] == tried) { /* the same answer again */
+            assert_int_equal(i, l->n - 1);
+            assert_int_equal(l->worker, x->peer);
+            assert_int_equal(l->life, m->t->cfg.life);
+            return;
+        }
+    assert_false(r && r->ends[id->task].type != MSG_NONE);
+    assert_false(f && f->cancelled);
+    assert_true(l->n < 64);
+    l->tries[l->n++] = tried;
+    l->worker = x->peer;
+    l->life = m->t->cfg.life;
+}
+
+/* What its worker forgets is in the journal, or was not to be kept. */
+static void note_ack(struct model *m, const struct attempt *a)
+{
+    const struct row *r = row_of(m, a->id.job);
+    uint32_t failed = 0;
+
+    if (!r || r->job.type == MSG_NONE || a->outcome != OUTCOME_EXITED || r->ends[a->id.task].type != MSG_NONE)
+        return;
+    for (uint32_t i = 0; i < TASKS_MAX; i++)
+        failed += r->ends[i].type && r->ends[i].journal_task.state != TASK_DONE;
+    assert_true(r->cancel.type != MSG_NONE ||
+                (r->job.journal_job.desc->max_fails && failed >= r->job.journal_job.desc->max_fails));
 }
 
 /* DIST_MODEL_SEED=n DIST_MODEL_TRACE=1 shows everything that the dist hears and says. */
@@ -251,6 +111,8 @@ static void step(struct model *m, const struct msg *in)
         }
         l = link_of(m, x->peer);
         assert_true(l->dist_up); /* it never speaks where it has no stream */
+        if (x->type == MSG_TASK_LAUNCH)
+            note_launch(m, x);
         if (l->broken)
             continue;
         msg_ref(x);
@@ -375,8 +237,10 @@ static void worker_hears(struct model *m, struct worker *w, const struct msg *x)
         break;
     case MSG_FINISH_ACK:
         a = find_try(w, &x->finish_ack.id);
-        if (a && a->state == ENDED)
+        if (a && a->state == ENDED) {
+            note_ack(m, a);
             a->state = FREE;
+        }
         break;
     default:
         fail_msg("a worker was sent %s", msg_name(x->type));
@@ -685,6 +549,34 @@ static bool link_moves(struct model *m, uint32_t peer)
     return true;
 }
 
+/* What the user has of a job after a restart. */
+static void read_back(struct model *m, uint32_t i)
+{
+    struct fate *f = &m->fates[i];
+    const struct dist_job *job;
+
+    if (m->rows[i].job.type == MSG_NONE) {
+        if (f->durable && f->job.v)
+            assert_true(f->ended);
+        f->gone = !f->ended;
+        f->ended = true;
+        return;
+    }
+    f->job = m->rows[i].job.journal_job.job; /* maybe the answer to its client was still to come */
+    f->ended = f->refused = f->early = false;
+    job = dist_find(&m->t->d, f->job);
+    assert_non_null(job);
+    m->read_back++;
+    step(m, &(struct msg){.type = MSG_WATCH, .watch = {.job = f->job, .on = 1}});
+    for (uint32_t k = 0; k < f->tasks; k++) {
+        struct task_view v;
+
+        dist_task_view(&m->t->d, job, k, m->t->now, &v);
+        f->final[k] = task_state_final(v.state) ? v.state : TASK_WAITING;
+        assert_int_equal(f->final[k] != TASK_WAITING, m->rows[i].ends[k].type != MSG_NONE);
+    }
+}
+
 static void crash(struct model *m, struct worker *w)
 {
     drop_job(m, w, JOB_NONE, true);
@@ -701,12 +593,53 @@ static void crash(struct model *m, struct worker *w)
     w->link.peer_up = false;
 }
 
+/* The dist dies, and another process takes its place: of what was not durable yet some may be. */
+static void restart(struct model *m)
+{
+    struct talk *t = m->t;
+
+    m->restarts++;
+    write_some(m, below(m, m->writing_n + 1));
+    while (m->writing_n > 0)
+        msg_drop(&m->writing[--m->writing_n]);
+    for (uint32_t i = 0; i <= WORKERS; i++) {
+        struct link *l = i < WORKERS ? &m->w[i].link : &m->central;
+
+        fifo_cut(&l->to_dist, 0);
+        if (!l->broken)
+            fifo_cut(&l->to_peer, below(m, l->to_peer.n + 1));
+        l->broken = l->peer_up || l->dist_up;
+        l->dist_up = false;
+    }
+    t->cfg.first_seq = t->d.next_seq;
+    t->cfg.life++;
+    dist_free(&t->d);
+    dist_init(&t->d, &t->cfg, rng_next(&m->rng));
+    for (uint32_t i = 0; i < m->jobs; i++) {
+        if (m->rows[i].job.type == MSG_NONE)
+            continue;
+        step(m, &m->rows[i].job);
+        for (uint32_t k = 0; k < TASKS_MAX; k++)
+            if (m->rows[i].ends[k].type != MSG_NONE)
+                step(m, &m->rows[i].ends[k]);
+        if (m->rows[i].cancel.type != MSG_NONE)
+            step(m, &m->rows[i].cancel);
+    }
+    for (uint32_t i = 0; i < m->jobs; i++)
+        read_back(m, i);
+    step(m, &(struct msg){.type = MSG_RECOVERED});
+}
+
 static void fault(struct model *m)
 {
     uint32_t i = below(m, WORKERS);
     struct worker *w = &m->w[i];
 
-    switch (below(m, 8)) {
+    switch (below(m, 9)) {
+    case 8:
+        if (chance(m, 50))
+            restart(m);
+        break;
     case 0:
         link_break(m, &m->central);
         break;
@@ -743,8 +676,10 @@ static void user_submits(struct model *m)
     desc->estimate_us = chance(m, 30) ? (int64_t)below(m, 30) * US_PER_S : 0;
     desc->retries = (uint16_t)below(m, 4);
     desc->max_fails = chance(m, 20) ? 1 + below(m, 3) : 0;
-    desc->flags = chance(m, 30) ? JOB_DETACHED : 0;
+    desc->flags = chance(m, 50) ? JOB_DETACHED : 0;
+    desc->shell = m->jobs;
     m->fates[m->jobs].tasks = desc->tasks;
+    m->fates[m->jobs].detached = desc->flags & JOB_DETACHED;
     m->jobs++;
     step(m, &(struct msg){.type = MSG_SUBMIT, .submit = {.desc = desc, .client = m->jobs - 1}});
     job_desc_drop(desc);
@@ -762,10 +697,10 @@ static void user_cancels(struct model *m)
 
 static bool anything_moves(struct model *m)
 {
-    uint32_t first = below(m, WORKERS * 2 + 2 + 16);
+    uint32_t movers = WORKERS * 2 + 2 + 16 + 1, first = below(m, movers);
 
-    for (uint32_t k = 0; k < WORKERS * 2 + 2 + 16; k++) {
-        uint32_t i = (first + k) % (WORKERS * 2 + 2 + 16);
+    for (uint32_t k = 0; k < movers; k++) {
+        uint32_t i = (first + k) % movers;
         bool moved;
 
         if (i < WORKERS) {
@@ -776,6 +711,8 @@ static bool anything_moves(struct model *m)
             moved = link_moves(m, CENTRAL);
         } else if (i == WORKERS * 2 + 1) {
             moved = central_acts(m);
+        } else if (i == movers - 1) {
+            moved = journal_moves(m);
         } else {
             struct loot *l = &m->loot[i - WORKERS * 2 - 2];
 
@@ -883,6 +820,8 @@ static void run(uint64_t seed, struct model *m)
     }
     fifo_cut(&m->central.to_dist, 0);
     fifo_cut(&m->central.to_peer, 0);
+    for (uint32_t i = 0; i < m->jobs; i++)
+        assert_int_equal(m->rows[i].job.type, MSG_NONE);
     talk_end(m->t);
 }
 
@@ -893,7 +832,7 @@ static void test_every_job_ends_whatever_happens(void **state)
     uint64_t first = only ? strtoull(only, NULL, 10) : 1;
     const char *more = getenv("DIST_MODEL_SEEDS");
     uint64_t last = only ? first : more ? strtoull(more, NULL, 10) : SEEDS;
-    uint32_t lost = 0, cancelled = 0, jobs = 0;
+    uint32_t lost = 0, cancelled = 0, jobs = 0, restarts = 0, read_back = 0;
 
     for (uint64_t seed = first; seed <= last; seed++) {
         print_message("\rseed %u", (unsigned)seed);
@@ -901,11 +840,16 @@ static void test_every_job_ends_whatever_happens(void **state)
         lost += m->lost;
         cancelled += m->cancelled;
         jobs += m->jobs;
+        restarts += m->restarts;
+        read_back += m->read_back;
     }
-    print_message("\r%u jobs, %u cancelled, %u tasks lost for want of a retry\n", jobs, cancelled, lost);
+    print_message(
+        "\r%u jobs, %u cancelled, %u tasks lost for want of a retry; %u restarts, %u jobs read back\n", jobs,
+        cancelled, lost, restarts, read_back);
     if (!only) { /* the net was in the water */
         assert_true(lost > 0);
         assert_true(cancelled > 0);
+        assert_true(read_back > 0);
     }
     free(m);
 }

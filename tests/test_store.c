@@ -76,13 +76,18 @@ static int tear_down(void **state)
     "CREATE TABLE task1(job INTEGER NOT NULL, task INTEGER NOT NULL, epoch INTEGER NOT NULL,"                \
     " attempt INTEGER NOT NULL, run_us INTEGER NOT NULL, code INTEGER NOT NULL, state INTEGER NOT NULL,"     \
     " outcome INTEGER NOT NULL, PRIMARY KEY(job, task)) WITHOUT ROWID;"                                      \
-    "INSERT INTO task1 SELECT * FROM task; DROP TABLE task; ALTER TABLE task1 RENAME TO task;"               \
+    "INSERT INTO task1 SELECT job, task, epoch, attempt, run_us, code, state, outcome FROM task; DROP "      \
+    "TABLE task; ALTER TABLE task1 RENAME TO task;"                                                          \
     "ALTER TABLE node DROP COLUMN drained;"                                                                  \
     "PRAGMA user_version=1"
 
-static void test_an_older_file_is_brought_up_to_date(void **state)
+#define BACK_TO_2_SQL                                                                                        \
+    "ALTER TABLE job DROP COLUMN life; ALTER TABLE job DROP COLUMN handed; ALTER TABLE job DROP COLUMN "     \
+    "class;"                                                                                                 \
+    "ALTER TABLE task DROP COLUMN worker; PRAGMA user_version=2"
+
+static void older_file(struct fixture *f, const char *back)
 {
-    struct fixture *f = *state;
     struct told t;
 
     assert_int_equal(open_store(f), 0);
@@ -91,18 +96,58 @@ static void test_an_older_file_is_brought_up_to_date(void **state)
     write_task(f, 3, 9, 2, 3);
     wait_token(f, 3);
     close_it(f);
-    exec_sql(f->path, BACK_TO_1_SQL);
+    exec_sql(f->path, back);
     for (int round = 0; round < 2; round++) {
         assert_int_equal(open_store(f), 0);
         t = recover(f);
         assert_int_equal(t.count[MSG_JOURNAL_NODE], 1);
         assert_int_equal(t.count[MSG_JOURNAL_JOB], 1);
-        assert_non_null(strstr(t.text, "run_us=703 code=-1 state=5 outcome=2"));
+        assert_non_null(strstr(t.text, "epoch=2 life=0 handed=0 why=1 class=0"));
+        assert_non_null(strstr(t.text, "run_us=703 worker=0 code=-1 state=5 outcome=2"));
         free(t.text);
-        write_cancel(f, 4, 9, 2); /* what the older one could not keep */
+        write_cancel(f, 4, 9, 2); /* what the oldest one could not keep */
         wait_token(f, 4);
         close_it(f);
     }
+}
+
+static void test_files_of_schema_1_are_brought_up_to_date(void **state) { older_file(*state, BACK_TO_1_SQL); }
+static void test_files_of_schema_2_are_brought_up_to_date(void **state) { older_file(*state, BACK_TO_2_SQL); }
+
+/* What dists write. */
+static void test_a_job_is_changed_without_its_description(void **state)
+{
+    struct fixture *f = *state;
+    struct msg m = {.type = MSG_JOURNAL_JOB}, end = {.type = MSG_JOURNAL_TASK};
+    struct task_set *set = task_set_new(1);
+    struct told t;
+
+    set->v[0] = 3;
+    assert_int_equal(open_store(f), 0);
+    write_job(f, 1, 5, 1, 4, NULL);
+    m.journal_job = (struct msg_journal_job){.job = job(5),
+                                             .token = 2,
+                                             .tasks = set,
+                                             .epoch = 1,
+                                             .life = 65535,
+                                             .handed = 2,
+                                             .why = WHY_PROMOTED,
+                                             .class = CLASS_LONG};
+    assert_int_equal(store_write(f->s, &m), 0);
+    m.journal_job.job = job(6); /* which it does not have */
+    m.journal_job.token = 3;
+    assert_int_equal(store_write(f->s, &m), 0);
+    end.journal_task = (struct msg_journal_task){
+        .id = {job(5), 1, 1, 7}, .token = 4, .run_us = 9, .worker = {77}, .state = TASK_DONE};
+    assert_int_equal(store_write(f->s, &end), 0);
+    wait_token(f, 4);
+    reopen(f);
+    t = recover(f);
+    assert_int_equal(t.count[MSG_JOURNAL_JOB], 1);
+    assert_non_null(strstr(t.text, "tasks=1of estimate_us=0 epoch=1 life=65535 handed=2 why=4 class=1"));
+    assert_non_null(strstr(t.text, "run_us=9 worker=77 code=0 state=4"));
+    free(t.text);
+    task_set_drop(set);
 }
 
 static void test_ended_jobs_leave_room_for_others(void **state)
@@ -234,8 +279,8 @@ static void test_newer_files_are_refused(void **state)
     struct fixture *f = *state;
 
     make_full_store(f);
-    exec_sql(f->path, "PRAGMA user_version=3");
-    assert_refused(f, HAWK_EVERSION, "newer Hawk (schema 3, this one knows 2)");
+    exec_sql(f->path, "PRAGMA user_version=4");
+    assert_refused(f, HAWK_EVERSION, "newer Hawk (schema 4, this one knows 3)");
     exec_sql(f->path, "PRAGMA user_version=0");
     assert_refused(f, HAWK_ECORRUPT, "no schema version");
 }
@@ -470,7 +515,9 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         STORE_CONFORMANCE(TEST),
-        TEST(test_an_older_file_is_brought_up_to_date),
+        TEST(test_files_of_schema_1_are_brought_up_to_date),
+        TEST(test_files_of_schema_2_are_brought_up_to_date),
+        TEST(test_a_job_is_changed_without_its_description),
         TEST(test_ended_jobs_leave_room_for_others),
         TEST(test_the_file_is_private),
         TEST(test_foreign_files_are_refused),

@@ -1,0 +1,329 @@
+/* What the dist writes, and what waits until it is durable (docs/protocol.md 11): jobs that are to be accepted, ends of
+ * tasks that are to be acknowledged, cancellations that are to be confirmed. Nothing else waits for the disk. */
+#include "dist/internal.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/units.h"
+
+#include <stdlib.h>
+
+/* How long after it could not be queued a record is put out again. */
+#define REWRITE_US (1 * US_PER_S)
+
+/* ---- Rings ---- */
+
+static void push(struct dist_records *q, struct dist_record r)
+{
+    if (q->n == q->cap) {
+        uint32_t cap = q->cap ? q->cap * 2 : 64;
+        struct dist_record *v = xmalloc(cap * sizeof *v);
+
+        for (uint32_t i = 0; i < q->n; i++)
+            v[i] = q->v[(q->head + i) & (q->cap - 1)];
+        free(q->v);
+        *q = (struct dist_records){.v = v, .n = q->n, .cap = cap};
+    }
+    q->v[(q->head + q->n++) & (q->cap - 1)] = r;
+}
+
+static struct dist_record pop(struct dist_records *q)
+{
+    struct dist_record r;
+
+    CHECK(q->n > 0);
+    r = q->v[q->head];
+    q->head = (q->head + 1) & (q->cap - 1);
+    q->n--;
+    return r;
+}
+
+void journal_free(struct dist *d)
+{
+    free(d->pending.v);
+    free(d->failed.v);
+}
+
+/* ---- Writing ---- */
+
+static void record(struct step *s, enum dist_record_kind kind, struct try_id id, uint32_t peer)
+{
+    push(&s->d->pending,
+         (struct dist_record){.token = s->d->token, .id = id, .peer = peer, .kind = (uint8_t)kind});
+}
+
+static void put_job(struct step *s, const struct dist_job *job, bool whole)
+{
+    struct msg_journal_job *m = &out_add(s->out, MSG_JOURNAL_JOB, 0)->journal_job;
+    bool handed = job->hand != HAND_NONE;
+
+    m->job = job->id;
+    m->token = ++s->d->token;
+    m->desc = whole ? job_desc_ref(job->desc) : NULL;
+    m->tasks = handed ? hand_tasks(job) : NULL;
+    m->estimate_us = job->estimate_us;
+    m->epoch = job->first_epoch;
+    m->life = job->life;
+    m->handed = handed ? job->epoch : 0;
+    m->why = job->why;
+    m->class = job->class;
+    record(s, whole ? RECORD_JOB : RECORD_CHANGE, (struct try_id){.job = job->id}, 0);
+}
+
+static void put_cancel(struct step *s, const struct dist_job *job)
+{
+    struct msg_journal_cancel *m = &out_add(s->out, MSG_JOURNAL_CANCEL, 0)->journal_cancel;
+
+    m->job = job->id;
+    m->epoch = job->first_epoch;
+    m->token = ++s->d->token;
+    record(s, RECORD_CANCEL, (struct try_id){.job = job->id}, 0);
+}
+
+void journal_job(struct step *s, struct dist_job *job)
+{
+    job->journalling = job->journalled = true;
+    put_job(s, job, true);
+}
+
+/* Something is put out that is not durable, or must be put out again. */
+static bool must_wait(const struct dist *d) { return d->token > d->durable || d->failed.n > 0; }
+
+/* Behind all of that. */
+static void wait(struct step *s, enum dist_record_kind kind, struct try_id id, uint32_t peer)
+{
+    struct dist_record r = {.token = s->d->token, .id = id, .peer = peer, .kind = (uint8_t)kind};
+
+    push(s->d->failed.n > 0 ? &s->d->failed : &s->d->pending, r);
+}
+
+void journal_change(struct step *s, const struct dist_job *job)
+{
+    if (!job->journalled)
+        return;
+    /* What it says of central's tasks relies on the ends of the others, put out before. */
+    if (s->d->failed.n > 0)
+        wait(s, RECORD_CHANGE, (struct try_id){.job = job->id}, 0);
+    else
+        put_job(s, job, false);
+}
+
+void journal_cancel(struct step *s, const struct dist_job *job)
+{
+    if (job->journalled)
+        put_cancel(s, job);
+}
+
+/* The end of a job's last task is the job's end, which follows. One that is being cancelled ends its tasks so again. */
+void journal_task(struct step *s, const struct dist_job *job, uint32_t i)
+{
+    const struct dist_task *t = &job->tasks[i];
+    struct msg_journal_task *m;
+
+    if (!job->journalled || job_unfinished_tasks(job) == 0 || (t->state == TASK_CANCELLED && job->cancelling))
+        return;
+    m = &out_add(s->out, MSG_JOURNAL_TASK, 0)->journal_task;
+    m->id = task_try(job, i);
+    m->id.epoch = job->first_epoch;
+    m->token = ++s->d->token;
+    m->run_us = t->run_us;
+    m->worker = (node_id_t){t->worker};
+    m->code = t->code;
+    m->state = t->state;
+    m->outcome = t->outcome;
+    record(s, RECORD_TASK, m->id, 0);
+}
+
+static void put_job_end(struct step *s, job_id_t job, uint16_t epoch, enum job_state state)
+{
+    struct msg_journal_job_end *m = &out_add(s->out, MSG_JOURNAL_JOB_END, 0)->journal_job_end;
+
+    m->job = job;
+    m->epoch = epoch;
+    m->token = ++s->d->token;
+    m->state = (uint8_t)state;
+    record(s, RECORD_JOB_END, (struct try_id){.job = job, .epoch = epoch}, state);
+}
+
+void journal_job_end(struct step *s, const struct dist_job *job)
+{
+    if (job->journalled)
+        put_job_end(s, job->id, job->first_epoch, job->state);
+}
+
+/* ---- What waits ---- */
+
+static void put_ack(struct step *s, uint32_t worker, const struct try_id *id)
+{
+    const struct dist_node *n = node_find(s->d, worker);
+
+    /* Whoever comes back says again what was not acknowledged. */
+    if (n && n->stream)
+        out_add(s->out, MSG_FINISH_ACK, worker)->finish_ack.id = *id;
+}
+
+void journal_ack(struct step *s, uint32_t worker, const struct try_id *id)
+{
+    if (must_wait(s->d))
+        wait(s, RECORD_ACK, *id, worker);
+    else
+        put_ack(s, worker, id);
+}
+
+static void put_cancelled(struct step *s, job_id_t job, uint32_t client, int err)
+{
+    struct msg_cancelled *m = &out_add(s->out, MSG_CANCELLED, 0)->cancelled;
+
+    m->job = job;
+    m->client = client;
+    m->err = err;
+}
+
+void journal_cancelled(struct step *s, const struct dist_job *job, uint32_t client)
+{
+    if (must_wait(s->d))
+        wait(s, RECORD_CANCELLED, (struct try_id){.job = job->id}, client);
+    else
+        put_cancelled(s, job->id, client, 0);
+}
+
+/* ---- What the journal says ---- */
+
+static void written(struct step *s, const struct dist_record *r)
+{
+    struct dist_job *job = job_find(s->d, r->id.job);
+
+    switch (r->kind) {
+    case RECORD_JOB:
+        if (job && job->journalling)
+            job_journalled(s, job, 0);
+        break;
+    case RECORD_CHANGE:
+        if (job)
+            hand_journalled(s, job);
+        break;
+    case RECORD_ACK:
+        put_ack(s, r->peer, &r->id);
+        break;
+    case RECORD_CANCELLED:
+        put_cancelled(s, r->id.job, r->peer, 0);
+        break;
+    default:
+        break;
+    }
+}
+
+/* Whoever waits for an answer is told that it cannot be written. Returns whether that was all there was to it. */
+static bool tell_failure(struct step *s, const struct dist_record *r, int err)
+{
+    struct dist_job *job = job_find(s->d, r->id.job);
+
+    if (r->kind == RECORD_JOB && job && job->journalling)
+        job_journalled(s, job, err);
+    if (r->kind == RECORD_CANCELLED)
+        put_cancelled(s, r->id.job, r->peer, err);
+    return r->kind == RECORD_CANCELLED || r->kind == RECORD_NONE;
+}
+
+/* The store keeps what it could not write and tries again. */
+static void delayed(struct step *s, uint64_t token)
+{
+    struct dist_records *q = &s->d->pending;
+
+    for (uint32_t i = 0, n = q->n; i < n; i++) {
+        struct dist_record r = q->v[(q->head + i) & (q->cap - 1)];
+
+        if (r.token > token)
+            break;
+        if (tell_failure(s, &r, HAWK_EIO)) /* which may have made the ring grow */
+            q->v[(q->head + i) & (q->cap - 1)].kind = RECORD_NONE;
+    }
+}
+
+/* Only in order with all before it. */
+static bool follows(const struct dist_record *r)
+{
+    return r->kind == RECORD_CHANGE || r->kind == RECORD_ACK || r->kind == RECORD_CANCELLED;
+}
+
+/* Something up to this token was not even queued. All of that is put out again. */
+static void refused(struct step *s, uint64_t token, int err)
+{
+    struct dist *d = s->d;
+
+    while (d->pending.n && d->pending.v[d->pending.head].token <= token) {
+        struct dist_record r = pop(&d->pending);
+
+        if (!tell_failure(s, &r, err))
+            push(&d->failed, r);
+    }
+    for (uint32_t n = d->pending.n; n > 0; n--) {
+        struct dist_record r = pop(&d->pending);
+
+        push(follows(&r) ? &d->failed : &d->pending, r);
+    }
+    if (d->failed.n > 0 && d->rewrite_at == TIME_NEVER)
+        d->rewrite_at = s->now + REWRITE_US;
+}
+
+/* Covers every token up to the one it names. With HAWK_EIO nothing is lost, and a later one covers it. */
+void on_journal_done(struct step *s, const struct msg *m)
+{
+    struct dist *d = s->d;
+    uint64_t token = m->journal_done.token;
+
+    if (m->journal_done.err == HAWK_EIO) {
+        delayed(s, token);
+        return;
+    }
+    if (m->journal_done.err) {
+        refused(s, token, m->journal_done.err);
+        return;
+    }
+    if (token > d->durable)
+        d->durable = token;
+    while (d->pending.n && d->pending.v[d->pending.head].token <= token) {
+        struct dist_record r = pop(&d->pending);
+
+        written(s, &r);
+    }
+}
+
+static void rewrite(struct step *s, const struct dist_record *r)
+{
+    struct dist_job *job = job_find(s->d, r->id.job);
+    bool open = job && !job_state_final(job->state);
+
+    switch (r->kind) {
+    case RECORD_JOB:
+    case RECORD_CHANGE:
+        if (open)
+            put_job(s, job, r->kind == RECORD_JOB);
+        break;
+    case RECORD_CANCEL:
+        if (open)
+            put_cancel(s, job);
+        break;
+    case RECORD_TASK:
+        if (open)
+            journal_task(s, job, r->id.task);
+        break;
+    case RECORD_JOB_END:
+        put_job_end(s, r->id.job, r->id.epoch, r->peer);
+        break;
+    default:
+        record(s, r->kind, r->id, r->peer); /* behind what it waits for */
+    }
+}
+
+void journal_rewrite(struct step *s)
+{
+    struct dist *d = s->d;
+
+    d->rewrite_at = TIME_NEVER;
+    while (d->failed.n > 0) {
+        struct dist_record r = pop(&d->failed);
+
+        rewrite(s, &r);
+    }
+}

@@ -1,0 +1,123 @@
+"""A dist is killed and comes back: detached jobs end, and every task's completion counts once."""
+import shutil
+import sys
+
+from hawktest import Cluster, run_tests, wait_for
+
+
+def lines(path):
+    try:
+        with open(path) as f:
+            return f.read().split()
+    except FileNotFoundError:
+        return []
+
+
+def script(c, name, go):
+    """Notes that it began, waits for the file `go`, notes that it ended."""
+    return ("sh", "-c", f"echo $HAWK_TASK_INDEX >> {c.dir}/{name}.began; "
+                        f"while ! test -e {c.dir}/{go}; do sleep 0.02; done; "
+                        f"echo $HAWK_TASK_INDEX >> {c.dir}/{name}.ended")
+
+
+def restart(c):
+    """The only dist, under its name and from its directory."""
+    c.dists.pop()
+    c.dist_addrs.clear()
+    return c.start_dist("d1")
+
+
+def touch(c, name):
+    open(f"{c.dir}/{name}", "w").close()
+
+
+def test_killed_with_jobs_running_and_queued():
+    with Cluster(workers=2, slots=2) as c:
+        running = c.submit("--class", "short", "--array", "1-4", "--", *script(c, "running", "go1"))
+        wait_for("four tasks running", lambda: len(lines(f"{c.dir}/running.began")) == 4)
+        queued = c.submit("--class", "short", "--array", "1-5", "--", *script(c, "queued", "go2"))
+        long_job = c.submit("--class", "long", "--array", "1-2", "--", *script(c, "long", "go2"))
+        cancelled = c.submit("--class", "short", "--array", "1-3", "--", *script(c, "cancelled", "go2"))
+        c.hawk("cancel", cancelled)
+        c.dists[0].kill()
+        touch(c, "go1")  # they end while nobody is there to hear it
+        wait_for("the tasks to end", lambda: len(lines(f"{c.dir}/running.ended")) == 4)
+        d = restart(c)
+        assert "read back from the journal" in d.text(), d.text()
+        assert c.job(running)["state"] in ("waiting", "running", "done")
+        explained = c.hawk("explain", queued).stdout
+        assert queued in explained, explained
+        c.hawk("wait", running)
+        j = c.job(running)
+        assert j["done"] == 4 and j["failed"] == 0, j
+        assert sorted(lines(f"{c.dir}/running.began")) == ["1", "2", "3", "4"], "what had ended ran again"
+        touch(c, "go2")
+        c.hawk("wait", queued, long_job)
+        for job, name, n in ((queued, "queued", 5), (long_job, "long", 2)):
+            j = c.job(job)
+            assert j["done"] == n and j["failed"] + j["lost"] + j["cancelled"] == 0, j
+            assert len(j["task_list"]) == n and all(t["state"] == "done" for t in j["task_list"]), j
+            assert sorted(set(lines(f"{c.dir}/{name}.ended"))) == [str(i + 1) for i in range(n)]
+        assert not lines(f"{c.dir}/cancelled.began"), "a cancelled job came back to life"
+        r = c.hawk("job", cancelled, check=None)
+        assert r.returncode != 0 or "cancelled" in r.stdout, r.stdout
+
+
+def test_killed_again_and_again():
+    with Cluster(workers=2, slots=2) as c:
+        jobs = []
+        for i in range(4):
+            jobs += [c.submit("--class", "short", "--array", "1-20", "--", *script(c, f"job{i}", "go"))]
+            c.dists[0].kill()
+            restart(c)
+        touch(c, "go")
+        c.hawk("wait", *jobs)
+        for i, job in enumerate(jobs):
+            assert c.job(job)["done"] == 20, c.job(job)
+            assert len(set(lines(f"{c.dir}/job{i}.ended"))) == 20, f"not every task of {job} has run"
+
+
+def test_a_stopped_dist_goes_on_later():
+    with Cluster(workers=1) as c:
+        first = c.submit("--class", "short", "--", *script(c, "first", "go"))
+        second = c.submit("--class", "short", "--", *script(c, "second", "go"))
+        wait_for("one to run", lambda: lines(f"{c.dir}/first.began") + lines(f"{c.dir}/second.began"))
+        assert c.dists[0].stop() == 0
+        restart(c)
+        touch(c, "go")
+        c.hawk("wait", first, second)
+        for name in ("first", "second"):
+            assert len(set(lines(f"{c.dir}/{name}.ended"))) == 1, name
+
+
+def refused(c, name, *words):
+    d = c.start_dist(name, wait=False)
+    assert d.wait() == 1, d.text()
+    c.dists.remove(d)
+    wait_for(f"{words} in its log", lambda: all(w in d.text() for w in words))
+
+
+def test_journals_that_are_refused():
+    with Cluster(workers=1) as c:
+        job = c.submit("--class", "short", "--", *script(c, "one", "go"))
+        assert c.dists.pop().stop() == 0  # its log is in the file then
+        path = f"{c.dir}/d1/journal.db"
+        with open(path, "rb") as f:
+            whole = f.read()
+        for size in (len(whole) // 2 // 4096 * 4096, 60):
+            with open(path, "wb") as f:
+                f.write(whole[:size])
+            refused(c, "d1", path, "move it")
+            with open(path, "rb") as f:
+                assert f.read() == whole[:size], "what is refused is left as it is"
+        with open(path, "wb") as f:
+            f.write(whole)
+        shutil.copytree(f"{c.dir}/central", f"{c.dir}/d9", ignore=shutil.ignore_patterns("*.lock"))
+        refused(c, "d9", f"{c.dir}/d9/journal.db", "central's journal")
+        c.dist_addrs.clear()
+        c.start_dist("d1")
+        touch(c, "go")
+        c.hawk("wait", job)
+
+
+run_tests(sys.modules[__name__])

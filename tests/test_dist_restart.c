@@ -1,0 +1,393 @@
+/* Conversations of a dist that comes back from its journal: docs/protocol.md 11. */
+#include "tests/test_dist.h"
+
+/* As the store does it. */
+static void journal_job(struct talk *t, uint64_t seq, struct job_desc *desc, uint16_t life, uint16_t handed,
+                        struct task_set *tasks)
+{
+    desc->flags |= JOB_DETACHED;
+    HEAR(t, 0, JOURNAL_JOB, journal_job, .job = J(seq), .desc = desc, .tasks = tasks, .epoch = 1,
+         .life = life, .handed = handed, .class = desc->tag == TAG_LONG, .why = WHY_TAG);
+    job_desc_drop(desc);
+}
+
+static void journal_task(struct talk *t, uint64_t seq, uint32_t task, enum task_state state)
+{
+    HEAR(t, 0, JOURNAL_TASK, journal_task, .id = try_of(seq, task, 1, 1), .state = state, .run_us = 50,
+         .worker = {101}, .code = state == TASK_FAILED, .outcome = OUTCOME_EXITED);
+}
+
+/* In the life after the first one, before it has joined. */
+static struct talk *talk_again(void)
+{
+    struct talk *t = talk_new("hawk");
+
+    t->cfg.life = 2;
+    t->cfg.first_seq = 100;
+    t->cfg.node = (node_id_t){ME};
+    talk_begin(t);
+    return t;
+}
+
+static void held(struct talk *t, uint32_t worker, struct try_id id, enum task_state state)
+{
+    HEAR(t, worker, TASK_HELD, task_held, .id = id, .state = state, .run_us = 1000);
+}
+
+static void held_end(struct talk *t, uint32_t worker) { HEAR(t, worker, HELD_END, held_end, 0); }
+
+static void test_goes_on_where_it_was(void **state)
+{
+    struct talk *t = talk_again();
+    struct job_view v;
+
+    journal_job(t, 7, desc_new(4, "job"), 1, 0, NULL);
+    journal_task(t, 7, 1, TASK_DONE);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    v = job_view_of(t, 7); /* it can be looked at, waited for and cancelled at once */
+    assert_int_equal(v.done, 1);
+    assert_int_equal(v.waiting, 3);
+    assert_int_equal(task_view_of(t, 7, 1).worker.v, 101); /* where its output is */
+    assert_int_equal(task_view_of(t, 7, 1).run_us, 50);
+    assert_int_equal(block_of(t, 7), DIST_BLOCK_SETTLING);
+    central_joins(t);
+    worker_up(t, 101, 1, true); /* nothing is launched yet: somebody may be running it */
+    worker_up(t, 102, 1, true);
+    held(t, 101, try_of(7, 0, 1, 2), TASK_RUNNING);
+    held_end(t, 101);
+    assert_int_equal(job_view_of(t, 7).state, JOB_RUNNING);
+    wait_timer(t, 50000);
+    held_end(t, 102);
+    wait_timer(t, 50000); /* everybody has reported */
+    says(t, "101 PROBE job=3.7 estimate_us=0 count=2 class=0");
+    says(t, "102 PROBE job=3.7 estimate_us=0 count=2 class=0");
+    request(t, 102, 7, 1);
+    says(t, "102 TASK_LAUNCH id=3.7/2@3.1 desc=\"job\"x4"); /* of this life: epoch 3 */
+    /* The old try that was adopted ends. */
+    finished(t, 101, try_of(7, 0, 1, 2), 0, 2000);
+    says(t, "- JOURNAL_TASK id=3.7/0@1.2 token=1 run_us=2000 worker=101 code=0 state=4 outcome=1");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
+    says(t, "101 FINISH_ACK id=3.7/0@1.2");
+    request(t, 101, 7, 1);
+    says(t, "101 TASK_LAUNCH id=3.7/3@3.1");
+    says(t, "101 PROBE_CANCEL job=3.7");
+    says(t, "102 PROBE_CANCEL job=3.7");
+    finished(t, 101, try_of(7, 3, 3, 1), 1, 10);
+    says(t, "- JOURNAL_TASK id=3.7/3@1.1 token=2 run_us=10 worker=101 code=1 state=5");
+    finished(t, 102, try_of(7, 2, 3, 1), 0, 10);
+    says(t, "central JOB_REPORT name=\"job\" mean_us=686 task_us=2060 tasks=3");
+    says(t, "- JOB_EVENT job=3.7 done=3 failed=1 state=4");
+    says(t, "- JOURNAL_JOB_END job=3.7 token=3 epoch=1 state=4");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 3);
+    says(t, "101 FINISH_ACK id=3.7/3@3.1");
+    says(t, "102 FINISH_ACK id=3.7/2@3.1");
+    assert_true(dist_quiet(&t->d));
+    talk_end(t);
+}
+
+static void test_what_ended_meanwhile_counts_once(void **state)
+{
+    struct talk *t = talk_again();
+
+    journal_job(t, 7, desc_new(2, ""), 1, 0, NULL);
+    journal_task(t, 7, 0, TASK_DONE);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    central_joins(t);
+    worker_up(t, 101, 2, true);
+    held(t, 101, try_of(7, 0, 1, 1),
+         TASK_DONE); /* the earlier life journalled it, and did not come to say so */
+    says(t, "101 TASK_CANCEL id=3.7/0@1.1");
+    finished(t, 101, try_of(7, 0, 1, 1), 0, 50);
+    says(t, "101 FINISH_ACK id=3.7/0@1.1");
+    held(t, 101, try_of(7, 1, 1, 1), TASK_DONE);
+    finished(t, 101, try_of(7, 1, 1, 1), 0, 50);
+    says(t, "central JOB_REPORT");
+    says(t, "- JOB_EVENT job=3.7 done=2 failed=0 state=3");
+    says(t, "- JOURNAL_JOB_END job=3.7 token=1");
+    finished(t, 101, try_of(7, 1, 1, 1), 0,
+             50); /* again, over a new stream say: still not before it is durable */
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
+    says(t, "101 FINISH_ACK id=3.7/1@1.1");
+    says(t, "101 FINISH_ACK id=3.7/1@1.1");
+    talk_end(t);
+}
+
+static void test_only_one_try_is_adopted(void **state)
+{
+    struct talk *t = talk_again();
+    struct job_desc *desc = desc_new(1, "");
+
+    desc->retries = 3;
+    t->cfg.life = 4; /* two lives that launched nothing lie between */
+    dist_free(&t->d);
+    talk_begin(t);
+    journal_job(t, 7, desc, 1, 0, NULL);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    central_joins(t);
+    worker_up(t, 101, 1, true);
+    worker_up(t, 102, 1, true);
+    held(t, 101, try_of(7, 0, 7, 1), TASK_RUNNING); /* of this life: never given out */
+    says(t, "101 TASK_CANCEL id=3.7/0@7.1");
+    held(t, 101, try_of(7, 0, 2, 1), TASK_RUNNING); /* of none */
+    says(t, "101 TASK_CANCEL id=3.7/0@2.1");
+    held(t, 101, try_of(7, 0, 9, 1), TASK_RUNNING);
+    says(t, "101 TASK_CANCEL id=3.7/0@9.1");
+    held(t, 101, try_of(7, 0, 1, 1), TASK_RUNNING);
+    held(t, 102, try_of(7, 0, 5, 1), TASK_RUNNING);
+    says(t, "102 TASK_CANCEL id=3.7/0@5.1");
+    HEAR(t, 102, TASK_FINISHED, task_finished, .id = try_of(7, 0, 5, 1), .outcome = OUTCOME_CANCELLED);
+    says(t, "102 FINISH_ACK");
+    /* Its worker is lost, and comes back with it. */
+    HEAR(t, 101, PEER_LOST, peer_lost, 0);
+    assert_int_equal(job_view_of(t, 7).waiting, 1);
+    HEAR(t, 101, PEER_UP, peer_up, .role = ROLE_WORKER);
+    held(t, 101, try_of(7, 0, 1, 1), TASK_RUNNING);
+    assert_int_equal(job_view_of(t, 7).running, 1);
+    /* Or not: then it is tried anew, and what comes late of the old one counts if it is the first. */
+    HEAR(t, 101, PEER_LOST, peer_lost, 0);
+    wait_timer(t, 50000);
+    held_end(t, 102);
+    wait_timer(t, 3 * US_PER_S); /* 101 is listed as up: it had time until then */
+    ignore(t);
+    while (job_view_of(t, 7).probes_live == 0) {
+        wait_timer(t, 3 * US_PER_S);
+        ignore(t);
+    }
+    request(t, 102, 7, 1);
+    says(t, "102 TASK_LAUNCH id=3.7/0@7.2");
+    ignore(t);
+    HEAR(t, 101, PEER_UP, peer_up, .role = ROLE_WORKER);
+    finished(t, 101, try_of(7, 0, 1, 1), 0, 50);
+    says(t, "102 TASK_CANCEL id=3.7/0@7.2");
+    ignore(t);
+    assert_int_equal(job_view_of(t, 7).state, JOB_DONE);
+    talk_end(t);
+}
+
+static void test_a_cancelled_job_stays_cancelled(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = desc_new(2, "");
+
+    desc->flags = JOB_DETACHED;
+    submit(t, desc);
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
+    ignore(t);
+    request(t, 101, 1, 1);
+    ignore(t);
+    HEAR(t, 0, CANCEL, cancel, .job = J(1), .client = 4);
+    says(t, "101 TASK_CANCEL id=3.1/0@1.1");
+    says(t, "101 PROBE_CANCEL job=3.1");
+    says(t, "- JOURNAL_CANCEL job=3.1 token=2 epoch=1");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2);
+    says(t, "- CANCELLED job=3.1 client=4 err=0"); /* from here on it stays so */
+    HEAR(t, 0, CANCEL, cancel, .job = J(1), .client = 5);
+    says(t, "- CANCELLED job=3.1 client=5 err=0");
+    talk_end(t);
+    t = talk_again();
+    journal_job(t, 1, desc_new(2, ""), 1, 0, NULL);
+    HEAR(t, 0, JOURNAL_CANCEL, journal_cancel, .job = J(1), .epoch = 1);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    says(t, "- JOB_EVENT job=3.1 done=0 failed=0 state=5");
+    says(t, "- JOURNAL_JOB_END job=3.1");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
+    central_joins(t);
+    worker_up(t, 101, 1, true);
+    held(t, 101, try_of(1, 0, 1, 1), TASK_RUNNING);
+    says(t, "101 TASK_CANCEL id=3.1/0@1.1");
+    talk_end(t);
+}
+
+static void test_a_cancellation_that_cannot_be_written_is_told(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = desc_new(2, "");
+
+    desc->flags = JOB_DETACHED;
+    submit(t, desc);
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
+    ignore(t);
+    request(t, 101, 1, 1);
+    ignore(t);
+    HEAR(t, 0, CANCEL, cancel, .job = J(1), .client = 4);
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2, .err = HAWK_EIO);
+    says(t, "- CANCELLED job=3.1 client=4 err=-19");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2); /* it was kept, and is written by now */
+    talk_end(t);
+}
+
+/* The journal's queue was full: what it did not take it is given again, and nobody is told before. */
+static void test_what_was_not_taken_is_written_again(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = desc_new(3, "");
+
+    desc->flags = JOB_DETACHED;
+    submit(t, desc);
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
+    ignore(t);
+    request(t, 101, 1, 1);
+    ignore(t);
+    request(t, 101, 1, 2);
+    ignore(t);
+    finished(t, 101, try_of(1, 0, 1, 1), 0, 50);
+    says(t, "- JOURNAL_TASK id=3.1/0@1.1 token=2");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2, .err = HAWK_ELIMIT);
+    finished(t, 101, try_of(1, 1, 1, 1), 0, 50);
+    says(t, "- JOURNAL_TASK id=3.1/1@1.1 token=3");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 3);
+    wait_timer(t, US_PER_S);
+    says(t, "- JOURNAL_TASK id=3.1/0@1.1 token=4");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 4);
+    says(t, "101 FINISH_ACK id=3.1/0@1.1");
+    says(t, "101 FINISH_ACK id=3.1/1@1.1");
+    talk_end(t);
+}
+
+/* ---- At most once ---- */
+
+static void test_what_is_in_doubt_is_not_launched_again(void **state)
+{
+    struct talk *t = talk_again();
+    struct job_desc *desc = desc_new(3, "");
+
+    desc->flags = JOB_AT_MOST_ONCE;
+    desc->retries = 5;
+    journal_job(t, 7, desc, 1, 0, NULL);
+    journal_task(t, 7, 0, TASK_DONE);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    central_joins(t);
+    worker_up(t, 101, 1, true);
+    held(t, 101, try_of(7, 1, 1, 1), TASK_RUNNING);
+    held_end(t, 101);
+    wait_timer(t, 50000);
+    says(t, "- JOURNAL_TASK id=3.7/2@1.0 token=1 run_us=0 worker=0 code=0 state=7 outcome=6");
+    HEAR(t, 101, PEER_LOST, peer_lost, 0); /* nor when its worker is lost */
+    says(t, "central JOB_REPORT");
+    says(t, "- JOB_EVENT job=3.7 done=1 failed=2 state=4");
+    says(t, "- JOURNAL_JOB_END job=3.7");
+    talk_end(t);
+}
+
+/* ---- Long ones ---- */
+
+static struct job_desc *long_desc(uint32_t tasks)
+{
+    struct job_desc *desc = desc_new(tasks, "big");
+
+    desc->tag = TAG_LONG;
+    return desc;
+}
+
+static void test_central_is_asked_for_long_ones(void **state)
+{
+    struct talk *t = talk_again();
+
+    journal_job(t, 1, long_desc(2), 1, 1, NULL);
+    journal_job(t, 2, long_desc(2), 1, 1, NULL);
+    journal_task(t, 2, 0, TASK_DONE);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    assert_int_equal(job_view_of(t, 1).state, JOB_PENDING);
+    central_joins(t);
+    says(t, "central LONG_WATCH job=3.1 epoch=1"); /* the epoch it was handed over under */
+    says(t, "central LONG_WATCH job=3.2 epoch=1");
+    HEAR(t, CENTRAL, LONG_TASK, long_task, .id = try_of(1, 0, 1, 1), .state = TASK_RUNNING, .worker = {101});
+    assert_int_equal(job_view_of(t, 1).state, JOB_RUNNING);
+    HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = J(1), .epoch = 1);
+    HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = J(2), .epoch = 1, .err = HAWK_ENOT_FOUND);
+    says(t, "- JOURNAL_JOB job=3.2 token=1 desc=- tasks=1of");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
+    says(t, "central LONG_SUBMIT job=3.2 desc=\"big\"x2 tasks=1of estimate_us=10000000 epoch=1");
+    ignore(t);
+    talk_end(t);
+}
+
+static void test_a_promoted_part_is_centrals(void **state)
+{
+    struct talk *t = talk_again();
+    struct task_set *set = task_set_new(2);
+
+    set->v[0] = 1;
+    set->v[1] = 3;
+    journal_job(t, 1, desc_new(4, ""), 1, 2, set);
+    task_set_drop(set);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    central_joins(t);
+    says(t, "central LONG_WATCH job=3.1 epoch=2");
+    worker_up(t, 101, 1, true);
+    held(t, 101, try_of(1, 1, 1, 1), TASK_RUNNING); /* it was given up before that task was handed over */
+    says(t, "101 TASK_CANCEL id=3.1/1@1.1");
+    held(t, 101, try_of(1, 0, 1, 1), TASK_RUNNING);
+    held_end(t, 101);
+    wait_timer(t, 50000);
+    says(t, "101 PROBE job=3.1 estimate_us=0 count=2"); /* task 2 */
+    HEAR(t, CENTRAL, LONG_TASK, long_task, .id = try_of(1, 3, 2, 1), .state = TASK_DONE, .worker = {102},
+         .outcome = OUTCOME_EXITED);
+    says(t, "- JOURNAL_TASK id=3.1/3@1.1 token=1");
+    assert_int_equal(job_view_of(t, 1).why, WHY_PROMOTED);
+    talk_end(t);
+}
+
+static void test_promotion_is_written_before_central_is_asked(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = desc_new(2, "");
+
+    desc->flags = JOB_DETACHED;
+    submit(t, desc);
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
+    ignore(t);
+    request(t, 101, 1, 1);
+    ignore(t);
+    started(t, 101, try_of(1, 0, 1, 1));
+    HEAR(t, 101, TASK_OVERRUN, task_overrun, .id = try_of(1, 0, 1, 1), .run_us = 20 * US_PER_S);
+    says(t, "101 PROBE_CANCEL job=3.1");
+    says(t, "- JOURNAL_JOB job=3.1 token=2 desc=- tasks=1of estimate_us=0 epoch=1 life=1 handed=2");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2);
+    says(t, "central LONG_SUBMIT job=3.1 desc=\"\"x2 tasks=1of");
+    talk_end(t);
+}
+
+static void test_limits_hold_for_what_was_read_back(void **state)
+{
+    struct talk *t = talk_again();
+
+    t->cfg.jobs_unfinished_max = 1; /* lowered meanwhile */
+    dist_free(&t->d);
+    talk_begin(t);
+    journal_job(t, 1, desc_new(1, ""), 1, 0, NULL);
+    journal_job(t, 2, desc_new(1, ""), 1, 0, NULL); /* accepted is accepted */
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    central_joins(t);
+    submit(t, desc_new(1, ""));
+    says(t, "- SUBMITTED job=- client=9 err=-4");
+    assert_non_null(dist_find(&t->d, J(2)));
+    /* Nothing is read back later. */
+    journal_job(t, 3, desc_new(1, ""), 1, 0, NULL);
+    assert_null(dist_find(&t->d, J(3)));
+    talk_end(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_goes_on_where_it_was),
+        cmocka_unit_test(test_what_ended_meanwhile_counts_once),
+        cmocka_unit_test(test_only_one_try_is_adopted),
+        cmocka_unit_test(test_a_cancelled_job_stays_cancelled),
+        cmocka_unit_test(test_a_cancellation_that_cannot_be_written_is_told),
+        cmocka_unit_test(test_what_was_not_taken_is_written_again),
+        cmocka_unit_test(test_what_is_in_doubt_is_not_launched_again),
+        cmocka_unit_test(test_central_is_asked_for_long_ones),
+        cmocka_unit_test(test_a_promoted_part_is_centrals),
+        cmocka_unit_test(test_promotion_is_written_before_central_is_asked),
+        cmocka_unit_test(test_limits_hold_for_what_was_read_back),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
