@@ -104,6 +104,14 @@ void cluster_check_accepted(struct cluster *c)
                          job_id_format((char[JOB_ID_TEXT]){0}, c->accepted[i].job), c->accepted[i].epoch);
 }
 
+static void note_watch(struct cluster *c, uint32_t ep, struct cluster_job *j, job_id_t job)
+{
+    if (!job_eq(j->id, job) || j->watched)
+        return;
+    cluster_read_ends(c, ep, j);
+    j->watched = true;
+}
+
 void cluster_on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, const struct msg *m)
 {
     struct cluster *c = arg;
@@ -116,7 +124,7 @@ void cluster_on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, 
     if (m->type == MSG_TASK_REQUEST && c->config.nothing_fails)
         expect_reservation(c, to, from, &m->task_request);
     for (uint32_t i = 0; m->type == MSG_WATCH && i < c->jobs_n; i++)
-        c->jobs[i]->watched |= job_eq(c->jobs[i]->id, m->watch.job);
+        note_watch(c, to, c->jobs[i], m->watch.job);
     if (m->type == MSG_RECOVERED && to == c->central_ep)
         c->recovered = true;
     if (m->type == MSG_LONG_ACCEPTED)

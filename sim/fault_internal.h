@@ -13,6 +13,9 @@ struct cluster_dist *cluster_dist_of(struct cluster *c, uint32_t ep);
 void cluster_dist_died(struct cluster *c, struct cluster_dist *d);
 
 /* fault_shell.c */
+/* What ended before the job's client watched it, that learns by looking at the tasks, as `hawk wait` does: the dist's disk
+ * may be slower than a long job, or all be over before. */
+void cluster_read_ends(struct cluster *c, uint32_t ep, struct cluster_job *j);
 void cluster_on_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg *m);
 /* When the next run ends, by itself or because its lease or its worker's grace is over: *run of *w. TIME_NEVER: nothing
  * runs. */

@@ -215,8 +215,7 @@ static void on_task_event(struct cluster *c, const struct msg_task_event *m)
                      job_id_format((char[JOB_ID_TEXT]){0}, m->id.job));
 }
 
-/* It was all over before its client had begun to watch: then that looks at the tasks, as `hawk wait` does. */
-static void read_ends(struct cluster *c, uint32_t ep, struct cluster_job *j)
+void cluster_read_ends(struct cluster *c, uint32_t ep, struct cluster_job *j)
 {
     const struct dist *d = &cluster_dist_of(c, ep)->d;
     const struct dist_job *found = dist_find(d, j->id);
@@ -241,7 +240,7 @@ static void on_job_event(struct cluster *c, uint32_t ep, const struct msg_job_ev
         return;
     j->end_us = bus_now(c->bus);
     if (!j->watched)
-        read_ends(c, ep, j);
+        cluster_read_ends(c, ep, j);
     for (uint32_t i = 0; i < j->desc->tasks; i++)
         if (j->finals[i] != 1)
             cluster_fail(c, INVARIANT_ONE_END, "job %u ended, and its task %u had %u final events",
