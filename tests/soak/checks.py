@@ -10,11 +10,11 @@ CANCEL_BOUND_S = 25 + daemons.LEASE_S
 # What the checks may be told to let pass (--without NAME): jobs that only such a promise could have saved are then counted
 # as excused, and the page says so.
 PROMISES = {
-    "dist-journal": "a dist that restarts still has its detached jobs",
+    "dist-journal": "a dist that restarts still knows how detached jobs ended before",
     "failover": "a client whose dist is gone goes on with another one",
     "at-most-once": "a short task at most once is not run again when its worker is lost",
 }
-NOT_YET = ("dist-journal", "at-most-once")
+NOT_YET = ("dist-journal",)
 
 
 class Ran:
