@@ -77,7 +77,7 @@ MAKEFLAGS += --no-print-directory
 Q := $(if $(V),,@)
 say = $(if $(V),@:,@printf '%-7s %s\n' $(1) $(2))
 
-.PHONY: all archive programs test fuzz fuzz-programs check check-format check-build check-tidy check-structure deps format demo figures \
+.PHONY: all archive programs test test-load fuzz fuzz-programs check check-format check-build check-tidy check-structure deps format demo figures \
 	bench bench-sim bench-failover bench-recovery bench-takeover calibrate swarm clean help install install-files FORCE
 all: $(if $(binary),$(binary),archive)
 archive: $(archive)
@@ -151,6 +151,10 @@ programs: $(test_programs) $(fuzz_replays)
 test: $(test_programs) $(fuzz_replays) $(if $(test_scripts),$(binary))
 	$(if $(test_programs)$(fuzz_replays)$(test_scripts),,$(error no test is called '$(T)'))
 	$(Q)HAWK=$(abspath $(B)/hawk) SANITIZE=$(SANITIZE) tests/run $(test_programs) $(fuzz_replays) $(test_scripts)
+
+# tests/e2e/test_load.py as large as docs/reliability.md tells; some minutes, and 3 GiB in the directory for temporary files.
+test-load: $(binary)
+	$(Q)HAWK_LOAD=full HAWK=$(abspath $(B)/hawk) tests/run tests/e2e/test_load.py
 
 # The same targets under libFuzzer, one after the other, SECONDS each; T=NAME: one of them. With clang, in a build
 # directory of its own; what is found goes to its findings/.
@@ -262,6 +266,7 @@ help:
 	@echo "make bench-failover    how soon clients are served elsewhere when their dist dies [RUNS=7]"
 	@echo "make bench-takeover    how long a cluster is without its central after kill -9 [KILLS=10]"
 	@echo "make figures           the papers' simulated figures (TRACES=DIR: the published traces)"
+	@echo "make test-load         10,000 jobs, 1,000 clients, clients that read nothing, gigabytes of output"
 	@echo "make fuzz [T=NAME] [SECONDS=60] hostile input from libFuzzer (tests/fuzz), each target so long"
 	@echo "make swarm [SECONDS=60] random clusters with random faults, invariants checked after every step"
 	@echo "make soak SECONDS=1800 [SEED=N]  real daemons in network namespaces, killed, stopped and cut off under load (root)"

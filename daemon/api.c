@@ -3,6 +3,7 @@
 #include "daemon/api_internal.h"
 #include "net/rpc.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,11 +98,35 @@ static struct rpc_call *take(struct api *a, uint32_t client)
     return c;
 }
 
+/* Which of a dist's limits a job would have gone beyond, and what to do. */
+static void fail_full(struct api *a, struct rpc_call *c)
+{
+    const struct dist *d = a->roles.dist;
+    if (d->jobs_unfinished >= d->cfg.jobs_unfinished_max)
+        api_fail(c, HAWK_ELIMIT,
+                 "the job was not accepted: this dist has %u unfinished jobs, its limit (dist.jobs_max): "
+                 "wait until some have"
+                 " ended, or use another dist",
+                 d->jobs_unfinished);
+    else
+        api_fail(
+            c, HAWK_ELIMIT,
+            "the job was not accepted: with it this dist would have more than %u unfinished tasks "
+            "(dist.tasks_max), or more"
+            " than %" PRIu64
+            " MiB of their descriptions (dist.memory_max): wait until some have ended, or use another dist",
+            d->cfg.tasks_unfinished_max, d->cfg.unfinished_bytes_max >> 20);
+}
+
 static void submitted(struct api *a, const struct msg_submitted *m)
 {
     struct rpc_call *c = take(a, m->client);
     if (!c)
         return;
+    if (m->err == HAWK_ELIMIT) {
+        fail_full(a, c);
+        return;
+    }
     if (m->err == HAWK_EDRAINING) {
         api_fail(c, m->err, "dist %s " API_DRAINING_TEXT "; submit to another dist", a->roles.name);
         return;

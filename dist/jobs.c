@@ -345,6 +345,17 @@ static void on_resubmit(struct step *s, const struct msg *m)
     resume(s, job, r);
 }
 
+/* A client may have brought a job under a number that was never given out. */
+static job_id_t next_id(struct dist *d)
+{
+    job_id_t id;
+
+    do
+        id = job_id_make(d->node, d->next_seq++);
+    while (job_find(d, id));
+    return id;
+}
+
 void on_submit(struct step *s, const struct msg *m)
 {
     struct dist *d = s->d;
@@ -368,7 +379,7 @@ void on_submit(struct step *s, const struct msg *m)
         put_refused(s, m->submit.client, err);
         return;
     }
-    job = job_new(s, desc, job_id_make(d->node, d->next_seq++), m->submit.key);
+    job = job_new(s, desc, next_id(d), m->submit.key);
     job->client = m->submit.client;
     set_class(s, job);
     unattended(s, job);

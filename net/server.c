@@ -64,6 +64,7 @@ struct server *server_new(struct loop *l, const struct server_config *c)
     s->insecure = c->insecure;
     s->max_calls = c->max_calls ? c->max_calls : SERVER_MAX_CALLS;
     s->calls.loop = l;
+    s->calls.bytes_max = c->max_reply_bytes ? c->max_reply_bytes : SERVER_REPLY_BYTES;
     list_init(&s->calls.all);
     args.num_args =
         net_args(v, c->max_message_bytes ? c->max_message_bytes : NET_MESSAGE_BYTES, NET_KEEPALIVE_SERVER_MS,
@@ -244,6 +245,12 @@ static void dispatch(struct server *s, struct accept *a)
     } else if (s->calls.n >= s->max_calls) {
         snprintf(text, sizeof text, "this daemon has %u calls under way, its limit; try again later",
                  s->max_calls);
+        refuse(s, a->call, GRPC_STATUS_RESOURCE_EXHAUSTED, text);
+    } else if (server_calls_full(&s->calls)) {
+        snprintf(text, sizeof text,
+                 "clients of this daemon have not read %zu MiB of replies, its limit; read them, or try "
+                 "again later",
+                 s->calls.bytes_max >> 20);
         refuse(s, a->call, GRPC_STATUS_RESOURCE_EXHAUSTED, text);
     } else {
         server_call_new(&s->calls, a->call, m->fn, m->arg);

@@ -16,6 +16,9 @@
 #define NET_MESSAGE_BYTES (100u << 20)
 #define SERVER_MAX_CALLS 10000u    /* unfinished API calls at a time, unless configured */
 #define RPC_QUEUE_BYTES (4u << 20) /* replies of one streaming call that wait for the client */
+/* Of all calls together, unless configured: beyond it new calls are refused; beyond half of it a stream has one message
+ * under way. */
+#define SERVER_REPLY_BYTES (256u << 20)
 
 struct server;
 struct links;
@@ -26,6 +29,7 @@ struct server_config {
     bool insecure;                 /* listen on addresses beyond this machine although there is no token */
     uint32_t max_calls;            /* 0: SERVER_MAX_CALLS */
     uint32_t max_message_bytes;    /* 0: NET_MESSAGE_BYTES */
+    uint32_t max_reply_bytes;      /* 0: SERVER_REPLY_BYTES */
     uint32_t keepalive_timeout_ms; /* 0: NET_KEEPALIVE_TIMEOUT_MS */
 };
 

@@ -39,6 +39,7 @@ struct rpc_call {
     uint32_t queue_first, queue_n, queue_cap;
     size_t queue_bytes;
     grpc_byte_buffer *sent;
+    size_t sent_bytes;
     bool have_status, status_sent;
     grpc_status_code status;
     grpc_slice details;
@@ -49,6 +50,7 @@ static void drop_queue(struct rpc_call *c)
     while (c->queue_first < c->queue_n)
         grpc_byte_buffer_destroy(c->queue[c->queue_first++]);
     c->queue_first = c->queue_n = 0;
+    c->server->bytes -= c->queue_bytes;
     c->queue_bytes = 0;
 }
 
@@ -101,7 +103,8 @@ static void pump(struct rpc_call *c)
         return;
     if (c->queue_first < c->queue_n) {
         c->sent = c->queue[c->queue_first++];
-        c->queue_bytes -= grpc_byte_buffer_length(c->sent);
+        c->sent_bytes = grpc_byte_buffer_length(c->sent); /* gRPC takes what is in it */
+        c->queue_bytes -= c->sent_bytes;
         if (c->queue_first == c->queue_n)
             c->queue_first = c->queue_n = 0;
     }
@@ -134,6 +137,8 @@ static void on_sent(void *arg, bool ok)
     if (c->sent)
         grpc_byte_buffer_destroy(c->sent);
     c->sent = NULL;
+    c->server->bytes -= c->sent_bytes;
+    c->sent_bytes = 0;
     if (ok)
         pump(c);
     if (ok && c->refused && c->queue_n == 0 && !c->ended && !c->cancelled) {
@@ -149,6 +154,7 @@ static void push(struct rpc_call *c, const void *data, size_t len)
     vec_grow(c->queue, c->queue_n, c->queue_cap);
     c->queue[c->queue_n++] = net_message(data, len);
     c->queue_bytes += len;
+    c->server->bytes += len;
 }
 
 static void end(struct rpc_call *c, grpc_status_code status, const char *text)
@@ -185,7 +191,9 @@ int rpc_send(struct rpc_call *c, const void *data, size_t len)
     CHECK(!c->ended);
     if (c->cancelled || c->over)
         return HAWK_ECANCELLED;
-    if (c->queue_bytes > RPC_QUEUE_BYTES) {
+    /* Streams share one half, so that clients that read nothing do not keep others from being answered; beyond it each
+     * may still have one message under way. */
+    if (c->queue_bytes > RPC_QUEUE_BYTES || (c->sent && c->server->bytes > c->server->bytes_max / 2)) {
         c->refused = true;
         return HAWK_ELIMIT;
     }

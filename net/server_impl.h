@@ -13,7 +13,11 @@ struct server_calls {
     struct list all; /* struct rpc_call */
     uint32_t n;      /* of them with a handler */
     bool stopping;   /* requests go to no handler any more */
+    size_t bytes;    /* of replies that have not left */
+    size_t bytes_max;
 };
+
+static inline bool server_calls_full(const struct server_calls *s) { return s->bytes > s->bytes_max; }
 
 /* Takes a call over. fn NULL: the caller ends it with rpc_fail at once; otherwise it gets the request. */
 struct rpc_call *server_call_new(struct server_calls *s, grpc_call *call, server_call_fn *fn, void *arg);

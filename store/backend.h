@@ -21,6 +21,9 @@ struct entry {
     uint8_t *tasks; /* an encoded task set; NULL: none */
 };
 
+/* Whether bytes that were kept as a job's or node's name can be one: messages with others are refused. */
+bool name_is_good(const void *name, size_t len);
+
 /* NULL: a message that is not kept. */
 struct entry *entry_new(const struct msg *m);
 void entry_free(struct entry *e);

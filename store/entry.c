@@ -72,3 +72,8 @@ void entry_free(struct entry *e)
     free(e->tasks);
     free(e);
 }
+
+bool name_is_good(const void *name, size_t len)
+{
+    return len <= LIMIT_NAME_BYTES && (len == 0 || !memchr(name, '\0', len));
+}

@@ -87,7 +87,7 @@ static int read_history(void *arg, const struct etcd_row *row)
             break; /* of a newer Hawk */
         }
     }
-    if (got < 0 || rd->bad)
+    if (got < 0 || rd->bad || !name_is_good(name.data, name.len))
         return damaged(row);
     m.history.name = blob_new(name.data, name.len);
     rd->fn(rd->arg, &m);
@@ -113,7 +113,7 @@ static int read_node(void *arg, const struct etcd_row *row)
         else if (f.tag == hawk_store_Node_drained_tag)
             m.journal_node.drained = (uint8_t)number(rd, &f, 1);
     }
-    if (got < 0 || rd->bad)
+    if (got < 0 || rd->bad || !name_is_good(name.data, name.len))
         return damaged(row);
     m.journal_node.name = blob_new(name.data, name.len);
     rd->fn(rd->arg, &m);

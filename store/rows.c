@@ -228,6 +228,13 @@ static struct blob *blob_of(sqlite3_stmt *st, int column)
     return blob_new(data, (size_t)sqlite3_column_bytes(st, column));
 }
 
+static bool name_ok(sqlite3_stmt *st, int column)
+{
+    const void *name = sqlite3_column_blob(st, column);
+
+    return name_is_good(name, (size_t)sqlite3_column_bytes(st, column));
+}
+
 static int damaged_job(const char *what, job_id_t job)
 {
     char id[JOB_ID_TEXT];
@@ -251,7 +258,7 @@ static int read_history(struct reader *rd, sqlite3_stmt *st)
     m.history.task_us = number(rd, st, 3, INT64_MAX);
     m.history.tasks = (uint32_t)number(rd, st, 4, UINT32_MAX);
     m.history.class = (uint8_t)number(rd, st, 5, CLASS_COUNT - 1);
-    if (rd->bad)
+    if (rd->bad || !name_ok(st, 1))
         return damaged("history", (uint64_t)sqlite3_column_int64(st, 0));
     m.history.name = blob_of(st, 1);
     rd->fn(rd->arg, &m);
@@ -266,7 +273,7 @@ static int read_node(struct reader *rd, sqlite3_stmt *st)
     m.journal_node.node.v = (uint32_t)number(rd, st, 0, NODE_ID_MAX);
     m.journal_node.role = (uint8_t)number(rd, st, 2, ROLE_COUNT - 1);
     m.journal_node.drained = (uint8_t)number(rd, st, 3, 1);
-    if (rd->bad)
+    if (rd->bad || !name_ok(st, 1))
         return damaged("node", (uint64_t)sqlite3_column_int64(st, 0));
     m.journal_node.name = blob_of(st, 1);
     rd->fn(rd->arg, &m);

@@ -383,6 +383,22 @@ static void a_flood_waits_for_its_reader(void **state)
     assert_int_equal(cancelled_n, 0);
 }
 
+static void replies_of_all_calls_are_bounded(void **state)
+{
+    struct caller w;
+
+    (void)state;
+    serve((struct server_config){.max_reply_bytes = 4 * CHUNK}, NULL);
+    start(&w, FLOOD, "");
+    until(loop, w.ended);
+    assert_int_equal(w.status, GRPC_STATUS_OK);
+    assert_int_equal(w.bytes, (size_t)FLOOD_CHUNKS * CHUNK);
+    assert_true(flood_refused >=
+                FLOOD_CHUNKS / 5); /* no more than half the limit and a chunk were ever queued */
+    /* What has left is counted no more. */
+    assert_int_equal(call(ECHO, "x"), 0);
+}
+
 static void a_client_that_goes_away_is_noticed(void **state)
 {
     struct caller w;
@@ -524,6 +540,7 @@ int main(void)
         cmocka_unit_test_teardown(a_request_beyond_the_limit_is_refused, teardown),
         cmocka_unit_test_teardown(the_token_is_asked_of_every_call, teardown),
         cmocka_unit_test_teardown(calls_beyond_the_limit_are_refused, teardown),
+        cmocka_unit_test_teardown(replies_of_all_calls_are_bounded, teardown),
         cmocka_unit_test_setup_teardown(many_calls_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(a_stream_arrives_in_order_and_ends, setup, teardown),
         cmocka_unit_test_setup_teardown(a_flood_waits_for_its_reader, setup, teardown),

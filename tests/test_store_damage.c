@@ -309,7 +309,9 @@ static void test_rows_that_cannot_be_read(void **state)
         "UPDATE task SET state = 99 WHERE task = 3",
         "UPDATE task SET task = 'three' WHERE task = 3",
         "INSERT INTO history(name, mean_us, task_us, tasks, class) VALUES('', -5, 0, 1, 0)",
+        "INSERT INTO history(name, mean_us, task_us, tasks, class) VALUES(x'6100', 5, 5, 1, 0)",
         "INSERT INTO node(node, name, role) VALUES(0x7fffffff, 'w', 3)",
+        "INSERT INTO node(node, name, role) VALUES(5, zeroblob(300), 3)",
     };
     struct fixture *f = *state;
     struct bytes whole;

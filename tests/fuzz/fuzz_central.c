@@ -107,18 +107,23 @@ static void node_joins(struct fuzz *f)
 
 #define NODES_MAX 5000u /* ids beyond only cost time: invariants are looked for at each */
 
-/* As a store gives it back: numbers within their ranges, descriptions checked, and nothing else promised. */
+static bool good_name(const struct blob *b)
+{
+    return b && b->len <= LIMIT_NAME_BYTES && !memchr(b->data, '\0', b->len);
+}
+
+/* As a store gives it back: names that can be ones, numbers within their ranges, descriptions checked, and nothing else promised. */
 static bool recoverable(const struct msg *m)
 {
     switch (m->type) {
     case MSG_JOURNAL_NODE:
-        return m->journal_node.name && m->journal_node.node.v <= NODES_MAX;
+        return good_name(m->journal_node.name) && m->journal_node.node.v <= NODES_MAX;
     case MSG_JOURNAL_JOB:
         return m->journal_job.desc && job_desc_check(m->journal_job.desc, NULL, 0) == 0;
     case MSG_JOURNAL_TASK:
         return m->journal_task.id.task < LIMIT_TASKS_PER_JOB;
     default:
-        return m->history.name != NULL;
+        return good_name(m->history.name);
     }
 }
 
