@@ -58,9 +58,11 @@ struct dist_job *job_new(struct step *s, struct job_desc *desc, job_id_t id, uin
 
 void job_free(struct dist *d, struct dist_job *job)
 {
+    /* NOLINTBEGIN(clang-analyzer-core.NullDereference): inside uthash */
     HASH_DELETE(hh, d->by_id, job);
     if (job->key)
         HASH_DELETE(hh_key, d->by_key, job);
+    /* NOLINTEND(clang-analyzer-core.NullDereference) */
     list_remove(&job->in_state);
     list_remove(&job->in_all);
     list_remove(&job->in_pool);
