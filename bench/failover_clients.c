@@ -95,7 +95,7 @@ static int run(int number, const char *dist, uint32_t tasks, uint32_t step_ms)
 
 int main(int argc, char **argv)
 {
-    int clients = argc == 5 ? atoi(argv[1]) : 0, status, failed = 0;
+    int clients = argc == 5 ? (int)strtol(argv[1], NULL, 10) : 0, status, failed = 0;
 
     if (clients < 1) {
         fprintf(stderr, "usage: %s CLIENTS DIST TASKS STEP_MS\n", argv[0]);
@@ -103,7 +103,7 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < clients; i++)
         if (fork() == 0)
-            exit(run(i, argv[2], (uint32_t)atoi(argv[3]), (uint32_t)atoi(argv[4])));
+            exit(run(i, argv[2], (uint32_t)strtoul(argv[3], NULL, 10), (uint32_t)strtoul(argv[4], NULL, 10)));
     while (wait(&status) > 0)
         failed += status != 0;
     return failed > 0;

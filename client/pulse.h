@@ -19,9 +19,9 @@ struct pulses {
 #define PULSE_TURN_US (25 * US_PER_MS) /* how often pulses_turn wants to be called, at least */
 
 /* Relies on the dist at ch from now on; again is no harm. */
-void pulse_add(struct pulses *p, struct channel *ch);
+void pulse_add(struct pulses *all, struct channel *ch);
 /* Looks whether any is lost; forgets those. To be called at every turn of the loop. */
-void pulses_turn(struct pulses *p);
-void pulses_free(struct pulses *p);
+void pulses_turn(struct pulses *all);
+void pulses_free(struct pulses *all);
 
 #endif
