@@ -78,7 +78,7 @@ Q := $(if $(V),,@)
 say = $(if $(V),@:,@printf '%-7s %s\n' $(1) $(2))
 
 .PHONY: all archive programs test test-load fuzz fuzz-programs check check-format check-build check-tidy check-structure deps format demo figures \
-	bench bench-sim bench-failover bench-recovery bench-takeover calibrate swarm clean help install install-files FORCE
+	bench bench-sim bench-failover bench-recovery bench-takeover calibrate swarm mutate clean help install install-files FORCE
 all: $(if $(binary),$(binary),archive)
 archive: $(archive)
 
@@ -211,6 +211,10 @@ swarm: $(binary)
 soak: $(binary)
 	$(Q)HAWK=$(abspath $<) tools/soak --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(FLAGS)
 
+# Does that find mistakes? Each of tests/mutations/*.patch is one: built and run in a copy of the tree.
+mutate:
+	$(Q)tools/mutate
+
 # Every bench/bench_NAME.c, one after the other; each says on its first lines what it measures.
 bench: all $(bench_programs)
 	$(Q)for p in $(bench_programs); do echo "== $$(basename $$p)"; $$p || exit 1; done
@@ -270,6 +274,7 @@ help:
 	@echo "make fuzz [T=NAME] [SECONDS=60] hostile input from libFuzzer (tests/fuzz), each target so long"
 	@echo "make swarm [SECONDS=60] random clusters with random faults, invariants checked after every step"
 	@echo "make soak SECONDS=1800 [SEED=N]  real daemons in network namespaces, killed, stopped and cut off under load (root)"
+	@echo "make mutate            breaks the code on purpose, and shows which invariant of the swarm found it"
 	@echo "make calibrate         the simulator against the published one (docs/calibration.md)"
 	@echo "make check             format, warnings, lint, structure and purity"
 	@echo "make format            rewrite the sources with clang-format"

@@ -295,6 +295,30 @@ static void see_end(struct bus *b, struct endpoint *at, struct endpoint *with, i
     push_peer(b, MSG_PEER_LOST, with, at, peer_number(at, with), delay_us);
 }
 
+static void tell_later(struct bus *b, struct endpoint *at, struct endpoint *with, uint32_t calls,
+                       int64_t delay_us)
+{
+    struct msg lost;
+
+    memset(&lost, 0, sizeof lost);
+    lost.type = MSG_PEER_LOST;
+    lost.reserved = SEEN_LATE;
+    lost.peer = calls;
+    lost.peer_lost.role = with->role;
+    push(b, with, at, delay_us, &lost);
+    vec_grow(b->unseen, b->unseen_n, b->unseen_cap);
+    b->unseen[b->unseen_n++] = (struct unseen){at->number, with->number};
+}
+
+/* x dials y at at_us, if it still wants to then. */
+static void redial(struct bus *b, const struct endpoint *x, const struct endpoint *y, int64_t at_us)
+{
+    struct msg none;
+
+    memset(&none, 0, sizeof none);
+    queue_push(&b->queue, false, at_us, y->number, x->number, &none);
+}
+
 /* ---- Their ends and beginnings ---- */
 
 static void unlink_streams(struct bus *b, struct endpoint *x, struct endpoint *y)
@@ -322,8 +346,14 @@ static void disconnect(struct bus *b, struct endpoint *x, struct endpoint *y, bo
 {
     bool x_dialled = is_dialler(x, y);
     uint32_t x_calls = peer_number(x, y), y_calls = peer_number(y, x);
+    int64_t delay_us = in_order && !x_dialled ? delay_between(b, x, y, NULL) : 0;
 
     unlink_streams(b, x, y);
+    if (y->obj && in_order && !x_dialled && delay_us > 0) { /* y dials again when it has heard of it */
+        tell_later(b, y, x, y_calls, delay_us);
+        redial(b, y, x, b->now_us + delay_us + b->c.redial_us);
+        return;
+    }
     if (x->obj)
         push_peer(b, MSG_PEER_LOST, y, x, x_calls, x_dialled ? 0 : delay_between(b, y, x, NULL));
     if (y->obj)
@@ -362,15 +392,6 @@ static int64_t cut_until(const struct bus *b, const struct endpoint *x, const st
             until_us = k->until_us;
     }
     return until_us;
-}
-
-/* x dials y at at_us, if it still wants to then. */
-static void redial(struct bus *b, const struct endpoint *x, const struct endpoint *y, int64_t at_us)
-{
-    struct msg none;
-
-    memset(&none, 0, sizeof none);
-    queue_push(&b->queue, false, at_us, y->number, x->number, &none);
 }
 
 /* x dials y, as the shell of x would, if it still wants to. */
@@ -523,19 +544,10 @@ static void hear_later(struct bus *b, struct endpoint *at, struct endpoint *with
                        int64_t at_us)
 {
     struct tail tail = {with->number, at->number, at_us, false};
-    struct msg lost;
 
     queue_withdraw(&b->queue, is_in_tail, &tail);
-    if (tail.beginning)
-        return;
-    memset(&lost, 0, sizeof lost);
-    lost.type = MSG_PEER_LOST;
-    lost.reserved = SEEN_LATE;
-    lost.peer = calls;
-    lost.peer_lost.role = with->role;
-    push(b, with, at, at_us - b->now_us, &lost);
-    vec_grow(b->unseen, b->unseen_n, b->unseen_cap);
-    b->unseen[b->unseen_n++] = (struct unseen){at->number, with->number};
+    if (!tail.beginning)
+        tell_later(b, at, with, calls, at_us - b->now_us);
 }
 
 void bus_break_unseen(struct bus *b, uint32_t x_ep, uint32_t y_ep, int64_t x_hears_us, int64_t y_hears_us)

@@ -403,7 +403,8 @@ void central_tasks_finished(struct central *c, struct node *n, const struct msg_
     }
     if (m->outcome == OUTCOME_LOST || m->outcome == OUTCOME_NONE || m->outcome >= OUTCOME_COUNT) {
         /* Nobody's end: the worker stops, or killed it for its lease. */
-        t = t->place == PLACE_QUEUE ? NULL : held_by(c, n, &m->id); /* waiting again: known to be lost */
+        /* Waiting again: known to be lost. Unsure: a later try may run that is not on record. */
+        t = t->place == PLACE_QUEUE || t->unsure ? NULL : held_by(c, n, &m->id);
         send_finish_ack(c, n, &m->id);
         if (t)
             lost(c, t, true);

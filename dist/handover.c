@@ -45,7 +45,7 @@ void hand_offer(struct step *s, struct dist_job *job)
     if (!s->d->central_up || job->changing)
         return;
     job->handed_again = job->handed_out;
-    job->handed_out = true;
+    job->handed_out = job->offered = true;
     m = &out_add(s->out, MSG_LONG_SUBMIT, NODE_CENTRAL.v)->long_submit;
     m->job = job->id;
     m->desc = job_desc_ref(job->desc);
@@ -201,7 +201,7 @@ void hand_cancel(struct step *s, struct dist_job *job)
 
 /* ---- Central comes and goes ---- */
 
-void hand_central_up(struct step *s)
+void hand_central_up(struct step *s, bool another)
 {
     list_foreach(&s->d->handed, node, nxt) {
         struct dist_job *job = container_of(node, struct dist_job, in_central);
@@ -210,6 +210,9 @@ void hand_central_up(struct step *s)
             continue;
         if (hand_has_timer(job) && heap_in(&job->timer))
             heap_remove(&s->d->timers, &job->timer);
+        /* The last one may have accepted and run it, and this one have forgotten it since. */
+        if (another && job->offered && job->desc->flags & JOB_AT_MOST_ONCE)
+            job->unsure = true;
         if (job->cancelling) {
             put_cancel_and_watch(s, job);
         } else if (job->hand == HAND_PENDING && !job->unsure) {
@@ -260,7 +263,7 @@ static void accepted(struct step *s, struct dist_job *job)
     if (job->hand != HAND_PENDING)
         return;
     job->hand = HAND_ACCEPTED;
-    job->unsure = false;
+    job->unsure = job->offered = false;
     if (job->state == JOB_PENDING)
         job_set_state(s, job, JOB_WAITING);
     if (!epoch_is_dists(job->epoch) && !job->promoted)
@@ -311,6 +314,7 @@ void on_long_refused(struct step *s, const struct msg *m)
 
     if (!job)
         return;
+    job->offered = false;
     /* A watch may be answered before the job is journalled, and the journal fail. */
     if (job->hand == HAND_ACCEPTED)
         unaccepted(s, job);

@@ -145,6 +145,7 @@ struct dist_job {
     bool handed_out : 1;      /* LONG_SUBMIT was sent at least once: central may have it */
     bool handed_again : 1;    /* and sent once more: what central said of it in between may be lost */
     bool handed_part : 1;     /* what central was given last was not the whole job */
+    bool offered : 1;         /* and the last one is not answered */
     bool unsure : 1;          /* read back: whether central has it, it is asked */
     bool crossed : 1;         /* news of its reservations may have crossed: those that move are not counted */
     struct dist_task tasks[]; /* desc->tasks of them */
@@ -263,8 +264,9 @@ struct dist {
     uint32_t heartbeat_seq;
     uint64_t counters[COUNTER_COUNT];
     uint64_t counters_told[COUNTER_COUNT];
-    bool joined;     /* has been, at least once */
-    bool central_up; /* joined on the present stream */
+    bool joined;            /* has been, at least once */
+    bool central_up;        /* joined on the present stream */
+    uint32_t central_epoch; /* of the central joined last; 0: none */
     bool central_stream;
     bool stopping;
     bool drained;             /* by an operator: takes no new jobs */

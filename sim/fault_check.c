@@ -95,6 +95,21 @@ static void note_accepted(struct cluster *c, const struct msg_long_accepted *m)
     c->accepted[c->accepted_n++] = *m;
 }
 
+/* What central says of a task's end is on record by then (protocol 4.4). */
+static void expect_durable(struct cluster *c, const struct msg_long_task *m)
+{
+    for (uint32_t i = c->store.durable; i-- > 0;) {
+        const struct msg_journal_task *t = &c->store.v[i].journal_task;
+
+        if (c->store.v[i].type == MSG_JOURNAL_TASK && job_eq(t->id.job, m->id.job) &&
+            t->id.task == m->id.task && t->id.epoch == m->id.epoch && task_state_final(t->state))
+            return;
+    }
+    cluster_fail(c, INVARIANT_NOTHING_FORGOTTEN,
+                 "central says that task %u of %s is %s, and has no record of it", m->id.task,
+                 job_id_format((char[JOB_ID_TEXT]){0}, m->id.job), task_state_text(m->state));
+}
+
 void cluster_check_accepted(struct cluster *c)
 {
     for (uint32_t i = 0; i < c->accepted_n; i++)
@@ -127,6 +142,8 @@ void cluster_on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, 
         note_watch(c, to, c->jobs[i], m->watch.job);
     if (m->type == MSG_RECOVERED && to == c->central_ep)
         c->recovered = true;
+    if (m->type == MSG_LONG_TASK && task_state_final(m->long_task.state))
+        expect_durable(c, &m->long_task);
     if (m->type == MSG_LONG_ACCEPTED)
         note_accepted(c, &m->long_accepted);
     if (m->type == MSG_TASK_ENQUEUE)

@@ -496,6 +496,17 @@ static void heal(struct run *run)
             cluster_restart_worker(c, i);
 }
 
+/* How long it takes one slot to run everything, most of it twice. */
+static int64_t work_us(const struct cluster *c)
+{
+    int64_t sum_us = 0;
+
+    for (uint32_t i = 0; i < c->jobs_n; i++)
+        for (uint32_t t = 0; t < c->jobs[i]->desc->tasks; t++)
+            sum_us += 2 * c->jobs[i]->duration_us[t];
+    return sum_us;
+}
+
 void faults_run(const struct faults_options *o, struct faults_result *r)
 {
     struct run run = {.r = r};
@@ -509,7 +520,7 @@ void faults_run(const struct faults_options *o, struct faults_result *r)
         random_fault(&run);
     }
     heal(&run);
-    cluster_run_jobs(run.c, o->heal_us ? o->heal_us : FAULTS_HEAL_US);
+    cluster_run_jobs(run.c, (o->heal_us ? o->heal_us : FAULTS_HEAL_US) + work_us(run.c));
     cluster_expect_all_quiet(run.c);
     r->steps += run.c->steps;
     r->virtual_us += bus_now(run.c->bus);

@@ -48,8 +48,9 @@ struct faults_options {
     uint32_t kinds;  /* what may fail: a set of 1 << enum fault_kind; 0: nothing does, and more must hold */
     bool draw_kinds; /* each seed draws some of them; every fifth has none */
     uint32_t jobs;   /* 0: 5 to 29, as drawn */
-    int64_t heal_us; /* after the last fault every job ends within this; 0: FAULTS_HEAL_US */
-    bool log;        /* every message to standard error */
+    /* After the last fault every job ends within this, and twice what all tasks take; 0: FAULTS_HEAL_US. */
+    int64_t heal_us;
+    bool log; /* every message to standard error */
     /* As in struct cluster_config. */
     void (*failed)(void *arg, enum invariant invariant, const char *text);
     void *failed_arg;

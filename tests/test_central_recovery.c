@@ -72,6 +72,25 @@ static void what_nobody_reports_is_placed_again_after_one_lease(void **state)
     end(&c);
 }
 
+/* It ran as a later try, perhaps, that never came to be on record, and runs still (hawk sim --faults --seed 24904). */
+static void an_older_try_that_was_lost_says_nothing_of_later_ones(void **state)
+{
+    struct cluster c;
+
+    recover(&c);
+    tell(&c.t, HELD_END, held_end, c.w[0], 0);
+    pass(&c.t, 3 * S);
+    ack_partition(&c.t, c.w[0]);
+    finished(&c.t, c.w[0], try_of(1, 1, 1, 1), OUTCOME_LOST, 9, 5 * S);
+    expect(&c.t, FINISH_ACK, finish_ack, c.w[0]);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    pass(&c.t, 57 * S - 1);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    pass(&c.t, 1);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.attempt, 2);
+    end(&c);
+}
+
 static void a_job_whose_end_alone_was_not_written_ends(void **state)
 {
     struct cluster c;
@@ -288,6 +307,7 @@ int main(void)
         cmocka_unit_test(what_nobody_reports_is_placed_again_after_one_lease),
         cmocka_unit_test(placement_waits_for_every_worker_to_answer),
         cmocka_unit_test(placement_does_not_wait_for_a_worker_that_does_not_answer),
+        cmocka_unit_test(an_older_try_that_was_lost_says_nothing_of_later_ones),
         cmocka_unit_test(a_job_whose_end_alone_was_not_written_ends),
         cmocka_unit_test(a_launch_at_most_once_is_recorded_before_it_is_sent),
         cmocka_unit_test(a_launch_that_was_not_sent_may_go_elsewhere),
