@@ -89,19 +89,14 @@ static void effect(void *arg, const struct msg *m)
     case MSG_NODE_CHANGED:
         log_node(&m->node_changed);
         break;
-    case MSG_JOURNAL_NODE:
-    case MSG_JOURNAL_JOB:
-    case MSG_JOURNAL_TASK:
-    case MSG_JOURNAL_CANCEL:
-    case MSG_JOURNAL_JOB_END:
-    case MSG_HISTORY:
-        journal_write(d->journal, m);
-        break;
     case MSG_STOPPED:
         process_exit(&d->process, 0);
         break;
     default:
-        api_effect(d->api, m);
+        if (msg_is_record(m))
+            journal_write(d->journal, m);
+        else
+            api_effect(d->api, m);
     }
 }
 

@@ -56,16 +56,14 @@ static void effect(void *arg, const struct msg *m)
         submitted(d, &m->submitted);
         api_effect(d->api, m);
         break;
-    case MSG_JOURNAL_JOB:
-    case MSG_JOURNAL_TASK:
-    case MSG_JOURNAL_JOB_END:
-        journal_write(d->journal, m);
-        break;
     case MSG_STOPPED:
         process_exit(&d->process, m->stopped.asked ? 0 : PROCESS_FAILED);
         break;
     default:
-        api_effect(d->api, m);
+        if (msg_is_record(m))
+            journal_write(d->journal, m);
+        else
+            api_effect(d->api, m);
     }
 }
 

@@ -312,6 +312,11 @@ size_t msg_format(const struct msg *m, char *buf, size_t size);
 job_id_t msg_job(const struct msg *m);
 /* The token of what a role wants journalled (JOURNAL_NODE .. JOURNAL_JOB_END); 0 for every other message. */
 uint64_t msg_journal_token(const struct msg *m);
+/* Whether a role put m out for its shell to keep: those, and HISTORY. */
+static inline bool msg_is_record(const struct msg *m)
+{
+    return m->type == MSG_HISTORY || msg_journal_token(m) != 0;
+}
 /* Checks enumerations, ranges and required handles of a message that came off the network: 0; HAWK_EMALFORMED;
  * or HAWK_EUNSUPPORTED for what a newer peer may well send and this one skips. Every role may rely on it. */
 int msg_check(const struct msg *m);

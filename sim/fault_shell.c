@@ -291,14 +291,6 @@ void cluster_on_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg 
     case MSG_EXEC_LEASE:
         w->lease_us = m->exec_lease.until_us;
         break;
-    case MSG_JOURNAL_NODE:
-    case MSG_JOURNAL_JOB:
-    case MSG_JOURNAL_TASK:
-    case MSG_JOURNAL_CANCEL:
-    case MSG_JOURNAL_JOB_END:
-    case MSG_HISTORY:
-        cluster_store_write(c, ep == c->central_ep ? &c->store : &cluster_dist_of(c, ep)->store, m);
-        break;
     case MSG_SUBMITTED:
         on_submitted(c, ep, &m->submitted);
         break;
@@ -312,6 +304,7 @@ void cluster_on_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg 
         on_stopped(c, ep);
         break;
     default:
-        break;
+        if (msg_is_record(m))
+            cluster_store_write(c, ep == c->central_ep ? &c->store : &cluster_dist_of(c, ep)->store, m);
     }
 }

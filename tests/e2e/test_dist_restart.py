@@ -1,5 +1,7 @@
 """A dist is killed and comes back: detached jobs end, and every task's completion counts once."""
 import shutil
+import signal
+import sqlite3
 import sys
 
 from hawktest import Cluster, run_tests, wait_for
@@ -75,6 +77,24 @@ def test_killed_again_and_again():
         for i, job in enumerate(jobs):
             assert c.job(job)["done"] == 20, c.job(job)
             assert len(set(lines(f"{c.dir}/job{i}.ended"))) == 20, f"not every task of {job} has run"
+
+
+def test_a_cancellation_outlives_the_dist():
+    with Cluster(workers=1) as c:
+        job = c.submit("--class", "short", "--", *script(c, "one", "never"))
+        wait_for("it to run", lambda: lines(f"{c.dir}/one.began"))
+        c.workers[0].p.send_signal(signal.SIGSTOP)  # nothing but the cancellation is there to be written
+        try:
+            c.hawk("cancel", job)
+            c.dists[0].kill()
+            with sqlite3.connect(f"{c.dir}/d1/journal.db") as db:
+                assert db.execute("SELECT cancelled FROM job").fetchall() == [(1,)]
+        finally:
+            c.workers[0].p.send_signal(signal.SIGCONT)
+        restart(c)
+        c.hawk("wait", job, check=None)
+        wait_for("the job to end", lambda: c.hawk("job", job, check=None).stdout.find("cancelled") > 0)
+        assert lines(f"{c.dir}/one.began") == ["0"] and not lines(f"{c.dir}/one.ended")
 
 
 def test_a_stopped_dist_goes_on_later():
