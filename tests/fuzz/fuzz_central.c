@@ -26,22 +26,6 @@ struct fuzz {
     bool recovered, stopped;
 };
 
-static uint64_t token_of(const struct msg *m)
-{
-    switch (m->type) {
-    case MSG_JOURNAL_NODE:
-        return m->journal_node.token;
-    case MSG_JOURNAL_JOB:
-        return m->journal_job.token;
-    case MSG_JOURNAL_TASK:
-        return m->journal_task.token;
-    case MSG_JOURNAL_JOB_END:
-        return m->journal_job_end.token;
-    default:
-        return 0;
-    }
-}
-
 static void say(struct fuzz *f, const struct msg *m)
 {
     struct event e = {.now_us = f->now_us, .m = *m};
@@ -57,8 +41,8 @@ static void say(struct fuzz *f, const struct msg *m)
         const struct msg *o = &f->out.v[i];
 
         CHECK(!msg_is_wire(o) || msg_check(o) == 0);
-        if (token_of(o))
-            f->token = token_of(o);
+        if (msg_journal_token(o))
+            f->token = msg_journal_token(o);
         f->stopped = f->stopped || o->type == MSG_STOPPED;
     }
     recent_add(&f->recent, &f->out);
