@@ -124,17 +124,15 @@ static void on_central_lost(struct step *s)
 static void on_joined(struct step *s, const struct msg_joined *m)
 {
     struct dist *d = s->d;
-    bool another = d->central_epoch != 0 && d->central_epoch != m->central_epoch;
 
     d->node = m->node;
-    d->central_epoch = m->central_epoch;
     d->joined = d->central_up = true;
     d->drained = m->draining;
     d->told_empty = false;
     d->heartbeat_us = m->heartbeat_us > HEARTBEAT_MIN_US ? m->heartbeat_us : HEARTBEAT_MIN_US;
     if (d->cfg.heartbeats)
         d->heartbeat_at = s->now + d->heartbeat_us;
-    hand_central_up(s, another);
+    hand_central_up(s);
     settle_begin(s);
     reports_send(s);
 }

@@ -201,7 +201,7 @@ void hand_cancel(struct step *s, struct dist_job *job)
 
 /* ---- Central comes and goes ---- */
 
-void hand_central_up(struct step *s, bool another)
+void hand_central_up(struct step *s)
 {
     list_foreach(&s->d->handed, node, nxt) {
         struct dist_job *job = container_of(node, struct dist_job, in_central);
@@ -210,8 +210,8 @@ void hand_central_up(struct step *s, bool another)
             continue;
         if (hand_has_timer(job) && heap_in(&job->timer))
             heap_remove(&s->d->timers, &job->timer);
-        /* The last one may have accepted and run it, and this one have forgotten it since. */
-        if (another && job->offered && job->desc->flags & JOB_AT_MOST_ONCE)
+        /* Central may have accepted and run it, and forgotten it since. */
+        if (job->offered && job->desc->flags & JOB_AT_MOST_ONCE)
             job->unsure = true;
         if (job->cancelling) {
             put_cancel_and_watch(s, job);

@@ -186,7 +186,7 @@ static inline bool hand_has_timer(const struct dist_job *job)
 /* A task of it has outlived the cutoff: what was not launched goes to central, if it may. */
 void hand_promote(struct step *s, struct dist_job *job);
 void hand_cancel(struct step *s, struct dist_job *job);
-void hand_central_up(struct step *s, bool another); /* another: central is a new process */
+void hand_central_up(struct step *s);
 void hand_central_lost(struct step *s);
 void on_long_accepted(struct step *s, const struct msg *m);
 void on_long_refused(struct step *s, const struct msg *m);

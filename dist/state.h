@@ -264,9 +264,8 @@ struct dist {
     uint32_t heartbeat_seq;
     uint64_t counters[COUNTER_COUNT];
     uint64_t counters_told[COUNTER_COUNT];
-    bool joined;            /* has been, at least once */
-    bool central_up;        /* joined on the present stream */
-    uint32_t central_epoch; /* of the central joined last; 0: none */
+    bool joined;     /* has been, at least once */
+    bool central_up; /* joined on the present stream */
     bool central_stream;
     bool stopping;
     bool drained;             /* by an operator: takes no new jobs */
