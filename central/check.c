@@ -1,7 +1,7 @@
 /* Central's invariants, one by one. */
 #include "central/central.h"
 
-#include "base/check.h"
+#include "base/ring.h"
 #include "central/state.h"
 
 static uint32_t length(const struct list *l)
@@ -146,7 +146,7 @@ void central_check(const struct central *c)
     for (uint32_t i = 1; i < c->pending.n; i++) {
         const struct records *p = &c->pending;
 
-        CHECK(p->v[(p->head + i - 1) & (p->cap - 1)].token < p->v[(p->head + i) & (p->cap - 1)].token);
+        CHECK(ring_at(p, i - 1).token < ring_at(p, i).token);
     }
     CHECK(list_empty(&c->changed));
     CHECK(!c->request.waits || (c->now_us < c->request.until_us && !c->stopping));

@@ -1,37 +1,11 @@
 /* What waits for the journal, in the order it was put out, and what could not be written. */
 #include "central/state.h"
 
-#include "base/check.h"
-#include "base/mem.h"
+#include "base/ring.h"
 
 #include <stdlib.h>
 
 #define RETRY_US US_PER_S
-
-static void push(struct records *q, struct record r)
-{
-    if (q->n == q->cap) {
-        uint32_t cap = q->cap ? q->cap * 2 : 64;
-        struct record *v = xmalloc(cap * sizeof *v);
-
-        for (uint32_t i = 0; i < q->n; i++)
-            v[i] = q->v[(q->head + i) & (q->cap - 1)];
-        free(q->v);
-        *q = (struct records){.v = v, .n = q->n, .cap = cap};
-    }
-    q->v[(q->head + q->n++) & (q->cap - 1)] = r;
-}
-
-static struct record pop(struct records *q)
-{
-    struct record r;
-
-    CHECK(q->n > 0);
-    r = q->v[q->head];
-    q->head = (q->head + 1) & (q->cap - 1);
-    q->n--;
-    return r;
-}
 
 static void write_node(struct central *c, const struct node *n)
 {
@@ -133,13 +107,13 @@ void central_journal_put(struct central *c, enum record_kind kind, void *what)
         write_task(c, what);
         break;
     }
-    push(&c->pending, r);
+    ring_push(&c->pending, r);
 }
 
 void central_journal_put_drain(struct central *c, struct node *n, uint32_t client)
 {
     central_journal_put(c, RECORD_DRAIN, n);
-    c->pending.v[(c->pending.head + c->pending.n - 1) & (c->pending.cap - 1)].client = client;
+    ring_at(&c->pending, c->pending.n - 1).client = client;
 }
 
 static void written(struct central *c, const struct record *r)
@@ -182,7 +156,7 @@ static void not_written(struct central *c, const struct record *r, int32_t err)
     } else if (r->kind != RECORD_NOTE && r->kind != RECORD_CANCEL) {
         if (r->kind == RECORD_DRAIN) /* in force, and written when that can be: who asked has waited enough */
             central_drain_journalled(c, r->node, r->client, err);
-        push(&c->failed, *r);
+        ring_push(&c->failed, *r);
         if (c->retry_us == TIME_NEVER)
             c->retry_us = c->now_us + RETRY_US;
     }
@@ -192,9 +166,10 @@ void central_journal_done(struct central *c, const struct msg_journal_done *m)
 {
     if (m->err || c->failed.n == 0)
         c->journal_err = m->err;
-    while (c->pending.n && c->pending.v[c->pending.head].token <= m->token) {
-        struct record r = pop(&c->pending);
+    while (c->pending.n && ring_at(&c->pending, 0).token <= m->token) {
+        struct record r;
 
+        ring_pop(&c->pending, &r);
         if (m->err)
             not_written(c, &r, m->err);
         else
@@ -227,8 +202,9 @@ void central_journal_run(struct central *c)
         return;
     c->retry_us = TIME_NEVER;
     while (n-- > 0) {
-        struct record r = pop(&c->failed);
+        struct record r;
 
+        ring_pop(&c->failed, &r);
         put_again(c, &r);
     }
 }

@@ -2,41 +2,13 @@
  * tasks that are to be acknowledged, cancellations that are to be confirmed. Nothing else waits for the disk. */
 #include "dist/internal.h"
 
-#include "base/check.h"
-#include "base/mem.h"
+#include "base/ring.h"
 #include "base/units.h"
 
 #include <stdlib.h>
 
 /* How long after it could not be queued a record is put out again. */
 #define REWRITE_US (1 * US_PER_S)
-
-/* ---- Rings ---- */
-
-static void push(struct dist_records *q, struct dist_record r)
-{
-    if (q->n == q->cap) {
-        uint32_t cap = q->cap ? q->cap * 2 : 64;
-        struct dist_record *v = xmalloc(cap * sizeof *v);
-
-        for (uint32_t i = 0; i < q->n; i++)
-            v[i] = q->v[(q->head + i) & (q->cap - 1)];
-        free(q->v);
-        *q = (struct dist_records){.v = v, .n = q->n, .cap = cap};
-    }
-    q->v[(q->head + q->n++) & (q->cap - 1)] = r;
-}
-
-static struct dist_record pop(struct dist_records *q)
-{
-    struct dist_record r;
-
-    CHECK(q->n > 0);
-    r = q->v[q->head];
-    q->head = (q->head + 1) & (q->cap - 1);
-    q->n--;
-    return r;
-}
 
 void journal_free(struct dist *d)
 {
@@ -48,8 +20,9 @@ void journal_free(struct dist *d)
 
 static void record(struct step *s, enum dist_record_kind kind, struct try_id id, uint32_t peer)
 {
-    push(&s->d->pending,
-         (struct dist_record){.token = s->d->token, .id = id, .peer = peer, .kind = (uint8_t)kind});
+    struct dist_record r = {.token = s->d->token, .id = id, .peer = peer, .kind = (uint8_t)kind};
+
+    ring_push(&s->d->pending, r);
 }
 
 static void put_job(struct step *s, const struct dist_job *job, bool whole)
@@ -94,7 +67,7 @@ static void wait(struct step *s, enum dist_record_kind kind, struct try_id id, u
 {
     struct dist_record r = {.token = s->d->token, .id = id, .peer = peer, .kind = (uint8_t)kind};
 
-    push(s->d->failed.n > 0 ? &s->d->failed : &s->d->pending, r);
+    ring_push(s->d->failed.n > 0 ? &s->d->failed : &s->d->pending, r);
 }
 
 void journal_change(struct step *s, const struct dist_job *job)
@@ -231,12 +204,12 @@ static void delayed(struct step *s, uint64_t token)
     struct dist_records *q = &s->d->pending;
 
     for (uint32_t i = 0, n = q->n; i < n; i++) {
-        struct dist_record r = q->v[(q->head + i) & (q->cap - 1)];
+        struct dist_record r = ring_at(q, i);
 
         if (r.token > token)
             break;
         if (tell_failure(s, &r, HAWK_EIO)) /* which may have made the ring grow */
-            q->v[(q->head + i) & (q->cap - 1)].kind = RECORD_NONE;
+            ring_at(q, i).kind = RECORD_NONE;
     }
 }
 
@@ -251,16 +224,18 @@ static void refused(struct step *s, uint64_t token, int err)
 {
     struct dist *d = s->d;
 
-    while (d->pending.n && d->pending.v[d->pending.head].token <= token) {
-        struct dist_record r = pop(&d->pending);
+    while (d->pending.n && ring_at(&d->pending, 0).token <= token) {
+        struct dist_record r;
 
+        ring_pop(&d->pending, &r);
         if (!tell_failure(s, &r, err))
-            push(&d->failed, r);
+            ring_push(&d->failed, r);
     }
     for (uint32_t n = d->pending.n; n > 0; n--) {
-        struct dist_record r = pop(&d->pending);
+        struct dist_record r;
 
-        push(follows(&r) ? &d->failed : &d->pending, r);
+        ring_pop(&d->pending, &r);
+        ring_push(follows(&r) ? &d->failed : &d->pending, r);
     }
     if (d->failed.n > 0 && d->rewrite_at == TIME_NEVER)
         d->rewrite_at = s->now + REWRITE_US;
@@ -282,9 +257,10 @@ void on_journal_done(struct step *s, const struct msg *m)
     }
     if (token > d->durable)
         d->durable = token;
-    while (d->pending.n && d->pending.v[d->pending.head].token <= token) {
-        struct dist_record r = pop(&d->pending);
+    while (d->pending.n && ring_at(&d->pending, 0).token <= token) {
+        struct dist_record r;
 
+        ring_pop(&d->pending, &r);
         written(s, &r);
     }
 }
@@ -322,8 +298,9 @@ void journal_rewrite(struct step *s)
 
     d->rewrite_at = TIME_NEVER;
     while (d->failed.n > 0) {
-        struct dist_record r = pop(&d->failed);
+        struct dist_record r;
 
+        ring_pop(&d->failed, &r);
         rewrite(s, &r);
     }
 }

@@ -7,6 +7,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/ring.h"
 #include "base/rng.h"
 #include "base/spread.h"
 #include "base/units.h"
@@ -550,6 +551,32 @@ static void lists_keep_order_and_allow_removal(void **state)
 
 /* --- memory and blobs -------------------------------------------------------------------------- */
 
+static void a_ring_keeps_its_order_however_it_wraps(void **state)
+{
+    struct {
+        uint32_t *v;
+        uint32_t head, n, cap;
+    } ring = {0};
+    struct rng r;
+    uint32_t in = 0, out = 0, got;
+
+    rng_seed(&r, 7);
+    /* Longer and longer, so that it grows with its oldest element at any place. */
+    while (in < 20000) {
+        for (uint64_t k = rng_below(&r, 100); k; k--)
+            ring_push(&ring, in++);
+        for (uint64_t k = rng_below(&r, 90); k && ring.n; k--) {
+            ring_pop(&ring, &got);
+            assert_int_equal(got, out++);
+        }
+        assert_int_equal(ring.n, in - out);
+        for (uint32_t k = 0; k < ring.n; k++)
+            assert_int_equal(ring_at(&ring, k), out + k);
+    }
+    assert_true(ring.cap > 64);
+    free(ring.v);
+}
+
 static void allocation_never_returns_null(void **state)
 {
     char *p = xmalloc(0), *zeros = xcalloc(3, 5), *text = xstrdup("kept");
@@ -692,6 +719,7 @@ int main(void)
         cmocka_unit_test(heap_check_sees_disorder),
         cmocka_unit_test(heap_removing_a_stranger_aborts),
         cmocka_unit_test(lists_keep_order_and_allow_removal),
+        cmocka_unit_test(a_ring_keeps_its_order_however_it_wraps),
         cmocka_unit_test(allocation_never_returns_null),
         cmocka_unit_test(blobs_live_as_long_as_their_references),
         cmocka_unit_test(quantiles_interpolate),
