@@ -376,14 +376,7 @@ const struct api_method_info api_methods[API_METHOD_COUNT] = {
 
 static bool out_write(pb_ostream_t *stream, const pb_byte_t *data, size_t len)
 {
-    struct codec_buf *o = stream->state;
-    if (o->cap - o->len < len) {
-        o->cap = (o->cap + len) * 2;
-        o->data = xrealloc(o->data, o->cap);
-    }
-    if (len)
-        memcpy(o->data + o->len, data, len);
-    o->len += len;
+    codec_buf_append(stream->state, data, len);
     return true;
 }
 

@@ -75,13 +75,18 @@ static void reserve(struct codec_buf *b, size_t n)
     b->data = xrealloc(b->data, b->cap);
 }
 
-static bool append(pb_ostream_t *s, const pb_byte_t *data, size_t n)
+void codec_buf_append(struct codec_buf *b, const void *data, size_t n)
 {
-    struct codec_buf *b = s->state;
-
+    if (n == 0)
+        return;
     reserve(b, n);
     memcpy(b->data + b->len, data, n);
     b->len += n;
+}
+
+static bool append(pb_ostream_t *s, const pb_byte_t *data, size_t n)
+{
+    codec_buf_append(s->state, data, n);
     return true;
 }
 

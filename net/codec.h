@@ -19,6 +19,7 @@ struct codec_buf {
     size_t len, cap;
 };
 void codec_buf_free(struct codec_buf *b);
+void codec_buf_append(struct codec_buf *b, const void *data, size_t n);
 
 /* Appends one envelope: what is in b from an empty buffer on is a Batch. m must be a wire message; it stays the
  * caller's, and m->peer does not travel. HAWK_ETOO_LARGE beyond CODEC_ENVELOPE_MAX: b is as before. */

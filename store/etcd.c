@@ -72,13 +72,8 @@ static void on_reply(void *arg, const uint8_t *data, size_t len)
 {
     struct etcd *e = arg;
 
-    if (e->reply.cap < len) {
-        e->reply.cap = len;
-        e->reply.data = xrealloc(e->reply.data, len);
-    }
-    if (len)
-        memcpy(e->reply.data, data, len);
-    e->reply.len = len;
+    e->reply.len = 0;
+    codec_buf_append(&e->reply, data, len);
     e->replied = true;
 }
 
@@ -293,17 +288,6 @@ void etcd_txn_delete(struct etcd_txn *t, const char *from, const char *to)
     add_op(t, etcdserverpb_RequestOp_request_delete_range_tag, &b);
 }
 
-static void append(struct codec_buf *to, const struct codec_buf *b)
-{
-    size_t len = to->len + b->len;
-
-    if (to->cap < len)
-        to->data = xrealloc(to->data, to->cap = len);
-    if (b->len)
-        memcpy(to->data + to->len, b->data, b->len);
-    to->len = len;
-}
-
 int etcd_txn_run(struct etcd *e, const struct etcd_txn *t, int64_t timeout_us, bool *done, int64_t *revision)
 {
     struct span rest;
@@ -311,8 +295,8 @@ int etcd_txn_run(struct etcd *e, const struct etcd_txn *t, int64_t timeout_us, b
     int got, err;
 
     e->request.len = 0;
-    append(&e->request, &t->compares);
-    append(&e->request, &t->ops);
+    codec_buf_append(&e->request, t->compares.data, t->compares.len);
+    codec_buf_append(&e->request, t->ops.data, t->ops.len);
     err = call(e, "/etcdserverpb.KV/Txn", timeout_us);
     if (err)
         return err;

@@ -2,7 +2,6 @@
 #include "store/wire.h"
 
 #include "base/check.h"
-#include "base/mem.h"
 
 #include <pb_decode.h>
 #include <pb_encode.h>
@@ -19,15 +18,7 @@ bool span_equals(struct span s, const char *text)
 
 static bool append(pb_ostream_t *s, const pb_byte_t *data, size_t n)
 {
-    struct codec_buf *b = s->state;
-
-    if (b->cap - b->len < n) {
-        b->cap = (b->cap + n) * 2;
-        b->data = xrealloc(b->data, b->cap);
-    }
-    if (n)
-        memcpy(b->data + b->len, data, n);
-    b->len += n;
+    codec_buf_append(s->state, data, n);
     return true;
 }
 
