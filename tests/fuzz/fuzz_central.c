@@ -4,7 +4,6 @@
 #include "base/check.h"
 #include "base/units.h"
 #include "central/central.h"
-#include "net/codec.h"
 #include "tests/fuzz/lib/events.h"
 
 #include <string.h>
@@ -62,15 +61,6 @@ static bool deliver(void *arg, const struct msg *m)
     from.peer = some_link(f);
     say(f, &from);
     return !f->stopped;
-}
-
-static void batch(struct fuzz *f)
-{
-    struct input part = take_part(&f->in, take_u8(&f->in));
-    struct codec_report r = {0};
-
-    if (codec_decode(part.p, input_left(&part), deliver, f, &r))
-        CHECK(r.why[0]);
 }
 
 /* A new stream, and a node that joins on it. */
@@ -182,7 +172,7 @@ static void one_thing(struct fuzz *f)
         views(f);
         return;
     case 7:
-        batch(f);
+        take_batch(&f->in, deliver, f);
         return;
     case 8:
         if (b > 250)

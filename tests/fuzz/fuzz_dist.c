@@ -3,7 +3,6 @@
 #include "base/check.h"
 #include "base/units.h"
 #include "dist/dist.h"
-#include "net/codec.h"
 #include "tests/fuzz/lib/events.h"
 
 #include <string.h>
@@ -57,15 +56,6 @@ static bool deliver(void *arg, const struct msg *m)
     from.peer = some_peer(f);
     say(f, &from);
     return !f->stopped;
-}
-
-static void batch(struct fuzz *f)
-{
-    struct input part = take_part(&f->in, take_u8(&f->in));
-    struct codec_report r = {0};
-
-    if (codec_decode(part.p, input_left(&part), deliver, f, &r))
-        CHECK(r.why[0]);
 }
 
 static void client_submits(struct fuzz *f)
@@ -179,7 +169,7 @@ static void one_thing(struct fuzz *f)
         client_asks(f);
         return;
     case 7:
-        batch(f);
+        take_batch(&f->in, deliver, f);
         return;
     case 8:
         journal_answers(f);

@@ -2,7 +2,6 @@
  * invariants hold after every step, and its memory stays within what its limits allow. */
 #include "base/check.h"
 #include "base/units.h"
-#include "net/codec.h"
 #include "tests/fuzz/lib/events.h"
 #include "worker/worker.h"
 
@@ -64,15 +63,6 @@ static bool deliver(void *arg, const struct msg *m)
     return !f->stopped;
 }
 
-static void batch(struct fuzz *f)
-{
-    struct input part = take_part(&f->in, take_u8(&f->in));
-    struct codec_report r = {0};
-
-    if (codec_decode(part.p, input_left(&part), deliver, f, &r))
-        CHECK(r.why[0]);
-}
-
 static void run_ends(struct fuzz *f)
 {
     uint32_t i = take_below(&f->in, f->n_runs);
@@ -119,7 +109,7 @@ static void one_thing(struct fuzz *f)
             run_ends(f);
         return;
     case 7:
-        batch(f);
+        take_batch(&f->in, deliver, f);
         return;
     case 8:
         if (b > 250)

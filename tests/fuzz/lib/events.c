@@ -1,6 +1,7 @@
 /* Messages made of bytes, field by field from the lists in msg/msg.h. */
 #include "tests/fuzz/lib/events.h"
 
+#include "base/check.h"
 #include "base/mem.h"
 
 #include <malloc.h>
@@ -180,6 +181,15 @@ static struct blob *make_blob(struct maker *k)
         return blob_str(texts[b % (sizeof texts / sizeof *texts)]);
     part = take_part(k->in, b - 224u);
     return blob_new(part.p, input_left(&part));
+}
+
+void take_batch(struct input *in, codec_deliver_fn *deliver, void *arg)
+{
+    struct input part = take_part(in, take_u8(in));
+    struct codec_report r = {0};
+
+    if (codec_decode(part.p, input_left(&part), deliver, arg, &r))
+        CHECK(r.why[0]);
 }
 
 struct job_desc *take_desc(struct input *in)

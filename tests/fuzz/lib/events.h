@@ -4,6 +4,7 @@
 #define HAWK_TESTS_FUZZ_EVENTS_H
 
 #include "msg/msg.h"
+#include "net/codec.h"
 #include "tests/fuzz/lib/input.h"
 
 #define RECENT 16
@@ -20,6 +21,8 @@ void recent_add(struct recent *r, const struct out *out);
 /* A message of that type, its fields from the input or from what was put out lately. False: it is one that
  * msg_check refuses (the local ones it does not know are always fine). The handles are the caller's either way. */
 bool take_msg(struct input *in, const struct recent *r, enum msg_type type, struct msg *m);
+/* The next bytes as a peer's batch: what can be decoded of it goes to deliver. */
+void take_batch(struct input *in, codec_deliver_fn *deliver, void *arg);
 /* A description that a dist's API would take. */
 struct job_desc *take_desc(struct input *in);
 struct policy take_policy(struct input *in);
