@@ -165,8 +165,7 @@ static void rows(struct input *in)
         "REPLACE INTO job(job, epoch, estimate_us, why, tasks, desc) VALUES(?, ?, ?, ?, ?, ?)",
         "UPDATE job SET tasks = ?, desc = ?",
         "UPDATE job SET desc = ?",
-        "REPLACE INTO task(job, task, epoch, attempt, run_us, code, state, outcome) VALUES(?, ?, ?, ?, ?, ?, "
-        "?, ?)",
+        "REPLACE INTO task(job, task, epoch, attempt, run_us, code, state, outcome) VALUES(?,?,?,?,?,?,?,?)",
         "UPDATE task SET job = (SELECT max(job) FROM job)",
         "REPLACE INTO history(id, name, mean_us, task_us, tasks, class) VALUES(?, ?, ?, ?, ?, ?)",
         "REPLACE INTO meta VALUES('epoch', ?)",
