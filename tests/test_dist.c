@@ -428,7 +428,7 @@ static void not_started(struct talk *t, uint32_t task, size_t text_bytes)
 {
     struct blob *why = blob_new(NULL, text_bytes);
 
-    memset(why->data, 'x', text_bytes);
+    memset(why->data, 'y', text_bytes);
     ignore(t);
     request(t, 101, 1, task + 1);
     ignore(t);
@@ -449,7 +449,7 @@ static void test_says_why_not_started(void **state)
     for (uint32_t i = 3; i < 20; i++)
         not_started(t, i, 5);
     ignore(t);
-    assert_string_equal(task_view_of(t, 1, 0).message->data, "xxx");
+    assert_string_equal(task_view_of(t, 1, 0).message->data, "yyy");
     assert_null(task_view_of(t, 1, 1).message);
     assert_int_equal(task_view_of(t, 1, 2).message->len, 512);
     assert_int_equal(task_view_of(t, 1, 16).message->len, 5);

@@ -3,15 +3,19 @@
 #define HAWK_TESTS_ETCD_SERVER_H
 
 #include <fcntl.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,11 +50,26 @@ static inline void etcd_exec(const struct etcd_server *e, int out)
     _exit(127);
 }
 
+#define ETCD_START_MS 30000 /* between two lines of its log */
+
+/* Whether its log names the address it listens on, which is then e->addr. */
+static inline bool etcd_is_ready(struct etcd_server *e, int fd, char *log, size_t size)
+{
+    static const char ready[] = "serving insecure client requests on ";
+    ssize_t n = pread(fd, log, size - 1, 0);
+    const char *at;
+
+    log[n > 0 ? n : 0] = '\0';
+    at = strstr(log, ready);
+    return at && sscanf(at + strlen(ready), "%63[^, \n]", e->addr) == 1 && strchr(at, '\n');
+}
+
 /* Waits for its line that names the address, and keeps reading nothing after it: etcd says little, into a file. */
 static inline void etcd_server_start(struct etcd_server *e)
 {
-    static const char ready[] = "serving insecure client requests on ";
     char path[260], log[65536];
+    struct inotify_event change[16];
+    struct pollfd watch[2];
     int fd;
 
     if (!e->addr[0])
@@ -62,18 +81,17 @@ static inline void etcd_server_start(struct etcd_server *e)
     assert_true(e->pid >= 0);
     if (e->pid == 0)
         etcd_exec(e, fd);
-    for (int tries = 0;; tries++) {
-        ssize_t n = pread(fd, log, sizeof log - 1, 0);
-        const char *at;
-
-        log[n > 0 ? n : 0] = '\0';
-        at = strstr(log, ready);
-        if (at && sscanf(at + strlen(ready), "%63[^, \n]", e->addr) == 1 && strchr(at, '\n'))
-            break;
-        if (tries == 3000 || waitpid(e->pid, NULL, WNOHANG) != 0)
+    watch[0] = (struct pollfd){.fd = inotify_init1(IN_CLOEXEC), .events = POLLIN};
+    watch[1] = (struct pollfd){.fd = (int)syscall(SYS_pidfd_open, e->pid, 0), .events = POLLIN};
+    assert_true(watch[0].fd >= 0 && watch[1].fd >= 0);
+    assert_true(inotify_add_watch(watch[0].fd, path, IN_MODIFY) >= 0);
+    while (!etcd_is_ready(e, fd, log, sizeof log)) {
+        if (poll(watch, 2, ETCD_START_MS) <= 0 || watch[1].revents)
             fail_msg("etcd does not start:\n%s", log);
-        usleep(10000);
+        assert_true(read(watch[0].fd, change, sizeof change) > 0);
     }
+    close(watch[0].fd);
+    close(watch[1].fd);
     close(fd);
 }
 

@@ -3,12 +3,16 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
 from net import Network, die_with_parent
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "lib"))
+from processes import until_one_ends
+
 START_S, STOP_S = 60, 30
 CENTRAL_PORT, DIST_PORT, WORKER_PORT, RELAY_PORT = 7070, 7071, 7072, 9000
 # Short enough that a cut of some seconds outlasts them, and in the order that the defaults have.
@@ -164,8 +168,6 @@ class Cluster:
                 raise ClusterError(f"not every worker is known at {waiting[0]} after {START_S} s; logs in {self.directory}")
             if self.workers_up(waiting[0]) == len(self.workers):
                 waiting.pop(0)
-            else:
-                time.sleep(0.1)
 
     def workers_up(self, dist):
         got = self.client("nodes", "--output", "json", "--timeout", "5s", dist=self.reached_at[dist])
@@ -237,7 +239,7 @@ class Cluster:
             left = [(name, pid) for name in self.nodes for pid in self.net.spaces[name].processes()]
             if not left or time.monotonic() > deadline:
                 return left
-            time.sleep(0.1)
+            until_one_ends([pid for _, pid in left], deadline - time.monotonic())
 
     def close(self):
         """Whatever state it is in: no process and no namespace stays."""

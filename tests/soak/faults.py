@@ -151,7 +151,7 @@ class Breaker:
         """When all is repaired: takes every node into service again. Returns those that could not be."""
         end = self.cluster.clock() + UNDRAIN_S
         while self.commands or (self.drained and self.cluster.clock() < end):
-            await asyncio.gather(*self.commands, asyncio.sleep(0.2))
+            await asyncio.gather(*self.commands)
             for target in self.drained:
                 self._command("undrain", target)
         return self.drained
