@@ -32,6 +32,19 @@ def wait_for(what, probe, bound=BOUND):
         pause.wait(0.02)
 
 
+def user_environment(home):
+    """Of somebody whose `hawk up` is found in `home`, and who knows of no other cluster."""
+    env = {**os.environ, "XDG_RUNTIME_DIR": home, "XDG_STATE_HOME": home, "HOME": home}
+    env.pop("HAWK_DIST", None)
+    return env
+
+
+def run_hawk(env, *args, check=0):
+    r = subprocess.run([HAWK, *args], capture_output=True, text=True, timeout=BOUND, env=env)
+    assert r.returncode == check, (args, r.returncode, r.stdout, r.stderr)
+    return r
+
+
 class Daemon:
     """One hawk process; `line` waits for a line on its stdout, `log` holds its stderr."""
 

@@ -1,12 +1,11 @@
 """--output json of every command: one document, also when it fails; and a stdout that cannot be written to."""
 import json
-import os
 import re
 import subprocess
 import sys
 import tempfile
 
-from hawktest import BOUND, HAWK, Daemon, run_tests
+from hawktest import BOUND, HAWK, Daemon, run_tests, user_environment
 
 CLIENT = ("submit", "wait", "jobs", "job", "cancel", "cat", "explain", "nodes", "stats", "policy", "replay")
 DAEMONS = ("central", "dist", "worker", "up")
@@ -26,8 +25,7 @@ def document(env, *args, check=None):
 
 def test_wrong_command_lines():
     with tempfile.TemporaryDirectory() as d:
-        env = {**os.environ, "XDG_RUNTIME_DIR": d, "XDG_STATE_HOME": d, "HOME": d}
-        env.pop("HAWK_DIST", None)
+        env = user_environment(d)
         listed = subprocess.run([HAWK, "help"], capture_output=True, text=True, check=True).stdout
         commands = re.findall(r"^  ([a-z]+)  ", listed, re.M)
         assert set(CLIENT + DAEMONS) < set(commands), commands
@@ -54,8 +52,7 @@ def test_wrong_command_lines():
 
 def test_with_a_cluster():
     with tempfile.TemporaryDirectory() as d:
-        env = {**os.environ, "XDG_RUNTIME_DIR": d, "XDG_STATE_HOME": d, "HOME": d}
-        env.pop("HAWK_DIST", None)
+        env = user_environment(d)
         up = Daemon("up", "--slots", "2", "--output-dir", f"{d}/out", env=env)
         up.ready()
         for command in ("wait", "job", "cancel", "cat", "explain"):

@@ -1,11 +1,12 @@
 """Taking nodes out of service on a real cluster: drain, undrain, down."""
+import functools
 import json
 import os
 import subprocess
 import sys
 import tempfile
 
-from hawktest import BOUND, HAWK, Daemon, Cluster, run_tests, wait_for
+from hawktest import BOUND, HAWK, Cluster, Daemon, run_hawk, run_tests, user_environment, wait_for
 
 FAST = ("--heartbeat", "100ms", "--suspect", "500ms", "--long-lease", "5s")
 
@@ -220,13 +221,8 @@ def test_without_central():
 
 def test_hawk_up():
     with tempfile.TemporaryDirectory() as d:
-        env = {**os.environ, "XDG_RUNTIME_DIR": d, "XDG_STATE_HOME": d, "HOME": d}
-        env.pop("HAWK_DIST", None)
-
-        def hawk(*args, check=0):
-            r = subprocess.run([HAWK, *args], capture_output=True, text=True, timeout=BOUND, env=env)
-            assert r.returncode == check, (args, r.returncode, r.stdout, r.stderr)
-            return r
+        env = user_environment(d)
+        hawk = functools.partial(run_hawk, env)
 
         up = Daemon("up", "--slots", "2", "--output-dir", f"{d}/out", env=env)
         up.ready()

@@ -1,22 +1,18 @@
 """hawk up: a cluster in one process that any client on this machine finds."""
+import functools
 import json
 import os
 import subprocess
 import sys
 import tempfile
 
-from hawktest import BOUND, HAWK, Daemon, run_tests, wait_for
+from hawktest import BOUND, HAWK, Daemon, run_hawk, run_tests, user_environment, wait_for
 
 
 def test_clients_find_it():
     with tempfile.TemporaryDirectory() as d:
-        env = {**os.environ, "XDG_RUNTIME_DIR": d, "XDG_STATE_HOME": d, "HOME": d}
-        env.pop("HAWK_DIST", None)
-
-        def hawk(*args, check=0):
-            r = subprocess.run([HAWK, *args], capture_output=True, text=True, timeout=BOUND, env=env)
-            assert r.returncode == check, (args, r.returncode, r.stdout, r.stderr)
-            return r
+        env = user_environment(d)
+        hawk = functools.partial(run_hawk, env)
 
         assert "hawk up" in hawk("submit", "--", "true", check=3).stderr
         up = Daemon("up", "--slots", "4", "--output-dir", f"{d}/out", env=env)
@@ -63,8 +59,7 @@ def test_clients_find_it():
 
 def test_waiting_shows_how_far_it_is():
     with tempfile.TemporaryDirectory() as d:
-        env = {**os.environ, "XDG_RUNTIME_DIR": d, "XDG_STATE_HOME": d, "HOME": d}
-        env.pop("HAWK_DIST", None)
+        env = user_environment(d)
         up = Daemon("up", "--slots", "2", "--output-dir", f"{d}/out", env=env)
         up.ready()
         job = subprocess.run([HAWK, "submit", "--array", "1-3", "--", "sh", "-c",
