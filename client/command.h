@@ -44,7 +44,8 @@ struct flag {
     char letter;  /* short form; 0: none */
 };
 
-/* FLAG(KIND, struct, member, "name", letter, "ARG", "help") and, for FLAG_COUNT, with a range. */
+/* FLAG(KIND, struct, member, "name", letter, "ARG", "help"); for FLAG_COUNT, with a range; and a duration that 0 makes
+ * no sense for. */
 #define FLAG(kind_, type, member, name_, letter_, arg_, help_)                                               \
     {                                                                                                        \
         .kind = FLAG_##kind_, .offset = offsetof(type, member), .name = (name_), .letter = (letter_),        \
@@ -54,6 +55,11 @@ struct flag {
     {                                                                                                        \
         .kind = FLAG_COUNT, .offset = offsetof(type, member), .name = (name_), .letter = (letter_),          \
         .arg = (arg_), .help = (help_), .min = (min_), .max = (max_)                                         \
+    }
+#define FLAG_ABOVE_0(type, member, name_, letter_, arg_, help_)                                              \
+    {                                                                                                        \
+        .kind = FLAG_DURATION, .offset = offsetof(type, member), .name = (name_), .letter = (letter_),       \
+        .arg = (arg_), .help = (help_), .min = 1                                                             \
     }
 
 struct command {

@@ -92,7 +92,8 @@ static int store(const char *command, const struct flag *f, const char *text, vo
         return store_choice(command, f, text, place);
     case FLAG_SHARE:
         if (share_parse(text, place))
-            return usage_error("%s: --%s takes a share like 17%% or 0.17, not '%s'", command, f->name, text);
+            return usage_error("%s: --%s takes a share within 0%% and 100%%, like 17%% or 0.17, not '%s'",
+                               command, f->name, text);
         return 0;
     }
     return 0;

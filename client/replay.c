@@ -40,17 +40,18 @@ const struct flag replay_flags[] = {
         1, LIMIT_TASKS_PER_JOB),
     FLAG(TEXT, struct replay_options, scale_tasks, "scale-tasks", 0, "FACTOR",
          "the same by a factor: 1/150 for a cluster with one slot for every 150 of the trace's"),
-    FLAG(DURATION, struct replay_options, cap_us, "duration-cap", 0, "TIME",
-         "no task takes longer (after all scaling); what that cuts off is told"),
+    FLAG_ABOVE_0(struct replay_options, cap_us, "duration-cap", 0, "TIME",
+                 "no task takes longer (after all scaling); what that cuts off is told"),
     FLAG(TEXT, struct replay_options, load, "load", 0, "LOAD",
          "arrivals are a Poisson process that offers this load (0.9, 90%); default: the trace's times"),
     FLAG_NUMBER(struct replay_options, slots, "slots", 0, "N",
                 "slots that are a load of 1; default: the cluster's", 1, UINT32_MAX),
     FLAG_NUMBER(struct replay_options, seed, "seed", 0, "N", "seed of the arrivals; default: 1", 0,
                 UINT32_MAX),
-    FLAG(DURATION, struct replay_options, cutoff_us, "cutoff", 0, "TIME",
-         "mean task time, in the trace's own time, from which a job counts as long; default: the cluster's "
-         "cutoff"),
+    FLAG_ABOVE_0(
+        struct replay_options, cutoff_us, "cutoff", 0, "TIME",
+        "mean task time, in the trace's own time, from which a job counts as long; default: the cluster's "
+        "cutoff"),
     FLAG(CHOICE, struct replay_options, tag, "tag", 0, "estimate|class|none",
          "what the cluster is told: each job's mean task time (default), its class as well, or nothing"),
     FLAG(BOOL, struct replay_options, timer, "timer", 0, NULL,

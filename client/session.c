@@ -11,10 +11,8 @@
          "dists to ask, HOST:PORT or unix:PATH; default: $HAWK_DIST, else the local `hawk up`"),             \
         FLAG(TEXT, struct common_options, token_file, "token-file", 0, "FILE",                               \
              "file with the cluster's token; default: $HAWK_TOKEN_FILE, else the token in $HAWK_TOKEN"),     \
-    {                                                                                                        \
-        .kind = FLAG_DURATION, .offset = offsetof(struct common_options, timeout_us), .name = "timeout",     \
-        .arg = "TIME", .help = "how long a node may take to answer; default: 30s", .min = 1                  \
-    }
+        FLAG_ABOVE_0(struct common_options, timeout_us, "timeout", 0, "TIME",                                \
+                     "how long a node may take to answer; default: 30s")
 
 const struct flag common_flags[] = {
     CONTACT_FLAGS,

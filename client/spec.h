@@ -30,8 +30,8 @@ struct spec_options {
              "the job's name, by which its history is kept; default: the command line"),                     \
         FLAG(CHOICE, type, at.class, "class", 'c', "short|long|auto",                                        \
              "auto, the default: by the estimate, else by earlier runs of this name"),                       \
-        FLAG(DURATION, type, at.estimate_us, "estimate", 'e', "TIME", "how long one task takes on average"), \
-        FLAG(DURATION, type, at.time_limit_us, "time-limit", 't', "TIME", "kill a task that runs longer"),   \
+        FLAG_ABOVE_0(type, at.estimate_us, "estimate", 'e', "TIME", "how long one task takes on average"),   \
+        FLAG_ABOVE_0(type, at.time_limit_us, "time-limit", 't', "TIME", "kill a task that runs longer"),     \
         FLAG_NUMBER(type, at.retries, "retries", 0, "N",                                                     \
                     "run a task again so often when its worker is lost; default: 2", 0, UINT16_MAX),         \
         FLAG(BOOL, type, at.at_most_once, "at-most-once", 0, NULL,                                           \

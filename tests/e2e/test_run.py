@@ -56,6 +56,33 @@ def test_no_such_program():
     assert "(126)" in r.stderr and "cannot enter the directory /no/such/directory" in r.stderr, r.stderr
 
 
+def test_numbers_that_make_no_sense_are_refused():
+    with tempfile.NamedTemporaryFile("w", suffix=".tr") as trace:
+        trace.write("0 2 0.1 0.1 0.1\n")
+        trace.flush()
+        commands = {
+            "run": (["--", "true"], [
+                ("--time-limit", "0s"), ("--time-limit", "-1s"), ("--time-limit", "1e9s"), ("--estimate", "0"),
+                ("--retries", "-1"), ("--retries", "65536"), ("--slots", "0"), ("--slots", "-1"), ("--slots", "1.5"),
+                ("--slots", "999999999999"), ("--max-fails", "0"), ("--array", "5-1"), ("--array", "-1-3"),
+                ("--array", "1-2000000"), ("--array", "1-4294967296")]),
+            "replay": (["--dry-run", "--slots", "1", trace.name], [
+                ("--time-scale", "0"), ("--time-scale", "nan"), ("--time-scale", "1e300"), ("--jobs", "0"),
+                ("--max-tasks", "0"), ("--load", "0"), ("--load", "-1"), ("--duration-cap", "0s"), ("--slots", "0"),
+                ("--seed", "-1"), ("--cutoff", "0s"), ("--short-partition", "101%")]),
+            "sim": (["--workers", "2", "--trace", trace.name], [
+                ("--workers", "0"), ("--slots", "0"), ("--dists", "0"), ("--jobs", "0"), ("--cutoff", "0s"),
+                ("--short-partition", "150%"), ("--probe-ratio", "0"), ("--delay", "-1us"), ("--sample", "0s"),
+                ("--sched-cost", "-1s"), ("--processes", "0"), ("--for", "0s"), ("--heal", "0s")]),
+        }
+        commands["submit"] = commands["run"][0], [v for v in commands["run"][1] if v[0] != "--slots"]
+        for command, (rest, values) in commands.items():
+            for flag, value in values:
+                r = subprocess.run([HAWK, command, flag, value, *rest], capture_output=True, text=True, timeout=BOUND)
+                assert r.returncode == 2 and flag in r.stderr and value in r.stderr, (command, flag, value, r)
+                assert r.stdout == "" and r.stderr.count("\n") == 1, r
+
+
 def test_slots_are_used_and_not_exceeded():
     with tempfile.TemporaryDirectory() as d:
         fifo = f"{d}/go"
