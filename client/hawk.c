@@ -175,14 +175,15 @@ int hawk_call_failed(struct hawk *h, const struct channel *ch, grpc_status_code 
 {
     char duration[32];
     int err = rpc_status_to_err(status);
+    const char *addr = channel_addr(ch);
     if (status == GRPC_STATUS_DEADLINE_EXCEEDED)
-        return hawk_fail(h, err, "%s did not answer within %s", channel_addr(ch),
+        return hawk_fail(h, err, "%s did not answer within %s", addr,
                          duration_format(duration, sizeof duration, h->timeout_us));
-    /* gRPC's own text repeats the address before the reason. */
-    const char *reason = strrchr(text, ':');
-    if (status == GRPC_STATUS_UNAVAILABLE && reason && strstr(text, "Failed to connect"))
-        return hawk_fail(h, err, "cannot reach %s:%s; is it running?", channel_addr(ch), reason + 1);
-    return hawk_fail(h, err, "%s: %s", channel_addr(ch), *text ? text : hawk_strerror(err));
+    const char *reason = status == GRPC_STATUS_UNAVAILABLE ? rpc_connect_reason(text) : NULL;
+    if (reason)
+        return hawk_fail(h, err, "cannot reach %s: %s; is %s running?", addr, reason,
+                         addr_is_unix(addr) ? "`hawk up`" : "it");
+    return hawk_fail(h, err, "%s: %s", addr, *text ? text : hawk_strerror(err));
 }
 
 static int call_for(struct hawk *h, struct channel *ch, enum api_method method, const void *request,

@@ -538,7 +538,8 @@ static void set_reason(struct link *k)
     }
     k->err = rpc_status_to_err(k->status);
     text = net_status_text(k->details);
-    snprintf(k->error, sizeof k->error, "%s", text[0] ? text : hawk_strerror(k->err));
+    const char *reason = rpc_connect_reason(text);
+    snprintf(k->error, sizeof k->error, "%s", reason ? reason : text[0] ? text : hawk_strerror(k->err));
     free(text);
 }
 

@@ -306,6 +306,18 @@ static const struct {
 };
 #define STATUSES (sizeof statuses / sizeof statuses[0])
 
+const char *rpc_connect_reason(const char *text)
+{
+    const char *reason = NULL;
+
+    if (strncmp(text, "unix:", 5) != 0 && !strstr(text, "Failed to connect to remote host") &&
+        !strstr(text, "DNS resolution failed"))
+        return NULL;
+    for (const char *p = text; (p = strstr(p, ": ")); p += 2)
+        reason = p + 2;
+    return reason;
+}
+
 int rpc_status_to_err(grpc_status_code status)
 {
     for (size_t i = 0; i < STATUSES; i++)

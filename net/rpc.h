@@ -48,5 +48,8 @@ HAWK_MUST_USE int rpc_call_sync(struct loop *l, struct channel *ch, const char *
 /* The error code that says what a status says (OK: 0), and the status a server answers an error with. */
 int rpc_status_to_err(grpc_status_code status);
 grpc_status_code rpc_err_to_status(int err);
+/* The system's reason, in a status' text, why no connection could be made: gRPC puts the address before it once more, in
+ * one of several forms. NULL when the text tells of something else. */
+const char *rpc_connect_reason(const char *text);
 
 #endif

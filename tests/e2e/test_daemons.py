@@ -112,7 +112,7 @@ def test_stopped_before_it_is_ready():
         for args in (["worker", "--output-dir", f"{d}/out", "--state-dir", f"{d}/w"],
                      ["dist", "--listen", "127.0.0.1:0", "--state-dir", d]):
             p = Daemon(*args, "--name", "n1", "--central", "127.0.0.1:1")
-            wait_for("a word about central", lambda: "127.0.0.1:1 cannot be reached" in p.text())
+            wait_for("a word about central", lambda: "central at 127.0.0.1:1 cannot be reached: Connection refused; trying again" in p.text())
             assert p.stop() == 0, p.text()
 
 
