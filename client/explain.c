@@ -134,8 +134,8 @@ static void print_places(struct explanation *e)
     HASH_SORT(e->places, by_worker);
     for (const struct place *p = e->places; p; p = p->hh.next) {
         table_cell(&t, "%s (%u)", p->name, p->worker);
-        table_cell(&t, "%u", p->tasks[TASK_PLACED]);
-        table_cell(&t, "%u", p->tasks[TASK_RUNNING] + p->tasks[TASK_LAUNCHED]);
+        table_cell(&t, "%u", p->tasks[TASK_PLACED] + p->tasks[TASK_LAUNCHED]);
+        table_cell(&t, "%u", p->tasks[TASK_RUNNING]);
         table_cell(&t, "%u", p->tasks[TASK_DONE]);
         table_cell(&t, "%u", p->tasks[TASK_FAILED] + p->tasks[TASK_LOST] + p->tasks[TASK_CANCELLED]);
         table_cell(&t, "%u", p->reservations);
@@ -164,9 +164,8 @@ static void print_explanation(struct explanation *e)
            show_job_state(j->state));
     printf("  class     %s\n", why);
     printf("  schedules %s\n", scheduler(j));
-    printf("  tasks     %u: %u waiting, %u running or queued at a worker, %u done, %u failed, %u cancelled, "
-           "%u lost\n",
-           j->tasks, j->waiting, j->running, j->done, j->failed, j->cancelled, j->lost);
+    printf("  tasks     %u: %u waiting, %u running, %u done, %u failed, %u cancelled, %u lost\n", j->tasks,
+           j->waiting, j->running, j->done, j->failed, j->cancelled, j->lost);
     if (*e->blocked)
         printf("  blocked   %s\n", e->blocked);
     printf("  probes    %u sent: %u used, %u live, %u cancelled, %u answered \"none left\", %u lost with a "

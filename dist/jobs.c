@@ -345,6 +345,8 @@ static void on_resubmit(struct step *s, const struct msg *m)
         unattended(s, job);
     count(s, COUNTER_jobs_moved, 1);
     resume(s, job, r);
+    if (job->state == JOB_WAITING && job->first_start_us >= 0)
+        job_set_state(s, job, JOB_RUNNING);
 }
 
 /* A client may have brought a job under a number that was never given out. */

@@ -127,7 +127,8 @@ void task_set_state(struct step *s, struct dist_job *job, uint32_t i, enum task_
     s->d->tasks_in[to]++;
     if (job->watchers > 0)
         task_event(s, job, i);
-    if (to == TASK_RUNNING && job->state == JOB_WAITING)
+    /* A start that was never told is known from the end. */
+    if ((to == TASK_RUNNING || to == TASK_DONE || to == TASK_FAILED) && job->state == JOB_WAITING)
         job_set_state(s, job, JOB_RUNNING);
 }
 

@@ -16,8 +16,8 @@ struct job_view {
     uint16_t epoch;
     int64_t estimate_us; /* what the class was decided on; 0: nothing */
     int64_t cutoff_us;   /* the cutoff then */
-    uint32_t waiting, running, done, failed, cancelled,
-        lost;               /* tasks; running includes launched and placed */
+    uint32_t waiting, placed, running, done, failed, cancelled,
+        lost;               /* tasks; placed includes launched: a worker has it, and it has not started */
     int64_t age_us;         /* since submission */
     int64_t response_us;    /* submission to end; -1 while unfinished */
     int64_t first_start_us; /* submission to the first task's start; -1 */

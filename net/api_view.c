@@ -19,7 +19,7 @@ void api_job_from_view(struct api_job *to, const struct job_view *v)
         .estimate_us = v->estimate_us,
         .cutoff_us = v->cutoff_us,
         .tasks = v->desc->tasks,
-        .waiting = v->waiting,
+        .waiting = v->waiting + v->placed,
         .running = v->running,
         .done = v->done,
         .failed = v->failed,

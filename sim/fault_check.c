@@ -168,11 +168,12 @@ static void check_books(struct cluster *c, const struct dist *d, int64_t now_us)
         struct job_view v;
 
         dist_job_view(d, j, now_us, &v);
-        if (v.desc->tasks != v.waiting + v.running + v.done + v.failed + v.cancelled + v.lost)
+        if (v.desc->tasks != v.waiting + v.placed + v.running + v.done + v.failed + v.cancelled + v.lost)
             cluster_fail(c, INVARIANT_BOOKS,
-                         "%s: of %u tasks %u waiting, %u running, %u done, %u failed, %u cancelled, %u lost",
-                         job_id_format((char[JOB_ID_TEXT]){0}, v.job), v.desc->tasks, v.waiting, v.running,
-                         v.done, v.failed, v.cancelled, v.lost);
+                         "%s: of %u tasks %u waiting, %u placed, %u running, %u done, %u failed, %u "
+                         "cancelled, %u lost",
+                         job_id_format((char[JOB_ID_TEXT]){0}, v.job), v.desc->tasks, v.waiting, v.placed,
+                         v.running, v.done, v.failed, v.cancelled, v.lost);
     }
 }
 

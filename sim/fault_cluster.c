@@ -355,10 +355,11 @@ static void say_unfinished(struct cluster *c, char *buf, size_t size)
             return;
         }
         dist_job_view(d, found, bus_now(c->bus), &v);
-        snprintf(buf, size, "%s (%s, %s, epoch %u, %s: %s): %u tasks waiting, %u running, %u ended",
+        snprintf(buf, size,
+                 "%s (%s, %s, epoch %u, %s: %s): %u tasks waiting, %u placed, %u running, %u ended",
                  job_id_format((char[JOB_ID_TEXT]){0}, j->id), job_state_text(v.state), class_text(v.class),
                  v.epoch, node_eq(v.owner, NODE_CENTRAL) ? "central's" : "its dist's",
-                 dist_block_text(dist_blocked(d, found, NULL)), v.waiting, v.running,
+                 dist_block_text(dist_blocked(d, found, NULL)), v.waiting, v.placed, v.running,
                  v.done + v.failed + v.cancelled + v.lost);
         return;
     }

@@ -15,6 +15,8 @@ def test_clients_find_it():
         hawk = functools.partial(run_hawk, env)
 
         assert "hawk up" in hawk("submit", "--", "true", check=3).stderr
+        said = hawk("jobs", "--dist", f"unix:{d}/up.sock", check=3).stderr
+        assert said == f"hawk: jobs: cannot reach unix:{d}/up.sock: No such file or directory; is `hawk up` running?\n", said
         up = Daemon("up", "--slots", "4", "--output-dir", f"{d}/out", env=env)
         up.ready()
         assert hawk("submit", "--wait", "--", "true")
@@ -34,6 +36,12 @@ def test_clients_find_it():
                                    "sleep", "600").stdout)["job"]
         wait_for("the long job to run", lambda: json.loads(
             hawk("job", long_job, "--output", "json").stdout)["jobs"][0]["running"] == 4)
+        # What waits in a worker's queue is not running, and the job has not started.
+        behind = hawk("submit", "--class", "long", "--array", "1-3", "--", "true").stdout.strip()
+        wait_for("it is in the workers' queues", lambda: all(t["state"] == "placed" for t in json.loads(
+            hawk("job", behind, "--output", "json").stdout)["jobs"][0]["task_list"]))
+        view = json.loads(hawk("job", behind, "--output", "json").stdout)["jobs"][0]
+        assert (view["state"], view["running"], view["waiting"]) == ("waiting", 0, 3), view
         hawk("cancel", long_job)
         hawk("wait", long_job, check=1)
         assert json.loads(hawk("nodes", "--output", "json").stdout)["nodes"]
