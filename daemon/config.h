@@ -136,7 +136,7 @@ struct config {
 /* Every setting at its default, including those that depend on this machine (names, directories). */
 void config_init(struct config *c);
 void config_free(struct config *c);
-/* Reads a YAML file over *c. Errors name file, line and key; all of them are written to err before it
+/* Reads a YAML file (a regular one, of 1 MiB at most; "-": stdin) over *c. Errors name file, line and key; all of them are written to err before it
  * returns HAWK_EINVALID (HAWK_EIO when the file cannot be read). */
 HAWK_MUST_USE int config_load(struct config *c, const char *path, FILE *err);
 /* What config_load and config_set cannot see in one value: ranges and contradictions, of one section's daemon or (NULL)

@@ -9,9 +9,11 @@
 #include "daemon/config_table.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <yaml.h>
 
@@ -177,21 +179,41 @@ static void read_document(struct reader *r)
         go_on = read_section(r);
 }
 
+/* Opens a regular file, or stdin for "-"; NULL after a message. A FIFO must not hold a daemon up, nor a device be read. */
+static FILE *open_regular(const char *path, FILE *err)
+{
+    struct stat st;
+    if (strcmp(path, "-") == 0)
+        return stdin;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    FILE *f = NULL;
+    if (fd < 0 || fstat(fd, &st))
+        fprintf(err, "%s: %s\n", path, strerror(errno));
+    else if (!S_ISREG(st.st_mode))
+        fprintf(err, "%s: %s, not a regular file; \"-\" reads standard input\n", path,
+                S_ISDIR(st.st_mode)    ? "a directory"
+                : S_ISFIFO(st.st_mode) ? "a pipe"
+                                       : "a device or socket");
+    else if (!(f = fdopen(fd, "r")))
+        fprintf(err, "%s: %s\n", path, strerror(errno));
+    if (fd >= 0 && !f)
+        close(fd);
+    return f;
+}
+
 int config_load(struct config *c, const char *path, FILE *err)
 {
     struct reader *r = xcalloc(1, sizeof *r);
     *r = (struct reader){.c = c, .path = path, .err = err};
     int result = HAWK_EIO;
-    FILE *f = fopen(path, "re");
-    if (!f) {
-        fprintf(err, "%s: %s\n", path, strerror(errno));
+    FILE *f = open_regular(path, err);
+    if (!f)
         goto out;
-    }
     char *text = xmalloc(CONFIG_BYTES_MAX + 1);
     size_t len = fread(text, 1, CONFIG_BYTES_MAX + 1, f);
     if (ferror(f) || len > CONFIG_BYTES_MAX) {
         fprintf(err, "%s: %s\n", path,
-                ferror(f) ? strerror(errno) : "larger than 1 MiB: not a configuration");
+                ferror(f) ? strerror(errno) : "larger than 1 MiB, the limit of a configuration");
     } else if (!yaml_parser_initialize(&r->parser)) {
         result = HAWK_ENOMEM;
     } else {
@@ -202,7 +224,8 @@ int config_load(struct config *c, const char *path, FILE *err)
         result = r->errors ? HAWK_EINVALID : 0;
     }
     free(text);
-    fclose(f);
+    if (f != stdin)
+        fclose(f);
 out:
     free(r);
     return result;

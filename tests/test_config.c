@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -117,6 +118,35 @@ static void test_garbage_is_refused(void **state)
     config_free(&c);
 }
 
+/* What would block, or never end, is not read. */
+static void test_no_regular_file(void **state)
+{
+    char dir[] = "/tmp/hawk-config-XXXXXX", fifo[64];
+    assert_non_null(mkdtemp(dir));
+    snprintf(fifo, sizeof fifo, "%s/fifo", dir);
+    assert_int_equal(mkfifo(fifo, 0600), 0);
+    const struct {
+        const char *path, *said;
+    } cases[] = {{fifo, "a pipe, not a regular file"},
+                 {dir, "a directory, not a regular file"},
+                 {"/dev/zero", "a device or socket, not a regular file"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct config c;
+        char *said = NULL;
+        size_t size;
+        FILE *err = open_memstream(&said, &size);
+        config_init(&c);
+        assert_int_equal(config_load(&c, cases[i].path, err), HAWK_EIO);
+        fclose(err);
+        assert_non_null(strstr(said, cases[i].path));
+        assert_non_null(strstr(said, cases[i].said));
+        free(said);
+        config_free(&c);
+    }
+    unlink(fifo);
+    rmdir(dir);
+}
+
 /* What show prints is a configuration again, and the same one. */
 static void test_show_reads_back(void **state)
 {
@@ -184,6 +214,7 @@ int main(void)
         cmocka_unit_test(test_values),
         cmocka_unit_test(test_mistakes),
         cmocka_unit_test(test_garbage_is_refused),
+        cmocka_unit_test(test_no_regular_file),
         cmocka_unit_test(test_show_reads_back),
         cmocka_unit_test(test_flags),
     };
