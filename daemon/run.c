@@ -8,6 +8,7 @@
 #include "daemon/commands.h"
 #include "daemon/embedded.h"
 #include "daemon/process.h"
+#include "daemon/scratch.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -17,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define RUN_INTERRUPTED 130
@@ -27,6 +29,7 @@
 #define OUTPUT_KEPT (16u << 20) /* bytes of a task's stdout and stderr each in the JSON document */
 #define WHY_SHOWN 200u          /* bytes of why one was not started */
 #define ARG_SHOWN 80u           /* bytes of a failed task's argument */
+#define DISK_FULL (16u << 10)   /* less than so many bytes free: what tasks write may be cut short */
 
 struct run_options {
     uint32_t slots;
@@ -69,6 +72,7 @@ struct run {
     job_id_t job;
     uint32_t ended, failed;
     bool submitted, interrupted, show_progress, broken, json, stderr_shown;
+    bool full;   /* the disk their output goes to, at the end of one that wrote some */
     bool unread; /* stdout is closed or full: the rest need not run */
     int64_t started_us, shown_us;
     int exit_code;
@@ -102,6 +106,25 @@ static void flush_output(struct run *r, FILE *f)
     }
 }
 
+/* A task's write that fails is the task's to tell, but not all look, and its stderr may be on the same disk. */
+static void look_for_full_disk(struct run *r, int fd)
+{
+    struct statvfs fs;
+    struct stat st;
+    if (r->full || fstat(fd, &st) || st.st_size == 0 || fstatvfs(fd, &fs))
+        return;
+    fsblkcnt_t left = geteuid() == 0 ? fs.f_bfree : fs.f_bavail;
+    if (left >= DISK_FULL / fs.f_frsize + 1)
+        return;
+    r->full = true;
+    clear_progress(r);
+    say_error(
+        "run",
+        "the disk of %s is full: what tasks write may be cut short; set TMPDIR to a directory with room, "
+        "or use --stdout and --stderr",
+        r->dir);
+}
+
 /* Prints a task's captured file, and removes it. False: there was nothing in it. */
 static bool print_file(struct run *r, const struct try_id *id, int which)
 {
@@ -109,6 +132,7 @@ static bool print_file(struct run *r, const struct try_id *id, int which)
     int fd = open_captured(r, id, which, path);
     if (fd < 0)
         return false;
+    look_for_full_disk(r, fd);
     bool any = false;
     ssize_t n;
     while ((n = read(fd, buf, sizeof buf)) > 0) {
@@ -172,6 +196,7 @@ static void json_file(struct run *r, json_t *o, const struct try_id *id, int whi
     int fd = open_captured(r, id, which, path);
     if (fd < 0)
         return;
+    look_for_full_disk(r, fd);
     size_t n = 0;
     ssize_t got = 1;
     char *data = xmalloc(OUTPUT_KEPT + 1);
@@ -254,7 +279,7 @@ static void finish(struct run *r, uint32_t done)
     if (r->failed && !r->options.quiet)
         fprintf(stderr, "hawk run: %u of %u task%s failed\n", r->failed, r->desc->tasks,
                 r->desc->tasks == 1 ? "" : "s");
-    r->exit_code = done == r->desc->tasks ? HAWK_EXIT_OK : HAWK_EXIT_FAILED;
+    r->exit_code = done == r->desc->tasks && !r->full ? HAWK_EXIT_OK : HAWK_EXIT_FAILED;
     if (r->interrupted)
         r->exit_code = RUN_INTERRUPTED;
     loop_stop(r->loop);
@@ -343,33 +368,6 @@ static struct embedded *make_cluster(struct run *r, struct exec *exec)
     return embedded_new(r->loop, exec, &r->exec_config, &c);
 }
 
-static int make_dir(struct run *r)
-{
-    const char *tmp = getenv("TMPDIR");
-    snprintf(r->dir, sizeof r->dir, "%s/hawk-run-XXXXXX", tmp && *tmp == '/' ? tmp : "/tmp");
-    if (mkdtemp(r->dir))
-        return 0;
-    say_error("run", "no directory for output can be made: %s: %s", r->dir, strerror(errno));
-    return HAWK_EIO;
-}
-
-/* The job's own directory and ours; what tasks still wrote there goes with them. */
-static void remove_dir(struct run *r)
-{
-    char path[PATH_MAX + JOB_ID_TEXT + 2], id[JOB_ID_TEXT];
-    struct try_id try = {.job = r->job, .attempt = 1};
-    bool early = r->submitted && (r->interrupted || r->broken || r->unread);
-    for (try.task = 0; early && try.task < r->desc->tasks; try.task++) {
-        char file[EXEC_PATH_MAX];
-        for (int which = 1; which <= 2; which++)
-            if (exec_output_path(&r->exec_config, &try, NULL, which, file, sizeof file) == 0)
-                unlink(file);
-    }
-    snprintf(path, sizeof path, "%s/%s", r->dir, job_id_format(id, r->job));
-    rmdir(path);
-    rmdir(r->dir);
-}
-
 /* What is ignored stays so: SIGHUP under nohup, SIGINT and SIGQUIT in a script's background. */
 static void handle_signals(struct run *r)
 {
@@ -422,7 +420,9 @@ int run_main(int argc, char **argv)
         r.options.slots = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
     r.json = r.options.output && strcmp(r.options.output, "json") == 0;
     r.show_progress = !r.options.quiet && (r.options.progress || isatty(2));
-    if (make_dir(&r)) {
+    int dir_fd;
+    if (scratch_make(r.dir, sizeof r.dir, &dir_fd)) {
+        say_error("run", "no directory for output can be made: %s: %s", r.dir, strerror(errno));
         code = HAWK_EXIT_FAILED;
     } else {
         exec_config_init(&r.exec_config, "run", r.dir);
@@ -438,7 +438,7 @@ int run_main(int argc, char **argv)
             if (r.json)
                 json_end(&r);
         }
-        remove_dir(&r);
+        scratch_remove(r.dir, dir_fd);
         code = r.exit_code;
     }
     job_desc_drop(r.desc);

@@ -83,6 +83,71 @@ def test_numbers_that_make_no_sense_are_refused():
                 assert r.stdout == "" and r.stderr.count("\n") == 1, r
 
 
+def alive(pid):
+    try:
+        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_killed_it_leaves_no_process_and_the_next_one_cleans_up():
+    with tempfile.TemporaryDirectory() as d:
+        env = {**os.environ, "TMPDIR": d}
+        # One that ends, one that ignores SIGTERM, and one that left its process group.
+        script = (f"trap '' TERM; echo output; setsid sh -c 'echo $$ >> {d}/pids; exec sleep 600' & "
+                  f"echo $$ >> {d}/pids; while :; do sleep 600; done")
+        p = subprocess.Popen([HAWK, "run", "-j", "3", "--array", "1-3", "--", "sh", "-c", script], env=env)
+        def pids():
+            return [int(x) for x in open(f"{d}/pids").read().split()] if os.path.exists(f"{d}/pids") else []
+        wait_for("six processes", lambda: len(pids()) == 6)
+        left = [n for n in os.listdir(d) if n.startswith("hawk-run-")]
+        assert len(left) == 1, left
+        # While it lives, nobody removes what it needs.
+        assert run("--", "true", env=env).stderr == ""
+        assert os.listdir(f"{d}/{left[0]}"), "removed under way"
+        p.kill()
+        p.wait()
+        wait_for("the end of every process", lambda: not any(alive(x) for x in pids()))
+        # Only what is a job's output; and what is not its user's, or has another name, is not looked at.
+        os.mkdir(f"{d}/hawk-run-abcdef")
+        os.mkdir(f"{d}/hawk-run-{os.geteuid()}-keep")
+        open(f"{d}/hawk-run-{os.geteuid()}-keep/mine", "w").close()
+        os.symlink("hawk-run-abcdef", f"{d}/hawk-run-{os.geteuid()}-link")
+        assert run("--", "echo", "hi", env=env).stdout == "hi\n"
+        rest = sorted(n for n in os.listdir(d) if n.startswith("hawk-run-"))
+        assert rest == [f"hawk-run-{os.geteuid()}-keep", f"hawk-run-{os.geteuid()}-link", "hawk-run-abcdef"], rest
+
+
+def test_a_full_disk_is_told():
+    with tempfile.TemporaryDirectory() as d:
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k,nr_inodes=64", "tmpfs", d], capture_output=True).returncode:
+            print("skipped: no file system can be mounted here")
+            return
+        try:
+            env = {**os.environ, "TMPDIR": d}
+            fill = "yes | head -c 1000000 2>/dev/null; true"  # a program that does not look whether it could write
+            r = run("--", "sh", "-c", fill, env=env, check=1)
+            assert r.stderr.count(f"the disk of {d}/hawk-run-") == 1 and "may be cut short" in r.stderr, r.stderr
+            assert 0 < len(r.stdout) < 1000000, len(r.stdout)
+            r = run("--output", "json", "--", "sh", "-c", fill, env=env, check=1)
+            assert "may be cut short" in json.loads(r.stdout)["errors"][0]["message"]
+            assert run("--", "sh", "-c", "head -c 100000 /dev/zero | tr '\\0' x", env=env).stdout == "x" * 100000
+            assert os.listdir(d) == []
+            # No file can be made at all.
+            for i in range(64):
+                try:
+                    os.close(os.open(f"{d}/{i}", os.O_CREAT | os.O_WRONLY))
+                except OSError:
+                    break
+            r = run("--", "true", env=env, check=1)
+            assert f"no directory for output can be made: {d}/hawk-run-" in r.stderr, r.stderr
+            assert "No space left on device" in r.stderr, r.stderr
+            r = run("--stdout", f"{d}/out", "--", "true", check=1)
+            assert f"(126): cannot open the stdout file {d}/out: No space left on device" in r.stderr, r.stderr
+        finally:
+            subprocess.run(["umount", d], check=True)
+
+
 def test_slots_are_used_and_not_exceeded():
     with tempfile.TemporaryDirectory() as d:
         fifo = f"{d}/go"

@@ -1,0 +1,125 @@
+/* Making, holding and removing directories for output: see scratch.h. */
+#include "daemon/scratch.h"
+
+#include "base/ids.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define TRIES 16 /* to make one that nobody else takes for left behind before it is locked */
+
+static int open_dir(int at, const char *name)
+{
+    return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static bool is_dot(const char *name) { return strcmp(name, ".") == 0 || strcmp(name, "..") == 0; }
+
+static DIR *list_dir(int fd)
+{
+    int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = copy >= 0 ? fdopendir(copy) : NULL;
+    if (copy >= 0 && !dir)
+        close(copy);
+    return dir;
+}
+
+/* The output of one job's tasks, and their directory. */
+static void remove_job(int at, const char *name)
+{
+    int fd = open_dir(at, name);
+    DIR *dir = fd >= 0 ? list_dir(fd) : NULL;
+    for (struct dirent *e; dir && (e = readdir(dir));)
+        if (!is_dot(e->d_name))
+            unlinkat(fd, e->d_name, 0);
+    if (dir)
+        closedir(dir);
+    if (fd >= 0)
+        close(fd);
+    unlinkat(at, name, AT_REMOVEDIR);
+}
+
+static void remove_jobs(int fd)
+{
+    DIR *dir = list_dir(fd);
+    job_id_t job;
+    for (struct dirent *e; dir && (e = readdir(dir));)
+        if (job_id_parse(e->d_name, &job) == 0)
+            remove_job(fd, e->d_name);
+    if (dir)
+        closedir(dir);
+}
+
+/* Whether fd, locked, is still what name in `at` says: another one may have removed it before it was locked. */
+static bool is_still(int at, const char *name, int fd)
+{
+    struct stat a, b;
+    return fstat(fd, &a) == 0 && fstatat(at, name, &b, AT_SYMLINK_NOFOLLOW) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
+
+static void remove_stale(int at, const char *name)
+{
+    struct stat st;
+    int fd = open_dir(at, name);
+    if (fd < 0)
+        return;
+    if (fstat(fd, &st) == 0 && st.st_uid == geteuid() && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+        is_still(at, name, fd)) {
+        remove_jobs(fd);
+        unlinkat(at, name, AT_REMOVEDIR);
+    }
+    close(fd);
+}
+
+static void remove_all_stale(const char *parent, const char *prefix)
+{
+    int at = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = at >= 0 ? list_dir(at) : NULL;
+    for (struct dirent *e; dir && (e = readdir(dir));)
+        if (strncmp(e->d_name, prefix, strlen(prefix)) == 0)
+            remove_stale(at, e->d_name);
+    if (dir)
+        closedir(dir);
+    if (at >= 0)
+        close(at);
+}
+
+int scratch_make(char *path, size_t size, int *fd)
+{
+    const char *parent = getenv("TMPDIR");
+    char prefix[40]; /* the user is in it, so that others' need not be opened */
+    if (!parent || *parent != '/')
+        parent = "/tmp";
+    snprintf(prefix, sizeof prefix, "hawk-run-%u-", (unsigned)geteuid());
+    remove_all_stale(parent, prefix);
+    for (int i = 0; i < TRIES; i++) {
+        snprintf(path, size, "%s/%sXXXXXX", parent, prefix);
+        if (!mkdtemp(path))
+            return HAWK_EIO;
+        *fd = open_dir(AT_FDCWD, path);
+        if (*fd >= 0 && flock(*fd, LOCK_EX | LOCK_NB) == 0 && is_still(AT_FDCWD, path, *fd))
+            return 0;
+        int err = errno;
+        if (*fd >= 0)
+            close(*fd);
+        rmdir(path);
+        errno = err;
+    }
+    return HAWK_EIO;
+}
+
+void scratch_remove(const char *path, int fd)
+{
+    remove_jobs(fd);
+    rmdir(path);
+    close(fd);
+}
