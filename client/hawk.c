@@ -171,18 +171,47 @@ void hawk_close(struct hawk *h)
 
 /* ---- One call ---- */
 
+static bool has_one_of(const char *text, const char *const *parts)
+{
+    for (; *parts; parts++)
+        if (strstr(text, *parts))
+            return true;
+    return false;
+}
+
+/* gRPC's words for a connection that was lost under a call, which come with one of several statuses. */
+static bool is_broken(grpc_status_code status, const char *text)
+{
+    static const char *const words[] = {"Socket closed",  "Connection reset", "Broken pipe",
+                                        "GOAWAY",         "keepalive",        "Endpoint read",
+                                        "Stream removed", "RST_STREAM",       NULL};
+    return (status == GRPC_STATUS_UNAVAILABLE || status == GRPC_STATUS_UNKNOWN ||
+            status == GRPC_STATUS_INTERNAL) &&
+           has_one_of(text, words);
+}
+
 int hawk_call_failed(struct hawk *h, const struct channel *ch, grpc_status_code status, const char *text)
 {
+    static const char *const refusals[] = {API_NOT_ACCEPTED_TEXT, API_DRAINING_TEXT, NULL};
     char duration[32];
     int err = rpc_status_to_err(status);
     const char *addr = channel_addr(ch);
-    if (status == GRPC_STATUS_DEADLINE_EXCEEDED)
-        return hawk_fail(h, err, "%s did not answer within %s", addr,
-                         duration_format(duration, sizeof duration, h->timeout_us));
     const char *reason = status == GRPC_STATUS_UNAVAILABLE ? rpc_connect_reason(text) : NULL;
+    h->untouched = reason || status == GRPC_STATUS_CANCELLED ||
+                   (status == GRPC_STATUS_UNAVAILABLE && has_one_of(text, refusals));
     if (reason)
         return hawk_fail(h, err, "cannot reach %s: %s; is %s running?", addr, reason,
                          addr_is_unix(addr) ? "`hawk up`" : "it");
+    if (status == GRPC_STATUS_CANCELLED) /* net/server.h */
+        return hawk_fail(h, HAWK_EUNAVAILABLE, "%s is shutting down: ask another node, or this one later",
+                         addr);
+    if (is_broken(status, text))
+        return hawk_fail(h, HAWK_EUNAVAILABLE,
+                         "the connection to %s broke (%s): is it running? ask again, or another node", addr,
+                         text);
+    if (status == GRPC_STATUS_DEADLINE_EXCEEDED)
+        return hawk_fail(h, err, "%s did not answer within %s", addr,
+                         duration_format(duration, sizeof duration, h->timeout_us));
     return hawk_fail(h, err, "%s: %s", addr, *text ? text : hawk_strerror(err));
 }
 
@@ -195,10 +224,11 @@ static int call_for(struct hawk *h, struct channel *ch, enum api_method method, 
     char *text = NULL, why[200];
     api_encode(m->request, request, &sent, &sent_len);
     *status = GRPC_STATUS_UNKNOWN;
+    h->untouched = false;
     int err =
         rpc_call_sync(h->loop, ch, m->path, sent, sent_len, timeout_us, false, &got, &got_len, status, &text);
     if (err)
-        hawk_call_failed(h, ch, *status, text ? text : "");
+        err = hawk_call_failed(h, ch, *status, text ? text : "");
     else if ((err = api_decode(m->reply, got, got_len, reply, why, sizeof why)))
         hawk_fail(h, err, "%s answered what this version does not understand: %s", channel_addr(ch), why);
     free(sent);
@@ -381,75 +411,64 @@ static int call_job(struct hawk *h, job_id_t job, enum api_method method, const 
     return hawk_fail(h, err, "%s", first); /* nobody else knows better */
 }
 
+/* Where it is not central that answers, another one may have taken over: dists know. */
 static int call_central(struct hawk *h, enum api_method method, const void *request, void *reply)
 {
     grpc_status_code status;
-    struct channel *ch = NULL;
+    struct channel *ch = NULL, *before;
     if (h->at_central)
         return call(h, hawk_contact(h), method, request, reply, &status);
-    int err = refresh_nodes(h);
-    if (err)
-        return err;
-    /* Central may be the contact itself, and not be in its own list. */
-    ch = find_node(h, ROLE_CENTRAL, NODE_NONE) ? channel_of(h, find_node(h, ROLE_CENTRAL, NODE_NONE))
-                                               : hawk_contact(h);
-    return call(h, ch, method, request, reply, &status);
+    int err = 0;
+    do {
+        if (ch)
+            h->nodes_at_us = -1;
+        before = ch;
+        int no_list = refresh_nodes(h);
+        if (no_list)
+            return no_list;
+        /* Central may be the contact itself, and not be in its own list. */
+        const struct api_node *central = find_node(h, ROLE_CENTRAL, NODE_NONE);
+        ch = central ? channel_of(h, central) : hawk_contact(h);
+        if (ch != before)
+            err = call(h, ch, method, request, reply, &status);
+    } while (err == HAWK_EUNAVAILABLE && ch != before);
+    return err;
 }
 
 /* ---- The calls ---- */
 
-/* With several contacts, one that answers is found first by a harmless call: a detached job's Submit that was lost may
- * have been accepted, and must not be repeated elsewhere. */
-static int submit_to_one(struct hawk *h, const struct api_submit_request *request,
-                         struct api_submit_reply *reply)
-{
-    const struct api_list_jobs_request probe = {.limit = 1};
-    struct api_list_jobs_reply ignored;
-    grpc_status_code status;
-    if (h->contacts > 1) {
-        int err = call_contact(h, API_LIST_JOBS, &probe, &ignored, &status);
-        if (err)
-            return err;
-        api_free(&api_list_jobs_reply_type, &ignored);
-    }
-    return call(h, hawk_contact(h), API_SUBMIT, request, reply, &status);
-}
+static bool is_away(int err) { return err == HAWK_EUNAVAILABLE || err == HAWK_ETIMEOUT; }
 
-static int submit_detached(struct hawk *h, const struct api_submit_request *request,
-                           struct api_submit_reply *reply)
-{
-    int err = submit_to_one(h, request, reply);
-    /* A drained dist says so, and has not accepted anything. */
-    for (uint32_t tried = 1; tried < h->contacts && err == HAWK_EUNAVAILABLE; tried++) {
-        if (!strstr(h->error, API_DRAINING_TEXT))
-            break;
-        hawk_next_contact(h);
-        err = submit_to_one(h, request, reply);
-    }
-    return err;
-}
-
-/* One that somebody waits for may be submitted again, to another dist as well: one that has accepted it and that nobody
- * asks cancels it after its grace time. */
-static int submit_attended(struct hawk *h, const struct api_submit_request *request,
-                           struct api_submit_reply *reply, struct channel **at)
+/* Submits to the contact, and where that did certainly not accept it, to another dist. A job that somebody waits for is
+ * also submitted to another one when nobody knows: a dist that has accepted it and that nobody asks cancels it after its
+ * grace time. A detached one would be there twice, and one at most once may have run. */
+static int submit_somewhere(struct hawk *h, const struct api_submit_request *request,
+                            struct api_submit_reply *reply, struct channel **at)
 {
     grpc_status_code status;
-    /* Whoever does not answer may have run its tasks. */
-    bool once = request->job->flags & JOB_AT_MOST_ONCE;
+    char met[sizeof h->error];
+    bool again = !(request->job->flags & (JOB_DETACHED | JOB_AT_MOST_ONCE));
+    uint64_t seed = request->key ? request->key : (uint64_t)loop_now(h->loop);
     /* For later as well: when this dist goes away, it is too late to ask it for others. */
     int err = hawk_refresh_nodes(h, h->contacts > 1 ? SUBMIT_TRY_US : h->timeout_us);
     if (err)
         return err;
     *at = hawk_contact(h);
     for (uint32_t i = 0;; i++) {
-        struct channel *other = once ? NULL : hawk_other_dist(h, hawk_contact(h), request->key, i);
-        int64_t timeout_us = other && SUBMIT_TRY_US < h->timeout_us ? SUBMIT_TRY_US : h->timeout_us;
-        err = call_for(h, *at, API_SUBMIT, request, reply, timeout_us, &status);
-        if ((err != HAWK_EUNAVAILABLE && err != HAWK_ETIMEOUT) || !other)
-            return err;
+        struct channel *other = hawk_other_dist(h, hawk_contact(h), seed, i);
+        bool hurry = again && other && SUBMIT_TRY_US < h->timeout_us;
+        err = call_for(h, *at, API_SUBMIT, request, reply, hurry ? SUBMIT_TRY_US : h->timeout_us, &status);
+        if (!is_away(err) || !other || !(again || h->untouched))
+            break;
         *at = other;
     }
+    if (!is_away(err) || again || h->untouched)
+        return err;
+    memcpy(met, h->error, sizeof met);
+    return hawk_fail(h, err,
+                     "%.400s; whether it accepted the job is not known: look for it (`hawk jobs`) before you "
+                     "submit it again",
+                     met);
 }
 
 struct hawk_job *hawk_job_find(const struct hawk *h, job_id_t id)
@@ -471,9 +490,9 @@ int hawk_submit(struct hawk *h, struct job_desc *job, struct api_submit_reply *r
     struct channel *at = NULL;
     memset(reply, 0, sizeof *reply);
     if (job->flags & JOB_DETACHED)
-        return submit_detached(h, &(struct api_submit_request){.job = job}, reply);
+        return submit_somewhere(h, &(struct api_submit_request){.job = job}, reply, &at);
     struct attended *a = attended_new(job, loop_now(h->loop));
-    int err = submit_attended(h, &(struct api_submit_request){.job = job, .key = a->key}, reply, &at);
+    int err = submit_somewhere(h, &(struct api_submit_request){.job = job, .key = a->key}, reply, &at);
     if (err || hawk_job_find(h, reply->job)) {
         attended_free(a);
         return err;

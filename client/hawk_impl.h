@@ -32,12 +32,13 @@ struct hawk {
     int64_t timeout_us;
     bool at_central;       /* the contact is central: hawk_use_central */
     struct hawk_job *jobs; /* by id */
+    bool untouched; /* the last call that failed reached no handler, or was refused: nothing was done */
     char error[600], warning[600];
 };
 
 /* Keeps the text for hawk_error() and returns err. */
 int hawk_fail(struct hawk *h, int err, const char *fmt, ...) HAWK_PRINTF(3, 4);
-/* The same for what a call to ch met. */
+/* The same for what a call to ch met; sets h->untouched. A node that goes away in whatever way is HAWK_EUNAVAILABLE. */
 int hawk_call_failed(struct hawk *h, const struct channel *ch, grpc_status_code status, const char *text);
 /* Whether a dist answered that another one accepted this job. */
 bool hawk_asked_wrong_dist(grpc_status_code status);

@@ -128,11 +128,19 @@ static void submitted(struct api *a, const struct msg_submitted *m)
         return;
     }
     if (m->err == HAWK_EDRAINING) {
-        api_fail(c, m->err, "dist %s " API_DRAINING_TEXT "; submit to another dist", a->roles.name);
+        api_fail(c, m->err,
+                 "the job " API_NOT_ACCEPTED_TEXT ": dist %s " API_DRAINING_TEXT "; submit to another dist",
+                 a->roles.name);
+        return;
+    }
+    if (m->err == HAWK_ESHUTDOWN) {
+        api_fail(c, m->err,
+                 "the job " API_NOT_ACCEPTED_TEXT ": dist %s is shutting down; submit to another dist",
+                 a->roles.name);
         return;
     }
     if (m->err) {
-        api_fail(c, m->err, "the job was not accepted: %s%s", hawk_strerror(m->err),
+        api_fail(c, m->err, "the job " API_NOT_ACCEPTED_TEXT ": %s%s", hawk_strerror(m->err),
                  m->err == HAWK_EIO
                      ? " (the journal of this dist cannot be written: look at its disk; jobs that are "
                        "waited for are taken all the same)"
@@ -308,7 +316,7 @@ void api_free_all(struct api *a)
         return;
     loop_hook_remove(&a->flush);
     loop_timer_clear(a->loop, &a->stop_timer);
-    fail_waiting(a, "is shutting down");
+    fail_waiting(a, "is shutting down, and what was asked of it may or may not be done: look, and ask again");
     api_watch_free(a);
     api_output_free(a);
     free(a->standby);

@@ -170,7 +170,7 @@ void api_output_free(struct api *a)
 {
     while (!list_empty(&a->tails)) {
         struct api_tail *t = container_of(a->tails.next, struct api_tail, in_tails);
-        api_fail(t->call, HAWK_EUNAVAILABLE, "%s is shutting down", a->roles.name);
+        api_fail(t->call, HAWK_EUNAVAILABLE, "%s is shutting down: ask again when it is back", a->roles.name);
         tail_end(t);
     }
     if (a->readers)

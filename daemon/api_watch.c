@@ -9,6 +9,7 @@
 #define EVENT_TASKS_MAX 1000u /* tasks in one event */
 #define COUNTS_US                                                                                            \
     (100 * US_PER_MS) /* how old the counts of tasks may be that a client hears who does not hear of each */
+#define GOING_TEXT "is shutting down: ask another dist, or this one when it is back"
 #define BEAT_US (100 * US_PER_MS) /* three of them missing, and a client goes to another dist */
 
 struct api_watch {
@@ -300,15 +301,15 @@ void api_watch_free(struct api *a)
         w = container_of(l, struct api_watch, in_beating);
         if (w->job.v)
             continue;
-        api_fail(w->call, HAWK_EUNAVAILABLE, "%s is shutting down", a->roles.name);
+        api_fail(w->call, HAWK_EUNAVAILABLE, "%s " GOING_TEXT, a->roles.name);
         watch_remove(a, w);
     }
     HASH_ITER(hh, a->watches, w, tmp) {
         while (w->next) {
-            api_fail(w->next->call, HAWK_EUNAVAILABLE, "%s is shutting down", a->roles.name);
+            api_fail(w->next->call, HAWK_EUNAVAILABLE, "%s " GOING_TEXT, a->roles.name);
             watch_remove(a, w->next);
         }
-        api_fail(w->call, HAWK_EUNAVAILABLE, "%s is shutting down", a->roles.name);
+        api_fail(w->call, HAWK_EUNAVAILABLE, "%s " GOING_TEXT, a->roles.name);
         watch_remove(a, w);
     }
 }

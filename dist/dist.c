@@ -223,10 +223,16 @@ static void leave(struct step *s)
     put_stopped(s, true);
 }
 
+/* The second time there is nothing to wait for. */
 static void on_stop(struct step *s, bool at_once)
 {
+    bool again = s->d->leaving;
+
     s->d->stopping = true;
+    s->d->leaving = s->d->leaving || at_once;
     if (at_once)
+        jobs_accept_durable(s);
+    if (at_once && again)
         leave(s);
 }
 
@@ -405,7 +411,7 @@ void dist_step(struct dist *d, const struct event *e, struct out *out)
     jobs_trim(d);
     if (d->drained && d->central_up && d->told_empty != (d->jobs_unfinished == 0))
         tell_drained(&s);
-    if (d->stopping && !d->stopped && d->jobs_unfinished == 0)
+    if (!d->stopped && (d->leaving ? !jobs_journalling(d) : d->stopping && d->jobs_unfinished == 0))
         leave(&s);
     for (uint32_t i = before; i < out->n; i++)
         d->counters[COUNTER_messages_out] += counted(&out->v[i]);

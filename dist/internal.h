@@ -45,6 +45,11 @@ void job_set_state(struct step *s, struct dist_job *job, enum job_state to);
 void job_accept(struct step *s, struct dist_job *job);
 /* The same, if whoever has to has it durably by now. */
 void job_try_accept(struct step *s, struct dist_job *job);
+/* For a dist that is about to leave: those that only wait for central's word are accepted. What the journal has comes back
+ * with the dist. */
+void jobs_accept_durable(struct step *s);
+/* Whether a client waits for the journal to have its job. */
+bool jobs_journalling(const struct dist *d);
 /* The client, who does not know of it yet, learns that it was not, and it is forgotten. */
 void job_reject(struct step *s, struct dist_job *job, int err);
 /* Cancels whatever of it did not end; what runs ends when its worker says so. */

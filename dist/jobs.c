@@ -409,9 +409,34 @@ void job_try_accept(struct step *s, struct dist_job *job)
 {
     if (job->journalling || (job->journalled && !job->durable && job->hand != HAND_ACCEPTED))
         return;
-    if (job->hand == HAND_PENDING && s->d->central_up)
+    if (job->hand == HAND_PENDING && s->d->central_up && !s->d->leaving)
         return;
     job_accept(s, job);
+}
+
+static const enum job_state unfinished[] = {JOB_PENDING, JOB_WAITING, JOB_RUNNING};
+
+void jobs_accept_durable(struct step *s)
+{
+    for (unsigned i = 0; i < sizeof unfinished / sizeof *unfinished; i++)
+        list_foreach(&s->d->jobs[unfinished[i]], node, nxt) {
+            struct dist_job *job = container_of(node, struct dist_job, in_state);
+
+            if (job->durable)
+                job_accept(s, job);
+        }
+}
+
+bool jobs_journalling(const struct dist *d)
+{
+    for (unsigned i = 0; i < sizeof unfinished / sizeof *unfinished; i++)
+        list_foreach(&d->jobs[unfinished[i]], node, nxt) {
+            const struct dist_job *job = container_of(node, struct dist_job, in_state);
+
+            if (job->journalling)
+                return true;
+        }
+    return false;
 }
 
 /* Without it, central may still have a long one durably: whether it does, LONG_ACCEPTED will say. */

@@ -268,6 +268,7 @@ struct dist {
     bool central_up; /* joined on the present stream */
     bool central_stream;
     bool stopping;
+    bool leaving;             /* does so as soon as no client waits for the journal */
     bool drained;             /* by an operator: takes no new jobs */
     bool told_empty;          /* central was told that no job is left */
     uint32_t central_version; /* what the link to central is spoken in */

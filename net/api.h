@@ -19,8 +19,9 @@
 /* Limits of pages; the spec's are in msg/types.h. */
 #define API_PAGE_MAX 10000u    /* tasks, reservations or jobs in one reply */
 #define API_JOBS_DEFAULT 1000u /* ListJobsRequest.limit = 0 */
-/* What Submit is refused with (UNAVAILABLE) by a dist that an operator has drained: nothing was accepted, and another dist
- * may be asked. */
+/* In every refusal as UNAVAILABLE that leaves no doubt: nothing was done, and another node may be asked. */
+#define API_NOT_ACCEPTED_TEXT "was not accepted"
+/* The same from the dists of earlier versions that an operator had drained. */
 #define API_DRAINING_TEXT "is draining: it takes no new jobs"
 #define API_CHUNK_BYTES (64u << 10) /* of one OutputChunk */
 /* What one message may take in memory once decoded: garbage cannot make a process large. */

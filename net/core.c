@@ -13,7 +13,8 @@
 #include <string.h>
 
 #define CONNECT_TIMEOUT_MS 5000
-#define MIN_PING_INTERVAL_MS 200 /* what a server puts up with */
+#define UNREACHED "Failed to connect to remote host" /* in gRPC's words */
+#define MIN_PING_INTERVAL_MS 200                     /* what a server puts up with */
 
 void net_batch(grpc_call *call, const grpc_op *ops, size_t n, struct cq_tag *tag)
 {
@@ -175,17 +176,25 @@ char *net_status_text(grpc_slice details)
     char *all = xmalloc(GRPC_SLICE_LENGTH(details) + 1);
     const char *text = all;
     char *out;
+    bool unreached;
 
     memcpy(all, GRPC_SLICE_START_PTR(details), GRPC_SLICE_LENGTH(details));
     all[GRPC_SLICE_LENGTH(details)] = '\0';
-    if (strncmp(all, "failed to connect to all addresses", 34) == 0) {
+    unreached = strncmp(all, "failed to connect to all addresses", 34) == 0;
+    if (unreached) {
         for (size_t i = 0; i < sizeof frames / sizeof frames[0]; i++) {
             const char *p = strstr(text, frames[i]);
             if (p)
                 text = p + strlen(frames[i]);
         }
     }
-    out = xstrdup(text);
+    if (unreached && !strstr(text, UNREACHED)) {
+        size_t size = strlen(text) + sizeof UNREACHED ": ";
+        out = xmalloc(size);
+        snprintf(out, size, UNREACHED ": %s", text);
+    } else {
+        out = xstrdup(text);
+    }
     free(all);
     return out;
 }

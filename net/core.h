@@ -69,7 +69,8 @@ grpc_metadata net_token_new(const char *token);
 /* Whether a call carries it; takes the same time wherever they differ. */
 bool net_token_matches(const grpc_metadata_array *md, const char *token);
 
-/* A status' text for people, malloc'ed: gRPC's "failed to connect to all addresses; last error: …" without the frame. */
+/* A status' text for people, malloc'ed: gRPC's "failed to connect to all addresses; last error: …" without the frame, but
+ * with "Failed to connect to remote host" in it, whatever it was. */
 char *net_status_text(grpc_slice details);
 
 #endif

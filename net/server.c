@@ -19,6 +19,8 @@
 
 /* Calls gRPC may hand over before we ask for more. */
 #define ACCEPTS 16
+/* How long the answers of a server that stops may take to reach its clients. */
+#define LAST_ANSWERS_US (1 * US_PER_S)
 
 struct method {
     char *path;
@@ -230,7 +232,7 @@ static void dispatch(struct server *s, struct accept *a)
     char text[256];
 
     if (s->calls.stopping) {
-        grpc_call_unref(a->call);
+        refuse(s, a->call, GRPC_STATUS_UNAVAILABLE, SERVER_STOPPING_TEXT);
     } else if (s->token && !net_token_matches(&a->metadata, s->token)) {
         refuse(s, a->call, GRPC_STATUS_UNAUTHENTICATED, "the cluster's token is missing or wrong");
     } else if (s->links && grpc_slice_str_cmp(path, LINK_METHOD) == 0) {
@@ -278,7 +280,7 @@ static void on_accept(void *arg, bool ok)
         dispatch(a->server, a);
     grpc_call_details_destroy(&a->details);
     grpc_metadata_array_destroy(&a->metadata);
-    if (ok && !a->server->calls.stopping)
+    if (ok) /* not ok: the server is shut down */
         request_call(a);
 }
 
@@ -320,6 +322,7 @@ void server_free(struct server *s)
         grpc_server_start(s->server);
     cq_tag_init(&s->stopped_tag, on_stopped, s);
     grpc_server_shutdown_and_notify(s->server, loop_cq(s->loop), &s->stopped_tag);
+    loop_drain(s->loop, &s->stopped, loop_now(s->loop) + LAST_ANSWERS_US);
     grpc_server_cancel_all_calls(s->server);
     loop_drain(s->loop, &s->stopped, TIME_NEVER);
     CHECK(s->accepting == 0);

@@ -14,7 +14,9 @@
 
 /* The biggest message a peer or client may send: one job's description (CODEC_ENVELOPE_MAX) and what shares its batch. */
 #define NET_MESSAGE_BYTES (100u << 20)
-#define SERVER_MAX_CALLS 10000u    /* unfinished API calls at a time, unless configured */
+#define SERVER_MAX_CALLS 10000u /* unfinished API calls at a time, unless configured */
+/* What a server that stops answers to calls that reached no handler. */
+#define SERVER_STOPPING_TEXT "this daemon is shutting down, and the call was not accepted: ask another one"
 #define RPC_QUEUE_BYTES (4u << 20) /* replies of one streaming call that wait for the client */
 /* Of all calls together, unless configured: beyond it new calls are refused; beyond half of it a stream has one message
  * under way. */
@@ -51,10 +53,11 @@ void server_handle(struct server *s, const char *path,
                    void (*fn)(void *arg, struct rpc_call *c, const uint8_t *request, size_t len), void *arg);
 void server_start(struct server *s);
 /* From here on no link is accepted and no handler called: their owners may be freed, calls that wait for an answer
- * can still get it. NULL is fine. */
+ * can still get it, and others are refused as UNAVAILABLE with SERVER_STOPPING_TEXT. NULL is fine. */
 void server_stop(struct server *s);
-/* Refuses new calls, cancels all that are open (on_cancel comes; links are lost), turns the loop until they have ended,
- * and frees. Calls nobody ended are freed as well. NULL is fine. */
+/* Refuses new calls, gives what was answered a second to leave, cancels all that are open (on_cancel comes; links are
+ * lost), turns the loop until they have ended, and frees. Calls nobody ended are freed as well. A client hears CANCELLED
+ * only where its call reached no handler. NULL is fine. */
 void server_free(struct server *s);
 
 /* ---- Answering. A call stays valid until it is ended, even when its client has gone. ---- */

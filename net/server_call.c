@@ -231,7 +231,7 @@ static void on_request(void *arg, bool ok)
     } else if (c->cancelled) {
         rpc_finish(c);
     } else if (c->server->stopping) {
-        rpc_fail(c, GRPC_STATUS_UNAVAILABLE, "this daemon is shutting down");
+        rpc_fail(c, GRPC_STATUS_UNAVAILABLE, SERVER_STOPPING_TEXT);
     } else if (net_bytes_get(&b, request) != 0) {
         rpc_fail(c, GRPC_STATUS_INVALID_ARGUMENT, "the request cannot be read");
     } else {

@@ -865,6 +865,42 @@ static void test_stop_at_once(void **state)
     talk_end(t);
 }
 
+/* Its client would not know whether it comes back with the dist. */
+static void test_stop_waits_for_what_is_being_journalled(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = desc_new(2, ""), *big = desc_new(1, "");
+
+    desc->flags = big->flags = JOB_DETACHED;
+    big->tag = TAG_LONG;
+    submit(t, big);
+    says(t, "central LONG_SUBMIT job=3.1");
+    says(t, "- JOURNAL_JOB job=3.1");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1); /* and central has not answered */
+    submit(t, desc);
+    says(t, "- JOURNAL_JOB job=3.2");
+    HEAR(t, 0, STOP, stop, .now = 1);
+    says(t, "- SUBMITTED job=3.1 client=9 err=0");
+    submit(t, desc_new(1, ""));
+    says(t, "- SUBMITTED job=- client=9 err=-22");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2);
+    says(t, "- SUBMITTED job=3.2 client=9 err=0");
+    ignore(t); /* its probes */
+    talk_end(t);
+
+    /* Told so twice, it waits for nothing. */
+    t = talk_joined("hawk", 1);
+    desc = desc_new(2, "");
+    desc->flags = JOB_DETACHED;
+    submit(t, desc);
+    ignore(t);
+    HEAR(t, 0, STOP, stop, .now = 1);
+    HEAR(t, 0, STOP, stop, .now = 1);
+    says(t, "central LEAVE");
+    says(t, "- STOPPED");
+    talk_end(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -901,6 +937,7 @@ int main(void)
         cmocka_unit_test(test_drained),
         cmocka_unit_test(test_stop_in_good_order),
         cmocka_unit_test(test_stop_at_once),
+        cmocka_unit_test(test_stop_waits_for_what_is_being_journalled),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -444,6 +444,24 @@ static void a_server_that_stops_ends_its_calls(void **state)
     assert_int_equal(call(ECHO, "x"), HAWK_EUNAVAILABLE);
 }
 
+static void a_server_that_stops_gives_its_last_answers(void **state)
+{
+    struct caller answered;
+
+    (void)state;
+    start(&answered, LATER, "");
+    until(loop, held_n == 1);
+    server_stop(server);
+    assert_int_equal(call(ECHO, "x"), HAWK_EUNAVAILABLE); /* no handler is asked any more */
+    assert_string_equal(text, SERVER_STOPPING_TEXT);
+    rpc_reply(held[0], "l", 1);
+    server_free(server); /* at once: nothing has left yet */
+    server = NULL;
+    until(loop, answered.ended);
+    assert_int_equal(answered.status, GRPC_STATUS_OK);
+    assert_string_equal(answered.got, "l");
+}
+
 /* ---- A server that is not there ---- */
 
 static void start_server_at(void *arg)
@@ -546,6 +564,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_flood_waits_for_its_reader, setup, teardown),
         cmocka_unit_test_setup_teardown(a_client_that_goes_away_is_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(a_server_that_stops_ends_its_calls, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_server_that_stops_gives_its_last_answers, setup, teardown),
         cmocka_unit_test_setup_teardown(waiting_for_a_server_or_not, setup, teardown),
         cmocka_unit_test(over_a_unix_socket),
         cmocka_unit_test(statuses_and_errors_agree),

@@ -113,14 +113,21 @@ def test_a_drained_dist_sends_clients_elsewhere():
         mine = c.json("submit", *until_file(go), dist=first)["job"]
         c.hawk("drain", "d1")
         assert state_at(c, "d1", first) == "draining"
-        r = c.hawk("submit", "--", "true", dist=first, check=3)
-        assert "d1" in r.stderr and "draining" in r.stderr, r.stderr
-        assert c.json("submit", "--", "true", dist=second)["job"].split(".")[0] != mine.split(".")[0]
         # Its own jobs go on, and are answered for.
         assert not node(c, "d1")["drained"]
         open(go, "w").close()
         c.hawk("wait", mine, dist=first)
         wait_for("nothing to be left at d1", lambda: node(c, "d1")["drained"])
+        for flags in ([], ["--wait"], ["--wait", "--at-most-once"]):
+            c.hawk("submit", *flags, "--name", "sent-on", "--", "true", dist=first)
+        sent_on = c.json("jobs", "--name", "sent-on", dist=second)["jobs"]
+        assert len(sent_on) == 3 and all(j["job"].split(".")[0] != mine.split(".")[0] for j in sent_on), sent_on
+        c.hawk("drain", "d2")
+        wait_for("d2 to know", lambda: state_at(c, "d2", second) == "draining")
+        for flags in ([], ["--wait"], ["--wait", "--at-most-once"]):
+            r = c.hawk("submit", *flags, "--", "true", dist=first, check=3)
+            assert "draining" in r.stderr and "not known" not in r.stderr, r.stderr
+        c.hawk("undrain", "d2")
         c.hawk("undrain", "d1")
         c.hawk("submit", "--wait", "--", "true", dist=first)
 

@@ -15,22 +15,29 @@ def node(c, name):
     return next((n for n in c.json("nodes", dist=c.central_addr)["nodes"] if n["name"] == name), None)
 
 
-class Load:
-    """Attended short jobs, one after the other, until stopped; every task says on which try it ran, in a file."""
+def lines(path):
+    with open(path) as f:
+        return f.read().split()
 
-    def __init__(self, c, n):
+
+class Load:
+    """Short jobs, submitted by several clients one after the other until stopped, each client with flags of its own; every
+    task that runs says so in a file."""
+
+    def __init__(self, c, *clients):
         self.c, self.stopped, self.jobs, self.failed = c, threading.Event(), 0, []
         self.lock = threading.Lock()
-        self.threads = [threading.Thread(target=self.run, args=(i,)) for i in range(n)]
+        self.threads = [threading.Thread(target=self.run, args=(i, flags)) for i, flags in enumerate(clients)]
         for t in self.threads:
             t.start()
 
-    def run(self, who):
+    def run(self, who, flags):
         i = 0
         while not self.stopped.is_set():
             i += 1
-            r = self.c.hawk("submit", "--wait", "--class", "short", "--array", "1-4", "--", "sh", "-c",
-                            f"echo {who}.{i}.{{}} >> {self.c.dir}/ran", check=None)
+            r = self.c.hawk("submit", *flags, "--class", "short", "--array", "1-4", "--", "sh", "-c",
+                            f"echo {who}.{i}.{{}} >> {self.c.dir}/ran; echo {who}.{i} $HAWK_JOB_ID >> {self.c.dir}/jobs",
+                            check=None)
             with self.lock:
                 self.jobs += 1
                 if r.returncode:
@@ -44,7 +51,7 @@ class Load:
 
 def test_every_worker_and_dist_restarts_under_load():
     with Cluster(dists=2, workers=3, slots=2, central=FAST) as c:
-        load = Load(c, 3)
+        load = Load(c, ["--wait"], ["--wait", "--at-most-once"], [])
         try:
             # In pieces that end while the others are restarted; none has a try to lose.
             long_job = c.json("submit", "--class", "long", "--retries", "0", "--array", "1-24", "--", "sh", "-c",
@@ -75,9 +82,48 @@ def test_every_worker_and_dist_restarts_under_load():
             load.stop()
         assert not load.failed, load.failed
         assert load.jobs > 3
-        ran = open(f"{c.dir}/ran").read().split()
+        tasks = 4 * load.jobs + 24 + 10 * len(detached)
+        # Nobody has waited for the detached ones.
+        wait_for("every task to have run", lambda: len(lines(f"{c.dir}/ran")) >= tasks)
+        ran = lines(f"{c.dir}/ran")
         assert len(ran) == len(set(ran)), "a task ran twice"
-        assert len(ran) == 4 * load.jobs + 24 + 10 * len(detached), (len(ran), load.jobs)
+        assert len(ran) == tasks, (len(ran), load.jobs)
+
+
+def test_dists_that_stop_under_their_clients():
+    """Not drained: what they answer while they stop tells a client to go to another one, or that its job is in the
+    journal."""
+    with Cluster(dists=2, workers=2, slots=2, central=FAST, worker=("--orphan", "1s")) as c:
+        load = Load(c, ["--wait"], ["--wait"], [], [])
+        unanswered = []
+
+        def ask():
+            while not load.stopped.is_set():
+                for command in ("jobs", "nodes", "stats"):
+                    r = c.hawk(command, check=None)
+                    unanswered.extend([r.stderr] if r.returncode else [])
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        try:
+            for i in [0, 1] * 4:
+                before = load.jobs
+                assert c.dists[i].stop() == 0, c.dists[i].text()
+                c.dists[i] = Daemon("dist", "--name", f"d{i + 1}", "--listen", c.dist_addrs[i], "--central",
+                                    c.central_addr, "--state-dir", f"{c.dir}/d{i + 1}")
+                c.dists[i].ready()
+                c.wait_nodes(2)
+                wait_for("a few jobs more", lambda: load.failed or load.jobs >= before + 8)
+        finally:
+            load.stop()
+            asking.join()
+        assert not load.failed and not unanswered, (load.failed, unanswered)
+        wait_for("every task to have run", lambda: len(set(lines(f"{c.dir}/ran"))) >= 4 * load.jobs)
+        wait_for("all to be over", lambda: all(
+            j["state"] in ("done", "cancelled") for j in c.json("jobs", "--all")["jobs"]))
+        # Attended ones may have been accepted by a dist that could not say so any more, whose tasks are then cancelled.
+        detached = {tuple(line.split()) for line in open(f"{c.dir}/jobs") if line[0] in "23"}
+        assert len(detached) == len({submission for submission, _ in detached}), "a detached job was accepted twice"
 
 
 def use(c, workers=2):
