@@ -35,7 +35,7 @@ static void say(json_t **list, const char *command, const char *fmt, va_list arg
     int n = snprintf(text, sizeof text, "%s%s", command ? command : "", command ? ": " : "");
     vsnprintf(text + n, sizeof text - (size_t)n, fmt, args);
     fflush(stdout); /* what went well comes first, also when both go to one file */
-    fprintf(stderr, "hawk: %s\n", text);
+    fprintf(stderr, "hawk: %s\n", clean_text((char[MESSAGE_MAX]){0}, MESSAGE_MAX, text));
     keep(list, text);
 }
 
@@ -58,10 +58,10 @@ void say_warning(const char *command, const char *fmt, ...)
 void say_lines(const char *lines)
 {
     char text[MESSAGE_MAX];
-    fputs(lines, stderr);
     for (size_t len; *lines; lines += len + (lines[len] == '\n')) {
         len = strcspn(lines, "\n");
         snprintf(text, sizeof text, "%.*s", (int)(len < sizeof text ? len : sizeof text - 1), lines);
+        fprintf(stderr, "%s\n", clean_text((char[MESSAGE_MAX]){0}, MESSAGE_MAX, text));
         keep(&document.errors, text);
     }
 }

@@ -195,7 +195,7 @@ static void print_job_head(const struct api_job *j, const struct job_desc *spec)
         printf("  directory %s\n", CLEAN(spec->cwd->data));
 }
 
-#define ENDING_SHOWN 80 /* characters; `hawk cat` and JSON have all of it */
+#define ENDING_SHOWN 84 /* bytes; `hawk cat` and JSON have all of it */
 
 static bool job_shows(const struct job_view_state *v, const struct api_task *t)
 {
@@ -234,7 +234,7 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
             task_ending(ending, sizeof ending, t, v->limit_us);
         else
             ending[0] = '\0';
-        table_cell(&v->table, strlen(ending) > ENDING_SHOWN ? "%.*s..." : "%.*s", ENDING_SHOWN, ending);
+        table_cell(&v->table, "%s", clean_text((char[ENDING_SHOWN]){0}, ENDING_SHOWN, ending));
         table_cell(&v->table, "%u", t->attempt);
         table_cell(&v->table, "%s%s", CLEAN(t->worker_name), t->stolen ? " (stolen)" : "");
         table_cell(&v->table, "%s", DURATION(t->wait_us));

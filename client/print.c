@@ -89,17 +89,6 @@ const char *duration_text(char buf[DURATION_TEXT], int64_t us)
     return us < 0 ? "-" : duration_format(buf, DURATION_TEXT, us);
 }
 
-const char *clean_text(char *buf, size_t size, const char *text)
-{
-    size_t n = 0;
-    for (; *text && n + 1 < size; text++)
-        buf[n++] = (unsigned char)*text < ' ' || *text == 0x7f ? '?' : *text;
-    buf[n] = '\0';
-    if (*text && size > 4)
-        memcpy(buf + size - 4, "...", 4);
-    return buf;
-}
-
 /* Bytes of the UTF-8 character that starts at s[0 .. n-1], 0 when there is none. */
 static size_t utf8_length(const unsigned char *s, size_t n)
 {
@@ -118,6 +107,39 @@ static size_t utf8_length(const unsigned char *s, size_t n)
         (s[0] == 0xf4 && s[1] > 0x8f))
         return 0;
     return len;
+}
+
+/* Whether the UTF-8 character at s would move the cursor, end a line, change the terminal or turn the direction of what
+ * follows: the controls of ASCII and of Latin-1, and those of bidirectional text. */
+static bool acts(const unsigned char *s)
+{
+    return s[0] < ' ' || s[0] == 0x7f || (s[0] == 0xc2 && s[1] < 0xa0) ||
+           (s[0] == 0xe2 && s[1] == 0x80 && s[2] >= 0xa8 && s[2] <= 0xae) ||
+           (s[0] == 0xe2 && s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9);
+}
+
+const char *clean_text(char *buf, size_t size, const char *text)
+{
+    size_t n = 0, cut = 0, left = strlen(text); /* cut: where "..." goes if not all fits */
+    while (left > 0) {
+        const unsigned char *s = (const unsigned char *)text;
+        size_t one = utf8_length(s, left), shown = one && !acts(s) ? one : 1;
+        if (n + shown >= size)
+            break;
+        if (one && !acts(s))
+            memcpy(buf + n, text, one);
+        else
+            buf[n] = '?';
+        n += shown;
+        if (n + sizeof "..." <= size)
+            cut = n;
+        text += one ? one : 1;
+        left -= one ? one : 1;
+    }
+    buf[n] = '\0';
+    if (left > 0 && size >= sizeof "...")
+        memcpy(buf + cut, "...", sizeof "...");
+    return buf;
 }
 
 json_t *json_bytes(const char *data, size_t len)

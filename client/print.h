@@ -33,9 +33,15 @@ const char *duration_text(char buf[DURATION_TEXT], int64_t us);
 /* duration_text in a buffer of its own. */
 #define DURATION(us) duration_text((char[DURATION_TEXT]){0}, (us))
 
-/* Text from the network for a terminal: control characters become '?'. Ends in "..." when it did not fit. */
+/* Text from the network for a terminal: control characters and what is not UTF-8 become '?'. Ends in "...", between
+ * characters, when it did not fit. */
 const char *clean_text(char *buf, size_t size, const char *text);
 #define CLEAN(text) clean_text((char[160]){0}, 160, (text))
+
+/* Around a line on a terminal that is drawn over and over: one wider than the terminal is cut, not wrapped, or the next
+ * would not be drawn over it. */
+#define PROGRESS_BEGIN "\r\033[K\033[?7l"
+#define PROGRESS_END "\033[?7h"
 
 /* A JSON string; bytes that are not UTF-8 become U+FFFD. Never NULL. */
 json_t *json_text(const char *text);

@@ -11,6 +11,7 @@
 #include "base/list.h"
 #include "base/mem.h"
 #include "client/hawk_impl.h"
+#include "client/print.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -399,11 +400,11 @@ static void progress(struct run *r)
     if (r->options->quiet)
         return;
     fprintf(stderr, "%s%lld s, arrivals last %lld s: %u of %u jobs submitted, %u ended, %u under way%s",
-            r->terminal ? "\r\033[K" : "", (long long)((now - r->start_us) / US_PER_S),
+            r->terminal ? PROGRESS_BEGIN : "", (long long)((now - r->start_us) / US_PER_S),
             (long long)(r->plan->last_arrival_us / US_PER_S), r->submitted, r->plan->n,
             result->ends[REPLAY_ENDED],
             r->submitted - (r->counts[FINISHED] - result->ends[REPLAY_NOT_SUBMITTED]),
-            r->terminal ? "" : "\n");
+            r->terminal ? PROGRESS_END : "\n");
 }
 
 static int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/units.h"
+#include "client/print.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -91,13 +92,13 @@ static void print_progress(const struct retirement *r, enum retire_who who, enum
         waiting += !is_there(&r->v[i], until);
         left[r->v[i].dist] += is_there(&r->v[i], until) ? 0 : r->v[i].left;
     }
-    fprintf(stderr, "\r%u of %u nodes %s", all - waiting, all,
+    fprintf(stderr, PROGRESS_BEGIN "%u of %u nodes %s", all - waiting, all,
             until == RETIRE_DRAINED ? "drained" : "stopped");
     if (left[true])
         fprintf(stderr, ", %llu jobs left", (unsigned long long)left[true]);
     if (left[false])
         fprintf(stderr, ", %llu tasks left", (unsigned long long)left[false]);
-    fprintf(stderr, "; %lld s\033[K", (long long)(spent_us / US_PER_S));
+    fprintf(stderr, "; %lld s" PROGRESS_END, (long long)(spent_us / US_PER_S));
 }
 
 static int wait_for(struct session *s, struct retirement *r, enum retire_who who, enum retire_until until,

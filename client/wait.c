@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "base/units.h"
 #include "client/document.h"
+#include "client/print.h"
 #include "client/show.h"
 
 #include <signal.h>
@@ -74,13 +75,13 @@ static void print_progress(struct progress *p)
     }
     if (tasks == 0) /* nothing was heard yet */
         return;
-    fprintf(stderr, "\r%llu of %llu tasks done, %llu running", (unsigned long long)done,
+    fprintf(stderr, PROGRESS_BEGIN "%llu of %llu tasks done, %llu running", (unsigned long long)done,
             (unsigned long long)tasks, (unsigned long long)running);
     if (bad)
         fprintf(stderr, ", %llu failed", (unsigned long long)bad);
     if (p->n > 1)
         fprintf(stderr, "; %u of %u jobs ended", ended, p->n);
-    fprintf(stderr, "; %lld.%llds\033[K", (long long)tenths / 10, (long long)tenths % 10);
+    fprintf(stderr, "; %lld.%llds" PROGRESS_END, (long long)tenths / 10, (long long)tenths % 10);
     p->printed = true;
 }
 

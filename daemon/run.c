@@ -10,7 +10,6 @@
 #include "daemon/process.h"
 #include "daemon/scratch.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -146,19 +145,6 @@ static bool print_file(struct run *r, const struct try_id *id, int which)
     return any;
 }
 
-/* A text as it fits a line: no control characters, and cut, between characters, to what fits buf. */
-static const char *shown(char *buf, size_t size, const struct blob *text)
-{
-    size_t most = size - sizeof "…", n = text->len < most ? text->len : most;
-    while (n < text->len && n > 0 && ((unsigned char)text->data[n] & 0xc0) == 0x80)
-        n--;
-    snprintf(buf, size, "%.*s%s", (int)n, text->data, n < text->len ? "…" : "");
-    for (char *p = buf; *p; p++)
-        if (iscntrl((unsigned char)*p))
-            *p = '?';
-    return buf;
-}
-
 /* Why a task was not started; its stderr says so as well. */
 static void not_started_text(const struct run *r, char *buf, size_t size, const struct msg_task_event *m)
 {
@@ -168,12 +154,12 @@ static void not_started_text(const struct run *r, char *buf, size_t size, const 
     if (j)
         dist_task_view(d, j, m->id.task, loop_now(r->loop), &v);
     if (v.message)
-        shown(buf, size, v.message);
+        clean_text(buf, size, v.message->data);
 }
 
 static void say_failure(struct run *r, const struct msg_task_event *m)
 {
-    char why[WHY_SHOWN + sizeof "…"] = "", what[TASK_ENDING_MAX], text[ARG_SHOWN + sizeof "…"];
+    char why[WHY_SHOWN] = "", what[TASK_ENDING_MAX], text[ARG_SHOWN];
     const struct api_task t = {.state = m->state, .outcome = m->outcome, .code = m->code, .message = why};
     if (r->options.quiet || r->failed > FAILURES_SHOWN)
         return;
@@ -183,7 +169,7 @@ static void say_failure(struct run *r, const struct msg_task_event *m)
     struct blob *arg = job_desc_arg(r->desc, m->id.task);
     clear_progress(r);
     fprintf(stderr, "hawk run: task %u%s%s%s: %s%s\n", r->desc->first_index + m->id.task, arg ? " (" : "",
-            arg ? shown(text, sizeof text, arg) : "", arg ? ")" : "", what,
+            arg ? clean_text(text, sizeof text, arg->data) : "", arg ? ")" : "", what,
             r->failed == FAILURES_SHOWN ? "; further failures are only counted" : "");
     blob_drop(arg);
 }
@@ -259,8 +245,8 @@ static void show_progress(struct run *r)
     dist_job_view(embedded_dist(r->cluster), j, now, &v);
     char took[32];
     r->shown_us = now;
-    fprintf(stderr, "\r\033[K%u of %u done, %u running, %u failed, %s", v.done, r->desc->tasks, v.running,
-            v.failed, duration_format(took, sizeof took, now - r->started_us));
+    fprintf(stderr, PROGRESS_BEGIN "%u of %u done, %u running, %u failed, %s" PROGRESS_END, v.done,
+            r->desc->tasks, v.running, v.failed, duration_format(took, sizeof took, now - r->started_us));
     fflush(stderr);
 }
 

@@ -472,6 +472,37 @@ static void test_table(void **state)
     assert_string_equal(catch_end(1), "none\n");
 }
 
+/* Nothing in a name moves a terminal's cursor, changes it, or turns what follows; and a cut leaves whole characters. */
+static void test_clean_text(void **state)
+{
+    static const struct {
+        const char *text, *shown;
+        size_t size;
+    } cases[] = {
+        {"a\nb\tc\033[31m\x7f", "a?b?c?[31m?", 40},
+        {"grö\xc3\x9f"
+         "er",
+         "größer", 40},
+        {"caf\xe9", "caf?", 40}, /* Latin-1 */
+        {"a\xc2\x9b"
+         "31m",
+         "a?31m", 40},                                          /* CSI as one character */
+        {"a\xe2\x80\xaetxt.exe\xe2\x81\xa6", "a?txt.exe?", 40}, /* right to left */
+        {"\xe2\x82", "??", 40},                                 /* not the whole of a character */
+        {"äöüäöü", "äöüäöü", 13},
+        {"äöüäöü", "äöüä...", 12},
+        {"äöüäöü", "äöü...", 11},
+        {"äöüäöü", "äöü...", 10},
+        {"abcdef", "...", 4},
+        {"abcdef", "ab", 3},
+        {"", "", 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char buf[40];
+        assert_string_equal(clean_text(buf, cases[i].size, cases[i].text), cases[i].shown);
+    }
+}
+
 /* The names and types of hawk.v1: a change here breaks scripts. */
 static void test_json(void **state)
 {
@@ -554,6 +585,7 @@ int main(void)
         cmocka_unit_test(test_spec_lines),
         cmocka_unit_test(test_spec_errors),
         cmocka_unit_test(test_table),
+        cmocka_unit_test(test_clean_text),
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_default_socket),
     };
