@@ -114,9 +114,10 @@ void task_return(struct step *s, struct dist_job *job, uint32_t i);
 void task_keep_message(struct dist_job *job, uint32_t i, struct blob *text);
 void task_forget_messages(struct dist_job *job);
 struct try_id task_try(const struct dist_job *job, uint32_t i);
+/* Of a task that has not ended. */
 static inline bool task_may_retry(const struct dist_job *job, const struct dist_task *t)
 {
-    return !(job->desc->flags & JOB_AT_MOST_ONCE) && t->attempt <= job->desc->retries &&
+    return !(job->desc->flags & JOB_AT_MOST_ONCE) && t->attempt <= job->desc->retries + t->refused &&
            t->attempt < UINT16_MAX;
 }
 /* Our job that this is a try of, or NULL when we schedule no such task or never launched that attempt. */

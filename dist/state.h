@@ -21,8 +21,11 @@ struct dist_task {
     uint32_t worker;     /* where the last attempt is or ran; 0: nowhere yet */
     uint32_t request;    /* of the worker, that the last attempt answered; adopted: the attempt's epoch */
     uint32_t prev, next; /* in the job's list of returned tasks, or in its place's list of launched ones */
-    int32_t code;
-    uint16_t attempt;    /* the last one; every one but the last was lost */
+    union {
+        int32_t code;     /* once final */
+        uint32_t refused; /* before: tries that did not run, which cost no retry */
+    };
+    uint16_t attempt;    /* the last one; every one but the last was lost, or refused */
     uint8_t state;       /* enum task_state */
     uint8_t outcome : 3; /* enum outcome */
     uint8_t started : 1;

@@ -7,6 +7,9 @@
 
 #include <stdlib.h>
 
+/* A task refused more often is taken for lost each time: attempts are numbered with 16 bits. */
+#define REFUSALS_MAX 1000u
+
 struct try_id task_try(const struct dist_job *job, uint32_t i)
 {
     const struct dist_task *t = &job->tasks[i];
@@ -93,7 +96,7 @@ static void task_event(struct step *s, const struct dist_job *job, uint32_t i)
     e->run_us = task_state_final(t->state) ? t->run_us : 0;
     e->wait_us = t->started ? t->wait_us : 0;
     e->worker = (node_id_t){t->worker};
-    e->code = t->code;
+    e->code = task_state_final(t->state) ? t->code : 0;
     e->state = t->state;
     e->outcome = t->outcome;
 }
@@ -295,6 +298,19 @@ void task_return(struct step *s, struct dist_job *job, uint32_t i)
     }
 }
 
+/* Its worker did not take the launch, so that nothing has run, whatever the job says of retries. */
+static void task_refused(struct step *s, struct dist_job *job, uint32_t i)
+{
+    struct dist_task *t = &job->tasks[i];
+
+    if (job->cancelling || t->refused == REFUSALS_MAX) {
+        task_return(s, job, i);
+        return;
+    }
+    t->refused++;
+    task_set_state(s, job, i, TASK_WAITING, NULL);
+}
+
 /* ---- Requests (docs/protocol.md 3.6, 3.7) ---- */
 
 static void put_launch(struct step *s, struct dist_job *job, uint32_t i, const struct msg *request, bool spec)
@@ -337,7 +353,7 @@ static void launch(struct step *s, struct dist_job *job, struct dist_node *n, co
     job->refused = false;
     job->backoff = 0;
     count(s, COUNTER_tasks_launched, 1);
-    if (t->attempt > 1)
+    if (t->attempt > 1 + t->refused)
         count(s, COUNTER_tasks_retried, 1);
     put_launch(s, job, i, request, !request->task_request.has_spec);
 }
@@ -489,7 +505,10 @@ static void accept_finished(struct step *s, struct dist_job *job, const struct m
         /* The worker gave the try up: we cancelled it, or it stops. Not an end of the task by itself. */
         if (!latest || !at_worker(t->state))
             return;
-        task_return(s, job, f->id.task);
+        if (f->outcome == OUTCOME_LOST && f->code < 0 && t->state == TASK_LAUNCHED)
+            task_refused(s, job, f->id.task);
+        else
+            task_return(s, job, f->id.task);
     } else {
         if (!latest && at_worker(t->state))
             put_cancel(s, t->worker, &other);

@@ -76,7 +76,7 @@ void dist_task_view(const struct dist *d, const struct dist_job *job, uint32_t t
         .outcome = t->outcome,
         .stolen = t->stolen,
         .attempt = t->attempt,
-        .code = t->code,
+        .code = task_state_final(t->state) ? t->code : 0,
         .worker = {t->state == TASK_WAITING ? 0 : t->worker},
         .wait_us = t->started ? t->wait_us : -1,
         .run_us = task_state_final(t->state) ? t->run_us : -1,

@@ -686,6 +686,40 @@ static void test_lost_worker(void **state)
     talk_end(t);
 }
 
+/* By a worker that stops: the try never ran, so it is none of the task's. */
+static void test_a_refused_launch_costs_no_retry(void **state)
+{
+    struct talk *t = talk_joined("hawk", 2);
+    struct job_desc *desc = desc_new(1, "");
+
+    desc->flags = JOB_AT_MOST_ONCE; /* and has no retry */
+    submit(t, desc);
+    ignore(t);
+    request(t, 101, 1, 1);
+    says(t, "101 TASK_LAUNCH id=3.1/0@1.1");
+    ignore(t);
+    HEAR(t, 101, TASK_FINISHED, task_finished, .id = try_of(1, 0, 1, 1), .outcome = OUTCOME_LOST,
+         .code = HAWK_ESHUTDOWN);
+    says(t, "101 FINISH_ACK");
+    ignore(t); /* probes */
+    assert_int_equal(job_view_of(t, 1).waiting, 1);
+    assert_int_equal(task_view_of(t, 1, 0).code, 0);
+    request(t, 102, 1, 1);
+    says(t, "102 TASK_LAUNCH id=3.1/0@1.2");
+    ignore(t);
+    /* Said again, of a try before the last: it says nothing of this one. */
+    HEAR(t, 101, TASK_FINISHED, task_finished, .id = try_of(1, 0, 1, 1), .outcome = OUTCOME_LOST,
+         .code = HAWK_ESHUTDOWN);
+    says(t, "101 FINISH_ACK");
+    assert_int_equal(job_view_of(t, 1).waiting, 0);
+    /* One that ran is lost. */
+    started(t, 102, try_of(1, 0, 1, 2));
+    HEAR(t, 102, TASK_FINISHED, task_finished, .id = try_of(1, 0, 1, 2), .outcome = OUTCOME_LOST, .code = 9);
+    ignore(t);
+    assert_int_equal(job_view_of(t, 1).lost, 1);
+    talk_end(t);
+}
+
 static void test_worker_that_comes_back_keeps_its_tasks(void **state)
 {
     struct talk *t = talk_joined("hawk", 2);
@@ -930,6 +964,7 @@ int main(void)
         cmocka_unit_test(test_moved_reservations_are_not_counted_after_a_drop),
         cmocka_unit_test(test_a_job_at_most_once_is_not_tried_again),
         cmocka_unit_test(test_lost_worker),
+        cmocka_unit_test(test_a_refused_launch_costs_no_retry),
         cmocka_unit_test(test_worker_that_comes_back_keeps_its_tasks),
         cmocka_unit_test(test_first_completion_counts),
         cmocka_unit_test(test_suspect_without_a_retry_left_keeps_its_task),

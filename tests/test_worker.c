@@ -207,7 +207,8 @@ static void answers_for_another_job_and_without_a_description(void **state)
     probe(&t, 1, 1);
     expect(&t, TASK_REQUEST, task_request, DIST, m->request == 1);
     launch(&t, 2, 0, 1); /* request 1 was about job 1 */
-    expect(&t, TASK_FINISHED, task_finished, DIST, m->id.job.v == JOB(2).v && m->outcome == OUTCOME_LOST);
+    expect(&t, TASK_FINISHED, task_finished, DIST,
+           m->id.job.v == JOB(2).v && m->outcome == OUTCOME_LOST && m->code == HAWK_ESTALE);
     assert_true(worker_quiet(&t.w));
     probe(&t, 1, 1);
     expect(&t, TASK_REQUEST, task_request, DIST, m->request == 2 && !m->has_spec);
@@ -485,6 +486,22 @@ static void back_while_the_orphans_die(void **state)
     talk_end(&t);
 }
 
+static void a_launch_that_meets_a_stop_is_refused_as_not_run(void **state)
+{
+    struct talk t;
+
+    talk_begin(&t, 1);
+    probe(&t, 1, 1);
+    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
+    tell(&t, STOP, stop, 0, .now = true); /* waits for the answer */
+    expect(&t, DRAINING, draining, CENTRAL, whatever);
+    launch(&t, 1, 0, 1);
+    expect(&t, TASK_FINISHED, task_finished, DIST, m->outcome == OUTCOME_LOST && m->code == HAWK_ESHUTDOWN);
+    expect(&t, LEAVE, leave, CENTRAL, whatever);
+    expect(&t, STOPPED, stopped, 0, m->asked);
+    talk_end(&t);
+}
+
 static void an_overrun_nobody_heard_of_is_told_later(void **state)
 {
     struct talk t;
@@ -581,6 +598,7 @@ int main(void)
         cmocka_unit_test(a_dist_comes_back),
         cmocka_unit_test(a_dist_stays_away),
         cmocka_unit_test(back_while_the_orphans_die),
+        cmocka_unit_test(a_launch_that_meets_a_stop_is_refused_as_not_run),
         cmocka_unit_test(an_overrun_nobody_heard_of_is_told_later),
         cmocka_unit_test(the_status_of_running_tasks),
         cmocka_unit_test(an_idle_worker_is_small),

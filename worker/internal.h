@@ -185,7 +185,7 @@ void wk_lane_dispatch(struct worker *w, struct lane *l, struct out *out);
 void wk_task_return(struct worker *w, struct task *t, struct out *out); /* a queued one, to its owner */
 void wk_task_kill(struct worker *w, struct task *t, enum outcome as, bool force, struct out *out);
 void wk_report_held(struct worker *w, struct owner *o, struct out *out);
-void wk_finish_lost(struct worker *w, const struct owner *o, const struct try_id *id, struct out *out);
+void wk_launch_refused(struct worker *w, const struct owner *o, const struct try_id *id, struct out *out);
 void wk_overrun_due(struct worker *w, struct out *out);
 int64_t wk_overrun_next(const struct worker *w);
 void wk_on_task_enqueue(struct worker *w, const struct event *e, struct out *out);

@@ -127,7 +127,7 @@ void wk_on_task_launch(struct worker *w, const struct event *e, struct out *out)
     if (s)
         wk_slot_free(w, s);
     if (!known)
-        wk_finish_lost(w, o, &m->id, out);
+        wk_launch_refused(w, o, &m->id, out);
 }
 
 /* ---- A dist comes and goes (protocol 6) ---- */

@@ -28,14 +28,15 @@ static void send_overrun(const struct worker *w, struct task *t, struct out *out
 }
 
 /* A launch that cannot be taken: its request is unknown (lost in a reconnection), or the worker stops. The
- * owner hears that the try is lost and runs the task elsewhere. Nothing is kept: should this message be lost
- * with its stream, the next resynchronisation shows that the task is not here. 1 message. */
-void wk_finish_lost(struct worker *w, const struct owner *o, const struct try_id *id, struct out *out)
+ * owner hears that the try is lost, by the code that it never ran, and runs the task elsewhere. Nothing is kept: should
+ * this message be lost with its stream, the next resynchronisation shows that the task is not here. 1 message. */
+void wk_launch_refused(struct worker *w, const struct owner *o, const struct try_id *id, struct out *out)
 {
     struct msg_task_finished *m = &out_add(out, MSG_TASK_FINISHED, o->node.v)->task_finished;
 
     m->id = *id;
     m->outcome = OUTCOME_LOST;
+    m->code = w->stop_now ? HAWK_ESHUTDOWN : HAWK_ESTALE;
 }
 
 static void send_held(const struct worker *w, struct task *t, struct out *out)
