@@ -42,7 +42,8 @@ void hand_offer(struct step *s, struct dist_job *job)
 {
     struct msg_long_submit *m;
 
-    if (!s->d->central_up || job->changing)
+    /* What central has and we do not know any more after a restart would run for nobody. */
+    if (!s->d->central_up || job->changing || job->journalling)
         return;
     job->handed_again = job->handed_out;
     job->handed_out = job->offered = true;

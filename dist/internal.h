@@ -57,6 +57,7 @@ void job_cancel_rest(struct step *s, struct dist_job *job);
 void jobs_trim(struct dist *d); /* drops the oldest finished ones beyond what is kept */
 void job_free(struct dist *d, struct dist_job *job);
 void reports_send(struct step *s); /* what central is owed */
+void submit_refused(struct step *s, uint32_t client, int err);
 void on_submit(struct step *s, const struct msg *m);
 void on_cancel(struct step *s, const struct msg *m);
 void on_watch(struct step *s, const struct msg *m);
@@ -72,9 +73,11 @@ void journal_change(struct step *s, const struct dist_job *job);
 void journal_cancel(struct step *s, const struct dist_job *job);
 void journal_task(struct step *s, const struct dist_job *job, uint32_t i);
 void journal_job_end(struct step *s, const struct dist_job *job);
-/* FINISH_ACK, and the answer to a client that cancelled, when all that was put out so far is durable. */
+/* FINISH_ACK, and the answers to clients that cancelled or are refused, when all that was put out so far is durable. */
 void journal_ack(struct step *s, uint32_t worker, const struct try_id *id);
 void journal_cancelled(struct step *s, const struct dist_job *job, uint32_t client);
+void journal_refused(struct step *s, const struct dist_job *job, int err);
+bool journal_answers(const struct dist *d); /* whether such a client waits */
 void journal_rewrite(struct step *s); /* what could not be written, when it is time */
 void journal_free(struct dist *d);
 void on_journal_done(struct step *s, const struct msg *m);

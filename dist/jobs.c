@@ -159,8 +159,13 @@ void job_reject(struct step *s, struct dist_job *job, int err)
 {
     CHECK(!job->submitted);
     CHECK(list_empty(&job->places));
-    put_submitted(s, job, err);
-    journal_job_end(s, job);
+    if (job->journalled && !job->journalling) {
+        journal_job_end(s, job); /* on record, it would come back */
+        journal_refused(s, job, err);
+    } else {
+        put_submitted(s, job, err);
+        journal_job_end(s, job);
+    }
     probe_forget(s, job);
     count_out(s->d, job);
     job_free(s->d, job);
@@ -229,7 +234,7 @@ static void cancel_task(struct step *s, const struct dist_job *job, uint32_t i)
     m->task_cancel.id = task_try(job, i);
 }
 
-static void put_refused(struct step *s, uint32_t client, int err)
+void submit_refused(struct step *s, uint32_t client, int err)
 {
     struct msg_submitted *r = &out_add(s->out, MSG_SUBMITTED, 0)->submitted;
 
@@ -324,7 +329,7 @@ static void on_resubmit(struct step *s, const struct msg *m)
     }
     err = job && (job->desc->flags & JOB_DETACHED) ? HAWK_EINVALID : submit_error(s->d, m->submit.desc);
     if (err) {
-        put_refused(s, m->submit.client, err);
+        submit_refused(s, m->submit.client, err);
         return;
     }
     if (job) {
@@ -380,7 +385,7 @@ void on_submit(struct step *s, const struct msg *m)
         return;
     }
     if (err) {
-        put_refused(s, m->submit.client, err);
+        submit_refused(s, m->submit.client, err);
         return;
     }
     job = job_new(s, desc, next_id(d), m->submit.key);
@@ -388,6 +393,7 @@ void on_submit(struct step *s, const struct msg *m)
     set_class(s, job);
     unattended(s, job);
     is_long = job->class == CLASS_LONG && (job->policy_flags & POLICY_CENTRAL_LONG);
+    job->journalling = journal;
     job->probe_long = job->class == CLASS_LONG && !is_long;
     if (is_long) {
         job_set_state(s, job, JOB_PENDING);
@@ -407,9 +413,7 @@ void on_submit(struct step *s, const struct msg *m)
  * it has a long one: it may still refuse. */
 void job_try_accept(struct step *s, struct dist_job *job)
 {
-    if (job->journalling || (job->journalled && !job->durable && job->hand != HAND_ACCEPTED))
-        return;
-    if (job->hand == HAND_PENDING && s->d->central_up && !s->d->leaving)
+    if (job->journalling || (job->hand == HAND_PENDING && s->d->central_up && !s->d->leaving))
         return;
     job_accept(s, job);
 }
@@ -422,7 +426,7 @@ void jobs_accept_durable(struct step *s)
         list_foreach(&s->d->jobs[unfinished[i]], node, nxt) {
             struct dist_job *job = container_of(node, struct dist_job, in_state);
 
-            if (job->durable)
+            if (job->journalled && !job->journalling)
                 job_accept(s, job);
         }
 }
@@ -439,15 +443,15 @@ bool jobs_journalling(const struct dist *d)
     return false;
 }
 
-/* Without it, central may still have a long one durably: whether it does, LONG_ACCEPTED will say. */
 void job_journalled(struct step *s, struct dist_job *job, int err)
 {
-    job->journalling = false;
-    job->durable = !err;
-    if (err && !job->submitted && !job->handed_out) {
+    if (err) {
         job_reject(s, job, err);
         return;
     }
+    job->journalling = false;
+    if (job->hand == HAND_PENDING)
+        hand_offer(s, job);
     job_try_accept(s, job);
     if (job->submitted && job->hand == HAND_NONE && job->probes_sent == 0 && job->unlaunched > 0)
         probe_first(s, job);

@@ -55,20 +55,12 @@ static void put_cancel(struct step *s, const struct dist_job *job)
 
 void journal_job(struct step *s, struct dist_job *job)
 {
-    job->journalling = job->journalled = true;
+    job->journalled = true;
     put_job(s, job, true);
 }
 
 /* Something is put out that is not durable, or must be put out again. */
 static bool must_wait(const struct dist *d) { return d->token > d->durable || d->failed.n > 0; }
-
-/* Behind all of that. */
-static void wait(struct step *s, enum dist_record_kind kind, struct try_id id, uint32_t peer)
-{
-    struct dist_record r = {.token = s->d->token, .id = id, .peer = peer, .kind = (uint8_t)kind};
-
-    ring_push(s->d->failed.n > 0 ? &s->d->failed : &s->d->pending, r);
-}
 
 void journal_change(struct step *s, const struct dist_job *job)
 {
@@ -76,7 +68,7 @@ void journal_change(struct step *s, const struct dist_job *job)
         return;
     /* What it says of central's tasks relies on the ends of the others, put out before. */
     if (s->d->failed.n > 0)
-        wait(s, RECORD_CHANGE, (struct try_id){.job = job->id}, 0);
+        record(s, RECORD_CHANGE, (struct try_id){.job = job->id}, 0);
     else
         put_job(s, job, false);
 }
@@ -138,7 +130,7 @@ static void put_ack(struct step *s, uint32_t worker, const struct try_id *id)
 void journal_ack(struct step *s, uint32_t worker, const struct try_id *id)
 {
     if (must_wait(s->d))
-        wait(s, RECORD_ACK, *id, worker);
+        record(s, RECORD_ACK, *id, worker);
     else
         put_ack(s, worker, id);
 }
@@ -155,10 +147,25 @@ static void put_cancelled(struct step *s, job_id_t job, uint32_t client, int err
 void journal_cancelled(struct step *s, const struct dist_job *job, uint32_t client)
 {
     if (must_wait(s->d))
-        wait(s, RECORD_CANCELLED, (struct try_id){.job = job->id}, client);
+        record(s, RECORD_CANCELLED, (struct try_id){.job = job->id}, client);
     else
         put_cancelled(s, job->id, client, 0);
 }
+
+void journal_refused(struct step *s, const struct dist_job *job, int err)
+{
+    record(s, RECORD_REFUSED, (struct try_id){.job = job->id, .task = (uint32_t)-err}, job->client);
+}
+
+static bool any_answers(const struct dist_records *q)
+{
+    for (uint32_t i = 0; i < q->n; i++)
+        if (ring_at(q, i).kind == RECORD_CANCELLED || ring_at(q, i).kind == RECORD_REFUSED)
+            return true;
+    return false;
+}
+
+bool journal_answers(const struct dist *d) { return any_answers(&d->pending) || any_answers(&d->failed); }
 
 /* ---- What the journal says ---- */
 
@@ -181,6 +188,9 @@ static void written(struct step *s, const struct dist_record *r)
     case RECORD_CANCELLED:
         put_cancelled(s, r->id.job, r->peer, 0);
         break;
+    case RECORD_REFUSED:
+        submit_refused(s, r->peer, -(int)r->id.task);
+        break;
     default:
         break;
     }
@@ -195,7 +205,9 @@ static bool tell_failure(struct step *s, const struct dist_record *r, int err)
         job_journalled(s, job, err);
     if (r->kind == RECORD_CANCELLED)
         put_cancelled(s, r->id.job, r->peer, err);
-    return r->kind == RECORD_CANCELLED || r->kind == RECORD_NONE;
+    if (r->kind == RECORD_REFUSED) /* it may come back, should we crash before it can be written */
+        submit_refused(s, r->peer, err);
+    return r->kind == RECORD_CANCELLED || r->kind == RECORD_REFUSED || r->kind == RECORD_NONE;
 }
 
 /* The store keeps what it could not write and tries again. */
@@ -216,7 +228,8 @@ static void delayed(struct step *s, uint64_t token)
 /* Only in order with all before it. */
 static bool follows(const struct dist_record *r)
 {
-    return r->kind == RECORD_CHANGE || r->kind == RECORD_ACK || r->kind == RECORD_CANCELLED;
+    return r->kind == RECORD_CHANGE || r->kind == RECORD_ACK || r->kind == RECORD_CANCELLED ||
+           r->kind == RECORD_REFUSED;
 }
 
 /* Something up to this token was not even queued. All of that is put out again. */
@@ -230,12 +243,6 @@ static void refused(struct step *s, uint64_t token, int err)
         ring_pop(&d->pending, &r);
         if (!tell_failure(s, &r, err))
             ring_push(&d->failed, r);
-    }
-    for (uint32_t n = d->pending.n; n > 0; n--) {
-        struct dist_record r;
-
-        ring_pop(&d->pending, &r);
-        ring_push(follows(&r) ? &d->failed : &d->pending, r);
     }
     if (d->failed.n > 0 && d->rewrite_at == TIME_NEVER)
         d->rewrite_at = s->now + REWRITE_US;
@@ -261,7 +268,10 @@ void on_journal_done(struct step *s, const struct msg *m)
         struct dist_record r;
 
         ring_pop(&d->pending, &r);
-        written(s, &r);
+        if (d->failed.n > 0 && follows(&r))
+            ring_push(&d->failed, r);
+        else
+            written(s, &r);
     }
 }
 
@@ -297,6 +307,12 @@ void journal_rewrite(struct step *s)
     struct dist *d = s->d;
 
     d->rewrite_at = TIME_NEVER;
+    for (uint32_t n = d->pending.n; n > 0; n--) {
+        struct dist_record r;
+
+        ring_pop(&d->pending, &r);
+        ring_push(follows(&r) ? &d->failed : &d->pending, r);
+    }
     while (d->failed.n > 0) {
         struct dist_record r;
 

@@ -36,7 +36,7 @@ void on_recover_job(struct step *s, const struct msg_journal_job *m)
     job->life = m->life;
     job->own_epoch = (uint16_t)(m->epoch + EPOCH_STEP * (uint16_t)(d->cfg.life - m->life));
     job->epoch = handed;
-    job->journalled = job->durable = job->submitted = true;
+    job->journalled = job->submitted = true;
     list_push_tail(&d->accepted, &job->in_all);
     job->class = m->class;
     job->why = m->why;

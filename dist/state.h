@@ -135,7 +135,6 @@ struct dist_job {
     bool submitted : 1;   /* SUBMITTED was put out */
     bool journalling : 1; /* waits for JOURNAL_DONE */
     bool journalled : 1;  /* JOURNAL_JOB was put out, or read back: JOURNAL_JOB_END is due at the end */
-    bool durable : 1;     /* the journal has it */
     bool changing : 1;    /* that a part of it goes to central is being journalled */
     bool overran : 1;     /* a task of it outlived the cutoff while it was settling */
     bool settling : 1;    /* read back: workers are first asked what they still have of it */
@@ -177,6 +176,7 @@ enum dist_record_kind {
     RECORD_JOB_END,   /* the end of a job */
     RECORD_ACK,       /* FINISH_ACK, due when all before it is durable; peer: the worker */
     RECORD_CANCELLED, /* CANCELLED, likewise; peer: the client */
+    RECORD_REFUSED,   /* SUBMITTED with an error, likewise; peer: the client, id.task: the error, negated */
 };
 struct dist_record {
     uint64_t token;

@@ -908,9 +908,9 @@ static void test_stop_waits_for_what_is_being_journalled(void **state)
     desc->flags = big->flags = JOB_DETACHED;
     big->tag = TAG_LONG;
     submit(t, big);
-    says(t, "central LONG_SUBMIT job=3.1");
     says(t, "- JOURNAL_JOB job=3.1");
     HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1); /* and central has not answered */
+    says(t, "central LONG_SUBMIT job=3.1");
     submit(t, desc);
     says(t, "- JOURNAL_JOB job=3.2");
     HEAR(t, 0, STOP, stop, .now = 1);

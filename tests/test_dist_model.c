@@ -67,13 +67,25 @@ static void note_launch(struct model *m, const struct msg *x)
     l->life = m->t->cfg.life;
 }
 
+/* It was handed to central while an older try of it, thought lost, still ran: that one's end is nobody's. */
+static bool is_centrals(const struct row *r, uint32_t task)
+{
+    const struct msg_journal_job *j = &r->job.journal_job;
+
+    for (uint32_t i = 0; j->tasks && i < j->tasks->n; i++)
+        if (j->tasks->v[i] == task)
+            return true;
+    return j->handed && !j->tasks;
+}
+
 /* What its worker forgets is in the journal, or was not to be kept. */
 static void note_ack(struct model *m, const struct attempt *a)
 {
     const struct row *r = row_of(m, a->id.job);
     uint32_t failed = 0;
 
-    if (!r || r->job.type == MSG_NONE || a->outcome != OUTCOME_EXITED || r->ends[a->id.task].type != MSG_NONE)
+    if (!r || r->job.type == MSG_NONE || a->outcome != OUTCOME_EXITED ||
+        r->ends[a->id.task].type != MSG_NONE || is_centrals(r, a->id.task))
         return;
     for (uint32_t i = 0; i < TASKS_MAX; i++)
         failed += r->ends[i].type && r->ends[i].journal_task.state != TASK_DONE;

@@ -165,8 +165,7 @@ static void note_submitted(struct model *m, const struct msg_submitted *s)
         return;
     }
     f->job = s->job;
-    /* A long one that central has is accepted even where our journal cannot be written. */
-    assert_true(f->durable || !f->detached || !m->t->cfg.journal || s->class == CLASS_LONG);
+    assert_true(f->durable || !f->detached || !m->t->cfg.journal);
     /* Central's first news of a job may be what accepts it: nobody watched then. */
     job = dist_find(&m->t->d, s->job);
     f->early = !job;

@@ -248,6 +248,37 @@ static void test_what_was_not_taken_is_written_again(void **state)
     talk_end(t);
 }
 
+/* While that waits to be given again, something else is not taken: a worker is told nothing before its own is written. */
+static void test_what_was_not_taken_twice_is_acknowledged_in_order(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *desc = desc_new(3, "");
+
+    desc->flags = JOB_DETACHED;
+    submit(t, desc);
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
+    ignore(t);
+    request(t, 101, 1, 1);
+    ignore(t);
+    request(t, 101, 1, 2);
+    ignore(t);
+    finished(t, 101, try_of(1, 0, 1, 1), 0, 50);
+    says(t, "- JOURNAL_TASK id=3.1/0@1.1 token=2");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2, .err = HAWK_ELIMIT);
+    finished(t, 101, try_of(1, 1, 1, 1), 0, 50);
+    says(t, "- JOURNAL_TASK id=3.1/1@1.1 token=3");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 3, .err = HAWK_ELIMIT);
+    wait_timer(t, US_PER_S);
+    says(t, "- JOURNAL_TASK id=3.1/0@1.1 token=4");
+    says(t, "- JOURNAL_TASK id=3.1/1@1.1 token=5");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 4);
+    says(t, "101 FINISH_ACK id=3.1/0@1.1");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 5);
+    says(t, "101 FINISH_ACK id=3.1/1@1.1");
+    talk_end(t);
+}
+
 /* ---- At most once ---- */
 
 static void test_what_is_in_doubt_is_not_launched_again(void **state)
@@ -382,6 +413,7 @@ int main(void)
         cmocka_unit_test(test_a_cancelled_job_stays_cancelled),
         cmocka_unit_test(test_a_cancellation_that_cannot_be_written_is_told),
         cmocka_unit_test(test_what_was_not_taken_is_written_again),
+        cmocka_unit_test(test_what_was_not_taken_twice_is_acknowledged_in_order),
         cmocka_unit_test(test_what_is_in_doubt_is_not_launched_again),
         cmocka_unit_test(test_central_is_asked_for_long_ones),
         cmocka_unit_test(test_a_promoted_part_is_centrals),
