@@ -119,6 +119,28 @@ void cluster_check_accepted(struct cluster *c)
                          job_id_format((char[JOB_ID_TEXT]){0}, c->accepted[i].job), c->accepted[i].epoch);
 }
 
+/* What was on record before this life of the dist is not launched again, nor what its client knows to be cancelled. */
+static void expect_unfinished(struct cluster *c, struct cluster_dist *d, const struct try_id *id)
+{
+    const char *why = NULL;
+
+    for (uint32_t i = 0; i < d->store.replayed && !why; i++) {
+        const struct msg_journal_task *t = &d->store.v[i].journal_task;
+
+        if (d->store.v[i].type == MSG_JOURNAL_TASK && job_eq(t->id.job, id->job) && t->id.task == id->task &&
+            task_state_final(t->state))
+            why = "has the end of on record";
+    }
+    for (uint32_t i = 0; i < c->jobs_n && !why; i++)
+        if (c->jobs[i]->submitted && job_eq(c->jobs[i]->id, id->job) && c->jobs[i]->cancelled_life &&
+            c->jobs[i]->cancelled_life < d->life)
+            why = "confirmed the cancellation of";
+    if (why)
+        cluster_fail(c, INVARIANT_NOTHING_FORGOTTEN,
+                     "a dist launches task %u of %s, which in an earlier life it %s", id->task,
+                     job_id_format((char[JOB_ID_TEXT]){0}, id->job), why);
+}
+
 static void note_watch(struct cluster *c, uint32_t ep, struct cluster_job *j, job_id_t job)
 {
     if (!job_eq(j->id, job) || j->watched)
@@ -142,10 +164,14 @@ void cluster_on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, 
         note_watch(c, to, c->jobs[i], m->watch.job);
     if (m->type == MSG_RECOVERED && to == c->central_ep)
         c->recovered = true;
+    else if (m->type == MSG_RECOVERED)
+        cluster_dist_recovered(c, cluster_dist_of(c, to));
     if (m->type == MSG_LONG_TASK && task_state_final(m->long_task.state))
         expect_durable(c, &m->long_task);
     if (m->type == MSG_LONG_ACCEPTED)
         note_accepted(c, &m->long_accepted);
+    if (m->type == MSG_TASK_LAUNCH && cluster_dist_of(c, from))
+        expect_unfinished(c, cluster_dist_of(c, from), &m->task_launch.id);
     if (m->type == MSG_TASK_ENQUEUE)
         expect_general(c, to);
     if (m->type == MSG_STEAL_HINT && cluster_worker_of(c, to))

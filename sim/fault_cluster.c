@@ -74,6 +74,8 @@ static void start_dist(struct cluster *c, struct cluster_dist *d, uint32_t numbe
     dc.incarnation = rng_next(&c->rng);
     dc.first_seq = d->first_seq;
     dc.journal = true;
+    dc.life = ++d->life;
+    dc.node = d->node;
     if (c->config.jobs_max)
         dc.jobs_unfinished_max = c->config.jobs_max;
     if (c->config.tasks_max)
@@ -86,6 +88,7 @@ static void start_dist(struct cluster *c, struct cluster_dist *d, uint32_t numbe
     d->alive = true;
     d->start_us = TIME_NEVER;
     bus_start(c->bus, d->ep, &fns, &d->d);
+    cluster_store_replay(c, &d->store);
 }
 
 static void start_worker(struct cluster *c, uint32_t i)
@@ -557,10 +560,15 @@ void cluster_kill_dist(struct cluster *c, uint32_t dist)
 void cluster_dist_died(struct cluster *c, struct cluster_dist *d)
 {
     d->alive = false;
+    d->node = dist_node(&d->d);
     cluster_store_crash(c, &d->store);
-    for (uint32_t i = 0; i < c->jobs_n; i++)
-        if (c->dists[c->jobs[i]->dist] == d && !cluster_ended(c->jobs[i]))
-            c->jobs[i]->abandoned = true;
+    for (uint32_t i = 0; i < c->jobs_n; i++) {
+        struct cluster_job *j = c->jobs[i];
+        bool kept = j->submitted && !j->err && j->desc->flags & JOB_DETACHED; /* on its journal's record */
+
+        if (c->dists[j->dist] == d && !kept && !cluster_ended(j))
+            j->abandoned = true;
+    }
 }
 
 void cluster_restart_dist(struct cluster *c, uint32_t dist)

@@ -87,6 +87,7 @@ struct cluster_job {
     bool submitted, watched; /* its client has the answer; and its dist knows that it wants events */
     bool cancelled;          /* the client asked for it, or tasks failed too often */
     bool abandoned;          /* its dist died: nobody answers for it any more */
+    uint16_t cancelled_life; /* of its dist, in which that confirmed the cancellation; 0: none did */
     int err;                 /* of SUBMITTED */
     uint8_t class, why;
     uint8_t state; /* enum job_state, as of the last JOB_EVENT */
@@ -112,6 +113,7 @@ struct cluster_store {
     uint32_t ep;
     struct msg *v;
     uint32_t n, cap, durable;
+    uint32_t replayed;   /* entries before this one were there when its process started */
     uint32_t committing; /* entries before this one are in the commit under way */
     int64_t commit_us;   /* when that ends; TIME_NEVER: none is under way */
     bool asked;          /* something was written since the commit began */
@@ -163,6 +165,8 @@ struct cluster_dist {
     uint32_t ep;
     bool alive;
     uint64_t first_seq;
+    uint16_t life;
+    node_id_t node;   /* as it was called last */
     int64_t start_us; /* as a worker's */
     struct cluster_store store;
 };

@@ -11,6 +11,8 @@ struct cluster_dist *cluster_dist_of(struct cluster *c, uint32_t ep);
 /* A process that ended without being asked to is started again after so long. */
 #define CLUSTER_RESTART_US US_PER_S
 void cluster_dist_died(struct cluster *c, struct cluster_dist *d);
+/* A dist has read its journal: the clients of what it accepted for nobody to wait for look for their jobs. */
+void cluster_dist_recovered(struct cluster *c, struct cluster_dist *d);
 
 /* fault_shell.c */
 /* What ended before the job's client watched it, that learns by looking at the tasks, as `hawk wait` does: the dist's disk

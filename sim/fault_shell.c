@@ -202,6 +202,24 @@ static void on_submitted(struct cluster *c, uint32_t ep, const struct msg_submit
         bus_post(c->bus, ep, bus_now(c->bus), &watch);
 }
 
+/* Its dist had it in the journal, and died before its client had the answer, or before it could write that it had refused
+ * it for a disk that failed. */
+static bool is_nobodys(struct cluster *c, uint32_t ep, job_id_t id)
+{
+    const struct dist *d = &cluster_dist_of(c, ep)->d;
+    const struct dist_job *found = dist_find(d, id);
+    const struct cluster_job *j;
+    struct job_view v;
+
+    if (!found)
+        return false;
+    dist_job_view(d, found, bus_now(c->bus), &v);
+    if (v.desc->shell == 0 || v.desc->shell > c->jobs_n)
+        return false;
+    j = c->jobs[v.desc->shell - 1];
+    return d->cfg.life > 1 && (j->abandoned || j->err == HAWK_EIO);
+}
+
 static void on_task_event(struct cluster *c, const struct msg_task_event *m)
 {
     struct cluster_job *j = job_by_id(c, m->id.job);
@@ -228,10 +246,44 @@ void cluster_read_ends(struct cluster *c, uint32_t ep, struct cluster_job *j)
     }
 }
 
+void cluster_dist_recovered(struct cluster *c, struct cluster_dist *d)
+{
+    for (uint32_t i = 0; i < c->jobs_n; i++) {
+        struct cluster_job *j = c->jobs[i];
+        struct msg watch = {.type = MSG_WATCH, .watch = {.job = j->id, .on = 1}};
+
+        if (c->dists[j->dist] != d || !j->submitted || j->err || j->abandoned ||
+            !(j->desc->flags & JOB_DETACHED))
+            continue;
+        if (dist_find(&d->d, j->id)) {
+            /* Its end, if it had one, was not on record: it is the same job, and ends once more. */
+            j->state = JOB_WAITING;
+            j->watched = false;
+            for (uint32_t t = 0; t < j->desc->tasks; t++)
+                j->finals[t] = 0;
+            bus_post(c->bus, d->ep, bus_now(c->bus), &watch);
+        } else if (!cluster_ended(j)) {
+            cluster_fail(c, INVARIANT_NOTHING_FORGOTTEN,
+                         "%s was accepted, and its dist does not know it any more",
+                         job_id_format((char[JOB_ID_TEXT]){0}, j->id));
+        }
+    }
+}
+
+static void on_cancelled(struct cluster *c, uint32_t ep, const struct msg_cancelled *m)
+{
+    struct cluster_job *j = job_by_id(c, m->job);
+
+    if (j && !m->err && !j->cancelled_life)
+        j->cancelled_life = cluster_dist_of(c, ep)->life;
+}
+
 static void on_job_event(struct cluster *c, uint32_t ep, const struct msg_job_event *m)
 {
     struct cluster_job *j = job_by_id(c, m->job);
 
+    if (is_nobodys(c, ep, m->job))
+        return;
     if (!j || cluster_ended(j))
         cluster_fail(c, INVARIANT_ONE_END, "an event of %s, which %s",
                      job_id_format((char[JOB_ID_TEXT]){0}, m->job), j ? "has ended" : "nobody submitted");
@@ -293,6 +345,9 @@ void cluster_on_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg 
         break;
     case MSG_SUBMITTED:
         on_submitted(c, ep, &m->submitted);
+        break;
+    case MSG_CANCELLED:
+        on_cancelled(c, ep, &m->cancelled);
         break;
     case MSG_TASK_EVENT:
         on_task_event(c, &m->task_event);

@@ -5,6 +5,8 @@
 #include "base/check.h"
 #include "base/mem.h"
 
+#include <stdlib.h>
+
 #define RETRY_US US_PER_S /* STORE_RETRY_MS of store/store.h */
 
 static void begin_commit(struct cluster *c, struct cluster_store *s, int64_t after_us)
@@ -104,31 +106,130 @@ bool cluster_store_ended(const struct cluster_store *s, job_id_t job, uint16_t e
     return false;
 }
 
-/* Is an entry about a job that ended later, under the same epoch? Of those nothing is replayed. */
-static bool is_over(const struct cluster_store *s, uint32_t entry)
-{
-    const struct msg *about = &s->v[entry];
+/* ---- Reading it back: the rows that store/rows.c would have by then, in its order ---- */
 
-    for (uint32_t i = entry; i < s->n; i++)
-        if (s->v[i].type == MSG_JOURNAL_JOB_END && job_eq(msg_job(&s->v[i]), msg_job(about)) &&
-            epoch_of(&s->v[i]) == epoch_of(about))
-            return true;
-    return false;
+enum journal_table { TABLE_HISTORY, TABLE_NODE, TABLE_JOB };
+/* Of what is kept of a job: itself, its tasks by number, and that it was cancelled, which is a column of the job's. */
+#define PART_JOB 0
+#define PART_TASK(task) (1 + (uint64_t)(task))
+#define PART_CANCEL UINT64_MAX
+
+struct row {
+    enum journal_table table;
+    uint64_t id; /* of the job or node; history: its place */
+    uint64_t part;
+    uint16_t epoch;
+    struct msg m; /* borrows the entry's handles */
+};
+
+struct rows {
+    struct row *v;
+    uint32_t n, cap;
+};
+
+static struct row row_of(const struct msg *m, uint32_t entry)
+{
+    struct row r = {.table = TABLE_JOB, .id = msg_job(m).v, .m = *m};
+
+    if (m->type == MSG_HISTORY || m->type == MSG_JOURNAL_NODE) {
+        r.table = m->type == MSG_HISTORY ? TABLE_HISTORY : TABLE_NODE;
+        r.id = m->type == MSG_HISTORY ? entry : m->journal_node.node.v;
+        return r;
+    }
+    r.epoch = epoch_of(m);
+    r.part = m->type == MSG_JOURNAL_TASK     ? PART_TASK(m->journal_task.id.task)
+             : m->type == MSG_JOURNAL_CANCEL ? PART_CANCEL
+                                             : PART_JOB;
+    return r;
+}
+
+static struct row *find(const struct rows *rows, const struct row *like, uint64_t part)
+{
+    for (uint32_t i = 0; i < rows->n; i++) {
+        struct row *r = &rows->v[i];
+
+        if (r->id == like->id && r->table == like->table && r->epoch == like->epoch && r->part == part)
+            return r;
+    }
+    return NULL;
+}
+
+static void replace(struct rows *rows, const struct row *with)
+{
+    struct row *r = find(rows, with, with->part);
+
+    if (!r) {
+        vec_grow(rows->v, rows->n, rows->cap);
+        r = &rows->v[rows->n++];
+    }
+    *r = *with;
+}
+
+static void delete_job(struct rows *rows, const struct row *like)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < rows->n; i++) {
+        const struct row *r = &rows->v[i];
+
+        if (r->table != TABLE_JOB || r->id != like->id || r->epoch != like->epoch)
+            rows->v[kept++] = *r;
+    }
+    rows->n = kept;
+}
+
+static void write_row(struct rows *rows, const struct msg *m, uint32_t entry)
+{
+    struct row row = row_of(m, entry), *job = find(rows, &row, PART_JOB), *cancel;
+
+    if (m->type == MSG_JOURNAL_JOB_END) {
+        delete_job(rows, &row);
+    } else if (m->type == MSG_JOURNAL_JOB &&
+               m->journal_job.desc) { /* the whole row: also that it is not cancelled */
+        if ((cancel = find(rows, &row, PART_CANCEL)))
+            *cancel = rows->v[--rows->n];
+        replace(rows, &row);
+    } else if (m->type == MSG_JOURNAL_JOB && job) {
+        row.m.journal_job.desc = job->m.journal_job.desc;
+        *job = row;
+    } else if (job || (m->type != MSG_JOURNAL_JOB && m->type != MSG_JOURNAL_CANCEL)) {
+        replace(rows, &row);
+    }
+}
+
+static int in_order(const void *a, const void *b)
+{
+    const struct row *x = a, *y = b;
+
+    if (x->table != y->table)
+        return x->table < y->table ? -1 : 1;
+    if (x->id != y->id)
+        return x->id < y->id ? -1 : 1;
+    if (x->epoch != y->epoch)
+        return x->epoch < y->epoch ? -1 : 1;
+    return (x->part > y->part) - (x->part < y->part);
 }
 
 void cluster_store_replay(struct cluster *c, struct cluster_store *s)
 {
     struct msg recovered = {.type = MSG_RECOVERED};
+    struct rows rows = {0};
 
     CHECK(s->n == s->durable);
-    for (uint32_t i = 0; i < s->n; i++) {
-        const struct msg *m = &s->v[i];
+    for (uint32_t i = 0; i < s->n; i++)
+        write_row(&rows, &s->v[i], i);
+    if (rows.n > 0)
+        qsort(rows.v, rows.n, sizeof *rows.v, in_order);
+    for (uint32_t i = 0; i < rows.n; i++) {
+        const struct row *r = &rows.v[i];
 
-        if (msg_job(m).v && is_over(s, i))
+        if (r->table == TABLE_JOB && !find(&rows, r, PART_JOB)) /* of a job that is not there */
             continue;
-        msg_ref(m);
-        bus_post(c->bus, s->ep, bus_now(c->bus), m);
+        msg_ref(&r->m);
+        bus_post(c->bus, s->ep, bus_now(c->bus), &r->m);
     }
+    free(rows.v);
+    s->replayed = s->n;
     bus_post(c->bus, s->ep, bus_now(c->bus), &recovered);
 }
 
