@@ -138,9 +138,9 @@ static void settled(struct step *s, struct dist_job *job)
     job->policy_flags = p->flags;
     job->ratio_milli = p->probe_ratio_milli;
     job->min_probes = p->min_probes;
+    tasks_doubt(s, job); /* first: central would run them */
     if (job->overran)
         hand_promote(s, job);
-    tasks_doubt(s, job);
     if (job->unlaunched > 0)
         probe_first(s, job);
     job_settle(s, job);

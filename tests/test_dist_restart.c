@@ -304,6 +304,27 @@ static void test_what_is_in_doubt_is_not_launched_again(void **state)
     talk_end(t);
 }
 
+/* A task that outlives the cutoff while its job settles hands the rest to central, but not what may have run already
+ * (hawk sim --faults --seed 21252). */
+static void test_what_is_in_doubt_is_not_promoted(void **state)
+{
+    struct talk *t = talk_again();
+    struct job_desc *desc = desc_new(2, "");
+
+    desc->flags = JOB_AT_MOST_ONCE;
+    journal_job(t, 7, desc, 1, 0, NULL);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    central_joins(t);
+    worker_up(t, 101, 1, true);
+    held(t, 101, try_of(7, 0, 1, 1), TASK_RUNNING);
+    HEAR(t, 101, TASK_OVERRUN, task_overrun, .id = try_of(7, 0, 1, 1), .run_us = 20 * US_PER_S);
+    held_end(t, 101);
+    wait_timer(t, 50000);
+    says(t, "- JOURNAL_TASK id=3.7/1@1.0 token=1 run_us=0 worker=0 code=0 state=7 outcome=6");
+    assert_int_equal(job_view_of(t, 7).lost, 1);
+    talk_end(t);
+}
+
 /* ---- Long ones ---- */
 
 static struct job_desc *long_desc(uint32_t tasks)
@@ -415,6 +436,7 @@ int main(void)
         cmocka_unit_test(test_what_was_not_taken_is_written_again),
         cmocka_unit_test(test_what_was_not_taken_twice_is_acknowledged_in_order),
         cmocka_unit_test(test_what_is_in_doubt_is_not_launched_again),
+        cmocka_unit_test(test_what_is_in_doubt_is_not_promoted),
         cmocka_unit_test(test_central_is_asked_for_long_ones),
         cmocka_unit_test(test_a_promoted_part_is_centrals),
         cmocka_unit_test(test_promotion_is_written_before_central_is_asked),
