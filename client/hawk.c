@@ -423,11 +423,11 @@ static int call_central(struct hawk *h, enum api_method method, const void *requ
         if (ch)
             h->nodes_at_us = -1;
         before = ch;
-        int no_list = refresh_nodes(h);
-        if (no_list)
+        int no_list = refresh_nodes(h); /* the dists may be gone, and central not */
+        const struct api_node *central = find_node(h, ROLE_CENTRAL, NODE_NONE);
+        if (no_list && !central)
             return no_list;
         /* Central may be the contact itself, and not be in its own list. */
-        const struct api_node *central = find_node(h, ROLE_CENTRAL, NODE_NONE);
         ch = central ? channel_of(h, central) : hawk_contact(h);
         if (ch != before)
             err = call(h, ch, method, request, reply, &status);

@@ -61,9 +61,9 @@ void pulse_add(struct pulses *all, struct channel *ch)
     free(data);
 }
 
-static bool is_lost(struct pulse *p, int64_t step_us)
+static bool is_lost(struct pulse *p, uint32_t missed, int64_t step_us)
 {
-    int64_t limit = p->beat_us ? MISSED_BEATS * p->beat_us + p->beat_us / 2 : FIRST_BEAT_US;
+    int64_t limit = p->beat_us ? missed * p->beat_us + p->beat_us / 2 : FIRST_BEAT_US;
     if (p->ended)
         return !p->deaf;
     p->silent_us += step_us;
@@ -79,7 +79,7 @@ void pulses_turn(struct pulses *all)
     for (uint32_t i = 0; i < all->n;) {
         struct pulse *p = all->v[i];
         struct channel *ch = p->ch;
-        if (!is_lost(p, step)) {
+        if (!is_lost(p, all->missed ? all->missed : MISSED_BEATS, step)) {
             i++;
             continue;
         }

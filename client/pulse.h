@@ -11,6 +11,7 @@ struct pulses {
     struct loop *loop;
     void (*lost)(void *arg, struct channel *ch); /* from within pulses_turn */
     void *arg;
+    uint32_t missed; /* so many beats missing, and it is lost; 0: three */
     struct pulse **v;
     uint32_t n, cap;
     int64_t turn_us; /* the last; 0: none yet */

@@ -4,7 +4,7 @@
  *
  * Its dist measures times, so noticing an end late costs nothing: the number of watching streams is bounded,
  * and further jobs wait for their turn as ACCEPTED. A stream or call that breaks makes a job BROKEN, until it
- * is asked for again. */
+ * is asked for again, or, where its dist is lost, MOVING to another one (docs/protocol.md 9). */
 #include "client/replay_run.h"
 
 #include "base/check.h"
@@ -12,6 +12,7 @@
 #include "base/mem.h"
 #include "client/hawk_impl.h"
 #include "client/print.h"
+#include "client/pulse.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -23,13 +24,16 @@
 /* Streams open at one dist, which takes SERVER_MAX_CALLS in all. A job that waits for its turn longer than the dist's
  * client_grace is cancelled there. */
 #define WATCHES_MAX 8000u
-#define RETRY_US (250 * US_PER_MS)      /* between attempts for what is broken */
+#define RETRY_US (250 * US_PER_MS) /* between attempts for what is broken */
+#define DOWN_US (2 * US_PER_S)     /* a dist that was lost gets no jobs for so long */
+/* More patient than who waits for one job: a replay that floods the machine it runs on is not to move its jobs. */
+#define MISSED_BEATS 30
 #define CANCEL_WAIT_US (15 * US_PER_S)  /* after an interruption, for the cancelled jobs to end */
 #define PROGRESS_US (200 * US_PER_MS)   /* on a terminal */
 #define PROGRESS_LOG_US (10 * US_PER_S) /* where stderr is a file */
 #define RESULT_TEXT_MAX ((int)sizeof(((struct replay_result *)0)->error) - 100)
 
-#define STATES(X) X(PLANNED) X(SUBMITTING) X(ACCEPTED) X(WATCHED) X(FETCHING) X(BROKEN) X(FINISHED)
+#define STATES(X) X(PLANNED) X(SUBMITTING) X(ACCEPTED) X(WATCHED) X(FETCHING) X(BROKEN) X(MOVING) X(FINISHED)
 #define X(name) name,
 enum state { STATES(X) STATE_COUNT };
 #undef X
@@ -38,6 +42,7 @@ struct target {
     node_id_t node;
     struct channel *channel;
     uint32_t watches;
+    int64_t down_us; /* until when it is taken for lost; 0: it is not */
 };
 
 struct job {
@@ -46,11 +51,14 @@ struct job {
     const struct replay_plan_job *plan;
     struct replay_job_result *result;
     struct target *target;
+    struct target *to;         /* MOVING: whom it was submitted to */
+    struct attended *attended; /* from its submission to its end */
     struct rpc *call, *cancel; /* under way; NULL: none */
     job_id_t id;
     uint8_t state;      /* enum state: which list it is in */
     bool understood;    /* the call's reply */
     bool final;         /* its dist said that it ended */
+    bool forgotten;     /* a dist that is there did not know it, and nothing was heard since */
     uint32_t next_task; /* to fetch */
     int64_t broken_us;  /* since when nothing was heard; TIME_NEVER: all is well */
 };
@@ -62,7 +70,9 @@ struct run {
     struct replay_result *result;
     struct job *jobs;
     struct target *targets;
+    struct pulses pulses;
     uint32_t targets_n, submitted;
+    uint32_t next_target; /* counts up */
     struct list lists[STATE_COUNT];
     uint32_t counts[STATE_COUNT];
     int64_t start_us, end_us, retry_us, progress_us;
@@ -93,6 +103,8 @@ static void finish(struct job *j, enum replay_job_end end, const char *text)
     char id[JOB_ID_TEXT];
 
     set_state(j, FINISHED);
+    attended_free(j->attended);
+    j->attended = NULL;
     j->result->end = end;
     r->result->ends[end]++;
     r->end_us = loop_now(r->h->loop);
@@ -108,8 +120,8 @@ static void finish(struct job *j, enum replay_job_end end, const char *text)
                  text);
 }
 
-static struct rpc *start(struct job *j, enum api_method method, const void *request,
-                         const struct rpc_fns *fns)
+static struct rpc *start_at(struct job *j, const struct target *t, enum api_method method,
+                            const void *request, const struct rpc_fns *fns)
 {
     const struct api_method_info *m = &api_methods[method];
     int64_t timeout_us = m->streaming ? TIME_NEVER : j->run->options->timeout_us;
@@ -118,9 +130,27 @@ static struct rpc *start(struct job *j, enum api_method method, const void *requ
     size_t len;
 
     api_encode(m->request, request, &data, &len);
-    call = rpc_start(j->target->channel, m->path, data, len, timeout_us, false, fns, j);
+    call = rpc_start(t->channel, m->path, data, len, timeout_us, false, fns, j);
     free(data);
     return call;
+}
+
+static struct rpc *start(struct job *j, enum api_method method, const void *request,
+                         const struct rpc_fns *fns)
+{
+    return start_at(j, j->target, method, request, fns);
+}
+
+/* Round robin over the dists that are there; `but` only when there is no other. NULL: none is there. */
+static struct target *next_target(struct run *r, struct target *but)
+{
+    for (uint32_t i = 0; i < r->targets_n; i++) {
+        struct target *t = &r->targets[r->next_target++ % r->targets_n];
+
+        if (t != but && !t->down_us)
+            return t;
+    }
+    return but && !but->down_us ? but : NULL;
 }
 
 /* --- asking how a job ended ------------------------------------------------------------------------ */
@@ -133,16 +163,27 @@ static bool may_pass(grpc_status_code status)
            status == GRPC_STATUS_DEADLINE_EXCEEDED || status == GRPC_STATUS_RESOURCE_EXHAUSTED;
 }
 
-static void broken(struct job *j, grpc_status_code status, const char *text)
+static void move_to(struct job *j, struct target *to);
+
+static bool out_of_time(struct job *j)
 {
     int64_t now = loop_now(j->run->h->loop);
 
     if (j->broken_us == TIME_NEVER)
         j->broken_us = now;
-    if (!may_pass(status) || now - j->broken_us > j->run->options->timeout_us)
+    return now - j->broken_us > j->run->options->timeout_us;
+}
+
+static void broken(struct job *j, grpc_status_code status, const char *text)
+{
+    if (hawk_asked_wrong_dist(status) && !j->forgotten) {
+        j->forgotten = true;
+        move_to(j, j->target); /* it is another process there now */
+    } else if (!may_pass(status) || out_of_time(j)) {
         finish(j, REPLAY_LOST, *text ? text : "its stream of events ended before it did");
-    else
+    } else {
         set_state(j, BROKEN);
+    }
 }
 
 static void take_task(struct job *j, const struct api_task *t)
@@ -235,14 +276,16 @@ static void on_event(void *arg, const uint8_t *data, size_t len)
     struct job *j = arg;
     struct api_event event;
     char why[200];
-    bool final;
 
     if (api_decode(&api_event_type, data, len, &event, why, sizeof why))
         return;
-    final = job_state_final((enum job_state)event.job.state);
+    j->final = job_state_final((enum job_state)event.job.state);
+    attended_event(j->attended, &event);
     api_free(&api_event_type, &event);
     j->broken_us = TIME_NEVER;
-    if (!final)
+    j->forgotten = false;
+    /* What a large job's last tasks did comes after its final state. */
+    if (!j->final || !attended_complete(j->attended))
         return;
     rpc_cancel(j->call);
     j->call = NULL;
@@ -256,14 +299,18 @@ static void on_watch_end(void *arg, grpc_status_code status, const char *text)
 
     j->call = NULL;
     j->target->watches--;
-    broken(j, status, text);
+    if (j->final && status == GRPC_STATUS_OK)
+        fetch(j);
+    else
+        broken(j, status, text);
 }
 
 static void watch(struct job *j)
 {
     static const struct rpc_fns fns = {.reply = on_event, .done = on_watch_end};
-    const struct api_watch_request request = {.job = j->id};
+    const struct api_watch_request request = {.job = j->id, .ended = true};
 
+    j->final = false;
     set_state(j, WATCHED);
     j->target->watches++;
     j->call = start(j, API_WATCH, &request, &fns);
@@ -336,15 +383,26 @@ static void on_submitted(void *arg, const uint8_t *data, size_t len)
     if (api_decode(&api_submit_reply_type, data, len, &reply, why, sizeof why))
         return;
     j->id = reply.job;
+    attended_submitted(j->attended, &reply);
     api_free(&api_submit_reply_type, &reply);
 }
 
-/* A submission that failed is not repeated: the dist may have accepted it, and the tasks would run twice. */
+/* Whether a dist that answers so is gone, or goes. Under its key a job can be submitted to another one. */
+static bool is_gone(grpc_status_code status)
+{
+    return status == GRPC_STATUS_UNAVAILABLE || status == GRPC_STATUS_CANCELLED ||
+           status == GRPC_STATUS_DEADLINE_EXCEEDED;
+}
+
 static void on_submit_end(void *arg, grpc_status_code status, const char *text)
 {
     struct job *j = arg;
 
     j->call = NULL;
+    if (is_gone(status) && !out_of_time(j)) {
+        set_state(j, BROKEN);
+        return;
+    }
     if (status != GRPC_STATUS_OK || job_eq(j->id, JOB_NONE)) {
         finish(j, REPLAY_REFUSED, *text ? text : "no understandable answer");
         return;
@@ -354,17 +412,145 @@ static void on_submit_end(void *arg, grpc_status_code status, const char *text)
         cancel(j);
 }
 
-static void submit(struct job *j)
+static void submit_to(struct job *j, struct target *t)
 {
     static const struct rpc_fns fns = {.reply = on_submitted, .done = on_submit_end};
-    struct run *r = j->run;
-    struct api_submit_request request = {.job = describe(r, j->plan)};
+    const struct api_submit_request request = {.job = j->attended->desc, .key = j->attended->key};
 
-    j->target = &r->targets[r->submitted++ % r->targets_n];
-    j->result->late_us = loop_now(r->h->loop) - r->start_us - j->plan->at_us;
+    j->target = t;
     set_state(j, SUBMITTING);
     j->call = start(j, API_SUBMIT, &request, &fns);
-    job_desc_drop(request.job);
+}
+
+static void submit(struct job *j)
+{
+    struct run *r = j->run;
+    struct job_desc *desc = describe(r, j->plan);
+    struct target *t = next_target(r, NULL);
+
+    r->submitted++;
+    j->attended = attended_new(desc, loop_now(r->h->loop));
+    job_desc_drop(desc);
+    j->result->late_us = loop_now(r->h->loop) - r->start_us - j->plan->at_us;
+    submit_to(j, t ? t : &r->targets[r->next_target++ % r->targets_n]);
+}
+
+/* --- dists that are lost --------------------------------------------------------------------------- */
+
+static void on_moved(void *arg, const uint8_t *data, size_t len)
+{
+    struct job *j = arg;
+    struct api_submit_reply reply;
+    char why[200];
+
+    if (api_decode(&api_submit_reply_type, data, len, &reply, why, sizeof why))
+        return;
+    j->understood = job_eq(reply.job, j->id);
+    api_free(&api_submit_reply_type, &reply);
+}
+
+static void on_move_end(void *arg, grpc_status_code status, const char *text)
+{
+    struct job *j = arg;
+
+    j->call = NULL;
+    if (status != GRPC_STATUS_OK) {
+        broken(j, status, text);
+        return;
+    }
+    j->target = j->to;
+    if (!j->understood) {
+        finish(j, REPLAY_LOST, "it took another job for it: is it of an older version?");
+        return;
+    }
+    set_state(j, ACCEPTED);
+    if (j->run->result->interrupted)
+        cancel(j);
+}
+
+static void move_to(struct job *j, struct target *to)
+{
+    static const struct rpc_fns fns = {.reply = on_moved, .done = on_move_end};
+    struct api_submit_request request;
+
+    if (attended_move(j->attended, loop_now(j->run->h->loop), &request)) {
+        finish(j, REPLAY_LOST, "it was moved from dist to dist too often");
+        return;
+    }
+    set_state(j, MOVING);
+    j->to = to;
+    j->understood = false;
+    j->next_task = 0;
+    j->call = start_at(j, to, API_SUBMIT, &request, &fns);
+    free(request.resubmit.ended);
+}
+
+/* A broken one's turn: whatever it was about to do is done again, elsewhere when its dist is lost. */
+static void go_on(struct job *j)
+{
+    struct run *r = j->run;
+    bool accepted = !job_eq(j->id, JOB_NONE);
+    struct target *t = !accepted || j->target->down_us ? next_target(r, j->target) : j->target;
+
+    if (!accepted && r->result->interrupted)
+        finish(j, REPLAY_REFUSED, NULL);
+    else if (!t && out_of_time(j))
+        finish(j, accepted ? REPLAY_LOST : REPLAY_REFUSED, "no dist can be reached");
+    else if (!t)
+        ; /* until one is back */
+    else if (!accepted)
+        submit_to(j, t);
+    else if (t != j->target)
+        move_to(j, t);
+    else
+        fetch(j);
+}
+
+static void drop_calls(struct job *j)
+{
+    if (j->call)
+        rpc_cancel(j->call);
+    if (j->cancel)
+        rpc_cancel(j->cancel);
+    j->call = j->cancel = NULL;
+    if (j->state == WATCHED)
+        j->target->watches--;
+}
+
+static void on_dist_lost(void *arg, struct channel *ch)
+{
+    struct run *r = arg;
+    int64_t now = loop_now(r->h->loop);
+
+    for (uint32_t i = 0; i < r->targets_n; i++)
+        if (r->targets[i].channel == ch)
+            r->targets[i].down_us = now + DOWN_US;
+    for (uint32_t i = 0; i < r->plan->n; i++) {
+        struct job *j = &r->jobs[i];
+        const struct target *at = j->state == MOVING ? j->to : j->target;
+
+        if (j->state == PLANNED || j->state == FINISHED || at->channel != ch)
+            continue;
+        drop_calls(j);
+        if (j->broken_us == TIME_NEVER)
+            j->broken_us = now;
+        if (j->state != BROKEN)
+            set_state(j, BROKEN);
+    }
+    r->retry_us = now;
+}
+
+/* Those that were lost for long enough are relied on again, until they are lost again. */
+static void look_at_targets(struct run *r)
+{
+    int64_t now = loop_now(r->h->loop);
+
+    for (uint32_t i = 0; i < r->targets_n; i++)
+        if (r->targets[i].down_us && r->targets[i].down_us <= now) {
+            r->targets[i].down_us = 0;
+            pulse_add(&r->pulses, r->targets[i].channel);
+        }
+    pulses_turn(&r->pulses);
 }
 
 /* --- the run --------------------------------------------------------------------------------------- */
@@ -387,7 +573,8 @@ static void interrupted(void *arg, int signo)
     for (struct job *j; (j = first_in(r, PLANNED));)
         finish(j, REPLAY_NOT_SUBMITTED, NULL);
     for (uint32_t i = 0; i < r->plan->n; i++)
-        if (r->jobs[i].state != FINISHED && r->jobs[i].state != SUBMITTING)
+        if (r->jobs[i].state != FINISHED && r->jobs[i].state != SUBMITTING && r->jobs[i].state != MOVING &&
+            !job_eq(r->jobs[i].id, JOB_NONE))
             cancel(&r->jobs[i]);
 }
 
@@ -415,17 +602,19 @@ static int64_t turn(struct run *r)
     int64_t now = loop_now(r->h->loop), next;
     struct job *j;
 
+    look_at_targets(r);
     while ((j = first_in(r, PLANNED)) && r->start_us + j->plan->at_us <= now)
         submit(j);
     next = j ? r->start_us + j->plan->at_us : TIME_NEVER;
     watch_accepted(r);
     if (now >= r->retry_us) {
         list_foreach(&r->lists[BROKEN], n, following)
-            fetch(container_of(n, struct job, node));
+            go_on(container_of(n, struct job, node));
         r->retry_us = now + RETRY_US;
     }
     if (now >= r->progress_us)
         progress(r);
+    next = earlier(next, now + PULSE_TURN_US);
     if (r->counts[BROKEN])
         next = earlier(next, r->retry_us);
     return earlier(earlier(next, r->progress_us), r->give_up_us);
@@ -475,6 +664,9 @@ static void run_init(struct run *r)
         list_push_tail(&r->lists[PLANNED], &r->jobs[i].node);
     }
     r->counts[PLANNED] = p->n;
+    r->pulses = (struct pulses){.loop = r->h->loop, .lost = on_dist_lost, .arg = r, .missed = MISSED_BEATS};
+    for (uint32_t i = 0; i < r->targets_n; i++)
+        pulse_add(&r->pulses, r->targets[i].channel);
     r->terminal = isatty(STDERR_FILENO) == 1;
 }
 
@@ -484,13 +676,11 @@ static void run_end(struct run *r)
     for (uint32_t i = 0; r->jobs && i < r->plan->n; i++) {
         struct job *j = &r->jobs[i];
 
-        if (j->call)
-            rpc_cancel(j->call);
-        if (j->cancel)
-            rpc_cancel(j->cancel);
+        drop_calls(j);
         if (j->state != FINISHED)
             finish(j, REPLAY_LOST, "interrupted before it had ended");
     }
+    pulses_free(&r->pulses);
     if (r->terminal && !r->options->quiet)
         fputs("\r\033[K", stderr);
     free(r->jobs);

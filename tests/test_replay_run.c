@@ -27,6 +27,7 @@ struct script {
     uint32_t refuse;     /* refuse the n-th submission, from 1; 0: none */
     uint32_t break_once; /* break the first stream of job n, from 1 */
     uint32_t forget;     /* know nothing of job n once it was accepted */
+    bool take_back;      /* … until its client brings it back */
     uint32_t hide_task;  /* leave the last task of job n out */
     uint32_t page;       /* tasks per reply; 0: as asked for */
     bool hold;           /* jobs end only when they are cancelled */
@@ -46,7 +47,7 @@ struct fake {
     struct server *server;
     pthread_t thread;
     struct fake_job jobs[JOBS_MAX]; /* those accepted */
-    uint32_t submissions, jobs_n, fetches;
+    uint32_t submissions, jobs_n, fetches, moves;
 };
 
 static void answer(struct rpc_call *c, enum api_method method, const void *reply)
@@ -87,6 +88,13 @@ static void on_submit(void *arg, struct rpc_call *c, const uint8_t *data, size_t
     if (api_decode(&api_submit_request_type, data, len, &request, why, sizeof why) ||
         job_desc_check(request.job, why, sizeof why)) {
         rpc_fail(c, GRPC_STATUS_INVALID_ARGUMENT, "%s", why);
+    } else if (request.resubmit.job.v && f->script.take_back) {
+        assert_int_equal(job_id_seq(request.resubmit.job), f->script.forget);
+        assert_int_equal(request.resubmit.epoch, EPOCH_FIRST + 2);
+        f->script.forget = 0;
+        f->moves++;
+        reply.job = request.resubmit.job;
+        answer(c, API_SUBMIT, &reply);
     } else if (++f->submissions == f->script.refuse || f->jobs_n == JOBS_MAX) {
         rpc_fail(c, GRPC_STATUS_RESOURCE_EXHAUSTED, "full");
     } else {
@@ -441,7 +449,20 @@ static void a_job_its_dist_forgot_is_lost(void **state)
     assert_int_equal(r.result.ends[REPLAY_LOST], 1);
     assert_non_null(strstr(r.result.error, "job 3.2 (line "));
     assert_non_null(strstr(r.result.error, "is lost: 127.0.0.1:"));
-    assert_non_null(strstr(r.result.error, ": no such job"));
+    assert_non_null(strstr(r.result.error, ": it took another job for it"));
+    end(&r);
+}
+
+static void a_job_that_its_dist_forgot_is_brought_back(void **state)
+{
+    const struct script script = {.forget = 2, .take_back = true};
+    struct replay r;
+
+    replay(&r, &script, &plain);
+    assert_int_equal(r.fake.moves, 1);
+    assert_int_equal(r.result.ends[REPLAY_ENDED], 3);
+    assert_int_equal(r.result.jobs[1].reported, r.plan.jobs[1].tasks);
+    assert_string_equal(r.result.error, "");
     end(&r);
 }
 
@@ -498,6 +519,7 @@ int main(void)
         cmocka_unit_test(a_refused_job_is_told_and_not_repeated),
         cmocka_unit_test(a_broken_stream_is_opened_again),
         cmocka_unit_test(a_job_its_dist_forgot_is_lost),
+        cmocka_unit_test(a_job_that_its_dist_forgot_is_brought_back),
         cmocka_unit_test(a_task_nobody_reports_is_noticed),
         cmocka_unit_test(an_interruption_cancels_what_was_submitted),
         cmocka_unit_test(a_cluster_without_a_dist_is_an_error),

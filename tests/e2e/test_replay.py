@@ -86,6 +86,56 @@ def test_ctrl_c_cancels():
         assert all(j["state"] == "cancelled" for j in c.json("jobs")["jobs"])
 
 
+def replay_of_many(c, jobs=120):
+    """Three tasks each, a job every 20 ms, long ones among them."""
+    trace = write(c, "".join(f"{i * 0.02:.2f} 3 {2 if i % 10 == 0 else 0.1} " + ("2 2 2" if i % 10 == 0 else "0.1 0.1 0.1") +
+                             "\n" for i in range(jobs)))
+    return subprocess.Popen([HAWK, "replay", trace, "--cutoff", "1s", "--output", "json", "--timer"],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                            env={**os.environ, "HAWK_DIST": ",".join(c.dist_addrs)})
+
+
+def check_replayed(child, jobs=120):
+    out, err = child.communicate(timeout=hawktest.BOUND * 2)
+    assert child.returncode == 0, (child.returncode, out[-2000:], err)
+    r = json.loads(out)
+    assert r["jobs"] == {"ended": jobs, "refused": 0, "lost": 0, "not_submitted": 0}, r["jobs"]
+    assert r["tasks"]["done"] == 3 * jobs and r["tasks"]["unaccounted"] == 0, r["tasks"]
+
+
+def finished(c, at):
+    return sum(j["state"] == "done" for j in c.json("jobs", "--all", dist=at)["jobs"])
+
+
+def test_a_dist_dies_under_a_replay():
+    with Cluster(dists=3, workers=3, slots=4, worker=("--orphan", "1s")) as c:
+        child = replay_of_many(c)
+        try:
+            wait_for("jobs to end everywhere", lambda: all(finished(c, a) > 2 for a in c.dist_addrs))
+            c.dists[0].kill()
+            check_replayed(child)
+        finally:
+            child.kill()
+            child.wait()
+        wait_for("the moves to be counted", lambda: c.json("stats", dist=c.dist_addrs[1])["total"]["jobs_moved"] > 0)
+
+
+def test_every_dist_restarts_under_a_replay():
+    with Cluster(dists=2, workers=3, slots=4, worker=("--orphan", "1s")) as c:
+        child = replay_of_many(c)
+        try:
+            wait_for("jobs to end everywhere", lambda: all(finished(c, a) > 2 for a in c.dist_addrs))
+            for i, end in enumerate((hawktest.Daemon.kill, hawktest.Daemon.stop)):
+                end(c.dists[i])
+                c.dists[i] = hawktest.Daemon("dist", "--name", f"d{i + 1}", "--listen", c.dist_addrs[i], "--central",
+                                             c.central_addr, "--state-dir", f"{c.dir}/d{i + 1}")
+                c.dists[i].ready()
+            check_replayed(child)
+        finally:
+            child.kill()
+            child.wait()
+
+
 def fails(*args, code=2, env=None):
     r = subprocess.run([HAWK, "replay", *args], capture_output=True, text=True, timeout=hawktest.BOUND,
                        env={**os.environ, "HAWK_DIST": "127.0.0.1:1", **(env or {})})
