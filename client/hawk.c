@@ -202,6 +202,9 @@ int hawk_call_failed(struct hawk *h, const struct channel *ch, grpc_status_code 
     if (reason)
         return hawk_fail(h, err, "cannot reach %s: %s; is %s running?", addr, reason,
                          addr_is_unix(addr) ? "`hawk up`" : "it");
+    if (status == GRPC_STATUS_UNAUTHENTICATED)
+        return hawk_fail(h, err, "%s: %s: --token-file or HAWK_TOKEN_FILE names the file with it", addr,
+                         text);
     if (status == GRPC_STATUS_CANCELLED) /* net/server.h */
         return hawk_fail(h, HAWK_EUNAVAILABLE, "%s is shutting down: ask another node, or this one later",
                          addr);

@@ -129,6 +129,12 @@ static void explain_failure(struct session *s, const struct api_job *j)
     const char *job = JOB_TEXT(j->job);
     struct failures f = {0};
     uint32_t bad = j->failed + j->lost;
+    if (!job_state_final(j->state)) {
+        fprintf(stderr,
+                "hawk: job %s: how it ended is not known; when last heard of, %u of %u tasks were done\n",
+                job, j->done, j->tasks);
+        return;
+    }
     if (bad == 0) {
         fprintf(stderr, "hawk: job %s was cancelled: %u of %u tasks were done\n", job, j->done, j->tasks);
         return;

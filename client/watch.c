@@ -224,6 +224,14 @@ static void retry_later(struct watched *j)
     j->retry_us = loop_now(j->w->h->loop) + j->backoff_us;
 }
 
+/* What is told to who waits. */
+static void warn_away(struct hawk *h, const char *reason)
+{
+    char duration[32];
+    snprintf(h->warning, sizeof h->warning, "%.400s; trying for up to %s", reason,
+             duration_format(duration, sizeof duration, h->timeout_us));
+}
+
 /* To the next dist; when all have been asked, back to the one that had it, which may be there again. */
 static int go_on_moving(struct watched *j)
 {
@@ -233,6 +241,8 @@ static int go_on_moving(struct watched *j)
         return move_to(j, to);
     if (loop_now(h->loop) >= j->give_up_us)
         return hawk_call_failed(h, j->ch, j->status, j->text);
+    hawk_call_failed(h, j->ch, j->status, j->text);
+    warn_away(h, h->error);
     j->moving = false;
     retry_later(j);
     if (hawk_refresh_nodes(h, MOVE_TRY_US))
@@ -300,7 +310,6 @@ static int mend_others(struct watched *j, struct channel *asked)
 {
     struct hawk *h = j->w->h;
     bool wrong = hawk_asked_wrong_dist(j->status);
-    char duration[32];
     int err = stream_failed(j, asked);
     if (!wrong && !passing(j->status))
         return err;
@@ -314,8 +323,7 @@ static int mend_others(struct watched *j, struct channel *asked)
         j->give_up_us = loop_now(h->loop) + h->timeout_us;
     if (loop_now(h->loop) >= j->give_up_us)
         return hawk_fail(h, HAWK_EUNAVAILABLE, "%s", j->away);
-    snprintf(h->warning, sizeof h->warning, "%.400s; trying for up to %s", j->away,
-             duration_format(duration, sizeof duration, h->timeout_us));
+    warn_away(h, j->away);
     j->away[0] = '\0';
     j->ch = NULL;
     j->tried = 0;

@@ -110,7 +110,7 @@ int main(int argc, char **argv)
         argv[1] += 2;
     }
     bool help = strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0;
-    if (help && argc == 2) {
+    if (help && (argc == 2 || argv[2][0] == '-' || strcmp(argv[2], "help") == 0)) {
         print_commands(stdout);
         return command_end(HAWK_EXIT_OK);
     }

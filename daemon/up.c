@@ -103,6 +103,7 @@ static int start(struct up *u)
         return HAWK_EIO;
     exec_config_init(&ec, u->process.name, c->up.output_dir);
     ec.max_running = e.slots;
+    ec.orphan_grace_us = 0; /* nobody takes over what runs: the jobs end with us */
     int err = exec_start(&exec, &ec);
     if (err) {
         log_error("the spawner cannot be started: %s (up.output_dir is %s)", hawk_strerror(err),

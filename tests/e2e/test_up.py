@@ -86,6 +86,47 @@ def test_waiting_shows_how_far_it_is():
         assert up.stop() == 0, up.text()
 
 
+def test_who_waits_is_told_that_the_cluster_is_gone():
+    with tempfile.TemporaryDirectory() as d:
+        env = user_environment(d)
+        up = Daemon("up", "--slots", "1", "--output-dir", f"{d}/out", env=env)
+        up.ready()
+        p = subprocess.Popen([HAWK, "submit", "--wait", "--timeout", "1s", "--",
+                              "sh", "-c", f"echo $$ > {d}/pid; exec sleep 600"],
+                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env)
+        job = p.stdout.readline().strip()
+        wait_for("it to run", lambda: json.loads(
+            run_hawk(env, "jobs", "--output", "json").stdout)["jobs"][0]["state"] == "running" and
+            os.path.exists(f"{d}/pid") and open(f"{d}/pid").read())
+        up.kill()
+        told = p.communicate(timeout=BOUND)[1]
+        assert p.returncode == 3 and "trying for up to 1s" in told, told
+        # Nobody can take its tasks over: they end with it.
+        pid = int(open(f"{d}/pid").read())
+        wait_for("the end of its task", lambda: not os.path.exists(f"/proc/{pid}"))
+        assert f"job {job}: how it ended is not known" in told and "is `hawk up` running?" in told, told
+
+
+def test_names_do_not_reach_the_terminal_as_they_are():
+    with tempfile.TemporaryDirectory() as d:
+        env = user_environment(d)
+        up = Daemon("up", "--slots", "1", "--output-dir", f"{d}/out", env=env)
+        up.ready()
+        name = b"a\x1b[31m\n\xc2\x9bb\xff\xe2\x80\xaec"
+        out = subprocess.run([HAWK.encode(), b"submit", b"--wait", b"--name", name, b"--", b"true"],
+                             capture_output=True, timeout=BOUND, env=env)
+        assert out.returncode == 0, out
+        for command in ("jobs", "job", "explain"):
+            args = [HAWK, command] + (["last"] if command != "jobs" else [])
+            shown = subprocess.run(args, capture_output=True, timeout=BOUND, env=env, check=True).stdout
+            assert b"a?[31m??b??c" in shown, shown
+            # JSON has all of it that is UTF-8.
+            text = subprocess.run(args + ["-o", "json"], capture_output=True, timeout=BOUND, env=env, check=True).stdout
+            job = json.loads(text.decode("utf-8", "strict"))["jobs"][0]
+            assert command == "explain" or job["name"] == "a\x1b[31m\n\x9bb\ufffd\u202ec", job
+        assert up.stop() == 0, up.text()
+
+
 def test_closed_standard_files_stay_closed():
     with tempfile.TemporaryDirectory() as d:
         out = subprocess.run(["sh", "-c", f"exec {HAWK} run -j 1 -- true >&-"], capture_output=True, text=True, timeout=BOUND)
