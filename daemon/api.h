@@ -23,6 +23,8 @@ struct api_roles {
     const char *name, *addr; /* this node's, for ListNodes; borrowed */
     /* Stops this process in good order; now: without waiting for what runs. Called with the api's arg. */
     void (*stop)(void *arg, bool now);
+    /* The same is to become of those that stand by for it; before stop. NULL: nobody does. */
+    void (*stop_standbys)(void *arg);
 };
 
 /* `feed` gives an event to the role in this process. Registers every method with s (before server_start). */

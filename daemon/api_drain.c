@@ -154,6 +154,8 @@ void api_stop(struct api *a, struct rpc_call *c, void *request)
     bool central = r->nodes_n == 1 && strcmp(r->nodes[0], role_text(ROLE_CENTRAL)) == 0;
     if (r->nodes_n == 0 || (central && a->roles.central)) {
         api_reply(c, API_STOP, &reply);
+        if (central && a->roles.stop_standbys) /* the cluster goes, not only who was asked */
+            a->roles.stop_standbys(a->arg);
         stop_this_process(a, r->now);
         return;
     }

@@ -34,6 +34,7 @@ struct central_daemon {
     uint32_t epoch; /* of the reign */
     bool over;      /* the reign is, and waits for its end */
     bool stopping;  /* the process is */
+    bool take_down; /* and those that stand by are to follow */
     /* What the log said last. */
     uint32_t reserved;
     int64_t cutoff_us;
@@ -146,6 +147,8 @@ static void stop(void *arg, bool now)
     else
         feed(arg, &(struct msg){.type = MSG_STOP});
 }
+
+static void stop_standbys(void *arg) { ((struct central_daemon *)arg)->take_down = true; }
 
 /* What history and the policy are configured to be: fixed, or computed. */
 void central_configure(const struct config *c, struct central_config *out)
@@ -305,7 +308,11 @@ static void look(void *arg)
             process_exit(&d->process, 0);
         leader_view(d->leader, &v);
     }
-    if (v.leads && !d->role)
+    if (v.down && !d->role) {
+        log_info("the cluster was stopped: so does this central, which stood by");
+        d->stopping = true;
+        process_exit(&d->process, 0);
+    } else if (v.leads && !d->role)
         take_over(d, &v);
     else if (!v.leads)
         stand_by(d, &v);
@@ -331,7 +338,8 @@ static int start(struct central_daemon *d)
     const char *addr = server_addr(p->server, 0);
     if (!alone && !(addr = process_advertised(p, c->central.advertise, c->central.etcd)))
         return HAWK_EINVALID;
-    struct api_roles roles = {.name = p->name, .addr = addr, .stop = stop};
+    struct api_roles roles = {
+        .name = p->name, .addr = addr, .stop = stop, .stop_standbys = alone ? NULL : stop_standbys};
     d->api = api_new(p->loop, p->server, &roles, api_feed, d);
     if (alone) {
         err = reign(d, &d->seen);
@@ -376,6 +384,9 @@ int central_main(int argc, char **argv)
                   d.leader ? " of etcd" : "");
         d.process.exit_code = PROCESS_FAILED;
     }
-    leader_free(d.leader); /* who takes over finds everything written */
+    if (d.take_down)
+        leader_take_down(d.leader);
+    else
+        leader_free(d.leader); /* who takes over finds everything written */
     return process_free(&d.process);
 }

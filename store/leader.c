@@ -27,10 +27,11 @@ struct leader {
     pthread_cond_t wake;
     struct leader_view view;
     int64_t until_us; /* while view.leads: until then it does */
-    bool stopping;
+    bool stopping, take_down;
 
     struct etcd *etcd; /* the thread's own */
     int64_t lease;     /* the thread's: held, or 0 */
+    uint32_t seen;     /* the thread's: the epoch of the last reign it stood by */
     int64_t pause_until_us;
 };
 
@@ -88,7 +89,7 @@ void leader_yield(struct leader *l, uint32_t epoch)
 
 static bool same(const struct leader_view *a, const struct leader_view *b)
 {
-    return a->leads == b->leads && a->epoch == b->epoch && a->revision == b->revision &&
+    return a->leads == b->leads && a->epoch == b->epoch && a->revision == b->revision && a->down == b->down &&
            strcmp(a->active, b->active) == 0 && strcmp(a->trouble, b->trouble) == 0;
 }
 
@@ -141,7 +142,9 @@ static int read_key(struct leader *l, const char *name, struct key *k)
     return etcd_range(l->etcd, &r, l->lease_us / LEADER_RENEW_PER_LEASE);
 }
 
-/* The key's value is "EPOCH ADDRESS". */
+#define DOWN "down"
+
+/* The key's value is "EPOCH ADDRESS"; the last one of a cluster that is taken down is "EPOCH down". */
 static void view_of(const struct key *k, struct leader_view *v)
 {
     char *end;
@@ -160,6 +163,21 @@ static int give_up_lease(struct leader *l)
     if (err != HAWK_EUNAVAILABLE)
         l->lease = 0;
     return l->lease ? err : 0;
+}
+
+/* The key stays for as long as the lease does. */
+static void put_down(struct leader *l, uint32_t epoch, int64_t revision)
+{
+    char value[32];
+    struct etcd_txn t = {0};
+    bool done = false;
+
+    snprintf(value, sizeof value, "%" PRIu32 " " DOWN, epoch);
+    etcd_txn_if_created(&t, l->key, revision);
+    etcd_txn_put(&t, l->key, span_text(value), l->lease);
+    if (etcd_txn_run(l->etcd, &t, l->lease_us / LEADER_RENEW_PER_LEASE, &done, &revision) || !done)
+        log_warn("centrals that stand by could not be told to stop: %s", etcd_why(l->etcd));
+    etcd_txn_free(&t);
 }
 
 /* Creates the key if there is still none. sent_us: the lease is granted from then on, or later. */
@@ -227,6 +245,12 @@ static int64_t campaign(struct leader *l)
         publish_none(l, "");
     } else if (k.there) {
         view_of(&k, &v);
+        if (strcmp(v.active, DOWN) == 0) {
+            v.down = l->seen == v.epoch; /* and not one that is started meanwhile */
+            v.active[0] = '\0';
+        } else {
+            l->seen = v.epoch;
+        }
         publish(l, &v, 0);
     }
     return l->lease_us / LEADER_POLL_PER_LEASE;
@@ -307,7 +331,9 @@ static void *thread_main(void *arg)
             wait_us(l, pause_us);
     }
     pthread_mutex_unlock(&l->lock);
-    if (give_up_lease(l))
+    if (l->take_down && l->lease)
+        put_down(l, l->view.epoch, l->view.revision);
+    else if (give_up_lease(l))
         log_debug("the leader's lease is left to run out: %s", etcd_why(l->etcd));
     return NULL;
 }
@@ -349,11 +375,12 @@ struct leader *leader_new(const struct leader_config *c, void (*changed)(void *a
     return l;
 }
 
-void leader_free(struct leader *l)
+static void resign(struct leader *l, bool take_down)
 {
     if (!l)
         return;
     pthread_mutex_lock(&l->lock);
+    l->take_down = take_down && l->view.leads;
     l->stopping = true;
     l->view.leads = false;
     pthread_cond_signal(&l->wake);
@@ -367,3 +394,6 @@ void leader_free(struct leader *l)
     free(l->address);
     free(l);
 }
+
+void leader_free(struct leader *l) { resign(l, false); }
+void leader_take_down(struct leader *l) { resign(l, true); }

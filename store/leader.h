@@ -31,6 +31,7 @@ struct leader_view {
     uint32_t epoch;         /* in this epoch; otherwise the active one's, 0: none is known */
     int64_t revision;       /* of the key that says so: see store_open_etcd */
     char active[ADDR_TEXT]; /* the active one's address; "" */
+    bool down;              /* the active one was taken down, and whoever stood by it is to end as well */
     char trouble[400];      /* etcd cannot be asked: why; "" */
 };
 
@@ -39,6 +40,9 @@ struct leader_view {
 struct leader *leader_new(const struct leader_config *c, void (*changed)(void *arg), void *arg);
 /* Resigns, so that another can begin at once, and frees. NULL is fine. */
 void leader_free(struct leader *l);
+/* The same, but no other is to begin: those that stand by now see `down` instead, if they can ask etcd within the lease that
+ * is left. NULL is fine. */
+void leader_take_down(struct leader *l);
 
 /* From any thread: */
 

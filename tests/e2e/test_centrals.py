@@ -169,6 +169,31 @@ def test_an_older_epoch_is_refused():
         c.hawk("wait", c.submit("--class", "long", "--", "true"))
 
 
+def test_all_go_down_and_come_back():
+    with cluster(centrals=3) as c:
+        job = long_job(c, 2, "go")
+        wait_for("both running", lambda: states(c, job)["running"] == 2)
+        active = c.active()
+        out = c.hawk("down", "--yes", "--grace", "0").stdout
+        assert "stood by" in out, out
+        for d in c.workers + c.dists + c.centrals:
+            assert d.wait() == 0, d.text()
+        for standby in c.centrals:
+            assert standby is active or "the cluster was stopped" in standby.text(), standby.text()
+            assert standby is active or "is active from now on" not in standby.text(), standby.text()
+        # Started again before anything has run out, they are not told to stop by what the last one left.
+        c.workers.clear(), c.dists.clear(), c.dist_addrs.clear()
+        for old in list(c.centrals):
+            c.replace_central(old)
+        for name in ("w1", "w2"):
+            c.start_worker(name)
+        c.start_dist("d1")
+        assert "in epoch 2" in c.active().text()
+        let_go(c, "go")
+        wait_for("what was accepted to end", lambda: c.json("stats")["long_jobs_unfinished"] == 0)
+        assert all(x.p.poll() is None for x in c.centrals)
+
+
 def test_bad_settings():
     for flags, says in (((), "leader_lease"), (("--etcd-prefix", "a b"), "etcd_prefix"), (("--etcd", "x"), "central.etcd")):
         r = subprocess.run([HAWK, "central", "--store", "etcd", "--leader-lease", "1500ms", *flags],
