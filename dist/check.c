@@ -88,7 +88,8 @@ static uint32_t check_places(const struct dist *d, const struct dist_job *job)
 /* It cannot stand still for ever: something is under way that will move it. */
 static void check_alive(const struct dist *d, const struct dist_job *job)
 {
-    CHECK(job_unfinished_tasks(job) > 0);
+    /* Else its end is about to be read back. */
+    CHECK(job_unfinished_tasks(job) > 0 || (job->settling && !d->joined));
     CHECK((job->hand != HAND_NONE) == !list_empty(&job->in_central));
     CHECK(job->central_n == 0 || job->hand != HAND_NONE);
     CHECK(job->unlaunched == 0 || !job->cancelling);
@@ -123,6 +124,7 @@ static void check_job(const struct dist *d, const struct dist_job *job)
     CHECK(job_find(d, job->id) == job);
     check_tasks(job);
     check_messages(job);
+    CHECK(job->left_out <= job->in[TASK_CANCELLED]);
     if (!job_state_final(job->state)) {
         check_alive(d, job);
         return;
@@ -159,6 +161,7 @@ void dist_check(const struct dist *d)
     uint32_t unfinished = 0, finished = 0, places = 0, tasks = 0, finished_tasks = 0;
     uint64_t bytes = 0, finished_bytes = 0;
     uint32_t in[TASK_STATE_COUNT] = {0};
+    int64_t ended_us = INT64_MIN;
 
     for (int state = 0; state < JOB_STATE_COUNT; state++) {
         list_foreach(&d->jobs[state], node, nxt) {
@@ -168,6 +171,8 @@ void dist_check(const struct dist *d)
             places += check_places(d, job);
             if (job_state_final(job->state)) {
                 CHECK(state == JOB_DONE);
+                CHECK(job->end_us >= ended_us); /* who is forgotten first */
+                ended_us = job->end_us;
                 finished++;
                 finished_tasks += job->desc->tasks;
                 finished_bytes += job_desc_bytes(job->desc);

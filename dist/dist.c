@@ -389,6 +389,9 @@ static void local(struct step *s, const struct msg *m)
     case MSG_JOURNAL_CANCEL:
         on_recover_cancel(s, &m->journal_cancel);
         break;
+    case MSG_JOURNAL_ENDED:
+        on_recover_ended(s, &m->journal_ended);
+        break;
     case MSG_RECOVERED:
         on_recovered(s);
         break;
@@ -408,7 +411,7 @@ void dist_step(struct dist *d, const struct event *e, struct out *out)
         wire(&s, &e->m);
     else
         local(&s, &e->m);
-    jobs_trim(d);
+    jobs_trim(&s);
     if (d->drained && d->central_up && d->told_empty != (d->jobs_unfinished == 0))
         tell_drained(&s);
     if (!d->stopped &&

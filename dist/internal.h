@@ -41,6 +41,8 @@ struct dist_job *job_new(struct step *s, struct job_desc *desc, job_id_t id, uin
 /* To be called after every change to a job, last: cancels, probes again or ends it as its tasks require. */
 void job_settle(struct step *s, struct dist_job *job);
 void job_set_state(struct step *s, struct dist_job *job, enum job_state to);
+/* Its tasks have ended: it is none of the unfinished any more. Its state is still to be set. */
+void job_close(struct step *s, struct dist_job *job, int64_t end_us);
 /* The client learns that it was accepted; once. */
 void job_accept(struct step *s, struct dist_job *job);
 /* The same, if whoever has to has it durably by now. */
@@ -54,7 +56,7 @@ bool jobs_journalling(const struct dist *d);
 void job_reject(struct step *s, struct dist_job *job, int err);
 /* Cancels whatever of it did not end; what runs ends when its worker says so. */
 void job_cancel_rest(struct step *s, struct dist_job *job);
-void jobs_trim(struct dist *d); /* drops the oldest finished ones beyond what is kept */
+void jobs_trim(struct step *s); /* drops the oldest finished ones beyond what is kept */
 void job_free(struct dist *d, struct dist_job *job);
 void reports_send(struct step *s); /* what central is owed */
 void submit_refused(struct step *s, uint32_t client, int err);
@@ -71,14 +73,15 @@ void journal_job(struct step *s, struct dist_job *job);
 /* What central has of it changed; its client cancelled it. Nothing when it is not in the journal. */
 void journal_change(struct step *s, const struct dist_job *job);
 void journal_cancel(struct step *s, const struct dist_job *job);
-void journal_task(struct step *s, const struct dist_job *job, uint32_t i);
-void journal_job_end(struct step *s, const struct dist_job *job);
+void journal_task(struct step *s, struct dist_job *job, uint32_t i);
+void journal_ended(struct step *s, const struct dist_job *job);   /* it stays, to be looked at */
+void journal_job_end(struct step *s, const struct dist_job *job); /* it goes */
 /* FINISH_ACK, and the answers to clients that cancelled or are refused, when all that was put out so far is durable. */
 void journal_ack(struct step *s, uint32_t worker, const struct try_id *id);
 void journal_cancelled(struct step *s, const struct dist_job *job, uint32_t client);
 void journal_refused(struct step *s, const struct dist_job *job, int err);
 bool journal_answers(const struct dist *d); /* whether such a client waits */
-void journal_rewrite(struct step *s); /* what could not be written, when it is time */
+void journal_rewrite(struct step *s);       /* what could not be written, when it is time */
 void journal_free(struct dist *d);
 void on_journal_done(struct step *s, const struct msg *m);
 /* jobs.c: the journal has it, or (err) has not. */
@@ -88,6 +91,7 @@ void job_journalled(struct step *s, struct dist_job *job, int err);
 void on_recover_job(struct step *s, const struct msg_journal_job *m);
 void on_recover_task(struct step *s, const struct msg_journal_task *m);
 void on_recover_cancel(struct step *s, const struct msg_journal_cancel *m);
+void on_recover_ended(struct step *s, const struct msg_journal_ended *m);
 void on_recovered(struct step *s);
 void settle_begin(struct step *s); /* joined: workers will say what they hold */
 void settle_look(struct step *s);  /* the time has come */

@@ -90,8 +90,10 @@ static void finished_out(struct dist *d, const struct dist_job *job)
     d->bytes_finished -= job_desc_bytes(job->desc);
 }
 
-void jobs_trim(struct dist *d)
+void jobs_trim(struct step *s)
 {
+    struct dist *d = s->d;
+
     /* The last one to end stays, however large: somebody is about to ask how it went. */
     while (d->jobs_finished > 1 &&
            (d->jobs_finished > d->cfg.finished_kept || d->tasks_finished > d->cfg.finished_tasks_kept ||
@@ -99,6 +101,7 @@ void jobs_trim(struct dist *d)
         struct dist_job *job = container_of(d->jobs[JOB_DONE].next, struct dist_job, in_state);
 
         CHECK(!list_empty(&d->jobs[JOB_DONE]));
+        journal_job_end(s, job);
         finished_out(d, job);
         job_free(d, job);
     }
@@ -582,7 +585,7 @@ static enum job_state end_state(const struct dist_job *job)
     return job->in[TASK_CANCELLED] > 0 ? JOB_CANCELLED : JOB_DONE;
 }
 
-static void job_end(struct step *s, struct dist_job *job)
+void job_close(struct step *s, struct dist_job *job, int64_t end_us)
 {
     struct dist *d = s->d;
 
@@ -594,12 +597,17 @@ static void job_end(struct step *s, struct dist_job *job)
     d->jobs_finished++;
     d->tasks_finished += job->desc->tasks;
     d->bytes_finished += job_desc_bytes(job->desc);
+    job->end_us = end_us;
+}
+
+static void job_end(struct step *s, struct dist_job *job)
+{
     count(s, COUNTER_jobs_finished, 1);
-    job->end_us = s->now;
     job_accept(s, job);
     job_report(s, job);
+    job_close(s, job, s->now);
     job_set_state(s, job, end_state(job));
-    journal_job_end(s, job);
+    journal_ended(s, job);
 }
 
 void job_settle(struct step *s, struct dist_job *job)

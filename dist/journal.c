@@ -18,6 +18,7 @@ void journal_free(struct dist *d)
 
 /* ---- Writing ---- */
 
+/* It was put out, or waits for what was. */
 static void record(struct step *s, enum dist_record_kind kind, struct try_id id, uint32_t peer)
 {
     struct dist_record r = {.token = s->d->token, .id = id, .peer = peer, .kind = (uint8_t)kind};
@@ -25,14 +26,19 @@ static void record(struct step *s, enum dist_record_kind kind, struct try_id id,
     ring_push(&s->d->pending, r);
 }
 
-static void put_job(struct step *s, const struct dist_job *job, bool whole)
+static struct try_id whole(const struct dist_job *job)
+{
+    return (struct try_id){.job = job->id, .epoch = job->first_epoch};
+}
+
+static void put_job(struct step *s, const struct dist_job *job, bool all)
 {
     struct msg_journal_job *m = &out_add(s->out, MSG_JOURNAL_JOB, 0)->journal_job;
     bool handed = job->hand != HAND_NONE;
 
     m->job = job->id;
     m->token = ++s->d->token;
-    m->desc = whole ? job_desc_ref(job->desc) : NULL;
+    m->desc = all ? job_desc_ref(job->desc) : NULL;
     m->tasks = handed ? hand_tasks(job) : NULL;
     m->estimate_us = job->estimate_us;
     m->epoch = job->first_epoch;
@@ -40,7 +46,7 @@ static void put_job(struct step *s, const struct dist_job *job, bool whole)
     m->handed = handed ? job->epoch : 0;
     m->why = job->why;
     m->class = job->class;
-    record(s, whole ? RECORD_JOB : RECORD_CHANGE, (struct try_id){.job = job->id}, 0);
+    record(s, all ? RECORD_JOB : RECORD_CHANGE, whole(job), 0);
 }
 
 static void put_cancel(struct step *s, const struct dist_job *job)
@@ -50,44 +56,14 @@ static void put_cancel(struct step *s, const struct dist_job *job)
     m->job = job->id;
     m->epoch = job->first_epoch;
     m->token = ++s->d->token;
-    record(s, RECORD_CANCEL, (struct try_id){.job = job->id}, 0);
+    record(s, RECORD_CANCEL, whole(job), 0);
 }
 
-void journal_job(struct step *s, struct dist_job *job)
+static void put_task(struct step *s, const struct dist_job *job, uint32_t i)
 {
-    job->journalled = true;
-    put_job(s, job, true);
-}
-
-/* Something is put out that is not durable, or must be put out again. */
-static bool must_wait(const struct dist *d) { return d->token > d->durable || d->failed.n > 0; }
-
-void journal_change(struct step *s, const struct dist_job *job)
-{
-    if (!job->journalled)
-        return;
-    /* What it says of central's tasks relies on the ends of the others, put out before. */
-    if (s->d->failed.n > 0)
-        record(s, RECORD_CHANGE, (struct try_id){.job = job->id}, 0);
-    else
-        put_job(s, job, false);
-}
-
-void journal_cancel(struct step *s, const struct dist_job *job)
-{
-    if (job->journalled)
-        put_cancel(s, job);
-}
-
-/* The end of a job's last task is the job's end, which follows. One that is being cancelled ends its tasks so again. */
-void journal_task(struct step *s, const struct dist_job *job, uint32_t i)
-{
+    struct msg_journal_task *m = &out_add(s->out, MSG_JOURNAL_TASK, 0)->journal_task;
     const struct dist_task *t = &job->tasks[i];
-    struct msg_journal_task *m;
 
-    if (!job->journalled || job_unfinished_tasks(job) == 0 || (t->state == TASK_CANCELLED && job->cancelling))
-        return;
-    m = &out_add(s->out, MSG_JOURNAL_TASK, 0)->journal_task;
     m->id = task_try(job, i);
     m->id.epoch = job->first_epoch;
     m->token = ++s->d->token;
@@ -99,7 +75,22 @@ void journal_task(struct step *s, const struct dist_job *job, uint32_t i)
     record(s, RECORD_TASK, m->id, 0);
 }
 
-static void put_job_end(struct step *s, job_id_t job, uint16_t epoch, enum job_state state)
+static void put_ended(struct step *s, const struct dist_job *job)
+{
+    struct msg_journal_ended *m = &out_add(s->out, MSG_JOURNAL_ENDED, 0)->journal_ended;
+
+    m->job = job->id;
+    m->token = ++s->d->token;
+    m->cutoff_us = job->cutoff_us;
+    m->response_us = job->end_us - job->submit_us;
+    m->left_out = job->left_out;
+    m->epoch = job->first_epoch;
+    m->state = job->state;
+    m->promoted = job->promoted;
+    record(s, RECORD_ENDED, whole(job), 0);
+}
+
+static void put_job_end(struct step *s, job_id_t job, uint16_t epoch, uint32_t state)
 {
     struct msg_journal_job_end *m = &out_add(s->out, MSG_JOURNAL_JOB_END, 0)->journal_job_end;
 
@@ -110,11 +101,90 @@ static void put_job_end(struct step *s, job_id_t job, uint16_t epoch, enum job_s
     record(s, RECORD_JOB_END, (struct try_id){.job = job, .epoch = epoch}, state);
 }
 
+/* For the first time, or again. Of a job that was forgotten meanwhile the end is due, with what waits for that. */
+static void put(struct step *s, const struct dist_record *r)
+{
+    struct dist_job *job = job_find(s->d, r->id.job);
+
+    switch (job || r->kind >= RECORD_ACK ? r->kind : RECORD_JOB_END) {
+    case RECORD_JOB:
+    case RECORD_CHANGE:
+        put_job(s, job, r->kind == RECORD_JOB);
+        break;
+    case RECORD_CANCEL:
+        put_cancel(s, job);
+        break;
+    case RECORD_TASK:
+        put_task(s, job, r->id.task);
+        break;
+    case RECORD_ENDED:
+        put_ended(s, job);
+        break;
+    case RECORD_JOB_END:
+        put_job_end(s, r->id.job, r->id.epoch, r->peer);
+        break;
+    default:
+        record(s, r->kind, r->id, r->peer); /* behind what it waits for */
+    }
+}
+
+/* Everything but new jobs may rely on what was put out before it, so it keeps its place behind what is to be put out
+ * again. */
+static void in_order(struct step *s, enum dist_record_kind kind, struct try_id id, uint32_t peer)
+{
+    struct dist_record r = {.id = id, .peer = peer, .kind = (uint8_t)kind};
+
+    if (s->d->failed.n > 0)
+        ring_push(&s->d->failed, r);
+    else
+        put(s, &r);
+}
+
+void journal_job(struct step *s, struct dist_job *job)
+{
+    job->journalled = true;
+    put_job(s, job, true);
+}
+
+void journal_change(struct step *s, const struct dist_job *job)
+{
+    if (job->journalled)
+        in_order(s, RECORD_CHANGE, whole(job), 0);
+}
+
+void journal_cancel(struct step *s, const struct dist_job *job)
+{
+    if (job->journalled)
+        in_order(s, RECORD_CANCEL, whole(job), 0);
+}
+
+/* One that is being cancelled ends so again the tasks that nobody has run. */
+void journal_task(struct step *s, struct dist_job *job, uint32_t i)
+{
+    const struct dist_task *t = &job->tasks[i];
+
+    if (!job->journalled)
+        return;
+    if (t->state == TASK_CANCELLED && job->cancelling && t->attempt == 0)
+        job->left_out++;
+    else
+        in_order(s, RECORD_TASK, (struct try_id){.job = job->id, .task = i, .epoch = job->first_epoch}, 0);
+}
+
+void journal_ended(struct step *s, const struct dist_job *job)
+{
+    if (job->journalled)
+        in_order(s, RECORD_ENDED, whole(job), 0);
+}
+
 void journal_job_end(struct step *s, const struct dist_job *job)
 {
     if (job->journalled)
-        put_job_end(s, job->id, job->first_epoch, job->state);
+        in_order(s, RECORD_JOB_END, whole(job), job->state);
 }
+
+/* Something is put out that is not durable, or must be put out again. */
+static bool must_wait(const struct dist *d) { return d->token > d->durable || d->failed.n > 0; }
 
 /* ---- What waits ---- */
 
@@ -130,7 +200,7 @@ static void put_ack(struct step *s, uint32_t worker, const struct try_id *id)
 void journal_ack(struct step *s, uint32_t worker, const struct try_id *id)
 {
     if (must_wait(s->d))
-        record(s, RECORD_ACK, *id, worker);
+        in_order(s, RECORD_ACK, *id, worker);
     else
         put_ack(s, worker, id);
 }
@@ -147,14 +217,14 @@ static void put_cancelled(struct step *s, job_id_t job, uint32_t client, int err
 void journal_cancelled(struct step *s, const struct dist_job *job, uint32_t client)
 {
     if (must_wait(s->d))
-        record(s, RECORD_CANCELLED, (struct try_id){.job = job->id}, client);
+        in_order(s, RECORD_CANCELLED, (struct try_id){.job = job->id}, client);
     else
         put_cancelled(s, job->id, client, 0);
 }
 
 void journal_refused(struct step *s, const struct dist_job *job, int err)
 {
-    record(s, RECORD_REFUSED, (struct try_id){.job = job->id, .task = (uint32_t)-err}, job->client);
+    in_order(s, RECORD_REFUSED, (struct try_id){.job = job->id, .task = (uint32_t)-err}, job->client);
 }
 
 static bool any_answers(const struct dist_records *q)
@@ -225,14 +295,7 @@ static void delayed(struct step *s, uint64_t token)
     }
 }
 
-/* Only in order with all before it. */
-static bool follows(const struct dist_record *r)
-{
-    return r->kind == RECORD_CHANGE || r->kind == RECORD_ACK || r->kind == RECORD_CANCELLED ||
-           r->kind == RECORD_REFUSED;
-}
-
-/* Something up to this token was not even queued. All of that is put out again. */
+/* Something up to this token was not even queued. All of that is put out again, and so is what may rely on it. */
 static void refused(struct step *s, uint64_t token, int err)
 {
     struct dist *d = s->d;
@@ -243,6 +306,12 @@ static void refused(struct step *s, uint64_t token, int err)
         ring_pop(&d->pending, &r);
         if (!tell_failure(s, &r, err))
             ring_push(&d->failed, r);
+    }
+    for (uint32_t n = d->pending.n; n > 0; n--) {
+        struct dist_record r;
+
+        ring_pop(&d->pending, &r);
+        ring_push(r.kind == RECORD_JOB ? &d->pending : &d->failed, r);
     }
     if (d->failed.n > 0 && d->rewrite_at == TIME_NEVER)
         d->rewrite_at = s->now + REWRITE_US;
@@ -268,37 +337,7 @@ void on_journal_done(struct step *s, const struct msg *m)
         struct dist_record r;
 
         ring_pop(&d->pending, &r);
-        if (d->failed.n > 0 && follows(&r))
-            ring_push(&d->failed, r);
-        else
-            written(s, &r);
-    }
-}
-
-static void rewrite(struct step *s, const struct dist_record *r)
-{
-    struct dist_job *job = job_find(s->d, r->id.job);
-    bool open = job && !job_state_final(job->state);
-
-    switch (r->kind) {
-    case RECORD_JOB:
-    case RECORD_CHANGE:
-        if (open)
-            put_job(s, job, r->kind == RECORD_JOB);
-        break;
-    case RECORD_CANCEL:
-        if (open)
-            put_cancel(s, job);
-        break;
-    case RECORD_TASK:
-        if (open)
-            journal_task(s, job, r->id.task);
-        break;
-    case RECORD_JOB_END:
-        put_job_end(s, r->id.job, r->id.epoch, r->peer);
-        break;
-    default:
-        record(s, r->kind, r->id, r->peer); /* behind what it waits for */
+        written(s, &r);
     }
 }
 
@@ -307,16 +346,10 @@ void journal_rewrite(struct step *s)
     struct dist *d = s->d;
 
     d->rewrite_at = TIME_NEVER;
-    for (uint32_t n = d->pending.n; n > 0; n--) {
-        struct dist_record r;
-
-        ring_pop(&d->pending, &r);
-        ring_push(follows(&r) ? &d->failed : &d->pending, r);
-    }
     while (d->failed.n > 0) {
         struct dist_record r;
 
         ring_pop(&d->failed, &r);
-        rewrite(s, &r);
+        put(s, &r);
     }
 }

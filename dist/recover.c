@@ -84,6 +84,53 @@ void on_recover_task(struct step *s, const struct msg_journal_task *m)
     task_set_state(s, job, m->id.task, m->state, NULL);
 }
 
+/* What it is was written when it ended; nothing of it is to be done any more. */
+static void ended(struct step *s, struct dist_job *job, const struct msg_journal_ended *m)
+{
+    struct list *last = &s->d->jobs[JOB_DONE];
+    const struct list *at;
+
+    for (uint32_t i = 0; i < job->desc->tasks; i++)
+        if (!task_state_final(job->tasks[i].state)) {
+            job->tasks[i].outcome = OUTCOME_CANCELLED;
+            task_set_state(s, job, i, TASK_CANCELLED, NULL);
+        }
+    job->settling = false;
+    list_remove(&job->in_pool);
+    if (job->hand != HAND_NONE)
+        job->hand = HAND_ACCEPTED;
+    if (m->promoted) {
+        job->promoted = true;
+        job->class = CLASS_LONG;
+        job->why = WHY_PROMOTED;
+    }
+    job->cutoff_us = m->cutoff_us;
+    job->submit_us = s->now - m->ago_us - m->response_us;
+    job_close(s, job, s->now - m->ago_us);
+    job->state = m->state;
+    /* They are read back by job, and forgotten by time of end. */
+    list_remove(&job->in_state);
+    for (at = last->prev; at != last; at = at->prev)
+        if (container_of(at, struct dist_job, in_state)->end_us <= job->end_us)
+            break;
+    list_insert_before(at->next, &job->in_state);
+}
+
+/* Where the end of a task is missing, the job goes on: its worker says that end again. */
+void on_recover_ended(struct step *s, const struct msg_journal_ended *m)
+{
+    struct dist_job *job = job_find(s->d, m->job);
+
+    if (!job || s->d->joined || !job->settling || !job_state_final(m->state))
+        return;
+    if (job_unfinished_tasks(job) == m->left_out) {
+        ended(s, job, m);
+        return;
+    }
+    job->by_client = m->state == JOB_CANCELLED;
+    journal_change(s, job); /* which takes that back */
+}
+
 /* Nothing of it can start before we have joined. */
 void on_recovered(struct step *s)
 {

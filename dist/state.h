@@ -114,7 +114,8 @@ struct dist_job {
     uint32_t live;       /* sum of the places' */
     uint32_t sure;       /* of them, those probed for after the last loss of a worker */
     uint32_t messages_n;
-    uint32_t central_n;            /* central's tasks that are not final */
+    uint32_t central_n; /* central's tasks that are not final */
+    uint32_t left_out;  /* tasks whose end is not in the journal: cancelled before they were launched */
     uint32_t in[TASK_STATE_COUNT]; /* tasks by state */
 
     uint32_t probes_sent, probes_cancelled, probes_unused, probes_lost, reservations_stolen;
@@ -134,7 +135,7 @@ struct dist_job {
     bool probe_long : 1;  /* its probes are of class long */
     bool submitted : 1;   /* SUBMITTED was put out */
     bool journalling : 1; /* waits for JOURNAL_DONE */
-    bool journalled : 1;  /* JOURNAL_JOB was put out, or read back: JOURNAL_JOB_END is due at the end */
+    bool journalled : 1;  /* JOURNAL_JOB was put out, or read back: JOURNAL_JOB_END is due when it goes */
     bool changing : 1;    /* that a part of it goes to central is being journalled */
     bool overran : 1;     /* a task of it outlived the cutoff while it was settling */
     bool settling : 1;    /* read back: workers are first asked what they still have of it */
@@ -168,12 +169,14 @@ struct dist_node {
 
 /* What waits for the journal, or is to be written again. */
 enum dist_record_kind {
-    RECORD_NONE,      /* nothing any more */
-    RECORD_JOB,       /* a job's row, with its description */
-    RECORD_CHANGE,    /* the same, without */
-    RECORD_CANCEL,    /* its client cancelled it */
-    RECORD_TASK,      /* the end of a task */
-    RECORD_JOB_END,   /* the end of a job */
+    RECORD_NONE,    /* nothing any more */
+    RECORD_JOB,     /* a job's row, with its description */
+    RECORD_CHANGE,  /* the same, without */
+    RECORD_CANCEL,  /* its client cancelled it */
+    RECORD_TASK,    /* the end of a task */
+    RECORD_ENDED,   /* the end of a job */
+    RECORD_JOB_END, /* it is forgotten */
+    /* What only waits: */
     RECORD_ACK,       /* FINISH_ACK, due when all before it is durable; peer: the worker */
     RECORD_CANCELLED, /* CANCELLED, likewise; peer: the client */
     RECORD_REFUSED,   /* SUBMITTED with an error, likewise; peer: the client, id.task: the error, negated */

@@ -131,6 +131,7 @@
     X(JOURNAL_JOB, journal_job, 0)                                                                           \
     X(JOURNAL_TASK, journal_task, 0)                                                                         \
     X(JOURNAL_CANCEL, journal_cancel, 0)                                                                     \
+    X(JOURNAL_ENDED, journal_ended, 0)                                                                       \
     X(JOURNAL_JOB_END, journal_job_end, 0)                                                                   \
     X(JOURNAL_DONE, journal_done, 0)                                                                         \
     X(HISTORY, history, 0)                                                                                   \
@@ -248,6 +249,13 @@
 #define FIELDS_journal_cancel(F) F(job, job) F(u64, token) F(u16, epoch)
 #define FIELDS_journal_task(F)                                                                               \
     F(try, id) F(u64, token) F(i64, run_us) F(node, worker) F(i32, code) F(u8, state) F(u8, outcome)
+/* It has ended, and stays to be looked at until JOURNAL_JOB_END. left_out: tasks that were cancelled before they were
+ * launched and have no JOURNAL_TASK each. ago_us: how long ago it ended, when it is read back. */
+#define FIELDS_journal_ended(F)                                                                              \
+    F(job, job)                                                                                              \
+    F(u64, token)                                                                                            \
+    F(i64, cutoff_us)                                                                                        \
+    F(i64, response_us) F(i64, ago_us) F(u32, left_out) F(u16, epoch) F(u8, state) F(u8, promoted)
 #define FIELDS_journal_job_end(F) F(job, job) F(u64, token) F(u16, epoch) F(u8, state)
 #define FIELDS_journal_done(F) F(u64, token) F(i32, err)
 #define FIELDS_history(F) F(blob, name) F(i64, mean_us) F(u64, task_us) F(u32, tasks) F(u8, class)

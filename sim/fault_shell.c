@@ -250,12 +250,22 @@ void cluster_dist_recovered(struct cluster *c, struct cluster_dist *d)
 {
     for (uint32_t i = 0; i < c->jobs_n; i++) {
         struct cluster_job *j = c->jobs[i];
+        const struct dist_job *found;
+        struct job_view v;
         struct msg watch = {.type = MSG_WATCH, .watch = {.job = j->id, .on = 1}};
 
         if (c->dists[j->dist] != d || !j->submitted || j->err || j->abandoned ||
             !(j->desc->flags & JOB_DETACHED))
             continue;
-        if (dist_find(&d->d, j->id)) {
+        found = dist_find(&d->d, j->id);
+        if (found)
+            dist_job_view(&d->d, found, bus_now(c->bus), &v);
+        if (found && job_state_final(v.state)) {
+            if (v.state != j->state)
+                cluster_fail(c, INVARIANT_ONE_END, "%s is read back as %s, and its client knows it as %s",
+                             job_id_format((char[JOB_ID_TEXT]){0}, j->id), job_state_text(v.state),
+                             job_state_text(j->state));
+        } else if (found) {
             /* Its end, if it had one, was not on record: it is the same job, and ends once more. */
             j->state = JOB_WAITING;
             j->watched = false;

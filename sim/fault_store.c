@@ -90,6 +90,7 @@ static uint16_t epoch_of(const struct msg *m)
     return m->type == MSG_JOURNAL_JOB      ? m->journal_job.epoch
            : m->type == MSG_JOURNAL_TASK   ? m->journal_task.id.epoch
            : m->type == MSG_JOURNAL_CANCEL ? m->journal_cancel.epoch
+           : m->type == MSG_JOURNAL_ENDED  ? m->journal_ended.epoch
                                            : m->journal_job_end.epoch;
 }
 
@@ -109,10 +110,11 @@ bool cluster_store_ended(const struct cluster_store *s, job_id_t job, uint16_t e
 /* ---- Reading it back: the rows that store/rows.c would have by then, in its order ---- */
 
 enum journal_table { TABLE_HISTORY, TABLE_NODE, TABLE_JOB };
-/* Of what is kept of a job: itself, its tasks by number, and that it was cancelled, which is a column of the job's. */
+/* Of what is kept of a job: itself, its tasks by number, that it was cancelled, which is a column of the job's, how it ended. */
 #define PART_JOB 0
 #define PART_TASK(task) (1 + (uint64_t)(task))
-#define PART_CANCEL UINT64_MAX
+#define PART_CANCEL (UINT64_MAX - 1)
+#define PART_ENDED UINT64_MAX
 
 struct row {
     enum journal_table table;
@@ -139,6 +141,7 @@ static struct row row_of(const struct msg *m, uint32_t entry)
     r.epoch = epoch_of(m);
     r.part = m->type == MSG_JOURNAL_TASK     ? PART_TASK(m->journal_task.id.task)
              : m->type == MSG_JOURNAL_CANCEL ? PART_CANCEL
+             : m->type == MSG_JOURNAL_ENDED  ? PART_ENDED
                                              : PART_JOB;
     return r;
 }
@@ -178,20 +181,28 @@ static void delete_job(struct rows *rows, const struct row *like)
     rows->n = kept;
 }
 
+static void delete_part(struct rows *rows, const struct row *like, uint64_t part)
+{
+    struct row *r = find(rows, like, part);
+
+    if (r)
+        *r = rows->v[--rows->n];
+}
+
 static void write_row(struct rows *rows, const struct msg *m, uint32_t entry)
 {
-    struct row row = row_of(m, entry), *job = find(rows, &row, PART_JOB), *cancel;
+    struct row row = row_of(m, entry), *job = find(rows, &row, PART_JOB);
 
     if (m->type == MSG_JOURNAL_JOB_END) {
         delete_job(rows, &row);
     } else if (m->type == MSG_JOURNAL_JOB &&
                m->journal_job.desc) { /* the whole row: also that it is not cancelled */
-        if ((cancel = find(rows, &row, PART_CANCEL)))
-            *cancel = rows->v[--rows->n];
+        delete_part(rows, &row, PART_CANCEL);
         replace(rows, &row);
     } else if (m->type == MSG_JOURNAL_JOB && job) {
         row.m.journal_job.desc = job->m.journal_job.desc;
         *job = row;
+        delete_part(rows, &row, PART_ENDED);
     } else if (job || (m->type != MSG_JOURNAL_JOB && m->type != MSG_JOURNAL_CANCEL)) {
         replace(rows, &row);
     }

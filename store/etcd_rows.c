@@ -353,6 +353,8 @@ static void add(struct backend *b, const struct entry *e)
     case MSG_JOURNAL_CANCEL:
         add_cancel(b, &e->m.journal_cancel);
         break;
+    case MSG_JOURNAL_ENDED: /* a dist's */
+        break;
     case MSG_JOURNAL_JOB_END:
         add_end(b, &e->m.journal_job_end);
         break;

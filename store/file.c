@@ -341,6 +341,8 @@ static int open_checked(const char *path, sqlite3 **db, const struct refusal *r)
         rc = sqlite3_exec(*db, SCHEMA_FROM_1_SQL, NULL, NULL, NULL);
     if (rc == SQLITE_OK && pragma_number(*db, "PRAGMA user_version") == 2)
         rc = sqlite3_exec(*db, SCHEMA_FROM_2_SQL, NULL, NULL, NULL);
+    if (rc == SQLITE_OK && pragma_number(*db, "PRAGMA user_version") == 3)
+        rc = sqlite3_exec(*db, SCHEMA_FROM_3_SQL, NULL, NULL, NULL);
     return rc == SQLITE_OK ? 0 : refuse(r, HAWK_EIO, "%s: %s", path, sqlite3_errmsg(*db));
 }
 

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/units.h"
 #include "net/codec.h"
 #include "store/store.h"
 
@@ -11,6 +12,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 /* ---- Statements ---- */
 
@@ -26,8 +28,12 @@ static const char *const sql[STATEMENT_COUNT] = {
     [STATEMENT_CANCEL] = "UPDATE job SET cancelled = 1 WHERE job = ? AND epoch = ?",
     [STATEMENT_TASK] = "REPLACE INTO task(job, task, epoch, attempt, run_us, code, state, outcome, worker)"
                        " VALUES(?,?,?,?,?,?,?,?,?)",
+    [STATEMENT_ENDED] =
+        "REPLACE INTO ended(job, epoch, cutoff_us, response_us, at_us, left_out, state, promoted)"
+        " VALUES(?,?,?,?,?,?,?,?)",
     [STATEMENT_END_JOB] = "DELETE FROM job WHERE job = ? AND epoch = ?",
     [STATEMENT_END_TASKS] = "DELETE FROM task WHERE job = ? AND epoch = ?",
+    [STATEMENT_END_ENDED] = "DELETE FROM ended WHERE job = ? AND epoch = ?",
     [STATEMENT_HISTORY] = "INSERT INTO history(name, mean_us, task_us, tasks, class) VALUES(?, ?, ?, ?, ?)",
     [STATEMENT_TRIM] = "DELETE FROM history WHERE id <= (SELECT max(id) FROM history) - ?",
     [STATEMENT_META_GET] = "SELECT value FROM meta WHERE key = ?",
@@ -109,14 +115,31 @@ void rows_rollback(struct rows *r)
 
 /* ---- Writing ---- */
 
+static int64_t wall_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    return t.tv_sec * US_PER_S + t.tv_nsec / 1000;
+}
+
+static int write_ended(struct rows *r, const struct msg_journal_ended *m)
+{
+    BIND(r->v[STATEMENT_ENDED], 1, (int64_t)m->job.v, m->epoch, m->cutoff_us, m->response_us, wall_us(),
+         m->left_out, m->state, m->promoted);
+    return run(r, STATEMENT_ENDED);
+}
+
 static int end_job(struct rows *r, const struct msg_journal_job_end *m)
 {
-    int err;
+    static const enum statement tables[] = {STATEMENT_END_JOB, STATEMENT_END_TASKS, STATEMENT_END_ENDED};
+    int err = 0;
 
-    BIND(r->v[STATEMENT_END_JOB], 1, (int64_t)m->job.v, m->epoch);
-    BIND(r->v[STATEMENT_END_TASKS], 1, (int64_t)m->job.v, m->epoch);
-    err = run(r, STATEMENT_END_JOB);
-    return err ? err : run(r, STATEMENT_END_TASKS);
+    for (unsigned i = 0; !err && i < sizeof tables / sizeof *tables; i++) {
+        BIND(r->v[tables[i]], 1, (int64_t)m->job.v, m->epoch);
+        err = run(r, tables[i]);
+    }
+    return err;
 }
 
 static int write_job(struct rows *r, const struct entry *e)
@@ -124,13 +147,18 @@ static int write_job(struct rows *r, const struct entry *e)
     const struct msg_journal_job *j = &e->m.journal_job;
     enum statement which = e->text ? STATEMENT_JOB : STATEMENT_JOB_CHANGE;
     sqlite3_stmt *st = r->v[which];
+    int err;
 
     BIND(st, 1, j->estimate_us, j->life, j->handed, j->why, j->class);
     bind_bytes(st, 6, e->tasks, e->tasks_len);
     BIND(st, 7, (int64_t)j->job.v, j->epoch);
     if (e->text)
         bind_bytes(st, 9, e->text, e->text_len);
-    return run(r, which);
+    err = run(r, which);
+    if (err || e->text)
+        return err;
+    BIND(r->v[STATEMENT_END_ENDED], 1, (int64_t)j->job.v, j->epoch);
+    return run(r, STATEMENT_END_ENDED);
 }
 
 int rows_write(struct rows *r, const struct entry *e)
@@ -159,6 +187,8 @@ int rows_write(struct rows *r, const struct entry *e)
     case MSG_JOURNAL_CANCEL:
         BIND(r->v[STATEMENT_CANCEL], 1, (int64_t)e->m.journal_cancel.job.v, e->m.journal_cancel.epoch);
         return run(r, STATEMENT_CANCEL);
+    case MSG_JOURNAL_ENDED:
+        return write_ended(r, &e->m.journal_ended);
     case MSG_JOURNAL_JOB_END:
         return end_job(r, &e->m.journal_job_end);
     default: {
@@ -203,7 +233,7 @@ int rows_meta_set(struct rows *r, const char *key, uint64_t value)
 
 struct reader {
     struct rows *rows;
-    sqlite3_stmt *tasks; /* of one job */
+    sqlite3_stmt *tasks, *ended; /* of one job */
     void (*fn)(void *arg, const struct msg *m);
     void *arg;
     bool bad; /* a value of the row is out of its range */
@@ -301,6 +331,29 @@ static int read_task(struct reader *rd, sqlite3_stmt *st)
     return 0;
 }
 
+static int read_ended(struct reader *rd, sqlite3_stmt *st)
+{
+    struct msg m = {.type = MSG_JOURNAL_ENDED};
+    struct msg_journal_ended *e = &m.journal_ended;
+    int64_t now_us = wall_us(), at_us = (int64_t)number(rd, st, 4, INT64_MAX);
+
+    e->job.v = (uint64_t)sqlite3_column_int64(st, 0);
+    e->epoch = (uint16_t)number(rd, st, 1, UINT16_MAX);
+    e->cutoff_us = (int64_t)number(rd, st, 2, LIMIT_TIME_US);
+    e->response_us = (int64_t)number(rd, st, 3, LIMIT_TIME_US);
+    e->left_out = (uint32_t)number(rd, st, 5, LIMIT_TASKS_PER_JOB);
+    e->state = (uint8_t)number(rd, st, 6, JOB_STATE_COUNT - 1);
+    e->promoted = (uint8_t)number(rd, st, 7, 1);
+    if (rd->bad)
+        return damaged_job("the end of job", e->job);
+    /* The clock may have been put back meanwhile. */
+    e->ago_us = at_us < now_us ? now_us - at_us : 0;
+    if (e->ago_us > LIMIT_TIME_US)
+        e->ago_us = LIMIT_TIME_US;
+    rd->fn(rd->arg, &m);
+    return 0;
+}
+
 static int read_rows(struct reader *rd, sqlite3_stmt *st, int (*read)(struct reader *rd, sqlite3_stmt *st))
 {
     int rc, err = 0;
@@ -372,6 +425,11 @@ static int read_job(struct reader *rd, sqlite3_stmt *st)
 
         rd->fn(rd->arg, &c);
     }
+    if (!err) {
+        BIND(rd->ended, 1, (int64_t)j->job.v, j->epoch);
+        err = read_rows(rd, rd->ended, read_ended);
+        sqlite3_reset(rd->ended);
+    }
     return err;
 }
 
@@ -392,16 +450,22 @@ static int read_table(struct reader *rd, const char *query, int (*read)(struct r
 int rows_recover(struct rows *r, void (*fn)(void *arg, const struct msg *m), void *arg)
 {
     struct reader rd = {.rows = r, .fn = fn, .arg = arg};
-    int err;
+    int err = 0;
 
     if (sqlite3_prepare_v2(
             r->db,
             "SELECT job, task, epoch, attempt, run_us, code, state, outcome, worker FROM task WHERE job = ?"
             " AND epoch = ? ORDER BY task",
-            -1, &rd.tasks, NULL) != SQLITE_OK)
-        return HAWK_EIO;
-    err = read_table(&rd, "SELECT id, name, mean_us, task_us, tasks, class FROM history ORDER BY id",
-                     read_history);
+            -1, &rd.tasks, NULL) != SQLITE_OK ||
+        sqlite3_prepare_v2(
+            r->db,
+            "SELECT job, epoch, cutoff_us, response_us, at_us, left_out, state, promoted FROM ended"
+            " WHERE job = ? AND epoch = ?",
+            -1, &rd.ended, NULL) != SQLITE_OK)
+        err = HAWK_EIO;
+    if (!err)
+        err = read_table(&rd, "SELECT id, name, mean_us, task_us, tasks, class FROM history ORDER BY id",
+                         read_history);
     if (!err)
         err = read_table(&rd, "SELECT node, name, role, drained FROM node ORDER BY node", read_node);
     if (!err)
@@ -411,5 +475,6 @@ int rows_recover(struct rows *r, void (*fn)(void *arg, const struct msg *m), voi
             " ORDER BY job, epoch",
             read_job);
     sqlite3_finalize(rd.tasks);
+    sqlite3_finalize(rd.ended);
     return err;
 }

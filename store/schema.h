@@ -4,11 +4,12 @@
 #define HAWK_STORE_SCHEMA_H
 
 #define SCHEMA_APPLICATION_ID 0x4861776b /* "Hawk" */
-#define SCHEMA_VERSION 3
+#define SCHEMA_VERSION 4
 
 /* Columns are named like the fields of the messages they keep (msg/msg.h); 64-bit unsigned numbers are
  * stored with the same bits as signed. `desc` is a JobSpec of protos/hawk.proto, `tasks` little-endian
- * u32s or NULL. A journal has no row that is not of an unfinished job, but for nodes. */
+ * u32s or NULL. Central's journal has no row that is not of an unfinished job, but for nodes; a dist's has those of ended
+ * jobs as long as it keeps them, each with a row of `ended`. at_us is Unix time. */
 #define SCHEMA_JOBS_2_SQL                                                                                    \
     "CREATE TABLE job(job INTEGER NOT NULL, epoch INTEGER NOT NULL, estimate_us INTEGER NOT NULL,"           \
     " why INTEGER NOT NULL, tasks BLOB, desc BLOB NOT NULL, cancelled INTEGER NOT NULL DEFAULT 0,"           \
@@ -21,19 +22,23 @@
     "ALTER TABLE job ADD COLUMN handed INTEGER NOT NULL DEFAULT 0;"                                          \
     "ALTER TABLE job ADD COLUMN class INTEGER NOT NULL DEFAULT 0;"                                           \
     "ALTER TABLE task ADD COLUMN worker INTEGER NOT NULL DEFAULT 0;"
+#define SCHEMA_3_TO_4_SQL                                                                                    \
+    "CREATE TABLE ended(job INTEGER NOT NULL, epoch INTEGER NOT NULL, cutoff_us INTEGER NOT NULL,"           \
+    " response_us INTEGER NOT NULL, at_us INTEGER NOT NULL, left_out INTEGER NOT NULL, state INTEGER NOT "   \
+    "NULL, promoted INTEGER NOT NULL, PRIMARY KEY(job, epoch)) WITHOUT ROWID;"
 
 #define SCHEMA_SQL                                                                                           \
     "PRAGMA journal_mode=WAL;"                                                                               \
     "BEGIN;"                                                                                                 \
     "PRAGMA application_id=1214347115;"                                                                      \
-    "PRAGMA user_version=3;"                                                                                 \
+    "PRAGMA user_version=4;"                                                                                 \
     "CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;"                         \
     "CREATE TABLE node(node INTEGER PRIMARY KEY, name BLOB NOT NULL, role INTEGER NOT NULL,"                 \
-    " drained INTEGER NOT NULL DEFAULT 0);" SCHEMA_JOBS_2_SQL SCHEMA_2_TO_3_SQL                              \
+    " drained INTEGER NOT NULL DEFAULT 0);" SCHEMA_JOBS_2_SQL SCHEMA_2_TO_3_SQL SCHEMA_3_TO_4_SQL            \
     "CREATE TABLE history(id INTEGER PRIMARY KEY, name BLOB NOT NULL, mean_us INTEGER NOT NULL,"             \
     " task_us INTEGER NOT NULL, tasks INTEGER NOT NULL, class INTEGER NOT NULL);"                            \
     "COMMIT;"
-_Static_assert(SCHEMA_APPLICATION_ID == 1214347115 && SCHEMA_VERSION == 3, "the same numbers as in the SQL");
+_Static_assert(SCHEMA_APPLICATION_ID == 1214347115 && SCHEMA_VERSION == 4, "the same numbers as in the SQL");
 
 /* From schema 1, within a transaction: jobs and tasks were kept by job alone, nobody was drained, cancelling was not
  * kept. */
@@ -47,6 +52,8 @@ _Static_assert(SCHEMA_APPLICATION_ID == 1214347115 && SCHEMA_VERSION == 3, "the 
 /* From schema 2: in which life of its dist a job was accepted, what central has of it, its class, and where a task ran
  * were not kept. */
 #define SCHEMA_FROM_2_SQL SCHEMA_2_TO_3_SQL "PRAGMA user_version=3;"
+/* From schema 3: of jobs that ended nothing was kept. */
+#define SCHEMA_FROM_3_SQL SCHEMA_3_TO_4_SQL "PRAGMA user_version=4;"
 
 /* FULL: a commit is synced before it is told of. The log is cut back to 16 MiB after a large
  * transaction. */

@@ -201,9 +201,11 @@ static void test_detached_jobs_are_journalled_first(void **state)
     ignore(t);
     finished(t, 101, try_of(1, 0, 1, 1), 0, 1);
     says(t, "central JOB_REPORT name=\"\"");
+    says(t, "- JOURNAL_TASK id=3.1/0@1.1 token=5");
     says(t, "- JOB_EVENT job=3.1");
-    says(t, "- JOURNAL_JOB_END job=3.1 token=5 epoch=1 state=3");
-    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 5);
+    says(t, "- JOURNAL_ENDED job=3.1 token=6 cutoff_us=10000000 response_us=0 ago_us=0 left_out=0 epoch=1 "
+            "state=3");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 6);
     says(t, "101 FINISH_ACK"); /* now that it will not be forgotten */
     job_desc_drop(desc);
     talk_end(t);

@@ -110,8 +110,9 @@ static void test_waits_while_central_is_away(void **state)
     says(t, "central LONG_SUBMIT job=3.2");
     HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = J(2), .epoch = 1);
     long_task(t, try_of(2, 0, 1, 1), TASK_DONE, 101);
+    says(t, "- JOURNAL_TASK id=3.2/0@1.1 token=2");
     says(t, "- JOB_EVENT job=3.2 done=1 failed=0 state=3");
-    says(t, "- JOURNAL_JOB_END job=3.2 token=2");
+    says(t, "- JOURNAL_ENDED job=3.2 token=3");
     talk_end(t);
 }
 

@@ -103,6 +103,7 @@ struct row { /* of the journal: what is durable of one job */
     job_id_t id;
     struct msg job;             /* MSG_NONE: nothing */
     struct msg cancel;          /* likewise */
+    struct msg end;             /* JOURNAL_ENDED, likewise */
     struct msg ends[TASKS_MAX]; /* JOURNAL_TASK; MSG_NONE: none */
 };
 struct launched { /* a task's tries so far, in whatever life, and where the last one was sent */
@@ -124,7 +125,7 @@ struct model {
     struct msg writing[QUEUE];         /* not durable yet */
     uint32_t writing_n;
     struct launched launched[JOBS_MAX + 1][TASKS_MAX]; /* by job's sequence number */
-    uint32_t restarts, read_back;
+    uint32_t restarts, read_back, read_back_ended;
     uint32_t jobs;
     bool tracing;
     bool calm; /* nothing is refused, broken or forgotten any more */
@@ -227,8 +228,10 @@ static void write_job(struct model *m, struct row *r, const struct msg *x)
     if (!x->journal_job.desc && old.type == MSG_NONE)
         return;
     r->job = *x;
-    if (!x->journal_job.desc)
+    if (!x->journal_job.desc) {
         r->job.journal_job.desc = old.journal_job.desc;
+        r->end.type = MSG_NONE;
+    }
     msg_ref(&r->job);
     msg_drop(&old);
     m->fates[r - m->rows].durable = true;
@@ -254,6 +257,10 @@ static void write_one(struct model *m, const struct msg *x)
         assert_true(old->id.attempt == 0 ||
                     (try_eq(&old->id, &x->journal_task.id) && old->state == x->journal_task.state));
         r->ends[x->journal_task.id.task] = *x;
+        break;
+    case MSG_JOURNAL_ENDED:
+        if (r->job.type != MSG_NONE)
+            r->end = *x;
         break;
     default:
         row_clear(r);

@@ -76,9 +76,10 @@ static void test_goes_on_where_it_was(void **state)
     says(t, "- JOURNAL_TASK id=3.7/3@1.1 token=2 run_us=10 worker=101 code=1 state=5");
     finished(t, 102, try_of(7, 2, 3, 1), 0, 10);
     says(t, "central JOB_REPORT name=\"job\" mean_us=686 task_us=2060 tasks=3");
+    says(t, "- JOURNAL_TASK id=3.7/2@1.1 token=3");
     says(t, "- JOB_EVENT job=3.7 done=3 failed=1 state=4");
-    says(t, "- JOURNAL_JOB_END job=3.7 token=3 epoch=1 state=4");
-    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 3);
+    says(t, "- JOURNAL_ENDED job=3.7 token=4");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 4);
     says(t, "101 FINISH_ACK id=3.7/3@3.1");
     says(t, "102 FINISH_ACK id=3.7/2@3.1");
     assert_true(dist_quiet(&t->d));
@@ -102,11 +103,12 @@ static void test_what_ended_meanwhile_counts_once(void **state)
     held(t, 101, try_of(7, 1, 1, 1), TASK_DONE);
     finished(t, 101, try_of(7, 1, 1, 1), 0, 50);
     says(t, "central JOB_REPORT");
+    says(t, "- JOURNAL_TASK id=3.7/1@1.1 token=1");
     says(t, "- JOB_EVENT job=3.7 done=2 failed=0 state=3");
-    says(t, "- JOURNAL_JOB_END job=3.7 token=1");
+    says(t, "- JOURNAL_ENDED job=3.7 token=2");
     finished(t, 101, try_of(7, 1, 1, 1), 0,
              50); /* again, over a new stream say: still not before it is durable */
-    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2);
     says(t, "101 FINISH_ACK id=3.7/1@1.1");
     says(t, "101 FINISH_ACK id=3.7/1@1.1");
     talk_end(t);
@@ -190,7 +192,8 @@ static void test_a_cancelled_job_stays_cancelled(void **state)
     HEAR(t, 0, JOURNAL_CANCEL, journal_cancel, .job = J(1), .epoch = 1);
     HEAR(t, 0, RECOVERED, recovered, 0);
     says(t, "- JOB_EVENT job=3.1 done=0 failed=0 state=5");
-    says(t, "- JOURNAL_JOB_END job=3.1");
+    says(t, "- JOURNAL_ENDED job=3.1 token=1 cutoff_us=10000000 response_us=0 ago_us=0 left_out=2 epoch=1 "
+            "state=5");
     HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
     central_joins(t);
     worker_up(t, 101, 1, true);
@@ -237,45 +240,141 @@ static void test_what_was_not_taken_is_written_again(void **state)
     finished(t, 101, try_of(1, 0, 1, 1), 0, 50);
     says(t, "- JOURNAL_TASK id=3.1/0@1.1 token=2");
     HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2, .err = HAWK_ELIMIT);
-    finished(t, 101, try_of(1, 1, 1, 1), 0, 50);
-    says(t, "- JOURNAL_TASK id=3.1/1@1.1 token=3");
-    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 3);
+    finished(t, 101, try_of(1, 1, 1, 1), 0, 50); /* behind it */
     wait_timer(t, US_PER_S);
-    says(t, "- JOURNAL_TASK id=3.1/0@1.1 token=4");
-    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 4);
+    says(t, "- JOURNAL_TASK id=3.1/0@1.1 token=3");
+    says(t, "- JOURNAL_TASK id=3.1/1@1.1 token=4");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 3, .err = HAWK_ELIMIT); /* it still is */
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 4, .err = HAWK_ELIMIT);
+    wait_timer(t, US_PER_S);
+    says(t, "- JOURNAL_TASK id=3.1/0@1.1 token=5");
+    says(t, "- JOURNAL_TASK id=3.1/1@1.1 token=6");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 5);
     says(t, "101 FINISH_ACK id=3.1/0@1.1");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 6);
     says(t, "101 FINISH_ACK id=3.1/1@1.1");
     talk_end(t);
 }
 
-/* While that waits to be given again, something else is not taken: a worker is told nothing before its own is written. */
-static void test_what_was_not_taken_twice_is_acknowledged_in_order(void **state)
-{
-    struct talk *t = talk_joined("hawk", 1);
-    struct job_desc *desc = desc_new(3, "");
+/* ---- Jobs that had ended ---- */
 
-    desc->flags = JOB_DETACHED;
-    submit(t, desc);
+static void journal_ended(struct talk *t, uint64_t seq, enum job_state state, int64_t ago_us,
+                          uint32_t left_out)
+{
+    HEAR(t, 0, JOURNAL_ENDED, journal_ended, .job = J(seq), .epoch = 1, .state = state,
+         .cutoff_us = 7 * US_PER_S, .response_us = 3 * US_PER_S, .ago_us = ago_us, .left_out = left_out);
+}
+
+static void test_what_had_ended_is_known(void **state)
+{
+    struct talk *t = talk_again();
+    struct task_view task;
+    struct job_view v;
+
+    t->now = 5 * US_PER_S; /* the machine was started after it ended */
+    journal_job(t, 7, desc_new(3, "job"), 1, 0, NULL);
+    journal_task(t, 7, 0, TASK_DONE);
+    journal_task(t, 7, 1, TASK_FAILED);
+    HEAR(t, 0, JOURNAL_CANCEL, journal_cancel, .job = J(7), .epoch = 1);
+    journal_ended(t, 7, JOB_CANCELLED, 60 * US_PER_S, 1); /* task 2 was never launched */
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    v = job_view_of(t, 7);
+    assert_int_equal(v.state, JOB_CANCELLED);
+    assert_int_equal(v.done * 100 + v.failed * 10 + v.cancelled, 111);
+    assert_int_equal(v.age_us, 63 * US_PER_S);
+    assert_int_equal(v.response_us, 3 * US_PER_S);
+    assert_int_equal(v.cutoff_us, 7 * US_PER_S);
+    task = task_view_of(t, 7, 1);
+    assert_int_equal(task.code, 1);
+    assert_int_equal(task.worker.v, 101); /* where its output is */
+    assert_int_equal(task_view_of(t, 7, 2).outcome, OUTCOME_CANCELLED);
+    assert_int_equal(t->d.jobs_unfinished, 0);
+    /* Nothing of it happens again. */
+    central_joins(t);
+    worker_up(t, 101, 1, true);
+    held(t, 101, try_of(7, 0, 1, 1), TASK_DONE);
+    says(t, "101 TASK_CANCEL id=3.7/0@1.1");
+    finished(t, 101, try_of(7, 0, 1, 1), 0, 50);
+    says(t, "101 FINISH_ACK id=3.7/0@1.1");
+    HEAR(t, 0, CANCEL, cancel, .job = J(7), .client = 4);
+    says(t, "- CANCELLED job=3.7 client=4 err=0");
+    assert_true(dist_quiet(&t->d));
+    talk_end(t);
+}
+
+static void test_what_central_had_has_ended_as_well(void **state)
+{
+    struct talk *t = talk_again();
+    struct task_set *set = task_set_new(1);
+    struct job_desc *whole = desc_new(1, "");
+
+    whole->tag = TAG_LONG;
+    set->v[0] = 1;
+    journal_job(t, 1, whole, 1, 1, NULL);
+    journal_task(t, 1, 0, TASK_DONE);
+    journal_ended(t, 1, JOB_DONE, 0, 0);
+    journal_job(t, 2, desc_new(2, ""), 1, 2, set);
+    task_set_drop(set);
+    journal_task(t, 2, 0, TASK_DONE);
+    journal_task(t, 2, 1, TASK_DONE);
+    HEAR(t, 0, JOURNAL_ENDED, journal_ended, .job = J(2), .epoch = 1, .state = JOB_DONE, .promoted = 1);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    assert_int_equal(job_view_of(t, 1).owner.v, CENTRAL);
+    assert_int_equal(job_view_of(t, 2).why, WHY_PROMOTED);
+    assert_int_equal(job_view_of(t, 2).class, CLASS_LONG);
+    central_joins(t); /* which is asked nothing */
+    talk_end(t);
+}
+
+/* Its JOURNAL_TASK was not taken, and the dist died before it could be written again. */
+static void test_an_end_that_was_not_written_is_heard_again(void **state)
+{
+    struct talk *t = talk_again();
+
+    journal_job(t, 7, desc_new(2, ""), 1, 0, NULL);
+    journal_task(t, 7, 0, TASK_DONE);
+    journal_ended(t, 7, JOB_DONE, 0, 0);
+    says(t, "- JOURNAL_JOB job=3.7 token=1 desc=- tasks=all"); /* which takes that back */
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    assert_int_equal(job_view_of(t, 7).waiting, 1);
+    central_joins(t);
+    worker_up(t, 101, 1, true);
+    held(t, 101, try_of(7, 1, 1, 1), TASK_DONE);
+    finished(t, 101, try_of(7, 1, 1, 1), 0, 50);
     ignore(t);
-    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
-    ignore(t);
-    request(t, 101, 1, 1);
-    ignore(t);
-    request(t, 101, 1, 2);
-    ignore(t);
-    finished(t, 101, try_of(1, 0, 1, 1), 0, 50);
-    says(t, "- JOURNAL_TASK id=3.1/0@1.1 token=2");
-    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2, .err = HAWK_ELIMIT);
-    finished(t, 101, try_of(1, 1, 1, 1), 0, 50);
-    says(t, "- JOURNAL_TASK id=3.1/1@1.1 token=3");
-    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 3, .err = HAWK_ELIMIT);
-    wait_timer(t, US_PER_S);
-    says(t, "- JOURNAL_TASK id=3.1/0@1.1 token=4");
-    says(t, "- JOURNAL_TASK id=3.1/1@1.1 token=5");
-    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 4);
-    says(t, "101 FINISH_ACK id=3.1/0@1.1");
-    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 5);
-    says(t, "101 FINISH_ACK id=3.1/1@1.1");
+    assert_int_equal(job_view_of(t, 7).state, JOB_DONE);
+    talk_end(t);
+}
+
+/* As many as a dist keeps that was not restarted: those that ended last. The others' rows go. */
+static void test_the_oldest_that_ended_are_forgotten(void **state)
+{
+    static const int64_t ago_s[] = {10, 50, 20, 40, 30};
+    struct talk *t = talk_again();
+    uint32_t forgotten = 0;
+
+    t->cfg.finished_kept = 3;
+    dist_free(&t->d);
+    talk_begin(t);
+    for (uint64_t seq = 1; seq <= 5; seq++) {
+        journal_job(t, seq, desc_new(1, ""), 1, 0, NULL);
+        journal_task(t, seq, 0, TASK_DONE);
+        journal_ended(t, seq, JOB_DONE, ago_s[seq - 1] * US_PER_S, 0);
+        for (uint32_t i = 0; i < t->out.n; i++)
+            forgotten += t->out.v[i].type == MSG_JOURNAL_JOB_END;
+        ignore(t);
+    }
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    assert_int_equal(forgotten, 2);
+    assert_null(dist_find(&t->d, J(2)));
+    assert_null(dist_find(&t->d, J(4)));
+    assert_int_equal(dist_newest(&t->d)->id.v, J(5).v); /* listed as they were accepted */
+    journal_job(t, 6, desc_new(1, ""), 1, 0, NULL);
+    journal_task(t, 6, 0, TASK_DONE);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    says(t, "- JOB_EVENT job=3.6");
+    says(t, "- JOURNAL_ENDED job=3.6");
+    says(t, "- JOURNAL_JOB_END job=3.5");
     talk_end(t);
 }
 
@@ -299,8 +398,9 @@ static void test_what_is_in_doubt_is_not_launched_again(void **state)
     says(t, "- JOURNAL_TASK id=3.7/2@1.0 token=1 run_us=0 worker=0 code=0 state=7 outcome=6");
     HEAR(t, 101, PEER_LOST, peer_lost, 0); /* nor when its worker is lost */
     says(t, "central JOB_REPORT");
+    says(t, "- JOURNAL_TASK id=3.7/1@1.1 token=2 run_us=0 worker=101 code=0 state=7");
     says(t, "- JOB_EVENT job=3.7 done=1 failed=2 state=4");
-    says(t, "- JOURNAL_JOB_END job=3.7");
+    says(t, "- JOURNAL_ENDED job=3.7");
     talk_end(t);
 }
 
@@ -434,7 +534,10 @@ int main(void)
         cmocka_unit_test(test_a_cancelled_job_stays_cancelled),
         cmocka_unit_test(test_a_cancellation_that_cannot_be_written_is_told),
         cmocka_unit_test(test_what_was_not_taken_is_written_again),
-        cmocka_unit_test(test_what_was_not_taken_twice_is_acknowledged_in_order),
+        cmocka_unit_test(test_what_had_ended_is_known),
+        cmocka_unit_test(test_what_central_had_has_ended_as_well),
+        cmocka_unit_test(test_an_end_that_was_not_written_is_heard_again),
+        cmocka_unit_test(test_the_oldest_that_ended_are_forgotten),
         cmocka_unit_test(test_what_is_in_doubt_is_not_launched_again),
         cmocka_unit_test(test_what_is_in_doubt_is_not_promoted),
         cmocka_unit_test(test_central_is_asked_for_long_ones),

@@ -68,7 +68,9 @@ static int tear_down(void **state)
 /* ---- The file ---- */
 
 /* The tables as schema 1 had them, made from those of today. */
+#define BACK_TO_3_SQL "DROP TABLE ended; PRAGMA user_version=3"
 #define BACK_TO_1_SQL                                                                                        \
+    "DROP TABLE ended;"                                                                                      \
     "CREATE TABLE job1(job INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, estimate_us INTEGER NOT NULL,"       \
     " why INTEGER NOT NULL, tasks BLOB, desc BLOB NOT NULL);"                                                \
     "INSERT INTO job1 SELECT job, epoch, estimate_us, why, tasks, desc FROM job; DROP TABLE job;"            \
@@ -82,6 +84,7 @@ static int tear_down(void **state)
     "PRAGMA user_version=1"
 
 #define BACK_TO_2_SQL                                                                                        \
+    "DROP TABLE ended;"                                                                                      \
     "ALTER TABLE job DROP COLUMN life; ALTER TABLE job DROP COLUMN handed; ALTER TABLE job DROP COLUMN "     \
     "class;"                                                                                                 \
     "ALTER TABLE task DROP COLUMN worker; PRAGMA user_version=2"
@@ -113,6 +116,7 @@ static void older_file(struct fixture *f, const char *back)
 
 static void test_files_of_schema_1_are_brought_up_to_date(void **state) { older_file(*state, BACK_TO_1_SQL); }
 static void test_files_of_schema_2_are_brought_up_to_date(void **state) { older_file(*state, BACK_TO_2_SQL); }
+static void test_files_of_schema_3_are_brought_up_to_date(void **state) { older_file(*state, BACK_TO_3_SQL); }
 
 /* What dists write. */
 static void test_a_job_is_changed_without_its_description(void **state)
@@ -148,6 +152,44 @@ static void test_a_job_is_changed_without_its_description(void **state)
     assert_non_null(strstr(t.text, "run_us=9 worker=77 code=0 state=4"));
     free(t.text);
     task_set_drop(set);
+}
+
+static void test_a_job_that_ended_is_kept_until_it_is_forgotten(void **state)
+{
+    struct fixture *f = *state;
+    struct msg m = {.type = MSG_JOURNAL_ENDED};
+    struct told t;
+
+    assert_int_equal(open_store(f), 0);
+    write_job(f, 1, 5, 1, 2, NULL);
+    write_task(f, 2, 5, 1, 1);
+    m.journal_ended = (struct msg_journal_ended){.job = job(5),
+                                                 .token = 3,
+                                                 .cutoff_us = 8,
+                                                 .response_us = 9,
+                                                 .left_out = 1,
+                                                 .epoch = 1,
+                                                 .state = JOB_CANCELLED,
+                                                 .promoted = 1};
+    assert_int_equal(store_write(f->s, &m), 0);
+    write_job(f, 4, 6, 1, 2, NULL);
+    wait_token(f, 4);
+    close_it(f);
+    exec_sql(f->path, "UPDATE ended SET at_us = at_us - 3600000000");
+    assert_int_equal(open_store(f), 0);
+    t = recover(f);
+    assert_int_equal(t.count[MSG_JOURNAL_ENDED], 1);
+    assert_non_null(strstr(t.text, "token=0 cutoff_us=8 response_us=9 ago_us=36"));
+    assert_non_null(strstr(t.text, "left_out=1 epoch=1 state=5 promoted=1"));
+    assert_true(strstr(t.text, "JOURNAL_TASK") < strstr(t.text, "JOURNAL_ENDED"));
+    free(t.text);
+    write_end(f, 5, 5, 1);
+    wait_token(f, 5);
+    reopen(f);
+    t = recover(f);
+    assert_int_equal(t.count[MSG_JOURNAL_JOB], 1);
+    assert_int_equal(t.count[MSG_JOURNAL_TASK] + t.count[MSG_JOURNAL_ENDED], 0);
+    free(t.text);
 }
 
 static void test_ended_jobs_leave_room_for_others(void **state)
@@ -279,8 +321,8 @@ static void test_newer_files_are_refused(void **state)
     struct fixture *f = *state;
 
     make_full_store(f);
-    exec_sql(f->path, "PRAGMA user_version=4");
-    assert_refused(f, HAWK_EVERSION, "newer Hawk (schema 4, this one knows 3)");
+    exec_sql(f->path, "PRAGMA user_version=5");
+    assert_refused(f, HAWK_EVERSION, "newer Hawk (schema 5, this one knows 4)");
     exec_sql(f->path, "PRAGMA user_version=0");
     assert_refused(f, HAWK_ECORRUPT, "no schema version");
 }
@@ -517,7 +559,9 @@ int main(void)
         STORE_CONFORMANCE(TEST),
         TEST(test_files_of_schema_1_are_brought_up_to_date),
         TEST(test_files_of_schema_2_are_brought_up_to_date),
+        TEST(test_files_of_schema_3_are_brought_up_to_date),
         TEST(test_a_job_is_changed_without_its_description),
+        TEST(test_a_job_that_ended_is_kept_until_it_is_forgotten),
         TEST(test_ended_jobs_leave_room_for_others),
         TEST(test_the_file_is_private),
         TEST(test_foreign_files_are_refused),

@@ -79,6 +79,57 @@ def test_killed_again_and_again():
             assert len(set(lines(f"{c.dir}/job{i}.ended"))) == 20, f"not every task of {job} has run"
 
 
+def test_what_had_ended_is_still_known():
+    with Cluster(workers=2, slots=2) as c:
+        array = c.submit("--class", "short", "--array", "1-3", "--name", "array", "--", "sh", "-c",
+                         f"echo x >> {c.dir}/ran; exit $((HAWK_TASK_INDEX == 2))")
+        long_job = c.submit("--class", "long", "--", "true")
+        cancelled = c.submit("--class", "short", "--array", "1-9", "--", *script(c, "cancelled", "never"))
+        assert c.hawk("wait", array, check=None).returncode == 1
+        c.hawk("wait", long_job)
+        wait_for("four tasks running", lambda: len(lines(f"{c.dir}/cancelled.began")) == 4)
+        c.hawk("cancel", cancelled)
+        c.hawk("wait", cancelled, check=None)
+
+        def shown():
+            jobs = [c.job(j) for j in (array, long_job, cancelled)]
+            for t in (t for j in jobs for t in j["task_list"]):
+                t.pop("wait_us")
+                if t["state"] == "cancelled":
+                    t.pop("attempt"), t.pop("worker"), t.pop("worker_name")
+            return [{k: j[k] for k in ("state", "class", "why", "tasks", "done", "failed", "cancelled", "lost", "response_us",
+                                       "cutoff_us", "at_central", "name", "task_list")} for j in jobs]
+
+        before = shown()
+        assert [j["state"] for j in before] == ["failed", "done", "cancelled"], before
+        for end in (lambda: c.dists[0].kill(), lambda: c.dists[0].stop()):
+            end()
+            restart(c)
+            assert shown() == before
+            assert c.hawk("wait", array, check=None).returncode == 1
+            assert c.hawk("wait", cancelled, check=None).returncode == 1
+            c.hawk("wait", long_job)
+            assert array in c.hawk("jobs", "--all").stdout
+            assert array in c.hawk("explain", array).stdout
+        c.hawk("wait", c.submit("--class", "short", "--", "true"))  # the cluster works
+        assert len(lines(f"{c.dir}/ran")) == 3, "what had ended ran again"
+
+
+def test_ended_jobs_are_forgotten_as_by_a_dist_that_lives():
+    with Cluster(workers=1, dist=("--set", "dist.finished_kept=3")) as c:
+        jobs = []
+        for _ in range(5):
+            jobs += [c.submit("--class", "short", "--", "true")]
+            c.hawk("wait", jobs[-1])
+        c.dists[0].kill()
+        restart(c)
+        known = [j for j in jobs if c.hawk("job", j, check=None).returncode == 0]
+        assert known == jobs[2:], known
+        with sqlite3.connect(f"{c.dir}/d1/journal.db") as db:
+            assert db.execute("SELECT count(*) FROM job").fetchall() == [(3,)]
+            assert db.execute("SELECT count(*) FROM task").fetchall() == [(3,)]
+
+
 def test_a_cancellation_outlives_the_dist():
     with Cluster(workers=1) as c:
         job = c.submit("--class", "short", "--", *script(c, "one", "never"))

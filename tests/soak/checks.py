@@ -7,15 +7,6 @@ import load as users
 # After an acknowledged cancel a task may still start where the word has not arrived: as long as the longest cut or stop.
 CANCEL_BOUND_S = 25 + daemons.LEASE_S
 
-# What the checks may be told to let pass (--without NAME): jobs that only such a promise could have saved are then counted
-# as excused, and the page says so.
-PROMISES = {
-    "dist-journal": "a dist that restarts still knows how detached jobs ended before",
-    "failover": "a client whose dist is gone goes on with another one",
-    "at-most-once": "a short task at most once is not run again when its worker is lost",
-}
-NOT_YET = ("dist-journal",)
-
 
 class Ran:
     """What the tasks themselves wrote."""
@@ -43,10 +34,9 @@ class Ran:
 
 
 class Verdict:
-    def __init__(self, cluster, load, breaker, without):
-        self.cluster, self.load, self.breaker, self.without = cluster, load, breaker, set(without)
-        self.broken = []   # (invariant, what)
-        self.excused = []  # (promise, what)
+    def __init__(self, cluster, load, breaker):
+        self.cluster, self.load, self.breaker = cluster, load, breaker
+        self.broken = []  # (invariant, what)
         self.lost = self.twice = self.in_doubt_lost = 0
         self.ran = Ran(cluster.directory)
         self.latest_start_after_cancel = 0.0
@@ -60,14 +50,14 @@ class Verdict:
             self.violate("task log", f"a line that no task writes: {line}")
         for key, task, entry in self.ran.twice:
             other = [e for e in self.ran.starts[key][task] if e["at"] <= entry["at"]][-2:]
-            self._owe("at-most-once", not keys[key].long, "one copy",
-                      f"task {task} of {keys[key]} started as {entry} while it ran elsewhere: {other}")
+            self.violate("one copy", f"task {task} of {keys[key]} started as {entry} while it ran elsewhere: {other}")
         for job in self.load.jobs:
             self._ran_as_told(job)
             if job.id is None:
                 continue
             if job.end is None:
-                self._no_end(job)
+                self.lost += job.tasks
+                self.violate("known end", f"{job} has none: {job.client_words or 'it was accepted'}")
             else:
                 self._books(job)
                 self._tasks(job)
@@ -79,37 +69,13 @@ class Verdict:
         starts = self.ran.starts.get(job.key, {})
         for task, entries in starts.items():
             if job.at_most_once and len(entries) > 1:
-                self._owe("at-most-once", not job.long, "at most once", f"task {task} of {job} started {len(entries)} times: {entries}")
+                self.violate("at most once", f"task {task} of {job} started {len(entries)} times: {entries}")
             if job.cancel_acked is None:
                 continue
             late = max(e["at"] for e in entries) - job.cancel_acked
             self.latest_start_after_cancel = max(self.latest_start_after_cancel, late)
             if late > CANCEL_BOUND_S:
                 self.violate("cancelled", f"task {task} of {job} started {late:.1f} s after its cancellation was acknowledged")
-
-    def _no_end(self, job):
-        what = f"{job} has none: {job.client_words or 'it was accepted'}"
-        if self._excuse("dist-journal", self._dist_touched(job, ("kill", "leave")), what):
-            return
-        if not self._excuse("failover", job.waits and self._dist_touched(job), what):
-            self.lost += job.tasks
-            self.violate("known end", what)
-
-    def _excuse(self, promise, concerns, what):
-        if concerns and promise in self.without:
-            self.excused.append((promise, what))
-            return True
-        return False
-
-    def _owe(self, promise, concerns, invariant, what):
-        if not self._excuse(promise, concerns, what):
-            self.violate(invariant, what)
-
-    def _dist_touched(self, job, kinds=("kill", "leave", "stop", "cut", "delay", "throttle", "reset")):
-        """Whether any dist met such a fault in the job's life."""
-        until = job.ended_at or self.cluster.clock()
-        return any(target in self.cluster.dists and word in kinds and start < until and end > job.submitted_at
-                   for start, end, word, target in self.breaker.touched)
 
     def _books(self, job):
         e = job.end

@@ -80,7 +80,6 @@ class Breaker:
         self.done = {}      # kind: how often
         self.broken = 0     # connections reset mid-message
         self.skipped = 0
-        self.touched = []   # (from, to, kind, node), for what the checks must know
         self.impatient = 0  # who had to be killed because he did not leave in time
         self.drained = set()
         self.commands = set()
@@ -94,8 +93,6 @@ class Breaker:
             return False
         self.say(str(fault))
         self.done[fault.kind] = self.done.get(fault.kind, 0) + 1
-        now = self.cluster.clock()
-        self.touched.append((now, now + fault.seconds, word, fault.target))
         if word == "kill":
             node.kill()
         elif word in LEAVING:

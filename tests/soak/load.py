@@ -68,7 +68,7 @@ class Job:
         self.fails = sorted(rng.sample(range(1, self.tasks + 1), rng.randint(1, self.tasks))) if fails else []
         self.contacts = rng.random()  # which dist is asked first
         self.id = None                # once it is accepted
-        self.submitted_at = self.accepted_at = self.ended_at = None  # of the run's clock
+        self.submitted_at = self.accepted_at = None  # of the run's clock
         self.exit_code = None         # of who waits
         self.client_words = ""
         self.end = None               # the job as its dist shows it, ended
@@ -169,7 +169,7 @@ class Load:
 
     def ended(self, job, shown):
         if job.end is None:
-            job.end, job.ended_at = shown, self.cluster.clock()
+            job.end = shown
         elif any(job.end[what] != shown[what] for what in ("state", "done", "failed", "cancelled", "lost")):
             job.changed = shown
 

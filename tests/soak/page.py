@@ -61,8 +61,6 @@ def rows(verdict, memory, seconds, began, seed, commit):
     for role, before, after in memory.growth(began, seconds):
         if before and after:
             out.append((f"RSS {role}", f"{before / 1024:.1f} MiB, then {after / 1024:.1f} MiB ({100 * (after / before - 1):+.1f} %)"))
-    for promise in sorted({p for p, _ in verdict.excused}):
-        out.append(("excused", f"{sum(p == promise for p, _ in verdict.excused)} times, for want of {promise}"))
     return out
 
 
