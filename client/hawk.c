@@ -1,6 +1,7 @@
 /* libhawk: contacts, routing to the node that answers, and the unary calls. */
 #include "client/hawk_impl.h"
 
+#include "base/check.h"
 #include "base/mem.h"
 #include "net/addr.h"
 
@@ -230,9 +231,10 @@ static int call_for(struct hawk *h, struct channel *ch, enum api_method method, 
     h->untouched = false;
     int err =
         rpc_call_sync(h->loop, ch, m->path, sent, sent_len, timeout_us, false, &got, &got_len, status, &text);
-    if (err)
+    if (err) {
         err = hawk_call_failed(h, ch, *status, text ? text : "");
-    else if ((err = api_decode(m->reply, got, got_len, reply, why, sizeof why)))
+        CHECK(err != 0);
+    } else if ((err = api_decode(m->reply, got, got_len, reply, why, sizeof why)))
         hawk_fail(h, err, "%s answered what this version does not understand: %s", channel_addr(ch), why);
     free(sent);
     free(got);
