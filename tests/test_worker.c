@@ -438,6 +438,21 @@ static void a_dist_comes_back(void **state)
     talk_end(&t);
 }
 
+/* A central that has lost its state gives out node ids anew: a dist has the one of a worker whose streams end now. */
+static void a_worker_of_the_same_id_that_is_lost_is_not_the_dist(void **state)
+{
+    struct talk t;
+
+    talk_begin(&t, 1);
+    tell(&t, PEER_LOST, peer_lost, DIST, ROLE_WORKER);
+    probe(&t, 1, 1);
+    expect(&t, TASK_REQUEST, task_request, DIST, m->request == 1);
+    launch(&t, 1, 0, 1);
+    exits(&t, starts(&t, 1, 0, DIST), 0);
+    expect(&t, TASK_FINISHED, task_finished, DIST, m->id.task == 0);
+    talk_end(&t);
+}
+
 static void a_dist_stays_away(void **state)
 {
     struct talk t;
@@ -597,6 +612,7 @@ int main(void)
         cmocka_unit_test(a_new_cutoff_moves_the_deadline),
         cmocka_unit_test(a_dist_comes_back),
         cmocka_unit_test(a_dist_stays_away),
+        cmocka_unit_test(a_worker_of_the_same_id_that_is_lost_is_not_the_dist),
         cmocka_unit_test(back_while_the_orphans_die),
         cmocka_unit_test(a_launch_that_meets_a_stop_is_refused_as_not_run),
         cmocka_unit_test(an_overrun_nobody_heard_of_is_told_later),

@@ -96,8 +96,11 @@ static void on_peer_lost(struct worker *w, const struct event *e, struct out *ou
         wk_central_lost(w);
         return;
     }
-    if (o && o->state == OWNER_UP)
+    /* A central that has lost its state gives out ids anew: a dist may have the one of a worker whose stream ends. */
+    if (o && o->state == OWNER_UP && e->m.peer_lost.role != ROLE_WORKER)
         wk_dist_lost(w, o);
+    if (e->m.peer_lost.role == ROLE_DIST)
+        return;
     thief_peer_lost(&w->thief, node);
     wk_loot_return(w, node, out);
 }
