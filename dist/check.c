@@ -36,6 +36,7 @@ static void check_tasks(const struct dist_job *job)
         const struct dist_task *t = &job->tasks[i];
 
         in[t->state]++;
+        CHECK(!t->unsent || (t->state == TASK_LAUNCHED && job->journalled));
         CHECK(!t->asked || (t->central && job->hand == HAND_ASKED));
         if (t->central)
             central += !task_state_final(t->state);

@@ -74,6 +74,8 @@ void journal_job(struct step *s, struct dist_job *job);
 void journal_change(struct step *s, const struct dist_job *job);
 void journal_cancel(struct step *s, const struct dist_job *job);
 void journal_task(struct step *s, struct dist_job *job, uint32_t i);
+void journal_launch(struct step *s, const struct dist_job *job,
+                    uint32_t i);                                  /* task_journalled when that is done */
 void journal_ended(struct step *s, const struct dist_job *job);   /* it stays, to be looked at */
 void journal_job_end(struct step *s, const struct dist_job *job); /* it goes */
 /* FINISH_ACK, and the answers to clients that cancelled or are refused, when all that was put out so far is durable. */
@@ -129,6 +131,10 @@ static inline bool task_may_retry(const struct dist_job *job, const struct dist_
 }
 /* Our job that this is a try of, or NULL when we schedule no such task or never launched that attempt. */
 struct dist_job *task_own_job(const struct dist *d, const struct try_id *id);
+/* The launch of task i is on record, or (err) cannot be: it is sent, or given up. Stale ones do nothing. */
+void task_journalled(struct step *s, const struct try_id *id, int err);
+/* Its tasks whose launch was not sent wait again, or are cancelled. */
+void tasks_unlaunch(struct step *s, struct dist_job *job);
 /* The tasks of a job just made, as its client knows them. */
 void tasks_restore(struct step *s, struct dist_job *job, const struct resubmit *r);
 /* What a job that was moved here, or read back, has to launch may have been launched before: lost, when it must not run twice. */

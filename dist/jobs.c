@@ -479,6 +479,7 @@ void on_watch(struct step *s, const struct msg *m)
 void job_cancel_rest(struct step *s, struct dist_job *job)
 {
     job->cancelling = true;
+    tasks_unlaunch(s, job);
     while (job->returned != TASK_NIL) {
         const struct dist_node *n = node_find(s->d, job->tasks[job->returned].worker);
 

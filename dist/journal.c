@@ -59,7 +59,7 @@ static void put_cancel(struct step *s, const struct dist_job *job)
     record(s, RECORD_CANCEL, whole(job), 0);
 }
 
-static void put_task(struct step *s, const struct dist_job *job, uint32_t i)
+static void put_task(struct step *s, const struct dist_job *job, uint32_t i, enum dist_record_kind kind)
 {
     struct msg_journal_task *m = &out_add(s->out, MSG_JOURNAL_TASK, 0)->journal_task;
     const struct dist_task *t = &job->tasks[i];
@@ -69,10 +69,10 @@ static void put_task(struct step *s, const struct dist_job *job, uint32_t i)
     m->token = ++s->d->token;
     m->run_us = t->run_us;
     m->worker = (node_id_t){t->worker};
-    m->code = t->code;
+    m->code = task_state_final(t->state) ? t->code : 0;
     m->state = t->state;
     m->outcome = t->outcome;
-    record(s, RECORD_TASK, m->id, 0);
+    record(s, kind, m->id, 0);
 }
 
 static void put_ended(struct step *s, const struct dist_job *job)
@@ -114,8 +114,9 @@ static void put(struct step *s, const struct dist_record *r)
     case RECORD_CANCEL:
         put_cancel(s, job);
         break;
+    case RECORD_LAUNCH:
     case RECORD_TASK:
-        put_task(s, job, r->id.task);
+        put_task(s, job, r->id.task, r->kind);
         break;
     case RECORD_ENDED:
         put_ended(s, job);
@@ -169,6 +170,14 @@ void journal_task(struct step *s, struct dist_job *job, uint32_t i)
         job->left_out++;
     else
         in_order(s, RECORD_TASK, (struct try_id){.job = job->id, .task = i, .epoch = job->first_epoch}, 0);
+}
+
+void journal_launch(struct step *s, const struct dist_job *job, uint32_t i)
+{
+    struct try_id id = task_try(job, i);
+
+    id.epoch = job->first_epoch;
+    in_order(s, RECORD_LAUNCH, id, 0);
 }
 
 void journal_ended(struct step *s, const struct dist_job *job)
@@ -252,6 +261,9 @@ static void written(struct step *s, const struct dist_record *r)
         if (job)
             hand_journalled(s, job);
         break;
+    case RECORD_LAUNCH:
+        task_journalled(s, &r->id, 0);
+        break;
     case RECORD_ACK:
         put_ack(s, r->peer, &r->id);
         break;
@@ -273,11 +285,14 @@ static bool tell_failure(struct step *s, const struct dist_record *r, int err)
 
     if (r->kind == RECORD_JOB && job && job->journalling)
         job_journalled(s, job, err);
+    if (r->kind == RECORD_LAUNCH)
+        task_journalled(s, &r->id, err);
     if (r->kind == RECORD_CANCELLED)
         put_cancelled(s, r->id.job, r->peer, err);
     if (r->kind == RECORD_REFUSED) /* it may come back, should we crash before it can be written */
         submit_refused(s, r->peer, err);
-    return r->kind == RECORD_CANCELLED || r->kind == RECORD_REFUSED || r->kind == RECORD_NONE;
+    return r->kind == RECORD_LAUNCH || r->kind == RECORD_CANCELLED || r->kind == RECORD_REFUSED ||
+           r->kind == RECORD_NONE;
 }
 
 /* The store keeps what it could not write and tries again. */

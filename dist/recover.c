@@ -68,6 +68,7 @@ void on_recover_task(struct step *s, const struct msg_journal_task *m)
     if (s->d->joined || !job || m->id.task >= job->desc->tasks || m->state >= TASK_STATE_COUNT)
         return;
     t = &job->tasks[m->id.task];
+    t->doubtful = m->state == TASK_LAUNCHED;
     if (!task_state_final(m->state) || task_state_final(t->state))
         return;
     if (!t->central)

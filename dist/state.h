@@ -25,9 +25,11 @@ struct dist_task {
         int32_t code;     /* once final */
         uint32_t refused; /* before: tries that did not run, which cost no retry */
     };
-    uint16_t attempt;    /* the last one; every one but the last was lost, or refused */
-    uint8_t state;       /* enum task_state */
-    uint8_t outcome : 3; /* enum outcome */
+    uint16_t attempt;     /* the last one; every one but the last was lost, or refused */
+    uint8_t state : 4;    /* enum task_state */
+    uint8_t unsent : 1;   /* launched, and TASK_LAUNCH waits for the journal */
+    uint8_t doubtful : 1; /* waiting, and launched in an earlier life: by the journal of a job at most once */
+    uint8_t outcome : 3;  /* enum outcome */
     uint8_t started : 1;
     uint8_t stolen : 1;
     uint8_t central : 1; /* central schedules it: a long job's, or transferred by promotion */
@@ -35,6 +37,7 @@ struct dist_task {
     uint8_t adopted : 1; /* the last attempt is an earlier life's */
 };
 _Static_assert(OUTCOME_COUNT <= 8, "an outcome must fit 3 bits");
+_Static_assert(TASK_STATE_COUNT <= 16, "a state must fit 4 bits");
 _Static_assert(sizeof(struct dist_task) <= 40, "a task must stay small: there may be ten million");
 
 /* A job at a worker: while reservations live there or tasks are launched there. */
@@ -173,6 +176,7 @@ enum dist_record_kind {
     RECORD_JOB,     /* a job's row, with its description */
     RECORD_CHANGE,  /* the same, without */
     RECORD_CANCEL,  /* its client cancelled it */
+    RECORD_LAUNCH,  /* the launch of a task that must not run twice; it is sent then */
     RECORD_TASK,    /* the end of a task */
     RECORD_ENDED,   /* the end of a job */
     RECORD_JOB_END, /* it is forgotten */

@@ -123,7 +123,8 @@ void task_set_state(struct step *s, struct dist_job *job, uint32_t i, enum task_
     }
     if (t->central && task_state_final(to))
         job->central_n--;
-    t->state = (uint8_t)to;
+    t->state = (uint8_t)to & 15;
+    t->unsent = 0;
     job->in[from]--;
     job->in[to]++;
     s->d->tasks_in[from]--;
@@ -141,7 +142,7 @@ static void restore(struct step *s, struct dist_job *job, const struct resubmit_
 
     if (task_state_final(t->state))
         return; /* said twice */
-    t->state = r->state;
+    t->state = r->state & 15;
     t->outcome = r->outcome & 7;
     t->code = r->code;
     t->attempt = r->attempt;
@@ -173,13 +174,24 @@ void tasks_restore(struct step *s, struct dist_job *job, const struct resubmit *
             link_task(job, &job->returned, i);
 }
 
+/* Its launches are on record before they are sent. An earlier version, which knew no lives, wrote none. */
+static bool launches_kept(const struct dist_job *job)
+{
+    return job->journalled && job->life > 0 && (job->desc->flags & JOB_AT_MOST_ONCE);
+}
+
 void tasks_doubt(struct step *s, struct dist_job *job)
 {
     if (!(job->desc->flags & JOB_AT_MOST_ONCE) || job->own_epoch == EPOCH_FIRST)
         return;
-    task_reach(job, job->desc->tasks - 1);
-    while (job->returned != TASK_NIL)
-        task_finish(s, job, job->returned, OUTCOME_LOST, 0, 0);
+    for (uint32_t i = 0; i < job->desc->tasks; i++) {
+        const struct dist_task *t = &job->tasks[i];
+
+        if (t->state != TASK_WAITING || t->central || (launches_kept(job) && !t->doubtful))
+            continue;
+        task_reach(job, i);
+        task_finish(s, job, i, OUTCOME_LOST, 0, 0);
+    }
 }
 
 void task_hand(struct dist_job *job, uint32_t i)
@@ -284,11 +296,53 @@ void task_finish(struct step *s, struct dist_job *job, uint32_t i, enum outcome 
     journal_task(s, job, i);
 }
 
+/* Nothing of the try has run, whatever the job says of retries. */
+static void task_refused(struct step *s, struct dist_job *job, uint32_t i)
+{
+    struct dist_task *t = &job->tasks[i];
+
+    t->unsent = 0;
+    if (job->cancelling || t->refused == REFUSALS_MAX) {
+        task_return(s, job, i);
+        return;
+    }
+    t->refused++;
+    task_set_state(s, job, i, TASK_WAITING, NULL);
+}
+
+/* Says that nothing is left; whatever the worker has of the job, it drops. */
+static void put_no_task(struct step *s, struct dist_job *job, struct dist_node *n, job_id_t id,
+                        uint32_t request)
+{
+    struct msg_no_task *m = &out_add(s->out, MSG_NO_TASK, n->m.node.v)->no_task;
+    struct dist_place *p = job ? place_find(s->d, job, n) : NULL;
+
+    m->job = id;
+    m->request = request;
+    if (job)
+        job->crossed = true;
+    if (p)
+        job->probes_unused += place_take_live(s->d, p, p->live);
+}
+
+/* Its launch was not sent. Its worker, if it is there, gets the answer it waits for: nothing, this time. */
+static void unlaunch(struct step *s, struct dist_job *job, uint32_t i)
+{
+    struct dist_node *n = node_find(s->d, job->tasks[i].worker);
+    uint32_t request = job->tasks[i].request;
+
+    task_refused(s, job, i);
+    if (n && n->stream)
+        put_no_task(s, job, n, job->id, request);
+}
+
 void task_return(struct step *s, struct dist_job *job, uint32_t i)
 {
     struct dist_task *t = &job->tasks[i];
 
-    if (job->cancelling) {
+    if (t->unsent) {
+        unlaunch(s, job, i);
+    } else if (job->cancelling) {
         task_finish(s, job, i, OUTCOME_CANCELLED, 0, 0);
     } else if (!task_may_retry(job, t)) {
         task_finish(s, job, i, OUTCOME_LOST, 0, 0);
@@ -298,46 +352,19 @@ void task_return(struct step *s, struct dist_job *job, uint32_t i)
     }
 }
 
-/* Its worker did not take the launch, so that nothing has run, whatever the job says of retries. */
-static void task_refused(struct step *s, struct dist_job *job, uint32_t i)
-{
-    struct dist_task *t = &job->tasks[i];
-
-    if (job->cancelling || t->refused == REFUSALS_MAX) {
-        task_return(s, job, i);
-        return;
-    }
-    t->refused++;
-    task_set_state(s, job, i, TASK_WAITING, NULL);
-}
-
 /* ---- Requests (docs/protocol.md 3.6, 3.7) ---- */
 
-static void put_launch(struct step *s, struct dist_job *job, uint32_t i, const struct msg *request, bool spec)
+static void put_launch(struct step *s, const struct dist_job *job, uint32_t i, bool spec)
 {
     struct msg_task_launch *m;
     struct blob *arg = job_desc_arg(job->desc, i);
 
-    m = &out_add(s->out, MSG_TASK_LAUNCH, request->peer)->task_launch;
+    m = &out_add(s->out, MSG_TASK_LAUNCH, job->tasks[i].worker)->task_launch;
     m->id = task_try(job, i);
     m->desc = spec ? job_desc_ref(job->desc) : NULL;
     m->arg = arg;
-    m->request = request->task_request.request;
+    m->request = job->tasks[i].request;
     m->promotable = job_promotable(job);
-}
-
-/* Says that nothing is left; whatever the worker has of the job, it drops. */
-static void put_no_task(struct step *s, struct dist_job *job, struct dist_node *n, const struct msg *request)
-{
-    struct msg_no_task *m = &out_add(s->out, MSG_NO_TASK, request->peer)->no_task;
-    struct dist_place *p = job ? place_find(s->d, job, n) : NULL;
-
-    m->job = request->task_request.job;
-    m->request = request->task_request.request;
-    if (job)
-        job->crossed = true;
-    if (p)
-        job->probes_unused += place_take_live(s->d, p, p->live);
 }
 
 static void launch(struct step *s, struct dist_job *job, struct dist_node *n, const struct msg *request)
@@ -355,7 +382,35 @@ static void launch(struct step *s, struct dist_job *job, struct dist_node *n, co
     count(s, COUNTER_tasks_launched, 1);
     if (t->attempt > 1 + t->refused)
         count(s, COUNTER_tasks_retried, 1);
-    put_launch(s, job, i, request, !request->task_request.has_spec);
+    t->unsent = launches_kept(job);
+    if (t->unsent)
+        journal_launch(s, job, i);
+    else
+        put_launch(s, job, i, !request->task_request.has_spec);
+}
+
+void tasks_unlaunch(struct step *s, struct dist_job *job)
+{
+    for (uint32_t i = 0; launches_kept(job) && i < job->cursor; i++)
+        if (job->tasks[i].unsent)
+            unlaunch(s, job, i);
+}
+
+void task_journalled(struct step *s, const struct try_id *id, int err)
+{
+    struct dist_job *job = job_find(s->d, id->job);
+    struct dist_task *t = job ? &job->tasks[id->task] : NULL;
+
+    if (!t || !t->unsent || t->attempt != id->attempt)
+        return;
+    if (!err) {
+        t->unsent = 0;
+        put_launch(s, job, id->task, true);
+        return;
+    }
+    unlaunch(s, job, id->task);
+    job->refused = true; /* not at once again */
+    job_settle(s, job);
 }
 
 /* The same request again: the same answer, as long as the worker can have use for it. A request is at its
@@ -366,10 +421,11 @@ static void answer_again(struct step *s, struct dist_job *job, struct dist_node 
 
     for (uint32_t i = p ? p->launched : TASK_NIL; i != TASK_NIL; i = job->tasks[i].next)
         if (!job->tasks[i].adopted && job->tasks[i].request == m->task_request.request) {
-            put_launch(s, job, i, m, true);
+            if (!job->tasks[i].unsent) /* else the answer is on its way */
+                put_launch(s, job, i, true);
             return;
         }
-    put_no_task(s, job, n, m);
+    put_no_task(s, job, n, m->task_request.job, m->task_request.request);
     if (job)
         job_settle(s, job);
 }
@@ -398,7 +454,7 @@ void on_task_request(struct step *s, struct dist_node *n, const struct msg *m)
         count(s, COUNTER_probes_unused, 1);
         if (job && (!p || p->live == 0))
             job->probes_unused++;
-        put_no_task(s, job, n, m);
+        put_no_task(s, job, n, m->task_request.job, request);
     }
     if (job)
         job_settle(s, job);

@@ -52,8 +52,8 @@ _Static_assert(SCHEMA_APPLICATION_ID == 1214347115 && SCHEMA_VERSION == 4, "the 
 /* From schema 2: in which life of its dist a job was accepted, what central has of it, its class, and where a task ran
  * were not kept. */
 #define SCHEMA_FROM_2_SQL SCHEMA_2_TO_3_SQL "PRAGMA user_version=3;"
-/* From schema 3: of jobs that ended nothing was kept. */
-#define SCHEMA_FROM_3_SQL SCHEMA_3_TO_4_SQL "PRAGMA user_version=4;"
+/* From schema 3: of jobs that ended nothing was kept, nor the launches of those at most once: their life is not known. */
+#define SCHEMA_FROM_3_SQL SCHEMA_3_TO_4_SQL "UPDATE job SET life = 0; PRAGMA user_version=4;"
 
 /* FULL: a commit is synced before it is told of. The log is cut back to 16 MiB after a large
  * transaction. */

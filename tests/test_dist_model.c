@@ -60,9 +60,18 @@ static void note_launch(struct model *m, const struct msg *x)
             assert_int_equal(l->life, m->t->cfg.life);
             return;
         }
-    assert_false(r && r->ends[id->task].type != MSG_NONE);
+    assert_false(r && has_end(r, id->task));
     assert_false(f && f->cancelled);
     assert_true(l->n < 64);
+    if (r && r->job.type != MSG_NONE &&
+        m->fates[r - m->rows].once) { /* on record before it is sent, and not twice */
+        const struct msg_journal_task *record = &r->ends[id->task].journal_task;
+
+        assert_int_equal(r->ends[id->task].type, MSG_JOURNAL_TASK);
+        assert_int_equal(record->state, TASK_LAUNCHED);
+        assert_int_equal(record->id.attempt, id->attempt);
+        assert_int_equal(l->n, 0);
+    }
     l->tries[l->n++] = tried;
     l->worker = x->peer;
     l->life = m->t->cfg.life;
@@ -85,11 +94,11 @@ static void note_ack(struct model *m, const struct attempt *a)
     const struct row *r = row_of(m, a->id.job);
     uint32_t failed = 0;
 
-    if (!r || r->job.type == MSG_NONE || a->outcome != OUTCOME_EXITED ||
-        r->ends[a->id.task].type != MSG_NONE || is_centrals(r, a->id.task))
+    if (!r || r->job.type == MSG_NONE || a->outcome != OUTCOME_EXITED || has_end(r, a->id.task) ||
+        is_centrals(r, a->id.task))
         return;
     for (uint32_t i = 0; i < TASKS_MAX; i++)
-        failed += r->ends[i].type && r->ends[i].journal_task.state != TASK_DONE;
+        failed += has_end(r, i) && r->ends[i].journal_task.state != TASK_DONE;
     assert_true(r->cancel.type != MSG_NONE || r->end.type != MSG_NONE ||
                 (r->job.journal_job.desc->max_fails && failed >= r->job.journal_job.desc->max_fails));
 }
@@ -149,14 +158,14 @@ static uint32_t slots_used(const struct worker *w)
 {
     uint32_t used = w->asks;
 
-    for (int i = 0; i < 64; i++)
+    for (int i = 0; i < TRIES_MAX; i++)
         used += w->tries[i].state == LAUNCHED || w->tries[i].state == RUNNING;
     return used;
 }
 
 static struct attempt *find_try(struct worker *w, const struct try_id *id)
 {
-    for (int i = 0; i < 64; i++)
+    for (int i = 0; i < TRIES_MAX; i++)
         if (w->tries[i].state != FREE && try_eq(&w->tries[i].id, id))
             return &w->tries[i];
     return NULL;
@@ -212,7 +221,7 @@ static void worker_launch(struct worker *w, const struct msg_task_launch *l)
 {
     if (!forget_request(w, l->id.job, l->request))
         return;
-    for (int i = 0; i < 64; i++)
+    for (int i = 0; i < TRIES_MAX; i++)
         if (w->tries[i].state == FREE) {
             w->tries[i] = (struct attempt){.id = l->id, .state = LAUNCHED};
             return;
@@ -265,7 +274,7 @@ static void worker_lost_dist(struct model *m, struct worker *w)
     w->link.peer_up = false;
     drop_job(m, w, JOB_NONE, true);
     w->asks = 0;
-    for (int i = 0; i < 64; i++) /* orphans that waited too long */
+    for (int i = 0; i < TRIES_MAX; i++) /* orphans that waited too long */
         if (trouble(m, 20))
             w->tries[i].state = FREE;
 }
@@ -276,7 +285,7 @@ static void worker_meets_dist(struct model *m, struct worker *w)
         [LAUNCHED] = TASK_LAUNCHED, [RUNNING] = TASK_RUNNING, [ENDED] = TASK_DONE};
 
     w->next_request = 0;
-    for (int i = 0; i < 64; i++) {
+    for (int i = 0; i < TRIES_MAX; i++) {
         const struct attempt *a = &w->tries[i];
 
         if (a->state == FREE)
@@ -292,7 +301,7 @@ static void worker_meets_dist(struct model *m, struct worker *w)
 /* One thing that a worker does by itself. */
 static bool worker_acts(struct model *m, struct worker *w)
 {
-    struct attempt *a = &w->tries[below(m, 64)];
+    struct attempt *a = &w->tries[below(m, TRIES_MAX)];
 
     if (w->link.peer_up && w->queued > 0 && slots_used(w) < w->slots) {
         struct entry *head = &w->queue[0];
@@ -306,7 +315,7 @@ static bool worker_acts(struct model *m, struct worker *w)
             memmove(head, head + 1, --w->queued * sizeof *head);
         return true;
     }
-    for (int i = 0; i < 64 && a->state != LAUNCHED && a->state != RUNNING; i++)
+    for (int i = 0; i < TRIES_MAX && a->state != LAUNCHED && a->state != RUNNING; i++)
         a = &w->tries[i];
     if (a->state == LAUNCHED) {
         a->state = RUNNING;
@@ -608,7 +617,7 @@ static void read_back(struct model *m, uint32_t i)
 
         dist_task_view(&m->t->d, job, k, m->t->now, &v);
         f->final[k] = task_state_final(v.state) ? v.state : TASK_WAITING;
-        assert_int_equal(f->final[k] != TASK_WAITING, m->rows[i].ends[k].type != MSG_NONE);
+        assert_int_equal(f->final[k] != TASK_WAITING, has_end(&m->rows[i], k));
     }
 }
 
@@ -714,7 +723,9 @@ static void user_submits(struct model *m)
     desc->retries = (uint16_t)below(m, 4);
     desc->max_fails = chance(m, 20) ? 1 + below(m, 3) : 0;
     desc->flags = chance(m, 50) ? JOB_DETACHED : 0;
+    desc->flags |= chance(m, 20) ? JOB_AT_MOST_ONCE : 0;
     desc->shell = m->jobs;
+    m->fates[m->jobs].once = desc->flags & JOB_AT_MOST_ONCE;
     m->fates[m->jobs].tasks = desc->tasks;
     m->fates[m->jobs].detached = desc->flags & JOB_DETACHED;
     m->jobs++;

@@ -9,6 +9,7 @@
 #define WORKERS 6
 #define FIRST 101
 #define JOBS_MAX 64
+#define TRIES_MAX 256 /* that a worker has at a time */
 #define TASKS_MAX 24
 #define QUEUE 4096
 #define SEEDS 400
@@ -67,7 +68,7 @@ struct worker {
     uint32_t queued;
     struct entry asked[4]; /* requests without an answer; count is the request's number */
     uint32_t asks;
-    struct attempt tries[64];
+    struct attempt tries[TRIES_MAX];
     uint32_t slots, next_request;
     uint8_t state; /* as central says: enum member_state */
     bool general;
@@ -92,7 +93,7 @@ struct fate { /* of a job, as the dist tells it */
     job_id_t job;
     uint32_t tasks;
     bool ended, refused;
-    bool detached;
+    bool detached, once;
     bool durable;             /* the journal had it */
     bool gone;                /* its dist died, and nobody had promised to keep it */
     bool cancelled;           /* its client was told so */
@@ -104,7 +105,7 @@ struct row { /* of the journal: what is durable of one job */
     struct msg job;             /* MSG_NONE: nothing */
     struct msg cancel;          /* likewise */
     struct msg end;             /* JOURNAL_ENDED, likewise */
-    struct msg ends[TASKS_MAX]; /* JOURNAL_TASK; MSG_NONE: none */
+    struct msg ends[TASKS_MAX]; /* JOURNAL_TASK, of its end, or of a launch; MSG_NONE: none */
 };
 struct launched { /* a task's tries so far, in whatever life, and where the last one was sent */
     uint32_t n, worker, life;
@@ -142,6 +143,12 @@ static struct fate *fate_of(struct model *m, job_id_t job)
         if (job_eq(m->fates[i].job, job))
             return &m->fates[i];
     return NULL;
+}
+
+/* What the journal has of a task: whether it ended. */
+static bool has_end(const struct row *r, uint32_t task)
+{
+    return r->ends[task].type != MSG_NONE && task_state_final(r->ends[task].journal_task.state);
 }
 
 /* ---- What the dist does ---- */
@@ -254,7 +261,7 @@ static void write_one(struct model *m, const struct msg *x)
     case MSG_JOURNAL_TASK:
         old = &r->ends[x->journal_task.id.task].journal_task;
         /* A completion counts once; it may be written twice. */
-        assert_true(old->id.attempt == 0 ||
+        assert_true(old->id.attempt == 0 || !has_end(r, x->journal_task.id.task) ||
                     (try_eq(&old->id, &x->journal_task.id) && old->state == x->journal_task.state));
         r->ends[x->journal_task.id.task] = *x;
         break;

@@ -130,6 +130,35 @@ def test_ended_jobs_are_forgotten_as_by_a_dist_that_lives():
             assert db.execute("SELECT count(*) FROM task").fetchall() == [(3,)]
 
 
+def test_what_was_never_launched_is_not_in_doubt():
+    with Cluster(workers=1, slots=2) as c:
+        job = c.submit("--class", "short", "--at-most-once", "--array", "1-6", "--", *script(c, "once", "go"))
+        wait_for("two tasks running", lambda: len(lines(f"{c.dir}/once.began")) == 2)
+        c.dists[0].kill()
+        with sqlite3.connect(f"{c.dir}/d1/journal.db") as db:
+            assert db.execute("SELECT count(*) FROM task").fetchall() == [(2,)], "launches that were sent are on record"
+        restart(c)
+        touch(c, "go")
+        c.hawk("wait", job)
+        assert c.job(job)["done"] == 6, c.job(job)
+        assert sorted(lines(f"{c.dir}/once.began")) == [str(i) for i in range(1, 7)], "each of them once"
+
+
+def test_what_was_launched_and_is_not_heard_of_is_lost():
+    with Cluster(workers=1, slots=2) as c:
+        job = c.submit("--class", "short", "--at-most-once", "--array", "1-4", "--", *script(c, "once", "go"))
+        wait_for("two tasks running", lambda: len(lines(f"{c.dir}/once.began")) == 2)
+        c.dists[0].kill()
+        c.workers.pop().kill()
+        restart(c)
+        touch(c, "go")
+        c.start_worker("w2")
+        assert c.hawk("wait", job, check=None).returncode == 1
+        j = c.job(job)
+        assert (j["done"], j["lost"]) == (2, 2), j
+        assert sorted(lines(f"{c.dir}/once.began")) == ["1", "2", "3", "4"], "each of them once"
+
+
 def test_a_cancellation_outlives_the_dist():
     with Cluster(workers=1) as c:
         job = c.submit("--class", "short", "--", *script(c, "one", "never"))
