@@ -146,8 +146,8 @@ class Cluster:
         found = []
         for pid in filter(str.isdigit, os.listdir("/proc")):
             try:
-                with open(f"/proc/{pid}/cmdline") as f:
-                    if self.dir in f.read() and int(pid) != os.getpid():
+                with open(f"/proc/{pid}/cmdline", "rb") as f:
+                    if self.dir.encode() in f.read() and int(pid) != os.getpid():
                         found.append(int(pid))
             except OSError:
                 continue

@@ -45,7 +45,7 @@ def sleepers_of(daemons):
     alive = {d.p.pid for d in daemons if d.p.poll() is None}
     for pid in filter(str.isdigit, os.listdir("/proc")):
         try:
-            if open(f"/proc/{pid}/cmdline").read() != "sleep\x00600\x00":
+            if open(f"/proc/{pid}/cmdline", "rb").read() != b"sleep\x00600\x00":
                 continue
             up = int(pid)
             for _ in range(5):
