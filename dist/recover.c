@@ -24,7 +24,8 @@ void on_recover_job(struct step *s, const struct msg_journal_job *m)
     struct dist *d = s->d;
     struct dist_job *job;
     /* A file from before this was written tells of no class but the user's. Central was away then. */
-    uint16_t handed = m->life == 0 && m->desc && m->desc->tag == TAG_LONG ? m->epoch : m->handed;
+    bool untold = m->life == 0 && m->class != CLASS_LONG && m->desc && m->desc->tag == TAG_LONG;
+    uint16_t handed = untold ? m->epoch : m->handed;
     bool part = handed != m->epoch;
 
     if (d->joined || !m->desc || m->desc->tasks == 0 || m->desc->tasks > LIMIT_TASKS_PER_JOB ||

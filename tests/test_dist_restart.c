@@ -575,6 +575,32 @@ static void test_central_is_asked_for_long_ones(void **state)
     talk_end(t);
 }
 
+/* Upgraded from schema 2, which kept no class: what was tagged long was central's. From schema 3, which did: handed says
+ * it, and the dist may run long ones itself. Both have no life. */
+static void test_an_older_journal_gives_central_what_it_had(void **state)
+{
+    struct talk *t = talk_again();
+    struct job_desc *old = long_desc(1), *own = long_desc(1);
+
+    old->flags |= JOB_DETACHED;
+    own->flags |= JOB_DETACHED;
+    HEAR(t, 0, JOURNAL_JOB, journal_job, .job = J(1), .desc = old, .epoch = 1, .why = WHY_TAG);
+    HEAR(t, 0, JOURNAL_JOB, journal_job, .job = J(2), .desc = own, .epoch = 1, .class = CLASS_LONG,
+         .why = WHY_TAG);
+    job_desc_drop(old);
+    job_desc_drop(own);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    assert_int_equal(job_view_of(t, 1).state, JOB_PENDING);
+    central_joins(t);
+    says(t, "central LONG_WATCH job=3.1 epoch=1");
+    worker_up(t, 101, 1, true);
+    held(t, 101, try_of(2, 0, 1, 1), TASK_RUNNING);
+    assert_int_equal(job_view_of(t, 2).state, JOB_RUNNING);
+    held_end(t, 101);
+    ignore(t);
+    talk_end(t);
+}
+
 static void test_a_promoted_part_is_centrals(void **state)
 {
     struct talk *t = talk_again();
@@ -662,6 +688,7 @@ int main(void)
         cmocka_unit_test(test_what_was_not_sent_is_launched_again),
         cmocka_unit_test(test_what_is_in_doubt_is_not_promoted),
         cmocka_unit_test(test_central_is_asked_for_long_ones),
+        cmocka_unit_test(test_an_older_journal_gives_central_what_it_had),
         cmocka_unit_test(test_a_promoted_part_is_centrals),
         cmocka_unit_test(test_promotion_is_written_before_central_is_asked),
         cmocka_unit_test(test_limits_hold_for_what_was_read_back),
