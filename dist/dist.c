@@ -415,7 +415,7 @@ void dist_step(struct dist *d, const struct event *e, struct out *out)
     if (d->drained && d->central_up && d->told_empty != (d->jobs_unfinished == 0))
         tell_drained(&s);
     if (!d->stopped &&
-        (d->leaving ? !jobs_journalling(d) && !journal_answers(d) : d->stopping && d->jobs_unfinished == 0))
+        (d->leaving ? !jobs_journalling(d) && !journal_awaited(d) : d->stopping && d->jobs_unfinished == 0))
         leave(&s);
     for (uint32_t i = before; i < out->n; i++)
         d->counters[COUNTER_messages_out] += counted(&out->v[i]);

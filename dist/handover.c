@@ -91,9 +91,10 @@ void hand_over(struct step *s, struct dist_job *job, uint16_t epoch)
     hand_offer(s, job);
 }
 
-void hand_journalled(struct step *s, struct dist_job *job)
+void hand_journalled(struct step *s, struct dist_job *job, uint64_t token)
 {
-    if (!job->changing)
+    /* An earlier change may say the contrary. */
+    if (!job->changing || token != job->change)
         return;
     job->changing = false;
     if (job->hand == HAND_PENDING && job->central_n > 0 && !job->cancelling)

@@ -71,7 +71,7 @@ int64_t jobs_next_abandoned(const struct dist *d);
 /* A job that is to be accepted; job_journalled when that is done. */
 void journal_job(struct step *s, struct dist_job *job);
 /* What central has of it changed; its client cancelled it. Nothing when it is not in the journal. */
-void journal_change(struct step *s, const struct dist_job *job);
+void journal_change(struct step *s, struct dist_job *job);
 void journal_cancel(struct step *s, const struct dist_job *job);
 void journal_task(struct step *s, struct dist_job *job, uint32_t i);
 void journal_launch(struct step *s, const struct dist_job *job,
@@ -82,8 +82,9 @@ void journal_job_end(struct step *s, const struct dist_job *job); /* it goes */
 void journal_ack(struct step *s, uint32_t worker, const struct try_id *id);
 void journal_cancelled(struct step *s, const struct dist_job *job, uint32_t client);
 void journal_refused(struct step *s, const struct dist_job *job, int err);
-bool journal_answers(const struct dist *d); /* whether such a client waits */
-void journal_rewrite(struct step *s);       /* what could not be written, when it is time */
+/* Whether such a client waits, or a launch: on record but not sent, its task would be lost. */
+bool journal_awaited(const struct dist *d);
+void journal_rewrite(struct step *s); /* what could not be written, when it is time */
 void journal_free(struct dist *d);
 void on_journal_done(struct step *s, const struct msg *m);
 /* jobs.c: the journal has it, or (err) has not. */
@@ -188,8 +189,8 @@ void hand_over(struct step *s, struct dist_job *job, uint16_t epoch);
 void hand_claim(struct step *s, struct dist_job *job, uint16_t epoch);
 /* Asks central which of the job's waiting tasks it has under `epoch`; those it does not have come back. */
 void hand_ask(struct step *s, struct dist_job *job, uint16_t epoch);
-/* The journal has what was changed of it. */
-void hand_journalled(struct step *s, struct dist_job *job);
+/* The journal has this change of it. */
+void hand_journalled(struct step *s, struct dist_job *job, uint64_t token);
 /* Read back: central has, or may have, under its epoch, these of its tasks; NULL: all. */
 void hand_recover(struct step *s, struct dist_job *job, const struct task_set *set);
 /* The tasks of central's that did not end; NULL stands for all of the job's. */

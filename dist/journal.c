@@ -31,7 +31,7 @@ static struct try_id whole(const struct dist_job *job)
     return (struct try_id){.job = job->id, .epoch = job->first_epoch};
 }
 
-static void put_job(struct step *s, const struct dist_job *job, bool all)
+static void put_job(struct step *s, struct dist_job *job, bool all)
 {
     struct msg_journal_job *m = &out_add(s->out, MSG_JOURNAL_JOB, 0)->journal_job;
     bool handed = job->hand != HAND_NONE;
@@ -46,6 +46,8 @@ static void put_job(struct step *s, const struct dist_job *job, bool all)
     m->handed = handed ? job->epoch : 0;
     m->why = job->why;
     m->class = job->class;
+    if (!all)
+        job->change = m->token;
     record(s, all ? RECORD_JOB : RECORD_CHANGE, whole(job), 0);
 }
 
@@ -147,7 +149,7 @@ void journal_job(struct step *s, struct dist_job *job)
     put_job(s, job, true);
 }
 
-void journal_change(struct step *s, const struct dist_job *job)
+void journal_change(struct step *s, struct dist_job *job)
 {
     if (job->journalled)
         in_order(s, RECORD_CHANGE, whole(job), 0);
@@ -236,15 +238,18 @@ void journal_refused(struct step *s, const struct dist_job *job, int err)
     in_order(s, RECORD_REFUSED, (struct try_id){.job = job->id, .task = (uint32_t)-err}, job->client);
 }
 
-static bool any_answers(const struct dist_records *q)
+static bool any_awaited(const struct dist_records *q)
 {
-    for (uint32_t i = 0; i < q->n; i++)
-        if (ring_at(q, i).kind == RECORD_CANCELLED || ring_at(q, i).kind == RECORD_REFUSED)
+    for (uint32_t i = 0; i < q->n; i++) {
+        uint8_t kind = ring_at(q, i).kind;
+
+        if (kind == RECORD_LAUNCH || kind == RECORD_CANCELLED || kind == RECORD_REFUSED)
             return true;
+    }
     return false;
 }
 
-bool journal_answers(const struct dist *d) { return any_answers(&d->pending) || any_answers(&d->failed); }
+bool journal_awaited(const struct dist *d) { return any_awaited(&d->pending) || any_awaited(&d->failed); }
 
 /* ---- What the journal says ---- */
 
@@ -259,7 +264,7 @@ static void written(struct step *s, const struct dist_record *r)
         break;
     case RECORD_CHANGE:
         if (job)
-            hand_journalled(s, job);
+            hand_journalled(s, job, r->token);
         break;
     case RECORD_LAUNCH:
         task_journalled(s, &r->id, 0);

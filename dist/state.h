@@ -84,7 +84,8 @@ struct dist_message {
 struct dist_job {
     job_id_t id;
     UT_hash_handle hh;
-    uint64_t key; /* the client's name for this submission; 0: none */
+    uint64_t key;    /* the client's name for this submission; 0: none */
+    uint64_t change; /* the token of its last RECORD_CHANGE; meaningful when `changing` */
     UT_hash_handle hh_key;
     struct list in_state;      /* dist.jobs[] */
     struct list in_all;        /* dist.accepted, once its client knows of it */
@@ -278,7 +279,7 @@ struct dist {
     bool central_up; /* joined on the present stream */
     bool central_stream;
     bool stopping;
-    bool leaving;             /* does so as soon as no client waits for the journal */
+    bool leaving;             /* does so as soon as no client and no launch waits for the journal */
     bool drained;             /* by an operator: takes no new jobs */
     bool told_empty;          /* central was told that no job is left */
     uint32_t central_version; /* what the link to central is spoken in */

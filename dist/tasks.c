@@ -444,7 +444,7 @@ void on_task_request(struct step *s, struct dist_node *n, const struct msg *m)
     n->requested = true;
     n->last_request = request;
     p = job ? place_find(s->d, job, n) : NULL;
-    if (job && job->unlaunched > 0 && job->submitted && !job->settling) {
+    if (job && job->unlaunched > 0 && job->submitted && !job->settling && !s->d->leaving) {
         job->progress_us = s->now;
         launch(s, job, n, m);
         /* After the launch: the place is there, and stays. */
@@ -454,6 +454,8 @@ void on_task_request(struct step *s, struct dist_node *n, const struct msg *m)
         count(s, COUNTER_probes_unused, 1);
         if (job && (!p || p->live == 0))
             job->probes_unused++;
+        if (job && s->d->leaving)
+            job->refused = true; /* or it would be probed for at once */
         put_no_task(s, job, n, m->task_request.job, request);
     }
     if (job)

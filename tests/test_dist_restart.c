@@ -523,6 +523,35 @@ static void test_what_was_not_sent_is_launched_again(void **state)
     talk_end(t);
 }
 
+/* It would be lost: on record as launched, and no worker's. */
+static void test_it_does_not_leave_before_launches_on_record_are_sent(void **state)
+{
+    struct talk *t = talk_once(3);
+
+    worker_up(t, 102, 1, true);
+    ignore(t);
+    request(t, 101, 1, 1);
+    says(t, "- JOURNAL_TASK id=3.1/0@1.1 token=2 run_us=0 worker=101 code=0 state=2");
+    HEAR(t, 0, STOP, stop, .now = 1);
+    request(t, 102, 1, 1); /* no more are put on record */
+    says(t, "102 NO_TASK job=3.1 request=1");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2);
+    says(t, "101 TASK_LAUNCH id=3.1/0@1.1");
+    says(t, "central LEAVE");
+    says(t, "- STOPPED");
+    talk_end(t);
+    /* What cannot be written is waited for no longer. */
+    t = talk_once(1);
+    request(t, 101, 1, 1);
+    ignore(t);
+    HEAR(t, 0, STOP, stop, .now = 1);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2, .err = HAWK_EIO);
+    says(t, "101 NO_TASK job=3.1 request=1");
+    says(t, "central LEAVE");
+    says(t, "- STOPPED");
+    talk_end(t);
+}
+
 static void test_what_is_in_doubt_is_not_promoted(void **state)
 {
     struct talk *t = talk_again();
@@ -648,6 +677,38 @@ static void test_promotion_is_written_before_central_is_asked(void **state)
     talk_end(t);
 }
 
+/* That of the first, which was refused, says by then that central has nothing. */
+static void test_a_second_promotion_waits_for_its_own_record(void **state)
+{
+    struct talk *t = talk_joined("hawk", 2);
+    struct job_desc *desc = desc_new(4, "");
+
+    desc->flags = JOB_DETACHED;
+    submit(t, desc);
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
+    ignore(t);
+    for (uint32_t i = 0; i < 2; i++) {
+        request(t, 101 + i, 1, 1);
+        ignore(t);
+        started(t, 101 + i, try_of(1, i, 1, 1));
+    }
+    HEAR(t, 101, TASK_OVERRUN, task_overrun, .id = try_of(1, 0, 1, 1), .run_us = 20 * US_PER_S);
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2);
+    says(t, "central LONG_SUBMIT job=3.1");
+    HEAR(t, CENTRAL, LONG_REFUSED, long_refused, .job = J(1), .epoch = 2, .err = HAWK_ELIMIT);
+    says(t, "- JOURNAL_JOB job=3.1 token=3 desc=- tasks=all estimate_us=0 epoch=1 life=1 handed=0");
+    ignore(t); /* its probes */
+    HEAR(t, 102, TASK_OVERRUN, task_overrun, .id = try_of(1, 1, 1, 1), .run_us = 20 * US_PER_S);
+    says(t, "- JOURNAL_JOB job=3.1 token=4 desc=- tasks=2of estimate_us=0 epoch=1 life=1 handed=2");
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 3);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 4);
+    says(t, "central LONG_SUBMIT job=3.1");
+    talk_end(t);
+}
+
 static void test_limits_hold_for_what_was_read_back(void **state)
 {
     struct talk *t = talk_again();
@@ -686,11 +747,13 @@ int main(void)
         cmocka_unit_test(test_a_launch_is_on_record_before_it_is_sent),
         cmocka_unit_test(test_a_launch_that_cannot_be_written_is_given_up),
         cmocka_unit_test(test_what_was_not_sent_is_launched_again),
+        cmocka_unit_test(test_it_does_not_leave_before_launches_on_record_are_sent),
         cmocka_unit_test(test_what_is_in_doubt_is_not_promoted),
         cmocka_unit_test(test_central_is_asked_for_long_ones),
         cmocka_unit_test(test_an_older_journal_gives_central_what_it_had),
         cmocka_unit_test(test_a_promoted_part_is_centrals),
         cmocka_unit_test(test_promotion_is_written_before_central_is_asked),
+        cmocka_unit_test(test_a_second_promotion_waits_for_its_own_record),
         cmocka_unit_test(test_limits_hold_for_what_was_read_back),
     };
 
