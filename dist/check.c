@@ -93,6 +93,7 @@ static void check_alive(const struct dist *d, const struct dist_job *job)
     CHECK(job_unfinished_tasks(job) > 0 || (job->settling && !d->joined));
     CHECK((job->hand != HAND_NONE) == !list_empty(&job->in_central));
     CHECK(job->central_n == 0 || job->hand != HAND_NONE);
+    CHECK(!job->held_back || (job->hand == HAND_PENDING && !job->offered && !job->changing));
     CHECK(job->unlaunched == 0 || !job->cancelling);
     CHECK(!job->starved || !list_empty(&job->in_pool));
     CHECK(list_empty(&job->in_unattended) || (job->watchers == 0 && !(job->desc->flags & JOB_DETACHED)));

@@ -230,8 +230,10 @@ static void on_stop(struct step *s, bool at_once)
 
     s->d->stopping = true;
     s->d->leaving = s->d->leaving || at_once;
-    if (at_once)
+    if (at_once) {
         jobs_accept_durable(s);
+        hand_leave(s);
+    }
     if (at_once && again)
         leave(s);
 }

@@ -38,13 +38,50 @@ static int64_t estimate(const struct dist_job *job)
     return job->estimate_us > 0 ? job->estimate_us : job->cutoff_us;
 }
 
+/* One that leaves does not wait for what a job at most once puts on record first. */
+static bool may_offer(const struct step *s, const struct dist_job *job)
+{
+    return s->d->central_up && !(s->d->leaving && (job->desc->flags & JOB_AT_MOST_ONCE));
+}
+
+/* What central gets of it is on record first. */
+static void change(struct step *s, struct dist_job *job)
+{
+    job->held_back = false;
+    job->changing = job->journalled;
+    journal_change(s, job);
+}
+
+/* Central has nothing of a job at most once, and is offered nothing for now: that is on record, too, since after a
+ * restart what central may have had and does not know is lost. Returns whether it is such a job. */
+static bool hold_back(struct step *s, struct dist_job *job)
+{
+    if (!(job->desc->flags & JOB_AT_MOST_ONCE) || job->offered || job->unsure || job->promoted ||
+        !(job->journalled || job->journalling))
+        return false;
+    if (!job->held_back) {
+        job->held_back = true;
+        job->changing = false;
+        journal_change(s, job);
+    }
+    return true;
+}
+
 void hand_offer(struct step *s, struct dist_job *job)
 {
     struct msg_long_submit *m;
 
     /* What central has and we do not know any more after a restart would run for nobody. */
-    if (!s->d->central_up || job->changing || job->journalling)
+    if (job->changing || job->journalling)
         return;
+    if (!may_offer(s, job)) {
+        hold_back(s, job);
+        return;
+    }
+    if (job->held_back) {
+        change(s, job);
+        return;
+    }
     job->handed_again = job->handed_out;
     job->handed_out = job->offered = true;
     m = &out_add(s->out, MSG_LONG_SUBMIT, NODE_CENTRAL.v)->long_submit;
@@ -78,6 +115,7 @@ static void hand(struct step *s, struct dist_job *job, enum hand_over to, uint16
     CHECK(job->unlaunched > 0);
     job->hand = (uint8_t)to;
     job->epoch = epoch;
+    job->held_back = false;
     mark_all(job);
     list_push_tail(&s->d->handed, &job->in_central);
 }
@@ -86,8 +124,8 @@ void hand_over(struct step *s, struct dist_job *job, uint16_t epoch)
 {
     hand(s, job, HAND_PENDING, epoch);
     /* What is central's must not be ours after a restart: it would run twice. */
-    job->changing = job->journalled;
-    journal_change(s, job);
+    if (may_offer(s, job) || !hold_back(s, job))
+        change(s, job);
     hand_offer(s, job);
 }
 
@@ -121,6 +159,7 @@ void hand_recover(struct step *s, struct dist_job *job, const struct task_set *s
 static void take_back(struct step *s, struct dist_job *job)
 {
     job->hand = HAND_NONE;
+    job->held_back = false;
     list_remove(&job->in_central);
     job->central_n = 0;
     for (uint32_t i = job->desc->tasks; i-- > 0;) {
@@ -242,6 +281,16 @@ void hand_central_lost(struct step *s)
     }
 }
 
+void hand_leave(struct step *s)
+{
+    list_foreach(&s->d->handed, node, nxt) {
+        struct dist_job *job = container_of(node, struct dist_job, in_central);
+
+        if (job->hand == HAND_PENDING && job->central_n > 0 && !job->journalling)
+            hold_back(s, job);
+    }
+}
+
 /* ---- What central says ---- */
 
 /* The job that a message of central's is about, when it is of the present epoch; else NULL: stale. */
@@ -266,6 +315,8 @@ static void accepted(struct step *s, struct dist_job *job)
         return;
     job->hand = HAND_ACCEPTED;
     job->unsure = job->offered = false;
+    if (job->held_back)
+        change(s, job);
     if (job->state == JOB_PENDING)
         job_set_state(s, job, JOB_WAITING);
     if (!epoch_is_dists(job->epoch) && !job->promoted)
@@ -300,8 +351,8 @@ static void unaccepted(struct step *s, struct dist_job *job)
     }
     /* It gets less than before: after a restart we must know that the rest has ended. */
     job->unsure = false;
-    job->changing = job->journalled;
-    journal_change(s, job);
+    if (may_offer(s, job) || !hold_back(s, job))
+        change(s, job);
 }
 
 static bool may_pass(int err)
@@ -336,6 +387,7 @@ void on_long_refused(struct step *s, const struct msg *m)
         job->timer.key = s->now + REFUSED_US;
         job->timer.seq = job->id.v;
         CHECK(heap_push(&s->d->timers, &job->timer) == 0);
+        hold_back(s, job);
     }
     job_settle(s, job);
 }

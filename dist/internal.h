@@ -208,6 +208,8 @@ void hand_promote(struct step *s, struct dist_job *job);
 void hand_cancel(struct step *s, struct dist_job *job);
 void hand_central_up(struct step *s);
 void hand_central_lost(struct step *s);
+/* We are about to leave: what central was to get and did not is on record so. */
+void hand_leave(struct step *s);
 void on_long_accepted(struct step *s, const struct msg *m);
 void on_long_refused(struct step *s, const struct msg *m);
 void on_long_task(struct step *s, const struct msg *m);

@@ -188,6 +188,13 @@ static void settled(struct step *s, struct dist_job *job)
     job->ratio_milli = p->probe_ratio_milli;
     job->min_probes = p->min_probes;
     tasks_doubt(s, job); /* first: central would run them */
+    /* At most once, and central was not asked for it in time. Nothing of it has been launched. */
+    if ((job->desc->flags & JOB_AT_MOST_ONCE) && job->class == CLASS_LONG &&
+        (p->flags & POLICY_CENTRAL_LONG) && job->hand == HAND_NONE && job->unlaunched == job->desc->tasks) {
+        job->probe_long = false;
+        job_set_state(s, job, JOB_PENDING);
+        hand_over(s, job, job->first_epoch);
+    }
     if (job->overran)
         hand_promote(s, job);
     if (job->unlaunched > 0)

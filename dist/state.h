@@ -147,14 +147,15 @@ struct dist_job {
     bool by_client : 1;   /* its client cancelled it */
     bool abandoned : 1;   /* … by going away */
     bool promoted : 1;
-    bool starved : 1;         /* in dist.starved[] */
-    bool refused : 1;         /* a worker refused probes since it was last probed for or launched */
-    bool handed_out : 1;      /* LONG_SUBMIT was sent at least once: central may have it */
-    bool handed_again : 1;    /* and sent once more: what central said of it in between may be lost */
-    bool handed_part : 1;     /* what central was given last was not the whole job */
-    bool offered : 1;         /* and the last one is not answered */
-    bool unsure : 1;          /* read back: whether central has it, it is asked */
-    bool crossed : 1;         /* news of its reservations may have crossed: those that move are not counted */
+    bool starved : 1;      /* in dist.starved[] */
+    bool refused : 1;      /* a worker refused probes since it was last probed for or launched */
+    bool handed_out : 1;   /* LONG_SUBMIT was sent at least once: central may have it */
+    bool handed_again : 1; /* and sent once more: what central said of it in between may be lost */
+    bool handed_part : 1;  /* what central was given last was not the whole job */
+    bool offered : 1;      /* and the last one is not answered */
+    bool held_back : 1;    /* at most once: not on record as central's, and not to be offered before it is */
+    bool unsure : 1;       /* read back: whether central has it, it is asked */
+    bool crossed : 1;      /* news of its reservations may have crossed: those that move are not counted */
     struct dist_task tasks[]; /* desc->tasks of them */
 };
 /* From one life's epoch to the next: what is promoted has the one between. */

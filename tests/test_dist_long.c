@@ -93,6 +93,74 @@ static void test_at_most_once_is_offered_again_when_refused(void **state)
     talk_end(t);
 }
 
+#define ONCE (JOB_DETACHED | JOB_AT_MOST_ONCE)
+#define RECORD_OF(token, handed)                                                                             \
+    "- JOURNAL_JOB job=3.1 token=" token                                                                     \
+    " desc=- tasks=all estimate_us=100000000 epoch=1 life=1 handed=" handed
+
+/* After a restart it would be lost: what central may have had, and does not know, may have run. */
+static void test_at_most_once_is_on_record_as_centrals_only_while_offered(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    HEAR(t, CENTRAL, PEER_LOST, peer_lost, 0);
+    submit_long(t, 1, ONCE);
+    says(t, "- JOURNAL_JOB job=3.1 token=1 desc=\"big\"x1 tasks=all estimate_us=100000000 epoch=1 life=1 "
+            "handed=0");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
+    says(t, "- SUBMITTED job=3.1");
+    assert_int_equal(block_of(t, 1), DIST_BLOCK_CENTRAL_AWAY);
+    central_joins(t);
+    says(t, RECORD_OF("2", "1"));
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2);
+    says(t, "central LONG_SUBMIT job=3.1");
+    HEAR(t, CENTRAL, LONG_REFUSED, long_refused, .job = J(1), .epoch = 1, .err = HAWK_ELIMIT);
+    says(t, RECORD_OF("3", "0"));
+    wait_timer(t, US_PER_S);
+    says(t, RECORD_OF("4", "1"));
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 3);
+    HEAR(t, CENTRAL, PEER_LOST, peer_lost, 0);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 4);
+    says(t, RECORD_OF("5", "0")); /* it was too late for central */
+    central_joins(t);
+    says(t, RECORD_OF("6", "1"));
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 6);
+    says(t, "central LONG_SUBMIT job=3.1");
+    HEAR(t, CENTRAL, PEER_LOST, peer_lost, 0); /* from here on it may have it */
+    central_joins(t);
+    says(t, "central LONG_WATCH job=3.1");
+    talk_end(t);
+}
+
+static void test_a_dist_that_leaves_offers_nothing_at_most_once(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    submit_long(t, 1, ONCE);
+    says(t, "- JOURNAL_JOB job=3.1 token=1 desc=\"big\"x1 tasks=all estimate_us=100000000 epoch=1 life=1 "
+            "handed=1");
+    HEAR(t, 0, STOP, stop, .now = 1);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
+    says(t, RECORD_OF("2", "0"));
+    says(t, "- SUBMITTED job=3.1 client=9 err=0");
+    says(t, "central LEAVE");
+    says(t, "- STOPPED");
+    talk_end(t);
+    t = talk_joined("hawk", 1);
+    HEAR(t, CENTRAL, PEER_LOST, peer_lost, 0);
+    submit_long(t, 1, ONCE);
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
+    ignore(t);
+    central_joins(t);
+    says(t, RECORD_OF("2", "1"));
+    HEAR(t, 0, STOP, stop, .now = 1);
+    says(t, RECORD_OF("3", "0"));
+    says(t, "central LEAVE");
+    says(t, "- STOPPED");
+    talk_end(t);
+}
+
 static void test_waits_while_central_is_away(void **state)
 {
     struct talk *t = talk_joined("hawk", 1);
@@ -418,6 +486,8 @@ int main(void)
         cmocka_unit_test(test_from_submission_to_end),
         cmocka_unit_test(test_at_most_once_is_not_offered_again),
         cmocka_unit_test(test_at_most_once_is_offered_again_when_refused),
+        cmocka_unit_test(test_at_most_once_is_on_record_as_centrals_only_while_offered),
+        cmocka_unit_test(test_a_dist_that_leaves_offers_nothing_at_most_once),
         cmocka_unit_test(test_waits_while_central_is_away),
         cmocka_unit_test(test_detached_is_told_when_both_have_it),
         cmocka_unit_test(test_central_gets_nothing_that_is_not_on_record),

@@ -630,6 +630,30 @@ static void test_an_older_journal_gives_central_what_it_had(void **state)
     talk_end(t);
 }
 
+/* One at most once that was never offered is in no doubt. Of one under a policy without central some may have run. */
+static void test_at_most_once_that_was_not_offered_is_offered(void **state)
+{
+    struct talk *t = talk_again();
+    struct job_desc *whole = long_desc(2), *begun = long_desc(2);
+
+    whole->flags = begun->flags = JOB_AT_MOST_ONCE;
+    journal_job(t, 1, whole, 1, 0, NULL);
+    journal_job(t, 2, begun, 1, 0, NULL);
+    journal_launch(t, 2, 0);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    central_joins(t);
+    worker_up(t, 101, 1, true);
+    held_end(t, 101);
+    wait_timer(t, 50000);
+    says(t, "- JOURNAL_JOB job=3.1 token=1 desc=- tasks=all estimate_us=0 epoch=1 life=1 handed=1");
+    says(t, "- JOURNAL_TASK id=3.2/0@1.0 token=2 run_us=0 worker=0 code=0 state=7");
+    says(t, "101 PROBE job=3.2 estimate_us=0 count=2 class=1");
+    assert_int_equal(job_view_of(t, 1).state, JOB_PENDING);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2);
+    says(t, "central LONG_SUBMIT job=3.1 desc=\"big\"x2 tasks=all estimate_us=10000000 epoch=1");
+    talk_end(t);
+}
+
 static void test_a_promoted_part_is_centrals(void **state)
 {
     struct talk *t = talk_again();
@@ -751,6 +775,7 @@ int main(void)
         cmocka_unit_test(test_what_is_in_doubt_is_not_promoted),
         cmocka_unit_test(test_central_is_asked_for_long_ones),
         cmocka_unit_test(test_an_older_journal_gives_central_what_it_had),
+        cmocka_unit_test(test_at_most_once_that_was_not_offered_is_offered),
         cmocka_unit_test(test_a_promoted_part_is_centrals),
         cmocka_unit_test(test_promotion_is_written_before_central_is_asked),
         cmocka_unit_test(test_a_second_promotion_waits_for_its_own_record),
