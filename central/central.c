@@ -167,6 +167,9 @@ static void recover(struct central *c, const struct msg *m)
     case MSG_JOURNAL_CANCEL:
         central_jobs_recover_cancel(c, &m->journal_cancel);
         break;
+    case MSG_JOURNAL_OWNER:
+        central_jobs_recover_owner(c, &m->journal_owner);
+        break;
     case MSG_JOURNAL_JOB_END:
         central_jobs_recover_end(c, &m->journal_job_end);
         break;
@@ -213,6 +216,7 @@ static void dispatch(struct central *c, const struct msg *m)
     case MSG_JOURNAL_JOB:
     case MSG_JOURNAL_TASK:
     case MSG_JOURNAL_CANCEL:
+    case MSG_JOURNAL_OWNER:
     case MSG_JOURNAL_JOB_END:
     case MSG_HISTORY:
     case MSG_RECOVERED:

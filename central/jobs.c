@@ -33,11 +33,15 @@ static void send_refused(struct central *c, const struct node *dist, job_id_t jo
 }
 
 /* From now on it hears of the job; and when its epoch says so, it is whom the job belongs to. */
-static void watch(struct long_job *j, const struct node *dist, uint16_t owner)
+static void watch(struct central *c, struct long_job *j, const struct node *dist, uint16_t owner)
 {
     central_job_watch(j, dist->id)->owner = owner;
-    if (owner > j->owner)
-        j->owner = owner;
+    if (owner <= j->owner)
+        return;
+    j->owner = owner;
+    /* Of whom it belonged to first nobody can take it for another's. */
+    if (owner > 1 && (j->state == LONG_JOURNALLING || j->state == LONG_ACTIVE))
+        central_journal_put(c, RECORD_OWNER, j);
 }
 
 /* Tells dist of every task; of one whose end is being journalled it hears when that is done. */
@@ -58,7 +62,7 @@ void central_jobs_watch(struct central *c, struct node *dist, const struct msg_l
     struct msg *reply;
 
     if (j) {
-        watch(j, dist, m->owner);
+        watch(c, j, dist, m->owner);
         tell_tasks(c, j, dist);
     }
     reply = central_send(c, dist, MSG_LONG_WATCHED);
@@ -114,7 +118,7 @@ void central_jobs_submit(struct central *c, struct node *dist, const struct msg_
     if (c->stopping)
         return; /* it asks the next central */
     if (j) {
-        watch(j, dist, m->owner);
+        watch(c, j, dist, m->owner);
         if (j->state == LONG_JOURNALLING)
             return;
         send_accepted(c, j, dist);
@@ -133,8 +137,8 @@ void central_jobs_submit(struct central *c, struct node *dist, const struct msg_
     j = central_job_new(c, m->job, m->epoch, m->desc, m->tasks);
     j->estimate_us = estimate_of(c, m->desc, m->estimate_us);
     j->why = m->why;
-    watch(j, dist, m->owner);
     central_journal_put(c, RECORD_JOB, j);
+    watch(c, j, dist, m->owner);
 }
 
 static void activate(struct central *c, struct long_job *j)
@@ -300,6 +304,14 @@ void central_jobs_recover_cancel(struct central *c, const struct msg_journal_can
 
     if (j)
         j->cancel = true;
+}
+
+void central_jobs_recover_owner(struct central *c, const struct msg_journal_owner *m)
+{
+    struct long_job *j = central_jobs_find(c, m->job, m->epoch);
+
+    if (j)
+        j->owner = m->owner;
 }
 
 void central_jobs_recover_end(struct central *c, const struct msg_journal_job_end *m)

@@ -52,6 +52,16 @@ static void write_cancel(struct central *c, const struct long_job *j)
     m->journal_cancel.epoch = (uint16_t)j->key.epoch;
 }
 
+static void write_owner(struct central *c, const struct long_job *j)
+{
+    struct msg *m = out_add(c->out, MSG_JOURNAL_OWNER, 0);
+
+    m->journal_owner.job = (job_id_t){j->key.job};
+    m->journal_owner.token = c->token;
+    m->journal_owner.epoch = (uint16_t)j->key.epoch;
+    m->journal_owner.owner = j->owner;
+}
+
 static void write_job_end(struct central *c, const struct long_job *j)
 {
     struct msg *m = out_add(c->out, MSG_JOURNAL_JOB_END, 0);
@@ -103,6 +113,9 @@ void central_journal_put(struct central *c, enum record_kind kind, void *what)
     case RECORD_CANCEL:
         write_cancel(c, what);
         break;
+    case RECORD_OWNER:
+        write_owner(c, what);
+        break;
     case RECORD_NOTE:
         write_task(c, what);
         break;
@@ -139,6 +152,7 @@ static void written(struct central *c, const struct record *r)
         break;
     case RECORD_UNDO:
     case RECORD_CANCEL:
+    case RECORD_OWNER:
     case RECORD_NOTE:
         break;
     }
@@ -153,7 +167,7 @@ static void not_written(struct central *c, const struct record *r, int32_t err)
         /* A store may keep what it could not write, and write it later: then the job must not come back with the next
          * central, when its dist has run it long ago. */
         central_journal_put(c, RECORD_UNDO, &id);
-    } else if (r->kind != RECORD_NOTE && r->kind != RECORD_CANCEL) {
+    } else if (r->kind != RECORD_NOTE && r->kind != RECORD_CANCEL && r->kind != RECORD_OWNER) {
         if (r->kind == RECORD_DRAIN) /* in force, and written when that can be: who asked has waited enough */
             central_drain_journalled(c, r->node, r->client, err);
         ring_push(&c->failed, *r);

@@ -156,8 +156,9 @@ enum record_kind {
     RECORD_LAUNCH, /* of a task at most once: it is sent when this is written */
     RECORD_JOB_END,
     RECORD_UNDO, /* a job that was refused since it could not be written, should the journal have it all the same */
-    RECORD_CANCEL, /* nobody waits for this one and the next, and nobody remembers what they are about */
-    RECORD_NOTE,   /* a task that is launched again */
+    RECORD_CANCEL, /* nobody waits for this one and the next two, and nobody remembers what they are about */
+    RECORD_OWNER,
+    RECORD_NOTE, /* a task that is launched again */
 };
 
 /* Something that was put out to be journalled, or that could not be and will be again. */
@@ -377,6 +378,7 @@ void central_jobs_watch(struct central *c, struct node *dist, const struct msg_l
 void central_jobs_recover(struct central *c, const struct msg_journal_job *m);
 void central_jobs_recover_task(struct central *c, const struct msg_journal_task *m);
 void central_jobs_recover_cancel(struct central *c, const struct msg_journal_cancel *m);
+void central_jobs_recover_owner(struct central *c, const struct msg_journal_owner *m);
 void central_jobs_recover_end(struct central *c, const struct msg_journal_job_end *m);
 void central_jobs_recovered(struct central *c);
 void central_jobs_journalled(struct central *c, struct long_job *j, int32_t err);

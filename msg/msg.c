@@ -320,6 +320,8 @@ uint64_t msg_journal_token(const struct msg *m)
         return m->journal_task.token;
     case MSG_JOURNAL_CANCEL:
         return m->journal_cancel.token;
+    case MSG_JOURNAL_OWNER:
+        return m->journal_owner.token;
     case MSG_JOURNAL_ENDED:
         return m->journal_ended.token;
     case MSG_JOURNAL_JOB_END:

@@ -131,6 +131,7 @@
     X(JOURNAL_JOB, journal_job, 0)                                                                           \
     X(JOURNAL_TASK, journal_task, 0)                                                                         \
     X(JOURNAL_CANCEL, journal_cancel, 0)                                                                     \
+    X(JOURNAL_OWNER, journal_owner, 0)                                                                       \
     X(JOURNAL_ENDED, journal_ended, 0)                                                                       \
     X(JOURNAL_JOB_END, journal_job_end, 0)                                                                   \
     X(JOURNAL_DONE, journal_done, 0)                                                                         \
@@ -247,6 +248,8 @@
     F(desc, desc)                                                                                            \
     F(tasks, tasks) F(i64, estimate_us) F(u16, epoch) F(u16, life) F(u16, handed) F(u8, why) F(u8, class)
 #define FIELDS_journal_cancel(F) F(job, job) F(u64, token) F(u16, epoch)
+/* Central's: the greatest epoch of a dist that has the job. */
+#define FIELDS_journal_owner(F) F(job, job) F(u64, token) F(u16, epoch) F(u16, owner)
 #define FIELDS_journal_task(F)                                                                               \
     F(try, id) F(u64, token) F(i64, run_us) F(node, worker) F(i32, code) F(u8, state) F(u8, outcome)
 /* It has ended, and stays to be looked at until JOURNAL_JOB_END. left_out: tasks that were cancelled before they were

@@ -28,6 +28,7 @@
     X(ONE_END, "one end", "a task ends once for its client, having run to its end somewhere")                \
     X(ONE_COPY, "one copy", "a task that central placed runs nowhere twice at a time")                       \
     X(AT_MOST_ONCE, "at most once", "a task of a job that says so is started once, if at all")               \
+    X(ASKED, "asked for", "no task is cancelled but at its client's word")                                   \
     X(RESERVED, "reserved", "no long task reaches a worker behind the word that it is reserved")             \
     X(WAITING_TIMES, "waiting times", "central's estimates are never negative")                              \
     X(RESERVATIONS, "reservations", "without faults a dist knows where each of its reservations is")         \

@@ -228,6 +228,9 @@ static void on_task_event(struct cluster *c, const struct msg_task_event *m)
         cluster_fail(c, INVARIANT_ONE_END, "an event of task %u of %s, which %s", m->id.task,
                      job_id_format((char[JOB_ID_TEXT]){0}, m->id.job), j ? "has ended" : "nobody submitted");
     j->task_state[m->id.task] = m->state;
+    if (m->state == TASK_CANCELLED && !j->cancelled)
+        cluster_fail(c, INVARIANT_ASKED, "task %u of %s was cancelled, which nobody asked for", m->id.task,
+                     job_id_format((char[JOB_ID_TEXT]){0}, m->id.job));
     if (task_state_final(m->state) && ++j->finals[m->id.task] != 1)
         cluster_fail(c, INVARIANT_ONE_END, "task %u of %s ended twice for its client", m->id.task,
                      job_id_format((char[JOB_ID_TEXT]){0}, m->id.job));

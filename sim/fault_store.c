@@ -90,6 +90,7 @@ static uint16_t epoch_of(const struct msg *m)
     return m->type == MSG_JOURNAL_JOB      ? m->journal_job.epoch
            : m->type == MSG_JOURNAL_TASK   ? m->journal_task.id.epoch
            : m->type == MSG_JOURNAL_CANCEL ? m->journal_cancel.epoch
+           : m->type == MSG_JOURNAL_OWNER  ? m->journal_owner.epoch
            : m->type == MSG_JOURNAL_ENDED  ? m->journal_ended.epoch
                                            : m->journal_job_end.epoch;
 }
@@ -113,7 +114,8 @@ enum journal_table { TABLE_HISTORY, TABLE_NODE, TABLE_JOB };
 /* Of what is kept of a job: itself, its tasks by number, that it was cancelled, which is a column of the job's, how it ended. */
 #define PART_JOB 0
 #define PART_TASK(task) (1 + (uint64_t)(task))
-#define PART_CANCEL (UINT64_MAX - 1)
+#define PART_CANCEL (UINT64_MAX - 2)
+#define PART_OWNER (UINT64_MAX - 1)
 #define PART_ENDED UINT64_MAX
 
 struct row {
@@ -141,6 +143,7 @@ static struct row row_of(const struct msg *m, uint32_t entry)
     r.epoch = epoch_of(m);
     r.part = m->type == MSG_JOURNAL_TASK     ? PART_TASK(m->journal_task.id.task)
              : m->type == MSG_JOURNAL_CANCEL ? PART_CANCEL
+             : m->type == MSG_JOURNAL_OWNER  ? PART_OWNER
              : m->type == MSG_JOURNAL_ENDED  ? PART_ENDED
                                              : PART_JOB;
     return r;
@@ -198,12 +201,14 @@ static void write_row(struct rows *rows, const struct msg *m, uint32_t entry)
     } else if (m->type == MSG_JOURNAL_JOB &&
                m->journal_job.desc) { /* the whole row: also that it is not cancelled */
         delete_part(rows, &row, PART_CANCEL);
+        delete_part(rows, &row, PART_OWNER);
         replace(rows, &row);
     } else if (m->type == MSG_JOURNAL_JOB && job) {
         row.m.journal_job.desc = job->m.journal_job.desc;
         *job = row;
         delete_part(rows, &row, PART_ENDED);
-    } else if (job || (m->type != MSG_JOURNAL_JOB && m->type != MSG_JOURNAL_CANCEL)) {
+    } else if (job || (m->type != MSG_JOURNAL_JOB && m->type != MSG_JOURNAL_CANCEL &&
+                       m->type != MSG_JOURNAL_OWNER)) {
         replace(rows, &row);
     }
 }

@@ -56,6 +56,7 @@ struct entry *entry_new(const struct msg *m)
         break;
     case MSG_JOURNAL_TASK:
     case MSG_JOURNAL_CANCEL:
+    case MSG_JOURNAL_OWNER:
     case MSG_JOURNAL_ENDED:
     case MSG_JOURNAL_JOB_END:
         break;

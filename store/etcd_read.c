@@ -294,11 +294,29 @@ static void add_orphan(struct reader *rd, const struct etcd_row *row)
     rd->orphans[rd->n_orphans++] = xstrdup(row->key);
 }
 
-/* What follows a job: its tasks, and whether it was cancelled. */
+static int read_owner(struct reader *rd, const struct etcd_row *row)
+{
+    struct msg m = {.type = MSG_JOURNAL_OWNER, .journal_owner = {.job = rd->job, .epoch = rd->epoch}};
+    struct span rest = {row->value, row->len};
+    struct wire_field f;
+    int got;
+
+    while ((got = wire_next(&rest, &f)) > 0)
+        if (f.tag == hawk_store_Owner_owner_tag)
+            m.journal_owner.owner = (uint16_t)number(rd, &f, UINT16_MAX);
+    if (got < 0 || rd->bad)
+        return damaged(row);
+    rd->fn(rd->arg, &m);
+    return 0;
+}
+
+/* What follows a job: its tasks, whether it was cancelled, and whom it belongs to. */
 static int read_part(struct reader *rd, const struct etcd_row *row, const char *at)
 {
     struct msg m = {.type = MSG_JOURNAL_CANCEL};
 
+    if (strcmp(at, "owner") == 0)
+        return read_owner(rd, row);
     if (strcmp(at, "cancel") != 0)
         return read_task(rd, row, at);
     m.journal_cancel.job = rd->job;

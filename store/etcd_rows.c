@@ -208,6 +208,9 @@ static struct touched touched_by(const struct entry *e)
     case MSG_JOURNAL_CANCEL:
         return (struct touched){
             .job = e->m.journal_cancel.job.v, .epoch = e->m.journal_cancel.epoch, .task = TASK_ALL};
+    case MSG_JOURNAL_OWNER:
+        return (struct touched){
+            .job = e->m.journal_owner.job.v, .epoch = e->m.journal_owner.epoch, .task = TASK_ALL};
     case MSG_JOURNAL_JOB_END:
         return (struct touched){
             .job = e->m.journal_job_end.job.v, .epoch = e->m.journal_job_end.epoch, .task = TASK_ALL};
@@ -279,6 +282,8 @@ static void add_job(struct backend *b, const struct entry *e, uint32_t chunks, c
     put(b, key);
     etcd_key(b, key, "job/" JOB_KEY "/cancel", j->job.v, j->epoch);
     etcd_txn_delete(&b->txn, key, NULL);
+    etcd_key(b, key, "job/" JOB_KEY "/owner", j->job.v, j->epoch);
+    etcd_txn_delete(&b->txn, key, NULL);
     etcd_key(b, key, "desc/" JOB_KEY "/", j->job.v, j->epoch);
     if (chunks)
         etcd_key(b, to, "desc/" JOB_KEY "/%s", j->job.v, j->epoch, generation);
@@ -307,6 +312,15 @@ static void add_cancel(struct backend *b, const struct msg_journal_cancel *c)
     char key[ETCD_KEY_MAX];
 
     etcd_key(b, key, "job/" JOB_KEY "/cancel", c->job.v, c->epoch);
+    put(b, key);
+}
+
+static void add_owner(struct backend *b, const struct msg_journal_owner *o)
+{
+    char key[ETCD_KEY_MAX];
+
+    wire_put_number(&b->value, hawk_store_Owner_owner_tag, o->owner);
+    etcd_key(b, key, "job/" JOB_KEY "/owner", o->job.v, o->epoch);
     put(b, key);
 }
 
@@ -352,6 +366,9 @@ static void add(struct backend *b, const struct entry *e)
         break;
     case MSG_JOURNAL_CANCEL:
         add_cancel(b, &e->m.journal_cancel);
+        break;
+    case MSG_JOURNAL_OWNER:
+        add_owner(b, &e->m.journal_owner);
         break;
     case MSG_JOURNAL_ENDED: /* a dist's */
         break;

@@ -26,6 +26,7 @@ static const char *const sql[STATEMENT_COUNT] = {
         "UPDATE job SET estimate_us = ?, life = ?, handed = ?, why = ?, class = ?, tasks = ?"
         " WHERE job = ? AND epoch = ?",
     [STATEMENT_CANCEL] = "UPDATE job SET cancelled = 1 WHERE job = ? AND epoch = ?",
+    [STATEMENT_OWNER] = "UPDATE job SET owner = ? WHERE job = ? AND epoch = ?",
     [STATEMENT_TASK] = "REPLACE INTO task(job, task, epoch, attempt, run_us, code, state, outcome, worker)"
                        " VALUES(?,?,?,?,?,?,?,?,?)",
     [STATEMENT_ENDED] =
@@ -46,9 +47,12 @@ int rows_init(struct rows *r, sqlite3 *db)
 {
     *r = (struct rows){.db = db};
     for (int i = 0; i < STATEMENT_COUNT; i++) {
-        if (sqlite3_prepare_v3(db, sql[i], -1, SQLITE_PREPARE_PERSISTENT, &r->v[i], NULL) != SQLITE_OK) {
+        int rc = sqlite3_prepare_v3(db, sql[i], -1, SQLITE_PREPARE_PERSISTENT, &r->v[i], NULL);
+
+        if (rc != SQLITE_OK) {
+            log_error("the journal's tables: %s", sqlite3_errmsg(db));
             rows_free(r);
-            return HAWK_EIO;
+            return rc == SQLITE_ERROR ? HAWK_ECORRUPT : HAWK_EIO; /* a column is not there */
         }
     }
     return 0;
@@ -187,6 +191,10 @@ int rows_write(struct rows *r, const struct entry *e)
     case MSG_JOURNAL_CANCEL:
         BIND(r->v[STATEMENT_CANCEL], 1, (int64_t)e->m.journal_cancel.job.v, e->m.journal_cancel.epoch);
         return run(r, STATEMENT_CANCEL);
+    case MSG_JOURNAL_OWNER:
+        BIND(r->v[STATEMENT_OWNER], 1, e->m.journal_owner.owner, (int64_t)e->m.journal_owner.job.v,
+             e->m.journal_owner.epoch);
+        return run(r, STATEMENT_OWNER);
     case MSG_JOURNAL_ENDED:
         return write_ended(r, &e->m.journal_ended);
     case MSG_JOURNAL_JOB_END:
@@ -396,6 +404,7 @@ static int read_job(struct reader *rd, sqlite3_stmt *st)
     struct msg m = {.type = MSG_JOURNAL_JOB};
     struct msg_journal_job *j = &m.journal_job;
     char why[200] = "";
+    struct msg owner = {.type = MSG_JOURNAL_OWNER};
     bool cancelled;
     int err;
 
@@ -408,6 +417,8 @@ static int read_job(struct reader *rd, sqlite3_stmt *st)
     j->life = (uint16_t)number(rd, st, 7, UINT16_MAX);
     j->handed = (uint16_t)number(rd, st, 8, UINT16_MAX);
     j->class = (uint8_t)number(rd, st, 9, CLASS_COUNT - 1);
+    owner.journal_owner = (struct msg_journal_owner){
+        .job = j->job, .epoch = j->epoch, .owner = (uint16_t)number(rd, st, 10, UINT16_MAX)};
     if (rd->bad || codec_desc_decode(sqlite3_column_blob(st, 5), (size_t)sqlite3_column_bytes(st, 5), true,
                                      &j->desc, why, sizeof why) < 0) {
         task_set_drop(j->tasks);
@@ -420,6 +431,8 @@ static int read_job(struct reader *rd, sqlite3_stmt *st)
     BIND(rd->tasks, 1, (int64_t)j->job.v, j->epoch);
     err = read_rows(rd, rd->tasks, read_task);
     sqlite3_reset(rd->tasks);
+    if (!err && owner.journal_owner.owner)
+        rd->fn(rd->arg, &owner);
     if (!err && cancelled) {
         struct msg c = {.type = MSG_JOURNAL_CANCEL, .journal_cancel = {.job = j->job, .epoch = j->epoch}};
 
@@ -471,7 +484,7 @@ int rows_recover(struct rows *r, void (*fn)(void *arg, const struct msg *m), voi
     if (!err)
         err = read_table(
             &rd,
-            "SELECT job, epoch, estimate_us, why, tasks, desc, cancelled, life, handed, class FROM job"
+            "SELECT job, epoch, estimate_us, why, tasks, desc, cancelled, life, handed, class, owner FROM job"
             " ORDER BY job, epoch",
             read_job);
     sqlite3_finalize(rd.tasks);

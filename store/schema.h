@@ -23,6 +23,7 @@
     "ALTER TABLE job ADD COLUMN class INTEGER NOT NULL DEFAULT 0;"                                           \
     "ALTER TABLE task ADD COLUMN worker INTEGER NOT NULL DEFAULT 0;"
 #define SCHEMA_3_TO_4_SQL                                                                                    \
+    "ALTER TABLE job ADD COLUMN owner INTEGER NOT NULL DEFAULT 0;"                                           \
     "CREATE TABLE ended(job INTEGER NOT NULL, epoch INTEGER NOT NULL, cutoff_us INTEGER NOT NULL,"           \
     " response_us INTEGER NOT NULL, at_us INTEGER NOT NULL, left_out INTEGER NOT NULL, state INTEGER NOT "   \
     "NULL, promoted INTEGER NOT NULL, PRIMARY KEY(job, epoch)) WITHOUT ROWID;"

@@ -51,16 +51,16 @@ int store_close(struct store *s);
 /* Closes without waiting for what is queued: it is another's now to decide. NULL is fine. */
 void store_abandon(struct store *s);
 
-/* Queues JOURNAL_NODE, JOURNAL_JOB, JOURNAL_TASK, JOURNAL_CANCEL, JOURNAL_ENDED (a dist's), JOURNAL_JOB_END or HISTORY; copies what it
+/* Queues JOURNAL_NODE, JOURNAL_JOB, JOURNAL_TASK, JOURNAL_CANCEL, JOURNAL_OWNER (central's), JOURNAL_ENDED (a dist's), JOURNAL_JOB_END or HISTORY; copies what it
  * needs. Tokens must not fall. A job is (job, epoch): JOURNAL_JOB replaces an earlier one, or (without
  * a description; not in etcd, which keeps nothing that only dists say) changes all but that of an earlier one if there
- * is any, and takes its JOURNAL_ENDED back, JOURNAL_CANCEL marks it,
+ * is any, and takes its JOURNAL_ENDED back, JOURNAL_CANCEL and JOURNAL_OWNER mark it,
  * JOURNAL_JOB_END removes it and its tasks, whose pages are used again. HAWK_EINVALID: another message. HAWK_ELIMIT: the queue is
  * full (the disk is stuck or full). */
 HAWK_MUST_USE int store_write(struct store *s, const struct msg *m);
 
 /* Calls fn with what the file holds: HISTORY oldest first, every JOURNAL_NODE, then each
- * JOURNAL_JOB, by job, followed by its JOURNAL_TASKs and, where there is one, JOURNAL_CANCEL and JOURNAL_ENDED, tokens 0, handles borrowed. Before the first write.
+ * JOURNAL_JOB, by job, followed by its JOURNAL_TASKs and, where there is one, JOURNAL_OWNER, JOURNAL_CANCEL and JOURNAL_ENDED, tokens 0, handles borrowed. Before the first write.
  * HAWK_ECORRUPT: a row cannot be read (logged); HAWK_EIO. */
 HAWK_MUST_USE int store_recover(struct store *s, void (*fn)(void *arg, const struct msg *m), void *arg);
 

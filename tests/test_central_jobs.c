@@ -165,6 +165,7 @@ static void what_a_dist_has_lost_it_does_not_cancel(void **state)
     submit(&c.t, c.d, 1, 1, 5 * S);
     talk_clear(&c.t);
     tell(&c.t, LONG_WATCH, long_watch, d2, .job = JOB(c.d, 1), .epoch = 1, .owner = 3);
+    assert_int_equal(expect(&c.t, JOURNAL_OWNER, journal_owner, 0)->owner, 3);
     assert_int_equal(expect(&c.t, LONG_TASK, long_task, d2)->state, TASK_PLACED);
     assert_int_equal(expect(&c.t, LONG_WATCHED, long_watched, d2)->err, 0);
     tell(&c.t, LONG_CANCEL, long_cancel, c.d, .job = JOB(c.d, 1), .epoch = 1, .owner = 1);

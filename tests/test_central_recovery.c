@@ -300,10 +300,33 @@ static void a_cancelled_job_stays_cancelled_after_a_restart(void **state)
     end(&c);
 }
 
+/* A dist from which the client went away, and which could not say so before central restarted. */
+static void a_moved_job_belongs_to_the_same_dist_after_a_restart(void **state)
+{
+    struct cluster c;
+    struct job_desc *d = desc_of("", 1);
+    uint32_t d1, d2;
+
+    talk_config(&c.t);
+    talk_start(&c.t);
+    tell(&c.t, JOURNAL_JOB, journal_job, 0, .job = JOB(9, 1), .desc = d, .epoch = 1);
+    tell(&c.t, JOURNAL_OWNER, journal_owner, 0, .job = JOB(9, 1), .epoch = 1, .owner = 3);
+    tell(&c.t, RECOVERED, recovered, 0, 0);
+    d1 = add_dist(&c.t, "d1");
+    tell(&c.t, LONG_CANCEL, long_cancel, d1, .job = JOB(9, 1), .epoch = 1, .owner = 1);
+    expect_none(&c.t, JOURNAL_CANCEL, 0);
+    d2 = add_dist(&c.t, "d2");
+    tell(&c.t, LONG_CANCEL, long_cancel, d2, .job = JOB(9, 1), .epoch = 1, .owner = 3);
+    expect(&c.t, JOURNAL_CANCEL, journal_cancel, 0);
+    job_desc_drop(d);
+    end(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_restarted_central_goes_on_with_what_runs),
+        cmocka_unit_test(a_moved_job_belongs_to_the_same_dist_after_a_restart),
         cmocka_unit_test(what_nobody_reports_is_placed_again_after_one_lease),
         cmocka_unit_test(placement_waits_for_every_worker_to_answer),
         cmocka_unit_test(placement_does_not_wait_for_a_worker_that_does_not_answer),

@@ -68,7 +68,7 @@ static int tear_down(void **state)
 /* ---- The file ---- */
 
 /* The tables as schema 1 had them, made from those of today. */
-#define BACK_TO_3_SQL "DROP TABLE ended; PRAGMA user_version=3"
+#define BACK_TO_3_SQL "DROP TABLE ended; ALTER TABLE job DROP COLUMN owner; PRAGMA user_version=3"
 #define BACK_TO_1_SQL                                                                                        \
     "DROP TABLE ended;"                                                                                      \
     "CREATE TABLE job1(job INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, estimate_us INTEGER NOT NULL,"       \
@@ -84,7 +84,7 @@ static int tear_down(void **state)
     "PRAGMA user_version=1"
 
 #define BACK_TO_2_SQL                                                                                        \
-    "DROP TABLE ended;"                                                                                      \
+    "DROP TABLE ended; ALTER TABLE job DROP COLUMN owner;"                                                   \
     "ALTER TABLE job DROP COLUMN life; ALTER TABLE job DROP COLUMN handed; ALTER TABLE job DROP COLUMN "     \
     "class;"                                                                                                 \
     "ALTER TABLE task DROP COLUMN worker; PRAGMA user_version=2"

@@ -294,6 +294,14 @@ static void write_cancel(struct fixture *f, uint64_t token, uint64_t seq, uint16
     assert_int_equal(store_write(f->s, &m), 0);
 }
 
+static void write_owner(struct fixture *f, uint64_t token, uint64_t seq, uint16_t epoch, uint16_t owner)
+{
+    struct msg m = {.type = MSG_JOURNAL_OWNER,
+                    .journal_owner = {.token = token, .job = job(seq), .epoch = epoch, .owner = owner}};
+
+    assert_int_equal(store_write(f->s, &m), 0);
+}
+
 static void test_a_job_is_replaced_and_ends(void **state)
 {
     struct fixture *f = *state;
@@ -327,6 +335,8 @@ static void test_epochs_of_a_job_are_kept_apart(void **state)
     write_task(f, 4, 5, 2, 0);
     write_cancel(f, 5, 5, 2);
     write_cancel(f, 6, 6, 1); /* of no job: nothing */
+    write_owner(f, 6, 5, 2, 3);
+    write_owner(f, 6, 5, 2, 7);
     wait_token(f, 6);
     reopen(f);
     t = recover(f);
@@ -334,6 +344,8 @@ static void test_epochs_of_a_job_are_kept_apart(void **state)
     assert_int_equal(t.count[MSG_JOURNAL_TASK], 2);
     assert_int_equal(t.count[MSG_JOURNAL_CANCEL], 1);
     assert_non_null(strstr(t.text, "JOURNAL_CANCEL job=16777200.5 token=0 epoch=2"));
+    assert_int_equal(t.count[MSG_JOURNAL_OWNER], 1);
+    assert_non_null(strstr(t.text, "JOURNAL_OWNER job=16777200.5 token=0 epoch=2 owner=7"));
     free(t.text);
     write_end(f, 7, 5, 1);
     wait_token(f, 7);
