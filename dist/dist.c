@@ -385,6 +385,9 @@ static void local(struct step *s, const struct msg *m)
     case MSG_JOURNAL_JOB:
         on_recover_job(s, &m->journal_job);
         break;
+    case MSG_JOURNAL_AGE:
+        on_recover_age(s, &m->journal_age);
+        break;
     case MSG_JOURNAL_TASK:
         on_recover_task(s, &m->journal_task);
         break;

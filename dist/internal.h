@@ -94,6 +94,7 @@ void job_journalled(struct step *s, struct dist_job *job, int err);
 void on_recover_job(struct step *s, const struct msg_journal_job *m);
 void on_recover_task(struct step *s, const struct msg_journal_task *m);
 void on_recover_cancel(struct step *s, const struct msg_journal_cancel *m);
+void on_recover_age(struct step *s, const struct msg_journal_age *m);
 void on_recover_ended(struct step *s, const struct msg_journal_ended *m);
 void on_recovered(struct step *s);
 void settle_begin(struct step *s); /* joined: workers will say what they hold */

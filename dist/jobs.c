@@ -34,7 +34,7 @@ struct dist_job *job_new(struct step *s, struct job_desc *desc, job_id_t id, uin
     list_init(&job->places);
     list_init(&job->messages);
     job->submit_us = job->progress_us = job->sure_us = s->now;
-    job->first_start_us = -1;
+    job->first_wait_us = -1;
     job->cutoff_us = d->policy.cutoff_us;
     job->policy_flags = d->policy.flags;
     job->ratio_milli = d->policy.probe_ratio_milli;
@@ -353,7 +353,7 @@ static void on_resubmit(struct step *s, const struct msg *m)
         unattended(s, job);
     count(s, COUNTER_jobs_moved, 1);
     resume(s, job, r);
-    if (job->state == JOB_WAITING && job->first_start_us >= 0)
+    if (job->state == JOB_WAITING && job->first_wait_us >= 0)
         job_set_state(s, job, JOB_RUNNING);
 }
 

@@ -168,8 +168,8 @@ static int64_t audit_due(const struct dist *d, const struct dist_job *job)
 {
     int64_t since = job->progress_us > d->doubt_us ? job->progress_us : d->doubt_us;
 
-    if (d->doubt_us < job->submit_us || job->unlaunched == 0 || job->starved || job->settling ||
-        !job->submitted)
+    if (d->doubt_us < 0 || d->doubt_us < job->submit_us || job->unlaunched == 0 || job->starved ||
+        job->settling || !job->submitted)
         return TIME_NEVER;
     if (job->sure_us > d->doubt_us && job->sure >= job->unlaunched)
         return TIME_NEVER;

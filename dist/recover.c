@@ -53,6 +53,15 @@ void on_recover_job(struct step *s, const struct msg_journal_job *m)
     hand_recover(s, job, m->tasks);
 }
 
+void on_recover_age(struct step *s, const struct msg_journal_age *m)
+{
+    struct dist_job *job = job_find(s->d, m->job);
+
+    /* Maybe before time 0, when this machine has been started since. */
+    if (job && !s->d->joined && m->ago_us >= 0 && m->ago_us <= LIMIT_TIME_US)
+        job->submit_us = s->now - m->ago_us;
+}
+
 void on_recover_cancel(struct step *s, const struct msg_journal_cancel *m)
 {
     struct dist_job *job = job_find(s->d, m->job);

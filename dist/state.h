@@ -99,7 +99,7 @@ struct dist_job {
     struct job_desc *desc;
     int64_t submit_us;
     int64_t end_us;                 /* once final */
-    int64_t first_start_us;         /* -1: none started */
+    int64_t first_wait_us;          /* from then until one started; -1: none has */
     int64_t unattended_us;          /* since when nobody has watched it; meaningful in dist.unattended */
     int64_t progress_us;            /* the last probe sent, or request received */
     int64_t sure_us;                /* since when `sure` counts: see probe_doubt */

@@ -150,8 +150,8 @@ static void restore(struct step *s, struct dist_job *job, const struct resubmit_
     t->started = r->wait_us >= 0;
     t->wait_us = r->wait_us;
     t->run_us = r->run_us > 0 ? r->run_us : 0;
-    if (t->started && (job->first_start_us < 0 || job->submit_us + t->wait_us < job->first_start_us))
-        job->first_start_us = job->submit_us + t->wait_us;
+    if (t->started && (job->first_wait_us < 0 || t->wait_us < job->first_wait_us))
+        job->first_wait_us = t->wait_us;
     if (t->state == TASK_DONE) {
         job->ok_us += t->run_us;
         job->ok_n++;
@@ -225,8 +225,8 @@ static void note_start(struct step *s, struct dist_job *job, struct dist_task *t
         start = job->submit_us;
     t->started = 1;
     t->wait_us = start - job->submit_us;
-    if (job->first_start_us < 0 || start < job->first_start_us)
-        job->first_start_us = start;
+    if (job->first_wait_us < 0 || t->wait_us < job->first_wait_us)
+        job->first_wait_us = t->wait_us;
 }
 
 void task_started(struct step *s, struct dist_job *job, uint32_t i, int64_t run_us)

@@ -44,7 +44,7 @@ void dist_job_view(const struct dist *d, const struct dist_job *job, int64_t now
         .lost = job->in[TASK_LOST],
         .age_us = now_us - job->submit_us,
         .response_us = final ? job->end_us - job->submit_us : -1,
-        .first_start_us = job->first_start_us < 0 ? -1 : job->first_start_us - job->submit_us,
+        .first_start_us = job->first_wait_us,
         .probes_sent = job->probes_sent,
         .probes_live = job->live,
         .probes_cancelled = job->probes_cancelled,

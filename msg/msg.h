@@ -133,6 +133,7 @@
     X(JOURNAL_CANCEL, journal_cancel, 0)                                                                     \
     X(JOURNAL_OWNER, journal_owner, 0)                                                                       \
     X(JOURNAL_ENDED, journal_ended, 0)                                                                       \
+    X(JOURNAL_AGE, journal_age, 0)                                                                           \
     X(JOURNAL_JOB_END, journal_job_end, 0)                                                                   \
     X(JOURNAL_DONE, journal_done, 0)                                                                         \
     X(HISTORY, history, 0)                                                                                   \
@@ -259,6 +260,8 @@
     F(u64, token)                                                                                            \
     F(i64, cutoff_us)                                                                                        \
     F(i64, response_us) F(i64, ago_us) F(u32, left_out) F(u16, epoch) F(u8, state) F(u8, promoted)
+/* How long ago its JOURNAL_JOB was written first; follows that one when it is read back. */
+#define FIELDS_journal_age(F) F(job, job) F(i64, ago_us)
 #define FIELDS_journal_job_end(F) F(job, job) F(u64, token) F(u16, epoch) F(u8, state)
 #define FIELDS_journal_done(F) F(u64, token) F(i32, err)
 #define FIELDS_history(F) F(blob, name) F(i64, mean_us) F(u64, task_us) F(u32, tasks) F(u8, class)

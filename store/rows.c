@@ -20,8 +20,9 @@ static const char *const sql[STATEMENT_COUNT] = {
     [STATEMENT_BEGIN] = "BEGIN IMMEDIATE",
     [STATEMENT_COMMIT] = "COMMIT",
     [STATEMENT_NODE] = "REPLACE INTO node(node, name, role, drained) VALUES(?, ?, ?, ?)",
-    [STATEMENT_JOB] = "REPLACE INTO job(estimate_us, life, handed, why, class, tasks, job, epoch, desc)"
-                      " VALUES(?,?,?,?,?,?,?,?,?)",
+    [STATEMENT_JOB] =
+        "REPLACE INTO job(estimate_us, life, handed, why, class, tasks, job, epoch, desc, at_us)"
+        " VALUES(?,?,?,?,?,?,?,?,?,?)",
     [STATEMENT_JOB_CHANGE] =
         "UPDATE job SET estimate_us = ?, life = ?, handed = ?, why = ?, class = ?, tasks = ?"
         " WHERE job = ? AND epoch = ?",
@@ -156,8 +157,10 @@ static int write_job(struct rows *r, const struct entry *e)
     BIND(st, 1, j->estimate_us, j->life, j->handed, j->why, j->class);
     bind_bytes(st, 6, e->tasks, e->tasks_len);
     BIND(st, 7, (int64_t)j->job.v, j->epoch);
-    if (e->text)
+    if (e->text) {
         bind_bytes(st, 9, e->text, e->text_len);
+        BIND(st, 10, wall_us());
+    }
     err = run(r, which);
     if (err || e->text)
         return err;
@@ -339,11 +342,20 @@ static int read_task(struct reader *rd, sqlite3_stmt *st)
     return 0;
 }
 
+/* A column with a time of the wall clock, which may have been put back meanwhile. */
+static int64_t ago(struct reader *rd, sqlite3_stmt *st, int column)
+{
+    int64_t now_us = wall_us(), at_us = (int64_t)number(rd, st, column, INT64_MAX);
+
+    if (at_us >= now_us)
+        return 0;
+    return now_us - at_us < LIMIT_TIME_US ? now_us - at_us : LIMIT_TIME_US;
+}
+
 static int read_ended(struct reader *rd, sqlite3_stmt *st)
 {
     struct msg m = {.type = MSG_JOURNAL_ENDED};
     struct msg_journal_ended *e = &m.journal_ended;
-    int64_t now_us = wall_us(), at_us = (int64_t)number(rd, st, 4, INT64_MAX);
 
     e->job.v = (uint64_t)sqlite3_column_int64(st, 0);
     e->epoch = (uint16_t)number(rd, st, 1, UINT16_MAX);
@@ -352,12 +364,9 @@ static int read_ended(struct reader *rd, sqlite3_stmt *st)
     e->left_out = (uint32_t)number(rd, st, 5, LIMIT_TASKS_PER_JOB);
     e->state = (uint8_t)number(rd, st, 6, JOB_STATE_COUNT - 1);
     e->promoted = (uint8_t)number(rd, st, 7, 1);
+    e->ago_us = ago(rd, st, 4);
     if (rd->bad)
         return damaged_job("the end of job", e->job);
-    /* The clock may have been put back meanwhile. */
-    e->ago_us = at_us < now_us ? now_us - at_us : 0;
-    if (e->ago_us > LIMIT_TIME_US)
-        e->ago_us = LIMIT_TIME_US;
     rd->fn(rd->arg, &m);
     return 0;
 }
@@ -401,7 +410,7 @@ static struct task_set *task_set_of(struct reader *rd, sqlite3_stmt *st, int col
 
 static int read_job(struct reader *rd, sqlite3_stmt *st)
 {
-    struct msg m = {.type = MSG_JOURNAL_JOB};
+    struct msg m = {.type = MSG_JOURNAL_JOB}, age = {.type = MSG_JOURNAL_AGE};
     struct msg_journal_job *j = &m.journal_job;
     char why[200] = "";
     struct msg owner = {.type = MSG_JOURNAL_OWNER};
@@ -419,6 +428,7 @@ static int read_job(struct reader *rd, sqlite3_stmt *st)
     j->class = (uint8_t)number(rd, st, 9, CLASS_COUNT - 1);
     owner.journal_owner = (struct msg_journal_owner){
         .job = j->job, .epoch = j->epoch, .owner = (uint16_t)number(rd, st, 10, UINT16_MAX)};
+    age.journal_age = (struct msg_journal_age){.job = j->job, .ago_us = ago(rd, st, 11)};
     if (rd->bad || codec_desc_decode(sqlite3_column_blob(st, 5), (size_t)sqlite3_column_bytes(st, 5), true,
                                      &j->desc, why, sizeof why) < 0) {
         task_set_drop(j->tasks);
@@ -426,6 +436,7 @@ static int read_job(struct reader *rd, sqlite3_stmt *st)
         return damaged_job("job", j->job);
     }
     rd->fn(rd->arg, &m);
+    rd->fn(rd->arg, &age);
     job_desc_drop(j->desc);
     task_set_drop(j->tasks);
     BIND(rd->tasks, 1, (int64_t)j->job.v, j->epoch);
@@ -484,7 +495,8 @@ int rows_recover(struct rows *r, void (*fn)(void *arg, const struct msg *m), voi
     if (!err)
         err = read_table(
             &rd,
-            "SELECT job, epoch, estimate_us, why, tasks, desc, cancelled, life, handed, class, owner FROM job"
+            "SELECT job, epoch, estimate_us, why, tasks, desc, cancelled, life, handed, class, owner, at_us "
+            "FROM job"
             " ORDER BY job, epoch",
             read_job);
     sqlite3_finalize(rd.tasks);

@@ -9,7 +9,7 @@
 /* Columns are named like the fields of the messages they keep (msg/msg.h); 64-bit unsigned numbers are
  * stored with the same bits as signed. `desc` is a JobSpec of protos/hawk.proto, `tasks` little-endian
  * u32s or NULL. Central's journal has no row that is not of an unfinished job, but for nodes; a dist's has those of ended
- * jobs as long as it keeps them, each with a row of `ended`. at_us is Unix time. */
+ * jobs as long as it keeps them, each with a row of `ended`. at_us is Unix time: when the job was first written, when it ended. */
 #define SCHEMA_JOBS_2_SQL                                                                                    \
     "CREATE TABLE job(job INTEGER NOT NULL, epoch INTEGER NOT NULL, estimate_us INTEGER NOT NULL,"           \
     " why INTEGER NOT NULL, tasks BLOB, desc BLOB NOT NULL, cancelled INTEGER NOT NULL DEFAULT 0,"           \
@@ -26,7 +26,8 @@
     "ALTER TABLE job ADD COLUMN owner INTEGER NOT NULL DEFAULT 0;"                                           \
     "CREATE TABLE ended(job INTEGER NOT NULL, epoch INTEGER NOT NULL, cutoff_us INTEGER NOT NULL,"           \
     " response_us INTEGER NOT NULL, at_us INTEGER NOT NULL, left_out INTEGER NOT NULL, state INTEGER NOT "   \
-    "NULL, promoted INTEGER NOT NULL, PRIMARY KEY(job, epoch)) WITHOUT ROWID;"
+    "NULL, promoted INTEGER NOT NULL, PRIMARY KEY(job, epoch)) WITHOUT ROWID;"                               \
+    "ALTER TABLE job ADD COLUMN at_us INTEGER NOT NULL DEFAULT 0;"
 
 #define SCHEMA_SQL                                                                                           \
     "PRAGMA journal_mode=WAL;"                                                                               \
@@ -53,8 +54,11 @@ _Static_assert(SCHEMA_APPLICATION_ID == 1214347115 && SCHEMA_VERSION == 4, "the 
 /* From schema 2: in which life of its dist a job was accepted, what central has of it, its class, and where a task ran
  * were not kept. */
 #define SCHEMA_FROM_2_SQL SCHEMA_2_TO_3_SQL "PRAGMA user_version=3;"
-/* From schema 3: of jobs that ended nothing was kept, nor the launches of those at most once: their life is not known. */
-#define SCHEMA_FROM_3_SQL SCHEMA_3_TO_4_SQL "UPDATE job SET life = 0; PRAGMA user_version=4;"
+/* From schema 3: of jobs that ended nothing was kept, nor the launches of those at most once: their life is not known.
+ * Nor was when a job was accepted: it is as old as this. */
+#define SCHEMA_FROM_3_SQL                                                                                    \
+    SCHEMA_3_TO_4_SQL "UPDATE job SET life = 0, at_us = 1000000 * CAST(strftime('%s', 'now') AS INTEGER);"   \
+                      "PRAGMA user_version=4;"
 
 /* FULL: a commit is synced before it is told of. The log is cut back to 16 MiB after a large
  * transaction. */

@@ -60,7 +60,8 @@ void store_abandon(struct store *s);
 HAWK_MUST_USE int store_write(struct store *s, const struct msg *m);
 
 /* Calls fn with what the file holds: HISTORY oldest first, every JOURNAL_NODE, then each
- * JOURNAL_JOB, by job, followed by its JOURNAL_TASKs and, where there is one, JOURNAL_OWNER, JOURNAL_CANCEL and JOURNAL_ENDED, tokens 0, handles borrowed. Before the first write.
+ * JOURNAL_JOB, by job, followed by its JOURNAL_AGE (not from etcd), its JOURNAL_TASKs and, where there is one,
+ * JOURNAL_OWNER, JOURNAL_CANCEL and JOURNAL_ENDED, tokens 0, handles borrowed. Before the first write.
  * HAWK_ECORRUPT: a row cannot be read (logged); HAWK_EIO. */
 HAWK_MUST_USE int store_recover(struct store *s, void (*fn)(void *arg, const struct msg *m), void *arg);
 

@@ -265,6 +265,37 @@ static void journal_ended(struct talk *t, uint64_t seq, enum job_state state, in
          .cutoff_us = 7 * US_PER_S, .response_us = 3 * US_PER_S, .ago_us = ago_us, .left_out = left_out);
 }
 
+/* Its machine was started after it was submitted. */
+static void test_a_job_keeps_its_age(void **state)
+{
+    struct talk *t = talk_again();
+
+    t->now = 5 * US_PER_S;
+    journal_job(t, 7, desc_new(2, "job"), 1, 0, NULL);
+    HEAR(t, 0, JOURNAL_AGE, journal_age, .job = J(7), .ago_us = 60 * US_PER_S);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    HEAR(t, 0, JOURNAL_AGE, journal_age, .job = J(7), .ago_us = -1); /* nothing it would believe */
+    assert_int_equal(job_view_of(t, 7).age_us, 60 * US_PER_S);
+    central_joins(t);
+    worker_up(t, 101, 1, true);
+    HEAR(t, 101, TASK_HELD, task_held, .id = try_of(7, 0, 1, 1), .state = TASK_RUNNING,
+         .run_us = 50 * US_PER_S);
+    HEAR(t, 101, TASK_HELD, task_held, .id = try_of(7, 1, 1, 1), .state = TASK_RUNNING,
+         .run_us = 20 * US_PER_S);
+    held_end(t, 101);
+    assert_int_equal(job_view_of(t, 7).first_start_us, 10 * US_PER_S);
+    assert_int_equal(task_view_of(t, 7, 1).wait_us, 40 * US_PER_S);
+    finished(t, 101, try_of(7, 0, 1, 1), 0, 50 * US_PER_S);
+    ignore(t);
+    finished(t, 101, try_of(7, 1, 1, 1), 0, 20 * US_PER_S);
+    says(t, "- JOURNAL_TASK id=3.7/1@1.1 token=2");
+    says(t, "- JOB_EVENT job=3.7 done=2");
+    says(t, "- JOURNAL_ENDED job=3.7 token=3 cutoff_us=10000000 response_us=60000000");
+    assert_int_equal(job_view_of(t, 7).response_us, 60 * US_PER_S);
+    ignore(t);
+    talk_end(t);
+}
+
 static void test_what_had_ended_is_known(void **state)
 {
     struct talk *t = talk_again();
@@ -762,6 +793,7 @@ int main(void)
         cmocka_unit_test(test_a_cancelled_job_stays_cancelled),
         cmocka_unit_test(test_a_cancellation_that_cannot_be_written_is_told),
         cmocka_unit_test(test_what_was_not_taken_is_written_again),
+        cmocka_unit_test(test_a_job_keeps_its_age),
         cmocka_unit_test(test_what_had_ended_is_known),
         cmocka_unit_test(test_what_central_had_has_ended_as_well),
         cmocka_unit_test(test_an_end_that_was_not_written_is_heard_again),

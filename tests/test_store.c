@@ -1,5 +1,6 @@
 /* store/: a real file in a directory of its own; a second process where one is needed. */
 #include "base/log.h"
+#include "base/units.h"
 #include "tests/lib/store_fixture.h"
 
 #include <errno.h>
@@ -68,7 +69,9 @@ static int tear_down(void **state)
 /* ---- The file ---- */
 
 /* The tables as schema 1 had them, made from those of today. */
-#define BACK_TO_3_SQL "DROP TABLE ended; ALTER TABLE job DROP COLUMN owner; PRAGMA user_version=3"
+#define BACK_TO_3_SQL                                                                                        \
+    "DROP TABLE ended; ALTER TABLE job DROP COLUMN owner; ALTER TABLE job DROP COLUMN at_us;"                \
+    "PRAGMA user_version=3"
 #define BACK_TO_1_SQL                                                                                        \
     "DROP TABLE ended;"                                                                                      \
     "CREATE TABLE job1(job INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, estimate_us INTEGER NOT NULL,"       \
@@ -86,8 +89,18 @@ static int tear_down(void **state)
 #define BACK_TO_2_SQL                                                                                        \
     "DROP TABLE ended; ALTER TABLE job DROP COLUMN owner;"                                                   \
     "ALTER TABLE job DROP COLUMN life; ALTER TABLE job DROP COLUMN handed; ALTER TABLE job DROP COLUMN "     \
-    "class;"                                                                                                 \
+    "class; ALTER TABLE job DROP COLUMN at_us;"                                                              \
     "ALTER TABLE task DROP COLUMN worker; PRAGMA user_version=2"
+
+/* What the only JOURNAL_AGE says. */
+static int64_t age_us(const struct told *t)
+{
+    const char *at = strstr(t->text, "ago_us=");
+
+    assert_int_equal(t->count[MSG_JOURNAL_AGE], 1);
+    assert_non_null(at);
+    return strtoll(at + strlen("ago_us="), NULL, 10);
+}
 
 static void older_file(struct fixture *f, const char *back)
 {
@@ -107,6 +120,7 @@ static void older_file(struct fixture *f, const char *back)
         assert_int_equal(t.count[MSG_JOURNAL_JOB], 1);
         assert_non_null(strstr(t.text, "epoch=2 life=0 handed=0 why=1 class=0"));
         assert_non_null(strstr(t.text, "run_us=703 worker=0 code=-1 state=5 outcome=2"));
+        assert_in_range(age_us(&t), 0, 600 * US_PER_S); /* as old as the upgrade */
         free(t.text);
         write_cancel(f, 4, 9, 2); /* what the oldest one could not keep */
         wait_token(f, 4);
@@ -152,6 +166,42 @@ static void test_a_job_is_changed_without_its_description(void **state)
     assert_non_null(strstr(t.text, "run_us=9 worker=77 code=0 state=4"));
     free(t.text);
     task_set_drop(set);
+}
+
+#define HOUR_US (3600 * US_PER_S)
+
+static void test_a_job_is_read_back_with_its_age(void **state)
+{
+    struct fixture *f = *state;
+    struct msg m = {.type = MSG_JOURNAL_JOB,
+                    .journal_job = {.job = job(5), .token = 2, .epoch = 1, .handed = 1, .why = WHY_TAG}};
+    struct told t;
+
+    assert_int_equal(open_store(f), 0);
+    write_job(f, 1, 5, 1, 2, NULL);
+    wait_token(f, 1);
+    close_it(f);
+    exec_sql(f->path, "UPDATE job SET at_us = at_us - 3600000000");
+    assert_int_equal(open_store(f), 0);
+    assert_int_equal(store_write(f->s, &m), 0); /* a change is no new submission */
+    wait_token(f, 2);
+    reopen(f);
+    t = recover(f);
+    assert_in_range(age_us(&t), HOUR_US, HOUR_US + 600 * US_PER_S);
+    assert_true(strstr(t.text, "JOURNAL_JOB") < strstr(t.text, "JOURNAL_AGE"));
+    free(t.text);
+    close_it(f);
+    exec_sql(f->path, "UPDATE job SET at_us = at_us + 7200000000"); /* the clock is put back */
+    assert_int_equal(open_store(f), 0);
+    t = recover(f);
+    assert_int_equal(age_us(&t), 0);
+    free(t.text);
+    close_it(f);
+    exec_sql(f->path, "UPDATE job SET at_us = 1"); /* it was not set yet */
+    assert_int_equal(open_store(f), 0);
+    t = recover(f);
+    assert_int_equal(age_us(&t), LIMIT_TIME_US);
+    free(t.text);
 }
 
 static void test_a_job_that_ended_is_kept_until_it_is_forgotten(void **state)
@@ -561,6 +611,7 @@ int main(void)
         TEST(test_files_of_schema_2_are_brought_up_to_date),
         TEST(test_files_of_schema_3_are_brought_up_to_date),
         TEST(test_a_job_is_changed_without_its_description),
+        TEST(test_a_job_is_read_back_with_its_age),
         TEST(test_a_job_that_ended_is_kept_until_it_is_forgotten),
         TEST(test_ended_jobs_leave_room_for_others),
         TEST(test_the_file_is_private),

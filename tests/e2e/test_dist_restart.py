@@ -79,6 +79,27 @@ def test_killed_again_and_again():
             assert len(set(lines(f"{c.dir}/job{i}.ended"))) == 20, f"not every task of {job} has run"
 
 
+def test_a_job_keeps_its_age():
+    with Cluster(dists=2, workers=1) as c:
+        def submit(name, dist):
+            return c.json("submit", "--class", "short", "--", *script(c, name, "go"), dist=dist)["job"]
+
+        job = submit("old", c.dist_addrs[0])
+        wait_for("it to run", lambda: lines(f"{c.dir}/old.began"))
+        newer = submit("newer", c.dist_addrs[1])
+        c.dists.pop(0).kill()
+        c.dist_addrs.pop(0)
+        with sqlite3.connect(f"{c.dir}/d1/journal.db") as db:
+            db.execute("UPDATE job SET at_us = at_us - 3600000000")
+        c.start_dist("d1")
+        hour = 3600 * 10**6
+        assert hour < c.job(job)["age_us"] < hour + 600 * 10**6, c.job(job)
+        assert c.job("last")["job"] == newer, "what was read back is not the newest one"
+        touch(c, "go")
+        c.hawk("wait", job, newer)
+        assert c.job(job)["response_us"] > hour, c.job(job)
+
+
 def test_what_had_ended_is_still_known():
     with Cluster(workers=2, slots=2) as c:
         array = c.submit("--class", "short", "--array", "1-3", "--name", "array", "--", "sh", "-c",
