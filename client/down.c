@@ -273,7 +273,8 @@ static void print(const struct down *d)
     if (d->s.mode == OUTPUT_JSON)
         document_print(json_pack("{s:O, s:b}", "nodes", list, "central_stopped", d->central_stopped));
     else if (d->s.mode == OUTPUT_TABLE && d->central_stopped)
-        printf("%s\n", d->embedded ? "hawk up: stopped" : "central: stopped, with any that stood by");
+        printf("%s\n",
+               d->embedded ? "hawk up: stopped" : "central: stopped; standbys, if it has any, were told to");
     json_decref(list);
 }
 

@@ -93,7 +93,10 @@ const char *task_ending(char *buf, size_t size, const struct api_task *t, int64_
         snprintf(buf, size, "not started (%d)%s%s", (int)t->code, *t->message ? ": " : "", CLEAN(t->message));
         break;
     case OUTCOME_LOST:
-        snprintf(buf, size, "lost with its worker");
+        /* Without one it was given up because nobody knows of it any more. */
+        snprintf(buf, size, "%s",
+                 t->worker ? "lost with its worker"
+                           : "in doubt after a restart of its dist or of central: it may have run");
         break;
     default:
         snprintf(buf, size, "%s", show_task_state(t->state));

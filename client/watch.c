@@ -228,7 +228,9 @@ static void retry_later(struct watched *j)
 static void warn_away(struct hawk *h, const char *reason)
 {
     char duration[32];
-    snprintf(h->warning, sizeof h->warning, "%.400s; trying for up to %s", reason,
+    size_t len = strlen(reason);
+    const char *mark = len > 0 && len <= 400 && strchr("?.!", reason[len - 1]) ? " -" : ";";
+    snprintf(h->warning, sizeof h->warning, "%.400s%s trying for up to %s", reason, mark,
              duration_format(duration, sizeof duration, h->timeout_us));
 }
 

@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,6 +81,9 @@ static void remove_stale(int at, const char *name)
     close(fd);
 }
 
+/* The file system knows no locks (NFS, mounted so): nothing there is taken for left behind, ours neither. */
+static bool has_no_locks(int err) { return err == ENOLCK || err == EOPNOTSUPP || err == ENOSYS; }
+
 static void remove_all_stale(const char *parent, const char *prefix)
 {
     int at = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -96,19 +100,25 @@ static void remove_all_stale(const char *parent, const char *prefix)
 int scratch_make(char *path, size_t size, int *fd)
 {
     const char *parent = getenv("TMPDIR");
-    char prefix[40]; /* the user is in it, so that others' need not be opened */
+    char host[HOST_NAME_MAX + 1] = "";
+    char prefix[HOST_NAME_MAX + 40]; /* the user is in it, so that others' need not be opened */
     if (!parent || *parent != '/')
         parent = "/tmp";
-    snprintf(prefix, sizeof prefix, "hawk-run-%u-", (unsigned)geteuid());
+    /* The directory may be shared by machines that do not see each other's locks. */
+    if (gethostname(host, sizeof host - 1) < 0 || strchr(host, '/'))
+        snprintf(host, sizeof host, "host");
+    snprintf(prefix, sizeof prefix, "hawk-run-%s@%u-", host, (unsigned)geteuid());
     remove_all_stale(parent, prefix);
     for (int i = 0; i < TRIES; i++) {
         snprintf(path, size, "%s/%sXXXXXX", parent, prefix);
         if (!mkdtemp(path))
             return HAWK_EIO;
         *fd = open_dir(AT_FDCWD, path);
-        if (*fd >= 0 && flock(*fd, LOCK_EX | LOCK_NB) == 0 && is_still(AT_FDCWD, path, *fd))
+        int err = *fd >= 0 && flock(*fd, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+        if (*fd >= 0 && (err == 0 || has_no_locks(err)) && is_still(AT_FDCWD, path, *fd))
             return 0;
-        int err = errno;
+        if (err == 0)
+            err = errno;
         if (*fd >= 0)
             close(*fd);
         rmdir(path);

@@ -7,7 +7,8 @@
 
 #include <stddef.h>
 
-/* Makes one in $TMPDIR or /tmp, and removes those of this user that were left there. Its absolute path in path, and the
+/* Makes one in $TMPDIR or /tmp, and removes those of this user and machine that were left there; where the file system
+ * knows no locks it goes on without, and removes none. Its absolute path in path, and the
  * descriptor that holds it: keep it open. Or HAWK_EIO, with errno and what could not be made in path. */
 HAWK_MUST_USE int scratch_make(char *path, size_t size, int *fd);
 

@@ -556,6 +556,11 @@ static void test_json(void **state)
         "}\n}\n");
     char ending[100];
     assert_string_equal(task_ending(ending, sizeof ending, &task, 0), "killed by signal 9 (Killed)");
+    task.outcome = OUTCOME_LOST;
+    assert_string_equal(task_ending(ending, sizeof ending, &task, 0), "lost with its worker");
+    task.worker = 0;
+    assert_string_equal(task_ending(ending, sizeof ending, &task, 0),
+                        "in doubt after a restart of its dist or of central: it may have run");
     assert_string_equal(show_job_state(JOB_STATE_COUNT), "unknown");
 }
 

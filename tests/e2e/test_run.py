@@ -109,13 +109,17 @@ def test_killed_it_leaves_no_process_and_the_next_one_cleans_up():
         p.wait()
         wait_for("the end of every process", lambda: not any(alive(x) for x in pids()))
         # Only what is a job's output; and what is not its user's, or has another name, is not looked at.
+        own = f"hawk-run-{os.uname().nodename}@{os.geteuid()}-"
+        assert left[0].startswith(own), left
+        elsewhere = f"hawk-run-elsewhere@{os.geteuid()}-abcdef"  # whose lock cannot be seen here
+        os.mkdir(f"{d}/{elsewhere}")
         os.mkdir(f"{d}/hawk-run-abcdef")
-        os.mkdir(f"{d}/hawk-run-{os.geteuid()}-keep")
-        open(f"{d}/hawk-run-{os.geteuid()}-keep/mine", "w").close()
-        os.symlink("hawk-run-abcdef", f"{d}/hawk-run-{os.geteuid()}-link")
+        os.mkdir(f"{d}/{own}keep")
+        open(f"{d}/{own}keep/mine", "w").close()
+        os.symlink("hawk-run-abcdef", f"{d}/{own}link")
         assert run("--", "echo", "hi", env=env).stdout == "hi\n"
         rest = sorted(n for n in os.listdir(d) if n.startswith("hawk-run-"))
-        assert rest == [f"hawk-run-{os.geteuid()}-keep", f"hawk-run-{os.geteuid()}-link", "hawk-run-abcdef"], rest
+        assert rest == sorted([f"{own}keep", f"{own}link", elsewhere, "hawk-run-abcdef"]), rest
 
 
 def test_a_full_disk_is_told():
