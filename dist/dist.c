@@ -127,6 +127,7 @@ static void on_joined(struct step *s, const struct msg_joined *m)
 
     d->node = m->node;
     d->joined = d->central_up = true;
+    d->joined_us = s->now;
     d->drained = m->draining;
     d->told_empty = false;
     d->heartbeat_us = m->heartbeat_us > HEARTBEAT_MIN_US ? m->heartbeat_us : HEARTBEAT_MIN_US;

@@ -194,12 +194,26 @@ int64_t jobs_next_abandoned(const struct dist *d)
                      d->cfg.client_grace_us;
 }
 
+/* Central has what another dist may have taken over: who was cut off from central was not alone with that, perhaps, and
+ * lets the other one say so first. */
+static bool too_early(const struct step *s, const struct dist_job *job)
+{
+    const struct dist *d = s->d;
+
+    return (job->handed_out || job->unsure) && job->central_n > 0 &&
+           (!d->central_up || s->now - d->joined_us < d->cfg.client_grace_us);
+}
+
 /* Its client has gone, or has moved it to another dist. */
 void jobs_abandon(struct step *s)
 {
     while (jobs_next_abandoned(s->d) <= s->now) {
         struct dist_job *job = container_of(s->d->unattended.next, struct dist_job, in_unattended);
 
+        if (too_early(s, job)) {
+            unattended(s, job);
+            continue;
+        }
         list_remove(&job->in_unattended);
         job->by_client = job->abandoned = true;
         if (!job->cancelling)

@@ -276,8 +276,9 @@ struct dist {
     uint32_t heartbeat_seq;
     uint64_t counters[COUNTER_COUNT];
     uint64_t counters_told[COUNTER_COUNT];
-    bool joined;     /* has been, at least once */
-    bool central_up; /* joined on the present stream */
+    bool joined;       /* has been, at least once */
+    bool central_up;   /* joined on the present stream */
+    int64_t joined_us; /* since then */
     bool central_stream;
     bool stopping;
     bool leaving;             /* does so as soon as no client and no launch waits for the journal */

@@ -328,6 +328,32 @@ static void test_nobody_ever_watched(void **state)
     talk_end(t);
 }
 
+/* Another dist may have it: that was cut off from central as well, and says so first. */
+static void test_who_was_cut_off_from_central_waits(void **state)
+{
+    struct talk *t = talk_grace(2 * US_PER_S);
+    struct resubmit *r = moved(3, NULL, 0);
+
+    r->class = CLASS_LONG;
+    resubmit(t, desc_new(1, ""), r);
+    ignore(t);
+    HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = moved_id(), .epoch = 1);
+    ignore(t);
+    HEAR(t, CENTRAL, PEER_LOST, peer_lost, .role = ROLE_CENTRAL);
+    ignore(t);
+    wait_timer(t, 2 * US_PER_S);
+    t->now += US_PER_S;
+    central_joins(t);
+    says(t, "central LONG_WATCH job=7.5 epoch=1 owner=3");
+    wait_timer(t, US_PER_S);
+    wait_timer(t, 2 * US_PER_S);
+    says(t, "central LONG_CANCEL job=7.5 epoch=1 owner=3");
+    ignore(t);
+    HEAR(t, CENTRAL, LONG_TASK, long_task, .id = moved_try(0, 1, 1), .state = TASK_CANCELLED);
+    says(t, "- JOB_EVENT job=7.5 done=0 failed=0 state=5");
+    talk_end(t);
+}
+
 static void test_watched_and_not(void **state)
 {
     struct talk *t = talk_grace(2 * US_PER_S);
@@ -407,6 +433,7 @@ int main(void)
         cmocka_unit_test(test_long),
         cmocka_unit_test(test_at_most_once),
         cmocka_unit_test(test_nobody_ever_watched),
+        cmocka_unit_test(test_who_was_cut_off_from_central_waits),
         cmocka_unit_test(test_watched_and_not),
         cmocka_unit_test(test_refused),
     };
