@@ -34,7 +34,7 @@ static void check_node(const struct central *c, const struct node *n)
 static void check_nodes(const struct central *c)
 {
     uint64_t slots = 0, reserved = 0;
-    uint32_t known = 0, workers = 0, general = 0, listed = 0;
+    uint32_t known = 0, workers = 0, general = 0, listed = 0, reporting = 0;
 
     for (uint32_t id = 1; id < c->nodes_end; id++) {
         const struct node *n = c->nodes[id];
@@ -44,6 +44,7 @@ static void check_nodes(const struct central *c)
         CHECK(n->id.v == id);
         check_node(c, n);
         known++;
+        reporting += n->reporting;
         if (!n->counted)
             continue;
         workers++;
@@ -54,6 +55,7 @@ static void check_nodes(const struct central *c)
     for (int s = 0; s < NODE_STATE_COUNT; s++)
         listed += length(&c->by_state[s]);
     CHECK(known == c->n_nodes);
+    CHECK(reporting == c->n_reporting);
     CHECK(listed == known);
     CHECK(workers == c->n_workers);
     CHECK(general == c->n_general);

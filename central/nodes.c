@@ -170,6 +170,12 @@ void central_node_report(struct central *c, const struct node *n, enum node_chan
     m->change = change;
 }
 
+void central_node_set_reporting(struct central *c, struct node *n, bool reporting)
+{
+    c->n_reporting += (uint32_t)reporting - (uint32_t)n->reporting;
+    n->reporting = reporting;
+}
+
 static void suspect(struct central *c, struct node *n, enum node_change why)
 {
     central_node_report(c, n, why);
@@ -184,6 +190,7 @@ static void gone(struct central *c, struct node *n, enum node_change why)
     set_state(c, n, NODE_AWAY);
     if (n->role == ROLE_WORKER) {
         n->acked = false;
+        central_node_set_reporting(c, n, false);
         central_tasks_worker_gone(c, n);
         central_partition_balance(c);
     }
@@ -368,6 +375,7 @@ static void admit(struct central *c, struct node *n)
     list_push_tail(&c->by_state[NODE_UP], &n->by_state);
     central_policy_send(c, n);
     if (n->role == ROLE_WORKER) {
+        central_node_set_reporting(c, n, true);
         central_partition_count(c, n, node_counts(n));
         central_partition_balance(c);
         tell_worker(c, n);
@@ -478,6 +486,7 @@ void central_nodes_journalled(struct central *c, struct node *n)
 
 void central_nodes_heartbeat(struct central *c, struct node *n, const struct msg_heartbeat *m)
 {
+    central_node_set_reporting(c, n, false); /* what it holds came before */
     n->answered = c->asked;
     n->beat_us = c->now_us;
     n->queued = m->queued;

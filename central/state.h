@@ -40,6 +40,7 @@ struct node {
     uint8_t drain;   /* enum drain: what an operator wants */
     bool empty;      /* drained, and it says that nothing is left there */
     bool awaited;    /* one of central.n_awaited */
+    bool reporting;  /* it was let in and has not said yet what it holds: one of central.n_reporting */
     bool held_off;   /* it handed a long task back, and nothing was heard since */
     struct blob *name, *addr;
     uint64_t incarnation;
@@ -252,6 +253,7 @@ struct central {
     uint64_t tasks_in[TASK_STATE_COUNT]; /* of active and ending jobs */
     struct list unplaced;                /* long_task.w.link */
     struct list limbo;                   /* likewise, by finish_us */
+    uint32_t n_reporting;                /* workers that may hold any of those */
 
     uint64_t token;
     struct records pending, failed;
@@ -415,6 +417,7 @@ void central_tasks_finished(struct central *c, struct node *n, const struct msg_
 void central_tasks_returned(struct central *c, struct node *n, const struct msg_task_returned *m);
 void central_tasks_held(struct central *c, struct node *n, const struct msg_task_held *m);
 void central_tasks_held_end(struct central *c, struct node *n);
+void central_node_set_reporting(struct central *c, struct node *n, bool reporting);
 /* The worker is gone, or another process took its name: what it had is lost, or lost at due_us. */
 void central_tasks_worker_gone(struct central *c, struct node *n);
 void central_tasks_worker_replaced(struct central *c, struct node *n, int64_t due_us);

@@ -462,6 +462,7 @@ static void lose_unseen(struct central *c, struct node *n, struct list *tasks)
 
 void central_tasks_held_end(struct central *c, struct node *n)
 {
+    central_node_set_reporting(c, n, false);
     lose_unseen(c, n, &n->waiting.running);
     lose_unseen(c, n, &n->waiting.queued);
 }
@@ -484,10 +485,12 @@ void central_tasks_worker_replaced(struct central *c, struct node *n, int64_t du
         central_task_limbo(c, container_of(n->waiting.queued.next, struct long_task, w.link), due_us);
 }
 
+/* A worker that was let in has a new lease, and may hold what it has not told yet: until it tells, or is gone. */
 int64_t central_tasks_due_us(const struct central *c)
 {
-    return list_empty(&c->limbo) ? TIME_NEVER
-                                 : container_of(c->limbo.next, struct waiting_task, link)->finish_us;
+    return list_empty(&c->limbo) || c->n_reporting > 0
+               ? TIME_NEVER
+               : container_of(c->limbo.next, struct waiting_task, link)->finish_us;
 }
 
 void central_tasks_run(struct central *c)

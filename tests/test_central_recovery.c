@@ -300,6 +300,23 @@ static void a_cancelled_job_stays_cancelled_after_a_restart(void **state)
     end(&c);
 }
 
+/* What it holds is on its way, or was lost with the stream; its lease is a new one. */
+static void nothing_is_placed_again_before_who_was_let_in_has_spoken(void **state)
+{
+    struct cluster c;
+
+    recover(&c);
+    pass(&c.t, 3 * S);
+    ack_partition(&c.t, c.w[0]);
+    pass(&c.t, 57 * S);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    tell(&c.t, TASK_HELD, task_held, c.w[0], .id = try_of(1, 1, 1, 1), .state = TASK_RUNNING);
+    tell(&c.t, HELD_END, held_end, c.w[0], 0);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.task, 2);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    end(&c);
+}
+
 /* A dist from which the client went away, and which could not say so before central restarted. */
 static void a_moved_job_belongs_to_the_same_dist_after_a_restart(void **state)
 {
@@ -326,6 +343,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_restarted_central_goes_on_with_what_runs),
+        cmocka_unit_test(nothing_is_placed_again_before_who_was_let_in_has_spoken),
         cmocka_unit_test(a_moved_job_belongs_to_the_same_dist_after_a_restart),
         cmocka_unit_test(what_nobody_reports_is_placed_again_after_one_lease),
         cmocka_unit_test(placement_waits_for_every_worker_to_answer),
