@@ -10,6 +10,8 @@ import os
 import random
 import time
 
+from events import Timetable, within
+
 FINAL = ("done", "failed", "cancelled")
 ATTENDED_MAX = 40        # clients that wait, at a time
 RETRIES = 50             # more than any task's workers can be lost in a run
@@ -68,10 +70,10 @@ class Job:
         self.fails = sorted(rng.sample(range(1, self.tasks + 1), rng.randint(1, self.tasks))) if fails else []
         self.contacts = rng.random()  # which dist is asked first
         self.id = None                # once it is accepted
-        self.submitted_at = self.accepted_at = None  # of the run's clock
         self.exit_code = None         # of who waits
         self.client_words = ""
         self.end = None               # the job as its dist shows it, ended
+        self.over = asyncio.Event()   # when that is known
         self.task_ends = None         # its tasks, where they were asked for
         self.cancel_acked = None      # CLOCK_BOOTTIME
         self.changed = None           # an end that was not the last
@@ -101,6 +103,8 @@ class Load:
         self.jobs, self.by_id = [], {}
         self.unfinished = None  # jobs the cluster listed last, or None when it did not list all
         self.clients = set()
+        self.changed = asyncio.Event()  # a client has its answer, or all jobs were looked at
+        self.hurry = asyncio.Event()    # whoever comes back to look is to do so now
         self.rng = random.Random(f"{seed} load")
         os.mkdir(os.path.join(cluster.directory, "locks"))
         with open(os.path.join(cluster.directory, "task.sh"), "w", encoding="ascii") as f:
@@ -108,18 +112,28 @@ class Load:
         open(os.path.join(cluster.directory, "tasks.log"), "w", encoding="ascii").close()
 
     async def submit_all(self):
-        """New jobs until the time is over; then until every client has its answer."""
-        at = self.cluster.clock()
-        end = at + self.seconds
-        while at < end:
-            await asyncio.sleep(max(0, at - self.cluster.clock()))
-            if len(self.clients) < ATTENDED_MAX:
-                job = Job(self.seed, len(self.jobs) + 1)
-                self.jobs.append(job)
-                client = asyncio.ensure_future(self.live(job))
-                self.clients.add(client)
-                client.add_done_callback(self.clients.discard)
-            at += self.rng.expovariate(1 / GAP_S)
+        """New jobs until the time is over."""
+        with Timetable() as arrivals:
+            at = 0.0
+            while at < self.seconds:
+                arrivals.add(at, self.arrive)
+                at += self.rng.expovariate(1 / GAP_S)
+            arrivals.add(at, None)
+            while arrive := await arrivals.next():
+                arrive()
+
+    def arrive(self):
+        """A user, unless too many wait."""
+        if len(self.clients) < ATTENDED_MAX:
+            job = Job(self.seed, len(self.jobs) + 1)
+            self.jobs.append(job)
+            client = asyncio.ensure_future(self.live(job))
+            self.clients.add(client)
+            client.add_done_callback(self.leave)
+
+    def leave(self, client):
+        self.clients.discard(client)
+        self.changed.set()
 
     async def run(self, job, words):
         dists = self.cluster.dists
@@ -144,7 +158,6 @@ class Load:
 
     async def live(self, job):
         """One user."""
-        job.submitted_at = self.cluster.clock()
         job.exit_code, told, job.client_words = await self.run(job, job.words())
         shown = told.get("jobs") or []
         job.id = shown[0]["job"] if shown else told.get("job")
@@ -152,13 +165,12 @@ class Load:
             self.say(f"{job}: not accepted: {job.client_words.splitlines()[:1]}")
             return
         self.by_id[job.id] = job
-        job.accepted_at = self.cluster.clock()
         if job.waits and job.exit_code in (0, 1):
             self.ended(job, shown[0])
         elif job.waits:
             self.say(f"{job}: its client ended with {job.exit_code}: {job.client_words}")
         elif job.cancel_after is not None:
-            await asyncio.sleep(job.cancel_after)
+            await within(job.cancel_after, job.over)
             code, _, words = await self.run(job, ["cancel", "--output", "json", job.id])
             if code == 0:
                 job.cancel_acked = boottime()
@@ -170,6 +182,7 @@ class Load:
     def ended(self, job, shown):
         if job.end is None:
             job.end = shown
+            job.over.set()
         elif any(job.end[what] != shown[what] for what in ("state", "done", "failed", "cancelled", "lost")):
             job.changed = shown
 
@@ -177,7 +190,9 @@ class Load:
         """Lists all jobs again and again, and asks once for the tasks of each that has ended."""
         while True:
             await self.look()
-            await asyncio.sleep(FOLLOW_S)
+            self.changed.set()
+            await within(FOLLOW_S, self.hurry)
+            self.hurry.clear()
 
     async def look(self):
         nobody = Job(self.seed, 0)

@@ -14,10 +14,12 @@ import socket
 import struct
 import sys
 
+from events import within
+
 PIECE = 65536
 SLICES_PER_S = 20       # of a throttled connection
 CONNECT_S = 5
-FLUSH_S = 0.01          # for the half of a message to leave before the reset overtakes it
+FLUSH_S = 1             # at most, for the half of a message to leave before the reset
 LINGER_RESET = struct.pack("ii", 1, 0)
 
 
@@ -26,10 +28,16 @@ class Route:
         self.name, port, self.host, target = text.split(":")
         self.port, self.target = int(port), int(target)
         self.delay_s, self.rate = 0.0, 0
+        self.healed = asyncio.Event()
         self.pairs = set()
+
+    def spoil(self, delay_s, rate):
+        self.delay_s, self.rate = delay_s, rate
+        self.healed.clear()
 
     def heal(self):
         self.delay_s, self.rate = 0.0, 0
+        self.healed.set()
         for pair in self.pairs:
             pair.doomed = False
 
@@ -44,12 +52,20 @@ class Pair:
         while data := await reader.read(PIECE):
             if self.doomed:
                 writer.write(data[:len(data) // 2])
-                await asyncio.sleep(FLUSH_S)
+                await self.leave(writer)
                 self.reset()
                 return
             if self.route.delay_s:
-                await asyncio.sleep(self.route.delay_s)
+                await within(self.route.delay_s, self.route.healed)
             await self.pass_on(writer, data)
+
+    @staticmethod
+    async def leave(writer):
+        """Until the kernel has what was written: it sends that before a reset."""
+        try:
+            await asyncio.wait_for(writer.drain(), FLUSH_S)
+        except asyncio.TimeoutError:
+            pass
 
     async def pass_on(self, writer, data):
         while data:
@@ -59,7 +75,7 @@ class Pair:
             await writer.drain()
             data = data[slice_bytes:]
             if rate:
-                await asyncio.sleep(1 / SLICES_PER_S)
+                await within(1 / SLICES_PER_S, self.route.healed)
 
     def reset(self):
         for w in self.writers:
@@ -77,6 +93,7 @@ async def serve(route, reader, writer):
         return
     for w in (writer, far_writer):
         w.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        w.transport.set_write_buffer_limits(0)  # what is drained is the kernel's
     pair = Pair(route, (writer, far_writer))
     route.pairs.add(pair)
     both = [asyncio.ensure_future(pair.carry(reader, far_writer)), asyncio.ensure_future(pair.carry(far_reader, writer))]
@@ -97,9 +114,9 @@ def obey(routes, line):
     word, name, *number = line.split()
     route = routes[name]
     if word == "delay":
-        route.delay_s = int(number[0]) / 1000
+        route.spoil(int(number[0]) / 1000, route.rate)
     elif word == "throttle":
-        route.rate = int(number[0])
+        route.spoil(route.delay_s, int(number[0]))
     elif word == "reset":
         for pair in route.pairs:
             pair.doomed = True
