@@ -167,7 +167,7 @@ static void not_written(struct central *c, const struct record *r, int32_t err)
         /* A store may keep what it could not write, and write it later: then the job must not come back with the next
          * central, when its dist has run it long ago. */
         central_journal_put(c, RECORD_UNDO, &id);
-    } else if (r->kind != RECORD_NOTE && r->kind != RECORD_CANCEL && r->kind != RECORD_OWNER) {
+    } else if (r->kind < RECORD_CANCEL) {
         if (r->kind == RECORD_DRAIN) /* in force, and written when that can be: who asked has waited enough */
             central_drain_journalled(c, r->node, r->client, err);
         ring_push(&c->failed, *r);

@@ -157,7 +157,8 @@ enum record_kind {
     RECORD_LAUNCH, /* of a task at most once: it is sent when this is written */
     RECORD_JOB_END,
     RECORD_UNDO, /* a job that was refused since it could not be written, should the journal have it all the same */
-    RECORD_CANCEL, /* nobody waits for this one and the next two, and nobody remembers what they are about */
+    /* From here on nobody waits for it, and nobody remembers what it was about. */
+    RECORD_CANCEL,
     RECORD_OWNER,
     RECORD_NOTE, /* a task that is launched again */
 };
@@ -296,6 +297,8 @@ void central_node_update_eligible(struct central *c, struct node *n);
 
 /* For the operator's log. */
 void central_node_report(struct central *c, const struct node *n, enum node_change change);
+/* Whether it still has to say what it holds. */
+void central_node_set_reporting(struct central *c, struct node *n, bool reporting);
 
 /* ---- drain.c: what operators ask of nodes ---- */
 static inline bool node_is_draining(const struct node *n) { return n->draining || n->drain != DRAIN_NOT; }
@@ -417,7 +420,6 @@ void central_tasks_finished(struct central *c, struct node *n, const struct msg_
 void central_tasks_returned(struct central *c, struct node *n, const struct msg_task_returned *m);
 void central_tasks_held(struct central *c, struct node *n, const struct msg_task_held *m);
 void central_tasks_held_end(struct central *c, struct node *n);
-void central_node_set_reporting(struct central *c, struct node *n, bool reporting);
 /* The worker is gone, or another process took its name: what it had is lost, or lost at due_us. */
 void central_tasks_worker_gone(struct central *c, struct node *n);
 void central_tasks_worker_replaced(struct central *c, struct node *n, int64_t due_us);
