@@ -111,11 +111,12 @@ bool cluster_store_ended(const struct cluster_store *s, job_id_t job, uint16_t e
 /* ---- Reading it back: the rows that store/rows.c would have by then, in its order ---- */
 
 enum journal_table { TABLE_HISTORY, TABLE_NODE, TABLE_JOB };
-/* Of what is kept of a job: itself, its tasks by number, that it was cancelled, which is a column of the job's, how it ended. */
+/* Of what is kept of a job: itself, its tasks by number, whom it belongs to and that it was cancelled, which are columns of the
+ * job's row, how it ended. */
 #define PART_JOB 0
 #define PART_TASK(task) (1 + (uint64_t)(task))
-#define PART_CANCEL (UINT64_MAX - 2)
-#define PART_OWNER (UINT64_MAX - 1)
+#define PART_OWNER (UINT64_MAX - 2)
+#define PART_CANCEL (UINT64_MAX - 1)
 #define PART_ENDED UINT64_MAX
 
 struct row {
@@ -192,24 +193,31 @@ static void delete_part(struct rows *rows, const struct row *like, uint64_t part
         *r = rows->v[--rows->n];
 }
 
+/* Nothing where the job has no row. */
+static bool is_update(const struct msg *m)
+{
+    return m->type == MSG_JOURNAL_CANCEL || m->type == MSG_JOURNAL_OWNER ||
+           (m->type == MSG_JOURNAL_JOB && !m->journal_job.desc);
+}
+
 static void write_row(struct rows *rows, const struct msg *m, uint32_t entry)
 {
     struct row row = row_of(m, entry), *job = find(rows, &row, PART_JOB);
 
+    if (!job && is_update(m))
+        return;
     if (m->type == MSG_JOURNAL_JOB_END) {
         delete_job(rows, &row);
-    } else if (m->type == MSG_JOURNAL_JOB &&
-               m->journal_job.desc) { /* the whole row: also that it is not cancelled */
+    } else if (m->type != MSG_JOURNAL_JOB) {
+        replace(rows, &row);
+    } else if (m->journal_job.desc) { /* the whole row: also that it is not cancelled */
         delete_part(rows, &row, PART_CANCEL);
         delete_part(rows, &row, PART_OWNER);
         replace(rows, &row);
-    } else if (m->type == MSG_JOURNAL_JOB && job) {
+    } else {
         row.m.journal_job.desc = job->m.journal_job.desc;
         *job = row;
         delete_part(rows, &row, PART_ENDED);
-    } else if (job || (m->type != MSG_JOURNAL_JOB && m->type != MSG_JOURNAL_CANCEL &&
-                       m->type != MSG_JOURNAL_OWNER)) {
-        replace(rows, &row);
     }
 }
 
