@@ -13,8 +13,7 @@
 #include <string.h>
 
 #define CONNECT_TIMEOUT_MS 5000
-#define UNREACHED "Failed to connect to remote host" /* in gRPC's words */
-#define MIN_PING_INTERVAL_MS 200                     /* what a server puts up with */
+#define MIN_PING_INTERVAL_MS 200 /* what a server puts up with */
 
 void net_batch(grpc_call *call, const grpc_op *ops, size_t n, struct cq_tag *tag)
 {
@@ -188,10 +187,10 @@ char *net_status_text(grpc_slice details)
                 text = p + strlen(frames[i]);
         }
     }
-    if (unreached && !strstr(text, UNREACHED)) {
-        size_t size = strlen(text) + sizeof UNREACHED ": ";
+    if (unreached && !strstr(text, NET_UNREACHED)) {
+        size_t size = strlen(text) + sizeof NET_UNREACHED ": ";
         out = xmalloc(size);
-        snprintf(out, size, UNREACHED ": %s", text);
+        snprintf(out, size, NET_UNREACHED ": %s", text);
     } else {
         out = xstrdup(text);
     }

@@ -70,7 +70,8 @@ grpc_metadata net_token_new(const char *token);
 bool net_token_matches(const grpc_metadata_array *md, const char *token);
 
 /* A status' text for people, malloc'ed: gRPC's "failed to connect to all addresses; last error: …" without the frame, but
- * with "Failed to connect to remote host" in it, whatever it was. */
+ * with NET_UNREACHED in it, whatever it was. */
+#define NET_UNREACHED "Failed to connect to remote host" /* in gRPC's words */
 char *net_status_text(grpc_slice details);
 
 #endif

@@ -310,7 +310,7 @@ const char *rpc_connect_reason(const char *text)
 {
     const char *reason = NULL;
 
-    if (strncmp(text, "unix:", 5) != 0 && !strstr(text, "Failed to connect to remote host") &&
+    if (strncmp(text, "unix:", 5) != 0 && !strstr(text, NET_UNREACHED) &&
         !strstr(text, "DNS resolution failed"))
         return NULL;
     for (const char *p = text; (p = strstr(p, ": ")); p += 2)
