@@ -107,3 +107,14 @@ int attended_move(struct attended *a, int64_t now_us, struct api_submit_request 
     }
     return 0;
 }
+
+bool attended_taken(const struct attended *a, const uint8_t *reply, size_t len)
+{
+    struct api_submit_reply r;
+    char why[1];
+    if (api_decode(&api_submit_reply_type, reply, len, &r, why, 0))
+        return false;
+    bool taken = job_eq(r.job, a->job);
+    api_free(&api_submit_reply_type, &r);
+    return taken;
+}

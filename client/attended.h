@@ -28,5 +28,7 @@ static inline bool attended_complete(const struct attended *a) { return a->ended
 /* Fills a request that moves the job, under its next epoch; `ended` in it is the caller's to free. HAWK_ELIMIT: it was
  * moved too often. */
 HAWK_MUST_USE int attended_move(struct attended *a, int64_t now_us, struct api_submit_request *r);
+/* Whether that, what a dist answered to such a request, says that it has taken the job under its own id. */
+bool attended_taken(const struct attended *a, const uint8_t *reply, size_t len);
 
 #endif

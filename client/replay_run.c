@@ -394,6 +394,13 @@ static bool is_gone(grpc_status_code status)
            status == GRPC_STATUS_DEADLINE_EXCEEDED;
 }
 
+static void accepted(struct job *j)
+{
+    set_state(j, ACCEPTED);
+    if (j->run->result->interrupted)
+        cancel(j);
+}
+
 static void on_submit_end(void *arg, grpc_status_code status, const char *text)
 {
     struct job *j = arg;
@@ -407,9 +414,7 @@ static void on_submit_end(void *arg, grpc_status_code status, const char *text)
         finish(j, REPLAY_REFUSED, *text ? text : "no understandable answer");
         return;
     }
-    set_state(j, ACCEPTED);
-    if (j->run->result->interrupted)
-        cancel(j);
+    accepted(j);
 }
 
 static void submit_to(struct job *j, struct target *t)
@@ -440,13 +445,8 @@ static void submit(struct job *j)
 static void on_moved(void *arg, const uint8_t *data, size_t len)
 {
     struct job *j = arg;
-    struct api_submit_reply reply;
-    char why[200];
 
-    if (api_decode(&api_submit_reply_type, data, len, &reply, why, sizeof why))
-        return;
-    j->understood = job_eq(reply.job, j->id);
-    api_free(&api_submit_reply_type, &reply);
+    j->understood = attended_taken(j->attended, data, len);
 }
 
 static void on_move_end(void *arg, grpc_status_code status, const char *text)
@@ -463,9 +463,7 @@ static void on_move_end(void *arg, grpc_status_code status, const char *text)
         finish(j, REPLAY_LOST, "it took another job for it: is it of an older version?");
         return;
     }
-    set_state(j, ACCEPTED);
-    if (j->run->result->interrupted)
-        cancel(j);
+    accepted(j);
 }
 
 static void move_to(struct job *j, struct target *to)

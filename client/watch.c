@@ -145,12 +145,7 @@ static bool passing(grpc_status_code status)
 static void on_moved(void *arg, const uint8_t *data, size_t len)
 {
     struct watched *j = arg;
-    struct api_submit_reply reply;
-    char why[1];
-    if (api_decode(&api_submit_reply_type, data, len, &reply, why, 0))
-        return;
-    j->moved = job_eq(reply.job, j->job);
-    api_free(&api_submit_reply_type, &reply);
+    j->moved = attended_taken(j->ours->a, data, len);
 }
 
 static void on_move_end(void *arg, grpc_status_code status, const char *text)
