@@ -13,7 +13,7 @@ struct central *central_new(const struct central_config *cfg, uint64_t seed)
 
     (void)seed;
     c->cfg = *cfg;
-    c->settle_us = c->long_work_off_us = c->retry_us = TIME_NEVER;
+    c->settle_us = c->long_work_off_us = c->retry_us = c->recall_us = TIME_NEVER;
     c->general_first = UINT32_MAX;
     list_init(&c->joins_waiting);
     for (int s = 0; s < NODE_STATE_COUNT; s++)
@@ -245,6 +245,7 @@ static void finish(struct central *c)
     central_policy_run(c);
     central_partition_flush(c);
     central_tasks_place(c);
+    central_recall_run(c);
     central_members_flush(c);
     central_members_run(c);
     central_pairing_run(c);
@@ -274,6 +275,7 @@ int64_t central_next_timeout(const struct central *c)
         central_jobs_due_us(c),      c->retry_us,
         central_partition_due_us(c), central_members_due_us(c),
         central_pairing_due_us(c),   central_policy_due_us(c),
+        central_recall_due_us(c),
     };
     int64_t least_us = TIME_NEVER;
 

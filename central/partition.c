@@ -153,4 +153,5 @@ void central_partition_ack(struct central *c, struct node *n, uint32_t epoch)
         return;
     central_node_update_eligible(c, n);
     central_members_changed(c, n);
+    central_recall_arm(c);
 }

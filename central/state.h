@@ -94,6 +94,7 @@ struct long_task {
     bool unsure;    /* from the journal: attempts later than `attempt` may be about */
     bool reported;  /* its end came from a worker, which keeps it until acknowledged */
     bool unsent;    /* at a worker that does not know yet: its launch is being recorded */
+    bool recalled;  /* its worker was asked to hand it back */
 };
 
 /* Why a task could not be started, in the words of its worker. */
@@ -243,6 +244,8 @@ struct central {
     bool relieved;            /* a stuck worker is not any more, in this step */
     bool long_work;           /* what workers were told */
     int64_t long_work_off_us; /* when they are told there is none; TIME_NEVER */
+
+    int64_t recall_us; /* when to look for long tasks that would start sooner elsewhere; TIME_NEVER */
 
     struct waiting waiting;
     struct long_job *long_jobs; /* by (job, epoch) */
@@ -427,6 +430,13 @@ void central_tasks_worker_replaced(struct central *c, struct node *n, int64_t du
 void central_tasks_place(struct central *c);
 int64_t central_tasks_due_us(const struct central *c);
 void central_tasks_run(struct central *c);
+
+/* ---- recall.c: long tasks that would start sooner at a worker that came later ---- */
+/* A worker has come that long tasks may be placed at. */
+void central_recall_arm(struct central *c);
+int64_t central_recall_due_us(const struct central *c);
+/* Asks for them, if it is time. O(workers + what is asked for). */
+void central_recall_run(struct central *c);
 
 /* ---- pairing.c: idle thieves, stuck workers, whether there is long work at all ---- */
 void central_pairing_parked(struct central *c, struct node *n, bool parked);

@@ -269,7 +269,7 @@ void central_task_launch_journalled(struct central *c, const struct try_id *id)
 static void place_at(struct central *c, struct long_task *t, struct node *n)
 {
     t->attempt++;
-    t->unsure = false;
+    t->unsure = t->recalled = false;
     t->wait_us = waiting_at(&n->waiting, c->now_us);
     t->worker = n->id;
     t->seen = n->joins;
@@ -421,6 +421,7 @@ void central_tasks_finished(struct central *c, struct node *n, const struct msg_
 void central_tasks_returned(struct central *c, struct node *n, const struct msg_task_returned *m)
 {
     struct long_task *t = held_by(c, n, &m->id);
+    bool asked = t && t->recalled;
 
     if (!t)
         return;
@@ -428,8 +429,8 @@ void central_tasks_returned(struct central *c, struct node *n, const struct msg_
         end_unreported(c, t, TASK_CANCELLED, OUTCOME_CANCELLED);
     else
         central_task_queue(c, t);
-    /* Nobody made it reserved: it would hand the next one back as well. Its next heartbeat says that it is well. */
-    if (n->general && n->acked)
+    /* Nobody made it: it would hand the next one back as well. Its next heartbeat says that it is well. */
+    if (!asked && n->general && n->acked)
         central_nodes_hold(c, n, true);
 }
 
@@ -445,6 +446,7 @@ void central_tasks_held(struct central *c, struct node *n, const struct msg_task
     if (!t)
         return;
     t->seen = n->joins;
+    t->recalled = false; /* that was lost with the stream */
     if (m->state == TASK_RUNNING)
         start(c, t, m->run_us);
     central_task_tell(c, t, NULL);

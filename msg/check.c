@@ -193,6 +193,8 @@ static bool rules_ok(const struct msg *m)
         return worker_ok(m->steal_hint.victim);
     case MSG_TASK_ENQUEUE:
         return m->task_enqueue.desc && m->task_enqueue.id.attempt > 0;
+    case MSG_TASK_RECALL:
+        return m->task_recall.id.attempt > 0;
     case MSG_TASK_RETURNED:
         return m->task_returned.id.attempt > 0;
     case MSG_TASK_STARTED:

@@ -89,7 +89,9 @@
     /* dist, worker <-> central */                                                                           \
     X(DRAIN, drain, 48)                                                                                      \
     X(DRAINED, drained, 49)                                                                                  \
-    X(QUIT, quit, 50)
+    X(QUIT, quit, 50)                                                                                        \
+    /* central -> worker */                                                                                  \
+    X(TASK_RECALL, task_recall, 51)
 
 /* The protocol's versions, for compatibility one back (docs/protocol.md, section 0): messages are appended, so each
  * version begins with a message, and a peer of an older one is sent none from there on. */
@@ -207,6 +209,7 @@
 #define FIELDS_drain(F) F(u8, on)
 #define FIELDS_drained(F) F(u8, on) F(u8, empty)
 #define FIELDS_quit(F) F(u8, now)
+#define FIELDS_task_recall(F) F(try, id)
 
 #define FIELDS_timer(F) F(none, reserved)
 #define FIELDS_peer_up(F) F(u8, role) F(u8, version)

@@ -322,7 +322,8 @@ void members_drop(struct members *m);
     X(tasks_stolen, "tasks launched through a stolen reservation")                                           \
     X(messages_in, "messages received")                                                                      \
     X(messages_out, "messages sent")                                                                         \
-    X(jobs_moved, "jobs taken over from a dist that did not answer their client")
+    X(jobs_moved, "jobs taken over from a dist that did not answer their client")                            \
+    X(tasks_recalled, "queued long tasks called back for a worker that came later")
 
 enum counter {
 #define X(name, help) COUNTER_##name,

@@ -333,6 +333,13 @@ static void worker_reads(struct world *w, struct worker *k)
         assert_true(k->n < HELD_MAX);
         k->held[k->n++] = (struct held){.id = m.task_enqueue.id};
         break;
+    case MSG_TASK_RECALL:
+        h = find_held(k, &m.task_recall.id);
+        if (h && !h->running && !h->finished) {
+            forget(k, (uint32_t)(h - k->held));
+            say(w, TASK_RETURNED, task_returned, k->link, .id = m.task_recall.id);
+        }
+        break;
     case MSG_TASK_CANCEL:
         h = find_held(k, &m.task_cancel.id);
         if (h && !h->finished)

@@ -325,6 +325,28 @@ static void becoming_reserved_hands_back_what_has_not_started(void **state)
     talk_end(&t);
 }
 
+/* Another worker would start it sooner. */
+static void what_has_not_started_goes_back_when_central_asks(void **state)
+{
+    struct talk t;
+
+    talk_begin(&t, 1);
+    long_runs(&t, 1);
+    enqueue(&t, 2, 0);
+    enqueue(&t, 2, 1);
+    tell(&t, TASK_RECALL, task_recall, CENTRAL, .id = {.job = JOB(1), .task = 0, .epoch = 1, .attempt = 1});
+    tell(&t, TASK_RECALL, task_recall, CENTRAL, .id = {.job = JOB(9), .task = 0, .epoch = 1, .attempt = 1});
+    tell(&t, TASK_RECALL, task_recall, CENTRAL, .id = {.job = JOB(2), .task = 1, .epoch = 1, .attempt = 2});
+    tell(&t, TASK_RECALL, task_recall, DIST, .id = {.job = JOB(2), .task = 1, .epoch = 1, .attempt = 1});
+    assert_int_equal(counts_of(&t).queued_tasks, 2);
+    tell(&t, TASK_RECALL, task_recall, CENTRAL, .id = {.job = JOB(2), .task = 1, .epoch = 1, .attempt = 1});
+    expect(&t, TASK_RETURNED, task_returned, CENTRAL, m->id.job.v == JOB(2).v && m->id.task == 1);
+    assert_int_equal(counts_of(&t).queued_tasks, 1);
+    enqueue(&t, 3, 0); /* it takes more */
+    assert_int_equal(counts_of(&t).queued_tasks, 2);
+    talk_end(&t);
+}
+
 /* ---- Stopping (protocol 8) ---- */
 
 /* ---- Draining ---- */
@@ -515,6 +537,7 @@ int main(void)
         cmocka_unit_test(cancelling_a_queued_long_task),
         cmocka_unit_test(central_comes_back),
         cmocka_unit_test(becoming_reserved_hands_back_what_has_not_started),
+        cmocka_unit_test(what_has_not_started_goes_back_when_central_asks),
         cmocka_unit_test(a_drained_worker_gives_back_what_waits),
         cmocka_unit_test(told_to_quit),
         cmocka_unit_test(to_an_older_central_it_says_what_that_speaks),

@@ -189,6 +189,7 @@ void wk_launch_refused(struct worker *w, const struct owner *o, const struct try
 void wk_overrun_due(struct worker *w, struct out *out);
 int64_t wk_overrun_next(const struct worker *w);
 void wk_on_task_enqueue(struct worker *w, const struct event *e, struct out *out);
+void wk_on_task_recall(struct worker *w, const struct event *e, struct out *out);
 void wk_on_task_cancel(struct worker *w, const struct event *e, struct out *out);
 void wk_on_finish_ack(struct worker *w, const struct event *e, struct out *out);
 void wk_on_exec_started(struct worker *w, const struct event *e, struct out *out);

@@ -182,6 +182,16 @@ void wk_task_return(struct worker *w, struct task *t, struct out *out)
     wk_task_free(w, t);
 }
 
+/* It would start sooner elsewhere; what is not queued any more stays. At most 1 message. */
+void wk_on_task_recall(struct worker *w, const struct event *e, struct out *out)
+{
+    struct owner *o = wk_owner_find(w, NODE_CENTRAL);
+    struct task *t = o && o->state == OWNER_UP ? wk_task_find(w, o, &e->m.task_recall.id) : NULL;
+
+    if (t && t->state == T_QUEUED)
+        wk_task_return(w, t, out);
+}
+
 /* Central places a long task here (Hawk 3.7). What cannot be taken goes straight back: the worker stops, is
  * reserved for short tasks or not yet told that it is not, is full, or its lease is over. At most 1 message. */
 void wk_on_task_enqueue(struct worker *w, const struct event *e, struct out *out)

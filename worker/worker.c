@@ -138,6 +138,7 @@ static const struct {
     [MSG_MEMBERS] = {wk_on_members, CENTRAL},
     [MSG_LONG_WORK] = {wk_on_long_work, CENTRAL},
     [MSG_TASK_ENQUEUE] = {wk_on_task_enqueue, CENTRAL},
+    [MSG_TASK_RECALL] = {wk_on_task_recall, CENTRAL},
     [MSG_STEAL_HINT] = {wk_on_steal_hint, CENTRAL},
     [MSG_DRAIN] = {wk_on_drain, CENTRAL},
     [MSG_QUIT] = {wk_on_quit, CENTRAL},
