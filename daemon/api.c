@@ -99,18 +99,17 @@ static struct rpc_call *take(struct api *a, uint32_t client)
 }
 
 /* Which of a dist's limits a job would have gone beyond, and what to do. */
-static void fail_full(struct api *a, struct rpc_call *c)
+static void full_text(const struct dist *d, char *text, size_t size)
 {
-    const struct dist *d = a->roles.dist;
     if (d->jobs_unfinished >= d->cfg.jobs_unfinished_max)
-        api_fail(c, HAWK_ELIMIT,
+        snprintf(text, size,
                  "the job was not accepted: this dist has %u unfinished jobs, its limit (dist.jobs_max): "
                  "wait until some have"
                  " ended, or use another dist",
                  d->jobs_unfinished);
     else
-        api_fail(
-            c, HAWK_ELIMIT,
+        snprintf(
+            text, size,
             "the job was not accepted: with it this dist would have more than %u unfinished tasks "
             "(dist.tasks_max), or more"
             " than %" PRIu64
@@ -118,33 +117,35 @@ static void fail_full(struct api *a, struct rpc_call *c)
             d->cfg.tasks_unfinished_max, d->cfg.unfinished_bytes_max >> 20);
 }
 
-static void submitted(struct api *a, const struct msg_submitted *m)
+void api_refusal(const struct api *a, int err, char *text, size_t size)
 {
-    struct rpc_call *c = take(a, m->client);
-    if (!c)
-        return;
-    if (m->err == HAWK_ELIMIT) {
-        fail_full(a, c);
-        return;
-    }
-    if (m->err == HAWK_EDRAINING) {
-        api_fail(c, m->err,
+    if (err == HAWK_ELIMIT)
+        full_text(a->roles.dist, text, size);
+    else if (err == HAWK_EDRAINING)
+        snprintf(text, size,
                  "the job " API_NOT_ACCEPTED_TEXT ": dist %s " API_DRAINING_TEXT "; submit to another dist",
                  a->roles.name);
-        return;
-    }
-    if (m->err == HAWK_ESHUTDOWN) {
-        api_fail(c, m->err,
+    else if (err == HAWK_ESHUTDOWN)
+        snprintf(text, size,
                  "the job " API_NOT_ACCEPTED_TEXT ": dist %s is shutting down; submit to another dist",
                  a->roles.name);
-        return;
-    }
-    if (m->err) {
-        api_fail(c, m->err, "the job " API_NOT_ACCEPTED_TEXT ": %s%s", hawk_strerror(m->err),
-                 m->err == HAWK_EIO
+    else
+        snprintf(text, size, "the job " API_NOT_ACCEPTED_TEXT ": %s%s", hawk_strerror(err),
+                 err == HAWK_EIO
                      ? " (the journal of this dist cannot be written: look at its disk; jobs that are "
                        "waited for are taken all the same)"
                      : "");
+}
+
+static void submitted(struct api *a, const struct msg_submitted *m)
+{
+    struct rpc_call *c = take(a, m->client);
+    char text[512];
+    if (!c)
+        return;
+    if (m->err) {
+        api_refusal(a, m->err, text, sizeof text);
+        api_fail(c, m->err, "%s", text);
         return;
     }
     const struct dist_job *j = dist_find(a->roles.dist, m->job);
@@ -181,7 +182,8 @@ bool api_effect(struct api *a, const struct msg *m)
 {
     switch (m->type) {
     case MSG_SUBMITTED:
-        submitted(a, &m->submitted);
+        if (!api_session_submitted(a, &m->submitted))
+            submitted(a, &m->submitted);
         return true;
     case MSG_CANCELLED:
         cancelled(a, &m->cancelled);
@@ -193,9 +195,11 @@ bool api_effect(struct api *a, const struct msg *m)
         api_drain_set(a, &m->drain_set);
         return true;
     case MSG_TASK_EVENT:
+        api_session_task(a, &m->task_event);
         api_watch_task(a, m->task_event.id.job, m->task_event.id.task, task_state_final(m->task_event.state));
         return true;
     case MSG_JOB_EVENT:
+        api_session_job(a, &m->job_event);
         api_watch_job(a, m->job_event.job);
         return true;
     default:
@@ -211,6 +215,7 @@ static bool served(const struct api *a, enum api_method m)
     case API_SUBMIT:
     case API_WATCH:
     case API_CANCEL:
+    case API_SESSION:
     case API_LIST_JOBS:
     case API_GET_JOB:
         return a->roles.dist != NULL;
@@ -237,20 +242,27 @@ static const char *served_by(enum api_method m)
     return m == API_READ_OUTPUT ? "workers" : "dists";
 }
 
+bool api_serves(struct api *a, struct rpc_call *c, enum api_method method)
+{
+    if (a->standby && method != API_STOP) {
+        rpc_fail(c, GRPC_STATUS_UNAVAILABLE, "%s", a->standby);
+        return false;
+    }
+    if (!served(a, method)) {
+        rpc_fail(c, GRPC_STATUS_UNIMPLEMENTED, "%s is served by %s; this is %s", api_methods[method].path,
+                 served_by(method), a->roles.name);
+        return false;
+    }
+    return true;
+}
+
 static void on_call(void *arg, struct rpc_call *c, const uint8_t *data, size_t len, enum api_method method)
 {
     struct api *a = arg;
     union any_request request;
     char why[256];
-    if (a->standby && method != API_STOP) {
-        rpc_fail(c, GRPC_STATUS_UNAVAILABLE, "%s", a->standby);
+    if (!api_serves(a, c, method))
         return;
-    }
-    if (!served(a, method)) {
-        rpc_fail(c, GRPC_STATUS_UNIMPLEMENTED, "%s is served by %s; this is %s", api_methods[method].path,
-                 served_by(method), a->roles.name);
-        return;
-    }
     int err = api_decode(api_methods[method].request, data, len, &request, why, sizeof why);
     if (err) {
         api_fail(c, err == HAWK_EMALFORMED ? HAWK_EINVALID : err, "%s: %s", api_methods[method].path, why);
@@ -275,7 +287,11 @@ static void (*const entries[])(void *arg, struct rpc_call *c, const uint8_t *dat
 #undef X
 };
 
-static void flush(void *arg) { api_watch_flush(arg); }
+static void flush(void *arg)
+{
+    api_watch_flush(arg);
+    api_session_flush(arg);
+}
 
 struct api *api_new(struct loop *l, struct server *s, const struct api_roles *roles,
                     void (*feed)(void *arg, enum role to, const struct msg *m), void *arg)
@@ -283,10 +299,13 @@ struct api *api_new(struct loop *l, struct server *s, const struct api_roles *ro
     struct api *a = xcalloc(1, sizeof *a);
     *a = (struct api){.loop = l, .roles = *roles, .feed = feed, .arg = arg};
     api_watch_init(a);
+    api_session_init(a);
     list_init(&a->tails);
     loop_timer_init(&a->stop_timer, api_stop_due, a);
     for (int i = 0; i < API_METHOD_COUNT; i++)
-        server_handle(s, api_methods[i].path, entries[i], a);
+        if (i != API_SESSION)
+            server_handle(s, api_methods[i].path, entries[i], a);
+    server_handle_stream(s, api_methods[API_SESSION].path, api_session, a);
     loop_hook_add(l, &a->flush, LOOP_FLUSH, flush, a);
     return a;
 }
@@ -318,6 +337,7 @@ void api_free_all(struct api *a)
     loop_timer_clear(a->loop, &a->stop_timer);
     fail_waiting(a, "is shutting down, and what was asked of it may or may not be done: look, and ask again");
     api_watch_free(a);
+    api_session_free(a);
     api_output_free(a);
     free(a->standby);
     free(a);

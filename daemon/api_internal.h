@@ -17,8 +17,13 @@ struct api_waiting {
     UT_hash_handle hh;
 };
 
+/* How often a client that asks for beats hears them: three missing, and it goes to another dist. */
+#define API_BEAT_US (100 * US_PER_MS)
+#define API_GOING_TEXT "is shutting down: ask another dist, or this one when it is back"
+
 struct api_watch;
 struct api_tail;
+struct session_job;
 
 struct api {
     struct loop *loop;
@@ -34,6 +39,13 @@ struct api {
     struct loop_timer beat_timer;
     struct list behind; /* watches whose clients are to hear new counts of tasks */
     struct loop_timer counts_timer;
+    struct api_sessions {
+        struct list all, dirty;       /* those with something to tell */
+        struct session_job *asked;    /* by client: jobs whose SUBMITTED is awaited */
+        struct session_job *accepted; /* by job */
+        struct loop_timer beat_timer;
+        size_t bytes; /* of what their clients have not taken */
+    } sessions;
     struct list tails; /* output that is followed */
     struct loop_timer tail_timer;
     struct readers *readers; /* NULL until output is asked for */
@@ -49,6 +61,10 @@ void api_submit(struct api *a, struct rpc_call *c, void *request);
 void api_cancel(struct api *a, struct rpc_call *c, void *request);
 void api_list_jobs(struct api *a, struct rpc_call *c, void *request);
 void api_get_job(struct api *a, struct rpc_call *c, void *request);
+/* What is to be fed for a submission: of *m the description, which is borrowed, and the resubmission, which is the caller's
+ * to drop. What is wrong with it goes to why. */
+HAWK_MUST_USE int api_submit_event(struct job_desc *job, const struct api_resubmit *from, uint64_t key,
+                                   struct msg_submit *m, char *why, size_t size);
 /* A job of ours, or NULL after failing the call. */
 const struct dist_job *api_find_job(struct api *a, struct rpc_call *c, job_id_t id);
 void api_job_fill(const struct api *a, const struct dist_job *j, struct api_job *out);
@@ -61,6 +77,16 @@ void api_watch_job(struct api *a, job_id_t job);
 void api_watch_flush(struct api *a);
 void api_watch_init(struct api *a);
 void api_watch_free(struct api *a);
+
+/* api_session.c */
+void api_session(void *api, struct rpc_call *c); /* a call began */
+/* False: it is not for a session. */
+bool api_session_submitted(struct api *a, const struct msg_submitted *m);
+void api_session_task(struct api *a, const struct msg_task_event *m);
+void api_session_job(struct api *a, const struct msg_job_event *m);
+void api_session_flush(struct api *a);
+void api_session_init(struct api *a);
+void api_session_free(struct api *a);
 
 /* api_cluster.c */
 void api_list_nodes(struct api *a, struct rpc_call *c, void *request);
@@ -83,6 +109,10 @@ void api_output_free(struct api *a);
 
 /* api.c */
 void api_reply(struct rpc_call *c, enum api_method method, const void *reply);
+/* Why a job was not accepted, and what to do. */
+void api_refusal(const struct api *a, int err, char *text, size_t size);
+/* Whether this process serves the call at present; if not, it has been failed. */
+bool api_serves(struct api *a, struct rpc_call *c, enum api_method method);
 /* Ends a call with an error code's status and text. */
 void api_fail(struct rpc_call *c, int err, const char *fmt, ...) HAWK_PRINTF(3, 4);
 /* Remembers a call until its effect comes; returns the number for the event. */

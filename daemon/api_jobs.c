@@ -39,32 +39,32 @@ static int resubmit_from(const struct api_resubmit *from, const struct job_desc 
     return 0;
 }
 
+int api_submit_event(struct job_desc *job, const struct api_resubmit *from, uint64_t key,
+                     struct msg_submit *m, char *why, size_t size)
+{
+    *m = (struct msg_submit){.desc = job, .key = key};
+    if (!job) {
+        snprintf(why, size, "the request has no job");
+        return HAWK_EINVALID;
+    }
+    if (!from->job.v)
+        return 0;
+    return resubmit_from(from, job, &m->resubmit, why, size);
+}
+
 void api_submit(struct api *a, struct rpc_call *c, void *request)
 {
     struct api_submit_request *r = request;
+    struct msg m = {.type = MSG_SUBMIT};
     char why[256];
-    if (!r->job) {
-        api_fail(c, HAWK_EINVALID, "the request has no job");
-        return;
-    }
-    int err = job_desc_check(r->job, why, sizeof why);
+    int err = api_submit_event(r->job, &r->resubmit, r->key, &m.submit, why, sizeof why);
     if (err) {
         api_fail(c, err, "%s", why);
         return;
     }
-    struct resubmit *moved = NULL;
-    if (r->resubmit.job.v) {
-        err = resubmit_from(&r->resubmit, r->job, &moved, why, sizeof why);
-        if (err) {
-            api_fail(c, err, "%s", why);
-            return;
-        }
-    }
-    struct msg m = {
-        .type = MSG_SUBMIT,
-        .submit = {.desc = r->job, .resubmit = moved, .key = r->key, .client = api_wait(a, c, API_SUBMIT)}};
+    m.submit.client = api_wait(a, c, API_SUBMIT);
     a->feed(a->arg, ROLE_DIST, &m);
-    resubmit_drop(moved);
+    resubmit_drop(m.submit.resubmit);
 }
 
 const struct dist_job *api_find_job(struct api *a, struct rpc_call *c, job_id_t id)

@@ -9,8 +9,6 @@
 #define EVENT_TASKS_MAX 1000u /* tasks in one event */
 #define COUNTS_US                                                                                            \
     (100 * US_PER_MS) /* how old the counts of tasks may be that a client hears who does not hear of each */
-#define GOING_TEXT "is shutting down: ask another dist, or this one when it is back"
-#define BEAT_US (100 * US_PER_MS) /* three of them missing, and a client goes to another dist */
 
 struct api_watch {
     struct api *api;
@@ -143,7 +141,7 @@ static int put_event(struct api_watch *w, struct api_event *event)
     uint8_t *data;
     size_t len;
     if (!list_empty(&w->in_beating) && !w->beat_told)
-        event->beat_us = BEAT_US;
+        event->beat_us = API_BEAT_US;
     api_encode(api_methods[API_WATCH].reply, event, &data, &len);
     int err = rpc_send(w->call, data, len);
     free(data);
@@ -224,12 +222,12 @@ static void on_beat(void *arg)
     int64_t now = loop_now(a->loop);
     list_foreach(&a->beating, l, next) {
         struct api_watch *w = container_of(l, struct api_watch, in_beating);
-        if (w->full || now - w->sent_us < BEAT_US / 2)
+        if (w->full || now - w->sent_us < API_BEAT_US / 2)
             continue;
-        w->full = put_event(w, &(struct api_event){.beat_us = BEAT_US}) == HAWK_ELIMIT;
+        w->full = put_event(w, &(struct api_event){.beat_us = API_BEAT_US}) == HAWK_ELIMIT;
     }
     if (!list_empty(&a->beating))
-        loop_timer_set(a->loop, &a->beat_timer, now + BEAT_US);
+        loop_timer_set(a->loop, &a->beat_timer, now + API_BEAT_US);
 }
 
 static void beat(struct api_watch *w)
@@ -237,7 +235,7 @@ static void beat(struct api_watch *w)
     struct api *a = w->api;
     list_push_tail(&a->beating, &w->in_beating);
     if (!loop_timer_is_set(&a->beat_timer))
-        loop_timer_set(a->loop, &a->beat_timer, loop_now(a->loop) + BEAT_US);
+        loop_timer_set(a->loop, &a->beat_timer, loop_now(a->loop) + API_BEAT_US);
 }
 
 static struct api_watch *watch_new(struct api *a, struct rpc_call *c, const struct api_watch_request *r)
@@ -301,15 +299,15 @@ void api_watch_free(struct api *a)
         w = container_of(l, struct api_watch, in_beating);
         if (w->job.v)
             continue;
-        api_fail(w->call, HAWK_EUNAVAILABLE, "%s " GOING_TEXT, a->roles.name);
+        api_fail(w->call, HAWK_EUNAVAILABLE, "%s " API_GOING_TEXT, a->roles.name);
         watch_remove(a, w);
     }
     HASH_ITER(hh, a->watches, w, tmp) {
         while (w->next) {
-            api_fail(w->next->call, HAWK_EUNAVAILABLE, "%s " GOING_TEXT, a->roles.name);
+            api_fail(w->next->call, HAWK_EUNAVAILABLE, "%s " API_GOING_TEXT, a->roles.name);
             watch_remove(a, w->next);
         }
-        api_fail(w->call, HAWK_EUNAVAILABLE, "%s " GOING_TEXT, a->roles.name);
+        api_fail(w->call, HAWK_EUNAVAILABLE, "%s " API_GOING_TEXT, a->roles.name);
         watch_remove(a, w);
     }
 }

@@ -186,6 +186,20 @@ static void unattended(struct step *s, struct dist_job *job)
     list_push_tail(&s->d->unattended, &job->in_unattended);
 }
 
+static void watched(struct dist_job *job)
+{
+    job->watchers++;
+    list_remove(&job->in_unattended);
+}
+
+/* A new job. */
+static void attend(struct step *s, struct dist_job *job, const struct msg_submit *m)
+{
+    job->watchers += m->watch;
+    if (job->watchers == 0)
+        unattended(s, job);
+}
+
 int64_t jobs_next_abandoned(const struct dist *d)
 {
     return list_empty(&d->unattended)
@@ -260,11 +274,13 @@ void submit_refused(struct step *s, uint32_t client, int err)
 }
 
 /* A client whose answer was lost asks again: what it gets is the job it has. */
-static void answer_again_for(struct step *s, struct dist_job *job, uint32_t client)
+static void answer_again_for(struct step *s, struct dist_job *job, const struct msg_submit *m)
 {
     if (!job->submitted) /* whoever asked before does not listen any more */
         put_submitted(s, job, HAWK_ECANCELLED);
-    job->client = client;
+    job->client = m->client;
+    if (m->watch)
+        watched(job);
     if (job->submitted)
         put_submitted(s, job, 0);
 }
@@ -341,7 +357,7 @@ static void on_resubmit(struct step *s, const struct msg *m)
     int err;
 
     if (job && job->own_epoch >= r->epoch) {
-        answer_again_for(s, job, m->submit.client);
+        answer_again_for(s, job, &m->submit);
         return;
     }
     err = job && (job->desc->flags & JOB_DETACHED) ? HAWK_EINVALID : submit_error(s->d, m->submit.desc);
@@ -363,8 +379,7 @@ static void on_resubmit(struct step *s, const struct msg *m)
     job->why = r->why;
     job->promoted = r->why == WHY_PROMOTED;
     tasks_restore(s, job, r);
-    if (watchers == 0)
-        unattended(s, job);
+    attend(s, job, &m->submit);
     count(s, COUNTER_jobs_moved, 1);
     resume(s, job, r);
     if (job->state == JOB_WAITING && job->first_wait_us >= 0)
@@ -398,7 +413,7 @@ void on_submit(struct step *s, const struct msg *m)
     if (m->submit.key)
         HASH_FIND(hh_key, d->by_key, &m->submit.key, sizeof m->submit.key, job);
     if (job) {
-        answer_again_for(s, job, m->submit.client);
+        answer_again_for(s, job, &m->submit);
         return;
     }
     if (err) {
@@ -408,7 +423,7 @@ void on_submit(struct step *s, const struct msg *m)
     job = job_new(s, desc, next_id(d), m->submit.key);
     job->client = m->submit.client;
     set_class(s, job);
-    unattended(s, job);
+    attend(s, job, &m->submit);
     is_long = job->class == CLASS_LONG && (job->policy_flags & POLICY_CENTRAL_LONG);
     job->journalling = journal;
     job->probe_long = job->class == CLASS_LONG && !is_long;
@@ -483,8 +498,7 @@ void on_watch(struct step *s, const struct msg *m)
     if (!job)
         return;
     if (m->watch.on) {
-        job->watchers++;
-        list_remove(&job->in_unattended);
+        watched(job);
     } else if (job->watchers > 0 && --job->watchers == 0) {
         unattended(s, job);
     }

@@ -217,7 +217,8 @@
 #define FIELDS_start(F) F(none, reserved)
 #define FIELDS_stop(F) F(u8, now)
 #define FIELDS_stopped(F) F(u8, asked)
-#define FIELDS_submit(F) F(desc, desc) F(resubmit, resubmit) F(u64, key) F(u32, client)
+/* watch: as if WATCH{on} came with it, where it is accepted. */
+#define FIELDS_submit(F) F(desc, desc) F(resubmit, resubmit) F(u64, key) F(u32, client) F(u8, watch)
 #define FIELDS_submitted(F) F(job, job) F(u32, client) F(i32, err) F(u8, class) F(u8, why)
 #define FIELDS_cancel(F) F(job, job) F(u32, client)
 #define FIELDS_cancelled(F) F(job, job) F(u32, client) F(i32, err)

@@ -191,6 +191,73 @@ static const struct api_field event_fields[] = {
 };
 TYPE(event, Event);
 
+static const struct api_field session_submit_fields[] = {
+    FIELD(SessionSubmit, session_submit, tag, U64),
+    ARRAY(SessionSubmit, session_submit, job, BYTES),
+    FIELD(SessionSubmit, session_submit, key, U64),
+    MESSAGE(SessionSubmit, session_submit, resubmit, resubmit),
+};
+TYPE(session_submit, SessionSubmit);
+
+static const struct api_field session_cancel_fields[] = {
+    FIELD(SessionCancel, session_cancel, tag, U64),
+};
+TYPE(session_cancel, SessionCancel);
+
+static const struct api_field session_request_fields[] = {
+    MESSAGES(SessionRequest, session_request, submit, session_submit),
+    MESSAGES(SessionRequest, session_request, cancel, session_cancel),
+    FIELD(SessionRequest, session_request, beats, BOOL),
+};
+TYPE(session_request, SessionRequest);
+
+static const struct api_field session_job_fields[] = {
+    FIELD(SessionJob, session_job, tag, U64),
+    FIELD(SessionJob, session_job, job, JOB_ID),
+    ENUM(SessionJob, session_job, class, CLASS_COUNT),
+    ENUM(SessionJob, session_job, why, WHY_COUNT),
+    FIELD(SessionJob, session_job, at_central, BOOL),
+    FIELD(SessionJob, session_job, epoch, U32),
+};
+TYPE(session_job, SessionJob);
+
+static const struct api_field session_refused_fields[] = {
+    FIELD(SessionRefused, session_refused, tag, U64),
+    FIELD(SessionRefused, session_refused, status, U32),
+    FIELD(SessionRefused, session_refused, error, STRING),
+};
+TYPE(session_refused, SessionRefused);
+
+static const struct api_field session_task_fields[] = {
+    FIELD(SessionTask, session_task, tag, U64),
+    FIELD(SessionTask, session_task, task, U32),
+    ENUM(SessionTask, session_task, state, TASK_STATE_COUNT),
+    ENUM(SessionTask, session_task, outcome, OUTCOME_COUNT),
+    FIELD(SessionTask, session_task, code, I32),
+    FIELD(SessionTask, session_task, attempt, U32),
+    FIELD(SessionTask, session_task, worker, U32),
+    FIELD(SessionTask, session_task, wait_us, I64),
+    FIELD(SessionTask, session_task, run_us, I64),
+    FIELD(SessionTask, session_task, message, STRING),
+};
+TYPE(session_task, SessionTask);
+
+static const struct api_field session_end_fields[] = {
+    FIELD(SessionEnd, session_end, tag, U64),
+    ENUM(SessionEnd, session_end, state, JOB_STATE_COUNT),
+    FIELD(SessionEnd, session_end, abandoned, BOOL),
+};
+TYPE(session_end, SessionEnd);
+
+static const struct api_field session_event_fields[] = {
+    MESSAGES(SessionEvent, session_event, jobs, session_job),
+    MESSAGES(SessionEvent, session_event, refused, session_refused),
+    MESSAGES(SessionEvent, session_event, tasks, session_task),
+    MESSAGES(SessionEvent, session_event, ends, session_end),
+    FIELD(SessionEvent, session_event, beat_us, I64),
+};
+TYPE(session_event, SessionEvent);
+
 static const struct api_field cancel_request_fields[] = {
     FIELD(CancelRequest, cancel_request, job, JOB_ID),
 };
@@ -500,11 +567,16 @@ static void encode_fields(pb_ostream_t *s, const struct api_type *type, const vo
     }
 }
 
+void api_append(struct codec_buf *o, const struct api_type *type, const void *msg)
+{
+    pb_ostream_t s = {.callback = out_write, .state = o, .max_size = SIZE_MAX};
+    encode_fields(&s, type, msg);
+}
+
 void api_encode(const struct api_type *type, const void *msg, uint8_t **data, size_t *len)
 {
     struct codec_buf o = {.data = xmalloc(128), .cap = 128};
-    pb_ostream_t s = {.callback = out_write, .state = &o, .max_size = SIZE_MAX};
-    encode_fields(&s, type, msg);
+    api_append(&o, type, msg);
     *data = o.data;
     *len = o.len;
 }

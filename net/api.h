@@ -11,6 +11,7 @@
 #include "base/ids.h"
 #include "msg/types.h"
 #include "msg/view.h"
+#include "net/codec.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -40,7 +41,8 @@
     X(API_SET_POLICY, "SetPolicy", set_policy_request, policy, 0)                                            \
     X(API_DRAIN, "Drain", drain_request, drain_reply, 0)                                                     \
     X(API_STOP, "Stop", stop_request, stop_reply, 0)                                                         \
-    X(API_READ_OUTPUT, "ReadOutput", read_output_request, output_chunk, 1)
+    X(API_READ_OUTPUT, "ReadOutput", read_output_request, output_chunk, 1)                                   \
+    X(API_SESSION, "Session", session_request, session_event, 1)
 
 enum api_method {
 #define X(constant, name, request, reply, streaming) constant,
@@ -113,6 +115,61 @@ struct api_event {
     struct api_job job;
     struct api_task *tasks;
     uint32_t tasks_n;
+    int64_t beat_us;
+};
+
+#define API_SESSION_SUBMITS_MAX 10000u /* in one message */
+struct api_session_submit {
+    uint64_t tag;
+    const uint8_t *job; /* a JobSpec, for codec_desc_decode: one that is wrong concerns that job alone */
+    uint32_t job_n;
+    uint64_t key;
+    struct api_resubmit resubmit;
+};
+struct api_session_cancel {
+    uint64_t tag;
+};
+struct api_session_request {
+    struct api_session_submit *submit;
+    uint32_t submit_n;
+    struct api_session_cancel *cancel;
+    uint32_t cancel_n;
+    bool beats;
+};
+struct api_session_job {
+    uint64_t tag;
+    job_id_t job;
+    uint32_t class, why;
+    bool at_central;
+    uint32_t epoch;
+};
+struct api_session_refused {
+    uint64_t tag;
+    uint32_t status;
+    const char *error;
+};
+struct api_session_task {
+    uint64_t tag;
+    uint32_t task, state, outcome;
+    int32_t code;
+    uint32_t attempt, worker;
+    int64_t wait_us, run_us;
+    const char *message;
+};
+struct api_session_end {
+    uint64_t tag;
+    uint32_t state;
+    bool abandoned;
+};
+struct api_session_event {
+    struct api_session_job *jobs;
+    uint32_t jobs_n;
+    struct api_session_refused *refused;
+    uint32_t refused_n;
+    struct api_session_task *tasks;
+    uint32_t tasks_n;
+    struct api_session_end *ends;
+    uint32_t ends_n;
     int64_t beat_us;
 };
 
@@ -260,7 +317,8 @@ struct api_output_chunk {
     X(get_job_reply) X(list_nodes_request) X(node) X(list_nodes_reply) X(drain_request)                     \
     X(drain_reply) X(stop_request) X(stop_reply) X(get_stats_request) X(counter)                             \
     X(node_stats) X(get_stats_reply) X(get_policy_request) X(policy) X(set_policy_request)                   \
-    X(read_output_request) X(output_chunk)
+    X(read_output_request) X(output_chunk) X(session_submit) X(session_cancel) X(session_request)           \
+    X(session_job) X(session_refused) X(session_task) X(session_end) X(session_event)
 /* clang-format on */
 #define X(name) extern const struct api_type api_##name##_type;
 API_MESSAGES(X)
@@ -268,6 +326,10 @@ API_MESSAGES(X)
 
 /* A message's encoded bytes in a new malloc'ed buffer (*data, *len), which is never NULL, even when empty. */
 void api_encode(const struct api_type *type, const void *msg, uint8_t **data, size_t *len);
+
+/* The same at the end of what is in o. Two messages of one type one after the other are one, whose lists are those of the
+ * first and then those of the second: so a message can be made piece by piece. */
+void api_append(struct codec_buf *o, const struct api_type *type, const void *msg);
 
 /* Fills *msg (its struct; whatever it held is overwritten). On an error *msg is empty (api_free is harmless)
  * and why (size bytes) names the field. HAWK_EMALFORMED; HAWK_ETOO_LARGE beyond API_DECODED_MAX;

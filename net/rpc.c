@@ -1,5 +1,5 @@
-/* Calls we make. Batches under way (r->ops): `start` (the request leaves), `receive` (one reply at a time), and `status`.
- * `done` is told when none is left. */
+/* Calls we make. Batches under way (r->ops): `start` (the request leaves), `receive` (one reply at a time), one `write` at a
+ * time, and `status`. `done` is told when none is left. */
 #include "net/rpc.h"
 
 #include "base/check.h"
@@ -25,7 +25,10 @@ struct rpc {
     bool dropped; /* rpc_cancel: no callback any more */
     struct rpc_fns fns;
     void *arg;
-    struct cq_tag start_tag, receive_tag, status_tag;
+    struct cq_tag start_tag, receive_tag, status_tag, write_tag;
+    bool stream;  /* rpc_open */
+    bool ended;   /* rpc_write_end */
+    bool writing; /* a message is on its way, or none can be sent any more */
     grpc_byte_buffer *request, *reply;
     grpc_metadata_array metadata, trailing;
     grpc_status_code status;
@@ -104,7 +107,21 @@ static void on_started(void *arg, bool ok)
     struct rpc *r = arg;
 
     (void)ok; /* the status says what went wrong */
-    grpc_byte_buffer_destroy(r->request);
+    if (!r->stream)
+        grpc_byte_buffer_destroy(r->request);
+    op_done(r);
+}
+
+static void on_written(void *arg, bool ok)
+{
+    struct rpc *r = arg;
+
+    if (r->request)
+        grpc_byte_buffer_destroy(r->request);
+    r->request = NULL;
+    r->writing = !ok || r->ended;
+    if (!r->writing && !r->dropped && r->fns.sent)
+        r->fns.sent(r->arg);
     op_done(r);
 }
 
@@ -169,14 +186,14 @@ static void start_batches(struct rpc *r, const char *token, bool wait_for_ready)
     status.data.recv_status_on_client.status_details = &r->details;
     r->ops = 3;
     net_batch(r->call, &status, 1, &r->status_tag);
-    net_batch(r->call, send, 3, &r->start_tag);
+    net_batch(r->call, send, r->stream ? 1 : 3, &r->start_tag);
     net_batch(r->call, receive, 2, &r->receive_tag);
     if (token)
         net_metadata_drop(&md, 1);
 }
 
-struct rpc *rpc_start(struct channel *ch, const char *method, const void *request, size_t len,
-                      int64_t timeout_us, bool wait_for_ready, const struct rpc_fns *fns, void *arg)
+static struct rpc *rpc_new(struct channel *ch, const char *method, int64_t timeout_us,
+                           const struct rpc_fns *fns, void *arg)
 {
     struct rpc *r = xcalloc(1, sizeof *r);
     grpc_slice path = grpc_slice_from_copied_string(method);
@@ -190,12 +207,55 @@ struct rpc *rpc_start(struct channel *ch, const char *method, const void *reques
     cq_tag_init(&r->start_tag, on_started, r);
     cq_tag_init(&r->receive_tag, on_reply, r);
     cq_tag_init(&r->status_tag, on_status, r);
-    r->request = net_message(request, len);
+    cq_tag_init(&r->write_tag, on_written, r);
     r->call = grpc_channel_create_call(ch->channel, NULL, GRPC_PROPAGATE_DEFAULTS, loop_cq(ch->loop), path,
                                        NULL, deadline_in(timeout_us), NULL);
     grpc_slice_unref(path);
+    return r;
+}
+
+struct rpc *rpc_start(struct channel *ch, const char *method, const void *request, size_t len,
+                      int64_t timeout_us, bool wait_for_ready, const struct rpc_fns *fns, void *arg)
+{
+    struct rpc *r = rpc_new(ch, method, timeout_us, fns, arg);
+
+    r->request = net_message(request, len);
     start_batches(r, ch->token, wait_for_ready);
     return r;
+}
+
+struct rpc *rpc_open(struct channel *ch, const char *method, const struct rpc_fns *fns, void *arg)
+{
+    struct rpc *r = rpc_new(ch, method, TIME_NEVER, fns, arg);
+
+    r->stream = true;
+    start_batches(r, ch->token, false);
+    return r;
+}
+
+bool rpc_writable(const struct rpc *r) { return !r->writing && !r->dropped; }
+
+void rpc_write(struct rpc *r, const void *data, size_t len)
+{
+    grpc_op op = {.op = GRPC_OP_SEND_MESSAGE};
+
+    CHECK(r->stream && rpc_writable(r));
+    r->writing = true;
+    r->request = net_message(data, len);
+    op.data.send_message.send_message = r->request;
+    r->ops++;
+    net_batch(r->call, &op, 1, &r->write_tag);
+}
+
+void rpc_write_end(struct rpc *r)
+{
+    grpc_op op = {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT};
+
+    CHECK(r->stream && rpc_writable(r));
+    r->writing = true;
+    r->ended = true;
+    r->ops++;
+    net_batch(r->call, &op, 1, &r->write_tag);
 }
 
 void rpc_cancel(struct rpc *r)

@@ -26,6 +26,8 @@ const char *channel_addr(const struct channel *ch);
 struct rpc_fns {
     /* A reply (one for a unary call), borrowed. The next comes when this has returned. NULL: ignore. */
     void (*reply)(void *arg, const uint8_t *data, size_t len);
+    /* rpc_open: what rpc_write was given last has left. NULL: ignore. */
+    void (*sent)(void *arg);
     /* The call has ended; the rpc is gone when this returns. text: never NULL, may be empty. */
     void (*done)(void *arg, grpc_status_code status, const char *text);
 };
@@ -35,6 +37,15 @@ struct rpc_fns {
  * server sends one reply: a reply missing from an OK is up to the caller to notice. */
 struct rpc *rpc_start(struct channel *ch, const char *method, const void *request, size_t len,
                       int64_t timeout_us, bool wait_for_ready, const struct rpc_fns *fns, void *arg);
+/* A call both sides of which send any number of messages, until the server ends it. It never waits for a server that is
+ * not there. */
+struct rpc *rpc_open(struct channel *ch, const char *method, const struct rpc_fns *fns, void *arg);
+/* Sends one. One is on its way at a time: only where rpc_writable; `sent` comes when it is again. What gathers meanwhile
+ * goes as one. */
+void rpc_write(struct rpc *r, const void *data, size_t len);
+bool rpc_writable(const struct rpc *r);
+/* No more will be sent; where rpc_writable. The server ends the call when it has answered all. */
+void rpc_write_end(struct rpc *r);
 /* Cancels; no callback comes any more and r must not be used. From within its callbacks, too. */
 void rpc_cancel(struct rpc *r);
 

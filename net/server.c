@@ -22,12 +22,6 @@
 /* How long the answers of a server that stops may take to reach its clients. */
 #define LAST_ANSWERS_US (1 * US_PER_S)
 
-struct method {
-    char *path;
-    server_call_fn *fn;
-    void *arg;
-};
-
 struct accept {
     struct server *server;
     struct cq_tag tag;
@@ -45,8 +39,8 @@ struct server {
     char **addrs;
     unsigned addrs_n, addrs_cap;
     struct links *links;
-    char *no_links;         /* why there are none; NULL: this daemon never has any */
-    struct method *methods; /* a dozen: looked through one by one */
+    char *no_links;                /* why there are none; NULL: this daemon never has any */
+    struct server_method *methods; /* a dozen: looked through one by one */
     unsigned methods_n, methods_cap;
     struct server_calls calls;
     struct accept accepts[ACCEPTS];
@@ -194,14 +188,27 @@ void server_refuse_links(struct server *s, const char *why)
     s->no_links = xstrdup(why);
 }
 
-void server_handle(struct server *s, const char *path, server_call_fn *fn, void *arg)
+static struct server_method *add_method(struct server *s, const char *path, void *arg)
 {
     CHECK(!s->started);
     vec_grow(s->methods, s->methods_n, s->methods_cap);
-    s->methods[s->methods_n++] = (struct method){xstrdup(path), fn, arg};
+    s->methods[s->methods_n] = (struct server_method){.path = xstrdup(path), .arg = arg};
+    return &s->methods[s->methods_n++];
 }
 
-static const struct method *find_method(const struct server *s, grpc_slice path)
+void server_handle(struct server *s, const char *path,
+                   void (*fn)(void *arg, struct rpc_call *c, const uint8_t *request, size_t len), void *arg)
+{
+    add_method(s, path, arg)->request = fn;
+}
+
+void server_handle_stream(struct server *s, const char *path, void (*fn)(void *arg, struct rpc_call *c),
+                          void *arg)
+{
+    add_method(s, path, arg)->open = fn;
+}
+
+static const struct server_method *find_method(const struct server *s, grpc_slice path)
 {
     for (unsigned i = 0; i < s->methods_n; i++)
         if (grpc_slice_str_cmp(path, s->methods[i].path) == 0)
@@ -211,7 +218,7 @@ static const struct method *find_method(const struct server *s, grpc_slice path)
 
 static void refuse(struct server *s, grpc_call *call, grpc_status_code status, const char *text)
 {
-    rpc_fail(server_call_new(&s->calls, call, NULL, NULL), status, "%s", text);
+    rpc_fail(server_call_new(&s->calls, call, NULL), status, "%s", text);
 }
 
 static void dispatch_link(struct server *s, struct accept *a)
@@ -228,7 +235,7 @@ static void dispatch_link(struct server *s, struct accept *a)
 static void dispatch(struct server *s, struct accept *a)
 {
     grpc_slice path = a->details.method;
-    const struct method *m = find_method(s, path);
+    const struct server_method *m = find_method(s, path);
     char text[256];
 
     if (s->calls.stopping) {
@@ -255,7 +262,7 @@ static void dispatch(struct server *s, struct accept *a)
                  s->calls.bytes_max >> 20);
         refuse(s, a->call, GRPC_STATUS_RESOURCE_EXHAUSTED, text);
     } else {
-        server_call_new(&s->calls, a->call, m->fn, m->arg);
+        server_call_new(&s->calls, a->call, m);
     }
 }
 

@@ -51,6 +51,10 @@ void server_refuse_links(struct server *s, const char *why);
  * whoever it hands the call to must end it with rpc_reply, rpc_fail or rpc_finish, soon or later. */
 void server_handle(struct server *s, const char *path,
                    void (*fn)(void *arg, struct rpc_call *c, const uint8_t *request, size_t len), void *arg);
+/* The same for a method whose client sends any number of messages: fn is told of the call at once, and asks for them with
+ * rpc_receive. */
+void server_handle_stream(struct server *s, const char *path, void (*fn)(void *arg, struct rpc_call *c),
+                          void *arg);
 void server_start(struct server *s);
 /* From here on no link is accepted and no handler called: their owners may be freed, calls that wait for an answer
  * can still get it, and others are refused as UNAVAILABLE with SERVER_STOPPING_TEXT. NULL is fine. */
@@ -69,6 +73,9 @@ void rpc_fail(struct rpc_call *c, grpc_status_code status, const char *fmt, ...)
 /* Streaming: queues one message. HAWK_ELIMIT when more than RPC_QUEUE_BYTES wait already: it was not taken,
  * wait for `writable`. HAWK_ECANCELLED when the client has gone (the call must still be ended). */
 HAWK_MUST_USE int rpc_send(struct rpc_call *c, const void *data, size_t len);
+/* Streaming: whether nothing that was sent is still on its way. If it is, `writable` comes when that has left. For who
+ * gathers what is to be sent meanwhile, and sends it as one message. */
+bool rpc_idle(struct rpc_call *c);
 /* Streaming: ends the call in good order once everything queued has left. */
 void rpc_finish(struct rpc_call *c);
 /* The client has gone: `cancelled` comes once unless the call has been ended (it is a good place to do it).
@@ -76,6 +83,12 @@ void rpc_finish(struct rpc_call *c);
 void rpc_watch(struct rpc_call *c, void (*cancelled)(void *arg, struct rpc_call *c),
                void (*writable)(void *arg, struct rpc_call *c), void *arg);
 bool rpc_is_cancelled(const struct rpc_call *c);
+/* server_handle_stream: from now on `message` gets what the client sends, borrowed and one by one; after the last one NULL:
+ * the client has ended its side, or has gone (`cancelled` then follows). Once per call. */
+void rpc_receive(struct rpc_call *c,
+                 void (*message)(void *arg, struct rpc_call *c, const uint8_t *data, size_t len), void *arg);
+/* Takes no more from the client until it is let go on: what it sends stays with it. */
+void rpc_hold(struct rpc_call *c, bool hold);
 /* The client's address, for logs. */
 const char *rpc_peer(const struct rpc_call *c);
 

@@ -1,6 +1,6 @@
-/* One call a client made: its request, its replies, its end.
+/* One call a client made: what it sends, its replies, its end.
  *
- * Batches under way (c->ops): `receive` (the request), `over` (the call has ended on the wire, in order or not), and one
+ * Batches under way (c->ops): one `receive` at a time (the request, or the next message), `over` (the call has ended on the wire, in order or not), and one
  * `send` at a time. The struct goes when its handler has ended it and no batch is under way. */
 #include "net/server_impl.h"
 
@@ -26,9 +26,13 @@ struct rpc_call {
     struct cq_tag receive_tag, over_tag, send_tag;
     int over_cancelled;
     grpc_byte_buffer *request;
-    server_call_fn *fn;
-    void *fn_arg;
+    struct server_method method; /* all zero: the call is refused */
     char *peer;
+
+    /* of a stream from the client */
+    void (*on_message)(void *arg, struct rpc_call *c, const uint8_t *data, size_t len);
+    void *message_arg;
+    bool receiving, on_hold, all_received;
 
     void (*on_cancelled)(void *arg, struct rpc_call *c);
     void (*on_writable)(void *arg, struct rpc_call *c);
@@ -66,7 +70,7 @@ static void call_free(struct rpc_call *c)
     wire_free(c);
     drop_queue(c);
     list_remove(&c->node);
-    if (c->fn)
+    if (c->method.request || c->method.open)
         c->server->n--;
     grpc_slice_unref(c->details);
     free(c->queue);
@@ -214,9 +218,27 @@ void rpc_watch(struct rpc_call *c, void (*cancelled)(void *arg, struct rpc_call 
 
 bool rpc_is_cancelled(const struct rpc_call *c) { return c->cancelled; }
 
+bool rpc_idle(struct rpc_call *c)
+{
+    if (!c->sending && c->queue_n == 0)
+        return true;
+    c->refused = true;
+    return false;
+}
+
 const char *rpc_peer(const struct rpc_call *c) { return c->peer; }
 
 /* ---- Receiving ---- */
+
+static void receive(struct rpc_call *c)
+{
+    grpc_op op = {.op = GRPC_OP_RECV_MESSAGE};
+
+    op.data.recv_message.recv_message = &c->request;
+    c->receiving = true;
+    c->ops++;
+    net_batch(c->call, &op, 1, &c->receive_tag);
+}
 
 static void on_request(void *arg, bool ok)
 {
@@ -235,12 +257,59 @@ static void on_request(void *arg, bool ok)
     } else if (net_bytes_get(&b, request) != 0) {
         rpc_fail(c, GRPC_STATUS_INVALID_ARGUMENT, "the request cannot be read");
     } else {
-        c->fn(c->fn_arg, c, b.data, b.len);
+        c->method.request(c->method.arg, c, b.data, b.len);
         net_bytes_free(&b);
     }
     if (request)
         grpc_byte_buffer_destroy(request);
     op_done(c); /* NOLINT: until here c->ops is not 0, so c outlives whatever its handler does */
+}
+
+static void deliver(struct rpc_call *c, grpc_byte_buffer *message)
+{
+    struct net_bytes b;
+
+    if (!message) {
+        c->on_message(c->message_arg, c, NULL, 0);
+    } else if (net_bytes_get(&b, message) != 0) {
+        rpc_fail(c, GRPC_STATUS_INVALID_ARGUMENT, "a message of the client's cannot be read");
+    } else {
+        c->on_message(c->message_arg, c, b.data, b.len);
+        net_bytes_free(&b);
+    }
+}
+
+static void on_message(void *arg, bool ok)
+{
+    struct rpc_call *c = arg;
+    grpc_byte_buffer *message = ok ? c->request : NULL;
+
+    c->request = NULL;
+    c->receiving = false;
+    c->all_received = !message;
+    if (!c->ended && !c->cancelled && !c->over)
+        deliver(c, message);
+    if (message)
+        grpc_byte_buffer_destroy(message);
+    if (message && !c->receiving && !c->ended && !c->over && !c->on_hold)
+        receive(c);
+    op_done(c); /* NOLINT: until here c->ops is not 0, so c outlives whatever its handler does */
+}
+
+void rpc_receive(struct rpc_call *c,
+                 void (*message)(void *arg, struct rpc_call *c, const uint8_t *data, size_t len), void *arg)
+{
+    CHECK(c->method.open && !c->on_message);
+    c->on_message = message;
+    c->message_arg = arg;
+    receive(c);
+}
+
+void rpc_hold(struct rpc_call *c, bool hold)
+{
+    c->on_hold = hold;
+    if (!hold && c->on_message && !c->receiving && !c->all_received && !c->ended && !c->over)
+        receive(c);
 }
 
 static void on_over(void *arg, bool ok)
@@ -259,33 +328,32 @@ static void on_over(void *arg, bool ok)
     op_done(c);
 }
 
-struct rpc_call *server_call_new(struct server_calls *s, grpc_call *call, server_call_fn *fn, void *arg)
+struct rpc_call *server_call_new(struct server_calls *s, grpc_call *call, const struct server_method *m)
 {
     struct rpc_call *c = xcalloc(1, sizeof *c);
-    grpc_op over = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER}, receive = {.op = GRPC_OP_RECV_MESSAGE};
+    grpc_op over = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
     char *peer = grpc_call_get_peer(call);
 
     c->server = s;
     c->call = call;
-    c->fn = fn;
-    c->fn_arg = arg;
+    if (m)
+        c->method = *m;
     c->peer = xstrdup(peer);
     gpr_free(peer);
     c->details = grpc_empty_slice();
     list_push_tail(&s->all, &c->node);
-    if (fn)
+    if (m)
         s->n++;
     cq_tag_init(&c->over_tag, on_over, c);
-    cq_tag_init(&c->receive_tag, on_request, c);
+    cq_tag_init(&c->receive_tag, m && m->open ? on_message : on_request, c);
     cq_tag_init(&c->send_tag, on_sent, c);
     over.data.recv_close_on_server.cancelled = &c->over_cancelled;
     c->ops++;
     net_batch(call, &over, 1, &c->over_tag);
-    if (fn) {
-        receive.data.recv_message.recv_message = &c->request;
-        c->ops++;
-        net_batch(call, &receive, 1, &c->receive_tag);
-    }
+    if (m && m->request)
+        receive(c);
+    else if (m)
+        m->open(m->arg, c);
     return c;
 }
 

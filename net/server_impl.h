@@ -5,7 +5,13 @@
 #include "net/core.h"
 #include "net/server.h"
 
-typedef void server_call_fn(void *arg, struct rpc_call *c, const uint8_t *request, size_t len);
+/* One of `request` (the client sends one message) and `open` (any number) is set. */
+struct server_method {
+    char *path;
+    void (*request)(void *arg, struct rpc_call *c, const uint8_t *request, size_t len);
+    void (*open)(void *arg, struct rpc_call *c);
+    void *arg;
+};
 
 /* The calls a server has, and what it waits for when it stops. */
 struct server_calls {
@@ -19,8 +25,8 @@ struct server_calls {
 
 static inline bool server_calls_full(const struct server_calls *s) { return s->bytes > s->bytes_max; }
 
-/* Takes a call over. fn NULL: the caller ends it with rpc_fail at once; otherwise it gets the request. */
-struct rpc_call *server_call_new(struct server_calls *s, grpc_call *call, server_call_fn *fn, void *arg);
+/* Takes a call over. m NULL: the caller ends it with rpc_fail at once; otherwise m's handler gets it. */
+struct rpc_call *server_call_new(struct server_calls *s, grpc_call *call, const struct server_method *m);
 /* Frees the calls nobody has ended. Their streams must be over. */
 void server_calls_free(struct server_calls *s);
 

@@ -426,6 +426,35 @@ static void test_policy_shown(void **state)
     api_free(&api_policy_type, &copy);
 }
 
+/* A message made piece by piece reads as one. */
+static void test_append(void **state)
+{
+    struct codec_buf o = {0};
+    struct api_session_event e;
+    for (uint32_t i = 0; i < 5; i++) {
+        struct api_session_job job = {.tag = i, .job = job_id_make((node_id_t){3}, i + 1), .epoch = 1};
+        struct api_session_task task = {
+            .tag = i, .task = UINT32_MAX, .code = -1, .wait_us = -1, .run_us = INT64_MAX, .message = "why"};
+        struct api_session_end end = {.tag = UINT64_MAX, .state = JOB_FAILED};
+        api_append(&o, &api_session_event_type, &(struct api_session_event){.jobs = &job, .jobs_n = 1});
+        api_append(&o, &api_session_event_type,
+                   &(struct api_session_event){.tasks = &task, .tasks_n = 1, .ends = &end, .ends_n = 1});
+    }
+    assert_int_equal(api_decode(&api_session_event_type, o.data, o.len, &e, why, sizeof why), 0);
+    assert_int_equal(e.jobs_n, 5);
+    assert_int_equal(e.tasks_n, 5);
+    assert_int_equal(e.ends_n, 5);
+    assert_int_equal(job_id_seq(e.jobs[4].job), 5);
+    assert_int_equal(e.tasks[3].tag, 3);
+    assert_int_equal(e.tasks[3].wait_us, -1);
+    assert_int_equal(e.tasks[3].run_us, INT64_MAX);
+    assert_string_equal(e.tasks[3].message, "why");
+    assert_true(e.ends[0].tag == UINT64_MAX);
+    assert_int_equal(e.ends[0].state, JOB_FAILED);
+    api_free(&api_session_event_type, &e);
+    codec_buf_free(&o);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -445,6 +474,7 @@ int main(void)
         cmocka_unit_test(test_views),
         cmocka_unit_test(test_policy_apply),
         cmocka_unit_test(test_policy_shown),
+        cmocka_unit_test(test_append),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,6 +20,7 @@
 #define LATER "/hawk.test.T/Later"
 #define STREAM "/hawk.test.T/Stream"
 #define FLOOD "/hawk.test.T/Flood"
+#define BOTH "/hawk.test.T/Both"
 
 static char echo_arg[] = "echo";
 static struct loop *loop;
@@ -118,6 +119,38 @@ static void on_flood(void *arg, struct rpc_call *c, const uint8_t *request, size
     flood(NULL, c);
 }
 
+/* Sends back what it gets, and ends the call when the client has ended its side. */
+static struct rpc_call *both;
+static unsigned both_got;
+static bool both_ended;
+
+static void on_both_message(void *arg, struct rpc_call *c, const uint8_t *data, size_t len)
+{
+    assert_string_equal(arg, "echo");
+    if (!data) {
+        both_ended = true;
+        rpc_finish(c);
+        return;
+    }
+    both_got++;
+    if (len == 4 && memcmp(data, "hold", 4) == 0)
+        rpc_hold(c, true);
+    if (len == 4 && memcmp(data, "fail", 4) == 0)
+        rpc_fail(c, GRPC_STATUS_ABORTED, "as asked");
+    else
+        assert_int_equal(rpc_send(c, data, len), 0);
+}
+
+static void on_both(void *arg, struct rpc_call *c)
+{
+    (void)arg;
+    both = c;
+    both_got = 0;
+    both_ended = false;
+    rpc_watch(c, on_cancelled, NULL, NULL);
+    rpc_receive(c, on_both_message, echo_arg);
+}
+
 /* ---- A server and a channel to it, for every test ---- */
 
 static void serve(struct server_config c, const char *client_token)
@@ -132,6 +165,7 @@ static void serve(struct server_config c, const char *client_token)
     server_handle(server, LATER, on_later, NULL);
     server_handle(server, STREAM, on_stream, NULL);
     server_handle(server, FLOOD, on_flood, NULL);
+    server_handle_stream(server, BOTH, on_both, NULL);
     server_start(server);
     channel = channel_new(loop, server_addr(server, 0), client_token);
     assert_string_equal(channel_addr(channel), server_addr(server, 0));
@@ -275,7 +309,7 @@ static void on_done(void *arg, grpc_status_code code, const char *why)
     w->ended++;
 }
 
-static const struct rpc_fns fns = {on_reply, on_done};
+static const struct rpc_fns fns = {.reply = on_reply, .done = on_done};
 
 static void start(struct caller *w, const char *method, const char *request)
 {
@@ -546,6 +580,104 @@ static int group_teardown(void **state)
     return 0;
 }
 
+/* ---- Streams in both directions ---- */
+
+struct talk {
+    struct rpc *rpc;
+    unsigned got, sent;
+    char last[16];
+    bool over;
+    grpc_status_code status;
+};
+
+static void talk_reply(void *arg, const uint8_t *data, size_t len)
+{
+    struct talk *t = arg;
+
+    t->got++;
+    snprintf(t->last, sizeof t->last, "%.*s", (int)len, (const char *)data);
+}
+
+static void talk_sent(void *arg) { ((struct talk *)arg)->sent++; }
+
+static void talk_done(void *arg, grpc_status_code s, const char *why)
+{
+    struct talk *t = arg;
+
+    (void)why;
+    t->over = true;
+    t->status = s;
+}
+
+static void talk_open(struct talk *t)
+{
+    static const struct rpc_fns talk_fns = {.reply = talk_reply, .sent = talk_sent, .done = talk_done};
+
+    *t = (struct talk){0};
+    t->rpc = rpc_open(channel, BOTH, &talk_fns, t);
+}
+
+static void say(struct talk *t, const char *what)
+{
+    until(loop, rpc_writable(t->rpc));
+    rpc_write(t->rpc, what, strlen(what));
+    assert_false(rpc_writable(t->rpc));
+}
+
+static void both_sides_send(void **state)
+{
+    struct talk t;
+
+    (void)state;
+    talk_open(&t);
+    say(&t, "one");
+    until(loop, t.got == 1);
+    assert_string_equal(t.last, "one");
+    for (int i = 0; i < 20; i++)
+        say(&t, "more");
+    until(loop, t.got == 21);
+    assert_int_equal(t.sent, 21);
+    rpc_write_end(t.rpc);
+    until(loop, t.over);
+    assert_int_equal(t.status, GRPC_STATUS_OK);
+}
+
+/* What is sent to a call on hold stays with the client, and comes when it is let go on. */
+static void a_call_on_hold_gets_nothing(void **state)
+{
+    struct talk t;
+
+    (void)state;
+    talk_open(&t);
+    say(&t, "hold");
+    until(loop, t.got == 1);
+    say(&t, "later");
+    until(loop, t.sent == 2);
+    say(&t, "last");
+    (void)call_with(ECHO, "x", 1, TIME_NEVER); /* others are served meanwhile */
+    assert_int_equal(both_got, 1);
+    rpc_hold(both, false);
+    until(loop, t.got == 3);
+    assert_string_equal(t.last, "last");
+    rpc_cancel(t.rpc);
+    until(loop, both_ended);
+}
+
+static void a_stream_may_end_with_an_error(void **state)
+{
+    struct talk t;
+
+    (void)state;
+    talk_open(&t);
+    say(&t, "fail");
+    until(loop, t.over);
+    assert_int_equal(t.status, GRPC_STATUS_ABORTED);
+    talk_open(&t);
+    rpc_write_end(t.rpc);
+    until(loop, t.over);
+    assert_int_equal(t.status, GRPC_STATUS_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -566,6 +698,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_server_that_stops_ends_its_calls, setup, teardown),
         cmocka_unit_test_setup_teardown(a_server_that_stops_gives_its_last_answers, setup, teardown),
         cmocka_unit_test_setup_teardown(waiting_for_a_server_or_not, setup, teardown),
+        cmocka_unit_test_setup_teardown(both_sides_send, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_call_on_hold_gets_nothing, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_stream_may_end_with_an_error, setup, teardown),
         cmocka_unit_test(over_a_unix_socket),
         cmocka_unit_test(statuses_and_errors_agree),
     };

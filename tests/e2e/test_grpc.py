@@ -1,44 +1,13 @@
 """The wire is public: a client made from protos/hawk.proto alone, with Python's grpcio, submits a job, streams
 its events and reads the result."""
 import os
-import subprocess
 import sys
 import tempfile
 
 import grpc
 
-from hawktest import BOUND, Cluster, Daemon, run_tests
-
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-gen = tempfile.TemporaryDirectory()
-subprocess.run(["protoc", f"-I{ROOT}/protos", f"--python_out={gen.name}", f"{ROOT}/protos/hawk.proto"], check=True)
-sys.path.insert(0, gen.name)
-import hawk_pb2 as pb  # noqa: E402
-
-
-class Caller:
-    def __init__(self, addr, token=None):
-        self.channel = grpc.insecure_channel(addr)
-        self.metadata = [("authorization", f"Bearer {token}")] if token else []
-
-    def __call__(self, method, request, reply):
-        call = self.channel.unary_unary(f"/hawk.v1.Hawk/{method}", request_serializer=type(request).SerializeToString,
-                                        response_deserializer=reply.FromString)
-        return call(request, timeout=BOUND, metadata=self.metadata)
-
-    def stream(self, method, request, reply):
-        call = self.channel.unary_stream(f"/hawk.v1.Hawk/{method}", request_serializer=type(request).SerializeToString,
-                                         response_deserializer=reply.FromString)
-        return call(request, timeout=BOUND, metadata=self.metadata)
-
-
-def refused(code, call):
-    try:
-        call()
-    except grpc.RpcError as e:
-        assert e.code() == code, e
-        return e.details()
-    raise AssertionError(f"not refused with {code}")
+from grpctest import Caller, pb, refused
+from hawktest import Cluster, Daemon, run_tests
 
 
 def test_submit_watch_read():
