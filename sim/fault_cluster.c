@@ -596,6 +596,14 @@ void cluster_restart_central(struct cluster *c)
     start_central(c);
 }
 
+void cluster_drain(struct cluster *c, uint32_t node, enum drain drain)
+{
+    struct msg m = {.type = MSG_SET_DRAIN,
+                    .set_drain = {.node = {node}, .client = 1, .drain = (uint8_t)drain}};
+
+    bus_post(c->bus, c->central_ep, bus_now(c->bus), &m);
+}
+
 void cluster_set_share(struct cluster *c, uint32_t share_ppm)
 {
     struct msg m = {.type = MSG_SET_POLICY};

@@ -242,6 +242,9 @@ void cluster_kill_central(struct cluster *c);
 /* From its journal. */
 void cluster_restart_central(struct cluster *c);
 void cluster_set_share(struct cluster *c, uint32_t share_ppm);
+/* By node id; no such node: nothing happens. Central runs. */
+void cluster_drain(struct cluster *c, uint32_t node, enum drain drain);
+
 /* ---- The network, from now on. Endpoints are those of the bus. ---- */
 
 /* What one sends the other (0: everybody) arrives at until_us at the earliest, in order. */

@@ -266,6 +266,17 @@ static void delay(struct run *run)
     cluster_slow(run->c, random_node(run), (int64_t)rng_below(&run->rng, 300 * MS) + 1, within(run, 20));
 }
 
+/* What an operator asks of central; some of what is drained stays so until everything heals. */
+static void drain(struct run *run)
+{
+    struct cluster *c = run->c;
+    uint64_t nodes = c->dists_n + c->workers_n;
+
+    if (bus_runs(c->bus, c->central_ep))
+        cluster_drain(c, 1 + (uint32_t)rng_below(&run->rng, nodes),
+                      (enum drain)rng_below(&run->rng, DRAIN_COUNT));
+}
+
 static void fail_network(struct run *run, enum fault_kind kind)
 {
     struct cluster *c = run->c;
@@ -323,6 +334,9 @@ static void inject(struct run *run, enum fault_kind kind)
         break;
     case FAULT_AGENT:
         crash_agent(run, worker);
+        break;
+    case FAULT_DRAIN:
+        drain(run);
         break;
     case FAULT_DISK:
         slow_disk(run);
@@ -481,6 +495,12 @@ static void submit_all(struct run *run)
     run->r->jobs += jobs;
 }
 
+static bool has_recovered(struct cluster *c, void *arg)
+{
+    (void)arg;
+    return c->recovered;
+}
+
 /* Everything works again: who is down, or about to stop, starts; from now on nothing fails. */
 static void heal(struct run *run)
 {
@@ -494,6 +514,11 @@ static void heal(struct run *run)
     for (uint32_t i = 0; i < c->workers_n; i++)
         if (!c->workers[i]->alive || c->workers[i]->stopping)
             cluster_restart_worker(c, i);
+    if (!has(run, FAULT_DRAIN))
+        return;
+    cluster_run_until(c, has_recovered, NULL, 60 * S, INVARIANT_ENDS, "recovered");
+    for (node_id_t n = central_next_node(c->central, NODE_NONE); n.v; n = central_next_node(c->central, n))
+        cluster_drain(c, n.v, DRAIN_NOT);
 }
 
 /* How long it takes one slot to run everything, most of it twice. */

@@ -27,6 +27,7 @@
     X(CENTRAL, "central", "central crashes and restarts from its journal, at once or later")                 \
     X(STOP, "stop", "workers stop, in order or at once")                                                     \
     X(JOIN, "join", "workers join")                                                                          \
+    X(DRAIN, "drain", "nodes are drained, for good or until they restart, and undrained")                    \
     X(DISK, "disk", "commits of a journal take seconds")                                                     \
     X(FULL, "full", "a journal cannot be written for seconds")                                               \
     X(TABLES, "tables", "tables and queues are small, and full at times")                                    \
