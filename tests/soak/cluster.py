@@ -35,7 +35,7 @@ class Node:
         self.cluster, self.name, self.role, self.flags = cluster, name, role, flags
         self.log_path = os.path.join(cluster.directory, f"{name}.log")
         self.out_path = os.path.join(cluster.directory, f"{name}.out")
-        self.process, self.started_at, self.leaving = None, 0.0, False
+        self.process, self.started_at, self.leaving = None, 0.0, None  # leaving: the signal that asked it to
 
     def start(self):
         argv = [*self.cluster.net.spaces[self.name].enter, self.cluster.hawk, self.role, *self.flags]
@@ -43,7 +43,7 @@ class Node:
         with open(self.log_path, "ab") as log, open(self.out_path, "wb") as out:
             self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=log, start_new_session=True,
                                             preexec_fn=die_with_parent, env=self.cluster.daemon_environment())
-        self.started_at, self.leaving = time.monotonic(), False
+        self.started_at, self.leaving = time.monotonic(), None
 
     def note(self, text):
         with open(self.log_path, "a", encoding="utf-8") as f:
@@ -64,9 +64,14 @@ class Node:
 
     def leave(self, number):
         """Asks it to go; whoever starts it again sees whether it has."""
-        self.leaving = True
+        self.leaving = number
         self.signal(number)
         self.signal(signal.SIGCONT)
+
+    def has_left(self):
+        """As it was asked to. Before it is ready the signal may find a process that has no handler for it yet."""
+        code = self.process.poll()
+        return self.leaving is not None and (code == 0 or (code == -self.leaving and not self.ready()))
 
     def signal(self, number):
         if self.alive():
@@ -177,7 +182,7 @@ class Cluster:
     def check_alive(self):
         """Nobody ends but by our hand."""
         for node in self.nodes.values():
-            if node.process is not None and node.process.poll() is not None and not (node.leaving and node.process.returncode == 0):
+            if node.process is not None and node.process.poll() is not None and not node.has_left():
                 raise ClusterError(f"{node.name} ended by itself ({node.process.returncode}); its log says:\n{node.log()}")
 
     # --- clients ------------------------------------------------------------------------------------
