@@ -26,7 +26,8 @@
     X(NOT_OWNER, -21, "another node owns this job")                                                          \
     X(SHUTDOWN, -22, "shutting down")                                                                        \
     X(UNSUPPORTED, -23, "not supported")                                                                     \
-    X(DRAINING, -24, "draining: it takes no new work")
+    X(DRAINING, -24, "draining: it takes no new work")                                                       \
+    X(NO_EXECUTOR, -25, "no executor of this application is attached here")
 
 enum hawk_err {
 #define X(name, code, text) HAWK_E##name = (code),

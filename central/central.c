@@ -27,6 +27,9 @@ struct central *central_new(const struct central_config *cfg, uint64_t seed)
     list_init(&c->parked);
     list_init(&c->stuck);
     list_init(&c->unplaced);
+    list_init(&c->apps_waiting);
+    list_init(&c->results_untold);
+    list_init(&c->results_told);
     list_init(&c->limbo);
     waiting_init(&c->waiting);
     central_policy_init(c);
@@ -40,6 +43,7 @@ void central_free(struct central *c)
     central_jobs_free(c);
     central_journal_free(c);
     central_nodes_free(c);
+    central_apps_free(c);
     members_drop(c->dist_list);
     members_drop(c->worker_list);
     waiting_free(&c->waiting);
@@ -97,6 +101,9 @@ static void from_worker(struct central *c, struct node *n, const struct msg *m)
         break;
     case MSG_HELD_END:
         central_tasks_held_end(c, n);
+        break;
+    case MSG_APP:
+        central_apps_heard(c, n, &m->app);
         break;
     case MSG_DRAINING:
         central_nodes_drain(c, n);

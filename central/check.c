@@ -106,6 +106,23 @@ static void check_job(const struct central *c, const struct long_job *j, uint64_
     CHECK(j->state == LONG_JOURNALLING || (j->state == LONG_ACTIVE) == (j->durable < j->n) || !c->recovered);
 }
 
+/* Returns how many tasks wait for workers that serve their application. */
+static uint32_t check_apps(const struct central *c)
+{
+    const struct central_app *a, *next;
+    uint32_t waiting = 0;
+
+    HASH_ITER(hh, c->apps, a, next) {
+        CHECK(a->nodes_n + a->jobs > 0);
+        CHECK(list_empty(&a->unplaced) || !list_empty(&a->waiting));
+        CHECK(list_empty(&a->unplaced) || central_partition_holds(c) || !central_app_best(c, a));
+        for (uint32_t i = 0; i < a->nodes_n; i++)
+            CHECK(central_node_serves(a->nodes[i], a));
+        waiting += length(&a->unplaced);
+    }
+    return waiting;
+}
+
 static void check_jobs(const struct central *c)
 {
     uint64_t tasks_in[TASK_STATE_COUNT] = {0}, held = 0;
@@ -126,7 +143,7 @@ static void check_jobs(const struct central *c)
         CHECK(tasks_in[s] == c->tasks_in[s]);
     CHECK(held == c->tasks_held);
     CHECK(held <= c->cfg.long_tasks_max || held <= c->tasks_recovered || !c->recovered);
-    CHECK(length(&c->unplaced) == places[PLACE_QUEUE]);
+    CHECK(length(&c->unplaced) + check_apps(c) == places[PLACE_QUEUE]);
     CHECK(length(&c->limbo) == places[PLACE_LIMBO]);
     CHECK(c->waiting.total == places[PLACE_WORKER]);
     /* Nothing waits while a worker could take it. */

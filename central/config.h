@@ -20,7 +20,8 @@ struct central_config {
     int64_t
         ended_kept_us; /* a long job is remembered so long after everybody was told its end, at least suspect_us: a
                                 client may have it asked for by another dist; 0 */
-    bool heartbeats; /* off: silence makes nobody suspect (the simulator) */
+    uint64_t results_bytes_max; /* of what long tasks returned, until their dists have it; 256 MiB */
+    bool heartbeats;            /* off: silence makes nobody suspect (the simulator) */
     /* Where cutoff and share come from: fixed, or computed. */
     struct history_config history;
     struct policy policy; /* everything else of it; version, cutoff and share are ignored */

@@ -81,6 +81,10 @@ struct long_job *central_job_new(struct central *c, job_id_t job, uint32_t epoch
     j->tasks = xcalloc(j->n, sizeof *j->tasks);
     j->since_us = c->now_us;
     list_init(&j->messages);
+    if (desc->kind == PAYLOAD_APP) {
+        j->app = central_app_get(c, desc->app);
+        j->app->jobs++;
+    }
     for (uint32_t i = 0; i < j->n; i++) {
         struct long_task *t = &j->tasks[i];
 
@@ -108,6 +112,11 @@ void central_job_free(struct central *c, struct long_job *j)
 
         blob_drop(m->text);
         free(m);
+    }
+    central_job_free_results(c, j);
+    if (j->app) {
+        j->app->jobs--;
+        central_app_settle(c, j->app);
     }
     job_desc_drop(j->desc);
     if (j->set)

@@ -80,6 +80,7 @@ static void tell_dists(struct central *c, const struct node *n)
         m->member.role = v.role;
         m->member.state = v.state;
         m->member.general = v.general;
+        central_apps_send(c, dist, n);
     }
 }
 
@@ -106,6 +107,7 @@ void central_members_send_all(struct central *c, const struct node *dist)
     m = central_send(c, dist, MSG_MEMBERS);
     m->members.list = members_ref(c->dist_list);
     m->members.version = c->members_version;
+    central_apps_send_all(c, dist);
 }
 
 /* The worker whose list is oldest, if that is not the latest. */

@@ -191,6 +191,8 @@ static void gone(struct central *c, struct node *n, enum node_change why)
     if (n->role == ROLE_WORKER) {
         n->acked = false;
         central_node_set_reporting(c, n, false);
+        if (!n->link) /* else it says no more what it serves; dists are told again should it be heard */
+            central_node_forget_apps(c, n, false);
         central_tasks_worker_gone(c, n);
         central_partition_balance(c);
     }
@@ -337,6 +339,7 @@ static void take_over(struct central *c, struct node *n, struct link *l, const s
     if (fresh && n->drain == DRAIN_RESTART)
         n->drain = DRAIN_NOT;
     n->acked = false;
+    central_node_forget_apps(c, n, true); /* it tells again */
     central_pairing_forget(c, n);
     if (fresh) {
         n->answered = 0;
@@ -577,6 +580,7 @@ void central_nodes_free(struct central *c)
             waiting_worker_remove(&c->waiting, &n->waiting);
         blob_drop(n->name);
         blob_drop(n->addr);
+        central_node_forget_apps(c, n, false);
         free(n);
     }
     free(c->nodes);

@@ -16,6 +16,7 @@ void central_config_init(struct central_config *c)
         .members_push_us = 200 * US_PER_MS,
         .members_bytes_s = 20000000,
         .long_tasks_max = 10000000,
+        .results_bytes_max = UINT64_C(256) << 20,
         .long_jobs_max = 1000000,
         .nodes_max = 200000,
         .finished_kept = 10000,

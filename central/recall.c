@@ -37,14 +37,16 @@ static bool starts_sooner(struct central *c, const struct waiting_worker *here)
     return best && best != here && waiting_at(best, c->now_us) + RECALL_GAIN_US < waiting_at(here, c->now_us);
 }
 
-/* The last in n's queue, if it may be called back. One that another worker is meant to get is not n's. */
+/* The last in n's queue, if it may be called back. One that another worker is meant to get is not n's; one that needs an
+ * executor stays, since who has one is not what this looks at. */
 static struct long_task *last_queued(const struct node *n)
 {
     struct long_task *t = list_empty(&n->waiting.queued)
                               ? NULL
                               : container_of(n->waiting.queued.prev, struct long_task, w.link);
 
-    return !t || t->unsent || t->cancelled || t->recalled || !node_eq(t->worker, n->id) ? NULL : t;
+    return !t || t->unsent || t->cancelled || t->recalled || t->job->app || !node_eq(t->worker, n->id) ? NULL
+                                                                                                       : t;
 }
 
 /* Moves tasks in the waiting-time queue, from n to where they would start, as long as that is sooner. */

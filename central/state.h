@@ -30,6 +30,18 @@ enum node_state {
     NODE_STATE_COUNT
 };
 
+/* An application: some worker serves it, or some long job is for it. */
+struct central_app {
+    UT_hash_handle hh;
+    uint64_t id;
+    struct blob *name;
+    struct node **nodes; /* that serve it */
+    uint32_t nodes_n, nodes_cap;
+    uint32_t jobs;
+    struct list unplaced; /* long_task.w.link: tasks that wait for one of these */
+    struct list waiting;  /* in central.apps_waiting while there are any */
+};
+
 struct node {
     struct list by_state; /* in central.by_state[state]; up: least recently heard first */
     enum node_state state;
@@ -60,6 +72,8 @@ struct node {
     /* In central's lists of these names, or in none; a dist's push: in dists. */
     struct list push, changed, untold, parked, stuck;
     struct waiting_worker waiting; /* its long tasks */
+    struct central_app **apps;     /* that it serves */
+    uint32_t n_apps, apps_cap;
 
     uint32_t queued, running_short, running_long, jobs_unfinished; /* its last heartbeat */
     uint64_t answered; /* central.asked when that came; 0: this incarnation sent none yet */
@@ -71,7 +85,7 @@ struct node {
 
 enum task_place {
     PLACE_NONE,   /* its job is not journalled yet, or it is over */
-    PLACE_QUEUE,  /* waits for a worker: in central.unplaced */
+    PLACE_QUEUE,  /* waits for a worker: in central.unplaced, or its application's */
     PLACE_WORKER, /* at one */
     PLACE_LIMBO,  /* at a worker that is not here, until its lease is over: in central.limbo */
 };
@@ -95,6 +109,13 @@ struct long_task {
     bool reported;  /* its end came from a worker, which keeps it until acknowledged */
     bool unsent;    /* at a worker that does not know yet: its launch is being recorded */
     bool recalled;  /* its worker was asked to hand it back */
+};
+
+/* What a task returned. */
+struct long_result {
+    struct list link; /* central.results_untold or results_told */
+    struct long_task *task;
+    struct blob *result;
 };
 
 /* Why a task could not be started, in the words of its worker. */
@@ -127,6 +148,8 @@ struct long_job {
     struct job_desc *desc;
     struct task_set *set; /* NULL: every task of desc */
     struct long_task *tasks;
+    struct central_app *app;      /* NULL: it is for none */
+    struct long_result **results; /* by task; NULL: none has returned anything */
     uint32_t n;
     uint32_t final, durable, done, failed, cancelled, lost; /* tasks */
     int64_t estimate_us;
@@ -254,10 +277,14 @@ struct central {
     uint64_t tasks_held; /* memory for tasks, whatever their job's state */
     uint64_t
         tasks_recovered; /* of them, when it started: a limit that was lowered since does not lose them */
-    uint64_t tasks_in[TASK_STATE_COUNT]; /* of active and ending jobs */
-    struct list unplaced;                /* long_task.w.link */
-    struct list limbo;                   /* likewise, by finish_us */
-    uint32_t n_reporting;                /* workers that may hold any of those */
+    uint64_t tasks_in[TASK_STATE_COUNT];      /* of active and ending jobs */
+    struct list unplaced;                     /* long_task.w.link */
+    struct central_app *apps;                 /* by number */
+    struct list apps_waiting;                 /* with unplaced tasks */
+    struct list results_untold, results_told; /* struct long_result; the latter make room */
+    uint64_t results_bytes;
+    struct list limbo;    /* likewise, by finish_us */
+    uint32_t n_reporting; /* workers that may hold any of those */
 
     uint64_t token;
     struct records pending, failed;
@@ -437,6 +464,25 @@ void central_recall_arm(struct central *c);
 int64_t central_recall_due_us(const struct central *c);
 /* Asks for them, if it is time. O(workers + what is asked for). */
 void central_recall_run(struct central *c);
+
+/* ---- apps.c: applications that attached executors serve, and what their long tasks return ---- */
+struct central_app *central_app_get(struct central *c, struct blob *name);
+/* Frees it when nothing needs it. */
+void central_app_settle(struct central *c, struct central_app *a);
+void central_apps_free(struct central *c); /* nodes and jobs are gone */
+void central_apps_heard(struct central *c, struct node *n, const struct msg_app *m);
+/* Tells a dist what all nodes serve, or what n does. After it has heard of them. */
+void central_apps_send_all(struct central *c, const struct node *dist);
+void central_apps_send(struct central *c, const struct node *dist, const struct node *n);
+void central_node_forget_apps(struct central *c, struct node *n, bool tell_dists);
+/* a NULL: what is for none, which every worker serves. */
+bool central_node_serves(const struct node *n, const struct central_app *a);
+struct node *central_app_best(const struct central *c, const struct central_app *a);
+/* False: there is no room for it. */
+bool central_result_keep(struct central *c, struct long_task *t, struct blob *result);
+/* To be followed by the task's end. */
+void central_result_send(struct central *c, const struct long_task *t, const struct node *dist);
+void central_job_free_results(struct central *c, struct long_job *j);
 
 /* ---- pairing.c: idle thieves, stuck workers, whether there is long work at all ---- */
 void central_pairing_parked(struct central *c, struct node *n, bool parked);

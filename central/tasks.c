@@ -62,9 +62,13 @@ static struct node *node_of(const struct long_task *t)
 
 void central_task_queue(struct central *c, struct long_task *t)
 {
+    struct central_app *a = t->job->app;
+
     central_task_forget(c, t);
     t->place = PLACE_QUEUE;
-    list_push_tail(&c->unplaced, &t->w.link);
+    list_push_tail(a ? &a->unplaced : &c->unplaced, &t->w.link);
+    if (a && list_empty(&a->waiting))
+        list_push_tail(&c->apps_waiting, &a->waiting);
     if (t->state == TASK_WAITING)
         return;
     central_task_set_state(c, t, TASK_WAITING);
@@ -117,8 +121,10 @@ static void send_long_task(struct central *c, const struct long_task *t, const s
 {
     struct msg *m;
 
-    if (t->outcome == OUTCOME_NOT_STARTED && task_state_final(t->state))
+    if ((t->outcome == OUTCOME_NOT_STARTED || t->job->app) && task_state_final(t->state))
         send_message(c, t, dist);
+    if (t->state == TASK_DONE)
+        central_result_send(c, t, dist);
     m = central_send(c, dist, MSG_LONG_TASK);
     if (!m)
         return;
@@ -291,6 +297,27 @@ static void place_at(struct central *c, struct long_task *t, struct node *n)
     central_task_tell(c, t, NULL);
 }
 
+static void place_first(struct central *c, const struct list *unplaced, struct node *n)
+{
+    struct long_task *t = container_of(unplaced->next, struct long_task, w.link);
+
+    if (t->attempt == UINT16_MAX)
+        end_unreported(c, t, TASK_LOST, OUTCOME_LOST);
+    else
+        place_at(c, t, n);
+}
+
+/* Those that need an executor, where there is one. */
+static void place_for_app(struct central *c, struct central_app *a)
+{
+    struct node *n;
+
+    while (!list_empty(&a->unplaced) && (n = central_app_best(c, a)))
+        place_first(c, &a->unplaced, n);
+    if (list_empty(&a->unplaced))
+        list_remove(&a->waiting);
+}
+
 /* Hawk 3.7: every task goes to the worker with the least waiting time. All at once, as in the paper, so that
  * the next job's tasks see them. */
 void central_tasks_place(struct central *c)
@@ -299,14 +326,10 @@ void central_tasks_place(struct central *c)
 
     if (central_partition_holds(c))
         return;
-    while (!list_empty(&c->unplaced) && (w = waiting_best(&c->waiting, c->now_us))) {
-        struct long_task *t = container_of(c->unplaced.next, struct long_task, w.link);
-
-        if (t->attempt == UINT16_MAX)
-            end_unreported(c, t, TASK_LOST, OUTCOME_LOST);
-        else
-            place_at(c, t, container_of(w, struct node, waiting));
-    }
+    while (!list_empty(&c->unplaced) && (w = waiting_best(&c->waiting, c->now_us)))
+        place_first(c, &c->unplaced, container_of(w, struct node, waiting));
+    list_foreach(&c->apps_waiting, entry, next)
+        place_for_app(c, container_of(entry, struct central_app, waiting));
 }
 
 /* ---- Reports from workers ---- */
@@ -368,6 +391,23 @@ static enum task_state state_after(enum outcome outcome, int32_t code)
     return outcome == OUTCOME_CANCELLED ? TASK_CANCELLED : TASK_FAILED;
 }
 
+/* What came with the end of a task: what it returned, or why it failed. */
+static void keep_words(struct central *c, struct long_task *t, const struct msg_task_finished *m)
+{
+    struct blob *full;
+
+    if (m->outcome != OUTCOME_EXITED || m->code != 0) {
+        if (m->outcome == OUTCOME_NOT_STARTED || t->job->app)
+            keep_message(t, m->result);
+    } else if (!central_result_keep(c, t, m->result)) {
+        t->code = 1;
+        full = blob_str(
+            "central has no room for what it returned: dists have not taken what other long tasks did");
+        keep_message(t, full);
+        blob_drop(full);
+    }
+}
+
 /* Takes the first completion of a task, whatever its try (protocol 3.11). */
 static void accept(struct central *c, struct node *n, struct long_task *t, const struct msg_task_finished *m)
 {
@@ -382,9 +422,8 @@ static void accept(struct central *c, struct node *n, struct long_task *t, const
     t->code = m->code;
     t->run_us = m->run_us;
     t->reported = true;
-    if (m->outcome == OUTCOME_NOT_STARTED)
-        keep_message(t, m->result);
-    end(c, t, state_after(m->outcome, m->code));
+    keep_words(c, t, m);
+    end(c, t, state_after(t->outcome, t->code));
 }
 
 void central_tasks_finished(struct central *c, struct node *n, const struct msg_task_finished *m)
@@ -406,7 +445,9 @@ void central_tasks_finished(struct central *c, struct node *n, const struct msg_
         /* Waiting again: known to be lost. Unsure: a later try may run that is not on record. */
         t = t->place == PLACE_QUEUE || t->unsure ? NULL : held_by(c, n, &m->id);
         send_finish_ack(c, n, &m->id);
-        if (t)
+        if (t && m->code < 0 && t->state == TASK_PLACED && !t->cancelled)
+            central_task_queue(c, t); /* it never ran: its executor has gone */
+        else if (t)
             lost(c, t, true);
         return;
     }
@@ -430,7 +471,7 @@ void central_tasks_returned(struct central *c, struct node *n, const struct msg_
     else
         central_task_queue(c, t);
     /* Nobody made it: it would hand the next one back as well. Its next heartbeat says that it is well. */
-    if (!asked && n->general && n->acked)
+    if (!asked && n->general && n->acked && central_node_serves(n, t->job->app))
         central_nodes_hold(c, n, true);
 }
 

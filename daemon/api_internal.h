@@ -68,7 +68,8 @@ HAWK_MUST_USE int api_submit_event(struct job_desc *job, const struct api_resubm
 /* A job of ours, or NULL after failing the call. */
 const struct dist_job *api_find_job(struct api *a, struct rpc_call *c, job_id_t id);
 void api_job_fill(const struct api *a, const struct dist_job *j, struct api_job *out);
-void api_task_fill(const struct api *a, const struct dist_job *j, uint32_t task, struct api_task *out);
+void api_task_fill(const struct api *a, const struct dist_job *j, uint32_t task, bool result,
+                   struct api_task *out);
 
 /* api_watch.c */
 void api_watch(struct api *a, struct rpc_call *c, void *request);

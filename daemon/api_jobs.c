@@ -121,11 +121,16 @@ void api_job_fill(const struct api *a, const struct dist_job *j, struct api_job 
     api_job_from_view(out, &v);
 }
 
-void api_task_fill(const struct api *a, const struct dist_job *j, uint32_t task, struct api_task *out)
+void api_task_fill(const struct api *a, const struct dist_job *j, uint32_t task, bool result,
+                   struct api_task *out)
 {
     struct task_view v;
     dist_task_view(a->roles.dist, j, task, loop_now(a->loop), &v);
     api_task_from_view(out, &v, node_name(a, v.worker));
+    if (result && v.result) {
+        out->result = (const uint8_t *)v.result->data;
+        out->result_n = v.result->len;
+    }
 }
 
 void api_list_jobs(struct api *a, struct rpc_call *c, void *request)
@@ -171,13 +176,17 @@ static void fill_reservations(const struct api *a, const struct dist_job *j, str
     }
 }
 
-static void fill_blocked(const struct api *a, const struct dist_job *j, char *buf, size_t size)
+static void fill_blocked(const struct api *a, const struct dist_job *j, const struct blob *app, char *buf,
+                         size_t size)
 {
     uint32_t n = 0;
     enum dist_block b = dist_blocked(a->roles.dist, j, &n);
     const char *what = b == DIST_BLOCK_PROBES ? "worker" : "task";
     buf[0] = 0;
-    if (b != DIST_BLOCK_NOTHING && n)
+    if (b == DIST_BLOCK_APP)
+        snprintf(buf, size, "no worker serves application %.*s: start an executor of it (%u task%s)",
+                 (int)LIMIT_NAME_BYTES, app->data, n, n == 1 ? "" : "s");
+    else if (b != DIST_BLOCK_NOTHING && n)
         snprintf(buf, size, "%s (%u %s%s)", dist_block_text(b), n, what, n == 1 ? "" : "s");
     else if (b != DIST_BLOCK_NOTHING)
         snprintf(buf, size, "%s", dist_block_text(b));
@@ -191,17 +200,22 @@ void api_get_job(struct api *a, struct rpc_call *c, void *request)
         return;
     struct api_get_job_reply reply = {0};
     struct job_view v;
-    char blocked[256];
+    char blocked[LIMIT_NAME_BYTES + 256];
     dist_job_view(a->roles.dist, j, loop_now(a->loop), &v);
     api_job_from_view(&reply.job, &v);
     uint32_t max = r->max_tasks < API_PAGE_MAX ? r->max_tasks : API_PAGE_MAX;
     uint32_t first = r->first_task < v.desc->tasks ? r->first_task : v.desc->tasks;
     uint32_t n = v.desc->tasks - first < max ? v.desc->tasks - first : max;
     reply.tasks = n ? xcalloc(n, sizeof *reply.tasks) : NULL;
-    for (reply.tasks_n = 0; reply.tasks_n < n; reply.tasks_n++)
-        api_task_fill(a, j, first + reply.tasks_n, &reply.tasks[reply.tasks_n]);
+    for (size_t bytes = 0; reply.tasks_n < n; reply.tasks_n++) {
+        struct api_task *t = &reply.tasks[reply.tasks_n];
+        api_task_fill(a, j, first + reply.tasks_n, r->results, t);
+        bytes += t->result_n;
+        if (bytes > API_PAGE_BYTES && reply.tasks_n > 0)
+            break;
+    }
     fill_reservations(a, j, &reply);
-    fill_blocked(a, j, blocked, sizeof blocked);
+    fill_blocked(a, j, v.desc->app, blocked, sizeof blocked);
     reply.blocked = blocked;
     /* Without the tasks' arguments: those may be as large as the job. */
     struct job_desc spec = *v.desc;

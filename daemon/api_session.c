@@ -169,15 +169,18 @@ static void tell_ended(struct session_job *j, const struct dist_job *of, const s
     for (uint32_t i = 0; i < v->desc->tasks; i++) {
         dist_task_view(d, of, i, 0, &t);
         if (task_state_final(t.state))
-            tell_task(j, &(struct api_session_task){.task = i,
-                                                    .state = t.state,
-                                                    .outcome = t.outcome,
-                                                    .code = t.code,
-                                                    .attempt = t.attempt,
-                                                    .worker = t.worker.v,
-                                                    .wait_us = t.wait_us,
-                                                    .run_us = t.run_us,
-                                                    .message = t.message ? t.message->data : ""});
+            tell_task(j,
+                      &(struct api_session_task){.result = t.result ? (const uint8_t *)t.result->data : NULL,
+                                                 .result_n = t.result ? t.result->len : 0,
+                                                 .task = i,
+                                                 .state = t.state,
+                                                 .outcome = t.outcome,
+                                                 .code = t.code,
+                                                 .attempt = t.attempt,
+                                                 .worker = t.worker.v,
+                                                 .wait_us = t.wait_us,
+                                                 .run_us = t.run_us,
+                                                 .message = t.message ? t.message->data : ""});
     }
 }
 
@@ -210,32 +213,35 @@ bool api_session_submitted(struct api *a, const struct msg_submitted *m)
     return true;
 }
 
-/* Why it was not started: kept by the dist, for some. */
-static const char *message_of(const struct api *a, const struct msg_task_event *m)
+/* What the dist keeps of how it ended: why it failed, for some, and what it returned. */
+static void words_of(const struct api *a, const struct msg_task_event *m, struct task_view *t)
 {
     const struct dist_job *of = dist_find(a->roles.dist, m->id.job);
-    struct task_view t = {0};
+    *t = (struct task_view){0};
     if (of)
-        dist_task_view(a->roles.dist, of, m->id.task, 0, &t);
-    return t.message ? t.message->data : "";
+        dist_task_view(a->roles.dist, of, m->id.task, 0, t);
 }
 
 void api_session_task(struct api *a, const struct msg_task_event *m)
 {
-    if (!task_state_final(m->state))
+    struct session_job *j = task_state_final(m->state) ? jobs_of(a, m->id.job) : NULL;
+    struct task_view t;
+    if (!j)
         return;
-    for (struct session_job *j = jobs_of(a, m->id.job); j; j = j->next) {
+    words_of(a, m, &t);
+    for (; j; j = j->next) {
         bool ran = m->state == TASK_DONE || m->state == TASK_FAILED || m->wait_us > 0;
-        tell_task(j, &(struct api_session_task){
-                         .task = m->id.task,
-                         .state = m->state,
-                         .outcome = m->outcome,
-                         .code = m->code,
-                         .attempt = m->id.attempt,
-                         .worker = m->worker.v,
-                         .wait_us = ran ? m->wait_us : -1,
-                         .run_us = m->run_us,
-                         .message = m->outcome == OUTCOME_NOT_STARTED ? message_of(a, m) : ""});
+        tell_task(j, &(struct api_session_task){.task = m->id.task,
+                                                .state = m->state,
+                                                .outcome = m->outcome,
+                                                .code = m->code,
+                                                .attempt = m->id.attempt,
+                                                .worker = m->worker.v,
+                                                .wait_us = ran ? m->wait_us : -1,
+                                                .run_us = m->run_us,
+                                                .message = t.message ? t.message->data : "",
+                                                .result = t.result ? (const uint8_t *)t.result->data : NULL,
+                                                .result_n = t.result ? t.result->len : 0});
     }
 }
 

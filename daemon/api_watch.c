@@ -16,6 +16,7 @@ struct api_watch {
     job_id_t job;      /* JOB_NONE: nothing but beats */
     bool tasks;        /* the client wants to hear of each */
     bool ended;        /* … of each that ends */
+    bool results;      /* … and what it returned */
     bool beat_told;    /* how often beats come */
     int64_t sent_us;   /* the last event */
     bool job_changed;  /* something to tell */
@@ -152,6 +153,21 @@ static int put_event(struct api_watch *w, struct api_event *event)
     return err;
 }
 
+/* The next of those that changed, as many as belong into one event. */
+static uint32_t fill_tasks(const struct api_watch *w, const struct dist_job *j, struct api_event *event,
+                           uint32_t n)
+{
+    size_t bytes = 0;
+    for (; event->tasks_n < n; event->tasks_n++) {
+        struct api_task *t = &event->tasks[event->tasks_n];
+        api_task_fill(w->api, j, w->changed[w->told + event->tasks_n], w->results, t);
+        bytes += t->result_n;
+        if (bytes > API_PAGE_BYTES && event->tasks_n > 0)
+            break;
+    }
+    return event->tasks_n;
+}
+
 /* Sends one event; false when there is nothing more to send now. */
 static bool send_event(struct api_watch *w)
 {
@@ -167,8 +183,7 @@ static bool send_event(struct api_watch *w)
     uint32_t left = w->changed_n - w->told, n = left < EVENT_TASKS_MAX ? left : EVENT_TASKS_MAX;
     api_job_fill(a, j, &event.job);
     event.tasks = n <= 64 ? tasks : xcalloc(n, sizeof *event.tasks);
-    for (event.tasks_n = 0; event.tasks_n < n; event.tasks_n++)
-        api_task_fill(a, j, w->changed[w->told + event.tasks_n], &event.tasks[event.tasks_n]);
+    n = fill_tasks(w, j, &event, n);
     int err = put_event(w, &event);
     if (event.tasks != tasks)
         free(event.tasks);
@@ -241,7 +256,8 @@ static void beat(struct api_watch *w)
 static struct api_watch *watch_new(struct api *a, struct rpc_call *c, const struct api_watch_request *r)
 {
     struct api_watch *w = xcalloc(1, sizeof *w);
-    *w = (struct api_watch){.api = a, .call = c, .job = r->job, .tasks = r->tasks, .ended = r->ended};
+    *w = (struct api_watch){
+        .api = a, .call = c, .job = r->job, .tasks = r->tasks, .ended = r->ended, .results = r->results};
     list_init(&w->in_dirty);
     list_init(&w->in_beating);
     list_init(&w->in_behind);

@@ -97,6 +97,8 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
       "per-worker|per-slot: one queue for all slots, or one each (the paper)")                               \
     S(worker, TEXT, state_dir, "", "where it finds its tasks again; default: see `hawk config show`")        \
     S(worker, TEXT, output_dir, "", "where tasks' output goes by default; default: see `hawk config show`")  \
+    S(worker, TEXT, executor_socket, "",                                                                     \
+      "unix socket for executors; default: in state_dir/NAME; none: none")                                   \
     S(worker, COUNT, queue_limit, "1000000", "reservations and short tasks it queues")                       \
     S(worker, DURATION, park_min, "100ms", "an idle thief's first wait after a failed round")                \
     S(worker, DURATION, park_max, "5s", "and its longest")                                                   \

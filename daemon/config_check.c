@@ -207,6 +207,15 @@ static void check_dist(struct checker *k)
         address(k, "dist.advertise", c->dist.advertise);
 }
 
+/* A path on this machine, with or without "unix:". */
+static void executor_socket(struct checker *k, const char *path)
+{
+    if (strncmp(path, "unix:", 5) == 0)
+        path += 5;
+    if (*path && *path != '/' && strcmp(path, "none") != 0)
+        complain(k, "worker.executor_socket", "'%s' is no absolute path, nor none", path);
+}
+
 static void check_worker(struct checker *k)
 {
     const struct config *c = k->c;
@@ -216,6 +225,7 @@ static void check_worker(struct checker *k)
     addresses(k, "worker.central", c->worker.central);
     directory(k, "worker.state_dir", c->worker.state_dir);
     directory(k, "worker.output_dir", c->worker.output_dir);
+    executor_socket(k, c->worker.executor_socket);
     if (*c->worker.advertise)
         address(k, "worker.advertise", c->worker.advertise);
     at_most(k, "worker.slots", c->worker.slots, LIMIT_SLOTS);

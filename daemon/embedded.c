@@ -68,10 +68,21 @@ static void post(struct embedded *e, uint32_t ep, const struct msg *m)
         loop_timer_set(e->loop, &e->timer, now);
 }
 
-static void on_exec(void *arg, const struct msg *m)
+/* They serve all the workers alike. */
+static void on_app(struct embedded *e, const struct msg *m)
+{
+    for (uint32_t i = 0; i < e->workers_n; i++)
+        post(e, e->first_worker_ep + i, m);
+}
+
+void embedded_on_exec(void *arg, const struct msg *m)
 {
     struct embedded *e = arg;
     struct msg to = *m;
+    if (m->type == MSG_EXEC_APP) {
+        on_app(e, m);
+        return;
+    }
     uint32_t run = m->type == MSG_EXEC_STARTED ? m->exec_started.run : m->exec_exited.run;
     struct run *r = &e->runs[run - 1];
     CHECK(run >= 1 && run <= e->runs_n && r->used);
@@ -211,7 +222,7 @@ struct embedded *embedded_new(struct loop *l, struct exec *x, const struct exec_
         bc.trace = on_trace;
     e->bus = bus_new(&bc);
     loop_timer_init(&e->timer, on_timer, e);
-    e->runner = runner_new(l, x, ec, on_exec, e);
+    e->runner = runner_new(l, x, ec, embedded_on_exec, e);
     add_central(e);
     add_dist(e);
     add_workers(e);
@@ -240,6 +251,7 @@ const struct dist *embedded_dist(const struct embedded *e) { return &e->dist; }
 const struct central *embedded_central(const struct embedded *e) { return e->central; }
 const struct worker *embedded_worker(const struct embedded *e) { return &e->workers[0]; }
 const struct runner *embedded_runner(const struct embedded *e) { return e->runner; }
+void embedded_set_apps(struct embedded *e, struct apps *a) { runner_set_apps(e->runner, a); }
 bool embedded_broken(const struct embedded *e) { return runner_broken(e->runner); }
 
 void embedded_kill(struct embedded *e)

@@ -35,6 +35,9 @@ const struct dist *embedded_dist(const struct embedded *e);
 const struct central *embedded_central(const struct embedded *e);
 const struct worker *embedded_worker(const struct embedded *e); /* one of them */
 const struct runner *embedded_runner(const struct embedded *e);
+/* For executors that attach to this process: their events go here, as the arg that comes with them. */
+void embedded_on_exec(void *arg, const struct msg *m);
+void embedded_set_apps(struct embedded *e, struct apps *a);
 /* The spawner died: nothing can be run any more. */
 bool embedded_broken(const struct embedded *e);
 /* Kills every command that runs, at once; embedded_free then need not wait for any. */

@@ -231,7 +231,8 @@ void process_ready(struct process *p)
 {
     const char *addr = server_addr(p->server, 0);
     if (document_wanted())
-        document_print_line(json_pack("{s:s, s:s}", "ready", p->name, "address", addr));
+        document_print_line(
+            json_pack("{s:s, s:s, s:s*}", "ready", p->name, "address", addr, "executors", p->executors));
     else
         printf("ready %s %s\n", p->name, addr);
     if (fflush(stdout)) { /* nobody wants to know: no fault of the daemon's */

@@ -13,9 +13,10 @@
 
 struct process {
     struct config config;
-    const char *section; /* of the configuration: "central", "dist", "worker" or "up" */
-    const char *name;    /* of this node, for messages */
-    char *token;         /* NULL: none */
+    const char *section;   /* of the configuration: "central", "dist", "worker" or "up" */
+    const char *name;      /* of this node, for messages */
+    const char *executors; /* where executors of this machine attach; NULL: nowhere in particular */
+    char *token;           /* NULL: none */
     struct loop *loop;
     struct server *server;
     void (*stop)(void *arg, bool now); /* a signal asked for it; now: the second time */

@@ -27,6 +27,7 @@ struct runner {
     struct loop *loop;
     struct exec *exec;
     struct exec_config config;
+    struct apps *apps; /* NULL: nobody can attach */
     void (*feed)(void *arg, const struct msg *m);
     void *arg;
     struct loop_fd *fd;
@@ -177,6 +178,10 @@ static void on_flush(void *arg)
 
 static void start(struct runner *r, const struct msg_exec_start *m, const char *worker)
 {
+    if (m->desc->kind == PAYLOAD_APP && r->apps) {
+        apps_run(r->apps, loop_now(r->loop), m);
+        return;
+    }
     if (m->desc->kind == PAYLOAD_COMMAND)
         output_remember(r, m, worker);
     int err = exec_run(r->exec, loop_now(r->loop), m, worker);
@@ -191,12 +196,20 @@ static void start(struct runner *r, const struct msg_exec_start *m, const char *
     msg_drop(&exited);
 }
 
+static void end(struct runner *r, const struct msg_exec_kill *m)
+{
+    if (!r->apps || !apps_kill(r->apps, loop_now(r->loop), m->run, m->outcome, m->force))
+        exec_kill(r->exec, m->run, m->outcome, m->force);
+}
+
+void runner_set_apps(struct runner *r, struct apps *a) { r->apps = a; }
+
 void runner_effect(struct runner *r, const struct msg *m, const char *worker)
 {
     if (m->type == MSG_EXEC_START)
         start(r, &m->exec_start, worker);
     else if (m->type == MSG_EXEC_KILL)
-        exec_kill(r->exec, m->exec_kill.run, m->exec_kill.outcome, m->exec_kill.force);
+        end(r, &m->exec_kill);
     else if (m->type == MSG_EXEC_FORGET)
         exec_forget(r->exec, m->exec_forget.run);
     else if (m->type == MSG_EXEC_LEASE)

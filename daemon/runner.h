@@ -3,6 +3,7 @@
 #ifndef HAWK_DAEMON_RUNNER_H
 #define HAWK_DAEMON_RUNNER_H
 
+#include "exec/apps.h"
 #include "exec/exec.h"
 #include "net/loop.h"
 
@@ -16,6 +17,8 @@ struct runner *runner_new(struct loop *l, struct exec *e, const struct exec_conf
                           void (*feed)(void *arg, const struct msg *m), void *arg);
 /* Feeds what was taken over from an earlier agent (EXEC_LEASE, EXEC_HELD, and ends since then): once, before START. */
 void runner_take_over(struct runner *r);
+/* Runs of PAYLOAD_APP jobs go there; without it they cannot be started. Borrowed. */
+void runner_set_apps(struct runner *r, struct apps *a);
 /* EXEC_START, EXEC_KILL, EXEC_FORGET or EXEC_LEASE; worker: whose it is where several share the runner, NULL: the config's. */
 void runner_effect(struct runner *r, const struct msg *m, const char *worker);
 /* Where a task's output went: the path (EXEC_PATH_MAX bytes) and whether the task still runs. attempt 0: the

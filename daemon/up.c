@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "client/hawk.h"
 #include "daemon/api.h"
+#include "daemon/attach.h"
 #include "daemon/commands.h"
 #include "daemon/embedded.h"
 #include "daemon/journal.h"
@@ -19,6 +20,7 @@
 struct up {
     struct process process;
     struct embedded *cluster;
+    struct attach *attach;
     struct api *api;
     bool ready;
 };
@@ -120,6 +122,10 @@ static int start(struct up *u)
     e.central = &cc;
     e.client_grace_us = c->up.client_grace;
     u->cluster = embedded_new(p->loop, exec, &ec, &e);
+    struct attach_config ac = {
+        .worker = p->name, .kill_grace_us = ec.kill_grace_us, .event = embedded_on_exec, .arg = u->cluster};
+    u->attach = attach_new(p->loop, p->server, &ac);
+    embedded_set_apps(u->cluster, attach_apps(u->attach));
     struct api_roles roles = {.dist = embedded_dist(u->cluster),
                               .central = embedded_central(u->cluster),
                               .worker = embedded_worker(u->cluster),
@@ -152,6 +158,9 @@ int up_main(int argc, char **argv)
     }
     server_stop(u.process.server);
     api_free_all(u.api);
+    if (u.cluster)
+        embedded_set_apps(u.cluster, NULL);
+    attach_free(u.attach);
     embedded_free(u.cluster);
     return process_free(&u.process);
 }

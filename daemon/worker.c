@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "daemon/api.h"
+#include "daemon/attach.h"
 #include "daemon/commands.h"
 #include "daemon/journal.h"
 #include "daemon/node.h"
@@ -14,6 +15,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 struct worker_daemon {
@@ -22,7 +24,9 @@ struct worker_daemon {
     struct node *node;
     struct exec *exec; /* the runner's, once that is there */
     struct runner *runner;
+    struct attach *attach;
     struct api *api;
+    char executors[PATH_MAX]; /* where they attach, "unix:PATH"; "": only where others reach this worker */
     bool role_made, ready;
     bool leave; /* what runs is left to the next agent */
 };
@@ -47,6 +51,12 @@ static void feed(void *arg, const struct msg *m)
 {
     struct worker_daemon *d = arg;
     node_feed(d->node, m);
+}
+
+static uint64_t unacked(void *arg)
+{
+    const struct worker_daemon *d = arg;
+    return worker_unacked_bytes(&d->role);
 }
 
 static void api_feed(void *arg, enum role to, const struct msg *m) { feed(arg, m); }
@@ -105,6 +115,7 @@ static void after_turn(void *arg)
     check_lease(d);
     log_info("worker %s is ready at %s as node %u with %u slots", d->process.name,
              server_addr(d->process.server, 0), worker_node(&d->role).v, counts.slots);
+    log_info("executors attach at %s", *d->executors ? d->executors : server_addr(d->process.server, 0));
 }
 
 /* Every task taken over goes on in the slot it had. */
@@ -180,6 +191,30 @@ static int make_state_dir(const struct config *c, char dir[PATH_MAX])
     return 0;
 }
 
+/* Paths longer than the system takes are an error of who wrote one, and a socket less where it is the default's. */
+static int executor_socket(struct worker_daemon *d, const char *state_dir)
+{
+    const char *told = d->process.config.worker.executor_socket;
+    char path[PATH_MAX];
+    int n = strncmp(told, "unix:", 5) == 0 ? snprintf(path, sizeof path, "%s", told + 5)
+            : *told                        ? snprintf(path, sizeof path, "%s", told)
+                                           : snprintf(path, sizeof path, "%s/executors.sock", state_dir);
+    if (strcmp(told, "none") == 0)
+        return 0;
+    if (n < (int)sizeof((struct sockaddr_un *)0)->sun_path) {
+        snprintf(d->executors, sizeof d->executors, "unix:%.*s", PATH_MAX - 8, path);
+        return 0;
+    }
+    if (!*told) {
+        log_warn("%s is too long for a socket: executors can only attach to the worker's address, unless "
+                 "worker.executor_socket names a shorter path",
+                 path);
+        return 0;
+    }
+    log_error("worker.executor_socket: %s is too long for a socket", path);
+    return HAWK_ETOO_LARGE;
+}
+
 static void take_over(struct worker_daemon *d)
 {
     struct worker_counts n;
@@ -196,10 +231,12 @@ static int start(struct worker_daemon *d)
     struct process *p = &d->process;
     const struct config *c = &p->config;
     struct exec_config ec;
-    char own[ADDR_TEXT], state_dir[PATH_MAX];
+    char own[ADDR_TEXT], state_dir[PATH_MAX], listen[2 * PATH_MAX];
     int err = process_output_dir(p, c->worker.output_dir);
     if (!err)
         err = make_state_dir(c, state_dir);
+    if (!err)
+        err = executor_socket(d, state_dir);
     if (err)
         return err;
     exec_config_init(&ec, c->worker.name, c->worker.output_dir);
@@ -217,7 +254,8 @@ static int start(struct worker_daemon *d)
                       hawk_strerror(err), c->worker.output_dir, c->worker.state_dir);
         return err;
     }
-    err = process_open(p, listen_address(c, own, sizeof own), 0);
+    snprintf(listen, sizeof listen, "%s,%s", listen_address(c, own, sizeof own), d->executors);
+    err = process_open(p, listen, 0);
     const char *addr = err ? NULL : process_advertised(p, c->worker.advertise, c->worker.central);
     if (!addr) {
         if (exec_incarnation(d->exec) != ec.incarnation)
@@ -227,6 +265,14 @@ static int start(struct worker_daemon *d)
         return HAWK_EINVALID;
     }
     d->runner = runner_new(p->loop, d->exec, &ec, feed, d);
+    p->executors = *d->executors ? d->executors : server_addr(p->server, 0);
+    struct attach_config ac = {.worker = p->name,
+                               .kill_grace_us = c->worker.kill_grace,
+                               .event = feed,
+                               .unacked = unacked,
+                               .arg = d};
+    d->attach = attach_new(p->loop, p->server, &ac);
+    runner_set_apps(d->runner, attach_apps(d->attach));
     make_role(d, addr);
     struct node_config nc = {.role = ROLE_WORKER,
                              .name = p->name,
@@ -268,6 +314,9 @@ int worker_main(int argc, char **argv)
     }
     server_stop(d.process.server);
     api_free_all(d.api);
+    if (d.runner)
+        runner_set_apps(d.runner, NULL);
+    attach_free(d.attach);
     runner_free(d.runner, d.leave);
     node_free(d.node);
     if (d.role_made)

@@ -103,7 +103,7 @@ static void check_alive(const struct dist *d, const struct dist_job *job)
         return;
     CHECK(job->starved || job->settling || heap_in(&job->timer) || job->live >= job->unlaunched ||
           (job->live > 0 && !(job->policy_flags & POLICY_REPROBE)));
-    CHECK(!job->starved || draw_total(&d->pool[probe_pool(job)]) == 0);
+    CHECK(!job->starved || draw_total(&probe_pool_of((struct dist *)d, job)->draw) == 0);
 }
 
 static void check_messages(const struct dist_job *job)
@@ -126,6 +126,8 @@ static void check_job(const struct dist *d, const struct dist_job *job)
     CHECK(job_find(d, job->id) == job);
     check_tasks(job);
     check_messages(job);
+    CHECK((job->app != NULL) == (job->desc->kind == PAYLOAD_APP));
+    CHECK(job->results || job->results_bytes == 0);
     CHECK(job->left_out <= job->in[TASK_CANCELLED]);
     if (!job_state_final(job->state)) {
         check_alive(d, job);
@@ -140,6 +142,16 @@ static void check_job(const struct dist *d, const struct dist_job *job)
     CHECK(job->submitted);
 }
 
+/* Node n in the pools of all, or of an application that it serves. */
+static void check_in_pools(const struct dist_node *n, const struct dist_pool pool[POOL_COUNT])
+{
+    uint32_t i = n->m.node.v;
+    uint32_t all = draw_weight(&pool[POOL_ALL].draw, i);
+
+    CHECK(all == draw_weight(&pool[POOL_GENERAL].draw, i) + draw_weight(&pool[POOL_RESERVED].draw, i));
+    CHECK(all == 0 || (n->stream && n->m.state == MEMBER_UP));
+}
+
 static void check_nodes(const struct dist *d)
 {
     for (uint32_t i = 0; i < d->nodes_n; i++) {
@@ -150,12 +162,33 @@ static void check_nodes(const struct dist *d)
         CHECK(n->m.node.v == i);
         CHECK(n->drawn == 0);
         CHECK(n->stream || n->m.state != MEMBER_GONE);
-        CHECK(draw_weight(&d->pool[POOL_ALL], i) ==
-              draw_weight(&d->pool[POOL_GENERAL], i) + draw_weight(&d->pool[POOL_RESERVED], i));
-        CHECK(draw_weight(&d->pool[POOL_ALL], i) == 0 || (n->stream && n->m.state == MEMBER_UP));
+        CHECK(n->n_apps == 0 || n->m.state != MEMBER_GONE);
+        check_in_pools(n, d->pool);
+        for (uint32_t k = 0; k < n->n_apps; k++) {
+            check_in_pools(n, n->apps[k]->pool);
+            CHECK(draw_weight(&n->apps[k]->pool[POOL_ALL].draw, i) ==
+                  draw_weight(&d->pool[POOL_ALL].draw, i));
+        }
     }
     for (int p = 0; p < POOL_COUNT; p++)
-        draw_check(&d->pool[p]);
+        draw_check(&d->pool[p].draw);
+}
+
+static void check_apps(const struct dist *d)
+{
+    const struct dist_app *a, *next;
+
+    HASH_ITER(hh, d->apps, a, next) {
+        uint32_t nodes = 0;
+
+        CHECK(a->nodes + a->jobs > 0);
+        for (uint32_t i = 0; i < d->nodes_n; i++)
+            for (uint32_t k = 0; d->nodes[i] && k < d->nodes[i]->n_apps; k++)
+                nodes += d->nodes[i]->apps[k] == a;
+        CHECK(nodes == a->nodes);
+        for (int p = 0; p < POOL_COUNT; p++)
+            draw_check(&a->pool[p].draw);
+    }
 }
 
 void dist_check(const struct dist *d)
@@ -177,13 +210,13 @@ void dist_check(const struct dist *d)
                 ended_us = job->end_us;
                 finished++;
                 finished_tasks += job->desc->tasks;
-                finished_bytes += job_desc_bytes(job->desc);
+                finished_bytes += job_bytes(job);
                 continue;
             }
             CHECK(job->state == state);
             unfinished++;
             tasks += job->desc->tasks;
-            bytes += job_desc_bytes(job->desc);
+            bytes += job_bytes(job);
             for (int i = 0; i < TASK_STATE_COUNT; i++)
                 in[i] += job->in[i];
         }
@@ -199,12 +232,13 @@ void dist_check(const struct dist *d)
     CHECK(places == d->places.n);
     CHECK(heap_check(&d->timers));
     check_nodes(d);
+    check_apps(d);
 }
 
 bool dist_quiet(const struct dist *d)
 {
     for (int p = 0; p < POOL_COUNT; p++)
-        if (!list_empty(&d->starved[p]) || !list_empty(&d->crowded[p]))
+        if (!list_empty(&d->pool[p].starved) || !list_empty(&d->pool[p].crowded))
             return false;
     return d->jobs_unfinished == 0 && d->places.n == 0 && d->timers.n == 0 && d->reports_n == 0 &&
            list_empty(&d->handed) && list_empty(&d->settling) && d->pending.n == 0 && d->failed.n == 0;

@@ -48,11 +48,7 @@ void dist_init(struct dist *d, const struct dist_config *c, uint64_t seed)
     list_init(&d->handed);
     list_init(&d->unattended);
     list_init(&d->settling);
-    for (int p = 0; p < POOL_COUNT; p++) {
-        list_init(&d->starved[p]);
-        list_init(&d->crowded[p]);
-        draw_init(&d->pool[p]);
-    }
+    pools_init(d->pool);
     heap_init(&d->timers);
     places_init(&d->places);
     d->heartbeat_at = TIME_NEVER;
@@ -75,8 +71,8 @@ void dist_free(struct dist *d)
     places_free(&d->places);
     journal_free(d);
     heap_free(&d->timers);
-    for (int p = 0; p < POOL_COUNT; p++)
-        draw_free(&d->pool[p]);
+    pools_free(d->pool);
+    dist_apps_free(d);
     for (uint32_t i = 0; i < d->reports_n; i++)
         blob_drop(d->reports[i].name);
     free(d->reports);
@@ -255,6 +251,9 @@ static void from_central(struct step *s, const struct msg *m)
     case MSG_MEMBERS:
         on_members(s, m->members.list);
         break;
+    case MSG_APP:
+        on_app(s, &m->app);
+        break;
     case MSG_MEMBER:
         on_member(s, &m->member);
         break;
@@ -272,6 +271,9 @@ static void from_central(struct step *s, const struct msg *m)
         break;
     case MSG_LONG_MESSAGE:
         on_long_message(s, m);
+        break;
+    case MSG_LONG_RESULT:
+        on_long_result(s, m);
         break;
     case MSG_LONG_TASK:
         on_long_task(s, m);

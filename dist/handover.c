@@ -439,6 +439,17 @@ void on_long_message(struct step *s, const struct msg *m)
         task_keep_message(job, l->id.task, l->text);
 }
 
+/* What a task of central's returned; its end follows. */
+void on_long_result(struct step *s, const struct msg *m)
+{
+    const struct msg_long_result *l = &m->long_result;
+    struct dist_job *job = handed_job(s, l->id.job, l->id.epoch);
+
+    if (job && l->id.task < job->desc->tasks && job->tasks[l->id.task].central &&
+        !task_state_final(job->tasks[l->id.task].state))
+        (void)task_keep_result(s, job, l->id.task, l->result);
+}
+
 /* Central has said which tasks it has of a job that was moved here. */
 static void answered(struct step *s, struct dist_job *job, int err)
 {

@@ -165,18 +165,41 @@ void probe_cancel_all(struct step *s, struct dist_job *job);
 void probe_forget(struct step *s, struct dist_job *job);
 /* Job's timer is due. */
 void probe_timer(struct step *s, struct dist_job *job);
-/* Worker n can be drawn from pool p from now on. */
-void probe_pool_grew(struct step *s, enum pool p, struct dist_node *n);
+/* Worker n can be drawn from p from now on. */
+void probe_pool_grew(struct step *s, struct dist_pool *p, struct dist_node *n);
 /* A worker was lost, and with it, maybe, the news that reservations had moved there. */
 void probe_doubt(struct step *s);
 void probe_audit(struct step *s);
 enum pool probe_pool(const struct dist_job *job);
+/* The pool its probes are drawn from. */
+static inline struct dist_pool *probe_pool_of(struct dist *d, const struct dist_job *job)
+{
+    return &(job->app ? job->app->pool : d->pool)[probe_pool(job)];
+}
 void on_probe_refused(struct step *s, struct dist_node *n, const struct msg *m);
 void on_probe_cancelled(struct step *s, const struct msg *m);
 void on_res_moved(struct step *s, struct dist_node *n, const struct msg *m);
 
+/* ---- apps.c: applications, and what their tasks return ---- */
+void pools_init(struct dist_pool pool[POOL_COUNT]);
+void pools_free(struct dist_pool pool[POOL_COUNT]);
+void job_join_app(struct dist *d, struct dist_job *job);
+void job_leave_app(struct dist *d, struct dist_job *job);
+void dist_apps_free(struct dist *d); /* nodes and jobs are gone */
+/* It serves nothing any more, as far as we know. */
+void node_forget_apps(struct step *s, struct dist_node *n);
+void on_app(struct step *s, const struct msg_app *m);
+/* Memory for what its client and its tasks have given us. */
+uint64_t job_bytes(const struct dist_job *job);
+/* What task i, which has not ended yet, returned. False: there is no room for it, and a message says so. */
+bool task_keep_result(struct step *s, struct dist_job *job, uint32_t i, struct blob *result);
+void job_free_results(struct dist_job *job);
+void on_long_result(struct step *s, const struct msg *m);
+
 /* ---- nodes.c: who is there ---- */
 struct dist_node *node_find(const struct dist *d, uint32_t id);
+/* Puts n into the pools it belongs to and takes it out of the others. */
+void node_update_pools(struct step *s, struct dist_node *n);
 void on_members(struct step *s, const struct members *list);
 void on_member(struct step *s, const struct msg_member *m);
 void on_node_up(struct step *s, uint32_t id, enum role role);

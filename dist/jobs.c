@@ -44,6 +44,7 @@ struct dist_job *job_new(struct step *s, struct job_desc *desc, job_id_t id, uin
     job->unlaunched = desc->tasks;
     job->in[TASK_WAITING] = desc->tasks;
     job->state = JOB_WAITING;
+    job_join_app(d, job);
     HASH_ADD(hh, d->by_id, id, sizeof job->id, job);
     job->key = key;
     if (key)
@@ -69,6 +70,8 @@ void job_free(struct dist *d, struct dist_job *job)
     list_remove(&job->in_central);
     list_remove(&job->in_unattended);
     task_forget_messages(job);
+    job_leave_app(d, job);
+    job_free_results(job);
     job_desc_drop(job->desc);
     free(job);
 }
@@ -78,7 +81,7 @@ static void count_out(struct dist *d, const struct dist_job *job)
 {
     d->jobs_unfinished--;
     d->tasks_unfinished -= job->desc->tasks;
-    d->bytes_unfinished -= job_desc_bytes(job->desc);
+    d->bytes_unfinished -= job_bytes(job);
     for (int i = 0; i < TASK_STATE_COUNT; i++)
         d->tasks_in[i] -= job->in[i];
 }
@@ -87,7 +90,7 @@ static void finished_out(struct dist *d, const struct dist_job *job)
 {
     d->jobs_finished--;
     d->tasks_finished -= job->desc->tasks;
-    d->bytes_finished -= job_desc_bytes(job->desc);
+    d->bytes_finished -= job_bytes(job);
 }
 
 void jobs_trim(struct step *s)
@@ -625,7 +628,7 @@ void job_close(struct step *s, struct dist_job *job, int64_t end_us)
     count_out(d, job);
     d->jobs_finished++;
     d->tasks_finished += job->desc->tasks;
-    d->bytes_finished += job_desc_bytes(job->desc);
+    d->bytes_finished += job_bytes(job);
     job->end_us = end_us;
 }
 

@@ -38,7 +38,9 @@ static struct dist_node *node_get(struct dist *d, uint32_t id)
 static void node_free(struct dist *d, struct dist_node *n)
 {
     CHECK(list_empty(&n->places));
+    CHECK(n->n_apps == 0);
     d->nodes[n->m.node.v] = NULL;
+    free(n->apps);
     blob_drop(n->m.addr);
     blob_drop(n->m.name);
     free(n);
@@ -47,8 +49,10 @@ static void node_free(struct dist *d, struct dist_node *n)
 void nodes_free(struct dist *d)
 {
     for (uint32_t i = 0; i < d->nodes_n; i++)
-        if (d->nodes[i])
+        if (d->nodes[i]) {
+            d->nodes[i]->n_apps = 0; /* dist_apps_free follows */
             node_free(d, d->nodes[i]);
+        }
     free(d->nodes);
 }
 
@@ -66,26 +70,32 @@ static uint32_t weight_in(const struct dist_node *n, enum pool p)
     return n->m.slots < LIMIT_SLOTS ? n->m.slots : LIMIT_SLOTS;
 }
 
-/* Puts n into the pools it belongs to and takes it out of the others. */
-static void update_pools(struct step *s, struct dist_node *n)
+static void update(struct step *s, struct dist_node *n, struct dist_pool pools[POOL_COUNT])
 {
     uint32_t id = n->m.node.v;
 
     for (int p = 0; p < POOL_COUNT; p++) {
-        struct draw *pool = &s->d->pool[p];
+        struct draw *draw = &pools[p].draw;
         uint32_t weight = weight_in(n, p);
-        uint32_t before = draw_weight(pool, id);
+        uint32_t before = draw_weight(draw, id);
 
         if (weight == before)
             continue;
         if (before > 0)
-            draw_remove(pool, id);
+            draw_remove(draw, id);
         if (weight == 0)
             continue;
-        draw_add(pool, id, weight);
+        draw_add(draw, id, weight);
         if (before == 0)
-            probe_pool_grew(s, p, n);
+            probe_pool_grew(s, &pools[p], n);
     }
+}
+
+void node_update_pools(struct step *s, struct dist_node *n)
+{
+    update(s, n, s->d->pool);
+    for (uint32_t i = 0; i < n->n_apps; i++)
+        update(s, n, n->apps[i]->pool);
 }
 
 /* ---- What is lost with a worker ---- */
@@ -147,14 +157,15 @@ static bool take_over(struct step *s, const struct member *m, struct dist_node *
     n->m.name = blob_ref(m->name);
     blob_drop(old.addr);
     blob_drop(old.name);
-    update_pools(s, n);
+    node_update_pools(s, n);
     return suspect;
 }
 
 static void unlist(struct step *s, struct dist_node *n, bool lost)
 {
     n->m.state = MEMBER_GONE;
-    update_pools(s, n);
+    node_update_pools(s, n);
+    node_forget_apps(s, n);
     if (lost)
         lose(s, n, LOSS_ALL);
     forget_if_gone(s->d, n);
@@ -167,6 +178,9 @@ void on_members(struct step *s, const struct members *list)
     struct dist_node *n;
     uint32_t known = 0;
 
+    for (uint32_t i = 0; i < s->d->nodes_n; i++) /* who serves what central says next */
+        if (s->d->nodes[i])
+            node_forget_apps(s, s->d->nodes[i]);
     for (uint32_t i = 0; i < list->n; i++) {
         uint32_t id = list->v[i].node.v;
 
@@ -211,7 +225,7 @@ void on_member(struct step *s, const struct msg_member *m)
 static void drop_stream(struct step *s, struct dist_node *n)
 {
     n->stream = n->requested = n->reported = false;
-    update_pools(s, n);
+    node_update_pools(s, n);
     lose(s, n, LOSS_ALL);
 }
 
@@ -227,7 +241,7 @@ void on_node_up(struct step *s, uint32_t id, enum role role)
     n->stream = true;
     if (n->m.state == MEMBER_GONE)
         n->m.role = (uint8_t)role;
-    update_pools(s, n);
+    node_update_pools(s, n);
     /* What it stole until now it told an earlier life of ours. */
     if (s->d->cfg.life > 1)
         probe_doubt(s);

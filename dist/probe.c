@@ -73,6 +73,7 @@ static void put_probe(struct step *s, const struct dist_job *job, const struct d
     m->estimate_us = job->estimate_us;
     m->count = count;
     m->class = job->probe_long ? CLASS_LONG : CLASS_SHORT;
+    m->app = job->app ? job->app->id : 0;
 }
 
 static void send_to(struct step *s, struct dist_job *job, struct dist_node *n, uint32_t probes)
@@ -91,8 +92,8 @@ static void send_to(struct step *s, struct dist_job *job, struct dist_node *n, u
 void probe_job(struct step *s, struct dist_job *job, uint64_t n)
 {
     struct dist *d = s->d;
-    enum pool which = probe_pool(job);
-    struct draw *pool = &d->pool[which];
+    struct dist_pool *which = probe_pool_of(d, job);
+    struct draw *pool = &which->draw;
     uint32_t total = draw_total(pool);
     uint32_t taken = 0;
 
@@ -101,7 +102,7 @@ void probe_job(struct step *s, struct dist_job *job, uint64_t n)
     if (n > LIVE_MAX - job->live)
         n = LIVE_MAX - job->live;
     if (total == 0) {
-        wait_in(job, &d->starved[which], true);
+        wait_in(job, &which->starved, true);
         return;
     }
     for (uint64_t i = 0; i < n; i++) {
@@ -126,7 +127,7 @@ void probe_job(struct step *s, struct dist_job *job, uint64_t n)
     job->sure_us = s->now;
     job->sure += (uint32_t)n;
     if (n > total)
-        wait_in(job, &d->crowded[which], false);
+        wait_in(job, &which->crowded, false);
     else if (job->starved)
         wait_not(job);
 }
@@ -232,10 +233,10 @@ void probe_timer(struct step *s, struct dist_job *job)
 
 /* DEVIATES: in the papers a cluster never grows. A job that was probed for when there were fewer slots than
  * probes would leave the workers that come later idle: they get what would have been their share. */
-static void share_out(struct step *s, struct dist_job *job, enum pool which, struct dist_node *n)
+static void share_out(struct step *s, struct dist_job *job, const struct draw *pool, struct dist_node *n)
 {
-    uint64_t slots = draw_weight(&s->d->pool[which], n->m.node.v);
-    uint64_t total = draw_total(&s->d->pool[which]);
+    uint64_t slots = draw_weight(pool, n->m.node.v);
+    uint64_t total = draw_total(pool);
     uint64_t want = probes_for(job, job->unlaunched);
     uint64_t share = (want * slots + total - 1) / total;
 
@@ -249,18 +250,17 @@ static void share_out(struct step *s, struct dist_job *job, enum pool which, str
         send_to(s, job, n, (uint32_t)share);
 }
 
-void probe_pool_grew(struct step *s, enum pool p, struct dist_node *n)
+void probe_pool_grew(struct step *s, struct dist_pool *p, struct dist_node *n)
 {
-    struct dist *d = s->d;
     struct list starved;
 
-    list_foreach(&d->crowded[p], node, nxt)
-        share_out(s, container_of(node, struct dist_job, in_pool), p, n);
-    if (list_empty(&d->starved[p]))
+    list_foreach(&p->crowded, node, nxt)
+        share_out(s, container_of(node, struct dist_job, in_pool), &p->draw, n);
+    if (list_empty(&p->starved))
         return;
     /* On a list of its own, since a job that is probed for may join the crowded ones. */
-    list_insert_before(&d->starved[p], &starved);
-    list_remove(&d->starved[p]);
+    list_insert_before(&p->starved, &starved);
+    list_remove(&p->starved);
     list_foreach(&starved, node, nxt) {
         struct dist_job *job = container_of(node, struct dist_job, in_pool);
 

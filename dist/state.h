@@ -65,6 +65,20 @@ struct place_table {
 
 /* Which workers a job's probes are drawn from. */
 enum pool { POOL_ALL, POOL_GENERAL, POOL_RESERVED, POOL_COUNT };
+struct dist_pool {
+    struct draw draw;
+    struct list starved; /* jobs that want probes while it is empty */
+    struct list crowded; /* jobs that were sent more probes than it had slots */
+};
+
+/* An application: some worker serves it, or some job is for it. */
+struct dist_app {
+    UT_hash_handle hh;
+    uint64_t id;
+    struct blob *name;
+    uint32_t nodes, jobs;
+    struct dist_pool pool[POOL_COUNT]; /* of the workers that serve it */
+};
 
 /* How far central has a job. */
 enum hand_over {
@@ -89,7 +103,7 @@ struct dist_job {
     UT_hash_handle hh_key;
     struct list in_state;      /* dist.jobs[] */
     struct list in_all;        /* dist.accepted, once its client knows of it */
-    struct list in_pool;       /* dist.starved[], dist.crowded[] or dist.settling */
+    struct list in_pool;       /* starved or crowded of its pool, or dist.settling */
     struct list in_central;    /* dist.handed: hand_over is not HAND_NONE, unfinished */
     struct list in_unattended; /* dist.unattended: nobody watches it, and somebody is to */
     struct list places;
@@ -97,6 +111,9 @@ struct dist_job {
     struct heap_node timer; /* probe again, or hand to central again */
 
     struct job_desc *desc;
+    struct dist_app *app;  /* NULL: it is for none */
+    struct blob **results; /* by task; NULL: none has returned anything */
+    uint64_t results_bytes;
     int64_t submit_us;
     int64_t end_us;                 /* once final */
     int64_t first_wait_us;          /* from then until one started; -1: none has */
@@ -147,7 +164,7 @@ struct dist_job {
     bool by_client : 1;   /* its client cancelled it */
     bool abandoned : 1;   /* … by going away */
     bool promoted : 1;
-    bool starved : 1;      /* in dist.starved[] */
+    bool starved : 1;      /* in its pool's starved */
     bool refused : 1;      /* a worker refused probes since it was last probed for or launched */
     bool handed_out : 1;   /* LONG_SUBMIT was sent at least once: central may have it */
     bool handed_again : 1; /* and sent once more: what central said of it in between may be lost */
@@ -165,6 +182,8 @@ struct dist_job {
 struct dist_node {
     struct member m; /* state gone: central does not list it */
     struct list places;
+    struct dist_app **apps; /* that it serves */
+    uint32_t n_apps, apps_cap;
     uint32_t last_request; /* the highest of this stream */
     uint32_t drawn;        /* probes drawn for it in the present round; 0 between steps */
     bool stream : 1;       /* PEER_UP was seen, and no PEER_LOST since */
@@ -251,11 +270,10 @@ struct dist {
     struct list settling;      /* read back, not probed for yet */
     int64_t settle_at;  /* when to look whether every worker has reported; TIME_NEVER: nothing settles */
     int64_t settle_end; /* when to go on without */
-    struct list starved[POOL_COUNT]; /* want probes, and the pool is empty */
-    struct list crowded[POOL_COUNT]; /* sent more probes than the pool had slots */
     struct heap timers;
     struct place_table places;
-    struct draw pool[POOL_COUNT];
+    struct dist_pool pool[POOL_COUNT];
+    struct dist_app *apps;    /* uthash */
     struct dist_node **nodes; /* by id */
     uint32_t nodes_n;
     struct dist_node **drawn; /* scratch of one round of probing */
@@ -263,7 +281,7 @@ struct dist {
 
     uint32_t jobs_unfinished, jobs_finished;   /* in the table */
     uint32_t tasks_unfinished, tasks_finished; /* tasks of unfinished and of finished jobs */
-    uint64_t bytes_unfinished, bytes_finished; /* of their descriptions */
+    uint64_t bytes_unfinished, bytes_finished; /* of their descriptions, and of what their tasks returned */
     uint32_t tasks_in[TASK_STATE_COUNT];       /* tasks of unfinished jobs, by state */
 
     struct dist_report *reports; /* owed to central, at most REPORTS_MAX */

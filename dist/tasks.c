@@ -549,6 +549,17 @@ void on_task_held(struct step *s, struct dist_node *n, const struct msg *m)
     job_settle(s, job);
 }
 
+/* Keeps what came with the end of a task: what it returned, or why it failed. Returns its exit code, which is another
+ * one where its result cannot be kept. */
+static int32_t keep_words(struct step *s, struct dist_job *job, const struct msg_task_finished *f)
+{
+    bool ok = f->outcome == OUTCOME_EXITED && f->code == 0;
+
+    if (f->outcome == OUTCOME_NOT_STARTED || (job->app && !ok))
+        task_keep_message(job, f->id.task, f->result);
+    return ok && !task_keep_result(s, job, f->id.task, f->result) ? 1 : f->code;
+}
+
 /* The first completion of a task counts, whatever attempt it is of. */
 static void accept_finished(struct step *s, struct dist_job *job, const struct msg *m)
 {
@@ -572,9 +583,7 @@ static void accept_finished(struct step *s, struct dist_job *job, const struct m
             put_cancel(s, t->worker, &other);
         take_over(job, &f->id, m->peer);
         t->stolen = f->stolen != 0;
-        if (f->outcome == OUTCOME_NOT_STARTED)
-            task_keep_message(job, f->id.task, f->result);
-        task_finish(s, job, f->id.task, f->outcome, f->code, f->run_us);
+        task_finish(s, job, f->id.task, f->outcome, keep_words(s, job, f), f->run_us);
     }
     job_settle(s, job);
 }

@@ -80,7 +80,8 @@ void dist_task_view(const struct dist *d, const struct dist_job *job, uint32_t t
         .worker = {t->state == TASK_WAITING ? 0 : t->worker},
         .wait_us = t->started ? t->wait_us : -1,
         .run_us = task_state_final(t->state) ? t->run_us : -1,
-        .message = t->outcome == OUTCOME_NOT_STARTED ? message_of(job, task) : NULL,
+        .message = t->outcome == OUTCOME_NOT_STARTED || job->app ? message_of(job, task) : NULL,
+        .result = job->results ? job->results[task] : NULL,
     };
 }
 
@@ -135,9 +136,11 @@ static bool any_draining(const struct dist *d)
     return false;
 }
 
-static enum dist_block blocked_pool(const struct dist *d, enum pool p)
+static enum dist_block blocked_pool(const struct dist *d, const struct dist_job *job, enum pool p)
 {
-    if (draw_total(&d->pool[POOL_ALL]) == 0 || p == POOL_ALL)
+    if (job->app && draw_total(&job->app->pool[p].draw) == 0 && draw_total(&d->pool[p].draw) > 0)
+        return DIST_BLOCK_APP;
+    if (draw_total(&d->pool[POOL_ALL].draw) == 0 || p == POOL_ALL)
         return any_draining(d) ? DIST_BLOCK_ALL_DRAINING : DIST_BLOCK_NO_WORKERS;
     return p == POOL_GENERAL ? DIST_BLOCK_NO_GENERAL : DIST_BLOCK_NO_RESERVED;
 }
@@ -149,7 +152,7 @@ static enum dist_block blocked_probes(const struct dist *d, const struct dist_jo
     if (job->settling)
         return DIST_BLOCK_SETTLING;
     if (job->starved && job->live == 0)
-        return blocked_pool(d, probe_pool(job));
+        return blocked_pool(d, job, probe_pool(job));
     if (job->live == 0 && heap_in(&job->timer))
         return DIST_BLOCK_REFUSED;
     *n = 0;
@@ -168,7 +171,9 @@ static enum dist_block blocked_central(const struct dist *d, const struct dist_j
         return hand_has_timer(job) && heap_in(&job->timer) ? DIST_BLOCK_CENTRAL_FULL : DIST_BLOCK_CENTRAL_ACK;
     }
     if (*n > 0)
-        return draw_total(&d->pool[POOL_GENERAL]) == 0 ? blocked_pool(d, POOL_GENERAL) : DIST_BLOCK_PLACEMENT;
+        return draw_total(&(job->app ? job->app->pool : d->pool)[POOL_GENERAL].draw) == 0
+                   ? blocked_pool(d, job, POOL_GENERAL)
+                   : DIST_BLOCK_PLACEMENT;
     *n = job->in[TASK_PLACED];
     return DIST_BLOCK_PLACED;
 }

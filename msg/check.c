@@ -6,7 +6,6 @@
 
 #define LIMIT_ADDR_BYTES 255u
 #define LIMIT_TEXT_BYTES 4096u /* an explanation for people */
-#define LIMIT_RESULT_BYTES LIMIT_SPEC_BYTES
 
 /* ---- By kind: what holds of such a field in any message. Node ids, numbers and handles have no such rule. ---- */
 
@@ -71,6 +70,7 @@ static bool policy_ok(struct policy p)
 #define OK_u64(v) true
 #define OK_i32(v) true
 #define OK_i64(v) time_ok(v) /* every signed 64-bit field is a duration */
+#define OK_app(v) true
 #define OK_policy(v) policy_ok(v)
 #define OK_blob(v) true
 #define OK_desc(v) desc_ok(v)
@@ -136,9 +136,42 @@ static bool finished_ok(const struct msg_task_finished *p)
            flag_ok(p->stolen) && result_ok(p->result);
 }
 
+static bool app_ok(const struct msg_app *p)
+{
+    return text_ok(p->name, LIMIT_NAME_BYTES) && p->name->len > 0 && p->node.v <= NODE_ID_MAX &&
+           flag_ok(p->on);
+}
+
 static bool loot_ok(const struct msg_steal_loot *p)
 {
     return p->items == 0 || (p->index < p->items && p->count > 0 && worker_ok(p->dist));
+}
+
+/* What nodes tell each other of themselves, and are told to do. */
+static bool orders_ok(const struct msg *m)
+{
+    switch (m->type) {
+    case MSG_DRAIN:
+        return flag_ok(m->drain.on);
+    case MSG_DRAINED:
+        return flag_ok(m->drained.on) && flag_ok(m->drained.empty);
+    case MSG_QUIT:
+        return flag_ok(m->quit.now);
+    case MSG_APP:
+        return app_ok(&m->app);
+    case MSG_PARTITION:
+        return flag_ok(m->partition.general);
+    case MSG_LONG_WORK:
+        return flag_ok(m->long_work.any);
+    case MSG_PARKED:
+        return flag_ok(m->parked.parked);
+    case MSG_STUCK:
+        return flag_ok(m->stuck.stuck);
+    case MSG_STEAL_HINT:
+        return worker_ok(m->steal_hint.victim);
+    default:
+        return true;
+    }
 }
 
 /* What the kinds leave open. A message that is not listed has nothing more to check. */
@@ -175,22 +208,8 @@ static bool rules_ok(const struct msg *m)
         return m->long_task.state < TASK_STATE_COUNT && m->long_task.outcome < OUTCOME_COUNT;
     case MSG_LONG_MESSAGE:
         return m->long_message.text && m->long_message.text->len <= LIMIT_TEXT_BYTES;
-    case MSG_DRAIN:
-        return flag_ok(m->drain.on);
-    case MSG_DRAINED:
-        return flag_ok(m->drained.on) && flag_ok(m->drained.empty);
-    case MSG_QUIT:
-        return flag_ok(m->quit.now);
-    case MSG_PARTITION:
-        return flag_ok(m->partition.general);
-    case MSG_LONG_WORK:
-        return flag_ok(m->long_work.any);
-    case MSG_PARKED:
-        return flag_ok(m->parked.parked);
-    case MSG_STUCK:
-        return flag_ok(m->stuck.stuck);
-    case MSG_STEAL_HINT:
-        return worker_ok(m->steal_hint.victim);
+    case MSG_LONG_RESULT:
+        return m->long_result.result && result_ok(m->long_result.result);
     case MSG_TASK_ENQUEUE:
         return m->task_enqueue.desc && m->task_enqueue.id.attempt > 0;
     case MSG_TASK_RECALL:
@@ -222,7 +241,7 @@ static bool rules_ok(const struct msg *m)
     case MSG_STEAL_LOOT:
         return loot_ok(&m->steal_loot);
     default:
-        return true;
+        return orders_ok(m);
     }
 }
 

@@ -35,6 +35,7 @@ const char *msg_name(unsigned type)
 #define IS_HANDLE_u64 0
 #define IS_HANDLE_i32 0
 #define IS_HANDLE_i64 0
+#define IS_HANDLE_app 0
 #define IS_HANDLE_policy 0
 #define IS_HANDLE_blob 1
 #define IS_HANDLE_desc 1
@@ -53,6 +54,7 @@ const char *msg_name(unsigned type)
 #define REF_u64(v)
 #define REF_i32(v)
 #define REF_i64(v)
+#define REF_app(v)
 #define REF_policy(v)
 #define REF_blob(v) blob_ref(v);
 #define REF_desc(v) job_desc_ref(v);
@@ -71,6 +73,7 @@ const char *msg_name(unsigned type)
 #define DROP_u64(v)
 #define DROP_i32(v)
 #define DROP_i64(v)
+#define DROP_app(v)
 #define DROP_policy(v)
 #define DROP_blob(v) blob_drop(v), (v) = NULL;
 #define DROP_desc(v) job_desc_drop(v), (v) = NULL;
@@ -241,6 +244,9 @@ static void put_policy(struct line *l, struct policy v)
 #define PUT_u64(name, v) put(&l, " %s=", name), put(&l, "%" PRIu64, v);
 #define PUT_i32(name, v) put(&l, " %s=", name), put(&l, "%" PRId32, v);
 #define PUT_i64(name, v) put(&l, " %s=", name), put(&l, "%" PRId64, v);
+#define PUT_app(name, v)                                                                                     \
+    if (v)                                                                                                   \
+        put(&l, " %s=%016" PRIx64, name, v);
 #define PUT_policy(name, v) put(&l, " %s=", name), put_policy(&l, v);
 #define PUT_blob(name, v) put(&l, " %s=", name), put_blob(&l, v);
 #define PUT_desc(name, v) put(&l, " %s=", name), put_desc(&l, v);
@@ -284,6 +290,7 @@ size_t msg_format(const struct msg *m, char *buf, size_t size)
 #define JOB_OF_u64(v)
 #define JOB_OF_i32(v)
 #define JOB_OF_i64(v)
+#define JOB_OF_app(v)
 #define JOB_OF_policy(v)
 #define JOB_OF_blob(v)
 #define JOB_OF_desc(v)

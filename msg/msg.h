@@ -21,6 +21,8 @@
 #define KIND_u64 uint64_t
 #define KIND_i32 int32_t
 #define KIND_i64 int64_t
+#define KIND_app                                                                                             \
+    uint64_t /* an application's number (app_id), or a set of such (app_set); 0: none, and not shown */
 #define KIND_policy struct policy
 #define KIND_blob struct blob *     /* bytes or text; may be NULL */
 #define KIND_desc struct job_desc * /* with every task's argument */
@@ -91,7 +93,11 @@
     X(DRAINED, drained, 49)                                                                                  \
     X(QUIT, quit, 50)                                                                                        \
     /* central -> worker */                                                                                  \
-    X(TASK_RECALL, task_recall, 51)
+    X(TASK_RECALL, task_recall, 51)                                                                          \
+    /* worker -> central -> dist */                                                                          \
+    X(APP, app, 52)                                                                                          \
+    /* central -> dist */                                                                                    \
+    X(LONG_RESULT, long_result, 53)
 
 /* The protocol's versions, for compatibility one back (docs/protocol.md, section 0): messages are appended, so each
  * version begins with a message, and a peer of an older one is sent none from there on. */
@@ -128,6 +134,7 @@
     X(EXEC_HELD, exec_held, 0)                                                                               \
     X(EXEC_FORGET, exec_forget, 0)                                                                           \
     X(EXEC_LEASE, exec_lease, 0)                                                                             \
+    X(EXEC_APP, exec_app, 0)                                                                                 \
     /* stores */                                                                                             \
     X(JOURNAL_NODE, journal_node, 0)                                                                         \
     X(JOURNAL_JOB, journal_job, 0)                                                                           \
@@ -188,7 +195,7 @@
 #define FIELDS_task_held(F) F(try, id) F(i64, run_us) F(u8, state)
 #define FIELDS_held_end(F) F(none, reserved)
 
-#define FIELDS_probe(F) F(job, job) F(i64, estimate_us) F(u32, count) F(u8, class)
+#define FIELDS_probe(F) F(job, job) F(i64, estimate_us) F(u32, count) F(u8, class) F(app, app)
 #define FIELDS_probe_refused(F) F(job, job) F(u32, count) F(i32, err)
 #define FIELDS_probe_cancel(F) F(job, job)
 #define FIELDS_probe_cancelled(F) F(job, job) F(u32, count)
@@ -197,11 +204,11 @@
 #define FIELDS_no_task(F) F(job, job) F(u32, request)
 #define FIELDS_res_moved(F) F(job, job) F(node, from) F(u32, count)
 
-#define FIELDS_steal_request(F) F(u32, request) F(u32, max)
+#define FIELDS_steal_request(F) F(u32, request) F(u32, max) F(app, apps)
 #define FIELDS_steal_loot(F)                                                                                 \
     F(job, job)                                                                                              \
     F(i64, estimate_us)                                                                                      \
-    F(i64, waited_us) F(node, dist) F(u32, request) F(u32, count) F(u16, index) F(u16, items)
+    F(i64, waited_us) F(node, dist) F(u32, request) F(u32, count) F(u16, index) F(u16, items) F(app, app)
 #define FIELDS_steal_ack(F) F(job, job) F(u32, request) F(u32, accepted) F(u16, index)
 
 #define FIELDS_draining(F) F(none, reserved)
@@ -210,6 +217,8 @@
 #define FIELDS_drained(F) F(u8, on) F(u8, empty)
 #define FIELDS_quit(F) F(u8, now)
 #define FIELDS_task_recall(F) F(try, id)
+#define FIELDS_app(F) F(blob, name) F(node, node) F(u8, on)
+#define FIELDS_long_result(F) F(try, id) F(blob, result)
 
 #define FIELDS_timer(F) F(none, reserved)
 #define FIELDS_peer_up(F) F(u8, role) F(u8, version)
@@ -246,6 +255,7 @@
     F(u32, run) F(node, owner) F(i32, code) F(u8, outcome) F(u8, class) F(u8, promotable) F(u8, stolen)
 #define FIELDS_exec_forget(F) F(u32, run)
 #define FIELDS_exec_lease(F) F(i64, until_us)
+#define FIELDS_exec_app(F) F(blob, name) F(u8, on)
 #define FIELDS_journal_node(F) F(blob, name) F(u64, token) F(node, node) F(u8, role) F(u8, drained)
 #define FIELDS_journal_job(F)                                                                                \
     F(job, job)                                                                                              \

@@ -316,6 +316,22 @@ static int check_payload(const struct job_desc *d, char *why, size_t size)
 
 static size_t blob_len(const struct blob *b) { return b ? b->len : 0; }
 
+uint64_t app_id(const struct blob *name)
+{
+    uint64_t h = UINT64_C(14695981039346656037); /* FNV-1a */
+
+    for (uint32_t i = 0; i < name->len; i++)
+        h = (h ^ (unsigned char)name->data[i]) * UINT64_C(1099511628211);
+    return h ? h : 1;
+}
+
+uint64_t job_desc_app(const struct job_desc *d) { return d->kind == PAYLOAD_APP ? app_id(d->app) : 0; }
+
+struct blob *job_desc_payload(const struct job_desc *d, struct blob *arg)
+{
+    return blob_ref(arg ? arg : d->input);
+}
+
 int job_spec_check(const struct job_desc *d, char *why, size_t size)
 {
     size_t bytes = (size_t)d->argv.bytes + d->env.bytes + blob_len(d->input) + blob_len(d->cwd);
@@ -342,6 +358,10 @@ int job_desc_check(const struct job_desc *d, char *why, size_t size)
     if (each && d->args.off[d->args.n] > LIMIT_JOB_BYTES)
         REFUSE(HAWK_ETOO_LARGE, "the task arguments have %" PRIu32 " bytes together, the limit is %u",
                d->args.off[d->args.n], LIMIT_JOB_BYTES);
+    for (uint32_t i = 0; d->kind == PAYLOAD_APP && i < d->args.n; i++)
+        if (d->args.off[i + 1] - d->args.off[i] > LIMIT_PAYLOAD_BYTES)
+            REFUSE(HAWK_ETOO_LARGE, "the payload of task %" PRIu32 " has %" PRIu32 " bytes, the limit is %u",
+                   i, d->args.off[i + 1] - d->args.off[i], LIMIT_PAYLOAD_BYTES);
     return 0;
 }
 

@@ -18,7 +18,13 @@ static inline uint32_t protocol_version_of(uint32_t said) { return said ? said :
 #define LIMIT_TASKS_PER_JOB 1000000u
 #define LIMIT_JOB_BYTES (64u << 20) /* one job's encoded description, all task arguments included */
 #define LIMIT_SPEC_BYTES (1u << 20) /* the part of it that goes to every worker */
-#define LIMIT_NAME_BYTES 255u       /* a job's, node's or user's name */
+#define LIMIT_NAME_BYTES 255u       /* a job's, node's, user's or application's name */
+/* Of a job for attached executors: */
+#define LIMIT_PAYLOAD_BYTES (1u << 20) /* what one task is given */
+#define LIMIT_RESULT_BYTES (1u << 20)  /* what one task returns */
+#define LIMIT_JOB_RESULTS_BYTES                                                                              \
+    (256u << 20)              /* and all its tasks together: kept by its dist as long as the job is known */
+#define LIMIT_WORKER_APPS 64u /* applications that one worker serves */
 /* Why tasks could not be started, in their worker's words, is kept for people: */
 #define JOB_MESSAGES_MAX 16u   /* per job: the first ones; a job's tasks mostly fail for the same reason */
 #define MESSAGE_BYTES_MAX 512u /* what is longer is cut */
@@ -216,6 +222,15 @@ struct job_desc {
     struct blob *app;      /* PAYLOAD_APP: the application's name */
     struct task_args args; /* n = 0: none */
 };
+
+/* The number of an application's name: never 0, and another one for another name, for all that ever happens. */
+uint64_t app_id(const struct blob *name);
+/* The number of the application a job is for; 0: it is for none. */
+uint64_t job_desc_app(const struct job_desc *d);
+/* A set of applications in 64 bits: may say that it has one that it has not, never the reverse. */
+static inline uint64_t app_set(uint64_t app) { return app ? UINT64_C(1) << (app >> 58) : 0; }
+/* What task gets of a job for attached executors: its own argument, else the job's input; a new reference, NULL: nothing. */
+struct blob *job_desc_payload(const struct job_desc *d, struct blob *arg);
 
 /* A new description with one reference: everything zero but name and user, which are empty blobs. */
 struct job_desc *job_desc_new(void);

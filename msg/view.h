@@ -31,10 +31,12 @@ struct task_view {
     uint8_t stolen;  /* it ran through a stolen reservation */
     uint16_t attempt;
     int32_t code;
-    node_id_t worker;           /* where it is or ran; NODE_NONE */
-    int64_t wait_us;            /* submission to start (queueing); -1 */
-    int64_t run_us;             /* -1 while unfinished */
-    const struct blob *message; /* why it was not started, in words, borrowed; NULL: not known */
+    node_id_t worker; /* where it is or ran; NODE_NONE */
+    int64_t wait_us;  /* submission to start (queueing); -1 */
+    int64_t run_us;   /* -1 while unfinished */
+    const struct blob
+        *message; /* why it was not started, or its executor failed, in words, borrowed; NULL: not known */
+    const struct blob *result; /* what its executor returned, borrowed; NULL: nothing */
 };
 
 struct reservation_view {

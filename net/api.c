@@ -108,6 +108,7 @@ static const struct api_field task_fields[] = {
     FIELD(Task, task, run_us, I64),
     FIELD(Task, task, stolen, BOOL),
     FIELD(Task, task, message, STRING),
+    ARRAY(Task, task, result, BYTES),
 };
 TYPE(task, Task);
 
@@ -142,6 +143,7 @@ static const struct api_field watch_request_fields[] = {
     FIELD(WatchRequest, watch_request, tasks, BOOL),
     FIELD(WatchRequest, watch_request, ended, BOOL),
     FIELD(WatchRequest, watch_request, beats, BOOL),
+    FIELD(WatchRequest, watch_request, results, BOOL),
 };
 TYPE(watch_request, WatchRequest);
 
@@ -239,6 +241,7 @@ static const struct api_field session_task_fields[] = {
     FIELD(SessionTask, session_task, wait_us, I64),
     FIELD(SessionTask, session_task, run_us, I64),
     FIELD(SessionTask, session_task, message, STRING),
+    ARRAY(SessionTask, session_task, result, BYTES),
 };
 TYPE(session_task, SessionTask);
 
@@ -286,6 +289,7 @@ static const struct api_field get_job_request_fields[] = {
     FIELD(GetJobRequest, get_job_request, first_task, U32),
     FIELD(GetJobRequest, get_job_request, max_tasks, U32),
     FIELD(GetJobRequest, get_job_request, spec, BOOL),
+    FIELD(GetJobRequest, get_job_request, results, BOOL),
 };
 TYPE(get_job_request, GetJobRequest);
 

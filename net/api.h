@@ -24,6 +24,8 @@
 #define API_NOT_ACCEPTED_TEXT "was not accepted"
 /* The same from the dists of earlier versions that an operator had drained. */
 #define API_DRAINING_TEXT "is draining: it takes no new jobs"
+#define API_PAGE_BYTES                                                                                       \
+    (2u << 20) /* results in one reply or event, but for a single one: any gRPC client takes twice that */
 #define API_CHUNK_BYTES (64u << 10) /* of one OutputChunk */
 /* What one message may take in memory once decoded: garbage cannot make a process large. */
 #define API_DECODED_MAX (256u << 20)
@@ -69,7 +71,9 @@ struct api_task {
     const char *worker_name;
     int64_t wait_us, run_us; /* -1: not yet */
     bool stolen;
-    const char *message; /* why it was not started; "": not known */
+    const char *message; /* why it was not started, or failed; "": not known */
+    const uint8_t *result;
+    uint32_t result_n;
 };
 struct api_resubmit {
     job_id_t job;
@@ -90,7 +94,7 @@ struct api_submit_reply {
 
 struct api_watch_request {
     job_id_t job;
-    bool tasks, ended, beats;
+    bool tasks, ended, beats, results;
 };
 
 struct api_job {
@@ -155,6 +159,8 @@ struct api_session_task {
     uint32_t attempt, worker;
     int64_t wait_us, run_us;
     const char *message;
+    const uint8_t *result;
+    uint32_t result_n;
 };
 struct api_session_end {
     uint64_t tag;
@@ -194,7 +200,7 @@ struct api_list_jobs_reply {
 struct api_get_job_request {
     job_id_t job;
     uint32_t first_task, max_tasks;
-    bool spec;
+    bool spec, results;
 };
 struct api_get_job_reply {
     struct api_job job;
@@ -342,6 +348,7 @@ void api_free(const struct api_type *type, void *msg);
 /* ---- From a role's views: strings are borrowed from the view's description and from the caller. ---- */
 
 void api_job_from_view(struct api_job *to, const struct job_view *v);
+/* Without its result. */
 void api_task_from_view(struct api_task *to, const struct task_view *v, const char *worker_name);
 /* Every counter with its name; `to` has COUNTER_COUNT elements. */
 void api_counters_fill(struct api_counter *to, const uint64_t values[COUNTER_COUNT]);

@@ -152,6 +152,7 @@ static void put_i32(pb_ostream_t *s, uint32_t tag, int32_t v)
 {
     put_u64_varint(s, tag, (uint32_t)v << 1 ^ (uint32_t)(v >> 31)); /* sint32 */
 }
+static void put_app(pb_ostream_t *s, uint32_t tag, uint64_t v) { put_u64(s, tag, v); }
 static void put_node(pb_ostream_t *s, uint32_t tag, node_id_t v) { put_u64_varint(s, tag, v.v); }
 static void put_job(pb_ostream_t *s, uint32_t tag, job_id_t v) { put_u64(s, tag, v.v); }
 
@@ -345,6 +346,7 @@ static bool get_i32(pb_istream_t *s, pb_wire_type_t wire, int32_t *v)
 }
 
 static bool get_node(pb_istream_t *s, pb_wire_type_t wire, node_id_t *v) { return get_u32(s, wire, &v->v); }
+static bool get_app(pb_istream_t *s, pb_wire_type_t wire, uint64_t *v) { return get_u64(s, wire, v); }
 static bool get_job(pb_istream_t *s, pb_wire_type_t wire, job_id_t *v) { return get_u64(s, wire, &v->v); }
 
 /* The length of what follows, which must be there. */

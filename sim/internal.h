@@ -63,7 +63,6 @@ struct sim {
     struct dist_seqs *seqs; /* by dist */
     uint32_t next_dist;
     uint64_t submitted, ended;
-    struct blob *app; /* what every job description names */
 
     bool more; /* next_job is one */
     struct trace_job next_job;

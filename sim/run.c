@@ -101,8 +101,8 @@ static struct job_desc *describe(struct sim *s, uint32_t place, int64_t mean_us)
         d->tag = s->next_job.tag; /* where the point is how good estimates are, they alone class a job */
     if (s->config.tag_class)
         d->tag = j->class == CLASS_LONG ? TAG_LONG : TAG_SHORT;
-    d->kind = PAYLOAD_APP;
-    d->app = blob_ref(s->app);
+    d->kind = PAYLOAD_TIMER;
+    strings_add(&d->argv, "0s"); /* the simulator keeps the time of its tasks itself */
     d->shell = place + 1;
     if (s->config.estimates == SIM_ESTIMATE_HISTORY) {
         blob_drop(d->name);
@@ -416,7 +416,6 @@ static void sim_free(struct sim *s)
     free(s->jobs);
     free(s->jobs_free);
     endings_free(&s->endings);
-    blob_drop(s->app);
 }
 
 int sim_run(const struct sim_config *c, const struct sim_source *source, struct sim_result *r, char *why,
@@ -431,7 +430,6 @@ int sim_run(const struct sim_config *c, const struct sim_source *source, struct 
     if (err)
         return err;
     rng_seed(&s.rng, c->seed);
-    s.app = blob_str("sim");
     s.next_sample_us = TIME_NEVER;
     sim_cluster_start(&s);
     if (c->sample_us)

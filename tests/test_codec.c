@@ -268,6 +268,7 @@ static bool same_tasks(const struct task_set *ours, const uint32_t *theirs, size
 #define SAME_u16(field) assert_true(p->field == q->field);
 #define SAME_u32(field) assert_true(p->field == q->field);
 #define SAME_u64(field) assert_true(p->field == q->field);
+#define SAME_app(field) assert_true(p->field == q->field);
 #define SAME_i32(field) assert_true(p->field == q->field);
 #define SAME_i64(field) assert_true(p->field == q->field);
 #define SAME_policy(field) assert_true(q->has_##field &&same_policy(&p->field, &q->field));

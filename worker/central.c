@@ -111,7 +111,7 @@ void wk_drain_step(struct worker *w, struct out *out)
         tell_drained(w, out);
 }
 
-/* At most 2 messages per task of central's, and 2; and what waited to be told (2). */
+/* At most 2 messages per task of central's, 1 per application, and 2; and what waited to be told (2). */
 void wk_on_joined(struct worker *w, const struct event *e, struct out *out)
 {
     const struct msg_joined *m = &e->m.joined;
@@ -134,6 +134,7 @@ void wk_on_joined(struct worker *w, const struct event *e, struct out *out)
     o = wk_owner_get(w, NODE_CENTRAL);
     if (o->state != OWNER_UP)
         wk_owner_set_state(w, o, OWNER_UP);
+    wk_apps_tell(w, out);
     wk_report_held(w, o, out);
     w->told_empty = false;
     drain(w, m->draining, out);

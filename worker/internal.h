@@ -9,7 +9,7 @@
  *   loot    what one thief was given and has not acknowledged
  *
  * objects.c makes and moves them; probes.c talks with dists, central.c with central, tasks.c with executors and
- * with owners about tasks, stealing.c with other workers; worker.c hands out the events. What the files share
+ * with owners about tasks, stealing.c with other workers; apps.c knows what executors are attached for; worker.c hands out the events. What the files share
  * begins with wk_: central and dist are in the same program and have jobs and tasks of their own.
  *
  * Objects come from malloc one by one: its per-thread cache is the free list, shared by all workers of a
@@ -49,6 +49,7 @@ struct job {
     struct owner *owner;
     struct job_desc *desc; /* NULL until the first launch brought it */
     job_id_t id;
+    uint64_t app; /* what it is for; 0: no application */
     uint32_t n_requests;
 };
 
@@ -237,6 +238,12 @@ void wk_on_long_work(struct worker *w, const struct event *e, struct out *out);
 void wk_on_drain(struct worker *w, const struct event *e, struct out *out);
 void wk_on_quit(struct worker *w, const struct event *e, struct out *out);
 void wk_on_stop(struct worker *w, const struct event *e, struct out *out);
+
+/* ---- apps.c ---- */
+bool wk_serves(const struct worker *w, uint64_t app);       /* also whatever is for none */
+void wk_apps_tell(const struct worker *w, struct out *out); /* all of them, to central */
+void wk_apps_free(struct worker *w);
+void wk_on_exec_app(struct worker *w, const struct event *e, struct out *out);
 
 /* ---- stealing.c ---- */
 void wk_thief_turn(struct worker *w, struct out *out); /* after everything else of a step */

@@ -53,15 +53,21 @@ void wk_on_probe(struct worker *w, const struct event *e, struct out *out)
     struct owner *o = dist_of(w, e);
     struct job *j;
     uint32_t fits;
+    int err = HAWK_ELIMIT;
 
     if (!o || m->count == 0)
         return;
-    fits = refuses_work(w) ? 0 : wk_room_for(w, m->count);
+    if (refuses_work(w))
+        err = refusal(w);
+    else if (!wk_serves(w, m->app))
+        err = HAWK_ENO_EXECUTOR;
+    fits = err == HAWK_ELIMIT ? wk_room_for(w, m->count) : 0;
     j = wk_job_get(w, o, m->job);
+    j->app = m->app;
     if (fits > 0)
         reserve(w, j, m, fits);
     if (fits < m->count)
-        wk_refuse_reservations(w, j, m->count - fits, refuses_work(w) ? refusal(w) : HAWK_ELIMIT, out);
+        wk_refuse_reservations(w, j, m->count - fits, err, out);
     wk_job_release(w, j);
 }
 

@@ -5,25 +5,33 @@
 
 /* ---- As victim ---- */
 
-static struct entry *first_loot(const struct lane *l)
+/* The first of the group from e on that a thief can use who serves these applications (app_set). */
+static struct entry *usable(const struct lane *l, const struct steal_entry *e, uint64_t apps)
 {
-    struct steal_entry *e = steal_queue_loot(&l->queue, l->n_slots, l->n_long);
+    for (; e; e = steal_queue_loot_next(&l->queue, e)) {
+        uint64_t app = container_of(e, struct entry, q)->job->app;
 
-    return e ? container_of(e, struct entry, q) : NULL;
+        if (app == 0 || (apps & app_set(app)))
+            return container_of((struct steal_entry *)e, struct entry, q);
+    }
+    return NULL;
 }
 
-static struct entry *next_loot(const struct lane *l, const struct entry *e)
+static struct entry *first_loot(const struct lane *l, uint64_t apps)
 {
-    struct steal_entry *next = steal_queue_loot_next(&l->queue, &e->q);
+    return usable(l, steal_queue_loot(&l->queue, l->n_slots, l->n_long), apps);
+}
 
-    return next ? container_of(next, struct entry, q) : NULL;
+static struct entry *next_loot(const struct lane *l, const struct entry *e, uint64_t apps)
+{
+    return usable(l, steal_queue_loot_next(&l->queue, &e->q), apps);
 }
 
 /* Lanes take turns by being emptied: the first one with something stuck gives. O(lanes). */
-static struct lane *stuck_lane(struct worker *w)
+static struct lane *stuck_lane(struct worker *w, uint64_t apps)
 {
     for (uint32_t i = 0; i < w->n_lanes && w->n_stuck > 0; i++)
-        if (first_loot(&w->lanes[i]))
+        if (first_loot(&w->lanes[i], apps))
             return &w->lanes[i];
     return NULL;
 }
@@ -31,11 +39,12 @@ static struct lane *stuck_lane(struct worker *w)
 static uint32_t at_most(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
 /* How many entries at most `max` reservations are taken from; a message numbers them with 16 bits. */
-static uint16_t loot_items(const struct lane *l, uint32_t max)
+static uint16_t loot_items(const struct lane *l, uint32_t max, uint64_t apps)
 {
     uint16_t items = 0;
 
-    for (struct entry *e = first_loot(l); e && max > 0 && items < UINT16_MAX; e = next_loot(l, e)) {
+    for (struct entry *e = first_loot(l, apps); e && max > 0 && items < UINT16_MAX;
+         e = next_loot(l, e, apps)) {
         max -= at_most(e->q.count, max);
         items++;
     }
@@ -73,25 +82,26 @@ static void send_loot(const struct worker *w, const struct entry *e, uint16_t it
     m->count = e->q.count;
     m->index = e->index;
     m->items = items;
+    m->app = e->job->app;
 }
 
 /* Moves the group into a record that the thief has to acknowledge. Should items come back, they go to the
  * queue's head in their order: their places are reserved now. */
-static void give(struct worker *w, struct lane *l, node_id_t thief, uint32_t request, uint32_t max,
-                 struct out *out)
+static void give(struct worker *w, struct lane *l, node_id_t thief, const struct msg_steal_request *m,
+                 uint32_t max, struct out *out)
 {
     struct loot *r = xcalloc(1, sizeof *r);
-    uint16_t items = loot_items(l, max);
+    uint16_t items = loot_items(l, max, m->apps);
     int64_t place = steal_queue_reserve_head(&l->queue, items);
-    struct entry *e = first_loot(l);
+    struct entry *e = first_loot(l, m->apps);
 
     r->thief = thief;
-    r->request = request;
+    r->request = m->request;
     list_init(&r->items);
     list_push_tail(&w->loot, &r->link);
     w->n_loot++;
     for (uint16_t i = 0; i < items; i++) {
-        struct entry *next = next_loot(l, e);
+        struct entry *next = next_loot(l, e, m->apps);
         struct entry *item = split_off(w, e, max);
 
         max -= item->q.count;
@@ -111,14 +121,14 @@ void wk_on_steal_request(struct worker *w, const struct event *e, struct out *ou
     const struct msg_steal_request *m = &e->m.steal_request;
     node_id_t thief = {e->m.peer};
     uint32_t max = at_most(m->max, policy_of(w)->steal_max);
-    struct lane *l = stuck_lane(w);
+    struct lane *l = stuck_lane(w, m->apps);
 
     if (node_eq(thief, NODE_NONE) || node_eq(thief, NODE_CENTRAL))
         return;
     if (!l || max == 0 || w->n_loot >= WORKER_LOOT_RECORDS || wk_loot_find(w, thief))
         out_add(out, MSG_STEAL_LOOT, thief.v)->steal_loot.request = m->request;
     else
-        give(w, l, thief, m->request, max, out);
+        give(w, l, thief, m, max, out);
 }
 
 /* An item the thief does not take. At most 1 message. */
@@ -127,12 +137,12 @@ static void put_back(struct worker *w, struct entry *e, struct out *out)
     struct job *j = e->job;
 
     wk_entry_leave_loot(w, e);
-    if (!refuses_work(w)) {
+    if (!refuses_work(w) && wk_serves(w, j->app)) {
         steal_queue_put_back(&e->lane->queue, &e->q);
         wk_lane_touch(w, e->lane);
         return;
     }
-    wk_refuse_reservations(w, j, e->q.count, refusal(w), out);
+    wk_refuse_reservations(w, j, e->q.count, refuses_work(w) ? refusal(w) : HAWK_ENO_EXECUTOR, out);
     wk_entry_free(w, e);
     wk_job_release(w, j);
 }
@@ -216,6 +226,7 @@ void wk_thief_turn(struct worker *w, struct out *out)
     m = &out_add(out, MSG_STEAL_REQUEST, victim.v)->steal_request;
     m->request = w->thief.request;
     m->max = policy_of(w)->steal_max;
+    m->apps = w->app_set;
     wk_count(w, COUNTER_steal_requests, 1);
     wk_count(w, COUNTER_steal_rounds, w->thief.asked == 1);
 }
@@ -228,11 +239,11 @@ void wk_on_steal_hint(struct worker *w, const struct event *e, struct out *out)
     thief_hint(&w->thief, &env, e->m.steal_hint.victim);
 }
 
-/* How much of an item this thief takes: there must be a stream to its dist, room, and a queue where it is not
- * stuck again (long work may have come since it asked: then it is as well off where it is). */
-static uint32_t acceptable(struct worker *w, const struct owner *dist, uint32_t n)
+/* How much of an item this thief takes: there must be a stream to its dist, an executor where it needs one, room, and a
+ * queue where it is not stuck again (long work may have come since it asked: then it is as well off where it is). */
+static uint32_t acceptable(struct worker *w, const struct owner *dist, uint64_t app, uint32_t n)
 {
-    if (!dist || dist->state != OWNER_UP || owner_is_central(dist) || refuses_work(w))
+    if (!wk_serves(w, app) || !dist || dist->state != OWNER_UP || owner_is_central(dist) || refuses_work(w))
         return 0;
     return lane_blocked(wk_lane_shortest(w)) ? 0 : wk_room_for(w, n);
 }
@@ -247,6 +258,7 @@ static void take(struct worker *w, struct owner *dist, const struct event *e, ui
     moved->job = m->job;
     moved->from = (node_id_t){e->m.peer};
     moved->count = n;
+    r->job->app = m->app;
     r->estimate_us = m->estimate_us;
     r->arrived_us = w->now_us - m->waited_us;
     r->stolen = true;
@@ -262,7 +274,7 @@ void wk_on_steal_loot(struct worker *w, const struct event *e, struct out *out)
     const struct msg_steal_loot *m = &e->m.steal_loot;
     enum thief_answer a = thief_answer(&w->thief, (node_id_t){e->m.peer}, m->request, m->index, m->items);
     struct owner *dist = wk_owner_find(w, m->dist);
-    uint32_t accepted = a == ANSWER_ITEM ? acceptable(w, dist, m->count) : 0;
+    uint32_t accepted = a == ANSWER_ITEM ? acceptable(w, dist, m->app, m->count) : 0;
     struct msg_steal_ack *ack;
 
     if (m->items == 0)
@@ -297,12 +309,12 @@ bool wk_steal_from_sibling(struct worker *w)
 
     if (w->n_lanes == 1 || w->n_stuck == 0 || w->n_free == 0 || !policy_has(policy_of(w), POLICY_STEAL))
         return false;
-    from = stuck_lane(w);
+    from = stuck_lane(w, UINT64_MAX);
     to = free_lane(w);
-    items = loot_items(from, max);
-    e = first_loot(from);
+    items = loot_items(from, max, UINT64_MAX);
+    e = first_loot(from, UINT64_MAX);
     for (uint16_t i = 0; i < items; i++) {
-        struct entry *next = next_loot(from, e);
+        struct entry *next = next_loot(from, e, UINT64_MAX);
         struct entry *item = split_off(w, e, max);
 
         max -= item->q.count;

@@ -193,7 +193,8 @@ void wk_on_task_recall(struct worker *w, const struct event *e, struct out *out)
 }
 
 /* Central places a long task here (Hawk 3.7). What cannot be taken goes straight back: the worker stops, is
- * reserved for short tasks or not yet told that it is not, is full, or its lease is over. At most 1 message. */
+ * reserved for short tasks or not yet told that it is not, does not serve its application, or its lease is over. At
+ * most 1 message. */
 void wk_on_task_enqueue(struct worker *w, const struct event *e, struct out *out)
 {
     const struct msg_task_enqueue *m = &e->m.task_enqueue;
@@ -203,13 +204,15 @@ void wk_on_task_enqueue(struct worker *w, const struct event *e, struct out *out
 
     if (!o || o->state != OWNER_UP || wk_task_find(w, o, &m->id))
         return;
-    if (refuses_work(w) || !w->general || !m->desc || wk_lease_is_over(w)) {
+    if (refuses_work(w) || !w->general || !m->desc || wk_lease_is_over(w) ||
+        !wk_serves(w, job_desc_app(m->desc))) {
         out_add(out, MSG_TASK_RETURNED, o->node.v)->task_returned.id = m->id;
         return;
     }
     j = wk_job_get(w, o, m->id.job);
     if (!j->desc)
         j->desc = job_desc_ref(m->desc);
+    j->app = job_desc_app(m->desc);
     t = wk_task_new(w, j, &m->id);
     t->arg = blob_ref(m->arg);
     t->arrived_us = w->now_us;
@@ -269,7 +272,7 @@ static void send_forget(const struct worker *w, uint32_t run, struct out *out)
 
 void wk_task_forget(struct worker *w, struct task *t, struct out *out)
 {
-    if (t->run)
+    if (t->run && !t->job->app) /* what executors run dies with this process */
         send_forget(w, t->run, out);
     wk_task_free(w, t);
 }

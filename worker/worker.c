@@ -68,6 +68,7 @@ void worker_init(struct worker *w, const struct worker_config *c, uint64_t seed)
 void worker_free(struct worker *w)
 {
     wk_objects_free(w);
+    wk_apps_free(w);
     free(w->lanes);
     members_drop(w->members);
     blob_drop(w->config.name);
@@ -130,6 +131,7 @@ static const struct {
     [MSG_EXEC_EXITED] = {wk_on_exec_exited, ANYONE},
     [MSG_EXEC_HELD] = {wk_on_exec_held, ANYONE},
     [MSG_EXEC_LEASE] = {wk_on_exec_lease, ANYONE},
+    [MSG_EXEC_APP] = {wk_on_exec_app, ANYONE},
     [MSG_JOINED] = {wk_on_joined, CENTRAL},
     [MSG_REFUSED] = {wk_on_refused, CENTRAL},
     [MSG_HEARTBEAT_ACK] = {wk_on_heartbeat_ack, CENTRAL},

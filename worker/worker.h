@@ -91,7 +91,14 @@ struct worker {
     int64_t lease_us;
     int64_t
         lease_end_us; /* counted from when the last acknowledged sign of life was sent; TIME_NEVER: none */
-    int64_t lease_told_us;           /* what the executor was told of it */
+    int64_t lease_told_us; /* what the executor was told of it */
+    struct worker_app {    /* what it serves */
+        uint64_t id;
+        struct blob *name;
+    } * apps;
+    uint32_t n_apps, apps_cap;
+    uint64_t app_set;                /* of them */
+    uint64_t unacked_bytes;          /* of results in completions that are not acknowledged */
     int64_t beat_sent_us;            /* the heartbeat whose acknowledgement is awaited */
     uint32_t central_version;        /* what the link to central is spoken in */
     uint32_t beat_seq, beat_awaited; /* last one sent; the awaited one's number, 0: none */
@@ -139,6 +146,8 @@ struct worker_running {
 uint32_t worker_slot_of(uint32_t run);
 /* The task in slot i (0 .. slots-1); false when none is there. */
 bool worker_running(const struct worker *w, uint32_t slot, int64_t now_us, struct worker_running *r);
+/* Results of tasks that their owners have not acknowledged. */
+static inline uint64_t worker_unacked_bytes(const struct worker *w) { return w->unacked_bytes; }
 /* The description of a job of that owner, borrowed, or NULL. */
 const struct job_desc *worker_spec(const struct worker *w, node_id_t owner, job_id_t job);
 static inline node_id_t worker_node(const struct worker *w) { return w->node; }

@@ -1,4 +1,5 @@
 """What the tests share that speak the public API as any gRPC client does: made from protos/hawk.proto alone."""
+import importlib
 import os
 import subprocess
 import sys
@@ -10,9 +11,17 @@ from hawktest import BOUND
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 gen = tempfile.TemporaryDirectory()
-subprocess.run(["protoc", f"-I{ROOT}/protos", f"--python_out={gen.name}", f"{ROOT}/protos/hawk.proto"], check=True)
 sys.path.insert(0, gen.name)
-import hawk_pb2 as pb  # noqa: E402
+
+
+def generated(name):
+    """The messages of protos/NAME.proto."""
+    subprocess.run(["protoc", f"-I{ROOT}/protos", f"--python_out={gen.name}", f"{ROOT}/protos/{name}.proto"], check=True)
+    importlib.invalidate_caches()
+    return importlib.import_module(f"{name}_pb2")
+
+
+pb = generated("hawk")
 
 
 class Caller:

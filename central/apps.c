@@ -1,0 +1,215 @@
+/* Applications that attached executors serve: where, who is told of it, long tasks that need one, and what these
+ * returned, until their dists have it. */
+#include "base/mem.h"
+#include "central/state.h"
+
+#include <stdlib.h>
+
+/* ---- Applications ---- */
+
+struct central_app *central_app_get(struct central *c, struct blob *name)
+{
+    uint64_t id = app_id(name);
+    struct central_app *a;
+
+    HASH_FIND(hh, c->apps, &id, sizeof id, a);
+    if (a)
+        return a;
+    a = xcalloc(1, sizeof *a);
+    a->id = id;
+    a->name = blob_ref(name);
+    list_init(&a->unplaced);
+    list_init(&a->waiting);
+    HASH_ADD(hh, c->apps, id, sizeof a->id, a);
+    return a;
+}
+
+static void app_free(struct central *c, struct central_app *a)
+{
+    HASH_DEL(c->apps, a); /* NOLINT(clang-analyzer-core.NullDereference): inside uthash */
+    list_remove(&a->waiting);
+    blob_drop(a->name);
+    free(a->nodes);
+    free(a);
+}
+
+void central_app_settle(struct central *c, struct central_app *a)
+{
+    if (a->nodes_n == 0 && a->jobs == 0)
+        app_free(c, a);
+}
+
+void central_apps_free(struct central *c)
+{
+    struct central_app *a, *next;
+
+    HASH_ITER(hh, c->apps, a, next)
+        app_free(c, a);
+}
+
+/* ---- Who serves what ---- */
+
+static void tell(struct central *c, const struct node *dist, const struct node *n,
+                 const struct central_app *a, bool on)
+{
+    struct msg *m = central_send(c, dist, MSG_APP);
+
+    m->app.name = blob_ref(a->name);
+    m->app.node = n->id;
+    m->app.on = on;
+}
+
+static void tell_all(struct central *c, const struct node *n, const struct central_app *a, bool on)
+{
+    list_foreach(&c->dists, entry, next)
+        tell(c, container_of(entry, struct node, push), n, a, on);
+}
+
+void central_apps_send_all(struct central *c, const struct node *dist)
+{
+    const struct central_app *a, *next;
+
+    HASH_ITER(hh, c->apps, a, next)
+        for (uint32_t i = 0; i < a->nodes_n; i++)
+            tell(c, dist, a->nodes[i], a, true);
+}
+
+void central_apps_send(struct central *c, const struct node *dist, const struct node *n)
+{
+    for (uint32_t i = 0; i < n->n_apps; i++)
+        tell(c, dist, n, n->apps[i], true);
+}
+
+bool central_node_serves(const struct node *n, const struct central_app *a)
+{
+    for (uint32_t i = 0; a && i < n->n_apps; i++)
+        if (n->apps[i] == a)
+            return true;
+    return !a;
+}
+
+static void forget(struct central *c, struct node *n, struct central_app *a)
+{
+    uint32_t i = 0;
+
+    while (n->apps[i] != a)
+        i++;
+    n->apps[i] = n->apps[--n->n_apps];
+    for (i = 0; a->nodes[i] != n;)
+        i++;
+    a->nodes[i] = a->nodes[--a->nodes_n];
+    central_app_settle(c, a);
+}
+
+void central_node_forget_apps(struct central *c, struct node *n, bool tell_dists)
+{
+    while (n->n_apps > 0) {
+        struct central_app *a = n->apps[n->n_apps - 1];
+
+        if (tell_dists)
+            tell_all(c, n, a, false);
+        forget(c, n, a);
+    }
+    free(n->apps);
+    n->apps = NULL;
+    n->apps_cap = 0;
+}
+
+void central_apps_heard(struct central *c, struct node *n, const struct msg_app *m)
+{
+    struct central_app *a = central_app_get(c, m->name);
+    bool serves = central_node_serves(n, a);
+
+    if (m->on == serves || (m->on && n->n_apps == LIMIT_WORKER_APPS)) {
+        central_app_settle(c, a);
+        return;
+    }
+    tell_all(c, n, a, m->on);
+    if (!m->on) {
+        forget(c, n, a);
+        return;
+    }
+    vec_grow(n->apps, n->n_apps, n->apps_cap);
+    n->apps[n->n_apps++] = a;
+    vec_grow(a->nodes, a->nodes_n, a->nodes_cap);
+    a->nodes[a->nodes_n++] = n;
+}
+
+/* Of the general workers that serve it the one with the least waiting time. O(workers that serve it): the heaps of
+ * central.waiting are those of all workers. */
+struct node *central_app_best(const struct central *c, const struct central_app *a)
+{
+    struct node *best = NULL;
+    int64_t least_us = INT64_MAX;
+
+    for (uint32_t i = 0; i < a->nodes_n; i++) {
+        struct node *n = a->nodes[i];
+        int64_t wait_us;
+
+        if (!central_node_eligible(n))
+            continue;
+        wait_us = waiting_at(&n->waiting, c->now_us);
+        if (!best || wait_us < least_us || (wait_us == least_us && n->id.v < best->id.v)) {
+            best = n;
+            least_us = wait_us;
+        }
+    }
+    return best;
+}
+
+/* ---- What tasks returned ---- */
+
+static void result_free(struct central *c, struct long_result *r)
+{
+    c->results_bytes -= sizeof *r + r->result->len;
+    r->task->job->results[r->task - r->task->job->tasks] = NULL;
+    list_remove(&r->link);
+    blob_drop(r->result);
+    free(r);
+}
+
+bool central_result_keep(struct central *c, struct long_task *t, struct blob *result)
+{
+    struct long_job *j = t->job;
+    struct long_result *r;
+    uint64_t bytes;
+
+    if (!j->app || !result || result->len == 0)
+        return true;
+    bytes = sizeof *r + result->len;
+    while (c->results_bytes + bytes > c->cfg.results_bytes_max && !list_empty(&c->results_told))
+        result_free(c, container_of(c->results_told.next, struct long_result, link));
+    if (c->results_bytes + bytes > c->cfg.results_bytes_max)
+        return false;
+    if (!j->results)
+        j->results = xcalloc(j->n, sizeof *j->results);
+    r = xcalloc(1, sizeof *r);
+    r->task = t;
+    r->result = blob_ref(result);
+    list_push_tail(&c->results_untold, &r->link);
+    j->results[t - j->tasks] = r;
+    c->results_bytes += bytes;
+    return true;
+}
+
+void central_result_send(struct central *c, const struct long_task *t, const struct node *dist)
+{
+    struct long_result *r = t->job->results ? t->job->results[t - t->job->tasks] : NULL;
+    struct msg *m = r ? central_send(c, dist, MSG_LONG_RESULT) : NULL;
+
+    if (!m)
+        return;
+    m->long_result.id = central_task_try(t);
+    m->long_result.result = blob_ref(r->result);
+    list_remove(&r->link);
+    list_push_tail(&c->results_told, &r->link);
+}
+
+void central_job_free_results(struct central *c, struct long_job *j)
+{
+    for (uint32_t i = 0; j->results && i < j->n; i++)
+        if (j->results[i])
+            result_free(c, j->results[i]);
+    free(j->results);
+    j->results = NULL;
+}

@@ -1,0 +1,182 @@
+/* Applications for which attached executors run tasks: which workers serve them, as central tells, and what tasks
+ * returned. A job for one is probed for among these workers only, by the rules that hold for all of them. */
+#include "dist/internal.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- Pools ---- */
+
+void pools_init(struct dist_pool pool[POOL_COUNT])
+{
+    for (int p = 0; p < POOL_COUNT; p++) {
+        list_init(&pool[p].starved);
+        list_init(&pool[p].crowded);
+        draw_init(&pool[p].draw);
+    }
+}
+
+void pools_free(struct dist_pool pool[POOL_COUNT])
+{
+    for (int p = 0; p < POOL_COUNT; p++)
+        draw_free(&pool[p].draw);
+}
+
+/* ---- Applications ---- */
+
+static struct dist_app *app_get(struct dist *d, struct blob *name)
+{
+    uint64_t id = app_id(name);
+    struct dist_app *a;
+
+    HASH_FIND(hh, d->apps, &id, sizeof id, a);
+    if (a)
+        return a;
+    a = xcalloc(1, sizeof *a);
+    a->id = id;
+    a->name = blob_ref(name);
+    pools_init(a->pool);
+    HASH_ADD(hh, d->apps, id, sizeof a->id, a);
+    return a;
+}
+
+static void app_free(struct dist *d, struct dist_app *a)
+{
+    HASH_DEL(d->apps, a); /* NOLINT(clang-analyzer-core.NullDereference): inside uthash */
+    pools_free(a->pool);
+    blob_drop(a->name);
+    free(a);
+}
+
+static void app_settle(struct dist *d, struct dist_app *a)
+{
+    if (a->nodes == 0 && a->jobs == 0)
+        app_free(d, a);
+}
+
+void job_join_app(struct dist *d, struct dist_job *job)
+{
+    if (job->desc->kind != PAYLOAD_APP)
+        return;
+    job->app = app_get(d, job->desc->app);
+    job->app->jobs++;
+}
+
+void job_leave_app(struct dist *d, struct dist_job *job)
+{
+    struct dist_app *a = job->app;
+
+    job->app = NULL;
+    if (!a)
+        return;
+    a->jobs--;
+    app_settle(d, a);
+}
+
+void dist_apps_free(struct dist *d)
+{
+    struct dist_app *a, *next;
+
+    HASH_ITER(hh, d->apps, a, next)
+        app_free(d, a);
+}
+
+/* ---- Who serves what ---- */
+
+static void forget(struct step *s, struct dist_node *n, uint32_t i)
+{
+    struct dist_app *a = n->apps[i];
+
+    n->apps[i] = n->apps[--n->n_apps];
+    for (int p = 0; p < POOL_COUNT; p++)
+        if (draw_weight(&a->pool[p].draw, n->m.node.v) > 0)
+            draw_remove(&a->pool[p].draw, n->m.node.v);
+    a->nodes--;
+    app_settle(s->d, a);
+}
+
+void node_forget_apps(struct step *s, struct dist_node *n)
+{
+    while (n->n_apps > 0)
+        forget(s, n, n->n_apps - 1);
+    free(n->apps);
+    n->apps = NULL;
+    n->apps_cap = 0;
+}
+
+void on_app(struct step *s, const struct msg_app *m)
+{
+    struct dist_node *n = node_find(s->d, m->node.v);
+    struct dist_app *a;
+    uint32_t i = 0;
+
+    if (!n || n->m.state == MEMBER_GONE)
+        return;
+    a = app_get(s->d, m->name);
+    while (i < n->n_apps && n->apps[i] != a)
+        i++;
+    if (m->on && i == n->n_apps && n->n_apps < LIMIT_WORKER_APPS) {
+        vec_grow(n->apps, n->n_apps, n->apps_cap);
+        n->apps[n->n_apps++] = a;
+        a->nodes++;
+        node_update_pools(s, n);
+    } else if (!m->on && i < n->n_apps) {
+        forget(s, n, i); /* what is reserved there comes back by itself */
+    } else {
+        app_settle(s->d, a);
+    }
+}
+
+/* ---- What tasks returned ---- */
+
+uint64_t job_bytes(const struct dist_job *job) { return job_desc_bytes(job->desc) + job->results_bytes; }
+
+static void refuse_result(struct dist_job *job, uint32_t i, const struct blob *result)
+{
+    char text[MESSAGE_BYTES_MAX];
+    struct blob *b;
+
+    snprintf(text, sizeof text,
+             "it returned %" PRIu32
+             " bytes, for which its dist has no room: the results of a job have %u at most, those of "
+             "all jobs as many as dist.memory_max allows",
+             result->len, LIMIT_JOB_RESULTS_BYTES);
+    b = blob_str(text);
+    task_keep_message(job, i, b);
+    blob_drop(b);
+}
+
+bool task_keep_result(struct step *s, struct dist_job *job, uint32_t i, struct blob *result)
+{
+    struct dist *d = s->d;
+    uint64_t bytes;
+
+    if (!job->app || !result || result->len == 0)
+        return true;
+    bytes = sizeof *result + result->len;
+    if (job->results && job->results[i])
+        return true; /* the first one counts */
+    if (job->results_bytes + bytes > LIMIT_JOB_RESULTS_BYTES ||
+        d->bytes_unfinished + bytes > d->cfg.unfinished_bytes_max) {
+        refuse_result(job, i, result);
+        return false;
+    }
+    if (!job->results)
+        job->results = xcalloc(job->desc->tasks, sizeof(struct blob *));
+    job->results[i] = blob_ref(result);
+    job->results_bytes += bytes;
+    d->bytes_unfinished += bytes;
+    return true;
+}
+
+void job_free_results(struct dist_job *job)
+{
+    for (uint32_t i = 0; job->results && i < job->desc->tasks; i++)
+        blob_drop(job->results[i]);
+    free(job->results);
+    job->results = NULL;
+}

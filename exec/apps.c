@@ -1,0 +1,500 @@
+/* Who runs what: see apps.h. A run lies in the free list, waits in its application's list, or is in its executor's. */
+#include "exec/apps.h"
+
+#include "base/check.h"
+#include "base/heap.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/units.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHUNK 256u        /* runs allocated together */
+#define BUCKETS 4096u     /* of runs by number: the caller numbers them by slot, mostly */
+#define ID_INDEX_BITS 24u /* of a task's id; the rest tells one use of the run's memory from the next */
+
+struct run {
+    struct list link;
+    struct run *chain;      /* next in its bucket */
+    struct heap_node timer; /* its time limit, or the end of the grace */
+    struct executor *at;    /* NULL: it waits */
+    struct app *app;
+    struct job_desc *desc; /* while it waits */
+    struct blob *arg;      /* likewise */
+    struct try_id try;
+    int64_t started_us;
+    uint64_t id;
+    uint32_t run;    /* the caller's number */
+    uint8_t outcome; /* what it is to end as; OUTCOME_NONE: by itself */
+    bool over;       /* reported as ended: only its executor has not answered */
+};
+
+struct app {
+    struct list link; /* in apps.all */
+    struct blob *name;
+    uint64_t id;
+    struct list ready;   /* executors with room */
+    struct list waiting; /* runs */
+    uint32_t attached;   /* executors that take tasks */
+    uint32_t executors;  /* all */
+};
+
+struct executor {
+    struct list ready; /* in app.ready while it has room */
+    struct app *app;
+    struct list runs;
+    uint32_t slots, busy;
+    bool draining;
+    void *user;
+    char name[LIMIT_NAME_BYTES + 1];
+};
+
+struct apps {
+    struct apps_fns fns;
+    void *arg;
+    int64_t kill_grace_us;
+    struct list all; /* struct app */
+    uint32_t apps_n, executors_n, runs_n;
+    struct run **chunks;
+    uint32_t chunks_n, chunks_cap;
+    struct list unused; /* runs */
+    struct run *buckets[BUCKETS];
+    struct heap timers;
+    uint64_t seq;
+};
+
+/* ---- Runs ---- */
+
+static struct run *run_new(struct apps *a)
+{
+    struct run *r;
+
+    if (list_empty(&a->unused)) {
+        struct run *chunk = xcalloc(CHUNK, sizeof *chunk);
+
+        vec_grow(a->chunks, a->chunks_n, a->chunks_cap);
+        for (uint32_t i = 0; i < CHUNK; i++) {
+            chunk[i].id = (uint64_t)a->chunks_n * CHUNK + i;
+            list_push_tail(&a->unused, &chunk[i].link);
+        }
+        a->chunks[a->chunks_n++] = chunk;
+    }
+    r = container_of(a->unused.next, struct run, link);
+    list_remove(&r->link);
+    r->id += UINT64_C(1) << ID_INDEX_BITS;
+    return r;
+}
+
+/* By the id an executor names: NULL when no run has it now. */
+static struct run *run_of_id(const struct apps *a, uint64_t id)
+{
+    uint64_t i = id & ((UINT64_C(1) << ID_INDEX_BITS) - 1);
+    struct run *r = i / CHUNK < a->chunks_n ? &a->chunks[i / CHUNK][i % CHUNK] : NULL;
+
+    return r && r->id == id && r->at ? r : NULL;
+}
+
+static struct run **bucket(struct apps *a, uint32_t run) { return &a->buckets[run % BUCKETS]; }
+
+static struct run *run_find(struct apps *a, uint32_t run)
+{
+    struct run *r = *bucket(a, run);
+
+    while (r && r->run != run)
+        r = r->chain;
+    return r;
+}
+
+static void set_timer(struct apps *a, struct run *r, int64_t at_us)
+{
+    if (heap_in(&r->timer))
+        heap_remove(&a->timers, &r->timer);
+    r->timer.key = at_us;
+    r->timer.seq = ++a->seq;
+    CHECK(heap_push(&a->timers, &r->timer) == 0);
+}
+
+/* Its number is the caller's again. */
+static void forget_number(struct apps *a, struct run *r)
+{
+    struct run **at = bucket(a, r->run);
+
+    while (*at != r)
+        at = &(*at)->chain;
+    *at = r->chain;
+    r->over = true;
+    a->runs_n--;
+    if (heap_in(&r->timer))
+        heap_remove(&a->timers, &r->timer);
+    job_desc_drop(r->desc);
+    blob_drop(r->arg);
+    r->desc = NULL;
+    r->arg = NULL;
+}
+
+/* Reports the end, once. Takes the reference on `result`. */
+static void report_end(struct apps *a, struct run *r, int64_t now_us, enum outcome outcome, int32_t code,
+                       struct blob *result)
+{
+    struct msg m = {.type = MSG_EXEC_EXITED};
+
+    m.exec_exited.run = r->run;
+    m.exec_exited.outcome = (uint8_t)outcome;
+    m.exec_exited.code = code;
+    m.exec_exited.run_us = r->at ? now_us - r->started_us : 0;
+    m.exec_exited.result = result;
+    forget_number(a, r);
+    a->fns.event(a->arg, &m);
+    blob_drop(result);
+}
+
+/* Nobody has it any more. */
+static void run_drop(struct apps *a, struct run *r)
+{
+    CHECK(r->over);
+    list_remove(&r->link);
+    r->at = NULL;
+    list_push_head(&a->unused, &r->link);
+}
+
+/* ---- Who gets what ---- */
+
+static void give(struct apps *a, struct executor *x, struct run *r, int64_t now_us)
+{
+    struct blob *payload = job_desc_payload(r->desc, r->arg);
+    struct app_task t = {.id = r->id, .try = r->try, .desc = r->desc, .payload = payload};
+    struct msg m = {.type = MSG_EXEC_STARTED, .exec_started = {.run = r->run}};
+
+    list_remove(&r->link);
+    list_push_tail(&x->runs, &r->link);
+    r->at = x;
+    r->started_us = now_us;
+    list_remove(&x->ready);
+    if (++x->busy < x->slots)
+        list_push_tail(&x->app->ready, &x->ready); /* in turn */
+    if (r->desc->time_limit_us > 0)
+        set_timer(a, r, now_us + r->desc->time_limit_us);
+    a->fns.task(x->user, &t);
+    blob_drop(payload);
+    job_desc_drop(r->desc);
+    blob_drop(r->arg);
+    r->desc = NULL;
+    r->arg = NULL;
+    a->fns.event(a->arg, &m);
+}
+
+static void serve(struct apps *a, struct app *app, int64_t now_us)
+{
+    while (!list_empty(&app->waiting) && !list_empty(&app->ready))
+        give(a, container_of(app->ready.next, struct executor, ready),
+             container_of(app->waiting.next, struct run, link), now_us);
+}
+
+/* x has answered, or will not: its place is another's. */
+static void free_place(struct apps *a, struct executor *x, int64_t now_us)
+{
+    x->busy--;
+    if (x->draining) {
+        if (x->busy == 0)
+            a->fns.drained(x->user);
+        return;
+    }
+    if (list_empty(&x->ready))
+        list_push_tail(&x->app->ready, &x->ready);
+    serve(a, x->app, now_us);
+}
+
+/* ---- Applications ---- */
+
+static struct app *app_find(const struct apps *a, uint64_t id)
+{
+    list_foreach(&a->all, l, next)
+        if (container_of(l, struct app, link)->id == id)
+            return container_of(l, struct app, link);
+    return NULL;
+}
+
+static struct app *app_new(struct apps *a, const char *name)
+{
+    struct app *app = xcalloc(1, sizeof *app);
+
+    app->name = blob_str(name);
+    app->id = app_id(app->name);
+    list_init(&app->ready);
+    list_init(&app->waiting);
+    list_push_tail(&a->all, &app->link);
+    a->apps_n++;
+    return app;
+}
+
+static void tell_served(struct apps *a, const struct app *app, bool on)
+{
+    struct msg m = {.type = MSG_EXEC_APP, .exec_app = {.name = app->name, .on = on}};
+
+    a->fns.event(a->arg, &m);
+}
+
+/* A code below 0 says that it never ran: it is launched again at no cost. */
+static void lose_waiting(struct apps *a, struct run *r, int64_t now_us)
+{
+    report_end(a, r, now_us, OUTCOME_LOST, HAWK_ENO_EXECUTOR, NULL);
+    run_drop(a, r);
+}
+
+/* One executor less takes tasks. */
+static void leave(struct apps *a, struct executor *x, int64_t now_us)
+{
+    struct app *app = x->app;
+
+    list_remove(&x->ready);
+    if (x->draining)
+        return;
+    x->draining = true;
+    if (--app->attached > 0)
+        return;
+    tell_served(a, app, false); /* first of all: what is refused for it would come back */
+    while (!list_empty(&app->waiting))
+        lose_waiting(a, container_of(app->waiting.next, struct run, link), now_us);
+}
+
+/* ---- Executors ---- */
+
+int apps_attach(struct apps *a, int64_t now_us, const char *name, const char *executor, uint32_t slots,
+                void *user, struct executor **out, char *why, size_t size)
+{
+    struct blob *key = blob_str(name);
+    struct app *app = app_find(a, app_id(key));
+    struct executor *x;
+    int err = 0;
+
+    blob_drop(key);
+    if (!*name || strlen(name) > LIMIT_NAME_BYTES) {
+        snprintf(why, size, "hello.app: an application's name has 1 to %u bytes", LIMIT_NAME_BYTES);
+        err = HAWK_EINVALID;
+    } else if (strlen(executor) > LIMIT_NAME_BYTES) {
+        snprintf(why, size, "hello.name: an executor's name has at most %u bytes", LIMIT_NAME_BYTES);
+        err = HAWK_EINVALID;
+    } else if (slots == 0 || slots > LIMIT_SLOTS) {
+        snprintf(why, size, "hello.slots: %" PRIu32 " tasks at once: give 1 to %u", slots, LIMIT_SLOTS);
+        err = HAWK_EINVALID;
+    } else if (a->executors_n == APPS_EXECUTORS_MAX) {
+        snprintf(why, size,
+                 "%u executors are attached to this worker, its limit: attach fewer, with more slots each",
+                 a->executors_n);
+        err = HAWK_ELIMIT;
+    } else if (!app && a->apps_n == LIMIT_WORKER_APPS) {
+        snprintf(why, size, "this worker serves %u applications, its limit: attach to another worker",
+                 a->apps_n);
+        err = HAWK_ELIMIT;
+    }
+    if (err)
+        return err;
+    if (!app)
+        app = app_new(a, name);
+    x = xcalloc(1, sizeof *x);
+    list_init(&x->ready);
+    list_init(&x->runs);
+    x->app = app;
+    x->slots = slots;
+    x->user = user;
+    snprintf(x->name, sizeof x->name, "%s", executor);
+    list_push_tail(&app->ready, &x->ready);
+    app->executors++;
+    a->executors_n++;
+    *out = x;
+    if (app->attached++ == 0)
+        tell_served(a, app, true);
+    serve(a, app, now_us);
+    return 0;
+}
+
+void apps_drain(struct apps *a, int64_t now_us, struct executor *x)
+{
+    if (x->draining)
+        return;
+    leave(a, x, now_us);
+    if (x->busy == 0)
+        a->fns.drained(x->user);
+}
+
+static struct blob *gone_text(const struct executor *x)
+{
+    char text[2 * LIMIT_NAME_BYTES + 100];
+
+    snprintf(text, sizeof text, "its executor%s%s, of application %s, is gone", *x->name ? " " : "", x->name,
+             x->app->name->data);
+    return blob_str(text);
+}
+
+void apps_detach(struct apps *a, int64_t now_us, struct executor *x)
+{
+    struct app *app = x->app;
+
+    leave(a, x, now_us);
+    while (!list_empty(&x->runs)) {
+        struct run *r = container_of(x->runs.next, struct run, link);
+
+        if (!r->over)
+            report_end(a, r, now_us, r->outcome != OUTCOME_NONE ? r->outcome : OUTCOME_LOST, 0, gone_text(x));
+        run_drop(a, r);
+    }
+    free(x);
+    a->executors_n--;
+    if (--app->executors > 0)
+        return;
+    list_remove(&app->link);
+    a->apps_n--;
+    blob_drop(app->name);
+    free(app);
+}
+
+int apps_result(struct apps *a, int64_t now_us, struct executor *x, uint64_t id, int32_t code,
+                const void *data, size_t len)
+{
+    struct run *r = run_of_id(a, id);
+    enum outcome outcome = OUTCOME_EXITED;
+    char text[100];
+
+    if (!r || r->at != x)
+        return HAWK_ENOT_FOUND;
+    if (r->outcome == OUTCOME_TIME_LIMIT || (r->outcome != OUTCOME_NONE && code != 0))
+        outcome = r->outcome;
+    if (code == 0 && len > LIMIT_RESULT_BYTES) {
+        len = (size_t)snprintf(text, sizeof text, "it returned %zu bytes, the limit is %u", len,
+                               LIMIT_RESULT_BYTES);
+        data = text;
+        code = 1;
+    }
+    if (code != 0 && len > MESSAGE_BYTES_MAX)
+        len = MESSAGE_BYTES_MAX;
+    if (!r->over)
+        report_end(a, r, now_us, outcome, outcome == OUTCOME_EXITED ? code : 0,
+                   len ? blob_new(data, len) : NULL);
+    run_drop(a, r);
+    free_place(a, x, now_us);
+    return 0;
+}
+
+/* ---- The worker's side ---- */
+
+void apps_run(struct apps *a, int64_t now_us, const struct msg_exec_start *m)
+{
+    struct app *app = app_find(a, job_desc_app(m->desc));
+    struct msg refused = {.type = MSG_EXEC_EXITED,
+                          .exec_exited = {.run = m->run, .outcome = OUTCOME_LOST, .code = HAWK_ENO_EXECUTOR}};
+    struct run *r;
+
+    if (!app || app->attached == 0 || run_find(a, m->run)) {
+        a->fns.event(a->arg, &refused);
+        return;
+    }
+    r = run_new(a);
+    r->app = app;
+    r->at = NULL;
+    r->desc = job_desc_ref(m->desc);
+    r->arg = blob_ref(m->arg);
+    r->try = m->id;
+    r->run = m->run;
+    r->outcome = OUTCOME_NONE;
+    r->over = false;
+    r->chain = *bucket(a, m->run);
+    *bucket(a, m->run) = r;
+    a->runs_n++;
+    list_push_tail(&app->waiting, &r->link);
+    serve(a, app, now_us);
+}
+
+/* Its executor is told, once. */
+static void begin_end(struct apps *a, struct run *r, enum outcome outcome, int64_t now_us, bool force)
+{
+    bool first = r->outcome == OUTCOME_NONE;
+
+    if (first)
+        r->outcome = (uint8_t)outcome;
+    if (first)
+        a->fns.cancel(r->at->user, r->id);
+    if (force || a->kill_grace_us <= 0)
+        report_end(a, r, now_us, r->outcome, 0, NULL);
+    else if (first)
+        set_timer(a, r, now_us + a->kill_grace_us);
+}
+
+bool apps_kill(struct apps *a, int64_t now_us, uint32_t run, enum outcome outcome, bool force)
+{
+    struct run *r = run_find(a, run);
+
+    if (!r)
+        return false;
+    if (r->at) {
+        begin_end(a, r, outcome, now_us, force);
+    } else {
+        report_end(a, r, now_us, outcome, 0, NULL);
+        run_drop(a, r);
+    }
+    return true;
+}
+
+int64_t apps_next_timeout(const struct apps *a)
+{
+    const struct heap_node *first = heap_min(&a->timers);
+
+    return first ? first->key : TIME_NEVER;
+}
+
+void apps_on_timeout(struct apps *a, int64_t now_us)
+{
+    while (apps_next_timeout(a) <= now_us) {
+        struct run *r = container_of(heap_min(&a->timers), struct run, timer);
+
+        heap_remove(&a->timers, &r->timer);
+        if (r->outcome == OUTCOME_NONE)
+            begin_end(a, r, OUTCOME_TIME_LIMIT, now_us, false);
+        else
+            report_end(a, r, now_us, r->outcome, 0, NULL);
+    }
+}
+
+uint32_t apps_running(const struct apps *a) { return a->runs_n; }
+
+/* ---- From nothing and back ---- */
+
+struct apps *apps_new(int64_t kill_grace_us, const struct apps_fns *fns, void *arg)
+{
+    struct apps *a = xcalloc(1, sizeof *a);
+
+    a->fns = *fns;
+    a->arg = arg;
+    a->kill_grace_us = kill_grace_us;
+    list_init(&a->all);
+    list_init(&a->unused);
+    heap_init(&a->timers);
+    return a;
+}
+
+void apps_set_event(struct apps *a, void (*event)(void *arg, const struct msg *m)) { a->fns.event = event; }
+
+static void runs_free(struct apps *a)
+{
+    for (uint32_t i = 0; i < a->chunks_n; i++)
+        for (uint32_t k = 0; k < CHUNK; k++) {
+            job_desc_drop(a->chunks[i][k].desc);
+            blob_drop(a->chunks[i][k].arg);
+        }
+}
+
+void apps_free(struct apps *a)
+{
+    if (!a)
+        return;
+    runs_free(a);
+    for (uint32_t i = 0; i < a->chunks_n; i++)
+        free(a->chunks[i]);
+    free(a->chunks);
+    heap_free(&a->timers);
+    CHECK(a->executors_n == 0); /* they are their streams' */
+    free(a);
+}

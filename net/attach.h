@@ -1,0 +1,71 @@
+/* The wire form of what workers and attached executors say to each other (protos/executor.proto), both sides of it. What
+ * is sent gathers in a buffer that is one message; what is received is taken apart with one call per part. */
+#ifndef HAWK_NET_ATTACH_H
+#define HAWK_NET_ATTACH_H
+
+#include "base/err.h"
+#include "base/ids.h"
+#include "msg/types.h"
+#include "net/codec.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ATTACH_METHOD "/hawk.v1.Executors/Attach"
+/* A message is closed at this size, so that only what is itself larger makes a larger one: whoever reads takes what comes
+ * first without waiting for all that follows. */
+#define ATTACH_BATCH_BYTES (128u << 10)
+
+/* Bytes in somebody else's buffer. */
+struct attach_bytes {
+    const void *data;
+    size_t len;
+};
+
+struct attach_hello {
+    char app[LIMIT_NAME_BYTES + 2],
+        name[LIMIT_NAME_BYTES + 2]; /* what is longer is cut, and still too long */
+    uint32_t slots;
+};
+struct attach_result {
+    uint64_t id;
+    int32_t code;
+    struct attach_bytes result, error;
+};
+struct attach_task {
+    uint64_t id;
+    struct attach_bytes job, name, payload; /* job: its id as text */
+    uint32_t index, count, attempt;
+    int64_t time_limit_us;
+};
+
+/* ---- Sending. Each appends to the message in b. ---- */
+
+void attach_put_hello(struct codec_buf *b, const struct attach_hello *h);
+void attach_put_result(struct codec_buf *b, const struct attach_result *r);
+void attach_put_drain(struct codec_buf *b);
+void attach_put_attached(struct codec_buf *b, const char *worker);
+void attach_put_task(struct codec_buf *b, const struct attach_task *t);
+void attach_put_cancel(struct codec_buf *b, uint64_t id);
+
+/* ---- Receiving. What is handed over is borrowed; an error of a callback ends the reading and is returned. ---- */
+
+struct attach_fns {
+    /* from an executor */
+    int (*hello)(void *arg, const struct attach_hello *h);
+    int (*result)(void *arg, const struct attach_result *r);
+    int (*drain)(void *arg);
+    /* from a worker */
+    int (*attached)(void *arg, struct attach_bytes worker);
+    int (*task)(void *arg, const struct attach_task *t);
+    int (*cancel)(void *arg, uint64_t id);
+};
+
+/* HAWK_EMALFORMED with a text in why (size bytes); or a callback's error, which has said why itself. */
+HAWK_MUST_USE int attach_from_executor(const void *data, size_t len, const struct attach_fns *fns, void *arg,
+                                       char *why, size_t size);
+HAWK_MUST_USE int attach_from_worker(const void *data, size_t len, const struct attach_fns *fns, void *arg,
+                                     char *why, size_t size);
+
+#endif

@@ -1,0 +1,80 @@
+"""An executor made from protos/executor.proto alone, with Python's grpcio, for the end-to-end tests: each runs in a
+thread of this process, tasks in its own turn, and does what its function says."""
+import queue
+import threading
+
+import grpc
+
+from grpctest import generated
+from hawktest import BOUND
+
+epb = generated("executor")
+
+
+class Executor:
+    """do(task) returns bytes, or (code, error), or None: no answer for now (`answer` gives one later)."""
+
+    def __init__(self, addr, app, do, slots=1, name="", token=None):
+        self.channel = grpc.insecure_channel(addr, options=[("grpc.use_local_subchannel_pool", 1)])
+        attach = self.channel.stream_stream("/hawk.v1.Executors/Attach",
+                                            request_serializer=epb.FromExecutor.SerializeToString,
+                                            response_deserializer=epb.ToExecutor.FromString)
+        self.out = queue.Queue()
+        self.do, self.tasks, self.cancelled, self.messages = do, [], queue.Queue(), 0
+        self.seen, self.attached, self.over = queue.Queue(), threading.Event(), threading.Event()
+        self.status = None
+        if app is not None:
+            self.send(hello=epb.Hello(app=app, slots=slots, name=name))
+        metadata = [("authorization", f"Bearer {token}")] if token else []
+        self.stream = attach(iter(self.out.get, None), metadata=metadata)
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self):
+        try:
+            for m in self.stream:
+                self.messages += 1
+                if m.HasField("attached"):
+                    self.worker = m.attached.worker
+                    self.attached.set()
+                for t in m.tasks:
+                    self.tasks.append(t)
+                    self.seen.put(t)
+                    self.answer(t, self.do(t))
+                for i in m.cancel:
+                    self.cancelled.put(i)
+            self.status = (grpc.StatusCode.OK, "")
+        except grpc.RpcError as e:
+            self.status = (e.code(), e.details())
+        self.over.set()
+
+    def send(self, **parts):
+        self.out.put(epb.FromExecutor(**parts))
+
+    def answer(self, task, result):
+        if isinstance(result, tuple):
+            self.send(results=[epb.AppResult(id=task.id, code=result[0], error=result[1])])
+        elif result is not None:
+            self.send(results=[epb.AppResult(id=task.id, result=result)])
+
+    def task(self):
+        """The next one it was given."""
+        return self.seen.get(timeout=BOUND)
+
+    def wait_attached(self):
+        assert self.attached.wait(BOUND), f"not attached: {self.status}"
+        return self
+
+    def leave(self):
+        """No more tasks, and the end of our side."""
+        self.out.put(None)
+
+    def ended(self):
+        """(status, text) of the stream."""
+        assert self.over.wait(BOUND), "the stream goes on"
+        return self.status
+
+    def die(self):
+        """As a process that is killed: its connection breaks."""
+        self.stream.cancel()
+        self.channel.close()
+        self.over.wait(BOUND)

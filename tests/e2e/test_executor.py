@@ -1,0 +1,252 @@
+"""Attached executors: tasks without a process each, their results, and what becomes of them when things break."""
+import sys
+
+import grpc
+
+from executortest import Executor, epb
+from grpctest import Caller, pb
+from hawktest import BOUND, Cluster, run_tests, wait_for
+
+
+def socket_of(c, worker):
+    return f"unix:{c.dir}/state/{worker}/executors.sock"
+
+
+def submit(c, app, payloads, dist=0, **more):
+    """The job's id."""
+    spec = pb.JobSpec(tasks=len(payloads), kind=pb.PAYLOAD_APP, app=app, task_args=payloads, each_arg=True, **more)
+    return Caller(c.dist_addrs[dist])("Submit", pb.SubmitRequest(job=spec), pb.SubmitReply).job
+
+
+def watch(c, job, dist=0):
+    """Until it has ended: (its last state, tasks by index)."""
+    tasks, last = {}, None
+    for event in Caller(c.dist_addrs[dist]).stream("Watch", pb.WatchRequest(job=job, ended=True, results=True), pb.Event):
+        last = event.job
+        tasks.update((t.task, t) for t in event.tasks)
+    return last, tasks
+
+
+def blocked(c, job):
+    return Caller(c.dist_addrs[0])("GetJob", pb.GetJobRequest(job=job), pb.GetJobReply).blocked
+
+
+def echo(task):
+    return b"<" + task.payload + b">"
+
+
+def test_results_come_back():
+    with Cluster(workers=2, slots=4) as c:
+        xs = [Executor(socket_of(c, w), "echo", echo, slots=4, name=f"x-{w}").wait_attached() for w in ("w1", "w2")]
+        assert [x.worker for x in xs] == ["w1", "w2"]
+        payloads = [str(i).encode() for i in range(500)]
+        job = submit(c, "echo", payloads)
+        last, tasks = watch(c, job)
+        assert last.state == pb.JOB_DONE and last.done == 500, last
+        assert [tasks[i].result for i in range(500)] == [b"<" + p + b">" for p in payloads]
+        page = Caller(c.dist_addrs[0])("GetJob", pb.GetJobRequest(job=job, max_tasks=3, results=True), pb.GetJobReply)
+        assert [t.result for t in page.tasks] == [b"<0>", b"<1>", b"<2>"]
+        t = xs[0].tasks[0]
+        assert t.job == job and t.count == 500 and t.attempt == 1 and t.payload == str(t.index).encode(), t
+        assert all(len(x.tasks) > 50 for x in xs), [len(x.tasks) for x in xs]  # both took their share
+        for x in xs:
+            x.leave()
+            assert x.ended()[0] == grpc.StatusCode.OK
+
+
+def test_failures_and_limits():
+    with Cluster(workers=1, slots=2) as c:
+        def do(task):
+            return {b"ok": b"", b"fail": (7, "no such number"), b"words": (0, "only words"), b"large": bytes((1 << 20) + 1),
+                    b"most": bytes(1 << 20)}[task.payload]
+        Executor(socket_of(c, "w1"), "mixed", do, slots=2).wait_attached()
+        last, tasks = watch(c, submit(c, "mixed", [b"ok", b"fail", b"words", b"large", b"most"]))
+        assert last.state == pb.JOB_FAILED and last.done == 2 and last.failed == 3, last
+        assert tasks[0].state == pb.TASK_DONE and tasks[0].result == b""
+        assert tasks[1].code == 7 and tasks[1].message == "no such number", tasks[1]
+        assert tasks[2].code == 1 and tasks[2].message == "only words", tasks[2]
+        assert tasks[3].code == 1 and "1048577" in tasks[3].message, tasks[3]
+        assert tasks[4].result == bytes(1 << 20)
+        try:
+            submit(c, "mixed", [bytes((1 << 20) + 1)])
+            raise AssertionError("a payload beyond the limit was taken")
+        except grpc.RpcError as e:
+            assert "payload" in e.details() and "1048576" in e.details(), e
+
+
+def test_waits_for_an_executor_and_says_so():
+    with Cluster(workers=2, slots=1) as c:
+        job = submit(c, "later", [b"a", b"b"])
+        wait_for("explanation", lambda: "no worker serves application later" in blocked(c, job))
+        assert "no worker serves application later" in c.hawk("explain", job).stdout
+        x = Executor(socket_of(c, "w2"), "later", echo).wait_attached()
+        last, tasks = watch(c, job)
+        assert last.state == pb.JOB_DONE and tasks[1].result == b"<b>"
+        assert {t.worker_name for t in tasks.values()} == {"w2"}
+        # Commands go on everywhere, and another application's tasks do not come here.
+        other = submit(c, "other", [b"c"])
+        c.hawk("submit", "--wait", "--array", "1-4", "--", "true")
+        wait_for("explanation", lambda: "application other" in blocked(c, other))
+        assert len(x.tasks) == 2
+
+
+def test_leaves_while_more_waits():
+    with Cluster(workers=2, slots=1) as c:
+        first = Executor(socket_of(c, "w1"), "a", lambda t: None).wait_attached()
+        job = submit(c, "a", [b"1", b"2", b"3"])
+        held = first.task()
+        first.leave()  # the others' reservations at w1 go back
+        second = Executor(socket_of(c, "w2"), "a", echo).wait_attached()
+        assert {second.task().payload, second.task().payload} | {held.payload} == {b"1", b"2", b"3"}
+        first.answer(held, b"after all")  # its side has ended, so this is not sent
+        first.die()
+        last, tasks = watch(c, job)
+        assert last.lost == 1 and last.done == 2 and tasks[held.index].state == pb.TASK_LOST, last
+
+
+def test_killed_executors_tasks_run_elsewhere():
+    with Cluster(workers=2, slots=1) as c:
+        first = Executor(socket_of(c, "w1"), "a", lambda t: None).wait_attached()
+        job = submit(c, "a", [b"1"], retries=1)
+        once = submit(c, "a", [b"2"], at_most_once=True)
+        assert first.task().payload == b"1"
+        second = Executor(socket_of(c, "w2"), "a", echo).wait_attached()
+        first.die()
+        last, tasks = watch(c, job)
+        assert last.state == pb.JOB_DONE and tasks[0].attempt == 2 and tasks[0].result == b"<1>", tasks
+        assert tasks[0].worker_name == "w2"
+        last, tasks = watch(c, once)  # it waited at the first, or came to the second: it never ran before
+        assert last.state == pb.JOB_DONE and tasks[0].result == b"<2>", tasks
+
+        third = Executor(socket_of(c, "w1"), "b", lambda t: None).wait_attached()
+        once = submit(c, "b", [b"3"], at_most_once=True, retries=3)
+        third.task()
+        third.die()
+        last, tasks = watch(c, once)
+        assert last.lost == 1 and tasks[0].state == pb.TASK_LOST, last
+        second.leave()
+
+
+def test_cancel_and_time_limit():
+    with Cluster(workers=1, slots=4, worker=["--kill-grace", "300ms"]) as c:
+        x = Executor(socket_of(c, "w1"), "slow", lambda t: None, slots=2).wait_attached()
+        job = submit(c, "slow", [b"1", b"2", b"3"])
+        held = [x.task(), x.task()]
+        c.hawk("cancel", job)
+        assert {x.cancelled.get(timeout=BOUND), x.cancelled.get(timeout=BOUND)} == {t.id for t in held}
+        x.answer(held[0], (1, "stopped"))
+        last, _ = watch(c, job)  # the other one does not answer: the grace ends it
+        assert last.state == pb.JOB_CANCELLED and last.cancelled == 3, last
+        limited = submit(c, "slow", [b"4"], time_limit_us=100000)
+        t = x.task()
+        assert t.time_limit_us == 100000
+        last, tasks = watch(c, limited)
+        assert tasks[0].outcome == pb.OUTCOME_TIME_LIMIT, tasks
+        # Late answers are dropped, and what they held is free again.
+        x.answer(t, b"late")
+        x.answer(held[1], b"later")
+        again = submit(c, "slow", [b"5", b"6"])
+        for t in (x.task(), x.task()):
+            x.answer(t, b"now")
+        last, tasks = watch(c, again)
+        assert [tasks[i].result for i in (0, 1)] == [b"now", b"now"]
+
+
+def test_what_is_wrong_ends_the_stream():
+    with Cluster(workers=1) as c:
+        addr = socket_of(c, "w1")
+
+        def status(*messages, app=None, slots=1):
+            x = Executor(addr, app, echo, slots=slots)
+            for m in messages:
+                x.out.put(m)
+            return x.ended()
+        M, S = epb.FromExecutor, grpc.StatusCode
+        for messages, app, words in (
+                ([M(results=[epb.AppResult(id=1)])], None, "result before hello"),
+                ([M()], None, "no hello"),
+                ([None], None, "before hello"),
+                ([M(hello=epb.Hello(app="a", slots=1))], "a", "second hello"),
+                ([M(results=[epb.AppResult(id=77)])], "a", "task 77"),
+                ([], "", "1 to 255 bytes"),
+                ([], "x" * 256, "1 to 255 bytes"),
+                ([M(hello=epb.Hello(app="a", slots=4097))], None, "4097"),
+                ([M(hello=epb.Hello(app="a", slots=0))], None, "slots"),
+                ([M(hello=epb.Hello(app="a\0b", slots=1))], None, "NUL")):
+            code, text = status(*messages, app=app)
+            assert code == S.INVALID_ARGUMENT and words in text, (words, code, text)
+        xs = [Executor(addr, f"app{i}", echo).wait_attached() for i in range(64)]
+        code, text = status(app="one-more")
+        assert code == S.RESOURCE_EXHAUSTED and "64" in text, text
+        xs[0].leave()
+        xs[0].ended()
+        Executor(addr, "one-more", echo).wait_attached()
+        # Bytes that are no message at all.
+        raw = grpc.insecure_channel(addr).stream_stream("/hawk.v1.Executors/Attach")
+        for garbage in (b"\xff", b"\x0a\x05ab", b"\x0a\x02\x08\x01", bytes(range(256))):
+            try:
+                list(raw(iter([garbage]), timeout=BOUND))
+                raise AssertionError(f"taken: {garbage}")
+            except grpc.RpcError as e:
+                assert e.code() == S.INVALID_ARGUMENT, (garbage, e)
+        last, _ = watch(c, submit(c, "app7", [b"still there"]))
+        assert last.state == pb.JOB_DONE
+
+
+def test_long_jobs_and_stealing():
+    with Cluster(workers=3, slots=1) as c:
+        x = Executor(socket_of(c, "w2"), "a", lambda t: None, slots=1).wait_attached()
+        job = submit(c, "a", [b"1", b"2"], tag=pb.TAG_LONG)
+        for _ in range(2):
+            t = x.task()
+            x.answer(t, echo(t))
+        last, tasks = watch(c, job)
+        assert last.state == pb.JOB_DONE and getattr(last, "class") == pb.CLASS_LONG, last
+        assert [tasks[i].result for i in (0, 1)] == [b"<1>", b"<2>"] and tasks[0].worker_name == "w2"
+        x.leave()
+        x.ended()
+        job = submit(c, "a", [b"3"], tag=pb.TAG_LONG, retries=1)
+        wait_for("explanation", lambda: "no worker serves application a" in blocked(c, job))
+        x = Executor(socket_of(c, "w3"), "a", lambda t: None).wait_attached()
+        x.task()
+        x.die()
+        y = Executor(socket_of(c, "w1"), "a", echo).wait_attached()
+        last, tasks = watch(c, job)
+        assert last.state == pb.JOB_DONE and tasks[0].attempt == 2 and tasks[0].result == b"<3>", tasks
+        y.leave()
+
+
+def test_worker_and_dist_restart():
+    with Cluster(workers=2, slots=1) as c:
+        x = Executor(socket_of(c, "w1"), "a", lambda t: None).wait_attached()
+        job = submit(c, "a", [b"1"], retries=1)
+        x.task()
+        c.workers[0].kill()
+        assert x.ended()[0] == grpc.StatusCode.UNAVAILABLE
+        y = Executor(socket_of(c, "w2"), "a", echo).wait_attached()
+        last, tasks = watch(c, job)
+        assert last.state == pb.JOB_DONE and tasks[0].worker_name == "w2", last
+        c.workers[1].stop()
+        code, text = y.ended()
+        assert code == grpc.StatusCode.UNAVAILABLE and "w2" in text, (code, text)
+
+
+def test_who_does_not_serve_it_steals_nothing():
+    """Idle w2 is offered what is stuck at w1 behind a long task, and is given what it can run."""
+    with Cluster(workers=2, slots=1, central=["--short-partition", "0%"]) as c:
+        x = Executor(socket_of(c, "w1"), "a", lambda t: None).wait_attached()
+        long = submit(c, "a", [b"long"], tag=pb.TAG_LONG)
+        held = x.task()
+        job = submit(c, "a", [b"1"])
+        for _ in range(5):  # what w2 does steal goes on as ever
+            c.hawk("submit", "--wait", "--array", "1-4", "--", "true")
+        assert Caller(c.dist_addrs[0])("GetJob", pb.GetJobRequest(job=job), pb.GetJobReply).job.running == 0
+        x.answer(held, b"")
+        t = x.task()
+        x.answer(t, echo(t))
+        last, tasks = watch(c, job)
+        assert tasks[0].result == b"<1>" and tasks[0].worker_name == "w1" and last.reservations_stolen == 0, last
+        assert watch(c, long)[0].state == pb.JOB_DONE
+
+
+run_tests(sys.modules[__name__])

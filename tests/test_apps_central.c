@@ -1,0 +1,177 @@
+/* Applications at central: who serves what is passed on, long tasks go where theirs is served, and what they return to
+ * their dists. */
+#include "tests/test_central.h"
+
+static void serves(struct talk *t, uint32_t worker, const char *name, bool on)
+{
+    struct blob *b = blob_str(name);
+
+    tell(t, APP, app, worker, .name = b, .on = on);
+    blob_drop(b);
+}
+
+static void submit_app(struct cluster *c, uint64_t seq, uint32_t tasks, const char *name)
+{
+    struct job_desc *d = desc_of("", tasks);
+
+    d->kind = PAYLOAD_APP;
+    d->app = blob_str(name);
+    tell(&c->t, LONG_SUBMIT, long_submit, c->d, .job = JOB(1, seq), .desc = d, .estimate_us = S, .epoch = 1);
+    job_desc_drop(d);
+}
+
+static void returned(struct cluster *c, uint32_t worker, struct try_id id, size_t len)
+{
+    struct blob *result = blob_new(NULL, len);
+
+    tell(&c->t, TASK_FINISHED, task_finished, worker, .id = id, .outcome = OUTCOME_EXITED, .result = result);
+    blob_drop(result);
+}
+
+static void dists_hear_who_serves_what(void **state)
+{
+    struct cluster c;
+    const struct msg_app *m;
+    uint32_t late;
+
+    begin(&c, 2);
+    serves(&c.t, c.w[0], "a", true);
+    m = expect(&c.t, APP, app, c.d);
+    assert_true(m->node.v == 2 && m->on);
+    assert_string_equal(m->name->data, "a");
+    serves(&c.t, c.w[0], "a", true); /* no news */
+    expect_nothing_else(&c.t);
+    serves(&c.t, c.w[1], "a", true);
+    late = add_dist(&c.t, "d2");
+    expect(&c.t, MEMBERS, members, late);
+    assert_true(expect(&c.t, APP, app, late)->node.v == 2);
+    assert_true(expect(&c.t, APP, app, late)->node.v == 3);
+    /* A worker that is gone serves nothing; its members' entry says so. */
+    tell(&c.t, LEAVE, leave, c.w[0], 0);
+    assert_int_equal(expect(&c.t, MEMBER, member, c.d)->state, MEMBER_GONE);
+    late = add_dist(&c.t, "d3");
+    assert_true(expect(&c.t, APP, app, late)->node.v == 3);
+    expect_none(&c.t, APP, late);
+    end(&c);
+}
+
+static void a_worker_that_joins_again_tells_again(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 1);
+    serves(&c.t, c.w[0], "a", true);
+    tell(&c.t, PEER_LOST, peer_lost, c.w[0], .role = ROLE_WORKER);
+    c.w[0] = join(&c.t, (struct join){.name = "w0", .slots = 1, .role = ROLE_WORKER, .node = 2});
+    assert_false(expect(&c.t, APP, app, c.d)->on);
+    serves(&c.t, c.w[0], "a", true);
+    assert_true(expect(&c.t, APP, app, c.d)->on);
+    end(&c);
+}
+
+static void long_tasks_go_where_their_application_is_served(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 3);
+    submit_app(&c, 1, 3, "a");
+    assert_int_equal(count_out(&c.t, MSG_TASK_ENQUEUE), 0);
+    submit(&c.t, c.d, 2, 1, S); /* others do not wait for it */
+    assert_int_equal(count_out(&c.t, MSG_TASK_ENQUEUE), 1);
+    serves(&c.t, c.w[1], "b", true);
+    assert_int_equal(count_out(&c.t, MSG_TASK_ENQUEUE), 0);
+    serves(&c.t, c.w[1], "a", true);
+    for (int i = 0; i < 3; i++)
+        expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1]);
+    assert_int_equal(count_out(&c.t, MSG_TASK_ENQUEUE), 3);
+    /* The least waiting time among those that serve it. */
+    serves(&c.t, c.w[2], "a", true);
+    submit_app(&c, 3, 2, "a");
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[2]);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[2]);
+    end(&c);
+}
+
+static void handed_back_they_wait_for_another_and_nobody_is_held_off(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 2);
+    serves(&c.t, c.w[0], "a", true);
+    submit_app(&c, 1, 1, "a");
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    serves(&c.t, c.w[0], "a", false);
+    tell(&c.t, TASK_RETURNED, task_returned, c.w[0], .id = try_of(1, 1, 0, 1));
+    submit(&c.t, c.d, 2, 2, S);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]); /* commands still come here */
+    serves(&c.t, c.w[1], "a", true);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1])->id.attempt, 2);
+    /* It found no executor any more: no retry is spent. */
+    serves(&c.t, c.w[1], "a", false);
+    finished(&c.t, c.w[1], try_of(1, 1, 0, 2), OUTCOME_LOST, HAWK_ENO_EXECUTOR, 0);
+    serves(&c.t, c.w[1], "a", true);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1])->id.attempt, 3);
+    /* It ran, and its executor died: that is a try, and there was none more. */
+    started(&c.t, c.w[1], try_of(1, 1, 0, 3));
+    finished(&c.t, c.w[1], try_of(1, 1, 0, 3), OUTCOME_LOST, 0, 0);
+    expect_task(&c, 0, TASK_LOST);
+    end(&c);
+}
+
+static void what_a_task_returned_comes_before_its_end(void **state)
+{
+    struct cluster c;
+    const struct msg_long_result *m;
+
+    begin(&c, 1);
+    serves(&c.t, c.w[0], "a", true);
+    submit_app(&c, 1, 1, "a");
+    started(&c.t, c.w[0], try_of(1, 1, 0, 1));
+    returned(&c, c.w[0], try_of(1, 1, 0, 1), 100);
+    m = expect(&c.t, LONG_RESULT, long_result, c.d);
+    assert_int_equal(m->result->len, 100);
+    expect_task(&c, 0, TASK_DONE);
+    /* Asked for again, it is told again. */
+    tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(1, 1), .epoch = 1);
+    expect(&c.t, LONG_RESULT, long_result, c.d);
+    expect_task(&c, 0, TASK_DONE);
+    end(&c);
+}
+
+static void results_have_a_limit(void **state)
+{
+    struct cluster c;
+
+    talk_config(&c.t);
+    c.t.config.results_bytes_max = 1000;
+    talk_start(&c.t);
+    tell(&c.t, RECOVERED, recovered, 0, 0);
+    c.d = add_dist(&c.t, "d1");
+    c.w[0] = add_worker(&c.t, "w0", 1);
+    pass(&c.t, S);
+    serves(&c.t, c.w[0], "a", true);
+    submit_app(&c, 1, 3, "a");
+    returned(&c, c.w[0], try_of(1, 1, 0, 1), 600); /* told at once: it makes room */
+    expect(&c.t, LONG_RESULT, long_result, c.d);
+    returned(&c, c.w[0], try_of(1, 1, 1, 1), 600);
+    expect(&c.t, LONG_RESULT, long_result, c.d);
+    expect_task(&c, 1, TASK_DONE);
+    returned(&c, c.w[0], try_of(1, 1, 2, 1), 2000);
+    expect(&c.t, LONG_MESSAGE, long_message, c.d);
+    expect_task(&c, 2, TASK_FAILED);
+    end(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(dists_hear_who_serves_what),
+        cmocka_unit_test(a_worker_that_joins_again_tells_again),
+        cmocka_unit_test(long_tasks_go_where_their_application_is_served),
+        cmocka_unit_test(handed_back_they_wait_for_another_and_nobody_is_held_off),
+        cmocka_unit_test(what_a_task_returned_comes_before_its_end),
+        cmocka_unit_test(results_have_a_limit),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

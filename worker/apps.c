@@ -1,0 +1,90 @@
+/* The applications this worker serves: those of which an executor is attached. Central is told and tells the dists; what
+ * is here of one that is served no more goes back. */
+#include "base/mem.h"
+#include "worker/internal.h"
+
+#include <stdlib.h>
+
+static uint32_t find(const struct worker *w, uint64_t app)
+{
+    uint32_t i = 0;
+
+    while (i < w->n_apps && w->apps[i].id != app)
+        i++;
+    return i;
+}
+
+bool wk_serves(const struct worker *w, uint64_t app) { return app == 0 || find(w, app) < w->n_apps; }
+
+static void tell(const struct worker *w, struct blob *name, bool on, struct out *out)
+{
+    struct msg_app *m;
+
+    if (!w->joined)
+        return;
+    m = &out_add(out, MSG_APP, NODE_CENTRAL.v)->app;
+    m->name = blob_ref(name);
+    m->on = on;
+}
+
+void wk_apps_tell(const struct worker *w, struct out *out)
+{
+    for (uint32_t i = 0; i < w->n_apps; i++)
+        tell(w, w->apps[i].name, true, out);
+}
+
+static void note_set(struct worker *w)
+{
+    w->app_set = 0;
+    for (uint32_t i = 0; i < w->n_apps; i++)
+        w->app_set |= app_set(w->apps[i].id);
+}
+
+static void give_back(struct worker *w, struct lane *l, uint64_t app, struct out *out)
+{
+    list_foreach(&l->queue.fifo, k, next) {
+        struct entry *e = container_of(k, struct entry, q.fifo);
+        struct job *j = e->job;
+
+        if (j->app != app)
+            continue;
+        if (e->task) {
+            wk_task_return(w, e->task, out);
+            continue;
+        }
+        wk_entry_unqueue(w, e);
+        wk_refuse_reservations(w, j, e->q.count, HAWK_ENO_EXECUTOR, out);
+        wk_entry_free(w, e);
+        wk_job_release(w, j);
+    }
+}
+
+/* At most 1 message, and 1 per entry when it is served no more. What runs, and what was asked for, ends by itself. */
+void wk_on_exec_app(struct worker *w, const struct event *e, struct out *out)
+{
+    struct blob *name = e->m.exec_app.name;
+    uint64_t app = app_id(name);
+    uint32_t i = find(w, app);
+
+    if (e->m.exec_app.on == (i < w->n_apps) || (e->m.exec_app.on && w->n_apps == LIMIT_WORKER_APPS))
+        return;
+    tell(w, name, e->m.exec_app.on, out); /* before what is handed back, or that comes here again */
+    if (e->m.exec_app.on) {
+        vec_grow(w->apps, w->n_apps, w->apps_cap);
+        w->apps[w->n_apps++] = (struct worker_app){.id = app, .name = blob_ref(name)};
+        note_set(w);
+        return;
+    }
+    blob_drop(w->apps[i].name);
+    w->apps[i] = w->apps[--w->n_apps];
+    note_set(w);
+    for (uint32_t k = 0; k < w->n_lanes; k++)
+        give_back(w, &w->lanes[k], app, out);
+}
+
+void wk_apps_free(struct worker *w)
+{
+    for (uint32_t i = 0; i < w->n_apps; i++)
+        blob_drop(w->apps[i].name);
+    free(w->apps);
+}
