@@ -186,6 +186,14 @@ static int cat_page(void *ctx, const struct api_get_job_reply *page, uint32_t fi
 {
     struct cat *c = ctx;
     int stop = 0;
+    if (page->spec && page->spec->kind == PAYLOAD_APP) {
+        say_error(c->s->command,
+                  "the tasks of job %s are run by executors of application %s: `hawk result %s` shows "
+                  "what they returned",
+                  JOB_TEXT(c->job), CLEAN(page->spec->app->data), JOB_TEXT(c->job));
+        c->exit_code = HAWK_EXIT_UNREACHABLE;
+        return STOP;
+    }
     if (page->spec && page->spec->kind == PAYLOAD_TIMER) {
         say_error(c->s->command, "the tasks of job %s are timers (--timer): they write nothing",
                   JOB_TEXT(c->job));
@@ -198,28 +206,11 @@ static int cat_page(void *ctx, const struct api_get_job_reply *page, uint32_t fi
     return stop ? STOP : 0;
 }
 
-/* The task a user's number means: what HAWK_TASK_INDEX says in the task. */
-static int find_task(struct cat *c, const char *text, uint32_t *task)
-{
-    struct api_get_job_request r = {.job = c->job, .spec = true};
-    struct api_get_job_reply reply;
-    uint64_t index = 0;
-    if (hawk_get_job(c->s->h, &r, &reply))
-        return session_failed(c->s);
-    uint32_t first = reply.spec ? reply.spec->first_index : 0, last = first + reply.job.tasks - 1;
-    api_free(&api_get_job_reply_type, &reply);
-    if (u64_parse(text, first, last, &index))
-        return usage_error("cat: job %s has no task '%s': its tasks are %u to %u", JOB_TEXT(c->job), text,
-                           first, last);
-    *task = (uint32_t)index - first;
-    return HAWK_EXIT_OK;
-}
-
 static int cat_job(struct cat *c, const char *task_text)
 {
     uint32_t task = 0;
     c->one = task_text != NULL;
-    int exit_code = task_text ? find_task(c, task_text, &task) : 0;
+    int exit_code = task_text ? task_find(c->s, c->job, task_text, &task) : 0;
     if (exit_code)
         return exit_code;
     int result = job_pages(c->s->h, c->job, task, c->one ? 1 : UINT32_MAX, cat_page, c);

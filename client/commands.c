@@ -18,7 +18,7 @@ const struct command client_commands[] = {
     {
         .name = "submit",
         .help = "hand in a job, and print its id",
-        .synopsis = "[FLAGS] -- COMMAND [ARGUMENT...]",
+        .synopsis = "[FLAGS] -- COMMAND [ARGUMENT...] | --app NAME [FLAGS]",
         .details =
             "The job runs on a cluster: one that others started, or `hawk up` on this machine. Without "
             "--wait "
@@ -30,13 +30,20 @@ const struct command client_commands[] = {
             "moves what is unfinished to another one, under the same id; and when this command "
             "is gone (Ctrl-C\n"
             "as well) and nobody waits for the job, it is cancelled after the dist's client_grace (10s)."
-            "\n\n" SPEC_HELP
-            "Without a PATTERN the worker keeps the output: `hawk cat ID` shows it.\n\n" EXIT_CODES
+            "\n\n" SPEC_HELP "Without a PATTERN the worker keeps the output: `hawk cat ID` shows it.\n"
+            "With --app tasks are no commands: programs that are attached to workers as executors of that "
+            "application "
+            "run\n"
+            "them. Each is given a line of --each-line, else --payload or --payload-file, else its number; "
+            "what it "
+            "returns\n"
+            "`hawk result ID` shows. While no worker serves the application the job waits.\n\n" EXIT_CODES
             "\nexamples:\n"
             "  hawk submit -- ./report.sh\n"
             "  hawk submit --array 1-1000 --wait -- sh -c './step $HAWK_TASK_INDEX'\n"
             "  hawk submit --each-line hosts.txt --time-limit 1m -- ssh {} uptime\n"
-            "  hawk submit --class long --estimate 2h --name train -- python3 train.py\n",
+            "  hawk submit --class long --estimate 2h --name train -- python3 train.py\n"
+            "  hawk submit --app resize --each-line images.txt --wait --results\n",
         .flags = submit_flags,
         .common = common_flags,
         .run = submit_main,
@@ -91,6 +98,25 @@ const struct command client_commands[] = {
         .flags = cat_flags,
         .common = common_flags,
         .run = cat_main,
+    },
+    {
+        .name = "result",
+        .help = "show what tasks of a job for attached executors returned",
+        .synopsis = "[FLAGS] ID [TASK]",
+        .details = "Of a job submitted with --app. Each task's result is a line, in the tasks' order; in "
+                   "JSON it is base64. "
+                   "TASK is the\n"
+                   "task's number, as in HAWK_TASK_INDEX. The dist keeps results as long as it knows the "
+                   "job, but not beyond "
+                   "its own restart.\n"
+                   "ID is a job's id, or `last`.\n"
+                   "Exit codes: 0 every task has one, 1 some are not done, or output could not be written, 2 "
+                   "the command line "
+                   "is\n"
+                   "wrong, 3 no such job or the cluster cannot be reached.\n",
+        .flags = result_flags,
+        .common = common_flags,
+        .run = result_main,
     },
     {
         .name = "explain",

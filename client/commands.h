@@ -10,6 +10,7 @@ int jobs_main(int argc, char **argv);
 int job_main(int argc, char **argv);
 int cancel_main(int argc, char **argv);
 int cat_main(int argc, char **argv);
+int result_main(int argc, char **argv);
 int nodes_main(int argc, char **argv);
 int stats_main(int argc, char **argv);
 int explain_main(int argc, char **argv);
@@ -18,7 +19,7 @@ int drain_main(int argc, char **argv);
 int undrain_main(int argc, char **argv);
 int down_main(int argc, char **argv);
 
-extern const struct flag submit_flags[], wait_flags[], jobs_flags[], job_flags[], cat_flags[], stats_flags[],
-    policy_flags[], drain_flags[], down_flags[];
+extern const struct flag submit_flags[], wait_flags[], jobs_flags[], job_flags[], cat_flags[], result_flags[],
+    stats_flags[], policy_flags[], drain_flags[], down_flags[];
 
 #endif

@@ -15,12 +15,14 @@
 
 struct wait_options {
     struct common_options common;
-    bool progress;
+    bool progress, results;
 };
 
 const struct flag wait_flags[] = {
     FLAG(BOOL, struct wait_options, progress, "progress", 0, NULL,
          "a progress line also where stderr is no terminal"),
+    FLAG(BOOL, struct wait_options, results, "results", 0, NULL,
+         "print what tasks of jobs for attached executors (--app) returned"),
     {0},
 };
 
@@ -34,7 +36,7 @@ int wait_main(int argc, char **argv)
         return -first;
     int exit_code = session_select(&s, argv[0], &o.common, argc - first, argv + first, &jobs);
     if (!exit_code)
-        exit_code = wait_jobs(&s, &jobs, o.progress, false);
+        exit_code = wait_jobs(&s, &jobs, o.progress, false, o.results);
     session_close(&s);
     selection_free(&jobs);
     return exit_code;

@@ -162,3 +162,22 @@ json_t *json_bytes(const char *data, size_t len)
 }
 
 json_t *json_text(const char *text) { return json_bytes(text, strlen(text)); }
+
+json_t *json_base64(const void *data, size_t len)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *p = data;
+    char *text = xmalloc((len + 2) / 3 * 4 + 1), *to = text;
+    for (; len > 0; p += 3) {
+        unsigned n = len < 3 ? (unsigned)len : 3;
+        unsigned bits = p[0] << 16 | (n > 1 ? p[1] : 0u) << 8 | (n > 2 ? p[2] : 0u);
+        *to++ = digits[bits >> 18];
+        *to++ = digits[bits >> 12 & 63];
+        *to++ = n > 1 ? digits[bits >> 6 & 63] : '=';
+        *to++ = n > 2 ? digits[bits & 63] : '=';
+        len -= n;
+    }
+    json_t *json = json_stringn(text, (size_t)(to - text));
+    free(text);
+    return json;
+}

@@ -46,5 +46,7 @@ const char *clean_text(char *buf, size_t size, const char *text);
 /* A JSON string; bytes that are not UTF-8 become U+FFFD. Never NULL. */
 json_t *json_text(const char *text);
 json_t *json_bytes(const char *data, size_t len);
+/* Bytes as they are, in base64. */
+json_t *json_base64(const void *data, size_t len);
 
 #endif

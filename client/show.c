@@ -1,6 +1,8 @@
 /* Jobs and tasks as JSON and as words. */
 #include "client/show.h"
 
+#include "base/units.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -70,6 +72,8 @@ json_t *task_json(const struct api_task *t, uint32_t first_index)
     json_object_set_new(o, "run_us", duration_json(t->run_us));
     json_object_set_new(o, "stolen", json_boolean(t->stolen));
     json_object_set_new(o, "message", json_text(t->message));
+    if (t->result)
+        json_object_set_new(o, "result", json_base64(t->result, t->result_n));
     return o;
 }
 
@@ -78,7 +82,8 @@ const char *task_ending(char *buf, size_t size, const struct api_task *t, int64_
     const char *signal_name = t->outcome == OUTCOME_SIGNALED ? strsignal(t->code) : NULL;
     switch (t->outcome) {
     case OUTCOME_EXITED:
-        snprintf(buf, size, "exited %d", (int)t->code);
+        snprintf(buf, size, "%s %d%s%s", *t->message ? "failed" : "exited", (int)t->code,
+                 *t->message ? ": " : "", CLEAN(t->message));
         break;
     case OUTCOME_SIGNALED:
         snprintf(buf, size, "killed by signal %d (%s)", (int)t->code, signal_name ? signal_name : "?");
@@ -105,14 +110,16 @@ const char *task_ending(char *buf, size_t size, const struct api_task *t, int64_
     return buf;
 }
 
-int job_pages(struct hawk *h, job_id_t job, uint32_t first_task, uint32_t limit, page_fn *fn, void *ctx)
+static int pages(struct hawk *h, job_id_t job, uint32_t first_task, uint32_t limit, bool results, page_fn *fn,
+                 void *ctx)
 {
     uint32_t first_index = 0, next = first_task, left = limit;
     for (bool first = true;; first = false) {
         struct api_get_job_request r = {.job = job,
                                         .first_task = next,
                                         .max_tasks = left < API_PAGE_MAX ? left : API_PAGE_MAX,
-                                        .spec = first};
+                                        .spec = first,
+                                        .results = results};
         struct api_get_job_reply page;
         int err = hawk_get_job(h, &r, &page);
         if (err)
@@ -127,6 +134,33 @@ int job_pages(struct hawk *h, job_id_t job, uint32_t first_task, uint32_t limit,
         if (result || got == 0 || left == 0 || next >= tasks)
             return result;
     }
+}
+
+int job_pages(struct hawk *h, job_id_t job, uint32_t first_task, uint32_t limit, page_fn *fn, void *ctx)
+{
+    return pages(h, job, first_task, limit, false, fn, ctx);
+}
+
+int job_result_pages(struct hawk *h, job_id_t job, uint32_t first_task, uint32_t limit, page_fn *fn,
+                     void *ctx)
+{
+    return pages(h, job, first_task, limit, true, fn, ctx);
+}
+
+int task_find(const struct session *s, job_id_t job, const char *text, uint32_t *task)
+{
+    struct api_get_job_request r = {.job = job, .spec = true};
+    struct api_get_job_reply reply;
+    uint64_t index = 0;
+    if (hawk_get_job(s->h, &r, &reply))
+        return session_failed(s);
+    uint32_t first = reply.spec ? reply.spec->first_index : 0, last = first + reply.job.tasks - 1;
+    api_free(&api_get_job_reply_type, &reply);
+    if (u64_parse(text, first, last, &index))
+        return usage_error("%s: job %s has no task '%s': its tasks are %u to %u", s->command, JOB_TEXT(job),
+                           text, first, last);
+    *task = (uint32_t)index - first;
+    return HAWK_EXIT_OK;
 }
 
 /* ---- Nodes ---- */

@@ -124,20 +124,20 @@ static int use_lines(const char *command, const char *path, struct job_desc *d)
     return exit_code;
 }
 
-static int use_stdin(const char *command, const char *path, struct job_desc *d)
+/* A whole file, for every task: what `flag` names. */
+static int use_input(const char *command, const char *flag, const char *path, struct job_desc *d)
 {
-    FILE *f = open_input(command, "stdin", path);
+    FILE *f = open_input(command, flag, path);
     if (!f)
         return HAWK_EXIT_USAGE;
     char *data = xmalloc(LIMIT_SPEC_BYTES + 1);
     size_t len = fread(data, 1, LIMIT_SPEC_BYTES + 1, f);
     int exit_code = 0;
     if (ferror(f))
-        exit_code = usage_error("%s: --stdin: cannot read %s: %s", command, path, strerror(errno));
+        exit_code = usage_error("%s: --%s: cannot read %s: %s", command, flag, path, strerror(errno));
     else if (len > LIMIT_SPEC_BYTES)
-        exit_code =
-            usage_error("%s: --stdin: %s has more than %u bytes, the limit; let the tasks read a file",
-                        command, path, LIMIT_SPEC_BYTES);
+        exit_code = usage_error("%s: --%s: %s has more than %u bytes, the limit; let the tasks read a file",
+                                command, flag, path, LIMIT_SPEC_BYTES);
     else
         d->input = blob_new(data, len);
     free(data);
@@ -199,8 +199,8 @@ static struct blob *name_of(const struct spec_options *o, int argc, char **argv)
 {
     char name[LIMIT_NAME_BYTES + 1];
     size_t n = 0;
-    if (o->name)
-        return blob_str(o->name);
+    if (o->name || o->app)
+        return blob_str(o->name ? o->name : o->app);
     for (int i = o->timer ? -1 : 0; i < argc; i++) {
         const char *word = i < 0 ? "timer" : argv[i];
         if (i == 0 && !o->timer && strrchr(word, '/'))
@@ -238,9 +238,44 @@ static int check_pattern(const char *command, const char *flag, const char *patt
     return 0;
 }
 
+/* What says how commands run says nothing to executors. */
+static int check_app(const char *command, const struct spec_options *o, int argc)
+{
+    const struct {
+        const char *flag;
+        bool given;
+    } others[] = {{"timer", o->timer},
+                  {"stdin", o->input != NULL},
+                  {"stdout", o->stdout_pattern != NULL},
+                  {"stderr", o->stderr_pattern != NULL},
+                  {"cwd", o->cwd != NULL},
+                  {"env", o->env.n > 0},
+                  {"clean-env", o->clean_env}};
+    if (!o->app && (o->payload || o->payload_file))
+        return usage_error("%s: --%s goes with --app, which names the application", command,
+                           o->payload ? "payload" : "payload-file");
+    if (!o->app)
+        return 0;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (others[i].given)
+            return usage_error("%s: --%s is about commands, and --app runs none", command, others[i].flag);
+    if (argc > 0)
+        return usage_error("%s: --app runs no command: leave it out (--payload is what tasks are given)",
+                           command);
+    if (!*o->app || strlen(o->app) > LIMIT_NAME_BYTES)
+        return usage_error("%s: --app takes a name of 1 to %u bytes", command, LIMIT_NAME_BYTES);
+    if ((o->payload != NULL) + (o->payload_file != NULL) + (o->each_line != NULL) > 1)
+        return usage_error("%s: --payload, --payload-file and --each-line all say what tasks are given: give "
+                           "one",
+                           command);
+    return 0;
+}
+
 static int check_options(const char *command, const struct spec_options *o, int argc)
 {
-    int exit_code;
+    int exit_code = check_app(command, o, argc);
+    if (exit_code)
+        return exit_code;
     if (o->array && o->each_line)
         return usage_error("%s: --array and --each-line both say which tasks there are: give one", command);
     if (o->each_line && o->input && strcmp(o->each_line, "-") == 0 && strcmp(o->input, "-") == 0)
@@ -252,7 +287,7 @@ static int check_options(const char *command, const struct spec_options *o, int 
         return usage_error("%s: --cwd takes a directory, not an empty name", command);
     if (o->timer && argc > 1)
         return usage_error("%s: --timer takes one duration in place of the command", command);
-    if (argc == 0 && !(o->timer && o->each_line))
+    if (argc == 0 && !o->app && !(o->timer && o->each_line))
         return usage_error(
             "%s: the job has no command: write it after the flags, as in `hawk %s -- echo hello`", command,
             command);
@@ -278,7 +313,10 @@ static int check_timer(const char *command, const struct spec_options *o, int ar
 static int fill(const char *command, const struct spec_options *o, int argc, char **argv, struct job_desc *d)
 {
     int exit_code = 0;
-    d->kind = o->timer ? PAYLOAD_TIMER : PAYLOAD_COMMAND;
+    bool numbers =
+        o->app && !o->payload && !o->payload_file; /* its number is all that tells a task from another */
+    d->kind = o->app ? PAYLOAD_APP : o->timer ? PAYLOAD_TIMER : PAYLOAD_COMMAND;
+    d->app = o->app ? blob_str(o->app) : NULL;
     d->tag = (uint8_t)tag_of(o->class);
     d->estimate_us = o->estimate_us;
     d->time_limit_us = o->time_limit_us;
@@ -289,7 +327,7 @@ static int fill(const char *command, const struct spec_options *o, int argc, cha
     for (int i = 0; i < argc; i++)
         strings_add(&d->argv, argv[i]);
     if (o->array)
-        exit_code = use_array(command, o->array, has_braces(argc, argv), d);
+        exit_code = use_array(command, o->array, numbers || has_braces(argc, argv), d);
     else if (o->each_line)
         exit_code = use_lines(command, o->each_line, d);
     else
@@ -305,8 +343,14 @@ static int fill(const char *command, const struct spec_options *o, int argc, cha
     if (o->stderr_pattern)
         d->stderr_pattern = blob_str(o->stderr_pattern);
     if (!exit_code && o->input)
-        exit_code = use_stdin(command, o->input, d);
-    if (!exit_code && !o->timer)
+        exit_code = use_input(command, "stdin", o->input, d);
+    if (!exit_code && o->payload_file)
+        exit_code = use_input(command, "payload-file", o->payload_file, d);
+    else if (o->payload)
+        d->input = blob_str(o->payload);
+    if (exit_code || o->app)
+        return exit_code;
+    if (!o->timer)
         exit_code = use_env(command, o, d);
     return exit_code ? exit_code : use_cwd(command, o->cwd, d);
 }

@@ -14,6 +14,7 @@ struct spec_options {
     const char *cwd, *stdout_pattern, *stderr_pattern, *input;
     struct flag_list env;
     bool clean_env, timer, at_most_once;
+    const char *app, *payload, *payload_file; /* where the command takes them */
 };
 
 /* Lost tasks are tried again this often unless --retries says otherwise. */
@@ -49,6 +50,13 @@ struct spec_options {
         FLAG(TEXT, type, at.input, "stdin", 'i', "FILE|-", "what every task reads as standard input"),       \
         FLAG(BOOL, type, at.timer, "timer", 0, NULL,                                                         \
              "run no command: tasks only take the time given in its place (250ms, or {})")
+
+/* Likewise, of a command whose jobs may be for attached executors. */
+#define SPEC_APP_FLAGS(type, at)                                                                             \
+    FLAG(TEXT, type, at.app, "app", 'A', "NAME",                                                             \
+         "run no command: tasks are for attached executors of this application"),                            \
+        FLAG(TEXT, type, at.payload, "payload", 0, "TEXT", "with --app: what every task is given"),          \
+        FLAG(TEXT, type, at.payload_file, "payload-file", 0, "FILE|-", "with --app: the same from a file")
 
 /* For a command's details: what the above need to be understood. */
 #define SPEC_HELP                                                                                            \

@@ -9,15 +9,18 @@
 struct submit_options {
     struct common_options common;
     struct spec_options spec;
-    bool wait, progress;
+    bool wait, progress, results;
 };
 
 const struct flag submit_flags[] = {
     SPEC_FLAGS(struct submit_options, spec),
+    SPEC_APP_FLAGS(struct submit_options, spec),
     FLAG(BOOL, struct submit_options, wait, "wait", 'w', NULL,
          "wait until it has ended; see the exit codes below"),
     FLAG(BOOL, struct submit_options, progress, "progress", 0, NULL,
          "with --wait: a progress line also where stderr is no terminal"),
+    FLAG(BOOL, struct submit_options, results, "results", 0, NULL,
+         "with --app and --wait: print what tasks returned, in place of the job's id"),
     {0},
 };
 
@@ -43,10 +46,10 @@ static int submit(struct session *s, const struct submit_options *o, struct job_
     }
     if (err)
         return session_failed(s);
-    if (s->mode != OUTPUT_JSON || !o->wait)
+    if ((s->mode != OUTPUT_JSON || !o->wait) && !o->results)
         print_submitted(s, &reply);
     struct selection one = {.jobs = &reply.job, .n = 1};
-    return o->wait ? wait_jobs(s, &one, o->progress, true) : HAWK_EXIT_OK;
+    return o->wait ? wait_jobs(s, &one, o->progress, true, o->results) : HAWK_EXIT_OK;
 }
 
 int submit_main(int argc, char **argv)
@@ -60,6 +63,8 @@ int submit_main(int argc, char **argv)
         exit_code = -first;
     if (!exit_code)
         exit_code = spec_build(argv[0], &o.spec, argc - first, argv + first, &d);
+    if (!exit_code && o.results && (!o.wait || !o.spec.app))
+        exit_code = usage_error("%s: --results goes with --app and --wait", argv[0]);
     /* Nobody waits: the dist must keep the job itself (DESIGN 3, rule 8). */
     if (!exit_code && !o.wait)
         d->flags |= JOB_DETACHED;

@@ -5,6 +5,7 @@
 #include "base/units.h"
 #include "client/document.h"
 #include "client/print.h"
+#include "client/result.h"
 #include "client/show.h"
 
 #include <signal.h>
@@ -177,16 +178,32 @@ static int report(struct session *s, const struct progress *p)
 }
 
 /* As far as they are known, also when the waiting failed: `submit --wait` has told their ids nowhere else. */
-static void print_json(const struct progress *p)
+static void print_json(const struct progress *p, bool results)
 {
-    json_t *list = json_array();
-    for (uint32_t i = 0; i < p->n; i++)
+    json_t *list = json_array(), *tasks = NULL;
+    for (uint32_t i = 0; i < p->n; i++) {
         json_array_append_new(list, p->jobs[i].name ? job_json(&p->jobs[i])
                                                     : json_pack("{s:s}", "job", JOB_TEXT(p->jobs[i].job)));
+        if (!results)
+            continue;
+        (void)results_print(p->session, p->jobs[i].job, &tasks);
+        json_object_set_new(json_array_get(list, i), "results", tasks);
+    }
     document_print(json_pack("{s:o}", "jobs", list));
 }
 
-int wait_jobs(struct session *s, const struct selection *jobs, bool progress, bool attended)
+/* In the order in which the jobs were named. */
+static int print_results(struct session *s, const struct selection *jobs)
+{
+    int exit_code = HAWK_EXIT_OK;
+    for (uint32_t i = 0; i < jobs->n; i++) {
+        int got = results_print(s, jobs->jobs[i], NULL);
+        exit_code = exit_code ? exit_code : got;
+    }
+    return exit_code;
+}
+
+int wait_jobs(struct session *s, const struct selection *jobs, bool progress, bool attended, bool results)
 {
     struct progress p = {
         .session = s, .n = jobs->n, .shown = progress || (s->mode == OUTPUT_TABLE && isatty(STDERR_FILENO))};
@@ -212,8 +229,12 @@ int wait_jobs(struct session *s, const struct selection *jobs, bool progress, bo
         exit_code = report(s, &p);
     if (result && result != INTERRUPTED)
         exit_code = session_failed(s);
+    if (results && result == 0 && s->mode != OUTPUT_JSON) {
+        int got = print_results(s, jobs);
+        exit_code = exit_code ? exit_code : got;
+    }
     if (s->mode == OUTPUT_JSON)
-        print_json(&p);
+        print_json(&p, results && result == 0);
     for (uint32_t i = 0; i < p.n; i++)
         api_free(&api_job_type, &p.jobs[i]);
     free(p.jobs);

@@ -1,11 +1,13 @@
 """Attached executors: tasks without a process each, their results, and what becomes of them when things break."""
+import subprocess
 import sys
+import tempfile
 
 import grpc
 
 from executortest import Executor, epb
-from grpctest import Caller, pb
-from hawktest import BOUND, Cluster, run_tests, wait_for
+from grpctest import ROOT, Caller, pb
+from hawktest import BOUND, HAWK, Cluster, Daemon, run_tests, user_environment, wait_for
 
 
 def socket_of(c, worker):
@@ -247,6 +249,60 @@ def test_who_does_not_serve_it_steals_nothing():
         last, tasks = watch(c, job)
         assert tasks[0].result == b"<1>" and tasks[0].worker_name == "w1" and last.reservations_stolen == 0, last
         assert watch(c, long)[0].state == pb.JOB_DONE
+
+
+def test_command_line():
+    with Cluster(workers=1, slots=4) as c:
+        def do(task):
+            return (3, "no number") if task.payload == b"x" else task.payload.upper() + b"!"
+        x = Executor(socket_of(c, "w1"), "up", do, slots=4).wait_attached()
+        assert c.hawk("submit", "--app", "up", "--payload", "hi", "--wait", "--results").stdout == "HI!\n"
+        r = c.hawk("submit", "--app", "up", "--each-line", "-", "--wait", "--results", input="a\nb\nc\n")
+        assert r.stdout == "A!\nB!\nC!\n", r.stdout
+        assert c.hawk("submit", "--app", "up", "--array", "3-5", "--wait", "--results").stdout == "3!\n4!\n5!\n"
+        with open(f"{c.dir}/payload", "wb") as f:
+            f.write(b"from a file\n")
+        r = c.hawk("submit", "--app", "up", "--payload-file", f"{c.dir}/payload", "--array", "1-2", "--wait", "--results")
+        assert r.stdout == "FROM A FILE\n!\n" * 2, r.stdout
+        job = c.hawk("submit", "--app", "up", "--each-line", "-", input="p\nx\nq\n").stdout.strip()
+        r = c.hawk("wait", "--results", job, check=1)
+        assert r.stdout == "P!\nQ!\n" and "task 1 has no result: failed 3: no number" in r.stderr, (r.stdout, r.stderr)
+        r = c.hawk("result", "--raw", job, check=1)
+        assert r.stdout == "P!Q!", r.stdout
+        assert c.hawk("result", job, "2").stdout == "Q!\n"
+        tasks = c.json("result", job, check=1)["jobs"][0]["tasks"]
+        assert tasks[0]["result"] == "UCE=" and tasks[1]["message"] == "no number" and "result" not in tasks[1], tasks
+        jobs = c.json("submit", "--app", "up", "--payload", "j", "--wait", "--results")["jobs"]
+        assert jobs[0]["state"] == "done" and jobs[0]["results"][0]["result"] == "SiE=", jobs
+        for flags, words in ((("--payload", "x"), "--app"), (("--app", "a", "--", "true"), "no command"),
+                             (("--app", "a", "--env", "A=b"), "--env"), (("--app", "a", "--timer"), "--timer"),
+                             (("--app", ""), "1 to 255"), (("--app", "a", "--results"), "--wait"),
+                             (("--app", "a", "--payload", "x", "--payload-file", "-"), "give one"),
+                             (("--results", "--wait", "--", "true"), "--app")):
+            r = c.hawk("submit", *flags, check=2, input="")
+            assert words in r.stderr, (flags, r.stderr)
+        assert "up" in c.hawk("cat", job, check=3).stderr
+        command = c.hawk("submit", "--wait", "--", "true").stdout.strip()
+        assert "hawk cat" in c.hawk("result", command, check=3).stderr
+        x.leave()
+
+
+def test_hawk_up_serves_executors():
+    with tempfile.TemporaryDirectory() as d:
+        env = user_environment(d)
+        up = Daemon("up", "--slots", "4", env=env)
+        try:
+            addr = up.ready()
+            x = Executor(addr, "up", lambda t: t.payload[::-1], slots=4).wait_attached()
+            r = subprocess.run([HAWK, "submit", "--app", "up", "--each-line", "-", "--wait", "--results"], env=env, text=True,
+                               input="".join(f"{i:03}\n" for i in range(200)), capture_output=True, timeout=BOUND)
+            assert r.returncode == 0 and r.stdout == "".join(f"{i:03}"[::-1] + "\n" for i in range(200)), (r.stdout, r.stderr)
+            assert len(x.tasks) == 200
+            r = subprocess.run([sys.executable, f"{ROOT}/examples/map.py", "--dist", addr, "--worker", addr, "--", "3", "-12",
+                                "70000"], capture_output=True, text=True, timeout=BOUND)
+            assert r.returncode == 0 and r.stdout == "3 9\n-12 144\n70000 4900000000\n", (r.stdout, r.stderr)
+        finally:
+            assert up.stop() == 0
 
 
 run_tests(sys.modules[__name__])

@@ -23,6 +23,7 @@ struct options {
 
 static const struct flag flags[] = {
     SPEC_FLAGS(struct options, spec),
+    SPEC_APP_FLAGS(struct options, spec),
     FLAG(LIST, struct options, list, "list", 'L', "X", "a list"),
     FLAG_NUMBER(struct options, count, "count", 'N', "N", "a number", 3, 4000),
     FLAG(SHARE, struct options, share, "share", 's', "SHARE", "a share"),
