@@ -1,4 +1,4 @@
-/* The indexed heap: 4 children a node, so that a node's children share one or two cache lines and the tree
+/* The indexed heap: 4 children a node, so that a node's children share two or three cache lines and the tree
  * is half as deep as a binary one. Positions are 1-based in the nodes and 0-based in here. */
 #include "base/heap.h"
 
@@ -8,33 +8,33 @@
 
 #define ARITY 4u
 
-static bool before(const struct heap_node *a, const struct heap_node *b)
+static bool before(const struct heap_entry *a, const struct heap_entry *b)
 {
     return a->key != b->key ? a->key < b->key : a->seq < b->seq;
 }
 
-static void place(struct heap *h, uint32_t i, struct heap_node *n)
+static void place(struct heap *h, uint32_t i, const struct heap_entry *e)
 {
-    h->v[i] = n;
-    n->pos = i + 1;
+    h->v[i] = *e;
+    e->node->pos = i + 1;
 }
 
-/* Moves the hole at i towards the root until n fits in it. */
-static void sift_up(struct heap *h, uint32_t i, struct heap_node *n)
+/* Moves the hole at i towards the root until e fits in it. */
+static void sift_up(struct heap *h, uint32_t i, const struct heap_entry *e)
 {
     while (i > 0) {
         uint32_t parent = (i - 1) / ARITY;
 
-        if (!before(n, h->v[parent]))
+        if (!before(e, &h->v[parent]))
             break;
-        place(h, i, h->v[parent]);
+        place(h, i, &h->v[parent]);
         i = parent;
     }
-    place(h, i, n);
+    place(h, i, e);
 }
 
-/* Moves the hole at i towards the leaves until n fits in it. */
-static void sift_down(struct heap *h, uint32_t i, struct heap_node *n)
+/* Moves the hole at i towards the leaves until e fits in it. */
+static void sift_down(struct heap *h, uint32_t i, const struct heap_entry *e)
 {
     for (;;) {
         uint64_t first = (uint64_t)i * ARITY + 1;
@@ -44,23 +44,23 @@ static void sift_down(struct heap *h, uint32_t i, struct heap_node *n)
         if (first >= h->n)
             break;
         for (uint32_t c = least + 1; c < end; c++)
-            if (before(h->v[c], h->v[least]))
+            if (before(&h->v[c], &h->v[least]))
                 least = c;
-        if (!before(h->v[least], n))
+        if (!before(&h->v[least], e))
             break;
-        place(h, i, h->v[least]);
+        place(h, i, &h->v[least]);
         i = least;
     }
-    place(h, i, n);
+    place(h, i, e);
 }
 
-/* Puts n where it belongs, starting from the hole at i. */
-static void settle(struct heap *h, uint32_t i, struct heap_node *n)
+/* Puts e where it belongs, starting from the hole at i. */
+static void settle(struct heap *h, uint32_t i, struct heap_entry e)
 {
-    if (i > 0 && before(n, h->v[(i - 1) / ARITY]))
-        sift_up(h, i, n);
+    if (i > 0 && before(&e, &h->v[(i - 1) / ARITY]))
+        sift_up(h, i, &e);
     else
-        sift_down(h, i, n);
+        sift_down(h, i, &e);
 }
 
 void heap_init(struct heap *h) { *h = (struct heap){0}; }
@@ -73,7 +73,7 @@ void heap_free(struct heap *h)
 
 int heap_reserve(struct heap *h, uint32_t n)
 {
-    struct heap_node **v;
+    struct heap_entry *v;
 
     if (n <= h->cap)
         return 0;
@@ -95,20 +95,20 @@ int heap_push(struct heap *h, struct heap_node *n)
         if (h->n == cap || heap_reserve(h, cap))
             return HAWK_ENOMEM;
     }
-    sift_up(h, h->n++, n);
+    sift_up(h, h->n++, &(struct heap_entry){n->key, n->seq, n});
     return 0;
 }
 
 void heap_remove(struct heap *h, struct heap_node *n)
 {
     uint32_t i = n->pos - 1; /* wraps for a node in no heap, which the checks catch */
-    struct heap_node *last;
+    struct heap_entry last;
 
     CHECK(i < h->n);
-    CHECK(h->v[i] == n);
+    CHECK(h->v[i].node == n);
     last = h->v[--h->n];
     n->pos = 0;
-    if (last != n)
+    if (last.node != n)
         settle(h, i, last);
 }
 
@@ -117,10 +117,10 @@ void heap_update(struct heap *h, struct heap_node *n, int64_t key, uint64_t seq)
     uint32_t i = n->pos - 1;
 
     CHECK(i < h->n);
-    CHECK(h->v[i] == n);
+    CHECK(h->v[i].node == n);
     n->key = key;
     n->seq = seq;
-    settle(h, i, n);
+    settle(h, i, (struct heap_entry){key, seq, n});
 }
 
 bool heap_check(const struct heap *h)
@@ -128,9 +128,11 @@ bool heap_check(const struct heap *h)
     if (h->n > h->cap)
         return false;
     for (uint32_t i = 0; i < h->n; i++) {
-        if (h->v[i]->pos != i + 1)
+        const struct heap_entry *e = &h->v[i];
+
+        if (e->node->pos != i + 1 || e->node->key != e->key || e->node->seq != e->seq)
             return false;
-        if (i > 0 && before(h->v[i], h->v[(i - 1) / ARITY]))
+        if (i > 0 && before(e, &h->v[(i - 1) / ARITY]))
             return false;
     }
     return true;

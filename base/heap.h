@@ -14,8 +14,15 @@ struct heap_node {
     uint32_t pos; /* 1-based place in the heap; 0 = in no heap */
 };
 
+/* Keys stand beside the pointers: what is compared on the way through a big heap lies together. */
+struct heap_entry {
+    int64_t key;
+    uint64_t seq;
+    struct heap_node *node;
+};
+
 struct heap {
-    struct heap_node **v;
+    struct heap_entry *v;
     uint32_t n, cap;
 };
 
@@ -26,7 +33,7 @@ HAWK_MUST_USE int heap_reserve(struct heap *h, uint32_t n);
 /* Inserts node with its key and seq set; node must be in no heap. HAWK_ENOMEM leaves both unchanged. */
 HAWK_MUST_USE int heap_push(struct heap *h, struct heap_node *n);
 /* The least node, or NULL. */
-static inline struct heap_node *heap_min(const struct heap *h) { return h->n ? h->v[0] : NULL; }
+static inline struct heap_node *heap_min(const struct heap *h) { return h->n ? h->v[0].node : NULL; }
 void heap_remove(struct heap *h, struct heap_node *n); /* n must be in h */
 /* Changes key (and seq) of a node in h and restores order. */
 void heap_update(struct heap *h, struct heap_node *n, int64_t key, uint64_t seq);

@@ -474,7 +474,7 @@ static void heap_sorts_by_key_then_sequence(void **state)
     for (const struct heap_node *last = NULL, *n; (n = heap_min(&h)) != NULL; last = n) {
         if (last)
             assert_true(last->key < n->key || (last->key == n->key && last->seq < n->seq));
-        heap_remove(&h, h.v[0]);
+        heap_remove(&h, heap_min(&h));
         assert_false(heap_in(n));
     }
     heap_free(&h);
