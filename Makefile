@@ -42,10 +42,12 @@ fuzz_lib_sources := $(wildcard tests/fuzz/lib/*.c)
 
 bench_sources := $(wildcard bench/bench_*.c)
 bench_programs := $(bench_sources:%.c=$(B)/%)
+bench_lib_sources := $(wildcard bench/lib/*.c)
+bench_archive := $(B)/libbench.a
 
 all_sources := $(sources) daemon/main.c $(test_sources) $(test_lib_sources) $(fuzz_sources) $(fuzz_lib_sources) \
-	$(bench_sources)
-own_files := $(wildcard $(ROOMS:=/*.[ch]) tests/*.[ch] tests/lib/*.[ch] tests/fuzz/*.[ch] tests/fuzz/lib/*.[ch] bench/*.[ch])
+	$(bench_sources) $(bench_lib_sources)
+own_files := $(wildcard $(ROOMS:=/*.[ch]) tests/*.[ch] tests/lib/*.[ch] tests/fuzz/*.[ch] tests/fuzz/lib/*.[ch] bench/*.[ch] bench/lib/*.[ch])
 
 # --- how it is compiled ----------------------------------------------------------------------------
 
@@ -78,7 +80,8 @@ Q := $(if $(V),,@)
 say = $(if $(V),@:,@printf '%-7s %s\n' $(1) $(2))
 
 .PHONY: all archive programs test test-load fuzz fuzz-programs check check-format check-build check-tidy check-structure deps format demo figures \
-	bench bench-sim bench-failover bench-recovery bench-takeover calibrate swarm mutate clean help install install-files FORCE
+	bench bench-bus bench-codec bench-commands bench-failover bench-heartbeats bench-idle bench-policy bench-recovery bench-sim \
+	bench-takeover bench-wire calibrate swarm mutate clean help install install-files FORCE
 all: $(if $(binary),$(binary),archive)
 archive: $(archive)
 
@@ -130,7 +133,7 @@ $(B)/hawk: $(main_object) $(archive)
 	$(Q)$(link) -o $@ $^ $(LIBS)
 
 -include $(objects:.o=.d) $(main_object:.o=.d) $(gen_objects:.o=.d) $(test_lib_objects:.o=.d)
--include $(test_sources:%.c=$(B)/obj/%.d) $(bench_sources:%.c=$(B)/obj/%.d)
+-include $(test_sources:%.c=$(B)/obj/%.d) $(bench_sources:%.c=$(B)/obj/%.d) $(bench_lib_sources:%.c=$(B)/obj/%.d)
 -include $(fuzz_sources:%.c=$(B)/obj/%.d) $(fuzz_lib_sources:%.c=$(B)/obj/%.d)
 
 # --- tests -----------------------------------------------------------------------------------------
@@ -215,21 +218,27 @@ soak: $(binary)
 mutate:
 	$(Q)tools/mutate
 
-# Every bench/bench_NAME.c, one after the other; each says on its first lines what it measures.
+# Each prints medians with their range, and writes them to $(B)/bench/NAME.json. All that end in some minutes each, for a
+# machine with nothing else to do; docs/benchmarks.md says which table is whose, and how long it takes.
+BENCHES := codec bus commands policy wire idle heartbeats
+# One at a time: a figure taken beside another bench's load is none.
 bench: all $(bench_programs)
-	$(Q)for p in $(bench_programs); do echo "== $$(basename $$p)"; $$p || exit 1; done
+	$(Q)for b in $(BENCHES); do echo "== $$b"; $(MAKE) bench-$$b || exit 1; done
+bench-commands bench-policy bench-wire bench-idle bench-heartbeats bench-recovery: bench-%: all $(B)/bench/bench_%
+	$(Q)mkdir -p $(B)/bench && $(B)/bench/bench_$* $(B)/bench/$*.json $(ROUNDS)
+bench-codec bench-bus: bench-%: all $(B)/bench/bench_%
+	$(Q)$(B)/bench/bench_$*
 # The simulator's alone, with its figures in $(B)/bench/sim.json; INSTRUCTIONS=1: valgrind counts instructions where the
 # processor does not (some minutes).
 bench-sim: $(B)/bench/bench_sim
 	$(Q)$< $(B)/bench/sim.json
-# Central killed with 10,000 workers and 100,000 unfinished long tasks; some minutes, and for a machine with nothing else to do.
-bench-recovery: all $(B)/bench/bench_recovery
-	$(Q)$(B)/bench/bench_recovery $(B)/bench/recovery.json
 # Centrals on a real etcd, killed one after another; figures as JSON in $(B)/bench/takeover.json.
 KILLS ?= 10
 bench-takeover: all
 	$(Q)HAWK=$(abspath $(B)/hawk) OUT=$(abspath $(B))/bench/takeover.json bench/takeover $(KILLS)
-$(B)/bench/bench_%: $(B)/obj/bench/bench_%.o $(archive)
+$(bench_archive): $(bench_lib_sources:%.c=$(B)/obj/%.o)
+	$(Q)rm -f $@ && ar rcs $@ $^
+$(B)/bench/bench_%: $(B)/obj/bench/bench_%.o $(bench_archive) $(archive)
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link) -o $@ $^ $(LIBS)
@@ -266,7 +275,8 @@ help:
 	@echo "make                   build/hawk"
 	@echo "make test [T=NAME]     build and run the tests (tests/test_NAME.c, tests/e2e/test_NAME.*)"
 	@echo "make demo              a cluster on this machine under a mixed load"
-	@echo "make bench             measurements; make bench-sim: the simulator's, as JSON as well"
+	@echo "make bench             all measurements of speed and memory, one after the other; each as JSON in build/bench/"
+	@echo "make bench-NAME        one of them: policy wire idle heartbeats commands codec bus sim recovery [ROUNDS=7]"
 	@echo "make bench-failover    how soon clients are served elsewhere when their dist dies [RUNS=7]"
 	@echo "make bench-takeover    how long a cluster is without its central after kill -9 [KILLS=10]"
 	@echo "make figures           the papers' simulated figures (TRACES=DIR: the published traces)"

@@ -1,0 +1,440 @@
+/* Commands per second: /bin/true, its output captured to two files of its own, SLOTS at a time, on whatever cores this
+ * machine has. The bound is a bare posix_spawn loop that does the same; beside it the spawner alone, one array and jobs
+ * of one task on a cluster of daemons, one array with `hawk run`, and, where they are installed, xargs -P (which captures
+ * nothing) and GNU parallel. Rounds alternate. By the wall clock, and by the processor time that everything involved took, tasks
+ * included: a busy machine spoils that less. Usage: bench_commands [FILE.json [ROUNDS [COMMANDS [SLOTS]]]] */
+#include "base/log.h"
+#include "base/units.h"
+#include "bench/lib/figures.h"
+#include "bench/lib/programs.h"
+#include "exec/exec.h"
+#include "net/api.h"
+#include "net/rpc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define PROGRAM "/bin/true"
+#define PARALLEL_SHARE                                                                                       \
+    10u /* GNU parallel is given a tenth of the tasks: it takes as long as the others for all */
+#define CALLS_IN_FLIGHT 64u
+#define LOOK_US (20 * US_PER_MS) /* between two looks at whether the jobs have ended */
+#define CALL_US (60 * US_PER_S)
+#define WAIT_US (600 * US_PER_S)
+
+static char dir[64];
+
+/* ---- The bound ---- */
+
+static void spawn_bare(uint32_t task)
+{
+    char *argv[] = {(char *)PROGRAM, NULL};
+    int flags = O_WRONLY | O_CREAT | O_TRUNC;
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attr;
+    char out[300], err[300];
+    pid_t pid;
+
+    snprintf(out, sizeof out, "%s/bare/%u.out", dir, task);
+    snprintf(err, sizeof err, "%s/bare/%u.err", dir, task);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out, flags, 0666);
+    posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, err, flags, 0666);
+    posix_spawnattr_init(&attr);
+    posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETPGROUP);
+    errno = posix_spawn(&pid, PROGRAM, &actions, &attr, argv, environ);
+    if (errno)
+        bench_die("posix_spawn: %s", strerror(errno));
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attr);
+}
+
+static void run_bare(uint32_t n, uint32_t slots)
+{
+    uint32_t running = 0;
+
+    for (uint32_t task = 0; task < n || running > 0;) {
+        while (task < n && running < slots) {
+            spawn_bare(task++);
+            running++;
+        }
+        if (waitpid(-1, NULL, 0) < 0)
+            bench_die("waitpid: %s", strerror(errno));
+        running--;
+    }
+}
+
+/* ---- The spawner alone ---- */
+
+struct load {
+    struct exec *e;
+    struct job_desc *d;
+    uint32_t n, asked, ended;
+};
+
+static void ask(struct load *l)
+{
+    struct try_id id = {job_id_make((node_id_t){1}, 1), l->asked, 1, 1};
+
+    if (exec_run(l->e, 0, &(struct msg_exec_start){.run = l->asked, .id = id, .desc = l->d}, NULL) < 0)
+        bench_die("the spawner takes no more");
+    l->asked++;
+}
+
+static void on_event(void *arg, const struct msg *m)
+{
+    struct load *l = arg;
+
+    if (m->type != MSG_EXEC_EXITED)
+        return;
+    if (m->exec_exited.outcome != OUTCOME_EXITED)
+        bench_die("%s", m->exec_exited.result ? m->exec_exited.result->data : "a task failed");
+    l->ended++;
+    if (l->asked < l->n)
+        ask(l);
+}
+
+static void run_spawner(struct exec *e, uint32_t n, uint32_t slots)
+{
+    struct load l = {.e = e, .n = n, .d = job_desc_new()};
+
+    l.d->tasks = n;
+    strings_add(&l.d->argv, PROGRAM);
+    while (l.asked < n && l.asked < slots)
+        ask(&l);
+    while (l.ended < n) {
+        struct pollfd p = {.fd = exec_fd(e), .events = POLLIN};
+
+        if (exec_flush(e) < 0)
+            bench_die("the spawner is gone");
+        if (poll(&p, 1, -1) < 0 || exec_on_ready(e, on_event, &l) < 0)
+            bench_die("the spawner is gone");
+    }
+    job_desc_drop(l.d);
+}
+
+/* ---- Programs that run them all ---- */
+
+/* Runs it to its end; returns the processor time of it and of all that it waited for. */
+static double run_program(const char *const *argv, const char *input)
+{
+    struct rusage before, after;
+    int status;
+    pid_t pid;
+
+    getrusage(RUSAGE_CHILDREN, &before);
+    pid = fork();
+    if (pid == 0) {
+        int in = open(input, O_RDONLY), null = open("/dev/null", O_WRONLY);
+
+        dup2(in, STDIN_FILENO);
+        dup2(null, STDOUT_FILENO);
+        execvp(argv[0], (char **)argv);
+        _exit(127);
+    }
+    if (waitpid(pid, &status, 0) != pid || status != 0)
+        bench_die("%s failed", argv[0]);
+    getrusage(RUSAGE_CHILDREN, &after);
+    return (double)(after.ru_utime.tv_sec - before.ru_utime.tv_sec + after.ru_stime.tv_sec -
+                    before.ru_stime.tv_sec) +
+           (double)(after.ru_utime.tv_usec - before.ru_utime.tv_usec + after.ru_stime.tv_usec -
+                    before.ru_stime.tv_usec) /
+               1e6;
+}
+
+static bool is_installed(const char *program)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof path, "/usr/bin/%s", program);
+    if (access(path, X_OK) == 0)
+        return true;
+    printf("%s is not installed (make bench-deps): left out\n", program);
+    return false;
+}
+
+/* A line per task, for xargs and parallel. */
+static void write_lines(const char *path, uint32_t n)
+{
+    FILE *f = fopen(path, "w");
+
+    for (uint32_t i = 0; f && i < n; i++)
+        fprintf(f, "%u\n", i);
+    if (!f || fclose(f) != 0)
+        bench_die("%s cannot be written", path);
+}
+
+/* ---- A cluster of daemons: central, a dist, a worker ---- */
+
+struct cluster {
+    struct loop *loop;
+    char central_addr[ADDRESS_MAX], dist_addr[ADDRESS_MAX], worker_addr[ADDRESS_MAX];
+    pid_t central, dist, worker, spawner;
+    struct channel *channel;
+    uint32_t calls;
+    uint64_t ended, tasks_ended, submitted;
+};
+
+/* Its only child. */
+static pid_t child_of(pid_t pid)
+{
+    char path[64];
+    int child = 0;
+    FILE *f;
+
+    snprintf(path, sizeof path, "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    f = fopen(path, "r");
+    if (!f || fscanf(f, "%d", &child) != 1) /* NOLINT(cert-err34-c): the kernel's own */
+        bench_die("process %d has no spawner", (int)pid);
+    fclose(f);
+    return child;
+}
+
+static void start_cluster(struct cluster *c, struct loop *loop, uint32_t slots)
+{
+    char hawk[PATH_MAX], state[100], output[100], number[16];
+
+    *c = (struct cluster){.loop = loop};
+    hawk_path(hawk);
+    snprintf(number, sizeof number, "%u", slots);
+    snprintf(output, sizeof output, "%s/cluster", dir);
+    snprintf(state, sizeof state, "%s/state-central", dir);
+    c->central = start_daemon(hawk, c->central_addr, "central", "--listen", "127.0.0.1:0", "--state-dir",
+                              state, "--log-level", "error", NULL);
+    snprintf(state, sizeof state, "%s/state-worker", dir);
+    c->worker = start_daemon(hawk, c->worker_addr, "worker", "--listen", "127.0.0.1:0", "--central",
+                             c->central_addr, "--slots", number, "--state-dir", state, "--output-dir", output,
+                             "--log-level", "error", NULL);
+    c->spawner = child_of(c->worker);
+    snprintf(state, sizeof state, "%s/state-dist", dir);
+    c->dist =
+        start_daemon(hawk, c->dist_addr, "dist", "--listen", "127.0.0.1:0", "--central", c->central_addr,
+                     "--state-dir", state, "--client-grace", "1h", "--log-level", "error", NULL);
+    c->channel = channel_new(loop, c->dist_addr, NULL);
+}
+
+static void stop_cluster(struct cluster *c)
+{
+    channel_free(c->channel);
+    end_program(c->worker, SIGTERM);
+    end_program(c->dist, SIGKILL);
+    end_program(c->central, SIGKILL);
+}
+
+static double cluster_cpu_s(const struct cluster *c)
+{
+    return program_cpu_s(c->central) + program_cpu_s(c->dist) + program_cpu_s(c->worker) +
+           program_tree_cpu_s(c->spawner);
+}
+
+static void on_done(void *arg, grpc_status_code status, const char *text)
+{
+    if (status != GRPC_STATUS_OK)
+        bench_die("the dist refused a call: %s", text);
+    ((struct cluster *)arg)->calls--;
+}
+
+static void on_stats(void *arg, const uint8_t *data, size_t len)
+{
+    struct cluster *c = arg;
+    struct api_get_stats_reply r;
+    char why[100];
+
+    if (api_decode(&api_get_stats_reply_type, data, len, &r, why, sizeof why) != 0)
+        bench_die("%s", why);
+    for (uint32_t n = 0; n < r.nodes_n; n++)
+        for (uint32_t i = 0; strcmp(r.nodes[n].role, "dist") == 0 && i < r.nodes[n].counters_n; i++)
+            if (strcmp(r.nodes[n].counters[i].name, "jobs_finished") == 0)
+                c->ended = r.nodes[n].counters[i].value;
+    api_free(&api_get_stats_reply_type, &r);
+}
+
+static void call(struct cluster *c, enum api_method method, const void *request,
+                 void (*reply)(void *arg, const uint8_t *data, size_t len))
+{
+    const struct rpc_fns fns = {.reply = reply, .done = on_done};
+    int64_t end_us = loop_now(c->loop) + WAIT_US;
+    uint8_t *data;
+    size_t len;
+
+    api_encode(api_methods[method].request, request, &data, &len);
+    c->calls++;
+    rpc_start(c->channel, api_methods[method].path, data, len, CALL_US, true, &fns, c);
+    free(data);
+    while (c->calls >= CALLS_IN_FLIGHT)
+        loop_once(c->loop, end_us);
+}
+
+static void run_jobs(struct cluster *c, uint32_t jobs, uint32_t tasks)
+{
+    struct job_desc *d = job_desc_new();
+    struct api_submit_request r = {.job = d};
+    int64_t end_us = loop_now(c->loop) + WAIT_US;
+
+    d->tasks = tasks;
+    d->tag = TAG_SHORT;
+    strings_add(&d->argv, PROGRAM);
+    for (uint32_t i = 0; i < jobs; i++)
+        call(c, API_SUBMIT, &r, NULL);
+    job_desc_drop(d);
+    c->submitted += jobs;
+    while (c->ended < c->submitted) {
+        int64_t look_us = loop_now(c->loop) + LOOK_US;
+
+        if (look_us > end_us)
+            bench_die("%llu jobs did not end", (unsigned long long)(c->submitted - c->ended));
+        call(c, API_GET_STATS, &(struct api_get_stats_request){0}, on_stats);
+        while (c->calls || loop_now(c->loop) < look_us)
+            loop_once(c->loop, look_us);
+    }
+}
+
+/* ---- Rounds ---- */
+
+struct bench {
+    struct figures *f;
+    struct exec *e;
+    pid_t spawner; /* e's */
+    struct cluster cluster;
+    uint32_t n, slots;
+    bool xargs, parallel;
+    double at_s, cpu_s;        /* of what is being measured */
+    double bare_s, bare_cpu_s; /* of the round's bare loop */
+};
+
+static void begin(struct bench *b, double cpu)
+{
+    b->at_s = wall_s();
+    b->cpu_s = cpu;
+}
+
+/* names: tasks/s, and both ratios to the bare loop. */
+static void end(struct bench *b, const char *const names[3], uint32_t n, double cpu)
+{
+    double s = (wall_s() - b->at_s) / n;
+
+    cpu = (cpu - b->cpu_s) / n;
+    if (!b->bare_s) {
+        b->bare_s = s;
+        b->bare_cpu_s = cpu;
+    }
+    figures_add(b->f, names[0], "/s", 1 / s);
+    figures_add(b->f, names[1], "%", 100 * b->bare_s / s);
+    figures_add(b->f, names[2], "%", 100 * b->bare_cpu_s / cpu);
+}
+#define NAMES(what)                                                                                          \
+    (const char *const[])                                                                                    \
+    {                                                                                                        \
+        what ", tasks/s", what ", of the bare loop's", what ", of the bare loop's by CPU"                    \
+    }
+
+static double own_cpu_s(void)
+{
+    struct rusage u;
+
+    getrusage(RUSAGE_CHILDREN, &u);
+    return cpu_s() + (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+           (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+}
+
+static void round_of_programs(struct bench *b, const char *hawk, const char *lines, const char *few)
+{
+    char slots[16], array[32], out[100], err[100], results[100];
+
+    snprintf(slots, sizeof slots, "%u", b->slots);
+    snprintf(array, sizeof array, "1-%u", b->n);
+    snprintf(out, sizeof out, "%s/run/%%t.out", dir);
+    snprintf(err, sizeof err, "%s/run/%%t.err", dir);
+    snprintf(results, sizeof results, "%s/parallel", dir);
+    const char *const run[] = {hawk,       "run", "-q",       "-j", slots, "--array", array,
+                               "--stdout", out,   "--stderr", err,  "--",  PROGRAM,   NULL};
+    const char *const xargs[] = {"xargs", "-n", "1", "-P", slots, PROGRAM, NULL};
+    const char *const parallel[] = {"parallel",  "--will-cite", "-j",    slots,
+                                    "--results", results,       PROGRAM, NULL};
+
+    begin(b, 0);
+    end(b, NAMES("hawk run, one array"), b->n, run_program(run, "/dev/null"));
+    if (b->xargs) {
+        begin(b, 0);
+        end(b, NAMES("xargs -P"), b->n, run_program(xargs, lines));
+    }
+    if (b->parallel) {
+        begin(b, 0);
+        end(b, NAMES("GNU parallel"), b->n / PARALLEL_SHARE, run_program(parallel, few));
+    }
+}
+
+static void one_round(struct bench *b, const char *hawk, const char *lines, const char *few)
+{
+    b->bare_s = 0;
+    begin(b, own_cpu_s());
+    run_bare(b->n, b->slots);
+    end(b, NAMES("bare posix_spawn"), b->n, own_cpu_s());
+    begin(b, cpu_s() + program_tree_cpu_s(b->spawner));
+    run_spawner(b->e, b->n, b->slots);
+    end(b, NAMES("spawner alone"), b->n, cpu_s() + program_tree_cpu_s(b->spawner));
+    begin(b, cluster_cpu_s(&b->cluster));
+    run_jobs(&b->cluster, 1, b->n);
+    end(b, NAMES("daemons, one array"), b->n, cluster_cpu_s(&b->cluster));
+    begin(b, cluster_cpu_s(&b->cluster));
+    run_jobs(&b->cluster, b->n, 1);
+    end(b, NAMES("daemons, jobs of one task"), b->n, cluster_cpu_s(&b->cluster));
+    round_of_programs(b, hawk, lines, few);
+}
+
+static void set_targets(struct figures *f)
+{
+    figures_at_least(f, "daemons, one array, of the bare loop's", 93);
+    figures_at_least(f, "daemons, jobs of one task, of the bare loop's", 80);
+    figures_at_least(f, "hawk run, one array, of the bare loop's", 93);
+}
+
+int main(int argc, char **argv)
+{
+    uint32_t rounds = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 7;
+    struct bench b = {.n = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 3000,
+                      .slots = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : 4};
+    char hawk[PATH_MAX], sub[100], lines[100], few[100];
+    struct exec_config config;
+
+    bench_name("bench_commands");
+    log_init("bench_commands", LOG_ERROR);
+    if (rounds < 1 || rounds > 100 || b.n < PARALLEL_SHARE || b.slots < 1)
+        bench_die("usage: bench_commands [FILE.json [ROUNDS [COMMANDS [SLOTS]]]]");
+    b.f = figures_new("commands");
+    make_dir(dir, sizeof dir, "hawk-bench-commands");
+    snprintf(sub, sizeof sub, "%s/bare", dir);
+    snprintf(lines, sizeof lines, "%s/lines", dir);
+    snprintf(few, sizeof few, "%s/few", dir);
+    if (mkdir(sub, 0777) < 0)
+        bench_die("%s: %s", sub, strerror(errno));
+    write_lines(lines, b.n);
+    write_lines(few, b.n / PARALLEL_SHARE);
+    b.xargs = is_installed("xargs");
+    b.parallel = is_installed("parallel");
+    exec_config_init(&config, "bench", dir);
+    if (exec_start(&b.e, &config) < 0) /* before gRPC: it forks */
+        bench_die("no spawner");
+    b.spawner = child_of(getpid());
+    start_cluster(&b.cluster, loop_new(LOOP_NET), b.slots);
+    printf("%u x " PROGRAM ", %u at a time\n", b.n, b.slots);
+    for (uint32_t i = 0; i < rounds; i++)
+        one_round(&b, hawk_path(hawk), lines, few);
+    set_targets(b.f);
+    exec_stop(b.e);
+    stop_cluster(&b.cluster);
+    remove_dir(dir);
+    figures_end(b.f, argc > 1 ? argv[1] : NULL);
+    return 0;
+}
