@@ -17,7 +17,7 @@
  * HAWK_WORKER and HAWK_RUN (of the spawner's own use); the job's input or /dev/null as stdin; no other
  * descriptor. {} in argv is replaced by the task's argument wherever it stands, which is appended when it
  * stands nowhere. The program is looked up in the job's PATH. When the group's leader ends, what is left
- * in the group is killed; descendants that left the group are found by HAWK_RUN in their environment and
+ * in the group is killed, and the run's end is told when all of it is gone; descendants that left the group are found by HAWK_RUN in their environment and
  * killed within STRAY_SWEEP_US of the run's end, unless they wiped it: those live until the spawner
  * stops, at the latest. (Cgroups would close that gap.)
  *

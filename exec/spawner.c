@@ -32,10 +32,13 @@
 
 #define RECORDS_PER_TURN 8 /* so that ends are reported while a long array starts */
 #define END_ALL_US (2 * US_PER_S)
+#define GROUP_DIES_US                                                                                        \
+    (2 * US_PER_S) /* after that its end is told all the same: something hangs in the kernel */
 
 struct run {
     UT_hash_handle by_run, by_pid;
-    struct heap_node timer; /* the time limit, or SIGKILL after SIGTERM */
+    struct heap_node
+        timer; /* the time limit, SIGKILL after SIGTERM, or the last of its group's time to die */
     uint32_t run;
     pid_t pid; /* its group's leader, not reaped while it is in by_pid: till then the number is taken */
     uint64_t number;
@@ -44,6 +47,9 @@ struct run {
     struct try_id id;
     uint32_t owner, flags; /* enum run_flag */
     char *paths[2];        /* of its output files; NULL: none */
+    bool
+        leader_gone; /* with this status after run_us; others of its group have been killed, and may still die */
+    int status;
     /* Once it has ended: */
     enum outcome outcome; /* OUTCOME_NONE: it runs */
     int code;
@@ -65,10 +71,11 @@ struct spawner {
     struct run *ended;           /* by run: what an agent may still ask about */
     struct heap timers;
     uint64_t timer_seq;
-    int64_t sweep_us;  /* when to look for strays; TIME_NEVER: nothing has ended since */
-    int64_t orphan_us; /* when to give up on the agent; TIME_NEVER: it is there */
-    int64_t lease_us;  /* when leased runs must be dead (CLOCK_BOOTTIME); TIME_NEVER: nobody said */
-    bool greeted;      /* the agent has said who it is, or is our parent */
+    uint32_t leaders_gone; /* of by_run */
+    int64_t sweep_us;      /* when to look for strays; TIME_NEVER: nothing has ended since */
+    int64_t orphan_us;     /* when to give up on the agent; TIME_NEVER: it is there */
+    int64_t lease_us;      /* when leased runs must be dead (CLOCK_BOOTTIME); TIME_NEVER: nobody said */
+    bool greeted;          /* the agent has said who it is, or is our parent */
     bool stopping;
 };
 
@@ -98,6 +105,8 @@ static void kill_run(struct spawner *s, struct run *r, enum outcome reason, bool
 {
     bool told = r->reason != OUTCOME_NONE;
 
+    if (r->leader_gone)
+        return;
     if (!told)
         r->reason = reason;
     if (force) {
@@ -157,38 +166,70 @@ static void ended(struct spawner *s, struct run *r)
     HASH_ADD(by_run, s->ended, run, sizeof r->run, r);
 }
 
-static void end_run(struct spawner *s, struct run *r, int status)
+static void end_run(struct spawner *s, struct run *r)
 {
-    enum outcome outcome = WIFSIGNALED(status) ? OUTCOME_SIGNALED : OUTCOME_EXITED;
+    enum outcome outcome = WIFSIGNALED(r->status) ? OUTCOME_SIGNALED : OUTCOME_EXITED;
 
     r->outcome = r->reason != OUTCOME_NONE ? r->reason : outcome;
-    r->code = WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
-    r->run_us = now_us() - r->started_us;
+    r->code = WIFSIGNALED(r->status) ? WTERMSIG(r->status) : WEXITSTATUS(r->status);
+    s->leaders_gone--;
     if (heap_in(&r->timer))
         heap_remove(&s->timers, &r->timer);
     HASH_DELETE(by_run, s->by_run, r);
-    HASH_DELETE(by_pid, s->by_pid, r);
     ended(s, r);
+    if (s->sweep_us == TIME_NEVER)
+        s->sweep_us = now_us() + STRAY_SWEEP_US;
 }
 
-/* Every child that has ended. The leader is still a zombie when the rest of its group is killed, so that
- * nobody else can have got its number. */
+/* Signal 0 does no harm, should the number be somebody else's by now. */
+static bool group_is_gone(const struct run *r) { return kill(-r->pid, 0) < 0; }
+
+static void leader_ended(struct spawner *s, struct run *r, int status)
+{
+    r->status = status;
+    r->run_us = now_us() - r->started_us;
+    r->leader_gone = true;
+    s->leaders_gone++;
+    HASH_DELETE(by_pid, s->by_pid, r);
+    if (group_is_gone(r))
+        end_run(s, r);
+    else
+        set_timer(s, r, now_us() + GROUP_DIES_US);
+}
+
+/* One child that has ended; false: there is none. The leader is still a zombie when the rest of its group is killed, so
+ * that nobody else can have got its number. */
+static bool reap_one(struct spawner *s)
+{
+    siginfo_t info = {0};
+    struct run *r;
+    int status = 0;
+
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
+        return false;
+    HASH_FIND(by_pid, s->by_pid, &info.si_pid, sizeof info.si_pid, r);
+    if (r)
+        kill(-r->pid, SIGKILL);
+    if (waitpid(info.si_pid, &status, 0) == info.si_pid && r)
+        leader_ended(s, r, status);
+    else if (s->sweep_us == TIME_NEVER)
+        s->sweep_us = now_us() + STRAY_SWEEP_US;
+    return true;
+}
+
+/* The end of a run is told when its whole group is gone, so that whoever is then told to run the task again does not
+ * meet what a killed leader has left: they come to us, and we hear of their ends (DESIGN 3, rule 9). */
 static void reap(struct spawner *s)
 {
-    for (;;) {
-        siginfo_t info = {0};
-        struct run *r;
-        int status = 0;
+    struct run *r, *next;
 
-        if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
-            return;
-        HASH_FIND(by_pid, s->by_pid, &info.si_pid, sizeof info.si_pid, r);
-        if (r)
-            kill(-r->pid, SIGKILL);
-        if (waitpid(info.si_pid, &status, 0) == info.si_pid && r)
-            end_run(s, r, status);
-        if (s->sweep_us == TIME_NEVER)
-            s->sweep_us = now_us() + STRAY_SWEEP_US;
+    while (reap_one(s))
+        ;
+    if (s->leaders_gone == 0)
+        return;
+    HASH_ITER(by_run, s->by_run, r, next) {
+        if (r->leader_gone && group_is_gone(r))
+            end_run(s, r);
     }
 }
 
@@ -513,6 +554,10 @@ static void run_timers(struct spawner *s)
         struct run *r = (struct run *)((char *)n - offsetof(struct run, timer));
 
         heap_remove(&s->timers, n);
+        if (r->leader_gone) {
+            end_run(s, r);
+            continue;
+        }
         kill_run(s, r, OUTCOME_TIME_LIMIT, r->reason != OUTCOME_NONE);
     }
     if (s->sweep_us <= now) {

@@ -65,6 +65,20 @@ static void test_what_the_leader_leaves_behind_is_killed(void **state)
     close(fifo);
 }
 
+/* What is killed takes a moment to die: a task whose copy was started elsewhere meanwhile, and that locked something, was
+ * met by it there. Many, so that the last of them would still be there. */
+static void test_an_end_is_told_when_the_whole_group_is_gone(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = SHELL("for i in 1 2 3 4 5 6 7 8 9 10; do"
+                               " (for j in 1 2 3 4 5 6 7 8 9 10; do sleep 1000 & done; wait) & done; exit 0");
+
+    start(f);
+    assert_exited(run_one(f, 0, d, NULL), 0);
+    assert_true(kill(-f->v[0].pid, 0) < 0);
+    assert_int_equal(errno, ESRCH);
+}
+
 static void test_descendants_that_left_the_group_are_killed(void **state)
 {
     struct fixture *f = *state;
@@ -248,6 +262,7 @@ int main(void)
         TEST(test_kill_ends_the_whole_group),
         TEST(test_kill_goes_on_to_sigkill_after_the_grace),
         TEST(test_what_the_leader_leaves_behind_is_killed),
+        TEST(test_an_end_is_told_when_the_whole_group_is_gone),
         TEST(test_descendants_that_left_the_group_are_killed),
         TEST(test_strays_of_a_running_task_are_left_alone),
         TEST(test_time_limit),
