@@ -47,7 +47,7 @@ bench_archive := $(B)/libbench.a
 
 all_sources := $(sources) daemon/main.c $(test_sources) $(test_lib_sources) $(fuzz_sources) $(fuzz_lib_sources) \
 	$(bench_sources) $(bench_lib_sources)
-own_files := $(wildcard $(ROOMS:=/*.[ch]) tests/*.[ch] tests/lib/*.[ch] tests/fuzz/*.[ch] tests/fuzz/lib/*.[ch] bench/*.[ch] bench/lib/*.[ch])
+own_files := $(wildcard $(ROOMS:=/*.[ch]) tests/*.[ch] tests/lib/*.[ch] tests/fuzz/*.[ch] tests/fuzz/lib/*.[ch] bench/*.[ch] bench/lib/*.[ch] examples/*.c)
 
 # --- how it is compiled ----------------------------------------------------------------------------
 
@@ -82,7 +82,7 @@ say = $(if $(V),@:,@printf '%-7s %s\n' $(1) $(2))
 .PHONY: all archive programs test test-load fuzz fuzz-programs check check-format check-build check-tidy check-structure deps format demo figures \
 	bench bench-bus bench-codec bench-commands bench-failover bench-heartbeats bench-idle bench-policy bench-recovery bench-sim \
 	bench-takeover bench-wire calibrate swarm mutate clean help install install-files FORCE
-all: $(if $(binary),$(binary),archive)
+all: $(if $(binary),$(binary) $(B)/libhawk.a,archive)
 archive: $(archive)
 
 # --- packages --------------------------------------------------------------------------------------
@@ -132,6 +132,14 @@ $(B)/hawk: $(main_object) $(archive)
 	$(call say,LINK,$@)
 	$(Q)$(link) -o $@ $^ $(LIBS)
 
+# What programs link with: one object that shows no names but those of its header.
+library_names = $(shell sed -n 's/^[a-z].*[ *]\(hawk_[a-z_]*\)\x28.*/\1/p' client/libhawk.h)
+$(B)/libhawk.a: $(archive) client/libhawk.h
+	$(call say,LIB,$@)
+	$(Q)ld -r -o $(B)/libhawk.o $(addprefix -u ,$(library_names)) $(archive)
+	$(Q)objcopy $(addprefix --keep-global-symbol=,$(library_names)) $(B)/libhawk.o
+	$(Q)rm -f $@ && ar rcs $@ $(B)/libhawk.o && rm $(B)/libhawk.o
+
 -include $(objects:.o=.d) $(main_object:.o=.d) $(gen_objects:.o=.d) $(test_lib_objects:.o=.d)
 -include $(test_sources:%.c=$(B)/obj/%.d) $(bench_sources:%.c=$(B)/obj/%.d) $(bench_lib_sources:%.c=$(B)/obj/%.d)
 -include $(fuzz_sources:%.c=$(B)/obj/%.d) $(fuzz_lib_sources:%.c=$(B)/obj/%.d)
@@ -151,7 +159,7 @@ $(B)/tests/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(fuzz_lib_sources:%.c=$(B)/obj/
 
 programs: $(test_programs) $(fuzz_replays)
 	@:
-test: $(test_programs) $(fuzz_replays) $(if $(test_scripts),$(binary))
+test: $(test_programs) $(fuzz_replays) $(if $(test_scripts),$(binary) $(if $(binary),$(B)/libhawk.a))
 	$(if $(test_programs)$(fuzz_replays)$(test_scripts),,$(error no test is called '$(T)'))
 	$(Q)HAWK=$(abspath $(B)/hawk) SANITIZE=$(SANITIZE) tests/run $(test_programs) $(fuzz_replays) $(test_scripts)
 
@@ -263,6 +271,12 @@ install: all install-files
 install-files: $(if $(filter install,$(MAKECMDGOALS)),all)
 	install -D -m 755 $(B)/hawk $(DESTDIR)$(PREFIX)/bin/hawk
 	install -D -m 644 docs/hawk.yaml.example $(DESTDIR)$(PREFIX)/share/doc/hawk/hawk.yaml.example
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/hawk/examples examples/*.c
+	install -D -m 644 $(B)/libhawk.a $(DESTDIR)$(PREFIX)/lib/libhawk.a
+	install -D -m 644 client/libhawk.h $(DESTDIR)$(PREFIX)/include/hawk.h
+	install -D -m 644 docs/libhawk.3 $(DESTDIR)$(PREFIX)/share/man/man3/libhawk.3
+	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
+	sed 's,@PREFIX@,$(PREFIX),' client/hawk.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/hawk.pc
 	install -D -m 644 systemd/hawk.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/hawk.conf
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	for u in $(units); do sed 's,/usr/local/bin/,$(PREFIX)/bin/,' systemd/$$u >$(DESTDIR)$(PREFIX)/lib/systemd/system/$$u \
@@ -289,6 +303,6 @@ help:
 	@echo "make check             format, warnings, lint, structure and purity"
 	@echo "make format            rewrite the sources with clang-format"
 	@echo "make deps              install the Debian packages in tools/packages.txt that are missing"
-	@echo "make install           binary, systemd units, example: \$$(DESTDIR)\$$(PREFIX), by default /usr/local"
+	@echo "make install           binary, library, man page, systemd units, examples: \$$(DESTDIR)\$$(PREFIX), by default /usr/local"
 	@echo "make clean             remove build/"
 	@echo "Variables: SANITIZE=address,undefined|thread  B=build/other  ROOMS=\"base msg\"  V=1  JOBS=2"

@@ -43,8 +43,7 @@ void attended_submitted(struct attended *a, const struct api_submit_reply *r)
     a->why = (uint8_t)r->why;
 }
 
-/* Whether it is news. */
-static bool take(struct attended *a, const struct api_task *t)
+bool attended_task(struct attended *a, const struct api_task *t)
 {
     if (t->task >= a->desc->tasks || task_state_final(a->ended[t->task].state))
         return false;
@@ -70,7 +69,7 @@ void attended_event(struct attended *a, struct api_event *e)
     if (e->job.at_central && !epoch_is_dists(e->job.epoch) && e->job.epoch < a->epoch + 2u)
         a->long_epoch = (uint16_t)e->job.epoch;
     for (uint32_t i = 0; i < e->tasks_n; i++)
-        if (take(a, &e->tasks[i]))
+        if (attended_task(a, &e->tasks[i]))
             e->tasks[kept++] = e->tasks[i];
         else
             api_free(&api_task_type, &e->tasks[i]);

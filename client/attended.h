@@ -23,6 +23,8 @@ void attended_submitted(struct attended *a, const struct api_submit_reply *r);
 /* Takes in what an event of the job says, and takes out of it the tasks whose ends were known: every end is passed on
  * once, whoever tells it. */
 void attended_event(struct attended *a, struct api_event *e);
+/* The same of one task: whether what it says is news. */
+bool attended_task(struct attended *a, const struct api_task *t);
 /* Every task's end is known. */
 static inline bool attended_complete(const struct attended *a) { return a->ended_n == a->desc->tasks; }
 /* Fills a request that moves the job, under its next epoch; `ended` in it is the caller's to free. HAWK_ELIMIT: it was

@@ -158,7 +158,7 @@ void hawk_close(struct hawk *h)
 {
     if (!h)
         return;
-    struct hawk_job *j, *next;
+    struct hawk_ours *j, *next;
     HASH_ITER(hh, h->jobs, j, next)
         hawk_job_forget(h, j);
     for (uint32_t i = 0; i < h->channels_n; i++)
@@ -398,7 +398,7 @@ static int ask_others(struct hawk *h, const struct channel *owner, job_id_t job,
 static int call_job(struct hawk *h, job_id_t job, enum api_method method, const void *request, void *reply)
 {
     struct ask a = {.method = method, .request = request, .reply = reply};
-    struct hawk_job *ours = hawk_job_find(h, job);
+    struct hawk_ours *ours = hawk_job_find(h, job);
     char first[sizeof h->error];
     struct channel *owner = NULL;
     int err = ours ? ask(h, ours->at, &a) : call_contact(h, method, request, reply, &a.status);
@@ -476,14 +476,14 @@ static int submit_somewhere(struct hawk *h, const struct api_submit_request *req
                      met);
 }
 
-struct hawk_job *hawk_job_find(const struct hawk *h, job_id_t id)
+struct hawk_ours *hawk_job_find(const struct hawk *h, job_id_t id)
 {
-    struct hawk_job *j;
+    struct hawk_ours *j;
     HASH_FIND(hh, h->jobs, &id, sizeof id, j);
     return j;
 }
 
-void hawk_job_forget(struct hawk *h, struct hawk_job *j)
+void hawk_job_forget(struct hawk *h, struct hawk_ours *j)
 {
     HASH_DEL(h->jobs, j);
     attended_free(j->a);
@@ -503,8 +503,8 @@ int hawk_submit(struct hawk *h, struct job_desc *job, struct api_submit_reply *r
         return err;
     }
     attended_submitted(a, reply);
-    struct hawk_job *j = xcalloc(1, sizeof *j);
-    *j = (struct hawk_job){.a = a, .id = reply->job, .at = at};
+    struct hawk_ours *j = xcalloc(1, sizeof *j);
+    *j = (struct hawk_ours){.a = a, .id = reply->job, .at = at};
     HASH_ADD(hh, h->jobs, id, sizeof j->id, j);
     return 0;
 }

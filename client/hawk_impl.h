@@ -13,7 +13,7 @@
 #define SUBMIT_TRY_US (3 * US_PER_S)
 
 /* A job submitted here that is waited for, and where it is. */
-struct hawk_job {
+struct hawk_ours {
     struct attended *a;
     job_id_t id;
     struct channel *at;
@@ -30,8 +30,8 @@ struct hawk {
     struct channel *nodes_from; /* who listed them */
     int64_t nodes_at_us;        /* when; -1: not yet */
     int64_t timeout_us;
-    bool at_central;       /* the contact is central: hawk_use_central */
-    struct hawk_job *jobs; /* by id */
+    bool at_central;        /* the contact is central: hawk_use_central */
+    struct hawk_ours *jobs; /* by id */
     bool untouched; /* the last call that failed reached no handler, or was refused: nothing was done */
     char error[600], warning[600];
 };
@@ -49,9 +49,9 @@ struct channel *hawk_other_dist(struct hawk *h, const struct channel *but, uint6
 /* Asks for the list of nodes again, whoever answers within `timeout_us`; a list that is a second old will do. */
 HAWK_MUST_USE int hawk_refresh_nodes(struct hawk *h, int64_t timeout_us);
 /* A job that was submitted by this client and is waited for, or NULL. */
-struct hawk_job *hawk_job_find(const struct hawk *h, job_id_t id);
+struct hawk_ours *hawk_job_find(const struct hawk *h, job_id_t id);
 /* It has ended. */
-void hawk_job_forget(struct hawk *h, struct hawk_job *j);
+void hawk_job_forget(struct hawk *h, struct hawk_ours *j);
 /* Goes on with the next contact; false when there is only one. */
 bool hawk_next_contact(struct hawk *h);
 /* The channel to a node, from ListNodes: HAWK_ENOT_FOUND when the cluster has no such node. Nodes that have no

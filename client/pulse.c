@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 
-#define MISSED_BEATS 3
 #define FIRST_BEAT_US                                                                                        \
     (2 * US_PER_S) /* for the connection and the first one, whose interval is not known yet */
 #define STEP_MAX_US (50 * US_PER_MS)
@@ -15,9 +14,8 @@
 struct pulse {
     struct channel *ch;
     struct rpc *rpc;
-    int64_t silent_us; /* heard nothing, while we could have heard */
-    int64_t beat_us;   /* 0: not told yet */
-    bool ended, deaf;  /* deaf: an older dist, which does not know beats */
+    struct beats beats;
+    bool ended, deaf; /* deaf: an older dist, which does not know beats */
 };
 
 static void on_beat(void *arg, const uint8_t *data, size_t len)
@@ -25,11 +23,10 @@ static void on_beat(void *arg, const uint8_t *data, size_t len)
     struct pulse *p = arg;
     struct api_event event;
     char why[1];
-    p->silent_us = 0;
+    beats_heard(&p->beats, 0);
     if (api_decode(&api_event_type, data, len, &event, why, 0))
         return;
-    if (event.beat_us > 0)
-        p->beat_us = event.beat_us;
+    beats_heard(&p->beats, event.beat_us);
     api_free(&api_event_type, &event);
 }
 
@@ -61,25 +58,35 @@ void pulse_add(struct pulses *all, struct channel *ch)
     free(data);
 }
 
+bool beats_missing(struct beats *b, uint32_t missed, int64_t step_us)
+{
+    int64_t limit = b->beat_us ? missed * b->beat_us + b->beat_us / 2 : FIRST_BEAT_US;
+    b->silent_us += step_us;
+    return b->silent_us >= limit;
+}
+
+/* A process that was stopped, or got no processor, has not looked: that time does not count. */
+int64_t beats_step(int64_t *turn_us, int64_t now_us)
+{
+    int64_t step = *turn_us && now_us - *turn_us < STEP_MAX_US ? now_us - *turn_us : STEP_MAX_US;
+    *turn_us = now_us;
+    return step;
+}
+
 static bool is_lost(struct pulse *p, uint32_t missed, int64_t step_us)
 {
-    int64_t limit = p->beat_us ? missed * p->beat_us + p->beat_us / 2 : FIRST_BEAT_US;
     if (p->ended)
         return !p->deaf;
-    p->silent_us += step_us;
-    return p->silent_us >= limit;
+    return beats_missing(&p->beats, missed, step_us);
 }
 
 void pulses_turn(struct pulses *all)
 {
-    int64_t now = loop_now(all->loop);
-    /* A process that was stopped, or got no processor, has not looked: that time does not count. */
-    int64_t step = all->turn_us && now - all->turn_us < STEP_MAX_US ? now - all->turn_us : STEP_MAX_US;
-    all->turn_us = now;
+    int64_t step = beats_step(&all->turn_us, loop_now(all->loop));
     for (uint32_t i = 0; i < all->n;) {
         struct pulse *p = all->v[i];
         struct channel *ch = p->ch;
-        if (!is_lost(p, all->missed ? all->missed : MISSED_BEATS, step)) {
+        if (!is_lost(p, all->missed ? all->missed : BEATS_MISSED, step)) {
             i++;
             continue;
         }

@@ -5,6 +5,23 @@
 
 #include "net/rpc.h"
 
+/* One dist's beats. All zero: none was heard yet. */
+struct beats {
+    int64_t silent_us; /* heard nothing, while we could have heard */
+    int64_t beat_us;   /* 0: not told yet */
+};
+static inline void beats_heard(struct beats *b, int64_t beat_us)
+{
+    b->silent_us = 0;
+    if (beat_us > 0)
+        b->beat_us = beat_us;
+}
+/* Another step_us have passed: whether the dist is lost, as `missed` beats are missing. */
+bool beats_missing(struct beats *b, uint32_t missed, int64_t step_us);
+/* How much of the time since the last turn (*turn_us, which is brought up to date) counts as silence. */
+int64_t beats_step(int64_t *turn_us, int64_t now_us);
+#define BEATS_MISSED 3
+
 struct pulse;
 
 struct pulses {

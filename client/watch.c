@@ -44,10 +44,10 @@ struct standby {
 struct watched {
     struct watch *w;
     job_id_t job;
-    struct hawk_job *ours; /* submitted here: it is moved when its dist does not answer. NULL: it is not */
-    struct channel *ch;    /* where it is asked for; NULL: the contact */
-    struct rpc *rpc;       /* NULL: no stream is open */
-    struct rpc *move;      /* a Submit that moves it to `to` */
+    struct hawk_ours *ours; /* submitted here: it is moved when its dist does not answer. NULL: it is not */
+    struct channel *ch;     /* where it is asked for; NULL: the contact */
+    struct rpc *rpc;        /* NULL: no stream is open */
+    struct rpc *move;       /* a Submit that moves it to `to` */
     struct channel *to;
     uint32_t
         tried; /* dists asked in vain: to take it over, or for a job that is not ours, whether they have it */
@@ -412,7 +412,7 @@ int hawk_watch(struct hawk *h, const job_id_t *jobs, uint32_t n, bool tasks, haw
     w.standby_us = loop_now(h->loop) + STANDBY_AFTER_US;
     w.pulses = (struct pulses){.loop = h->loop, .lost = on_dist_lost, .arg = &w};
     for (uint32_t i = 0; i < n; i++) {
-        struct hawk_job *ours = hawk_job_find(h, jobs[i]);
+        struct hawk_ours *ours = hawk_job_find(h, jobs[i]);
         w.v[i] = (struct watched){
             .w = &w, .job = jobs[i], .ours = ours, .ch = ours ? ours->at : NULL, .give_up_us = TIME_NEVER};
     }

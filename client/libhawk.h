@@ -1,0 +1,136 @@
+/* Hawk for C programs: many short jobs on a cluster, and what becomes of their tasks.
+ *
+ *     struct hawk_client *c;
+ *     if (hawk_client_open(&c, NULL))                       // $HAWK_DIST, or the `hawk up` of this user
+ *         die(hawk_client_error(c));
+ *     struct hawk_job *job = hawk_client_submit(c, &(struct hawk_spec){.tasks = 10, .argv = argv});
+ *     if (!job || hawk_client_wait(c, job, -1) < 0)
+ *         die(hawk_client_error(c));
+ *     printf("%u of %u tasks done\n", hawk_job_count(job, HAWK_TASK_DONE), hawk_job_tasks(job));
+ *     hawk_client_close(c);
+ *
+ * Jobs go to one dist on one connection, many to a message. When that dist does not answer any more, they are moved to
+ * another one under the same ids: each task's end is told once, though a task may run twice.
+ *
+ * Threads: a client and its jobs belong to one thread at a time. Several clients may be used by several threads.
+ * Nothing happens between calls: a program with unfinished jobs calls hawk_client_wait or hawk_client_poll at least once a
+ * second, or the cluster takes it for dead, and cancels its jobs after dist.client_grace (10 s).
+ *
+ * Every function that returns int returns a negative number on an error; hawk_client_error() says in words what happened
+ * and what to do. Running out of memory ends the program. */
+#ifndef HAWK_H
+#define HAWK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct hawk_client; /* a connection to a cluster */
+struct hawk_job;    /* a job that was submitted */
+
+struct hawk_client_options {
+    const char *dist; /* addresses of dists, comma separated; NULL: $HAWK_DIST, else this user's `hawk up` */
+    const char *
+        token_file; /* with the cluster's token; NULL: $HAWK_TOKEN_FILE, else the token in $HAWK_TOKEN, else none */
+    int64_t timeout_us; /* for any dist to answer, before it counts as an error; 0: 30 s */
+};
+
+/* Connects. Options may be NULL. *c is set also on an error, for hawk_client_error; hawk_client_close it in any case. */
+int hawk_client_open(struct hawk_client **c, const struct hawk_client_options *options);
+/* Frees the client and its jobs. The cluster cancels those that have not ended. NULL is fine. */
+void hawk_client_close(struct hawk_client *c);
+/* What the last error was; "" before one. Valid until the next call. */
+const char *hawk_client_error(const struct hawk_client *c);
+
+struct hawk_bytes {
+    const void *data;
+    size_t len;
+};
+
+enum hawk_tag {
+    HAWK_TAG_AUTO, /* by estimate, else by earlier jobs of that name, else short */
+    HAWK_TAG_SHORT,
+    HAWK_TAG_LONG,
+};
+
+/* A job: one of argv, app and sleep says what its tasks are. Nothing in it is used after hawk_client_submit. */
+struct hawk_spec {
+    const char *name; /* jobs of one name share their history; NULL: none */
+    uint32_t tasks;   /* 0: 1 */
+    /* A command, up to a NULL. With args, task i's argument stands wherever argv has {}, or is added at the end. */
+    const char *const *argv;
+    const char *const *env; /* "NAME=value", up to a NULL; NULL: the environment of this process */
+    const char *cwd;        /* NULL: the worker's own */
+    /* Tasks for attached executors of this application; task i's payload is args[i]. */
+    const char *app;
+    /* Tasks that do nothing but take time, such as "250ms": args[i] of task i, else this one. */
+    const char *sleep;
+    const struct hawk_bytes *args; /* `tasks` of them, or NULL */
+    enum hawk_tag tag;
+    int64_t estimate_us;   /* mean run time of a task; 0: none given */
+    int64_t time_limit_us; /* of one task; 0: none */
+    uint32_t retries;      /* tries again of a task whose worker was lost */
+    uint32_t max_fails;    /* cancel the rest after so many failed tasks; 0: never */
+    void *user;            /* for hawk_job_user */
+};
+
+/* Submits; returns at once. The job leaves with the next wait or poll, together with others. NULL: the spec is wrong. The job
+ * is the client's: hawk_job_free, or hawk_client_close. */
+struct hawk_job *hawk_client_submit(struct hawk_client *c, const struct hawk_spec *spec);
+
+/* Waits until job has ended: 1; 0: not within timeout_us (negative: no bound). A job that no dist takes within
+ * options.timeout_us has ended as HAWK_JOB_REFUSED. */
+int hawk_client_wait(struct hawk_client *c, struct hawk_job *job, int64_t timeout_us);
+/* The same for all jobs. */
+int hawk_client_wait_all(struct hawk_client *c, int64_t timeout_us);
+/* Waits for any job: *job is one that has ended since, each once, in the order they ended; 0: none within timeout_us. Jobs that
+ * hawk_client_wait has waited for are told here as well. */
+int hawk_client_wait_any(struct hawk_client *c, struct hawk_job **job, int64_t timeout_us);
+/* Does what there is to do, waiting at most timeout_us for it. */
+int hawk_client_poll(struct hawk_client *c, int64_t timeout_us);
+
+enum hawk_job_state {
+    HAWK_JOB_UNFINISHED,
+    HAWK_JOB_DONE,      /* every task is HAWK_TASK_DONE */
+    HAWK_JOB_FAILED,    /* some are not */
+    HAWK_JOB_CANCELLED, /* by hawk_job_cancel, by somebody else, or by the cluster: hawk_job_error */
+    HAWK_JOB_REFUSED,   /* no dist took it, or all were lost: hawk_job_error */
+};
+enum hawk_job_state hawk_job_state(const struct hawk_job *job);
+/* Why it was refused or cancelled; "" when there is nothing to say. */
+const char *hawk_job_error(const struct hawk_job *job);
+/* Its id in the cluster ("3.17"), for `hawk job`; "" until a dist has accepted it. */
+const char *hawk_job_id(const struct hawk_job *job);
+void *hawk_job_user(const struct hawk_job *job);
+/* Cancels what has not ended; the job ends when its tasks have. */
+void hawk_job_cancel(struct hawk_job *job);
+/* Forgets it; one that has not ended is cancelled. NULL is fine. */
+void hawk_job_free(struct hawk_job *job);
+
+enum hawk_task_state {
+    HAWK_TASK_UNFINISHED,
+    HAWK_TASK_DONE,   /* exit status 0, or the executor's result */
+    HAWK_TASK_FAILED, /* anything else that it did by itself */
+    HAWK_TASK_CANCELLED,
+    HAWK_TASK_LOST, /* its worker was lost, and no retry was left */
+};
+struct hawk_task {
+    enum hawk_task_state state;
+    int code;            /* exit status, signal, or the executor's error */
+    const char *outcome; /* in a word: "exited", "signaled", "time limit", … */
+    int64_t wait_us;     /* submission to start; -1: it did not start, or that is not known */
+    int64_t run_us;
+};
+uint32_t hawk_job_tasks(const struct hawk_job *job);
+/* Of its tasks, those in this state. */
+uint32_t hawk_job_count(const struct hawk_job *job, enum hawk_task_state state);
+/* Fills *task; whether there is such a task, and it has ended. */
+int hawk_job_task(const struct hawk_job *job, uint32_t i, struct hawk_task *task);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,83 @@
+"""libhawk as programs use it: compiled against what `make install` installs, nothing else of ours in sight."""
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+
+from hawktest import BOUND, HAWK, Cluster, run_tests, wait_for
+
+if os.environ.get("SANITIZE"):
+    print("skip: programs are linked without sanitizers")
+    sys.exit(77)
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+installed = tempfile.TemporaryDirectory()
+clean = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
+subprocess.run(["make", "-s", "-C", ROOT, f"B={os.path.dirname(HAWK)}", f"PREFIX={installed.name}", "install-files"],
+               check=True, env=clean, stdout=subprocess.DEVNULL)
+
+
+def compiled(source):
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "hawk"], check=True, capture_output=True, text=True,
+                           env={**clean, "PKG_CONFIG_PATH": f"{installed.name}/lib/pkgconfig"}).stdout.split()
+    program = f"{installed.name}/{os.path.basename(source)[:-2]}"
+    subprocess.run(["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-D_POSIX_C_SOURCE=200809L", source, *flags,
+                    "-o", program], check=True)
+    return program
+
+
+def each(c, *args, dist=None):
+    return subprocess.run([compiled(f"{installed.name}/share/doc/hawk/examples/each.c"), *args], capture_output=True,
+                          text=True, timeout=BOUND * 2,
+                          env={**clean, "HAWK_DIST": dist or ",".join(c.dist_addrs)})
+
+
+def test_every_call():
+    with Cluster(workers=2, slots=4, dist=["--client-grace", "500ms"]) as c:
+        r = subprocess.run([compiled(f"{ROOT}/tests/e2e/libhawk_calls.c"), c.dist_addrs[0]], capture_output=True,
+                           text=True, timeout=BOUND * 2)
+        assert r.returncode == 0, r.stderr
+        # What was freed was cancelled, and what was left behind is.
+        wait_for("nothing is left", lambda: not [
+            j for j in c.json("jobs")["jobs"] if j["state"] in ("waiting", "running", "pending")])
+
+
+def test_the_example():
+    with Cluster(workers=2, slots=2) as c:
+        r = each(c, "sh", "-c", "test {} != b", "--", "a", "b", "c")
+        assert r.returncode == 1, r
+        assert sorted(x.split("\t")[:3] for x in r.stdout.splitlines()) == [
+            ["a", "done", "exited 0"], ["b", "failed", "exited 1"], ["c", "done", "exited 0"]], r.stdout
+        assert each(c, "true", "--", "x").returncode == 0
+    r = each(c, "true", "--", "x")
+    assert r.returncode == 1 and "cannot reach" in r.stderr, r
+
+
+def test_its_dist_dies():
+    """Every job ends, each is told once, under the id it had, and the dist that is left has them."""
+    with Cluster(workers=2, slots=4, dists=2) as c:
+        out = f"{c.dir}/ran"
+        words = [str(i) for i in range(60)]
+        done = []
+        runner = threading.Thread(target=lambda: done.append(
+            each(c, "sh", "-c", f"echo {{}} >> {out}; sleep 0.1", "--", *words)))
+        runner.start()
+        wait_for("some have run", lambda: os.path.exists(out) and len(open(out).readlines()) > 10)
+        c.dists[0].kill()
+        runner.join(timeout=BOUND * 2)
+        r = done[0]
+        assert r.returncode == 0, (r.stdout, r.stderr)
+        assert sorted(x.split("\t")[0] for x in r.stdout.splitlines()) == sorted(words), r.stdout
+        assert all(x.split("\t")[1] == "done" for x in r.stdout.splitlines())
+        assert set(x.strip() for x in open(out)) == set(words)
+
+
+def test_a_dist_that_is_drained():
+    with Cluster(workers=2, slots=4, dists=2) as c:
+        c.hawk("drain", "d1")
+        r = each(c, "true", "--", *map(str, range(20)))
+        assert r.returncode == 0 and len(r.stdout.splitlines()) == 20, (r.stdout, r.stderr)
+
+
+run_tests(sys.modules[__name__])
