@@ -19,7 +19,7 @@ struct api_roles {
     const struct central *central;
     const struct worker *worker;
     const struct runner *runner;
-    const struct node *node; /* a dist's: where central is, for clients that ask the dist */
+    const struct node *node; /* of a dist or worker: where central is, and what its links have sent */
     const char *name, *addr; /* this node's, for ListNodes; borrowed */
     /* Stops this process in good order; now: without waiting for what runs. Called with the api's arg. */
     void (*stop)(void *arg, bool now);

@@ -117,12 +117,24 @@ void api_list_nodes(struct api *a, struct rpc_call *c, void *request)
 
 /* ---- GetStats ---- */
 
+#define LINK_COUNTERS 3
+
+/* What this process knows besides its role's counters. */
+static void add_link_stats(struct api_node_stats *s, const struct link_counters *c)
+{
+    struct api_counter *to = s->counters + s->counters_n;
+    to[0] = (struct api_counter){"link_envelopes_out", c->envelopes_sent};
+    to[1] = (struct api_counter){"link_messages_out", c->messages_sent};
+    to[2] = (struct api_counter){"link_bytes_out", c->bytes_sent};
+    s->counters_n += LINK_COUNTERS;
+}
+
 static struct api_node_stats *add_stats(struct api_get_stats_reply *r, uint32_t *cap, uint64_t *total,
                                         const uint64_t *counters)
 {
     vec_grow(r->nodes, r->nodes_n, *cap);
     struct api_node_stats *s = &r->nodes[r->nodes_n++];
-    *s = (struct api_node_stats){.counters = xcalloc(COUNTER_COUNT, sizeof *s->counters),
+    *s = (struct api_node_stats){.counters = xcalloc(COUNTER_COUNT + LINK_COUNTERS, sizeof *s->counters),
                                  .counters_n = COUNTER_COUNT};
     api_counters_fill(s->counters, counters);
     for (int i = 0; i < COUNTER_COUNT; i++)
@@ -175,6 +187,8 @@ void api_get_stats(struct api *a, struct rpc_call *c, void *request)
         s->node = a->roles.dist ? dist_node(a->roles.dist).v : worker_node(a->roles.worker).v;
         s->name = a->roles.name;
         s->role = role_text(a->roles.dist ? ROLE_DIST : ROLE_WORKER);
+        if (a->roles.node)
+            add_link_stats(s, links_counters(node_links(a->roles.node)));
     }
     struct api_counter totals[COUNTER_COUNT];
     api_counters_fill(totals, total);

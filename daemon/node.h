@@ -42,7 +42,7 @@ void node_start(struct node *n);
 /* Gives the role one event, now or, when it is just being stepped, right after that. Borrows m's handles. */
 void node_feed(struct node *n, const struct msg *m);
 /* For server_set_links, and counters. */
-struct links *node_links(struct node *n);
+struct links *node_links(const struct node *n);
 /* Central's address: the one it was found at, or is looked for. */
 const char *node_central_addr(const struct node *n);
 /* Breaks every link at once, with what was to be sent: for who has lost the right to send it. node_free follows. */

@@ -282,8 +282,12 @@ static int start(struct worker_daemon *d)
                              .version = p->version};
     struct node_fns fns = {.step = step, .next_timeout = next_timeout, .check = check, .effect = effect};
     d->node = node_new(p->loop, &nc, &fns, &d->role, d);
-    struct api_roles roles = {
-        .worker = &d->role, .runner = d->runner, .name = p->name, .addr = addr, .stop = stop_asked};
+    struct api_roles roles = {.worker = &d->role,
+                              .runner = d->runner,
+                              .node = d->node,
+                              .name = p->name,
+                              .addr = addr,
+                              .stop = stop_asked};
     d->api = api_new(p->loop, p->server, &roles, api_feed, d);
     server_set_links(p->server, node_links(d->node));
     server_start(p->server);
