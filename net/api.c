@@ -2,16 +2,14 @@
  *
  * nanopb's generated structs are not used: its lengths and counts are 16 bits wide in the packaged library
  * (an output chunk or a list of nodes may be longer), and every message would be converted twice. What is
- * used are its field numbers, generated from hawk.proto, and its reading and writing of primitive values. */
+ * used are its field numbers, generated from hawk.proto. */
 #include "net/api.h"
 
 #include "base/check.h"
 #include "base/mem.h"
 #include "hawk.pb.h"
-#include "net/codec.h"
+#include "net/wire.h"
 
-#include <pb_decode.h>
-#include <pb_encode.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -445,74 +443,48 @@ const struct api_method_info api_methods[API_METHOD_COUNT] = {
 
 /* ---- Encoding ---- */
 
-static bool out_write(pb_ostream_t *stream, const pb_byte_t *data, size_t len)
+static void encode_fields(struct codec_buf *b, const struct api_type *type, const void *msg);
+
+static void put_message(struct codec_buf *b, uint32_t tag, const struct api_type *type, const void *msg)
 {
-    codec_buf_append(stream->state, data, len);
-    return true;
+    size_t start = wire_begin(b, tag);
+    encode_fields(b, type, msg);
+    wire_end(b, start);
 }
 
-/* Writing into a buffer that grows cannot fail. */
-static void put_tag(pb_ostream_t *s, pb_wire_type_t type, uint32_t tag)
-{
-    CHECK(pb_encode_tag(s, type, tag));
-}
-static void put_varint(pb_ostream_t *s, uint32_t tag, uint64_t v)
-{
-    put_tag(s, PB_WT_VARINT, tag);
-    CHECK(pb_encode_varint(s, v));
-}
-static void put_bytes(pb_ostream_t *s, uint32_t tag, const void *data, size_t len)
-{
-    put_tag(s, PB_WT_STRING, tag);
-    CHECK(pb_encode_string(s, data, len));
-}
-
-static void encode_fields(pb_ostream_t *s, const struct api_type *type, const void *msg);
-
-/* A message within a message: encoded in place, then its length is slipped in before it. */
-static void put_message(pb_ostream_t *s, uint32_t tag, const struct api_type *type, const void *msg)
-{
-    struct codec_buf *o = s->state;
-    uint8_t length[10];
-    put_tag(s, PB_WT_STRING, tag);
-    size_t start = o->len;
-    encode_fields(s, type, msg);
-    size_t len = o->len - start;
-    pb_ostream_t l = pb_ostream_from_buffer(length, sizeof length);
-    CHECK(pb_encode_varint(&l, len));
-    CHECK(out_write(s, length, l.bytes_written));
-    memmove(o->data + start + l.bytes_written, o->data + start, len);
-    memcpy(o->data + start, length, l.bytes_written);
-}
-
-static void put_desc(pb_ostream_t *s, const struct api_field *f, const struct job_desc *desc)
+static void put_desc(struct codec_buf *b, const struct api_field *f, const struct job_desc *desc)
 {
     if (!desc)
         return;
-    struct codec_buf spec = {0};
-    codec_desc_encode(&spec, desc, f->kind == FIELD_DESC);
-    put_bytes(s, f->tag, spec.data, spec.len);
-    codec_buf_free(&spec);
+    size_t start = wire_begin(b, f->tag);
+    codec_desc_encode(b, desc, f->kind == FIELD_DESC);
+    wire_end(b, start);
 }
 
-static void encode_array(pb_ostream_t *s, const struct api_field *f, const void *msg)
+static void encode_array(struct codec_buf *b, const struct api_field *f, const void *msg)
 {
     uint32_t n = AT_CONST(uint32_t, msg, f->extra);
     if (f->kind == FIELD_BYTES && n)
-        put_bytes(s, f->tag, AT_CONST(const uint8_t *, msg, f->offset), n);
+        wire_put_bytes(b, f->tag, AT_CONST(const uint8_t *, msg, f->offset), n);
     if (f->kind == FIELD_STRINGS) {
         const char *const *v = AT_CONST(const char **, msg, f->offset);
         for (uint32_t i = 0; i < n; i++)
-            put_bytes(s, f->tag, v[i], strlen(v[i]));
+            wire_put_bytes(b, f->tag, v[i], strlen(v[i]));
     }
     if (f->kind == FIELD_MESSAGES) {
         const char *v = AT_CONST(const char *, msg, f->offset);
         for (uint32_t i = 0; i < n; i++)
-            put_message(s, f->tag, f->type, v + (size_t)i * f->type->size);
+            put_message(b, f->tag, f->type, v + (size_t)i * f->type->size);
     }
 }
 
-static void put_scalar(pb_ostream_t *s, const struct api_field *f, const void *msg)
+static void put_number(struct codec_buf *b, uint32_t tag, uint64_t v)
+{
+    wire_put_tag(b, PB_WT_VARINT, tag);
+    wire_put_varint(b, v);
+}
+
+static void put_scalar(struct codec_buf *b, const struct api_field *f, const void *msg)
 {
     uint64_t v = 0;
     if (f->kind == FIELD_BOOL)
@@ -525,10 +497,10 @@ static void put_scalar(pb_ostream_t *s, const struct api_field *f, const void *m
         v = AT_CONST(uint64_t, msg, f->offset);
     bool present = f->extra ? AT_CONST(bool, msg, f->extra) : v != 0;
     if (present)
-        put_varint(s, f->tag, v);
+        put_number(b, f->tag, v);
 }
 
-static void encode_fields(pb_ostream_t *s, const struct api_type *type, const void *msg)
+static void encode_fields(struct codec_buf *b, const struct api_type *type, const void *msg)
 {
     for (const struct api_field *f = type->fields; f < type->fields + type->n; f++) {
         switch ((enum field_kind)f->kind) {
@@ -538,34 +510,34 @@ static void encode_fields(pb_ostream_t *s, const struct api_type *type, const vo
         case FIELD_U64:
         case FIELD_I64:
         case FIELD_ENUM:
-            put_scalar(s, f, msg);
+            put_scalar(b, f, msg);
             break;
         case FIELD_JOB_ID: {
             char text[JOB_ID_TEXT];
             job_id_t id = AT_CONST(job_id_t, msg, f->offset);
             if (!job_eq(id, JOB_NONE)) {
                 job_id_format(text, id);
-                put_bytes(s, f->tag, text, strlen(text));
+                wire_put_bytes(b, f->tag, text, strlen(text));
             }
             break;
         }
         case FIELD_STRING: {
             const char *text = AT_CONST(const char *, msg, f->offset);
             if (text && *text)
-                put_bytes(s, f->tag, text, strlen(text));
+                wire_put_bytes(b, f->tag, text, strlen(text));
             break;
         }
         case FIELD_DESC:
         case FIELD_SPEC:
-            put_desc(s, f, AT_CONST(struct job_desc *, msg, f->offset));
+            put_desc(b, f, AT_CONST(struct job_desc *, msg, f->offset));
             break;
         case FIELD_MESSAGE:
-            put_message(s, f->tag, f->type, (const char *)msg + f->offset);
+            put_message(b, f->tag, f->type, (const char *)msg + f->offset);
             break;
         case FIELD_BYTES:
         case FIELD_STRINGS:
         case FIELD_MESSAGES:
-            encode_array(s, f, msg);
+            encode_array(b, f, msg);
             break;
         }
     }
@@ -573,8 +545,7 @@ static void encode_fields(pb_ostream_t *s, const struct api_type *type, const vo
 
 void api_append(struct codec_buf *o, const struct api_type *type, const void *msg)
 {
-    pb_ostream_t s = {.callback = out_write, .state = o, .max_size = SIZE_MAX};
-    encode_fields(&s, type, msg);
+    encode_fields(o, type, msg);
 }
 
 void api_encode(const struct api_type *type, const void *msg, uint8_t **data, size_t *len)
@@ -628,21 +599,21 @@ static void *append(struct decoder *d, void **array, uint32_t *n, size_t size)
 
 /* Reads a length-delimited field's bytes into a new NUL-terminated buffer; NULL after an error, in *err. */
 static char *read_bytes(struct decoder *d, const struct api_type *type, const struct api_field *f,
-                        pb_istream_t *s, size_t *len, int *err)
+                        struct wire *s, size_t *len, int *err)
 {
-    pb_istream_t sub;
-    if (!pb_make_string_substream(s, &sub)) {
+    struct wire sub;
+    if (!wire_read_part(s, &sub)) {
         *err = fail(d, type, f, HAWK_EMALFORMED, "truncated");
         return NULL;
     }
-    *len = sub.bytes_left;
+    *len = wire_left(&sub);
     if (!take(d, *len + 32)) {
         *err = fail(d, type, f, HAWK_ETOO_LARGE, "the message is too large");
         return NULL;
     }
     char *data = xmalloc(*len + 1);
-    bool ok = pb_read(&sub, (pb_byte_t *)data, *len) && pb_close_string_substream(s, &sub);
-    CHECK(ok); /* the substream lies within a buffer in memory */
+    if (*len)
+        memcpy(data, sub.p, *len);
     data[*len] = '\0';
     *err = 0;
     return data;
@@ -650,7 +621,7 @@ static char *read_bytes(struct decoder *d, const struct api_type *type, const st
 
 /* The same for a text, which has no NUL byte inside. */
 static char *read_text(struct decoder *d, const struct api_type *type, const struct api_field *f,
-                       pb_istream_t *s, int *err)
+                       struct wire *s, int *err)
 {
     size_t len = 0;
     char *text = read_bytes(d, type, f, s, &len, err);
@@ -668,22 +639,19 @@ static void replace_text(const char **place, char *text)
     *place = text;
 }
 
-static int decode_fields(struct decoder *d, const struct api_type *type, pb_istream_t *s, void *msg);
+static int decode_fields(struct decoder *d, const struct api_type *type, struct wire *s, void *msg);
 
 static int decode_message(struct decoder *d, const struct api_type *type, const struct api_field *f,
-                          pb_istream_t *s, void *msg)
+                          struct wire *s, void *msg)
 {
-    pb_istream_t sub;
-    if (!pb_make_string_substream(s, &sub))
+    struct wire sub;
+    if (!wire_read_part(s, &sub))
         return fail(d, type, f, HAWK_EMALFORMED, "truncated");
-    int err = decode_fields(d, f->type, &sub, msg);
-    if (!err)
-        CHECK(pb_close_string_substream(s, &sub));
-    return err;
+    return decode_fields(d, f->type, &sub, msg);
 }
 
 static int decode_desc(struct decoder *d, const struct api_type *type, const struct api_field *f,
-                       pb_istream_t *s, struct job_desc **place)
+                       struct wire *s, struct job_desc **place)
 {
     size_t len = 0;
     struct job_desc *desc = NULL;
@@ -702,7 +670,7 @@ static int decode_desc(struct decoder *d, const struct api_type *type, const str
 }
 
 static int decode_job_id(struct decoder *d, const struct api_type *type, const struct api_field *f,
-                         pb_istream_t *s, job_id_t *id)
+                         struct wire *s, job_id_t *id)
 {
     char what[96];
     int err = 0;
@@ -719,10 +687,10 @@ static int decode_job_id(struct decoder *d, const struct api_type *type, const s
 }
 
 static int decode_varint(struct decoder *d, const struct api_type *type, const struct api_field *f,
-                         pb_istream_t *s, void *msg)
+                         struct wire *s, void *msg)
 {
     uint64_t v = 0;
-    if (!pb_decode_varint(s, &v))
+    if (!wire_read_varint(s, &v))
         return fail(d, type, f, HAWK_EMALFORMED, "truncated or too long a number");
     if (f->kind == FIELD_BOOL)
         AT(bool, msg, f->offset) = v != 0;
@@ -742,7 +710,7 @@ static int decode_varint(struct decoder *d, const struct api_type *type, const s
 }
 
 static int decode_array(struct decoder *d, const struct api_type *type, const struct api_field *f,
-                        pb_istream_t *s, void *msg)
+                        struct wire *s, void *msg)
 {
     void **array = &AT(void *, msg, f->offset);
     uint32_t *n = &AT(uint32_t, msg, f->extra);
@@ -765,7 +733,7 @@ static int decode_array(struct decoder *d, const struct api_type *type, const st
 }
 
 static int decode_delimited(struct decoder *d, const struct api_type *type, const struct api_field *f,
-                            pb_istream_t *s, void *msg)
+                            struct wire *s, void *msg)
 {
     char *data;
     size_t len = 0;
@@ -802,21 +770,21 @@ static const struct api_field *field_of(const struct api_type *type, uint32_t ta
     return NULL;
 }
 
-static int decode_fields(struct decoder *d, const struct api_type *type, pb_istream_t *s, void *msg)
+static int decode_fields(struct decoder *d, const struct api_type *type, struct wire *s, void *msg)
 {
     for (const struct api_field *f = type->fields; f < type->fields + type->n; f++)
         if (f->kind == FIELD_STRING && !AT(const char *, msg, f->offset))
             AT(const char *, msg, f->offset) = no_text;
         else if (f->kind == FIELD_MESSAGE &&
-                 decode_fields(d, f->type, &(pb_istream_t){0}, (char *)msg + f->offset))
+                 decode_fields(d, f->type, &(struct wire){0}, (char *)msg + f->offset))
             CHECK(!"decoding nothing"); /* only to fill in its empty strings */
     pb_wire_type_t wire;
     uint32_t tag;
     bool eof;
-    while (pb_decode_tag(s, &wire, &tag, &eof)) {
+    while (wire_read_tag(s, &wire, &tag, &eof)) {
         const struct api_field *f = field_of(type, tag);
         if (!f) {
-            if (!pb_skip_field(s, wire))
+            if (!wire_skip(s, wire))
                 return fail(d, type, NULL, HAWK_EMALFORMED, "truncated or not a message");
             continue;
         }
@@ -836,7 +804,7 @@ int api_decode(const struct api_type *type, const void *data, size_t len, void *
     if (size)
         why[0] = '\0';
     memset(msg, 0, type->size);
-    pb_istream_t s = pb_istream_from_buffer(data, len);
+    struct wire s = wire_of(data, len);
     int err = decode_fields(&d, type, &s, msg);
     if (err)
         api_free(type, msg);

@@ -1,4 +1,4 @@
-/* Messages and job descriptions to bytes and back, with nanopb's primitives.
+/* Messages and job descriptions to bytes and back.
  *
  * A protobuf message is a list of (field kind, name) as in msg/msg.h; its field numbers are the positions in that
  * list. One pair of functions per kind, put_KIND and get_KIND, and two generators make everything else. Going
@@ -10,10 +10,9 @@
 #include "base/mem.h"
 #include "cluster.pb.h"
 #include "hawk.pb.h"
+#include "net/wire.h"
 
 #include <inttypes.h>
-#include <pb_decode.h>
-#include <pb_encode.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -65,197 +64,137 @@ void codec_buf_free(struct codec_buf *b)
     *b = (struct codec_buf){0};
 }
 
-static void reserve(struct codec_buf *b, size_t n)
-{
-    if (b->cap - b->len >= n)
-        return;
-    b->cap = b->cap ? b->cap : 256;
-    while (b->cap - b->len < n)
-        b->cap *= 2;
-    b->data = xrealloc(b->data, b->cap);
-}
+void codec_buf_append(struct codec_buf *b, const void *data, size_t n) { wire_put_raw(b, data, n); }
 
-void codec_buf_append(struct codec_buf *b, const void *data, size_t n)
-{
-    if (n == 0)
-        return;
-    reserve(b, n);
-    memcpy(b->data + b->len, data, n);
-    b->len += n;
-}
-
-static bool append(pb_ostream_t *s, const pb_byte_t *data, size_t n)
-{
-    codec_buf_append(s->state, data, n);
-    return true;
-}
-
-static pb_ostream_t stream_to(struct codec_buf *b)
-{
-    return (pb_ostream_t){.callback = append, .state = b, .max_size = SIZE_MAX};
-}
-
-static void put_none(pb_ostream_t *s, uint32_t tag, uint8_t v) {}
-
-/* A message within a message: its length goes in front when it is known. One byte is kept for it, which is
- * enough for nearly all; a longer message moves up. Returns where it begins. */
-static size_t begin(pb_ostream_t *s, uint32_t tag)
-{
-    struct codec_buf *b = s->state;
-
-    pb_encode_tag(s, PB_WT_STRING, tag);
-    reserve(b, 1);
-    return ++b->len;
-}
-
-static void end(pb_ostream_t *s, size_t start)
-{
-    struct codec_buf *b = s->state;
-    size_t len = b->len - start;
-    uint8_t varint[10];
-    size_t n = 0;
-
-    if (len < 0x80) {
-        b->data[start - 1] = (uint8_t)len;
-        return;
-    }
-    for (size_t rest = len; rest; rest >>= 7)
-        varint[n++] = (uint8_t)(rest & 0x7f) | (rest > 0x7f ? 0x80 : 0);
-    reserve(b, n - 1);
-    memmove(b->data + start - 1 + n, b->data + start, len);
-    memcpy(b->data + start - 1, varint, n);
-    b->len += n - 1;
-}
+static void put_none(struct codec_buf *b, uint32_t tag, uint8_t v) {}
 
 /* Zero is what an absent number means (proto3). */
-static void put_u64_varint(pb_ostream_t *s, uint32_t tag, uint64_t v)
+static void put_u64_varint(struct codec_buf *b, uint32_t tag, uint64_t v)
 {
     if (!v)
         return;
-    pb_encode_tag(s, PB_WT_VARINT, tag);
-    pb_encode_varint(s, v);
+    wire_put_tag(b, PB_WT_VARINT, tag);
+    wire_put_varint(b, v);
 }
 
-static void put_u64(pb_ostream_t *s, uint32_t tag, uint64_t v)
+static void put_u64(struct codec_buf *b, uint32_t tag, uint64_t v)
 {
+    uint8_t bytes[8];
+
     if (!v)
         return;
-    pb_encode_tag(s, PB_WT_64BIT, tag);
-    pb_encode_fixed64(s, &v);
+    for (int i = 0; i < 8; i++)
+        bytes[i] = (uint8_t)(v >> 8 * i);
+    wire_put_tag(b, PB_WT_64BIT, tag);
+    wire_put_raw(b, bytes, sizeof bytes);
 }
 
-static void put_u8(pb_ostream_t *s, uint32_t tag, uint8_t v) { put_u64_varint(s, tag, v); }
-static void put_u16(pb_ostream_t *s, uint32_t tag, uint16_t v) { put_u64_varint(s, tag, v); }
-static void put_u32(pb_ostream_t *s, uint32_t tag, uint32_t v) { put_u64_varint(s, tag, v); }
-static void put_i64(pb_ostream_t *s, uint32_t tag, int64_t v) { put_u64_varint(s, tag, (uint64_t)v); }
-static void put_i32(pb_ostream_t *s, uint32_t tag, int32_t v)
+static void put_u8(struct codec_buf *b, uint32_t tag, uint8_t v) { put_u64_varint(b, tag, v); }
+static void put_u16(struct codec_buf *b, uint32_t tag, uint16_t v) { put_u64_varint(b, tag, v); }
+static void put_u32(struct codec_buf *b, uint32_t tag, uint32_t v) { put_u64_varint(b, tag, v); }
+static void put_i64(struct codec_buf *b, uint32_t tag, int64_t v) { put_u64_varint(b, tag, (uint64_t)v); }
+static void put_i32(struct codec_buf *b, uint32_t tag, int32_t v)
 {
-    put_u64_varint(s, tag, (uint32_t)v << 1 ^ (uint32_t)(v >> 31)); /* sint32 */
+    put_u64_varint(b, tag, (uint32_t)v << 1 ^ (uint32_t)(v >> 31)); /* sint32 */
 }
-static void put_app(pb_ostream_t *s, uint32_t tag, uint64_t v) { put_u64(s, tag, v); }
-static void put_node(pb_ostream_t *s, uint32_t tag, node_id_t v) { put_u64_varint(s, tag, v.v); }
-static void put_job(pb_ostream_t *s, uint32_t tag, job_id_t v) { put_u64(s, tag, v.v); }
-
-static void put_bytes(pb_ostream_t *s, uint32_t tag, const void *data, size_t len)
-{
-    pb_encode_tag(s, PB_WT_STRING, tag);
-    pb_encode_string(s, data, len);
-}
+static void put_app(struct codec_buf *b, uint32_t tag, uint64_t v) { put_u64(b, tag, v); }
+static void put_node(struct codec_buf *b, uint32_t tag, node_id_t v) { put_u64_varint(b, tag, v.v); }
+static void put_job(struct codec_buf *b, uint32_t tag, job_id_t v) { put_u64(b, tag, v.v); }
 
 /* An empty blob travels, an absent one does not. */
-static void put_blob(pb_ostream_t *s, uint32_t tag, const struct blob *v)
+static void put_blob(struct codec_buf *b, uint32_t tag, const struct blob *v)
 {
     if (v)
-        put_bytes(s, tag, v->data, v->len);
+        wire_put_bytes(b, tag, v->data, v->len);
 }
 
 /* Empty and absent are the same. */
-static void put_text(pb_ostream_t *s, uint32_t tag, const struct blob *v)
+static void put_text(struct codec_buf *b, uint32_t tag, const struct blob *v)
 {
     if (v && v->len)
-        put_bytes(s, tag, v->data, v->len);
+        wire_put_bytes(b, tag, v->data, v->len);
 }
 
-static void put_strings(pb_ostream_t *s, uint32_t tag, struct strings v)
+static void put_strings(struct codec_buf *b, uint32_t tag, struct strings v)
 {
     const char *text = v.data;
 
     for (uint32_t i = 0; i < v.n; i++, text += strlen(text) + 1)
-        put_bytes(s, tag, text, strlen(text));
+        wire_put_bytes(b, tag, text, strlen(text));
 }
 
-static void put_detached(pb_ostream_t *s, uint32_t tag, uint32_t flags)
+static void put_detached(struct codec_buf *b, uint32_t tag, uint32_t flags)
 {
-    put_u8(s, tag, (flags & JOB_DETACHED) != 0);
+    put_u8(b, tag, (flags & JOB_DETACHED) != 0);
 }
-static void put_each_arg(pb_ostream_t *s, uint32_t tag, uint32_t flags)
+static void put_each_arg(struct codec_buf *b, uint32_t tag, uint32_t flags)
 {
-    put_u8(s, tag, (flags & JOB_EACH_ARG) != 0);
-}
-
-static void put_at_most_once(pb_ostream_t *s, uint32_t tag, uint32_t flags)
-{
-    put_u8(s, tag, (flags & JOB_AT_MOST_ONCE) != 0);
+    put_u8(b, tag, (flags & JOB_EACH_ARG) != 0);
 }
 
-static void put_desc_fields(pb_ostream_t *s, const struct job_desc *d, bool args)
+static void put_at_most_once(struct codec_buf *b, uint32_t tag, uint32_t flags)
 {
-#define FIELD(kind, member, proto) put_##kind(s, hawk_v1_JobSpec_##proto##_tag, d->member);
+    put_u8(b, tag, (flags & JOB_AT_MOST_ONCE) != 0);
+}
+
+static void put_desc_fields(struct codec_buf *b, const struct job_desc *d, bool args)
+{
+#define FIELD(kind, member, proto) put_##kind(b, hawk_v1_JobSpec_##proto##_tag, d->member);
     SPEC_FIELDS(FIELD)
 #undef FIELD
     for (uint32_t i = 0; args && i < d->args.n; i++)
-        put_bytes(s, hawk_v1_JobSpec_task_args_tag, d->args.data + d->args.off[i],
-                  d->args.off[i + 1] - d->args.off[i]);
+        wire_put_bytes(b, hawk_v1_JobSpec_task_args_tag, d->args.data + d->args.off[i],
+                       d->args.off[i + 1] - d->args.off[i]);
 }
 
-static void put_description(pb_ostream_t *s, uint32_t tag, const struct job_desc *v, bool args)
+static void put_description(struct codec_buf *b, uint32_t tag, const struct job_desc *v, bool args)
 {
     size_t start;
 
     if (!v)
         return;
-    start = begin(s, tag);
-    put_desc_fields(s, v, args);
-    end(s, start);
+    start = wire_begin(b, tag);
+    put_desc_fields(b, v, args);
+    wire_end(b, start);
 }
 
-static void put_desc(pb_ostream_t *s, uint32_t tag, const struct job_desc *v)
+static void put_desc(struct codec_buf *b, uint32_t tag, const struct job_desc *v)
 {
-    put_description(s, tag, v, true);
+    put_description(b, tag, v, true);
 }
-static void put_spec(pb_ostream_t *s, uint32_t tag, const struct job_desc *v)
+static void put_spec(struct codec_buf *b, uint32_t tag, const struct job_desc *v)
 {
-    put_description(s, tag, v, false);
+    put_description(b, tag, v, false);
 }
 
-static void put_tasks(pb_ostream_t *s, uint32_t tag, const struct task_set *v)
+static void put_tasks(struct codec_buf *b, uint32_t tag, const struct task_set *v)
 {
     size_t start;
 
     if (!v)
         return;
-    start = begin(s, tag);
+    start = wire_begin(b, tag);
     for (uint32_t i = 0; i < v->n; i++)
-        pb_encode_varint(s, v->v[i]);
-    end(s, start);
+        wire_put_varint(b, v->v[i]);
+    wire_end(b, start);
 }
 
 /* Field numbers are positions: of each list an enumeration, local to the function. */
 #define NUMBER(kind, field) number_##field,
-#define PUT(kind, field) put_##kind(s, number_##field, p->field);
+#define PUT(kind, field) put_##kind(b, number_##field, p->field);
 #define DEFINE_PUT(name, type)                                                                               \
-    static void put_fields_##name(pb_ostream_t *s, const type *p)                                            \
+    static void put_fields_##name(struct codec_buf *b, const type *p)                                        \
     {                                                                                                        \
         enum { number_0, FIELDS_##name(NUMBER) };                                                            \
         FIELDS_##name(PUT)                                                                                   \
     }
 #define DEFINE_PUT_VALUE(kind, fields, type)                                                                 \
-    static void put_##kind(pb_ostream_t *s, uint32_t tag, type v)                                            \
+    static void put_##kind(struct codec_buf *b, uint32_t tag, type v)                                        \
     {                                                                                                        \
-        size_t start = begin(s, tag);                                                                        \
+        size_t start = wire_begin(b, tag);                                                                   \
                                                                                                              \
-        put_fields_##fields(s, &v);                                                                          \
-        end(s, start);                                                                                       \
+        put_fields_##fields(b, &v);                                                                          \
+        wire_end(b, start);                                                                                  \
     }
 
 DEFINE_PUT(try_id, struct try_id)
@@ -265,10 +204,10 @@ DEFINE_PUT_VALUE(try, try_id, struct try_id)
 DEFINE_PUT_VALUE(policy, cluster_policy, struct policy)
 DEFINE_PUT_VALUE(member, member_info, struct member)
 
-static void put_members(pb_ostream_t *s, uint32_t tag, const struct members *v)
+static void put_members(struct codec_buf *b, uint32_t tag, const struct members *v)
 {
     for (uint32_t i = 0; v && i < v->n; i++)
-        put_member(s, tag, v->v[i]);
+        put_member(b, tag, v->v[i]);
 }
 
 #define X(NAME, name, tag) DEFINE_PUT(name, struct msg_##name)
@@ -278,21 +217,20 @@ WIRE_MESSAGES(X)
 int codec_encode(struct codec_buf *b, const struct msg *m)
 {
     size_t before = b->len, envelope, body;
-    pb_ostream_t stream = stream_to(b), *s = &stream;
 
     CHECK(msg_is_wire(m));
-    envelope = begin(s, hawk_v1_Batch_envelopes_tag);
+    envelope = wire_begin(b, hawk_v1_Batch_envelopes_tag);
     switch (m->type) {
 #define X(NAME, name, tag)                                                                                   \
     case MSG_##NAME:                                                                                         \
-        body = begin(s, tag);                                                                                \
-        put_fields_##name(s, &m->name);                                                                      \
-        end(s, body);                                                                                        \
+        body = wire_begin(b, tag);                                                                           \
+        put_fields_##name(b, &m->name);                                                                      \
+        wire_end(b, body);                                                                                   \
         break;
         WIRE_MESSAGES(X)
 #undef X
     }
-    end(s, envelope);
+    wire_end(b, envelope);
     if (b->len - before <= CODEC_ENVELOPE_MAX)
         return 0;
     b->len = before;
@@ -301,20 +239,18 @@ int codec_encode(struct codec_buf *b, const struct msg *m)
 
 void codec_desc_encode(struct codec_buf *b, const struct job_desc *d, bool args)
 {
-    pb_ostream_t s = stream_to(b);
-
-    put_desc_fields(&s, d, args);
+    put_desc_fields(b, d, args);
 }
 
 /* ---- Decoding: false means malformed; what a handle holds by then, the caller drops ---- */
 
-static bool get_varint(pb_istream_t *s, pb_wire_type_t wire, uint64_t max, uint64_t *v)
+static bool get_varint(struct wire *s, pb_wire_type_t wire, uint64_t max, uint64_t *v)
 {
-    return wire == PB_WT_VARINT && pb_decode_varint(s, v) && *v <= max;
+    return wire == PB_WT_VARINT && wire_read_varint(s, v) && *v <= max;
 }
 
 #define DEFINE_GET_NUMBER(kind, type, max)                                                                   \
-    static bool get_##kind(pb_istream_t *s, pb_wire_type_t wire, type *v)                                    \
+    static bool get_##kind(struct wire *s, pb_wire_type_t wire, type *v)                                     \
     {                                                                                                        \
         uint64_t wide;                                                                                       \
                                                                                                              \
@@ -328,14 +264,14 @@ DEFINE_GET_NUMBER(u16, uint16_t, UINT16_MAX)
 DEFINE_GET_NUMBER(u32, uint32_t, UINT32_MAX)
 DEFINE_GET_NUMBER(i64, int64_t, INT64_MAX)
 
-static bool get_none(pb_istream_t *s, pb_wire_type_t wire, uint8_t *v) { return pb_skip_field(s, wire); }
+static bool get_none(struct wire *s, pb_wire_type_t wire, uint8_t *v) { return wire_skip(s, wire); }
 
-static bool get_u64(pb_istream_t *s, pb_wire_type_t wire, uint64_t *v)
+static bool get_u64(struct wire *s, pb_wire_type_t wire, uint64_t *v)
 {
-    return wire == PB_WT_64BIT && pb_decode_fixed64(s, v);
+    return wire == PB_WT_64BIT && wire_read_fixed64(s, v);
 }
 
-static bool get_i32(pb_istream_t *s, pb_wire_type_t wire, int32_t *v)
+static bool get_i32(struct wire *s, pb_wire_type_t wire, int32_t *v)
 {
     uint64_t wide;
 
@@ -345,17 +281,22 @@ static bool get_i32(pb_istream_t *s, pb_wire_type_t wire, int32_t *v)
     return true;
 }
 
-static bool get_node(pb_istream_t *s, pb_wire_type_t wire, node_id_t *v) { return get_u32(s, wire, &v->v); }
-static bool get_app(pb_istream_t *s, pb_wire_type_t wire, uint64_t *v) { return get_u64(s, wire, v); }
-static bool get_job(pb_istream_t *s, pb_wire_type_t wire, job_id_t *v) { return get_u64(s, wire, &v->v); }
+static bool get_app(struct wire *s, pb_wire_type_t wire, uint64_t *v) { return get_u64(s, wire, v); }
+static bool get_node(struct wire *s, pb_wire_type_t wire, node_id_t *v) { return get_u32(s, wire, &v->v); }
+static bool get_job(struct wire *s, pb_wire_type_t wire, job_id_t *v) { return get_u64(s, wire, &v->v); }
 
 /* The length of what follows, which must be there. */
-static bool get_length(pb_istream_t *s, pb_wire_type_t wire, uint32_t *len)
+static bool get_length(struct wire *s, pb_wire_type_t wire, uint32_t *len)
 {
-    return wire == PB_WT_STRING && pb_decode_varint32(s, len) && *len <= s->bytes_left;
+    uint64_t v;
+
+    if (wire != PB_WT_STRING || !wire_read_varint(s, &v) || v > wire_left(s) || v > UINT32_MAX)
+        return false;
+    *len = (uint32_t)v;
+    return true;
 }
 
-static bool get_blob(pb_istream_t *s, pb_wire_type_t wire, struct blob **v)
+static bool get_blob(struct wire *s, pb_wire_type_t wire, struct blob **v)
 {
     uint32_t len;
 
@@ -363,12 +304,12 @@ static bool get_blob(pb_istream_t *s, pb_wire_type_t wire, struct blob **v)
         return false;
     blob_drop(*v); /* the last one counts */
     *v = blob_new(NULL, len);
-    return pb_read(s, (pb_byte_t *)(*v)->data, len);
+    return wire_read_bytes(s, (*v)->data, len);
 }
 
-static bool get_text(pb_istream_t *s, pb_wire_type_t wire, struct blob **v) { return get_blob(s, wire, v); }
+static bool get_text(struct wire *s, pb_wire_type_t wire, struct blob **v) { return get_blob(s, wire, v); }
 
-static bool get_strings(pb_istream_t *s, pb_wire_type_t wire, struct strings *v)
+static bool get_strings(struct wire *s, pb_wire_type_t wire, struct strings *v)
 {
     uint32_t len;
     char *text;
@@ -376,20 +317,20 @@ static bool get_strings(pb_istream_t *s, pb_wire_type_t wire, struct strings *v)
     if (!get_length(s, wire, &len) || len > LIMIT_JOB_BYTES || v->bytes > LIMIT_JOB_BYTES)
         return false;
     text = strings_add_space(v, len);
-    return pb_read(s, (pb_byte_t *)text, len) && !memchr(text, '\0', len);
+    return wire_read_bytes(s, text, len) && !memchr(text, '\0', len);
 }
 
-static bool get_arg(pb_istream_t *s, pb_wire_type_t wire, struct task_args *v)
+static bool get_arg(struct wire *s, pb_wire_type_t wire, struct task_args *v)
 {
     uint32_t len;
 
     if (!get_length(s, wire, &len) || v->n == LIMIT_TASKS_PER_JOB || len > LIMIT_JOB_BYTES ||
         (v->n && v->off[v->n] > LIMIT_JOB_BYTES))
         return false;
-    return pb_read(s, task_args_add_space(v, len), len);
+    return wire_read_bytes(s, task_args_add_space(v, len), len);
 }
 
-static bool get_flag(pb_istream_t *s, pb_wire_type_t wire, uint32_t *flags, uint32_t flag)
+static bool get_flag(struct wire *s, pb_wire_type_t wire, uint32_t *flags, uint32_t flag)
 {
     uint64_t on;
 
@@ -399,28 +340,28 @@ static bool get_flag(pb_istream_t *s, pb_wire_type_t wire, uint32_t *flags, uint
     return true;
 }
 
-static bool get_detached(pb_istream_t *s, pb_wire_type_t wire, uint32_t *flags)
+static bool get_detached(struct wire *s, pb_wire_type_t wire, uint32_t *flags)
 {
     return get_flag(s, wire, flags, JOB_DETACHED);
 }
 
-static bool get_each_arg(pb_istream_t *s, pb_wire_type_t wire, uint32_t *flags)
+static bool get_each_arg(struct wire *s, pb_wire_type_t wire, uint32_t *flags)
 {
     return get_flag(s, wire, flags, JOB_EACH_ARG);
 }
 
-static bool get_at_most_once(pb_istream_t *s, pb_wire_type_t wire, uint32_t *flags)
+static bool get_at_most_once(struct wire *s, pb_wire_type_t wire, uint32_t *flags)
 {
     return get_flag(s, wire, flags, JOB_AT_MOST_ONCE);
 }
 
-static bool get_desc_fields(pb_istream_t *s, struct job_desc *d, bool args)
+static bool get_desc_fields(struct wire *s, struct job_desc *d, bool args)
 {
     pb_wire_type_t wire;
     uint32_t number;
     bool eof;
 
-    while (pb_decode_tag(s, &wire, &number, &eof)) {
+    while (wire_read_tag(s, &wire, &number, &eof)) {
         bool ok;
 
         switch (number) {
@@ -431,10 +372,10 @@ static bool get_desc_fields(pb_istream_t *s, struct job_desc *d, bool args)
             SPEC_FIELDS(FIELD)
 #undef FIELD
         case hawk_v1_JobSpec_task_args_tag:
-            ok = args ? get_arg(s, wire, &d->args) : pb_skip_field(s, wire);
+            ok = args ? get_arg(s, wire, &d->args) : wire_skip(s, wire);
             break;
         default:
-            ok = pb_skip_field(s, wire);
+            ok = wire_skip(s, wire);
         }
         if (!ok)
             return false;
@@ -442,23 +383,23 @@ static bool get_desc_fields(pb_istream_t *s, struct job_desc *d, bool args)
     return eof;
 }
 
-static bool get_description(pb_istream_t *s, pb_wire_type_t wire, struct job_desc **v, bool args)
+static bool get_description(struct wire *s, pb_wire_type_t wire, struct job_desc **v, bool args)
 {
-    pb_istream_t sub;
+    struct wire sub;
 
-    if (wire != PB_WT_STRING || !pb_make_string_substream(s, &sub))
+    if (wire != PB_WT_STRING || !wire_read_part(s, &sub))
         return false;
     job_desc_drop(*v);
     *v = job_desc_new();
-    return get_desc_fields(&sub, *v, args) && pb_close_string_substream(s, &sub);
+    return get_desc_fields(&sub, *v, args);
 }
 
-static bool get_desc(pb_istream_t *s, pb_wire_type_t wire, struct job_desc **v)
+static bool get_desc(struct wire *s, pb_wire_type_t wire, struct job_desc **v)
 {
     return get_description(s, wire, v, true);
 }
 
-static bool get_spec(pb_istream_t *s, pb_wire_type_t wire, struct job_desc **v)
+static bool get_spec(struct wire *s, pb_wire_type_t wire, struct job_desc **v)
 {
     return get_description(s, wire, v, false);
 }
@@ -470,7 +411,7 @@ static bool get_spec(pb_istream_t *s, pb_wire_type_t wire, struct job_desc **v)
             (h) = xrealloc((h), sizeof *(h) + ((h)->n ? 2 * (size_t)(h)->n : 1) * sizeof *(h)->v);           \
     } while (0)
 
-static bool get_task(pb_istream_t *s, struct task_set **v)
+static bool get_task(struct wire *s, struct task_set **v)
 {
     uint64_t task;
 
@@ -482,20 +423,20 @@ static bool get_task(pb_istream_t *s, struct task_set **v)
 }
 
 /* Packed, or one by one: a receiver takes both (proto3). */
-static bool get_tasks(pb_istream_t *s, pb_wire_type_t wire, struct task_set **v)
+static bool get_tasks(struct wire *s, pb_wire_type_t wire, struct task_set **v)
 {
-    pb_istream_t sub;
+    struct wire sub;
 
     if (!*v)
         *v = task_set_new(0);
     if (wire == PB_WT_VARINT)
         return get_task(s, v);
-    if (wire != PB_WT_STRING || !pb_make_string_substream(s, &sub))
+    if (wire != PB_WT_STRING || !wire_read_part(s, &sub))
         return false;
-    while (sub.bytes_left)
+    while (wire_left(&sub))
         if (!get_task(&sub, v))
             return false;
-    return pb_close_string_substream(s, &sub);
+    return true;
 }
 
 #define GET(kind, field)                                                                                     \
@@ -503,16 +444,16 @@ static bool get_tasks(pb_istream_t *s, pb_wire_type_t wire, struct task_set **v)
         ok = get_##kind(s, wire, &p->field);                                                                 \
         break;
 #define DEFINE_GET(name, type)                                                                               \
-    static bool get_fields_##name(pb_istream_t *s, type *p)                                                  \
+    static bool get_fields_##name(struct wire *s, type *p)                                                   \
     {                                                                                                        \
         enum { number_0, FIELDS_##name(NUMBER) };                                                            \
         pb_wire_type_t wire;                                                                                 \
         uint32_t number;                                                                                     \
         bool eof, ok;                                                                                        \
                                                                                                              \
-        while (pb_decode_tag(s, &wire, &number, &eof)) {                                                     \
+        while (wire_read_tag(s, &wire, &number, &eof)) {                                                     \
             switch (number) {                                                                                \
-                FIELDS_##name(GET) default : ok = pb_skip_field(s, wire);                                    \
+                FIELDS_##name(GET) default : ok = wire_skip(s, wire);                                        \
             }                                                                                                \
             if (!ok)                                                                                         \
                 return false;                                                                                \
@@ -520,12 +461,11 @@ static bool get_tasks(pb_istream_t *s, pb_wire_type_t wire, struct task_set **v)
         return eof;                                                                                          \
     }
 #define DEFINE_GET_VALUE(kind, fields, type)                                                                 \
-    static bool get_##kind(pb_istream_t *s, pb_wire_type_t wire, type *v)                                    \
+    static bool get_##kind(struct wire *s, pb_wire_type_t wire, type *v)                                     \
     {                                                                                                        \
-        pb_istream_t sub;                                                                                    \
+        struct wire sub;                                                                                     \
                                                                                                              \
-        return wire == PB_WT_STRING && pb_make_string_substream(s, &sub) && get_fields_##fields(&sub, v) &&  \
-               pb_close_string_substream(s, &sub);                                                           \
+        return wire == PB_WT_STRING && wire_read_part(s, &sub) && get_fields_##fields(&sub, v);              \
     }
 
 DEFINE_GET(try_id, struct try_id)
@@ -535,7 +475,7 @@ DEFINE_GET_VALUE(try, try_id, struct try_id)
 DEFINE_GET_VALUE(policy, cluster_policy, struct policy)
 DEFINE_GET_VALUE(member, member_info, struct member)
 
-static bool get_members(pb_istream_t *s, pb_wire_type_t wire, struct members **v)
+static bool get_members(struct wire *s, pb_wire_type_t wire, struct members **v)
 {
     if (!*v)
         *v = members_new(0);
@@ -549,7 +489,7 @@ WIRE_MESSAGES(X)
 #undef X
 
 /* The body of an envelope, of message m->type. */
-static bool get_body(pb_istream_t *s, struct msg *m)
+static bool get_body(struct wire *s, struct msg *m)
 {
     switch (m->type) {
 #define X(NAME, name, tag)                                                                                   \
@@ -575,27 +515,27 @@ static enum msg_type type_of(uint32_t number)
 }
 
 /* Exactly one known message, or none: m->type stays MSG_NONE. */
-static bool get_envelope(pb_istream_t *s, struct msg *m)
+static bool get_envelope(struct wire *s, struct msg *m)
 {
     pb_wire_type_t wire;
     uint32_t number;
     bool eof;
 
-    while (pb_decode_tag(s, &wire, &number, &eof)) {
+    while (wire_read_tag(s, &wire, &number, &eof)) {
         enum msg_type type = type_of(number);
-        pb_istream_t sub;
+        struct wire sub;
 
         if (type == MSG_NONE) {
-            if (!pb_skip_field(s, wire))
+            if (!wire_skip(s, wire))
                 return false;
             continue;
         }
-        if (m->type != MSG_NONE || wire != PB_WT_STRING || !pb_make_string_substream(s, &sub))
+        if (m->type != MSG_NONE || wire != PB_WT_STRING || !wire_read_part(s, &sub))
             return false;
         m->type = (uint16_t)type;
         if (type == MSG_MEMBERS)
             m->members.list = members_new(0); /* an empty list has no bytes, and is a list */
-        if (!get_body(&sub, m) || !pb_close_string_substream(s, &sub))
+        if (!get_body(&sub, m))
             return false;
     }
     return eof;
@@ -612,7 +552,7 @@ static int HAWK_PRINTF(2, 3) malformed(struct codec_report *r, const char *fmt, 
 }
 
 /* One envelope, from byte `at` of the batch. *go_on: the receiver wants more. */
-static int take_envelope(pb_istream_t *s, size_t at, codec_deliver_fn *deliver, void *arg, bool *go_on,
+static int take_envelope(struct wire *s, size_t at, codec_deliver_fn *deliver, void *arg, bool *go_on,
                          struct codec_report *r)
 {
     struct msg m;
@@ -635,40 +575,38 @@ static int take_envelope(pb_istream_t *s, size_t at, codec_deliver_fn *deliver, 
 
 int codec_decode(const void *data, size_t len, codec_deliver_fn *deliver, void *arg, struct codec_report *r)
 {
-    pb_istream_t s = pb_istream_from_buffer(data, len), sub;
+    struct wire s = wire_of(data, len), sub;
     pb_wire_type_t wire;
     uint32_t number;
     bool eof = true, go_on = true;
 
-    while (go_on && pb_decode_tag(&s, &wire, &number, &eof)) {
-        size_t at = len - s.bytes_left;
+    while (go_on && wire_read_tag(&s, &wire, &number, &eof)) {
+        size_t at = len - wire_left(&s);
         int err;
 
         if (number != hawk_v1_Batch_envelopes_tag) {
-            if (!pb_skip_field(&s, wire))
+            if (!wire_skip(&s, wire))
                 return malformed(r, "batch at byte %zu: broken encoding", at);
             continue;
         }
-        if (wire != PB_WT_STRING || !pb_make_string_substream(&s, &sub))
+        if (wire != PB_WT_STRING || !wire_read_part(&s, &sub))
             return malformed(r, "envelope at byte %zu: broken encoding", at);
         err = take_envelope(&sub, at, deliver, arg, &go_on, r);
         if (err)
             return err;
-        if (!pb_close_string_substream(&s, &sub))
-            return malformed(r, "envelope at byte %zu: broken encoding", at);
     }
-    return eof || !go_on ? 0 : malformed(r, "batch at byte %zu: broken encoding", len - s.bytes_left);
+    return eof || !go_on ? 0 : malformed(r, "batch at byte %zu: broken encoding", len - wire_left(&s));
 }
 
 int codec_desc_decode(const void *data, size_t len, bool args, struct job_desc **d, char *why, size_t size)
 {
-    pb_istream_t s = pb_istream_from_buffer(data, len);
+    struct wire s = wire_of(data, len);
     struct job_desc *made = job_desc_new();
     int err = HAWK_EMALFORMED;
 
     if (!get_desc_fields(&s, made, args)) {
         if (size)
-            snprintf(why, size, "broken encoding of a job, at byte %zu", len - s.bytes_left);
+            snprintf(why, size, "broken encoding of a job, at byte %zu", len - wire_left(&s));
         goto out;
     }
     err = args ? job_desc_check(made, why, size) : job_spec_check(made, why, size);
