@@ -113,9 +113,14 @@ static void window_add(struct history *h, int64_t mean_us, uint64_t task_us)
  * depend on the order jobs come in, which peers decide. */
 static int64_t mean_of_rank(const struct history *h, uint32_t k)
 {
-    uint64_t prefix = 0;
+    uint64_t prefix = 0, any = 0;
+    int shift = 48; /* LIMIT_TIME_US has fewer than 56 bits */
 
-    for (int shift = 48; shift >= 0; shift -= 8) { /* LIMIT_TIME_US has fewer than 56 bits */
+    for (uint32_t i = 0; i < h->n; i++)
+        any |= (uint64_t)h->jobs[i].mean_us;
+    while (shift > 0 && any >> shift == 0) /* digits that are zero in all of them */
+        shift -= 8;
+    for (; shift >= 0; shift -= 8) {
         uint32_t count[256] = {0};
         uint32_t digit = 0;
 

@@ -359,7 +359,10 @@ static void carry(struct node *n, struct msg *m)
         return;
     }
     struct link *k = route(n, m);
-    int err = k ? link_send(k, m) : HAWK_EUNAVAILABLE;
+    int err = HAWK_EUNAVAILABLE;
+    /* Every job ends with a report to the history, whose readers look at thousands: heartbeats take them along. */
+    if (k)
+        err = m->type == MSG_JOB_REPORT ? link_send_later(k, m) : link_send(k, m);
     /* Where there is a link, its `lost` callback tells the role. Without one it has been told already. */
     if (err)
         log_debug("%s to %u: %s", msg_name(m->type), m->peer, hawk_strerror(err));
@@ -499,7 +502,7 @@ void node_start(struct node *n)
     n->central = link_dial(n->links, n->central_addr, "central");
 }
 
-struct links *node_links(struct node *n) { return n->links; }
+struct links *node_links(const struct node *n) { return n->links; }
 
 const char *node_central_addr(const struct node *n)
 {

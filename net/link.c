@@ -63,6 +63,7 @@ struct link {
     grpc_call *call;
     unsigned ops;
     bool ended, sending;
+    bool urgent;      /* something is pending that is not to be sent later */
     bool half_closed; /* our side has been ended in order */
     bool peer_closed; /* accepted: the peer's side has ended */
     struct cq_tag open_tag, end_tag, receive_tag, send_tag, finish_tag;
@@ -182,6 +183,7 @@ static size_t pending_bytes(const struct link *k) { return k->batches_bytes + k-
 
 static void want_flush(struct link *k)
 {
+    k->urgent = true;
     if (k->flush.next == &k->flush)
         list_push_tail(&k->ls->flush, &k->flush);
 }
@@ -245,6 +247,7 @@ static void flush(struct link *k)
         return;
     }
     k->sent = next_batch(k);
+    k->urgent = pending_bytes(k) > 0;
     op.data.send_message.send_message = k->sent;
     k->sending = true;
     k->ops++;
@@ -279,7 +282,7 @@ static void on_sent(void *arg, bool ok)
     k->sent = NULL;
     k->sending = false;
     /* At the end of the turn, with what is sent until then. After a failure the stream ends by itself. */
-    if (ok)
+    if (ok && (k->urgent || k->state != LINK_UP || k->peer_closed || pending_bytes(k) >= LINK_LATER_BYTES))
         want_flush(k);
     op_done(k);
 }
@@ -290,7 +293,7 @@ static void on_finished(void *arg, bool ok)
     op_done(arg);
 }
 
-int link_send(struct link *k, const struct msg *m)
+static int gather(struct link *k, const struct msg *m)
 {
     int err;
 
@@ -313,8 +316,25 @@ int link_send(struct link *k, const struct msg *m)
         k->batches_bytes += k->buf.len;
         k->batches[k->batches_n++] = seal(k);
     }
-    want_flush(k);
     return 0;
+}
+
+int link_send(struct link *k, const struct msg *m)
+{
+    int err = gather(k, m);
+
+    if (!err)
+        want_flush(k);
+    return err;
+}
+
+int link_send_later(struct link *k, const struct msg *m)
+{
+    int err = gather(k, m);
+
+    if (!err && pending_bytes(k) >= LINK_LATER_BYTES)
+        want_flush(k);
+    return err;
 }
 
 /* ---- Receiving ---- */

@@ -89,6 +89,11 @@ void links_break(struct links *ls, int err, const char *text);
  * HAWK_ETOO_LARGE: no peer would take so big a message: the link is broken and `lost` will follow. */
 int link_send(struct link *k, const struct msg *m);
 
+/* The same for what nobody waits for: it leaves with the next message that link_send is given, or when LINK_LATER_BYTES
+ * have gathered. For peers that are sent something often enough (heartbeats). */
+#define LINK_LATER_BYTES (16u << 10)
+int link_send_later(struct link *k, const struct msg *m);
+
 /* A number no other link of this process has or will have; from 1. */
 uint32_t link_number(const struct link *k);
 bool link_is_up(const struct link *k);

@@ -182,6 +182,35 @@ static void disconnect(void)
 
 /* ---- Conversations ---- */
 
+/* What can wait leaves with what cannot, before it; or when enough has gathered, also after a send. */
+static void what_can_wait(void **state)
+{
+    struct msg m = {.type = MSG_HEARTBEAT};
+    uint64_t sent;
+
+    (void)state;
+    connect_over("127.0.0.1:0");
+    send_upto(worker.link, 1, 1);
+    until(loop, central.msgs == 1);
+    sent = links_counters(worker.links)->messages_sent;
+    for (m.heartbeat.seq = 2; m.heartbeat.seq <= 10; m.heartbeat.seq++) {
+        assert_int_equal(link_send_later(worker.link, &m), 0);
+        loop_once(loop, loop_now(loop));
+    }
+    assert_int_equal(links_counters(worker.links)->messages_sent, sent);
+    send_upto(worker.link, 11, 11);
+    until(loop, central.msgs == 11);
+    assert_int_equal(links_counters(worker.links)->messages_sent, sent + 1);
+    for (m.heartbeat.seq = 12; m.heartbeat.seq <= 10000; m.heartbeat.seq++)
+        assert_int_equal(link_send_later(worker.link, &m), 0);
+    until(loop, central.msgs >= 9000);
+    link_close(worker.link); /* takes the rest along */
+    until(loop, central.losts == 1);
+    assert_int_equal(central.msgs, 10000);
+    assert_true(central.in_order);
+    disconnect();
+}
+
 static void a_conversation(const char *addr)
 {
     connect_over(addr);
@@ -898,6 +927,7 @@ static int group_teardown(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_can_wait),
         cmocka_unit_test(over_loopback),
         cmocka_unit_test(over_ipv6),
         cmocka_unit_test(over_localhost),
