@@ -123,6 +123,8 @@ struct hawk_task {
     const char *outcome; /* in a word: "exited", "signaled", "time limit", … */
     int64_t wait_us;     /* submission to start; -1: it did not start, or that is not known */
     int64_t run_us;
+    struct hawk_bytes result; /* what an executor returned; empty: nothing. Valid until hawk_job_free */
+    const char *message;      /* why it was not started or its executor failed; "": not known. Likewise */
 };
 uint32_t hawk_job_tasks(const struct hawk_job *job);
 /* Of its tasks, those in this state. */

@@ -21,11 +21,17 @@ struct hawk_client {
     char error[600];
 };
 
+/* What a task left behind. */
+struct words {
+    struct blob *result, *message; /* NULL: none */
+};
+
 struct hawk_job {
     struct list in_client, in_ended;
     struct hawk_client *client;
     struct stream_job stream;
     struct resubmit_task *ended; /* once it is over: by task */
+    struct words *words;         /* by task; NULL: of none */
     uint32_t tasks, counts[HAWK_TASK_LOST + 1];
     enum hawk_job_state state;
     char id[JOB_ID_TEXT];
@@ -65,6 +71,15 @@ static void on_task(void *arg, struct stream_job *s, const struct api_session_ta
     struct hawk_job *j = container_of(s, struct hawk_job, stream);
     j->counts[HAWK_TASK_UNFINISHED]--;
     j->counts[state_of(t->state)]++;
+    if (!t->result_n && !t->message[0])
+        return;
+    if (!j->words)
+        j->words = xcalloc(j->tasks, sizeof *j->words);
+    struct words *w = &j->words[t->task];
+    if (t->result_n)
+        w->result = blob_new(t->result, t->result_n);
+    if (t->message[0])
+        w->message = blob_str(t->message);
 }
 
 static void on_over(void *arg, struct stream_job *s, enum job_state state, bool abandoned, int err,
@@ -300,7 +315,7 @@ uint32_t hawk_job_count(const struct hawk_job *job, enum hawk_task_state state)
 int hawk_job_task(const struct hawk_job *job, uint32_t i, struct hawk_task *task)
 {
     const struct resubmit_task *v = job->stream.a ? job->stream.a->ended : job->ended;
-    *task = (struct hawk_task){.outcome = "", .wait_us = -1, .run_us = -1};
+    *task = (struct hawk_task){.outcome = "", .wait_us = -1, .run_us = -1, .message = ""};
     if (i >= job->tasks || !v || !task_state_final(v[i].state))
         return 0;
     task->state = state_of(v[i].state);
@@ -308,6 +323,10 @@ int hawk_job_task(const struct hawk_job *job, uint32_t i, struct hawk_task *task
     task->outcome = outcome_text((enum outcome)v[i].outcome);
     task->wait_us = v[i].wait_us;
     task->run_us = v[i].run_us;
+    if (job->words && job->words[i].result)
+        task->result = (struct hawk_bytes){job->words[i].result->data, job->words[i].result->len};
+    if (job->words && job->words[i].message)
+        task->message = job->words[i].message->data;
     return 1;
 }
 
@@ -324,6 +343,11 @@ void hawk_job_free(struct hawk_job *job)
     }
     list_remove(&job->in_client);
     list_remove(&job->in_ended);
+    for (uint32_t i = 0; job->words && i < job->tasks; i++) {
+        blob_drop(job->words[i].result);
+        blob_drop(job->words[i].message);
+    }
+    free(job->words);
     free(job->ended);
     free(job->error);
     free(job);

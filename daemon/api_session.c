@@ -34,7 +34,7 @@ struct session_job {
     uint64_t tag;
     job_id_t job;
     uint32_t client; /* while it is asked for */
-    bool accepted, cancel;
+    bool accepted, cancel, app;
     struct api_session_job told;
     struct session_job
         *next; /* the same job on another stream: its client has moved, and we have not seen that */
@@ -204,6 +204,7 @@ bool api_session_submitted(struct api *a, const struct msg_submitted *m)
     j->job = m->job;
     accepted_add(j);
     dist_job_view(a->roles.dist, of, loop_now(a->loop), &v);
+    j->app = v.desc->kind == PAYLOAD_APP;
     tell_job(j, &v);
     tell_ended(j, of, &v);
     if (job_state_final(v.state))
@@ -217,7 +218,6 @@ bool api_session_submitted(struct api *a, const struct msg_submitted *m)
 static void words_of(const struct api *a, const struct msg_task_event *m, struct task_view *t)
 {
     const struct dist_job *of = dist_find(a->roles.dist, m->id.job);
-    *t = (struct task_view){0};
     if (of)
         dist_task_view(a->roles.dist, of, m->id.task, 0, t);
 }
@@ -225,10 +225,9 @@ static void words_of(const struct api *a, const struct msg_task_event *m, struct
 void api_session_task(struct api *a, const struct msg_task_event *m)
 {
     struct session_job *j = task_state_final(m->state) ? jobs_of(a, m->id.job) : NULL;
-    struct task_view t;
-    if (!j)
-        return;
-    words_of(a, m, &t);
+    struct task_view t = {0};
+    if (j && (j->app || m->outcome == OUTCOME_NOT_STARTED))
+        words_of(a, m, &t);
     for (; j; j = j->next) {
         bool ran = m->state == TASK_DONE || m->state == TASK_FAILED || m->wait_us > 0;
         tell_task(j, &(struct api_session_task){.task = m->id.task,

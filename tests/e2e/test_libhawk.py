@@ -5,6 +5,7 @@ import sys
 import tempfile
 import threading
 
+from executortest import Executor
 from hawktest import BOUND, HAWK, Cluster, run_tests, wait_for
 
 if os.environ.get("SANITIZE"):
@@ -27,10 +28,13 @@ def compiled(source):
     return program
 
 
-def each(c, *args, dist=None):
-    return subprocess.run([compiled(f"{installed.name}/share/doc/hawk/examples/each.c"), *args], capture_output=True,
-                          text=True, timeout=BOUND * 2,
-                          env={**clean, "HAWK_DIST": dist or ",".join(c.dist_addrs)})
+def example(c, name, *args):
+    return subprocess.run([compiled(f"{installed.name}/share/doc/hawk/examples/{name}.c"), *args], capture_output=True,
+                          text=True, timeout=BOUND * 2, env={**clean, "HAWK_DIST": ",".join(c.dist_addrs)})
+
+
+def each(c, *args):
+    return example(c, "each", *args)
 
 
 def test_every_call():
@@ -52,6 +56,24 @@ def test_the_example():
         assert each(c, "true", "--", "x").returncode == 0
     r = each(c, "true", "--", "x")
     assert r.returncode == 1 and "cannot reach" in r.stderr, r
+
+
+def test_a_map_over_a_list():
+    def upper(task):
+        word = task.payload.decode()
+        return (3, "no words") if word == "7" else word.upper().encode()
+
+    with Cluster(workers=2, slots=4) as c:
+        executors = [Executor(f"unix:{c.dir}/state/{w}/executors.sock", "upper", upper, slots=4) for w in ("w1", "w2")]
+        for e in executors:
+            e.wait_attached()
+        words = ["a", "bc", "", "d e", "é"]
+        r = example(c, "map", "upper", *words)
+        assert r.returncode == 0 and r.stdout == "".join(f"{w}\t{w.upper()}\n" for w in words), r
+        r = example(c, "map", "upper", "x", "7")
+        assert r.returncode == 1 and r.stdout == "x\tX\n7\t(exited 3) no words\n", r
+        for e in executors:
+            e.leave()
 
 
 def test_its_dist_dies():
