@@ -80,7 +80,7 @@ Q := $(if $(V),,@)
 say = $(if $(V),@:,@printf '%-7s %s\n' $(1) $(2))
 
 .PHONY: all archive programs test test-load fuzz fuzz-programs check check-format check-build check-tidy check-structure deps format demo figures \
-	bench bench-bus bench-codec bench-commands bench-failover bench-heartbeats bench-idle bench-policy bench-recovery bench-sim \
+	bench bench-bus bench-codec bench-commands bench-failover bench-heartbeats bench-idle bench-noop bench-policy bench-recovery bench-sim \
 	bench-takeover bench-wire calibrate swarm mutate clean help install install-files FORCE
 all: $(if $(binary),$(binary) $(B)/libhawk.a,archive)
 archive: $(archive)
@@ -232,7 +232,7 @@ BENCHES := codec bus commands policy wire idle heartbeats
 # One at a time: a figure taken beside another bench's load is none.
 bench: all $(bench_programs)
 	$(Q)for b in $(BENCHES); do echo "== $$b"; $(MAKE) bench-$$b || exit 1; done
-bench-commands bench-policy bench-wire bench-idle bench-heartbeats bench-recovery: bench-%: all $(B)/bench/bench_%
+bench-commands bench-noop bench-policy bench-wire bench-idle bench-heartbeats bench-recovery: bench-%: all $(B)/bench/bench_%
 	$(Q)mkdir -p $(B)/bench && $(B)/bench/bench_$* $(B)/bench/$*.json $(ROUNDS)
 bench-codec bench-bus: bench-%: all $(B)/bench/bench_%
 	$(Q)$(B)/bench/bench_$*

@@ -1,352 +1,284 @@
 /* What a task costs that does nothing: one central, one dist and two workers of 32 slots, processes of their own on
- * loopback, and a client of libhawk that keeps JOBS jobs of TASKS no-op tasks in flight. The tasks are timers of no
- * duration: they take every step that a task takes but the process. Then one job of one task at a time, on the idle cluster.
+ * loopback, and a client of libhawk that keeps some jobs of so many no-op tasks in flight. The tasks are timers of no
+ * duration: they take every step that a task takes but the last, the executor's. Then one job of one task at a time, on
+ * the idle cluster.
  *
- * Per run: tasks per second, processor time per task of each daemon and of the client, and how many envelopes share a
- * message. Medians of RUNS, lowest and highest behind them.
- * Usage: bench_noop [--hawk BINARY] [--runs N] [--total TASKS] [--only TASKSxJOBS] [FILE.json] */
-#include "base/err.h"
+ * Per round: tasks per second, processor time per task of each daemon and of the client, and how many envelopes share a
+ * message.
+ * Usage: bench_noop [--hawk BINARY] [--total TASKS] [--only TASKSxJOBS] [FILE.json [ROUNDS]] */
 #include "base/mem.h"
+#include "bench/lib/figures.h"
+#include "bench/lib/programs.h"
 #include "client/libhawk.h"
 #include "net/api.h"
 #include "net/rpc.h"
 
 #include <getopt.h>
-#include <jansson.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 #define SLOTS "32"
-#define LATENCY_JOBS 3000u
-#define READY_S 10
-#define RUNS_MAX 99
+#define SINGLES 2000u /* jobs of one task, one at a time */
+#define CALL_US (10 * US_PER_S)
+#define JOB_US (60 * US_PER_S)
 
 enum { CENTRAL, DIST, WORKER_1, WORKER_2, DAEMONS };
-static const char *const names[DAEMONS] = {"central", "dist", "worker 1", "worker 2"};
+static const char *const names[] = {"central", "dist", "worker 1", "worker 2", "client"};
 
 struct daemon {
     pid_t pid;
-    char addr[128];
-    uint64_t envelopes, messages; /* sent so far, as last asked */
+    char addr[ADDRESS_MAX];
+    double envelopes, messages; /* sent so far */
 };
 
 struct bench {
-    const char *hawk;
-    char dir[64];
+    char dir[64], hawk[PATH_MAX];
     struct daemon daemons[DAEMONS];
-    uint32_t runs;
+    struct loop *loop;
+    struct hawk_client *client;
+    struct figures *figures;
     uint64_t total;
-    uint32_t only_tasks, only_jobs;
 };
 
-static struct bench b = {.hawk = "build/hawk", .runs = 5, .total = 300000};
+/* ---- The cluster ---- */
 
-static void stop_all(void)
+static void start_all(struct bench *b)
 {
-    for (int i = DAEMONS; i-- > 0;)
-        if (b.daemons[i].pid > 0)
-            kill(b.daemons[i].pid, SIGTERM);
-    for (int i = DAEMONS; i-- > 0;)
-        if (b.daemons[i].pid > 0)
-            waitpid(b.daemons[i].pid, NULL, 0);
-    if (b.dir[0]) {
-        pid_t pid;
-        const char *argv[] = {"rm", "-rf", b.dir, NULL};
-        if (posix_spawnp(&pid, "rm", NULL, NULL, (char *const *)argv, environ) == 0)
-            waitpid(pid, NULL, 0);
-    }
-}
+    struct daemon *d = b->daemons;
+    char state[DAEMONS][80];
 
-static void die(const char *what, const char *why)
-{
-    fprintf(stderr, "bench_noop: %s: %s\n", what, why);
-    stop_all();
-    exit(1);
-}
-
-/* ---- Daemons ---- */
-
-static void wait_ready(int fd, struct daemon *d, const char *name)
-{
-    char line[256];
-    FILE *f = fdopen(fd, "r");
-    if (!f || !fgets(line, sizeof line, f) || sscanf(line, "ready %*s %127s", d->addr) != 1)
-        die(name, "it does not get ready");
-    fclose(f);
-}
-
-static void start(int i, const char *const *argv)
-{
-    int out[2];
-    posix_spawn_file_actions_t actions;
-    if (pipe(out) != 0)
-        die("pipe", "no more descriptors");
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, out[1], 1);
-    posix_spawn_file_actions_addclose(&actions, out[0]);
-    posix_spawn_file_actions_addclose(&actions, out[1]);
-    if (posix_spawn(&b.daemons[i].pid, b.hawk, &actions, NULL, (char *const *)argv, environ) != 0)
-        die(b.hawk, "it cannot be started; build it first");
-    posix_spawn_file_actions_destroy(&actions);
-    close(out[1]);
-    wait_ready(out[0], &b.daemons[i], names[i]);
-}
-
-static void start_all(void)
-{
-    char state[DAEMONS][128];
-    const char *central;
-    snprintf(b.dir, sizeof b.dir, "%s/hawk-bench-XXXXXX", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
-    if (!mkdtemp(b.dir))
-        die(b.dir, "cannot be made");
+    make_dir(b->dir, sizeof b->dir, "hawk-bench-noop");
     for (int i = 0; i < DAEMONS; i++)
-        snprintf(state[i], sizeof state[i], "%s/%d", b.dir, i);
-    start(CENTRAL, (const char *[]){b.hawk, "central", "--listen", "127.0.0.1:0", "--state-dir",
-                                    state[CENTRAL], "--log-level", "warn", NULL});
-    central = b.daemons[CENTRAL].addr;
+        snprintf(state[i], sizeof state[i], "%s/%d", b->dir, i);
+    d[CENTRAL].pid = start_daemon(b->hawk, d[CENTRAL].addr, "central", "--listen", "127.0.0.1:0",
+                                  "--state-dir", state[CENTRAL], "--log-level", "error", NULL);
     for (int i = WORKER_1; i <= WORKER_2; i++)
-        start(i, (const char *[]){b.hawk, "worker", "--name", i == WORKER_1 ? "w1" : "w2", "--central",
-                                  central, "--slots", SLOTS, "--output-dir", state[i], "--state-dir",
-                                  state[i], "--log-level", "warn", NULL});
-    start(DIST, (const char *[]){b.hawk, "dist", "--name", "d1", "--listen", "127.0.0.1:0", "--central",
-                                 central, "--state-dir", state[DIST], "--log-level", "warn", NULL});
+        d[i].pid = start_daemon(b->hawk, d[i].addr, "worker", "--name", i == WORKER_1 ? "w1" : "w2",
+                                "--central", d[CENTRAL].addr, "--slots", SLOTS, "--output-dir", state[i],
+                                "--state-dir", state[i], "--log-level", "error", NULL);
+    d[DIST].pid =
+        start_daemon(b->hawk, d[DIST].addr, "dist", "--name", "d1", "--listen", "127.0.0.1:0", "--central",
+                     d[CENTRAL].addr, "--state-dir", state[DIST], "--log-level", "error", NULL);
+    if (hawk_client_open(&b->client, &(struct hawk_client_options){.dist = d[DIST].addr}))
+        bench_die("%s", hawk_client_error(b->client));
 }
 
-static uint64_t clock_ns(clockid_t id)
+static void stop_all(struct bench *b)
 {
-    struct timespec t;
-    clock_gettime(id, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static uint64_t cpu_ns(pid_t pid)
-{
-    clockid_t id;
-    if (pid == 0)
-        return clock_ns(CLOCK_PROCESS_CPUTIME_ID);
-    return clock_getcpuclockid(pid, &id) == 0 ? clock_ns(id) : 0;
+    hawk_client_close(b->client);
+    for (int i = DAEMONS; i-- > 0;)
+        end_program(b->daemons[i].pid, SIGTERM);
+    remove_dir(b->dir);
 }
 
 /* What a daemon's links have sent. Central tells of its nodes instead. */
-static void ask_links(struct loop *l, struct daemon *d)
+static void ask_links(struct bench *b, struct daemon *d)
 {
-    struct channel *ch = channel_new(l, d->addr, NULL);
+    struct channel *ch = channel_new(b->loop, d->addr, NULL);
     struct api_get_stats_reply r;
     uint8_t *data = NULL;
     size_t len = 0;
     char why[200];
+
+    if (rpc_call_sync(b->loop, ch, api_methods[API_GET_STATS].path, "", 0, CALL_US, true, &data, &len, NULL,
+                      NULL) ||
+        api_decode(&api_get_stats_reply_type, data, len, &r, why, sizeof why))
+        bench_die("%s does not tell what its links have sent", d->addr);
     d->envelopes = d->messages = 0;
-    if (rpc_call_sync(l, ch, api_methods[API_GET_STATS].path, "", 0, READY_S * US_PER_S, true, &data, &len,
-                      NULL, NULL) == 0 &&
-        api_decode(&api_get_stats_reply_type, data, len, &r, why, sizeof why) == 0) {
-        for (uint32_t i = 0; r.nodes_n && i < r.nodes[0].counters_n; i++) {
-            const struct api_counter *c = &r.nodes[0].counters[i];
-            if (strcmp(c->name, "link_envelopes_out") == 0)
-                d->envelopes = c->value;
-            else if (strcmp(c->name, "link_messages_out") == 0)
-                d->messages = c->value;
-        }
-        api_free(&api_get_stats_reply_type, &r);
+    for (uint32_t i = 0; r.nodes_n && i < r.nodes[0].counters_n; i++) {
+        const struct api_counter *c = &r.nodes[0].counters[i];
+
+        if (strcmp(c->name, "link_envelopes_out") == 0)
+            d->envelopes = (double)c->value;
+        else if (strcmp(c->name, "link_messages_out") == 0)
+            d->messages = (double)c->value;
     }
+    api_free(&api_get_stats_reply_type, &r);
     free(data);
     channel_free(ch);
 }
 
-/* ---- Load ---- */
+/* ---- The load ---- */
 
-struct figures {
-    double tasks_s, us[DAEMONS + 1], batch[DAEMONS];
-};
-
-static struct hawk_client *open_client(void)
+static void submit(struct bench *b, uint32_t tasks)
 {
-    struct hawk_client *c;
-    if (hawk_client_open(&c, &(struct hawk_client_options){.dist = b.daemons[DIST].addr}))
-        die("client", hawk_client_error(c));
-    return c;
+    if (!hawk_client_submit(b->client,
+                            &(struct hawk_spec){.tasks = tasks, .sleep = "0s", .tag = HAWK_TAG_SHORT}))
+        bench_die("%s", hawk_client_error(b->client));
 }
 
-static void submit(struct hawk_client *c, uint32_t tasks)
-{
-    if (!hawk_client_submit(c, &(struct hawk_spec){.tasks = tasks, .sleep = "0s", .tag = HAWK_TAG_SHORT}))
-        die("submit", hawk_client_error(c));
-}
-
-static void take_one(struct hawk_client *c)
+static void take_one(struct bench *b)
 {
     struct hawk_job *j;
-    if (hawk_client_wait_any(c, &j, READY_S * US_PER_S * 6) != 1)
-        die("wait", "no job ended in a minute");
+
+    if (hawk_client_wait_any(b->client, &j, JOB_US) != 1)
+        bench_die("no job ended within a minute");
     if (hawk_job_state(j) != HAWK_JOB_DONE)
-        die("a job was not done", hawk_job_error(j));
+        bench_die("a job was not done: %s", hawk_job_error(j));
     hawk_job_free(j);
 }
 
-static void load(struct hawk_client *c, uint32_t tasks, uint32_t in_flight, uint64_t jobs)
+static void load(struct bench *b, uint32_t tasks, uint32_t in_flight, uint64_t jobs)
 {
-    uint64_t submitted = 0, ended = 0;
-    while (ended < jobs) {
-        while (submitted < jobs && submitted - ended < in_flight) {
-            submit(c, tasks);
-            submitted++;
-        }
-        take_one(c);
-        ended++;
+    uint64_t submitted = 0;
+
+    for (uint64_t ended = 0; ended < jobs; ended++) {
+        for (; submitted < jobs && submitted - ended < in_flight; submitted++)
+            submit(b, tasks);
+        take_one(b);
     }
 }
 
-static void measure(struct loop *l, uint32_t tasks, uint32_t in_flight, struct figures *f)
+/* ---- Figures: their names live as long as the program ---- */
+
+static const char *named(const char *mix, const char *what)
 {
-    uint64_t before[DAEMONS + 1], start, jobs = b.total / tasks;
-    uint64_t sent[DAEMONS][2];
-    struct hawk_client *c = open_client();
-    load(c, tasks, in_flight, jobs / 10 + 1);
-    for (int i = 0; i < DAEMONS; i++) {
-        ask_links(l, &b.daemons[i]);
-        sent[i][0] = b.daemons[i].envelopes;
-        sent[i][1] = b.daemons[i].messages;
-        before[i] = cpu_ns(b.daemons[i].pid);
+    char *name = NULL;
+
+    if (asprintf(&name, "%s: %s", mix, what) < 0)
+        bench_die("out of memory");
+    return name;
+}
+
+struct mix {
+    uint32_t tasks, in_flight;
+    const char *rate, *cpu[DAEMONS + 1], *cpu_all, *batch[DAEMONS];
+};
+
+static void name_figures(struct mix *m)
+{
+    char mix[64], what[64];
+
+    snprintf(mix, sizeof mix, "jobs of %u, %u in flight", m->tasks, m->in_flight);
+    m->rate = named(mix, "tasks");
+    m->cpu_all = named(mix, "CPU of all daemons");
+    for (int i = 0; i <= DAEMONS; i++) {
+        snprintf(what, sizeof what, "CPU of %s", names[i]);
+        m->cpu[i] = named(mix, what);
     }
-    before[DAEMONS] = cpu_ns(0);
-    start = clock_ns(CLOCK_MONOTONIC);
-    load(c, tasks, in_flight, jobs);
-    double n = (double)(jobs * tasks), s = (double)(clock_ns(CLOCK_MONOTONIC) - start) / 1e9;
-    f->tasks_s = n / s;
+    for (int i = DIST; i < DAEMONS; i++) {
+        snprintf(what, sizeof what, "envelopes per message of %s", names[i]);
+        m->batch[i] = named(mix, what);
+    }
+}
+
+static double cpu_of(const struct bench *b, int i)
+{
+    return i < DAEMONS ? program_cpu_s(b->daemons[i].pid) : cpu_s();
+}
+
+static void measure(struct bench *b, const struct mix *m)
+{
+    double cpu[DAEMONS + 1], sent[DAEMONS][2], all = 0;
+    uint64_t jobs = b->total / m->tasks + 1;
+
+    load(b, m->tasks, m->in_flight, jobs / 10 + 1);
     for (int i = 0; i <= DAEMONS; i++)
-        f->us[i] = (double)(cpu_ns(i < DAEMONS ? b.daemons[i].pid : 0) - before[i]) / 1e3 / n;
-    for (int i = 0; i < DAEMONS; i++) {
-        ask_links(l, &b.daemons[i]);
-        double messages = (double)(b.daemons[i].messages - sent[i][1]);
-        f->batch[i] = messages > 0 ? (double)(b.daemons[i].envelopes - sent[i][0]) / messages : 0;
+        cpu[i] = cpu_of(b, i);
+    for (int i = DIST; i < DAEMONS; i++) {
+        ask_links(b, &b->daemons[i]);
+        sent[i][0] = b->daemons[i].envelopes;
+        sent[i][1] = b->daemons[i].messages;
     }
-    hawk_client_close(c);
-}
+    double start = wall_s(), n = (double)(jobs * m->tasks);
+    load(b, m->tasks, m->in_flight, jobs);
+    figures_add(b->figures, m->rate, "/s", n / (wall_s() - start));
+    for (int i = 0; i <= DAEMONS; i++) {
+        double us = (cpu_of(b, i) - cpu[i]) * 1e6 / n;
 
-/* ---- Figures ---- */
+        all += i < DAEMONS ? us : 0;
+        figures_add(b->figures, m->cpu[i], "us/task", us);
+    }
+    figures_add(b->figures, m->cpu_all, "us/task", all);
+    for (int i = DIST; i < DAEMONS; i++) {
+        struct daemon *d = &b->daemons[i];
+
+        ask_links(b, d);
+        figures_add(b->figures, m->batch[i], "", (d->envelopes - sent[i][0]) / (d->messages - sent[i][1]));
+    }
+}
 
 static int by_value(const void *a, const void *c)
 {
     double x = *(const double *)a, y = *(const double *)c;
+
     return (x > y) - (x < y);
 }
 
-/* "median (lowest-highest)", and the same as JSON. */
-static json_t *put(const char *what, const char *unit, const char *format, double *v, uint32_t n)
+static void measure_singles(struct bench *b)
 {
-    char text[3][32];
-    qsort(v, n, sizeof *v, by_value);
-    double shown[3] = {v[n / 2], v[0], v[n - 1]};
-    for (int i = 0; i < 3; i++)
-        snprintf(text[i], sizeof text[i], strcmp(format, "0") == 0 ? "%.0f" : "%.2f", shown[i]);
-    printf("  %-28s %8s (%s-%s) %s\n", what, text[0], text[1], text[2], unit);
-    return json_pack("{s:f,s:f,s:f,s:s}", "median", shown[0], "low", shown[1], "high", shown[2], "unit",
-                     unit);
+    static double us[SINGLES];
+
+    load(b, 1, 1, SINGLES / 10);
+    for (uint32_t i = 0; i < SINGLES; i++) {
+        double start = wall_s();
+
+        load(b, 1, 1, 1);
+        us[i] = (wall_s() - start) * 1e6;
+    }
+    qsort(us, SINGLES, sizeof *us, by_value);
+    figures_add(b->figures, "one job at a time: submit to result, p50", "us", us[SINGLES / 2]);
+    figures_add(b->figures, "one job at a time: submit to result, p90", "us", us[SINGLES * 9 / 10]);
+    figures_add(b->figures, "one job at a time: submit to result, p99", "us", us[SINGLES * 99 / 100]);
 }
 
-static json_t *throughput(struct loop *l, uint32_t tasks, uint32_t in_flight)
+static void set_targets(struct bench *b, const struct mix *m)
 {
-    struct figures f[RUNS_MAX];
-    double v[RUNS_MAX], all[RUNS_MAX] = {0};
-    char key[64];
-    json_t *j = json_object();
-    printf("jobs of %u tasks, %u in flight\n", tasks, in_flight);
-    for (uint32_t r = 0; r < b.runs; r++)
-        measure(l, tasks, in_flight, &f[r]);
-    for (uint32_t r = 0; r < b.runs; r++)
-        v[r] = f[r].tasks_s;
-    json_object_set_new(j, "tasks_per_s", put("tasks/s", "", "0", v, b.runs));
-    for (int i = 0; i <= DAEMONS; i++) {
-        const char *name = i < DAEMONS ? names[i] : "client";
-        for (uint32_t r = 0; r < b.runs; r++) {
-            v[r] = f[r].us[i];
-            all[r] += i < DAEMONS ? v[r] : 0;
-        }
-        snprintf(key, sizeof key, "CPU of %s", name);
-        json_object_set_new(j, key, put(key, "us/task", "2", v, b.runs));
-    }
-    json_object_set_new(j, "CPU of all daemons", put("CPU of all daemons", "us/task", "2", all, b.runs));
-    for (int i = DIST; i < DAEMONS; i++) {
-        for (uint32_t r = 0; r < b.runs; r++)
-            v[r] = f[r].batch[i];
-        snprintf(key, sizeof key, "envelopes/message of %s", names[i]);
-        json_object_set_new(j, key, put(key, "", "2", v, b.runs));
-    }
-    json_object_set_new(j, "tasks", json_integer(tasks));
-    json_object_set_new(j, "in_flight", json_integer(in_flight));
-    return j;
-}
-
-static json_t *latency(void)
-{
-    static double us[LATENCY_JOBS];
-    static const double parts[] = {0.5, 0.9, 0.99, 0.999};
-    double v[4][RUNS_MAX];
-    json_t *j = json_object();
-    struct hawk_client *c = open_client();
-    load(c, 1, 1, LATENCY_JOBS / 10);
-    for (uint32_t r = 0; r < b.runs; r++) {
-        for (uint32_t i = 0; i < LATENCY_JOBS; i++) {
-            uint64_t start = clock_ns(CLOCK_MONOTONIC);
-            load(c, 1, 1, 1);
-            us[i] = (double)(clock_ns(CLOCK_MONOTONIC) - start) / 1e3;
-        }
-        qsort(us, LATENCY_JOBS, sizeof *us, by_value);
-        for (int p = 0; p < 4; p++)
-            v[p][r] = us[(size_t)(parts[p] * (LATENCY_JOBS - 1))];
-    }
-    hawk_client_close(c);
-    printf("one job of one task at a time, submit to result\n");
-    json_object_set_new(j, "p50", put("p50", "us", "0", v[0], b.runs));
-    json_object_set_new(j, "p90", put("p90", "us", "0", v[1], b.runs));
-    json_object_set_new(j, "p99", put("p99", "us", "0", v[2], b.runs));
-    json_object_set_new(j, "p99.9", put("p99.9", "us", "0", v[3], b.runs));
-    return j;
-}
-
-static void parse(int argc, char **argv)
-{
-    static const struct option options[] = {
-        {"hawk", 1, NULL, 'h'}, {"runs", 1, NULL, 'r'}, {"total", 1, NULL, 't'}, {"only", 1, NULL, 'o'}, {0}};
-    for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        if (o == 'h')
-            b.hawk = optarg;
-        else if (o == 'r')
-            b.runs = (uint32_t)strtoul(optarg, NULL, 10);
-        else if (o == 't')
-            b.total = strtoull(optarg, NULL, 10);
-        else if (o != 'o' || sscanf(optarg, "%ux%u", &b.only_tasks, &b.only_jobs) != 2)
-            exit(2);
-    }
-    if (b.runs < 1 || b.runs > RUNS_MAX || b.total < 1000) {
-        fprintf(stderr, "bench_noop: --runs 1..%d, --total at least 1000\n", RUNS_MAX);
-        exit(2);
-    }
+    if (m->in_flight != 64)
+        return;
+    figures_at_least(b->figures, m->rate, m->tasks == 1 ? 30000 : 100000);
+    if (m->tasks == 100)
+        figures_at_most(b->figures, m->cpu_all, 15);
 }
 
 int main(int argc, char **argv)
 {
-    static const uint32_t mixes[][2] = {{100, 64}, {100, 8}, {1, 64}, {1, 512}};
-    parse(argc, argv);
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    start_all();
-    struct loop *l = loop_new(LOOP_NET);
-    json_t *all = json_object(), *loads = json_array();
-    for (size_t i = 0; i < sizeof mixes / sizeof mixes[0]; i++)
-        if (!b.only_tasks || (b.only_tasks == mixes[i][0] && b.only_jobs == mixes[i][1]))
-            json_array_append_new(loads, throughput(l, mixes[i][0], mixes[i][1]));
-    json_object_set_new(all, "throughput", loads);
-    if (!b.only_tasks)
-        json_object_set_new(all, "latency", latency());
-    loop_free(l);
-    if (optind < argc && json_dump_file(all, argv[optind], JSON_INDENT(2)) != 0)
-        die(argv[optind], "cannot be written");
-    json_decref(all);
-    stop_all();
+    static const struct option options[] = {
+        {"hawk", 1, NULL, 'h'}, {"total", 1, NULL, 't'}, {"only", 1, NULL, 'o'}, {0}};
+    struct mix mixes[] = {{.tasks = 100, .in_flight = 64},
+                          {.tasks = 100, .in_flight = 8},
+                          {.tasks = 1, .in_flight = 64},
+                          {.tasks = 1, .in_flight = 512}};
+    struct bench b = {.total = 300000};
+    unsigned tasks = 0, jobs = 0;
+    unsigned long rounds;
+
+    bench_name("bench_noop");
+    hawk_path(b.hawk);
+    for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+        if (o == 'h')
+            snprintf(b.hawk, sizeof b.hawk, "%s", optarg);
+        else if (o == 't')
+            b.total = strtoull(optarg, NULL, 10);
+        else if (o != 'o' || sscanf(optarg, "%ux%u", &tasks, &jobs) != 2)
+            bench_die(
+                "usage: bench_noop [--hawk BINARY] [--total TASKS] [--only TASKSxJOBS] [FILE.json [ROUNDS]]");
+    }
+    rounds = optind + 1 < argc ? strtoul(argv[optind + 1], NULL, 10) : 5;
+    b.figures = figures_new("noop");
+    start_all(&b);
+    b.loop = loop_new(LOOP_NET);
+    for (unsigned long r = 0; r < rounds; r++) {
+        for (size_t i = 0; i < sizeof mixes / sizeof mixes[0]; i++) {
+            struct mix *m = &mixes[i];
+
+            if (tasks && (tasks != m->tasks || jobs != m->in_flight))
+                continue;
+            if (!m->rate) {
+                name_figures(m);
+                set_targets(&b, m);
+            }
+            measure(&b, m);
+        }
+        if (!tasks)
+            measure_singles(&b);
+    }
+    if (!tasks)
+        figures_at_most(b.figures, "one job at a time: submit to result, p50", 260);
+    loop_free(b.loop);
+    stop_all(&b);
+    figures_end(b.figures, optind < argc ? argv[optind] : NULL);
     return 0;
 }

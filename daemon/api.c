@@ -1,4 +1,5 @@
 /* The public API: registering methods, decoding requests, and calls that wait for an effect. */
+#include "base/check.h"
 #include "base/mem.h"
 #include "daemon/api_internal.h"
 #include "net/rpc.h"
@@ -268,6 +269,7 @@ static void on_call(void *arg, struct rpc_call *c, const uint8_t *data, size_t l
         api_fail(c, err == HAWK_EMALFORMED ? HAWK_EINVALID : err, "%s: %s", api_methods[method].path, why);
         return;
     }
+    CHECK(handlers[method]); /* API_SESSION, whose clients send streams, comes to api_session */
     handlers[method](a, c, &request);
     api_free(api_methods[method].request, &request);
 }

@@ -352,7 +352,7 @@ struct rpc_call *server_call_new(struct server_calls *s, grpc_call *call, const 
     net_batch(call, &over, 1, &c->over_tag);
     if (m && m->request)
         receive(c);
-    else if (m)
+    else if (m && m->open)
         m->open(m->arg, c);
     return c;
 }
