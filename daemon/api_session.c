@@ -301,13 +301,13 @@ static void hold(struct session *s)
     rpc_hold(s->call, hold);
 }
 
-/* Sends what waits, if nothing is on its way. */
-static void send_event(struct session *s)
+/* The oldest event leaves; false: not now. */
+static bool send_one(struct session *s)
 {
     bool queued = s->full_first < s->full_n;
     struct codec_buf *b = queued ? &s->full[s->full_first] : &s->event;
-    if (s->bytes == 0 || !rpc_idle(s->call) || rpc_send(s->call, b->data, b->len))
-        return; /* `writable` or `cancelled` comes */
+    if (rpc_send(s->call, b->data, b->len))
+        return false; /* `cancelled` comes */
     s->sent_us = loop_now(s->api->loop);
     s->bytes -= b->len;
     s->api->sessions.bytes -= b->len;
@@ -318,6 +318,14 @@ static void send_event(struct session *s)
     } else {
         b->len = 0;
     }
+    return true;
+}
+
+/* Sends what waits. While something is on its way `writable` is asked for, by rpc_idle. */
+static void send_event(struct session *s)
+{
+    while (s->bytes > 0 && rpc_idle(s->call) && send_one(s))
+        ;
 }
 
 static void flush(struct session *s)

@@ -7,6 +7,7 @@ import threading
 
 import grpc
 
+from executortest import Executor
 from grpctest import Caller, pb, refused
 from hawktest import BOUND, Cluster, Daemon, run_tests, user_environment, wait_for
 
@@ -200,6 +201,28 @@ def test_a_client_that_does_not_read():
         deaf.until("all of its own", lambda: len(deaf.ends) == n)
         assert all(len(deaf.tasks[i]) == 1000 for i in range(n))
         assert deaf.close() == grpc.StatusCode.OK
+
+
+def test_a_client_that_leaves_too_much_unread():
+    """Beyond the limit its stream ends, and says why; what it did read is whole, and others are served."""
+    with Cluster(workers=1, slots=8) as c:
+        large = Executor(f"unix:{c.dir}/state/w1/executors.sock", "large", lambda t: bytes(1 << 20), slots=8)
+        large.wait_attached()
+        deaf, other = Session(c.dist_addrs[0], read=False), Session(c.dist_addrs[0])
+        deaf.submit([pb.JobSpec(tasks=1, kind=pb.PAYLOAD_APP, app="large") for _ in range(120)])
+        other.submit([timer() for _ in range(100)])
+        assert other.close() == grpc.StatusCode.OK and len(other.ends) == 100
+        wait_for("its tasks are done", lambda: len(large.tasks) == 120)
+        deaf.reader.start()
+        deaf.until("the end of the stream", lambda: deaf.over)
+        assert deaf.over == grpc.StatusCode.RESOURCE_EXHAUSTED and "64 MiB" in deaf.call.details(), deaf.call.details()
+        assert all(len(t[0].result) == 1 << 20 for t in deaf.tasks.values())
+        # What is read in time is not limited.
+        reader = Session(c.dist_addrs[0])
+        reader.submit([pb.JobSpec(tasks=1, kind=pb.PAYLOAD_APP, app="large") for _ in range(120)])
+        assert reader.close() == grpc.StatusCode.OK and len(reader.tasks) == 120, (
+            len(reader.tasks), len(reader.ends), len(reader.jobs), list(reader.refused.values())[:2])
+        large.leave()
 
 
 def test_hawk_up_serves_it():
