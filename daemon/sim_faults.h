@@ -17,7 +17,8 @@ struct sim_faults_flags {
     "invariant after\n"                                                                                      \
     "every step; a failure prints the command that repeats it. Kinds of faults: break, unseen, stall, cut, " \
     "partition,\n"                                                                                           \
-    "one-way, delay, freeze, worker, dist, central, stop, join, disk, full, tables, estimates, agent "       \
+    "one-way, delay, freeze, worker, dist, central, stop, join, disk, full, tables, estimates, agent, "      \
+    "drain, executor "                                                                                       \
     "(docs/reliability.md).\n"                                                                               \
     "\n"                                                                                                     \
     "  hawk sim --faults --seed 4711 --log\n"                                                                \

@@ -120,6 +120,8 @@ static void start_worker(struct cluster *c, uint32_t i)
     w->orphan_us = TIME_NEVER;
     cluster_take_over(c, w);
     bus_start(c->bus, w->ep, &fns, &w->w);
+    if (w->attached)
+        cluster_tell_attached(c, w);
 }
 
 static void add_dist(struct cluster *c)
@@ -508,6 +510,7 @@ void cluster_crash_agent(struct cluster *c, uint32_t worker)
 
     bus_kill(c->bus, w->ep);
     w->alive = false;
+    cluster_end_app_runs(c, w);
     w->orphan_us = bus_now(c->bus) + CLUSTER_GRACE_US;
 }
 
@@ -519,6 +522,25 @@ void cluster_return_agent(struct cluster *c, uint32_t worker)
         cluster_forget_runs(w);
     worker_free(&w->w);
     start_worker(c, worker);
+}
+
+void cluster_attach(struct cluster *c, uint32_t worker, bool on)
+{
+    struct cluster_worker *w = c->workers[worker];
+
+    if (w->attached == on)
+        return;
+    w->attached = on;
+    if (!on)
+        cluster_end_app_runs(c, w);
+    if (w->alive)
+        cluster_tell_attached(c, w);
+}
+
+void cluster_app_job(struct cluster_job *j)
+{
+    j->desc->kind = PAYLOAD_APP;
+    j->desc->app = blob_str(CLUSTER_APP);
 }
 
 void cluster_freeze(struct cluster *c, uint32_t ep, bool machine, int64_t until_us)

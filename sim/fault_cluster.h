@@ -149,6 +149,7 @@ struct cluster_worker {
     struct worker w;
     uint32_t ep, slots;
     bool alive, stopping;
+    bool attached; /* an executor, which is there again as soon as the worker is */
     struct cluster_run *runs;
     uint32_t runs_n, runs_cap;
     struct cluster_run *ends; /* that no agent has forgotten */
@@ -241,6 +242,11 @@ void cluster_restart_dist(struct cluster *c, uint32_t dist);
 void cluster_kill_central(struct cluster *c);
 /* From its journal. */
 void cluster_restart_central(struct cluster *c);
+/* An executor of CLUSTER_APP attaches to that worker, or goes with all it runs. */
+#define CLUSTER_APP "app"
+void cluster_attach(struct cluster *c, uint32_t worker, bool on);
+/* The job is for such executors. */
+void cluster_app_job(struct cluster_job *j);
 void cluster_set_share(struct cluster *c, uint32_t share_ppm);
 /* By node id; no such node: nothing happens. Central runs. */
 void cluster_drain(struct cluster *c, uint32_t node, enum drain drain);

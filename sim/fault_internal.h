@@ -24,6 +24,10 @@ void cluster_on_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg 
 int64_t cluster_next_end(struct cluster *c, struct cluster_worker **w, uint32_t *run);
 /* It ends now. */
 void cluster_end_run(struct cluster *c, struct cluster_worker *w, uint32_t run);
+/* w hears whether an executor is attached; it is alive. */
+void cluster_tell_attached(struct cluster *c, struct cluster_worker *w);
+/* What its executor runs ends with it. */
+void cluster_end_app_runs(struct cluster *c, struct cluster_worker *w);
 /* The spawner of w is gone with all it had. */
 void cluster_forget_runs(struct cluster_worker *w);
 /* A new agent of w, which does not run yet, is told what is still there. */

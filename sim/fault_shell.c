@@ -5,6 +5,7 @@
 #include "base/mem.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* ---- The executor ---- */
 
@@ -25,6 +26,26 @@ static void expect_only_copy(struct cluster *c, const struct try_id *id)
         }
 }
 
+static bool is_app(const struct cluster *c, const struct cluster_run *r)
+{
+    return c->jobs[r->job]->desc->kind == PAYLOAD_APP;
+}
+
+void cluster_tell_attached(struct cluster *c, struct cluster_worker *w)
+{
+    struct msg m = {.type = MSG_EXEC_APP, .exec_app = {.name = blob_str(CLUSTER_APP), .on = w->attached}};
+
+    bus_post(c->bus, w->ep, bus_now(c->bus), &m);
+}
+
+static void never_ran(struct cluster *c, const struct cluster_worker *w, uint32_t run)
+{
+    struct msg m = {.type = MSG_EXEC_EXITED,
+                    .exec_exited = {.run = run, .outcome = OUTCOME_LOST, .code = HAWK_ENO_EXECUTOR}};
+
+    bus_post(c->bus, w->ep, bus_now(c->bus), &m);
+}
+
 static void exec_start(struct cluster *c, struct cluster_worker *w, const struct msg_exec_start *m)
 {
     struct msg started = {.type = MSG_EXEC_STARTED, .exec_started = {.run = m->run, .pid = 1}};
@@ -38,6 +59,10 @@ static void exec_start(struct cluster *c, struct cluster_worker *w, const struct
                      job_id_format((char[JOB_ID_TEXT]){0}, m->id.job), m->id.task);
     if (w->runs_n >= w->slots)
         cluster_fail(c, INVARIANT_EFFECTS, "%u slots, and another task is started", w->slots);
+    if (m->desc->kind == PAYLOAD_APP && !w->attached) {
+        never_ran(c, w, m->run);
+        return;
+    }
     if (node_eq(m->owner, NODE_CENTRAL))
         expect_only_copy(c, &m->id);
     vec_grow(w->runs, w->runs_n, w->runs_cap);
@@ -58,7 +83,18 @@ static void exec_start(struct cluster *c, struct cluster_worker *w, const struct
     bus_post(c->bus, w->ep, bus_now(c->bus), &started);
 }
 
-/* Its end is reported to the agent, if there is one, and kept until that forgets it. */
+/* What a task of an application returns: nobody else's. */
+static struct blob *result_of(const struct cluster *c, uint32_t job, uint32_t task)
+{
+    char text[40];
+
+    if (c->jobs[job]->desc->kind != PAYLOAD_APP)
+        return NULL;
+    snprintf(text, sizeof text, "%u/%u", job, task);
+    return blob_str(text);
+}
+
+/* Its end is reported to the agent, if there is one, and kept until that forgets it; an executor keeps nothing. */
 static void exited(struct cluster *c, struct cluster_worker *w, uint32_t i, enum outcome outcome,
                    int32_t code)
 {
@@ -70,11 +106,24 @@ static void exited(struct cluster *c, struct cluster_worker *w, uint32_t i, enum
     h->run_us = bus_now(c->bus) - w->runs[i].start_us;
     m.exec_exited =
         (struct msg_exec_exited){.run_us = h->run_us, .run = h->run, .outcome = h->outcome, .code = h->code};
-    vec_grow(w->ends, w->ends_n, w->ends_cap);
-    w->ends[w->ends_n++] = w->runs[i];
+    if (outcome == OUTCOME_EXITED && code == 0)
+        m.exec_exited.result = result_of(c, w->runs[i].job, h->id.task);
+    if (!is_app(c, &w->runs[i])) {
+        vec_grow(w->ends, w->ends_n, w->ends_cap);
+        w->ends[w->ends_n++] = w->runs[i];
+    }
     w->runs[i] = w->runs[--w->runs_n];
     if (w->alive)
         bus_post(c->bus, w->ep, bus_now(c->bus), &m);
+    else
+        msg_drop(&m);
+}
+
+void cluster_end_app_runs(struct cluster *c, struct cluster_worker *w)
+{
+    for (uint32_t i = w->runs_n; i-- > 0;)
+        if (is_app(c, &w->runs[i]))
+            exited(c, w, i, OUTCOME_LOST, 0);
 }
 
 static void exec_kill(struct cluster *c, struct cluster_worker *w, const struct msg_exec_kill *m)
@@ -220,7 +269,23 @@ static bool is_nobodys(struct cluster *c, uint32_t ep, job_id_t id)
     return d->cfg.life > 1 && (j->abandoned || j->err == HAWK_EIO);
 }
 
-static void on_task_event(struct cluster *c, const struct msg_task_event *m)
+/* It may be lost, with its dist or central; what is there is what that task returned. */
+static void expect_own_result(struct cluster *c, uint32_t ep, const struct cluster_job *j, uint32_t task)
+{
+    const struct dist *d = &cluster_dist_of(c, ep)->d;
+    const struct dist_job *found = dist_find(d, j->id);
+    struct blob *own = result_of(c, (uint32_t)j->desc->shell - 1, task);
+    struct task_view v = {0};
+
+    if (found)
+        dist_task_view(d, found, task, bus_now(c->bus), &v);
+    if (v.result && (!own || own->len != v.result->len || memcmp(own->data, v.result->data, own->len) != 0))
+        cluster_fail(c, INVARIANT_ONE_END, "task %u of %s is said to have returned %s", task,
+                     job_id_format((char[JOB_ID_TEXT]){0}, j->id), v.result->data);
+    blob_drop(own);
+}
+
+static void on_task_event(struct cluster *c, uint32_t ep, const struct msg_task_event *m)
 {
     struct cluster_job *j = job_by_id(c, m->id.job);
 
@@ -228,6 +293,8 @@ static void on_task_event(struct cluster *c, const struct msg_task_event *m)
         cluster_fail(c, INVARIANT_ONE_END, "an event of task %u of %s, which %s", m->id.task,
                      job_id_format((char[JOB_ID_TEXT]){0}, m->id.job), j ? "has ended" : "nobody submitted");
     j->task_state[m->id.task] = m->state;
+    if (m->state == TASK_DONE)
+        expect_own_result(c, ep, j, m->id.task);
     if (m->state == TASK_CANCELLED && !j->cancelled)
         cluster_fail(c, INVARIANT_ASKED, "task %u of %s was cancelled, which nobody asked for", m->id.task,
                      job_id_format((char[JOB_ID_TEXT]){0}, m->id.job));
@@ -363,7 +430,7 @@ void cluster_on_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg 
         on_cancelled(c, ep, &m->cancelled);
         break;
     case MSG_TASK_EVENT:
-        on_task_event(c, &m->task_event);
+        on_task_event(c, ep, &m->task_event);
         break;
     case MSG_JOB_EVENT:
         on_job_event(c, ep, &m->job_event);

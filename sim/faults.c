@@ -104,6 +104,8 @@ static struct cluster_job *random_job(struct run *run)
         j->desc->max_fails = 1;
     if (rng_below(r, 8) == 0)
         j->desc->flags |= JOB_AT_MOST_ONCE;
+    if (has(run, FAULT_EXECUTOR) && rng_below(r, 3) == 0)
+        cluster_app_job(j);
     j->cancelled = j->desc->max_fails > 0; /* at any moment */
     j->desc->retries = 20;                 /* nothing may be lost but by a fault too many */
     return j;
@@ -344,6 +346,9 @@ static void inject(struct run *run, enum fault_kind kind)
     case FAULT_FULL:
         random_store(run)->full_until_us = within(run, 20);
         break;
+    case FAULT_EXECUTOR:
+        cluster_attach(c, worker, !c->workers[worker]->attached);
+        break;
     case FAULT_TABLES:
     case FAULT_ESTIMATES: /* from the start on */
     case FAULT_COUNT:
@@ -514,6 +519,8 @@ static void heal(struct run *run)
     for (uint32_t i = 0; i < c->workers_n; i++)
         if (!c->workers[i]->alive || c->workers[i]->stopping)
             cluster_restart_worker(c, i);
+    for (uint32_t i = 0; has(run, FAULT_EXECUTOR) && i < c->workers_n; i++)
+        cluster_attach(c, i, true);
     if (!has(run, FAULT_DRAIN))
         return;
     cluster_run_until(c, has_recovered, NULL, 60 * S, INVARIANT_ENDS, "recovered");
@@ -539,6 +546,8 @@ void faults_run(const struct faults_options *o, struct faults_result *r)
     draw(&run, o);
     run.c = cluster_new(&run.config);
     cluster_come_up(run.c);
+    for (uint32_t i = 0; has(&run, FAULT_EXECUTOR) && i < run.c->workers_n; i += 2)
+        cluster_attach(run.c, i, true);
     submit_all(&run);
     for (uint32_t i = 0; run.kinds && i < LATE_FAULTS; i++) {
         cluster_run(run.c, (int64_t)rng_below(&run.rng, 4 * S));

@@ -31,7 +31,8 @@
     X(DISK, "disk", "commits of a journal take seconds")                                                     \
     X(FULL, "full", "a journal cannot be written for seconds")                                               \
     X(TABLES, "tables", "tables and queues are small, and full at times")                                    \
-    X(ESTIMATES, "estimates", "estimates are wrong by up to a thousand times")
+    X(ESTIMATES, "estimates", "estimates are wrong by up to a thousand times")                               \
+    X(EXECUTOR, "executor", "jobs for attached executors, which come and go")
 
 enum fault_kind {
 #define X(name, text, help) FAULT_##name,
