@@ -62,7 +62,7 @@ static int read_token(struct hawk *h, const char *path)
     return failed ? hawk_fail(h, HAWK_EIO, "cannot read the token file %s", path) : set_token(h, text, path);
 }
 
-static int find_token(struct hawk *h, const char *path)
+int hawk_find_token(struct hawk *h, const char *path)
 {
     const char *text = getenv("HAWK_TOKEN");
     if (path && !*path)
@@ -147,7 +147,7 @@ int hawk_open(struct hawk **out, const struct hawk_options *o)
         return hawk_fail(
             h, HAWK_EUNAVAILABLE,
             "no cluster found: start one with `hawk up`, or name a dist with --dist or HAWK_DIST");
-    int err = find_token(h, o->token_file);
+    int err = hawk_find_token(h, o->token_file);
     if (err)
         return err;
     h->loop = loop_new(LOOP_NET);

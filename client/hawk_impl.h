@@ -38,6 +38,8 @@ struct hawk {
 
 /* Keeps the text for hawk_error() and returns err. */
 int hawk_fail(struct hawk *h, int err, const char *fmt, ...) HAWK_PRINTF(3, 4);
+/* h->token from that file, else from where the environment says; it stays NULL where there is none. */
+HAWK_MUST_USE int hawk_find_token(struct hawk *h, const char *path);
 /* The same for what a call to ch met; sets h->untouched. A node that goes away in whatever way is HAWK_EUNAVAILABLE. */
 int hawk_call_failed(struct hawk *h, const struct channel *ch, grpc_status_code status, const char *text);
 /* Whether a dist answered that another one accepted this job. */

@@ -1,4 +1,4 @@
-/* Hawk for C programs: many short jobs on a cluster, and what becomes of their tasks.
+/* Hawk for C programs: many short jobs on a cluster, and what becomes of their tasks; and programs that run tasks (below).
  *
  *     struct hawk_client *c;
  *     if (hawk_client_open(&c, NULL))                       // $HAWK_DIST, or the `hawk up` of this user
@@ -131,6 +131,71 @@ uint32_t hawk_job_tasks(const struct hawk_job *job);
 uint32_t hawk_job_count(const struct hawk_job *job, enum hawk_task_state state);
 /* Fills *task; whether there is such a task, and it has ended. */
 int hawk_job_task(const struct hawk_job *job, uint32_t i, struct hawk_task *task);
+
+/* ---- Executors: programs that run tasks of one application without a process each ----
+ *
+ *     struct hawk_executor *x;
+ *     const struct hawk_work *w;
+ *     if (hawk_executor_open(&x, "echo", NULL))             // $HAWK_EXECUTOR, or the `hawk up` of this user
+ *         die(hawk_executor_error(x));
+ *     while (hawk_executor_next(x, &w, -1) > 0)
+ *         hawk_executor_done(x, w, w->payload.data, w->payload.len);
+ *     hawk_executor_close(x);
+ *
+ * Threads: an executor may be used by several threads at once: one takes tasks, others answer. While no thread is in
+ * one of its functions it still answers the worker's questions whether it is there.
+ *
+ * A worker that is not there, or that is restarted, is waited for: the executor attaches again by itself. What it held
+ * then is not its own any more: those tasks run elsewhere, hawk_executor_cancelled says so, and their results are dropped. */
+struct hawk_executor;
+
+struct hawk_executor_options {
+    const char *
+        worker; /* where it attaches: "unix:PATH" (a worker's log names it) or "HOST:PORT"; NULL: $HAWK_EXECUTOR,
+                           else this user's `hawk up` */
+    const char *
+        token_file; /* with the cluster's token; NULL: $HAWK_TOKEN_FILE, else the token in $HAWK_TOKEN, else none */
+    const char *name; /* for logs and messages; NULL: none */
+    uint32_t slots;   /* tasks at once, 1 to 4,096; 0: 1 */
+};
+
+/* A task. It is the executor's until it is answered, by done or failed, once. */
+struct hawk_work {
+    struct hawk_bytes payload; /* followed by a NUL that its length does not count */
+    const char *job;           /* the job's id, "3.17" */
+    const char *name;          /* and its name */
+    uint32_t index, count;     /* the task's number, as in HAWK_TASK_INDEX, and how many the job has */
+    uint32_t attempt;          /* from 1 */
+    int64_t
+        time_limit_us; /* 0: none. At its end, and when it is cancelled, hawk_executor_cancelled says so */
+    void *user;        /* the program's own; NULL at first */
+};
+
+/* Attaches. Options may be NULL. Waits for a worker that is not there; an application or number of slots that it does not
+ * take, or a wrong token, is an error of the next hawk_executor_next. *executor is set also on an error, for hawk_executor_error;
+ * hawk_executor_close it in any case. */
+int hawk_executor_open(struct hawk_executor **executor, const char *app,
+                       const struct hawk_executor_options *options);
+/* The next task: 1 and *work; 0: none within timeout_us (negative: no bound), or hawk_executor_wake was called; negative:
+ * the worker sent the executor away, or (after hawk_executor_leave) there are no more. Results leave while this waits. */
+int hawk_executor_next(struct hawk_executor *x, const struct hawk_work **work, int64_t timeout_us);
+/* The task has ended well, and returned these bytes (at most 1 MiB, or it has failed). Frees work. */
+void hawk_executor_done(struct hawk_executor *x, const struct hawk_work *work, const void *result,
+                        size_t len);
+/* It has failed, with a code from 1 to 255 (another one counts as 1) and a text for people (may be NULL). Frees work. */
+void hawk_executor_failed(struct hawk_executor *x, const struct hawk_work *work, int code, const char *text);
+/* Nobody wants its result any more: it was cancelled, its time is over, or its worker is gone. Answer it soon, with whatever. */
+int hawk_executor_cancelled(const struct hawk_executor *x, const struct hawk_work *work);
+/* Where the program keeps something of its own: work->user. */
+void hawk_work_set_user(const struct hawk_work *work, void *user);
+/* No more tasks: hawk_executor_next returns those that have come, then an error once all are answered. */
+void hawk_executor_leave(struct hawk_executor *x);
+/* Makes a hawk_executor_next that waits return 0. From any thread, not from a signal handler. */
+void hawk_executor_wake(struct hawk_executor *x);
+/* What the last error was; "" before one. Valid until the next call. */
+const char *hawk_executor_error(const struct hawk_executor *x);
+/* Leaves at once: what was not answered runs elsewhere. Frees x and all work. NULL is fine. */
+void hawk_executor_close(struct hawk_executor *x);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,7 @@
 /* One stream per executor: see attach.h. What an executor is to be told gathers while a message is on its way to it. */
 #include "daemon/attach.h"
 
+#include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "net/attach.h"
@@ -39,28 +40,18 @@ struct attach {
 
 /* ---- Sending ---- */
 
-static struct codec_buf *growing(struct stream *s)
+/* The message that len more bytes go into. What is large goes by itself, so that what is small before it does not wait for
+ * it. */
+static struct codec_buf *growing(struct stream *s, size_t len)
 {
     struct codec_buf *last = s->batches_n ? &s->batches[s->batches_n - 1] : NULL;
 
-    if (!last || last->len >= ATTACH_BATCH_BYTES) {
-        vec_grow(s->batches, s->batches_n, s->batches_cap);
-        last = &s->batches[s->batches_n++];
-        *last = (struct codec_buf){0};
-    }
     if (list_empty(&s->dirty))
         list_push_tail(&s->attach->dirty, &s->dirty);
-    return last;
-}
-
-/* Something that large goes by itself, so that what is small before it does not wait for it. */
-static struct codec_buf *growing_for(struct stream *s, size_t len)
-{
-    struct codec_buf *last = growing(s);
-
-    if (last->len == 0 || last->len + len < ATTACH_BATCH_BYTES)
+    if (last && (last->len == 0 || last->len + len < ATTACH_BATCH_BYTES))
         return last;
     vec_grow(s->batches, s->batches_n, s->batches_cap);
+    CHECK(s->batches);
     s->batches[s->batches_n++] = (struct codec_buf){0};
     return &s->batches[s->batches_n - 1];
 }
@@ -113,14 +104,14 @@ static void task(void *user, const struct app_task *t)
     out.job = (struct attach_bytes){s->job_text, s->job_len};
     if (t->payload)
         out.payload = (struct attach_bytes){t->payload->data, t->payload->len};
-    attach_put_task(growing_for(s, out.payload.len), &out);
+    attach_put_task(growing(s, out.payload.len), &out);
 }
 
 static void cancel(void *user, uint64_t id)
 {
     struct stream *s = user;
 
-    attach_put_cancel(growing(s), id);
+    attach_put_cancel(growing(s, 0), id);
 }
 
 static void drained(void *user)
@@ -199,7 +190,7 @@ static int on_hello(void *arg, const struct attach_hello *h)
 
     if (s->executor)
         return wrong(s, HAWK_EINVALID, "a second hello: one stream is one executor, open another");
-    attach_put_attached(growing(s), a->config.worker);
+    attach_put_attached(growing(s, 0), a->config.worker);
     err = apps_attach(a->apps, loop_now(a->loop), h->app, h->name, h->slots, s, &s->executor, s->why,
                       sizeof s->why);
     if (!err)

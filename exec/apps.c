@@ -165,10 +165,12 @@ static void run_drop(struct apps *a, struct run *r)
 
 static void give(struct apps *a, struct executor *x, struct run *r, int64_t now_us)
 {
-    struct blob *payload = job_desc_payload(r->desc, r->arg);
-    struct app_task t = {.id = r->id, .try = r->try, .desc = r->desc, .payload = payload};
+    struct job_desc *d = r->desc;
+    struct blob *payload = job_desc_payload(d, r->arg);
+    struct app_task t = {.id = r->id, .try = r->try, .desc = d, .payload = payload};
     struct msg m = {.type = MSG_EXEC_STARTED, .exec_started = {.run = r->run}};
 
+    CHECK(d);
     list_remove(&r->link);
     list_push_tail(&x->runs, &r->link);
     r->at = x;
@@ -176,11 +178,11 @@ static void give(struct apps *a, struct executor *x, struct run *r, int64_t now_
     list_remove(&x->ready);
     if (++x->busy < x->slots)
         list_push_tail(&x->app->ready, &x->ready); /* in turn */
-    if (r->desc->time_limit_us > 0)
-        set_timer(a, r, now_us + r->desc->time_limit_us);
+    if (d->time_limit_us > 0)
+        set_timer(a, r, now_us + d->time_limit_us);
     a->fns.task(x->user, &t);
     blob_drop(payload);
-    job_desc_drop(r->desc);
+    job_desc_drop(d);
     blob_drop(r->arg);
     r->desc = NULL;
     r->arg = NULL;

@@ -2,39 +2,19 @@
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 
 from executortest import Executor
-from hawktest import BOUND, HAWK, Cluster, run_tests, wait_for
+from hawktest import BOUND, Cluster, run_tests, wait_for
+from installed import ROOT, clean, compiled, example
 
-if os.environ.get("SANITIZE"):
-    print("skip: programs are linked without sanitizers")
-    sys.exit(77)
-
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-installed = tempfile.TemporaryDirectory()
-clean = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
-subprocess.run(["make", "-s", "-C", ROOT, f"B={os.path.dirname(HAWK)}", f"PREFIX={installed.name}", "install-files"],
-               check=True, env=clean, stdout=subprocess.DEVNULL)
-
-
-def compiled(source):
-    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "hawk"], check=True, capture_output=True, text=True,
-                           env={**clean, "PKG_CONFIG_PATH": f"{installed.name}/lib/pkgconfig"}).stdout.split()
-    program = f"{installed.name}/{os.path.basename(source)[:-2]}"
-    subprocess.run(["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", "-D_POSIX_C_SOURCE=200809L", source, *flags,
-                    "-o", program], check=True)
-    return program
-
-
-def example(c, name, *args):
-    return subprocess.run([compiled(f"{installed.name}/share/doc/hawk/examples/{name}.c"), *args], capture_output=True,
-                          text=True, timeout=BOUND * 2, env={**clean, "HAWK_DIST": ",".join(c.dist_addrs)})
+def run_example(c, name, *args):
+    return subprocess.run([example(name), *args], capture_output=True, text=True,
+                          timeout=BOUND * 2, env={**clean, "HAWK_DIST": ",".join(c.dist_addrs)})
 
 
 def each(c, *args):
-    return example(c, "each", *args)
+    return run_example(c, "each", *args)
 
 
 def test_every_call():
@@ -68,9 +48,9 @@ def test_a_map_over_a_list():
         for e in executors:
             e.wait_attached()
         words = ["a", "bc", "", "d e", "é"]
-        r = example(c, "map", "upper", *words)
+        r = run_example(c, "map", "upper", *words)
         assert r.returncode == 0 and r.stdout == "".join(f"{w}\t{w.upper()}\n" for w in words), r
-        r = example(c, "map", "upper", "x", "7")
+        r = run_example(c, "map", "upper", "x", "7")
         assert r.returncode == 1 and r.stdout == "x\tX\n7\t(exited 3) no words\n", r
         for e in executors:
             e.leave()
