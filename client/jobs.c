@@ -100,7 +100,7 @@ static void print_jobs(struct session *s, const struct api_list_jobs_reply *repl
         table_cell(&t, "%s", clean_text((char[33]){0}, 33, j->name));
         table_cell(&t, "%s", CLEAN(j->user));
         table_cell(&t, "%s", show_class(j->class));
-        table_cell(&t, "%s", show_job_state(j->state));
+        table_cell(&t, "%s%s", show_job_state(j->state), j->no_executor ? ", no executor" : "");
         table_cell(&t, "%u", j->tasks);
         table_cell(&t, "%u", j->done);
         table_cell(&t, "%u", j->failed + j->lost);
@@ -116,6 +116,11 @@ static void print_jobs(struct session *s, const struct api_list_jobs_reply *repl
         table_print(&t, "no jobs");
     else
         table_free(&t);
+    bool no_executor = false;
+    for (uint32_t i = 0; i < reply->jobs_n; i++)
+        no_executor |= reply->jobs[i].no_executor;
+    if (s->mode == OUTPUT_TABLE && no_executor)
+        puts("no executor: no worker serves the job's application; `hawk explain` names it");
     if (s->mode == OUTPUT_TABLE && reply->more)
         puts("there are more: see --limit, --all and the filters in `hawk jobs --help`");
 }

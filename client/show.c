@@ -33,6 +33,7 @@ json_t *job_json(const struct api_job *j)
     json_object_set_new(o, "cutoff_us", json_integer(j->cutoff_us));
     json_object_set_new(o, "at_central", json_boolean(j->at_central));
     json_object_set_new(o, "epoch", json_integer(j->epoch));
+    json_object_set_new(o, "no_executor", json_boolean(j->no_executor));
     const struct {
         const char *name;
         uint32_t value;

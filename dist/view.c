@@ -35,6 +35,8 @@ void dist_job_view(const struct dist *d, const struct dist_job *job, int64_t now
         .estimate_us = job->estimate_us,
         .cutoff_us = job->cutoff_us,
         .abandoned = job->abandoned,
+        .no_executor = job->app && !final && job->in[TASK_WAITING] > 0 &&
+                       draw_total(&job->app->pool[POOL_ALL].draw) == 0,
         .waiting = job->in[TASK_WAITING],
         .placed = job->in[TASK_PLACED] + job->in[TASK_LAUNCHED],
         .running = job->in[TASK_RUNNING],

@@ -11,8 +11,9 @@ struct job_view {
     node_id_t owner;             /* who schedules it now: its dist, or NODE_CENTRAL */
     uint8_t state;               /* enum job_state */
     uint8_t class;
-    uint8_t why;    /* enum class_why */
-    bool abandoned; /* cancelled because its client was gone */
+    uint8_t why;      /* enum class_why */
+    bool abandoned;   /* cancelled because its client was gone */
+    bool no_executor; /* tasks of it wait because no worker serves their application */
     uint16_t epoch;
     int64_t estimate_us; /* what the class was decided on; 0: nothing */
     int64_t cutoff_us;   /* the cutoff then */

@@ -174,6 +174,7 @@ static const struct api_field job_fields[] = {
     FIELD(Job, job, reservations_stolen, U32),
     FIELD(Job, job, user, STRING),
     FIELD(Job, job, abandoned, BOOL),
+    FIELD(Job, job, no_executor, BOOL),
 };
 TYPE(job, Job);
 

@@ -107,7 +107,7 @@ struct api_job {
     uint32_t tasks, waiting, running, done, failed, cancelled, lost;
     int64_t age_us, response_us, first_start_us; /* -1: not yet */
     uint32_t probes_sent, probes_live, probes_cancelled, probes_unused, probes_lost, reservations_stolen;
-    bool abandoned;
+    bool abandoned, no_executor;
 };
 struct api_reservation {
     uint32_t worker;

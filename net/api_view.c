@@ -35,6 +35,7 @@ void api_job_from_view(struct api_job *to, const struct job_view *v)
         .probes_lost = v->probes_lost,
         .reservations_stolen = v->reservations_stolen,
         .abandoned = v->abandoned,
+        .no_executor = v->no_executor,
     };
 }
 

@@ -81,6 +81,7 @@ def test_waits_for_an_executor_and_says_so():
         job = submit(c, "later", [b"a", b"b"])
         wait_for("explanation", lambda: "no worker serves application later" in blocked(c, job))
         assert "no worker serves application later" in c.hawk("explain", job).stdout
+        assert "waiting, no executor" in c.hawk("jobs").stdout and c.json("jobs")["jobs"][0]["no_executor"]
         x = Executor(socket_of(c, "w2"), "later", echo).wait_attached()
         last, tasks = watch(c, job)
         assert last.state == pb.JOB_DONE and tasks[1].result == b"<b>"
