@@ -40,14 +40,14 @@ fuzz_sources := $(wildcard tests/fuzz/$(T).c)
 fuzz_replays := $(fuzz_sources:tests/fuzz/%.c=$(B)/tests/%)
 fuzz_lib_sources := $(wildcard tests/fuzz/lib/*.c)
 
-bench_sources := $(wildcard bench/bench_*.c)
+bench_sources := $(wildcard bench/bench_*.c bench/poisson_client.c)
 bench_programs := $(bench_sources:%.c=$(B)/%)
 bench_lib_sources := $(wildcard bench/lib/*.c)
 bench_archive := $(B)/libbench.a
 
 all_sources := $(sources) daemon/main.c $(test_sources) $(test_lib_sources) $(fuzz_sources) $(fuzz_lib_sources) \
 	$(bench_sources) $(bench_lib_sources)
-own_files := $(wildcard $(ROOMS:=/*.[ch]) tests/*.[ch] tests/lib/*.[ch] tests/fuzz/*.[ch] tests/fuzz/lib/*.[ch] bench/*.[ch] bench/lib/*.[ch] examples/*.c)
+own_files := $(wildcard $(ROOMS:=/*.[ch]) tests/*.[ch] tests/lib/*.[ch] tests/fuzz/*.[ch] tests/fuzz/lib/*.[ch] bench/*.[ch] bench/lib/*.[ch] bench/peers/*.[ch] examples/*.c)
 
 # --- how it is compiled ----------------------------------------------------------------------------
 
@@ -80,7 +80,8 @@ Q := $(if $(V),,@)
 say = $(if $(V),@:,@printf '%-7s %s\n' $(1) $(2))
 
 .PHONY: all archive programs test test-load fuzz fuzz-programs check check-format check-build check-tidy check-structure deps format demo figures \
-	bench bench-bus bench-codec bench-commands bench-failover bench-heartbeats bench-idle bench-noop bench-policy bench-recovery bench-sim \
+	bench bench-bus bench-codec bench-commands bench-deps bench-failover bench-heartbeats bench-idle bench-mixed bench-noop \
+	bench-poisson bench-policy bench-recovery bench-sim \
 	bench-takeover bench-wire calibrate swarm mutate clean help install install-files FORCE
 all: $(if $(binary),$(binary) $(B)/libhawk.a,archive)
 archive: $(archive)
@@ -236,6 +237,27 @@ bench-commands bench-noop bench-policy bench-wire bench-idle bench-heartbeats be
 	$(Q)mkdir -p $(B)/bench && $(B)/bench/bench_$* $(B)/bench/$*.json $(ROUNDS)
 bench-codec bench-bus: bench-%: all $(B)/bench/bench_%
 	$(Q)$(B)/bench/bench_$*
+# lib or lib:peer of those that are installed.
+peer_libs := $(if $(wildcard /usr/include/libgearman),gearman) $(if $(wildcard /usr/include/hiredis),hiredis:redis)
+peers := $(foreach p,$(peer_libs),$(B)/bench/$(lastword $(subst :, ,$(p)))_queue)
+# Response times at 80 % load, beside an ideal and peers; half an hour, and an hour for the mixed load.
+bench-poisson: all $(B)/bench/poisson_client $(peers)
+	$(Q)bench/poisson.py pure $(abspath $(B)/hawk) $(abspath $(B)) $(B)/bench/poisson.json $(ROUNDS)
+bench-mixed: all $(B)/bench/poisson_client
+	$(Q)bench/poisson.py mixed $(abspath $(B)/hawk) $(abspath $(B)) $(B)/bench/mixed.json $(ROUNDS)
+$(B)/bench/poisson_client: $(B)/obj/bench/poisson_client.o $(bench_archive) $(archive)
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(link) -o $@ $^ $(LIBS)
+# Peers: what is not installed is left out.
+bench-deps:
+	$(Q)tools/deps packages-bench.txt
+$(B)/bench/%_queue: bench/peers/queue.c bench/peers/%.c bench/peers/queue.h bench/lib/arrivals.h $(B)/flags.list
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(LANGUAGE) $(CFLAGS) $(WARNINGS) -o $@ bench/peers/queue.c bench/peers/$*.c \
+		-l$(firstword $(subst :, ,$(filter %$*,$(peer_libs))))
+
 # The simulator's alone, with its figures in $(B)/bench/sim.json; INSTRUCTIONS=1: valgrind counts instructions where the
 # processor does not (some minutes).
 bench-sim: $(B)/bench/bench_sim

@@ -7,9 +7,8 @@
 #include "base/units.h"
 #include "bench/lib/figures.h"
 #include "bench/lib/programs.h"
+#include "bench/lib/session.h"
 #include "exec/exec.h"
-#include "net/api.h"
-#include "net/rpc.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,9 +26,7 @@
 #define PROGRAM "/bin/true"
 #define PARALLEL_SHARE                                                                                       \
     10u /* GNU parallel is given a tenth of the tasks: it takes as long as the others for all */
-#define CALLS_IN_FLIGHT 64u
-#define LOOK_US (20 * US_PER_MS) /* between two looks at whether the jobs have ended */
-#define CALL_US (60 * US_PER_S)
+#define JOBS_IN_FLIGHT 64u
 #define WAIT_US (600 * US_PER_S)
 
 static char dir[64];
@@ -181,9 +178,7 @@ struct cluster {
     struct loop *loop;
     char central_addr[ADDRESS_MAX], dist_addr[ADDRESS_MAX], worker_addr[ADDRESS_MAX];
     pid_t central, dist, worker, spawner;
-    struct channel *channel;
-    uint32_t calls;
-    uint64_t ended, tasks_ended, submitted;
+    struct session *session;
 };
 
 /* Its only child. */
@@ -218,86 +213,47 @@ static void start_cluster(struct cluster *c, struct loop *loop, uint32_t slots)
                              "--log-level", "error", NULL);
     c->spawner = child_of(c->worker);
     snprintf(state, sizeof state, "%s/state-dist", dir);
-    c->dist =
-        start_daemon(hawk, c->dist_addr, "dist", "--listen", "127.0.0.1:0", "--central", c->central_addr,
-                     "--state-dir", state, "--client-grace", "1h", "--log-level", "error", NULL);
-    c->channel = channel_new(loop, c->dist_addr, NULL);
+    c->dist = start_daemon(hawk, c->dist_addr, "dist", "--listen", "127.0.0.1:0", "--central",
+                           c->central_addr, "--state-dir", state, "--log-level", "error", NULL);
 }
 
 static void stop_cluster(struct cluster *c)
 {
-    channel_free(c->channel);
     end_program(c->worker, SIGTERM);
     end_program(c->dist, SIGKILL);
     end_program(c->central, SIGKILL);
 }
 
-static double cluster_cpu_s(const struct cluster *c)
+/* Central's, the dist's, the worker's, the spawner's with the tasks, and all together. */
+struct shares {
+    double v[4], all;
+};
+
+static struct shares cluster_cpu(const struct cluster *c)
 {
-    return program_cpu_s(c->central) + program_cpu_s(c->dist) + program_cpu_s(c->worker) +
-           program_tree_cpu_s(c->spawner);
-}
+    struct shares s = {{program_cpu_s(c->central), program_cpu_s(c->dist), program_cpu_s(c->worker),
+                        program_tree_cpu_s(c->spawner)},
+                       0};
 
-static void on_done(void *arg, grpc_status_code status, const char *text)
-{
-    if (status != GRPC_STATUS_OK)
-        bench_die("the dist refused a call: %s", text);
-    ((struct cluster *)arg)->calls--;
-}
-
-static void on_stats(void *arg, const uint8_t *data, size_t len)
-{
-    struct cluster *c = arg;
-    struct api_get_stats_reply r;
-    char why[100];
-
-    if (api_decode(&api_get_stats_reply_type, data, len, &r, why, sizeof why) != 0)
-        bench_die("%s", why);
-    for (uint32_t n = 0; n < r.nodes_n; n++)
-        for (uint32_t i = 0; strcmp(r.nodes[n].role, "dist") == 0 && i < r.nodes[n].counters_n; i++)
-            if (strcmp(r.nodes[n].counters[i].name, "jobs_finished") == 0)
-                c->ended = r.nodes[n].counters[i].value;
-    api_free(&api_get_stats_reply_type, &r);
-}
-
-static void call(struct cluster *c, enum api_method method, const void *request,
-                 void (*reply)(void *arg, const uint8_t *data, size_t len))
-{
-    const struct rpc_fns fns = {.reply = reply, .done = on_done};
-    int64_t end_us = loop_now(c->loop) + WAIT_US;
-    uint8_t *data;
-    size_t len;
-
-    api_encode(api_methods[method].request, request, &data, &len);
-    c->calls++;
-    rpc_start(c->channel, api_methods[method].path, data, len, CALL_US, true, &fns, c);
-    free(data);
-    while (c->calls >= CALLS_IN_FLIGHT)
-        loop_once(c->loop, end_us);
+    for (int i = 0; i < 4; i++)
+        s.all += s.v[i];
+    return s;
 }
 
 static void run_jobs(struct cluster *c, uint32_t jobs, uint32_t tasks)
 {
     struct job_desc *d = job_desc_new();
-    struct api_submit_request r = {.job = d};
-    int64_t end_us = loop_now(c->loop) + WAIT_US;
+    uint64_t first = session_submitted(c->session);
 
     d->tasks = tasks;
     d->tag = TAG_SHORT;
     strings_add(&d->argv, PROGRAM);
-    for (uint32_t i = 0; i < jobs; i++)
-        call(c, API_SUBMIT, &r, NULL);
-    job_desc_drop(d);
-    c->submitted += jobs;
-    while (c->ended < c->submitted) {
-        int64_t look_us = loop_now(c->loop) + LOOK_US;
-
-        if (look_us > end_us)
-            bench_die("%llu jobs did not end", (unsigned long long)(c->submitted - c->ended));
-        call(c, API_GET_STATS, &(struct api_get_stats_request){0}, on_stats);
-        while (c->calls || loop_now(c->loop) < look_us)
-            loop_once(c->loop, look_us);
+    for (uint32_t i = 0; i < jobs; i++) {
+        session_wait(c->session, JOBS_IN_FLIGHT - 1, WAIT_US);
+        session_submit(c->session, first + i, d);
     }
+    session_wait(c->session, 0, WAIT_US);
+    job_desc_drop(d);
 }
 
 /* ---- Rounds ---- */
@@ -375,8 +331,28 @@ static void round_of_programs(struct bench *b, const char *hawk, const char *lin
     }
 }
 
+static void measure_cluster(struct bench *b, const char *const names[3], uint32_t jobs, uint32_t tasks,
+                            const char *const shares[4])
+{
+    struct shares before = cluster_cpu(&b->cluster), after;
+
+    begin(b, before.all);
+    run_jobs(&b->cluster, jobs, tasks);
+    after = cluster_cpu(&b->cluster);
+    end(b, names, jobs * tasks, after.all);
+    for (int i = 0; i < 4; i++)
+        figures_add(b->f, shares[i], "us", (after.v[i] - before.v[i]) * 1e6 / jobs / tasks);
+}
+
 static void one_round(struct bench *b, const char *hawk, const char *lines, const char *few)
 {
+    static const char *const array_names[4] = {
+        "one array: central's CPU per task", "one array: the dist's CPU per task",
+        "one array: the worker's CPU per task", "one array: the spawner's and the task's own"};
+    static const char *const single_names[4] = {
+        "jobs of one task: central's CPU per task", "jobs of one task: the dist's CPU per task",
+        "jobs of one task: the worker's CPU per task", "jobs of one task: the spawner's and the task's own"};
+
     b->bare_s = 0;
     begin(b, own_cpu_s());
     run_bare(b->n, b->slots);
@@ -384,12 +360,12 @@ static void one_round(struct bench *b, const char *hawk, const char *lines, cons
     begin(b, cpu_s() + program_tree_cpu_s(b->spawner));
     run_spawner(b->e, b->n, b->slots);
     end(b, NAMES("spawner alone"), b->n, cpu_s() + program_tree_cpu_s(b->spawner));
-    begin(b, cluster_cpu_s(&b->cluster));
-    run_jobs(&b->cluster, 1, b->n);
-    end(b, NAMES("daemons, one array"), b->n, cluster_cpu_s(&b->cluster));
-    begin(b, cluster_cpu_s(&b->cluster));
-    run_jobs(&b->cluster, b->n, 1);
-    end(b, NAMES("daemons, jobs of one task"), b->n, cluster_cpu_s(&b->cluster));
+    /* A session of the round's own: while this process waits for others nobody would answer the dist's pings. */
+    b->cluster.session = session_new(b->cluster.loop, b->cluster.dist_addr, NULL, NULL);
+    run_jobs(&b->cluster, 1, 1);
+    measure_cluster(b, NAMES("daemons, one array"), 1, b->n, array_names);
+    measure_cluster(b, NAMES("daemons, jobs of one task"), b->n, 1, single_names);
+    session_free(b->cluster.session);
     round_of_programs(b, hawk, lines, few);
 }
 

@@ -7,8 +7,7 @@
 #include "bench/lib/figures.h"
 #include "bench/lib/hosted.h"
 #include "bench/lib/programs.h"
-#include "net/api.h"
-#include "net/rpc.h"
+#include "bench/lib/session.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -17,9 +16,9 @@
 
 #define JOB_TASKS 100u
 #define ROUND_US (3 * US_PER_S)
-#define CALL_US (60 * US_PER_S)
 #define WAIT_US (120 * US_PER_S) /* for whatever is waited for */
 #define QUEUED_TASKS 1000000u
+#define QUEUED_US US_PER_S /* for a dist to take them in */
 
 struct setting {
     const char *name;
@@ -34,41 +33,18 @@ struct cluster {
     pid_t central, dist;
     double dist_alone_bytes, dist_bytes; /* before there are workers, and with them connected */
     struct hosted *hosted;
-    struct channel *channel;
-    uint8_t *request;
-    size_t request_len;
-    uint64_t submitted, accepted;
-    bool sending;
+    struct session *session;
 };
 
-static void on_reply(void *arg, const uint8_t *data, size_t len) { ((struct cluster *)arg)->accepted++; }
-
-static void on_done(void *arg, grpc_status_code status, const char *text)
-{
-    if (status != GRPC_STATUS_OK)
-        bench_die("a job was refused: %s", text);
-}
-
-static void submit(struct cluster *c)
-{
-    static const struct rpc_fns fns = {.reply = on_reply, .done = on_done};
-
-    c->submitted++;
-    rpc_start(c->channel, api_methods[API_SUBMIT].path, c->request, c->request_len, CALL_US, false, &fns, c);
-}
-
-static void encode_job(struct cluster *c, uint32_t tasks)
+static struct job_desc *job_of(uint32_t tasks)
 {
     struct job_desc *d = job_desc_new();
-    struct api_submit_request r = {.job = d};
 
     d->tasks = tasks;
     d->kind = PAYLOAD_TIMER;
     d->tag = TAG_SHORT;
     strings_add(&d->argv, "1ms");
-    free(c->request);
-    api_encode(&api_submit_request_type, &r, &c->request, &c->request_len);
-    job_desc_drop(d);
+    return d;
 }
 
 /* Turns the loop until this holds. */
@@ -93,9 +69,8 @@ static void start(struct cluster *c, struct loop *loop, const struct setting *s,
     c->central = start_daemon(hawk, c->central_addr, "central", "--listen", "127.0.0.1:0", "--state-dir",
                               state, "--policy-off", "stealing", "--log-level", "error", NULL);
     snprintf(state, sizeof state, "%s/dist", c->dir);
-    c->dist =
-        start_daemon(hawk, c->dist_addr, "dist", "--listen", "127.0.0.1:0", "--central", c->central_addr,
-                     "--state-dir", state, "--log-level", "error", "--client-grace", "1h", NULL);
+    c->dist = start_daemon(hawk, c->dist_addr, "dist", "--listen", "127.0.0.1:0", "--central",
+                           c->central_addr, "--state-dir", state, "--log-level", "error", NULL);
     c->dist_alone_bytes = program_memory(c->dist, "VmRSS");
     hc.central = c->central_addr;
     hc.dir = c->dir;
@@ -103,32 +78,31 @@ static void start(struct cluster *c, struct loop *loop, const struct setting *s,
     UNTIL(c, hosted_counts(c->hosted)->dists == s->workers, "only %u of %u workers were dialled",
           hosted_counts(c->hosted)->dists, s->workers);
     c->dist_bytes = program_memory(c->dist, "VmRSS");
-    c->channel = channel_new(loop, c->dist_addr, NULL);
-    encode_job(c, JOB_TASKS);
+    c->session = session_new(loop, c->dist_addr, NULL, NULL);
 }
 
 static void stop(struct cluster *c)
 {
-    channel_free(c->channel);
+    session_free(c->session);
     end_program(c->dist, SIGKILL);
     end_program(c->central, SIGKILL);
     remove_dir(c->dir);
-    free(c->request); /* the workers go with this process */
+    /* the workers go with this process */
 }
 
 /* Keeps the setting's number of jobs going for so long, and waits until they have ended. */
 static void load(struct cluster *c, int64_t us)
 {
-    const struct hosted_counts *n = hosted_counts(c->hosted);
     int64_t end_us = loop_now(c->loop) + us;
+    struct job_desc *d = job_of(JOB_TASKS);
 
     while (loop_now(c->loop) < end_us) {
-        while (c->submitted * JOB_TASKS < n->ended + (uint64_t)c->setting->jobs * JOB_TASKS)
-            submit(c);
+        while (session_submitted(c->session) - session_ended(c->session) < c->setting->jobs)
+            session_submit(c->session, session_submitted(c->session), d);
         loop_once(c->loop, end_us);
     }
-    UNTIL(c, c->submitted * JOB_TASKS <= n->ended && c->accepted == c->submitted, "%llu tasks did not end",
-          (unsigned long long)(c->submitted * JOB_TASKS - n->ended));
+    session_wait(c->session, 0, WAIT_US);
+    job_desc_drop(d);
 }
 
 static const char *label(const struct cluster *c, const char *what)
@@ -172,14 +146,16 @@ static void measure_queued(struct figures *f, struct loop *loop, const char *haw
 {
     for (uint32_t i = 0; i < rounds; i++) {
         static const struct setting nobody = {.name = "queued"};
+        struct job_desc *d = job_of(QUEUED_TASKS);
         struct cluster c;
         double before;
 
         start(&c, loop, &nobody, hawk);
-        encode_job(&c, QUEUED_TASKS);
         before = program_memory(c.dist, "VmRSS");
-        submit(&c);
-        UNTIL(&c, c.accepted == 1, "the job was not accepted");
+        session_submit(c.session, 0, d);
+        for (int64_t end_us = loop_now(loop) + QUEUED_US; loop_now(loop) < end_us;)
+            loop_once(loop, end_us);
+        job_desc_drop(d);
         figures_add(f, "dist, memory per queued task", "B",
                     (program_memory(c.dist, "VmRSS") - before) / QUEUED_TASKS);
         stop(&c);

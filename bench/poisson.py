@@ -1,0 +1,223 @@
+#!/usr/bin/env python3
+"""Response times under Poisson arrivals, beside an ideal scheduler and peers: make bench-poisson, make bench-mixed.
+
+10 workers of 10 slots. At 80 % load come jobs of 10 tasks of 100 ms that only sleep: timer tasks inside Hawk's workers, and sleeps
+inside the peers' worker processes (one per slot). All are given the same arrivals, one system after the other, at once in turn
+for ROUNDS rounds of other arrivals. The ideal is computed: one FIFO queue for all slots that costs nothing. `mixed`: 20 % of the
+task-seconds are jobs of 10 tasks of 10 s, 20 % of the slots are reserved for short ones; peers know no such thing and are left
+out; the ideal is non-preemptive, short first, with the same reservation. Response times are from a job's planned arrival to
+the client's hearing of its last task's end.
+
+    bench/poisson.py pure|mixed HAWK BUILD_DIR OUTPUT.json [ROUNDS [SECONDS]]
+"""
+import heapq
+import json
+import os
+import random
+import shutil
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tools"))
+from local_cluster import LocalCluster  # noqa: E402
+
+WORKERS, SLOTS_EACH = 10, 10
+SLOTS = WORKERS * SLOTS_EACH
+LOAD = 0.8
+TASKS = 10
+SHORT_US, LONG_US = 100_000, 10_000_000
+LONG_SHARE = 0.2  # of task-seconds, in the mixed workload
+RESERVED = 20     # slots
+WARM_UP = 0.05    # of the jobs are not counted: the cluster starts empty
+PEER_START_S = 10
+
+
+def arrivals(seconds, mixed, seed):
+    """(at_us, tasks, task_us), by time."""
+    rng = random.Random(seed)
+    jobs = []
+    kinds = [(SHORT_US, LOAD * (1 - LONG_SHARE)), (LONG_US, LOAD * LONG_SHARE)] if mixed else [(SHORT_US, LOAD)]
+    for task_us, load in kinds:
+        mean_gap = TASKS * task_us / (load * SLOTS)
+        at = rng.expovariate(1 / mean_gap)
+        while at < seconds * 1e6:
+            jobs.append((int(at), TASKS, task_us))
+            at += rng.expovariate(1 / mean_gap)
+    return sorted(jobs)
+
+
+def ideal_fifo(jobs):
+    """Response times in us with one queue, all slots and no costs."""
+    free, responses = [0] * SLOTS, []
+    for at, tasks, task_us in jobs:
+        end = 0
+        for _ in range(tasks):
+            start = max(at, heapq.heappop(free))
+            heapq.heappush(free, start + task_us)
+            end = max(end, start + task_us)
+        responses.append(end - at)
+    return responses
+
+
+def ideal_short_first(jobs):
+    """The same with RESERVED slots for short tasks only, which go first wherever a slot frees; nothing is interrupted."""
+    free = {"reserved": RESERVED, "general": SLOTS - RESERVED}
+    waiting = {SHORT_US: [], LONG_US: []}  # job indexes, one per task, first come first
+    heads = {SHORT_US: 0, LONG_US: 0}
+    left, ends, responses = [j[1] for j in jobs], [], [0] * len(jobs)
+
+    def start_all(now):
+        for task_us, places in ((SHORT_US, ("reserved", "general")), (LONG_US, ("general",))):
+            queue = waiting[task_us]
+            for place in places:
+                while free[place] and heads[task_us] < len(queue):
+                    free[place] -= 1
+                    heapq.heappush(ends, (now + task_us, queue[heads[task_us]], place))
+                    heads[task_us] += 1
+
+    i = 0
+    while i < len(jobs) or ends:
+        if ends and (i == len(jobs) or ends[0][0] <= jobs[i][0]):
+            now, job, place = heapq.heappop(ends)
+            free[place] += 1
+            left[job] -= 1
+            if not left[job]:
+                responses[job] = now - jobs[job][0]
+        else:
+            now, tasks, task_us = jobs[i]
+            waiting[task_us] += [i] * tasks
+            i += 1
+        if not (ends and ends[0][0] == now) and not (i < len(jobs) and jobs[i][0] == now):
+            start_all(now)
+    return responses
+
+
+def run_lines(argv, **kwargs):
+    got = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True, **kwargs)
+    return [int(line) for line in got.stdout.split()]
+
+
+def run_hawk(hawk, build, path, mixed, flags):
+    flags = [*flags, "--cutoff", "1s", *(["--short-partition", f"{100 * RESERVED // SLOTS}%"] if mixed else
+                                         ["--policy", "hawk-no-partition"])]
+    with LocalCluster(hawk, dists=1, workers=WORKERS, slots=SLOTS_EACH, central_flags=flags) as cluster:
+        return run_lines([f"{build}/bench/poisson_client", cluster.dists[0].address, path])
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def run_peer(server, program, path):
+    port, directory = free_port(), tempfile.mkdtemp(prefix="hawk-peer.")
+    daemon = subprocess.Popen([a.format(port=port, dir=directory) for a in server], cwd=directory,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + PEER_START_S
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+                break
+            except OSError:
+                if time.monotonic() > deadline or daemon.poll() is not None:
+                    raise SystemExit(f"{server[0]} does not start")
+                time.sleep(0.05)
+        return run_lines([program, str(port), str(SLOTS), path])
+    finally:
+        daemon.kill()
+        daemon.wait()
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+# All probes of a job to one worker are one message: to probe every slot of so small a cluster costs no more of them.
+HAWKS = {"hawk": ["--probe-ratio", str(SLOTS // TASKS)], "hawk, 2 probes a task": []}
+PEERS = {
+    "gearmand": (["gearmand", "--listen=127.0.0.1", "--port={port}", "--log-file=stderr"], "gearman_queue"),
+    "redis": (["redis-server", "--bind", "127.0.0.1", "--port", "{port}", "--save", "", "--dir", "{dir}"], "redis_queue"),
+}
+
+
+def installed_peers(build):
+    found = {}
+    for name, (server, program) in PEERS.items():
+        path = f"{build}/bench/{program}"
+        if shutil.which(server[0]) and os.path.exists(path):
+            found[name] = (server, path)
+        else:
+            print(f"{name} is not installed (make bench-deps): left out", flush=True)
+    return found
+
+
+def quantiles(responses):
+    v = sorted(responses)
+
+    def q(p):
+        return v[min(len(v) - 1, int(p * len(v)))] / 1000
+    return {"p50": q(0.50), "p95": q(0.95), "p99": q(0.99), "mean": statistics.fmean(v) / 1000}
+
+
+def figures_of(jobs, responses):
+    """In ms, per kind of job; without the beginning."""
+    skip = int(len(jobs) * WARM_UP)
+    out = {}
+    for kind, task_us in (("short", SHORT_US), ("long", LONG_US)):
+        mine = [r for (_, _, us), r in list(zip(jobs, responses))[skip:] if us == task_us]
+        if mine:
+            out[kind] = quantiles(mine)
+    return out
+
+
+def median_of(rounds, pick):
+    v = [pick(r) for r in rounds]
+    return {"median": statistics.median(v), "min": min(v), "max": max(v)}
+
+
+def main():
+    kind, hawk, build, output = sys.argv[1:5]
+    mixed = kind == "mixed"
+    n = int(sys.argv[5]) if len(sys.argv) > 5 else 5
+    seconds = float(sys.argv[6]) if len(sys.argv) > 6 else (600 if mixed else 120)
+    systems = {name: lambda path, f=flags: run_hawk(hawk, build, path, mixed, f) for name, flags in HAWKS.items()}
+    if not mixed:
+        for name, (server, program) in installed_peers(build).items():
+            systems[name] = lambda path, s=server, p=program: run_peer(s, p, path)
+    rounds, load = [], os.getloadavg()[0]
+    for i in range(n):
+        jobs = arrivals(seconds, mixed, seed=4711 + i)
+        with tempfile.NamedTemporaryFile("w", suffix=".arrivals") as f:
+            f.write("".join(f"{at} {tasks} {us}\n" for at, tasks, us in jobs))
+            f.flush()
+            ideal = ideal_short_first(jobs) if mixed else ideal_fifo(jobs)
+            one = {"ideal": figures_of(jobs, ideal)}
+            # Who comes first changes from round to round: nobody profits from what the machine does besides.
+            names = list(systems)
+            for name in names[i % len(names):] + names[:i % len(names)]:
+                one[name] = figures_of(jobs, systems[name](f.name))
+                print(f"round {i + 1}, {name}: " + "; ".join(
+                    f"{k} p50 {v['p50']:.1f} p95 {v['p95']:.1f} p99 {v['p99']:.1f} mean {v['mean']:.1f}"
+                    f" (ideal {one['ideal'][k]['p50']:.1f} {one['ideal'][k]['p95']:.1f} {one['ideal'][k]['p99']:.1f}"
+                    f" {one['ideal'][k]['mean']:.1f}) ms" for k, v in one[name].items()), flush=True)
+        rounds.append(one)
+    result = {"bench": kind, "seconds": seconds, "load_before": load, "rounds": rounds, "summary": {}}
+    for name in ["ideal", *systems]:
+        for k in rounds[0][name]:
+            for q in ("p50", "p95", "p99", "mean"):
+                result["summary"][f"{name} {k} {q}"] = median_of(rounds, lambda r: r[name][k][q])
+                if name != "ideal":
+                    result["summary"][f"{name} {k} {q} / ideal"] = median_of(
+                        rounds, lambda r: r[name][k][q] / r["ideal"][k][q])
+    for key, v in result["summary"].items():
+        print(f"{key:32} {v['median']:10.3f}  ({v['min']:.3f} to {v['max']:.3f})")
+    os.makedirs(os.path.dirname(output) or ".", exist_ok=True)
+    with open(output, "w") as f:
+        json.dump(result, f, indent=1)
+        f.write("\n")
+
+
+main()

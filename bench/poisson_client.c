@@ -1,0 +1,67 @@
+/* Jobs of timer tasks at the times of a list, on a running cluster: for bench/poisson.py. Prints every job's response time.
+ * What takes a second or longer is tagged long, the rest short. Usage: poisson_client DIST ARRIVALS */
+#include "base/log.h"
+#include "base/units.h"
+#include "bench/lib/arrivals.h"
+#include "bench/lib/figures.h"
+#include "bench/lib/session.h"
+
+#define LONG_US US_PER_S
+#define START_US (US_PER_S / 2) /* until the session is there */
+#define END_US (300 * US_PER_S) /* for what is unfinished after the last arrival */
+
+static void on_end(void *arg, uint64_t tag)
+{
+    struct arrivals *a = arg;
+
+    arrivals_ended(a, (uint32_t)tag, a->v[tag].tasks);
+}
+
+static void submit(struct session *s, uint32_t i, const struct arrival *j)
+{
+    struct job_desc *d = job_desc_new();
+    char text[32];
+
+    d->tasks = j->tasks;
+    d->kind = PAYLOAD_TIMER;
+    d->tag = j->task_us < LONG_US ? TAG_SHORT : TAG_LONG;
+    d->estimate_us = j->task_us;
+    snprintf(text, sizeof text, "%" PRId64 "us", j->task_us);
+    strings_add(&d->argv, text);
+    session_submit(s, i, d);
+    job_desc_drop(d);
+}
+
+static void turn_until(struct loop *l, const struct arrivals *a, int64_t at_us)
+{
+    int64_t left_us;
+
+    while ((left_us = a->start_us + at_us - arrivals_now_us()) > 0)
+        loop_once(l, loop_now(l) + left_us);
+}
+
+int main(int argc, char **argv)
+{
+    struct arrivals a;
+    struct session *s;
+    struct loop *l;
+
+    bench_name("poisson_client");
+    log_init("poisson_client", LOG_ERROR);
+    if (argc != 3)
+        bench_die("usage: poisson_client DIST ARRIVALS");
+    arrivals_read(&a, argv[2]);
+    l = loop_new(LOOP_NET);
+    s = session_new(l, argv[1], on_end, &a);
+    a.start_us = arrivals_now_us() + START_US;
+    for (uint32_t i = 0; i < a.n; i++) {
+        turn_until(l, &a, a.v[i].at_us);
+        submit(s, i, &a.v[i]);
+    }
+    session_wait(s, 0, END_US);
+    arrivals_print(&a);
+    session_free(s);
+    loop_free(l);
+    free(a.v);
+    return 0;
+}
