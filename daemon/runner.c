@@ -1,6 +1,7 @@
 /* A worker's executor on its loop: see runner.h. */
 #include "daemon/runner.h"
 
+#include "base/check.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -8,6 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
 #include <uthash.h>
 
 struct output {
@@ -31,7 +35,9 @@ struct runner {
     void (*feed)(void *arg, const struct msg *m);
     void *arg;
     struct loop_fd *fd;
-    struct loop_timer timer;
+    int timer_fd; /* when exec wants to be called: the loop's own timers are a millisecond or two late */
+    struct loop_fd *timer;
+    int64_t timer_us; /* what it is set to; TIME_NEVER: not set */
     struct loop_hook flush;
     struct output *outputs, *by_run;
     struct list by_age;
@@ -162,9 +168,26 @@ void runner_take_over(struct runner *r)
     on_fd(r, LOOP_READ); /* what came with it is not announced by the descriptor any more */
 }
 
-static void on_timer(void *arg)
+static void set_timer(struct runner *r, int64_t at_us)
+{
+    struct itimerspec at = {0};
+    if (at_us == r->timer_us)
+        return;
+    r->timer_us = at_us;
+    if (at_us != TIME_NEVER) {
+        at.it_value.tv_sec = (time_t)(at_us / US_PER_S);
+        at.it_value.tv_nsec = (long)(at_us % US_PER_S) * 1000 + 1; /* 0 would mean never */
+    }
+    CHECK(timerfd_settime(r->timer_fd, TFD_TIMER_ABSTIME, &at, NULL) == 0);
+}
+
+static void on_timer(void *arg, unsigned events)
 {
     struct runner *r = arg;
+    uint64_t times;
+    if (read(r->timer_fd, &times, sizeof times) < 0)
+        return;
+    r->timer_us = TIME_NEVER;
     exec_on_timeout(r->exec, loop_now(r->loop), on_event, r);
 }
 
@@ -173,7 +196,7 @@ static void on_flush(void *arg)
     struct runner *r = arg;
     if (exec_flush(r->exec) == 0 && r->fd)
         loop_fd_events(r->fd, LOOP_READ | (exec_want_write(r->exec) ? LOOP_WRITE : 0u));
-    loop_timer_set(r->loop, &r->timer, exec_next_timeout(r->exec));
+    set_timer(r, exec_next_timeout(r->exec));
 }
 
 static void start(struct runner *r, const struct msg_exec_start *m, const char *worker)
@@ -227,7 +250,10 @@ struct runner *runner_new(struct loop *l, struct exec *e, const struct exec_conf
     r->config.output_dir = xstrdup(c->output_dir);
     list_init(&r->by_age);
     r->fd = loop_fd_add(l, exec_fd(e), LOOP_READ, on_fd, r);
-    loop_timer_init(&r->timer, on_timer, r);
+    r->timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC); /* loop_now's clock */
+    CHECK(r->timer_fd >= 0);
+    r->timer_us = TIME_NEVER;
+    r->timer = loop_fd_add(l, r->timer_fd, LOOP_READ, on_timer, r);
     loop_hook_add(l, &r->flush, LOOP_FLUSH, on_flush, r);
     return r;
 }
@@ -238,7 +264,8 @@ void runner_free(struct runner *r, bool leave)
         return;
     loop_fd_remove(r->fd);
     loop_hook_remove(&r->flush);
-    loop_timer_clear(r->loop, &r->timer);
+    loop_fd_remove(r->timer);
+    close(r->timer_fd);
     if (leave)
         exec_leave(r->exec);
     else
