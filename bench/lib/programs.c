@@ -136,9 +136,9 @@ double program_tree_cpu_s(pid_t pid)
 
     snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
     f = fopen(path, "r");
-    if (!f ||
+    if (!f || /* NOLINTNEXTLINE(cert-err34-c): the kernel's own */
         fscanf(f, "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %ld %ld", &user, &system,
-               &children_user, &children_system) != 4) /* NOLINT(cert-err34-c): the kernel's own */
+               &children_user, &children_system) != 4)
         bench_die("process %d is gone", (int)pid);
     fclose(f);
     return (double)(user + system + (unsigned long)(children_user + children_system)) /
