@@ -270,9 +270,15 @@ static void send_forget(const struct worker *w, uint32_t run, struct out *out)
         out_add(out, MSG_EXEC_FORGET, 0)->exec_forget.run = run;
 }
 
+/* What executors and timers run dies with this process. Of a task that an earlier one started nothing is known. */
+static bool outlives_us(const struct task *t)
+{
+    return t->run && !t->job->app && (!t->job->desc || t->job->desc->kind == PAYLOAD_COMMAND);
+}
+
 void wk_task_forget(struct worker *w, struct task *t, struct out *out)
 {
-    if (t->run && !t->job->app) /* what executors run dies with this process */
+    if (outlives_us(t))
         send_forget(w, t->run, out);
     wk_task_free(w, t);
 }
