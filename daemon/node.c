@@ -53,7 +53,7 @@ static void step_one(struct node *n, const struct msg *m)
 {
     if (n->fns.may && !n->fns.may(n->arg))
         return;
-    struct event e = {.now_us = loop_now(n->loop), .m = *m};
+    struct event e = {.now_us = loop_event_now(n->loop), .m = *m};
     if (log_level >= LOG_TRACE) {
         char line[512];
         msg_format(m, line, sizeof line);

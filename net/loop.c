@@ -24,6 +24,7 @@ struct loop *loop_new(unsigned flags)
     struct loop *l = xcalloc(1, sizeof *l);
 
     raise_file_limit();
+    loop_look(l);
     list_init(&l->fds);
     for (int i = 0; i < LOOP_PHASES; i++)
         list_init(&l->hooks[i]);
@@ -63,6 +64,8 @@ int64_t loop_now(const struct loop *l)
     return (int64_t)t.tv_sec * US_PER_S + t.tv_nsec / 1000;
 }
 
+int64_t loop_event_now(const struct loop *l) { return l->now_us; }
+
 /* ---- Timers ---- */
 
 /* DEVIATES (DESIGN 6): a heap of our own. libev's timers do not count a suspended machine's time, and fire
@@ -91,7 +94,8 @@ void loop_timer_clear(struct loop *l, struct loop_timer *t)
 
 static void run_timers(struct loop *l)
 {
-    int64_t now = loop_now(l);
+    loop_look(l);
+    int64_t now = l->now_us;
     uint64_t last = l->timer_seq; /* what is set from here on waits for the next turn */
     struct heap_node *n;
 
@@ -147,6 +151,7 @@ static void run_posted(struct loop *l)
     l->posted = NULL;
     l->posted_n = l->posted_cap = 0;
     pthread_mutex_unlock(&l->lock);
+    loop_look(l);
     for (uint32_t i = 0; i < n; i++)
         v[i].fn(v[i].arg);
     free(v);

@@ -31,6 +31,9 @@ void loop_free(struct loop *l);
 
 /* Microseconds of CLOCK_BOOTTIME: monotonic, and counts a suspended machine's time, as leases need. */
 int64_t loop_now(const struct loop *l);
+/* The same, as of when what is being handled was taken up (a completion, a descriptor, a timer, a posted call): free, and
+ * as late as that has taken so far. Never goes backwards, nor beyond loop_now. */
+int64_t loop_event_now(const struct loop *l);
 /* Turns until loop_stop is called (from this thread). */
 void loop_run(struct loop *l);
 /* Makes loop_run return after the present turn. */

@@ -129,6 +129,7 @@ static void on_io(struct ev_loop *ev, ev_io *w, int events)
     struct loop_fd *f = container_of(w, struct loop_fd, io);
 
     CHECK(!(events & EV_ERROR)); /* what cannot be polled */
+    loop_look(f->loop);
     /* An error or hang-up comes as all that is waited for, and is found by whoever reads or writes. */
     f->fn(f->arg, (unsigned)events);
 }
@@ -188,6 +189,7 @@ static void on_signal(struct ev_loop *ev, ev_signal *w, int events)
 {
     const struct owned_signal *s = container_of(w, struct owned_signal, watch);
 
+    loop_look(s->loop);
     s->fn(s->arg, w->signum);
 }
 

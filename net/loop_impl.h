@@ -24,6 +24,7 @@ enum loop_round {
 
 struct loop {
     bool stopping;   /* loop_stop was called */
+    int64_t now_us;  /* loop_event_now */
     struct list fds; /* struct loop_fd */
 
     struct heap timers;
@@ -53,6 +54,9 @@ struct loop {
     enum loop_round round;
     pthread_cond_t go_on; /* for the helper: round is ROUND_POLL again, or helper_stop */
 };
+
+/* loop.c: something new is taken up. */
+static inline void loop_look(struct loop *l) { l->now_us = loop_now(l); }
 
 /* loop_fd.c */
 void loop_ev_open(struct loop *l);

@@ -83,10 +83,11 @@ grpc_completion_queue *loop_cq(struct loop *l)
     return l->cq;
 }
 
-static void handle(const grpc_event *e)
+static void handle(struct loop *l, const grpc_event *e)
 {
     struct cq_tag *t = e->tag;
 
+    loop_look(l);
     t->done(t->arg, e->success != 0);
 }
 
@@ -100,7 +101,7 @@ void loop_net_close(struct loop *l)
     while ((e = grpc_completion_queue_next(l->cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL)).type !=
            GRPC_QUEUE_SHUTDOWN) {
         if (e.type == GRPC_OP_COMPLETE)
-            handle(&e);
+            handle(l, &e);
     }
     grpc_completion_queue_destroy(l->cq);
     l->cq = NULL;
@@ -123,7 +124,7 @@ void loop_net_wait(struct loop *l, int64_t wait_us)
 
     e = grpc_completion_queue_next(l->cq, wait_us ? in_us(wait_us) : gpr_inf_past(GPR_CLOCK_MONOTONIC), NULL);
     while (e.type == GRPC_OP_COMPLETE) {
-        handle(&e);
+        handle(l, &e);
         if (++n == TURN_COMPLETIONS)
             break;
         e = grpc_completion_queue_next(l->cq, gpr_inf_past(GPR_CLOCK_MONOTONIC), NULL);
