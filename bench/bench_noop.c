@@ -1,11 +1,10 @@
 /* What a task costs that does nothing: one central, one dist and two workers of 32 slots, processes of their own on
- * loopback, and a client of libhawk that keeps some jobs of so many no-op tasks in flight. The tasks are timers of no
- * duration: they take every step that a task takes but the last, the executor's. Then one job of one task at a time, on
- * the idle cluster.
+ * loopback, an attached executor at each worker, and a client of libhawk that keeps some jobs of so many tasks in flight;
+ * a task's payload and its result are the same 8 bytes. Then one job of one task at a time, on the idle cluster.
  *
- * Per round: tasks per second, processor time per task of each daemon and of the client, and how many envelopes share a
- * message.
- * Usage: bench_noop [--hawk BINARY] [--total TASKS] [--only TASKSxJOBS] [FILE.json [ROUNDS]] */
+ * Per round: tasks per second, processor time per task of each process, and how many envelopes share a message. With
+ * --timers the tasks are timers of no duration: they take every step that a task takes but the executor's.
+ * Usage: bench_noop [--timers] [--hawk BINARY] [--total TASKS] [--only TASKSxJOBS] [FILE.json [ROUNDS]] */
 #include "base/mem.h"
 #include "bench/lib/figures.h"
 #include "bench/lib/programs.h"
@@ -15,17 +14,22 @@
 
 #include <getopt.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SLOTS "32"
-#define SINGLES 2000u /* jobs of one task, one at a time */
+#define SLOTS 32u
+#define APP "noop"
+#define PAYLOAD "8 bytes."
+#define TASKS_MAX 100u /* of a job */
+#define SINGLES 2000u  /* jobs of one task, one at a time */
 #define CALL_US (10 * US_PER_S)
 #define JOB_US (60 * US_PER_S)
 
-enum { CENTRAL, DIST, WORKER_1, WORKER_2, DAEMONS };
-static const char *const names[] = {"central", "dist", "worker 1", "worker 2", "client"};
+enum { CENTRAL, DIST, WORKER_1, WORKER_2, DAEMONS, EXECUTOR_1 = DAEMONS, EXECUTOR_2, CLIENT, PROCESSES };
+static const char *const names[PROCESSES] = {"central",    "dist",       "worker 1", "worker 2",
+                                             "executor 1", "executor 2", "client"};
 
 struct daemon {
     pid_t pid;
@@ -36,6 +40,8 @@ struct daemon {
 struct bench {
     char dir[64], hawk[PATH_MAX];
     struct daemon daemons[DAEMONS];
+    pid_t executors[2];
+    bool timers;
     struct loop *loop;
     struct hawk_client *client;
     struct figures *figures;
@@ -47,8 +53,9 @@ struct bench {
 static void start_all(struct bench *b)
 {
     struct daemon *d = b->daemons;
-    char state[DAEMONS][80];
+    char state[DAEMONS][80], slots[8];
 
+    snprintf(slots, sizeof slots, "%u", SLOTS);
     make_dir(b->dir, sizeof b->dir, "hawk-bench-noop");
     for (int i = 0; i < DAEMONS; i++)
         snprintf(state[i], sizeof state[i], "%s/%d", b->dir, i);
@@ -56,18 +63,34 @@ static void start_all(struct bench *b)
                                   "--state-dir", state[CENTRAL], "--log-level", "error", NULL);
     for (int i = WORKER_1; i <= WORKER_2; i++)
         d[i].pid = start_daemon(b->hawk, d[i].addr, "worker", "--name", i == WORKER_1 ? "w1" : "w2",
-                                "--central", d[CENTRAL].addr, "--slots", SLOTS, "--output-dir", state[i],
+                                "--central", d[CENTRAL].addr, "--slots", slots, "--output-dir", state[i],
                                 "--state-dir", state[i], "--log-level", "error", NULL);
     d[DIST].pid =
         start_daemon(b->hawk, d[DIST].addr, "dist", "--name", "d1", "--listen", "127.0.0.1:0", "--central",
                      d[CENTRAL].addr, "--state-dir", state[DIST], "--log-level", "error", NULL);
+    for (int i = 0; i < 2 && !b->timers; i++)
+        b->executors[i] = start_program("/proc/self/exe", "--serve", d[WORKER_1 + i].addr, NULL);
     if (hawk_client_open(&b->client, &(struct hawk_client_options){.dist = d[DIST].addr}))
         bench_die("%s", hawk_client_error(b->client));
+}
+
+/* What an executor does, in a process of its own. */
+static int serve(const char *worker)
+{
+    struct hawk_executor *x;
+    const struct hawk_work *w;
+
+    if (hawk_executor_open(&x, APP, &(struct hawk_executor_options){.worker = worker, .slots = SLOTS}) == 0)
+        while (hawk_executor_next(x, &w, -1) > 0)
+            hawk_executor_done(x, w, w->payload.data, w->payload.len);
+    bench_die("executor: %s", hawk_executor_error(x));
 }
 
 static void stop_all(struct bench *b)
 {
     hawk_client_close(b->client);
+    for (int i = 0; i < 2 && !b->timers; i++)
+        end_program(b->executors[i], SIGKILL);
     for (int i = DAEMONS; i-- > 0;)
         end_program(b->daemons[i].pid, SIGTERM);
     remove_dir(b->dir);
@@ -104,8 +127,18 @@ static void ask_links(struct bench *b, struct daemon *d)
 
 static void submit(struct bench *b, uint32_t tasks)
 {
-    if (!hawk_client_submit(b->client,
-                            &(struct hawk_spec){.tasks = tasks, .sleep = "0s", .tag = HAWK_TAG_SHORT}))
+    static struct hawk_bytes payloads[TASKS_MAX];
+    struct hawk_spec spec = {.tasks = tasks, .tag = HAWK_TAG_SHORT};
+
+    if (b->timers) {
+        spec.sleep = "0s";
+    } else {
+        for (uint32_t i = 0; i < tasks; i++)
+            payloads[i] = (struct hawk_bytes){PAYLOAD, sizeof PAYLOAD - 1};
+        spec.app = APP;
+        spec.args = payloads;
+    }
+    if (!hawk_client_submit(b->client, &spec))
         bench_die("%s", hawk_client_error(b->client));
 }
 
@@ -115,7 +148,9 @@ static void take_one(struct bench *b)
 
     if (hawk_client_wait_any(b->client, &j, JOB_US) != 1)
         bench_die("no job ended within a minute");
-    if (hawk_job_state(j) != HAWK_JOB_DONE)
+    struct hawk_task last;
+    if (hawk_job_state(j) != HAWK_JOB_DONE || !hawk_job_task(j, hawk_job_tasks(j) - 1, &last) ||
+        (!b->timers && last.result.len != sizeof PAYLOAD - 1))
         bench_die("a job was not done: %s", hawk_job_error(j));
     hawk_job_free(j);
 }
@@ -144,7 +179,7 @@ static const char *named(const char *mix, const char *what)
 
 struct mix {
     uint32_t tasks, in_flight;
-    const char *rate, *cpu[DAEMONS + 1], *cpu_all, *batch[DAEMONS];
+    const char *rate, *cpu[PROCESSES], *cpu_all, *batch[DAEMONS];
 };
 
 static void name_figures(struct mix *m)
@@ -154,7 +189,7 @@ static void name_figures(struct mix *m)
     snprintf(mix, sizeof mix, "jobs of %u, %u in flight", m->tasks, m->in_flight);
     m->rate = named(mix, "tasks");
     m->cpu_all = named(mix, "CPU of all daemons");
-    for (int i = 0; i <= DAEMONS; i++) {
+    for (int i = 0; i < PROCESSES; i++) {
         snprintf(what, sizeof what, "CPU of %s", names[i]);
         m->cpu[i] = named(mix, what);
     }
@@ -166,17 +201,21 @@ static void name_figures(struct mix *m)
 
 static double cpu_of(const struct bench *b, int i)
 {
-    return i < DAEMONS ? program_cpu_s(b->daemons[i].pid) : cpu_s();
+    if (i == CLIENT)
+        return cpu_s();
+    return i < DAEMONS ? program_cpu_s(b->daemons[i].pid) : program_cpu_s(b->executors[i - EXECUTOR_1]);
 }
+
+static bool is_there(const struct bench *b, int i) { return i < DAEMONS || i == CLIENT || !b->timers; }
 
 static void measure(struct bench *b, const struct mix *m)
 {
-    double cpu[DAEMONS + 1], sent[DAEMONS][2], all = 0;
+    double cpu[PROCESSES], sent[DAEMONS][2], all = 0;
     uint64_t jobs = b->total / m->tasks + 1;
 
     load(b, m->tasks, m->in_flight, jobs / 10 + 1);
-    for (int i = 0; i <= DAEMONS; i++)
-        cpu[i] = cpu_of(b, i);
+    for (int i = 0; i < PROCESSES; i++)
+        cpu[i] = is_there(b, i) ? cpu_of(b, i) : 0;
     for (int i = DIST; i < DAEMONS; i++) {
         ask_links(b, &b->daemons[i]);
         sent[i][0] = b->daemons[i].envelopes;
@@ -185,11 +224,12 @@ static void measure(struct bench *b, const struct mix *m)
     double start = wall_s(), n = (double)(jobs * m->tasks);
     load(b, m->tasks, m->in_flight, jobs);
     figures_add(b->figures, m->rate, "/s", n / (wall_s() - start));
-    for (int i = 0; i <= DAEMONS; i++) {
-        double us = (cpu_of(b, i) - cpu[i]) * 1e6 / n;
+    for (int i = 0; i < PROCESSES; i++) {
+        double us = is_there(b, i) ? (cpu_of(b, i) - cpu[i]) * 1e6 / n : 0;
 
         all += i < DAEMONS ? us : 0;
-        figures_add(b->figures, m->cpu[i], "us/task", us);
+        if (is_there(b, i))
+            figures_add(b->figures, m->cpu[i], "us/task", us);
     }
     figures_add(b->figures, m->cpu_all, "us/task", all);
     for (int i = DIST; i < DAEMONS; i++) {
@@ -235,8 +275,9 @@ static void set_targets(struct bench *b, const struct mix *m)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {
-        {"hawk", 1, NULL, 'h'}, {"total", 1, NULL, 't'}, {"only", 1, NULL, 'o'}, {0}};
+    static const struct option options[] = {{"hawk", 1, NULL, 'h'},  {"total", 1, NULL, 't'},
+                                            {"only", 1, NULL, 'o'},  {"timers", 0, NULL, 'T'},
+                                            {"serve", 1, NULL, 's'}, {0}};
     struct mix mixes[] = {{.tasks = 100, .in_flight = 64},
                           {.tasks = 100, .in_flight = 8},
                           {.tasks = 1, .in_flight = 64},
@@ -252,11 +293,16 @@ int main(int argc, char **argv)
             snprintf(b.hawk, sizeof b.hawk, "%s", optarg);
         else if (o == 't')
             b.total = strtoull(optarg, NULL, 10);
+        else if (o == 'T')
+            b.timers = true;
+        else if (o == 's')
+            return serve(optarg);
         else if (o != 'o' || sscanf(optarg, "%ux%u", &tasks, &jobs) != 2)
-            bench_die(
-                "usage: bench_noop [--hawk BINARY] [--total TASKS] [--only TASKSxJOBS] [FILE.json [ROUNDS]]");
+            bench_die("usage: bench_noop [--timers] [--hawk BINARY] [--total TASKS] [--only TASKSxJOBS] "
+                      "[FILE.json [ROUNDS]]");
     }
     rounds = optind + 1 < argc ? strtoul(argv[optind + 1], NULL, 10) : 5;
+    bool singles = !tasks || (tasks == 1 && jobs == 1);
     b.figures = figures_new("noop");
     start_all(&b);
     b.loop = loop_new(LOOP_NET);
@@ -272,10 +318,10 @@ int main(int argc, char **argv)
             }
             measure(&b, m);
         }
-        if (!tasks)
+        if (singles)
             measure_singles(&b);
     }
-    if (!tasks)
+    if (singles)
         figures_at_most(b.figures, "one job at a time: submit to result, p50", 260);
     loop_free(b.loop);
     stop_all(&b);
