@@ -75,10 +75,12 @@ static void drop_first_batch(struct stream *s)
 
 static void send_next(struct stream *s)
 {
-    if (!s->call || s->batches_n == 0 || s->batches[0].len == 0 || !rpc_idle(s->call))
-        return; /* `writable` comes, or there is nothing */
-    if (rpc_send(s->call, s->batches[0].data, s->batches[0].len) != HAWK_ELIMIT)
+    /* With more of them, rpc_idle asks for `writable` once the first is on its way. */
+    while (s->call && s->batches_n > 0 && s->batches[0].len > 0 && rpc_idle(s->call)) {
+        if (rpc_send(s->call, s->batches[0].data, s->batches[0].len) == HAWK_ELIMIT)
+            return; /* `writable` comes */
         drop_first_batch(s);
+    }
 }
 
 static void end_if_drained(struct stream *s);

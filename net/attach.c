@@ -1,12 +1,10 @@
-/* Executors' messages to bytes and back: straight between buffers and nanopb's primitives, since a task may do less than
- * it would take to make structs in between. */
+/* Executors' messages to bytes and back: without structs in between, since a task may do less than it would take to make them. */
 #include "net/attach.h"
 
 #include "base/check.h"
 #include "executor.pb.h"
+#include "net/wire.h"
 
-#include <pb_decode.h>
-#include <pb_encode.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -14,96 +12,59 @@
 
 /* ---- Writing ---- */
 
-static void put_varint(struct codec_buf *b, uint64_t v)
-{
-    uint8_t bytes[10];
-    size_t n = 0;
-
-    do {
-        bytes[n++] = (uint8_t)(v & 0x7f) | (v > 0x7f ? 0x80 : 0);
-        v >>= 7;
-    } while (v);
-    codec_buf_append(b, bytes, n);
-}
-
-static size_t varint_size(uint64_t v)
-{
-    size_t n = 1;
-
-    while (v >>= 7)
-        n++;
-    return n;
-}
-
-static void put_key(struct codec_buf *b, uint32_t tag, pb_wire_type_t wire)
-{
-    put_varint(b, tag << 3 | wire);
-}
-
 static void put_number(struct codec_buf *b, uint32_t tag, uint64_t v)
 {
     if (!v)
         return;
-    put_key(b, tag, PB_WT_VARINT);
-    put_varint(b, v);
+    wire_put_tag(b, PB_WT_VARINT, tag);
+    wire_put_varint(b, v);
 }
-static size_t number_size(uint64_t v) { return v ? 1 + varint_size(v) : 0; } /* tags are below 16 */
 
 static void put_bytes(struct codec_buf *b, uint32_t tag, struct attach_bytes v)
 {
-    if (!v.len)
-        return;
-    put_key(b, tag, PB_WT_STRING);
-    put_varint(b, v.len);
-    codec_buf_append(b, v.data, v.len);
+    if (v.len)
+        wire_put_bytes(b, tag, v.data, v.len);
 }
-static size_t bytes_size(struct attach_bytes v) { return v.len ? 1 + varint_size(v.len) + v.len : 0; }
 
 static struct attach_bytes text(const char *s) { return (struct attach_bytes){s, strlen(s)}; }
 
-static void put_message(struct codec_buf *b, uint32_t tag, size_t size)
-{
-    put_key(b, tag, PB_WT_STRING);
-    put_varint(b, size);
-}
-
 void attach_put_hello(struct codec_buf *b, const struct attach_hello *h)
 {
-    put_message(b, TAG(FromExecutor, hello),
-                bytes_size(text(h->app)) + number_size(h->slots) + bytes_size(text(h->name)));
+    size_t start = wire_begin(b, TAG(FromExecutor, hello));
+
     put_bytes(b, TAG(Hello, app), text(h->app));
     put_number(b, TAG(Hello, slots), h->slots);
     put_bytes(b, TAG(Hello, name), text(h->name));
+    wire_end(b, start);
 }
 
 void attach_put_result(struct codec_buf *b, const struct attach_result *r)
 {
     uint64_t code = (uint64_t)(int64_t)r->code; /* int32: sign-extended */
+    size_t start = wire_begin(b, TAG(FromExecutor, results));
 
-    put_message(b, TAG(FromExecutor, results),
-                number_size(r->id) + bytes_size(r->result) + number_size(code) + bytes_size(r->error));
     put_number(b, TAG(AppResult, id), r->id);
     put_bytes(b, TAG(AppResult, result), r->result);
     put_number(b, TAG(AppResult, code), code);
     put_bytes(b, TAG(AppResult, error), r->error);
+    wire_end(b, start);
 }
 
 void attach_put_drain(struct codec_buf *b) { put_number(b, TAG(FromExecutor, drain), 1); }
 
 void attach_put_attached(struct codec_buf *b, const char *worker)
 {
-    put_message(b, TAG(ToExecutor, attached), bytes_size(text(worker)));
+    size_t start = wire_begin(b, TAG(ToExecutor, attached));
+
     put_bytes(b, TAG(Attached, worker), text(worker));
+    wire_end(b, start);
 }
 
 void attach_put_task(struct codec_buf *b, const struct attach_task *t)
 {
     uint64_t limit_us = (uint64_t)t->time_limit_us;
+    size_t start = wire_begin(b, TAG(ToExecutor, tasks));
 
-    put_message(b, TAG(ToExecutor, tasks),
-                number_size(t->id) + bytes_size(t->job) + number_size(t->index) + number_size(t->count) +
-                    number_size(t->attempt) + bytes_size(t->payload) + bytes_size(t->name) +
-                    number_size(limit_us));
     put_number(b, TAG(AppTask, id), t->id);
     put_bytes(b, TAG(AppTask, job), t->job);
     put_number(b, TAG(AppTask, index), t->index);
@@ -112,12 +73,13 @@ void attach_put_task(struct codec_buf *b, const struct attach_task *t)
     put_bytes(b, TAG(AppTask, payload), t->payload);
     put_bytes(b, TAG(AppTask, name), t->name);
     put_number(b, TAG(AppTask, time_limit_us), limit_us);
+    wire_end(b, start);
 }
 
 void attach_put_cancel(struct codec_buf *b, uint64_t id)
 {
-    put_key(b, TAG(ToExecutor, cancel), PB_WT_VARINT); /* not packed: a parser takes both */
-    put_varint(b, id);
+    wire_put_tag(b, PB_WT_VARINT, TAG(ToExecutor, cancel)); /* not packed: a parser takes both */
+    wire_put_varint(b, id);
 }
 
 /* ---- Reading ---- */
@@ -131,28 +93,26 @@ struct field {
 };
 
 /* 1: a field; 0: the end; -1: broken. A form that none of our messages has is passed over (tag 0). */
-static int next_field(pb_istream_t *s, struct field *f)
+static int next_field(struct wire *s, struct field *f)
 {
     pb_wire_type_t wire;
-    uint64_t len;
+    struct wire part;
     bool eof;
 
-    if (!pb_decode_tag(s, &wire, &f->tag, &eof))
+    if (!wire_read_tag(s, &wire, &f->tag, &eof))
         return eof ? 0 : -1;
     f->is_bytes = wire == PB_WT_STRING;
     if (wire == PB_WT_VARINT)
-        return pb_decode_varint(s, &f->number) ? 1 : -1;
+        return wire_read_varint(s, &f->number) ? 1 : -1;
     if (wire != PB_WT_STRING) {
         f->tag = 0;
-        return pb_skip_field(s, wire) ? 1 : -1;
+        return wire_skip(s, wire) ? 1 : -1;
     }
-    if (!pb_decode_varint(s, &len) || len > s->bytes_left)
+    if (!wire_read_part(s, &part))
         return -1;
-    f->bytes = (struct attach_bytes){s->state, (size_t)len}; /* of a stream over memory: where it is */
-    return pb_read(s, NULL, (size_t)len) ? 1 : -1;
+    f->bytes = (struct attach_bytes){part.p, wire_left(&part)};
+    return 1;
 }
-
-static pb_istream_t stream_of(struct attach_bytes b) { return pb_istream_from_buffer(b.data, b.len); }
 
 static int broken(char *why, size_t size, const char *what)
 {
@@ -186,7 +146,7 @@ static int take_bytes(const struct field *f, uint32_t tag, struct attach_bytes *
 /* Reads `name` field by field: `takes` are tried in turn with each. */
 #define READ_FIELDS(name, b, ...)                                                                            \
     do {                                                                                                     \
-        pb_istream_t s = stream_of(b);                                                                       \
+        struct wire s = wire_of((b).data, (b).len);                                                          \
         struct field f;                                                                                      \
         int got;                                                                                             \
                                                                                                              \
@@ -296,12 +256,12 @@ static int part_from_executor(const struct field *f, const struct attach_fns *fn
 static int packed_cancels(struct attach_bytes b, const struct attach_fns *fns, void *arg, char *why,
                           size_t size)
 {
-    pb_istream_t s = stream_of(b);
+    struct wire s = wire_of((b).data, (b).len);
     uint64_t id;
     int err = 0;
 
-    while (!err && s.bytes_left > 0)
-        err = pb_decode_varint(&s, &id) ? fns->cancel(arg, id) : broken(why, size, "cancel");
+    while (!err && wire_left(&s) > 0)
+        err = wire_read_varint(&s, &id) ? fns->cancel(arg, id) : broken(why, size, "cancel");
     return err;
 }
 
@@ -335,7 +295,7 @@ typedef int part_fn(const struct field *f, const struct attach_fns *fns, void *a
 static int read_all(const void *data, size_t len, part_fn *part, const struct attach_fns *fns, void *arg,
                     char *why, size_t size)
 {
-    pb_istream_t s = pb_istream_from_buffer(data, len);
+    struct wire s = wire_of(data, len);
     struct field f;
     int got, err = 0;
 
