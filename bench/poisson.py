@@ -6,10 +6,11 @@ inside the peers' worker processes (one per slot). All are given the same arriva
 for ROUNDS rounds of other arrivals. The ideal is computed: one FIFO queue for all slots that costs nothing. `mixed`: 20 % of the
 task-seconds are jobs of 10 tasks of 10 s, 20 % of the slots are reserved for short ones; peers know no such thing and are left
 out; the ideal is non-preemptive, short first, with the same reservation. Response times are from a job's planned arrival to
-the client's hearing of its last task's end.
+the client's hearing of its last task's end. The same jobs are simulated as well (hawk sim): what the policy makes of them.
 
     bench/poisson.py pure|mixed HAWK BUILD_DIR OUTPUT.json [ROUNDS [SECONDS]]
 """
+import csv
 import heapq
 import json
 import os
@@ -108,6 +109,21 @@ def run_hawk(hawk, build, path, mixed, flags):
         return run_lines([f"{build}/bench/poisson_client", cluster.dists[0].address, path])
 
 
+def simulate(hawk, jobs, mixed, ratio):
+    """What the policy makes of them, with a network and processors faster than any: the rest is the implementation's."""
+    with tempfile.TemporaryDirectory(prefix="hawk-poisson.") as directory:
+        with open(f"{directory}/trace", "w") as f:
+            for at, tasks, us in jobs:
+                f.write(f"{at / 1e6:.6f} {tasks} {us / 1e6}{f' {us / 1e6}' * tasks}\n")
+        subprocess.run([hawk, "sim", "--trace", f"{directory}/trace", "--workers", str(WORKERS), "--slots", str(SLOTS_EACH),
+                        "--dists", "1", "--probe-ratio", str(ratio), "--delay", "50us-100us", "--cutoff", "1s", "--tag-class",
+                        "--short-partition", f"{100 * RESERVED // SLOTS if mixed else 0}%",
+                        "--jobs-csv", f"{directory}/jobs", "--output", "json"], stdout=subprocess.DEVNULL, check=True)
+        with open(f"{directory}/jobs") as f:
+            rows = sorted((int(r["number"]), float(r["response_s"])) for r in csv.DictReader(f))
+    return [seconds * 1e6 for _, seconds in rows]
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -195,6 +211,8 @@ def main():
             f.flush()
             ideal = ideal_short_first(jobs) if mixed else ideal_fifo(jobs)
             one = {"ideal": figures_of(jobs, ideal)}
+            for name, ratio in (("simulated", SLOTS // TASKS), ("simulated, 2 probes a task", 2)):
+                one[name] = figures_of(jobs, simulate(hawk, jobs, mixed, ratio))
             # Who comes first changes from round to round: nobody profits from what the machine does besides.
             names = list(systems)
             for name in names[i % len(names):] + names[:i % len(names)]:
@@ -205,7 +223,7 @@ def main():
                     f" {one['ideal'][k]['mean']:.1f}) ms" for k, v in one[name].items()), flush=True)
         rounds.append(one)
     result = {"bench": kind, "seconds": seconds, "load_before": load, "rounds": rounds, "summary": {}}
-    for name in ["ideal", *systems]:
+    for name in rounds[0]:
         for k in rounds[0][name]:
             for q in ("p50", "p95", "p99", "mean"):
                 result["summary"][f"{name} {k} {q}"] = median_of(rounds, lambda r: r[name][k][q])
