@@ -188,6 +188,14 @@ static void want_flush(struct link *k)
         list_push_tail(&k->ls->flush, &k->flush);
 }
 
+/* The first n bytes of the growing batch are a message. */
+static void close_batch(struct link *k, size_t n)
+{
+    vec_grow(k->batches, k->batches_n, k->batches_cap);
+    k->batches[k->batches_n++] = net_message(k->buf.data, n);
+    k->batches_bytes += n;
+}
+
 /* Turns the growing batch into a message. */
 static grpc_byte_buffer *seal(struct link *k)
 {
@@ -295,6 +303,7 @@ static void on_finished(void *arg, bool ok)
 
 static int gather(struct link *k, const struct msg *m)
 {
+    size_t before = k->buf.len;
     int err;
 
     if (k->state != LINK_UP)
@@ -311,7 +320,13 @@ static int gather(struct link *k, const struct msg *m)
         return err;
     }
     k->ls->counters.envelopes_sent++;
-    if (k->buf.len >= LINK_BATCH_BYTES) {
+    if (before > 0 && k->buf.len - before >= LINK_LARGE_BYTES) {
+        close_batch(k, before);
+        k->buf.len -= before;
+        memmove(k->buf.data, k->buf.data + before, k->buf.len);
+        before = 0;
+    }
+    if (k->buf.len >= LINK_BATCH_BYTES || k->buf.len - before >= LINK_LARGE_BYTES) {
         vec_grow(k->batches, k->batches_n, k->batches_cap);
         k->batches_bytes += k->buf.len;
         k->batches[k->batches_n++] = seal(k);

@@ -18,10 +18,12 @@
 #include <stdint.h>
 
 /* Messages that gather per link while a send is outstanding; more than that and the link is lost. One message
- * of any size is always taken. */
-#define LINK_PENDING_BYTES (16u << 20)
-/* A batch is closed at this size, so that only a single big message makes a bigger one. */
-#define LINK_BATCH_BYTES (1u << 20)
+ * of any size is always taken. A worker of 100 slots may be sent as many payloads of the largest size at once. */
+#define LINK_PENDING_BYTES (128u << 20)
+/* A batch is closed at this size, and what is large (LINK_LARGE_BYTES) goes by itself: small messages wait for no more than
+ * one large one before them, and for none behind them. */
+#define LINK_BATCH_BYTES (128u << 10)
+#define LINK_LARGE_BYTES (LINK_BATCH_BYTES / 4)
 /* Opening takes at most so long; then it counts as failed. */
 #define LINK_OPEN_US (5 * US_PER_S)
 /* Ten thousand peers that come back at once keep a daemon busy for longer than that. Who gave up on the first answer would

@@ -33,6 +33,7 @@ struct side {
     struct link *link; /* the last that came up */
     char said[4096];
     unsigned ups, losts, msgs;
+    unsigned large; /* TASK_LAUNCH, which is not among msgs */
     uint32_t last_seq;
     char why[256];          /* of the last loss */
     bool in_order;          /* every seq was the last one + 1 */
@@ -75,6 +76,10 @@ static void on_msg(void *arg, struct link *k, const struct msg *m)
 {
     struct side *s = arg;
 
+    if (m->type == MSG_TASK_LAUNCH) {
+        s->large++;
+        return;
+    }
     assert_int_equal(m->type, MSG_HEARTBEAT);
     assert_int_equal(m->peer, 0);
     s->msgs++;
@@ -307,7 +312,33 @@ static void a_big_burst_leaves_in_several_messages(void **state)
     assert_true(central.in_order);
     assert_true(links_counters(worker.links)->messages_sent >=
                 links_counters(worker.links)->bytes_sent / LINK_BATCH_BYTES);
-    assert_true(links_counters(worker.links)->messages_sent < 20);
+    assert_true(links_counters(worker.links)->messages_sent <=
+                links_counters(worker.links)->bytes_sent / LINK_BATCH_BYTES + 2);
+    disconnect();
+}
+
+/* A payload of 200 kB among small messages: these share a message before it and one behind it, and it has its own. */
+static void what_is_large_goes_by_itself(void **state)
+{
+    const uint32_t large = 20, small = 50;
+    struct msg m = {.type = MSG_TASK_LAUNCH};
+    const struct link_counters *c;
+    uint64_t before;
+
+    (void)state;
+    connect_over("127.0.0.1:0");
+    m.task_launch.id = (struct try_id){.job = {UINT64_C(1) << 40 | 1}, .epoch = 1, .attempt = 1};
+    m.task_launch.arg = blob_new(NULL, 200000);
+    c = links_counters(worker.links);
+    before = c->messages_sent;
+    for (uint32_t i = 0; i < large; i++) {
+        send_upto(worker.link, i * small + 1, (i + 1) * small);
+        assert_int_equal(link_send(worker.link, &m), 0);
+    }
+    until(loop, central.msgs == large * small && central.large == large);
+    assert_int_equal(c->messages_sent - before,
+                     2 * large); /* each its own, and the small ones before it theirs */
+    blob_drop(m.task_launch.arg);
     disconnect();
 }
 
@@ -935,6 +966,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(numbers_are_never_reused),
         cmocka_unit_test(what_gathers_while_a_send_is_under_way_leaves_as_one_message),
         cmocka_unit_test(a_big_burst_leaves_in_several_messages),
+        cmocka_unit_test(what_is_large_goes_by_itself),
         cmocka_unit_test(closing_sends_what_is_pending_first),
         cmocka_unit_test(closing_a_link_within_its_message_ends_the_delivery),
         cmocka_unit_test(breaking_a_link_tells_both_sides),

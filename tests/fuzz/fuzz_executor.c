@@ -1,0 +1,212 @@
+/* What executors and workers say to each other: what is read is written and read again as the same. And exec/apps under
+ * any sequence of attaching, leaving, answering, killing and time: every run ends once, after it started or not at all. */
+#include "base/check.h"
+#include "exec/apps.h"
+#include "net/attach.h"
+#include "tests/fuzz/lib/input.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- The wire form ---- */
+
+static int on_hello(void *arg, const struct attach_hello *h)
+{
+    attach_put_hello(arg, h);
+    return 0;
+}
+static int on_result(void *arg, const struct attach_result *r)
+{
+    attach_put_result(arg, r);
+    return 0;
+}
+static int on_drain(void *arg)
+{
+    attach_put_drain(arg);
+    return 0;
+}
+static int on_attached(void *arg, struct attach_bytes worker)
+{
+    char name[64];
+    size_t n = worker.len < sizeof name - 1 ? worker.len : sizeof name - 1;
+
+    memcpy(name, worker.data, n);
+    name[n] = '\0';
+    attach_put_attached(arg, name);
+    return 0;
+}
+static int on_task(void *arg, const struct attach_task *t)
+{
+    attach_put_task(arg, t);
+    return 0;
+}
+static int on_cancel(void *arg, uint64_t id)
+{
+    attach_put_cancel(arg, id);
+    return 0;
+}
+
+typedef int read_fn(const void *data, size_t len, const struct attach_fns *fns, void *arg, char *why,
+                    size_t size);
+
+static void round_trip(read_fn *take, const uint8_t *data, size_t size)
+{
+    static const struct attach_fns fns = {on_hello, on_result, on_drain, on_attached, on_task, on_cancel};
+    struct codec_buf once = {0}, twice = {0};
+    char why[200] = "";
+
+    if (take(data, size, &fns, &once, why, sizeof why))
+        CHECK(why[0]);
+    CHECK(take(once.data, once.len, &fns, &twice, why, sizeof why) == 0);
+    CHECK(once.len == twice.len && (once.len == 0 || memcmp(once.data, twice.data, once.len) == 0));
+    codec_buf_free(&once);
+    codec_buf_free(&twice);
+}
+
+/* ---- Who runs what ---- */
+
+#define RUNS 64u
+#define EXECUTORS 4u
+
+struct world {
+    struct apps *apps;
+    struct job_desc *desc[2];
+    struct executor *x[EXECUTORS];
+    uint64_t ids[EXECUTORS][RUNS]; /* that it was given, some of them over */
+    uint32_t ids_n[EXECUTORS];
+    uint8_t state[RUNS]; /* of run i + 1: 0 not there, 1 asked for, 2 started */
+    bool served[2];
+    int64_t now_us;
+};
+static struct world *world; /* what executors' callbacks, which have one of their own, are about */
+
+static void given(void *user, const struct app_task *t)
+{
+    uint32_t i = (uint32_t)(uintptr_t)user;
+
+    world->ids[i][world->ids_n[i]++ % RUNS] = t->id;
+}
+static void cancel(void *user, uint64_t id) {}
+static void drained(void *user) {}
+
+static void on_event(void *arg, const struct msg *m)
+{
+    if (m->type == MSG_EXEC_APP) {
+        uint32_t app = m->exec_app.name->data[0] == 'b';
+
+        CHECK(world->served[app] != m->exec_app.on);
+        world->served[app] = m->exec_app.on;
+    } else if (m->type == MSG_EXEC_STARTED) {
+        CHECK(world->state[m->exec_started.run - 1] == 1);
+        world->state[m->exec_started.run - 1] = 2;
+    } else {
+        uint8_t *s = &world->state[m->exec_exited.run - 1];
+
+        CHECK(*s == 1 || *s == 2);
+        CHECK(m->exec_exited.code >= 0 || *s == 1); /* below 0: it never ran */
+        CHECK(m->exec_exited.outcome != OUTCOME_EXITED || *s == 2);
+        *s = 0;
+    }
+}
+
+static void attach(struct world *w, uint32_t i, struct input *in)
+{
+    char why[300];
+
+    if (!w->x[i])
+        (void)!apps_attach(w->apps, w->now_us, i % 2 ? "b" : "a", "x", 1 + take_below(in, 3),
+                           (void *)(uintptr_t)i, &w->x[i], why, sizeof why);
+    else if (take_bool(in))
+        apps_drain(w->apps, w->now_us, w->x[i]);
+    else {
+        apps_detach(w->apps, w->now_us, w->x[i]);
+        w->x[i] = NULL;
+    }
+}
+
+static void ask(struct world *w, uint32_t i, uint32_t app)
+{
+    struct msg_exec_start m = {.run = i + 1, .desc = w->desc[app]};
+
+    if (w->state[i])
+        return;
+    w->state[i] = 1;
+    m.id.task = i;
+    apps_run(w->apps, w->now_us, &m);
+}
+
+static void answer(struct world *w, uint32_t i, struct input *in)
+{
+    uint64_t id = w->ids[i][take_below(in, RUNS)];
+    int32_t code = take_bool(in) ? 0 : 3;
+
+    if (w->x[i])
+        (void)!apps_result(w->apps, w->now_us, w->x[i], id, code, "word", take_below(in, 5));
+}
+
+static void one(struct world *w, struct input *in)
+{
+    uint32_t i = take_below(in, EXECUTORS), run = take_below(in, RUNS);
+
+    switch (take_below(in, 6)) {
+    case 0:
+        attach(w, i, in);
+        break;
+    case 1:
+    case 2:
+        ask(w, run, i % 2);
+        break;
+    case 3:
+        answer(w, i, in);
+        break;
+    case 4:
+        (void)!apps_kill(w->apps, w->now_us, run + 1, OUTCOME_CANCELLED, take_bool(in));
+        break;
+    default:
+        w->now_us += 1 + take_below(in, 100);
+        apps_on_timeout(w->apps, w->now_us);
+    }
+}
+
+static void sequence(struct input *in)
+{
+    static const struct apps_fns fns = {given, cancel, drained, on_event};
+    struct world w = {.apps = apps_new(50, &fns, NULL)};
+    uint32_t left = 0;
+
+    world = &w;
+    for (int app = 0; app < 2; app++) {
+        w.desc[app] = job_desc_new();
+        w.desc[app]->tasks = RUNS;
+        w.desc[app]->kind = PAYLOAD_APP;
+        w.desc[app]->app = blob_str(app ? "b" : "a");
+        w.desc[app]->time_limit_us = app ? 80 : 0;
+    }
+    while (input_left(in) > 0)
+        one(&w, in);
+    for (uint32_t i = 0; i < RUNS; i++)
+        left += w.state[i] != 0;
+    CHECK(left == apps_running(w.apps));
+    for (uint32_t i = 0; i < EXECUTORS; i++)
+        if (w.x[i])
+            apps_detach(w.apps, w.now_us, w.x[i]);
+    CHECK(apps_running(w.apps) == 0); /* with the last executor nothing waits */
+    apps_free(w.apps);
+    for (int app = 0; app < 2; app++) {
+        CHECK(w.desc[app]->refs == 1);
+        job_desc_drop(w.desc[app]);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size == 0)
+        return 0;
+    if (data[0] == 0)
+        round_trip(attach_from_executor, data + 1, size - 1);
+    else if (data[0] == 1)
+        round_trip(attach_from_worker, data + 1, size - 1);
+    else
+        sequence(&(struct input){data + 1, data + size});
+    return 0;
+}
