@@ -172,11 +172,10 @@ bool central_result_keep(struct central *c, struct long_task *t, struct blob *re
 {
     struct long_job *j = t->job;
     struct long_result *r;
-    uint64_t bytes;
+    uint64_t bytes = sizeof *r + (result ? result->len : 0);
 
-    if (!j->app || !result || result->len == 0)
+    if (!j->app)
         return true;
-    bytes = sizeof *r + result->len;
     while (c->results_bytes + bytes > c->cfg.results_bytes_max && !list_empty(&c->results_told))
         result_free(c, container_of(c->results_told.next, struct long_result, link));
     if (c->results_bytes + bytes > c->cfg.results_bytes_max)
@@ -185,7 +184,7 @@ bool central_result_keep(struct central *c, struct long_task *t, struct blob *re
         j->results = xcalloc(j->n, sizeof *j->results);
     r = xcalloc(1, sizeof *r);
     r->task = t;
-    r->result = blob_ref(result);
+    r->result = result ? blob_ref(result) : blob_new(NULL, 0); /* that it was nothing is news as well */
     list_push_tail(&c->results_untold, &r->link);
     j->results[t - j->tasks] = r;
     c->results_bytes += bytes;

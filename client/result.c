@@ -42,7 +42,9 @@ static void say_missing(struct results *r, const struct api_task *t, uint32_t fi
     r->missing++;
     if (r->missing <= RESULTS_MISSING_SHOWN && !r->tasks && r->s->mode != OUTPUT_QUIET)
         say_error(r->s->command, "task %u has no result: %s", first_index + t->task,
-                  task_ending(ending, sizeof ending, t, r->limit_us));
+                  t->result_lost
+                      ? "it is not known any more, after a restart of its dist or of central, or a move"
+                      : task_ending(ending, sizeof ending, t, r->limit_us));
 }
 
 static int result_page(void *ctx, const struct api_get_job_reply *page, uint32_t first_index)
@@ -56,7 +58,7 @@ static int result_page(void *ctx, const struct api_get_job_reply *page, uint32_t
         r->limit_us = page->spec->time_limit_us;
     for (uint32_t i = 0; i < page->tasks_n; i++) {
         const struct api_task *t = &page->tasks[i];
-        if (t->state != TASK_DONE)
+        if (t->state != TASK_DONE || t->result_lost)
             say_missing(r, t, first_index);
         else if (!r->tasks)
             print_result(r, t);

@@ -75,6 +75,8 @@ json_t *task_json(const struct api_task *t, uint32_t first_index)
     json_object_set_new(o, "message", json_text(t->message));
     if (t->result)
         json_object_set_new(o, "result", json_base64(t->result, t->result_n));
+    if (t->result_lost)
+        json_object_set_new(o, "result_lost", json_true());
     return o;
 }
 

@@ -155,11 +155,13 @@ bool task_keep_result(struct step *s, struct dist_job *job, uint32_t i, struct b
     struct dist *d = s->d;
     uint64_t bytes;
 
-    if (!job->app || !result || result->len == 0)
+    if (!job->app || job->tasks[i].returned) /* the first one counts */
         return true;
+    if (!result || result->len == 0) {
+        job->tasks[i].returned = 1;
+        return true;
+    }
     bytes = sizeof *result + result->len;
-    if (job->results && job->results[i])
-        return true; /* the first one counts */
     if (job->results_bytes + bytes > LIMIT_JOB_RESULTS_BYTES ||
         d->bytes_unfinished + bytes > d->cfg.unfinished_bytes_max) {
         refuse_result(job, i, result);
@@ -167,6 +169,7 @@ bool task_keep_result(struct step *s, struct dist_job *job, uint32_t i, struct b
     }
     if (!job->results)
         job->results = xcalloc(job->desc->tasks, sizeof(struct blob *));
+    job->tasks[i].returned = 1;
     job->results[i] = blob_ref(result);
     job->results_bytes += bytes;
     d->bytes_unfinished += bytes;

@@ -84,6 +84,7 @@ void dist_task_view(const struct dist *d, const struct dist_job *job, uint32_t t
         .run_us = task_state_final(t->state) ? t->run_us : -1,
         .message = t->outcome == OUTCOME_NOT_STARTED || job->app ? message_of(job, task) : NULL,
         .result = job->results ? job->results[task] : NULL,
+        .result_lost = job->app && t->state == TASK_DONE && !t->returned,
     };
 }
 

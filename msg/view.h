@@ -38,6 +38,7 @@ struct task_view {
     const struct blob
         *message; /* why it was not started, or its executor failed, in words, borrowed; NULL: not known */
     const struct blob *result; /* what its executor returned, borrowed; NULL: nothing */
+    bool result_lost;          /* … or something that is not kept any more */
 };
 
 struct reservation_view {

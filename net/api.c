@@ -107,6 +107,7 @@ static const struct api_field task_fields[] = {
     FIELD(Task, task, stolen, BOOL),
     FIELD(Task, task, message, STRING),
     ARRAY(Task, task, result, BYTES),
+    FIELD(Task, task, result_lost, BOOL),
 };
 TYPE(task, Task);
 

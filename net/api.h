@@ -74,6 +74,7 @@ struct api_task {
     const char *message; /* why it was not started, or failed; "": not known */
     const uint8_t *result;
     uint32_t result_n;
+    bool result_lost;
 };
 struct api_resubmit {
     job_id_t job;

@@ -53,6 +53,7 @@ void api_task_from_view(struct api_task *to, const struct task_view *v, const ch
         .run_us = v->run_us,
         .stolen = v->stolen != 0,
         .message = v->message ? v->message->data : "",
+        .result_lost = v->result_lost,
     };
 }
 

@@ -149,6 +149,38 @@ static void results_are_kept_and_count(void **state)
     talk_end(t);
 }
 
+/* Read back, or moved here: it was done, and what it returned is not here. Empty is not lost. */
+static void what_is_not_known_any_more_is_said_to_be_lost(void **state)
+{
+    struct talk *t = talk_joined("sparrow", 1);
+    struct resubmit *r = resubmit_new(1);
+    struct job_desc *d = app_desc(2, "a");
+
+    app(t, 101, "a", true);
+    r->job = job_id_make((node_id_t){9}, 5);
+    r->epoch = 3;
+    r->v[0] = (struct resubmit_task){.task = 1, .state = TASK_DONE, .outcome = OUTCOME_EXITED, .attempt = 1};
+    HEAR(t, 0, SUBMIT, submit, .desc = d, .resubmit = r, .client = 9);
+    ignore(t);
+    HEAR(t, 101, TASK_REQUEST, task_request, .job = r->job, .request = 1);
+    ignore(t);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct task_view v;
+
+        if (i == 0) {
+            HEAR(t, 101, TASK_FINISHED, task_finished, .id = {.job = r->job, .epoch = 3, .attempt = 1},
+                 .outcome = OUTCOME_EXITED);
+            ignore(t);
+        }
+        dist_task_view(&t->d, dist_find(&t->d, r->job), i, t->now, &v);
+        assert_int_equal(v.state, TASK_DONE);
+        assert_int_equal(v.result_lost, i == 1);
+    }
+    resubmit_drop(r);
+    job_desc_drop(d);
+    talk_end(t);
+}
+
 static void why_an_executor_failed_is_kept(void **state)
 {
     struct talk *t = talk_joined("sparrow", 1);
@@ -190,6 +222,7 @@ static void what_central_sends_of_a_long_task_is_kept(void **state)
          .outcome = OUTCOME_EXITED);
     ignore(t);
     assert_string_equal(task_view_of(t, 1, 0).result->data, "done");
+    assert_false(task_view_of(t, 1, 0).result_lost);
     assert_int_equal(job_view_of(t, 1).state, JOB_DONE);
     blob_drop(result);
     talk_end(t);
@@ -203,6 +236,7 @@ int main(void)
         cmocka_unit_test(reservations_come_back_when_the_executor_goes),
         cmocka_unit_test(a_member_list_forgets_what_is_served),
         cmocka_unit_test(results_are_kept_and_count),
+        cmocka_unit_test(what_is_not_known_any_more_is_said_to_be_lost),
         cmocka_unit_test(why_an_executor_failed_is_kept),
         cmocka_unit_test(what_central_sends_of_a_long_task_is_kept),
     };
