@@ -64,6 +64,7 @@ struct link {
     unsigned ops;
     bool ended, sending;
     bool urgent;      /* something is pending that is not to be sent later */
+    int64_t moved_us; /* when the last send began or ended */
     bool half_closed; /* our side has been ended in order */
     bool peer_closed; /* accepted: the peer's side has ended */
     struct cq_tag open_tag, end_tag, receive_tag, send_tag, finish_tag;
@@ -258,6 +259,7 @@ static void flush(struct link *k)
     k->urgent = pending_bytes(k) > 0;
     op.data.send_message.send_message = k->sent;
     k->sending = true;
+    k->moved_us = loop_now(k->ls->loop);
     k->ops++;
     k->ls->counters.messages_sent++;
     k->ls->counters.bytes_sent += grpc_byte_buffer_length(k->sent);
@@ -289,6 +291,7 @@ static void on_sent(void *arg, bool ok)
     grpc_byte_buffer_destroy(k->sent);
     k->sent = NULL;
     k->sending = false;
+    k->moved_us = loop_now(k->ls->loop);
     /* At the end of the turn, with what is sent until then. After a failure the stream ends by itself. */
     if (ok && (k->urgent || k->state != LINK_UP || k->peer_closed || pending_bytes(k) >= LINK_LATER_BYTES))
         want_flush(k);
@@ -301,6 +304,15 @@ static void on_finished(void *arg, bool ok)
     op_done(arg);
 }
 
+static bool keeps_up(const struct link *k)
+{
+    size_t pending = pending_bytes(k);
+
+    return pending <= k->ls->pending_max ||
+           (pending <= LINK_BURST * k->ls->pending_max &&
+            (!k->sending || loop_now(k->ls->loop) - k->moved_us < LINK_STALL_US));
+}
+
 static int gather(struct link *k, const struct msg *m)
 {
     size_t before = k->buf.len;
@@ -310,7 +322,7 @@ static int gather(struct link *k, const struct msg *m)
         return HAWK_EUNAVAILABLE;
     if (!msg_in_version(m->type, k->version))
         return 0;
-    if (pending_bytes(k) > k->ls->pending_max) {
+    if (!keeps_up(k)) {
         link_break(k, HAWK_ELIMIT, "the peer does not keep up: too much is waiting to be sent to it");
         return HAWK_ELIMIT;
     }

@@ -17,9 +17,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Messages that gather per link while a send is outstanding; more than that and the link is lost. One message
- * of any size is always taken. A worker of 100 slots may be sent as many payloads of the largest size at once. */
-#define LINK_PENDING_BYTES (128u << 20)
+/* Messages that gather per link while a send is outstanding. With more than that a link is lost whose peer has taken
+ * nothing for LINK_STALL_US, and with LINK_BURST times as much any link: what one step has to say (the results that a
+ * dist asks for when it is back, a big job's payloads) is not the peer's fault. One message of any size is always
+ * taken. */
+#define LINK_PENDING_BYTES (16u << 20)
+#define LINK_BURST 16u
+#define LINK_STALL_US (3 * US_PER_S)
 /* A batch is closed at this size, and what is large (LINK_LARGE_BYTES) goes by itself: small messages wait for no more than
  * one large one before them, and for none behind them. */
 #define LINK_BATCH_BYTES (128u << 10)

@@ -646,6 +646,25 @@ static void a_peer_that_does_not_keep_up_is_lost(void **state)
     disconnect();
 }
 
+/* What one step has to say may be more, and arrives. */
+static void a_burst_is_not_the_peers_fault(void **state)
+{
+    struct link_config c = {.role = ROLE_WORKER, .name = "w1", .pending_bytes = 4096};
+    uint32_t sent = 0;
+
+    (void)state;
+    side_open(&central, ROLE_CENTRAL, "c", NULL);
+    worker = (struct side){.in_order = true};
+    worker.links = links_new(loop, &c, &fns, &worker);
+    link_dial(worker.links, listen_on(&central, "127.0.0.1:0"), "central");
+    until(loop, worker.link && central.link);
+    while (sent < 2000)
+        assert_int_equal(send_seq(worker.link, ++sent), 0);
+    until(loop, central.msgs == sent);
+    assert_int_equal(worker.losts, 0);
+    disconnect();
+}
+
 static void a_message_beyond_the_limit_breaks_the_link_only(void **state)
 {
     (void)state;
@@ -980,6 +999,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_link_meant_for_another_node_is_refused),
         cmocka_unit_test(links_beyond_the_limit_are_refused),
         cmocka_unit_test(a_peer_that_does_not_keep_up_is_lost),
+        cmocka_unit_test(a_burst_is_not_the_peers_fault),
         cmocka_unit_test(a_message_beyond_the_limit_breaks_the_link_only),
         cmocka_unit_test(garbage_on_the_port_harms_nobody),
         cmocka_unit_test(garbage_on_a_link_ends_that_link_only),
