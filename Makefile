@@ -229,7 +229,7 @@ mutate:
 
 # Each prints medians with their range, and writes them to $(B)/bench/NAME.json. All that end in some minutes each, for a
 # machine with nothing else to do; docs/benchmarks.md says which table is whose, and how long it takes.
-BENCHES := codec bus commands policy wire idle heartbeats
+BENCHES := codec bus noop commands policy wire idle heartbeats
 # One at a time: a figure taken beside another bench's load is none.
 bench: all $(bench_programs)
 	$(Q)for b in $(BENCHES); do echo "== $$b"; $(MAKE) bench-$$b || exit 1; done

@@ -500,6 +500,7 @@ void hawk_executor_close(struct hawk_executor *x)
         loop_timer_clear(x->loop, &x->retry);
     channel_free(x->channel);
     loop_free(x->loop);
+    loop_net_settle();
     while (!list_empty(&x->waiting))
         work_free(container_of(x->waiting.next, struct work, link));
     while (!list_empty(&x->held))

@@ -38,8 +38,8 @@ struct hawk_client_options {
     int64_t timeout_us; /* for any dist to answer, before it counts as an error; 0: 30 s */
 };
 
-/* Connects. Options may be NULL. *c is set also on an error, for hawk_client_error; hawk_client_close it in any case. */
-int hawk_client_open(struct hawk_client **c, const struct hawk_client_options *options);
+/* Connects. Options may be NULL. *out is set also on an error, for hawk_client_error; hawk_client_close it in any case. */
+int hawk_client_open(struct hawk_client **out, const struct hawk_client_options *options);
 /* Frees the client and its jobs. The cluster cancels those that have not ended. NULL is fine. */
 void hawk_client_close(struct hawk_client *c);
 /* What the last error was; "" before one. Valid until the next call. */

@@ -146,6 +146,7 @@ void hawk_client_close(struct hawk_client *c)
         hawk_job_free(container_of(l, struct hawk_job, in_client));
     streams_free(c->streams);
     hawk_close(c->h);
+    loop_net_settle();
     blob_drop(c->user);
     free(c);
 }

@@ -99,6 +99,7 @@ static int next_field(struct wire *s, struct field *f)
     struct wire part;
     bool eof;
 
+    *f = (struct field){0};
     if (!wire_read_tag(s, &wire, &f->tag, &eof))
         return eof ? 0 : -1;
     f->is_bytes = wire == PB_WT_STRING;

@@ -29,6 +29,10 @@ struct loop *loop_new(unsigned flags);
  * signals are forgotten, what was posted and not run is dropped. NULL is fine. */
 void loop_free(struct loop *l);
 
+/* For a process that goes on to exit(), which destroys what gRPC's threads still use for a while: when the last LOOP_NET loop
+ * is gone, waits until they have ended. Not where somebody else in the process uses gRPC: then at most two seconds. */
+void loop_net_settle(void);
+
 /* Microseconds of CLOCK_BOOTTIME: monotonic, and counts a suspended machine's time, as leases need. */
 int64_t loop_now(const struct loop *l);
 /* The same, as of when what is being handled was taken up (a completion, a descriptor, a timer, a posted call): free, and
