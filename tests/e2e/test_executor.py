@@ -306,4 +306,45 @@ def test_hawk_up_serves_executors():
             assert up.stop() == 0
 
 
+def test_large_payloads_and_small_jobs():
+    """As many payloads and results of the largest size as there are slots, and small jobs between them."""
+    with Cluster(workers=2, slots=16) as c:
+        for w in ("w1", "w2"):
+            Executor(socket_of(c, w), "echo", lambda t: t.payload, slots=16).wait_attached()
+        large = [bytes([i]) * (1 << 20) for i in range(40)]
+        job = submit(c, "echo", large)
+        for i in range(5):
+            last, tasks = watch(c, submit(c, "echo", [b"small %d" % i]))
+            assert tasks[0].result == b"small %d" % i
+        last, tasks = watch(c, job)
+        assert last.state == pb.JOB_DONE and all(tasks[i].result == large[i] for i in range(40)), last
+        assert all(t.attempt == 1 for t in tasks.values())  # no link broke over it
+        first = 0
+        while first < 40:  # in pages that a client of any make takes
+            page = Caller(c.dist_addrs[0])("GetJob", pb.GetJobRequest(job=job, first_task=first, max_tasks=40, results=True),
+                                           pb.GetJobReply).tasks
+            assert 1 <= len(page) <= 2 and page[0].result == large[first], len(page)
+            first += len(page)
+
+
+def test_results_of_before_a_restart_are_lost_and_said_to_be():
+    with Cluster(workers=1, slots=2) as c:
+        x = Executor(socket_of(c, "w1"), "a", lambda t: None if t.payload == b"wait" else b"", slots=2).wait_attached()
+        job = submit(c, "a", [b"now", b"wait"], detached=True, retries=2)
+        x.task(), x.task()
+        wait_for("one is done", lambda: c.job(job)["done"] == 1)
+        c.dists[0].kill()
+        addr = c.dist_addrs[0]
+        c.dists[0] = Daemon("dist", "--name", "d1", "--listen", addr, "--central", c.central_addr, "--state-dir", f"{c.dir}/d1")
+        c.dists[0].ready()
+        t = x.tasks[-1] if x.tasks[-1].payload == b"wait" else x.tasks[-2]
+        x.answer(t, b"late")
+        last, tasks = watch(c, job)
+        assert last.state == pb.JOB_DONE and tasks[1].result == b"late" and not tasks[1].result_lost, tasks
+        assert tasks[0].result_lost, tasks
+        r = c.hawk("result", job, check=1)
+        assert r.stdout == "late\n" and "task 0 has no result: it is not known any more" in r.stderr, r.stderr
+        x.leave()
+
+
 run_tests(sys.modules[__name__])
