@@ -132,16 +132,20 @@ static int take_number(const struct field *f, uint32_t tag, uint64_t *to)
 {
     if (f->tag != tag)
         return 0;
+    if (f->is_bytes)
+        return -1;
     *to = f->number;
-    return f->is_bytes ? -1 : 1;
+    return 1;
 }
 
 static int take_bytes(const struct field *f, uint32_t tag, struct attach_bytes *to)
 {
     if (f->tag != tag)
         return 0;
+    if (!f->is_bytes)
+        return -1;
     *to = f->bytes;
-    return f->is_bytes ? 1 : -1;
+    return 1;
 }
 
 /* Reads `name` field by field: `takes` are tried in turn with each. */
