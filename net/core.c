@@ -13,7 +13,6 @@
 #include <string.h>
 
 #define CONNECT_TIMEOUT_MS 5000
-#define WINDOW_BYTES (1 << 20)
 #define MIN_PING_INTERVAL_MS 200 /* what a server puts up with */
 
 void net_batch(grpc_call *call, const grpc_op *ops, size_t n, struct cq_tag *tag)
@@ -37,10 +36,6 @@ size_t net_args(grpc_arg *args, uint32_t max_message_bytes, int keepalive_ms, in
     args[n++] = int_arg(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     args[n++] = int_arg(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, MIN_PING_INTERVAL_MS);
     args[n++] = int_arg(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
-    /* The receive window is fixed instead of measured: that would answer nearly every message with a ping, which costs an
-     * idle cluster half of what it uses. A message that is larger is given room as it comes. */
-    args[n++] = int_arg(GRPC_ARG_HTTP2_BDP_PROBE, 0);
-    args[n++] = int_arg(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, WINDOW_BYTES);
     /* Bookkeeping nobody reads. */
     args[n++] = int_arg(GRPC_ARG_ENABLE_CHANNELZ, 0);
     return n;

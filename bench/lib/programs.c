@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,14 +32,39 @@ const char *hawk_path(char buf[PATH_MAX])
     return buf;
 }
 
+/* Directories that are still there, for a benchmark that dies. */
+static char dirs[8][64];
+
+static void remove_dirs(void)
+{
+    for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++)
+        if (dirs[i][0])
+            remove_dir(dirs[i]);
+}
+
 void make_dir(char *buf, size_t size, const char *what)
 {
+    static bool registered;
+
     snprintf(buf, size, "/tmp/%s.XXXXXX", what);
     if (!mkdtemp(buf))
         bench_die("cannot make a directory in /tmp");
+    if (!registered && atexit(remove_dirs) == 0)
+        registered = true;
+    for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++)
+        if (!dirs[i][0]) {
+            snprintf(dirs[i], sizeof dirs[i], "%s", buf);
+            break;
+        }
 }
 
-void remove_dir(const char *dir) { waitpid(start_program("rm", "-rf", dir, NULL), NULL, 0); }
+void remove_dir(const char *dir)
+{
+    for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++)
+        if (dirs[i] != dir && strcmp(dirs[i], dir) == 0)
+            dirs[i][0] = '\0';
+    waitpid(start_program("rm", "-rf", dir, NULL), NULL, 0);
+}
 
 void free_address(char *addr, size_t size)
 {
