@@ -246,7 +246,16 @@ static void attach(struct hawk_executor *x)
     flush(x);
 }
 
-static void on_retry(void *arg) { attach(arg); }
+static void on_retry(void *arg)
+{
+    struct hawk_executor *x = arg;
+
+    /* With no thread left that would work on them it takes no tasks: those it held it is still at, lost as they are. */
+    if (x->held_n > 0 && x->held_n >= x->hello.slots)
+        loop_timer_set(x->loop, &x->retry, loop_now(x->loop) + RETRY_MIN_US);
+    else
+        attach(x);
+}
 
 /* ---- The keeper ---- */
 

@@ -159,6 +159,14 @@ static void refuse(struct stream *s, int err)
     stream_free(s);
 }
 
+static void stuck(void *user, const char *why)
+{
+    struct stream *s = user;
+
+    snprintf(s->why, sizeof s->why, "%s", why);
+    refuse(s, HAWK_EUNAVAILABLE);
+}
+
 static void on_cancelled(void *arg, struct rpc_call *c)
 {
     struct stream *s = arg;
@@ -305,7 +313,8 @@ static void on_timer(void *arg)
 struct attach *attach_new(struct loop *l, struct server *s, const struct attach_config *c)
 {
     struct attach *a = xcalloc(1, sizeof *a);
-    const struct apps_fns fns = {.task = task, .cancel = cancel, .drained = drained, .event = c->event};
+    const struct apps_fns fns = {
+        .task = task, .cancel = cancel, .drained = drained, .stuck = stuck, .event = c->event};
 
     a->loop = l;
     a->config = *c;

@@ -16,11 +16,12 @@
 #define CHUNK 256u        /* runs allocated together */
 #define BUCKETS 4096u     /* of runs by number: the caller numbers them by slot, mostly */
 #define ID_INDEX_BITS 24u /* of a task's id; the rest tells one use of the run's memory from the next */
+#define ANSWER_GRACE_MIN_US US_PER_S /* what an executor has at least, however short kill_grace is */
 
 struct run {
     struct list link;
     struct run *chain;      /* next in its bucket */
-    struct heap_node timer; /* its time limit, or the end of the grace */
+    struct heap_node timer; /* its time limit, or the end of the grace; once over, that of its executor's */
     struct executor *at;    /* NULL: it waits */
     struct app *app;
     struct job_desc *desc; /* while it waits */
@@ -48,6 +49,9 @@ struct executor {
     struct app *app;
     struct list runs;
     uint32_t slots, busy;
+    uint32_t over; /* of busy: runs that are over and that it has not answered */
+    struct run
+        *last; /* with all its places taken by such: the last one, whose timer is the end of its own grace */
     bool draining;
     void *user;
     char name[LIMIT_NAME_BYTES + 1];
@@ -152,10 +156,33 @@ static void report_end(struct apps *a, struct run *r, int64_t now_us, enum outco
     blob_drop(result);
 }
 
+/* Reports the end of what its executor has not answered: the place stays taken. With its last one gone so, the executor has
+ * a grace itself. */
+static void give_up(struct apps *a, struct run *r, int64_t now_us)
+{
+    struct executor *x = r->at;
+
+    report_end(a, r, now_us, r->outcome, 0, NULL);
+    if (++x->over < x->slots)
+        return;
+    x->last = r;
+    set_timer(a, r,
+              now_us + (a->kill_grace_us > ANSWER_GRACE_MIN_US ? a->kill_grace_us : ANSWER_GRACE_MIN_US));
+}
+
+/* It has answered what was over. */
+static void answered_late(struct apps *a, struct executor *x)
+{
+    x->over--;
+    if (x->last)
+        heap_remove(&a->timers, &x->last->timer);
+    x->last = NULL;
+}
+
 /* Nobody has it any more. */
 static void run_drop(struct apps *a, struct run *r)
 {
-    CHECK(r->over);
+    CHECK(r->over && !heap_in(&r->timer));
     list_remove(&r->link);
     r->at = NULL;
     list_push_head(&a->unused, &r->link);
@@ -337,6 +364,8 @@ void apps_detach(struct apps *a, int64_t now_us, struct executor *x)
     struct app *app = x->app;
 
     leave(a, x, now_us);
+    if (x->last && heap_in(&x->last->timer))
+        heap_remove(&a->timers, &x->last->timer);
     while (!list_empty(&x->runs)) {
         struct run *r = container_of(x->runs.next, struct run, link);
 
@@ -373,7 +402,9 @@ int apps_result(struct apps *a, int64_t now_us, struct executor *x, uint64_t id,
     }
     if (code != 0 && len > MESSAGE_BYTES_MAX)
         len = MESSAGE_BYTES_MAX;
-    if (!r->over)
+    if (r->over)
+        answered_late(a, x);
+    else
         report_end(a, r, now_us, outcome, outcome == OUTCOME_EXITED ? code : 0,
                    len ? blob_new(data, len) : NULL);
     run_drop(a, r);
@@ -420,7 +451,7 @@ static void begin_end(struct apps *a, struct run *r, enum outcome outcome, int64
     if (first)
         a->fns.cancel(r->at->user, r->id);
     if (force || a->kill_grace_us <= 0)
-        report_end(a, r, now_us, r->outcome, 0, NULL);
+        give_up(a, r, now_us);
     else if (first)
         set_timer(a, r, now_us + a->kill_grace_us);
 }
@@ -433,6 +464,8 @@ bool apps_kill(struct apps *a, int64_t now_us, uint32_t run, enum outcome outcom
         return false;
     if (r->at) {
         begin_end(a, r, outcome, now_us, force);
+    } else if (outcome == OUTCOME_LOST) {
+        lose_waiting(a, r, now_us);
     } else {
         report_end(a, r, now_us, outcome, 0, NULL);
         run_drop(a, r);
@@ -447,16 +480,33 @@ int64_t apps_next_timeout(const struct apps *a)
     return first ? first->key : TIME_NEVER;
 }
 
+static void say_stuck(struct apps *a, struct executor *x)
+{
+    char text[2 * LIMIT_NAME_BYTES + 300];
+
+    x->last = NULL;
+    snprintf(text, sizeof text,
+             "executor %s%sof application %s holds %" PRIu32
+             " task%s that ended without its answer (cancelled, or beyond a time "
+             "limit), as many as it takes: it counts as gone. Answer tasks that are to end, or attach again "
+             "with a "
+             "process that does",
+             x->name, *x->name ? " " : "", x->app->name->data, x->over, x->over == 1 ? "" : "s");
+    a->fns.stuck(x->user, text);
+}
+
 void apps_on_timeout(struct apps *a, int64_t now_us)
 {
     while (apps_next_timeout(a) <= now_us) {
         struct run *r = container_of(heap_min(&a->timers), struct run, timer);
 
         heap_remove(&a->timers, &r->timer);
-        if (r->outcome == OUTCOME_NONE)
+        if (r->over)
+            say_stuck(a, r->at);
+        else if (r->outcome == OUTCOME_NONE)
             begin_end(a, r, OUTCOME_TIME_LIMIT, now_us, false);
         else
-            report_end(a, r, now_us, r->outcome, 0, NULL);
+            give_up(a, r, now_us);
     }
 }
 

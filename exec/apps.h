@@ -6,7 +6,8 @@
  * the worker's slots, so an executor that takes as many tasks at once as the worker has slots keeps nobody waiting.
  * Its life is that of any run (exec/exec.h): MSG_EXEC_STARTED, left out when no executor got it, and MSG_EXEC_EXITED
  * exactly once. A run that is to end, cancelled or at its time limit, has kill_grace to be answered; then it counts as
- * ended, and takes its place at its executor until that has answered after all. */
+ * ended, and takes its place at its executor until that has answered after all. An executor with no other places left is
+ * stuck when it has answered none of them for another kill_grace (a second at least). */
 #ifndef HAWK_EXEC_APPS_H
 #define HAWK_EXEC_APPS_H
 
@@ -33,12 +34,13 @@ struct apps_fns {
     void (*task)(void *user, const struct app_task *t);
     void (*cancel)(void *user, uint64_t id); /* after its task */
     void (*drained)(void *user); /* it was to leave, and the last of its tasks has ended: apps_detach */
+    void (*stuck)(void *user, const char *why); /* end its stream: apps_detach */
     /* MSG_EXEC_STARTED, MSG_EXEC_EXITED, and MSG_EXEC_APP when an application begins or ceases to be served; borrowed.
      * EXEC_EXITED.result is what the task returned when it exited with 0, else a text for people. */
     void (*event)(void *arg, const struct msg *m);
 };
 
-/* `user` in the first three is the executor's, `arg` this one. */
+/* `user` in the first four is the executor's, `arg` this one. */
 struct apps *apps_new(int64_t kill_grace_us, const struct apps_fns *fns, void *arg);
 /* From now on events go there: to a role that will not be there much longer they must not. */
 void apps_set_event(struct apps *a, void (*event)(void *arg, const struct msg *m));

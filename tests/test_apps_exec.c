@@ -48,6 +48,7 @@ static void on_cancel(void *user, uint64_t id)
     say("%s ends %u; ", (const char *)user, i);
 }
 static void on_drained(void *user) { say("%s drained; ", (const char *)user); }
+static void on_stuck(void *user, const char *why) { say("%s stuck: %.29s; ", (const char *)user, why); }
 
 static void on_event(void *arg, const struct msg *m)
 {
@@ -65,7 +66,7 @@ static void on_event(void *arg, const struct msg *m)
 
 static int setup(void **state)
 {
-    static const struct apps_fns fns = {on_task, on_cancel, on_drained, on_event};
+    static const struct apps_fns fns = {on_task, on_cancel, on_drained, on_stuck, on_event};
 
     memset(ids, 0, sizeof ids);
     a = apps_new(GRACE, &fns, NULL);
@@ -193,6 +194,50 @@ static void what_is_to_end_has_its_grace(void **state)
     SAID("x gets 10; started 110; x gets 11; started 111; x gets 12; started 112; ");
     apps_detach(a, MS, x);
     said[0] = '\0';
+}
+
+static void who_answers_nothing_is_stuck(void **state)
+{
+    const int64_t second = US_PER_S; /* more than GRACE */
+    struct executor *x = attach("sum", "x", 2);
+
+    for (uint32_t i = 0; i < 4; i++)
+        run(0, i);
+    apps_kill(a, 0, 100, OUTCOME_CANCELLED, true);
+    assert_int_equal(apps_next_timeout(a), TIME_NEVER); /* it may answer the other one */
+    apps_kill(a, 0, 101, OUTCOME_CANCELLED, false);
+    apps_on_timeout(a, GRACE);
+    assert_int_equal(apps_next_timeout(a), GRACE + second);
+    said[0] = '\0';
+    answer(GRACE, x, 0, 0, "late"); /* whichever it answers, it is not stuck */
+    SAID("x gets 2; started 102; ");
+    assert_int_equal(apps_next_timeout(a), TIME_NEVER);
+    apps_kill(a, GRACE, 102, OUTCOME_TIME_LIMIT, true);
+    said[0] = '\0';
+    apps_on_timeout(a, GRACE + second - 1);
+    SAID("");
+    apps_on_timeout(a, GRACE + second);
+    SAID("x stuck: executor x of application sum; ");
+    assert_int_equal(apps_next_timeout(a), TIME_NEVER);
+    apps_detach(a, GRACE + second, x);
+    SAID("sum off; 103 lost -25 ; "); /* what waited never ran */
+    x = attach("sum", "x", 1);
+    run(0, 0);
+    apps_kill(a, 0, 100, OUTCOME_CANCELLED, true);
+    apps_detach(a, 0, x); /* gone by itself, with its grace going on */
+    assert_int_equal(apps_next_timeout(a), TIME_NEVER);
+}
+
+static void what_waits_and_is_lost_never_ran(void **state)
+{
+    struct executor *x = attach("sum", "x", 1);
+
+    run(0, 0);
+    run(0, 1);
+    said[0] = '\0';
+    apps_kill(a, 0, 101, OUTCOME_LOST, false);
+    SAID("101 lost -25 ; ");
+    apps_detach(a, 0, x);
 }
 
 static void a_time_limit_counts_from_the_start(void **state)
@@ -413,6 +458,8 @@ int main(void)
         TEST(runs_go_to_who_has_room_and_wait_in_order),
         TEST(who_leaves_finishes_what_it_has),
         TEST(what_is_to_end_has_its_grace),
+        TEST(who_answers_nothing_is_stuck),
+        TEST(what_waits_and_is_lost_never_ran),
         TEST(a_time_limit_counts_from_the_start),
         TEST(limits_are_errors),
         TEST(a_late_answer_meets_nobody),

@@ -132,7 +132,9 @@ def test_killed_executors_tasks_run_elsewhere():
 
 def test_cancel_and_time_limit():
     with Cluster(workers=1, slots=4, worker=["--kill-grace", "300ms"]) as c:
-        x = Executor(socket_of(c, "w1"), "slow", lambda t: None, slots=2).wait_attached()
+        x = Executor(socket_of(c, "w1"), "slow", lambda t: None, slots=3).wait_attached()
+        submit(c, "slow", [b"0"])  # has the third place to the end
+        x.task()
         job = submit(c, "slow", [b"1", b"2", b"3"])
         held = [x.task(), x.task()]
         c.hawk("cancel", job)
@@ -153,6 +155,32 @@ def test_cancel_and_time_limit():
             x.answer(t, b"now")
         last, tasks = watch(c, again)
         assert [tasks[i].result for i in (0, 1)] == [b"now", b"now"]
+
+
+def test_who_never_answers_is_sent_away():
+    """What waits for room at an executor that hangs takes the worker's slots: not for ever."""
+    with Cluster(workers=1, slots=4, worker=["--kill-grace", "100ms"]) as c:
+        x = Executor(socket_of(c, "w1"), "hangs", lambda t: None, name="stuck").wait_attached()
+        job = submit(c, "hangs", [b"%d" % i for i in range(20)], time_limit_us=200000)
+        first = x.task()
+        code, text = x.ended()
+        assert code == grpc.StatusCode.UNAVAILABLE and "stuck" in text and "counts as gone" in text, (code, text)
+        assert len(x.tasks) == 1 and x.cancelled.get(timeout=BOUND) == first.id
+        c.hawk("submit", "--wait", "--", "true")  # the slots are free
+        wait_for("explanation", lambda: "no worker serves application hangs" in blocked(c, job))
+        Executor(socket_of(c, "w1"), "hangs", echo).wait_attached()
+        last, tasks = watch(c, job)
+        assert last.failed == 1 and last.done == 19 and tasks[first.index].outcome == pb.OUTCOME_TIME_LIMIT, last
+
+
+def test_much_to_send():
+    """More than a connection takes at once, in both directions."""
+    with Cluster(workers=1, slots=32) as c:
+        x = Executor(socket_of(c, "w1"), "big", echo, slots=32).wait_attached()
+        payloads = [b"%d" % i + b"p" * 100000 for i in range(150)]
+        last, tasks = watch(c, submit(c, "big", payloads))
+        assert last.state == pb.JOB_DONE and last.done == 150 and len(x.tasks) == 150, last
+        assert [tasks[i].result for i in range(150)] == [b"<" + p + b">" for p in payloads]
 
 
 def test_what_is_wrong_ends_the_stream():

@@ -1,6 +1,7 @@
 /* What executors and workers say to each other: what is read is written and read again as the same. And exec/apps under
  * any sequence of attaching, leaving, answering, killing and time: every run ends once, after it started or not at all. */
 #include "base/check.h"
+#include "base/units.h"
 #include "exec/apps.h"
 #include "net/attach.h"
 #include "tests/fuzz/lib/input.h"
@@ -88,6 +89,14 @@ static void given(void *user, const struct app_task *t)
 }
 static void cancel(void *user, uint64_t id) {}
 static void drained(void *user) {}
+static void stuck(void *user, const char *why)
+{
+    uint32_t i = (uint32_t)(uintptr_t)user;
+
+    CHECK(*why);
+    apps_detach(world->apps, world->now_us, world->x[i]);
+    world->x[i] = NULL;
+}
 
 static void on_event(void *arg, const struct msg *m)
 {
@@ -146,7 +155,7 @@ static void answer(struct world *w, uint32_t i, struct input *in)
 
 static void one(struct world *w, struct input *in)
 {
-    uint32_t i = take_below(in, EXECUTORS), run = take_below(in, RUNS);
+    uint32_t i = take_below(in, EXECUTORS), run = take_below(in, RUNS), passed;
 
     switch (take_below(in, 6)) {
     case 0:
@@ -163,14 +172,15 @@ static void one(struct world *w, struct input *in)
         (void)!apps_kill(w->apps, w->now_us, run + 1, OUTCOME_CANCELLED, take_bool(in));
         break;
     default:
-        w->now_us += 1 + take_below(in, 100);
+        passed = take_below(in, 101);
+        w->now_us += passed == 100 ? US_PER_S : 1 + passed;
         apps_on_timeout(w->apps, w->now_us);
     }
 }
 
 static void sequence(struct input *in)
 {
-    static const struct apps_fns fns = {given, cancel, drained, on_event};
+    static const struct apps_fns fns = {given, cancel, drained, stuck, on_event};
     struct world w = {.apps = apps_new(50, &fns, NULL)};
     uint32_t left = 0;
 
