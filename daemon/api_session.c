@@ -1,5 +1,7 @@
 /* Sessions: many jobs on one stream (protos/hawk.proto). What a client is to hear is encoded as it happens, and leaves as
- * one event when the one before has left. */
+ * one event when the one before has left. But results for which there is no room here stay with the dist until they can
+ * leave: however slow a client is, and however much its jobs have returned, it costs no more than SESSION_HOLD_BYTES of
+ * them. */
 #include "base/mem.h"
 #include "daemon/api_internal.h"
 #include "net/rpc.h"
@@ -7,11 +9,14 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define SESSION_EVENT_BYTES (256u << 10) /* of one event, but for a single large entry */
-#define SESSION_HOLD_BYTES (4u << 20)    /* not taken by the client: no more is taken from it */
-#define SESSION_BYTES_MAX (64u << 20)    /* the same: the stream ends */
-#define SESSIONS_BYTES_MAX (256u << 20)  /* of all streams together: whichever is told more then ends */
+#define SESSION_HOLD_BYTES                                                                                   \
+    (4u << 20) /* not taken by the client: no more is taken from it, and results wait at the dist */
+#define SESSION_BYTES_MAX (64u << 20)      /* the same: the stream ends */
+#define SESSIONS_RESULTS_BYTES (64u << 20) /* of all streams together: results wait at the dist */
+#define SESSIONS_BYTES_MAX (256u << 20)    /* the same: the one that holds most of it ends */
 
 struct session {
     struct list in_all, in_dirty;
@@ -21,6 +26,8 @@ struct session {
     struct codec_buf event;   /* the one that grows */
     struct codec_buf *full;   /* those before it, oldest first */
     uint32_t full_first, full_n, full_cap;
+    struct late *late; /* what comes after those, oldest first */
+    uint32_t late_first, late_n, late_cap;
     size_t bytes;    /* of all these */
     int64_t sent_us; /* the last event */
     bool beats, held;
@@ -35,10 +42,18 @@ struct session_job {
     job_id_t job;
     uint32_t client; /* while it is asked for */
     bool accepted, cancel, app;
+    bool over; /* its end is among what is late */
     struct api_session_job told;
     struct session_job
         *next; /* the same job on another stream: its client has moved, and we have not seen that */
     UT_hash_handle hh, hh_job; /* by tag; by client or job, the first of them */
+};
+
+/* The end of a task whose result waits at the dist, or of a job after such. */
+struct late {
+    struct session_job *job;
+    struct resubmit_task task; /* of a job's end only the state, which is the job's */
+    bool end, abandoned;
 };
 
 /* ---- Telling ---- */
@@ -49,18 +64,50 @@ static void mark(struct session *s)
         list_push_tail(&s->api->sessions.dirty, &s->in_dirty);
 }
 
-static void grown(struct session *s, size_t before)
+static void forget_unsent(struct session *s)
+{
+    while (s->full_first < s->full_n)
+        codec_buf_free(&s->full[s->full_first++]);
+    s->api->sessions.bytes -= s->bytes;
+    s->bytes = 0;
+    free(s->full);
+    free(s->late);
+    codec_buf_free(&s->event);
+    s->full = NULL;
+    s->late = NULL;
+    s->full_first = s->full_n = s->full_cap = s->late_first = s->late_n = s->late_cap = 0;
+}
+
+/* It costs nothing more from here on; its stream ends with the next flush. */
+static void give_up(struct session *s)
+{
+    forget_unsent(s);
+    s->full_up = true;
+    mark(s);
+}
+
+static void give_up_largest(struct api *a)
+{
+    struct session *largest = NULL;
+    list_foreach(&a->sessions.all, l, next) {
+        struct session *s = container_of(l, struct session, in_all);
+        if (!largest || s->bytes > largest->bytes)
+            largest = s;
+    }
+    if (largest)
+        give_up(largest);
+}
+
+static void grown(struct session *s, size_t by)
 {
     struct api_sessions *all = &s->api->sessions;
-    s->bytes += s->event.len - before;
-    all->bytes += s->event.len - before;
-    s->full_up |= s->bytes > SESSION_BYTES_MAX || all->bytes > SESSIONS_BYTES_MAX;
-    if (s->event.len >= SESSION_EVENT_BYTES) {
-        vec_grow(s->full, s->full_n, s->full_cap);
-        s->full[s->full_n++] = s->event;
-        s->event = (struct codec_buf){0};
-    }
+    s->bytes += by;
+    all->bytes += by;
     mark(s);
+    if (s->bytes > SESSION_BYTES_MAX)
+        give_up(s);
+    else if (all->bytes > SESSIONS_BYTES_MAX)
+        give_up_largest(s->api);
 }
 
 /* Adds an event's entries to those that wait. */
@@ -70,7 +117,29 @@ static void tell(struct session *s, const struct api_session_event *e)
     if (s->full_up)
         return;
     api_append(&s->event, &api_session_event_type, e);
+    before = s->event.len - before;
+    if (s->event.len >= SESSION_EVENT_BYTES) {
+        vec_grow(s->full, s->full_n, s->full_cap);
+        s->full[s->full_n++] = s->event;
+        s->event = (struct codec_buf){0};
+    }
     grown(s, before);
+}
+
+static bool any_late(const struct session *s) { return s->late_first < s->late_n; }
+
+static void add_late(struct session *s, struct late l)
+{
+    if (s->full_up)
+        return;
+    if (s->late_first > s->late_n / 2) { /* those told make room, at no more than a move per one told */
+        s->late_n -= s->late_first;
+        memmove(s->late, s->late + s->late_first, s->late_n * sizeof *s->late);
+        s->late_first = 0;
+    }
+    vec_grow(s->late, s->late_n, s->late_cap);
+    s->late[s->late_n++] = l;
+    grown(s, sizeof l);
 }
 
 static void tell_refused(struct session *s, uint64_t tag, int err, const char *text)
@@ -95,10 +164,28 @@ static void tell_job(struct session_job *j, const struct job_view *v)
     tell(j->session, &(struct api_session_event){.jobs = &now, .jobs_n = 1});
 }
 
-static void tell_task(const struct session_job *j, struct api_session_task *t)
+static bool has_room(const struct session *s, uint32_t n)
+{
+    return !any_late(s) && s->bytes + n <= SESSION_HOLD_BYTES &&
+           s->api->sessions.bytes + n <= SESSIONS_RESULTS_BYTES;
+}
+
+static void tell_task(struct session_job *j, struct api_session_task *t)
 {
     t->tag = j->tag;
-    tell(j->session, &(struct api_session_event){.tasks = t, .tasks_n = 1});
+    if (t->result_n == 0 || has_room(j->session, t->result_n)) {
+        tell(j->session, &(struct api_session_event){.tasks = t, .tasks_n = 1});
+        return;
+    }
+    add_late(j->session, (struct late){.job = j,
+                                       .task = {.task = t->task,
+                                                .state = (uint8_t)t->state,
+                                                .outcome = (uint8_t)t->outcome,
+                                                .code = t->code,
+                                                .attempt = (uint16_t)t->attempt,
+                                                .worker = t->worker,
+                                                .wait_us = t->wait_us,
+                                                .run_us = t->run_us}});
 }
 
 /* ---- Jobs ---- */
@@ -151,12 +238,62 @@ static void job_free(struct session_job *j)
         mark(s);
 }
 
-/* It has ended, and all was told. */
-static void job_ended(struct session_job *j, uint32_t state, bool abandoned)
+/* All else was told. */
+static void tell_end(struct session_job *j, uint32_t state, bool abandoned)
 {
     struct api_session_end e = {.tag = j->tag, .state = state, .abandoned = abandoned};
     tell(j->session, &(struct api_session_event){.ends = &e, .ends_n = 1});
     job_free(j);
+}
+
+static void job_ended(struct session_job *j, uint32_t state, bool abandoned)
+{
+    if (!any_late(j->session)) {
+        tell_end(j, state, abandoned);
+        return;
+    }
+    j->over = true;
+    add_late(j->session,
+             (struct late){.job = j, .task.state = (uint8_t)state, .end = true, .abandoned = abandoned});
+}
+
+static void tell_late_task(struct session_job *j, const struct resubmit_task *l)
+{
+    const struct dist *d = j->session->api->roles.dist;
+    const struct dist_job *of = dist_find(d, j->job);
+    struct task_view v = {0};
+    struct api_session_task t = {.tag = j->tag,
+                                 .task = l->task,
+                                 .state = l->state,
+                                 .outcome = l->outcome,
+                                 .code = l->code,
+                                 .attempt = l->attempt,
+                                 .worker = l->worker,
+                                 .wait_us = l->wait_us,
+                                 .run_us = l->run_us,
+                                 .message = ""};
+    if (of)
+        dist_task_view(d, of, l->task, 0, &v);
+    t.result_lost = !v.result; /* it had one: its job was forgotten meanwhile */
+    if (v.result) {
+        t.result = (const uint8_t *)v.result->data;
+        t.result_n = v.result->len;
+    }
+    tell(j->session, &(struct api_session_event){.tasks = &t, .tasks_n = 1});
+}
+
+/* Of what is late, as much as makes one event. */
+static void tell_late(struct session *s)
+{
+    while (any_late(s) && s->full_first == s->full_n && s->event.len < SESSION_EVENT_BYTES) {
+        struct late l = s->late[s->late_first++];
+        s->bytes -= sizeof l;
+        s->api->sessions.bytes -= sizeof l;
+        if (l.end)
+            tell_end(l.job, l.task.state, l.abandoned);
+        else
+            tell_late_task(l.job, &l.task);
+    }
 }
 
 /* Of a job that was there before it was submitted here: what had ended. */
@@ -180,7 +317,8 @@ static void tell_ended(struct session_job *j, const struct dist_job *of, const s
                                                  .worker = t.worker.v,
                                                  .wait_us = t.wait_us,
                                                  .run_us = t.run_us,
-                                                 .message = t.message ? t.message->data : ""});
+                                                 .message = t.message ? t.message->data : "",
+                                                 .result_lost = t.result_lost});
     }
 }
 
@@ -240,7 +378,8 @@ void api_session_task(struct api *a, const struct msg_task_event *m)
                                                 .run_us = m->run_us,
                                                 .message = t.message ? t.message->data : "",
                                                 .result = t.result ? (const uint8_t *)t.result->data : NULL,
-                                                .result_n = t.result ? t.result->len : 0});
+                                                .result_n = t.result ? t.result->len : 0,
+                                                .result_lost = t.result_lost});
     }
 }
 
@@ -253,6 +392,8 @@ void api_session_job(struct api *a, const struct msg_job_event *m)
         dist_job_view(a->roles.dist, of, loop_now(a->loop), &v);
     for (; j; j = next) {
         next = j->next;
+        if (j->over)
+            continue;
         if (of)
             tell_job(j, &v);
         if (job_state_final(m->state))
@@ -274,11 +415,7 @@ static void session_free(struct session *s)
         if (job.v)
             a->feed(a->arg, ROLE_DIST, &(struct msg){.type = MSG_WATCH, .watch = {.job = job, .on = false}});
     }
-    while (s->full_first < s->full_n)
-        codec_buf_free(&s->full[s->full_first++]);
-    a->sessions.bytes -= s->bytes;
-    free(s->full);
-    codec_buf_free(&s->event);
+    forget_unsent(s);
     list_remove(&s->in_all);
     list_remove(&s->in_dirty);
     free(s);
@@ -294,7 +431,7 @@ static void on_writable(void *arg, struct rpc_call *c) { mark(arg); }
 
 static void hold(struct session *s)
 {
-    bool hold = s->bytes > SESSION_HOLD_BYTES;
+    bool hold = s->bytes > SESSION_HOLD_BYTES || any_late(s);
     if (s->held == hold)
         return;
     s->held = hold;
@@ -324,23 +461,24 @@ static bool send_one(struct session *s)
 /* Sends what waits. While something is on its way `writable` is asked for, by rpc_idle. */
 static void send_event(struct session *s)
 {
-    while (s->bytes > 0 && rpc_idle(s->call) && send_one(s))
-        ;
+    do
+        tell_late(s);
+    while (s->bytes > 0 && rpc_idle(s->call) && send_one(s));
 }
 
 static void flush(struct session *s)
 {
     if (s->full_up) {
         api_fail(s->call, HAWK_ELIMIT,
-                 "the client has not read %u MiB of what became of its jobs, the limit (all clients of this "
-                 "dist: %u MiB); their results are lost: read faster, or submit less at a time",
+                 "the client has not read %u MiB of what became of its jobs, the limit, or most of %u MiB "
+                 "that all clients of this dist have not read: read faster, or submit less at a time",
                  SESSION_BYTES_MAX >> 20, SESSIONS_BYTES_MAX >> 20);
         session_free(s);
         return;
     }
     send_event(s);
     hold(s);
-    if (s->all_sent && !s->jobs && s->bytes == 0) {
+    if (s->all_sent && !s->jobs && s->bytes == 0 && !s->full_up) {
         rpc_finish(s->call);
         session_free(s);
     }

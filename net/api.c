@@ -242,6 +242,7 @@ static const struct api_field session_task_fields[] = {
     FIELD(SessionTask, session_task, run_us, I64),
     FIELD(SessionTask, session_task, message, STRING),
     ARRAY(SessionTask, session_task, result, BYTES),
+    FIELD(SessionTask, session_task, result_lost, BOOL),
 };
 TYPE(session_task, SessionTask);
 

@@ -162,6 +162,7 @@ struct api_session_task {
     const char *message;
     const uint8_t *result;
     uint32_t result_n;
+    bool result_lost;
 };
 struct api_session_end {
     uint64_t tag;

@@ -203,26 +203,84 @@ def test_a_client_that_does_not_read():
         assert deaf.close() == grpc.StatusCode.OK
 
 
-def test_a_client_that_leaves_too_much_unread():
-    """Beyond the limit its stream ends, and says why; what it did read is whole, and others are served."""
+def large(c, slots=8):
+    x = Executor(f"unix:{c.dir}/state/w1/executors.sock", "large", lambda t: bytes(1 << 20), slots=slots)
+    return x.wait_attached()
+
+
+def app_job(tasks=1):
+    return pb.JobSpec(tasks=tasks, kind=pb.PAYLOAD_APP, app="large")
+
+
+def test_results_that_nobody_reads_wait_at_the_dist():
+    """However slowly a client reads: nothing is lost, nothing is run again, and others are served."""
     with Cluster(workers=1, slots=8) as c:
-        large = Executor(f"unix:{c.dir}/state/w1/executors.sock", "large", lambda t: bytes(1 << 20), slots=8)
-        large.wait_attached()
+        x = large(c)
         deaf, other = Session(c.dist_addrs[0], read=False), Session(c.dist_addrs[0])
-        deaf.submit([pb.JobSpec(tasks=1, kind=pb.PAYLOAD_APP, app="large") for _ in range(120)])
-        other.submit([timer() for _ in range(100)])
-        assert other.close() == grpc.StatusCode.OK and len(other.ends) == 100
-        wait_for("its tasks are done", lambda: len(large.tasks) == 120)
+        deaf.submit([app_job(tasks=100)])
+        wait_for("its tasks are done", lambda: len(x.tasks) == 100)
+        deaf.submit([app_job(tasks=2) for _ in range(10)], first=1)
+        other.submit([app_job(tasks=30)])
+        assert other.close() == grpc.StatusCode.OK and len(other.tasks[0]) == 30
+        deaf.reader.start()
+        deaf.until("all of its own", lambda: len(deaf.ends) == 11)
+        assert sum(len(t) for t in deaf.tasks.values()) == len(x.tasks) - 30 == 120
+        assert all(len(t.result) == 1 << 20 and not t.result_lost
+                   for tasks in deaf.tasks.values() for t in tasks.values())
+        assert deaf.close() == grpc.StatusCode.OK
+        x.leave()
+
+
+def test_a_large_job_is_taken_up_again():
+    """By its key, after its stream has broken: all it returned is told again, and no task runs twice."""
+    with Cluster(workers=1, slots=8) as c:
+        x = large(c)
+        submit = pb.SessionRequest(submit=[pb.SessionSubmit(tag=0, job=app_job(tasks=80), key=77)])
+        first = Session(c.dist_addrs[0], read=False)
+        first.requests.put(submit)
+        wait_for("its tasks are done", lambda: len(x.tasks) == 80)
+        first.call.cancel()
+        again = Session(c.dist_addrs[0])
+        again.requests.put(submit)
+        again.until("its end", lambda: again.ends)
+        assert len(x.tasks) == len(again.tasks[0]) == 80
+        assert all(len(t.result) == 1 << 20 for t in again.tasks[0].values())
+        assert again.close() == grpc.StatusCode.OK
+        x.leave()
+
+
+def test_what_was_forgotten_unread_is_said_to_be_lost():
+    with Cluster(workers=1, slots=8, dist=["--set", "dist.finished_memory=12MiB"]) as c:
+        x = large(c)
+        deaf = Session(c.dist_addrs[0], read=False)
+        deaf.submit([app_job(tasks=10) for _ in range(4)])
+        wait_for("its tasks are done", lambda: len(x.tasks) == 40)
+        wait_for("one is forgotten", lambda: len(c.json("jobs")["jobs"]) < 4)
+        deaf.reader.start()
+        deaf.until("all have ended", lambda: len(deaf.ends) == 4)
+        told = [t for tasks in deaf.tasks.values() for t in tasks.values()]
+        assert len(told) == 40 and all(t.state == pb.TASK_DONE and t.worker for t in told)
+        assert all(t.result_lost != (len(t.result) == 1 << 20) for t in told)
+        assert 0 < sum(t.result_lost for t in told) <= 30
+        assert deaf.close() == grpc.StatusCode.OK
+        x.leave()
+
+
+def test_a_client_that_leaves_too_much_unread():
+    """Beyond the limit its stream ends, and says why; others are served."""
+    with Cluster(workers=1) as c:
+        deaf, other = Session(c.dist_addrs[0], read=False), Session(c.dist_addrs[0])
+        n = 5
+        deaf.submit([app_job(tasks=1000000) for _ in range(n)])  # which nobody serves
+        deaf.requests.put(pb.SessionRequest(cancel=[pb.SessionCancel(tag=t) for t in range(n)]))
+        ask = Caller(c.dist_addrs[0])
+        wait_for("those that it keeps are cancelled", lambda: {
+            j.state for j in ask("ListJobs", pb.ListJobsRequest(), pb.ListJobsReply).jobs} == {pb.JOB_CANCELLED})
         deaf.reader.start()
         deaf.until("the end of the stream", lambda: deaf.over)
         assert deaf.over == grpc.StatusCode.RESOURCE_EXHAUSTED and "64 MiB" in deaf.call.details(), deaf.call.details()
-        assert all(len(t[0].result) == 1 << 20 for t in deaf.tasks.values())
-        # What is read in time is not limited.
-        reader = Session(c.dist_addrs[0])
-        reader.submit([pb.JobSpec(tasks=1, kind=pb.PAYLOAD_APP, app="large") for _ in range(120)])
-        assert reader.close() == grpc.StatusCode.OK and len(reader.tasks) == 120, (
-            len(reader.tasks), len(reader.ends), len(reader.jobs), list(reader.refused.values())[:2])
-        large.leave()
+        other.submit([timer() for _ in range(100)])
+        assert other.close() == grpc.StatusCode.OK and len(other.ends) == 100
 
 
 def test_hawk_up_serves_it():
