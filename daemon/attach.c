@@ -20,6 +20,7 @@ struct stream {
     struct rpc_call *call; /* NULL once it has been ended */
     struct executor *executor;
     bool drained;
+    bool held;                 /* not read from */
     struct codec_buf *batches; /* to be sent, one message each; the last one grows */
     uint32_t batches_n, batches_cap;
     job_id_t job; /* the last one told of, and its id as text */
@@ -35,7 +36,7 @@ struct attach {
     struct list all, dirty;
     struct loop_hook flush;
     struct loop_timer timer;
-    bool held; /* executors are not read from */
+    bool held; /* some streams may be */
 };
 
 /* ---- Sending ---- */
@@ -267,23 +268,35 @@ static void on_open(void *arg, struct rpc_call *c)
     list_init(&s->dirty);
     list_push_tail(&a->all, &s->link);
     rpc_watch(c, on_cancelled, on_writable, s);
-    if (a->held)
-        rpc_hold(c, true);
     rpc_receive(c, on_message, s);
 }
 
 /* ---- At the end of a turn ---- */
 
-/* What was read is lost with this process, if it was not acknowledged, and takes memory until then. */
+static bool owner_full(void *arg, uint32_t run)
+{
+    const struct attach *a = arg;
+
+    return a->config.owner_unacked(a->config.arg, run) > ATTACH_UNACKED_BYTES;
+}
+
+/* What was read is lost with this process, if it was not acknowledged, and takes memory until then. Who has no tasks of an
+ * owner that is away or slow goes on. */
 static void hold(struct attach *a)
 {
-    bool full = a->config.unacked && a->config.unacked(a->config.arg) > ATTACH_UNACKED_BYTES;
+    bool any = a->config.unacked && a->config.unacked(a->config.arg) > ATTACH_UNACKED_BYTES;
 
-    if (full == a->held)
+    if (!any && !a->held)
         return;
-    a->held = full;
-    list_foreach(&a->all, l, next)
-        rpc_hold(container_of(l, struct stream, link)->call, full);
+    a->held = any;
+    list_foreach(&a->all, l, next) {
+        struct stream *s = container_of(l, struct stream, link);
+        bool full = any && s->executor && executor_has(s->executor, owner_full, a);
+
+        if (full != s->held)
+            rpc_hold(s->call, full);
+        s->held = full;
+    }
 }
 
 static void flush(void *arg)

@@ -6,8 +6,8 @@
 #include "net/loop.h"
 #include "net/server.h"
 
-/* Results that were taken from executors and that their tasks' owners have not acknowledged; beyond it executors are not
- * read from until some are. */
+/* Results that were taken from executors and that their tasks' owner has not acknowledged; beyond it executors that have
+ * tasks of that owner are not read from until some are. */
 #define ATTACH_UNACKED_BYTES (8u << 20)
 
 struct attach;
@@ -16,8 +16,10 @@ struct attach_config {
     const char *worker; /* told to executors; copied */
     int64_t kill_grace_us;
     void (*event)(void *arg, const struct msg *m); /* as apps_fns */
-    /* Bytes of results that wait to be acknowledged; NULL: never any. */
+    /* Bytes of results that wait to be acknowledged, by whomever (NULL: never any), and by the owner of that run's
+     * task. */
     uint64_t (*unacked)(void *arg);
+    uint64_t (*owner_unacked)(void *arg, uint32_t run);
     void *arg;
 };
 

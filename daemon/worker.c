@@ -59,6 +59,12 @@ static uint64_t unacked(void *arg)
     return worker_unacked_bytes(&d->role);
 }
 
+static uint64_t owner_unacked(void *arg, uint32_t run)
+{
+    const struct worker_daemon *d = arg;
+    return worker_owner_unacked_bytes(&d->role, run);
+}
+
 static void api_feed(void *arg, enum role to, const struct msg *m) { feed(arg, m); }
 
 static void stop(void *arg, bool now)
@@ -270,6 +276,7 @@ static int start(struct worker_daemon *d)
                                .kill_grace_us = c->worker.kill_grace,
                                .event = feed,
                                .unacked = unacked,
+                               .owner_unacked = owner_unacked,
                                .arg = d};
     d->attach = attach_new(p->loop, p->server, &ac);
     runner_set_apps(d->runner, attach_apps(d->attach));

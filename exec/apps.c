@@ -412,6 +412,17 @@ int apps_result(struct apps *a, int64_t now_us, struct executor *x, uint64_t id,
     return 0;
 }
 
+bool executor_has(const struct executor *x, bool (*is)(void *arg, uint32_t run), void *arg)
+{
+    list_foreach(&x->runs, l, next) {
+        const struct run *r = container_of(l, struct run, link);
+
+        if (!r->over && is(arg, r->run))
+            return true;
+    }
+    return false;
+}
+
 /* ---- The worker's side ---- */
 
 void apps_run(struct apps *a, int64_t now_us, const struct msg_exec_start *m)

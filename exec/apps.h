@@ -59,6 +59,9 @@ void apps_detach(struct apps *a, int64_t now_us, struct executor *x);
 HAWK_MUST_USE int apps_result(struct apps *a, int64_t now_us, struct executor *x, uint64_t id, int32_t code,
                               const void *data, size_t len);
 
+/* Whether of any run that it is to answer `is` says so: by the caller's number. */
+bool executor_has(const struct executor *x, bool (*is)(void *arg, uint32_t run), void *arg);
+
 /* A run of a PAYLOAD_APP job. Whether it waits, runs or ends, events say. */
 void apps_run(struct apps *a, int64_t now_us, const struct msg_exec_start *m);
 /* The run is to end with that outcome; force: without grace. False: no such run. */

@@ -177,18 +177,25 @@ static void results_count_until_they_are_acknowledged(void **state)
 {
     struct talk t;
     struct blob *result = blob_new(NULL, 1000);
-    uint32_t run;
+    uint32_t run, next, others;
 
-    talk_begin(&t, 1);
+    talk_begin(&t, 3);
     served(&t, name_a, true);
     told(&t, name_a, true);
-    probe_app(&t, 1, 1, app_a());
+    others = long_runs(&t, 90);
+    probe_app(&t, 1, 2, app_a());
+    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
     expect(&t, TASK_REQUEST, task_request, DIST, whatever);
     launch(&t, 1, 0, 1);
     run = starts(&t, 1, 0, DIST);
+    launch(&t, 1, 1, 2);
+    next = starts(&t, 1, 1, DIST);
     tell(&t, EXEC_EXITED, exec_exited, 0, .run = run, .outcome = OUTCOME_EXITED, .result = result);
     expect(&t, TASK_FINISHED, task_finished, DIST, m->result == result);
     assert_int_equal(worker_unacked_bytes(&t.w), 1000);
+    assert_int_equal(worker_owner_unacked_bytes(&t.w, next), 1000);
+    assert_int_equal(worker_owner_unacked_bytes(&t.w, others), 0);
+    assert_int_equal(worker_owner_unacked_bytes(&t.w, run), 0); /* there is no such run any more */
     tell(&t, FINISH_ACK, finish_ack, DIST, .id = TRY(1, 0));
     assert_int_equal(worker_unacked_bytes(&t.w), 0);
     blob_drop(result);

@@ -35,8 +35,9 @@ struct owner {
     struct list requests;   /* slots that wait for its answer, in the order asked */
     int64_t orphan_at;      /* OWNER_LOST */
     node_id_t node;
-    uint32_t last_request; /* number on this stream */
-    uint32_t n_unacked;    /* completions it has not acknowledged */
+    uint32_t last_request;  /* number on this stream */
+    uint32_t n_unacked;     /* completions it has not acknowledged */
+    uint64_t unacked_bytes; /* of results in them */
     uint8_t state;
 };
 

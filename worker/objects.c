@@ -317,9 +317,12 @@ static void tally(struct worker *w, struct task *t, uint32_t by)
     if (t->state == T_QUEUED)
         w->n_queued_tasks += by;
     if (t->state == T_DONE) {
+        uint64_t bytes = t->result ? (uint64_t)t->result->len * (uint64_t)(int64_t)(int32_t)by : 0;
+
         w->n_unacked += by;
         t->job->owner->n_unacked += by;
-        w->unacked_bytes += t->result ? (uint64_t)t->result->len * (uint64_t)(int64_t)(int32_t)by : 0;
+        w->unacked_bytes += bytes;
+        t->job->owner->unacked_bytes += bytes;
     } else if (owner_is_central(t->job->owner)) {
         w->n_central_tasks += by;
     }

@@ -47,6 +47,14 @@ bool worker_running(const struct worker *w, uint32_t slot, int64_t now_us, struc
     return true;
 }
 
+uint64_t worker_owner_unacked_bytes(const struct worker *w, uint32_t run)
+{
+    uint32_t i = worker_slot_of(run);
+    const struct task *t = i < w->config.slots ? slot_at(w, i)->task : NULL;
+
+    return t && t->run == run ? t->job->owner->unacked_bytes : 0;
+}
+
 const struct job_desc *worker_spec(const struct worker *w, node_id_t owner, job_id_t job)
 {
     const struct owner *o = wk_owner_find(w, owner);

@@ -146,8 +146,10 @@ struct worker_running {
 uint32_t worker_slot_of(uint32_t run);
 /* The task in slot i (0 .. slots-1); false when none is there. */
 bool worker_running(const struct worker *w, uint32_t slot, int64_t now_us, struct worker_running *r);
-/* Results of tasks that their owners have not acknowledged. */
+/* Bytes of results of tasks that their owners have not acknowledged. */
 static inline uint64_t worker_unacked_bytes(const struct worker *w) { return w->unacked_bytes; }
+/* Of them, those of the owner of that run's task; 0 when there is no such run. O(1). */
+uint64_t worker_owner_unacked_bytes(const struct worker *w, uint32_t run);
 /* The description of a job of that owner, borrowed, or NULL. */
 const struct job_desc *worker_spec(const struct worker *w, node_id_t owner, job_id_t job);
 static inline node_id_t worker_node(const struct worker *w) { return w->node; }

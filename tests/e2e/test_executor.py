@@ -1,4 +1,6 @@
 """Attached executors: tasks without a process each, their results, and what becomes of them when things break."""
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -171,6 +173,30 @@ def test_who_never_answers_is_sent_away():
         Executor(socket_of(c, "w1"), "hangs", echo).wait_attached()
         last, tasks = watch(c, job)
         assert last.failed == 1 and last.done == 19 and tasks[first.index].outcome == pb.OUTCOME_TIME_LIMIT, last
+
+
+def test_results_that_central_does_not_take_hold_nobody_else():
+    with Cluster(workers=1, slots=16, central=["--short-partition", "0%"]) as c:
+        big = Executor(socket_of(c, "w1"), "big", lambda t: None, slots=12).wait_attached()
+        small = Executor(socket_of(c, "w1"), "small", echo, slots=4).wait_attached()
+        long = submit(c, "big", [b"x"] * 12, tag=pb.TAG_LONG, detached=True)
+        held = [big.task() for _ in range(12)]
+        os.kill(c.central.p.pid, signal.SIGSTOP)
+        try:
+            for t in held[:-1]:
+                big.answer(t, bytes(1 << 20))
+            short = submit(c, "big", [b"y"] * 9, detached=True)
+            more = [big.task() for _ in range(9)]  # the worker has read more than 8 MiB, so it has room
+            last, tasks = watch(c, submit(c, "small", [b"%d" % i for i in range(100)]))
+            assert last.state == pb.JOB_DONE and len(small.tasks) == 100, last
+        finally:
+            os.kill(c.central.p.pid, signal.SIGCONT)
+        for t in [held[-1]] + more:
+            big.answer(t, b"the last")
+        assert watch(c, short)[0].done == 9
+        last, tasks = watch(c, long)
+        assert last.state == pb.JOB_DONE and last.done == 12, last
+        assert tasks[held[-1].index].result == b"the last" and tasks[held[0].index].result == bytes(1 << 20)
 
 
 def test_much_to_send():
