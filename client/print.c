@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/units.h"
+#include "base/utf8.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -87,26 +88,6 @@ void table_free(struct text_table *t)
 const char *duration_text(char buf[DURATION_TEXT], int64_t us)
 {
     return us < 0 ? "-" : duration_format(buf, DURATION_TEXT, us);
-}
-
-/* Bytes of the UTF-8 character that starts at s[0 .. n-1], 0 when there is none. */
-static size_t utf8_length(const unsigned char *s, size_t n)
-{
-    size_t len = s[0] < 0x80                   ? 1
-                 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2
-                 : (s[0] & 0xf0) == 0xe0       ? 3
-                 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
-                                               : 0;
-    if (len > n)
-        return 0;
-    for (size_t i = 1; i < len; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    /* Overlong forms, surrogates, and what is above U+10FFFF */
-    if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf0 && s[1] < 0x90) ||
-        (s[0] == 0xf4 && s[1] > 0x8f))
-        return 0;
-    return len;
 }
 
 /* Whether the UTF-8 character at s would move the cursor, end a line, change the terminal or turn the direction of what

@@ -472,7 +472,7 @@ static void encode_array(struct codec_buf *b, const struct api_field *f, const v
     if (f->kind == FIELD_STRINGS) {
         const char *const *v = AT_CONST(const char **, msg, f->offset);
         for (uint32_t i = 0; i < n; i++)
-            wire_put_bytes(b, f->tag, v[i], strlen(v[i]));
+            wire_put_text(b, f->tag, v[i], strlen(v[i]));
     }
     if (f->kind == FIELD_MESSAGES) {
         const char *v = AT_CONST(const char *, msg, f->offset);
@@ -527,7 +527,7 @@ static void encode_fields(struct codec_buf *b, const struct api_type *type, cons
         case FIELD_STRING: {
             const char *text = AT_CONST(const char *, msg, f->offset);
             if (text && *text)
-                wire_put_bytes(b, f->tag, text, strlen(text));
+                wire_put_text(b, f->tag, text, strlen(text));
             break;
         }
         case FIELD_DESC:

@@ -26,15 +26,21 @@ static void put_bytes(struct codec_buf *b, uint32_t tag, struct attach_bytes v)
         wire_put_bytes(b, tag, v.data, v.len);
 }
 
+static void put_text(struct codec_buf *b, uint32_t tag, struct attach_bytes v)
+{
+    if (v.len)
+        wire_put_text(b, tag, v.data, v.len);
+}
+
 static struct attach_bytes text(const char *s) { return (struct attach_bytes){s, strlen(s)}; }
 
 void attach_put_hello(struct codec_buf *b, const struct attach_hello *h)
 {
     size_t start = wire_begin(b, TAG(FromExecutor, hello));
 
-    put_bytes(b, TAG(Hello, app), text(h->app));
+    put_text(b, TAG(Hello, app), text(h->app));
     put_number(b, TAG(Hello, slots), h->slots);
-    put_bytes(b, TAG(Hello, name), text(h->name));
+    put_text(b, TAG(Hello, name), text(h->name));
     wire_end(b, start);
 }
 
@@ -46,7 +52,7 @@ void attach_put_result(struct codec_buf *b, const struct attach_result *r)
     put_number(b, TAG(AppResult, id), r->id);
     put_bytes(b, TAG(AppResult, result), r->result);
     put_number(b, TAG(AppResult, code), code);
-    put_bytes(b, TAG(AppResult, error), r->error);
+    put_text(b, TAG(AppResult, error), r->error);
     wire_end(b, start);
 }
 
@@ -56,7 +62,7 @@ void attach_put_attached(struct codec_buf *b, const char *worker)
 {
     size_t start = wire_begin(b, TAG(ToExecutor, attached));
 
-    put_bytes(b, TAG(Attached, worker), text(worker));
+    put_text(b, TAG(Attached, worker), text(worker));
     wire_end(b, start);
 }
 
@@ -71,7 +77,7 @@ void attach_put_task(struct codec_buf *b, const struct attach_task *t)
     put_number(b, TAG(AppTask, count), t->count);
     put_number(b, TAG(AppTask, attempt), t->attempt);
     put_bytes(b, TAG(AppTask, payload), t->payload);
-    put_bytes(b, TAG(AppTask, name), t->name);
+    put_text(b, TAG(AppTask, name), t->name);
     put_number(b, TAG(AppTask, time_limit_us), limit_us);
     wire_end(b, start);
 }

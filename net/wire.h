@@ -6,6 +6,7 @@
 #define HAWK_NET_WIRE_H
 
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "net/codec.h"
 
 #include <pb.h>
@@ -81,6 +82,13 @@ static inline void wire_put_bytes(struct codec_buf *b, uint32_t tag, const void 
     wire_put_tag(b, PB_WT_STRING, tag);
     wire_put_varint(b, len);
     wire_put_raw(b, data, len);
+}
+
+/* A field of type string: no reader takes one that is not UTF-8, so what is not becomes '?'. */
+static inline void wire_put_text(struct codec_buf *b, uint32_t tag, const void *data, size_t len)
+{
+    wire_put_bytes(b, tag, data, len);
+    utf8_mend(b->data + b->len - len, len);
 }
 
 /* ---- Reading: false means malformed ---- */

@@ -11,6 +11,7 @@
 #include "base/rng.h"
 #include "base/spread.h"
 #include "base/units.h"
+#include "base/utf8.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -696,6 +697,28 @@ static void quantiles_interpolate(void **state)
     assert_int_equal(s.max, 0);
 }
 
+static void what_is_not_utf8_is_mended(void **state)
+{
+    static const char *const texts[][2] = {
+        {"plain \x7f\n", "plain \x7f\n"},
+        {"\xc3\xa9\xe2\x82\xac\xf0\x9f\x8c\xb3", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x8c\xb3"},
+        {"\xff\xfe", "??"},
+        {"a\xc3", "a?"},
+        {"\xe2\x82z", "??z"},
+        {"\xc0\x80\xed\xa0\x80", "?????"}, /* overlong, a surrogate */
+        {"\xf4\x90\x80\x80\xc3\xa9", "????\xc3\xa9"},
+    };
+
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char text[32];
+
+        snprintf(text, sizeof text, "%s", texts[i][0]);
+        utf8_mend(text, strlen(text));
+        assert_string_equal(text, texts[i][1]);
+    }
+    utf8_mend(NULL, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -726,6 +749,7 @@ int main(void)
         cmocka_unit_test(log_levels_are_read),
         cmocka_unit_test(log_writes_one_line_per_event),
         cmocka_unit_test(log_cuts_what_is_too_long),
+        cmocka_unit_test(what_is_not_utf8_is_mended),
     };
 
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);

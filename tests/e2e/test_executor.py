@@ -209,6 +209,17 @@ def test_much_to_send():
         assert [tasks[i].result for i in range(150)] == [b"<" + p + b">" for p in payloads]
 
 
+def test_names_that_are_not_utf8():
+    """No protobuf reader takes them in a text: neither executors nor clients are ended by another's job."""
+    with Cluster(workers=1) as c:
+        x = Executor(socket_of(c, "w1"), "a", echo).wait_attached()
+        r = subprocess.run([HAWK.encode(), b"submit", b"--app", b"a", b"--name", b"n\xff\xc3\xa9\xc3", b"--payload", b"\xff", b"-q"],
+                           capture_output=True, timeout=BOUND, env={**os.environ, "HAWK_DIST": c.dist_addrs[0]}, check=True)
+        last, tasks = watch(c, r.stdout.decode().strip())
+        assert last.name == "n?\u00e9?" and tasks[0].result == b"<\xff>", (last, tasks)
+        assert [t.name for t in x.tasks] == ["n?\u00e9?"], x.tasks
+
+
 def test_what_is_wrong_ends_the_stream():
     with Cluster(workers=1) as c:
         addr = socket_of(c, "w1")
