@@ -50,6 +50,9 @@ static void work_on(const struct hawk_work *w)
 
     if (strncmp(text, "sleep ", 6) == 0) {
         sleep_unless_cancelled(w, atol(text + 6));
+    } else if (strncmp(text, "deaf ", 5) == 0) {
+        pause_ms(atol(text + 5));
+        hawk_executor_done(x, w, "at last", 7);
     } else if (strcmp(text, "exit") == 0) {
         _exit(9);
     } else if (strcmp(text, "leave") == 0) {
@@ -62,7 +65,8 @@ static void work_on(const struct hawk_work *w)
     } else if (strcmp(text, "fail") == 0) {
         hawk_executor_failed(x, w, 300, NULL);
     } else {
-        int n = snprintf(echo, sizeof echo, "%s of %s, %u of %u, try %u", text, w->job, w->index, w->count, w->attempt);
+        int n = snprintf(echo, sizeof echo, "%s of %s, %u of %u, try %u", text, w->job, w->index, w->count,
+                         w->attempt);
         hawk_executor_done(x, w, echo, (size_t)n);
     }
 }
@@ -134,7 +138,8 @@ static void refused(const char *app, uint32_t slots, const char *words)
 
 static void wrong(void)
 {
-    struct hawk_executor_options nowhere = {.worker = "no address"}, nobody = {.worker = "unix:/nonexistent/socket"},
+    struct hawk_executor_options nowhere = {.worker = "no address"},
+                                 nobody = {.worker = "unix:/nonexistent/socket"},
                                  no_token = {.token_file = "/nonexistent/token"};
     const struct hawk_work *w;
 

@@ -92,6 +92,19 @@ def test_one_that_dies_and_one_that_is_stopped():
             end(p, signal.SIGKILL)
 
 
+def test_with_threads_that_hear_nothing_it_comes_back_when_one_is_free():
+    with Cluster(workers=1, slots=8, worker=["--kill-grace", "100ms"]) as c:
+        p = start(c, "w1", calls, "threads")
+        served(c, "calls")
+        deaf = c.hawk("submit", "--app", "calls", "--array", "1-4", "--payload", "deaf 6000", "--time-limit", "100ms").stdout.strip()
+        job = c.hawk("submit", "--app", "calls", "--payload", "hello", "--time-limit", "2s").stdout.strip()
+        c.hawk("wait", deaf, check=1)
+        wait_for("sent away", lambda: "counts as gone" in c.workers[0].text())
+        c.hawk("wait", job)  # given to it only once a thread would take it: within its time
+        assert c.job(job)["state"] == "done" and c.job(deaf)["failed"] == 4
+        end(p, signal.SIGKILL)
+
+
 def test_it_comes_back_to_its_worker():
     with Cluster(workers=1, slots=2) as c:
         p = start(c, "w1", calls, "threads")
