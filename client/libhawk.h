@@ -125,6 +125,8 @@ struct hawk_task {
     int64_t run_us;
     struct hawk_bytes result; /* what an executor returned; empty: nothing. Valid until hawk_job_free */
     const char *message;      /* why it was not started or its executor failed; "": not known. Likewise */
+    int result_lost; /* it is done, and what it returned is not known any more (a dist or central was restarted, or
+                                 forgot its job before this program had read so far): the result is not to be relied on */
 };
 uint32_t hawk_job_tasks(const struct hawk_job *job);
 /* Of its tasks, those in this state. */

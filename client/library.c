@@ -24,6 +24,7 @@ struct hawk_client {
 /* What a task left behind. */
 struct words {
     struct blob *result, *message; /* NULL: none */
+    bool result_lost;
 };
 
 struct hawk_job {
@@ -71,11 +72,12 @@ static void on_task(void *arg, struct stream_job *s, const struct api_session_ta
     struct hawk_job *j = container_of(s, struct hawk_job, stream);
     j->counts[HAWK_TASK_UNFINISHED]--;
     j->counts[state_of(t->state)]++;
-    if (!t->result_n && !t->message[0])
+    if (!t->result_n && !t->message[0] && !t->result_lost)
         return;
     if (!j->words)
         j->words = xcalloc(j->tasks, sizeof *j->words);
     struct words *w = &j->words[t->task];
+    w->result_lost = t->result_lost;
     if (t->result_n)
         w->result = blob_new(t->result, t->result_n);
     if (t->message[0])
@@ -324,6 +326,7 @@ int hawk_job_task(const struct hawk_job *job, uint32_t i, struct hawk_task *task
     task->outcome = outcome_text((enum outcome)v[i].outcome);
     task->wait_us = v[i].wait_us;
     task->run_us = v[i].run_us;
+    task->result_lost = job->words && job->words[i].result_lost;
     if (job->words && job->words[i].result)
         task->result = (struct hawk_bytes){job->words[i].result->data, job->words[i].result->len};
     if (job->words && job->words[i].message)

@@ -178,18 +178,21 @@ static int report(struct session *s, const struct progress *p)
 }
 
 /* As far as they are known, also when the waiting failed: `submit --wait` has told their ids nowhere else. */
-static void print_json(const struct progress *p, bool results)
+static int print_json(const struct progress *p, bool results)
 {
+    int exit_code = HAWK_EXIT_OK;
     json_t *list = json_array(), *tasks = NULL;
     for (uint32_t i = 0; i < p->n; i++) {
         json_array_append_new(list, p->jobs[i].name ? job_json(&p->jobs[i])
                                                     : json_pack("{s:s}", "job", JOB_TEXT(p->jobs[i].job)));
         if (!results)
             continue;
-        (void)results_print(p->session, p->jobs[i].job, &tasks);
+        int got = results_print(p->session, p->jobs[i].job, &tasks);
+        exit_code = exit_code ? exit_code : got;
         json_object_set_new(json_array_get(list, i), "results", tasks);
     }
     document_print(json_pack("{s:o}", "jobs", list));
+    return exit_code;
 }
 
 /* In the order in which the jobs were named. */
@@ -233,8 +236,10 @@ int wait_jobs(struct session *s, const struct selection *jobs, bool progress, bo
         int got = print_results(s, jobs);
         exit_code = exit_code ? exit_code : got;
     }
-    if (s->mode == OUTPUT_JSON)
-        print_json(&p, results && result == 0);
+    if (s->mode == OUTPUT_JSON) {
+        int got = print_json(&p, results && result == 0);
+        exit_code = exit_code ? exit_code : got;
+    }
     for (uint32_t i = 0; i < p.n; i++)
         api_free(&api_job_type, &p.jobs[i]);
     free(p.jobs);

@@ -424,7 +424,7 @@ void on_long_task(struct step *s, const struct msg *m)
                     state == TASK_CANCELLED ? OUTCOME_CANCELLED
                     : state == TASK_LOST    ? OUTCOME_LOST
                                             : l->outcome,
-                    l->code, l->run_us);
+                    state == TASK_DONE && t->no_room ? 1 : l->code, l->run_us);
     job_settle(s, job);
 }
 
@@ -447,7 +447,7 @@ void on_long_result(struct step *s, const struct msg *m)
 
     if (job && l->id.task < job->desc->tasks && job->tasks[l->id.task].central &&
         !task_state_final(job->tasks[l->id.task].state))
-        (void)task_keep_result(s, job, l->id.task, l->result);
+        job->tasks[l->id.task].no_room = !task_keep_result(s, job, l->id.task, l->result);
 }
 
 /* Central has said which tasks it has of a job that was moved here. */

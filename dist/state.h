@@ -29,6 +29,7 @@ struct dist_task {
     uint8_t state : 4;    /* enum task_state */
     uint8_t unsent : 1;   /* launched, and TASK_LAUNCH waits for the journal */
     uint8_t doubtful : 1; /* waiting, and launched in an earlier life: by the journal of a job at most once */
+    uint8_t no_room : 1;  /* there was none for what it returned, and its end is to come from central */
     uint8_t returned : 1; /* what it returned, if it was anything, is here: of a job for an application */
     uint8_t outcome : 3;  /* enum outcome */
     uint8_t started : 1;

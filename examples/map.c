@@ -16,10 +16,11 @@ static int print(struct hawk_job *job, char **words)
     for (uint32_t i = 0; i < hawk_job_tasks(job); i++) {
         struct hawk_task t;
 
-        if (hawk_job_task(job, i, &t) && t.state == HAWK_TASK_DONE) {
+        if (hawk_job_task(job, i, &t) && t.state == HAWK_TASK_DONE && !t.result_lost) {
             printf("%s\t%.*s\n", words[i], (int)t.result.len, (const char *)t.result.data);
         } else {
-            printf("%s\t(%s %d) %s\n", words[i], t.outcome, t.code, t.message);
+            printf("%s\t(%s %d) %s\n", words[i], t.outcome, t.code,
+                   t.result_lost ? "result lost" : t.message);
             failed = 1;
         }
     }

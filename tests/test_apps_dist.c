@@ -228,6 +228,37 @@ static void what_central_sends_of_a_long_task_is_kept(void **state)
     talk_end(t);
 }
 
+static void a_long_task_whose_result_has_no_room_has_failed(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct job_desc *d = app_desc(3, "a");
+    struct blob *result = blob_new(NULL, 100);
+
+    d->tag = TAG_LONG;
+    submit(t, d);
+    ignore(t);
+    HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = J(1), .epoch = 1);
+    ignore(t);
+    t->d.cfg.unfinished_bytes_max = t->d.bytes_unfinished + 200;
+    for (uint32_t i = 0; i < 3; i++) {
+        if (i < 2) /* the last one's is not known to central any more */
+            HEAR(t, CENTRAL, LONG_RESULT, long_result, .id = try_of(1, i, 1, 1), .result = result);
+        HEAR(t, CENTRAL, LONG_TASK, long_task, .id = try_of(1, i, 1, 1), .state = TASK_DONE, .worker = {101},
+             .outcome = OUTCOME_EXITED);
+        ignore(t);
+    }
+    assert_int_equal(task_view_of(t, 1, 0).state, TASK_DONE);
+    assert_int_equal(task_view_of(t, 1, 1).state, TASK_FAILED);
+    assert_int_equal(task_view_of(t, 1, 1).code, 1);
+    assert_non_null(strstr(task_view_of(t, 1, 1).message->data, "100 bytes"));
+    assert_false(task_view_of(t, 1, 1).result_lost);
+    assert_int_equal(task_view_of(t, 1, 2).state, TASK_DONE);
+    assert_true(task_view_of(t, 1, 2).result_lost);
+    assert_int_equal(job_view_of(t, 1).state, JOB_FAILED);
+    blob_drop(result);
+    talk_end(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -239,6 +270,7 @@ int main(void)
         cmocka_unit_test(what_is_not_known_any_more_is_said_to_be_lost),
         cmocka_unit_test(why_an_executor_failed_is_kept),
         cmocka_unit_test(what_central_sends_of_a_long_task_is_kept),
+        cmocka_unit_test(a_long_task_whose_result_has_no_room_has_failed),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

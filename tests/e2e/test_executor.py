@@ -1,4 +1,5 @@
 """Attached executors: tasks without a process each, their results, and what becomes of them when things break."""
+import json
 import os
 import signal
 import subprocess
@@ -390,6 +391,32 @@ def test_large_payloads_and_small_jobs():
                                            pb.GetJobReply).tasks
             assert 1 <= len(page) <= 2 and page[0].result == large[first], len(page)
             first += len(page)
+
+
+def test_lost_results_are_no_success():
+    """A job that moves to another dist leaves behind what its tasks had returned: whoever waits for that is told, in any format."""
+    for output in ("table", "json"):
+        with Cluster(dists=2, workers=1, slots=2) as c:
+            x = Executor(socket_of(c, "w1"), "a", lambda t: None, slots=2).wait_attached()
+            p = subprocess.Popen([HAWK, "submit", "--app", "a", "--array", "0-1", "--wait", "--results", "--output", output],
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                 env={**os.environ, "HAWK_DIST": ",".join(c.dist_addrs)})
+            held = {t.index: t for t in (x.task(), x.task())}
+            x.answer(held[0], b"early")
+            wait_for("the first is done", lambda: c.json("jobs")["jobs"][0]["done"] == 1)
+            c.dists[0].kill()
+            while True:  # it runs again
+                t = x.task()
+                if t.index == 1:
+                    break
+            x.answer(t, b"late")
+            out, err = p.communicate(timeout=BOUND)
+            assert p.returncode == 1, (p.returncode, out, err)
+            if output == "json":
+                tasks = json.loads(out)["jobs"][0]["results"]
+                assert [t.get("result_lost", False) for t in tasks] == [True, False], tasks
+            else:
+                assert out == "late\n" and "task 0 has no result: it is not known any more" in err, (out, err)
 
 
 def test_results_of_before_a_restart_are_lost_and_said_to_be():

@@ -56,6 +56,32 @@ def test_a_map_over_a_list():
             e.leave()
 
 
+class Slow:
+    """A program that does nothing for its jobs until it is told to."""
+
+    def __init__(self, c, jobs, tasks):
+        self.p = subprocess.Popen([compiled(f"{ROOT}/tests/e2e/libhawk_slow.c"), c.dist_addrs[0], str(jobs), str(tasks)],
+                                  stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.job = self.p.stdout.readline().strip()
+
+    def goes_on(self):
+        out, _ = self.p.communicate("\n", timeout=BOUND * 2)
+        assert self.p.returncode == 0
+        return map(int, out.split())
+
+
+def test_what_was_forgotten_unread_is_said_to_be_lost():
+    with Cluster(workers=1, slots=8, dist=["--set", "dist.finished_memory=9MiB"]) as c:
+        x = Executor(f"unix:{c.dir}/state/w1/executors.sock", "slow", lambda t: bytes(1 << 20), slots=8).wait_attached()
+        program = Slow(c, 2, 8)
+        wait_for("all have run", lambda: len(x.tasks) >= 16)
+        wait_for("one is forgotten", lambda: len(c.json("jobs")["jobs"]) < 2)
+        ended, lost, size = program.goes_on()
+        assert ended == 16 and size == (16 - lost) << 20, (ended, lost, size)
+        assert lost > 0 or len(x.tasks) > 16  # it was thought dead, and its job had to run again
+        x.leave()
+
+
 def test_its_dist_dies():
     """Every job ends, each is told once, under the id it had, and the dist that is left has them."""
     with Cluster(workers=2, slots=4, dists=2) as c:
