@@ -161,6 +161,18 @@ static void look(struct figures *f, struct bench *b, const char *const names[3])
                     (program_cpu_s(pids[i]) - before[i]) * 1e6 / ((double)LOOK_US / US_PER_S));
 }
 
+/* All three, until they rest, and what memory they take then. */
+static void start_fresh(struct figures *f, struct bench *b)
+{
+    start_central(b);
+    start_dist(b);
+    start_worker(b);
+    turn(b, REST_US);
+    figures_add(f, "idle central, memory", "MB", program_memory(b->central, "VmRSS") / 1e6);
+    figures_add(f, "idle dist, memory", "MB", program_memory(b->dist, "VmRSS") / 1e6);
+    figures_add(f, "idle worker, memory", "MB", program_memory(b->worker, "VmRSS") / 1e6);
+}
+
 static void measure_idle(struct figures *f, struct bench *b, uint32_t rounds, uint32_t jobs)
 {
     static const char *const fresh[] = {"idle central, CPU, no finished jobs",
@@ -170,13 +182,7 @@ static void measure_idle(struct figures *f, struct bench *b, uint32_t rounds, ui
                                        "idle worker, CPU, after the jobs"};
     int64_t end_us;
 
-    start_central(b);
-    start_dist(b);
-    start_worker(b);
-    turn(b, REST_US);
-    figures_add(f, "idle central, memory", "MB", program_memory(b->central, "VmRSS") / 1e6);
-    figures_add(f, "idle dist, memory", "MB", program_memory(b->dist, "VmRSS") / 1e6);
-    figures_add(f, "idle worker, memory", "MB", program_memory(b->worker, "VmRSS") / 1e6);
+    start_fresh(f, b);
     for (uint32_t i = 0; i < rounds; i++)
         look(f, b, fresh);
     for (uint32_t i = 0; i < jobs; i++)
@@ -197,13 +203,7 @@ static void measure_idle(struct figures *f, struct bench *b, uint32_t rounds, ui
 static void measure_fresh_memory(struct figures *f, struct bench *b, uint32_t rounds)
 {
     for (uint32_t i = 1; i < rounds; i++) {
-        start_central(b);
-        start_dist(b);
-        start_worker(b);
-        turn(b, REST_US);
-        figures_add(f, "idle central, memory", "MB", program_memory(b->central, "VmRSS") / 1e6);
-        figures_add(f, "idle dist, memory", "MB", program_memory(b->dist, "VmRSS") / 1e6);
-        figures_add(f, "idle worker, memory", "MB", program_memory(b->worker, "VmRSS") / 1e6);
+        start_fresh(f, b);
         stop_all(b);
     }
     figures_at_most(f, "idle central, memory", 14);

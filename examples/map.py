@@ -40,7 +40,7 @@ pb, epb = messages("hawk"), messages("executor")
 
 def serve(worker, app, function, slots):
     """Runs tasks of `app` as they come, until the worker ends the stream. function: bytes to bytes."""
-    stub = grpc.insecure_channel(worker).stream_stream(
+    attach = grpc.insecure_channel(worker).stream_stream(
         "/hawk.v1.Executors/Attach", request_serializer=epb.FromExecutor.SerializeToString,
         response_deserializer=epb.ToExecutor.FromString)
     out = queue.Queue()
@@ -54,7 +54,7 @@ def serve(worker, app, function, slots):
         out.put(epb.FromExecutor(results=[result]))
 
     with ThreadPoolExecutor(slots) as pool:
-        for message in stub(iter(out.get, None)):
+        for message in attach(iter(out.get, None)):
             for task in message.tasks:
                 pool.submit(run, task)
 

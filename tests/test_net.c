@@ -457,17 +457,23 @@ static void links_beyond_the_limit_are_refused(void **state)
     disconnect();
 }
 
-static void a_peer_that_does_not_keep_up_is_lost(void **state)
+static void connect_with_little_room(void)
 {
     struct link_config c = {.role = ROLE_WORKER, .name = "w1", .pending_bytes = 4096};
-    int err = 0;
 
-    (void)state;
     side_open(&central, ROLE_CENTRAL, "c", NULL);
     worker = (struct side){.in_order = true};
     worker.links = links_new(loop, &c, &fns, &worker);
     link_dial(worker.links, listen_on(&central, "127.0.0.1:0"), "central");
     until(loop, worker.link && central.link);
+}
+
+static void a_peer_that_does_not_keep_up_is_lost(void **state)
+{
+    int err = 0;
+
+    (void)state;
+    connect_with_little_room();
     for (uint32_t i = 1; !err && i < 100000; i++)
         err = send_seq(worker.link, i);
     assert_int_equal(err, HAWK_ELIMIT);
@@ -482,15 +488,10 @@ static void a_peer_that_does_not_keep_up_is_lost(void **state)
 /* What one step has to say may be more, and arrives. */
 static void a_burst_is_not_the_peers_fault(void **state)
 {
-    struct link_config c = {.role = ROLE_WORKER, .name = "w1", .pending_bytes = 4096};
     uint32_t sent = 0;
 
     (void)state;
-    side_open(&central, ROLE_CENTRAL, "c", NULL);
-    worker = (struct side){.in_order = true};
-    worker.links = links_new(loop, &c, &fns, &worker);
-    link_dial(worker.links, listen_on(&central, "127.0.0.1:0"), "central");
-    until(loop, worker.link && central.link);
+    connect_with_little_room();
     while (sent < 2000)
         assert_int_equal(send_seq(worker.link, ++sent), 0);
     until(loop, central.msgs == sent);
