@@ -3,7 +3,7 @@
  *     executor_calls threads      tasks are worked on by four threads: "sleep MS" takes so long unless it is cancelled, "exit"
  *                                 kills the process, "leave" makes the executor leave, "big" returns too much, others echo
  *     executor_calls wrong        what must be errors
- *     executor_calls wake         a waiting hawk_executor_next is woken by another thread */
+ *     executor_calls wake         hawk_executor_next is woken by another thread, whichever comes first */
 #include <hawk.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -26,7 +26,8 @@ static pthread_cond_t more = PTHREAD_COND_INITIALIZER;
 static const struct hawk_work *queue[64];
 static unsigned queued, over;
 
-static void pause_ms(long ms)
+/* The work of the tasks that "sleep" and are "deaf": it takes so long. */
+static void work_for(long ms)
 {
     struct timespec t = {ms / 1000, ms % 1000 * 1000000};
 
@@ -36,7 +37,7 @@ static void pause_ms(long ms)
 static void sleep_unless_cancelled(const struct hawk_work *w, long ms)
 {
     for (; ms > 0 && !hawk_executor_cancelled(x, w); ms -= 10)
-        pause_ms(10);
+        work_for(10);
     if (ms > 0)
         hawk_executor_failed(x, w, 9, "cancelled");
     else
@@ -51,7 +52,7 @@ static void work_on(const struct hawk_work *w)
     if (strncmp(text, "sleep ", 6) == 0) {
         sleep_unless_cancelled(w, atol(text + 6));
     } else if (strncmp(text, "deaf ", 5) == 0) {
-        pause_ms(atol(text + 5));
+        work_for(atol(text + 5));
         hawk_executor_done(x, w, "at last", 7);
     } else if (strcmp(text, "exit") == 0) {
         _exit(9);
@@ -165,7 +166,6 @@ static void wrong(void)
 static void *waker(void *arg)
 {
     (void)arg;
-    pause_ms(50);
     hawk_executor_wake(x);
     return NULL;
 }
