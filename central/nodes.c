@@ -497,7 +497,8 @@ void central_nodes_heartbeat(struct central *c, struct node *n, const struct msg
     n->running_long = m->running_long;
     n->jobs_unfinished = m->jobs_unfinished;
     central_nodes_hold(c, n, false);
-    central_send(c, n, MSG_HEARTBEAT_ACK)->heartbeat_ack.seq = m->seq;
+    if (m->ack || n->version < 2) /* the older version has no such field */
+        central_send(c, n, MSG_HEARTBEAT_ACK)->heartbeat_ack.seq = m->seq;
 }
 
 void central_nodes_hold(struct central *c, struct node *n, bool hold)

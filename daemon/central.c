@@ -16,9 +16,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Who is silent is suspect long before, by heartbeats. To drop the streams of a whole cluster because pings were late would
+/* Who is silent is suspect long before, by heartbeats; pings at the usual rate would cost as much as those. To drop the streams of a whole cluster because pings were late would
  * bring them all back at once. */
-#define KEEPALIVE_TIMEOUT_MS 10000
+#define KEEPALIVE_MS 10000
 /* A client notices a dead dist within half a second; one that was itself stopped for a while, later. */
 #define ENDED_KEPT_US (60 * US_PER_S)
 
@@ -332,7 +332,7 @@ static int start(struct central_daemon *d)
     struct process *p = &d->process;
     const struct config *c = &p->config;
     bool alone = strcmp(c->central.store, "etcd") != 0;
-    int err = process_open(p, c->central.listen, KEEPALIVE_TIMEOUT_MS);
+    int err = process_open(p, c->central.listen, KEEPALIVE_MS);
     if (err)
         return err;
     const char *addr = server_addr(p->server, 0);

@@ -109,13 +109,13 @@ int process_init(struct process *p, const char *section, int argc, char **argv)
     return 0;
 }
 
-int process_open(struct process *p, const char *listen, uint32_t keepalive_timeout_ms)
+int process_open(struct process *p, const char *listen, uint32_t keepalive_ms)
 {
     char why[512], addr[512];
     p->loop = loop_new(LOOP_NET);
     p->server = server_new(p->loop, &(struct server_config){.token = p->token,
                                                             .insecure = p->config.cluster.insecure,
-                                                            .keepalive_timeout_ms = keepalive_timeout_ms});
+                                                            .keepalive_ms = keepalive_ms});
     for (const char *at = listen; *at;) {
         size_t len = strcspn(at, ",");
         snprintf(addr, sizeof addr, "%.*s", (int)len, at);

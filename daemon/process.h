@@ -31,9 +31,9 @@ struct process {
 /* Reads flags and file for `section`, sets up the log, reads the token. 0; 1 after printing help; 2 after
  * printing what is wrong. */
 HAWK_MUST_USE int process_init(struct process *p, const char *section, int argc, char **argv);
-/* Opens the loop and the server on a comma separated list of addresses; keepalive_timeout_ms as in net/server.h. 0, or a
+/* Opens the loop and the server on a comma separated list of addresses; keepalive_ms as in net/server.h. 0, or a
  * message and HAWK_E…. */
-HAWK_MUST_USE int process_open(struct process *p, const char *listen, uint32_t keepalive_timeout_ms);
+HAWK_MUST_USE int process_open(struct process *p, const char *listen, uint32_t keepalive_ms);
 /* Makes the directory for tasks' output where it is missing. A worker that cannot write there would fail every task it
  * gets, and faster than others run them. 0, or a message and HAWK_E…. */
 HAWK_MUST_USE int process_output_dir(const struct process *p, const char *dir);

@@ -13,10 +13,11 @@
 struct cq_tag {
     void (*done)(void *arg, bool ok);
     void *arg;
+    int64_t started_us; /* net_receive's */
 };
 static inline void cq_tag_init(struct cq_tag *t, void (*done)(void *arg, bool ok), void *arg)
 {
-    *t = (struct cq_tag){done, arg};
+    *t = (struct cq_tag){.done = done, .arg = arg};
 }
 
 /* The queue of a LOOP_NET loop. */
@@ -27,15 +28,19 @@ bool loop_drain(struct loop *l, const bool *done, int64_t until_us);
 
 /* Starts a batch that cannot be malformed. */
 void net_batch(grpc_call *call, const grpc_op *ops, size_t n, struct cq_tag *tag);
+/* Asks for a stream's next message at the end of the turn, when what this turn has to say is sent: gRPC gives the room of
+ * the last one back at once, with a call of the kernel that nobody should wait for. To the caller it is a batch that was
+ * started: call and *message must live until the tag comes. */
+void net_receive(struct loop *l, grpc_call *call, grpc_byte_buffer **message, struct cq_tag *tag);
 
-/* Silence after which a connection is pinged, by what it is for. Every ping costs both ends some 20 us and a
- * worker keeps many streams to workers it once stole from, so those are pinged rarely by their thief; what a
- * server reads, pings included, puts its own ping off. */
-#define NET_KEEPALIVE_MS 1000
-#define NET_KEEPALIVE_SERVER_MS 2000
+/* How often a connection is pinged, by what it is for; what is read meanwhile does not put that off in gRPC 1.51. Every
+ * ping costs both ends some 20 us and a worker keeps many streams to workers it once stole from, so those are pinged rarely
+ * by their thief. */
+#define NET_KEEPALIVE_MS 2000
 #define NET_KEEPALIVE_VICTIM_MS 10000
-/* How long a ping may go unanswered: with NET_KEEPALIVE_MS before it, a dead peer is found within 3 s. */
-#define NET_KEEPALIVE_TIMEOUT_MS 1900
+/* How long a ping may go unanswered. A peer that is cut off is found within the two; central, which hears heartbeats, tells
+ * of it sooner. Longer than a busy machine lets a process wait: a stream lost for nothing is tasks run twice. */
+#define NET_KEEPALIVE_TIMEOUT_MS 3000
 
 /* Keepalive, the message limit, and no environment's proxies; the same for both sides. Fills `args`
  * (NET_ARGS_MAX) and returns their number. */

@@ -423,11 +423,8 @@ static void on_received(void *arg, bool ok)
 
 static void receive(struct link *k)
 {
-    grpc_op op = {.op = GRPC_OP_RECV_MESSAGE};
-
-    op.data.recv_message.recv_message = &k->received;
     k->ops++;
-    net_batch(k->call, &op, 1, &k->receive_tag);
+    net_receive(k->ls->loop, k->call, &k->received, &k->receive_tag);
 }
 
 /* ---- The life of a stream ---- */

@@ -159,12 +159,19 @@ static void run_posted(struct loop *l)
 
 /* ---- Turns ---- */
 
+/* What was said goes out, then comes what there is to hear. */
+static void flush(struct loop *l)
+{
+    run_hooks(l, LOOP_FLUSH);
+    loop_net_receive(l);
+}
+
 void loop_once(struct loop *l, int64_t until_us)
 {
     const struct heap_node *first;
     int64_t wait_us = TIME_NEVER;
 
-    run_hooks(l, LOOP_FLUSH); /* what was sent between turns must not wait for something to happen */
+    flush(l); /* what was sent between turns must not wait for something to happen */
     first = heap_min(&l->timers);
     if (first && first->key < until_us)
         until_us = first->key;
@@ -182,7 +189,7 @@ void loop_once(struct loop *l, int64_t until_us)
     run_posted(l);
     run_timers(l);
     run_hooks(l, LOOP_AFTER);
-    run_hooks(l, LOOP_FLUSH);
+    flush(l);
 }
 
 void loop_run(struct loop *l)
@@ -201,7 +208,7 @@ bool loop_drain(struct loop *l, const bool *done, int64_t until_us)
 
         if (now >= until_us)
             break;
-        run_hooks(l, LOOP_FLUSH);
+        flush(l);
         loop_net_wait(l, until_us == TIME_NEVER ? TIME_NEVER : until_us - now);
     }
     /* The next turn must not wait before it comes to what woke this one and was left to it. */

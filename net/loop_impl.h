@@ -46,6 +46,14 @@ struct loop {
     grpc_call *poke;    /* empty batches on it wake the queue (libgrpc has no grpc_alarm in C) */
     struct cq_tag poke_tag;
     bool woken; /* one is under way; under `lock` */
+    struct loop_receive {
+        grpc_call *call;
+        grpc_byte_buffer **message;
+        struct cq_tag *tag;
+    } * receives; /* to be started at the end of the turn */
+    uint32_t receives_n, receives_cap;
+    uint32_t at_once;      /* so many messages more are asked for at once */
+    uint32_t at_once_next; /* as many the next time */
 
     /* The thread that waits in libev while the loop's own waits in the queue: see loop_fd.c. */
     pthread_t helper;
@@ -75,6 +83,8 @@ void loop_net_open(struct loop *l);
 void loop_net_close(struct loop *l);
 /* Handles completions, waiting at most wait_us for the first. */
 void loop_net_wait(struct loop *l, int64_t wait_us);
+/* Starts what net_receive was asked for. */
+void loop_net_receive(struct loop *l);
 /* Makes a thread in loop_net_wait return; under l->lock. */
 void loop_net_poke(struct loop *l);
 

@@ -2,6 +2,7 @@
 #include "net/loop_impl.h"
 
 #include "base/check.h"
+#include "base/mem.h"
 
 #include <dlfcn.h>
 #include <grpc/support/log.h>
@@ -15,6 +16,12 @@ static atomic_int open_loops; /* of this process, with a network */
 
 /* Completions handled in one turn at most, so that timers and descriptors get theirs under load. */
 #define TURN_COMPLETIONS 256
+
+/* A message that comes so soon after it was asked for was there already. */
+#define AT_ONCE_US 10
+/* For how many messages nothing is left for later, after one was there already. */
+#define AT_ONCE_MIN 16
+#define AT_ONCE_MAX 4096
 
 static void no_log(gpr_log_func_args *args) { (void)args; }
 
@@ -56,6 +63,7 @@ void loop_net_open(struct loop *l)
         gpr_set_log_function(no_log);
     grpc_init();
     atomic_fetch_add(&open_loops, 1);
+    l->at_once_next = AT_ONCE_MIN;
     l->cq = grpc_completion_queue_create_for_next(NULL);
     CHECK(l->cq);
     l->lame = grpc_lame_client_channel_create("wake", GRPC_STATUS_UNAVAILABLE, "only for wake-ups");
@@ -96,14 +104,17 @@ void loop_net_close(struct loop *l)
 
     grpc_call_unref(l->poke);
     grpc_channel_destroy(l->lame);
+    loop_net_receive(l);
     grpc_completion_queue_shutdown(l->cq);
     while ((e = grpc_completion_queue_next(l->cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL)).type !=
            GRPC_QUEUE_SHUTDOWN) {
         if (e.type == GRPC_OP_COMPLETE)
             handle(l, &e);
+        loop_net_receive(l);
     }
     grpc_completion_queue_destroy(l->cq);
     l->cq = NULL;
+    free(l->receives);
     grpc_shutdown_blocking();
     atomic_fetch_sub(&open_loops, 1);
 #if defined(__SANITIZE_ADDRESS__)
@@ -116,6 +127,56 @@ static gpr_timespec in_us(int64_t us)
     if (us == TIME_NEVER)
         return gpr_inf_future(GPR_CLOCK_MONOTONIC);
     return gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC), gpr_time_from_micros(us, GPR_TIMESPAN));
+}
+
+static void receive_now(const struct loop_receive *r)
+{
+    grpc_op op = {.op = GRPC_OP_RECV_MESSAGE};
+
+    op.data.recv_message.recv_message = r->message;
+    net_batch(r->call, &op, 1, r->tag);
+}
+
+/* A message that was there as soon as it was asked for had better been asked for before something was sent: where one
+ * often is, streams are busy, and asking late would take everything apart that could share a message. So for a while
+ * nothing is left for later, for twice as long each time, until one was not there. */
+static void learn(struct loop *l, const struct cq_tag *tag)
+{
+    if (tag->started_us == 0)
+        return;
+    if (l->now_us - tag->started_us <= AT_ONCE_US) {
+        l->at_once = l->at_once_next;
+        l->at_once_next = l->at_once_next < AT_ONCE_MAX ? l->at_once_next * 2 : AT_ONCE_MAX;
+    } else if (l->at_once_next > AT_ONCE_MIN) {
+        l->at_once_next /= 2;
+    }
+}
+
+void net_receive(struct loop *l, grpc_call *call, grpc_byte_buffer **message, struct cq_tag *tag)
+{
+    struct loop_receive r = {call, message, tag};
+
+    learn(l, tag);
+    tag->started_us = 0;
+    if (l->at_once > 0) {
+        l->at_once--;
+        receive_now(&r);
+        return;
+    }
+    vec_grow(l->receives, l->receives_n, l->receives_cap);
+    l->receives[l->receives_n++] = r;
+}
+
+void loop_net_receive(struct loop *l)
+{
+    if (l->receives_n == 0)
+        return;
+    loop_look(l);
+    for (uint32_t i = 0; i < l->receives_n; i++) {
+        l->receives[i].tag->started_us = l->now_us;
+        receive_now(&l->receives[i]);
+    }
+    l->receives_n = 0;
 }
 
 void loop_net_wait(struct loop *l, int64_t wait_us)

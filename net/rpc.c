@@ -20,6 +20,7 @@ struct channel {
 
 struct rpc {
     struct list node;
+    struct loop *loop;
     grpc_call *call;
     unsigned ops;
     bool dropped; /* rpc_cancel: no callback any more */
@@ -134,7 +135,6 @@ static void on_status(void *arg, bool ok)
 static void on_reply(void *arg, bool ok)
 {
     struct rpc *r = arg;
-    grpc_op op = {.op = GRPC_OP_RECV_MESSAGE};
     grpc_byte_buffer *reply = r->reply;
     struct net_bytes b;
 
@@ -146,9 +146,8 @@ static void on_reply(void *arg, bool ok)
         }
         grpc_byte_buffer_destroy(reply);
         if (ok) {
-            op.data.recv_message.recv_message = &r->reply;
             r->ops++;
-            net_batch(r->call, &op, 1, &r->receive_tag);
+            net_receive(r->loop, r->call, &r->reply, &r->receive_tag);
         }
     }
     op_done(r);
@@ -198,6 +197,7 @@ static struct rpc *rpc_new(struct channel *ch, const char *method, int64_t timeo
     struct rpc *r = xcalloc(1, sizeof *r);
     grpc_slice path = grpc_slice_from_copied_string(method);
 
+    r->loop = ch->loop;
     r->fns = *fns;
     r->arg = arg;
     r->details = grpc_empty_slice();

@@ -62,9 +62,9 @@ struct server *server_new(struct loop *l, const struct server_config *c)
     s->calls.loop = l;
     s->calls.bytes_max = c->max_reply_bytes ? c->max_reply_bytes : SERVER_REPLY_BYTES;
     list_init(&s->calls.all);
-    args.num_args =
-        net_args(v, c->max_message_bytes ? c->max_message_bytes : NET_MESSAGE_BYTES, NET_KEEPALIVE_SERVER_MS,
-                 c->keepalive_timeout_ms ? (int)c->keepalive_timeout_ms : NET_KEEPALIVE_TIMEOUT_MS);
+    args.num_args = net_args(v, c->max_message_bytes ? c->max_message_bytes : NET_MESSAGE_BYTES,
+                             c->keepalive_ms ? (int)c->keepalive_ms : NET_KEEPALIVE_MS,
+                             c->keepalive_ms ? (int)c->keepalive_ms : NET_KEEPALIVE_TIMEOUT_MS);
     v[args.num_args++] = (grpc_arg){
         .type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)GRPC_ARG_ALLOW_REUSEPORT, .value.integer = 0};
     s->server = grpc_server_create(&args, NULL);

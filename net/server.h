@@ -27,12 +27,13 @@ struct links;
 struct rpc_call; /* one call a client made */
 
 struct server_config {
-    const char *token;             /* every call must carry it; NULL: none is asked for. copied */
-    bool insecure;                 /* listen on addresses beyond this machine although there is no token */
-    uint32_t max_calls;            /* 0: SERVER_MAX_CALLS */
-    uint32_t max_message_bytes;    /* 0: NET_MESSAGE_BYTES */
-    uint32_t max_reply_bytes;      /* 0: SERVER_REPLY_BYTES */
-    uint32_t keepalive_timeout_ms; /* 0: NET_KEEPALIVE_TIMEOUT_MS */
+    const char *token;          /* every call must carry it; NULL: none is asked for. copied */
+    bool insecure;              /* listen on addresses beyond this machine although there is no token */
+    uint32_t max_calls;         /* 0: SERVER_MAX_CALLS */
+    uint32_t max_message_bytes; /* 0: NET_MESSAGE_BYTES */
+    uint32_t max_reply_bytes;   /* 0: SERVER_REPLY_BYTES */
+    uint32_t
+        keepalive_ms; /* how often clients are pinged and how long a ping may go unanswered; 0: NET_KEEPALIVE_* */
 };
 
 /* `l` must be a LOOP_NET one. */

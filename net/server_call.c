@@ -232,12 +232,9 @@ const char *rpc_peer(const struct rpc_call *c) { return c->peer; }
 
 static void receive(struct rpc_call *c)
 {
-    grpc_op op = {.op = GRPC_OP_RECV_MESSAGE};
-
-    op.data.recv_message.recv_message = &c->request;
     c->receiving = true;
     c->ops++;
-    net_batch(c->call, &op, 1, &c->receive_tag);
+    net_receive(c->server->loop, c->call, &c->request, &c->receive_tag);
 }
 
 static void on_request(void *arg, bool ok)

@@ -2,6 +2,9 @@
  * stopping, which ends it. */
 #include "worker/internal.h"
 
+/* How often a lease is renewed while it lasts, where heartbeats are frequent enough. */
+#define LEASE_RENEWALS 16
+
 /* ---- Joining ---- */
 
 /* 1 message. */
@@ -42,11 +45,13 @@ static int64_t next_heartbeat(const struct worker *w)
 }
 
 /* A tenth of the lease is the margin: time enough for the kill itself. */
+static int64_t lease_of(const struct worker *w) { return w->lease_us - w->lease_us / 10; }
+
 static void lease_renewed(struct worker *w, int64_t sent_us)
 {
     bool runs_out = w->config.heartbeats && w->heartbeat_us > 0 && w->lease_us > 0;
 
-    w->lease_end_us = runs_out ? time_after(sent_us, w->lease_us - w->lease_us / 10) : TIME_NEVER;
+    w->lease_end_us = runs_out ? time_after(sent_us, lease_of(w)) : TIME_NEVER;
     w->lease_over = false;
 }
 
@@ -153,6 +158,16 @@ void wk_on_refused(struct worker *w, const struct event *e, struct out *out)
 
 /* ---- Heartbeats and the lease ---- */
 
+/* An answer to every heartbeat would cost central more than the heartbeat does. One is needed as the lease wears off, and
+ * where a thief waits for central's hints, which a central that hangs does not give. */
+static bool wants_ack(const struct worker *w)
+{
+    int64_t left_us = w->lease_end_us - w->now_us;
+
+    return (w->long_work && w->n_free > 0) ||
+           (w->lease_end_us != TIME_NEVER && left_us <= lease_of(w) - w->lease_us / LEASE_RENEWALS);
+}
+
 /* At most 1 message and one per counter. */
 void wk_heartbeat_due(struct worker *w, struct out *out)
 {
@@ -177,8 +192,9 @@ void wk_heartbeat_due(struct worker *w, struct out *out)
     m->queued = (uint32_t)w->n_reservations + w->n_queued_tasks;
     m->running_long = w->n_long;
     m->running_short = busy - w->n_long;
+    m->ack = w->beat_awaited != 0 || wants_ack(w);
     /* One at a time is watched, so that a central that is slow to acknowledge renews the lease as well. */
-    if (w->beat_awaited == 0) {
+    if (m->ack && w->beat_awaited == 0) {
         w->beat_awaited = w->beat_seq;
         w->beat_sent_us = w->now_us;
     }

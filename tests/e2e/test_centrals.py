@@ -17,7 +17,8 @@ from etcdtest import Cluster
 from hawktest import BOUND, HAWK, run_tests, wait_for
 
 # The lease of long tasks is what a new central waits before it places what nobody reported: queued tasks wait for it.
-FAST = ("--heartbeat", "100ms", "--suspect", "500ms", "--long-lease", "6s")
+# It must be longer than it takes a worker to find that a central sleeps (5 s).
+FAST = ("--heartbeat", "100ms", "--suspect", "500ms", "--long-lease", "8s")
 WORKER = ("--agent-grace", "1s")
 
 
