@@ -262,6 +262,8 @@ static void on_request(void *arg, bool ok)
     op_done(c); /* NOLINT: until here c->ops is not 0, so c outlives whatever its handler does */
 }
 
+/* Who handles the call keeps it until it is told that it is over: what cannot be read ends it on the wire, as gRPC itself
+ * does with what it cannot decompress, and the handler hears as of a client that has gone. */
 static void deliver(struct rpc_call *c, grpc_byte_buffer *message)
 {
     struct net_bytes b;
@@ -269,7 +271,9 @@ static void deliver(struct rpc_call *c, grpc_byte_buffer *message)
     if (!message) {
         c->on_message(c->message_arg, c, NULL, 0);
     } else if (net_bytes_get(&b, message) != 0) {
-        rpc_fail(c, GRPC_STATUS_INVALID_ARGUMENT, "a message of the client's cannot be read");
+        c->all_received = true;
+        grpc_call_cancel_with_status(c->call, GRPC_STATUS_INVALID_ARGUMENT,
+                                     "a message of the client's cannot be read", NULL);
     } else {
         c->on_message(c->message_arg, c, b.data, b.len);
         net_bytes_free(&b);
@@ -288,7 +292,7 @@ static void on_message(void *arg, bool ok)
         deliver(c, message);
     if (message)
         grpc_byte_buffer_destroy(message);
-    if (message && !c->receiving && !c->ended && !c->over && !c->on_hold)
+    if (!c->all_received && !c->receiving && !c->ended && !c->over && !c->on_hold)
         receive(c);
     op_done(c); /* NOLINT: until here c->ops is not 0, so c outlives whatever its handler does */
 }

@@ -1,4 +1,5 @@
 /* net/server and net/rpc: calls of the API, unary and streaming, from both sides. */
+#include "net/core.h"
 #include "net/rpc.h"
 #include "net/server.h"
 
@@ -13,6 +14,8 @@
 #include <cmocka.h>
 
 #include "tests/lib/until.h"
+#include <grpc/byte_buffer.h>
+#include <grpc/support/time.h>
 #include <unistd.h>
 
 #define ECHO "/hawk.test.T/Echo"
@@ -678,6 +681,63 @@ static void a_stream_may_end_with_an_error(void **state)
     assert_int_equal(t.status, GRPC_STATUS_OK);
 }
 
+/* A client of another make: it says gzip, and sends what is not. */
+struct garbler {
+    struct cq_tag sent_tag, over_tag;
+    bool sent, over;
+};
+
+static void garbage_sent(void *arg, bool ok) { ((struct garbler *)arg)->sent = true; }
+
+static void garbler_over(void *arg, bool ok) { ((struct garbler *)arg)->over = true; }
+
+static void send_garbage(struct garbler *g, grpc_call *call)
+{
+    grpc_metadata gzip = net_metadata_new("grpc-encoding", "gzip");
+    grpc_slice bytes = grpc_slice_from_static_string("no gzip");
+    grpc_byte_buffer *message = grpc_raw_compressed_byte_buffer_create(&bytes, 1, GRPC_COMPRESS_GZIP);
+    grpc_op ops[] = {
+        {.op = GRPC_OP_SEND_INITIAL_METADATA, .data.send_initial_metadata = {.count = 1, .metadata = &gzip}},
+        {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = message}};
+
+    cq_tag_init(&g->sent_tag, garbage_sent, g);
+    net_batch(call, ops, 2, &g->sent_tag);
+    until(loop, g->sent);
+    grpc_byte_buffer_destroy(message);
+    net_metadata_drop(&gzip, 1);
+}
+
+static void who_handles_a_stream_is_told_of_a_message_nobody_can_read(void **state)
+{
+    grpc_channel *to = net_channel(server_addr(server, 0), true, NET_KEEPALIVE_MS, NET_KEEPALIVE_TIMEOUT_MS);
+    grpc_call *call = grpc_channel_create_call(to, NULL, GRPC_PROPAGATE_DEFAULTS, loop_cq(loop),
+                                               grpc_slice_from_static_string(BOTH), NULL,
+                                               gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
+    grpc_op over = {.op = GRPC_OP_RECV_STATUS_ON_CLIENT};
+    grpc_metadata_array trailing;
+    grpc_status_code code;
+    grpc_slice details;
+    struct garbler g = {0};
+
+    (void)state;
+    both = NULL;
+    grpc_metadata_array_init(&trailing);
+    over.data.recv_status_on_client.trailing_metadata = &trailing;
+    over.data.recv_status_on_client.status = &code;
+    over.data.recv_status_on_client.status_details = &details;
+    cq_tag_init(&g.over_tag, garbler_over, &g);
+    net_batch(call, &over, 1, &g.over_tag);
+    send_garbage(&g, call);
+    until(loop, both && (both_ended || cancelled_n == 1));
+    assert_int_equal(both_got, 0);
+    grpc_call_cancel(call, NULL);
+    until(loop, g.over);
+    grpc_metadata_array_destroy(&trailing);
+    grpc_slice_unref(details);
+    grpc_call_unref(call);
+    grpc_channel_destroy(to);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -701,6 +761,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(both_sides_send, setup, teardown),
         cmocka_unit_test_setup_teardown(a_call_on_hold_gets_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(a_stream_may_end_with_an_error, setup, teardown),
+        cmocka_unit_test_setup_teardown(who_handles_a_stream_is_told_of_a_message_nobody_can_read, setup,
+                                        teardown),
         cmocka_unit_test(over_a_unix_socket),
         cmocka_unit_test(statuses_and_errors_agree),
     };
