@@ -46,10 +46,9 @@ static void check_lane(const struct worker *w, const struct lane *l)
         const struct entry *e = container_of(k, struct entry, q.fifo);
 
         CHECK(e->lane == l);
-        CHECK(!e->loot);
         CHECK((e->task != NULL) == e->q.bound);
         CHECK(!e->task || e->task->entry == e);
-        CHECK(e->task || !list_empty(&e->job_link));
+        CHECK(e->task || !reservation_of((struct entry *)e)->loot);
         CHECK(e->task || e->job->owner->state == OWNER_UP);
     }
 }
@@ -99,14 +98,15 @@ static void check_job(const struct worker *w, const struct owner *o, const struc
 
     CHECK(j->owner == o);
     CHECK(wk_job_find(w, o, j->id) == j);
-    CHECK(j->n_requests > 0 || !list_empty(&j->entries) || !list_empty(&j->tasks));
-    list_foreach(&j->entries, k, next) {
-        const struct entry *e = container_of(k, struct entry, job_link);
+    CHECK(j->n_requests > 0 || !list_empty(&j->reservations) || !list_empty(&j->tasks));
+    list_foreach(&j->reservations, k, next) {
+        const struct reservation *r = container_of(k, struct reservation, job_link);
 
-        CHECK(e->job == j);
-        CHECK(e->q.count >= 1);
-        CHECK(steal_entry_queued(&e->q) == (e->loot == NULL));
-        n->reservations += e->q.count;
+        CHECK(r->e.job == j);
+        CHECK(!r->e.task);
+        CHECK(r->e.q.count >= 1);
+        CHECK(steal_entry_queued(&r->e.q) == (r->loot == NULL));
+        n->reservations += r->e.q.count;
     }
     list_foreach(&j->tasks, k, next)
         check_task(w, j, container_of(k, struct task, link), n);
@@ -154,12 +154,11 @@ static void check_loot(const struct worker *w)
         CHECK(wk_loot_find(w, r->thief) == r);
         CHECK(!list_empty(&r->items));
         list_foreach(&r->items, k, knext) {
-            const struct entry *e = container_of(k, struct entry, loot_link);
+            const struct reservation *item = container_of(k, struct reservation, loot_link);
 
-            CHECK(e->loot == r);
-            CHECK(!e->task);
-            CHECK((int)e->index > last);
-            last = e->index;
+            CHECK(item->loot == r);
+            CHECK((int)item->index > last);
+            last = item->index;
         }
         n++;
     }

@@ -43,9 +43,9 @@ struct owner {
 
 /* Lives while any entry, request or task of it does. */
 struct job {
-    struct table_node hash; /* in worker.jobs, by (owner, id) */
-    struct list link;       /* in owner.jobs */
-    struct list entries;    /* its reservations, queued or in loot */
+    struct table_node hash;   /* in worker.jobs, by (owner, id) */
+    struct list link;         /* in owner.jobs */
+    struct list reservations; /* queued or in loot */
     struct list tasks;
     struct owner *owner;
     struct job_desc *desc; /* NULL until the first launch brought it */
@@ -54,19 +54,29 @@ struct job {
     uint32_t n_requests;
 };
 
+/* What waits in a lane. */
 struct entry {
-    struct steal_entry q;  /* queued in lane->queue, or in no queue while in loot */
-    struct list job_link;  /* reservations: in job.entries */
-    struct list loot_link; /* in loot.items while a thief has it */
+    struct steal_entry q; /* queued in lane->queue, or in no queue while in loot */
     struct job *job;
     struct lane *lane;
     struct task *task; /* bound: the task; NULL for a reservation */
-    struct loot *loot; /* the record it is in, or NULL */
+};
+
+struct reservation {
+    struct entry e;
+    struct list job_link;  /* in job.reservations */
+    struct list loot_link; /* in loot.items while a thief has it */
+    struct loot *loot;     /* the record it is in, or NULL */
     int64_t estimate_us;
     int64_t arrived_us; /* for the wait that TASK_STARTED reports; a stolen one's start is its victim's */
     uint16_t index;     /* in loot: its number there */
     bool stolen;
 };
+static inline struct reservation *reservation_of(struct entry *e)
+{
+    CHECK(!e->task);
+    return container_of(e, struct reservation, e);
+}
 
 struct lane {
     struct steal_queue queue;
@@ -126,7 +136,7 @@ struct task {
 
 struct loot {
     struct list link;  /* in worker.loot */
-    struct list items; /* entries by index */
+    struct list items; /* reservations by index */
     node_id_t thief;
     uint32_t request;
 };
@@ -160,11 +170,12 @@ uint32_t wk_room_for(const struct worker *w, uint32_t n);
 struct lane *wk_lane_shortest(struct worker *w);
 static inline bool lane_blocked(const struct lane *l) { return l->n_long + l->queue.n_long >= l->n_slots; }
 void wk_lane_touch(struct worker *w, struct lane *l);
-struct entry *wk_entry_new(struct job *j, bool is_long, struct task *bound, uint32_t n);
+struct entry *wk_entry_new(struct task *bound); /* of a long task */
+struct reservation *wk_reservation_new(struct job *j, bool is_long, uint32_t n);
 void wk_entry_push(struct worker *w, struct lane *l,
                    struct entry *e); /* at the tail; counts a new reservation */
 void wk_entry_unqueue(struct worker *w, struct entry *e);
-void wk_entry_leave_loot(struct worker *w, struct entry *e); /* the record goes with its last item */
+void wk_leave_loot(struct worker *w, struct reservation *r); /* the record goes with its last item */
 void wk_entry_free(struct worker *w, struct entry *e); /* in no queue or loot; its job stays: job_release */
 /* Drops every reservation of j, queued or in loot, and returns how many; may free j. O(entries of j). */
 uint32_t wk_job_drop_reservations(struct worker *w, struct job *j);

@@ -85,7 +85,7 @@ struct job *wk_job_get(struct worker *w, struct owner *o, job_id_t id)
     j = xcalloc(1, sizeof *j);
     j->owner = o;
     j->id = id;
-    list_init(&j->entries);
+    list_init(&j->reservations);
     list_init(&j->tasks);
     list_push_tail(&o->jobs, &j->link);
     wk_table_insert(&w->jobs, &j->hash, wk_table_key(id.v, o->node.v));
@@ -96,7 +96,7 @@ void wk_job_release(struct worker *w, struct job *j)
 {
     struct owner *o = j->owner;
 
-    if (j->n_requests > 0 || !list_empty(&j->entries) || !list_empty(&j->tasks))
+    if (j->n_requests > 0 || !list_empty(&j->reservations) || !list_empty(&j->tasks))
         return;
     list_remove(&j->link);
     wk_table_remove(&w->jobs, &j->hash);
@@ -139,18 +139,25 @@ void wk_lane_touch(struct worker *w, struct lane *l)
         list_push_tail(&w->touched, &l->touched);
 }
 
-struct entry *wk_entry_new(struct job *j, bool is_long, struct task *bound, uint32_t n)
+struct entry *wk_entry_new(struct task *bound)
 {
     struct entry *e = xcalloc(1, sizeof *e);
 
-    steal_entry_init(&e->q, is_long, bound != NULL, n);
-    list_init(&e->job_link);
-    list_init(&e->loot_link);
-    e->job = j;
+    steal_entry_init(&e->q, true, true, 1);
+    e->job = bound->job;
     e->task = bound;
-    if (!bound)
-        list_push_tail(&j->entries, &e->job_link);
     return e;
+}
+
+struct reservation *wk_reservation_new(struct job *j, bool is_long, uint32_t n)
+{
+    struct reservation *r = xcalloc(1, sizeof *r);
+
+    steal_entry_init(&r->e.q, is_long, false, n);
+    r->e.job = j;
+    list_init(&r->loot_link);
+    list_push_tail(&j->reservations, &r->job_link);
+    return r;
 }
 
 void wk_entry_push(struct worker *w, struct lane *l, struct entry *e)
@@ -170,27 +177,33 @@ void wk_entry_unqueue(struct worker *w, struct entry *e)
 
 void wk_entry_free(struct worker *w, struct entry *e)
 {
+    struct reservation *r;
+
     CHECK(!steal_entry_queued(&e->q));
-    CHECK(!e->loot);
-    list_remove(&e->job_link);
-    if (!e->task)
-        w->n_reservations -= e->q.count;
-    free(e);
+    if (e->task) {
+        free(e);
+        return;
+    }
+    r = reservation_of(e);
+    CHECK(!r->loot);
+    list_remove(&r->job_link);
+    w->n_reservations -= e->q.count;
+    free(r);
 }
 
 uint32_t wk_job_drop_reservations(struct worker *w, struct job *j)
 {
     uint32_t dropped = 0;
 
-    list_foreach(&j->entries, l, next) {
-        struct entry *e = container_of(l, struct entry, job_link);
+    list_foreach(&j->reservations, l, next) {
+        struct reservation *r = container_of(l, struct reservation, job_link);
 
-        if (steal_entry_queued(&e->q))
-            wk_entry_unqueue(w, e);
-        if (e->loot)
-            wk_entry_leave_loot(w, e);
-        dropped += e->q.count;
-        wk_entry_free(w, e);
+        if (steal_entry_queued(&r->e.q))
+            wk_entry_unqueue(w, &r->e);
+        if (r->loot)
+            wk_leave_loot(w, r);
+        dropped += r->e.q.count;
+        wk_entry_free(w, &r->e);
     }
     wk_job_release(w, j);
     return dropped;
@@ -374,12 +387,12 @@ struct loot *wk_loot_find(const struct worker *w, node_id_t thief)
     return NULL;
 }
 
-void wk_entry_leave_loot(struct worker *w, struct entry *e)
+void wk_leave_loot(struct worker *w, struct reservation *r)
 {
-    struct loot *l = e->loot;
+    struct loot *l = r->loot;
 
-    list_remove(&e->loot_link);
-    e->loot = NULL;
+    list_remove(&r->loot_link);
+    r->loot = NULL;
     if (!list_empty(&l->items))
         return;
     list_remove(&l->link);

@@ -35,14 +35,14 @@ static void reserve(struct worker *w, struct job *j, const struct msg_probe *m, 
 
     for (uint32_t i = 0; i < w->n_lanes; i++) {
         uint32_t here = share + (i < extra);
-        struct entry *e;
+        struct reservation *r;
 
         if (here == 0)
             break;
-        e = wk_entry_new(j, m->class == CLASS_LONG, NULL, here);
-        e->estimate_us = m->estimate_us;
-        e->arrived_us = w->now_us;
-        wk_entry_push(w, &w->lanes[(first + i) % w->n_lanes], e);
+        r = wk_reservation_new(j, m->class == CLASS_LONG, here);
+        r->estimate_us = m->estimate_us;
+        r->arrived_us = w->now_us;
+        wk_entry_push(w, &w->lanes[(first + i) % w->n_lanes], &r->e);
     }
 }
 

@@ -6,25 +6,25 @@
 /* ---- As victim ---- */
 
 /* The first of the group from e on that a thief can use who serves these applications (app_set). */
-static struct entry *usable(const struct lane *l, const struct steal_entry *e, uint64_t apps)
+static struct reservation *usable(const struct lane *l, const struct steal_entry *e, uint64_t apps)
 {
     for (; e; e = steal_queue_loot_next(&l->queue, e)) {
         uint64_t app = container_of(e, struct entry, q)->job->app;
 
         if (app == 0 || (apps & app_set(app)))
-            return container_of((struct steal_entry *)e, struct entry, q);
+            return reservation_of(container_of((struct steal_entry *)e, struct entry, q));
     }
     return NULL;
 }
 
-static struct entry *first_loot(const struct lane *l, uint64_t apps)
+static struct reservation *first_loot(const struct lane *l, uint64_t apps)
 {
     return usable(l, steal_queue_loot(&l->queue, l->n_slots, l->n_long), apps);
 }
 
-static struct entry *next_loot(const struct lane *l, const struct entry *e, uint64_t apps)
+static struct reservation *next_loot(const struct lane *l, const struct reservation *r, uint64_t apps)
 {
-    return usable(l, steal_queue_loot_next(&l->queue, &e->q), apps);
+    return usable(l, steal_queue_loot_next(&l->queue, &r->e.q), apps);
 }
 
 /* Lanes take turns by being emptied: the first one with something stuck gives. O(lanes). */
@@ -38,51 +38,51 @@ static struct lane *stuck_lane(struct worker *w, uint64_t apps)
 
 static uint32_t at_most(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-/* How many entries at most `max` reservations are taken from; a message numbers them with 16 bits. */
+/* How many of them at most `max` reservations are taken from; a message numbers them with 16 bits. */
 static uint16_t loot_items(const struct lane *l, uint32_t max, uint64_t apps)
 {
     uint16_t items = 0;
 
-    for (struct entry *e = first_loot(l, apps); e && max > 0 && items < UINT16_MAX;
-         e = next_loot(l, e, apps)) {
-        max -= at_most(e->q.count, max);
+    for (struct reservation *r = first_loot(l, apps); r && max > 0 && items < UINT16_MAX;
+         r = next_loot(l, r, apps)) {
+        max -= at_most(r->e.q.count, max);
         items++;
     }
     return items;
 }
 
-/* Takes at most `max` reservations of e off its queue: e itself, or a new entry for a part of it. */
-static struct entry *split_off(struct worker *w, struct entry *e, uint32_t max)
+/* Takes at most `max` of r off its queue: r itself, or a new one for a part of it. */
+static struct reservation *split_off(struct worker *w, struct reservation *r, uint32_t max)
 {
-    struct entry *part;
+    struct reservation *part;
 
-    if (e->q.count <= max) {
-        wk_entry_unqueue(w, e);
-        return e;
+    if (r->e.q.count <= max) {
+        wk_entry_unqueue(w, &r->e);
+        return r;
     }
-    part = wk_entry_new(e->job, false, NULL, max);
-    part->lane = e->lane;
-    part->estimate_us = e->estimate_us;
-    part->arrived_us = e->arrived_us;
-    part->stolen = e->stolen;
-    e->q.count -= max;
+    part = wk_reservation_new(r->e.job, false, max);
+    part->e.lane = r->e.lane;
+    part->estimate_us = r->estimate_us;
+    part->arrived_us = r->arrived_us;
+    part->stolen = r->stolen;
+    r->e.q.count -= max;
     return part;
 }
 
-static void send_loot(const struct worker *w, const struct entry *e, uint16_t items, struct out *out)
+static void send_loot(const struct worker *w, const struct reservation *r, uint16_t items, struct out *out)
 {
-    struct msg_steal_loot *m = &out_add(out, MSG_STEAL_LOOT, e->loot->thief.v)->steal_loot;
-    int64_t waited_us = w->now_us - e->arrived_us;
+    struct msg_steal_loot *m = &out_add(out, MSG_STEAL_LOOT, r->loot->thief.v)->steal_loot;
+    int64_t waited_us = w->now_us - r->arrived_us;
 
-    m->job = e->job->id;
-    m->estimate_us = e->estimate_us;
+    m->job = r->e.job->id;
+    m->estimate_us = r->estimate_us;
     m->waited_us = waited_us < 0 ? 0 : waited_us > LIMIT_TIME_US ? LIMIT_TIME_US : waited_us;
-    m->dist = e->job->owner->node;
-    m->request = e->loot->request;
-    m->count = e->q.count;
-    m->index = e->index;
+    m->dist = r->e.job->owner->node;
+    m->request = r->loot->request;
+    m->count = r->e.q.count;
+    m->index = r->index;
     m->items = items;
-    m->app = e->job->app;
+    m->app = r->e.job->app;
 }
 
 /* Moves the group into a record that the thief has to acknowledge. Should items come back, they go to the
@@ -93,7 +93,7 @@ static void give(struct worker *w, struct lane *l, node_id_t thief, const struct
     struct loot *r = xcalloc(1, sizeof *r);
     uint16_t items = loot_items(l, max, m->apps);
     int64_t place = steal_queue_reserve_head(&l->queue, items);
-    struct entry *e = first_loot(l, m->apps);
+    struct reservation *from = first_loot(l, m->apps);
 
     r->thief = thief;
     r->request = m->request;
@@ -101,16 +101,16 @@ static void give(struct worker *w, struct lane *l, node_id_t thief, const struct
     list_push_tail(&w->loot, &r->link);
     w->n_loot++;
     for (uint16_t i = 0; i < items; i++) {
-        struct entry *next = next_loot(l, e, m->apps);
-        struct entry *item = split_off(w, e, max);
+        struct reservation *next = next_loot(l, from, m->apps);
+        struct reservation *item = split_off(w, from, max);
 
-        max -= item->q.count;
-        item->q.order = place + i;
+        max -= item->e.q.count;
+        item->e.q.order = place + i;
         item->index = i;
         item->loot = r;
         list_push_tail(&r->items, &item->loot_link);
         send_loot(w, item, items, out);
-        e = next;
+        from = next;
     }
 }
 
@@ -132,11 +132,12 @@ void wk_on_steal_request(struct worker *w, const struct event *e, struct out *ou
 }
 
 /* An item the thief does not take. At most 1 message. */
-static void put_back(struct worker *w, struct entry *e, struct out *out)
+static void put_back(struct worker *w, struct reservation *r, struct out *out)
 {
+    struct entry *e = &r->e;
     struct job *j = e->job;
 
-    wk_entry_leave_loot(w, e);
+    wk_leave_loot(w, r);
     if (!refuses_work(w) && wk_serves(w, j->app)) {
         steal_queue_put_back(&e->lane->queue, &e->q);
         wk_lane_touch(w, e->lane);
@@ -148,11 +149,11 @@ static void put_back(struct worker *w, struct entry *e, struct out *out)
 }
 
 /* The item with that number; acknowledgements come in order: the first. */
-static struct entry *loot_item(const struct loot *r, uint16_t index)
+static struct reservation *loot_item(const struct loot *r, uint16_t index)
 {
     list_foreach(&r->items, l, next)
-        if (container_of(l, struct entry, loot_link)->index == index)
-            return container_of(l, struct entry, loot_link);
+        if (container_of(l, struct reservation, loot_link)->index == index)
+            return container_of(l, struct reservation, loot_link);
     return NULL;
 }
 
@@ -161,20 +162,20 @@ void wk_on_steal_ack(struct worker *w, const struct event *e, struct out *out)
 {
     const struct msg_steal_ack *m = &e->m.steal_ack;
     struct loot *r = wk_loot_find(w, (node_id_t){e->m.peer});
-    struct entry *item = r && r->request == m->request ? loot_item(r, m->index) : NULL;
+    struct reservation *item = r && r->request == m->request ? loot_item(r, m->index) : NULL;
     struct job *j;
 
-    if (!item || !job_eq(item->job->id, m->job))
+    if (!item || !job_eq(item->e.job->id, m->job))
         return;
-    j = item->job;
-    if (m->accepted < item->q.count) {
-        item->q.count -= m->accepted;
+    j = item->e.job;
+    if (m->accepted < item->e.q.count) {
+        item->e.q.count -= m->accepted;
         w->n_reservations -= m->accepted;
         put_back(w, item, out);
         return;
     }
-    wk_entry_leave_loot(w, item);
-    wk_entry_free(w, item);
+    wk_leave_loot(w, item);
+    wk_entry_free(w, &item->e);
     wk_job_release(w, j);
 }
 
@@ -184,7 +185,7 @@ void wk_loot_return(struct worker *w, node_id_t thief, struct out *out)
     struct loot *r;
 
     while ((r = wk_loot_find(w, thief))) /* the record goes with its last item */
-        put_back(w, container_of(r->items.next, struct entry, loot_link), out);
+        put_back(w, container_of(r->items.next, struct reservation, loot_link), out);
 }
 
 /* ---- As thief ---- */
@@ -253,16 +254,16 @@ static void take(struct worker *w, struct owner *dist, const struct event *e, ui
 {
     const struct msg_steal_loot *m = &e->m.steal_loot;
     struct msg_res_moved *moved = &out_add(out, MSG_RES_MOVED, dist->node.v)->res_moved;
-    struct entry *r = wk_entry_new(wk_job_get(w, dist, m->job), false, NULL, n);
+    struct reservation *r = wk_reservation_new(wk_job_get(w, dist, m->job), false, n);
 
     moved->job = m->job;
     moved->from = (node_id_t){e->m.peer};
     moved->count = n;
-    r->job->app = m->app;
+    r->e.job->app = m->app;
     r->estimate_us = m->estimate_us;
     r->arrived_us = w->now_us - m->waited_us;
     r->stolen = true;
-    wk_entry_push(w, wk_lane_shortest(w), r);
+    wk_entry_push(w, wk_lane_shortest(w), &r->e);
     wk_count(w, COUNTER_reservations_stolen, n);
     wk_count(w, COUNTER_steal_successes, !w->thief.got_loot);
     w->thief.got_loot = true;
@@ -305,22 +306,22 @@ bool wk_steal_from_sibling(struct worker *w)
     uint32_t max = policy_of(w)->steal_max;
     struct lane *from, *to;
     uint16_t items;
-    struct entry *e;
+    struct reservation *r;
 
     if (w->n_lanes == 1 || w->n_stuck == 0 || w->n_free == 0 || !policy_has(policy_of(w), POLICY_STEAL))
         return false;
     from = stuck_lane(w, UINT64_MAX);
     to = free_lane(w);
     items = loot_items(from, max, UINT64_MAX);
-    e = first_loot(from, UINT64_MAX);
+    r = first_loot(from, UINT64_MAX);
     for (uint16_t i = 0; i < items; i++) {
-        struct entry *next = next_loot(from, e, UINT64_MAX);
-        struct entry *item = split_off(w, e, max);
+        struct reservation *next = next_loot(from, r, UINT64_MAX);
+        struct reservation *item = split_off(w, r, max);
 
-        max -= item->q.count;
-        w->n_reservations -= item->q.count; /* counted again as it arrives */
-        wk_entry_push(w, to, item);
-        e = next;
+        max -= item->e.q.count;
+        w->n_reservations -= item->e.q.count; /* counted again as it arrives */
+        wk_entry_push(w, to, &item->e);
+        r = next;
     }
     return items > 0;
 }

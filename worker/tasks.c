@@ -152,8 +152,8 @@ static void serve(struct worker *w, struct lane *l, struct entry *e, struct out 
         start(w, s, t, is_long, arg, out);
         return;
     }
-    s->arrived_us = e->arrived_us;
-    s->stolen = e->stolen;
+    s->arrived_us = reservation_of(e)->arrived_us;
+    s->stolen = reservation_of(e)->stolen;
     wk_slot_request(w, s, j, is_long);
     w->n_reservations--;
     if (--e->q.count == 0) {
@@ -216,9 +216,7 @@ void wk_on_task_enqueue(struct worker *w, const struct event *e, struct out *out
     t = wk_task_new(w, j, &m->id);
     t->arg = blob_ref(m->arg);
     t->arrived_us = w->now_us;
-    t->entry = wk_entry_new(j, true, t, 1);
-    t->entry->estimate_us = m->estimate_us;
-    t->entry->arrived_us = w->now_us;
+    t->entry = wk_entry_new(t);
     wk_entry_push(w, wk_lane_shortest(w), t->entry);
     wk_task_set_state(w, t, T_QUEUED);
 }
