@@ -88,6 +88,15 @@ bool central_node_serves(const struct node *n, const struct central_app *a)
     return !a;
 }
 
+static void note_set(struct central *c, struct node *n)
+{
+    uint64_t apps = 0;
+
+    for (uint32_t i = 0; i < n->n_apps; i++)
+        apps |= app_set(n->apps[i]->id);
+    central_pairing_serves(c, n, apps);
+}
+
 static void forget(struct central *c, struct node *n, struct central_app *a)
 {
     uint32_t i = 0;
@@ -95,6 +104,7 @@ static void forget(struct central *c, struct node *n, struct central_app *a)
     while (n->apps[i] != a)
         i++;
     n->apps[i] = n->apps[--n->n_apps];
+    note_set(c, n);
     for (i = 0; a->nodes[i] != n;)
         i++;
     a->nodes[i] = a->nodes[--a->nodes_n];
@@ -131,6 +141,7 @@ void central_apps_heard(struct central *c, struct node *n, const struct msg_app 
     }
     vec_grow(n->apps, n->n_apps, n->apps_cap);
     n->apps[n->n_apps++] = a;
+    note_set(c, n);
     vec_grow(a->nodes, a->nodes_n, a->nodes_cap);
     a->nodes[a->nodes_n++] = n;
 }

@@ -112,7 +112,7 @@ static void from_worker(struct central *c, struct node *n, const struct msg *m)
         central_pairing_parked(c, n, m->parked.parked);
         break;
     case MSG_STUCK:
-        central_pairing_stuck(c, n, m->stuck.stuck);
+        central_pairing_stuck(c, n, &m->stuck);
         break;
     default:
         break; /* not for us: ignored */

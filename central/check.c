@@ -63,8 +63,7 @@ static void check_nodes(const struct central *c)
     CHECK(reserved == c->slots_reserved);
     CHECK(workers == 0 || general > 0 || c->settle_us != TIME_NEVER);
     CHECK(reserved <= slots * c->policy.short_share_ppm / 1000000 || c->settle_us != TIME_NEVER);
-    CHECK(length(&c->parked) == c->n_parked);
-    CHECK(length(&c->stuck) == c->n_stuck);
+    central_pairing_check(c);
 }
 
 static void check_task(const struct central *c, const struct long_task *t)

@@ -1,8 +1,12 @@
 /* Parked thieves, stuck workers, and whether there is long work at all (protocol 5.5, 5.6; DESIGN 3.4). */
+#include "base/check.h"
 #include "central/state.h"
 
 /* Twice in the 50 ms a reservation may stay stuck while a thief is parked. */
 #define HINT_US (20 * US_PER_MS)
+/* Thieves looked at in one round: with executors, those that serve nothing of what is stuck are passed over. The next round
+ * goes on where this one ended. */
+#define HINT_LOOKS_MAX 100000u
 /* Long work that ends and begins again is no reason to tell every worker twice. */
 #define LONG_WORK_OFF_US US_PER_S
 
@@ -19,51 +23,144 @@ static void put(struct list *all, struct list *entry, uint32_t *count, bool in)
     }
 }
 
+static void count(struct app_counts *k, uint64_t apps, bool in)
+{
+    for (; apps; apps &= apps - 1) {
+        uint32_t bit = (uint32_t)__builtin_ctzll(apps);
+
+        k->n[bit] += in ? 1u : -1u;
+        if (k->n[bit] > 0)
+            k->any |= UINT64_C(1) << bit;
+        else
+            k->any &= ~(UINT64_C(1) << bit);
+    }
+}
+
+static void count_stuck(struct central *c, const struct node *n, bool in)
+{
+    if (n->stuck_apps == 0)
+        c->n_stuck_any += in ? 1u : -1u;
+    count(&c->stuck_apps, n->stuck_apps, in);
+}
+
+void central_pairing_serves(struct central *c, struct node *n, uint64_t apps)
+{
+    if (!list_empty(&n->parked)) {
+        count(&c->parked_apps, n->app_set, false);
+        count(&c->parked_apps, apps, true);
+    }
+    n->app_set = apps;
+}
+
 void central_pairing_parked(struct central *c, struct node *n, bool parked)
 {
+    if (list_empty(&n->parked) == parked)
+        count(&c->parked_apps, n->app_set, parked);
     put(&c->parked, &n->parked, &c->n_parked, parked);
 }
 
-void central_pairing_stuck(struct central *c, struct node *n, bool stuck)
+void central_pairing_stuck(struct central *c, struct node *n, const struct msg_stuck *m)
 {
     /* With more victims than thieves, a thief has to serve several within the 50 ms: when one is relieved, the next one
      * need not wait for the next round. */
-    if (!stuck && !list_empty(&n->stuck) && c->n_stuck > c->n_parked)
+    if (!m->stuck && !list_empty(&n->stuck) && c->n_stuck > c->n_parked)
         c->relieved = true;
-    put(&c->stuck, &n->stuck, &c->n_stuck, stuck);
+    if (!list_empty(&n->stuck))
+        count_stuck(c, n, false);
+    put(&c->stuck, &n->stuck, &c->n_stuck, m->stuck);
+    n->stuck_apps = m->apps;
+    if (m->stuck)
+        count_stuck(c, n, true);
 }
 
 void central_pairing_forget(struct central *c, struct node *n)
 {
     central_pairing_parked(c, n, false);
-    central_pairing_stuck(c, n, false);
+    central_pairing_stuck(c, n, &(struct msg_stuck){.stuck = false});
 }
 
 static bool hints_wanted(const struct central *c)
 {
-    return c->n_parked > 0 && c->n_stuck > 0 && policy_has(&c->policy, POLICY_STEAL) &&
-           policy_has(&c->policy, POLICY_STEAL_HINTS);
+    return c->n_parked > 0 && (c->n_stuck_any > 0 || (c->stuck_apps.any & c->parked_apps.any)) &&
+           policy_has(&c->policy, POLICY_STEAL) && policy_has(&c->policy, POLICY_STEAL_HINTS);
 }
 
-/* The next ones of each kind in turn. */
-static void send_hints(struct central *c, uint32_t pairs)
+static bool can_help(const struct node *thief, const struct node *victim)
 {
-    while (pairs-- > 0) {
+    return thief != victim && (victim->stuck_apps == 0 || (thief->app_set & victim->stuck_apps));
+}
+
+/* The next one in turn that has no hint yet in this round. */
+static struct node *thief_for(struct central *c, const struct node *victim, uint32_t *looks)
+{
+    for (uint32_t left = c->n_parked; left > 0 && *looks > 0; left--, --*looks) {
         struct node *thief = container_of(c->parked.next, struct node, parked);
-        struct node *victim = container_of(c->stuck.next, struct node, stuck);
-        struct msg *m;
 
         list_remove(&thief->parked);
         list_push_tail(&c->parked, &thief->parked);
-        if (thief == victim)
-            continue; /* with one queue per slot: the next thief's, then */
+        if (thief->hinted != c->hint_round && can_help(thief, victim))
+            return thief;
+    }
+    return NULL;
+}
+
+static void hint(struct central *c, struct node *thief, const struct node *victim)
+{
+    struct msg *m = central_send(c, thief, MSG_STEAL_HINT);
+
+    thief->hinted = c->hint_round;
+    if (!m)
+        return;
+    m->steal_hint.victim = victim->id;
+    c->counters[COUNTER_steal_hints]++;
+}
+
+/* Victims in turn, and for each the next thief in turn: a round, of at most so many pairs. `unhinted`: what thieves serve
+ * that have no hint yet, so that none is looked for in vain. */
+static void send_hints(struct central *c, uint32_t pairs)
+{
+    struct app_counts unhinted = c->parked_apps;
+    uint32_t looks = HINT_LOOKS_MAX;
+
+    c->hint_round++;
+    for (uint32_t left = c->n_stuck; left > 0 && pairs > 0 && looks > 0; left--) {
+        struct node *victim = container_of(c->stuck.next, struct node, stuck), *thief;
+
         list_remove(&victim->stuck);
         list_push_tail(&c->stuck, &victim->stuck);
-        m = central_send(c, thief, MSG_STEAL_HINT);
-        if (!m)
+        if (victim->stuck_apps && !(victim->stuck_apps & unhinted.any))
             continue;
-        m->steal_hint.victim = victim->id;
-        c->counters[COUNTER_steal_hints]++;
+        thief = thief_for(c, victim, &looks);
+        if (!thief)
+            continue; /* with one queue per slot a thief may be its own only victim */
+        hint(c, thief, victim);
+        count(&unhinted, thief->app_set, false);
+        pairs--;
+    }
+}
+
+void central_pairing_check(const struct central *c)
+{
+    struct app_counts parked = {0}, stuck = {0};
+    uint32_t n_parked = 0, n_stuck = 0, n_any = 0;
+
+    list_foreach(&c->parked, entry, next) {
+        count(&parked, container_of(entry, struct node, parked)->app_set, true);
+        n_parked++;
+    }
+    list_foreach(&c->stuck, entry, next) {
+        const struct node *n = container_of(entry, struct node, stuck);
+
+        count(&stuck, n->stuck_apps, true);
+        n_any += n->stuck_apps == 0;
+        n_stuck++;
+    }
+    CHECK(n_parked == c->n_parked);
+    CHECK(n_stuck == c->n_stuck);
+    CHECK(n_any == c->n_stuck_any);
+    for (uint32_t i = 0; i < 64; i++) {
+        CHECK(parked.n[i] == c->parked_apps.n[i]);
+        CHECK(stuck.n[i] == c->stuck_apps.n[i]);
     }
 }
 

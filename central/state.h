@@ -42,6 +42,12 @@ struct central_app {
     struct list waiting;  /* in central.apps_waiting while there are any */
 };
 
+/* How many nodes have each bit of a set of applications (app_set). */
+struct app_counts {
+    uint64_t any; /* the bits that some have */
+    uint32_t n[64];
+};
+
 struct node {
     struct list by_state; /* in central.by_state[state]; up: least recently heard first */
     enum node_state state;
@@ -74,6 +80,9 @@ struct node {
     struct waiting_worker waiting; /* its long tasks */
     struct central_app **apps;     /* that it serves */
     uint32_t n_apps, apps_cap;
+    uint64_t app_set;    /* of them */
+    uint64_t stuck_apps; /* while it is stuck: who serves none of these gets nothing there; 0: anybody may */
+    uint32_t hinted;     /* the round of hints that it had one in */
 
     uint32_t queued, running_short, running_long, jobs_unfinished; /* its last heartbeat */
     uint64_t answered; /* central.asked when that came; 0: this incarnation sent none yet */
@@ -263,6 +272,9 @@ struct central {
 
     struct list parked, stuck; /* in turn */
     uint32_t n_parked, n_stuck;
+    uint32_t n_stuck_any;                      /* stuck with something for anybody */
+    struct app_counts parked_apps, stuck_apps; /* what parked ones serve; what the other stuck ones need */
+    uint32_t hint_round;
     int64_t hint_next_us;
     bool relieved;            /* a stuck worker is not any more, in this step */
     bool long_work;           /* what workers were told */
@@ -486,7 +498,11 @@ void central_job_free_results(struct central *c, struct long_job *j);
 
 /* ---- pairing.c: idle thieves, stuck workers, whether there is long work at all ---- */
 void central_pairing_parked(struct central *c, struct node *n, bool parked);
-void central_pairing_stuck(struct central *c, struct node *n, bool stuck);
+void central_pairing_stuck(struct central *c, struct node *n, const struct msg_stuck *m);
+/* n serves these applications (app_set) from now on. */
+void central_pairing_serves(struct central *c, struct node *n, uint64_t apps);
+/* Aborts unless its counts are those of its lists. */
+void central_pairing_check(const struct central *c);
 void central_pairing_forget(struct central *c, struct node *n);
 void central_pairing_send_long_work(struct central *c, const struct node *worker);
 int64_t central_pairing_due_us(const struct central *c);

@@ -183,7 +183,7 @@
 #define FIELDS_task_enqueue(F) F(try, id) F(spec, desc) F(blob, arg) F(i64, estimate_us)
 #define FIELDS_task_returned(F) F(try, id)
 #define FIELDS_parked(F) F(u8, parked)
-#define FIELDS_stuck(F) F(u8, stuck)
+#define FIELDS_stuck(F) F(u8, stuck) F(app, apps)
 #define FIELDS_steal_hint(F) F(node, victim)
 
 #define FIELDS_task_started(F) F(try, id) F(i64, wait_us)

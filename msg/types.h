@@ -227,8 +227,9 @@ struct job_desc {
 uint64_t app_id(const struct blob *name);
 /* The number of the application a job is for; 0: it is for none. */
 uint64_t job_desc_app(const struct job_desc *d);
-/* A set of applications in 64 bits: may say that it has one that it has not, never the reverse. */
-static inline uint64_t app_set(uint64_t app) { return app ? UINT64_C(1) << (app >> 58) : 0; }
+/* A set of applications in 64 bits: may say that it has one that it has not, never the reverse. By the lowest bits of the
+ * number, which differ for "sum1" and "sum2"; the upper ones of FNV-1a do not. */
+static inline uint64_t app_set(uint64_t app) { return app ? UINT64_C(1) << (app & 63) : 0; }
 /* What task gets of a job for attached executors: its own argument, else the job's input; a new reference, NULL: nothing. */
 struct blob *job_desc_payload(const struct job_desc *d, struct blob *arg);
 

@@ -92,6 +92,63 @@ static void long_tasks_go_where_their_application_is_served(void **state)
     end(&c);
 }
 
+static uint64_t set_of(const char *name)
+{
+    struct blob *b = blob_str(name);
+    uint64_t set = app_set(app_id(b));
+
+    blob_drop(b);
+    return set;
+}
+
+/* What is stuck at a worker is given to those that serve it: nobody else is sent there. */
+static void only_who_serves_what_is_stuck_is_hinted_at_it(void **state)
+{
+    struct cluster c;
+    struct talk *t = &c.t;
+
+    begin(&c, 5);
+    assert_true(set_of("a") != set_of("b"));
+    serves(t, c.w[0], "a", true);
+    tell(t, PARKED, parked, c.w[1], .parked = 1);
+    tell(t, STUCK, stuck, c.w[0], .stuck = 1, .apps = set_of("a"));
+    pass(t, 100 * MS);
+    expect_none(t, STEAL_HINT, c.w[1]);
+    assert_true(central_next_timeout(t->c) > t->now_us + 20 * MS); /* it costs nothing either */
+    /* A thief that serves another, then one that serves it: passed over, and found behind those that do not. */
+    serves(t, c.w[1], "b", true);
+    tell(t, PARKED, parked, c.w[2], .parked = 1);
+    serves(t, c.w[3], "a", true);
+    tell(t, PARKED, parked, c.w[3], .parked = 1);
+    assert_int_equal(expect(t, STEAL_HINT, steal_hint, c.w[3])->victim.v, 2);
+    pass(t, 100 * MS);
+    assert_int_equal(count_out(t, MSG_STEAL_HINT), 5);
+    for (int i = 0; i < 5; i++)
+        expect(t, STEAL_HINT, steal_hint, c.w[3]);
+    /* Two victims and one that can help: one hint in a round, and the others have no part in it. */
+    tell(t, STUCK, stuck, c.w[4], .stuck = 1, .apps = set_of("a"));
+    pass(t, 20 * MS);
+    assert_int_equal(count_out(t, MSG_STEAL_HINT), 1);
+    expect(t, STEAL_HINT, steal_hint, c.w[3]);
+    tell(t, STUCK, stuck, c.w[4], .stuck = 0);
+    /* It serves it no more, and one that has parked does. */
+    serves(t, c.w[3], "a", false);
+    pass(t, 100 * MS);
+    expect_none(t, STEAL_HINT, c.w[3]);
+    serves(t, c.w[2], "a", true);
+    pass(t, 20 * MS);
+    expect(t, STEAL_HINT, steal_hint, c.w[2]);
+    /* With something for anybody, everybody is asked. */
+    tell(t, STUCK, stuck, c.w[0], .stuck = 1);
+    serves(t, c.w[2], "a", false);
+    pass(t, 60 * MS);
+    assert_int_equal(count_out(t, MSG_STEAL_HINT), 3);
+    expect(t, STEAL_HINT, steal_hint, c.w[1]);
+    expect(t, STEAL_HINT, steal_hint, c.w[2]);
+    expect(t, STEAL_HINT, steal_hint, c.w[3]);
+    end(&c);
+}
+
 static void handed_back_they_wait_for_another_and_nobody_is_held_off(void **state)
 {
     struct cluster c;
@@ -167,6 +224,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dists_hear_who_serves_what),
         cmocka_unit_test(a_worker_that_joins_again_tells_again),
+        cmocka_unit_test(only_who_serves_what_is_stuck_is_hinted_at_it),
         cmocka_unit_test(long_tasks_go_where_their_application_is_served),
         cmocka_unit_test(handed_back_they_wait_for_another_and_nobody_is_held_off),
         cmocka_unit_test(what_a_task_returned_comes_before_its_end),

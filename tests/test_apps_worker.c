@@ -122,14 +122,20 @@ static void a_thief_gets_what_it_serves(void **state)
     long_runs(&t, 90);
     t.now_us += 1000;
     probe_app(&t, 1, 2, app_a());
-    expect(&t, STUCK, stuck, CENTRAL, m->stuck);
+    expect(&t, STUCK, stuck, CENTRAL, m->stuck && m->apps == app_set(app_a()));
     probe(&t, 2, 1);
     probe_app(&t, 3, 1, app_a());
+    t.now_us += 10 * MS;
+    tell(&t, TIMER, timer, 0, 0);
+    expect(&t, STUCK, stuck, CENTRAL, m->stuck && m->apps == 0); /* now something for anybody */
     tell(&t, STEAL_REQUEST, steal_request, OTHER, .request = 1, .max = 100);
     expect(&t, STEAL_LOOT, steal_loot, OTHER, m->items == 1 && m->job.v == JOB(2).v && m->app == 0);
     tell(&t, STEAL_ACK, steal_ack, OTHER, .request = 1, .job = JOB(2), .accepted = 1);
     tell(&t, STEAL_REQUEST, steal_request, OTHER, .request = 2, .max = 100);
     expect(&t, STEAL_LOOT, steal_loot, OTHER, m->items == 0);
+    t.now_us += 10 * MS;
+    tell(&t, TIMER, timer, 0, 0);
+    expect(&t, STUCK, stuck, CENTRAL, m->stuck && m->apps == app_set(app_a()));
     tell(&t, STEAL_REQUEST, steal_request, OTHER, .request = 3, .max = 100, .apps = app_set(app_a()));
     expect(&t, STEAL_LOOT, steal_loot, OTHER, m->items == 2 && m->job.v == JOB(1).v && m->app == app_a());
     expect(&t, STEAL_LOOT, steal_loot, OTHER, m->items == 2 && m->job.v == JOB(3).v && m->app == app_a());

@@ -40,6 +40,32 @@ static void note_set(struct worker *w)
         w->app_set |= app_set(w->apps[i].id);
 }
 
+void wk_apps_count(struct worker *w, const struct entry *e, bool in)
+{
+    uint64_t app = e->job->app;
+    uint32_t i;
+
+    if (e->q.is_long || e->q.bound)
+        return;
+    if (app == 0) {
+        w->n_queued_any += in ? 1u : -1u;
+        return;
+    }
+    i = find(w, app);
+    if (i < w->n_apps) /* else it goes back, as all of an application that was served */
+        w->apps[i].n_queued += in ? 1u : -1u;
+}
+
+uint64_t wk_apps_needed(const struct worker *w)
+{
+    uint64_t apps = 0;
+
+    for (uint32_t i = 0; i < w->n_apps && w->n_queued_any == 0; i++)
+        if (w->apps[i].n_queued > 0)
+            apps |= app_set(w->apps[i].id);
+    return apps;
+}
+
 static void give_back(struct worker *w, struct lane *l, uint64_t app, struct out *out)
 {
     list_foreach(&l->queue.fifo, k, next) {

@@ -302,9 +302,16 @@ void wk_on_long_work(struct worker *w, const struct event *e, struct out *out)
 /* ---- Edges: parked and stuck (protocol 5.5) ---- */
 
 /* True when the edge is told now: it changed, and the last change is WORKER_EDGE_US ago. */
-static bool edge_due(const struct worker *w, const struct worker_edge *e)
+static bool edge_due(const struct worker *w, const struct worker_edge *e, bool changed)
 {
-    return w->joined && e->is != e->told && w->now_us >= e->next_at;
+    return w->joined && changed && w->now_us >= e->next_at;
+}
+
+static bool parked_changed(const struct worker *w) { return w->parked.is != w->parked.told; }
+
+static bool stuck_changed(const struct worker *w)
+{
+    return w->stuck.is != w->stuck.told || (w->stuck.is && wk_apps_needed(w) != w->told_apps);
 }
 
 static void edge_tell(struct worker *w, struct worker_edge *e)
@@ -325,12 +332,15 @@ void wk_edges_step(struct worker *w, struct out *out)
     else if (w->thief.state == THIEF_OFF || w->n_free == 0 || !hints)
         w->parked.is = false;
     w->stuck.is = w->n_stuck > 0 && (hints || (steal && !policy_has(p, POLICY_STEAL_ALWAYS)));
-    if (edge_due(w, &w->parked)) {
+    if (edge_due(w, &w->parked, parked_changed(w))) {
         out_add(out, MSG_PARKED, NODE_CENTRAL.v)->parked.parked = w->parked.is;
         edge_tell(w, &w->parked);
     }
-    if (edge_due(w, &w->stuck)) {
-        out_add(out, MSG_STUCK, NODE_CENTRAL.v)->stuck.stuck = w->stuck.is;
+    if (edge_due(w, &w->stuck, stuck_changed(w))) {
+        struct msg_stuck *m = &out_add(out, MSG_STUCK, NODE_CENTRAL.v)->stuck;
+
+        m->stuck = w->stuck.is;
+        w->told_apps = m->apps = w->stuck.is ? wk_apps_needed(w) : 0;
         edge_tell(w, &w->stuck);
     }
 }
@@ -339,9 +349,9 @@ int64_t wk_edges_next(const struct worker *w)
 {
     int64_t next = TIME_NEVER;
 
-    if (w->joined && w->parked.is != w->parked.told)
+    if (w->joined && parked_changed(w))
         next = w->parked.next_at;
-    if (w->joined && w->stuck.is != w->stuck.told && w->stuck.next_at < next)
+    if (w->joined && stuck_changed(w) && w->stuck.next_at < next)
         next = w->stuck.next_at;
     return next;
 }

@@ -53,6 +53,28 @@ static void check_lane(const struct worker *w, const struct lane *l)
     }
 }
 
+static void check_apps(const struct worker *w)
+{
+    uint32_t n[LIMIT_WORKER_APPS] = {0}, any = 0;
+
+    for (uint32_t i = 0; i < w->n_lanes; i++) {
+        list_foreach(&w->lanes[i].queue.shorts, k, next) {
+            uint64_t app = container_of(k, struct entry, q.kind)->job->app;
+            uint32_t at = 0;
+
+            any += app == 0;
+            while (at < w->n_apps && w->apps[at].id != app)
+                at++;
+            CHECK(app == 0 || at < w->n_apps); /* whatever queues here is served here */
+            if (app)
+                n[at]++;
+        }
+    }
+    CHECK(any == w->n_queued_any);
+    for (uint32_t i = 0; i < w->n_apps; i++)
+        CHECK(n[i] == w->apps[i].n_queued);
+}
+
 static void check_lanes(const struct worker *w)
 {
     uint32_t n_free = 0, n_requested = 0, n_long = 0, n_stuck = 0;
@@ -187,6 +209,7 @@ void worker_check(const struct worker *w)
     struct tally n = {0};
 
     check_lanes(w);
+    check_apps(w);
     check_owners(w, &w->up_owners, OWNER_UP, &n);
     check_owners(w, &w->lost_owners, OWNER_LOST, &n);
     check_owners(w, &w->away_owners, OWNER_AWAY, &n);

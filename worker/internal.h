@@ -252,7 +252,12 @@ void wk_on_quit(struct worker *w, const struct event *e, struct out *out);
 void wk_on_stop(struct worker *w, const struct event *e, struct out *out);
 
 /* ---- apps.c ---- */
-bool wk_serves(const struct worker *w, uint64_t app);       /* also whatever is for none */
+bool wk_serves(const struct worker *w, uint64_t app); /* also whatever is for none */
+/* e is in a queue from now on, or not any more. */
+void wk_apps_count(struct worker *w, const struct entry *e, bool in);
+/* What a thief needs to serve one of (app_set) to get anything that is stuck here; 0: anybody may get some. Of all that
+ * queues here, not only of what is stuck, so that it is known without a look at the queues. O(applications). */
+uint64_t wk_apps_needed(const struct worker *w);
 void wk_apps_tell(const struct worker *w, struct out *out); /* all of them, to central */
 void wk_apps_free(struct worker *w);
 void wk_on_exec_app(struct worker *w, const struct event *e, struct out *out);

@@ -166,12 +166,14 @@ void wk_entry_push(struct worker *w, struct lane *l, struct entry *e)
     if (!e->task)
         w->n_reservations += e->q.count;
     steal_queue_push(&l->queue, &e->q);
+    wk_apps_count(w, e, true);
     wk_lane_touch(w, l);
 }
 
 void wk_entry_unqueue(struct worker *w, struct entry *e)
 {
     steal_queue_remove(&e->lane->queue, &e->q);
+    wk_apps_count(w, e, false);
     wk_lane_touch(w, e->lane);
 }
 

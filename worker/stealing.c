@@ -140,6 +140,7 @@ static void put_back(struct worker *w, struct reservation *r, struct out *out)
     wk_leave_loot(w, r);
     if (!refuses_work(w) && wk_serves(w, j->app)) {
         steal_queue_put_back(&e->lane->queue, &e->q);
+        wk_apps_count(w, e, true);
         wk_lane_touch(w, e->lane);
         return;
     }

@@ -73,6 +73,7 @@ struct worker {
         int64_t next_at; /* no change is told before */
         bool is, told;
     } parked, stuck;
+    uint64_t told_apps; /* with stuck */
 
     /* Stealing. */
     struct members *members;
@@ -95,9 +96,11 @@ struct worker {
     struct worker_app {    /* what it serves */
         uint64_t id;
         struct blob *name;
+        uint32_t n_queued; /* entries in the queues that may be stolen */
     } * apps;
     uint32_t n_apps, apps_cap;
     uint64_t app_set;                /* of them */
+    uint32_t n_queued_any;           /* entries in the queues that may be stolen, and need no application */
     uint64_t unacked_bytes;          /* of results in completions that are not acknowledged */
     int64_t beat_sent_us;            /* the heartbeat whose acknowledgement is awaited */
     uint32_t central_version;        /* what the link to central is spoken in */
