@@ -239,9 +239,10 @@ bench-codec bench-bus: bench-%: all $(B)/bench/bench_%
 	$(Q)$(B)/bench/bench_$*
 # lib or lib:peer of those that are installed.
 peer_libs := $(if $(wildcard /usr/include/libgearman),gearman) $(if $(wildcard /usr/include/hiredis),hiredis:redis)
-peers := $(foreach p,$(peer_libs),$(B)/bench/$(lastword $(subst :, ,$(p)))_queue)
+peers := $(foreach p,$(peer_libs),$(lastword $(subst :, ,$(p))))
+bench-noop: $(peers:%=$(B)/bench/noop_%)
 # Response times at 80 % load, beside an ideal and peers; half an hour, and an hour for the mixed load.
-bench-poisson: all $(B)/bench/poisson_client $(peers)
+bench-poisson: all $(B)/bench/poisson_client $(peers:%=$(B)/bench/%_queue)
 	$(Q)bench/poisson.py pure $(abspath $(B)/hawk) $(abspath $(B)) $(B)/bench/poisson.json $(ROUNDS)
 bench-mixed: all $(B)/bench/poisson_client
 	$(Q)bench/poisson.py mixed $(abspath $(B)/hawk) $(abspath $(B)) $(B)/bench/mixed.json $(ROUNDS)
@@ -252,11 +253,15 @@ $(B)/bench/poisson_client: $(B)/obj/bench/poisson_client.o $(bench_archive) $(ar
 # Peers: what is not installed is left out.
 bench-deps:
 	$(Q)tools/deps packages-bench.txt
+link_peer = $(CC) $(LANGUAGE) $(CFLAGS) $(WARNINGS) -o $@ $(filter %.c,$^) -l$(firstword $(subst :, ,$(filter %$*,$(peer_libs))))
 $(B)/bench/%_queue: bench/peers/queue.c bench/peers/%.c bench/peers/queue.h bench/lib/arrivals.h $(B)/flags.list
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(LANGUAGE) $(CFLAGS) $(WARNINGS) -o $@ bench/peers/queue.c bench/peers/$*.c \
-		-l$(firstword $(subst :, ,$(filter %$*,$(peer_libs))))
+	$(Q)$(link_peer)
+$(B)/bench/noop_%: bench/peers/noop.c bench/peers/%.c bench/peers/queue.h $(B)/flags.list
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(link_peer)
 
 # The simulator's alone, with its figures in $(B)/bench/sim.json; INSTRUCTIONS=1: valgrind counts instructions where the
 # processor does not (some minutes).

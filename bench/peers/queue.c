@@ -16,13 +16,7 @@
 
 static int done_fd;
 
-void queue_die(const char *what)
-{
-    fprintf(stderr, "peer: %s\n", what);
-    exit(1);
-}
-
-static void work(const char *text, uint32_t len)
+static int work(const char *text, uint32_t len, char result[PEER_RESULT])
 {
     char copy[64] = "";
     struct timespec t;
@@ -36,6 +30,7 @@ static void work(const char *text, uint32_t len)
     clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
     if (write(done_fd, &job, sizeof job) != sizeof job)
         queue_die("the client is gone");
+    return 0;
 }
 
 static void start_workers(int port, int slots)
@@ -43,7 +38,7 @@ static void start_workers(int port, int slots)
     for (int i = 0; i < slots; i++)
         if (fork() == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
-            peer_work(port, work);
+            peer_work(port, 1, work);
         }
 }
 
