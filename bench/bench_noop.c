@@ -1,12 +1,14 @@
 /* What a task costs that does nothing: one central, one dist and two workers of 32 slots, processes of their own on
  * loopback, an attached executor at each worker, and a client of libhawk that keeps some jobs of so many tasks in flight;
- * a task's payload and its result are the same 8 bytes. Then one job of one task at a time, on the idle cluster.
+ * a task's payload is 8 bytes, and its result is 8: when it began. Then one job of one task at a time, on the idle cluster.
+ * In each round gearmand and a Redis list do the same, each in its own best way (bench/lib/peers.c).
  *
  * Per round: tasks per second, processor time per task of each process (a worker with its spawner), and how many envelopes share a message. With
- * --timers the tasks are timers of no duration: they take every step that a task takes but the executor's.
+ * --timers the tasks are timers of no duration: they take every step that a task takes but the executor's; no peer has such.
  * Usage: bench_noop [--timers] [--hawk BINARY] [--total TASKS] [--only TASKSxJOBS] [FILE.json [ROUNDS]] */
 #include "base/mem.h"
 #include "bench/lib/figures.h"
+#include "bench/lib/peers.h"
 #include "bench/lib/programs.h"
 #include "client/libhawk.h"
 #include "net/api.h"
@@ -18,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define SLOTS 32u
 #define APP "noop"
@@ -45,6 +48,8 @@ struct bench {
     struct loop *loop;
     struct hawk_client *client;
     struct figures *figures;
+    struct peers *peers; /* NULL: not wanted */
+    int64_t began_ns;    /* CLOCK_MONOTONIC, of the last task of the last job */
     uint64_t total;
     unsigned long only_tasks, only_jobs; /* 0: all */
 };
@@ -75,15 +80,26 @@ static void start_all(struct bench *b)
         bench_die("%s", hawk_client_error(b->client));
 }
 
-/* What an executor does, in a process of its own. */
+static int64_t now_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+/* What an executor does, in a process of its own: a task's result is when it began. */
 static void __attribute__((noreturn)) serve(const char *worker)
 {
     struct hawk_executor *x;
     const struct hawk_work *w;
 
     if (hawk_executor_open(&x, APP, &(struct hawk_executor_options){.worker = worker, .slots = SLOTS}) == 0)
-        while (hawk_executor_next(x, &w, -1) > 0)
-            hawk_executor_done(x, w, w->payload.data, w->payload.len);
+        while (hawk_executor_next(x, &w, -1) > 0) {
+            int64_t now = now_ns();
+
+            hawk_executor_done(x, w, &now, sizeof now);
+        }
     bench_die("executor: %s", hawk_executor_error(x));
 }
 
@@ -151,8 +167,10 @@ static void take_one(struct bench *b)
         bench_die("no job ended within a minute");
     struct hawk_task last;
     if (hawk_job_state(j) != HAWK_JOB_DONE || !hawk_job_task(j, hawk_job_tasks(j) - 1, &last) ||
-        (!b->timers && last.result.len != sizeof PAYLOAD - 1))
+        (!b->timers && last.result.len != sizeof b->began_ns))
         bench_die("a job was not done: %s", hawk_job_error(j));
+    if (!b->timers)
+        memcpy(&b->began_ns, last.result.data, sizeof b->began_ns);
     hawk_job_free(j);
 }
 
@@ -167,37 +185,16 @@ static void load(struct bench *b, uint32_t tasks, uint32_t in_flight, uint64_t j
     }
 }
 
-/* ---- Figures: their names live as long as the program ---- */
-
-static const char *named(const char *mix, const char *what)
-{
-    char *name = NULL;
-
-    if (asprintf(&name, "%s: %s", mix, what) < 0)
-        bench_die("out of memory");
-    return name;
-}
+/* ---- Figures ---- */
 
 struct mix {
     uint32_t tasks, in_flight;
-    const char *rate, *cpu[PROCESSES], *cpu_all, *batch[DAEMONS];
 };
 
-static void name_figures(struct mix *m)
+static const char *figure_name(char name[96], const struct mix *m, const char *what, const char *whose)
 {
-    char mix[64], what[64];
-
-    snprintf(mix, sizeof mix, "jobs of %u, %u in flight", m->tasks, m->in_flight);
-    m->rate = named(mix, "tasks");
-    m->cpu_all = named(mix, "CPU of all daemons");
-    for (int i = 0; i < PROCESSES; i++) {
-        snprintf(what, sizeof what, "CPU of %s", names[i]);
-        m->cpu[i] = named(mix, what);
-    }
-    for (int i = DIST; i < DAEMONS; i++) {
-        snprintf(what, sizeof what, "envelopes per message of %s", names[i]);
-        m->batch[i] = named(mix, what);
-    }
+    snprintf(name, 96, "jobs of %u, %u in flight: %s%s", m->tasks, m->in_flight, what, whose);
+    return name;
 }
 
 /* A daemon's, and its spawner's. */
@@ -226,10 +223,12 @@ static double cpu_of(const struct bench *b, int i)
 
 static bool is_there(const struct bench *b, int i) { return i < DAEMONS || i == CLIENT || !b->timers; }
 
-static void measure(struct bench *b, const struct mix *m)
+/* Tasks per second. */
+static double measure(struct bench *b, const struct mix *m)
 {
     double cpu[PROCESSES], sent[DAEMONS][2], all = 0;
     uint64_t jobs = b->total / m->tasks + 1;
+    char name[96];
 
     load(b, m->tasks, m->in_flight, jobs / 10 + 1);
     for (int i = 0; i < PROCESSES; i++)
@@ -241,56 +240,59 @@ static void measure(struct bench *b, const struct mix *m)
     }
     double start = wall_s(), n = (double)(jobs * m->tasks);
     load(b, m->tasks, m->in_flight, jobs);
-    figures_add(b->figures, m->rate, "/s", n / (wall_s() - start));
+    double rate = n / (wall_s() - start);
+
+    figures_add(b->figures, figure_name(name, m, "tasks", ""), "/s", rate);
     for (int i = 0; i < PROCESSES; i++) {
         double us = is_there(b, i) ? (cpu_of(b, i) - cpu[i]) * 1e6 / n : 0;
 
         all += i < DAEMONS ? us : 0;
         if (is_there(b, i))
-            figures_add(b->figures, m->cpu[i], "us/task", us);
+            figures_add(b->figures, figure_name(name, m, "CPU of ", names[i]), "us/task", us);
     }
-    figures_add(b->figures, m->cpu_all, "us/task", all);
+    figures_add(b->figures, figure_name(name, m, "CPU of ", "all daemons"), "us/task", all);
     for (int i = DIST; i < DAEMONS; i++) {
         struct daemon *d = &b->daemons[i];
 
         ask_links(b, d);
-        figures_add(b->figures, m->batch[i], "", (d->envelopes - sent[i][0]) / (d->messages - sent[i][1]));
+        figures_add(b->figures, figure_name(name, m, "envelopes per message of ", names[i]), "",
+                    (d->envelopes - sent[i][0]) / (d->messages - sent[i][1]));
     }
+    return rate;
 }
 
-static int by_value(const void *a, const void *c)
-{
-    double x = *(const double *)a, y = *(const double *)c;
-
-    return (x > y) - (x < y);
-}
+#define TO_START "one job at a time: submit to start"
+#define TO_RESULT "one job at a time: submit to result"
 
 static void measure_singles(struct bench *b)
 {
-    static double us[SINGLES];
+    static double started[SINGLES], ended[SINGLES];
 
     load(b, 1, 1, SINGLES / 10);
     for (uint32_t i = 0; i < SINGLES; i++) {
-        double start = wall_s();
+        int64_t submitted_ns = now_ns();
 
         load(b, 1, 1, 1);
-        us[i] = (wall_s() - start) * 1e6;
+        ended[i] = (double)(now_ns() - submitted_ns) / 1e3;
+        started[i] = (double)(b->began_ns - submitted_ns) / 1e3;
     }
-    qsort(us, SINGLES, sizeof *us, by_value);
-    figures_add(b->figures, "one job at a time: submit to result, p50", "us", us[SINGLES / 2]);
-    figures_add(b->figures, "one job at a time: submit to result, p90", "us", us[SINGLES * 9 / 10]);
-    figures_add(b->figures, "one job at a time: submit to result, p99", "us", us[SINGLES * 99 / 100]);
-    figures_at_most(b->figures, "one job at a time: submit to result, p50", 260);
-    figures_at_most(b->figures, "one job at a time: submit to result, p99", 1000);
+    if (!b->timers)
+        figures_add_quantiles(b->figures, TO_START, "us", started, SINGLES);
+    figures_add_quantiles(b->figures, TO_RESULT, "us", ended, SINGLES);
 }
 
 static void set_targets(struct bench *b, const struct mix *m)
 {
-    if (m->in_flight != 64)
-        return;
-    figures_at_least(b->figures, m->rate, m->tasks == 1 ? 30000 : 100000);
-    if (m->tasks == 100)
-        figures_at_most(b->figures, m->cpu_all, 15);
+    char name[96];
+
+    if (m->in_flight == 64)
+        figures_at_least(b->figures, figure_name(name, m, "tasks", ""), m->tasks == 1 ? 30000 : 100000);
+    if (m->in_flight == 64 && m->tasks == 100)
+        figures_at_most(b->figures, figure_name(name, m, "CPU of ", "all daemons"), 15);
+    figures_at_most(b->figures, TO_START ", p50", 160);
+    figures_at_most(b->figures, TO_START ", p99", 1000);
+    figures_at_most(b->figures, TO_RESULT ", p50", 260);
+    figures_at_most(b->figures, TO_RESULT ", p99", 1000);
 }
 
 /* "100x64": whether it is one. */
@@ -326,29 +328,33 @@ static void parse(int argc, char **argv, struct bench *b)
     }
 }
 
-static void round_of(struct bench *b, struct mix *mixes, size_t n)
+static bool is_wanted(const struct bench *b, uint32_t tasks, uint32_t in_flight)
 {
-    for (size_t i = 0; i < n; i++) {
-        struct mix *m = &mixes[i];
+    return !b->only_tasks || (b->only_tasks == tasks && b->only_jobs == in_flight);
+}
 
-        if (b->only_tasks && (b->only_tasks != m->tasks || b->only_jobs != m->in_flight))
+/* The first of mixes beside the peers, which go first in every second round. */
+static void round_of(struct bench *b, const struct mix *mixes, size_t n, bool peers_first)
+{
+    if (b->peers && peers_first)
+        peers_measure(b->peers, b->figures, b->total);
+    for (size_t i = 0; i < n; i++) {
+        double rate = is_wanted(b, mixes[i].tasks, mixes[i].in_flight) ? measure(b, &mixes[i]) : 0;
+
+        if (i > 0 || !b->peers)
             continue;
-        if (!m->rate) {
-            name_figures(m);
-            set_targets(b, m);
-        }
-        measure(b, m);
+        if (!peers_first)
+            peers_measure(b->peers, b->figures, b->total);
+        peers_compare(b->peers, b->figures, rate);
     }
-    if (!b->only_tasks || (b->only_tasks == 1 && b->only_jobs == 1))
+    if (is_wanted(b, 1, 1))
         measure_singles(b);
 }
 
 int main(int argc, char **argv)
 {
-    struct mix mixes[] = {{.tasks = 100, .in_flight = 64},
-                          {.tasks = 100, .in_flight = 8},
-                          {.tasks = 1, .in_flight = 64},
-                          {.tasks = 1, .in_flight = 512}};
+    static const struct mix mixes[] = {{100, 64}, {100, 8}, {1, 64}, {1, 512}};
+    size_t n = sizeof mixes / sizeof *mixes;
     struct bench b = {.total = 300000};
     unsigned long rounds;
 
@@ -359,10 +365,16 @@ int main(int argc, char **argv)
     b.figures = figures_new("noop");
     start_all(&b);
     b.loop = loop_new(LOOP_NET);
+    if (!b.timers && is_wanted(&b, mixes[0].tasks, mixes[0].in_flight))
+        b.peers = peers_start();
     for (unsigned long r = 0; r < rounds; r++)
-        round_of(&b, mixes, sizeof mixes / sizeof mixes[0]);
+        round_of(&b, mixes, n, r % 2 == 1);
+    if (b.peers)
+        peers_stop(b.peers);
     loop_free(b.loop);
     stop_all(&b);
+    for (size_t i = 0; i < n; i++)
+        set_targets(&b, &mixes[i]);
     figures_end(b.figures, optind < argc ? argv[optind] : NULL);
     return 0;
 }

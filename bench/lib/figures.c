@@ -12,7 +12,8 @@
 #include <time.h>
 
 struct figure {
-    const char *name, *unit;
+    char *name;
+    const char *unit;
     double *v;
     uint32_t n, cap;
     double target;
@@ -70,7 +71,7 @@ static struct figure *find(struct figures *f, const char *name)
         if (strcmp(f->v[i].name, name) == 0)
             return &f->v[i];
     vec_grow(f->v, f->n, f->cap);
-    f->v[f->n] = (struct figure){.name = name, .unit = ""};
+    f->v[f->n] = (struct figure){.name = xstrdup(name), .unit = ""};
     return &f->v[f->n++];
 }
 
@@ -83,6 +84,25 @@ void figures_add(struct figures *f, const char *name, const char *unit, double v
     g->unit = unit;
     vec_grow(g->v, g->n, g->cap);
     g->v[g->n++] = value;
+}
+
+static int by_value(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+void figures_add_quantiles(struct figures *f, const char *name, const char *unit, double *v, uint32_t n)
+{
+    static const uint32_t percents[] = {50, 90, 99};
+    char full[128];
+
+    qsort(v, n, sizeof *v, by_value);
+    for (size_t i = 0; i < sizeof percents / sizeof *percents; i++) {
+        snprintf(full, sizeof full, "%s, p%u", name, percents[i]);
+        figures_add(f, full, unit, v[(uint64_t)n * percents[i] / 100]);
+    }
 }
 
 static void set_target(struct figures *f, const char *name, double target, bool at_most)
@@ -101,13 +121,6 @@ void figures_at_least(struct figures *f, const char *name, double target)
 void figures_at_most(struct figures *f, const char *name, double target)
 {
     set_target(f, name, target, true);
-}
-
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
 }
 
 static double median(const double *sorted, uint32_t n)
@@ -185,6 +198,7 @@ void figures_end(struct figures *f, const char *path)
         if (f->v[i].n)
             json_object_set_new(o, f->v[i].name, report_one(&f->v[i]));
         free(f->v[i].v);
+        free(f->v[i].name);
     }
     if (path && json_dump_file(all, path, JSON_INDENT(1)) != 0)
         bench_die("the figures cannot be written to %s", path);

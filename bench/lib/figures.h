@@ -12,8 +12,10 @@ struct figures;
 
 /* bench: what messages and the report call it. Also notes how busy the machine is. */
 struct figures *figures_new(const char *bench);
-/* A round's value of the figure of this name (kept, not copied), in the order in which they are first named. */
+/* A round's value of the figure of this name, in the order in which they are first named. */
 void figures_add(struct figures *f, const char *name, const char *unit, double value);
+/* A round's "NAME, p50", "NAME, p90" and "NAME, p99" of n values, which are sorted. */
+void figures_add_quantiles(struct figures *f, const char *name, const char *unit, double *v, uint32_t n);
 /* What its median must reach: at least, or at most. */
 void figures_at_least(struct figures *f, const char *name, double target);
 void figures_at_most(struct figures *f, const char *name, double target);
