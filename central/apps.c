@@ -1,5 +1,6 @@
 /* Applications that attached executors serve: where, who is told of it, long tasks that need one, and what these
  * returned, until their dists have it. */
+#include "base/check.h"
 #include "base/mem.h"
 #include "central/state.h"
 
@@ -144,10 +145,11 @@ void central_apps_heard(struct central *c, struct node *n, const struct msg_app 
     note_set(c, n);
     vec_grow(a->nodes, a->nodes_n, a->nodes_cap);
     a->nodes[a->nodes_n++] = n;
+    if (a->jobs > 0)
+        central_recall_arm(c);
 }
 
-/* Of the general workers that serve it the one with the least waiting time. O(workers that serve it): the heaps of
- * central.waiting are those of all workers. */
+/* By looking at each: the heaps of central.waiting are those of all workers. */
 struct node *central_app_best(const struct central *c, const struct central_app *a)
 {
     struct node *best = NULL;
@@ -166,6 +168,19 @@ struct node *central_app_best(const struct central *c, const struct central_app 
         }
     }
     return best;
+}
+
+void central_app_rank(const struct central *c, const struct central_app *a, struct heap *h)
+{
+    heap_init(h);
+    for (uint32_t i = 0; i < a->nodes_n; i++) {
+        struct node *n = a->nodes[i];
+
+        if (!central_node_eligible(n))
+            continue;
+        n->rank = (struct heap_node){.key = waiting_at(&n->waiting, c->now_us), .seq = n->id.v};
+        CHECK(heap_push(h, &n->rank) == 0);
+    }
 }
 
 /* ---- What tasks returned ---- */

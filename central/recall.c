@@ -15,12 +15,17 @@
 #define RECALL_GAIN_US US_PER_S
 /* Called back at a time; the rest after another delay. */
 #define RECALL_MAX 10000u
+/* Workers looked at, at a time, for those that serve a task's application. */
+#define RECALL_LOOKS_MAX 1000000u
 
 /* What is called back, in the order in which it was found. */
 struct recalls {
     struct long_task **v;
     uint32_t n, cap;
+    uint32_t looks;
 };
+
+static bool enough(const struct recalls *r) { return r->n == RECALL_MAX || r->looks >= RECALL_LOOKS_MAX; }
 
 void central_recall_arm(struct central *c)
 {
@@ -30,39 +35,45 @@ void central_recall_arm(struct central *c)
 
 int64_t central_recall_due_us(const struct central *c) { return c->recall_us; }
 
-static bool starts_sooner(struct central *c, const struct waiting_worker *here)
+/* Where t would start sooner than at the end of that queue; NULL: nowhere. */
+static struct waiting_worker *better(struct central *c, const struct long_task *t,
+                                     const struct waiting_worker *here, struct recalls *r)
 {
-    const struct waiting_worker *best = waiting_best(&c->waiting, c->now_us);
+    const struct central_app *a = t->job->app;
+    struct node *serves = a ? central_app_best(c, a) : NULL;
+    struct waiting_worker *best = serves ? &serves->waiting : a ? NULL : waiting_best(&c->waiting, c->now_us);
 
-    return best && best != here && waiting_at(best, c->now_us) + RECALL_GAIN_US < waiting_at(here, c->now_us);
+    r->looks += a ? a->nodes_n : 0;
+    return best && best != here && waiting_at(best, c->now_us) + RECALL_GAIN_US < waiting_at(here, c->now_us)
+               ? best
+               : NULL;
 }
 
-/* The last in n's queue, if it may be called back. One that another worker is meant to get is not n's; one that needs an
- * executor stays, since who has one is not what this looks at. */
+/* The last in n's queue, if it may be called back. One that another worker is meant to get is not n's. */
 static struct long_task *last_queued(const struct node *n)
 {
     struct long_task *t = list_empty(&n->waiting.queued)
                               ? NULL
                               : container_of(n->waiting.queued.prev, struct long_task, w.link);
 
-    return !t || t->unsent || t->cancelled || t->recalled || t->job->app || !node_eq(t->worker, n->id) ? NULL
-                                                                                                       : t;
+    return !t || t->unsent || t->cancelled || t->recalled || !node_eq(t->worker, n->id) ? NULL : t;
 }
 
-/* Moves tasks in the waiting-time queue, from n to where they would start, as long as that is sooner. */
+/* Moves tasks in the waiting-time queue, from n to where they would start, as long as that is sooner. One that would start
+ * sooner nowhere, since only n serves its application, keeps those before it in n's queue too. */
 static void recall_from(struct central *c, struct node *n, struct recalls *r)
 {
     struct long_task *t;
 
-    while (r->n < RECALL_MAX && (t = last_queued(n)) && starts_sooner(c, &n->waiting)) {
+    while (!enough(r) && (t = last_queued(n)) && better(c, t, &n->waiting, r)) {
         int64_t estimate_us = t->w.estimate_us;
+        struct waiting_worker *to;
 
         waiting_end(&c->waiting, &t->w, c->now_us);
-        if (!starts_sooner(c, &n->waiting)) {
-            waiting_place(&c->waiting, &n->waiting, &t->w, estimate_us, c->now_us);
+        to = better(c, t, &n->waiting, r);
+        waiting_place(&c->waiting, to ? to : &n->waiting, &t->w, estimate_us, c->now_us);
+        if (!to)
             return;
-        }
-        waiting_place(&c->waiting, waiting_best(&c->waiting, c->now_us), &t->w, estimate_us, c->now_us);
         vec_grow(r->v, r->n, r->cap);
         r->v[r->n++] = t;
     }
@@ -97,7 +108,7 @@ void central_recall_run(struct central *c)
         if (n->link && msg_in_version(MSG_TASK_RECALL, n->version))
             recall_from(c, n, &r);
     }
-    if (r.n == RECALL_MAX)
+    if (r.n > 0 && enough(&r)) /* at least one is, so that this ends */
         central_recall_arm(c);
     call_back(c, &r);
     free(r.v);

@@ -3,6 +3,7 @@
 #define HAWK_CENTRAL_STATE_H
 
 #include "base/err.h"
+#include "base/heap.h"
 #include "base/list.h"
 #include "base/units.h"
 #include "central/config.h"
@@ -78,6 +79,7 @@ struct node {
     /* In central's lists of these names, or in none; a dist's push: in dists. */
     struct list push, changed, untold, parked, stuck;
     struct waiting_worker waiting; /* its long tasks */
+    struct heap_node rank;         /* while tasks of an application are placed, by waiting time */
     struct central_app **apps;     /* that it serves */
     uint32_t n_apps, apps_cap;
     uint64_t app_set;    /* of them */
@@ -489,7 +491,10 @@ void central_apps_send(struct central *c, const struct node *dist, const struct 
 void central_node_forget_apps(struct central *c, struct node *n, bool tell_dists);
 /* a NULL: what is for none, which every worker serves. */
 bool central_node_serves(const struct node *n, const struct central_app *a);
+/* The general worker that serves it with the least waiting time, or NULL. O(workers that serve it). */
 struct node *central_app_best(const struct central *c, const struct central_app *a);
+/* All of them in a new heap, the caller's, by node.rank. */
+void central_app_rank(const struct central *c, const struct central_app *a, struct heap *h);
 /* False: there is no room for it. */
 bool central_result_keep(struct central *c, struct long_task *t, struct blob *result);
 /* To be followed by the task's end. */

@@ -307,13 +307,20 @@ static void place_first(struct central *c, const struct list *unplaced, struct n
         place_at(c, t, n);
 }
 
-/* Those that need an executor, where there is one. */
+/* Those that need an executor, where there is one. O(workers that serve it + tasks * log of these). */
 static void place_for_app(struct central *c, struct central_app *a)
 {
-    struct node *n;
+    struct heap ranked;
+    struct heap_node *least;
 
-    while (!list_empty(&a->unplaced) && (n = central_app_best(c, a)))
+    central_app_rank(c, a, &ranked);
+    while (!list_empty(&a->unplaced) && (least = heap_min(&ranked))) {
+        struct node *n = container_of(least, struct node, rank);
+
         place_first(c, &a->unplaced, n);
+        heap_update(&ranked, least, waiting_at(&n->waiting, c->now_us), least->seq);
+    }
+    heap_free(&ranked);
     if (list_empty(&a->unplaced))
         list_remove(&a->waiting);
 }

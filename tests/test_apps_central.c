@@ -149,6 +149,53 @@ static void only_who_serves_what_is_stuck_is_hinted_at_it(void **state)
     end(&c);
 }
 
+/* An idle worker that does not serve it is none that could take them; from when it does, it is. */
+static void who_serves_it_later_gets_its_share_of_what_waits(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 2);
+    serves(&c.t, c.w[0], "a", true);
+    submit_app(&c, 1, 6, "a");
+    c.w[2] = add_worker(&c.t, "late", 1);
+    serves(&c.t, c.w[1], "b", true);
+    pass(&c.t, 10 * S);
+    expect_none(&c.t, TASK_RECALL, c.w[0]);
+    serves(&c.t, c.w[1], "a", true);
+    pass(&c.t, 1 * S);
+    for (uint32_t task = 4; task < 6; task++)
+        assert_int_equal(expect(&c.t, TASK_RECALL, task_recall, c.w[0])->id.task, task);
+    expect_none(&c.t, TASK_RECALL, c.w[0]);
+    for (uint32_t task = 4; task < 6; task++) {
+        tell(&c.t, TASK_RETURNED, task_returned, c.w[0], .id = try_of(1, 1, task, 1));
+        assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1])->id.attempt, 2);
+    }
+    end(&c);
+}
+
+/* One job's tasks are spread as by asking for the least waiting time before each of them. */
+static void a_job_is_spread_over_those_that_serve_it(void **state)
+{
+    struct cluster c;
+    uint32_t tasks = 300, least = tasks;
+
+    begin(&c, 4);
+    for (uint32_t i = 0; i < 3; i++)
+        serves(&c.t, c.w[i], "a", true);
+    submit_app(&c, 1, 6, "a");
+    for (uint32_t i = 0; i < 6; i++)
+        expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[i % 3]);
+    submit_app(&c, 2, tasks, "a");
+    for (uint32_t i = 0; i < 3; i++) {
+        struct central_node v;
+
+        assert_true(central_view_node(c.t.c, (node_id_t){c.w[i]}, c.t.now_us, &v));
+        least = v.long_placed < least ? v.long_placed : least;
+    }
+    assert_int_equal(least, 102);
+    end(&c);
+}
+
 static void handed_back_they_wait_for_another_and_nobody_is_held_off(void **state)
 {
     struct cluster c;
@@ -225,6 +272,8 @@ int main(void)
         cmocka_unit_test(dists_hear_who_serves_what),
         cmocka_unit_test(a_worker_that_joins_again_tells_again),
         cmocka_unit_test(only_who_serves_what_is_stuck_is_hinted_at_it),
+        cmocka_unit_test(who_serves_it_later_gets_its_share_of_what_waits),
+        cmocka_unit_test(a_job_is_spread_over_those_that_serve_it),
         cmocka_unit_test(long_tasks_go_where_their_application_is_served),
         cmocka_unit_test(handed_back_they_wait_for_another_and_nobody_is_held_off),
         cmocka_unit_test(what_a_task_returned_comes_before_its_end),
