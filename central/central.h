@@ -65,6 +65,9 @@ node_id_t central_next_node(const struct central *c, node_id_t prev);
 /* Fills *v; false when there is no such node. */
 bool central_view_node(const struct central *c, node_id_t node, int64_t now_us, struct central_node *v);
 
+/* The i-th application that it serves, in no order; NULL past the last. */
+const struct blob *central_node_app(const struct central *c, node_id_t node, uint32_t i);
+
 struct central_totals {
     uint32_t workers_up, workers_suspect, dists_up, dists_suspect;
     uint64_t slots, slots_reserved;                               /* of workers that are not gone */

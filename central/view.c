@@ -43,6 +43,13 @@ bool central_view_node(const struct central *c, node_id_t node, int64_t now_us, 
     return true;
 }
 
+const struct blob *central_node_app(const struct central *c, node_id_t node, uint32_t i)
+{
+    const struct node *n = central_node_by_id(c, node);
+
+    return n && i < n->n_apps ? n->apps[i]->name : NULL;
+}
+
 static void count_nodes(const struct central *c, struct central_totals *t)
 {
     for (uint32_t id = 1; id < c->nodes_end; id++) {

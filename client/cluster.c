@@ -9,7 +9,28 @@
 
 /* ---- nodes ---- */
 
-static void add_node(struct text_table *t, const struct api_node *n)
+static void add_apps(struct text_table *t, const struct api_node *n)
+{
+    char *all = NULL;
+    size_t len;
+    FILE *f = open_memstream(&all, &len);
+    for (uint32_t i = 0; f && i < n->apps_n; i++)
+        fprintf(f, "%s%s", i ? "," : "", CLEAN(n->apps[i]));
+    if (f)
+        fclose(f);
+    table_cell(t, "%s", all && n->apps_n ? all : "-");
+    free(all);
+}
+
+static bool any_apps(const struct api_list_nodes_reply *r)
+{
+    for (uint32_t i = 0; i < r->nodes_n; i++)
+        if (r->nodes[i].apps_n > 0)
+            return true;
+    return false;
+}
+
+static void add_node(struct text_table *t, const struct api_node *n, bool apps)
 {
     bool worker = strcmp(n->role, role_text(ROLE_WORKER)) == 0,
          dist = strcmp(n->role, role_text(ROLE_DIST)) == 0;
@@ -36,17 +57,20 @@ static void add_node(struct text_table *t, const struct api_node *n)
         table_cell(t, "-");
     table_cell(t, "%s", DURATION(n->heartbeat_age_us));
     table_cell(t, "%s", CLEAN(n->address));
+    if (apps)
+        add_apps(t, n);
 }
 
 static void print_nodes(struct session *s, const struct api_list_nodes_reply *reply)
 {
     struct text_table t = {0};
     json_t *list = json_array();
+    bool apps = any_apps(reply);
     table_columns(&t, ">NODE", "NAME", "ROLE", "STATE", "PARTITION", ">SLOTS", ">SHORT", ">LONG", ">QUEUED",
-                  ">LONG-WAIT", ">JOBS", ">SEEN", "ADDRESS", NULL);
+                  ">LONG-WAIT", ">JOBS", ">SEEN", "ADDRESS", apps ? "APPLICATIONS" : NULL, NULL);
     for (uint32_t i = 0; i < reply->nodes_n; i++) {
         if (s->mode == OUTPUT_TABLE)
-            add_node(&t, &reply->nodes[i]);
+            add_node(&t, &reply->nodes[i], apps);
         else if (s->mode == OUTPUT_JSON)
             json_array_append_new(list, node_json(&reply->nodes[i]));
         else

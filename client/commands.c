@@ -139,7 +139,8 @@ const struct command client_commands[] = {
                    "run. QUEUED:\n"
                    "reservations and tasks in its queue. LONG-WAIT: when a long task placed there now would "
                    "start, by the\n"
-                   "estimates. JOBS: a dist's unfinished ones. SEEN: how long ago central heard from it.\n",
+                   "estimates. JOBS: a dist's unfinished ones. SEEN: how long ago central heard from it.\n"
+                   "APPLICATIONS: what executors attached to a worker serve, where any is.\n",
         .common = common_flags,
         .run = nodes_main,
     },

@@ -189,6 +189,10 @@ json_t *node_json(const struct api_node *n)
     json_object_set_new(o, "jobs_unfinished", json_integer(n->jobs_unfinished));
     json_object_set_new(o, "heartbeat_age_us", json_integer(n->heartbeat_age_us));
     json_object_set_new(o, "long_wait_us", json_integer(n->long_wait_us));
+    json_t *apps = json_array();
+    for (uint32_t i = 0; i < n->apps_n; i++)
+        json_array_append_new(apps, json_text(n->apps[i]));
+    json_object_set_new(o, "apps", apps);
     return o;
 }
 

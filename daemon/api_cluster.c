@@ -24,6 +24,37 @@ static struct api_node node_from_member(const struct member *m)
     };
 }
 
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static void add_app(struct api_node *n, uint32_t *cap, const struct blob *name)
+{
+    vec_grow(n->apps, n->apps_n, *cap);
+    n->apps[n->apps_n++] = text_or_empty(name);
+}
+
+/* As central knows, or a dist by what central told it. */
+static void fill_apps(const struct api *a, struct api_node *n)
+{
+    node_id_t id = {n->node};
+    uint32_t cap = 0;
+    const struct blob *name;
+    while ((name = a->roles.central ? central_node_app(a->roles.central, id, n->apps_n)
+                                    : dist_node_app(a->roles.dist, id, n->apps_n)))
+        add_app(n, &cap, name);
+    if (n->apps_n > 1)
+        qsort(n->apps, n->apps_n, sizeof *n->apps, by_name);
+}
+
+void api_nodes_free(struct api_node *nodes, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        free(nodes[i].apps);
+    free(nodes);
+}
+
 static void add_node(struct api_list_nodes_reply *reply, uint32_t *cap, struct api_node node)
 {
     vec_grow(reply->nodes, reply->nodes_n, *cap);
@@ -56,6 +87,7 @@ bool api_node_fill(const struct api *a, node_id_t id, struct api_node *out)
     out->drained = v.empty;
     out->until_restart = v.drain == DRAIN_RESTART;
     out->protocol = v.version;
+    fill_apps(a, out);
     return v.member.state != MEMBER_GONE;
 }
 
@@ -65,9 +97,11 @@ static void nodes_of_central(const struct api *a, struct api_list_nodes_reply *r
     add_node(reply, &cap, central_node(a->roles.name, a->roles.addr, true));
     node_id_t id = NODE_NONE;
     while ((id = central_next_node(a->roles.central, id)).v) {
-        struct api_node node;
+        struct api_node node = {0};
         if (api_node_fill(a, id, &node))
             add_node(reply, &cap, node);
+        else
+            free(node.apps);
     }
 }
 
@@ -95,8 +129,10 @@ static void nodes_of_dist(const struct api *a, struct api_list_nodes_reply *repl
     while ((m = dist_next_member(a->roles.dist, id))) {
         id = m->node;
         listed |= id.v == self.v;
-        if (m->state != MEMBER_GONE)
-            add_node(reply, &cap, node_from_member(m));
+        if (m->state == MEMBER_GONE)
+            continue;
+        add_node(reply, &cap, node_from_member(m));
+        fill_apps(a, &reply->nodes[reply->nodes_n - 1]);
     }
     if (!listed && self.v)
         add_node(reply, &cap, this_dist(a));
@@ -112,7 +148,7 @@ void api_list_nodes(struct api *a, struct rpc_call *c, void *request)
     else if (a->roles.dist)
         nodes_of_dist(a, &reply);
     api_reply(c, API_LIST_NODES, &reply);
-    free(reply.nodes);
+    api_nodes_free(reply.nodes, reply.nodes_n);
 }
 
 /* ---- GetStats ---- */

@@ -94,15 +94,16 @@ void api_drain_set(struct api *a, const struct msg_drain_set *m)
     if (!w || (!m->err && m->node.v != w->nodes[w->nodes_n - 1].v))
         return;
     w = api_take(a, m->client);
-    struct api_node *list = xcalloc(w->nodes_n, sizeof *list), failed = {0};
+    struct api_node *list = xcalloc(w->nodes_n, sizeof *list);
     for (uint32_t i = 0; i < w->nodes_n; i++)
         api_node_fill(a, w->nodes[i], &list[i]);
-    api_node_fill(a, m->node, &failed);
+    struct central_node failed;
+    bool known = central_view_node(a->roles.central, m->node, loop_now(a->loop), &failed);
     if (m->err)
-        api_fail(w->call, m->err, "%s: %s", failed.name, drain_problem(m->err));
+        api_fail(w->call, m->err, "%s: %s", known ? failed.member.name->data : "", drain_problem(m->err));
     else
         api_reply(w->call, API_DRAIN, &(struct api_drain_reply){.nodes = list, .nodes_n = w->nodes_n});
-    free(list);
+    api_nodes_free(list, w->nodes_n);
     api_waiting_free(w);
 }
 
@@ -178,7 +179,7 @@ void api_stop(struct api *a, struct rpc_call *c, void *request)
             reply.failed[reply.failed_n++] = why;
     }
     api_reply(c, API_STOP, &reply);
-    free(reply.nodes);
+    api_nodes_free(reply.nodes, reply.nodes_n);
     free(reply.failed);
     free(texts);
     free(nodes);

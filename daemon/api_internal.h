@@ -96,7 +96,10 @@ void api_get_policy(struct api *a, struct rpc_call *c, void *request);
 void api_set_policy(struct api *a, struct rpc_call *c, void *request);
 
 /* What central says of a node; false: it is gone, or was never there. */
+/* To be freed with api_nodes_free. */
 bool api_node_fill(const struct api *a, node_id_t id, struct api_node *out);
+/* What is in them, and the array; NULL is fine. */
+void api_nodes_free(struct api_node *nodes, uint32_t n);
 
 /* api_drain.c */
 void api_drain(struct api *a, struct rpc_call *c, void *request);

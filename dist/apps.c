@@ -77,6 +77,13 @@ void job_leave_app(struct dist *d, struct dist_job *job)
     app_settle(d, a);
 }
 
+const struct blob *dist_node_app(const struct dist *d, node_id_t node, uint32_t i)
+{
+    const struct dist_node *n = node.v < d->nodes_n ? d->nodes[node.v] : NULL;
+
+    return n && i < n->n_apps ? n->apps[i]->name : NULL;
+}
+
 void dist_apps_free(struct dist *d)
 {
     struct dist_app *a, *next;

@@ -71,6 +71,8 @@ enum dist_block dist_blocked(const struct dist *d, const struct dist_job *job, u
 
 /* The nodes central told of: the one with the least id above `after` (NODE_NONE to start), or NULL. */
 const struct member *dist_next_member(const struct dist *d, node_id_t after);
+/* The i-th application that it serves, in no order; NULL past the last. */
+const struct blob *dist_node_app(const struct dist *d, node_id_t node, uint32_t i);
 static inline bool dist_has_stream(const struct dist *d, node_id_t n)
 {
     return n.v < d->nodes_n && d->nodes[n.v] && d->nodes[n.v]->stream;

@@ -322,6 +322,7 @@ static const struct api_field node_fields[] = {
     FIELD(Node, node, drained, BOOL),
     FIELD(Node, node, until_restart, BOOL),
     FIELD(Node, node, protocol, U32),
+    ARRAY(Node, node, apps, STRINGS),
 };
 TYPE(node, Node);
 

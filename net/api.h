@@ -226,6 +226,8 @@ struct api_node {
     int64_t heartbeat_age_us, long_wait_us;
     bool drained, until_restart;
     uint32_t protocol;
+    const char **apps;
+    uint32_t apps_n;
 };
 struct api_list_nodes_reply {
     struct api_node *nodes;

@@ -79,6 +79,26 @@ def test_failures_and_limits():
             assert "payload" in e.details() and "1048576" in e.details(), e
 
 
+def test_nodes_shows_who_serves_what():
+    def apps(where):
+        return {n["name"]: n["apps"] for n in c.json("nodes", dist=where)["nodes"]}
+
+    with Cluster(workers=2, slots=1) as c:
+        asked = (c.central_addr, c.dist_addrs[0])
+        assert all(not served for where in asked for served in apps(where).values())
+        assert "APPLICATIONS" not in c.hawk("nodes").stdout
+        xs = [Executor(socket_of(c, "w2"), app, echo).wait_attached() for app in ("sum", "mean")]
+        for where in asked:
+            wait_for("both", lambda: apps(where)["w2"] == ["mean", "sum"] and apps(where)["w1"] == [])
+        lines = c.hawk("nodes").stdout.splitlines()
+        assert lines[0].split()[-1] == "APPLICATIONS", lines
+        assert {line.split()[1]: line.split()[-1] for line in lines[1:]}["w2"] == "mean,sum", lines
+        assert {line.split()[1]: line.split()[-1] for line in lines[1:]}["w1"] == "-", lines
+        xs[0].die()
+        for where in asked:
+            wait_for("one", lambda: apps(where)["w2"] == ["mean"])
+
+
 def test_waits_for_an_executor_and_says_so():
     with Cluster(workers=2, slots=1) as c:
         job = submit(c, "later", [b"a", b"b"])
