@@ -145,7 +145,7 @@ static void on_reply(void *arg, bool ok)
             net_bytes_free(&b);
         }
         grpc_byte_buffer_destroy(reply);
-        if (ok) {
+        if (ok && !r->dropped) { /* the loop may be closing, and take no more of it */
             r->ops++;
             net_receive(r->loop, r->call, &r->reply, &r->receive_tag);
         }

@@ -681,6 +681,38 @@ static void a_stream_may_end_with_an_error(void **state)
     assert_int_equal(t.status, GRPC_STATUS_OK);
 }
 
+#define MESSAGES 2000u
+#define CLOSINGS 20
+
+/* A client closes while messages wait in its loop, none of which it asks to follow any more. */
+static void a_client_may_close_in_the_midst_of_messages(void **state)
+{
+    static const struct rpc_fns talk_fns = {.reply = talk_reply, .done = talk_done};
+    static char request[MESSAGES];
+
+    (void)state;
+    memset(request, 'x', sizeof request);
+    for (int i = 0; i < CLOSINGS; i++) {
+        struct loop *own = loop_new(LOOP_NET);
+        struct channel *ch = channel_new(own, server_addr(server, 0), NULL);
+        struct talk t = {0};
+
+        rpc_start(ch, STREAM, request, sizeof request, UNTIL_US, false, &talk_fns, &t);
+        int64_t end_us = loop_now(loop) + UNTIL_US;
+
+        while (t.got == 0 && loop_now(loop) < end_us) {
+            loop_once(loop, loop_now(loop) + 1000);
+            loop_once(own, loop_now(own) + 1000);
+        }
+        assert_true(t.got > 0);
+        unsigned got = t.got;
+
+        channel_free(ch);
+        loop_free(own);
+        assert_int_equal(t.got, got);
+    }
+}
+
 /* A client of another make: it says gzip, and sends what is not. */
 struct garbler {
     struct cq_tag sent_tag, over_tag;
@@ -761,6 +793,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(both_sides_send, setup, teardown),
         cmocka_unit_test_setup_teardown(a_call_on_hold_gets_nothing, setup, teardown),
         cmocka_unit_test_setup_teardown(a_stream_may_end_with_an_error, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_client_may_close_in_the_midst_of_messages, setup, teardown),
         cmocka_unit_test_setup_teardown(who_handles_a_stream_is_told_of_a_message_nobody_can_read, setup,
                                         teardown),
         cmocka_unit_test(over_a_unix_socket),
