@@ -5,6 +5,7 @@
 #include "daemon/api.h"
 #include "net/api.h"
 
+#include <string.h>
 #include <uthash.h>
 
 /* A unary call that waits for its role's effect. */
@@ -44,6 +45,8 @@ struct api {
         struct session_job *asked;    /* by client: jobs whose SUBMITTED is awaited */
         struct session_job *accepted; /* by job */
         struct loop_timer beat_timer;
+        struct list cancelling; /* jobs, in the order in which their clients want them cancelled */
+        struct loop_timer cancel_timer;
         size_t bytes; /* of what their clients have not taken */
     } sessions;
     struct list tails; /* output that is followed */
@@ -96,6 +99,16 @@ void api_get_policy(struct api *a, struct rpc_call *c, void *request);
 void api_set_policy(struct api *a, struct rpc_call *c, void *request);
 
 /* What central says of a node; false: it is gone, or was never there. */
+/* Of the *n elements of v those before *first were told, and make room when they are more than half: at no more than a move
+ * per one told. */
+static inline void api_make_room(void *v, size_t size, uint32_t *first, uint32_t *n)
+{
+    if (*first <= *n / 2)
+        return;
+    *n -= *first;
+    memmove(v, (char *)v + *first * size, *n * size);
+    *first = 0;
+}
 /* To be freed with api_nodes_free. */
 bool api_node_fill(const struct api *a, node_id_t id, struct api_node *out);
 /* What is in them, and the array; NULL is fine. */

@@ -17,6 +17,7 @@
 #define SESSION_BYTES_MAX (64u << 20)      /* the same: the stream ends */
 #define SESSIONS_RESULTS_BYTES (64u << 20) /* of all streams together: results wait at the dist */
 #define SESSIONS_BYTES_MAX (256u << 20)    /* the same: the one that holds most of it ends */
+#define CANCEL_TURN_TASKS 100000u /* of jobs that are cancelled in one turn: a million take half a second */
 
 struct session {
     struct list in_all, in_dirty;
@@ -41,11 +42,13 @@ struct session_job {
     uint64_t tag;
     job_id_t job;
     uint32_t client; /* while it is asked for */
+    uint32_t tasks;
     bool accepted, cancel, app;
     bool over; /* its end is among what is late */
     struct api_session_job told;
     struct session_job
         *next; /* the same job on another stream: its client has moved, and we have not seen that */
+    struct list in_cancelling;
     UT_hash_handle hh, hh_job; /* by tag; by client or job, the first of them */
 };
 
@@ -132,11 +135,7 @@ static void add_late(struct session *s, struct late l)
 {
     if (s->full_up)
         return;
-    if (s->late_first > s->late_n / 2) { /* those told make room, at no more than a move per one told */
-        s->late_n -= s->late_first;
-        memmove(s->late, s->late + s->late_first, s->late_n * sizeof *s->late);
-        s->late_first = 0;
-    }
+    api_make_room(s->late, sizeof *s->late, &s->late_first, &s->late_n);
     vec_grow(s->late, s->late_n, s->late_cap);
     s->late[s->late_n++] = l;
     grown(s, sizeof l);
@@ -228,6 +227,7 @@ static void accepted_remove(struct session_job *j)
 static void job_free(struct session_job *j)
 {
     struct session *s = j->session;
+    list_remove(&j->in_cancelling);
     if (j->accepted)
         accepted_remove(j);
     else
@@ -322,6 +322,45 @@ static void tell_ended(struct session_job *j, const struct dist_job *of, const s
     }
 }
 
+/* ---- Cancelling ---- */
+
+static void cancel_now(struct session_job *j)
+{
+    struct api *a = j->session->api;
+    job_id_t job = j->job;
+    list_remove(&j->in_cancelling);
+    a->feed(a->arg, ROLE_DIST, &(struct msg){.type = MSG_CANCEL, .cancel.job = job}); /* j may be gone */
+}
+
+/* One at least. Then everybody else has as long as that took: a call takes several turns of the loop. */
+static void cancel_some(void *arg)
+{
+    struct api *a = arg;
+    int64_t start_us = loop_now(a->loop), end_us;
+    uint64_t tasks = 0;
+    while (!list_empty(&a->sessions.cancelling) && tasks < CANCEL_TURN_TASKS) {
+        struct session_job *j = container_of(a->sessions.cancelling.next, struct session_job, in_cancelling);
+        tasks += j->tasks;
+        cancel_now(j);
+    }
+    end_us = loop_now(a->loop);
+    if (!list_empty(&a->sessions.cancelling))
+        loop_timer_set(a->loop, &a->sessions.cancel_timer, end_us + (end_us - start_us));
+}
+
+/* Many large jobs, that one message may name, are not all cancelled before anybody else is heard. */
+static void cancel_soon(struct session_job *j)
+{
+    struct api *a = j->session->api;
+    if (j->over || !list_empty(&j->in_cancelling))
+        return;
+    list_push_tail(&a->sessions.cancelling, &j->in_cancelling);
+    if (!loop_timer_is_set(&a->sessions.cancel_timer))
+        loop_timer_set(a->loop, &a->sessions.cancel_timer, loop_now(a->loop));
+}
+
+/* ---- What the dist says ---- */
+
 bool api_session_submitted(struct api *a, const struct msg_submitted *m)
 {
     struct session_job *j;
@@ -343,12 +382,13 @@ bool api_session_submitted(struct api *a, const struct msg_submitted *m)
     accepted_add(j);
     dist_job_view(a->roles.dist, of, loop_now(a->loop), &v);
     j->app = v.desc->kind == PAYLOAD_APP;
+    j->tasks = v.desc->tasks;
     tell_job(j, &v);
     tell_ended(j, of, &v);
     if (job_state_final(v.state))
         job_ended(j, v.state, v.abandoned);
     else if (j->cancel)
-        a->feed(a->arg, ROLE_DIST, &(struct msg){.type = MSG_CANCEL, .cancel.job = m->job});
+        cancel_soon(j);
     return true;
 }
 
@@ -407,11 +447,14 @@ void api_session_job(struct api *a, const struct msg_job_event *m)
 static void session_free(struct session *s)
 {
     struct api *a = s->api;
-    struct session_job *j, *tmp;
+    struct session_job *j;
     s->all_sent = false;
-    HASH_ITER(hh, s->jobs, j, tmp) {
+    while ((j = s->jobs)) {
         job_id_t job = j->accepted ? j->job : JOB_NONE;
+        bool cancel = !list_empty(&j->in_cancelling);
         job_free(j);
+        if (cancel)
+            a->feed(a->arg, ROLE_DIST, &(struct msg){.type = MSG_CANCEL, .cancel.job = job});
         if (job.v)
             a->feed(a->arg, ROLE_DIST, &(struct msg){.type = MSG_WATCH, .watch = {.job = job, .on = false}});
     }
@@ -518,6 +561,7 @@ static void submit(struct session *s, const struct api_session_submit *r)
     }
     struct session_job *j = xcalloc(1, sizeof *j);
     *j = (struct session_job){.session = s, .tag = r->tag, .client = ++a->next_client};
+    list_init(&j->in_cancelling);
     HASH_ADD(hh, s->jobs, tag, sizeof j->tag, j);
     HASH_ADD(hh_job, a->sessions.asked, client, sizeof j->client, j);
     m.submit.client = j->client;
@@ -529,12 +573,11 @@ static void submit(struct session *s, const struct api_session_submit *r)
 
 static void cancel(struct session *s, uint64_t tag)
 {
-    struct api *a = s->api;
     struct session_job *j = job_by_tag(s, tag);
     if (!j)
         return; /* it has ended */
     if (j->accepted)
-        a->feed(a->arg, ROLE_DIST, &(struct msg){.type = MSG_CANCEL, .cancel.job = j->job});
+        cancel_soon(j);
     else
         j->cancel = true;
 }
@@ -618,12 +661,15 @@ void api_session_init(struct api *a)
 {
     list_init(&a->sessions.all);
     list_init(&a->sessions.dirty);
+    list_init(&a->sessions.cancelling);
+    loop_timer_init(&a->sessions.cancel_timer, cancel_some, a);
     loop_timer_init(&a->sessions.beat_timer, on_beat, a);
 }
 
 void api_session_free(struct api *a)
 {
     loop_timer_clear(a->loop, &a->sessions.beat_timer);
+    loop_timer_clear(a->loop, &a->sessions.cancel_timer);
     list_foreach(&a->sessions.all, l, next) {
         struct session *s = container_of(l, struct session, in_all);
         send_event(s); /* what is known leaves, if it can */

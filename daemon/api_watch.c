@@ -87,11 +87,7 @@ static void mark_task(struct api_watch *w, uint32_t task)
     if (w->is_changed[task / 8] & 1u << task % 8)
         return;
     w->is_changed[task / 8] |= (uint8_t)(1u << task % 8);
-    if (w->told > w->changed_n / 2) { /* told ones make room, at no more than a move per task told */
-        w->changed_n -= w->told;
-        memmove(w->changed, w->changed + w->told, w->changed_n * sizeof *w->changed);
-        w->told = 0;
-    }
+    api_make_room(w->changed, sizeof *w->changed, &w->told, &w->changed_n);
     vec_grow(w->changed, w->changed_n, w->changed_cap);
     w->changed[w->changed_n++] = task;
     mark(w);

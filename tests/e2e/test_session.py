@@ -129,6 +129,21 @@ def test_refusals_concern_one_job():
         assert s.over == S.INVALID_ARGUMENT and "tag 4" in s.call.details()
 
 
+def test_many_large_jobs_are_cancelled_at_once():
+    """More tasks than are cancelled in one turn of the dist's loop."""
+    with Cluster(workers=1, slots=1) as c:
+        s = Session(c.dist_addrs[0])
+        s.submit([pb.JobSpec(tasks=30000, kind=pb.PAYLOAD_APP, app="nobody") for _ in range(5)])
+        s.until("all are known", lambda: len(s.jobs) == 5)
+        s.requests.put(pb.SessionRequest(cancel=[pb.SessionCancel(tag=t) for t in (4, 0, 1, 2, 3, 4)]))
+        s.until("all have ended", lambda: len(s.ends) == 5)
+        assert {e.state for e in s.ends.values()} == {pb.JOB_CANCELLED}
+        assert all(len(tasks) == 30000 for tasks in s.tasks.values()) and len(s.tasks) == 5
+        s.requests.put(None)
+        s.until("the stream ends", lambda: s.over is not None)
+        assert s.over == grpc.StatusCode.OK
+
+
 def test_a_stream_that_means_nothing_is_refused():
     with Cluster(workers=1) as c:
         S = grpc.StatusCode
