@@ -83,7 +83,7 @@ static int run(int number, const char *dist, uint32_t tasks, uint32_t step_ms)
     if (!err)
         err = hawk_submit(h, d, &reply);
     if (!err)
-        err = hawk_watch(h, &reply.job, 1, true, on_event, NULL, &c);
+        err = hawk_watch(h, &reply.job, 1, HAWK_WATCH_TASKS, on_event, NULL, &c);
     if (err)
         fprintf(stderr, "client %d: %s\n", number, hawk_error(h));
     else

@@ -497,7 +497,7 @@ void central_nodes_heartbeat(struct central *c, struct node *n, const struct msg
     n->running_long = m->running_long;
     n->jobs_unfinished = m->jobs_unfinished;
     central_nodes_hold(c, n, false);
-    if (m->ack || n->version < 2) /* the older version has no such field */
+    if (!m->quiet)
         central_send(c, n, MSG_HEARTBEAT_ACK)->heartbeat_ack.seq = m->seq;
 }
 

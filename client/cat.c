@@ -84,7 +84,7 @@ static int on_tick(void *ctx)
 static int wait_started(struct session *s, job_id_t job, uint32_t task, struct api_task *found)
 {
     struct starting w = {.s = s, .job = job, .task = task, .changed = true};
-    int result = hawk_watch(s->h, &job, 1, false, on_change, on_tick, &w);
+    int result = hawk_watch(s->h, &job, 1, HAWK_WATCH_JOBS, on_change, on_tick, &w);
     if (result == 0)
         look(&w); /* the job has ended */
     *found = w.found;

@@ -62,12 +62,17 @@ HAWK_MUST_USE int hawk_list_jobs(struct hawk *h, const struct hawk_job_query *q,
 /* Called for every event of a watched job; `event` is borrowed. A return other than 0 ends the watching, and
  * hawk_watch returns it. */
 typedef int hawk_watch_fn(void *ctx, const struct api_event *event);
-/* Follows n jobs at once until each has a final state (0). A stream that breaks is opened again for as long
+enum hawk_watch_what {
+    HAWK_WATCH_JOBS,
+    HAWK_WATCH_TASKS,   /* tasks too, as they change */
+    HAWK_WATCH_RESULTS, /* tasks as they end, with what they returned */
+};
+/* Follows n jobs at once until each has a final state (0), and with HAWK_WATCH_RESULTS until everything was told. A stream that breaks is opened again for as long
  * as the timeout; a job that no dist knows (HAWK_ENOT_FOUND), or that cannot be watched for
  * another reason, is left out, and what the first such met is returned at the end. tick, when not NULL, is called
  * at least every 100 ms and may end it in the same way. */
-HAWK_MUST_USE int hawk_watch(struct hawk *h, const job_id_t *jobs, uint32_t n, bool tasks, hawk_watch_fn *on,
-                             int (*tick)(void *ctx), void *ctx);
+HAWK_MUST_USE int hawk_watch(struct hawk *h, const job_id_t *jobs, uint32_t n, enum hawk_watch_what what,
+                             hawk_watch_fn *on, int (*tick)(void *ctx), void *ctx);
 
 /* Called for every piece of output, in order. Other than 0 ends it. */
 typedef int hawk_output_fn(void *ctx, const struct api_output_chunk *chunk);

@@ -5,6 +5,7 @@
 #include "client/commands.h"
 #include "client/show.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,8 +20,103 @@ const struct flag result_flags[] = {
     {0},
 };
 
+/* ---- Results that came in ---- */
+
+struct kept {
+    int64_t at; /* in the file */
+    uint32_t len;
+    bool here;
+};
+
+struct kept_job {
+    job_id_t job;
+    struct kept *tasks;
+    uint32_t n;
+    struct kept_job *next;
+};
+
+struct kept_results {
+    FILE *f;
+    int64_t end;
+    struct kept_job *jobs; /* those a user names in one command: few */
+};
+
+struct kept_results *results_keep_new(void)
+{
+    struct kept_results *k = xcalloc(1, sizeof *k);
+    k->f = tmpfile();
+    return k;
+}
+
+void results_keep_free(struct kept_results *k)
+{
+    if (!k)
+        return;
+    for (struct kept_job *j = k->jobs, *next; j; j = next) {
+        next = j->next;
+        free(j->tasks);
+        free(j);
+    }
+    if (k->f)
+        fclose(k->f);
+    free(k);
+}
+
+static struct kept_job *kept_job(const struct kept_results *k, job_id_t job)
+{
+    struct kept_job *j = k->jobs;
+    while (j && j->job.v != job.v)
+        j = j->next;
+    return j;
+}
+
+void results_keep(struct kept_results *k, job_id_t job, const struct api_task *t)
+{
+    struct kept_job *j = kept_job(k, job);
+    if (!k->f || t->state != TASK_DONE || t->result_lost)
+        return;
+    if (!j) {
+        j = xcalloc(1, sizeof *j);
+        j->job = job;
+        j->next = k->jobs;
+        k->jobs = j;
+    }
+    if (t->task >= j->n) {
+        uint32_t n = j->n * 2 > t->task ? j->n * 2 : t->task + 1;
+        j->tasks = xrealloc(j->tasks, n * sizeof *j->tasks);
+        memset(j->tasks + j->n, 0, (n - j->n) * sizeof *j->tasks);
+        j->n = n;
+    }
+    if (t->result_n &&
+        (fseeko(k->f, k->end, SEEK_SET) || fwrite(t->result, 1, t->result_n, k->f) != t->result_n))
+        return;
+    j->tasks[t->task] = (struct kept){.at = k->end, .len = (uint32_t)t->result_n, .here = true};
+    k->end += (int64_t)t->result_n;
+}
+
+/* The bytes of a result that was kept, to be freed; NULL when it was not. */
+static uint8_t *kept_read(const struct kept_results *k, job_id_t job, uint32_t task, uint32_t *len)
+{
+    const struct kept_job *j = k ? kept_job(k, job) : NULL;
+    const struct kept *t = j && task < j->n && j->tasks[task].here ? &j->tasks[task] : NULL;
+    uint8_t *bytes;
+    if (!t)
+        return NULL;
+    bytes = xcalloc(1, (size_t)t->len + 1);
+    if (fseeko(k->f, t->at, SEEK_SET) || fread(bytes, 1, t->len, k->f) != t->len) {
+        free(bytes);
+        return NULL;
+    }
+    *len = t->len;
+    return bytes;
+}
+
+/* ---- Printing ---- */
+
 struct results {
     struct session *s;
+    job_id_t job;
+    struct kept_results *kept;
     json_t *tasks; /* NULL: to stdout */
     bool raw, wrong_kind;
     uint32_t missing; /* tasks that returned nothing, since they are not done */
@@ -47,6 +143,16 @@ static void say_missing(struct results *r, const struct api_task *t, uint32_t fi
                       : task_ending(ending, sizeof ending, t, r->limit_us));
 }
 
+static void one_result(struct results *r, const struct api_task *t, uint32_t first_index)
+{
+    if (t->state != TASK_DONE || t->result_lost)
+        say_missing(r, t, first_index);
+    else if (!r->tasks)
+        print_result(r, t);
+    if (r->tasks)
+        json_array_append_new(r->tasks, task_json(t, first_index));
+}
+
 static int result_page(void *ctx, const struct api_get_job_reply *page, uint32_t first_index)
 {
     struct results *r = ctx;
@@ -57,19 +163,24 @@ static int result_page(void *ctx, const struct api_get_job_reply *page, uint32_t
     if (page->spec)
         r->limit_us = page->spec->time_limit_us;
     for (uint32_t i = 0; i < page->tasks_n; i++) {
-        const struct api_task *t = &page->tasks[i];
-        if (t->state != TASK_DONE || t->result_lost)
-            say_missing(r, t, first_index);
-        else if (!r->tasks)
-            print_result(r, t);
-        if (r->tasks)
-            json_array_append_new(r->tasks, task_json(t, first_index));
+        struct api_task t = page->tasks[i];
+        uint32_t len = 0;
+        uint8_t *kept =
+            t.state == TASK_DONE && t.result_lost ? kept_read(r->kept, r->job, t.task, &len) : NULL;
+        if (kept) {
+            t.result = kept;
+            t.result_n = len;
+            t.result_lost = false;
+        }
+        one_result(r, &t, first_index);
+        free(kept);
     }
     return ferror(stdout) ? 1 : 0;
 }
 
 static int print_results(struct results *r, job_id_t job, uint32_t first, uint32_t n)
 {
+    r->job = job;
     int result = job_result_pages(r->s->h, job, first, n, result_page, r);
     if (result < 0)
         return session_failed(r->s);
@@ -81,14 +192,14 @@ static int print_results(struct results *r, job_id_t job, uint32_t first, uint32
         return HAWK_EXIT_UNREACHABLE;
     }
     if (r->missing > RESULTS_MISSING_SHOWN && !r->tasks && r->s->mode != OUTPUT_QUIET)
-        say_error(r->s->command, "%u tasks have no result; `hawk job --failed %s` shows them all", r->missing,
-                  JOB_TEXT(job));
+        say_error(r->s->command, "%u tasks have no result; `hawk job %s` shows what became of each",
+                  r->missing, JOB_TEXT(job));
     return r->missing ? HAWK_EXIT_FAILED : HAWK_EXIT_OK;
 }
 
-int results_print(struct session *s, job_id_t job, json_t **json)
+int results_print(struct session *s, job_id_t job, struct kept_results *kept, json_t **json)
 {
-    struct results r = {.s = s, .tasks = json ? json_array() : NULL};
+    struct results r = {.s = s, .kept = kept, .tasks = json ? json_array() : NULL};
     int exit_code = print_results(&r, job, 0, UINT32_MAX);
     if (json)
         *json = r.tasks;

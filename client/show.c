@@ -104,7 +104,7 @@ const char *task_ending(char *buf, size_t size, const struct api_task *t, int64_
         /* Without one it was given up because nobody knows of it any more. */
         snprintf(buf, size, "%s",
                  t->worker ? "lost with its worker"
-                           : "in doubt after a restart of its dist or of central: it may have run");
+                           : "in doubt, since its dist or central was away: it may have run");
         break;
     default:
         snprintf(buf, size, "%s", show_task_state(t->state));

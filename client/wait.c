@@ -16,6 +16,7 @@
 
 #define INTERRUPTED 1    /* what the tick ends the watching with; errors are negative */
 #define FAILURES_SHOWN 5 /* of one job */
+#define PENDING_TOLD_US (2 * US_PER_S)
 
 static volatile sig_atomic_t interrupted;
 
@@ -28,10 +29,12 @@ static void on_interrupt(int signo)
 struct progress {
     struct session *session;
     struct api_job *jobs; /* by id, as of the last event */
+    struct kept_results *kept;
     uint32_t n;
     bool shown;   /* a progress line is wanted */
     bool printed; /* one is on the screen */
     bool warned;
+    bool pending_told;
     struct timespec start;
 };
 
@@ -47,6 +50,8 @@ static int on_event(void *ctx, const struct api_event *event)
     struct api_job *j = bsearch(&event->job, p->jobs, p->n, sizeof *p->jobs, by_id);
     if (!j)
         return 0;
+    for (uint32_t i = 0; p->kept && i < event->tasks_n; i++)
+        results_keep(p->kept, j->job, &event->tasks[i]);
     api_free(&api_job_type, j);
     *j = event->job;
     j->name = xstrdup(j->name);
@@ -86,10 +91,28 @@ static void print_progress(struct progress *p)
     p->printed = true;
 }
 
+/* A long job starts there; who waits for one that stays so should know. */
+static void tell_pending(struct progress *p)
+{
+    if (p->pending_told || elapsed_us(&p->start) < PENDING_TOLD_US)
+        return;
+    for (uint32_t i = 0; i < p->n && !p->pending_told; i++) {
+        if (p->jobs[i].state != JOB_PENDING || !p->jobs[i].name)
+            continue;
+        p->pending_told = true;
+        fputs(p->printed ? "\r\033[K" : "", stderr);
+        say_warning(
+            p->session->command,
+            "job %s is pending: central has not taken it yet, and will when it can (`hawk explain %s`)",
+            JOB_TEXT(p->jobs[i].job), JOB_TEXT(p->jobs[i].job));
+    }
+}
+
 /* At most ten times a second: that is how often libhawk calls it. */
 static int on_tick(void *ctx)
 {
     struct progress *p = ctx;
+    tell_pending(p);
     if (!p->warned && *hawk_warning(p->session->h)) {
         p->warned = true;
         fputs(p->printed ? "\r\033[K" : "", stderr);
@@ -140,7 +163,7 @@ static void explain_failure(struct session *s, const struct api_job *j)
         fprintf(stderr, "hawk: job %s was cancelled: %u of %u tasks were done\n", job, j->done, j->tasks);
         return;
     }
-    fprintf(stderr, "hawk: job %s: %u of %u tasks failed", job, bad, j->tasks);
+    fprintf(stderr, "hawk: job %s: %u of %u task%s failed", job, bad, j->tasks, j->tasks == 1 ? "" : "s");
     fprintf(stderr, j->cancelled ? ", %u were cancelled\n" : "\n", j->cancelled);
     if (job_pages(s->h, j->job, 0, UINT32_MAX, print_failures, &f) < 0)
         return; /* the job may have been forgotten by now: its counts are all there is */
@@ -187,7 +210,7 @@ static int print_json(const struct progress *p, bool results)
                                                     : json_pack("{s:s}", "job", JOB_TEXT(p->jobs[i].job)));
         if (!results)
             continue;
-        int got = results_print(p->session, p->jobs[i].job, &tasks);
+        int got = results_print(p->session, p->jobs[i].job, p->kept, &tasks);
         exit_code = exit_code ? exit_code : got;
         json_object_set_new(json_array_get(list, i), "results", tasks);
     }
@@ -196,11 +219,11 @@ static int print_json(const struct progress *p, bool results)
 }
 
 /* In the order in which the jobs were named. */
-static int print_results(struct session *s, const struct selection *jobs)
+static int print_results(struct session *s, const struct selection *jobs, struct kept_results *kept)
 {
     int exit_code = HAWK_EXIT_OK;
     for (uint32_t i = 0; i < jobs->n; i++) {
-        int got = results_print(s, jobs->jobs[i], NULL);
+        int got = results_print(s, jobs->jobs[i], kept, NULL);
         exit_code = exit_code ? exit_code : got;
     }
     return exit_code;
@@ -217,9 +240,11 @@ int wait_jobs(struct session *s, const struct selection *jobs, bool progress, bo
     for (uint32_t i = 0; i < p.n; i++)
         p.jobs[i] = (struct api_job){.job = jobs->jobs[i]};
     qsort(p.jobs, p.n, sizeof *p.jobs, by_id);
+    p.kept = results ? results_keep_new() : NULL;
     interrupted = 0;
     sigaction(SIGINT, &act, &old);
-    int result = hawk_watch(s->h, jobs->jobs, jobs->n, false, on_event, on_tick, &p);
+    int result = hawk_watch(s->h, jobs->jobs, jobs->n, results ? HAWK_WATCH_RESULTS : HAWK_WATCH_JOBS,
+                            on_event, on_tick, &p);
     sigaction(SIGINT, &old, NULL);
     if (p.shown)
         print_progress(&p); /* how it ended */
@@ -233,7 +258,7 @@ int wait_jobs(struct session *s, const struct selection *jobs, bool progress, bo
     if (result && result != INTERRUPTED)
         exit_code = session_failed(s);
     if (results && result == 0 && s->mode != OUTPUT_JSON) {
-        int got = print_results(s, jobs);
+        int got = print_results(s, jobs, p.kept);
         exit_code = exit_code ? exit_code : got;
     }
     if (s->mode == OUTPUT_JSON) {
@@ -243,5 +268,6 @@ int wait_jobs(struct session *s, const struct selection *jobs, bool progress, bo
     for (uint32_t i = 0; i < p.n; i++)
         api_free(&api_job_type, &p.jobs[i]);
     free(p.jobs);
+    results_keep_free(p.kept);
     return exit_code;
 }

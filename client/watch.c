@@ -25,7 +25,7 @@ struct watch {
     struct watched *v;
     uint32_t n;
     uint32_t open, unfinished;
-    bool tasks;
+    enum hawk_watch_what what;
     int result; /* what ended it; 0: nothing yet */
     int failed; /* of jobs that cannot be watched, what the first one met; the others go on */
     char failure[600];
@@ -49,6 +49,7 @@ struct watched {
     struct rpc *rpc;        /* NULL: no stream is open */
     struct rpc *move;       /* a Submit that moves it to `to` */
     struct channel *to;
+    struct channel *said; /* whose the status and text below are */
     uint32_t
         tried; /* dists asked in vain: to take it over, or for a job that is not ours, whether they have it */
     bool ended, finished; /* its last state was told; and everything else */
@@ -94,10 +95,10 @@ static void on_event(void *arg, const uint8_t *data, size_t len)
     if (j->ours)
         attended_event(j->ours->a, &event);
     /* What a large job's last tasks did comes after its final state. */
-    if (j->ended && (j->ours ? attended_complete(j->ours->a) : !w->tasks))
+    if (j->ended && (j->ours ? attended_complete(j->ours->a) : w->what == HAWK_WATCH_JOBS))
         finished(j);
     struct api_event shown = event;
-    if (!w->tasks)
+    if (w->what == HAWK_WATCH_JOBS)
         shown.tasks_n = 0;
     if (shown.tasks_n || event.job.job.v)
         w->result = w->on(w->ctx, &shown);
@@ -112,6 +113,7 @@ static void on_end(void *arg, grpc_status_code status, const char *text)
     if (j->ended && (!j->ours || status == GRPC_STATUS_OK))
         finished(j);
     j->broken = !j->finished;
+    j->said = j->ch ? j->ch : hawk_contact(j->w->h);
     j->status = status;
     snprintf(j->text, sizeof j->text, "%s", text);
 }
@@ -119,8 +121,12 @@ static void on_end(void *arg, grpc_status_code status, const char *text)
 static void open_stream(struct watched *j)
 {
     static const struct rpc_fns fns = {.reply = on_event, .done = on_end};
-    const struct api_watch_request request = {
-        .job = j->job, .tasks = j->w->tasks, .ended = j->ours && !j->w->tasks};
+    enum hawk_watch_what what = j->w->what;
+    const struct api_watch_request request = {.job = j->job,
+                                              .tasks = what == HAWK_WATCH_TASKS,
+                                              .ended = what == HAWK_WATCH_RESULTS ||
+                                                       (j->ours && what == HAWK_WATCH_JOBS),
+                                              .results = what == HAWK_WATCH_RESULTS};
     struct hawk *h = j->w->h;
     uint8_t *data;
     size_t len;
@@ -161,6 +167,7 @@ static void on_move_end(void *arg, grpc_status_code status, const char *text)
         return;
     }
     j->tried++;
+    j->said = j->to;
     if (status == GRPC_STATUS_OK)
         text = "it took another job for it: is it of an older version?";
     snprintf(j->text, sizeof j->text, "%s", text);
@@ -229,6 +236,13 @@ static void warn_away(struct hawk *h, const char *reason)
              duration_format(duration, sizeof duration, h->timeout_us));
 }
 
+static int stream_failed(const struct watched *j, const struct channel *asked)
+{
+    bool over = j->status == GRPC_STATUS_OK;
+    return hawk_call_failed(j->w->h, asked, over ? GRPC_STATUS_UNAVAILABLE : j->status,
+                            over ? "the stream of events ended before the job" : j->text);
+}
+
 /* To the next dist; when all have been asked, back to the one that had it, which may be there again. */
 static int go_on_moving(struct watched *j)
 {
@@ -236,9 +250,9 @@ static int go_on_moving(struct watched *j)
     struct channel *to = hawk_other_dist(h, j->ch, j->job.v, j->tried);
     if (to)
         return move_to(j, to);
+    int err = stream_failed(j, j->said ? j->said : j->ch);
     if (loop_now(h->loop) >= j->give_up_us)
-        return hawk_call_failed(h, j->ch, j->status, j->text);
-    hawk_call_failed(h, j->ch, j->status, j->text);
+        return err;
     warn_away(h, h->error);
     j->moving = false;
     retry_later(j);
@@ -294,13 +308,6 @@ static bool ask_next(struct watched *j, const struct channel *asked)
         j->ch = hawk_other_dist(h, hawk_contact(h), j->job.v, j->tried++);
     j->retry_us = loop_now(h->loop);
     return j->ch != NULL;
-}
-
-static int stream_failed(const struct watched *j, const struct channel *asked)
-{
-    bool over = j->status == GRPC_STATUS_OK;
-    return hawk_call_failed(j->w->h, asked, over ? GRPC_STATUS_UNAVAILABLE : j->status,
-                            over ? "the stream of events ended before the job" : j->text);
 }
 
 static int mend_others(struct watched *j, struct channel *asked)
@@ -402,10 +409,10 @@ static void watch_end(struct watch *w)
     free(w->v);
 }
 
-int hawk_watch(struct hawk *h, const job_id_t *jobs, uint32_t n, bool tasks, hawk_watch_fn *on,
+int hawk_watch(struct hawk *h, const job_id_t *jobs, uint32_t n, enum hawk_watch_what what, hawk_watch_fn *on,
                int (*tick)(void *ctx), void *ctx)
 {
-    struct watch w = {.h = h, .on = on, .ctx = ctx, .n = n, .tasks = tasks, .unfinished = n};
+    struct watch w = {.h = h, .on = on, .ctx = ctx, .n = n, .what = what, .unfinished = n};
     int64_t tick_us = 0;
     h->warning[0] = '\0';
     w.v = xcalloc(n ? n : 1, sizeof *w.v);

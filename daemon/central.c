@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Who is silent is suspect long before, by heartbeats; pings at the usual rate would cost as much as those. To drop the streams of a whole cluster because pings were late would
- * bring them all back at once. */
+/* Who is silent is suspect long before, by heartbeats; pings at the usual rate would cost as much as those. To drop the
+ * streams of a whole cluster because pings were late would bring them all back at once. */
 #define KEEPALIVE_MS 10000
 /* A client notices a dead dist within half a second; one that was itself stopped for a while, later. */
 #define ENDED_KEPT_US (60 * US_PER_S)

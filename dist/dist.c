@@ -143,6 +143,7 @@ static void put_heartbeat(struct step *s)
     m->queued = d->tasks_in[TASK_WAITING];
     m->running_short = d->tasks_in[TASK_LAUNCHED] + d->tasks_in[TASK_RUNNING];
     m->jobs_unfinished = d->jobs_unfinished;
+    m->quiet = true; /* it has no lease */
     for (uint32_t i = 0; i < COUNTER_COUNT; i++) {
         struct msg_counter *c;
 

@@ -155,7 +155,7 @@
     F(u64, cluster) F(i64, heartbeat_us) F(i64, lease_us) F(node, node) F(u32, central_epoch) F(u8, draining)
 #define FIELDS_refused(F) F(blob, why) F(i32, err)
 #define FIELDS_heartbeat(F)                                                                                  \
-    F(u32, seq) F(u32, queued) F(u32, running_short) F(u32, running_long) F(u32, jobs_unfinished) F(u8, ack)
+    F(u32, seq) F(u32, queued) F(u32, running_short) F(u32, running_long) F(u32, jobs_unfinished) F(u8, quiet)
 #define FIELDS_heartbeat_ack(F) F(u32, seq)
 #define FIELDS_counter(F) F(u64, value) F(u32, counter)
 #define FIELDS_members(F) F(members, list) F(u32, version)

@@ -169,10 +169,8 @@ void net_receive(struct loop *l, grpc_call *call, grpc_byte_buffer **message, st
 
 void loop_net_receive(struct loop *l)
 {
-    if (l->receives_n == 0)
-        return;
-    loop_look(l);
     for (uint32_t i = 0; i < l->receives_n; i++) {
+        loop_look(l);
         l->receives[i].tag->started_us = l->now_us;
         receive_now(&l->receives[i]);
     }

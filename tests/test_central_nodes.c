@@ -159,7 +159,7 @@ static void a_new_stream_of_the_same_process_takes_the_place_of_the_old(void **s
     expect_none(&t, REFUSED, old);
     tell(&t, PEER_LOST, peer_lost, old, 0); /* of no more meaning */
     expect_nothing_else(&t);
-    tell(&t, HEARTBEAT, heartbeat, new, .seq = 9, .ack = 1);
+    tell(&t, HEARTBEAT, heartbeat, new, .seq = 9);
     assert_int_equal(expect(&t, HEARTBEAT_ACK, heartbeat_ack, new)->seq, 9);
     talk_end(&t);
 }
@@ -261,13 +261,13 @@ static void silence_makes_suspect_then_gone(void **state)
     d = add_dist(&t, "d1");
     for (int i = 0; i < 20; i++) {
         pass(&t, 500 * MS);
-        tell(&t, HEARTBEAT, heartbeat, d, .seq = (uint32_t)i, .ack = 1);
+        tell(&t, HEARTBEAT, heartbeat, d, .seq = (uint32_t)i);
         expect(&t, HEARTBEAT_ACK, heartbeat_ack, d);
         assert_int_equal(state_of(&t, 1), i < 5 ? MEMBER_UP : MEMBER_SUSPECT);
         assert_int_equal(state_of(&t, 2), MEMBER_UP);
     }
     /* It speaks again: up, and told where it is, for that may have changed. */
-    tell(&t, HEARTBEAT, heartbeat, w, .seq = 1); /* it asks for no answer */
+    tell(&t, HEARTBEAT, heartbeat, w, .seq = 1, .quiet = 1);
     expect_none(&t, HEARTBEAT_ACK, w);
     expect(&t, PARTITION, partition, w);
     assert_int_equal(expect(&t, MEMBER, member, d)->state, MEMBER_UP);

@@ -192,9 +192,9 @@ void wk_heartbeat_due(struct worker *w, struct out *out)
     m->queued = (uint32_t)w->n_reservations + w->n_queued_tasks;
     m->running_long = w->n_long;
     m->running_short = busy - w->n_long;
-    m->ack = w->beat_awaited != 0 || wants_ack(w);
+    m->quiet = w->beat_awaited == 0 && !wants_ack(w);
     /* One at a time is watched, so that a central that is slow to acknowledge renews the lease as well. */
-    if (m->ack && w->beat_awaited == 0) {
+    if (!m->quiet && w->beat_awaited == 0) {
         w->beat_awaited = w->beat_seq;
         w->beat_sent_us = w->now_us;
     }

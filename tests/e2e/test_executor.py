@@ -1,4 +1,5 @@
 """Attached executors: tasks without a process each, their results, and what becomes of them when things break."""
+import base64
 import json
 import os
 import signal
@@ -413,8 +414,8 @@ def test_large_payloads_and_small_jobs():
             first += len(page)
 
 
-def test_lost_results_are_no_success():
-    """A job that moves to another dist leaves behind what its tasks had returned: whoever waits for that is told, in any format."""
+def test_who_waits_has_the_results_that_came():
+    """A job that moves to another dist leaves behind what its tasks had returned: who waited all the time has it."""
     for output in ("table", "json"):
         with Cluster(dists=2, workers=1, slots=2) as c:
             x = Executor(socket_of(c, "w1"), "a", lambda t: None, slots=2).wait_attached()
@@ -431,12 +432,12 @@ def test_lost_results_are_no_success():
                     break
             x.answer(t, b"late")
             out, err = p.communicate(timeout=BOUND)
-            assert p.returncode == 1, (p.returncode, out, err)
+            assert p.returncode == 0, (p.returncode, out, err)
             if output == "json":
                 tasks = json.loads(out)["jobs"][0]["results"]
-                assert [t.get("result_lost", False) for t in tasks] == [True, False], tasks
+                assert [base64.b64decode(t["result"]) for t in tasks] == [b"early", b"late"], tasks
             else:
-                assert out == "late\n" and "task 0 has no result: it is not known any more" in err, (out, err)
+                assert out == "early\nlate\n", (out, err)
 
 
 def test_results_of_before_a_restart_are_lost_and_said_to_be():
@@ -454,8 +455,12 @@ def test_results_of_before_a_restart_are_lost_and_said_to_be():
         last, tasks = watch(c, job)
         assert last.state == pb.JOB_DONE and tasks[1].result == b"late" and not tasks[1].result_lost, tasks
         assert tasks[0].result_lost, tasks
-        r = c.hawk("result", job, check=1)
-        assert r.stdout == "late\n" and "task 0 has no result: it is not known any more" in r.stderr, r.stderr
+        for command in (("result", job), ("wait", "--results", job)):
+            r = c.hawk(*command, check=1)
+            assert r.stdout == "late\n" and "task 0 has no result: it is not known any more" in r.stderr, r.stderr
+        r = c.hawk("wait", "--results", "--output", "json", job, check=1)
+        tasks = json.loads(r.stdout)["jobs"][0]["results"]
+        assert [t.get("result_lost", False) for t in tasks] == [True, False], tasks
         x.leave()
 
 

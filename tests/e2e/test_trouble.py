@@ -99,9 +99,15 @@ def test_jobs_go_on_when_central_restarts():
         pending = c.submit("--class", "long", "--", "true")
         assert c.job(pending)["state"] == "pending"
         explained = c.hawk("explain", pending).stdout
+        waiting = subprocess.Popen([HAWK, "wait", pending], stderr=subprocess.PIPE, text=True,
+                                   env={**os.environ, "HAWK_DIST": c.dist_addrs[0]})
+        told = waiting.stderr.readline()
+        assert "is pending: central has not taken it yet" in told, told
         assert "schedules central" in explained and "when central is back (1 task)" in explained, explained
         c.start_central(c.central_addr)
         c.hawk("wait", pending)
+        assert waiting.wait(timeout=BOUND) == 0
+        waiting.stderr.close()
         assert c.json("stats")["history_jobs"] >= 1, "the history did not survive"
         assert c.json("policy")["cutoff_us"] == policy["cutoff_us"]
 
