@@ -561,7 +561,7 @@ static void test_json(void **state)
     assert_string_equal(task_ending(ending, sizeof ending, &task, 0), "lost with its worker");
     task.worker = 0;
     assert_string_equal(task_ending(ending, sizeof ending, &task, 0),
-                        "in doubt after a restart of its dist or of central: it may have run");
+                        "in doubt, since its dist or central was away: it may have run");
     assert_string_equal(show_job_state(JOB_STATE_COUNT), "unknown");
 }
 
