@@ -31,7 +31,7 @@ struct kept {
 struct kept_job {
     job_id_t job;
     struct kept *tasks;
-    uint32_t n;
+    uint32_t n, here; /* places; results that are there */
     struct kept_job *next;
 };
 
@@ -87,11 +87,14 @@ void results_keep(struct kept_results *k, job_id_t job, const struct api_task *t
         memset(j->tasks + j->n, 0, (n - j->n) * sizeof *j->tasks);
         j->n = n;
     }
+    if (j->tasks[t->task].here)
+        return;
     if (t->result_n &&
         (fseeko(k->f, k->end, SEEK_SET) || fwrite(t->result, 1, t->result_n, k->f) != t->result_n))
         return;
     j->tasks[t->task] = (struct kept){.at = k->end, .len = (uint32_t)t->result_n, .here = true};
     k->end += (int64_t)t->result_n;
+    j->here++;
 }
 
 /* The bytes of a result that was kept, to be freed; NULL when it was not. */
@@ -116,7 +119,8 @@ static uint8_t *kept_read(const struct kept_results *k, job_id_t job, uint32_t t
 struct results {
     struct session *s;
     job_id_t job;
-    struct kept_results *kept;
+    const struct kept_results *kept;
+    bool asked;    /* for all results, not only for those that were not kept */
     json_t *tasks; /* NULL: to stdout */
     bool raw, wrong_kind;
     uint32_t missing; /* tasks that returned nothing, since they are not done */
@@ -165,12 +169,12 @@ static int result_page(void *ctx, const struct api_get_job_reply *page, uint32_t
     for (uint32_t i = 0; i < page->tasks_n; i++) {
         struct api_task t = page->tasks[i];
         uint32_t len = 0;
-        uint8_t *kept =
-            t.state == TASK_DONE && t.result_lost ? kept_read(r->kept, r->job, t.task, &len) : NULL;
-        if (kept) {
-            t.result = kept;
+        bool wanted = t.state == TASK_DONE && (t.result_lost || !r->asked);
+        uint8_t *kept = wanted ? kept_read(r->kept, r->job, t.task, &len) : NULL;
+        if (wanted) {
+            t.result = len > 0 ? kept : NULL;
             t.result_n = len;
-            t.result_lost = false;
+            t.result_lost = !kept;
         }
         one_result(r, &t, first_index);
         free(kept);
@@ -181,7 +185,7 @@ static int result_page(void *ctx, const struct api_get_job_reply *page, uint32_t
 static int print_results(struct results *r, job_id_t job, uint32_t first, uint32_t n)
 {
     r->job = job;
-    int result = job_result_pages(r->s->h, job, first, n, result_page, r);
+    int result = (r->asked ? job_result_pages : job_pages)(r->s->h, job, first, n, result_page, r);
     if (result < 0)
         return session_failed(r->s);
     if (r->wrong_kind) {
@@ -197,10 +201,13 @@ static int print_results(struct results *r, job_id_t job, uint32_t first, uint32
     return r->missing ? HAWK_EXIT_FAILED : HAWK_EXIT_OK;
 }
 
-int results_print(struct session *s, job_id_t job, struct kept_results *kept, json_t **json)
+int results_print(struct session *s, const struct api_job *job, const struct kept_results *kept,
+                  json_t **json)
 {
-    struct results r = {.s = s, .kept = kept, .tasks = json ? json_array() : NULL};
-    int exit_code = print_results(&r, job, 0, UINT32_MAX);
+    const struct kept_job *j = kept_job(kept, job->job);
+    struct results r = {
+        .s = s, .kept = kept, .asked = !j || j->here < job->done, .tasks = json ? json_array() : NULL};
+    int exit_code = print_results(&r, job->job, 0, UINT32_MAX);
     if (json)
         *json = r.tasks;
     return exit_code;
@@ -228,7 +235,7 @@ int result_main(int argc, char **argv)
     int exit_code = session_select(&s, argv[0], &o.common, 1, argv + first, &jobs);
     json_t *list = exit_code == HAWK_EXIT_OK && s.mode == OUTPUT_JSON ? json_array() : NULL;
     for (uint32_t i = 0; exit_code == HAWK_EXIT_OK && i < jobs.n; i++) {
-        struct results r = {.s = &s, .raw = o.raw, .tasks = list ? json_array() : NULL};
+        struct results r = {.s = &s, .asked = true, .raw = o.raw, .tasks = list ? json_array() : NULL};
         exit_code = one_job(&r, jobs.jobs[i], argc - first == 2 ? argv[first + 1] : NULL);
         if (list)
             json_array_append_new(list,

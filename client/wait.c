@@ -210,7 +210,7 @@ static int print_json(const struct progress *p, bool results)
                                                     : json_pack("{s:s}", "job", JOB_TEXT(p->jobs[i].job)));
         if (!results)
             continue;
-        int got = results_print(p->session, p->jobs[i].job, p->kept, &tasks);
+        int got = results_print(p->session, &p->jobs[i], p->kept, &tasks);
         exit_code = exit_code ? exit_code : got;
         json_object_set_new(json_array_get(list, i), "results", tasks);
     }
@@ -219,11 +219,13 @@ static int print_json(const struct progress *p, bool results)
 }
 
 /* In the order in which the jobs were named. */
-static int print_results(struct session *s, const struct selection *jobs, struct kept_results *kept)
+static int print_results(const struct progress *p, const struct selection *jobs)
 {
     int exit_code = HAWK_EXIT_OK;
     for (uint32_t i = 0; i < jobs->n; i++) {
-        int got = results_print(s, jobs->jobs[i], kept, NULL);
+        const struct api_job *j =
+            bsearch(&(struct api_job){.job = jobs->jobs[i]}, p->jobs, p->n, sizeof *p->jobs, by_id);
+        int got = results_print(p->session, j, p->kept, NULL);
         exit_code = exit_code ? exit_code : got;
     }
     return exit_code;
@@ -258,7 +260,7 @@ int wait_jobs(struct session *s, const struct selection *jobs, bool progress, bo
     if (result && result != INTERRUPTED)
         exit_code = session_failed(s);
     if (results && result == 0 && s->mode != OUTPUT_JSON) {
-        int got = print_results(s, jobs, p.kept);
+        int got = print_results(&p, jobs);
         exit_code = exit_code ? exit_code : got;
     }
     if (s->mode == OUTPUT_JSON) {
