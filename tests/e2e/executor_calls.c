@@ -1,10 +1,12 @@
 /* Every call of libhawk's executor, for test_executor_c.py:
  *
- *     executor_calls threads      tasks are worked on by four threads: "sleep MS" takes so long unless it is cancelled, "exit"
- *                                 kills the process, "leave" makes the executor leave, "big" returns too much, others echo
+ *     executor_calls threads      tasks are worked on by four threads: "sleep MS" takes so long unless it is cancelled, "deaf
+ *                                 FIFO" until somebody writes there, "exit" kills the process, "leave" makes the executor leave, "big" returns too much, others echo
  *     executor_calls wrong        what must be errors
  *     executor_calls wake         hawk_executor_next is woken by another thread, whichever comes first */
+#include <fcntl.h>
 #include <hawk.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,26 +24,46 @@
 
 static struct hawk_executor *x;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t more = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t more = PTHREAD_COND_INITIALIZER, ended = PTHREAD_COND_INITIALIZER;
 static const struct hawk_work *queue[64];
 static unsigned queued, over;
 
-/* The work of the tasks that "sleep" and are "deaf": it takes so long. */
-static void work_for(long ms)
-{
-    struct timespec t = {ms / 1000, ms % 1000 * 1000000};
+#define PIECE_MS 10
+#define DEAF_MS_MAX 120000
 
-    nanosleep(&t, NULL);
+/* What a task does between two looks at whether it is still wanted; the executor's end cuts it short. */
+static void work_a_piece(void)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += PIECE_MS * 1000000;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_mutex_lock(&lock);
+    while (!over && pthread_cond_timedwait(&ended, &lock, &until) == 0)
+        ;
+    pthread_mutex_unlock(&lock);
 }
 
 static void sleep_unless_cancelled(const struct hawk_work *w, long ms)
 {
-    for (; ms > 0 && !hawk_executor_cancelled(x, w); ms -= 10)
-        work_for(10);
+    for (; ms > 0 && !hawk_executor_cancelled(x, w); ms -= PIECE_MS)
+        work_a_piece();
     if (ms > 0)
         hawk_executor_failed(x, w, 9, "cancelled");
     else
         hawk_executor_done(x, w, "slept", 5);
+}
+
+/* Hears nothing of its executor's until somebody has written to the FIFO. */
+static void wait_for_fifo(const char *path)
+{
+    struct pollfd p = {.fd = open(path, O_RDONLY | O_NONBLOCK), .events = POLLIN};
+
+    EXPECT(p.fd >= 0);
+    EXPECT(poll(&p, 1, DEAF_MS_MAX) == 1);
+    close(p.fd);
 }
 
 static void work_on(const struct hawk_work *w)
@@ -52,7 +74,7 @@ static void work_on(const struct hawk_work *w)
     if (strncmp(text, "sleep ", 6) == 0) {
         sleep_unless_cancelled(w, atol(text + 6));
     } else if (strncmp(text, "deaf ", 5) == 0) {
-        work_for(atol(text + 5));
+        wait_for_fifo(text + 5);
         hawk_executor_done(x, w, "at last", 7);
     } else if (strcmp(text, "exit") == 0) {
         _exit(9);
@@ -115,6 +137,7 @@ static void threads(void)
     pthread_mutex_lock(&lock);
     over = 1;
     pthread_cond_broadcast(&more);
+    pthread_cond_broadcast(&ended);
     pthread_mutex_unlock(&lock);
     for (int i = 0; i < 4; i++)
         pthread_join(t[i], NULL);

@@ -96,11 +96,16 @@ def test_with_threads_that_hear_nothing_it_comes_back_when_one_is_free():
     with Cluster(workers=1, slots=8, worker=["--kill-grace", "100ms"]) as c:
         p = start(c, "w1", calls, "threads")
         served(c, "calls")
-        deaf = c.hawk("submit", "--app", "calls", "--array", "1-4", "--payload", "deaf 6000", "--time-limit", "100ms").stdout.strip()
+        fifo = f"{c.dir}/hear"
+        os.mkfifo(fifo)
+        deaf = c.hawk("submit", "--app", "calls", "--array", "1-4", "--payload", f"deaf {fifo}", "--time-limit", "100ms").stdout.strip()
         job = c.hawk("submit", "--app", "calls", "--payload", "hello", "--time-limit", "2s").stdout.strip()
         c.hawk("wait", deaf, check=1)
         wait_for("sent away", lambda: "counts as gone" in c.workers[0].text())
-        c.hawk("wait", job)  # given to it only once a thread would take it: within its time
+        with open(fifo, "w", encoding="ascii") as f:  # all threads hear again, as long as it is open
+            f.write("now")
+            f.flush()
+            c.hawk("wait", job)  # given to it only once a thread would take it: within its time
         assert c.job(job)["state"] == "done" and c.job(deaf)["failed"] == 4
         end(p, signal.SIGKILL)
 
