@@ -8,6 +8,7 @@
  * Usage: bench_noop [--timers] [--hawk BINARY] [--total TASKS] [--only TASKSxJOBS] [FILE.json [ROUNDS]] */
 #include "base/mem.h"
 #include "bench/lib/figures.h"
+#include "bench/lib/hop.h"
 #include "bench/lib/peers.h"
 #include "bench/lib/programs.h"
 #include "client/libhawk.h"
@@ -43,7 +44,8 @@ struct daemon {
 struct bench {
     char dir[64], hawk[PATH_MAX];
     struct daemon daemons[DAEMONS];
-    pid_t executors[2];
+    pid_t executors[2], answerer;
+    char answers_at[ADDRESS_MAX];
     bool timers;
     struct loop *loop;
     struct hawk_client *client;
@@ -76,6 +78,8 @@ static void start_all(struct bench *b)
                      d[CENTRAL].addr, "--state-dir", state[DIST], "--log-level", "error", NULL);
     for (int i = 0; i < 2 && !b->timers; i++)
         b->executors[i] = start_program("/proc/self/exe", "--serve", d[WORKER_1 + i].addr, NULL);
+    free_address(b->answers_at, sizeof b->answers_at);
+    b->answerer = start_program("/proc/self/exe", "--answer", b->answers_at, NULL);
     if (hawk_client_open(&b->client, &(struct hawk_client_options){.dist = d[DIST].addr}))
         bench_die("%s", hawk_client_error(b->client));
 }
@@ -106,6 +110,7 @@ static void __attribute__((noreturn)) serve(const char *worker)
 static void stop_all(struct bench *b)
 {
     hawk_client_close(b->client);
+    end_program(b->answerer, SIGKILL);
     for (int i = 0; i < 2 && !b->timers; i++)
         end_program(b->executors[i], SIGKILL);
     for (int i = DAEMONS; i-- > 0;)
@@ -261,13 +266,32 @@ static double measure(struct bench *b, const struct mix *m)
     return rate;
 }
 
+/* Client, dist, worker, dist, worker, executor; and on to worker, dist, client. */
+#define HOPS_TO_START 5
+#define HOPS_TO_RESULT 8
+#define HOP "a message from process to process"
 #define TO_START "one job at a time: submit to start"
 #define TO_RESULT "one job at a time: submit to result"
+
+/* The bound of the figures that follow. */
+static void measure_hops(struct bench *b)
+{
+    static double took[SINGLES];
+    struct hop *h = hop_new(b->loop, b->answers_at);
+
+    hop_measure(h, took, SINGLES / 10);
+    hop_measure(h, took, SINGLES);
+    figures_add_quantiles(b->figures, HOP, "us", took, SINGLES);
+    figures_add(b->figures, HOP ", 5 times, p50", "us", HOPS_TO_START * took[SINGLES / 2]);
+    figures_add(b->figures, HOP ", 8 times, p50", "us", HOPS_TO_RESULT * took[SINGLES / 2]);
+    hop_free(h);
+}
 
 static void measure_singles(struct bench *b)
 {
     static double started[SINGLES], ended[SINGLES];
 
+    measure_hops(b);
     load(b, 1, 1, SINGLES / 10);
     for (uint32_t i = 0; i < SINGLES; i++) {
         int64_t submitted_ns = now_ns();
@@ -309,9 +333,13 @@ static bool parse_mix(const char *text, struct bench *b)
 
 static void parse(int argc, char **argv, struct bench *b)
 {
-    static const struct option options[] = {{"hawk", 1, NULL, 'h'},  {"total", 1, NULL, 't'},
-                                            {"only", 1, NULL, 'o'},  {"timers", 0, NULL, 'T'},
-                                            {"serve", 1, NULL, 's'}, {0}};
+    static const struct option options[] = {{"hawk", 1, NULL, 'h'},
+                                            {"total", 1, NULL, 't'},
+                                            {"only", 1, NULL, 'o'},
+                                            {"timers", 0, NULL, 'T'},
+                                            {"serve", 1, NULL, 's'},
+                                            {"answer", 1, NULL, 'a'},
+                                            {0}};
 
     for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (o == 'h')
@@ -322,6 +350,8 @@ static void parse(int argc, char **argv, struct bench *b)
             b->timers = true;
         else if (o == 's')
             serve(optarg);
+        else if (o == 'a')
+            hop_answer(optarg);
         else if (o != 'o' || !parse_mix(optarg, b))
             bench_die("usage: bench_noop [--timers] [--hawk BINARY] [--total TASKS] [--only TASKSxJOBS] "
                       "[FILE.json [ROUNDS]]");

@@ -41,7 +41,8 @@ struct api {
     struct list behind; /* watches whose clients are to hear new counts of tasks */
     struct loop_timer counts_timer;
     struct api_sessions {
-        struct list all, dirty;       /* those with something to tell */
+        struct list all, dirty, soon; /* those with something to tell: in this turn; when soon_timer fires */
+        struct loop_timer soon_timer;
         struct session_job *asked;    /* by client: jobs whose SUBMITTED is awaited */
         struct session_job *accepted; /* by job */
         struct loop_timer beat_timer;

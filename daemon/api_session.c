@@ -17,10 +17,12 @@
 #define SESSION_BYTES_MAX (64u << 20)      /* the same: the stream ends */
 #define SESSIONS_RESULTS_BYTES (64u << 20) /* of all streams together: results wait at the dist */
 #define SESSIONS_BYTES_MAX (256u << 20)    /* the same: the one that holds most of it ends */
+#define SESSION_SOON_US                                                                                      \
+    US_PER_MS /* that a job was accepted is told so late at most: jobs of no length end with that */
 #define CANCEL_TURN_TASKS 100000u /* of jobs that are cancelled in one turn: a million take half a second */
 
 struct session {
-    struct list in_all, in_dirty;
+    struct list in_all, in_dirty; /* in_dirty: in dirty, or while `soon` in soon */
     struct api *api;
     struct rpc_call *call;
     struct session_job *jobs; /* by tag: those that have not ended */
@@ -31,7 +33,7 @@ struct session {
     uint32_t late_first, late_n, late_cap;
     size_t bytes;    /* of all these */
     int64_t sent_us; /* the last event */
-    bool beats, held;
+    bool beats, held, soon;
     bool all_sent; /* the client ended its side: the call ends with the last job */
     bool full_up;  /* it was told more than it may leave unread, and is to be ended */
 };
@@ -63,8 +65,29 @@ struct late {
 
 static void mark(struct session *s)
 {
-    if (list_empty(&s->in_dirty))
-        list_push_tail(&s->api->sessions.dirty, &s->in_dirty);
+    if (!s->soon && !list_empty(&s->in_dirty))
+        return;
+    s->soon = false;
+    list_remove(&s->in_dirty);
+    list_push_tail(&s->api->sessions.dirty, &s->in_dirty);
+}
+
+static void mark_soon(struct session *s)
+{
+    struct api *a = s->api;
+    if (!list_empty(&s->in_dirty))
+        return;
+    s->soon = true;
+    list_push_tail(&a->sessions.soon, &s->in_dirty);
+    if (!loop_timer_is_set(&a->sessions.soon_timer))
+        loop_timer_set(a->loop, &a->sessions.soon_timer, loop_event_now(a->loop) + SESSION_SOON_US);
+}
+
+static void on_soon(void *arg)
+{
+    struct api *a = arg;
+    while (!list_empty(&a->sessions.soon))
+        mark(container_of(a->sessions.soon.next, struct session, in_dirty));
 }
 
 static void forget_unsent(struct session *s)
@@ -106,7 +129,6 @@ static void grown(struct session *s, size_t by)
     struct api_sessions *all = &s->api->sessions;
     s->bytes += by;
     all->bytes += by;
-    mark(s);
     if (s->bytes > SESSION_BYTES_MAX)
         give_up(s);
     else if (all->bytes > SESSIONS_BYTES_MAX)
@@ -114,7 +136,7 @@ static void grown(struct session *s, size_t by)
 }
 
 /* Adds an event's entries to those that wait. */
-static void tell(struct session *s, const struct api_session_event *e)
+static void add(struct session *s, const struct api_session_event *e)
 {
     size_t before = s->event.len;
     if (s->full_up)
@@ -129,6 +151,12 @@ static void tell(struct session *s, const struct api_session_event *e)
     grown(s, before);
 }
 
+static void tell(struct session *s, const struct api_session_event *e)
+{
+    mark(s);
+    add(s, e);
+}
+
 static bool any_late(const struct session *s) { return s->late_first < s->late_n; }
 
 static void add_late(struct session *s, struct late l)
@@ -138,6 +166,7 @@ static void add_late(struct session *s, struct late l)
     api_make_room(s->late, sizeof *s->late, &s->late_first, &s->late_n);
     vec_grow(s->late, s->late_n, s->late_cap);
     s->late[s->late_n++] = l;
+    mark(s);
     grown(s, sizeof l);
 }
 
@@ -147,7 +176,7 @@ static void tell_refused(struct session *s, uint64_t tag, int err, const char *t
     tell(s, &(struct api_session_event){.refused = &r, .refused_n = 1});
 }
 
-/* The job as it is, when that is news. */
+/* The job as it is, when that is news: nobody acts on it. */
 static void tell_job(struct session_job *j, const struct job_view *v)
 {
     struct api_session_job now = {.tag = j->tag,
@@ -160,7 +189,8 @@ static void tell_job(struct session_job *j, const struct job_view *v)
         j->told.epoch == now.epoch && job_eq(j->told.job, now.job))
         return;
     j->told = now;
-    tell(j->session, &(struct api_session_event){.jobs = &now, .jobs_n = 1});
+    mark_soon(j->session);
+    add(j->session, &(struct api_session_event){.jobs = &now, .jobs_n = 1});
 }
 
 static bool has_room(const struct session *s, uint32_t n)
@@ -661,6 +691,8 @@ void api_session_init(struct api *a)
 {
     list_init(&a->sessions.all);
     list_init(&a->sessions.dirty);
+    list_init(&a->sessions.soon);
+    loop_timer_init(&a->sessions.soon_timer, on_soon, a);
     list_init(&a->sessions.cancelling);
     loop_timer_init(&a->sessions.cancel_timer, cancel_some, a);
     loop_timer_init(&a->sessions.beat_timer, on_beat, a);
@@ -670,6 +702,7 @@ void api_session_free(struct api *a)
 {
     loop_timer_clear(a->loop, &a->sessions.beat_timer);
     loop_timer_clear(a->loop, &a->sessions.cancel_timer);
+    loop_timer_clear(a->loop, &a->sessions.soon_timer);
     list_foreach(&a->sessions.all, l, next) {
         struct session *s = container_of(l, struct session, in_all);
         send_event(s); /* what is known leaves, if it can */

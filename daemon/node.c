@@ -343,6 +343,19 @@ static struct link *route(struct node *n, const struct msg *m)
     return p->accepted;
 }
 
+static int send_on(struct link *k, const struct msg *m)
+{
+    switch (m->type) {
+    case MSG_JOB_REPORT: /* every job's, for a history whose readers look at thousands: heartbeats take them along */
+        return link_send_later(k, m);
+    case MSG_TASK_STARTED: /* nobody decides anything by these two */
+    case MSG_FINISH_ACK:
+        return link_send_soon(k, m);
+    default:
+        return link_send(k, m);
+    }
+}
+
 static void carry(struct node *n, struct msg *m)
 {
     if (!msg_is_wire(m)) {
@@ -359,10 +372,7 @@ static void carry(struct node *n, struct msg *m)
         return;
     }
     struct link *k = route(n, m);
-    int err = HAWK_EUNAVAILABLE;
-    /* Every job ends with a report to the history, whose readers look at thousands: heartbeats take them along. */
-    if (k)
-        err = m->type == MSG_JOB_REPORT ? link_send_later(k, m) : link_send(k, m);
+    int err = k ? send_on(k, m) : HAWK_EUNAVAILABLE;
     /* Where there is a link, its `lost` callback tells the role. Without one it has been told already. */
     if (err)
         log_debug("%s to %u: %s", msg_name(m->type), m->peer, hawk_strerror(err));

@@ -215,16 +215,17 @@ void task_give_back(struct dist_job *job, uint32_t i)
 
 /* ---- What happens to a task ---- */
 
+/* News of a start is late by as long as it took: of two, the earlier is nearer the truth. */
 static void note_start(struct step *s, struct dist_job *job, struct dist_task *t, int64_t run_us)
 {
-    int64_t start = s->now - run_us;
+    int64_t wait_us = s->now - run_us - job->submit_us;
 
-    if (t->started)
+    if (wait_us < 0)
+        wait_us = 0;
+    if (t->started && t->wait_us <= wait_us)
         return;
-    if (start < job->submit_us)
-        start = job->submit_us;
     t->started = 1;
-    t->wait_us = start - job->submit_us;
+    t->wait_us = wait_us;
     if (job->first_wait_us < 0 || t->wait_us < job->first_wait_us)
         job->first_wait_us = t->wait_us;
 }

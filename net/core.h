@@ -28,7 +28,7 @@ bool loop_drain(struct loop *l, const bool *done, int64_t until_us);
 
 /* Starts a batch that cannot be malformed. */
 void net_batch(grpc_call *call, const grpc_op *ops, size_t n, struct cq_tag *tag);
-/* Asks for a stream's next message at the end of the turn, when what this turn has to say is sent: gRPC gives the room of
+/* Asks for a stream's next message as the next turn begins, when what this one has to say is sent: gRPC gives the room of
  * the last one back at once, with a call of the kernel that nobody should wait for. To the caller it is a batch that was
  * started: call and *message must live until the tag comes. */
 void net_receive(struct loop *l, grpc_call *call, grpc_byte_buffer **message, struct cq_tag *tag);

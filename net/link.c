@@ -34,6 +34,8 @@ enum link_state {
 struct link {
     struct list node;  /* ls->all */
     struct list flush; /* ls->flush, when something can be sent */
+    struct list soon;  /* ls->soon, when something is to be sent at soon_us at the latest */
+    int64_t soon_us;
     struct links *ls;
     void *user;
     uint32_t number;
@@ -97,6 +99,8 @@ struct links {
     uint32_t number;
     struct rng rng;
     struct list all, flush;
+    struct list soon; /* with something that link_send_soon was given, by soon_us */
+    struct loop_timer soon_timer;
     struct loop_hook hook;
     struct link_counters counters;
     bool empty; /* `all` is: what links_free waits for */
@@ -185,7 +189,7 @@ static size_t pending_bytes(const struct link *k) { return k->batches_bytes + k-
 static void want_flush(struct link *k)
 {
     k->urgent = true;
-    if (k->flush.next == &k->flush)
+    if (list_empty(&k->flush))
         list_push_tail(&k->ls->flush, &k->flush);
 }
 
@@ -255,6 +259,7 @@ static void flush(struct link *k)
             half_close(k);
         return;
     }
+    list_remove(&k->soon);
     k->sent = next_batch(k);
     k->urgent = pending_bytes(k) > 0;
     op.data.send_message.send_message = k->sent;
@@ -362,6 +367,37 @@ int link_send_later(struct link *k, const struct msg *m)
     if (!err && pending_bytes(k) >= LINK_LATER_BYTES)
         want_flush(k);
     return err;
+}
+
+int link_send_soon(struct link *k, const struct msg *m)
+{
+    struct links *ls = k->ls;
+    int err = link_send_later(k, m);
+
+    if (err || !list_empty(&k->flush) || !list_empty(&k->soon))
+        return err;
+    k->soon_us = loop_event_now(ls->loop) + LINK_SOON_US;
+    list_push_tail(&ls->soon, &k->soon);
+    if (!loop_timer_is_set(&ls->soon_timer))
+        loop_timer_set(ls->loop, &ls->soon_timer, k->soon_us);
+    return 0;
+}
+
+static void on_soon(void *arg)
+{
+    struct links *ls = arg;
+    int64_t now_us = loop_now(ls->loop);
+
+    while (!list_empty(&ls->soon)) {
+        struct link *k = container_of(ls->soon.next, struct link, soon);
+
+        if (k->soon_us > now_us) {
+            loop_timer_set(ls->loop, &ls->soon_timer, k->soon_us);
+            return;
+        }
+        list_remove(&k->soon);
+        want_flush(k);
+    }
 }
 
 /* ---- Receiving ---- */
@@ -501,6 +537,7 @@ static void link_free(struct link *k)
 
     loop_timer_clear(ls->loop, &k->timer);
     list_remove(&k->flush);
+    list_remove(&k->soon);
     list_remove(&k->node);
     ls->empty = list_empty(&ls->all);
     if (!k->what)
@@ -525,6 +562,7 @@ static void stream_free(struct link *k)
     grpc_metadata_array_destroy(&k->trailing);
     grpc_slice_unref(k->details);
     list_remove(&k->flush);
+    list_remove(&k->soon);
     drop_pending(k);
 }
 
@@ -696,6 +734,7 @@ static struct link *link_new(struct links *ls)
     k->ls = ls;
     k->number = ++ls->number;
     list_init(&k->flush);
+    list_init(&k->soon);
     list_push_tail(&ls->all, &k->node);
     ls->empty = false;
     loop_timer_init(&k->timer, on_timer, k);
@@ -822,6 +861,8 @@ struct links *links_new(struct loop *l, const struct link_config *c, const struc
     rng_seed(&ls->rng, c->seed);
     list_init(&ls->all);
     list_init(&ls->flush);
+    list_init(&ls->soon);
+    loop_timer_init(&ls->soon_timer, on_soon, ls);
     ls->empty = true;
     loop_hook_add(l, &ls->hook, LOOP_FLUSH, flush_all, ls);
     return ls;
@@ -850,6 +891,7 @@ void links_free(struct links *ls, int64_t timeout_us)
             grpc_call_cancel(container_of(n, struct link, node)->call, NULL);
         loop_drain(ls->loop, &ls->empty, TIME_NEVER);
     }
+    loop_timer_clear(ls->loop, &ls->soon_timer);
     loop_hook_remove(&ls->hook);
     free(ls->name);
     free(ls->token);

@@ -159,7 +159,8 @@ static void run_posted(struct loop *l)
 
 /* ---- Turns ---- */
 
-/* What was said goes out, then comes what there is to hear. */
+/* What was said goes out, also between turns, then comes what there is to hear: gRPC sends a frame for the room of what was
+ * heard before, alone, unless an answer has taken it along. So the answer comes first, also of a caller between turns. */
 static void flush(struct loop *l)
 {
     run_hooks(l, LOOP_FLUSH);
@@ -171,7 +172,7 @@ void loop_once(struct loop *l, int64_t until_us)
     const struct heap_node *first;
     int64_t wait_us = TIME_NEVER;
 
-    flush(l); /* what was sent between turns must not wait for something to happen */
+    flush(l);
     first = heap_min(&l->timers);
     if (first && first->key < until_us)
         until_us = first->key;
@@ -189,7 +190,7 @@ void loop_once(struct loop *l, int64_t until_us)
     run_posted(l);
     run_timers(l);
     run_hooks(l, LOOP_AFTER);
-    flush(l);
+    run_hooks(l, LOOP_FLUSH);
 }
 
 void loop_run(struct loop *l)

@@ -3,8 +3,8 @@
  *
  * Each turn of the loop handles what is ready (completions, descriptors, due timers, posted calls), then runs
  * the LOOP_AFTER hooks, where shells step their roles and drain their output, and then the LOOP_FLUSH hooks,
- * where the network sends what has gathered (they also run before the loop waits). Last, streams are asked for their next
- * messages. */
+ * where the network sends what has gathered (they also run before the loop waits). The next turn begins with asking streams
+ * for their next messages. */
 #ifndef HAWK_NET_LOOP_H
 #define HAWK_NET_LOOP_H
 

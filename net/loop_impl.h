@@ -50,7 +50,7 @@ struct loop {
         grpc_call *call;
         grpc_byte_buffer **message;
         struct cq_tag *tag;
-    } * receives; /* to be started at the end of the turn */
+    } * receives; /* to be started as the next turn begins */
     uint32_t receives_n, receives_cap;
     uint32_t at_once;      /* so many messages more are asked for at once */
     uint32_t at_once_next; /* as many the next time */

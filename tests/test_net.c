@@ -49,6 +49,37 @@ static void what_can_wait(void **state)
     disconnect();
 }
 
+/* What is sent soon shares a message with what is sent after it, and leaves without that as well. */
+static void what_leaves_soon(void **state)
+{
+    struct msg m = {.type = MSG_HEARTBEAT};
+    uint64_t sent;
+
+    (void)state;
+    connect_over("127.0.0.1:0");
+    send_upto(worker.link, 1, 1);
+    until(loop, central.msgs == 1);
+    sent = links_counters(worker.links)->messages_sent;
+    for (m.heartbeat.seq = 2; m.heartbeat.seq <= 3; m.heartbeat.seq++)
+        assert_int_equal(link_send_soon(worker.link, &m), 0);
+    send_upto(worker.link, 4, 4);
+    until(loop, central.msgs == 4);
+    assert_int_equal(links_counters(worker.links)->messages_sent, sent + 1);
+    for (m.heartbeat.seq = 5; m.heartbeat.seq <= 6; m.heartbeat.seq++)
+        assert_int_equal(link_send_soon(worker.link, &m), 0);
+    until(loop, central.msgs == 6);
+    for (m.heartbeat.seq = 7; m.heartbeat.seq <= 1000; m.heartbeat.seq++) {
+        assert_int_equal(link_send_soon(worker.link, &m), 0);
+        loop_once(loop, loop_now(loop));
+    }
+    until(loop, central.msgs == 1000);
+    assert_int_equal(link_send_soon(worker.link, &m), 0);
+    link_break(worker.link, HAWK_EMALFORMED, "by the test"); /* with something that was to leave soon */
+    until(loop, worker.losts == 1 && central.losts == 1 && worker.ups == 2);
+    assert_true(central.in_order);
+    disconnect();
+}
+
 static void a_conversation(const char *addr)
 {
     connect_over(addr);
@@ -812,6 +843,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_can_wait),
+        cmocka_unit_test(what_leaves_soon),
         cmocka_unit_test(over_loopback),
         cmocka_unit_test(over_ipv6),
         cmocka_unit_test(over_localhost),
