@@ -5,8 +5,9 @@
 inside the peers' worker processes (one per slot). All are given the same arrivals, one system after the other, at once in turn
 for ROUNDS rounds of other arrivals. The ideal is computed: one FIFO queue for all slots that costs nothing. `mixed`: 20 % of the
 task-seconds are jobs of 10 tasks of 10 s, 20 % of the slots are reserved for short ones; peers know no such thing and are left
-out; the ideal is non-preemptive, short first, with the same reservation. Response times are from a job's planned arrival to
-the client's hearing of its last task's end. The same jobs are simulated as well (hawk sim): what the policy makes of them.
+out; the ideal is non-preemptive, short first, with the same reservation, and Hawk runs with short_first as well. Response times
+are from a job's planned arrival to the client's hearing of its last task's end. The same jobs are simulated as well (hawk sim):
+what the policy makes of them.
 
     bench/poisson.py pure|mixed HAWK BUILD_DIR OUTPUT.json [ROUNDS [SECONDS]]
 """
@@ -33,6 +34,7 @@ TASKS = 10
 SHORT_US, LONG_US = 100_000, 10_000_000
 LONG_SHARE = 0.2  # of task-seconds, in the mixed workload
 RESERVED = 20     # slots
+SHORT_FIRST = 100  # the least that does as well as no bound: docs/benchmarks.md
 WARM_UP = 0.05    # of the jobs are not counted: the cluster starts empty
 PEER_START_S = 10
 
@@ -109,7 +111,7 @@ def run_hawk(hawk, build, path, mixed, flags):
         return run_lines([f"{build}/bench/poisson_client", cluster.dists[0].address, path])
 
 
-def simulate(hawk, jobs, mixed, ratio):
+def simulate(hawk, jobs, mixed, ratio, short_first):
     """What the policy makes of them, with a network and processors faster than any: the rest is the implementation's."""
     with tempfile.TemporaryDirectory(prefix="hawk-poisson.") as directory:
         with open(f"{directory}/trace", "w") as f:
@@ -117,7 +119,7 @@ def simulate(hawk, jobs, mixed, ratio):
                 f.write(f"{at / 1e6:.6f} {tasks} {us / 1e6}{f' {us / 1e6}' * tasks}\n")
         subprocess.run([hawk, "sim", "--trace", f"{directory}/trace", "--workers", str(WORKERS), "--slots", str(SLOTS_EACH),
                         "--dists", "1", "--probe-ratio", str(ratio), "--delay", "50us-100us", "--cutoff", "1s", "--tag-class",
-                        "--short-partition", f"{100 * RESERVED // SLOTS if mixed else 0}%",
+                        "--short-partition", f"{100 * RESERVED // SLOTS if mixed else 0}%", "--short-first", str(short_first),
                         "--jobs-csv", f"{directory}/jobs", "--output", "json"], stdout=subprocess.DEVNULL, check=True)
         with open(f"{directory}/jobs") as f:
             rows = sorted((int(r["number"]), float(r["response_s"])) for r in csv.DictReader(f))
@@ -152,7 +154,12 @@ def run_peer(server, program, path):
 
 
 # All probes of a job to one worker are one message: to probe every slot of so small a cluster costs no more of them.
-HAWKS = {"hawk": ["--probe-ratio", str(SLOTS // TASKS)], "hawk, 2 probes a task": []}
+ALL_PROBED = ["--probe-ratio", str(SLOTS // TASKS)]
+HAWKS = {"hawk": ALL_PROBED, "hawk, 2 probes a task": []}
+MIXED_HAWKS = {"hawk, short first": [*ALL_PROBED, "--short-first", str(SHORT_FIRST)]}
+SIMULATED = [("simulated", SLOTS // TASKS, 0), ("simulated, 2 probes a task", 2, 0)]
+MIXED_SIMULATED = [("simulated, short first", SLOTS // TASKS, SHORT_FIRST),
+                   ("simulated, short first, 2 probes a task", 2, SHORT_FIRST)]
 PEERS = {
     "gearmand": (["gearmand", "--listen=127.0.0.1", "--port={port}", "--log-file=stderr"], "gearman_queue"),
     "redis": (["redis-server", "--bind", "127.0.0.1", "--port", "{port}", "--save", "", "--dir", "{dir}"], "redis_queue"),
@@ -199,7 +206,8 @@ def main():
     mixed = kind == "mixed"
     n = int(sys.argv[5]) if len(sys.argv) > 5 else 5
     seconds = float(sys.argv[6]) if len(sys.argv) > 6 else (600 if mixed else 120)
-    systems = {name: lambda path, f=flags: run_hawk(hawk, build, path, mixed, f) for name, flags in HAWKS.items()}
+    hawks = {**HAWKS, **MIXED_HAWKS} if mixed else HAWKS
+    systems = {name: lambda path, f=flags: run_hawk(hawk, build, path, mixed, f) for name, flags in hawks.items()}
     if not mixed:
         for name, (server, program) in installed_peers(build).items():
             systems[name] = lambda path, s=server, p=program: run_peer(s, p, path)
@@ -211,8 +219,8 @@ def main():
             f.flush()
             ideal = ideal_short_first(jobs) if mixed else ideal_fifo(jobs)
             one = {"ideal": figures_of(jobs, ideal)}
-            for name, ratio in (("simulated", SLOTS // TASKS), ("simulated, 2 probes a task", 2)):
-                one[name] = figures_of(jobs, simulate(hawk, jobs, mixed, ratio))
+            for name, ratio, short_first in SIMULATED + (MIXED_SIMULATED if mixed else []):
+                one[name] = figures_of(jobs, simulate(hawk, jobs, mixed, ratio, short_first))
             # Who comes first changes from round to round: nobody profits from what the machine does besides.
             names = list(systems)
             for name in names[i % len(names):] + names[:i % len(names)]:

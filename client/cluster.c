@@ -220,7 +220,7 @@ int stats_main(int argc, char **argv)
 struct policy_options {
     struct common_options common;
     int64_t cutoff_us;
-    uint32_t share_ppm, min_probes, steal_cap, steal_max; /* UINT32_MAX: not given */
+    uint32_t share_ppm, min_probes, steal_cap, steal_max, short_first; /* UINT32_MAX: not given */
     const char *probe_ratio;
     struct flag_list on, off;
 };
@@ -238,6 +238,9 @@ const struct flag policy_flags[] = {
                 1, UINT16_MAX),
     FLAG_NUMBER(struct policy_options, steal_max, "steal-max", 0, "N", "reservations one steal may take", 1,
                 UINT16_MAX),
+    FLAG_NUMBER(struct policy_options, short_first, "short-first", 0, "N",
+                "short tasks that may overtake the long one at the head of a worker's queue; 0: none", 0,
+                LIMIT_SHORT_FIRST),
     FLAG(LIST, struct policy_options, on, "on", 0, "FLAG", "switch a flag on; may be repeated"),
     FLAG(LIST, struct policy_options, off, "off", 0, "FLAG", "switch a flag off; may be repeated"),
     {0},
@@ -256,12 +259,12 @@ static void print_policy_json(const struct api_policy *p)
     json_t *flags = json_array();
     for (uint32_t i = 0; i < p->flags_n; i++)
         json_array_append_new(flags, json_text(p->flags[i]));
-    document_print(json_pack("{s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "version",
-                             (json_int_t)p->version, "name", json_text(p->name), "cutoff_us",
-                             (json_int_t)p->cutoff_us, "short_share_ppm", (json_int_t)p->short_share_ppm,
-                             "probe_ratio_milli", (json_int_t)p->probe_ratio_milli, "min_probes",
-                             (json_int_t)p->min_probes, "steal_cap", (json_int_t)p->steal_cap, "steal_max",
-                             (json_int_t)p->steal_max, "flags", flags));
+    document_print(
+        json_pack("{s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "version", (json_int_t)p->version,
+                  "name", json_text(p->name), "cutoff_us", (json_int_t)p->cutoff_us, "short_share_ppm",
+                  (json_int_t)p->short_share_ppm, "probe_ratio_milli", (json_int_t)p->probe_ratio_milli,
+                  "min_probes", (json_int_t)p->min_probes, "steal_cap", (json_int_t)p->steal_cap, "steal_max",
+                  (json_int_t)p->steal_max, "short_first", (json_int_t)p->short_first, "flags", flags));
 }
 
 static void print_policy(struct session *s, const struct api_policy *p)
@@ -286,7 +289,11 @@ static void print_policy(struct session *s, const struct api_policy *p)
            p->short_share_ppm / 100 % 100);
     printf("probe ratio      %u.%03u, at least %u probes\n", p->probe_ratio_milli / 1000,
            p->probe_ratio_milli % 1000, p->min_probes);
-    printf("stealing         asks %u workers, takes at most %u\n\n", p->steal_cap, p->steal_max);
+    printf("stealing         asks %u workers, takes at most %u\n", p->steal_cap, p->steal_max);
+    if (p->short_first)
+        printf("queues           up to %u short tasks overtake the long one at the head\n\n", p->short_first);
+    else
+        printf("queues           first come, first served\n\n");
     table_columns(&t, "FLAG", "IS", "MEANING", NULL);
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
         table_cell(&t, "%s", flags[i].name);
@@ -323,6 +330,8 @@ static int policy_request(const struct policy_options *o, const char *preset,
         .steal_cap = o->steal_cap,
         .has_steal_max = o->steal_max != UINT32_MAX,
         .steal_max = o->steal_max,
+        .has_short_first = o->short_first != UINT32_MAX,
+        .short_first = o->short_first,
         .has_probe_ratio_milli = o->probe_ratio != NULL,
         .on = o->on.v,
         .on_n = o->on.n,
@@ -333,7 +342,7 @@ static int policy_request(const struct policy_options *o, const char *preset,
         return usage_error("policy: --probe-ratio takes a number within 1 and 1000, not '%s'",
                            o->probe_ratio);
     *any = preset || r->has_cutoff_us || r->has_short_share_ppm || r->has_min_probes || r->has_steal_cap ||
-           r->has_steal_max || r->has_probe_ratio_milli || r->on_n || r->off_n;
+           r->has_steal_max || r->has_short_first || r->has_probe_ratio_milli || r->on_n || r->off_n;
     return HAWK_EXIT_OK;
 }
 
@@ -371,7 +380,8 @@ int policy_main(int argc, char **argv)
                                .share_ppm = UINT32_MAX,
                                .min_probes = UINT32_MAX,
                                .steal_cap = UINT32_MAX,
-                               .steal_max = UINT32_MAX};
+                               .steal_max = UINT32_MAX,
+                               .short_first = UINT32_MAX};
     int first = flags_parse(argv[0], policy_flags, common_flags, false, argc, argv, &o);
     int exit_code = first < 0 ? -first : policy_run(&o, argc - first, argv + first);
     flag_list_free(&o.on);

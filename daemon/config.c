@@ -117,8 +117,9 @@ static int setting_parse(const struct setting *s, struct config *c, const char *
             *(uint32_t *)field = (uint32_t)n;
         return err;
     case KIND_COUNT:
-        *expected = "a whole number of at least 1";
-        err = u64_parse(text, 1, UINT32_MAX, &n);
+    case KIND_NUMBER:
+        *expected = s->kind == KIND_COUNT ? "a whole number of at least 1" : "a whole number";
+        err = u64_parse(text, s->kind == KIND_COUNT, UINT32_MAX, &n);
         if (!err)
             *(uint32_t *)field = (uint32_t)n;
         return err;
@@ -278,6 +279,7 @@ static json_t *value_json(const struct config *c, const struct setting *s, const
     case KIND_BOOL:
         return json_boolean(*(const bool *)field);
     case KIND_COUNT:
+    case KIND_NUMBER:
         return json_integer(*(const uint32_t *)field);
     case KIND_LIST:
         list = json_array();

@@ -21,6 +21,7 @@ typedef uint32_t setting_SHARE;        /* parts per million */
 typedef int64_t setting_AUTO_SHARE;    /* parts per million; SETTING_AUTO: computed */
 typedef bool setting_BOOL;
 typedef uint32_t setting_COUNT;
+typedef uint32_t setting_NUMBER;     /* 0 as well */
 typedef uint64_t setting_SIZE;       /* bytes */
 typedef uint32_t setting_AUTO_COUNT; /* 0: auto */
 typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
@@ -63,6 +64,8 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(central, MILLI, probe_ratio, "2", "probes per task of a short job (Sparrow: 2)")                       \
     S(central, COUNT, steal_cap, "10", "workers a thief asks in one round (Hawk: 10)")                       \
     S(central, COUNT, steal_max, "10000", "reservations one steal takes at most")                            \
+    S(central, NUMBER, short_first, "0",                                                                     \
+      "short tasks that may overtake the long one at the head of a queue; 0: first come, first served")      \
     S(central, DURATION, heartbeat, "500ms", "how often nodes report")                                       \
     S(central, DURATION, suspect, "3s", "silence after which a node is suspect")                             \
     S(central, DURATION, long_lease, "60s",                                                                  \

@@ -148,6 +148,7 @@ static void check_policy(struct checker *k)
     policy_flags_known(k, "central.policy_off", c->central.policy_off);
     at_most(k, "central.steal_cap", c->central.steal_cap, UINT16_MAX);
     at_most(k, "central.steal_max", c->central.steal_max, UINT16_MAX);
+    at_most(k, "central.short_first", c->central.short_first, LIMIT_SHORT_FIRST);
     at_most(k, "central.nodes_max", c->central.nodes_max, NODE_ID_MAX);
     at_most(k, "central.history_jobs", c->central.history_jobs, 10000000);
     if (c->central.cutoff != SETTING_AUTO)

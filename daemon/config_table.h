@@ -14,6 +14,7 @@ enum setting_kind {
     KIND_AUTO_SHARE,
     KIND_BOOL,
     KIND_COUNT,
+    KIND_NUMBER,
     KIND_AUTO_COUNT,
     KIND_MILLI,
     KIND_SIZE,

@@ -275,6 +275,7 @@ void process_policy(const struct config *c, struct policy *p)
     p->probe_ratio_milli = c->central.probe_ratio;
     p->steal_cap = (uint16_t)c->central.steal_cap;
     p->steal_max = (uint16_t)c->central.steal_max;
+    p->short_first = (uint16_t)c->central.short_first;
     switch_flags(c->central.policy_on, true, p);
     switch_flags(c->central.policy_off, false, p);
 }

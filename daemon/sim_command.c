@@ -17,7 +17,7 @@
 struct options {
     const char *trace, *workload, *load, *policy, *estimates, *noise, *ratio, *deal, *queues, *delay, *output;
     const char *jobs_csv, *against, *sweep, *write_trace;
-    uint32_t workers, slots, dists, share_ppm, seed, jobs, steal_cap, only_job;
+    uint32_t workers, slots, dists, share_ppm, seed, jobs, steal_cap, short_first, only_job;
     int64_t cutoff_us, scheduler_cost_us, worker_cost_us, sample_us;
     struct flag_list set;
     bool compat, check, tag_class, faults;
@@ -53,6 +53,9 @@ const struct flag sim_flags[] = {
     FLAG(TEXT, struct options, ratio, "probe-ratio", 0, "R", "probes per task (2)"),
     FLAG_NUMBER(struct options, steal_cap, "steal-cap", 0, "N", "workers a thief asks per round (10)", 0,
                 1000),
+    FLAG_NUMBER(struct options, short_first, "short-first", 0, "N",
+                "short tasks that may overtake the long one at the head of a worker's queue (0)", 0,
+                LIMIT_SHORT_FIRST),
     FLAG(CHOICE, struct options, estimates, "estimates", 0, "mean|exact|history",
          "jobs come with the workload's mean, that of their very durations, or none: their names' history "
          "decides"),
@@ -259,6 +262,7 @@ static int load(const struct options *o, struct sim_config *c)
         err = parse_noise(o->noise, c);
     if (o->steal_cap)
         c->policy.steal_cap = (uint16_t)o->steal_cap;
+    c->policy.short_first = (uint16_t)o->short_first;
     return err ? err : load_engine(o, c);
 }
 

@@ -29,6 +29,7 @@ static inline uint32_t protocol_version_of(uint32_t said) { return said ? said :
 #define JOB_MESSAGES_MAX 16u   /* per job: the first ones; a job's tasks mostly fail for the same reason */
 #define MESSAGE_BYTES_MAX 512u /* what is longer is cut */
 #define LIMIT_SLOTS 4096u      /* of one worker */
+#define LIMIT_SHORT_FIRST UINT16_MAX                 /* short tasks that overtake a long one in its queue */
 #define LIMIT_TIME_US (INT64_C(864000000) * 1000000) /* 10,000 days: any duration that crosses the wire */
 
 /* X(constant, text): the text is what logs, CLI and JSON show. The values are on the wire: append only. */
@@ -159,6 +160,7 @@ struct policy {
     uint32_t min_probes;        /* never fewer probes per job than this (0: just t) */
     uint16_t steal_cap;         /* workers a thief asks per round at most (Hawk: 10) */
     uint16_t steal_max;         /* reservations one steal may take at most */
+    uint16_t short_first;       /* short tasks that may overtake the long one at a queue's head (Hawk: 0) */
 };
 
 /* Fills *p with a named policy: "hawk", "sparrow", "hawk-no-steal", "hawk-no-partition", "hawk-no-central",

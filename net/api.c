@@ -398,6 +398,7 @@ static const struct api_field policy_fields[] = {
     FIELD(Policy, policy, steal_cap, U32),
     FIELD(Policy, policy, steal_max, U32),
     ARRAY(Policy, policy, flags, STRINGS),
+    FIELD(Policy, policy, short_first, U32),
 };
 TYPE(policy, Policy);
 
@@ -411,6 +412,7 @@ static const struct api_field set_policy_request_fields[] = {
     ARRAY(SetPolicyRequest, set_policy_request, off, STRINGS),
     OPTIONAL(SetPolicyRequest, set_policy_request, min_probes, U32),
     OPTIONAL(SetPolicyRequest, set_policy_request, steal_max, U32),
+    OPTIONAL(SetPolicyRequest, set_policy_request, short_first, U32),
 };
 TYPE(set_policy_request, SetPolicyRequest);
 

@@ -290,16 +290,16 @@ struct api_policy {
     uint32_t version;
     const char *name;
     int64_t cutoff_us;
-    uint32_t short_share_ppm, probe_ratio_milli, min_probes, steal_cap, steal_max;
+    uint32_t short_share_ppm, probe_ratio_milli, min_probes, steal_cap, steal_max, short_first;
     const char **flags;
     uint32_t flags_n;
 };
 struct api_set_policy_request {
     const char *preset;
     bool has_cutoff_us, has_short_share_ppm, has_probe_ratio_milli, has_steal_cap, has_min_probes,
-        has_steal_max;
+        has_steal_max, has_short_first;
     int64_t cutoff_us;
-    uint32_t short_share_ppm, probe_ratio_milli, steal_cap, min_probes, steal_max;
+    uint32_t short_share_ppm, probe_ratio_milli, steal_cap, min_probes, steal_max, short_first;
     const char **on, **off;
     uint32_t on_n, off_n;
 };

@@ -74,6 +74,7 @@ void api_policy_from(struct api_policy *to, const struct policy *p, const char *
         .min_probes = p->min_probes,
         .steal_cap = p->steal_cap,
         .steal_max = p->steal_max,
+        .short_first = p->short_first,
         .flags = flags,
     };
     for (int bit = 0; bit < 32; bit++)
@@ -125,6 +126,7 @@ static int numbers_check(const struct api_set_policy_request *r, char *why, size
         {"min_probes", r->min_probes, 0, LIMIT_TASKS_PER_JOB, r->has_min_probes},
         {"steal_cap", r->steal_cap, 1, UINT16_MAX, r->has_steal_cap},
         {"steal_max", r->steal_max, 1, UINT16_MAX, r->has_steal_max},
+        {"short_first", r->short_first, 0, LIMIT_SHORT_FIRST, r->has_short_first},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (numbers[i].given && (numbers[i].v < numbers[i].min || numbers[i].v > numbers[i].max)) {
@@ -149,6 +151,8 @@ static void numbers_apply(struct policy *p, const struct api_set_policy_request 
         p->steal_cap = (uint16_t)r->steal_cap;
     if (r->has_steal_max)
         p->steal_max = (uint16_t)r->steal_max;
+    if (r->has_short_first)
+        p->short_first = (uint16_t)r->short_first;
 }
 
 int api_policy_apply(struct policy *p, const struct api_set_policy_request *r, char *why, size_t size)

@@ -29,7 +29,8 @@ WIRE_MESSAGES(X)
     F(i64, cutoff_us)                                                                                        \
     F(u32, version)                                                                                          \
     F(u32, flags)                                                                                            \
-    F(u32, short_share_ppm) F(u32, probe_ratio_milli) F(u32, min_probes) F(u16, steal_cap) F(u16, steal_max)
+    F(u32, short_share_ppm)                                                                                  \
+    F(u32, probe_ratio_milli) F(u32, min_probes) F(u16, steal_cap) F(u16, steal_max) F(u16, short_first)
 #define FIELDS_member_info(F)                                                                                \
     F(node, node) F(u32, slots) F(u8, role) F(u8, state) F(u8, general) F(blob, addr) F(blob, name)
 

@@ -28,6 +28,7 @@ static struct policy policy_of(const struct cluster_config *c)
     p.probe_ratio_milli = c->probe_ratio_milli ? c->probe_ratio_milli : p.probe_ratio_milli;
     p.steal_cap = c->steal_cap ? (uint16_t)c->steal_cap : p.steal_cap;
     p.steal_max = c->steal_max ? (uint16_t)c->steal_max : p.steal_max;
+    p.short_first = (uint16_t)c->short_first;
     return p;
 }
 

@@ -68,7 +68,8 @@ struct cluster_config {
     uint32_t steal_streams;                           /* as in struct bus_config */
     uint32_t flags_on, flags_off;                     /* of the policy's: POLICY_… */
     uint32_t probe_ratio_milli, steal_cap, steal_max; /* 0: the policy's */
-    bool cutoff_computed;                             /* from history, once three jobs are known */
+    uint32_t short_first;
+    bool cutoff_computed; /* from history, once three jobs are known */
     /* DESIGN 3.4: where nothing fails, no reservation is stuck for longer while one thief is parked; 0: not checked. */
     int64_t stuck_us_max;
     bool nothing_fails; /* then a dist knows where each of its reservations is */

@@ -390,6 +390,17 @@ static void random_flags(struct cluster_config *c, struct rng *r, bool faults)
     c->steal_max = (uint32_t)rng_below(r, 4);
 }
 
+/* Drawn apart from the rest: seeds are what they were before there was such a setting, half of them altogether. */
+static uint32_t random_short_first(uint64_t seed)
+{
+    struct rng r;
+
+    rng_seed(&r, ~seed);
+    if (rng_below(&r, 2))
+        return 0;
+    return rng_below(&r, 4) ? 1 + (uint32_t)rng_below(&r, 4) : LIMIT_SHORT_FIRST;
+}
+
 static struct cluster_config random_config(uint64_t seed, struct rng *r, bool faults)
 {
     struct cluster_config c = {
@@ -406,6 +417,7 @@ static struct cluster_config random_config(uint64_t seed, struct rng *r, bool fa
         .seed = seed,
         .queue_per_slot = rng_below(r, 2),
         .steal_streams = rng_below(r, 2) ? 2 : 0,
+        .short_first = random_short_first(seed),
     };
     struct policy p;
 

@@ -10,6 +10,7 @@ void steal_queue_init(struct steal_queue *q)
     list_init(&q->fifo);
     list_init(&q->shorts);
     list_init(&q->longs);
+    q->turn = 1;
 }
 
 void steal_entry_init(struct steal_entry *e, bool is_long, bool bound, uint32_t count)
@@ -67,6 +68,13 @@ void steal_queue_put_back(struct steal_queue *q, struct steal_entry *e)
     count_in(q, e);
 }
 
+static void next_turn(struct steal_queue *q)
+{
+    q->overtaken = 0;
+    if (++q->turn == 0)
+        q->turn = 1;
+}
+
 void steal_queue_remove(struct steal_queue *q, struct steal_entry *e)
 {
     CHECK(steal_entry_queued(e));
@@ -74,6 +82,8 @@ void steal_queue_remove(struct steal_queue *q, struct steal_entry *e)
     list_remove(&e->kind);
     q->n--;
     q->n_long -= e->is_long;
+    if (e->is_long && q->n_long == 0)
+        next_turn(q);
 }
 
 struct steal_entry *steal_queue_head(const struct steal_queue *q)
@@ -81,8 +91,69 @@ struct steal_entry *steal_queue_head(const struct steal_queue *q)
     return list_empty(&q->fifo) ? NULL : of_fifo(q->fifo.next);
 }
 
+/* ---- Whose turn it is ---- */
+
+/* Came after the first long entry. What was put back at the head (places below 0) was behind long work when it was taken:
+ * it counts, or thieves that decline could have a long entry wait for ever. */
+static bool came_after_long(const struct steal_queue *q, const struct steal_entry *e)
+{
+    return e->order < 0 || e->order > of_kind(q->longs.next)->order;
+}
+
+struct steal_entry *steal_queue_next(const struct steal_queue *q)
+{
+    struct steal_entry *head = steal_queue_head(q), *first;
+
+    if (!head || q->short_first == 0 || q->n_long == 0 || list_empty(&q->shorts))
+        return head;
+    first = of_kind(q->shorts.next);
+    if (head != first && !head->is_long)
+        return head; /* bound */
+    if (!came_after_long(q, first) || q->overtaken < q->short_first)
+        return first;
+    return of_kind(q->longs.next);
+}
+
+uint16_t steal_queue_served(struct steal_queue *q, const struct steal_entry *e)
+{
+    if (e->is_long) {
+        next_turn(q);
+        return q->turn;
+    }
+    if (q->short_first == 0 || e->bound || q->n_long == 0 || !came_after_long(q, e))
+        return 0;
+    q->overtaken++;
+    return q->turn;
+}
+
+void steal_queue_in_vain(struct steal_queue *q, bool is_long, uint16_t turn)
+{
+    if (turn != q->turn || q->n_long == 0)
+        return;
+    if (!is_long)
+        q->overtaken = q->overtaken > 0 ? q->overtaken - 1 : 0;
+    else if (q->overtaken < q->short_first)
+        q->overtaken = q->short_first;
+}
+
+/* ---- What is stuck ---- */
+
+/* With short_first: the next slot is a long entry's, whatever short one comes. */
+static bool long_is_due(const struct steal_queue *q)
+{
+    const struct steal_entry *next = steal_queue_next(q);
+
+    return next && next->is_long && q->overtaken >= q->short_first;
+}
+
+bool steal_queue_blocked(const struct steal_queue *q, uint32_t slots, uint32_t long_running)
+{
+    return long_running + (q->short_first ? long_is_due(q) : q->n_long) >= slots;
+}
+
 /* Reservations are stuck behind this place: LIST HEAD of the fifo when the running long tasks alone fill the
- * slots, else the long entry that fills the last one; NULL when the long work does not fill them. */
+ * slots (or the running ones and the one that is due), else the long entry that fills the last one; NULL when the long
+ * work does not fill them. */
 static struct list *blocked_after(const struct steal_queue *q, uint32_t slots, uint32_t long_running)
 {
     struct list *l = q->longs.next;
@@ -90,6 +161,8 @@ static struct list *blocked_after(const struct steal_queue *q, uint32_t slots, u
 
     if (long_running >= slots)
         return (struct list *)&q->fifo;
+    if (q->short_first)
+        return steal_queue_blocked(q, slots, long_running) ? (struct list *)&q->fifo : NULL;
     missing = slots - long_running;
     if (q->n_long < missing)
         return NULL;
@@ -164,6 +237,8 @@ void steal_queue_check(const struct steal_queue *q)
     CHECK(last < q->tail_order);
     CHECK(n == q->n);
     CHECK(n_long == q->n_long);
+    CHECK(q->turn != 0);
+    CHECK(n_long > 0 || q->overtaken == 0);
     check_kind(&q->longs, n_long);
     check_kind(&q->shorts, n_short);
 }

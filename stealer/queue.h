@@ -6,7 +6,13 @@
  *
  * DEVIATES: for a queue served by several slots "after a long task" reads "when the long tasks running and
  * the long entries ahead fill all slots": before that a slot is left that serves the short ones soon. With
- * one slot this is the paper's rule. A worker with one queue per slot has several of these, with one slot each. */
+ * one slot this is the paper's rule. A worker with one queue per slot has several of these, with one slot each.
+ *
+ * With short_first (ours, off in the paper's policies) the queue is not quite first come, first served: while a long
+ * entry stands at the head, up to short_first short reservations that came after it get slots before it, in their order;
+ * then the next slot is its own (the weighted fair queueing of Pigeon, SoCC 2019, with late binding: what turns out to
+ * have no task does not count). Short ones then wait for long work only where that runs, or where it is its turn, and only
+ * those are stuck. Bound short entries overtake nobody. */
 #ifndef HAWK_STEALER_QUEUE_H
 #define HAWK_STEALER_QUEUE_H
 
@@ -30,6 +36,9 @@ struct steal_queue {
     int64_t head_order, tail_order; /* every order handed out lies in [head_order, tail_order) */
     uint32_t n;                     /* entries */
     uint32_t n_long;                /* of them long */
+    uint16_t short_first;           /* overtake the long entry at the head; the owner sets it, at any time */
+    uint16_t overtaken;             /* so many have, with those that may yet be in vain */
+    uint16_t turn; /* a long one has had its: another; never 0. No request is out for 65,535 of them */
 };
 
 void steal_queue_init(struct steal_queue *q);
@@ -47,7 +56,17 @@ void steal_queue_put_back(struct steal_queue *q, struct steal_entry *e);
 void steal_queue_remove(struct steal_queue *q, struct steal_entry *e);
 /* The entry at the head, or NULL. */
 struct steal_entry *steal_queue_head(const struct steal_queue *q);
+/* The entry that gets the next slot, or NULL: the head, unless a short one overtakes it. O(1). */
+struct steal_entry *steal_queue_next(const struct steal_queue *q);
+/* The next one, e, gets a slot (for one of its count, if it is a reservation); to be called while it is queued. Returns
+ * the turn, for steal_queue_in_vain. */
+uint16_t steal_queue_served(struct steal_queue *q, const struct steal_entry *e);
+/* What was served then, of that class, started nothing: it has overtaken nobody, or it is a long one's turn again. */
+void steal_queue_in_vain(struct steal_queue *q, bool is_long, uint16_t turn);
 
+/* Whether a short reservation at the tail would be stuck: long work, running (long_running of the queue's slots) or
+ * ahead, fills all slots. O(1). */
+bool steal_queue_blocked(const struct steal_queue *q, uint32_t slots, uint32_t long_running);
 /* Whether a short reservation is stuck: behind so many long tasks, running (long_running of the queue's
  * slots) or queued ahead, that they fill all slots. O(1) for one slot, at most O(slots) otherwise. */
 bool steal_queue_stuck(const struct steal_queue *q, uint32_t slots, uint32_t long_running);

@@ -390,11 +390,14 @@ static void test_policy_apply(void **state)
                                        .off = off,
                                        .off_n = 1,
                                        .has_steal_cap = true,
-                                       .steal_cap = 4};
+                                       .steal_cap = 4,
+                                       .has_short_first = true,
+                                       .short_first = 100};
     assert_int_equal(api_policy_apply(&p, &r, why, sizeof why), 0);
     assert_int_equal(p.cutoff_us, 5); /* kept: a preset has none of its own */
     assert_int_equal(p.version, 3);
     assert_int_equal(p.steal_cap, 4);
+    assert_int_equal(p.short_first, 100);
     assert_true(policy_has(&p, POLICY_STEAL_ALWAYS));
     assert_false(policy_has(&p, POLICY_PROMOTE));
     assert_false(policy_has(&p, POLICY_CENTRAL_LONG));
@@ -409,12 +412,16 @@ static void test_policy_apply(void **state)
     assert_non_null(strstr(why, "sparrow"));
     r = (struct api_set_policy_request){.has_probe_ratio_milli = true, .probe_ratio_milli = 999};
     assert_int_equal(api_policy_apply(&p, &r, why, sizeof why), HAWK_EINVALID);
+    r = (struct api_set_policy_request){.has_short_first = true, .short_first = LIMIT_SHORT_FIRST + 1};
+    assert_int_equal(api_policy_apply(&p, &r, why, sizeof why), HAWK_EINVALID);
+    assert_string_equal(why, "short_first: 65536 is not within 0 and 65535");
     assert_memory_equal(&p, &before, sizeof p);
 }
 
 static void test_policy_shown(void **state)
 {
-    struct policy p = {.flags = POLICY_STEAL | POLICY_REPROBE, .cutoff_us = 9, .steal_cap = 10};
+    struct policy p = {
+        .flags = POLICY_STEAL | POLICY_REPROBE, .cutoff_us = 9, .steal_cap = 10, .short_first = 7};
     const char *flags[32];
     struct api_policy shown, copy;
     api_policy_from(&shown, &p, "custom", flags);
@@ -423,6 +430,7 @@ static void test_policy_shown(void **state)
     assert_string_equal(copy.flags[0], "stealing");
     assert_string_equal(copy.flags[1], "reprobe");
     assert_int_equal(copy.cutoff_us, 9);
+    assert_int_equal(copy.short_first, 7);
     api_free(&api_policy_type, &copy);
 }
 

@@ -208,6 +208,7 @@ static void policy(struct node *n, struct rpc_call *c, const void *request)
                                 .name = "hawk",
                                 .probe_ratio_milli = 1500,
                                 .steal_cap = 10,
+                                .short_first = 100,
                                 .flags = flags,
                                 .flags_n = 1});
 }
@@ -519,6 +520,10 @@ static void test_cluster(void **state)
     json_decref(doc);
     assert_int_equal(hawk("policy"), HAWK_EXIT_OK);
     assert_contains(out, "probe ratio      1.500");
+    assert_contains(out, "up to 100 short tasks overtake");
+    doc = hawk_json("policy -o json", HAWK_EXIT_OK);
+    assert_int_equal(json_integer_value(json_object_get(doc, "short_first")), 100);
+    json_decref(doc);
     assert_int_equal(hawk("policy set sparrow"), HAWK_EXIT_OK);
     assert_contains(out, "policy           sparrow (version 4)");
     assert_int_equal(hawk("policy set --cutoff 10s"), HAWK_EXIT_UNREACHABLE);
@@ -526,6 +531,9 @@ static void test_cluster(void **state)
     assert_int_equal(hawk("policy set"), HAWK_EXIT_USAGE);
     assert_int_equal(hawk("policy --cutoff 10s"), HAWK_EXIT_USAGE);
     assert_int_equal(hawk("policy set --probe-ratio 0.5"), HAWK_EXIT_USAGE);
+    assert_int_equal(hawk("policy set --short-first 65536"), HAWK_EXIT_USAGE);
+    assert_int_equal(hawk("policy set --short-first 0"), HAWK_EXIT_OK); /* 0 is a value */
+    assert_contains(out, "first come, first served");
 }
 
 /* The first contact does not answer: the second does. */

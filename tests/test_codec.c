@@ -250,7 +250,8 @@ static bool same_policy(const struct policy *v, const hawk_v1_ClusterPolicy *w)
 {
     return v->cutoff_us == w->cutoff_us && v->version == w->version && v->flags == w->flags &&
            v->short_share_ppm == w->short_share_ppm && v->probe_ratio_milli == w->probe_ratio_milli &&
-           v->min_probes == w->min_probes && v->steal_cap == w->steal_cap && v->steal_max == w->steal_max;
+           v->min_probes == w->min_probes && v->steal_cap == w->steal_cap && v->steal_max == w->steal_max &&
+           v->short_first == w->short_first;
 }
 
 static bool same_tasks(const struct task_set *ours, const uint32_t *theirs, size_t n)

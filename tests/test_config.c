@@ -42,17 +42,20 @@ static void test_values(void **state)
     assert_int_equal(c.central.cutoff, SETTING_AUTO);
     assert_int_equal(c.central.heartbeat, 500000);
     assert_int_equal(c.central.probe_ratio, 2000);
-    char *said = load(
-        &c,
-        "central:\n  cutoff: 90.5s\n  short_partition: 17%\n  listen: [127.0.0.1:1, 'unix:/x']\n"
-        "  probe_ratio: 1.5\n\nworker:\n  slots: 12\n  queues: per-slot\ndist:\ncluster:\n  insecure: yes\n",
-        &err);
+    assert_int_equal(c.central.short_first, 0);
+    char *said =
+        load(&c,
+             "central:\n  cutoff: 90.5s\n  short_partition: 17%\n  listen: [127.0.0.1:1, 'unix:/x']\n"
+             "  probe_ratio: 1.5\n  short_first: 100\n\nworker:\n  slots: 12\n  queues: "
+             "per-slot\ndist:\ncluster:\n  insecure: yes\n",
+             &err);
     assert_string_equal(said, "");
     assert_int_equal(err, 0);
     assert_int_equal(c.central.cutoff, 90500000);
     assert_int_equal(c.central.short_partition, 170000);
     assert_string_equal(c.central.listen, "127.0.0.1:1,unix:/x");
     assert_int_equal(c.central.probe_ratio, 1500);
+    assert_int_equal(c.central.short_first, 100);
     assert_int_equal(c.worker.slots, 12);
     assert_string_equal(c.worker.queues, "per-slot");
     assert_true(c.cluster.insecure);

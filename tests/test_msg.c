@@ -342,7 +342,7 @@ static void test_policies(void **state)
         assert_int_equal(p.version, 0);
         assert_int_equal(p.probe_ratio_milli, 2000);
         assert_int_equal(p.steal_cap, 10);
-        assert_true(p.cutoff_us > 0 && p.min_probes == 0);
+        assert_true(p.cutoff_us > 0 && p.min_probes == 0 && p.short_first == 0);
     }
     assert_int_equal(n, 7);
     assert_int_equal(policy_preset("slurm", &p), HAWK_ENOT_FOUND);

@@ -96,6 +96,55 @@ static void figure_3(void **state)
     }
 }
 
+/* With short_first, which is the paper's rule no more. */
+static void short_first(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t slots, long_running;
+        uint16_t short_first, overtaken;
+        const char *queue, *loot;
+        int next; /* gets the next slot; -1: nobody */
+    } cases[] = {
+        {"off: the head", 1, 0, 0, 0, "LsLs", ".*..", 0},
+        {"the first short one overtakes, and none is stuck", 1, 0, 2, 0, "LsLs", "....", 1},
+        {"the last that may", 1, 0, 2, 1, "LsLs", "....", 1},
+        {"the bound is used up: the long one's turn", 1, 0, 2, 2, "LsLs", ".*..", 0},
+        {"more than the bound: it was larger before", 1, 0, 2, 5, "LsLs", ".*..", 0},
+        {"running long fills the slots: all are stuck, a group at a time", 1, 1, 2, 0, "LssLs", ".**..", 1},
+        {"what came before the long one goes before it", 1, 0, 2, 2, "ssLs", "....", 0},
+        {"long reservations are long", 1, 0, 1, 1, "ls", ".*", 0},
+        {"bound short ones overtake nobody", 1, 0, 2, 0, "Lbs", "...", 2},
+        {"and are not overtaken when they are at the head", 1, 0, 2, 0, "bLs", "...", 0},
+        {"long ones only", 1, 0, 2, 0, "LL", "..", 0},
+        {"nothing long", 1, 0, 2, 0, "ss", "..", 0},
+        {"nothing", 1, 0, 2, 0, "", "", -1},
+        {"2 slots: the one that is due leaves one", 2, 0, 1, 1, "Ls", "..", 0},
+        {"2 slots: the one that is due takes the last", 2, 1, 1, 1, "Ls", ".*", 0},
+        {"2 slots: many long ones queued take one at a time", 2, 1, 1, 0, "LLLLs", ".....", 4},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct bench b;
+        char marks[MAX_QUEUE + 1];
+        struct steal_entry *next;
+
+        fill(&b, cases[i].queue);
+        b.q.short_first = cases[i].short_first;
+        b.q.overtaken = cases[i].overtaken;
+        mark_loot(&b, cases[i].slots, cases[i].long_running, marks);
+        if (strcmp(marks, cases[i].loot) != 0)
+            fail_msg("%s: queue %s: loot %s, expected %s", cases[i].name, cases[i].queue, marks,
+                     cases[i].loot);
+        assert_int_equal(steal_queue_stuck(&b.q, cases[i].slots, cases[i].long_running),
+                         strchr(cases[i].loot, '*') != NULL);
+        next = steal_queue_next(&b.q);
+        if ((next ? (int)(next - b.e) : -1) != cases[i].next)
+            fail_msg("%s: queue %s: %d is next, expected %d", cases[i].name, cases[i].queue,
+                     next ? (int)(next - b.e) : -1, cases[i].next);
+    }
+}
+
 /* The rule as the header words it, by one scan from the head. */
 static void model_loot(const char *queue, uint32_t slots, uint32_t long_running, char *marks)
 {
@@ -590,6 +639,7 @@ int main(void)
 {
     static const struct CMUnitTest tests[] = {
         cmocka_unit_test(figure_3),
+        cmocka_unit_test(short_first),
         cmocka_unit_test(loot_agrees_with_the_model),
         cmocka_unit_test(what_comes_back_stands_at_the_head_in_order),
         cmocka_unit_test(every_victim_once),

@@ -64,6 +64,7 @@ static void random_policy(struct fuzz *f)
         p.flags |= POLICY_STEAL;
     p.steal_cap = (uint16_t)below(f, 4);
     p.steal_max = (uint16_t)below(f, 8);
+    p.short_first = (uint16_t)below(f, 4);
     p.cutoff_us = (int64_t)below(f, 3) * 40 * MS;
     say_to(f, POLICY, policy, CENTRAL, .policy = p);
 }
@@ -425,6 +426,7 @@ static uint32_t flock_run(uint64_t seed, uint32_t *stolen)
     k.config.addr = blob_str("a");
     k.config.policy.flags &= ~(uint32_t)POLICY_STEAL_HINTS; /* there is no central to pair them */
     k.config.policy.steal_max = (uint16_t)(1 + rng_below(&k.r, 5));
+    k.config.policy.short_first = (uint16_t)(seed % 3);
     k.desc = job_desc_new();
     for (int i = 0; i < NODES; i++)
         flock_join(&k, i);

@@ -270,6 +270,7 @@ void wk_lease_due(struct worker *w, struct out *out)
 void wk_on_policy(struct worker *w, const struct event *e, struct out *out)
 {
     w->config.policy = e->m.policy.policy;
+    wk_lanes_order(w);
 }
 
 /* A worker that becomes reserved hands back what is bound and not started, before the acknowledgement; running

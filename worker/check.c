@@ -19,7 +19,7 @@ static void check_slot(const struct worker *w, const struct slot *s)
 
 static void check_lane(const struct worker *w, const struct lane *l)
 {
-    uint32_t slots = 0, n_free = 0, n_long = 0, listed = 0;
+    uint32_t slots = 0, n_free = 0, n_long = 0, listed = 0, overtaking = 0;
 
     for (uint32_t i = 0; i < w->config.slots; i++) {
         const struct slot *s = slot_at(w, i);
@@ -29,6 +29,7 @@ static void check_lane(const struct worker *w, const struct lane *l)
         slots++;
         n_free += s->state == SLOT_FREE;
         n_long += s->is_long;
+        overtaking += s->state == SLOT_REQUESTED && !s->is_long && s->turn == l->queue.turn;
     }
     list_foreach(&l->free, k, next) {
         CHECK(container_of(k, struct slot, link)->state == SLOT_FREE);
@@ -38,6 +39,7 @@ static void check_lane(const struct worker *w, const struct lane *l)
     CHECK(n_free == l->n_free);
     CHECK(n_free == listed);
     CHECK(n_long == l->n_long);
+    CHECK(overtaking <= l->queue.overtaken);
     CHECK(list_empty(&l->touched));
     CHECK(n_free == 0 || l->queue.n == 0); /* whatever can be served has been */
     CHECK(l->stuck == steal_queue_stuck(&l->queue, l->n_slots, l->n_long));

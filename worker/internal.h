@@ -3,7 +3,7 @@
  *   owner   a dist or central: whoever tasks here belong to and requests go to
  *   job     an (owner, job): its description and everything of it at this worker
  *   entry   one place in a lane's queue: a reservation with a count, or a bound task
- *   lane    a FIFO queue and the slots it feeds
+ *   lane    a queue, FIFO but for short_first, and the slots it feeds
  *   slot    free, or waiting for the answer to a task request, or busy with a task
  *   task    queued (bound), starting, running, or done and not yet acknowledged
  *   loot    what one thief was given and has not acknowledged
@@ -100,9 +100,10 @@ struct slot {
     struct task *task;  /* BUSY */
     int64_t arrived_us; /* REQUESTED: of the reservation it came from */
     uint32_t request;   /* REQUESTED: number on the owner's stream */
+    uint16_t turn;      /* REQUESTED: of the queue, when it was served */
     uint8_t state;
-    bool is_long; /* class of what it waits for or runs, or a task that outlived the cutoff */
-    bool stolen;  /* REQUESTED: the reservation was */
+    bool is_long : 1; /* class of what it waits for or runs, or a task that outlived the cutoff */
+    bool stolen : 1;  /* REQUESTED: the reservation was */
 };
 
 enum worker_task_state {
@@ -168,8 +169,12 @@ void wk_job_release(struct worker *w, struct job *j); /* frees it when nothing o
 /* Space for n more reservations or tasks: how many of them fit. */
 uint32_t wk_room_for(const struct worker *w, uint32_t n);
 struct lane *wk_lane_shortest(struct worker *w);
-static inline bool lane_blocked(const struct lane *l) { return l->n_long + l->queue.n_long >= l->n_slots; }
+static inline bool lane_blocked(const struct lane *l)
+{
+    return steal_queue_blocked(&l->queue, l->n_slots, l->n_long);
+}
 void wk_lane_touch(struct worker *w, struct lane *l);
+void wk_lanes_order(struct worker *w);          /* the policy's short_first may have changed */
 struct entry *wk_entry_new(struct task *bound); /* of a long task */
 struct reservation *wk_reservation_new(struct job *j, bool is_long, uint32_t n);
 void wk_entry_push(struct worker *w, struct lane *l,
@@ -193,7 +198,7 @@ struct loot *wk_loot_find(const struct worker *w, node_id_t thief);
 void wk_objects_free(struct worker *w);
 
 /* ---- tasks.c ---- */
-/* Serves lane heads until no slot or no entry is left. At most one message per slot freed, or dropped entry. */
+/* Serves who is next until no slot or no entry is left. At most one message per slot freed, or dropped entry. */
 void wk_lane_dispatch(struct worker *w, struct lane *l, struct out *out);
 void wk_task_return(struct worker *w, struct task *t, struct out *out); /* a queued one, to its owner */
 void wk_task_kill(struct worker *w, struct task *t, enum outcome as, bool force, struct out *out);

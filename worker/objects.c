@@ -139,6 +139,18 @@ void wk_lane_touch(struct worker *w, struct lane *l)
         list_push_tail(&w->touched, &l->touched);
 }
 
+void wk_lanes_order(struct worker *w)
+{
+    for (uint32_t i = 0; i < w->n_lanes; i++) {
+        struct lane *l = &w->lanes[i];
+
+        if (l->queue.short_first == policy_of(w)->short_first)
+            continue;
+        l->queue.short_first = policy_of(w)->short_first;
+        wk_lane_touch(w, l);
+    }
+}
+
 struct entry *wk_entry_new(struct task *bound)
 {
     struct entry *e = xcalloc(1, sizeof *e);
@@ -252,6 +264,7 @@ static void end_request(struct slot *s)
     s->job->n_requests--;
     s->job = NULL;
     s->request = 0;
+    s->turn = 0;
     s->stolen = false;
 }
 
@@ -278,8 +291,10 @@ void wk_slot_free(struct worker *w, struct slot *s)
 {
     struct job *j = s->job;
 
-    if (s->state == SLOT_REQUESTED)
+    if (s->state == SLOT_REQUESTED) {
+        steal_queue_in_vain(&s->lane->queue, s->is_long, s->turn);
         end_request(s);
+    }
     if (s->task)
         s->task->slot = NULL;
     s->task = NULL;

@@ -1,4 +1,4 @@
-/* Tasks: from the head of a queue or a launch, through the executor, to the owner's acknowledgement. */
+/* Tasks: from a queue or a launch, through the executor, to the owner's acknowledgement. */
 #include "worker/internal.h"
 
 /* ---- What owners are told ---- */
@@ -132,7 +132,7 @@ static void take_off_queue(struct worker *w, struct task *t)
     t->entry = NULL;
 }
 
-/* The head of a lane gets a slot: a bound task starts, a reservation asks for one. 1 message. */
+/* Who is next in a lane gets a slot: a bound task starts, a reservation asks for one. 1 message. */
 static void serve(struct worker *w, struct lane *l, struct entry *e, struct out *out)
 {
     struct slot *s = container_of(l->free.next, struct slot, link);
@@ -148,12 +148,14 @@ static void serve(struct worker *w, struct lane *l, struct entry *e, struct out 
         struct blob *arg = t->arg;
 
         t->arg = NULL;
+        steal_queue_served(&l->queue, &e->q);
         take_off_queue(w, t);
         start(w, s, t, is_long, arg, out);
         return;
     }
     s->arrived_us = reservation_of(e)->arrived_us;
     s->stolen = reservation_of(e)->stolen;
+    s->turn = steal_queue_served(&l->queue, &e->q);
     wk_slot_request(w, s, j, is_long);
     w->n_reservations--;
     if (--e->q.count == 0) {
@@ -165,10 +167,10 @@ static void serve(struct worker *w, struct lane *l, struct entry *e, struct out 
 
 void wk_lane_dispatch(struct worker *w, struct lane *l, struct out *out)
 {
-    struct steal_entry *head;
+    struct steal_entry *next;
 
-    while (l->n_free > 0 && (head = steal_queue_head(&l->queue)))
-        serve(w, l, container_of(head, struct entry, q), out);
+    while (l->n_free > 0 && (next = steal_queue_next(&l->queue)))
+        serve(w, l, container_of(next, struct entry, q), out);
 }
 
 /* ---- Bound tasks ---- */

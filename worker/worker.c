@@ -34,6 +34,7 @@ static void lanes_init(struct worker *w)
         steal_queue_init(&w->lanes[i].queue);
         list_init(&w->lanes[i].free);
         list_init(&w->lanes[i].touched);
+        w->lanes[i].queue.short_first = w->config.policy.short_first;
     }
     for (uint32_t i = 0; i < slots; i++) {
         struct lane *l = &w->lanes[i % w->n_lanes];

@@ -1,4 +1,4 @@
-/* A worker's policy (DESIGN 3, docs/protocol.md): slots, the FIFO queue of bound tasks and reservations, late
+/* A worker's policy (DESIGN 3, docs/protocol.md): slots, the queue of bound tasks and reservations, late
  * binding, task life cycle, stealing as thief and as victim, joining and heartbeats, leases, stopping.
  *
  * A deterministic state machine without I/O: every message, timer and completion goes through worker_step.

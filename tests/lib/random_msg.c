@@ -132,7 +132,8 @@ static struct policy random_policy(struct rng *r)
                            .probe_ratio_milli = (uint32_t)number(r, 1000000),
                            .min_probes = (uint32_t)number(r, LIMIT_TASKS_PER_JOB),
                            .steal_cap = (uint16_t)number(r, UINT16_MAX),
-                           .steal_max = (uint16_t)number(r, UINT16_MAX)};
+                           .steal_max = (uint16_t)number(r, UINT16_MAX),
+                           .short_first = (uint16_t)number(r, LIMIT_SHORT_FIRST)};
 }
 
 /* What a field of this name holds at most. */
@@ -319,7 +320,8 @@ static bool policy_equal(const struct policy *a, const struct policy *b)
 {
     return a->cutoff_us == b->cutoff_us && a->version == b->version && a->flags == b->flags &&
            a->short_share_ppm == b->short_share_ppm && a->probe_ratio_milli == b->probe_ratio_milli &&
-           a->min_probes == b->min_probes && a->steal_cap == b->steal_cap && a->steal_max == b->steal_max;
+           a->min_probes == b->min_probes && a->steal_cap == b->steal_cap && a->steal_max == b->steal_max &&
+           a->short_first == b->short_first;
 }
 
 #define EQUAL_none(x, y) true

@@ -272,6 +272,7 @@ struct policy take_policy(struct input *in)
     p.min_probes = (uint32_t)take_mostly_small(in, 2) % 5000; /* more only takes longer */
     p.steal_cap = (uint16_t)take_mostly_small(in, 2);
     p.steal_max = (uint16_t)take_mostly_small(in, 2);
+    p.short_first = (uint16_t)(flags >> 20); /* no flags there */
     return p;
 }
 
