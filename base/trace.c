@@ -16,13 +16,18 @@
 #define EXPONENT_MAX 1000                       /* beyond it a number is out of range or zero anyway */
 #define US_EXPONENT 6                           /* 1 s = 10^6 us */
 
+#define NOT_READ (EOF - 1)
+
 struct trace {
     FILE *f;
+    int next; /* the character that comes next, once it was looked at; EOF; else NOT_READ */
     char *path;
     uint64_t line, column; /* of the next character, from 1 */
     int64_t previous_us;   /* submit time of the job before */
     int64_t *durations_us;
-    uint32_t capacity; /* of durations_us */
+    uint32_t capacity;        /* of durations_us */
+    uint32_t duration, tasks; /* A_DURATION: the one that is read, from 1, and how many there are */
+    char name[64];            /* and what it is called, should it be wrong */
     int err;
     char error[512];
 };
@@ -37,17 +42,16 @@ struct number {
 
 static int peek(struct trace *t)
 {
-    int c = getc_unlocked(t->f);
-
-    if (c != EOF)
-        (void)ungetc(c, t->f);
-    return c;
+    if (t->next == NOT_READ)
+        t->next = getc_unlocked(t->f);
+    return t->next;
 }
 
 static int take(struct trace *t)
 {
-    int c = getc_unlocked(t->f);
+    int c = peek(t);
 
+    t->next = NOT_READ;
     if (c == '\n') {
         t->line++;
         t->column = 1;
@@ -91,6 +95,17 @@ static int fail_read(struct trace *t)
     return t->err = HAWK_EIO;
 }
 
+/* What is expected where a job's durations are: put into words only for an error, since most of a trace is durations. */
+#define A_DURATION NULL
+
+static const char *name_of(struct trace *t, const char *what)
+{
+    if (what)
+        return what;
+    snprintf(t->name, sizeof t->name, "duration %u of %u in seconds", t->duration, t->tasks);
+    return t->name;
+}
+
 /* "expected WHAT, found ..." for the character that comes next. */
 static int fail_expected(struct trace *t, const char *what)
 {
@@ -109,7 +124,7 @@ static int fail_expected(struct trace *t, const char *what)
         snprintf(found, sizeof found, "'%c'", c);
     else
         snprintf(found, sizeof found, "the byte 0x%02x", (unsigned)c);
-    return fail_at(t, t->column, "expected %s, found %s", what, found);
+    return fail_at(t, t->column, "expected %s, found %s", name_of(t, what), found);
 }
 
 /* --- numbers --------------------------------------------------------------------------------------- */
@@ -190,7 +205,8 @@ static int take_time(struct trace *t, const char *what, int64_t *us)
         return err;
     *us = number_value(&n, US_EXPONENT, TRACE_TIME_US_MAX);
     if (*us > TRACE_TIME_US_MAX)
-        return fail_at(t, column, "expected %s of at most 864000000 (10,000 days), found a larger one", what);
+        return fail_at(t, column, "expected %s of at most 864000000 (10,000 days), found a larger one",
+                       name_of(t, what));
     return 0;
 }
 
@@ -216,14 +232,14 @@ static int take_tasks(struct trace *t, uint32_t *tasks)
 static int take_durations(struct trace *t, uint32_t tasks)
 {
     for (uint32_t i = 0; i < tasks; i++) {
-        char what[64];
         int err;
 
         skip_blanks(t);
-        snprintf(what, sizeof what, "duration %u of %u in seconds", i + 1, tasks);
+        t->duration = i + 1;
+        t->tasks = tasks;
         /* Grown as durations arrive: a number of tasks alone allocates nothing. */
         vec_grow(t->durations_us, i, t->capacity);
-        err = take_time(t, what, &t->durations_us[i]);
+        err = take_time(t, A_DURATION, &t->durations_us[i]);
         if (err)
             return err;
     }
@@ -287,6 +303,7 @@ int trace_open(struct trace **t, const char *path)
     struct trace *new = xcalloc(1, sizeof *new);
 
     *t = new;
+    new->next = NOT_READ;
     new->line = new->column = 1;
     if (strcmp(path, "-") == 0) {
         new->path = xstrdup("standard input");
