@@ -36,12 +36,14 @@ struct endpoint {
     uint32_t link; /* to central; 0: none */
     node_id_t node;
     uint8_t role;
-    int64_t frozen_us;                 /* it does nothing before */
+    bool frozen; /* since when it does nothing before frozen_us; also when that is over */
     _Alignas(64) struct numset wanted; /* dist: node ids it dials */
     struct numset streams;             /* dist: workers (endpoints) it has a stream to */
     uint32_t *dialled;                 /* worker: workers it dialled, the one used last at the end */
     uint32_t dialled_n;
+    int64_t frozen_us;
 };
+_Static_assert(offsetof(struct endpoint, wanted) == 64, "one line is all that most messages need");
 
 /* An endpoint that has not heard yet of the end of its stream with another. */
 struct unseen {
@@ -466,7 +468,7 @@ static void end(struct bus *b, uint32_t ep, bool in_order)
     for (uint32_t i = b->unseen_n; i-- > 0;)
         if (b->unseen[i].at == ep)
             forget_unseen(b, i);
-    e->frozen_us = 0;
+    e->frozen = false;
     set_clear(&e->wanted);
     if (b->central == ep)
         b->central = 0;
@@ -574,8 +576,10 @@ void bus_freeze(struct bus *b, uint32_t ep, int64_t until_us)
 {
     struct endpoint *e = endpoint(b, ep);
 
-    if (e->obj && (e->frozen_us == 0 || e->frozen_us < b->now_us))
-        e->frozen_us = until_us;
+    if (!e->obj || (e->frozen && e->frozen_us >= b->now_us))
+        return;
+    e->frozen = true;
+    e->frozen_us = until_us;
 }
 
 /* ---- What passes tells the bus who is who ---- */
@@ -706,7 +710,7 @@ static int64_t timeout_of(const struct endpoint *e)
 {
     int64_t at_us = e->fns.next_timeout(e->obj);
 
-    return at_us < e->frozen_us ? e->frozen_us : at_us;
+    return e->frozen && at_us < e->frozen_us ? e->frozen_us : at_us;
 }
 
 static void set_timer(struct bus *b, struct endpoint *e)
@@ -727,27 +731,34 @@ static void set_timer(struct bus *b, struct endpoint *e)
     }
 }
 
+/* A message that `e` put out, whose handles are gone then. */
+static void carry(struct bus *b, struct endpoint *e, struct msg *m)
+{
+    if (msg_is_wire(m)) {
+        send_message(b, e, m);
+    } else {
+        b->c.effect(b->c.arg, e->number, b->now_us, m);
+        msg_drop(m);
+    }
+    m->type = MSG_NONE;
+}
+
 /* Gives `e` one event, whose handles are dropped, and queues what comes out. A callback may end `e`. */
 static void step(struct bus *b, uint32_t from, struct endpoint *e, struct event *event)
 {
     void *obj = e->obj;
+    uint32_t i;
 
     if (b->c.trace)
         b->c.trace(b->c.arg, b->now_us, from, e->number, &event->m);
     e->fns.step(obj, event, &b->out);
     msg_drop(&event->m);
-    for (uint32_t i = 0; i < b->out.n && e->obj == obj; i++) {
-        struct msg *o = &b->out.v[i];
-
-        if (msg_is_wire(o)) {
-            send_message(b, e, o);
-        } else {
-            b->c.effect(b->c.arg, e->number, b->now_us, o);
-            msg_drop(o);
-        }
-        o->type = MSG_NONE; /* its handles are gone */
-    }
-    out_clear(&b->out);
+    for (i = 0; i < b->out.n && e->obj == obj; i++)
+        carry(b, e, &b->out.v[i]);
+    if (i == b->out.n) /* nothing is left in it */
+        b->out.n = 0;
+    else
+        out_clear(&b->out);
     if (e->obj != obj)
         return;
     set_timer(b, e);
@@ -814,7 +825,7 @@ static void deliver(struct bus *b, const struct delivery *first)
     advance(b, first->at_us);
     queue_drop_first(&b->queue); /* before anything is sent: `first` is gone then */
     /* Up to the end of the moment at which it thaws, so that nothing overtakes what has waited for it. */
-    if (e->frozen_us && b->now_us <= e->frozen_us && !waited) {
+    if (e->frozen && b->now_us <= e->frozen_us && !waited) {
         queue_push(&b->queue, false, e->frozen_us, from, to, &event.m)->waited = 1;
         return;
     }

@@ -90,15 +90,6 @@ static int64_t wheel_from(const struct queue *q, int64_t at_us)
     return at_us + (used_from(q, i) - i) % QUEUE_WHEEL;
 }
 
-static bool wheel_used(const struct queue *q)
-{
-    uint64_t any = 0;
-
-    for (uint32_t i = 0; i < QUEUE_WHEEL / 4096; i++)
-        any |= q->used_words[i];
-    return any != 0;
-}
-
 static void wheel_add(struct queue *q, int64_t at_us, uint32_t slot)
 {
     uint32_t i = (uint32_t)((uint64_t)at_us % QUEUE_WHEEL);
@@ -107,11 +98,14 @@ static void wheel_add(struct queue *q, int64_t at_us, uint32_t slot)
         q->wheel = xcalloc(QUEUE_WHEEL, sizeof *q->wheel);
         q->wheel_us = TIME_NEVER;
     }
+    if (!q->wheel[i].first) {
+        q->wheel_n++;
+        q->used[i / 64] |= UINT64_C(1) << (i % 64);
+        q->used_words[i / 4096] |= UINT64_C(1) << (i / 64 % 64);
+        if (at_us < q->wheel_us)
+            q->wheel_us = at_us;
+    }
     list_add(q, &q->wheel[i], slot);
-    q->used[i / 64] |= UINT64_C(1) << (i % 64);
-    q->used_words[i / 4096] |= UINT64_C(1) << (i / 64 % 64);
-    if (at_us < q->wheel_us)
-        q->wheel_us = at_us;
 }
 
 static uint32_t wheel_take(struct queue *q)
@@ -121,10 +115,11 @@ static uint32_t wheel_take(struct queue *q)
 
     if (q->wheel[i].first)
         return slot;
+    q->wheel_n--;
     q->used[i / 64] &= ~(UINT64_C(1) << (i % 64));
     if (q->used[i / 64] == 0)
         q->used_words[i / 4096] &= ~(UINT64_C(1) << (i / 64 % 64));
-    q->wheel_us = wheel_used(q) ? wheel_from(q, q->wheel_us + 1) : TIME_NEVER;
+    q->wheel_us = q->wheel_n ? wheel_from(q, q->wheel_us + 1) : TIME_NEVER;
     return slot;
 }
 
@@ -254,7 +249,7 @@ const struct delivery *queue_first(struct queue *q)
 /* What a burst needed (a cluster that starts) is given back. Nothing is in the slab then that is not withdrawn. */
 static void slab_shrink(struct queue *q)
 {
-    if (q->now.first || wheel_used(q) || q->heap_n)
+    if (q->now.first || q->wheel_n || q->heap_n)
         return;
     free(q->slots);
     q->slots = NULL;

@@ -42,6 +42,7 @@ struct queue {
     int64_t passed_us; /* nothing is due, or will be sent, before */
     int64_t wheel_us;  /* when the wheel's first is due; TIME_NEVER: it is empty */
     struct queue_list now;
+    uint32_t wheel_n; /* lists on the wheel that are not empty */
     /* By microsecond modulo QUEUE_WHEEL: all due in passed_us .. passed_us + QUEUE_WHEEL - 1. */
     struct queue_list *wheel;
     uint64_t used[QUEUE_WHEEL / 64];         /* a bit for each list that is not empty */
