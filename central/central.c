@@ -130,8 +130,7 @@ static void from_node(struct central *c, const struct msg *m)
         central_nodes_heartbeat(c, n, &m->heartbeat);
         break;
     case MSG_COUNTER:
-        if (m->counter.counter < COUNTER_COUNT)
-            n->counters[m->counter.counter] = m->counter.value;
+        central_nodes_counter(n, &m->counter);
         break;
     case MSG_DRAINED:
         central_drain_answered(c, n, &m->drained);

@@ -60,6 +60,16 @@ static void add_link(struct central *c, struct link *l)
     c->links_n++;
 }
 
+/* It waits no more with a JOIN. */
+static void drop_join(struct link *l)
+{
+    list_remove(&l->waits);
+    if (l->join)
+        msg_drop(l->join);
+    free(l->join);
+    l->join = NULL;
+}
+
 static void remove_link(struct central *c, const struct link *l)
 {
     struct link **at = &c->links[l->id & c->links_mask];
@@ -278,8 +288,7 @@ void central_nodes_peer_lost(struct central *c, uint32_t link)
         if (n->state == NODE_UP)
             suspect(c, n, CHANGE_CUT);
     }
-    list_remove(&l->waits);
-    msg_drop(&l->join);
+    drop_join(l);
     remove_link(c, l);
     free(l);
 }
@@ -344,7 +353,8 @@ static void take_over(struct central *c, struct node *n, struct link *l, const s
     if (fresh) {
         n->answered = 0;
         n->queued = n->running_short = n->running_long = n->jobs_unfinished = 0;
-        memset(n->counters, 0, sizeof n->counters);
+        free(n->counters);
+        n->counters = NULL;
     }
     if (n->role == ROLE_WORKER && n->slots != j->slots) {
         if (n->counted)
@@ -453,10 +463,10 @@ void central_nodes_join(struct central *c, uint32_t link, const struct msg *m)
     if (!l || c->stopping)
         return; /* a refusal would end the node: it asks the next central again */
     if (!c->recovered) {
-        msg_drop(&l->join);
-        l->join = *m;
+        drop_join(l);
+        l->join = xmalloc(sizeof *l->join);
+        *l->join = *m;
         msg_ref(m);
-        list_remove(&l->waits);
         list_push_tail(&c->joins_waiting, &l->waits);
         return;
     }
@@ -468,9 +478,8 @@ void central_nodes_join_waiting(struct central *c)
     list_foreach(&c->joins_waiting, entry, next) {
         struct link *l = container_of(entry, struct link, waits);
 
-        list_remove(&l->waits);
-        join(c, l, &l->join.join);
-        msg_drop(&l->join);
+        join(c, l, &l->join->join);
+        drop_join(l);
     }
 }
 
@@ -507,6 +516,16 @@ void central_nodes_hold(struct central *c, struct node *n, bool hold)
         return;
     n->held_off = hold;
     central_node_update_eligible(c, n);
+}
+
+/* Where no heartbeats are sent none come either: a simulation of many workers is spared the room. */
+void central_nodes_counter(struct node *n, const struct msg_counter *m)
+{
+    if (m->counter >= COUNTER_COUNT)
+        return;
+    if (!n->counters)
+        n->counters = xcalloc(COUNTER_COUNT, sizeof *n->counters);
+    n->counters[m->counter] = m->value;
 }
 
 void central_nodes_leave(struct central *c, struct node *n)
@@ -567,7 +586,7 @@ void central_nodes_free(struct central *c)
     for (uint32_t i = 0; c->links && i <= c->links_mask; i++)
         for (struct link *l = c->links[i], *next; l; l = next) {
             next = l->chain;
-            msg_drop(&l->join);
+            drop_join(l);
             free(l);
         }
     free(c->links);
@@ -582,6 +601,7 @@ void central_nodes_free(struct central *c)
         blob_drop(n->name);
         blob_drop(n->addr);
         central_node_forget_apps(c, n, false);
+        free(n->counters);
         free(n);
     }
     free(c->nodes);

@@ -18,8 +18,8 @@
 struct link {
     uint32_t id;
     struct node *node;  /* NULL before it joined, and after another stream took its place */
-    struct list waits;  /* in central.joins_waiting while join is set */
-    struct msg join;    /* a JOIN that waits for the end of recovery; MSG_NONE otherwise */
+    struct list waits;  /* in central.joins_waiting while join is there */
+    struct msg *join;   /* a JOIN that waits for the end of recovery; else NULL */
     struct link *chain; /* next in its bucket of central.links */
 };
 
@@ -87,8 +87,8 @@ struct node {
     uint32_t hinted;     /* the round of hints that it had one in */
 
     uint32_t queued, running_short, running_long, jobs_unfinished; /* its last heartbeat */
-    uint64_t answered; /* central.asked when that came; 0: this incarnation sent none yet */
-    uint64_t counters[COUNTER_COUNT];
+    uint64_t answered;  /* central.asked when that came; 0: this incarnation sent none yet */
+    uint64_t *counters; /* COUNTER_COUNT of them, as it reported them; NULL: none yet */
     UT_hash_handle hh;
 };
 
@@ -323,6 +323,7 @@ void central_nodes_journalled(struct central *c, struct node *n);
 /* The node that a message came from, NULL when it has not joined; notes that it was heard. */
 struct node *central_nodes_heard(struct central *c, uint32_t link);
 void central_nodes_heartbeat(struct central *c, struct node *n, const struct msg_heartbeat *m);
+void central_nodes_counter(struct node *n, const struct msg_counter *m);
 void central_nodes_leave(struct central *c, struct node *n);
 /* It is stopping, and says so. */
 void central_nodes_drain(struct central *c, struct node *n);

@@ -17,6 +17,7 @@ node_id_t central_next_node(const struct central *c, node_id_t prev)
 
 bool central_view_node(const struct central *c, node_id_t node, int64_t now_us, struct central_node *v)
 {
+    static const uint64_t none[COUNTER_COUNT];
     const struct node *n = central_node_by_id(c, node);
 
     if (!n)
@@ -38,7 +39,7 @@ bool central_view_node(const struct central *c, node_id_t node, int64_t now_us, 
         .version = n->version,
         .parked = !list_empty(&n->parked),
         .stuck = !list_empty(&n->stuck),
-        .counters = n->counters,
+        .counters = n->counters ? n->counters : none,
     };
     return true;
 }

@@ -79,7 +79,7 @@ void job_leave_app(struct dist *d, struct dist_job *job)
 
 const struct blob *dist_node_app(const struct dist *d, node_id_t node, uint32_t i)
 {
-    const struct dist_node *n = node.v < d->nodes_n ? d->nodes[node.v] : NULL;
+    const struct dist_node *n = node_find(d, node.v);
 
     return n && i < n->n_apps ? n->apps[i]->name : NULL;
 }
@@ -112,7 +112,6 @@ void node_forget_apps(struct step *s, struct dist_node *n)
         forget(s, n, n->n_apps - 1);
     free(n->apps);
     n->apps = NULL;
-    n->apps_cap = 0;
 }
 
 void on_app(struct step *s, const struct msg_app *m)
@@ -127,7 +126,8 @@ void on_app(struct step *s, const struct msg_app *m)
     while (i < n->n_apps && n->apps[i] != a)
         i++;
     if (m->on && i == n->n_apps && n->n_apps < LIMIT_WORKER_APPS) {
-        vec_grow(n->apps, n->n_apps, n->apps_cap);
+        if ((n->n_apps & (n->n_apps - 1)) == 0) /* none, or a power of two: full */
+            n->apps = xrealloc(n->apps, (n->n_apps ? 2 * n->n_apps : 1) * sizeof(*n->apps));
         n->apps[n->n_apps++] = a;
         a->nodes++;
         node_update_pools(s, n);

@@ -155,7 +155,7 @@ static void check_in_pools(const struct dist_node *n, const struct dist_pool poo
 static void check_nodes(const struct dist *d)
 {
     for (uint32_t i = 0; i < d->nodes_n; i++) {
-        const struct dist_node *n = d->nodes[i];
+        const struct dist_node *n = node_find(d, i);
 
         if (!n)
             continue;
@@ -182,9 +182,12 @@ static void check_apps(const struct dist *d)
         uint32_t nodes = 0;
 
         CHECK(a->nodes + a->jobs > 0);
-        for (uint32_t i = 0; i < d->nodes_n; i++)
-            for (uint32_t k = 0; d->nodes[i] && k < d->nodes[i]->n_apps; k++)
-                nodes += d->nodes[i]->apps[k] == a;
+        for (uint32_t i = 0; i < d->nodes_n; i++) {
+            const struct dist_node *n = node_find(d, i);
+
+            for (uint32_t k = 0; n && k < n->n_apps; k++)
+                nodes += n->apps[k] == a;
+        }
         CHECK(nodes == a->nodes);
         for (int p = 0; p < POOL_COUNT; p++)
             draw_check(&a->pool[p].draw);

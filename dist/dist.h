@@ -73,10 +73,7 @@ enum dist_block dist_blocked(const struct dist *d, const struct dist_job *job, u
 const struct member *dist_next_member(const struct dist *d, node_id_t after);
 /* The i-th application that it serves, in no order; NULL past the last. */
 const struct blob *dist_node_app(const struct dist *d, node_id_t node, uint32_t i);
-static inline bool dist_has_stream(const struct dist *d, node_id_t n)
-{
-    return n.v < d->nodes_n && d->nodes[n.v] && d->nodes[n.v]->stream;
-}
+bool dist_has_stream(const struct dist *d, node_id_t node);
 
 static inline const struct policy *dist_policy(const struct dist *d) { return &d->policy; }
 /* Its id, NODE_NONE before it joined for the first time. */

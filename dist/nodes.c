@@ -10,49 +10,62 @@
 
 struct dist_node *node_find(const struct dist *d, uint32_t id)
 {
-    return id < d->nodes_n ? d->nodes[id] : NULL;
+    struct dist_node *chunk = id < d->nodes_n ? d->nodes[id / NODE_CHUNK] : NULL;
+
+    return chunk && chunk[id % NODE_CHUNK].known ? &chunk[id % NODE_CHUNK] : NULL;
+}
+
+bool dist_has_stream(const struct dist *d, node_id_t node)
+{
+    const struct dist_node *n = node_find(d, node.v);
+
+    return n && n->stream;
 }
 
 static struct dist_node *node_get(struct dist *d, uint32_t id)
 {
-    struct dist_node *n;
+    struct dist_node *n = node_find(d, id), **chunk;
 
+    if (n)
+        return n;
     if (id >= d->nodes_n) {
-        uint32_t size = d->nodes_n ? d->nodes_n : 64;
+        uint32_t chunks = d->nodes_n / NODE_CHUNK, more = id / NODE_CHUNK + 1 + chunks;
 
-        while (size <= id)
-            size *= 2;
-        d->nodes = xrealloc(d->nodes, size * sizeof(*d->nodes));
-        memset(d->nodes + d->nodes_n, 0, (size - d->nodes_n) * sizeof(*d->nodes));
-        d->nodes_n = size;
+        d->nodes = xrealloc(d->nodes, more * sizeof(*d->nodes));
+        memset(d->nodes + chunks, 0, (more - chunks) * sizeof(*d->nodes));
+        d->nodes_n = more * NODE_CHUNK;
     }
-    n = d->nodes[id];
-    if (!n) {
-        n = d->nodes[id] = xcalloc(1, sizeof *n);
-        n->m = (struct member){.node = {id}, .state = MEMBER_GONE};
-        list_init(&n->places);
-    }
+    chunk = &d->nodes[id / NODE_CHUNK];
+    if (!*chunk)
+        *chunk = xcalloc(NODE_CHUNK, sizeof **chunk);
+    n = &(*chunk)[id % NODE_CHUNK];
+    *n = (struct dist_node){.m = {.node = {id}, .state = MEMBER_GONE}, .known = true};
+    list_init(&n->places);
     return n;
 }
 
-static void node_free(struct dist *d, struct dist_node *n)
+static void node_forget(struct dist_node *n)
 {
     CHECK(list_empty(&n->places));
     CHECK(n->n_apps == 0);
-    d->nodes[n->m.node.v] = NULL;
     free(n->apps);
     blob_drop(n->m.addr);
     blob_drop(n->m.name);
-    free(n);
+    n->known = false;
 }
 
 void nodes_free(struct dist *d)
 {
-    for (uint32_t i = 0; i < d->nodes_n; i++)
-        if (d->nodes[i]) {
-            d->nodes[i]->n_apps = 0; /* dist_apps_free follows */
-            node_free(d, d->nodes[i]);
-        }
+    for (uint32_t i = 0; i < d->nodes_n; i++) {
+        struct dist_node *n = node_find(d, i);
+
+        if (!n)
+            continue;
+        n->n_apps = 0; /* dist_apps_free follows */
+        node_forget(n);
+    }
+    for (uint32_t i = 0; i < d->nodes_n / NODE_CHUNK; i++)
+        free(d->nodes[i]);
     free(d->nodes);
 }
 
@@ -137,10 +150,10 @@ static void lose(struct step *s, struct dist_node *n, enum loss loss)
         lose_place(s, container_of(node, struct dist_place, in_node), loss);
 }
 
-static void forget_if_gone(struct dist *d, struct dist_node *n)
+static void forget_if_gone(struct dist_node *n)
 {
     if (n->m.state == MEMBER_GONE && !n->stream)
-        node_free(d, n);
+        node_forget(n);
 }
 
 /* ---- What central says ---- */
@@ -168,7 +181,7 @@ static void unlist(struct step *s, struct dist_node *n, bool lost)
     node_forget_apps(s, n);
     if (lost)
         lose(s, n, LOSS_ALL);
-    forget_if_gone(s->d, n);
+    forget_if_gone(n);
 }
 
 /* A whole list comes when we join, and maybe from a central that has just restarted and does not know everybody
@@ -179,23 +192,23 @@ void on_members(struct step *s, const struct members *list)
     uint32_t known = 0;
 
     for (uint32_t i = 0; i < s->d->nodes_n; i++) /* who serves what central says next */
-        if (s->d->nodes[i])
-            node_forget_apps(s, s->d->nodes[i]);
+        if ((n = node_find(s->d, i)))
+            node_forget_apps(s, n);
     for (uint32_t i = 0; i < list->n; i++) {
         uint32_t id = list->v[i].node.v;
 
         if (list->v[i].state == MEMBER_GONE) /* listed or not is the same */
             continue;
         for (; known < id && known < s->d->nodes_n; known++)
-            if (s->d->nodes[known])
-                unlist(s, s->d->nodes[known], false);
+            if ((n = node_find(s->d, known)))
+                unlist(s, n, false);
         known = id + 1;
         if (take_over(s, &list->v[i], &n))
             lose(s, n, LOSS_RESERVATIONS);
     }
     for (; known < s->d->nodes_n; known++)
-        if (s->d->nodes[known])
-            unlist(s, s->d->nodes[known], false);
+        if ((n = node_find(s->d, known)))
+            unlist(s, n, false);
 }
 
 /* One change, as it happens: a suspect's short tasks run again elsewhere (DESIGN 3, rule 9). Those that have no
@@ -255,5 +268,5 @@ void on_node_lost(struct step *s, uint32_t id)
         return;
     if (n->stream)
         drop_stream(s, n);
-    forget_if_gone(s->d, n);
+    forget_if_gone(n);
 }

@@ -174,7 +174,7 @@ static bool all_reported(const struct dist *d)
     bool any = false;
 
     for (uint32_t i = 0; i < d->nodes_n; i++) {
-        const struct dist_node *n = d->nodes[i];
+        const struct dist_node *n = node_find(d, i);
 
         if (!n || n->m.role != ROLE_WORKER || n->m.state == MEMBER_GONE)
             continue;

@@ -181,16 +181,18 @@ struct dist_job {
 #define EPOCH_STEP 2
 
 /* A node: a worker, or another dist, which only lists show. */
+#define NODE_CHUNK 128u
 struct dist_node {
     struct member m; /* state gone: central does not list it */
     struct list places;
     struct dist_app **apps; /* that it serves */
-    uint32_t n_apps, apps_cap;
-    uint32_t last_request; /* the highest of this stream */
-    uint32_t drawn;        /* probes drawn for it in the present round; 0 between steps */
-    bool stream : 1;       /* PEER_UP was seen, and no PEER_LOST since */
-    bool requested : 1;    /* last_request is valid */
-    bool reported : 1;     /* it has said what it holds: HELD_END was seen on this stream */
+    uint32_t n_apps;        /* there is room for the next power of two */
+    uint32_t last_request;  /* the highest of this stream */
+    uint32_t drawn;         /* probes drawn for it in the present round; 0 between steps */
+    bool known : 1;         /* it is one: not a free place in its chunk */
+    bool stream : 1;        /* PEER_UP was seen, and no PEER_LOST since */
+    bool requested : 1;     /* last_request is valid */
+    bool reported : 1;      /* it has said what it holds: HELD_END was seen on this stream */
 };
 
 /* What waits for the journal, or is to be written again. */
@@ -276,8 +278,8 @@ struct dist {
     struct place_table places;
     struct dist_pool pool[POOL_COUNT];
     struct dist_app *apps;    /* uthash */
-    struct dist_node **nodes; /* by id */
-    uint32_t nodes_n;
+    struct dist_node **nodes; /* by id, NODE_CHUNK after each other: node_find */
+    uint32_t nodes_n;         /* ids that have a place in there, or could have one */
     struct dist_node **drawn; /* scratch of one round of probing */
     uint32_t drawn_n, drawn_cap;
 

@@ -114,9 +114,12 @@ bool dist_next_reservation(const struct dist *d, const struct dist_job *job, con
 
 const struct member *dist_next_member(const struct dist *d, node_id_t after)
 {
-    for (uint32_t i = after.v + 1; i < d->nodes_n; i++)
-        if (d->nodes[i] && d->nodes[i]->m.state != MEMBER_GONE)
-            return &d->nodes[i]->m;
+    for (uint32_t i = after.v + 1; i < d->nodes_n; i++) {
+        const struct dist_node *n = node_find(d, i);
+
+        if (n && n->m.state != MEMBER_GONE)
+            return &n->m;
+    }
     return NULL;
 }
 
@@ -133,9 +136,12 @@ const char *dist_block_text(enum dist_block b)
 
 static bool any_draining(const struct dist *d)
 {
-    for (uint32_t i = 0; i < d->nodes_n; i++)
-        if (d->nodes[i] && d->nodes[i]->m.role == ROLE_WORKER && d->nodes[i]->m.state == MEMBER_DRAINING)
+    for (uint32_t i = 0; i < d->nodes_n; i++) {
+        const struct dist_node *n = node_find(d, i);
+
+        if (n && n->m.role == ROLE_WORKER && n->m.state == MEMBER_DRAINING)
             return true;
+    }
     return false;
 }
 
