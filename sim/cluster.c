@@ -62,6 +62,8 @@ static int64_t delay_us(void *arg, uint32_t from, uint32_t to, const struct msg 
 
     if (!s->up || !m)
         return 0;
+    if (sim_is_worker(s, to))
+        worker_expect(&s->workers[sim_worker_of(s, to)]);
     if (s->config.compat)
         return compat_delay_us(m->type);
     return spend(s, from, bus_now(s->bus)) - bus_now(s->bus) + pair_delay_us(s, from, to);
@@ -123,7 +125,7 @@ static void add_workers(struct sim *s)
     c.slots = s->config.slots;
     c.queue_per_slot = s->config.queue_per_slot;
     c.heartbeats = false;
-    s->workers = xcalloc(s->config.workers, sizeof *s->workers);
+    s->workers = xaligned(64, s->config.workers * sizeof *s->workers);
     for (uint32_t i = 0; i < s->config.workers; i++) {
         uint32_t ep = bus_add(s->bus, ROLE_WORKER);
 

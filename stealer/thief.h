@@ -40,8 +40,6 @@ enum thief_state {
 
 struct thief {
     int64_t retry_at; /* THIEF_PARKED: when to try by itself; TIME_NEVER: not */
-    int64_t delay_us; /* the last delay; 0: none yet */
-    struct victims order;
     node_id_t victim; /* THIEF_ASKED: who owes an answer */
     node_id_t hint;   /* ask this one next; NODE_NONE */
     uint32_t request; /* number of the last request */
@@ -52,6 +50,8 @@ struct thief {
     bool hinted;      /* the round is one question only, asked on central's word */
     uint16_t asked;   /* questions of this round so far */
     bool got_loot;    /* set by the worker when it accepted an item: the round ends with this answer */
+    int64_t delay_us; /* the last delay; 0: none yet */
+    struct victims order;
 };
 
 /* What the thief looks at; borrowed for one call. */

@@ -17,95 +17,99 @@
 #define WORKER_EDGE_US 10000        /* PARKED and STUCK change at most so often, each (protocol 5.5) */
 
 struct worker_config {
-    struct blob *name, *addr; /* who this is and where it listens; worker_init takes references */
-    uint32_t slots;           /* 1 .. LIMIT_SLOTS */
-    uint32_t queue_limit;     /* reservations and short tasks held at once, whatever their state */
-    uint64_t incarnation;     /* random number of this process */
-    int64_t park_min_us;      /* a parked thief's first delay */
-    int64_t park_max_us;      /* and its longest */
-    int64_t orphan_us;        /* a lost dist's running tasks are killed after so long */
-    bool queue_per_slot;      /* false: one queue serves all slots; true: one per slot, as in the paper */
-    bool heartbeats;          /* false: none are sent and no lease runs out (a simulation without faults) */
+    int64_t park_min_us;  /* a parked thief's first delay */
+    int64_t park_max_us;  /* and its longest */
+    uint32_t slots;       /* 1 .. LIMIT_SLOTS */
+    uint32_t queue_limit; /* reservations and short tasks held at once, whatever their state */
+    bool queue_per_slot;  /* false: one queue serves all slots; true: one per slot, as in the paper */
+    bool heartbeats;      /* false: none are sent and no lease runs out (a simulation without faults) */
     bool
         successors; /* another process may take over from this one: its executor is told EXEC_FORGET and EXEC_LEASE */
-    struct policy policy; /* until central pushes its own */
+    struct policy policy;     /* until central pushes its own */
+    struct blob *name, *addr; /* who this is and where it listens; worker_init takes references */
+    uint64_t incarnation;     /* random number of this process */
+    int64_t orphan_us;        /* a lost dist's running tasks are killed after so long */
 };
 
 /* Defaults: 1 slot, one queue for all slots, WORKER_QUEUE_LIMIT, park 100 ms .. 5 s, orphans 10 s, heartbeats,
  * policy "hawk"; no name and address. */
 void worker_config_init(struct worker_config *c);
 
-/* One worker. All of it is private to worker/: read it through the functions below. */
+/* One worker. All of it is private to worker/: read it through the functions below.
+ *
+ * A simulated worker is never in the cache. What nearly every step looks at lies together, from the last counters, which
+ * are those of messages, to the thief; what only some look at stands before and behind it. */
 struct worker {
-    struct worker_config config; /* config.policy, its last member, is the policy in force */
+    struct list up_owners; /* with a stream (central: joined) */
+    int64_t beat_sent_us;  /* the heartbeat whose acknowledgement is awaited */
+    uint64_t counters[COUNTER_COUNT];
 
-    /* What nearly every step looks at, close together: a simulated worker is never in the cache. */
-    int64_t now_us;       /* of the event being handled */
-    int64_t heartbeat_at; /* TIME_NEVER when none is due */
+    uint32_t counters_changed;   /* bits by enum counter: to be told with the next heartbeat */
+    uint32_t beat_awaited;       /* the number of the heartbeat whose acknowledgement is awaited, 0: none */
+    uint32_t n_free;             /* slots */
+    uint32_t n_stuck;            /* lanes with a stuck reservation */
+    struct list touched;         /* lanes to look at again at the end of this step */
+    struct worker_config config; /* config.policy is the policy in force */
+    int64_t now_us;              /* of the event being handled */
+    int64_t heartbeat_at;        /* TIME_NEVER when none is due */
+    node_id_t node;
     bool central_up, joined, general, long_work;
     bool lease_over; /* the lease ran out and what it covers was killed */
     bool stopping, stop_now, stopped;
     bool drained;    /* an operator's drain: no new work until it is over */
     bool told_empty; /* central was told that nothing is left here */
     bool freed;      /* a slot was freed in this step */
-    node_id_t node;
-
-    /* Slots and queues. */
-    struct slot *slots; /* config.slots of them, behind the lanes in their memory */
+    struct members *members;
     struct lane *lanes; /* one queue each: one, or as many as slots */
     uint32_t n_lanes;
-    uint32_t n_free, n_requested, n_long; /* slots: free; waiting for a dist; counting as long */
-    uint32_t n_stuck;                     /* lanes with a stuck reservation */
-    uint32_t run_generation;
-    struct list touched; /* lanes to look at again at the end of this step */
-
-    /* Owners of tasks (dists and central), jobs, tasks. */
-    struct table owners, jobs, tasks;
-    struct list lost_owners; /* dists without a stream that tasks still belong to, by orphan deadline */
-    struct list promotable;  /* running promotable tasks by start: by deadline as well, whatever the cutoff */
-    uint64_t n_reservations; /* counts queued or in loot */
-    uint32_t n_tasks, n_queued_tasks, n_unacked; /* all; in the queue; completions */
-    uint32_t n_placed;        /* of n_tasks, central's: its limit, not the queue's, holds for them */
     uint32_t n_central_tasks; /* central's, queued or running: what the lease is about */
-
+    int64_t
+        lease_end_us; /* counted from when the last acknowledged sign of life was sent; TIME_NEVER: none */
+    struct list promotable;  /* running promotable tasks by start: by deadline as well, whatever the cutoff */
+    struct list lost_owners; /* dists without a stream that tasks still belong to, by orphan deadline */
     /* Things told to central as edges, rate-limited. */
     struct worker_edge {
         int64_t next_at; /* no change is told before */
         bool is, told;
     } parked, stuck;
-    uint64_t told_apps; /* with stuck */
-
-    /* Stealing. */
-    struct members *members;
     struct thief thief;
-    uint32_t counters_changed; /* bits by enum counter: to be told with the next heartbeat */
+
+    uint64_t told_apps; /* with stuck */
+    uint64_t app_set;   /* of apps */
+    uint32_t n_long;    /* slots counting as long */
     uint32_t n_loot;
-    uint64_t counters[COUNTER_COUNT];
+    struct slot *slots;   /* config.slots of them, behind the lanes in their memory */
+    uint32_t n_requested; /* slots waiting for a dist */
+    uint32_t run_generation;
+    /* Owners of tasks (dists and central), jobs, tasks. */
+    struct table owners, jobs, tasks;
+    uint64_t n_reservations;                     /* counts queued or in loot */
+    uint64_t unacked_bytes;                      /* of results in completions that are not acknowledged */
+    uint32_t n_tasks, n_queued_tasks, n_unacked; /* all; in the queue; completions */
+    uint32_t n_placed;     /* of n_tasks, central's: its limit, not the queue's, holds for them */
+    uint32_t n_queued_any; /* entries in the queues that may be stolen, and need no application */
 
     /* And what few do. */
+    uint32_t central_version; /* what the link to central is spoken in */
     struct rng rng;
-    struct list loot;        /* records: what thieves have not acknowledged yet */
-    struct list up_owners;   /* with a stream (central: joined) */
-    struct list away_owners; /* others without one: central, and dists whose orphans are being killed */
+    struct list loot; /* records: what thieves have not acknowledged yet */
+    struct list
+        away_owners; /* owners without a stream that are in no other list: central, and dists whose orphans are being killed */
     int64_t join_sent_us;
     int64_t heartbeat_us;
     int64_t lease_us;
-    int64_t
-        lease_end_us; /* counted from when the last acknowledged sign of life was sent; TIME_NEVER: none */
-    int64_t lease_told_us; /* what the executor was told of it */
+    int64_t lease_told_us; /* what the executor was told of the lease's end */
     struct worker_app {    /* what it serves */
         uint64_t id;
         struct blob *name;
         uint32_t n_queued; /* entries in the queues that may be stolen */
     } * apps;
     uint32_t n_apps, apps_cap;
-    uint64_t app_set;                /* of them */
-    uint32_t n_queued_any;           /* entries in the queues that may be stolen, and need no application */
-    uint64_t unacked_bytes;          /* of results in completions that are not acknowledged */
-    int64_t beat_sent_us;            /* the heartbeat whose acknowledgement is awaited */
-    uint32_t central_version;        /* what the link to central is spoken in */
-    uint32_t beat_seq, beat_awaited; /* last one sent; the awaited one's number, 0: none */
+    uint32_t beat_seq; /* of the last heartbeat sent */
+    uint32_t reserved[2];
 };
+_Static_assert(sizeof(struct worker) % 64 == 0,
+               "a simulation has them one after the other: in lines of their own");
 
 /* Takes references on the config's handles. The config must be valid (slots in range, a name, an address);
  * anything else aborts. *w must stay where it is until worker_free. The shell then steps what was taken over from an
@@ -116,6 +120,14 @@ void worker_free(struct worker *w);
 /* Handles one event; what follows from it is appended to out. Never aborts because of a peer's message. Time
  * must not go backwards. */
 void worker_step(struct worker *w, const struct event *e, struct out *out);
+/* Has the processor fetch what nearly every step looks at: w is about to be stepped. */
+static inline void worker_expect(const struct worker *w)
+{
+    const char *from = (const char *)&w->counters_changed, *to = (const char *)&w->told_apps;
+
+    for (const char *at = from; at < to; at += 64)
+        __builtin_prefetch(at);
+}
 /* When to step TIMER at the latest; TIME_NEVER when nothing is due. O(1). */
 int64_t worker_next_timeout(const struct worker *w);
 /* Aborts when an invariant does not hold. O(size). */
