@@ -1,6 +1,7 @@
 /* What the simulator's own files share.
  *
  *   cluster.c   the roles on the bus: made, brought up, freed; what the network and their time cost
+ *   memory.c    huge pages for all of it
  *   run.c       the clock: submissions, running tasks and deliveries in order; what roles ask of their shell
  *   endings.c   the tasks that run, by when they end
  *   result.c    from what was seen to figures

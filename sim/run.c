@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/units.h"
 #include "sim/internal.h"
+#include "sim/memory.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -14,6 +15,9 @@
 /* Jobs of which nothing runs for so long, while nothing else does either, will never end. */
 #define STALL_US (INT64_C(86400) * US_PER_S)
 #define PROGRESS_EVENTS (1u << 16)
+/* What a worker takes at everybody's, and what its stream with a dist does, roughly. */
+#define WORKER_BYTES 2500u
+#define STREAM_BYTES 250u
 
 int sim_error(struct sim *s, int err, const char *fmt, ...)
 {
@@ -429,6 +433,7 @@ int sim_run(const struct sim_config *c, const struct sim_source *source, struct 
     err = sim_config_check(c, why, size);
     if (err)
         return err;
+    sim_memory_expect((uint64_t)c->workers * (WORKER_BYTES + STREAM_BYTES * (uint64_t)c->dists));
     rng_seed(&s.rng, c->seed);
     s.next_sample_us = TIME_NEVER;
     sim_cluster_start(&s);
