@@ -106,10 +106,7 @@ struct worker {
     } * apps;
     uint32_t n_apps, apps_cap;
     uint32_t beat_seq; /* of the last heartbeat sent */
-    uint32_t reserved[2];
 };
-_Static_assert(sizeof(struct worker) % 64 == 0,
-               "a simulation has them one after the other: in lines of their own");
 
 /* Takes references on the config's handles. The config must be valid (slots in range, a name, an address);
  * anything else aborts. *w must stay where it is until worker_free. The shell then steps what was taken over from an
