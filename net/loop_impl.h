@@ -52,8 +52,9 @@ struct loop {
         struct cq_tag *tag;
     } * receives; /* to be started as the next turn begins */
     uint32_t receives_n, receives_cap;
-    uint32_t at_once;      /* so many messages more are asked for at once */
-    uint32_t at_once_next; /* as many the next time */
+    uint32_t at_once;               /* so many messages more are asked for at once */
+    uint32_t at_once_next;          /* as many the next time */
+    uint32_t late_asked, late_hits; /* of those that were left for later, since it was last looked */
 
     /* The thread that waits in libev while the loop's own waits in the queue: see loop_fd.c. */
     pthread_t helper;

@@ -19,8 +19,10 @@ static atomic_int open_loops; /* of this process, with a network */
 
 /* A message that comes so soon after it was asked for was there already. */
 #define AT_ONCE_US 10
-/* For how many messages nothing is left for later, after one was there already. */
-#define AT_ONCE_MIN 16
+/* Of so many that were left for later it is looked how many were. */
+#define LATE_SAMPLE 8
+/* For how many messages nothing is left for later, after half of those were there already. */
+#define AT_ONCE_MIN 256
 #define AT_ONCE_MAX 4096
 
 static void no_log(gpr_log_func_args *args) { (void)args; }
@@ -137,19 +139,23 @@ static void receive_now(const struct loop_receive *r)
     net_batch(r->call, &op, 1, r->tag);
 }
 
-/* A message that was there as soon as it was asked for had better been asked for before something was sent: where one
- * often is, streams are busy, and asking late would take everything apart that could share a message. So for a while
- * nothing is left for later, for twice as long each time, until one was not there. */
+/* A message that was there as soon as it was asked for had better been asked for before something was sent: where every
+ * second is, streams are busy, and asking late would take everything apart that could share a message. So for a while
+ * nothing is left for later, for twice as long each time, until few were there. */
 static void learn(struct loop *l, const struct cq_tag *tag)
 {
     if (tag->started_us == 0)
         return;
-    if (l->now_us - tag->started_us <= AT_ONCE_US) {
+    l->late_hits += l->now_us - tag->started_us <= AT_ONCE_US;
+    if (++l->late_asked < LATE_SAMPLE)
+        return;
+    if (l->late_hits >= LATE_SAMPLE / 2) {
         l->at_once = l->at_once_next;
         l->at_once_next = l->at_once_next < AT_ONCE_MAX ? l->at_once_next * 2 : AT_ONCE_MAX;
-    } else if (l->at_once_next > AT_ONCE_MIN) {
-        l->at_once_next /= 2;
+    } else {
+        l->at_once_next = AT_ONCE_MIN;
     }
+    l->late_asked = l->late_hits = 0;
 }
 
 void net_receive(struct loop *l, grpc_call *call, grpc_byte_buffer **message, struct cq_tag *tag)
