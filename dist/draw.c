@@ -2,13 +2,18 @@
 #include "dist/draw.h"
 
 #include "base/check.h"
+#include "base/ids.h"
 #include "base/mem.h"
+#include "msg/types.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* Below this many dead slots a sweep is not worth its call. */
 #define SWEEP_MIN 64u
+
+_Static_assert(NODE_ID_MAX < 1u << DRAW_ID_BITS, "a node's id must fit in a slot");
+_Static_assert(LIMIT_SLOTS <= UINT32_MAX >> DRAW_STAMP_BITS, "a worker's slots must fit in a member");
 
 void draw_init(struct draw *p) { *p = (struct draw){0}; }
 
@@ -39,6 +44,8 @@ static void sweep(struct draw *p)
 void draw_add(struct draw *p, uint32_t id, uint32_t weight)
 {
     CHECK(weight > 0);
+    CHECK(weight <= LIMIT_SLOTS);
+    CHECK(id <= NODE_ID_MAX);
     if (id >= p->members_cap) {
         uint32_t cap = p->members_cap ? p->members_cap : 64;
 
@@ -49,10 +56,11 @@ void draw_add(struct draw *p, uint32_t id, uint32_t weight)
         p->members_cap = cap;
     }
     CHECK(p->member[id].weight == 0);
-    p->member[id].weight = weight;
+    p->member[id].weight = weight & (UINT32_MAX >> DRAW_STAMP_BITS);
     for (uint32_t i = 0; i < weight; i++) {
         vec_grow(p->v, p->n, p->cap);
-        p->v[p->n++] = (struct draw_slot){.id = id, .stamp = p->member[id].stamp};
+        p->v[p->n++] =
+            (struct draw_slot){.id = id & ((1u << DRAW_ID_BITS) - 1), .stamp = p->member[id].stamp};
     }
     p->valid += weight;
 }
@@ -63,7 +71,8 @@ void draw_remove(struct draw *p, uint32_t id)
     p->valid -= p->member[id].weight;
     p->member[id].weight = 0;
     p->member[id].stamp++;
-    if (p->n > 2 * p->valid + SWEEP_MIN)
+    if (p->n > 2 * p->valid + SWEEP_MIN ||
+        p->member[id].stamp == 0) /* or slots of old would be valid again */
         sweep(p);
 }
 

@@ -10,14 +10,16 @@
 
 /* The balls are slots. An array of them in any order is as good as in any other, so a draw without replacement
  * is a step of a Fisher-Yates shuffle done in place and never undone. A worker that leaves invalidates its
- * slots by raising its stamp; they are thrown out when drawn, or by a sweep once they outnumber the valid. */
+ * slots by raising its stamp; they are thrown out when drawn, or by a sweep once they outnumber the valid, or stamps begin anew. */
+#define DRAW_ID_BITS 20u
+#define DRAW_STAMP_BITS 12u
 struct draw_slot {
-    uint32_t id;
-    uint32_t stamp;
+    uint32_t id : DRAW_ID_BITS;
+    uint32_t stamp : DRAW_STAMP_BITS;
 };
 struct draw_member {
-    uint32_t weight; /* slots; 0: not in the pool */
-    uint32_t stamp;
+    uint32_t weight : 32 - DRAW_STAMP_BITS; /* slots; 0: not in the pool */
+    uint32_t stamp : DRAW_STAMP_BITS;
 };
 struct draw {
     struct draw_slot *v;
@@ -29,7 +31,7 @@ struct draw {
 
 void draw_init(struct draw *p);
 void draw_free(struct draw *p);
-/* Puts id in with weight >= 1 slots; it must not be in. The arrays grow with the largest id and all slots. */
+/* Puts id (a node's) in with weight >= 1 slots, LIMIT_SLOTS at most; it must not be in. The arrays grow with the largest id and all slots. */
 void draw_add(struct draw *p, uint32_t id, uint32_t weight);
 /* Takes id out, which must be in. */
 void draw_remove(struct draw *p, uint32_t id);

@@ -9,7 +9,7 @@
 /* Nodes that join at the same time: few, so that what they have to say to each other does not pile up in memory. */
 #define JOIN_AT_ONCE 256u
 /* Finished jobs that a dist or central remembers, for late messages. */
-#define FINISHED_KEPT 100u
+#define FINISHED_KEPT 32u
 
 /* ---- The network and the endpoints' time ---- */
 

@@ -175,6 +175,25 @@ static void test_same_seed_same_draws(void **state)
     draw_free(&p[1]);
 }
 
+/* Among so many others that its old slots alone would never be swept, until its stamps begin anew. */
+static void a_worker_that_comes_and_goes_counts_once(void **state)
+{
+    struct draw p;
+
+    draw_init(&p);
+    for (uint32_t id = 1; id <= 5000; id++)
+        draw_add(&p, id, 1);
+    for (int i = 0; i < 3 << DRAW_STAMP_BITS; i++) {
+        draw_remove(&p, 1);
+        draw_add(&p, 1, 1);
+        assert_int_equal(draw_total(&p), 5000);
+        if (i % 1000 == 0)
+            draw_check(&p);
+    }
+    draw_check(&p);
+    draw_free(&p);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -183,6 +202,7 @@ int main(void)
         cmocka_unit_test(test_draws_are_uniform_by_slots),
         cmocka_unit_test(test_draws_stay_uniform_after_workers_came_and_went),
         cmocka_unit_test(test_pairs_are_independent_of_earlier_rounds),
+        cmocka_unit_test(a_worker_that_comes_and_goes_counts_once),
         cmocka_unit_test(test_same_seed_same_draws),
     };
 
