@@ -60,7 +60,8 @@ static struct job_desc *job_of(uint32_t tasks)
 
 static void start(struct cluster *c, struct loop *loop, const struct setting *s, const char *hawk)
 {
-    struct hosted_config hc = {.loop = loop, .workers = s->workers, .slots = s->slots, .tasks_end = true};
+    struct hosted_config hc = {
+        .loop = loop, .workers = s->workers, .slots = s->slots, .dialled = true, .tasks_end = true};
     char state[100];
 
     *c = (struct cluster){.loop = loop, .setting = s};
@@ -73,7 +74,6 @@ static void start(struct cluster *c, struct loop *loop, const struct setting *s,
                            c->central_addr, "--state-dir", state, "--log-level", "error", NULL);
     c->dist_alone_bytes = program_memory(c->dist, "VmRSS");
     hc.central = c->central_addr;
-    hc.dir = c->dir;
     c->hosted = hosted_new(&hc);
     UNTIL(c, hosted_counts(c->hosted)->dists == s->workers, "only %u of %u workers were dialled",
           hosted_counts(c->hosted)->dists, s->workers);

@@ -1,8 +1,11 @@
 /* Links. One struct link is an accepted stream, or a dialled address with its present stream.
  *
- * A stream's batches: open (metadata in both directions), end (the final status; on the accepting side, that it is over),
- * and one receive and one send at a time. k->ops counts those under way; a stream is over, and its call
- * given back, when `end` has come and none is left. */
+ * A stream's batches: open (metadata in both directions), one receive and one send at a time, and, when nothing more is
+ * received, end (the final status; on the accepting side, that it is over). k->ops counts those under way; a stream is
+ * over, and its call given back, when `end` has come and none is left.
+ *
+ * `end` is not asked for before: whatever ends a stream, also a cancelled or a lost one, ends its receiving, and Debian's
+ * libgrpc goes through all that is outstanding on the queue for every completion. */
 #include "net/link_accept.h"
 
 #include "base/check.h"
@@ -108,6 +111,7 @@ struct links {
 
 static void dial(struct link *k);
 static void receive(struct link *k);
+static void ask_end(struct link *k);
 static void stream_over(struct link *k);
 
 /* ---- Who we are, and who the peer is ---- */
@@ -443,9 +447,11 @@ static void on_received(void *arg, bool ok)
         grpc_byte_buffer_destroy(k->received);
         k->received = NULL;
     }
-    if (more && !k->ended) {
+    if (more)
         receive(k);
-    } else if (!k->what && !k->ended && k->state != LINK_BROKEN) {
+    else
+        ask_end(k);
+    if (!more && !k->what && k->state != LINK_BROKEN) {
         /* The dialling side has closed in order, or has gone: the call is not over before we end it too. */
         if (k->state == LINK_UP)
             k->state = LINK_BROKEN;
@@ -502,18 +508,37 @@ static void went_up(struct link *k)
 static void on_opened(void *arg, bool ok)
 {
     struct link *k = arg;
+    const char *why = NULL;
+    bool answered = ok && k->state == LINK_OPENING && k->metadata.count > 0;
 
-    if (ok && k->state == LINK_OPENING && !k->ended && k->metadata.count > 0) {
-        const char *why = stranger(k->ls, &k->metadata, k, &k->err);
-
-        if (!why) {
-            went_up(k);
-        } else {
+    if (answered)
+        why = stranger(k->ls, &k->metadata, k, &k->err);
+    if (answered && !why) {
+        went_up(k);
+    } else {
+        if (why) {
             snprintf(k->error, sizeof k->error, "%s", why);
             grpc_call_cancel(k->call, NULL);
         }
+        ask_end(k);
     }
     op_done(k);
+}
+
+static void ask_end(struct link *k)
+{
+    grpc_op op = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
+
+    if (k->what) {
+        op.op = GRPC_OP_RECV_STATUS_ON_CLIENT;
+        op.data.recv_status_on_client.trailing_metadata = &k->trailing;
+        op.data.recv_status_on_client.status = &k->status;
+        op.data.recv_status_on_client.status_details = &k->details;
+    } else {
+        op.data.recv_close_on_server.cancelled = &k->cancelled;
+    }
+    k->ops++;
+    net_batch(k->call, &op, 1, &k->end_tag);
 }
 
 static void on_ended(void *arg, bool ok)
@@ -674,7 +699,6 @@ static void dial(struct link *k)
 {
     grpc_metadata md[HELLO_MAX];
     grpc_op open[2] = {{.op = GRPC_OP_SEND_INITIAL_METADATA}, {.op = GRPC_OP_RECV_INITIAL_METADATA}};
-    grpc_op end = {.op = GRPC_OP_RECV_STATUS_ON_CLIENT};
     char number[16];
     size_t n;
 
@@ -692,13 +716,9 @@ static void dial(struct link *k)
     }
     open[0].data.send_initial_metadata.count = n;
     open[1].data.recv_initial_metadata.recv_initial_metadata = &k->metadata;
-    end.data.recv_status_on_client.trailing_metadata = &k->trailing;
-    end.data.recv_status_on_client.status = &k->status;
-    end.data.recv_status_on_client.status_details = &k->details;
     k->state = LINK_OPENING;
-    k->ops = 2;
+    k->ops = 1;
     net_batch(k->call, open, 2, &k->open_tag);
-    net_batch(k->call, &end, 1, &k->end_tag);
     net_metadata_drop(md, open[0].data.send_initial_metadata.count);
     loop_timer_set(k->ls->loop, &k->timer,
                    loop_now(k->ls->loop) +
@@ -791,7 +811,7 @@ void links_accept(struct links *ls, grpc_call *call, const grpc_metadata_array *
 {
     struct link *k = link_new(ls);
     grpc_metadata md[HELLO_MAX];
-    grpc_op open = {.op = GRPC_OP_SEND_INITIAL_METADATA}, end = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
+    grpc_op open = {.op = GRPC_OP_SEND_INITIAL_METADATA};
     char *peer = grpc_call_get_peer(call);
 
     ls->accepted_now++;
@@ -802,10 +822,8 @@ void links_accept(struct links *ls, grpc_call *call, const grpc_metadata_array *
     cq_tag_init(&k->open_tag, on_accept_opened, k);
     open.data.send_initial_metadata.metadata = md;
     open.data.send_initial_metadata.count = hello(ls, md, false);
-    end.data.recv_close_on_server.cancelled = &k->cancelled;
-    k->ops = 2;
+    k->ops = 1;
     net_batch(call, &open, 1, &k->open_tag);
-    net_batch(call, &end, 1, &k->end_tag);
     net_metadata_drop(md, open.data.send_initial_metadata.count);
     went_up(k);
 }

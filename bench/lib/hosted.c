@@ -189,7 +189,8 @@ static const struct link_fns own_fns = {.up = on_up_own, .msg = on_msg_own, .los
 
 /* ---- Life ---- */
 
-static void listen_on(struct one *w, const char *addr, uint64_t seed)
+/* Where dists find it. */
+static const char *listen_on(struct one *w, uint64_t seed)
 {
     struct link_config lc = {.role = ROLE_WORKER, .name = "hosted", .seed = seed};
     struct server_config sc = {0};
@@ -197,32 +198,30 @@ static void listen_on(struct one *w, const char *addr, uint64_t seed)
 
     w->links = links_new(w->all->config.loop, &lc, &own_fns, w);
     w->server = server_new(w->all->config.loop, &sc);
-    if (server_listen(w->server, addr, why, sizeof why) != 0)
+    if (server_listen(w->server, "127.0.0.1:0", why, sizeof why) != 0)
         bench_die("%s", why);
     server_set_links(w->server, w->links);
     server_start(w->server);
+    return server_addr(w->server, 0);
 }
 
 static void make_one(struct one *w, uint32_t i)
 {
     struct hosted *h = w->all;
     struct worker_config c;
-    char name[32], addr[128];
+    char name[32];
 
     snprintf(name, sizeof name, "w%u", i);
-    snprintf(addr, sizeof addr, "unix:%s/%s.sock", h->config.dir ? h->config.dir : "/nowhere", name);
     worker_config_init(&c);
     c.name = blob_str(name);
-    c.addr = blob_str(addr);
+    w->links = h->links;
+    c.addr = blob_str(h->config.dialled ? listen_on(w, i + 1) : "127.0.0.1:1");
     c.slots = h->config.slots;
     c.incarnation = i + 1;
     worker_init(&w->role, &c, i);
     blob_drop(c.name);
     blob_drop(c.addr);
     loop_timer_init(&w->timer, on_timer, w);
-    w->links = h->links;
-    if (h->config.dir)
-        listen_on(w, addr, i + 1);
     step(w, &(struct msg){.type = MSG_START});
     w->central = link_dial(w->links, h->config.central, "central");
     link_set_user(w->central, w);

@@ -16,8 +16,8 @@ struct hosted_config {
     struct loop *loop;   /* a LOOP_NET one */
     const char *central; /* its address */
     uint32_t workers, slots;
-    const char *dir; /* where their sockets are, for dists to dial; NULL: nobody dials them. borrowed */
-    bool tasks_end;  /* at once; false: never */
+    bool dialled;   /* they listen on ports of 127.0.0.1, and dists dial them; false: nobody does */
+    bool tasks_end; /* at once; false: never */
 };
 
 /* What all of them did. */
