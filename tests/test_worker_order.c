@@ -420,7 +420,7 @@ static uint32_t queued_short(const struct lane *l)
 
 static void place_long(struct bound_model *b)
 {
-    uint32_t ahead[4], n_long[4], before = b->n_started_long;
+    uint32_t ahead[4] = {0}, n_long[4] = {0}, before = b->n_started_long;
     uint64_t job = 1000000 + b->jobs++;
     struct waiting_long *l = &b->longs[b->n_longs++];
 
