@@ -24,12 +24,12 @@ static uint64_t heap_bytes(void)
 
 #define CENTRAL_JOB_TASKS 10u
 #define CENTRAL_CYCLES 500000u /* of a round, at least */
-#define WINDOW_US US_PER_S /* ends are collected for so much of virtual time, outside of what is measured */
+#define WINDOW_US US_PER_S /* of virtual time; what its reports say is looked up before they are measured */
 #define JOURNAL_GROUP 100u /* records that the journal commits at a time */
 #define ESTIMATE_S_MAX 1000u
-#define SETTLE_S 10   /* until central knows that every worker knows its partition */
-#define DIST_LINK 1u  /* the others are workers' */
-#define OUT_MAX 4096u /* messages that gather before they are dropped */
+#define SETTLE_S 10  /* until central knows that every worker knows its partition */
+#define DIST_LINK 1u /* the others are workers' */
+#define OUT_MAX 512u /* messages that gather before they are dropped */
 #define QUEUE_MAX 32u
 
 struct placed {
@@ -43,6 +43,18 @@ struct queue { /* what one worker has: the first of them runs, until then */
     uint32_t head, n;
 };
 
+/* Of one worker: the task that ends there, if any, and the one that starts. */
+struct report {
+    uint32_t link;
+    bool ends, starts;
+    struct placed ended, started;
+};
+
+struct launch {
+    uint32_t link;
+    struct placed task;
+};
+
 struct central_load {
     struct central *c;
     struct out out;
@@ -50,12 +62,12 @@ struct central_load {
     int64_t now_us;
     struct queue *at; /* by link */
     struct heap ends;
-    uint32_t *due, *idle,
-        *started; /* links: whose first task ends in this window; with nothing before it; that started */
-    uint32_t workers, due_n, idle_n, started_n;
+    struct report *due;      /* of this window */
+    struct launch *launches; /* since they were last taken to their workers */
+    uint32_t workers, due_n, launches_n, launches_cap;
     uint64_t ended;
     uint32_t seen; /* of out: what was carried already */
-    uint64_t token, told, job, placed;
+    uint64_t token, told, job;
     struct job_desc *desc;
 };
 
@@ -66,34 +78,25 @@ static void central_hear(struct central_load *l, const struct msg *m)
     central_step(l->c, &e, &l->out);
 }
 
-static void at_worker(struct central_load *l, uint32_t link, const struct msg_task_enqueue *m)
-{
-    struct queue *q = &l->at[link];
-
-    if (q->n == QUEUE_MAX)
-        bench_die("a worker has %u long tasks: placement is not even", QUEUE_MAX);
-    if (q->n == 0)
-        l->idle[l->idle_n++] = link;
-    q->v[(q->head + q->n++) % QUEUE_MAX] = (struct placed){m->id, m->estimate_us};
-    l->placed++;
-}
-
-/* Carries what central put out: tasks go to their worker, which also agrees to its partition; records to a journal that
- * commits in groups. */
+/* Carries what central put out: tasks gather for their workers, which also agree to their partition; records go to a
+ * journal that commits in groups. */
 static void central_carry(struct central_load *l, uint32_t group)
 {
     for (; l->seen < l->out.n; l->seen++) {
         const struct msg m = l->out.v[l->seen]; /* what is heard below moves the array */
 
         l->token = msg_journal_token(&m) ? msg_journal_token(&m) : l->token;
-        if (m.type == MSG_TASK_ENQUEUE)
-            at_worker(l, m.peer, &m.task_enqueue);
-        else if (m.type == MSG_PARTITION)
+        if (m.type == MSG_TASK_ENQUEUE) {
+            vec_grow(l->launches, l->launches_n, l->launches_cap);
+            l->launches[l->launches_n++] =
+                (struct launch){m.peer, {m.task_enqueue.id, m.task_enqueue.estimate_us}};
+        } else if (m.type == MSG_PARTITION) {
             central_hear(l, &(struct msg){.type = MSG_PARTITION_ACK,
                                           .peer = m.peer,
                                           .partition_ack.epoch = m.partition.epoch});
-        else if (m.type == MSG_LONG_REFUSED)
+        } else if (m.type == MSG_LONG_REFUSED) {
             bench_die("a job was refused: %s", hawk_strerror(m.long_refused.err));
+        }
         if (l->seen + 1 == l->out.n && l->token >= l->told + group) {
             l->told = l->token;
             central_hear(l, &(struct msg){.type = MSG_JOURNAL_DONE, .journal_done.token = l->token});
@@ -121,39 +124,73 @@ static void central_submit(struct central_load *l, uint32_t tasks)
     }
 }
 
-static void start_first(struct central_load *l, uint32_t link)
+static void central_report(struct central_load *l, const struct report *r)
 {
-    struct queue *q = &l->at[link];
+    if (r->ends) {
+        struct msg m = {.type = MSG_TASK_FINISHED, .peer = r->link};
 
-    l->started[l->started_n++] = link;
-    central_hear(l,
-                 &(struct msg){.type = MSG_TASK_STARTED, .peer = link, .task_started.id = q->v[q->head].id});
-    central_carry(l, JOURNAL_GROUP);
+        m.task_finished = (struct msg_task_finished){
+            .id = r->ended.id, .run_us = r->ended.estimate_us, .outcome = OUTCOME_EXITED};
+        central_hear(l, &m);
+        central_carry(l, JOURNAL_GROUP);
+    }
+    if (r->starts) {
+        central_hear(
+            l, &(struct msg){.type = MSG_TASK_STARTED, .peer = r->link, .task_started.id = r->started.id});
+        central_carry(l, JOURNAL_GROUP);
+    }
 }
 
-static void end_first(struct central_load *l, uint32_t link)
+/* A worker's first task starts. It runs for half its estimate to one and a half of it. */
+static void first_starts(struct central_load *l, struct report *r)
 {
-    struct queue *q = &l->at[link];
-    struct msg m = {.type = MSG_TASK_FINISHED, .peer = link};
+    struct queue *q = &l->at[r->link];
+    int64_t estimate_us;
 
-    m.task_finished = (struct msg_task_finished){
-        .id = q->v[q->head].id, .run_us = q->v[q->head].estimate_us, .outcome = OUTCOME_EXITED};
-    q->head = (q->head + 1) % QUEUE_MAX;
-    q->n--;
-    central_hear(l, &m);
-    central_carry(l, JOURNAL_GROUP);
-}
-
-/* A task runs for half its estimate to one and a half of it. */
-static void set_end(struct central_load *l, uint32_t link)
-{
-    struct queue *q = &l->at[link];
-    int64_t estimate_us = q->v[q->head].estimate_us;
-
+    if (q->n == 0)
+        return;
+    r->starts = true;
+    r->started = q->v[q->head];
+    estimate_us = r->started.estimate_us;
     q->ends.key = l->now_us + estimate_us / 2 + (int64_t)rng_below(&l->rng, (uint64_t)estimate_us);
-    q->ends.seq = link;
+    q->ends.seq = r->link;
     if (heap_push(&l->ends, &q->ends) < 0)
         bench_die("out of memory");
+}
+
+/* The tasks that end by now, and what starts in their place. */
+static void look_up_reports(struct central_load *l)
+{
+    struct heap_node *n;
+
+    for (l->due_n = 0; (n = heap_min(&l->ends)) && n->key <= l->now_us;) {
+        struct queue *q = container_of(n, struct queue, ends);
+
+        heap_remove(&l->ends, n);
+        l->due[l->due_n++] = (struct report){.link = (uint32_t)n->seq, .ends = true, .ended = q->v[q->head]};
+        q->head = (q->head + 1) % QUEUE_MAX;
+        q->n--;
+    }
+    for (uint32_t i = 0; i < l->due_n; i++)
+        first_starts(l, &l->due[i]);
+}
+
+/* Tasks get to their workers; what starts there at once is to be reported. */
+static void take_launches_to_workers(struct central_load *l)
+{
+    l->due_n = 0;
+    for (uint32_t i = 0; i < l->launches_n; i++) {
+        struct queue *q = &l->at[l->launches[i].link];
+
+        if (q->n == QUEUE_MAX)
+            bench_die("a worker has %u long tasks: placement is not even", QUEUE_MAX);
+        q->v[(q->head + q->n++) % QUEUE_MAX] = l->launches[i].task;
+        if (q->n > 1)
+            continue;
+        l->due[l->due_n] = (struct report){.link = l->launches[i].link};
+        first_starts(l, &l->due[l->due_n++]);
+    }
+    l->launches_n = 0;
 }
 
 static void central_join(struct central_load *l, uint32_t link, enum role role, uint32_t slots)
@@ -211,8 +248,7 @@ static void central_end(struct central_load *l)
     job_desc_drop(l->desc);
     free(l->at);
     free(l->due);
-    free(l->idle);
-    free(l->started);
+    free(l->launches);
     heap_free(&l->ends);
 }
 
@@ -229,44 +265,28 @@ static double central_bytes_per_slot(uint32_t workers, uint32_t slots)
     return bytes;
 }
 
-/* What started since the last call will end. */
-static void set_ends(struct central_load *l)
+/* Returns the processor time that central took for them; as many tasks come as end. */
+static double central_reports(struct central_load *l)
 {
-    while (l->started_n)
-        set_end(l, l->started[--l->started_n]);
+    double at = cpu_s();
+
+    for (uint32_t i = 0; i < l->due_n; i++) {
+        central_report(l, &l->due[i]);
+        if (l->due[i].ends && ++l->ended % CENTRAL_JOB_TASKS == 0)
+            central_submit(l, CENTRAL_JOB_TASKS);
+    }
+    return cpu_s() - at;
 }
 
-static void submit_and_start(struct central_load *l, uint32_t tasks)
-{
-    central_submit(l, tasks);
-    while (l->idle_n)
-        start_first(l, l->idle[--l->idle_n]);
-}
-
-/* One window of virtual time; returns the processor time that central took. As many tasks come as end. */
 static double central_window(struct central_load *l)
 {
-    struct heap_node *n;
-    double at;
+    double cpu;
 
     l->now_us += WINDOW_US;
-    for (l->due_n = 0; (n = heap_min(&l->ends)) && n->key <= l->now_us;) {
-        heap_remove(&l->ends, n);
-        l->due[l->due_n++] = (uint32_t)n->seq;
-    }
-    at = cpu_s();
-    for (uint32_t i = 0; i < l->due_n; i++) {
-        uint32_t link = l->due[i];
-
-        end_first(l, link);
-        if (l->at[link].n)
-            start_first(l, link);
-        if (++l->ended % CENTRAL_JOB_TASKS == 0)
-            submit_and_start(l, CENTRAL_JOB_TASKS);
-    }
-    at = cpu_s() - at;
-    set_ends(l);
-    return at;
+    look_up_reports(l);
+    cpu = central_reports(l);
+    take_launches_to_workers(l);
+    return cpu + central_reports(l);
 }
 
 static double central_cycles_per_s(struct central_load *l)
@@ -284,11 +304,10 @@ static void central_load_begin(struct central_load *l, uint32_t workers)
     central_begin(l, workers, 1);
     l->at = xcalloc(workers + 2, sizeof *l->at);
     l->due = xcalloc(workers, sizeof *l->due);
-    l->idle = xcalloc(workers, sizeof *l->idle);
-    l->started = xcalloc(workers, sizeof *l->started);
     heap_init(&l->ends);
-    submit_and_start(l, workers + workers / 2);
-    set_ends(l);
+    central_submit(l, workers + workers / 2);
+    take_launches_to_workers(l);
+    central_reports(l);
     central_cycles_per_s(l); /* until the estimates are mixed */
 }
 
