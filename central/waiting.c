@@ -15,22 +15,19 @@
 /* Beyond any wait that means something; levels stop there. */
 #define LEVEL_MAX (INT64_MAX / 4)
 
-#define OVERRUN_BIT (UINT64_C(1) << 63) /* of a heap key's sequence: behind everything of the same amount */
+/* So many workers at most are ranked anew by one step that has a task to place. */
+#define UNRANKED_MAX 1024u
 
-void waiting_init(struct waiting *q)
-{
-    *q = (struct waiting){0};
-    heap_init(&q->amounts);
-    heap_init(&q->moments);
-}
+void waiting_init(struct waiting *q) { *q = (struct waiting){0}; }
 
 void waiting_free(struct waiting *q)
 {
     CHECK(q->total == 0);
     CHECK(q->amounts.n == 0);
     CHECK(q->moments.n == 0);
-    heap_free(&q->amounts);
-    heap_free(&q->moments);
+    ranking_free(&q->amounts);
+    ranking_free(&q->moments);
+    free(q->by_number);
 }
 
 /* ---- The slots of one worker ---- */
@@ -161,34 +158,49 @@ static void slots_rebuild(struct waiting_worker *w, int64_t now_us)
 
 /* ---- The two heaps of workers ---- */
 
-static void heap_place(struct heap *h, struct heap_node *n, bool in, int64_t key, uint64_t sequence)
+static void place(struct ranking *r, const struct waiting_worker *w, const struct waiting_slot *least)
 {
-    if (in && heap_in(n)) {
-        if (n->key != key || n->seq != sequence)
-            heap_update(h, n, key, sequence);
-    } else if (in) {
-        n->key = key;
-        n->seq = sequence;
-        CHECK(heap_push(h, n) == 0); /* waiting_worker_add made room */
-    } else if (heap_in(n)) {
-        heap_remove(h, n);
-    }
+    if (w->eligible && least)
+        ranking_set(r, w->number, least->level_us, least->overrun);
+    else
+        ranking_remove(r, w->number);
 }
 
 /* Brings w's places in the heaps in line with its slots. */
-static void rekey(struct waiting *q, struct waiting_worker *w)
+static void rank(struct waiting *q, struct waiting_worker *w)
 {
-    const struct waiting_slot *a = least_amount(w), *m = least_moment(w);
+    place(&q->amounts, w, least_amount(w));
+    place(&q->moments, w, least_moment(w));
+}
 
-    heap_place(&q->amounts, &w->amount, w->eligible && a, a ? a->level_us : 0,
-               w->sequence | (a && a->overrun ? OVERRUN_BIT : 0));
-    heap_place(&q->moments, &w->moment, w->eligible && m, m ? m->level_us : 0, w->sequence);
+static void rank_all(struct waiting *q)
+{
+    struct waiting_worker *w;
+
+    while ((w = q->unranked)) {
+        q->unranked = w->next_unranked;
+        w->unranked = false;
+        rank(q, w);
+    }
+    q->n_unranked = 0;
+}
+
+/* The heaps are only looked at for a task to be placed. Until then much changes twice: one task ends, the next starts. */
+static void rank_later(struct waiting *q, struct waiting_worker *w)
+{
+    if (w->unranked)
+        return;
+    w->unranked = true;
+    w->next_unranked = q->unranked;
+    q->unranked = w;
+    if (++q->n_unranked == UNRANKED_MAX)
+        rank_all(q);
 }
 
 static void rebuild(struct waiting *q, struct waiting_worker *w, int64_t now_us)
 {
     slots_rebuild(w, now_us);
-    rekey(q, w);
+    rank_later(q, w);
 }
 
 static void slots_alloc(struct waiting_worker *w, uint32_t slots)
@@ -200,19 +212,16 @@ static void slots_alloc(struct waiting_worker *w, uint32_t slots)
     w->slots = slots == 1 ? &w->one : xcalloc(slots, sizeof *w->slots);
 }
 
-void waiting_worker_add(struct waiting *q, struct waiting_worker *w, uint32_t slots, uint64_t sequence)
+void waiting_worker_add(struct waiting *q, struct waiting_worker *w, uint32_t slots, uint32_t number)
 {
-    CHECK(sequence < OVERRUN_BIT);
-    *w = (struct waiting_worker){.sequence = sequence};
+    *w = (struct waiting_worker){.number = number};
     list_init(&w->queued);
     list_init(&w->running);
     slots_alloc(w, slots);
-    q->workers++;
-    /* Doubling here keeps allocation out of the operations. */
-    if (q->workers > q->amounts.cap) {
-        CHECK(heap_reserve(&q->amounts, q->workers * 2) == 0);
-        CHECK(heap_reserve(&q->moments, q->workers * 2) == 0);
-    }
+    ranking_reserve(&q->amounts, number + 1);
+    ranking_reserve(&q->moments, number + 1);
+    q->by_number = xrealloc(q->by_number, q->amounts.cap * sizeof(struct waiting_worker *));
+    q->by_number[number] = w;
     slots_rebuild(w, 0);
 }
 
@@ -221,12 +230,12 @@ void waiting_worker_remove(struct waiting *q, struct waiting_worker *w)
     CHECK(list_empty(&w->queued));
     CHECK(list_empty(&w->running));
     w->eligible = false;
-    rekey(q, w);
+    rank_later(q, w);
+    rank_all(q);
     if (w->slots != &w->one)
         free(w->slots);
     w->slots = NULL;
     w->n_slots = w->n_amounts = 0;
-    q->workers--;
 }
 
 void waiting_set_eligible(struct waiting *q, struct waiting_worker *w, bool eligible, int64_t now_us)
@@ -243,28 +252,37 @@ void waiting_set_slots(struct waiting *q, struct waiting_worker *w, uint32_t slo
     rebuild(q, w, now_us);
 }
 
-static struct waiting_worker *better_head(const struct waiting *q, int64_t now_us)
+static const struct rank *better_head(const struct waiting *q, int64_t now_us)
 {
-    struct heap_node *a = heap_min(&q->amounts), *m = heap_min(&q->moments);
+    const struct rank *a = ranking_first(&q->amounts), *m = ranking_first(&q->moments);
 
-    if (!a && !m)
-        return NULL;
-    if (a && (!m || amount_first(a->key, (a->seq & OVERRUN_BIT) != 0, m->key, now_us, a->seq < m->seq)))
-        return container_of(a, struct waiting_worker, amount);
-    return container_of(m, struct waiting_worker, moment);
+    if (!a || !m)
+        return a ? a : m;
+    return amount_first(a->us, (a->tie & RANK_LATE) != 0, m->us, now_us, a->tie < m->tie) ? a : m;
+}
+
+/* Every time a task is found overrunning that was not known to be. */
+static void overtaken(struct waiting *q, struct waiting_worker *w, int64_t now_us)
+{
+    slots_rebuild(w, now_us);
+    rank(q, w);
 }
 
 struct waiting_worker *waiting_best(struct waiting *q, int64_t now_us)
 {
-    struct heap_node *m;
-    struct waiting_worker *w;
+    const struct rank *first;
 
-    /* Every rebuild finds a task overrunning that was not known to. */
-    while ((m = heap_min(&q->moments)) && m->key <= now_us)
-        rebuild(q, container_of(m, struct waiting_worker, moment), now_us);
-    while ((w = better_head(q, now_us)) && w->expires_us <= now_us)
-        rebuild(q, w, now_us);
-    return w;
+    rank_all(q);
+    while ((first = ranking_first(&q->moments)) && first->us <= now_us)
+        overtaken(q, q->by_number[rank_number(first)], now_us);
+    while ((first = better_head(q, now_us))) {
+        struct waiting_worker *w = q->by_number[rank_number(first)];
+
+        if (w->expires_us > now_us)
+            return w;
+        overtaken(q, w, now_us);
+    }
+    return NULL;
 }
 
 /* ---- Tasks ---- */
@@ -285,7 +303,7 @@ void waiting_place(struct waiting *q, struct waiting_worker *w, struct waiting_t
         rebuild(q, w, now_us);
     } else {
         slots_add(w, estimate_us, now_us);
-        rekey(q, w);
+        rank_later(q, w);
     }
 }
 
@@ -370,15 +388,19 @@ void waiting_worker_check(const struct waiting *q, const struct waiting_worker *
         CHECK(w->slots[i].level_us >= 0); /* a wait is never negative */
         CHECK(!slot_before(&w->slots[i], i < w->n_amounts ? least_amount(w) : least_moment(w)));
     }
-    CHECK(heap_in(&w->amount) == (w->eligible && w->n_amounts > 0));
-    CHECK(heap_in(&w->moment) == (w->eligible && w->n_amounts < w->n_slots));
-    CHECK(!heap_in(&w->amount) || w->amount.key == least_amount(w)->level_us);
-    CHECK(!heap_in(&w->moment) || w->moment.key == least_moment(w)->level_us);
     CHECK(queued + running <= q->total);
+    if (w->unranked)
+        return;
+    CHECK(ranking_has(&q->amounts, w->number) == (w->eligible && w->n_amounts > 0));
+    CHECK(ranking_has(&q->moments, w->number) == (w->eligible && w->n_amounts < w->n_slots));
+    CHECK(!ranking_has(&q->amounts, w->number) ||
+          ranking_at(&q->amounts, w->number)->us == least_amount(w)->level_us);
+    CHECK(!ranking_has(&q->moments, w->number) ||
+          ranking_at(&q->moments, w->number)->us == least_moment(w)->level_us);
 }
 
 void waiting_check(const struct waiting *q)
 {
-    CHECK(heap_check(&q->amounts));
-    CHECK(heap_check(&q->moments));
+    CHECK(ranking_check(&q->amounts));
+    CHECK(ranking_check(&q->moments));
 }

@@ -6,7 +6,7 @@
  * (free, or busy with short work, or overrunning its estimate: about half of all tasks do) holds an amount
  * that does not shrink by itself. So a worker is in up to two heaps, by amount and by absolute moment, and
  * the next worker is the better of both heads at `now`. At equal waits an amount that is not due to an overrun
- * goes first, so that a truly idle worker beats an overrunning one; then the lower sequence number.
+ * goes first, so that a truly idle worker beats an overrunning one; then the lower number.
  *
  * The paper's waiting time is the queued estimates plus the rest of the running one, never less than
  * nothing: what is queued behind an overrunning task still counts in full. A moment that has passed is
@@ -15,8 +15,8 @@
 #ifndef HAWK_CENTRAL_WAITING_H
 #define HAWK_CENTRAL_WAITING_H
 
-#include "base/heap.h"
 #include "base/list.h"
+#include "central/ranking.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,21 +39,24 @@ struct waiting_slot {
 };
 
 struct waiting_worker {
-    struct heap_node amount, moment; /* in the queue's heaps while eligible; key: the least of such slots */
-    struct list queued, running;     /* struct waiting_task, both in order of arrival */
-    __int128 queued_us;              /* sum of the queued tasks' estimates */
-    uint64_t sequence;
-    int64_t expires_us;         /* the earliest running task's finish by estimate; TIME_NEVER */
-    struct waiting_slot *slots; /* two heaps: n_amounts amounts, then the moments */
-    struct waiting_slot one;    /* where a single slot lives */
+    struct list queued, running; /* struct waiting_task, both in order of arrival */
+    __int128 queued_us;          /* sum of the queued tasks' estimates */
+    int64_t expires_us;          /* the earliest running task's finish by estimate; TIME_NEVER */
+    struct waiting_slot *slots;  /* two heaps: n_amounts amounts, then the moments */
+    struct waiting_slot one;     /* where a single slot lives */
+    uint32_t number;
     uint32_t n_slots, n_amounts;
     uint32_t n_queued, n_running;
     bool eligible;
+    bool unranked; /* one of waiting.unranked */
+    struct waiting_worker *next_unranked;
 };
 
 struct waiting {
-    struct heap amounts, moments;
-    uint32_t workers;
+    struct ranking amounts, moments; /* eligible workers by their least slot of the kind */
+    struct waiting_worker **by_number;
+    struct waiting_worker *unranked; /* their places in the heaps are those of earlier slots */
+    uint32_t n_unranked;
     uint64_t total; /* tasks at them */
 };
 
@@ -61,8 +64,8 @@ void waiting_init(struct waiting *q);
 /* All workers must have been removed. */
 void waiting_free(struct waiting *q);
 
-/* A worker of slots (at least 1), not eligible yet. sequence decides ties: unique. */
-void waiting_worker_add(struct waiting *q, struct waiting_worker *w, uint32_t slots, uint64_t sequence);
+/* A worker of slots (at least 1), not eligible yet. number decides ties: unique, and small, since tables go by it. */
+void waiting_worker_add(struct waiting *q, struct waiting_worker *w, uint32_t slots, uint32_t number);
 /* It must have no tasks. */
 void waiting_worker_remove(struct waiting *q, struct waiting_worker *w);
 /* Whether waiting_best may choose it. */

@@ -458,7 +458,7 @@ static void run_model(uint64_t seed, uint32_t max_slots, int operations)
 
         w->slots = 1 + (uint32_t)below(&b, max_slots);
         w->eligible = true;
-        waiting_worker_add(&b.q, &b.w[i], w->slots, (uint64_t)i);
+        waiting_worker_add(&b.q, &b.w[i], w->slots, (uint32_t)i);
         waiting_set_eligible(&b.q, &b.w[i], true, b.now_us);
         model_rebuild(&b.m, w, b.now_us);
     }
