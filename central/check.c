@@ -15,7 +15,7 @@ static uint32_t length(const struct list *l)
 
 static void check_node(const struct central *c, const struct node *n)
 {
-    CHECK(!n->link || n->link->node == n);
+    CHECK(!n->link || central_link(c, n->link)->node == n);
     CHECK(n->state != NODE_UP || n->link);
     CHECK(n->state != NODE_UP || n->journalled);
     if (n->role != ROLE_WORKER)

@@ -8,7 +8,7 @@ static uint32_t stream_of(const struct central *c, node_id_t dist)
 {
     const struct node *n = central_node_by_id(c, dist);
 
-    return n && n->link ? n->link->id : 0;
+    return n ? n->link : 0;
 }
 
 static void send_accepted(struct central *c, const struct long_job *j, const struct node *dist)
@@ -52,7 +52,7 @@ static void tell_tasks(struct central *c, struct long_job *j, const struct node 
             central_task_tell(c, &j->tasks[i], dist);
     if (j->state != LONG_FINISHED && j->state != LONG_UNCLAIMED)
         return;
-    central_job_watch(j, dist->id)->told = dist->link->id;
+    central_job_watch(j, dist->id)->told = dist->link;
     central_job_set_state(c, j, LONG_FINISHED); /* for another while */
 }
 

@@ -16,68 +16,7 @@ struct node *central_node_by_id(const struct central *c, node_id_t id)
 
 struct msg *central_send(struct central *c, const struct node *n, enum msg_type type)
 {
-    return n->link ? out_add(c->out, type, n->link->id) : NULL;
-}
-
-static struct link *link_by_id(const struct central *c, uint32_t id)
-{
-    struct link *l = c->links ? c->links[id & c->links_mask] : NULL;
-
-    while (l && l->id != id)
-        l = l->chain;
-    return l;
-}
-
-static void put_in_bucket(struct central *c, struct link *l)
-{
-    struct link **bucket = &c->links[l->id & c->links_mask];
-
-    l->chain = *bucket;
-    *bucket = l;
-}
-
-/* Twice as many buckets. Every message comes by a link, and next to each other they take one look each. */
-static void grow_links(struct central *c)
-{
-    struct link **old = c->links;
-    uint32_t buckets = old ? c->links_mask + 1 : 0;
-
-    c->links_mask = old ? 2 * c->links_mask + 1 : 63;
-    c->links = xcalloc(c->links_mask + 1, sizeof *c->links);
-    for (uint32_t i = 0; i < buckets; i++)
-        for (struct link *l = old[i], *next; l; l = next) {
-            next = l->chain;
-            put_in_bucket(c, l);
-        }
-    free(old);
-}
-
-static void add_link(struct central *c, struct link *l)
-{
-    if (!c->links || c->links_n > c->links_mask)
-        grow_links(c);
-    put_in_bucket(c, l);
-    c->links_n++;
-}
-
-/* It waits no more with a JOIN. */
-static void drop_join(struct link *l)
-{
-    list_remove(&l->waits);
-    if (l->join)
-        msg_drop(l->join);
-    free(l->join);
-    l->join = NULL;
-}
-
-static void remove_link(struct central *c, const struct link *l)
-{
-    struct link **at = &c->links[l->id & c->links_mask];
-
-    while (*at != l)
-        at = &(*at)->chain;
-    *at = l->chain;
-    c->links_n--;
+    return n->link ? out_add(c->out, type, n->link) : NULL;
 }
 
 static struct node *node_by_name(const struct central *c, const struct blob *name)
@@ -91,7 +30,7 @@ static struct node *node_by_name(const struct central *c, const struct blob *nam
 /* A name that was never seen, or is read from the journal. */
 static struct node *node_new(struct central *c, struct blob *name, node_id_t id, uint8_t role)
 {
-    struct node *n = xcalloc(1, sizeof *n);
+    struct node *n = xaligned(_Alignof(struct node), sizeof *n);
 
     n->id = id;
     n->role = role;
@@ -237,7 +176,7 @@ static void back_up(struct central *c, struct node *n)
 
 struct node *central_nodes_heard(struct central *c, uint32_t link)
 {
-    struct link *l = link_by_id(c, link);
+    const struct link *l = central_link(c, link);
     struct node *n = l ? l->node : NULL;
 
     if (!n || n->state == NODE_JOINING)
@@ -256,48 +195,60 @@ struct node *central_nodes_heard(struct central *c, uint32_t link)
 
 void central_nodes_peer_up(struct central *c, uint32_t link)
 {
-    struct link *l = link_by_id(c, link);
-
-    if (l)
-        return;
-    l = xcalloc(1, sizeof *l);
-    l->id = link;
-    list_init(&l->waits);
-    add_link(c, l);
+    if (link && !central_link(c, link))
+        central_link_add(c, link);
 }
 
-static void unlink_node(struct node *n)
+static void unlink_node(struct central *c, struct node *n)
 {
     if (n->link)
-        n->link->node = NULL;
-    n->link = NULL;
+        central_link(c, n->link)->node = NULL;
+    n->link = 0;
     if (n->role == ROLE_DIST)
         list_remove(&n->push);
 }
 
+static void forget_early(struct early_join *j)
+{
+    list_remove(&j->entry);
+    msg_drop(&j->m);
+    free(j);
+}
+
+static void forget_early_of(struct central *c, struct link *l)
+{
+    list_foreach(&c->joins_waiting, entry, next) {
+        struct early_join *j = container_of(entry, struct early_join, entry);
+
+        if (j->link == l->id)
+            forget_early(j);
+    }
+    l->waits = false;
+}
+
 void central_nodes_peer_lost(struct central *c, uint32_t link)
 {
-    struct link *l = link_by_id(c, link);
+    struct link *l = central_link(c, link);
 
     if (!l)
         return;
     if (l->node) {
         struct node *n = l->node;
 
-        unlink_node(n);
+        unlink_node(c, n);
         if (n->state == NODE_UP)
             suspect(c, n, CHANGE_CUT);
     }
-    drop_join(l);
-    remove_link(c, l);
-    free(l);
+    if (l->waits)
+        forget_early_of(c, l);
+    central_link_remove(c, link);
 }
 
 /* ---- Joining ---- */
 
-static void refuse(struct central *c, const struct link *l, int err, const char *why)
+static void refuse(struct central *c, uint32_t link, int err, const char *why)
 {
-    struct msg *m = out_add(c->out, MSG_REFUSED, l->id);
+    struct msg *m = out_add(c->out, MSG_REFUSED, link);
 
     m->refused.err = err;
     m->refused.why = blob_str(why);
@@ -306,20 +257,20 @@ static void refuse(struct central *c, const struct link *l, int err, const char 
 static bool join_is_valid(struct central *c, const struct link *l, const struct msg_join *j)
 {
     if (j->version < PROTOCOL_VERSION_MIN || j->version > PROTOCOL_VERSION) {
-        refuse(c, l, HAWK_EVERSION,
+        refuse(c, l->id, HAWK_EVERSION,
                "central speaks the protocol's versions 1 and 2 only: run a hawk that does");
         return false;
     }
     if (!j->name || j->name->len == 0 || j->name->len > LIMIT_NAME_BYTES) {
-        refuse(c, l, HAWK_EINVALID, "a node needs a name of 1 to 255 bytes");
+        refuse(c, l->id, HAWK_EINVALID, "a node needs a name of 1 to 255 bytes");
         return false;
     }
     if (j->role != ROLE_DIST && j->role != ROLE_WORKER) {
-        refuse(c, l, HAWK_EINVALID, "only dists and workers join central");
+        refuse(c, l->id, HAWK_EINVALID, "only dists and workers join central");
         return false;
     }
     if (j->role == ROLE_WORKER && (j->slots == 0 || j->slots > LIMIT_SLOTS)) {
-        refuse(c, l, HAWK_EINVALID, "a worker needs 1 to 4096 slots");
+        refuse(c, l->id, HAWK_EINVALID, "a worker needs 1 to 4096 slots");
         return false;
     }
     return true;
@@ -332,12 +283,12 @@ static void take_over(struct central *c, struct node *n, struct link *l, const s
     /* One that has taken over from the last process has its incarnation and its tasks, but was never here. */
     bool fresh = another || j->node.v == 0;
 
-    if (n->link != l) {
+    if (n->link != l->id) {
         /* A suspect that is still there, though it said nothing for long: it must not go on under this name. */
         if (n->link && another)
             refuse(c, n->link, HAWK_ENAME_TAKEN, "another node took this name while this one was silent");
-        unlink_node(n);
-        n->link = l;
+        unlink_node(c, n);
+        n->link = l->id;
         l->node = n;
     }
     n->incarnation = j->incarnation;
@@ -408,11 +359,11 @@ static void join_known(struct central *c, struct link *l, struct node *n, const 
     bool same = n->incarnation == j->incarnation;
 
     if (n->role != j->role) {
-        refuse(c, l, HAWK_EINVALID, "this name belongs to a node of another role: choose another name");
+        refuse(c, l->id, HAWK_EINVALID, "this name belongs to a node of another role: choose another name");
         return;
     }
-    if (!same && n->link && n->link != l && (n->state == NODE_UP || n->state == NODE_JOINING)) {
-        refuse(c, l, HAWK_ENAME_TAKEN,
+    if (!same && n->link && n->link != l->id && (n->state == NODE_UP || n->state == NODE_JOINING)) {
+        refuse(c, l->id, HAWK_ENAME_TAKEN,
                "another live node already uses this name: choose another, or stop that one");
         return;
     }
@@ -441,14 +392,14 @@ static void join(struct central *c, struct link *l, const struct msg_join *j)
         return;
     n = node_by_name(c, j->name);
     if (l->node && l->node != n) {
-        refuse(c, l, HAWK_EINVALID, "this stream already belongs to another name");
+        refuse(c, l->id, HAWK_EINVALID, "this stream already belongs to another name");
         return;
     }
     if (!n) {
         uint32_t id = c->nodes_end ? c->nodes_end : 1;
 
         if (c->n_nodes >= c->cfg.nodes_max || id > NODE_ID_MAX) {
-            refuse(c, l, HAWK_ELIMIT, "central knows as many nodes as nodes_max allows");
+            refuse(c, l->id, HAWK_ELIMIT, "central knows as many nodes as nodes_max allows");
             return;
         }
         n = node_new(c, j->name, (node_id_t){id}, j->role);
@@ -458,28 +409,34 @@ static void join(struct central *c, struct link *l, const struct msg_join *j)
 
 void central_nodes_join(struct central *c, uint32_t link, const struct msg *m)
 {
-    struct link *l = link_by_id(c, link);
+    struct link *l = central_link(c, link);
+    struct early_join *early;
 
     if (!l || c->stopping)
         return; /* a refusal would end the node: it asks the next central again */
-    if (!c->recovered) {
-        drop_join(l);
-        l->join = xmalloc(sizeof *l->join);
-        *l->join = *m;
-        msg_ref(m);
-        list_push_tail(&c->joins_waiting, &l->waits);
+    if (c->recovered) {
+        join(c, l, &m->join);
         return;
     }
-    join(c, l, &m->join);
+    if (l->waits)
+        forget_early_of(c, l);
+    l->waits = true;
+    early = xmalloc(sizeof *early);
+    early->link = link;
+    early->m = *m;
+    msg_ref(m);
+    list_push_tail(&c->joins_waiting, &early->entry);
 }
 
 void central_nodes_join_waiting(struct central *c)
 {
     list_foreach(&c->joins_waiting, entry, next) {
-        struct link *l = container_of(entry, struct link, waits);
+        struct early_join *j = container_of(entry, struct early_join, entry);
+        struct link *l = central_link(c, j->link);
 
-        join(c, l, &l->join->join);
-        drop_join(l);
+        l->waits = false;
+        join(c, l, &j->m.join);
+        forget_early(j);
     }
 }
 
@@ -530,7 +487,7 @@ void central_nodes_counter(struct node *n, const struct msg_counter *m)
 
 void central_nodes_leave(struct central *c, struct node *n)
 {
-    unlink_node(n);
+    unlink_node(c, n);
     if (n->drain == DRAIN_RESTART)
         n->drain = DRAIN_NOT;
     gone(c, n, CHANGE_LEFT);
@@ -583,13 +540,9 @@ void central_nodes_run(struct central *c)
 
 void central_nodes_free(struct central *c)
 {
-    for (uint32_t i = 0; c->links && i <= c->links_mask; i++)
-        for (struct link *l = c->links[i], *next; l; l = next) {
-            next = l->chain;
-            drop_join(l);
-            free(l);
-        }
-    free(c->links);
+    list_foreach(&c->joins_waiting, entry, next)
+        forget_early(container_of(entry, struct early_join, entry));
+    free(c->links.v);
     HASH_CLEAR(hh, c->names);
     for (uint32_t id = 0; id < c->nodes_end; id++) {
         struct node *n = c->nodes[id];

@@ -16,11 +16,22 @@
 
 /* A stream to some node, from PEER_UP to PEER_LOST. */
 struct link {
-    uint32_t id;
-    struct node *node;  /* NULL before it joined, and after another stream took its place */
-    struct list waits;  /* in central.joins_waiting while join is there */
-    struct msg *join;   /* a JOIN that waits for the end of recovery; else NULL */
-    struct link *chain; /* next in its bucket of central.links */
+    uint32_t id;       /* 0: an empty place of the table */
+    bool waits;        /* one of central.joins_waiting came by it */
+    struct node *node; /* NULL before it joined, and after another stream took its place */
+};
+
+/* By number, each at the first free place from that of its low bits on. Pointers into it hold until one is added or removed. */
+struct links {
+    struct link *v;
+    uint32_t n, mask;
+};
+
+/* A JOIN that waits for the end of recovery. */
+struct early_join {
+    struct list entry; /* central.joins_waiting */
+    uint32_t link;
+    struct msg m;
 };
 
 enum node_state {
@@ -50,37 +61,40 @@ struct app_counts {
 };
 
 struct node {
-    struct list by_state; /* in central.by_state[state]; up: least recently heard first */
-    enum node_state state;
+    /* What nearly every message from it or to it looks at: three cache lines. */
+    _Alignas(64) enum node_state state;
     node_id_t id;
+    uint32_t link; /* 0: none */
+    uint32_t slots;
+    uint32_t joins;   /* how often it joined: tasks carry the number they were seen at last */
+    uint32_t version; /* of the protocol, as its link is spoken */
+    int64_t heard_us;
     uint8_t role;
+    uint8_t drain;   /* enum drain: what an operator wants */
     bool journalled; /* its id is durable */
     bool draining;   /* it is stopping */
-    uint8_t drain;   /* enum drain: what an operator wants */
     bool empty;      /* drained, and it says that nothing is left there */
     bool awaited;    /* one of central.n_awaited */
     bool reporting;  /* it was let in and has not said yet what it holds: one of central.n_reporting */
     bool held_off;   /* it handed a long task back, and nothing was heard since */
-    struct blob *name, *addr;
-    uint64_t incarnation;
-    uint32_t slots;
-    uint32_t joins;    /* how often it joined: tasks carry the number they were seen at last */
-    struct link *link; /* NULL: none */
-    int64_t heard_us, suspect_us;
-    int64_t drain_us, beat_us; /* when it was drained; when its last heartbeat came */
-    uint32_t version;          /* of the protocol, as its link is spoken */
-
-    /* Workers. */
-    bool counted;    /* its slots are part of the cluster */
+    bool counted;    /* a worker: its slots are part of the cluster */
     bool general;    /* which partition central wants it in */
     bool acked;      /* and it knows */
+    struct waiting_worker waiting; /* a worker's long tasks */
+
+    struct list by_state; /* in central.by_state[state]; up: least recently heard first */
+    int64_t suspect_us;
+    int64_t drain_us, beat_us; /* when it was drained; when its last heartbeat came */
+    struct blob *name, *addr;
+    uint64_t incarnation;
+
+    /* Workers. */
     uint32_t epoch;  /* of the last PARTITION */
     uint32_t listed; /* version of the last MEMBERS it was sent */
     /* In central's lists of these names, or in none; a dist's push: in dists. */
     struct list push, changed, untold, parked, stuck;
-    struct waiting_worker waiting; /* its long tasks */
-    struct heap_node rank;         /* while tasks of an application are placed, by waiting time */
-    struct central_app **apps;     /* that it serves */
+    struct heap_node rank;     /* while tasks of an application are placed, by waiting time */
+    struct central_app **apps; /* that it serves */
     uint32_t n_apps, apps_cap;
     uint64_t app_set;    /* of them */
     uint64_t stuck_apps; /* while it is stuck: who serves none of these gets nothing there; 0: anybody may */
@@ -245,9 +259,7 @@ struct central {
     bool recovered, stopping, stopped;
     int64_t settle_us; /* until then nobody is told its partition; TIME_NEVER: all may be */
 
-    struct link *
-        *links; /* by id, chained in buckets by its low bits: ids are given out one after the other */
-    uint32_t links_n, links_mask;
+    struct links links;
     struct list joins_waiting;
 
     struct node *names;  /* by name */
@@ -310,7 +322,13 @@ struct central {
     uint64_t counters[COUNTER_COUNT];
 };
 
-/* ---- nodes.c: links, joining, heartbeats, suspicion ---- */
+/* ---- links.c ---- */
+/* NULL: there is none. */
+struct link *central_link(const struct central *c, uint32_t id);
+void central_link_add(struct central *c, uint32_t id); /* there must be none */
+void central_link_remove(struct central *c, uint32_t id);
+
+/* ---- nodes.c: streams, joining, heartbeats, suspicion ---- */
 void central_nodes_peer_up(struct central *c, uint32_t link);
 void central_nodes_peer_lost(struct central *c, uint32_t link);
 void central_nodes_join(struct central *c, uint32_t link, const struct msg *m);

@@ -24,7 +24,7 @@ bool central_view_node(const struct central *c, node_id_t node, int64_t now_us, 
         return false;
     *v = (struct central_node){
         .member = central_member_of(n),
-        .link = n->link ? n->link->id : 0,
+        .link = n->link,
         .silent_us = now_us - n->heard_us,
         .queued = n->queued,
         .running_short = n->running_short,
