@@ -78,7 +78,7 @@ static const uint8_t legal_moves[NODE_STATE_COUNT] = {
 static void set_state(struct central *c, struct node *n, enum node_state state)
 {
     CHECK(legal_moves[n->state] & 1 << state);
-    n->state = state;
+    n->state = (uint8_t)state;
     list_remove(&n->by_state);
     list_push_tail(&c->by_state[state], &n->by_state);
     if (state == NODE_SUSPECT)

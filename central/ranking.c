@@ -99,8 +99,7 @@ void ranking_remove(struct ranking *r, uint32_t number)
 {
     uint32_t at = r->at[number];
 
-    if (!at)
-        return;
+    CHECK(at);
     r->at[number] = 0;
     if (at <= --r->n)
         settle(r, at - 1, r->v[r->n]);

@@ -25,7 +25,7 @@ void ranking_free(struct ranking *r); /* it is empty, as if zeroed */
 void ranking_reserve(struct ranking *r, uint32_t n);
 /* Puts number there, or moves it. */
 void ranking_set(struct ranking *r, uint32_t number, int64_t us, bool late);
-void ranking_remove(struct ranking *r, uint32_t number); /* it may be absent */
+void ranking_remove(struct ranking *r, uint32_t number); /* it must be there */
 static inline bool ranking_has(const struct ranking *r, uint32_t number) { return r->at[number] != 0; }
 static inline const struct rank *ranking_at(const struct ranking *r, uint32_t number)
 {

@@ -61,34 +61,34 @@ struct app_counts {
 };
 
 struct node {
-    /* What nearly every message from it or to it looks at: three cache lines. */
-    _Alignas(64) enum node_state state;
+    /* What nearly every message from it or to it looks at: two cache lines. */
+    _Alignas(64) uint8_t state; /* enum node_state */
     node_id_t id;
-    uint32_t link; /* 0: none */
-    uint32_t slots;
-    uint32_t joins;   /* how often it joined: tasks carry the number they were seen at last */
-    uint32_t version; /* of the protocol, as its link is spoken */
+    uint32_t link;  /* 0: none */
+    uint32_t joins; /* how often it joined: tasks carry the number they were seen at last */
     int64_t heard_us;
     uint8_t role;
-    uint8_t drain;   /* enum drain: what an operator wants */
-    bool journalled; /* its id is durable */
-    bool draining;   /* it is stopping */
-    bool empty;      /* drained, and it says that nothing is left there */
-    bool awaited;    /* one of central.n_awaited */
-    bool reporting;  /* it was let in and has not said yet what it holds: one of central.n_reporting */
-    bool held_off;   /* it handed a long task back, and nothing was heard since */
-    bool counted;    /* a worker: its slots are part of the cluster */
-    bool general;    /* which partition central wants it in */
-    bool acked;      /* and it knows */
+    uint8_t drain;  /* enum drain: what an operator wants */
+    bool draining;  /* it is stopping */
+    bool reporting; /* it was let in and has not said yet what it holds: one of central.n_reporting */
+    bool held_off;  /* it handed a long task back, and nothing was heard since */
+    bool counted;   /* a worker: its slots are part of the cluster */
+    bool general;   /* which partition central wants it in */
+    bool acked;     /* and it knows */
     struct waiting_worker waiting; /* a worker's long tasks */
 
     struct list by_state; /* in central.by_state[state]; up: least recently heard first */
+    bool journalled;      /* its id is durable */
+    bool empty;           /* drained, and it says that nothing is left there */
+    bool awaited;         /* one of central.n_awaited */
     int64_t suspect_us;
     int64_t drain_us, beat_us; /* when it was drained; when its last heartbeat came */
     struct blob *name, *addr;
     uint64_t incarnation;
+    uint32_t version; /* of the protocol, as its link is spoken */
 
     /* Workers. */
+    uint32_t slots;
     uint32_t epoch;  /* of the last PARTITION */
     uint32_t listed; /* version of the last MEMBERS it was sent */
     /* In central's lists of these names, or in none; a dist's push: in dists. */
@@ -128,12 +128,12 @@ struct long_task {
     uint8_t state;    /* enum task_state */
     uint8_t place;    /* enum task_place */
     uint8_t outcome;
-    bool durable;   /* final, and journalled */
-    bool cancelled; /* to be: its worker was told */
-    bool unsure;    /* from the journal: attempts later than `attempt` may be about */
-    bool reported;  /* its end came from a worker, which keeps it until acknowledged */
-    bool unsent;    /* at a worker that does not know yet: its launch is being recorded */
-    bool recalled;  /* its worker was asked to hand it back */
+    bool durable : 1;   /* final, and journalled */
+    bool cancelled : 1; /* to be: its worker was told */
+    bool unsure : 1;    /* from the journal: attempts later than `attempt` may be about */
+    bool reported : 1;  /* its end came from a worker, which keeps it until acknowledged */
+    bool unsent : 1;    /* at a worker that does not know yet: its launch is being recorded */
+    bool recalled : 1;  /* its worker was asked to hand it back */
 };
 
 /* What a task returned. */
@@ -167,32 +167,34 @@ struct long_key {
 };
 
 struct long_job {
-    struct list by_state; /* in central.jobs[state], in the order they got there */
-    enum long_state state;
+    /* What each of its tasks' reports looks at. */
     struct long_key key;
     struct job_desc *desc;
     struct task_set *set; /* NULL: every task of desc */
     struct long_task *tasks;
     struct central_app *app;      /* NULL: it is for none */
     struct long_result **results; /* by task; NULL: none has returned anything */
+    enum long_state state;
     uint32_t n;
     uint32_t final, durable, done, failed, cancelled, lost; /* tasks */
     int64_t estimate_us;
-    int64_t since_us; /* when central got it */
-    int64_t ended_us;
+    int64_t since_us;         /* when central got it */
     unsigned __int128 run_us; /* of done tasks */
-    uint16_t
-        owner; /* the greatest epoch of a dist that has it: what one with a smaller one wants does not count */
-    uint8_t why;
-    bool cancel;
-    uint32_t n_messages;
-    struct list messages; /* at most JOB_MESSAGES_MAX */
     uint32_t n_watchers;
     struct watcher {
         node_id_t dist;
         uint32_t told;  /* the stream it was told the end on; 0: none */
         uint16_t owner; /* its epoch */
     } watchers[WATCHERS_MAX];
+
+    struct list by_state; /* in central.jobs[state], in the order they got there */
+    int64_t ended_us;
+    uint16_t
+        owner; /* the greatest epoch of a dist that has it: what one with a smaller one wants does not count */
+    uint8_t why;
+    bool cancel;
+    uint32_t n_messages;
+    struct list messages; /* at most JOB_MESSAGES_MAX */
     UT_hash_handle hh;
 };
 

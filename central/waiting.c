@@ -15,9 +15,6 @@
 /* Beyond any wait that means something; levels stop there. */
 #define LEVEL_MAX (INT64_MAX / 4)
 
-/* So many workers at most are ranked anew by one step that has a task to place. */
-#define UNRANKED_MAX 1024u
-
 void waiting_init(struct waiting *q) { *q = (struct waiting){0}; }
 
 void waiting_free(struct waiting *q)
@@ -63,14 +60,20 @@ static void slots_heapify(struct waiting_slot *v, uint32_t n)
         slot_sift_down(v, n, i);
 }
 
+/* The slots of a worker that has any. */
+static struct waiting_slot *slots_of(const struct waiting_worker *w)
+{
+    return w->n_slots == 1 ? (struct waiting_slot *)&w->one : w->many;
+}
+
 static struct waiting_slot *least_amount(const struct waiting_worker *w)
 {
-    return w->n_amounts ? &w->slots[0] : NULL;
+    return w->n_amounts ? &slots_of(w)[0] : NULL;
 }
 
 static struct waiting_slot *least_moment(const struct waiting_worker *w)
 {
-    return w->n_amounts < w->n_slots ? &w->slots[w->n_amounts] : NULL;
+    return w->n_amounts < w->n_slots ? &slots_of(w)[w->n_amounts] : NULL;
 }
 
 /* Whether the amount goes before the moment, which is yet to come; tie: where nothing else decides. */
@@ -117,17 +120,17 @@ static __int128 slots_from_running(struct waiting_worker *w, int64_t now_us)
         if (amounts + moments == w->n_slots) {
             beyond += t->estimate_us;
         } else if (t->finish_us > now_us) {
-            w->slots[w->n_slots - ++moments] = (struct waiting_slot){.level_us = t->finish_us};
+            slots_of(w)[w->n_slots - ++moments] = (struct waiting_slot){.level_us = t->finish_us};
             w->expires_us = t->finish_us < w->expires_us ? t->finish_us : w->expires_us;
         } else {
-            w->slots[amounts++] = (struct waiting_slot){.overrun = true};
+            slots_of(w)[amounts++] = (struct waiting_slot){.overrun = true};
         }
     }
     while (amounts + moments < w->n_slots)
-        w->slots[amounts++] = (struct waiting_slot){0};
+        slots_of(w)[amounts++] = (struct waiting_slot){0};
     w->n_amounts = amounts;
-    slots_heapify(w->slots, amounts);
-    slots_heapify(w->slots + amounts, moments);
+    slots_heapify(slots_of(w), amounts);
+    slots_heapify(slots_of(w) + amounts, moments);
     return beyond;
 }
 
@@ -158,29 +161,30 @@ static void slots_rebuild(struct waiting_worker *w, int64_t now_us)
 
 /* ---- The two heaps of workers ---- */
 
-static void place(struct ranking *r, const struct waiting_worker *w, const struct waiting_slot *least)
+static void place(struct ranking *r, const struct waiting_worker *w, const struct waiting_slot *least,
+                  bool *in)
 {
-    if (w->eligible && least)
+    bool to_be_in = w->eligible && least;
+
+    if (to_be_in)
         ranking_set(r, w->number, least->level_us, least->overrun);
-    else
+    else if (*in)
         ranking_remove(r, w->number);
+    *in = to_be_in;
 }
 
 /* Brings w's places in the heaps in line with its slots. */
 static void rank(struct waiting *q, struct waiting_worker *w)
 {
-    place(&q->amounts, w, least_amount(w));
-    place(&q->moments, w, least_moment(w));
+    place(&q->amounts, w, least_amount(w), &w->in_amounts);
+    place(&q->moments, w, least_moment(w), &w->in_moments);
 }
 
 static void rank_all(struct waiting *q)
 {
-    struct waiting_worker *w;
-
-    while ((w = q->unranked)) {
-        q->unranked = w->next_unranked;
-        w->unranked = false;
-        rank(q, w);
+    for (uint32_t i = 0; i < q->n_unranked; i++) {
+        q->unranked[i]->unranked = false;
+        rank(q, q->unranked[i]);
     }
     q->n_unranked = 0;
 }
@@ -190,11 +194,10 @@ static void rank_later(struct waiting *q, struct waiting_worker *w)
 {
     if (w->unranked)
         return;
-    w->unranked = true;
-    w->next_unranked = q->unranked;
-    q->unranked = w;
-    if (++q->n_unranked == UNRANKED_MAX)
+    if (q->n_unranked == UNRANKED_MAX)
         rank_all(q);
+    w->unranked = true;
+    q->unranked[q->n_unranked++] = w;
 }
 
 static void rebuild(struct waiting *q, struct waiting_worker *w, int64_t now_us)
@@ -203,13 +206,20 @@ static void rebuild(struct waiting *q, struct waiting_worker *w, int64_t now_us)
     rank_later(q, w);
 }
 
+static void slots_free(struct waiting_worker *w)
+{
+    if (w->n_slots > 1)
+        free(w->many);
+    w->n_slots = w->n_amounts = 0;
+}
+
 static void slots_alloc(struct waiting_worker *w, uint32_t slots)
 {
     CHECK(slots > 0);
-    if (w->slots != &w->one)
-        free(w->slots);
+    slots_free(w);
     w->n_slots = slots;
-    w->slots = slots == 1 ? &w->one : xcalloc(slots, sizeof *w->slots);
+    if (slots > 1)
+        w->many = xcalloc(slots, sizeof *w->many);
 }
 
 void waiting_worker_add(struct waiting *q, struct waiting_worker *w, uint32_t slots, uint32_t number)
@@ -232,10 +242,7 @@ void waiting_worker_remove(struct waiting *q, struct waiting_worker *w)
     w->eligible = false;
     rank_later(q, w);
     rank_all(q);
-    if (w->slots != &w->one)
-        free(w->slots);
-    w->slots = NULL;
-    w->n_slots = w->n_amounts = 0;
+    slots_free(w);
 }
 
 void waiting_set_eligible(struct waiting *q, struct waiting_worker *w, bool eligible, int64_t now_us)
@@ -360,6 +367,14 @@ int64_t waiting_at(const struct waiting_worker *w, int64_t now_us)
 
 /* ---- Invariants ---- */
 
+static void check_place(const struct ranking *r, const struct waiting_worker *w,
+                        const struct waiting_slot *least, bool in)
+{
+    CHECK(in == ranking_has(r, w->number));
+    CHECK(in == (w->eligible && least));
+    CHECK(!in || ranking_at(r, w->number)->us == least->level_us);
+}
+
 void waiting_worker_check(const struct waiting *q, const struct waiting_worker *w)
 {
     uint32_t queued = 0, running = 0;
@@ -385,18 +400,14 @@ void waiting_worker_check(const struct waiting *q, const struct waiting_worker *
     CHECK(queued_us == w->queued_us);
     CHECK(w->n_amounts <= w->n_slots);
     for (uint32_t i = 0; i < w->n_slots; i++) {
-        CHECK(w->slots[i].level_us >= 0); /* a wait is never negative */
-        CHECK(!slot_before(&w->slots[i], i < w->n_amounts ? least_amount(w) : least_moment(w)));
+        CHECK(slots_of(w)[i].level_us >= 0); /* a wait is never negative */
+        CHECK(!slot_before(&slots_of(w)[i], i < w->n_amounts ? least_amount(w) : least_moment(w)));
     }
     CHECK(queued + running <= q->total);
     if (w->unranked)
         return;
-    CHECK(ranking_has(&q->amounts, w->number) == (w->eligible && w->n_amounts > 0));
-    CHECK(ranking_has(&q->moments, w->number) == (w->eligible && w->n_amounts < w->n_slots));
-    CHECK(!ranking_has(&q->amounts, w->number) ||
-          ranking_at(&q->amounts, w->number)->us == least_amount(w)->level_us);
-    CHECK(!ranking_has(&q->moments, w->number) ||
-          ranking_at(&q->moments, w->number)->us == least_moment(w)->level_us);
+    check_place(&q->amounts, w, least_amount(w), w->in_amounts);
+    check_place(&q->moments, w, least_moment(w), w->in_moments);
 }
 
 void waiting_check(const struct waiting *q)

@@ -39,23 +39,27 @@ struct waiting_slot {
 };
 
 struct waiting_worker {
-    struct list queued, running; /* struct waiting_task, both in order of arrival */
     __int128 queued_us;          /* sum of the queued tasks' estimates */
-    int64_t expires_us;          /* the earliest running task's finish by estimate; TIME_NEVER */
-    struct waiting_slot *slots;  /* two heaps: n_amounts amounts, then the moments */
-    struct waiting_slot one;     /* where a single slot lives */
+    struct list queued, running; /* struct waiting_task, both in order of arrival */
+    union {                      /* two heaps: n_amounts amounts, then the moments */
+        struct waiting_slot one; /* where a single slot lives */
+        struct waiting_slot *many;
+    };
+    int64_t expires_us; /* the earliest running task's finish by estimate; TIME_NEVER */
     uint32_t number;
     uint32_t n_slots, n_amounts;
     uint32_t n_queued, n_running;
     bool eligible;
-    bool unranked; /* one of waiting.unranked */
-    struct waiting_worker *next_unranked;
+    bool in_amounts, in_moments; /* of waiting, while eligible */
+    bool unranked;               /* one of waiting.unranked */
 };
+
+#define UNRANKED_MAX 1024u /* so many workers at most are ranked anew by one step that has a task to place */
 
 struct waiting {
     struct ranking amounts, moments; /* eligible workers by their least slot of the kind */
     struct waiting_worker **by_number;
-    struct waiting_worker *unranked; /* their places in the heaps are those of earlier slots */
+    struct waiting_worker *unranked[UNRANKED_MAX]; /* their places are those of earlier slots */
     uint32_t n_unranked;
     uint64_t total; /* tasks at them */
 };
