@@ -1,3 +1,4 @@
+/* Both ends of a link between two processes that do nothing else. */
 #include "bench/lib/hop.h"
 
 #include "base/mem.h"
