@@ -341,34 +341,11 @@ void central_tasks_place(struct central *c)
 
 /* ---- Reports from workers ---- */
 
-static struct long_task *first_if(const struct list *tasks, const struct try_id *id)
-{
-    struct long_task *t = container_of(tasks->next, struct long_task, w.link);
-
-    return !list_empty(tasks) && t->job->key.job == id->job.v && t->job->key.epoch == id->epoch &&
-                   number_of(t) == id->task
-               ? t
-               : NULL;
-}
-
-/* The task that n reports on. Mostly its first queued one, that starts, or the only one that runs: these are found without
- * a search among all jobs. */
-static struct long_task *reported_by(const struct central *c, const struct node *n, const struct try_id *id)
-{
-    struct long_task *t = NULL;
-
-    if (n->waiting.n_running == 1)
-        t = first_if(&n->waiting.running, id);
-    if (!t)
-        t = first_if(&n->waiting.queued, id);
-    return t ? t : central_jobs_find_task(c, id);
-}
-
 /* The task of this try if n has it, or if nobody has it since and n says it does: then it is n's again. NULL
  * for anything stale. */
 static struct long_task *held_by(struct central *c, struct node *n, const struct try_id *id)
 {
-    struct long_task *t = reported_by(c, n, id);
+    struct long_task *t = central_jobs_find_task(c, id);
 
     if (!t || task_state_final(t->state) || id->attempt == 0)
         return NULL;
@@ -458,7 +435,7 @@ static void accept(struct central *c, struct node *n, struct long_task *t, const
 
 void central_tasks_finished(struct central *c, struct node *n, const struct msg_task_finished *m)
 {
-    struct long_task *t = reported_by(c, n, &m->id);
+    struct long_task *t = central_jobs_find_task(c, &m->id);
 
     if (!t || t->job->state == LONG_JOURNALLING) {
         send_finish_ack(c, n, &m->id);
