@@ -62,8 +62,6 @@ static int64_t delay_us(void *arg, uint32_t from, uint32_t to, const struct msg 
 
     if (!s->up || !m)
         return 0;
-    if (sim_is_worker(s, to))
-        worker_expect(&s->workers[sim_worker_of(s, to)]);
     if (s->config.compat)
         return compat_delay_us(m->type);
     return spend(s, from, bus_now(s->bus)) - bus_now(s->bus) + pair_delay_us(s, from, to);

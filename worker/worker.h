@@ -117,14 +117,6 @@ void worker_free(struct worker *w);
 /* Handles one event; what follows from it is appended to out. Never aborts because of a peer's message. Time
  * must not go backwards. */
 void worker_step(struct worker *w, const struct event *e, struct out *out);
-/* Has the processor fetch what nearly every step looks at: w is about to be stepped. */
-static inline void worker_expect(const struct worker *w)
-{
-    const char *from = (const char *)&w->counters_changed, *to = (const char *)&w->told_apps;
-
-    for (const char *at = from; at < to; at += 64)
-        __builtin_prefetch(at);
-}
 /* When to step TIMER at the latest; TIME_NEVER when nothing is due. O(1). */
 int64_t worker_next_timeout(const struct worker *w);
 /* Aborts when an invariant does not hold. O(size). */
