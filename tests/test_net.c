@@ -20,17 +20,22 @@ static char unix_addr[64];
 
 /* ---- Conversations ---- */
 
+/* How many messages the worker has sent then. */
+static uint64_t connect_and_send_one(void)
+{
+    connect_over("127.0.0.1:0");
+    send_upto(worker.link, 1, 1);
+    until(loop, central.msgs == 1);
+    return links_counters(worker.links)->messages_sent;
+}
+
 /* What can wait leaves with what cannot, before it; or when enough has gathered, also after a send. */
 static void what_can_wait(void **state)
 {
     struct msg m = {.type = MSG_HEARTBEAT};
-    uint64_t sent;
+    uint64_t sent = connect_and_send_one();
 
     (void)state;
-    connect_over("127.0.0.1:0");
-    send_upto(worker.link, 1, 1);
-    until(loop, central.msgs == 1);
-    sent = links_counters(worker.links)->messages_sent;
     for (m.heartbeat.seq = 2; m.heartbeat.seq <= 10; m.heartbeat.seq++) {
         assert_int_equal(link_send_later(worker.link, &m), 0);
         loop_once(loop, loop_now(loop));
@@ -53,13 +58,9 @@ static void what_can_wait(void **state)
 static void what_leaves_soon(void **state)
 {
     struct msg m = {.type = MSG_HEARTBEAT};
-    uint64_t sent;
+    uint64_t sent = connect_and_send_one();
 
     (void)state;
-    connect_over("127.0.0.1:0");
-    send_upto(worker.link, 1, 1);
-    until(loop, central.msgs == 1);
-    sent = links_counters(worker.links)->messages_sent;
     for (m.heartbeat.seq = 2; m.heartbeat.seq <= 3; m.heartbeat.seq++)
         assert_int_equal(link_send_soon(worker.link, &m), 0);
     send_upto(worker.link, 4, 4);
