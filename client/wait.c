@@ -167,7 +167,7 @@ static void explain_failure(struct session *s, const struct api_job *j)
     fprintf(stderr, j->cancelled ? ", %u were cancelled\n" : "\n", j->cancelled);
     if (job_pages(s->h, j->job, 0, UINT32_MAX, print_failures, &f) < 0)
         return; /* the job may have been forgotten by now: its counts are all there is */
-    fprintf(stderr, "  `hawk job %s` shows them, `hawk cat %s TASK stderr` what they said\n", job, job);
+    fprintf(stderr, "  `hawk job %s` shows them, `hawk cat %s TASK stderr` what a command wrote\n", job, job);
 }
 
 static void explain_interrupt(const struct selection *jobs, bool attended)

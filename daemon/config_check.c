@@ -143,6 +143,7 @@ static void policy_flags_known(struct checker *k, const char *key, const char *l
 static void check_policy(struct checker *k)
 {
     const struct config *c = k->c;
+    char other[32];
 
     policy_flags_known(k, "central.policy_on", c->central.policy_on);
     policy_flags_known(k, "central.policy_off", c->central.policy_off);
@@ -161,15 +162,18 @@ static void check_policy(struct checker *k)
     if (c->central.heartbeat < HEARTBEAT_MIN_US)
         complain(k, "central.heartbeat", "it must be at least 10ms: every node sends one so often");
     if (c->central.suspect < 2 * c->central.heartbeat)
-        complain(k, "central.suspect", "it must be at least twice central.heartbeat");
+        complain(k, "central.suspect", "it must be at least twice central.heartbeat (%s)",
+                 duration_format(other, sizeof other, c->central.heartbeat));
     if (c->central.long_lease < c->central.suspect)
-        complain(k, "central.long_lease", "it must be at least central.suspect");
+        complain(k, "central.long_lease", "it must be at least central.suspect (%s)",
+                 duration_format(other, sizeof other, c->central.suspect));
 }
 
 static void check_etcd(struct checker *k)
 {
     const struct config *c = k->c;
     const char *prefix = c->central.etcd_prefix;
+    char lease[32];
     size_t len = strlen(prefix);
     bool ok = len > 0 && len <= ETCD_PREFIX_MAX && prefix[len - 1] != '/';
 
@@ -183,7 +187,8 @@ static void check_etcd(struct checker *k)
     if (c->central.leader_lease < 2 * US_PER_S || c->central.leader_lease % US_PER_S)
         complain(k, "central.leader_lease", "it must be 2 s or more, in whole seconds");
     if (c->central.leader_lease * 2 > c->central.long_lease)
-        complain(k, "central.leader_lease", "it must be at most half of central.long_lease");
+        complain(k, "central.leader_lease", "it must be at most half of central.long_lease (%s)",
+                 duration_format(lease, sizeof lease, c->central.long_lease));
 }
 
 static void check_central(struct checker *k)
@@ -241,11 +246,14 @@ static void check_worker(struct checker *k)
 static void check_lease(struct checker *k)
 {
     const struct config *c = k->c;
+    char grace[32], lease[32];
 
     if (!k->section && c->worker.agent_grace + c->worker.kill_grace >= c->central.long_lease)
         complain(k, "worker.agent_grace",
-                 "together with worker.kill_grace it must be below central.long_lease: a long task might run "
-                 "twice");
+                 "together with worker.kill_grace (%s) it must be below central.long_lease (%s): a long task "
+                 "might run twice",
+                 duration_format(grace, sizeof grace, c->worker.kill_grace),
+                 duration_format(lease, sizeof lease, c->central.long_lease));
 }
 
 static void check_up(struct checker *k)
