@@ -1,11 +1,12 @@
 /* What a task costs that does nothing: one central, one dist and two workers of 32 slots, processes of their own on
- * loopback, an attached executor at each worker, and a client of libhawk that keeps some jobs of so many tasks in flight;
+ * loopback, an attached executor at each worker (on its unix socket), and a client of libhawk that keeps some jobs of so many tasks in flight;
  * a task's payload is 8 bytes, and its result is 8: when it began. Then one job of one task at a time, on the idle cluster.
  * In each round gearmand and a Redis list do the same, each in its own best way (bench/lib/peers.c).
  *
  * Per round: tasks per second, processor time per task of each process (a worker with its spawner), and how many envelopes share a message. With
  * --timers the tasks are timers of no duration: they take every step that a task takes but the executor's; no peer has such.
- * Usage: bench_noop [--timers] [--hawk BINARY] [--total TASKS] [--only TASKSxJOBS] [FILE.json [ROUNDS]] */
+ * With --unix all daemons listen on unix sockets, as they may where all is one machine.
+ * Usage: bench_noop [--timers] [--unix] [--hawk BINARY] [--total TASKS] [--only TASKSxJOBS] [FILE.json [ROUNDS]] */
 #include "base/mem.h"
 #include "bench/lib/figures.h"
 #include "bench/lib/hop.h"
@@ -22,6 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define SLOTS 32u
 #define APP "noop"
@@ -30,6 +32,7 @@
 #define SINGLES 2000u  /* jobs of one task, one at a time */
 #define CALL_US (10 * US_PER_S)
 #define JOB_US (60 * US_PER_S)
+#define START_MS 5000
 
 enum { CENTRAL, DIST, WORKER_1, WORKER_2, DAEMONS, EXECUTOR_1 = DAEMONS, EXECUTOR_2, CLIENT, PROCESSES };
 static const char *const names[PROCESSES] = {"central",    "dist",       "worker 1", "worker 2",
@@ -44,9 +47,12 @@ struct daemon {
 struct bench {
     char dir[64], hawk[PATH_MAX];
     struct daemon daemons[DAEMONS];
-    pid_t executors[2], answerer;
-    char answers_at[ADDRESS_MAX];
-    bool timers;
+    pid_t executors[2];
+    struct answerer {
+        pid_t pid;
+        char addr[ADDRESS_MAX];
+    } on_tcp, on_unix;
+    bool timers, unix_sockets;
     struct loop *loop;
     struct hawk_client *client;
     struct figures *figures;
@@ -61,25 +67,34 @@ struct bench {
 static void start_all(struct bench *b)
 {
     struct daemon *d = b->daemons;
-    char state[DAEMONS][80], slots[8];
+    char state[DAEMONS][80], listen[DAEMONS][ADDRESS_MAX], attach_to[ADDRESS_MAX], slots[8];
 
     snprintf(slots, sizeof slots, "%u", SLOTS);
     make_dir(b->dir, sizeof b->dir, "hawk-bench-noop");
-    for (int i = 0; i < DAEMONS; i++)
+    for (int i = 0; i < DAEMONS; i++) {
         snprintf(state[i], sizeof state[i], "%s/%d", b->dir, i);
-    d[CENTRAL].pid = start_daemon(b->hawk, d[CENTRAL].addr, "central", "--listen", "127.0.0.1:0",
+        snprintf(listen[i], sizeof listen[i], b->unix_sockets ? "unix:%s/%d.sock" : "127.0.0.1:0", b->dir, i);
+    }
+    d[CENTRAL].pid = start_daemon(b->hawk, d[CENTRAL].addr, "central", "--listen", listen[CENTRAL],
                                   "--state-dir", state[CENTRAL], "--log-level", "error", NULL);
     for (int i = WORKER_1; i <= WORKER_2; i++)
-        d[i].pid = start_daemon(b->hawk, d[i].addr, "worker", "--name", i == WORKER_1 ? "w1" : "w2",
-                                "--central", d[CENTRAL].addr, "--slots", slots, "--output-dir", state[i],
-                                "--state-dir", state[i], "--log-level", "error", NULL);
+        d[i].pid =
+            start_daemon(b->hawk, d[i].addr, "worker", "--name", i == WORKER_1 ? "w1" : "w2", "--listen",
+                         listen[i], "--central", d[CENTRAL].addr, "--slots", slots, "--output-dir", state[i],
+                         "--state-dir", state[i], "--log-level", "error", NULL);
     d[DIST].pid =
-        start_daemon(b->hawk, d[DIST].addr, "dist", "--name", "d1", "--listen", "127.0.0.1:0", "--central",
+        start_daemon(b->hawk, d[DIST].addr, "dist", "--name", "d1", "--listen", listen[DIST], "--central",
                      d[CENTRAL].addr, "--state-dir", state[DIST], "--log-level", "error", NULL);
-    for (int i = 0; i < 2 && !b->timers; i++)
-        b->executors[i] = start_program("/proc/self/exe", "--serve", d[WORKER_1 + i].addr, NULL);
-    free_address(b->answers_at, sizeof b->answers_at);
-    b->answerer = start_program("/proc/self/exe", "--answer", b->answers_at, NULL);
+    for (int i = 0; i < 2 && !b->timers; i++) {
+        snprintf(attach_to, sizeof attach_to, "unix:%s/w%d/executors.sock", state[WORKER_1 + i], i + 1);
+        b->executors[i] = start_program("/proc/self/exe", "--serve", attach_to, NULL);
+    }
+    free_address(b->on_tcp.addr, sizeof b->on_tcp.addr);
+    snprintf(b->on_unix.addr, sizeof b->on_unix.addr, "unix:%s/answerer.sock", b->dir);
+    b->on_tcp.pid = start_program("/proc/self/exe", "--answer", b->on_tcp.addr, NULL);
+    b->on_unix.pid = start_program("/proc/self/exe", "--answer", b->on_unix.addr, NULL);
+    for (int i = 0; i < START_MS && access(b->on_unix.addr + strlen("unix:"), F_OK) != 0; i++)
+        usleep(1000);
     if (hawk_client_open(&b->client, &(struct hawk_client_options){.dist = d[DIST].addr}))
         bench_die("%s", hawk_client_error(b->client));
 }
@@ -110,7 +125,8 @@ static void __attribute__((noreturn)) serve(const char *worker)
 static void stop_all(struct bench *b)
 {
     hawk_client_close(b->client);
-    end_program(b->answerer, SIGKILL);
+    end_program(b->on_tcp.pid, SIGKILL);
+    end_program(b->on_unix.pid, SIGKILL);
     for (int i = 0; i < 2 && !b->timers; i++)
         end_program(b->executors[i], SIGKILL);
     for (int i = DAEMONS; i-- > 0;)
@@ -266,25 +282,40 @@ static double measure(struct bench *b, const struct mix *m)
     return rate;
 }
 
-/* Client, dist, worker, dist, worker, executor; and on to worker, dist, client. */
-#define HOPS_TO_START 5
-#define HOPS_TO_RESULT 8
-#define HOP "a message from process to process"
+/* Client, dist, worker, dist, worker; and from the executor's worker back to the dist and the client. */
+#define LINKS_TO_START 4
+#define LINKS_TO_RESULT 6
+/* From the worker to the executor; and back. */
+#define ATTACHED_TO_START 1
+#define ATTACHED_TO_RESULT 2
+#define BOUND "bound, messages one after the other: submit to "
 #define TO_START "one job at a time: submit to start"
 #define TO_RESULT "one job at a time: submit to result"
+
+/* The median of a message from process to process. */
+static double hop_us(struct bench *b, const struct answerer *a, const char *name)
+{
+    static double took[SINGLES];
+    struct hop *h = hop_new(b->loop, a->addr);
+
+    hop_measure(h, took, SINGLES / 10);
+    hop_measure(h, took, SINGLES);
+    hop_free(h);
+    figures_add_quantiles(b->figures, name, "us", took, SINGLES);
+    return took[SINGLES / 2];
+}
 
 /* The bound of the figures that follow. */
 static void measure_hops(struct bench *b)
 {
-    static double took[SINGLES];
-    struct hop *h = hop_new(b->loop, b->answers_at);
+    double attached = hop_us(b, &b->on_unix, "a message from process to process, unix socket");
+    double link = hop_us(b, &b->on_tcp, "a message from process to process, TCP");
 
-    hop_measure(h, took, SINGLES / 10);
-    hop_measure(h, took, SINGLES);
-    figures_add_quantiles(b->figures, HOP, "us", took, SINGLES);
-    figures_add(b->figures, HOP ", 5 times, p50", "us", HOPS_TO_START * took[SINGLES / 2]);
-    figures_add(b->figures, HOP ", 8 times, p50", "us", HOPS_TO_RESULT * took[SINGLES / 2]);
-    hop_free(h);
+    if (b->unix_sockets)
+        link = attached;
+    figures_add(b->figures, BOUND "start, p50", "us", LINKS_TO_START * link + ATTACHED_TO_START * attached);
+    figures_add(b->figures, BOUND "result, p50", "us",
+                LINKS_TO_RESULT * link + ATTACHED_TO_RESULT * attached);
 }
 
 static void measure_singles(struct bench *b)
@@ -333,13 +364,9 @@ static bool parse_mix(const char *text, struct bench *b)
 
 static void parse(int argc, char **argv, struct bench *b)
 {
-    static const struct option options[] = {{"hawk", 1, NULL, 'h'},
-                                            {"total", 1, NULL, 't'},
-                                            {"only", 1, NULL, 'o'},
-                                            {"timers", 0, NULL, 'T'},
-                                            {"serve", 1, NULL, 's'},
-                                            {"answer", 1, NULL, 'a'},
-                                            {0}};
+    static const struct option options[] = {
+        {"hawk", 1, NULL, 'h'}, {"total", 1, NULL, 't'}, {"only", 1, NULL, 'o'},   {"timers", 0, NULL, 'T'},
+        {"unix", 0, NULL, 'u'}, {"serve", 1, NULL, 's'}, {"answer", 1, NULL, 'a'}, {0}};
 
     for (int o; (o = getopt_long(argc, argv, "", options, NULL)) != -1;) {
         if (o == 'h')
@@ -348,13 +375,15 @@ static void parse(int argc, char **argv, struct bench *b)
             b->total = strtoull(optarg, NULL, 10);
         else if (o == 'T')
             b->timers = true;
+        else if (o == 'u')
+            b->unix_sockets = true;
         else if (o == 's')
             serve(optarg);
         else if (o == 'a')
             hop_answer(optarg);
         else if (o != 'o' || !parse_mix(optarg, b))
-            bench_die("usage: bench_noop [--timers] [--hawk BINARY] [--total TASKS] [--only TASKSxJOBS] "
-                      "[FILE.json [ROUNDS]]");
+            bench_die("usage: bench_noop [--timers] [--unix] [--hawk BINARY] [--total TASKS] "
+                      "[--only TASKSxJOBS] [FILE.json [ROUNDS]]");
     }
 }
 

@@ -348,8 +348,10 @@ static int send_on(struct link *k, const struct msg *m)
     switch (m->type) {
     case MSG_JOB_REPORT: /* every job's, for a history whose readers look at thousands: heartbeats take them along */
         return link_send_later(k, m);
-    case MSG_TASK_STARTED: /* nobody decides anything by these two */
+    case MSG_TASK_STARTED: /* nobody decides anything by these */
     case MSG_FINISH_ACK:
+    case MSG_PROBE_CANCELLED:
+    case MSG_PROBE_CANCEL: /* until it is there the worker may ask in vain: the answer takes it along */
         return link_send_soon(k, m);
     default:
         return link_send(k, m);

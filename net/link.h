@@ -100,7 +100,8 @@ int link_send(struct link *k, const struct msg *m);
 #define LINK_LATER_BYTES (16u << 10)
 int link_send_later(struct link *k, const struct msg *m);
 /* The same, but within LINK_SOON_US in any case: for news that nobody acts on. By itself a small message costs both ends as
- * much as a full one; of a task that ends within that time, a small command say, start and end share one. */
+ * much as a full one; of a task that ends within that time, a small command say, start and end share one. What is withdrawn
+ * meanwhile costs a question in vain at most. */
 #define LINK_SOON_US (5 * US_PER_MS)
 int link_send_soon(struct link *k, const struct msg *m);
 
