@@ -2,7 +2,9 @@
  * machine has. The bound is a bare posix_spawn loop that does the same; beside it the spawner alone, one array and jobs
  * of one task on a cluster of daemons, one array with `hawk run`, and, where they are installed, xargs -P (which captures
  * nothing) and GNU parallel. Rounds alternate. By the wall clock, and by the processor time that everything involved took, tasks
- * included: a busy machine spoils that less. Usage: bench_commands [FILE.json [ROUNDS [COMMANDS [SLOTS]]]] */
+ * included: a busy machine spoils that less. In every round all of them make new files, and none is removed before the end: to
+ * write over one is cheaper, and ext4 is slow to make files where some were removed within the last half minute (TMPDIR=/dev/shm
+ * spares one that). Usage: bench_commands [FILE.json [ROUNDS [COMMANDS [SLOTS]]]] */
 #include "base/log.h"
 #include "base/units.h"
 #include "bench/lib/figures.h"
@@ -33,7 +35,7 @@ static char dir[64];
 
 /* ---- The bound ---- */
 
-static void spawn_bare(uint32_t task)
+static void spawn_bare(uint32_t round, uint32_t task)
 {
     char *argv[] = {(char *)PROGRAM, NULL};
     int flags = O_WRONLY | O_CREAT | O_TRUNC;
@@ -42,8 +44,8 @@ static void spawn_bare(uint32_t task)
     char out[300], err[300];
     pid_t pid;
 
-    snprintf(out, sizeof out, "%s/bare/%u.out", dir, task);
-    snprintf(err, sizeof err, "%s/bare/%u.err", dir, task);
+    snprintf(out, sizeof out, "%s/bare-%u/%u.out", dir, round, task);
+    snprintf(err, sizeof err, "%s/bare-%u/%u.err", dir, round, task);
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, out, flags, 0666);
@@ -57,13 +59,13 @@ static void spawn_bare(uint32_t task)
     posix_spawnattr_destroy(&attr);
 }
 
-static void run_bare(uint32_t n, uint32_t slots)
+static void run_bare(uint32_t round, uint32_t n, uint32_t slots)
 {
     uint32_t running = 0;
 
     for (uint32_t task = 0; task < n || running > 0;) {
         while (task < n && running < slots) {
-            spawn_bare(task++);
+            spawn_bare(round, task++);
             running++;
         }
         if (waitpid(-1, NULL, 0) < 0)
@@ -77,12 +79,12 @@ static void run_bare(uint32_t n, uint32_t slots)
 struct load {
     struct exec *e;
     struct job_desc *d;
-    uint32_t n, asked, ended;
+    uint32_t round, n, asked, ended;
 };
 
 static void ask(struct load *l)
 {
-    struct try_id id = {job_id_make((node_id_t){1}, 1), l->asked, 1, 1};
+    struct try_id id = {job_id_make((node_id_t){1}, l->round + 1), l->asked, 1, 1};
 
     if (exec_run(l->e, 0, &(struct msg_exec_start){.run = l->asked, .id = id, .desc = l->d}, NULL) < 0)
         bench_die("the spawner takes no more");
@@ -102,9 +104,9 @@ static void on_event(void *arg, const struct msg *m)
         ask(l);
 }
 
-static void run_spawner(struct exec *e, uint32_t n, uint32_t slots)
+static void run_spawner(struct exec *e, uint32_t round, uint32_t n, uint32_t slots)
 {
-    struct load l = {.e = e, .n = n, .d = job_desc_new()};
+    struct load l = {.e = e, .round = round, .n = n, .d = job_desc_new()};
 
     l.d->tasks = n;
     strings_add(&l.d->argv, PROGRAM);
@@ -263,7 +265,7 @@ struct bench {
     struct exec *e;
     pid_t spawner; /* e's */
     struct cluster cluster;
-    uint32_t n, slots;
+    uint32_t round, n, slots;
     bool xargs, parallel;
     double at_s, cpu_s;        /* of what is being measured */
     double bare_s, bare_cpu_s; /* of the round's bare loop */
@@ -310,9 +312,9 @@ static void round_of_programs(struct bench *b, const char *hawk, const char *lin
 
     snprintf(slots, sizeof slots, "%u", b->slots);
     snprintf(array, sizeof array, "1-%u", b->n);
-    snprintf(out, sizeof out, "%s/run/%%t.out", dir);
-    snprintf(err, sizeof err, "%s/run/%%t.err", dir);
-    snprintf(results, sizeof results, "%s/parallel", dir);
+    snprintf(out, sizeof out, "%s/run-%u/%%t.out", dir, b->round);
+    snprintf(err, sizeof err, "%s/run-%u/%%t.err", dir, b->round);
+    snprintf(results, sizeof results, "%s/parallel-%u", dir, b->round);
     const char *const run[] = {hawk,       "run", "-q",       "-j", slots, "--array", array,
                                "--stdout", out,   "--stderr", err,  "--",  PROGRAM,   NULL};
     const char *const xargs[] = {"xargs", "-n", "1", "-P", slots, PROGRAM, NULL};
@@ -353,12 +355,17 @@ static void one_round(struct bench *b, const char *hawk, const char *lines, cons
         "jobs of one task: central's CPU per task", "jobs of one task: the dist's CPU per task",
         "jobs of one task: the worker's CPU per task", "jobs of one task: the spawner's and the task's own"};
 
+    char bare[100];
+
+    snprintf(bare, sizeof bare, "%s/bare-%u", dir, b->round);
+    if (mkdir(bare, 0777) < 0)
+        bench_die("%s: %s", bare, strerror(errno));
     b->bare_s = 0;
     begin(b, own_cpu_s());
-    run_bare(b->n, b->slots);
+    run_bare(b->round, b->n, b->slots);
     end(b, NAMES("bare posix_spawn"), b->n, own_cpu_s());
     begin(b, cpu_s() + program_tree_cpu_s(b->spawner));
-    run_spawner(b->e, b->n, b->slots);
+    run_spawner(b->e, b->round, b->n, b->slots);
     end(b, NAMES("spawner alone"), b->n, cpu_s() + program_tree_cpu_s(b->spawner));
     /* A session of the round's own: while this process waits for others nobody would answer the dist's pings. */
     b->cluster.session = session_new(b->cluster.loop, b->cluster.dist_addr, NULL, NULL);
@@ -381,7 +388,7 @@ int main(int argc, char **argv)
     uint32_t rounds = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 7;
     struct bench b = {.n = argc > 3 ? (uint32_t)strtoul(argv[3], NULL, 10) : 3000,
                       .slots = argc > 4 ? (uint32_t)strtoul(argv[4], NULL, 10) : 4};
-    char hawk[PATH_MAX], sub[100], lines[100], few[100];
+    char hawk[PATH_MAX], lines[100], few[100];
     struct exec_config config;
 
     bench_name("bench_commands");
@@ -390,11 +397,8 @@ int main(int argc, char **argv)
         bench_die("usage: bench_commands [FILE.json [ROUNDS [COMMANDS [SLOTS]]]]");
     b.f = figures_new("commands");
     make_dir(dir, sizeof dir, "hawk-bench-commands");
-    snprintf(sub, sizeof sub, "%s/bare", dir);
     snprintf(lines, sizeof lines, "%s/lines", dir);
     snprintf(few, sizeof few, "%s/few", dir);
-    if (mkdir(sub, 0777) < 0)
-        bench_die("%s: %s", sub, strerror(errno));
     write_lines(lines, b.n);
     write_lines(few, b.n / PARALLEL_SHARE);
     b.xargs = is_installed("xargs");
@@ -405,7 +409,7 @@ int main(int argc, char **argv)
     b.spawner = child_of(getpid());
     start_cluster(&b.cluster, loop_new(LOOP_NET), b.slots);
     printf("%u x " PROGRAM ", %u at a time\n", b.n, b.slots);
-    for (uint32_t i = 0; i < rounds; i++)
+    for (; b.round < rounds; b.round++)
         one_round(&b, hawk_path(hawk), lines, few);
     set_targets(b.f);
     exec_stop(b.e);

@@ -45,10 +45,11 @@ static void remove_dirs(void)
 void make_dir(char *buf, size_t size, const char *what)
 {
     static bool registered;
+    const char *tmp = getenv("TMPDIR");
 
-    snprintf(buf, size, "/tmp/%s.XXXXXX", what);
+    snprintf(buf, size, "%s/%s.XXXXXX", tmp && *tmp ? tmp : "/tmp", what);
     if (!mkdtemp(buf))
-        bench_die("cannot make a directory in /tmp");
+        bench_die("cannot make the directory %s", buf);
     if (!registered && atexit(remove_dirs) == 0)
         registered = true;
     for (size_t i = 0; i < sizeof dirs / sizeof *dirs; i++)

@@ -10,7 +10,7 @@
 
 /* hawk's own path: ../hawk from this program's. */
 const char *hawk_path(char buf[PATH_MAX]);
-/* Makes an empty directory under /tmp, whose name begins with what. It goes with this process at the latest. */
+/* Makes an empty directory in $TMPDIR (/tmp), whose name begins with what. It goes with this process at the latest. */
 void make_dir(char *buf, size_t size, const char *what);
 void remove_dir(const char *dir);
 /* "127.0.0.1:PORT" of a port that was free a moment ago. */
