@@ -354,7 +354,6 @@ static void one_round(struct bench *b, const char *hawk, const char *lines, cons
     static const char *const single_names[4] = {
         "jobs of one task: central's CPU per task", "jobs of one task: the dist's CPU per task",
         "jobs of one task: the worker's CPU per task", "jobs of one task: the spawner's and the task's own"};
-
     char bare[100];
 
     snprintf(bare, sizeof bare, "%s/bare-%u", dir, b->round);

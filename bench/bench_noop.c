@@ -1,6 +1,6 @@
 /* What a task costs that does nothing: one central, one dist and two workers of 32 slots, processes of their own on
- * loopback, an attached executor at each worker (on its unix socket), and a client of libhawk that keeps some jobs of so many tasks in flight;
- * a task's payload is 8 bytes, and its result is 8: when it began. Then one job of one task at a time, on the idle cluster.
+ * loopback, an attached executor at each worker (on its unix socket), and a client of libhawk that keeps some jobs of so
+ * many tasks in flight; a task's payload is 8 bytes, and its result is 8: when it began. Then one job of one task at a time, on the idle cluster.
  * In each round gearmand and a Redis list do the same, each in its own best way (bench/lib/peers.c).
  *
  * Per round: tasks per second, processor time per task of each process (a worker with its spawner), and how many envelopes share a message. With
@@ -32,7 +32,7 @@
 #define SINGLES 2000u  /* jobs of one task, one at a time */
 #define CALL_US (10 * US_PER_S)
 #define JOB_US (60 * US_PER_S)
-#define START_MS 5000
+#define START_MS 5000 /* for a process's socket to be there */
 
 enum { CENTRAL, DIST, WORKER_1, WORKER_2, DAEMONS, EXECUTOR_1 = DAEMONS, EXECUTOR_2, CLIENT, PROCESSES };
 static const char *const names[PROCESSES] = {"central",    "dist",       "worker 1", "worker 2",
