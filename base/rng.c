@@ -2,17 +2,11 @@
 #include "base/rng.h"
 
 #include "base/check.h"
+#include "base/hash.h"
 
 static uint64_t rotl(uint64_t x, int k) { return x << k | x >> (64 - k); }
 
-static uint64_t splitmix64(uint64_t *state)
-{
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
+static uint64_t splitmix64(uint64_t *state) { return hash_mix(*state += 0x9e3779b97f4a7c15u); }
 
 /* The generator must not start from all zeros; four outputs of splitmix64 in a row never are. */
 void rng_seed(struct rng *r, uint64_t seed)

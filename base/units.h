@@ -10,6 +10,7 @@
 #define US_PER_MS INT64_C(1000)
 #define US_PER_S INT64_C(1000000)
 #define TIME_NEVER INT64_MAX
+static inline int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* Parses a duration: a nonnegative decimal number and one unit of us, ms, s, m, h, d ("1.5s"). A bare number
  * other than 0 is refused. HAWK_EINVALID when malformed, HAWK_ETOO_LARGE beyond 10,000 days. */

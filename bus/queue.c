@@ -8,20 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Kept out of what every delivery goes through, which needs few registers then. */
+#define RARE __attribute__((noinline))
 #define SLAB_KEPT 4096u /* deliveries whose memory is kept when none is queued */
 
 enum { IN_NOW, IN_WHEEL, IN_HEAP };
 
 /* ---- The slab and lists through it ---- */
 
-static uint32_t slot_new(struct queue *q)
+RARE static uint32_t slab_grow(struct queue *q)
 {
-    uint32_t slot = q->free;
-
-    if (slot) {
-        q->free = q->slots[slot].next;
-        return slot;
-    }
     if (q->slots_n == 0)
         q->slots_n = 1;
     if (q->slots_n >= q->slots_cap) {
@@ -29,6 +25,16 @@ static uint32_t slot_new(struct queue *q)
         q->slots = xrealloc(q->slots, (size_t)q->slots_cap * sizeof *q->slots);
     }
     return q->slots_n++;
+}
+
+static uint32_t slot_new(struct queue *q)
+{
+    uint32_t slot = q->free;
+
+    if (!slot)
+        return slab_grow(q);
+    q->free = q->slots[slot].next;
+    return slot;
 }
 
 static void slot_free(struct queue *q, uint32_t slot)
@@ -130,7 +136,7 @@ static bool key_before(const struct queue_key *a, const struct queue_key *b)
     return a->at_us != b->at_us ? a->at_us < b->at_us : a->seq < b->seq;
 }
 
-static void heap_add(struct queue *q, int64_t at_us, uint32_t slot)
+RARE static void heap_add(struct queue *q, int64_t at_us, uint32_t slot)
 {
     struct queue_key k = {at_us, q->seq++, slot};
     uint32_t i;
@@ -144,7 +150,7 @@ static void heap_add(struct queue *q, int64_t at_us, uint32_t slot)
     q->heap[i] = k;
 }
 
-static uint32_t heap_take(struct queue *q)
+RARE static uint32_t heap_take(struct queue *q)
 {
     uint32_t i = 0, slot = q->heap[0].slot;
     struct queue_key k = q->heap[--q->heap_n];
@@ -190,30 +196,24 @@ struct delivery *queue_push(struct queue *q, bool now, int64_t at_us, uint32_t f
     return d;
 }
 
-/* Of the wheel and the heap. What is in the heap was sent before anything on the wheel that is due at the same time:
- * that time was too far away then. */
-static uint32_t find_later(struct queue *q)
+/* 0: there is none. At the same moment what has no delay goes first, then what is in the heap: it was sent before anything
+ * on the wheel, that time was too far away then. */
+static uint32_t find_first(struct queue *q)
 {
-    int64_t wheel_us = q->wheel ? q->wheel_us : TIME_NEVER;
+    int64_t wheel_us = q->wheel_n ? q->wheel_us : TIME_NEVER;
+    int64_t heap_us = q->heap_n ? q->heap[0].at_us : TIME_NEVER;
+    uint32_t now = q->now.first;
 
-    if (q->heap_n && q->heap[0].at_us <= wheel_us) {
+    if (now && q->slots[now].at_us <= wheel_us && q->slots[now].at_us <= heap_us) {
+        q->first_in = IN_NOW;
+        return now;
+    }
+    if (q->heap_n && heap_us <= wheel_us) {
         q->first_in = IN_HEAP;
         return q->heap[0].slot;
     }
     q->first_in = IN_WHEEL;
-    return wheel_us == TIME_NEVER ? 0 : wheel_list(q, wheel_us)->first;
-}
-
-/* 0: there is none. */
-static uint32_t find_first(struct queue *q)
-{
-    uint32_t slot = find_later(q), now = q->now.first;
-
-    if (now && (!slot || q->slots[now].at_us <= q->slots[slot].at_us)) {
-        q->first_in = IN_NOW;
-        return now;
-    }
-    return slot;
+    return q->wheel_n ? wheel_list(q, wheel_us)->first : 0;
 }
 
 static void take_first(struct queue *q)

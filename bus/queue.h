@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define QUEUE_WHEEL 16384u /* a power of two; several times a network's delay */
+#define QUEUE_WHEEL 65536u /* a power of two; several times a network's delay */
 
 struct delivery {
     int64_t at_us;

@@ -276,18 +276,16 @@ void central_step(struct central *c, const struct event *e, struct out *out)
 
 int64_t central_next_timeout(const struct central *c)
 {
-    const int64_t due_us[] = {
-        central_nodes_due_us(c),     central_tasks_due_us(c),
-        central_jobs_due_us(c),      c->retry_us,
-        central_partition_due_us(c), central_members_due_us(c),
-        central_pairing_due_us(c),   central_policy_due_us(c),
-        central_recall_due_us(c),
-    };
-    int64_t least_us = TIME_NEVER;
+    int64_t at_us = c->retry_us;
 
     if (c->stopped)
         return TIME_NEVER;
-    for (size_t i = 0; i < sizeof due_us / sizeof due_us[0]; i++)
-        least_us = due_us[i] < least_us ? due_us[i] : least_us;
-    return least_us;
+    at_us = earlier(at_us, central_nodes_due_us(c));
+    at_us = earlier(at_us, central_tasks_due_us(c));
+    at_us = earlier(at_us, central_jobs_due_us(c));
+    at_us = earlier(at_us, central_partition_due_us(c));
+    at_us = earlier(at_us, central_members_due_us(c));
+    at_us = earlier(at_us, central_pairing_due_us(c));
+    at_us = earlier(at_us, central_policy_due_us(c));
+    return earlier(at_us, central_recall_due_us(c));
 }

@@ -2,19 +2,12 @@
 #include "central/state.h"
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
 
-/* Both halves spread over the whole hash (splitmix64's finisher). */
-static unsigned hash_of(const struct long_key *key)
-{
-    uint64_t h = key->job + key->epoch * UINT64_C(0x9e3779b97f4a7c15);
-
-    h = (h ^ h >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
-    h = (h ^ h >> 27) * UINT64_C(0x94d049bb133111eb);
-    return (unsigned)(h ^ h >> 31);
-}
+static unsigned hash_of(const struct long_key *key) { return (unsigned)hash_pair(key->epoch, key->job); }
 
 struct long_job *central_jobs_find(const struct central *c, job_id_t job, uint32_t epoch)
 {

@@ -592,8 +592,6 @@ static void progress(struct run *r)
             r->terminal ? PROGRESS_END : "\n");
 }
 
-static int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
-
 /* What is due now; returns when the next thing is. */
 static int64_t turn(struct run *r)
 {

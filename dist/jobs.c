@@ -2,6 +2,7 @@
 #include "dist/internal.h"
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "base/units.h"
 
@@ -9,11 +10,13 @@
 
 /* ---- The table ---- */
 
+static unsigned hash_of(job_id_t id) { return (unsigned)hash_mix(id.v); }
+
 struct dist_job *job_find(const struct dist *d, job_id_t id)
 {
     struct dist_job *job;
 
-    HASH_FIND(hh, d->by_id, &id, sizeof id, job);
+    HASH_FIND_BYHASHVALUE(hh, d->by_id, &id, sizeof id, hash_of(id), job);
     return job;
 }
 
@@ -45,7 +48,7 @@ struct dist_job *job_new(struct step *s, struct job_desc *desc, job_id_t id, uin
     job->in[TASK_WAITING] = desc->tasks;
     job->state = JOB_WAITING;
     job_join_app(d, job);
-    HASH_ADD(hh, d->by_id, id, sizeof job->id, job);
+    HASH_ADD_BYHASHVALUE(hh, d->by_id, id, sizeof job->id, hash_of(id), job);
     job->key = key;
     if (key)
         HASH_ADD(hh_key, d->by_key, key, sizeof job->key, job);

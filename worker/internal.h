@@ -28,17 +28,18 @@ enum owner_state {
     OWNER_AWAY, /* in away_owners: central (the lease decides), or a dist whose orphans are being killed */
 };
 
+/* What most messages look at lies together: a simulation has ten thousands of workers, and their owners are in no cache. */
 struct owner {
     struct table_node hash; /* in worker.owners, by node */
-    struct list link;       /* in the list of its state */
-    struct list jobs;       /* by age */
-    struct list requests;   /* slots that wait for its answer, in the order asked */
-    int64_t orphan_at;      /* OWNER_LOST */
     node_id_t node;
-    uint32_t last_request;  /* number on this stream */
-    uint32_t n_unacked;     /* completions it has not acknowledged */
-    uint64_t unacked_bytes; /* of results in them */
+    uint32_t last_request; /* number on this stream */
+    uint32_t n_unacked;    /* completions it has not acknowledged */
     uint8_t state;
+    struct list requests;   /* slots that wait for its answer, in the order asked */
+    struct list jobs;       /* by age */
+    uint64_t unacked_bytes; /* of results in what it has not acknowledged */
+    struct list link;       /* in the list of its state */
+    int64_t orphan_at;      /* OWNER_LOST */
 };
 
 /* Lives while any entry, request or task of it does. */

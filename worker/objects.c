@@ -1,4 +1,5 @@
 /* The worker's objects: made, moved between states, counted and freed here and nowhere else. */
+#include "base/hash.h"
 #include "base/mem.h"
 #include "worker/internal.h"
 
@@ -17,7 +18,7 @@ _Static_assert(COUNTER_COUNT <= 32, "counters_changed has one bit per counter");
 
 struct owner *wk_owner_find(const struct worker *w, node_id_t node)
 {
-    struct table_node *n = wk_table_find(&w->owners, wk_table_key(node.v, 0));
+    struct table_node *n = wk_table_find(&w->owners, hash_pair(node.v, 0));
 
     while (n && !node_eq(container_of(n, struct owner, hash)->node, node))
         n = wk_table_find_next(n);
@@ -36,7 +37,7 @@ struct owner *wk_owner_get(struct worker *w, node_id_t node)
     list_init(&o->jobs);
     list_init(&o->requests);
     list_push_tail(&w->away_owners, &o->link);
-    wk_table_insert(&w->owners, &o->hash, wk_table_key(node.v, 0));
+    wk_table_insert(&w->owners, &o->hash, hash_pair(node.v, 0));
     return o;
 }
 
@@ -65,7 +66,7 @@ void wk_owner_release(struct worker *w, struct owner *o)
 
 struct job *wk_job_find(const struct worker *w, const struct owner *o, job_id_t id)
 {
-    struct table_node *n = wk_table_find(&w->jobs, wk_table_key(id.v, o->node.v));
+    struct table_node *n = wk_table_find(&w->jobs, hash_pair(id.v, o->node.v));
 
     for (; n; n = wk_table_find_next(n)) {
         struct job *j = container_of(n, struct job, hash);
@@ -88,7 +89,7 @@ struct job *wk_job_get(struct worker *w, struct owner *o, job_id_t id)
     list_init(&j->reservations);
     list_init(&j->tasks);
     list_push_tail(&o->jobs, &j->link);
-    wk_table_insert(&w->jobs, &j->hash, wk_table_key(id.v, o->node.v));
+    wk_table_insert(&w->jobs, &j->hash, hash_pair(id.v, o->node.v));
     return j;
 }
 
@@ -308,7 +309,7 @@ void wk_slot_free(struct worker *w, struct slot *s)
 
 static uint64_t try_key(const struct try_id *id)
 {
-    return wk_table_key(id->job.v, (uint64_t)id->task << 32 | (uint32_t)id->epoch << 16 | id->attempt);
+    return hash_pair(id->job.v, (uint64_t)id->task << 32 | (uint32_t)id->epoch << 16 | id->attempt);
 }
 
 struct task *wk_task_find(const struct worker *w, const struct owner *o, const struct try_id *id)

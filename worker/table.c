@@ -8,15 +8,6 @@
 
 #define FIRST_BUCKETS 16u
 
-uint64_t wk_table_key(uint64_t a, uint64_t b)
-{
-    uint64_t z = a * 0x9e3779b97f4a7c15u + b;
-
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
 static struct table_node **chain(const struct table *t, uint64_t key)
 {
     return t->v ? &t->v[key & t->mask] : (struct table_node **)&t->first;

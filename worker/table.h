@@ -12,7 +12,7 @@
 
 struct table_node {
     struct table_node *next;
-    uint64_t key; /* mixed: see table_key */
+    uint64_t key;
 };
 
 struct table {
@@ -22,8 +22,7 @@ struct table {
     uint32_t n;
 };
 
-/* A well-mixed key of two words. Different pairs may share one: callers compare the real key as well. */
-uint64_t wk_table_key(uint64_t a, uint64_t b);
+/* Keys are well mixed (hash_pair). Different objects may share one: callers compare the real key as well. */
 void wk_table_insert(struct table *t, struct table_node *n, uint64_t key);
 void wk_table_remove(struct table *t, struct table_node *n); /* n must be in t */
 /* The first node with that key, or NULL; then the next one with the same key. */

@@ -212,8 +212,6 @@ void worker_step(struct worker *w, const struct event *e, struct out *out)
     wk_count(w, COUNTER_messages_out, sent);
 }
 
-static int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
-
 int64_t worker_next_timeout(const struct worker *w)
 {
     int64_t at = w->heartbeat_at;

@@ -1,0 +1,20 @@
+/* A number spread over 64 bits (splitmix64's finisher), for tables whose keys are ids given out in order. */
+#ifndef HAWK_BASE_HASH_H
+#define HAWK_BASE_HASH_H
+
+#include <stdint.h>
+
+static inline uint64_t hash_mix(uint64_t x)
+{
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+/* Of two numbers. Different pairs may share one. */
+static inline uint64_t hash_pair(uint64_t a, uint64_t b)
+{
+    return hash_mix(a * UINT64_C(0x9e3779b97f4a7c15) + b);
+}
+
+#endif
