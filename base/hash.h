@@ -1,4 +1,5 @@
-/* A number spread over 64 bits (splitmix64's finisher), for tables whose keys are ids given out in order. */
+/* A number spread over 64 bits, for tables whose keys are ids given out in order. It is splitmix64's finisher and has to
+ * stay that: rng.c seeds with it, and a seed's results are the same for ever. */
 #ifndef HAWK_BASE_HASH_H
 #define HAWK_BASE_HASH_H
 

@@ -351,16 +351,20 @@ void sim_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, const s
 
 /* ---- The clock ---- */
 
-static void sample(struct sim *s)
+static int sample(struct sim *s)
 {
     struct sim_result *r = s->r;
 
+    if (r->utilization_n == SIM_SAMPLES_MAX)
+        return sim_error(s, HAWK_ELIMIT, "more than %u samples of utilization: take them further apart",
+                         SIM_SAMPLES_MAX);
     vec_grow(r->utilization, r->utilization_n, r->utilization_cap);
     r->utilization[r->utilization_n++] =
         (float)((double)s->running / ((double)s->config.workers * s->config.slots));
     if (s->more)
         s->running_samples_submitted = r->utilization_n;
     s->next_sample_us += s->config.sample_us;
+    return 0;
 }
 
 static int act(struct sim *s, int64_t now_us)
@@ -370,10 +374,8 @@ static int act(struct sim *s, int64_t now_us)
 
     bus_run_until(s->bus, now_us); /* nothing: it only passes the time */
     s->acted_us = now_us;
-    if (s->next_sample_us <= now_us) {
-        sample(s);
-        return 0;
-    }
+    if (s->next_sample_us <= now_us)
+        return sample(s);
     if (s->more && next_submit_us(s) <= now_us) {
         submit(s);
         return read_job(s);

@@ -62,6 +62,7 @@ struct sim_config {
     void *progress_arg;
 };
 #define SIM_WORKERS_MAX 200000u
+#define SIM_SAMPLES_MAX 10000000u /* of utilization in one run; HAWK_ELIMIT beyond */
 #define SIM_DISTS_MAX 1000u
 #define SIM_TYPES 96 /* at least MSG_TYPE_COUNT */
 

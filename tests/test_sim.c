@@ -477,6 +477,27 @@ static void a_workload_that_breaks_off_is_an_error(void **state)
     sim_result_free(&r);
 }
 
+static void a_run_has_so_many_samples_at_most(void **state)
+{
+    struct sim_config c = config("hawk", 1);
+    struct jobs w = {0};
+    const struct sim_source source = {next_job, &w};
+    struct sim_result r;
+    char why[128];
+
+    c.sample_us = 1;
+    add_job(&w, 0, 1, SIM_SAMPLES_MAX - S, NULL); /* it may start a little later */
+    r = simulate(&c, &w);
+    assert_in_range(r.utilization_n, SIM_SAMPLES_MAX - S, SIM_SAMPLES_MAX);
+    sim_result_free(&r);
+    free_jobs(&w);
+    add_job(&w, 0, 1, SIM_SAMPLES_MAX + S, NULL);
+    assert_int_equal(sim_run(&c, &source, &r, why, sizeof why), HAWK_ELIMIT);
+    assert_non_null(strstr(why, "samples"));
+    sim_result_free(&r);
+    free_jobs(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -496,6 +517,7 @@ int main(void)
         cmocka_unit_test(one_job_is_followed),
         cmocka_unit_test(bad_settings_are_named),
         cmocka_unit_test(a_workload_that_breaks_off_is_an_error),
+        cmocka_unit_test(a_run_has_so_many_samples_at_most),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
