@@ -70,7 +70,6 @@ struct sim {
     int64_t offset_us;                /* bus time - workload time */
     int64_t last_second_us, shift_us; /* compat: the last submission as the workload has it, and its shift */
     int64_t next_sample_us;
-    int64_t own_us;                     /* when the shell itself acts next */
     int64_t acted_us;                   /* the last submission, end of a task, or sample */
     uint32_t running_samples_submitted; /* samples until the last submission */
     struct values waits[CLASS_COUNT];

@@ -184,19 +184,6 @@ static int64_t next_submit_us(const struct sim *s)
     return !s->more ? TIME_NEVER : at_us > bus_now(s->bus) ? at_us : bus_now(s->bus);
 }
 
-/* The next moment at which the shell itself acts, at or after now. */
-static int64_t next_own_us(const struct sim *s)
-{
-    const struct ending *e = endings_first(&s->endings);
-    int64_t at_us = next_submit_us(s);
-
-    if (e && e->at_us < at_us)
-        at_us = e->at_us;
-    if (at_us != TIME_NEVER && s->next_sample_us < at_us)
-        at_us = s->next_sample_us;
-    return at_us;
-}
-
 /* ---- What roles ask of their shell ---- */
 
 static void on_submitted(struct sim *s, const struct msg_submitted *m)
@@ -252,8 +239,6 @@ static void exec_start(struct sim *s, uint32_t ep, int64_t now_us, const struct 
 
     sim_values_add(&s->waits[j->class], now_us - j->submit_us);
     endings_add(&s->endings, now_us + run_us, run_us, sim_worker_of(s, ep), m->run);
-    if (now_us + run_us < s->own_us)
-        s->own_us = next_own_us(s);
     s->running++;
     bus_post(s->bus, ep, now_us,
              &(struct msg){.type = MSG_EXEC_STARTED, .exec_started = {.run = m->run, .pid = 1}});
@@ -273,10 +258,8 @@ static void exec_kill(struct sim *s, uint32_t ep, int64_t now_us, const struct m
 {
     struct ending e;
 
-    if (!endings_take(&s->endings, sim_worker_of(s, ep), m->run, &e))
-        return;
-    s->own_us = next_own_us(s);
-    exec_exited(s, &e, e.run_us - (e.at_us - now_us), OUTCOME_SIGNALED, 15);
+    if (endings_take(&s->endings, sim_worker_of(s, ep), m->run, &e))
+        exec_exited(s, &e, e.run_us - (e.at_us - now_us), OUTCOME_SIGNALED, 15);
 }
 
 /* What is to be durable is so at once. */
@@ -367,6 +350,19 @@ static int sample(struct sim *s)
     return 0;
 }
 
+/* The next moment at which the shell itself acts, at or after now. */
+static int64_t next_own_us(const struct sim *s)
+{
+    const struct ending *e = endings_first(&s->endings);
+    int64_t at_us = next_submit_us(s);
+
+    if (e && e->at_us < at_us)
+        at_us = e->at_us;
+    if (at_us != TIME_NEVER && s->next_sample_us < at_us)
+        at_us = s->next_sample_us;
+    return at_us;
+}
+
 static int act(struct sim *s, int64_t now_us)
 {
     const struct ending *e = endings_first(&s->endings);
@@ -391,18 +387,18 @@ static int run(struct sim *s)
 {
     uint64_t steps = 0;
 
-    s->own_us = next_own_us(s);
     while (!s->error && (s->more || s->ended < s->submitted)) {
+        int64_t own_us = next_own_us(s);
+
         if (++steps % PROGRESS_EVENTS == 0 && s->config.progress)
             s->config.progress(s->config.progress_arg, bus_now(s->bus) - s->start_us, s->ended);
-        if (bus_run_one(s->bus, s->own_us == TIME_NEVER ? s->acted_us + STALL_US : s->own_us))
-            continue;
-        if (s->own_us == TIME_NEVER)
-            return sim_error(s, HAWK_ETIMEOUT, "%llu jobs never end",
-                             (unsigned long long)(s->submitted - s->ended));
-        if (act(s, s->own_us) < 0)
+        if (own_us == TIME_NEVER) {
+            if (!bus_run_one(s->bus, s->acted_us + STALL_US))
+                return sim_error(s, HAWK_ETIMEOUT, "%llu jobs never end",
+                                 (unsigned long long)(s->submitted - s->ended));
+        } else if (!bus_run_one(s->bus, own_us) && act(s, own_us) < 0) {
             break;
-        s->own_us = next_own_us(s);
+        }
     }
     return s->error;
 }
