@@ -1,6 +1,7 @@
 /* Places: which job has reservations or tasks at which worker. One table for all jobs, found by (job, worker),
  * and a list through the places of each job and of each worker. */
 #include "base/check.h"
+#include "base/hash.h"
 #include "base/mem.h"
 #include "dist/internal.h"
 
@@ -27,14 +28,7 @@ void places_free(struct place_table *t)
 }
 
 /* Of values, not addresses: the same run has the same chains. */
-static uint32_t hash(job_id_t job, node_id_t node)
-{
-    uint64_t h = (job.v ^ (uint64_t)node.v << 32) * 0x9e3779b97f4a7c15u;
-
-    h ^= h >> 32;
-    h *= 0xd6e8feb86659fd93u;
-    return (uint32_t)(h >> 32);
-}
+static uint32_t hash(job_id_t job, node_id_t node) { return (uint32_t)hash_pair(node.v, job.v); }
 
 /* Linear hashing (Litwin 1980): of the buckets of the next power of two, only the first `buckets` exist yet; a
  * key of one that does not is still in the bucket that will be split into it. */
