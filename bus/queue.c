@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Kept out of what every delivery goes through, which needs few registers then. */
+/* What few deliveries need is kept out of what all go through, which needs few registers then. */
 #define RARE __attribute__((noinline))
 #define SLAB_KEPT 4096u /* deliveries whose memory is kept when none is queued */
 

@@ -12,8 +12,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define QUEUE_WHEEL                                                                                          \
-    65536u /* a power of two; longer than the bursts of a scheduler that takes 10 us per message */
+/* A power of two; longer than the bursts of a scheduler that takes 10 us per message. */
+#define QUEUE_WHEEL 65536u
 
 struct delivery {
     int64_t at_us;

@@ -401,10 +401,9 @@ int sim_main(int argc, char **argv)
     if (argc > at)
         return usage_error("sim: \"%s\": expected flags only, or convert-google and its files", argv[at]);
     if (o.faults && (o.trace || o.workload || o.sweep))
-        return usage_error("sim: --faults makes clusters and jobs of its own: not with --%s",
-                           o.trace      ? "trace"
-                           : o.workload ? "workload"
-                                        : "sweep");
+        return usage_error(
+            "sim: --faults makes clusters and jobs of its own: not with --trace, --workload or "
+            "--sweep");
     if (o.faults || sim_faults_given(&o.f))
         return sim_faults(&o.f, o.faults, o.seed, o.jobs, o.output);
     if (o.sweep && sim_sweep_parse(&grid, o.sweep, why, sizeof why) != 0)

@@ -451,17 +451,23 @@ static void one_job_is_followed(void **state)
     free(text);
 }
 
+static void expect_error(const struct sim_config *c, const struct sim_source *source, int err,
+                         const char *word)
+{
+    struct sim_result r;
+    char why[128];
+
+    assert_int_equal(sim_run(c, source, &r, why, sizeof why), err);
+    assert_non_null(strstr(why, word));
+    sim_result_free(&r);
+}
+
 static void bad_settings_are_named(void **state)
 {
     struct sim_config c = config("hawk", 0);
     struct jobs w = {0};
-    const struct sim_source source = {next_job, &w};
-    struct sim_result r;
-    char why[128];
 
-    assert_int_equal(sim_run(&c, &source, &r, why, sizeof why), HAWK_EINVALID);
-    assert_non_null(strstr(why, "workers"));
-    sim_result_free(&r);
+    expect_error(&c, &(struct sim_source){next_job, &w}, HAWK_EINVALID, "workers");
 }
 
 static int broken(void *arg, struct trace_job *job) { return HAWK_EIO; }
@@ -469,21 +475,15 @@ static int broken(void *arg, struct trace_job *job) { return HAWK_EIO; }
 static void a_workload_that_breaks_off_is_an_error(void **state)
 {
     struct sim_config c = config("hawk", 4);
-    const struct sim_source source = {broken, NULL};
-    struct sim_result r;
-    char why[128];
 
-    assert_int_equal(sim_run(&c, &source, &r, why, sizeof why), HAWK_EIO);
-    sim_result_free(&r);
+    expect_error(&c, &(struct sim_source){broken, NULL}, HAWK_EIO, "workload");
 }
 
 static void a_run_has_so_many_samples_at_most(void **state)
 {
     struct sim_config c = config("hawk", 1);
     struct jobs w = {0};
-    const struct sim_source source = {next_job, &w};
     struct sim_result r;
-    char why[128];
 
     c.sample_us = 1;
     add_job(&w, 0, 1, SIM_SAMPLES_MAX - S, NULL); /* it may start a little later */
@@ -492,9 +492,7 @@ static void a_run_has_so_many_samples_at_most(void **state)
     sim_result_free(&r);
     free_jobs(&w);
     add_job(&w, 0, 1, SIM_SAMPLES_MAX + S, NULL);
-    assert_int_equal(sim_run(&c, &source, &r, why, sizeof why), HAWK_ELIMIT);
-    assert_non_null(strstr(why, "samples"));
-    sim_result_free(&r);
+    expect_error(&c, &(struct sim_source){next_job, &w}, HAWK_ELIMIT, "samples");
     free_jobs(&w);
 }
 
