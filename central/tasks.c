@@ -502,11 +502,17 @@ void central_tasks_held(struct central *c, struct node *n, const struct msg_task
 
 static void lose_unseen(struct central *c, struct node *n, struct list *tasks)
 {
-    list_foreach(tasks, entry, next) {
+    struct list *entry = tasks->next, *next;
+
+    for (; entry != tasks; entry = next) {
         struct long_task *t = container_of(entry, struct long_task, w.link);
 
+        next = entry->next;
         if (t->seen != n->joins)
             central_task_lost(c, t);
+        /* One failure too many ends the rest of its job, of which the next one may have been: from the beginning then. */
+        if (next != tasks && list_empty(next))
+            next = tasks->next;
     }
 }
 

@@ -228,6 +228,33 @@ static void a_launch_that_waits_to_be_recorded_is_cancelled_at_once(void **state
     end(&c);
 }
 
+/* The first loss cancels the rest of the job, of which another one waits in the same queue. */
+static void a_worker_that_lost_what_it_had_may_end_the_job(void **state)
+{
+    struct cluster c;
+    struct job_desc *d = once_desc(3);
+    uint32_t w;
+
+    begin(&c, 1);
+    c.t.journal_by_hand = true;
+    d->max_fails = 1;
+    tell(&c.t, LONG_SUBMIT, long_submit, c.d, .job = JOB(c.d, 1), .desc = d, .estimate_us = 5 * S,
+         .epoch = 1);
+    job_desc_drop(d);
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = expect(&c.t, JOURNAL_JOB, journal_job, 0)->token);
+    /* Of three launches the first one is on record, and sent; then its stream breaks. */
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = expect(&c.t, JOURNAL_TASK, journal_task, 0)->token);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.task, 0);
+    tell(&c.t, PEER_LOST, peer_lost, c.w[0], 0);
+    w = join(&c.t, (struct join){.name = "w0", .slots = 1, .role = ROLE_WORKER});
+    tell(&c.t, HELD_END, held_end, w, 0);
+    assert_int_equal(expect(&c.t, JOURNAL_TASK, journal_task, 0)->state, TASK_LOST);
+    assert_int_equal(expect(&c.t, JOURNAL_TASK, journal_task, 0)->state, TASK_CANCELLED);
+    assert_int_equal(expect(&c.t, JOURNAL_TASK, journal_task, 0)->state, TASK_CANCELLED);
+    expect_none(&c.t, JOURNAL_TASK, 0);
+    end(&c);
+}
+
 static void a_task_in_doubt_is_lost_and_never_run_again(void **state)
 {
     struct cluster c;
@@ -353,6 +380,7 @@ int main(void)
         cmocka_unit_test(a_launch_at_most_once_is_recorded_before_it_is_sent),
         cmocka_unit_test(a_launch_that_was_not_sent_may_go_elsewhere),
         cmocka_unit_test(a_launch_that_waits_to_be_recorded_is_cancelled_at_once),
+        cmocka_unit_test(a_worker_that_lost_what_it_had_may_end_the_job),
         cmocka_unit_test(a_task_in_doubt_is_lost_and_never_run_again),
         cmocka_unit_test(after_a_restart_only_recorded_launches_are_in_doubt),
         cmocka_unit_test(a_cancelled_job_stays_cancelled_after_a_restart),
