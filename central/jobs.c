@@ -219,16 +219,22 @@ void central_jobs_end_journalled(struct central *c, struct long_job *j)
     }
 }
 
-/* Whether every dist that watched and has not lost the job was told the end on a stream that has held since. */
+/* Whether every dist that watched and has not lost the job was told the end on a stream that has held since. After a
+ * restart whom it belongs to may not have come yet. */
 static bool everybody_knows(const struct central *c, const struct long_job *j)
 {
+    bool any = false;
+
     for (uint32_t i = 0; i < j->n_watchers; i++) {
         const struct watcher *w = &j->watchers[i];
 
-        if (w->owner >= j->owner && (w->told == 0 || w->told != stream_of(c, w->dist)))
+        if (w->owner < j->owner)
+            continue;
+        if (w->told == 0 || w->told != stream_of(c, w->dist))
             return false;
+        any = true;
     }
-    return j->n_watchers > 0;
+    return any;
 }
 
 int64_t central_jobs_due_us(const struct central *c)

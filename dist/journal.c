@@ -85,6 +85,8 @@ static void put_ended(struct step *s, const struct dist_job *job)
     m->token = ++s->d->token;
     m->cutoff_us = job->cutoff_us;
     m->response_us = job->end_us - job->submit_us;
+    if (m->response_us > LIMIT_TIME_US) /* a clock was set meanwhile: the next life takes no longer time */
+        m->response_us = LIMIT_TIME_US;
     m->left_out = job->left_out;
     m->epoch = job->first_epoch;
     m->state = job->state;

@@ -208,15 +208,57 @@ static void results_count_until_they_are_acknowledged(void **state)
     talk_end(&t);
 }
 
+/* No dist does that; but whatever one does, what queues is counted where it was counted when it came. */
+static void a_job_s_probes_are_for_one_application(void **state)
+{
+    struct talk t;
+
+    talk_begin(&t, 1);
+    served(&t, name_a, true);
+    told(&t, name_a, true);
+    long_runs(&t, 90);
+    probe_app(&t, 1, 2, app_a());
+    expect(&t, STUCK, stuck, CENTRAL, whatever);
+    probe(&t, 1, 3);
+    expect(&t, PROBE_REFUSED, probe_refused, DIST, m->count == 3 && m->err == HAWK_EINVALID);
+    assert_int_equal(counts_of(&t).reservations, 2);
+    talk_end(&t);
+}
+
+static void a_thief_keeps_a_job_s_reservations_for_one_application(void **state)
+{
+    struct talk t;
+    uint32_t request;
+
+    talk_begin(&t, 1);
+    served(&t, name_a, true);
+    told(&t, name_a, true);
+    members_are(&t, 1);
+    probe(&t, 9, 1);
+    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
+    tell(&t, LONG_WORK, long_work, CENTRAL, .any = 1);
+    tell(&t, NO_TASK, no_task, DIST, .job = JOB(9), .request = 1);
+    expect(&t, STEAL_REQUEST, steal_request, OTHER, whatever);
+    request = t.out.v[0].steal_request.request;
+    probe_app(&t, 1, 2, app_a());
+    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
+    tell(&t, STEAL_LOOT, steal_loot, OTHER, .request = request, .index = 0, .items = 1, .job = JOB(1),
+         .count = 1, .dist = {DIST});
+    expect(&t, STEAL_ACK, steal_ack, OTHER, m->accepted == 0);
+    talk_end(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(central_hears_what_is_served),
         cmocka_unit_test(what_is_not_served_is_refused),
+        cmocka_unit_test(a_job_s_probes_are_for_one_application),
         cmocka_unit_test(a_run_that_finds_no_executor_costs_no_try),
         cmocka_unit_test(long_tasks_that_need_another_executor_go_back),
         cmocka_unit_test(a_thief_gets_what_it_serves),
         cmocka_unit_test(a_thief_asks_for_what_it_serves_and_takes_no_other),
+        cmocka_unit_test(a_thief_keeps_a_job_s_reservations_for_one_application),
         cmocka_unit_test(results_count_until_they_are_acknowledged),
     };
     int failed;

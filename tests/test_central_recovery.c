@@ -366,12 +366,37 @@ static void a_moved_job_belongs_to_the_same_dist_after_a_restart(void **state)
     end(&c);
 }
 
+/* It ended while that dist was away, and nobody has told it: forgotten, it would be run again when the dist asks. */
+static void a_moved_job_that_ends_after_a_restart_is_kept_for_its_dist(void **state)
+{
+    struct cluster c;
+    struct job_desc *d = desc_of("", 1);
+    uint32_t w, dist;
+
+    talk_config(&c.t);
+    talk_start(&c.t);
+    tell(&c.t, JOURNAL_JOB, journal_job, 0, .job = JOB(9, 1), .desc = d, .epoch = 1);
+    tell(&c.t, JOURNAL_OWNER, journal_owner, 0, .job = JOB(9, 1), .epoch = 1, .owner = 3);
+    tell(&c.t, RECOVERED, recovered, 0, 0);
+    w = join(&c.t, (struct join){.name = "w0", .slots = 1, .role = ROLE_WORKER});
+    finished(&c.t, w, try_of(9, 1, 0, 1), OUTCOME_EXITED, 0, 5 * S);
+    assert_true(central_quiet(c.t.c));
+    pass(&c.t, 120 * S);
+    dist = add_dist(&c.t, "d2");
+    tell(&c.t, LONG_WATCH, long_watch, dist, .job = JOB(9, 1), .epoch = 1, .owner = 3);
+    assert_int_equal(expect(&c.t, LONG_TASK, long_task, dist)->state, TASK_DONE);
+    assert_int_equal(expect(&c.t, LONG_WATCHED, long_watched, dist)->err, 0);
+    job_desc_drop(d);
+    end(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_restarted_central_goes_on_with_what_runs),
         cmocka_unit_test(nothing_is_placed_again_before_who_was_let_in_has_spoken),
         cmocka_unit_test(a_moved_job_belongs_to_the_same_dist_after_a_restart),
+        cmocka_unit_test(a_moved_job_that_ends_after_a_restart_is_kept_for_its_dist),
         cmocka_unit_test(what_nobody_reports_is_placed_again_after_one_lease),
         cmocka_unit_test(placement_waits_for_every_worker_to_answer),
         cmocka_unit_test(placement_does_not_wait_for_a_worker_that_does_not_answer),

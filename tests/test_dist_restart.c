@@ -784,9 +784,30 @@ static void test_limits_hold_for_what_was_read_back(void **state)
     talk_end(t);
 }
 
+/* The clock stood in 1970 when it was submitted. A journal with a longer time than that would be refused. */
+static void test_a_clock_that_was_set_makes_no_row_that_cannot_be_read(void **state)
+{
+    struct talk *t = talk_again();
+
+    journal_job(t, 7, desc_new(1, ""), 1, 0, NULL);
+    HEAR(t, 0, JOURNAL_AGE, journal_age, .job = J(7), .ago_us = LIMIT_TIME_US);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    central_joins(t);
+    worker_up(t, 101, 1, true);
+    held(t, 101, try_of(7, 0, 1, 1), TASK_RUNNING);
+    t->now += US_PER_S;
+    finished(t, 101, try_of(7, 0, 1, 1), 0, 50);
+    says(t, "central JOB_REPORT");
+    says(t, "- JOURNAL_TASK");
+    says(t, "- JOB_EVENT job=3.7 done=1 failed=0 state=3");
+    says(t, "- JOURNAL_ENDED job=3.7 token=2 cutoff_us=10000000 response_us=864000000000000 ");
+    talk_end(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_clock_that_was_set_makes_no_row_that_cannot_be_read),
         cmocka_unit_test(test_goes_on_where_it_was),
         cmocka_unit_test(test_what_ended_meanwhile_counts_once),
         cmocka_unit_test(test_only_one_try_is_adopted),

@@ -61,9 +61,12 @@ void wk_on_probe(struct worker *w, const struct event *e, struct out *out)
         err = refusal(w);
     else if (!wk_serves(w, m->app))
         err = HAWK_ENO_EXECUTOR;
-    fits = err == HAWK_ELIMIT ? wk_room_for(w, m->count) : 0;
     j = wk_job_get(w, o, m->job);
-    j->app = m->app;
+    if (err == HAWK_ELIMIT && j->app != m->app && !list_empty(&j->reservations))
+        err = HAWK_EINVALID; /* those are counted for another application */
+    fits = err == HAWK_ELIMIT ? wk_room_for(w, m->count) : 0;
+    if (list_empty(&j->reservations))
+        j->app = m->app;
     if (fits > 0)
         reserve(w, j, m, fits);
     if (fits < m->count)

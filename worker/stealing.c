@@ -243,11 +243,17 @@ void wk_on_steal_hint(struct worker *w, const struct event *e, struct out *out)
 
 /* How much of an item this thief takes: there must be a stream to its dist, an executor where it needs one, room, and a
  * queue where it is not stuck again (long work may have come since it asked: then it is as well off where it is). */
-static uint32_t acceptable(struct worker *w, const struct owner *dist, uint64_t app, uint32_t n)
+static uint32_t acceptable(struct worker *w, const struct owner *dist, const struct msg_steal_loot *m)
 {
-    if (!wk_serves(w, app) || !dist || dist->state != OWNER_UP || owner_is_central(dist) || refuses_work(w))
+    const struct job *j;
+
+    if (!wk_serves(w, m->app) || !dist || dist->state != OWNER_UP || owner_is_central(dist) ||
+        refuses_work(w))
         return 0;
-    return lane_blocked(wk_lane_shortest(w)) ? 0 : wk_room_for(w, n);
+    j = wk_job_find(w, dist, m->job);
+    if (j && j->app != m->app && !list_empty(&j->reservations))
+        return 0; /* those are counted for another application */
+    return lane_blocked(wk_lane_shortest(w)) ? 0 : wk_room_for(w, m->count);
 }
 
 /* The dist hears of the move before the victim does, and before the reservation is used here. 1 message. */
@@ -276,7 +282,7 @@ void wk_on_steal_loot(struct worker *w, const struct event *e, struct out *out)
     const struct msg_steal_loot *m = &e->m.steal_loot;
     enum thief_answer a = thief_answer(&w->thief, (node_id_t){e->m.peer}, m->request, m->index, m->items);
     struct owner *dist = wk_owner_find(w, m->dist);
-    uint32_t accepted = a == ANSWER_ITEM ? acceptable(w, dist, m->app, m->count) : 0;
+    uint32_t accepted = a == ANSWER_ITEM ? acceptable(w, dist, m) : 0;
     struct msg_steal_ack *ack;
 
     if (m->items == 0)
