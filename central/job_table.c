@@ -38,7 +38,7 @@ static uint32_t index_of(const struct long_job *j, uint32_t task)
 
 struct long_task *central_jobs_find_task(const struct central *c, const struct try_id *id)
 {
-    const struct long_job *j = central_jobs_find(c, id->job, id->epoch);
+    struct long_job *j = central_jobs_find(c, id->job, id->epoch);
     uint32_t i = j ? index_of(j, id->task) : 0;
 
     return j && i < j->n ? &j->tasks[i] : NULL;
@@ -65,13 +65,13 @@ void central_job_set_state(struct central *c, struct long_job *j, enum long_stat
 struct long_job *central_job_new(struct central *c, job_id_t job, uint32_t epoch, struct job_desc *desc,
                                  struct task_set *set)
 {
-    struct long_job *j = xcalloc(1, sizeof *j);
+    uint32_t n = set ? set->n : desc->tasks;
+    struct long_job *j = xcalloc(1, sizeof *j + n * sizeof *j->tasks);
 
     j->key = (struct long_key){.job = job.v, .epoch = epoch};
     j->desc = job_desc_ref(desc);
     j->set = set ? task_set_ref(set) : NULL;
-    j->n = set ? set->n : desc->tasks;
-    j->tasks = xcalloc(j->n, sizeof *j->tasks);
+    j->n = n;
     j->since_us = c->now_us;
     list_init(&j->messages);
     if (desc->kind == PAYLOAD_APP) {
@@ -114,7 +114,6 @@ void central_job_free(struct central *c, struct long_job *j)
     job_desc_drop(j->desc);
     if (j->set)
         task_set_drop(j->set);
-    free(j->tasks);
     free(j);
 }
 

@@ -1,4 +1,3 @@
-/* Four children each, which share a cache line. */
 #include "central/ranking.h"
 
 #include "base/check.h"
@@ -7,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ARITY 4u
 #define LINE 64u
 
+/* Without branches: which way a comparison goes cannot be foretold. */
 static bool before(const struct rank *a, const struct rank *b)
 {
-    return a->us != b->us ? a->us < b->us : a->tie < b->tie;
+    return (a->us < b->us) | ((a->us == b->us) & (a->tie < b->tie));
 }
 
 static void put(struct ranking *r, uint32_t i, const struct rank *k)
@@ -24,9 +23,9 @@ static void put(struct ranking *r, uint32_t i, const struct rank *k)
 /* Moves the hole at i towards the root until k fits in it. */
 static uint32_t sift_up(struct ranking *r, uint32_t i, const struct rank *k)
 {
-    while (i > 0 && before(k, &r->v[(i - 1) / ARITY])) {
-        put(r, i, &r->v[(i - 1) / ARITY]);
-        i = (i - 1) / ARITY;
+    while (i > 0 && before(k, &r->v[(i - 1) / RANK_ARITY])) {
+        put(r, i, &r->v[(i - 1) / RANK_ARITY]);
+        i = (i - 1) / RANK_ARITY;
     }
     return i;
 }
@@ -35,14 +34,13 @@ static uint32_t sift_up(struct ranking *r, uint32_t i, const struct rank *k)
 static uint32_t sift_down(struct ranking *r, uint32_t i, const struct rank *k)
 {
     for (;;) {
-        uint32_t first = i * ARITY + 1, least = first;
-        uint32_t end = first + ARITY < r->n ? first + ARITY : r->n;
+        uint32_t first = i * RANK_ARITY + 1, least = first;
+        uint32_t end = first + RANK_ARITY < r->n ? first + RANK_ARITY : r->n;
 
         if (first >= r->n)
             return i;
         for (uint32_t c = first + 1; c < end; c++)
-            if (before(&r->v[c], &r->v[least]))
-                least = c;
+            least = before(&r->v[c], &r->v[least]) ? c : least;
         if (!before(&r->v[least], k))
             return i;
         put(r, i, &r->v[least]);
@@ -108,7 +106,7 @@ void ranking_remove(struct ranking *r, uint32_t number)
 bool ranking_check(const struct ranking *r)
 {
     for (uint32_t i = 0; i < r->n; i++)
-        if (r->at[rank_number(&r->v[i])] != i + 1 || (i > 0 && before(&r->v[i], &r->v[(i - 1) / ARITY])))
+        if (r->at[rank_number(&r->v[i])] != i + 1 || (i > 0 && before(&r->v[i], &r->v[(i - 1) / RANK_ARITY])))
             return false;
     return true;
 }

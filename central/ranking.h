@@ -12,6 +12,7 @@ struct rank {
     uint64_t tie; /* the number; RANK_LATE first of all */
 };
 #define RANK_LATE (UINT64_C(1) << 32) /* behind all of the same time that are not */
+#define RANK_ARITY 4u /* children each, which share a cache line: the second is among v[1] to v[RANK_ARITY] */
 
 struct ranking {
     struct rank *v; /* the heap */
@@ -30,6 +31,16 @@ static inline bool ranking_has(const struct ranking *r, uint32_t number) { retur
 static inline const struct rank *ranking_at(const struct ranking *r, uint32_t number)
 {
     return &r->v[r->at[number] - 1];
+}
+/* Fetch into the processor's cache what a change of number's place needs: the first of them, then the second. */
+static inline void ranking_prefetch(const struct ranking *r, uint32_t number)
+{
+    __builtin_prefetch(&r->at[number]);
+}
+static inline void ranking_prefetch_place(const struct ranking *r, uint32_t number)
+{
+    if (r->at[number])
+        __builtin_prefetch(&r->v[r->at[number] - 1]);
 }
 static inline uint32_t rank_number(const struct rank *k) { return (uint32_t)k->tie; }
 /* The least one, or NULL. */

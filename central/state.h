@@ -167,19 +167,19 @@ struct long_key {
 };
 
 struct long_job {
-    /* What each of its tasks' reports looks at. */
+    /* What each of its tasks' reports looks at: three cache lines, and the task's own. */
+    UT_hash_handle hh;
     struct long_key key;
-    struct job_desc *desc;
     struct task_set *set; /* NULL: every task of desc */
-    struct long_task *tasks;
-    struct central_app *app;      /* NULL: it is for none */
-    struct long_result **results; /* by task; NULL: none has returned anything */
-    enum long_state state;
     uint32_t n;
     uint32_t final, durable, done, failed, cancelled, lost; /* tasks */
+    enum long_state state;
     int64_t estimate_us;
-    int64_t since_us;         /* when central got it */
-    unsigned __int128 run_us; /* of done tasks */
+    int64_t since_us; /* when central got it */
+    struct job_desc *desc;
+    struct central_app *app;      /* NULL: it is for none */
+    struct long_result **results; /* by task; NULL: none has returned anything */
+    unsigned __int128 run_us;     /* of done tasks */
     uint32_t n_watchers;
     struct watcher {
         node_id_t dist;
@@ -195,7 +195,7 @@ struct long_job {
     bool cancel;
     uint32_t n_messages;
     struct list messages; /* at most JOB_MESSAGES_MAX */
-    UT_hash_handle hh;
+    struct long_task tasks[];
 };
 
 /* ---- The journal ---- */

@@ -183,6 +183,10 @@ static void rank(struct waiting *q, struct waiting_worker *w)
 static void rank_all(struct waiting *q)
 {
     for (uint32_t i = 0; i < q->n_unranked; i++) {
+        ranking_prefetch_place(&q->amounts, q->unranked[i]->number);
+        ranking_prefetch_place(&q->moments, q->unranked[i]->number);
+    }
+    for (uint32_t i = 0; i < q->n_unranked; i++) {
         q->unranked[i]->unranked = false;
         rank(q, q->unranked[i]);
     }
@@ -197,6 +201,8 @@ static void rank_later(struct waiting *q, struct waiting_worker *w)
     if (q->n_unranked == UNRANKED_MAX)
         rank_all(q);
     w->unranked = true;
+    ranking_prefetch(&q->amounts, w->number);
+    ranking_prefetch(&q->moments, w->number);
     q->unranked[q->n_unranked++] = w;
 }
 
@@ -275,11 +281,24 @@ static void overtaken(struct waiting *q, struct waiting_worker *w, int64_t now_u
     rank(q, w);
 }
 
+/* Who is chosen next, for another task of the same job, is among them: they come from memory meanwhile. */
+static void prefetch_seconds(const struct waiting *q, const struct ranking *r)
+{
+    for (uint32_t i = 1; i < r->n && i <= RANK_ARITY; i++) {
+        const struct waiting_worker *w = q->by_number[rank_number(&r->v[i])];
+
+        __builtin_prefetch(w);
+        __builtin_prefetch(&w->expires_us);
+    }
+}
+
 struct waiting_worker *waiting_best(struct waiting *q, int64_t now_us)
 {
     const struct rank *first;
 
     rank_all(q);
+    prefetch_seconds(q, &q->amounts);
+    prefetch_seconds(q, &q->moments);
     while ((first = ranking_first(&q->moments)) && first->us <= now_us)
         overtaken(q, q->by_number[rank_number(first)], now_us);
     while ((first = better_head(q, now_us))) {
