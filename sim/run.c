@@ -12,8 +12,10 @@
 #include <string.h>
 #include <time.h>
 
-/* Jobs of which nothing runs for so long, while nothing else does either, will never end. */
+/* Jobs of which nothing runs for so long, and for as long as some messages in a row take, while nothing else does either,
+ * will never end. */
 #define STALL_US (INT64_C(86400) * US_PER_S)
+#define STALL_MESSAGES 8
 #define PROGRESS_EVENTS (1u << 16)
 /* What a worker takes at everybody's, and what its stream with a dist does, roughly. */
 #define WORKER_BYTES 2500u
@@ -385,6 +387,7 @@ static int act(struct sim *s, int64_t now_us)
 
 static int run(struct sim *s)
 {
+    int64_t stall_us = STALL_US + STALL_MESSAGES * s->config.delay_max_us;
     uint64_t steps = 0;
 
     while (!s->error && (s->more || s->ended < s->submitted)) {
@@ -393,7 +396,7 @@ static int run(struct sim *s)
         if (++steps % PROGRESS_EVENTS == 0 && s->config.progress)
             s->config.progress(s->config.progress_arg, bus_now(s->bus) - s->start_us, s->ended);
         if (own_us == TIME_NEVER) {
-            if (!bus_run_one(s->bus, s->acted_us + STALL_US))
+            if (!bus_run_one(s->bus, s->acted_us + stall_us))
                 return sim_error(s, HAWK_ETIMEOUT, "%llu jobs never end",
                                  (unsigned long long)(s->submitted - s->ended));
         } else if (!bus_run_one(s->bus, own_us) && act(s, own_us) < 0) {

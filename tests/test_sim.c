@@ -133,6 +133,9 @@ static void a_short_task_takes_four_messages(void **state)
     assert_int_equal(response_of_one(&c, 1, S), S + 4 * 500);
     c.delay_min_us = c.delay_max_us = 0;
     assert_int_equal(response_of_one(&c, 1, S), S);
+    /* However slow the network: to wait for it is not to wait for ever. */
+    c.delay_min_us = c.delay_max_us = 11 * 86400 * S;
+    assert_int_equal(response_of_one(&c, 1, S), S + 4 * 11 * 86400 * S);
 }
 
 static void a_long_task_takes_four_messages(void **state)
