@@ -314,10 +314,50 @@ static void central_load_begin(struct central_load *l, uint32_t workers)
 #define MANY "central, place + start + end"
 #define FEW "central, the same with 1,000 workers"
 
+/* ---- What memory alone takes ---- */
+
+#define CHASE_LINES 1048576u /* 64 MB: central's nodes of some 100,000 workers */
+#define CHASE_READS 2000000u
+
+struct line {
+    _Alignas(64) uint32_t next;
+};
+
+/* All lines in one ring, in random order. */
+static struct line *chase_new(void)
+{
+    struct line *v = xaligned(_Alignof(struct line), CHASE_LINES * sizeof *v);
+    struct rng rng;
+
+    rng_seed(&rng, 4711);
+    for (uint32_t i = 0; i < CHASE_LINES; i++)
+        v[i].next = i;
+    for (uint32_t i = CHASE_LINES; --i > 0;) {
+        uint32_t j = (uint32_t)rng_below(&rng, i), next = v[i].next;
+
+        v[i].next = v[j].next;
+        v[j].next = next;
+    }
+    return v;
+}
+
+/* Of one read when its address is what the read before has found. */
+static double chase_ns(const struct line *v)
+{
+    double at = cpu_s();
+    uint32_t i = 0;
+
+    for (uint32_t n = 0; n < CHASE_READS; n++)
+        i = v[i].next;
+    at = cpu_s() - at;
+    return i < CHASE_LINES ? at * 1e9 / CHASE_READS : 0;
+}
+
 /* Beside many workers, whose state lies all over the memory, a few whose state fits the processor's cache: the bound. */
 static void measure_central(struct figures *f, uint32_t rounds, uint32_t workers)
 {
     struct central_load many, few;
+    struct line *lines;
 
     for (uint32_t i = 0; i < 2; i++) {
         figures_add(f, "central, memory per slot, 1 slot each", "B", central_bytes_per_slot(workers, 1));
@@ -326,10 +366,13 @@ static void measure_central(struct figures *f, uint32_t rounds, uint32_t workers
     figures_at_most(f, "central, memory per slot, 16 slots each", 200);
     central_load_begin(&many, workers);
     central_load_begin(&few, 1000);
+    lines = chase_new();
     for (uint32_t i = 0; i < rounds; i++) {
         figures_add(f, MANY, "/s", central_cycles_per_s(&many));
         figures_add(f, FEW, "/s", central_cycles_per_s(&few));
+        figures_add(f, "a read of 64 MB, one after the other", "ns", chase_ns(lines));
     }
+    free(lines);
     figures_at_least(f, MANY, 600000);
     central_end(&many);
     central_end(&few);
