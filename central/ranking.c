@@ -1,3 +1,4 @@
+/* The heap: children share a cache line, and comparisons have no branches. */
 #include "central/ranking.h"
 
 #include "base/check.h"
@@ -8,7 +9,7 @@
 
 #define LINE 64u
 
-/* Without branches: which way a comparison goes cannot be foretold. */
+/* Which way it goes cannot be foretold, so there is nothing to jump over. */
 static bool before(const struct rank *a, const struct rank *b)
 {
     return (a->us < b->us) | ((a->us == b->us) & (a->tie < b->tie));
