@@ -155,9 +155,23 @@ void hand_recover(struct step *s, struct dist_job *job, const struct task_set *s
     list_push_tail(&s->d->handed, &job->in_central);
 }
 
+/* What central said of its tasks does not hold any more: they wait. */
+static void forget_states(struct step *s, struct dist_job *job)
+{
+    for (uint32_t i = 0; i < job->desc->tasks; i++) {
+        struct dist_task *t = &job->tasks[i];
+
+        if (!t->central || t->state == TASK_WAITING || task_state_final(t->state))
+            continue;
+        t->started = 0;
+        task_set_state(s, job, i, TASK_WAITING, NULL);
+    }
+}
+
 /* Central's part of a job comes back to be launched from here. */
 static void take_back(struct step *s, struct dist_job *job)
 {
+    forget_states(s, job);
     job->hand = HAND_NONE;
     job->held_back = false;
     list_remove(&job->in_central);
@@ -341,14 +355,7 @@ void on_long_accepted(struct step *s, const struct msg *m)
 static void unaccepted(struct step *s, struct dist_job *job)
 {
     job->hand = HAND_PENDING;
-    for (uint32_t i = 0; i < job->desc->tasks; i++) {
-        struct dist_task *t = &job->tasks[i];
-
-        if (!t->central || t->state == TASK_WAITING || task_state_final(t->state))
-            continue;
-        t->started = 0;
-        task_set_state(s, job, i, TASK_WAITING, NULL);
-    }
+    forget_states(s, job);
     /* It gets less than before: after a restart we must know that the rest has ended. */
     job->unsure = false;
     if (may_offer(s, job) || !hold_back(s, job))
@@ -404,6 +411,8 @@ void on_long_task(struct step *s, const struct msg *m)
     if (!job || l->id.task >= job->desc->tasks || !job->tasks[l->id.task].central)
         return;
     accepted(s, job);
+    if (job->hand == HAND_ASKED && !job->promoted)
+        promoted(s, job); /* whatever becomes of the rest of the answer */
     t = &job->tasks[l->id.task];
     t->asked = 0;
     if (task_state_final(t->state))

@@ -339,6 +339,24 @@ static void counters_and_heartbeats_are_kept(void **state)
 
 /* ---- Member lists for workers (1.7) ---- */
 
+/* As a setting may say: they are sent as fast as the rate allows, and nobody waits for nothing. */
+static void lists_without_a_pause_are_sent_as_well(void **state)
+{
+    struct talk t;
+    uint32_t w1, w2;
+
+    talk_config(&t);
+    t.config.members_push_us = 0;
+    talk_start(&t);
+    tell(&t, RECOVERED, recovered, 0, 0);
+    w1 = add_worker(&t, "w1", 1);
+    w2 = add_worker(&t, "w2", 1);
+    pass(&t, 1 * S);
+    assert_int_equal(expect(&t, MEMBERS, members, w1)->list->n, 2);
+    assert_int_equal(expect(&t, MEMBERS, members, w2)->list->n, 2);
+    talk_end(&t);
+}
+
 static void workers_are_sent_lists_now_and_then(void **state)
 {
     struct talk t;
@@ -749,6 +767,7 @@ int main(void)
         cmocka_unit_test(without_heartbeats_only_a_broken_stream_makes_suspect),
         cmocka_unit_test(who_leaves_is_gone_at_once),
         cmocka_unit_test(counters_and_heartbeats_are_kept),
+        cmocka_unit_test(lists_without_a_pause_are_sent_as_well),
         cmocka_unit_test(workers_are_sent_lists_now_and_then),
         cmocka_unit_test(a_big_clusters_lists_are_sent_in_portions),
         cmocka_unit_test(a_share_of_the_slots_is_reserved),

@@ -222,6 +222,55 @@ static void test_central_has_nothing_of_it(void **state)
     talk_end(t);
 }
 
+/* Central goes away while it says what it has: then it has something, and the rest waits for the rest of the answer. */
+static void test_central_goes_away_while_it_answers(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    resubmit(t, desc_new(3, ""), moved(3, NULL, 0));
+    says(t, "- SUBMITTED job=7.5");
+    says(t, "central LONG_WATCH job=7.5 epoch=2 owner=3");
+    HEAR(t, CENTRAL, LONG_TASK, long_task, .id = moved_try(1, 2, 1), .state = TASK_RUNNING, .worker = {101});
+    ignore(t);
+    HEAR(t, CENTRAL, PEER_LOST, peer_lost, .role = ROLE_CENTRAL);
+    silent(t);
+    assert_int_equal(view_of(t).why, WHY_PROMOTED);
+    central_joins(t);
+    says(t, "central LONG_WATCH job=7.5 epoch=2 owner=3");
+    HEAR(t, CENTRAL, LONG_TASK, long_task, .id = moved_try(1, 2, 1), .state = TASK_RUNNING, .worker = {101});
+    HEAR(t, CENTRAL, LONG_TASK, long_task, .id = moved_try(2, 2, 1), .state = TASK_PLACED, .worker = {101});
+    ignore(t);
+    HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = moved_id(), .epoch = 2);
+    says(t, "101 PROBE job=7.5 estimate_us=0 count=2");
+    ask_task(t, 101, 1);
+    says(t, "101 TASK_LAUNCH id=7.5/0@3.1");
+    ignore(t);
+    talk_end(t);
+}
+
+/* The next one knows nothing of it: all of it is run from here. */
+static void test_central_forgets_while_it_answers(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    resubmit(t, desc_new(2, ""), moved(3, NULL, 0));
+    ignore(t);
+    HEAR(t, CENTRAL, LONG_TASK, long_task, .id = moved_try(1, 2, 1), .state = TASK_RUNNING, .worker = {101});
+    ignore(t);
+    HEAR(t, CENTRAL, PEER_LOST, peer_lost, .role = ROLE_CENTRAL);
+    central_joins(t);
+    says(t, "central LONG_WATCH job=7.5 epoch=2 owner=3");
+    HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = moved_id(), .epoch = 2, .err = HAWK_ENOT_FOUND);
+    says(t, "101 PROBE job=7.5 estimate_us=0 count=4");
+    assert_int_equal(view_of(t).waiting, 2);
+    ask_task(t, 101, 1);
+    says(t, "101 TASK_LAUNCH id=7.5/0@3.1");
+    ask_task(t, 101, 2);
+    says(t, "101 TASK_LAUNCH id=7.5/1@3.2");
+    ignore(t);
+    talk_end(t);
+}
+
 /* One that is known to be promoted waits for central. */
 static void test_part_is_known_to_be_centrals(void **state)
 {
@@ -429,6 +478,8 @@ int main(void)
         cmocka_unit_test(test_comes_back),
         cmocka_unit_test(test_part_is_centrals),
         cmocka_unit_test(test_central_has_nothing_of_it),
+        cmocka_unit_test(test_central_goes_away_while_it_answers),
+        cmocka_unit_test(test_central_forgets_while_it_answers),
         cmocka_unit_test(test_part_is_known_to_be_centrals),
         cmocka_unit_test(test_long),
         cmocka_unit_test(test_at_most_once),
