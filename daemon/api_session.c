@@ -291,6 +291,7 @@ static void tell_late_task(struct session_job *j, const struct resubmit_task *l)
 {
     const struct dist *d = j->session->api->roles.dist;
     const struct dist_job *of = dist_find(d, j->job);
+    struct job_view job = {0};
     struct task_view v = {0};
     struct api_session_task t = {.tag = j->tag,
                                  .task = l->task,
@@ -303,6 +304,8 @@ static void tell_late_task(struct session_job *j, const struct resubmit_task *l)
                                  .run_us = l->run_us,
                                  .message = ""};
     if (of)
+        dist_job_view(d, of, 0, &job);
+    if (of && job.desc->tasks == j->tasks) /* else it is another one of this id */
         dist_task_view(d, of, l->task, 0, &v);
     t.result_lost = !v.result; /* it had one: its job was forgotten meanwhile */
     if (v.result) {

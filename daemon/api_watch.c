@@ -14,6 +14,7 @@ struct api_watch {
     struct api *api;
     struct rpc_call *call;
     job_id_t job;      /* JOB_NONE: nothing but beats */
+    uint32_t tasks_n;  /* its tasks: another one of this id may come when it was forgotten */
     bool tasks;        /* the client wants to hear of each */
     bool ended;        /* … of each that ends */
     bool results;      /* … and what it returned */
@@ -84,7 +85,7 @@ static void mark(struct api_watch *w)
 
 static void mark_task(struct api_watch *w, uint32_t task)
 {
-    if (w->is_changed[task / 8] & 1u << task % 8)
+    if (task >= w->tasks_n || (w->is_changed[task / 8] & 1u << task % 8))
         return;
     w->is_changed[task / 8] |= (uint8_t)(1u << task % 8);
     api_make_room(w->changed, sizeof *w->changed, &w->told, &w->changed_n);
@@ -169,15 +170,16 @@ static bool send_event(struct api_watch *w)
 {
     struct api *a = w->api;
     const struct dist_job *j = dist_find(a->roles.dist, w->job);
-    if (!j) {
+    struct api_event event = {0};
+    if (j)
+        api_job_fill(a, j, &event.job);
+    if (!j || event.job.tasks != w->tasks_n) {
         api_fail(w->call, HAWK_ENOT_FOUND, "the job was forgotten before its last events were read");
         end(w);
         return false;
     }
-    struct api_event event = {0};
     struct api_task tasks[64];
     uint32_t left = w->changed_n - w->told, n = left < EVENT_TASKS_MAX ? left : EVENT_TASKS_MAX;
-    api_job_fill(a, j, &event.job);
     event.tasks = n <= 64 ? tasks : xcalloc(n, sizeof *event.tasks);
     n = fill_tasks(w, j, &event, n);
     int err = put_event(w, &event);
@@ -288,6 +290,7 @@ void api_watch(struct api *a, struct rpc_call *c, void *request)
     struct job_view v;
     dist_job_view(a->roles.dist, j, loop_now(a->loop), &v);
     struct api_watch *w = watch_new(a, c, r);
+    w->tasks_n = v.desc->tasks;
     w->is_changed = r->tasks || r->ended ? xcalloc(v.desc->tasks / 8 + 1, 1) : NULL;
     watch_add(a, w);
     feed_watch(a, r->job, true);

@@ -366,7 +366,11 @@ static void on_resubmit(struct step *s, const struct msg *m)
         answer_again_for(s, job, &m->submit);
         return;
     }
-    err = job && (job->desc->flags & JOB_DETACHED) ? HAWK_EINVALID : submit_error(s->d, m->submit.desc);
+    /* Who watches it counts on its tasks being as many as they were. */
+    if (job && ((job->desc->flags & JOB_DETACHED) || job->desc->tasks != m->submit.desc->tasks))
+        err = HAWK_EINVALID;
+    else
+        err = submit_error(s->d, m->submit.desc);
     if (err) {
         submit_refused(s, m->submit.client, err);
         return;

@@ -72,4 +72,27 @@ def test_token_is_checked_on_every_call():
             central.stop()
 
 
+def test_another_job_under_the_id_of_one_that_is_watched():
+    """Who brings a job under an id brings that job, not a larger or smaller one: somebody may be watching it."""
+    with Cluster(workers=1) as c:
+        dist = Caller(c.dist_addrs[0])
+
+        def spec(n):
+            return pb.JobSpec(tasks=n, kind=pb.PAYLOAD_TIMER, argv=["600s"], tag=pb.TAG_SHORT)
+
+        def bring(job, n, epoch):
+            return dist("Submit", pb.SubmitRequest(job=spec(n), resubmit=pb.Resubmit(job=job, epoch=epoch)),
+                        pb.SubmitReply)
+
+        job = dist("Submit", pb.SubmitRequest(job=spec(10)), pb.SubmitReply).job
+        events = iter(dist.stream("Watch", pb.WatchRequest(job=job, tasks=True), pb.Event))
+        assert next(events).job.tasks == 10
+        for n in (100000, 1):
+            refused(grpc.StatusCode.INVALID_ARGUMENT, lambda n=n: bring(job, n, 3))
+        assert bring(job, 10, 5).job == job
+        assert not dist("Cancel", pb.CancelRequest(job=job), pb.CancelReply).already_ended
+        *_, last = events
+        assert last.job.state == pb.JOB_CANCELLED and last.job.cancelled == 10, last
+
+
 run_tests(sys.modules[__name__])
