@@ -134,14 +134,13 @@ static int64_t list_bytes(const struct members *m)
 void central_members_run(struct central *c)
 {
     int64_t rate = c->cfg.members_bytes_s, pause_us = c->cfg.members_push_us;
-    int64_t left = INT64_MAX, spent = 0;
+    int64_t spent = 0;
+    /* One list in any case: without a pause between rounds they follow each other as the rate allows. */
+    __int128 left = rate > 0 ? (__int128)rate * pause_us / US_PER_S + 1 : INT64_MAX;
     struct node *n;
 
     if (central_members_due_us(c) > c->now_us)
         return;
-    if (rate >
-        0) /* one list in any case: with no pause between rounds they follow each other as the rate allows */
-        left = (int64_t)((__int128)rate * pause_us / US_PER_S) + 1;
     if (!c->worker_list) {
         c->worker_list = list_of(c, for_workers);
         c->worker_list_bytes = list_bytes(c->worker_list);
