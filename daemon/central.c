@@ -207,6 +207,12 @@ static int reign(struct central_daemon *d, const struct leader_view *v)
         return err;
     }
     struct store *s = journal_store(d->journal);
+    if (!d->leader && !store_meta_get(s, STORE_META_NODE, &(uint64_t){0})) {
+        log_error("%s/journal.db is a dist's journal, whose jobs would run twice: give central a state_dir "
+                  "of its own",
+                  p->config.central.state_dir);
+        return HAWK_ECORRUPT;
+    }
     cc.cluster = store_cluster_id(s);
     cc.epoch = d->epoch = store_epoch(s);
     d->over = false;

@@ -90,7 +90,8 @@ static void remember_node(struct dist_daemon *d)
     struct store *s = journal_store(d->journal);
     uint64_t known = 0;
     node_id_t node = dist_node(&d->role);
-    if ((store_meta_get(s, "node", &known) || known != node.v) && store_meta_set(s, "node", node.v))
+    if ((store_meta_get(s, STORE_META_NODE, &known) || known != node.v) &&
+        store_meta_set(s, STORE_META_NODE, node.v))
         log_warn("the node id cannot be written to the journal");
 }
 
@@ -151,7 +152,7 @@ static int start(struct dist_daemon *d)
     if (!addr)
         return HAWK_EINVALID;
     err = journal_open(&d->journal, p->loop, c->dist.state_dir, feed, d, why, sizeof why);
-    if (!err && store_meta_get(journal_store(d->journal), "node", &node))
+    if (!err && store_meta_get(journal_store(d->journal), STORE_META_NODE, &node))
         node = 0;
     if (!err && (err = reserve_seq(d, &seq)))
         snprintf(why, sizeof why, "%s: no more job numbers can be reserved: %s", c->dist.state_dir,

@@ -73,6 +73,8 @@ uint32_t store_epoch(const struct store *s);
 /* Numbers by name. They block until they are durable: for starting up, not for the loop. */
 HAWK_MUST_USE int store_meta_get(struct store *s, const char *key, uint64_t *value); /* HAWK_ENOT_FOUND */
 HAWK_MUST_USE int store_meta_set(struct store *s, const char *key, uint64_t value);
+/* The id that a dist has from central, which no other journal has. */
+#define STORE_META_NODE "node"
 /* Reserves the next `count` job sequence numbers (from 1 on): *first .. *first + count - 1, never given
  * out again. Blocks for one commit, so take many at once. HAWK_ELIMIT beyond JOB_SEQ_MAX. */
 HAWK_MUST_USE int store_reserve_seq(struct store *s, uint64_t count, uint64_t *first);

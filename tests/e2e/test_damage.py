@@ -74,6 +74,24 @@ def test_journals_that_are_refused():
         refused("central", case("newer", newer), "newer Hawk", "use that version")
 
 
+def test_the_journal_of_another_role_is_refused():
+    """Central would run the dist's jobs as its own, beside the dist."""
+    with tempfile.TemporaryDirectory() as d:
+        central = Daemon("central", "--listen", "127.0.0.1:0", "--state-dir", f"{d}/central")
+        address = central.ready()
+        dist = Daemon("dist", "--name", "d", "--listen", "127.0.0.1:0", "--central", address, "--state-dir", f"{d}/dist")
+        dist.ready()
+        assert dist.stop() == 0 and central.stop() == 0, (dist.text(), central.text())
+        for role, other in ("central", "dist"), ("dist", "central"):
+            p = Daemon(role, "--listen", "127.0.0.1:0", "--state-dir", f"{d}/{other}",
+                       *(() if role == "central" else ("--name", "d", "--central", address)))
+            try:
+                assert p.wait() == 1, p.text()
+                assert f"{d}/{other}/journal.db is " in p.text() and f"{other}'s journal" in p.text(), p.text()
+            finally:
+                p.kill()
+
+
 def test_a_log_of_another_store_is_refused():
     with tempfile.TemporaryDirectory() as d:
         make_journal(d, "mine")
