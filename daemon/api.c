@@ -99,7 +99,8 @@ static struct rpc_call *take(struct api *a, uint32_t client)
     return c;
 }
 
-/* Which of a dist's limits a job would have gone beyond, and what to do. */
+/* Which of a dist's limits a job would have gone beyond, or it was one of central's, which does not say which; and what
+ * to do. */
 static void full_text(const struct dist *d, char *text, size_t size)
 {
     if (d->jobs_unfinished >= d->cfg.jobs_unfinished_max)
@@ -109,13 +110,13 @@ static void full_text(const struct dist *d, char *text, size_t size)
                  " ended, or use another dist",
                  d->jobs_unfinished);
     else
-        snprintf(
-            text, size,
-            "the job was not accepted: with it this dist would have more than %u unfinished tasks "
-            "(dist.tasks_max), or more"
-            " than %" PRIu64
-            " MiB of their descriptions (dist.memory_max): wait until some have ended, or use another dist",
-            d->cfg.tasks_unfinished_max, d->cfg.unfinished_bytes_max >> 20);
+        snprintf(text, size,
+                 "the job was not accepted: with it this dist would have more than %u unfinished tasks "
+                 "(dist.tasks_max), or more"
+                 " than %" PRIu64 " MiB of their descriptions (dist.memory_max), or central, were it long, "
+                                  "more long ones than it takes "
+                 "(central.long_jobs_max, long_tasks_max): wait until some have ended, or use another dist",
+                 d->cfg.tasks_unfinished_max, d->cfg.unfinished_bytes_max >> 20);
 }
 
 void api_refusal(const struct api *a, int err, char *text, size_t size)

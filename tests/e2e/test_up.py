@@ -107,6 +107,16 @@ def test_who_waits_is_told_that_the_cluster_is_gone():
         assert f"job {job}: how it ended is not known" in told and "is `hawk up` running?" in told, told
 
 
+def test_who_is_refused_by_central_is_not_sent_to_limits_of_the_dist_alone():
+    with tempfile.TemporaryDirectory() as d:
+        env = user_environment(d)
+        up = Daemon("up", "--slots", "1", "--output-dir", f"{d}/out", "--set", "central.long_tasks_max=3", env=env)
+        up.ready()
+        told = run_hawk(env, "submit", "--class", "long", "--array", "1-4", "--", "true", check=3).stderr
+        assert "central.long_jobs_max, long_tasks_max" in told, told
+        assert up.stop() == 0, up.text()
+
+
 def test_names_do_not_reach_the_terminal_as_they_are():
     with tempfile.TemporaryDirectory() as d:
         env = user_environment(d)
