@@ -30,7 +30,7 @@ struct task_set *hand_tasks(const struct dist_job *job)
 /* A task of the job that central gets, as long as its job's mean so far, or as the cutoff that it outlived. */
 static int64_t estimate(const struct dist_job *job)
 {
-    int64_t mean = job->ok_n > 0 ? job->ok_us / job->ok_n : 0;
+    int64_t mean = job->ok_n > 0 ? (int64_t)(job->ok_us / job->ok_n) : 0;
 
     if (!epoch_is_dists(job->epoch))
         return mean > job->cutoff_us ? mean : job->cutoff_us;

@@ -598,8 +598,8 @@ static void job_report(struct step *s, const struct dist_job *job)
     if (job->hand != HAND_NONE && !job->handed_part)
         return;
     r = (struct dist_report){.name = blob_ref(job->desc->name),
-                             .mean_us = job->ok_us / job->ok_n,
-                             .task_us = (uint64_t)job->ok_us,
+                             .mean_us = (int64_t)(job->ok_us / job->ok_n),
+                             .task_us = job->ok_us > INT64_MAX ? INT64_MAX : (uint64_t)job->ok_us,
                              .tasks = job->ok_n,
                              .class = job->class};
     if (d->central_up) {

@@ -89,7 +89,7 @@ void on_recover_task(struct step *s, const struct msg_journal_task *m)
     t->outcome = m->outcome & 7;
     t->run_us = m->run_us;
     if (m->state == TASK_DONE) {
-        job->ok_us += m->run_us;
+        job->ok_us += (uint64_t)m->run_us;
         job->ok_n++;
     }
     task_set_state(s, job, m->id.task, m->state, NULL);

@@ -123,7 +123,7 @@ struct dist_job {
     int64_t progress_us;            /* the last probe sent, or request received */
     int64_t sure_us;                /* since when `sure` counts: see probe_doubt */
     int64_t estimate_us, cutoff_us; /* what the class was decided on */
-    int64_t ok_us;                  /* sum of the run times of its ok_n tasks that exited 0 */
+    unsigned __int128 ok_us;        /* sum of the run times of its ok_n tasks that exited 0 */
     uint32_t ok_n;
     uint32_t policy_flags; /* enum policy_flag and ratio at submission: a change applies to new jobs only */
     uint32_t ratio_milli;

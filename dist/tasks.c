@@ -153,7 +153,7 @@ static void restore(struct step *s, struct dist_job *job, const struct resubmit_
     if (t->started && (job->first_wait_us < 0 || t->wait_us < job->first_wait_us))
         job->first_wait_us = t->wait_us;
     if (t->state == TASK_DONE) {
-        job->ok_us += t->run_us;
+        job->ok_us += (uint64_t)t->run_us;
         job->ok_n++;
     }
     job->unlaunched--;
@@ -290,7 +290,7 @@ void task_finish(struct step *s, struct dist_job *job, uint32_t i, enum outcome 
     if (to == TASK_DONE || to == TASK_FAILED)
         note_start(s, job, t, run_us);
     if (to == TASK_DONE) {
-        job->ok_us += run_us;
+        job->ok_us += (uint64_t)run_us;
         job->ok_n++;
     }
     task_set_state(s, job, i, to, NULL);

@@ -101,6 +101,30 @@ static void test_what_is_unfinished_runs(void **state)
     talk_end(t);
 }
 
+/* Their sum would be more than a report can say, let alone a number of 64 bits. */
+static void test_run_times_beyond_reason(void **state)
+{
+    enum { TASKS = 11000 };
+    struct talk *t = talk_joined("hawk", 1);
+    struct resubmit_task *ended = xcalloc(TASKS, sizeof *ended);
+
+    for (uint32_t i = 0; i < TASKS; i++) {
+        ended[i] = done(i);
+        ended[i].run_us = LIMIT_TIME_US;
+    }
+    resubmit(t, tagged(TASKS + 1), moved(3, ended, TASKS));
+    says(t, "- SUBMITTED job=7.5 client=9 err=0");
+    says(t, "101 PROBE job=7.5 estimate_us=0 count=2");
+    ask_task(t, 101, 1);
+    ignore(t);
+    finished(t, 101, moved_try(TASKS, 3, 1), 0, LIMIT_TIME_US);
+    says(t, "101 FINISH_ACK");
+    says(t, "central JOB_REPORT name=\"\" mean_us=864000000000000 task_us=9223372036854775807 tasks=11001");
+    says(t, "- JOB_EVENT job=7.5 done=11001 failed=0 state=3");
+    free(ended);
+    talk_end(t);
+}
+
 static void test_nothing_was_left(void **state)
 {
     struct talk *t = talk_joined("hawk", 1);
@@ -473,6 +497,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_unfinished_runs),
+        cmocka_unit_test(test_run_times_beyond_reason),
         cmocka_unit_test(test_nothing_was_left),
         cmocka_unit_test(test_asked_twice),
         cmocka_unit_test(test_comes_back),
