@@ -17,7 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #define RUN_INTERRUPTED 130
@@ -28,7 +27,6 @@
 #define OUTPUT_KEPT (16u << 20) /* bytes of a task's stdout and stderr each in the JSON document */
 #define WHY_SHOWN 200u          /* bytes of why one was not started */
 #define ARG_SHOWN 80u           /* bytes of a failed task's argument */
-#define DISK_FULL (16u << 10)   /* less than so many bytes free: what tasks write may be cut short */
 
 struct run_options {
     uint32_t slots;
@@ -108,12 +106,8 @@ static void flush_output(struct run *r, FILE *f)
 /* A task's write that fails is the task's to tell, but not all look, and its stderr may be on the same disk. */
 static void look_for_full_disk(struct run *r, int fd)
 {
-    struct statvfs fs;
     struct stat st;
-    if (r->full || fstat(fd, &st) || st.st_size == 0 || fstatvfs(fd, &fs))
-        return;
-    fsblkcnt_t left = geteuid() == 0 ? fs.f_bfree : fs.f_bavail;
-    if (left >= DISK_FULL / fs.f_frsize + 1)
+    if (r->full || fstat(fd, &st) || st.st_size == 0 || !exec_disk_full(r->dir))
         return;
     r->full = true;
     clear_progress(r);

@@ -137,4 +137,7 @@ void exec_leave(struct exec *e);
 HAWK_MUST_USE int exec_output_path(const struct exec_config *c, const struct try_id *id,
                                    const struct job_desc *d, int which, char *buf, size_t size);
 
+/* Whether what tasks write below dir may be cut short, since there is hardly any room on its disk. */
+bool exec_disk_full(const char *dir);
+
 #endif

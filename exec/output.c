@@ -9,7 +9,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
+
+#define DISK_FULL (16u << 10) /* bytes that are hardly any room */
 
 /* ---- Names ---- */
 
@@ -210,4 +213,15 @@ int output_open(const char *path, bool truncate)
         return err;
     }
     return fd;
+}
+
+bool exec_disk_full(const char *dir)
+{
+    struct statvfs fs;
+    fsblkcnt_t left;
+
+    if (statvfs(dir, &fs) < 0 || fs.f_blocks == 0)
+        return false;
+    left = geteuid() == 0 ? fs.f_bfree : fs.f_bavail;
+    return left < DISK_FULL / fs.f_frsize + 1;
 }

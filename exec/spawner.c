@@ -32,6 +32,7 @@
 
 #define RECORDS_PER_TURN 8 /* so that ends are reported while a long array starts */
 #define END_ALL_US (2 * US_PER_S)
+#define DISK_LOOK_US US_PER_S /* the output directory's disk is looked at so often, when tasks end */
 #define GROUP_DIES_US                                                                                        \
     (2 * US_PER_S) /* after that its end is told all the same: something hangs in the kernel */
 
@@ -72,10 +73,12 @@ struct spawner {
     struct heap timers;
     uint64_t timer_seq;
     uint32_t leaders_gone; /* of by_run */
-    int64_t sweep_us;      /* when to look for strays; TIME_NEVER: nothing has ended since */
-    int64_t orphan_us;     /* when to give up on the agent; TIME_NEVER: it is there */
-    int64_t lease_us;      /* when leased runs must be dead (CLOCK_BOOTTIME); TIME_NEVER: nobody said */
-    bool greeted;          /* the agent has said who it is, or is our parent */
+    int64_t disk_look_us;  /* not before */
+    bool disk_full;
+    int64_t sweep_us;  /* when to look for strays; TIME_NEVER: nothing has ended since */
+    int64_t orphan_us; /* when to give up on the agent; TIME_NEVER: it is there */
+    int64_t lease_us;  /* when leased runs must be dead (CLOCK_BOOTTIME); TIME_NEVER: nobody said */
+    bool greeted;      /* the agent has said who it is, or is our parent */
     bool stopping;
 };
 
@@ -166,6 +169,22 @@ static void ended(struct spawner *s, struct run *r)
     HASH_ADD(by_run, s->ended, run, sizeof r->run, r);
 }
 
+/* A task's write that fails is the task's to tell, but not all look. */
+static void look_for_full_disk(struct spawner *s)
+{
+    const char *dir = s->config.output_dir;
+    bool was_full = s->disk_full;
+
+    if (!s->config.state_dir || now_us() < s->disk_look_us)
+        return;
+    s->disk_look_us = now_us() + DISK_LOOK_US;
+    s->disk_full = exec_disk_full(dir);
+    if (s->disk_full && !was_full)
+        log_warn("spawner: the disk of %s is full: what tasks write there may be cut short", dir);
+    else if (was_full && !s->disk_full)
+        log_warn("spawner: there is room on the disk of %s again", dir);
+}
+
 static void end_run(struct spawner *s, struct run *r)
 {
     enum outcome outcome = WIFSIGNALED(r->status) ? OUTCOME_SIGNALED : OUTCOME_EXITED;
@@ -177,6 +196,7 @@ static void end_run(struct spawner *s, struct run *r)
         heap_remove(&s->timers, &r->timer);
     HASH_DELETE(by_run, s->by_run, r);
     ended(s, r);
+    look_for_full_disk(s);
     if (s->sweep_us == TIME_NEVER)
         s->sweep_us = now_us() + STRAY_SWEEP_US;
 }
