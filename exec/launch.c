@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #define STACK_BYTES (128u << 10)
+#define ARGV_BYTES_MAX (64u << 20) /* no kernel takes a tenth of it: Linux stops at 6 MiB */
 
 enum stage { STAGE_NONE, STAGE_CHDIR, STAGE_EXEC };
 
@@ -109,7 +110,7 @@ static void reserve(struct launcher *l, size_t text, size_t argv)
 static int make_argv(struct launcher *l, const struct job_desc *d, const struct task *t, struct launched *out)
 {
     const char *text = d->argv.data;
-    size_t places = 0, n = 1;
+    size_t places = 0, n = 1, bytes = 0;
     char *to;
 
     if (t->arg && memchr(t->arg, '\0', t->arg_len))
@@ -117,7 +118,12 @@ static int make_argv(struct launcher *l, const struct job_desc *d, const struct 
                       "the task's argument contains a NUL byte, which no command can be given");
     for (uint32_t i = 0; t->arg && i < d->argv.n; i++, text += strlen(text) + 1)
         places += count_places(text);
-    reserve(l, t->arg ? d->argv.bytes + (places + 1) * ((size_t)t->arg_len + 1) : 0, (size_t)d->argv.n + 3);
+    if (t->arg)
+        bytes = d->argv.bytes + (places + 1) * ((size_t)t->arg_len + 1);
+    /* A megabyte of places for an argument of as much: the memory for it is not to be had, and it would not start. */
+    if (bytes > ARGV_BYTES_MAX)
+        return cannot(out, LAUNCH_CANNOT, "%.200s: cannot be executed: %s", d->argv.data, strerror(E2BIG));
+    reserve(l, bytes, (size_t)d->argv.n + 3);
     to = l->text;
     text = d->argv.data;
     for (uint32_t i = 0; i < d->argv.n; i++, text += strlen(text) + 1) {

@@ -139,6 +139,31 @@ static void test_argument_that_no_command_can_be_given(void **state)
     job_desc_drop(d);
 }
 
+/* The spawner is there for the next task: it does not try to make terabytes of it. */
+static void test_argument_in_more_places_than_memory_has_room(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = COMMAND("echo");
+    struct try_id id = try_of(0);
+    size_t len = 16u << 20, places = 500000;
+    char *big = xmalloc(len), *text = xmalloc(2 * places + 1);
+
+    for (size_t i = 0; i < places; i++)
+        memcpy(text + 2 * i, "{}", 3);
+    strings_add(&d->argv, text);
+    memset(big, 'x', len);
+    start(f);
+    ask_as(f, 0, d, &id, big, len);
+    pump_until(f, &f->v[0].exited);
+    assert_int_equal(f->v[0].outcome, OUTCOME_NOT_STARTED);
+    assert_int_equal(f->v[0].code, 126);
+    assert_non_null(strstr(f->v[0].why, "Argument list too long"));
+    assert_exited(run_one(f, 1, COMMAND("true"), NULL), 0);
+    free(big);
+    free(text);
+    job_desc_drop(d);
+}
+
 static void test_many_arguments(void **state)
 {
     struct fixture *f = *state;
@@ -470,6 +495,7 @@ int main(void)
         TEST(test_one_file_for_stdout_and_stderr_and_for_many_tasks),
         TEST(test_arguments_replace_braces),
         TEST(test_argument_that_no_command_can_be_given),
+        TEST(test_argument_in_more_places_than_memory_has_room),
         TEST(test_many_arguments),
         TEST(test_environment_and_directory),
         TEST(test_inherited_environment_hides_the_token),
