@@ -86,6 +86,24 @@ static void ends_that_nobody_acknowledged_are_told(void **state)
     blob_drop(why);
 }
 
+/* Or the executor would take what is said of one for the other's, and forget an end that nobody has acknowledged. */
+static void no_new_run_has_the_number_of_one_that_ended(void **state)
+{
+    struct talk t;
+
+    begin(&t, 1);
+    tell(&t, EXEC_HELD, exec_held, 0, .id = TRY(1, 0), .run = RUN(1, 0), .owner = NODE_CENTRAL,
+         .outcome = OUTCOME_EXITED);
+    tell(&t, START, start, 0, 0);
+    tell(&t, PEER_UP, peer_up, DIST, ROLE_DIST);
+    expect(&t, HELD_END, held_end, DIST, whatever);
+    probe(&t, 2, 1);
+    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
+    launch(&t, 2, 0, 1);
+    assert_int_equal(starts(&t, 2, 0, DIST), RUN(2, 0));
+    talk_end(&t);
+}
+
 /* DESIGN 3.9: a process that has not heard from central has no more time than the one before it. */
 static void the_lease_is_the_last_processs_until_central_answers(void **state)
 {
@@ -209,6 +227,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(running_tasks_go_on_in_their_slots),
         cmocka_unit_test(ends_that_nobody_acknowledged_are_told),
+        cmocka_unit_test(no_new_run_has_the_number_of_one_that_ended),
         cmocka_unit_test(the_lease_is_the_last_processs_until_central_answers),
         cmocka_unit_test(central_renews_the_lease),
         cmocka_unit_test(a_dist_that_stays_away_has_orphans),

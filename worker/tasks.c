@@ -387,15 +387,11 @@ static void promote_in_order(struct worker *w, struct task *t)
 /* What runs takes its slot back. How long it waited is not known any more. */
 static void hold_running(struct worker *w, struct task *t, const struct msg_exec_held *m)
 {
-    uint32_t generation = m->run >> RUN_SLOT_BITS;
-
     t->started_us = m->run_us > 0 && m->run_us < w->now_us ? w->now_us - m->run_us : w->now_us;
     wk_slot_run(w, slot_at(w, worker_slot_of(m->run)), t, m->class == CLASS_LONG);
     wk_task_set_state(w, t, T_STARTING);
     wk_task_set_state(w, t, T_RUNNING);
     promote_in_order(w, t);
-    if (generation > w->run_generation)
-        w->run_generation = generation;
 }
 
 static void hold_done(struct worker *w, struct task *t, const struct msg_exec_held *m)
@@ -428,10 +424,12 @@ void wk_on_exec_held(struct worker *w, const struct event *e, struct out *out)
 {
     const struct msg_exec_held *m = &e->m.exec_held;
     bool runs = m->outcome == OUTCOME_NONE;
-    uint32_t slot = worker_slot_of(m->run);
+    uint32_t slot = worker_slot_of(m->run), generation = m->run >> RUN_SLOT_BITS;
     struct owner *o = wk_owner_get(w, m->owner);
     struct task *t;
 
+    if (generation > w->run_generation)
+        w->run_generation = generation; /* the executor may know all of them for a while yet */
     if (wk_task_find(w, o, &m->id) ||
         (runs && (slot >= w->config.slots || slot_at(w, slot)->state != SLOT_FREE))) {
         send_refusal(w, m->run, runs, out);
