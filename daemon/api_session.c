@@ -440,6 +440,8 @@ void api_session_task(struct api *a, const struct msg_task_event *m)
     if (j && (j->app || m->outcome == OUTCOME_NOT_STARTED))
         words_of(a, m, &t);
     for (; j; j = j->next) {
+        if (j->over) /* this is of one that was brought after its end; nothing may come behind that */
+            continue;
         bool ran = m->state == TASK_DONE || m->state == TASK_FAILED || m->wait_us > 0;
         tell_task(j, &(struct api_session_task){.task = m->id.task,
                                                 .state = m->state,

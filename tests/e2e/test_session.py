@@ -246,6 +246,25 @@ def test_results_that_nobody_reads_wait_at_the_dist():
         x.leave()
 
 
+def test_a_job_that_comes_back_after_its_end_was_not_read():
+    """Who has not read the end of it hears of the first run alone, up to that end."""
+    with Cluster(workers=1, slots=8) as c:
+        x = large(c)
+        deaf, other = Session(c.dist_addrs[0], read=False), Session(c.dist_addrs[0])
+        deaf.submit([app_job(tasks=20)])
+        wait_for("its tasks are done", lambda: [j["state"] for j in c.json("jobs", "--all")["jobs"]] == ["done"])
+        job = c.json("jobs", "--all")["jobs"][0]["job"]
+        other.requests.put(pb.SessionRequest(submit=[pb.SessionSubmit(
+            tag=1, job=app_job(tasks=20), resubmit=pb.Resubmit(job=job, epoch=3))]))
+        other.until("it has run again", lambda: 1 in other.ends)
+        assert other.close() == grpc.StatusCode.OK and len(x.tasks) == 40
+        deaf.reader.start()
+        deaf.until("its end", lambda: 0 in deaf.ends)
+        assert deaf.close() == grpc.StatusCode.OK
+        assert len(deaf.tasks[0]) == 20
+        x.leave()
+
+
 def test_a_large_job_is_taken_up_again():
     """By its key, after its stream has broken: all it returned is told again, and no task runs twice."""
     with Cluster(workers=1, slots=8) as c:
