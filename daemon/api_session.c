@@ -276,8 +276,16 @@ static void tell_end(struct session_job *j, uint32_t state, bool abandoned)
     job_free(j);
 }
 
+static void watch_no_more(struct api *a, job_id_t job)
+{
+    a->feed(a->arg, ROLE_DIST, &(struct msg){.type = MSG_WATCH, .watch = {.job = job, .on = false}});
+}
+
 static void job_ended(struct session_job *j, uint32_t state, bool abandoned)
 {
+    /* Now, not when its client has read that: another one may be brought under its id by then. */
+    watch_no_more(j->session->api, j->job);
+    list_remove(&j->in_cancelling);
     if (!any_late(j->session)) {
         tell_end(j, state, abandoned);
         return;
@@ -485,13 +493,13 @@ static void session_free(struct session *s)
     struct session_job *j;
     s->all_sent = false;
     while ((j = s->jobs)) {
-        job_id_t job = j->accepted ? j->job : JOB_NONE;
+        job_id_t job = j->accepted && !j->over ? j->job : JOB_NONE;
         bool cancel = !list_empty(&j->in_cancelling);
         job_free(j);
         if (cancel)
             a->feed(a->arg, ROLE_DIST, &(struct msg){.type = MSG_CANCEL, .cancel.job = job});
         if (job.v)
-            a->feed(a->arg, ROLE_DIST, &(struct msg){.type = MSG_WATCH, .watch = {.job = job, .on = false}});
+            watch_no_more(a, job);
     }
     forget_unsent(s);
     list_remove(&s->in_all);

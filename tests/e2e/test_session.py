@@ -201,6 +201,22 @@ def test_the_same_key_and_a_job_that_moves():
         assert second.close() == grpc.StatusCode.OK
 
 
+def test_a_job_that_ended_is_watched_no_more():
+    """Who heard its end does not keep it alive when it is brought again, and its client goes."""
+    with Cluster(workers=1, slots=2, dist=["--client-grace", "500ms"]) as c:
+        first, again = (Session(c.dist_addrs[0]) for _ in range(2))
+        first.submit([timer()])
+        first.until("its end", lambda: 0 in first.ends)
+        job = first.jobs[0].job
+        again.requests.put(pb.SessionRequest(submit=[pb.SessionSubmit(
+            tag=1, job=timer(ms=600000), resubmit=pb.Resubmit(job=job, epoch=3))]))
+        again.until("it is there", lambda: 1 in again.jobs)
+        wait_for("it runs", lambda: c.job(job)["state"] == "running")
+        again.call.cancel()
+        wait_for("the job that nobody watches is cancelled", lambda: c.job(job)["state"] == "cancelled")
+        assert first.close() == grpc.StatusCode.OK
+
+
 def test_a_client_that_does_not_read():
     """It is held back, others are served, and what it did not read is there when it does."""
     with Cluster(workers=2, slots=8) as c:
