@@ -38,10 +38,11 @@ static int reserve_seq(struct dist_daemon *d, uint64_t *first)
     return 0;
 }
 
+/* What counts is how many were given out here, not the job's own number: its client may have brought it. */
 static void submitted(struct dist_daemon *d, const struct msg_submitted *m)
 {
     uint64_t first;
-    if (m->err || job_id_seq(m->job) < d->seq_low || !reserve_seq(d, &first))
+    if (m->err || d->role.next_seq <= d->seq_low || !reserve_seq(d, &first))
         return;
     d->seq_low += SEQ_BLOCK / 100; /* then it is tried again */
     log_error("no more job numbers can be reserved in %s: look at the disk",

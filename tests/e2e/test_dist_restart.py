@@ -4,6 +4,7 @@ import signal
 import sqlite3
 import sys
 
+from grpctest import Caller, pb
 from hawktest import Cluster, run_tests, wait_for
 
 
@@ -196,6 +197,17 @@ def test_a_cancellation_outlives_the_dist():
         c.hawk("wait", job, check=None)
         wait_for("the job to end", lambda: c.hawk("job", job, check=None).stdout.find("cancelled") > 0)
         assert lines(f"{c.dir}/one.began") == ["0"] and not lines(f"{c.dir}/one.ended")
+
+
+def test_jobs_that_are_brought_use_up_no_numbers():
+    with Cluster(workers=1, slots=2) as c:
+        call = Caller(c.dist_addrs[0])
+        for n in range(3):  # as from a dist that has given out nearly all of its own
+            call("Submit", pb.SubmitRequest(job=pb.JobSpec(tasks=1, kind=pb.PAYLOAD_TIMER, argv=["0ms"]), resubmit=pb.Resubmit(
+                job=f"77.{(1 << 40) - 1 - n}", epoch=3)), pb.SubmitReply)
+        c.dists[0].stop()
+        restart(c)
+        assert c.submit("--", "true").split(".")[1] == "1000001"  # the second block, whatever was brought
 
 
 def test_a_stopped_dist_goes_on_later():
