@@ -240,6 +240,18 @@ static int on_drain(void *arg)
     return 0;
 }
 
+/* It says nothing more: what it has not answered by now it never will. */
+static int on_end(struct stream *s)
+{
+    int err = on_drain(s);
+
+    return err || s->drained
+               ? err
+               : wrong(s, HAWK_EINVALID,
+                       "the stream ended before the results of the tasks it was given: send drain "
+                       "first, and answer them");
+}
+
 static void on_message(void *arg, struct rpc_call *c, const uint8_t *data, size_t len)
 {
     static const struct attach_fns fns = {.hello = on_hello, .result = on_result, .drain = on_drain};
@@ -249,7 +261,7 @@ static void on_message(void *arg, struct rpc_call *c, const uint8_t *data, size_
     if (data)
         err = attach_from_executor(data, len, &fns, s, s->why, sizeof s->why);
     else if (s->executor)
-        on_drain(s);
+        err = on_end(s);
     else
         err = wrong(s, HAWK_EINVALID, "the stream ended before hello");
     if (!err && data && !s->executor)

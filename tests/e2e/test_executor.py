@@ -122,13 +122,28 @@ def test_leaves_while_more_waits():
         first = Executor(socket_of(c, "w1"), "a", lambda t: None).wait_attached()
         job = submit(c, "a", [b"1", b"2", b"3"])
         held = first.task()
-        first.leave()  # the others' reservations at w1 go back
+        first.send(drain=True)  # the others' reservations at w1 go back
         second = Executor(socket_of(c, "w2"), "a", echo).wait_attached()
         assert {second.task().payload, second.task().payload} | {held.payload} == {b"1", b"2", b"3"}
-        first.answer(held, b"after all")  # its side has ended, so this is not sent
-        first.die()
+        first.answer(held, b"after all")
+        assert first.ended()[0] == grpc.StatusCode.OK
         last, tasks = watch(c, job)
-        assert last.lost == 1 and last.done == 2 and tasks[held.index].state == pb.TASK_LOST, last
+        assert last.done == 3 and tasks[held.index].result == b"after all", last
+
+
+def test_who_ends_its_side_with_tasks_has_lost_them():
+    """It cannot answer them any more, and would wait for the worker to end the call as the worker for it."""
+    with Cluster(workers=2, slots=1) as c:
+        first = Executor(socket_of(c, "w1"), "a", lambda t: None).wait_attached()
+        job = submit(c, "a", [b"1"], retries=1)
+        first.task()
+        second = Executor(socket_of(c, "w2"), "a", echo).wait_attached()
+        first.leave()
+        code, text = first.ended()
+        assert code == grpc.StatusCode.INVALID_ARGUMENT and "send drain" in text, (code, text)
+        last, tasks = watch(c, job)
+        assert last.state == pb.JOB_DONE and tasks[0].attempt == 2 and tasks[0].worker_name == "w2", tasks
+        second.leave()
 
 
 def test_killed_executors_tasks_run_elsewhere():
