@@ -35,6 +35,7 @@ struct api {
     struct api_waiting *waiting;
     char *standby;             /* why nothing is served for now; NULL: it is */
     struct api_watch *watches; /* by job */
+    uint64_t watches_bytes;    /* what they may need */
     struct list dirty;         /* watches with something to tell */
     struct list beating;       /* watches whose clients want to hear that this process is there */
     struct loop_timer beat_timer;

@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EVENT_TASKS_MAX 1000u /* tasks in one event */
+#define EVENT_TASKS_MAX 1000u          /* tasks in one event */
+#define TASK_BYTES 5u                  /* of a watch that hears of each task, at most */
+#define WATCHES_BYTES_MAX (256u << 20) /* of all of them; beyond: HAWK_ELIMIT */
 #define COUNTS_US                                                                                            \
     (100 * US_PER_MS) /* how old the counts of tasks may be that a client hears who does not hear of each */
 
@@ -58,6 +60,8 @@ static void watch_add(struct api *a, struct api_watch *w)
 static void watch_remove(struct api *a, struct api_watch *w)
 {
     struct api_watch *first = watches_of(a, w->job);
+    if (w->is_changed)
+        a->watches_bytes -= (uint64_t)TASK_BYTES * w->tasks_n;
     if (!first) {
         ; /* nothing but beats */
     } else if (first == w) {
@@ -289,9 +293,18 @@ void api_watch(struct api *a, struct rpc_call *c, void *request)
         return;
     struct job_view v;
     dist_job_view(a->roles.dist, j, loop_now(a->loop), &v);
+    uint64_t bytes = r->tasks || r->ended ? (uint64_t)TASK_BYTES * v.desc->tasks : 0;
+    if (a->watches_bytes + bytes > WATCHES_BYTES_MAX) {
+        api_fail(c, HAWK_ELIMIT,
+                 "clients hear of too many tasks one by one already, %u at most in all their watches: "
+                 "watch the job without its tasks",
+                 WATCHES_BYTES_MAX / TASK_BYTES);
+        return;
+    }
     struct api_watch *w = watch_new(a, c, r);
     w->tasks_n = v.desc->tasks;
-    w->is_changed = r->tasks || r->ended ? xcalloc(v.desc->tasks / 8 + 1, 1) : NULL;
+    w->is_changed = bytes ? xcalloc(v.desc->tasks / 8 + 1, 1) : NULL;
+    a->watches_bytes += bytes;
     watch_add(a, w);
     feed_watch(a, r->job, true);
     /* The job as it is: every task that is no longer waiting. */

@@ -7,7 +7,7 @@ import tempfile
 import grpc
 
 from grpctest import Caller, pb, refused
-from hawktest import Cluster, Daemon, run_tests
+from hawktest import Cluster, Daemon, run_tests, wait_for
 
 
 def test_submit_watch_read():
@@ -93,6 +93,37 @@ def test_another_job_under_the_id_of_one_that_is_watched():
         assert not dist("Cancel", pb.CancelRequest(job=job), pb.CancelReply).already_ended
         *_, last = events
         assert last.job.state == pb.JOB_CANCELLED and last.job.cancelled == 10, last
+
+
+def test_watches_of_each_task_are_limited_together():
+    with Cluster(workers=1) as c:
+        dist = Caller(c.dist_addrs[0])
+        spec = pb.JobSpec(tasks=1000000, kind=pb.PAYLOAD_TIMER, argv=["600s"], tag=pb.TAG_SHORT)
+        job = dist("Submit", pb.SubmitRequest(job=spec), pb.SubmitReply).job
+
+        def watch(**what):
+            events = dist.stream("Watch", pb.WatchRequest(job=job, **what), pb.Event)
+            assert next(iter(events)).job.tasks == 1000000
+            return events
+
+        def watch_on():
+            while True:
+                watches.append(watch(tasks=True))
+
+        watches = []
+        assert "too many tasks" in refused(grpc.StatusCode.RESOURCE_EXHAUSTED, watch_on)
+        assert len(watches) == (256 << 20) // 5000000
+        watch().cancel()
+        watches.pop().cancel()
+
+        def room():
+            try:
+                return watch(tasks=True)
+            except grpc.RpcError:
+                return None
+
+        wait_for("a watch's room to be given back", room)
+        assert not dist("Cancel", pb.CancelRequest(job=job), pb.CancelReply).already_ended
 
 
 run_tests(sys.modules[__name__])
