@@ -139,13 +139,13 @@ static void test_argument_that_no_command_can_be_given(void **state)
     job_desc_drop(d);
 }
 
-/* The spawner is there for the next task: it does not try to make terabytes of it. */
+/* The spawner is there for the next task: it does not try to make nearly a terabyte of it. */
 static void test_argument_in_more_places_than_memory_has_room(void **state)
 {
     struct fixture *f = *state;
     struct job_desc *d = COMMAND("echo");
     struct try_id id = try_of(0);
-    size_t len = 16u << 20, places = 500000;
+    size_t len = 16u << 20, places = 50000;
     char *big = xmalloc(len), *text = xmalloc(2 * places + 1);
 
     for (size_t i = 0; i < places; i++)
