@@ -82,6 +82,8 @@ void api_watch_task(struct api *a, job_id_t job, uint32_t task, bool ended);
 void api_watch_job(struct api *a, job_id_t job);
 void api_watch_flush(struct api *a);
 void api_watch_init(struct api *a);
+/* To the dist: somebody watches the job, or does no longer. */
+void api_feed_watch(struct api *a, job_id_t job, bool on);
 void api_watch_free(struct api *a);
 
 /* api_session.c */
@@ -100,7 +102,6 @@ void api_get_stats(struct api *a, struct rpc_call *c, void *request);
 void api_get_policy(struct api *a, struct rpc_call *c, void *request);
 void api_set_policy(struct api *a, struct rpc_call *c, void *request);
 
-/* What central says of a node; false: it is gone, or was never there. */
 /* Of the *n elements of v those before *first were told, and make room when they are more than half: at no more than a move
  * per one told. */
 static inline void api_make_room(void *v, size_t size, uint32_t *first, uint32_t *n)
@@ -111,7 +112,8 @@ static inline void api_make_room(void *v, size_t size, uint32_t *first, uint32_t
     memmove(v, (char *)v + *first * size, *n * size);
     *first = 0;
 }
-/* To be freed with api_nodes_free. */
+
+/* What central says of a node; false: it is gone, or was never there. To be freed with api_nodes_free. */
 bool api_node_fill(const struct api *a, node_id_t id, struct api_node *out);
 /* What is in them, and the array; NULL is fine. */
 void api_nodes_free(struct api_node *nodes, uint32_t n);

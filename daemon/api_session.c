@@ -276,15 +276,10 @@ static void tell_end(struct session_job *j, uint32_t state, bool abandoned)
     job_free(j);
 }
 
-static void watch_no_more(struct api *a, job_id_t job)
-{
-    a->feed(a->arg, ROLE_DIST, &(struct msg){.type = MSG_WATCH, .watch = {.job = job, .on = false}});
-}
-
 static void job_ended(struct session_job *j, uint32_t state, bool abandoned)
 {
     /* Now, not when its client has read that: another one may be brought under its id by then. */
-    watch_no_more(j->session->api, j->job);
+    api_feed_watch(j->session->api, j->job, false);
     list_remove(&j->in_cancelling);
     if (!any_late(j->session)) {
         tell_end(j, state, abandoned);
@@ -499,7 +494,7 @@ static void session_free(struct session *s)
         if (cancel)
             a->feed(a->arg, ROLE_DIST, &(struct msg){.type = MSG_CANCEL, .cancel.job = job});
         if (job.v)
-            watch_no_more(a, job);
+            api_feed_watch(a, job, false);
     }
     forget_unsent(s);
     list_remove(&s->in_all);

@@ -1,5 +1,5 @@
 /* Watching jobs: what changed gathers per watch and leaves as one event per turn of the loop, or later when the
- * client is slow to read. A watch costs at most five bytes per task of its job, however slow its client is. */
+ * client is slow to read. A watch costs some bytes per task of its job, however slow its client is. */
 #include "base/mem.h"
 #include "daemon/api_internal.h"
 
@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define EVENT_TASKS_MAX 1000u          /* tasks in one event */
-#define TASK_BYTES 5u                  /* of a watch that hears of each task, at most */
+#define TASK_BYTES 5u                  /* of a watch that hears of each task, when all have changed */
 #define WATCHES_BYTES_MAX (256u << 20) /* of all of them; beyond: HAWK_ELIMIT */
 #define COUNTS_US                                                                                            \
     (100 * US_PER_MS) /* how old the counts of tasks may be that a client hears who does not hear of each */
@@ -41,7 +41,7 @@ static struct api_watch *watches_of(struct api *a, job_id_t job)
     return w;
 }
 
-static void feed_watch(struct api *a, job_id_t job, bool on)
+void api_feed_watch(struct api *a, job_id_t job, bool on)
 {
     a->feed(a->arg, ROLE_DIST, &(struct msg){.type = MSG_WATCH, .watch = {.job = job, .on = on}});
 }
@@ -135,7 +135,7 @@ static void end(struct api_watch *w)
     job_id_t job = w->job;
     watch_remove(a, w);
     if (job.v)
-        feed_watch(a, job, false);
+        api_feed_watch(a, job, false);
 }
 
 static int put_event(struct api_watch *w, struct api_event *event)
@@ -306,7 +306,7 @@ void api_watch(struct api *a, struct rpc_call *c, void *request)
     w->is_changed = bytes ? xcalloc(v.desc->tasks / 8 + 1, 1) : NULL;
     a->watches_bytes += bytes;
     watch_add(a, w);
-    feed_watch(a, r->job, true);
+    api_feed_watch(a, r->job, true);
     /* The job as it is: every task that is no longer waiting. */
     for (uint32_t i = 0; w->is_changed && i < v.desc->tasks; i++) {
         struct task_view t;
