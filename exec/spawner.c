@@ -73,13 +73,13 @@ struct spawner {
     struct heap timers;
     uint64_t timer_seq;
     uint32_t leaders_gone; /* of by_run */
-    int64_t disk_look_us;  /* not before */
-    bool disk_full;
-    int64_t sweep_us;  /* when to look for strays; TIME_NEVER: nothing has ended since */
-    int64_t orphan_us; /* when to give up on the agent; TIME_NEVER: it is there */
-    int64_t lease_us;  /* when leased runs must be dead (CLOCK_BOOTTIME); TIME_NEVER: nobody said */
-    bool greeted;      /* the agent has said who it is, or is our parent */
+    int64_t sweep_us;      /* when to look for strays; TIME_NEVER: nothing has ended since */
+    int64_t orphan_us;     /* when to give up on the agent; TIME_NEVER: it is there */
+    int64_t lease_us;      /* when leased runs must be dead (CLOCK_BOOTTIME); TIME_NEVER: nobody said */
+    bool greeted;          /* the agent has said who it is, or is our parent */
     bool stopping;
+    bool disk_full;       /* the one of output_dir, when it was looked at last */
+    int64_t disk_look_us; /* not again before */
 };
 
 static int64_t now_us(void)
@@ -173,16 +173,18 @@ static void ended(struct spawner *s, struct run *r)
 static void look_for_full_disk(struct spawner *s)
 {
     const char *dir = s->config.output_dir;
-    bool was_full = s->disk_full;
+    int64_t now = now_us();
+    bool full;
 
-    if (!s->config.state_dir || now_us() < s->disk_look_us)
-        return;
-    s->disk_look_us = now_us() + DISK_LOOK_US;
-    s->disk_full = exec_disk_full(dir);
-    if (s->disk_full && !was_full)
-        log_warn("spawner: the disk of %s is full: what tasks write there may be cut short", dir);
-    else if (was_full && !s->disk_full)
-        log_warn("spawner: there is room on the disk of %s again", dir);
+    if (!s->config.state_dir || now < s->disk_look_us)
+        return; /* `hawk run` and `hawk up` have a spawner without; the first looks itself */
+    s->disk_look_us = now + DISK_LOOK_US;
+    full = exec_disk_full(dir);
+    if (full != s->disk_full)
+        log_warn(full ? "spawner: the disk of %s is full: what tasks write there may be cut short"
+                      : "spawner: there is room on the disk of %s again",
+                 dir);
+    s->disk_full = full;
 }
 
 static void end_run(struct spawner *s, struct run *r)

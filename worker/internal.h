@@ -165,6 +165,11 @@ void wk_owner_set_state(struct worker *w, struct owner *o, enum owner_state s);
 void wk_owner_release(struct worker *w, struct owner *o); /* frees it when nothing needs it */
 struct job *wk_job_find(const struct worker *w, const struct owner *o, job_id_t id);
 struct job *wk_job_get(struct worker *w, struct owner *o, job_id_t id);
+/* Whether j can have reservations for app: those it has are counted for one. */
+static inline bool wk_job_is_for(const struct job *j, uint64_t app)
+{
+    return j->app == app || list_empty(&j->reservations);
+}
 void wk_job_release(struct worker *w, struct job *j); /* frees it when nothing of it is left */
 
 /* Space for n more reservations or tasks: how many of them fit. */

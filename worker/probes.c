@@ -62,8 +62,8 @@ void wk_on_probe(struct worker *w, const struct event *e, struct out *out)
     else if (!wk_serves(w, m->app))
         err = HAWK_ENO_EXECUTOR;
     j = wk_job_get(w, o, m->job);
-    if (err == HAWK_ELIMIT && j->app != m->app && !list_empty(&j->reservations))
-        err = HAWK_EINVALID; /* those are counted for another application */
+    if (err == HAWK_ELIMIT && !wk_job_is_for(j, m->app))
+        err = HAWK_EINVALID;
     fits = err == HAWK_ELIMIT ? wk_room_for(w, m->count) : 0;
     if (list_empty(&j->reservations))
         j->app = m->app;

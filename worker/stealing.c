@@ -251,8 +251,8 @@ static uint32_t acceptable(struct worker *w, const struct owner *dist, const str
         refuses_work(w))
         return 0;
     j = wk_job_find(w, dist, m->job);
-    if (j && j->app != m->app && !list_empty(&j->reservations))
-        return 0; /* those are counted for another application */
+    if (j && !wk_job_is_for(j, m->app))
+        return 0;
     return lane_blocked(wk_lane_shortest(w)) ? 0 : wk_room_for(w, m->count);
 }
 
