@@ -311,9 +311,6 @@ static void central_load_begin(struct central_load *l, uint32_t workers)
     central_cycles_per_s(l); /* until the estimates are mixed */
 }
 
-#define MANY "central, place + start + end"
-#define FEW "central, the same with 1,000 workers"
-
 /* ---- What memory alone takes ---- */
 
 #define CHASE_LINES 1048576u /* 64 MB: central's nodes of some 100,000 workers */
@@ -352,6 +349,11 @@ static double chase_ns(const struct line *v)
     at = cpu_s() - at;
     return i < CHASE_LINES ? at * 1e9 / CHASE_READS : 0;
 }
+
+/* ---- Central, measured ---- */
+
+#define MANY "central, place + start + end"
+#define FEW "central, the same with 1,000 workers"
 
 /* Beside many workers, whose state lies all over the memory, a few whose state fits the processor's cache: the bound. */
 static void measure_central(struct figures *f, uint32_t rounds, uint32_t workers)

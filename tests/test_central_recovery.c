@@ -344,25 +344,32 @@ static void nothing_is_placed_again_before_who_was_let_in_has_spoken(void **stat
     end(&c);
 }
 
+/* A job of one task, which moved to another dist before central restarted. */
+static void recover_moved(struct cluster *c)
+{
+    struct job_desc *d = desc_of("", 1);
+
+    talk_config(&c->t);
+    talk_start(&c->t);
+    tell(&c->t, JOURNAL_JOB, journal_job, 0, .job = JOB(9, 1), .desc = d, .epoch = 1);
+    tell(&c->t, JOURNAL_OWNER, journal_owner, 0, .job = JOB(9, 1), .epoch = 1, .owner = 3);
+    tell(&c->t, RECOVERED, recovered, 0, 0);
+    job_desc_drop(d);
+}
+
 /* A dist from which the client went away, and which could not say so before central restarted. */
 static void a_moved_job_belongs_to_the_same_dist_after_a_restart(void **state)
 {
     struct cluster c;
-    struct job_desc *d = desc_of("", 1);
     uint32_t d1, d2;
 
-    talk_config(&c.t);
-    talk_start(&c.t);
-    tell(&c.t, JOURNAL_JOB, journal_job, 0, .job = JOB(9, 1), .desc = d, .epoch = 1);
-    tell(&c.t, JOURNAL_OWNER, journal_owner, 0, .job = JOB(9, 1), .epoch = 1, .owner = 3);
-    tell(&c.t, RECOVERED, recovered, 0, 0);
+    recover_moved(&c);
     d1 = add_dist(&c.t, "d1");
     tell(&c.t, LONG_CANCEL, long_cancel, d1, .job = JOB(9, 1), .epoch = 1, .owner = 1);
     expect_none(&c.t, JOURNAL_CANCEL, 0);
     d2 = add_dist(&c.t, "d2");
     tell(&c.t, LONG_CANCEL, long_cancel, d2, .job = JOB(9, 1), .epoch = 1, .owner = 3);
     expect(&c.t, JOURNAL_CANCEL, journal_cancel, 0);
-    job_desc_drop(d);
     end(&c);
 }
 
@@ -370,14 +377,9 @@ static void a_moved_job_belongs_to_the_same_dist_after_a_restart(void **state)
 static void a_moved_job_that_ends_after_a_restart_is_kept_for_its_dist(void **state)
 {
     struct cluster c;
-    struct job_desc *d = desc_of("", 1);
     uint32_t w, dist;
 
-    talk_config(&c.t);
-    talk_start(&c.t);
-    tell(&c.t, JOURNAL_JOB, journal_job, 0, .job = JOB(9, 1), .desc = d, .epoch = 1);
-    tell(&c.t, JOURNAL_OWNER, journal_owner, 0, .job = JOB(9, 1), .epoch = 1, .owner = 3);
-    tell(&c.t, RECOVERED, recovered, 0, 0);
+    recover_moved(&c);
     w = join(&c.t, (struct join){.name = "w0", .slots = 1, .role = ROLE_WORKER});
     finished(&c.t, w, try_of(9, 1, 0, 1), OUTCOME_EXITED, 0, 5 * S);
     assert_true(central_quiet(c.t.c));
@@ -386,7 +388,6 @@ static void a_moved_job_that_ends_after_a_restart_is_kept_for_its_dist(void **st
     tell(&c.t, LONG_WATCH, long_watch, dist, .job = JOB(9, 1), .epoch = 1, .owner = 3);
     assert_int_equal(expect(&c.t, LONG_TASK, long_task, dist)->state, TASK_DONE);
     assert_int_equal(expect(&c.t, LONG_WATCHED, long_watched, dist)->err, 0);
-    job_desc_drop(d);
     end(&c);
 }
 

@@ -3,6 +3,7 @@
 Every process a test starts is a child of it and is ended by its pid. Nothing here sleeps for a fixed time to
 let something happen: wait_for polls for the thing itself, with a bound.
 """
+import contextlib
 import json
 import os
 import queue
@@ -30,6 +31,20 @@ def wait_for(what, probe, bound=BOUND):
         if time.monotonic() > end:
             raise AssertionError(f"not within {bound} s: {what}")
         pause.wait(0.02)
+
+
+@contextlib.contextmanager
+def small_disk(options):
+    """A directory that is a file system of its own; None where none can be mounted."""
+    with tempfile.TemporaryDirectory() as d:
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", d], capture_output=True).returncode:
+            print("skipped: no file system can be mounted here")
+            yield None
+            return
+        try:
+            yield d
+        finally:
+            subprocess.run(["umount", d], check=True)
 
 
 def user_environment(home):

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 
-from hawktest import BOUND, HAWK, run_tests, wait_for
+from hawktest import BOUND, HAWK, run_tests, small_disk, wait_for
 
 
 def run(*args, input=None, check=0, **more):
@@ -123,33 +123,29 @@ def test_killed_it_leaves_no_process_and_the_next_one_cleans_up():
 
 
 def test_a_full_disk_is_told():
-    with tempfile.TemporaryDirectory() as d:
-        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k,nr_inodes=64", "tmpfs", d], capture_output=True).returncode:
-            print("skipped: no file system can be mounted here")
+    with small_disk("size=256k,nr_inodes=64") as d:
+        if not d:
             return
-        try:
-            env = {**os.environ, "TMPDIR": d}
-            fill = "yes | head -c 1000000 2>/dev/null; true"  # a program that does not look whether it could write
-            r = run("--", "sh", "-c", fill, env=env, check=1)
-            assert r.stderr.count(f"the disk of {d}/hawk-run-") == 1 and "may be cut short" in r.stderr, r.stderr
-            assert 0 < len(r.stdout) < 1000000, len(r.stdout)
-            r = run("--output", "json", "--", "sh", "-c", fill, env=env, check=1)
-            assert "may be cut short" in json.loads(r.stdout)["errors"][0]["message"]
-            assert run("--", "sh", "-c", "head -c 100000 /dev/zero | tr '\\0' x", env=env).stdout == "x" * 100000
-            assert os.listdir(d) == []
-            # No file can be made at all.
-            for i in range(64):
-                try:
-                    os.close(os.open(f"{d}/{i}", os.O_CREAT | os.O_WRONLY))
-                except OSError:
-                    break
-            r = run("--", "true", env=env, check=1)
-            assert f"no directory for output can be made: {d}/hawk-run-" in r.stderr, r.stderr
-            assert "No space left on device" in r.stderr, r.stderr
-            r = run("--stdout", f"{d}/out", "--", "true", check=1)
-            assert f"(126): cannot open the stdout file {d}/out: No space left on device" in r.stderr, r.stderr
-        finally:
-            subprocess.run(["umount", d], check=True)
+        env = {**os.environ, "TMPDIR": d}
+        fill = "yes | head -c 1000000 2>/dev/null; true"  # a program that does not look whether it could write
+        r = run("--", "sh", "-c", fill, env=env, check=1)
+        assert r.stderr.count(f"the disk of {d}/hawk-run-") == 1 and "may be cut short" in r.stderr, r.stderr
+        assert 0 < len(r.stdout) < 1000000, len(r.stdout)
+        r = run("--output", "json", "--", "sh", "-c", fill, env=env, check=1)
+        assert "may be cut short" in json.loads(r.stdout)["errors"][0]["message"]
+        assert run("--", "sh", "-c", "head -c 100000 /dev/zero | tr '\\0' x", env=env).stdout == "x" * 100000
+        assert os.listdir(d) == []
+        # No file can be made at all.
+        for i in range(64):
+            try:
+                os.close(os.open(f"{d}/{i}", os.O_CREAT | os.O_WRONLY))
+            except OSError:
+                break
+        r = run("--", "true", env=env, check=1)
+        assert f"no directory for output can be made: {d}/hawk-run-" in r.stderr, r.stderr
+        assert "No space left on device" in r.stderr, r.stderr
+        r = run("--stdout", f"{d}/out", "--", "true", check=1)
+        assert f"(126): cannot open the stdout file {d}/out: No space left on device" in r.stderr, r.stderr
 
 
 def test_slots_are_used_and_not_exceeded():
