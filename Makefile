@@ -14,7 +14,10 @@ else
 B ?= build
 endif
 
-sources := $(filter-out daemon/main.c,$(wildcard $(ROOMS:=/*.c)))
+# guard_calls.c stands in for calls of the C library: programs that have a server link with it, no library holds it.
+guard := $(if $(filter net,$(ROOMS)),net/guard_calls.c)
+guard_object := $(guard:%.c=$(B)/obj/%.o)
+sources := $(filter-out daemon/main.c net/guard_calls.c,$(wildcard $(ROOMS:=/*.c)))
 objects := $(sources:%.c=$(B)/obj/%.o)
 # main.c wires every role, so there is a binary only where all rooms are built.
 main := $(if $(filter daemon,$(ROOMS)),$(wildcard daemon/main.c))
@@ -45,7 +48,7 @@ bench_programs := $(bench_sources:%.c=$(B)/%)
 bench_lib_sources := $(wildcard bench/lib/*.c)
 bench_archive := $(B)/libbench.a
 
-all_sources := $(sources) daemon/main.c $(test_sources) $(test_lib_sources) $(fuzz_sources) $(fuzz_lib_sources) \
+all_sources := $(sources) $(guard) daemon/main.c $(test_sources) $(test_lib_sources) $(fuzz_sources) $(fuzz_lib_sources) \
 	$(bench_sources) $(bench_lib_sources)
 own_files := $(wildcard $(ROOMS:=/*.[ch]) tests/*.[ch] tests/lib/*.[ch] tests/fuzz/*.[ch] tests/fuzz/lib/*.[ch] bench/*.[ch] bench/lib/*.[ch] bench/peers/*.[ch] examples/*.c)
 
@@ -84,9 +87,9 @@ MAKEFLAGS += --no-print-directory
 Q := $(if $(V),,@)
 say = $(if $(V),@:,@printf '%-7s %s\n' $(1) $(2))
 
-.PHONY: all archive programs test test-load fuzz fuzz-programs check check-format check-build check-tidy check-structure deps format demo figures \
+.PHONY: all archive programs test test-load test-flood fuzz fuzz-build fuzz-programs proof check check-format check-build check-tidy check-structure deps format demo figures \
 	bench bench-bus bench-codec bench-commands bench-deps bench-failover bench-heartbeats bench-idle bench-mixed bench-noop \
-	bench-poisson bench-policy bench-recovery bench-sim \
+	bench-poisson bench-policy bench-price bench-recovery bench-sim \
 	bench-takeover bench-wire calibrate swarm mutate clean help install install-files FORCE
 all: $(if $(binary),$(binary) $(B)/libhawk.a,archive)
 archive: $(archive)
@@ -135,7 +138,7 @@ $(archive): $(objects) $(gen_objects) $(B)/objects.list
 $(test_archive): $(test_lib_objects)
 	$(Q)rm -f $@ && ar rcs $@ $^
 
-$(B)/hawk: $(main_object) $(archive)
+$(B)/hawk: $(main_object) $(guard_object) $(archive)
 	$(call say,LINK,$@)
 	$(Q)$(link_whole) -o $@ $^ $(LIBS)
 
@@ -147,13 +150,13 @@ $(B)/libhawk.a: $(archive) client/libhawk.h
 	$(Q)objcopy --wildcard -R '.gnu.*lto_*' $(addprefix --keep-global-symbol=,$(library_names)) $(B)/libhawk.o
 	$(Q)rm -f $@ && ar rcs $@ $(B)/libhawk.o && rm $(B)/libhawk.o
 
--include $(objects:.o=.d) $(main_object:.o=.d) $(gen_objects:.o=.d) $(test_lib_objects:.o=.d)
+-include $(objects:.o=.d) $(main_object:.o=.d) $(guard_object:.o=.d) $(gen_objects:.o=.d) $(test_lib_objects:.o=.d)
 -include $(test_sources:%.c=$(B)/obj/%.d) $(bench_sources:%.c=$(B)/obj/%.d) $(bench_lib_sources:%.c=$(B)/obj/%.d)
 -include $(fuzz_sources:%.c=$(B)/obj/%.d) $(fuzz_lib_sources:%.c=$(B)/obj/%.d)
 
 # --- tests -----------------------------------------------------------------------------------------
 
-$(B)/tests/test_%: $(B)/obj/tests/test_%.o $(test_archive) $(archive)
+$(B)/tests/test_%: $(B)/obj/tests/test_%.o $(test_archive) $(guard_object) $(archive)
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link) -o $@ $^ -lcmocka $(LIBS)
@@ -174,12 +177,17 @@ test: $(test_programs) $(fuzz_replays) $(if $(test_scripts),$(binary) $(if $(bin
 test-load: $(binary)
 	$(Q)HAWK_LOAD=full HAWK=$(abspath $(B)/hawk) tests/run tests/e2e/test_load.py
 
+# tests/e2e/test_flood.py: every attack on every role for a minute, an hour and a quarter in all. FLAGS: names of its tests.
+test-flood: $(binary)
+	$(Q)HAWK_FLOOD_SECONDS=$(SECONDS) HAWK=$(abspath $(B)/hawk) tests/e2e/test_flood.py $(FLAGS)
+
 # The same targets under libFuzzer, one after the other, SECONDS each; T=NAME: one of them. With clang, in a build
 # directory of its own; what is found goes to its findings/.
-fuzz:
+fuzz: fuzz-build
+	$(Q)tools/fuzz build/fuzz $(SECONDS) $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_$(T).c))
+fuzz-build:
 	$(Q)$(MAKE) B=build/fuzz CC=clang SANITIZE=fuzzer-no-link,address,undefined WARNINGS=-Wno-unknown-warning-option \
 		T='fuzz_$(T)' fuzz-programs
-	$(Q)tools/fuzz build/fuzz $(SECONDS) $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_$(T).c))
 fuzz-programs: $(fuzz_sources:tests/fuzz/%.c=$(B)/%)
 $(B)/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(filter-out %/replay.o,$(fuzz_lib_sources:%.c=$(B)/obj/%.o)) \
 		$(test_archive) $(archive)
@@ -229,17 +237,22 @@ swarm: $(binary)
 soak: $(binary)
 	$(Q)HAWK=$(abspath $<) tools/soak --seconds $(SECONDS) $(if $(SEED),--seed $(SEED)) $(FLAGS)
 
-# Does that find mistakes? Each of tests/mutations/*.patch is one: built and run in a copy of the tree.
+# Does that find mistakes? Each of tests/mutations/*.patch is one: built and run in a copy of the tree. RENEW=1: where its
+# seed finds it no more, another is looked for and written into the patch.
 mutate:
-	$(Q)tools/mutate
+	$(Q)tools/mutate $(if $(RENEW),--renew)
+
+# All of these of one commit, and docs/proof.md says what came of it; tools/proof --help. PART=NAME: one part alone.
+proof:
+	$(Q)tools/proof $(if $(SHORT),--short) $(if $(PART),--parts $(PART))
 
 # Each prints medians with their range, and writes them to $(B)/bench/NAME.json. All that end in some minutes each, for a
 # machine with nothing else to do; docs/benchmarks.md says which table is whose, and how long it takes.
-BENCHES := codec bus noop commands policy wire idle heartbeats
+BENCHES := codec bus noop commands policy price wire idle heartbeats
 # One at a time: a figure taken beside another bench's load is none.
 bench: all $(bench_programs)
 	$(Q)for b in $(BENCHES); do echo "== $$b"; $(MAKE) bench-$$b || exit 1; done
-bench-commands bench-noop bench-policy bench-wire bench-idle bench-heartbeats bench-recovery: bench-%: all $(B)/bench/bench_%
+bench-commands bench-noop bench-policy bench-price bench-wire bench-idle bench-heartbeats bench-recovery: bench-%: all $(B)/bench/bench_%
 	$(Q)mkdir -p $(B)/bench && $(B)/bench/bench_$* $(B)/bench/$*.json $(ROUNDS)
 bench-codec bench-bus: bench-%: all $(B)/bench/bench_%
 	$(Q)$(B)/bench/bench_$*
@@ -279,7 +292,7 @@ bench-takeover: all
 	$(Q)HAWK=$(abspath $(B)/hawk) OUT=$(abspath $(B))/bench/takeover.json bench/takeover $(KILLS)
 $(bench_archive): $(bench_lib_sources:%.c=$(B)/obj/%.o)
 	$(Q)rm -f $@ && ar rcs $@ $^
-$(B)/bench/bench_%: $(B)/obj/bench/bench_%.o $(bench_archive) $(archive)
+$(B)/bench/bench_%: $(B)/obj/bench/bench_%.o $(bench_archive) $(guard_object) $(archive)
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link_whole) -o $@ $^ $(LIBS)
@@ -323,15 +336,18 @@ help:
 	@echo "make test [T=NAME]     build and run the tests (tests/test_NAME.c, tests/e2e/test_NAME.*)"
 	@echo "make demo              a cluster on this machine under a mixed load"
 	@echo "make bench             all measurements of speed and memory, one after the other; each as JSON in build/bench/"
-	@echo "make bench-NAME        one of them: policy wire idle heartbeats commands codec bus sim recovery [ROUNDS=7]"
+	@echo "make bench-NAME        one of them: policy price wire idle heartbeats commands codec bus sim recovery [ROUNDS=7]"
 	@echo "make bench-failover    how soon clients are served elsewhere when their dist dies [RUNS=7]"
 	@echo "make bench-takeover    how long a cluster is without its central after kill -9 [KILLS=10]"
 	@echo "make figures           the papers' simulated figures (TRACES=DIR: the published traces)"
 	@echo "make test-load         10,000 jobs, 1,000 clients, clients that read nothing, gigabytes of output"
+	@echo "make test-flood [SECONDS=60] attacks on every role's socket, each so long"
 	@echo "make fuzz [T=NAME] [SECONDS=60] hostile input from libFuzzer (tests/fuzz), each target so long"
 	@echo "make swarm [SECONDS=60] random clusters with random faults, invariants checked after every step"
 	@echo "make soak SECONDS=1800 [SEED=N]  real daemons in network namespaces, killed, stopped and cut off under load (root)"
-	@echo "make mutate            breaks the code on purpose, and shows which invariant of the swarm found it"
+	@echo "make mutate [RENEW=1]  breaks the code on purpose, and shows which invariant of the swarm finds it"
+	@echo "make proof [SHORT=1] [PART=NAME]  all proofs of this commit, to docs/proof.md: a day; SHORT=1: an hour. Continues where"
+	@echo "                       it stopped. Parts: seeds soak fuzz mutations benchmarks calibration prototype"
 	@echo "make calibrate         the simulator against the published one (docs/calibration.md)"
 	@echo "make check             format, warnings, lint, structure and purity"
 	@echo "make format            rewrite the sources with clang-format"

@@ -15,7 +15,7 @@
     X(NO_GENERAL, -10, "no general worker for a long job")                                                   \
     X(BUSY, -11, "not idle")                                                                                 \
     X(UNAVAILABLE, -12, "the peer cannot be reached")                                                        \
-    X(DENIED, -13, "the token is missing or wrong")                                                          \
+    X(DENIED, -13, "not allowed: a token or key is missing or wrong")                                        \
     X(VERSION, -14, "the peer speaks another protocol version")                                              \
     X(MALFORMED, -15, "malformed message")                                                                   \
     X(STALE, -16, "from an older epoch or attempt")                                                          \
@@ -27,7 +27,8 @@
     X(SHUTDOWN, -22, "shutting down")                                                                        \
     X(UNSUPPORTED, -23, "not supported")                                                                     \
     X(DRAINING, -24, "draining: it takes no new work")                                                       \
-    X(NO_EXECUTOR, -25, "no executor of this application is attached here")
+    X(NO_EXECUTOR, -25, "no executor of this application is attached here")                                  \
+    X(CANNOT_START, -26, "its worker could not start it")
 
 enum hawk_err {
 #define X(name, code, text) HAWK_E##name = (code),

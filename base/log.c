@@ -2,6 +2,8 @@
  * that share stderr do not mix. */
 #include "base/log.h"
 
+#include "base/utf8.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -51,14 +53,6 @@ static size_t write_prefix(char *line, size_t size, enum log_level level)
     return n + (m > 0 ? (size_t)m : 0);
 }
 
-/* What a peer or user named may end up in a line; it must not be able to forge another one. */
-static void hide_controls(char *s, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        if ((unsigned char)s[i] < ' ' || s[i] == 0x7f)
-            s[i] = s[i] == '\t' ? ' ' : '?';
-}
-
 void log_write(enum log_level level, const char *fmt, ...)
 {
     char line[LINE_MAX_BYTES];
@@ -80,7 +74,8 @@ void log_write(enum log_level level, const char *fmt, ...)
     }
     while (n > 0 && line[start + (size_t)n - 1] == '\n')
         n--;
-    hide_controls(line + start, (size_t)n);
+    /* What a peer or user named may end up in a line; it must not be able to forge another one. */
+    n = (int)utf8_tame(line + start, (size_t)n);
     line[start + (size_t)n] = '\n';
     /* A log that cannot be written has nowhere to complain. */
     ignored = write(STDERR_FILENO, line, start + (size_t)n + 1);

@@ -41,8 +41,10 @@ void *xcalloc(size_t n, size_t size)
 
 void *xaligned(size_t align, size_t size)
 {
-    void *p = aligned_alloc(align, size);
+    void *p;
 
+    size = (size + align - 1) / align * align; /* aligned_alloc takes whole multiples only */
+    p = aligned_alloc(align, size);
     if (!p)
         out_of_memory();
     return memset(p, 0, size);

@@ -35,3 +35,50 @@ void utf8_mend(void *text, size_t len)
         len -= one;
     }
 }
+
+unsigned utf8_code(const unsigned char *s, size_t len)
+{
+    unsigned code = len == 1 ? s[0] : s[0] & (0x7fu >> len);
+
+    for (size_t i = 1; i < len; i++)
+        code = code << 6 | (s[i] & 0x3fu);
+    return code;
+}
+
+bool utf8_acts(const unsigned char *s, size_t len)
+{
+    static const struct {
+        unsigned first, last;
+    } acting[] = {
+        {0x00, 0x1f},     {0x7f, 0x9f},                       /* controls of ASCII and of Latin-1 */
+        {0x61c, 0x61c},   {0x200e, 0x200f},                   /* marks of direction */
+        {0x2028, 0x202e}, {0x2060, 0x206f},                   /* line ends; embeddings, overrides, isolates */
+        {0xad, 0xad},     {0x180e, 0x180e}, {0x200b, 0x200b}, /* what takes no room */
+        {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe007f}, /* likewise */
+        {0xfffe, 0xffff},
+    };
+    unsigned code = utf8_code(s, len);
+
+    for (size_t i = 0; i < sizeof acting / sizeof *acting; i++)
+        if (code >= acting[i].first && code <= acting[i].last)
+            return true;
+    return false;
+}
+
+size_t utf8_tame(void *text, size_t len)
+{
+    unsigned char *from = text, *to = text, *end = from + len;
+
+    while (from < end) {
+        size_t one = utf8_length(from, (size_t)(end - from));
+
+        if (one == 0 || utf8_acts(from, one)) {
+            *to++ = *from == '\t' ? ' ' : '?';
+            from += one ? one : 1;
+            continue;
+        }
+        while (one-- > 0)
+            *to++ = *from++;
+    }
+    return (size_t)(to - (unsigned char *)text);
+}

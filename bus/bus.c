@@ -731,11 +731,23 @@ static void set_timer(struct bus *b, struct endpoint *e)
     }
 }
 
+/* It has waited for that node in vain: it hears of the end at once, the other one as soon as anything reaches it. */
+static void give_up(struct bus *b, struct endpoint *e, node_id_t node)
+{
+    uint32_t with = bus_endpoint(b, node);
+
+    if (with)
+        bus_break_unseen(b, e->number, with, b->now_us,
+                         b->now_us + delay_between(b, e, endpoint(b, with), NULL));
+}
+
 /* A message that `e` put out, whose handles are gone then. */
 static void carry(struct bus *b, struct endpoint *e, struct msg *m)
 {
     if (msg_is_wire(m)) {
         send_message(b, e, m);
+    } else if (m->type == MSG_GIVE_UP) {
+        give_up(b, e, m->give_up.node);
     } else {
         b->c.effect(b->c.arg, e->number, b->now_us, m);
         msg_drop(m);

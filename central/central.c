@@ -14,6 +14,7 @@ struct central *central_new(const struct central_config *cfg, uint64_t seed)
     (void)seed;
     c->cfg = *cfg;
     c->settle_us = c->long_work_off_us = c->retry_us = c->recall_us = TIME_NEVER;
+    c->ids_at_us = c->young_us = TIME_NEVER;
     c->general_first = UINT32_MAX;
     list_init(&c->joins_waiting);
     for (int s = 0; s < NODE_STATE_COUNT; s++)
@@ -31,6 +32,7 @@ struct central *central_new(const struct central_config *cfg, uint64_t seed)
     list_init(&c->results_untold);
     list_init(&c->results_told);
     list_init(&c->limbo);
+    list_init(&c->orphans);
     waiting_init(&c->waiting);
     central_policy_init(c);
     return c;
@@ -48,6 +50,7 @@ void central_free(struct central *c)
     members_drop(c->worker_list);
     waiting_free(&c->waiting);
     history_free(&c->history);
+    policy_choice_drop(c->choice);
     free(c);
 }
 
@@ -153,6 +156,7 @@ static void recovered(struct central *c)
     if (c->n_nodes > 0)
         c->settle_us = c->now_us + c->cfg.suspect_us;
     central_policy_recovered(c);
+    central_nodes_recovered(c);
     central_jobs_recovered(c);
     central_nodes_join_waiting(c);
 }
@@ -163,6 +167,9 @@ static void recover(struct central *c, const struct msg *m)
     switch (m->type) {
     case MSG_JOURNAL_NODE:
         central_nodes_recover(c, &m->journal_node);
+        break;
+    case MSG_JOURNAL_CLUSTER:
+        central_nodes_recover_cluster(c, &m->journal_cluster);
         break;
     case MSG_JOURNAL_JOB:
         central_jobs_recover(c, &m->journal_job);
@@ -182,6 +189,9 @@ static void recover(struct central *c, const struct msg *m)
     case MSG_HISTORY:
         central_policy_job_finished(c, &m->history, true);
         break;
+    case MSG_JOURNAL_POLICY:
+        central_policy_recover(c, &m->journal_policy);
+        break;
     default:
         recovered(c);
     }
@@ -195,10 +205,9 @@ static void dispatch(struct central *c, const struct msg *m)
         break;
     case MSG_STOP:
         c->stopping = true;
-        central_policy_stop(c);
         break;
     case MSG_PEER_UP:
-        central_nodes_peer_up(c, m->peer);
+        central_nodes_peer_up(c, m->peer, m->peer_up.role);
         break;
     case MSG_PEER_LOST:
         central_nodes_peer_lost(c, m->peer);
@@ -209,6 +218,9 @@ static void dispatch(struct central *c, const struct msg *m)
     case MSG_SET_POLICY:
         central_policy_set(c, &m->set_policy);
         break;
+    case MSG_CANCEL:
+        central_jobs_cancel_asked(c, &m->cancel);
+        break;
     case MSG_SET_DRAIN:
         central_drain_set(c, &m->set_drain);
         break;
@@ -218,12 +230,14 @@ static void dispatch(struct central *c, const struct msg *m)
     case MSG_JOURNAL_DONE:
         central_journal_done(c, &m->journal_done);
         break;
+    case MSG_JOURNAL_CLUSTER:
     case MSG_JOURNAL_NODE:
     case MSG_JOURNAL_JOB:
     case MSG_JOURNAL_TASK:
     case MSG_JOURNAL_CANCEL:
     case MSG_JOURNAL_OWNER:
     case MSG_JOURNAL_JOB_END:
+    case MSG_JOURNAL_POLICY:
     case MSG_HISTORY:
     case MSG_RECOVERED:
         if (!c->recovered)
@@ -243,12 +257,12 @@ static void run_timers(struct central *c)
     central_tasks_run(c);
     central_journal_run(c);
     central_jobs_run(c);
+    central_orphans_run(c);
 }
 
 /* What a step caused, once, whatever and how much it was. */
 static void finish(struct central *c)
 {
-    central_policy_run(c);
     central_partition_flush(c);
     central_tasks_place(c);
     central_recall_run(c);
@@ -283,9 +297,9 @@ int64_t central_next_timeout(const struct central *c)
     at_us = earlier(at_us, central_nodes_due_us(c));
     at_us = earlier(at_us, central_tasks_due_us(c));
     at_us = earlier(at_us, central_jobs_due_us(c));
+    at_us = earlier(at_us, central_orphans_due_us(c));
     at_us = earlier(at_us, central_partition_due_us(c));
     at_us = earlier(at_us, central_members_due_us(c));
     at_us = earlier(at_us, central_pairing_due_us(c));
-    at_us = earlier(at_us, central_policy_due_us(c));
     return earlier(at_us, central_recall_due_us(c));
 }

@@ -4,7 +4,7 @@
  *
  * In events and output `peer` is the number of a link, given out by the shell and never used again.
  *
- * The journal. JOURNAL_NODE, JOURNAL_JOB, JOURNAL_TASK and JOURNAL_JOB_END carry tokens that grow by one;
+ * The journal. JOURNAL_* messages carry tokens that grow by one;
  * the shell writes them in order and answers JOURNAL_DONE{token}: everything up to token is durable, or
  * (err != 0) none of what was unanswered up to token is. A job that could not be written is refused with
  * that error; anything else is tried again every second, and central_totals shows the error meanwhile.
@@ -17,14 +17,14 @@
  * SET_DRAIN is in force at once; DRAIN_SET answers when it is durable, or with an error (HAWK_EIO: it is in force,
  * and will be written when that can be done). STOP_NODE is not answered: the node leaves, or does not.
  *
- * SET_POLICY: a cutoff or share that differs from the policy's in force is the operator's choice, and fixed
- * from then on; one that does not differ stays what it was, fixed or computed. POLICY_SET answers, in the same
- * step or, with heartbeats on, when the dists have said that they are idle: two of their intervals later at most. */
+ * SET_POLICY{choice} adds to what an operator chose before; without a choice, all is as configured again. It is in force at
+ * once; POLICY_SET answers like DRAIN_SET. What was chosen survives restarts (JOURNAL_POLICY). */
 #ifndef HAWK_CENTRAL_CENTRAL_H
 #define HAWK_CENTRAL_CENTRAL_H
 
 #include "central/config.h"
 #include "msg/msg.h"
+#include "msg/view.h"
 
 struct central; /* opaque: central/state.h is private to central/ */
 
@@ -68,6 +68,20 @@ bool central_view_node(const struct central *c, node_id_t node, int64_t now_us, 
 /* The i-th application that it serves, in no order; NULL past the last. */
 const struct blob *central_node_app(const struct central *c, node_id_t node, uint32_t i);
 
+/* ---- Long jobs, for those whose dist is not there, or has forgotten them ---- */
+
+struct long_job;
+/* After prev (NULL: the first) the next job that no dist which is up shows; NULL at the end. */
+const struct long_job *central_next_job(const struct central *c, const struct long_job *prev);
+/* Whoever has it: under the greatest epoch. O(jobs). */
+const struct long_job *central_find_job(const struct central *c, job_id_t job);
+void central_job_view(const struct central *c, const struct long_job *j, int64_t now_us, struct job_view *v);
+/* How many of its tasks are central's; the i-th of them. */
+uint32_t central_job_tasks(const struct long_job *j);
+void central_task_view(const struct central *c, const struct long_job *j, uint32_t i, struct task_view *v);
+/* What becomes of it. */
+void central_job_blocked(const struct central *c, const struct long_job *j, char *buf, size_t size);
+
 struct central_totals {
     uint32_t workers_up, workers_suspect, dists_up, dists_suspect;
     uint64_t slots, slots_reserved;                               /* of workers that are not gone */
@@ -83,14 +97,28 @@ struct central_totals {
 };
 struct central_summary {
     int64_t cutoff_us;
+    uint32_t policy_version;
     uint32_t workers, workers_reserved; /* not gone */
+    uint64_t slots;                     /* theirs */
+    /* Where the policy reserves a share, but less than any worker has: the least slots of a worker; else 0. */
+    uint32_t slots_least;
 };
-/* What is cheap enough to look at after every turn. O(1). */
+/* What is cheap enough to look at after every turn. O(1), and O(slots of a worker) while there are too few to reserve one. */
 void central_view_summary(const struct central *c, struct central_summary *s);
 
 void central_view_totals(const struct central *c, struct central_totals *t);
 
 const struct policy *central_policy(const struct central *c);
+struct central_policy_view {
+    const char *base;     /* the preset that the policy began as */
+    bool chosen;          /* an operator chose something of it, chosen_ago_us ago */
+    bool configured_anew; /* and the configuration has changed since */
+    int64_t chosen_ago_us;
+};
+void central_view_policy(const struct central *c, int64_t now_us, struct central_policy_view *v);
+/* Where the flag or number in force comes from. */
+enum policy_origin central_policy_flag_origin(const struct central *c, uint32_t flag);
+enum policy_origin central_policy_number_origin(const struct central *c, enum policy_number number);
 const struct history *central_history(const struct central *c);
 const struct central_config *central_configured(const struct central *c);
 

@@ -100,6 +100,8 @@ static void check_job(const struct central *c, const struct long_job *j, uint64_
             tasks_in[t->state]++;
     }
     CHECK(final == j->final);
+    CHECK(list_empty(&j->orphan) ==
+          (j->state != LONG_ACTIVE || j->cancel || !c->recovered || central_job_claimed(c, j)));
     CHECK(durable == j->durable);
     CHECK(j->final == j->done + j->failed + j->cancelled + j->lost);
     CHECK(j->state == LONG_JOURNALLING || (j->state == LONG_ACTIVE) == (j->durable < j->n) || !c->recovered);
@@ -167,6 +169,5 @@ void central_check(const struct central *c)
         CHECK(ring_at(p, i - 1).token < ring_at(p, i).token);
     }
     CHECK(list_empty(&c->changed));
-    CHECK(!c->request.waits || (c->now_us < c->request.until_us && !c->stopping));
     CHECK(list_empty(&c->untold) || c->settle_us != TIME_NEVER);
 }

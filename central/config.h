@@ -21,10 +21,13 @@ struct central_config {
         ended_kept_us; /* a long job is remembered so long after everybody was told its end, at least suspect_us: a
                                 client may have it asked for by another dist; 0 */
     uint64_t results_bytes_max; /* of what long tasks returned, until their dists have it; 256 MiB */
-    bool heartbeats;            /* off: silence makes nobody suspect (the simulator) */
+    int64_t
+        ids_wait_us; /* a central without any state gives out no new ids for so long: who had one comes first; 0 */
+    bool heartbeats; /* off: silence makes nobody suspect (the simulator) */
     /* Where cutoff and share come from: fixed, or computed. */
     struct history_config history;
     struct policy policy; /* everything else of it; version, cutoff and share are ignored */
+    uint8_t preset;       /* of policy_names: what it began as */
 };
 /* The defaults above, heartbeats on, policy "hawk". */
 void central_config_init(struct central_config *c);

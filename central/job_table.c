@@ -60,6 +60,7 @@ void central_job_set_state(struct central *c, struct long_job *j, enum long_stat
     list_push_tail(&c->jobs[state], &j->by_state);
     if (state == LONG_FINISHED)
         j->ended_us = c->now_us;
+    central_orphans_look(c, j);
 }
 
 struct long_job *central_job_new(struct central *c, job_id_t job, uint32_t epoch, struct job_desc *desc,
@@ -74,6 +75,7 @@ struct long_job *central_job_new(struct central *c, job_id_t job, uint32_t epoch
     j->n = n;
     j->since_us = c->now_us;
     list_init(&j->messages);
+    list_init(&j->orphan);
     if (desc->kind == PAYLOAD_APP) {
         j->app = central_app_get(c, desc->app);
         j->app->jobs++;
@@ -98,6 +100,7 @@ void central_job_free(struct central *c, struct long_job *j)
         CHECK(j->tasks[i].place == PLACE_NONE);
     HASH_DEL(c->long_jobs, j);
     list_remove(&j->by_state);
+    list_remove(&j->orphan);
     c->n_jobs[j->state]--;
     c->tasks_held -= j->n;
     list_foreach(&j->messages, link, next) {
@@ -107,6 +110,7 @@ void central_job_free(struct central *c, struct long_job *j)
         free(m);
     }
     central_job_free_results(c, j);
+    free(j->failures);
     if (j->app) {
         j->app->jobs--;
         central_app_settle(c, j->app);

@@ -35,13 +35,18 @@ static void send_refused(struct central *c, const struct node *dist, job_id_t jo
 /* From now on it hears of the job; and when its epoch says so, it is whom the job belongs to. */
 static void watch(struct central *c, struct long_job *j, const struct node *dist, uint16_t owner)
 {
-    central_job_watch(j, dist->id)->owner = owner;
-    if (owner <= j->owner)
-        return;
-    j->owner = owner;
+    struct watcher *w = central_job_watch(j, dist->id);
+
+    w->owner = owner;
+    w->process = dist->processes;
     /* Of whom it belonged to first nobody can take it for another's. */
-    if (owner > 1 && (j->state == LONG_JOURNALLING || j->state == LONG_ACTIVE))
+    if (owner > j->owner && owner > 1 && (j->state == LONG_JOURNALLING || j->state == LONG_ACTIVE)) {
+        j->owner = owner;
         central_journal_put(c, RECORD_OWNER, j);
+    } else if (owner > j->owner) {
+        j->owner = owner;
+    }
+    central_orphans_look(c, j);
 }
 
 /* Tells dist of every task; of one whose end is being journalled it hears when that is done. */
@@ -147,6 +152,19 @@ static void activate(struct central *c, struct long_job *j)
     c->tasks_in[TASK_WAITING] += j->n;
 }
 
+/* Of a central that lost its state somebody may still run it (protocol 1.8): he says so, or his lease ends by then. What is run
+ * at most once a dist brings only when that one never had it. */
+static void enlist(struct central *c, struct long_task *t)
+{
+    if (!central_is_young(c) || t->job->desc->flags & JOB_AT_MOST_ONCE) {
+        central_task_queue(c, t);
+        return;
+    }
+    t->attempt = 1;
+    t->unsure = true;
+    central_task_limbo(c, t, c->young_us);
+}
+
 void central_jobs_journalled(struct central *c, struct long_job *j, int32_t err)
 {
     for (uint32_t i = 0; i < j->n_watchers; i++) {
@@ -164,7 +182,7 @@ void central_jobs_journalled(struct central *c, struct long_job *j, int32_t err)
     activate(c, j);
     c->jobs_accepted++;
     for (uint32_t i = 0; i < j->n; i++)
-        central_task_queue(c, &j->tasks[i]);
+        enlist(c, &j->tasks[i]);
     if (j->cancel)
         central_jobs_cancel_all(c, j);
 }
@@ -185,10 +203,48 @@ void central_jobs_cancel(struct central *c, const struct msg_long_cancel *m)
     if (!j || (j->state != LONG_JOURNALLING && j->state != LONG_ACTIVE) || m->owner < j->owner)
         return;
     if (!j->cancel)
-        central_journal_put(c, RECORD_CANCEL, j);
+        central_job_cancel(c, j, 0);
+}
+
+void central_job_cancel(struct central *c, struct long_job *j, uint32_t client)
+{
+    central_journal_put_cancel(c, j, client);
     j->cancel = true;
+    central_orphans_look(c, j);
     if (j->state == LONG_ACTIVE)
         central_jobs_cancel_all(c, j);
+}
+
+void central_jobs_cancel_asked(struct central *c, const struct msg_cancel *m)
+{
+    struct long_job *last = NULL, *j;
+
+    /* Its parts are under several epochs where it was promoted more than once: who asked hears of the last. */
+    for (enum long_state s = LONG_JOURNALLING; s <= LONG_ACTIVE; s++)
+        list_foreach(&c->jobs[s], entry, next) {
+            j = container_of(entry, struct long_job, by_state);
+            if (j->key.job != m->job.v)
+                continue;
+            if (last)
+                central_job_cancel(c, last, 0);
+            last = j;
+        }
+    if (last)
+        central_job_cancel(c, last, m->client);
+    else
+        central_jobs_answer_cancel(c, m->job, m->client, HAWK_ENOT_FOUND);
+}
+
+void central_jobs_answer_cancel(struct central *c, job_id_t job, uint32_t client, int err)
+{
+    struct msg_cancelled *m;
+
+    if (!client)
+        return;
+    m = &out_add(c->out, MSG_CANCELLED, 0)->cancelled;
+    m->job = job;
+    m->client = client;
+    m->err = err;
 }
 
 /* ---- The end ---- */
@@ -204,6 +260,7 @@ void central_jobs_progress(struct central *c, struct long_job *j)
 void central_jobs_end_journalled(struct central *c, struct long_job *j)
 {
     central_job_set_state(c, j, LONG_FINISHED);
+    job_desc_forget_env(&j->desc);
     c->jobs_finished++;
     for (uint32_t i = 0; i < j->n_watchers; i++)
         j->watchers[i].told = stream_of(c, j->watchers[i].dist);
@@ -274,6 +331,7 @@ void central_jobs_recover(struct central *c, const struct msg_journal_job *m)
     j = central_job_new(c, m->job, m->epoch, m->desc, m->tasks);
     j->estimate_us = m->estimate_us > 0 ? m->estimate_us : c->policy.cutoff_us;
     j->why = m->why;
+    j->recovered = true;
     central_job_watch(j, job_id_node(m->job));
     activate(c, j);
     for (uint32_t i = 0; i < j->n && !(j->desc->flags & JOB_AT_MOST_ONCE); i++) {
@@ -352,6 +410,7 @@ void central_jobs_recovered(struct central *c)
             central_jobs_cancel_all(c, j);
         central_jobs_progress(c, j);
     }
+    central_orphans_look_all(c);
 }
 
 void central_jobs_free(struct central *c)

@@ -18,6 +18,16 @@ static void write_node(struct central *c, const struct node *n)
     m->journal_node.drained = n->drain == DRAIN_KEPT;
 }
 
+static void write_cluster(struct central *c)
+{
+    struct msg *m = out_add(c->out, MSG_JOURNAL_CLUSTER, 0);
+
+    m->journal_cluster.token = c->token;
+    m->journal_cluster.former = c->former;
+    m->journal_cluster.node = (node_id_t){c->first_node};
+    m->journal_cluster.young = central_is_young(c);
+}
+
 static void write_job(struct central *c, const struct long_job *j)
 {
     struct msg *m = out_add(c->out, MSG_JOURNAL_JOB, 0);
@@ -93,6 +103,12 @@ void central_journal_put(struct central *c, enum record_kind kind, void *what)
     case RECORD_DRAIN:
         write_node(c, r.node = what);
         break;
+    case RECORD_POLICY:
+        central_policy_write(c);
+        break;
+    case RECORD_CLUSTER:
+        write_cluster(c);
+        break;
     case RECORD_JOB:
         write_job(c, r.job = what);
         break;
@@ -112,6 +128,7 @@ void central_journal_put(struct central *c, enum record_kind kind, void *what)
         break;
     case RECORD_CANCEL:
         write_cancel(c, what);
+        r.launch = (struct try_id){.job = {((struct long_job *)what)->key.job}};
         break;
     case RECORD_OWNER:
         write_owner(c, what);
@@ -129,6 +146,18 @@ void central_journal_put_drain(struct central *c, struct node *n, uint32_t clien
     ring_at(&c->pending, c->pending.n - 1).client = client;
 }
 
+void central_journal_put_cancel(struct central *c, struct long_job *j, uint32_t client)
+{
+    central_journal_put(c, RECORD_CANCEL, j);
+    ring_at(&c->pending, c->pending.n - 1).client = client;
+}
+
+void central_journal_put_policy(struct central *c, uint32_t client)
+{
+    central_journal_put(c, RECORD_POLICY, NULL);
+    ring_at(&c->pending, c->pending.n - 1).client = client;
+}
+
 static void written(struct central *c, const struct record *r)
 {
     switch (r->kind) {
@@ -137,6 +166,9 @@ static void written(struct central *c, const struct record *r)
         break;
     case RECORD_DRAIN:
         central_drain_journalled(c, r->node, r->client, 0);
+        break;
+    case RECORD_POLICY:
+        central_policy_journalled(c, r->client, 0);
         break;
     case RECORD_JOB:
         central_jobs_journalled(c, r->job, 0);
@@ -150,8 +182,11 @@ static void written(struct central *c, const struct record *r)
     case RECORD_LAUNCH:
         central_task_launch_journalled(c, &r->launch);
         break;
-    case RECORD_UNDO:
     case RECORD_CANCEL:
+        central_jobs_answer_cancel(c, r->launch.job, r->client, 0);
+        break;
+    case RECORD_CLUSTER:
+    case RECORD_UNDO:
     case RECORD_OWNER:
     case RECORD_NOTE:
         break;
@@ -168,11 +203,16 @@ static void not_written(struct central *c, const struct record *r, int32_t err)
          * central, when its dist has run it long ago. */
         central_journal_put(c, RECORD_UNDO, &id);
     } else if (r->kind < RECORD_CANCEL) {
-        if (r->kind == RECORD_DRAIN) /* in force, and written when that can be: who asked has waited enough */
+        /* In force, and written when that can be: who asked has waited enough. */
+        if (r->kind == RECORD_DRAIN)
             central_drain_journalled(c, r->node, r->client, err);
+        else if (r->kind == RECORD_POLICY)
+            central_policy_journalled(c, r->client, err);
         ring_push(&c->failed, *r);
         if (c->retry_us == TIME_NEVER)
             c->retry_us = c->now_us + RETRY_US;
+    } else if (r->kind == RECORD_CANCEL) {
+        central_jobs_answer_cancel(c, r->launch.job, r->client, err);
     }
 }
 
@@ -196,6 +236,8 @@ static void put_again(struct central *c, const struct record *r)
 {
     if (r->kind == RECORD_NODE || r->kind == RECORD_DRAIN)
         central_journal_put(c, r->kind, r->node);
+    else if (r->kind == RECORD_POLICY || r->kind == RECORD_CLUSTER)
+        central_journal_put(c, r->kind, NULL);
     else if (r->kind == RECORD_TASK)
         central_journal_put(c, r->kind, r->task);
     else if (r->kind == RECORD_JOB_END)

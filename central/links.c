@@ -37,14 +37,14 @@ static void grow(struct links *l)
     free(old.v);
 }
 
-void central_link_add(struct central *c, uint32_t id)
+void central_link_add(struct central *c, uint32_t id, uint8_t role)
 {
     struct links *l = &c->links;
 
     /* An eighth stays empty, so that looks for what is not there end soon. */
     if (!l->v || l->n >= l->mask - l->mask / 8)
         grow(l);
-    *place_of(l, id) = (struct link){.id = id};
+    *place_of(l, id) = (struct link){.id = id, .role = role};
     l->n++;
 }
 

@@ -22,6 +22,7 @@ struct member central_member_of(const struct node *n)
                            .role = n->role,
                            .state = (uint8_t)state_of(n),
                            .general = n->role == ROLE_WORKER && n->general && n->acked,
+                           .unsettled = n->role == ROLE_WORKER && n->general && !n->acked,
                            .addr = n->addr,
                            .name = n->name};
 }
@@ -80,6 +81,7 @@ static void tell_dists(struct central *c, const struct node *n)
         m->member.role = v.role;
         m->member.state = v.state;
         m->member.general = v.general;
+        m->member.unsettled = v.unsettled;
         central_apps_send(c, dist, n);
     }
 }

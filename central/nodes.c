@@ -78,6 +78,8 @@ static const uint8_t legal_moves[NODE_STATE_COUNT] = {
 static void set_state(struct central *c, struct node *n, enum node_state state)
 {
     CHECK(legal_moves[n->state] & 1 << state);
+    if (n->role == ROLE_DIST)
+        central_orphans_count_dist(c, n->state == NODE_UP, state == NODE_UP);
     n->state = (uint8_t)state;
     list_remove(&n->by_state);
     list_push_tail(&c->by_state[state], &n->by_state);
@@ -144,6 +146,8 @@ static void gone(struct central *c, struct node *n, enum node_change why)
             central_node_forget_apps(c, n, false);
         central_tasks_worker_gone(c, n);
         central_partition_balance(c);
+    } else {
+        central_orphans_look_all(c);
     }
     central_members_changed(c, n);
 }
@@ -170,6 +174,8 @@ static void back_up(struct central *c, struct node *n)
         if (was_gone)
             central_partition_balance(c);
         tell_worker(c, n);
+    } else if (was_gone) {
+        central_orphans_look_all(c);
     }
     central_members_changed(c, n);
 }
@@ -193,10 +199,10 @@ struct node *central_nodes_heard(struct central *c, uint32_t link)
 
 /* ---- Streams ---- */
 
-void central_nodes_peer_up(struct central *c, uint32_t link)
+void central_nodes_peer_up(struct central *c, uint32_t link, uint8_t role)
 {
     if (link && !central_link(c, link))
-        central_link_add(c, link);
+        central_link_add(c, link, role);
 }
 
 static void unlink_node(struct central *c, struct node *n)
@@ -258,7 +264,7 @@ static bool join_is_valid(struct central *c, const struct link *l, const struct 
 {
     if (j->version < PROTOCOL_VERSION_MIN || j->version > PROTOCOL_VERSION) {
         refuse(c, l->id, HAWK_EVERSION,
-               "central speaks the protocol's versions 1 and 2 only: run a hawk that does");
+               "central speaks the protocol's versions 1 to 3 only: run a hawk that does");
         return false;
     }
     if (!j->name || j->name->len == 0 || j->name->len > LIMIT_NAME_BYTES) {
@@ -267,6 +273,15 @@ static bool join_is_valid(struct central *c, const struct link *l, const struct 
     }
     if (j->role != ROLE_DIST && j->role != ROLE_WORKER) {
         refuse(c, l->id, HAWK_EINVALID, "only dists and workers join central");
+        return false;
+    }
+    if (j->role != l->role) {
+        refuse(c, l->id, HAWK_EINVALID, "a node joins in the role that its link was opened in");
+        return false;
+    }
+    /* Clients and operators name central so. */
+    if (strcmp(j->name->data, role_text(ROLE_CENTRAL)) == 0) {
+        refuse(c, l->id, HAWK_EINVALID, "central is called so: choose another name");
         return false;
     }
     if (j->role == ROLE_WORKER && (j->slots == 0 || j->slots > LIMIT_SLOTS)) {
@@ -292,6 +307,7 @@ static void take_over(struct central *c, struct node *n, struct link *l, const s
         l->node = n;
     }
     n->incarnation = j->incarnation;
+    n->processes += another;
     blob_drop(n->addr);
     n->addr = j->addr ? blob_ref(j->addr) : blob_new(NULL, 0);
     n->version = j->version;
@@ -302,7 +318,6 @@ static void take_over(struct central *c, struct node *n, struct link *l, const s
     central_node_forget_apps(c, n, true); /* it tells again */
     central_pairing_forget(c, n);
     if (fresh) {
-        n->answered = 0;
         n->queued = n->running_short = n->running_long = n->jobs_unfinished = 0;
         free(n->counters);
         n->counters = NULL;
@@ -326,6 +341,7 @@ static void admit(struct central *c, struct node *n)
     central_node_report(c, n, n->joins > 0 && n->state == NODE_SUSPECT ? CHANGE_BACK : CHANGE_JOINED);
     m = central_send(c, n, MSG_JOINED); /* what else is put out may move it */
     m->joined.cluster = c->cfg.cluster;
+    m->joined.former = c->former;
     m->joined.heartbeat_us = c->cfg.heartbeat_us;
     m->joined.lease_us = c->cfg.long_lease_us;
     m->joined.node = n->id;
@@ -349,8 +365,73 @@ static void admit(struct central *c, struct node *n)
         list_push_tail(&c->dists, &n->push);
         central_members_send_all(c, n);
         central_policy_send_estimates(c, n);
+        central_orphans_look_all(c);
     }
     central_members_changed(c, n);
+}
+
+/* ---- Ids, when central has lost its state (protocol 1.8) ---- */
+
+bool central_is_young(const struct central *c) { return c->young_us != TIME_NEVER; }
+
+void central_nodes_recover_cluster(struct central *c, const struct msg_journal_cluster *m)
+{
+    c->successor = true;
+    c->former = m->former;
+    c->first_node = m->node.v <= NODE_ID_MAX ? m->node.v : NODE_ID_MAX;
+    c->young_us = m->young ? 0 : TIME_NEVER; /* for a lease from now, when now is known */
+}
+
+void central_nodes_recovered(struct central *c)
+{
+    if (central_is_young(c))
+        c->young_us = c->now_us + c->cfg.long_lease_us;
+    if (c->n_nodes == 0 && !c->successor && c->cfg.ids_wait_us > 0)
+        c->ids_at_us = c->now_us + c->cfg.ids_wait_us;
+}
+
+/* The first node with an id has come: there was a central before this one. All its ids are within nodes_max of any of them,
+ * so new ones begin beyond that. */
+static void succeed(struct central *c, const struct msg_join *j)
+{
+    uint32_t room = NODE_ID_MAX - j->node.v;
+
+    c->ids_at_us = TIME_NEVER;
+    c->successor = true;
+    c->former = j->cluster;
+    c->first_node = j->node.v + (c->cfg.nodes_max < room ? c->cfg.nodes_max : room / 2);
+    c->young_us = c->now_us + c->cfg.long_lease_us;
+    central_journal_put(c, RECORD_CLUSTER, NULL);
+}
+
+/* Whether its journal and what it knows are of this cluster. */
+static bool cluster_fits(const struct central *c, const struct msg_join *j)
+{
+    return j->cluster == 0 || j->node.v == 0 || j->cluster == c->cfg.cluster || j->cluster == c->former ||
+           c->ids_at_us != TIME_NEVER;
+}
+
+/* The id of a name that is not known; 0: it has been refused. */
+static uint32_t id_for(struct central *c, uint32_t link, const struct msg_join *j)
+{
+    uint32_t id = c->nodes_end > c->first_node ? c->nodes_end : c->first_node;
+
+    if (j->node.v > 0 && (j->node.v > NODE_ID_MAX || central_node_by_id(c, j->node))) {
+        refuse(c, link, HAWK_EINVALID,
+               "this node's id belongs to another name here: start it again, a dist without its journal");
+        return 0;
+    }
+    if (j->node.v > 0) {
+        if (c->ids_at_us != TIME_NEVER)
+            succeed(c, j);
+        return j->node.v;
+    }
+    id = id ? id : 1;
+    if (c->n_nodes >= c->cfg.nodes_max || id > NODE_ID_MAX) {
+        refuse(c, link, HAWK_ELIMIT, "central knows as many nodes as nodes_max allows");
+        return 0;
+    }
+    return id;
 }
 
 /* A name that is known. */
@@ -384,25 +465,55 @@ static void join_known(struct central *c, struct link *l, struct node *n, const 
     }
 }
 
-static void join(struct central *c, struct link *l, const struct msg_join *j)
+/* It is let in later. */
+static void put_off(struct central *c, struct link *l, const struct msg *m)
 {
+    struct early_join *early;
+
+    if (l->waits)
+        forget_early_of(c, l);
+    l->waits = true;
+    early = xmalloc(sizeof *early);
+    early->link = l->id;
+    early->m = *m;
+    msg_ref(m);
+    list_push_tail(&c->joins_waiting, &early->entry);
+}
+
+static void join(struct central *c, struct link *l, const struct msg *m)
+{
+    const struct msg_join *j = &m->join;
     struct node *n;
 
     if (!join_is_valid(c, l, j))
         return;
     n = node_by_name(c, j->name);
+    if (!cluster_fits(c, j)) {
+        refuse(c, l->id, HAWK_ESTALE,
+               "this node is of another cluster: give it the address of its own central; or start it again, "
+               "a dist "
+               "without its journal");
+        return;
+    }
     if (l->node && l->node != n) {
         refuse(c, l->id, HAWK_EINVALID, "this stream already belongs to another name");
         return;
     }
     if (!n) {
-        uint32_t id = c->nodes_end ? c->nodes_end : 1;
+        uint32_t id;
 
-        if (c->n_nodes >= c->cfg.nodes_max || id > NODE_ID_MAX) {
-            refuse(c, l->id, HAWK_ELIMIT, "central knows as many nodes as nodes_max allows");
+        if (j->node.v == 0 && c->ids_at_us != TIME_NEVER) {
+            put_off(c, l, m);
             return;
         }
+        id = id_for(c, l->id, j);
+        if (!id)
+            return;
         n = node_new(c, j->name, (node_id_t){id}, j->role);
+    } else if (j->node.v && !node_eq(j->node, n->id)) {
+        refuse(c, l->id, HAWK_EINVALID,
+               "this node has another id here than it had: start it again, a dist without its journal");
+        return;
     }
     join_known(c, l, n, j);
 }
@@ -410,34 +521,36 @@ static void join(struct central *c, struct link *l, const struct msg_join *j)
 void central_nodes_join(struct central *c, uint32_t link, const struct msg *m)
 {
     struct link *l = central_link(c, link);
-    struct early_join *early;
+    bool waited = c->ids_at_us != TIME_NEVER;
 
     if (!l || c->stopping)
         return; /* a refusal would end the node: it asks the next central again */
-    if (c->recovered) {
-        join(c, l, &m->join);
+    if (!c->recovered) {
+        put_off(c, l, m);
         return;
     }
-    if (l->waits)
-        forget_early_of(c, l);
-    l->waits = true;
-    early = xmalloc(sizeof *early);
-    early->link = link;
-    early->m = *m;
-    msg_ref(m);
-    list_push_tail(&c->joins_waiting, &early->entry);
+    join(c, l, m);
+    if (waited && c->ids_at_us == TIME_NEVER)
+        central_nodes_join_waiting(c);
 }
 
 void central_nodes_join_waiting(struct central *c)
 {
-    list_foreach(&c->joins_waiting, entry, next) {
-        struct early_join *j = container_of(entry, struct early_join, entry);
+    uint32_t n = 0;
+
+    list_foreach(&c->joins_waiting, counted, nxt)
+        n++;
+    while (n-- > 0) { /* some are put off again, behind the others */
+        struct early_join *j = container_of(c->joins_waiting.next, struct early_join, entry);
         struct link *l = central_link(c, j->link);
 
+        list_remove(&j->entry);
         l->waits = false;
-        join(c, l, &j->m.join);
+        join(c, l, &j->m);
         forget_early(j);
     }
+    if (c->ids_at_us == TIME_NEVER && !list_empty(&c->joins_waiting))
+        central_nodes_join_waiting(c); /* one of them had an id */
 }
 
 void central_nodes_journalled(struct central *c, struct node *n)
@@ -456,7 +569,6 @@ void central_nodes_journalled(struct central *c, struct node *n)
 void central_nodes_heartbeat(struct central *c, struct node *n, const struct msg_heartbeat *m)
 {
     central_node_set_reporting(c, n, false); /* what it holds came before */
-    n->answered = c->asked;
     n->beat_us = c->now_us;
     n->queued = m->queued;
     n->running_short = m->running_short;
@@ -525,9 +637,9 @@ static int64_t lease_due_us(const struct central *c)
 
 int64_t central_nodes_due_us(const struct central *c)
 {
-    int64_t silence_us = silence_due_us(c), lease_us = lease_due_us(c);
+    int64_t at_us = earlier(silence_due_us(c), lease_due_us(c));
 
-    return silence_us < lease_us ? silence_us : lease_us;
+    return c->recovered ? earlier(at_us, earlier(c->ids_at_us, c->young_us)) : at_us;
 }
 
 void central_nodes_run(struct central *c)
@@ -536,6 +648,14 @@ void central_nodes_run(struct central *c)
         suspect(c, first(c, NODE_UP), CHANGE_SILENT);
     while (lease_due_us(c) <= c->now_us)
         gone(c, first(c, NODE_SUSPECT), CHANGE_GONE);
+    if (c->recovered && c->young_us <= c->now_us) {
+        c->young_us = TIME_NEVER;
+        central_journal_put(c, RECORD_CLUSTER, NULL);
+    }
+    if (c->ids_at_us <= c->now_us) { /* nobody has one: it is a new cluster */
+        c->ids_at_us = TIME_NEVER;
+        central_nodes_join_waiting(c);
+    }
 }
 
 void central_nodes_free(struct central *c)

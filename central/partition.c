@@ -97,6 +97,18 @@ void central_partition_balance(struct central *c)
         move(c, n, false);
 }
 
+uint32_t central_partition_least(const struct central *c)
+{
+    uint32_t least = 1;
+
+    if (settling(c) || c->slots_reserved || !c->n_workers || !policy_has(&c->policy, POLICY_PARTITION) ||
+        !c->policy.short_share_ppm)
+        return 0;
+    while (!c->general_with[least])
+        least++;
+    return least;
+}
+
 void central_partition_tell(struct central *c, struct node *n)
 {
     n->epoch++;

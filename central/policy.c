@@ -1,7 +1,8 @@
 /* From finished jobs to the policy in force: history, estimates, cutoff, share (Hawk 3.2, 3.4, DESIGN 3.7). */
-#include "central/state.h"
+#include "central/central.h"
 
 #include "base/check.h"
+#include "central/state.h"
 
 /* Dists hear of an estimate when it moved by this much, or to the other side of the cutoff. */
 #define ESTIMATE_STEP_PPM 10000
@@ -34,7 +35,6 @@ void central_policy_init(struct central *c)
     c->policy.short_share_ppm = history_share_ppm(&c->history);
     /* Versions grow across restarts of central as well. */
     c->policy.version = (c->cfg.epoch << 16) + 1;
-    c->asked = 1;
 }
 
 void central_policy_send(struct central *c, const struct node *n)
@@ -65,12 +65,6 @@ static bool follow_history(struct central *c)
     c->policy.cutoff_us = cutoff_us;
     c->policy.short_share_ppm = share_ppm;
     return true;
-}
-
-void central_policy_recovered(struct central *c)
-{
-    history_compute(&c->history);
-    follow_history(c); /* nobody has joined yet */
 }
 
 /* ---- Estimates ---- */
@@ -129,54 +123,7 @@ void central_policy_job_finished(struct central *c, const struct msg_history *jo
         push_estimate(c, e);
 }
 
-/* ---- The operator ---- */
-
-/* Of the intervals at which nodes send heartbeats: how long a request waits for all of them. */
-#define REQUEST_HEARTBEATS 2
-
-static bool long_work(const struct central *c)
-{
-    return c->n_jobs[LONG_JOURNALLING] + c->n_jobs[LONG_ACTIVE] + c->n_jobs[LONG_ENDING] > 0;
-}
-
-/* Whether n is a dist whose jobs count: one that is gone has none any more. */
-static bool has_jobs(const struct node *n)
-{
-    return n && n->role == ROLE_DIST && (n->state == NODE_UP || n->state == NODE_SUSPECT);
-}
-
-/* Whether its last heartbeat is younger than the request. A suspect has nothing newer to say than what it did. */
-static bool has_answered(const struct central *c, const struct node *n)
-{
-    if (!c->cfg.heartbeats)
-        return true;
-    return n->state == NODE_UP ? n->answered == c->asked : n->answered > 0;
-}
-
-static bool all_answered(const struct central *c)
-{
-    list_foreach(&c->dists, entry, next) {
-        const struct node *n = container_of(entry, struct node, push);
-
-        if (n->state == NODE_UP && !has_answered(c, n))
-            return false;
-    }
-    return true;
-}
-
-/* A change of policy in flight would mix two policies in one job. */
-static bool idle(const struct central *c)
-{
-    if (long_work(c))
-        return false;
-    for (uint32_t id = 1; id < c->nodes_end; id++) {
-        const struct node *n = c->nodes[id];
-
-        if (has_jobs(n) && (n->jobs_unfinished > 0 || !has_answered(c, n)))
-            return false;
-    }
-    return true;
-}
+/* ---- The operator (docs/protocol.md 2) ---- */
 
 static void answer(struct central *c, uint32_t client, int err)
 {
@@ -186,78 +133,163 @@ static void answer(struct central *c, uint32_t client, int err)
     m->policy_set.err = err;
 }
 
-/* What history computed while the request waited stays, unless the operator chose something else. */
-static void apply(struct central *c, const struct policy_request *r)
+static void mix(uint64_t *hash, uint64_t v)
 {
-    struct policy p = r->policy;
-
-    if (r->fix_cutoff)
-        history_fix_cutoff(&c->history, p.cutoff_us);
-    else
-        p.cutoff_us = c->policy.cutoff_us;
-    if (r->fix_share)
-        history_fix_share(&c->history, p.short_share_ppm);
-    else
-        p.short_share_ppm = c->policy.short_share_ppm;
-    p.version = c->policy.version;
-    c->policy = p;
-    changed(c);
+    for (int i = 0; i < 8; i++) /* FNV-1a */
+        *hash = (*hash ^ (v >> 8 * i & 255)) * UINT64_C(0x100000001b3);
 }
 
-static int refusal(const struct central *c, const struct policy *p)
+/* Of everything that a choice replaces. */
+static uint64_t configured_hash(const struct central *c)
 {
-    if (p->cutoff_us < 1 || p->cutoff_us > LIMIT_TIME_US || p->short_share_ppm > 1000000)
-        return HAWK_EINVALID;
+    const struct policy *p = &c->cfg.policy;
+    const struct history_config *h = &c->cfg.history;
+    const uint64_t all[] = {c->cfg.preset,          p->flags,       p->min_probes,  p->probe_ratio_milli,
+                            p->steal_cap,           p->steal_max,   p->short_first, h->cutoff_fixed,
+                            (uint64_t)h->cutoff_us, h->share_fixed, h->share_ppm};
+    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+
+    for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
+        mix(&hash, all[i]);
+    return hash;
+}
+
+/* Nothing chosen: the configuration, and what history says. */
+static void apply(struct central *c)
+{
+    const struct policy_choice *choice = c->choice;
+    uint32_t version = c->policy.version;
+
+    if (choice && choice->numbers & POLICY_NUMBER_CUTOFF)
+        history_fix_cutoff(&c->history, choice->v.cutoff_us);
+    if (choice && choice->numbers & POLICY_NUMBER_SHARE)
+        history_fix_share(&c->history, choice->v.short_share_ppm);
+    c->policy = c->cfg.policy;
+    if (choice)
+        policy_choose(&c->policy, choice);
+    c->policy.version = version;
+    follow_history(c);
+}
+
+static void take_choice(struct central *c, struct policy_choice *choice)
+{
+    policy_choice_drop(c->choice);
+    c->choice = choice;
+}
+
+static int refusal(const struct central *c, const struct policy_choice *choice)
+{
+    struct policy p = c->policy;
+    const char *field;
+
+    if (choice) {
+        policy_choose(&p, choice);
+        if (policy_check(&p, &field))
+            return HAWK_EINVALID;
+    }
     if (c->stopping)
         return HAWK_ESHUTDOWN;
-    return !c->recovered || c->request.waits || long_work(c) ? HAWK_EBUSY : 0;
+    return c->recovered ? 0 : HAWK_EBUSY;
 }
 
+/* In force at once. What jobs keep of the policy they began under, their dists keep (dist_job.policy_flags), and what
+ * central has of a job does not depend on it. */
 void central_policy_set(struct central *c, const struct msg_set_policy *m)
 {
-    const struct policy *p = &m->policy;
-    int err = refusal(c, p);
+    int err = refusal(c, m->choice);
 
     if (err) {
         answer(c, m->client, err);
         return;
     }
-    /* What a dist said last may be older than a job that was submitted, or ended, before this request. */
-    c->asked++;
-    c->request = (struct policy_request){
-        .waits = true,
-        .fix_cutoff = p->cutoff_us != c->policy.cutoff_us,
-        .fix_share = p->short_share_ppm != c->policy.short_share_ppm,
-        .client = m->client,
-        .until_us = c->now_us + REQUEST_HEARTBEATS * c->cfg.heartbeat_us,
-        .policy = *p,
-    };
-}
-
-int64_t central_policy_due_us(const struct central *c)
-{
-    return c->request.waits ? c->request.until_us : TIME_NEVER;
-}
-
-void central_policy_run(struct central *c)
-{
-    struct policy_request *r = &c->request;
-
-    if (!r->waits || (c->now_us < r->until_us && !all_answered(c)))
-        return;
-    r->waits = false;
-    if (idle(c)) {
-        apply(c, r);
-        answer(c, r->client, 0);
+    if (m->choice) {
+        take_choice(c, policy_choice_then(c->choice, m->choice));
     } else {
-        answer(c, r->client, HAWK_EBUSY);
+        take_choice(c, NULL);
+        history_set_back(&c->history, &c->cfg.history);
     }
+    c->chosen_us = c->now_us;
+    c->configured = configured_hash(c);
+    apply(c);
+    changed(c);
+    central_journal_put_policy(c, m->client);
 }
 
-void central_policy_stop(struct central *c)
+void central_policy_write(struct central *c)
 {
-    if (!c->request.waits)
-        return;
-    c->request.waits = false;
-    answer(c, c->request.client, HAWK_ESHUTDOWN);
+    struct msg *m = out_add(c->out, MSG_JOURNAL_POLICY, 0);
+
+    m->journal_policy.choice = policy_choice_ref(c->choice);
+    m->journal_policy.token = c->token;
+    m->journal_policy.configured = c->configured;
+}
+
+void central_policy_journalled(struct central *c, uint32_t client, int err)
+{
+    if (client)
+        answer(c, client, err);
+}
+
+void central_policy_recover(struct central *c, const struct msg_journal_policy *m)
+{
+    take_choice(c, policy_choice_ref(m->choice));
+    c->chosen_us = c->now_us - m->ago_us;
+    c->configured = m->configured;
+}
+
+void central_policy_recovered(struct central *c)
+{
+    history_compute(&c->history);
+    apply(c); /* nobody has joined yet */
+}
+
+/* ---- Views ---- */
+
+/* Of a flag or a number: whether it was chosen by itself; whether it is as its preset has it. */
+static enum policy_origin origin(const struct central *c, bool chosen, bool own)
+{
+    if (chosen)
+        return POLICY_FROM_SET;
+    return own || (c->choice && c->choice->preset) ? POLICY_FROM_POLICY : POLICY_FROM_CONFIGURATION;
+}
+
+enum policy_origin central_policy_flag_origin(const struct central *c, uint32_t flag)
+{
+    struct policy own;
+
+    CHECK(policy_preset(policy_names[c->cfg.preset], &own) == 0);
+    return origin(c, c->choice && c->choice->flags & flag, ((c->cfg.policy.flags ^ own.flags) & flag) == 0);
+}
+
+enum policy_origin central_policy_number_origin(const struct central *c, enum policy_number number)
+{
+    const struct policy *p = &c->cfg.policy;
+    bool chosen = c->choice && c->choice->numbers & number;
+    struct policy own;
+
+    CHECK(policy_preset(policy_names[c->cfg.preset], &own) == 0);
+    if (number == POLICY_NUMBER_CUTOFF || number == POLICY_NUMBER_SHARE)
+        return chosen ? POLICY_FROM_SET
+               : (number == POLICY_NUMBER_CUTOFF ? history_cutoff_computed(&c->history)
+                                                 : history_share_computed(&c->history))
+                   ? POLICY_FROM_HISTORY
+                   : POLICY_FROM_CONFIGURATION;
+    switch (number) {
+#define X(name, bit, scope, field, min, max)                                                                 \
+    case POLICY_NUMBER_##name:                                                                               \
+        return origin(c, chosen, p->field == own.field);
+        POLICY_NUMBERS(X)
+#undef X
+    }
+    return POLICY_FROM_CONFIGURATION;
+}
+
+void central_view_policy(const struct central *c, int64_t now_us, struct central_policy_view *v)
+{
+    *v = (struct central_policy_view){
+        .base = policy_names[c->choice && c->choice->preset ? c->choice->preset - 1 : c->cfg.preset],
+        .chosen = c->choice != NULL,
+        .chosen_ago_us = now_us > c->chosen_us ? now_us - c->chosen_us : 0,
+        .configured_anew = c->choice && c->configured != configured_hash(c),
+    };
 }

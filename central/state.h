@@ -17,6 +17,7 @@
 /* A stream to some node, from PEER_UP to PEER_LOST. */
 struct link {
     uint32_t id;       /* 0: an empty place of the table */
+    uint8_t role;      /* enum role: as it was opened */
     bool waits;        /* one of central.joins_waiting came by it */
     struct node *node; /* NULL before it joined, and after another stream took its place */
 };
@@ -64,8 +65,9 @@ struct node {
     /* What nearly every message from it or to it looks at: two cache lines. */
     _Alignas(64) uint8_t state; /* enum node_state */
     node_id_t id;
-    uint32_t link;  /* 0: none */
-    uint32_t joins; /* how often it joined: tasks carry the number they were seen at last */
+    uint32_t link;      /* 0: none */
+    uint32_t joins;     /* how often it joined: tasks carry the number they were seen at last */
+    uint32_t processes; /* how many processes of this name joined: watchers carry the number of theirs */
     int64_t heard_us;
     uint8_t role;
     uint8_t drain;  /* enum drain: what an operator wants */
@@ -101,7 +103,6 @@ struct node {
     uint32_t hinted;     /* the round of hints that it had one in */
 
     uint32_t queued, running_short, running_long, jobs_unfinished; /* its last heartbeat */
-    uint64_t answered;  /* central.asked when that came; 0: this incarnation sent none yet */
     uint64_t *counters; /* COUNTER_COUNT of them, as it reported them; NULL: none yet */
     UT_hash_handle hh;
 };
@@ -122,11 +123,12 @@ struct long_task {
     int64_t wait_us, run_us;
     node_id_t worker; /* where it is or was last */
     int32_t code;
-    uint32_t seen;    /* node.joins of its worker when that was known to have it */
-    uint16_t attempt; /* of the latest launch; 0: none yet */
-    uint16_t losses;  /* launches lost after they had started */
-    uint8_t state;    /* enum task_state */
-    uint8_t place;    /* enum task_place */
+    uint32_t seen;      /* node.joins of its worker when that was known to have it */
+    uint16_t attempt;   /* of the latest launch; 0: none yet */
+    uint16_t losses;    /* launches lost after they had started */
+    uint16_t unstarted; /* launches that their workers could not start */
+    uint8_t state;      /* enum task_state */
+    uint8_t place;      /* enum task_place */
     uint8_t outcome;
     bool durable : 1;   /* final, and journalled */
     bool cancelled : 1; /* to be: its worker was told */
@@ -148,6 +150,13 @@ struct long_message {
     struct list link; /* long_job.messages */
     uint32_t task;
     struct blob *text;
+};
+
+/* A worker that could not start a task of a job. */
+struct start_failure {
+    node_id_t node;
+    uint32_t
+        task; /* the first one, by its place in long_job.tasks; UINT32_MAX: the worker has been told of its start elsewhere */
 };
 
 enum long_state {
@@ -176,6 +185,7 @@ struct long_job {
     enum long_state state;
     int64_t estimate_us;
     int64_t since_us; /* when central got it */
+    bool recovered;   /* from the journal, which does not say for how long it had been there */
     struct job_desc *desc;
     struct central_app *app;      /* NULL: it is for none */
     struct long_result **results; /* by task; NULL: none has returned anything */
@@ -183,18 +193,27 @@ struct long_job {
     uint32_t n_watchers;
     struct watcher {
         node_id_t dist;
-        uint32_t told;  /* the stream it was told the end on; 0: none */
-        uint16_t owner; /* its epoch */
+        uint32_t told;    /* the stream it was told the end on; 0: none */
+        uint32_t process; /* of that dist, which said so; 0: none did, but the journal */
+        uint16_t owner;   /* its epoch */
     } watchers[WATCHERS_MAX];
 
     struct list by_state; /* in central.jobs[state], in the order they got there */
+    struct list orphan;   /* in central.orphans: nobody waits for it */
+    int64_t orphan_us;    /* then: when it is cancelled, by that list's clock */
     int64_t ended_us;
     uint16_t
         owner; /* the greatest epoch of a dist that has it: what one with a smaller one wants does not count */
     uint8_t why;
     bool cancel;
+    bool abandoned;   /* cancelled because nobody waited for it */
+    bool unstartable; /* a task has failed to start wherever it could, and none has started */
+    bool started;     /* some task has */
     uint32_t n_messages;
     struct list messages; /* at most JOB_MESSAGES_MAX */
+    struct start_failure
+        *failures; /* one for each worker that is avoided for it; at most START_FAILURES_MAX */
+    uint32_t failures_n, failures_cap;
     struct long_task tasks[];
 };
 
@@ -202,7 +221,9 @@ struct long_job {
 
 enum record_kind {
     RECORD_NODE,
+    RECORD_CLUSTER,
     RECORD_DRAIN,
+    RECORD_POLICY,
     RECORD_JOB,
     RECORD_TASK,   /* its end */
     RECORD_LAUNCH, /* of a task at most once: it is sent when this is written */
@@ -218,13 +239,13 @@ enum record_kind {
 struct record {
     uint64_t token;
     enum record_kind kind;
-    uint32_t client; /* RECORD_DRAIN: who asked for it */
+    uint32_t client; /* RECORD_DRAIN, RECORD_CANCEL, RECORD_POLICY: who asked for it; 0: nobody waits */
     union {
         struct node *node;
         struct long_job *job;
         struct long_task *task;
         struct try_id
-            launch; /* the task may have ended before it is written; RECORD_UNDO: its job and epoch */
+            launch; /* the task may have ended before it is written; RECORD_UNDO, RECORD_CANCEL: its job and epoch */
     };
 };
 
@@ -234,24 +255,14 @@ struct records {
     uint32_t head, n, cap; /* cap is a power of two */
 };
 
-/* ---- The policy ---- */
-
-/* A SET_POLICY that waits until every dist has said whether it is idle. */
-struct policy_request {
-    bool waits;
-    bool fix_cutoff, fix_share; /* the operator chose another than was in force when it was asked for */
-    uint32_t client;
-    int64_t until_us; /* who has not answered by then is not idle */
-    struct policy policy;
-};
-
 /* ---- All of it ---- */
 
 struct central {
     struct central_config cfg;
     struct policy policy;
-    struct policy_request request;
-    uint64_t asked; /* requests that had to wait for heartbeats, plus one */
+    struct policy_choice *choice; /* what an operator chose of it; NULL: nothing */
+    int64_t chosen_us;            /* when that was; may lie before time 0 */
+    uint64_t configured;          /* a hash of what was configured then */
     struct history history;
 
     /* Of the event being handled. */
@@ -263,6 +274,13 @@ struct central {
 
     struct links links;
     struct list joins_waiting;
+
+    /* Whether it goes on for a central that lost its state (protocol 1.8). */
+    int64_t ids_at_us;   /* until then new ids wait for a node that had one; TIME_NEVER: they do not */
+    bool successor;      /* it does */
+    uint64_t former;     /* … for that of this cluster; 0: not known */
+    int64_t young_us;    /* what that one placed may run until then; TIME_NEVER: not any more */
+    uint32_t first_node; /* new ids begin here */
 
     struct node *names;  /* by name */
     struct node **nodes; /* by id; [0] is unused, gaps are NULL */
@@ -311,7 +329,11 @@ struct central {
     struct list apps_waiting;                 /* with unplaced tasks */
     struct list results_untold, results_told; /* struct long_result; the latter make room */
     uint64_t results_bytes;
-    struct list limbo;    /* likewise, by finish_us */
+    struct list limbo;   /* likewise, by finish_us */
+    struct list orphans; /* active jobs that nobody waits for, by orphan_us */
+    int64_t orphan_clock_us,
+        orphan_since_us; /* that clock at the latter time; it goes on while a dist is up */
+    uint32_t dists_up;
     uint32_t n_reporting; /* workers that may hold any of those */
 
     uint64_t token;
@@ -327,15 +349,21 @@ struct central {
 /* ---- links.c ---- */
 /* NULL: there is none. */
 struct link *central_link(const struct central *c, uint32_t id);
-void central_link_add(struct central *c, uint32_t id); /* there must be none */
+void central_link_add(struct central *c, uint32_t id, uint8_t role); /* there must be none */
 void central_link_remove(struct central *c, uint32_t id);
 
 /* ---- nodes.c: streams, joining, heartbeats, suspicion ---- */
-void central_nodes_peer_up(struct central *c, uint32_t link);
+void central_nodes_peer_up(struct central *c, uint32_t link, uint8_t role);
 void central_nodes_peer_lost(struct central *c, uint32_t link);
 void central_nodes_join(struct central *c, uint32_t link, const struct msg *m);
 /* Answers the JOINs that came before the end of recovery. */
 void central_nodes_join_waiting(struct central *c);
+/* What the journal says of a central before. */
+void central_nodes_recover_cluster(struct central *c, const struct msg_journal_cluster *m);
+/* The journal is read: a central without any state waits. */
+void central_nodes_recovered(struct central *c);
+/* Tasks that it never launched may run, launched by the central that it goes on for. */
+bool central_is_young(const struct central *c);
 /* A node that the journal knows. */
 void central_nodes_recover(struct central *c, const struct msg_journal_node *m);
 /* The record of its id was written, or could not be. */
@@ -402,6 +430,8 @@ void central_partition_flush(struct central *c);
 /* After a restart all that waits would go to the worker that answers first: placement waits a moment for the others. */
 bool central_partition_holds(const struct central *c);
 int64_t central_partition_due_us(const struct central *c);
+/* Where the share is less than any worker has: the least slots of one; else 0. O(that many). */
+uint32_t central_partition_least(const struct central *c);
 void central_partition_ack(struct central *c, struct node *n, uint32_t epoch);
 
 /* ---- policy.c: history, estimates, the policy in force ---- */
@@ -411,19 +441,23 @@ void central_policy_job_finished(struct central *c, const struct msg_history *jo
 void central_policy_recovered(struct central *c);
 void central_policy_send_estimates(struct central *c, const struct node *dist);
 void central_policy_send(struct central *c, const struct node *n);
-/* The operator asks for another policy: refused at once, or decided by central_policy_run. */
+/* The operator asks for another policy. */
 void central_policy_set(struct central *c, const struct msg_set_policy *m);
-int64_t central_policy_due_us(const struct central *c);
-/* Decides on the request that waits, when that can be done. */
-void central_policy_run(struct central *c);
-/* Central stops: so does waiting. */
-void central_policy_stop(struct central *c);
+/* What was chosen, as the journal has it; puts out the same for it, under c->token. */
+void central_policy_recover(struct central *c, const struct msg_journal_policy *m);
+void central_policy_write(struct central *c);
+/* The choice was written, or could not be; client asked for it. */
+void central_policy_journalled(struct central *c, uint32_t client, int err);
 
 /* ---- journal.c ---- */
 /* Puts out the record of what r says, under a new token. */
 void central_journal_put(struct central *c, enum record_kind kind, void *what);
 /* The node as it is; client hears of it. */
 void central_journal_put_drain(struct central *c, struct node *n, uint32_t client);
+/* The job is cancelled; client hears of it. */
+void central_journal_put_cancel(struct central *c, struct long_job *j, uint32_t client);
+/* The operator's choice as it is; likewise. */
+void central_journal_put_policy(struct central *c, uint32_t client);
 void central_journal_done(struct central *c, const struct msg_journal_done *m);
 void central_journal_run(struct central *c);
 void central_journal_free(struct central *c);
@@ -460,6 +494,27 @@ int64_t central_jobs_due_us(const struct central *c);
 void central_jobs_run(struct central *c);
 void central_jobs_free(struct central *c);
 
+/* Cancels it, durably; client, if it is not 0, is told when that is done. */
+void central_job_cancel(struct central *c, struct long_job *j, uint32_t client);
+/* An operator cancels whatever central has of a job. */
+void central_jobs_cancel_asked(struct central *c, const struct msg_cancel *m);
+/* client 0: nobody asked. */
+void central_jobs_answer_cancel(struct central *c, job_id_t job, uint32_t client, int err);
+
+/* ---- orphans.c: long jobs that nobody waits for any more ---- */
+/* Somebody may wait for it: it is detached, or a dist has it that is there or may come back. */
+bool central_job_claimed(const struct central *c, const struct long_job *j);
+/* A dist that is up has it, and shows it to whoever asks. */
+bool central_job_shown(const struct central *c, const struct long_job *j);
+/* What claims it may have changed. */
+void central_orphans_look(struct central *c, struct long_job *j);
+void central_orphans_look_all(struct central *c);
+void central_orphans_count_dist(struct central *c, bool was_up, bool is_up);
+/* Until it is cancelled, if a dist stays up; -1: it will not be. */
+int64_t central_orphan_left_us(const struct central *c, const struct long_job *j);
+int64_t central_orphans_due_us(const struct central *c);
+void central_orphans_run(struct central *c);
+
 /* ---- tasks.c: long tasks: placed, started, finished, lost ---- */
 void central_task_set_state(struct central *c, struct long_task *t, enum task_state state);
 struct try_id central_task_try(const struct long_task *t);
@@ -492,6 +547,14 @@ void central_tasks_worker_replaced(struct central *c, struct node *n, int64_t du
 void central_tasks_place(struct central *c);
 int64_t central_tasks_due_us(const struct central *c);
 void central_tasks_run(struct central *c);
+
+/* ---- starts.c: workers that could not start tasks of a job ---- */
+/* The worker with the least waiting time that j does not avoid; one that it does when there are no others. NULL: none. */
+struct waiting_worker *central_starts_best(struct central *c, const struct long_job *j);
+/* n, where t is placed, could not start it. False: nobody can, and the task has failed. */
+bool central_starts_failed(struct central *c, struct node *n, struct long_task *t);
+/* t has started at n. */
+void central_starts_began(struct central *c, struct long_task *t, const struct node *n);
 
 /* ---- recall.c: long tasks that would start sooner at a worker that came later ---- */
 /* A worker has come that long tasks may be placed at. */

@@ -329,12 +329,16 @@ static void place_for_app(struct central *c, struct central_app *a)
  * the next job's tasks see them. */
 void central_tasks_place(struct central *c)
 {
-    struct waiting_worker *w;
-
     if (central_partition_holds(c))
         return;
-    while (!list_empty(&c->unplaced) && (w = waiting_best(&c->waiting, c->now_us)))
+    while (!list_empty(&c->unplaced)) {
+        const struct long_task *t = container_of(c->unplaced.next, struct long_task, w.link);
+        struct waiting_worker *w = central_starts_best(c, t->job);
+
+        if (!w)
+            break;
         place_first(c, &c->unplaced, container_of(w, struct node, waiting));
+    }
     list_foreach(&c->apps_waiting, entry, next)
         place_for_app(c, container_of(entry, struct central_app, waiting));
 }
@@ -369,6 +373,7 @@ static void start(struct central *c, struct long_task *t, int64_t run_us)
         return;
     waiting_start(&c->waiting, &t->w, c->now_us - run_us, c->now_us);
     central_task_set_state(c, t, TASK_RUNNING);
+    central_starts_began(c, t, node_of(t));
 }
 
 void central_tasks_started(struct central *c, struct node *n, const struct msg_task_started *m)
@@ -415,6 +420,14 @@ static void keep_words(struct central *c, struct long_task *t, const struct msg_
     }
 }
 
+/* Nothing has run for longer than its job is here. Two machines' clocks may differ by a hundredth. */
+static int64_t credible(const struct central *c, const struct long_job *j, int64_t run_us)
+{
+    int64_t age_us = c->now_us - j->since_us, most_us = age_us + age_us / 100 + US_PER_S;
+
+    return j->recovered || run_us < most_us ? run_us : most_us;
+}
+
 /* Takes the first completion of a task, whatever its try (protocol 3.11). */
 static void accept(struct central *c, struct node *n, struct long_task *t, const struct msg_task_finished *m)
 {
@@ -427,10 +440,27 @@ static void accept(struct central *c, struct node *n, struct long_task *t, const
     t->worker = n->id;
     t->outcome = m->outcome;
     t->code = m->code;
-    t->run_us = m->run_us;
+    t->run_us = credible(c, t->job, m->run_us);
     t->reported = true;
     keep_words(c, t, m);
+    if (m->outcome != OUTCOME_NOT_STARTED)
+        central_starts_began(c, t, n);
     end(c, t, state_after(t->outcome, t->code));
+}
+
+/* It never ran. */
+static void not_started(struct central *c, struct node *n, struct long_task *t,
+                        const struct msg_task_finished *m)
+{
+    if (m->code != HAWK_ECANNOT_START || central_starts_failed(c, n, t)) {
+        central_task_queue(c, t);
+        return;
+    }
+    t->outcome = OUTCOME_NOT_STARTED;
+    t->code = CODE_CANNOT_START;
+    t->run_us = 0;
+    keep_message(t, m->result);
+    end(c, t, TASK_FAILED);
 }
 
 void central_tasks_finished(struct central *c, struct node *n, const struct msg_task_finished *m)
@@ -447,20 +477,20 @@ void central_tasks_finished(struct central *c, struct node *n, const struct msg_
             send_finish_ack(c, n, &m->id);
         return;
     }
-    if (m->outcome == OUTCOME_LOST || m->outcome == OUTCOME_NONE || m->outcome >= OUTCOME_COUNT) {
-        /* Nobody's end: the worker stops, or killed it for its lease. */
+    if (m->outcome == OUTCOME_LOST || m->outcome == OUTCOME_NONE || m->outcome >= OUTCOME_COUNT ||
+        (m->outcome == OUTCOME_CANCELLED && !t->cancelled)) {
+        /* Nobody's end: the worker stops, or killed it for its lease, or at a word that was not this central's, or that was
+         * about an older try. */
         /* Waiting again: known to be lost. Unsure: a later try may run that is not on record. */
         t = t->place == PLACE_QUEUE || t->unsure ? NULL : held_by(c, n, &m->id);
         send_finish_ack(c, n, &m->id);
         if (t && m->code < 0 && t->state == TASK_PLACED && !t->cancelled)
-            central_task_queue(c, t); /* it never ran: its executor has gone */
+            not_started(c, n, t, m);
         else if (t)
             lost(c, t, true);
         return;
     }
-    /* An older try that was called off says so as well: the task goes on as the later one. */
-    if (m->id.attempt == 0 || (m->id.attempt > t->attempt && !t->unsure) ||
-        (m->outcome == OUTCOME_CANCELLED && m->id.attempt != t->attempt && !t->cancelled))
+    if (m->id.attempt == 0 || (m->id.attempt > t->attempt && !t->unsure))
         send_finish_ack(c, n, &m->id);
     else
         accept(c, n, t, m);

@@ -68,8 +68,11 @@ static void count_nodes(const struct central *c, struct central_totals *t)
 void central_view_summary(const struct central *c, struct central_summary *s)
 {
     *s = (struct central_summary){.cutoff_us = c->policy.cutoff_us,
+                                  .policy_version = c->policy.version,
                                   .workers = c->n_workers,
-                                  .workers_reserved = c->n_workers - c->n_general};
+                                  .workers_reserved = c->n_workers - c->n_general,
+                                  .slots = c->slots,
+                                  .slots_least = central_partition_least(c)};
 }
 
 void central_view_totals(const struct central *c, struct central_totals *t)

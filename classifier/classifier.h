@@ -104,6 +104,8 @@ void history_compute(struct history *h);
 /* The operator's choice replaces what was configured, and is fixed from now on. */
 void history_fix_cutoff(struct history *h, int64_t cutoff_us);
 void history_fix_share(struct history *h, uint32_t share_ppm);
+/* Cutoff and share are fixed, or computed, as c says once more. */
+void history_set_back(struct history *h, const struct history_config *c);
 
 /* What is in force. A job is long when its mean is at least the cutoff; a computed cutoff is one microsecond
  * above the percentile, so that equal jobs are all short. */

@@ -216,3 +216,12 @@ void history_fix_share(struct history *h, uint32_t share_ppm)
     h->cfg.share_fixed = true;
     h->share_computed = false;
 }
+
+void history_set_back(struct history *h, const struct history_config *c)
+{
+    history_fix_cutoff(h, c->cutoff_us);
+    history_fix_share(h, c->share_ppm);
+    h->cfg.cutoff_fixed = c->cutoff_fixed;
+    h->cfg.share_fixed = c->share_fixed;
+    history_compute(h);
+}

@@ -42,7 +42,7 @@ static void add_node(struct text_table *t, const struct api_node *n, bool apps)
     table_cell(t, "%s", CLEAN(n->role));
     table_cell(t, "%s", CLEAN(show_node_state(n)));
     if (worker) {
-        table_cell(t, "%s", n->general ? "general" : "short");
+        table_cell(t, "%s", n->unsettled ? "-" : n->general ? "general" : "short");
         table_cell(t, "%u", n->slots);
         table_cell(t, "%u", n->running_short);
         table_cell(t, "%u", n->running_long);
@@ -136,11 +136,12 @@ static void print_stats_json(const struct api_get_stats_reply *r)
                                                counters_json(n->counters, n->counters_n)));
     }
     document_print(json_pack(
-        "{s:I, s:b, s:I, s:b, s:I, s:I, s:I, s:o, s:o}", "cutoff_us", (json_int_t)r->cutoff_us,
+        "{s:I, s:b, s:I, s:b, s:o, s:I, s:I, s:I, s:o, s:o}", "cutoff_us", (json_int_t)r->cutoff_us,
         "cutoff_computed", (int)r->cutoff_computed, "short_share_ppm", (json_int_t)r->short_share_ppm,
-        "share_computed", (int)r->share_computed, "history_jobs", (json_int_t)r->history_jobs,
-        "long_jobs_unfinished", (json_int_t)r->long_jobs_unfinished, "long_tasks_unfinished",
-        (json_int_t)r->long_tasks_unfinished, "total", counters_json(r->total, r->total_n), "nodes", nodes));
+        "share_computed", (int)r->share_computed, "short_partition_note", json_text(r->short_partition_note),
+        "history_jobs", (json_int_t)r->history_jobs, "long_jobs_unfinished",
+        (json_int_t)r->long_jobs_unfinished, "long_tasks_unfinished", (json_int_t)r->long_tasks_unfinished,
+        "total", counters_json(r->total, r->total_n), "nodes", nodes));
 }
 
 static const char *counter_help(const char *name)
@@ -163,6 +164,8 @@ static void print_stats(const struct api_get_stats_reply *r, bool nodes)
            r->cutoff_computed ? "computed" : "as configured", r->history_jobs);
     printf("short partition  %u.%02u%% of the slots (%s)\n", r->short_share_ppm / 10000,
            r->short_share_ppm / 100 % 100, r->share_computed ? "computed" : "as configured");
+    if (*r->short_partition_note)
+        printf("                 %s\n", CLEAN(r->short_partition_note));
     printf("long work        %u jobs, %u tasks not ended\n\n", r->long_jobs_unfinished,
            r->long_tasks_unfinished);
     if (!nodes) {
@@ -256,51 +259,105 @@ static bool has_flag(const struct api_policy *p, const char *name)
 
 static void print_policy_json(const struct api_policy *p)
 {
-    json_t *flags = json_array();
+    json_t *flags = json_array(), *origins = json_object();
     for (uint32_t i = 0; i < p->flags_n; i++)
         json_array_append_new(flags, json_text(p->flags[i]));
-    document_print(
-        json_pack("{s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "version", (json_int_t)p->version,
-                  "name", json_text(p->name), "cutoff_us", (json_int_t)p->cutoff_us, "short_share_ppm",
-                  (json_int_t)p->short_share_ppm, "probe_ratio_milli", (json_int_t)p->probe_ratio_milli,
-                  "min_probes", (json_int_t)p->min_probes, "steal_cap", (json_int_t)p->steal_cap, "steal_max",
-                  (json_int_t)p->steal_max, "short_first", (json_int_t)p->short_first, "flags", flags));
+    for (uint32_t i = 0; i < p->origins_n; i++)
+        json_object_set_new(origins, p->origins[i].key, json_text(p->origins[i].from));
+    document_print(json_pack("{s:I, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o, s:o, s:o, s:b}",
+                             "version", (json_int_t)p->version, "name", json_text(p->name), "base",
+                             json_text(p->base), "cutoff_us", (json_int_t)p->cutoff_us, "short_share_ppm",
+                             (json_int_t)p->short_share_ppm, "probe_ratio_milli",
+                             (json_int_t)p->probe_ratio_milli, "min_probes", (json_int_t)p->min_probes,
+                             "steal_cap", (json_int_t)p->steal_cap, "steal_max", (json_int_t)p->steal_max,
+                             "short_first", (json_int_t)p->short_first, "flags", flags, "origins", origins,
+                             "set_ago_us", p->has_set_ago_us ? json_integer(p->set_ago_us) : json_null(),
+                             "configured_anew", p->configured_anew));
 }
 
-static void print_policy(struct session *s, const struct api_policy *p)
+/* A central of an older version does not say where anything comes from. */
+static void print_number(const struct api_policy *p, const char *label, const char *key, const char *value)
+{
+    const char *from = api_policy_origin(p, key);
+    printf("%-18s %s%s%s%s\n", label, value, *from ? " (" : "", CLEAN(from), *from ? ")" : "");
+}
+
+static void print_numbers(const struct api_policy *p)
+{
+    char text[64];
+    print_number(p, "cutoff", "cutoff_us", DURATION(p->cutoff_us));
+    snprintf(text, sizeof text, "%u.%02u%% of the slots", p->short_share_ppm / 10000,
+             p->short_share_ppm / 100 % 100);
+    print_number(p, "short partition", "short_share_ppm", text);
+    snprintf(text, sizeof text, "%u.%03u", p->probe_ratio_milli / 1000, p->probe_ratio_milli % 1000);
+    print_number(p, "probe ratio", "probe_ratio_milli", text);
+    snprintf(text, sizeof text, "at least %u for a job", p->min_probes);
+    print_number(p, "probes", "min_probes", text);
+    snprintf(text, sizeof text, "asks %u workers", p->steal_cap);
+    print_number(p, "a thief", "steal_cap", text);
+    snprintf(text, sizeof text, "takes at most %u", p->steal_max);
+    print_number(p, "a steal", "steal_max", text);
+    if (p->short_first)
+        snprintf(text, sizeof text, "up to %u short tasks overtake the long one at the head", p->short_first);
+    else
+        snprintf(text, sizeof text, "first come, first served");
+    print_number(p, "queues", "short_first", text);
+}
+
+static void print_set(const struct api_policy *p)
+{
+    if (!p->has_set_ago_us) {
+        printf("set                nothing: all is as configured\n");
+        return;
+    }
+    printf("set                %s ago (`hawk policy reset` puts the configuration in force)\n",
+           DURATION(p->set_ago_us));
+    if (p->configured_anew)
+        printf("configuration      has changed since: what was set stays in force\n");
+}
+
+/* What is in force, in full. */
+static void print_policy(const struct api_policy *p)
 {
     static const struct {
         const char *name, *help;
+        enum policy_scope scope;
     } flags[] = {
-#define X(constant, bit, key, text) {key, text},
+#define X(constant, bit, scope, key, text) {key, text, POLICY_SCOPE_##scope},
         POLICY_FLAGS(X)
 #undef X
     };
     struct text_table t = {0};
-    if (s->mode == OUTPUT_JSON)
-        print_policy_json(p);
-    if (s->mode == OUTPUT_QUIET)
-        printf("%s\n", CLEAN(p->name));
-    if (s->mode != OUTPUT_TABLE)
-        return;
-    printf("policy           %s (version %u)\n", CLEAN(p->name), p->version);
-    printf("cutoff           %s\n", DURATION(p->cutoff_us));
-    printf("short partition  %u.%02u%% of the slots\n", p->short_share_ppm / 10000,
-           p->short_share_ppm / 100 % 100);
-    printf("probe ratio      %u.%03u, at least %u probes\n", p->probe_ratio_milli / 1000,
-           p->probe_ratio_milli % 1000, p->min_probes);
-    printf("stealing         asks %u workers, takes at most %u\n", p->steal_cap, p->steal_max);
-    if (p->short_first)
-        printf("queues           up to %u short tasks overtake the long one at the head\n\n", p->short_first);
-    else
-        printf("queues           first come, first served\n\n");
-    table_columns(&t, "FLAG", "IS", "MEANING", NULL);
+    printf("policy             %s (version %u)%s%s\n", CLEAN(p->name), p->version,
+           strcmp(p->name, p->base) != 0 && *p->base ? ", changed from " : "",
+           strcmp(p->name, p->base) != 0 ? CLEAN(p->base) : "");
+    print_set(p);
+    print_numbers(p);
+    printf("\n");
+    table_columns(&t, "FLAG", "IS", "FROM", "APPLIES TO", "MEANING", NULL);
     for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++) {
         table_cell(&t, "%s", flags[i].name);
         table_cell(&t, "%s", has_flag(p, flags[i].name) ? "on" : "off");
+        table_cell(&t, "%s", CLEAN(api_policy_origin(p, flags[i].name)));
+        table_cell(&t, "%s", policy_scope_text(flags[i].scope));
         table_cell(&t, "%s", flags[i].help);
     }
     table_print(&t, NULL);
+}
+
+static void show_policy(const struct session *s, const struct api_policy *p, bool changed)
+{
+    char line[1024];
+    if (s->mode == OUTPUT_JSON) {
+        print_policy_json(p);
+    } else if (s->mode == OUTPUT_QUIET) {
+        printf("%s\n", CLEAN(p->name));
+    } else if (changed) {
+        api_policy_line(p, line, sizeof line);
+        printf("%s\n", CLEAN(line));
+    } else {
+        print_policy(p);
+    }
 }
 
 /* "2", "1.5" → thousandths. */
@@ -346,28 +403,58 @@ static int policy_request(const struct policy_options *o, const char *preset,
     return HAWK_EXIT_OK;
 }
 
+/* What the words after `hawk policy` ask for. */
+enum policy_verb { POLICY_SHOW, POLICY_CHANGE, POLICY_RESET };
+
+/* 0, or HAWK_EXIT_USAGE. */
+static int policy_verb(int argc, char **argv, bool any, enum policy_verb *verb)
+{
+    int words = 1;
+    *verb = argc == 0                       ? POLICY_SHOW
+            : strcmp(argv[0], "reset") == 0 ? POLICY_RESET
+            : strcmp(argv[0], "set") == 0   ? POLICY_CHANGE
+                                            : POLICY_SHOW;
+    if (*verb == POLICY_CHANGE)
+        words = 2;
+    else if (*verb == POLICY_SHOW)
+        words = 0;
+    if (argc > words)
+        return usage_error(
+            "policy: '%s' is not understood: write `hawk policy`, `hawk policy set [NAME]`, or "
+            "`hawk policy reset`",
+            argv[words]);
+    if (*verb == POLICY_CHANGE && !any)
+        return usage_error("policy: set what? name a policy, or give --cutoff, --on ...");
+    if (*verb == POLICY_RESET && any)
+        return usage_error("policy: reset puts all of the configuration in force: set the rest afterwards");
+    if (*verb == POLICY_SHOW && any)
+        return usage_error("policy: to change something write `hawk policy set` and the flags");
+    return HAWK_EXIT_OK;
+}
+
 static int policy_run(const struct policy_options *o, int argc, char **argv)
 {
-    bool set = argc > 0 && strcmp(argv[0], "set") == 0, any = false;
+    const char *preset = argc == 2 && strcmp(argv[0], "set") == 0 ? argv[1] : NULL;
     struct api_set_policy_request r;
+    enum policy_verb verb;
     struct api_policy reply;
     struct session s;
-    if (argc > (set ? 2 : 0))
-        return usage_error("policy: '%s' is not understood: write `hawk policy` or `hawk policy set [NAME]`",
-                           argv[set ? 2 : 0]);
-    int exit_code = policy_request(o, set && argc == 2 ? argv[1] : NULL, &r, &any);
-    if (!exit_code && set != any)
-        exit_code = set ? usage_error("policy: set what? name a policy, or give --cutoff, --on ...")
-                        : usage_error("policy: to change something write `hawk policy set` and the flags");
+    bool any = false;
+    int exit_code = policy_request(o, preset, &r, &any);
+    if (!exit_code)
+        exit_code = policy_verb(argc, argv, any, &verb);
     if (exit_code)
         return exit_code;
+    r.reset = verb == POLICY_RESET;
     exit_code = session_open(&s, "policy", &o->common);
-    int err = exit_code ? 0 : set ? hawk_set_policy(s.h, &r, &reply) : hawk_policy(s.h, &reply);
+    int err = exit_code             ? 0
+              : verb == POLICY_SHOW ? hawk_policy(s.h, &reply)
+                                    : hawk_set_policy(s.h, &r, &reply);
     if (err) {
         session_failed(&s);
         exit_code = err == HAWK_EINVALID ? HAWK_EXIT_USAGE : HAWK_EXIT_UNREACHABLE;
     } else if (!exit_code) {
-        print_policy(&s, &reply);
+        show_policy(&s, &reply, verb != POLICY_SHOW);
         api_free(&api_policy_type, &reply);
     }
     session_close(&s);

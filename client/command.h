@@ -14,6 +14,7 @@ enum hawk_exit {
     HAWK_EXIT_FAILED = 1,        /* a task failed or was cancelled; or output could not be written */
     HAWK_EXIT_USAGE = 2,         /* the command line makes no sense */
     HAWK_EXIT_UNREACHABLE = 3,   /* no cluster, no such job, or the cluster refused */
+    HAWK_EXIT_GAVE_UP = 4,       /* --for: what was waited for goes on */
     HAWK_EXIT_INTERRUPTED = 130, /* Ctrl-C: what was being waited for goes on */
     HAWK_EXIT_HELP = 64,         /* never seen by the shell: --help was asked for, command_run prints it */
 };

@@ -11,8 +11,9 @@
 #define EXIT_CODES                                                                                           \
     "Exit codes: 0 all tasks done, 1 a task failed or was cancelled, or output could not be written, 2 "     \
     "the\n"                                                                                                  \
-    "command line is wrong, 3 no such job or the cluster cannot be reached, 130 Ctrl-C (jobs without "       \
-    "--wait go on).\n"
+    "command line is wrong, 3 no such job or the cluster cannot be reached, 4 the time of --for is over, "   \
+    "130\n"                                                                                                  \
+    "Ctrl-C (jobs without --wait go on).\n"
 
 const struct command client_commands[] = {
     {
@@ -52,8 +53,10 @@ const struct command client_commands[] = {
         .name = "wait",
         .help = "wait until jobs have ended",
         .synopsis = "[FLAGS] ID...",
-        .details =
-            SELECTORS EXIT_CODES "\nexamples:\n  hawk wait last && echo all done\n  hawk wait 3.17-20\n",
+        .details = SELECTORS "Without --for it waits as long as the jobs take: --timeout bounds a node's "
+                             "answer, not the wait.\n" EXIT_CODES
+                             "\nexamples:\n  hawk wait last && echo all done\n  hawk wait 3.17-20\n"
+                             "  hawk wait --for 10m last; [ $? = 4 ] && echo still going\n",
         .flags = wait_flags,
         .common = common_flags,
         .run = wait_main,
@@ -154,15 +157,21 @@ const struct command client_commands[] = {
     },
     {
         .name = "policy",
-        .help = "show the scheduling policy, or change it while the cluster is idle",
-        .synopsis = "[FLAGS] [set [NAME]]",
+        .help = "show the scheduling policy, or change it",
+        .synopsis = "[FLAGS] [set [NAME]|reset]",
         .details =
             "The policies are hawk (all of it), sparrow (every job by probes, no partition, no stealing),\n"
-            "hawk-no-steal, hawk-no-partition, hawk-no-central, split and central. The flags other than the "
-            "common\n"
-            "ones go with `set`, and change what they name only, until central restarts.\n\n"
+            "hawk-no-steal, hawk-no-partition, hawk-no-central, split and central.\n\n"
+            "`set` changes what it names, whatever runs, and prints what is in force then. Each job keeps "
+            "what it\n"
+            "began under of what decides who owns it and how it is probed for; the rest changes at once "
+            "(the\n"
+            "table says which is which). What is set lasts, also when central restarts or its configuration\n"
+            "changes, until `reset`: then all is as configured. The flags other than the common ones go "
+            "with\n"
+            "`set`.\n\n"
             "examples:\n  hawk policy\n  hawk policy set sparrow\n"
-            "  hawk policy set --cutoff 30s --off promotion\n",
+            "  hawk policy set --cutoff 30s --off promotion\n  hawk policy reset\n",
         .flags = policy_flags,
         .common = common_flags,
         .run = policy_main,

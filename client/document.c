@@ -80,7 +80,7 @@ static void print(json_t *object, size_t form)
     json_object_update(whole, object);
     take(whole, "warnings", &document.warnings);
     take(whole, "errors", &document.errors);
-    json_dumpf(whole, stdout, form);
+    json_write(whole, stdout, form);
     putchar('\n');
     json_decref(whole);
     json_decref(object);
@@ -96,7 +96,7 @@ static void finish_list(const char *name, json_t **list)
 {
     if (*list) {
         printf(",\n  \"%s\": ", name);
-        json_dumpf(*list, stdout, JSON_COMPACT);
+        json_write(*list, stdout, JSON_COMPACT);
         json_decref(*list);
     }
     *list = NULL;

@@ -14,7 +14,7 @@
 /* What one worker has to do with the job. */
 struct place {
     uint32_t worker;
-    char name[64];
+    char name[LIMIT_NAME_BYTES + 1];
     uint32_t tasks[TASK_STATE_COUNT + 1];
     uint32_t reservations, stolen;
     UT_hash_handle hh;
@@ -22,7 +22,7 @@ struct place {
 
 struct explanation {
     struct api_job job; /* without its texts */
-    char name[160], user[160], blocked[400];
+    char name[LIMIT_NAME_BYTES + 1], user[LIMIT_NAME_BYTES + 1], blocked[LIMIT_NAME_BYTES + 256];
     struct place *places;
     struct api_task slow[SLOW_SHOWN]; /* those that waited longest, longest first; without texts */
     uint32_t slow_n, first_index, tasks_stolen;
@@ -37,7 +37,7 @@ static struct place *place_of(struct explanation *e, uint32_t worker, const char
         return p;
     p = xcalloc(1, sizeof *p);
     p->worker = worker;
-    clean_text(p->name, sizeof p->name, name);
+    snprintf(p->name, sizeof p->name, "%s", name);
     HASH_ADD(hh, e->places, worker, sizeof worker, p);
     return p;
 }
@@ -66,9 +66,9 @@ static int gather(void *ctx, const struct api_get_job_reply *page, uint32_t firs
     if (!e->begun) {
         e->job = page->job;
         e->first_index = first_index;
-        clean_text(e->name, sizeof e->name, page->job.name);
-        clean_text(e->user, sizeof e->user, page->job.user);
-        clean_text(e->blocked, sizeof e->blocked, page->blocked);
+        snprintf(e->name, sizeof e->name, "%s", page->job.name);
+        snprintf(e->user, sizeof e->user, "%s", page->job.user);
+        snprintf(e->blocked, sizeof e->blocked, "%s", page->blocked);
         for (uint32_t i = 0; i < page->reservations_n; i++) {
             const struct api_reservation *r = &page->reservations[i];
             place_of(e, r->worker, r->worker_name)->reservations += r->count;
@@ -130,14 +130,16 @@ static uint32_t probes_used(const struct api_job *j)
 static void print_places(struct explanation *e)
 {
     struct text_table t = {0};
-    table_columns(&t, "WORKER", ">QUEUED", ">RUNNING", ">DONE", ">FAILED", ">RESERVATIONS", ">STOLEN", NULL);
+    table_columns(&t, "WORKER", ">QUEUED", ">RUNNING", ">DONE", ">FAILED", ">CANCELLED", ">RESERVATIONS",
+                  ">STOLEN", NULL);
     HASH_SORT(e->places, by_worker);
     for (const struct place *p = e->places; p; p = p->hh.next) {
-        table_cell(&t, "%s (%u)", p->name, p->worker);
+        table_cell(&t, "%s (%u)", CLEAN(p->name), p->worker);
         table_cell(&t, "%u", p->tasks[TASK_PLACED] + p->tasks[TASK_LAUNCHED]);
         table_cell(&t, "%u", p->tasks[TASK_RUNNING]);
         table_cell(&t, "%u", p->tasks[TASK_DONE]);
-        table_cell(&t, "%u", p->tasks[TASK_FAILED] + p->tasks[TASK_LOST] + p->tasks[TASK_CANCELLED]);
+        table_cell(&t, "%u", p->tasks[TASK_FAILED] + p->tasks[TASK_LOST]);
+        table_cell(&t, "%u", p->tasks[TASK_CANCELLED]);
         table_cell(&t, "%u", p->reservations);
         table_cell(&t, "%u", p->stolen);
     }
@@ -160,14 +162,14 @@ static void print_explanation(struct explanation *e)
     const struct api_job *j = &e->job;
     char why[256];
     class_reason(e, why, sizeof why);
-    printf("job %s (%s): %s, %s\n", JOB_TEXT(j->job), e->name, show_class(j->class),
+    printf("job %s (%s): %s, %s\n", JOB_TEXT(j->job), CLEAN(e->name), show_class(j->class),
            show_job_state(j->state));
     printf("  class     %s\n", why);
     printf("  schedules %s\n", scheduler(j));
     printf("  tasks     %u: %u waiting, %u running, %u done, %u failed, %u cancelled, %u lost\n", j->tasks,
            j->waiting, j->running, j->done, j->failed, j->cancelled, j->lost);
     if (*e->blocked)
-        printf("  blocked   %s\n", e->blocked);
+        printf("  blocked   %s\n", clean_text((char[sizeof e->blocked]){0}, sizeof e->blocked, e->blocked));
     printf("  probes    %u sent: %u used, %u live, %u cancelled, %u answered \"none left\", %u lost with a "
            "worker\n",
            j->probes_sent, probes_used(j), j->probes_live, j->probes_cancelled, j->probes_unused,

@@ -130,11 +130,12 @@ static int unknown_flag(const char *command, const struct flag *const *flags, in
     size_t best = 3;
     if (strncmp(text, "--", 2) == 0)
         snprintf(word, sizeof word, "%.*s", (int)strcspn(text + 2, "="), text + 2);
-    for (int i = 0; *word && i < n; i++) {
-        size_t d = strncmp(flags[i]->name, word, strlen(word)) == 0 ? 0 : edit_distance(word, flags[i]->name);
+    for (int i = 0; *word && i <= n; i++) {
+        const char *name = i < n ? flags[i]->name : "help";
+        size_t d = strncmp(name, word, strlen(word)) == 0 ? 0 : edit_distance(word, name);
         if (d < best) {
             best = d;
-            near = flags[i]->name;
+            near = name;
         }
     }
     if (near)
@@ -175,10 +176,25 @@ static const struct flag *flag_of(const struct flag_set *s, int value)
     return NULL;
 }
 
+/* The flag that getopt_long read last, as it was written; its argument may be a word of its own. */
+static const char *word_read(char **argv)
+{
+    return argv[optarg == argv[optind - 1] ? optind - 2 : optind - 1];
+}
+
+/* Whether that is the whole name. getopt_long takes a part for it as well, and `--at now` must not become --at-most-once
+ * and the command `now`. */
+static bool is_whole(const char *name, char **argv)
+{
+    return strcspn(word_read(argv), "=") == strlen("--") + strlen(name);
+}
+
 /* What getopt_long found wrong: it says which kind of wrong only through these variables. */
 static int bad_flag(const char *command, const struct flag_set *s, int result, char **argv)
 {
     const struct flag *f = flag_of(s, optopt);
+    if (optopt >= FIRST_VALUE && f && !is_whole(f->name, argv))
+        return unknown_flag(command, s->flags, s->n, word_read(argv));
     if (result == ':' && f) {
         usage_error("%s: --%s needs its argument, %s", command, f->name, f->arg);
         return -HAWK_EXIT_USAGE;
@@ -199,9 +215,11 @@ static void look_for_json(const struct flag_set *s, int argc, char **argv)
     char **words = xmalloc(((size_t)argc + 1) * sizeof *words);
     memcpy(words, argv, ((size_t)argc + 1) * sizeof *words);
     optind = 0;
-    for (int result; (result = getopt_long(argc, words, s->letters, s->options, NULL)) != -1;) {
+    for (int result, at = -1; (result = getopt_long(argc, words, s->letters, s->options, &at)) != -1;
+         at = -1) {
         const struct flag *f = result == '?' || result == ':' ? NULL : flag_of(s, result);
-        if (f && strcmp(f->name, "output") == 0 && strcmp(optarg, "json") == 0)
+        if (f && strcmp(f->name, "output") == 0 && strcmp(optarg, "json") == 0 &&
+            (at < 0 || is_whole(f->name, words)))
             document_want();
     }
     free(words);
@@ -242,10 +260,13 @@ int flags_parse(const char *command, const struct flag *own, const struct flag *
     look_for_json(&s, argc, argv);
     optind = 0; /* GNU: start anew */
     for (;;) {
+        int at = -1; /* in s.options; -1: a letter */
         optopt = 0;
-        int result = getopt_long(argc, argv, s.letters, s.options, NULL);
+        int result = getopt_long(argc, argv, s.letters, s.options, &at);
         if (result == -1)
             return optind;
+        if (at >= 0 && result != '?' && result != ':' && !is_whole(s.options[at].name, argv))
+            return unknown_flag(command, s.flags, s.n, word_read(argv));
         if (result == 'h')
             return -HAWK_EXIT_HELP;
         if (result == '?' || result == ':')

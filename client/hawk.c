@@ -4,8 +4,10 @@
 #include "base/check.h"
 #include "base/mem.h"
 #include "net/addr.h"
+#include "net/token.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +16,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define DEFAULT_TIMEOUT_US (30 * US_PER_S)
 #define NODES_FRESH_US US_PER_S /* a list of nodes this old is not asked for again */
 
 int hawk_fail(struct hawk *h, int err, const char *fmt, ...)
@@ -39,29 +40,6 @@ const char *hawk_default_socket(char *buf, size_t size)
 
 /* ---- Opening ---- */
 
-static int set_token(struct hawk *h, char *text, const char *origin)
-{
-    char why[200];
-    text[strcspn(text, "\r\n")] = '\0';
-    if (token_check(text, why, sizeof why))
-        return hawk_fail(h, HAWK_EINVALID, "%s: %s", origin, why);
-    h->token = xstrdup(text);
-    return 0;
-}
-
-static int read_token(struct hawk *h, const char *path)
-{
-    char text[TOKEN_BYTES_MAX + 3]; /* with an end of line, and one to see that it is too long */
-    FILE *f = fopen(path, "re");
-    if (!f)
-        return hawk_fail(h, HAWK_EIO, "cannot read the token file %s: %s", path, strerror(errno));
-    size_t len = fread(text, 1, sizeof text - 1, f);
-    text[len] = '\0';
-    bool failed = ferror(f) != 0;
-    fclose(f);
-    return failed ? hawk_fail(h, HAWK_EIO, "cannot read the token file %s", path) : set_token(h, text, path);
-}
-
 int hawk_find_token(struct hawk *h, const char *path)
 {
     const char *text = getenv("HAWK_TOKEN");
@@ -69,14 +47,17 @@ int hawk_find_token(struct hawk *h, const char *path)
         return hawk_fail(h, HAWK_EINVALID, "--token-file names no file");
     if (!path)
         path = getenv("HAWK_TOKEN_FILE");
-    if (path && *path)
-        return read_token(h, path);
+    char why[PATH_MAX + 400];
+    if (path && *path) {
+        int err = token_read(path, false, &h->token, why, sizeof why);
+        return err ? hawk_fail(h, err, "%s", why) : 0;
+    }
     if (!text || !*text)
         return 0;
-    char *copy = xstrdup(text);
-    int err = set_token(h, copy, "HAWK_TOKEN");
-    free(copy);
-    return err;
+    if (token_check(text, strlen(text), why, sizeof why))
+        return hawk_fail(h, HAWK_EINVALID, "HAWK_TOKEN: %s", why);
+    h->token = xstrdup(text);
+    return 0;
 }
 
 static struct channel *channel_to(struct hawk *h, const char *addr)
@@ -141,7 +122,7 @@ int hawk_open(struct hawk **out, const struct hawk_options *o)
     const char *origin = NULL;
     *out = h;
     h->nodes_at_us = -1;
-    h->timeout_us = o->timeout_us > 0 ? o->timeout_us : DEFAULT_TIMEOUT_US;
+    h->timeout_us = o->timeout_us > 0 ? o->timeout_us : HAWK_TIMEOUT_US;
     const char *contacts = find_contacts(o, &origin, socket_path, sizeof socket_path);
     if (!contacts)
         return hawk_fail(
@@ -301,6 +282,20 @@ int hawk_refresh_nodes(struct hawk *h, int64_t timeout_us)
     return 0;
 }
 
+/* umask() would change it, for a moment, for all of this process's threads. */
+uint32_t hawk_umask(void)
+{
+    FILE *f = fopen("/proc/self/status", "re");
+    char line[256];
+    unsigned mask = 0;
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, "Umask:", 6) == 0)
+            mask = JOB_UMASK_TOLD | ((unsigned)strtoul(line + 6, NULL, 8) & 0777);
+    if (f)
+        fclose(f);
+    return mask;
+}
+
 static int refresh_nodes(struct hawk *h) { return hawk_refresh_nodes(h, h->timeout_us); }
 
 static const struct api_node *find_node(const struct hawk *h, enum role role, node_id_t node)
@@ -394,7 +389,16 @@ static int ask_others(struct hawk *h, const struct channel *owner, job_id_t job,
     return HAWK_ENOT_FOUND;
 }
 
-/* Asks the dist that has it, if we submitted it; else the contact, the dist that its id names, and all others. */
+/* Central has long jobs whose dist is not there, or has forgotten them. One of an older version serves no such calls. */
+static int ask_central(struct hawk *h, struct ask *a)
+{
+    struct channel *central = NULL;
+    if (hawk_node_channel(h, ROLE_CENTRAL, NODE_NONE, &central) || central == hawk_contact(h))
+        return HAWK_ENOT_FOUND; /* none is known, or it was asked */
+    return call_for(h, central, a->method, a->request, a->reply, SUBMIT_TRY_US, &a->status);
+}
+
+/* Asks the dist that has it, if we submitted it; else the contact, the dist that its id names, all others, and central. */
 static int call_job(struct hawk *h, job_id_t job, enum api_method method, const void *request, void *reply)
 {
     struct ask a = {.method = method, .request = request, .reply = reply};
@@ -411,7 +415,7 @@ static int call_job(struct hawk *h, job_id_t job, enum api_method method, const 
             return err;
         memcpy(first, h->error, sizeof first);
     }
-    if (ask_others(h, owner, job, &a) == 0)
+    if (ask_others(h, owner, job, &a) == 0 || ask_central(h, &a) == 0)
         return 0;
     return hawk_fail(h, err, "%s", first); /* nobody else knows better */
 }
@@ -539,6 +543,8 @@ int hawk_list_nodes(struct hawk *h, struct api_list_nodes_reply *reply)
     return call_contact(h, API_LIST_NODES, &none, reply, &status);
 }
 
+bool hawk_is_embedded(const struct hawk *h) { return h->nodes.embedded; }
+
 int hawk_stats(struct hawk *h, struct api_get_stats_reply *reply)
 {
     const struct api_get_stats_request none = {0};
@@ -622,16 +628,16 @@ struct job_list {
     uint32_t n, cap;
 };
 
-/* Adds what one dist has, page by page, as far as the query wants. */
+/* Adds what one dist has, page by page, as far as the query wants, and one more, which says that there are more. */
 static int list_one(struct hawk *h, struct channel *ch, const struct hawk_job_query *q, struct job_list *to)
 {
     const uint32_t final = 1u << JOB_DONE | 1u << JOB_FAILED | 1u << JOB_CANCELLED;
     bool filtered = q->states || q->name || q->user;
-    struct api_list_jobs_request r = {.limit =
-                                          !filtered && q->limit && q->limit < API_JOBS_DEFAULT ? q->limit : 0,
-                                      .unfinished_only = q->states && (q->states & final) == 0};
+    struct api_list_jobs_request r = {
+        .limit = !filtered && q->limit && q->limit < API_JOBS_DEFAULT ? q->limit + 1 : 0,
+        .unfinished_only = q->states && (q->states & final) == 0};
     uint32_t kept = 0;
-    for (bool more = true; more && (!q->limit || kept < q->limit);) {
+    for (bool more = true; more && (!q->limit || kept <= q->limit);) {
         struct api_list_jobs_reply page;
         grpc_status_code status;
         int err = call(h, ch, API_LIST_JOBS, &r, &page, &status);
@@ -682,6 +688,30 @@ static void drop_repeated(struct job_list *l)
     l->n = kept;
 }
 
+/* Behind what dists have: the long jobs that none of them shows. */
+static void list_central(struct hawk *h, const struct hawk_job_query *q, struct job_list *to)
+{
+    const struct api_node *n = find_node(h, ROLE_CENTRAL, NODE_NONE);
+    struct job_list own = {0};
+    if (!n || strcmp(n->state, member_state_text(MEMBER_UP)) != 0 || channel_of(h, n) == h->nodes_from)
+        return;
+    int err = list_one(h, channel_of(h, n), q, &own);
+    if (err && err != HAWK_EUNSUPPORTED) /* one of an older version */
+        snprintf(h->warning, sizeof h->warning, "long jobs that only central has are missing: %.400s",
+                 h->error);
+    drop_repeated(to);
+    uint32_t dists_n = to->n;
+    for (uint32_t i = 0; i < own.n; i++) {
+        if (dists_n && bsearch(&own.v[i], to->v, dists_n, sizeof *to->v, by_id)) {
+            api_free(&api_job_type, &own.v[i]);
+            continue;
+        }
+        vec_grow(to->v, to->n, to->cap);
+        to->v[to->n++] = own.v[i];
+    }
+    free(own.v);
+}
+
 static void list_finish(struct job_list *l, uint32_t limit, struct api_list_jobs_reply *reply)
 {
     drop_repeated(l);
@@ -715,11 +745,13 @@ int hawk_list_jobs(struct hawk *h, const struct hawk_job_query *q, struct api_li
             snprintf(h->warning, sizeof h->warning, "the jobs of dist %s are missing: %.400s", n->name,
                      h->error);
     }
-    /* The contact may leave itself out of its list; or it may be central, which has no jobs to list. */
+    /* The contact may leave itself out of its list; or it may be central. */
     if (!err && !contact_asked) {
         int contact_err = list_one(h, h->nodes_from, q, &all);
         err = asked ? 0 : contact_err;
     }
+    if (!err)
+        list_central(h, q, &all);
     list_finish(&all, q->limit, reply);
     return err;
 }

@@ -7,19 +7,25 @@
 #ifndef HAWK_CLIENT_HAWK_H
 #define HAWK_CLIENT_HAWK_H
 
+#include "base/units.h"
 #include "net/api.h"
+
+#define HAWK_TIMEOUT_US (30 * US_PER_S)
 
 struct hawk;
 
 struct hawk_options {
     const char *dist;       /* addresses, comma separated; NULL: $HAWK_DIST, else the local `hawk up` */
     const char *token_file; /* NULL: $HAWK_TOKEN_FILE, else the token in $HAWK_TOKEN, else none */
-    int64_t timeout_us;     /* for one call to answer; 0: 30 s */
+    int64_t timeout_us;     /* for one call to answer; 0: HAWK_TIMEOUT_US */
 };
 
 /* Where `hawk up` listens and clients look for it: "unix:$XDG_RUNTIME_DIR/hawk/up.sock", without that
  * variable "unix:/tmp/hawk-UID/up.sock". Writes to buf and returns it; NULL when size is too small. */
 const char *hawk_default_socket(char *buf, size_t size);
+
+/* This process's umask, with JOB_UMASK_TOLD, for a description; 0 where it cannot be told. */
+uint32_t hawk_umask(void);
 
 /* A new client in *h (also on an error, for hawk_error; hawk_close it). Connects on the first call. */
 HAWK_MUST_USE int hawk_open(struct hawk **h, const struct hawk_options *o);
@@ -39,6 +45,9 @@ HAWK_MUST_USE int hawk_stats(struct hawk *h, struct api_get_stats_reply *reply);
 HAWK_MUST_USE int hawk_policy(struct hawk *h, struct api_policy *reply);
 HAWK_MUST_USE int hawk_set_policy(struct hawk *h, const struct api_set_policy_request *r,
                                   struct api_policy *reply);
+
+/* Whether a job was submitted to `hawk up`, the whole cluster in one process: by the list of nodes that hawk_submit reads. */
+bool hawk_is_embedded(const struct hawk *h);
 
 /* From now on central alone is asked, whatever becomes of the dists: for who takes them out of service. */
 HAWK_MUST_USE int hawk_use_central(struct hawk *h);

@@ -1,8 +1,8 @@
 /* hawk wait, jobs, job, cancel */
 #include "client/commands.h"
+#include "client/failures.h"
 #include "client/print.h"
 #include "client/session.h"
-#include "client/show.h"
 #include "client/wait.h"
 
 #include <stdlib.h>
@@ -10,15 +10,19 @@
 
 #define JOBS_SHOWN 20
 #define TASKS_SHOWN 100
+#define TASKS_NOT_GIVEN UINT32_MAX
 
 /* ---- wait ---- */
 
 struct wait_options {
     struct common_options common;
     bool progress, results;
+    int64_t for_us;
 };
 
 const struct flag wait_flags[] = {
+    FLAG_ABOVE_0(struct wait_options, for_us, "for", 0, "TIME",
+                 "give up after so long, with exit code 4; the jobs go on"),
     FLAG(BOOL, struct wait_options, progress, "progress", 0, NULL,
          "a progress line also where stderr is no terminal"),
     FLAG(BOOL, struct wait_options, results, "results", 0, NULL,
@@ -34,9 +38,12 @@ int wait_main(int argc, char **argv)
     int first = flags_parse(argv[0], wait_flags, common_flags, false, argc, argv, &o);
     if (first < 0)
         return -first;
+    if (o.for_us && o.for_us < HAWK_TIMEOUT_US && !o.common.timeout_us)
+        o.common.timeout_us = o.for_us; /* who gives up after so long waits no longer for an answer */
     int exit_code = session_select(&s, argv[0], &o.common, argc - first, argv + first, &jobs);
+    struct waiting how = {.progress = o.progress, .results = o.results, .for_us = o.for_us};
     if (!exit_code)
-        exit_code = wait_jobs(&s, &jobs, o.progress, false, o.results);
+        exit_code = wait_jobs(&s, &jobs, &how);
     session_close(&s);
     selection_free(&jobs);
     return exit_code;
@@ -164,8 +171,11 @@ struct job_options {
 };
 
 const struct flag job_flags[] = {
-    FLAG_NUMBER(struct job_options, limit, "tasks", 0, "N", "show so many tasks; default: 100; JSON: all", 0,
-                UINT32_MAX),
+    FLAG_NUMBER(
+        struct job_options, limit, "tasks", 0, "N",
+        "show so many tasks, each in a line; default: 100, and failures in the same words in one line; "
+        "JSON: all",
+        0, UINT32_MAX - 1),
     FLAG_NUMBER(struct job_options, first, "skip", 0, "N", "leave out the first N tasks", 0, UINT32_MAX),
     FLAG(BOOL, struct job_options, failed, "failed", 'f', NULL, "only tasks that failed or were lost"),
     {0},
@@ -175,7 +185,8 @@ struct job_view_state {
     const struct job_options *o;
     struct text_table table;
     json_t *json, *tasks; /* borrowed from json */
-    uint32_t shown;
+    struct failures failures;
+    uint32_t shown, limit;
     int64_t limit_us; /* the job's time limit */
     enum output_mode mode;
     bool begun;
@@ -207,7 +218,14 @@ static void print_job_head(const struct api_job *j, const struct job_desc *spec)
 static bool job_shows(const struct job_view_state *v, const struct api_task *t)
 {
     bool bad = t->state == TASK_FAILED || t->state == TASK_LOST;
-    return (bad || !v->o->failed) && (v->mode == OUTPUT_JSON || v->shown < v->o->limit);
+    return (bad || !v->o->failed) && (v->mode == OUTPUT_JSON || v->shown < v->limit);
+}
+
+/* In the table, where nobody asked for so many tasks, failures in the same words become one line. */
+static bool job_merges(struct job_view_state *v, const struct api_task *t, uint32_t index, const char *ending)
+{
+    return v->o->limit == TASKS_NOT_GIVEN && (t->state == TASK_FAILED || t->state == TASK_LOST) &&
+           !failures_add(&v->failures, t, index, ending, failures_apart(t));
 }
 
 static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t first_index)
@@ -230,39 +248,45 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
         const struct api_task *t = &page->tasks[i];
         if (!job_shows(v, t))
             continue;
-        v->shown++;
         if (v->mode == OUTPUT_JSON) {
             json_array_append_new(v->tasks, task_json(t, first_index));
             continue;
         }
-        table_cell(&v->table, "%u", first_index + t->task);
-        table_cell(&v->table, "%s", show_task_state(t->state));
+        ending[0] = '\0';
         if (task_state_final(t->state))
             task_ending(ending, sizeof ending, t, v->limit_us);
-        else
-            ending[0] = '\0';
+        if (job_merges(v, t, first_index + t->task, ending))
+            continue;
+        v->shown++;
+        table_cell(&v->table, "%u", first_index + t->task);
+        table_cell(&v->table, "%s", show_task_state(t->state));
         table_cell(&v->table, "%s", clean_text((char[ENDING_SHOWN]){0}, ENDING_SHOWN, ending));
         table_cell(&v->table, "%u", t->attempt);
         table_cell(&v->table, "%s%s", CLEAN(t->worker_name), t->stolen ? " (stolen)" : "");
         table_cell(&v->table, "%s", DURATION(t->wait_us));
         table_cell(&v->table, "%s", DURATION(t->run_us));
     }
-    return v->mode == OUTPUT_TABLE && v->shown >= v->o->limit;
+    return v->mode == OUTPUT_TABLE && v->shown >= v->limit;
 }
 
 static int show_job(struct session *s, const struct job_options *o, job_id_t job, json_t *list, bool *printed)
 {
-    struct job_view_state v = {.o = o, .mode = s->mode, .printed = printed};
+    bool all =
+        o->limit == TASKS_NOT_GIVEN; /* what is merged may be any number of tasks, as what is filtered */
+    struct job_view_state v = {
+        .o = o, .mode = s->mode, .printed = printed, .limit = all ? TASKS_SHOWN : o->limit};
     table_columns(&v.table, ">TASK", "STATE", "ENDED", ">ATTEMPT", "WORKER", ">WAITED", ">RAN", NULL);
-    /* Filtered, any number of tasks may have to be looked at. */
-    uint32_t limit = s->mode == OUTPUT_JSON || (o->failed && o->limit) ? UINT32_MAX : o->limit;
+    uint32_t limit = s->mode == OUTPUT_JSON || all || (o->failed && o->limit) ? UINT32_MAX : o->limit;
     int err = job_pages(s->h, job, o->first, limit, show_page, &v);
     if (s->mode == OUTPUT_TABLE && err >= 0 && v.shown)
         table_print(&v.table, NULL);
     else
         table_free(&v.table);
-    if (s->mode == OUTPUT_TABLE && err >= 0 && o->limit && v.shown == o->limit)
-        printf("the first %u tasks: see --tasks, --skip and --failed for others\n", o->limit);
+    if (s->mode == OUTPUT_TABLE && err >= 0)
+        failures_print(&v.failures, stdout, "", FAILURE_KINDS_MAX);
+    failures_free(&v.failures);
+    if (s->mode == OUTPUT_TABLE && err >= 0 && v.limit && v.shown == v.limit)
+        printf("the first %u tasks: see --tasks, --skip and --failed for others\n", v.limit);
     if (v.json)
         json_array_append_new(list, v.json);
     return err < 0 ? session_failed(s) : HAWK_EXIT_OK;
@@ -270,7 +294,7 @@ static int show_job(struct session *s, const struct job_options *o, job_id_t job
 
 int job_main(int argc, char **argv)
 {
-    struct job_options o = {.limit = TASKS_SHOWN};
+    struct job_options o = {.limit = TASKS_NOT_GIVEN};
     struct session s;
     struct selection jobs;
     int first = flags_parse(argv[0], job_flags, common_flags, false, argc, argv, &o);

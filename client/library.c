@@ -213,6 +213,7 @@ static int describe(struct hawk_client *c, struct job_desc *d, const struct hawk
     }
     if (s->args)
         d->flags |= JOB_EACH_ARG;
+    d->umask = hawk_umask();
     char why[256];
     err = job_desc_check(d, why, sizeof why);
     return err ? failed(c, err, "%s", why) : 0;

@@ -38,6 +38,7 @@ void table_cell(struct text_table *t, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
+    text[utf8_tame(text, strlen(text))] = '\0';
     cell_add(t, text);
 }
 
@@ -90,28 +91,16 @@ const char *duration_text(char buf[DURATION_TEXT], int64_t us)
     return us < 0 ? "-" : duration_format(buf, DURATION_TEXT, us);
 }
 
-/* Whether the UTF-8 character at s would move the cursor, end a line, change the terminal or turn the direction of what
- * follows: the controls of ASCII and of Latin-1, and those of bidirectional text. */
-static bool acts(const unsigned char *s)
-{
-    return s[0] < ' ' || s[0] == 0x7f || (s[0] == 0xc2 && s[1] < 0xa0) ||
-           (s[0] == 0xe2 && s[1] == 0x80 && s[2] >= 0xa8 && s[2] <= 0xae) ||
-           (s[0] == 0xe2 && s[1] == 0x81 && s[2] >= 0xa6 && s[2] <= 0xa9);
-}
-
 const char *clean_text(char *buf, size_t size, const char *text)
 {
     size_t n = 0, cut = 0, left = strlen(text); /* cut: where "..." goes if not all fits */
     while (left > 0) {
         const unsigned char *s = (const unsigned char *)text;
-        size_t one = utf8_length(s, left), shown = one && !acts(s) ? one : 1;
+        size_t one = utf8_length(s, left), shown = one ? one : 1;
         if (n + shown >= size)
             break;
-        if (one && !acts(s))
-            memcpy(buf + n, text, one);
-        else
-            buf[n] = '?';
-        n += shown;
+        memcpy(buf + n, text, shown);
+        n += utf8_tame(buf + n, shown);
         if (n + sizeof "..." <= size)
             cut = n;
         text += one ? one : 1;
@@ -143,6 +132,41 @@ json_t *json_bytes(const char *data, size_t len)
 }
 
 json_t *json_text(const char *text) { return json_bytes(text, strlen(text)); }
+
+/* Whether jansson left a character as it is that a terminal would act on. Between tokens there are line ends, which stand in
+ * no string. */
+static bool must_escape(const unsigned char *s, size_t len)
+{
+    return len > 0 && *s >= 0x7f && utf8_acts(s, len);
+}
+
+/* As one or, beyond U+FFFF, two of JSON's \u. */
+static void write_escape(FILE *f, unsigned code)
+{
+    if (code > 0xffff)
+        fprintf(f, "\\u%04x\\u%04x", 0xd800 + ((code - 0x10000) >> 10), 0xdc00 + (code & 0x3ff));
+    else
+        fprintf(f, "\\u%04x", code);
+}
+
+/* Every piece that jansson hands over has whole characters. */
+static int write_piece(const char *data, size_t size, void *f)
+{
+    const unsigned char *at = (const unsigned char *)data, *end = at + size, *plain = at;
+    for (size_t one; at < end; at += one) {
+        size_t len = utf8_length(at, (size_t)(end - at));
+        one = len ? len : 1;
+        if (!must_escape(at, len))
+            continue;
+        fwrite(plain, 1, (size_t)(at - plain), f);
+        write_escape(f, utf8_code(at, len));
+        plain = at + one;
+    }
+    fwrite(plain, 1, (size_t)(end - plain), f);
+    return 0; /* command_end looks at the stream */
+}
+
+void json_write(const json_t *json, FILE *f, size_t form) { json_dump_callback(json, write_piece, f, form); }
 
 json_t *json_base64(const void *data, size_t len)
 {

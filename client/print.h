@@ -7,6 +7,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #define TABLE_COLUMNS_MAX 16
 
@@ -20,7 +21,7 @@ struct text_table {
 
 /* Names the columns, NULL-terminated; a name that starts with '>' is a column of numbers, aligned right. */
 void table_columns(struct text_table *t, ...) __attribute__((sentinel));
-/* The next cell, from left to right and row by row. */
+/* The next cell, from left to right and row by row; tamed. */
 void table_cell(struct text_table *t, const char *fmt, ...) HAWK_PRINTF(2, 3);
 /* Prints to stdout and frees. No rows: only the head, or `empty` when it is not NULL. */
 void table_print(struct text_table *t, const char *empty);
@@ -33,8 +34,8 @@ const char *duration_text(char buf[DURATION_TEXT], int64_t us);
 /* duration_text in a buffer of its own. */
 #define DURATION(us) duration_text((char[DURATION_TEXT]){0}, (us))
 
-/* Text from the network for a terminal: control characters and what is not UTF-8 become '?'. Ends in "...", between
- * characters, when it did not fit. */
+/* Text from the network for a terminal: utf8_tame (base/utf8.h). Ends in "...", between characters, when it did not
+ * fit. */
 const char *clean_text(char *buf, size_t size, const char *text);
 #define CLEAN(text) clean_text((char[160]){0}, 160, (text))
 
@@ -46,6 +47,8 @@ const char *clean_text(char *buf, size_t size, const char *text);
 /* A JSON string; bytes that are not UTF-8 become U+FFFD. Never NULL. */
 json_t *json_text(const char *text);
 json_t *json_bytes(const char *data, size_t len);
+/* Writes it as json_dumpf does, with characters that act on a terminal (base/utf8.h) as escapes. */
+void json_write(const json_t *json, FILE *f, size_t form);
 /* Bytes as they are, in base64. */
 json_t *json_base64(const void *data, size_t len);
 

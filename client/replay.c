@@ -57,7 +57,7 @@ const struct flag replay_flags[] = {
     FLAG(BOOL, struct replay_options, timer, "timer", 0, NULL,
          "tasks are timers inside the workers instead of `sleep` processes"),
     FLAG(TEXT, struct replay_options, policy, "policy", 0, "NAME",
-         "switch the idle cluster to this policy first (and to --cutoff, when given); it stays"),
+         "switch the cluster to this policy first (and to --cutoff, when given); it stays"),
     FLAG(SHARE, struct replay_options, short_share_ppm, "short-partition", 0, "SHARE",
          "set the share of slots reserved for short tasks first; it stays"),
     FLAG(TEXT, struct replay_options, write_trace, "write-trace", 0, "FILE",
@@ -207,21 +207,12 @@ static int switch_policy(struct replay *r)
         .has_cutoff_us = r->o.cutoff_us > 0,
         .has_short_share_ppm = r->o.short_share_ppm != SHARE_UNSET,
     };
-    int64_t deadline_us = loop_now(r->s.h->loop) + IDLE_WAIT_US;
-    int err;
 
     if (request.has_cutoff_us)
         request.cutoff_us = cluster_cutoff(r);
     if (request.has_short_share_ppm)
         request.short_share_ppm = r->o.short_share_ppm;
-    /* Right after a job's end the last heartbeats still tell of it. */
-    while ((err = hawk_set_policy(r->s.h, &request, &r->policy)) == HAWK_EBUSY &&
-           loop_now(r->s.h->loop) < deadline_us)
-        pause_us(r->s.h, POLL_US);
-    if (err == HAWK_EBUSY)
-        say_error(command_name, "a cluster switches policy only when it is idle: wait for its jobs, or "
-                                "`hawk cancel all`");
-    if (err)
+    if (hawk_set_policy(r->s.h, &request, &r->policy))
         return session_failed(&r->s);
     pause_us(r->s.h, POLICY_WAIT_US);
     return HAWK_EXIT_OK;

@@ -21,9 +21,9 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Streams open at one dist, which takes SERVER_MAX_CALLS in all. A job that waits for its turn longer than the dist's
+/* Streams open at one dist, which takes API_WATCHES_MAX of a connection. A job that waits for its turn longer than the dist's
  * client_grace is cancelled there. */
-#define WATCHES_MAX 8000u
+#define WATCHES_MAX (API_WATCHES_MAX - 100u)
 #define RETRY_US (250 * US_PER_MS) /* between attempts for what is broken */
 #define DOWN_US (2 * US_PER_S)     /* a dist that was lost gets no jobs for so long */
 /* More patient than who waits for one job: a replay that floods the machine it runs on is not to move its jobs. */

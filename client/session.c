@@ -12,7 +12,7 @@
         FLAG(TEXT, struct common_options, token_file, "token-file", 0, "FILE",                               \
              "file with the cluster's token; default: $HAWK_TOKEN_FILE, else the token in $HAWK_TOKEN"),     \
         FLAG_ABOVE_0(struct common_options, timeout_us, "timeout", 0, "TIME",                                \
-                     "how long a node may take to answer; default: 30s")
+                     "how long one node may take to answer each call, not the whole command; default: 30s")
 
 const struct flag common_flags[] = {
     CONTACT_FLAGS,

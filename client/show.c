@@ -182,7 +182,7 @@ json_t *node_json(const struct api_node *n)
     json_object_set_new(o, "until_restart", json_boolean(n->until_restart));
     json_object_set_new(o, "protocol", json_integer(n->protocol));
     json_object_set_new(o, "slots", json_integer(n->slots));
-    json_object_set_new(o, "general", json_boolean(n->general));
+    json_object_set_new(o, "general", n->unsettled ? json_null() : json_boolean(n->general));
     json_object_set_new(o, "queued", json_integer(n->queued));
     json_object_set_new(o, "running_short", json_integer(n->running_short));
     json_object_set_new(o, "running_long", json_integer(n->running_long));

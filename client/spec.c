@@ -3,6 +3,8 @@
 
 #include "base/mem.h"
 #include "base/units.h"
+#include "client/document.h"
+#include "client/hawk.h"
 #include "client/session.h"
 
 #include <errno.h>
@@ -222,7 +224,53 @@ static enum class_tag tag_of(const char *class)
     return TAG_AUTO;
 }
 
+/* ---- Lines in texts of shells ---- */
+
+static bool is_shell(const char *word)
+{
+    static const char *const shells[] = {"sh", "bash", "dash", "ash", "ksh", "mksh", "zsh"};
+    const char *name = strrchr(word, '/') ? strrchr(word, '/') + 1 : word;
+    for (size_t i = 0; i < sizeof shells / sizeof *shells; i++)
+        if (strcmp(name, shells[i]) == 0)
+            return true;
+    return false;
+}
+
+/* The text of `sh -c TEXT`, with argv from the shell's name on; NULL: none. */
+static const char *shell_text(int argc, char **argv)
+{
+    for (int i = 1; i + 1 < argc && (*argv[i] == '-' || *argv[i] == '+') && strcmp(argv[i], "--") != 0; i++)
+        if (*argv[i] == '-' && argv[i][1] != '-' && strchr(argv[i], 'c'))
+            return argv[i + 1];
+    return NULL;
+}
+
+/* A line is anybody's: a file's name, say. A number is harmless. */
+static void warn_of_shell_text(const char *command, const struct spec_options *o, int argc, char **argv)
+{
+    for (int i = 0; o->each_line && i < argc; i++) {
+        const char *text = is_shell(argv[i]) ? shell_text(argc - i, argv + i) : NULL;
+        if (!text || !strstr(text, "{}"))
+            continue;
+        say_warning(command,
+                    "{} in the text of `%s -c`: the shell runs what a line contains, as in $(...); write "
+                    "\"$HAWK_INPUT\" there, which is the line as it is",
+                    argv[i]);
+        return;
+    }
+}
+
 /* ---- All of it ---- */
+
+/* How often a task is run again that was lost with its worker. */
+static uint16_t retries_of(const char *command, const struct spec_options *o)
+{
+    if (o->retries == SPEC_RETRIES_NOT_GIVEN)
+        return SPEC_RETRIES_DEFAULT;
+    if (o->at_most_once && o->retries > 0)
+        say_warning(command, "--retries has no effect with --at-most-once: no task is run a second time");
+    return (uint16_t)o->retries;
+}
 
 static int check_pattern(const char *command, const char *flag, const char *pattern)
 {
@@ -320,8 +368,9 @@ static int fill(const char *command, const struct spec_options *o, int argc, cha
     d->tag = (uint8_t)tag_of(o->class);
     d->estimate_us = o->estimate_us;
     d->time_limit_us = o->time_limit_us;
-    d->retries = (uint16_t)o->retries;
+    d->retries = retries_of(command, o);
     d->max_fails = o->max_fails;
+    d->umask = hawk_umask();
     if (o->at_most_once)
         d->flags |= JOB_AT_MOST_ONCE;
     for (int i = 0; i < argc; i++)
@@ -337,6 +386,7 @@ static int fill(const char *command, const struct spec_options *o, int argc, cha
     blob_drop(d->name);
     blob_drop(d->user);
     d->name = name_of(o, argc, argv);
+    warn_of_shell_text(command, o, argc, argv);
     d->user = blob_str(user_name());
     if (o->stdout_pattern)
         d->stdout_pattern = blob_str(o->stdout_pattern);

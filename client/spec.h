@@ -19,6 +19,7 @@ struct spec_options {
 
 /* Lost tasks are tried again this often unless --retries says otherwise. */
 #define SPEC_RETRIES_DEFAULT 2
+#define SPEC_RETRIES_NOT_GIVEN UINT32_MAX /* what spec_options.retries begins as */
 
 /* Their flags, for the table of a command whose options struct `type` has them as member `at`. */
 #define SPEC_FLAGS(type, at)                                                                                 \
@@ -34,7 +35,9 @@ struct spec_options {
         FLAG_ABOVE_0(type, at.estimate_us, "estimate", 'e', "TIME", "how long one task takes on average"),   \
         FLAG_ABOVE_0(type, at.time_limit_us, "time-limit", 't', "TIME", "kill a task that runs longer"),     \
         FLAG_NUMBER(type, at.retries, "retries", 0, "N",                                                     \
-                    "run a task again so often when its worker is lost; default: 2", 0, UINT16_MAX),         \
+                    "run a task again so often that was lost with its worker (default: 2); one that fails "  \
+                    "is not run again",                                                                      \
+                    0, UINT16_MAX),                                                                          \
         FLAG(BOOL, type, at.at_most_once, "at-most-once", 0, NULL,                                           \
              "never run a task a second time: one whose worker is lost with it ends as lost"),               \
         FLAG_NUMBER(type, at.max_fails, "max-fails", 0, "N", "cancel the rest after so many failed tasks",   \
@@ -65,8 +68,12 @@ struct spec_options {
     "is in the command. The lines are read to their end before the first task starts: a job knows how "      \
     "many\n"                                                                                                 \
     "tasks it has (HAWK_TASK_COUNT).\n"                                                                      \
-    "Tasks find HAWK_JOB_ID, HAWK_JOB_NAME, HAWK_TASK_INDEX, HAWK_TASK_COUNT, HAWK_ATTEMPT and\n"            \
-    "HAWK_WORKER in their environment, besides what is exported here. HAWK_WORKER is the worker's name as\n" \
+    "Tasks find HAWK_INPUT (their line, else their number), HAWK_JOB_ID, HAWK_JOB_NAME, HAWK_TASK_INDEX,\n"  \
+    "HAWK_TASK_COUNT, HAWK_ATTEMPT and HAWK_WORKER in their environment, besides what is exported here. "    \
+    "In\n"                                                                                                   \
+    "the text of a shell write \"$HAWK_INPUT\", not {}: the shell would run what a line contains.\n"         \
+    "Tasks have the umask of `hawk submit`, and so have the files that --stdout and --stderr name.\n"        \
+    "HAWK_WORKER is the worker's name as\n"                                                                  \
     "`hawk nodes` shows it: `hawk up` has one worker per slot, w1, w2, ...; that of `hawk run` is "          \
     "\"run\".\n"                                                                                             \
     "PATTERN (--stdout, --stderr) is a path, relative to the tasks' directory, with %J job id, %j its\n"     \
@@ -77,6 +84,12 @@ struct spec_options {
 /* The description of the job, in *d with one reference, its flags 0 but for JOB_EACH_ARG and JOB_AT_MOST_ONCE; argv is the command
  * and its arguments. Reads --each-line and --stdin files. 0, or HAWK_EXIT_USAGE after a message. */
 int spec_build(const char *command, const struct spec_options *o, int argc, char **argv, struct job_desc **d);
+
+/* Whether --retries asks for something that --at-most-once does not forbid (which spec_build warns of). */
+static inline bool spec_retries_given(const struct spec_options *o)
+{
+    return o->retries != SPEC_RETRIES_NOT_GIVEN && o->retries > 0 && !o->at_most_once;
+}
 
 /* "A-B" → first and number of tasks. HAWK_EINVALID or HAWK_ETOO_LARGE and a text in why. */
 HAWK_MUST_USE int array_parse(const char *text, uint32_t *first, uint32_t *tasks, char *why, size_t size);

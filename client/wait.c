@@ -4,9 +4,9 @@
 #include "base/mem.h"
 #include "base/units.h"
 #include "client/document.h"
+#include "client/failures.h"
 #include "client/print.h"
 #include "client/result.h"
-#include "client/show.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -15,7 +15,8 @@
 #include <unistd.h>
 
 #define INTERRUPTED 1    /* what the tick ends the watching with; errors are negative */
-#define FAILURES_SHOWN 5 /* of one job */
+#define GAVE_UP 2        /* likewise */
+#define FAILURES_SHOWN 5 /* kinds of them, of one job */
 #define PENDING_TOLD_US (2 * US_PER_S)
 
 static volatile sig_atomic_t interrupted;
@@ -28,6 +29,7 @@ static void on_interrupt(int signo)
 
 struct progress {
     struct session *session;
+    const struct waiting *how;
     struct api_job *jobs; /* by id, as of the last event */
     struct kept_results *kept;
     uint32_t n;
@@ -68,14 +70,15 @@ static int64_t elapsed_us(const struct timespec *start)
 
 static void print_progress(struct progress *p)
 {
-    uint64_t tasks = 0, done = 0, bad = 0, running = 0;
+    uint64_t tasks = 0, done = 0, bad = 0, cancelled = 0, running = 0;
     uint32_t ended = 0;
     int64_t tenths = elapsed_us(&p->start) / (US_PER_S / 10);
     for (uint32_t i = 0; i < p->n; i++) {
         const struct api_job *j = &p->jobs[i];
         tasks += j->tasks;
         done += j->done;
-        bad += (uint64_t)j->failed + j->cancelled + j->lost;
+        bad += (uint64_t)j->failed + j->lost;
+        cancelled += j->cancelled;
         running += j->running;
         ended += job_state_final(j->state);
     }
@@ -85,6 +88,8 @@ static void print_progress(struct progress *p)
             (unsigned long long)tasks, (unsigned long long)running);
     if (bad)
         fprintf(stderr, ", %llu failed", (unsigned long long)bad);
+    if (cancelled)
+        fprintf(stderr, ", %llu cancelled", (unsigned long long)cancelled);
     if (p->n > 1)
         fprintf(stderr, "; %u of %u jobs ended", ended, p->n);
     fprintf(stderr, "; %lld.%llds" PROGRESS_END, (long long)tenths / 10, (long long)tenths % 10);
@@ -120,39 +125,41 @@ static int on_tick(void *ctx)
     }
     if (p->shown)
         print_progress(p);
-    return interrupted ? INTERRUPTED : 0;
+    if (interrupted)
+        return INTERRUPTED;
+    return p->how->for_us && elapsed_us(&p->start) >= p->how->for_us ? GAVE_UP : 0;
 }
 
 /* ---- What went wrong ---- */
 
-struct failures {
-    uint32_t shown;
+struct failed_tasks {
+    struct failures list;
+    uint32_t left;    /* not seen yet */
     int64_t limit_us; /* the job's time limit */
 };
 
-static int print_failures(void *ctx, const struct api_get_job_reply *page, uint32_t first_index)
+static int add_failures(void *ctx, const struct api_get_job_reply *page, uint32_t first_index)
 {
-    struct failures *f = ctx;
+    struct failed_tasks *f = ctx;
     char ending[TASK_ENDING_MAX];
     if (page->spec)
         f->limit_us = page->spec->time_limit_us;
-    for (uint32_t i = 0; i < page->tasks_n && f->shown < FAILURES_SHOWN; i++) {
+    for (uint32_t i = 0; i < page->tasks_n && f->left > 0; i++) {
         const struct api_task *t = &page->tasks[i];
         if (!task_state_final(t->state) || t->state == TASK_DONE || t->state == TASK_CANCELLED)
             continue;
-        fprintf(stderr, "  task %u: %s", first_index + t->task,
-                task_ending(ending, sizeof ending, t, f->limit_us));
-        fprintf(stderr, *t->worker_name ? ", on %s\n" : "\n", CLEAN(t->worker_name));
-        f->shown++;
+        failures_add(&f->list, t, first_index + t->task, task_ending(ending, sizeof ending, t, f->limit_us),
+                     0);
+        f->left--;
     }
-    return f->shown == FAILURES_SHOWN;
+    return f->left == 0;
 }
 
 static void explain_failure(struct session *s, const struct api_job *j)
 {
     const char *job = JOB_TEXT(j->job);
-    struct failures f = {0};
     uint32_t bad = j->failed + j->lost;
+    struct failed_tasks f = {.left = bad};
     if (!job_state_final(j->state)) {
         fprintf(stderr,
                 "hawk: job %s: how it ended is not known; when last heard of, %u of %u tasks were done\n",
@@ -165,33 +172,46 @@ static void explain_failure(struct session *s, const struct api_job *j)
     }
     fprintf(stderr, "hawk: job %s: %u of %u task%s failed", job, bad, j->tasks, j->tasks == 1 ? "" : "s");
     fprintf(stderr, j->cancelled ? ", %u were cancelled\n" : "\n", j->cancelled);
-    if (job_pages(s->h, j->job, 0, UINT32_MAX, print_failures, &f) < 0)
+    int got = job_pages(s->h, j->job, 0, UINT32_MAX, add_failures, &f);
+    failures_print(&f.list, stderr, "  ", FAILURES_SHOWN);
+    failures_free(&f.list);
+    if (got < 0)
         return; /* the job may have been forgotten by now: its counts are all there is */
     fprintf(stderr, "  `hawk job %s` shows them, `hawk cat %s TASK stderr` what a command wrote\n", job, job);
 }
 
-static void explain_interrupt(const struct selection *jobs, bool attended)
+/* after: "", or how long it waited. */
+static void explain_stop(const struct selection *jobs, bool attended, const char *after)
 {
     const char *what = jobs->n == 1 ? JOB_TEXT(jobs->jobs[0]) : "ID...";
     if (attended) {
         say_error(NULL,
-                  "no longer waiting: job %s is cancelled when nobody waits for it for a while (the "
+                  "no longer waiting%s: job %s is cancelled when nobody waits for it for a while (the "
                   "dist's client_grace, 10s by default); `hawk wait %s` goes on waiting",
-                  what, what);
+                  after, what, what);
         return;
     }
-    say_error(NULL, "no longer waiting; %s: `hawk wait %s` waits again, `hawk cancel %s` cancels",
+    say_error(NULL, "no longer waiting%s; %s: `hawk wait %s` waits again, `hawk cancel %s` cancels", after,
               jobs->n == 1 ? "the job goes on" : "the jobs go on", what, what);
+}
+
+static void explain_giving_up(const struct selection *jobs, const struct waiting *how)
+{
+    char after[DURATION_TEXT + 16];
+    snprintf(after, sizeof after, " after %s", DURATION(how->for_us));
+    explain_stop(jobs, how->attended, after);
 }
 
 /* ---- All of it ---- */
 
-static int report(struct session *s, const struct progress *p)
+static int report(struct session *s, const struct progress *p, bool gave_up)
 {
     int exit_code = HAWK_EXIT_OK;
     for (uint32_t i = 0; i < p->n; i++) {
         const struct api_job *j = &p->jobs[i];
         if (j->state == JOB_DONE || !j->name) /* or never heard of */
+            continue;
+        if (gave_up && !job_state_final(j->state))
             continue;
         exit_code = HAWK_EXIT_FAILED;
         if (s->mode == OUTPUT_TABLE)
@@ -231,10 +251,13 @@ static int print_results(const struct progress *p, const struct selection *jobs)
     return exit_code;
 }
 
-int wait_jobs(struct session *s, const struct selection *jobs, bool progress, bool attended, bool results)
+int wait_jobs(struct session *s, const struct selection *jobs, const struct waiting *how)
 {
-    struct progress p = {
-        .session = s, .n = jobs->n, .shown = progress || (s->mode == OUTPUT_TABLE && isatty(STDERR_FILENO))};
+    bool results = how->results;
+    struct progress p = {.session = s,
+                         .how = how,
+                         .n = jobs->n,
+                         .shown = how->progress || (s->mode == OUTPUT_TABLE && isatty(STDERR_FILENO))};
     /* The first Ctrl-C stops the waiting, a second one whatever still hangs. */
     struct sigaction act = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND}, old;
     clock_gettime(CLOCK_MONOTONIC, &p.start);
@@ -254,11 +277,15 @@ int wait_jobs(struct session *s, const struct selection *jobs, bool progress, bo
         fputc('\n', stderr);
     int exit_code = HAWK_EXIT_INTERRUPTED;
     if (result == INTERRUPTED)
-        explain_interrupt(jobs, attended);
+        explain_stop(jobs, how->attended, "");
     else
-        exit_code = report(s, &p);
-    if (result && result != INTERRUPTED)
+        exit_code = report(s, &p, result == GAVE_UP);
+    if (result < 0)
         exit_code = session_failed(s);
+    if (result == GAVE_UP) {
+        explain_giving_up(jobs, how);
+        exit_code = HAWK_EXIT_GAVE_UP;
+    }
     if (results && result == 0 && s->mode != OUTPUT_JSON) {
         int got = print_results(&p, jobs);
         exit_code = exit_code ? exit_code : got;

@@ -4,11 +4,16 @@
 
 #include "client/session.h"
 
-/* Waits until every job has ended; on Ctrl-C it stops waiting and says how to go on. progress: a line on stderr
- * (on a terminal anyway). Failures are explained on stderr unless quiet; in JSON mode the jobs as they ended are
- * printed. attended: nobody else waits for them, so that they do not go on without us. HAWK_EXIT_OK when every task
- * was done, HAWK_EXIT_FAILED when one was not.
- * results: also prints what the tasks returned. */
-int wait_jobs(struct session *s, const struct selection *jobs, bool progress, bool attended, bool results);
+struct waiting {
+    bool progress;  /* a line on stderr, also where that is no terminal */
+    bool attended;  /* nobody else waits for the jobs, so that they do not go on without us */
+    bool results;   /* also print what the tasks returned */
+    int64_t for_us; /* give up after so long; 0: never */
+};
+
+/* Waits until every job has ended; on Ctrl-C, and when the time is over, it stops waiting and says how to go on.
+ * Failures are explained on stderr unless quiet; in JSON mode the jobs are printed as they ended, or were when it stopped.
+ * HAWK_EXIT_OK when every task was done, HAWK_EXIT_FAILED when one was not, HAWK_EXIT_GAVE_UP, HAWK_EXIT_INTERRUPTED. */
+int wait_jobs(struct session *s, const struct selection *jobs, const struct waiting *how);
 
 #endif

@@ -127,6 +127,10 @@ void api_refusal(const struct api *a, int err, char *text, size_t size)
         snprintf(text, size,
                  "the job " API_NOT_ACCEPTED_TEXT ": dist %s " API_DRAINING_TEXT "; submit to another dist",
                  a->roles.name);
+    else if (err == HAWK_EDENIED)
+        snprintf(text, size,
+                 "the job " API_NOT_ACCEPTED_TEXT
+                 ": a job of this id is here under another key: only who submitted it can move it");
     else if (err == HAWK_ESHUTDOWN)
         snprintf(text, size,
                  "the job " API_NOT_ACCEPTED_TEXT ": dist %s is shutting down; submit to another dist",
@@ -174,8 +178,11 @@ static void policy_set(struct api *a, const struct msg_policy_set *m)
 {
     struct rpc_call *c = take(a, m->client);
     if (c && m->err)
-        api_fail(c, m->err, "the policy was not changed: %s%s", hawk_strerror(m->err),
-                 m->err == HAWK_EBUSY ? " (jobs are unfinished; try again when all have ended)" : "");
+        api_fail(c, m->err,
+                 m->err == HAWK_EIO ? "the policy is in force, but not in the journal yet: %s (central tries "
+                                      "again; look at its disk, and at `hawk policy`)"
+                                    : "the policy was not changed: %s",
+                 hawk_strerror(m->err));
     else if (c)
         api_get_policy(a, c, NULL);
 }
@@ -216,11 +223,11 @@ static bool served(const struct api *a, enum api_method m)
     switch (m) {
     case API_SUBMIT:
     case API_WATCH:
-    case API_CANCEL:
     case API_SESSION:
+        return a->roles.dist != NULL;
+    case API_CANCEL:
     case API_LIST_JOBS:
     case API_GET_JOB:
-        return a->roles.dist != NULL;
     case API_LIST_NODES:
         return a->roles.dist || a->roles.central;
     case API_GET_POLICY:
@@ -309,6 +316,7 @@ struct api *api_new(struct loop *l, struct server *s, const struct api_roles *ro
         if (i != API_SESSION)
             server_handle(s, api_methods[i].path, entries[i], a);
     server_handle_stream(s, api_methods[API_SESSION].path, api_session, a);
+    server_limit(s, api_methods[API_WATCH].path, API_WATCHES_MAX);
     loop_hook_add(l, &a->flush, LOOP_FLUSH, flush, a);
     return a;
 }

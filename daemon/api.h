@@ -7,8 +7,10 @@
 #include "daemon/node.h"
 #include "daemon/runner.h"
 #include "dist/dist.h"
+#include "net/api.h"
 #include "net/loop.h"
 #include "net/server.h"
+#include "store/leader.h"
 #include "worker/worker.h"
 
 struct api;
@@ -21,6 +23,8 @@ struct api_roles {
     const struct runner *runner;
     const struct node *node; /* of a dist or worker: where central is, and what its links have sent */
     const char *name, *addr; /* this node's, for ListNodes; borrowed */
+    /* The centrals that stand by for this one. Called with the api's arg; NULL: there are none. */
+    void (*standbys)(void *arg, struct leader_standbys *s);
     /* Stops this process in good order; now: without waiting for what runs. Called with the api's arg. */
     void (*stop)(void *arg, bool now);
     /* The same is to become of those that stand by for it; before stop. NULL: nobody does. */
@@ -32,6 +36,17 @@ struct api *api_new(struct loop *l, struct server *s, const struct api_roles *ro
                     void (*feed)(void *arg, enum role to, const struct msg *m), void *arg);
 /* For SUBMITTED, CANCELLED, TASK_EVENT, JOB_EVENT, POLICY_SET, DRAIN_SET: true when m was one of these. */
 bool api_effect(struct api *a, const struct msg *m);
+/* The policy in force, as the API tells it; what `policy` points to is in here, and in texts that last. */
+struct api_policy_text {
+    struct api_policy policy;
+    const char *flags[32];
+    struct api_policy_origin origins[64];
+};
+#define API_NOTE_BYTES 256
+/* Why no worker is reserved for short tasks though a share of the slots is, and what would help; "": nothing to say. Returns a
+ * number that differs when what would help does, 0 with "". */
+uint32_t api_partition_note(const struct central *c, char *buf, size_t size);
+void api_policy_view(const struct central *c, int64_t now_us, struct api_policy_text *t);
 /* For a central that stands by: until there is one (`standby` NULL), every call fails with UNAVAILABLE and that text (copied).
  * Calls that waited for another fail. */
 void api_set_central(struct api *a, const struct central *c, const char *standby);

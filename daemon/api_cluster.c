@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "daemon/api_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +20,7 @@ static struct api_node node_from_member(const struct member *m)
         .state = member_state_text(m->state),
         .slots = m->slots,
         .general = m->general,
+        .unsettled = m->unsettled,
         .heartbeat_age_us = -1,
         .long_wait_us = -1,
     };
@@ -91,10 +93,20 @@ bool api_node_fill(const struct api *a, node_id_t id, struct api_node *out)
     return v.member.state != MEMBER_GONE;
 }
 
-static void nodes_of_central(const struct api *a, struct api_list_nodes_reply *reply)
+/* standbys: its addresses are borrowed by *reply. */
+static void nodes_of_central(const struct api *a, struct leader_standbys *standbys,
+                             struct api_list_nodes_reply *reply)
 {
     uint32_t cap = 0;
+    /* The active one first: clients take that for central. */
     add_node(reply, &cap, central_node(a->roles.name, a->roles.addr, true));
+    if (a->roles.standbys)
+        a->roles.standbys(a->arg, standbys);
+    for (uint32_t i = 0; i < standbys->n; i++) {
+        struct api_node node = central_node(a->roles.name, standbys->address[i], true);
+        node.state = "standby";
+        add_node(reply, &cap, node);
+    }
     node_id_t id = NODE_NONE;
     while ((id = central_next_node(a->roles.central, id)).v) {
         struct api_node node = {0};
@@ -140,11 +152,12 @@ static void nodes_of_dist(const struct api *a, struct api_list_nodes_reply *repl
 
 void api_list_nodes(struct api *a, struct rpc_call *c, void *request)
 {
+    struct leader_standbys standbys = {0};
     struct api_list_nodes_reply reply = {.embedded = a->roles.dist && a->roles.central};
     if (a->roles.dist)
         reply.self = dist_node(a->roles.dist).v;
     if (a->roles.central)
-        nodes_of_central(a, &reply);
+        nodes_of_central(a, &standbys, &reply);
     else if (a->roles.dist)
         nodes_of_dist(a, &reply);
     api_reply(c, API_LIST_NODES, &reply);
@@ -178,8 +191,33 @@ static struct api_node_stats *add_stats(struct api_get_stats_reply *r, uint32_t 
     return s;
 }
 
+uint32_t api_partition_note(const struct central *c, char *buf, size_t size)
+{
+    const struct policy *p = central_policy(c);
+    struct central_summary s;
+    char share[16];
+    buf[0] = '\0';
+    central_view_summary(c, &s);
+    if (!s.slots_least || s.workers_reserved)
+        return 0;
+    if (s.workers == 1) {
+        snprintf(buf, size, "short partition: there is one worker, which long jobs keep: none is reserved");
+        return 1;
+    }
+    uint32_t percent = (uint32_t)((100 * s.slots_least + s.slots - 1) / s.slots);
+    if (p->short_share_ppm % 10000)
+        snprintf(share, sizeof share, "%u.%02u", p->short_share_ppm / 10000, p->short_share_ppm / 100 % 100);
+    else
+        snprintf(share, sizeof share, "%u", p->short_share_ppm / 10000);
+    snprintf(buf, size,
+             "short partition: %s%% of %llu slots is less than one worker's %u: none is reserved; set "
+             "central.short_partition to at least %u%%",
+             share, (unsigned long long)s.slots, s.slots_least, percent);
+    return percent;
+}
+
 static void stats_of_central(const struct api *a, struct api_get_stats_reply *r, uint32_t *cap,
-                             uint64_t *total)
+                             uint64_t *total, char *note, size_t note_size)
 {
     const struct central *central = a->roles.central;
     struct central_totals t;
@@ -206,15 +244,18 @@ static void stats_of_central(const struct api *a, struct api_get_stats_reply *r,
     r->short_share_ppm = history_share_ppm(h);
     r->share_computed = history_share_computed(h);
     r->history_jobs = h->n;
+    api_partition_note(central, note, note_size);
+    r->short_partition_note = note;
 }
 
 void api_get_stats(struct api *a, struct rpc_call *c, void *request)
 {
-    struct api_get_stats_reply reply = {0};
+    struct api_get_stats_reply reply = {.short_partition_note = ""};
     uint64_t total[COUNTER_COUNT] = {0};
     uint32_t cap = 0;
+    char note[API_NOTE_BYTES];
     if (a->roles.central) {
-        stats_of_central(a, &reply, &cap, total);
+        stats_of_central(a, &reply, &cap, total, note, sizeof note);
     } else {
         uint64_t own[COUNTER_COUNT];
         for (int i = 0; i < COUNTER_COUNT; i++)
@@ -248,25 +289,56 @@ static const char *policy_called(const struct policy *p)
     return "custom";
 }
 
+void api_policy_view(const struct central *c, int64_t now_us, struct api_policy_text *t)
+{
+    const struct policy *p = central_policy(c);
+    struct central_policy_view v;
+    uint32_t n = 0;
+    api_policy_from(&t->policy, p, policy_called(p), t->flags);
+    central_view_policy(c, now_us, &v);
+#define X(name, bit, scope, field, min, max)                                                                 \
+    t->origins[n++] = (struct api_policy_origin){                                                            \
+        #field, policy_origin_text(central_policy_number_origin(c, POLICY_NUMBER_##name))};
+    POLICY_NUMBERS(X)
+#undef X
+    for (int bit = 0; bit < 32; bit++)
+        if (policy_flag_keys[bit])
+            t->origins[n++] = (struct api_policy_origin){
+                policy_flag_keys[bit], policy_origin_text(central_policy_flag_origin(c, 1u << bit))};
+    t->policy.origins = t->origins;
+    t->policy.origins_n = n;
+    t->policy.base = v.base;
+    t->policy.has_set_ago_us = v.chosen;
+    t->policy.set_ago_us = v.chosen_ago_us;
+    t->policy.configured_anew = v.configured_anew;
+}
+
 void api_get_policy(struct api *a, struct rpc_call *c, void *request)
 {
-    struct api_policy reply;
-    const char *flags[32];
-    const struct policy *p = central_policy(a->roles.central);
-    api_policy_from(&reply, p, policy_called(p), flags);
-    api_reply(c, API_GET_POLICY, &reply);
+    struct api_policy_text t;
+    api_policy_view(a->roles.central, loop_now(a->loop), &t);
+    api_reply(c, API_GET_POLICY, &t.policy);
+}
+
+static void feed_policy(struct api *a, struct policy_choice *choice, uint32_t client)
+{
+    struct msg m = {.type = MSG_SET_POLICY, .set_policy = {.choice = choice, .client = client}};
+    a->feed(a->arg, ROLE_CENTRAL, &m);
 }
 
 void api_set_policy(struct api *a, struct rpc_call *c, void *request)
 {
+    const struct api_set_policy_request *r = request;
+    struct policy_choice *choice = NULL;
     char why[256];
-    struct policy p = *central_policy(a->roles.central);
-    int err = api_policy_apply(&p, request, why, sizeof why);
+    int err = api_policy_choice(&choice, r, why, sizeof why);
     if (err) {
         api_fail(c, err, "%s", why);
         return;
     }
-    struct msg m = {.type = MSG_SET_POLICY,
-                    .set_policy = {.policy = p, .client = api_wait(a, c, API_SET_POLICY)}};
-    a->feed(a->arg, ROLE_CENTRAL, &m);
+    bool chosen = choice->preset || choice->numbers || choice->flags;
+    if (r->reset && chosen) /* who asked hears of the second */
+        feed_policy(a, NULL, 0);
+    feed_policy(a, chosen || !r->reset ? choice : NULL, api_wait(a, c, API_SET_POLICY));
+    policy_choice_drop(choice);
 }

@@ -76,6 +76,11 @@ void api_job_fill(const struct api *a, const struct dist_job *j, struct api_job 
 void api_task_fill(const struct api *a, const struct dist_job *j, uint32_t task, bool result,
                    struct api_task *out);
 
+/* api_long.c: the same of central's long jobs, where no dist is */
+void api_long_cancel(struct api *a, struct rpc_call *c, job_id_t job);
+void api_long_list(struct api *a, struct rpc_call *c, const struct api_list_jobs_request *r);
+void api_long_get(struct api *a, struct rpc_call *c, const struct api_get_job_request *r);
+
 /* api_watch.c */
 void api_watch(struct api *a, struct rpc_call *c, void *request);
 void api_watch_task(struct api *a, job_id_t job, uint32_t task, bool ended);

@@ -1,6 +1,7 @@
 /* The API's calls about jobs, served where a dist is. */
 #include "base/mem.h"
 #include "daemon/api_internal.h"
+#include "daemon/process.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,7 +43,8 @@ static int resubmit_from(const struct api_resubmit *from, const struct job_desc 
 int api_submit_event(struct job_desc *job, const struct api_resubmit *from, uint64_t key,
                      struct msg_submit *m, char *why, size_t size)
 {
-    *m = (struct msg_submit){.desc = job, .key = key};
+    /* Who names no key keeps none: nobody can move the job. */
+    *m = (struct msg_submit){.desc = job, .key = key ? key : process_random()};
     if (!job) {
         snprintf(why, size, "the request has no job");
         return HAWK_EINVALID;
@@ -89,6 +91,10 @@ const struct dist_job *api_find_job(struct api *a, struct rpc_call *c, job_id_t 
 void api_cancel(struct api *a, struct rpc_call *c, void *request)
 {
     const struct api_cancel_request *r = request;
+    if (!a->roles.dist) {
+        api_long_cancel(a, c, r->job);
+        return;
+    }
     const struct dist_job *j = api_find_job(a, c, r->job);
     struct job_view v;
     if (!j)
@@ -136,6 +142,10 @@ void api_task_fill(const struct api *a, const struct dist_job *j, uint32_t task,
 void api_list_jobs(struct api *a, struct rpc_call *c, void *request)
 {
     const struct api_list_jobs_request *r = request;
+    if (!a->roles.dist) {
+        api_long_list(a, c, r);
+        return;
+    }
     uint32_t limit = r->limit ? r->limit : API_JOBS_DEFAULT;
     if (limit > API_PAGE_MAX)
         limit = API_PAGE_MAX;
@@ -195,6 +205,10 @@ static void fill_blocked(const struct api *a, const struct dist_job *j, const st
 void api_get_job(struct api *a, struct rpc_call *c, void *request)
 {
     const struct api_get_job_request *r = request;
+    if (!a->roles.dist) {
+        api_long_get(a, c, r);
+        return;
+    }
     const struct dist_job *j = api_find_job(a, c, r->job);
     if (!j)
         return;
@@ -217,9 +231,7 @@ void api_get_job(struct api *a, struct rpc_call *c, void *request)
     fill_reservations(a, j, &reply);
     fill_blocked(a, j, v.desc->app, blocked, sizeof blocked);
     reply.blocked = blocked;
-    /* Without the tasks' arguments: those may be as large as the job. */
-    struct job_desc spec = *v.desc;
-    spec.args = (struct task_args){0};
+    struct job_desc spec = api_public_spec(v.desc);
     if (r->spec)
         reply.spec = &spec;
     api_reply(c, API_GET_JOB, &reply);

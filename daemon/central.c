@@ -36,8 +36,8 @@ struct central_daemon {
     bool stopping;  /* the process is */
     bool take_down; /* and those that stand by are to follow */
     /* What the log said last. */
-    uint32_t reserved;
-    int64_t cutoff_us;
+    uint32_t reserved, policy, note;  /* the last: of api_partition_note */
+    int64_t cutoff_us, policy_set_us; /* TIME_NEVER: nothing is set */
     struct leader_view seen;
 };
 
@@ -65,12 +65,44 @@ static void log_node(const struct msg_node_changed *m)
            m->change == CHANGE_SILENT ? duration_format(silent, sizeof silent, m->silent_us) : "", tasks);
 }
 
-/* After each turn: cutoff and partition, when they moved. */
+static void log_abandoned(const struct msg_job_abandoned *m)
+{
+    char id[JOB_ID_TEXT];
+    log_warn(
+        "job %s (%.*s) is cancelled with %u task%s that had not ended: nobody waits for it any more, and "
+        "no dist has claimed it for central.long_lease",
+        job_id_format(id, m->job), (int)m->name->len, m->name->data, m->tasks, m->tasks == 1 ? "" : "s");
+}
+
+/* What an operator set of the policy, and that it is set no more. */
+static void log_policy(struct central_daemon *d, uint32_t version)
+{
+    struct api_policy_text t;
+    char line[1024], ago[32];
+    int64_t now_us = loop_now(d->process.loop), set_us;
+    api_policy_view(d->role, now_us, &t);
+    d->policy = version;
+    set_us = t.policy.has_set_ago_us ? now_us - t.policy.set_ago_us : TIME_NEVER;
+    if (set_us == d->policy_set_us)
+        return; /* history has moved something */
+    d->policy_set_us = set_us;
+    api_policy_line(&t.policy, line, sizeof line);
+    if (t.policy.has_set_ago_us)
+        log_info("%s; set by an operator %s ago", line,
+                 duration_format(ago, sizeof ago, t.policy.set_ago_us));
+    else
+        log_info("%s; as configured", line);
+    if (t.policy.configured_anew)
+        log_warn("the configuration of the policy has changed since: what was set stays in force; `hawk "
+                 "policy reset` puts the configuration in force");
+}
+
+/* After each turn: cutoff, partition and what is set of the policy, when they moved. */
 static void after_turn(void *arg)
 {
     struct central_daemon *d = arg;
     struct central_summary s;
-    char cutoff[32];
+    char cutoff[32], note[API_NOTE_BYTES];
     if (!d->role)
         return;
     central_view_summary(d->role, &s);
@@ -79,6 +111,12 @@ static void after_turn(void *arg)
                  duration_format(cutoff, sizeof cutoff, s.cutoff_us));
     if (s.workers_reserved != d->reserved)
         log_info("%u of %u workers are reserved for short tasks", s.workers_reserved, s.workers);
+    uint32_t noted = api_partition_note(d->role, note, sizeof note);
+    if (noted && noted != d->note && s.workers > 1)
+        log_info("%s", note);
+    if (s.policy_version != d->policy)
+        log_policy(d, s.policy_version);
+    d->note = noted;
     d->cutoff_us = s.cutoff_us;
     d->reserved = s.workers_reserved;
 }
@@ -89,6 +127,9 @@ static void effect(void *arg, const struct msg *m)
     switch (m->type) {
     case MSG_NODE_CHANGED:
         log_node(&m->node_changed);
+        break;
+    case MSG_JOB_ABANDONED:
+        log_abandoned(&m->job_abandoned);
         break;
     case MSG_STOPPED:
         process_exit(&d->process, 0);
@@ -148,6 +189,11 @@ static void stop(void *arg, bool now)
         feed(arg, &(struct msg){.type = MSG_STOP});
 }
 
+static void standbys(void *arg, struct leader_standbys *s)
+{
+    leader_standbys(((struct central_daemon *)arg)->leader, s);
+}
+
 static void stop_standbys(void *arg) { ((struct central_daemon *)arg)->take_down = true; }
 
 /* What history and the policy are configured to be: fixed, or computed. */
@@ -155,10 +201,12 @@ void central_configure(const struct config *c, struct central_config *out)
 {
     central_config_init(out);
     process_policy(c, &out->policy);
+    out->preset = (uint8_t)(policy_preset_number(c->central.policy, strlen(c->central.policy)) - 1);
     out->heartbeat_us = c->central.heartbeat;
     out->suspect_us = c->central.suspect;
     out->long_lease_us = c->central.long_lease;
     out->members_push_us = c->central.members_push;
+    out->ids_wait_us = c->central.ids_wait;
     out->ended_kept_us = ENDED_KEPT_US;
     out->nodes_max = c->central.nodes_max;
     out->long_jobs_max = c->central.long_jobs_max;
@@ -169,6 +217,7 @@ void central_configure(const struct config *c, struct central_config *out)
     h->cutoff_fixed = c->central.cutoff != SETTING_AUTO;
     h->cutoff_us = h->cutoff_fixed ? c->central.cutoff : c->central.cutoff_default;
     h->cutoff_min_us = c->central.cutoff_min;
+    h->cutoff_max_us = c->central.cutoff_max;
     h->cutoff_percentile_ppm = c->central.cutoff_percentile;
     h->share_fixed = c->central.short_partition != SETTING_AUTO;
     h->share_ppm = h->share_fixed ? (uint32_t)c->central.short_partition : c->central.short_partition_default;
@@ -190,7 +239,14 @@ static int open_journal(struct central_daemon *d, const struct leader_view *v, c
                               .epoch = v->epoch};
     if (d->leader)
         return journal_open_etcd(&d->journal, p->loop, &etcd, journal_feed, d, why, size);
-    return journal_open(&d->journal, p->loop, c->central.state_dir, journal_feed, d, why, size);
+    return journal_open(&d->journal, p->loop, c->central.state_dir, p->name, journal_feed, d, why, size);
+}
+
+/* The kernel chooses the port: no node can know it from before, and none comes back. */
+static bool is_new_address(const char *listen)
+{
+    size_t len = listen ? strlen(listen) : 0;
+    return len > 2 && strcmp(listen + len - 2, ":0") == 0 && !strchr(listen, ',');
 }
 
 /* Makes the role from the journal and lets nodes in. v: of the election, if there is one. Blocks the loop
@@ -201,6 +257,8 @@ static int reign(struct central_daemon *d, const struct leader_view *v)
     struct central_config cc;
     char why[800];
     central_configure(&p->config, &cc);
+    if (is_new_address(p->config.central.listen))
+        cc.ids_wait_us = 0;
     int err = open_journal(d, v, why, sizeof why);
     if (err) {
         log_error("%s", why);
@@ -219,7 +277,7 @@ static int reign(struct central_daemon *d, const struct leader_view *v)
     d->role = central_new(&cc, process_random());
     struct node_config nc = {.role = ROLE_CENTRAL,
                              .name = p->name,
-                             .token = p->token,
+                             .token = p->node_token,
                              .seed = process_random(),
                              .version = p->version};
     struct node_fns fns = {
@@ -232,6 +290,9 @@ static int reign(struct central_daemon *d, const struct leader_view *v)
         log_error("the journal cannot be read: %s", hawk_strerror(err));
         return err;
     }
+    err = store_own(s, p->name);
+    if (err)
+        return err;
     feed(d, &(struct msg){.type = MSG_RECOVERED});
     server_set_links(p->server, node_links(d->node));
     return 0;
@@ -250,8 +311,9 @@ static void abdicate(struct central_daemon *d)
     d->node = NULL;
     d->role = NULL;
     d->journal = NULL;
-    d->reserved = 0;
+    d->reserved = d->policy = d->note = 0;
     d->cutoff_us = 0;
+    d->policy_set_us = TIME_NEVER;
 }
 
 /* ---- The election ---- */
@@ -344,8 +406,11 @@ static int start(struct central_daemon *d)
     const char *addr = server_addr(p->server, 0);
     if (!alone && !(addr = process_advertised(p, c->central.advertise, c->central.etcd)))
         return HAWK_EINVALID;
-    struct api_roles roles = {
-        .name = p->name, .addr = addr, .stop = stop, .stop_standbys = alone ? NULL : stop_standbys};
+    struct api_roles roles = {.name = p->name,
+                              .addr = addr,
+                              .stop = stop,
+                              .stop_standbys = alone ? NULL : stop_standbys,
+                              .standbys = alone ? NULL : standbys};
     d->api = api_new(p->loop, p->server, &roles, api_feed, d);
     if (alone) {
         err = reign(d, &d->seen);
@@ -364,7 +429,7 @@ static int start(struct central_daemon *d)
 
 int central_main(int argc, char **argv)
 {
-    struct central_daemon d = {0};
+    struct central_daemon d = {.policy_set_us = TIME_NEVER};
     int result = process_init(&d.process, "central", argc, argv);
     if (result) {
         process_free(&d.process);

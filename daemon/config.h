@@ -30,8 +30,14 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
 
 #define CLUSTER_SETTINGS(S)                                                                                  \
     S(cluster, TEXT, token_file, "",                                                                         \
-      "file with the shared token; checked on every call, needed off loopback")                              \
-    S(cluster, BOOL, insecure, "no", "listen beyond loopback without a token")
+      "file with the clients' token; checked on every call, needed off loopback")                            \
+    S(cluster, TEXT, node_token_file, "",                                                                    \
+      "file with the nodes' token; opens links; unset: the clients' does, and a client can act as a node")   \
+    S(cluster, BOOL, insecure, "no", "listen beyond loopback without tokens")                                \
+    S(cluster, AUTO_COUNT, connections_max, "auto",                                                          \
+      "connections to a daemon; auto, and at most: half of the descriptors it may have")                     \
+    S(cluster, COUNT, unproven_per_address, "100",                                                           \
+      "connections of one other address without an accepted call")
 
 #define CENTRAL_SETTINGS(S)                                                                                  \
     S(central, LIST, listen, "127.0.0.1:7070", "addresses to listen on: HOST:PORT or unix:PATH")             \
@@ -54,6 +60,7 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(central, DURATION, cutoff_default, "10s", "the cutoff until there is history enough")                  \
     S(central, SHARE, cutoff_percentile, "90%", "auto cutoff: this percentile of jobs' mean task run times") \
     S(central, DURATION, cutoff_min, "1s", "auto cutoff: never less, however short the jobs were")           \
+    S(central, DURATION, cutoff_max, "1h", "auto cutoff: never more, whatever run times are reported")       \
     S(central, AUTO_SHARE, short_partition, "auto",                                                          \
       "share of slots reserved for short tasks; auto: from history")                                         \
     S(central, SHARE, short_partition_default, "10%", "that share until there is history enough")            \
@@ -70,6 +77,8 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(central, DURATION, suspect, "3s", "silence after which a node is suspect")                             \
     S(central, DURATION, long_lease, "60s",                                                                  \
       "from a worker's silence or cut until its long tasks run elsewhere")                                   \
+    S(central, DURATION, ids_wait, "3s",                                                                     \
+      "how long a central without any state waits for nodes that had ids before it gives out new ones")      \
     S(central, DURATION, members_push, "200ms", "member lists go to workers at most this often")             \
     S(central, COUNT, nodes_max, "200000", "nodes the cluster may have")                                     \
     S(central, COUNT, long_jobs_max, "1000000", "unfinished long jobs central accepts")                      \
@@ -77,7 +86,8 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
 
 #define DIST_SETTINGS(S)                                                                                     \
     S(dist, TEXT, name, "", "unique in the cluster; default: dist-HOSTNAME")                                 \
-    S(dist, LIST, listen, "127.0.0.1:7071", "addresses to listen on: HOST:PORT or unix:PATH")                \
+    S(dist, LIST, listen, "127.0.0.1:7071",                                                                  \
+      "addresses to listen on; by default where central reaches it, port 7071")                              \
     S(dist, TEXT, advertise, "", "address others reach it at; default: the first it listens on")             \
     S(dist, LIST, central, "127.0.0.1:7070", "central's address; several centrals: all of theirs")           \
     S(dist, TEXT, state_dir, "", "where detached jobs are journalled; default: see `hawk config show`")      \
@@ -100,6 +110,9 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
       "per-worker|per-slot: one queue for all slots, or one each (the paper)")                               \
     S(worker, TEXT, state_dir, "", "where it finds its tasks again; default: see `hawk config show`")        \
     S(worker, TEXT, output_dir, "", "where tasks' output goes by default; default: see `hawk config show`")  \
+    S(worker, TEXT, output_group, "",                                                                        \
+      "group that may read there, besides the worker's user; a group of his own")                            \
+    S(worker, SIZE, output_free_min, "1MiB", "less room there: tasks go to other workers; 0: never")         \
     S(worker, TEXT, executor_socket, "",                                                                     \
       "unix socket for executors; default: in state_dir/NAME; none: none")                                   \
     S(worker, COUNT, queue_limit, "1000000", "reservations and short tasks it queues")                       \
@@ -147,6 +160,10 @@ HAWK_MUST_USE int config_load(struct config *c, const char *path, FILE *err);
 /* What config_load and config_set cannot see in one value: ranges and contradictions, of one section's daemon or (NULL)
  * of all. Writes a line for each mistake to err, with the value's origin; then HAWK_EINVALID. */
 HAWK_MUST_USE int config_validate(const struct config *c, const char *section, FILE *err);
+/* What a configuration allows that its writer may not know, of one section's daemon or (NULL) of all: one line with the
+ * remedy. False: nothing. */
+#define CONFIG_WARNING 400
+bool config_warning(const struct config *c, const char *section, char *text, size_t size);
 /* Sets one value from text: key is "section.name". `origin` ("flag --slots") is kept by copy.
  * On error nothing changes and why says what was expected. */
 HAWK_MUST_USE int config_set(struct config *c, const char *key, const char *text, const char *origin,

@@ -70,6 +70,8 @@ static void name(struct checker *k, const char *key, const char *text)
     if (!ok)
         complain(k, key, "it must be 1 to %u visible ASCII characters, no blank and no slash, not . or ..",
                  LIMIT_NAME_BYTES);
+    if (strcmp(text, role_text(ROLE_CENTRAL)) == 0)
+        complain(k, key, "central is called so: choose another name");
 }
 
 static void address(struct checker *k, const char *key, const char *text)
@@ -113,8 +115,9 @@ static void listens(struct checker *k, const char *key, const char *list)
             complain(k, key, "%s", why);
         else if (!open && !addr_is_local(addr))
             complain(k, key,
-                     "%s can be reached from other machines: set cluster.token_file, or allow it with "
-                     "cluster.insecure",
+                     "%s can be reached from other machines: set cluster.token_file and "
+                     "cluster.node_token_file, or "
+                     "allow it with cluster.insecure",
                      addr);
     }
 }
@@ -155,6 +158,10 @@ static void check_policy(struct checker *k)
     if (c->central.cutoff != SETTING_AUTO)
         positive(k, "central.cutoff", c->central.cutoff);
     positive(k, "central.cutoff_default", c->central.cutoff_default);
+    positive(k, "central.cutoff_max", c->central.cutoff_max);
+    if (c->central.cutoff_min > c->central.cutoff_max)
+        complain(k, "central.cutoff_min", "it is more than central.cutoff_max (%s)",
+                 duration_format(other, sizeof other, c->central.cutoff_max));
     if (c->central.cutoff_percentile == 0)
         complain(k, "central.cutoff_percentile", "it must be more than 0%%");
     if (c->central.short_partition_min > c->central.short_partition_max)
@@ -262,10 +269,36 @@ static void check_up(struct checker *k)
     directory(k, "up.output_dir", k->c->up.output_dir);
 }
 
+static void check_tokens(struct checker *k)
+{
+    const char *clients = k->c->cluster.token_file, *nodes = k->c->cluster.node_token_file;
+
+    if (*nodes && !*clients)
+        complain(k, "cluster.node_token_file",
+                 "it is set without cluster.token_file: clients need a token of their own");
+    else if (*nodes && strcmp(nodes, clients) == 0)
+        complain(k, "cluster.node_token_file",
+                 "it is the same file as cluster.token_file: nodes need a token of their own");
+}
+
+bool config_warning(const struct config *c, const char *section, char *text, size_t size)
+{
+    if (!*c->cluster.token_file || *c->cluster.node_token_file || (section && strcmp(section, "up") == 0))
+        return false;
+    snprintf(text, size,
+             "cluster.node_token_file is not set: the token in %s, which clients have, opens links as well, "
+             "and whoever has it can act as a worker or a dist; set cluster.node_token_file on every "
+             "daemon's machine to a file that clients cannot read",
+             c->cluster.token_file);
+    return true;
+}
+
 int config_validate(const struct config *c, const char *section, FILE *err)
 {
     struct checker k = {.c = c, .section = section, .err = err};
 
+    if (!section || strcmp(section, "up") != 0)
+        check_tokens(&k);
     if (about(&k, "central") || about(&k, "up"))
         check_policy(&k);
     if (about(&k, "central"))

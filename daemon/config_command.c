@@ -30,6 +30,9 @@ static int check(const char *path)
     int read = err ? config_load(&c, path, err) : HAWK_ENOMEM;
     /* What was read well is looked at also beside other mistakes. */
     bool ok = (read == 0 || read == HAWK_EINVALID) && config_validate(&c, NULL, err) == 0 && read == 0;
+    char warning[CONFIG_WARNING] = "";
+    if (ok && config_warning(&c, NULL, warning, sizeof warning))
+        say_warning("config", "%s", warning);
     config_free(&c);
     if (err)
         fclose(err);

@@ -18,7 +18,8 @@ struct dist_daemon {
     struct node *node;
     struct journal *journal;
     struct api *api;
-    uint64_t seq_low; /* from this job number on, more are to be reserved */
+    uint64_t seq_low;                 /* from this job number on, more are to be reserved */
+    char owner[LIMIT_NAME_BYTES + 8]; /* what its journal is to say of itself */
     bool role_made, ready;
     bool foreign; /* the journal holds what only central writes */
 };
@@ -89,10 +90,12 @@ static void stop_asked(void *arg, bool now) { feed(arg, &(struct msg){.type = MS
 static void remember_node(struct dist_daemon *d)
 {
     struct store *s = journal_store(d->journal);
-    uint64_t known = 0;
+    uint64_t known = 0, cluster = 0;
     node_id_t node = dist_node(&d->role);
-    if ((store_meta_get(s, STORE_META_NODE, &known) || known != node.v) &&
-        store_meta_set(s, STORE_META_NODE, node.v))
+    if (((store_meta_get(s, STORE_META_NODE, &known) || known != node.v) &&
+         store_meta_set(s, STORE_META_NODE, node.v)) ||
+        ((store_meta_get(s, STORE_META_CLUSTER, &cluster) || cluster != d->role.cluster) &&
+         store_meta_set(s, STORE_META_CLUSTER, d->role.cluster)))
         log_warn("the node id cannot be written to the journal");
 }
 
@@ -133,6 +136,9 @@ static int recover(struct dist_daemon *d)
         log_error("%s/journal.db is central's journal: give the dist a state_dir of its own", dir);
         return HAWK_ECORRUPT;
     }
+    err = store_own(journal_store(d->journal), d->owner);
+    if (err)
+        return err;
     feed(d, &(struct msg){.type = MSG_RECOVERED});
     if (dist_jobs_unfinished(&d->role) > 0)
         log_info("%u unfinished job%s read back from the journal", dist_jobs_unfinished(&d->role),
@@ -145,16 +151,21 @@ static int start(struct dist_daemon *d)
     struct process *p = &d->process;
     const struct config *c = &p->config;
     char why[512];
-    uint64_t node = 0, seq = 1;
-    int err = process_open(p, c->dist.listen, 0);
+    uint64_t node = 0, cluster = 0, seq = 1;
+    char own[ADDR_TEXT];
+    int err = process_open(
+        p, process_listen(c->dist.listen, "127.0.0.1:7071", c->dist.advertise, c->dist.central, own), 0);
     if (err)
         return err;
     const char *addr = process_advertised(p, c->dist.advertise, c->dist.central);
     if (!addr)
         return HAWK_EINVALID;
-    err = journal_open(&d->journal, p->loop, c->dist.state_dir, feed, d, why, sizeof why);
+    snprintf(d->owner, sizeof d->owner, "dist %s", p->name);
+    err = journal_open(&d->journal, p->loop, c->dist.state_dir, d->owner, feed, d, why, sizeof why);
     if (!err && store_meta_get(journal_store(d->journal), STORE_META_NODE, &node))
         node = 0;
+    if (!err && store_meta_get(journal_store(d->journal), STORE_META_CLUSTER, &cluster))
+        cluster = 0;
     if (!err && (err = reserve_seq(d, &seq)))
         snprintf(why, sizeof why, "%s: no more job numbers can be reserved: %s", c->dist.state_dir,
                  hawk_strerror(err));
@@ -168,6 +179,7 @@ static int start(struct dist_daemon *d)
     dc.addr = blob_str(addr);
     dc.incarnation = process_random();
     dc.node = (node_id_t){(uint32_t)node};
+    dc.cluster = cluster;
     dc.first_seq = seq;
     dc.jobs_unfinished_max = c->dist.jobs_max;
     dc.tasks_unfinished_max = c->dist.tasks_max;
@@ -184,8 +196,10 @@ static int start(struct dist_daemon *d)
     blob_drop(dc.addr);
     struct node_config nc = {.role = ROLE_DIST,
                              .name = p->name,
-                             .token = p->token,
+                             .token = p->node_token,
                              .central = c->dist.central,
+                             .id = {(uint32_t)node},
+                             .cluster = cluster,
                              .seed = process_random(),
                              .version = p->version};
     struct node_fns fns = {.step = step, .next_timeout = next_timeout, .check = check, .effect = effect};

@@ -103,7 +103,7 @@ static void journal_free(void *arg)
     free(j);
 }
 
-int journal_open(struct journal **out, struct loop *l, const char *dir,
+int journal_open(struct journal **out, struct loop *l, const char *dir, const char *owner,
                  void (*feed)(void *arg, const struct msg *m), void *arg, char *why, size_t size)
 {
     char path[PATH_MAX];
@@ -115,7 +115,7 @@ int journal_open(struct journal **out, struct loop *l, const char *dir,
         return HAWK_ETOO_LARGE;
     }
     struct journal *j = journal_new(l, feed, arg);
-    err = store_open(&j->store, path, on_done, j, why, size);
+    err = store_open(&j->store, path, owner, on_done, j, why, size);
     if (err)
         journal_free(j);
     else

@@ -230,19 +230,26 @@ static void members_seen(struct node *n, const struct members *list)
     }
 }
 
-/* Central has lost its state and calls this node something else: what was opened under the old id begins anew. */
-static void renamed(struct node *n, node_id_t id)
+/* Nobody is given another id while he lives, and a dist's journal is of one cluster: central refuses such a node itself, one of
+ * an older version does not. Returns whether the node ends. */
+static bool is_another(struct node *n, const struct msg_joined *m)
 {
-    struct peer *p, *tmp;
-    log_warn("central has forgotten this node, which was node %u and is node %u now", n->id.v, id.v);
-    HASH_ITER(hh, n->peers, p, tmp) {
-        if (p->accepted)
-            link_break(p->accepted, HAWK_ESTALE, "this node has another id now");
-        if (p->dialled && p->dialled_up)
-            lose_dialled(n, p);
-        else
-            hang_up(n, p);
-    }
+    bool other_id = n->id.v && n->id.v != m->node.v;
+    bool other_cluster =
+        n->kind == ROLE_DIST && n->cluster && n->cluster != m->cluster && n->cluster != m->former;
+    if (!other_id && !other_cluster)
+        return false;
+    if (other_id)
+        log_error("central at %s calls this %s node %u, and it was node %u: it must start again%s",
+                  link_addr(n->central), role_text(n->kind), m->node.v, n->id.v,
+                  n->kind == ROLE_DIST ? ", without its journal if that does not help" : "");
+    else
+        log_error(
+            "central at %s is another cluster's than the one that this dist's journal is of: give it the "
+            "address of its own central, or a state_dir of its own",
+            link_addr(n->central));
+    node_feed(n, &(struct msg){.type = MSG_REFUSED, .peer = NODE_CENTRAL.v, .refused.err = HAWK_ESTALE});
+    return true;
 }
 
 /* A central that was replaced and does not know it. It may say nothing to this node any more. */
@@ -260,15 +267,12 @@ static bool outdated(struct node *n, const struct msg_joined *m)
 
 static void joined(struct node *n, const struct msg *m)
 {
-    node_id_t before = n->id;
-    if (outdated(n, &m->joined))
+    if (outdated(n, &m->joined) || is_another(n, &m->joined))
         return;
     n->cluster = m->joined.cluster;
     n->epoch = m->joined.central_epoch;
     links_set_node(n->links, m->joined.node);
     node_feed(n, m);
-    if (before.v && before.v != m->joined.node.v)
-        renamed(n, m->joined.node);
     n->id = m->joined.node;
 }
 
@@ -358,8 +362,21 @@ static int send_on(struct link *k, const struct msg *m)
     }
 }
 
+/* The role has waited for that node in vain. The link tells it once more when it has ended. */
+static void give_up(struct node *n, node_id_t node)
+{
+    struct peer *p = peer_find(n, node.v);
+    struct link *k = !p ? NULL : n->kind == ROLE_DIST ? p->dialled : p->accepted;
+    if (k)
+        link_break(k, HAWK_ETIMEOUT, "the peer does not answer");
+}
+
 static void carry(struct node *n, struct msg *m)
 {
+    if (m->type == MSG_GIVE_UP) {
+        give_up(n, m->give_up.node);
+        return;
+    }
     if (!msg_is_wire(m)) {
         n->fns.effect(n->arg, m);
         return;
@@ -386,8 +403,7 @@ static void accepted_up(struct node *n, struct link *k)
 {
     enum role role = link_peer_role(k);
     uint32_t id = n->kind == ROLE_CENTRAL ? link_number(k) : link_peer_node(k).v;
-    if (n->kind == ROLE_DIST || id == 0 || (n->kind == ROLE_WORKER && id == NODE_CENTRAL.v) ||
-        (role != ROLE_DIST && role != ROLE_WORKER)) {
+    if (!role_may_dial(role, n->kind) || id == 0 || (n->kind == ROLE_WORKER && id == NODE_CENTRAL.v)) {
         char why[120];
         snprintf(why, sizeof why, "a %s answers there, which a %s does not dial: give central's address",
                  role_text(n->kind), role < ROLE_COUNT ? role_text(role) : "stranger");
@@ -410,6 +426,10 @@ static void accepted_up(struct node *n, struct link *k)
 
 static void dialled_up(struct node *n, struct link *k, struct peer *p)
 {
+    if (link_peer_role(k) != ROLE_WORKER) {
+        link_break(k, HAWK_EINVALID, "it is no worker that answers there");
+        return;
+    }
     if (link_peer_node(k).v != p->id) {
         log_debug("%s is node %u, not %u", link_addr(k), link_peer_node(k).v, p->id);
         link_break(k, HAWK_ESTALE, "another node listens there");
@@ -441,10 +461,26 @@ static void on_up(void *arg, struct link *k)
         dialled_up(n, k, link_user(k));
 }
 
+/* A peer says what its role does not say to ours: it is not what it claims, or broken. */
+static void out_of_role(struct node *n, struct link *k, const struct msg *m)
+{
+    char why[120];
+
+    snprintf(why, sizeof why, "a %s may not send %s to a %s", role_text(link_peer_role(k)), msg_name(m->type),
+             role_text(n->kind));
+    log_warn("%s (%s) sent %s: %s; its link is closed", link_peer_name(k)[0] ? link_peer_name(k) : "a peer",
+             link_addr(k), msg_name(m->type), why);
+    link_break(k, HAWK_EDENIED, why);
+}
+
 static void on_msg(void *arg, struct link *k, const struct msg *m)
 {
     struct node *n = arg;
     struct msg from = *m;
+    if (!msg_may_pass(m->type, link_peer_role(k), n->kind)) {
+        out_of_role(n, k, m);
+        return;
+    }
     if (k == n->central) {
         from.peer = NODE_CENTRAL.v;
         from_central(n, &from);
@@ -492,7 +528,13 @@ struct node *node_new(struct loop *l, const struct node_config *c, const struct 
                       void *arg)
 {
     struct node *n = xcalloc(1, sizeof *n);
-    *n = (struct node){.loop = l, .fns = *fns, .role = role, .arg = arg, .kind = c->role};
+    *n = (struct node){.loop = l,
+                       .fns = *fns,
+                       .role = role,
+                       .arg = arg,
+                       .kind = c->role,
+                       .id = c->id,
+                       .cluster = c->cluster};
     n->check = getenv("HAWK_CHECK") != NULL;
     n->name = xstrdup(c->name);
     n->central_addr = c->central ? xstrdup(c->central) : NULL;

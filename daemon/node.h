@@ -28,10 +28,12 @@ struct node_fns {
 
 struct node_config {
     enum role role;
-    const char *name, *token; /* copied; token NULL: none */
+    const char *name, *token; /* copied; token: the nodes'; NULL: none */
     const char *central;      /* where to find central, or several, comma separated; NULL in central itself */
     uint64_t seed;
     uint32_t version; /* of the protocol; 0: PROTOCOL_VERSION */
+    node_id_t id;     /* a dist's, from its journal; NODE_NONE: none yet */
+    uint64_t cluster; /* likewise; 0 */
 };
 
 /* `role` is the policy object that fns are called with; `arg` is for effect. Nothing is dialled yet. */

@@ -8,8 +8,12 @@
 #include "client/document.h"
 #include "daemon/journal.h"
 #include "net/addr.h"
+#include "net/token.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio_ext.h>
@@ -20,6 +24,8 @@
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#define NO_GROUP ((gid_t)-1)
+
 uint64_t process_random(void)
 {
     uint64_t v;
@@ -28,32 +34,38 @@ uint64_t process_random(void)
     return v;
 }
 
-/* The first line of the file, without blanks around it. A token others can read is refused. */
-static int token_read(const char *path, char **token)
+static int read_token(const char *path, char **token)
 {
-    char line[TOKEN_BYTES_MAX + 2] = "", why[256];
-    struct stat st;
-    FILE *f = fopen(path, "re");
-    if (!f || fstat(fileno(f), &st)) {
-        say_error(NULL, "token file %s: %s", path, strerror(errno));
-        if (f)
-            fclose(f);
+    char why[PATH_MAX + 400];
+
+    if (!*path || token_read(path, true, token, why, sizeof why) == 0)
+        return 0;
+    say_error(NULL, "%s", why);
+    return 2;
+}
+
+/* Clients and nodes have a token each. `hawk up` has no nodes but its own, which need no links. */
+static int tokens_read(struct process *p)
+{
+    const struct config *c = &p->config;
+
+    if (read_token(c->cluster.token_file, &p->token))
+        return 2;
+    if (strcmp(p->section, "up") == 0)
+        return 0;
+    if (read_token(c->cluster.node_token_file, &p->node_token))
+        return 2;
+    if (!p->token || !p->node_token) {
+        p->node_token = p->token ? xstrdup(p->token) : NULL;
+        return 0;
+    }
+    if (strcmp(p->token, p->node_token) == 0) {
+        say_error(NULL,
+                  "token files %s and %s hold the same token: whoever has the clients' could act as a node; "
+                  "write another into one of them: " TOKEN_REMEDY,
+                  c->cluster.token_file, c->cluster.node_token_file);
         return 2;
     }
-    if (!fgets(line, sizeof line, f))
-        line[0] = 0;
-    fclose(f);
-    if (st.st_mode & 077) {
-        say_error(NULL, "token file %s can be read by others: chmod 600 it", path);
-        return 2;
-    }
-    char *start = line + strspn(line, " \t");
-    start[strcspn(start, " \t\r\n")] = 0;
-    if (token_check(start, why, sizeof why)) {
-        say_error(NULL, "token file %s: %s", path, why);
-        return 2;
-    }
-    *token = xstrdup(start);
     return 0;
 }
 
@@ -63,7 +75,7 @@ static int version_read(uint32_t *version)
     const char *text = getenv("HAWK_PROTOCOL_VERSION");
     uint64_t v = PROTOCOL_VERSION;
     if (text && *text && u64_parse(text, PROTOCOL_VERSION_MIN, PROTOCOL_VERSION, &v)) {
-        say_error(NULL, "HAWK_PROTOCOL_VERSION is %d or %d, not '%s'", PROTOCOL_VERSION_MIN, PROTOCOL_VERSION,
+        say_error(NULL, "HAWK_PROTOCOL_VERSION is %d to %d, not '%s'", PROTOCOL_VERSION_MIN, PROTOCOL_VERSION,
                   text);
         return 2;
     }
@@ -96,26 +108,42 @@ int process_init(struct process *p, const char *section, int argc, char **argv)
         result = version_read(&p->version);
     if (!result)
         result = validate(&p->config, section);
-    if (!result && *p->config.cluster.token_file)
-        result = token_read(p->config.cluster.token_file, &p->token);
+    if (!result)
+        result = tokens_read(p);
     if (result)
         return result;
     enum log_level level = LOG_INFO;
     if (log_level_parse(p->config.log.level, &level))
         return 2;
     log_init(section, level);
+    char warning[CONFIG_WARNING];
+    if (config_warning(&p->config, section, warning, sizeof warning))
+        log_warn("%s", warning);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file at its limit is an error of the write, as a full disk is */
     return 0;
+}
+
+/* What cannot be reached cannot be trusted to stop in order either: the supervisor starts it again, and the journal has all
+ * that was promised. */
+static void on_dead(void *arg)
+{
+    log_error("ending, to be started again");
+    _exit(PROCESS_FAILED);
 }
 
 int process_open(struct process *p, const char *listen, uint32_t keepalive_ms)
 {
     char why[512], addr[512];
     p->loop = loop_new(LOOP_NET);
-    p->server = server_new(p->loop, &(struct server_config){.token = p->token,
-                                                            .insecure = p->config.cluster.insecure,
-                                                            .keepalive_ms = keepalive_ms});
+    p->server = server_new(
+        p->loop, &(struct server_config){.token = p->token,
+                                         .node_token = p->node_token,
+                                         .insecure = p->config.cluster.insecure,
+                                         .keepalive_ms = keepalive_ms,
+                                         .connections_max = p->config.cluster.connections_max,
+                                         .unproven_per_address = p->config.cluster.unproven_per_address,
+                                         .dead = on_dead});
     for (const char *at = listen; *at;) {
         size_t len = strcspn(at, ",");
         snprintf(addr, sizeof addr, "%.*s", (int)len, at);
@@ -133,10 +161,86 @@ int process_open(struct process *p, const char *listen, uint32_t keepalive_ms)
     return 0;
 }
 
-int process_output_dir(const struct process *p, const char *dir)
+/* ---- Tasks' output ---- */
+
+/* The mode of directories there: what is made in one has its group (the set-group-ID bit). */
+static mode_t output_dir_mode(gid_t group) { return group == NO_GROUP ? 0700 : 02750; }
+
+/* 0, or an errno. */
+static int close_dir(int at, const char *name, int flags, gid_t group)
+{
+    int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | flags), err = 0;
+    struct stat st;
+    if (fd < 0)
+        return errno;
+    /* The group first: changing it takes the bit away. */
+    if (fstat(fd, &st) || (group != NO_GROUP && st.st_gid != group && fchown(fd, (uid_t)-1, group)) ||
+        ((st.st_mode & 07777) != output_dir_mode(group) && fchmod(fd, output_dir_mode(group))))
+        err = errno;
+    close(fd);
+    return err;
+}
+
+/* Whether nothing is in the directory but tasks' output; if not, what. */
+static bool holds_output_alone(const char *dir, char other[NAME_MAX + 1])
+{
+    DIR *d = opendir(dir);
+    job_id_t job;
+    bool alone = d != NULL;
+    for (struct dirent *e; alone && (e = readdir(d));)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 && job_id_parse(e->d_name, &job)) {
+            snprintf(other, NAME_MAX + 1, "%s", e->d_name);
+            alone = false;
+        }
+    if (d)
+        closedir(d);
+    return alone;
+}
+
+static void close_jobs(const char *dir, gid_t group)
+{
+    DIR *d = opendir(dir);
+    job_id_t job;
+    struct stat st;
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (job_id_parse(e->d_name, &job) == 0 &&
+            fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_uid == geteuid())
+            (void)close_dir(dirfd(d), e->d_name, O_NOFOLLOW, group);
+    if (d)
+        closedir(d);
+}
+
+/* Somebody else's directory, /tmp say, and one that holds other things, is not ours to close. */
+static int close_output(const struct process *p, const char *dir, gid_t group)
+{
+    char other[NAME_MAX + 1] = "";
+    struct stat st;
+    int err = stat(dir, &st) ? errno : 0;
+    if (!err && st.st_uid == geteuid() && holds_output_alone(dir, other)) {
+        err = close_dir(AT_FDCWD, dir, 0, group);
+    } else if (!err && (st.st_mode & 077) != 0) {
+        log_warn(
+            "%s.output_dir: %s is open to other users and %s%s: only tasks' output in it is closed to them",
+            p->section, dir, *other ? "holds other things, as " : "not this user's", other);
+        close_jobs(dir, group);
+    }
+    if (err == EPERM && group != NO_GROUP)
+        log_error("%s.output_group: the group cannot be given %s: this user must be a member of it",
+                  p->section, dir);
+    else if (err)
+        log_error("%s.output_dir: %s cannot be closed to others: %s", p->section, dir, strerror(err));
+    return err ? HAWK_EIO : 0;
+}
+
+int process_output_dir(const struct process *p, const char *dir, const char *group)
 {
     char why[PATH_MAX + 200];
-    if (dir_make(dir, 0777, why, sizeof why)) {
+    const struct group *gr = *group ? getgrnam(group) : NULL;
+    if (*group && !gr) {
+        log_error("%s.output_group: there is no group %s here", p->section, group);
+        return HAWK_EINVALID;
+    }
+    if (dir_make(dir, 0755, why, sizeof why)) {
         log_error("%s.output_dir: %s", p->section, why);
         return HAWK_EIO;
     }
@@ -144,7 +248,7 @@ int process_output_dir(const struct process *p, const char *dir)
         log_error("%s.output_dir: %s cannot be written to: %s", p->section, dir, strerror(errno));
         return HAWK_EIO;
     }
-    return 0;
+    return close_output(p, dir, gr ? gr->gr_gid : NO_GROUP);
 }
 
 const char *process_central(const char *list, char *addr, size_t size)
@@ -156,6 +260,19 @@ const char *process_central(const char *list, char *addr, size_t size)
         at += len + (at[len] == ',');
     } while (*at && addr_is_local(addr));
     return addr;
+}
+
+const char *process_listen(const char *listen, const char *unset, const char *advertise, const char *centrals,
+                           char own[ADDR_TEXT])
+{
+    char central[ADDR_TEXT], *port;
+    process_central(centrals, central, sizeof central);
+    if (strcmp(listen, unset) != 0 || *advertise || addr_is_local(central) ||
+        addr_towards(central, own, ADDR_TEXT))
+        return listen;
+    port = strrchr(own, ':') + 1; /* addr_towards puts one */
+    snprintf(port, ADDR_TEXT - (size_t)(port - own), "%s", strrchr(unset, ':') + 1);
+    return own;
 }
 
 const char *process_advertised(const struct process *p, const char *advertise, const char *centrals)
@@ -254,6 +371,7 @@ int process_free(struct process *p)
     loop_free(p->loop);
     config_free(&p->config);
     free(p->token);
+    free(p->node_token);
     return p->exit_code;
 }
 

@@ -1,4 +1,4 @@
-/* What every daemon process does the same way: configuration, token, listening, signals, the ready line. */
+/* What every daemon process does the same way: configuration, tokens, listening, signals, the ready line. */
 #ifndef HAWK_DAEMON_PROCESS_H
 #define HAWK_DAEMON_PROCESS_H
 
@@ -16,7 +16,8 @@ struct process {
     const char *section;   /* of the configuration: "central", "dist", "worker" or "up" */
     const char *name;      /* of this node, for messages */
     const char *executors; /* where executors of this machine attach; NULL: nowhere in particular */
-    char *token;           /* NULL: none */
+    char *token;           /* the clients'; NULL: none */
+    char *node_token;      /* what this node opens links with; NULL: none */
     struct loop *loop;
     struct server *server;
     void (*stop)(void *arg, bool now); /* a signal asked for it; now: the second time */
@@ -28,15 +29,20 @@ struct process {
     int exit_code;
 };
 
-/* Reads flags and file for `section`, sets up the log, reads the token. 0; 1 after printing help; 2 after
+/* Reads flags and file for `section`, sets up the log, reads the tokens. 0; 1 after printing help; 2 after
  * printing what is wrong. */
 HAWK_MUST_USE int process_init(struct process *p, const char *section, int argc, char **argv);
 /* Opens the loop and the server on a comma separated list of addresses; keepalive_ms as in net/server.h. 0, or a
  * message and HAWK_E…. */
 HAWK_MUST_USE int process_open(struct process *p, const char *listen, uint32_t keepalive_ms);
-/* Makes the directory for tasks' output where it is missing. A worker that cannot write there would fail every task it
+/* Where to listen. Workers and dists need only central's address: told nothing else (listen is as where it is unset), they
+ * listen where central reaches them, at the port of `unset`. */
+const char *process_listen(const char *listen, const char *unset, const char *advertise, const char *centrals,
+                           char own[ADDR_TEXT]);
+/* Makes the directory for tasks' output where it is missing, and closes it to others than this user and the group ("":
+ * none). One that holds other things as well is not closed, only tasks' output in it. A worker that cannot write there would fail every task it
  * gets, and faster than others run them. 0, or a message and HAWK_E…. */
-HAWK_MUST_USE int process_output_dir(const struct process *p, const char *dir);
+HAWK_MUST_USE int process_output_dir(const struct process *p, const char *dir, const char *group);
 /* Of a comma separated list of centrals, one that other machines reach, if there is any. */
 const char *process_central(const char *list, char *addr, size_t size);
 /* The address other nodes are told: `advertise`, else the first one we listen on, when others can dial that: not one of

@@ -2,8 +2,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "client/document.h"
+#include "client/failures.h"
 #include "client/print.h"
-#include "client/show.h"
 #include "client/spec.h"
 #include "daemon/commands.h"
 #include "daemon/embedded.h"
@@ -22,8 +22,6 @@
 #define RUN_INTERRUPTED 130
 #define RUN_GOES_ON (-1) /* no exit code yet */
 #define PROGRESS_US (100 * US_PER_MS)
-/* Failures explained one by one; beyond that only counted. */
-#define FAILURES_SHOWN 100u
 #define OUTPUT_KEPT (16u << 20) /* bytes of a task's stdout and stderr each in the JSON document */
 #define WHY_SHOWN 200u          /* bytes of why one was not started */
 #define ARG_SHOWN 80u           /* bytes of a failed task's argument */
@@ -50,9 +48,11 @@ const struct flag run_flags[] = {
 const char run_details[] =
     "Runs COMMAND once, or once per line or number, SLOTS at a time, on a cluster inside this process: no\n"
     "daemon is needed. A task's output is printed whole when the task ends; --stdout and --stderr put it\n"
-    "into files instead. Failed tasks are named on stderr, and counted. Ctrl-C ends the tasks that "
-    "run.\n\n" SPEC_HELP
-    "--class, --estimate and --retries, known from `hawk submit`, make no difference here.\n\n"
+    "into files instead. Failed tasks are named on stderr, many in the same words in one line. Ctrl-C ends\n"
+    "the tasks that run.\n\n" SPEC_HELP
+    "--class, --estimate and --retries, known from `hawk submit`, make no difference "
+    "here: no worker is lost\n"
+    "unless this process is, and a task that fails is not run again.\n\n"
     "Exit codes: 0 every task succeeded, 1 a task failed or output could not be written, 2 the command line\n"
     "is wrong, 130 Ctrl-C.\n\n"
     "examples:\n"
@@ -68,9 +68,10 @@ struct run {
     char dir[PATH_MAX]; /* of output until it is printed */
     job_id_t job;
     uint32_t ended, failed;
-    bool submitted, interrupted, show_progress, broken, json, stderr_shown;
+    bool submitted, interrupted, show_progress, broken, json;
     bool full;   /* the disk their output goes to, at the end of one that wrote some */
     bool unread; /* stdout is closed or full: the rest need not run */
+    struct failures failures;
     int64_t started_us, shown_us;
     int exit_code;
     struct loop_timer progress;
@@ -151,20 +152,30 @@ static void not_started_text(const struct run *r, char *buf, size_t size, const 
         clean_text(buf, size, v.message->data);
 }
 
-static void say_failure(struct run *r, const struct msg_task_event *m)
+/* Whether it is to be said by itself: it is not one of many in the same words, which are said at the end. */
+static bool failed_alone(struct run *r, const struct msg_task_event *m)
+{
+    char what[TASK_ENDING_MAX], why[WHY_SHOWN] = "";
+    const struct api_task t = {.state = m->state, .outcome = m->outcome, .code = m->code, .message = why};
+    if (m->outcome == OUTCOME_NOT_STARTED)
+        not_started_text(r, why, sizeof why, m);
+    return failures_add(&r->failures, &t, r->desc->first_index + m->id.task,
+                        task_ending(what, sizeof what, &t, r->desc->time_limit_us), failures_apart(&t));
+}
+
+static void say_failure(struct run *r, const struct msg_task_event *m, bool stderr_shown)
 {
     char why[WHY_SHOWN] = "", what[TASK_ENDING_MAX], text[ARG_SHOWN];
     const struct api_task t = {.state = m->state, .outcome = m->outcome, .code = m->code, .message = why};
-    if (r->options.quiet || r->failed > FAILURES_SHOWN)
+    if (r->options.quiet)
         return;
-    if (m->outcome == OUTCOME_NOT_STARTED && !r->stderr_shown)
+    if (m->outcome == OUTCOME_NOT_STARTED && !stderr_shown)
         not_started_text(r, why, sizeof why, m);
     task_ending(what, sizeof what, &t, r->desc->time_limit_us);
     struct blob *arg = job_desc_arg(r->desc, m->id.task);
     clear_progress(r);
-    fprintf(stderr, "hawk run: task %u%s%s%s: %s%s\n", r->desc->first_index + m->id.task, arg ? " (" : "",
-            arg ? clean_text(text, sizeof text, arg->data) : "", arg ? ")" : "", what,
-            r->failed == FAILURES_SHOWN ? "; further failures are only counted" : "");
+    fprintf(stderr, "hawk run: task %u%s%s%s: %s\n", r->desc->first_index + m->id.task, arg ? " (" : "",
+            arg ? clean_text(text, sizeof text, arg->data) : "", arg ? ")" : "", what);
     blob_drop(arg);
 }
 
@@ -210,7 +221,7 @@ static void json_task(struct run *r, const struct msg_task_event *m)
     json_file(r, o, &m->id, 1);
     json_file(r, o, &m->id, 2);
     fputs(r->ended ? ",\n    " : "\n    ", stdout);
-    json_dumpf(o, stdout, JSON_COMPACT);
+    json_write(o, stdout, JSON_COMPACT);
     json_decref(o);
     blob_drop(arg);
     flush_output(r, stdout);
@@ -256,6 +267,8 @@ static void on_progress(void *arg)
 static void finish(struct run *r, uint32_t done)
 {
     clear_progress(r);
+    if (!r->options.quiet)
+        failures_print(&r->failures, stderr, "hawk run: ", FAILURE_KINDS_MAX);
     if (r->failed && !r->options.quiet)
         fprintf(stderr, "hawk run: %u of %u task%s failed\n", r->failed, r->desc->tasks,
                 r->desc->tasks == 1 ? "" : "s");
@@ -269,17 +282,19 @@ static void on_task(struct run *r, const struct msg_task_event *m)
 {
     if (!task_state_final(m->state))
         return;
-    if (r->json) {
+    bool failed = m->state == TASK_FAILED || m->state == TASK_LOST, alone = failed && failed_alone(r, m);
+    bool shown = false;
+    if (r->json)
         json_task(r, m);
-    } else {
+    else
         print_file(r, &m->id, 1);
-        r->stderr_shown = print_file(r, &m->id, 2);
-    }
+    /* What was not started wrote nothing: there is only why, in the same words. */
+    if (!r->json && (alone || m->outcome != OUTCOME_NOT_STARTED))
+        shown = print_file(r, &m->id, 2);
     r->ended++;
-    if (m->state == TASK_FAILED || m->state == TASK_LOST) {
-        r->failed++;
-        say_failure(r, m);
-    }
+    r->failed += failed;
+    if (alone)
+        say_failure(r, m, shown);
 }
 
 static void effect(void *arg, const struct msg *m)
@@ -337,6 +352,7 @@ static struct embedded *make_cluster(struct run *r, struct exec *exec)
     central_config_init(&cc);
     if (policy_preset("sparrow", &cc.policy))
         abort();
+    cc.preset = (uint8_t)(policy_preset_number("sparrow", strlen("sparrow")) - 1);
     struct embedded_config c = {.slots = r->options.slots,
                                 .workers = 1,
                                 .addr = "",
@@ -386,7 +402,7 @@ static void run_loop(struct run *r, struct exec *exec)
 
 int run_main(int argc, char **argv)
 {
-    struct run r = {.options.spec.retries = SPEC_RETRIES_DEFAULT};
+    struct run r = {.options.spec.retries = SPEC_RETRIES_NOT_GIVEN};
     struct exec *exec;
     int at = flags_parse("run", run_flags, NULL, true, argc, argv, &r.options);
     if (at < 0)
@@ -394,6 +410,11 @@ int run_main(int argc, char **argv)
     int code = spec_build("run", &r.options.spec, argc - at, argv + at, &r.desc);
     if (code)
         return code;
+    if (spec_retries_given(&r.options.spec))
+        say_warning(
+            "run",
+            "--retries has no effect here: it is for tasks whose worker is lost, and the worker is this "
+            "process; a task that fails is not run again");
     log_init("run", LOG_WARN);
     signal(SIGPIPE, SIG_IGN); /* `| head` ends the job in order; tasks get the signal's default back */
     if (!r.options.slots)
@@ -421,6 +442,7 @@ int run_main(int argc, char **argv)
         scratch_remove(r.dir, dir_fd);
         code = r.exit_code;
     }
+    failures_free(&r.failures);
     job_desc_drop(r.desc);
     flag_list_free(&r.options.spec.env);
     return code;

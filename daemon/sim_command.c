@@ -97,6 +97,8 @@ const struct flag sim_flags[] = {
         "with --faults: when all has healed every job must end within this time of the cluster's (3000s)"),
     FLAG_NUMBER(struct options, f.processes, "processes", 0, "N", "with --faults: cores to use (all)", 1,
                 256),
+    FLAG(BOOL, struct options, f.single, "single", 0, NULL,
+         "with --faults: one fault at a time, and no short job waits more than 3.5 s for it"),
     FLAG(BOOL, struct options, f.log, "log", 0, NULL, "with --faults: every message to standard error"),
     FLAG(CHOICE, struct options, output, "output", 'o', "table|json|csv",
          "table for people, json for scripts, csv per class"),

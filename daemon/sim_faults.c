@@ -21,7 +21,7 @@ struct report {
 
 bool sim_faults_given(const struct sim_faults_flags *f)
 {
-    return f->seeds || f->kinds || f->for_us || f->heal_us || f->processes || f->log;
+    return f->seeds || f->kinds || f->for_us || f->heal_us || f->processes || f->log || f->single;
 }
 
 /* The one command that shows it again. */
@@ -31,6 +31,8 @@ static void command_of(const struct report *r, uint64_t seed, char *buf, size_t 
 
     if (r->kinds)
         n += snprintf(buf + n, size - (size_t)n, " --kinds %s", r->kinds);
+    if (r->o->single)
+        n += snprintf(buf + n, size - (size_t)n, " --single");
     if (r->o->jobs)
         n += snprintf(buf + n, size - (size_t)n, " --jobs %u", r->o->jobs);
     if (r->o->heal_us)
@@ -87,7 +89,7 @@ static json_t *to_json(const struct faults_total *t, json_t *failures)
                      (double)t->sum.virtual_us / US_PER_S, "faults", faults, "failures", failures);
 }
 
-static void print(const struct faults_total *t)
+static void print(const struct faults_total *t, bool single)
 {
     printf("%" PRIu64 " seeds in %.1f minutes, %.0f a minute: %" PRIu64 " jobs, %" PRIu64 " tasks, %" PRIu64
            " steps, %.1f days of virtual time\nfaults:",
@@ -95,13 +97,19 @@ static void print(const struct faults_total *t)
            t->sum.tasks, t->sum.steps, (double)t->sum.virtual_us / US_PER_S / 86400);
     for (uint32_t k = 0; k < FAULT_COUNT; k++)
         printf(" %" PRIu64 " %s%s", t->sum.faults[k], fault_names[k], k + 1 < FAULT_COUNT ? "," : "\n");
+    if (single)
+        printf("a short job took %.3f s at most\n", (double)t->sum.wait_us_max / US_PER_S);
     printf("%" PRIu64 " failed\n", t->failed);
 }
 
 int sim_faults(const struct sim_faults_flags *f, bool asked, uint32_t seed, uint32_t jobs, const char *output)
 {
-    struct faults_options o = {
-        .kinds = FAULTS_ALL, .draw_kinds = true, .jobs = jobs, .heal_us = f->heal_us, .log = f->log};
+    struct faults_options o = {.kinds = FAULTS_ALL,
+                               .draw_kinds = true,
+                               .jobs = jobs,
+                               .heal_us = f->heal_us,
+                               .single = f->single,
+                               .log = f->log};
     struct report r = {.o = &o, .kinds = f->kinds};
     struct faults_seeds s = {.first = seed, .n = 1, .report = on_failure, .report_arg = &r};
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -110,9 +118,13 @@ int sim_faults(const struct sim_faults_flags *f, bool asked, uint32_t seed, uint
     char why[TEXT];
 
     if (!asked)
-        return usage_error("sim: --seeds, --for, --kinds, --heal, --processes and --log go with --faults");
+        return usage_error(
+            "sim: --seeds, --for, --kinds, --heal, --processes, --single and --log go with --faults");
     if (strcmp(output, "csv") == 0)
         return usage_error("sim: --faults prints a table or json");
+    if (f->single && (f->kinds || f->heal_us || jobs))
+        return usage_error(
+            "sim: --single draws its faults and jobs itself: leave out --kinds, --heal and --jobs");
     if (f->seeds && f->for_us)
         return usage_error("sim: either --seeds or --for");
     if (f->seeds && parse_seeds(f->seeds, &s.first, &s.n) != 0)
@@ -137,6 +149,6 @@ int sim_faults(const struct sim_faults_flags *f, bool asked, uint32_t seed, uint
     if (r.failures)
         document_print(to_json(&t, r.failures));
     else
-        print(&t);
+        print(&t, f->single);
     return t.failed ? HAWK_EXIT_FAILED : HAWK_EXIT_OK;
 }

@@ -9,7 +9,7 @@ struct sim_faults_flags {
     const char *seeds, *kinds;
     int64_t for_us, heal_us; /* 0: not given */
     uint32_t processes;      /* 0: all cores */
-    bool log;
+    bool log, single;
 };
 
 #define SIM_FAULTS_DETAILS                                                                                   \
@@ -22,7 +22,9 @@ struct sim_faults_flags {
     "(docs/reliability.md).\n"                                                                               \
     "\n"                                                                                                     \
     "  hawk sim --faults --seed 4711 --log\n"                                                                \
-    "  hawk sim --faults --seeds 1-10000 --output json\n"
+    "  hawk sim --faults --seeds 1-10000 --output json\n"                                                    \
+    "\n"                                                                                                     \
+    "--single makes one fault at a time, and looks how long short jobs wait for it: 3.5 s at most.\n"
 
 /* One of these was given, so that --faults is missing when it was not. */
 bool sim_faults_given(const struct sim_faults_flags *f);

@@ -51,8 +51,11 @@ static void after_turn(void *arg)
 {
     struct up *u = arg;
     if (!u->ready && embedded_is_up(u->cluster)) {
+        char note[API_NOTE_BYTES];
         u->ready = true;
         process_ready(&u->process);
+        if (api_partition_note(embedded_central(u->cluster), note, sizeof note))
+            log_info("%s", note);
     }
     if (embedded_broken(u->cluster))
         process_exit(&u->process, PROCESS_FAILED);
@@ -101,7 +104,8 @@ static int start(struct up *u)
     e.slots = c->up.slots ? c->up.slots : (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
     e.workers = e.slots < UP_WORKERS_MAX ? e.slots : UP_WORKERS_MAX;
     central_configure(c, &cc);
-    if (socket_address(c, addr, sizeof addr) || process_output_dir(p, c->up.output_dir))
+    cc.ids_wait_us = 0; /* nobody had an id */
+    if (socket_address(c, addr, sizeof addr) || process_output_dir(p, c->up.output_dir, ""))
         return HAWK_EIO;
     exec_config_init(&ec, u->process.name, c->up.output_dir);
     ec.max_running = e.slots;

@@ -170,17 +170,6 @@ static void make_role(struct worker_daemon *d, const char *addr)
     blob_drop(wc.addr);
 }
 
-/* A worker needs only central's address: told nothing else, it listens where central reaches it. */
-static const char *listen_address(const struct config *c, char *own, size_t size)
-{
-    char central[ADDR_TEXT];
-    bool told = strcmp(c->worker.listen, "127.0.0.1:0") != 0 || *c->worker.advertise;
-    process_central(c->worker.central, central, sizeof central);
-    if (told || addr_is_local(central) || addr_towards(central, own, size))
-        return c->worker.listen;
-    return own;
-}
-
 /* A directory for each worker, so that several may have the same setting. */
 static int make_state_dir(const struct config *c, char dir[PATH_MAX])
 {
@@ -238,7 +227,7 @@ static int start(struct worker_daemon *d)
     const struct config *c = &p->config;
     struct exec_config ec;
     char own[ADDR_TEXT], state_dir[PATH_MAX], listen[2 * PATH_MAX];
-    int err = process_output_dir(p, c->worker.output_dir);
+    int err = process_output_dir(p, c->worker.output_dir, c->worker.output_group);
     if (!err)
         err = make_state_dir(c, state_dir);
     if (!err)
@@ -246,6 +235,8 @@ static int start(struct worker_daemon *d)
     if (err)
         return err;
     exec_config_init(&ec, c->worker.name, c->worker.output_dir);
+    ec.group_reads = *c->worker.output_group;
+    ec.output_free_min = c->worker.output_free_min;
     ec.kill_grace_us = c->worker.kill_grace;
     ec.orphan_grace_us = c->worker.agent_grace;
     ec.state_dir = state_dir;
@@ -260,7 +251,9 @@ static int start(struct worker_daemon *d)
                       hawk_strerror(err), c->worker.output_dir, c->worker.state_dir);
         return err;
     }
-    snprintf(listen, sizeof listen, "%s,%s", listen_address(c, own, sizeof own), d->executors);
+    snprintf(listen, sizeof listen, "%s,%s",
+             process_listen(c->worker.listen, "127.0.0.1:0", c->worker.advertise, c->worker.central, own),
+             d->executors);
     err = process_open(p, listen, 0);
     const char *addr = err ? NULL : process_advertised(p, c->worker.advertise, c->worker.central);
     if (!addr) {
@@ -283,7 +276,7 @@ static int start(struct worker_daemon *d)
     make_role(d, addr);
     struct node_config nc = {.role = ROLE_WORKER,
                              .name = p->name,
-                             .token = p->token,
+                             .token = p->node_token,
                              .central = c->worker.central,
                              .seed = process_random(),
                              .version = p->version};

@@ -149,7 +149,16 @@ static void check_in_pools(const struct dist_node *n, const struct dist_pool poo
     uint32_t all = draw_weight(&pool[POOL_ALL].draw, i);
 
     CHECK(all == draw_weight(&pool[POOL_GENERAL].draw, i) + draw_weight(&pool[POOL_RESERVED].draw, i));
-    CHECK(all == 0 || (n->stream && n->m.state == MEMBER_UP));
+    CHECK(all == 0 || (n->stream && (n->m.state == MEMBER_UP || n->vouched)));
+}
+
+static uint64_t live_at(const struct dist_node *n)
+{
+    uint64_t live = 0;
+
+    list_foreach(&n->places, node, nxt)
+        live += container_of(node, struct dist_place, in_node)->live;
+    return live;
 }
 
 static void check_nodes(const struct dist *d)
@@ -161,6 +170,9 @@ static void check_nodes(const struct dist *d)
             continue;
         CHECK(n->m.node.v == i);
         CHECK(n->drawn == 0);
+        CHECK(n->live == live_at(n));
+        CHECK(!n->beats || list_empty(&n->places) || !list_empty(&n->awaited));
+        CHECK(!n->vouched || (n->m.state == MEMBER_SUSPECT && n->stream));
         CHECK(n->stream || n->m.state != MEMBER_GONE);
         CHECK(n->n_apps == 0 || n->m.state != MEMBER_GONE);
         check_in_pools(n, d->pool);

@@ -39,6 +39,7 @@ void dist_init(struct dist *d, const struct dist_config *c, uint64_t seed)
     blob_ref(d->cfg.addr);
     d->policy = c->policy;
     d->node = c->node;
+    d->cluster = c->cluster;
     d->next_seq = c->first_seq;
     rng_seed(&d->rng, seed);
     estimates_init(&d->estimates, c->estimates_max);
@@ -48,11 +49,12 @@ void dist_init(struct dist *d, const struct dist_config *c, uint64_t seed)
     list_init(&d->handed);
     list_init(&d->unattended);
     list_init(&d->settling);
+    list_init(&d->awaited);
     pools_init(d->pool);
     heap_init(&d->timers);
     places_init(&d->places);
     d->heartbeat_at = TIME_NEVER;
-    d->audit_at = d->rewrite_at = d->settle_at = TIME_NEVER;
+    d->audit_at = d->rewrite_at = d->settle_at = d->beat_at = TIME_NEVER;
     d->doubt_us = -1;
 }
 
@@ -102,6 +104,7 @@ static void on_central_up(struct step *s, uint32_t version)
     m->addr = blob_ref(d->cfg.addr);
     m->incarnation = d->cfg.incarnation;
     m->node = d->node;
+    m->cluster = d->cluster;
     m->version = (uint16_t)d->central_version;
     m->role = ROLE_DIST;
 }
@@ -122,6 +125,7 @@ static void on_joined(struct step *s, const struct msg_joined *m)
     struct dist *d = s->d;
 
     d->node = m->node;
+    d->cluster = m->cluster;
     d->joined = d->central_up = true;
     d->joined_us = s->now;
     d->drained = m->draining;
@@ -162,8 +166,8 @@ static void put_heartbeat(struct step *s)
 int64_t dist_next_timeout(const struct dist *d)
 {
     const struct heap_node *first = heap_min(&d->timers);
-    const int64_t all[] = {jobs_next_abandoned(d), d->audit_at, d->rewrite_at, d->settle_at,
-                           first ? first->key : TIME_NEVER};
+    const int64_t all[] = {jobs_next_abandoned(d), d->audit_at, d->rewrite_at,
+                           d->settle_at,           d->beat_at,  first ? first->key : TIME_NEVER};
     int64_t at = d->heartbeat_at;
 
     for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
@@ -191,6 +195,8 @@ static void on_timer(struct step *s)
         journal_rewrite(s);
     if (d->settle_at <= s->now)
         settle_look(s);
+    if (d->beat_at <= s->now)
+        nodes_beat(s);
     if (d->heartbeat_at <= s->now)
         put_heartbeat(s);
 }
@@ -238,6 +244,16 @@ static void on_stop(struct step *s, bool at_once)
 
 /* ---- Dispatch ---- */
 
+/* For jobs to come; those there are keep what they began under (dist_job.policy_flags). */
+static void on_policy(struct step *s, const struct policy *p)
+{
+    uint32_t changed = s->d->policy.flags ^ p->flags;
+
+    s->d->policy = *p;
+    if (changed & POLICY_SHORT_RESERVED)
+        probe_pools_changed(s);
+}
+
 static void from_central(struct step *s, const struct msg *m)
 {
     struct dist *d = s->d;
@@ -259,7 +275,7 @@ static void from_central(struct step *s, const struct msg *m)
         on_member(s, &m->member);
         break;
     case MSG_POLICY:
-        d->policy = m->policy.policy;
+        on_policy(s, &m->policy.policy);
         break;
     case MSG_ESTIMATE:
         estimates_set(&d->estimates, m->estimate.name, m->estimate.mean_us, m->estimate.runs);
@@ -303,7 +319,7 @@ static void from_worker(struct step *s, struct dist_node *n, const struct msg *m
         on_task_started(s, n, m);
         break;
     case MSG_TASK_FINISHED:
-        on_task_finished(s, m);
+        on_task_finished(s, n, m);
         break;
     case MSG_TASK_OVERRUN:
         on_task_overrun(s, m);
@@ -323,6 +339,9 @@ static void from_worker(struct step *s, struct dist_node *n, const struct msg *m
     case MSG_HELD_END:
         on_held_end(s, n);
         break;
+    case MSG_BEAT:
+        on_beat(s, n, m);
+        break;
     default:
         break;
     }
@@ -333,7 +352,7 @@ static void from_worker(struct step *s, struct dist_node *n, const struct msg *m
 static bool counted(const struct msg *m)
 {
     return msg_is_wire(m) && m->type != MSG_HEARTBEAT && m->type != MSG_HEARTBEAT_ACK &&
-           m->type != MSG_COUNTER;
+           m->type != MSG_COUNTER && m->type != MSG_BEAT;
 }
 
 static void wire(struct step *s, const struct msg *m)
@@ -363,7 +382,7 @@ static void local(struct step *s, const struct msg *m)
         if (central)
             on_central_up(s, m->peer_up.version);
         else
-            on_node_up(s, m->peer, m->peer_up.role);
+            on_node_up(s, m->peer, &m->peer_up);
         break;
     case MSG_PEER_LOST:
         if (central)
@@ -421,6 +440,8 @@ void dist_step(struct dist *d, const struct event *e, struct out *out)
     else
         local(&s, &e->m);
     jobs_trim(&s);
+    if (!list_empty(&d->awaited) && d->beat_at == TIME_NEVER)
+        d->beat_at = s.now + PULSE_LOOK_US;
     if (d->drained && d->central_up && d->told_empty != (d->jobs_unfinished == 0))
         tell_drained(&s);
     if (!d->stopped &&

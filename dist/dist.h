@@ -50,6 +50,8 @@ bool dist_next_reservation(const struct dist *d, const struct dist_job *job, con
     X(SETTLING, "read back from the journal: workers are first asked what they still run of it")             \
     X(NO_WORKERS, "no worker is up")                                                                         \
     X(ALL_DRAINING, "no worker takes work: those that are up are draining")                                  \
+    X(UNSETTLED,                                                                                             \
+      "central has just started: workers are still reporting, work goes on within central.suspect + 0.5 s")  \
     X(NO_GENERAL, "no worker of the general partition is up, and long tasks run nowhere else")               \
     X(NO_RESERVED, "no reserved worker is up, and this policy runs short tasks nowhere else")                \
     X(APP, "no worker serves its application")                                                               \

@@ -226,7 +226,8 @@ void hand_claim(struct step *s, struct dist_job *job, uint16_t epoch)
 void hand_ask(struct step *s, struct dist_job *job, uint16_t epoch)
 {
     hand(s, job, HAND_ASKED, epoch);
-    job->handed_out = job->handed_part = true;
+    job->handed_out = true;
+    job->handed_part = !epoch_is_dists(epoch) || job->central_n < job->desc->tasks;
     for (uint32_t i = 0; i < job->desc->tasks; i++)
         job->tasks[i].asked = job->tasks[i].central;
     if (s->d->central_up)
@@ -279,13 +280,24 @@ void hand_central_up(struct step *s)
     }
 }
 
+/* Whether central is known to have something of a job that was moved here: by the client, or it has begun to say what. */
+static bool known_handed(const struct dist_job *job)
+{
+    if (job->why == WHY_PROMOTED)
+        return true;
+    for (uint32_t i = 0; i < job->desc->tasks; i++)
+        if (job->tasks[i].central && !job->tasks[i].asked)
+            return true;
+    return false;
+}
+
 /* Clients that would have been told once central has their detached job are told once our journal has it. */
 void hand_central_lost(struct step *s)
 {
     list_foreach(&s->d->handed, node, nxt) {
         struct dist_job *job = container_of(node, struct dist_job, in_central);
 
-        if (job->hand == HAND_ASKED && job->why != WHY_PROMOTED && !job->cancelling) {
+        if (job->hand == HAND_ASKED && !known_handed(job) && !job->cancelling) {
             take_back(s, job); /* central may have nothing of it, and its client waits */
             tasks_doubt(s, job);
             job_settle(s, job);
@@ -321,6 +333,13 @@ static void promoted(struct step *s, struct dist_job *job)
     job->promoted = true;
     job->class = CLASS_LONG;
     job->why = WHY_PROMOTED;
+}
+
+/* Central, which was asked, has something of the job: what was promoted of it, or the long job that it is. */
+static void has_part(struct step *s, struct dist_job *job)
+{
+    if (!epoch_is_dists(job->epoch) && !job->promoted)
+        promoted(s, job);
 }
 
 static void accepted(struct step *s, struct dist_job *job)
@@ -411,8 +430,8 @@ void on_long_task(struct step *s, const struct msg *m)
     if (!job || l->id.task >= job->desc->tasks || !job->tasks[l->id.task].central)
         return;
     accepted(s, job);
-    if (job->hand == HAND_ASKED && !job->promoted)
-        promoted(s, job); /* whatever becomes of the rest of the answer */
+    if (job->hand == HAND_ASKED)
+        has_part(s, job); /* whatever becomes of the rest of the answer */
     t = &job->tasks[l->id.task];
     t->asked = 0;
     if (task_state_final(t->state))
@@ -474,8 +493,8 @@ static void answered(struct step *s, struct dist_job *job, int err)
     } else {
         take_back_asked(job);
         job->hand = HAND_ACCEPTED;
-        if (!err && !job->promoted)
-            promoted(s, job);
+        if (!err)
+            has_part(s, job);
     }
     tasks_doubt(s, job);
     job_settle(s, job);

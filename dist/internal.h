@@ -18,6 +18,16 @@ struct step {
 #define LIVE_MAX (1u << 30)
 #define REPORTS_MAX 1024u
 
+/* ---- starts.c: workers that could not start tasks of a job ---- */
+/* Slots in the job's pool of workers that it avoids; 0 also when there are no others. O(failures of the job). */
+uint32_t starts_avoided(struct dist *d, const struct dist_job *job);
+bool starts_avoid(struct dist *d, const struct dist_job *job, uint32_t node);
+/* n could not start the task, which is launched there: it goes elsewhere, or has failed. */
+void starts_failed(struct step *s, struct dist_job *job, struct dist_node *n,
+                   const struct msg_task_finished *m);
+/* Task i has started at that worker. */
+void starts_began(struct step *s, struct dist_job *job, uint32_t i, uint32_t node);
+
 static inline void count(struct step *s, enum counter c, uint64_t n) { s->d->counters[c] += n; }
 
 /* ---- places.c: (job, worker) -> reservations and launched tasks ---- */
@@ -106,6 +116,12 @@ static inline bool job_promotable(const struct dist_job *job)
 {
     return !job->probe_long && job->desc->tag == TAG_AUTO && (job->policy_flags & POLICY_PROMOTE);
 }
+/* It did not begin here, or in this life: it goes on under the policy of now, which may be one that probes for nothing
+ * (central). Reservations that are lost are made good all the same. */
+static inline void job_begun_before(struct dist_job *job)
+{
+    job->policy_flags |= POLICY_REPROBE | POLICY_CANCEL_PROBES;
+}
 static inline uint32_t job_unfinished_tasks(const struct dist_job *job)
 {
     return job->in[TASK_WAITING] + job->in[TASK_PLACED] + job->in[TASK_LAUNCHED] + job->in[TASK_RUNNING];
@@ -131,6 +147,8 @@ static inline bool task_may_retry(const struct dist_job *job, const struct dist_
     return !(job->desc->flags & JOB_AT_MOST_ONCE) && t->attempt <= job->desc->retries + t->refused &&
            t->attempt < UINT16_MAX;
 }
+/* Nothing of the try has run, whatever the job says of retries: it waits again. */
+void task_refused(struct step *s, struct dist_job *job, uint32_t i);
 /* Our job that this is a try of, or NULL when we schedule no such task or never launched that attempt. */
 struct dist_job *task_own_job(const struct dist *d, const struct try_id *id);
 /* The launch of task i is on record, or (err) cannot be: it is sent, or given up. Stale ones do nothing. */
@@ -149,7 +167,7 @@ void task_give_back(struct dist_job *job, uint32_t i);
 void task_reach(struct dist_job *job, uint32_t i);
 void on_task_request(struct step *s, struct dist_node *n, const struct msg *m);
 void on_task_started(struct step *s, struct dist_node *n, const struct msg *m);
-void on_task_finished(struct step *s, const struct msg *m);
+void on_task_finished(struct step *s, struct dist_node *n, const struct msg *m);
 void on_task_held(struct step *s, struct dist_node *n, const struct msg *m);
 
 /* ---- probe.c ---- */
@@ -160,6 +178,8 @@ void probe_first(struct step *s, struct dist_job *job);
 /* Cancels or sends probes when there are too many or too few. */
 void probe_settle(struct step *s, struct dist_job *job);
 /* Takes back every live reservation of the job. */
+/* n is to drop all that it has of the job. */
+void probe_take_back(struct step *s, struct dist_job *job, const struct dist_node *n);
 void probe_cancel_all(struct step *s, struct dist_job *job);
 /* Takes the job off timers and lists of those that want probes. */
 void probe_forget(struct step *s, struct dist_job *job);
@@ -170,11 +190,13 @@ void probe_pool_grew(struct step *s, struct dist_pool *p, struct dist_node *n);
 /* A worker was lost, and with it, maybe, the news that reservations had moved there. */
 void probe_doubt(struct step *s);
 void probe_audit(struct step *s);
-enum pool probe_pool(const struct dist_job *job);
+enum pool probe_pool(const struct dist *d, const struct dist_job *job);
+/* Jobs are drawn for from other pools than before. */
+void probe_pools_changed(struct step *s);
 /* The pool its probes are drawn from. */
 static inline struct dist_pool *probe_pool_of(struct dist *d, const struct dist_job *job)
 {
-    return &(job->app ? job->app->pool : d->pool)[probe_pool(job)];
+    return &(job->app ? job->app->pool : d->pool)[probe_pool(d, job)];
 }
 void on_probe_refused(struct step *s, struct dist_node *n, const struct msg *m);
 void on_probe_cancelled(struct step *s, const struct msg *m);
@@ -202,8 +224,11 @@ struct dist_node *node_find(const struct dist *d, uint32_t id);
 void node_update_pools(struct step *s, struct dist_node *n);
 void on_members(struct step *s, const struct members *list);
 void on_member(struct step *s, const struct msg_member *m);
-void on_node_up(struct step *s, uint32_t id, enum role role);
+void on_node_up(struct step *s, uint32_t id, const struct msg_peer_up *m);
 void on_node_lost(struct step *s, uint32_t id);
+/* Asks those that something is waited for whether they are there, and gives up those that did not answer. */
+void nodes_beat(struct step *s);
+void on_beat(struct step *s, struct dist_node *n, const struct msg *m);
 void nodes_free(struct dist *d);
 
 /* ---- handover.c: what central has of our jobs ---- */

@@ -39,7 +39,7 @@ struct dist_job *job_new(struct step *s, struct job_desc *desc, job_id_t id, uin
     job->submit_us = job->progress_us = job->sure_us = s->now;
     job->first_wait_us = -1;
     job->cutoff_us = d->policy.cutoff_us;
-    job->policy_flags = d->policy.flags;
+    job->policy_flags = d->policy.flags & POLICY_JOB_FLAGS;
     job->ratio_milli = d->policy.probe_ratio_milli;
     job->min_probes = d->policy.min_probes;
     job->life = d->cfg.life;
@@ -75,6 +75,7 @@ void job_free(struct dist *d, struct dist_job *job)
     task_forget_messages(job);
     job_leave_app(d, job);
     job_free_results(job);
+    free(job->failures);
     job_desc_drop(job->desc);
     free(job);
 }
@@ -329,11 +330,11 @@ static void supersede(struct step *s, struct dist_job *job)
 /* The tasks that central does not have are launched from here, or are in doubt where none may run twice. */
 static void resume(struct step *s, struct dist_job *job, const struct resubmit *r)
 {
-    bool ask = s->d->central_up && (job->policy_flags & POLICY_CENTRAL_LONG) &&
-               (r->long_epoch || job->why == WHY_PROMOTED || job_promotable(job));
-
-    bool central =
-        job->class == CLASS_LONG && job->why != WHY_PROMOTED && (job->policy_flags & POLICY_CENTRAL_LONG);
+    bool whole = job->class == CLASS_LONG && job->why != WHY_PROMOTED; /* central has all of it, or nothing */
+    bool central = whole && (job->policy_flags & POLICY_CENTRAL_LONG);
+    /* Whatever the policy is now, the job may have begun under another: central may have it, or a part. */
+    bool ask = s->d->central_up &&
+               (r->long_epoch || job->why == WHY_PROMOTED || whole || job->desc->tag == TAG_AUTO);
 
     if (job->unlaunched == 0) {
         ; /* it only has to end */
@@ -343,9 +344,13 @@ static void resume(struct step *s, struct dist_job *job, const struct resubmit *
         job_set_state(s, job, JOB_PENDING);
         hand_over(s, job, EPOCH_FIRST);
     } else if (ask || r->long_epoch) {
-        hand_ask(s, job, r->long_epoch ? r->long_epoch : (uint16_t)(job->own_epoch - 1));
+        job->probe_long = whole; /* what comes back */
+        hand_ask(s, job,
+                 r->long_epoch ? r->long_epoch
+                 : whole       ? EPOCH_FIRST
+                               : (uint16_t)(job->own_epoch - 1));
     } else {
-        job->probe_long = job->class == CLASS_LONG && job->why != WHY_PROMOTED;
+        job->probe_long = whole;
     }
     job_accept(s, job);
     if (job->hand == HAND_NONE)
@@ -362,6 +367,11 @@ static void on_resubmit(struct step *s, const struct msg *m)
     uint32_t watchers = 0;
     int err;
 
+    /* A job's id is no secret, its key is: who has another one did not submit this job. */
+    if (job && job->key != m->submit.key) {
+        submit_refused(s, m->submit.client, HAWK_EDENIED);
+        return;
+    }
     if (job && job->own_epoch >= r->epoch) {
         answer_again_for(s, job, &m->submit);
         return;
@@ -382,6 +392,7 @@ static void on_resubmit(struct step *s, const struct msg *m)
     job = job_new(s, m->submit.desc, r->job, m->submit.key);
     job->client = m->submit.client;
     job->first_epoch = job->own_epoch = r->epoch;
+    job_begun_before(job);
     job->watchers = watchers;
     job->submit_us = r->age_us < s->now ? s->now - r->age_us : 0;
     set_class(s, job);
@@ -633,6 +644,7 @@ void job_close(struct step *s, struct dist_job *job, int64_t end_us)
     list_remove(&job->in_central);
     list_remove(&job->in_unattended);
     count_out(d, job);
+    job_desc_forget_env(&job->desc);
     d->jobs_finished++;
     d->tasks_finished += job->desc->tasks;
     d->bytes_finished += job_bytes(job);

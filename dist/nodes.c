@@ -41,6 +41,7 @@ static struct dist_node *node_get(struct dist *d, uint32_t id)
     n = &(*chunk)[id % NODE_CHUNK];
     *n = (struct dist_node){.m = {.node = {id}, .state = MEMBER_GONE}, .known = true};
     list_init(&n->places);
+    list_init(&n->awaited);
     return n;
 }
 
@@ -48,6 +49,7 @@ static void node_forget(struct dist_node *n)
 {
     CHECK(list_empty(&n->places));
     CHECK(n->n_apps == 0);
+    list_remove(&n->awaited);
     free(n->apps);
     blob_drop(n->m.addr);
     blob_drop(n->m.name);
@@ -74,7 +76,9 @@ void nodes_free(struct dist *d)
 /* The slots that n is to have in pool p. */
 static uint32_t weight_in(const struct dist_node *n, enum pool p)
 {
-    if (n->m.role != ROLE_WORKER || n->m.state != MEMBER_UP || !n->stream)
+    bool up = n->m.state == MEMBER_UP || (n->m.state == MEMBER_SUSPECT && n->vouched);
+
+    if (n->m.role != ROLE_WORKER || !up || !n->stream)
         return 0;
     if (p == POOL_GENERAL && !n->m.general)
         return 0;
@@ -138,22 +142,104 @@ static void lose_place(struct step *s, struct dist_place *p, enum loss loss)
     job_settle(s, job);
 }
 
-/* The worker must have been taken out of the pools: nothing new goes there meanwhile. */
+/* Of every job that has something there now. A worker that is still drawn may get new reservations meanwhile. */
 static void lose(struct step *s, struct dist_node *n, enum loss loss)
 {
+    struct list lost;
+
     /* Whatever central takes it for now, what it said it had was believed. */
     if (n->m.role != ROLE_WORKER && list_empty(&n->places))
         return;
     probe_doubt(s);
+    if (list_empty(&n->places))
+        return;
+    list_insert_before(&n->places, &lost);
+    list_remove(&n->places);
     /* Each job has one place here, and settling one job touches no place of another. */
-    list_foreach(&n->places, node, nxt)
-        lose_place(s, container_of(node, struct dist_place, in_node), loss);
+    while (!list_empty(&lost)) {
+        struct dist_place *p = container_of(lost.next, struct dist_place, in_node);
+
+        list_remove(&p->in_node);
+        list_push_tail(&n->places, &p->in_node);
+        lose_place(s, p, loss);
+    }
 }
 
 static void forget_if_gone(struct dist_node *n)
 {
     if (n->m.state == MEMBER_GONE && !n->stream)
         node_forget(n);
+}
+
+/* ---- Whether it is there ---- */
+
+/* Reservations, tasks, or its word that it is not as dead as central thinks. */
+static bool is_awaited(const struct dist_node *n)
+{
+    return n->beats && (!list_empty(&n->places) || (n->m.state == MEMBER_SUSPECT && !n->vouched));
+}
+
+static void beat(struct step *s, struct dist_node *n, int64_t late_us)
+{
+    uint32_t id = n->m.node.v;
+
+    switch (pulse_look(&n->pulse, s->now, late_us)) {
+    case PULSE_ASK:
+        out_add(s->out, MSG_BEAT, id)->beat.ask = true;
+        n->fresh = 0;
+        break;
+    case PULSE_LOST: /* as if its stream were; the shell tells us once more when it has ended it */
+        out_add(s->out, MSG_GIVE_UP, 0)->give_up.node = n->m.node;
+        on_node_lost(s, id);
+        break;
+    case PULSE_REST:
+        break;
+    }
+}
+
+/* O(nodes that something is waited for). */
+void nodes_beat(struct step *s)
+{
+    struct dist *d = s->d;
+    int64_t late_us = s->now - d->beat_at;
+
+    d->beat_at = TIME_NEVER;
+    list_foreach(&d->awaited, node, nxt) {
+        struct dist_node *n = container_of(node, struct dist_node, awaited);
+
+        if (is_awaited(n)) {
+            beat(s, n, late_us);
+        } else {
+            list_remove(&n->awaited);
+            n->fewer = false;
+            pulse_end(&n->pulse);
+        }
+    }
+}
+
+/* What it has by its answer, it had when it was asked, but for what was on its way: less than we believe twice in a row
+ * means that a thief has the rest, and cannot tell us. */
+static void compare_live(struct step *s, struct dist_node *n, uint32_t held)
+{
+    bool fewer = n->live > held + n->fresh;
+
+    if (fewer && n->fewer)
+        lose(s, n, LOSS_RESERVATIONS);
+    n->fewer = fewer && !n->fewer;
+}
+
+void on_beat(struct step *s, struct dist_node *n, const struct msg *m)
+{
+    if (m->beat.ask) {
+        out_add(s->out, MSG_BEAT, n->m.node.v);
+        return;
+    }
+    pulse_answered(&n->pulse);
+    compare_live(s, n, m->beat.held);
+    if (n->m.state == MEMBER_SUSPECT && !n->vouched) {
+        n->vouched = true;
+        node_update_pools(s, n);
+    }
 }
 
 /* ---- What central says ---- */
@@ -168,15 +254,29 @@ static bool take_over(struct step *s, const struct member *m, struct dist_node *
     n->m = *m;
     n->m.addr = blob_ref(m->addr);
     n->m.name = blob_ref(m->name);
+    n->vouched = n->vouched && m->state == MEMBER_SUSPECT;
     blob_drop(old.addr);
     blob_drop(old.name);
     node_update_pools(s, n);
     return suspect;
 }
 
+/* It may be there though central does not hear it: who answers is drawn again. */
+static void ask_suspect(struct step *s, struct dist_node *n)
+{
+    if (n->m.state != MEMBER_SUSPECT || n->vouched || !n->beats || n->pulse.open)
+        return;
+    if (list_empty(&n->awaited))
+        list_push_tail(&s->d->awaited, &n->awaited);
+    pulse_end(&n->pulse);
+    beat(s, n, 0);
+}
+
 static void unlist(struct step *s, struct dist_node *n, bool lost)
 {
     n->m.state = MEMBER_GONE;
+    n->m.unsettled = !lost; /* a central that has just started may not know it yet */
+    n->vouched = false;
     node_update_pools(s, n);
     node_forget_apps(s, n);
     if (lost)
@@ -205,6 +305,7 @@ void on_members(struct step *s, const struct members *list)
         known = id + 1;
         if (take_over(s, &list->v[i], &n))
             lose(s, n, LOSS_RESERVATIONS);
+        ask_suspect(s, n);
     }
     for (; known < s->d->nodes_n; known++)
         if ((n = node_find(s->d, known)))
@@ -212,7 +313,9 @@ void on_members(struct step *s, const struct members *list)
 }
 
 /* One change, as it happens: a suspect's short tasks run again elsewhere (DESIGN 3, rule 9). Those that have no
- * retry left stay, since it may well come back. */
+ * retry left stay, since it may well come back.
+ * DEVIATES: so do all where our own stream shows soon whether it is there. It may be central that is deaf: then every
+ * worker is suspect, and nobody would be left to run anything. */
 void on_member(struct step *s, const struct msg_member *m)
 {
     const struct member entry = {.node = m->node,
@@ -220,6 +323,7 @@ void on_member(struct step *s, const struct msg_member *m)
                                  .role = m->role,
                                  .state = m->state,
                                  .general = m->general,
+                                 .unsettled = m->unsettled,
                                  .addr = m->addr,
                                  .name = m->name};
     struct dist_node *n = node_find(s->d, m->node.v);
@@ -229,20 +333,23 @@ void on_member(struct step *s, const struct msg_member *m)
             unlist(s, n, true);
         return;
     }
-    if (take_over(s, &entry, &n))
-        lose(s, n, LOSS_RETRIABLE);
+    if (!take_over(s, &entry, &n))
+        return;
+    lose(s, n, n->beats ? LOSS_RESERVATIONS : LOSS_RETRIABLE);
+    ask_suspect(s, n);
 }
 
 /* ---- Streams ---- */
 
 static void drop_stream(struct step *s, struct dist_node *n)
 {
-    n->stream = n->requested = n->reported = false;
+    n->stream = n->requested = n->reported = n->beats = n->vouched = n->fewer = false;
+    pulse_end(&n->pulse);
     node_update_pools(s, n);
     lose(s, n, LOSS_ALL);
 }
 
-void on_node_up(struct step *s, uint32_t id, enum role role)
+void on_node_up(struct step *s, uint32_t id, const struct msg_peer_up *m)
 {
     struct dist_node *n;
 
@@ -252,9 +359,11 @@ void on_node_up(struct step *s, uint32_t id, enum role role)
     if (n->stream)
         drop_stream(s, n);
     n->stream = true;
+    n->beats = s->d->cfg.heartbeats && msg_in_version(MSG_BEAT, protocol_version_of(m->version));
     if (n->m.state == MEMBER_GONE)
-        n->m.role = (uint8_t)role;
+        n->m.role = m->role;
     node_update_pools(s, n);
+    ask_suspect(s, n);
     /* What it stole until now it told an earlier life of ours. */
     if (s->d->cfg.life > 1)
         probe_doubt(s);

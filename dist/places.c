@@ -127,6 +127,8 @@ struct dist_place *place_get(struct dist *d, struct dist_job *job, struct dist_n
     t->bucket[b] = p;
     list_push_tail(&job->places, &p->in_job);
     list_push_tail(&n->places, &p->in_node);
+    if (n->beats && list_empty(&n->awaited))
+        list_push_tail(&d->awaited, &n->awaited);
     t->n++;
     return p;
 }
@@ -143,6 +145,8 @@ void place_add_live(struct dist_place *p, uint32_t n)
         n = LIVE_MAX - p->job->live;
     p->live += n;
     p->job->live += n;
+    p->node->live += n;
+    p->node->fresh += n;
 }
 
 uint32_t place_take_live(struct dist *d, struct dist_place *p, uint32_t n)
@@ -151,6 +155,7 @@ uint32_t place_take_live(struct dist *d, struct dist_place *p, uint32_t n)
         n = p->live;
     p->live -= n;
     p->job->live -= n;
+    p->node->live -= n;
     p->job->sure -= n < p->job->sure ? n : p->job->sure;
     place_settle(d, p);
     return n;
@@ -163,6 +168,7 @@ void places_drop(struct dist *d, struct dist_job *job)
 
         CHECK(p->launched == TASK_NIL);
         p->job->live -= p->live;
+        p->node->live -= p->live;
         place_free(d, p);
     }
     CHECK(job->live == 0);

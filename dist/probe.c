@@ -14,11 +14,12 @@
 #define AUDIT_US (10 * US_PER_S)
 #define AUDIT_DOUBLINGS 10
 
-enum pool probe_pool(const struct dist_job *job)
+/* A job that began while short tasks ran on reserved workers only must not wait for those when there are to be none. */
+enum pool probe_pool(const struct dist *d, const struct dist_job *job)
 {
     if (job->probe_long)
         return job->policy_flags & POLICY_LONG_GENERAL ? POOL_GENERAL : POOL_ALL;
-    return job->policy_flags & POLICY_SHORT_RESERVED ? POOL_RESERVED : POOL_ALL;
+    return job->policy_flags & d->policy.flags & POLICY_SHORT_RESERVED ? POOL_RESERVED : POOL_ALL;
 }
 
 /* ceil(ratio * tasks), and never fewer than tasks (Sparrow 3.3; docs/protocol.md 3.4). */
@@ -96,6 +97,7 @@ void probe_job(struct step *s, struct dist_job *job, uint64_t n)
     struct draw *pool = &which->draw;
     uint32_t total = draw_total(pool);
     uint32_t taken = 0;
+    bool avoid = starts_avoided(d, job) > 0;
 
     if (n > PROBES_MAX)
         n = PROBES_MAX;
@@ -106,9 +108,14 @@ void probe_job(struct step *s, struct dist_job *job, uint64_t n)
         return;
     }
     for (uint64_t i = 0; i < n; i++) {
-        uint32_t id = job->policy_flags & POLICY_DRAW_REPLACE ? draw_any(pool, &d->rng)
-                                                              : draw_next(pool, &d->rng, &taken);
-        struct dist_node *node = node_find(d, id);
+        struct dist_node *node;
+        uint32_t id;
+
+        do
+            id = job->policy_flags & POLICY_DRAW_REPLACE ? draw_any(pool, &d->rng)
+                                                         : draw_next(pool, &d->rng, &taken);
+        while (avoid && starts_avoid(d, job, id));
+        node = node_find(d, id);
 
         if (node->drawn++ == 0) {
             vec_grow(d->drawn, d->drawn_n, d->drawn_cap);
@@ -157,8 +164,7 @@ void probe_doubt(struct step *s)
 {
     struct dist *d = s->d;
 
-    if (!policy_has(&d->policy, POLICY_STEAL))
-        return;
+    /* Whatever the policy is now: what was stolen before counts, and workers may know another policy than we do. */
     d->doubt_us = s->now;
     if (d->audit_at > s->now + AUDIT_US)
         d->audit_at = s->now + AUDIT_US;
@@ -240,6 +246,8 @@ static void share_out(struct step *s, struct dist_job *job, const struct draw *p
     uint64_t want = probes_for(job, job->unlaunched);
     uint64_t share = (want * slots + total - 1) / total;
 
+    if (starts_avoid(s->d, job, n->m.node.v))
+        return;
     if (want <= total - slots) { /* its probes have spread as widely as they would at first */
         wait_not(job);
         return;
@@ -248,6 +256,17 @@ static void share_out(struct step *s, struct dist_job *job, const struct draw *p
         share = PROBES_MAX;
     if (share <= LIVE_MAX - job->live)
         send_to(s, job, n, (uint32_t)share);
+}
+
+/* Of one that waited for a worker. */
+static void probe_starved(struct step *s, struct dist_job *job)
+{
+    if (job->probes_sent == 0)
+        probe_first(s, job);
+    else if (job->live < job->unlaunched)
+        probe_missing(s, job);
+    else /* its reservations are in doubt: probe_audit */
+        probe_job(s, job, job->unlaunched);
 }
 
 void probe_pool_grew(struct step *s, struct dist_pool *p, struct dist_node *n)
@@ -265,13 +284,38 @@ void probe_pool_grew(struct step *s, struct dist_pool *p, struct dist_node *n)
         struct dist_job *job = container_of(node, struct dist_job, in_pool);
 
         wait_not(job);
-        if (job->probes_sent == 0)
-            probe_first(s, job);
-        else if (job->live < job->unlaunched)
-            probe_missing(s, job);
-        else /* its reservations are in doubt: probe_audit */
-            probe_job(s, job, job->unlaunched);
+        probe_starved(s, job);
     }
+}
+
+/* Those of the list, which is of pool `which`, that are drawn for from another one now. */
+static void leave_pool(struct step *s, struct list *from, enum pool which)
+{
+    list_foreach(from, node, nxt) {
+        struct dist_job *job = container_of(node, struct dist_job, in_pool);
+        bool starved = job->starved;
+
+        if (probe_pool(s->d, job) == which)
+            continue;
+        wait_not(job);
+        if (starved)
+            probe_starved(s, job);
+    }
+}
+
+static void leave_pools(struct step *s, struct dist_pool pools[POOL_COUNT])
+{
+    for (enum pool i = 0; i < POOL_COUNT; i++) {
+        leave_pool(s, &pools[i].crowded, i);
+        leave_pool(s, &pools[i].starved, i);
+    }
+}
+
+void probe_pools_changed(struct step *s)
+{
+    leave_pools(s, s->d->pool);
+    for (struct dist_app *a = s->d->apps; a; a = a->hh.next)
+        leave_pools(s, a->pool);
 }
 
 void probe_audit(struct step *s)
@@ -308,6 +352,11 @@ static void take_back(struct step *s, struct dist_job *job, const struct dist_no
         place_take_live(s->d, p, p->live);
     if (job)
         job->crossed = true;
+}
+
+void probe_take_back(struct step *s, struct dist_job *job, const struct dist_node *n)
+{
+    take_back(s, job, n, job->id);
 }
 
 /* docs/protocol.md 3.5 */
@@ -348,7 +397,7 @@ void on_res_moved(struct step *s, struct dist_node *n, const struct msg *m)
     if (job && (!p || place_take_live(s->d, p, moved) < moved))
         job->crossed = true;
     if (!job || job->unlaunched == 0 || job->settling) {
-        if (policy_has(&s->d->policy, POLICY_CANCEL_PROBES))
+        if ((job ? job->policy_flags : s->d->policy.flags) & POLICY_CANCEL_PROBES)
             take_back(s, job, n, m->res_moved.job);
         return;
     }

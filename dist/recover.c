@@ -193,9 +193,10 @@ static void settled(struct step *s, struct dist_job *job)
     job->settling = false;
     list_remove(&job->in_pool);
     job->cutoff_us = p->cutoff_us;
-    job->policy_flags = p->flags;
+    job->policy_flags = p->flags & POLICY_JOB_FLAGS;
     job->ratio_milli = p->probe_ratio_milli;
     job->min_probes = p->min_probes;
+    job_begun_before(job);
     tasks_doubt(s, job); /* first: central would run them */
     /* At most once, and central was not asked for it in time. Nothing of it has been launched. */
     if ((job->desc->flags & JOB_AT_MOST_ONCE) && job->class == CLASS_LONG &&

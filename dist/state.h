@@ -9,6 +9,7 @@
 #include "classifier/classifier.h"
 #include "dist/draw.h"
 #include "msg/msg.h"
+#include "msg/pulse.h"
 
 #include <uthash.h>
 
@@ -22,8 +23,11 @@ struct dist_task {
     uint32_t request;    /* of the worker, that the last attempt answered; adopted: the attempt's epoch */
     uint32_t prev, next; /* in the job's list of returned tasks, or in its place's list of launched ones */
     union {
-        int32_t code;     /* once final */
-        uint32_t refused; /* before: tries that did not run, which cost no retry */
+        int32_t code;           /* once final */
+        struct {                /* before: */
+            uint16_t refused;   /* tries that did not run, which cost no retry */
+            uint16_t unstarted; /* of them, those that their workers could not start */
+        };
     };
     uint16_t attempt;     /* the last one; every one but the last was lost, or refused */
     uint8_t state : 4;    /* enum task_state */
@@ -97,6 +101,12 @@ struct dist_message {
     struct blob *text;
 };
 
+/* A worker that could not start a task of a job. */
+struct start_failure {
+    uint32_t node;
+    uint32_t task; /* the first one; TASK_NIL: its start elsewhere has been told to the worker */
+};
+
 struct dist_job {
     job_id_t id;
     UT_hash_handle hh;
@@ -125,7 +135,8 @@ struct dist_job {
     int64_t estimate_us, cutoff_us; /* what the class was decided on */
     unsigned __int128 ok_us;        /* sum of the run times of its ok_n tasks that exited 0 */
     uint32_t ok_n;
-    uint32_t policy_flags; /* enum policy_flag and ratio at submission: a change applies to new jobs only */
+    uint32_t
+        policy_flags; /* of POLICY_JOB_FLAGS; they and what follows, as at submission: a change applies to new jobs */
     uint32_t ratio_milli;
     uint32_t min_probes;
     uint32_t client;
@@ -137,6 +148,9 @@ struct dist_job {
     uint32_t live;       /* sum of the places' */
     uint32_t sure;       /* of them, those probed for after the last loss of a worker */
     uint32_t messages_n;
+    struct start_failure
+        *failures; /* one for each worker that is avoided for it; at most START_FAILURES_MAX */
+    uint32_t failures_n, failures_cap;
     uint32_t central_n; /* central's tasks that are not final */
     uint32_t left_out;  /* tasks whose end is not in the journal: cancelled before they were launched */
     uint32_t in[TASK_STATE_COUNT]; /* tasks by state */
@@ -174,6 +188,7 @@ struct dist_job {
     bool offered : 1;      /* and the last one is not answered */
     bool held_back : 1;    /* at most once: not on record as central's, and not to be offered before it is */
     bool unsure : 1;       /* read back: whether central has it, it is asked */
+    bool unstartable : 1;  /* a task has failed to start wherever it could, and none has started since */
     bool crossed : 1;      /* news of its reservations may have crossed: those that move are not counted */
     struct dist_task tasks[]; /* desc->tasks of them */
 };
@@ -185,6 +200,12 @@ struct dist_job {
 struct dist_node {
     struct member m; /* state gone: central does not list it */
     struct list places;
+    struct list
+        awaited; /* in dist.awaited: something of it is waited for, or was when it was last looked at */
+    struct pulse pulse;     /* meaningful in there */
+    uint64_t live;          /* reservations: sum of the places' */
+    uint64_t fresh;         /* of them, those sent there since it was last asked */
+    bool fewer;             /* by its last answer it has fewer */
     struct dist_app **apps; /* that it serves */
     uint32_t n_apps;        /* there is room for the next power of two */
     uint32_t last_request;  /* the highest of this stream */
@@ -192,6 +213,8 @@ struct dist_node {
     bool known : 1;         /* it is one: not a free place in its chunk */
     bool stream : 1;        /* PEER_UP was seen, and no PEER_LOST since */
     bool requested : 1;     /* last_request is valid */
+    bool beats : 1;         /* its stream is spoken in a version with BEAT */
+    bool vouched : 1;       /* it is suspect to central, and has answered us since */
     bool reported : 1;      /* it has said what it holds: HELD_END was seen on this stream */
 };
 
@@ -234,6 +257,7 @@ struct dist_config {
     struct blob *name, *addr; /* dist_init takes references */
     uint64_t incarnation;
     node_id_t node;                /* from an earlier life, or NODE_NONE */
+    uint64_t cluster;              /* likewise, or 0 */
     uint64_t first_seq;            /* of its jobs: above every one it gave out before; >= 1 */
     uint32_t jobs_unfinished_max;  /* 100,000 */
     uint32_t tasks_unfinished_max; /* 10,000,000 */
@@ -257,6 +281,7 @@ struct dist {
     struct rng rng;
     struct estimates estimates;
     node_id_t node;
+    uint64_t cluster; /* where it is called so */
     uint64_t next_seq;
     uint64_t token;              /* the journal's last */
     uint64_t durable;            /* the last that it has said is written */
@@ -280,6 +305,8 @@ struct dist {
     struct dist_app *apps;    /* uthash */
     struct dist_node **nodes; /* by id, NODE_CHUNK after each other: node_find */
     uint32_t nodes_n;         /* ids that have a place in there, or could have one */
+    struct list awaited;      /* nodes to look at when beat_at has come */
+    int64_t beat_at;          /* TIME_NEVER: nothing is waited for */
     struct dist_node **drawn; /* scratch of one round of probing */
     uint32_t drawn_n, drawn_cap;
 

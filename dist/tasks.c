@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/units.h"
 
 #include <stdlib.h>
 
@@ -136,6 +137,7 @@ void task_set_state(struct step *s, struct dist_job *job, uint32_t i, enum task_
         job_set_state(s, job, JOB_RUNNING);
 }
 
+/* The client's word: it counts for the job, and for nothing that others depend on (run times for the cutoff). */
 static void restore(struct step *s, struct dist_job *job, const struct resubmit_task *r)
 {
     struct dist_task *t = &job->tasks[r->task];
@@ -152,10 +154,6 @@ static void restore(struct step *s, struct dist_job *job, const struct resubmit_
     t->run_us = r->run_us > 0 ? r->run_us : 0;
     if (t->started && (job->first_wait_us < 0 || t->wait_us < job->first_wait_us))
         job->first_wait_us = t->wait_us;
-    if (t->state == TASK_DONE) {
-        job->ok_us += (uint64_t)t->run_us;
-        job->ok_n++;
-    }
     job->unlaunched--;
     job->in[TASK_WAITING]--;
     job->in[t->state]++;
@@ -235,6 +233,7 @@ void task_started(struct step *s, struct dist_job *job, uint32_t i, int64_t run_
     struct dist_task *t = &job->tasks[i];
 
     note_start(s, job, t, run_us);
+    starts_began(s, job, i, t->worker);
     if (t->state != TASK_RUNNING)
         task_set_state(s, job, i, TASK_RUNNING, NULL);
 }
@@ -297,8 +296,7 @@ void task_finish(struct step *s, struct dist_job *job, uint32_t i, enum outcome 
     journal_task(s, job, i);
 }
 
-/* Nothing of the try has run, whatever the job says of retries. */
-static void task_refused(struct step *s, struct dist_job *job, uint32_t i)
+void task_refused(struct step *s, struct dist_job *job, uint32_t i)
 {
     struct dist_task *t = &job->tasks[i];
 
@@ -308,6 +306,7 @@ static void task_refused(struct step *s, struct dist_job *job, uint32_t i)
         return;
     }
     t->refused++;
+    t->started = 0;
     task_set_state(s, job, i, TASK_WAITING, NULL);
 }
 
@@ -355,7 +354,7 @@ void task_return(struct step *s, struct dist_job *job, uint32_t i)
 
 /* ---- Requests (docs/protocol.md 3.6, 3.7) ---- */
 
-static void put_launch(struct step *s, const struct dist_job *job, uint32_t i, bool spec)
+static void put_launch(struct step *s, const struct dist_job *job, struct dist_node *n, uint32_t i, bool spec)
 {
     struct msg_task_launch *m;
     struct blob *arg = job_desc_arg(job->desc, i);
@@ -366,6 +365,7 @@ static void put_launch(struct step *s, const struct dist_job *job, uint32_t i, b
     m->arg = arg;
     m->request = job->tasks[i].request;
     m->promotable = job_promotable(job);
+    pulse_bulk(&n->pulse, s->now, (arg ? arg->len : 0) + (spec ? job_desc_bytes(job->desc) : 0));
 }
 
 static void launch(struct step *s, struct dist_job *job, struct dist_node *n, const struct msg *request)
@@ -387,7 +387,7 @@ static void launch(struct step *s, struct dist_job *job, struct dist_node *n, co
     if (t->unsent)
         journal_launch(s, job, i);
     else
-        put_launch(s, job, i, !request->task_request.has_spec);
+        put_launch(s, job, n, i, !request->task_request.has_spec);
 }
 
 void tasks_unlaunch(struct step *s, struct dist_job *job)
@@ -406,7 +406,7 @@ void task_journalled(struct step *s, const struct try_id *id, int err)
         return;
     if (!err) {
         t->unsent = 0;
-        put_launch(s, job, id->task, true);
+        put_launch(s, job, node_find(s->d, t->worker), id->task, true);
         return;
     }
     unlaunch(s, job, id->task);
@@ -423,7 +423,7 @@ static void answer_again(struct step *s, struct dist_job *job, struct dist_node 
     for (uint32_t i = p ? p->launched : TASK_NIL; i != TASK_NIL; i = job->tasks[i].next)
         if (!job->tasks[i].adopted && job->tasks[i].request == m->task_request.request) {
             if (!job->tasks[i].unsent) /* else the answer is on its way */
-                put_launch(s, job, i, true);
+                put_launch(s, job, n, i, true);
             return;
         }
     put_no_task(s, job, n, m->task_request.job, m->task_request.request);
@@ -445,7 +445,8 @@ void on_task_request(struct step *s, struct dist_node *n, const struct msg *m)
     n->requested = true;
     n->last_request = request;
     p = job ? place_find(s->d, job, n) : NULL;
-    if (job && job->unlaunched > 0 && job->submitted && !job->settling && !s->d->leaving) {
+    if (job && job->unlaunched > 0 && job->submitted && !job->settling && !s->d->leaving &&
+        !starts_avoid(s->d, job, n->m.node.v)) {
         job->progress_us = s->now;
         launch(s, job, n, m);
         /* After the launch: the place is there, and stays. */
@@ -455,8 +456,9 @@ void on_task_request(struct step *s, struct dist_node *n, const struct msg *m)
         count(s, COUNTER_probes_unused, 1);
         if (job && (!p || p->live == 0))
             job->probes_unused++;
-        if (job && s->d->leaving)
-            job->refused = true; /* or it would be probed for at once */
+        /* Or it would be probed for at once, and again: a thief that is avoided steals what is meant for others. */
+        if (job && (s->d->leaving || starts_avoid(s->d, job, n->m.node.v)))
+            job->refused = true;
         put_no_task(s, job, n, m->task_request.job, request);
     }
     if (job)
@@ -545,7 +547,7 @@ void on_task_held(struct step *s, struct dist_node *n, const struct msg *m)
         put_cancel(s, m->peer, id);
         return;
     }
-    if (m->task_held.state >= TASK_RUNNING)
+    if (m->task_held.state == TASK_RUNNING) /* of one that has ended, that end tells whether it had started */
         task_started(s, job, id->task, m->task_held.run_us);
     job_settle(s, job);
 }
@@ -561,8 +563,16 @@ static int32_t keep_words(struct step *s, struct dist_job *job, const struct msg
     return ok && !task_keep_result(s, job, f->id.task, f->result) ? 1 : f->code;
 }
 
+/* Nothing has run for longer than its job is known. Two machines' clocks may differ by a hundredth. */
+static int64_t credible(const struct step *s, const struct dist_job *job, int64_t run_us)
+{
+    int64_t age_us = s->now - job->submit_us, most_us = age_us + age_us / 100 + US_PER_S;
+
+    return run_us < most_us ? run_us : most_us;
+}
+
 /* The first completion of a task counts, whatever attempt it is of. */
-static void accept_finished(struct step *s, struct dist_job *job, const struct msg *m)
+static void accept_finished(struct step *s, struct dist_job *job, struct dist_node *n, const struct msg *m)
 {
     const struct msg_task_finished *f = &m->task_finished;
     struct dist_task *t = &job->tasks[f->id.task];
@@ -575,32 +585,40 @@ static void accept_finished(struct step *s, struct dist_job *job, const struct m
         /* The worker gave the try up: we cancelled it, or it stops. Not an end of the task by itself. */
         if (!latest || !at_worker(t->state))
             return;
-        if (f->outcome == OUTCOME_LOST && f->code < 0 && t->state == TASK_LAUNCHED)
+        if (f->outcome == OUTCOME_LOST && f->code == HAWK_ECANNOT_START && t->state == TASK_LAUNCHED)
+            starts_failed(s, job, n, f);
+        else if (f->outcome == OUTCOME_LOST && f->code < 0 && t->state == TASK_LAUNCHED)
             task_refused(s, job, f->id.task);
+        else if (job->cancelling)
+            task_finish(s, job, f->id.task, OUTCOME_CANCELLED, 0, credible(s, job, f->run_us));
         else
             task_return(s, job, f->id.task);
     } else {
         if (!latest && at_worker(t->state))
             put_cancel(s, t->worker, &other);
         take_over(job, &f->id, m->peer);
+        if (f->outcome != OUTCOME_NOT_STARTED)
+            starts_began(s, job, f->id.task, m->peer);
         t->stolen = f->stolen != 0;
-        task_finish(s, job, f->id.task, f->outcome, keep_words(s, job, f), f->run_us);
+        task_finish(s, job, f->id.task, f->outcome, keep_words(s, job, f), credible(s, job, f->run_us));
     }
     job_settle(s, job);
 }
 
 /* Any is acknowledged, so that the worker can forget it: one of a job in the journal when that has it. */
-void on_task_finished(struct step *s, const struct msg *m)
+void on_task_finished(struct step *s, struct dist_node *n, const struct msg *m)
 {
     const struct try_id *id = &m->task_finished.id;
     struct dist_job *job = job_find(s->d, id->job);
     bool now = job && !job->journalled;
 
+    if (m->task_finished.result)
+        pulse_bulk(&n->pulse, s->now, m->task_finished.result->len);
     if (now)
         out_add(s->out, MSG_FINISH_ACK, m->peer)->finish_ack.id = *id;
     job = task_own_job(s->d, id);
     if (job)
-        accept_finished(s, job, m);
+        accept_finished(s, job, n, m);
     if (!now)
         journal_ack(s, m->peer, id);
 }

@@ -67,6 +67,15 @@ static const struct blob *message_of(const struct dist_job *job, uint32_t task)
     return NULL;
 }
 
+/* How long a task ran that has ended; -1: it never did, or nobody knows. */
+static int64_t ran_us(const struct dist_task *t)
+{
+    bool told =
+        t->outcome == OUTCOME_EXITED || t->outcome == OUTCOME_SIGNALED || t->outcome == OUTCOME_TIME_LIMIT;
+
+    return told || t->run_us > 0 ? t->run_us : -1;
+}
+
 void dist_task_view(const struct dist *d, const struct dist_job *job, uint32_t task, int64_t now_us,
                     struct task_view *v)
 {
@@ -81,7 +90,7 @@ void dist_task_view(const struct dist *d, const struct dist_job *job, uint32_t t
         .code = task_state_final(t->state) ? t->code : 0,
         .worker = {t->state == TASK_WAITING ? 0 : t->worker},
         .wait_us = t->started ? t->wait_us : -1,
-        .run_us = task_state_final(t->state) ? t->run_us : -1,
+        .run_us = task_state_final(t->state) ? ran_us(t) : -1,
         .message = t->outcome == OUTCOME_NOT_STARTED || job->app ? message_of(job, task) : NULL,
         .result = job->results ? job->results[task] : NULL,
         .result_lost = job->app && t->state == TASK_DONE && !t->returned,
@@ -145,10 +154,25 @@ static bool any_draining(const struct dist *d)
     return false;
 }
 
+/* Some worker is there that central does not know yet, or is about to have in the general partition. */
+static bool any_unsettled(const struct dist *d)
+{
+    for (uint32_t i = 0; i < d->nodes_n; i++) {
+        const struct dist_node *n = node_find(d, i);
+
+        if (n && n->m.role == ROLE_WORKER && n->m.unsettled && n->stream &&
+            (n->m.state == MEMBER_GONE || n->m.state == MEMBER_UP))
+            return true;
+    }
+    return false;
+}
+
 static enum dist_block blocked_pool(const struct dist *d, const struct dist_job *job, enum pool p)
 {
     if (job->app && draw_total(&job->app->pool[p].draw) == 0 && draw_total(&d->pool[p].draw) > 0)
         return DIST_BLOCK_APP;
+    if (any_unsettled(d))
+        return DIST_BLOCK_UNSETTLED;
     if (draw_total(&d->pool[POOL_ALL].draw) == 0 || p == POOL_ALL)
         return any_draining(d) ? DIST_BLOCK_ALL_DRAINING : DIST_BLOCK_NO_WORKERS;
     return p == POOL_GENERAL ? DIST_BLOCK_NO_GENERAL : DIST_BLOCK_NO_RESERVED;
@@ -161,7 +185,7 @@ static enum dist_block blocked_probes(const struct dist *d, const struct dist_jo
     if (job->settling)
         return DIST_BLOCK_SETTLING;
     if (job->starved && job->live == 0)
-        return blocked_pool(d, job, probe_pool(job));
+        return blocked_pool(d, job, probe_pool(d, job));
     if (job->live == 0 && heap_in(&job->timer))
         return DIST_BLOCK_REFUSED;
     *n = 0;

@@ -239,6 +239,7 @@ static struct sent_spec *send_spec(struct exec *e, struct job_desc *d)
     put_blob(&e->out, d->stdout_pattern);
     put_blob(&e->out, d->stderr_pattern);
     put_blob(&e->out, d->input);
+    put_u32(&e->out, d->umask);
     record_end(&e->out, begun);
     return s;
 }

@@ -12,17 +12,21 @@
  * everything is thawed and killed then. Timer tasks die with their agent.
  *
  * What a task gets: a process group of its own in the spawner's session (no terminal), the job's
- * directory, the job's environment (the agent's own when the job gives none, without HAWK_TOKEN*), plus
- * HAWK_JOB_ID, HAWK_JOB_NAME, HAWK_TASK_INDEX (first_index + task), HAWK_TASK_COUNT, HAWK_ATTEMPT,
- * HAWK_WORKER and HAWK_RUN (of the spawner's own use); the job's input or /dev/null as stdin; no other
+ * directory and umask, the job's environment (the agent's own when the job gives none, without HAWK_TOKEN*), plus
+ * HAWK_JOB_ID, HAWK_JOB_NAME, HAWK_TASK_INDEX (first_index + task), HAWK_INPUT (its argument, else its index),
+ * HAWK_TASK_COUNT, HAWK_ATTEMPT, HAWK_WORKER and HAWK_RUN (of the spawner's own use); the job's input or /dev/null as stdin; no other
  * descriptor. {} in argv is replaced by the task's argument wherever it stands, which is appended when it
  * stands nowhere. The program is looked up in the job's PATH. When the group's leader ends, what is left
- * in the group is killed, and the run's end is told when all of it is gone; descendants that left the group are found by HAWK_RUN in their environment and
- * killed within STRAY_SWEEP_US of the run's end, unless they wiped it: those live until the spawner
- * stops, at the latest. (Cgroups would close that gap.)
+ * in the group is killed, and the run's end is told when all of it is gone. Descendants that left the group are found
+ * by HAWK_RUN in their environment and killed within STRAY_SWEEP_US of the run's end. One that wiped its environment
+ * and has lost its parent may be of any run that had started before it: when none of those is left it gets SIGTERM, and
+ * SIGKILL after the grace, with its descendants. (One that forks faster than it is looked for gets away until the spawner
+ * stops; a cgroup would close that gap.)
  *
- * A full disk that stops the spawner from creating an output file is OUTCOME_NOT_STARTED, 126. After that
- * the file is the task's: a write that fails is an error of the task, which sees ENOSPC and decides what
+ * What could not be started for a reason of this machine's (its directory or output file, a full disk, no memory, process
+ * or descriptor) is OUTCOME_LOST with the code HAWK_ECANNOT_START: nothing ran, and another machine may start it. For a
+ * reason of its own (no such program, not executable, arguments too long) it is OUTCOME_NOT_STARTED, 127 or 126. An
+ * output file that was opened is the task's: a write that fails is an error of the task, which sees ENOSPC and decides what
  * it means. */
 #ifndef HAWK_EXEC_EXEC_H
 #define HAWK_EXEC_EXEC_H
@@ -42,7 +46,10 @@ struct exec;
 struct exec_config {
     const char *worker;     /* this node's name: %w, HAWK_WORKER; "" before it is known */
     const char *output_dir; /* absolute; made when missing. Where output goes for which a job names no file */
-    int64_t kill_grace_us;  /* from SIGTERM to SIGKILL */
+    bool group_reads;       /* what lies there is 0640 in 0750, not 0600 in 0700 */
+    uint64_t
+        output_free_min; /* bytes; a task that writes there does not start with less room on its disk; 0: it does */
+    int64_t kill_grace_us;   /* from SIGTERM to SIGKILL */
     int64_t orphan_grace_us; /* how long tasks may outlive this process; below the lease */
     uint32_t max_running;    /* runs at once; beyond: HAWK_ELIMIT */
     /* A directory of this agent's own, absolute and there already, where the next agent finds the spawner that this
@@ -51,7 +58,7 @@ struct exec_config {
     uint64_t incarnation; /* names the spawner; see exec_incarnation */
 };
 
-/* The defaults: 2 s, 10 s, LIMIT_SLOTS, no state_dir; worker and output_dir as given (kept by reference until
+/* The defaults: no least room, 2 s, 10 s, LIMIT_SLOTS, no state_dir; worker and output_dir as given (kept by reference until
  * exec_start). */
 void exec_config_init(struct exec_config *c, const char *worker, const char *output_dir);
 

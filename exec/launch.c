@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "exec/output.h"
 
 #include <errno.h>
@@ -33,6 +34,7 @@ struct plan {
     const char *cwd;     /* NULL: the spawner's */
     const char **argv;   /* argv[-1] exists: see child_run */
     const char **env;
+    mode_t umask;
     int in, out, err;
     /* Set by the child when it fails. */
     volatile enum stage failed;
@@ -55,6 +57,7 @@ void launcher_free(struct launcher *l)
     free(l->stack);
     free(l->text);
     free(l->argv);
+    free(l->input);
 }
 
 /* Notes why a task could not start. */
@@ -65,8 +68,32 @@ static int HAWK_PRINTF(3, 4) cannot(struct launched *out, int code, const char *
     va_start(ap, fmt);
     vsnprintf(out->why, sizeof out->why, fmt, ap);
     va_end(ap);
+    out->why[utf8_tame(out->why, strlen(out->why))] =
+        '\0'; /* it names what the job named, and people read it */
     out->code = code;
     return HAWK_EINVALID;
+}
+
+/* Whether an error is of this machine's: of its directories, disks, memory, processes or descriptors, which another
+ * worker may have. What is written in the job itself is the same everywhere. */
+static bool is_of_here(int err)
+{
+    switch (err) {
+    case ENAMETOOLONG:
+    case ELOOP:
+    case EISDIR:
+    case ENXIO: /* a FIFO that nobody reads */
+    case EINVAL:
+        return false;
+    default:
+        return true;
+    }
+}
+
+/* The same for the program, of which it is the task's own matter whether it is there. */
+static bool is_of_here_at_exec(int err)
+{
+    return err == EAGAIN || err == ENOMEM || err == EMFILE || err == ENFILE || err == EIO || err == ESTALE;
 }
 
 /* ---- argv ---- */
@@ -143,6 +170,22 @@ static int make_argv(struct launcher *l, const struct job_desc *d, const struct 
     return 0;
 }
 
+/* What tells this task from the job's others, for texts of shells: there it stands as it is, whatever it contains. */
+static void make_input(struct launcher *l, const struct spec *s, const struct task *t)
+{
+    static const char name[] = "HAWK_INPUT=";
+    size_t size = sizeof name + (t->arg ? t->arg_len : sizeof "18446744073709551615");
+
+    if (l->input_size < size) {
+        l->input = xrealloc(l->input, size * 2);
+        l->input_size = size * 2;
+    }
+    if (t->arg)
+        snprintf(l->input, size, "%s%.*s", name, (int)t->arg_len, t->arg);
+    else
+        snprintf(l->input, size, "%s%" PRIu64, name, (uint64_t)s->d->first_index + t->id.task);
+}
+
 /* ---- The program ---- */
 
 static bool is_program(const char *path, int *err)
@@ -207,6 +250,7 @@ static IN_CHILD int child_run(void *arg)
     sigset_t none;
 
     setpgid(0, 0);
+    umask(p->umask);
     if (p->cwd && chdir(p->cwd) < 0)
         return child_fail(p, STAGE_CHDIR);
     if (dup2(p->in, STDIN_FILENO) < 0 || dup2(p->out, STDOUT_FILENO) < 0 || dup2(p->err, STDERR_FILENO) < 0)
@@ -227,13 +271,15 @@ static int explain_child(const struct plan *p, struct launched *out)
     int err = p->failed_errno;
 
     if (p->failed == STAGE_CHDIR)
-        return cannot(out, LAUNCH_CANNOT, "cannot enter the directory %s: %s", p->cwd, strerror(err));
+        return cannot(out, is_of_here(err) ? LAUNCH_NOT_HERE : LAUNCH_CANNOT,
+                      "cannot enter the directory %s: %s", p->cwd, strerror(err));
     if (err == ENOENT || err == ENOTDIR) {
         if (p->program[0] == '/' && access(p->program, F_OK) == 0)
             return cannot(out, LAUNCH_NO_PROGRAM, "%s: the interpreter it names is missing", p->program);
         return cannot(out, LAUNCH_NO_PROGRAM, "%s: no such program", p->program);
     }
-    return cannot(out, LAUNCH_CANNOT, "%s: cannot be executed: %s", p->program, strerror(err));
+    return cannot(out, is_of_here_at_exec(err) ? LAUNCH_NOT_HERE : LAUNCH_CANNOT,
+                  "%s: cannot be executed: %s", p->program, strerror(err));
 }
 
 /* Returns when the child is another program, or has failed. */
@@ -244,7 +290,7 @@ static int run_plan(const struct launcher *l, struct plan *p, struct launched *o
     p->failed = STAGE_NONE;
     pid = clone(child_run, l->stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, p);
     if (pid < 0)
-        return cannot(out, LAUNCH_CANNOT, "cannot make a process: %s", strerror(errno));
+        return cannot(out, LAUNCH_NOT_HERE, "cannot make a process: %s", strerror(errno));
     if (p->failed != STAGE_NONE) {
         while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
             ;
@@ -268,8 +314,26 @@ static int check_directory(const struct job_desc *d, struct launched *out)
         err = errno;
     else if (!S_ISDIR(st.st_mode))
         err = ENOTDIR;
-    return err ? cannot(out, LAUNCH_CANNOT, "cannot enter the directory %s: %s", d->cwd->data, strerror(err))
+    return err ? cannot(out, is_of_here(err) ? LAUNCH_NOT_HERE : LAUNCH_CANNOT,
+                        "cannot enter the directory %s: %s", d->cwd->data, strerror(err))
                : 0;
+}
+
+/* On a full disk a file can often still be made, and the task would run only to see its writes fail. */
+static int check_room(const struct launcher *l, const struct job_desc *d, struct launched *out)
+{
+    const char *dir = l->config.output_dir;
+    uint64_t room;
+
+    if (l->config.output_free_min == 0 ||
+        (!output_is_default(d, OUTPUT_STDOUT) && !output_is_default(d, OUTPUT_STDERR)))
+        return 0;
+    room = output_room(dir);
+    return room >= l->config.output_free_min
+               ? 0
+               : cannot(out, LAUNCH_NOT_HERE,
+                        "%" PRIu64 " bytes are free on the disk of %s, less than worker.output_free_min",
+                        room, dir);
 }
 
 static int output_path(const struct launcher *l, const struct spec *s, const struct task *t,
@@ -291,9 +355,10 @@ static int open_one(struct launcher *l, const struct spec *s, const struct task 
         return cannot(out, LAUNCH_CANNOT, "bad name of the %s file: %s", name,
                       err == HAWK_EINVALID ? "no such placeholder (there are %J %j %t %a %w %n %%)"
                                            : hawk_strerror(err));
-    *fd = output_open(path, output_is_own(s->d, which));
+    *fd = output_open(path, output_is_own(s->d, which), output_mode(s->d, which, l->config.group_reads));
     if (*fd < 0)
-        return cannot(out, LAUNCH_CANNOT, "cannot open the %s file %s: %s", name, path, strerror(-*fd));
+        return cannot(out, is_of_here(-*fd) ? LAUNCH_NOT_HERE : LAUNCH_CANNOT,
+                      "cannot open the %s file %s: %s", name, path, strerror(-*fd));
     return 0;
 }
 
@@ -317,7 +382,8 @@ static int open_files(struct launcher *l, const struct spec *s, const struct tas
         return 0;
     snprintf(input, sizeof input, "/proc/self/fd/%d", s->input);
     p->in = open(input, O_RDONLY | O_CLOEXEC);
-    return p->in >= 0 ? 0 : cannot(out, LAUNCH_CANNOT, "cannot open the standard input: %s", strerror(errno));
+    return p->in >= 0 ? 0
+                      : cannot(out, LAUNCH_NOT_HERE, "cannot open the standard input: %s", strerror(errno));
 }
 
 static void close_files(const struct launcher *l, const struct plan *p)
@@ -339,7 +405,9 @@ static void tell(int fd, const struct launched *out)
 
 void launch(struct launcher *l, struct spec *s, const struct task *t, struct launched *out)
 {
-    struct plan p = {.cwd = s->d->cwd && s->d->cwd->len ? s->d->cwd->data : NULL, .env = s->env};
+    struct plan p = {.cwd = s->d->cwd && s->d->cwd->len ? s->d->cwd->data : NULL,
+                     .env = s->env,
+                     .umask = job_desc_umask(s->d)};
     char program[EXEC_PATH_MAX], job[JOB_ID_TEXT];
     char job_id[64], index[48], attempt[32], run[64], worker[sizeof "HAWK_WORKER=" + LIMIT_NAME_BYTES];
 
@@ -352,14 +420,16 @@ void launch(struct launcher *l, struct spec *s, const struct task *t, struct lau
     snprintf(index, sizeof index, "HAWK_TASK_INDEX=%" PRIu64, (uint64_t)s->d->first_index + t->id.task);
     snprintf(attempt, sizeof attempt, "HAWK_ATTEMPT=%u", t->id.attempt);
     snprintf(worker, sizeof worker, "HAWK_WORKER=%s", t->worker);
+    make_input(l, s, t);
     snprintf(run, sizeof run, RUN_VARIABLE "=%d.%" PRIu64, (int)getpid(), out->number);
     s->env[0] = job_id;
     s->env[1] = index;
     s->env[2] = attempt;
     s->env[3] = run;
     s->env[4] = worker;
+    s->env[5] = l->input;
 
-    if (check_directory(s->d, out) || open_files(l, s, t, &p, out))
+    if (check_directory(s->d, out) || check_room(l, s->d, out) || open_files(l, s, t, &p, out))
         goto out;
     if (make_argv(l, s->d, t, out) || find_program(s, l->argv[1], program, sizeof program, out))
         goto out;

@@ -12,7 +12,8 @@
 #define RUN_VARIABLE                                                                                         \
     "HAWK_RUN" /* "SPAWNER_PID.NUMBER" in a task's environment: whose descendant a stray is */
 
-enum launch_code { LAUNCH_CANNOT = 126, LAUNCH_NO_PROGRAM = 127 }; /* what shells say */
+/* What shells say; or it is this machine that cannot start it, and another may. */
+enum launch_code { LAUNCH_CANNOT = 126, LAUNCH_NO_PROGRAM = 127, LAUNCH_NOT_HERE = HAWK_ECANNOT_START };
 
 /* What a job's tasks have in common, made ready for many launches. */
 struct spec {
@@ -38,6 +39,8 @@ struct launcher {
     size_t text_size;
     const char **argv;
     size_t argv_size;
+    char *input; /* HAWK_INPUT of the task being started */
+    size_t input_size;
 };
 
 struct task {

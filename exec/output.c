@@ -129,6 +129,8 @@ static const struct blob *pattern_of(const struct job_desc *d, enum output which
     return b && b->len > 0 ? b : NULL;
 }
 
+bool output_is_default(const struct job_desc *d, enum output which) { return !pattern_of(d, which); }
+
 int exec_output_path(const struct exec_config *c, const struct try_id *id, const struct job_desc *d,
                      int which, char *buf, size_t size)
 {
@@ -174,8 +176,15 @@ bool output_is_own(const struct job_desc *d, enum output which)
 
 /* ---- Files ---- */
 
+struct output_mode output_mode(const struct job_desc *d, enum output which, bool group_reads)
+{
+    mode_t mask = pattern_of(d, which) ? job_desc_umask(d) : group_reads ? 027 : 077;
+
+    return (struct output_mode){.file = 0666 & ~mask, .dir = 0777 & ~mask};
+}
+
 /* Makes the directories that lead to path. Returns 0 or -errno. */
-static int make_parents(const char *path)
+static int make_parents(const char *path, mode_t mode)
 {
     char dir[EXEC_PATH_MAX];
     size_t len = strlen(path);
@@ -185,25 +194,25 @@ static int make_parents(const char *path)
     memcpy(dir, path, len + 1);
     for (char *slash = strchr(dir + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = '\0';
-        if (mkdir(dir, 0777) < 0 && errno != EEXIST)
+        if (mkdir(dir, mode) < 0 && errno != EEXIST)
             return -errno;
         *slash = '/';
     }
     return 0;
 }
 
-int output_open(const char *path, bool truncate)
+int output_open(const char *path, bool truncate, struct output_mode mode)
 {
     /* O_NONBLOCK only for the open itself: the spawner must not hang on a FIFO that nobody reads. */
     int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (truncate ? O_TRUNC : 0);
-    int fd = open(path, flags, 0666);
+    int fd = open(path, flags, mode.file);
     int err;
 
     if (fd < 0 && errno == ENOENT) {
-        err = make_parents(path);
+        err = make_parents(path, mode.dir);
         if (err)
             return err;
-        fd = open(path, flags, 0666);
+        fd = open(path, flags, mode.file);
     }
     if (fd < 0)
         return -errno;
@@ -215,13 +224,13 @@ int output_open(const char *path, bool truncate)
     return fd;
 }
 
-bool exec_disk_full(const char *dir)
+uint64_t output_room(const char *dir)
 {
     struct statvfs fs;
-    fsblkcnt_t left;
 
     if (statvfs(dir, &fs) < 0 || fs.f_blocks == 0)
-        return false;
-    left = geteuid() == 0 ? fs.f_bfree : fs.f_bavail;
-    return left < DISK_FULL / fs.f_frsize + 1;
+        return UINT64_MAX;
+    return (uint64_t)(geteuid() == 0 ? fs.f_bfree : fs.f_bavail) * fs.f_frsize;
 }
+
+bool exec_disk_full(const char *dir) { return output_room(dir) <= DISK_FULL; }

@@ -6,6 +6,7 @@
 #include "msg/types.h"
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 enum output { OUTPUT_STDOUT = 1, OUTPUT_STDERR = 2 };
 
@@ -14,8 +15,21 @@ enum output { OUTPUT_STDOUT = 1, OUTPUT_STDERR = 2 };
 /* Whether the file is this task's alone, so that a run starts it afresh. Without a task index in its name
  * the tasks of a job share one, and all append to it. */
 bool output_is_own(const struct job_desc *d, enum output which);
+/* Whether the job names no file for it, so that it lies below output_dir. */
+bool output_is_default(const struct job_desc *d, enum output which);
+/* Bytes that may still be written on dir's disk; UINT64_MAX: nobody knows. */
+uint64_t output_room(const char *dir);
+/* What others may do with what is made. */
+struct output_mode {
+    mode_t file, dir;
+};
+
+/* Of a file below output_dir, or where the job names one: by the submitter's umask. */
+struct output_mode output_mode(const struct job_desc *d, enum output which, bool group_reads);
+
 /* Opens path for appending, made with its directories where missing, emptied when `truncate`. Returns the
- * descriptor (close-on-exec, blocking) or -errno. Does not wait for the reader of a FIFO: -ENXIO. */
-int output_open(const char *path, bool truncate);
+ * descriptor (close-on-exec, blocking) or -errno. Does not wait for the reader of a FIFO: -ENXIO. The process's umask must
+ * be 0: `mode` says all. */
+int output_open(const char *path, bool truncate, struct output_mode mode);
 
 #endif

@@ -17,7 +17,8 @@
 enum record_type {
     /* agent -> spawner */
     RECORD_SPEC = 1,  /* u32 spec, u32 tasks, u32 first_index, i64 time_limit_us, bytes: name, argv, env, cwd,
-                         stdout, stderr, input (argv and env as in struct strings; absent where NULL) */
+                         stdout, stderr, input (argv and env as in struct strings; absent where NULL); u32 umask
+                         (as in job_desc; not from older agents) */
     RECORD_SPEC_DROP, /* u32 spec: no run of it is left */
     RECORD_RUN,    /* u32 run, u32 spec, u64 job, u32 task, u32 epoch, u32 attempt, u32 owner, u32 flags (enum
                          run_flag), bytes: argument, worker */
@@ -26,7 +27,7 @@ enum record_type {
     RECORD_FORGET, /* u32 run: it has ended, and its end need not be kept any longer */
     RECORD_LEASE,  /* i64 when runs of RUN_LEASED must be dead (CLOCK_BOOTTIME, us); replaces the last one */
     RECORD_HELLO, /* first of all, by an agent that was not its parent: i64 kill_grace_us, i64 orphan_grace_us,
-                         bytes: output_dir */
+                         bytes: output_dir; u32 group_reads, u64 output_free_min (both not from older agents) */
     /* spawner -> agent */
     RECORD_STARTED, /* u32 run, u32 pid */
     RECORD_EXITED,  /* u32 run, u32 outcome, u32 code, i64 run_us, bytes: text for people */

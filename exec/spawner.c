@@ -25,6 +25,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -44,6 +45,7 @@ struct run {
     pid_t pid; /* its group's leader, not reaped while it is in by_pid: till then the number is taken */
     uint64_t number;
     int64_t started_us;
+    int64_t boot_us;     /* the same (CLOCK_BOOTTIME), as the kernel tells when processes began */
     enum outcome reason; /* why it is being killed; OUTCOME_NONE: it is not */
     struct try_id id;
     uint32_t owner, flags; /* enum run_flag */
@@ -73,22 +75,25 @@ struct spawner {
     struct heap timers;
     uint64_t timer_seq;
     uint32_t leaders_gone; /* of by_run */
-    int64_t sweep_us;      /* when to look for strays; TIME_NEVER: nothing has ended since */
-    int64_t orphan_us;     /* when to give up on the agent; TIME_NEVER: it is there */
-    int64_t lease_us;      /* when leased runs must be dead (CLOCK_BOOTTIME); TIME_NEVER: nobody said */
-    bool greeted;          /* the agent has said who it is, or is our parent */
+    struct strays strays;
+    int64_t sweep_us;  /* when to look for strays; TIME_NEVER: nothing has ended since, and none are known */
+    int64_t orphan_us; /* when to give up on the agent; TIME_NEVER: it is there */
+    int64_t lease_us;  /* when leased runs must be dead (CLOCK_BOOTTIME); TIME_NEVER: nobody said */
+    bool greeted;      /* the agent has said who it is, or is our parent */
     bool stopping;
     bool disk_full;       /* the one of output_dir, when it was looked at last */
     int64_t disk_look_us; /* not again before */
 };
 
-static int64_t now_us(void)
+static int64_t clock_us(clockid_t clock)
 {
     struct timespec t;
 
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(clock, &t);
     return (int64_t)t.tv_sec * US_PER_S + t.tv_nsec / 1000;
 }
+
+static int64_t now_us(void) { return clock_us(CLOCK_MONOTONIC); }
 
 /* ---- Runs and their ends ---- */
 
@@ -187,6 +192,14 @@ static void look_for_full_disk(struct spawner *s)
     s->disk_full = full;
 }
 
+static void sweep_soon(struct spawner *s)
+{
+    int64_t at = now_us() + STRAY_SWEEP_US;
+
+    if (at < s->sweep_us)
+        s->sweep_us = at;
+}
+
 static void end_run(struct spawner *s, struct run *r)
 {
     enum outcome outcome = WIFSIGNALED(r->status) ? OUTCOME_SIGNALED : OUTCOME_EXITED;
@@ -199,8 +212,7 @@ static void end_run(struct spawner *s, struct run *r)
     HASH_DELETE(by_run, s->by_run, r);
     ended(s, r);
     look_for_full_disk(s);
-    if (s->sweep_us == TIME_NEVER)
-        s->sweep_us = now_us() + STRAY_SWEEP_US;
+    sweep_soon(s);
 }
 
 /* Signal 0 does no harm, should the number be somebody else's by now. */
@@ -234,8 +246,8 @@ static bool reap_one(struct spawner *s)
         kill(-r->pid, SIGKILL);
     if (waitpid(info.si_pid, &status, 0) == info.si_pid && r)
         leader_ended(s, r, status);
-    else if (s->sweep_us == TIME_NEVER)
-        s->sweep_us = now_us() + STRAY_SWEEP_US;
+    else
+        sweep_soon(s);
     return true;
 }
 
@@ -272,6 +284,24 @@ static bool is_running(void *arg, uint64_t number)
         if (r->number == number)
             return true;
     return false;
+}
+
+static bool ran_at(void *arg, int64_t boot_us)
+{
+    struct spawner *s = arg;
+
+    for (struct run *r = s->by_run; r; r = r->by_run.next)
+        if (r->boot_us <= boot_us)
+            return true;
+    return false;
+}
+
+static void sweep(struct spawner *s)
+{
+    const struct stray_runs runs = {s, is_leader, is_running, ran_at};
+
+    s->strays.kill_grace_us = s->config.kill_grace_us;
+    s->sweep_us = strays_sweep(&s->strays, &runs, now_us());
 }
 
 /* ---- What the agent asks for ---- */
@@ -320,13 +350,14 @@ static void start_run(struct spawner *s, struct run *r, struct spec *spec, const
     struct launched launched;
 
     r->started_us = now_us();
+    r->boot_us = clock_us(CLOCK_BOOTTIME);
     launch(&s->launcher, spec, task, &launched);
     if (s->listen_fd >= 0) {
         r->paths[0] = *launched.out_path ? xstrdup(launched.out_path) : NULL;
         r->paths[1] = *launched.err_path ? xstrdup(launched.err_path) : NULL;
     }
     if (!launched.pid) {
-        r->outcome = OUTCOME_NOT_STARTED;
+        r->outcome = launched.code == LAUNCH_NOT_HERE ? OUTCOME_LOST : OUTCOME_NOT_STARTED;
         r->code = launched.code;
         r->why = xstrdup(launched.why);
         ended(s, r);
@@ -499,6 +530,8 @@ static void take_hello(struct spawner *s, struct record *rec)
     int64_t kill_grace_us = (int64_t)get_u64(rec), orphan_grace_us = (int64_t)get_u64(rec);
     uint32_t n;
     const char *output_dir = get_data(rec, &n);
+    bool group_reads = rec->p < rec->end && get_u32(rec);
+    uint64_t output_free_min = rec->p < rec->end ? get_u64(rec) : 0;
     size_t begun;
 
     if (rec->type != RECORD_HELLO || rec->bad || !output_dir || s->stopping) {
@@ -514,6 +547,8 @@ static void take_hello(struct spawner *s, struct record *rec)
     memcpy(s->output_dir, output_dir, n);
     s->output_dir[n] = '\0';
     s->config.output_dir = s->launcher.config.output_dir = s->output_dir;
+    s->launcher.config.group_reads = group_reads;
+    s->launcher.config.output_free_min = output_free_min;
     forget_specs(s);
     for (const struct run *r = s->ended; r; r = r->by_run.next)
         put_held(&s->out, r);
@@ -582,10 +617,8 @@ static void run_timers(struct spawner *s)
         }
         kill_run(s, r, OUTCOME_TIME_LIMIT, r->reason != OUTCOME_NONE);
     }
-    if (s->sweep_us <= now) {
-        s->sweep_us = TIME_NEVER;
-        strays_sweep(is_leader, is_running, s);
-    }
+    if (s->sweep_us <= now)
+        sweep(s);
     if (s->orphan_us <= now) {
         s->orphan_us = TIME_NEVER;
         if (s->by_run)
@@ -701,6 +734,7 @@ static void set_up_signals(void)
 
 static void set_up_process(int fd, int listen_fd)
 {
+    umask(0); /* what it makes has the mode that is asked for; tasks have their job's */
     setsid(); /* no terminal: Ctrl-C and hang-ups are the agent's, and no task can stop to ask one */
     prctl(PR_SET_NAME, "hawk-spawner", 0, 0, 0);
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
@@ -730,6 +764,7 @@ void spawner_main(int fd, int listen_fd, const struct exec_config *c)
         _exit(1);
     }
     loop(&s);
+    strays_free(&s.strays);
     strays_end_all(now_us() + END_ALL_US);
     _exit(0);
 }

@@ -16,7 +16,7 @@
 
 #define DEFAULT_SEARCH "/usr/local/bin:/usr/bin:/bin"
 #define RUN_ENTRIES                                                                                          \
-    5 /* HAWK_JOB_ID, HAWK_TASK_INDEX, HAWK_ATTEMPT, HAWK_RUN, HAWK_WORKER: launch.c fills them in */
+    6 /* HAWK_JOB_ID, HAWK_TASK_INDEX, HAWK_ATTEMPT, HAWK_RUN, HAWK_WORKER, HAWK_INPUT: launch.c fills them in */
 #define OWN_ENTRIES 2 /* HAWK_JOB_NAME, HAWK_TASK_COUNT */
 
 /* ---- Reading ---- */
@@ -61,6 +61,8 @@ static struct job_desc *get_desc(struct record *r)
     d->stdout_pattern = get_blob(r);
     d->stderr_pattern = get_blob(r);
     d->input = get_blob(r);
+    if (r->p < r->end) /* an agent of an older version says nothing of it */
+        d->umask = get_u32(r);
     if (r->bad || d->argv.n == 0) {
         job_desc_drop(d);
         return NULL;
@@ -73,8 +75,9 @@ static struct job_desc *get_desc(struct record *r)
 /* Ours to set, whatever the job or the agent's own environment say. */
 static bool is_ours(const char *entry)
 {
-    static const char *const names[] = {"HAWK_JOB_ID=",     "HAWK_TASK_INDEX=", "HAWK_ATTEMPT=", "HAWK_RUN=",
-                                        "HAWK_TASK_COUNT=", "HAWK_JOB_NAME=",   "HAWK_WORKER="};
+    static const char *const names[] = {
+        "HAWK_JOB_ID=",     "HAWK_TASK_INDEX=", "HAWK_ATTEMPT=", "HAWK_RUN=",
+        "HAWK_TASK_COUNT=", "HAWK_JOB_NAME=",   "HAWK_WORKER=",  "HAWK_INPUT="};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(entry, names[i], strlen(names[i])) == 0)

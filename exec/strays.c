@@ -2,8 +2,10 @@
 #include "exec/strays.h"
 
 #include "base/mem.h"
+#include "base/units.h"
 #include "exec/launch.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,12 +14,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+#include <uthash.h>
 
 #define ENVIRONMENT_MAX (256u << 10)
 #define POLL_MS 5
+#define TREE_MAX 65536u /* descendants of a stray that are looked at in one sweep; the others turn up later */
+#define WATCH_US US_PER_S /* how often the descendants of one that may live on are noted */
 
 /* The whole of a file of /proc, at most max bytes, with a NUL behind it; NULL when it cannot be read. */
 static char *read_file(const char *path, size_t max, size_t *len)
@@ -82,27 +88,240 @@ static uint64_t run_number_of(pid_t pid, bool *ours)
     return number;
 }
 
-void strays_sweep(bool (*is_leader)(void *arg, pid_t pid), bool (*is_running)(void *arg, uint64_t number),
-                  void *arg)
-{
-    char *list = list_children(), *end;
+/* ---- Processes ---- */
 
-    for (char *p = list; p && *p; p = end) {
+struct process {
+    pid_t pid, parent, group;
+    int64_t start_us; /* no later than this did it begin (CLOCK_BOOTTIME) */
+    bool dead;        /* and not reaped */
+};
+
+/* Fields of /proc/PID/stat, as proc(5) counts them. The second one, a name, may contain anything. */
+enum { STAT_STATE = 3, STAT_PARENT = 4, STAT_GROUP = 5, STAT_START = 22 };
+
+/* False: there is no such process. */
+static bool look_at(pid_t pid, struct process *p)
+{
+    unsigned long long field[STAT_START + 1] = {0};
+    char path[64], state = 'X';
+    char *text, *at;
+    size_t len;
+    int n = STAT_STATE;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    text = read_file(path, SIZE_MAX, &len);
+    at = text ? strrchr(text, ')') : NULL;
+    if (at && at[1] == ' ' && at[2]) {
+        state = at[2];
+        for (at += 3; n < STAT_START && *at == ' ';)
+            field[++n] = strtoull(at, &at, 10);
+    }
+    free(text);
+    if (n < STAT_START)
+        return false;
+    *p = (struct process){.pid = pid,
+                          .parent = (pid_t)field[STAT_PARENT],
+                          .group = (pid_t)field[STAT_GROUP],
+                          .dead = state == 'Z' || state == 'X'};
+    p->start_us =
+        (int64_t)((double)(field[STAT_START] + 1) * (double)US_PER_S / (double)sysconf(_SC_CLK_TCK));
+    return true;
+}
+
+struct pids {
+    pid_t *v;
+    uint32_t n, cap;
+};
+
+static void add_pids(struct pids *l, const char *list)
+{
+    char *end;
+
+    for (const char *p = list; p && *p && l->n < TREE_MAX; p = end) {
         pid_t pid = (pid_t)strtol(p, &end, 10);
-        bool ours = false;
-        uint64_t number;
 
         if (end == p)
             break;
-        if (pid <= 0 || is_leader(arg, pid))
+        vec_grow(l->v, l->n, l->cap);
+        l->v[l->n++] = pid;
+    }
+}
+
+/* The children of all of its threads. */
+static void add_children(struct pids *l, pid_t pid)
+{
+    char path[96];
+    struct dirent *e;
+    DIR *d;
+
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    d = opendir(path);
+    while (d && (e = readdir(d))) {
+        char *list;
+        size_t len;
+
+        if (e->d_name[0] == '.')
             continue;
-        number = run_number_of(pid, &ours);
-        /* One that is of another spawner's run has lost that spawner, or it would not have come to us. */
-        if (number && !(ours && is_running(arg, number)))
-            kill(pid, SIGKILL);
+        snprintf(path, sizeof path, "/proc/%d/task/%.20s/children", (int)pid, e->d_name);
+        list = read_file(path, SIZE_MAX, &len);
+        add_pids(l, list);
+        free(list);
+    }
+    if (d)
+        closedir(d);
+}
+
+/* ---- Those that do not say whose they are ---- */
+
+struct stray {
+    UT_hash_handle hh;
+    pid_t pid;
+    int64_t start_us; /* with pid: which process it is, since pids come round again */
+    int64_t since_us; /* its run had started by then: the start of the first of its line that we know */
+    int64_t kill_at;  /* told to end: when it is killed; TIME_NEVER: not told */
+    bool here;        /* seen in this sweep */
+};
+
+static struct stray *note(struct strays *s, const struct process *p, int64_t since_us)
+{
+    struct stray *x;
+
+    HASH_FIND(hh, s->by_pid, &p->pid, sizeof p->pid, x);
+    if (x && x->start_us != p->start_us) {
+        HASH_DEL(s->by_pid, x);
+        free(x);
+        x = NULL;
+    }
+    if (!x) {
+        x = xcalloc(1, sizeof *x);
+        x->pid = p->pid;
+        x->start_us = p->start_us;
+        x->since_us = since_us;
+        x->kill_at = TIME_NEVER;
+        HASH_ADD(hh, s->by_pid, pid, sizeof x->pid, x);
+    }
+    x->here = true;
+    return x;
+}
+
+static void send_signal(int pidfd, int sig) { syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0); }
+
+/* One that is not our child may die, and its number be somebody else's, at any time: but not behind a pidfd, and what has
+ * that parent while we hold one is the one we mean. */
+static void signal_descendant(pid_t pid, const struct process *seen, bool force)
+{
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    struct process p;
+
+    if (fd < 0)
+        return;
+    if (look_at(pid, &p) && p.start_us == seen->start_us && p.parent == seen->parent) {
+        send_signal(fd, force ? SIGKILL : SIGTERM);
+        if (!force)
+            send_signal(fd, SIGCONT); /* a stopped one would not notice */
+    }
+    close(fd);
+}
+
+/* Takes every descendant of x, our child, for one of its line: one that loses its parent before the next sweep is known
+ * then. sig: what they are told with it: nothing, to end, or to die. */
+enum tell { TELL_NOTHING, TELL_TERM, TELL_KILL };
+
+static void walk(struct strays *s, const struct stray *x, enum tell tell)
+{
+    struct pids l = {0};
+
+    if (tell != TELL_NOTHING)
+        kill(x->pid,
+             tell == TELL_KILL ? SIGKILL : SIGTERM); /* our child: its number is its own till it is reaped */
+    if (tell == TELL_TERM)
+        kill(x->pid, SIGCONT);
+    add_children(&l, x->pid);
+    for (uint32_t i = 0; i < l.n; i++) {
+        struct process p;
+
+        if (!look_at(l.v[i], &p) || p.dead)
+            continue;
+        note(s, &p, x->since_us)->kill_at = x->kill_at;
+        add_children(&l, p.pid);
+        if (tell != TELL_NOTHING)
+            signal_descendant(p.pid, &p, tell == TELL_KILL);
+    }
+    free(l.v);
+}
+
+/* A child that does not say whose it is. Returns when to look at it again. */
+static int64_t judge(struct strays *s, const struct stray_runs *runs, const struct process *p, int64_t now_us)
+{
+    struct stray *x = note(s, p, p->start_us);
+    bool told = x->kill_at != TIME_NEVER;
+
+    if (!told && runs->ran_at(runs->arg, x->since_us)) {
+        walk(s, x, TELL_NOTHING);
+        return now_us + WATCH_US;
+    }
+    if (!told)
+        x->kill_at = now_us + s->kill_grace_us;
+    walk(s, x, x->kill_at <= now_us ? TELL_KILL : told ? TELL_NOTHING : TELL_TERM);
+    return x->kill_at > now_us ? x->kill_at : now_us + STRAY_SWEEP_US;
+}
+
+/* One of our children that leads no run's group. */
+static int64_t look_at_stray(struct strays *s, const struct stray_runs *runs, pid_t pid, int64_t now_us)
+{
+    struct process p;
+    uint64_t number;
+    bool ours = false;
+
+    if (!look_at(pid, &p) || p.dead || runs->is_leader(runs->arg, p.group))
+        return TIME_NEVER;
+    number = run_number_of(pid, &ours);
+    if (!number)
+        return judge(s, runs, &p, now_us);
+    /* One that is of another spawner's run has lost that spawner, or it would not have come to us. */
+    if (!(ours && runs->is_running(runs->arg, number)))
+        kill(pid, SIGKILL);
+    return TIME_NEVER;
+}
+
+/* All of them: only those that a sweep has not seen. */
+static void forget(struct strays *s, bool all)
+{
+    struct stray *x, *next;
+
+    HASH_ITER(hh, s->by_pid, x, next) {
+        if (x->here && !all) {
+            x->here = false;
+            continue;
+        }
+        HASH_DEL(s->by_pid, x);
+        free(x);
+    }
+}
+
+int64_t strays_sweep(struct strays *s, const struct stray_runs *runs, int64_t now_us)
+{
+    char *list = list_children(), *end;
+    int64_t next_us = TIME_NEVER;
+
+    for (char *p = list; p && *p; p = end) {
+        pid_t pid = (pid_t)strtol(p, &end, 10);
+        int64_t at;
+
+        if (end == p)
+            break;
+        if (pid <= 0 || runs->is_leader(runs->arg, pid))
+            continue;
+        at = look_at_stray(s, runs, pid, now_us);
+        if (at < next_us)
+            next_us = at;
     }
     free(list);
+    forget(s, false);
+    return next_us;
 }
+
+void strays_free(struct strays *s) { forget(s, true); }
 
 static int64_t monotonic_us(void)
 {

@@ -122,6 +122,8 @@ static void put_hello(struct bytes *b, const struct exec_config *c)
     put_u64(b, (uint64_t)c->kill_grace_us);
     put_u64(b, (uint64_t)c->orphan_grace_us);
     put_data(b, c->output_dir, strlen(c->output_dir));
+    put_u32(b, c->group_reads);
+    put_u64(b, c->output_free_min);
     record_end(b, begun);
 }
 

@@ -40,8 +40,8 @@ static bool text_ok(const struct blob *b, uint32_t max)
 static bool member_ok(const struct member *v)
 {
     return v->node.v > 0 && v->node.v <= NODE_ID_MAX && v->slots <= LIMIT_SLOTS && v->role < ROLE_COUNT &&
-           v->state < MEMBER_STATE_COUNT && v->general <= 1 && text_ok(v->addr, LIMIT_ADDR_BYTES) &&
-           text_ok(v->name, LIMIT_NAME_BYTES);
+           v->state < MEMBER_STATE_COUNT && v->general <= 1 && v->unsettled <= 1 &&
+           text_ok(v->addr, LIMIT_ADDR_BYTES) && text_ok(v->name, LIMIT_NAME_BYTES);
 }
 
 static bool members_ok(const struct members *m)
@@ -118,10 +118,21 @@ static bool one_member_ok(const struct msg_member *p)
                              .role = p->role,
                              .state = p->state,
                              .general = p->general,
+                             .unsettled = p->unsettled,
                              .addr = p->addr,
                              .name = p->name};
 
     return member_ok(&v);
+}
+
+/* The mean is that of the sum, rounded down; a sum that has no room is INT64_MAX. */
+static bool report_ok(const struct msg_job_report *p)
+{
+    __int128 least = (__int128)p->mean_us * p->tasks, most = least + p->tasks - 1;
+
+    return text_ok(p->name, LIMIT_NAME_BYTES) && p->class < CLASS_COUNT && p->tasks > 0 &&
+           p->tasks <= LIMIT_TASKS_PER_JOB && p->task_us <= INT64_MAX && (__int128)p->task_us <= most &&
+           (p->task_us == INT64_MAX || (__int128)p->task_us >= least);
 }
 
 static bool long_submit_ok(const struct msg_long_submit *p)
@@ -190,8 +201,7 @@ static bool rules_ok(const struct msg *m)
     case MSG_ESTIMATE:
         return text_ok(m->estimate.name, LIMIT_NAME_BYTES);
     case MSG_JOB_REPORT:
-        return text_ok(m->job_report.name, LIMIT_NAME_BYTES) && m->job_report.class < CLASS_COUNT &&
-               m->job_report.tasks <= LIMIT_TASKS_PER_JOB && m->job_report.task_us <= INT64_MAX;
+        return report_ok(&m->job_report);
     case MSG_LONG_SUBMIT:
         return long_submit_ok(&m->long_submit);
     case MSG_LONG_ACCEPTED:
@@ -232,6 +242,8 @@ static bool rules_ok(const struct msg *m)
         return m->probe.count > 0 && m->probe.class < CLASS_COUNT;
     case MSG_PROBE_REFUSED:
         return m->probe_refused.err <= 0;
+    case MSG_BEAT:
+        return flag_ok(m->beat.ask);
     case MSG_TASK_REQUEST:
         return flag_ok(m->task_request.has_spec);
     case MSG_TASK_LAUNCH:

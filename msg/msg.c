@@ -43,6 +43,7 @@ const char *msg_name(unsigned type)
 #define IS_HANDLE_tasks 1
 #define IS_HANDLE_members 1
 #define IS_HANDLE_resubmit 1
+#define IS_HANDLE_choice 1
 
 #define REF_none(v)
 #define REF_job(v)
@@ -62,6 +63,7 @@ const char *msg_name(unsigned type)
 #define REF_tasks(v) task_set_ref(v);
 #define REF_members(v) members_ref(v);
 #define REF_resubmit(v) resubmit_ref(v);
+#define REF_choice(v) policy_choice_ref(v);
 
 #define DROP_none(v)
 #define DROP_job(v)
@@ -81,6 +83,7 @@ const char *msg_name(unsigned type)
 #define DROP_tasks(v) task_set_drop(v), (v) = NULL;
 #define DROP_members(v) members_drop(v), (v) = NULL;
 #define DROP_resubmit(v) resubmit_drop(v), (v) = NULL;
+#define DROP_choice(v) policy_choice_drop(v), (v) = NULL;
 
 /* Most messages carry no handle: they pay one look into this table and no more. */
 static bool has_handles(unsigned type)
@@ -234,6 +237,16 @@ static void put_policy(struct line *l, struct policy v)
         v.cutoff_us, v.short_share_ppm, v.flags);
 }
 
+static void put_choice(struct line *l, const struct policy_choice *v)
+{
+    if (!v) {
+        put(l, "nothing");
+        return;
+    }
+    put(l, "%s:flags=0x%" PRIx32 "/0x%" PRIx32 ",numbers=0x%x", v->preset ? policy_names[v->preset - 1] : "",
+        v->v.flags & v->flags, v->flags, v->numbers);
+}
+
 #define PUT_none(name, v)
 #define PUT_job(name, v) put(&l, " %s=", name), put_job(&l, v);
 #define PUT_node(name, v) put(&l, " %s=", name), put_node(&l, v);
@@ -254,6 +267,7 @@ static void put_policy(struct line *l, struct policy v)
 #define PUT_tasks(name, v) put(&l, " %s=", name), put_tasks(&l, v);
 #define PUT_members(name, v) put(&l, " %s=", name), put_members(&l, v);
 #define PUT_resubmit(name, v) put(&l, " %s=", name), put_resubmit(&l, v);
+#define PUT_choice(name, v) put(&l, " %s=", name), put_choice(&l, v);
 
 size_t msg_format(const struct msg *m, char *buf, size_t size)
 {
@@ -298,6 +312,7 @@ size_t msg_format(const struct msg *m, char *buf, size_t size)
 #define JOB_OF_tasks(v)
 #define JOB_OF_members(v)
 #define JOB_OF_resubmit(v)
+#define JOB_OF_choice(v)
 
 job_id_t msg_job(const struct msg *m)
 {
@@ -316,6 +331,36 @@ job_id_t msg_job(const struct msg *m)
     return JOB_NONE;
 }
 
+/* ---- Routes ---- */
+
+#define X(...) +1
+enum { ROUTES_N = WIRE_ROUTES(X) };
+_Static_assert(ROUTES_N == MSG_WIRE_END - 1, "every message that travels needs its row in WIRE_ROUTES");
+#undef X
+
+static unsigned route(enum role from, enum role to)
+{
+    static const uint8_t routes[ROLE_COUNT][ROLE_COUNT] = {
+        [ROLE_DIST] = {[ROLE_CENTRAL] = DIST_CENTRAL, [ROLE_WORKER] = DIST_WORKER},
+        [ROLE_WORKER] =
+            {[ROLE_CENTRAL] = WORKER_CENTRAL, [ROLE_DIST] = WORKER_DIST, [ROLE_WORKER] = WORKER_WORKER},
+        [ROLE_CENTRAL] = {[ROLE_DIST] = CENTRAL_DIST, [ROLE_WORKER] = CENTRAL_WORKER},
+    };
+
+    return from < ROLE_COUNT && to < ROLE_COUNT ? routes[from][to] : 0;
+}
+
+bool msg_may_pass(unsigned type, enum role from, enum role to)
+{
+    static const uint8_t allowed[MSG_WIRE_END] = {
+#define X(NAME, routes) [MSG_##NAME] = (routes),
+        WIRE_ROUTES(X)
+#undef X
+    };
+
+    return type < MSG_WIRE_END && (allowed[type] & route(from, to));
+}
+
 uint64_t msg_journal_token(const struct msg *m)
 {
     switch (m->type) {
@@ -331,8 +376,12 @@ uint64_t msg_journal_token(const struct msg *m)
         return m->journal_owner.token;
     case MSG_JOURNAL_ENDED:
         return m->journal_ended.token;
+    case MSG_JOURNAL_CLUSTER:
+        return m->journal_cluster.token;
     case MSG_JOURNAL_JOB_END:
         return m->journal_job_end.token;
+    case MSG_JOURNAL_POLICY:
+        return m->journal_policy.token;
     default:
         return 0;
     }

@@ -29,7 +29,8 @@
 #define KIND_spec struct job_desc * /* the same struct, but task arguments do not travel */
 #define KIND_tasks struct task_set *
 #define KIND_members struct members *
-#define KIND_resubmit struct resubmit * /* never on the wire between nodes */
+#define KIND_resubmit struct resubmit *    /* never on the wire between nodes */
+#define KIND_choice struct policy_choice * /* likewise */
 
 /* --- W: messages that travel between nodes. X(NAME, name, proto tag). Tags are on the wire: append only. --- */
 #define WIRE_MESSAGES(X)                                                                                     \
@@ -97,11 +98,84 @@
     /* worker -> central -> dist */                                                                          \
     X(APP, app, 52)                                                                                          \
     /* central -> dist */                                                                                    \
-    X(LONG_RESULT, long_result, 53)
+    X(LONG_RESULT, long_result, 53)                                                                          \
+    /* worker <-> dist */                                                                                    \
+    X(BEAT, beat, 54)                                                                                        \
+    /* owner of a task -> worker */                                                                          \
+    X(START_BLAMED, start_blamed, 55)
 
-/* The protocol's versions, for compatibility one back (docs/protocol.md, section 0): messages are appended, so each
+/* --- Who may send what to whom: the only place that says so (docs/protocol.md, section 0). A message of WIRE_MESSAGES that is
+ * not listed here may be sent by nobody. --- */
+enum route {
+    DIST_CENTRAL = 1u << 0,
+    WORKER_CENTRAL = 1u << 1,
+    CENTRAL_DIST = 1u << 2,
+    CENTRAL_WORKER = 1u << 3,
+    DIST_WORKER = 1u << 4,
+    WORKER_DIST = 1u << 5,
+    WORKER_WORKER = 1u << 6,
+};
+#define WIRE_ROUTES(X)                                                                                       \
+    X(JOIN, DIST_CENTRAL | WORKER_CENTRAL)                                                                   \
+    X(JOINED, CENTRAL_DIST | CENTRAL_WORKER)                                                                 \
+    X(REFUSED, CENTRAL_DIST | CENTRAL_WORKER)                                                                \
+    X(HEARTBEAT, DIST_CENTRAL | WORKER_CENTRAL)                                                              \
+    X(HEARTBEAT_ACK, CENTRAL_DIST | CENTRAL_WORKER)                                                          \
+    X(COUNTER, DIST_CENTRAL | WORKER_CENTRAL)                                                                \
+    X(MEMBERS, CENTRAL_DIST | CENTRAL_WORKER)                                                                \
+    X(MEMBER, CENTRAL_DIST)                                                                                  \
+    X(POLICY, CENTRAL_DIST | CENTRAL_WORKER)                                                                 \
+    X(LEAVE, DIST_CENTRAL | WORKER_CENTRAL)                                                                  \
+    X(ESTIMATE, CENTRAL_DIST)                                                                                \
+    X(JOB_REPORT, DIST_CENTRAL)                                                                              \
+    X(LONG_SUBMIT, DIST_CENTRAL)                                                                             \
+    X(LONG_ACCEPTED, CENTRAL_DIST)                                                                           \
+    X(LONG_REFUSED, CENTRAL_DIST)                                                                            \
+    X(LONG_CANCEL, DIST_CENTRAL)                                                                             \
+    X(LONG_WATCH, DIST_CENTRAL)                                                                              \
+    X(LONG_TASK, CENTRAL_DIST)                                                                               \
+    X(LONG_WATCHED, CENTRAL_DIST)                                                                            \
+    X(PARTITION, CENTRAL_WORKER)                                                                             \
+    X(PARTITION_ACK, WORKER_CENTRAL)                                                                         \
+    X(LONG_WORK, CENTRAL_WORKER)                                                                             \
+    X(TASK_ENQUEUE, CENTRAL_WORKER)                                                                          \
+    X(TASK_RETURNED, WORKER_CENTRAL)                                                                         \
+    X(PARKED, WORKER_CENTRAL)                                                                                \
+    X(STUCK, WORKER_CENTRAL)                                                                                 \
+    X(STEAL_HINT, CENTRAL_WORKER)                                                                            \
+    X(TASK_STARTED, WORKER_DIST | WORKER_CENTRAL)                                                            \
+    X(TASK_FINISHED, WORKER_DIST | WORKER_CENTRAL)                                                           \
+    X(FINISH_ACK, DIST_WORKER | CENTRAL_WORKER)                                                              \
+    X(TASK_CANCEL, DIST_WORKER | CENTRAL_WORKER)                                                             \
+    X(TASK_OVERRUN, WORKER_DIST)                                                                             \
+    X(TASK_HELD, WORKER_DIST | WORKER_CENTRAL)                                                               \
+    X(HELD_END, WORKER_DIST | WORKER_CENTRAL)                                                                \
+    X(PROBE, DIST_WORKER)                                                                                    \
+    X(PROBE_REFUSED, WORKER_DIST)                                                                            \
+    X(PROBE_CANCEL, DIST_WORKER)                                                                             \
+    X(PROBE_CANCELLED, WORKER_DIST)                                                                          \
+    X(TASK_REQUEST, WORKER_DIST)                                                                             \
+    X(TASK_LAUNCH, DIST_WORKER)                                                                              \
+    X(NO_TASK, DIST_WORKER)                                                                                  \
+    X(RES_MOVED, WORKER_DIST)                                                                                \
+    X(STEAL_REQUEST, WORKER_WORKER)                                                                          \
+    X(STEAL_LOOT, WORKER_WORKER)                                                                             \
+    X(STEAL_ACK, WORKER_WORKER)                                                                              \
+    X(DRAINING, WORKER_CENTRAL)                                                                              \
+    X(LONG_MESSAGE, CENTRAL_DIST)                                                                            \
+    X(DRAIN, CENTRAL_DIST | CENTRAL_WORKER)                                                                  \
+    X(DRAINED, DIST_CENTRAL | WORKER_CENTRAL)                                                                \
+    X(QUIT, CENTRAL_DIST | CENTRAL_WORKER)                                                                   \
+    X(TASK_RECALL, CENTRAL_WORKER)                                                                           \
+    X(APP, WORKER_CENTRAL | CENTRAL_DIST)                                                                    \
+    X(LONG_RESULT, CENTRAL_DIST)                                                                             \
+    X(BEAT, DIST_WORKER | WORKER_DIST)                                                                       \
+    X(START_BLAMED, DIST_WORKER | CENTRAL_WORKER)
+
+/* The protocol's versions, for compatibility two back (docs/protocol.md, section 0): messages are appended, so each
  * version begins with a message, and a peer of an older one is sent none from there on. */
 #define MSG_FIRST_OF_VERSION_2 MSG_DRAINING
+#define MSG_FIRST_OF_VERSION_3 MSG_BEAT
 
 /* --- E: events from a role's shell, and effects it asks of its shell. Never on the wire. --- */
 #define LOCAL_MESSAGES(X)                                                                                    \
@@ -111,6 +185,7 @@
     X(START, start, 0)                                                                                       \
     X(STOP, stop, 0)                                                                                         \
     X(STOPPED, stopped, 0)                                                                                   \
+    X(GIVE_UP, give_up, 0)                                                                                   \
     /* clients, through the shell of dist or central */                                                      \
     X(SUBMIT, submit, 0)                                                                                     \
     X(SUBMITTED, submitted, 0)                                                                               \
@@ -126,6 +201,7 @@
     X(DRAIN_SET, drain_set, 0)                                                                               \
     X(STOP_NODE, stop_node, 0)                                                                               \
     X(NODE_CHANGED, node_changed, 0)                                                                         \
+    X(JOB_ABANDONED, job_abandoned, 0)                                                                       \
     /* executors */                                                                                          \
     X(EXEC_START, exec_start, 0)                                                                             \
     X(EXEC_KILL, exec_kill, 0)                                                                               \
@@ -143,16 +219,22 @@
     X(JOURNAL_OWNER, journal_owner, 0)                                                                       \
     X(JOURNAL_ENDED, journal_ended, 0)                                                                       \
     X(JOURNAL_AGE, journal_age, 0)                                                                           \
+    X(JOURNAL_CLUSTER, journal_cluster, 0)                                                                   \
     X(JOURNAL_JOB_END, journal_job_end, 0)                                                                   \
     X(JOURNAL_DONE, journal_done, 0)                                                                         \
     X(HISTORY, history, 0)                                                                                   \
-    X(RECOVERED, recovered, 0)
+    X(RECOVERED, recovered, 0)                                                                               \
+    X(JOURNAL_POLICY, journal_policy, 0)
 
 /* ---- Fields, message by message ---- */
 #define FIELDS_join(F)                                                                                       \
-    F(blob, name) F(blob, addr) F(u64, incarnation) F(node, node) F(u32, slots) F(u16, version) F(u8, role)
+    F(blob, name)                                                                                            \
+    F(blob, addr)                                                                                            \
+    F(u64, incarnation) F(node, node) F(u32, slots) F(u16, version) F(u8, role) F(u64, cluster)
 #define FIELDS_joined(F)                                                                                     \
-    F(u64, cluster) F(i64, heartbeat_us) F(i64, lease_us) F(node, node) F(u32, central_epoch) F(u8, draining)
+    F(u64, cluster)                                                                                          \
+    F(i64, heartbeat_us)                                                                                     \
+    F(i64, lease_us) F(node, node) F(u32, central_epoch) F(u8, draining) F(u64, former)
 #define FIELDS_refused(F) F(blob, why) F(i32, err)
 #define FIELDS_heartbeat(F)                                                                                  \
     F(u32, seq) F(u32, queued) F(u32, running_short) F(u32, running_long) F(u32, jobs_unfinished) F(u8, quiet)
@@ -161,7 +243,8 @@
 #define FIELDS_members(F) F(members, list) F(u32, version)
 #define FIELDS_member(F)                                                                                     \
     F(blob, addr)                                                                                            \
-    F(blob, name) F(node, node) F(u32, slots) F(u32, version) F(u8, role) F(u8, state) F(u8, general)
+    F(blob, name)                                                                                            \
+    F(node, node) F(u32, slots) F(u32, version) F(u8, role) F(u8, state) F(u8, general) F(u8, unsettled)
 #define FIELDS_policy(F) F(policy, policy)
 #define FIELDS_leave(F) F(none, reserved)
 
@@ -219,6 +302,8 @@
 #define FIELDS_task_recall(F) F(try, id)
 #define FIELDS_app(F) F(blob, name) F(node, node) F(u8, on)
 #define FIELDS_long_result(F) F(try, id) F(blob, result)
+#define FIELDS_beat(F) F(u8, ask) F(u32, held)
+#define FIELDS_start_blamed(F) F(job, job)
 
 #define FIELDS_timer(F) F(none, reserved)
 #define FIELDS_peer_up(F) F(u8, role) F(u8, version)
@@ -226,6 +311,8 @@
 #define FIELDS_start(F) F(none, reserved)
 #define FIELDS_stop(F) F(u8, now)
 #define FIELDS_stopped(F) F(u8, asked)
+/* The role has waited in vain: its stream with that node is to be broken. */
+#define FIELDS_give_up(F) F(node, node)
 /* watch: as if WATCH{on} came with it, where it is accepted. */
 #define FIELDS_submit(F) F(desc, desc) F(resubmit, resubmit) F(u64, key) F(u32, client) F(u8, watch)
 #define FIELDS_submitted(F) F(job, job) F(u32, client) F(i32, err) F(u8, class) F(u8, why)
@@ -235,13 +322,16 @@
 #define FIELDS_task_event(F)                                                                                 \
     F(try, id) F(i64, run_us) F(i64, wait_us) F(node, worker) F(i32, code) F(u8, state) F(u8, outcome)
 #define FIELDS_job_event(F) F(job, job) F(u32, done) F(u32, failed) F(u8, state)
-#define FIELDS_set_policy(F) F(policy, policy) F(u32, client)
+/* choice NULL: back to what is configured. */
+#define FIELDS_set_policy(F) F(choice, choice) F(u32, client)
 #define FIELDS_policy_set(F) F(u32, client) F(i32, err)
 #define FIELDS_set_drain(F) F(node, node) F(u32, client) F(u8, drain)
 #define FIELDS_drain_set(F) F(node, node) F(u32, client) F(i32, err)
 #define FIELDS_stop_node(F) F(node, node) F(u8, now)
 #define FIELDS_node_changed(F)                                                                               \
     F(blob, name) F(i64, silent_us) F(node, node) F(u32, slots) F(u32, tasks) F(u8, role) F(u8, change)
+/* Central cancels it: nobody waits for it any more. tasks: those that had not ended. */
+#define FIELDS_job_abandoned(F) F(blob, name) F(job, job) F(u32, tasks) F(u16, epoch)
 #define FIELDS_exec_start(F)                                                                                 \
     F(try, id)                                                                                               \
     F(spec, desc) F(blob, arg) F(u32, run) F(node, owner) F(u8, class) F(u8, promotable) F(u8, stolen)
@@ -276,7 +366,13 @@
     F(i64, response_us) F(i64, ago_us) F(u32, left_out) F(u16, epoch) F(u8, state) F(u8, promoted)
 /* How long ago its JOURNAL_JOB was written first; follows that one when it is read back. */
 #define FIELDS_journal_age(F) F(job, job) F(i64, ago_us)
+/* Central's: it goes on for one that lost its state. former: the cluster of that one, 0 not known; node: new ids begin there;
+ * young: what that one had placed may still run. */
+#define FIELDS_journal_cluster(F) F(u64, token) F(u64, former) F(node, node) F(u8, young)
 #define FIELDS_journal_job_end(F) F(job, job) F(u64, token) F(u16, epoch) F(u8, state)
+/* Central's: what an operator chose of the policy (NULL: nothing any more), and a hash of what was configured then. ago_us:
+ * how long ago, when it is read back. */
+#define FIELDS_journal_policy(F) F(choice, choice) F(u64, token) F(u64, configured) F(i64, ago_us)
 #define FIELDS_journal_done(F) F(u64, token) F(i32, err)
 #define FIELDS_history(F) F(blob, name) F(i64, mean_us) F(u64, task_us) F(u32, tasks) F(u8, class)
 #define FIELDS_recovered(F) F(none, reserved)
@@ -316,7 +412,17 @@ struct msg {
 /* Whether a peer that speaks this version knows messages of this type. */
 static inline bool msg_in_version(unsigned type, uint32_t version)
 {
-    return version >= 2 || type < MSG_FIRST_OF_VERSION_2;
+    return type < (version >= 3   ? MSG_WIRE_END
+                   : version == 2 ? MSG_FIRST_OF_VERSION_3
+                                  : MSG_FIRST_OF_VERSION_2);
+}
+
+/* Whether a node of one role may send a message of this type to a node of another (WIRE_ROUTES). */
+bool msg_may_pass(unsigned type, enum role from, enum role to);
+/* Whether a node of one role opens links to nodes of another: dists and workers to central and to workers. */
+static inline bool role_may_dial(enum role from, enum role to)
+{
+    return (from == ROLE_DIST || from == ROLE_WORKER) && (to == ROLE_CENTRAL || to == ROLE_WORKER);
 }
 
 /* What a role's step is given: a message, a timer or a completion, stamped with the time. Borrowed. */

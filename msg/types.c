@@ -24,6 +24,8 @@ static const char *const job_state_texts[] = {JOB_STATES(X)};
 static const char *const member_state_texts[] = {MEMBER_STATES(X)};
 static const char *const node_change_texts[] = {NODE_CHANGES(X)};
 static const char *const payload_kind_texts[] = {PAYLOAD_KINDS(X)};
+static const char *const policy_scope_texts[] = {POLICY_SCOPES(X)};
+static const char *const policy_origin_texts[] = {POLICY_ORIGINS(X)};
 #undef X
 
 #define TEXT_OF(table, v) ((unsigned)(v) < sizeof(table) / sizeof *(table) ? (table)[v] : "?")
@@ -38,6 +40,8 @@ const char *job_state_text(enum job_state v) { return TEXT_OF(job_state_texts, v
 const char *member_state_text(enum member_state v) { return TEXT_OF(member_state_texts, v); }
 const char *node_change_text(enum node_change v) { return TEXT_OF(node_change_texts, v); }
 const char *payload_kind_text(enum payload_kind v) { return TEXT_OF(payload_kind_texts, v); }
+const char *policy_scope_text(enum policy_scope v) { return TEXT_OF(policy_scope_texts, v); }
+const char *policy_origin_text(enum policy_origin v) { return TEXT_OF(policy_origin_texts, v); }
 
 const char *const counter_names[COUNTER_COUNT] = {
 #define X(name, help) #name,
@@ -94,7 +98,7 @@ int policy_preset(const char *name, struct policy *p)
 }
 
 const char *const policy_flag_keys[32] = {
-#define X(name, bit, key, help) [bit] = key,
+#define X(name, bit, scope, key, help) [bit] = key,
     POLICY_FLAGS(X)
 #undef X
 };
@@ -106,6 +110,96 @@ uint32_t policy_flag(const char *key, size_t len)
             strncmp(policy_flag_keys[bit], key, len) == 0)
             return 1u << bit;
     return 0;
+}
+
+int policy_check(const struct policy *p, const char **field)
+{
+#define X(name, bit, scope, f, min, max)                                                                     \
+    *field = #f;                                                                                             \
+    if ((int64_t)p->f < (int64_t)(min) || (int64_t)p->f > (int64_t)(max))                                    \
+        return HAWK_EINVALID;
+    POLICY_NUMBERS(X)
+#undef X
+    return 0;
+}
+
+uint8_t policy_preset_number(const char *name, size_t len)
+{
+    for (size_t i = 0; i < PRESETS; i++)
+        if (strlen(presets[i].name) == len && strncmp(presets[i].name, name, len) == 0)
+            return (uint8_t)(i + 1);
+    return 0;
+}
+
+/* ---- What an operator chose ---- */
+
+struct policy_choice *policy_choice_new(void)
+{
+    struct policy_choice *c = xcalloc(1, sizeof *c);
+
+    c->refs = 1;
+    return c;
+}
+
+struct policy_choice *policy_choice_ref(struct policy_choice *c)
+{
+    if (c)
+        c->refs++;
+    return c;
+}
+
+void policy_choice_drop(struct policy_choice *c)
+{
+    if (!c)
+        return;
+    CHECK(c->refs > 0);
+    if (--c->refs == 0)
+        free(c);
+}
+
+/* What was chosen one by one. */
+static void choose_single(struct policy *p, const struct policy_choice *c)
+{
+    p->flags = (p->flags & ~c->flags) | (c->v.flags & c->flags);
+#define X(name, bit, scope, field, min, max)                                                                 \
+    if (c->numbers & POLICY_NUMBER_##name)                                                                   \
+        p->field = c->v.field;
+    POLICY_NUMBERS(X)
+#undef X
+}
+
+void policy_choose(struct policy *p, const struct policy_choice *c)
+{
+    if (c->preset) {
+        struct policy own;
+
+        CHECK(c->preset <= PRESETS);
+        CHECK(policy_preset(policy_names[c->preset - 1], &own) == 0);
+        own.version = p->version;
+        own.cutoff_us = p->cutoff_us;
+        own.short_share_ppm = p->short_share_ppm;
+        *p = own;
+    }
+    choose_single(p, c);
+}
+
+struct policy_choice *policy_choice_then(const struct policy_choice *before, const struct policy_choice *then)
+{
+    struct policy_choice *c = policy_choice_new();
+
+    if (before) {
+        *c = *before;
+        c->refs = 1;
+    }
+    if (then->preset) {
+        c->preset = then->preset;
+        c->flags = 0;
+        c->numbers &= POLICY_NUMBER_CUTOFF | POLICY_NUMBER_SHARE;
+    }
+    choose_single(&c->v, then);
+    c->flags |= then->flags;
+    c->numbers |= then->numbers;
+    return c;
 }
 
 /* ---- Strings and task arguments ---- */
@@ -209,6 +303,50 @@ void job_desc_drop(struct job_desc *d)
 
 static size_t blob_bytes(const struct blob *b) { return b ? sizeof *b + b->len : 0; }
 
+static void strings_copy(struct strings *to, const struct strings *from)
+{
+    const char *text = from->data;
+
+    for (uint32_t i = 0; i < from->n; i++, text += strlen(text) + 1)
+        strings_add(to, text);
+}
+
+static struct job_desc *copy_without_env(const struct job_desc *d)
+{
+    struct job_desc *copy = xmalloc(sizeof *copy);
+
+    *copy = *d;
+    copy->refs = 1;
+    copy->argv = copy->env = (struct strings){0};
+    copy->args = (struct task_args){0};
+    strings_copy(&copy->argv, &d->argv);
+    for (uint32_t i = 0; i < d->args.n; i++)
+        task_args_add(&copy->args, d->args.data + d->args.off[i], d->args.off[i + 1] - d->args.off[i]);
+    blob_ref(d->name);
+    blob_ref(d->user);
+    blob_ref(d->cwd);
+    blob_ref(d->stdout_pattern);
+    blob_ref(d->stderr_pattern);
+    blob_ref(d->input);
+    blob_ref(d->app);
+    return copy;
+}
+
+void job_desc_forget_env(struct job_desc **d)
+{
+    struct job_desc *shared = *d;
+
+    if (shared->env.n == 0)
+        return;
+    if (shared->refs > 1) {
+        *d = copy_without_env(shared);
+        job_desc_drop(shared);
+        return;
+    }
+    free(shared->env.data);
+    shared->env = (struct strings){0};
+}
+
 size_t job_desc_bytes(const struct job_desc *d)
 {
     size_t args = d->args.n ? d->args.off[d->args.n] + (size_t)(d->args.n + 1) * sizeof *d->args.off : 0;
@@ -291,6 +429,8 @@ static int check_numbers(const struct job_desc *d, char *why, size_t size)
         REFUSE(HAWK_EINVALID, "the estimate must lie within 0 and 10,000 days");
     if (d->time_limit_us < 0 || d->time_limit_us > LIMIT_TIME_US)
         REFUSE(HAWK_EINVALID, "the time limit must lie within 0 and 10,000 days");
+    if (d->umask && (d->umask & ~0777u) != JOB_UMASK_TOLD)
+        REFUSE(HAWK_EINVALID, "the umask %" PRIo32 " is none", d->umask);
     if (d->tag >= TAG_COUNT)
         REFUSE(HAWK_EINVALID, "unknown class tag %u", d->tag);
     if (d->kind >= PAYLOAD_COUNT)

@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PROTOCOL_VERSION 2
-#define PROTOCOL_VERSION_MIN 1 /* the oldest one still spoken: one back */
+#define PROTOCOL_VERSION 3
+#define PROTOCOL_VERSION_MIN 1 /* the oldest one still spoken: two back */
 /* What a link is spoken in: the lower of both sides' versions. A shell that says nothing (0) means the present one. */
 static inline uint32_t protocol_version_of(uint32_t said) { return said ? said : PROTOCOL_VERSION; }
 
@@ -28,8 +28,12 @@ static inline uint32_t protocol_version_of(uint32_t said) { return said ? said :
 /* Why tasks could not be started, in their worker's words, is kept for people: */
 #define JOB_MESSAGES_MAX 16u   /* per job: the first ones; a job's tasks mostly fail for the same reason */
 #define MESSAGE_BYTES_MAX 512u /* what is longer is cut */
-#define LIMIT_SLOTS 4096u      /* of one worker */
-#define LIMIT_SHORT_FIRST UINT16_MAX                 /* short tasks that overtake a long one in its queue */
+/* A task that so many workers could not start will not start anywhere: it has failed. */
+#define START_WORKERS_MAX 3u
+#define START_FAILURES_MAX 1024u     /* workers that one job avoids since they could not start tasks of it */
+#define CODE_CANNOT_START 126        /* of such a task, as shells say */
+#define LIMIT_SLOTS 4096u            /* of one worker */
+#define LIMIT_SHORT_FIRST UINT16_MAX /* short tasks that overtake a long one in its queue */
 #define LIMIT_TIME_US (INT64_C(864000000) * 1000000) /* 10,000 days: any duration that crosses the wire */
 
 /* X(constant, text): the text is what logs, CLI and JSON show. The values are on the wire: append only. */
@@ -123,31 +127,76 @@ static inline bool job_state_final(enum job_state s) { return s >= JOB_DONE; }
 
 /* ---- The cluster's policy: central owns it and pushes it to every dist and worker. ---- */
 
-/* Flags. What the published simulator assumes is a setting here, never a branch of an engine. */
+/* What a change applies to. JOB: to jobs that are submitted from then on; a job keeps what it began under. CLUSTER: to
+ * everything, as soon as a node hears of it. X(constant, text) */
+#define POLICY_SCOPES(X) X(JOB, "new jobs") X(CLUSTER, "at once")
+
+/* Flags: X(constant, bit, scope, key, help). What the published simulator assumes is a setting here, never a branch of
+ * an engine. */
 #define POLICY_FLAGS(X)                                                                                      \
-    X(CENTRAL_LONG, 0, "central_long", "central places long jobs; off: dists probe for them as well")        \
-    X(STEAL, 1, "stealing", "idle workers steal short reservations stuck behind long tasks (Hawk 3.6)")      \
-    X(STEAL_ALWAYS, 2, "steal_always", "thieves ask even while central knows of no long work")               \
-    X(STEAL_RETRY, 3, "steal_retry", "a parked thief tries again by itself, at growing intervals")           \
-    X(STEAL_ON_FREE_ONLY, 4, "steal_on_free_only", "a thief asks only at the moment a slot is freed")        \
-    X(STEAL_HINTS, 5, "steal_hints", "central pairs parked thieves with stuck workers")                      \
-    X(PROMOTE, 6, "promotion", "an untagged job whose task outlives the cutoff becomes long")                \
-    X(CANCEL_PROBES, 7, "cancel_probes", "left-over reservations are cancelled (Sparrow 3.6)")               \
-    X(REPROBE, 8, "reprobe", "probe again when live reservations < unlaunched tasks")                        \
-    X(DRAW_REPLACE, 9, "draw_replace", "probe targets are drawn with replacement")                           \
-    X(TIE_SHORT, 10, "tie_short", "an estimate equal to the cutoff is short (the published simulator)")      \
-    X(LONG_GENERAL, 11, "long_general", "probes for long jobs go to the general partition only")             \
-    X(SHORT_RESERVED, 12, "short_reserved", "probes for short jobs go to the short partition only (split)")  \
-    X(SPLIT_COUNTS, 13, "split_counts",                                                                      \
+    X(CENTRAL_LONG, 0, JOB, "central_long", "central places long jobs; off: dists probe for them as well")   \
+    X(STEAL, 1, CLUSTER, "stealing",                                                                         \
+      "idle workers steal short reservations stuck behind long tasks (Hawk 3.6)")                            \
+    X(STEAL_ALWAYS, 2, CLUSTER, "steal_always", "thieves ask even while central knows of no long work")      \
+    X(STEAL_RETRY, 3, CLUSTER, "steal_retry", "a parked thief tries again by itself, at growing intervals")  \
+    X(STEAL_ON_FREE_ONLY, 4, CLUSTER, "steal_on_free_only",                                                  \
+      "a thief asks only at the moment a slot is freed")                                                     \
+    X(STEAL_HINTS, 5, CLUSTER, "steal_hints", "central pairs parked thieves with stuck workers")             \
+    X(PROMOTE, 6, JOB, "promotion", "an untagged job whose task outlives the cutoff becomes long")           \
+    X(CANCEL_PROBES, 7, JOB, "cancel_probes", "left-over reservations are cancelled (Sparrow 3.6)")          \
+    X(REPROBE, 8, JOB, "reprobe", "probe again when live reservations < unlaunched tasks")                   \
+    X(DRAW_REPLACE, 9, JOB, "draw_replace", "probe targets are drawn with replacement")                      \
+    X(TIE_SHORT, 10, JOB, "tie_short", "an estimate equal to the cutoff is short (the published simulator)") \
+    X(LONG_GENERAL, 11, JOB, "long_general", "probes for long jobs go to the general partition only")        \
+    X(SHORT_RESERVED, 12, JOB, "short_reserved",                                                             \
+      "probes for short jobs go to the short partition only (split)")                                        \
+    X(SPLIT_COUNTS, 13, JOB, "split_counts",                                                                 \
       "every probe is a reservation of its own, however many share a worker")                                \
-    X(ALL_LONG, 14, "all_long", "every job counts as long, whatever it says (policy central)")               \
-    X(PARTITION, 15, "partition", "a share of the slots is reserved for short tasks (Hawk 3.4)")             \
-    X(STEAL_REPLACE, 16, "steal_replace", "victims are drawn with replacement, the thief itself among them") \
-    X(STEAL_ADAPT, 17, "steal_adapt", "a thief whose rounds fail asks fewer workers in the next one")
+    X(ALL_LONG, 14, JOB, "all_long", "every job counts as long, whatever it says (policy central)")          \
+    X(PARTITION, 15, CLUSTER, "partition", "a share of the slots is reserved for short tasks (Hawk 3.4)")    \
+    X(STEAL_REPLACE, 16, CLUSTER, "steal_replace",                                                           \
+      "victims are drawn with replacement, the thief itself among them")                                     \
+    X(STEAL_ADAPT, 17, CLUSTER, "steal_adapt", "a thief whose rounds fail asks fewer workers in the next one")
+
+/* Numbers: X(constant, bit, scope, field of struct policy, least, greatest). A task needs a probe of its own, or nobody
+ * asks for it (Sparrow 3.3). */
+#define POLICY_NUMBERS(X)                                                                                    \
+    X(CUTOFF, 0, JOB, cutoff_us, 1, LIMIT_TIME_US)                                                           \
+    X(SHARE, 1, CLUSTER, short_share_ppm, 0, 1000000)                                                        \
+    X(RATIO, 2, JOB, probe_ratio_milli, 1000, 1000000)                                                       \
+    X(MIN_PROBES, 3, JOB, min_probes, 0, LIMIT_TASKS_PER_JOB)                                                \
+    X(STEAL_CAP, 4, CLUSTER, steal_cap, 1, UINT16_MAX)                                                       \
+    X(STEAL_MAX, 5, CLUSTER, steal_max, 1, UINT16_MAX)                                                       \
+    X(SHORT_FIRST, 6, CLUSTER, short_first, 0, LIMIT_SHORT_FIRST)
+
+enum policy_scope {
+#define X(name, text) POLICY_SCOPE_##name,
+    POLICY_SCOPES(X)
+#undef X
+};
+const char *policy_scope_text(enum policy_scope v);
 
 enum policy_flag {
-#define X(name, bit, key, help) POLICY_##name = 1u << (bit),
+#define X(name, bit, scope, key, help) POLICY_##name = 1u << (bit),
     POLICY_FLAGS(X)
+#undef X
+};
+enum policy_number {
+#define X(name, bit, scope, field, min, max) POLICY_NUMBER_##name = 1u << (bit),
+    POLICY_NUMBERS(X)
+#undef X
+};
+
+enum {
+#define X(name, bit, scope, field, min, max) | 1u << (bit)
+    POLICY_NUMBERS_ALL = 0u POLICY_NUMBERS(X)
+#undef X
+};
+
+/* The flags that a job keeps. */
+enum {
+#define X(name, bit, scope, key, help) | (POLICY_SCOPE_##scope == POLICY_SCOPE_JOB ? 1u << (bit) : 0u)
+    POLICY_JOB_FLAGS = 0u POLICY_FLAGS(X)
 #undef X
 };
 
@@ -173,6 +222,41 @@ uint32_t policy_flag(const char *key, size_t len);
 /* The keys by bit, NULL where a bit is unused. */
 extern const char *const policy_flag_keys[32];
 static inline bool policy_has(const struct policy *p, enum policy_flag f) { return (p->flags & f) != 0; }
+/* 0; or HAWK_EINVALID, and *field is the number that is out of its range. */
+int policy_check(const struct policy *p, const char **field);
+
+/* What an operator chose of a policy; the rest is as configured. */
+struct policy_choice {
+    uint32_t refs;
+    uint32_t flags;  /* those of v.flags that were chosen one by one */
+    uint8_t numbers; /* enum policy_number: those of v that were chosen one by one */
+    uint8_t
+        preset; /* of policy_names, plus 1: flags and numbers, but cutoff and share, are its own; 0: none */
+    struct policy v;
+};
+struct policy_choice *policy_choice_new(void); /* of nothing */
+struct policy_choice *policy_choice_ref(struct policy_choice *c);
+void policy_choice_drop(struct policy_choice *c);
+/* *p as it is after the choice. */
+void policy_choose(struct policy *p, const struct policy_choice *c);
+/* A new choice: what was chosen in `before` (NULL: nothing), then in `then`. */
+struct policy_choice *policy_choice_then(const struct policy_choice *before,
+                                         const struct policy_choice *then);
+/* Of policy_names, plus 1; 0: there is none of this name, which is len bytes long. */
+uint8_t policy_preset_number(const char *name, size_t len);
+
+/* Where a value of the policy in force comes from. X(constant, text): the text is in JSON */
+#define POLICY_ORIGINS(X)                                                                                    \
+    X(POLICY, "policy")               /* its preset's own */                                                 \
+    X(CONFIGURATION, "configuration") /* which says otherwise than its preset */                             \
+    X(HISTORY, "history")             /* computed */                                                         \
+    X(SET, "set")                     /* by an operator */
+enum policy_origin {
+#define X(name, text) POLICY_FROM_##name,
+    POLICY_ORIGINS(X)
+#undef X
+};
+const char *policy_origin_text(enum policy_origin v);
 
 /* ---- Handles. One reference per holder; msg_ref and msg_drop take and give them back. ---- */
 
@@ -214,7 +298,7 @@ struct job_desc {
 
     /* For executors and stores only. */
     uint32_t first_index; /* HAWK_TASK_INDEX of task 0 (--array 5-10: 5) */
-    uint32_t reserved;
+    uint32_t umask;       /* the submitter's, with JOB_UMASK_TOLD; 0: not told, see job_desc_umask */
     struct strings argv;
     struct strings env;          /* NAME=value */
     struct blob *cwd;            /* NULL: the worker's own */
@@ -224,6 +308,14 @@ struct job_desc {
     struct blob *app;      /* PAYLOAD_APP: the application's name */
     struct task_args args; /* n = 0: none */
 };
+
+#define JOB_UMASK_TOLD 01000u
+#define JOB_UMASK_DEFAULT 022u /* of clients that tell none */
+/* What tasks may not give others on files that they make. */
+static inline uint32_t job_desc_umask(const struct job_desc *d)
+{
+    return d->umask & JOB_UMASK_TOLD ? d->umask & 0777 : JOB_UMASK_DEFAULT;
+}
 
 /* The number of an application's name: never 0, and another one for another name, for all that ever happens. */
 uint64_t app_id(const struct blob *name);
@@ -239,6 +331,9 @@ struct blob *job_desc_payload(const struct job_desc *d, struct blob *arg);
 struct job_desc *job_desc_new(void);
 struct job_desc *job_desc_ref(struct job_desc *d);
 void job_desc_drop(struct job_desc *d);
+/* *d without the environment, which may hold secrets: of a job that has ended. Others who have the same description keep it
+ * as it was, and *d becomes another one. */
+void job_desc_forget_env(struct job_desc **d);
 /* What it takes in memory, roughly: for limits. O(1). */
 size_t job_desc_bytes(const struct job_desc *d);
 /* Task's own argument as a new reference, or NULL when the job has none. */
@@ -302,6 +397,7 @@ struct member {
     uint8_t role;      /* enum role */
     uint8_t state;     /* enum member_state */
     uint8_t general;   /* workers: 1 in the general partition, 0 reserved for short tasks */
+    uint8_t unsettled; /* workers: 1 not in the general partition yet, but to be; general is 0 */
     struct blob *addr; /* where it listens: "127.0.0.1:7101", "unix:/run/x.sock" */
     struct blob *name;
 };
@@ -341,7 +437,8 @@ void members_drop(struct members *m);
     X(messages_in, "messages received")                                                                      \
     X(messages_out, "messages sent")                                                                         \
     X(jobs_moved, "jobs taken over from a dist that did not answer their client")                            \
-    X(tasks_recalled, "queued long tasks called back for a worker that came later")
+    X(tasks_recalled, "queued long tasks called back for a worker that came later")                          \
+    X(starts_blamed, "jobs of which a worker could not start a task that another one started")
 
 enum counter {
 #define X(name, help) COUNTER_##name,

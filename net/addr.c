@@ -1,4 +1,4 @@
-/* Addresses and the shared token: parsing, checking, looking up. */
+/* Addresses: parsing, checking, looking up. */
 #include "net/addr.h"
 
 #include "base/check.h"
@@ -217,22 +217,4 @@ void addr_target(const char *addr, char *buf, size_t size)
     }
     f = family(host);
     snprintf(buf, size, "%s%s", f == AF_INET ? "ipv4:" : f == AF_INET6 ? "ipv6:" : "dns:///", addr);
-}
-
-int token_check(const char *token, char *why, size_t size)
-{
-    size_t n = strlen(token);
-
-    if (n == 0 || n > TOKEN_BYTES_MAX) {
-        snprintf(why, size, "a token has 1 to %d bytes, this one has %zu", TOKEN_BYTES_MAX, n);
-        return HAWK_EINVALID;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (token[i] <= ' ' || token[i] > '~') {
-            snprintf(why, size, "a token consists of visible ASCII characters, byte %zu of this one is none",
-                     i + 1);
-            return HAWK_EINVALID;
-        }
-    }
-    return 0;
 }

@@ -1,4 +1,4 @@
-/* Addresses as people write them: "host:port", "[v6]:port", "unix:/path". And the shared token. */
+/* Addresses as people write them: "host:port", "[v6]:port", "unix:/path". */
 #ifndef HAWK_NET_ADDR_H
 #define HAWK_NET_ADDR_H
 
@@ -8,8 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ADDR_TEXT 320        /* bytes that hold any address in its own or in gRPC's form */
-#define TOKEN_BYTES_MAX 1024 /* of a shared token */
+#define ADDR_TEXT 320 /* bytes that hold any address in its own or in gRPC's form */
 
 /* 0, or HAWK_EINVALID with a text in why (size bytes) that names the address. */
 HAWK_MUST_USE int addr_check(const char *addr, char *why, size_t size);
@@ -29,9 +28,5 @@ HAWK_MUST_USE int addr_resolve(const char *addr, char *buf, size_t buf_size, cha
 HAWK_MUST_USE int addr_towards(const char *addr, char *buf, size_t size);
 /* Writes gRPC's name for a valid address: "ipv4:127.0.0.1:80", "dns:///host:80", "unix:/path". */
 void addr_target(const char *addr, char *buf, size_t size);
-
-/* 0, or HAWK_EINVALID with a text in why: empty, too long, or with bytes other than visible ASCII, which a header cannot
- * carry. Whoever takes a token from a user checks it first; one that fails this check is not sent. */
-HAWK_MUST_USE int token_check(const char *token, char *why, size_t size);
 
 #endif

@@ -313,6 +313,7 @@ static const struct api_field node_fields[] = {
     FIELD(Node, node, state, STRING),
     FIELD(Node, node, slots, U32),
     FIELD(Node, node, general, BOOL),
+    FIELD(Node, node, unsettled, BOOL),
     FIELD(Node, node, queued, U32),
     FIELD(Node, node, running_short, U32),
     FIELD(Node, node, running_long, U32),
@@ -383,10 +384,17 @@ static const struct api_field get_stats_reply_fields[] = {
     FIELD(GetStatsReply, get_stats_reply, short_share_ppm, U32),
     FIELD(GetStatsReply, get_stats_reply, share_computed, BOOL),
     FIELD(GetStatsReply, get_stats_reply, history_jobs, U32),
+    FIELD(GetStatsReply, get_stats_reply, short_partition_note, STRING),
 };
 TYPE(get_stats_reply, GetStatsReply);
 
 EMPTY_TYPE(get_policy_request, GetPolicyRequest);
+
+static const struct api_field policy_origin_fields[] = {
+    FIELD(PolicyOrigin, policy_origin, key, STRING),
+    FIELD(PolicyOrigin, policy_origin, from, STRING),
+};
+TYPE(policy_origin, PolicyOrigin);
 
 static const struct api_field policy_fields[] = {
     FIELD(Policy, policy, version, U32),
@@ -399,6 +407,10 @@ static const struct api_field policy_fields[] = {
     FIELD(Policy, policy, steal_max, U32),
     ARRAY(Policy, policy, flags, STRINGS),
     FIELD(Policy, policy, short_first, U32),
+    FIELD(Policy, policy, base, STRING),
+    MESSAGES(Policy, policy, origins, policy_origin),
+    OPTIONAL(Policy, policy, set_ago_us, I64),
+    FIELD(Policy, policy, configured_anew, BOOL),
 };
 TYPE(policy, Policy);
 
@@ -413,6 +425,7 @@ static const struct api_field set_policy_request_fields[] = {
     OPTIONAL(SetPolicyRequest, set_policy_request, min_probes, U32),
     OPTIONAL(SetPolicyRequest, set_policy_request, steal_max, U32),
     OPTIONAL(SetPolicyRequest, set_policy_request, short_first, U32),
+    FIELD(SetPolicyRequest, set_policy_request, reset, BOOL),
 };
 TYPE(set_policy_request, SetPolicyRequest);
 

@@ -26,6 +26,7 @@
 #define API_DRAINING_TEXT "is draining: it takes no new jobs"
 #define API_PAGE_BYTES                                                                                       \
     (2u << 20) /* results in one reply or event, but for a single one: any gRPC client takes twice that */
+#define API_WATCHES_MAX 4000u       /* Watch calls of one connection at a time */
 #define API_CHUNK_BYTES (64u << 10) /* of one OutputChunk */
 /* What one message may take in memory once decoded: garbage cannot make a process large. */
 #define API_DECODED_MAX (256u << 20)
@@ -221,7 +222,7 @@ struct api_node {
     uint32_t node;
     const char *name, *role, *address, *state;
     uint32_t slots;
-    bool general;
+    bool general, unsettled;
     uint32_t queued, running_short, running_long, jobs_unfinished;
     int64_t heartbeat_age_us, long_wait_us;
     bool drained, until_restart;
@@ -281,22 +282,30 @@ struct api_get_stats_reply {
     uint32_t short_share_ppm;
     bool share_computed;
     uint32_t history_jobs;
+    const char *short_partition_note;
 };
 
 struct api_get_policy_request {
     char unused;
 };
+struct api_policy_origin {
+    const char *key, *from;
+};
 struct api_policy {
     uint32_t version;
-    const char *name;
+    const char *name, *base;
     int64_t cutoff_us;
     uint32_t short_share_ppm, probe_ratio_milli, min_probes, steal_cap, steal_max, short_first;
     const char **flags;
     uint32_t flags_n;
+    struct api_policy_origin *origins;
+    uint32_t origins_n;
+    bool has_set_ago_us, configured_anew;
+    int64_t set_ago_us;
 };
 struct api_set_policy_request {
     const char *preset;
-    bool has_cutoff_us, has_short_share_ppm, has_probe_ratio_milli, has_steal_cap, has_min_probes,
+    bool reset, has_cutoff_us, has_short_share_ppm, has_probe_ratio_milli, has_steal_cap, has_min_probes,
         has_steal_max, has_short_first;
     int64_t cutoff_us;
     uint32_t short_share_ppm, probe_ratio_milli, steal_cap, min_probes, steal_max, short_first;
@@ -326,7 +335,7 @@ struct api_output_chunk {
     X(cancel_request) X(cancel_reply) X(list_jobs_request) X(list_jobs_reply) X(get_job_request)             \
     X(get_job_reply) X(list_nodes_request) X(node) X(list_nodes_reply) X(drain_request)                     \
     X(drain_reply) X(stop_request) X(stop_reply) X(get_stats_request) X(counter)                             \
-    X(node_stats) X(get_stats_reply) X(get_policy_request) X(policy) X(set_policy_request)                   \
+    X(node_stats) X(get_stats_reply) X(get_policy_request) X(policy) X(policy_origin) X(set_policy_request)                   \
     X(read_output_request) X(output_chunk) X(session_submit) X(session_cancel) X(session_request)           \
     X(session_job) X(session_refused) X(session_task) X(session_end) X(session_event)
 /* clang-format on */
@@ -352,15 +361,21 @@ void api_free(const struct api_type *type, void *msg);
 /* ---- From a role's views: strings are borrowed from the view's description and from the caller. ---- */
 
 void api_job_from_view(struct api_job *to, const struct job_view *v);
+/* What anybody is shown of it, borrowed from it: without what may be large or secret, and is the tasks' alone. */
+struct job_desc api_public_spec(const struct job_desc *d);
 /* Without its result. */
 void api_task_from_view(struct api_task *to, const struct task_view *v, const char *worker_name);
 /* Every counter with its name; `to` has COUNTER_COUNT elements. */
 void api_counters_fill(struct api_counter *to, const uint64_t values[COUNTER_COUNT]);
 /* p->flags as names: `flags` has 32 elements and must live as long as *to. */
 void api_policy_from(struct api_policy *to, const struct policy *p, const char *name, const char **flags);
-/* Applies a request to *p: preset first (keeping cutoff and share unless given), then numbers, then flags.
- * HAWK_EINVALID with a text in why that names what is wrong; *p is unchanged then. */
-HAWK_MUST_USE int api_policy_apply(struct policy *p, const struct api_set_policy_request *r, char *why,
-                                   size_t size);
+/* What a request chooses: preset first (which has no cutoff and no share of its own), then numbers, then flags.
+ * HAWK_EINVALID with a text in why that names what is wrong; *out is not set then. */
+HAWK_MUST_USE int api_policy_choice(struct policy_choice **out, const struct api_set_policy_request *r,
+                                    char *why, size_t size);
+/* Where the number or flag comes from; "" when it is not said. */
+const char *api_policy_origin(const struct api_policy *p, const char *key);
+/* One line: what is in force, and what of it an operator set. Terminated. */
+void api_policy_line(const struct api_policy *p, char *buf, size_t size);
 
 #endif

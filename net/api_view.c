@@ -1,8 +1,20 @@
 /* The API's messages from what roles show of themselves, and policy changes from an operator. */
+#include "base/units.h"
 #include "net/api.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+struct job_desc api_public_spec(const struct job_desc *d)
+{
+    struct job_desc spec = *d;
+
+    spec.args = (struct task_args){0};
+    spec.env = (struct strings){0};
+    spec.input = NULL;
+    return spec;
+}
 
 void api_job_from_view(struct api_job *to, const struct job_view *v)
 {
@@ -95,86 +107,127 @@ static int flag_find(const char *name, uint32_t *bit, char *why, size_t size)
     return HAWK_EINVALID;
 }
 
-static int preset_apply(struct policy *p, const char *name, char *why, size_t size)
+static int preset_find(struct policy_choice *c, const char *name, char *why, size_t size)
 {
-    struct policy preset;
-    if (policy_preset(name, &preset)) {
-        int n = snprintf(why, size, "no policy is called '%.40s'; there are:", name);
-        for (const char *const *known = policy_names; *known && n > 0 && (size_t)n < size; known++)
-            n += snprintf(why + n, size - (size_t)n, " %s", *known);
-        return HAWK_EINVALID;
+    c->preset = policy_preset_number(name, strlen(name));
+    if (c->preset)
+        return 0;
+    int n = snprintf(why, size, "no policy is called '%.40s'; there are:", name);
+    for (const char *const *known = policy_names; *known && n > 0 && (size_t)n < size; known++)
+        n += snprintf(why + n, size - (size_t)n, " %s", *known);
+    return HAWK_EINVALID;
+}
+
+static int numbers_take(struct policy_choice *c, const struct api_set_policy_request *r, char *why,
+                        size_t size)
+{
+#define X(name, bit, scope, field, min, max)                                                                 \
+    if (r->has_##field) {                                                                                    \
+        if ((int64_t)r->field < (int64_t)(min) || (int64_t)r->field > (int64_t)(max)) {                      \
+            snprintf(why, size, "%s: %lld is not within %lld and %lld", #field, (long long)r->field,         \
+                     (long long)(min), (long long)(max));                                                    \
+            return HAWK_EINVALID;                                                                            \
+        }                                                                                                    \
+        c->v.field = (__typeof__(c->v.field))r->field;                                                       \
+        c->numbers |= POLICY_NUMBER_##name;                                                                  \
     }
-    preset.version = p->version;
-    preset.cutoff_us = p->cutoff_us;
-    preset.short_share_ppm = p->short_share_ppm;
-    *p = preset;
+    POLICY_NUMBERS(X)
+#undef X
     return 0;
 }
 
-/* What of the request's numbers lies outside its range. */
-static int numbers_check(const struct api_set_policy_request *r, char *why, size_t size)
+static int flags_take(struct policy_choice *c, const struct api_set_policy_request *r, char *why, size_t size)
 {
-    const struct {
-        const char *name;
-        int64_t v, min, max;
-        bool given;
-    } numbers[] = {
-        {"cutoff_us", r->cutoff_us, 0, LIMIT_TIME_US, r->has_cutoff_us},
-        {"short_share_ppm", r->short_share_ppm, 0, 1000000, r->has_short_share_ppm},
-        /* A task needs a probe of its own, or nobody asks for it (Sparrow 3.3). */
-        {"probe_ratio_milli", r->probe_ratio_milli, 1000, 1000000, r->has_probe_ratio_milli},
-        {"min_probes", r->min_probes, 0, LIMIT_TASKS_PER_JOB, r->has_min_probes},
-        {"steal_cap", r->steal_cap, 1, UINT16_MAX, r->has_steal_cap},
-        {"steal_max", r->steal_max, 1, UINT16_MAX, r->has_steal_max},
-        {"short_first", r->short_first, 0, LIMIT_SHORT_FIRST, r->has_short_first},
-    };
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
-        if (numbers[i].given && (numbers[i].v < numbers[i].min || numbers[i].v > numbers[i].max)) {
-            snprintf(why, size, "%s: %lld is not within %lld and %lld", numbers[i].name,
-                     (long long)numbers[i].v, (long long)numbers[i].min, (long long)numbers[i].max);
-            return HAWK_EINVALID;
-        }
-    return 0;
-}
-
-static void numbers_apply(struct policy *p, const struct api_set_policy_request *r)
-{
-    if (r->has_cutoff_us)
-        p->cutoff_us = r->cutoff_us;
-    if (r->has_short_share_ppm)
-        p->short_share_ppm = r->short_share_ppm;
-    if (r->has_probe_ratio_milli)
-        p->probe_ratio_milli = r->probe_ratio_milli;
-    if (r->has_min_probes)
-        p->min_probes = r->min_probes;
-    if (r->has_steal_cap)
-        p->steal_cap = (uint16_t)r->steal_cap;
-    if (r->has_steal_max)
-        p->steal_max = (uint16_t)r->steal_max;
-    if (r->has_short_first)
-        p->short_first = (uint16_t)r->short_first;
-}
-
-int api_policy_apply(struct policy *p, const struct api_set_policy_request *r, char *why, size_t size)
-{
-    struct policy changed = *p;
     uint32_t bit = 0;
-    int err = r->preset && *r->preset ? preset_apply(&changed, r->preset, why, size) : 0;
-    if (!err)
-        err = numbers_check(r, why, size);
-    if (err)
-        return err;
-    numbers_apply(&changed, r);
+    int err;
     for (uint32_t i = 0; i < r->on_n; i++) {
         if ((err = flag_find(r->on[i], &bit, why, size)))
             return err;
-        changed.flags |= bit;
+        c->flags |= bit;
+        c->v.flags |= bit;
     }
     for (uint32_t i = 0; i < r->off_n; i++) {
         if ((err = flag_find(r->off[i], &bit, why, size)))
             return err;
-        changed.flags &= ~bit;
+        c->flags |= bit;
+        c->v.flags &= ~bit;
     }
-    *p = changed;
     return 0;
+}
+
+int api_policy_choice(struct policy_choice **out, const struct api_set_policy_request *r, char *why,
+                      size_t size)
+{
+    struct policy_choice *c = policy_choice_new();
+    int err = r->preset && *r->preset ? preset_find(c, r->preset, why, size) : 0;
+    if (!err)
+        err = numbers_take(c, r, why, size);
+    if (!err)
+        err = flags_take(c, r, why, size);
+    if (err)
+        policy_choice_drop(c);
+    else
+        *out = c;
+    return err;
+}
+
+const char *api_policy_origin(const struct api_policy *p, const char *key)
+{
+    for (uint32_t i = 0; i < p->origins_n; i++)
+        if (strcmp(p->origins[i].key, key) == 0)
+            return p->origins[i].from;
+    return "";
+}
+
+static bool is_set(const struct api_policy *p, const char *key)
+{
+    return strcmp(api_policy_origin(p, key), policy_origin_text(POLICY_FROM_SET)) == 0;
+}
+
+static bool is_on(const struct api_policy *p, const char *flag)
+{
+    for (uint32_t i = 0; i < p->flags_n; i++)
+        if (strcmp(p->flags[i], flag) == 0)
+            return true;
+    return false;
+}
+
+/* Appends to what is there; what does not fit is cut. */
+static void HAWK_PRINTF(3, 4) line_add(char *buf, size_t size, const char *fmt, ...)
+{
+    size_t n = strlen(buf);
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(buf + n, size - n, fmt, ap);
+    va_end(ap);
+}
+
+/* A central of an older version does not say where anything comes from. */
+static void add_origin(const struct api_policy *p, const char *key, char *buf, size_t size)
+{
+    const char *from = api_policy_origin(p, key);
+    if (*from)
+        line_add(buf, size, " (%s)", from);
+}
+
+void api_policy_line(const struct api_policy *p, char *buf, size_t size)
+{
+    char cutoff[32];
+    buf[0] = '\0';
+    line_add(buf, size, "policy %s (version %u): cutoff %s", p->base && *p->base ? p->base : p->name,
+             p->version, duration_format(cutoff, sizeof cutoff, p->cutoff_us));
+    add_origin(p, "cutoff_us", buf, size);
+    line_add(buf, size, ", short partition %u.%02u%%", p->short_share_ppm / 10000,
+             p->short_share_ppm / 100 % 100);
+    add_origin(p, "short_share_ppm", buf, size);
+#define X(name, bit, scope, field, min, max)                                                                 \
+    if (POLICY_NUMBER_##name != POLICY_NUMBER_CUTOFF && POLICY_NUMBER_##name != POLICY_NUMBER_SHARE &&       \
+        is_set(p, #field))                                                                                   \
+        line_add(buf, size, ", %s %llu (set)", #field, (unsigned long long)p->field);
+    POLICY_NUMBERS(X)
+#undef X
+    for (int bit = 0; bit < 32; bit++)
+        if (policy_flag_keys[bit] && is_set(p, policy_flag_keys[bit]))
+            line_add(buf, size, ", %s %s (set)", policy_flag_keys[bit],
+                     is_on(p, policy_flag_keys[bit]) ? "on" : "off");
 }

@@ -32,7 +32,8 @@ WIRE_MESSAGES(X)
     F(u32, short_share_ppm)                                                                                  \
     F(u32, probe_ratio_milli) F(u32, min_probes) F(u16, steal_cap) F(u16, steal_max) F(u16, short_first)
 #define FIELDS_member_info(F)                                                                                \
-    F(node, node) F(u32, slots) F(u8, role) F(u8, state) F(u8, general) F(blob, addr) F(blob, name)
+    F(node, node)                                                                                            \
+    F(u32, slots) F(u8, role) F(u8, state) F(u8, general) F(blob, addr) F(blob, name) F(u8, unsettled)
 
 /* A job description: F(kind, member of struct job_desc, field of JobSpec). */
 #define SPEC_FIELDS(F)                                                                                       \
@@ -55,7 +56,8 @@ WIRE_MESSAGES(X)
     F(text, app, app)                                                                                        \
     F(text, user, user)                                                                                      \
     F(each_arg, flags, each_arg)                                                                             \
-    F(at_most_once, flags, at_most_once)
+    F(at_most_once, flags, at_most_once)                                                                     \
+    F(u32, umask, umask)
 
 /* ---- Encoding: nothing in it can fail, the buffer grows (base/mem.h) ---- */
 

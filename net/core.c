@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "net/addr.h"
 #include "net/server.h"
+#include "net/token.h"
 
 #include <grpc/byte_buffer_reader.h>
 #include <grpc/grpc_security.h>
@@ -37,6 +38,10 @@ size_t net_args(grpc_arg *args, uint32_t max_message_bytes, int keepalive_ms, in
     args[n++] = int_arg(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     args[n++] = int_arg(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, MIN_PING_INTERVAL_MS);
     args[n++] = int_arg(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
+    /* Nothing compressed: 1 MB on the wire would be 1 GiB in memory before anybody counts. */
+    args[n++] = int_arg(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1 << GRPC_COMPRESS_NONE);
+    args[n++] = int_arg(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
+    args[n++] = int_arg(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
     /* Bookkeeping nobody reads. */
     args[n++] = int_arg(GRPC_ARG_ENABLE_CHANNELZ, 0);
     /* To learn how much fits in flight, gRPC would ping every connection on which something arrives: on a quiet one that
@@ -86,7 +91,7 @@ int net_bytes_get(struct net_bytes *b, grpc_byte_buffer *from)
     grpc_slice *first;
 
     *b = (struct net_bytes){.data = (const uint8_t *)"", .slice = grpc_empty_slice()};
-    if (!grpc_byte_buffer_reader_init(&r, from))
+    if (from->data.raw.compression != GRPC_COMPRESS_NONE || !grpc_byte_buffer_reader_init(&r, from))
         return HAWK_EMALFORMED;
     if (from->data.raw.slice_buffer.count == 1 && grpc_byte_buffer_reader_peek(&r, &first)) {
         b->data = GRPC_SLICE_START_PTR(*first);

@@ -16,6 +16,7 @@
 #include "net/core.h"
 #include "net/rpc.h"
 #include "net/server.h"
+#include "net/token.h"
 
 #include <grpc/support/alloc.h>
 #include <stdio.h>
@@ -872,7 +873,7 @@ struct links *links_new(struct loop *l, const struct link_config *c, const struc
     ls->role = c->role;
     ls->version = c->version ? c->version : PROTOCOL_VERSION;
     ls->name = xstrdup(c->name ? c->name : "");
-    if (c->token && token_check(c->token, why, sizeof why) == 0)
+    if (c->token && token_check(c->token, strlen(c->token), why, sizeof why) == 0)
         ls->token = xstrdup(c->token);
     ls->pending_max = c->pending_bytes ? c->pending_bytes : LINK_PENDING_BYTES;
     ls->accepted_max = c->max_accepted ? c->max_accepted : LINK_MAX_ACCEPTED;

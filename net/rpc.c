@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "net/addr.h"
 #include "net/core.h"
+#include "net/token.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -53,7 +54,7 @@ struct channel *channel_new(struct loop *l, const char *addr, const char *token)
         channel_on(l, addr, net_channel(addr, false, NET_KEEPALIVE_MS, NET_KEEPALIVE_TIMEOUT_MS));
     char why[128];
 
-    if (token && token_check(token, why, sizeof why) == 0)
+    if (token && token_check(token, strlen(token), why, sizeof why) == 0)
         ch->token = xstrdup(token);
     return ch;
 }
@@ -356,8 +357,8 @@ static const struct {
     {GRPC_STATUS_FAILED_PRECONDITION, HAWK_EVERSION},
     {GRPC_STATUS_FAILED_PRECONDITION, HAWK_ENOT_OWNER},
     {GRPC_STATUS_FAILED_PRECONDITION, HAWK_ESTALE},
-    {GRPC_STATUS_UNAUTHENTICATED, HAWK_EDENIED},
     {GRPC_STATUS_PERMISSION_DENIED, HAWK_EDENIED},
+    {GRPC_STATUS_UNAUTHENTICATED, HAWK_EDENIED}, /* net/server.c says so itself */
     {GRPC_STATUS_CANCELLED, HAWK_ECANCELLED},
     {GRPC_STATUS_DEADLINE_EXCEEDED, HAWK_ETIMEOUT},
     {GRPC_STATUS_UNIMPLEMENTED, HAWK_EUNSUPPORTED},

@@ -2,23 +2,21 @@
 #include "net/server_impl.h"
 
 #include "base/check.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "net/link_accept.h"
 
-#include <errno.h>
-#include <grpc/grpc_security.h>
-#include <netdb.h>
+#include <grpc/support/alloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 /* Calls gRPC may hand over before we ask for more. */
 #define ACCEPTS 16
+/* The last of its calls a server keeps for connections that have few. */
+#define RESERVED_SHARE 10 /* one in so many */
+#define LIGHT_CALLS 64u
+/* Calls of one connection of which nothing but headers has come: the cheapest way to make a server hold memory. */
+#define WAITING_MAX 300u
 /* How long the answers of a server that stops may take to reach its clients. */
 #define LAST_ANSWERS_US (1 * US_PER_S)
 
@@ -26,6 +24,7 @@ struct accept {
     struct server *server;
     struct cq_tag tag;
     grpc_call *call;
+    struct front_conn *conn; /* NULL: it is gone already */
     grpc_call_details details;
     grpc_metadata_array metadata;
 };
@@ -33,9 +32,10 @@ struct accept {
 struct server {
     struct loop *loop;
     grpc_server *server;
-    char *token;
+    struct front *front;
+    char *token, *node_token;
     bool insecure, started;
-    uint32_t max_calls;
+    uint32_t max_calls, max_per_connection;
     char **addrs;
     unsigned addrs_n, addrs_cap;
     struct links *links;
@@ -57,98 +57,39 @@ struct server *server_new(struct loop *l, const struct server_config *c)
 
     s->loop = l;
     s->token = c->token ? xstrdup(c->token) : NULL;
+    s->node_token = c->node_token ? xstrdup(c->node_token) : NULL;
     s->insecure = c->insecure;
     s->max_calls = c->max_calls ? c->max_calls : SERVER_MAX_CALLS;
+    s->max_per_connection = s->max_calls / 2 > LIGHT_CALLS ? s->max_calls / 2 : LIGHT_CALLS;
     s->calls.loop = l;
     s->calls.bytes_max = c->max_reply_bytes ? c->max_reply_bytes : SERVER_REPLY_BYTES;
     list_init(&s->calls.all);
     args.num_args = net_args(v, c->max_message_bytes ? c->max_message_bytes : NET_MESSAGE_BYTES,
                              c->keepalive_ms ? (int)c->keepalive_ms : NET_KEEPALIVE_MS,
                              c->keepalive_ms ? (int)c->keepalive_ms : NET_KEEPALIVE_TIMEOUT_MS);
-    v[args.num_args++] = (grpc_arg){
-        .type = GRPC_ARG_INTEGER, .key = (char *)(uintptr_t)GRPC_ARG_ALLOW_REUSEPORT, .value.integer = 0};
+    v[args.num_args++] = (grpc_arg){.type = GRPC_ARG_INTEGER,
+                                    .key = (char *)(uintptr_t)GRPC_ARG_MAX_CONCURRENT_STREAMS,
+                                    .value.integer = FRAMES_STREAMS};
     s->server = grpc_server_create(&args, NULL);
     CHECK(s->server);
     grpc_server_register_completion_queue(s->server, loop_cq(l), NULL);
+    s->front =
+        front_new(l, &(struct front_config){
+                         .connections_max = c->connections_max,
+                         .per_address = c->unproven_per_address,
+                         .user_timeout_ms = c->keepalive_ms ? c->keepalive_ms : NET_KEEPALIVE_TIMEOUT_MS,
+                         .dead = c->dead,
+                         .arg = c->dead_arg,
+                     });
     return s;
 }
 
 /* ---- Listening ---- */
 
-/* gRPC takes the path of a live server's socket without a word, so that is asked first. */
-static int check_unix(const char *addr, char *why, size_t size)
-{
-    const char *path = addr + strlen("unix:");
-    struct sockaddr_un sa = {.sun_family = AF_UNIX};
-    struct stat st;
-    int fd, rc, err;
-
-    if (lstat(path, &st) != 0)
-        return 0; /* nothing there, or a directory that is missing, which gRPC will find as well */
-    if (!S_ISSOCK(st.st_mode)) {
-        snprintf(why, size, "%s exists and is no socket; choose another path or remove it", path);
-        return HAWK_EEXISTS;
-    }
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    CHECK(fd >= 0);
-    snprintf(sa.sun_path, sizeof sa.sun_path, "%s", path);
-    rc = connect(fd, (const struct sockaddr *)&sa, sizeof sa);
-    err = errno;
-    close(fd);
-    if (rc == 0 || err == EAGAIN) {
-        snprintf(why, size, "%s is in use by another process; stop that or choose another path", addr);
-        return HAWK_EEXISTS;
-    }
-    if (err != ECONNREFUSED) {
-        snprintf(why, size, "%s: %s", addr, strerror(err));
-        return HAWK_EIO;
-    }
-    return 0;
-}
-
-/* gRPC only says that it failed; an attempt of our own tells why. */
-static int explain_failure(const char *addr, char *why, size_t size)
-{
-    char host[ADDR_TEXT], port[8];
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV};
-    struct addrinfo *a;
-    int fd, err = EINVAL, one = 1;
-
-    if (addr_is_unix(addr)) {
-        snprintf(why, size, "cannot listen on %s: is its directory there, and writable?", addr);
-        return HAWK_EIO;
-    }
-    snprintf(port, sizeof port, "%u", addr_port(addr));
-    snprintf(host, sizeof host, "%.*s", (int)(strrchr(addr, ':') - addr), addr);
-    if (host[0] == '[')
-        snprintf(host, sizeof host, "%.*s", (int)(strrchr(addr, ']') - addr - 1), addr + 1);
-    if (getaddrinfo(host, port, &hints, &a) == 0) {
-        fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (fd >= 0 && (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 ||
-                        bind(fd, a->ai_addr, a->ai_addrlen) == 0)) {
-            /* Bound: it has become free in between, or only listening fails. */
-            err = listen(fd, 1) == 0 ? EAGAIN : errno;
-        } else {
-            err = errno;
-        }
-        if (fd >= 0)
-            close(fd);
-        freeaddrinfo(a);
-    }
-    if (err == EADDRINUSE) {
-        snprintf(why, size, "cannot listen on %s: the port is in use; stop who has it or choose another",
-                 addr);
-        return HAWK_EEXISTS;
-    }
-    snprintf(why, size, "cannot listen on %s: %s", addr, strerror(err));
-    return HAWK_EIO;
-}
-
 int server_listen(struct server *s, const char *addr, char *why, size_t size)
 {
-    char numeric[ADDR_TEXT];
-    grpc_server_credentials *creds;
-    int err, port;
+    char numeric[ADDR_TEXT], bound[ADDR_TEXT];
+    int err;
 
     CHECK(!s->started);
     if ((err = addr_check(addr, why, size)) != 0)
@@ -156,23 +97,16 @@ int server_listen(struct server *s, const char *addr, char *why, size_t size)
     if (!s->token && !s->insecure && !addr_is_local(addr)) {
         snprintf(
             why, size,
-            "%s can be reached from other machines: set a token for the cluster, or allow it with --insecure",
+            "%s can be reached from other machines: set the cluster's tokens, or allow it with --insecure",
             addr);
         return HAWK_EDENIED;
     }
     if ((err = addr_resolve(addr, numeric, sizeof numeric, why, size)) != 0)
         return err;
-    if (addr_is_unix(addr) && (err = check_unix(addr, why, size)) != 0)
+    if ((err = front_listen(s->front, numeric, bound, why, size)) != 0)
         return err;
-    creds = grpc_insecure_server_credentials_create();
-    port = grpc_server_add_http2_port(s->server, numeric, creds); /* takes no "ipv4:" */
-    grpc_server_credentials_release(creds);
-    if (port <= 0)
-        return explain_failure(numeric, why, size);
-    if (!addr_is_unix(addr))
-        addr_with_port(numeric, (uint16_t)port, numeric, sizeof numeric);
     vec_grow(s->addrs, s->addrs_n, s->addrs_cap);
-    s->addrs[s->addrs_n++] = xstrdup(numeric);
+    s->addrs[s->addrs_n++] = xstrdup(bound);
     return 0;
 }
 
@@ -208,6 +142,13 @@ void server_handle_stream(struct server *s, const char *path, void (*fn)(void *a
     add_method(s, path, arg)->open = fn;
 }
 
+void server_limit(struct server *s, const char *path, uint32_t per_connection)
+{
+    for (unsigned i = 0; i < s->methods_n; i++)
+        if (strcmp(s->methods[i].path, path) == 0)
+            s->methods[i].per_connection = per_connection;
+}
+
 static const struct server_method *find_method(const struct server *s, grpc_slice path)
 {
     for (unsigned i = 0; i < s->methods_n; i++)
@@ -216,9 +157,9 @@ static const struct server_method *find_method(const struct server *s, grpc_slic
     return NULL;
 }
 
-static void refuse(struct server *s, grpc_call *call, grpc_status_code status, const char *text)
+static void refuse(struct server *s, const struct accept *a, grpc_status_code status, const char *text)
 {
-    rpc_fail(server_call_new(&s->calls, call, NULL), status, "%s", text);
+    rpc_fail(server_call_new(&s->calls, a->call, NULL, a->conn), status, "%s", text);
 }
 
 static void dispatch_link(struct server *s, struct accept *a)
@@ -226,43 +167,84 @@ static void dispatch_link(struct server *s, struct accept *a)
     grpc_status_code status;
     const char *why = links_refuse(s->links, &a->metadata, &status);
 
-    if (why)
-        refuse(s, a->call, status, why);
-    else
+    if (why) {
+        refuse(s, a, status, why);
+    } else {
+        if (a->conn)
+            front_prove(a->conn);
         links_accept(s->links, a->call, &a->metadata);
+    }
+}
+
+/* Whether one call more is too much, and why. */
+static bool full(const struct server *s, const struct front_conn *c, const struct server_method *m,
+                 char *text, size_t size)
+{
+    if (s->calls.n >= s->max_calls)
+        snprintf(text, size, "this daemon has %u calls under way, its limit; try again later", s->max_calls);
+    else if (server_calls_full(&s->calls))
+        snprintf(text, size,
+                 "clients of this daemon have not read %zu MiB of replies, its limit; read them, or try "
+                 "again later",
+                 s->calls.bytes_max >> 20);
+    else if (c && c->calls >= s->max_per_connection)
+        snprintf(text, size, "this connection has %u calls under way, its limit; try again later",
+                 s->max_per_connection);
+    else if (c && m->per_connection && c->limited >= m->per_connection)
+        snprintf(text, size, "this connection has %u calls of %s under way, its limit; end some",
+                 m->per_connection, m->path);
+    else if (c && c->waiting >= WAITING_MAX)
+        snprintf(text, size, "this connection has %u calls whose requests have not come, its limit",
+                 WAITING_MAX);
+    else if (c && c->calls >= LIGHT_CALLS && s->calls.n >= s->max_calls - s->max_calls / RESERVED_SHARE)
+        snprintf(text, size,
+                 "this daemon has %u calls under way and keeps the rest of its %u for connections with fewer "
+                 "than %u; try again later",
+                 s->calls.n, s->max_calls, LIGHT_CALLS);
+    else
+        return false;
+    return true;
+}
+
+/* Why the caller may not make this call; NULL: it may. A client's token opens no link: whoever has one is a node. */
+static const char *stranger(const struct server *s, const grpc_metadata_array *md, bool link)
+{
+    const char *nodes = s->node_token ? s->node_token : s->token;
+
+    if (!s->token || net_token_matches(md, nodes) || (!link && net_token_matches(md, s->token)))
+        return NULL;
+    return link ? "the nodes' token is missing or wrong: set cluster.node_token_file as on this daemon's "
+                  "machine"
+                : "the cluster's token is missing or wrong";
 }
 
 static void dispatch(struct server *s, struct accept *a)
 {
     grpc_slice path = a->details.method;
     const struct server_method *m = find_method(s, path);
+    bool link = grpc_slice_str_cmp(path, LINK_METHOD) == 0;
+    const char *why;
     char text[256];
 
     if (s->calls.stopping) {
-        refuse(s, a->call, GRPC_STATUS_UNAVAILABLE, SERVER_STOPPING_TEXT);
-    } else if (s->token && !net_token_matches(&a->metadata, s->token)) {
-        refuse(s, a->call, GRPC_STATUS_UNAUTHENTICATED, "the cluster's token is missing or wrong");
-    } else if (s->links && grpc_slice_str_cmp(path, LINK_METHOD) == 0) {
+        refuse(s, a, GRPC_STATUS_UNAVAILABLE, SERVER_STOPPING_TEXT);
+    } else if ((why = stranger(s, &a->metadata, link)) != NULL) {
+        refuse(s, a, GRPC_STATUS_UNAUTHENTICATED, why);
+        if (a->conn)
+            front_failed(a->conn);
+    } else if (s->links && link) {
         dispatch_link(s, a);
-    } else if (s->no_links && grpc_slice_str_cmp(path, LINK_METHOD) == 0) {
-        refuse(s, a->call, GRPC_STATUS_UNAVAILABLE, s->no_links);
+    } else if (s->no_links && link) {
+        refuse(s, a, GRPC_STATUS_UNAVAILABLE, s->no_links);
     } else if (!m) {
         snprintf(text, sizeof text, "this daemon does not serve %.*s",
                  GRPC_SLICE_LENGTH(path) > 200 ? 200 : (int)GRPC_SLICE_LENGTH(path),
                  (const char *)GRPC_SLICE_START_PTR(path));
-        refuse(s, a->call, GRPC_STATUS_UNIMPLEMENTED, text);
-    } else if (s->calls.n >= s->max_calls) {
-        snprintf(text, sizeof text, "this daemon has %u calls under way, its limit; try again later",
-                 s->max_calls);
-        refuse(s, a->call, GRPC_STATUS_RESOURCE_EXHAUSTED, text);
-    } else if (server_calls_full(&s->calls)) {
-        snprintf(text, sizeof text,
-                 "clients of this daemon have not read %zu MiB of replies, its limit; read them, or try "
-                 "again later",
-                 s->calls.bytes_max >> 20);
-        refuse(s, a->call, GRPC_STATUS_RESOURCE_EXHAUSTED, text);
+        refuse(s, a, GRPC_STATUS_UNIMPLEMENTED, text);
+    } else if (full(s, a->conn, m, text, sizeof text)) {
+        refuse(s, a, GRPC_STATUS_RESOURCE_EXHAUSTED, text);
     } else {
-        server_call_new(&s->calls, a->call, m);
+        server_call_new(&s->calls, a->call, m, a->conn);
     }
 }
 
@@ -283,8 +265,12 @@ static void on_accept(void *arg, bool ok)
     struct accept *a = arg;
 
     a->server->accepting--;
-    if (ok)
+    if (ok) {
+        char *peer = grpc_call_get_peer(a->call);
+        a->conn = front_find(a->server->front, peer);
+        gpr_free(peer);
         dispatch(a->server, a);
+    }
     grpc_call_details_destroy(&a->details);
     grpc_metadata_array_destroy(&a->metadata);
     if (ok) /* not ok: the server is shut down */
@@ -310,6 +296,7 @@ void server_start(struct server *s)
         cq_tag_init(&a->tag, on_accept, a);
         request_call(a);
     }
+    front_start(s->front, s->server);
 }
 
 void server_stop(struct server *s)
@@ -325,7 +312,8 @@ void server_free(struct server *s)
     if (!s)
         return;
     server_stop(s);
-    if (!s->started) /* gRPC never ends the shutdown of a server that listens and was not started */
+    front_stop(s->front);
+    if (!s->started) /* gRPC never ends the shutdown of a server that was not started */
         grpc_server_start(s->server);
     cq_tag_init(&s->stopped_tag, on_stopped, s);
     grpc_server_shutdown_and_notify(s->server, loop_cq(s->loop), &s->stopped_tag);
@@ -335,6 +323,7 @@ void server_free(struct server *s)
     CHECK(s->accepting == 0);
     grpc_server_destroy(s->server);
     server_calls_free(&s->calls);
+    front_free(s->front);
     for (unsigned i = 0; i < s->methods_n; i++)
         free(s->methods[i].path);
     free(s->methods);
@@ -342,6 +331,7 @@ void server_free(struct server *s)
         free(s->addrs[i]);
     free(s->addrs);
     free(s->token);
+    free(s->node_token);
     free(s->no_links);
     free(s);
 }

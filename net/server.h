@@ -14,7 +14,8 @@
 
 /* The biggest message a peer or client may send: one job's description (CODEC_ENVELOPE_MAX) and what shares its batch. */
 #define NET_MESSAGE_BYTES (100u << 20)
-#define SERVER_MAX_CALLS 10000u /* unfinished API calls at a time, unless configured */
+#define SERVER_MAX_CALLS                                                                                     \
+    10000u /* unfinished API calls at a time, unless configured; half as many of one connection */
 /* What a server that stops answers to calls that reached no handler. */
 #define SERVER_STOPPING_TEXT "this daemon is shutting down, and the call was not accepted: ask another one"
 #define RPC_QUEUE_BYTES (4u << 20) /* replies of one streaming call that wait for the client */
@@ -27,13 +28,21 @@ struct links;
 struct rpc_call; /* one call a client made */
 
 struct server_config {
-    const char *token;          /* every call must carry it; NULL: none is asked for. copied */
+    /* What callers show: nodes theirs, to open links; clients theirs, or the nodes', for every other call. token NULL:
+     * none is asked for. node_token NULL: the clients' opens links as well. copied */
+    const char *token, *node_token;
     bool insecure;              /* listen on addresses beyond this machine although there is no token */
     uint32_t max_calls;         /* 0: SERVER_MAX_CALLS */
     uint32_t max_message_bytes; /* 0: NET_MESSAGE_BYTES */
     uint32_t max_reply_bytes;   /* 0: SERVER_REPLY_BYTES */
     uint32_t
         keepalive_ms; /* how often clients are pinged and how long a ping may go unanswered; 0: NET_KEEPALIVE_* */
+    uint32_t connections_max; /* 0: half of the descriptors the process may have */
+    uint32_t
+        unproven_per_address; /* connections of one address without an accepted call; 0: the default (front.h) */
+    /* The process cannot be reached any more, or cannot be protected: it is to end. NULL: that is only logged. */
+    void (*dead)(void *arg);
+    void *dead_arg;
 };
 
 /* `l` must be a LOOP_NET one. */
@@ -56,6 +65,8 @@ void server_handle(struct server *s, const char *path,
  * rpc_receive. */
 void server_handle_stream(struct server *s, const char *path, void (*fn)(void *arg, struct rpc_call *c),
                           void *arg);
+/* Of that method one connection may have so many calls under way; others are RESOURCE_EXHAUSTED. */
+void server_limit(struct server *s, const char *path, uint32_t per_connection);
 void server_start(struct server *s);
 /* From here on no link is accepted and no handler called: their owners may be freed, calls that wait for an answer
  * can still get it, and others are refused as UNAVAILABLE with SERVER_STOPPING_TEXT. NULL is fine. */

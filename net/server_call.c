@@ -7,7 +7,6 @@
 #include "base/check.h"
 #include "base/mem.h"
 
-#include <grpc/support/alloc.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +26,8 @@ struct rpc_call {
     int over_cancelled;
     grpc_byte_buffer *request;
     struct server_method method; /* all zero: the call is refused */
-    char *peer;
+    struct front_conn *conn;     /* NULL: it was gone when the call came */
+    bool waiting;                /* nothing of the client's has come but headers */
 
     /* of a stream from the client */
     void (*on_message)(void *arg, struct rpc_call *c, const uint8_t *data, size_t len);
@@ -65,6 +65,42 @@ static void wire_free(struct rpc_call *c)
     c->call = NULL;
 }
 
+/* Something of the client's has come, or nothing will any more. */
+static void waits_no_more(struct rpc_call *c, bool came)
+{
+    if (!c->waiting)
+        return;
+    c->waiting = false;
+    c->conn->waiting--;
+    if (came)
+        front_prove(c->conn);
+}
+
+static void conn_enter(struct rpc_call *c)
+{
+    if (!c->conn)
+        return;
+    c->conn->refs++;
+    if (!c->method.request && !c->method.open)
+        return;
+    c->waiting = true;
+    c->conn->waiting++;
+    c->conn->calls++;
+    c->conn->limited += c->method.per_connection > 0;
+}
+
+static void conn_leave(struct rpc_call *c)
+{
+    if (!c->conn)
+        return;
+    waits_no_more(c, false);
+    if (c->method.request || c->method.open) {
+        c->conn->calls--;
+        c->conn->limited -= c->method.per_connection > 0;
+    }
+    front_unref(c->conn);
+}
+
 static void call_free(struct rpc_call *c)
 {
     wire_free(c);
@@ -72,9 +108,9 @@ static void call_free(struct rpc_call *c)
     list_remove(&c->node);
     if (c->method.request || c->method.open)
         c->server->n--;
+    conn_leave(c);
     grpc_slice_unref(c->details);
     free(c->queue);
-    free(c->peer);
     free(c);
 }
 
@@ -226,7 +262,7 @@ bool rpc_idle(struct rpc_call *c)
     return false;
 }
 
-const char *rpc_peer(const struct rpc_call *c) { return c->peer; }
+const char *rpc_peer(const struct rpc_call *c) { return c->conn ? c->conn->peer : "a client that has gone"; }
 
 /* ---- Receiving ---- */
 
@@ -244,6 +280,7 @@ static void on_request(void *arg, bool ok)
     struct net_bytes b;
 
     c->request = NULL;
+    waits_no_more(c, request);
     if (!ok || !request) {
         /* No message, one beyond the limit (gRPC then answers by itself), or the client has gone. */
         rpc_fail(c, GRPC_STATUS_INVALID_ARGUMENT, "the call carries no request");
@@ -286,6 +323,7 @@ static void on_message(void *arg, bool ok)
     grpc_byte_buffer *message = ok ? c->request : NULL;
 
     c->request = NULL;
+    waits_no_more(c, message);
     c->receiving = false;
     c->all_received = !message;
     if (!c->ended && !c->cancelled && !c->over)
@@ -319,6 +357,7 @@ static void on_over(void *arg, bool ok)
 
     (void)ok;
     c->over = true;
+    waits_no_more(c, false);
     if (c->over_cancelled) {
         c->cancelled = true;
         drop_queue(c);
@@ -329,18 +368,18 @@ static void on_over(void *arg, bool ok)
     op_done(c);
 }
 
-struct rpc_call *server_call_new(struct server_calls *s, grpc_call *call, const struct server_method *m)
+struct rpc_call *server_call_new(struct server_calls *s, grpc_call *call, const struct server_method *m,
+                                 struct front_conn *conn)
 {
     struct rpc_call *c = xcalloc(1, sizeof *c);
     grpc_op over = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
-    char *peer = grpc_call_get_peer(call);
 
     c->server = s;
     c->call = call;
     if (m)
         c->method = *m;
-    c->peer = xstrdup(peer);
-    gpr_free(peer);
+    c->conn = conn;
+    conn_enter(c);
     c->details = grpc_empty_slice();
     list_push_tail(&s->all, &c->node);
     if (m)

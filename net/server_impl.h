@@ -3,6 +3,8 @@
 #define HAWK_NET_SERVER_IMPL_H
 
 #include "net/core.h"
+#include "net/frames.h"
+#include "net/front.h"
 #include "net/server.h"
 
 /* One of `request` (the client sends one message) and `open` (any number) is set. */
@@ -11,6 +13,7 @@ struct server_method {
     void (*request)(void *arg, struct rpc_call *c, const uint8_t *request, size_t len);
     void (*open)(void *arg, struct rpc_call *c);
     void *arg;
+    uint32_t per_connection; /* calls at a time; 0: no limit of its own */
 };
 
 /* The calls a server has, and what it waits for when it stops. */
@@ -25,8 +28,10 @@ struct server_calls {
 
 static inline bool server_calls_full(const struct server_calls *s) { return s->bytes > s->bytes_max; }
 
-/* Takes a call over. m NULL: the caller ends it with rpc_fail at once; otherwise m's handler gets it. */
-struct rpc_call *server_call_new(struct server_calls *s, grpc_call *call, const struct server_method *m);
+/* Takes a call over. m NULL: the caller ends it with rpc_fail at once; otherwise m's handler gets it. conn NULL: its connection
+ * is gone. */
+struct rpc_call *server_call_new(struct server_calls *s, grpc_call *call, const struct server_method *m,
+                                 struct front_conn *conn);
 /* Frees the calls nobody has ended. Their streams must be over. */
 void server_calls_free(struct server_calls *s);
 

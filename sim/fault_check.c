@@ -119,6 +119,21 @@ void cluster_check_accepted(struct cluster *c)
                          job_id_format((char[JOB_ID_TEXT]){0}, c->accepted[i].job), c->accepted[i].epoch);
 }
 
+void cluster_check_starts(struct cluster *c, const struct cluster_job *j, uint32_t task)
+{
+    bool failed = j->task_state[task] == TASK_FAILED;
+
+    if (c->config.only_startless && j->task_state[task] == TASK_LOST)
+        cluster_fail(c, INVARIANT_STARTS, "task %u of %s is lost, which workers could not start %u times",
+                     task, job_id_format((char[JOB_ID_TEXT]){0}, j->id), j->unstarted[task]);
+    if (j->nowhere && j->ends[task] > 0)
+        cluster_fail(c, INVARIANT_STARTS, "task %u of %s ran, which can be started nowhere", task,
+                     job_id_format((char[JOB_ID_TEXT]){0}, j->id));
+    if (failed && j->ends[task] == 0 && !j->nowhere && c->startless_n == 0)
+        cluster_fail(c, INVARIANT_STARTS, "task %u of %s was not started, and every worker could have", task,
+                     job_id_format((char[JOB_ID_TEXT]){0}, j->id));
+}
+
 /* What was on record before this life of the dist is not launched again, nor what its client knows to be cancelled. */
 static void expect_unfinished(struct cluster *c, struct cluster_dist *d, const struct try_id *id)
 {
@@ -158,10 +173,16 @@ void cluster_on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, 
         msg_format(m, line, sizeof line);
         cluster_fail(c, INVARIANT_MESSAGES, "%u sent %u what no codec would pass: %s", from, to, line);
     }
+    if (msg_is_wire(m) && !msg_may_pass(m->type, bus_role_of(c->bus, from), bus_role_of(c->bus, to))) {
+        msg_format(m, line, sizeof line);
+        cluster_fail(c, INVARIANT_MESSAGES, "%u sent %u what its role does not say: %s", from, to, line);
+    }
     if (m->type == MSG_TASK_REQUEST && c->config.nothing_fails)
         expect_reservation(c, to, from, &m->task_request);
     for (uint32_t i = 0; m->type == MSG_WATCH && i < c->jobs_n; i++)
         note_watch(c, to, c->jobs[i], m->watch.job);
+    if (m->type == MSG_SET_POLICY)
+        c->operator.asks = m->set_policy.client;
     if (m->type == MSG_RECOVERED && to == c->central_ep)
         c->recovered = true;
     else if (m->type == MSG_RECOVERED)
@@ -257,6 +278,8 @@ void cluster_on_stepped(void *arg, uint32_t ep, int64_t now_us)
         check_stuck(c, now_us);
     if (ep == c->central_ep) {
         central_check(c->central);
+        if (c->recovered)
+            cluster_check_policy(c);
         check_waiting(c, now_us);
     } else if (w) {
         worker_check(&w->w);

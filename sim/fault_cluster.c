@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* A central that lost its state leaves so much room between ids. */
+#define CLUSTER_NODES_MAX 200u
 #define CLUSTER_STEPS_MAX 20000000u /* a run that takes more is going in circles */
 
 /* ---- Roles ---- */
@@ -38,7 +40,10 @@ static void start_central(struct cluster *c)
     struct central_config cc;
 
     central_config_init(&cc);
-    cc.cluster = 1;
+    cc.cluster = c->emptied ? 2 : 1;
+    /* Longer than anything fails: some node that had an id comes first. */
+    cc.ids_wait_us = c->emptied ? 600 * US_PER_S : 0;
+    cc.nodes_max = CLUSTER_NODES_MAX;
     cc.epoch = ++c->central_epoch;
     cc.policy = policy_of(&c->config);
     cc.history.cutoff_fixed = !c->config.cutoff_computed;
@@ -77,6 +82,7 @@ static void start_dist(struct cluster *c, struct cluster_dist *d, uint32_t numbe
     dc.journal = true;
     dc.life = ++d->life;
     dc.node = d->node;
+    dc.cluster = d->cluster;
     if (c->config.jobs_max)
         dc.jobs_unfinished_max = c->config.jobs_max;
     if (c->config.tasks_max)
@@ -188,6 +194,7 @@ static void job_free(struct cluster_job *j)
     free(j->code);
     free(j->starts);
     free(j->ends);
+    free(j->unstarted);
     free(j->finals);
     free(j->task_state);
     free(j);
@@ -212,6 +219,7 @@ void cluster_free(struct cluster *c)
         job_free(c->jobs[i]);
     cluster_store_free(&c->store);
     cluster_net_free(&c->net);
+    free(c->operator.v);
     free(c->workers);
     free(c->dists);
     free(c->jobs);
@@ -345,6 +353,44 @@ static bool jobs_ended(const struct cluster *c)
     return true;
 }
 
+/* A detached one whose client had no answer may be on its dist's record all the same. */
+static bool is_orphaned(const struct cluster_job *j)
+{
+    return j->abandoned && !(j->desc->flags & JOB_DETACHED);
+}
+
+static bool is_orphan(const struct cluster *c, const struct cluster_run *r)
+{
+    return is_orphaned(c->jobs[r->job]) && node_eq(r->held.owner, NODE_CENTRAL);
+}
+
+void cluster_prolong_orphans(struct cluster *c)
+{
+    for (uint32_t i = 0; i < c->jobs_n; i++)
+        for (uint32_t t = 0; is_orphaned(c->jobs[i]) && t < c->jobs[i]->desc->tasks; t++)
+            c->jobs[i]->duration_us[t] = CLUSTER_ENDLESS_US;
+    for (uint32_t i = 0; i < c->workers_n; i++)
+        for (uint32_t k = 0; k < c->workers[i]->runs_n; k++)
+            if (is_orphan(c, &c->workers[i]->runs[k]))
+                c->workers[i]->runs[k].due_us = bus_now(c->bus) + CLUSTER_ENDLESS_US;
+}
+
+static bool no_orphans(struct cluster *c, void *arg)
+{
+    (void)arg;
+    for (uint32_t i = 0; i < c->workers_n; i++)
+        for (uint32_t k = 0; k < c->workers[i]->runs_n; k++)
+            if (is_orphan(c, &c->workers[i]->runs[k]))
+                return false;
+    return true;
+}
+
+void cluster_expect_no_orphans(struct cluster *c, int64_t limit_us)
+{
+    cluster_run_until(c, no_orphans, NULL, limit_us, INVARIANT_ORPHANS,
+                      "without tasks that nobody waits for");
+}
+
 /* The first job that has not ended, in words. */
 static void say_unfinished(struct cluster *c, char *buf, size_t size)
 {
@@ -399,6 +445,7 @@ static bool all_quiet(struct cluster *c, void *arg)
 
 void cluster_expect_all_quiet(struct cluster *c)
 {
+    cluster_run_until(c, cluster_agrees, NULL, 60 * US_PER_S, INVARIANT_POLICY, "of one policy");
     cluster_run_until(c, all_quiet, NULL, 3600 * US_PER_S, INVARIANT_QUIET, "quiet");
     cluster_check_accepted(c);
     for (uint32_t i = 0; i < c->jobs_n; i++) {
@@ -408,7 +455,9 @@ void cluster_expect_all_quiet(struct cluster *c)
             if (j->finals[t] != 1)
                 cluster_fail(c, INVARIANT_ONE_END, "task %u of job %u had %u final events", t, i + 1,
                              j->finals[t]);
-            if ((j->task_state[t] == TASK_DONE || j->task_state[t] == TASK_FAILED) && j->ends[t] == 0)
+            cluster_check_starts(c, j, t);
+            if ((j->task_state[t] == TASK_DONE || (j->task_state[t] == TASK_FAILED && !j->unstarted[t])) &&
+                j->ends[t] == 0)
                 cluster_fail(c, INVARIANT_ONE_END, "task %u of job %u is %s, and never ran to its end", t,
                              i + 1, task_state_text(j->task_state[t]));
         }
@@ -434,6 +483,7 @@ struct cluster_job *cluster_job(struct cluster *c, uint32_t tasks, int64_t durat
     j->code = xcalloc(tasks, sizeof *j->code);
     j->starts = xcalloc(tasks, sizeof *j->starts);
     j->ends = xcalloc(tasks, sizeof *j->ends);
+    j->unstarted = xcalloc(tasks, sizeof *j->unstarted);
     j->finals = xcalloc(tasks, sizeof *j->finals);
     j->task_state = xcalloc(tasks, sizeof *j->task_state);
     for (uint32_t i = 0; i < tasks; i++)
@@ -584,6 +634,7 @@ void cluster_dist_died(struct cluster *c, struct cluster_dist *d)
 {
     d->alive = false;
     d->node = dist_node(&d->d);
+    d->cluster = d->d.cluster;
     cluster_store_crash(c, &d->store);
     for (uint32_t i = 0; i < c->jobs_n; i++) {
         struct cluster_job *j = c->jobs[i];
@@ -619,19 +670,22 @@ void cluster_restart_central(struct cluster *c)
     start_central(c);
 }
 
+void cluster_empty_central(struct cluster *c)
+{
+    if (bus_runs(c->bus, c->central_ep))
+        cluster_kill_central(c);
+    cluster_store_free(&c->store);
+    c->store = (struct cluster_store){.ep = c->central_ep, .commit_us = TIME_NEVER};
+    c->accepted_n = 0; /* it is nobody's fault that it does not know these */
+    c->operator.n = c->operator.told = 0;
+    c->emptied = true;
+    cluster_restart_central(c);
+}
+
 void cluster_drain(struct cluster *c, uint32_t node, enum drain drain)
 {
     struct msg m = {.type = MSG_SET_DRAIN,
                     .set_drain = {.node = {node}, .client = 1, .drain = (uint8_t)drain}};
 
-    bus_post(c->bus, c->central_ep, bus_now(c->bus), &m);
-}
-
-void cluster_set_share(struct cluster *c, uint32_t share_ppm)
-{
-    struct msg m = {.type = MSG_SET_POLICY};
-
-    m.set_policy.policy = *central_policy(c->central);
-    m.set_policy.policy.short_share_ppm = share_ppm;
     bus_post(c->bus, c->central_ep, bus_now(c->bus), &m);
 }

@@ -22,20 +22,24 @@
 /* X(constant, name, what holds). The names are in docs/reliability.md. */
 #define INVARIANTS(X)                                                                                        \
     X(OWN_CHECKS, "own checks", "central_check, dist_check, worker_check: they abort by themselves")         \
-    X(MESSAGES, "messages", "what one role sends a decoder would let through")                               \
+    X(MESSAGES, "messages", "what one role sends a decoder would let through, and the other's shell")        \
     X(EFFECTS, "effects", "roles ask for what is possible: a slot for a run, an answer to who asked")        \
     X(BOOKS, "books", "waiting + running + done + failed + cancelled + lost = all tasks of a job")           \
     X(ONE_END, "one end", "a task ends once for its client, having run to its end somewhere")                \
     X(ONE_COPY, "one copy", "a task that central placed runs nowhere twice at a time")                       \
     X(AT_MOST_ONCE, "at most once", "a task of a job that says so is started once, if at all")               \
-    X(ASKED, "asked for", "no task is cancelled but at its client's word")                                   \
+    X(ASKED, "asked for", "no task is cancelled but at its client's word, or when its dist is long gone")    \
     X(RESERVED, "reserved", "no long task reaches a worker behind the word that it is reserved")             \
     X(WAITING_TIMES, "waiting times", "central's estimates are never negative")                              \
     X(RESERVATIONS, "reservations", "without faults a dist knows where each of its reservations is")         \
+    X(WAITS, "waits", "one fault alone makes no short task wait for more than 3.5 s")                        \
     X(STUCK, "stuck", "without faults no thief is left alone beside a stuck reservation")                    \
+    X(POLICY, "policy", "what an operator was told is the policy outlives central, and reaches every node")  \
     X(NOTHING_FORGOTTEN, "nothing forgotten", "what was accepted durably comes to an end, whatever crashed") \
     X(ENDS, "it ends", "once it healed every job ends in bounded time")                                      \
-    X(QUIET, "quiet", "and every table is empty")
+    X(QUIET, "quiet", "and every table is empty")                                                            \
+    X(ORPHANS, "orphans", "what nobody waits for any more ends a lease later")                               \
+    X(STARTS, "starts", "what a worker could not start spends no retry, and loses no task")
 
 enum invariant {
 #define X(name, text, help) INVARIANT_##name,
@@ -72,7 +76,8 @@ struct cluster_config {
     bool cutoff_computed; /* from history, once three jobs are known */
     /* DESIGN 3.4: where nothing fails, no reservation is stuck for longer while one thief is parked; 0: not checked. */
     int64_t stuck_us_max;
-    bool nothing_fails; /* then a dist knows where each of its reservations is */
+    bool nothing_fails;  /* then a dist knows where each of its reservations is */
+    bool only_startless; /* nothing but kind startless: then no task may be lost, whatever retries it has */
     /* An invariant is violated: says so, and does not return. NULL: to standard error, and abort. */
     void (*failed)(void *arg, enum invariant invariant, const char *text);
     void *failed_arg;
@@ -96,6 +101,8 @@ struct cluster_job {
     int64_t submit_us, end_us;
     uint32_t *starts; /* how often each task was started, and ran to its end, anywhere */
     uint32_t *ends;
+    uint32_t *unstarted; /* how often a worker could not start it */
+    bool nowhere;        /* nor can any: its directory is on no machine */
     uint32_t *finals;    /* final events the client got of each task */
     uint8_t *task_state; /* enum task_state */
 };
@@ -160,6 +167,7 @@ struct cluster_worker {
     int64_t orphan_us; /* when what its last agent left is ended; TIME_NEVER: it is there, or left nothing */
     int64_t start_us;  /* it starts again then; TIME_NEVER */
     int64_t frozen_us; /* its machine stands still until then */
+    int64_t startless_us;        /* it can start nothing until then */
     int64_t parked_us, stuck_us; /* since when, and since it gave loot; TIME_NEVER: it is not */
 };
 
@@ -170,6 +178,7 @@ struct cluster_dist {
     uint64_t first_seq;
     uint16_t life;
     node_id_t node;   /* as it was called last */
+    uint64_t cluster; /* where */
     int64_t start_us; /* as a worker's */
     struct cluster_store store;
 };
@@ -181,7 +190,9 @@ struct cluster {
     struct central *central;
     uint32_t central_ep;
     uint32_t central_epoch;
-    bool recovered; /* it has read its journal */
+    bool recovered;       /* it has read its journal */
+    uint32_t startless_n; /* how often a worker became unable to start anything */
+    bool emptied;         /* it has lost it once */
     struct cluster_dist **dists;
     uint32_t dists_n, dists_cap;
     struct cluster_worker **workers;
@@ -190,6 +201,16 @@ struct cluster {
     uint32_t jobs_n, jobs_cap;
     struct cluster_store store; /* central's */
     struct cluster_net net;
+    struct cluster_operator {
+        struct cluster_policy {
+            uint32_t client; /* whose request made it this */
+            struct policy policy;
+        } * v; /* one after the other, as central had them */
+        uint32_t n, cap;
+        uint32_t told;    /* the last one that central has answered for */
+        uint32_t clients; /* requests so far */
+        uint32_t asks;    /* the client whose request central gets in this step; 0: none */
+    } operator;
     struct msg_long_accepted *accepted; /* as central said */
     uint32_t accepted_n, accepted_cap;
     uint64_t steps;
@@ -238,16 +259,25 @@ void cluster_return_agent(struct cluster *c, uint32_t worker);
 void cluster_stop_worker(struct cluster *c, uint32_t worker, bool now);
 /* What clients waited for there is lost with it. */
 void cluster_kill_dist(struct cluster *c, uint32_t dist);
+/* The tasks that central has of jobs whose clients are gone run for hours from now on, those that run already as well. */
+#define CLUSTER_ENDLESS_US (10 * 3600 * US_PER_S)
+void cluster_prolong_orphans(struct cluster *c);
+/* Until none of those runs any more. */
+void cluster_expect_no_orphans(struct cluster *c, int64_t limit_us);
 /* The same name, a new process. */
 void cluster_restart_dist(struct cluster *c, uint32_t dist);
 void cluster_kill_central(struct cluster *c);
 /* From its journal. */
 void cluster_restart_central(struct cluster *c);
+/* Without it. */
+void cluster_empty_central(struct cluster *c);
 /* An executor of CLUSTER_APP attaches to that worker, or goes with all it runs. */
 #define CLUSTER_APP "app"
 void cluster_attach(struct cluster *c, uint32_t worker, bool on);
 /* The job is for such executors. */
 void cluster_app_job(struct cluster_job *j);
+/* An operator chooses something of the policy; NULL: what is configured. Central must run. */
+void cluster_set_policy(struct cluster *c, struct policy_choice *choice);
 void cluster_set_share(struct cluster *c, uint32_t share_ppm);
 /* By node id; no such node: nothing happens. Central runs. */
 void cluster_drain(struct cluster *c, uint32_t node, enum drain drain);

@@ -49,8 +49,16 @@ void cluster_store_replay(struct cluster *c, struct cluster_store *s);
 bool cluster_store_ended(const struct cluster_store *s, job_id_t job, uint16_t epoch);
 void cluster_store_free(struct cluster_store *s);
 
+/* fault_policy.c */
+void cluster_operator_answered(struct cluster *c, const struct msg_policy_set *m);
+void cluster_check_policy(struct cluster *c);
+/* Whether all who are alive have central's policy. */
+bool cluster_agrees(struct cluster *c, void *arg);
+
 /* fault_check.c */
 void cluster_on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, const struct msg *m);
+/* At the end of a task: what could not be started has lost nothing. */
+void cluster_check_starts(struct cluster *c, const struct cluster_job *j, uint32_t task);
 void cluster_check_accepted(struct cluster *c); /* at the end: nothing that central accepted is forgotten */
 void cluster_on_stepped(void *arg, uint32_t ep, int64_t now_us);
 

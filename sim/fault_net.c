@@ -5,9 +5,10 @@
 
 #include <string.h>
 
-/* A stream's other end is found silent (net/core.h: a ping after 1 to 2 s, 1.9 s for its answer). */
-#define SILENT_MIN_US (2900 * US_PER_MS)
-#define SILENT_MAX_US (3900 * US_PER_MS)
+/* A stream's other end is found silent by the connection itself (net/core.h: a ping every 2 s, 3 s for its answer). Roles
+ * that wait for something find it sooner (msg/pulse.h). */
+#define SILENT_MIN_US (3000 * US_PER_MS)
+#define SILENT_MAX_US (5000 * US_PER_MS)
 
 /* When the last thing sent from one to the other arrives: what is sent later does not overtake it. */
 static int64_t *last_arrival(struct cluster_net *n, uint32_t from, uint32_t to)

@@ -46,6 +46,30 @@ static void never_ran(struct cluster *c, const struct cluster_worker *w, uint32_
     bus_post(c->bus, w->ep, bus_now(c->bus), &m);
 }
 
+/* Nor did this, for a reason of the worker's; its spawner keeps that as any other end. */
+static void cannot_start(struct cluster *c, struct cluster_worker *w, const struct msg_exec_start *m,
+                         struct cluster_job *j)
+{
+    struct msg answer = {.type = MSG_EXEC_EXITED,
+                         .exec_exited = {.run = m->run,
+                                         .outcome = OUTCOME_LOST,
+                                         .code = HAWK_ECANNOT_START,
+                                         .result = blob_str("no such directory")}};
+
+    j->unstarted[m->id.task]++;
+    vec_grow(w->ends, w->ends_n, w->ends_cap);
+    w->ends[w->ends_n++] = (struct cluster_run){.held = {.id = m->id,
+                                                         .run = m->run,
+                                                         .owner = m->owner,
+                                                         .class = m->class,
+                                                         .promotable = m->promotable,
+                                                         .stolen = m->stolen,
+                                                         .outcome = OUTCOME_LOST,
+                                                         .code = HAWK_ECANNOT_START},
+                                                .job = (uint32_t)m->desc->shell - 1};
+    bus_post(c->bus, w->ep, bus_now(c->bus), &answer);
+}
+
 static void exec_start(struct cluster *c, struct cluster_worker *w, const struct msg_exec_start *m)
 {
     struct msg started = {.type = MSG_EXEC_STARTED, .exec_started = {.run = m->run, .pid = 1}};
@@ -61,6 +85,10 @@ static void exec_start(struct cluster *c, struct cluster_worker *w, const struct
         cluster_fail(c, INVARIANT_EFFECTS, "%u slots, and another task is started", w->slots);
     if (m->desc->kind == PAYLOAD_APP && !w->attached) {
         never_ran(c, w, m->run);
+        return;
+    }
+    if (c->jobs[job]->nowhere || w->startless_us > bus_now(c->bus)) {
+        cannot_start(c, w, m, c->jobs[job]);
         return;
     }
     if (node_eq(m->owner, NODE_CENTRAL))
@@ -379,6 +407,37 @@ static void on_job_event(struct cluster *c, uint32_t ep, const struct msg_job_ev
                          (unsigned)j->desc->shell, i, j->finals[i]);
 }
 
+/* Central may give up only what nobody has claimed for long: not what a dist has that is with central, and was heard of
+ * after it had joined and said what it has. */
+static void on_job_abandoned(struct cluster *c, const struct msg_job_abandoned *m)
+{
+    int64_t now_us = bus_now(c->bus);
+    struct cluster_job *j = NULL;
+    const struct dist_job *found;
+    struct central_node n;
+    const struct dist *d;
+    struct job_view v;
+
+    for (uint32_t i = 0; i < c->jobs_n && !j; i++)
+        if (job_eq(c->jobs[i]->id, m->job))
+            j = c->jobs[i];
+    if (!j)
+        return; /* its client never had an answer */
+    j->cancelled = true;
+    if (j->desc->flags & JOB_DETACHED)
+        cluster_fail(c, INVARIANT_ASKED, "central gives up %s, for which nobody need wait",
+                     job_id_format((char[JOB_ID_TEXT]){0}, m->job));
+    d = &c->dists[j->dist]->d;
+    found = c->dists[j->dist]->alive && dist_central_up(d) ? dist_find(d, m->job) : NULL;
+    if (!found || !central_view_node(c->central, dist_node(d), now_us, &n))
+        return;
+    dist_job_view(d, found, now_us, &v);
+    if (!job_state_final(v.state) && node_eq(v.owner, NODE_CENTRAL) && v.epoch == m->epoch &&
+        n.member.state == MEMBER_UP && n.silent_us < US_PER_S && now_us - d->joined_us > 2 * US_PER_S)
+        cluster_fail(c, INVARIANT_ASKED, "central gives up %s, and its dist is there and has it",
+                     job_id_format((char[JOB_ID_TEXT]){0}, m->job));
+}
+
 static void on_stopped(struct cluster *c, uint32_t ep)
 {
     struct cluster_worker *w = cluster_worker_of(c, ep);
@@ -434,6 +493,12 @@ void cluster_on_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg 
         break;
     case MSG_JOB_EVENT:
         on_job_event(c, ep, &m->job_event);
+        break;
+    case MSG_JOB_ABANDONED:
+        on_job_abandoned(c, &m->job_abandoned);
+        break;
+    case MSG_POLICY_SET:
+        cluster_operator_answered(c, &m->policy_set);
         break;
     case MSG_STOPPED:
         on_stopped(c, ep);

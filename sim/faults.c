@@ -9,6 +9,9 @@
 #define S US_PER_S
 #define MS US_PER_MS
 #define LATE_FAULTS 10 /* after the last job was submitted */
+/* What was injected last lasts up to 20 s (and a disk's last commit 4 s); then a dist is missed for 3 s and gone after the
+ * lease of 10 s, or comes back as another process; another lease later its orphans are cancelled. The rest is margin. */
+#define ORPHANS_US (90 * S)
 
 const char *const fault_names[FAULT_COUNT] = {
 #define X(name, text, help) [FAULT_##name] = (text),
@@ -106,8 +109,10 @@ static struct cluster_job *random_job(struct run *run)
         j->desc->flags |= JOB_AT_MOST_ONCE;
     if (has(run, FAULT_EXECUTOR) && rng_below(r, 3) == 0)
         cluster_app_job(j);
+    j->nowhere = has(run, FAULT_STARTLESS) && rng_below(r, 8) == 0;
     j->cancelled = j->desc->max_fails > 0; /* at any moment */
-    j->desc->retries = 20;                 /* nothing may be lost but by a fault too many */
+    /* Nothing may be lost but by a fault too many. */
+    j->desc->retries = run->config.only_startless ? 0 : 20;
     return j;
 }
 
@@ -222,6 +227,13 @@ static void crash_dist(struct run *run, uint32_t dist)
         cluster_restart_dist(run->c, dist);
 }
 
+/* Who reboots the machine that both are on. */
+static void crash_clients(struct run *run)
+{
+    crash_dist(run, (uint32_t)rng_below(&run->rng, run->c->dists_n));
+    cluster_prolong_orphans(run->c);
+}
+
 static void crash_central(struct run *run)
 {
     struct cluster *c = run->c;
@@ -295,6 +307,60 @@ static void fail_network(struct run *run, enum fault_kind kind)
         bus_cut(c->bus, x, y, within(run, 20));
 }
 
+/* One flag is switched: any of them where nothing is lost on the way, else of those that jobs need none. */
+static uint32_t random_flag(const struct run *run, struct rng *r)
+{
+    uint32_t bit = (uint32_t)rng_below(r, 18);
+    bool lossless = run->kinds == 1u << FAULT_POLICY;
+
+    while (!policy_flag_keys[bit] || (!lossless && 1u << bit & (POLICY_REPROBE | POLICY_CANCEL_PROBES)))
+        bit = (bit + 1) % 32;
+    return 1u << bit;
+}
+
+static void random_numbers(struct policy_choice *c, struct rng *r)
+{
+    c->numbers = (uint8_t)(rng_next(r) & POLICY_NUMBERS_ALL & ~(uint32_t)POLICY_NUMBER_SHARE);
+    c->v.cutoff_us = (int64_t)(S / 2 + rng_below(r, 20 * S));
+    c->v.probe_ratio_milli = 1000 + (uint32_t)rng_below(r, 3001);
+    c->v.min_probes = (uint32_t)rng_below(r, 10);
+    c->v.steal_cap = (uint16_t)(1 + rng_below(r, 10));
+    c->v.steal_max = (uint16_t)(1 + rng_below(r, 10));
+    c->v.short_first = (uint16_t)rng_below(r, 5);
+}
+
+/* A preset, numbers, a few flags, or everything as it was configured. */
+static void change_policy(struct run *run)
+{
+    struct policy_choice *c = policy_choice_new();
+    struct rng *r = &run->rng;
+    struct policy p;
+
+    if (!bus_runs(run->c->bus, run->c->central_ep)) {
+        policy_choice_drop(c);
+        return;
+    }
+    p = *central_policy(run->c->central);
+    if (rng_below(r, 2))
+        c->preset = (uint8_t)(1 + rng_below(r, 7));
+    for (uint32_t n = (uint32_t)rng_below(r, 4); n > 0; n--) {
+        uint32_t flag = random_flag(run, r);
+
+        c->flags |= flag;
+        c->v.flags ^= rng_below(r, 2) ? flag : 0;
+    }
+    if (rng_below(r, 2))
+        random_numbers(c, r);
+    policy_choose(&p, c);
+    /* Short jobs would have nowhere to go. */
+    if (policy_has(&p, POLICY_SHORT_RESERVED) && !policy_has(&p, POLICY_PARTITION)) {
+        c->flags |= POLICY_SHORT_RESERVED;
+        c->v.flags &= ~(uint32_t)POLICY_SHORT_RESERVED;
+    }
+    cluster_set_policy(run->c, rng_below(r, 8) ? c : NULL);
+    policy_choice_drop(c);
+}
+
 static void inject(struct run *run, enum fault_kind kind)
 {
     struct cluster *c = run->c;
@@ -349,6 +415,20 @@ static void inject(struct run *run, enum fault_kind kind)
     case FAULT_EXECUTOR:
         cluster_attach(c, worker, !c->workers[worker]->attached);
         break;
+    case FAULT_EMPTY:
+        if (!c->emptied)
+            cluster_empty_central(c);
+        break;
+    case FAULT_STARTLESS:
+        c->workers[worker]->startless_us = within(run, 20);
+        c->startless_n++;
+        break;
+    case FAULT_CLIENT:
+        crash_clients(run);
+        break;
+    case FAULT_POLICY:
+        change_policy(run);
+        break;
     case FAULT_TABLES:
     case FAULT_ESTIMATES: /* from the start on */
     case FAULT_COUNT:
@@ -401,6 +481,18 @@ static uint32_t random_short_first(uint64_t seed)
     return rng_below(&r, 4) ? 1 + (uint32_t)rng_below(&r, 4) : LIMIT_SHORT_FIRST;
 }
 
+/* Split needs a reserved worker for its short jobs. */
+static bool may_split(const struct run *run)
+{
+    return has(run, FAULT_POLICY) || strcmp(run->config.policy, "split") == 0;
+}
+
+static void enough_reserved(struct cluster_config *c)
+{
+    c->workers += 4;
+    c->share_ppm = 450000;
+}
+
 static struct cluster_config random_config(uint64_t seed, struct rng *r, bool faults)
 {
     struct cluster_config c = {
@@ -423,11 +515,6 @@ static struct cluster_config random_config(uint64_t seed, struct rng *r, bool fa
 
     c.nothing_fails = !faults;
     random_flags(&c, r, faults);
-    /* Split needs a reserved worker for its short jobs. */
-    if (strcmp(c.policy, "split") == 0) {
-        c.workers += 4;
-        c.share_ppm = 450000;
-    }
     CHECK(policy_preset(c.policy, &p) == 0);
     p.flags = (p.flags | c.flags_on) & ~c.flags_off;
     /* 50 ms, and what it takes to say so: an edge each (10 ms apart), the hint, the question and its answer. */
@@ -458,10 +545,14 @@ static void draw(struct run *run, const struct faults_options *o)
     rng_seed(&run->rng, o->seed);
     if (o->draw_kinds) {
         run->kinds &= (uint32_t)rng_next(&run->rng);
+        /* A third of those without other faults has this: then what cannot be started may cost nothing at all. */
         if (rng_below(&run->rng, 5) == 0)
-            run->kinds = 0;
+            run->kinds = o->seed % 3 ? 0 : o->kinds & 1u << FAULT_STARTLESS;
     }
     run->config = random_config(o->seed, &run->rng, run->kinds != 0);
+    run->config.only_startless = run->kinds == 1u << FAULT_STARTLESS;
+    if (may_split(run))
+        enough_reserved(&run->config);
     if (has(run, FAULT_TABLES))
         random_limits(&run->config, &run->rng);
     if (has(run, FAULT_DELAY))
@@ -476,6 +567,8 @@ size_t faults_describe(const struct faults_options *o, char *buf, size_t size)
     struct run run = {0};
     int n;
 
+    if (o->single)
+        return faults_describe_single(o, buf, size);
     draw(&run, o);
     n = snprintf(buf, size, "%s, %u workers of %u slots, %u dists; faults:", run.config.policy,
                  run.config.workers, run.config.slots, run.config.dists);
@@ -503,8 +596,7 @@ static void submit_all(struct run *run)
         cluster_run(c, (int64_t)rng_below(r, 1500 * MS));
         if (rng_below(r, 10) == 0 && j->submitted && !j->err && !j->abandoned)
             cluster_cancel(c, j);
-        if (rng_below(r, 12) == 0 && strcmp(run->config.policy, "split") != 0 &&
-            bus_runs(c->bus, c->central_ep))
+        if (rng_below(r, 12) == 0 && !may_split(run) && bus_runs(c->bus, c->central_ep))
             cluster_set_share(c, (uint32_t)rng_below(r, 6) * 150000);
         if (run->kinds && rng_below(r, fault_every) == 0)
             random_fault(run);
@@ -546,7 +638,7 @@ static int64_t work_us(const struct cluster *c)
     int64_t sum_us = 0;
 
     for (uint32_t i = 0; i < c->jobs_n; i++)
-        for (uint32_t t = 0; t < c->jobs[i]->desc->tasks; t++)
+        for (uint32_t t = 0; !c->jobs[i]->abandoned && t < c->jobs[i]->desc->tasks; t++)
             sum_us += 2 * c->jobs[i]->duration_us[t];
     return sum_us;
 }
@@ -555,6 +647,10 @@ void faults_run(const struct faults_options *o, struct faults_result *r)
 {
     struct run run = {.r = r};
 
+    if (o->single) {
+        faults_run_single(o, r);
+        return;
+    }
     draw(&run, o);
     run.c = cluster_new(&run.config);
     cluster_come_up(run.c);
@@ -566,6 +662,8 @@ void faults_run(const struct faults_options *o, struct faults_result *r)
         random_fault(&run);
     }
     heal(&run);
+    if (has(&run, FAULT_CLIENT))
+        cluster_expect_no_orphans(run.c, ORPHANS_US);
     cluster_run_jobs(run.c, (o->heal_us ? o->heal_us : FAULTS_HEAL_US) + work_us(run.c));
     cluster_expect_all_quiet(run.c);
     r->steps += run.c->steps;

@@ -32,7 +32,12 @@
     X(FULL, "full", "a journal cannot be written for seconds")                                               \
     X(TABLES, "tables", "tables and queues are small, and full at times")                                    \
     X(ESTIMATES, "estimates", "estimates are wrong by up to a thousand times")                               \
-    X(EXECUTOR, "executor", "jobs for attached executors, which come and go")
+    X(EXECUTOR, "executor", "jobs for attached executors, which come and go")                                \
+    X(CLIENT, "client",                                                                                      \
+      "a dist crashes with the clients of its jobs, whose tasks would run for hours from then on")           \
+    X(POLICY, "policy", "an operator changes the policy, whatever runs")                                     \
+    X(EMPTY, "empty", "central loses its state and starts with nothing, once in a run")                      \
+    X(STARTLESS, "startless", "for seconds a worker can start nothing; some jobs can be started nowhere")
 
 enum fault_kind {
 #define X(name, text, help) FAULT_##name,
@@ -50,6 +55,7 @@ struct faults_options {
     uint32_t kinds;  /* what may fail: a set of 1 << enum fault_kind; 0: nothing does, and more must hold */
     bool draw_kinds; /* each seed draws some of them; every fifth has none */
     uint32_t jobs;   /* 0: 5 to 29, as drawn */
+    bool single; /* one fault at a time, and short tasks may wait only so long for it (sim/fault_single.c) */
     /* After the last fault every job ends within this, and twice what all tasks take; 0: FAULTS_HEAL_US. */
     int64_t heal_us;
     bool log; /* every message to standard error */
@@ -64,12 +70,17 @@ struct faults_result {
     uint64_t hash;                /* of every delivery */
     int64_t virtual_us;           /* how long it took in the cluster's time */
     uint64_t faults[FAULT_COUNT]; /* how many there were of each kind */
+    int64_t wait_us_max; /* single: the longest that a job took that its fault left everything it needs */
 };
 
 /* What the run of these options is, in a line: for a failure's report. Returns the length. */
 size_t faults_describe(const struct faults_options *o, char *buf, size_t size);
 /* One seed. Returns when everything held; *r is added to. */
 void faults_run(const struct faults_options *o, struct faults_result *r);
+
+/* The same with `single`; faults_run and faults_describe call them. */
+size_t faults_describe_single(const struct faults_options *o, char *buf, size_t size);
+void faults_run_single(const struct faults_options *o, struct faults_result *r);
 
 /* ---- Many seeds, on all cores ---- */
 

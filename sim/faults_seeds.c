@@ -184,6 +184,7 @@ static void add(struct faults_result *sum, const struct faults_result *r)
     sum->jobs += r->jobs;
     sum->tasks += r->tasks;
     sum->virtual_us += r->virtual_us;
+    sum->wait_us_max = r->wait_us_max > sum->wait_us_max ? r->wait_us_max : sum->wait_us_max;
     sum->hash = r->hash;
     for (uint32_t k = 0; k < FAULT_COUNT; k++)
         sum->faults[k] += r->faults[k];

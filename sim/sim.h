@@ -64,7 +64,7 @@ struct sim_config {
 #define SIM_WORKERS_MAX 200000u
 #define SIM_SAMPLES_MAX 10000000u /* of utilization in one run; HAWK_ELIMIT beyond */
 #define SIM_DISTS_MAX 1000u
-#define SIM_TYPES 96 /* at least MSG_TYPE_COUNT */
+#define SIM_TYPES 128 /* at least MSG_TYPE_COUNT */
 
 /* Policy "hawk"; 1 worker of 1 slot, 10 dists, 0.5 ms of delay, 10 us per message at schedulers and workers, the stated
  * means as estimates, samples every 100 s. */

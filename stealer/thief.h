@@ -11,6 +11,7 @@
 #define HAWK_STEALER_THIEF_H
 
 #include "base/rng.h"
+#include "base/units.h"
 #include "msg/types.h"
 
 /* The order of one round: indexes start, start + stride, start + 2 stride, … modulo the least prime that is
@@ -22,35 +23,39 @@
 struct victims {
     uint32_t n;      /* indexes 0 .. n-1 */
     uint32_t left;   /* of them not drawn yet */
-    uint64_t prime;  /* of n; kept from round to round */
+    uint32_t prime;  /* of n; kept from round to round */
+    uint32_t stride; /* 1 .. prime-1 */
     uint64_t at;     /* the next one, if below n */
-    uint64_t stride; /* 1 .. prime-1 */
 };
 
 void victims_begin(struct victims *v, struct rng *r, uint32_t n);
 /* The next index, each of 0 .. n-1 once; n when all have been. */
 uint32_t victims_next(struct victims *v);
 
+/* A victim that has not answered by then may be cut off: somebody else is asked. */
+#define THIEF_ANSWER_US US_PER_S
+
 enum thief_state {
     THIEF_OFF,    /* not looking for work */
     THIEF_ROUND,  /* in a round, about to ask */
-    THIEF_ASKED,  /* in a round, one answer outstanding */
+    THIEF_ASKED,  /* in a round, one answer outstanding, for THIEF_ANSWER_US at most */
     THIEF_PARKED, /* looking for work, waiting for retry_at or a hint */
 };
 
 struct thief {
-    int64_t retry_at; /* THIEF_PARKED: when to try by itself; TIME_NEVER: not */
-    node_id_t victim; /* THIEF_ASKED: who owes an answer */
-    node_id_t hint;   /* ask this one next; NODE_NONE */
-    uint32_t request; /* number of the last request */
-    uint16_t left;    /* victims the round may still ask */
-    uint16_t cap;     /* POLICY_STEAL_ADAPT: victims the next round asks at most; 0: steal_cap */
-    uint16_t index;   /* THIEF_ASKED: the next item expected */
-    uint8_t state;    /* enum thief_state */
-    bool hinted;      /* the round is one question only, asked on central's word */
-    uint16_t asked;   /* questions of this round so far */
-    bool got_loot;    /* set by the worker when it accepted an item: the round ends with this answer */
-    int64_t delay_us; /* the last delay; 0: none yet */
+    int64_t retry_at;  /* THIEF_PARKED: when to try by itself; TIME_NEVER: not */
+    int64_t answer_by; /* THIEF_ASKED: when to go on without */
+    node_id_t victim;  /* THIEF_ASKED: who owes an answer */
+    node_id_t hint;    /* ask this one next; NODE_NONE */
+    uint32_t request;  /* number of the last request */
+    uint16_t left;     /* victims the round may still ask */
+    uint16_t cap;      /* POLICY_STEAL_ADAPT: victims the next round asks at most; 0: steal_cap */
+    uint16_t index;    /* THIEF_ASKED: the next item expected */
+    uint8_t state;     /* enum thief_state */
+    bool hinted;       /* the round is one question only, asked on central's word */
+    uint16_t asked;    /* questions of this round so far */
+    bool got_loot;     /* set by the worker when it accepted an item: the round ends with this answer */
+    int64_t delay_us;  /* the last delay; 0: none yet */
     struct victims order;
 };
 
@@ -85,7 +90,7 @@ enum thief_answer thief_answer(struct thief *t, node_id_t from, uint32_t request
                                uint16_t items);
 /* The stream to a node is gone: an answer it owes will not come. */
 void thief_peer_lost(struct thief *t, node_id_t node);
-/* When thief_step wants to be called without an event: TIME_NEVER, or while parked. */
+/* When thief_step wants to be called without an event: while parked, or asked; else TIME_NEVER. */
 int64_t thief_next_timeout(const struct thief *t);
 void thief_check(const struct thief *t);
 

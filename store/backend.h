@@ -17,12 +17,16 @@ struct entry {
     struct msg m; /* every handle NULL */
     size_t bytes; /* what it takes in memory */
     size_t text_len, tasks_len;
-    uint8_t *text;  /* a name, or an encoded job description; NULL: none */
+    uint8_t *text;  /* a name, an encoded job description, or an encoded choice of policy; NULL: none */
     uint8_t *tasks; /* an encoded task set; NULL: none */
 };
 
 /* Whether bytes that were kept as a job's or node's name can be one: messages with others are refused. */
 bool name_is_good(const void *name, size_t len);
+
+/* Unix time; and how long ago that was, never negative: the clock may have been put back. */
+int64_t wall_us(void);
+int64_t wall_ago_us(int64_t at_us);
 
 /* NULL: a message that is not kept. */
 struct entry *entry_new(const struct msg *m);
@@ -38,6 +42,12 @@ struct backend_ops {
     int (*recover)(struct backend *b, void (*fn)(void *arg, const struct msg *m), void *arg);
     int (*meta_get)(struct backend *b, const char *key, uint64_t *value);
     int (*meta_set)(struct backend *b, const char *key, uint64_t value);
+    /* As store_own. NULL: it has no owner. */
+    int (*own)(struct backend *b, const char *owner);
+    /* Makes unreadable what commits have taken away since it was called last. HAWK_EIO: to be tried again. NULL: nothing is
+     * left of it. */
+    int (*scrub)(struct backend *b);
+    int64_t scrub_ms; /* so soon, and at most that often */
     /* Where it is, and what was wrong with the last call that failed. */
     const char *(*name)(const struct backend *b);
     const char *(*why)(const struct backend *b);

@@ -1,11 +1,31 @@
 /* Messages on their way to a backend: see backend.h. */
 #include "base/mem.h"
+#include "base/units.h"
 #include "net/codec.h"
 #include "store/backend.h"
+#include "store/choice.h"
 
 #include <endian.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+int64_t wall_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    return t.tv_sec * US_PER_S + t.tv_nsec / 1000;
+}
+
+int64_t wall_ago_us(int64_t at_us)
+{
+    int64_t now_us = wall_us();
+
+    if (at_us >= now_us)
+        return 0;
+    return now_us - at_us < LIMIT_TIME_US ? now_us - at_us : LIMIT_TIME_US;
+}
 
 static uint8_t *copy(const void *data, size_t n) { return n ? memcpy(xmalloc(n), data, n) : xcalloc(1, 1); }
 
@@ -35,6 +55,17 @@ static void take_job(struct entry *e, const struct msg_journal_job *j)
     }
 }
 
+static void take_choice(struct entry *e, const struct msg_journal_policy *p)
+{
+    struct codec_buf b = {0};
+
+    if (!p->choice)
+        return;
+    choice_encode(&b, p);
+    e->text = b.data;
+    e->text_len = b.len;
+}
+
 struct entry *entry_new(const struct msg *m)
 {
     struct entry *e = xcalloc(1, sizeof *e);
@@ -54,7 +85,12 @@ struct entry *entry_new(const struct msg *m)
         take_name(e, m->history.name);
         e->m.history.name = NULL;
         break;
+    case MSG_JOURNAL_POLICY:
+        take_choice(e, &m->journal_policy);
+        e->m.journal_policy.choice = NULL;
+        break;
     case MSG_JOURNAL_TASK:
+    case MSG_JOURNAL_CLUSTER:
     case MSG_JOURNAL_CANCEL:
     case MSG_JOURNAL_OWNER:
     case MSG_JOURNAL_ENDED:

@@ -63,6 +63,11 @@ void etcd_txn_delete(struct etcd_txn *t, const char *from, const char *to);
 HAWK_MUST_USE int etcd_txn_run(struct etcd *e, const struct etcd_txn *t, int64_t timeout_us, bool *done,
                                int64_t *revision);
 
+/* Forgets, of all keys of this etcd, what they were before that revision: nobody can read it any more. 0 as well where a later
+ * revision's was forgotten already. Does not wait until etcd has freed the space: that is a walk over everything it holds,
+ * and what waits here is the thread that commits. */
+HAWK_MUST_USE int etcd_compact(struct etcd *e, int64_t revision, int64_t timeout_us);
+
 /* Whole seconds, as etcd counts; it may grant more than was asked for. */
 HAWK_MUST_USE int etcd_lease_grant(struct etcd *e, int64_t ttl_s, int64_t timeout_us, int64_t *id,
                                    int64_t *granted_s);

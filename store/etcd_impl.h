@@ -23,6 +23,9 @@
 #define ETCD_PAGE_CHUNKS 8
 #define ETCD_CALL_US (5 * US_PER_S) /* a slow disk's sync, and more */
 #define ETCD_GENERATION 32
+/* At most so often a compaction is asked for: each costs etcd a walk over all that it holds. */
+#define ETCD_COMPACT_MS 10000
+#define ETCD_COMPACT_US US_PER_S /* for its answer: commits wait meanwhile, and it is asked for again */
 
 struct touched { /* what a transaction changes; a job with task UINT32_MAX: as a whole */
     uint64_t job;
@@ -40,6 +43,8 @@ struct backend {
     uint64_t history;     /* the next key's number */
     struct etcd_txn txn;  /* the one being made */
     uint64_t txn_history; /* and what `history` is after it */
+    bool txn_forgets;     /* and whether it takes jobs away, environments and all */
+    int64_t forgot_rev;   /* when the last of those was done: before it they can be read; 0: nothing can */
     struct touched touched[ETCD_TXN_OPS];
     unsigned n_touched;
     struct codec_buf value;

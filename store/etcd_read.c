@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "store.pb.h"
+#include "store/choice.h"
 #include "store/etcd_impl.h"
 
 #include <endian.h>
@@ -118,6 +119,18 @@ static int read_node(void *arg, const struct etcd_row *row)
     m.journal_node.name = blob_new(name.data, name.len);
     rd->fn(rd->arg, &m);
     blob_drop(m.journal_node.name);
+    return 0;
+}
+
+static int read_policy(void *arg, const struct etcd_row *row)
+{
+    const struct reader *rd = arg;
+    struct msg m = {.type = MSG_JOURNAL_POLICY};
+
+    if (choice_decode((struct span){row->value, row->len}, &m.journal_policy))
+        return damaged(row);
+    rd->fn(rd->arg, &m);
+    policy_choice_drop(m.journal_policy.choice);
     return 0;
 }
 
@@ -398,6 +411,7 @@ static int remove_orphans(struct reader *rd)
     for (uint32_t i = 0; !err && i < rd->n_orphans;) {
         etcd_txn_clear(&b->txn);
         b->txn_history = b->history;
+        b->txn_forgets = true; /* pieces have environments, too */
         for (; i < rd->n_orphans && b->txn.n_ops < ETCD_TXN_OPS / 2; i++)
             etcd_txn_delete(&b->txn, rd->orphans[i], NULL);
         err = etcd_commit(b);
@@ -421,6 +435,8 @@ int etcd_rows_recover(struct backend *b, void (*fn)(void *arg, const struct msg 
 
     b->why[0] = '\0';
     err = read_table(&rd, "history", read_history);
+    if (!err)
+        err = read_table(&rd, "policy", read_policy);
     if (!err)
         err = read_table(&rd, "node", read_node);
     if (!err)

@@ -37,6 +37,11 @@ int etcd_failed(struct backend *b)
     return HAWK_EIO;
 }
 
+/* Of JOURNAL_CLUSTER, under meta/. */
+#define ETCD_META_FORMER "former"
+#define ETCD_META_FIRST_NODE "first_node"
+#define ETCD_META_YOUNG "young"
+
 /* ---- Reading ---- */
 
 struct page {
@@ -129,6 +134,7 @@ static void begin(struct backend *b)
     etcd_txn_clear(&b->txn);
     b->n_touched = 0;
     b->txn_history = b->history;
+    b->txn_forgets = false;
 }
 
 static int stale(struct backend *b)
@@ -184,8 +190,11 @@ int etcd_commit(struct backend *b)
         snprintf(b->why, sizeof b->why, "earlier transactions arrive late");
         err = HAWK_EIO;
     }
-    if (!err)
+    if (!err) {
         b->history = b->txn_history;
+        if (b->txn_forgets)
+            b->forgot_rev = b->commit_rev;
+    }
     return err;
 }
 
@@ -198,6 +207,8 @@ static struct touched touched_by(const struct entry *e)
     switch (e->m.type) {
     case MSG_JOURNAL_NODE:
         return (struct touched){.node = e->m.journal_node.node.v};
+    case MSG_JOURNAL_CLUSTER:
+        return (struct touched){.node = UINT32_MAX};
     case MSG_JOURNAL_JOB:
         return (struct touched){
             .job = e->m.journal_job.job.v, .epoch = e->m.journal_job.epoch, .task = TASK_ALL};
@@ -214,6 +225,8 @@ static struct touched touched_by(const struct entry *e)
     case MSG_JOURNAL_JOB_END:
         return (struct touched){
             .job = e->m.journal_job_end.job.v, .epoch = e->m.journal_job_end.epoch, .task = TASK_ALL};
+    case MSG_JOURNAL_POLICY: /* no node has this number */
+        return (struct touched){.node = UINT32_MAX};
     default:
         return (struct touched){0}; /* a key of its own each time */
     }
@@ -324,6 +337,22 @@ static void add_owner(struct backend *b, const struct msg_journal_owner *o)
     put(b, key);
 }
 
+static void add_number(struct backend *b, const char *name, uint64_t value)
+{
+    char key[ETCD_KEY_MAX], text[24];
+
+    etcd_key(b, key, "meta/%s", name);
+    snprintf(text, sizeof text, "%" PRIu64, value);
+    etcd_txn_put(&b->txn, key, span_text(text), 0);
+}
+
+static void add_cluster(struct backend *b, const struct msg_journal_cluster *m)
+{
+    add_number(b, ETCD_META_FORMER, m->former);
+    add_number(b, ETCD_META_FIRST_NODE, m->node.v);
+    add_number(b, ETCD_META_YOUNG, m->young);
+}
+
 static void add_end(struct backend *b, const struct msg_journal_job_end *j)
 {
     static const char *const tables[] = {"job", "desc"};
@@ -334,6 +363,7 @@ static void add_end(struct backend *b, const struct msg_journal_job_end *j)
         etcd_key(b, to, "%s/" JOB_KEY "0", tables[i], j->job.v, j->epoch);
         etcd_txn_delete(&b->txn, from, to);
     }
+    b->txn_forgets = true;
 }
 
 static void add_history(struct backend *b, const struct entry *e)
@@ -350,6 +380,17 @@ static void add_history(struct backend *b, const struct entry *e)
     put(b, key);
 }
 
+static void add_policy(struct backend *b, const struct entry *e)
+{
+    char key[ETCD_KEY_MAX];
+
+    etcd_key(b, key, "policy/choice");
+    if (e->text)
+        etcd_txn_put(&b->txn, key, (struct span){e->text, e->text_len}, 0);
+    else
+        etcd_txn_delete(&b->txn, key, NULL);
+}
+
 static void add(struct backend *b, const struct entry *e)
 {
     b->touched[b->n_touched++] = touched_by(e);
@@ -357,6 +398,9 @@ static void add(struct backend *b, const struct entry *e)
     switch (e->m.type) {
     case MSG_JOURNAL_NODE:
         add_node(b, e);
+        break;
+    case MSG_JOURNAL_CLUSTER:
+        add_cluster(b, &e->m.journal_cluster);
         break;
     case MSG_JOURNAL_JOB:
         add_job(b, e, 0, NULL);
@@ -374,6 +418,9 @@ static void add(struct backend *b, const struct entry *e)
         break;
     case MSG_JOURNAL_JOB_END:
         add_end(b, &e->m.journal_job_end);
+        break;
+    case MSG_JOURNAL_POLICY:
+        add_policy(b, e);
         break;
     default:
         CHECK(e->m.type == MSG_HISTORY); /* entry_new made no other */
@@ -430,6 +477,18 @@ static int op_commit(struct backend *b, const struct entry *first, const struct 
     return etcd_commit(b);
 }
 
+/* etcd keeps what keys were before until it is compacted. Only who leads asks. One that was replaced a moment ago takes nothing
+ * from its successor: all that it ever wrote is older than that one's reign, and so than what that one reads. */
+static int op_scrub(struct backend *b)
+{
+    if (!b->forgot_rev)
+        return 0;
+    if (etcd_compact(b->etcd, b->forgot_rev, ETCD_COMPACT_US))
+        return etcd_failed(b);
+    b->forgot_rev = 0;
+    return 0;
+}
+
 /* ---- Numbers ---- */
 
 static int op_meta_get(struct backend *b, const char *name, uint64_t *value)
@@ -457,6 +516,25 @@ static int op_meta_set(struct backend *b, const char *name, uint64_t value)
     return etcd_commit(b);
 }
 
+static int op_recover(struct backend *b, void (*fn)(void *arg, const struct msg *m), void *arg)
+{
+    struct msg m = {.type = MSG_JOURNAL_CLUSTER};
+    uint64_t node = 0, young = 0;
+    int err = op_meta_get(b, ETCD_META_FORMER, &m.journal_cluster.former);
+
+    if (!err)
+        err = op_meta_get(b, ETCD_META_FIRST_NODE, &node);
+    if (!err)
+        err = op_meta_get(b, ETCD_META_YOUNG, &young);
+    if (err && err != HAWK_ENOT_FOUND)
+        return err;
+    m.journal_cluster.node = (node_id_t){node < NODE_ID_MAX ? (uint32_t)node : NODE_ID_MAX};
+    m.journal_cluster.young = young != 0;
+    if (!err)
+        fn(arg, &m);
+    return etcd_rows_recover(b, fn, arg);
+}
+
 /* ---- Opening ---- */
 
 static int not_ours(void *arg, const struct etcd_row *row)
@@ -464,7 +542,7 @@ static int not_ours(void *arg, const struct etcd_row *row)
     struct backend *b = arg;
     const char *name = row->key + strlen(b->prefix) + 1;
 
-    if (strcmp(name, "leader") == 0 || strcmp(name, "epoch") == 0)
+    if (strcmp(name, "leader") == 0 || strcmp(name, "epoch") == 0 || strncmp(name, "standby/", 8) == 0)
         return 0;
     snprintf(b->why, sizeof b->why,
              "the key %.200s is not Hawk's: set central.etcd_prefix to one that nobody else uses", row->key);
@@ -530,9 +608,11 @@ static const char *op_why(const struct backend *b) { return b->why; }
 static void op_interrupt(struct backend *b) { etcd_interrupt(b->etcd); }
 
 const struct backend_ops etcd_rows_ops = {.commit = op_commit,
-                                          .recover = etcd_rows_recover,
+                                          .recover = op_recover,
                                           .meta_get = op_meta_get,
                                           .meta_set = op_meta_set,
+                                          .scrub = op_scrub,
+                                          .scrub_ms = ETCD_COMPACT_MS,
                                           .name = op_name,
                                           .why = op_why,
                                           .interrupt = op_interrupt,
@@ -555,6 +635,7 @@ int etcd_rows_open(const struct store_etcd *c, struct backend **out, uint64_t *c
     etcd_key(b, key, "commit");
     b->commit_key = xstrdup(key);
     err = read_start(b, cluster);
+    b->forgot_rev = b->commit_rev; /* what an earlier leader had no time to ask for */
     if (err) {
         if (why_size)
             snprintf(why, why_size, "%s: %s", b->name, b->why);

@@ -32,7 +32,6 @@
 #define LOG_FRAME_BYTES 24
 #define LOG_FRAME_COMMIT 4 /* not 0: the last one of a transaction */
 #define LOG_FRAME_SALT 8
-#define BUSY_MS 5000 /* an operator's sqlite3 shell may hold the file for a moment */
 #define REMEDY "give another path, or move it away to start with an empty store"
 
 struct refusal {
@@ -325,7 +324,7 @@ static int open_checked(const char *path, sqlite3 **db, const struct refusal *r)
 
     if (rc != SQLITE_OK)
         return refuse(r, HAWK_EIO, "%s: cannot open it: %s", path, sqlite3_errstr(rc));
-    sqlite3_busy_timeout(*db, BUSY_MS);
+    sqlite3_busy_timeout(*db, FILE_BUSY_MS);
     /* What is refused is left as it is, its log included. */
     sqlite3_db_config(*db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     err = check_whole(*db, path, r);
@@ -343,6 +342,8 @@ static int open_checked(const char *path, sqlite3 **db, const struct refusal *r)
         rc = sqlite3_exec(*db, SCHEMA_FROM_2_SQL, NULL, NULL, NULL);
     if (rc == SQLITE_OK && pragma_number(*db, "PRAGMA user_version") == 3)
         rc = sqlite3_exec(*db, SCHEMA_FROM_3_SQL, NULL, NULL, NULL);
+    if (rc == SQLITE_OK && pragma_number(*db, "PRAGMA user_version") == 4)
+        rc = sqlite3_exec(*db, SCHEMA_FROM_4_SQL, NULL, NULL, NULL);
     return rc == SQLITE_OK ? 0 : refuse(r, HAWK_EIO, "%s: %s", path, sqlite3_errmsg(*db));
 }
 

@@ -8,6 +8,8 @@
 #include <sqlite3.h>
 #include <stddef.h>
 
+#define FILE_BUSY_MS 5000 /* an operator's sqlite3 shell may hold the file for a moment */
+
 /* Opens path, making it when nothing is there; *lock_fd keeps PATH.lock locked until it is closed. On an
  * error nothing is left open, an existing file is as it was, and why says what to do. Errors as of
  * store_open. *db is within a transaction, in which its schema was brought up to date: after file_accept and its

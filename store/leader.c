@@ -17,7 +17,7 @@
 #include <time.h>
 
 struct leader {
-    char *key, *epoch_key, *address;
+    char *key, *epoch_key, *standby_keys, *address;
     int64_t ttl_s, lease_us;
     void (*changed)(void *arg);
     void *arg;
@@ -26,11 +26,13 @@ struct leader {
     pthread_mutex_t lock; /* of what follows, as far as it is not said to be the thread's */
     pthread_cond_t wake;
     struct leader_view view;
+    struct leader_standbys standbys;
     int64_t until_us; /* while view.leads: until then it does */
     bool stopping, take_down;
 
     struct etcd *etcd; /* the thread's own */
     int64_t lease;     /* the thread's: held, or 0 */
+    int64_t standby;   /* the thread's: the lease of its registration, or 0 */
     uint32_t seen;     /* the thread's: the epoch of the last reign it stood by */
     int64_t pause_until_us;
 };
@@ -75,6 +77,13 @@ bool leader_holds(struct leader *l, uint32_t epoch)
     return holds;
 }
 
+void leader_standbys(struct leader *l, struct leader_standbys *s)
+{
+    pthread_mutex_lock(&l->lock);
+    *s = l->standbys;
+    pthread_mutex_unlock(&l->lock);
+}
+
 void leader_yield(struct leader *l, uint32_t epoch)
 {
     pthread_mutex_lock(&l->lock);
@@ -85,7 +94,81 @@ void leader_yield(struct leader *l, uint32_t epoch)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* ---- The thread ---- */
+/* ---- The thread: who stands by ---- */
+
+static int64_t call_us(const struct leader *l) { return l->lease_us / LEADER_RENEW_PER_LEASE; }
+
+/* The key's name ends in the lease, which no other has: two that give the same address do not remove one another. */
+static void register_anew(struct leader *l)
+{
+    char key[ETCD_KEY_MAX];
+    struct etcd_txn t = {0};
+    int64_t granted_s, revision;
+    bool done;
+
+    if (etcd_lease_grant(l->etcd, l->ttl_s, call_us(l), &l->standby, &granted_s)) {
+        l->standby = 0;
+        return;
+    }
+    snprintf(key, sizeof key, "%s/%016" PRIx64, l->standby_keys, (uint64_t)l->standby);
+    etcd_txn_put(&t, key, span_text(l->address), l->standby);
+    if (etcd_txn_run(l->etcd, &t, call_us(l), &done, &revision)) {
+        log_debug("not registered as one that stands by: %s", etcd_why(l->etcd));
+        l->standby = 0; /* it runs out */
+    }
+    etcd_txn_free(&t);
+}
+
+/* It is shown, no more: what fails here is tried again at the next look, and the election does not wait for it. */
+static void register_standby(struct leader *l)
+{
+    int64_t left_s = 0;
+
+    if (l->standby && etcd_lease_keep(l->etcd, l->standby, call_us(l), &left_s))
+        return;
+    if (left_s == 0)
+        register_anew(l);
+}
+
+static void unregister_standby(struct leader *l)
+{
+    if (l->standby && etcd_lease_revoke(l->etcd, l->standby, call_us(l)))
+        log_debug("the lease of one that stood by is left to run out: %s", etcd_why(l->etcd));
+    l->standby = 0;
+}
+
+static int take_standby(void *arg, const struct etcd_kv *kv)
+{
+    struct leader_standbys *s = arg;
+    char why[200], *at = s->address[s->n];
+
+    snprintf(at, ADDR_TEXT, "%.*s", (int)kv->value.len, (const char *)kv->value.data);
+    s->n += addr_check(at, why, sizeof why) == 0; /* somebody else's key is not shown */
+    return 0;
+}
+
+static void set_standbys(struct leader *l, const struct leader_standbys *s)
+{
+    pthread_mutex_lock(&l->lock);
+    l->standbys = *s;
+    pthread_mutex_unlock(&l->lock);
+}
+
+/* What cannot be read now stays as it was. */
+static void read_standbys(struct leader *l)
+{
+    char from[ETCD_KEY_MAX], to[ETCD_KEY_MAX];
+    struct leader_standbys s = {0};
+    struct etcd_range r = {
+        .from = from, .to = to, .limit = LEADER_STANDBYS_MAX, .fn = take_standby, .arg = &s};
+
+    snprintf(from, sizeof from, "%s/", l->standby_keys);
+    snprintf(to, sizeof to, "%s0", l->standby_keys);
+    if (etcd_range(l->etcd, &r, call_us(l)) == 0)
+        set_standbys(l, &s);
+}
+
+/* ---- The thread: the election ---- */
 
 static bool same(const struct leader_view *a, const struct leader_view *b)
 {
@@ -226,6 +309,7 @@ static int try_to_lead(struct leader *l)
     view_of(&k, &v);
     v.leads = true;
     publish(l, &v, end_of(l, sent_us));
+    unregister_standby(l);
     return 0;
 }
 
@@ -252,6 +336,7 @@ static int64_t campaign(struct leader *l)
             l->seen = v.epoch;
         }
         publish(l, &v, 0);
+        register_standby(l);
     }
     return l->lease_us / LEADER_POLL_PER_LEASE;
 }
@@ -280,6 +365,7 @@ static int64_t rule(struct leader *l)
         leader_yield(l, l->view.epoch); /* only this thread writes the epoch */
     else
         prolong(l, end_of(l, sent_us));
+    read_standbys(l);
     return l->lease_us / LEADER_RENEW_PER_LEASE;
 }
 
@@ -306,6 +392,7 @@ static void wait_us(struct leader *l, int64_t us)
 static void step_down(struct leader *l)
 {
     l->pause_until_us = now_us() + l->lease_us;
+    set_standbys(l, &(struct leader_standbys){0});
     publish_none(l, "");
 }
 
@@ -335,6 +422,7 @@ static void *thread_main(void *arg)
         put_down(l, l->view.epoch, l->view.revision);
     else if (give_up_lease(l))
         log_debug("the leader's lease is left to run out: %s", etcd_why(l->etcd));
+    unregister_standby(l);
     return NULL;
 }
 
@@ -356,6 +444,7 @@ struct leader *leader_new(const struct leader_config *c, void (*changed)(void *a
 
     l->key = join(c->prefix, "leader");
     l->epoch_key = join(c->prefix, "epoch");
+    l->standby_keys = join(c->prefix, "standby");
     l->address = xstrdup(c->address);
     l->ttl_s = (c->lease_us + US_PER_S - 1) / US_PER_S;
     l->lease_us = l->ttl_s * US_PER_S;
@@ -391,6 +480,7 @@ static void resign(struct leader *l, bool take_down)
     etcd_free(l->etcd);
     free(l->key);
     free(l->epoch_key);
+    free(l->standby_keys);
     free(l->address);
     free(l);
 }

@@ -4,6 +4,9 @@
  * A leader counts its lease from when it sent the request that renewed it, by its own clock (CLOCK_BOOTTIME), less a
  * margin: so it stops before etcd lets anybody else begin, whatever it slept through.
  *
+ * Who stands by registers under PREFIX/standby/, with a lease of its own, for the active one to show; one that died goes
+ * with its lease.
+ *
  * A thread of its own does the asking, because the lease must be renewed however long the loop's thread is busy. */
 #ifndef HAWK_STORE_LEADER_H
 #define HAWK_STORE_LEADER_H
@@ -24,6 +27,13 @@ struct leader_config {
     const char *endpoints, *prefix; /* copied */
     const char *address;            /* where this central is reached; copied */
     int64_t lease_us;               /* etcd counts whole seconds: rounded up */
+};
+
+/* The centrals that stand by, in no order. */
+#define LEADER_STANDBYS_MAX 16 /* of more, so many are shown */
+struct leader_standbys {
+    uint32_t n;
+    char address[LEADER_STANDBYS_MAX][ADDR_TEXT];
 };
 
 struct leader_view {
@@ -47,6 +57,8 @@ void leader_take_down(struct leader *l);
 /* From any thread: */
 
 void leader_view(struct leader *l, struct leader_view *v);
+/* As of the last time the lease was renewed; none unless this process leads. */
+void leader_standbys(struct leader *l, struct leader_standbys *s);
 /* Whether the reign of that epoch goes on. Once false, always false. */
 bool leader_holds(struct leader *l, uint32_t epoch);
 /* Ends that reign, if it goes on: its holder cannot rule. Campaigns again after a lease. */

@@ -6,13 +6,13 @@
 #include "base/mem.h"
 #include "base/units.h"
 #include "net/codec.h"
+#include "store/choice.h"
 #include "store/store.h"
 
 #include <endian.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 /* ---- Statements ---- */
 
@@ -33,9 +33,14 @@ static const char *const sql[STATEMENT_COUNT] = {
     [STATEMENT_ENDED] =
         "REPLACE INTO ended(job, epoch, cutoff_us, response_us, at_us, left_out, state, promoted)"
         " VALUES(?,?,?,?,?,?,?,?)",
+    [STATEMENT_TASKS_ENDED] = "SELECT count(*) FROM task WHERE job = ? AND epoch = ? AND state <> ?",
+    [STATEMENT_DESC] = "SELECT desc FROM job WHERE job = ? AND epoch = ?",
+    [STATEMENT_DESC_SET] = "UPDATE job SET desc = ? WHERE job = ? AND epoch = ?",
     [STATEMENT_END_JOB] = "DELETE FROM job WHERE job = ? AND epoch = ?",
     [STATEMENT_END_TASKS] = "DELETE FROM task WHERE job = ? AND epoch = ?",
     [STATEMENT_END_ENDED] = "DELETE FROM ended WHERE job = ? AND epoch = ?",
+    [STATEMENT_POLICY] = "REPLACE INTO policy(id, choice) VALUES(1, ?)",
+    [STATEMENT_END_POLICY] = "DELETE FROM policy",
     [STATEMENT_HISTORY] = "INSERT INTO history(name, mean_us, task_us, tasks, class) VALUES(?, ?, ?, ?, ?)",
     [STATEMENT_TRIM] = "DELETE FROM history WHERE id <= (SELECT max(id) FROM history) - ?",
     [STATEMENT_META_GET] = "SELECT value FROM meta WHERE key = ?",
@@ -118,21 +123,88 @@ void rows_rollback(struct rows *r)
         sqlite3_exec(r->db, "ROLLBACK", NULL, NULL, NULL);
 }
 
+/* Of JOURNAL_CLUSTER. */
+#define META_FORMER "former"
+#define META_FIRST_NODE "first_node"
+#define META_YOUNG "young"
+
 /* ---- Writing ---- */
 
-static int64_t wall_us(void)
+/* Of a job's tasks, how many are on record as ended. */
+static int count_ended(struct rows *r, job_id_t job, uint16_t epoch, int64_t *n)
 {
-    struct timespec t;
+    sqlite3_stmt *st = r->v[STATEMENT_TASKS_ENDED];
+    int rc;
 
-    clock_gettime(CLOCK_REALTIME, &t);
-    return t.tv_sec * US_PER_S + t.tv_nsec / 1000;
+    BIND(st, 1, (int64_t)job.v, epoch, TASK_LAUNCHED);
+    rc = sqlite3_step(st);
+    *n = sqlite3_column_int64(st, 0);
+    sqlite3_reset(st);
+    return rc == SQLITE_ROW ? 0 : HAWK_EIO;
+}
+
+/* The job's description; NULL: there is none that can be read, or it has no environment. */
+static struct job_desc *desc_with_env(struct rows *r, job_id_t job, uint16_t epoch)
+{
+    sqlite3_stmt *st = r->v[STATEMENT_DESC];
+    struct job_desc *d = NULL;
+
+    BIND(st, 1, (int64_t)job.v, epoch);
+    if (sqlite3_step(st) == SQLITE_ROW &&
+        codec_desc_decode(sqlite3_column_blob(st, 0), (size_t)sqlite3_column_bytes(st, 0), true, &d, NULL, 0))
+        d = NULL;
+    sqlite3_reset(st);
+    if (d && d->env.n > 0)
+        return d;
+    job_desc_drop(d);
+    return NULL;
+}
+
+/* Its environment may hold secrets, and nothing of it runs any more. A job of which the end of a task is missing goes on when
+ * this is read again (docs/protocol.md 11.5): it keeps it. */
+static int forget_env(struct rows *r, job_id_t job, uint16_t epoch, uint32_t left_out)
+{
+    struct job_desc *d = desc_with_env(r, job, epoch);
+    struct codec_buf b = {0};
+    int64_t ended = 0;
+    int err = d ? count_ended(r, job, epoch, &ended) : 0;
+
+    if (d && !err && ended + left_out >= d->tasks) {
+        job_desc_forget_env(&d);
+        codec_desc_encode(&b, d, true);
+        bind_bytes(r->v[STATEMENT_DESC_SET], 1, b.data, b.len);
+        BIND(r->v[STATEMENT_DESC_SET], 2, (int64_t)job.v, epoch);
+        err = run(r, STATEMENT_DESC_SET);
+        r->forgot = true;
+        codec_buf_free(&b);
+    }
+    job_desc_drop(d);
+    return err;
 }
 
 static int write_ended(struct rows *r, const struct msg_journal_ended *m)
 {
+    int err;
+
     BIND(r->v[STATEMENT_ENDED], 1, (int64_t)m->job.v, m->epoch, m->cutoff_us, m->response_us, wall_us(),
          m->left_out, m->state, m->promoted);
-    return run(r, STATEMENT_ENDED);
+    err = run(r, STATEMENT_ENDED);
+    return err ? err : forget_env(r, m->job, m->epoch, m->left_out);
+}
+
+int rows_forget_old(struct rows *r)
+{
+    sqlite3_stmt *st = NULL;
+    int err = rows_begin(r);
+
+    if (!err &&
+        sqlite3_prepare_v2(r->db, "SELECT job, epoch, left_out FROM ended", -1, &st, NULL) != SQLITE_OK)
+        err = HAWK_EIO;
+    while (!err && sqlite3_step(st) == SQLITE_ROW)
+        err = forget_env(r, (job_id_t){(uint64_t)sqlite3_column_int64(st, 0)},
+                         (uint16_t)sqlite3_column_int64(st, 1), (uint32_t)sqlite3_column_int64(st, 2));
+    sqlite3_finalize(st);
+    return err ? err : rows_commit(r);
 }
 
 static int end_job(struct rows *r, const struct msg_journal_job_end *m)
@@ -144,6 +216,7 @@ static int end_job(struct rows *r, const struct msg_journal_job_end *m)
         BIND(r->v[tables[i]], 1, (int64_t)m->job.v, m->epoch);
         err = run(r, tables[i]);
     }
+    r->forgot = true;
     return err;
 }
 
@@ -168,6 +241,15 @@ static int write_job(struct rows *r, const struct entry *e)
     return run(r, STATEMENT_END_ENDED);
 }
 
+static int write_cluster(struct rows *r, const struct msg_journal_cluster *m)
+{
+    int err = rows_meta_set(r, META_FORMER, m->former);
+
+    if (!err)
+        err = rows_meta_set(r, META_FIRST_NODE, m->node.v);
+    return err ? err : rows_meta_set(r, META_YOUNG, m->young);
+}
+
 int rows_write(struct rows *r, const struct entry *e)
 {
     sqlite3_stmt *st;
@@ -182,6 +264,8 @@ int rows_write(struct rows *r, const struct entry *e)
         BIND(st, 3, n->role, n->drained);
         return run(r, STATEMENT_NODE);
     }
+    case MSG_JOURNAL_CLUSTER:
+        return write_cluster(r, &e->m.journal_cluster);
     case MSG_JOURNAL_JOB:
         return write_job(r, e);
     case MSG_JOURNAL_TASK: {
@@ -202,6 +286,11 @@ int rows_write(struct rows *r, const struct entry *e)
         return write_ended(r, &e->m.journal_ended);
     case MSG_JOURNAL_JOB_END:
         return end_job(r, &e->m.journal_job_end);
+    case MSG_JOURNAL_POLICY:
+        if (!e->text)
+            return run(r, STATEMENT_END_POLICY);
+        bind_bytes(r->v[STATEMENT_POLICY], 1, e->text, e->text_len);
+        return run(r, STATEMENT_POLICY);
     default: {
         const struct msg_history *h = &e->m.history;
 
@@ -237,6 +326,35 @@ int rows_meta_set(struct rows *r, const char *key, uint64_t value)
 {
     sqlite3_bind_text(r->v[STATEMENT_META_SET], 1, key, -1, SQLITE_STATIC);
     BIND(r->v[STATEMENT_META_SET], 2, (int64_t)value);
+    return run(r, STATEMENT_META_SET);
+}
+
+/* As bytes: a text of digits would become a number in that column. */
+#define META_OWNER "owner"
+
+int rows_owner_get(struct rows *r, char **owner)
+{
+    sqlite3_stmt *st = r->v[STATEMENT_META_GET];
+    int rc, n;
+
+    *owner = NULL;
+    sqlite3_bind_text(st, 1, META_OWNER, -1, SQLITE_STATIC);
+    rc = sqlite3_step(st);
+    if (rc == SQLITE_ROW) {
+        n = sqlite3_column_bytes(st, 0);
+        *owner = xcalloc(1, (size_t)n + 1);
+        if (n > 0)
+            memcpy(*owner, sqlite3_column_blob(st, 0), (size_t)n);
+    }
+    sqlite3_reset(st);
+    sqlite3_clear_bindings(st);
+    return rc == SQLITE_ROW || rc == SQLITE_DONE ? 0 : HAWK_EIO;
+}
+
+int rows_owner_set(struct rows *r, const char *owner)
+{
+    sqlite3_bind_text(r->v[STATEMENT_META_SET], 1, META_OWNER, -1, SQLITE_STATIC);
+    bind_bytes(r->v[STATEMENT_META_SET], 2, (const uint8_t *)owner, strlen(owner));
     return run(r, STATEMENT_META_SET);
 }
 
@@ -322,6 +440,18 @@ static int read_node(struct reader *rd, sqlite3_stmt *st)
     return 0;
 }
 
+static int read_policy(struct reader *rd, sqlite3_stmt *st)
+{
+    struct msg m = {.type = MSG_JOURNAL_POLICY};
+    const struct span s = {sqlite3_column_blob(st, 1), (size_t)sqlite3_column_bytes(st, 1)};
+
+    if (choice_decode(s, &m.journal_policy))
+        return damaged("policy", (uint64_t)sqlite3_column_int64(st, 0));
+    rd->fn(rd->arg, &m);
+    policy_choice_drop(m.journal_policy.choice);
+    return 0;
+}
+
 static int read_task(struct reader *rd, sqlite3_stmt *st)
 {
     struct msg m = {.type = MSG_JOURNAL_TASK};
@@ -345,11 +475,7 @@ static int read_task(struct reader *rd, sqlite3_stmt *st)
 /* A column with a time of the wall clock, which may have been put back meanwhile. */
 static int64_t ago(struct reader *rd, sqlite3_stmt *st, int column)
 {
-    int64_t now_us = wall_us(), at_us = (int64_t)number(rd, st, column, INT64_MAX);
-
-    if (at_us >= now_us)
-        return 0;
-    return now_us - at_us < LIMIT_TIME_US ? now_us - at_us : LIMIT_TIME_US;
+    return wall_ago_us((int64_t)number(rd, st, column, INT64_MAX));
 }
 
 static int read_ended(struct reader *rd, sqlite3_stmt *st)
@@ -471,6 +597,24 @@ static int read_table(struct reader *rd, const char *query, int (*read)(struct r
     return err;
 }
 
+static int read_cluster(struct rows *r, void (*fn)(void *arg, const struct msg *m), void *arg)
+{
+    struct msg m = {.type = MSG_JOURNAL_CLUSTER};
+    uint64_t node = 0, young = 0;
+    int err = rows_meta_get(r, META_FORMER, &m.journal_cluster.former);
+
+    if (!err)
+        err = rows_meta_get(r, META_FIRST_NODE, &node);
+    if (!err)
+        err = rows_meta_get(r, META_YOUNG, &young);
+    if (err)
+        return err == HAWK_ENOT_FOUND ? 0 : err;
+    m.journal_cluster.node = (node_id_t){node < NODE_ID_MAX ? (uint32_t)node : NODE_ID_MAX};
+    m.journal_cluster.young = young != 0;
+    fn(arg, &m);
+    return 0;
+}
+
 int rows_recover(struct rows *r, void (*fn)(void *arg, const struct msg *m), void *arg)
 {
     struct reader rd = {.rows = r, .fn = fn, .arg = arg};
@@ -490,6 +634,10 @@ int rows_recover(struct rows *r, void (*fn)(void *arg, const struct msg *m), voi
     if (!err)
         err = read_table(&rd, "SELECT id, name, mean_us, task_us, tasks, class FROM history ORDER BY id",
                          read_history);
+    if (!err)
+        err = read_table(&rd, "SELECT id, choice FROM policy", read_policy);
+    if (!err)
+        err = read_cluster(r, fn, arg);
     if (!err)
         err = read_table(&rd, "SELECT node, name, role, drained FROM node ORDER BY node", read_node);
     if (!err)

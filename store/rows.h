@@ -21,9 +21,14 @@ enum statement {
     STATEMENT_OWNER,
     STATEMENT_TASK,
     STATEMENT_ENDED,
+    STATEMENT_TASKS_ENDED,
+    STATEMENT_DESC,
+    STATEMENT_DESC_SET,
     STATEMENT_END_JOB,
     STATEMENT_END_TASKS,
     STATEMENT_END_ENDED,
+    STATEMENT_POLICY,
+    STATEMENT_END_POLICY,
     STATEMENT_HISTORY,
     STATEMENT_TRIM,
     STATEMENT_META_GET,
@@ -35,7 +40,8 @@ enum statement {
 struct rows {
     sqlite3 *db;
     sqlite3_stmt *v[STATEMENT_COUNT];
-    bool trim; /* history was added in this transaction */
+    bool trim;   /* history was added in this transaction */
+    bool forgot; /* an environment was taken away: the log has it still, until it is emptied */
 };
 
 /* These return 0 or HAWK_EIO, and then sqlite3_errmsg(r->db) says why. */
@@ -47,6 +53,14 @@ HAWK_MUST_USE int rows_commit(struct rows *r);
 void rows_rollback(struct rows *r);
 HAWK_MUST_USE int rows_meta_get(struct rows *r, const char *key, uint64_t *value); /* or HAWK_ENOT_FOUND */
 HAWK_MUST_USE int rows_meta_set(struct rows *r, const char *key, uint64_t value);
+
+/* *owner: a string of the caller's; NULL: it has none. */
+HAWK_MUST_USE int rows_owner_get(struct rows *r, char **owner);
+HAWK_MUST_USE int rows_owner_set(struct rows *r, const char *owner);
+
+/* Takes the environments of ended jobs away that are there still: of an earlier version's journal. In a transaction of its
+ * own. */
+HAWK_MUST_USE int rows_forget_old(struct rows *r);
 
 /* As store_recover. */
 HAWK_MUST_USE int rows_recover(struct rows *r, void (*fn)(void *arg, const struct msg *m), void *arg);

@@ -7,7 +7,7 @@
 extern const struct backend_ops sqlite_ops;
 
 /* As store_open: *cluster and *epoch are what store_cluster_id and store_epoch tell. */
-HAWK_MUST_USE int sqlite_open(const char *path, struct backend **out, uint64_t *cluster, uint32_t *epoch,
-                              char *why, size_t why_size);
+HAWK_MUST_USE int sqlite_open(const char *path, const char *owner, struct backend **out, uint64_t *cluster,
+                              uint32_t *epoch, char *why, size_t why_size);
 
 #endif

@@ -48,9 +48,19 @@ struct store {
     uint64_t committed; /* the highest token; the thread's own */
     bool failing;       /* the last commit failed; the thread's own, read after it has ended */
     bool fenced;        /* it will never be possible again; the thread's own */
+    bool scrub_failing; /* the last scrub failed; the thread's own, as the next */
+    int64_t scrub_ms;   /* when the next one is due, by now_ms; 0: nothing was committed since the last */
 };
 
 /* ---- The thread ---- */
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
+}
 
 static void queue_init(struct queue *q)
 {
@@ -121,6 +131,8 @@ static void commit_some(struct store *s, bool asked)
         log_info("%s: can be written again", s->ops->name(s->backend));
     s->failing = false;
     drop_committed(s, last);
+    if (s->scrub_ms == 0 && s->ops->scrub)
+        s->scrub_ms = now_ms() + s->ops->scrub_ms;
     if (!token)
         return;
     if (token > s->committed)
@@ -130,20 +142,27 @@ static void commit_some(struct store *s, bool asked)
 
 static void wait_for_work(struct store *s)
 {
-    struct timespec at;
+    int64_t until = s->failing ? now_ms() + STORE_RETRY_MS : s->scrub_ms;
+    struct timespec at = {.tv_sec = until / 1000, .tv_nsec = until % 1000 * 1000000};
 
-    if (!s->failing) {
+    if (until == 0)
         pthread_cond_wait(&s->work, &s->lock);
-        return;
-    }
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_sec += STORE_RETRY_MS / 1000;
-    at.tv_nsec += (long)(STORE_RETRY_MS % 1000) * 1000000;
-    if (at.tv_nsec >= 1000000000) {
-        at.tv_sec++;
-        at.tv_nsec -= 1000000000;
-    }
-    pthread_cond_timedwait(&s->work, &s->lock, &at);
+    else
+        pthread_cond_timedwait(&s->work, &s->lock, &at);
+}
+
+static void scrub(struct store *s)
+{
+    int err;
+
+    pthread_mutex_lock(&s->db_lock);
+    err = s->ops->scrub(s->backend);
+    if (err && !s->scrub_failing)
+        log_warn("%s: environments of jobs that ended can be read still: %s; trying again",
+                 s->ops->name(s->backend), s->ops->why(s->backend));
+    pthread_mutex_unlock(&s->db_lock);
+    s->scrub_failing = err != 0;
+    s->scrub_ms = err ? now_ms() + s->ops->scrub_ms : 0;
 }
 
 static void take_arrived(struct store *s)
@@ -168,6 +187,11 @@ static void *thread_main(void *arg)
         asked = s->asked;
         s->asked = false;
         take_arrived(s);
+        if (s->scrub_ms && !s->failing && !s->closing && now_ms() >= s->scrub_ms) {
+            pthread_mutex_unlock(&s->lock);
+            scrub(s);
+            pthread_mutex_lock(&s->lock);
+        }
         if (s->closing && (!s->pending.head || s->abandoned || s->fenced || (s->failing && !asked)))
             break;
         if (!s->pending.head || s->fenced)
@@ -217,6 +241,7 @@ static int open_on(struct store **out, struct store *s, int err, store_done_fn d
     }
     s->done = done;
     s->arg = arg;
+    s->scrub_ms = s->ops->scrub ? now_ms() + s->ops->scrub_ms : 0; /* what an earlier process left */
     queue_init(&s->arriving);
     queue_init(&s->pending);
     err = start_thread(s);
@@ -230,11 +255,11 @@ static int open_on(struct store **out, struct store *s, int err, store_done_fn d
     return 0;
 }
 
-int store_open(struct store **out, const char *path, store_done_fn done, void *arg, char *why,
-               size_t why_size)
+int store_open(struct store **out, const char *path, const char *owner, store_done_fn done, void *arg,
+               char *why, size_t why_size)
 {
     struct store *s = xcalloc(1, sizeof *s);
-    int err = sqlite_open(path, &s->backend, &s->cluster, &s->epoch, why, why_size);
+    int err = sqlite_open(path, owner, &s->backend, &s->cluster, &s->epoch, why, why_size);
 
     s->ops = &sqlite_ops;
     return open_on(out, s, err, done, arg, why, why_size);
@@ -341,6 +366,20 @@ int store_meta_set(struct store *s, const char *key, uint64_t value)
 
     pthread_mutex_lock(&s->db_lock);
     err = s->ops->meta_set(s->backend, key, value);
+    if (err)
+        log_error("%s: cannot be written: %s", s->ops->name(s->backend), s->ops->why(s->backend));
+    pthread_mutex_unlock(&s->db_lock);
+    return err;
+}
+
+int store_own(struct store *s, const char *owner)
+{
+    int err;
+
+    if (!s->ops->own)
+        return 0;
+    pthread_mutex_lock(&s->db_lock);
+    err = s->ops->own(s->backend, owner);
     if (err)
         log_error("%s: cannot be written: %s", s->ops->name(s->backend), s->ops->why(s->backend));
     pthread_mutex_unlock(&s->db_lock);

@@ -19,6 +19,10 @@
 #define STORE_QUEUE_BYTES (256u << 20) /* not committed yet; beyond: HAWK_ELIMIT */
 #define STORE_RETRY_MS 1000 /* a commit that failed is tried again that often, and with every write */
 
+/* What jobs that ended leave in the file's log, their environments, is made unreadable so soon, and at most that often. In
+ * etcd: ETCD_COMPACT_MS. */
+#define STORE_SCRUB_MS 2000
+
 struct store;
 
 /* err 0: everything up to `token` (the highest so far) is durable. HAWK_EIO: nothing of it is
@@ -27,12 +31,16 @@ struct store;
  * the store's thread: post it to your loop, call nothing here. One call per commit that holds a token. */
 typedef void (*store_done_fn)(void *arg, uint64_t token, int err);
 
-/* Opens or creates (directory must exist) the file at path. A file that is foreign, empty, damaged or of
+/* Opens or creates (directory must exist) the file at path. owner: which daemon it is, in words ("dist d1"); a file of another
+ * one's is refused (HAWK_ECORRUPT), since its jobs would run twice. NULL: whoever it is. A file that is foreign, empty, damaged or of
  * a newer schema is refused and left as it is. On an error why holds a text that names the file and says
  * what to do. HAWK_ECORRUPT (not ours, or damaged), HAWK_EVERSION (newer), HAWK_EBUSY (another process
  * has it: PATH.lock), HAWK_EIO. */
-HAWK_MUST_USE int store_open(struct store **out, const char *path, store_done_fn done, void *arg, char *why,
-                             size_t why_size);
+HAWK_MUST_USE int store_open(struct store **out, const char *path, const char *owner, store_done_fn done,
+                             void *arg, char *why, size_t why_size);
+/* From now on the file is this one's, unless it has an owner: what it holds was accepted. Blocks until that is durable. In
+ * etcd nothing is said of it: the prefix is all the centrals'. */
+HAWK_MUST_USE int store_own(struct store *s, const char *owner);
 
 /* The same in etcd, for the central that leads (store/leader.h); every write is conditional on that. Blocks, and for long
  * when etcd does not answer: HAWK_EIO. HAWK_ESTALE: it does not lead any more. HAWK_ECORRUPT: another program's keys are
@@ -75,6 +83,8 @@ HAWK_MUST_USE int store_meta_get(struct store *s, const char *key, uint64_t *val
 HAWK_MUST_USE int store_meta_set(struct store *s, const char *key, uint64_t value);
 /* The id that a dist has from central, which no other journal has. */
 #define STORE_META_NODE "node"
+/* The cluster that a dist joined. */
+#define STORE_META_CLUSTER "joined"
 /* Reserves the next `count` job sequence numbers (from 1 on): *first .. *first + count - 1, never given
  * out again. Blocks for one commit, so take many at once. HAWK_ELIMIT beyond JOB_SEQ_MAX. */
 HAWK_MUST_USE int store_reserve_seq(struct store *s, uint64_t count, uint64_t *first);

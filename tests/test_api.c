@@ -377,6 +377,18 @@ static void test_views(void **state)
     job_desc_drop(d);
 }
 
+/* *p as a request makes it; unchanged where it is refused. */
+static int apply(struct policy *p, const struct api_set_policy_request *r)
+{
+    struct policy_choice *c;
+    int err = api_policy_choice(&c, r, why, sizeof why);
+    if (err)
+        return err;
+    policy_choose(p, c);
+    policy_choice_drop(c);
+    return 0;
+}
+
 static void test_policy_apply(void **state)
 {
     struct policy p, before;
@@ -393,7 +405,7 @@ static void test_policy_apply(void **state)
                                        .steal_cap = 4,
                                        .has_short_first = true,
                                        .short_first = 100};
-    assert_int_equal(api_policy_apply(&p, &r, why, sizeof why), 0);
+    assert_int_equal(apply(&p, &r), 0);
     assert_int_equal(p.cutoff_us, 5); /* kept: a preset has none of its own */
     assert_int_equal(p.version, 3);
     assert_int_equal(p.steal_cap, 4);
@@ -404,18 +416,41 @@ static void test_policy_apply(void **state)
 
     before = p;
     r = (struct api_set_policy_request){.has_cutoff_us = true, .cutoff_us = 7, .on = bad, .on_n = 1};
-    assert_int_equal(api_policy_apply(&p, &r, why, sizeof why), HAWK_EINVALID);
+    assert_int_equal(apply(&p, &r), HAWK_EINVALID);
     assert_non_null(strstr(why, "stealth"));
     assert_non_null(strstr(why, "stealing"));
     r = (struct api_set_policy_request){.preset = "eagle"};
-    assert_int_equal(api_policy_apply(&p, &r, why, sizeof why), HAWK_EINVALID);
+    assert_int_equal(apply(&p, &r), HAWK_EINVALID);
     assert_non_null(strstr(why, "sparrow"));
     r = (struct api_set_policy_request){.has_probe_ratio_milli = true, .probe_ratio_milli = 999};
-    assert_int_equal(api_policy_apply(&p, &r, why, sizeof why), HAWK_EINVALID);
+    assert_int_equal(apply(&p, &r), HAWK_EINVALID);
     r = (struct api_set_policy_request){.has_short_first = true, .short_first = LIMIT_SHORT_FIRST + 1};
-    assert_int_equal(api_policy_apply(&p, &r, why, sizeof why), HAWK_EINVALID);
+    assert_int_equal(apply(&p, &r), HAWK_EINVALID);
     assert_string_equal(why, "short_first: 65536 is not within 0 and 65535");
     assert_memory_equal(&p, &before, sizeof p);
+}
+
+static void test_policy_line(void **state)
+{
+    struct api_policy_origin origins[] = {
+        {"cutoff_us", "set"}, {"short_share_ppm", "history"}, {"steal_cap", "set"}, {"promotion", "set"}};
+    const char *flags[] = {"stealing"};
+    struct api_policy p = {.version = 7,
+                           .base = "hawk",
+                           .cutoff_us = 77000000,
+                           .short_share_ppm = 170000,
+                           .steal_cap = 4,
+                           .flags = flags,
+                           .flags_n = 1,
+                           .origins = origins,
+                           .origins_n = 4};
+    char line[200], cut[20];
+    api_policy_line(&p, line, sizeof line);
+    assert_string_equal(line,
+                        "policy hawk (version 7): cutoff 1.283m (set), short partition 17.00% (history), "
+                        "steal_cap 4 (set), promotion off (set)");
+    api_policy_line(&p, cut, sizeof cut);
+    assert_int_equal(strlen(cut), sizeof cut - 1);
 }
 
 static void test_policy_shown(void **state)
@@ -481,6 +516,7 @@ int main(void)
         cmocka_unit_test(test_methods),
         cmocka_unit_test(test_views),
         cmocka_unit_test(test_policy_apply),
+        cmocka_unit_test(test_policy_line),
         cmocka_unit_test(test_policy_shown),
         cmocka_unit_test(test_append),
     };

@@ -107,6 +107,8 @@ static void a_member_list_forgets_what_is_served(void **state)
     app(t, 102, "a", true);
     says(t, "102 PROBE job=3.1");
     worker_member(t, 102, 1, MEMBER_GONE, true);
+    assert_int_equal(block_of(t, 1), DIST_BLOCK_UNSETTLED); /* 101 is there, and not known to central */
+    HEAR(t, 101, PEER_LOST, peer_lost, .role = ROLE_WORKER);
     assert_int_equal(block_of(t, 1), DIST_BLOCK_NO_WORKERS);
     talk_end(t);
 }
@@ -161,6 +163,9 @@ static void what_is_not_known_any_more_is_said_to_be_lost(void **state)
     r->epoch = 3;
     r->v[0] = (struct resubmit_task){.task = 1, .state = TASK_DONE, .outcome = OUTCOME_EXITED, .attempt = 1};
     HEAR(t, 0, SUBMIT, submit, .desc = d, .resubmit = r, .client = 9);
+    ignore(t);
+    /* Under whatever policy it began: central is asked first, and has nothing of it. */
+    HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = r->job, .epoch = 2, .err = HAWK_ENOT_FOUND);
     ignore(t);
     HEAR(t, 101, TASK_REQUEST, task_request, .job = r->job, .request = 1);
     ignore(t);

@@ -719,6 +719,29 @@ static void what_is_not_utf8_is_mended(void **state)
     utf8_mend(NULL, 0);
 }
 
+static void what_acts_on_a_terminal_is_tamed(void **state)
+{
+    static const char *const texts[][2] = {
+        {"caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x8c\xb3 \xe2\x80\x8d",
+         "caf\xc3\xa9 \xe2\x82\xac \xf0\x9f\x8c\xb3 \xe2\x80\x8d"},
+        {"a\tb\nc\x1b[31m\x7f", "a b?c?[31m?"},
+        {"\xc2\x80\xc2\x9f\xc2\xa0\xc2\xad", "??\xc2\xa0?"},          /* C1; soft hyphen */
+        {"\xe2\x80\xaa\xe2\x80\xae\xe2\x81\xa6\xe2\x81\xa9", "????"}, /* embeddings, isolates */
+        {"\xe2\x80\x8e\xe2\x80\x8f\xd8\x9c\xe2\x80\xa8", "????"},     /* marks, a line's end */
+        {"\xe2\x80\x8b\xef\xbb\xbf\xf3\xa0\x81\x81", "???"},          /* nothing to see */
+        {"\xff\xc2", "??"},
+    };
+
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        char text[64];
+
+        snprintf(text, sizeof text, "%s", texts[i][0]);
+        text[utf8_tame(text, strlen(text))] = '\0';
+        assert_string_equal(text, texts[i][1]);
+    }
+    assert_int_equal(utf8_tame(NULL, 0), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -750,6 +773,7 @@ int main(void)
         cmocka_unit_test(log_writes_one_line_per_event),
         cmocka_unit_test(log_cuts_what_is_too_long),
         cmocka_unit_test(what_is_not_utf8_is_mended),
+        cmocka_unit_test(what_acts_on_a_terminal_is_tamed),
     };
 
     return cmocka_run_group_tests_name("base", tests, NULL, NULL);

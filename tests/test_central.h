@@ -189,7 +189,8 @@ struct join {
     uint64_t incarnation;
     uint32_t slots;
     enum role role;
-    uint32_t node; /* what it was before; 0: a process that never joined */
+    uint32_t node;    /* what it was before; 0: a process that never joined */
+    uint64_t cluster; /* where; 0 */
 };
 
 static inline void join_on(struct talk *t, uint32_t link, struct join j)
@@ -197,7 +198,8 @@ static inline void join_on(struct talk *t, uint32_t link, struct join j)
     struct blob *name = blob_str(j.name), *addr = blob_str(j.addr ? j.addr : j.name);
 
     tell(t, JOIN, join, link, .name = name, .addr = addr, .incarnation = j.incarnation ? j.incarnation : 1,
-         .slots = j.slots, .version = PROTOCOL_VERSION, .role = j.role, .node = {j.node});
+         .slots = j.slots, .version = PROTOCOL_VERSION, .role = j.role, .node = {j.node},
+         .cluster = j.cluster);
     blob_drop(name);
     blob_drop(addr);
 }

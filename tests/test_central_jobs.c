@@ -360,7 +360,7 @@ static void how_a_task_ended_decides_its_state(void **state)
     } table[] = {
         {OUTCOME_EXITED, 0, TASK_DONE},          {OUTCOME_EXITED, 3, TASK_FAILED},
         {OUTCOME_SIGNALED, 9, TASK_FAILED},      {OUTCOME_TIME_LIMIT, 15, TASK_FAILED},
-        {OUTCOME_NOT_STARTED, 127, TASK_FAILED}, {OUTCOME_CANCELLED, 15, TASK_CANCELLED},
+        {OUTCOME_NOT_STARTED, 127, TASK_FAILED},
     };
     enum { N = sizeof table / sizeof table[0] };
     struct cluster c;
@@ -378,7 +378,7 @@ static void how_a_task_ended_decides_its_state(void **state)
     v = totals(&c);
     assert_int_equal(v.tasks_done, 1);
     assert_int_equal(v.tasks_failed, 4);
-    assert_int_equal(v.tasks_cancelled, 1);
+    assert_int_equal(v.tasks_cancelled, 0);
     expect_forgotten(&c);
     end(&c);
 }
@@ -390,6 +390,7 @@ static void only_what_exited_well_is_history(void **state)
 
     begin(&c, 1);
     submit(&c.t, c.d, 1, 3, 5 * S);
+    c.t.now_us += 4 * S;
     finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 0, 2 * S);
     finished(&c.t, c.w[0], try_of(c.d, 1, 1, 1), OUTCOME_EXITED, 0, 4 * S);
     finished(&c.t, c.w[0], try_of(c.d, 1, 2, 1), OUTCOME_SIGNALED, 9, 100 * S);
@@ -398,6 +399,19 @@ static void only_what_exited_well_is_history(void **state)
     assert_int_equal(h->tasks, 2);
     assert_int_equal(h->task_us, 6 * S);
     assert_int_equal(expect(&c.t, JOURNAL_JOB_END, journal_job_end, 0)->state, JOB_FAILED);
+    end(&c);
+}
+
+/* Whatever its worker says, a task has not run for longer than central has had its job: a second more for two clocks. */
+static void a_run_time_is_within_the_jobs_age(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 1);
+    submit(&c.t, c.d, 1, 1, 5 * S);
+    c.t.now_us += 2 * S;
+    finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 0, LIMIT_TIME_US);
+    assert_int_equal(expect(&c.t, HISTORY, history, 0)->mean_us, 2 * S + 2 * S / 100 + S);
     end(&c);
 }
 
@@ -576,6 +590,55 @@ static void after_its_retries_a_task_is_lost(void **state)
     pass(&c.t, 60 * S);
     assert_int_equal(expect_task(&c, 0, TASK_LOST)->outcome, OUTCOME_LOST);
     expect_forgotten(&c);
+    end(&c);
+}
+
+/* A central that restarts counts retries from what is on record. */
+static void a_second_try_is_on_record(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 2);
+    submit_with_retries(&c, 1, 1);
+    started(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
+    tell(&c.t, PEER_LOST, peer_lost, c.w[0], 0);
+    pass(&c.t, 60 * S);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1])->id.attempt, 2);
+    assert_int_equal(expect(&c.t, JOURNAL_TASK, journal_task, 0)->id.attempt, 2);
+    end(&c);
+}
+
+/* The worker was told so by another central, which lost its state. */
+static void a_cancelled_end_that_nobody_asked_for_is_not_one(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 1);
+    submit_with_retries(&c, 1, 1);
+    started(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
+    finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_CANCELLED, 15, 2 * S);
+    expect(&c.t, FINISH_ACK, finish_ack, c.w[0]);
+    assert_int_equal(totals(&c).tasks_cancelled, 0);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.attempt, 2);
+    expect_none(&c.t, JOURNAL_JOB_END, 0);
+    end(&c);
+}
+
+/* The same try at a worker that central did not place it at: two ran it, and one is too many. */
+static void a_start_where_it_was_not_placed_is_called_off(void **state)
+{
+    struct cluster c;
+    struct try_id id;
+
+    begin(&c, 2);
+    submit(&c.t, c.d, 1, 2, 5 * S);
+    id = try_of(c.d, 1, 0, 1);
+    started(&c.t, c.w[0], id);
+    finished(&c.t, c.w[0], id, OUTCOME_EXITED, 0, S);
+    tell(&c.t, TASK_STARTED, task_started, c.w[0], .id = id); /* late news */
+    expect_none(&c.t, TASK_CANCEL, c.w[0]);
+    tell(&c.t, TASK_STARTED, task_started, c.w[1], .id = id);
+    expect(&c.t, TASK_CANCEL, task_cancel, c.w[1]);
     end(&c);
 }
 
@@ -794,6 +857,7 @@ static void a_dist_that_comes_back_is_told_everything(void **state)
     submit(&c.t, c.d, 1, 3, 5 * S);
     started(&c.t, c.w[0], try_of(c.d, 1, 0, 1));
     tell(&c.t, PEER_LOST, peer_lost, c.d, 0);
+    c.t.now_us += 2 * S;
     finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_EXITED, 0, 3 * S);
     started(&c.t, c.w[0], try_of(c.d, 1, 1, 1));
     d2 = join(&c.t, (struct join){.name = "d1", .role = ROLE_DIST});
@@ -902,6 +966,7 @@ int main(void)
         cmocka_unit_test(nothing_goes_to_a_draining_worker),
         cmocka_unit_test(how_a_task_ended_decides_its_state),
         cmocka_unit_test(only_what_exited_well_is_history),
+        cmocka_unit_test(a_run_time_is_within_the_jobs_age),
         cmocka_unit_test(one_completion_per_task_counts),
         cmocka_unit_test(a_completion_of_a_try_that_never_was_is_not_one),
         cmocka_unit_test(too_many_failures_cancel_the_rest),
@@ -911,6 +976,9 @@ int main(void)
         cmocka_unit_test(a_cancelled_task_whose_worker_is_gone_is_cancelled),
         cmocka_unit_test(a_lost_workers_tasks_are_placed_again_after_the_lease),
         cmocka_unit_test(after_its_retries_a_task_is_lost),
+        cmocka_unit_test(a_second_try_is_on_record),
+        cmocka_unit_test(a_cancelled_end_that_nobody_asked_for_is_not_one),
+        cmocka_unit_test(a_start_where_it_was_not_placed_is_called_off),
         cmocka_unit_test(what_never_started_costs_no_retry),
         cmocka_unit_test(who_leaves_has_nothing_any_more),
         cmocka_unit_test(what_a_worker_still_has_stays_with_it),

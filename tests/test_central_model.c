@@ -88,6 +88,7 @@ static void random_local(struct chaos *c, struct msg *m)
     m->peer = 1 + below(r, 10);
     if (what < 3) {
         m->type = MSG_PEER_UP;
+        m->peer_up.role = below(r, 3) ? ROLE_WORKER : ROLE_DIST;
     } else if (what < 4) {
         m->type = MSG_PEER_LOST;
     } else if (what < 9) {
@@ -96,9 +97,11 @@ static void random_local(struct chaos *c, struct msg *m)
         m->journal_done.err = below(r, 5) ? 0 : HAWK_EIO;
     } else {
         m->type = MSG_SET_POLICY;
-        m->set_policy.policy = *central_policy(c->t.c);
-        m->set_policy.policy.flags = below(r, 1 << 16);
-        m->set_policy.policy.short_share_ppm = below(r, 1000001);
+        m->set_policy.choice = policy_choice_new();
+        m->set_policy.choice->flags = below(r, 1 << 16);
+        m->set_policy.choice->v.flags = below(r, 1 << 16);
+        m->set_policy.choice->numbers = POLICY_NUMBER_SHARE;
+        m->set_policy.choice->v.short_share_ppm = below(r, 1000001);
     }
 }
 

@@ -103,7 +103,7 @@ static void a_dist_is_told_of_everybody(void **state)
 static void who_may_not_join_is_told_why(void **state)
 {
     struct talk t;
-    struct blob *name = blob_str("w");
+    struct blob *name = blob_str("w"), *central = blob_str("central");
     const struct {
         struct msg_join join;
         int err;
@@ -112,6 +112,8 @@ static void who_may_not_join_is_told_why(void **state)
         {{.name = NULL, .slots = 1, .version = PROTOCOL_VERSION, .role = ROLE_WORKER}, HAWK_EINVALID},
         {{.name = name, .slots = 0, .version = PROTOCOL_VERSION, .role = ROLE_WORKER}, HAWK_EINVALID},
         {{.name = name, .slots = 1, .version = PROTOCOL_VERSION, .role = ROLE_CENTRAL}, HAWK_EINVALID},
+        {{.name = name, .slots = 1, .version = PROTOCOL_VERSION, .role = ROLE_DIST}, HAWK_EINVALID},
+        {{.name = central, .slots = 1, .version = PROTOCOL_VERSION, .role = ROLE_WORKER}, HAWK_EINVALID},
     };
 
     talk_begin(&t);
@@ -124,6 +126,7 @@ static void who_may_not_join_is_told_why(void **state)
         expect_nothing_else(&t);
     }
     blob_drop(name);
+    blob_drop(central);
     talk_end(&t);
 }
 
@@ -483,16 +486,52 @@ static void a_worker_counts_as_general_only_after_it_said_so(void **state)
     struct talk t;
     uint32_t d, w;
     uint32_t epoch;
+    const struct msg_member *m;
 
     talk_begin(&t);
     d = add_dist(&t, "d1");
     w = join(&t, (struct join){.name = "w1", .slots = 1, .role = ROLE_WORKER});
-    assert_int_equal(expect(&t, MEMBER, member, d)->general, 0);
+    m = expect(&t, MEMBER, member, d);
+    assert_true(!m->general && m->unsettled); /* neither general nor reserved */
     epoch = expect(&t, PARTITION, partition, w)->epoch;
     tell(&t, PARTITION_ACK, partition_ack, w, .epoch = epoch + 1); /* of nothing that was asked */
     expect_nothing_else(&t);
     tell(&t, PARTITION_ACK, partition_ack, w, .epoch = epoch);
-    assert_int_equal(expect(&t, MEMBER, member, d)->general, 1);
+    m = expect(&t, MEMBER, member, d);
+    assert_true(m->general && !m->unsettled);
+    talk_end(&t);
+}
+
+static uint32_t slots_least(const struct talk *t)
+{
+    struct central_summary s;
+
+    central_view_summary(t->c, &s);
+    return s.slots_least;
+}
+
+static void a_share_too_small_for_any_worker_shows(void **state)
+{
+    struct talk t;
+
+    talk_config(&t);
+    t.config.history.share_ppm = 340000;
+    talk_start(&t);
+    tell(&t, RECOVERED, recovered, 0, 0);
+    assert_int_equal(slots_least(&t), 0); /* of nobody */
+    add_worker(&t, "w1", 8);
+    add_worker(&t, "w2", 5);
+    assert_int_equal(slots_least(&t), 5); /* 34% of 13 are 4 */
+    add_worker(&t, "w3", 2);
+    assert_int_equal(slots_least(&t), 0); /* 5 of 15: it is reserved */
+    talk_end(&t);
+
+    talk_config(&t);
+    t.config.history.share_ppm = 0; /* and none is to be */
+    talk_start(&t);
+    tell(&t, RECOVERED, recovered, 0, 0);
+    add_worker(&t, "w1", 8);
+    assert_int_equal(slots_least(&t), 0);
     talk_end(&t);
 }
 
@@ -643,6 +682,27 @@ static void parked_and_stuck_are_paired_in_turn(void **state)
     talk_end(&t);
 }
 
+/* More victims than thieves: the next need not wait for the next round when one is relieved. */
+static void who_is_relieved_makes_room_for_the_next(void **state)
+{
+    struct talk t;
+    uint32_t a, v1, v2;
+
+    talk_begin(&t);
+    a = add_worker(&t, "thief", 1);
+    v1 = add_worker(&t, "victim 1", 1);
+    v2 = add_worker(&t, "victim 2", 1);
+    pass(&t, 10 * S);
+    tell(&t, PARKED, parked, a, .parked = 1);
+    tell(&t, STUCK, stuck, v1, .stuck = 1);
+    assert_int_equal(expect(&t, STEAL_HINT, steal_hint, a)->victim.v, v1);
+    tell(&t, STUCK, stuck, v2, .stuck = 1);
+    expect_none(&t, STEAL_HINT, a);
+    tell(&t, STUCK, stuck, v1, .stuck = 0);
+    assert_int_equal(expect(&t, STEAL_HINT, steal_hint, a)->victim.v, v2); /* at once */
+    talk_end(&t);
+}
+
 static void a_worker_is_not_its_own_victim(void **state)
 {
     struct talk t;
@@ -773,9 +833,11 @@ int main(void)
         cmocka_unit_test(a_share_of_the_slots_is_reserved),
         cmocka_unit_test(never_more_than_the_share_and_one_general),
         cmocka_unit_test(a_worker_counts_as_general_only_after_it_said_so),
+        cmocka_unit_test(a_share_too_small_for_any_worker_shows),
         cmocka_unit_test(as_few_as_possible_move),
         cmocka_unit_test(after_a_restart_the_same_workers_are_reserved),
         cmocka_unit_test(parked_and_stuck_are_paired_in_turn),
+        cmocka_unit_test(who_is_relieved_makes_room_for_the_next),
         cmocka_unit_test(a_worker_is_not_its_own_victim),
         cmocka_unit_test(changes_of_members_are_reported),
         cmocka_unit_test(who_is_lost_is_neither_parked_nor_stuck),

@@ -95,9 +95,10 @@ static void history_survives_a_restart(void **state)
 
 /* ---- The operator (2) ---- */
 
-static void ask_policy(struct talk *t, const struct policy *p, uint32_t client)
+static void ask_policy(struct talk *t, struct policy_choice c, uint32_t client)
 {
-    tell(t, SET_POLICY, set_policy, 0, .policy = *p, .client = client);
+    c.refs = 1;
+    tell(t, SET_POLICY, set_policy, 0, .choice = &c, .client = client);
 }
 
 static int policy_answer(struct talk *t, uint32_t client)
@@ -108,214 +109,235 @@ static int policy_answer(struct talk *t, uint32_t client)
     return reply->err;
 }
 
-static void says_unfinished(struct talk *t, uint32_t dist, uint32_t jobs)
-{
-    tell(t, HEARTBEAT, heartbeat, dist, .jobs_unfinished = jobs);
-}
+static uint8_t preset(const char *name) { return policy_preset_number(name, strlen(name)); }
 
-/* Asked for, and answered at once. */
-static int set_policy(struct talk *t, const struct policy *p)
+static struct policy own(const char *name)
 {
-    ask_policy(t, p, 42);
-    return policy_answer(t, 42);
-}
+    struct policy p;
 
-/* Asked for, and answered when d, the only dist, says how many jobs it has. */
-static int set_policy_heard(struct talk *t, const struct policy *p, uint32_t d, uint32_t jobs)
-{
-    ask_policy(t, p, 42);
-    expect_nothing_else(t);
-    says_unfinished(t, d, jobs);
-    return policy_answer(t, 42);
-}
-
-static struct policy other_policy(const struct talk *t)
-{
-    struct policy p = *central_policy(t->c);
-
-    p.flags ^= (uint32_t)POLICY_STEAL;
+    assert_int_equal(policy_preset(name, &p), 0);
     return p;
 }
 
-static void talk_heartbeats(struct talk *t)
+/* Keeps what the last SET_POLICY put into the journal, for the next central. */
+static struct msg_journal_policy take_record(struct talk *t)
 {
-    talk_config(t);
-    t->config.heartbeats = true;
+    struct msg_journal_policy m = *expect(t, JOURNAL_POLICY, journal_policy, 0);
+
+    policy_choice_ref(m.choice);
+    return m;
+}
+
+/* A central that reads this back. */
+static void start_again(struct talk *t, const struct msg_journal_policy *m)
+{
+    struct central_config config = t->config;
+
+    *t = (struct talk){.now_us = 1000 * S, .config = config};
+    t->config.epoch++;
     talk_start(t);
+    tell(t, JOURNAL_POLICY, journal_policy, 0, .choice = m->choice, .configured = m->configured,
+         .ago_us = 3600 * S);
     tell(t, RECOVERED, recovered, 0, 0);
 }
 
-static void the_policy_changes_only_when_idle(void **state)
+/* Central finishes what it has, whatever the policy is now: places, and places again, long tasks of before. */
+static void the_policy_changes_under_load(void **state)
+{
+    struct cluster c;
+    struct talk *t = &c.t;
+    uint32_t version, late;
+
+    begin(&c, 1);
+    version = central_policy(t->c)->version;
+    submit(t, c.d, 1, 3, 5 * S);
+    expect(t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    started(t, c.w[0], try_of(1, 1, 0, 1));
+    tell(t, HEARTBEAT, heartbeat, c.d, .jobs_unfinished = 3);
+    ask_policy(t, (struct policy_choice){.preset = preset("sparrow")}, 42);
+    assert_int_equal(expect(t, POLICY, policy, c.d)->policy.version, version + 1);
+    assert_int_equal(expect(t, POLICY, policy, c.w[0])->policy.flags, own("sparrow").flags);
+    assert_int_equal(policy_answer(t, 42), 0);
+    assert_int_equal(totals(&c).long_tasks, 3);
+    finished(t, c.w[0], try_of(1, 1, 0, 1), OUTCOME_EXITED, 0, 5 * S);
+    expect_task(&c, 0, TASK_DONE);
+    /* Its worker goes, and another comes: there they are placed. */
+    tell(t, LEAVE, leave, c.w[0], 0);
+    late = add_worker(t, "late", 2);
+    pass(t, 2 * S);
+    finished(t, late, try_of(1, 1, 1, 2), OUTCOME_EXITED, 0, 5 * S);
+    finished(t, late, try_of(1, 1, 2, 2), OUTCOME_EXITED, 0, 5 * S);
+    assert_int_equal(totals(&c).long_jobs, 0);
+    /* A dist that has not heard yet, or a job that began before. */
+    submit(t, c.d, 2, 1, 5 * S);
+    expect(t, LONG_ACCEPTED, long_accepted, c.d);
+    end(&c);
+}
+
+static void nobody_is_reserved_under_a_policy_without_partition(void **state)
 {
     struct talk t;
-    struct policy p;
-    uint32_t d, w, version;
+    uint32_t w;
 
     talk_config(&t);
-    t.config.heartbeats = true;
     t.config.history.share_ppm = 500000;
     talk_start(&t);
     tell(&t, RECOVERED, recovered, 0, 0);
-    d = add_dist(&t, "d1");
     w = add_worker(&t, "w1", 1);
     add_worker(&t, "w2", 1);
-    version = central_policy(t.c)->version;
-    p = *central_policy(t.c);
-    p.flags &= ~(uint32_t)POLICY_PARTITION;
-    assert_int_equal(set_policy_heard(&t, &p, d, 3), HAWK_EBUSY);
-    says_unfinished(&t, d, 0);
-    submit(&t, d, 1, 1, 5 * S);
-    assert_int_equal(set_policy(&t, &p), HAWK_EBUSY); /* central knows by itself */
-    tell(&t, LONG_CANCEL, long_cancel, d, .job = JOB(d, 1), .epoch = 1);
-    finished(&t, 3, try_of(d, 1, 0, 1), OUTCOME_CANCELLED, 0, 0);
-    assert_true(central_quiet(t.c));
-    assert_int_equal(set_policy_heard(&t, &p, d, 0), 0);
-    assert_int_equal(expect(&t, POLICY, policy, d)->policy.version, version + 1);
-    assert_int_equal(expect(&t, POLICY, policy, w)->policy.flags, p.flags);
-    assert_int_equal(expect(&t, PARTITION, partition, w)->general, 1); /* no partition: nobody is reserved */
-    /* Numbers that differ are the operator's from now on. */
-    p.cutoff_us = 77 * S;
-    assert_int_equal(set_policy_heard(&t, &p, d, 0), 0);
-    assert_int_equal(central_policy(t.c)->cutoff_us, 77 * S);
-    for (int i = 0; i < 200; i++)
-        report(&t, d, "", 1 * S);
-    assert_int_equal(central_policy(t.c)->cutoff_us, 77 * S);
-    p.cutoff_us = 0;
-    assert_int_equal(set_policy(&t, &p), HAWK_EINVALID);
+    ask_policy(&t, (struct policy_choice){.flags = POLICY_PARTITION}, 1);
+    assert_int_equal(policy_answer(&t, 1), 0);
+    assert_int_equal(expect(&t, PARTITION, partition, w)->general, 1);
+    ask_policy(&t, (struct policy_choice){.flags = POLICY_PARTITION, .v.flags = POLICY_PARTITION}, 2);
+    assert_int_equal(expect(&t, PARTITION, partition, w)->general, 0);
     talk_end(&t);
 }
 
-static void what_a_dist_said_before_the_request_does_not_count(void **state)
+/* Each adds to those before; what a choice does not name stays as it is, be it computed. */
+static void choices_add_up(void **state)
 {
     struct talk t;
-    struct policy p;
-    uint32_t d1, d2;
-
-    talk_heartbeats(&t);
-    d1 = add_dist(&t, "d1");
-    d2 = add_dist(&t, "d2");
-    p = other_policy(&t);
-    /* Idle by then; a job came since. */
-    says_unfinished(&t, d1, 0);
-    says_unfinished(&t, d2, 0);
-    ask_policy(&t, &p, 1);
-    expect_nothing_else(&t);
-    assert_int_equal(central_next_timeout(t.c), t.now_us + 1000 * MS);
-    says_unfinished(&t, d1, 0);
-    says_unfinished(&t, d1, 0);
-    expect_none(&t, POLICY_SET, 0); /* d2 has not answered */
-    says_unfinished(&t, d2, 1);
-    assert_int_equal(policy_answer(&t, 1), HAWK_EBUSY);
-    assert_int_not_equal(central_policy(t.c)->flags, p.flags);
-    /* Busy by then; the job ended since. */
-    ask_policy(&t, &p, 2);
-    says_unfinished(&t, d2, 0);
-    expect_none(&t, POLICY_SET, 0);
-    says_unfinished(&t, d1, 0);
-    assert_int_equal(policy_answer(&t, 2), 0);
-    assert_int_equal(central_policy(t.c)->flags, p.flags);
-    pass(&t, 2 * S);
-    assert_int_equal(count_out(&t, MSG_POLICY_SET), 0); /* once */
-    talk_end(&t);
-}
-
-static void a_dist_that_does_not_answer_is_not_idle(void **state)
-{
-    struct talk t;
-    struct policy p;
-    uint32_t d1, d2;
-
-    talk_heartbeats(&t);
-    p = other_policy(&t);
-    d1 = add_dist(&t, "d1");
-    d2 = add_dist(&t, "d2");
-    says_unfinished(&t, d1, 0);
-    says_unfinished(&t, d2, 0);
-    ask_policy(&t, &p, 1);
-    says_unfinished(&t, d1, 0);
-    pass(&t, 1000 * MS - 1);
-    assert_int_equal(count_out(&t, MSG_POLICY_SET), 0);
-    pass(&t, 1);
-    assert_int_equal(policy_answer(&t, 1), HAWK_EBUSY);
-    /* Without its stream it is suspect, and cannot answer: what it said last counts. */
-    ask_policy(&t, &p, 2);
-    says_unfinished(&t, d1, 0);
-    tell(&t, PEER_LOST, peer_lost, d2, 0);
-    assert_int_equal(policy_answer(&t, 2), 0);
-    /* Who says good-bye has no jobs any more, whatever it said. */
-    p = other_policy(&t);
-    ask_policy(&t, &p, 3);
-    says_unfinished(&t, d1, 7);
-    assert_int_equal(policy_answer(&t, 3), HAWK_EBUSY);
-    ask_policy(&t, &p, 4);
-    expect_nothing_else(&t);
-    tell(&t, LEAVE, leave, d1, 0);
-    assert_int_equal(policy_answer(&t, 4), 0);
-    talk_end(&t);
-}
-
-static void one_request_for_a_policy_waits_at_a_time(void **state)
-{
-    struct talk t;
-    struct policy p, q;
     uint32_t d;
-
-    talk_heartbeats(&t);
-    d = add_dist(&t, "d1");
-    p = q = other_policy(&t);
-    q.cutoff_us = 77 * S;
-    ask_policy(&t, &p, 1);
-    ask_policy(&t, &q, 2);
-    assert_int_equal(policy_answer(&t, 2), HAWK_EBUSY);
-    /* A long job that comes meanwhile counts, though its dist says that it has none. */
-    submit(&t, d, 1, 1, 5 * S);
-    says_unfinished(&t, d, 0);
-    assert_int_equal(policy_answer(&t, 1), HAWK_EBUSY);
-    tell(&t, LONG_CANCEL, long_cancel, d, .job = JOB(d, 1), .epoch = 1);
-    ask_policy(&t, &q, 3);
-    tell(&t, STOP, stop, 0, 0);
-    assert_int_equal(policy_answer(&t, 3), HAWK_ESHUTDOWN);
-    expect(&t, STOPPED, stopped, 0);
-    assert_int_equal(central_next_timeout(t.c), TIME_NEVER);
-    talk_end(&t);
-}
-
-static void a_cutoff_computed_while_a_request_waits_stays_computed(void **state)
-{
-    struct talk t;
     struct policy p;
-    uint32_t d;
 
     talk_config(&t);
-    t.config.heartbeats = true;
     t.config.history.min_jobs = 10;
     talk_start(&t);
     tell(&t, RECOVERED, recovered, 0, 0);
     d = add_dist(&t, "d1");
-    p = other_policy(&t);
-    ask_policy(&t, &p, 1);
+    ask_policy(
+        &t,
+        (struct policy_choice){.flags = POLICY_PROMOTE, .numbers = POLICY_NUMBER_STEAL_CAP, .v.steal_cap = 3},
+        1);
     for (int i = 1; i <= 10; i++)
         report(&t, d, "", i * 100 * S);
-    says_unfinished(&t, d, 0);
-    assert_int_equal(policy_answer(&t, 1), 0);
-    assert_int_equal(central_policy(t.c)->flags, p.flags);
-    assert_int_equal(central_policy(t.c)->cutoff_us, 900 * S + 1);
-    assert_true(history_cutoff_computed(central_history(t.c)));
+    p = *central_policy(t.c);
+    assert_int_equal(p.flags, own("hawk").flags & ~(uint32_t)POLICY_PROMOTE);
+    assert_int_equal(p.steal_cap, 3);
+    assert_int_equal(p.cutoff_us, 900 * S + 1);
+    assert_int_equal(central_policy_number_origin(t.c, POLICY_NUMBER_CUTOFF), POLICY_FROM_HISTORY);
+    ask_policy(&t, (struct policy_choice){.numbers = POLICY_NUMBER_CUTOFF, .v.cutoff_us = 77 * S}, 2);
+    for (int i = 0; i < 200; i++)
+        report(&t, d, "", 1 * S);
+    p = *central_policy(t.c);
+    assert_int_equal(p.cutoff_us, 77 * S);
+    assert_int_equal(p.steal_cap, 3);
+    assert_int_equal(central_policy_number_origin(t.c, POLICY_NUMBER_CUTOFF), POLICY_FROM_SET);
+    assert_int_equal(central_policy_flag_origin(t.c, POLICY_PROMOTE), POLICY_FROM_SET);
+    assert_int_equal(central_policy_flag_origin(t.c, POLICY_STEAL), POLICY_FROM_POLICY);
+    /* A preset has flags and numbers of its own, but no cutoff. */
+    ask_policy(
+        &t,
+        (struct policy_choice){.preset = preset("sparrow"), .flags = POLICY_STEAL, .v.flags = POLICY_STEAL},
+        3);
+    p = *central_policy(t.c);
+    assert_int_equal(p.flags, own("sparrow").flags | POLICY_STEAL);
+    assert_int_equal(p.steal_cap, 10);
+    assert_int_equal(p.cutoff_us, 77 * S);
+    assert_int_equal(central_policy_flag_origin(t.c, POLICY_PROMOTE), POLICY_FROM_POLICY);
+    /* Nothing is chosen any more. */
+    tell(&t, SET_POLICY, set_policy, 0, .client = 4);
+    assert_null(expect(&t, JOURNAL_POLICY, journal_policy, 0)->choice);
+    assert_int_equal(policy_answer(&t, 4), 0);
+    p = *central_policy(t.c);
+    assert_int_equal(p.flags, own("hawk").flags);
+    assert_int_equal(p.cutoff_us, 1 * S + 1); /* as history has it now */
     talk_end(&t);
 }
 
-static void without_heartbeats_the_policy_changes_at_once(void **state)
+static void nonsense_is_refused(void **state)
 {
     struct talk t;
     struct policy p;
-    uint32_t d;
 
     talk_begin(&t);
-    d = add_dist(&t, "d1");
-    p = other_policy(&t);
-    assert_int_equal(set_policy(&t, &p), 0);
-    says_unfinished(&t, d, 1);
-    assert_int_equal(set_policy(&t, &p), HAWK_EBUSY);
+    p = *central_policy(t.c);
+    ask_policy(&t, (struct policy_choice){.numbers = POLICY_NUMBER_CUTOFF}, 1);
+    assert_int_equal(policy_answer(&t, 1), HAWK_EINVALID);
+    ask_policy(&t, (struct policy_choice){.numbers = POLICY_NUMBER_RATIO, .v.probe_ratio_milli = 999}, 2);
+    assert_int_equal(policy_answer(&t, 2), HAWK_EINVALID);
+    expect_nothing_else(&t);
+    assert_memory_equal(central_policy(t.c), &p, sizeof p);
+    talk_end(&t);
+}
+
+/* It is in force at once, and answered when it is durable. */
+static void a_policy_is_answered_when_it_is_journalled(void **state)
+{
+    struct talk t;
+    uint64_t token;
+
+    talk_begin(&t);
+    t.journal_by_hand = true;
+    ask_policy(&t, (struct policy_choice){.preset = preset("sparrow")}, 7);
+    assert_int_equal(central_policy(t.c)->flags, own("sparrow").flags);
+    token = expect(&t, JOURNAL_POLICY, journal_policy, 0)->token;
+    expect_none(&t, POLICY_SET, 0);
+    assert_false(central_quiet(t.c));
+    /* A full disk: whoever asked has waited enough, and it is written when that can be done, as it is then. */
+    tell(&t, JOURNAL_DONE, journal_done, 0, .token = token, .err = HAWK_EIO);
+    assert_int_equal(policy_answer(&t, 7), HAWK_EIO);
+    assert_int_equal(central_policy(t.c)->flags, own("sparrow").flags);
+    pass(&t, 1 * S);
+    token = expect(&t, JOURNAL_POLICY, journal_policy, 0)->token;
+    tell(&t, JOURNAL_DONE, journal_done, 0, .token = token);
+    expect_nothing_else(&t); /* once */
+    assert_true(central_quiet(t.c));
+    talk_end(&t);
+}
+
+static void a_policy_outlives_central(void **state)
+{
+    struct talk t;
+    struct msg_journal_policy record;
+    struct central_policy_view v;
+
+    talk_begin(&t);
+    ask_policy(&t,
+               (struct policy_choice){
+                   .preset = preset("sparrow"), .numbers = POLICY_NUMBER_CUTOFF, .v.cutoff_us = 77 * S},
+               1);
+    record = take_record(&t);
+    talk_end(&t);
+    start_again(&t, &record);
+    assert_int_equal(central_policy(t.c)->flags, own("sparrow").flags);
+    assert_int_equal(central_policy(t.c)->cutoff_us, 77 * S);
+    central_view_policy(t.c, t.now_us, &v);
+    assert_string_equal(v.base, "sparrow");
+    assert_true(v.chosen);
+    assert_int_equal(v.chosen_ago_us, 3600 * S);
+    assert_false(v.configured_anew);
+    talk_end(&t);
+    /* The configuration has changed: what was chosen stays, and the rest follows. */
+    t.config.history.share_ppm = 300000;
+    start_again(&t, &record);
+    assert_int_equal(central_policy(t.c)->flags, own("sparrow").flags);
+    assert_int_equal(central_policy(t.c)->short_share_ppm, 300000);
+    central_view_policy(t.c, t.now_us, &v);
+    assert_true(v.configured_anew);
+    tell(&t, SET_POLICY, set_policy, 0, .client = 2);
+    assert_int_equal(central_policy(t.c)->flags, own("hawk").flags);
+    assert_int_equal(central_policy(t.c)->cutoff_us, 10 * S);
+    central_view_policy(t.c, t.now_us, &v);
+    assert_false(v.chosen || v.configured_anew);
+    talk_end(&t);
+    policy_choice_drop(record.choice);
+}
+
+static void a_central_that_stops_takes_no_policy(void **state)
+{
+    struct talk t;
+
+    talk_begin(&t);
+    t.journal_by_hand = true;
+    ask_policy(&t, (struct policy_choice){.preset = preset("split")}, 1);
+    tell(&t, STOP, stop, 0, 0);
+    expect_none(&t, STOPPED, 0); /* before it is written */
+    ask_policy(&t, (struct policy_choice){.preset = preset("sparrow")}, 2);
+    assert_int_equal(policy_answer(&t, 2), HAWK_ESHUTDOWN);
+    tell(&t, JOURNAL_DONE, journal_done, 0, .token = 1);
+    assert_int_equal(policy_answer(&t, 1), 0);
+    expect(&t, STOPPED, stopped, 0);
     talk_end(&t);
 }
 
@@ -325,12 +347,13 @@ int main(void)
         cmocka_unit_test(a_report_goes_to_history_and_to_every_dist),
         cmocka_unit_test(cutoff_and_share_follow_history_and_everybody_hears),
         cmocka_unit_test(history_survives_a_restart),
-        cmocka_unit_test(the_policy_changes_only_when_idle),
-        cmocka_unit_test(what_a_dist_said_before_the_request_does_not_count),
-        cmocka_unit_test(a_dist_that_does_not_answer_is_not_idle),
-        cmocka_unit_test(one_request_for_a_policy_waits_at_a_time),
-        cmocka_unit_test(a_cutoff_computed_while_a_request_waits_stays_computed),
-        cmocka_unit_test(without_heartbeats_the_policy_changes_at_once),
+        cmocka_unit_test(the_policy_changes_under_load),
+        cmocka_unit_test(nobody_is_reserved_under_a_policy_without_partition),
+        cmocka_unit_test(choices_add_up),
+        cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(a_policy_is_answered_when_it_is_journalled),
+        cmocka_unit_test(a_policy_outlives_central),
+        cmocka_unit_test(a_central_that_stops_takes_no_policy),
     };
 
     return cmocka_run_group_tests_name("central_policy", tests, NULL, NULL);

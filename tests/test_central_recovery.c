@@ -25,6 +25,7 @@ static void recover(struct cluster *c)
     blob_drop(w0);
     blob_drop(d1);
     c->d = join(&c->t, (struct join){.name = "d1", .role = ROLE_DIST});
+    tell(&c->t, LONG_WATCH, long_watch, c->d, .job = JOB(1, 1), .epoch = 1); /* somebody waits for it */
     c->w[0] = join(&c->t, (struct join){.name = "w0", .slots = 2, .role = ROLE_WORKER});
 }
 

@@ -242,6 +242,38 @@ static void the_cutoff_moves_only_for_a_reason(void **state)
     history_free(&h);
 }
 
+/* A resized partition moves workers: it is not resized for less than a hundredth of the slots. */
+static void the_share_stays_where_it_hardly_moves(void **state)
+{
+    struct history_config c;
+    struct history h;
+
+    history_config_init(&c);
+    c.window = 100;
+    c.cutoff_fixed = true;
+    c.cutoff_us = 10 * S;
+    history_init(&h, &c);
+    for (int i = 0; i < 50; i++) { /* 400 s of short ones for each 600 s of long ones */
+        finished(&h, NULL, 1 * S, 400);
+        finished(&h, NULL, 20 * S, 30);
+    }
+    history_compute(&h);
+    assert_int_equal(history_share_ppm(&h), 40 * PERCENT);
+    for (int i = 0; i < 2; i++) { /* 400 s more: 40.5 % */
+        finished(&h, NULL, 1 * S, 600);
+        finished(&h, NULL, 20 * S, 30);
+    }
+    history_compute(&h);
+    assert_int_equal(history_share_ppm(&h), 40 * PERCENT);
+    for (int i = 0; i < 10; i++) {
+        finished(&h, NULL, 1 * S, 600);
+        finished(&h, NULL, 20 * S, 30);
+    }
+    history_compute(&h);
+    assert_in_range(history_share_ppm(&h), 42 * PERCENT, 43 * PERCENT);
+    history_free(&h);
+}
+
 static void the_share_follows_task_seconds(void **state)
 {
     struct history_config c;
@@ -425,6 +457,7 @@ int main(void)
         cmocka_unit_test(nothing_is_computed_from_few_jobs),
         cmocka_unit_test(equal_jobs_are_all_short),
         cmocka_unit_test(the_cutoff_moves_only_for_a_reason),
+        cmocka_unit_test(the_share_stays_where_it_hardly_moves),
         cmocka_unit_test(the_share_follows_task_seconds),
         cmocka_unit_test(the_percentile_is_that_of_sorting),
         cmocka_unit_test(absurd_reports_are_survived),

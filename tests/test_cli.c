@@ -126,6 +126,13 @@ static void test_flag_errors(void **state)
         {"test --tme-limit 5m", "hawk: test: no flag '--tme-limit': did you mean --time-limit?\n"},
         {"test --xyzzy", "hawk: test: no flag '--xyzzy': `hawk help test` lists them\n"},
         {"test -z", "hawk: test: no flag '-z': `hawk help test` lists them\n"},
+        {"test --ye now", "hawk: test: no flag '--ye': did you mean --yes?\n"},
+        {"test --ye=1", "hawk: test: no flag '--ye=1': did you mean --yes?\n"},
+        {"test --tex a", "hawk: test: no flag '--tex': did you mean --text?\n"},
+        {"test --tex=--text", "hawk: test: no flag '--tex=--text': did you mean --text?\n"},
+        {"test -y --tex", "hawk: test: no flag '--tex': did you mean --text?\n"},
+        {"test --t=a", "hawk: test: no flag '--t=a': did you mean --text?\n"},
+        {"test --hel", "hawk: test: no flag '--hel': did you mean --help?\n"},
         {"test --text", "hawk: test: --text needs its argument, TEXT\n"},
         {"test -c", "hawk: test: --count needs its argument, N\n"},
         {"test --yes=1", "hawk: test: --yes takes no argument\n"},
@@ -479,7 +486,7 @@ static void test_clean_text(void **state)
         const char *text, *shown;
         size_t size;
     } cases[] = {
-        {"a\nb\tc\033[31m\x7f", "a?b?c?[31m?", 40},
+        {"a\nb\tc\033[31m\x7f", "a?b c?[31m?", 40},
         {"grö\xc3\x9f"
          "er",
          "größer", 40},

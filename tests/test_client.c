@@ -99,6 +99,8 @@ static bool knows(const struct node *n, struct rpc_call *c, job_id_t job)
 {
     if (job_id_node(job).v == n->id && (job_id_seq(job) == 5 || job_id_seq(job) == 6))
         return true;
+    if (n->id == 1 && job_id_seq(job) == 8) /* that of test_wait_through_many_breaks */
+        return true;
     rpc_fail(c, GRPC_STATUS_NOT_FOUND, "no such job here");
     return false;
 }
@@ -149,10 +151,12 @@ static void get_job(struct node *n, struct rpc_call *c, const void *request)
     job_desc_drop(spec);
 }
 
-/* Job 6 of A breaks its stream the first time. */
+/* Job 6 of A breaks its stream the first time, job 8 many times. */
+#define BREAKS 16
+
 static void watch(struct node *n, struct rpc_call *c, const void *request)
 {
-    static bool broken;
+    static int broken, often;
     const struct api_watch_request *r = request;
     if (!knows(n, c, r->job))
         return;
@@ -160,8 +164,8 @@ static void watch(struct node *n, struct rpc_call *c, const void *request)
     enum job_state final = event.job.state;
     event.job.state = JOB_RUNNING;
     answer(c, API_WATCH, &event);
-    if (n->id == 1 && job_id_seq(r->job) == 6 && !broken) {
-        broken = true;
+    if (n->id == 1 &&
+        ((job_id_seq(r->job) == 6 && broken++ == 0) || (job_id_seq(r->job) == 8 && often++ < BREAKS))) {
         rpc_fail(c, GRPC_STATUS_UNAVAILABLE, "restarting");
         return;
     }
@@ -217,10 +221,10 @@ static void set_policy(struct node *n, struct rpc_call *c, const void *request)
 {
     const struct api_set_policy_request *r = request;
     if (r->has_cutoff_us)
-        rpc_fail(c, GRPC_STATUS_FAILED_PRECONDITION,
-                 "3 jobs have not ended: a policy changes only while there are none");
+        rpc_fail(c, GRPC_STATUS_FAILED_PRECONDITION, "the policy was not changed: it shuts down");
     else
-        answer(c, API_SET_POLICY, &(struct api_policy){.version = 4, .name = r->preset});
+        answer(c, API_SET_POLICY,
+               &(struct api_policy){.version = 4, .name = r->reset ? "as configured" : r->preset});
 }
 
 static void read_output(struct node *n, struct rpc_call *c, const void *request)
@@ -272,6 +276,8 @@ static void on_call(void *arg, struct rpc_call *c, const uint8_t *request, size_
 static void on_parent_gone(void *arg, unsigned events) { loop_stop(server_loop); }
 
 /* Serves until the parent closes its end of `life`; tells the addresses through `ready`. */
+#define TOKEN "secret-of-clients"
+
 static void serve(int life, int ready)
 {
     static struct handler handlers[NODES][API_METHOD_COUNT];
@@ -281,7 +287,7 @@ static void serve(int life, int ready)
     for (int i = 0; i < NODES; i++) {
         struct node *n = &nodes[i];
         n->id = ids[i];
-        n->server = server_new(server_loop, &(struct server_config){.token = "secret"});
+        n->server = server_new(server_loop, &(struct server_config){.token = TOKEN});
         if (server_listen(n->server, "127.0.0.1:0", why, sizeof why) ||
             server_listen(n->server, n->alias, why, sizeof why))
             _exit(1);
@@ -329,7 +335,7 @@ static int start_cluster(void **state)
         if (read(ready[0], nodes[i].addr, sizeof nodes[i].addr) != sizeof nodes[i].addr)
             return 1;
     close(ready[0]);
-    setenv("HAWK_TOKEN", "secret", 1);
+    setenv("HAWK_TOKEN", TOKEN, 1);
     setenv("HAWK_DIST", nodes[DIST_A].addr, 1);
     return 0;
 }
@@ -429,6 +435,13 @@ static void test_wait(void **state)
 }
 
 /* Those of both dists, newest first. */
+/* A stream that told something was good: after each it asks again at once, and does not wait longer and longer, which
+ * would be 23 seconds. */
+static void test_wait_through_many_breaks(void **state)
+{
+    assert_int_equal(hawk("wait --for 20s 1.8"), HAWK_EXIT_OK);
+}
+
 static void test_jobs(void **state)
 {
     assert_int_equal(hawk("jobs -q"), HAWK_EXIT_OK);
@@ -495,7 +508,7 @@ static void test_explain(void **state)
     assert_contains(out, "blocked   all slots are busy");
     assert_contains(out, "6 sent: 3 used, 0 live, 2 cancelled, 1 answered \"none left\"");
     assert_contains(out, "waited    task 12, 20us");
-    assert_contains(out, "w (3)        0        0     3       0             2       1");
+    assert_contains(out, "w (3)        0        0     3       0          0             2       1");
     json_t *doc = hawk_json("explain -o json 1.5", HAWK_EXIT_OK);
     json_t *job = json_array_get(json_object_get(doc, "jobs"), 0);
     json_t *worker = json_array_get(json_object_get(job, "workers"), 0);
@@ -519,21 +532,24 @@ static void test_cluster(void **state)
                      1ll << 40);
     json_decref(doc);
     assert_int_equal(hawk("policy"), HAWK_EXIT_OK);
-    assert_contains(out, "probe ratio      1.500");
+    assert_contains(out, "probe ratio        1.500");
     assert_contains(out, "up to 100 short tasks overtake");
     doc = hawk_json("policy -o json", HAWK_EXIT_OK);
     assert_int_equal(json_integer_value(json_object_get(doc, "short_first")), 100);
     json_decref(doc);
     assert_int_equal(hawk("policy set sparrow"), HAWK_EXIT_OK);
-    assert_contains(out, "policy           sparrow (version 4)");
+    assert_contains(out, "policy sparrow (version 4): cutoff ");
     assert_int_equal(hawk("policy set --cutoff 10s"), HAWK_EXIT_UNREACHABLE);
-    assert_contains(err, "3 jobs have not ended");
+    assert_contains(err, "it shuts down");
+    assert_int_equal(hawk("policy reset"), HAWK_EXIT_OK);
+    assert_contains(out, "policy as configured (version 4)");
     assert_int_equal(hawk("policy set"), HAWK_EXIT_USAGE);
+    assert_int_equal(hawk("policy reset sparrow"), HAWK_EXIT_USAGE);
     assert_int_equal(hawk("policy --cutoff 10s"), HAWK_EXIT_USAGE);
     assert_int_equal(hawk("policy set --probe-ratio 0.5"), HAWK_EXIT_USAGE);
     assert_int_equal(hawk("policy set --short-first 65536"), HAWK_EXIT_USAGE);
     assert_int_equal(hawk("policy set --short-first 0"), HAWK_EXIT_OK); /* 0 is a value */
-    assert_contains(out, "first come, first served");
+    assert_contains(out, "(version 4)");
 }
 
 /* The first contact does not answer: the second does. */
@@ -556,12 +572,17 @@ static void test_contacts(void **state)
 
 static void test_token(void **state)
 {
-    setenv("HAWK_TOKEN", "guess", 1);
+    setenv("HAWK_TOKEN", "a-wrong-guess-of-it", 1);
     assert_int_equal(hawk("nodes"), HAWK_EXIT_UNREACHABLE);
     assert_contains(err, "token");
+    setenv("HAWK_TOKEN", "guess", 1);
+    assert_int_equal(hawk("nodes"), HAWK_EXIT_USAGE);
+    assert_contains(err, "HAWK_TOKEN: a token has 16 to 1024 characters, this one has 5: make one");
+    assert_int_equal(hawk("nodes --token-file /dev/null"), HAWK_EXIT_USAGE);
+    assert_contains(err, "token file /dev/null: a token has 16 to 1024 characters, this one has 0");
     assert_int_equal(hawk("nodes --token-file /nonexistent"), HAWK_EXIT_UNREACHABLE);
     assert_contains(err, "/nonexistent: No such file");
-    setenv("HAWK_TOKEN", "secret", 1);
+    setenv("HAWK_TOKEN", TOKEN, 1);
 }
 
 static void test_no_cluster(void **state)
@@ -578,10 +599,12 @@ static void test_no_cluster(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_submit),  cmocka_unit_test(test_wait),       cmocka_unit_test(test_jobs),
-        cmocka_unit_test(test_job),     cmocka_unit_test(test_cancel),     cmocka_unit_test(test_cat),
-        cmocka_unit_test(test_explain), cmocka_unit_test(test_cluster),    cmocka_unit_test(test_contacts),
-        cmocka_unit_test(test_token),   cmocka_unit_test(test_no_cluster),
+        cmocka_unit_test(test_submit),     cmocka_unit_test(test_wait),
+        cmocka_unit_test(test_jobs),       cmocka_unit_test(test_job),
+        cmocka_unit_test(test_cancel),     cmocka_unit_test(test_cat),
+        cmocka_unit_test(test_explain),    cmocka_unit_test(test_cluster),
+        cmocka_unit_test(test_contacts),   cmocka_unit_test(test_token),
+        cmocka_unit_test(test_no_cluster), cmocka_unit_test(test_wait_through_many_breaks),
     };
     return cmocka_run_group_tests(tests, start_cluster, stop_cluster);
 }

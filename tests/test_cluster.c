@@ -73,6 +73,30 @@ static void test_one_short_job(void **state)
     finish(c, 0);
 }
 
+/* How many messages dist and workers have taken when the first task of a job of so many starts. */
+static uint64_t messages_until_the_first_start(uint32_t tasks)
+{
+    struct cluster *c = up(&(struct cluster_config){.workers = 2, .delay_us = 500});
+    struct cluster_job *j = cluster_job(c, tasks, 1 * MS, TAG_SHORT);
+    uint64_t before = cluster_counter(c, COUNTER_messages_in), messages;
+
+    cluster_submit(c, j, 0);
+    for (int i = 0; i < 100 && sum(j->starts, tasks) == 0; i++)
+        cluster_run(c, 100);
+    assert_true(sum(j->starts, tasks) > 0);
+    messages = cluster_counter(c, COUNTER_messages_in) - before;
+    finish(c, 600 * S);
+    return messages;
+}
+
+/* A file of 10,000 lines is one job. Its first task waits for one probe, one request and one answer, however many others
+ * there are. With what the other worker says, and heartbeats, these are a dozen. */
+static void test_the_first_task_waits_for_no_other(void **state)
+{
+    assert_in_range(messages_until_the_first_start(1), 3, 12);
+    assert_in_range(messages_until_the_first_start(10000), 3, 12);
+}
+
 /* Sparrow 3.6: when the last task is launched, what else was reserved for the job is cancelled at once. */
 static void test_left_over_reservations_are_cancelled(void **state)
 {
@@ -752,6 +776,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_short_job),
+        cmocka_unit_test(test_the_first_task_waits_for_no_other),
         cmocka_unit_test(test_left_over_reservations_are_cancelled),
         cmocka_unit_test(test_one_long_job),
         cmocka_unit_test(test_untagged_by_estimate),

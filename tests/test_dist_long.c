@@ -396,6 +396,28 @@ static void test_promotion_hands_the_rest_to_central(void **state)
     talk_end(t);
 }
 
+/* What one task shows is no mean of those that are left: they count as the cutoff at least. */
+static void test_what_is_promoted_is_as_long_as_the_cutoff_at_least(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    submit(t, desc_new(4, "n"));
+    ignore(t);
+    request(t, 101, 1, 1);
+    ignore(t);
+    request(t, 101, 1, 2);
+    ignore(t);
+    started(t, 101, try_of(1, 0, 1, 1));
+    ignore(t);
+    started(t, 101, try_of(1, 1, 1, 1));
+    finished(t, 101, try_of(1, 0, 1, 1), 0, US_PER_S);
+    ignore(t);
+    HEAR(t, 101, TASK_OVERRUN, task_overrun, .id = try_of(1, 1, 1, 1), .run_us = 30 * US_PER_S);
+    says(t, "101 PROBE_CANCEL job=3.1");
+    says(t, "central LONG_SUBMIT job=3.1 desc=\"n\"x4 tasks=2of estimate_us=10000000 epoch=2 why=4");
+    talk_end(t);
+}
+
 static void test_promotion_refused_goes_on_as_short(void **state)
 {
     struct talk *t = overrun(0);
@@ -480,9 +502,69 @@ static void test_cancel_of_a_promoted_job(void **state)
     talk_end(t);
 }
 
+/* A job that may run on reserved workers only does not wait for one when there are to be none any more. */
+static void test_a_job_outlives_the_partition_it_was_for(void **state)
+{
+    struct talk *t = talk_joined("split", 2);
+    struct policy p = t->cfg.policy;
+
+    submit(t, desc_new(1, ""));
+    says(t, "- SUBMITTED");
+    assert_int_equal(block_of(t, 1), DIST_BLOCK_NO_RESERVED);
+    assert_int_equal(policy_preset("sparrow", &p), 0);
+    HEAR(t, CENTRAL, POLICY, policy, .policy = p);
+    says(t, "101 PROBE job=3.1 estimate_us=0 count=1");
+    says(t, "102 PROBE job=3.1 estimate_us=0 count=1");
+    /* And back: what is lost is made good among reserved ones. */
+    assert_int_equal(policy_preset("split", &p), 0);
+    HEAR(t, CENTRAL, POLICY, policy, .policy = p);
+    silent(t);
+    HEAR(t, 101, PEER_LOST, peer_lost, .role = ROLE_WORKER);
+    ignore(t);
+    HEAR(t, 102, PEER_LOST, peer_lost, .role = ROLE_WORKER);
+    ignore(t);
+    worker_up(t, 103, 1, false);
+    says(t, "103 PROBE job=3.1 estimate_us=0 count=2");
+    talk_end(t);
+}
+
+/* The policy that a job began under decides who owns it and how it is probed for, whatever comes after. */
+static void test_a_job_keeps_its_policy(void **state)
+{
+    struct talk *t = talk_joined("hawk", 2);
+    struct policy p = t->cfg.policy;
+    struct job_desc *desc = desc_new(1, "");
+
+    submit(t, desc_new(3, "")); /* short, and it may be promoted */
+    ignore(t);
+    assert_int_equal(policy_preset("sparrow", &p), 0);
+    p.flags &= ~(uint32_t)POLICY_CANCEL_PROBES;
+    HEAR(t, CENTRAL, POLICY, policy, .policy = p);
+    request(t, 101, 1, 1);
+    says(t, "101 TASK_LAUNCH id=3.1/0@1.1 desc=\"\"x3 arg=- request=1 promotable=1");
+    HEAR(t, 101, TASK_OVERRUN, task_overrun, .id = try_of(1, 0, 1, 1), .run_us = 20000000);
+    says(t, "101 PROBE_CANCEL job=3.1");
+    says(t, "102 PROBE_CANCEL job=3.1");
+    says(t, "central LONG_SUBMIT job=3.1");
+    /* One that comes now is the dist's, though it is long. */
+    desc->tag = TAG_LONG;
+    submit(t, desc);
+    says(t, "- SUBMITTED job=3.2 client=9 err=0 class=1");
+    says(t, "101 PROBE job=3.2 estimate_us=0 count=1 class=1");
+    says(t, "102 PROBE job=3.2 estimate_us=0 count=1 class=1");
+    assert_int_equal(policy_preset("hawk", &p), 0);
+    HEAR(t, CENTRAL, POLICY, policy, .policy = p);
+    request(t, 101, 2, 2);
+    says(t, "101 TASK_LAUNCH id=3.2/0@1.1 desc=\"\"x1 arg=- request=2 promotable=0");
+    silent(t); /* nothing is cancelled: it was not to be */
+    talk_end(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_job_outlives_the_partition_it_was_for),
+        cmocka_unit_test(test_a_job_keeps_its_policy),
         cmocka_unit_test(test_from_submission_to_end),
         cmocka_unit_test(test_at_most_once_is_not_offered_again),
         cmocka_unit_test(test_at_most_once_is_offered_again_when_refused),
@@ -497,6 +579,7 @@ int main(void)
         cmocka_unit_test(test_cancelled_while_central_journals),
         cmocka_unit_test(test_classes),
         cmocka_unit_test(test_promotion_hands_the_rest_to_central),
+        cmocka_unit_test(test_what_is_promoted_is_as_long_as_the_cutoff_at_least),
         cmocka_unit_test(test_promotion_refused_goes_on_as_short),
         cmocka_unit_test(test_promotion_survives_the_loss_of_central),
         cmocka_unit_test(test_promoted_jobs_retries_stay_here),

@@ -554,6 +554,27 @@ static void test_what_was_not_sent_is_launched_again(void **state)
     talk_end(t);
 }
 
+/* The record of an earlier launch says nothing of a later one, which is not on record yet. */
+static void test_a_later_launch_waits_for_its_own_record(void **state)
+{
+    struct talk *t = talk_once(1);
+
+    request(t, 101, 1, 1);
+    says(t, "101 PROBE_CANCEL job=3.1");
+    says(t, "- JOURNAL_TASK id=3.1/0@1.1 token=2");
+    HEAR(t, 101, PEER_LOST, peer_lost, 0);
+    worker_up(t, 101, 1, true);
+    says(t, "101 PROBE job=3.1");
+    request(t, 101, 1, 1);
+    says(t, "101 PROBE_CANCEL job=3.1");
+    says(t, "- JOURNAL_TASK id=3.1/0@1.2 token=3");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2);
+    silent(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 3);
+    says(t, "101 TASK_LAUNCH id=3.1/0@1.2");
+    talk_end(t);
+}
+
 /* It would be lost: on record as launched, and no worker's. */
 static void test_it_does_not_leave_before_launches_on_record_are_sent(void **state)
 {
@@ -824,6 +845,7 @@ int main(void)
         cmocka_unit_test(test_a_launch_is_on_record_before_it_is_sent),
         cmocka_unit_test(test_a_launch_that_cannot_be_written_is_given_up),
         cmocka_unit_test(test_what_was_not_sent_is_launched_again),
+        cmocka_unit_test(test_a_later_launch_waits_for_its_own_record),
         cmocka_unit_test(test_it_does_not_leave_before_launches_on_record_are_sent),
         cmocka_unit_test(test_what_is_in_doubt_is_not_promoted),
         cmocka_unit_test(test_central_is_asked_for_long_ones),

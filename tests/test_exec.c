@@ -202,7 +202,8 @@ static void test_environment_and_directory(void **state)
     assert_exited(&f->v[0], 0);
     assert_non_null(realpath(f->dir, real));
     snprintf(expected, sizeof expected,
-             "COLOUR=green\nHAWK_ATTEMPT=3\nHAWK_JOB_ID=3.17\nHAWK_JOB_NAME=my job\nHAWK_TASK_COUNT=9\n"
+             "COLOUR=green\nHAWK_ATTEMPT=3\nHAWK_INPUT=52\nHAWK_JOB_ID=3.17\nHAWK_JOB_NAME=my "
+             "job\nHAWK_TASK_COUNT=9\n"
              "HAWK_TASK_INDEX=52\nHAWK_WORKER=w1\nPATH=/usr/bin:/bin\n%.500s\n",
              real);
     assert_file(expected, "%s/o52", f->dir);
@@ -285,7 +286,7 @@ static void assert_not_started(struct fixture *f, const struct result *r, int co
 {
     char path[300], *text;
 
-    assert_int_equal(r->outcome, OUTCOME_NOT_STARTED);
+    assert_int_equal(r->outcome, code == HAWK_ECANNOT_START ? OUTCOME_LOST : OUTCOME_NOT_STARTED);
     assert_int_equal(r->code, code);
     assert_false(r->started);
     if (!strstr(r->why, says))
@@ -353,7 +354,8 @@ static void test_directory_that_is_missing(void **state)
     set_blob(&d->cwd, path);
     set_blob(&d->stdout_pattern, "o");
     start(f);
-    assert_not_started(f, run_one(f, 0, d, NULL), 126, "missing: No such file or directory", -1);
+    assert_not_started(f, run_one(f, 0, d, NULL), HAWK_ECANNOT_START, "missing: No such file or directory",
+                       -1);
     assert_int_equal(stat(path, &st), -1); /* not made on the way to the output file */
 }
 
@@ -367,12 +369,13 @@ static void test_output_files_that_cannot_be_opened(void **state)
     snprintf(path, sizeof path, "%s/file/sub/o", f->dir);
     set_blob(&d->stdout_pattern, path);
     start(f);
-    assert_not_started(f, run_one(f, 0, d, NULL), 126, "cannot open the stdout file", -1);
+    assert_not_started(f, run_one(f, 0, d, NULL), HAWK_ECANNOT_START, "cannot open the stdout file", -1);
     assert_non_null(strstr(f->v[0].why, "/file/sub/o: Not a directory"));
 
     d = COMMAND("true");
     set_blob(&d->stderr_pattern, "/proc/hawk/x");
-    assert_not_started(f, run_one(f, 1, d, NULL), 126, "cannot open the stderr file /proc/hawk/x", -1);
+    assert_not_started(f, run_one(f, 1, d, NULL), HAWK_ECANNOT_START,
+                       "cannot open the stderr file /proc/hawk/x", -1);
     d = COMMAND("true");
     set_blob(&d->stdout_pattern, "%z");
     assert_not_started(f, run_one(f, 2, d, NULL), 126, "placeholder", -1);
@@ -384,7 +387,7 @@ static void test_output_files_that_cannot_be_opened(void **state)
     d = COMMAND("true");
     strncat(path, "/%t", sizeof path - strlen(path) - 1);
     set_blob(&d->stdout_pattern, path);
-    assert_not_started(f, run_one(f, 3, d, NULL), 126, "Permission denied", -1);
+    assert_not_started(f, run_one(f, 3, d, NULL), HAWK_ECANNOT_START, "Permission denied", -1);
 }
 
 /* Once it is open, the file is the task's: it sees ENOSPC, and the run ends as the task says. */
@@ -482,7 +485,8 @@ static void test_many_descriptions(void **state)
         snprintf(text, sizeof text, "n%u\n", i);
         assert_output(f, i, text);
     }
-    assert_exited(run_one(f, 60, first, NULL), 0); /* the spawner was told to forget it in between */
+    assert_int_equal(first->refs, 1); /* nobody runs it, so it was forgotten, and the spawner told to */
+    assert_exited(run_one(f, 60, first, NULL), 0);
     assert_output(f, 60, "first\n");
 }
 

@@ -127,6 +127,142 @@ static void test_strays_of_a_running_task_are_left_alone(void **state)
     close(other);
 }
 
+/* ---- Escapes: a session of its own, and no environment that tells whose it is ---- */
+
+/* The task goes on when the process has left its group: before that it would be killed with it. */
+#define UNTIL_AWAY "; until test -e away; do sleep 0.01; done; "
+#define ESCAPED(script) "(env -i setsid sh -c ': >away; " script "' &)" UNTIL_AWAY
+
+/* A job whose escaped child holds the FIFO open, in whose stdout it says that it is there. */
+static struct job_desc *escaping(struct fixture *f, const char *script, char *path, size_t size, int *fifo)
+{
+    struct job_desc *d = SHELL(script);
+
+    *fifo = make_fifo(f, path, size);
+    set_blob(&d->stdout_pattern, path);
+    set_blob(&d->cwd, f->dir);
+    return d;
+}
+
+static void test_an_escaped_process_ends_with_its_task(void **state)
+{
+    struct fixture *f = *state;
+    char path[300];
+    int fifo;
+    struct job_desc *d = escaping(f, ESCAPED("sleep 1000; :") "exit 3", path, sizeof path, &fifo);
+
+    start(f);
+    assert_exited(run_one(f, 0, d, NULL), 3);
+    wait_for_hang_up(fifo);
+    close(fifo);
+}
+
+static void test_an_escaped_process_ends_with_a_killed_task(void **state)
+{
+    struct fixture *f = *state;
+    char path[300];
+    int fifo;
+    struct job_desc *d = escaping(f, ESCAPED("echo up; sleep 1000; :") "while :; do sleep 1000; done", path,
+                                  sizeof path, &fifo);
+
+    start(f);
+    ask(f, 0, d, NULL);
+    job_desc_drop(d);
+    pump_until(f, &f->v[0].started);
+    wait_for_line(fifo, "up\n");
+    exec_kill(f->e, 0, OUTCOME_CANCELLED, false);
+    pump_until(f, &f->v[0].exited);
+    wait_for_hang_up(fifo);
+    close(fifo);
+}
+
+static void test_an_escaped_process_ends_with_a_time_limit(void **state)
+{
+    struct fixture *f = *state;
+    char path[300];
+    int fifo;
+    struct job_desc *d =
+        escaping(f, ESCAPED("sleep 1000; :") "while :; do sleep 1000; done", path, sizeof path, &fifo);
+
+    d->time_limit_us = 1 * US_PER_S;
+    start(f);
+    run_one(f, 0, d, NULL);
+    assert_int_equal(f->v[0].outcome, OUTCOME_TIME_LIMIT);
+    wait_for_hang_up(fifo);
+    close(fifo);
+}
+
+/* Neither SIGTERM nor their parent's end impresses these: a family, each in a session of its own. */
+static void test_escaped_processes_that_will_not_end_are_killed(void **state)
+{
+    struct fixture *f = *state;
+    char path[300];
+    int fifo;
+    struct job_desc *d = escaping(
+        f,
+        ESCAPED("trap \"\" TERM; (setsid sh -c \"sleep 1000; sleep 1000\" &); setsid sleep 1000; sleep 1000"),
+        path, sizeof path, &fifo);
+
+    f->config.kill_grace_us = 50 * US_PER_MS;
+    start(f);
+    assert_exited(run_one(f, 0, d, NULL), 0);
+    wait_for_hang_up(fifo);
+    close(fifo);
+}
+
+/* Its parent ends again and again, and with it whatever is known of the pid. */
+static void test_a_daemon_that_moves_on_is_ended(void **state)
+{
+    struct fixture *f = *state;
+    char path[300];
+    int fifo;
+    struct job_desc *d = escaping(f, "(env -i setsid ./hop &)" UNTIL_AWAY, path, sizeof path, &fifo);
+
+    write_file(f, "hop", "#!/bin/sh\n: >away\nsleep 0.3\nsetsid ./hop &\n", 0755);
+    start(f);
+    assert_exited(run_one(f, 0, d, NULL), 0);
+    wait_for_hang_up(fifo);
+    close(fifo);
+}
+
+/* It may be of either task that ran when it began. One that started later does not keep it. */
+static void test_an_escaped_process_lives_while_it_may_be_of_a_task(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *first = SHELL("while test ! -e go; do sleep 0.01; done");
+    struct job_desc *later = SHELL("while test ! -e go2; do sleep 0.01; done");
+    struct job_desc *quick =
+        SHELL("sleep 0.05"); /* five ticks of the clock by which processes are told apart */
+    char path[300];
+    struct job_desc *d;
+    int fifo;
+
+    set_blob(&first->cwd, f->dir);
+    set_blob(&later->cwd, f->dir);
+    d = escaping(f, ESCAPED("until test -e tell; do sleep 0.01; done; echo alive; sleep 1000; :") "exit 0",
+                 path, sizeof path, &fifo);
+    start(f);
+    ask(f, 0, first, NULL);
+    pump_until(f, &f->v[0].started);
+    assert_exited(run_one(f, 1, d, NULL), 0);
+    for (uint32_t run = 3; run < 9; run++) /* sweeps come and go */
+        assert_exited(run_one(f, run, job_desc_ref(quick), NULL), 0);
+    ask(f, 2, later, NULL);
+    pump_until(f, &f->v[2].started);
+    write_file(f, "tell", "", 0644);
+    wait_for_line(fifo, "alive\n");
+    write_file(f, "go", "", 0644);
+    pump_until(f, &f->v[0].exited);
+    wait_for_hang_up(fifo);
+    assert_false(f->v[2].exited);
+    write_file(f, "go2", "", 0644);
+    pump_until(f, &f->v[2].exited);
+    job_desc_drop(quick);
+    job_desc_drop(first);
+    job_desc_drop(later);
+    close(fifo);
+}
+
 static void test_time_limit(void **state)
 {
     struct fixture *f = *state;
@@ -265,6 +401,12 @@ int main(void)
         TEST(test_an_end_is_told_when_the_whole_group_is_gone),
         TEST(test_descendants_that_left_the_group_are_killed),
         TEST(test_strays_of_a_running_task_are_left_alone),
+        TEST(test_an_escaped_process_ends_with_its_task),
+        TEST(test_an_escaped_process_ends_with_a_killed_task),
+        TEST(test_an_escaped_process_ends_with_a_time_limit),
+        TEST(test_escaped_processes_that_will_not_end_are_killed),
+        TEST(test_a_daemon_that_moves_on_is_ended),
+        TEST(test_an_escaped_process_lives_while_it_may_be_of_a_task),
         TEST(test_time_limit),
         TEST(test_stop_kills_what_runs),
         TEST(test_death_of_the_spawner_is_noticed),

@@ -1,7 +1,8 @@
-/* net/loop and net/addr: turns, timers, hooks, descriptors, signals, posts from threads; addresses and tokens.
+/* net/loop, net/addr and net/token: turns, timers, hooks, descriptors, signals, posts from threads; addresses and tokens.
  * The loop's tests run twice: with and without gRPC's completion queue. */
 #include "net/addr.h"
 #include "net/core.h"
+#include "net/token.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,6 +20,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -527,21 +529,89 @@ static void addresses_become_grpc_targets(void **state)
     assert_true(addr_is_local(buf) && !strstr(buf, "localhost"));
 }
 
+static int token_error(const char *token, size_t len, const char *words)
+{
+    char why[200] = "";
+    int err = token_check(token, len, why, sizeof why);
+
+    assert_non_null(strstr(why, words));
+    return err;
+}
+
 static void tokens_are_checked(void **state)
 {
-    char why[200], longest[TOKEN_BYTES_MAX + 2];
+    static char longest[TOKEN_BYTES_MAX + 1];
 
     (void)state;
-    assert_int_equal(token_check("s3cret/+=", why, sizeof why), 0);
-    assert_int_equal(token_check("", why, sizeof why), HAWK_EINVALID);
-    assert_int_equal(token_check("a b", why, sizeof why), HAWK_EINVALID);
-    assert_int_equal(token_check("a\n", why, sizeof why), HAWK_EINVALID);
-    assert_int_equal(token_check("\xc3\xa4", why, sizeof why), HAWK_EINVALID);
-    memset(longest, 'x', sizeof longest - 1);
-    longest[sizeof longest - 1] = '\0';
-    assert_int_equal(token_check(longest, why, sizeof why), HAWK_EINVALID);
-    longest[sizeof longest - 2] = '\0';
-    assert_int_equal(token_check(longest, why, sizeof why), 0);
+    memset(longest, 'x', sizeof longest);
+    assert_int_equal(token_error("0123456789abc/+=", TOKEN_BYTES_MIN, ""), 0);
+    assert_int_equal(token_error(longest, TOKEN_BYTES_MAX, ""), 0);
+    assert_int_equal(token_error("", 0, "16 to 1024 characters, this one has 0: make one"), HAWK_EINVALID);
+    assert_int_equal(token_error("x", 1, "this one has 1"), HAWK_EINVALID);
+    assert_int_equal(token_error("0123456789abc/+=", 15, "this one has 15"), HAWK_EINVALID);
+    assert_int_equal(token_error(longest, TOKEN_BYTES_MAX + 1, "this one has 1025"), HAWK_EINVALID);
+    assert_int_equal(token_error("0123456789 abcdef", 17, "byte 11"), HAWK_EINVALID);
+    assert_int_equal(token_error("0123456789\nabcdef", 17, "byte 11 of this one is an end of line"),
+                     HAWK_EINVALID);
+    assert_int_equal(token_error("0123456789abcdef\0", 17, "byte 17 of this one is NUL"), HAWK_EINVALID);
+    assert_int_equal(token_error("0123456789\xc3\xa4"
+                                 "bcdef",
+                                 17, "byte 11 of this one is none"),
+                     HAWK_EINVALID);
+}
+
+/* What token_read makes of a file with these bytes; the token is in got. */
+static int token_in(const char *text, size_t len, mode_t mode, bool secret, char got[TOKEN_BYTES_MAX + 1],
+                    char *why, size_t size)
+{
+    char path[] = "/tmp/hawk-token-XXXXXX", *token = NULL;
+    int fd = mkstemp(path), err;
+
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, len), len);
+    assert_int_equal(fchmod(fd, mode), 0);
+    close(fd);
+    err = token_read(path, secret, &token, why, size);
+    unlink(path);
+    snprintf(got, TOKEN_BYTES_MAX + 1, "%s", token ? token : "");
+    free(token);
+    return err;
+}
+
+static void a_token_file_is_one_word(void **state)
+{
+    static const struct {
+        const char *text;
+        size_t len;
+        bool ok;
+    } files[] = {
+        {"0123456789abcdef", 16, true},
+        {"0123456789abcdef\n", 17, true},
+        {"0123456789abcdef\r\n", 18, true},
+        {"0123456789abcdef\n\n", 18, false},
+        {"0123456789abcdef\nx\n", 19, false},
+        {" 0123456789abcdef\n", 18, false},
+        {"0123456789abcdef \n", 18, false},
+        {"0123456789abcdef\0\n", 18, false},
+        {"0123456789abcde\n", 16, false},
+        {"\n", 1, false},
+        {"", 0, false},
+    };
+    char got[TOKEN_BYTES_MAX + 1], why[400], *token = NULL;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+        int err = token_in(files[i].text, files[i].len, 0600, true, got, why, sizeof why);
+        assert_int_equal(err, files[i].ok ? 0 : HAWK_EINVALID);
+        assert_string_equal(got, files[i].ok ? "0123456789abcdef" : "");
+        assert_true(files[i].ok || strstr(why, "/tmp/hawk-token-"));
+    }
+    assert_int_equal(token_in("0123456789abcdef", 16, 0640, true, got, why, sizeof why), HAWK_EINVALID);
+    assert_non_null(strstr(why, "chmod 600"));
+    assert_int_equal(token_in("0123456789abcdef", 16, 0640, false, got, why, sizeof why), 0);
+    assert_int_equal(token_read("/nonexistent/token", true, &token, why, sizeof why), HAWK_EIO);
+    assert_non_null(strstr(why, "/nonexistent/token: No such file"));
+    assert_int_equal(token_read("/tmp", true, &token, why, sizeof why), HAWK_EIO);
 }
 
 #define BOTH(test)                                                                                           \
@@ -570,6 +640,7 @@ int main(void)
         cmocka_unit_test(only_loopback_and_unix_sockets_are_local),
         cmocka_unit_test(addresses_become_grpc_targets),
         cmocka_unit_test(tokens_are_checked),
+        cmocka_unit_test(a_token_file_is_one_word),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -173,11 +173,16 @@ static void test_bad_messages_do_not_pass(void **state)
     BAD(REFUSED, m.refused.err = 0);
     BAD(MEMBER, m.member.state = MEMBER_STATE_COUNT);
     BAD(MEMBER, m.member.general = 2);
+    BAD(MEMBER, m.member.unsettled = 2);
     BAD(POLICY, m.policy.policy.short_share_ppm = 1000001);
     BAD(POLICY, m.policy.policy.cutoff_us = -1);
     BAD(ESTIMATE, m.estimate.mean_us = LIMIT_TIME_US + 1);
     BAD(ESTIMATE, m.estimate.mean_us = -1);
     BAD(JOB_REPORT, m.job_report.class = CLASS_COUNT);
+    BAD(JOB_REPORT, m.job_report.tasks = 0);
+    BAD(JOB_REPORT, m.job_report.task_us += m.job_report.tasks);
+    BAD(JOB_REPORT, m.job_report.mean_us++);
+    BAD(JOB_REPORT, m.job_report.mean_us = LIMIT_TIME_US);
     BAD(LONG_SUBMIT, m.long_submit.epoch = 0);
     BAD(LONG_SUBMIT, m.long_submit.why = WHY_COUNT);
     BAD(LONG_SUBMIT, job_desc_drop(m.long_submit.desc); m.long_submit.desc = NULL);
@@ -371,6 +376,72 @@ static void test_what_the_policies_switch(void **state)
     assert_true(policy_has(&p, POLICY_ALL_LONG) && !policy_has(&p, POLICY_PARTITION));
 }
 
+/* ---- Who says what to whom ---- */
+
+static void test_roles_keep_to_what_they_say(void **state)
+{
+    static const enum role roles[] = {ROLE_NONE, ROLE_CENTRAL, ROLE_DIST, ROLE_WORKER, ROLE_COUNT};
+
+    assert_true(msg_may_pass(MSG_JOB_REPORT, ROLE_DIST, ROLE_CENTRAL));
+    assert_false(msg_may_pass(MSG_JOB_REPORT, ROLE_WORKER, ROLE_CENTRAL));
+    assert_false(msg_may_pass(MSG_JOB_REPORT, ROLE_CENTRAL, ROLE_DIST));
+    assert_true(msg_may_pass(MSG_TASK_LAUNCH, ROLE_DIST, ROLE_WORKER));
+    assert_false(msg_may_pass(MSG_TASK_LAUNCH, ROLE_WORKER, ROLE_WORKER));
+    assert_true(msg_may_pass(MSG_APP, ROLE_WORKER, ROLE_CENTRAL) &&
+                msg_may_pass(MSG_APP, ROLE_CENTRAL, ROLE_DIST));
+    assert_false(msg_may_pass(MSG_APP, ROLE_WORKER, ROLE_DIST));
+    for (unsigned type = MSG_NONE; type <= MSG_TYPE_COUNT; type++) {
+        bool by_somebody = false;
+
+        for (size_t i = 0; i < COUNT(roles); i++) {
+            for (size_t k = 0; k < COUNT(roles); k++)
+                by_somebody |= msg_may_pass(type, roles[i], roles[k]);
+            assert_false(msg_may_pass(type, ROLE_NONE, roles[i]) || msg_may_pass(type, roles[i], ROLE_NONE));
+            assert_false(msg_may_pass(type, ROLE_COUNT, roles[i]) ||
+                         msg_may_pass(type, roles[i], ROLE_COUNT));
+            assert_false(msg_may_pass(type, ROLE_DIST, ROLE_DIST) ||
+                         msg_may_pass(type, ROLE_CENTRAL, ROLE_CENTRAL));
+        }
+        assert_int_equal(by_somebody, type > MSG_NONE && type < MSG_WIRE_END);
+    }
+}
+
+static void test_who_dials_whom(void **state)
+{
+    for (int from = 0; from <= ROLE_COUNT; from++)
+        for (int to = 0; to <= ROLE_COUNT; to++)
+            assert_int_equal(role_may_dial((enum role)from, (enum role)to),
+                             (from == ROLE_DIST || from == ROLE_WORKER) &&
+                                 (to == ROLE_CENTRAL || to == ROLE_WORKER));
+}
+
+/* docs/protocol.md has the same table: a row for each two roles, with the messages in backquotes. */
+static void test_the_page_has_the_same_table(void **state)
+{
+    static const enum role roles[] = {ROLE_CENTRAL, ROLE_DIST, ROLE_WORKER};
+    static char line[8192];
+    unsigned rows = 0;
+    FILE *f = fopen("docs/protocol.md", "re");
+
+    assert_non_null(f);
+    while (fgets(line, sizeof line, f))
+        for (size_t i = 0; i < COUNT(roles) * COUNT(roles); i++) {
+            enum role from = roles[i / COUNT(roles)], to = roles[i % COUNT(roles)];
+            char head[64], name[64];
+
+            snprintf(head, sizeof head, "  | %s → %s |", role_text(from), role_text(to));
+            if (strncmp(line, head, strlen(head)) != 0)
+                continue;
+            rows++;
+            for (unsigned type = MSG_NONE + 1; type < MSG_WIRE_END; type++) {
+                snprintf(name, sizeof name, "`%s`", msg_name(type));
+                assert_int_equal(strstr(line, name) != NULL, msg_may_pass(type, from, to));
+            }
+        }
+    fclose(f);
+    assert_int_equal(rows, 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -392,6 +463,9 @@ int main(void)
         cmocka_unit_test(test_strings_and_arguments),
         cmocka_unit_test(test_policies),
         cmocka_unit_test(test_what_the_policies_switch),
+        cmocka_unit_test(test_roles_keep_to_what_they_say),
+        cmocka_unit_test(test_who_dials_whom),
+        cmocka_unit_test(test_the_page_has_the_same_table),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -426,14 +426,16 @@ static void stopped_peers_are_lost_within_seconds(void **state)
 
 /* ---- Refusals ---- */
 
+#define TOKEN "secret-of-clients"
+
 static void a_wrong_token_gets_no_link(void **state)
 {
-    const char *tokens[] = {NULL, "wrong", "secre", "secretsecret", "secret "};
+    const char *tokens[] = {NULL, "wrong", "secret-of-client", TOKEN TOKEN, TOKEN " "};
     const char *addr;
 
     (void)state;
     side_open(&central, ROLE_CENTRAL, "c", NULL);
-    addr = listen_with(&central, "127.0.0.1:0", (struct server_config){.token = "secret"});
+    addr = listen_with(&central, "127.0.0.1:0", (struct server_config){.token = TOKEN});
     for (size_t i = 0; i < sizeof tokens / sizeof tokens[0]; i++) {
         side_open(&worker, ROLE_WORKER, "w1", tokens[i]);
         link_dial(worker.links, addr, "central");
@@ -442,10 +444,19 @@ static void a_wrong_token_gets_no_link(void **state)
         assert_int_equal(worker.ups + central.ups, 0);
         side_close(&worker);
     }
-    side_open(&worker, ROLE_WORKER, "w1", "secret");
+    side_open(&worker, ROLE_WORKER, "w1", TOKEN);
     link_dial(worker.links, addr, "central");
     until(loop, worker.ups == 1 && central.ups == 1);
     disconnect();
+}
+
+/* What is not to happen would have happened by then. */
+static void turn_for(int64_t us)
+{
+    int64_t end_us = loop_now(loop) + us;
+
+    while (loop_now(loop) < end_us)
+        loop_once(loop, end_us);
 }
 
 static void a_link_meant_for_another_node_is_refused(void **state)
@@ -464,7 +475,7 @@ static void a_link_meant_for_another_node_is_refused(void **state)
     until(loop, worker.losts == 1 && central.losts == 1);
     link_dial_node(worker.links, addr, "worker 7", (node_id_t){7});
     until(loop, worker.ups == 2);
-    loop_once(loop, loop_now(loop) + 2 * LINK_RETRY_MIN_US);
+    turn_for(4 * LINK_RETRY_MIN_US); /* the stale one has dialled again */
     assert_int_equal(central.ups, 2);
     assert_false(link_is_up(stale));
     disconnect();
@@ -482,7 +493,7 @@ static void links_beyond_the_limit_are_refused(void **state)
     first = link_dial(worker.links, listen_on(&central, "127.0.0.1:0"), "central");
     until(loop, worker.ups == 1);
     link_dial(worker.links, server_addr(central.server, 0), "central");
-    loop_once(loop, loop_now(loop) + 50000);
+    turn_for(200 * US_PER_MS);
     assert_int_equal(worker.ups, 1);
     link_close(first);
     until(loop, worker.ups == 2); /* the second one's turn */
@@ -613,41 +624,89 @@ static void on_raw_ended(void *arg, bool ok)
     ((struct raw_link *)arg)->is_ended = true;
 }
 
-static grpc_status_code raw_link(const char *addr, grpc_metadata *md, size_t n, const void *data, size_t len)
+/* data NULL: sends nothing. What the other side sends stays unread. */
+static void raw_open(struct raw_link *r, const char *addr, grpc_metadata *md, size_t n, const void *data,
+                     size_t len)
 {
-    struct raw_link r = {.details = grpc_empty_slice()};
     grpc_op send[3] = {{.op = GRPC_OP_SEND_INITIAL_METADATA},
-                       {.op = GRPC_OP_SEND_MESSAGE},
-                       {.op = GRPC_OP_RECV_INITIAL_METADATA}};
+                       {.op = GRPC_OP_RECV_INITIAL_METADATA},
+                       {.op = GRPC_OP_SEND_MESSAGE}};
     grpc_op end = {.op = GRPC_OP_RECV_STATUS_ON_CLIENT};
 
-    r.channel = net_channel(addr, true, NET_KEEPALIVE_MS, NET_KEEPALIVE_TIMEOUT_MS);
-    r.call = grpc_channel_create_call(r.channel, NULL, GRPC_PROPAGATE_DEFAULTS, loop_cq(loop),
-                                      grpc_slice_from_static_string("/hawk.v1.Peer/Link"), NULL,
-                                      gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
-    r.message = net_message(data, len);
-    grpc_metadata_array_init(&r.metadata);
-    grpc_metadata_array_init(&r.trailing);
-    cq_tag_init(&r.sent, on_raw_sent, &r);
-    cq_tag_init(&r.ended, on_raw_ended, &r);
+    *r = (struct raw_link){.details = grpc_empty_slice()};
+    r->channel = net_channel(addr, true, NET_KEEPALIVE_MS, NET_KEEPALIVE_TIMEOUT_MS);
+    r->call = grpc_channel_create_call(r->channel, NULL, GRPC_PROPAGATE_DEFAULTS, loop_cq(loop),
+                                       grpc_slice_from_static_string("/hawk.v1.Peer/Link"), NULL,
+                                       gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+    r->message = net_message(data, len);
+    grpc_metadata_array_init(&r->metadata);
+    grpc_metadata_array_init(&r->trailing);
+    cq_tag_init(&r->sent, on_raw_sent, r);
+    cq_tag_init(&r->ended, on_raw_ended, r);
     send[0].data.send_initial_metadata.metadata = md;
     send[0].data.send_initial_metadata.count = n;
-    send[1].data.send_message.send_message = r.message;
-    send[2].data.recv_initial_metadata.recv_initial_metadata = &r.metadata;
-    end.data.recv_status_on_client.trailing_metadata = &r.trailing;
-    end.data.recv_status_on_client.status = &r.status;
-    end.data.recv_status_on_client.status_details = &r.details;
-    net_batch(r.call, &end, 1, &r.ended);
-    net_batch(r.call, send, 3, &r.sent);
-    until(loop, r.is_sent && r.is_ended);
-    grpc_call_unref(r.call);
-    grpc_channel_destroy(r.channel);
-    grpc_byte_buffer_destroy(r.message);
-    grpc_metadata_array_destroy(&r.metadata);
-    grpc_metadata_array_destroy(&r.trailing);
-    grpc_slice_unref(r.details);
+    send[1].data.recv_initial_metadata.recv_initial_metadata = &r->metadata;
+    send[2].data.send_message.send_message = r->message;
+    end.data.recv_status_on_client.trailing_metadata = &r->trailing;
+    end.data.recv_status_on_client.status = &r->status;
+    end.data.recv_status_on_client.status_details = &r->details;
+    net_batch(r->call, &end, 1, &r->ended);
+    net_batch(r->call, send, data ? 3 : 2, &r->sent);
+}
+
+static grpc_status_code raw_end(struct raw_link *r, grpc_metadata *md, size_t n)
+{
+    until(loop, r->is_sent && r->is_ended);
+    grpc_call_unref(r->call);
+    grpc_channel_destroy(r->channel);
+    grpc_byte_buffer_destroy(r->message);
+    grpc_metadata_array_destroy(&r->metadata);
+    grpc_metadata_array_destroy(&r->trailing);
+    grpc_slice_unref(r->details);
     net_metadata_drop(md, n);
-    return r.status;
+    return r->status;
+}
+
+static grpc_status_code raw_link(const char *addr, grpc_metadata *md, size_t n, const void *data, size_t len)
+{
+    struct raw_link r;
+
+    raw_open(&r, addr, md, n, data, len);
+    return raw_end(&r, md, n);
+}
+
+/* A burst is taken, but not kept for long for a peer that is alive and reads nothing. */
+static void a_peer_that_takes_nothing_for_a_while_is_lost(void **state)
+{
+    struct link_config c = {.role = ROLE_CENTRAL, .name = "c", .pending_bytes = 1u << 20};
+    struct msg m = {.type = MSG_TASK_LAUNCH};
+    grpc_metadata md[3] = {net_metadata_new("hawk-version", "1"), net_metadata_new("hawk-role", "worker"),
+                           net_metadata_new("hawk-node", "0")};
+    struct raw_link r;
+    int64_t end_us;
+    int err = 0;
+
+    (void)state;
+    central = (struct side){.in_order = true};
+    central.links = links_new(loop, &c, &fns, &central);
+    raw_open(&r, listen_on(&central, "127.0.0.1:0"), md, 3, NULL, 0);
+    until(loop, central.link);
+    m.task_launch.id = (struct try_id){.job = {UINT64_C(1) << 40 | 1}, .epoch = 1, .attempt = 1};
+    m.task_launch.arg = blob_new(NULL, 200000);
+    for (int i = 0; i < 60; i++) /* far more than gRPC takes, and less than the most that a burst may be */
+        assert_int_equal(link_send(central.link, &m), 0);
+    blob_drop(m.task_launch.arg);
+    end_us = loop_now(loop) + UNTIL_US;
+    while (!err && loop_now(loop) < end_us) {
+        loop_once(loop, loop_now(loop) + 50 * US_PER_MS);
+        err = send_seq(central.link, 1);
+    }
+    assert_int_equal(err, HAWK_ELIMIT);
+    until(loop, central.losts == 1);
+    assert_string_equal(central.said, "up:worker:0: lost:LIMIT");
+    grpc_call_cancel(r.call, NULL);
+    assert_int_not_equal(raw_end(&r, md, 3), GRPC_STATUS_OK);
+    side_close(&central);
 }
 
 static void garbage_on_a_link_ends_that_link_only(void **state)
@@ -787,7 +846,7 @@ static void addresses_beyond_this_machine_need_a_token_or_consent(void **state)
     assert_int_equal(listen_error("0.0.0.0:0", (struct server_config){0}, why, sizeof why), HAWK_EDENIED);
     assert_non_null(strstr(why, "0.0.0.0:0"));
     assert_non_null(strstr(why, "token"));
-    assert_int_equal(listen_error("0.0.0.0:0", (struct server_config){.token = "x"}, why, sizeof why), 0);
+    assert_int_equal(listen_error("0.0.0.0:0", (struct server_config){.token = TOKEN}, why, sizeof why), 0);
     assert_int_equal(listen_error("0.0.0.0:0", (struct server_config){.insecure = true}, why, sizeof why), 0);
     assert_int_equal(listen_error("nonsense", (struct server_config){0}, why, sizeof why), HAWK_EINVALID);
 }
@@ -867,6 +926,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(links_beyond_the_limit_are_refused),
         cmocka_unit_test(a_peer_that_does_not_keep_up_is_lost),
         cmocka_unit_test(a_burst_is_not_the_peers_fault),
+        cmocka_unit_test(a_peer_that_takes_nothing_for_a_while_is_lost),
         cmocka_unit_test(a_message_beyond_the_limit_breaks_the_link_only),
         cmocka_unit_test(garbage_on_the_port_harms_nobody),
         cmocka_unit_test(garbage_on_a_link_ends_that_link_only),

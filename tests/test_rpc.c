@@ -1,5 +1,6 @@
 /* net/server and net/rpc: calls of the API, unary and streaming, from both sides. */
 #include "net/core.h"
+#include "net/link_accept.h"
 #include "net/rpc.h"
 #include "net/server.h"
 
@@ -24,6 +25,9 @@
 #define STREAM "/hawk.test.T/Stream"
 #define FLOOD "/hawk.test.T/Flood"
 #define BOTH "/hawk.test.T/Both"
+#define PARK "/hawk.test.T/Park"
+#define FEW "/hawk.test.T/Few"
+#define FEW_MAX 10u
 
 static char echo_arg[] = "echo";
 static struct loop *loop;
@@ -154,13 +158,30 @@ static void on_both(void *arg, struct rpc_call *c)
     rpc_receive(c, on_both_message, echo_arg);
 }
 
+/* Calls that wait for messages until their client ends them. */
+static unsigned parked_n;
+
+static void park_cancelled(void *arg, struct rpc_call *c)
+{
+    (void)arg;
+    parked_n--;
+    rpc_fail(c, GRPC_STATUS_CANCELLED, "gone");
+}
+
+static void on_park(void *arg, struct rpc_call *c)
+{
+    (void)arg;
+    parked_n++;
+    rpc_watch(c, park_cancelled, NULL, NULL);
+}
+
 /* ---- A server and a channel to it, for every test ---- */
 
 static void serve(struct server_config c, const char *client_token)
 {
     char why[256];
 
-    held_n = cancelled_n = 0;
+    held_n = cancelled_n = parked_n = 0;
     server = server_new(loop, &c);
     assert_int_equal(server_listen(server, "127.0.0.1:0", why, sizeof why), 0);
     server_handle(server, ECHO, on_echo, echo_arg);
@@ -169,6 +190,9 @@ static void serve(struct server_config c, const char *client_token)
     server_handle(server, STREAM, on_stream, NULL);
     server_handle(server, FLOOD, on_flood, NULL);
     server_handle_stream(server, BOTH, on_both, NULL);
+    server_handle_stream(server, PARK, on_park, NULL);
+    server_handle_stream(server, FEW, on_park, NULL);
+    server_limit(server, FEW, FEW_MAX);
     server_start(server);
     channel = channel_new(loop, server_addr(server, 0), client_token);
     assert_string_equal(channel_addr(channel), server_addr(server, 0));
@@ -263,21 +287,57 @@ static void a_request_beyond_the_limit_is_refused(void **state)
     assert_int_equal(call(ECHO, "x"), 0);
 }
 
+#define TOKEN "secret-of-clients"
+#define NODE_TOKEN "secret-of-the-nodes"
+
+static int call_as(const char *token, const char *method)
+{
+    channel_free(channel);
+    channel = channel_new(loop, server_addr(server, 0), token);
+    return call(method, "x");
+}
+
 static void the_token_is_asked_of_every_call(void **state)
 {
-    static const char *const wrong[] = {NULL, "other", "secre", "secrets", "with space"};
+    static const char *const wrong[] = {NULL,
+                                        "another-secret-one",
+                                        "secret-of-client",
+                                        "secret-of-clientss",
+                                        "with space",
+                                        "secret-of-clientssecret-of-clients"};
 
     (void)state;
-    serve((struct server_config){.token = "secret"}, "secret");
+    serve((struct server_config){.token = TOKEN}, TOKEN);
     assert_int_equal(call(ECHO, "x"), 0);
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
-        channel_free(channel);
-        channel = channel_new(loop, server_addr(server, 0), wrong[i]);
-        assert_int_equal(call(ECHO, "x"), HAWK_EDENIED);
+        assert_int_equal(call_as(wrong[i], ECHO), HAWK_EDENIED);
         assert_int_equal(status, GRPC_STATUS_UNAUTHENTICATED);
         assert_non_null(strstr(text, "token"));
         assert_int_equal(call("/hawk.test.T/Nothing", "x"), HAWK_EDENIED);
     }
+}
+
+static void a_clients_token_opens_no_link(void **state)
+{
+    (void)state;
+    serve((struct server_config){.token = TOKEN, .node_token = NODE_TOKEN}, NULL);
+    assert_int_equal(call_as(TOKEN, ECHO), 0);
+    assert_int_equal(call_as(NODE_TOKEN, ECHO), 0);
+    assert_int_equal(call_as("neither-of-the-two", ECHO), HAWK_EDENIED);
+    assert_int_equal(call_as(NODE_TOKEN, LINK_METHOD), HAWK_EUNSUPPORTED); /* there are none here */
+    assert_int_equal(call_as(TOKEN, LINK_METHOD), HAWK_EDENIED);
+    assert_int_equal(status, GRPC_STATUS_UNAUTHENTICATED);
+    assert_non_null(strstr(text, "cluster.node_token_file"));
+    assert_int_equal(call_as(NULL, LINK_METHOD), HAWK_EDENIED);
+}
+
+static void one_token_is_everybodys(void **state)
+{
+    (void)state;
+    serve((struct server_config){.token = TOKEN}, NULL);
+    assert_int_equal(call_as(TOKEN, ECHO), 0);
+    assert_int_equal(call_as(TOKEN, LINK_METHOD), HAWK_EUNSUPPORTED);
+    assert_int_equal(call_as(NODE_TOKEN, LINK_METHOD), HAWK_EDENIED);
 }
 
 struct caller {
@@ -360,6 +420,92 @@ static void calls_beyond_the_limit_are_refused(void **state)
     rpc_reply(held[1], "", 0);
     until(loop, w[0].ended && w[1].ended && w[2].ended);
     assert_int_equal(call(ECHO, "x"), 0);
+}
+
+/* The first of n calls that is refused says why; all others wait. They are of one connection. */
+struct parked {
+    struct rpc *rpc[400];
+    unsigned n, refused;
+    char why[256];
+};
+
+static void parked_done(void *arg, grpc_status_code code, const char *why)
+{
+    struct parked *p = arg;
+
+    assert_int_equal(code, GRPC_STATUS_RESOURCE_EXHAUSTED);
+    p->refused++;
+    snprintf(p->why, sizeof p->why, "%s", why);
+}
+
+static const struct rpc_fns parked_fns = {.done = parked_done};
+
+/* So many more are accepted, and the next is refused for this reason. */
+static void park(struct channel *from, struct parked *p, const char *method, unsigned n, const char *why)
+{
+    unsigned before = parked_n, refused = p->refused;
+
+    for (unsigned i = 0; i < n; i++)
+        p->rpc[p->n++] = rpc_open(from, method, &parked_fns, p);
+    until(loop, parked_n == before + n || p->refused > refused);
+    assert_int_equal(p->refused, refused);
+    if (!why)
+        return;
+    (void)rpc_open(from, method, &parked_fns, p);
+    until(loop, p->refused > refused);
+    assert_non_null(strstr(p->why, why));
+}
+
+static void leave(struct parked *p)
+{
+    unsigned before = parked_n;
+
+    for (unsigned i = 0; i < p->n; i++)
+        rpc_cancel(p->rpc[i]);
+    until(loop, parked_n == before - p->n);
+    p->n = 0;
+}
+
+static void one_connection_has_its_limits(void **state)
+{
+    struct parked p = {0};
+
+    (void)state;
+    serve((struct server_config){.max_calls = 200}, NULL);
+    park(channel, &p, FEW, FEW_MAX, "10 calls of " FEW " under way");
+    park(channel, &p, PARK, 100 - FEW_MAX, "this connection has 100 calls under way");
+    leave(&p);
+    park(channel, &p, FEW, FEW_MAX, NULL); /* its places are free again */
+    leave(&p);
+}
+
+static void requests_that_do_not_come_have_a_limit(void **state)
+{
+    struct parked p = {0};
+
+    (void)state;
+    park(channel, &p, PARK, 300, "300 calls whose requests have not come");
+    leave(&p);
+    assert_int_equal(call(ECHO, "x"), 0);
+}
+
+/* Who has many calls under way leaves the last tenth to others. */
+static void the_last_places_are_kept_for_light_connections(void **state)
+{
+    struct parked p[3] = {{.n = 0}, {.n = 0}, {.n = 0}};
+    struct channel *other[2];
+
+    (void)state;
+    serve((struct server_config){.max_calls = 200}, NULL);
+    for (int i = 0; i < 2; i++)
+        other[i] = channel_new_foreign(loop, server_addr(server, 0));
+    park(channel, &p[0], PARK, 100, "this connection has 100 calls");
+    park(other[0], &p[1], PARK, 80, "keeps the rest of its 200 for connections with fewer than 64");
+    park(other[1], &p[2], PARK, 20, "this daemon has 200 calls under way, its limit");
+    for (int i = 0; i < 3; i++)
+        leave(&p[i]);
+    for (int i = 0; i < 2; i++)
+        channel_free(other[i]);
 }
 
 static void many_calls_at_once(void **state)
@@ -781,7 +927,12 @@ int main(void)
         cmocka_unit_test_setup_teardown(an_unknown_method_is_unimplemented, setup, teardown),
         cmocka_unit_test_teardown(a_request_beyond_the_limit_is_refused, teardown),
         cmocka_unit_test_teardown(the_token_is_asked_of_every_call, teardown),
+        cmocka_unit_test_teardown(a_clients_token_opens_no_link, teardown),
+        cmocka_unit_test_teardown(one_token_is_everybodys, teardown),
         cmocka_unit_test_teardown(calls_beyond_the_limit_are_refused, teardown),
+        cmocka_unit_test_teardown(one_connection_has_its_limits, teardown),
+        cmocka_unit_test_setup_teardown(requests_that_do_not_come_have_a_limit, setup, teardown),
+        cmocka_unit_test_teardown(the_last_places_are_kept_for_light_connections, teardown),
         cmocka_unit_test_teardown(replies_of_all_calls_are_bounded, teardown),
         cmocka_unit_test_setup_teardown(many_calls_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(a_stream_arrives_in_order_and_ends, setup, teardown),

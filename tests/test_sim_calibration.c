@@ -1,8 +1,11 @@
-/* The simulator's compat mode against the published simulator's results: a part of what `make calibrate` looks at, with
- * fewer seeds. Needs the shared folder of traces and results; says so when it is not there. */
+/* The simulator's compat mode against the published simulator. On a small trace of our own, always: its figures are those of
+ * tests/published/model.py, which is written from the published semantics and shares nothing with sim/. And against the
+ * published results: a part of what `make calibrate` looks at, with fewer seeds, which needs the shared folder of traces
+ * and results and says so when it is not there. */
 #include "base/units.h"
 #include "sim/workload.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,6 +16,8 @@
 #include <cmocka.h>
 
 #define SEEDS 3
+#define OWN_SEEDS 20u
+#define OWN_REFERENCE_SEEDS 200 /* FIGURE_SEEDS in the model */
 #define REFERENCES_MAX 16
 
 struct figures {
@@ -104,20 +109,14 @@ static void expect_class(const struct sim_result *runs, const char *trace, unsig
     expect_near("mean", median(mean, SEEDS), wanted.mean, slack, slack);
 }
 
-static void simulate(struct sim_result *r, unsigned slots, const char *system, uint64_t seed)
+/* The trace at path, as the published simulator takes it. */
+static void simulate(struct sim_result *r, const char *path, const struct sim_config *config)
 {
-    char path[4096], why[256] = "";
+    struct sim_config c = *config;
     struct sim_workload w;
     struct sim_source source;
-    struct sim_config c;
+    char why[256] = "";
 
-    shared_path(path, "traces/yahoo-2910.tr");
-    sim_config_init(&c);
-    assert_int_equal(policy_preset(system, &c.policy), 0);
-    c.policy.cutoff_us = 90581100;
-    c.policy.short_share_ppm = 20000;
-    c.workers = slots;
-    c.seed = seed;
     c.compat = true;
     sim_compat_policy(&c.policy);
     assert_int_equal(sim_workload_open(&w, path, &source), 0);
@@ -125,6 +124,102 @@ static void simulate(struct sim_result *r, unsigned slots, const char *system, u
         fail_msg("%s %s", sim_workload_error(&w), why);
     sim_workload_close(&w);
 }
+
+static struct sim_config setup(unsigned slots, const char *system, int64_t cutoff_us, uint32_t share_ppm)
+{
+    struct sim_config c;
+
+    sim_config_init(&c);
+    assert_int_equal(policy_preset(system, &c.policy), 0);
+    c.policy.cutoff_us = cutoff_us;
+    c.policy.short_share_ppm = share_ppm;
+    c.workers = slots;
+    return c;
+}
+
+/* ---- Our own trace ---- */
+
+#define OWN_TRACE "tests/published/trace.tr"
+#define OWN_FIGURES "tests/published/figures.csv"
+
+static double figure_of(const struct sim_result *r, const char *class, const char *figure)
+{
+    const struct spread *s = &r->classes[strcmp(class, "long") == 0 ? CLASS_LONG : CLASS_SHORT].response_us;
+
+    return (strcmp(figure, "p50_s") == 0   ? (double)s->p50
+            : strcmp(figure, "p90_s") == 0 ? (double)s->p90
+                                           : s->mean) /
+           1e6;
+}
+
+/* The mean over our seeds is that of the model's: to 3 % (as in docs/calibration.md), or to four standard errors of the
+ * difference. */
+static void expect_figure(const struct sim_result *runs, const char *of, const char *class,
+                          const char *figure, double wanted, double sd)
+{
+    double error = 4 * sd * sqrt(1.0 / OWN_SEEDS + 1.0 / OWN_REFERENCE_SEEDS) / wanted;
+    double slack = error > 0.03 ? error : 0.03, sum = 0;
+    char what[128];
+
+    for (unsigned i = 0; i < OWN_SEEDS; i++)
+        sum += figure_of(&runs[i], class, figure);
+    snprintf(what, sizeof what, "%s %s %s", of, class, figure);
+    expect_near(what, sum / OWN_SEEDS, wanted, slack, slack);
+}
+
+/* Of every line of the model's figures that is of this configuration. */
+static void check_own(unsigned slots, const char *system)
+{
+    struct sim_config c = setup(slots, system, 300 * US_PER_S, 100000);
+    struct sim_result runs[OWN_SEEDS];
+    char line[256], start[64];
+    unsigned n = 0;
+    FILE *f = fopen(OWN_FIGURES, "re");
+
+    assert_non_null(f);
+    for (unsigned i = 0; i < OWN_SEEDS; i++) {
+        c.seed = i + 1;
+        simulate(&runs[i], OWN_TRACE, &c);
+    }
+    snprintf(start, sizeof start, "%u,%s,", slots, system);
+    while (fgets(line, sizeof line, f)) {
+        char *rest = line + strlen(start);
+        const char *class, *figure;
+        double mean;
+
+        if (strncmp(line, start, strlen(start)) != 0)
+            continue;
+        class = strsep(&rest, ",");
+        figure = strsep(&rest, ",");
+        mean = strtod(strsep(&rest, ","), NULL);
+        expect_figure(runs, start, class, figure, mean, strtod(rest, NULL));
+        n++;
+    }
+    fclose(f);
+    assert_int_equal(n, 6);
+    for (unsigned i = 0; i < OWN_SEEDS; i++)
+        sim_result_free(&runs[i]);
+}
+
+static void own_trace_overloaded(void **state)
+{
+    check_own(70, "sparrow");
+    check_own(70, "hawk");
+}
+
+static void own_trace_busy(void **state)
+{
+    check_own(85, "sparrow");
+    check_own(85, "hawk");
+}
+
+static void own_trace_at_ease(void **state)
+{
+    check_own(110, "sparrow");
+    check_own(110, "hawk");
+}
+
+/* ---- The published traces ---- */
 
 static void check(unsigned slots, const char *system)
 {
@@ -137,8 +232,12 @@ static void check(unsigned slots, const char *system)
                       path);
         skip();
     }
-    for (int i = 0; i < SEEDS; i++)
-        simulate(&runs[i], slots, system, (uint64_t)i + 1);
+    for (int i = 0; i < SEEDS; i++) {
+        struct sim_config c = setup(slots, system, 90581100, 20000);
+
+        c.seed = (uint64_t)i + 1;
+        simulate(&runs[i], path, &c);
+    }
     expect_class(runs, "yahoo-2910", slots, system, CLASS_SHORT);
     expect_class(runs, "yahoo-2910", slots, system, CLASS_LONG);
     for (int i = 0; i < SEEDS; i++)
@@ -151,7 +250,8 @@ static void hawk_on_a_busy_cluster(void **state) { check(3583, "hawk"); }
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sparrow_on_a_busy_cluster),
+        cmocka_unit_test(own_trace_overloaded),   cmocka_unit_test(own_trace_busy),
+        cmocka_unit_test(own_trace_at_ease),      cmocka_unit_test(sparrow_on_a_busy_cluster),
         cmocka_unit_test(hawk_on_a_busy_cluster),
     };
 

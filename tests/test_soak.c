@@ -14,6 +14,8 @@
 #include <cmocka.h>
 
 #define SEEDS 250 /* of each kind */
+#define SINGLE_SEEDS 60
+#define STARTLESS_SEEDS 50
 
 static char scenario[300];
 
@@ -74,6 +76,29 @@ static void each_kind_alone(void **state)
     }
 }
 
+/* Then nothing may be lost, though no task has a retry. */
+static void what_cannot_start_is_never_lost(void **state)
+{
+    for (uint64_t seed = 1; seed <= STARTLESS_SEEDS; seed++)
+        soak(seed, "startless");
+}
+
+/* Alone, no fault makes a short task wait for more than 3.5 s. */
+static void one_fault_at_a_time(void **state)
+{
+    for (uint64_t seed = 1; seed <= SINGLE_SEEDS; seed++) {
+        struct faults_options o = {.seed = seed, .single = true, .failed = on_failed};
+        struct faults_result r = {0};
+
+        snprintf(scenario, sizeof scenario, "hawk sim --faults --single --seed %llu repeats it\n",
+                 (unsigned long long)seed);
+        signal(SIGABRT, on_abort);
+        faults_run(&o, &r);
+        signal(SIGABRT, SIG_DFL);
+        assert_true(r.jobs > 0);
+    }
+}
+
 static void same_seed_same_run(void **state)
 {
     assert_true(soak(7, "all").hash == soak(7, "all").hash);
@@ -95,9 +120,13 @@ static void kinds_are_parsed(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(kinds_are_parsed),   cmocka_unit_test(nothing_fails),
-        cmocka_unit_test(anything_fails),     cmocka_unit_test(each_kind_alone),
+        cmocka_unit_test(kinds_are_parsed),
+        cmocka_unit_test(nothing_fails),
+        cmocka_unit_test(anything_fails),
+        cmocka_unit_test(each_kind_alone),
         cmocka_unit_test(same_seed_same_run),
+        cmocka_unit_test(one_fault_at_a_time),
+        cmocka_unit_test(what_cannot_start_is_never_lost),
     };
 
     if (argc > 1)

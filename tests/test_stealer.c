@@ -477,6 +477,26 @@ static void loot_ends_the_round(void **state)
     den_free(&d);
 }
 
+/* It may be cut off: somebody else is asked, and what it gives after all is declined. */
+static void a_silent_victim_is_passed_over(void **state)
+{
+    struct den d;
+    node_id_t v;
+    uint32_t request;
+
+    den_init(&d, 20);
+    v.v = runs_dry(&d);
+    request = d.t.request;
+    assert_true(thief_next_timeout(&d.t) == d.env.now_us + THIEF_ANSWER_US);
+    d.env.now_us += THIEF_ANSWER_US - 1;
+    assert_int_equal(step(&d), 0);
+    d.env.now_us++;
+    assert_true(step(&d) != 0);
+    assert_true(d.t.victim.v != v.v);
+    assert_int_equal(thief_answer(&d.t, v, request, 0, 1), ANSWER_UNKNOWN);
+    den_free(&d);
+}
+
 static void refused_loot_does_not_end_the_round(void **state)
 {
     struct den d;
@@ -650,6 +670,7 @@ int main(void)
         cmocka_unit_test(failed_rounds_ask_fewer),
         cmocka_unit_test(who_is_paired_does_not_retry),
         cmocka_unit_test(loot_ends_the_round),
+        cmocka_unit_test(a_silent_victim_is_passed_over),
         cmocka_unit_test(refused_loot_does_not_end_the_round),
         cmocka_unit_test(strange_answers_are_unknown),
         cmocka_unit_test(nobody_asks_without_long_work),

@@ -19,14 +19,46 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+/* SQLite syncs by these, which count here as well: what was written without a sync survives a kill, and no power loss. */
+static struct {
+    pthread_mutex_t lock;
+    unsigned n;
+} syncs = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static int count_sync(int fd, long call)
+{
+    int err = (int)syscall(call, fd);
+
+    pthread_mutex_lock(&syncs.lock);
+    syncs.n += err == 0;
+    pthread_mutex_unlock(&syncs.lock);
+    return err;
+}
+
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): the system's headers call it otherwise */
+int fsync(int fd) { return count_sync(fd, SYS_fsync); }
+int fdatasync(int fd) { return count_sync(fd, SYS_fdatasync); }
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
+
+static unsigned syncs_so_far(void)
+{
+    unsigned n;
+
+    pthread_mutex_lock(&syncs.lock);
+    n = syncs.n;
+    pthread_mutex_unlock(&syncs.lock);
+    return n;
+}
+
 static int open_file(struct fixture *f)
 {
-    return store_open(&f->s, f->path, on_done, &f->done, f->why, sizeof f->why);
+    return store_open(&f->s, f->path, NULL, on_done, &f->done, f->why, sizeof f->why);
 }
 
 static void exec_sql(const char *path, const char *sql)
@@ -36,6 +68,23 @@ static void exec_sql(const char *path, const char *sql)
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
+}
+
+static int rows_in(const char *path, const char *table)
+{
+    char sql[100];
+    sqlite3_stmt *st;
+    sqlite3 *db;
+    int n;
+
+    snprintf(sql, sizeof sql, "SELECT count(*) FROM %s", table);
+    assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(db, sql, -1, &st, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(st), SQLITE_ROW);
+    n = sqlite3_column_int(st, 0);
+    sqlite3_finalize(st);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    return n;
 }
 
 static int set_up(void **state)
@@ -69,11 +118,14 @@ static int tear_down(void **state)
 /* ---- The file ---- */
 
 /* The tables as schema 1 had them, made from those of today. */
+#define BACK_TO_4_SQL "DROP TABLE policy; PRAGMA user_version=4"
 #define BACK_TO_3_SQL                                                                                        \
-    "DROP TABLE ended; ALTER TABLE job DROP COLUMN owner; ALTER TABLE job DROP COLUMN at_us;"                \
+    BACK_TO_4_SQL                                                                                            \
+    "; DROP TABLE ended; ALTER TABLE job DROP COLUMN owner; ALTER TABLE job DROP COLUMN at_us;"              \
     "PRAGMA user_version=3"
 #define BACK_TO_1_SQL                                                                                        \
-    "DROP TABLE ended;"                                                                                      \
+    BACK_TO_4_SQL                                                                                            \
+    "; DROP TABLE ended;"                                                                                    \
     "CREATE TABLE job1(job INTEGER PRIMARY KEY, epoch INTEGER NOT NULL, estimate_us INTEGER NOT NULL,"       \
     " why INTEGER NOT NULL, tasks BLOB, desc BLOB NOT NULL);"                                                \
     "INSERT INTO job1 SELECT job, epoch, estimate_us, why, tasks, desc FROM job; DROP TABLE job;"            \
@@ -87,7 +139,8 @@ static int tear_down(void **state)
     "PRAGMA user_version=1"
 
 #define BACK_TO_2_SQL                                                                                        \
-    "DROP TABLE ended; ALTER TABLE job DROP COLUMN owner;"                                                   \
+    BACK_TO_4_SQL                                                                                            \
+    "; DROP TABLE ended; ALTER TABLE job DROP COLUMN owner;"                                                 \
     "ALTER TABLE job DROP COLUMN life; ALTER TABLE job DROP COLUMN handed; ALTER TABLE job DROP COLUMN "     \
     "class; ALTER TABLE job DROP COLUMN at_us;"                                                              \
     "ALTER TABLE task DROP COLUMN worker; PRAGMA user_version=2"
@@ -232,6 +285,7 @@ static void test_a_job_that_ended_is_kept_until_it_is_forgotten(void **state)
     assert_non_null(strstr(t.text, "token=0 cutoff_us=8 response_us=9 ago_us=36"));
     assert_non_null(strstr(t.text, "left_out=1 epoch=1 state=5 promoted=1"));
     assert_true(strstr(t.text, "JOURNAL_TASK") < strstr(t.text, "JOURNAL_ENDED"));
+    assert_int_equal(t.with_env, 1); /* the other one's */
     free(t.text);
     write_end(f, 5, 5, 1);
     wait_token(f, 5);
@@ -239,6 +293,36 @@ static void test_a_job_that_ended_is_kept_until_it_is_forgotten(void **state)
     t = recover(f);
     assert_int_equal(t.count[MSG_JOURNAL_JOB], 1);
     assert_int_equal(t.count[MSG_JOURNAL_TASK] + t.count[MSG_JOURNAL_ENDED], 0);
+    free(t.text);
+    assert_int_equal(rows_in(f->path, "ended"), 0); /* nothing is left that would grow for ever */
+    assert_int_equal(rows_in(f->path, "task"), 0);
+}
+
+/* The end of one task could not be written: the job goes on (docs/protocol.md 11.5), and its tasks need it. */
+static void test_a_job_that_goes_on_keeps_its_environment(void **state)
+{
+    struct fixture *f = *state;
+    struct msg m = {.type = MSG_JOURNAL_ENDED};
+    struct told t;
+
+    assert_int_equal(open_store(f), 0);
+    write_job(f, 1, 5, 1, 2, NULL);
+    write_task(f, 2, 5, 1, 1);
+    m.journal_ended = (struct msg_journal_ended){.job = job(5), .token = 3, .epoch = 1, .state = JOB_DONE};
+    assert_int_equal(store_write(f->s, &m), 0);
+    wait_token(f, 3);
+    reopen(f);
+    t = recover(f);
+    assert_int_equal(t.with_env, 1);
+    free(t.text);
+    write_task(f, 4, 5, 1, 0);
+    m.journal_ended.token = 5;
+    assert_int_equal(store_write(f->s, &m), 0);
+    wait_token(f, 5);
+    reopen(f);
+    t = recover(f);
+    assert_int_equal(t.count[MSG_JOURNAL_JOB], 1);
+    assert_int_equal(t.with_env, 0);
     free(t.text);
 }
 
@@ -366,13 +450,70 @@ static void test_damaged_files_are_refused(void **state)
     free(data);
 }
 
+/* What is there of the policy; "": nothing. */
+static void policy_told(void *arg, const struct msg *m)
+{
+    if (m->type == MSG_JOURNAL_POLICY) {
+        assert_in_range(m->journal_policy.ago_us, 0, 600 * US_PER_S);
+        msg_format(&(struct msg){.type = m->type,
+                                 .journal_policy = {.choice = m->journal_policy.choice,
+                                                    .configured = m->journal_policy.configured}},
+                   arg, 300);
+        assert_int_equal(m->journal_policy.choice->v.cutoff_us, 77);
+        assert_int_equal(m->journal_policy.choice->v.min_probes, 0);
+    }
+}
+
+static void assert_policy(struct fixture *f, const char *text)
+{
+    char told[300] = "";
+
+    assert_int_equal(store_recover(f->s, policy_told, told), 0);
+    assert_string_equal(told, text);
+}
+
+static void write_policy(struct fixture *f, uint64_t token, struct policy_choice *choice)
+{
+    struct msg m = {.type = MSG_JOURNAL_POLICY,
+                    .journal_policy = {.token = token, .choice = choice, .configured = 99}};
+
+    assert_int_equal(store_write(f->s, &m), 0);
+    wait_token(f, token);
+}
+
+static void test_the_last_choice_of_policy_is_kept(void **state)
+{
+    struct fixture *f = *state;
+    struct policy_choice c = {.refs = 1,
+                              .preset = policy_preset_number("split", 5),
+                              .flags = POLICY_STEAL | POLICY_REPROBE,
+                              .numbers = POLICY_NUMBER_CUTOFF | POLICY_NUMBER_MIN_PROBES,
+                              .v = {.flags = POLICY_STEAL, .cutoff_us = 77, .steal_cap = 4}};
+
+    assert_int_equal(open_store(f), 0);
+    assert_policy(f, "");
+    write_policy(f, 1, &c);
+    c.preset = policy_preset_number("sparrow", 7);
+    write_policy(f, 2, &c);
+    reopen(f);
+    assert_policy(f,
+                  "JOURNAL_POLICY choice=sparrow:flags=0x2/0x102,numbers=0x9 token=0 configured=99 ago_us=0");
+    write_policy(f, 3, NULL);
+    reopen(f);
+    assert_policy(f, "");
+    /* Of a policy that this version has not got. */
+    close_it(f);
+    exec_sql(f->path, "INSERT INTO policy VALUES(1, x'0a0466616972')");
+    assert_int_equal(open_store(f), HAWK_ECORRUPT);
+}
+
 static void test_newer_files_are_refused(void **state)
 {
     struct fixture *f = *state;
 
     make_full_store(f);
-    exec_sql(f->path, "PRAGMA user_version=5");
-    assert_refused(f, HAWK_EVERSION, "newer Hawk (schema 5, this one knows 4)");
+    exec_sql(f->path, "PRAGMA user_version=6");
+    assert_refused(f, HAWK_EVERSION, "newer Hawk (schema 6, this one knows 5)");
     exec_sql(f->path, "PRAGMA user_version=0");
     assert_refused(f, HAWK_ECORRUPT, "no schema version");
 }
@@ -442,13 +583,13 @@ static void test_a_second_opener_is_refused(void **state)
     pid_t pid;
 
     assert_int_equal(open_store(f), 0);
-    assert_int_equal(store_open(&other.s, f->path, on_done, &other.done, other.why, sizeof other.why),
+    assert_int_equal(store_open(&other.s, f->path, NULL, on_done, &other.done, other.why, sizeof other.why),
                      HAWK_EBUSY);
     pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
         char expected[64];
-        int err = store_open(&other.s, f->path, on_done, &other.done, other.why, sizeof other.why);
+        int err = store_open(&other.s, f->path, NULL, on_done, &other.done, other.why, sizeof other.why);
 
         snprintf(expected, sizeof expected, "process %d has this store open", (int)getppid());
         _exit(err == HAWK_EBUSY && strstr(other.why, expected) ? 0 : 1);
@@ -525,6 +666,45 @@ static void close_on_a_full_disk(struct fixture *f)
     limit_file_size(8192);
     write_job(f, 1, 1, 1, 10000, NULL);
     assert_int_equal(store_close(f->s), HAWK_EIO);
+}
+
+/* There is room again when it is closed: the last attempt writes what waited. */
+static void close_when_there_is_room_again(struct fixture *f)
+{
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(open_store(f), 0);
+    limit_file_size(8192);
+    write_job(f, 1, 1, 1, 10000, NULL);
+    wait_failures(f, 1);
+    limit_file_size(RLIM_INFINITY);
+    assert_int_equal(store_close(f->s), 0);
+}
+
+static void test_closing_tries_once_more(void **state)
+{
+    struct fixture *f = *state;
+    struct told t;
+
+    run_child(f, close_when_there_is_room_again);
+    assert_int_equal(open_store(f), 0);
+    t = recover(f);
+    assert_int_equal(t.count[MSG_JOURNAL_JOB], 1);
+    free(t.text);
+}
+
+/* What is told to be on record survives a power loss, not only a kill. */
+static void test_what_is_told_is_on_disk(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(open_store(f), 0);
+    for (uint64_t i = 1; i <= 3; i++) {
+        unsigned before = syncs_so_far();
+
+        write_node(f, i, (uint32_t)i, "a");
+        wait_token(f, i);
+        assert_true(syncs_so_far() > before);
+    }
 }
 
 static void test_closing_on_a_full_disk_says_so(void **state)
@@ -610,9 +790,11 @@ int main(void)
         TEST(test_files_of_schema_1_are_brought_up_to_date),
         TEST(test_files_of_schema_2_are_brought_up_to_date),
         TEST(test_files_of_schema_3_are_brought_up_to_date),
+        TEST(test_the_last_choice_of_policy_is_kept),
         TEST(test_a_job_is_changed_without_its_description),
         TEST(test_a_job_is_read_back_with_its_age),
         TEST(test_a_job_that_ended_is_kept_until_it_is_forgotten),
+        TEST(test_a_job_that_goes_on_keeps_its_environment),
         TEST(test_ended_jobs_leave_room_for_others),
         TEST(test_the_file_is_private),
         TEST(test_foreign_files_are_refused),
@@ -624,6 +806,8 @@ int main(void)
         TEST(test_a_second_opener_is_refused),
         TEST(test_a_full_disk_loses_nothing),
         TEST(test_closing_on_a_full_disk_says_so),
+        TEST(test_closing_tries_once_more),
+        TEST(test_what_is_told_is_on_disk),
         TEST(test_the_queue_is_bounded),
         TEST(test_what_was_acknowledged_survives_a_kill),
         TEST(test_an_interrupted_first_opening_leaves_no_trap),

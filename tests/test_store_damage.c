@@ -61,7 +61,7 @@ static int open_store(struct fixture *f)
 {
     f->why[0] = '\0';
     f->durable = 0;
-    return store_open(&f->s, f->path, done, f, f->why, sizeof f->why);
+    return store_open(&f->s, f->path, NULL, done, f, f->why, sizeof f->why);
 }
 
 static void close_store(struct fixture *f)

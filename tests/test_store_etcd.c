@@ -188,6 +188,81 @@ static void test_ended_jobs_leave_nothing(void **state)
     assert_int_equal(count_keys(f->arg, "desc"), 0);
 }
 
+/* What etcd held at a revision. */
+struct past {
+    int64_t revision;
+    int secrets; /* keys whose value has the environment of our jobs */
+};
+
+static int look_for_env(void *arg, const struct etcd_kv *kv)
+{
+    struct past *p = arg;
+
+    p->secrets += memmem(kv->value.data, kv->value.len, "A=b", 3) != NULL;
+    return 0;
+}
+
+/* revision 0: now; it is set. */
+static int read_past(struct etcd *e, const struct world *w, struct past *p)
+{
+    char from[100], to[100];
+    struct etcd_range r = {.from = from, .to = to, .revision = p->revision, .fn = look_for_env, .arg = p};
+    int err;
+
+    snprintf(from, sizeof from, "%s/", w->prefix);
+    snprintf(to, sizeof to, "%s0", w->prefix);
+    p->secrets = 0;
+    err = etcd_range(e, &r, BOUND_S * US_PER_S);
+    if (!err && !p->revision)
+        p->revision = r.seen_revision;
+    return err;
+}
+
+static void wait_until_compacted(struct etcd *e, const struct world *w, struct past *p)
+{
+    const time_t end = time(NULL) + BOUND_S;
+    int err;
+
+    while (!(err = read_past(e, w, p))) {
+        assert_true(time(NULL) < end);
+        poll(NULL, 0, 50);
+    }
+    assert_int_equal(err, HAWK_EIO);
+    assert_non_null(strstr(etcd_why(e), "compacted"));
+}
+
+static void test_an_environment_goes_with_its_job(void **state)
+{
+    struct fixture *f = *state;
+    struct etcd *e = etcd_new(server.addr);
+    const struct world *w = f->arg;
+    struct past first = {0}, second = {0};
+
+    assert_int_equal(open_store(f), 0);
+    write_job(f, 1, 1, 1, 100000, NULL); /* in pieces */
+    wait_token(f, 1);
+    assert_int_equal(read_past(e, w, &first), 0);
+    assert_int_equal(first.secrets, 1);
+    write_end(f, 2, 1, 1);
+    wait_token(f, 2);
+    reopen(f); /* before it asks for the compaction: the next reign does */
+    wait_until_compacted(e, w, &first);
+    write_job(f, 3, 2, 1, 5, NULL);
+    wait_token(f, 3);
+    assert_int_equal(read_past(e, w, &second), 0);
+    assert_int_equal(second.secrets, 1);
+    write_end(f, 4, 2, 1);
+    wait_token(f, 4);
+    wait_until_compacted(e, w, &second);
+    second.revision = 0;
+    assert_int_equal(read_past(e, w, &second), 0);
+    assert_int_equal(second.secrets, 0);
+    /* That somebody asked for a later one is no error. */
+    assert_int_equal(etcd_compact(e, second.revision, BOUND_S * US_PER_S), 0);
+    assert_int_equal(etcd_compact(e, first.revision, BOUND_S * US_PER_S), 0);
+    etcd_free(e);
+}
+
 static void test_the_largest_job_goes_through(void **state)
 {
     struct fixture *f = *state;
@@ -534,6 +609,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         STORE_CONFORMANCE(TEST),
         TEST(test_ended_jobs_leave_nothing),
+        TEST(test_an_environment_goes_with_its_job),
         TEST(test_the_largest_job_goes_through),
         TEST(test_pieces_of_nobody_are_removed),
         TEST(test_foreign_and_newer_keys_are_refused),

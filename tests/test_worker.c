@@ -389,9 +389,12 @@ static void a_new_cutoff_moves_the_deadline(void **state)
     p.cutoff_us = 3 * US_PER_S;
     tell(&t, POLICY, policy, CENTRAL, .policy = p);
     assert_true(worker_next_timeout(&t.w) == t.now_us + 3 * US_PER_S);
+    /* The task was launched as one that may be promoted, and stays one, whatever becomes of the policy. */
     p.flags &= ~(uint32_t)POLICY_PROMOTE;
     tell(&t, POLICY, policy, CENTRAL, .policy = p);
-    assert_true(worker_next_timeout(&t.w) == TIME_NEVER);
+    assert_true(worker_next_timeout(&t.w) == t.now_us + 3 * US_PER_S);
+    pass(&t, 3 * US_PER_S);
+    expect(&t, TASK_OVERRUN, task_overrun, DIST, whatever);
     talk_end(&t);
 }
 
@@ -566,6 +569,36 @@ static void the_status_of_running_tasks(void **state)
     talk_end(&t);
 }
 
+/* A slot is not kept for the answer of a dist that cannot hear, or be heard. */
+static void a_silent_dist_is_given_up(void **state)
+{
+    struct talk t;
+
+    talk_init(&t, 1);
+    t.config.heartbeats = true;
+    talk_start(&t);
+    dist_comes(&t, DIST);
+    dist_comes(&t, DIST2);
+    probe(&t, 1, 1);
+    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
+    pass(&t, US_PER_S);
+    expect(&t, BEAT, beat, DIST, m->ask);
+    tell(&t, BEAT, beat, DIST, .ask = false);
+    pass(&t, US_PER_S);
+    expect(&t, BEAT, beat, DIST, m->ask);
+    pass(&t, PULSE_ANSWER_US - 1);
+    nothing(&t);
+    assert_int_equal(counts_of(&t).requested, 1);
+    pass(&t, 1);
+    expect(&t, GIVE_UP, give_up, 0, m->node.v == DIST);
+    assert_int_equal(counts_of(&t).free, 1);
+    /* The other one owes nothing, and is asked nothing; it gets its answer. */
+    tell(&t, BEAT, beat, DIST2, .ask = true);
+    expect(&t, BEAT, beat, DIST2, !m->ask);
+    pass(&t, 10 * US_PER_S);
+    talk_end(&t);
+}
+
 static void an_idle_worker_is_small(void **state)
 {
     assert_true(sizeof(struct worker) + sizeof(struct lane) + sizeof(struct slot) <= 1024);
@@ -617,6 +650,7 @@ int main(void)
         cmocka_unit_test(a_launch_that_meets_a_stop_is_refused_as_not_run),
         cmocka_unit_test(an_overrun_nobody_heard_of_is_told_later),
         cmocka_unit_test(the_status_of_running_tasks),
+        cmocka_unit_test(a_silent_dist_is_given_up),
         cmocka_unit_test(an_idle_worker_is_small),
         cmocka_unit_test(many_jobs_at_once),
     };

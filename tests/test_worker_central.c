@@ -78,7 +78,9 @@ static void heartbeats_carry_what_changed(void **state)
     struct talk t;
 
     talk_with_heartbeats(&t, 3);
-    dist_comes(&t, DIST);
+    tell(&t, PEER_UP, peer_up, DIST, ROLE_DIST,
+         .version = 2); /* one that is never asked whether it is there */
+    expect(&t, HELD_END, held_end, DIST, whatever);
     long_runs(&t, 9);
     probe(&t, 1, 7);
     expect(&t, TASK_REQUEST, task_request, DIST, whatever);
@@ -157,6 +159,29 @@ static void the_lease_counts_from_when_the_heartbeat_was_sent(void **state)
     /* And may place again: the lease was renewed by joining. */
     enqueue(&t, 1, 1);
     starts(&t, 1, 1, CENTRAL);
+    talk_end(&t);
+}
+
+/* Central let us in some time after we asked, and counts from when it did or later. */
+static void the_first_lease_counts_from_when_joining_was_asked(void **state)
+{
+    struct talk t;
+    int64_t asked;
+
+    talk_init(&t, 1);
+    t.config.heartbeats = true;
+    talk_start(&t);
+    asked = t.now_us;
+    tell(&t, PEER_UP, peer_up, CENTRAL, ROLE_CENTRAL);
+    expect(&t, JOIN, join, CENTRAL, whatever);
+    t.now_us += 3 * US_PER_S;
+    tell(&t, JOINED, joined, CENTRAL, .node = {SELF}, .heartbeat_us = 500 * MS, .lease_us = 60 * US_PER_S);
+    expect(&t, HELD_END, held_end, CENTRAL, whatever);
+    tell(&t, PARTITION, partition, CENTRAL, .epoch = 1, .general = 1);
+    expect(&t, PARTITION_ACK, partition_ack, CENTRAL, whatever);
+    long_runs(&t, 1);
+    tell(&t, PEER_LOST, peer_lost, CENTRAL, ROLE_CENTRAL);
+    assert_true(worker_next_timeout(&t.w) == asked + 54 * US_PER_S); /* a tenth is the margin */
     talk_end(&t);
 }
 
@@ -329,13 +354,36 @@ static void becoming_reserved_hands_back_what_has_not_started(void **state)
     talk_end(&t);
 }
 
+/* Of every queue that it has. */
+static void becoming_reserved_empties_every_queue(void **state)
+{
+    struct talk t;
+
+    talk_init(&t, 2);
+    t.config.queue_per_slot = true;
+    talk_start(&t);
+    join(&t);
+    dist_comes(&t, DIST);
+    long_runs(&t, 1);
+    long_runs(&t, 2);
+    enqueue(&t, 3, 0);
+    enqueue(&t, 4, 0);
+    assert_int_equal(counts_of(&t).queued_tasks, 2);
+    tell(&t, PARTITION, partition, CENTRAL, .epoch = 2, .general = 0);
+    expect(&t, TASK_RETURNED, task_returned, CENTRAL, m->id.job.v == JOB(3).v);
+    expect(&t, TASK_RETURNED, task_returned, CENTRAL, m->id.job.v == JOB(4).v);
+    expect(&t, PARTITION_ACK, partition_ack, CENTRAL, m->epoch == 2);
+    talk_end(&t);
+}
+
 /* Another worker would start it sooner. */
 static void what_has_not_started_goes_back_when_central_asks(void **state)
 {
     struct talk t;
+    uint32_t run;
 
     talk_begin(&t, 1);
-    long_runs(&t, 1);
+    run = long_runs(&t, 1);
     enqueue(&t, 2, 0);
     enqueue(&t, 2, 1);
     tell(&t, TASK_RECALL, task_recall, CENTRAL, .id = {.job = JOB(1), .task = 0, .epoch = 1, .attempt = 1});
@@ -348,6 +396,12 @@ static void what_has_not_started_goes_back_when_central_asks(void **state)
     assert_int_equal(counts_of(&t).queued_tasks, 1);
     enqueue(&t, 3, 0); /* it takes more */
     assert_int_equal(counts_of(&t).queued_tasks, 2);
+    /* What has ended is not handed back, though central has not acknowledged it: its end is on the way. */
+    exits(&t, run, 0);
+    expect(&t, TASK_FINISHED, task_finished, CENTRAL, m->id.job.v == JOB(1).v);
+    starts(&t, 2, 0, CENTRAL);
+    tell(&t, TASK_RECALL, task_recall, CENTRAL, .id = {.job = JOB(1), .task = 0, .epoch = 1, .attempt = 1});
+    nothing(&t);
     talk_end(&t);
 }
 
@@ -402,6 +456,25 @@ static void a_drained_worker_gives_back_what_waits(void **state)
     expect(&t, PARKED, parked, CENTRAL, m->parked); /* a thief again */
     probe(&t, 8, 1);
     expect(&t, TASK_REQUEST, task_request, DIST, whatever);
+    talk_end(&t);
+}
+
+/* Who is being ended in order has no time left any more. It stays what it was: cancelled. */
+static void a_cancelled_task_is_killed_when_the_worker_must_go(void **state)
+{
+    struct talk t;
+    uint32_t run;
+
+    talk_begin(&t, 1);
+    run = long_runs(&t, 1);
+    tell(&t, TASK_CANCEL, task_cancel, CENTRAL, .id = TRY(1, 0));
+    expect(&t, EXEC_KILL, exec_kill, 0, m->run == run && !m->force && m->outcome == OUTCOME_CANCELLED);
+    tell(&t, TASK_CANCEL, task_cancel, CENTRAL, .id = TRY(1, 0));
+    nothing(&t);
+    tell(&t, QUIT, quit, CENTRAL, .now = 1);
+    expect(&t, DRAINING, draining, CENTRAL, whatever);
+    expect(&t, EXEC_KILL, exec_kill, 0, m->run == run && m->force && m->outcome == OUTCOME_CANCELLED);
+    t.taken = t.out.n;
     talk_end(&t);
 }
 
@@ -534,6 +607,7 @@ int main(void)
         cmocka_unit_test(refused),
         cmocka_unit_test(heartbeats_carry_what_changed),
         cmocka_unit_test(the_lease_counts_from_when_the_heartbeat_was_sent),
+        cmocka_unit_test(the_first_lease_counts_from_when_joining_was_asked),
         cmocka_unit_test(short_tasks_have_no_lease),
         cmocka_unit_test(a_central_that_does_not_answer),
         cmocka_unit_test(a_slot_freed_after_the_lease),
@@ -541,8 +615,10 @@ int main(void)
         cmocka_unit_test(cancelling_a_queued_long_task),
         cmocka_unit_test(central_comes_back),
         cmocka_unit_test(becoming_reserved_hands_back_what_has_not_started),
+        cmocka_unit_test(becoming_reserved_empties_every_queue),
         cmocka_unit_test(what_has_not_started_goes_back_when_central_asks),
         cmocka_unit_test(a_drained_worker_gives_back_what_waits),
+        cmocka_unit_test(a_cancelled_task_is_killed_when_the_worker_must_go),
         cmocka_unit_test(told_to_quit),
         cmocka_unit_test(to_an_older_central_it_says_what_that_speaks),
         cmocka_unit_test(stopping_in_good_order),

@@ -54,9 +54,11 @@ static void at_most_what_the_thief_asks_for(void **state)
     struct talk t;
 
     victim_begin(&t);
+    t.now_us += 500;
     tell(&t, STEAL_REQUEST, steal_request, OTHER, .request = 1, .max = 3);
     expect(&t, STEAL_LOOT, steal_loot, OTHER, m->job.v == JOB(1).v && m->count == 2 && m->items == 2);
-    expect(&t, STEAL_LOOT, steal_loot, OTHER, m->job.v == JOB(2).v && m->count == 1); /* a part of it */
+    expect(&t, STEAL_LOOT, steal_loot, OTHER, /* a part of it, as old as the whole */
+           m->job.v == JOB(2).v && m->count == 1 && m->waited_us == 500);
     /* Who owes an acknowledgement gets no more; another thief gets the rest of the group. */
     tell(&t, STEAL_REQUEST, steal_request, OTHER, .request = 2, .max = 3);
     expect(&t, STEAL_LOOT, steal_loot, OTHER, m->items == 0);
@@ -103,6 +105,25 @@ static void a_lost_thief_returns_everything(void **state)
     tell(&t, STEAL_ACK, steal_ack, OTHER, .request = 1, .index = 1, .job = JOB(2),
          .accepted = 3); /* too late */
     assert_int_equal(counts_of(&t).reservations, 3 + 1);
+    talk_end(&t);
+}
+
+/* It may be deaf: what it was given is of more use here. */
+static void a_silent_thief_is_given_up(void **state)
+{
+    struct talk t;
+
+    victim_begin(&t);
+    tell(&t, STEAL_REQUEST, steal_request, OTHER, .request = 1, .max = 2);
+    expect(&t, STEAL_LOOT, steal_loot, OTHER, whatever);
+    pass(&t, 2400 * MS);
+    nothing(&t);
+    pass(&t, 200 * MS);
+    expect(&t, GIVE_UP, give_up, 0, m->node.v == OTHER);
+    tell(&t, PEER_LOST, peer_lost, OTHER, ROLE_WORKER);
+    /* It is the first in line again, for whoever asks. */
+    tell(&t, STEAL_REQUEST, steal_request, OTHER + 1, .request = 1, .max = 2);
+    expect(&t, STEAL_LOOT, steal_loot, OTHER + 1, m->job.v == JOB(1).v && m->count == 2);
     talk_end(&t);
 }
 
@@ -447,6 +468,22 @@ static void a_failed_round_parks(void **state)
     talk_end(&t);
 }
 
+/* Another central does not know who is parked. */
+static void a_central_that_is_back_is_told_who_is_parked(void **state)
+{
+    struct talk t;
+
+    fail_the_round(&t, thief_begin(&t));
+    expect(&t, PARKED, parked, CENTRAL, m->parked);
+    tell(&t, PEER_LOST, peer_lost, CENTRAL, ROLE_CENTRAL);
+    tell(&t, PEER_UP, peer_up, CENTRAL, ROLE_CENTRAL);
+    expect(&t, JOIN, join, CENTRAL, whatever);
+    tell(&t, JOINED, joined, CENTRAL, .node = {SELF}, .heartbeat_us = 500 * MS, .lease_us = 60 * US_PER_S);
+    expect(&t, HELD_END, held_end, CENTRAL, whatever);
+    expect(&t, PARKED, parked, CENTRAL, m->parked);
+    talk_end(&t);
+}
+
 /* A central that hangs pairs nobody: three heartbeats without an answer, and a parked thief asks by itself. */
 static void a_silent_central_is_no_help(void **state)
 {
@@ -610,6 +647,7 @@ int main(void)
         cmocka_unit_test(at_most_what_the_thief_asks_for),
         cmocka_unit_test(refused_items_go_back_to_the_head_in_order),
         cmocka_unit_test(a_lost_thief_returns_everything),
+        cmocka_unit_test(a_silent_thief_is_given_up),
         cmocka_unit_test(wrong_acknowledgements),
         cmocka_unit_test(a_cancel_reaches_what_is_being_stolen),
         cmocka_unit_test(too_many_thieves),
@@ -624,6 +662,7 @@ int main(void)
         cmocka_unit_test(a_lost_victim_moves_the_round_on),
         cmocka_unit_test(work_ends_the_round),
         cmocka_unit_test(a_failed_round_parks),
+        cmocka_unit_test(a_central_that_is_back_is_told_who_is_parked),
         cmocka_unit_test(a_silent_central_is_no_help),
         cmocka_unit_test(a_hint_is_followed),
         cmocka_unit_test(edges_are_rate_limited),

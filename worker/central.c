@@ -14,14 +14,15 @@ void wk_central_up(struct worker *w, uint32_t version, struct out *out)
 
     wk_central_lost(w); /* a new stream implies that the old one is gone */
     w->central_up = true;
-    w->central_version = protocol_version_of(version);
+    w->central_version = (uint8_t)protocol_version_of(version);
     w->join_sent_us = w->now_us;
     m->name = blob_ref(w->config.name);
     m->addr = blob_ref(w->config.addr);
     m->incarnation = w->config.incarnation;
     m->node = w->node;
+    m->cluster = w->cluster;
     m->slots = w->config.slots;
-    m->version = (uint16_t)w->central_version;
+    m->version = w->central_version;
     m->role = ROLE_WORKER;
 }
 
@@ -126,6 +127,7 @@ void wk_on_joined(struct worker *w, const struct event *e, struct out *out)
         return;
     w->joined = true;
     w->node = m->node;
+    w->cluster = m->cluster;
     w->heartbeat_us = m->heartbeat_us;
     w->lease_us = m->lease_us;
     w->heartbeat_at = next_heartbeat(w);
@@ -139,6 +141,7 @@ void wk_on_joined(struct worker *w, const struct event *e, struct out *out)
     o = wk_owner_get(w, NODE_CENTRAL);
     if (o->state != OWNER_UP)
         wk_owner_set_state(w, o, OWNER_UP);
+    o->version = w->central_version;
     wk_apps_tell(w, out);
     wk_report_held(w, o, out);
     w->told_empty = false;

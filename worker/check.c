@@ -148,6 +148,7 @@ static void check_owners(const struct worker *w, const struct list *in, enum own
     list_foreach(in, l, next) {
         const struct owner *o = container_of(l, struct owner, link);
         uint32_t unacked = n->unacked;
+        uint64_t reservations = n->reservations;
 
         CHECK(o->state == state);
         CHECK(wk_owner_find(w, o->node) == o);
@@ -163,6 +164,7 @@ static void check_owners(const struct worker *w, const struct list *in, enum own
         list_foreach(&o->jobs, k, knext)
             check_job(w, o, container_of(k, struct job, link), n);
         CHECK(n->unacked - unacked == o->n_unacked);
+        CHECK(n->reservations - reservations == o->n_reservations);
         n->owners++;
     }
 }

@@ -9,7 +9,7 @@
  *   loot    what one thief was given and has not acknowledged
  *
  * objects.c makes and moves them; probes.c talks with dists, central.c with central, tasks.c with executors and
- * with owners about tasks, stealing.c with other workers; apps.c knows what executors are attached for; worker.c hands out the events. What the files share
+ * with owners about tasks, stealing.c with other workers; beats.c gives up who owes an answer; apps.c knows what executors are attached for; worker.c hands out the events. What the files share
  * begins with wk_: central and dist are in the same program and have jobs and tasks of their own.
  *
  * Objects come from malloc one by one: its per-thread cache is the free list, shared by all workers of a
@@ -19,6 +19,7 @@
 
 #include "base/check.h"
 #include "base/units.h"
+#include "msg/pulse.h"
 #include "stealer/queue.h"
 #include "worker/worker.h"
 
@@ -35,11 +36,14 @@ struct owner {
     uint32_t last_request; /* number on this stream */
     uint32_t n_unacked;    /* completions it has not acknowledged */
     uint8_t state;
-    struct list requests;   /* slots that wait for its answer, in the order asked */
-    struct list jobs;       /* by age */
-    uint64_t unacked_bytes; /* of results in what it has not acknowledged */
-    struct list link;       /* in the list of its state */
-    int64_t orphan_at;      /* OWNER_LOST */
+    struct list requests;    /* slots that wait for its answer, in the order asked */
+    struct list jobs;        /* by age */
+    uint64_t n_reservations; /* queued or in loot */
+    uint64_t unacked_bytes;  /* of results in what it has not acknowledged */
+    struct list link;        /* in the list of its state */
+    int64_t orphan_at;       /* OWNER_LOST */
+    uint8_t version;         /* what its link is spoken in */
+    struct pulse pulse;      /* while it is waited for */
 };
 
 /* Lives while any entry, request or task of it does. */
@@ -139,6 +143,7 @@ struct task {
 struct loot {
     struct list link;  /* in worker.loot */
     struct list items; /* reservations by index */
+    int64_t given_us;
     node_id_t thief;
     uint32_t request;
 };
@@ -174,6 +179,8 @@ void wk_job_release(struct worker *w, struct job *j); /* frees it when nothing o
 
 /* Space for n more reservations or tasks: how many of them fit. */
 uint32_t wk_room_for(const struct worker *w, uint32_t n);
+/* n more of j's, or fewer. */
+void wk_count_reservations(struct worker *w, const struct job *j, int64_t n);
 struct lane *wk_lane_shortest(struct worker *w);
 static inline bool lane_blocked(const struct lane *l)
 {
@@ -216,6 +223,7 @@ void wk_on_task_enqueue(struct worker *w, const struct event *e, struct out *out
 void wk_on_task_recall(struct worker *w, const struct event *e, struct out *out);
 void wk_on_task_cancel(struct worker *w, const struct event *e, struct out *out);
 void wk_on_finish_ack(struct worker *w, const struct event *e, struct out *out);
+void wk_on_start_blamed(struct worker *w, const struct event *e, struct out *out);
 void wk_on_exec_started(struct worker *w, const struct event *e, struct out *out);
 void wk_on_exec_exited(struct worker *w, const struct event *e, struct out *out);
 void wk_on_exec_held(struct worker *w, const struct event *e, struct out *out);
@@ -231,11 +239,17 @@ void wk_on_probe(struct worker *w, const struct event *e, struct out *out);
 void wk_on_probe_cancel(struct worker *w, const struct event *e, struct out *out);
 void wk_on_no_task(struct worker *w, const struct event *e, struct out *out);
 void wk_on_task_launch(struct worker *w, const struct event *e, struct out *out);
-void wk_dist_up(struct worker *w, node_id_t node, struct out *out);
+void wk_dist_up(struct worker *w, node_id_t node, uint32_t version, struct out *out);
 void wk_dist_lost(struct worker *w, struct owner *o);
 void wk_dist_away(struct worker *w,
                   struct owner *o); /* it has no stream: its tasks are orphans from now on */
 void wk_orphans_due(struct worker *w, struct out *out);
+
+/* ---- beats.c ---- */
+void wk_beats_due(struct worker *w, struct out *out);
+void wk_beats_await(struct worker *w, const struct owner *o); /* it owes something from now on */
+int64_t wk_beats_next(const struct worker *w);
+void wk_on_beat(struct worker *w, const struct event *e, struct out *out);
 
 /* ---- central.c ---- */
 void wk_central_up(struct worker *w, uint32_t version, struct out *out);

@@ -173,11 +173,17 @@ struct reservation *wk_reservation_new(struct job *j, bool is_long, uint32_t n)
     return r;
 }
 
+void wk_count_reservations(struct worker *w, const struct job *j, int64_t n)
+{
+    w->n_reservations += (uint64_t)n;
+    j->owner->n_reservations += (uint64_t)n;
+}
+
 void wk_entry_push(struct worker *w, struct lane *l, struct entry *e)
 {
     e->lane = l;
     if (!e->task)
-        w->n_reservations += e->q.count;
+        wk_count_reservations(w, e->job, e->q.count);
     steal_queue_push(&l->queue, &e->q);
     wk_apps_count(w, e, true);
     wk_lane_touch(w, l);
@@ -202,7 +208,7 @@ void wk_entry_free(struct worker *w, struct entry *e)
     r = reservation_of(e);
     CHECK(!r->loot);
     list_remove(&r->job_link);
-    w->n_reservations -= e->q.count;
+    wk_count_reservations(w, e->job, -(int64_t)e->q.count);
     free(r);
 }
 
@@ -352,6 +358,7 @@ static void tally(struct worker *w, struct task *t, uint32_t by)
 
         w->n_unacked += by;
         t->job->owner->n_unacked += by;
+        wk_beats_await(w, t->job->owner);
         w->unacked_bytes += bytes;
         t->job->owner->unacked_bytes += bytes;
     } else if (owner_is_central(t->job->owner)) {

@@ -16,6 +16,7 @@ void wk_send_request(struct worker *w, struct slot *s, struct job *j, struct out
     m->job = j->id;
     m->request = s->request;
     m->has_spec = j->desc != NULL;
+    wk_beats_await(w, j->owner);
 }
 
 void wk_refuse_reservations(struct worker *w, const struct job *j, uint32_t n, int err, struct out *out)
@@ -129,6 +130,8 @@ void wk_on_task_launch(struct worker *w, const struct event *e, struct out *out)
 
     if (!o)
         return;
+    if (m->arg)
+        pulse_bulk(&o->pulse, w->now_us, m->arg->len);
     if (s && !known && job_eq(s->job->id, m->id.job) && (m->desc || s->job->desc) && !w->stop_now) {
         wk_task_launch(w, s, s->job, m, out);
         return;
@@ -142,7 +145,7 @@ void wk_on_task_launch(struct worker *w, const struct event *e, struct out *out)
 /* ---- A dist comes and goes (protocol 6) ---- */
 
 /* At most 2 messages per task of that dist, and 1. */
-void wk_dist_up(struct worker *w, node_id_t node, struct out *out)
+void wk_dist_up(struct worker *w, node_id_t node, uint32_t version, struct out *out)
 {
     struct owner *o = wk_owner_find(w, node);
 
@@ -151,6 +154,9 @@ void wk_dist_up(struct worker *w, node_id_t node, struct out *out)
     o = wk_owner_get(w, node);
     wk_owner_set_state(w, o, OWNER_UP);
     o->last_request = 0;
+    o->version = (uint8_t)protocol_version_of(version);
+    pulse_end(&o->pulse);
+    wk_beats_await(w, o); /* ends that it has not acknowledged may be told once more */
     wk_report_held(w, o, out);
 }
 

@@ -97,6 +97,7 @@ static void give(struct worker *w, struct lane *l, node_id_t thief, const struct
 
     r->thief = thief;
     r->request = m->request;
+    r->given_us = w->now_us;
     list_init(&r->items);
     list_push_tail(&w->loot, &r->link);
     w->n_loot++;
@@ -171,7 +172,7 @@ void wk_on_steal_ack(struct worker *w, const struct event *e, struct out *out)
     j = item->e.job;
     if (m->accepted < item->e.q.count) {
         item->e.q.count -= m->accepted;
-        w->n_reservations -= m->accepted;
+        wk_count_reservations(w, item->e.job, -(int64_t)m->accepted);
         put_back(w, item, out);
         return;
     }
@@ -326,7 +327,7 @@ bool wk_steal_from_sibling(struct worker *w)
         struct reservation *item = split_off(w, r, max);
 
         max -= item->e.q.count;
-        w->n_reservations -= item->e.q.count; /* counted again as it arrives */
+        wk_count_reservations(w, item->e.job, -(int64_t)item->e.q.count); /* counted again as it arrives */
         wk_entry_push(w, to, &item->e);
         r = next;
     }

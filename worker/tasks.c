@@ -5,7 +5,7 @@
 
 static bool owner_hears(const struct task *t) { return t->job->owner->state == OWNER_UP; }
 
-static void send_finished(const struct task *t, struct out *out)
+static void send_finished(const struct worker *w, const struct task *t, struct out *out)
 {
     struct msg_task_finished *m = &out_add(out, MSG_TASK_FINISHED, t->job->owner->node.v)->task_finished;
 
@@ -16,6 +16,13 @@ static void send_finished(const struct task *t, struct out *out)
     m->code = t->code;
     m->outcome = t->outcome;
     m->stolen = t->stolen;
+    if (t->result)
+        pulse_bulk(&t->job->owner->pulse, w->now_us, t->result->len);
+    /* An owner of an older version would send it here again and again: to that it is the task's failure, as it was. */
+    if (m->code == HAWK_ECANNOT_START && !msg_in_version(MSG_START_BLAMED, t->job->owner->version)) {
+        m->outcome = OUTCOME_NOT_STARTED;
+        m->code = CODE_CANNOT_START;
+    }
 }
 
 static void send_overrun(const struct worker *w, struct task *t, struct out *out)
@@ -51,7 +58,7 @@ static void send_held(const struct worker *w, struct task *t, struct out *out)
     m->state = states[t->state];
     m->run_us = t->state == T_RUNNING ? w->now_us - t->started_us : t->run_us;
     if (t->state == T_DONE)
-        send_finished(t, out);
+        send_finished(w, t, out);
     else if (t->overrun && !t->overrun_told)
         send_overrun(w, t, out);
 }
@@ -157,7 +164,7 @@ static void serve(struct worker *w, struct lane *l, struct entry *e, struct out 
     s->stolen = reservation_of(e)->stolen;
     s->turn = steal_queue_served(&l->queue, &e->q);
     wk_slot_request(w, s, j, is_long);
-    w->n_reservations--;
+    wk_count_reservations(w, j, -1);
     if (--e->q.count == 0) {
         wk_entry_unqueue(w, e);
         wk_entry_free(w, e);
@@ -243,7 +250,7 @@ int64_t wk_overrun_next(const struct worker *w)
 {
     int64_t cutoff_us = policy_of(w)->cutoff_us;
 
-    if (list_empty(&w->promotable) || cutoff_us <= 0 || !policy_has(policy_of(w), POLICY_PROMOTE))
+    if (list_empty(&w->promotable) || cutoff_us <= 0)
         return TIME_NEVER;
     return time_after(container_of(w->promotable.next, struct task, promo_link)->started_us, cutoff_us);
 }
@@ -295,7 +302,7 @@ static void finish(struct worker *w, struct task *t, struct out *out)
     if (t->outcome != OUTCOME_CANCELLED && (t->outcome != OUTCOME_EXITED || t->code != 0))
         wk_count(w, COUNTER_tasks_failed, 1);
     if (o->state == OWNER_UP)
-        send_finished(t, out);
+        send_finished(w, t, out);
     else if (o->state == OWNER_AWAY && !owner_is_central(o))
         wk_task_forget(w, t, out);
 }
@@ -325,6 +332,15 @@ void wk_on_finish_ack(struct worker *w, const struct event *e, struct out *out)
 
     if (t && o->state == OWNER_UP && t->state == T_DONE)
         wk_task_forget(w, t, out);
+}
+
+/* No message. What it could not start was not the job's fault. */
+void wk_on_start_blamed(struct worker *w, const struct event *e, struct out *out)
+{
+    const struct owner *o = wk_owner_find(w, (node_id_t){e->m.peer});
+
+    (void)out;
+    wk_count(w, COUNTER_starts_blamed, o && o->state == OWNER_UP);
 }
 
 /* At most 1 message. pid < 0: it could not be started, and EXEC_EXITED follows. */

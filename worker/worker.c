@@ -56,7 +56,8 @@ void worker_init(struct worker *w, const struct worker_config *c, uint64_t seed)
     CHECK(c->queue_limit >= 1 && c->queue_limit <= INT32_MAX);
     CHECK(c->name != NULL);
     CHECK(c->addr != NULL);
-    *w = (struct worker){.config = *c, .heartbeat_at = TIME_NEVER, .lease_end_us = TIME_NEVER};
+    *w = (struct worker){
+        .config = *c, .heartbeat_at = TIME_NEVER, .look_at = TIME_NEVER, .lease_end_us = TIME_NEVER};
     blob_ref(c->name);
     blob_ref(c->addr);
     rng_seed(&w->rng, seed);
@@ -85,7 +86,7 @@ static void on_peer_up(struct worker *w, const struct event *e, struct out *out)
     if (from_central(e))
         wk_central_up(w, e->m.peer_up.version, out);
     else if (e->m.peer_up.role == ROLE_DIST && e->m.peer != NODE_NONE.v)
-        wk_dist_up(w, (node_id_t){e->m.peer}, out);
+        wk_dist_up(w, (node_id_t){e->m.peer}, e->m.peer_up.version, out);
 }
 
 /* A node may be several things here: the dist of reservations, a victim that was asked, a thief with loot. */
@@ -114,6 +115,7 @@ static void on_timer(struct worker *w, const struct event *e, struct out *out)
     wk_lease_due(w, out);
     wk_orphans_due(w, out);
     wk_overrun_due(w, out);
+    wk_beats_due(w, out);
 }
 
 typedef void handler(struct worker *w, const struct event *e, struct out *out);
@@ -146,6 +148,7 @@ static const struct {
     [MSG_DRAIN] = {wk_on_drain, CENTRAL},
     [MSG_QUIT] = {wk_on_quit, CENTRAL},
     [MSG_TASK_CANCEL] = {wk_on_task_cancel, ANYONE},
+    [MSG_START_BLAMED] = {wk_on_start_blamed, ANYONE},
     [MSG_FINISH_ACK] = {wk_on_finish_ack, ANYONE},
     [MSG_PROBE] = {wk_on_probe, ANYONE},
     [MSG_PROBE_CANCEL] = {wk_on_probe_cancel, ANYONE},
@@ -154,6 +157,7 @@ static const struct {
     [MSG_STEAL_REQUEST] = {wk_on_steal_request, ANYONE},
     [MSG_STEAL_LOOT] = {wk_on_steal_loot, ANYONE},
     [MSG_STEAL_ACK] = {wk_on_steal_ack, ANYONE},
+    [MSG_BEAT] = {wk_on_beat, ANYONE},
 };
 
 /* ---- The step ---- */
@@ -183,7 +187,7 @@ static void lanes_settle(struct worker *w, struct out *out)
 static bool counts_as_message(const struct msg *m)
 {
     return msg_is_wire(m) && m->type != MSG_HEARTBEAT && m->type != MSG_HEARTBEAT_ACK &&
-           m->type != MSG_COUNTER;
+           m->type != MSG_COUNTER && m->type != MSG_BEAT;
 }
 
 void worker_step(struct worker *w, const struct event *e, struct out *out)
@@ -222,6 +226,7 @@ int64_t worker_next_timeout(const struct worker *w)
     if (!list_empty(&w->lost_owners))
         at = earlier(at, container_of(w->lost_owners.next, struct owner, link)->orphan_at);
     at = earlier(at, wk_overrun_next(w));
+    at = earlier(at, wk_beats_next(w));
     at = earlier(at, thief_next_timeout(&w->thief));
     return earlier(at, wk_edges_next(w));
 }

@@ -52,13 +52,16 @@ struct worker {
     struct worker_config config; /* config.policy is the policy in force */
     int64_t now_us;              /* of the event being handled */
     int64_t heartbeat_at;        /* TIME_NEVER when none is due */
+    int64_t look_at;             /* at dists that owe something; TIME_NEVER: none does */
+    uint64_t cluster;            /* where it is called `node`; 0: nowhere yet */
     node_id_t node;
-    bool central_up, joined, general, long_work;
-    bool lease_over; /* the lease ran out and what it covers was killed */
-    bool stopping, stop_now, stopped;
-    bool drained;    /* an operator's drain: no new work until it is over */
-    bool told_empty; /* central was told that nothing is left here */
-    bool freed;      /* a slot was freed in this step */
+    bool central_up : 1, joined : 1, general : 1, long_work : 1;
+    bool lease_over : 1; /* the lease ran out and what it covers was killed */
+    bool stopping : 1, stop_now : 1, stopped : 1;
+    bool drained : 1;        /* an operator's drain: no new work until it is over */
+    bool told_empty : 1;     /* central was told that nothing is left here */
+    bool freed : 1;          /* a slot was freed in this step */
+    uint8_t central_version; /* what the link to central is spoken in */
     struct members *members;
     struct lane *lanes; /* one queue each: one, or as many as slots */
     uint32_t n_lanes;
@@ -88,9 +91,9 @@ struct worker {
     uint32_t n_tasks, n_queued_tasks, n_unacked; /* all; in the queue; completions */
     uint32_t n_placed;     /* of n_tasks, central's: its limit, not the queue's, holds for them */
     uint32_t n_queued_any; /* entries in the queues that may be stolen, and need no application */
+    uint32_t beat_seq;     /* of the last heartbeat sent */
 
     /* And what few do. */
-    uint32_t central_version; /* what the link to central is spoken in */
     struct rng rng;
     struct list loot; /* records: what thieves have not acknowledged yet */
     struct list
@@ -105,7 +108,6 @@ struct worker {
         uint32_t n_queued; /* entries in the queues that may be stolen */
     } * apps;
     uint32_t n_apps, apps_cap;
-    uint32_t beat_seq; /* of the last heartbeat sent */
 };
 
 /* Takes references on the config's handles. The config must be valid (slots in range, a name, an address);

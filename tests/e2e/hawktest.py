@@ -63,8 +63,9 @@ def run_hawk(env, *args, check=0):
 class Daemon:
     """One hawk process; `line` waits for a line on its stdout, `log` holds its stderr."""
 
-    def __init__(self, *args, env=None):
-        self.args = [HAWK, *map(str, args)]
+    def __init__(self, *args, env=None, argv=None):
+        """argv: another command line, of a program that becomes it."""
+        self.args = argv or [HAWK, *map(str, args)]
         self.log = []
         self.lines = queue.Queue()
         self.p = subprocess.Popen(self.args, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,

@@ -2,7 +2,7 @@
 
 Tasks write a line each when they start: a task that was started twice would show.
 """
-# timeout: 240
+# timeout: 300
 import os
 import shutil
 import signal
@@ -81,9 +81,69 @@ def test_who_stands_by_says_who_is_active():
         for command in (("nodes",), ("stats",)):
             r = c.hawk(*command, dist=standby.addr, check=None)
             assert r.returncode != 0 and f"the active one is at {active.addr}" in r.stderr, r
-        # A policy is set where the active one is, whom ever one asks.
-        c.hawk("policy", "set", "--cutoff", "77s")
+        # A policy is set where the active one is, whom ever one asks; the next one has it, too.
+        c.hawk("policy", "set", "sparrow", "--cutoff", "77s")
         assert c.json("policy")["cutoff_us"] == 77000000
+        active.kill()
+        c.active(other_than=active)
+        p = c.json("policy")
+        assert (p["name"], p["cutoff_us"], p["origins"]["cutoff_us"]) == ("sparrow", 77000000, "set"), p
+
+
+def test_standbys_are_listed():
+    def centrals(c):
+        return sorted((n["address"], n["state"]) for n in c.json("nodes")["nodes"] if n["role"] == "central")
+
+    with cluster(centrals=3) as c:
+        active = c.active()
+
+        def listed():
+            return sorted((x.addr, "up" if x is active else "standby") for x in c.centrals)
+        wait_for("all three are listed", lambda: centrals(c) == listed())
+        assert "standby" in c.hawk("nodes").stdout
+        dead = next(x for x in c.centrals if x is not active)
+        dead.kill()
+        c.centrals.remove(dead)
+        wait_for("the dead one goes with its lease", lambda: centrals(c) == listed())
+        was = active
+        was.kill()
+        c.centrals.remove(was)
+        active = c.active(other_than=was)
+        wait_for("the new one is alone", lambda: centrals(c) == [(active.addr, "up")])
+        c.add_central()
+        wait_for("a new one stands by", lambda: centrals(c) == listed())
+        standby = next(x for x in c.centrals if x is not active)
+        assert standby.stop() == 0, standby.text()
+        c.centrals.remove(standby)
+        wait_for("it has signed off", lambda: centrals(c) == listed())
+
+
+def test_what_is_said_while_workers_report():
+    with cluster(central=("--suspect", "5s", "--long-lease", "20s")) as c:
+        first = c.active()
+
+        def partitions():
+            return [n["general"] for n in c.json("nodes")["nodes"] if n["role"] == "worker"]
+
+        def explained():
+            return c.json("explain", job)["jobs"][0]["blocked"]
+        wait_for("all are general", lambda: partitions() == [True, True])
+        first.kill()
+        c.active(other_than=first)
+        # From here on it is up, and workers join it; for 5 s it tells nobody where it belongs.
+        job = c.submit("--class", "long", "--", "true")
+        seen, said = set(), set()
+
+        def settled():
+            now = partitions()
+            seen.update(now)
+            said.add(explained())
+            return now == [True, True]
+        wait_for("all are general again", settled)
+        assert seen == {None, True}, seen
+        assert any("workers are still reporting" in text for text in said), said
+        assert not any("no worker" in text for text in said), said
+        c.hawk("wait", job)
 
 
 def test_a_leader_that_slept_is_not_obeyed():

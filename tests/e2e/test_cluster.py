@@ -161,7 +161,8 @@ def usage_errors(c):
 
 
 def test_a_line_per_task_starts_at_once():
-    """A file of 10,000 lines is one job; its first task does not wait for the last to be read."""
+    """A file of 10,000 lines is one job; its first task does not wait for the last. How many messages it waits for
+    is counted in tests/test_cluster.c (test_the_first_task_waits_for_no_other)."""
     with Cluster(workers=2, slots=4) as c:
         lines = "".join(f"{i}us\n" for i in range(10000))
         r = c.hawk("submit", "--output", "json", "--each-line", "-", "--timer", "--", "{}", input=lines)
@@ -169,6 +170,7 @@ def test_a_line_per_task_starts_at_once():
         c.hawk("wait", job)
         j = c.job(job)
         assert j["done"] == 10000 and j["response_us"] > 0, j
+        assert 0 < j["first_start_us"] < j["response_us"], j
         print(f"first task after {j['first_start_us']} us, all 10,000 after {j['response_us']} us")
 
 

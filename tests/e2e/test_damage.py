@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 
-from hawktest import BOUND, HAWK, Daemon, run_tests
+from hawktest import BOUND, HAWK, Cluster, Daemon, run_tests, wait_for
 
 
 def make_journal(path, name):
@@ -82,14 +82,24 @@ def test_the_journal_of_another_role_is_refused():
         dist = Daemon("dist", "--name", "d", "--listen", "127.0.0.1:0", "--central", address, "--state-dir", f"{d}/dist")
         dist.ready()
         assert dist.stop() == 0 and central.stop() == 0, (dist.text(), central.text())
-        for role, other in ("central", "dist"), ("dist", "central"):
+        def refused_as(role, other, *says):
             p = Daemon(role, "--listen", "127.0.0.1:0", "--state-dir", f"{d}/{other}",
                        *(() if role == "central" else ("--name", "d", "--central", address)))
             try:
                 assert p.wait() == 1, p.text()
-                assert f"{d}/{other}/journal.db is " in p.text() and f"{other}'s journal" in p.text(), p.text()
+                for text in (f"{d}/{other}/journal.db", *says):
+                    assert text in p.text(), p.text()
             finally:
                 p.kill()
+
+        refused_as("central", "dist", "it belongs to dist d, and this is central")
+        refused_as("dist", "central", "it belongs to central, and this is dist d")
+        # Those of an older version do not say whose they are.
+        for other in "central", "dist":
+            with sqlite3.connect(f"{d}/{other}/journal.db") as db:
+                db.execute("DELETE FROM meta WHERE key = 'owner'")
+        refused_as("central", "dist", "a dist's journal")
+        refused_as("dist", "central", "central's journal")
 
 
 def test_a_log_of_another_store_is_refused():
@@ -106,6 +116,26 @@ def test_a_log_of_another_store_is_refused():
         assert content(f"{d}/mine/journal.db-wal") == log
         os.unlink(f"{d}/mine/journal.db-wal")
         make_journal(d, "mine")  # as told: without the log it starts
+
+
+def test_a_copied_journal_is_refused():
+    """The jobs in it would run a second time, at most once ones as well."""
+    with Cluster(dists=2, workers=1, central=("--long-lease", "4s", "--suspect", "1s")) as c:
+        job = c.submit("--at-most-once", "--class", "short", "--", "sleep", "3600")
+        wait_for("the task", lambda: c.job(job)["running"] == 1)
+        for d in c.dists:
+            d.kill()
+        files = [n for n in os.listdir(f"{c.dir}/d1") if n.startswith("journal.db") and not n.endswith(".lock")]
+        for name in files:
+            shutil.copy(f"{c.dir}/d1/{name}", f"{c.dir}/d2/{name}")
+        dist = Daemon(*c.dists[1].args[1:])
+        assert dist.wait() == 1
+        for text in ("d2/journal.db", "it belongs to dist d1, and this is dist d2", "state_dir of its own"):
+            assert text in dist.text(), dist.text()
+        # Whose it is goes on with it.
+        c.dists[0] = Daemon(*c.dists[0].args[1:])
+        c.dist_addrs = [c.dists[0].ready()]
+        c.hawk("cancel", job)
 
 
 run_tests(sys.modules[__name__])

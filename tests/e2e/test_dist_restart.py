@@ -246,7 +246,7 @@ def test_journals_that_are_refused():
         with open(path, "wb") as f:
             f.write(whole)
         shutil.copytree(f"{c.dir}/central", f"{c.dir}/d9", ignore=shutil.ignore_patterns("*.lock"))
-        refused(c, "d9", f"{c.dir}/d9/journal.db", "central's journal")
+        refused(c, "d9", f"{c.dir}/d9/journal.db", "it belongs to central, and this is dist d9")
         c.dist_addrs.clear()
         c.start_dist("d1")
         touch(c, "go")

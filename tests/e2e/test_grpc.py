@@ -9,6 +9,8 @@ import grpc
 from grpctest import Caller, pb, refused
 from hawktest import Cluster, Daemon, run_tests, wait_for
 
+KEY = 4711
+
 
 def test_submit_watch_read():
     with Cluster(workers=2, slots=2) as c:
@@ -60,12 +62,12 @@ def test_token_is_checked_on_every_call():
     with tempfile.TemporaryDirectory() as d:
         token = f"{d}/token"
         with open(os.open(token, os.O_CREAT | os.O_WRONLY, 0o600), "w") as f:
-            f.write("s3cret\n")
+            f.write("s3cret-of-this-test\n")
         central = Daemon("central", "--listen", "127.0.0.1:0", "--state-dir", f"{d}/central", "--token-file", token)
         try:
             addr = central.ready()
-            assert Caller(addr, "s3cret")("GetPolicy", pb.GetPolicyRequest(), pb.Policy).flags
-            for wrong in (None, "s3cre", "s3cret2", ""):
+            assert Caller(addr, "s3cret-of-this-test")("GetPolicy", pb.GetPolicyRequest(), pb.Policy).flags
+            for wrong in (None, "s3cret-of-this-tes", "s3cret-of-this-test2", ""):
                 refused(grpc.StatusCode.UNAUTHENTICATED,
                         lambda w=wrong: Caller(addr, w)("GetPolicy", pb.GetPolicyRequest(), pb.Policy))
         finally:
@@ -81,10 +83,10 @@ def test_another_job_under_the_id_of_one_that_is_watched():
             return pb.JobSpec(tasks=n, kind=pb.PAYLOAD_TIMER, argv=["600s"], tag=pb.TAG_SHORT)
 
         def bring(job, n, epoch):
-            return dist("Submit", pb.SubmitRequest(job=spec(n), resubmit=pb.Resubmit(job=job, epoch=epoch)),
+            return dist("Submit", pb.SubmitRequest(job=spec(n), key=KEY, resubmit=pb.Resubmit(job=job, epoch=epoch)),
                         pb.SubmitReply)
 
-        job = dist("Submit", pb.SubmitRequest(job=spec(10)), pb.SubmitReply).job
+        job = dist("Submit", pb.SubmitRequest(job=spec(10), key=KEY), pb.SubmitReply).job
         events = iter(dist.stream("Watch", pb.WatchRequest(job=job, tasks=True), pb.Event))
         assert next(events).job.tasks == 10
         for n in (100000, 1):

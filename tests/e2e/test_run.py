@@ -1,6 +1,7 @@
 """hawk run: what people use xargs -P for."""
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -54,6 +55,24 @@ def test_no_such_program():
     assert "(127): /no/such/program: no such program" in r.stderr, r.stderr
     r = run("--cwd", "/no/such/directory", "--", "true", check=1)
     assert "(126)" in r.stderr and "cannot enter the directory /no/such/directory" in r.stderr, r.stderr
+
+
+def test_the_same_failure_is_one_line():
+    r = run("--array", "1-1000", "--", "nosuchthing", check=1)
+    lines = r.stderr.splitlines()
+    assert len(lines) == 4, r.stderr
+    assert lines[0].startswith("hawk: nosuchthing: no such program"), lines
+    assert re.fullmatch(r"hawk run: task \d+: not started \(127\)", lines[1]), lines
+    assert re.match(r"hawk run: 999 more tasks \((\d+, ){5}\.\.\.\): not started \(127\): nosuchthing: ", lines[2]), lines
+    assert lines[3] == "hawk run: 1000 of 1000 tasks failed", lines
+    # Programs of different names are different failures.
+    r = run("-j1", "--array", "1-3", "--", "nosuch{}", check=1)
+    assert all(r.stderr.count(f"nosuch{i}: no such program") == 1 for i in (1, 2, 3)), r.stderr
+    # What ran and failed is named, up to a number.
+    r = run("-j1", "--array", "1-30", "--", "sh", "-c", "exit 3", check=1)
+    assert [x for x in r.stderr.splitlines() if "more tasks" in x] == [
+        "hawk run: 20 more tasks (11, 12, 13, 14, 15, ...): exited 3"], r.stderr
+    assert "task 10 (10): exited 3" in r.stderr or "task 10: exited 3" in r.stderr, r.stderr
 
 
 def test_numbers_that_make_no_sense_are_refused():

@@ -57,9 +57,9 @@ class Session:
             assert e.tag in self.jobs and e.tag not in self.ends
             self.ends[e.tag] = e
 
-    def submit(self, specs, first=0):
+    def submit(self, specs, first=0, key=0):
         self.requests.put(pb.SessionRequest(submit=[
-            pb.SessionSubmit(tag=first + i, job=s) for i, s in enumerate(specs)]))
+            pb.SessionSubmit(tag=first + i, job=s, key=key) for i, s in enumerate(specs)]))
 
     def until(self, what, cond):
         with self.changed:
@@ -205,11 +205,11 @@ def test_a_job_that_ended_is_watched_no_more():
     """Who heard its end does not keep it alive when it is brought again, and its client goes."""
     with Cluster(workers=1, slots=2, dist=["--client-grace", "500ms"]) as c:
         first, again = (Session(c.dist_addrs[0]) for _ in range(2))
-        first.submit([timer()])
+        first.submit([timer()], key=77)
         first.until("its end", lambda: 0 in first.ends)
         job = first.jobs[0].job
         again.requests.put(pb.SessionRequest(submit=[pb.SessionSubmit(
-            tag=1, job=timer(ms=600000), resubmit=pb.Resubmit(job=job, epoch=3))]))
+            tag=1, job=timer(ms=600000), key=77, resubmit=pb.Resubmit(job=job, epoch=3))]))
         again.until("it is there", lambda: 1 in again.jobs)
         wait_for("it runs", lambda: c.job(job)["state"] == "running")
         again.call.cancel()
@@ -267,11 +267,11 @@ def test_a_job_that_comes_back_after_its_end_was_not_read():
     with Cluster(workers=1, slots=8) as c:
         x = large(c)
         deaf, other = Session(c.dist_addrs[0], read=False), Session(c.dist_addrs[0])
-        deaf.submit([app_job(tasks=20)])
+        deaf.submit([app_job(tasks=20)], key=77)
         wait_for("its tasks are done", lambda: [j["state"] for j in c.json("jobs", "--all")["jobs"]] == ["done"])
         job = c.json("jobs", "--all")["jobs"][0]["job"]
         other.requests.put(pb.SessionRequest(submit=[pb.SessionSubmit(
-            tag=1, job=app_job(tasks=20), resubmit=pb.Resubmit(job=job, epoch=3))]))
+            tag=1, job=app_job(tasks=20), key=77, resubmit=pb.Resubmit(job=job, epoch=3))]))
         other.until("it has run again", lambda: 1 in other.ends)
         assert other.close() == grpc.StatusCode.OK and len(x.tasks) == 40
         deaf.reader.start()

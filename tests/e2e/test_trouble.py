@@ -214,7 +214,7 @@ def test_a_worker_tells_of_a_full_disk():
     with small_disk("size=256k") as d:
         if not d:
             return
-        with Cluster(workers=1, worker=("--output-dir", d)) as c:
+        with Cluster(workers=1, worker=("--output-dir", d, "--output-free-min", "0")) as c:
             # Programs that do not look whether they could write.
             c.hawk("submit", "--wait", "-a", "1-3", "--", "sh", "-c", "yes | head -c 1000000 2>/dev/null; true")
             wait_for("the worker to tell", lambda: f"the disk of {d} is full" in c.workers[0].text())

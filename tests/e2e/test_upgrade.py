@@ -164,7 +164,7 @@ def test_old_nodes_and_a_new_central():
         old = start(c, "worker", "old-w", OLD)
         c.wait_nodes(2)
         assert {n["name"]: n["protocol"] for n in c.json("nodes", dist=c.central_addr)["nodes"]
-                if n["role"] != "central"} == {"d1": 2, "w1": 2, "old-d": 1, "old-w": 1}
+                if n["role"] != "central"} == {"d1": 3, "w1": 3, "old-d": 1, "old-w": 1}
         first = c.dist_addrs[:1]
         for addr in list(c.dist_addrs):
             c.dist_addrs[:] = [addr]
@@ -182,7 +182,7 @@ def test_old_nodes_and_a_new_central():
         assert old.stop() == 0
         c.workers.remove(old)
         start(c, "worker", "old-w", {})
-        assert node(c, "old-w")["protocol"] == 2
+        assert node(c, "old-w")["protocol"] == 3
         use(c)
         assert old_dist.p.poll() is None
 
@@ -193,7 +193,7 @@ def test_new_nodes_and_an_old_central():
         c.central = Daemon("central", "--listen", c.central_addr, "--state-dir", f"{c.dir}/central", *FAST, env=OLD)
         c.central.ready()
         wait_for("both workers to be back", lambda: sum(
-            n["role"] == "worker" and n["state"] == "up" and n["general"]
+            n["role"] == "worker" and n["state"] == "up" and n["general"] is True
             for n in c.json("nodes", dist=c.central_addr)["nodes"]) == 2)
         c.wait_nodes(2)
         assert node(c, "w1")["protocol"] == 1
@@ -206,13 +206,13 @@ def test_new_nodes_and_an_old_central():
         # Upgraded, central finds everybody again.
         c.central.kill()
         c.start_central(c.central_addr)
-        wait_for("w2 to be back", lambda: (node(c, "w2") or {}).get("protocol") == 2)
+        wait_for("w2 to be back", lambda: (node(c, "w2") or {}).get("protocol") == 3)
         wait_for("w2 to be general", lambda: node(c, "w2")["general"])
         use(c, workers=1)
 
 
 def test_versions_that_do_not_exist():
-    r = subprocess.run([HAWK, "central"], env={**os.environ, "HAWK_PROTOCOL_VERSION": "3"}, capture_output=True,
+    r = subprocess.run([HAWK, "central"], env={**os.environ, "HAWK_PROTOCOL_VERSION": "9"}, capture_output=True,
                        text=True, timeout=BOUND)
     assert r.returncode == 2 and "HAWK_PROTOCOL_VERSION" in r.stderr, r.stderr
 

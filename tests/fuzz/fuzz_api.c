@@ -22,12 +22,19 @@ union any {
 
 static void policy_request(const struct api_set_policy_request *r)
 {
+    struct policy_choice *c = NULL;
     struct policy p;
+    const char *field;
     char why[200];
 
     CHECK(policy_preset("hawk", &p) == 0);
-    if (api_policy_apply(&p, r, why, sizeof why))
+    if (api_policy_choice(&c, r, why, sizeof why)) {
         CHECK(why[0]);
+        return;
+    }
+    policy_choose(&p, c);
+    CHECK(policy_check(&p, &field) == 0);
+    policy_choice_drop(c);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

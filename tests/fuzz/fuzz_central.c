@@ -148,6 +148,14 @@ static void views(struct fuzz *f)
     }
 }
 
+static void set_policy(struct fuzz *f)
+{
+    struct policy_choice *c = take_choice(&f->in);
+
+    SAY(f, SET_POLICY, set_policy, 0, .client = 3, .choice = c);
+    policy_choice_drop(c);
+}
+
 static void one_thing(struct fuzz *f)
 {
     struct msg m;
@@ -178,7 +186,7 @@ static void one_thing(struct fuzz *f)
         if (b > 250)
             SAY(f, STOP, stop, 0, .now = take_bool(&f->in));
         else
-            SAY(f, SET_POLICY, set_policy, 0, .client = 3, .policy = take_policy(&f->in));
+            set_policy(f);
         return;
     default:
         if (take_msg(&f->in, &f->recent, (enum msg_type)(1 + take_below(&f->in, MSG_WIRE_END - 1)), &m)) {

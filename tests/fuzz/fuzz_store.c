@@ -88,7 +88,7 @@ static void make_whole(void)
     d->tasks = 3;
     strings_add(&d->argv, "true");
     set->v[1] = 2;
-    CHECK(store_open(&s, path, done, NULL, why, sizeof why) == 0);
+    CHECK(store_open(&s, path, NULL, done, NULL, why, sizeof why) == 0);
     put(s, &(struct msg){.type = MSG_JOURNAL_NODE,
                          .journal_node = {.name = name, .token = 1, .node = {2}, .role = ROLE_WORKER}});
     put(s, &(struct msg){.type = MSG_JOURNAL_JOB,
@@ -219,7 +219,7 @@ static void look(void)
     struct store *s;
     uint64_t seq;
 
-    if (store_open(&s, path, done, NULL, why, sizeof why)) {
+    if (store_open(&s, path, NULL, done, NULL, why, sizeof why)) {
         CHECK(strstr(why, path)); /* which file, */
         CHECK(strchr(why, ':'));  /* and what of it */
         same(path, &before);

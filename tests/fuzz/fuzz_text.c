@@ -6,6 +6,7 @@
 #include "client/select.h"
 #include "client/spec.h"
 #include "net/addr.h"
+#include "net/token.h"
 #include "tests/fuzz/lib/input.h"
 
 #include <stdio.h>
@@ -81,7 +82,7 @@ static void address(const char *text)
 {
     char why[400] = "", target[ADDR_TEXT], other[ADDR_TEXT];
 
-    if (token_check(text, why, sizeof why))
+    if (token_check(text, strlen(text), why, sizeof why))
         CHECK(why[0]);
     why[0] = '\0';
     if (addr_check(text, why, sizeof why)) {

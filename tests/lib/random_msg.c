@@ -61,6 +61,7 @@ struct job_desc *random_desc(struct rng *r)
     d->kind = PAYLOAD_COMMAND;
     d->max_fails = (uint32_t)number(r, UINT32_MAX);
     d->first_index = (uint32_t)number(r, UINT32_MAX - 40);
+    d->umask = chance(r, 2) ? JOB_UMASK_TOLD | (uint32_t)rng_below(r, 01000) : 0;
     d->flags = (chance(r, 2) ? JOB_DETACHED : 0) | (chance(r, 2) ? JOB_AT_MOST_ONCE : 0);
     blob_drop(d->name);
     d->name = text(r, 200);
@@ -101,6 +102,7 @@ static struct members *random_members(struct rng *r)
                                   .role = (uint8_t)rng_below(r, ROLE_COUNT),
                                   .state = (uint8_t)rng_below(r, MEMBER_STATE_COUNT),
                                   .general = (uint8_t)rng_below(r, 2),
+                                  .unsettled = (uint8_t)rng_below(r, 2),
                                   .addr = text(r, 30),
                                   .name = text(r, 200)};
     return m;
@@ -195,8 +197,10 @@ static void mend(struct rng *r, struct msg *m)
         m->counter.counter %= COUNTER_COUNT;
         break;
     case MSG_JOB_REPORT:
-        m->job_report.task_us >>= 1;
-        m->job_report.tasks %= LIMIT_TASKS_PER_JOB;
+        m->job_report.mean_us %= INT64_C(1000000000);
+        m->job_report.tasks = m->job_report.tasks % LIMIT_TASKS_PER_JOB + 1;
+        m->job_report.task_us = (uint64_t)m->job_report.mean_us * m->job_report.tasks +
+                                m->job_report.task_us % m->job_report.tasks;
         break;
     case MSG_LONG_SUBMIT:
         /* The set goes up to 300,000; arguments would have to be that many. */
@@ -287,7 +291,7 @@ bool desc_equal(const struct job_desc *a, const struct job_desc *b, bool args)
     return a->tasks == b->tasks && a->estimate_us == b->estimate_us && a->time_limit_us == b->time_limit_us &&
            a->retries == b->retries && a->tag == b->tag && a->kind == b->kind && a->flags == b->flags &&
            a->max_fails == b->max_fails && blob_equal(a->name, b->name) && blob_equal(a->user, b->user) &&
-           a->first_index == b->first_index && strings_equal(&a->argv, &b->argv) &&
+           a->first_index == b->first_index && a->umask == b->umask && strings_equal(&a->argv, &b->argv) &&
            strings_equal(&a->env, &b->env) && blob_equal(a->cwd, b->cwd) &&
            blob_equal(a->stdout_pattern, b->stdout_pattern) &&
            blob_equal(a->stderr_pattern, b->stderr_pattern) && blob_equal(a->input, b->input) &&
@@ -310,8 +314,8 @@ static bool members_equal(const struct members *a, const struct members *b)
     for (uint32_t i = 0; i < n; i++)
         if (!node_eq(a->v[i].node, b->v[i].node) || a->v[i].slots != b->v[i].slots ||
             a->v[i].role != b->v[i].role || a->v[i].state != b->v[i].state ||
-            a->v[i].general != b->v[i].general || !blob_equal(a->v[i].addr, b->v[i].addr) ||
-            !blob_equal(a->v[i].name, b->v[i].name))
+            a->v[i].general != b->v[i].general || a->v[i].unsettled != b->v[i].unsettled ||
+            !blob_equal(a->v[i].addr, b->v[i].addr) || !blob_equal(a->v[i].name, b->v[i].name))
             return false;
     return true;
 }

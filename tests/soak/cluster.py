@@ -136,9 +136,7 @@ class Cluster:
         self.net = Network()
         for name in ("client", "relay", "central", *self.dists, *self.workers):
             self.net.add(name)
-        self.token = os.path.join(self.directory, "token")
-        with open(os.open(self.token, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="ascii") as f:
-            f.write(os.urandom(24).hex() + "\n")
+        self.token, self.node_token = (self._new_token(name) for name in ("token", "node-token"))
         relayed = ["central", *self.dists[1::2], *self.workers[1::2]]
         ports = {"central": CENTRAL_PORT, **{d: DIST_PORT for d in self.dists}, **{w: WORKER_PORT for w in self.workers}}
         routes = [(name, RELAY_PORT + i, ports[name]) for i, name in enumerate(relayed)]
@@ -152,8 +150,15 @@ class Cluster:
             node.start()
         self._await_complete()
 
+    def _new_token(self, name):
+        path = os.path.join(self.directory, name)
+        with open(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600), "w", encoding="ascii") as f:
+            f.write(os.urandom(24).hex() + "\n")
+        return path
+
     def _add(self, name, listen, advertise, central):
-        flags = ["--listen", listen, "--token-file", self.token, "--log-level", self.log_level]
+        flags = ["--listen", listen, "--token-file", self.token, "--node-token-file", self.node_token,
+                 "--log-level", self.log_level]
         if name == "central":
             self.nodes[name] = Node(self, name, "central", [*flags, "--state-dir", f"{self.directory}/central", *CENTRAL_FLAGS])
             return

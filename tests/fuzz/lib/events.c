@@ -28,11 +28,13 @@ static void forget_handles(struct msg *m)
 #define HANDLE_i64(p, name)
 #define HANDLE_policy(p, name)
 #define HANDLE_blob(p, name) (p)->name = NULL;
+#define HANDLE_choice(p, name) (p)->name = NULL;
 #define HANDLE_desc(p, name) (p)->name = NULL;
 #define HANDLE_spec(p, name) (p)->name = NULL;
 #define HANDLE_tasks(p, name) (p)->name = NULL;
 #define HANDLE_members(p, name) (p)->name = NULL;
 #define HANDLE_resubmit(p, name) (p)->name = NULL;
+#define HANDLE_choice(p, name) (p)->name = NULL;
 #define FIELD(kind, field) HANDLE_##kind(p, field)
 #define X(NAME, name, tag)                                                                                   \
     case MSG_##NAME: {                                                                                       \
@@ -276,6 +278,20 @@ struct policy take_policy(struct input *in)
     return p;
 }
 
+struct policy_choice *take_choice(struct input *in)
+{
+    struct policy_choice *c;
+
+    if (take_below(in, 8) == 0)
+        return NULL;
+    c = policy_choice_new();
+    c->preset = (uint8_t)take_below(in, 8);
+    c->flags = (uint32_t)take_number(in, 3);
+    c->numbers = take_u8(in) & POLICY_NUMBERS_ALL;
+    c->v = take_policy(in);
+    return c;
+}
+
 #define MAKE_none(name) 0
 #define MAKE_job(name) make_job(&k, name)
 #define MAKE_node(name) make_node(&k)
@@ -294,6 +310,7 @@ struct policy take_policy(struct input *in)
 #define MAKE_tasks(name) make_tasks(&k)
 #define MAKE_members(name) make_members(&k)
 #define MAKE_resubmit(name) NULL
+#define MAKE_choice(name) take_choice(k.in)
 
 bool take_msg(struct input *in, const struct recent *r, enum msg_type type, struct msg *m)
 {

@@ -26,6 +26,8 @@ void take_batch(struct input *in, codec_deliver_fn *deliver, void *arg);
 /* A description that a dist's API would take. */
 struct job_desc *take_desc(struct input *in);
 struct policy take_policy(struct input *in);
+/* What an operator asks for; NULL: what is configured. The caller drops it. */
+struct policy_choice *take_choice(struct input *in);
 /* Some time on. */
 int64_t take_later(struct input *in, int64_t now_us);
 

@@ -1,0 +1,125 @@
+/* What central shows of long jobs: those that no dist which is up has are reached here only. */
+#include "central/central.h"
+
+#include "central/state.h"
+
+#include <stdio.h>
+
+/* In the order of jobs: what has not ended first, each list oldest first. */
+static const struct long_job *from(const struct central *c, int state, const struct list *at)
+{
+    for (; state < LONG_STATE_COUNT; at = NULL, state++) {
+        const struct list *l = &c->jobs[state];
+
+        for (at = at ? at : l->next; at != l; at = at->next) {
+            const struct long_job *j = container_of(at, struct long_job, by_state);
+
+            if (!central_job_shown(c, j))
+                return j;
+        }
+    }
+    return NULL;
+}
+
+const struct long_job *central_next_job(const struct central *c, const struct long_job *prev)
+{
+    return prev ? from(c, (int)prev->state, prev->by_state.next) : from(c, 0, NULL);
+}
+
+const struct long_job *central_find_job(const struct central *c, job_id_t job)
+{
+    const struct long_job *found = NULL;
+
+    for (int s = 0; s < LONG_STATE_COUNT; s++)
+        list_foreach(&c->jobs[s], entry, next) {
+            const struct long_job *j = container_of(entry, struct long_job, by_state);
+
+            if (j->key.job == job.v && (!found || j->key.epoch > found->key.epoch))
+                found = j;
+        }
+    return found;
+}
+
+static enum job_state state_of(const struct long_job *j)
+{
+    if (j->state == LONG_JOURNALLING)
+        return JOB_PENDING;
+    if (j->final < j->n) {
+        for (uint32_t i = 0; i < j->n; i++)
+            if (j->tasks[i].state == TASK_RUNNING)
+                return JOB_RUNNING;
+        return j->final > 0 ? JOB_RUNNING : JOB_WAITING;
+    }
+    return j->cancel ? JOB_CANCELLED : j->failed + j->lost + j->cancelled ? JOB_FAILED : JOB_DONE;
+}
+
+void central_job_view(const struct central *c, const struct long_job *j, int64_t now_us, struct job_view *v)
+{
+    uint32_t in[TASK_STATE_COUNT] = {0};
+
+    for (uint32_t i = 0; i < j->n; i++)
+        in[j->tasks[i].state]++;
+    *v = (struct job_view){
+        .job = {j->key.job},
+        .desc = j->desc,
+        .owner = NODE_CENTRAL,
+        .state = (uint8_t)state_of(j),
+        .class = CLASS_LONG,
+        .why = j->why,
+        .abandoned = j->abandoned,
+        .epoch = (uint16_t)j->key.epoch,
+        .estimate_us = j->estimate_us,
+        .cutoff_us = c->policy.cutoff_us,
+        .waiting = in[TASK_WAITING],
+        .placed = in[TASK_PLACED],
+        .running = in[TASK_RUNNING],
+        .done = j->done,
+        .failed = j->failed,
+        .cancelled = j->cancelled,
+        .lost = j->lost,
+        .age_us = now_us - j->since_us,
+        .response_us = j->state >= LONG_FINISHED ? j->ended_us - j->since_us : -1,
+        .first_start_us = -1,
+    };
+}
+
+uint32_t central_job_tasks(const struct long_job *j) { return j->n; }
+
+void central_task_view(const struct central *c, const struct long_job *j, uint32_t i, struct task_view *v)
+{
+    const struct long_task *t = &j->tasks[i];
+    bool final = task_state_final(t->state), started = final || t->state == TASK_RUNNING;
+
+    (void)c;
+    *v = (struct task_view){
+        .task = j->set ? j->set->v[i] : i,
+        .state = t->state,
+        .outcome = t->outcome,
+        .attempt = t->attempt,
+        .code = final ? t->code : 0,
+        .worker = {t->state == TASK_WAITING ? 0 : t->worker.v},
+        .wait_us = started && t->wait_us > 0 ? t->wait_us : -1,
+        .run_us = final ? t->run_us : -1,
+    };
+}
+
+void central_job_blocked(const struct central *c, const struct long_job *j, char *buf, size_t size)
+{
+    int64_t left_us = central_orphan_left_us(c, j);
+
+    if (j->abandoned)
+        snprintf(buf, size, "%s: nobody waits for it any more (central.long_lease)",
+                 j->final == j->n ? "cancelled" : "being cancelled");
+    else if (j->state >= LONG_ENDING)
+        snprintf(buf, size, "it has ended, and no dist that is up has asked for it since");
+    else if (left_us >= 0)
+        snprintf(
+            buf, size,
+            "no dist that is up has it, so nobody may wait for it any more: central cancels it in %lld s "
+            "unless a dist claims it",
+            (long long)(left_us / US_PER_S));
+    else if (j->desc->flags & JOB_DETACHED)
+        snprintf(buf, size, "its dist is not there; central goes on with it");
+    else
+        snprintf(buf, size, "its dist is not there for the moment; central goes on with it");
+}

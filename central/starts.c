@@ -1,0 +1,84 @@
+/* Long tasks that their workers could not start (protocol 3.13): nothing ran, so that it costs no retry. The job avoids such
+ * a worker as long as there are others, and the worker hears when it was to blame. */
+#include "base/mem.h"
+#include "central/state.h"
+
+#define TOLD UINT32_MAX
+
+static struct start_failure *failure_at(const struct long_job *j, node_id_t node)
+{
+    for (uint32_t i = 0; i < j->failures_n; i++)
+        if (node_eq(j->failures[i].node, node))
+            return &j->failures[i];
+    return NULL;
+}
+
+/* For a moment nobody may choose them. O(failures of the job * log of the workers). */
+static void hide(struct central *c, const struct long_job *j, bool hidden)
+{
+    for (uint32_t i = 0; i < j->failures_n; i++) {
+        struct node *n = central_node_by_id(c, j->failures[i].node);
+
+        if (n && n->waiting.n_slots)
+            waiting_set_eligible(&c->waiting, &n->waiting, !hidden && central_node_eligible(n), c->now_us);
+    }
+}
+
+static struct waiting_worker *best_unavoided(struct central *c, const struct long_job *j)
+{
+    struct waiting_worker *w;
+
+    hide(c, j, true);
+    w = waiting_best(&c->waiting, c->now_us);
+    hide(c, j, false);
+    return w;
+}
+
+struct waiting_worker *central_starts_best(struct central *c, const struct long_job *j)
+{
+    struct waiting_worker *w = j->failures_n > 0 && !j->unstartable ? best_unavoided(c, j) : NULL;
+
+    return w ? w : waiting_best(&c->waiting, c->now_us);
+}
+
+bool central_starts_failed(struct central *c, struct node *n, struct long_task *t)
+{
+    struct long_job *j = t->job;
+
+    if (!failure_at(j, n->id) && j->failures_n < START_FAILURES_MAX) {
+        vec_grow(j->failures, j->failures_n, j->failures_cap);
+        j->failures[j->failures_n++] =
+            (struct start_failure){.node = n->id, .task = (uint32_t)(t - j->tasks)};
+    }
+    t->unstarted++;
+    if (!j->unstartable && t->unstarted < START_WORKERS_MAX && best_unavoided(c, j))
+        return true;
+    /* Not that worker's fault. As long as none of its tasks starts, the others fail at once. */
+    j->unstartable |= !j->started;
+    return false;
+}
+
+/* 1 message per worker that could not start it. */
+void central_starts_began(struct central *c, struct long_task *t, const struct node *n)
+{
+    struct long_job *j = t->job;
+
+    j->started = true;
+    j->unstartable = false;
+    for (uint32_t i = j->failures_n; i-- > 0;) {
+        struct start_failure *f = &j->failures[i];
+        const struct node *failed = central_node_by_id(c, f->node);
+        struct msg *m;
+
+        if (failed == n) { /* what was the matter there is over */
+            *f = j->failures[--j->failures_n];
+            continue;
+        }
+        if (f->task != (uint32_t)(t - j->tasks))
+            continue;
+        f->task = TOLD;
+        m = failed ? central_send(c, failed, MSG_START_BLAMED) : NULL;
+        if (m)
+            m->start_blamed.job.v = j->key.job;
+    }
+}

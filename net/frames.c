@@ -1,0 +1,331 @@
+/* See frames.h. */
+#include "net/frames.h"
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/units.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+#define PREFACE_BYTES (sizeof preface - 1)
+#define WINDOWS_MAX (1u << 20) /* so many WINDOW_UPDATEs are earned at most */
+#define EMPTY_DATA_BYTES                                                                                     \
+    5u /* every message of gRPC has a prefix of as many: a frame with fewer carries next to none */
+
+enum frame_type {
+    DATA,
+    HEADERS,
+    PRIORITY,
+    RST_STREAM,
+    SETTINGS,
+    PUSH_PROMISE,
+    PING,
+    GOAWAY,
+    WINDOW_UPDATE,
+    CONTINUATION
+};
+#define FLAG_END_STREAM 0x1
+#define FLAG_END_HEADERS 0x4
+
+enum { CLIENT_ENDED = 1, SERVER_ENDED = 2, ANSWERED = 4 };
+struct frames_stream {
+    uint32_t id;
+    uint32_t flags;
+};
+
+struct frame {
+    uint32_t len, stream;
+    uint8_t type, flags;
+};
+
+const char *frames_rule_text(enum frames_rule r)
+{
+    static const char *const texts[] = {
+#define X(name, text) text,
+        FRAMES_RULES(X)
+#undef X
+    };
+    return texts[r];
+}
+
+void frames_free(struct frames *f)
+{
+    free(f->streams);
+    f->streams = NULL;
+    f->streams_n = f->streams_cap = 0;
+}
+
+static bool breaks(struct frames *f, enum frames_rule rule, uint32_t limit)
+{
+    f->broken = rule;
+    f->limit = limit;
+    return false;
+}
+
+bool frames_take(struct frames_bucket *b, uint32_t burst, uint32_t rate, int64_t now_us)
+{
+    if (b->at_us == 0)
+        b->at_us = now_us;
+    if (b->spent == burst) {
+        int64_t came = (now_us - b->at_us) / (US_PER_S / rate);
+        b->at_us += came * (US_PER_S / rate);
+        b->spent -= came < (int64_t)burst ? (uint32_t)came : burst;
+    }
+    if (b->spent == burst)
+        return false;
+    b->spent++;
+    return true;
+}
+
+/* ---- The set of open streams ---- */
+
+static uint32_t place_of(const struct frames *f, uint32_t id)
+{
+    return (uint32_t)hash_mix(id) & (f->streams_cap - 1);
+}
+
+static struct frames_stream *find(const struct frames *f, uint32_t id)
+{
+    if (f->streams_cap == 0 || id == 0) /* which marks free places */
+        return NULL;
+    for (uint32_t i = place_of(f, id);; i = (i + 1) & (f->streams_cap - 1)) {
+        if (f->streams[i].id == id)
+            return &f->streams[i];
+        if (f->streams[i].id == 0)
+            return NULL;
+    }
+}
+
+static struct frames_stream *put(struct frames *f, struct frames_stream s)
+{
+    uint32_t i = place_of(f, s.id);
+
+    while (f->streams[i].id)
+        i = (i + 1) & (f->streams_cap - 1);
+    f->streams[i] = s;
+    return &f->streams[i];
+}
+
+static struct frames_stream *add(struct frames *f, uint32_t id)
+{
+    if (2 * (f->streams_n + 1) > f->streams_cap) {
+        struct frames_stream *before = f->streams;
+        uint32_t cap = f->streams_cap;
+        f->streams_cap = cap ? 2 * cap : 16;
+        f->streams = xcalloc(f->streams_cap, sizeof *f->streams);
+        for (uint32_t i = 0; i < cap; i++)
+            if (before[i].id)
+                put(f, before[i]);
+        free(before);
+    }
+    f->streams_n++;
+    return put(f, (struct frames_stream){.id = id});
+}
+
+/* Moves up what stands behind it and would not be found any more. */
+static void drop(struct frames *f, struct frames_stream *s)
+{
+    const uint32_t mask = f->streams_cap - 1;
+    uint32_t hole = (uint32_t)(s - f->streams);
+
+    for (uint32_t i = (hole + 1) & mask; f->streams[i].id; i = (i + 1) & mask) {
+        if (((i - place_of(f, f->streams[i].id)) & mask) >= ((i - hole) & mask)) {
+            f->streams[hole] = f->streams[i];
+            hole = i;
+        }
+    }
+    f->streams[hole].id = 0;
+    f->streams_n--;
+}
+
+static void end(struct frames *f, struct frames_stream *s, uint32_t side)
+{
+    s->flags |= side;
+    if ((s->flags & (CLIENT_ENDED | SERVER_ENDED)) == (CLIENT_ENDED | SERVER_ENDED))
+        drop(f, s);
+}
+
+/* ---- What the client sends ---- */
+
+static bool control(struct frames *f, int64_t now_us)
+{
+    return frames_take(&f->control, FRAMES_CONTROL_BURST, FRAMES_CONTROL_RATE, now_us) ||
+           breaks(f, BROKEN_CONTROL, FRAMES_CONTROL_RATE);
+}
+
+static bool block(struct frames *f, const struct frame *h)
+{
+    f->block_stream = h->flags & FLAG_END_HEADERS ? 0 : h->stream;
+    f->block_bytes += h->len;
+    return f->block_bytes <= FRAMES_HEADERS_MAX || breaks(f, BROKEN_HEADERS, FRAMES_HEADERS_MAX);
+}
+
+static bool in_headers(struct frames *f, const struct frame *h, int64_t now_us)
+{
+    const uint32_t limit = f->proven ? FRAMES_STREAMS : FRAMES_STREAMS_UNPROVEN;
+    struct frames_stream *s;
+
+    f->block_bytes = 0;
+    if (h->stream % 2 == 0)
+        return breaks(f, BROKEN_ORDER, h->type);
+    if (h->stream <= f->last) { /* trailers, which gRPC's clients never send */
+        if (h->flags & FLAG_END_STREAM && (s = find(f, h->stream)))
+            end(f, s, CLIENT_ENDED);
+        return control(f, now_us) && block(f, h);
+    }
+    f->last = h->stream;
+    if (f->streams_n >= limit)
+        return breaks(f, BROKEN_STREAMS, limit);
+    if (!f->proven && !frames_take(&f->opened, FRAMES_OPENED_BURST, FRAMES_OPENED_RATE, now_us))
+        return breaks(f, BROKEN_OPENED, FRAMES_OPENED_RATE);
+    if (f->windows < WINDOWS_MAX)
+        f->windows += FRAMES_WINDOWS_PER_STREAM;
+    s = add(f, h->stream);
+    if (h->flags & FLAG_END_STREAM)
+        end(f, s, CLIENT_ENDED);
+    return block(f, h);
+}
+
+static bool in_data(struct frames *f, const struct frame *h, int64_t now_us)
+{
+    struct frames_stream *s;
+
+    if (h->flags & FLAG_END_STREAM) {
+        s = find(f, h->stream);
+        if (!s)
+            return h->len >= EMPTY_DATA_BYTES || f->ended_early > 0 || control(f, now_us);
+        end(f, s, CLIENT_ENDED);
+        return true;
+    }
+    return h->len >= EMPTY_DATA_BYTES || control(f, now_us);
+}
+
+static bool in_reset(struct frames *f, const struct frame *h, int64_t now_us)
+{
+    struct frames_stream *s = find(f, h->stream);
+    bool answered;
+
+    if (!s && f->ended_early > 0) {
+        f->ended_early--;
+        return true;
+    }
+    if (!s)
+        return control(f, now_us);
+    answered = s->flags & ANSWERED;
+    drop(f, s);
+    return answered || frames_take(&f->resets, FRAMES_RESETS_BURST, FRAMES_RESETS_RATE, now_us) ||
+           breaks(f, BROKEN_RESETS, FRAMES_RESETS_RATE);
+}
+
+static bool in_window(struct frames *f, int64_t now_us)
+{
+    if (f->windows > 0) {
+        f->windows--;
+        return true;
+    }
+    return frames_take(&f->updates, FRAMES_WINDOWS_BURST, FRAMES_WINDOWS_RATE, now_us) ||
+           breaks(f, BROKEN_WINDOWS, FRAMES_WINDOWS_RATE);
+}
+
+static bool in_frame(struct frames *f, const struct frame *h, int64_t now_us)
+{
+    if (h->len > FRAMES_PAYLOAD_MAX)
+        return breaks(f, BROKEN_SIZE, FRAMES_PAYLOAD_MAX);
+    if (f->frames_in++ == 0 && h->type != SETTINGS)
+        return breaks(f, BROKEN_ORDER, h->type);
+    f->settings = true;
+    if (f->block_stream ? h->type != CONTINUATION || h->stream != f->block_stream : h->type == CONTINUATION)
+        return breaks(f, BROKEN_ORDER, h->type);
+    if (h->stream == 0 && (h->type == DATA || h->type == RST_STREAM))
+        return breaks(f, BROKEN_ORDER, h->type);
+    switch (h->type) {
+    case DATA:
+        return in_data(f, h, now_us);
+    case HEADERS:
+        return in_headers(f, h, now_us);
+    case RST_STREAM:
+        return in_reset(f, h, now_us);
+    case WINDOW_UPDATE:
+        return in_window(f, now_us);
+    case CONTINUATION:
+        return block(f, h) && control(f, now_us);
+    default:
+        return control(f, now_us);
+    }
+}
+
+/* ---- What the server sends ---- */
+
+static void out_frame(struct frames *f, const struct frame *h)
+{
+    struct frames_stream *s = find(f, h->stream);
+
+    f->frames_out++;
+    if (h->type == DATA && f->windows < WINDOWS_MAX)
+        f->windows += FRAMES_WINDOWS_PER_DATA;
+    if (!s)
+        return;
+    s->flags |= ANSWERED;
+    if (h->type == RST_STREAM) {
+        f->ended_early++;
+        drop(f, s);
+    } else if ((h->type == DATA || h->type == HEADERS) && h->flags & FLAG_END_STREAM) {
+        end(f, s, SERVER_ENDED);
+    }
+}
+
+/* ---- Bytes ---- */
+
+/* The next frame header, when it is complete; *p and *n move on. */
+static bool next_frame(struct frames_reader *r, const uint8_t **p, size_t *n, struct frame *h)
+{
+    size_t skip = r->left < *n ? r->left : *n, take_n;
+
+    r->left -= (uint32_t)skip;
+    *p += skip;
+    *n -= skip;
+    take_n = sizeof r->head - r->head_n < *n ? sizeof r->head - r->head_n : *n;
+    if (r->left > 0 || take_n == 0)
+        return false;
+    memcpy(r->head + r->head_n, *p, take_n);
+    r->head_n = (uint8_t)(r->head_n + take_n);
+    *p += take_n;
+    *n -= take_n;
+    if (r->head_n < sizeof r->head)
+        return false;
+    r->head_n = 0;
+    *h = (struct frame){
+        .len = (uint32_t)r->head[0] << 16 | (uint32_t)r->head[1] << 8 | r->head[2],
+        .type = r->head[3],
+        .flags = r->head[4],
+        .stream = ((uint32_t)r->head[5] << 24 | (uint32_t)r->head[6] << 16 | (uint32_t)r->head[7] << 8 |
+                   r->head[8]) &
+                  INT32_MAX,
+    };
+    r->left = h->len;
+    return true;
+}
+
+bool frames_in(struct frames *f, const uint8_t *p, size_t n, int64_t now_us)
+{
+    struct frame h;
+
+    for (; f->in.preface_n < PREFACE_BYTES && n > 0; p++, n--)
+        if (*p != (uint8_t)preface[f->in.preface_n++])
+            return breaks(f, BROKEN_PREFACE, f->in.preface_n);
+    while (f->broken == BROKEN_NONE && next_frame(&f->in, &p, &n, &h))
+        if (!in_frame(f, &h, now_us))
+            return false;
+    return f->broken == BROKEN_NONE;
+}
+
+void frames_out(struct frames *f, const uint8_t *p, size_t n)
+{
+    struct frame h;
+
+    while (next_frame(&f->out, &p, &n, &h))
+        out_frame(f, &h);
+}

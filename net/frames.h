@@ -1,0 +1,105 @@
+/* Counts the HTTP/2 frames of one connection, both directions, as a server sees them: no I/O, no clock, no locks.
+ *
+ * gRPC 1.51 limits little of what a peer may send: a stream costs it some 12 kB until the loop has seen the call, also when
+ * its opener resets it at once, and nothing stops a peer that ignores SETTINGS. So every frame header is read here before
+ * gRPC gets the bytes, and a peer that goes beyond a limit loses the connection. Payloads are skipped.
+ *
+ *   open streams = opened by the client, and neither reset nor ended by both sides
+ *   what a peer can make gRPC hold <= streams x 12 kB + resets x 12 kB + one header block */
+#ifndef HAWK_NET_FRAMES_H
+#define HAWK_NET_FRAMES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FRAMES_STREAMS 5120u /* open at a time; the server advertises it */
+#define FRAMES_STREAMS_UNPROVEN                                                                              \
+    1024u /* the same before a call of the connection passed the check of its token */
+#define FRAMES_PAYLOAD_MAX (16u << 10) /* of one frame: what HTTP/2 allows who was told nothing else */
+#define FRAMES_HEADERS_MAX                                                                                   \
+    (32u << 10) /* of one header block; gRPC itself refuses calls with more than 8 kB */
+/* At once, and per second later on. */
+#define FRAMES_OPENED_BURST 1024u /* streams of a connection that is not proven */
+#define FRAMES_OPENED_RATE 100u
+#define FRAMES_OPENED_STRICT                                                                                 \
+    16u /* instead of the burst, where a connection of the same address broke a rule lately */
+#define FRAMES_RESETS_BURST 500u /* streams that the client resets before the server answered anything */
+#define FRAMES_RESETS_RATE 100u
+#define FRAMES_CONTROL_BURST                                                                                 \
+    1000u /* frames that make work and carry nothing: PING, SETTINGS, empty DATA and such */
+#define FRAMES_CONTROL_RATE 200u
+#define FRAMES_WINDOWS_BURST                                                                                 \
+    10000u /* WINDOW_UPDATE, besides some for each stream and each DATA frame of the server's */
+#define FRAMES_WINDOWS_RATE 1000u
+#define FRAMES_WINDOWS_PER_STREAM 4u
+#define FRAMES_WINDOWS_PER_DATA 8u
+
+/* X(name, text): what a peer may not do. The text goes into the log, with the limit's value behind it. */
+#define FRAMES_RULES(X)                                                                                      \
+    X(NONE, "")                                                                                              \
+    X(PREFACE, "does not speak HTTP/2; bytes checked:")                                                      \
+    X(ORDER, "sent frames in an order HTTP/2 forbids; frame type:")                                          \
+    X(SIZE, "sent a frame larger than allowed; limit in bytes:")                                             \
+    X(STREAMS, "has more streams open than allowed; limit:")                                                 \
+    X(OPENED, "opens streams too fast for a connection without an accepted call; limit per second:")         \
+    X(RESETS, "resets unanswered streams too fast; limit per second:")                                       \
+    X(HEADERS, "sent a longer header block than allowed; limit in bytes:")                                   \
+    X(CONTROL, "sends PING, SETTINGS or other frames that carry nothing too fast; limit per second:")        \
+    X(WINDOWS, "sends WINDOW_UPDATE too fast; limit per second:")
+enum frames_rule {
+#define X(name, text) BROKEN_##name,
+    FRAMES_RULES(X)
+#undef X
+        BROKEN_RULES
+};
+const char *frames_rule_text(enum frames_rule r);
+
+/* tokens <= burst; one is spent per use, `rate` come per second. */
+struct frames_bucket {
+    uint32_t spent; /* burst - tokens */
+    int64_t at_us;  /* up to when they have come */
+};
+/* False: there is none left. */
+bool frames_take(struct frames_bucket *b, uint32_t burst, uint32_t rate, int64_t now_us);
+
+/* One direction. */
+struct frames_reader {
+    uint8_t head[9];
+    uint8_t head_n;
+    uint8_t preface_n; /* bytes of the client's preface that have come */
+    uint32_t left;     /* of the payload */
+};
+
+struct frames_stream;
+
+/* All zero: a connection of which nothing was seen. */
+struct frames {
+    struct frames_reader in, out;
+    uint64_t frames_in, frames_out;
+    uint32_t last; /* the newest stream's number */
+    bool proven;   /* a call of it was accepted */
+    bool settings; /* the client's first frame has come */
+    uint32_t block_stream, block_bytes;
+    uint32_t windows;     /* WINDOW_UPDATEs earned and not used */
+    uint32_t ended_early; /* streams the server ended first: a reset of each may still come */
+    struct frames_bucket opened, resets, control, updates;
+    enum frames_rule broken; /* BROKEN_NONE: none */
+    uint32_t limit;          /* of the rule that is broken */
+    /* The open streams: linear probing, at most half full; number 0 is a free place. */
+    struct frames_stream *streams;
+    uint32_t streams_n, streams_cap;
+};
+
+/* For a new connection, from where others broke rules. */
+static inline void frames_strict(struct frames *f)
+{
+    f->opened.spent = FRAMES_OPENED_BURST - FRAMES_OPENED_STRICT;
+}
+void frames_free(struct frames *f);
+/* Bytes that arrived. False: a rule is broken, and the server must see none of them. */
+bool frames_in(struct frames *f, const uint8_t *p, size_t n, int64_t now_us);
+/* Bytes that the server sent. */
+void frames_out(struct frames *f, const uint8_t *p, size_t n);
+
+#endif

@@ -1,0 +1,675 @@
+/* See front.h. */
+#include "net/front.h"
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "net/guard.h"
+#include "net/listen.h"
+#include "net/probe.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <grpc/grpc_posix.h>
+#include <grpc/grpc_security.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+#include <uthash.h>
+
+#define ACCEPTS_PER_TURN 64
+#define TICK_US (100 * US_PER_MS)
+#define ADDRESSES_MAX 65536u /* whose failures are remembered; beyond, only connections that exist count */
+/* Log lines of one kind: so many at once, then they are counted for so long. */
+#define LINES_AT_ONCE 5u
+#define LINES_EVERY_US (10 * US_PER_S)
+
+struct listener {
+    struct front *front;
+    int fd;
+    char addr[ADDR_TEXT];
+    struct loop_fd *watch;
+    struct probe probe;
+};
+
+/* What connections of one address have in common. */
+struct address {
+    uint8_t net[16];
+    uint32_t unproven,
+        proven; /* connections; nobody refuses an address that has proven ones for its wrong tokens */
+    struct frames_bucket failed;
+    int64_t strict_until_us; /* one of them broke a rule; of local addresses as well */
+    UT_hash_handle hh;
+};
+
+/* A log line that a stranger can cause. */
+struct lines {
+    const char *what;
+    int64_t since_us;
+    uint32_t shown, left_out; /* since then */
+};
+
+struct front {
+    struct loop *loop;
+    struct front_config config;
+    grpc_server *server; /* NULL: nobody is accepted */
+    struct listener **listeners;
+    unsigned listeners_n, listeners_cap;
+    struct guards *guards;
+    int news_fd;
+    struct loop_fd *news;
+    struct loop_timer tick;
+    struct list unproven, proven;
+    struct list leaving; /* cut once their last answer has left */
+    struct list closing; /* gRPC has let go */
+    uint32_t conns_n;    /* of all but the last, without those that were cut */
+    struct front_conn **by_fd;
+    uint32_t by_fd_n;
+    struct address *addresses;
+    struct lines broken[BROKEN_RULES], refused, late, denied;
+    bool starved; /* no descriptor for who wants to connect */
+    bool seen;    /* the guard counts what gRPC reads and writes */
+    bool is_dead;
+};
+
+/* ---- What strangers can make the log say ---- */
+
+static void line_end(struct lines *l)
+{
+    if (l->left_out > 0)
+        log_warn("%u more lines like this were left out: '%s'", l->left_out, l->what);
+    l->shown = l->left_out = 0;
+}
+
+/* Whether one more line of this kind may be written. */
+static bool line_free(struct front *f, struct lines *l, const char *what)
+{
+    int64_t now = loop_now(f->loop);
+
+    if (now - l->since_us >= LINES_EVERY_US) {
+        line_end(l);
+        l->since_us = now;
+    }
+    l->what = what;
+    if (l->shown == LINES_AT_ONCE) {
+        l->left_out++;
+        return false;
+    }
+    l->shown++;
+    return true;
+}
+
+#define say(f, l, what, ...)                                                                                 \
+    do {                                                                                                     \
+        if (line_free((f), (l), (what)))                                                                     \
+            log_warn(__VA_ARGS__);                                                                           \
+    } while (0)
+
+/* Tells how many were left out, once their time is over. True: that is to come. */
+static bool line_due(struct front *f, struct lines *l)
+{
+    if (l->left_out > 0 && loop_now(f->loop) - l->since_us >= LINES_EVERY_US)
+        line_end(l);
+    return l->left_out > 0;
+}
+
+/* ---- Addresses ---- */
+
+static void plain_v4(union sockaddr_any *sa)
+{
+    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)sa;
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = v6->sin6_port};
+
+    if (sa->sa.sa_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
+        return;
+    memcpy(&v4.sin_addr, v6->sin6_addr.s6_addr + 12, 4);
+    memset(sa, 0, sizeof *sa);
+    memcpy(sa, &v4, sizeof v4);
+}
+
+/* An IPv6 host has a whole /64 to itself. */
+static void net_of(const union sockaddr_any *sa, uint8_t net[16], bool *local)
+{
+    const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)sa;
+    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)sa;
+
+    memset(net, 0, 16);
+    *local = sa->sa.sa_family == AF_UNIX;
+    if (sa->sa.sa_family == AF_INET) {
+        memcpy(net, &v4->sin_addr, 4);
+        *local = net[0] == 127;
+        net[15] = 4;
+    } else if (sa->sa.sa_family == AF_INET6) {
+        memcpy(net, &v6->sin6_addr, 8);
+        *local = IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+        net[15] = 6;
+    }
+}
+
+static struct address *address_of(struct front *f, const uint8_t net[16], bool make)
+{
+    struct address *a;
+
+    HASH_FIND(hh, f->addresses, net, sizeof a->net, a);
+    if (!a && make) {
+        a = xcalloc(1, sizeof *a);
+        memcpy(a->net, net, sizeof a->net);
+        HASH_ADD(hh, f->addresses, net, sizeof a->net, a);
+    }
+    return a;
+}
+
+/* Forgets addresses that have no connection and did nothing wrong lately. True: others may be forgotten later. */
+static bool addresses_sweep(struct front *f)
+{
+    struct address *a, *next;
+    int64_t now = loop_now(f->loop);
+    bool more = false;
+
+    HASH_ITER(hh, f->addresses, a, next) {
+        bool forgotten =
+            a->failed.spent == 0 || now - a->failed.at_us > FRONT_FAILED_BURST * US_PER_S / FRONT_FAILED_RATE;
+        if (a->unproven + a->proven > 0) /* the tick goes on when the last one leaves */
+            continue;
+        if (now < a->strict_until_us || (!forgotten && HASH_COUNT(f->addresses) <= ADDRESSES_MAX)) {
+            more = true;
+            continue;
+        }
+        HASH_DEL(f->addresses, a);
+        free(a);
+    }
+    return more;
+}
+
+/* ---- Connections ---- */
+
+static void tick_on(struct front *f)
+{
+    if (!loop_timer_is_set(&f->tick))
+        loop_timer_set(f->loop, &f->tick, loop_now(f->loop) + TICK_US);
+}
+
+static uint32_t *count_of(struct address *a, const struct front_conn *c)
+{
+    return c->proven ? &a->proven : &a->unproven;
+}
+
+static void enter_address(struct front_conn *c)
+{
+    if (!c->exempt)
+        ++*count_of(address_of(c->front, c->net, true), c);
+}
+
+static void leave_address(struct front_conn *c)
+{
+    struct address *a = c->exempt ? NULL : address_of(c->front, c->net, false);
+
+    if (!a)
+        return;
+    CHECK(*count_of(a, c) > 0);
+    if (--*count_of(a, c) == 0)
+        tick_on(c->front); /* which forgets it */
+}
+
+static void cut(struct front_conn *c)
+{
+    if (c->cut)
+        return;
+    c->cut = true;
+    c->front->conns_n--;
+    guard_cut(c->guard);
+}
+
+static void conn_free(struct front_conn *c)
+{
+    list_remove(&c->node);
+    free(c);
+}
+
+void front_unref(struct front_conn *c)
+{
+    CHECK(c->refs > 0);
+    c->refs--;
+    if (c->refs == 0 && (c->closed && !c->guard))
+        conn_free(c);
+}
+
+/* gRPC has closed it, and every call of it that gRPC knew has been handed to the server: its number may be used again. */
+static void release(struct front_conn *c)
+{
+    c->front->by_fd[c->fd] = NULL;
+    guard_free(c->guard);
+    c->guard = NULL;
+    list_remove(&c->node);
+    list_init(&c->node);
+    if (c->refs == 0)
+        conn_free(c);
+}
+
+struct front_conn *front_find(struct front *f, const char *peer)
+{
+    unsigned long fd;
+    char *end;
+
+    if (strncmp(peer, "fd:", 3) != 0)
+        return NULL;
+    fd = strtoul(peer + 3, &end, 10);
+    return end > peer + 3 && !*end && fd < f->by_fd_n ? f->by_fd[fd] : NULL;
+}
+
+void front_prove(struct front_conn *c)
+{
+    struct address *a = c->exempt ? NULL : address_of(c->front, c->net, false);
+
+    if (c->proven)
+        return;
+    if (!c->closed)
+        leave_address(c);
+    c->proven = true;
+    if (c->closed)
+        return;
+    enter_address(c);
+    if (a)
+        a->failed.spent = 0; /* somebody there has the right token */
+    if (c->failed >= FRONT_FAILED_MAX)
+        return;
+    guard_prove(c->guard);
+    list_remove(&c->node);
+    list_push_tail(&c->front->proven, &c->node);
+}
+
+void front_failed(struct front_conn *c)
+{
+    struct front *f = c->front;
+    struct address *a = c->exempt ? NULL : address_of(f, c->net, true);
+
+    c->failed++;
+    if (a)
+        (void)frames_take(&a->failed, FRONT_FAILED_BURST, FRONT_FAILED_RATE, loop_now(f->loop));
+    if (c->failed == 1)
+        say(f, &f->denied, "a call with a wrong token",
+            "a call from %s was refused: its token is missing or wrong", c->peer);
+    else if (c->failed == FRONT_FAILED_MAX)
+        say(f, &f->denied, "a call with a wrong token",
+            "a call from %s was refused: its token is missing or wrong, the %uth call of it; the connection "
+            "is closed",
+            c->peer, c->failed);
+    else
+        f->denied.left_out++;
+    if (c->failed == FRONT_FAILED_MAX && !c->closed) {
+        c->since_us = loop_now(f->loop);
+        list_remove(&c->node);
+        list_push_tail(&f->leaving, &c->node);
+    }
+    tick_on(f);
+}
+
+static void on_news(void *arg, unsigned events)
+{
+    struct front *f = arg;
+    struct guard_state s;
+    enum guard_news news;
+    uint64_t n;
+    void *owner;
+
+    if (read(f->news_fd, &n, sizeof n) < 0)
+        CHECK(errno == EAGAIN);
+    while ((news = guard_next(f->guards, &owner, &s)) != GUARD_NOTHING) {
+        struct front_conn *c = owner;
+        if (news == GUARD_BROKEN) {
+            address_of(f, c->net, true)->strict_until_us = loop_now(f->loop) + FRONT_STRICT_US;
+            say(f, &f->broken[s.broken], frames_rule_text(s.broken), "%s is cut off: it %s %u", c->peer,
+                frames_rule_text(s.broken), s.limit);
+            continue;
+        }
+        leave_address(c);
+        if (!c->cut)
+            f->conns_n--;
+        c->cut = c->closed = true;
+        list_remove(&c->node);
+        list_push_tail(&f->closing, &c->node);
+        c->since_us = loop_now(f->loop);
+        if (s.streams == 0)
+            release(c);
+        else
+            tick_on(f);
+    }
+}
+
+/* ---- Time ---- */
+
+static void tick_unproven(struct front *f, int64_t now)
+{
+    list_foreach(&f->unproven, n, next) {
+        struct front_conn *c = container_of(n, struct front_conn, node);
+        if (now - c->since_us < FRONT_SETUP_US)
+            break; /* and so are those behind it */
+        if (c->own || c->cut)
+            continue;
+        if (now - c->since_us >= FRONT_UNPROVEN_US) {
+            say(f, &f->late, "a connection without a call",
+                "%s is cut off: no call of it was accepted in %d s", c->peer,
+                (int)(FRONT_UNPROVEN_US / US_PER_S));
+            cut(c);
+        } else if (!guard_look(c->guard).settings) {
+            say(f, &f->late, "a connection without a call", "%s is cut off: it did not begin HTTP/2 in %d s",
+                c->peer, (int)(FRONT_SETUP_US / US_PER_S));
+            cut(c);
+        }
+    }
+}
+
+static void accept_again(struct front *f);
+
+static void on_tick(void *arg)
+{
+    struct front *f = arg;
+    int64_t now = loop_now(f->loop);
+    bool more = false;
+
+    tick_unproven(f, now);
+    list_foreach(&f->leaving, n, next) {
+        struct front_conn *c = container_of(n, struct front_conn, node);
+        if (now - c->since_us >= TICK_US)
+            cut(c);
+    }
+    while (!list_empty(&f->closing)) {
+        struct front_conn *c = container_of(f->closing.next, struct front_conn, node);
+        if (now - c->since_us < TICK_US)
+            break;
+        release(c);
+    }
+    more = addresses_sweep(f);
+    for (int i = 0; i < BROKEN_RULES; i++)
+        more |= line_due(f, &f->broken[i]);
+    more |= line_due(f, &f->refused) | line_due(f, &f->late) | line_due(f, &f->denied);
+    if (f->starved)
+        accept_again(f);
+    if (more || f->starved || !list_empty(&f->unproven) || !list_empty(&f->leaving) ||
+        !list_empty(&f->closing))
+        tick_on(f);
+}
+
+/* ---- Accepting ---- */
+
+static void set_options(const struct front *f, int fd, int family)
+{
+    int one = 1, timeout = (int)f->config.user_timeout_ms;
+
+    if (family == AF_UNIX)
+        return;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof timeout);
+}
+
+/* NULL: it may come in. */
+static const char *refusal(struct front *f, const struct front_conn *c)
+{
+    struct address *a = c->exempt ? NULL : address_of(f, c->net, false);
+
+    if (c->own)
+        return NULL;
+    if (a && a->unproven >= f->config.per_address)
+        return "its address has as many connections without an accepted call as cluster.unproven_per_address "
+               "allows";
+    if (a && a->proven == 0 && a->failed.spent >= FRONT_FAILED_BURST) {
+        struct frames_bucket look = a->failed;
+        if (!frames_take(&look, FRONT_FAILED_BURST, FRONT_FAILED_RATE, loop_now(f->loop)))
+            return "calls from its address had wrong tokens too often";
+    }
+    while (f->conns_n >= f->config.connections_max) {
+        struct front_conn *oldest = NULL;
+        list_foreach(&f->unproven, n, next) {
+            oldest = container_of(n, struct front_conn, node);
+            if (!oldest->own && !oldest->cut)
+                break;
+            oldest = NULL;
+        }
+        if (!oldest)
+            return "there are as many as cluster.connections_max allows";
+        say(f, &f->refused, "a connection that could not stay",
+            "%s is cut off to make room: no call of it was accepted, and there are %u connections, the limit "
+            "(cluster.connections_max)",
+            oldest->peer, f->config.connections_max);
+        cut(oldest);
+    }
+    return NULL;
+}
+
+static void enter(struct front *f, struct front_conn *c)
+{
+    grpc_server_credentials *creds;
+
+    while ((uint32_t)c->fd >= f->by_fd_n) {
+        uint32_t n = f->by_fd_n ? 2 * f->by_fd_n : 64;
+        f->by_fd = xrealloc(f->by_fd, n * sizeof(struct front_conn *));
+        memset(f->by_fd + f->by_fd_n, 0, (n - f->by_fd_n) * sizeof(struct front_conn *));
+        f->by_fd_n = n;
+    }
+    f->by_fd[c->fd] = c;
+    f->conns_n++;
+    list_push_tail(&f->unproven, &c->node);
+    enter_address(c);
+    creds = grpc_insecure_server_credentials_create();
+    grpc_server_add_channel_from_fd(f->server, c->fd, creds);
+    grpc_server_credentials_release(creds);
+    if (!c->own)
+        tick_on(f);
+}
+
+static void take_in(struct listener *l, int fd, union sockaddr_any *sa, socklen_t len)
+{
+    struct front *f = l->front;
+    struct front_conn *c = xcalloc(1, sizeof *c);
+    const struct address *a;
+    const char *why;
+
+    c->front = f;
+    c->fd = fd;
+    c->since_us = loop_now(f->loop);
+    c->own = probe_is(&l->probe, sa, len);
+    plain_v4(sa);
+    net_of(sa, c->net, &c->exempt);
+    listen_peer_text(fd, sa, c->peer, sizeof c->peer);
+    why = refusal(f, c);
+    a = address_of(f, c->net, false);
+    if (!why && !(c->guard = guard_add(f->guards, fd, a && c->since_us < a->strict_until_us, c)))
+        why = "its descriptor has too high a number";
+    if (why) {
+        say(f, &f->refused, "a connection that was refused", "a connection from %s is refused: %s", c->peer,
+            why);
+        close(fd);
+        free(c);
+        return;
+    }
+    set_options(f, fd, sa->sa.sa_family);
+    enter(f, c);
+}
+
+static void on_accept(void *arg, unsigned events)
+{
+    struct listener *l = arg;
+    struct front *f = l->front;
+
+    for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+        union sockaddr_any sa;
+        socklen_t len = sizeof sa;
+        int fd;
+        memset(&sa, 0, sizeof sa);
+        fd = accept4(l->fd, &sa.sa, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        if (fd >= 0) {
+            f->starved = false;
+            take_in(l, fd, &sa, len);
+        } else if (errno == EAGAIN) {
+            return;
+        } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+            if (!f->starved)
+                log_error("%s accepts nobody for now: %s", l->addr, strerror(errno));
+            f->starved = true;
+            for (unsigned k = 0; k < f->listeners_n; k++)
+                loop_fd_events(f->listeners[k]->watch, 0);
+            tick_on(f);
+            return;
+        } /* else: that connection is gone already */
+    }
+}
+
+static void accept_again(struct front *f)
+{
+    for (unsigned i = 0; i < f->listeners_n; i++) {
+        loop_fd_events(f->listeners[i]->watch, LOOP_READ);
+        on_accept(f->listeners[i], LOOP_READ);
+        if (f->starved)
+            return;
+    }
+}
+
+/* ---- Probing ---- */
+
+static void die(struct front *f)
+{
+    if (f->is_dead)
+        return;
+    f->is_dead = true;
+    if (f->config.dead)
+        f->config.dead(f->config.arg);
+}
+
+static void on_probe_dead(void *arg, struct probe *p)
+{
+    struct listener *l = arg;
+
+    if (l->front->starved) { /* it accepts nobody, and goes on when it can */
+        p->failed = 0;
+        return;
+    }
+    log_error("%s does not answer this process itself, %u times in a row (%s): nobody can reach it any more",
+              l->addr, p->failed, p->why);
+    die(l->front);
+}
+
+/* gRPC has answered: the guard must have seen that. */
+static void on_probe_answered(void *arg, struct probe *p)
+{
+    struct listener *l = arg;
+    struct front *f = l->front;
+
+    if (f->seen)
+        return;
+    list_foreach(&f->unproven, n, next) {
+        struct front_conn *c = container_of(n, struct front_conn, node);
+        struct guard_state s = c->own ? guard_look(c->guard) : (struct guard_state){0};
+        f->seen = f->seen || (s.frames_in > 0 && s.frames_out > 0);
+    }
+    if (f->seen)
+        return;
+    log_error("this build of gRPC reads and writes in a way that hawk cannot count, so that anybody could "
+              "flood this "
+              "process: use the version of gRPC that hawk was made for (docs/architecture.md)");
+    die(f);
+}
+
+/* ---- Beginning and end ---- */
+
+struct front *front_new(struct loop *l, const struct front_config *c)
+{
+    struct front *f = xcalloc(1, sizeof *f);
+    struct rlimit limit;
+
+    f->loop = l;
+    f->config = *c;
+    CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+    if (limit.rlim_cur > GUARD_FDS_MAX)
+        limit.rlim_cur = GUARD_FDS_MAX;
+    if (!f->config.connections_max || f->config.connections_max > limit.rlim_cur / 2)
+        f->config.connections_max = (uint32_t)limit.rlim_cur / 2;
+    if (!f->config.per_address)
+        f->config.per_address = FRONT_PER_ADDRESS;
+    list_init(&f->unproven);
+    list_init(&f->proven);
+    list_init(&f->leaving);
+    list_init(&f->closing);
+    f->news_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    CHECK(f->news_fd >= 0);
+    f->guards = guards_new(f->news_fd);
+    f->news = loop_fd_add(l, f->news_fd, LOOP_READ, on_news, f);
+    loop_timer_init(&f->tick, on_tick, f);
+    return f;
+}
+
+int front_listen(struct front *f, const char *addr, char *bound, char *why, size_t size)
+{
+    struct listener *l = xcalloc(1, sizeof *l);
+    int err = listen_open(addr, &l->fd, bound, why, size);
+
+    if (err) {
+        free(l);
+        return err;
+    }
+    l->front = f;
+    snprintf(l->addr, sizeof l->addr, "%s", bound);
+    vec_grow(f->listeners, f->listeners_n, f->listeners_cap);
+    f->listeners[f->listeners_n++] = l;
+    return 0;
+}
+
+void front_start(struct front *f, grpc_server *server)
+{
+    f->server = server;
+    for (unsigned i = 0; i < f->listeners_n; i++) {
+        struct listener *l = f->listeners[i];
+        l->watch = loop_fd_add(f->loop, l->fd, LOOP_READ, on_accept, l);
+        l->probe.addr = l->addr;
+        l->probe.answered = on_probe_answered;
+        l->probe.dead = on_probe_dead;
+        l->probe.arg = l;
+        probe_start(&l->probe, f->loop);
+    }
+}
+
+void front_stop(struct front *f)
+{
+    for (unsigned i = 0; i < f->listeners_n; i++) {
+        probe_stop(&f->listeners[i]->probe);
+        loop_fd_remove(f->listeners[i]->watch);
+        listen_close(f->listeners[i]->addr, f->listeners[i]->fd);
+        free(f->listeners[i]);
+    }
+    f->listeners_n = 0;
+    f->starved = false;
+}
+
+static void conns_free(struct list *l)
+{
+    list_foreach(l, n, next)
+        conn_free(container_of(n, struct front_conn, node));
+}
+
+void front_free(struct front *f)
+{
+    struct address *a, *next;
+
+    if (!f)
+        return;
+    front_stop(f);
+    loop_timer_clear(f->loop, &f->tick);
+    loop_fd_remove(f->news);
+    guards_free(f->guards);
+    close(f->news_fd);
+    conns_free(&f->unproven);
+    conns_free(&f->proven);
+    conns_free(&f->leaving);
+    conns_free(&f->closing);
+    HASH_ITER(hh, f->addresses, a, next) {
+        HASH_DEL(f->addresses, a);
+        free(a);
+    }
+    free(f->by_fd);
+    free(f->listeners);
+    free(f);
+}

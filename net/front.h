@@ -1,0 +1,80 @@
+/* Who gets in: the listening sockets of a server, its connections, and the probes of its own listeners.
+ *
+ * The front accepts, and hands each connection to gRPC. Between the two stands a guard (guard.h), which counts what passes.
+ * A connection is *proven* once a call of it was accepted: its token was right, its method exists, and its request came. Until then its address
+ * may have few connections (unix sockets and loopback: any number), it has less time, and it is the first to go when there
+ * are too many.
+ *
+ * gRPC knows a connection as "fd:7"; front_find knows whose it is. All of it belongs to the loop's thread. Private to net/. */
+#ifndef HAWK_NET_FRONT_H
+#define HAWK_NET_FRONT_H
+
+#include "base/err.h"
+#include "base/list.h"
+#include "net/loop.h"
+
+#include <grpc/grpc.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FRONT_PER_ADDRESS 100u            /* unproven connections of one address, unless configured */
+#define FRONT_SETUP_US (10 * US_PER_S)    /* for a connection's preface and first frame */
+#define FRONT_UNPROVEN_US (60 * US_PER_S) /* for its first accepted call */
+#define FRONT_STRICT_US (10 * US_PER_S) /* after a connection broke a rule, its address' new ones get less */
+#define FRONT_FAILED_MAX 10u            /* calls with a wrong token that end a connection */
+/* The same of one address: at once, and per second later on. Beyond it no new connection of it is taken. */
+#define FRONT_FAILED_BURST 100u
+#define FRONT_FAILED_RATE 1u
+
+struct front;
+
+struct front_config {
+    uint32_t connections_max; /* 0: half of the descriptors the process may have */
+    uint32_t per_address;     /* 0: FRONT_PER_ADDRESS */
+    uint32_t user_timeout_ms; /* how long what was sent may stay unacknowledged */
+    /* Nothing answers at a listener any more, or the guard does not see gRPC's frames: the process is of no use. NULL:
+     * it is logged. */
+    void (*dead)(void *arg);
+    void *arg;
+};
+
+/* One connection; its counts are the server's. */
+struct front_conn {
+    struct list node; /* of the front's lists */
+    struct front *front;
+    struct guard *guard;
+    int fd;
+    bool exempt; /* of this machine: its address has no limit */
+    bool proven;
+    bool own;         /* a probe's */
+    bool cut;         /* was told to end */
+    bool closed;      /* gRPC has let go of it */
+    uint8_t net[16];  /* what counts as its address */
+    int64_t since_us; /* it is in its list */
+    uint32_t refs;    /* calls */
+    uint32_t calls;   /* of them those that have a handler */
+    uint32_t waiting; /* of those: nothing of the client's has come yet */
+    uint32_t limited; /* of those: of the method that has a limit per connection */
+    uint32_t failed;  /* calls with a wrong token */
+    char peer[96];
+};
+
+struct front *front_new(struct loop *l, const struct front_config *c);
+/* A numeric address, or "unix:/path"; as listen_open. */
+HAWK_MUST_USE int front_listen(struct front *f, const char *addr, char *bound, char *why, size_t size);
+/* The server must have been started. */
+void front_start(struct front *f, grpc_server *server);
+/* Accepts nobody any more. */
+void front_stop(struct front *f);
+/* Forgets connections that gRPC still has. NULL is fine. */
+void front_free(struct front *f);
+
+/* Of a call's peer, in gRPC's words; NULL: its connection is gone. */
+struct front_conn *front_find(struct front *f, const char *peer);
+void front_prove(struct front_conn *c);
+/* A call of it had a wrong token. */
+void front_failed(struct front_conn *c);
+void front_unref(struct front_conn *c);
+
+#endif

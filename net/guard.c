@@ -1,0 +1,311 @@
+/* See guard.h. A struct guard is never given back to the allocator: a thread of gRPC's may have just looked it up. It is used
+ * again, and whoever has locked it asks whether it still is that descriptor's. */
+#include "net/guard.h"
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/mem.h"
+#include "base/units.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+struct guard {
+    pthread_mutex_t lock; /* taken before the guards' */
+    int fd;               /* -1: free, or gRPC has closed it */
+    int number;           /* what the descriptor was, and is kept as until guard_free */
+    struct guards *guards;
+    void *owner;
+    struct frames frames;
+    struct list node; /* of the owner's guards, or of the free ones */
+    struct list in_news;
+    bool broken_told, closed;
+};
+
+struct guards {
+    int event_fd;
+    struct list all;
+    pthread_mutex_t lock; /* the news' */
+    struct list news;
+};
+
+static struct guard *_Atomic table[GUARD_FDS_MAX];
+static pthread_mutex_t free_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list free_guards = {&free_guards, &free_guards};
+
+static int64_t now_us(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * US_PER_S + t.tv_nsec / 1000;
+}
+
+struct guards *guards_new(int fd)
+{
+    struct guards *gs = xcalloc(1, sizeof *gs);
+
+    gs->event_fd = fd;
+    list_init(&gs->all);
+    list_init(&gs->news);
+    CHECK(pthread_mutex_init(&gs->lock, NULL) == 0);
+    return gs;
+}
+
+static struct guard *take_free(void)
+{
+    struct guard *g = NULL;
+
+    pthread_mutex_lock(&free_lock);
+    if (!list_empty(&free_guards)) {
+        g = container_of(free_guards.next, struct guard, node);
+        list_remove(&g->node);
+    }
+    pthread_mutex_unlock(&free_lock);
+    if (g)
+        return g;
+    g = xcalloc(1, sizeof *g);
+    CHECK(pthread_mutex_init(&g->lock, NULL) == 0);
+    return g;
+}
+
+struct guard *guard_add(struct guards *gs, int fd, bool strict, void *owner)
+{
+    struct guard *g;
+
+    if (fd >= GUARD_FDS_MAX)
+        return NULL;
+    g = take_free();
+    pthread_mutex_lock(&g->lock);
+    g->fd = g->number = fd;
+    g->guards = gs;
+    g->owner = owner;
+    g->frames = (struct frames){0};
+    if (strict)
+        frames_strict(&g->frames);
+    g->broken_told = g->closed = false;
+    list_init(&g->in_news);
+    pthread_mutex_unlock(&g->lock);
+    list_push_tail(&gs->all, &g->node);
+    atomic_store(&table[fd], g);
+    return g;
+}
+
+/* Under its lock. */
+static void forget(struct guard *g)
+{
+    pthread_mutex_lock(&g->guards->lock);
+    list_remove(&g->in_news);
+    pthread_mutex_unlock(&g->guards->lock);
+    if (g->fd >= 0)
+        atomic_store(&table[g->fd], NULL);
+    if (g->closed)
+        close(g->number);
+    g->fd = -1;
+    frames_free(&g->frames);
+    g->guards = NULL;
+}
+
+static void put_back(struct guard *g)
+{
+    pthread_mutex_lock(&g->lock);
+    forget(g);
+    list_remove(&g->node);
+    pthread_mutex_unlock(&g->lock);
+    pthread_mutex_lock(&free_lock);
+    list_push_tail(&free_guards, &g->node);
+    pthread_mutex_unlock(&free_lock);
+}
+
+void guard_free(struct guard *g)
+{
+    CHECK(g->closed);
+    put_back(g);
+}
+
+void guards_free(struct guards *gs)
+{
+    while (!list_empty(&gs->all))
+        put_back(container_of(gs->all.next, struct guard, node)); /* NOLINT: it leaves the list */
+    pthread_mutex_destroy(&gs->lock);
+    free(gs);
+}
+
+/* ---- News ---- */
+
+/* Under g's lock. */
+static void tell(struct guard *g)
+{
+    struct guards *gs = g->guards;
+    const uint64_t one = 1;
+    bool first;
+
+    pthread_mutex_lock(&gs->lock);
+    first = list_empty(&gs->news);
+    if (list_empty(&g->in_news))
+        list_push_tail(&gs->news, &g->in_news);
+    pthread_mutex_unlock(&gs->lock);
+    if (first && write(gs->event_fd, &one, sizeof one) < 0)
+        CHECK(errno == EAGAIN); /* it is readable already */
+}
+
+static struct guard_state state_of(const struct guard *g)
+{
+    return (struct guard_state){
+        .settings = g->frames.settings,
+        .frames_in = g->frames.frames_in,
+        .frames_out = g->frames.frames_out,
+        .streams = g->frames.last,
+        .broken = g->frames.broken,
+        .limit = g->frames.limit,
+    };
+}
+
+enum guard_news guard_next(struct guards *gs, void **owner, struct guard_state *state)
+{
+    struct guard *g = NULL;
+    enum guard_news news;
+
+    pthread_mutex_lock(&gs->lock);
+    if (!list_empty(&gs->news)) {
+        g = container_of(gs->news.next, struct guard, in_news);
+        list_remove(&g->in_news);
+    }
+    pthread_mutex_unlock(&gs->lock);
+    if (!g)
+        return GUARD_NOTHING;
+    pthread_mutex_lock(&g->lock);
+    *owner = g->owner;
+    *state = state_of(g);
+    if (g->frames.broken != BROKEN_NONE && !g->broken_told) {
+        g->broken_told = true;
+        news = GUARD_BROKEN;
+        if (g->closed)
+            tell(g);
+    } else {
+        CHECK(g->closed);
+        news = GUARD_CLOSED;
+    }
+    pthread_mutex_unlock(&g->lock);
+    return news;
+}
+
+struct guard_state guard_look(struct guard *g)
+{
+    struct guard_state s;
+
+    pthread_mutex_lock(&g->lock);
+    s = state_of(g);
+    pthread_mutex_unlock(&g->lock);
+    return s;
+}
+
+void guard_prove(struct guard *g)
+{
+    pthread_mutex_lock(&g->lock);
+    g->frames.proven = true;
+    pthread_mutex_unlock(&g->lock);
+}
+
+void guard_cut(struct guard *g)
+{
+    pthread_mutex_lock(&g->lock);
+    if (g->fd >= 0)
+        shutdown(g->fd, SHUT_RDWR);
+    pthread_mutex_unlock(&g->lock);
+}
+
+/* ---- gRPC's calls ---- */
+
+/* The descriptor's guard, locked; NULL: it has none. */
+static struct guard *lock_guard(int fd)
+{
+    struct guard *g = fd >= 0 && fd < GUARD_FDS_MAX ? atomic_load(&table[fd]) : NULL;
+
+    if (!g)
+        return NULL;
+    pthread_mutex_lock(&g->lock);
+    if (g->fd == fd)
+        return g;
+    pthread_mutex_unlock(&g->lock);
+    return NULL;
+}
+
+static ssize_t refuse(int err)
+{
+    errno = err;
+    return -1;
+}
+
+ssize_t guard_recvmsg(int fd, struct msghdr *m, int flags, ssize_t (*real)(int, struct msghdr *, int))
+{
+    ssize_t n = real(fd, m, flags);
+    struct guard *g;
+    bool good = true;
+
+    if (n <= 0 || flags & (MSG_PEEK | MSG_ERRQUEUE) || !(g = lock_guard(fd)))
+        return n;
+    if (g->frames.broken != BROKEN_NONE) {
+        good = false;
+    } else {
+        const int64_t now = now_us();
+        size_t left = (size_t)n;
+        for (size_t i = 0; i < m->msg_iovlen && left > 0 && good; i++) {
+            size_t len = m->msg_iov[i].iov_len < left ? m->msg_iov[i].iov_len : left;
+            good = frames_in(&g->frames, m->msg_iov[i].iov_base, len, now);
+            left -= len;
+        }
+        if (!good) {
+            shutdown(fd, SHUT_RDWR);
+            tell(g);
+        }
+    }
+    pthread_mutex_unlock(&g->lock);
+    return good ? n : refuse(ECONNRESET);
+}
+
+/* Locked while the bytes leave: a client that opens a stream because it saw another one end must be counted after that. */
+ssize_t guard_sendmsg(int fd, const struct msghdr *m, int flags,
+                      ssize_t (*real)(int, const struct msghdr *, int))
+{
+    struct guard *g = lock_guard(fd);
+    int err;
+    ssize_t n;
+
+    if (!g)
+        return real(fd, m, flags);
+    n = real(fd, m, flags);
+    err = errno;
+    for (size_t i = 0, left = n > 0 ? (size_t)n : 0; i < m->msg_iovlen && left > 0; i++) {
+        size_t len = m->msg_iov[i].iov_len < left ? m->msg_iov[i].iov_len : left;
+        frames_out(&g->frames, m->msg_iov[i].iov_base, len);
+        left -= len;
+    }
+    pthread_mutex_unlock(&g->lock);
+    errno = err;
+    return n;
+}
+
+/* The connection is closed, but its number is kept until guard_free, as one more of the eventfd: calls of it that the loop has not seen yet are known to
+ * gRPC by that number only. */
+int guard_close(int fd, int (*real)(int))
+{
+    struct guard *g = lock_guard(fd);
+
+    if (!g)
+        return real(fd);
+    while (dup3(g->guards->event_fd, fd, O_CLOEXEC) < 0)
+        CHECK(errno == EINTR);
+    atomic_store(&table[fd], NULL);
+    g->fd = -1;
+    g->closed = true;
+    tell(g);
+    pthread_mutex_unlock(&g->lock);
+    return 0;
+}

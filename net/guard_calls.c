@@ -1,0 +1,45 @@
+/* recvmsg, sendmsg and close of the whole process, gRPC's among them: see guard.h. Linked into programs that have a server,
+ * and into no library: who links with libhawk.a keeps the system's.
+ *
+ * The system's are looked up when the program starts. Who calls before that, or in a child of fork, gets the kernel's. */
+#include "net/guard.h"
+
+#include <dlfcn.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static ssize_t (*real_recvmsg)(int, struct msghdr *, int);
+static ssize_t (*real_sendmsg)(int, const struct msghdr *, int);
+static int (*real_close)(int);
+
+static ssize_t kernel_recvmsg(int fd, struct msghdr *m, int flags)
+{
+    return syscall(SYS_recvmsg, fd, m, flags);
+}
+static ssize_t kernel_sendmsg(int fd, const struct msghdr *m, int flags)
+{
+    return syscall(SYS_sendmsg, fd, m, flags);
+}
+static int kernel_close(int fd) { return (int)syscall(SYS_close, fd); }
+
+__attribute__((constructor)) static void look_up(void)
+{
+    void *r = dlsym(RTLD_NEXT, "recvmsg"), *s = dlsym(RTLD_NEXT, "sendmsg"), *c = dlsym(RTLD_NEXT, "close");
+
+    memcpy(&real_recvmsg, &r, sizeof r);
+    memcpy(&real_sendmsg, &s, sizeof s);
+    memcpy(&real_close, &c, sizeof c);
+}
+
+ssize_t recvmsg(int fd, struct msghdr *message, int flags)
+{
+    return guard_recvmsg(fd, message, flags, real_recvmsg ? real_recvmsg : kernel_recvmsg);
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    return guard_sendmsg(fd, message, flags, real_sendmsg ? real_sendmsg : kernel_sendmsg);
+}
+
+int close(int fd) { return guard_close(fd, real_close ? real_close : kernel_close); }

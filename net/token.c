@@ -1,0 +1,78 @@
+/* Tokens: see token.h. */
+#include "net/token.h"
+
+#include "base/mem.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+int token_check(const char *token, size_t len, char *why, size_t size)
+{
+    if (len < TOKEN_BYTES_MIN || len > TOKEN_BYTES_MAX) {
+        snprintf(why, size, "a token has %d to %d characters, this one has %zu: " TOKEN_REMEDY,
+                 TOKEN_BYTES_MIN, TOKEN_BYTES_MAX, len);
+        return HAWK_EINVALID;
+    }
+    for (size_t i = 0; i < len; i++) {
+        if (token[i] > ' ' && token[i] <= '~')
+            continue;
+        snprintf(why, size, "a token is one word of visible ASCII characters, byte %zu of this one is %s: %s",
+                 i + 1,
+                 token[i] == '\n'   ? "an end of line"
+                 : token[i] == '\0' ? "NUL"
+                                    : "none",
+                 TOKEN_REMEDY);
+        return HAWK_EINVALID;
+    }
+    return 0;
+}
+
+/* One end of line belongs to the file. */
+static size_t without_line_end(const char *text, size_t len)
+{
+    if (len > 0 && text[len - 1] == '\n')
+        len--;
+    if (len > 0 && text[len - 1] == '\r')
+        len--;
+    return len;
+}
+
+int token_read(const char *path, bool secret, char **token, char *why, size_t size)
+{
+    char text[TOKEN_BYTES_MAX + 3]; /* with an end of line, and one to see that it is too long */
+    char wrong[256];
+    struct stat st;
+    FILE *f = fopen(path, "re");
+    size_t len;
+    int err = HAWK_EIO;
+
+    if (!f || fstat(fileno(f), &st)) {
+        snprintf(why, size, "cannot read the token file %s: %s", path, strerror(errno));
+        goto out;
+    }
+    len = fread(text, 1, sizeof text, f);
+    if (ferror(f)) {
+        snprintf(why, size, "cannot read the token file %s: %s", path, strerror(errno));
+        goto out;
+    }
+    err = HAWK_EINVALID;
+    if (secret && (st.st_mode & 077)) {
+        snprintf(why, size, "token file %s can be read by others: chmod 600 it", path);
+        goto out;
+    }
+    len = without_line_end(text, len);
+    if (token_check(text, len, wrong, sizeof wrong)) {
+        snprintf(why, size, "token file %s: %s", path, wrong);
+        goto out;
+    }
+    *token = xmalloc(len + 1);
+    memcpy(*token, text, len);
+    (*token)[len] = '\0';
+    err = 0;
+out:
+    if (f)
+        fclose(f);
+    return err;
+}

@@ -1,0 +1,23 @@
+/* Tokens: what a cluster's clients and its nodes show with every call (README, "Tokens"). */
+#ifndef HAWK_NET_TOKEN_H
+#define HAWK_NET_TOKEN_H
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define TOKEN_BYTES_MIN 16 /* shorter ones can be guessed over the network */
+#define TOKEN_BYTES_MAX 1024
+/* How to make one, for messages. */
+#define TOKEN_REMEDY "make one with `head -c 32 /dev/urandom | base64`"
+
+/* 0, or HAWK_EINVALID with a text in why (size bytes) that says what is wrong and what to do: too short, too long, or
+ * with bytes other than visible ASCII, which a header cannot carry. Whoever takes a token from a user checks it first; one
+ * that fails this check is not sent. */
+HAWK_MUST_USE int token_check(const char *token, size_t len, char *why, size_t size);
+/* Reads a file that holds one token, with or without one end of line behind it; free(*token). secret: refuses a file that
+ * others than its owner can read. HAWK_EIO, or HAWK_EINVALID; why names the file and what to do. */
+HAWK_MUST_USE int token_read(const char *path, bool secret, char **token, char *why, size_t size);
+
+#endif

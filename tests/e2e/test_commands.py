@@ -1,0 +1,209 @@
+"""What commands print, and how they end, as somebody at a terminal meets it."""
+import contextlib
+import functools
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+from hawktest import BOUND, HAWK, Daemon, run_hawk, run_tests, user_environment, wait_for
+
+
+@contextlib.contextmanager
+def local_cluster(*flags):
+    """`hawk up`; gives its directory, the environment of its user, and a function that runs a command."""
+    with tempfile.TemporaryDirectory() as d:
+        env = user_environment(d)
+        up = Daemon("up", "--slots", "2", "--output-dir", f"{d}/out", *flags, env=env)
+        up.ready()
+        yield d, env, functools.partial(run_hawk, env)
+        assert up.stop() == 0, up.text()
+
+
+def json_of(hawk, *args, check=0):
+    return json.loads(hawk(*args, "--output", "json", check=check).stdout)
+
+
+def test_jobs_says_that_there_are_more():
+    with local_cluster() as (_, _, hawk):
+        for i in range(23):
+            hawk("submit", "--name", "even" if i % 2 == 0 else "odd", "--", "true")
+        hawk("wait", "all")
+        listed = json_of(hawk, "jobs")
+        assert len(listed["jobs"]) == 20 and listed["more"] is True, listed["more"]
+        assert "there are more" in hawk("jobs").stdout
+        for flags, shown, more in ((("--limit", "23"), 23, False), (("--limit", "22"), 22, True),
+                                   (("--all",), 23, False), (("--name", "odd"), 11, False),
+                                   (("--name", "odd", "--limit", "11"), 11, False),
+                                   (("--name", "odd", "--limit", "10"), 10, True)):
+            listed = json_of(hawk, "jobs", *flags)
+            assert (len(listed["jobs"]), listed["more"]) == (shown, more), (flags, listed["more"])
+
+
+def test_wait_gives_up():
+    with local_cluster() as (_, env, hawk):
+        job = hawk("submit", "--", "sleep", "600").stdout.strip()
+        said = hawk("wait", "--for", "200ms", job, check=4).stderr
+        assert f"no longer waiting after 200ms; the job goes on: `hawk wait {job}` waits again" in said, said
+        document = json_of(hawk, "wait", "--for", "200ms", job, check=4)
+        assert document["jobs"][0]["job"] == job and "no longer waiting" in document["errors"][0]["message"]
+        # What failed meanwhile is told all the same.
+        failed = hawk("submit", "--", "false").stdout.strip()
+        wait_for("its end", lambda: json_of(hawk, "job", failed)["jobs"][0]["state"] == "failed")
+        said = hawk("wait", "--for", "200ms", job, failed, check=4).stderr
+        assert f"job {failed}: 1 of 1 task failed" in said and f"job {job}: " not in said, said
+        hawk("cancel", job)
+        hawk("wait", "--for", "600s", job, check=1)
+        assert "--for goes with --wait" in hawk("submit", "--for", "1s", "--", "true", check=2).stderr
+        attended = hawk("submit", "--wait", "--for", "200ms", "--", "sleep", "600", check=4)
+        assert "is cancelled when nobody waits" in attended.stderr, attended.stderr
+        help_text = " ".join(hawk("help", "wait").stdout.split())
+        assert "how long one node may take to answer each call, not the whole command" in help_text, help_text
+
+
+def test_cancelled_tasks_show_what_they_ran():
+    with local_cluster() as (_, _, hawk):
+        job = hawk("submit", "--array", "1-4", "--", "sleep", "600").stdout.strip()
+        wait_for("two of them to run", lambda: json_of(hawk, "job", job)["jobs"][0]["running"] == 2)
+        hawk("cancel", job)
+        assert "failed" not in hawk("wait", "--progress", job, check=1).stderr
+        tasks = json_of(hawk, "job", job)["jobs"][0]["task_list"]
+        ran = [t["run_us"] for t in tasks if t["worker"]]
+        assert len(ran) == 2 and all(us and us > 0 for us in ran), tasks
+        assert [t["run_us"] for t in tasks if not t["worker"]] == [None, None], tasks
+        assert " 0s" not in hawk("job", job).stdout
+        # They are none of the failed ones.
+        head, *rows = hawk("explain", job).stdout.split("\n\n")[1].splitlines()
+        columns = {name: i for i, name in enumerate(head.split())}
+        for row in rows:
+            cells = row.replace(" (", "(").split()
+            assert (cells[columns["FAILED"]], cells[columns["CANCELLED"]]) == ("0", "1"), (head, rows)
+        assert max(map(len, hawk("explain", job).stdout.splitlines())) <= 100
+
+
+def test_failures_are_told_without_what_was_cancelled():
+    with local_cluster() as (_, _, hawk):
+        # Two slots: one task fails when the other runs, and the rest is cancelled.
+        job = hawk("submit", "--array", "1-4", "--max-fails", "1", "--", "sh", "-c", "[ {} = 1 ] && exit 3; sleep 600")
+        said = hawk("wait", job.stdout.strip(), check=1).stderr.splitlines()
+        assert said[0].endswith("1 of 4 tasks failed, 3 were cancelled"), said
+        assert [line.split(",")[0].strip() for line in said[1:-1]] == ["task 1: exited 3"], said
+
+
+def test_the_same_failure_is_one_line():
+    with local_cluster() as (_, _, hawk):
+        merged = r"1000 tasks \(1, 2, 3, 4, 5, \.\.\.\): not started \(127\): nosuchthing: no such program.*"
+        r = hawk("submit", "--wait", "--array", "1-1000", "--", "nosuchthing", check=1)
+        job = r.stdout.strip()
+        for said in (r.stderr.splitlines(), hawk("wait", job, check=1).stderr.splitlines()):
+            assert len(said) == 3 and said[0].endswith("1000 of 1000 tasks failed"), said
+            assert re.match("  " + merged, said[1]), said
+        shown = hawk("job", job).stdout.splitlines()
+        rows = shown[next(i for i, x in enumerate(shown) if "ATTEMPT" in x) + 1:]
+        assert len(rows) == 2 and rows[0].split()[0] == "1", rows
+        assert rows[1].startswith("999 more tasks (2, 3, 4, 5, 6, ...): not started (127): nosuchthing: "), rows
+        # Who asks for so many gets each, and so do scripts.
+        assert hawk("job", "--tasks", "50", job).stdout.count("nosuchthing: no such") >= 16
+        assert len(json_of(hawk, "job", job)["jobs"][0]["task_list"]) == 1000
+        # Failures of several kinds are told apart.
+        said = hawk("submit", "--wait", "--array", "1-12", "--", "sh", "-c", "exit $((HAWK_TASK_INDEX % 2 + 3))",
+                    check=1).stderr
+        assert re.search(r"  6 tasks \(1, 3, 5, 7, 9, \.\.\.\): exited 4", said), said
+        assert re.search(r"  6 tasks \(2, 4, 6, 8, 10, \.\.\.\): exited 3", said), said
+
+
+# U+0085 and U+009B are controls, U+202E and U+2067 turn the text, U+200E and U+061C are marks, U+FEFF has no width.
+ACTING = "\x85\x9b\u202e\u2067\u200e\u061c\ufeff"
+
+
+def test_what_people_read_acts_on_no_terminal():
+    with local_cluster("--log-level", "debug") as (d, env, hawk):
+        job = hawk("submit", "--wait", "--name", f"n{ACTING}n", "--cwd", d, "--", "true", f"a{ACTING}a").stdout.strip()
+        missing = hawk("submit", "--", f"no{ACTING}such").stdout.strip()
+        hawk("wait", missing, check=1)
+        texts = [hawk("jobs"), hawk("job", job, missing), hawk("explain", job, missing), hawk("wait", missing, check=1),
+                 hawk("submit", f"--stdout=%{ACTING}", "--", "true", check=2),
+                 hawk("run", "--", f"no{ACTING}such", check=1)]
+        for r in texts:
+            assert not set(ACTING) & set(r.stdout + r.stderr), (r.args, r.stdout, r.stderr)
+        assert "n???????n" in hawk("jobs").stdout
+        # JSON has them all, as escapes.
+        for command in ("job", "explain", "jobs"):
+            r = hawk(command, *([] if command == "jobs" else [job]), "--output", "json")
+            assert not set(ACTING) & set(r.stdout), r.stdout
+            details = json.loads(r.stdout)["jobs"][-1]
+            assert details.get("details", details)["name"] == f"n{ACTING}n", details
+
+
+def test_a_part_of_a_flag_is_no_flag():
+    with tempfile.TemporaryDirectory() as d:
+        hawk = functools.partial(run_hawk, user_environment(d))
+        said = hawk("submit", "--at", "now", check=2).stderr
+        assert said == "hawk: submit: no flag '--at': did you mean --at-most-once?\n", said
+        assert "did you mean --name?" in hawk("submit", "--nam=x", "--", "true", check=2).stderr
+        assert "did you mean --limit?" in hawk("jobs", "--lim", "3", check=2).stderr
+        assert "did you mean --slots?" in hawk("run", "--slot", "3", "--", "true", check=2).stderr
+
+
+def test_tasks_find_their_input():
+    with local_cluster() as (d, env, hawk):
+        ran = f"{d}/ran"
+        lines = f"plain\n$(touch {ran})\n'; touch {ran}; '\n a \"b\"  c \n"
+        with open(f"{d}/lines", "w") as f:
+            f.write(lines)
+        for command in (("submit", "--wait"), ("run",)):
+            hawk(*command, "--each-line", f"{d}/lines", "--stdout", f"{d}/out.%t", "--",
+                 "sh", "-c", 'printf "%s\\n" "$HAWK_INPUT"')
+            got = "".join(open(f"{d}/out.{i}").read() for i in range(4))
+            assert got == lines and not os.path.exists(ran), got
+        # An element of an array, and the one task of a job without one; whatever the submitter's environment says.
+        hawk("submit", "--wait", "--array", "7-8", "--env", "HAWK_INPUT=mine", "--stdout", f"{d}/array.%t", "--",
+             "sh", "-c", "echo $HAWK_INPUT")
+        assert [open(f"{d}/array.{i}").read() for i in (7, 8)] == ["7\n", "8\n"]
+        hawk("submit", "--wait", "--stdout", f"{d}/one", "--", "sh", "-c", "echo $HAWK_INPUT")
+        assert open(f"{d}/one").read() == "0\n"
+
+
+def test_lines_in_texts_of_shells_are_warned_of():
+    with local_cluster() as (d, env, hawk):
+        with open(f"{d}/lines", "w") as f:
+            f.write("a\nb\n")
+        lines = ("submit", "--each-line", f"{d}/lines", "--")
+        for shell in (("sh", "-c"), ("/bin/bash", "-euc"), ("timeout", "9", "bash", "-e", "-c"), ("dash", "-c"),
+                      ("ksh", "-c"), ("zsh", "-fc")):
+            said = hawk(*lines, *shell, "echo {}").stderr
+            assert said.startswith("hawk: submit: {} in the text of") and '"$HAWK_INPUT"' in said, said
+        document = json.loads(hawk("submit", "--output", "json", "--each-line", f"{d}/lines", "--", "sh", "-c", "echo {}").stdout)
+        assert "$HAWK_INPUT" in document["warnings"][0]["message"], document
+        for harmless in (("echo", "{}"), ("sh", "-c", 'echo "$1"', "sh", "{}"), ("sh", "x.sh", "{}"), ("bash", "--", "-c", "{}")):
+            assert hawk(*lines, *harmless).stderr == "", harmless
+        assert hawk("submit", "--array", "1-2", "--", "sh", "-c", "echo {}").stderr == ""
+
+
+def test_a_flag_that_has_no_effect_is_warned_of():
+    with local_cluster() as (_, _, hawk):
+        for args in (("submit", "--retries", "3", "--at-most-once"), ("submit", "--retries", "3"), ("run", "--retries", "3"),
+                     ("run", "--retries", "3", "--at-most-once")):
+            r = hawk(*args, "--", "true")
+            assert r.stderr.startswith(f"hawk: {args[0]}: --retries has no effect"), r
+            document = json.loads(hawk(*args, "--output", "json", "--", "true").stdout)
+            assert [w["message"] for w in document["warnings"]] == [r.stderr.strip().removeprefix("hawk: ")], document
+        for args in (("submit",), ("submit", "--at-most-once"), ("submit", "--retries", "0"), ("run", "-q"),
+                     ("submit", "--retries", "3", "--app", "nobody")):
+            assert hawk(*args, *([] if "--app" in args else ["--", "true"])).stderr == "", args
+        assert "that fails" in " ".join(hawk("submit", "--help").stdout.split())
+
+
+def test_no_worker_is_reserved_and_why():
+    with local_cluster() as (_, _, hawk):
+        note = "short partition: 10% of 2 slots is less than one worker's 1: none is reserved; set central.short_partition to at least 50%"
+        assert json_of(hawk, "stats")["short_partition_note"] == note
+        assert note in hawk("stats").stdout
+        hawk("policy", "set", "--short-partition", "50%")
+        assert json_of(hawk, "stats")["short_partition_note"] == ""
+        assert "short" in [n["general"] is False and "short" for n in json_of(hawk, "nodes")["nodes"] if n["role"] == "worker"]
+
+
+run_tests(sys.modules[__name__])

@@ -1,0 +1,74 @@
+"""Central loses its state: nodes keep their ids, and nothing that they have is cancelled or run twice."""
+import os
+import shutil
+import subprocess
+import sys
+
+from hawktest import HAWK, Cluster, Daemon, run_tests, wait_for
+
+FAST = ("--heartbeat", "100ms", "--suspect", "500ms", "--long-lease", "2s", "--ids-wait", "20s")
+
+
+def ids(c):
+    return {n["name"]: n["node"] for n in c.json("nodes")["nodes"] if n["role"] != "central" and n["state"] == "up"}
+
+
+def test_an_empty_central_keeps_ids():
+    with Cluster(dists=2, workers=2, slots=3) as c:  # room for all three tasks on any of the two
+        before = ids(c)
+        c.central_flags = list(FAST)
+        short = subprocess.Popen([HAWK, "submit", "--wait", "--class", "short", "--array", "1-2", "--", "sh", "-c",
+                                  f"echo x >> {c.dir}/short; while ! test -e {c.dir}/go; do sleep 0.02; done"],
+                                 env={**os.environ, "HAWK_DIST": c.dist_addrs[0]})
+        wait_for("the short tasks", lambda: os.path.exists(f"{c.dir}/short") and
+                 len(open(f"{c.dir}/short").readlines()) == 2)
+        long = c.submit("--class", "long", "--", "sh", "-c", f"while ! test -e {c.dir}/go; do sleep 0.02; done")
+        wait_for("the long task", lambda: c.job(long)["running"] == 1)
+        c.central.kill()
+        shutil.rmtree(f"{c.dir}/central")
+        c.start_central(c.central_addr)
+        late = c.start_worker("w3", wait=False)
+        wait_for("everybody", lambda: len(ids(c)) == 5)
+        after = ids(c)
+        assert {n: after[n] for n in before} == before, (before, after)
+        assert after["w3"] > max(before.values()), after
+        wait_for("the long task again", lambda: c.job(long)["running"] == 1)
+        open(f"{c.dir}/go", "w").close()
+        assert short.wait(timeout=60) == 0
+        assert len(open(f"{c.dir}/short").readlines()) == 2, "a short task started twice"
+        c.hawk("wait", long)
+        assert c.job(long)["state"] == "done"
+        late.stop()
+
+
+def test_a_dist_of_another_cluster_is_refused():
+    with Cluster(dists=1, workers=1) as c, Cluster(dists=1, workers=1) as other:
+        d = c.dists.pop()
+        d.stop()
+        d = Daemon(*[other.central_addr if a == c.central_addr else a for a in d.args[1:]])
+        assert d.wait() != 0, d.text()
+        assert "another cluster" in d.text(), d.text()
+        assert "address of its own central" in d.text(), d.text()
+
+
+def test_a_new_cluster_waits_for_nodes_with_ids_only_where_they_can_come_from():
+    """A port that the kernel chose is one that nobody knows from before."""
+    with Cluster(dists=1, workers=1) as c:
+        addr = c.central_addr
+        for d in c.workers + c.dists:
+            d.stop()
+        c.workers, c.dists, c.dist_addrs = [], [], []
+        c.central.stop()
+        shutil.rmtree(f"{c.dir}/central")
+        c.central_flags = ["--ids-wait", "24h"]
+        c.start_central("127.0.0.1:0")
+        c.start_worker("new")
+        c.workers.pop().stop()
+        c.central.stop()
+        shutil.rmtree(f"{c.dir}/central")
+        c.central_flags = ["--ids-wait", "10ms"]
+        c.start_central(addr)
+        c.start_worker("newer")
+
+
+run_tests(sys.modules[__name__])

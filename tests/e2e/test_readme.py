@@ -1,0 +1,82 @@
+"""The README's cluster of three machines, from its own text: each machine a network namespace. Needs root and iproute2."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+from hawktest import BOUND, HAWK, Daemon, run_tests
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+TEXT = open(f"{ROOT}/README.md").read().split("## A cluster of three machines")[1].split("**Several centrals.**")[0]
+
+
+class Machine(Daemon):
+    """A daemon in a namespace; its host's name is that of the machine."""
+
+    def __init__(self, net, name, command, dir):
+        argv = ["ip", "netns", "exec", net, "unshare", "--uts", "sh", "-c",
+                f"hostname {name}; exec {HAWK} {command} --state-dir {dir}/{name}-{command.split()[0]}"
+                + (f" --output-dir {dir}/{name}/out" if "worker" in command else "")]
+        super().__init__(env={"HAWK_CONFIG": f"{dir}/hawk.yaml"}, argv=argv)
+
+
+def ip(*args, check=True):
+    return subprocess.run(["ip", *args], check=check, capture_output=True, text=True).returncode == 0
+
+
+def test_three_machines():
+    mark = f"hawk{os.getpid()}"
+    nets = {}
+    daemons = []
+    machines = re.findall(r"^\| (\w+) \| (10\.0\.0\.\d) \|", TEXT, re.M)
+    commands = re.findall(r"^ +(\w+)\$ +hawk (central|dist|worker.*|dist.*)$", TEXT, re.M)
+    assert len(machines) == 3 and len(commands) == 5, (machines, commands)
+    if os.geteuid() != 0 or not ip("netns", "add", f"{mark}-hub", check=False):
+        print("skipped: no network namespaces can be made here")
+        return
+    try:
+        ip("-n", f"{mark}-hub", "link", "add", "name", "br0", "type", "bridge", "forward_delay", "0")
+        ip("-n", f"{mark}-hub", "link", "set", "br0", "up")
+        for i, (name, addr) in enumerate(machines):
+            net = nets[name] = f"{mark}-{name}"
+            ip("netns", "add", net)
+            ip("-n", net, "link", "set", "lo", "up")
+            ip("-n", net, "link", "add", "eth0", "type", "veth", "peer", "name", f"p{i}", "netns", f"{mark}-hub")
+            ip("-n", f"{mark}-hub", "link", "set", f"p{i}", "master", "br0", "up")
+            ip("-n", net, "addr", "add", f"{addr}/24", "dev", "eth0")
+            ip("-n", net, "link", "set", "eth0", "up")
+        with tempfile.TemporaryDirectory() as d:
+            yaml = re.search(r"```\n( +cluster:\n.*?)```", TEXT, re.S).group(1)
+            with open(f"{d}/hawk.yaml", "w") as f:
+                f.write(re.sub(r"^   ", "", yaml, flags=re.M).replace("/etc/hawk", d))
+            for token in re.findall(r"token_file: /etc/hawk/(\S+)", TEXT):
+                with os.fdopen(os.open(f"{d}/{token}", os.O_WRONLY | os.O_CREAT, 0o600), "w") as f:
+                    f.write(os.urandom(32).hex() + "\n")
+            for name, command in commands:
+                daemons.append(Machine(nets[name], name, command, d))
+            for daemon in daemons:
+                daemon.ready()
+            exports = dict(x.split("=") for x in re.search(r"export (HAWK_DIST=\S+ HAWK_TOKEN_FILE=\S+)", TEXT).group(1).split())
+            exports["HAWK_TOKEN_FILE"] = f"{d}/token"
+            hawk = lambda *args: subprocess.run(
+                ["ip", "netns", "exec", nets["node2"], HAWK, *args], capture_output=True, text=True, check=True,
+                timeout=BOUND, env={**os.environ, **exports}).stdout
+            nodes = hawk("nodes")
+            shown = re.search(r"\$ hawk nodes\n(.*?)\n +\$", TEXT, re.S).group(1)
+            for column in (1, 2):
+                cells = lambda text: sorted(line.split()[column] for line in text.splitlines())
+                assert cells(nodes) == cells(shown), (nodes, shown)
+            job = hawk("submit", "--array", "1-8", "--cwd", "/tmp", "--wait", "--", "hostname").split()[0]
+            assert set(hawk("cat", job).split()) <= {"node1", "node2"}
+            for daemon in reversed(daemons):
+                daemon.stop()
+    finally:
+        for daemon in daemons:
+            if daemon.p.poll() is None:
+                daemon.kill()
+        for net in [f"{mark}-hub", *nets.values()]:
+            ip("netns", "del", net, check=False)
+
+
+run_tests(sys.modules[__name__])

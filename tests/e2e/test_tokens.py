@@ -1,0 +1,259 @@
+"""Tokens: what clients and nodes show, and what whoever has only the clients' gets: nothing that is a node's."""
+import os
+import sys
+import tempfile
+
+import grpc
+
+from grpctest import Caller, generated, pb, refused
+from hawktest import BOUND, HAWK, Cluster, Daemon, run_tests, wait_for
+
+wire = generated("cluster")
+CLIENTS, NODES = "the-clients-token-of-this-test", "the-nodes-token-of-this-test"
+UNAUTHENTICATED = grpc.StatusCode.UNAUTHENTICATED
+
+
+def write(path, text, mode=0o600):
+    with open(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, mode), "wb") as f:
+        f.write(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+class TokenCluster(Cluster):
+    """A cluster whose clients and nodes have a token each."""
+
+    def __init__(self, **more):
+        self.tokens = tempfile.TemporaryDirectory()
+        self.clients = write(f"{self.tokens.name}/clients", CLIENTS + "\n")
+        flags = ("--token-file", self.clients, "--node-token-file", write(f"{self.tokens.name}/nodes", NODES + "\n"))
+        super().__init__(central=flags, worker=flags, dist=flags, **more)
+
+    def hawk(self, *args, env=None, **more):
+        return super().hawk(*args, env={"HAWK_TOKEN_FILE": self.clients, **(env or {})}, **more)
+
+
+class Link:
+    """A link that this test dials, as a daemon would, under whatever name and role."""
+
+    def __init__(self, addr, token, role, name="forged", node=0, version=2):
+        self.out, self.ended = [], False
+        self.channel = grpc.insecure_channel(addr)
+        call = self.channel.stream_stream("/hawk.v1.Peer/Link", request_serializer=lambda m: m.SerializeToString(),
+                                          response_deserializer=wire.Batch.FromString)
+        metadata = [("hawk-version", str(version)), ("hawk-role", role), ("hawk-node", str(node)), ("hawk-name", name)]
+        if token:
+            metadata.append(("authorization", f"Bearer {token}"))
+        self.call = call(self._batches(), timeout=BOUND, metadata=metadata)
+
+    def _batches(self):
+        while not self.ended:
+            while self.out:
+                yield self.out.pop(0)
+            wait_for("something to send", lambda: self.out or self.ended)
+
+    def send(self, **envelope):
+        self.out.append(wire.Batch(envelopes=[wire.Envelope(**envelope)]))
+
+    def hear(self, kind):
+        """The next message of this kind."""
+        for batch in self.call:
+            for e in batch.envelopes:
+                if e.WhichOneof("body") == kind:
+                    return getattr(e, kind)
+        raise AssertionError(f"the link ended without {kind}")
+
+    def join(self, role, name="forged", **more):
+        self.send(join=wire.Join(name=name, addr="127.0.0.1:1", incarnation=1, version=2, role=role, **more))
+
+    def close(self):
+        self.ended = True
+        self.call.cancel()
+        self.channel.close()
+
+
+def opening_is_refused(addr, token, role, **more):
+    link = Link(addr, token, role, **more)
+    try:
+        return refused(UNAUTHENTICATED, lambda: next(iter(link.call)))
+    finally:
+        link.close()
+
+
+def test_a_clients_token_opens_no_link():
+    with TokenCluster() as c:
+        assert c.hawk("submit", "--wait", "--", "true").returncode == 0
+        worker = next(n["address"] for n in c.json("nodes")["nodes"] if n["role"] == "worker")
+        for addr in (c.central_addr, c.dist_addrs[0], worker):
+            for role in ("worker", "dist", "central"):
+                assert "cluster.node_token_file" in opening_is_refused(addr, CLIENTS, role)
+            opening_is_refused(addr, None, "worker")
+            opening_is_refused(addr, NODES[:-1], "worker")
+        for addr in (c.central_addr, c.dist_addrs[0]):
+            assert Caller(addr, CLIENTS)("ListNodes", pb.ListNodesRequest(), pb.ListNodesReply).nodes
+            refused(UNAUTHENTICATED, lambda a=addr: Caller(a)("ListNodes", pb.ListNodesRequest(), pb.ListNodesReply))
+
+
+def test_the_nodes_token_opens_links_and_makes_calls():
+    with TokenCluster(workers=1) as c:
+        link = Link(c.central_addr, NODES, "worker")
+        link.join(wire.ROLE_WORKER, slots=1)
+        assert link.hear("joined").node > 0
+        link.close()
+        assert Caller(c.dist_addrs[0], NODES)("ListNodes", pb.ListNodesRequest(), pb.ListNodesReply).nodes
+
+
+def ends(link, *words):
+    """The link is broken, and this is why."""
+    try:
+        for _ in link.call:
+            pass
+    except grpc.RpcError as e:
+        assert all(w in e.details() for w in words), e
+        return
+    finally:
+        link.close()
+    raise AssertionError("the link was closed in good order")
+
+
+def test_a_node_keeps_to_its_role():
+    with TokenCluster(workers=1) as c:
+        worker = next(n["address"] for n in c.json("nodes")["nodes"] if n["role"] == "worker")
+        ends(Link(c.central_addr, NODES, "central"), "central answers there, which a central does not dial")
+        ends(Link(worker, NODES, "central", node=9), "which a central does not dial")
+        ends(Link(c.dist_addrs[0], NODES, "dist", node=9), "which a dist does not dial")
+        ends(Link(c.dist_addrs[0], NODES, "worker", node=9), "which a worker does not dial")
+        report = wire.JobReport(name="x", mean_us=1, task_us=1, tasks=1)
+
+        link = Link(c.central_addr, NODES, "worker", name="liar")
+        link.join(wire.ROLE_WORKER, name="liar", slots=1)
+        link.hear("joined")
+        link.send(job_report=report)
+        ends(link, "a worker may not send JOB_REPORT to a central")
+        wait_for("the log to name peer and message", lambda: "liar (" in c.central.text() and "sent JOB_REPORT" in c.central.text())
+
+        link = Link(c.central_addr, NODES, "worker")
+        link.send(joined=wire.Joined(cluster=1, heartbeat_us=1, lease_us=1, node=1, central_epoch=99))
+        ends(link, "may not send JOINED to a central")
+        link = Link(worker, NODES, "worker", node=77)
+        link.send(task_launch=wire.TaskLaunch(id=wire.Try(job=(1 << 40) | 1, epoch=1, attempt=1), request=1))
+        ends(link, "a worker may not send TASK_LAUNCH to a worker")
+
+
+def test_who_may_join():
+    with TokenCluster(workers=1) as c:
+        def refusal(opened, claimed, **more):
+            link = Link(c.central_addr, NODES, opened)
+            link.join(claimed, **more)
+            why = link.hear("refused").why
+            link.close()
+            return why
+
+        assert "central is called so" in refusal("worker", wire.ROLE_WORKER, name="central", slots=1)
+        assert "in the role that its link was opened in" in refusal("worker", wire.ROLE_DIST)
+        assert "in the role that its link was opened in" in refusal("dist", wire.ROLE_WORKER, slots=1)
+        link = Link(c.central_addr, NODES, "worker")
+        link.join(wire.ROLE_CENTRAL, slots=1)
+        ends(link, "JOIN at byte 1: a value is missing or out of range")
+        w = Daemon("worker", "--name", "central", "--central", c.central_addr)
+        assert w.wait() == 2 and "central is called so" in w.text(), w.text()
+        assert sum(n["name"] == "central" for n in c.json("nodes")["nodes"]) == 1
+
+
+def test_a_daemon_with_the_clients_token_alone_does_not_join():
+    with TokenCluster(workers=1) as c:
+        w = Daemon("worker", "--name", "odd", "--central", c.central_addr, "--state-dir", f"{c.dir}/odd", "--output-dir",
+                   f"{c.dir}/odd", "--token-file", c.clients)
+        c.workers.append(w)
+        wait_for("the reason in its log", lambda: "set cluster.node_token_file" in w.text())
+        assert not any(n["name"] == "odd" for n in c.json("nodes")["nodes"])
+
+
+def test_nobody_moves_anothers_job():
+    with TokenCluster(workers=1) as c:
+        dist = Caller(c.dist_addrs[0], CLIENTS)
+
+        def submit(command, **more):
+            spec = pb.JobSpec(tasks=1, kind=pb.PAYLOAD_TIMER, argv=[command], tag=pb.TAG_SHORT)
+            return dist("Submit", pb.SubmitRequest(job=spec, **more), pb.SubmitReply).job
+
+        for key in (4711, 0):
+            job = submit("600s", key=key)
+            for epoch in (1 + 2, 1 + 2 * 100):
+                for forged in (0, 1, 4712, 2**64 - 1):
+                    words = refused(grpc.StatusCode.PERMISSION_DENIED, lambda j=job, e=epoch, k=forged: submit(
+                        "0ms", key=k, resubmit=pb.Resubmit(job=j, epoch=e)))
+                    assert "another key" in words, words
+            reply = dist("GetJob", pb.GetJobRequest(job=job, spec=True), pb.GetJobReply)
+            assert reply.job.epoch == 1 and list(reply.spec.argv) == ["600s"], reply
+            if key:
+                assert submit("600s", key=key, resubmit=pb.Resubmit(job=job, epoch=3)) == job
+                assert dist("GetJob", pb.GetJobRequest(job=job), pb.GetJobReply).job.epoch == 3
+            dist("Cancel", pb.CancelRequest(job=job), pb.CancelReply)
+
+
+def test_no_report_moves_the_cutoff_beyond_its_bound():
+    ages = 10000 * 86400 * 10**6
+    with TokenCluster(workers=1) as c:
+        central = Caller(c.central_addr, CLIENTS)
+
+        def cutoff():
+            return central("GetPolicy", pb.GetPolicyRequest(), pb.Policy).cutoff_us
+
+        dist = Link(c.central_addr, NODES, "dist")
+        dist.join(wire.ROLE_DIST)
+        dist.hear("joined")
+        for _ in range(200):
+            dist.send(job_report=wire.JobReport(name="x", mean_us=ages, task_us=ages, tasks=1))
+        wait_for("the reports to be heard", lambda: cutoff() != 10 * 10**6)
+        assert cutoff() == 3600 * 10**6
+        dist.send(job_report=wire.JobReport(name="x", mean_us=ages, task_us=1, tasks=1))
+        ends(dist, "JOB_REPORT at byte 1: a value is missing or out of range")
+
+
+def test_one_token_for_all_works_and_warns():
+    with tempfile.TemporaryDirectory() as d:
+        flags = ("--token-file", write(f"{d}/token", CLIENTS))
+        with Cluster(workers=1, dists=0, central=flags, worker=flags) as c:
+            for daemon in (c.central, *c.workers):
+                assert "cluster.node_token_file is not set" in daemon.text(), daemon.text()
+            Link(c.central_addr, CLIENTS, "worker").close()
+        with open(f"{d}/hawk.yaml", "w", encoding="ascii") as f:
+            f.write(f"cluster:\n  token_file: {d}/token\n")
+        said = c.hawk("config", "check", f"{d}/hawk.yaml")
+        assert said.stdout.endswith(": ok\n") and "cluster.node_token_file is not set" in said.stderr, said
+
+
+def test_bad_token_files():
+    with tempfile.TemporaryDirectory() as d:
+        good = write(f"{d}/good", CLIENTS)
+        for name, text, why in (("one", "x\n", "has 1"), ("short", "x" * 15, "has 15"), ("empty", "", "has 0"),
+                                ("lines", CLIENTS + "\n" + NODES + "\n", "an end of line"), ("nul", CLIENTS + "\0", "NUL"),
+                                ("blank", "the clients token of this test", "visible"), ("long", "x" * 1025, "has 1025")):
+            bad = write(f"{d}/{name}", text)
+            for flags in (("--token-file", bad), ("--token-file", good, "--node-token-file", bad)):
+                c = Daemon("central", "--listen", "127.0.0.1:0", "--state-dir", f"{d}/c", *flags)
+                assert c.wait() == 2 and bad in c.text() and why in c.text() and "make one with" in c.text(), c.text()
+            client = Daemon("nodes", "--dist", "127.0.0.1:1", "--token-file", bad)
+            assert client.wait() == 2 and bad in client.text() and why in client.text(), client.text()
+            if "\0" not in text and text:
+                client = Daemon("nodes", "--dist", "127.0.0.1:1", env={"HAWK_TOKEN": text, "HAWK_TOKEN_FILE": ""})
+                assert client.wait() == 2 and "HAWK_TOKEN" in client.text(), client.text()
+
+
+def test_tokens_that_do_not_go_together():
+    with tempfile.TemporaryDirectory() as d:
+        def refusal(*flags):
+            c = Daemon("central", "--listen", "127.0.0.1:0", "--state-dir", f"{d}/c", *flags)
+            assert c.wait() == 2, c.text()
+            return c.text()
+
+        one, copy = write(f"{d}/one", CLIENTS), write(f"{d}/copy", CLIENTS + "\n")
+        readable = write(f"{d}/readable", NODES, 0o640)
+        assert "hold the same token" in refusal("--token-file", one, "--node-token-file", copy)
+        assert "the same file" in refusal("--token-file", one, "--node-token-file", one)
+        assert "without cluster.token_file" in refusal("--node-token-file", one)
+        assert "chmod 600" in refusal("--token-file", one, "--node-token-file", readable)
+        assert "/nonexistent" in refusal("--token-file", one, "--node-token-file", "/nonexistent")
+
+
+run_tests(sys.modules[__name__])

@@ -1,0 +1,206 @@
+/* A central that lost its state, and the ids of nodes that come back to it (protocol 1.8). */
+#include "tests/test_central.h"
+
+#define FORMER 66 /* the cluster before; this one is 77 */
+#define NODES_MAX 100
+
+/* It has nothing, and waits for who had an id. */
+static void begin_empty(struct talk *t)
+{
+    talk_config(t);
+    t->config.ids_wait_us = 3 * S;
+    t->config.nodes_max = NODES_MAX;
+    talk_start(t);
+    tell(t, RECOVERED, recovered, 0, 0);
+}
+
+static uint32_t come_back(struct talk *t, const char *name, uint32_t node, enum role role)
+{
+    return join(
+        t, (struct join){
+               .name = name, .slots = role == ROLE_WORKER, .role = role, .node = node, .cluster = FORMER});
+}
+
+static uint32_t come_new(struct talk *t, const char *name)
+{
+    return join(t, (struct join){.name = name, .slots = 1, .role = ROLE_WORKER});
+}
+
+static void expect_refused(struct talk *t, uint32_t link, int err, const char *why)
+{
+    const struct msg_refused *r = expect(t, REFUSED, refused, link);
+
+    assert_int_equal(r->err, err);
+    assert_non_null(strstr(r->why->data, why));
+}
+
+static void who_comes_back_keeps_its_id(void **state)
+{
+    struct talk t;
+    const struct msg_journal_cluster *j;
+    const struct msg_joined *m;
+    uint32_t fresh, early, d;
+
+    begin_empty(&t);
+    early = come_new(&t, "w8");
+    fresh = come_new(&t, "w9");
+    expect_nothing_else(&t); /* 1 and 2 may be somebody's */
+    d = come_back(&t, "d1", 2, ROLE_DIST);
+    j = expect(&t, JOURNAL_CLUSTER, journal_cluster, 0);
+    assert_int_equal(j->former, FORMER);
+    assert_int_equal(j->node.v, 2 + NODES_MAX);
+    assert_int_equal(j->young, 1);
+    m = expect(&t, JOINED, joined, d);
+    assert_int_equal(m->node.v, 2);
+    assert_int_equal(m->cluster, 77);
+    assert_int_equal(m->former, FORMER);
+    /* Beyond every id that was given out, in the order they came. */
+    assert_int_equal(expect(&t, JOINED, joined, early)->node.v, 2 + NODES_MAX);
+    assert_int_equal(expect(&t, JOINED, joined, fresh)->node.v, 3 + NODES_MAX);
+    assert_int_equal(expect(&t, JOINED, joined, come_back(&t, "w1", 1, ROLE_WORKER))->node.v, 1);
+    assert_int_equal(expect(&t, JOINED, joined, come_new(&t, "w10"))->node.v, 4 + NODES_MAX);
+    talk_end(&t);
+}
+
+static void nobody_with_an_id_makes_a_new_cluster(void **state)
+{
+    struct talk t;
+    uint32_t fresh, known;
+
+    begin_empty(&t);
+    fresh = come_new(&t, "w1");
+    pass(&t, 3 * S - 1);
+    expect_none(&t, JOINED, fresh);
+    pass(&t, 1);
+    assert_int_equal(expect(&t, JOINED, joined, fresh)->node.v, 1);
+    expect_none(&t, JOURNAL_CLUSTER, 0);
+    expect_refused(&t, come_back(&t, "d1", 2, ROLE_DIST), HAWK_ESTALE, "another cluster");
+    /* Of a version that does not say its cluster. */
+    known = join(&t, (struct join){.name = "d2", .role = ROLE_DIST, .node = 7});
+    assert_int_equal(expect(&t, JOINED, joined, known)->node.v, 7);
+    talk_end(&t);
+}
+
+static void an_early_one_that_leaves_is_forgotten(void **state)
+{
+    struct talk t;
+    uint32_t gone;
+
+    begin_empty(&t);
+    gone = come_new(&t, "w1");
+    tell(&t, PEER_LOST, peer_lost, gone, 0);
+    pass(&t, 3 * S);
+    expect_none(&t, JOURNAL_NODE, 0);
+    assert_int_equal(expect(&t, JOINED, joined, come_new(&t, "w2"))->node.v, 1);
+    talk_end(&t);
+}
+
+static void nobody_is_called_something_else(void **state)
+{
+    struct talk t;
+
+    begin_empty(&t);
+    expect(&t, JOINED, joined, come_back(&t, "d1", 1, ROLE_DIST));
+    expect_refused(&t, come_back(&t, "w1", 1, ROLE_WORKER), HAWK_EINVALID, "belongs to another name");
+    expect_refused(&t, come_back(&t, "w1", NODE_ID_MAX + 1, ROLE_WORKER), HAWK_EINVALID,
+                   "belongs to another");
+    expect(&t, JOINED, joined, come_back(&t, "w1", 2, ROLE_WORKER));
+    tell(&t, PEER_LOST, peer_lost, t.links, 0);
+    expect_refused(&t, come_back(&t, "w1", 3, ROLE_WORKER), HAWK_EINVALID, "another id");
+    expect(&t, JOINED, joined, come_back(&t, "w1", 2, ROLE_WORKER));
+    expect_refused(&t, join(&t, (struct join){.name = "d9", .role = ROLE_DIST, .node = 9, .cluster = 55}),
+                   HAWK_ESTALE, "another cluster");
+    talk_end(&t);
+}
+
+/* The wait, the gap and the cluster before outlive a restart. */
+static void a_successor_stays_one(void **state)
+{
+    struct talk t;
+    uint32_t fresh;
+
+    talk_config(&t);
+    t.config.ids_wait_us = 3 * S;
+    talk_start(&t);
+    tell(&t, JOURNAL_CLUSTER, journal_cluster, 0, .former = FORMER, .node = {102}, .young = 1);
+    tell(&t, RECOVERED, recovered, 0, 0);
+    fresh = come_new(&t, "w1");
+    assert_int_equal(expect(&t, JOINED, joined, fresh)->node.v, 102);
+    assert_int_equal(expect(&t, JOINED, joined, come_back(&t, "d1", 2, ROLE_DIST))->former, FORMER);
+    talk_end(&t);
+}
+
+/* ---- What the one before had placed ---- */
+
+static void what_may_run_is_not_placed_for_a_lease(void **state)
+{
+    struct cluster c;
+    const struct msg_task_enqueue *m;
+
+    begin_empty(&c.t);
+    c.d = come_back(&c.t, "d1", 1, ROLE_DIST);
+    c.w[0] = come_back(&c.t, "w1", 2, ROLE_WORKER);
+    ack_partition(&c.t, c.w[0]);
+    c.w[1] = come_back(&c.t, "w2", 3, ROLE_WORKER);
+    ack_partition(&c.t, c.w[1]);
+    tell(&c.t, HELD_END, held_end, c.w[1], 0);
+    submit(&c.t, c.d, 1, 2, 5 * S);
+    expect(&c.t, LONG_ACCEPTED, long_accepted, c.d);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[1]);
+    /* The first one runs, and goes on. */
+    tell(&c.t, TASK_HELD, task_held, c.w[0], .id = try_of(c.d, 1, 0, 3), .run_us = 2 * S,
+         .state = TASK_RUNNING);
+    expect_none(&c.t, TASK_CANCEL, c.w[0]);
+    expect_task(&c, 0, TASK_RUNNING);
+    tell(&c.t, HELD_END, held_end, c.w[0], 0);
+    /* Of what it never placed nobody's cancelled end is one. */
+    finished(&c.t, c.w[1], try_of(c.d, 1, 1, 1), OUTCOME_CANCELLED, 15, 2 * S);
+    expect(&c.t, FINISH_ACK, finish_ack, c.w[1]);
+    expect_none(&c.t, JOURNAL_TASK, 0);
+    pass(&c.t, 60 * S - 1);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[1]);
+    pass(&c.t, 1);
+    m = expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1]);
+    assert_int_equal(m->id.task, 1);
+    assert_true(m->id.attempt > 1);
+    assert_int_equal(expect(&c.t, JOURNAL_CLUSTER, journal_cluster, 0)->young, 0);
+    finished(&c.t, c.w[0], try_of(c.d, 1, 0, 3), OUTCOME_EXITED, 0, 60 * S);
+    submit(&c.t, c.d, 2, 1, 5 * S); /* from now on it is a central like any */
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    end(&c);
+}
+
+static void a_record_that_fails_is_written_again(void **state)
+{
+    struct talk t;
+    uint64_t token;
+
+    begin_empty(&t);
+    t.journal_by_hand = true;
+    come_back(&t, "d1", 1, ROLE_DIST);
+    expect(&t, JOURNAL_CLUSTER, journal_cluster, 0);
+    token = expect(&t, JOURNAL_NODE, journal_node, 0)->token;
+    expect_nothing_else(&t);
+    tell(&t, JOURNAL_DONE, journal_done, 0, .token = token, .err = HAWK_EIO);
+    pass(&t, 2 * S);
+    expect(&t, JOURNAL_CLUSTER, journal_cluster, 0);
+    token = expect(&t, JOURNAL_NODE, journal_node, 0)->token;
+    tell(&t, JOURNAL_DONE, journal_done, 0, .token = token);
+    expect(&t, JOINED, joined, 1);
+    talk_end(&t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_comes_back_keeps_its_id),
+        cmocka_unit_test(nobody_with_an_id_makes_a_new_cluster),
+        cmocka_unit_test(an_early_one_that_leaves_is_forgotten),
+        cmocka_unit_test(nobody_is_called_something_else),
+        cmocka_unit_test(a_successor_stays_one),
+        cmocka_unit_test(what_may_run_is_not_placed_for_a_lease),
+        cmocka_unit_test(a_record_that_fails_is_written_again),
+    };
+
+    return cmocka_run_group_tests_name("central_ids", tests, NULL, NULL);
+}

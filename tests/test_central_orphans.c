@@ -1,0 +1,198 @@
+/* Long jobs that nobody waits for any more (protocol 4.7). */
+#include "tests/test_central.h"
+
+static void expect_cancelled(struct cluster *c, uint64_t seq)
+{
+    const struct msg_job_abandoned *m = expect(&c->t, JOB_ABANDONED, job_abandoned, 0);
+
+    assert_int_equal(m->job.v, JOB(1, seq).v);
+    expect(&c->t, JOURNAL_CANCEL, journal_cancel, 0);
+    expect(&c->t, TASK_CANCEL, task_cancel, c->w[0]);
+}
+
+/* A job whose task runs, and another dist, which keeps central's clock going. */
+static uint32_t begin_running(struct cluster *c)
+{
+    uint32_t other;
+
+    begin(c, 1);
+    other = add_dist(&c->t, "d2");
+    submit(&c->t, c->d, 1, 1, 9 * S);
+    expect(&c->t, LONG_ACCEPTED, long_accepted, c->d);
+    started(&c->t, c->w[0], try_of(1, 1, 0, 1));
+    return other;
+}
+
+static void a_job_whose_dist_is_gone_ends_a_lease_later(void **state)
+{
+    struct cluster c;
+    struct job_view v;
+
+    begin_running(&c);
+    tell(&c.t, PEER_LOST, peer_lost, c.d, 0);
+    pass(&c.t, 120 * S - 1); /* suspect for a lease, gone for one */
+    expect_none(&c.t, JOB_ABANDONED, 0);
+    pass(&c.t, 1);
+    expect_cancelled(&c, 1);
+    finished(&c.t, c.w[0], try_of(1, 1, 0, 1), OUTCOME_CANCELLED, 0, 1);
+    assert_true(central_quiet(c.t.c));
+    central_job_view(c.t.c, central_find_job(c.t.c, JOB(1, 1)), c.t.now_us, &v);
+    assert_int_equal(v.state, JOB_CANCELLED);
+    assert_true(v.abandoned);
+    end(&c);
+}
+
+static void a_job_whose_dist_is_another_process_ends_a_lease_later(void **state)
+{
+    struct cluster c;
+
+    begin_running(&c);
+    tell(&c.t, PEER_LOST, peer_lost, c.d, 0);
+    c.d = join(&c.t, (struct join){.name = "d1", .role = ROLE_DIST, .incarnation = 2, .node = 1});
+    pass(&c.t, 60 * S - 1);
+    expect_none(&c.t, JOB_ABANDONED, 0);
+    pass(&c.t, 1);
+    expect_cancelled(&c, 1);
+    end(&c);
+}
+
+static void a_dist_that_was_cut_off_keeps_its_jobs(void **state)
+{
+    struct cluster c;
+
+    begin_running(&c);
+    tell(&c.t, PEER_LOST, peer_lost, c.d, 0);
+    pass(&c.t, 119 * S);
+    c.d = join(&c.t, (struct join){.name = "d1", .role = ROLE_DIST, .node = 1}); /* the same process */
+    pass(&c.t, 300 * S);
+    expect_none(&c.t, JOB_ABANDONED, 0);
+    end(&c);
+}
+
+static void whoever_claims_it_stops_the_clock(void **state)
+{
+    struct cluster c;
+    uint32_t other = begin_running(&c);
+
+    tell(&c.t, PEER_LOST, peer_lost, c.d, 0);
+    pass(&c.t, 100 * S);
+    tell(&c.t, LONG_WATCH, long_watch, other, .job = JOB(1, 1), .epoch = 1, .owner = 3);
+    pass(&c.t, 300 * S);
+    expect_none(&c.t, JOB_ABANDONED, 0);
+    /* It lost the job to nobody, and now goes as well. */
+    c.d = add_dist(&c.t, "d3");
+    tell(&c.t, LEAVE, leave, other, 0);
+    pass(&c.t, 60 * S);
+    expect_cancelled(&c, 1);
+    end(&c);
+}
+
+static void who_lost_the_job_to_another_dist_does_not_claim_it(void **state)
+{
+    struct cluster c;
+    uint32_t other = begin_running(&c);
+
+    tell(&c.t, LONG_WATCH, long_watch, other, .job = JOB(1, 1), .epoch = 1, .owner = 3);
+    tell(&c.t, LEAVE, leave, other, 0);
+    pass(&c.t, 60 * S);
+    expect_cancelled(&c, 1);
+    end(&c);
+}
+
+static void without_any_dist_central_may_be_the_one_who_is_cut_off(void **state)
+{
+    struct cluster c;
+    uint32_t other = begin_running(&c);
+
+    tell(&c.t, PEER_LOST, peer_lost, c.d, 0);
+    tell(&c.t, PEER_LOST, peer_lost, other, 0);
+    pass(&c.t, 1000 * S);
+    expect_none(&c.t, JOB_ABANDONED, 0);
+    join(&c.t, (struct join){.name = "d2", .role = ROLE_DIST, .node = 3});
+    pass(&c.t, 60 * S - 1);
+    expect_none(&c.t, JOB_ABANDONED, 0);
+    pass(&c.t, 1);
+    expect_cancelled(&c, 1);
+    end(&c);
+}
+
+static void a_detached_job_needs_nobody(void **state)
+{
+    struct cluster c;
+    struct job_desc *d = desc_of("", 1);
+
+    begin(&c, 1);
+    add_dist(&c.t, "d2");
+    d->flags |= JOB_DETACHED;
+    tell(&c.t, LONG_SUBMIT, long_submit, c.d, .job = JOB(1, 1), .desc = d, .estimate_us = 9 * S, .epoch = 1);
+    job_desc_drop(d);
+    tell(&c.t, LEAVE, leave, c.d, 0);
+    pass(&c.t, 1000 * S);
+    expect_none(&c.t, JOB_ABANDONED, 0);
+    end(&c);
+}
+
+static void after_a_restart_what_nobody_claims_ends(void **state)
+{
+    struct cluster c = {0};
+    struct job_desc *d = desc_of("", 1);
+    struct blob *d1 = blob_str("d1");
+
+    talk_config(&c.t);
+    talk_start(&c.t);
+    tell(&c.t, JOURNAL_NODE, journal_node, 0, .name = d1, .node = {1}, .role = ROLE_DIST);
+    tell(&c.t, JOURNAL_JOB, journal_job, 0, .job = JOB(1, 1), .desc = d, .estimate_us = 9 * S, .epoch = 1);
+    tell(&c.t, JOURNAL_JOB, journal_job, 0, .job = JOB(1, 2), .desc = d, .estimate_us = 9 * S, .epoch = 1);
+    tell(&c.t, RECOVERED, recovered, 0, 0);
+    job_desc_drop(d);
+    blob_drop(d1);
+    pass(&c.t, 100 * S);
+    expect_none(&c.t, JOB_ABANDONED, 0);
+    c.d = join(&c.t, (struct join){.name = "d1", .role = ROLE_DIST, .node = 1});
+    tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(1, 2), .epoch = 1);
+    pass(&c.t, 60 * S);
+    assert_int_equal(expect(&c.t, JOB_ABANDONED, job_abandoned, 0)->job.v, JOB(1, 1).v);
+    expect_none(&c.t, JOB_ABANDONED, 0);
+    end(&c);
+}
+
+static void an_operator_cancels_what_only_central_has(void **state)
+{
+    struct cluster c;
+    const struct long_job *j;
+
+    begin_running(&c);
+    assert_null(central_next_job(c.t.c, NULL)); /* its dist shows it */
+    tell(&c.t, PEER_LOST, peer_lost, c.d, 0);
+    j = central_next_job(c.t.c, NULL);
+    assert_non_null(j);
+    assert_null(central_next_job(c.t.c, j));
+    tell(&c.t, CANCEL, cancel, 0, .job = JOB(1, 9), .client = 5);
+    assert_int_equal(expect(&c.t, CANCELLED, cancelled, 0)->err, HAWK_ENOT_FOUND);
+    c.t.journal_by_hand = true;
+    tell(&c.t, CANCEL, cancel, 0, .job = JOB(1, 1), .client = 5);
+    expect(&c.t, TASK_CANCEL, task_cancel, c.w[0]);
+    expect_none(&c.t, CANCELLED, 0);
+    talk_journal(&c.t, 0);
+    assert_int_equal(expect(&c.t, CANCELLED, cancelled, 0)->client, 5);
+    pass(&c.t, 1000 * S);
+    expect_none(&c.t, JOB_ABANDONED, 0);
+    end(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_job_whose_dist_is_gone_ends_a_lease_later),
+        cmocka_unit_test(a_job_whose_dist_is_another_process_ends_a_lease_later),
+        cmocka_unit_test(a_dist_that_was_cut_off_keeps_its_jobs),
+        cmocka_unit_test(whoever_claims_it_stops_the_clock),
+        cmocka_unit_test(who_lost_the_job_to_another_dist_does_not_claim_it),
+        cmocka_unit_test(without_any_dist_central_may_be_the_one_who_is_cut_off),
+        cmocka_unit_test(a_detached_job_needs_nobody),
+        cmocka_unit_test(after_a_restart_what_nobody_claims_ends),
+        cmocka_unit_test(an_operator_cancels_what_only_central_has),
+    };
+
+    return cmocka_run_group_tests_name("central_orphans", tests, NULL, NULL);
+}

@@ -1,0 +1,177 @@
+/* Tasks that their workers could not start: they go elsewhere, cost nothing, and who is to blame hears of it. */
+#include "tests/test_dist.h"
+
+static void cannot_start(struct talk *t, uint32_t worker, struct try_id id)
+{
+    struct blob *why = blob_str("no such directory");
+
+    HEAR(t, worker, TASK_FINISHED, task_finished, .id = id, .outcome = OUTCOME_LOST,
+         .code = HAWK_ECANNOT_START, .result = why);
+    blob_drop(why);
+}
+
+static uint32_t probes_to(struct talk *t, uint32_t worker)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < t->out.n; i++)
+        if (t->out.v[i].type == MSG_PROBE && t->out.v[i].peer == worker)
+            n += t->out.v[i].probe.count;
+    return n;
+}
+
+static bool blamed(struct talk *t, uint32_t worker)
+{
+    for (uint32_t i = 0; i < t->out.n; i++)
+        if (t->out.v[i].type == MSG_START_BLAMED && t->out.v[i].peer == worker)
+            return true;
+    return false;
+}
+
+static struct task_view task_of(struct talk *t, uint32_t task)
+{
+    struct task_view v;
+
+    dist_task_view(&t->d, dist_find(&t->d, J(1)), task, t->now, &v);
+    return v;
+}
+
+/* One task, at most once, on two workers. */
+static void it_runs_elsewhere_at_no_cost(void **state)
+{
+    struct talk *t = talk_joined("hawk", 2);
+    struct job_desc *d = desc_new(1, "");
+
+    d->flags |= JOB_AT_MOST_ONCE;
+    d->retries = 0;
+    submit(t, d);
+    ignore(t);
+    request(t, 101, 1, 1);
+    ignore(t);
+    cannot_start(t, 101, try_of(1, 0, 1, 1));
+    assert_int_equal(task_of(t, 0).state, TASK_WAITING);
+    assert_int_equal(probes_to(t, 101), 0);
+    ignore(t);
+    request(t, 101, 1, 2); /* one that crossed: it is not given the task again */
+    says(t, "101 NO_TASK");
+    assert_int_equal(probes_to(t, 101), 0);
+    ignore(t);
+    request(t, 102, 1, 1);
+    assert_false(blamed(t, 101)); /* not before it runs there */
+    ignore(t);
+    started(t, 102, try_of(1, 0, 1, 2));
+    assert_true(blamed(t, 101));
+    ignore(t);
+    finished(t, 102, try_of(1, 0, 1, 2), 0, 1000);
+    assert_false(blamed(t, 101)); /* once is enough */
+    assert_int_equal(task_of(t, 0).state, TASK_DONE);
+    ignore(t);
+    talk_end(t);
+}
+
+/* What no worker can start is not the workers' fault, and fails; the others of its job then at their first try. */
+static void it_fails_where_nobody_can_start_it(void **state)
+{
+    struct talk *t = talk_joined("hawk", 2);
+
+    submit(t, desc_new(2, ""));
+    ignore(t);
+    request(t, 101, 1, 1);
+    ignore(t);
+    cannot_start(t, 101, try_of(1, 0, 1, 1));
+    ignore(t);
+    request(t, 102, 1, 1);
+    ignore(t);
+    cannot_start(t, 102, try_of(1, 0, 1, 2));
+    assert_int_equal(task_of(t, 0).state, TASK_FAILED);
+    assert_int_equal(task_of(t, 0).outcome, OUTCOME_NOT_STARTED);
+    assert_int_equal(task_of(t, 0).code, CODE_CANNOT_START);
+    assert_string_equal(task_of(t, 0).message->data, "no such directory");
+    ignore(t);
+    request(t, 101, 1, 2);
+    says(t, "101 TASK_LAUNCH");
+    ignore(t);
+    cannot_start(t, 101, try_of(1, 1, 1, 1));
+    assert_int_equal(task_of(t, 1).state, TASK_FAILED);
+    assert_false(blamed(t, 101) || blamed(t, 102));
+    ignore(t);
+    talk_end(t);
+}
+
+/* However many workers there are. */
+static void it_fails_after_a_few(void **state)
+{
+    struct talk *t = talk_joined("hawk", 10);
+
+    submit(t, desc_new(1, ""));
+    ignore(t);
+    for (uint32_t i = 0; i < START_WORKERS_MAX; i++) {
+        assert_int_equal(task_of(t, 0).state, TASK_WAITING);
+        request(t, 101 + i, 1, 1);
+        ignore(t);
+        cannot_start(t, 101 + i, try_of(1, 0, 1, (uint16_t)(i + 1)));
+        ignore(t);
+    }
+    assert_int_equal(task_of(t, 0).state, TASK_FAILED);
+    talk_end(t);
+}
+
+/* Its stream broke before the dist heard: the end comes again, after TASK_HELD, and costs as little. */
+static void it_costs_nothing_after_a_reconnection(void **state)
+{
+    struct talk *t = talk_joined("hawk", 2);
+    struct job_desc *d = desc_new(1, "");
+
+    d->retries = 0;
+    submit(t, d);
+    ignore(t);
+    request(t, 101, 1, 1);
+    ignore(t);
+    HEAR(t, 101, TASK_HELD, task_held, .id = try_of(1, 0, 1, 1), .state = TASK_DONE);
+    ignore(t);
+    cannot_start(t, 101, try_of(1, 0, 1, 1));
+    assert_int_equal(task_of(t, 0).state, TASK_WAITING);
+    ignore(t);
+    talk_end(t);
+}
+
+/* It steals what is meant for others, who are busy, and gets nothing for it: the job is probed for again after a while, not
+ * at once, or the two would go on as fast as messages go. */
+static void a_thief_that_is_avoided_is_not_fed(void **state)
+{
+    struct talk *t = talk_joined("hawk", 2);
+    uint32_t probed = 0;
+
+    submit(t, desc_new(1, ""));
+    ignore(t);
+    request(t, 101, 1, 1);
+    ignore(t);
+    cannot_start(t, 101, try_of(1, 0, 1, 1));
+    ignore(t);
+    for (uint32_t i = 2; i < 50; i++) {
+        HEAR(t, 101, RES_MOVED, res_moved, .job = J(1), .from = {102}, .count = 1);
+        request(t, 101, 1, i);
+        probed += probes_to(t, 102);
+        assert_int_equal(probes_to(t, 101), 0);
+        ignore(t);
+    }
+    assert_in_range(probed, 0, 4); /* what was missing at first */
+    wait_timer(t, US_PER_S);
+    assert_true(probes_to(t, 102) > 0);
+    assert_int_equal(probes_to(t, 101), 0);
+    ignore(t);
+    talk_end(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_runs_elsewhere_at_no_cost),
+        cmocka_unit_test(it_fails_where_nobody_can_start_it),
+        cmocka_unit_test(it_fails_after_a_few),
+        cmocka_unit_test(it_costs_nothing_after_a_reconnection),
+        cmocka_unit_test(a_thief_that_is_avoided_is_not_fed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,336 @@
+/* The counting of HTTP/2 frames: each rule, up to its limit and one beyond, whatever the pieces the bytes come in. */
+#include "net/frames.h"
+
+#include "base/units.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum {
+    DATA,
+    HEADERS,
+    PRIORITY,
+    RST_STREAM,
+    SETTINGS,
+    PUSH_PROMISE,
+    PING,
+    GOAWAY,
+    WINDOW_UPDATE,
+    CONTINUATION
+};
+#define END_STREAM 1
+#define END_HEADERS 4
+#define PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+static struct frames f;
+static int64_t now_us;
+static size_t piece = SIZE_MAX; /* bytes come in pieces of at most so many */
+
+static bool feed(const uint8_t *p, size_t n)
+{
+    bool good = true;
+
+    for (size_t at = 0; at < n && good; at += piece < n - at ? piece : n - at)
+        good = frames_in(&f, p + at, piece < n - at ? piece : n - at, now_us);
+    return good;
+}
+
+static size_t encode(uint8_t *buf, uint8_t type, uint8_t flags, uint32_t stream, uint32_t len)
+{
+    const uint8_t head[9] = {
+        (uint8_t)(len >> 16),    (uint8_t)(len >> 8),     (uint8_t)len,           type,           flags,
+        (uint8_t)(stream >> 24), (uint8_t)(stream >> 16), (uint8_t)(stream >> 8), (uint8_t)stream};
+
+    memcpy(buf, head, 9);
+    memset(buf + 9, 'x', len);
+    return 9 + len;
+}
+
+static bool in(uint8_t type, uint8_t flags, uint32_t stream, uint32_t len)
+{
+    static uint8_t buf[9 + (1 << 17)];
+
+    return feed(buf, encode(buf, type, flags, stream, len));
+}
+
+static void out(uint8_t type, uint8_t flags, uint32_t stream, uint32_t len)
+{
+    static uint8_t buf[9 + (1 << 17)];
+    size_t n = encode(buf, type, flags, stream, len);
+
+    for (size_t at = 0; at < n; at += piece < n - at ? piece : n - at)
+        frames_out(&f, buf + at, piece < n - at ? piece : n - at);
+}
+
+static void begin(bool proven)
+{
+    frames_free(&f);
+    memset(&f, 0, sizeof f);
+    now_us = US_PER_S;
+    f.proven = proven;
+    assert_true(feed((const uint8_t *)PREFACE, strlen(PREFACE)));
+    assert_true(in(SETTINGS, 0, 0, 12));
+    assert_true(f.settings);
+}
+
+static void broken(enum frames_rule rule)
+{
+    assert_int_equal(f.broken, rule);
+    assert_false(in(SETTINGS, 1, 0, 0)); /* once broken, nothing passes */
+    assert_true(*frames_rule_text(rule));
+}
+
+static void test_preface(void **state)
+{
+    begin(false);
+    memset(&f, 0, sizeof f);
+    assert_false(feed((const uint8_t *)"PRI * HTTP/1", 12));
+    assert_int_equal(f.broken, BROKEN_PREFACE);
+    begin(false);
+    memset(&f, 0, sizeof f);
+    assert_true(feed((const uint8_t *)PREFACE, strlen(PREFACE)));
+    assert_false(in(PING, 0, 0, 8));
+    broken(BROKEN_ORDER);
+}
+
+static void test_open_streams(void **state)
+{
+    for (int proven = 0; proven < 2; proven++) {
+        const uint32_t limit = proven ? FRAMES_STREAMS : FRAMES_STREAMS_UNPROVEN;
+        begin(proven);
+        for (uint32_t i = 0; i < limit; i++)
+            assert_true(in(HEADERS, END_HEADERS, 2 * i + 1, 5));
+        assert_int_equal(f.streams_n, limit);
+        assert_false(in(HEADERS, END_HEADERS, 2 * limit + 1, 5));
+        broken(BROKEN_STREAMS);
+    }
+}
+
+/* Stream 0 is the connection: no frame of it opens or ends anything, whatever the streams' table marks free places with. */
+static void test_stream_zero(void **state)
+{
+    static const uint8_t types[] = {DATA, RST_STREAM, HEADERS};
+
+    for (size_t i = 0; i < sizeof types; i++) {
+        begin(false);
+        for (uint32_t id = 1; id < 16; id += 2)
+            assert_true(in(HEADERS, END_HEADERS, id, 5));
+        for (int type = DATA; type <= CONTINUATION; type++)
+            out((uint8_t)type, END_STREAM, 0, 4);
+        assert_int_equal(f.streams_n, 8);
+        assert_false(in(types[i], END_STREAM | END_HEADERS, 0, 4));
+        assert_int_equal(f.streams_n, 8);
+        broken(BROKEN_ORDER);
+    }
+}
+
+/* A stream is open until both sides ended it, or one reset it; any number may follow one another. */
+static void test_streams_end(void **state)
+{
+    begin(true);
+    for (uint32_t i = 0, id = 1; i < 4 * FRAMES_STREAMS; i++, id += 2) {
+        assert_true(in(HEADERS, END_HEADERS, id, 5));
+        switch (i % 4) {
+        case 0: /* the usual call */
+            assert_true(in(DATA, END_STREAM, id, 7));
+            out(HEADERS, END_HEADERS, id, 3);
+            out(DATA, 0, id, 7);
+            out(HEADERS, END_HEADERS | END_STREAM, id, 9);
+            break;
+        case 1: /* refused at once */
+            out(HEADERS, END_HEADERS | END_STREAM, id, 9);
+            assert_int_equal(f.streams_n, 1);
+            out(RST_STREAM, 0, id, 4);
+            assert_true(in(RST_STREAM, 0, id, 4)); /* which the client has not heard yet */
+            break;
+        case 2: /* a watch that is left */
+            out(HEADERS, END_HEADERS, id, 9);
+            assert_true(in(RST_STREAM, 0, id, 4));
+            break;
+        default: /* trailers */
+            out(HEADERS, END_HEADERS, id, 9);
+            out(DATA, END_STREAM, id, 0);
+            assert_true(in(DATA, END_STREAM, id, 0));
+        }
+        assert_int_equal(f.streams_n, 0);
+    }
+    assert_int_equal(f.control.spent, 1); /* SETTINGS */
+    assert_int_equal(f.resets.spent, 0);
+}
+
+static void test_many_open_in_any_order(void **state)
+{
+    begin(true);
+    for (uint32_t i = 0; i < 5000; i++)
+        assert_true(in(HEADERS, END_HEADERS | END_STREAM, 2 * i + 1, 5));
+    for (uint32_t i = 0; i < 5000; i++)
+        out(DATA, END_STREAM, 2 * (i * 1237 % 5000) + 1, 5);
+    assert_int_equal(f.streams_n, 0);
+    for (uint32_t i = 0; i < f.streams_cap; i++)
+        assert_false(((uint64_t *)(void *)f.streams)[i] & UINT32_MAX);
+}
+
+static void test_opened_before_a_call_was_accepted(void **state)
+{
+    uint32_t id = 1;
+
+    begin(false);
+    for (uint32_t i = 0; i < FRAMES_OPENED_BURST; i++, id += 2) {
+        assert_true(in(HEADERS, END_HEADERS, id, 5));
+        out(RST_STREAM, 0, id, 4);
+    }
+    now_us += US_PER_S;
+    for (uint32_t i = 0; i < FRAMES_OPENED_RATE; i++, id += 2) {
+        assert_true(in(HEADERS, END_HEADERS, id, 5));
+        out(RST_STREAM, 0, id, 4);
+    }
+    assert_false(in(HEADERS, END_HEADERS, id, 5));
+    broken(BROKEN_OPENED);
+}
+
+static void test_strict(void **state)
+{
+    begin(false);
+    frames_strict(&f);
+    for (uint32_t i = 0; i < FRAMES_OPENED_STRICT; i++)
+        assert_true(in(HEADERS, END_HEADERS, 2 * i + 1, 5));
+    assert_false(in(HEADERS, END_HEADERS, 2 * FRAMES_OPENED_STRICT + 1, 5));
+    broken(BROKEN_OPENED);
+}
+
+static bool open_and_reset(uint32_t *id)
+{
+    *id += 2;
+    return in(HEADERS, END_HEADERS, *id, 5) && in(RST_STREAM, 0, *id, 4);
+}
+
+static void test_resets(void **state)
+{
+    uint32_t id = 1;
+
+    begin(true);
+    for (uint32_t i = 0; i < FRAMES_RESETS_BURST; i++)
+        assert_true(open_and_reset(&id));
+    now_us += US_PER_S / 2;
+    for (uint32_t i = 0; i < FRAMES_RESETS_RATE / 2; i++)
+        assert_true(open_and_reset(&id));
+    assert_false(open_and_reset(&id));
+    broken(BROKEN_RESETS);
+    begin(true); /* after a long time, no more than the burst again */
+    for (uint32_t i = 0; i < FRAMES_RESETS_BURST; i++)
+        assert_true(open_and_reset(&id));
+    now_us += 3600 * US_PER_S;
+    for (uint32_t i = 0; i < FRAMES_RESETS_BURST; i++)
+        assert_true(open_and_reset(&id));
+    assert_false(open_and_reset(&id));
+}
+
+static void test_header_block(void **state)
+{
+    begin(true);
+    assert_true(in(HEADERS, 0, 1, 16384));
+    assert_true(in(CONTINUATION, END_HEADERS, 1, 16384));
+    assert_true(in(HEADERS, 0, 3, 16384));
+    assert_true(in(CONTINUATION, 0, 3, 16384));
+    assert_false(in(CONTINUATION, 0, 3, 1));
+    broken(BROKEN_HEADERS);
+    begin(true);
+    assert_true(in(HEADERS, 0, 1, 5));
+    assert_false(in(PING, 0, 0, 8));
+    broken(BROKEN_ORDER);
+    begin(true);
+    assert_false(in(CONTINUATION, 0, 1, 5));
+    broken(BROKEN_ORDER);
+    begin(true);
+    assert_true(in(HEADERS, 0, 1, 5));
+    assert_false(in(CONTINUATION, END_HEADERS, 3, 5));
+    broken(BROKEN_ORDER);
+    begin(true);
+    assert_false(in(HEADERS, END_HEADERS, 2, 5));
+    broken(BROKEN_ORDER);
+}
+
+/* What carries nothing: as many as the burst, SETTINGS of the beginning among them. */
+static void test_control(void **state)
+{
+    static const struct {
+        uint8_t type;
+        uint32_t stream, len;
+    } kinds[] = {{PING, 0, 8},  {SETTINGS, 0, 6},      {PRIORITY, 1, 5}, {200, 0, 0},
+                 {DATA, 1, 0},  {RST_STREAM, 9999, 4}, {GOAWAY, 0, 8},   {PUSH_PROMISE, 1, 4},
+                 {DATA, 77, 4}, {CONTINUATION, 1, 0},  {HEADERS, 1, 0}};
+
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        uint8_t flags = kinds[k].type == HEADERS ? END_HEADERS : 0;
+        begin(true);
+        assert_true(in(HEADERS, kinds[k].type == CONTINUATION ? 0 : END_HEADERS, 1, 5));
+        for (uint32_t i = 1; i < FRAMES_CONTROL_BURST; i++)
+            assert_true(in(kinds[k].type, flags, kinds[k].stream, kinds[k].len));
+        assert_false(in(kinds[k].type, flags, kinds[k].stream, kinds[k].len));
+        broken(BROKEN_CONTROL);
+    }
+}
+
+static void test_windows(void **state)
+{
+    begin(true);
+    for (int i = 0; i < 1000; i++)
+        out(DATA, 0, 1, 5);
+    for (uint32_t i = 0; i < 1000 * FRAMES_WINDOWS_PER_DATA + FRAMES_WINDOWS_BURST; i++)
+        assert_true(in(WINDOW_UPDATE, 0, 0, 4));
+    assert_false(in(WINDOW_UPDATE, 0, 0, 4));
+    broken(BROKEN_WINDOWS);
+}
+
+static void test_size(void **state)
+{
+    begin(true);
+    assert_true(in(HEADERS, END_HEADERS, 1, 5));
+    assert_true(in(DATA, 0, 1, FRAMES_PAYLOAD_MAX));
+    assert_false(in(DATA, 0, 1, FRAMES_PAYLOAD_MAX + 1));
+    broken(BROKEN_SIZE);
+}
+
+static void test_in_pieces(void **state)
+{
+    for (piece = 1; piece < 12; piece++) {
+        begin(true);
+        for (uint32_t id = 1; id < 100; id += 2) {
+            assert_true(in(HEADERS, END_HEADERS, id, id));
+            assert_true(in(DATA, END_STREAM, id, 3 * id));
+            out(HEADERS, END_HEADERS, id, id);
+            out(DATA, END_STREAM, id, id);
+        }
+        assert_int_equal(f.frames_in, 101);
+        assert_int_equal(f.frames_out, 100);
+        assert_int_equal(f.streams_n, 0);
+    }
+    piece = SIZE_MAX;
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_preface),
+        cmocka_unit_test(test_open_streams),
+        cmocka_unit_test(test_streams_end),
+        cmocka_unit_test(test_many_open_in_any_order),
+        cmocka_unit_test(test_opened_before_a_call_was_accepted),
+        cmocka_unit_test(test_strict),
+        cmocka_unit_test(test_resets),
+        cmocka_unit_test(test_header_block),
+        cmocka_unit_test(test_control),
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_size),
+        cmocka_unit_test(test_stream_zero),
+        cmocka_unit_test(test_in_pieces),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+
+    frames_free(&f);
+    return failed;
+}

@@ -1,0 +1,97 @@
+/* Whom this worker waits for, and for how long (protocol 0, "Beats"): dists that owe an answer to a request or the
+ * acknowledgement of an end, thieves that owe the acknowledgement of their loot. */
+#include "worker/internal.h"
+
+/* A thief answers at once. What it may have taken all the same is a reservation too many, and costs a request. */
+#define LOOT_ACK_US (2500 * US_PER_MS)
+
+static void give_up(node_id_t node, struct out *out) { out_add(out, MSG_GIVE_UP, 0)->give_up.node = node; }
+
+static bool answers_beats(const struct owner *o)
+{
+    return !owner_is_central(o) && msg_in_version(MSG_BEAT, o->version);
+}
+
+static bool is_awaited(const struct owner *o)
+{
+    return answers_beats(o) && (!list_empty(&o->requests) || o->n_unacked > 0);
+}
+
+/* At most 1 message. As if its stream were lost; the shell tells us once more when it has ended it. */
+static void look(struct worker *w, struct owner *o, int64_t late_us, struct out *out)
+{
+    switch (pulse_look(&o->pulse, w->now_us, late_us)) {
+    case PULSE_ASK:
+        out_add(out, MSG_BEAT, o->node.v)->beat.ask = true;
+        break;
+    case PULSE_LOST:
+        give_up(o->node, out);
+        wk_dist_lost(w, o);
+        break;
+    case PULSE_REST:
+        break;
+    }
+}
+
+/* At most 1 message per dist. O(dists). */
+static void look_at_dists(struct worker *w, struct out *out)
+{
+    int64_t late_us = w->now_us - w->look_at;
+
+    w->look_at = TIME_NEVER;
+    list_foreach(&w->up_owners, l, next) {
+        struct owner *o = container_of(l, struct owner, link);
+
+        if (!is_awaited(o)) {
+            pulse_end(&o->pulse);
+            continue;
+        }
+        look(w, o, late_us, out);
+        w->look_at = w->now_us + PULSE_LOOK_US;
+    }
+}
+
+static int64_t loot_due(const struct worker *w)
+{
+    if (list_empty(&w->loot))
+        return TIME_NEVER;
+    return container_of(w->loot.next, struct loot, link)->given_us + LOOT_ACK_US;
+}
+
+void wk_beats_due(struct worker *w, struct out *out)
+{
+    if (w->look_at <= w->now_us)
+        look_at_dists(w, out);
+    while (loot_due(w) <= w->now_us) {
+        node_id_t thief = container_of(w->loot.next, struct loot, link)->thief;
+
+        give_up(thief, out);
+        wk_loot_return(w, thief, out);
+    }
+}
+
+void wk_beats_await(struct worker *w, const struct owner *o)
+{
+    if (w->look_at == TIME_NEVER && answers_beats(o) && w->config.heartbeats)
+        w->look_at = w->now_us + PULSE_LOOK_US;
+}
+
+int64_t wk_beats_next(const struct worker *w)
+{
+    int64_t at_us = loot_due(w);
+
+    return at_us < w->look_at ? at_us : w->look_at;
+}
+
+/* 1 message. */
+void wk_on_beat(struct worker *w, const struct event *e, struct out *out)
+{
+    struct owner *o = wk_owner_find(w, (node_id_t){e->m.peer});
+
+    if (!o || o->state != OWNER_UP || owner_is_central(o))
+        return;
+    if (e->m.beat.ask)
+        out_add(out, MSG_BEAT, o->node.v)->beat.held = (uint32_t)o->n_reservations;
+    else
+        pulse_answered(&o->pulse);
+}
