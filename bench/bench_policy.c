@@ -199,7 +199,7 @@ static void central_join(struct central_load *l, uint32_t link, enum role role, 
     struct msg m = {.type = MSG_JOIN, .peer = link};
 
     snprintf(name, sizeof name, "node%u", link);
-    central_hear(l, &(struct msg){.type = MSG_PEER_UP, .peer = link});
+    central_hear(l, &(struct msg){.type = MSG_PEER_UP, .peer = link, .peer_up.role = role});
     m.join = (struct msg_join){.name = blob_str(name),
                                .addr = blob_str("10.1.2.3:7101"),
                                .incarnation = link,
