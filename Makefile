@@ -246,7 +246,7 @@ mutate:
 proof:
 	$(Q)tools/proof $(if $(SHORT),--short) $(if $(PART),--parts $(PART))
 
-# Each prints medians with their range, and writes them to $(B)/bench/NAME.json. All that end in some minutes each, for a
+# Each prints medians with their range, and all but codec and bus write them to $(B)/bench/NAME.json. All that end in some minutes each, for a
 # machine with nothing else to do; docs/benchmarks.md says which table is whose, and how long it takes.
 BENCHES := codec bus noop commands policy price wire idle heartbeats
 # One at a time: a figure taken beside another bench's load is none.
@@ -335,7 +335,7 @@ help:
 	@echo "make                   build/hawk"
 	@echo "make test [T=NAME]     build and run the tests (tests/test_NAME.c, tests/e2e/test_NAME.*)"
 	@echo "make demo              a cluster on this machine under a mixed load"
-	@echo "make bench             all measurements of speed and memory, one after the other; each as JSON in build/bench/"
+	@echo "make bench             all measurements of speed and memory, one after the other; as JSON in build/bench/"
 	@echo "make bench-NAME        one of them: policy price wire idle heartbeats commands codec bus sim recovery [ROUNDS=7]"
 	@echo "make bench-failover    how soon clients are served elsewhere when their dist dies [RUNS=7]"
 	@echo "make bench-takeover    how long a cluster is without its central after kill -9 [KILLS=10]"
