@@ -33,6 +33,7 @@ struct central *central_new(const struct central_config *cfg, uint64_t seed)
     list_init(&c->results_told);
     list_init(&c->limbo);
     list_init(&c->orphans);
+    list_init(&c->out_of_service);
     waiting_init(&c->waiting);
     central_policy_init(c);
     return c;
@@ -107,6 +108,9 @@ static void from_worker(struct central *c, struct node *n, const struct msg *m)
         break;
     case MSG_APP:
         central_apps_heard(c, n, &m->app);
+        break;
+    case MSG_OUT_OF_SERVICE:
+        central_service_heard(c, n, &m->out_of_service);
         break;
     case MSG_DRAINING:
         central_nodes_drain(c, n);
@@ -263,6 +267,9 @@ static void run_timers(struct central *c)
 /* What a step caused, once, whatever and how much it was. */
 static void finish(struct central *c)
 {
+    if (c->service_look)
+        central_service_look(c);
+    c->service_look = false;
     central_partition_flush(c);
     central_tasks_place(c);
     central_recall_run(c);

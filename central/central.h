@@ -28,6 +28,9 @@
 
 struct central; /* opaque: central/state.h is private to central/ */
 
+#define CENTRAL_OUT_SHARE                                                                                    \
+    4u /* one in so many workers may be out of service by itself; one may in any case, where there are two */
+
 /* Ready for START. Takes a copy of cfg. The seed is unused so far: central decides everything by order.
  * Never NULL. */
 struct central *central_new(const struct central_config *cfg, uint64_t seed);
@@ -55,6 +58,7 @@ struct central_node {
     int64_t wait_us;
     bool partition_acked; /* it knows which partition it is in */
     uint8_t drain;        /* enum drain */
+    bool out;             /* it has taken itself out of service */
     bool empty;           /* drained, and nothing is left there */
     uint32_t version; /* of the protocol its link is spoken in; 0: it has not joined since central started */
     bool parked, stuck;       /* as a thief without loot; with a reservation behind long work */

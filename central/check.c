@@ -58,6 +58,7 @@ static void check_nodes(const struct central *c)
     CHECK(reporting == c->n_reporting);
     CHECK(listed == known);
     CHECK(workers == c->n_workers);
+    CHECK(central_service_out(c) <= central_service_limit(c));
     CHECK(general == c->n_general);
     CHECK(slots == c->slots);
     CHECK(reserved == c->slots_reserved);

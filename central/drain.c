@@ -41,12 +41,21 @@ static void recount(struct central *c, struct node *n)
 {
     bool counted = node_counts(n);
 
+    c->service_look = true;
     if (n->role != ROLE_WORKER || n->counted == counted)
         return;
     central_partition_count(c, n, counted);
     central_partition_balance(c);
     if (counted)
         central_partition_tell(c, n);
+}
+
+void central_drain_changed(struct central *c, struct node *n)
+{
+    central_pairing_forget(c, n);
+    recount(c, n);
+    central_node_update_eligible(c, n);
+    central_members_changed(c, n);
 }
 
 void central_drain_set(struct central *c, const struct msg_set_drain *m)
@@ -66,10 +75,7 @@ void central_drain_set(struct central *c, const struct msg_set_drain *m)
         n->empty = false;
         n->drain_us = c->now_us;
         tell(c, n);
-        central_pairing_forget(c, n);
-        recount(c, n);
-        central_node_update_eligible(c, n);
-        central_members_changed(c, n);
+        central_drain_changed(c, n);
     }
     central_journal_put_drain(c, n, m->client);
 }

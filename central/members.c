@@ -7,7 +7,7 @@ static enum member_state state_of(const struct node *n)
 {
     switch (n->state) {
     case NODE_UP:
-        return node_is_draining(n) ? MEMBER_DRAINING : MEMBER_UP;
+        return node_refuses_work(n) ? MEMBER_DRAINING : MEMBER_UP;
     case NODE_SUSPECT:
         return MEMBER_SUSPECT;
     default:
@@ -17,6 +17,8 @@ static enum member_state state_of(const struct node *n)
 
 struct member central_member_of(const struct node *n)
 {
+    bool is_out = n->state == NODE_UP && node_out(n) && !n->draining && n->drain == DRAIN_NOT;
+
     return (struct member){.node = n->id,
                            .slots = n->slots,
                            .role = n->role,
@@ -24,7 +26,8 @@ struct member central_member_of(const struct node *n)
                            .general = n->role == ROLE_WORKER && n->general && n->acked,
                            .unsettled = n->role == ROLE_WORKER && n->general && !n->acked,
                            .addr = n->addr,
-                           .name = n->name};
+                           .name = n->name,
+                           .out_why = is_out ? n->out_why : NULL};
 }
 
 /* A dist may talk to any of these. */
@@ -51,6 +54,7 @@ static struct members *list_of(const struct central *c, bool (*wanted)(const str
         m->v[n] = central_member_of(c->nodes[id]);
         blob_ref(m->v[n].addr);
         blob_ref(m->v[n].name);
+        blob_ref(m->v[n].out_why);
         n++;
     }
     return m;
@@ -82,6 +86,7 @@ static void tell_dists(struct central *c, const struct node *n)
         m->member.state = v.state;
         m->member.general = v.general;
         m->member.unsettled = v.unsettled;
+        m->member.out_why = blob_ref(v.out_why);
         central_apps_send(c, dist, n);
     }
 }

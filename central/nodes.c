@@ -42,6 +42,7 @@ static struct node *node_new(struct central *c, struct blob *name, node_id_t id,
     list_init(&n->untold);
     list_init(&n->parked);
     list_init(&n->stuck);
+    list_init(&n->out);
     list_push_tail(&c->by_state[NODE_AWAY], &n->by_state);
     HASH_ADD_KEYPTR(hh, c->names, n->name->data, n->name->len, n);
     while (c->nodes_end <= id.v) {
@@ -99,7 +100,7 @@ static void set_state(struct central *c, struct node *n, enum node_state state)
 /* Hawk 3.7: long jobs are scheduled in the general partition only. */
 bool central_node_eligible(const struct node *n)
 {
-    return n->state == NODE_UP && n->link && n->general && n->acked && !node_is_draining(n) && !n->held_off;
+    return n->state == NODE_UP && n->link && n->general && n->acked && !node_refuses_work(n) && !n->held_off;
 }
 
 void central_node_update_eligible(struct central *c, struct node *n)
@@ -119,6 +120,8 @@ void central_node_report(struct central *c, const struct node *n, enum node_chan
     m->tasks = n->waiting.n_queued + n->waiting.n_running;
     m->role = n->role;
     m->change = change;
+    if (change == CHANGE_OUT || change == CHANGE_KEPT)
+        m->why = blob_ref(n->out_why);
 }
 
 void central_node_set_reporting(struct central *c, struct node *n, bool reporting)
@@ -316,6 +319,7 @@ static void take_over(struct central *c, struct node *n, struct link *l, const s
         n->drain = DRAIN_NOT;
     n->acked = false;
     central_node_forget_apps(c, n, true); /* it tells again */
+    central_service_forget(n);
     central_pairing_forget(c, n);
     if (fresh) {
         n->queued = n->running_short = n->running_long = n->jobs_unfinished = 0;
@@ -673,6 +677,7 @@ void central_nodes_free(struct central *c)
             waiting_worker_remove(&c->waiting, &n->waiting);
         blob_drop(n->name);
         blob_drop(n->addr);
+        blob_drop(n->out_why);
         central_node_forget_apps(c, n, false);
         free(n->counters);
         free(n);

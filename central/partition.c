@@ -35,6 +35,7 @@ static void tally(struct central *c, const struct node *n, bool in)
 
 void central_partition_count(struct central *c, struct node *n, bool counted)
 {
+    c->service_look = true; /* who is out may have come or gone */
     if (n->counted == counted)
         return;
     if (counted)

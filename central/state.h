@@ -95,6 +95,8 @@ struct node {
     uint32_t listed; /* version of the last MEMBERS it was sent */
     /* In central's lists of these names, or in none; a dist's push: in dists. */
     struct list push, changed, untold, parked, stuck;
+    struct list out;           /* in central.out_of_service while it has taken itself out of service */
+    struct blob *out_why;      /* as it said last; NULL: never */
     struct heap_node rank;     /* while tasks of an application are placed, by waiting time */
     struct central_app **apps; /* that it serves */
     uint32_t n_apps, apps_cap;
@@ -286,10 +288,12 @@ struct central {
     struct node **nodes; /* by id; [0] is unused, gaps are NULL */
     uint32_t nodes_end, nodes_cap, n_nodes;
     struct list by_state[NODE_STATE_COUNT];
-    uint64_t slots, slots_reserved;         /* of counted workers */
-    uint32_t n_workers, n_general;          /* counted; of them wanted in the general partition */
-    uint32_t general_first;                 /* no counted general worker has a smaller id */
-    uint32_t reserved_last;                 /* no counted reserved worker has a larger id */
+    uint64_t slots, slots_reserved; /* of counted workers */
+    struct list out_of_service;     /* nodes that have taken themselves out of service, the latest last */
+    bool service_look;              /* who counts has changed: perhaps some must be back */
+    uint32_t n_workers, n_general;  /* counted; of them wanted in the general partition */
+    uint32_t general_first;         /* no counted general worker has a smaller id */
+    uint32_t reserved_last;         /* no counted reserved worker has a larger id */
     uint32_t general_with[LIMIT_SLOTS + 1]; /* counted general workers by slots */
 
     struct list dists;   /* joined and with a stream */
@@ -394,12 +398,22 @@ void central_node_report(struct central *c, const struct node *n, enum node_chan
 void central_node_set_reporting(struct central *c, struct node *n, bool reporting);
 
 /* ---- drain.c: what operators ask of nodes ---- */
-static inline bool node_is_draining(const struct node *n) { return n->draining || n->drain != DRAIN_NOT; }
-/* Its slots are part of the cluster: it is there, and not drained. */
-static inline bool node_counts(const struct node *n)
+/* It has taken itself out of service. */
+static inline bool node_out(const struct node *n) { return !list_empty(&n->out); }
+/* Nothing new goes there: it stops, is drained, or is out of service. */
+static inline bool node_refuses_work(const struct node *n)
+{
+    return n->draining || n->drain != DRAIN_NOT || node_out(n);
+}
+/* It is there, and not drained. */
+static inline bool node_is_ours(const struct node *n)
 {
     return (n->state == NODE_UP || n->state == NODE_SUSPECT) && n->drain == DRAIN_NOT;
 }
+/* Its slots are part of the cluster. */
+static inline bool node_counts(const struct node *n) { return node_is_ours(n) && !node_out(n); }
+/* node_refuses_work or node_counts may have changed: brings that to everybody's notice. */
+void central_drain_changed(struct central *c, struct node *n);
 void central_drain_set(struct central *c, const struct msg_set_drain *m);
 void central_drain_journalled(struct central *c, const struct node *n, uint32_t client, int32_t err);
 /* The node answers, or nothing is left there. */
@@ -407,6 +421,16 @@ void central_drain_answered(struct central *c, struct node *n, const struct msg_
 /* Nothing is left at a drained node. */
 bool central_drain_is_empty(const struct central *c, const struct node *n);
 void central_stop_node(struct central *c, const struct msg_stop_node *m);
+
+/* ---- service.c: workers that take themselves out of service ---- */
+void central_service_heard(struct central *c, struct node *n, const struct msg_out_of_service *m);
+/* Another process, or the same on another link: it tells again. n is to be counted anew. */
+void central_service_forget(struct node *n);
+/* Has workers back while more are out than may be, because others have gone. O(those that are out). */
+void central_service_look(struct central *c);
+/* Of those that are there and not drained: how many are out, and how many may be. */
+uint32_t central_service_out(const struct central *c);
+uint32_t central_service_limit(const struct central *c);
 
 /* ---- members.c: who is told of whom ---- */
 struct member central_member_of(const struct node *n);

@@ -61,6 +61,14 @@ static void add_node(struct text_table *t, const struct api_node *n, bool apps)
         add_apps(t, n);
 }
 
+/* What has taken itself out of service, and why. */
+static void print_out_of_service(const struct api_list_nodes_reply *r)
+{
+    for (uint32_t i = 0; i < r->nodes_n; i++)
+        if (r->nodes[i].out_why && *r->nodes[i].out_why)
+            printf("%s is out of service: %s\n", CLEAN(r->nodes[i].name), CLEAN(r->nodes[i].out_why));
+}
+
 static void print_nodes(struct session *s, const struct api_list_nodes_reply *reply)
 {
     struct text_table t = {0};
@@ -79,10 +87,12 @@ static void print_nodes(struct session *s, const struct api_list_nodes_reply *re
     if (s->mode == OUTPUT_JSON)
         document_print(json_pack("{s:O}", "nodes", list));
     json_decref(list);
-    if (s->mode == OUTPUT_TABLE)
+    if (s->mode == OUTPUT_TABLE) {
         table_print(&t, "no nodes have joined");
-    else
+        print_out_of_service(reply);
+    } else {
         table_free(&t);
+    }
 }
 
 int nodes_main(int argc, char **argv)

@@ -179,6 +179,7 @@ json_t *node_json(const struct api_node *n)
     json_object_set_new(o, "address", json_text(n->address));
     json_object_set_new(o, "state", json_text(n->state));
     json_object_set_new(o, "drained", json_boolean(n->drained));
+    json_object_set_new(o, "out_why", n->out_why && *n->out_why ? json_text(n->out_why) : json_null());
     json_object_set_new(o, "until_restart", json_boolean(n->until_restart));
     json_object_set_new(o, "protocol", json_integer(n->protocol));
     json_object_set_new(o, "slots", json_integer(n->slots));

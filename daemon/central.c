@@ -53,16 +53,19 @@ static void log_node(const struct msg_node_changed *m)
     const char *fate = m->change == CHANGE_GONE || m->change == CHANGE_LEFT ? "to be placed again"
                        : m->change == CHANGE_BACK                           ? "still there"
                                                   : "left alone until its lease is over";
-    if (m->change == CHANGE_DRAINING || m->change == CHANGE_UNDRAINED || m->change == CHANGE_STOPPING)
+    bool out = m->change == CHANGE_OUT || m->change == CHANGE_KEPT;
+    if (m->change == CHANGE_DRAINING || m->change == CHANGE_UNDRAINED || m->change == CHANGE_STOPPING ||
+        m->change == CHANGE_IN || out)
         ; /* its tasks end there, or it hands them back */
     else if (m->tasks && m->change != CHANGE_JOINED)
         snprintf(tasks, sizeof tasks, "; its %u long task%s %s", m->tasks, m->tasks == 1 ? "" : "s", fate);
     else if (m->change == CHANGE_JOINED && m->role == ROLE_WORKER)
         snprintf(tasks, sizeof tasks, " with %u slot%s", m->slots, m->slots == 1 ? "" : "s");
-    log_at(bad ? LOG_WARN : LOG_INFO, "%s %.*s (node %u) %s%s%s%s", role_text(m->role), (int)m->name->len,
-           m->name->data, m->node.v, node_change_text(m->change),
+    log_at(bad || out ? LOG_WARN : LOG_INFO, "%s %.*s (node %u) %s%s%s%s%s%s", role_text(m->role),
+           (int)m->name->len, m->name->data, m->node.v, node_change_text(m->change),
            m->change == CHANGE_SILENT ? ": nothing heard for " : "",
-           m->change == CHANGE_SILENT ? duration_format(silent, sizeof silent, m->silent_us) : "", tasks);
+           m->change == CHANGE_SILENT ? duration_format(silent, sizeof silent, m->silent_us) : "", tasks,
+           m->why ? ": " : "", m->why ? m->why->data : "");
 }
 
 static void log_abandoned(const struct msg_job_abandoned *m)

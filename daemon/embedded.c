@@ -202,6 +202,7 @@ static void add_workers(struct embedded *e)
         c.addr = blob_str(e->config.addr);
         c.slots = slots / n + (i < slots % n);
         c.incarnation = e->config.seed;
+        c.leaves_service = false; /* what one of them lacks, all of them do */
         worker_init(&e->workers[i], &c, e->config.seed + 2 + i);
         blob_drop(c.name);
         blob_drop(c.addr);

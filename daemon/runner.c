@@ -237,6 +237,8 @@ void runner_effect(struct runner *r, const struct msg *m, const char *worker)
         exec_forget(r->exec, m->exec_forget.run);
     else if (m->type == MSG_EXEC_LEASE)
         exec_lease(r->exec, m->exec_lease.until_us);
+    else if (m->type == MSG_EXEC_CHECK)
+        exec_check(r->exec, m->exec_check.place);
 }
 
 bool runner_broken(const struct runner *r) { return r->broken; }

@@ -28,6 +28,7 @@ struct worker_daemon {
     struct api *api;
     char executors[PATH_MAX]; /* where they attach, "unix:PATH"; "": only where others reach this worker */
     bool role_made, ready;
+    bool out;   /* of service, as was logged last */
     bool leave; /* what runs is left to the next agent */
 };
 
@@ -39,7 +40,7 @@ static void effect(void *arg, const struct msg *m)
 {
     struct worker_daemon *d = arg;
     if (m->type == MSG_EXEC_START || m->type == MSG_EXEC_KILL || m->type == MSG_EXEC_FORGET ||
-        m->type == MSG_EXEC_LEASE)
+        m->type == MSG_EXEC_LEASE || m->type == MSG_EXEC_CHECK)
         runner_effect(d->runner, m, NULL);
     else if (m->type == MSG_STOPPED)
         process_exit(&d->process, m->stopped.asked ? d->process.exit_code : PROCESS_FAILED);
@@ -102,6 +103,21 @@ static void check_lease(const struct worker_daemon *d)
         duration_format(lease, sizeof lease, d->role.lease_us));
 }
 
+static void log_service(struct worker_daemon *d)
+{
+    const struct blob *why;
+    bool out = worker_out_of_service(&d->role, &why);
+    if (out == d->out)
+        return;
+    d->out = out;
+    if (out)
+        log_warn("out of service: tasks of %u jobs could not be started here, and were elsewhere; the last "
+                 "one: %s",
+                 WORKER_BLAMED_JOBS, why ? why->data : "for no reason that is known");
+    else
+        log_info("in service again");
+}
+
 static void after_turn(void *arg)
 {
     struct worker_daemon *d = arg;
@@ -111,6 +127,7 @@ static void after_turn(void *arg)
         d->process.exit_code = PROCESS_FAILED;
         stop(d, true);
     }
+    log_service(d);
     if (d->ready)
         return;
     worker_counts(&d->role, &counts);

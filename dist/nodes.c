@@ -53,6 +53,7 @@ static void node_forget(struct dist_node *n)
     free(n->apps);
     blob_drop(n->m.addr);
     blob_drop(n->m.name);
+    blob_drop(n->m.out_why);
     n->known = false;
 }
 
@@ -254,9 +255,11 @@ static bool take_over(struct step *s, const struct member *m, struct dist_node *
     n->m = *m;
     n->m.addr = blob_ref(m->addr);
     n->m.name = blob_ref(m->name);
+    n->m.out_why = blob_ref(m->out_why);
     n->vouched = n->vouched && m->state == MEMBER_SUSPECT;
     blob_drop(old.addr);
     blob_drop(old.name);
+    blob_drop(old.out_why);
     node_update_pools(s, n);
     return suspect;
 }
@@ -325,7 +328,8 @@ void on_member(struct step *s, const struct msg_member *m)
                                  .general = m->general,
                                  .unsettled = m->unsettled,
                                  .addr = m->addr,
-                                 .name = m->name};
+                                 .name = m->name,
+                                 .out_why = m->out_why};
     struct dist_node *n = node_find(s->d, m->node.v);
 
     if (m->state == MEMBER_GONE) {

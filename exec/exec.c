@@ -48,6 +48,7 @@ struct exec {
     pid_t spawner;
     int fd;                /* -1: it is gone */
     int lock_fd;           /* this is the state_dir's agent; -1: there is no state_dir */
+    bool checks;           /* the spawner knows RECORD_CHECK */
     bool lost;             /* fd failed; exec_on_ready has yet to tell */
     struct takeover taken; /* what exec_take_over has yet to report */
     struct bytes in, out;
@@ -118,6 +119,7 @@ static int fork_spawner(struct exec *e)
     }
     e->spawner = pid;
     e->fd = fds[0];
+    e->checks = true;
     return 0;
 }
 
@@ -136,6 +138,7 @@ static int find_spawner(struct exec *e)
     if (t->n == 0)
         return takeover_end_idle(t);
     e->fd = t->fd;
+    e->checks = t->checks;
     e->spawner = t->spawner;
     e->in = t->in;
     for (uint32_t i = 0; i < t->n; i++) {
@@ -400,6 +403,17 @@ void exec_lease(struct exec *e, int64_t until_us)
     record_end(&e->out, begun);
 }
 
+void exec_check(struct exec *e, const struct blob *place)
+{
+    size_t begun;
+
+    if (e->fd < 0 || !e->checks)
+        return;
+    begun = record_begin(&e->out, RECORD_CHECK);
+    put_blob(&e->out, place);
+    record_end(&e->out, begun);
+}
+
 int exec_flush(struct exec *e)
 {
     if (e->fd < 0)
@@ -439,7 +453,7 @@ static int on_exited(struct exec *e, struct record *r, exec_event_fn fn, void *a
 {
     struct msg m = {.type = MSG_EXEC_EXITED};
     struct command *c;
-    const char *why;
+    const char *why, *place;
     uint32_t n;
 
     m.exec_exited.run = get_u32(r);
@@ -451,9 +465,29 @@ static int on_exited(struct exec *e, struct record *r, exec_event_fn fn, void *a
     if (!c || r->bad)
         return HAWK_EMALFORMED;
     m.exec_exited.result = why ? blob_new(why, n) : NULL;
+    if (r->p < r->end) {
+        place = get_data(r, &n);
+        m.exec_exited.place = place ? blob_new(place, n) : NULL;
+    } else { /* of an older spawner: the words name the place, if any */
+        m.exec_exited.place = blob_ref(m.exec_exited.result);
+    }
     forget_command(e, c);
     fn(arg, &m);
-    blob_drop(m.exec_exited.result);
+    msg_drop(&m);
+    return 0;
+}
+
+static int on_checked(struct record *r, exec_event_fn fn, void *arg)
+{
+    struct msg m = {.type = MSG_EXEC_CHECKED};
+    uint32_t n;
+    const char *why = get_data(r, &n);
+
+    if (r->bad)
+        return HAWK_EMALFORMED;
+    m.exec_checked.why = why ? blob_new(why, n) : NULL;
+    fn(arg, &m);
+    msg_drop(&m);
     return 0;
 }
 
@@ -464,9 +498,10 @@ static int take_records(struct exec *e, exec_event_fn fn, void *arg)
     int got;
 
     while ((got = record_next(&e->in, &r)) > 0) {
-        int err = r.type == RECORD_STARTED  ? on_started(e, &r, fn, arg)
-                  : r.type == RECORD_EXITED ? on_exited(e, &r, fn, arg)
-                                            : HAWK_EMALFORMED;
+        int err = r.type == RECORD_STARTED   ? on_started(e, &r, fn, arg)
+                  : r.type == RECORD_EXITED  ? on_exited(e, &r, fn, arg)
+                  : r.type == RECORD_CHECKED ? on_checked(&r, fn, arg)
+                                             : HAWK_EMALFORMED;
 
         if (err)
             return err;

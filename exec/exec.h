@@ -62,7 +62,7 @@ struct exec_config {
  * exec_start). */
 void exec_config_init(struct exec_config *c, const char *worker, const char *output_dir);
 
-/* Called with MSG_EXEC_STARTED (pid 0: a timer) and MSG_EXEC_EXITED; m is borrowed. It may call exec_run
+/* Called with MSG_EXEC_STARTED (pid 0: a timer), MSG_EXEC_EXITED and MSG_EXEC_CHECKED; m is borrowed. It may call exec_run
  * and exec_kill. EXEC_EXITED.result is a text for people when the run did not start or was lost, else
  * NULL. */
 typedef void (*exec_event_fn)(void *arg, const struct msg *m);
@@ -115,6 +115,10 @@ void exec_forget(struct exec *e, uint32_t run);
 /* From until_us (CLOCK_BOOTTIME) on nothing may run that belongs to central, whatever has become of this process by
  * then: the spawner kills it, as OUTCOME_LOST. */
 void exec_lease(struct exec *e, int64_t until_us);
+
+/* Asks whether tasks could be started, also in that place (EXEC_CHECK; NULL: none): MSG_EXEC_CHECKED follows, but not from a
+ * spawner that was taken over from an older version. */
+void exec_check(struct exec *e, const struct blob *place);
 
 /* Sends what is buffered as far as the socket takes it. HAWK_EUNAVAILABLE: the spawner is gone;
  * exec_on_ready tells. */

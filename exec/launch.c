@@ -23,7 +23,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define STACK_BYTES (128u << 10)
 #define ARGV_BYTES_MAX (64u << 20) /* no kernel takes a tenth of it: Linux stops at 6 MiB */
 
 enum stage { STAGE_NONE, STAGE_CHDIR, STAGE_EXEC };
@@ -47,7 +46,7 @@ int launcher_init(struct launcher *l, const struct exec_config *c)
     l->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (l->null_fd < 0)
         return HAWK_EIO;
-    l->stack = xmalloc(STACK_BYTES);
+    l->stack = xmalloc(LAUNCH_STACK_BYTES);
     return 0;
 }
 
@@ -90,10 +89,21 @@ static bool is_of_here(int err)
     }
 }
 
+/* Whatever was to be opened. */
+static bool lacks_means(int err) { return err == EMFILE || err == ENFILE || err == ENOMEM; }
+
 /* The same for the program, of which it is the task's own matter whether it is there. */
 static bool is_of_here_at_exec(int err)
 {
     return err == EAGAIN || err == ENOMEM || err == EMFILE || err == ENFILE || err == EIO || err == ESTALE;
+}
+
+/* The job named it, and another job need not. A slash at the end: files cannot be made in it. */
+static void blame(struct launched *out, const char *dir, size_t len, bool files)
+{
+    while (len > 1 && dir[len - 1] == '/')
+        len--;
+    snprintf(out->place, sizeof out->place, "%.*s%s", (int)len, dir, files ? "/" : "");
 }
 
 /* ---- argv ---- */
@@ -270,9 +280,11 @@ static int explain_child(const struct plan *p, struct launched *out)
 {
     int err = p->failed_errno;
 
-    if (p->failed == STAGE_CHDIR)
+    if (p->failed == STAGE_CHDIR) {
+        blame(out, p->cwd, strlen(p->cwd), false);
         return cannot(out, is_of_here(err) ? LAUNCH_NOT_HERE : LAUNCH_CANNOT,
                       "cannot enter the directory %s: %s", p->cwd, strerror(err));
+    }
     if (err == ENOENT || err == ENOTDIR) {
         if (p->program[0] == '/' && access(p->program, F_OK) == 0)
             return cannot(out, LAUNCH_NO_PROGRAM, "%s: the interpreter it names is missing", p->program);
@@ -288,7 +300,7 @@ static int run_plan(const struct launcher *l, struct plan *p, struct launched *o
     pid_t pid;
 
     p->failed = STAGE_NONE;
-    pid = clone(child_run, l->stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, p);
+    pid = clone(child_run, l->stack + LAUNCH_STACK_BYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, p);
     if (pid < 0)
         return cannot(out, LAUNCH_NOT_HERE, "cannot make a process: %s", strerror(errno));
     if (p->failed != STAGE_NONE) {
@@ -314,6 +326,8 @@ static int check_directory(const struct job_desc *d, struct launched *out)
         err = errno;
     else if (!S_ISDIR(st.st_mode))
         err = ENOTDIR;
+    if (err)
+        blame(out, d->cwd->data, d->cwd->len, false);
     return err ? cannot(out, is_of_here(err) ? LAUNCH_NOT_HERE : LAUNCH_CANNOT,
                         "cannot enter the directory %s: %s", d->cwd->data, strerror(err))
                : 0;
@@ -356,6 +370,8 @@ static int open_one(struct launcher *l, const struct spec *s, const struct task 
                       err == HAWK_EINVALID ? "no such placeholder (there are %J %j %t %a %w %n %%)"
                                            : hawk_strerror(err));
     *fd = output_open(path, output_is_own(s->d, which), output_mode(s->d, which, l->config.group_reads));
+    if (*fd < 0 && !output_is_default(s->d, which) && !lacks_means(-*fd))
+        blame(out, path, (size_t)(strrchr(path, '/') - path), true);
     if (*fd < 0)
         return cannot(out, is_of_here(-*fd) ? LAUNCH_NOT_HERE : LAUNCH_CANNOT,
                       "cannot open the %s file %s: %s", name, path, strerror(-*fd));
@@ -415,7 +431,7 @@ void launch(struct launcher *l, struct spec *s, const struct task *t, struct lau
     out->pid = 0;
     out->code = 0;
     out->number = ++l->launched;
-    out->why[0] = out->out_path[0] = out->err_path[0] = '\0';
+    out->why[0] = out->place[0] = out->out_path[0] = out->err_path[0] = '\0';
     snprintf(job_id, sizeof job_id, "HAWK_JOB_ID=%s", job_id_format(job, t->id.job));
     snprintf(index, sizeof index, "HAWK_TASK_INDEX=%" PRIu64, (uint64_t)s->d->first_index + t->id.task);
     snprintf(attempt, sizeof attempt, "HAWK_ATTEMPT=%u", t->id.attempt);

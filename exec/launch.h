@@ -9,6 +9,7 @@
 #include <uthash.h>
 
 #define LAUNCH_WHY_MAX 1024
+#define LAUNCH_STACK_BYTES (128u << 10)
 #define RUN_VARIABLE                                                                                         \
     "HAWK_RUN" /* "SPAWNER_PID.NUMBER" in a task's environment: whose descendant a stray is */
 
@@ -32,7 +33,7 @@ void spec_free(struct spec *s);
 
 struct launcher {
     struct exec_config config; /* its texts are borrowed */
-    char *stack;               /* the child's until it is another program */
+    char *stack;               /* LAUNCH_STACK_BYTES, the child's until it is another program */
     int null_fd;
     uint64_t launched;
     char *text; /* room for the argv being built */
@@ -57,6 +58,7 @@ struct launched {
     char why[LAUNCH_WHY_MAX];
     char out_path[EXEC_PATH_MAX],
         err_path[EXEC_PATH_MAX]; /* of its output files; "" when they have no name */
+    char place[EXEC_PATH_MAX];   /* LAUNCH_NOT_HERE: as EXEC_EXITED has it; "": nothing that the job named */
 };
 
 /* HAWK_EIO when a descriptor cannot be had. */
@@ -65,5 +67,8 @@ void launcher_free(struct launcher *l);
 /* Opens the task's files and starts it in a process group of its own. Why it could not is written into its
  * stderr file as well, if that could be opened. */
 void launch(struct launcher *l, struct spec *s, const struct task *t, struct launched *out);
+/* Does what tasks need: a process, room on the disk, a file in output_dir, and what could not be done in `place` (as in
+ * struct launched). Writes why it cannot be done; "": it can. */
+void launcher_check(const struct launcher *l, const char *place, char why[LAUNCH_WHY_MAX]);
 
 #endif

@@ -30,11 +30,16 @@ enum record_type {
                          bytes: output_dir; u32 group_reads, u64 output_free_min (both not from older agents) */
     /* spawner -> agent */
     RECORD_STARTED, /* u32 run, u32 pid */
-    RECORD_EXITED,  /* u32 run, u32 outcome, u32 code, i64 run_us, bytes: text for people */
+    RECORD_EXITED,  /* u32 run, u32 outcome, u32 code, i64 run_us, bytes: text for people, place
+                       (as EXEC_EXITED has it; not from older spawners) */
     RECORD_HELD, /* the answer to RECORD_HELLO, once for every run not forgotten: u32 run, u32 pid, u64 job,
                        u32 task, u32 epoch, u32 attempt, u32 owner, u32 flags, u32 outcome (OUTCOME_NONE: it runs),
                        u32 code, i64 run_us, bytes: text for people, stdout's path, stderr's */
-    RECORD_WELCOME, /* behind those: u32 its process id, u64 incarnation, i64 lease (TIME_NEVER: none) */
+    RECORD_WELCOME, /* behind those: u32 its process id, u64 incarnation, i64 lease (TIME_NEVER: none), u32 whether
+                       it knows RECORD_CHECK (not from older spawners) */
+    /* and since */
+    RECORD_CHECK,   /* agent -> spawner: could tasks be started? bytes: place (as EXEC_CHECK has it) */
+    RECORD_CHECKED, /* spawner -> agent: bytes: why not; absent: they could */
 };
 
 /* What an agent has to know again of a run that it takes over. */

@@ -57,7 +57,8 @@ struct run {
     enum outcome outcome; /* OUTCOME_NONE: it runs */
     int code;
     int64_t run_us;
-    char *why; /* NULL: nothing to say */
+    char *why;   /* NULL: nothing to say */
+    char *place; /* of the job's that is to blame; NULL: none */
 };
 
 struct spawner {
@@ -133,6 +134,7 @@ static void run_free(struct run *r)
     free(r->paths[0]);
     free(r->paths[1]);
     free(r->why);
+    free(r->place);
     free(r);
 }
 
@@ -148,6 +150,7 @@ static void report_exit(struct spawner *s, const struct run *r)
     put_u32(&s->out, (uint32_t)r->code);
     put_u64(&s->out, (uint64_t)r->run_us);
     put_data(&s->out, r->why, r->why ? strlen(r->why) : 0);
+    put_data(&s->out, r->place, r->place ? strlen(r->place) : 0);
     record_end(&s->out, begun);
 }
 
@@ -360,6 +363,7 @@ static void start_run(struct spawner *s, struct run *r, struct spec *spec, const
         r->outcome = launched.code == LAUNCH_NOT_HERE ? OUTCOME_LOST : OUTCOME_NOT_STARTED;
         r->code = launched.code;
         r->why = xstrdup(launched.why);
+        r->place = *launched.place ? xstrdup(launched.place) : NULL;
         ended(s, r);
         return;
     }
@@ -451,6 +455,22 @@ static void take_lease(struct spawner *s, struct record *rec)
         log_warn("spawner: the lease of long tasks cannot be watched: %s", strerror(errno));
 }
 
+static void take_check(struct spawner *s, struct record *rec)
+{
+    char place[EXEC_PATH_MAX], why[LAUNCH_WHY_MAX];
+    uint32_t n;
+    const char *data = get_data(rec, &n);
+    size_t begun;
+
+    if (rec->bad || s->fd < 0)
+        return;
+    snprintf(place, sizeof place, "%.*s", (int)n, data ? data : "");
+    launcher_check(&s->launcher, place, why);
+    begun = record_begin(&s->out, RECORD_CHECKED);
+    put_data(&s->out, *why ? why : NULL, strlen(why));
+    record_end(&s->out, begun);
+}
+
 static void take(struct spawner *s, struct record *rec)
 {
     switch (rec->type) {
@@ -474,6 +494,9 @@ static void take(struct spawner *s, struct record *rec)
         break;
     case RECORD_LEASE:
         take_lease(s, rec);
+        break;
+    case RECORD_CHECK:
+        take_check(s, rec);
         break;
     default:
         rec->bad = true;
@@ -558,6 +581,7 @@ static void take_hello(struct spawner *s, struct record *rec)
     put_u32(&s->out, (uint32_t)getpid());
     put_u64(&s->out, s->config.incarnation);
     put_u64(&s->out, (uint64_t)s->lease_us);
+    put_u32(&s->out, true);
     record_end(&s->out, begun);
 }
 

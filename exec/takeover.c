@@ -85,6 +85,7 @@ static int take_records(struct takeover *t)
             t->spawner = (pid_t)get_u32(&r);
             t->incarnation = get_u64(&r);
             t->lease_us = (int64_t)get_u64(&r);
+            t->checks = r.p < r.end && get_u32(&r);
         } else {
             return HAWK_EMALFORMED;
         }

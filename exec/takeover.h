@@ -19,6 +19,7 @@ struct takeover {
     pid_t spawner;
     uint64_t incarnation;
     int64_t lease_us; /* TIME_NEVER: nobody told it one */
+    bool checks;      /* it knows RECORD_CHECK */
     struct held *v;
     uint32_t n, cap;
     struct bytes in; /* what it said after that */

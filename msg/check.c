@@ -41,7 +41,8 @@ static bool member_ok(const struct member *v)
 {
     return v->node.v > 0 && v->node.v <= NODE_ID_MAX && v->slots <= LIMIT_SLOTS && v->role < ROLE_COUNT &&
            v->state < MEMBER_STATE_COUNT && v->general <= 1 && v->unsettled <= 1 &&
-           text_ok(v->addr, LIMIT_ADDR_BYTES) && text_ok(v->name, LIMIT_NAME_BYTES);
+           text_ok(v->addr, LIMIT_ADDR_BYTES) && text_ok(v->name, LIMIT_NAME_BYTES) &&
+           (!v->out_why || text_ok(v->out_why, LIMIT_TEXT_BYTES));
 }
 
 static bool members_ok(const struct members *m)
@@ -120,7 +121,8 @@ static bool one_member_ok(const struct msg_member *p)
                              .general = p->general,
                              .unsettled = p->unsettled,
                              .addr = p->addr,
-                             .name = p->name};
+                             .name = p->name,
+                             .out_why = p->out_why};
 
     return member_ok(&v);
 }
@@ -168,6 +170,9 @@ static bool orders_ok(const struct msg *m)
         return flag_ok(m->drained.on) && flag_ok(m->drained.empty);
     case MSG_QUIT:
         return flag_ok(m->quit.now);
+    case MSG_OUT_OF_SERVICE:
+        return flag_ok(m->out_of_service.on) &&
+               (!m->out_of_service.why || text_ok(m->out_of_service.why, LIMIT_TEXT_BYTES));
     case MSG_APP:
         return app_ok(&m->app);
     case MSG_PARTITION:

@@ -102,7 +102,9 @@
     /* worker <-> dist */                                                                                    \
     X(BEAT, beat, 54)                                                                                        \
     /* owner of a task -> worker */                                                                          \
-    X(START_BLAMED, start_blamed, 55)
+    X(START_BLAMED, start_blamed, 55)                                                                        \
+    /* worker <-> central */                                                                                 \
+    X(OUT_OF_SERVICE, out_of_service, 56)
 
 /* --- Who may send what to whom: the only place that says so (docs/protocol.md, section 0). A message of WIRE_MESSAGES that is
  * not listed here may be sent by nobody. --- */
@@ -170,7 +172,8 @@ enum route {
     X(APP, WORKER_CENTRAL | CENTRAL_DIST)                                                                    \
     X(LONG_RESULT, CENTRAL_DIST)                                                                             \
     X(BEAT, DIST_WORKER | WORKER_DIST)                                                                       \
-    X(START_BLAMED, DIST_WORKER | CENTRAL_WORKER)
+    X(START_BLAMED, DIST_WORKER | CENTRAL_WORKER)                                                            \
+    X(OUT_OF_SERVICE, WORKER_CENTRAL | CENTRAL_WORKER)
 
 /* The protocol's versions, for compatibility two back (docs/protocol.md, section 0): messages are appended, so each
  * version begins with a message, and a peer of an older one is sent none from there on. */
@@ -211,6 +214,8 @@ enum route {
     X(EXEC_FORGET, exec_forget, 0)                                                                           \
     X(EXEC_LEASE, exec_lease, 0)                                                                             \
     X(EXEC_APP, exec_app, 0)                                                                                 \
+    X(EXEC_CHECK, exec_check, 0)                                                                             \
+    X(EXEC_CHECKED, exec_checked, 0)                                                                         \
     /* stores */                                                                                             \
     X(JOURNAL_NODE, journal_node, 0)                                                                         \
     X(JOURNAL_JOB, journal_job, 0)                                                                           \
@@ -244,7 +249,9 @@ enum route {
 #define FIELDS_member(F)                                                                                     \
     F(blob, addr)                                                                                            \
     F(blob, name)                                                                                            \
-    F(node, node) F(u32, slots) F(u32, version) F(u8, role) F(u8, state) F(u8, general) F(u8, unsettled)
+    F(node, node)                                                                                            \
+    F(u32, slots)                                                                                            \
+    F(u32, version) F(u8, role) F(u8, state) F(u8, general) F(u8, unsettled) F(blob, out_why)
 #define FIELDS_policy(F) F(policy, policy)
 #define FIELDS_leave(F) F(none, reserved)
 
@@ -304,6 +311,8 @@ enum route {
 #define FIELDS_long_result(F) F(try, id) F(blob, result)
 #define FIELDS_beat(F) F(u8, ask) F(u32, held)
 #define FIELDS_start_blamed(F) F(job, job)
+/* why: for people; none from central. */
+#define FIELDS_out_of_service(F) F(blob, why) F(u8, on)
 
 #define FIELDS_timer(F) F(none, reserved)
 #define FIELDS_peer_up(F) F(u8, role) F(u8, version)
@@ -329,7 +338,8 @@ enum route {
 #define FIELDS_drain_set(F) F(node, node) F(u32, client) F(i32, err)
 #define FIELDS_stop_node(F) F(node, node) F(u8, now)
 #define FIELDS_node_changed(F)                                                                               \
-    F(blob, name) F(i64, silent_us) F(node, node) F(u32, slots) F(u32, tasks) F(u8, role) F(u8, change)
+    F(blob, name)                                                                                            \
+    F(blob, why) F(i64, silent_us) F(node, node) F(u32, slots) F(u32, tasks) F(u8, role) F(u8, change)
 /* Central cancels it: nobody waits for it any more. tasks: those that had not ended. */
 #define FIELDS_job_abandoned(F) F(blob, name) F(job, job) F(u32, tasks) F(u16, epoch)
 #define FIELDS_exec_start(F)                                                                                 \
@@ -337,7 +347,10 @@ enum route {
     F(spec, desc) F(blob, arg) F(u32, run) F(node, owner) F(u8, class) F(u8, promotable) F(u8, stolen)
 #define FIELDS_exec_kill(F) F(u32, run) F(u8, force) F(u8, outcome)
 #define FIELDS_exec_started(F) F(u32, run) F(i32, pid)
-#define FIELDS_exec_exited(F) F(blob, result) F(i64, run_us) F(u32, run) F(i32, code) F(u8, outcome)
+/* place: with the code HAWK_ECANNOT_START, the directory of the job's that is to blame, with a slash at its end when files
+ * could not be made in it; NULL: nothing that the job named. */
+#define FIELDS_exec_exited(F)                                                                                \
+    F(blob, result) F(blob, place) F(i64, run_us) F(u32, run) F(i32, code) F(u8, outcome)
 #define FIELDS_exec_held(F)                                                                                  \
     F(try, id)                                                                                               \
     F(blob, result)                                                                                          \
@@ -346,6 +359,9 @@ enum route {
 #define FIELDS_exec_forget(F) F(u32, run)
 #define FIELDS_exec_lease(F) F(i64, until_us)
 #define FIELDS_exec_app(F) F(blob, name) F(u8, on)
+/* Could tasks be started, also in that place (NULL: none)? The answer: why not; NULL: they could. */
+#define FIELDS_exec_check(F) F(blob, place)
+#define FIELDS_exec_checked(F) F(blob, why)
 #define FIELDS_journal_node(F) F(blob, name) F(u64, token) F(node, node) F(u8, role) F(u8, drained)
 #define FIELDS_journal_job(F)                                                                                \
     F(job, job)                                                                                              \

@@ -612,6 +612,7 @@ void members_drop(struct members *m)
     for (uint32_t i = 0; i < m->n; i++) {
         blob_drop(m->v[i].addr);
         blob_drop(m->v[i].name);
+        blob_drop(m->v[i].out_why);
     }
     free(m);
 }

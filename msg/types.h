@@ -89,6 +89,9 @@ static inline uint32_t protocol_version_of(uint32_t said) { return said ? said :
     X(CHANGE_SILENT, "has gone silent") /* suspect */                                                        \
     X(CHANGE_DRAINING, "is draining: it takes no new work")                                                  \
     X(CHANGE_UNDRAINED, "takes work again")                                                                  \
+    X(CHANGE_OUT, "takes itself out of service")                                                             \
+    X(CHANGE_KEPT, "cannot start tasks, and stays in service, since as many as may are out of it")           \
+    X(CHANGE_IN, "is in service again")                                                                      \
     X(CHANGE_STOPPING, "is told to stop")                                                                    \
     X(CHANGE_LEFT, "left")                                                                                   \
     X(CHANGE_GONE, "is gone") /* its lease is over: its long tasks are placed again */
@@ -400,6 +403,8 @@ struct member {
     uint8_t unsettled; /* workers: 1 not in the general partition yet, but to be; general is 0 */
     struct blob *addr; /* where it listens: "127.0.0.1:7101", "unix:/run/x.sock" */
     struct blob *name;
+    struct blob
+        *out_why; /* why it has taken itself out of service (it is MEMBER_DRAINING then); NULL: it is not */
 };
 
 struct members {

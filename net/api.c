@@ -323,6 +323,7 @@ static const struct api_field node_fields[] = {
     FIELD(Node, node, drained, BOOL),
     FIELD(Node, node, until_restart, BOOL),
     FIELD(Node, node, protocol, U32),
+    FIELD(Node, node, out_why, STRING),
     ARRAY(Node, node, apps, STRINGS),
 };
 TYPE(node, Node);

@@ -226,6 +226,7 @@ struct api_node {
     uint32_t queued, running_short, running_long, jobs_unfinished;
     int64_t heartbeat_age_us, long_wait_us;
     bool drained, until_restart;
+    const char *out_why;
     uint32_t protocol;
     const char **apps;
     uint32_t apps_n;

@@ -33,7 +33,8 @@ WIRE_MESSAGES(X)
     F(u32, probe_ratio_milli) F(u32, min_probes) F(u16, steal_cap) F(u16, steal_max) F(u16, short_first)
 #define FIELDS_member_info(F)                                                                                \
     F(node, node)                                                                                            \
-    F(u32, slots) F(u8, role) F(u8, state) F(u8, general) F(blob, addr) F(blob, name) F(u8, unsettled)
+    F(u32, slots)                                                                                            \
+    F(u8, role) F(u8, state) F(u8, general) F(blob, addr) F(blob, name) F(u8, unsettled) F(blob, out_why)
 
 /* A job description: F(kind, member of struct job_desc, field of JobSpec). */
 #define SPEC_FIELDS(F)                                                                                       \

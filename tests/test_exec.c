@@ -390,6 +390,60 @@ static void test_output_files_that_cannot_be_opened(void **state)
     assert_not_started(f, run_one(f, 3, d, NULL), HAWK_ECANNOT_START, "Permission denied", -1);
 }
 
+static void expect_check_says(struct fixture *f, const char *place, const char *says)
+{
+    struct blob *b = place ? blob_str(place) : NULL;
+
+    f->checked = false;
+    exec_check(f->e, b);
+    blob_drop(b);
+    pump_until(f, &f->checked);
+    if (says ? !strstr(f->check_why, says) : *f->check_why)
+        fail_msg("\"%s\" does not say \"%s\"", f->check_why, says ? says : "");
+}
+
+/* What was to blame is told with the end, and looked at again when asked. */
+static void test_what_could_not_be_done_is_tried_again(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = COMMAND("true");
+    char missing[300], file[300], pattern[330];
+
+    snprintf(missing, sizeof missing, "%s/missing", f->dir);
+    snprintf(file, sizeof file, "%s/file", f->dir);
+    snprintf(pattern, sizeof pattern, "%s/%%t", file);
+    write_file(f, "file", "", 0644);
+    start(f);
+    expect_check_says(f, NULL, NULL);
+
+    set_blob(&d->cwd, missing);
+    assert_not_started(f, run_one(f, 0, d, NULL), HAWK_ECANNOT_START, "missing", -1);
+    assert_string_equal(f->v[0].place, missing);
+    expect_check_says(f, missing, "No such file or directory");
+    assert_int_equal(mkdir(missing, 0755), 0);
+    expect_check_says(f, missing, NULL);
+
+    d = COMMAND("true");
+    set_blob(&d->stdout_pattern, pattern);
+    assert_not_started(f, run_one(f, 1, d, NULL), HAWK_ECANNOT_START, "Not a directory", -1);
+    strncat(file, "/", sizeof file - strlen(file) - 1);
+    assert_string_equal(f->v[1].place, file);
+    expect_check_says(f, file, "Not a directory");
+    file[strlen(file) - 1] = '\0';
+    assert_int_equal(unlink(file), 0);
+    strncat(file, "/", sizeof file - strlen(file) - 1);
+    expect_check_says(f, file, NULL); /* the next file's directories are made with it */
+
+    /* Where output goes for which jobs name no file. */
+    d = COMMAND("true");
+    exec_stop(f->e);
+    f->config.output_dir = "/proc/hawk";
+    start(f);
+    assert_not_started(f, run_one(f, 2, d, NULL), HAWK_ECANNOT_START, "cannot open the stdout file", -1);
+    assert_string_equal(f->v[2].place, "");
+    expect_check_says(f, NULL, "cannot write a file in /proc/hawk");
+}
+
 /* Once it is open, the file is the task's: it sees ENOSPC, and the run ends as the task says. */
 static void test_a_full_disk_is_an_error_of_the_task(void **state)
 {
@@ -509,6 +563,7 @@ int main(void)
         TEST(test_programs_are_looked_up_from_the_jobs_directory),
         TEST(test_directory_that_is_missing),
         TEST(test_output_files_that_cannot_be_opened),
+        TEST(test_what_could_not_be_done_is_tried_again),
         TEST(test_a_full_disk_is_an_error_of_the_task),
         TEST(test_fifo_that_nobody_reads_does_not_stop_the_spawner),
         TEST(test_refusals),

@@ -96,7 +96,8 @@ void wk_on_exec_app(struct worker *w, const struct event *e, struct out *out)
         return;
     tell(w, name, e->m.exec_app.on, out); /* before what is handed back, or that comes here again */
     if (e->m.exec_app.on) {
-        vec_grow(w->apps, w->n_apps, w->apps_cap);
+        if (!w->apps)
+            w->apps = xcalloc(LIMIT_WORKER_APPS, sizeof *w->apps);
         w->apps[w->n_apps++] = (struct worker_app){.id = app, .name = blob_ref(name)};
         note_set(w);
         return;

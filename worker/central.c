@@ -77,7 +77,7 @@ static void empty_lane(struct worker *w, struct lane *l, struct out *out)
     }
 }
 
-static void empty_lanes(struct worker *w, struct out *out)
+void wk_lanes_empty(struct worker *w, struct out *out)
 {
     for (uint32_t i = 0; i < w->n_lanes; i++)
         empty_lane(w, &w->lanes[i], out);
@@ -88,7 +88,7 @@ static void drain(struct worker *w, bool on, struct out *out)
 {
     w->drained = on;
     if (on)
-        empty_lanes(w, out);
+        wk_lanes_empty(w, out);
 }
 
 static void tell_drained(struct worker *w, struct out *out)
@@ -117,7 +117,7 @@ void wk_drain_step(struct worker *w, struct out *out)
         tell_drained(w, out);
 }
 
-/* At most 2 messages per task of central's, 1 per application, and 2; and what waited to be told (2). */
+/* At most 2 messages per task of central's, 1 per application, and 3; and what waited to be told (2). */
 void wk_on_joined(struct worker *w, const struct event *e, struct out *out)
 {
     const struct msg_joined *m = &e->m.joined;
@@ -146,6 +146,7 @@ void wk_on_joined(struct worker *w, const struct event *e, struct out *out)
     wk_report_held(w, o, out);
     w->told_empty = false;
     drain(w, m->draining, out);
+    wk_service_joined(w, out);
 }
 
 /* Central will not have this process: another one has its name, and its tasks count as lost. Nothing may run
@@ -369,7 +370,7 @@ static void stop(struct worker *w, bool now, struct out *out)
     if (!w->stopping && w->joined) /* first of all, or what is handed back comes back */
         out_add(out, MSG_DRAINING, NODE_CENTRAL.v);
     w->stopping = true;
-    empty_lanes(w, out);
+    wk_lanes_empty(w, out);
     if (!now)
         return;
     w->stop_now = true;

@@ -235,5 +235,6 @@ void worker_check(const struct worker *w)
     /* Every step ends with a question asked, or with none to ask. */
     CHECK(w->thief.state != THIEF_ROUND || w->stopped);
     CHECK(!refuses_work(w) || w->stopped || w->n_queued_tasks == 0);
+    wk_service_check(w);
     CHECK(!w->drained || !w->joined || w->stopped || w->told_empty == worker_quiet(w));
 }

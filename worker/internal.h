@@ -153,8 +153,9 @@ _Static_assert(LIMIT_SLOTS <= 1u << RUN_SLOT_BITS, "a slot's number must fit in 
 
 static inline const struct policy *policy_of(const struct worker *w) { return &w->config.policy; }
 static inline struct slot *slot_at(const struct worker *w, uint32_t i) { return &w->slots[i]; }
-/* It takes no new work: told to stop, or drained by an operator. */
-static inline bool refuses_work(const struct worker *w) { return w->stopping || w->drained; }
+bool wk_is_out(const struct worker *w);
+/* It takes no new work: told to stop, drained by an operator, or out of service. */
+static inline bool refuses_work(const struct worker *w) { return w->stopping || w->drained || wk_is_out(w); }
 static inline int refusal(const struct worker *w) { return w->stopping ? HAWK_ESHUTDOWN : HAWK_EDRAINING; }
 static inline bool owner_is_central(const struct owner *o) { return node_eq(o->node, NODE_CENTRAL); }
 static inline int64_t time_after(int64_t now_us, int64_t delay_us)
@@ -223,7 +224,6 @@ void wk_on_task_enqueue(struct worker *w, const struct event *e, struct out *out
 void wk_on_task_recall(struct worker *w, const struct event *e, struct out *out);
 void wk_on_task_cancel(struct worker *w, const struct event *e, struct out *out);
 void wk_on_finish_ack(struct worker *w, const struct event *e, struct out *out);
-void wk_on_start_blamed(struct worker *w, const struct event *e, struct out *out);
 void wk_on_exec_started(struct worker *w, const struct event *e, struct out *out);
 void wk_on_exec_exited(struct worker *w, const struct event *e, struct out *out);
 void wk_on_exec_held(struct worker *w, const struct event *e, struct out *out);
@@ -263,6 +263,8 @@ void wk_heartbeat_due(struct worker *w, struct out *out);
 /* Tells central what changed; the most recent value, when the rate allows it. */
 void wk_edges_step(struct worker *w, struct out *out);
 int64_t wk_edges_next(const struct worker *w);
+void wk_lanes_empty(struct worker *w,
+                    struct out *out); /* hands everything back; at most 1 message per entry */
 void wk_drain_step(struct worker *w, struct out *out); /* tells central when nothing is left */
 void wk_stop_step(struct worker *w, struct out *out);  /* leaves when nothing is left to wait for */
 void wk_on_joined(struct worker *w, const struct event *e, struct out *out);
@@ -275,6 +277,19 @@ void wk_on_long_work(struct worker *w, const struct event *e, struct out *out);
 void wk_on_drain(struct worker *w, const struct event *e, struct out *out);
 void wk_on_quit(struct worker *w, const struct event *e, struct out *out);
 void wk_on_stop(struct worker *w, const struct event *e, struct out *out);
+
+/* ---- service.c ---- */
+/* A task of that job could not be started. */
+void wk_service_failed(struct worker *w, job_id_t job, const struct msg_exec_exited *m);
+void wk_service_joined(struct worker *w,
+                       struct out *out); /* tells central where it stands; at most 1 message */
+void wk_service_due(struct worker *w, struct out *out);
+int64_t wk_service_next(const struct worker *w);
+void wk_service_check(const struct worker *w);
+void wk_service_free(struct worker *w);
+void wk_on_start_blamed(struct worker *w, const struct event *e, struct out *out);
+void wk_on_out_of_service(struct worker *w, const struct event *e, struct out *out);
+void wk_on_exec_checked(struct worker *w, const struct event *e, struct out *out);
 
 /* ---- apps.c ---- */
 bool wk_serves(const struct worker *w, uint64_t app); /* also whatever is for none */

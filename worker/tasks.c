@@ -334,15 +334,6 @@ void wk_on_finish_ack(struct worker *w, const struct event *e, struct out *out)
         wk_task_forget(w, t, out);
 }
 
-/* No message. What it could not start was not the job's fault. */
-void wk_on_start_blamed(struct worker *w, const struct event *e, struct out *out)
-{
-    const struct owner *o = wk_owner_find(w, (node_id_t){e->m.peer});
-
-    (void)out;
-    wk_count(w, COUNTER_starts_blamed, o && o->state == OWNER_UP);
-}
-
 /* At most 1 message. pid < 0: it could not be started, and EXEC_EXITED follows. */
 void wk_on_exec_started(struct worker *w, const struct event *e, struct out *out)
 {
@@ -376,6 +367,8 @@ void wk_on_exec_exited(struct worker *w, const struct event *e, struct out *out)
     t->run_us = m->run_us > 0 ? m->run_us : 0;
     t->code = m->code;
     t->outcome = m->outcome;
+    if (m->outcome == OUTCOME_LOST && m->code == HAWK_ECANNOT_START)
+        wk_service_failed(w, t->id.job, m);
     /* Told to die: that is what its end is called, unless it had ended well by itself before. */
     if (t->kill_outcome != OUTCOME_NONE && !(m->outcome == OUTCOME_EXITED && m->code == 0))
         t->outcome = t->kill_outcome;

@@ -18,6 +18,7 @@ void worker_config_init(struct worker_config *c)
         .park_max_us = 5 * US_PER_S,
         .orphan_us = 10 * US_PER_S,
         .heartbeats = true,
+        .leaves_service = true,
     };
     err = policy_preset("hawk", &c->policy);
     CHECK(err == 0);
@@ -71,6 +72,7 @@ void worker_free(struct worker *w)
 {
     wk_objects_free(w);
     wk_apps_free(w);
+    wk_service_free(w);
     free(w->lanes);
     members_drop(w->members);
     blob_drop(w->config.name);
@@ -116,6 +118,7 @@ static void on_timer(struct worker *w, const struct event *e, struct out *out)
     wk_orphans_due(w, out);
     wk_overrun_due(w, out);
     wk_beats_due(w, out);
+    wk_service_due(w, out);
 }
 
 typedef void handler(struct worker *w, const struct event *e, struct out *out);
@@ -134,6 +137,8 @@ static const struct {
     [MSG_EXEC_EXITED] = {wk_on_exec_exited, ANYONE},
     [MSG_EXEC_HELD] = {wk_on_exec_held, ANYONE},
     [MSG_EXEC_LEASE] = {wk_on_exec_lease, ANYONE},
+    [MSG_EXEC_CHECKED] = {wk_on_exec_checked, ANYONE},
+    [MSG_OUT_OF_SERVICE] = {wk_on_out_of_service, CENTRAL},
     [MSG_EXEC_APP] = {wk_on_exec_app, ANYONE},
     [MSG_JOINED] = {wk_on_joined, CENTRAL},
     [MSG_REFUSED] = {wk_on_refused, CENTRAL},
@@ -227,6 +232,7 @@ int64_t worker_next_timeout(const struct worker *w)
         at = earlier(at, container_of(w->lost_owners.next, struct owner, link)->orphan_at);
     at = earlier(at, wk_overrun_next(w));
     at = earlier(at, wk_beats_next(w));
+    at = earlier(at, wk_service_next(w));
     at = earlier(at, thief_next_timeout(&w->thief));
     return earlier(at, wk_edges_next(w));
 }

@@ -14,7 +14,14 @@
 
 #define WORKER_QUEUE_LIMIT 1000000u /* default queue_limit */
 #define WORKER_LOOT_RECORDS 64u     /* thieves whose acknowledgement is outstanding; others get nothing */
-#define WORKER_EDGE_US 10000        /* PARKED and STUCK change at most so often, each (protocol 5.5) */
+/* A worker that cannot start tasks leaves service (protocol 8). */
+#define WORKER_FAILURES 8u                     /* it remembers: the latest job by job */
+#define WORKER_BLAMED_JOBS 3u                  /* so many jobs that started elsewhere ... */
+#define WORKER_BLAMED_US (60 * US_PER_S)       /* ... within this time */
+#define WORKER_CHECK_MIN_US US_PER_S           /* until its first check; twice as long until each next one, */
+#define WORKER_CHECK_MAX_US (60 * US_PER_S)    /* at most */
+#define WORKER_OUT_MAX_US (10 * 60 * US_PER_S) /* then it is back, whatever the checks say */
+#define WORKER_EDGE_US 10000 /* PARKED and STUCK change at most so often, each (protocol 5.5) */
 
 struct worker_config {
     int64_t park_min_us;  /* a parked thief's first delay */
@@ -22,7 +29,9 @@ struct worker_config {
     uint32_t slots;       /* 1 .. LIMIT_SLOTS */
     uint32_t queue_limit; /* reservations and short tasks held at once, whatever their state */
     bool queue_per_slot;  /* false: one queue serves all slots; true: one per slot, as in the paper */
-    bool heartbeats;      /* false: none are sent and no lease runs out (a simulation without faults) */
+    bool
+        leaves_service; /* takes itself out of service when it cannot start tasks; its executor answers EXEC_CHECK */
+    bool heartbeats; /* false: none are sent and no lease runs out (a simulation without faults) */
     bool
         successors; /* another process may take over from this one: its executor is told EXEC_FORGET and EXEC_LEASE */
     struct policy policy;     /* until central pushes its own */
@@ -32,7 +41,7 @@ struct worker_config {
 };
 
 /* Defaults: 1 slot, one queue for all slots, WORKER_QUEUE_LIMIT, park 100 ms .. 5 s, orphans 10 s, heartbeats,
- * policy "hawk"; no name and address. */
+ * policy "hawk", leaves service; no name and address. */
 void worker_config_init(struct worker_config *c);
 
 /* One worker. All of it is private to worker/: read it through the functions below.
@@ -62,6 +71,7 @@ struct worker {
     bool told_empty : 1;     /* central was told that nothing is left here */
     bool freed : 1;          /* a slot was freed in this step */
     uint8_t central_version; /* what the link to central is spoken in */
+    uint8_t n_apps;
     struct members *members;
     struct lane *lanes; /* one queue each: one, or as many as slots */
     uint32_t n_lanes;
@@ -105,9 +115,9 @@ struct worker {
     struct worker_app {    /* what it serves */
         uint64_t id;
         struct blob *name;
-        uint32_t n_queued; /* entries in the queues that may be stolen */
-    } * apps;
-    uint32_t n_apps, apps_cap;
+        uint32_t n_queued;   /* entries in the queues that may be stolen */
+    } * apps;                /* n_apps of them, with room for LIMIT_WORKER_APPS; NULL: none yet */
+    struct service *service; /* whether it is in service; NULL: it is, and never failed to start a task */
 };
 
 /* Takes references on the config's handles. The config must be valid (slots in range, a name, an address);
@@ -158,6 +168,8 @@ static inline uint64_t worker_unacked_bytes(const struct worker *w) { return w->
 uint64_t worker_owner_unacked_bytes(const struct worker *w, uint32_t run);
 /* The description of a job of that owner, borrowed, or NULL. */
 const struct job_desc *worker_spec(const struct worker *w, node_id_t owner, job_id_t job);
+/* Whether it has taken itself out of service; *why: the reason, borrowed until the next step. */
+bool worker_out_of_service(const struct worker *w, const struct blob **why);
 static inline node_id_t worker_node(const struct worker *w) { return w->node; }
 static inline const struct policy *worker_policy(const struct worker *w) { return &w->config.policy; }
 static inline uint64_t worker_counter(const struct worker *w, enum counter c) { return w->counters[c]; }

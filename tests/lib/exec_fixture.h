@@ -38,7 +38,7 @@ struct result {
     int32_t pid, code;
     uint8_t outcome;
     int64_t run_us;
-    char why[1200];
+    char why[1200], place[400];
 };
 
 struct fixture {
@@ -47,6 +47,8 @@ struct fixture {
     struct exec *e;
     struct result *v; /* by run number */
     int events, exits;
+    bool checked;
+    char check_why[1200]; /* "": nothing was the matter */
 };
 
 static inline int64_t now_us(void)
@@ -65,6 +67,13 @@ static inline void on_event(void *arg, const struct msg *m)
     uint32_t run = m->type == MSG_EXEC_STARTED ? m->exec_started.run : m->exec_exited.run;
     struct result *r = &f->v[run];
 
+    if (m->type == MSG_EXEC_CHECKED) {
+        const struct blob *why = m->exec_checked.why;
+
+        snprintf(f->check_why, sizeof f->check_why, "%s", why ? why->data : "");
+        f->checked = true;
+        return;
+    }
     assert_true(run < RUNS_MAX);
     assert_false(r->exited); /* nothing after the end, and one end only */
     if (m->type == MSG_EXEC_STARTED) {
@@ -82,6 +91,8 @@ static inline void on_event(void *arg, const struct msg *m)
     r->run_us = m->exec_exited.run_us;
     if (m->exec_exited.result)
         snprintf(r->why, sizeof r->why, "%s", m->exec_exited.result->data);
+    if (m->exec_exited.place)
+        snprintf(r->place, sizeof r->place, "%s", m->exec_exited.place->data);
     f->exits++;
 }
 

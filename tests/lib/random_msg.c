@@ -104,7 +104,8 @@ static struct members *random_members(struct rng *r)
                                   .general = (uint8_t)rng_below(r, 2),
                                   .unsettled = (uint8_t)rng_below(r, 2),
                                   .addr = text(r, 30),
-                                  .name = text(r, 200)};
+                                  .name = text(r, 200),
+                                  .out_why = chance(r, 2) ? text(r, 100) : NULL};
     return m;
 }
 
@@ -315,7 +316,8 @@ static bool members_equal(const struct members *a, const struct members *b)
         if (!node_eq(a->v[i].node, b->v[i].node) || a->v[i].slots != b->v[i].slots ||
             a->v[i].role != b->v[i].role || a->v[i].state != b->v[i].state ||
             a->v[i].general != b->v[i].general || a->v[i].unsettled != b->v[i].unsettled ||
-            !blob_equal(a->v[i].addr, b->v[i].addr) || !blob_equal(a->v[i].name, b->v[i].name))
+            !blob_equal(a->v[i].addr, b->v[i].addr) || !blob_equal(a->v[i].name, b->v[i].name) ||
+            !blob_equal(a->v[i].out_why, b->v[i].out_why))
             return false;
     return true;
 }

@@ -1,0 +1,304 @@
+/* A worker that cannot start tasks takes itself out of service (protocol 8): it would have an empty queue all the time, and
+ * swallow what others could run.
+ *
+ *   IN ──3 jobs blamed──▶ ASKED ──central grants──▶ OUT ──a check succeeds, or 10 minutes──▶ IN
+ *                           └──central refuses──▶ IN                └──central needs it──▶ IN
+ *
+ * What it has to go on with is what owners say: a failure counts when the same task has started elsewhere. */
+#include "worker/internal.h"
+
+#include "base/mem.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum service_state {
+    SERVICE_IN,
+    SERVICE_ASKED, /* goes on as before until central answers */
+    SERVICE_OUT,   /* takes no new work */
+    SERVICE_STATE_COUNT
+};
+
+struct failure {
+    job_id_t job;
+    int64_t at_us;      /* when it failed, and then when it was blamed */
+    struct blob *place; /* of the job's, as EXEC_EXITED says; NULL: nothing that the job named */
+    struct blob *why;
+    bool blamed;
+};
+
+struct service {
+    enum service_state state;
+    struct failure failures[WORKER_FAILURES]; /* one per job */
+    uint32_t n;
+    bool checking;            /* a check has no answer yet */
+    struct blob *why, *place; /* ASKED, OUT: of the failure that was blamed last */
+    int64_t until_us;         /* OUT: back then at the latest */
+    int64_t check_us;         /* OUT: the next check */
+    int64_t pause_us;         /* to the one after it */
+    int64_t back_us;          /* when it was back last; 0: it never left */
+};
+
+static const uint8_t legal_moves[SERVICE_STATE_COUNT] = {
+    [SERVICE_IN] = 1 << SERVICE_ASKED,
+    [SERVICE_ASKED] = 1 << SERVICE_OUT | 1 << SERVICE_IN,
+    [SERVICE_OUT] = 1 << SERVICE_IN,
+};
+
+static void set_state(struct service *s, enum service_state state)
+{
+    CHECK(legal_moves[s->state] & 1 << state);
+    s->state = state;
+}
+
+bool wk_is_out(const struct worker *w) { return w->service && w->service->state == SERVICE_OUT; }
+
+bool worker_out_of_service(const struct worker *w, const struct blob **why)
+{
+    *why = wk_is_out(w) ? w->service->why : NULL;
+    return wk_is_out(w);
+}
+
+/* ---- What could not be started ---- */
+
+static void failure_drop(struct failure *f)
+{
+    blob_drop(f->place);
+    blob_drop(f->why);
+}
+
+static void forget_failures(struct service *s)
+{
+    while (s->n > 0)
+        failure_drop(&s->failures[--s->n]);
+}
+
+static struct failure *failure_of(struct service *s, job_id_t job)
+{
+    for (uint32_t i = 0; i < s->n; i++)
+        if (job_eq(s->failures[i].job, job))
+            return &s->failures[i];
+    return NULL;
+}
+
+static struct failure *room(struct service *s)
+{
+    struct failure *oldest = s->failures;
+
+    if (s->n < WORKER_FAILURES)
+        return &s->failures[s->n++];
+    for (uint32_t i = 1; i < s->n; i++)
+        if (s->failures[i].at_us < oldest->at_us)
+            oldest = &s->failures[i];
+    failure_drop(oldest);
+    return oldest;
+}
+
+void wk_service_failed(struct worker *w, job_id_t job, const struct msg_exec_exited *m)
+{
+    struct service *s;
+
+    if (!w->config.leaves_service)
+        return;
+    if (!w->service)
+        w->service = xcalloc(1, sizeof *w->service);
+    s = w->service;
+    if (!failure_of(s, job))
+        *room(s) = (struct failure){
+            .job = job, .at_us = w->now_us, .place = blob_ref(m->place), .why = blob_ref(m->result)};
+}
+
+static bool same_place(const struct failure *a, const struct failure *b)
+{
+    return a->place && b->place && a->place->len == b->place->len &&
+           memcmp(a->place->data, b->place->data, a->place->len) == 0;
+}
+
+static bool is_recent(const struct worker *w, const struct failure *f)
+{
+    return f->blamed && w->now_us - f->at_us <= WORKER_BLAMED_US;
+}
+
+/* Jobs that started elsewhere lately; of those that lack the same directory, one: it may be missing by its user's will. */
+static uint32_t blamed(const struct worker *w, const struct service *s)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < s->n; i++) {
+        const struct failure *f = &s->failures[i];
+        bool counts = is_recent(w, f);
+
+        for (uint32_t k = 0; counts && k < i; k++)
+            counts = !is_recent(w, &s->failures[k]) || !same_place(f, &s->failures[k]);
+        n += counts;
+    }
+    return n;
+}
+
+/* ---- Leaving and coming back ---- */
+
+static void tell(const struct service *s, bool on, struct out *out)
+{
+    struct msg_out_of_service *m = &out_add(out, MSG_OUT_OF_SERVICE, NODE_CENTRAL.v)->out_of_service;
+
+    m->on = on;
+    m->why = on ? blob_ref(s->why) : NULL;
+}
+
+static bool central_hears(const struct worker *w)
+{
+    return w->joined && msg_in_version(MSG_OUT_OF_SERVICE, w->central_version);
+}
+
+static void forget_reason(struct service *s)
+{
+    blob_drop(s->why);
+    blob_drop(s->place);
+    s->why = s->place = NULL;
+}
+
+/* It takes work again, and counts anew. */
+static void back(struct worker *w)
+{
+    struct service *s = w->service;
+
+    if (s->state == SERVICE_OUT)
+        s->back_us = w->now_us;
+    set_state(s, SERVICE_IN);
+    forget_failures(s);
+    forget_reason(s);
+}
+
+/* At most 1 message. */
+static void back_by_itself(struct worker *w, struct out *out)
+{
+    back(w);
+    if (central_hears(w))
+        tell(w->service, false, out);
+}
+
+/* At most 1 message. What could not be started was not the job's fault. */
+void wk_on_start_blamed(struct worker *w, const struct event *e, struct out *out)
+{
+    const struct owner *o = wk_owner_find(w, (node_id_t){e->m.peer});
+    struct service *s = w->service;
+    struct failure *f;
+
+    if (!o || o->state != OWNER_UP)
+        return;
+    wk_count(w, COUNTER_starts_blamed, 1);
+    f = s ? failure_of(s, e->m.start_blamed.job) : NULL;
+    if (!f || f->blamed)
+        return;
+    f->blamed = true;
+    f->at_us = w->now_us;
+    if (s->state != SERVICE_IN || w->stopping || blamed(w, s) < WORKER_BLAMED_JOBS)
+        return;
+    set_state(s, SERVICE_ASKED);
+    s->why = blob_ref(f->why);
+    s->place = blob_ref(f->place);
+    if (central_hears(w)) /* else when it has joined */
+        tell(s, true, out);
+}
+
+/* At most 1 message. */
+void wk_service_joined(struct worker *w, struct out *out)
+{
+    struct service *s = w->service;
+
+    if (!s || s->state == SERVICE_IN)
+        return;
+    if (central_hears(w))
+        tell(s, true, out);
+    else
+        back(w);
+}
+
+/* Who was out a moment ago begins with the pause that it had then. */
+static void leave(struct worker *w, struct out *out)
+{
+    struct service *s = w->service;
+
+    set_state(s, SERVICE_OUT);
+    if (!s->back_us || w->now_us - s->back_us > WORKER_OUT_MAX_US)
+        s->pause_us = WORKER_CHECK_MIN_US;
+    s->until_us = time_after(w->now_us, WORKER_OUT_MAX_US);
+    s->check_us = time_after(w->now_us, s->pause_us);
+    wk_lanes_empty(w, out);
+}
+
+/* At most 1 message per entry. What runs goes on, and so does what was asked for, as in a drain. */
+void wk_on_out_of_service(struct worker *w, const struct event *e, struct out *out)
+{
+    struct service *s = w->service;
+
+    if (!w->joined)
+        return;
+    if (!e->m.out_of_service.on) {
+        if (s && s->state != SERVICE_IN)
+            back(w);
+    } else if (s && s->state == SERVICE_ASKED) {
+        leave(w, out);
+    } else if (!s || s->state == SERVICE_IN) { /* a refusal has crossed the question */
+        out_add(out, MSG_OUT_OF_SERVICE, NODE_CENTRAL.v);
+    }
+}
+
+/* ---- Checks ---- */
+
+int64_t wk_service_next(const struct worker *w)
+{
+    const struct service *s = w->service;
+
+    if (!wk_is_out(w))
+        return TIME_NEVER;
+    return s->checking || s->until_us < s->check_us ? s->until_us : s->check_us;
+}
+
+/* At most 1 message. */
+void wk_service_due(struct worker *w, struct out *out)
+{
+    struct service *s = w->service;
+
+    if (w->now_us < wk_service_next(w))
+        return;
+    if (w->now_us >= s->until_us) {
+        back_by_itself(w, out);
+        return;
+    }
+    s->checking = true;
+    s->pause_us = s->pause_us < WORKER_CHECK_MAX_US / 2 ? 2 * s->pause_us : WORKER_CHECK_MAX_US;
+    s->check_us = time_after(w->now_us, s->pause_us);
+    out_add(out, MSG_EXEC_CHECK, 0)->exec_check.place = blob_ref(s->place);
+}
+
+/* At most 1 message. */
+void wk_on_exec_checked(struct worker *w, const struct event *e, struct out *out)
+{
+    if (!w->service)
+        return;
+    w->service->checking = false;
+    if (wk_is_out(w) && !e->m.exec_checked.why)
+        back_by_itself(w, out);
+}
+
+void wk_service_check(const struct worker *w)
+{
+    const struct service *s = w->service;
+
+    if (!s)
+        return;
+    CHECK(s->n <= WORKER_FAILURES);
+    CHECK(s->state != SERVICE_IN || (!s->why && !s->place));
+    CHECK(s->state != SERVICE_OUT || s->pause_us >= WORKER_CHECK_MIN_US);
+    CHECK(s->state != SERVICE_OUT || s->pause_us <= WORKER_CHECK_MAX_US);
+}
+
+void wk_service_free(struct worker *w)
+{
+    if (!w->service)
+        return;
+    forget_failures(w->service);
+    forget_reason(w->service);
+    free(w->service);
+}
