@@ -267,6 +267,58 @@ static void check_stuck(struct cluster *c, int64_t now_us)
                      (long long)(now_us - stuck_us), (long long)(now_us - parked_us));
 }
 
+/* As central shows it. */
+static void check_service(struct cluster *c, int64_t now_us)
+{
+    uint32_t workers = 0, out = 0;
+
+    for (node_id_t n = central_next_node(c->central, NODE_NONE); n.v; n = central_next_node(c->central, n)) {
+        struct central_node v;
+        bool there = central_view_node(c->central, n, now_us, &v) && v.member.role == ROLE_WORKER &&
+                     v.member.state != MEMBER_GONE && v.drain == DRAIN_NOT;
+
+        workers += there;
+        out += there && v.out;
+    }
+    if (out > 0 && (workers == 1 || (out > 1 && out > workers / 4)))
+        cluster_fail(c, INVARIANT_SERVICE, "%u of %u workers are out of service", out, workers);
+}
+
+/* Between two checks of its own, and while its process stands still, it cannot know. */
+#define WELL_US (2 * WORKER_CHECK_MAX_US)
+
+static void check_well(struct cluster *c, struct cluster_worker *w, int64_t now_us)
+{
+    const struct blob *why;
+
+    since(&w->well_us, worker_out_of_service(&w->w, &why) && w->startless_us <= now_us, now_us);
+    if (w->well_us != TIME_NEVER && now_us - w->well_us > WELL_US)
+        cluster_fail(c, INVARIANT_SERVICE, "worker %u could start tasks since %lld us, and is out of service",
+                     w->ep, (long long)(now_us - w->well_us));
+}
+
+static bool all_in_service(struct cluster *c, void *arg)
+{
+    const struct blob *why;
+
+    (void)arg;
+    for (uint32_t i = 0; i < c->workers_n; i++)
+        if (c->workers[i]->alive && worker_out_of_service(&c->workers[i]->w, &why))
+            return false;
+    for (node_id_t n = central_next_node(c->central, NODE_NONE); n.v; n = central_next_node(c->central, n)) {
+        struct central_node v;
+
+        if (central_view_node(c->central, n, bus_now(c->bus), &v) && v.member.state != MEMBER_GONE && v.out)
+            return false;
+    }
+    return true;
+}
+
+void cluster_expect_in_service(struct cluster *c)
+{
+    cluster_run_until(c, all_in_service, NULL, 2 * WELL_US, INVARIANT_SERVICE, "in service");
+}
+
 void cluster_on_stepped(void *arg, uint32_t ep, int64_t now_us)
 {
     struct cluster *c = arg;
@@ -281,8 +333,11 @@ void cluster_on_stepped(void *arg, uint32_t ep, int64_t now_us)
         if (c->recovered)
             cluster_check_policy(c);
         check_waiting(c, now_us);
+        if (c->startless_n > 0)
+            check_service(c, now_us);
     } else if (w) {
         worker_check(&w->w);
+        check_well(c, w, now_us);
     } else if (d) {
         dist_check(&d->d);
         check_books(c, &d->d, now_us);

@@ -124,7 +124,7 @@ static void start_worker(struct cluster *c, uint32_t i)
     w->stopping = false;
     w->start_us = TIME_NEVER;
     w->frozen_us = -1;
-    w->orphan_us = TIME_NEVER;
+    w->orphan_us = w->well_us = TIME_NEVER;
     cluster_take_over(c, w);
     bus_start(c->bus, w->ep, &fns, &w->w);
     if (w->attached)
@@ -447,6 +447,7 @@ void cluster_expect_all_quiet(struct cluster *c)
 {
     cluster_run_until(c, cluster_agrees, NULL, 60 * US_PER_S, INVARIANT_POLICY, "of one policy");
     cluster_run_until(c, all_quiet, NULL, 3600 * US_PER_S, INVARIANT_QUIET, "quiet");
+    cluster_expect_in_service(c);
     cluster_check_accepted(c);
     for (uint32_t i = 0; i < c->jobs_n; i++) {
         const struct cluster_job *j = c->jobs[i];

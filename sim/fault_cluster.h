@@ -39,7 +39,8 @@
     X(ENDS, "it ends", "once it healed every job ends in bounded time")                                      \
     X(QUIET, "quiet", "and every table is empty")                                                            \
     X(ORPHANS, "orphans", "what nobody waits for any more ends a lease later")                               \
-    X(STARTS, "starts", "what a worker could not start spends no retry, and loses no task")
+    X(STARTS, "starts", "what a worker could not start spends no retry, and loses no task")                  \
+    X(SERVICE, "service", "a quarter of the workers, or one, leave service at once; who is well is back")
 
 enum invariant {
 #define X(name, text, help) INVARIANT_##name,
@@ -167,7 +168,8 @@ struct cluster_worker {
     int64_t orphan_us; /* when what its last agent left is ended; TIME_NEVER: it is there, or left nothing */
     int64_t start_us;  /* it starts again then; TIME_NEVER */
     int64_t frozen_us; /* its machine stands still until then */
-    int64_t startless_us;        /* it can start nothing until then */
+    int64_t startless_us; /* it can start nothing until then */
+    int64_t well_us;      /* since when it could, and is out of service all the same; TIME_NEVER: it is not */
     int64_t parked_us, stuck_us; /* since when, and since it gave loot; TIME_NEVER: it is not */
 };
 

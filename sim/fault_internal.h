@@ -60,6 +60,7 @@ void cluster_on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, 
 /* At the end of a task: what could not be started has lost nothing. */
 void cluster_check_starts(struct cluster *c, const struct cluster_job *j, uint32_t task);
 void cluster_check_accepted(struct cluster *c); /* at the end: nothing that central accepted is forgotten */
+void cluster_expect_in_service(struct cluster *c); /* once no fault comes any more: all are, after a while */
 void cluster_on_stepped(void *arg, uint32_t ep, int64_t now_us);
 
 #endif

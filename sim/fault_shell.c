@@ -70,6 +70,15 @@ static void cannot_start(struct cluster *c, struct cluster_worker *w, const stru
     bus_post(c->bus, w->ep, bus_now(c->bus), &answer);
 }
 
+static void exec_check(struct cluster *c, struct cluster_worker *w)
+{
+    struct msg answer = {.type = MSG_EXEC_CHECKED};
+
+    if (w->startless_us > bus_now(c->bus))
+        answer.exec_checked.why = blob_str("no such directory");
+    bus_post(c->bus, w->ep, bus_now(c->bus), &answer);
+}
+
 static void exec_start(struct cluster *c, struct cluster_worker *w, const struct msg_exec_start *m)
 {
     struct msg started = {.type = MSG_EXEC_STARTED, .exec_started = {.run = m->run, .pid = 1}};
@@ -472,6 +481,9 @@ void cluster_on_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg 
     switch (m->type) {
     case MSG_EXEC_START:
         exec_start(c, w, &m->exec_start);
+        break;
+    case MSG_EXEC_CHECK:
+        exec_check(c, w);
         break;
     case MSG_EXEC_KILL:
         exec_kill(c, w, &m->exec_kill);
