@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import hawktest
-from hawktest import Cluster, run_tests
+from hawktest import Cluster, run_tests, wait_for
 
 
 class Blind(Cluster):
@@ -90,6 +90,106 @@ def test_what_nobody_can_start_fails():
             assert j["failed"] == 20, j
             assert all(t["outcome"] == "not-started" and t["code"] == 126 for t in j["task_list"]), j
             assert any("cannot enter the directory /no/such/directory" in t["message"] for t in j["task_list"]), j
+
+
+def run(c):
+    job = c.submit("--class", "short", "--array", "1-12", "--", "sleep", "0.02")
+    c.hawk("wait", job)
+    return job
+
+
+def node(c, name):
+    return next(n for n in c.json("nodes")["nodes"] if n["name"] == name)
+
+
+def fill(path):
+    with open(path, "wb", buffering=0) as f, contextlib.suppress(OSError):
+        while True:
+            f.write(bytes(4096))
+
+
+def keep_failing(c, name):
+    """Submits jobs until that worker is out of service; returns how many."""
+    for n in range(1, 60):
+        assert c.job(run(c))["done"] == 12
+        if node(c, name)["state"] == "out-of-service":
+            return n
+    raise AssertionError(f"{name} is still in service")
+
+
+def expect_back(c, worker, name, why):
+    """It is mended: shown, logged by it and by central, and gone again."""
+    wait_for("it to be back", lambda: node(c, name)["state"] == "up" and node(c, name)["out_why"] is None)
+    wait_for("its log to say so", lambda: "in service again" in worker.text())
+    assert "out of service: tasks of 3 jobs could not be started here" in worker.text(), worker.text()
+    assert why in worker.text(), worker.text()
+    log = c.central.text()
+    assert f"worker {name} " in log and f"takes itself out of service: {why}" in log, log
+    assert "is in service again" in log, log
+
+
+def test_a_worker_with_a_full_disk_leaves_service_until_there_is_room():
+    with hawktest.small_disk("size=2m") as full:
+        if not full:
+            return
+        with Cluster(workers=3) as c:
+            w = c.start_worker("full", flags=("--output-dir", f"{full}/out"), slots=4)
+            c.wait_nodes(4)
+            fill(f"{full}/filler")
+            jobs = keep_failing(c, "full")
+            n, why = node(c, "full"), "bytes are free on the disk of"
+            assert why in n["out_why"], n
+            assert f"full is out of service: {n['out_why']}" in c.hawk("nodes").stdout
+            for _ in range(4):
+                assert all(t["attempt"] == 1 for t in c.job(run(c))["task_list"]), "tasks went where they cannot start"
+            os.unlink(f"{full}/filler")
+            expect_back(c, w, "full", n["out_why"])
+            print(f"out of service after {jobs} jobs of 12 tasks")
+            wait_for("tasks to run there again", lambda: any(
+                t["worker_name"] == "full" for t in c.job(run(c))["task_list"]))
+
+
+def test_one_missing_directory_takes_no_worker_out_and_three_do():
+    if not can_hide():
+        return
+    with Blind(workers=3, slots=2) as c:
+        dirs = [f"{c.dir}/work/job{i}" for i in range(4)]
+        for d in dirs:
+            os.makedirs(d)
+        for _ in range(6):
+            c.hawk("wait", c.submit("--class", "short", "--cwd", dirs[0], "--array", "1-12", "--", "sleep", "0.02"))
+            assert node(c, "w1")["state"] == "up", node(c, "w1")
+        w1 = next(w for w in c.workers if "w1" in w.text())
+        last = None
+        for d in dirs * 15:
+            c.hawk("wait", c.submit("--class", "short", "--cwd", d, "--array", "1-12", "--", "sleep", "0.02"))
+            last = node(c, "w1")
+            if last["state"] == "out-of-service":
+                break
+        assert last["state"] == "out-of-service", last
+        assert "cannot enter the directory" in last["out_why"], last
+        inside = ["nsenter", "-t", str(w1.p.pid), "-m", "mkdir", "-p", *dirs]
+        subprocess.run(inside, check=True)
+        expect_back(c, w1, "w1", last["out_why"])
+
+
+def test_a_quarter_at_most_leaves_service():
+    with hawktest.small_disk("size=2m") as full:
+        if not full:
+            return
+        with Cluster(workers=2) as c:
+            workers = [c.start_worker(name, flags=("--output-dir", f"{full}/{name}"), slots=2) for name in ("f1", "f2")]
+            c.wait_nodes(4)
+            fill(f"{full}/filler")
+
+            def refused():
+                run(c)
+                states = [node(c, n)["state"] for n in ("f1", "f2")]
+                assert states.count("out-of-service") <= 1, states
+                return "stays in service, since as many as may are out of it" in c.central.text()
+
+            wait_for("one of them to be refused", refused)
+            assert sum("out of service" in w.text() for w in workers) == 1
 
 
 run_tests(sys.modules[__name__])
