@@ -49,7 +49,7 @@ bool dist_next_reservation(const struct dist *d, const struct dist_job *job, con
     X(CANCELLING, "being cancelled: waits for what runs to end")                                             \
     X(SETTLING, "read back from the journal: workers are first asked what they still run of it")             \
     X(NO_WORKERS, "no worker is up")                                                                         \
-    X(ALL_DRAINING, "no worker takes work: those that are up are draining")                                  \
+    X(ALL_DRAINING, "no worker takes work: those that are up are draining or out of service")                \
     X(UNSETTLED,                                                                                             \
       "central has just started: workers are still reporting, work goes on within central.suspect + 0.5 s")  \
     X(NO_GENERAL, "no worker of the general partition is up, and long tasks run nowhere else")               \
