@@ -46,7 +46,7 @@ static void never_ran(struct cluster *c, const struct cluster_worker *w, uint32_
     bus_post(c->bus, w->ep, bus_now(c->bus), &m);
 }
 
-/* Nor did this, for a reason of the worker's; its spawner keeps that as any other end. */
+/* Nor did this, for a reason of the worker's; its spawner keeps that as any other end, and has none of an executor's. */
 static void cannot_start(struct cluster *c, struct cluster_worker *w, const struct msg_exec_start *m,
                          struct cluster_job *j)
 {
@@ -57,6 +57,9 @@ static void cannot_start(struct cluster *c, struct cluster_worker *w, const stru
                                          .result = blob_str("no such directory")}};
 
     j->unstarted[m->id.task]++;
+    bus_post(c->bus, w->ep, bus_now(c->bus), &answer);
+    if (m->desc->kind == PAYLOAD_APP)
+        return;
     vec_grow(w->ends, w->ends_n, w->ends_cap);
     w->ends[w->ends_n++] = (struct cluster_run){.held = {.id = m->id,
                                                          .run = m->run,
@@ -67,7 +70,6 @@ static void cannot_start(struct cluster *c, struct cluster_worker *w, const stru
                                                          .outcome = OUTCOME_LOST,
                                                          .code = HAWK_ECANNOT_START},
                                                 .job = (uint32_t)m->desc->shell - 1};
-    bus_post(c->bus, w->ep, bus_now(c->bus), &answer);
 }
 
 static void exec_check(struct cluster *c, struct cluster_worker *w)

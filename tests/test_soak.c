@@ -83,6 +83,9 @@ static void what_cannot_start_is_never_lost(void **state)
         soak(seed, "startless");
 }
 
+/* A spawner is asked to forget no run of an executor's: one that kept them here had more than any worker may hold. */
+static void what_executors_ran_is_no_spawners(void **state) { soak(8534, NULL); }
+
 /* Alone, no fault makes a short task wait for more than 3.5 s. */
 static void one_fault_at_a_time(void **state)
 {
@@ -127,6 +130,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(same_seed_same_run),
         cmocka_unit_test(one_fault_at_a_time),
         cmocka_unit_test(what_cannot_start_is_never_lost),
+        cmocka_unit_test(what_executors_ran_is_no_spawners),
     };
 
     if (argc > 1)
