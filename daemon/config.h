@@ -160,6 +160,10 @@ HAWK_MUST_USE int config_load(struct config *c, const char *path, FILE *err);
 /* What config_load and config_set cannot see in one value: ranges and contradictions, of one section's daemon or (NULL)
  * of all. Writes a line for each mistake to err, with the value's origin; then HAWK_EINVALID. */
 HAWK_MUST_USE int config_validate(const struct config *c, const char *section, FILE *err);
+/* Reads the tokens of one section's daemon or (NULL) of any: free(*token) and free(*node_token), also after an error;
+ * NULL: none. Writes a line for each mistake to err; then HAWK_EINVALID. */
+HAWK_MUST_USE int config_tokens(const struct config *c, const char *section, char **token, char **node_token,
+                                FILE *err);
 /* What a configuration allows that its writer may not know, of one section's daemon or (NULL) of all: one line with the
  * remedy. False: nothing. */
 #define CONFIG_WARNING 400
@@ -177,7 +181,7 @@ void config_help(const char *section, FILE *f);
 
 /* Reads the daemon flags of `section`: --config FILE, --NAME VALUE for every setting of the section and of
  * cluster and log (dashes for underscores), --set SECTION.NAME=VALUE, --help. The file is the flag's, else
- * $HAWK_CONFIG, else /etc/hawk/hawk.yaml where it exists. Returns 0, 1 after printing help, or 2 after
+ * $HAWK_CONFIG, else /etc/hawk/hawk.yaml unless it does not exist. Returns 0, 1 after printing help, or 2 after
  * printing what is wrong on stderr; *rest is the first argument that is no flag, for callers that take some
  * (NULL: arguments are refused). `flags` are section-less on/off flags of the caller's, {name, bool*}. */
 struct config_flag {

@@ -1,10 +1,13 @@
 /* What no value shows by itself: ranges that depend on what the value is for, and settings that contradict each other.
  * `hawk config check` and the daemons ask the same questions. */
+#include "base/mem.h"
 #include "base/units.h"
 #include "daemon/config_table.h"
 #include "msg/types.h"
 #include "net/addr.h"
+#include "net/token.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -279,6 +282,34 @@ static void check_tokens(struct checker *k)
     else if (*nodes && strcmp(nodes, clients) == 0)
         complain(k, "cluster.node_token_file",
                  "it is the same file as cluster.token_file: nodes need a token of their own");
+}
+
+static void read_token(struct checker *k, const char *key, const char *path, char **token)
+{
+    char why[PATH_MAX + 400];
+
+    if (*path && token_read(path, true, token, why, sizeof why))
+        complain(k, key, "%s", why);
+}
+
+/* Clients and nodes have a token each. `hawk up` has no nodes but its own, which need no links. */
+int config_tokens(const struct config *c, const char *section, char **token, char **node_token, FILE *err)
+{
+    struct checker k = {.c = c, .section = section, .err = err};
+
+    *token = *node_token = NULL;
+    read_token(&k, "cluster.token_file", c->cluster.token_file, token);
+    if (section && strcmp(section, "up") == 0)
+        return k.errors ? HAWK_EINVALID : 0;
+    read_token(&k, "cluster.node_token_file", c->cluster.node_token_file, node_token);
+    if (*token && *node_token && strcmp(*token, *node_token) == 0)
+        complain(&k, "cluster.node_token_file",
+                 "it and %s hold the same token: whoever has the clients' could act as a node; "
+                 "write another into one of them: " TOKEN_REMEDY,
+                 c->cluster.token_file);
+    if (*token && !*c->cluster.node_token_file)
+        *node_token = xstrdup(*token);
+    return k.errors ? HAWK_EINVALID : 0;
 }
 
 bool config_warning(const struct config *c, const char *section, char *text, size_t size)

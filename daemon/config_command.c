@@ -4,8 +4,10 @@
 #include "daemon/commands.h"
 #include "daemon/config.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char usage[] =
     "usage: hawk config check FILE [--output table|json]\n"
@@ -13,11 +15,34 @@ static const char usage[] =
     "table|json]\n\n"
     "check reads a YAML file (\"-\": standard input) as daemons would and reports every mistake with file "
     "and\n"
-    "line: unknown settings, wrong types, values out of range and settings that contradict each other. Exit\n"
-    "code 0: they accept it, 2: they do not.\n"
+    "line: unknown settings, wrong types, values out of range, settings that contradict each other, and "
+    "token\n"
+    "files that are missing or bad. Exit code 0: they accept it, 2: they do not.\n"
     "show prints every setting in effect and where its value came from: a default, a line of the file\n"
     "($HAWK_CONFIG, then /etc/hawk/hawk.yaml unless --config names one), or a flag.\n"
     "SECTION is one of cluster, central, dist, worker, up, log.\n";
+
+/* The daemons' user may read what this one may not. */
+static bool hidden(const char *token_file)
+{
+    if (!*token_file || access(token_file, R_OK) == 0 || errno != EACCES)
+        return false;
+    say_warning("config", "%s is not checked: this user may not read it", token_file);
+    return true;
+}
+
+static bool tokens_ok(const struct config *c, FILE *err)
+{
+    char *token, *node_token;
+    bool unknown = hidden(c->cluster.token_file);
+
+    if (hidden(c->cluster.node_token_file) || unknown)
+        return true;
+    bool ok = config_tokens(c, NULL, &token, &node_token, err) == 0;
+    free(token);
+    free(node_token);
+    return ok;
+}
 
 static int check(const char *path)
 {
@@ -29,7 +54,8 @@ static int check(const char *path)
     config_init(&c);
     int read = err ? config_load(&c, path, err) : HAWK_ENOMEM;
     /* What was read well is looked at also beside other mistakes. */
-    bool ok = (read == 0 || read == HAWK_EINVALID) && config_validate(&c, NULL, err) == 0 && read == 0;
+    bool ok = (read == 0 || read == HAWK_EINVALID) && config_validate(&c, NULL, err) == 0 && read == 0 &&
+              tokens_ok(&c, err);
     char warning[CONFIG_WARNING] = "";
     if (ok && config_warning(&c, NULL, warning, sizeof warning))
         say_warning("config", "%s", warning);

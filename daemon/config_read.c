@@ -179,6 +179,15 @@ static void read_document(struct reader *r)
         go_on = read_section(r);
 }
 
+static void complain_file(FILE *err, const char *path, int error)
+{
+    fprintf(err, "%s: %s%s\n", path, strerror(error),
+            error == EACCES
+                ? ": let this user read it (chmod 644 it, and 755 its directory), or name another "
+                  "with --config or $HAWK_CONFIG"
+                : "");
+}
+
 /* Opens a regular file, or stdin for "-"; NULL after a message. A FIFO must not hold a daemon up, nor a device be read. */
 static FILE *open_regular(const char *path, FILE *err)
 {
@@ -188,14 +197,14 @@ static FILE *open_regular(const char *path, FILE *err)
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     FILE *f = NULL;
     if (fd < 0 || fstat(fd, &st))
-        fprintf(err, "%s: %s\n", path, strerror(errno));
+        complain_file(err, path, errno);
     else if (!S_ISREG(st.st_mode))
         fprintf(err, "%s: %s, not a regular file; \"-\" reads standard input\n", path,
                 S_ISDIR(st.st_mode)    ? "a directory"
                 : S_ISFIFO(st.st_mode) ? "a pipe"
                                        : "a device or socket");
     else if (!(f = fdopen(fd, "r")))
-        fprintf(err, "%s: %s\n", path, strerror(errno));
+        complain_file(err, path, errno);
     if (fd >= 0 && !f)
         close(fd);
     return f;
@@ -322,10 +331,11 @@ static int load_file(struct config *c, int argc, char **argv)
     }
     if (!path)
         path = getenv("HAWK_CONFIG");
-    if ((!path || !*path) && access("/etc/hawk/hawk.yaml", R_OK) == 0)
+    if (!path || !*path) {
         path = "/etc/hawk/hawk.yaml";
-    if (!path || !*path)
-        return 0;
+        if (access(path, F_OK) != 0 && errno == ENOENT)
+            return 0;
+    }
     char *mistakes = NULL;
     size_t size = 0;
     FILE *err = open_memstream(&mistakes, &size);

@@ -8,7 +8,6 @@
 #include "client/document.h"
 #include "daemon/journal.h"
 #include "net/addr.h"
-#include "net/token.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -34,41 +33,6 @@ uint64_t process_random(void)
     return v;
 }
 
-static int read_token(const char *path, char **token)
-{
-    char why[PATH_MAX + 400];
-
-    if (!*path || token_read(path, true, token, why, sizeof why) == 0)
-        return 0;
-    say_error(NULL, "%s", why);
-    return 2;
-}
-
-/* Clients and nodes have a token each. `hawk up` has no nodes but its own, which need no links. */
-static int tokens_read(struct process *p)
-{
-    const struct config *c = &p->config;
-
-    if (read_token(c->cluster.token_file, &p->token))
-        return 2;
-    if (strcmp(p->section, "up") == 0)
-        return 0;
-    if (read_token(c->cluster.node_token_file, &p->node_token))
-        return 2;
-    if (!p->token || !p->node_token) {
-        p->node_token = p->token ? xstrdup(p->token) : NULL;
-        return 0;
-    }
-    if (strcmp(p->token, p->node_token) == 0) {
-        say_error(NULL,
-                  "token files %s and %s hold the same token: whoever has the clients' could act as a node; "
-                  "write another into one of them: " TOKEN_REMEDY,
-                  c->cluster.token_file, c->cluster.node_token_file);
-        return 2;
-    }
-    return 0;
-}
-
 /* For trying out a cluster of mixed versions with one binary. */
 static int version_read(uint32_t *version)
 {
@@ -83,12 +47,14 @@ static int version_read(uint32_t *version)
     return 0;
 }
 
-static int validate(const struct config *c, const char *section)
+/* Everything that can be wrong before the daemon starts; the tokens are read on the way. */
+static int validate(struct process *p)
 {
     char *mistakes = NULL;
     size_t size = 0;
     FILE *err = open_memstream(&mistakes, &size);
-    int failed = !err || config_validate(c, section, err);
+    int failed = !err || config_validate(&p->config, p->section, err) ||
+                 config_tokens(&p->config, p->section, &p->token, &p->node_token, err);
     if (err)
         fclose(err);
     say_lines(mistakes ? mistakes : "hawk: out of memory\n");
@@ -107,9 +73,7 @@ int process_init(struct process *p, const char *section, int argc, char **argv)
     if (!result)
         result = version_read(&p->version);
     if (!result)
-        result = validate(&p->config, section);
-    if (!result)
-        result = tokens_read(p);
+        result = validate(p);
     if (result)
         return result;
     enum log_level level = LOG_INFO;

@@ -1,6 +1,7 @@
 """The README's cluster of three machines, from its own text: each machine a network namespace. Needs root and iproute2."""
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -77,6 +78,56 @@ def test_three_machines():
                 daemon.kill()
         for net in [f"{mark}-hub", *nets.values()]:
             ip("netns", "del", net, check=False)
+
+
+def test_the_recipe_for_tokens():
+    """As root, with an /etc of the test's own; then the daemons as user hawk, as the units say."""
+    recipe = re.search(r"```\n( +install -d .*?)```", TEXT, re.S).group(1)
+    chown = re.search(r"`(chown hawk: [^`]*)`", TEXT).group(1)
+    yaml = re.search(r"```\n( +cluster:\n.*?)```", TEXT, re.S).group(1).replace("10.0.0.1:7070", "127.0.0.1:0")
+    if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
+        print("skipped: no /etc of its own can be mounted here")
+        return
+    with tempfile.TemporaryDirectory() as d:
+        os.chmod(d, 0o711)
+        shutil.copy(HAWK, f"{d}/hawk")
+        os.chmod(f"{d}/hawk", 0o755)
+        os.mkdir(f"{d}/etc", 0o755)
+        for name, entry in (("passwd", "hawk:x:64123:64123::/:/bin/false\n"), ("group", "hawk:x:64123:\n")):
+            with open(f"/etc/{name}") as old, open(f"{d}/etc/{name}", "w") as new:
+                new.write(old.read() + entry)
+
+        def inside(command):
+            return ["unshare", "-m", "sh", "-ec", f"mount --bind {d} /mnt; mount --bind /mnt/etc /etc; {command}"]
+
+        def as_hawk(command):
+            return inside(f"exec setpriv --reuid=hawk --regid=hawk --clear-groups /mnt/hawk {command}")
+
+        def run(argv, code=0):
+            r = subprocess.run(argv, capture_output=True, text=True, timeout=BOUND)
+            assert r.returncode == code, (argv, r)
+            return r
+
+        run(inside(recipe + chown))
+        with open(f"{d}/etc/hawk/hawk.yaml", "w") as f:
+            f.write(re.sub(r"^   ", "", yaml, flags=re.M))
+        assert "token_file: /etc/hawk/token  # /etc/hawk/hawk.yaml:2" in run(as_hawk("config show cluster")).stdout
+        assert run(as_hawk("config check /etc/hawk/hawk.yaml")).stderr == ""
+        os.mkdir(f"{d}/state")
+        os.chown(f"{d}/state", 64123, 64123)
+        central = Daemon(argv=as_hawk("central --state-dir /mnt/state"))
+        central.ready()
+        central.stop()
+        # What is there and cannot be read is no reason to start with something else.
+        for path, mode, command in (("hawk", 0o700, "central"), ("hawk", 0o700, "up"), ("hawk", 0o700, "config show worker"),
+                                    ("hawk/hawk.yaml", 0o600, "worker")):
+            before = os.stat(f"{d}/etc/{path}").st_mode
+            os.chmod(f"{d}/etc/{path}", mode)
+            said = run(as_hawk(command), 2).stderr
+            assert "/etc/hawk/hawk.yaml: Permission denied" in said and "chmod" in said, said
+            os.chmod(f"{d}/etc/{path}", before)
+        os.unlink(f"{d}/etc/hawk/hawk.yaml")
+        assert "token_file: \"\"  # default" in run(as_hawk("config show cluster")).stdout
 
 
 run_tests(sys.modules[__name__])

@@ -1,5 +1,6 @@
 """Tokens: what clients and nodes show, and what whoever has only the clients' gets: nothing that is a node's."""
 import os
+import subprocess
 import sys
 import tempfile
 
@@ -238,6 +239,27 @@ def test_bad_token_files():
             if "\0" not in text and text:
                 client = Daemon("nodes", "--dist", "127.0.0.1:1", env={"HAWK_TOKEN": text, "HAWK_TOKEN_FILE": ""})
                 assert client.wait() == 2 and "HAWK_TOKEN" in client.text(), client.text()
+
+
+def test_the_check_of_a_configuration_reads_the_tokens():
+    with tempfile.TemporaryDirectory() as d:
+        def check(code):
+            r = subprocess.run([HAWK, "config", "check", f"{d}/hawk.yaml"], capture_output=True, text=True, timeout=BOUND)
+            assert r.returncode == code, r
+            return r.stderr
+
+        with open(f"{d}/hawk.yaml", "w", encoding="ascii") as f:
+            f.write(f"cluster:\n  token_file: {d}/token\n  node_token_file: {d}/node-token\n")
+        said = check(2)
+        for line, name in ((2, "token"), (3, "node-token")):
+            assert f"{d}/hawk.yaml:{line}: cluster." in said and f"token file {d}/{name}: No such file" in said, said
+        write(f"{d}/token", CLIENTS)
+        write(f"{d}/node-token", CLIENTS)
+        assert "hawk.yaml:3: cluster.node_token_file" in check(2)
+        write(f"{d}/node-token", "short")
+        assert "has 5" in check(2)
+        write(f"{d}/node-token", NODES)
+        assert check(0) == ""
 
 
 def test_tokens_that_do_not_go_together():
