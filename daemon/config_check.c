@@ -133,16 +133,31 @@ static void directory(struct checker *k, const char *key, const char *path)
 
 /* ---- Sections ---- */
 
+/* " stealing promotion …" */
+#define FLAG_LISTED(name, bit, scope, key, help) " " key
+
 static void policy_flags_known(struct checker *k, const char *key, const char *list)
 {
     while (*list) {
         size_t len = strcspn(list, ",");
 
         if (!policy_flag(list, len))
-            complain(k, key, "there is no policy flag \"%.*s\" (`hawk policy --help` lists them)", (int)len,
-                     list);
+            complain(k, key, "there is no policy flag \"%.*s\"; there are" POLICY_FLAGS(FLAG_LISTED),
+                     (int)len, list);
         list += len + (list[len] == ',');
     }
+}
+
+/* A number of the policy within the range that `hawk policy set` keeps to: otherwise each change of the policy would be
+ * refused for this number. `one` is what stands for 1. */
+static void policy_number(struct checker *k, const char *key, enum policy_number n, int64_t value,
+                          int64_t one)
+{
+    int64_t least, greatest;
+
+    policy_number_range(n, &least, &greatest);
+    if (value < least || value > greatest)
+        complain(k, key, "it must be %lld to %lld", (long long)(least / one), (long long)(greatest / one));
 }
 
 /* Central's, wherever it is. */
@@ -153,9 +168,10 @@ static void check_policy(struct checker *k)
 
     policy_flags_known(k, "central.policy_on", c->central.policy_on);
     policy_flags_known(k, "central.policy_off", c->central.policy_off);
-    at_most(k, "central.steal_cap", c->central.steal_cap, UINT16_MAX);
-    at_most(k, "central.steal_max", c->central.steal_max, UINT16_MAX);
-    at_most(k, "central.short_first", c->central.short_first, LIMIT_SHORT_FIRST);
+    policy_number(k, "central.probe_ratio", POLICY_NUMBER_RATIO, c->central.probe_ratio, 1000);
+    policy_number(k, "central.steal_cap", POLICY_NUMBER_STEAL_CAP, c->central.steal_cap, 1);
+    policy_number(k, "central.steal_max", POLICY_NUMBER_STEAL_MAX, c->central.steal_max, 1);
+    policy_number(k, "central.short_first", POLICY_NUMBER_SHORT_FIRST, c->central.short_first, 1);
     at_most(k, "central.nodes_max", c->central.nodes_max, NODE_ID_MAX);
     at_most(k, "central.history_jobs", c->central.history_jobs, 10000000);
     if (c->central.cutoff != SETTING_AUTO)

@@ -5,6 +5,7 @@
 #include "daemon/sim_convert.h"
 #include "daemon/sim_faults.h"
 #include "sim/compare.h"
+#include "sim/faults.h"
 #include "sim/report.h"
 #include "sim/sweep.h"
 #include "sim/workload.h"

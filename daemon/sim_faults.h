@@ -12,19 +12,18 @@ struct sim_faults_flags {
     bool log, single;
 };
 
+/* A line of the help; the list is that of sim/faults.h. */
+#define SIM_FAULTS_KIND(name, text, help) "  " text ": " help "\n"
 #define SIM_FAULTS_DETAILS                                                                                   \
     "--faults breaks streams, crashes processes and more, from one seed per run, and looks at every "        \
     "invariant after\n"                                                                                      \
-    "every step; a failure prints the command that repeats it. Kinds of faults: break, unseen, stall, cut, " \
-    "partition,\n"                                                                                           \
-    "one-way, delay, freeze, worker, dist, central, stop, join, disk, full, tables, estimates, agent, "      \
-    "drain, executor "                                                                                       \
-    "(docs/reliability.md).\n"                                                                               \
-    "\n"                                                                                                     \
-    "  hawk sim --faults --seed 4711 --log\n"                                                                \
-    "  hawk sim --faults --seeds 1-10000 --output json\n"                                                    \
-    "\n"                                                                                                     \
-    "--single makes one fault at a time, and looks how long short jobs wait for it: 3.5 s at most.\n"
+    "every step; a failure prints the command that repeats it (docs/reliability.md). Kinds of faults:\n"     \
+    "\n" FAULT_KINDS(SIM_FAULTS_KIND) "\n"                                                                   \
+                                      "  hawk sim --faults --seed 4711 --log\n"                              \
+                                      "  hawk sim --faults --seeds 1-10000 --output json\n"                  \
+                                      "\n"                                                                   \
+                                      "--single makes one fault at a time, and looks how long short jobs "   \
+                                      "wait for it: 3.5 s at most.\n"
 
 /* One of these was given, so that --faults is missing when it was not. */
 bool sim_faults_given(const struct sim_faults_flags *f);

@@ -112,6 +112,19 @@ uint32_t policy_flag(const char *key, size_t len)
     return 0;
 }
 
+void policy_number_range(enum policy_number n, int64_t *least, int64_t *greatest)
+{
+    switch (n) {
+#define X(name, bit, scope, field, min, max)                                                                 \
+    case POLICY_NUMBER_##name:                                                                               \
+        *least = (min);                                                                                      \
+        *greatest = (max);                                                                                   \
+        break;
+        POLICY_NUMBERS(X)
+#undef X
+    }
+}
+
 int policy_check(const struct policy *p, const char **field)
 {
 #define X(name, bit, scope, f, min, max)                                                                     \

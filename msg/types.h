@@ -225,6 +225,8 @@ uint32_t policy_flag(const char *key, size_t len);
 /* The keys by bit, NULL where a bit is unused. */
 extern const char *const policy_flag_keys[32];
 static inline bool policy_has(const struct policy *p, enum policy_flag f) { return (p->flags & f) != 0; }
+/* Both ends are allowed. */
+void policy_number_range(enum policy_number n, int64_t *least, int64_t *greatest);
 /* 0; or HAWK_EINVALID, and *field is the number that is out of its range. */
 int policy_check(const struct policy *p, const char **field);
 

@@ -6,6 +6,8 @@
 #include "client/select.h"
 #include "client/show.h"
 #include "client/spec.h"
+#include "daemon/commands.h"
+#include "sim/faults.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -227,6 +229,16 @@ static int run_into(int fd)
     dup2(out, 1);
     close(out);
     return result;
+}
+
+/* `hawk sim --kinds` sends people there. */
+static void test_sim_lists_kinds_of_faults(void **state)
+{
+    char line[64];
+    for (int i = 0; i < FAULT_COUNT; i++) {
+        snprintf(line, sizeof line, "\n  %s: ", fault_names[i]);
+        assert_non_null(strstr(sim_details, line));
+    }
 }
 
 static void test_full_disk_and_closed_pipe(void **state)
@@ -590,6 +602,7 @@ int main(void)
         cmocka_unit_test(test_flag_errors),
         cmocka_unit_test(test_help),
         cmocka_unit_test(test_command_table),
+        cmocka_unit_test(test_sim_lists_kinds_of_faults),
         cmocka_unit_test(test_full_disk_and_closed_pipe),
         cmocka_unit_test(test_arrays),
         cmocka_unit_test(test_selectors),

@@ -2,6 +2,7 @@
 #include "daemon/config.h"
 
 #include "base/mem.h"
+#include "msg/types.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -180,6 +181,53 @@ static void test_show_reads_back(void **state)
     config_free(&d);
 }
 
+/* One range per number of the policy: what `hawk policy set` refuses, the configuration must not say, or no change of the
+ * policy would be taken any more. */
+static void test_ranges_of_the_policy(void **state)
+{
+    static const struct {
+        const char *key, *text, *said;
+    } cases[] = {
+        {"central.probe_ratio", "1", ""},
+        {"central.probe_ratio", "0.5", "central.probe_ratio: \"0.5\": it must be 1 to 1000\n"},
+        {"central.steal_cap", "65536", "central.steal_cap: \"65536\": it must be 1 to 65535\n"},
+        {"central.steal_max", "65536", "central.steal_max: \"65536\": it must be 1 to 65535\n"},
+        {"central.short_first", "0", ""},
+        {"central.short_first", "65536", "central.short_first: \"65536\": it must be 0 to 65535\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct config c;
+        char *said = NULL, why[200];
+        size_t size;
+        FILE *err = open_memstream(&said, &size);
+        config_init(&c);
+        assert_int_equal(config_set(&c, cases[i].key, cases[i].text, "F", why, sizeof why), 0);
+        assert_int_equal(config_validate(&c, "central", err), *cases[i].said ? HAWK_EINVALID : 0);
+        fclose(err);
+        assert_string_equal(*said ? strchr(said, ' ') + 1 : said, cases[i].said);
+        free(said);
+        config_free(&c);
+    }
+}
+
+/* Whoever mistypes a flag of the policy is told what there is, without a cluster. */
+static void test_unknown_policy_flag(void **state)
+{
+    struct config c;
+    char *said = NULL, why[200];
+    size_t size;
+    FILE *err = open_memstream(&said, &size);
+    config_init(&c);
+    assert_int_equal(config_set(&c, "central.policy_on", "stealing,xyzzy", "F", why, sizeof why), 0);
+    assert_int_equal(config_validate(&c, "central", err), HAWK_EINVALID);
+    fclose(err);
+    assert_non_null(strstr(said, "no policy flag \"xyzzy\""));
+    for (int bit = 0; bit < 32; bit++)
+        assert_true(!policy_flag_keys[bit] || strstr(said, policy_flag_keys[bit]));
+    free(said);
+    config_free(&c);
+}
+
 /* Runs config_from_args for a worker on the words of text. */
 static int from_args(struct config *c, const char *text, int *rest)
 {
@@ -219,6 +267,8 @@ int main(void)
         cmocka_unit_test(test_garbage_is_refused),
         cmocka_unit_test(test_no_regular_file),
         cmocka_unit_test(test_show_reads_back),
+        cmocka_unit_test(test_ranges_of_the_policy),
+        cmocka_unit_test(test_unknown_policy_flag),
         cmocka_unit_test(test_flags),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
