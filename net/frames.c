@@ -67,12 +67,15 @@ static bool breaks(struct frames *f, enum frames_rule rule, uint32_t limit)
 
 bool frames_take(struct frames_bucket *b, uint32_t burst, uint32_t rate, int64_t now_us)
 {
-    if (b->at_us == 0)
-        b->at_us = now_us;
-    if (b->spent == burst) {
-        int64_t came = (now_us - b->at_us) / (US_PER_S / rate);
-        b->at_us += came * (US_PER_S / rate);
-        b->spent -= came < (int64_t)burst ? (uint32_t)came : burst;
+    const int64_t each_us = US_PER_S / rate;
+    int64_t came;
+
+    if (b->spent == 0 || b->at_us == 0)
+        b->at_us = now_us; /* a full bucket takes none: quiet time is no credit */
+    came = (now_us - b->at_us) / each_us;
+    if (came > 0) {
+        b->at_us += came * each_us;
+        b->spent -= came < (int64_t)b->spent ? (uint32_t)came : b->spent;
     }
     if (b->spent == burst)
         return false;

@@ -275,6 +275,30 @@ static void test_control(void **state)
     }
 }
 
+/* Quiet time fills a bucket and no more: what was not used then is no second burst. */
+static void test_quiet_time_is_no_credit(void **state)
+{
+    begin(true);
+    assert_true(in(PING, 0, 0, 8));
+    now_us += 3600 * US_PER_S;
+    for (uint32_t i = 0; i < FRAMES_CONTROL_BURST; i++)
+        assert_true(in(PING, 0, 0, 8));
+    assert_false(in(PING, 0, 0, 8));
+    broken(BROKEN_CONTROL);
+}
+
+/* Tokens come while others are left, too: never fewer than `rate` a second, nor more. */
+static void test_tokens_come_all_the_time(void **state)
+{
+    struct frames_bucket b = {0};
+
+    for (int64_t t = 1; t <= 9; t++) {
+        assert_true(frames_take(&b, 10, 1, t * US_PER_S));
+        assert_true(frames_take(&b, 10, 1, t * US_PER_S));
+    }
+    assert_int_equal(b.spent, 18 - 8);
+}
+
 static void test_windows(void **state)
 {
     begin(true);
@@ -324,6 +348,8 @@ int main(void)
         cmocka_unit_test(test_resets),
         cmocka_unit_test(test_header_block),
         cmocka_unit_test(test_control),
+        cmocka_unit_test(test_quiet_time_is_no_credit),
+        cmocka_unit_test(test_tokens_come_all_the_time),
         cmocka_unit_test(test_windows),
         cmocka_unit_test(test_size),
         cmocka_unit_test(test_stream_zero),
