@@ -14,17 +14,3 @@ const char *hawk_strerror(int err)
     }
     return "unknown error";
 }
-
-const char *hawk_errname(int err)
-{
-    switch (err) {
-    case 0:
-        return "OK";
-#define X(name, code, text)                                                                                  \
-    case code:                                                                                               \
-        return #name;
-        HAWK_ERRORS(X)
-#undef X
-    }
-    return "UNKNOWN";
-}

@@ -13,7 +13,7 @@
     X(NOT_REGISTERED, -8, "not yet registered with central")                                                 \
     X(NO_WORKERS, -9, "the cluster has no workers")                                                          \
     X(NO_GENERAL, -10, "no general worker for a long job")                                                   \
-    X(BUSY, -11, "not idle")                                                                                 \
+    X(BUSY, -11, "busy: it cannot do that yet")                                                              \
     X(UNAVAILABLE, -12, "the peer cannot be reached")                                                        \
     X(DENIED, -13, "not allowed: a token or key is missing or wrong")                                        \
     X(VERSION, -14, "the peer speaks another protocol version")                                              \
@@ -38,8 +38,6 @@ enum hawk_err {
 
 /* A static English text for a code; "success" for 0, "unknown error" for anything else. */
 const char *hawk_strerror(int err);
-/* The code's symbol without prefix ("NOMEM"), for logs and JSON; "OK" for 0, "UNKNOWN" otherwise. */
-const char *hawk_errname(int err);
 
 #define HAWK_MUST_USE __attribute__((warn_unused_result))
 #define HAWK_PRINTF(f, a) __attribute__((format(printf, f, a)))

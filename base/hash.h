@@ -1,10 +1,11 @@
-/* A number spread over 64 bits, for tables whose keys are ids given out in order. It is splitmix64's finisher and has to
- * stay that: rng.c seeds with it, and a seed's results are the same for ever. */
+/* Hashes of numbers and bytes. */
 #ifndef HAWK_BASE_HASH_H
 #define HAWK_BASE_HASH_H
 
 #include <stdint.h>
 
+/* A number spread over 64 bits, for tables whose keys are ids given out in order. It is splitmix64's finisher and has to
+ * stay that: rng.c seeds with it, and a seed's results are the same for ever. */
 static inline uint64_t hash_mix(uint64_t x)
 {
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -17,5 +18,9 @@ static inline uint64_t hash_pair(uint64_t a, uint64_t b)
 {
     return hash_mix(a * UINT64_C(0x9e3779b97f4a7c15) + b);
 }
+
+/* FNV-1a, 64 bits: begin with HASH_FNV1A, then byte by byte. Applications' numbers are such hashes, and on the wire. */
+#define HASH_FNV1A UINT64_C(0xcbf29ce484222325)
+static inline uint64_t hash_fnv1a(uint64_t h, uint8_t byte) { return (h ^ byte) * UINT64_C(0x100000001b3); }
 
 #endif

@@ -7,8 +7,7 @@
 #include <string.h>
 
 #define DURATION_MAX_US (INT64_C(10000) * 86400 * US_PER_S)
-#define FRACTION_DIGITS 9 /* digits after the point that count; more are read and ignored */
-#define FRACTION_UNIT UINT64_C(1000000000)
+#define FRACTION_UNIT UINT64_C(1000000000) /* nine digits after the point count; more are read and ignored */
 
 struct unit {
     const char *name;

@@ -113,7 +113,7 @@ static void from_worker(struct central *c, struct node *n, const struct msg *m)
         central_service_heard(c, n, &m->out_of_service);
         break;
     case MSG_DRAINING:
-        central_nodes_drain(c, n);
+        central_nodes_stopping(c, n);
         break;
     case MSG_PARKED:
         central_pairing_parked(c, n, m->parked.parked);

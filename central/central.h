@@ -124,6 +124,5 @@ void central_view_policy(const struct central *c, int64_t now_us, struct central
 enum policy_origin central_policy_flag_origin(const struct central *c, uint32_t flag);
 enum policy_origin central_policy_number_origin(const struct central *c, enum policy_number number);
 const struct history *central_history(const struct central *c);
-const struct central_config *central_configured(const struct central *c);
 
 #endif

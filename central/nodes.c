@@ -2,8 +2,11 @@
 #include "central/state.h"
 
 #include "base/check.h"
+#include "base/err.h"
 #include "base/mem.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -255,10 +258,15 @@ void central_nodes_peer_lost(struct central *c, uint32_t link)
 
 /* ---- Joining ---- */
 
-static void refuse(struct central *c, uint32_t link, int err, const char *why)
+static void HAWK_PRINTF(4, 5) refuse(struct central *c, uint32_t link, int err, const char *fmt, ...)
 {
     struct msg *m = out_add(c->out, MSG_REFUSED, link);
+    char why[200];
+    va_list ap;
 
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
     m->refused.err = err;
     m->refused.why = blob_str(why);
 }
@@ -267,11 +275,12 @@ static bool join_is_valid(struct central *c, const struct link *l, const struct 
 {
     if (j->version < PROTOCOL_VERSION_MIN || j->version > PROTOCOL_VERSION) {
         refuse(c, l->id, HAWK_EVERSION,
-               "central speaks the protocol's versions 1 to 3 only: run a hawk that does");
+               "central speaks the protocol's versions %d to %d only: run a hawk that does",
+               PROTOCOL_VERSION_MIN, PROTOCOL_VERSION);
         return false;
     }
     if (!j->name || j->name->len == 0 || j->name->len > LIMIT_NAME_BYTES) {
-        refuse(c, l->id, HAWK_EINVALID, "a node needs a name of 1 to 255 bytes");
+        refuse(c, l->id, HAWK_EINVALID, "a node needs a name of 1 to %u bytes", LIMIT_NAME_BYTES);
         return false;
     }
     if (j->role != ROLE_DIST && j->role != ROLE_WORKER) {
@@ -282,13 +291,12 @@ static bool join_is_valid(struct central *c, const struct link *l, const struct 
         refuse(c, l->id, HAWK_EINVALID, "a node joins in the role that its link was opened in");
         return false;
     }
-    /* Clients and operators name central so. */
-    if (strcmp(j->name->data, role_text(ROLE_CENTRAL)) == 0) {
-        refuse(c, l->id, HAWK_EINVALID, "central is called so: choose another name");
+    if (node_name_reserved(j->name->data)) {
+        refuse(c, l->id, HAWK_EINVALID, NODE_NAME_RESERVED);
         return false;
     }
     if (j->role == ROLE_WORKER && (j->slots == 0 || j->slots > LIMIT_SLOTS)) {
-        refuse(c, l->id, HAWK_EINVALID, "a worker needs 1 to 4096 slots");
+        refuse(c, l->id, HAWK_EINVALID, "a worker needs 1 to %u slots", LIMIT_SLOTS);
         return false;
     }
     return true;
@@ -609,7 +617,7 @@ void central_nodes_leave(struct central *c, struct node *n)
     gone(c, n, CHANGE_LEFT);
 }
 
-void central_nodes_drain(struct central *c, struct node *n)
+void central_nodes_stopping(struct central *c, struct node *n)
 {
     if (n->draining)
         return;

@@ -2,6 +2,7 @@
 #include "central/central.h"
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "central/state.h"
 
 /* Dists hear of an estimate when it moved by this much, or to the other side of the cutoff. */
@@ -135,8 +136,8 @@ static void answer(struct central *c, uint32_t client, int err)
 
 static void mix(uint64_t *hash, uint64_t v)
 {
-    for (int i = 0; i < 8; i++) /* FNV-1a */
-        *hash = (*hash ^ (v >> 8 * i & 255)) * UINT64_C(0x100000001b3);
+    for (int i = 0; i < 8; i++)
+        *hash = hash_fnv1a(*hash, (uint8_t)(v >> 8 * i));
 }
 
 /* Of everything that a choice replaces. */
@@ -147,7 +148,7 @@ static uint64_t configured_hash(const struct central *c)
     const uint64_t all[] = {c->cfg.preset,          p->flags,       p->min_probes,  p->probe_ratio_milli,
                             p->steal_cap,           p->steal_max,   p->short_first, h->cutoff_fixed,
                             (uint64_t)h->cutoff_us, h->share_fixed, h->share_ppm};
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
+    uint64_t hash = HASH_FNV1A;
 
     for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
         mix(&hash, all[i]);

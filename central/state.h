@@ -279,9 +279,9 @@ struct central {
 
     /* Whether it goes on for a central that lost its state (protocol 1.8). */
     int64_t ids_at_us;   /* until then new ids wait for a node that had one; TIME_NEVER: they do not */
-    bool successor;      /* it does */
-    uint64_t former;     /* … for that of this cluster; 0: not known */
-    int64_t young_us;    /* what that one placed may run until then; TIME_NEVER: not any more */
+    bool successor;      /* it goes on for such a central */
+    uint64_t former;     /* the cluster of that central; 0: not known */
+    int64_t young_us;    /* what that central placed may run until then; TIME_NEVER: not any more */
     uint32_t first_node; /* new ids begin here */
 
     struct node *names;  /* by name */
@@ -333,12 +333,12 @@ struct central {
     struct list apps_waiting;                 /* with unplaced tasks */
     struct list results_untold, results_told; /* struct long_result; the latter make room */
     uint64_t results_bytes;
-    struct list limbo;   /* likewise, by finish_us */
+    struct list limbo;   /* tasks at workers that are not here, by w.finish_us: when each is placed again */
     struct list orphans; /* active jobs that nobody waits for, by orphan_us */
     int64_t orphan_clock_us,
         orphan_since_us; /* that clock at the latter time; it goes on while a dist is up */
     uint32_t dists_up;
-    uint32_t n_reporting; /* workers that may hold any of those */
+    uint32_t n_reporting; /* workers that were let in and have not said yet which long tasks they hold */
 
     uint64_t token;
     struct records pending, failed;
@@ -360,7 +360,7 @@ void central_link_remove(struct central *c, uint32_t id);
 void central_nodes_peer_up(struct central *c, uint32_t link, uint8_t role);
 void central_nodes_peer_lost(struct central *c, uint32_t link);
 void central_nodes_join(struct central *c, uint32_t link, const struct msg *m);
-/* Answers the JOINs that came before the end of recovery. */
+/* Answers the JOINs that were put off: before the journal was read, and while new ids wait (ids_at_us). */
 void central_nodes_join_waiting(struct central *c);
 /* What the journal says of a central before. */
 void central_nodes_recover_cluster(struct central *c, const struct msg_journal_cluster *m);
@@ -378,7 +378,7 @@ void central_nodes_heartbeat(struct central *c, struct node *n, const struct msg
 void central_nodes_counter(struct node *n, const struct msg_counter *m);
 void central_nodes_leave(struct central *c, struct node *n);
 /* It is stopping, and says so. */
-void central_nodes_drain(struct central *c, struct node *n);
+void central_nodes_stopping(struct central *c, struct node *n);
 /* It hands long tasks back though nobody asked it to: until its next heartbeat it gets none. */
 void central_nodes_hold(struct central *c, struct node *n, bool hold);
 int64_t central_nodes_due_us(const struct central *c);
@@ -460,7 +460,7 @@ void central_partition_ack(struct central *c, struct node *n, uint32_t epoch);
 
 /* ---- policy.c: history, estimates, the policy in force ---- */
 void central_policy_init(struct central *c);
-/* A finished job, from a dist or central's own; durable: it is in the store already. */
+/* A finished job, from a dist or central's own; recovered: it is in the store already, and nobody is told. */
 void central_policy_job_finished(struct central *c, const struct msg_history *job, bool recovered);
 void central_policy_recovered(struct central *c);
 void central_policy_send_estimates(struct central *c, const struct node *dist);

@@ -420,14 +420,6 @@ static void keep_words(struct central *c, struct long_task *t, const struct msg_
     }
 }
 
-/* Nothing has run for longer than its job is here. Two machines' clocks may differ by a hundredth. */
-static int64_t credible(const struct central *c, const struct long_job *j, int64_t run_us)
-{
-    int64_t age_us = c->now_us - j->since_us, most_us = age_us + age_us / 100 + US_PER_S;
-
-    return j->recovered || run_us < most_us ? run_us : most_us;
-}
-
 /* Takes the first completion of a task, whatever its try (protocol 3.11). */
 static void accept(struct central *c, struct node *n, struct long_task *t, const struct msg_task_finished *m)
 {
@@ -440,7 +432,8 @@ static void accept(struct central *c, struct node *n, struct long_task *t, const
     t->worker = n->id;
     t->outcome = m->outcome;
     t->code = m->code;
-    t->run_us = credible(c, t->job, m->run_us);
+    /* Of a job that was read back nobody knows when it began. */
+    t->run_us = t->job->recovered ? m->run_us : run_us_credible(m->run_us, c->now_us - t->job->since_us);
     t->reported = true;
     keep_words(c, t, m);
     if (m->outcome != OUTCOME_NOT_STARTED)

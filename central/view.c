@@ -5,7 +5,6 @@
 
 const struct policy *central_policy(const struct central *c) { return &c->policy; }
 const struct history *central_history(const struct central *c) { return &c->history; }
-const struct central_config *central_configured(const struct central *c) { return &c->cfg; }
 
 node_id_t central_next_node(const struct central *c, node_id_t prev)
 {

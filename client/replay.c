@@ -14,8 +14,7 @@
 #include <string.h>
 
 #define SHARE_UNSET UINT32_MAX
-#define NUMBER_MAX 1e6              /* of --time-scale and --load: more is a slip of the pen */
-#define IDLE_WAIT_US (5 * US_PER_S) /* for the last heartbeats to say that nothing runs */
+#define NUMBER_MAX 1e6 /* of --time-scale and --load: more is a slip of the pen */
 #define POLICY_WAIT_US                                                                                       \
     (1 * US_PER_S) /* for a new policy and partition to reach and be acknowledged by every node */
 #define SETTLE_WAIT_US (5 * US_PER_S) /* for counters to reach central: heartbeats bring them */

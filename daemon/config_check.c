@@ -13,7 +13,6 @@
 #include <string.h>
 
 #define ETCD_PREFIX_MAX 128
-#define HEARTBEAT_MIN_US (10 * US_PER_MS)
 
 struct checker {
     const struct config *c;
@@ -73,8 +72,8 @@ static void name(struct checker *k, const char *key, const char *text)
     if (!ok)
         complain(k, key, "it must be 1 to %u visible ASCII characters, no blank and no slash, not . or ..",
                  LIMIT_NAME_BYTES);
-    if (strcmp(text, role_text(ROLE_CENTRAL)) == 0)
-        complain(k, key, "central is called so: choose another name");
+    if (node_name_reserved(text))
+        complain(k, key, NODE_NAME_RESERVED);
 }
 
 static void address(struct checker *k, const char *key, const char *text)
@@ -185,8 +184,9 @@ static void check_policy(struct checker *k)
         complain(k, "central.cutoff_percentile", "it must be more than 0%%");
     if (c->central.short_partition_min > c->central.short_partition_max)
         complain(k, "central.short_partition_min", "it is more than central.short_partition_max");
-    if (c->central.heartbeat < HEARTBEAT_MIN_US)
-        complain(k, "central.heartbeat", "it must be at least 10ms: every node sends one so often");
+    if (c->central.heartbeat < LIMIT_HEARTBEAT_MIN_US)
+        complain(k, "central.heartbeat", "it must be at least %s: every node sends one so often",
+                 duration_format(other, sizeof other, LIMIT_HEARTBEAT_MIN_US));
     if (c->central.suspect < 2 * c->central.heartbeat)
         complain(k, "central.suspect", "it must be at least twice central.heartbeat (%s)",
                  duration_format(other, sizeof other, c->central.heartbeat));

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEARTBEAT_MIN_US (10 * US_PER_MS) /* whatever central asks for */
-
 /* ---- From nothing and back ---- */
 
 void dist_config_init(struct dist_config *c)
@@ -130,7 +128,7 @@ static void on_joined(struct step *s, const struct msg_joined *m)
     d->joined_us = s->now;
     d->drained = m->draining;
     d->told_empty = false;
-    d->heartbeat_us = m->heartbeat_us > HEARTBEAT_MIN_US ? m->heartbeat_us : HEARTBEAT_MIN_US;
+    d->heartbeat_us = m->heartbeat_us > LIMIT_HEARTBEAT_MIN_US ? m->heartbeat_us : LIMIT_HEARTBEAT_MIN_US;
     if (d->cfg.heartbeats)
         d->heartbeat_at = s->now + d->heartbeat_us;
     hand_central_up(s);
@@ -347,19 +345,11 @@ static void from_worker(struct step *s, struct dist_node *n, const struct msg *m
     }
 }
 
-/* Of the messages sent and received, beating hearts are not counted: they would change the very counters they
- * carry, and an idle dist would never fall silent. */
-static bool counted(const struct msg *m)
-{
-    return msg_is_wire(m) && m->type != MSG_HEARTBEAT && m->type != MSG_HEARTBEAT_ACK &&
-           m->type != MSG_COUNTER && m->type != MSG_BEAT;
-}
-
 static void wire(struct step *s, const struct msg *m)
 {
     struct dist_node *n;
 
-    count(s, COUNTER_messages_in, counted(m));
+    count(s, COUNTER_messages_in, msg_is_counted(m));
     if (m->peer == NODE_CENTRAL.v) {
         if (s->d->central_stream)
             from_central(s, m);
@@ -448,5 +438,5 @@ void dist_step(struct dist *d, const struct event *e, struct out *out)
         (d->leaving ? !jobs_journalling(d) && !journal_awaited(d) : d->stopping && d->jobs_unfinished == 0))
         leave(&s);
     for (uint32_t i = before; i < out->n; i++)
-        d->counters[COUNTER_messages_out] += counted(&out->v[i]);
+        d->counters[COUNTER_messages_out] += msg_is_counted(&out->v[i]);
 }

@@ -563,14 +563,6 @@ static int32_t keep_words(struct step *s, struct dist_job *job, const struct msg
     return ok && !task_keep_result(s, job, f->id.task, f->result) ? 1 : f->code;
 }
 
-/* Nothing has run for longer than its job is known. Two machines' clocks may differ by a hundredth. */
-static int64_t credible(const struct step *s, const struct dist_job *job, int64_t run_us)
-{
-    int64_t age_us = s->now - job->submit_us, most_us = age_us + age_us / 100 + US_PER_S;
-
-    return run_us < most_us ? run_us : most_us;
-}
-
 /* The first completion of a task counts, whatever attempt it is of. */
 static void accept_finished(struct step *s, struct dist_job *job, struct dist_node *n, const struct msg *m)
 {
@@ -590,7 +582,8 @@ static void accept_finished(struct step *s, struct dist_job *job, struct dist_no
         else if (f->outcome == OUTCOME_LOST && f->code < 0 && t->state == TASK_LAUNCHED)
             task_refused(s, job, f->id.task);
         else if (job->cancelling)
-            task_finish(s, job, f->id.task, OUTCOME_CANCELLED, 0, credible(s, job, f->run_us));
+            task_finish(s, job, f->id.task, OUTCOME_CANCELLED, 0,
+                        run_us_credible(f->run_us, s->now - job->submit_us));
         else
             task_return(s, job, f->id.task);
     } else {
@@ -600,7 +593,8 @@ static void accept_finished(struct step *s, struct dist_job *job, struct dist_no
         if (f->outcome != OUTCOME_NOT_STARTED)
             starts_began(s, job, f->id.task, m->peer);
         t->stolen = f->stolen != 0;
-        task_finish(s, job, f->id.task, f->outcome, keep_words(s, job, f), credible(s, job, f->run_us));
+        task_finish(s, job, f->id.task, f->outcome, keep_words(s, job, f),
+                    run_us_credible(f->run_us, s->now - job->submit_us));
     }
     job_settle(s, job);
 }

@@ -450,6 +450,13 @@ _Static_assert(sizeof(struct msg) <= 56, "a message must fit 56 bytes");
 _Static_assert(sizeof(struct event) <= 64, "an event must fit a cache line");
 
 static inline bool msg_is_wire(const struct msg *m) { return m->type > MSG_NONE && m->type < MSG_WIRE_END; }
+/* Whether counters messages_in and messages_out count it. What an idle node sends and receives is left out: it would change
+ * the counters that heartbeats report. */
+static inline bool msg_is_counted(const struct msg *m)
+{
+    return msg_is_wire(m) && m->type != MSG_HEARTBEAT && m->type != MSG_HEARTBEAT_ACK &&
+           m->type != MSG_COUNTER && m->type != MSG_BEAT;
+}
 /* "TASK_LAUNCH"; "?" out of range. */
 const char *msg_name(unsigned type);
 /* Takes a reference on every handle of m / gives them all back and clears them. */
@@ -460,7 +467,7 @@ void msg_drop(struct msg *m);
 size_t msg_format(const struct msg *m, char *buf, size_t size);
 /* The job a message is about, or JOB_NONE. */
 job_id_t msg_job(const struct msg *m);
-/* The token of what a role wants journalled (JOURNAL_NODE .. JOURNAL_JOB_END); 0 for every other message. */
+/* The token of what a role wants journalled (every JOURNAL_ message but JOURNAL_DONE and JOURNAL_AGE); 0 for every other message. */
 uint64_t msg_journal_token(const struct msg *m);
 /* Whether a role put m out for its shell to keep: those, and HISTORY. */
 static inline bool msg_is_record(const struct msg *m)

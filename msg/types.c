@@ -3,7 +3,9 @@
 
 #include "base/check.h"
 #include "base/err.h"
+#include "base/hash.h"
 #include "base/mem.h"
+#include "base/units.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -23,7 +25,6 @@ static const char *const task_state_texts[] = {TASK_STATES(X)};
 static const char *const job_state_texts[] = {JOB_STATES(X)};
 static const char *const member_state_texts[] = {MEMBER_STATES(X)};
 static const char *const node_change_texts[] = {NODE_CHANGES(X)};
-static const char *const payload_kind_texts[] = {PAYLOAD_KINDS(X)};
 static const char *const policy_scope_texts[] = {POLICY_SCOPES(X)};
 static const char *const policy_origin_texts[] = {POLICY_ORIGINS(X)};
 #undef X
@@ -39,7 +40,6 @@ const char *task_state_text(enum task_state v) { return TEXT_OF(task_state_texts
 const char *job_state_text(enum job_state v) { return TEXT_OF(job_state_texts, v); }
 const char *member_state_text(enum member_state v) { return TEXT_OF(member_state_texts, v); }
 const char *node_change_text(enum node_change v) { return TEXT_OF(node_change_texts, v); }
-const char *payload_kind_text(enum payload_kind v) { return TEXT_OF(payload_kind_texts, v); }
 const char *policy_scope_text(enum policy_scope v) { return TEXT_OF(policy_scope_texts, v); }
 const char *policy_origin_text(enum policy_origin v) { return TEXT_OF(policy_origin_texts, v); }
 
@@ -48,6 +48,15 @@ const char *const counter_names[COUNTER_COUNT] = {
     COUNTERS(X)
 #undef X
 };
+
+bool node_name_reserved(const char *name) { return strcmp(name, role_text(ROLE_CENTRAL)) == 0; }
+
+int64_t run_us_credible(int64_t run_us, int64_t known_us)
+{
+    int64_t most_us = known_us + known_us / 100 + US_PER_S;
+
+    return run_us < most_us ? run_us : most_us;
+}
 
 /* ---- Policies ---- */
 
@@ -471,10 +480,10 @@ static size_t blob_len(const struct blob *b) { return b ? b->len : 0; }
 
 uint64_t app_id(const struct blob *name)
 {
-    uint64_t h = UINT64_C(14695981039346656037); /* FNV-1a */
+    uint64_t h = HASH_FNV1A;
 
     for (uint32_t i = 0; i < name->len; i++)
-        h = (h ^ (unsigned char)name->data[i]) * UINT64_C(1099511628211);
+        h = hash_fnv1a(h, (uint8_t)name->data[i]);
     return h ? h : 1;
 }
 

@@ -34,10 +34,14 @@ static inline uint32_t protocol_version_of(uint32_t said) { return said ? said :
 #define CODE_CANNOT_START 126        /* of such a task, as shells say */
 #define LIMIT_SLOTS 4096u            /* of one worker */
 #define LIMIT_SHORT_FIRST UINT16_MAX /* short tasks that overtake a long one in its queue */
+#define LIMIT_HEARTBEAT_MIN_US 10000 /* nodes send heartbeats no more often, whatever central asks for */
 #define LIMIT_TIME_US (INT64_C(864000000) * 1000000) /* 10,000 days: any duration that crosses the wire */
 
 /* X(constant, text): the text is what logs, CLI and JSON show. The values are on the wire: append only. */
 #define ROLES(X) X(ROLE_NONE, "none") X(ROLE_CENTRAL, "central") X(ROLE_DIST, "dist") X(ROLE_WORKER, "worker")
+/* Clients and operators name central by its role's text: no node may be called so. */
+#define NODE_NAME_RESERVED "central is called so: choose another name"
+bool node_name_reserved(const char *name);
 #define JOB_CLASSES(X) X(CLASS_SHORT, "short") X(CLASS_LONG, "long")
 #define CLASS_TAGS(X) X(TAG_AUTO, "auto") X(TAG_SHORT, "short") X(TAG_LONG, "long")
 #define CLASS_WHYS(X)                                                                                        \
@@ -46,14 +50,14 @@ static inline uint32_t protocol_version_of(uint32_t said) { return said ? said :
     X(WHY_ESTIMATE, "the user's estimate against the cutoff")                                                \
     X(WHY_HISTORY, "earlier runs of this name against the cutoff")                                           \
     X(WHY_PROMOTED, "a task outlived the cutoff: promoted to long")
-#define OUTCOMES(X)                                                                                          \
-    X(OUTCOME_NONE, "none")                                                                                  \
-    X(OUTCOME_EXITED, "exited")         /* code: exit status */                                              \
-    X(OUTCOME_SIGNALED, "signaled")     /* code: signal number */                                            \
-    X(OUTCOME_TIME_LIMIT, "time-limit") /* killed at its time limit */                                       \
-    X(OUTCOME_NOT_STARTED,                                                                                   \
-      "not-started") /* code: 127 no such program, 126 not executable or no output file */                   \
-    X(OUTCOME_CANCELLED, "cancelled")                                                                        \
+#define OUTCOMES(X)                                                                                                       \
+    X(OUTCOME_NONE, "none")                                                                                               \
+    X(OUTCOME_EXITED, "exited")         /* code: exit status */                                                           \
+    X(OUTCOME_SIGNALED, "signaled")     /* code: signal number */                                                         \
+    X(OUTCOME_TIME_LIMIT, "time-limit") /* killed at its time limit */                                                    \
+    X(OUTCOME_NOT_STARTED,                                                                                                \
+      "not-started") /* code: 127 no such program; 126 not executable, or no worker could start it (START_WORKERS_MAX) */ \
+    X(OUTCOME_CANCELLED, "cancelled")                                                                                     \
     X(OUTCOME_LOST, "lost") /* its worker disappeared and no retry was left */
 #define TASK_STATES(X)                                                                                       \
     X(TASK_WAITING, "waiting")   /* not launched: no worker has it */                                        \
@@ -71,10 +75,11 @@ static inline uint32_t protocol_version_of(uint32_t said) { return said ? said :
     X(JOB_DONE, "done")                                                                                      \
     X(JOB_FAILED, "failed")                                                                                  \
     X(JOB_CANCELLED, "cancelled")
-#define MEMBER_STATES(X)                                                                                     \
-    X(MEMBER_UP, "up")                                                                                       \
-    X(MEMBER_SUSPECT, "suspect")   /* silent or reset: nothing new goes there */                             \
-    X(MEMBER_DRAINING, "draining") /* takes no new work */                                                   \
+#define MEMBER_STATES(X)                                                                                         \
+    X(MEMBER_UP, "up")                                                                                           \
+    X(MEMBER_SUSPECT,                                                                                            \
+      "suspect") /* silent or reset: no long task goes there; nor a probe, unless it answers that dist (BEAT) */ \
+    X(MEMBER_DRAINING, "draining") /* takes no new work */                                                       \
     X(MEMBER_GONE, "gone")
 /* Whether an operator has drained a node (central's word, and the journal's). */
 #define DRAINS(X)                                                                                            \
@@ -85,7 +90,7 @@ static inline uint32_t protocol_version_of(uint32_t said) { return said ? said :
     X(CHANGE_JOINED, "joined")                                                                               \
     X(CHANGE_REPLACED, "is another process now") /* the old one's long tasks wait until its lease is over */ \
     X(CHANGE_BACK, "is heard again")                                                                         \
-    X(CHANGE_CUT, "lost its stream")    /* suspect: nothing new goes there */                                \
+    X(CHANGE_CUT, "lost its stream")    /* suspect */                                                        \
     X(CHANGE_SILENT, "has gone silent") /* suspect */                                                        \
     X(CHANGE_DRAINING, "is draining: it takes no new work")                                                  \
     X(CHANGE_UNDRAINED, "takes work again")                                                                  \
@@ -123,8 +128,10 @@ const char *task_state_text(enum task_state v);
 const char *job_state_text(enum job_state v);
 const char *member_state_text(enum member_state v);
 const char *node_change_text(enum node_change v);
-const char *payload_kind_text(enum payload_kind v);
 
+/* A run time as its owner believes it, who has known the job for known_us: nothing has run for longer. Two machines' clocks
+ * may differ by a hundredth, and a second. */
+int64_t run_us_credible(int64_t run_us, int64_t known_us);
 static inline bool task_state_final(enum task_state s) { return s >= TASK_DONE; }
 static inline bool job_state_final(enum job_state s) { return s >= JOB_DONE; }
 

@@ -57,7 +57,6 @@ struct net_bytes {
     const uint8_t *data;
     size_t len;
     grpc_slice slice; /* the copy, when there is one */
-    bool copied;
 };
 HAWK_MUST_USE int net_bytes_get(struct net_bytes *b, grpc_byte_buffer *from);
 void net_bytes_free(struct net_bytes *b);

@@ -10,10 +10,12 @@
  *   leader, epoch                 who leads: leader.h
  *   commit                        "EPOCH NUMBER HISTORY": of the last transaction, and the next history key
  *   meta/NAME                     a number, in decimal
- *   node/NODE, history/NUMBER     messages of protos/store.proto
+ *   standby/LEASE                 the address of a central that stands by: leader.c
+ *   node/NODE, history/NUMBER, policy/choice  messages of protos/store.proto
  *   job/JOB/EPOCH                 likewise, and after it:
  *   job/JOB/EPOCH/TASK            likewise
  *   job/JOB/EPOCH/cancel          it was cancelled
+ *   job/JOB/EPOCH/owner           likewise: its owner's epoch of it (JOURNAL_OWNER)
  *   desc/JOB/EPOCH/GENERATION/NUMBER  what is too large for job/JOB/EPOCH, in pieces */
 #define ETCD_SCHEMA 1
 /* What is larger is kept in pieces: a page of rows must fit a message, and a piece a transaction. */
@@ -27,7 +29,10 @@
 #define ETCD_COMPACT_MS 10000
 #define ETCD_COMPACT_US US_PER_S /* for its answer: commits wait meanwhile, and it is asked for again */
 
-struct touched { /* what a transaction changes; a job with task UINT32_MAX: as a whole */
+#define TOUCHED_SINGLE UINT32_MAX /* beyond NODE_ID_MAX */
+struct
+    touched { /* what a transaction changes; a job with task UINT32_MAX: as a whole. node TOUCHED_SINGLE: one of the records
+                  * of which there is one each; of these a transaction holds one at most */
     uint64_t job;
     uint32_t task, node;
     uint16_t epoch;

@@ -208,7 +208,8 @@ static struct touched touched_by(const struct entry *e)
     case MSG_JOURNAL_NODE:
         return (struct touched){.node = e->m.journal_node.node.v};
     case MSG_JOURNAL_CLUSTER:
-        return (struct touched){.node = UINT32_MAX};
+    case MSG_JOURNAL_POLICY:
+        return (struct touched){.node = TOUCHED_SINGLE};
     case MSG_JOURNAL_JOB:
         return (struct touched){
             .job = e->m.journal_job.job.v, .epoch = e->m.journal_job.epoch, .task = TASK_ALL};
@@ -225,8 +226,6 @@ static struct touched touched_by(const struct entry *e)
     case MSG_JOURNAL_JOB_END:
         return (struct touched){
             .job = e->m.journal_job_end.job.v, .epoch = e->m.journal_job_end.epoch, .task = TASK_ALL};
-    case MSG_JOURNAL_POLICY: /* no node has this number */
-        return (struct touched){.node = UINT32_MAX};
     default:
         return (struct touched){0}; /* a key of its own each time */
     }

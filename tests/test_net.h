@@ -87,6 +87,19 @@ static void on_msg(void *arg, struct link *k, const struct msg *m)
     }
 }
 
+/* "UNAVAILABLE" */
+static const char *error_name(int err)
+{
+    switch (err) {
+#define X(name, code, text)                                                                                  \
+    case code:                                                                                               \
+        return #name;
+        HAWK_ERRORS(X)
+#undef X
+    }
+    return "?";
+}
+
 static void on_lost(void *arg, struct link *k, int err, const char *text)
 {
     struct side *s = arg;
@@ -98,7 +111,7 @@ static void on_lost(void *arg, struct link *k, int err, const char *text)
     if (s->link == k)
         s->link = NULL;
     snprintf(s->why, sizeof s->why, "%s", text);
-    say(s, "lost:%s", hawk_errname(err));
+    say(s, "lost:%s", error_name(err));
 }
 
 static const struct link_fns fns = {on_up, on_msg, on_lost};

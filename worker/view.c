@@ -54,11 +54,3 @@ uint64_t worker_owner_unacked_bytes(const struct worker *w, uint32_t run)
 
     return t && t->run == run ? t->job->owner->unacked_bytes : 0;
 }
-
-const struct job_desc *worker_spec(const struct worker *w, node_id_t owner, job_id_t job)
-{
-    const struct owner *o = wk_owner_find(w, owner);
-    const struct job *j = o ? wk_job_find(w, o, job) : NULL;
-
-    return j ? j->desc : NULL;
-}

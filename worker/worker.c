@@ -188,13 +188,6 @@ static void lanes_settle(struct worker *w, struct out *out)
     while (wk_steal_from_sibling(w));
 }
 
-/* Heartbeats and their acknowledgements are left out: an idle node has nothing to report. */
-static bool counts_as_message(const struct msg *m)
-{
-    return msg_is_wire(m) && m->type != MSG_HEARTBEAT && m->type != MSG_HEARTBEAT_ACK &&
-           m->type != MSG_COUNTER && m->type != MSG_BEAT;
-}
-
 void worker_step(struct worker *w, const struct event *e, struct out *out)
 {
     uint32_t first = out->n, sent = 0;
@@ -205,7 +198,7 @@ void worker_step(struct worker *w, const struct event *e, struct out *out)
     if (w->stopped)
         return;
     w->freed = false;
-    wk_count(w, COUNTER_messages_in, counts_as_message(&e->m));
+    wk_count(w, COUNTER_messages_in, msg_is_counted(&e->m));
     if (type < MSG_TYPE_COUNT && handlers[type].handle && (handlers[type].from != CENTRAL || from_central(e)))
         handlers[type].handle(w, e, out);
     if (!w->stopped) {
@@ -217,7 +210,7 @@ void worker_step(struct worker *w, const struct event *e, struct out *out)
         wk_stop_step(w, out);
     }
     for (uint32_t i = first; i < out->n; i++)
-        sent += counts_as_message(&out->v[i]);
+        sent += msg_is_counted(&out->v[i]);
     wk_count(w, COUNTER_messages_out, sent);
 }
 

@@ -166,8 +166,6 @@ bool worker_running(const struct worker *w, uint32_t slot, int64_t now_us, struc
 static inline uint64_t worker_unacked_bytes(const struct worker *w) { return w->unacked_bytes; }
 /* Of them, those of the owner of that run's task; 0 when there is no such run. O(1). */
 uint64_t worker_owner_unacked_bytes(const struct worker *w, uint32_t run);
-/* The description of a job of that owner, borrowed, or NULL. */
-const struct job_desc *worker_spec(const struct worker *w, node_id_t owner, job_id_t job);
 /* Whether it has taken itself out of service; *why: the reason, borrowed until the next step. */
 bool worker_out_of_service(const struct worker *w, const struct blob **why);
 static inline node_id_t worker_node(const struct worker *w) { return w->node; }
