@@ -92,7 +92,7 @@ void central_drain_answered(struct central *c, struct node *n, const struct msg_
         central_nodes_hold(c, n, false);
 }
 
-/* A node of the older version does not say so: then it is what its heartbeats say, once what was under way to it when
+/* A node of version 1 does not say so: then it is what its heartbeats say, once what was under way to it when
  * it was drained must have arrived. */
 bool central_drain_is_empty(const struct central *c, const struct node *n)
 {

@@ -2,7 +2,9 @@
  *
  * DEVIATES: in Hawk 3.7 a long task stays where it was placed. There the cluster never changes; here a worker that
  * comes back, is released from the short partition or is new would stand idle for as long as the queues of those
- * that were there before are. So what would start sooner elsewhere is called back and placed again. */
+ * that were there before are. So what would start sooner elsewhere is called back and placed again. Without that a
+ * cluster whose workers had all been cut off had not ended its long jobs 150 s after all were back: they queued at the
+ * worker that was heard first (make soak SEED=757202701; tests/test_central_recall.c). */
 #include "central/state.h"
 
 #include "base/mem.h"

@@ -318,7 +318,8 @@ void on_members(struct step *s, const struct members *list)
 /* One change, as it happens: a suspect's short tasks run again elsewhere (DESIGN 3, rule 9). Those that have no
  * retry left stay, since it may well come back.
  * DEVIATES: so do all where our own stream shows soon whether it is there. It may be central that is deaf: then every
- * worker is suspect, and nobody would be left to run anything. */
+ * worker is suspect, and nobody would be left to run anything. Central deaf for 8 s made short jobs wait up to 5.8 s;
+ * now that adds nothing (docs/reliability.md, "Waits"; tests/e2e/test_waits.py). */
 void on_member(struct step *s, const struct msg_member *m)
 {
     const struct member entry = {.node = m->node,

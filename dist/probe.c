@@ -157,9 +157,10 @@ static void probe_missing(struct step *s, struct dist_job *job)
 /* ---- A worker was lost ---- */
 
 /* A thief tells us of a reservation it stole, then acknowledges it to its victim (docs/protocol.md 5.3). When its
- * stream to us breaks in between, we never learn that the victim has it no more, and would wait for it for ever. So
- * any loss of a worker makes doubtful what was live then; a job that stands still for long with fewer sure
- * reservations than tasks is probed for once more, at growing intervals. */
+ * stream to us breaks in between, the victim has one less than we count. Since version 3 its answers to BEAT say so
+ * (on_beat). For workers of older versions there is this: any loss of a worker makes doubtful what was live then, and a
+ * job that stands still for long with fewer sure reservations than tasks is probed for once more, at growing
+ * intervals. */
 void probe_doubt(struct step *s)
 {
     struct dist *d = s->d;

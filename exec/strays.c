@@ -224,7 +224,7 @@ static void signal_descendant(pid_t pid, const struct process *seen, bool force)
 }
 
 /* Takes every descendant of x, our child, for one of its line: one that loses its parent before the next sweep is known
- * then. sig: what they are told with it: nothing, to end, or to die. */
+ * then. tell: what they are told as well: nothing, to end, or to die. */
 enum tell { TELL_NOTHING, TELL_TERM, TELL_KILL };
 
 static void walk(struct strays *s, const struct stray *x, enum tell tell)

@@ -15,7 +15,7 @@
 /* The biggest message a peer or client may send: one job's description (CODEC_ENVELOPE_MAX) and what shares its batch. */
 #define NET_MESSAGE_BYTES (100u << 20)
 #define SERVER_MAX_CALLS                                                                                     \
-    10000u /* unfinished API calls at a time, unless configured; half as many of one connection */
+    10000u /* unfinished API calls at a time; half as many of one connection. No setting changes it */
 /* What a server that stops answers to calls that reached no handler. */
 #define SERVER_STOPPING_TEXT "this daemon is shutting down, and the call was not accepted: ask another one"
 #define RPC_QUEUE_BYTES (4u << 20) /* replies of one streaming call that wait for the client */
