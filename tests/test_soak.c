@@ -84,7 +84,7 @@ static void what_cannot_start_is_never_lost(void **state)
 }
 
 /* A spawner is asked to forget no run of an executor's: one that kept them here had more than any worker may hold. */
-static void what_executors_ran_is_no_spawners(void **state) { soak(8534, NULL); }
+static void what_executors_ran_is_no_spawners(void **state) { soak(8534, "all"); }
 
 /* Alone, no fault makes a short task wait for more than 3.5 s. */
 static void one_fault_at_a_time(void **state)
