@@ -8,7 +8,12 @@ import threading
 from hawktest import BOUND, HAWK, Cluster, Daemon, run_tests, wait_for
 
 FAST = ("--heartbeat", "100ms", "--suspect", "3s", "--long-lease", "15s", "--short-partition", "0%")
-OLD = {"HAWK_PROTOCOL_VERSION": "1"}
+VERSION = 3        # of the protocol
+OLDER = (1, 2)     # that are spoken as well
+
+
+def speaks(version):
+    return {"HAWK_PROTOCOL_VERSION": str(version)}
 
 
 def node(c, name):
@@ -158,45 +163,55 @@ def start(c, role, name, env):
     return d
 
 
-def test_old_nodes_and_a_new_central():
+def old_nodes_and_a_new_central(version):
     with Cluster(dists=1, workers=1, central=FAST) as c:
-        old_dist = start(c, "dist", "old-d", OLD)
-        old = start(c, "worker", "old-w", OLD)
+        old_dist = start(c, "dist", "old-d", speaks(version))
+        old = start(c, "worker", "old-w", speaks(version))
         c.wait_nodes(2)
         assert {n["name"]: n["protocol"] for n in c.json("nodes", dist=c.central_addr)["nodes"]
-                if n["role"] != "central"} == {"d1": 3, "w1": 3, "old-d": 1, "old-w": 1}
+                if n["role"] != "central"} == {"d1": VERSION, "w1": VERSION, "old-d": version, "old-w": version}
         first = c.dist_addrs[:1]
         for addr in list(c.dist_addrs):
             c.dist_addrs[:] = [addr]
             use(c)
         c.dist_addrs[:] = first
-        # A worker is kept free of work without its help; a dist would have to know.
+        # A worker is kept free of work without its help; a dist of version 1 would have to know.
         c.hawk("drain", "--wait", "old-w")
         job = c.submit("--class", "short", "--array", "1-4", "--", "true")
         c.hawk("wait", job)
         assert {t["worker_name"] for t in c.job(job)["task_list"]} == {"w1"}
-        assert "older" in c.hawk("drain", "old-d", check=3).stderr
-        assert "older" in c.hawk("down", "old-w", "--grace", "1s", check=1).stderr
+        if version == 1:
+            assert "older" in c.hawk("drain", "old-d", check=3).stderr
+            assert "older" in c.hawk("down", "old-w", "--grace", "1s", check=1).stderr
+        else:
+            c.hawk("drain", "--wait", "old-d")
+            c.hawk("undrain", "old-d")
         # Upgraded, it speaks the new version.
         c.hawk("undrain", "old-w")
         assert old.stop() == 0
         c.workers.remove(old)
         start(c, "worker", "old-w", {})
-        assert node(c, "old-w")["protocol"] == 3
+        assert node(c, "old-w")["protocol"] == VERSION
         use(c)
         assert old_dist.p.poll() is None
 
 
-def test_new_nodes_and_an_old_central():
+def test_old_nodes_and_a_new_central():
+    for version in OLDER:
+        old_nodes_and_a_new_central(version)
+
+
+def new_nodes_and_an_old_central(version):
     with Cluster(dists=1, workers=2, central=FAST) as c:
         c.central.kill()
-        c.central = Daemon("central", "--listen", c.central_addr, "--state-dir", f"{c.dir}/central", *FAST, env=OLD)
+        c.central = Daemon("central", "--listen", c.central_addr, "--state-dir", f"{c.dir}/central", *FAST,
+                           env=speaks(version))
         c.central.ready()
         wait_for("both workers to be back", lambda: sum(
             n["role"] == "worker" and n["state"] == "up" and n["general"] is True
             for n in c.json("nodes", dist=c.central_addr)["nodes"]) == 2)
         c.wait_nodes(2)
-        assert node(c, "w1")["protocol"] == 1
+        assert node(c, "w1")["protocol"] == version
         use(c)
         # A worker that stops says nothing an old central does not know, and its tasks go elsewhere all the same.
         job = c.submit("--class", "long", "--array", "1-4", "--", "sh", "-c",
@@ -206,9 +221,14 @@ def test_new_nodes_and_an_old_central():
         # Upgraded, central finds everybody again.
         c.central.kill()
         c.start_central(c.central_addr)
-        wait_for("w2 to be back", lambda: (node(c, "w2") or {}).get("protocol") == 3)
+        wait_for("w2 to be back", lambda: (node(c, "w2") or {}).get("protocol") == VERSION)
         wait_for("w2 to be general", lambda: node(c, "w2")["general"])
         use(c, workers=1)
+
+
+def test_new_nodes_and_an_old_central():
+    for version in OLDER:
+        new_nodes_and_an_old_central(version)
 
 
 def test_versions_that_do_not_exist():
