@@ -138,12 +138,15 @@ const struct command client_commands[] = {
         .name = "nodes",
         .help = "list the cluster's members",
         .synopsis = "[FLAGS]",
-        .details = "PARTITION short: reserved for short tasks; general: runs both. SHORT, LONG: tasks that "
-                   "run. QUEUED:\n"
-                   "reservations and tasks in its queue. LONG-WAIT: when a long task placed there now would "
-                   "start, by the\n"
-                   "estimates. JOBS: a dist's unfinished ones. SEEN: how long ago central heard from it.\n"
-                   "APPLICATIONS: what executors attached to a worker serve, where any is.\n",
+        .details =
+            "PARTITION short: reserved for short tasks; general: runs both; -: it is to be general, and "
+            "has not\nacknowledged that yet. "
+            "STATE standby: a central that takes over when the active one is lost. SHORT, LONG: tasks that "
+            "run. QUEUED:\n"
+            "reservations and tasks in its queue. LONG-WAIT: when a long task placed there now would "
+            "start, by the\n"
+            "estimates. JOBS: a dist's unfinished ones. SEEN: how long ago central heard from it.\n"
+            "APPLICATIONS: what executors attached to a worker serve, where any is.\n",
         .common = common_flags,
         .run = nodes_main,
     },

@@ -76,7 +76,8 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(central, DURATION, heartbeat, "500ms", "how often nodes report")                                       \
     S(central, DURATION, suspect, "3s", "silence after which a node is suspect")                             \
     S(central, DURATION, long_lease, "60s",                                                                  \
-      "from a worker's silence or cut until its long tasks run elsewhere")                                   \
+      "from a worker's silence or cut until its long tasks run elsewhere; how long a long job that "         \
+      "nobody waits for any more runs on")                                                                   \
     S(central, DURATION, ids_wait, "3s",                                                                     \
       "how long a central without any state waits for nodes that had ids before it gives out new ones")      \
     S(central, DURATION, members_push, "200ms", "member lists go to workers at most this often")             \
@@ -98,7 +99,7 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(dist, COUNT, finished_tasks, "4000000", "and their tasks, of some 50 bytes each")                      \
     S(dist, SIZE, finished_memory, "256MiB", "their descriptions; the oldest job is forgotten beyond that")  \
     S(dist, DURATION, client_grace, "10s",                                                                   \
-      "a job waited for is cancelled when its client has been gone for so long")
+      "a job waited for is cancelled when its client has been gone for so long; 0s: never")
 
 #define WORKER_SETTINGS(S)                                                                                   \
     S(worker, TEXT, name, "", "unique in the cluster; default: HOSTNAME")                                    \
@@ -127,7 +128,7 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(up, TEXT, socket, "", "unix socket for clients; default: see `hawk config show`")                      \
     S(up, TEXT, output_dir, "", "where tasks' output goes by default; default: see `hawk config show`")      \
     S(up, DURATION, client_grace, "10s",                                                                     \
-      "a job waited for is cancelled when its client has been gone for so long")
+      "a job waited for is cancelled when its client has been gone for so long; 0s: never")
 
 #define LOG_SETTINGS(S) S(log, CHOICE, level, "info", "error|warn|info|debug|trace")
 

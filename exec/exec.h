@@ -46,7 +46,7 @@ struct exec;
 struct exec_config {
     const char *worker;     /* this node's name: %w, HAWK_WORKER; "" before it is known */
     const char *output_dir; /* absolute; made when missing. Where output goes for which a job names no file */
-    bool group_reads;       /* what lies there is 0640 in 0750, not 0600 in 0700 */
+    bool group_reads;       /* what lies there is 0640 in 2750, not 0600 in 0700 */
     uint64_t
         output_free_min; /* bytes; a task that writes there does not start with less room on its disk; 0: it does */
     int64_t kill_grace_us;   /* from SIGTERM to SIGKILL */

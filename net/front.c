@@ -570,7 +570,7 @@ static void on_probe_answered(void *arg, struct probe *p)
         return;
     log_error("this build of gRPC reads and writes in a way that hawk cannot count, so that anybody could "
               "flood this "
-              "process: use the version of gRPC that hawk was made for (docs/architecture.md)");
+              "process: use the version of gRPC that hawk was made for (docs/architecture.md, Connections)");
     die(f);
 }
 
