@@ -80,6 +80,9 @@ static void from_dist(struct central *c, struct node *n, const struct msg *m)
     case MSG_LONG_WATCH:
         central_jobs_watch(c, n, &m->long_watch);
         break;
+    case MSG_JOB_NUMBERS:
+        central_nodes_numbers(c, n, m->job_numbers.next);
+        break;
     default:
         break; /* not for us: ignored */
     }

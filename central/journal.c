@@ -16,6 +16,7 @@ static void write_node(struct central *c, const struct node *n)
     m->journal_node.node = n->id;
     m->journal_node.role = n->role;
     m->journal_node.drained = n->drain == DRAIN_KEPT;
+    m->journal_node.next_seq = n->next_seq;
 }
 
 static void write_cluster(struct central *c)

@@ -68,6 +68,7 @@ void central_nodes_recover(struct central *c, const struct msg_journal_node *m)
     n = node_new(c, m->name, m->node, m->role);
     n->journalled = true;
     n->drain = m->drained ? DRAIN_KEPT : DRAIN_NOT;
+    n->next_seq = m->next_seq;
 }
 
 /* ---- States ---- */
@@ -322,6 +323,8 @@ static void take_over(struct central *c, struct node *n, struct link *l, const s
     blob_drop(n->addr);
     n->addr = j->addr ? blob_ref(j->addr) : blob_new(NULL, 0);
     n->version = j->version;
+    if (!msg_in_version(MSG_JOB_NUMBERS, n->version)) /* it will not say */
+        n->next_seq = 0;
     n->draining = n->empty = n->held_off = false;
     if (fresh && n->drain == DRAIN_RESTART)
         n->drain = DRAIN_NOT;
@@ -351,6 +354,8 @@ static void admit(struct central *c, struct node *n)
     struct msg *m;
 
     central_node_report(c, n, n->joins > 0 && n->state == NODE_SUSPECT ? CHANGE_BACK : CHANGE_JOINED);
+    if (n->next_seq > 0)
+        central_send(c, n, MSG_JOB_NUMBERS)->job_numbers.next = n->next_seq;
     m = central_send(c, n, MSG_JOINED); /* what else is put out may move it */
     m->joined.cluster = c->cfg.cluster;
     m->joined.former = c->former;
@@ -522,6 +527,7 @@ static void join(struct central *c, struct link *l, const struct msg *m)
         if (!id)
             return;
         n = node_new(c, j->name, (node_id_t){id}, j->role);
+        n->next_seq = j->role == ROLE_DIST && j->node.v == 0; /* nobody had this id before */
     } else if (j->node.v && !node_eq(j->node, n->id)) {
         refuse(c, l->id, HAWK_EINVALID,
                "this node has another id here than it had: start it again, a dist without its journal");
@@ -574,6 +580,15 @@ void central_nodes_journalled(struct central *c, struct node *n)
         admit(c, n);
     else
         set_state(c, n, NODE_AWAY);
+}
+
+/* It has heard what we knew before it says this (protocol 11.8): it may say less when it leaves. */
+void central_nodes_numbers(struct central *c, struct node *n, uint64_t next)
+{
+    if (n->next_seq == next)
+        return;
+    n->next_seq = next;
+    central_journal_put(c, RECORD_NODE, n);
 }
 
 /* ---- Life ---- */

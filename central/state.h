@@ -87,7 +87,8 @@ struct node {
     int64_t drain_us, beat_us; /* when it was drained; when its last heartbeat came */
     struct blob *name, *addr;
     uint64_t incarnation;
-    uint32_t version; /* of the protocol, as its link is spoken */
+    uint32_t version;  /* of the protocol, as its link is spoken */
+    uint64_t next_seq; /* a dist: it may have given out the job numbers below; 0: not known */
 
     /* Workers. */
     uint32_t slots;
@@ -372,6 +373,7 @@ bool central_is_young(const struct central *c);
 void central_nodes_recover(struct central *c, const struct msg_journal_node *m);
 /* The record of its id was written, or could not be. */
 void central_nodes_journalled(struct central *c, struct node *n);
+void central_nodes_numbers(struct central *c, struct node *n, uint64_t next);
 /* The node that a message came from, NULL when it has not joined; notes that it was heard. */
 struct node *central_nodes_heard(struct central *c, uint32_t link);
 void central_nodes_heartbeat(struct central *c, struct node *n, const struct msg_heartbeat *m);

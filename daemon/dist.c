@@ -8,8 +8,8 @@
 #include "daemon/node.h"
 #include "daemon/process.h"
 
-/* Job numbers reserved at a time: enough for minutes at full speed, and for a million starts. The next block is reserved
- * when half of this one is left. */
+/* Job numbers reserved at a time: the half of it that is left when the next block is reserved lasts for longer than a disk, or
+ * central, takes to note that. */
 #define SEQ_BLOCK 1000000u
 
 struct dist_daemon {
@@ -18,7 +18,6 @@ struct dist_daemon {
     struct node *node;
     struct journal *journal;
     struct api *api;
-    uint64_t seq_low;                 /* from this job number on, more are to be reserved */
     char owner[LIMIT_NAME_BYTES + 8]; /* what its journal is to say of itself */
     bool role_made, ready;
     bool foreign; /* the journal holds what only central writes */
@@ -28,36 +27,10 @@ static void step(void *role, const struct event *e, struct out *out) { dist_step
 static int64_t next_timeout(const void *role) { return dist_next_timeout(role); }
 static void check(const void *role) { dist_check(role); }
 
-/* Job numbers are never given out twice, not even by a later process: central and workers may still know them.
- * Blocks the loop for one commit in millions of jobs. */
-static int reserve_seq(struct dist_daemon *d, uint64_t *first)
-{
-    int err = store_reserve_seq(journal_store(d->journal), SEQ_BLOCK, first);
-    if (err)
-        return err;
-    d->seq_low = *first + SEQ_BLOCK / 2; /* the next block follows this one: nobody else takes any */
-    return 0;
-}
-
-/* What counts is how many were given out here, not the job's own number: its client may have brought it. */
-static void submitted(struct dist_daemon *d, const struct msg_submitted *m)
-{
-    uint64_t first;
-    if (m->err || d->role.next_seq <= d->seq_low || !reserve_seq(d, &first))
-        return;
-    d->seq_low += SEQ_BLOCK / 100; /* then it is tried again */
-    log_error("no more job numbers can be reserved in %s: look at the disk",
-              d->process.config.dist.state_dir);
-}
-
 static void effect(void *arg, const struct msg *m)
 {
     struct dist_daemon *d = arg;
     switch (m->type) {
-    case MSG_SUBMITTED:
-        submitted(d, &m->submitted);
-        api_effect(d->api, m);
-        break;
     case MSG_STOPPED:
         process_exit(&d->process, m->stopped.asked ? 0 : PROCESS_FAILED);
         break;
@@ -103,7 +76,7 @@ static void remember_node(struct dist_daemon *d)
 static void watch_ready(void *arg)
 {
     struct dist_daemon *d = arg;
-    if (d->ready || !dist_central_up(&d->role))
+    if (d->ready || !dist_central_up(&d->role) || !dist_ready(&d->role))
         return;
     d->ready = true;
     remember_node(d);
@@ -151,7 +124,7 @@ static int start(struct dist_daemon *d)
     struct process *p = &d->process;
     const struct config *c = &p->config;
     char why[512];
-    uint64_t node = 0, cluster = 0, seq = 1;
+    uint64_t node = 0, cluster = 0;
     char own[ADDR_TEXT];
     int err = process_open(
         p, process_listen(c->dist.listen, "127.0.0.1:7071", c->dist.advertise, c->dist.central, own), 0);
@@ -166,9 +139,6 @@ static int start(struct dist_daemon *d)
         node = 0;
     if (!err && store_meta_get(journal_store(d->journal), STORE_META_CLUSTER, &cluster))
         cluster = 0;
-    if (!err && (err = reserve_seq(d, &seq)))
-        snprintf(why, sizeof why, "%s: no more job numbers can be reserved: %s", c->dist.state_dir,
-                 hawk_strerror(err));
     if (err) {
         log_error("%s", why);
         return err;
@@ -180,7 +150,7 @@ static int start(struct dist_daemon *d)
     dc.incarnation = process_random();
     dc.node = (node_id_t){(uint32_t)node};
     dc.cluster = cluster;
-    dc.first_seq = seq;
+    dc.seq_block = SEQ_BLOCK;
     dc.jobs_unfinished_max = c->dist.jobs_max;
     dc.tasks_unfinished_max = c->dist.tasks_max;
     dc.finished_kept = c->dist.finished_kept;

@@ -245,6 +245,8 @@ void dist_check(const struct dist *d)
     for (int i = 0; i < TASK_STATE_COUNT; i++)
         CHECK(in[i] == d->tasks_in[i]);
     CHECK(places == d->places.n);
+    CHECK(d->stopped || d->seq_durable <= d->seq_end);
+    CHECK(d->stopped || d->seq_told <= d->seq_end);
     CHECK(heap_check(&d->timers));
     check_nodes(d);
     check_apps(d);

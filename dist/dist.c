@@ -97,6 +97,7 @@ static void on_central_up(struct step *s, uint32_t version)
     struct msg_join *m = &out_add(s->out, MSG_JOIN, NODE_CENTRAL.v)->join;
 
     d->central_stream = true;
+    d->seq_heard = 0;
     d->central_version = protocol_version_of(version);
     m->name = blob_ref(d->cfg.name);
     m->addr = blob_ref(d->cfg.addr);
@@ -131,6 +132,7 @@ static void on_joined(struct step *s, const struct msg_joined *m)
     d->heartbeat_us = m->heartbeat_us > LIMIT_HEARTBEAT_MIN_US ? m->heartbeat_us : LIMIT_HEARTBEAT_MIN_US;
     if (d->cfg.heartbeats)
         d->heartbeat_at = s->now + d->heartbeat_us;
+    numbers_joined(s);
     hand_central_up(s);
     settle_begin(s);
     reports_send(s);
@@ -220,6 +222,7 @@ static void on_drain(struct step *s, bool on)
 
 static void leave(struct step *s)
 {
+    numbers_leave(s);
     if (s->d->central_up)
         out_add(s->out, MSG_LEAVE, NODE_CENTRAL.v);
     put_stopped(s, true);
@@ -259,6 +262,9 @@ static void from_central(struct step *s, const struct msg *m)
     switch (m->type) {
     case MSG_JOINED:
         on_joined(s, &m->joined);
+        break;
+    case MSG_JOB_NUMBERS:
+        s->d->seq_heard = m->job_numbers.next;
         break;
     case MSG_REFUSED:
         put_stopped(s, false);
@@ -394,6 +400,9 @@ static void local(struct step *s, const struct msg *m)
         break;
     case MSG_JOURNAL_DONE:
         on_journal_done(s, m);
+        break;
+    case MSG_JOURNAL_NUMBERS:
+        on_recover_numbers(s, &m->journal_numbers);
         break;
     case MSG_JOURNAL_JOB:
         on_recover_job(s, &m->journal_job);

@@ -80,6 +80,8 @@ bool dist_has_stream(const struct dist *d, node_id_t node);
 static inline const struct policy *dist_policy(const struct dist *d) { return &d->policy; }
 /* Its id, NODE_NONE before it joined for the first time. */
 static inline node_id_t dist_node(const struct dist *d) { return d->node; }
+/* Joined at least once, and the numbers of its next jobs are reserved: from then on it takes jobs. */
+bool dist_ready(const struct dist *d);
 /* Joined, and central's stream is up. */
 static inline bool dist_central_up(const struct dist *d) { return d->central_up; }
 /* An operator has drained it: it takes no new jobs. */

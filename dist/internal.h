@@ -88,6 +88,7 @@ void journal_launch(struct step *s, const struct dist_job *job,
                     uint32_t i);                                  /* task_journalled when that is done */
 void journal_ended(struct step *s, const struct dist_job *job);   /* it stays, to be looked at */
 void journal_job_end(struct step *s, const struct dist_job *job); /* it goes */
+void journal_numbers(struct step *s);                             /* dist.seq_end */
 /* FINISH_ACK, and the answers to clients that cancelled or are refused, when all that was put out so far is durable. */
 void journal_ack(struct step *s, uint32_t worker, const struct try_id *id);
 void journal_cancelled(struct step *s, const struct dist_job *job, uint32_t client);
@@ -101,6 +102,14 @@ void on_journal_done(struct step *s, const struct msg *m);
 void job_journalled(struct step *s, struct dist_job *job, int err);
 
 /* ---- recover.c: back from the journal ---- */
+/* ---- numbers.c: job numbers (docs/protocol.md 11.8) ---- */
+/* 0: the next one may be given out. HAWK_ENOT_REGISTERED: not yet; HAWK_EIO: the journal cannot be written; HAWK_ELIMIT. */
+int numbers_error(const struct dist *d);
+job_id_t numbers_next(struct step *s);
+void numbers_joined(struct step *s);
+void numbers_leave(struct step *s); /* no more are given out */
+void on_recover_numbers(struct step *s, const struct msg_journal_numbers *m);
+
 void on_recover_job(struct step *s, const struct msg_journal_job *m);
 void on_recover_task(struct step *s, const struct msg_journal_task *m);
 void on_recover_cancel(struct step *s, const struct msg_journal_cancel *m);

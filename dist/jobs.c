@@ -407,17 +407,6 @@ static void on_resubmit(struct step *s, const struct msg *m)
         job_set_state(s, job, JOB_RUNNING);
 }
 
-/* A client may have brought a job under a number that was never given out. */
-static job_id_t next_id(struct dist *d)
-{
-    job_id_t id;
-
-    do
-        id = job_id_make(d->node, d->next_seq++);
-    while (job_find(d, id));
-    return id;
-}
-
 void on_submit(struct step *s, const struct msg *m)
 {
     struct dist *d = s->d;
@@ -437,11 +426,13 @@ void on_submit(struct step *s, const struct msg *m)
         answer_again_for(s, job, &m->submit);
         return;
     }
+    if (!err)
+        err = numbers_error(d);
     if (err) {
         submit_refused(s, m->submit.client, err);
         return;
     }
-    job = job_new(s, desc, next_id(d), m->submit.key);
+    job = job_new(s, desc, numbers_next(s), m->submit.key);
     job->client = m->submit.client;
     set_class(s, job);
     attend(s, job, &m->submit);

@@ -105,12 +105,21 @@ static void put_job_end(struct step *s, job_id_t job, uint16_t epoch, uint32_t s
     record(s, RECORD_JOB_END, (struct try_id){.job = job, .epoch = epoch}, state);
 }
 
+static void put_numbers(struct step *s)
+{
+    struct msg_journal_numbers *m = &out_add(s->out, MSG_JOURNAL_NUMBERS, 0)->journal_numbers;
+
+    m->token = ++s->d->token;
+    m->next = s->d->seq_end;
+    record(s, RECORD_NUMBERS, (struct try_id){.job = {s->d->seq_end}}, 0);
+}
+
 /* For the first time, or again. Of a job that was forgotten meanwhile the end is due, with what waits for that. */
 static void put(struct step *s, const struct dist_record *r)
 {
     struct dist_job *job = job_find(s->d, r->id.job);
 
-    switch (job || r->kind >= RECORD_ACK ? r->kind : RECORD_JOB_END) {
+    switch (job || r->kind >= RECORD_NUMBERS ? r->kind : RECORD_JOB_END) {
     case RECORD_JOB:
     case RECORD_CHANGE:
         put_job(s, job, r->kind == RECORD_JOB);
@@ -127,6 +136,9 @@ static void put(struct step *s, const struct dist_record *r)
         break;
     case RECORD_JOB_END:
         put_job_end(s, r->id.job, r->id.epoch, r->peer);
+        break;
+    case RECORD_NUMBERS:
+        put_numbers(s);
         break;
     default:
         record(s, r->kind, r->id, r->peer); /* behind what it waits for */
@@ -195,6 +207,8 @@ void journal_job_end(struct step *s, const struct dist_job *job)
     if (job->journalled)
         in_order(s, RECORD_JOB_END, whole(job), job->state);
 }
+
+void journal_numbers(struct step *s) { in_order(s, RECORD_NUMBERS, (struct try_id){0}, 0); }
 
 /* Something is put out that is not durable, or must be put out again. */
 static bool must_wait(const struct dist *d) { return d->token > d->durable || d->failed.n > 0; }
@@ -270,6 +284,10 @@ static void written(struct step *s, const struct dist_record *r)
         break;
     case RECORD_LAUNCH:
         task_journalled(s, &r->id, 0);
+        break;
+    case RECORD_NUMBERS:
+        if (r->id.job.v > s->d->seq_durable)
+            s->d->seq_durable = r->id.job.v;
         break;
     case RECORD_ACK:
         put_ack(s, r->peer, &r->id);

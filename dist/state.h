@@ -228,6 +228,7 @@ enum dist_record_kind {
     RECORD_TASK,    /* the end of a task */
     RECORD_ENDED,   /* the end of a job */
     RECORD_JOB_END, /* it is forgotten */
+    RECORD_NUMBERS, /* reserved job numbers; id.job: where they end */
     /* What only waits: */
     RECORD_ACK,       /* FINISH_ACK, due when all before it is durable; peer: the worker */
     RECORD_CANCELLED, /* CANCELLED, likewise; peer: the client */
@@ -258,7 +259,8 @@ struct dist_config {
     uint64_t incarnation;
     node_id_t node;                /* from an earlier life, or NODE_NONE */
     uint64_t cluster;              /* likewise, or 0 */
-    uint64_t first_seq;            /* of its jobs: above every one it gave out before; >= 1 */
+    uint64_t first_seq;            /* of its jobs, where no journal knows better; >= 1 */
+    uint32_t seq_block;            /* job numbers reserved at a time; 0: none, where there is one life only */
     uint32_t jobs_unfinished_max;  /* 100,000 */
     uint32_t tasks_unfinished_max; /* 10,000,000 */
     uint32_t finished_kept;        /* finished jobs kept to be looked at: 10,000; the oldest is dropped */
@@ -281,8 +283,12 @@ struct dist {
     struct rng rng;
     struct estimates estimates;
     node_id_t node;
-    uint64_t cluster; /* where it is called so */
-    uint64_t next_seq;
+    uint64_t cluster;            /* where it is called so */
+    uint64_t next_seq;           /* the next job's number */
+    uint64_t seq_end;            /* below it all are reserved in this life; 0: none is yet */
+    uint64_t seq_durable;        /* and below it they are on record: these are given out */
+    uint64_t seq_told;           /* and below it central was told */
+    uint64_t seq_heard;          /* what central knows of them, told on this stream; 0: nothing */
     uint64_t token;              /* the journal's last */
     uint64_t durable;            /* the last that it has said is written */
     struct dist_records pending; /* by token */

@@ -227,6 +227,8 @@ static enum dist_block blocked(const struct dist *d, const struct dist_job *job,
     return *n > 0 ? DIST_BLOCK_LAUNCHED : DIST_BLOCK_NOTHING;
 }
 
+bool dist_ready(const struct dist *d) { return d->joined && numbers_error(d) != HAWK_ENOT_REGISTERED; }
+
 enum dist_block dist_blocked(const struct dist *d, const struct dist_job *job, uint32_t *n)
 {
     uint32_t count;

@@ -185,6 +185,8 @@ static bool orders_ok(const struct msg *m)
         return flag_ok(m->stuck.stuck);
     case MSG_STEAL_HINT:
         return worker_ok(m->steal_hint.victim);
+    case MSG_JOB_NUMBERS:
+        return m->job_numbers.next > 0 && m->job_numbers.next <= JOB_SEQ_MAX + 1;
     default:
         return true;
     }

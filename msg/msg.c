@@ -382,6 +382,8 @@ uint64_t msg_journal_token(const struct msg *m)
         return m->journal_job_end.token;
     case MSG_JOURNAL_POLICY:
         return m->journal_policy.token;
+    case MSG_JOURNAL_NUMBERS:
+        return m->journal_numbers.token;
     default:
         return 0;
     }

@@ -104,7 +104,9 @@
     /* owner of a task -> worker */                                                                          \
     X(START_BLAMED, start_blamed, 55)                                                                        \
     /* worker <-> central */                                                                                 \
-    X(OUT_OF_SERVICE, out_of_service, 56)
+    X(OUT_OF_SERVICE, out_of_service, 56)                                                                    \
+    /* dist <-> central */                                                                                   \
+    X(JOB_NUMBERS, job_numbers, 57)
 
 /* --- Who may send what to whom: the only place that says so (docs/protocol.md, section 0). A message of WIRE_MESSAGES that is
  * not listed here may be sent by nobody. --- */
@@ -173,7 +175,8 @@ enum route {
     X(LONG_RESULT, CENTRAL_DIST)                                                                             \
     X(BEAT, DIST_WORKER | WORKER_DIST)                                                                       \
     X(START_BLAMED, DIST_WORKER | CENTRAL_WORKER)                                                            \
-    X(OUT_OF_SERVICE, WORKER_CENTRAL | CENTRAL_WORKER)
+    X(OUT_OF_SERVICE, WORKER_CENTRAL | CENTRAL_WORKER)                                                       \
+    X(JOB_NUMBERS, DIST_CENTRAL | CENTRAL_DIST)
 
 /* The protocol's versions, for compatibility two back (docs/protocol.md, section 0): messages are appended, so each
  * version begins with a message, and a peer of an older one is sent none from there on. */
@@ -229,7 +232,8 @@ enum route {
     X(JOURNAL_DONE, journal_done, 0)                                                                         \
     X(HISTORY, history, 0)                                                                                   \
     X(RECOVERED, recovered, 0)                                                                               \
-    X(JOURNAL_POLICY, journal_policy, 0)
+    X(JOURNAL_POLICY, journal_policy, 0)                                                                     \
+    X(JOURNAL_NUMBERS, journal_numbers, 0)
 
 /* ---- Fields, message by message ---- */
 #define FIELDS_join(F)                                                                                       \
@@ -313,6 +317,7 @@ enum route {
 #define FIELDS_start_blamed(F) F(job, job)
 /* why: for people; none from central. */
 #define FIELDS_out_of_service(F) F(blob, why) F(u8, on)
+#define FIELDS_job_numbers(F) F(u64, next)
 
 #define FIELDS_timer(F) F(none, reserved)
 #define FIELDS_peer_up(F) F(u8, role) F(u8, version)
@@ -362,7 +367,9 @@ enum route {
 /* Could tasks be started, also in that place (NULL: none)? The answer: why not; NULL: they could. */
 #define FIELDS_exec_check(F) F(blob, place)
 #define FIELDS_exec_checked(F) F(blob, why)
-#define FIELDS_journal_node(F) F(blob, name) F(u64, token) F(node, node) F(u8, role) F(u8, drained)
+/* next_seq: a dist may have given out the job numbers below it; 0: not known. */
+#define FIELDS_journal_node(F)                                                                               \
+    F(blob, name) F(u64, token) F(node, node) F(u8, role) F(u8, drained) F(u64, next_seq)
 #define FIELDS_journal_job(F)                                                                                \
     F(job, job)                                                                                              \
     F(u64, token)                                                                                            \
@@ -389,6 +396,8 @@ enum route {
 /* Central's: what an operator chose of the policy (NULL: nothing any more), and a hash of what was configured then. ago_us:
  * how long ago, when it is read back. */
 #define FIELDS_journal_policy(F) F(choice, choice) F(u64, token) F(u64, configured) F(i64, ago_us)
+/* A dist's: it may have given out the job numbers below `next`. */
+#define FIELDS_journal_numbers(F) F(u64, token) F(u64, next)
 #define FIELDS_journal_done(F) F(u64, token) F(i32, err)
 #define FIELDS_history(F) F(blob, name) F(i64, mean_us) F(u64, task_us) F(u32, tasks) F(u8, class)
 #define FIELDS_recovered(F) F(none, reserved)

@@ -95,6 +95,7 @@ struct entry *entry_new(const struct msg *m)
     case MSG_JOURNAL_OWNER:
     case MSG_JOURNAL_ENDED:
     case MSG_JOURNAL_JOB_END:
+    case MSG_JOURNAL_NUMBERS:
         break;
     default:
         free(e);

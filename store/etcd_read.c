@@ -113,6 +113,8 @@ static int read_node(void *arg, const struct etcd_row *row)
             m.journal_node.role = (uint8_t)number(rd, &f, ROLE_COUNT - 1);
         else if (f.tag == hawk_store_Node_drained_tag)
             m.journal_node.drained = (uint8_t)number(rd, &f, 1);
+        else if (f.tag == hawk_store_Node_next_seq_tag)
+            m.journal_node.next_seq = number(rd, &f, JOB_SEQ_MAX + 1);
     }
     if (got < 0 || rd->bad || !name_is_good(name.data, name.len))
         return damaged(row);

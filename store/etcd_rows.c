@@ -263,6 +263,7 @@ static void add_node(struct backend *b, const struct entry *e)
     wire_put_bytes(&b->value, hawk_store_Node_name_tag, (struct span){e->text, e->text_len});
     wire_put_number(&b->value, hawk_store_Node_role_tag, e->m.journal_node.role);
     wire_put_number(&b->value, hawk_store_Node_drained_tag, e->m.journal_node.drained);
+    wire_put_number(&b->value, hawk_store_Node_next_seq_tag, e->m.journal_node.next_seq);
     etcd_key(b, key, "node/%08" PRIx32, e->m.journal_node.node.v);
     put(b, key);
 }
@@ -414,6 +415,7 @@ static void add(struct backend *b, const struct entry *e)
         add_owner(b, &e->m.journal_owner);
         break;
     case MSG_JOURNAL_ENDED: /* a dist's */
+    case MSG_JOURNAL_NUMBERS:
         break;
     case MSG_JOURNAL_JOB_END:
         add_end(b, &e->m.journal_job_end);

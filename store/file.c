@@ -344,6 +344,8 @@ static int open_checked(const char *path, sqlite3 **db, const struct refusal *r)
         rc = sqlite3_exec(*db, SCHEMA_FROM_3_SQL, NULL, NULL, NULL);
     if (rc == SQLITE_OK && pragma_number(*db, "PRAGMA user_version") == 4)
         rc = sqlite3_exec(*db, SCHEMA_FROM_4_SQL, NULL, NULL, NULL);
+    if (rc == SQLITE_OK && pragma_number(*db, "PRAGMA user_version") == 5)
+        rc = sqlite3_exec(*db, SCHEMA_FROM_5_SQL, NULL, NULL, NULL);
     return rc == SQLITE_OK ? 0 : refuse(r, HAWK_EIO, "%s: %s", path, sqlite3_errmsg(*db));
 }
 

@@ -19,7 +19,7 @@
 static const char *const sql[STATEMENT_COUNT] = {
     [STATEMENT_BEGIN] = "BEGIN IMMEDIATE",
     [STATEMENT_COMMIT] = "COMMIT",
-    [STATEMENT_NODE] = "REPLACE INTO node(node, name, role, drained) VALUES(?, ?, ?, ?)",
+    [STATEMENT_NODE] = "REPLACE INTO node(node, name, role, drained, next_seq) VALUES(?, ?, ?, ?, ?)",
     [STATEMENT_JOB] =
         "REPLACE INTO job(estimate_us, life, handed, why, class, tasks, job, epoch, desc, at_us)"
         " VALUES(?,?,?,?,?,?,?,?,?,?)",
@@ -127,6 +127,8 @@ void rows_rollback(struct rows *r)
 #define META_FORMER "former"
 #define META_FIRST_NODE "first_node"
 #define META_YOUNG "young"
+/* Of JOURNAL_NUMBERS. */
+#define META_NEXT_SEQ "next_seq"
 
 /* ---- Writing ---- */
 
@@ -261,11 +263,13 @@ int rows_write(struct rows *r, const struct entry *e)
         st = r->v[STATEMENT_NODE];
         BIND(st, 1, n->node.v);
         bind_bytes(st, 2, e->text, e->text_len);
-        BIND(st, 3, n->role, n->drained);
+        BIND(st, 3, n->role, n->drained, (int64_t)n->next_seq);
         return run(r, STATEMENT_NODE);
     }
     case MSG_JOURNAL_CLUSTER:
         return write_cluster(r, &e->m.journal_cluster);
+    case MSG_JOURNAL_NUMBERS:
+        return rows_meta_set(r, META_NEXT_SEQ, e->m.journal_numbers.next);
     case MSG_JOURNAL_JOB:
         return write_job(r, e);
     case MSG_JOURNAL_TASK: {
@@ -432,6 +436,7 @@ static int read_node(struct reader *rd, sqlite3_stmt *st)
     m.journal_node.node.v = (uint32_t)number(rd, st, 0, NODE_ID_MAX);
     m.journal_node.role = (uint8_t)number(rd, st, 2, ROLE_COUNT - 1);
     m.journal_node.drained = (uint8_t)number(rd, st, 3, 1);
+    m.journal_node.next_seq = number(rd, st, 4, JOB_SEQ_MAX + 1);
     if (rd->bad || !name_ok(st, 1))
         return damaged("node", (uint64_t)sqlite3_column_int64(st, 0));
     m.journal_node.name = blob_of(st, 1);
@@ -615,6 +620,19 @@ static int read_cluster(struct rows *r, void (*fn)(void *arg, const struct msg *
     return 0;
 }
 
+static int read_numbers(struct rows *r, void (*fn)(void *arg, const struct msg *m), void *arg)
+{
+    struct msg m = {.type = MSG_JOURNAL_NUMBERS};
+    int err = rows_meta_get(r, META_NEXT_SEQ, &m.journal_numbers.next);
+
+    if (err)
+        return err == HAWK_ENOT_FOUND ? 0 : err;
+    if (m.journal_numbers.next > JOB_SEQ_MAX + 1)
+        m.journal_numbers.next = JOB_SEQ_MAX + 1;
+    fn(arg, &m);
+    return 0;
+}
+
 int rows_recover(struct rows *r, void (*fn)(void *arg, const struct msg *m), void *arg)
 {
     struct reader rd = {.rows = r, .fn = fn, .arg = arg};
@@ -639,7 +657,10 @@ int rows_recover(struct rows *r, void (*fn)(void *arg, const struct msg *m), voi
     if (!err)
         err = read_cluster(r, fn, arg);
     if (!err)
-        err = read_table(&rd, "SELECT node, name, role, drained FROM node ORDER BY node", read_node);
+        err = read_numbers(r, fn, arg);
+    if (!err)
+        err =
+            read_table(&rd, "SELECT node, name, role, drained, next_seq FROM node ORDER BY node", read_node);
     if (!err)
         err = read_table(
             &rd,

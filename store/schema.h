@@ -4,7 +4,7 @@
 #define HAWK_STORE_SCHEMA_H
 
 #define SCHEMA_APPLICATION_ID 0x4861776b /* "Hawk" */
-#define SCHEMA_VERSION 5
+#define SCHEMA_VERSION 6
 
 /* Columns are named like the fields of the messages they keep (msg/msg.h); 64-bit unsigned numbers are
  * stored with the same bits as signed. `desc` is a JobSpec of protos/hawk.proto, `tasks` little-endian
@@ -30,20 +30,21 @@
     "ALTER TABLE job ADD COLUMN at_us INTEGER NOT NULL DEFAULT 0;"
 /* choice: a Policy of protos/store.proto. */
 #define SCHEMA_4_TO_5_SQL "CREATE TABLE policy(id INTEGER PRIMARY KEY, choice BLOB NOT NULL);"
+#define SCHEMA_5_TO_6_SQL "ALTER TABLE node ADD COLUMN next_seq INTEGER NOT NULL DEFAULT 0;"
 
 #define SCHEMA_SQL                                                                                           \
     "PRAGMA journal_mode=WAL;"                                                                               \
     "BEGIN;"                                                                                                 \
     "PRAGMA application_id=1214347115;"                                                                      \
-    "PRAGMA user_version=5;"                                                                                 \
+    "PRAGMA user_version=6;"                                                                                 \
     "CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;"                         \
     "CREATE TABLE node(node INTEGER PRIMARY KEY, name BLOB NOT NULL, role INTEGER NOT NULL,"                 \
     " drained INTEGER NOT NULL DEFAULT 0);" SCHEMA_JOBS_2_SQL SCHEMA_2_TO_3_SQL SCHEMA_3_TO_4_SQL            \
-        SCHEMA_4_TO_5_SQL                                                                                    \
+        SCHEMA_4_TO_5_SQL SCHEMA_5_TO_6_SQL                                                                  \
     "CREATE TABLE history(id INTEGER PRIMARY KEY, name BLOB NOT NULL, mean_us INTEGER NOT NULL,"             \
     " task_us INTEGER NOT NULL, tasks INTEGER NOT NULL, class INTEGER NOT NULL);"                            \
     "COMMIT;"
-_Static_assert(SCHEMA_APPLICATION_ID == 1214347115 && SCHEMA_VERSION == 5, "the same numbers as in the SQL");
+_Static_assert(SCHEMA_APPLICATION_ID == 1214347115 && SCHEMA_VERSION == 6, "the same numbers as in the SQL");
 
 /* From schema 1, within a transaction: jobs and tasks were kept by job alone, nobody was drained, cancelling was not
  * kept. */
@@ -65,6 +66,9 @@ _Static_assert(SCHEMA_APPLICATION_ID == 1214347115 && SCHEMA_VERSION == 5, "the 
 
 /* From schema 4: nothing was chosen of the policy that outlived a restart. */
 #define SCHEMA_FROM_4_SQL SCHEMA_4_TO_5_SQL "PRAGMA user_version=5;"
+
+/* From schema 5: which job numbers dists had given out was not kept: it is not known. */
+#define SCHEMA_FROM_5_SQL SCHEMA_5_TO_6_SQL "PRAGMA user_version=6;"
 
 /* FULL: a commit is synced before it is told of. The log is cut back to 16 MiB after a large
  * transaction. What is deleted is overwritten: jobs' environments may hold secrets. */

@@ -385,18 +385,3 @@ int store_own(struct store *s, const char *owner)
     pthread_mutex_unlock(&s->db_lock);
     return err;
 }
-
-int store_reserve_seq(struct store *s, uint64_t count, uint64_t *first)
-{
-    uint64_t next = 1;
-    int err = store_meta_get(s, "next_seq", &next);
-
-    if (err && err != HAWK_ENOT_FOUND)
-        return err;
-    if (count > JOB_SEQ_MAX || next > JOB_SEQ_MAX - count + 1)
-        return HAWK_ELIMIT;
-    err = store_meta_set(s, "next_seq", next + count);
-    if (!err)
-        *first = next;
-    return err;
-}

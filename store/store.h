@@ -59,7 +59,7 @@ int store_close(struct store *s);
 /* Closes without waiting for what is queued: it is another's now to decide. NULL is fine. */
 void store_abandon(struct store *s);
 
-/* Queues JOURNAL_NODE, JOURNAL_JOB, JOURNAL_TASK, JOURNAL_CANCEL, JOURNAL_OWNER (central's), JOURNAL_ENDED (a dist's), JOURNAL_JOB_END, JOURNAL_CLUSTER and JOURNAL_POLICY (central's: one of each, the last one counts) or HISTORY; copies what it
+/* Queues JOURNAL_NODE, JOURNAL_JOB, JOURNAL_TASK, JOURNAL_CANCEL, JOURNAL_OWNER (central's), JOURNAL_ENDED and JOURNAL_NUMBERS (a dist's), JOURNAL_JOB_END, JOURNAL_CLUSTER and JOURNAL_POLICY (central's: one of each, the last one counts) or HISTORY; copies what it
  * needs. Tokens must not fall. A job is (job, epoch): JOURNAL_JOB replaces an earlier one, or (without
  * a description; not in etcd, which keeps nothing that only dists say) changes all but that of an earlier one if there
  * is any, and takes its JOURNAL_ENDED back, JOURNAL_CANCEL and JOURNAL_OWNER mark it,
@@ -67,7 +67,7 @@ void store_abandon(struct store *s);
  * full (the disk is stuck or full). */
 HAWK_MUST_USE int store_write(struct store *s, const struct msg *m);
 
-/* Calls fn with what the file holds: HISTORY oldest first, JOURNAL_POLICY and JOURNAL_CLUSTER where there is one, every JOURNAL_NODE, then each
+/* Calls fn with what the file holds: HISTORY oldest first, JOURNAL_POLICY, JOURNAL_CLUSTER and JOURNAL_NUMBERS where there is one, every JOURNAL_NODE, then each
  * JOURNAL_JOB, by job, followed by its JOURNAL_AGE (not from etcd), its JOURNAL_TASKs and, where there is one,
  * JOURNAL_OWNER, JOURNAL_CANCEL and JOURNAL_ENDED, tokens 0, handles borrowed. Before the first write.
  * HAWK_ECORRUPT: a row cannot be read (logged); HAWK_EIO. */
@@ -85,8 +85,5 @@ HAWK_MUST_USE int store_meta_set(struct store *s, const char *key, uint64_t valu
 #define STORE_META_NODE "node"
 /* The cluster that a dist joined. */
 #define STORE_META_CLUSTER "joined"
-/* Reserves the next `count` job sequence numbers (from 1 on): *first .. *first + count - 1, never given
- * out again. Blocks for one commit, so take many at once. HAWK_ELIMIT beyond JOB_SEQ_MAX. */
-HAWK_MUST_USE int store_reserve_seq(struct store *s, uint64_t count, uint64_t *first);
 
 #endif

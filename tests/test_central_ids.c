@@ -170,6 +170,91 @@ static void what_may_run_is_not_placed_for_a_lease(void **state)
     end(&c);
 }
 
+/* ---- Job numbers (protocol 11.8) ---- */
+
+static struct join dist_again(uint64_t incarnation, uint32_t node)
+{
+    return (struct join){.name = "d1", .role = ROLE_DIST, .incarnation = incarnation, .node = node};
+}
+
+static void expect_numbers(struct talk *t, uint32_t link, uint64_t next)
+{
+    for (uint32_t i = 0; i < t->out.n; i++) /* it is to know when it has joined */
+        if (t->out.v[i].peer == link && t->out.v[i].type != MSG_REFUSED) {
+            assert_int_equal(t->out.v[i].type, next ? MSG_JOB_NUMBERS : MSG_JOINED);
+            break;
+        }
+    if (next)
+        assert_int_equal(expect(t, JOB_NUMBERS, job_numbers, link)->next, next);
+    expect(t, JOINED, joined, link);
+}
+
+static void a_dist_is_told_its_job_numbers(void **state)
+{
+    struct talk t;
+    uint32_t d;
+
+    talk_begin(&t);
+    d = join(&t, dist_again(1, 0));
+    expect_numbers(&t, d, 1); /* a new name: nobody gave out any */
+    tell(&t, JOB_NUMBERS, job_numbers, d, .next = 1001);
+    assert_int_equal(expect(&t, JOURNAL_NODE, journal_node, 0)->next_seq, 1001);
+    tell(&t, JOB_NUMBERS, job_numbers, d, .next = 1001);
+    expect_nothing_else(&t); /* once is enough */
+    tell(&t, PEER_LOST, peer_lost, d, .role = ROLE_DIST);
+    d = join(&t, dist_again(2, 1)); /* another process, whatever its journal is */
+    expect_numbers(&t, d, 1001);
+    tell(&t, JOB_NUMBERS, job_numbers, d, .next = 1012); /* it leaves */
+    tell(&t, LEAVE, leave, d, 0);
+    d = join(&t, dist_again(3, 0));
+    expect_numbers(&t, d, 1012);
+    expect_none(&t, JOB_NUMBERS, join(&t, (struct join){.name = "w1", .slots = 1, .role = ROLE_WORKER}));
+    talk_end(&t);
+}
+
+static void job_numbers_outlive_central(void **state)
+{
+    struct blob *name = blob_str("d1");
+    struct talk t;
+
+    talk_config(&t);
+    talk_start(&t);
+    tell(&t, JOURNAL_NODE, journal_node, 0, .name = name, .node = {1}, .role = ROLE_DIST, .next_seq = 501);
+    tell(&t, RECOVERED, recovered, 0, 0);
+    expect_numbers(&t, join(&t, dist_again(1, 1)), 501);
+    talk_end(&t);
+    /* From a journal in which nothing was said of them. */
+    talk_config(&t);
+    talk_start(&t);
+    tell(&t, JOURNAL_NODE, journal_node, 0, .name = name, .node = {1}, .role = ROLE_DIST);
+    tell(&t, RECOVERED, recovered, 0, 0);
+    expect_numbers(&t, join(&t, dist_again(1, 1)), 0);
+    talk_end(&t);
+    /* It has lost its state. */
+    begin_empty(&t);
+    expect_numbers(&t, come_back(&t, "d1", 2, ROLE_DIST), 0);
+    talk_end(&t);
+    blob_drop(name);
+}
+
+/* Whoever speaks an older version says nothing of its numbers. */
+static void numbers_of_an_older_dist_are_not_known(void **state)
+{
+    struct talk t;
+    struct blob *name = blob_str("d1");
+    struct msg j = {.type = MSG_JOIN,
+                    .peer = 1,
+                    .join = {.name = name, .addr = name, .incarnation = 1, .version = 2, .role = ROLE_DIST}};
+
+    talk_begin(&t);
+    tell(&t, PEER_UP, peer_up, 1, .role = ROLE_DIST, .version = 2);
+    tell_msg(&t, j);
+    assert_int_equal(expect(&t, JOURNAL_NODE, journal_node, 0)->next_seq, 0);
+    expect_numbers(&t, 1, 0);
+    talk_end(&t);
+    blob_drop(name);
+}
+
 static void a_record_that_fails_is_written_again(void **state)
 {
     struct talk t;
@@ -199,6 +284,9 @@ int main(void)
         cmocka_unit_test(nobody_is_called_something_else),
         cmocka_unit_test(a_successor_stays_one),
         cmocka_unit_test(what_may_run_is_not_placed_for_a_lease),
+        cmocka_unit_test(a_dist_is_told_its_job_numbers),
+        cmocka_unit_test(job_numbers_outlive_central),
+        cmocka_unit_test(numbers_of_an_older_dist_are_not_known),
         cmocka_unit_test(a_record_that_fails_is_written_again),
     };
 

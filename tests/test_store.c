@@ -118,7 +118,8 @@ static int tear_down(void **state)
 /* ---- The file ---- */
 
 /* The tables as schema 1 had them, made from those of today. */
-#define BACK_TO_4_SQL "DROP TABLE policy; PRAGMA user_version=4"
+#define BACK_TO_5_SQL "ALTER TABLE node DROP COLUMN next_seq; PRAGMA user_version=5"
+#define BACK_TO_4_SQL BACK_TO_5_SQL "; DROP TABLE policy; PRAGMA user_version=4"
 #define BACK_TO_3_SQL                                                                                        \
     BACK_TO_4_SQL                                                                                            \
     "; DROP TABLE ended; ALTER TABLE job DROP COLUMN owner; ALTER TABLE job DROP COLUMN at_us;"              \
@@ -184,6 +185,7 @@ static void older_file(struct fixture *f, const char *back)
 static void test_files_of_schema_1_are_brought_up_to_date(void **state) { older_file(*state, BACK_TO_1_SQL); }
 static void test_files_of_schema_2_are_brought_up_to_date(void **state) { older_file(*state, BACK_TO_2_SQL); }
 static void test_files_of_schema_3_are_brought_up_to_date(void **state) { older_file(*state, BACK_TO_3_SQL); }
+static void test_files_of_schema_5_are_brought_up_to_date(void **state) { older_file(*state, BACK_TO_5_SQL); }
 
 /* What dists write. */
 static void test_a_job_is_changed_without_its_description(void **state)
@@ -512,10 +514,43 @@ static void test_newer_files_are_refused(void **state)
     struct fixture *f = *state;
 
     make_full_store(f);
-    exec_sql(f->path, "PRAGMA user_version=6");
-    assert_refused(f, HAWK_EVERSION, "newer Hawk (schema 6, this one knows 5)");
+    exec_sql(f->path, "PRAGMA user_version=7");
+    assert_refused(f, HAWK_EVERSION, "newer Hawk (schema 7, this one knows 6)");
     exec_sql(f->path, "PRAGMA user_version=0");
     assert_refused(f, HAWK_ECORRUPT, "no schema version");
+}
+
+/* A dist's own. What an earlier Hawk wrote of them is read, and what is none (the file was damaged) is the last one at most. */
+static void test_job_numbers(void **state)
+{
+    struct fixture *f = *state;
+    struct msg m = {.type = MSG_JOURNAL_NUMBERS, .journal_numbers = {.token = 1, .next = 12}};
+    static const struct {
+        const char *sql, *told;
+    } rows[] = {
+        {"UPDATE meta SET value = 2000001 WHERE key = 'next_seq'", "JOURNAL_NUMBERS token=0 next=2000001"},
+        {"UPDATE meta SET value = -1 WHERE key = 'next_seq'", "JOURNAL_NUMBERS token=0 next=1099511627776"},
+        {"DELETE FROM meta WHERE key = 'next_seq'", NULL},
+    };
+    struct told t;
+
+    assert_int_equal(open_store(f), 0);
+    assert_int_equal(store_write(f->s, &m), 0);
+    wait_token(f, 1);
+    reopen(f);
+    t = recover(f);
+    assert_non_null(strstr(t.text, "JOURNAL_NUMBERS token=0 next=12"));
+    free(t.text);
+    for (unsigned i = 0; i < sizeof rows / sizeof *rows; i++) {
+        close_it(f);
+        exec_sql(f->path, rows[i].sql);
+        assert_int_equal(open_store(f), 0);
+        t = recover(f);
+        assert_int_equal(t.count[MSG_JOURNAL_NUMBERS], rows[i].told != NULL);
+        if (rows[i].told)
+            assert_non_null(strstr(t.text, rows[i].told));
+        free(t.text);
+    }
 }
 
 static void draining_of_7(void *arg, const struct msg *m)
@@ -790,6 +825,8 @@ int main(void)
         TEST(test_files_of_schema_1_are_brought_up_to_date),
         TEST(test_files_of_schema_2_are_brought_up_to_date),
         TEST(test_files_of_schema_3_are_brought_up_to_date),
+        TEST(test_files_of_schema_5_are_brought_up_to_date),
+        TEST(test_job_numbers),
         TEST(test_the_last_choice_of_policy_is_kept),
         TEST(test_a_job_is_changed_without_its_description),
         TEST(test_a_job_is_read_back_with_its_age),

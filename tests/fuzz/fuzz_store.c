@@ -217,7 +217,6 @@ static void look(void)
     struct file before = slurp(path), log_before = slurp(wal);
     char why[400] = "";
     struct store *s;
-    uint64_t seq;
 
     if (store_open(&s, path, NULL, done, NULL, why, sizeof why)) {
         CHECK(strstr(why, path)); /* which file, */
@@ -226,7 +225,7 @@ static void look(void)
         if (log_before.n > 0)
             same(wal, &log_before);
     } else {
-        if (store_recover(s, recovered, NULL) == 0 && store_reserve_seq(s, 1, &seq) == 0)
+        if (store_recover(s, recovered, NULL) == 0)
             put(s, &(struct msg){.type = MSG_JOURNAL_JOB_END, .journal_job_end = {.token = 9}});
         (void)store_close(s);
     }

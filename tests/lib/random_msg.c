@@ -197,6 +197,9 @@ static void mend(struct rng *r, struct msg *m)
     case MSG_COUNTER:
         m->counter.counter %= COUNTER_COUNT;
         break;
+    case MSG_JOB_NUMBERS:
+        m->job_numbers.next = 1 + number(r, JOB_SEQ_MAX);
+        break;
     case MSG_JOB_REPORT:
         m->job_report.mean_us %= INT64_C(1000000000);
         m->job_report.tasks = m->job_report.tasks % LIMIT_TASKS_PER_JOB + 1;

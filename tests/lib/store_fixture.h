@@ -434,7 +434,7 @@ static void test_history_keeps_the_last(void **state)
 static void test_numbers(void **state)
 {
     struct fixture *f = *state;
-    uint64_t v = 0, cluster, first;
+    uint64_t v = 0, cluster;
     uint32_t epoch;
 
     assert_int_equal(open_store(f), 0);
@@ -444,16 +444,45 @@ static void test_numbers(void **state)
     assert_int_not_equal(epoch, 0);
     assert_int_equal(store_meta_get(f->s, "node", &v), HAWK_ENOT_FOUND);
     assert_int_equal(store_meta_set(f->s, "node", UINT64_MAX - 1), 0);
-    assert_int_equal(store_reserve_seq(f->s, 1000, &first), 0);
-    assert_int_equal(first, 1);
     reopen(f);
     assert_true(store_cluster_id(f->s) == cluster);
     assert_int_equal(store_epoch(f->s), epoch + 1);
     assert_int_equal(store_meta_get(f->s, "node", &v), 0);
     assert_true(v == UINT64_MAX - 1);
-    assert_int_equal(store_reserve_seq(f->s, 5, &first), 0);
-    assert_int_equal(first, 1001);
-    assert_int_equal(store_reserve_seq(f->s, JOB_SEQ_MAX, &first), HAWK_ELIMIT);
+}
+
+static void write_dist(struct fixture *f, uint64_t token, uint32_t node, uint64_t next_seq)
+{
+    struct msg m = {
+        .type = MSG_JOURNAL_NODE,
+        .journal_node = {
+            .name = blob_str("d1"), .token = token, .node = {node}, .role = ROLE_DIST, .next_seq = next_seq}};
+
+    assert_int_equal(store_write(f->s, &m), 0);
+    blob_drop(m.journal_node.name);
+}
+
+/* Central's: the last that was said counts, larger or not. */
+static void test_job_numbers_of_a_dist(void **state)
+{
+    struct fixture *f = *state;
+    struct told t;
+
+    assert_int_equal(open_store(f), 0);
+    write_dist(f, 1, 7, JOB_SEQ_MAX + 1);
+    wait_token(f, 1);
+    reopen(f);
+    t = recover(f);
+    assert_int_equal(t.count[MSG_JOURNAL_NODE], 1);
+    assert_non_null(strstr(t.text, "node=7 role=2 drained=0 next_seq=1099511627776"));
+    free(t.text);
+    write_dist(f, 2, 7, 12);
+    wait_token(f, 2);
+    reopen(f);
+    t = recover(f);
+    assert_int_equal(t.count[MSG_JOURNAL_NODE], 1);
+    assert_non_null(strstr(t.text, "next_seq=12"));
+    free(t.text);
 }
 
 /* Until it is killed, in a process of its own. */
@@ -477,6 +506,7 @@ static void write_until_killed(struct fixture *f)
 #define STORE_CONFORMANCE(TEST)                                                                              \
     TEST(test_round_trip), TEST(test_a_job_is_replaced_and_ends), TEST(test_epochs_of_a_job_are_kept_apart), \
         TEST(test_commits_are_told_in_order_and_in_groups), TEST(test_other_messages_are_refused),           \
-        TEST(test_closing_commits_what_is_queued), TEST(test_history_keeps_the_last), TEST(test_numbers)
+        TEST(test_closing_commits_what_is_queued), TEST(test_history_keeps_the_last), TEST(test_numbers),    \
+        TEST(test_job_numbers_of_a_dist)
 
 #endif

@@ -1,0 +1,112 @@
+/* Job numbers are never given out twice, not even by a later process, nor by one whose journal is an older copy
+ * (docs/protocol.md 11.8). So a dist reserves blocks of them, in its journal and at central, half a block ahead:
+ *
+ *     given out < next_seq <= seq_durable <= seq_end;  next_seq <= seq_told, or those above seq_told were skipped
+ */
+#include "dist/internal.h"
+
+/* So many are passed over at least, and twice as many at most, where central does not know which were given out, or cannot
+ * be told. Not always the same number: a copy of the journal may be put back more than once. */
+#define SKIP UINT64_C(1000000000)
+
+/* At most half of what is left: it is never used up. */
+static uint64_t skipped(struct dist *d, uint64_t from)
+{
+    uint64_t half = from <= JOB_SEQ_MAX ? (JOB_SEQ_MAX - from) / 2 : 0, n = SKIP + rng_below(&d->rng, SKIP);
+
+    return from + (n < half ? n : half);
+}
+
+static void tell(struct step *s)
+{
+    struct dist *d = s->d;
+
+    if (!d->central_up)
+        return;
+    out_add(s->out, MSG_JOB_NUMBERS, NODE_CENTRAL.v)->job_numbers.next = d->seq_end;
+    d->seq_told = d->seq_end;
+}
+
+/* A block that begins at `from`. */
+static void reserve(struct step *s, uint64_t from)
+{
+    uint64_t end = from + s->d->cfg.seq_block;
+
+    s->d->seq_end = end <= JOB_SEQ_MAX ? end : JOB_SEQ_MAX + 1;
+    journal_numbers(s);
+    tell(s);
+}
+
+void on_recover_numbers(struct step *s, const struct msg_journal_numbers *m)
+{
+    if (!s->d->joined && m->next > s->d->next_seq)
+        s->d->next_seq = m->next;
+}
+
+/* Where central knows of more than our block, another process of this name was there since. */
+void numbers_joined(struct step *s)
+{
+    struct dist *d = s->d;
+
+    if (d->cfg.seq_block == 0)
+        return;
+    if (d->seq_end > 0 && d->seq_heard <= d->seq_end) {
+        tell(s);
+        return;
+    }
+    if (d->seq_heard == 0)
+        d->next_seq = skipped(d, d->next_seq);
+    else if (d->seq_heard > d->next_seq)
+        d->next_seq = d->seq_heard;
+    reserve(s, d->next_seq);
+}
+
+int numbers_error(const struct dist *d)
+{
+    if (d->next_seq > JOB_SEQ_MAX)
+        return HAWK_ELIMIT;
+    if (d->cfg.seq_block == 0 || d->next_seq < d->seq_durable)
+        return 0;
+    return d->seq_durable ? HAWK_EIO : HAWK_ENOT_REGISTERED;
+}
+
+/* Central, while it is away, knows of the numbers below seq_told only: a later process would be given those that follow.
+ * told: the last number was one of them. */
+static void look_ahead(struct step *s, bool told)
+{
+    struct dist *d = s->d;
+
+    if (told && d->next_seq >= d->seq_told && d->seq_told < d->seq_end) {
+        d->next_seq = d->seq_end - d->cfg.seq_block;
+        told = false;
+    }
+    if (d->next_seq + d->cfg.seq_block / 2 >= d->seq_end && d->seq_end <= JOB_SEQ_MAX)
+        reserve(s, told && !d->central_up ? skipped(d, d->seq_end) : d->seq_end);
+}
+
+/* A client may have brought a job under a number that was never given out. */
+job_id_t numbers_next(struct step *s)
+{
+    struct dist *d = s->d;
+    bool told = d->next_seq < d->seq_told;
+    job_id_t id;
+
+    do
+        id = job_id_make(d->node, d->next_seq++);
+    while (job_find(d, id));
+    if (d->cfg.seq_block > 0)
+        look_ahead(s, told);
+    return id;
+}
+
+/* The rest of the block is there for the next life. */
+void numbers_leave(struct step *s)
+{
+    struct dist *d = s->d;
+
+    if (d->seq_end == 0)
+        return;
+    d->seq_end = d->next_seq;
+    journal_numbers(s);
+    tell(s);
+}
