@@ -11,6 +11,7 @@
 /* A central that lost its state leaves so much room between ids. */
 #define CLUSTER_NODES_MAX 200u
 #define CLUSTER_STEPS_MAX 20000000u /* a run that takes more is going in circles */
+#define SEQ_BLOCK 4                 /* job numbers that a dist reserves at a time */
 
 /* ---- Roles ---- */
 
@@ -78,7 +79,7 @@ static void start_dist(struct cluster *c, struct cluster_dist *d, uint32_t numbe
     dc.name = blob_str(name);
     dc.addr = blob_str("d");
     dc.incarnation = rng_next(&c->rng);
-    dc.first_seq = d->first_seq;
+    dc.seq_block = SEQ_BLOCK;
     dc.journal = true;
     dc.life = ++d->life;
     dc.node = d->node;
@@ -136,7 +137,6 @@ static void add_dist(struct cluster *c)
     struct cluster_dist *d = xcalloc(1, sizeof *d);
 
     d->ep = bus_add(c->bus, ROLE_DIST);
-    d->first_seq = 1;
     d->store = (struct cluster_store){.ep = d->ep, .commit_us = TIME_NEVER};
     vec_grow(c->dists, c->dists_n, c->dists_cap);
     c->dists[c->dists_n] = d;
@@ -335,7 +335,7 @@ static bool is_up(struct cluster *c, void *arg)
                 return false;
     }
     for (uint32_t j = 0; j < c->dists_n; j++)
-        if (c->dists[j]->alive && !dist_central_up(&c->dists[j]->d))
+        if (c->dists[j]->alive && (!dist_central_up(&c->dists[j]->d) || !dist_ready(&c->dists[j]->d)))
             return false;
     return true;
 }
@@ -636,6 +636,7 @@ void cluster_dist_died(struct cluster *c, struct cluster_dist *d)
     d->alive = false;
     d->node = dist_node(&d->d);
     d->cluster = d->d.cluster;
+    d->told = d->d.seq_told > d->told ? d->d.seq_told : d->told;
     cluster_store_crash(c, &d->store);
     for (uint32_t i = 0; i < c->jobs_n; i++) {
         struct cluster_job *j = c->jobs[i];
@@ -652,9 +653,58 @@ void cluster_restart_dist(struct cluster *c, uint32_t dist)
 
     if (d->alive)
         cluster_kill_dist(c, dist);
-    d->first_seq = d->d.next_seq;
     dist_free(&d->d);
     start_dist(c, d, dist);
+}
+
+/* Whether what central has on record of the dist's job numbers is all that it was told of them in any life: what was on its way
+ * is lost with the dist. Where central knows nothing, it says so. */
+static bool numbers_on_record(const struct cluster *c, const struct cluster_dist *d)
+{
+    for (uint32_t i = c->store.durable; i-- > 0;) {
+        const struct msg_journal_node *n = &c->store.v[i].journal_node;
+
+        if (c->store.v[i].type == MSG_JOURNAL_NODE && node_eq(n->node, d->node))
+            return n->next_seq == 0 || n->next_seq >= d->told;
+    }
+    return true;
+}
+
+/* Of the copy's age as well: what it has of job numbers. */
+static void put_back(struct cluster *c, struct cluster_store *s)
+{
+    uint32_t numbers = 0, kept, n = 0;
+
+    for (uint32_t i = 0; i < s->n; i++)
+        numbers += s->v[i].type == MSG_JOURNAL_NUMBERS;
+    kept = (uint32_t)rng_below(&c->net.rng, numbers + 1);
+    for (uint32_t i = 0; i < s->n; i++) {
+        if (s->v[i].type == MSG_JOURNAL_NUMBERS && kept > 0) {
+            kept--;
+            s->v[n++] = s->v[i];
+        } else {
+            msg_drop(&s->v[i]);
+        }
+    }
+    s->n = s->durable = n;
+}
+
+void cluster_put_back_journal(struct cluster *c, uint32_t dist, bool lost)
+{
+    struct cluster_dist *d = c->dists[dist];
+
+    if (d->alive)
+        cluster_kill_dist(c, dist);
+    if (numbers_on_record(c, d)) {
+        put_back(c, &d->store);
+        for (uint32_t i = 0; i < c->jobs_n; i++)
+            if (c->dists[c->jobs[i]->dist] == d && !cluster_ended(c->jobs[i]))
+                c->jobs[i]->abandoned = true;
+        if (lost) {
+            d->node = NODE_NONE;
+            d->cluster = 0;
+        }
+    }
 }
 
 void cluster_kill_central(struct cluster *c)

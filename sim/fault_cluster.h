@@ -40,7 +40,8 @@
     X(QUIET, "quiet", "and every table is empty")                                                            \
     X(ORPHANS, "orphans", "what nobody waits for any more ends a lease later")                               \
     X(STARTS, "starts", "what a worker could not start spends no retry, and loses no task")                  \
-    X(SERVICE, "service", "a quarter of the workers, or one, leave service at once; who is well is back")
+    X(SERVICE, "service", "a quarter of the workers, or one, leave service at once; who is well is back")    \
+    X(NUMBERS, "numbers", "no two jobs are given the same number, whatever became of the journals")
 
 enum invariant {
 #define X(name, text, help) INVARIANT_##name,
@@ -177,8 +178,8 @@ struct cluster_dist {
     struct dist d;
     uint32_t ep;
     bool alive;
-    uint64_t first_seq;
     uint16_t life;
+    uint64_t told;    /* of its job numbers, to central, in any life */
     node_id_t node;   /* as it was called last */
     uint64_t cluster; /* where */
     int64_t start_us; /* as a worker's */
@@ -268,6 +269,8 @@ void cluster_prolong_orphans(struct cluster *c);
 void cluster_expect_no_orphans(struct cluster *c, int64_t limit_us);
 /* The same name, a new process. */
 void cluster_restart_dist(struct cluster *c, uint32_t dist);
+/* It is killed, and its journal replaced by a copy from before it had any of its jobs; lost: not even who it is. */
+void cluster_put_back_journal(struct cluster *c, uint32_t dist, bool lost);
 void cluster_kill_central(struct cluster *c);
 /* From its journal. */
 void cluster_restart_central(struct cluster *c);

@@ -281,6 +281,10 @@ static void on_submitted(struct cluster *c, uint32_t ep, const struct msg_submit
     if (j->id.v && !job_eq(j->id, m->job))
         cluster_fail(c, INVARIANT_EFFECTS, "what runs as another job is said to be %s",
                      job_id_format((char[JOB_ID_TEXT]){0}, m->job));
+    for (uint32_t i = 0; m->job.v && i < c->jobs_n; i++)
+        if (c->jobs[i] != j && job_eq(c->jobs[i]->id, m->job))
+            cluster_fail(c, INVARIANT_NUMBERS, "%s is given to job %u, and was given to job %u",
+                         job_id_format((char[JOB_ID_TEXT]){0}, m->job), m->client, i + 1);
     j->submitted = true;
     j->id = m->job;
     j->err = m->err;

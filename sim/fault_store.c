@@ -110,7 +110,7 @@ bool cluster_store_ended(const struct cluster_store *s, job_id_t job, uint16_t e
 
 /* ---- Reading it back: the rows that store/rows.c would have by then, in its order ---- */
 
-enum journal_table { TABLE_HISTORY, TABLE_POLICY, TABLE_CLUSTER, TABLE_NODE, TABLE_JOB };
+enum journal_table { TABLE_HISTORY, TABLE_POLICY, TABLE_CLUSTER, TABLE_NUMBERS, TABLE_NODE, TABLE_JOB };
 /* Of what is kept of a job: itself, its tasks by number, whom it belongs to and that it was cancelled, which are columns of the
  * job's row, how it ended. */
 #define PART_JOB 0
@@ -147,6 +147,10 @@ static struct row row_of(const struct msg *m, uint32_t entry)
     }
     if (m->type == MSG_JOURNAL_CLUSTER) {
         r.table = TABLE_CLUSTER;
+        return r;
+    }
+    if (m->type == MSG_JOURNAL_NUMBERS) {
+        r.table = TABLE_NUMBERS;
         return r;
     }
     r.epoch = epoch_of(m);

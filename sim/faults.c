@@ -227,6 +227,16 @@ static void crash_dist(struct run *run, uint32_t dist)
         cluster_restart_dist(run->c, dist);
 }
 
+static void put_back_journal(struct run *run, uint32_t dist)
+{
+    bool lost = rng_below(&run->rng, 2);
+
+    /* Some node that has an id is to come to a central that lost its state. */
+    cluster_put_back_journal(run->c, dist, lost && !has(run, FAULT_EMPTY));
+    if (rng_below(&run->rng, 3) != 0)
+        cluster_restart_dist(run->c, dist);
+}
+
 /* Who reboots the machine that both are on. */
 static void crash_clients(struct run *run)
 {
@@ -428,6 +438,9 @@ static void inject(struct run *run, enum fault_kind kind)
         break;
     case FAULT_POLICY:
         change_policy(run);
+        break;
+    case FAULT_COPY:
+        put_back_journal(run, (uint32_t)rng_below(&run->rng, c->dists_n));
         break;
     case FAULT_TABLES:
     case FAULT_ESTIMATES: /* from the start on */

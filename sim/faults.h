@@ -37,7 +37,8 @@
       "a dist crashes with the clients of its jobs, whose tasks would run for hours from then on")           \
     X(POLICY, "policy", "an operator changes the policy, whatever runs")                                     \
     X(EMPTY, "empty", "central loses its state and starts with nothing, once in a run")                      \
-    X(STARTLESS, "startless", "for seconds a worker can start nothing; some jobs can be started nowhere")
+    X(STARTLESS, "startless", "for seconds a worker can start nothing; some jobs can be started nowhere")    \
+    X(COPY, "copy", "a dist goes on with an old copy of its journal, or without it")
 
 enum fault_kind {
 #define X(name, text, help) FAULT_##name,
