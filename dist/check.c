@@ -57,8 +57,10 @@ static void check_tasks(const struct dist_job *job)
         const struct dist_place *p = container_of(node, struct dist_place, in_job);
         uint32_t n = check_task_list(job, p->launched, 1u << TASK_LAUNCHED | 1u << TASK_RUNNING);
 
-        for (uint32_t i = p->launched; i != TASK_NIL; i = job->tasks[i].next)
+        for (uint32_t i = p->launched; i != TASK_NIL; i = job->tasks[i].next) {
             CHECK(job->tasks[i].worker == p->node->m.node.v);
+            CHECK(p->node->stream || job->tasks[i].doubtful);
+        }
         CHECK(n <= at_workers);
         at_workers -= n;
     }
@@ -78,7 +80,7 @@ static uint32_t check_places(const struct dist *d, const struct dist_job *job)
         CHECK(p->live > 0 || p->launched != TASK_NIL);
         CHECK(place_find(d, job, p->node) == p);
         CHECK(node_find(d, p->node->m.node.v) == p->node);
-        CHECK(p->node->stream); /* nothing is believed to be where nobody can be heard */
+        CHECK(p->node->stream || p->live == 0); /* where nobody can be heard only tasks in doubt are */
         live += p->live;
         n++;
     }
@@ -171,7 +173,7 @@ static void check_nodes(const struct dist *d)
         CHECK(n->m.node.v == i);
         CHECK(n->drawn == 0);
         CHECK(n->live == live_at(n));
-        CHECK(!n->beats || list_empty(&n->places) || !list_empty(&n->awaited));
+        CHECK((n->stream && !n->beats) || list_empty(&n->places) || !list_empty(&n->awaited));
         CHECK(!n->vouched || (n->m.state == MEMBER_SUSPECT && n->stream));
         CHECK(n->stream || n->m.state != MEMBER_GONE);
         CHECK(n->n_apps == 0 || n->m.state != MEMBER_GONE);

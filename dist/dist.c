@@ -129,6 +129,7 @@ static void on_joined(struct step *s, const struct msg_joined *m)
     d->joined_us = s->now;
     d->drained = m->draining;
     d->told_empty = false;
+    d->lease_us = m->lease_us;
     d->heartbeat_us = m->heartbeat_us > LIMIT_HEARTBEAT_MIN_US ? m->heartbeat_us : LIMIT_HEARTBEAT_MIN_US;
     if (d->cfg.heartbeats)
         d->heartbeat_at = s->now + d->heartbeat_us;

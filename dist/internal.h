@@ -118,7 +118,6 @@ void on_recover_ended(struct step *s, const struct msg_journal_ended *m);
 void on_recovered(struct step *s);
 void settle_begin(struct step *s); /* joined: workers will say what they hold */
 void settle_look(struct step *s);  /* the time has come */
-void on_held_end(struct step *s, struct dist_node *n);
 
 /* Its tasks may outlive the cutoff: nobody said that it is short (DESIGN 3.6). */
 static inline bool job_promotable(const struct dist_job *job)
@@ -235,6 +234,7 @@ void on_members(struct step *s, const struct members *list);
 void on_member(struct step *s, const struct msg_member *m);
 void on_node_up(struct step *s, uint32_t id, const struct msg_peer_up *m);
 void on_node_lost(struct step *s, uint32_t id);
+void on_held_end(struct step *s, struct dist_node *n);
 /* Asks those that something is waited for whether they are there, and gives up those that did not answer. */
 void nodes_beat(struct step *s);
 void on_beat(struct step *s, struct dist_node *n, const struct msg *m);

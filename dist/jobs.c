@@ -265,11 +265,15 @@ static int submit_error(const struct dist *d, const struct job_desc *desc)
     return job_desc_check(desc, why, sizeof why);
 }
 
-static void cancel_task(struct step *s, const struct dist_job *job, uint32_t i)
+/* False: its worker cannot be told now. It will be when it names the task. */
+static bool cancel_task(struct step *s, const struct dist_job *job, uint32_t i)
 {
-    struct msg *m = out_add(s->out, MSG_TASK_CANCEL, job->tasks[i].worker);
+    node_id_t worker = {job->tasks[i].worker};
 
-    m->task_cancel.id = task_try(job, i);
+    if (!dist_has_stream(s->d, worker))
+        return false;
+    out_add(s->out, MSG_TASK_CANCEL, worker.v)->task_cancel.id = task_try(job, i);
+    return true;
 }
 
 void submit_refused(struct step *s, uint32_t client, int err)
@@ -320,7 +324,7 @@ static void supersede(struct step *s, struct dist_job *job)
     while (!list_empty(&job->places)) { /* each goes with its last task */
         const struct dist_place *p = container_of(job->places.next, struct dist_place, in_job);
 
-        cancel_task(s, job, p->launched);
+        (void)cancel_task(s, job, p->launched);
         task_finish(s, job, p->launched, OUTCOME_CANCELLED, 0, 0);
     }
     count_out(d, job);
@@ -521,11 +525,8 @@ void job_cancel_rest(struct step *s, struct dist_job *job)
     job->cancelling = true;
     tasks_unlaunch(s, job);
     while (job->returned != TASK_NIL) {
-        const struct dist_node *n = node_find(s->d, job->tasks[job->returned].worker);
-
         /* Its worker is suspect, and may be running it all the same. */
-        if (n && n->stream)
-            cancel_task(s, job, job->returned);
+        (void)cancel_task(s, job, job->returned);
         task_finish(s, job, job->returned, OUTCOME_CANCELLED, 0, 0);
     }
     while (job->cursor < job->desc->tasks)
@@ -533,8 +534,11 @@ void job_cancel_rest(struct step *s, struct dist_job *job)
     list_foreach(&job->places, node, nxt) {
         const struct dist_place *p = container_of(node, struct dist_place, in_job);
 
-        for (uint32_t i = p->launched; i != TASK_NIL; i = job->tasks[i].next)
-            cancel_task(s, job, i);
+        for (uint32_t i = p->launched, next; i != TASK_NIL; i = next) {
+            next = job->tasks[i].next;
+            if (!cancel_task(s, job, i))
+                task_finish(s, job, i, OUTCOME_CANCELLED, 0, 0); /* p goes with its last task */
+        }
     }
     probe_cancel_all(s, job);
     hand_cancel(s, job);

@@ -121,22 +121,43 @@ void node_update_pools(struct step *s, struct dist_node *n)
 enum loss {
     LOSS_RESERVATIONS, /* are not counted on any more */
     LOSS_RETRIABLE,    /* and its tasks, those that have a retry left, run again elsewhere */
-    LOSS_ALL,          /* all its tasks do, or end as lost */
+    LOSS_STREAM,       /* the others are in doubt: their worker may come back with them */
+    LOSS_UNCLAIMED,    /* it did, without those still in doubt; reservations are not touched */
+    LOSS_ALL,          /* all its tasks run again elsewhere, or end as lost */
 };
+
+/* Whether nothing more is waited for of task t, which is at a worker. */
+static bool is_lost(const struct dist_job *job, struct dist_task *t, enum loss loss)
+{
+    switch (loss) {
+    case LOSS_RESERVATIONS:
+        return false;
+    case LOSS_RETRIABLE:
+        return task_may_retry(job, t);
+    case LOSS_STREAM:
+        t->doubtful = !task_may_retry(job, t) && !t->unsent && !job->cancelling;
+        return !t->doubtful;
+    case LOSS_UNCLAIMED:
+        return t->doubtful;
+    case LOSS_ALL:
+        break;
+    }
+    return true;
+}
 
 static void lose_place(struct step *s, struct dist_place *p, enum loss loss)
 {
     struct dist_job *job = p->job;
     uint32_t i = p->launched;
-    uint32_t live = p->live;
+    uint32_t live = loss == LOSS_UNCLAIMED ? 0 : p->live;
 
     job->probes_lost += live;
     count(s, COUNTER_probes_lost, live);
     place_take_live(s->d, p, live); /* p may be gone from here on */
-    while (i != TASK_NIL && loss != LOSS_RESERVATIONS) {
+    while (i != TASK_NIL) {
         uint32_t next = job->tasks[i].next;
 
-        if (loss == LOSS_ALL || task_may_retry(job, &job->tasks[i]))
+        if (is_lost(job, &job->tasks[i], loss))
             task_return(s, job, i);
         i = next;
     }
@@ -151,7 +172,8 @@ static void lose(struct step *s, struct dist_node *n, enum loss loss)
     /* Whatever central takes it for now, what it said it had was believed. */
     if (n->m.role != ROLE_WORKER && list_empty(&n->places))
         return;
-    probe_doubt(s);
+    if (loss != LOSS_UNCLAIMED)
+        probe_doubt(s);
     if (list_empty(&n->places))
         return;
     list_insert_before(&n->places, &lost);
@@ -174,16 +196,30 @@ static void forget_if_gone(struct dist_node *n)
 
 /* ---- Whether it is there ---- */
 
-/* Reservations, tasks, or its word that it is not as dead as central thinks. */
+/* Reservations, tasks, or its word that it is not as dead as central thinks; of one without a stream, tasks in doubt. */
 static bool is_awaited(const struct dist_node *n)
 {
+    if (!n->stream)
+        return !list_empty(&n->places);
     return n->beats && (!list_empty(&n->places) || (n->m.state == MEMBER_SUSPECT && !n->vouched));
+}
+
+/* What its process left behind, if anything, ends within the lease (docs/protocol.md 6). */
+static void end_doubt(struct step *s, struct dist_node *n, int64_t late_us)
+{
+    n->lost_us += late_us;
+    if (s->now - n->lost_us >= s->d->lease_us)
+        lose(s, n, LOSS_ALL);
 }
 
 static void beat(struct step *s, struct dist_node *n, int64_t late_us)
 {
     uint32_t id = n->m.node.v;
 
+    if (!n->stream) {
+        end_doubt(s, n, late_us);
+        return;
+    }
     switch (pulse_look(&n->pulse, s->now, late_us)) {
     case PULSE_ASK:
         out_add(s->out, MSG_BEAT, id)->beat.ask = true;
@@ -282,7 +318,7 @@ static void unlist(struct step *s, struct dist_node *n, bool lost)
     n->vouched = false;
     node_update_pools(s, n);
     node_forget_apps(s, n);
-    if (lost)
+    if (lost || !n->stream)
         lose(s, n, LOSS_ALL);
     forget_if_gone(n);
 }
@@ -349,9 +385,13 @@ void on_member(struct step *s, const struct msg_member *m)
 static void drop_stream(struct step *s, struct dist_node *n)
 {
     n->stream = n->requested = n->reported = n->beats = n->vouched = n->fewer = false;
+    n->lost_us = s->now;
     pulse_end(&n->pulse);
     node_update_pools(s, n);
-    lose(s, n, LOSS_ALL);
+    /* Nobody tells us when one is gone that central does not list. */
+    lose(s, n, n->m.state == MEMBER_GONE ? LOSS_ALL : LOSS_STREAM);
+    if (!list_empty(&n->places) && list_empty(&n->awaited))
+        list_push_tail(&s->d->awaited, &n->awaited);
 }
 
 void on_node_up(struct step *s, uint32_t id, const struct msg_peer_up *m)
@@ -372,6 +412,13 @@ void on_node_up(struct step *s, uint32_t id, const struct msg_peer_up *m)
     /* What it stole until now it told an earlier life of ours. */
     if (s->d->cfg.life > 1)
         probe_doubt(s);
+}
+
+/* It has named all that it has. */
+void on_held_end(struct step *s, struct dist_node *n)
+{
+    n->reported = true;
+    lose(s, n, LOSS_UNCLAIMED);
 }
 
 void on_node_lost(struct step *s, uint32_t id)

@@ -166,8 +166,6 @@ void settle_begin(struct step *s)
     d->settle_end = s->now + d->cfg.settle_us;
 }
 
-void on_held_end(struct step *s, struct dist_node *n) { n->reported = true; }
-
 /* Whether there are workers, and each that is listed has said what it holds. */
 static bool all_reported(const struct dist *d)
 {

@@ -29,10 +29,12 @@ struct dist_task {
             uint16_t unstarted; /* of them, those that their workers could not start */
         };
     };
-    uint16_t attempt;     /* the last one; every one but the last was lost, or refused */
-    uint8_t state : 4;    /* enum task_state */
-    uint8_t unsent : 1;   /* launched, and TASK_LAUNCH waits for the journal */
-    uint8_t doubtful : 1; /* waiting, and launched in an earlier life: by the journal of a job at most once */
+    uint16_t attempt;   /* the last one; every one but the last was lost, or refused */
+    uint8_t state : 4;  /* enum task_state */
+    uint8_t unsent : 1; /* launched, and TASK_LAUNCH waits for the journal */
+    /* It may run somewhere, and nobody claims it: waiting, and launched in an earlier life (by the journal of a job at
+     * most once); or at a worker whose stream broke since. */
+    uint8_t doubtful : 1;
     uint8_t no_room : 1;  /* there was none for what it returned, and its end is to come from central */
     uint8_t returned : 1; /* what it returned, if it was anything, is here: of a job for an application */
     uint8_t outcome : 3;  /* enum outcome */
@@ -202,7 +204,8 @@ struct dist_node {
     struct list places;
     struct list
         awaited; /* in dist.awaited: something of it is waited for, or was when it was last looked at */
-    struct pulse pulse;     /* meaningful in there */
+    struct pulse pulse;     /* meaningful in there, with a stream */
+    int64_t lost_us;        /* since when it has had none; meaningful in there, without */
     uint64_t live;          /* reservations: sum of the places' */
     uint64_t fresh;         /* of them, those sent there since it was last asked */
     bool fewer;             /* by its last answer it has fewer */
@@ -325,6 +328,7 @@ struct dist {
     uint32_t reports_n, reports_cap;
 
     int64_t heartbeat_us; /* interval */
+    int64_t lease_us;     /* by then whatever a lost worker left behind has ended */
     int64_t heartbeat_at; /* TIME_NEVER: none due */
     int64_t audit_at;     /* TIME_NEVER: no doubt */
     int64_t doubt_us;     /* the last time a worker was lost; -1 never */

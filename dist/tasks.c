@@ -125,7 +125,7 @@ void task_set_state(struct step *s, struct dist_job *job, uint32_t i, enum task_
     if (t->central && task_state_final(to))
         job->central_n--;
     t->state = (uint8_t)to & 15;
-    t->unsent = 0;
+    t->unsent = t->doubtful = 0;
     job->in[from]--;
     job->in[to]++;
     s->d->tasks_in[from]--;
@@ -511,7 +511,7 @@ static void take_over(struct dist_job *job, const struct try_id *id, uint32_t wo
 static struct dist_job *adopt(struct step *s, struct dist_node *n, const struct try_id *id)
 {
     struct dist_job *job = task_own_job(s->d, id);
-    const struct dist_task *t;
+    struct dist_task *t;
     struct try_id latest;
 
     if (!job)
@@ -523,6 +523,7 @@ static struct dist_job *adopt(struct step *s, struct dist_node *n, const struct 
         return NULL;
     if (t->state == TASK_WAITING)
         task_set_state(s, job, id->task, TASK_LAUNCHED, place_get(s->d, job, n));
+    t->doubtful = 0;
     return job;
 }
 
@@ -587,7 +588,7 @@ static void accept_finished(struct step *s, struct dist_job *job, struct dist_no
         else
             task_return(s, job, f->id.task);
     } else {
-        if (!latest && at_worker(t->state))
+        if (!latest && at_worker(t->state) && !t->doubtful)
             put_cancel(s, t->worker, &other);
         take_over(job, &f->id, m->peer);
         if (f->outcome != OUTCOME_NOT_STARTED)

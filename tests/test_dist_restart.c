@@ -447,7 +447,8 @@ static void test_what_is_in_doubt_is_not_launched_again(void **state)
     says(t, "- JOURNAL_TASK id=3.7/3@1.1 token=2 run_us=0 worker=101 code=0 state=2");
     HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2);
     says(t, "101 TASK_LAUNCH id=3.7/3@3.1");
-    HEAR(t, 101, PEER_LOST, peer_lost, 0); /* nor when its worker is lost */
+    HEAR(t, 101, PEER_LOST, peer_lost, 0);
+    worker_member(t, 101, 1, MEMBER_GONE, true); /* nor when its worker is lost */
     says(t, "- JOURNAL_TASK id=3.7/3@1.1 token=3 run_us=0 worker=101 code=0 state=7");
     says(t, "- JOURNAL_TASK id=3.7/1@1.1 token=4 run_us=0 worker=101 code=0 state=7");
     says(t, "central JOB_REPORT");

@@ -81,6 +81,22 @@ def test_a_killed_agent_takes_its_tasks_over():
             assert t["attempt"] == 1 and t["state"] == "done", t
 
 
+def test_short_tasks_without_another_try_wait_for_their_agent():
+    with Cluster(workers=1, slots=4, central=CENTRAL, worker=("--agent-grace", "30s")) as c:
+        jobs = [submit(c, name, "--class", "short", "--array", "1-2", *flags)
+                for name, flags in (("once", ["--at-most-once"]), ("no_retry", ["--retries", "0"]))]
+        for job in jobs:
+            running(c, job)
+        for leave in (signal.SIGUSR2, signal.SIGKILL):
+            c.workers[0].p.send_signal(leave)
+            c.workers[0].wait()
+            assert "4 running tasks of an earlier agent taken over" in restart(c).text()
+        go(c)
+        c.hawk("wait", *jobs)
+        assert sorted(lines(c, "once.ended") + lines(c, "no_retry.ended")) == ["1", "1", "2", "2"]
+        assert {(t["attempt"], t["state"]) for job in jobs for t in tasks(c, job)} == {(1, "done")}
+
+
 def test_what_ends_while_the_agent_is_away_is_reported():
     with Cluster(workers=1, slots=2, central=CENTRAL, worker=("--agent-grace", "30s")) as c:
         job = c.submit("--class", "long", "--", "sh", "-c", script(c, "long") + "; exit 5")
