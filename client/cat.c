@@ -35,7 +35,9 @@ struct cat {
     json_t *outputs;      /* in JSON; else NULL */
     char *data;           /* in JSON: one task's output so far */
     size_t n, cap;
-    bool truncated;
+    bool truncated;         /* JSON_BYTES_MAX, or cut short */
+    bool cut_short;         /* the disk was full when this task ended */
+    uint32_t cut, cut_task; /* such tasks, and the first of them */
 };
 
 /* ---- Waiting for a task to start ---- */
@@ -97,7 +99,7 @@ static int wait_started(struct session *s, job_id_t job, uint32_t task, struct a
 static void keep(struct cat *c, const struct api_output_chunk *chunk)
 {
     size_t n = chunk->data_n < JSON_BYTES_MAX - c->n ? chunk->data_n : JSON_BYTES_MAX - c->n;
-    c->truncated |= n < chunk->data_n;
+    c->truncated |= n < chunk->data_n || chunk->cut_short;
     if (c->n + n > c->cap) {
         c->cap = (c->n + n) * 2;
         c->data = xrealloc(c->data, c->cap);
@@ -110,6 +112,7 @@ static void keep(struct cat *c, const struct api_output_chunk *chunk)
 static int on_output(void *ctx, const struct api_output_chunk *chunk)
 {
     struct cat *c = ctx;
+    c->cut_short |= chunk->cut_short;
     if (c->outputs)
         keep(c, chunk);
     /* Whoever follows through a pipe sees each chunk when it comes. */
@@ -135,6 +138,16 @@ static void say_silent(const struct cat *c)
         say_error(c->s->command, "%s; and so of %u other tasks", c->missing_text, c->missing - 1);
     else if (c->missing)
         say_error(c->s->command, "%s", c->missing_text);
+    if (c->cut) {
+        char others[40] = "";
+        if (c->cut > 1)
+            snprintf(others, sizeof others, " (and that of %u other task%s)", c->cut - 1,
+                     c->cut == 2 ? "" : "s");
+        say_error(
+            c->s->command,
+            "task %u: its output%s may be cut short: the disk it was written to was full when the task ended",
+            c->first_index + c->cut_task, others);
+    }
     if (c->silent == 1)
         say_error(c->s->command, "task %u has written nothing: it is %s", c->first_index + c->silent_task,
                   show_task_state(c->silent_state));
@@ -165,10 +178,12 @@ static int cat_task(struct cat *c, const struct api_task *task, uint32_t first_i
                                         .from_stderr = c->from_stderr,
                                         .follow = c->follow};
     c->n = 0;
-    c->truncated = false;
+    c->truncated = c->cut_short = false;
     int err = hawk_read_output(c->s->h, (node_id_t){t.worker}, &r, on_output, c);
     if (fflush(stdout))
         return STOP;
+    if (c->cut_short && c->cut++ == 0)
+        c->cut_task = t.task;
     if (err < 0) {
         if (err != HAWK_ENOT_FOUND)
             say_error(c->s->command, "task %u: %s", first_index + t.task, hawk_error(c->s->h));
@@ -217,7 +232,7 @@ static int cat_job(struct cat *c, const char *task_text)
     say_silent(c);
     if (result < 0)
         return session_failed(c->s);
-    return c->exit_code;
+    return c->exit_code ? c->exit_code : c->cut ? HAWK_EXIT_FAILED : HAWK_EXIT_OK;
 }
 
 int cat_main(int argc, char **argv)
@@ -238,13 +253,14 @@ int cat_main(int argc, char **argv)
     int exit_code = session_select(&s, argv[0], &o.common, 1, argv + first, &jobs);
     bool opened = exit_code == HAWK_EXIT_OK;
     json_t *outputs = opened && s.mode == OUTPUT_JSON ? json_array() : NULL;
-    for (uint32_t i = 0; exit_code == HAWK_EXIT_OK && i < jobs.n; i++) {
+    for (uint32_t i = 0; opened && i < jobs.n; i++) {
         struct cat c = {.s = &s,
                         .outputs = outputs,
                         .job = jobs.jobs[i],
                         .from_stderr = named && strcmp(stream, "stderr") == 0,
                         .follow = o.follow};
-        exit_code = cat_job(&c, words == 2 ? argv[first + 1] : NULL);
+        int got = cat_job(&c, words == 2 ? argv[first + 1] : NULL);
+        exit_code = exit_code ? exit_code : got;
         free(c.data);
     }
     if (outputs)

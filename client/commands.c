@@ -96,7 +96,12 @@ const struct command client_commands[] = {
         .details =
             "Without TASK (the task's number, as in HAWK_TASK_INDEX) all tasks' output follows in order.\n"
             "ID is a job's id, or `last`. Tasks of --timer write nothing, and what --stdout none discards is "
-            "gone.\n\n"
+            "gone.\n"
+            "Where a worker's disk was full when a task ended, its output may be cut short: stderr says so, "
+            "and the exit\n"
+            "code is 1; JSON has \"truncated\": true. Other exit codes: 0 all was shown, 2 the command line "
+            "is wrong, 3 some\n"
+            "output is not there, or the cluster cannot be reached.\n\n"
             "examples:\n  hawk cat last\n  hawk cat 3.17 4 stderr --follow\n",
         .flags = cat_flags,
         .common = common_flags,

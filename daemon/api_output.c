@@ -64,10 +64,11 @@ static bool send_chunk(struct api_tail *t, const struct file_read *r)
 {
     struct api_output_chunk chunk = {.data = (uint8_t *)r->data,
                                      .data_n = r->n > 0 ? (uint32_t)r->n : 0,
-                                     .path = t->told_path ? "" : t->path};
+                                     .path = t->told_path ? "" : t->path,
+                                     .cut_short = r->cut_short && !t->running};
     uint8_t *data;
     size_t len;
-    if (chunk.data_n == 0 && t->told_path)
+    if (chunk.data_n == 0 && t->told_path && !chunk.cut_short)
         return true;
     api_encode(api_methods[API_READ_OUTPUT].reply, &chunk, &data, &len);
     int err = rpc_send(t->call, data, len);

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "exec/exec.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,12 +49,14 @@ static int open_output(const char *path)
 
 static void run(struct file_read *r)
 {
+    struct stat st;
     r->n = -1;
     if (r->fd < 0)
         r->fd = open_output(r->path);
     if (r->fd >= 0)
         r->n = pread(r->fd, r->data, sizeof r->data, (off_t)r->offset);
     r->err = r->n < 0 ? errno : 0;
+    r->cut_short = r->n == 0 && fstat(r->fd, &st) == 0 && (st.st_mode & EXEC_OUTPUT_CUT);
 }
 
 static void on_loop(void *arg)

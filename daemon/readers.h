@@ -22,6 +22,7 @@ struct file_read {
     /* The result: n bytes of data, 0 at the end; or -1 with err an errno. fd stays negative when it could not be opened. */
     ssize_t n;
     int err;
+    bool cut_short; /* at the end: the file is marked so (EXEC_OUTPUT_CUT) */
     uint8_t data[READ_BYTES];
 };
 

@@ -37,6 +37,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 
 #define EXEC_SEND_MAX (256u << 20) /* bytes buffered for the spawner; beyond: HAWK_ELIMIT */
 #define EXEC_PATH_MAX 4096         /* bytes that hold any output path */
@@ -150,5 +151,9 @@ HAWK_MUST_USE int exec_output_path(const struct exec_config *c, const struct try
 
 /* Whether what tasks write below dir may be cut short, since there is hardly any room on its disk. */
 bool exec_disk_full(const char *dir);
+
+/* The mode bit by which the spawner marks an output file below output_dir whose disk was full when its task ended: what the
+ * task wrote there may be cut short. On a file the sticky bit means nothing else, and setting it takes no room. */
+#define EXEC_OUTPUT_CUT S_ISVTX
 
 #endif

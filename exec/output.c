@@ -224,6 +224,18 @@ int output_open(const char *path, bool truncate, struct output_mode mode)
     return fd;
 }
 
+void output_mark_cut(const char *path)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+
+    if (fd < 0)
+        return;
+    if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+        (void)!fchmod(fd, (st.st_mode & 07777) | EXEC_OUTPUT_CUT); /* then the log alone tells */
+    close(fd);
+}
+
 uint64_t output_room(const char *dir)
 {
     struct statvfs fs;

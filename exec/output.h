@@ -31,5 +31,7 @@ struct output_mode output_mode(const struct job_desc *d, enum output which, bool
  * descriptor (close-on-exec, blocking) or -errno. Does not wait for the reader of a FIFO: -ENXIO. The process's umask must
  * be 0: `mode` says all. */
 int output_open(const char *path, bool truncate, struct output_mode mode);
+/* Sets EXEC_OUTPUT_CUT; of what is no file, or is not there, nothing. */
+void output_mark_cut(const char *path);
 
 #endif

@@ -11,6 +11,7 @@
 #include "base/mem.h"
 #include "base/units.h"
 #include "exec/launch.h"
+#include "exec/output.h"
 #include "exec/record.h"
 #include "exec/station.h"
 #include "exec/strays.h"
@@ -195,6 +196,18 @@ static void look_for_full_disk(struct spawner *s)
     s->disk_full = full;
 }
 
+/* The job's own files are the job's to look at. */
+static void mark_output(const struct spawner *s, const struct run *r)
+{
+    char path[EXEC_PATH_MAX];
+
+    if (!exec_disk_full(s->config.output_dir))
+        return;
+    for (int which = OUTPUT_STDOUT; which <= OUTPUT_STDERR; which++)
+        if (exec_output_path(&s->config, &r->id, NULL, which, path, sizeof path) == 0)
+            output_mark_cut(path);
+}
+
 static void sweep_soon(struct spawner *s)
 {
     int64_t at = now_us() + STRAY_SWEEP_US;
@@ -213,6 +226,7 @@ static void end_run(struct spawner *s, struct run *r)
     if (heap_in(&r->timer))
         heap_remove(&s->timers, &r->timer);
     HASH_DELETE(by_run, s->by_run, r);
+    mark_output(s, r);
     ended(s, r);
     look_for_full_disk(s);
     sweep_soon(s);

@@ -443,6 +443,7 @@ TYPE(read_output_request, ReadOutputRequest);
 static const struct api_field output_chunk_fields[] = {
     ARRAY(OutputChunk, output_chunk, data, BYTES),
     FIELD(OutputChunk, output_chunk, path, STRING),
+    FIELD(OutputChunk, output_chunk, cut_short, BOOL),
 };
 TYPE(output_chunk, OutputChunk);
 /* clang-format on */

@@ -325,6 +325,7 @@ struct api_output_chunk {
     const uint8_t *data;
     uint32_t data_n;
     const char *path;
+    bool cut_short;
 };
 
 /* ---- Wire form ---- */

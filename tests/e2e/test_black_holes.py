@@ -192,4 +192,32 @@ def test_a_quarter_at_most_leaves_service():
             assert sum("out of service" in w.text() for w in workers) == 1
 
 
+def test_output_that_a_full_disk_cut_short_is_told():
+    """Programs that do not look whether they could write end well: their output says otherwise."""
+    fill = "[ $HAWK_TASK_INDEX = 1 ] && exit; head -c 30000000 /dev/zero 2>/dev/null | tr '\\0' x 2>/dev/null; true"
+    with hawktest.small_disk("size=2m") as small:
+        if not small:
+            return
+        with Cluster(workers=0) as c:
+            c.start_worker("small", flags=("--output-dir", f"{small}/out"))
+            c.wait_nodes(1)
+            whole = c.hawk("submit", "--wait", "--", "echo", "whole").stdout.strip()
+            job = c.hawk("submit", "--wait", "--array", "1-2", "--", "sh", "-c", fill).stdout.strip()
+            assert c.hawk("cat", whole).stdout == "whole\n"
+            for args in ((job,), (job, "2"), (job, "2", "--follow")):
+                r = c.hawk("cat", *args, check=1)
+                assert 0 < len(r.stdout) < 30000000, len(r.stdout)
+                assert r.stderr == ("hawk: cat: task 2: its output may be cut short: the disk it was written to was full "
+                                    "when the task ended\n"), r.stderr
+            assert c.hawk("cat", job, "1").stderr == ""
+            document = c.json("cat", job, check=1)
+            assert [o["truncated"] for o in document["outputs"]] == [False, True]
+            assert "may be cut short" in document["errors"][0]["message"], document["errors"]
+            # It stays so when there is room again, and a new worker process knows it.
+            open(f"{small}/out/{job}/1.out", "r+b").truncate(100000)
+            c.workers[0].stop()
+            c.start_worker("small", flags=("--output-dir", f"{small}/out"))
+            hawktest.wait_for("its worker", lambda: "may be cut short" in c.hawk("cat", job, check=None).stderr)
+
+
 run_tests(sys.modules[__name__])
