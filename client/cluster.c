@@ -136,6 +136,12 @@ static json_t *counters_json(const struct api_counter *c, uint32_t n)
     return o;
 }
 
+/* A central of an older version says only whether it computed the number. */
+static const char *stats_from(const char *from, bool computed)
+{
+    return *from ? from : computed ? "computed" : "as configured";
+}
+
 static void print_stats_json(const struct api_get_stats_reply *r)
 {
     json_t *nodes = json_array();
@@ -146,7 +152,9 @@ static void print_stats_json(const struct api_get_stats_reply *r)
                                                counters_json(n->counters, n->counters_n)));
     }
     document_print(json_pack(
-        "{s:I, s:b, s:I, s:b, s:o, s:I, s:I, s:I, s:o, s:o}", "cutoff_us", (json_int_t)r->cutoff_us,
+        "{s:o, s:o, s:I, s:b, s:I, s:b, s:o, s:I, s:I, s:I, s:o, s:o}", "cutoff_from",
+        json_text(stats_from(r->cutoff_from, r->cutoff_computed)), "share_from",
+        json_text(stats_from(r->share_from, r->share_computed)), "cutoff_us", (json_int_t)r->cutoff_us,
         "cutoff_computed", (int)r->cutoff_computed, "short_share_ppm", (json_int_t)r->short_share_ppm,
         "share_computed", (int)r->share_computed, "short_partition_note", json_text(r->short_partition_note),
         "history_jobs", (json_int_t)r->history_jobs, "long_jobs_unfinished",
@@ -170,14 +178,14 @@ static const char *counter_help(const char *name)
 static void print_stats(const struct api_get_stats_reply *r, bool nodes)
 {
     struct text_table t = {0};
-    printf("cutoff           %s (%s; the history has %u jobs)\n", DURATION(r->cutoff_us),
-           r->cutoff_computed ? "computed" : "as configured", r->history_jobs);
+    printf("cutoff           %s (%s; the history has %u job%s)\n", DURATION(r->cutoff_us),
+           CLEAN(stats_from(r->cutoff_from, r->cutoff_computed)), r->history_jobs, PLURAL(r->history_jobs));
     printf("short partition  %u.%02u%% of the slots (%s)\n", r->short_share_ppm / 10000,
-           r->short_share_ppm / 100 % 100, r->share_computed ? "computed" : "as configured");
+           r->short_share_ppm / 100 % 100, CLEAN(stats_from(r->share_from, r->share_computed)));
     if (*r->short_partition_note)
         printf("                 %s\n", CLEAN(r->short_partition_note));
-    printf("long work        %u jobs, %u tasks not ended\n\n", r->long_jobs_unfinished,
-           r->long_tasks_unfinished);
+    printf("long work        %u job%s, %u task%s not ended\n\n", r->long_jobs_unfinished,
+           PLURAL(r->long_jobs_unfinished), r->long_tasks_unfinished, PLURAL(r->long_tasks_unfinished));
     if (!nodes) {
         table_columns(&t, "COUNTER", ">VALUE", "MEANING", NULL);
         for (uint32_t i = 0; i < r->total_n; i++) {

@@ -26,7 +26,8 @@ struct down_options {
 const struct flag down_flags[] = {
     FLAG(DURATION, struct down_options, grace_us, "grace", 0, "TIME",
          "how long what they have may take to end; default: 60s"),
-    FLAG(BOOL, struct down_options, yes, "yes", 'y', NULL, "stop the whole cluster without asking"),
+    FLAG(BOOL, struct down_options, yes, "yes", 'y', NULL,
+         "stop the whole cluster, or `hawk up` with unfinished jobs, without asking"),
     {0},
 };
 
@@ -88,22 +89,52 @@ static int choose(struct down *d, int argc, char **argv)
     return exit_code;
 }
 
-static int confirm(const struct down *d)
+/* Reads the answer to what was asked on stderr. */
+static int answer_taken(void)
 {
-    uint32_t dists = 0;
     char answer[16] = "";
-    if (d->o->yes || !d->all || d->embedded)
-        return HAWK_EXIT_OK;
-    for (uint32_t i = 0; i < d->nodes.n; i++)
-        dists += d->nodes.v[i].dist;
-    if (!isatty(STDIN_FILENO) || d->s.mode != OUTPUT_TABLE)
-        return usage_error("down: this stops the whole cluster: say --yes, or name nodes");
-    fprintf(stderr, "stop the whole cluster, central, %u dists and %u workers? [y/N] ", dists,
-            d->nodes.n - dists);
     if (fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y'))
         return HAWK_EXIT_OK;
     say_error("down", "nothing was stopped");
     return HAWK_EXIT_USAGE;
+}
+
+/* The jobs of `hawk up` end with it; without any there is nothing to lose. */
+static int confirm_embedded(const struct down *d)
+{
+    const struct hawk_job_query q = {.states = 1u << JOB_PENDING | 1u << JOB_WAITING | 1u << JOB_RUNNING};
+    struct api_list_jobs_reply jobs;
+    int err = hawk_list_jobs(d->s.h, &q, &jobs);
+    uint32_t n = jobs.jobs_n;
+    api_free(&api_list_jobs_reply_type, &jobs);
+    if (err)
+        return session_failed(&d->s);
+    if (n == 0)
+        return HAWK_EXIT_OK;
+    if (!isatty(STDIN_FILENO) || d->s.mode != OUTPUT_TABLE)
+        return usage_error(
+            "down: %u unfinished job%s of `hawk up` would end with it: say --yes, or wait for %s "
+            "(`hawk wait all`)",
+            n, PLURAL(n), n == 1 ? "it" : "them");
+    fprintf(stderr, "stop `hawk up`, and end %u unfinished job%s with it? [y/N] ", n, PLURAL(n));
+    return answer_taken();
+}
+
+static int confirm(const struct down *d)
+{
+    uint32_t dists = 0, workers = 0;
+    if (d->o->yes || !d->all)
+        return HAWK_EXIT_OK;
+    if (d->embedded)
+        return confirm_embedded(d);
+    for (uint32_t i = 0; i < d->nodes.n; i++)
+        dists += d->nodes.v[i].dist;
+    if (!isatty(STDIN_FILENO) || d->s.mode != OUTPUT_TABLE)
+        return usage_error("down: this stops the whole cluster: say --yes, or name nodes");
+    workers = d->nodes.n - dists;
+    fprintf(stderr, "stop the whole cluster, central, %u dist%s and %u worker%s? [y/N] ", dists,
+            PLURAL(dists), workers, PLURAL(workers));
+    return answer_taken();
 }
 
 /* ---- Draining ---- */

@@ -174,8 +174,8 @@ static void print_explanation(struct explanation *e)
            "worker\n",
            j->probes_sent, probes_used(j), j->probes_live, j->probes_cancelled, j->probes_unused,
            j->probes_lost);
-    printf("  steals    %u reservations moved to idle workers, %u tasks ran through one\n",
-           j->reservations_stolen, e->tasks_stolen);
+    printf("  steals    %u reservation%s moved to idle workers, %u task%s ran through one\n",
+           j->reservations_stolen, PLURAL(j->reservations_stolen), e->tasks_stolen, PLURAL(e->tasks_stolen));
     printf("  times     submitted %s ago, first start after %s, ended after %s\n", DURATION(j->age_us),
            DURATION(j->first_start_us), DURATION(j->response_us));
     for (uint32_t i = 0; i < e->slow_n && e->slow[i].wait_us > 0; i++)

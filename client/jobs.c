@@ -22,7 +22,9 @@ struct wait_options {
 
 const struct flag wait_flags[] = {
     FLAG_ABOVE_0(struct wait_options, for_us, "for", 0, "TIME",
-                 "give up after so long, with exit code 4; the jobs go on"),
+                 "give up after so long, with exit code 4; the jobs go on, but those submitted with --wait "
+                 "only as long as "
+                 "somebody waits for them"),
     FLAG(BOOL, struct wait_options, progress, "progress", 0, NULL,
          "a progress line also where stderr is no terminal"),
     FLAG(BOOL, struct wait_options, results, "results", 0, NULL,
@@ -218,7 +220,7 @@ static void print_job_head(const struct api_job *j, const struct job_desc *spec)
 static bool job_shows(const struct job_view_state *v, const struct api_task *t)
 {
     bool bad = t->state == TASK_FAILED || t->state == TASK_LOST;
-    return (bad || !v->o->failed) && (v->mode == OUTPUT_JSON || v->shown < v->limit);
+    return (bad || !v->o->failed) && v->shown < v->limit;
 }
 
 /* In the table, where nobody asked for so many tasks, failures in the same words become one line. */
@@ -241,6 +243,10 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
         v->tasks = json_array();
         json_object_set_new(v->json, "task_list", v->tasks);
     }
+    if (v->mode == OUTPUT_QUIET) {
+        printf("%s\n", JOB_TEXT(page->job.job));
+        return 1;
+    }
     if (page->spec)
         v->limit_us = page->spec->time_limit_us;
     v->begun = *v->printed = true;
@@ -250,6 +256,7 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
             continue;
         if (v->mode == OUTPUT_JSON) {
             json_array_append_new(v->tasks, task_json(t, first_index));
+            v->shown++;
             continue;
         }
         ending[0] = '\0';
@@ -266,17 +273,18 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
         table_cell(&v->table, "%s", DURATION(t->wait_us));
         table_cell(&v->table, "%s", DURATION(t->run_us));
     }
-    return v->mode == OUTPUT_TABLE && v->shown >= v->limit;
+    return v->shown >= v->limit;
 }
 
 static int show_job(struct session *s, const struct job_options *o, job_id_t job, json_t *list, bool *printed)
 {
     bool all =
         o->limit == TASKS_NOT_GIVEN; /* what is merged may be any number of tasks, as what is filtered */
-    struct job_view_state v = {
-        .o = o, .mode = s->mode, .printed = printed, .limit = all ? TASKS_SHOWN : o->limit};
+    struct job_view_state v = {.o = o, .mode = s->mode, .printed = printed, .limit = o->limit};
+    if (all)
+        v.limit = s->mode == OUTPUT_JSON ? UINT32_MAX : TASKS_SHOWN;
     table_columns(&v.table, ">TASK", "STATE", "ENDED", ">ATTEMPT", "WORKER", ">WAITED", ">RAN", NULL);
-    uint32_t limit = s->mode == OUTPUT_JSON || all || (o->failed && o->limit) ? UINT32_MAX : o->limit;
+    uint32_t limit = all || (o->failed && o->limit) ? UINT32_MAX : o->limit;
     int err = job_pages(s->h, job, o->first, limit, show_page, &v);
     if (s->mode == OUTPUT_TABLE && err >= 0 && v.shown)
         table_print(&v.table, NULL);

@@ -41,6 +41,7 @@ const char *clean_text(char *buf, size_t size, const char *text);
 
 /* Around a line on a terminal that is drawn over and over: one wider than the terminal is cut, not wrapped, or the next
  * would not be drawn over it. */
+#define PLURAL(n) ((n) == 1 ? "" : "s")
 #define PROGRESS_BEGIN "\r\033[K\033[?7l"
 #define PROGRESS_END "\033[?7h"
 

@@ -92,12 +92,12 @@ static void print_progress(const struct retirement *r, enum retire_who who, enum
         waiting += !is_there(&r->v[i], until);
         left[r->v[i].dist] += is_there(&r->v[i], until) ? 0 : r->v[i].left;
     }
-    fprintf(stderr, PROGRESS_BEGIN "%u of %u nodes %s", all - waiting, all,
+    fprintf(stderr, PROGRESS_BEGIN "%u of %u node%s %s", all - waiting, all, PLURAL(all),
             until == RETIRE_DRAINED ? "drained" : "stopped");
     if (left[true])
-        fprintf(stderr, ", %llu jobs left", (unsigned long long)left[true]);
+        fprintf(stderr, ", %llu job%s left", (unsigned long long)left[true], PLURAL(left[true]));
     if (left[false])
-        fprintf(stderr, ", %llu tasks left", (unsigned long long)left[false]);
+        fprintf(stderr, ", %llu task%s left", (unsigned long long)left[false], PLURAL(left[false]));
     fprintf(stderr, "; %lld s" PROGRESS_END, (long long)(spent_us / US_PER_S));
 }
 

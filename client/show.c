@@ -34,6 +34,7 @@ json_t *job_json(const struct api_job *j)
     json_object_set_new(o, "at_central", json_boolean(j->at_central));
     json_object_set_new(o, "epoch", json_integer(j->epoch));
     json_object_set_new(o, "no_executor", json_boolean(j->no_executor));
+    json_object_set_new(o, "attended", json_boolean(j->attended));
     const struct {
         const char *name;
         uint32_t value;
@@ -188,8 +189,8 @@ json_t *node_json(const struct api_node *n)
     json_object_set_new(o, "running_short", json_integer(n->running_short));
     json_object_set_new(o, "running_long", json_integer(n->running_long));
     json_object_set_new(o, "jobs_unfinished", json_integer(n->jobs_unfinished));
-    json_object_set_new(o, "heartbeat_age_us", json_integer(n->heartbeat_age_us));
-    json_object_set_new(o, "long_wait_us", json_integer(n->long_wait_us));
+    json_object_set_new(o, "heartbeat_age_us", duration_json(n->heartbeat_age_us));
+    json_object_set_new(o, "long_wait_us", duration_json(n->long_wait_us));
     json_t *apps = json_array();
     for (uint32_t i = 0; i < n->apps_n; i++)
         json_array_append_new(apps, json_text(n->apps[i]));

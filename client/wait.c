@@ -84,8 +84,8 @@ static void print_progress(struct progress *p)
     }
     if (tasks == 0) /* nothing was heard yet */
         return;
-    fprintf(stderr, PROGRESS_BEGIN "%llu of %llu tasks done, %llu running", (unsigned long long)done,
-            (unsigned long long)tasks, (unsigned long long)running);
+    fprintf(stderr, PROGRESS_BEGIN "%llu of %llu task%s done, %llu running", (unsigned long long)done,
+            (unsigned long long)tasks, PLURAL(tasks), (unsigned long long)running);
     if (bad)
         fprintf(stderr, ", %llu failed", (unsigned long long)bad);
     if (cancelled)
@@ -162,16 +162,18 @@ static void explain_failure(struct session *s, const struct api_job *j)
     struct failed_tasks f = {.left = bad};
     if (!job_state_final(j->state)) {
         fprintf(stderr,
-                "hawk: job %s: how it ended is not known; when last heard of, %u of %u tasks were done\n",
-                job, j->done, j->tasks);
+                "hawk: job %s: how it ended is not known; when last heard of, %u of %u task%s %s done\n", job,
+                j->done, j->tasks, PLURAL(j->tasks), j->tasks == 1 ? "was" : "were");
         return;
     }
     if (bad == 0) {
-        fprintf(stderr, "hawk: job %s was cancelled: %u of %u tasks were done\n", job, j->done, j->tasks);
+        fprintf(stderr, "hawk: job %s was cancelled: %u of %u task%s %s done\n", job, j->done, j->tasks,
+                PLURAL(j->tasks), j->tasks == 1 ? "was" : "were");
         return;
     }
-    fprintf(stderr, "hawk: job %s: %u of %u task%s failed", job, bad, j->tasks, j->tasks == 1 ? "" : "s");
-    fprintf(stderr, j->cancelled ? ", %u were cancelled\n" : "\n", j->cancelled);
+    fprintf(stderr, "hawk: job %s: %u of %u task%s failed", job, bad, j->tasks, PLURAL(j->tasks));
+    fprintf(stderr, j->cancelled ? ", %u %s cancelled\n" : "\n", j->cancelled,
+            j->cancelled == 1 ? "was" : "were");
     int got = job_pages(s->h, j->job, 0, UINT32_MAX, add_failures, &f);
     failures_print(&f.list, stderr, "  ", FAILURES_SHOWN);
     failures_free(&f.list);
@@ -181,25 +183,38 @@ static void explain_failure(struct session *s, const struct api_job *j)
 }
 
 /* after: "", or how long it waited. */
-static void explain_stop(const struct selection *jobs, bool attended, const char *after)
+static void explain_stop(const struct progress *p, const struct selection *jobs, const char *after)
 {
     const char *what = jobs->n == 1 ? JOB_TEXT(jobs->jobs[0]) : "ID...";
-    if (attended) {
-        say_error(NULL,
-                  "no longer waiting%s: job %s is cancelled when nobody waits for it for a while (the "
-                  "dist's client_grace, 10s by default); `hawk wait %s` goes on waiting",
-                  after, what, what);
+    char who[JOB_ID_TEXT + 32];
+    uint32_t unfinished = 0, attended = 0;
+    for (uint32_t i = 0; i < p->n; i++) {
+        const struct api_job *j = &p->jobs[i];
+        if (job_state_final(j->state))
+            continue;
+        unfinished++;
+        if ((j->attended || p->how->attended) && attended++ == 0)
+            snprintf(who, sizeof who, "job %s is", JOB_TEXT(j->job));
+    }
+    if (attended == 0) {
+        say_error(NULL, "no longer waiting%s; %s: `hawk wait %s` waits again, `hawk cancel %s` cancels",
+                  after, jobs->n == 1 ? "the job goes on" : "the jobs go on", what, what);
         return;
     }
-    say_error(NULL, "no longer waiting%s; %s: `hawk wait %s` waits again, `hawk cancel %s` cancels", after,
-              jobs->n == 1 ? "the job goes on" : "the jobs go on", what, what);
+    if (attended > 1)
+        snprintf(who, sizeof who, "%u jobs are", attended);
+    say_error(NULL,
+              "no longer waiting%s: %s cancelled when nobody waits for %s for a while (the "
+              "dist's client_grace, 10s by default)%s; `hawk wait %s` goes on waiting",
+              after, who, attended == 1 ? "it" : "them", attended < unfinished ? ", the rest goes on" : "",
+              what);
 }
 
-static void explain_giving_up(const struct selection *jobs, const struct waiting *how)
+static void explain_giving_up(const struct progress *p, const struct selection *jobs)
 {
     char after[DURATION_TEXT + 16];
-    snprintf(after, sizeof after, " after %s", DURATION(how->for_us));
-    explain_stop(jobs, how->attended, after);
+    snprintf(after, sizeof after, " after %s", DURATION(p->how->for_us));
+    explain_stop(p, jobs, after);
 }
 
 /* ---- All of it ---- */
@@ -277,13 +292,13 @@ int wait_jobs(struct session *s, const struct selection *jobs, const struct wait
         fputc('\n', stderr);
     int exit_code = HAWK_EXIT_INTERRUPTED;
     if (result == INTERRUPTED)
-        explain_stop(jobs, how->attended, "");
+        explain_stop(&p, jobs, "");
     else
         exit_code = report(s, &p, result == GAVE_UP);
     if (result < 0)
         exit_code = session_failed(s);
     if (result == GAVE_UP) {
-        explain_giving_up(jobs, how);
+        explain_giving_up(&p, jobs);
         exit_code = HAWK_EXIT_GAVE_UP;
     }
     if (results && result == 0 && s->mode != OUTPUT_JSON) {

@@ -5,8 +5,9 @@
 #include "client/session.h"
 
 struct waiting {
-    bool progress;  /* a line on stderr, also where that is no terminal */
-    bool attended;  /* nobody else waits for the jobs, so that they do not go on without us */
+    bool progress; /* a line on stderr, also where that is no terminal */
+    bool
+        attended; /* they were submitted to be waited for, whether or not their dist says so (api_job.attended) */
     bool results;   /* also print what the tasks returned */
     int64_t for_us; /* give up after so long; 0: never */
 };

@@ -88,6 +88,8 @@ bool api_node_fill(const struct api *a, node_id_t id, struct api_node *out)
     out->heartbeat_age_us = v.silent_us;
     out->long_wait_us = v.member.role == ROLE_WORKER ? v.wait_us : -1;
     out->drained = v.empty;
+    if (v.empty) /* its word is newer than its last heartbeat */
+        out->queued = out->running_short = out->running_long = out->jobs_unfinished = 0;
     out->until_restart = v.drain == DRAIN_RESTART;
     out->protocol = v.version;
     fill_apps(a, out);
@@ -217,6 +219,28 @@ uint32_t api_partition_note(const struct central *c, char *buf, size_t size)
     return percent;
 }
 
+/* The cutoff and the share in force, and where they come from: as GetPolicy has it. */
+static void stats_of_policy(const struct central *c, struct api_get_stats_reply *r, char *note,
+                            size_t note_size)
+{
+    const struct policy *p = central_policy(c);
+    const struct history *h = central_history(c);
+    r->cutoff_us = p->cutoff_us;
+    r->cutoff_computed = history_cutoff_computed(h);
+    r->cutoff_from = policy_origin_text(central_policy_number_origin(c, POLICY_NUMBER_CUTOFF));
+    r->history_jobs = h->n;
+    r->short_partition_note = note;
+    if (policy_has(p, POLICY_PARTITION)) {
+        r->short_share_ppm = p->short_share_ppm;
+        r->share_computed = history_share_computed(h);
+        r->share_from = policy_origin_text(central_policy_number_origin(c, POLICY_NUMBER_SHARE));
+        api_partition_note(c, note, note_size);
+        return;
+    }
+    r->share_from = policy_origin_text(central_policy_flag_origin(c, POLICY_PARTITION));
+    snprintf(note, note_size, "short partition: the policy has none (its flag partition is off)");
+}
+
 static void stats_of_central(const struct api *a, struct api_get_stats_reply *r, uint32_t *cap,
                              uint64_t *total, char *note, size_t note_size)
 {
@@ -237,16 +261,9 @@ static void stats_of_central(const struct api *a, struct api_get_stats_reply *r,
         s->name = text_or_empty(v.member.name);
         s->role = role_text(v.member.role);
     }
-    const struct history *h = central_history(central);
     r->long_jobs_unfinished = t.long_jobs;
     r->long_tasks_unfinished = (uint32_t)t.long_tasks;
-    r->cutoff_us = history_cutoff(h);
-    r->cutoff_computed = history_cutoff_computed(h);
-    r->short_share_ppm = history_share_ppm(h);
-    r->share_computed = history_share_computed(h);
-    r->history_jobs = h->n;
-    api_partition_note(central, note, note_size);
-    r->short_partition_note = note;
+    stats_of_policy(central, r, note, note_size);
 }
 
 void api_get_stats(struct api *a, struct rpc_call *c, void *request)

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -67,7 +68,7 @@ struct run {
     struct job_desc *desc;
     char dir[PATH_MAX]; /* of output until it is printed */
     job_id_t job;
-    uint32_t ended, failed;
+    uint32_t ended, failed, cancelled;
     bool submitted, interrupted, show_progress, broken, json;
     bool full;   /* the disk their output goes to, at the end of one that wrote some */
     bool unread; /* stdout is closed or full: the rest need not run */
@@ -83,6 +84,18 @@ static void clear_progress(const struct run *r)
 {
     if (r->show_progress && r->shown_us)
         fputs("\r\033[K", stderr);
+}
+
+/* Lines on stderr, which the JSON document has as well. */
+static void HAWK_PRINTF(2, 3) say(const struct run *r, const char *fmt, ...)
+{
+    char text[TASK_ENDING_MAX + ARG_SHOWN + 100];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    clear_progress(r);
+    say_lines(text);
 }
 
 /* Opens a task's captured file; -1 when its output goes elsewhere or there is none. */
@@ -173,9 +186,8 @@ static void say_failure(struct run *r, const struct msg_task_event *m, bool stde
         not_started_text(r, why, sizeof why, m);
     task_ending(what, sizeof what, &t, r->desc->time_limit_us);
     struct blob *arg = job_desc_arg(r->desc, m->id.task);
-    clear_progress(r);
-    fprintf(stderr, "hawk run: task %u%s%s%s: %s\n", r->desc->first_index + m->id.task, arg ? " (" : "",
-            arg ? clean_text(text, sizeof text, arg->data) : "", arg ? ")" : "", what);
+    say(r, "hawk run: task %u%s%s%s: %s\n", r->desc->first_index + m->id.task, arg ? " (" : "",
+        arg ? clean_text(text, sizeof text, arg->data) : "", arg ? ")" : "", what);
     blob_drop(arg);
 }
 
@@ -235,8 +247,9 @@ static void json_begin(void)
 
 static void json_end(const struct run *r)
 {
-    printf("\n  ],\n  \"submitted\": %u,\n  \"ended\": %u,\n  \"failed\": %u,\n  \"exit_code\": %d",
-           r->desc->tasks, r->ended, r->failed, r->exit_code);
+    printf("\n  ],\n  \"submitted\": %u,\n  \"ended\": %u,\n  \"failed\": %u,\n  \"cancelled\": %u,\n  "
+           "\"exit_code\": %d",
+           r->desc->tasks, r->ended, r->failed, r->cancelled, r->exit_code);
     document_finish();
 }
 
@@ -264,14 +277,31 @@ static void on_progress(void *arg)
 
 /* ---- The job ---- */
 
+/* Failures in the same words, and how many there were of each end. */
+static void print_summary(const struct run *r, uint32_t done)
+{
+    uint32_t tasks = r->desc->tasks;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *f = open_memstream(&text, &size);
+    if (!f)
+        return;
+    failures_print(&r->failures, f, "hawk run: ", FAILURE_KINDS_MAX);
+    if (r->interrupted)
+        fprintf(f, "hawk run: %u of %u task%s done, %u failed, %u cancelled\n", done, tasks, PLURAL(tasks),
+                r->failed, r->cancelled);
+    else if (r->failed)
+        fprintf(f, "hawk run: %u of %u task%s failed\n", r->failed, tasks, PLURAL(tasks));
+    fclose(f);
+    say_lines(text);
+    free(text);
+}
+
 static void finish(struct run *r, uint32_t done)
 {
     clear_progress(r);
     if (!r->options.quiet)
-        failures_print(&r->failures, stderr, "hawk run: ", FAILURE_KINDS_MAX);
-    if (r->failed && !r->options.quiet)
-        fprintf(stderr, "hawk run: %u of %u task%s failed\n", r->failed, r->desc->tasks,
-                r->desc->tasks == 1 ? "" : "s");
+        print_summary(r, done);
     r->exit_code = done == r->desc->tasks && !r->full ? HAWK_EXIT_OK : HAWK_EXIT_FAILED;
     if (r->interrupted)
         r->exit_code = RUN_INTERRUPTED;
@@ -293,6 +323,7 @@ static void on_task(struct run *r, const struct msg_task_event *m)
         shown = print_file(r, &m->id, 2);
     r->ended++;
     r->failed += failed;
+    r->cancelled += m->state == TASK_CANCELLED;
     if (alone)
         say_failure(r, m, shown);
 }

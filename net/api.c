@@ -176,6 +176,7 @@ static const struct api_field job_fields[] = {
     FIELD(Job, job, user, STRING),
     FIELD(Job, job, abandoned, BOOL),
     FIELD(Job, job, no_executor, BOOL),
+    FIELD(Job, job, attended, BOOL),
 };
 TYPE(job, Job);
 
@@ -386,6 +387,8 @@ static const struct api_field get_stats_reply_fields[] = {
     FIELD(GetStatsReply, get_stats_reply, share_computed, BOOL),
     FIELD(GetStatsReply, get_stats_reply, history_jobs, U32),
     FIELD(GetStatsReply, get_stats_reply, short_partition_note, STRING),
+    FIELD(GetStatsReply, get_stats_reply, cutoff_from, STRING),
+    FIELD(GetStatsReply, get_stats_reply, share_from, STRING),
 };
 TYPE(get_stats_reply, GetStatsReply);
 

@@ -109,7 +109,7 @@ struct api_job {
     uint32_t tasks, waiting, running, done, failed, cancelled, lost;
     int64_t age_us, response_us, first_start_us; /* -1: not yet */
     uint32_t probes_sent, probes_live, probes_cancelled, probes_unused, probes_lost, reservations_stolen;
-    bool abandoned, no_executor;
+    bool abandoned, no_executor, attended;
 };
 struct api_reservation {
     uint32_t worker;
@@ -283,7 +283,7 @@ struct api_get_stats_reply {
     uint32_t short_share_ppm;
     bool share_computed;
     uint32_t history_jobs;
-    const char *short_partition_note;
+    const char *short_partition_note, *cutoff_from, *share_from;
 };
 
 struct api_get_policy_request {

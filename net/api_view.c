@@ -48,6 +48,7 @@ void api_job_from_view(struct api_job *to, const struct job_view *v)
         .reservations_stolen = v->reservations_stolen,
         .abandoned = v->abandoned,
         .no_executor = v->no_executor,
+        .attended = !(v->desc->flags & JOB_DETACHED),
     };
 }
 

@@ -563,7 +563,7 @@ static void test_json(void **state)
         "  \"why\": \"the user's estimate against the cutoff\",\n  \"tag\": \"auto\",\n  \"estimate_us\": "
         "5,\n"
         "  \"cutoff_us\": 10,\n  \"at_central\": false,\n  \"epoch\": 1,\n  \"no_executor\": false,\n  "
-        "\"tasks\": 2,\n  \"waiting\": "
+        "\"attended\": false,\n  \"tasks\": 2,\n  \"waiting\": "
         "0,\n"
         "  \"running\": 1,\n  \"done\": 1,\n  \"failed\": 0,\n  \"cancelled\": 0,\n  \"lost\": 0,\n"
         "  \"probes_sent\": 4,\n  \"probes_live\": 0,\n  \"probes_cancelled\": 0,\n  \"probes_unused\": 0,\n"

@@ -4,6 +4,7 @@ import functools
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -204,6 +205,73 @@ def test_no_worker_is_reserved_and_why():
         hawk("policy", "set", "--short-partition", "50%")
         assert json_of(hawk, "stats")["short_partition_note"] == ""
         assert "short" in [n["general"] is False and "short" for n in json_of(hawk, "nodes")["nodes"] if n["role"] == "worker"]
+
+
+def test_who_stops_waiting_is_told_what_becomes_of_the_job():
+    with local_cluster() as (_, env, hawk):
+        goes_on = hawk("submit", "--", "sleep", "600").stdout.strip()
+        p = subprocess.Popen([HAWK, "submit", "--wait", "--", "sleep", "600"], stdout=subprocess.PIPE, text=True, env=env)
+        attended = p.stdout.readline().strip()
+        assert "; the job goes on:" in hawk("wait", "--for", "100ms", goes_on, check=4).stderr
+        said = hawk("wait", "--for", "100ms", attended, check=4).stderr
+        assert f"job {attended} is cancelled when nobody waits for it" in said and "goes on:" not in said, said
+        said = hawk("wait", "--for", "100ms", goes_on, attended, check=4).stderr
+        assert f"job {attended} is cancelled when nobody waits for it" in said and ", the rest goes on;" in said, said
+        assert [json_of(hawk, "job", j)["jobs"][0]["attended"] for j in (goes_on, attended)] == [False, True]
+        waiting = subprocess.Popen([HAWK, "wait", "--progress", attended], stderr=subprocess.PIPE, text=True, env=env)
+        assert waiting.stderr.read(1)
+        waiting.send_signal(signal.SIGINT)
+        said = waiting.communicate(timeout=BOUND)[1]
+        assert waiting.returncode == 130 and "is cancelled when nobody waits" in said, said
+        hawk("cancel", "all")
+        assert p.wait(BOUND) == 1
+        p.stdout.close()
+
+
+def test_up_with_jobs_is_not_stopped_unasked():
+    for jobs in (2, 0):
+        with tempfile.TemporaryDirectory() as d:
+            hawk = functools.partial(run_hawk, user_environment(d))
+            up = Daemon("up", "--slots", "2", "--output-dir", f"{d}/out", env=user_environment(d))
+            up.ready()
+            for _ in range(jobs):
+                job = hawk("submit", "--", "sleep", "600").stdout.strip()
+            if jobs:
+                assert "2 unfinished jobs of `hawk up` would end with it: say --yes" in hawk("down", check=2).stderr
+                hawk("cancel", job)
+                assert "1 unfinished job of `hawk up` would end with it" in hawk("down", check=2).stderr
+                assert json_of(hawk, "down", check=2)["errors"]
+            hawk("down", *(["--yes"] if jobs else []))
+            assert up.wait() == 0, up.text()
+
+
+def test_stats_say_where_cutoff_and_share_come_from():
+    with local_cluster() as (_, _, hawk):
+        first = json_of(hawk, "stats")
+        assert (first["cutoff_from"], first["share_from"]) == tuple(
+            json_of(hawk, "policy")["origins"][k] for k in ("cutoff_us", "short_share_ppm")), first
+        hawk("policy", "set", "--cutoff", "7s", "--short-partition", "50%")
+        shown = hawk("stats").stdout
+        assert re.search(r"^cutoff +7s \(set; the history has \d+ jobs?\)$", shown, re.M), shown
+        assert re.search(r"^short partition +50.00% of the slots \(set\)$", shown, re.M), shown
+        hawk("policy", "set", "sparrow")
+        shown = hawk("stats").stdout
+        assert "50.00%" not in shown and "the policy has none (its flag partition is off)" in shown, shown
+        assert json_of(hawk, "stats")["short_share_ppm"] == 0
+
+
+def test_json_and_quiet_as_documented():
+    with local_cluster() as (_, _, hawk):
+        for n in json_of(hawk, "nodes")["nodes"]:
+            assert n["heartbeat_age_us"] != -1 and n["long_wait_us"] != -1, n
+        job = hawk("submit", "--wait", "--array", "1-5", "--", "sh", "-c", "exit $((HAWK_TASK_INDEX % 2))", check=1).stdout.strip()
+        for flags, tasks in (((), [1, 2, 3, 4, 5]), (("--tasks", "2"), [1, 2]), (("--tasks", "0"), []),
+                             (("--tasks", "2", "--skip", "3"), [4, 5]), (("--failed",), [1, 3, 5]),
+                             (("--failed", "--tasks", "2"), [1, 3])):
+            shown = json_of(hawk, "job", job, *flags)["jobs"][0]["task_list"]
+            assert [t["index"] for t in shown] == tasks, (flags, shown)
+        assert hawk("job", "-q", job).stdout == f"{job}\n"
+        assert hawk("job", "-q", "99.1", check=3).stdout == ""
 
 
 run_tests(sys.modules[__name__])

@@ -106,6 +106,17 @@ def test_until_restart():
         c.hawk("wait", job)
 
 
+def test_what_is_drained_is_shown_without_what_it_had():
+    """Its word that nothing is left is newer than its last heartbeat."""
+    with Cluster(workers=1, slots=2, central=("--heartbeat", "2s", "--suspect", "10s", "--short-partition", "0%")) as c:
+        go = f"{c.dir}/go"
+        c.submit("--class", "long", "--array", "1-2", *until_file(go))
+        wait_for("a heartbeat that tells of them", lambda: node(c, "w1")["running_long"] == 2)
+        open(go, "w").close()
+        said = c.json("drain", "--wait", "w1")["nodes"][0]
+        assert said["drained"] and (said["running_short"], said["running_long"], said["queued"]) == (0, 0, 0), said
+
+
 def test_a_drained_dist_sends_clients_elsewhere():
     with Cluster(dists=2, workers=1, central=FAST) as c:
         go = f"{c.dir}/go"

@@ -300,4 +300,31 @@ def test_time_limit():
     assert "killed, time limit of 200ms over" in r.stderr, r.stderr
 
 
+def test_json_has_what_went_wrong():
+    r = run("--output", "json", "--array", "1-3", "--", "nosuch", check=1)
+    said = json.loads(r.stdout)
+    messages = [e["message"] for e in said["errors"]]
+    assert messages == r.stderr.splitlines(), (messages, r.stderr)
+    assert "nosuch: no such program" in messages[0] and messages[-1] == "hawk run: 3 of 3 tasks failed", messages
+    assert (said["failed"], said["cancelled"]) == (3, 0), said
+    assert "errors" not in json.loads(run("--output", "json", "-q", "--", "true").stdout)
+
+
+def test_ctrl_c_tells_what_was_cancelled():
+    for form in ("table", "json"):
+        with tempfile.TemporaryDirectory() as d:
+            p = subprocess.Popen([HAWK, "run", "--output", form, "-j2", "--array", "1-50", "--", "sh", "-c",
+                                  f"[ {{}} = 1 ] && exit 0; echo $$ >> {d}/pids; exec sleep 600"],
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed_signals)
+            wait_for("two tasks running", lambda: os.path.exists(f"{d}/pids") and
+                     len(open(f"{d}/pids").read().split()) == 2)
+            p.send_signal(signal.SIGINT)
+            out, err = p.communicate(timeout=BOUND)
+            assert p.returncode == 130
+            assert err.splitlines()[-1] == "hawk run: 1 of 50 tasks done, 0 failed, 49 cancelled", err
+            if form == "json":
+                said = json.loads(out)
+                assert (said["ended"], said["failed"], said["cancelled"]) == (50, 0, 49), said
+
+
 run_tests(sys.modules[__name__])
