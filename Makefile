@@ -318,6 +318,8 @@ install-files: $(if $(filter install,$(MAKECMDGOALS)),all)
 	install -D -m 755 $(B)/hawk $(DESTDIR)$(PREFIX)/bin/hawk
 	install -D -m 644 docs/hawk.yaml.example $(DESTDIR)$(PREFIX)/share/doc/hawk/hawk.yaml.example
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/hawk/examples examples/*.c
+	install -D -m 755 -t $(DESTDIR)$(PREFIX)/share/doc/hawk/examples examples/*.py
+	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/hawk/protos protos/hawk.proto protos/executor.proto
 	install -D -m 644 $(B)/libhawk.a $(DESTDIR)$(PREFIX)/lib/libhawk.a
 	install -D -m 644 client/libhawk.h $(DESTDIR)$(PREFIX)/include/hawk.h
 	install -D -m 644 docs/libhawk.3 $(DESTDIR)$(PREFIX)/share/man/man3/libhawk.3

@@ -53,12 +53,26 @@ static enum job_state state_of(const struct long_job *j)
     return j->cancel ? JOB_CANCELLED : j->failed + j->lost + j->cancelled ? JOB_FAILED : JOB_DONE;
 }
 
+/* -1: it has not started, or that is not known. */
+static int64_t task_wait_us(const struct long_task *t)
+{
+    bool started = task_state_final(t->state) || t->state == TASK_RUNNING;
+
+    return started && t->wait_us > 0 ? t->wait_us : -1;
+}
+
 void central_job_view(const struct central *c, const struct long_job *j, int64_t now_us, struct job_view *v)
 {
     uint32_t in[TASK_STATE_COUNT] = {0};
+    int64_t first_us = -1;
 
-    for (uint32_t i = 0; i < j->n; i++)
+    for (uint32_t i = 0; i < j->n; i++) {
+        int64_t us = task_wait_us(&j->tasks[i]);
+
         in[j->tasks[i].state]++;
+        if (us >= 0 && (first_us < 0 || us < first_us))
+            first_us = us;
+    }
     *v = (struct job_view){
         .job = {j->key.job},
         .desc = j->desc,
@@ -79,7 +93,7 @@ void central_job_view(const struct central *c, const struct long_job *j, int64_t
         .lost = j->lost,
         .age_us = now_us - j->since_us,
         .response_us = j->state >= LONG_FINISHED ? j->ended_us - j->since_us : -1,
-        .first_start_us = -1,
+        .first_start_us = first_us,
     };
 }
 
@@ -88,7 +102,7 @@ uint32_t central_job_tasks(const struct long_job *j) { return j->n; }
 void central_task_view(const struct central *c, const struct long_job *j, uint32_t i, struct task_view *v)
 {
     const struct long_task *t = &j->tasks[i];
-    bool final = task_state_final(t->state), started = final || t->state == TASK_RUNNING;
+    bool final = task_state_final(t->state);
 
     (void)c;
     *v = (struct task_view){
@@ -98,7 +112,7 @@ void central_task_view(const struct central *c, const struct long_job *j, uint32
         .attempt = t->attempt,
         .code = final ? t->code : 0,
         .worker = {t->state == TASK_WAITING ? 0 : t->worker.v},
-        .wait_us = started && t->wait_us > 0 ? t->wait_us : -1,
+        .wait_us = task_wait_us(t),
         .run_us = final ? t->run_us : -1,
     };
 }

@@ -2,6 +2,7 @@
 #include "client/command.h"
 
 #include "base/mem.h"
+#include "base/near.h"
 #include "base/units.h"
 #include "client/document.h"
 
@@ -99,47 +100,16 @@ static int store(const char *command, const struct flag *f, const char *text, vo
     return 0;
 }
 
-/* How many letters turn one word into the other: for "did you mean". */
-static size_t edit_distance(const char *a, const char *b)
-{
-    size_t row[64], n = strlen(b);
-    if (strlen(a) >= 63 || n >= 63)
-        return 63;
-    for (size_t j = 0; j <= n; j++)
-        row[j] = j;
-    for (size_t i = 1; a[i - 1]; i++) {
-        size_t diagonal = row[0];
-        row[0] = i;
-        for (size_t j = 1; j <= n; j++) {
-            size_t best = diagonal + (a[i - 1] != b[j - 1]);
-            if (row[j] + 1 < best)
-                best = row[j] + 1;
-            if (row[j - 1] + 1 < best)
-                best = row[j - 1] + 1;
-            diagonal = row[j];
-            row[j] = best;
-        }
-    }
-    return row[n];
-}
-
 static int unknown_flag(const char *command, const struct flag *const *flags, int n, const char *text)
 {
     char word[64] = "";
-    const char *near = NULL;
-    size_t best = 3;
     if (strncmp(text, "--", 2) == 0)
         snprintf(word, sizeof word, "%.*s", (int)strcspn(text + 2, "="), text + 2);
-    for (int i = 0; *word && i <= n; i++) {
-        const char *name = i < n ? flags[i]->name : "help";
-        size_t d = strncmp(name, word, strlen(word)) == 0 ? 0 : edit_distance(word, name);
-        if (d < best) {
-            best = d;
-            near = name;
-        }
-    }
-    if (near)
-        usage_error("%s: no flag '%s': did you mean --%s?", command, text, near);
+    struct near near = near_begin(word);
+    for (int i = 0; i <= n; i++)
+        near_look(&near, i < n ? flags[i]->name : "help");
+    if (near.name)
+        usage_error("%s: no flag '%s': did you mean --%s?", command, text, near.name);
     else
         usage_error("%s: no flag '%s': `hawk help %s` lists them", command, text, command);
     return -HAWK_EXIT_USAGE;

@@ -50,7 +50,7 @@ int hawk_find_token(struct hawk *h, const char *path)
     char why[PATH_MAX + 400];
     if (path && *path) {
         int err = token_read(path, false, &h->token, why, sizeof why);
-        return err ? hawk_fail(h, err, "%s", why) : 0;
+        return err ? hawk_fail(h, HAWK_EINVALID, "%s", why) : 0; /* missing or wrong: another must be named */
     }
     if (!text || !*text)
         return 0;

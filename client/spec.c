@@ -15,6 +15,8 @@
 
 /* ---- Arrays ---- */
 
+#define ARRAY_NUMBER_MAX (UINT32_MAX - 1)
+
 int array_parse(const char *text, uint32_t *first, uint32_t *tasks, char *why, size_t size)
 {
     char from[24];
@@ -29,7 +31,15 @@ int array_parse(const char *text, uint32_t *first, uint32_t *tasks, char *why, s
                  "--array %s: steps are not supported; use `seq A STEP B | hawk submit --each-line -`", text);
         return HAWK_EINVALID;
     }
-    if (u64_parse(from, 0, UINT32_MAX - 1, &a) || u64_parse(text + len + 1, 0, UINT32_MAX - 1, &b))
+    int err = u64_parse(from, 0, ARRAY_NUMBER_MAX, &a),
+        err_b = u64_parse(text + len + 1, 0, ARRAY_NUMBER_MAX, &b);
+    err = err == HAWK_EINVALID || !err_b ? err : err_b;
+    if (err == HAWK_ETOO_LARGE) {
+        snprintf(why, size, "--array %s: the numbers end at %u, and a job has at most %u tasks", text,
+                 ARRAY_NUMBER_MAX, LIMIT_TASKS_PER_JOB);
+        return err;
+    }
+    if (err)
         goto malformed;
     if (a > b) {
         snprintf(why, size, "--array %s has no tasks: it ends before it begins", text);
@@ -339,8 +349,8 @@ static int check_options(const char *command, const struct spec_options *o, int 
         return usage_error(
             "%s: the job has no command: write it after the flags, as in `hawk %s -- echo hello`", command,
             command);
-    if (o->name && strlen(o->name) > LIMIT_NAME_BYTES)
-        return usage_error("%s: --name has more than %u bytes", command, LIMIT_NAME_BYTES);
+    if (o->name && (!*o->name || strlen(o->name) > LIMIT_NAME_BYTES))
+        return usage_error("%s: --name takes a name of 1 to %u bytes", command, LIMIT_NAME_BYTES);
     return 0;
 }
 

@@ -72,7 +72,7 @@ struct spec_options {
     "HAWK_TASK_COUNT, HAWK_ATTEMPT and HAWK_WORKER in their environment, besides what is exported here. "    \
     "In\n"                                                                                                   \
     "the text of a shell write \"$HAWK_INPUT\", not {}: the shell would run what a line contains.\n"         \
-    "Tasks have the umask of `hawk submit`, and so have the files that --stdout and --stderr name.\n"        \
+    "Tasks have the umask of this command, and so have the files that --stdout and --stderr name.\n"         \
     "HAWK_WORKER is the worker's name as\n"                                                                  \
     "`hawk nodes` shows it: `hawk up` has one worker per slot, w1, w2, ...; that of `hawk run` is "          \
     "\"run\".\n"                                                                                             \

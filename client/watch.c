@@ -310,9 +310,22 @@ static bool ask_next(struct watched *j, const struct channel *asked)
     return j->ch != NULL;
 }
 
+/* A long job whose dist died together with whoever waited for it. */
+static bool central_alone_has(const struct watched *j)
+{
+    const struct api_get_job_request r = {.job = j->job};
+    struct api_get_job_reply reply;
+    if (hawk_get_job(j->w->h, &r, &reply))
+        return false; /* no dist has it, and neither has central */
+    api_free(&api_get_job_reply_type, &reply);
+    return true;
+}
+
 static int mend_others(struct watched *j, struct channel *asked)
 {
     struct hawk *h = j->w->h;
+    char text[JOB_ID_TEXT];
+    const char *id = job_id_format(text, j->job);
     bool wrong = hawk_asked_wrong_dist(j->status);
     int err = stream_failed(j, asked);
     if (!wrong && !passing(j->status))
@@ -321,6 +334,12 @@ static int mend_others(struct watched *j, struct channel *asked)
         snprintf(j->away, sizeof j->away, "%.399s", h->error);
     if ((wrong || j->ch) && ask_next(j, asked))
         return 0;
+    if (!*j->away && central_alone_has(j))
+        return hawk_fail(
+            h, HAWK_ENOT_FOUND,
+            "job %s cannot be waited for: no dist has it any more, only central, which cancels it unless "
+            "one claims it (`hawk explain %s`)",
+            id, id);
     if (!*j->away)
         return stream_failed(j, asked); /* the text went with asking others */
     if (j->give_up_us == TIME_NEVER)

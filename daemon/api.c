@@ -258,8 +258,11 @@ bool api_serves(struct api *a, struct rpc_call *c, enum api_method method)
         return false;
     }
     if (!served(a, method)) {
-        rpc_fail(c, GRPC_STATUS_UNIMPLEMENTED, "%s is served by %s; this is %s", api_methods[method].path,
-                 served_by(method), a->roles.name);
+        rpc_fail(c, GRPC_STATUS_UNIMPLEMENTED,
+                 "%s is served by %s; this is %s: ask one of those (`hawk nodes` lists them; --dist or "
+                 "HAWK_DIST names "
+                 "whom clients ask)",
+                 api_methods[method].path, served_by(method), a->roles.name);
         return false;
     }
     return true;

@@ -4,6 +4,7 @@
  * then forgets where a value stood; we need file and line for every wrong value ("cutoff: banana") and for
  * `hawk config show`, which libyaml's marks give. */
 #include "base/mem.h"
+#include "base/near.h"
 #include "base/units.h"
 #include "client/document.h"
 #include "daemon/config_table.h"
@@ -285,6 +286,40 @@ static const char *flag_value(struct args *a, const char *equals)
     return a->at + 1 < a->argc ? a->argv[++a->at] : NULL;
 }
 
+static bool is_flag_of(const struct setting *s, const char *section)
+{
+    return strcmp(s->section, section) == 0 || strcmp(s->section, "cluster") == 0;
+}
+
+static int unknown_flag(const char *section, const char *arg, size_t len, const struct config_flag *flags)
+{
+    static const char *const others[] = {"config", "set", "output", "help", "log-level"};
+    char word[64], name[64];
+    snprintf(word, sizeof word, "%.*s", (int)len, arg);
+    struct near near = near_begin(word);
+    for (const struct config_flag *f = flags; f && f->name; f++)
+        near_look(&near, f->name);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        near_look(&near, others[i]);
+    for (size_t i = 0; i < settings_count; i++) {
+        const char *before = near.name;
+        if (!is_flag_of(&settings[i], section))
+            continue;
+        char dashed[64];
+        snprintf(dashed, sizeof dashed, "%s", settings[i].name);
+        for (char *p = dashed; (p = strchr(p, '_'));)
+            *p = '-';
+        near_look(&near, dashed);
+        if (near.name == before)
+            continue;
+        memcpy(name, dashed, sizeof name);
+        near.name = name;
+    }
+    if (near.name)
+        return usage_error(section, "no flag --%s: did you mean --%s?", word, near.name);
+    return usage_error(section, "no flag --%s", word);
+}
+
 static int take_flag(struct config *c, struct args *a, const struct config_flag *flags)
 {
     const char *arg = a->argv[a->at] + 2, *equals = strchr(arg, '=');
@@ -296,7 +331,7 @@ static int take_flag(struct config *c, struct args *a, const struct config_flag 
     bool any_key = len == 3 && strncmp(arg, "set", 3) == 0;
     const struct setting *s = any_key ? NULL : flag_setting(a->section, arg, len);
     if (!s && !any_key && !(len == 6 && strncmp(arg, "config", 6) == 0))
-        return usage_error(a->section, "unknown flag --%.*s", (int)len, arg);
+        return unknown_flag(a->section, arg, len, flags);
     if (s && s->kind == KIND_BOOL && !equals)
         return setting_set(c, s, "yes", "flag", why, sizeof why) ? 2 : 0;
     const char *value = flag_value(a, equals);

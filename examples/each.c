@@ -32,7 +32,8 @@ static int tell(const struct hawk_job *job)
     struct hawk_task t;
 
     if (hawk_job_task(job, 0, &t))
-        printf("%s\t%s\t%s %d\t%" PRId64 " us\n", of, word(hawk_job_state(job)), t.outcome, t.code, t.run_us);
+        printf("%s\t%s\t%s %d%s%s\t%" PRId64 " us\n", of, word(hawk_job_state(job)), t.outcome, t.code,
+               *t.message ? ": " : "", t.message, t.run_us);
     else
         printf("%s\t%s\t%s\n", of, word(hawk_job_state(job)), hawk_job_error(job));
     return hawk_job_state(job) == HAWK_JOB_DONE;

@@ -34,10 +34,15 @@ int main(int argc, char **argv)
     struct hawk_executor_options options = {.name = "upper", .slots = argc > 1 ? (uint32_t)atoi(argv[1]) : 1};
     const struct hawk_work *w;
     struct hawk_executor *x;
+    int got = hawk_executor_open(&x, "upper", &options), told = 0;
 
-    if (hawk_executor_open(&x, "upper", &options) == 0)
-        while (hawk_executor_next(x, &w, -1) > 0)
+    /* A worker that is not there is waited for: after a second people are told. */
+    while (got >= 0 && (got = hawk_executor_next(x, &w, told ? -1 : 1000000)) >= 0) {
+        if (got > 0)
             serve(x, w);
+        else if (!told++ && *hawk_executor_error(x))
+            fprintf(stderr, "upper: waiting: %s\n", hawk_executor_error(x));
+    }
     fprintf(stderr, "upper: %s\n", hawk_executor_error(x));
     hawk_executor_close(x);
     return 1;

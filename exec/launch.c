@@ -237,7 +237,12 @@ static int find_program(const struct spec *s, const char *name, char *path, size
     }
     if (err == EACCES)
         return cannot(out, LAUNCH_CANNOT, "%s: found in PATH, but not executable", name);
-    return cannot(out, LAUNCH_NO_PROGRAM, "%s: no such program (PATH=%s)", name, s->search);
+    if (strchr(name, ' '))
+        return cannot(
+            out, LAUNCH_NO_PROGRAM,
+            "%s: no such program: it is one word with blanks in it; for a shell's text write sh -c '%s'",
+            name, name);
+    return cannot(out, LAUNCH_NO_PROGRAM, "%s: no such program in the job's PATH", name);
 }
 
 /* ---- The process ---- */
@@ -276,6 +281,21 @@ static IN_CHILD int child_run(void *arg)
     return child_fail(p, STAGE_EXEC);
 }
 
+/* As the child would have seen it, after its chdir. */
+static int no_program(const struct plan *p, struct launched *out)
+{
+    char dir[2 * EXEC_PATH_MAX];
+    int len = (int)(strrchr(p->program, '/') - p->program);
+    bool relative = *p->program != '/';
+
+    snprintf(dir, sizeof dir, "%s%s%.*s/", relative && p->cwd ? p->cwd : "", relative && p->cwd ? "/" : "",
+             len, p->program);
+    if (len > 0 && access(dir, F_OK) < 0 && (errno == ENOENT || errno == ENOTDIR))
+        return cannot(out, LAUNCH_NO_PROGRAM, "%s: no such program: there is no directory %.*s", p->program,
+                      len, p->program);
+    return cannot(out, LAUNCH_NO_PROGRAM, "%s: no such program", p->program);
+}
+
 static int explain_child(const struct plan *p, struct launched *out)
 {
     int err = p->failed_errno;
@@ -288,7 +308,7 @@ static int explain_child(const struct plan *p, struct launched *out)
     if (err == ENOENT || err == ENOTDIR) {
         if (p->program[0] == '/' && access(p->program, F_OK) == 0)
             return cannot(out, LAUNCH_NO_PROGRAM, "%s: the interpreter it names is missing", p->program);
-        return cannot(out, LAUNCH_NO_PROGRAM, "%s: no such program", p->program);
+        return no_program(p, out);
     }
     return cannot(out, is_of_here_at_exec(err) ? LAUNCH_NOT_HERE : LAUNCH_CANNOT,
                   "%s: cannot be executed: %s", p->program, strerror(err));

@@ -580,7 +580,7 @@ static void test_token(void **state)
     assert_contains(err, "HAWK_TOKEN: a token has 16 to 1024 characters, this one has 5: make one");
     assert_int_equal(hawk("nodes --token-file /dev/null"), HAWK_EXIT_USAGE);
     assert_contains(err, "token file /dev/null: a token has 16 to 1024 characters, this one has 0");
-    assert_int_equal(hawk("nodes --token-file /nonexistent"), HAWK_EXIT_UNREACHABLE);
+    assert_int_equal(hawk("nodes --token-file /nonexistent"), HAWK_EXIT_USAGE);
     assert_contains(err, "/nonexistent: No such file");
     setenv("HAWK_TOKEN", TOKEN, 1);
 }

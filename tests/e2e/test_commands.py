@@ -274,4 +274,35 @@ def test_json_and_quiet_as_documented():
         assert hawk("job", "-q", "99.1", check=3).stdout == ""
 
 
+def test_refusals_name_the_remedy():
+    with local_cluster() as (d, env, hawk):
+        flags = hawk("policy", "set", "--off", "nosuch", check=2).stderr
+        assert flags.rstrip().endswith(" steal_adapt"), flags
+        for array in ("1-99999999999", "1-99999999999999999999999", "99999999999-1"):
+            assert "the numbers end at 4294967294, and a job has at most 1000000 tasks" in hawk(
+                "submit", "--array", array, "--", "true", check=2).stderr
+        assert "two whole numbers" in hawk("submit", "--array", "1-2x", "--", "true", check=2).stderr
+        assert "--name takes a name of 1 to" in hawk("submit", "--name", "", "--", "true", check=2).stderr
+        with open(f"{d}/bad", "w") as f:
+            f.write("short\n")
+        for token in (f"{d}/missing", f"{d}/bad"):
+            assert token in hawk("nodes", "--token-file", token, check=2).stderr
+        for daemon in ("worker", "up"):
+            assert f"{daemon}: no flag --slot: did you mean --slots?" in hawk(daemon, "--slot", "2", check=2).stderr
+        assert "did you mean --output-dir?" in hawk("worker", "--outputdir", "/x", check=2).stderr
+        assert "did you mean" not in hawk("worker", "--nothing-like-it", check=2).stderr
+
+
+def test_programs_that_are_not_there():
+    with local_cluster() as (d, env, hawk):
+        def said(*command):
+            return hawk("submit", "--wait", "--cwd", d, "--", *command, check=1).stderr.splitlines()[1]
+        assert "it is one word with blanks in it; for a shell's text write sh -c 'echo hello world'" in said("echo hello world")
+        assert "./nodir/wcc: no such program: there is no directory ./nodir" in said("./nodir/wcc")
+        assert f"{d}/nodir/wcc: no such program: there is no directory {d}/nodir" in said(f"{d}/nodir/wcc")
+        os.mkdir(f"{d}/dir")
+        assert "there is no directory" not in said("./dir/wcc")
+        assert env["PATH"] not in said("nosuchthing")
+
+
 run_tests(sys.modules[__name__])

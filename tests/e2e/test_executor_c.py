@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 from hawktest import BOUND, Cluster, run_tests, wait_for
-from installed import ROOT, clean, compiled, example
+from installed import ROOT, clean, compiled, example, installed
 
 calls = compiled(f"{ROOT}/tests/e2e/executor_calls.c")
 
@@ -26,6 +26,21 @@ def served(c, app):
     job = c.hawk("submit", "--app", app, "--payload", "hello").stdout.strip()
     c.hawk("wait", job)
     return job
+
+
+def test_the_example_says_what_it_waits_for():
+    p = subprocess.Popen([example("upper")], env={**clean, "HAWK_EXECUTOR": "unix:/nowhere/executors.sock"},
+                         stderr=subprocess.PIPE, text=True)
+    said = p.stderr.readline()
+    assert said.startswith("upper: waiting: the worker at unix:/nowhere/executors.sock cannot be reached"), said
+    p.kill()
+    p.communicate(timeout=BOUND)
+
+
+def test_what_the_examples_need_is_installed():
+    doc = f"{installed.name}/share/doc/hawk"
+    shown = subprocess.run([f"{doc}/examples/map.py", "--help"], capture_output=True, text=True)
+    assert shown.returncode == 0 and "squares" in shown.stdout, shown.stderr
 
 
 def test_the_example_maps_a_list():

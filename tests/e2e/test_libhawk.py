@@ -34,6 +34,7 @@ def test_the_example():
         assert sorted(x.split("\t")[:3] for x in r.stdout.splitlines()) == [
             ["a", "done", "exited 0"], ["b", "failed", "exited 1"], ["c", "done", "exited 0"]], r.stdout
         assert each(c, "true", "--", "x").returncode == 0
+        assert "\tnot-started 127: nosuch: no such program" in each(c, "nosuch", "--", "x").stdout
     r = each(c, "true", "--", "x")
     assert r.returncode == 1 and "cannot reach" in r.stderr, r
 

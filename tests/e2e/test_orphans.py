@@ -51,7 +51,10 @@ def test_an_operator_cancels_it():
         at = c.central_addr
         assert [j["job"] for j in c.json("jobs", "--all", dist=at)["jobs"]] == [job]
         restart_dist(c)
-        assert "central cancels it in" in c.hawk("explain", job).stdout
+        explained = c.hawk("explain", job).stdout
+        assert "central cancels it in" in explained and "first start after -" not in explained, explained
+        assert f"job {job} cannot be waited for: no dist has it any more, only central" in c.hawk("wait", job, check=3).stderr
+        assert "ask one of those" in c.hawk("submit", "--", "true", dist=at, check=3).stderr
         assert c.job(job)["state"] == "running"
         assert [t["state"] for t in c.job(job)["task_list"]] == ["running"] * 4
         c.hawk("cancel", job)
