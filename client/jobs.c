@@ -294,7 +294,8 @@ static int show_job(struct session *s, const struct job_options *o, job_id_t job
         failures_print(&v.failures, stdout, "", FAILURE_KINDS_MAX);
     failures_free(&v.failures);
     if (s->mode == OUTPUT_TABLE && err >= 0 && v.limit && v.shown == v.limit)
-        printf("the first %u tasks: see --tasks, --skip and --failed for others\n", v.limit);
+        printf("the first %u task%s: see --tasks, --skip and --failed for others\n", v.limit,
+               PLURAL(v.limit));
     if (v.json)
         json_array_append_new(list, v.json);
     return err < 0 ? session_failed(s) : HAWK_EXIT_OK;

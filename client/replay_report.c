@@ -116,8 +116,8 @@ static double share(double part, double whole) { return whole > 0 ? part / whole
 
 void replay_plan_print(FILE *f, const struct replay_plan *p, uint32_t slots)
 {
-    fprintf(f, "%u jobs with %zu tasks, the largest with %u; %s of task time\n", p->n, p->tasks, p->largest,
-            DURATION(p->task_us));
+    fprintf(f, "%u job%s with %zu task%s, the largest with %u; %s of task time\n", p->n, PLURAL(p->n),
+            p->tasks, PLURAL(p->tasks), p->largest, DURATION(p->task_us));
     if (p->classified)
         fprintf(f, "%u of the jobs are long, with %.1f %% of the task time\n", p->long_jobs,
                 100 * share((double)p->long_task_us, (double)p->task_us));
@@ -209,9 +209,9 @@ static struct spread lateness(const struct replay_plan *p, const struct replay_r
 static void print_losses(const struct replay_report *report, const struct replay_plan *p,
                          const struct replay_result *r)
 {
-    printf("jobs: %u submitted to %u dists, %u ended, %u refused, %u lost",
-           p->n - r->ends[REPLAY_NOT_SUBMITTED], r->dists, r->ends[REPLAY_ENDED], r->ends[REPLAY_REFUSED],
-           r->ends[REPLAY_LOST]);
+    printf("jobs: %u submitted to %u dist%s, %u ended, %u refused, %u lost",
+           p->n - r->ends[REPLAY_NOT_SUBMITTED], r->dists, PLURAL(r->dists), r->ends[REPLAY_ENDED],
+           r->ends[REPLAY_REFUSED], r->ends[REPLAY_LOST]);
     if (r->ends[REPLAY_NOT_SUBMITTED])
         printf("; %u not submitted", r->ends[REPLAY_NOT_SUBMITTED]);
     printf("\ntasks: %" PRIu64 " done, %" PRIu64 " failed, %" PRIu64 " cancelled, %" PRIu64 " lost, %" PRIu64

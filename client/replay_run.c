@@ -557,6 +557,7 @@ static void interrupted(void *arg, int signo)
 {
     struct replay_result *result = arg;
     struct run *r = result->run;
+    uint32_t left;
 
     if (!r || result->interrupted) {
         if (r)
@@ -564,8 +565,10 @@ static void interrupted(void *arg, int signo)
         result->interrupted = true;
         return;
     }
-    fprintf(stderr, "%shawk: interrupted: cancelling %u jobs; once more to leave them behind\n",
-            r->terminal && !r->options->quiet ? "\r\033[K" : "", r->submitted - r->counts[FINISHED]);
+    left = r->submitted - r->counts[FINISHED];
+    fprintf(stderr, "%shawk: interrupted: cancelling %u job%s; once more to leave %s behind\n",
+            r->terminal && !r->options->quiet ? "\r\033[K" : "", left, PLURAL(left),
+            left == 1 ? "it" : "them");
     r->result->interrupted = true;
     r->give_up_us = loop_now(r->h->loop) + CANCEL_WAIT_US;
     for (struct job *j; (j = first_in(r, PLANNED));)

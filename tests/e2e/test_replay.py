@@ -50,7 +50,7 @@ def test_the_table_says_what_was_lost():
         words = r.stdout.split()
         for word in ("response", "queueing", "slowdown", "p99", "short", "long", "stolen"):
             assert word in words, r.stdout
-        assert "3 submitted to 1 dists, 3 ended, 0 refused, 0 lost" in r.stdout, r.stdout
+        assert "3 submitted to 1 dist, 3 ended, 0 refused, 0 lost" in r.stdout, r.stdout
         assert "6 done, 0 failed, 0 cancelled, 0 lost, 0 unaccounted for; 0 tried again" in r.stdout, r.stdout
         assert "load offered 2.000" in r.stdout, r.stdout
 
