@@ -274,6 +274,7 @@ static void finish(struct central *c)
         central_service_look(c);
     c->service_look = false;
     central_partition_flush(c);
+    central_tasks_end_unwanted(c);
     central_tasks_place(c);
     central_recall_run(c);
     central_members_flush(c);

@@ -106,6 +106,7 @@ struct central_summary {
     uint64_t slots;                     /* theirs */
     /* Where the policy reserves a share, but less than any worker has: the least slots of a worker; else 0. */
     uint32_t slots_least;
+    bool young; /* it goes on for a central that lost its state: what that one placed may still run */
 };
 /* What is cheap enough to look at after every turn. O(1), and O(slots of a worker) while there are too few to reserve one. */
 void central_view_summary(const struct central *c, struct central_summary *s);

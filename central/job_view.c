@@ -119,7 +119,7 @@ void central_task_view(const struct central *c, const struct long_job *j, uint32
 
 void central_job_blocked(const struct central *c, const struct long_job *j, char *buf, size_t size)
 {
-    int64_t left_us = central_orphan_left_us(c, j);
+    int64_t left_us = central_orphan_left_us(c, j), unreported_us = central_job_unreported_us(c, j);
 
     if (j->abandoned)
         snprintf(buf, size, "%s: nobody waits for it any more (central.long_lease)",
@@ -132,6 +132,11 @@ void central_job_blocked(const struct central *c, const struct long_job *j, char
             "no dist that is up has it, so nobody may wait for it any more: central cancels it in %lld s "
             "unless a dist claims it",
             (long long)(left_us / US_PER_S));
+    else if (unreported_us > 0)
+        snprintf(buf, size,
+                 "its dist is not there; central places what no worker has reported in %lld s, when "
+                 "central.long_lease is over",
+                 (long long)(unreported_us / US_PER_S));
     else if (j->desc->flags & JOB_DETACHED)
         snprintf(buf, size, "its dist is not there; central goes on with it");
     else

@@ -11,6 +11,19 @@ static uint32_t stream_of(const struct central *c, node_id_t dist)
     return n ? n->link : 0;
 }
 
+int64_t central_job_unreported_us(const struct central *c, const struct long_job *j)
+{
+    int64_t until_us = c->now_us;
+
+    for (uint32_t i = 0; i < j->n; i++) {
+        const struct long_task *t = &j->tasks[i];
+
+        if (t->place == PLACE_LIMBO && t->state == TASK_WAITING && t->w.finish_us > until_us)
+            until_us = t->w.finish_us;
+    }
+    return until_us - c->now_us;
+}
+
 static void send_accepted(struct central *c, const struct long_job *j, const struct node *dist)
 {
     struct msg *m = central_send(c, dist, MSG_LONG_ACCEPTED);
@@ -19,6 +32,7 @@ static void send_accepted(struct central *c, const struct long_job *j, const str
         return;
     m->long_accepted.job = (job_id_t){j->key.job};
     m->long_accepted.epoch = (uint16_t)j->key.epoch;
+    m->long_accepted.unreported_us = central_job_unreported_us(c, j);
 }
 
 static void send_refused(struct central *c, const struct node *dist, job_id_t job, uint16_t epoch, int err)
@@ -74,6 +88,7 @@ void central_jobs_watch(struct central *c, struct node *dist, const struct msg_l
     reply->long_watched.job = m->job;
     reply->long_watched.epoch = m->epoch;
     reply->long_watched.err = j ? 0 : HAWK_ENOT_FOUND;
+    reply->long_watched.unreported_us = j ? central_job_unreported_us(c, j) : 0;
 }
 
 /* ---- Submission ---- */
@@ -167,6 +182,12 @@ static void enlist(struct central *c, struct long_task *t)
 
 void central_jobs_journalled(struct central *c, struct long_job *j, int32_t err)
 {
+    if (!err) {
+        activate(c, j);
+        c->jobs_accepted++;
+        for (uint32_t i = 0; i < j->n; i++)
+            enlist(c, &j->tasks[i]);
+    }
     for (uint32_t i = 0; i < j->n_watchers; i++) {
         const struct node *dist = central_node_by_id(c, j->watchers[i].dist);
 
@@ -179,10 +200,6 @@ void central_jobs_journalled(struct central *c, struct long_job *j, int32_t err)
         central_job_free(c, j);
         return;
     }
-    activate(c, j);
-    c->jobs_accepted++;
-    for (uint32_t i = 0; i < j->n; i++)
-        enlist(c, &j->tasks[i]);
     if (j->cancel)
         central_jobs_cancel_all(c, j);
 }

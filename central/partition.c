@@ -5,7 +5,7 @@
 
 /* After a restart, workers join again in any order. Waiting a moment for them before anybody is told makes
  * the same workers reserved as before, by their ids, and spares the others the change. */
-static bool settling(const struct central *c) { return c->settle_us != TIME_NEVER; }
+bool central_partition_settles(const struct central *c) { return c->settle_us != TIME_NEVER; }
 
 /* What is reserved may not exceed this many slots. */
 static uint64_t target_slots(const struct central *c)
@@ -87,7 +87,7 @@ void central_partition_balance(struct central *c)
     uint64_t target = target_slots(c);
     struct node *n;
 
-    if (settling(c))
+    if (central_partition_settles(c))
         return;
     while (c->n_workers > 0 && (c->slots_reserved > target || c->n_general == 0)) {
         n = next_to_release(c);
@@ -102,8 +102,8 @@ uint32_t central_partition_least(const struct central *c)
 {
     uint32_t least = 1;
 
-    if (settling(c) || c->slots_reserved || !c->n_workers || !policy_has(&c->policy, POLICY_PARTITION) ||
-        !c->policy.short_share_ppm)
+    if (central_partition_settles(c) || c->slots_reserved || !c->n_workers ||
+        !policy_has(&c->policy, POLICY_PARTITION) || !c->policy.short_share_ppm)
         return 0;
     while (!c->general_with[least])
         least++;
@@ -126,7 +126,7 @@ void central_partition_flush(struct central *c)
 {
     bool first = false;
 
-    if (settling(c)) {
+    if (central_partition_settles(c)) {
         if (c->now_us < c->settle_us)
             return;
         c->settle_us = TIME_NEVER;

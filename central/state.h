@@ -335,6 +335,7 @@ struct central {
     struct list results_untold, results_told; /* struct long_result; the latter make room */
     uint64_t results_bytes;
     struct list limbo;   /* tasks at workers that are not here, by w.finish_us: when each is placed again */
+    bool unwanted;       /* some of them were cancelled, and end when all workers have reported */
     struct list orphans; /* active jobs that nobody waits for, by orphan_us */
     int64_t orphan_clock_us,
         orphan_since_us; /* that clock at the latter time; it goes on while a dist is up */
@@ -453,6 +454,8 @@ void central_partition_balance(struct central *c);
 void central_partition_tell(struct central *c, struct node *n);
 /* Tells those who are to be told, unless it is too early after a restart. */
 void central_partition_flush(struct central *c);
+/* After a restart: workers that were there before are still waited for. */
+bool central_partition_settles(const struct central *c);
 /* After a restart all that waits would go to the worker that answers first: placement waits a moment for the others. */
 bool central_partition_holds(const struct central *c);
 int64_t central_partition_due_us(const struct central *c);
@@ -516,6 +519,8 @@ void central_jobs_end_journalled(struct central *c, struct long_job *j);
 /* One more task of j is final or durable: goes on to the job's next state where that is due. */
 void central_jobs_progress(struct central *c, struct long_job *j);
 void central_jobs_cancel_all(struct central *c, struct long_job *j);
+/* For how much longer tasks of it that no worker has reported, and that may run somewhere, wait; 0: none does. */
+int64_t central_job_unreported_us(const struct central *c, const struct long_job *j);
 int64_t central_jobs_due_us(const struct central *c);
 void central_jobs_run(struct central *c);
 void central_jobs_free(struct central *c);
@@ -571,6 +576,8 @@ void central_tasks_worker_gone(struct central *c, struct node *n);
 void central_tasks_worker_replaced(struct central *c, struct node *n, int64_t due_us);
 /* Places everything that waits, as long as there is a worker. */
 void central_tasks_place(struct central *c);
+/* When all workers that can be reached have said what they hold: what was cancelled meanwhile, and nobody has, ends. */
+void central_tasks_end_unwanted(struct central *c);
 int64_t central_tasks_due_us(const struct central *c);
 void central_tasks_run(struct central *c);
 

@@ -224,17 +224,31 @@ static void lost(struct central *c, struct long_task *t, bool started)
 
 void central_task_lost(struct central *c, struct long_task *t) { lost(c, t, t->state == TASK_RUNNING); }
 
+/* Whether a worker that can be reached may still say that it has a task in limbo. */
+static bool reports_due(const struct central *c)
+{
+    return central_partition_settles(c) || c->n_reporting > 0;
+}
+
+/* Of a task in limbo that nobody reports nothing shows that it ever started. Should a worker have it that is cut off, that one
+ * ends it when its lease is over, or is told to when it is back. */
+static bool is_nowhere(const struct long_task *t)
+{
+    return t->place == PLACE_LIMBO && t->state == TASK_WAITING;
+}
+
 void central_task_cancel(struct central *c, struct long_task *t)
 {
     struct try_id id = central_task_try(t);
 
     if (task_state_final(t->state) || t->cancelled)
         return;
-    if (t->place == PLACE_QUEUE || t->unsent) {
+    if (t->place == PLACE_QUEUE || t->unsent || (is_nowhere(t) && !reports_due(c))) {
         end_unreported(c, t, TASK_CANCELLED, OUTCOME_CANCELLED);
         return;
     }
     t->cancelled = true;
+    c->unwanted = c->unwanted || is_nowhere(t);
     if (t->place == PLACE_WORKER)
         send_cancel(c, node_of(t), &id);
 }
@@ -570,6 +584,19 @@ int64_t central_tasks_due_us(const struct central *c)
     return list_empty(&c->limbo) || c->n_reporting > 0
                ? TIME_NEVER
                : container_of(c->limbo.next, struct waiting_task, link)->finish_us;
+}
+
+void central_tasks_end_unwanted(struct central *c)
+{
+    if (!c->unwanted || reports_due(c))
+        return;
+    c->unwanted = false;
+    list_foreach(&c->limbo, entry, next) {
+        struct long_task *t = container_of(entry, struct long_task, w.link);
+
+        if (t->cancelled && is_nowhere(t))
+            end_unreported(c, t, TASK_CANCELLED, OUTCOME_CANCELLED);
+    }
 }
 
 void central_tasks_run(struct central *c)

@@ -72,7 +72,8 @@ void central_view_summary(const struct central *c, struct central_summary *s)
                                   .workers = c->n_workers,
                                   .workers_reserved = c->n_workers - c->n_general,
                                   .slots = c->slots,
-                                  .slots_least = central_partition_least(c)};
+                                  .slots_least = central_partition_least(c),
+                                  .young = central_is_young(c)};
 }
 
 void central_view_totals(const struct central *c, struct central_totals *t)

@@ -119,14 +119,27 @@ static void full_text(const struct dist *d, char *text, size_t size)
                  d->cfg.tasks_unfinished_max, d->cfg.unfinished_bytes_max >> 20);
 }
 
+static void draining_text(const struct api *a, char *text, size_t size)
+{
+    struct central_node v;
+    /* The dist of `hawk up` is the only one there, under a name of its own. */
+    if (a->roles.central &&
+        central_view_node(a->roles.central, dist_node(a->roles.dist), loop_now(a->loop), &v))
+        snprintf(text, size,
+                 "the job " API_NOT_ACCEPTED_TEXT ": %s " API_DRAINING_TEXT "; `hawk undrain %s` ends that",
+                 v.member.name->data, v.member.name->data);
+    else
+        snprintf(text, size,
+                 "the job " API_NOT_ACCEPTED_TEXT ": dist %s " API_DRAINING_TEXT "; submit to another dist",
+                 a->roles.name);
+}
+
 void api_refusal(const struct api *a, int err, char *text, size_t size)
 {
     if (err == HAWK_ELIMIT)
         full_text(a->roles.dist, text, size);
     else if (err == HAWK_EDRAINING)
-        snprintf(text, size,
-                 "the job " API_NOT_ACCEPTED_TEXT ": dist %s " API_DRAINING_TEXT "; submit to another dist",
-                 a->roles.name);
+        draining_text(a, text, size);
     else if (err == HAWK_EDENIED)
         snprintf(text, size,
                  "the job " API_NOT_ACCEPTED_TEXT

@@ -192,8 +192,17 @@ static void fill_blocked(const struct api *a, const struct dist_job *j, const st
     uint32_t n = 0;
     enum dist_block b = dist_blocked(a->roles.dist, j, &n);
     const char *what = b == DIST_BLOCK_PROBES ? "worker" : "task";
+    int64_t left_us = dist_unreported_us(j, loop_now(a->loop));
+    char left[32];
     buf[0] = 0;
-    if (b == DIST_BLOCK_APP)
+    if (b == DIST_BLOCK_PLACEMENT && left_us > 0)
+        snprintf(
+            buf, size,
+            "no worker has reported them since central started, and one that central does not hear may run "
+            "them: they are placed in %s, when central.long_lease is over (%u task%s)",
+            duration_format(left, sizeof left, (left_us + US_PER_S - 1) / US_PER_S * US_PER_S), n,
+            n == 1 ? "" : "s");
+    else if (b == DIST_BLOCK_APP)
         snprintf(buf, size, "no worker serves application %.*s: start an executor of it (%u task%s)",
                  (int)LIMIT_NAME_BYTES, app->data, n, n == 1 ? "" : "s");
     else if (b != DIST_BLOCK_NOTHING && n)

@@ -38,6 +38,7 @@ struct central_daemon {
     /* What the log said last. */
     uint32_t reserved, policy, note;  /* the last: of api_partition_note */
     int64_t cutoff_us, policy_set_us; /* TIME_NEVER: nothing is set */
+    bool young;
     struct leader_view seen;
 };
 
@@ -100,6 +101,16 @@ static void log_policy(struct central_daemon *d, uint32_t version)
                  "policy reset` puts the configuration in force");
 }
 
+/* An idle cluster that starts nothing for a minute is a riddle, unless somebody says why. */
+static void log_unreported(const struct central_daemon *d, const char *which)
+{
+    char lease[32];
+    log_info(
+        "%s, and that no worker reports, wait until central.long_lease (%s) is over: a worker that is not "
+        "heard may run them; `hawk explain` shows what is left of it",
+        which, duration_format(lease, sizeof lease, d->process.config.central.long_lease));
+}
+
 /* After each turn: cutoff, partition and what is set of the policy, when they moved. */
 static void after_turn(void *arg)
 {
@@ -119,6 +130,9 @@ static void after_turn(void *arg)
         log_info("%s", note);
     if (s.policy_version != d->policy)
         log_policy(d, s.policy_version);
+    if (s.young && !d->young)
+        log_unreported(d, "this central goes on for one that lost its state: long tasks that dists bring");
+    d->young = s.young;
     d->note = noted;
     d->cutoff_us = s.cutoff_us;
     d->reserved = s.workers_reserved;
@@ -297,6 +311,10 @@ static int reign(struct central_daemon *d, const struct leader_view *v)
     if (err)
         return err;
     feed(d, &(struct msg){.type = MSG_RECOVERED});
+    struct central_totals t;
+    central_view_totals(d->role, &t);
+    if (t.long_tasks > 0)
+        log_unreported(d, "long tasks of the journal that have not ended");
     server_set_links(p->server, node_links(d->node));
     return 0;
 }
@@ -316,6 +334,7 @@ static void abdicate(struct central_daemon *d)
     d->journal = NULL;
     d->reserved = d->policy = d->note = 0;
     d->cutoff_us = 0;
+    d->young = false;
     d->policy_set_us = TIME_NEVER;
 }
 

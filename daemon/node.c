@@ -287,6 +287,8 @@ static void from_central(struct node *n, const struct msg *m)
     if (m->type == MSG_REFUSED)
         log_error("central refused to let %s %s join: %s", role_text(n->kind), n->name,
                   m->refused.why ? m->refused.why->data : hawk_strerror(m->refused.err));
+    if (m->type == MSG_QUIT)
+        log_info("told by central to stop%s", m->quit.now ? " now" : "");
     node_feed(n, m);
     if (m->type == MSG_MEMBERS && m->members.list)
         members_seen(n, m->members.list);

@@ -71,6 +71,10 @@ const char *dist_block_text(enum dist_block b);
 /* *n, when not NULL: how many workers its probes wait at (PROBES), or how many of its tasks it is that wait. */
 enum dist_block dist_blocked(const struct dist *d, const struct dist_job *job, uint32_t *n);
 
+/* For how much longer central does not place waiting tasks of the job again, since a worker that it does not hear may have
+ * them; 0: it would place all. */
+int64_t dist_unreported_us(const struct dist_job *job, int64_t now_us);
+
 /* The nodes central told of: the one with the least id above `after` (NODE_NONE to start), or NULL. */
 const struct member *dist_next_member(const struct dist *d, node_id_t after);
 /* The i-th application that it serves, in no order; NULL past the last. */

@@ -364,6 +364,7 @@ void on_long_accepted(struct step *s, const struct msg *m)
     if (!job)
         return;
     accepted(s, job);
+    job->unreported_us = s->now + m->long_accepted.unreported_us;
     if (job->handed_again) {
         job->handed_again = false;
         put_watch(s, job);
@@ -507,6 +508,7 @@ void on_long_watched(struct step *s, const struct msg *m)
 
     if (!job)
         return;
+    job->unreported_us = s->now + m->long_watched.unreported_us;
     if (job->hand == HAND_ASKED) {
         answered(s, job, m->long_watched.err);
     } else if (m->long_watched.err == 0) {

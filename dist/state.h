@@ -153,8 +153,9 @@ struct dist_job {
     struct start_failure
         *failures; /* one for each worker that is avoided for it; at most START_FAILURES_MAX */
     uint32_t failures_n, failures_cap;
-    uint32_t central_n; /* central's tasks that are not final */
-    uint32_t left_out;  /* tasks whose end is not in the journal: cancelled before they were launched */
+    uint32_t central_n;    /* central's tasks that are not final */
+    int64_t unreported_us; /* until then those that no worker has reported may not be placed */
+    uint32_t left_out;     /* tasks whose end is not in the journal: cancelled before they were launched */
     uint32_t in[TASK_STATE_COUNT]; /* tasks by state */
 
     uint32_t probes_sent, probes_cancelled, probes_unused, probes_lost, reservations_stolen;

@@ -229,6 +229,13 @@ static enum dist_block blocked(const struct dist *d, const struct dist_job *job,
 
 bool dist_ready(const struct dist *d) { return d->joined && numbers_error(d) != HAWK_ENOT_REGISTERED; }
 
+int64_t dist_unreported_us(const struct dist_job *job, int64_t now_us)
+{
+    bool waits = job->hand == HAND_ACCEPTED && job->in[TASK_WAITING] > job->unlaunched;
+
+    return waits && job->unreported_us > now_us ? job->unreported_us - now_us : 0;
+}
+
 enum dist_block dist_blocked(const struct dist *d, const struct dist_job *job, uint32_t *n)
 {
     uint32_t count;

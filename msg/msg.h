@@ -263,13 +263,13 @@ enum route {
 #define FIELDS_job_report(F) F(blob, name) F(i64, mean_us) F(u64, task_us) F(u32, tasks) F(u8, class)
 #define FIELDS_long_submit(F)                                                                                \
     F(job, job) F(desc, desc) F(tasks, tasks) F(i64, estimate_us) F(u16, epoch) F(u8, why) F(u16, owner)
-#define FIELDS_long_accepted(F) F(job, job) F(u16, epoch)
+#define FIELDS_long_accepted(F) F(job, job) F(u16, epoch) F(i64, unreported_us)
 #define FIELDS_long_refused(F) F(job, job) F(i32, err) F(u16, epoch)
 #define FIELDS_long_cancel(F) F(job, job) F(u16, epoch) F(u16, owner)
 #define FIELDS_long_watch(F) F(job, job) F(u16, epoch) F(u16, owner)
 #define FIELDS_long_task(F)                                                                                  \
     F(try, id) F(i64, wait_us) F(i64, run_us) F(node, worker) F(i32, code) F(u8, state) F(u8, outcome)
-#define FIELDS_long_watched(F) F(job, job) F(i32, err) F(u16, epoch)
+#define FIELDS_long_watched(F) F(job, job) F(i32, err) F(u16, epoch) F(i64, unreported_us)
 
 #define FIELDS_partition(F) F(u32, epoch) F(u8, general)
 #define FIELDS_partition_ack(F) F(u32, epoch)

@@ -73,6 +73,60 @@ static void what_nobody_reports_is_placed_again_after_one_lease(void **state)
     end(&c);
 }
 
+static void a_dist_is_told_how_long_what_nobody_reports_waits(void **state)
+{
+    struct cluster c;
+
+    recover(&c);
+    tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(1, 1), .epoch = 1);
+    assert_int_equal(expect(&c.t, LONG_WATCHED, long_watched, c.d)->unreported_us, 60 * S);
+    pass(&c.t, 20 * S);
+    tell(&c.t, TASK_HELD, task_held, c.w[0], .id = try_of(1, 1, 1, 1), .run_us = 2 * S,
+         .state = TASK_RUNNING);
+    tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(1, 1), .epoch = 1);
+    assert_int_equal(expect(&c.t, LONG_WATCHED, long_watched, c.d)->unreported_us, 40 * S);
+    tell(&c.t, TASK_HELD, task_held, c.w[0], .id = try_of(1, 1, 2, 1), .run_us = 2 * S,
+         .state = TASK_RUNNING);
+    tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(1, 1), .epoch = 1);
+    assert_int_equal(expect(&c.t, LONG_WATCHED, long_watched, c.d)->unreported_us, 0);
+    end(&c);
+}
+
+/* Those that a worker still says it has end when it has ended them. */
+static void what_is_cancelled_and_nobody_reports_ends_when_all_have_reported(void **state)
+{
+    struct cluster c;
+
+    recover(&c);
+    tell(&c.t, LONG_CANCEL, long_cancel, c.d, .job = JOB(1, 1), .epoch = 1);
+    expect_none(&c.t, JOURNAL_TASK, 0);
+    tell(&c.t, TASK_HELD, task_held, c.w[0], .id = try_of(1, 1, 1, 1), .run_us = 2 * S,
+         .state = TASK_RUNNING);
+    assert_int_equal(expect(&c.t, TASK_CANCEL, task_cancel, c.w[0])->id.task, 1);
+    tell(&c.t, HELD_END, held_end, c.w[0], 0);
+    pass(&c.t, 3 * S);
+    assert_int_equal(expect(&c.t, JOURNAL_TASK, journal_task, 0)->id.task, 2);
+    expect_none(&c.t, JOURNAL_JOB_END, 0);
+    finished(&c.t, c.w[0], try_of(1, 1, 1, 1), OUTCOME_CANCELLED, 0, 5 * S);
+    assert_int_equal(expect(&c.t, JOURNAL_JOB_END, journal_job_end, 0)->state, JOB_CANCELLED);
+    end(&c);
+}
+
+static void what_nobody_reported_is_cancelled_at_once(void **state)
+{
+    struct cluster c;
+
+    recover(&c);
+    tell(&c.t, HELD_END, held_end, c.w[0], 0);
+    pass(&c.t, 3 * S);
+    tell(&c.t, LONG_CANCEL, long_cancel, c.d, .job = JOB(1, 1), .epoch = 1);
+    assert_int_equal(expect(&c.t, JOURNAL_JOB_END, journal_job_end, 0)->state, JOB_CANCELLED);
+    /* One that was cut off all the time has it after all. */
+    tell(&c.t, TASK_HELD, task_held, c.w[0], .id = try_of(1, 1, 1, 1), .state = TASK_RUNNING);
+    assert_int_equal(expect(&c.t, TASK_CANCEL, task_cancel, c.w[0])->id.task, 1);
+    end(&c);
+}
+
 /* It ran as a later try, perhaps, that never came to be on record, and runs still (hawk sim --faults --seed 24904). */
 static void an_older_try_that_was_lost_says_nothing_of_later_ones(void **state)
 {
@@ -310,9 +364,11 @@ static void a_cancelled_job_stays_cancelled_after_a_restart(void **state)
 {
     struct cluster c;
     struct job_desc *d = desc_of("", 2);
+    struct blob *w0 = blob_str("w0");
 
     talk_config(&c.t);
     talk_start(&c.t);
+    tell(&c.t, JOURNAL_NODE, journal_node, 0, .name = w0, .node = {1}, .role = ROLE_WORKER);
     tell(&c.t, JOURNAL_JOB, journal_job, 0, .job = JOB(9, 1), .desc = d, .epoch = 1);
     tell(&c.t, JOURNAL_CANCEL, journal_cancel, 0, .job = JOB(9, 1), .epoch = 1);
     tell(&c.t, RECOVERED, recovered, 0, 0);
@@ -325,6 +381,7 @@ static void a_cancelled_job_stays_cancelled_after_a_restart(void **state)
     expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
     assert_int_equal(expect(&c.t, JOURNAL_JOB_END, journal_job_end, 0)->state, JOB_CANCELLED);
     job_desc_drop(d);
+    blob_drop(w0);
     end(&c);
 }
 
@@ -400,6 +457,9 @@ int main(void)
         cmocka_unit_test(a_moved_job_belongs_to_the_same_dist_after_a_restart),
         cmocka_unit_test(a_moved_job_that_ends_after_a_restart_is_kept_for_its_dist),
         cmocka_unit_test(what_nobody_reports_is_placed_again_after_one_lease),
+        cmocka_unit_test(a_dist_is_told_how_long_what_nobody_reports_waits),
+        cmocka_unit_test(what_is_cancelled_and_nobody_reports_ends_when_all_have_reported),
+        cmocka_unit_test(what_nobody_reported_is_cancelled_at_once),
         cmocka_unit_test(placement_waits_for_every_worker_to_answer),
         cmocka_unit_test(placement_does_not_wait_for_a_worker_that_does_not_answer),
         cmocka_unit_test(an_older_try_that_was_lost_says_nothing_of_later_ones),

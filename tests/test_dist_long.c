@@ -32,6 +32,9 @@ static void test_from_submission_to_end(void **state)
     assert_int_equal(job_view_of(t, 1).state, JOB_WAITING);
     assert_true(node_eq(job_view_of(t, 1).owner, NODE_CENTRAL));
     assert_int_equal(block_of(t, 1), DIST_BLOCK_PLACEMENT);
+    HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = J(1), .epoch = 1, .unreported_us = 500);
+    assert_int_equal(dist_unreported_us(dist_find(&t->d, J(1)), t->now + 100), 400);
+    assert_int_equal(dist_unreported_us(dist_find(&t->d, J(1)), t->now + 501), 0);
     HEAR(t, 0, WATCH, watch, .job = J(1), .on = 1);
     long_task(t, try_of(1, 0, 1, 1), TASK_PLACED, 101);
     says(t, "- TASK_EVENT id=3.1/0@1.1 run_us=0 wait_us=0 worker=101 code=0 state=1");
@@ -39,6 +42,7 @@ static void test_from_submission_to_end(void **state)
     long_task(t, try_of(1, 1, 1, 1), TASK_PLACED, 101);
     says(t, "- TASK_EVENT id=3.1/1@1.1");
     assert_int_equal(block_of(t, 1), DIST_BLOCK_PLACED);
+    assert_int_equal(dist_unreported_us(dist_find(&t->d, J(1)), t->now), 0); /* all are placed */
     t->now += 500;
     long_task(t, try_of(1, 0, 1, 1), TASK_RUNNING, 101);
     says(t, "- TASK_EVENT id=3.1/0@1.1");

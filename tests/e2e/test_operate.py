@@ -2,6 +2,7 @@
 import functools
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -226,6 +227,32 @@ def test_all_goes_down_and_comes_back():
         assert jobs
 
 
+def test_what_may_still_run_waits_and_says_so():
+    """Idle after a restart: central cannot know that no worker has the long tasks."""
+    with Cluster(workers=1, central=("--short-partition", "0%")) as c:
+        task = ("--", "sh", "-c", f"until test -e {c.dir}/go; do sleep 0.02; done")
+        first, second = (c.submit("--class", "long", "--array", "1-3", *task) for _ in range(2))
+        wait_for("a task to run", lambda: running(c, first))
+        c.hawk("down", "--yes", "--grace", "0")
+        for d in c.dists + c.workers + [c.central]:
+            assert d.wait() == 0 and "told by central to stop" in d.text() or d == c.central, d.text()
+        c.dists.clear(), c.workers.clear(), c.dist_addrs.clear()
+        c.start_central(c.central_addr)
+        said = [line for line in c.central.text().splitlines() if "central.long_lease (1m) is over" in line]
+        assert len(said) == 1 and "have not ended" in said[0], c.central.text()
+        c.start_worker("w1")
+        c.start_dist("d1")
+        explained = wait_for("the reason", lambda: re.search(
+            r"no worker has reported them since central started.*placed in (\d+)s.*\(3 tasks\)", c.hawk("explain", first).stdout))
+        assert 0 < int(explained[1]) <= 60
+        # Without a wait for the lease.
+        assert c.hawk("cancel", first).stdout == f"{first} cancelled\n"
+        ended = wait_for("its end", lambda: c.job(first)["state"] == "cancelled" and c.job(first))
+        assert ended["cancelled"] == 3, ended
+        assert "already ended" in c.hawk("cancel", first).stdout
+        assert c.job(second)["waiting"] == 3
+
+
 def test_without_central():
     with Cluster(dists=1, workers=1, central=FAST) as c:
         c.central.kill()
@@ -249,6 +276,11 @@ def test_hawk_up():
         ran = json.loads(hawk("job", job, "--tasks", "9", "--output", "json").stdout)["jobs"][0]["task_list"]
         assert {t["worker_name"] for t in ran} == {"w2"}, ran
         hawk("undrain", "w1")
+        hawk("drain", "dist")
+        said = hawk("submit", "--", "true", check=3).stderr
+        assert ": dist is draining: it takes no new jobs; `hawk undrain dist`" in said, said
+        hawk("undrain", "dist")
+        hawk("submit", "--wait", "--", "true")
         assert "one process" in hawk("down", "w1", check=2).stderr
         assert "hawk up: stopped" in hawk("down").stdout
         assert up.wait() == 0, up.text()
