@@ -232,10 +232,7 @@ static void walk(struct strays *s, const struct stray *x, enum tell tell)
     struct pids l = {0};
 
     if (tell != TELL_NOTHING)
-        kill(x->pid,
-             tell == TELL_KILL ? SIGKILL : SIGTERM); /* our child: its number is its own till it is reaped */
-    if (tell == TELL_TERM)
-        kill(x->pid, SIGCONT);
+        kill(x->pid, SIGSTOP); /* its children would be strays of their own as soon as it ended */
     add_children(&l, x->pid);
     for (uint32_t i = 0; i < l.n; i++) {
         struct process p;
@@ -247,6 +244,10 @@ static void walk(struct strays *s, const struct stray *x, enum tell tell)
         if (tell != TELL_NOTHING)
             signal_descendant(p.pid, &p, tell == TELL_KILL);
     }
+    if (tell != TELL_NOTHING) /* our child: its number is its own till it is reaped */
+        kill(x->pid, tell == TELL_KILL ? SIGKILL : SIGTERM);
+    if (tell == TELL_TERM)
+        kill(x->pid, SIGCONT);
     free(l.v);
 }
 
