@@ -247,8 +247,11 @@ static void share_out(struct step *s, struct dist_job *job, const struct draw *p
     uint64_t total = draw_total(pool);
     uint64_t want = probes_for(job, job->unlaunched);
     uint64_t share = (want * slots + total - 1) / total;
+    const struct dist_place *p = place_find(s->d, job, n);
 
     if (starts_avoid(s->d, job, n->m.node.v))
+        return;
+    if (p && p->live > 0) /* it was away for central only, which has restarted, and has its share */
         return;
     if (want <= total - slots) { /* its probes have spread as widely as they would at first */
         wait_not(job);

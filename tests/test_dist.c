@@ -308,6 +308,26 @@ static void test_waits_for_the_first_worker(void **state)
     talk_end(t);
 }
 
+/* Central restarts, and lists the workers one after the other, as they join: their streams and queues are as before. */
+static void test_who_is_listed_again_has_its_share(void **state)
+{
+    struct talk *t = talk_joined("hawk", 2);
+    struct members *none = members_new(0);
+
+    submit(t, desc_new(2, ""));
+    ignore(t);
+    for (int restart = 0; restart < 3; restart++) {
+        HEAR(t, CENTRAL, MEMBERS, members, .list = none);
+        worker_member(t, 101, 1, MEMBER_UP, true);
+        worker_member(t, 102, 1, MEMBER_UP, true);
+    }
+    members_drop(none);
+    assert_int_equal(job_view_of(t, 1).probes_live, 4);
+    worker_up(t, 103, 1, true); /* who was not there before has none yet */
+    says(t, "103 PROBE job=3.1 estimate_us=0 count=2");
+    talk_end(t);
+}
+
 static void test_refused_probes_are_sent_again_later(void **state)
 {
     struct talk *t = talk_joined("hawk", 2);
@@ -883,6 +903,7 @@ int main(void)
         cmocka_unit_test(test_only_live_workers_with_a_stream_are_drawn),
         cmocka_unit_test(test_partitions),
         cmocka_unit_test(test_waits_for_the_first_worker),
+        cmocka_unit_test(test_who_is_listed_again_has_its_share),
         cmocka_unit_test(test_refused_probes_are_sent_again_later),
         cmocka_unit_test(test_requests_and_no_task),
         cmocka_unit_test(test_each_task_gets_its_argument),
