@@ -102,7 +102,7 @@ bool central_drain_is_empty(const struct central *c, const struct node *n)
         return true;
     if (msg_in_version(MSG_DRAINED, n->version))
         return n->empty;
-    return n->beat_us > n->drain_us + 2 * c->cfg.heartbeat_us &&
+    return n->heartbeat_at > n->drain_us + 2 * c->cfg.heartbeat_us &&
            n->queued + n->running_short + n->running_long + n->jobs_unfinished == 0;
 }
 

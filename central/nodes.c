@@ -596,7 +596,7 @@ void central_nodes_numbers(struct central *c, struct node *n, uint64_t next)
 void central_nodes_heartbeat(struct central *c, struct node *n, const struct msg_heartbeat *m)
 {
     central_node_set_reporting(c, n, false); /* what it holds came before */
-    n->beat_us = c->now_us;
+    n->heartbeat_at = c->now_us;
     n->queued = m->queued;
     n->running_short = m->running_short;
     n->running_long = m->running_long;

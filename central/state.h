@@ -84,7 +84,7 @@ struct node {
     bool empty;           /* drained, and it says that nothing is left there */
     bool awaited;         /* one of central.n_awaited */
     int64_t suspect_us;
-    int64_t drain_us, beat_us; /* when it was drained; when its last heartbeat came */
+    int64_t drain_us, heartbeat_at; /* when it was drained; when its last heartbeat came */
     struct blob *name, *addr;
     uint64_t incarnation;
     uint32_t version;  /* of the protocol, as its link is spoken */

@@ -186,7 +186,7 @@ static void one_thing(struct fuzz *f)
     case 5:
         return say_to(f, LONG_WORK, long_work, CENTRAL, (uint8_t)below(f, 2));
     case 6:
-        return say_to(f, HEARTBEAT_ACK, heartbeat_ack, CENTRAL, f->t.w.beat_seq - (uint32_t)below(f, 3));
+        return say_to(f, HEARTBEAT_ACK, heartbeat_ack, CENTRAL, f->t.w.heartbeat_seq - (uint32_t)below(f, 3));
     case 7:
         return say_to(f, PARTITION, partition, CENTRAL, .epoch = 2, .general = below(f, 3) > 0);
     case 8:

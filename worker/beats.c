@@ -36,9 +36,9 @@ static void look(struct worker *w, struct owner *o, int64_t late_us, struct out 
 /* At most 1 message per dist. O(dists). */
 static void look_at_dists(struct worker *w, struct out *out)
 {
-    int64_t late_us = w->now_us - w->look_at;
+    int64_t late_us = w->now_us - w->beats_at;
 
-    w->look_at = TIME_NEVER;
+    w->beats_at = TIME_NEVER;
     list_foreach(&w->up_owners, l, next) {
         struct owner *o = container_of(l, struct owner, link);
 
@@ -47,7 +47,7 @@ static void look_at_dists(struct worker *w, struct out *out)
             continue;
         }
         look(w, o, late_us, out);
-        w->look_at = w->now_us + PULSE_LOOK_US;
+        w->beats_at = w->now_us + PULSE_LOOK_US;
     }
 }
 
@@ -60,7 +60,7 @@ static int64_t loot_due(const struct worker *w)
 
 void wk_beats_due(struct worker *w, struct out *out)
 {
-    if (w->look_at <= w->now_us)
+    if (w->beats_at <= w->now_us)
         look_at_dists(w, out);
     while (loot_due(w) <= w->now_us) {
         node_id_t thief = container_of(w->loot.next, struct loot, link)->thief;
@@ -72,15 +72,15 @@ void wk_beats_due(struct worker *w, struct out *out)
 
 void wk_beats_await(struct worker *w, const struct owner *o)
 {
-    if (w->look_at == TIME_NEVER && answers_beats(o) && w->config.heartbeats)
-        w->look_at = w->now_us + PULSE_LOOK_US;
+    if (w->beats_at == TIME_NEVER && answers_beats(o) && w->config.heartbeats)
+        w->beats_at = w->now_us + PULSE_LOOK_US;
 }
 
 int64_t wk_beats_next(const struct worker *w)
 {
     int64_t at_us = loot_due(w);
 
-    return at_us < w->look_at ? at_us : w->look_at;
+    return at_us < w->beats_at ? at_us : w->beats_at;
 }
 
 /* 1 message. */

@@ -33,7 +33,7 @@ void wk_central_lost(struct worker *w)
 
     w->central_up = w->joined = false;
     w->heartbeat_at = TIME_NEVER;
-    w->beat_awaited = 0;
+    w->heartbeat_awaited = 0;
     if (!o || o->state != OWNER_UP)
         return;
     wk_owner_set_state(w, o, OWNER_AWAY);
@@ -192,15 +192,15 @@ void wk_heartbeat_due(struct worker *w, struct out *out)
     }
     w->counters_changed = 0;
     m = &out_add(out, MSG_HEARTBEAT, NODE_CENTRAL.v)->heartbeat;
-    m->seq = ++w->beat_seq;
+    m->seq = ++w->heartbeat_seq;
     m->queued = (uint32_t)w->n_reservations + w->n_queued_tasks;
     m->running_long = w->n_long;
     m->running_short = busy - w->n_long;
-    m->quiet = w->beat_awaited == 0 && !wants_ack(w);
+    m->quiet = w->heartbeat_awaited == 0 && !wants_ack(w);
     /* One at a time is watched, so that a central that is slow to acknowledge renews the lease as well. */
-    if (!m->quiet && w->beat_awaited == 0) {
-        w->beat_awaited = w->beat_seq;
-        w->beat_sent_us = w->now_us;
+    if (!m->quiet && w->heartbeat_awaited == 0) {
+        w->heartbeat_awaited = w->heartbeat_seq;
+        w->heartbeat_sent_us = w->now_us;
     }
 }
 
@@ -210,10 +210,10 @@ void wk_on_heartbeat_ack(struct worker *w, const struct event *e, struct out *ou
 {
     uint32_t seq = e->m.heartbeat_ack.seq;
 
-    if (!w->joined || w->beat_awaited == 0 || seq < w->beat_awaited || seq > w->beat_seq)
+    if (!w->joined || w->heartbeat_awaited == 0 || seq < w->heartbeat_awaited || seq > w->heartbeat_seq)
         return;
-    w->beat_awaited = 0;
-    lease_renewed(w, w->beat_sent_us);
+    w->heartbeat_awaited = 0;
+    lease_renewed(w, w->heartbeat_sent_us);
 }
 
 bool wk_lease_is_over(const struct worker *w) { return w->lease_over || w->now_us >= w->lease_end_us; }

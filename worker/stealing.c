@@ -193,9 +193,9 @@ void wk_loot_return(struct worker *w, node_id_t thief, struct out *out)
 /* ---- As thief ---- */
 
 /* Central is silent: it hangs, or the network does. Three heartbeats, as central waits for us (DESIGN 3.9). */
-static bool beat_overdue(const struct worker *w)
+static bool heartbeat_overdue(const struct worker *w)
 {
-    return w->beat_awaited != 0 && w->now_us - w->beat_sent_us > 3 * w->heartbeat_us;
+    return w->heartbeat_awaited != 0 && w->now_us - w->heartbeat_sent_us > 3 * w->heartbeat_us;
 }
 
 static struct thief_env thief_env(struct worker *w)
@@ -212,7 +212,7 @@ static struct thief_env thief_env(struct worker *w)
         .self = w->node,
         .hungry = hungry,
         .long_work = w->long_work,
-        .paired = w->joined && !beat_overdue(w),
+        .paired = w->joined && !heartbeat_overdue(w),
         .freed = hungry && w->freed,
     };
 }

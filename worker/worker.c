@@ -58,7 +58,7 @@ void worker_init(struct worker *w, const struct worker_config *c, uint64_t seed)
     CHECK(c->name != NULL);
     CHECK(c->addr != NULL);
     *w = (struct worker){
-        .config = *c, .heartbeat_at = TIME_NEVER, .look_at = TIME_NEVER, .lease_end_us = TIME_NEVER};
+        .config = *c, .heartbeat_at = TIME_NEVER, .beats_at = TIME_NEVER, .lease_end_us = TIME_NEVER};
     blob_ref(c->name);
     blob_ref(c->addr);
     rng_seed(&w->rng, seed);

@@ -49,19 +49,19 @@ void worker_config_init(struct worker_config *c);
  * A simulated worker is never in the cache. What nearly every step looks at lies together, from the last counters, which
  * are those of messages, to the thief; what only some look at stands before and behind it. */
 struct worker {
-    struct list up_owners; /* with a stream (central: joined) */
-    int64_t beat_sent_us;  /* the heartbeat whose acknowledgement is awaited */
+    struct list up_owners;     /* with a stream (central: joined) */
+    int64_t heartbeat_sent_us; /* the heartbeat whose acknowledgement is awaited */
     uint64_t counters[COUNTER_COUNT];
 
     uint32_t counters_changed;   /* bits by enum counter: to be told with the next heartbeat */
-    uint32_t beat_awaited;       /* the number of the heartbeat whose acknowledgement is awaited, 0: none */
+    uint32_t heartbeat_awaited;  /* the number of the heartbeat whose acknowledgement is awaited, 0: none */
     uint32_t n_free;             /* slots */
     uint32_t n_stuck;            /* lanes with a stuck reservation */
     struct list touched;         /* lanes to look at again at the end of this step */
     struct worker_config config; /* config.policy is the policy in force */
     int64_t now_us;              /* of the event being handled */
     int64_t heartbeat_at;        /* TIME_NEVER when none is due */
-    int64_t look_at;             /* at dists that owe something; TIME_NEVER: none does */
+    int64_t beats_at;            /* at dists that owe something; TIME_NEVER: none does */
     uint64_t cluster;            /* where it is called `node`; 0: nowhere yet */
     node_id_t node;
     bool central_up : 1, joined : 1, general : 1, long_work : 1;
@@ -99,9 +99,9 @@ struct worker {
     uint64_t n_reservations;                     /* counts queued or in loot */
     uint64_t unacked_bytes;                      /* of results in completions that are not acknowledged */
     uint32_t n_tasks, n_queued_tasks, n_unacked; /* all; in the queue; completions */
-    uint32_t n_placed;     /* of n_tasks, central's: its limit, not the queue's, holds for them */
-    uint32_t n_queued_any; /* entries in the queues that may be stolen, and need no application */
-    uint32_t beat_seq;     /* of the last heartbeat sent */
+    uint32_t n_placed;      /* of n_tasks, central's: its limit, not the queue's, holds for them */
+    uint32_t n_queued_any;  /* entries in the queues that may be stolen, and need no application */
+    uint32_t heartbeat_seq; /* of the last heartbeat sent */
 
     /* And what few do. */
     struct rng rng;
