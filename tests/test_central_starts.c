@@ -55,11 +55,82 @@ static void it_fails_where_nobody_can_start_it(void **state)
     end(&c);
 }
 
+/* However many workers there are. */
+static void it_fails_after_a_few(void **state)
+{
+    struct cluster c;
+
+    begin(&c, 8);
+    submit(&c.t, c.d, 1, 1, S);
+    for (uint32_t i = 0; i < START_WORKERS_MAX; i++) {
+        uint32_t worker = placed_at(&c.t);
+
+        assert_true(worker > 0);
+        cannot_start(&c.t, worker, try_of(c.d, 1, 0, (uint16_t)(i + 1)));
+    }
+    assert_int_equal(placed_at(&c.t), 0);
+    assert_int_equal(expect_task(&c, 0, TASK_FAILED)->outcome, OUTCOME_NOT_STARTED);
+    end(&c);
+}
+
+/* A task that started elsewhere says nothing of the worker that could not start another one. */
+static void each_task_blames_its_own(void **state)
+{
+    struct cluster c;
+    uint32_t failed[2] = {0}, next[2];
+
+    begin(&c, 4);
+    submit(&c.t, c.d, 1, 2, S);
+    for (uint32_t i = 0; i < c.t.out.n; i++)
+        if (c.t.out.v[i].type == MSG_TASK_ENQUEUE)
+            failed[c.t.out.v[i].task_enqueue.id.task] = c.t.out.v[i].peer;
+    for (uint32_t i = 0; i < 2; i++) {
+        cannot_start(&c.t, failed[i], try_of(c.d, 1, i, 1));
+        next[i] = placed_at(&c.t);
+    }
+    started(&c.t, next[1], try_of(c.d, 1, 1, 2));
+    expect(&c.t, START_BLAMED, start_blamed, failed[1]);
+    expect_none(&c.t, START_BLAMED, failed[0]);
+    started(&c.t, next[0], try_of(c.d, 1, 0, 2));
+    expect(&c.t, START_BLAMED, start_blamed, failed[0]);
+    expect_none(&c.t, START_BLAMED, failed[1]);
+    end(&c);
+}
+
+/* It had to be tried again when it was the only one. What was the matter there is over. */
+static void who_starts_one_is_avoided_no_more(void **state)
+{
+    struct cluster c;
+    uint32_t failed, other, busy;
+    struct job_desc *d = desc_of("", 1);
+
+    d->retries = 2;
+    begin(&c, 2);
+    tell(&c.t, LONG_SUBMIT, long_submit, c.d, .job = JOB(c.d, 1), .desc = d, .estimate_us = S, .epoch = 1);
+    job_desc_drop(d);
+    failed = placed_at(&c.t);
+    cannot_start(&c.t, failed, try_of(c.d, 1, 0, 1));
+    other = placed_at(&c.t);
+    assert_true(other > 0 && other != failed);
+    tell(&c.t, LEAVE, leave, other, 0);
+    assert_int_equal(placed_at(&c.t), failed);
+    started(&c.t, failed, try_of(c.d, 1, 0, 3));
+    busy = add_worker(&c.t, "w2", 1);
+    submit(&c.t, c.d, 2, 1, 100 * S);
+    assert_int_equal(placed_at(&c.t), busy);
+    finished(&c.t, failed, try_of(c.d, 1, 0, 3), OUTCOME_LOST, 0, S);
+    assert_int_equal(placed_at(&c.t), failed);
+    end(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_runs_elsewhere_at_no_cost),
         cmocka_unit_test(it_fails_where_nobody_can_start_it),
+        cmocka_unit_test(it_fails_after_a_few),
+        cmocka_unit_test(each_task_blames_its_own),
+        cmocka_unit_test(who_starts_one_is_avoided_no_more),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,6 +28,16 @@ static bool blamed(struct talk *t, uint32_t worker)
     return false;
 }
 
+/* The try that this worker was given in the last step. */
+static struct try_id launched_at(struct talk *t, uint32_t worker)
+{
+    for (uint32_t i = 0; i < t->out.n; i++)
+        if (t->out.v[i].type == MSG_TASK_LAUNCH && t->out.v[i].peer == worker)
+            return t->out.v[i].task_launch.id;
+    fail_msg("no task for %u", worker);
+    abort(); /* not reached */
+}
+
 static struct task_view task_of(struct talk *t, uint32_t task)
 {
     struct task_view v;
@@ -116,6 +126,89 @@ static void it_fails_after_a_few(void **state)
     talk_end(t);
 }
 
+/* A task that started elsewhere says nothing of the worker that could not start another one. */
+static void each_task_blames_its_own(void **state)
+{
+    struct talk *t = talk_joined("hawk", 3);
+
+    submit(t, desc_new(2, ""));
+    ignore(t);
+    for (uint32_t i = 0; i < 2; i++) {
+        request(t, 101 + i, 1, 1);
+        says(t, i == 0 ? "101 TASK_LAUNCH id=3.1/0@1.1" : "102 TASK_LAUNCH id=3.1/1@1.1");
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        ignore(t);
+        cannot_start(t, 101 + i, try_of(1, i, 1, 1));
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        struct try_id id;
+
+        ignore(t);
+        request(t, 103, 1, i + 1);
+        id = launched_at(t, 103);
+        ignore(t);
+        started(t, 103, id);
+        assert_true(blamed(t, 101 + id.task));
+        assert_false(blamed(t, 102 - id.task));
+        ignore(t);
+        finished(t, 103, id, 0, 1000);
+    }
+    ignore(t);
+    talk_end(t);
+}
+
+/* One of many slots fails as often as it is asked: that is one worker to avoid, and the others are there. */
+static void one_worker_that_fails_often_is_one(void **state)
+{
+    struct talk *t = talk_joined("hawk", 2);
+
+    submit(t, desc_new(3, ""));
+    ignore(t);
+    for (uint32_t i = 0; i < 2; i++) {
+        request(t, 101, 1, i + 1);
+        ignore(t);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        cannot_start(t, 101, try_of(1, i, 1, 1));
+        ignore(t);
+        assert_int_equal(task_of(t, i).state, TASK_WAITING);
+    }
+    request(t, 102, 1, 1);
+    says(t, "102 TASK_LAUNCH");
+    ignore(t);
+    talk_end(t);
+}
+
+/* It had to be tried again when it was the only one. What was the matter there is over. */
+static void who_starts_one_is_avoided_no_more(void **state)
+{
+    struct talk *t = talk_joined("hawk", 2);
+
+    submit(t, desc_new(3, ""));
+    ignore(t);
+    request(t, 101, 1, 1);
+    ignore(t);
+    cannot_start(t, 101, try_of(1, 0, 1, 1));
+    ignore(t);
+    request(t, 101, 1, 2);
+    says(t, "101 NO_TASK");
+    ignore(t);
+    worker_member(t, 102, 1, MEMBER_GONE, true);
+    ignore(t);
+    request(t, 101, 1, 3);
+    says(t, "101 TASK_LAUNCH id=3.1/0@1.2");
+    ignore(t);
+    started(t, 101, try_of(1, 0, 1, 2));
+    ignore(t);
+    worker_up(t, 103, 1, true);
+    ignore(t);
+    request(t, 101, 1, 4);
+    says(t, "101 TASK_LAUNCH id=3.1/1@1.1");
+    ignore(t);
+    talk_end(t);
+}
+
 /* Its stream broke before the dist heard: the end comes again, after TASK_HELD, and costs as little. */
 static void it_costs_nothing_after_a_reconnection(void **state)
 {
@@ -169,6 +262,9 @@ int main(void)
         cmocka_unit_test(it_runs_elsewhere_at_no_cost),
         cmocka_unit_test(it_fails_where_nobody_can_start_it),
         cmocka_unit_test(it_fails_after_a_few),
+        cmocka_unit_test(each_task_blames_its_own),
+        cmocka_unit_test(one_worker_that_fails_often_is_one),
+        cmocka_unit_test(who_starts_one_is_avoided_no_more),
         cmocka_unit_test(it_costs_nothing_after_a_reconnection),
         cmocka_unit_test(a_thief_that_is_avoided_is_not_fed),
     };
