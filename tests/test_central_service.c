@@ -73,6 +73,24 @@ static void nothing_goes_to_one_that_is_out(void **state)
     talk_end(&t);
 }
 
+/* It hands back what was under way to it when it left, and long tasks keep away from it meanwhile: until it is back, not
+ * until its next heartbeat. */
+static void long_work_comes_back_with_it(void **state)
+{
+    struct talk t;
+
+    nodes(&t, 2);
+    for (uint64_t n = 1; n <= 2; n++)
+        submit(&t, 1, n, 1, S);
+    assert_true(granted(&t, 2));
+    tell(&t, TASK_RETURNED, task_returned, 2, .id = try_of(1, 1, 0, 1));
+    ask(&t, 2, false);
+    ack_partition(&t, 2);
+    submit(&t, 1, 3, 1, S);
+    expect(&t, TASK_ENQUEUE, task_enqueue, 2);
+    talk_end(&t);
+}
+
 static void a_quarter_may_leave(void **state)
 {
     static const struct {
@@ -163,8 +181,11 @@ static void a_new_process_is_in_service(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nothing_goes_to_one_that_is_out), cmocka_unit_test(a_quarter_may_leave),
-        cmocka_unit_test(others_that_go_have_one_back),    cmocka_unit_test(a_drain_is_another_matter),
+        cmocka_unit_test(nothing_goes_to_one_that_is_out),
+        cmocka_unit_test(long_work_comes_back_with_it),
+        cmocka_unit_test(a_quarter_may_leave),
+        cmocka_unit_test(others_that_go_have_one_back),
+        cmocka_unit_test(a_drain_is_another_matter),
         cmocka_unit_test(a_new_process_is_in_service),
     };
 
