@@ -596,6 +596,36 @@ static void a_silent_dist_is_given_up(void **state)
     talk_end(&t);
 }
 
+/* Nor is a result for one that does not acknowledge it: it tells the end once more on the next stream. */
+static void a_dist_that_does_not_acknowledge_is_given_up(void **state)
+{
+    struct talk t;
+    uint32_t run;
+
+    talk_init(&t, 1);
+    t.config.heartbeats = true;
+    talk_start(&t);
+    dist_comes(&t, DIST);
+    probe(&t, 1, 1);
+    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
+    launch(&t, 1, 0, 1);
+    run = starts(&t, 1, 0, DIST);
+    exits(&t, run, 0);
+    expect(&t, TASK_FINISHED, task_finished, DIST, m->id.task == 0);
+    pass(&t, US_PER_S);
+    expect(&t, BEAT, beat, DIST, m->ask);
+    pass(&t, PULSE_ANSWER_US);
+    expect(&t, GIVE_UP, give_up, 0, m->node.v == DIST);
+    tell(&t, PEER_LOST, peer_lost, DIST, ROLE_DIST);
+    tell(&t, PEER_UP, peer_up, DIST, ROLE_DIST);
+    expect(&t, TASK_HELD, task_held, DIST, m->state == TASK_DONE);
+    expect(&t, TASK_FINISHED, task_finished, DIST, m->id.task == 0);
+    expect(&t, HELD_END, held_end, DIST, whatever);
+    tell(&t, FINISH_ACK, finish_ack, DIST, .id = TRY(1, 0));
+    pass(&t, 10 * US_PER_S);
+    talk_end(&t);
+}
+
 static void an_idle_worker_is_small(void **state)
 {
     assert_true(sizeof(struct worker) + sizeof(struct lane) + sizeof(struct slot) <= 1024);
@@ -648,6 +678,7 @@ int main(void)
         cmocka_unit_test(an_overrun_nobody_heard_of_is_told_later),
         cmocka_unit_test(the_status_of_running_tasks),
         cmocka_unit_test(a_silent_dist_is_given_up),
+        cmocka_unit_test(a_dist_that_does_not_acknowledge_is_given_up),
         cmocka_unit_test(an_idle_worker_is_small),
         cmocka_unit_test(many_jobs_at_once),
     };
