@@ -81,6 +81,25 @@ static void nobody_with_an_id_makes_a_new_cluster(void **state)
     talk_end(&t);
 }
 
+/* Both came while the journal was still being read; the first one waits again, for the second one's id. */
+static void who_came_before_the_journal_was_read(void **state)
+{
+    struct talk t;
+    uint32_t fresh, d;
+
+    talk_config(&t);
+    t.config.ids_wait_us = 3 * S;
+    t.config.nodes_max = NODES_MAX;
+    talk_start(&t);
+    fresh = come_new(&t, "w9");
+    d = come_back(&t, "d1", 2, ROLE_DIST);
+    expect_nothing_else(&t);
+    tell(&t, RECOVERED, recovered, 0, 0);
+    assert_int_equal(expect(&t, JOINED, joined, d)->node.v, 2);
+    assert_int_equal(expect(&t, JOINED, joined, fresh)->node.v, 2 + NODES_MAX);
+    talk_end(&t);
+}
+
 static void an_early_one_that_leaves_is_forgotten(void **state)
 {
     struct talk t;
@@ -167,6 +186,30 @@ static void what_may_run_is_not_placed_for_a_lease(void **state)
     finished(&c.t, c.w[0], try_of(c.d, 1, 0, 3), OUTCOME_EXITED, 0, 60 * S);
     submit(&c.t, c.d, 2, 1, 5 * S); /* from now on it is a central like any */
     expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    end(&c);
+}
+
+/* Its predecessor's tasks may run on however often it restarts itself. */
+static void a_restart_does_not_end_the_wait(void **state)
+{
+    struct cluster c;
+
+    talk_config(&c.t);
+    talk_start(&c.t);
+    tell(&c.t, JOURNAL_CLUSTER, journal_cluster, 0, .former = FORMER, .node = {102}, .young = 1);
+    tell(&c.t, RECOVERED, recovered, 0, 0);
+    c.d = come_back(&c.t, "d1", 1, ROLE_DIST);
+    c.w[0] = come_back(&c.t, "w1", 2, ROLE_WORKER);
+    ack_partition(&c.t, c.w[0]);
+    tell(&c.t, HELD_END, held_end, c.w[0], 0);
+    submit(&c.t, c.d, 1, 1, 5 * S);
+    expect(&c.t, LONG_ACCEPTED, long_accepted, c.d);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    pass(&c.t, 60 * S - 1);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    pass(&c.t, 1);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    assert_int_equal(expect(&c.t, JOURNAL_CLUSTER, journal_cluster, 0)->young, 0);
     end(&c);
 }
 
@@ -280,10 +323,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(who_comes_back_keeps_its_id),
         cmocka_unit_test(nobody_with_an_id_makes_a_new_cluster),
+        cmocka_unit_test(who_came_before_the_journal_was_read),
         cmocka_unit_test(an_early_one_that_leaves_is_forgotten),
         cmocka_unit_test(nobody_is_called_something_else),
         cmocka_unit_test(a_successor_stays_one),
         cmocka_unit_test(what_may_run_is_not_placed_for_a_lease),
+        cmocka_unit_test(a_restart_does_not_end_the_wait),
         cmocka_unit_test(a_dist_is_told_its_job_numbers),
         cmocka_unit_test(job_numbers_outlive_central),
         cmocka_unit_test(numbers_of_an_older_dist_are_not_known),
