@@ -509,6 +509,36 @@ static void test_the_last_choice_of_policy_is_kept(void **state)
     assert_int_equal(open_store(f), HAWK_ECORRUPT);
 }
 
+static void policy_taken(void *arg, const struct msg *m)
+{
+    if (m->type == MSG_JOURNAL_POLICY) {
+        *(struct policy *)arg = m->journal_policy.choice->v;
+        assert_int_equal(m->journal_policy.choice->numbers, POLICY_NUMBERS_ALL);
+    }
+}
+
+/* What an operator may set is never taken for damage. */
+static void test_numbers_at_both_ends_of_their_ranges(void **state)
+{
+    struct fixture *f = *state;
+    struct policy_choice c = {.refs = 1, .numbers = POLICY_NUMBERS_ALL};
+
+    assert_int_equal(open_store(f), 0);
+    for (int greatest = 0; greatest < 2; greatest++) {
+        struct policy got = {0};
+
+#define X(name, bit, scope, field, min, max) c.v.field = (__typeof__(c.v.field))(greatest ? (max) : (min));
+        POLICY_NUMBERS(X)
+#undef X
+        write_policy(f, (uint64_t)greatest + 1, &c);
+        reopen(f);
+        assert_int_equal(store_recover(f->s, policy_taken, &got), 0);
+#define X(name, bit, scope, field, min, max) assert_int_equal(got.field, c.v.field);
+        POLICY_NUMBERS(X)
+#undef X
+    }
+}
+
 static void test_newer_files_are_refused(void **state)
 {
     struct fixture *f = *state;
@@ -828,6 +858,7 @@ int main(void)
         TEST(test_files_of_schema_5_are_brought_up_to_date),
         TEST(test_job_numbers),
         TEST(test_the_last_choice_of_policy_is_kept),
+        TEST(test_numbers_at_both_ends_of_their_ranges),
         TEST(test_a_job_is_changed_without_its_description),
         TEST(test_a_job_is_read_back_with_its_age),
         TEST(test_a_job_that_ended_is_kept_until_it_is_forgotten),
