@@ -444,6 +444,28 @@ static void test_what_could_not_be_done_is_tried_again(void **state)
     expect_check_says(f, NULL, "cannot write a file in /proc/hawk");
 }
 
+/* No disk has so much room. It matters to whatever writes one of its files there. */
+static void test_without_room_nothing_is_written_there(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d;
+
+    f->config.output_free_min = UINT64_MAX - 1;
+    assert_int_equal(mkdir(f->config.output_dir, 0755), 0);
+    start(f);
+    assert_not_started(f, run_one(f, 0, COMMAND("true"), NULL), HAWK_ECANNOT_START, "bytes are free", -1);
+    d = COMMAND("true");
+    set_blob(&d->stdout_pattern, "none");
+    assert_not_started(f, run_one(f, 1, d, NULL), HAWK_ECANNOT_START, "bytes are free", -1);
+    d = COMMAND("true");
+    set_blob(&d->stderr_pattern, "none");
+    assert_not_started(f, run_one(f, 2, d, NULL), HAWK_ECANNOT_START, "bytes are free", -1);
+    d = COMMAND("true");
+    set_blob(&d->stdout_pattern, "none");
+    set_blob(&d->stderr_pattern, "none");
+    assert_exited(run_one(f, 3, d, NULL), 0);
+}
+
 /* Once it is open, the file is the task's: it sees ENOSPC, and the run ends as the task says. */
 static void test_a_full_disk_is_an_error_of_the_task(void **state)
 {
@@ -564,6 +586,7 @@ int main(void)
         TEST(test_directory_that_is_missing),
         TEST(test_output_files_that_cannot_be_opened),
         TEST(test_what_could_not_be_done_is_tried_again),
+        TEST(test_without_room_nothing_is_written_there),
         TEST(test_a_full_disk_is_an_error_of_the_task),
         TEST(test_fifo_that_nobody_reads_does_not_stop_the_spawner),
         TEST(test_refusals),

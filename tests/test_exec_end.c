@@ -210,6 +210,24 @@ static void test_escaped_processes_that_will_not_end_are_killed(void **state)
     close(fifo);
 }
 
+/* SIGTERM first: it may have something to put away. */
+static void test_an_escaped_process_may_end_by_itself(void **state)
+{
+    struct fixture *f = *state;
+    char path[300];
+    int fifo;
+    struct job_desc *d = escaping(f,
+                                  "(env -i setsid sh -c 'trap \"echo bye; exit\" TERM; : >away;"
+                                  " while :; do sleep 0.01; done' &)" UNTIL_AWAY,
+                                  path, sizeof path, &fifo);
+
+    start(f);
+    assert_exited(run_one(f, 0, d, NULL), 0);
+    wait_for_line(fifo, "bye\n");
+    wait_for_hang_up(fifo);
+    close(fifo);
+}
+
 /* Its parent ends again and again, and with it whatever is known of the pid. */
 static void test_a_daemon_that_moves_on_is_ended(void **state)
 {
@@ -259,6 +277,66 @@ static void test_an_escaped_process_lives_while_it_may_be_of_a_task(void **state
     pump_until(f, &f->v[2].exited);
     job_desc_drop(quick);
     job_desc_drop(first);
+    job_desc_drop(later);
+    close(fifo);
+}
+
+/* Another task's process, away from its group, is killed by the next look at strays: when it is gone, they have been looked
+ * at. */
+static void wait_for_a_sweep(struct fixture *f, uint32_t run)
+{
+    char path[320], script[160];
+    struct job_desc *d;
+    int fd;
+
+    snprintf(script, sizeof script,
+             "(setsid sh -c ': >left.%u; sleep 1000; :' &); until test -e left.%u; do sleep 0.01; done", run,
+             run);
+    d = SHELL(script);
+    snprintf(path, sizeof path, "%s/swept.%u", f->dir, run);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    assert_true(fd >= 0);
+    set_blob(&d->stdout_pattern, path);
+    set_blob(&d->cwd, f->dir);
+    assert_exited(run_one(f, run, d, NULL), 0);
+    wait_for_hang_up(fd);
+    close(fd);
+}
+
+/* Its child is of the same task, though it began when another one ran. */
+static void test_what_an_escaped_process_leaves_is_of_its_task(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *later = SHELL("while test ! -e go2; do sleep 0.01; done");
+    char path[300];
+    struct job_desc *d;
+    int fifo;
+
+    set_blob(&later->cwd, f->dir);
+    d = escaping(f,
+                 ESCAPED("until test -e fork; do sleep 0.01; done; setsid sh -c \"echo born;"
+                         " while kill -0 \\$PPID; do sleep 0.01; done; echo alone; sleep 1000; :\" &"
+                         " until test -e die; do sleep 0.01; done") "until test -e go; do sleep 0.01; done",
+                 path, sizeof path, &fifo);
+    start(f);
+    ask(f, 0, d, NULL);
+    job_desc_drop(d);
+    pump_until(f, &f->v[0].started);
+    wait_for_a_sweep(f, 2);
+    ask(f, 1, later, NULL);
+    pump_until(f, &f->v[1].started);
+    write_file(f, "fork", "", 0644);
+    wait_for_line(fifo, "born\n");
+    wait_for_a_sweep(f, 3);
+    write_file(f, "die", "", 0644);
+    wait_for_line(fifo, "alone\n");
+    write_file(f, "go", "", 0644);
+    pump_until(f, &f->v[0].exited);
+    wait_for_hang_up(fifo);
+    assert_false(f->v[1].exited);
+    write_file(f, "go2", "", 0644);
+    pump_until(f, &f->v[1].exited);
     job_desc_drop(later);
     close(fifo);
 }
@@ -405,8 +483,10 @@ int main(void)
         TEST(test_an_escaped_process_ends_with_a_killed_task),
         TEST(test_an_escaped_process_ends_with_a_time_limit),
         TEST(test_escaped_processes_that_will_not_end_are_killed),
+        TEST(test_an_escaped_process_may_end_by_itself),
         TEST(test_a_daemon_that_moves_on_is_ended),
         TEST(test_an_escaped_process_lives_while_it_may_be_of_a_task),
+        TEST(test_what_an_escaped_process_leaves_is_of_its_task),
         TEST(test_time_limit),
         TEST(test_stop_kills_what_runs),
         TEST(test_death_of_the_spawner_is_noticed),
