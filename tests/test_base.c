@@ -703,6 +703,8 @@ static void what_is_not_utf8_is_mended(void **state)
         {"a\xc3", "a?"},
         {"\xe2\x82z", "??z"},
         {"\xc0\x80\xed\xa0\x80", "?????"}, /* overlong, a surrogate */
+        {"\xe0\x9f\xbf\xf0\x8f\xbf\xbf", "???????"},
+        {"\xe0\xa0\x80\xf0\x90\x80\x80", "\xe0\xa0\x80\xf0\x90\x80\x80"}, /* the first that need as much */
         {"\xf4\x90\x80\x80\xc3\xa9", "????\xc3\xa9"},
     };
 

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "base/units.h"
 #include "client/command.h"
+#include "client/failures.h"
 #include "client/print.h"
 #include "client/select.h"
 #include "client/show.h"
@@ -595,6 +596,48 @@ static void test_default_socket(void **state)
     assert_string_equal(hawk_default_socket(buf, sizeof buf), expected);
 }
 
+/* What failures_print makes of them, to be freed. */
+static char *printed(const struct failures *f, uint32_t lines)
+{
+    char *text = NULL;
+    size_t size;
+    FILE *to = open_memstream(&text, &size);
+    failures_print(f, to, "- ", lines);
+    fclose(to);
+    return text;
+}
+
+/* However few lines there are room for: no failed task goes untold. */
+static void test_failures_of_many_kinds(void **state)
+{
+    static const struct api_task on_a = {.worker_name = "a"}, on_b = {.worker_name = "b"};
+    struct failures f = {0};
+    char text[32], *said;
+    for (uint32_t i = 0; i < 7; i++)
+        assert_false(failures_add(&f, &on_a, i, "exited 1", 0));
+    failures_add(&f, &on_a, 7, "exited 2", 0);
+    failures_add(&f, &on_b, 8, "exited 2", 0);
+    failures_add(&f, &on_b, 9, "exited 3", 0);
+    said = printed(&f, 3);
+    assert_string_equal(said, "- 7 tasks (0, 1, 2, 3, 4, ...): exited 1, on a\n"
+                              "- tasks 7, 8: exited 2\n"
+                              "- task 9: exited 3, on b\n");
+    free(said);
+    said = printed(&f, 1);
+    assert_string_equal(said, "- 7 tasks (0, 1, 2, 3, 4, ...): exited 1, on a\n"
+                              "- and 3 in other ways\n");
+    free(said);
+    for (uint32_t i = 4; i <= FAILURE_KINDS_MAX + 5; i++) {
+        snprintf(text, sizeof text, "exited %u", i);
+        failures_add(&f, &on_a, 6 + i, text, 0);
+    }
+    said = printed(&f, 0);
+    snprintf(text, sizeof text, "- and %u in other ways\n", 10 + FAILURE_KINDS_MAX + 2);
+    assert_string_equal(said, text);
+    free(said);
+    failures_free(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -614,6 +657,7 @@ int main(void)
         cmocka_unit_test(test_clean_text),
         cmocka_unit_test(test_json),
         cmocka_unit_test(test_default_socket),
+        cmocka_unit_test(test_failures_of_many_kinds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

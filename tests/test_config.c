@@ -181,10 +181,22 @@ static void test_show_reads_back(void **state)
     config_free(&d);
 }
 
+/* What is said of it, to be freed. */
+static char *validate(const struct config *c, const char *section, int expected)
+{
+    char *said = NULL;
+    size_t size;
+    FILE *err = open_memstream(&said, &size);
+    assert_int_equal(config_validate(c, section, err), expected);
+    fclose(err);
+    return said;
+}
+
 /* One range per number of the policy: what `hawk policy set` refuses, the configuration must not say, or no change of the
  * policy would be taken any more. */
 static void test_ranges_of_the_policy(void **state)
 {
+    static const char *const sections[] = {"central", "up", NULL}; /* NULL: all of a file */
     static const struct {
         const char *key, *text, *said;
     } cases[] = {
@@ -195,16 +207,35 @@ static void test_ranges_of_the_policy(void **state)
         {"central.short_first", "0", ""},
         {"central.short_first", "65536", "central.short_first: \"65536\": it must be 0 to 65535\n"},
     };
+    for (size_t i = 0; i < 3 * (sizeof cases / sizeof cases[0]); i++) {
+        const char *text = cases[i / 3].text, *section = sections[i % 3];
+        struct config c;
+        char why[200], *said;
+        config_init(&c);
+        assert_int_equal(config_set(&c, cases[i / 3].key, text, "F", why, sizeof why), 0);
+        said = validate(&c, section, *cases[i / 3].said ? HAWK_EINVALID : 0);
+        assert_string_equal(*said ? strchr(said, ' ') + 1 : said, cases[i / 3].said);
+        free(said);
+        config_free(&c);
+    }
+}
+
+/* What a dead agent leaves behind is gone before the lease is over, not when it is. */
+static void test_grace_below_the_lease(void **state)
+{
+    static const struct {
+        const char *agent, *kill;
+        bool ok;
+    } cases[] = {{"15s", "4999ms", true}, {"15s", "5s", false}, {"4s", "16s", false}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct config c;
-        char *said = NULL, why[200];
-        size_t size;
-        FILE *err = open_memstream(&said, &size);
+        char why[200], *said;
         config_init(&c);
-        assert_int_equal(config_set(&c, cases[i].key, cases[i].text, "F", why, sizeof why), 0);
-        assert_int_equal(config_validate(&c, "central", err), *cases[i].said ? HAWK_EINVALID : 0);
-        fclose(err);
-        assert_string_equal(*said ? strchr(said, ' ') + 1 : said, cases[i].said);
+        assert_int_equal(config_set(&c, "central.long_lease", "20s", "F", why, sizeof why), 0);
+        assert_int_equal(config_set(&c, "worker.agent_grace", cases[i].agent, "F", why, sizeof why), 0);
+        assert_int_equal(config_set(&c, "worker.kill_grace", cases[i].kill, "F", why, sizeof why), 0);
+        said = validate(&c, NULL, cases[i].ok ? 0 : HAWK_EINVALID);
+        assert_true(cases[i].ok || strstr(said, "worker.agent_grace: "));
         free(said);
         config_free(&c);
     }
@@ -214,13 +245,10 @@ static void test_ranges_of_the_policy(void **state)
 static void test_unknown_policy_flag(void **state)
 {
     struct config c;
-    char *said = NULL, why[200];
-    size_t size;
-    FILE *err = open_memstream(&said, &size);
+    char why[200], *said;
     config_init(&c);
     assert_int_equal(config_set(&c, "central.policy_on", "stealing,xyzzy", "F", why, sizeof why), 0);
-    assert_int_equal(config_validate(&c, "central", err), HAWK_EINVALID);
-    fclose(err);
+    said = validate(&c, "central", HAWK_EINVALID);
     assert_non_null(strstr(said, "no policy flag \"xyzzy\""));
     for (int bit = 0; bit < 32; bit++)
         assert_true(!policy_flag_keys[bit] || strstr(said, policy_flag_keys[bit]));
@@ -268,6 +296,7 @@ int main(void)
         cmocka_unit_test(test_no_regular_file),
         cmocka_unit_test(test_show_reads_back),
         cmocka_unit_test(test_ranges_of_the_policy),
+        cmocka_unit_test(test_grace_below_the_lease),
         cmocka_unit_test(test_unknown_policy_flag),
         cmocka_unit_test(test_flags),
     };
