@@ -60,9 +60,11 @@ static void drop_queue(struct rpc_call *c)
 
 static void wire_free(struct rpc_call *c)
 {
-    if (c->call)
-        grpc_call_unref(c->call);
+    if (!c->call)
+        return;
+    grpc_call_unref(c->call);
     c->call = NULL;
+    server_let_go(c->server);
 }
 
 /* Something of the client's has come, or nothing will any more. */
@@ -384,6 +386,7 @@ struct rpc_call *server_call_new(struct server_calls *s, grpc_call *call, const 
     list_push_tail(&s->all, &c->node);
     if (m)
         s->n++;
+    server_hold(s);
     cq_tag_init(&c->over_tag, on_over, c);
     cq_tag_init(&c->receive_tag, m && m->open ? on_message : on_request, c);
     cq_tag_init(&c->send_tag, on_sent, c);

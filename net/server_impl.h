@@ -24,7 +24,12 @@ struct server_calls {
     bool stopping;   /* requests go to no handler any more */
     size_t bytes;    /* of replies that have not left */
     size_t bytes_max;
+    uint32_t held; /* by gRPC, which is to complete it: accepts, calls on the wire, the end of the server */
+    bool released; /* held has come back to 0: nothing of the server's completes any more */
 };
+
+static inline void server_hold(struct server_calls *s) { s->held++; }
+static inline void server_let_go(struct server_calls *s) { s->released = --s->held == 0; }
 
 static inline bool server_calls_full(const struct server_calls *s) { return s->bytes > s->bytes_max; }
 

@@ -324,6 +324,37 @@ def test_deaf():
             central.kill()
 
 
+def refused_calls(address, until):
+    """As many calls of nobody's method as a connection may make at once, on one connection after the other."""
+    os.nice(19)
+
+    def calls(a):
+        a.write(b"".join(a.open(b"/nobody/Knows", flood.END_HEADERS | flood.END_STREAM) for _ in range(1000)))
+        raise flood.Cut
+    flood.repeat(address, until, calls, read=False)
+
+
+def test_stopped_in_a_flood():
+    """Calls that are accepted as the daemon stops do it no harm: it ends in good order."""
+    with tempfile.TemporaryDirectory() as d:
+        with open(f"{d}/token", "w", opener=lambda p, f: os.open(p, f, 0o600), encoding="utf-8") as f:
+            f.write("a-token-that-nobody-guesses\n")
+        common = ["--listen", "127.0.0.1:0", "--token-file", f"{d}/token"]
+        for i in range(4):
+            central = Daemon("central", "--state-dir", f"{d}/central{i}", *common)
+            dist = crowd = None
+            try:
+                dist = Daemon("dist", "--name", "d", "--central", central.ready(), "--state-dir", f"{d}/dist{i}", *common)
+                until = time.monotonic() + 2
+                crowd = multiprocessing.Process(target=refused_calls, args=(dist.ready(), until + BOUND))
+                crowd.start()
+                time.sleep(until - time.monotonic())
+                assert dist.stop() == 0, dist.text()
+            finally:
+                for p in filter(None, (crowd, dist, central)):
+                    p.kill()
+
+
 def ask_all(address, n):
     for _ in range(n):
         client = Client(address, LIST)
