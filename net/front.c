@@ -42,6 +42,7 @@ struct address {
     uint8_t net[16];
     uint32_t unproven,
         proven; /* connections; nobody refuses an address that has proven ones for its wrong tokens */
+    struct front_load load;
     struct frames_bucket failed;
     int64_t strict_until_us; /* one of them broke a rule; of local addresses as well */
     UT_hash_handle hh;
@@ -132,7 +133,7 @@ static void plain_v4(union sockaddr_any *sa)
     memcpy(sa, &v4, sizeof v4);
 }
 
-/* An IPv6 host has a whole /64 to itself. */
+/* An IPv6 host has a whole /64 to itself. Loopback's addresses are one, whoever calls from which. */
 static void net_of(const union sockaddr_any *sa, uint8_t net[16], bool *local)
 {
     const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)sa;
@@ -142,12 +143,15 @@ static void net_of(const union sockaddr_any *sa, uint8_t net[16], bool *local)
     *local = sa->sa.sa_family == AF_UNIX;
     if (sa->sa.sa_family == AF_INET) {
         memcpy(net, &v4->sin_addr, 4);
-        *local = net[0] == 127;
         net[15] = 4;
     } else if (sa->sa.sa_family == AF_INET6) {
         memcpy(net, &v6->sin6_addr, 8);
-        *local = IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
         net[15] = 6;
+    }
+    if (net[15] == 4 ? net[0] == 127 : net[15] == 6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr)) {
+        memset(net, 0, 16);
+        net[0] = 127;
+        *local = true;
     }
 }
 
@@ -174,7 +178,7 @@ static bool addresses_sweep(struct front *f)
     HASH_ITER(hh, f->addresses, a, next) {
         bool forgotten =
             a->failed.spent == 0 || now - a->failed.at_us > FRONT_FAILED_BURST * US_PER_S / FRONT_FAILED_RATE;
-        if (a->unproven + a->proven > 0) /* the tick goes on when the last one leaves */
+        if (a->unproven + a->proven + a->load.calls > 0) /* the tick goes on when the last one leaves */
             continue;
         if (now < a->strict_until_us || (!forgotten && HASH_COUNT(f->addresses) <= ADDRESSES_MAX)) {
             more = true;
@@ -249,6 +253,32 @@ static void release(struct front_conn *c)
     list_init(&c->node);
     if (c->refs == 0)
         conn_free(c);
+}
+
+struct front_load front_load(const struct front_conn *c)
+{
+    const struct address *a = address_of(c->front, c->net, false);
+
+    return a ? a->load : (struct front_load){0};
+}
+
+void front_call_began(struct front_conn *c, bool lasting)
+{
+    struct address *a = address_of(c->front, c->net, true);
+
+    a->load.calls++;
+    a->load.lasting += lasting;
+}
+
+void front_call_ended(struct front_conn *c, bool lasting)
+{
+    struct address *a = address_of(c->front, c->net, false);
+
+    CHECK(a && a->load.calls > 0);
+    a->load.calls--;
+    a->load.lasting -= lasting;
+    if (a->load.calls + a->unproven + a->proven == 0 && !c->exempt)
+        tick_on(c->front); /* which forgets it */
 }
 
 struct front_conn *front_find(struct front *f, const char *peer)

@@ -39,13 +39,19 @@ struct front_config {
     void *arg;
 };
 
+/* Calls with a handler that one address has under way: this machine's connections have one for loopback, and one for unix sockets. */
+struct front_load {
+    uint32_t calls;
+    uint32_t lasting; /* of them those that last as long as their client likes */
+};
+
 /* One connection; its counts are the server's. */
 struct front_conn {
     struct list node; /* of the front's lists */
     struct front *front;
     struct guard *guard;
     int fd;
-    bool exempt; /* of this machine: its address has no limit */
+    bool exempt; /* of this machine: its address has no limit of connections */
     bool proven;
     bool own;         /* a probe's */
     bool cut;         /* was told to end */
@@ -76,5 +82,10 @@ void front_prove(struct front_conn *c);
 /* A call of it had a wrong token. */
 void front_failed(struct front_conn *c);
 void front_unref(struct front_conn *c);
+
+/* Of a connection's address. */
+struct front_load front_load(const struct front_conn *c);
+void front_call_began(struct front_conn *c, bool lasting);
+void front_call_ended(struct front_conn *c, bool lasting);
 
 #endif

@@ -137,7 +137,10 @@ void server_handle(struct server *s, const char *path,
 void server_handle_stream(struct server *s, const char *path, void (*fn)(void *arg, struct rpc_call *c),
                           void *arg)
 {
-    add_method(s, path, arg)->open = fn;
+    struct server_method *m = add_method(s, path, arg);
+
+    m->open = fn;
+    m->lasting = true;
 }
 
 void server_limit(struct server *s, const char *path, uint32_t per_connection)
@@ -145,6 +148,13 @@ void server_limit(struct server *s, const char *path, uint32_t per_connection)
     for (unsigned i = 0; i < s->methods_n; i++)
         if (strcmp(s->methods[i].path, path) == 0)
             s->methods[i].per_connection = per_connection;
+}
+
+void server_lasting(struct server *s, const char *path)
+{
+    for (unsigned i = 0; i < s->methods_n; i++)
+        if (strcmp(s->methods[i].path, path) == 0)
+            s->methods[i].lasting = true;
 }
 
 static const struct server_method *find_method(const struct server *s, grpc_slice path)
@@ -174,6 +184,34 @@ static void dispatch_link(struct server *s, struct accept *a)
     }
 }
 
+/* Whether the clients of its address have too many, or there are too many that last. */
+static bool share_full(const struct server *s, const struct front_conn *c, const struct server_method *m,
+                       char *text, size_t size)
+{
+    const uint32_t max = s->max_calls - s->max_calls / 10 * (10 - SERVER_ADDRESS_SHARE);
+    const uint32_t reserve = s->max_calls / 10 * SERVER_UNARY_RESERVE;
+    const struct front_load load = c ? front_load(c) : (struct front_load){0};
+
+    if (load.calls >= max)
+        snprintf(
+            text, size,
+            "the clients of your address have %u calls under way here, the limit of one address; end some",
+            max);
+    else if (m->lasting && load.lasting >= max - reserve)
+        snprintf(text, size,
+                 "the clients of your address have %u watches and other calls that last under way here, the "
+                 "limit of "
+                 "one address; end some",
+                 max - reserve);
+    else if (m->lasting && s->calls.lasting >= s->max_calls - reserve)
+        snprintf(text, size,
+                 "this daemon has %u watches and other calls that last under way, its limit; try again later",
+                 s->max_calls - reserve);
+    else
+        return false;
+    return true;
+}
+
 /* Whether one call more is too much, and why. */
 static bool full(const struct server *s, const struct front_conn *c, const struct server_method *m,
                  char *text, size_t size)
@@ -200,7 +238,7 @@ static bool full(const struct server *s, const struct front_conn *c, const struc
                  "than %u; try again later",
                  s->calls.n, s->max_calls, LIGHT_CALLS);
     else
-        return false;
+        return share_full(s, c, m, text, size);
     return true;
 }
 

@@ -16,6 +16,10 @@
 #define NET_MESSAGE_BYTES (100u << 20)
 #define SERVER_MAX_CALLS                                                                                     \
     10000u /* unfinished API calls at a time; half as many of one connection. No setting changes it */
+/* Of these, in tenths: what the clients of one address may have, and what calls that last leave to others, of an address as of
+ * the server. */
+#define SERVER_ADDRESS_SHARE 7u
+#define SERVER_UNARY_RESERVE 1u
 /* What a server that stops answers to calls that reached no handler. */
 #define SERVER_STOPPING_TEXT "this daemon is shutting down, and the call was not accepted: ask another one"
 #define RPC_QUEUE_BYTES (4u << 20) /* replies of one streaming call that wait for the client */
@@ -67,6 +71,9 @@ void server_handle_stream(struct server *s, const char *path, void (*fn)(void *a
                           void *arg);
 /* Of that method one connection may have so many calls under way; others are RESOURCE_EXHAUSTED. */
 void server_limit(struct server *s, const char *path, uint32_t per_connection);
+/* Calls of that method last as long as their client likes: they leave SERVER_UNARY_RESERVE of a server's calls to others. Those of
+ * server_handle_stream always do. */
+void server_lasting(struct server *s, const char *path);
 void server_start(struct server *s);
 /* From here on no link is accepted and no handler called: their owners may be freed, calls that wait for an answer
  * can still get it, and others are refused as UNAVAILABLE with SERVER_STOPPING_TEXT. NULL is fine. */

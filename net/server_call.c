@@ -89,6 +89,7 @@ static void conn_enter(struct rpc_call *c)
     c->conn->waiting++;
     c->conn->calls++;
     c->conn->limited += c->method.per_connection > 0;
+    front_call_began(c->conn, c->method.lasting);
 }
 
 static void conn_leave(struct rpc_call *c)
@@ -99,6 +100,7 @@ static void conn_leave(struct rpc_call *c)
     if (c->method.request || c->method.open) {
         c->conn->calls--;
         c->conn->limited -= c->method.per_connection > 0;
+        front_call_ended(c->conn, c->method.lasting);
     }
     front_unref(c->conn);
 }
@@ -110,6 +112,7 @@ static void call_free(struct rpc_call *c)
     list_remove(&c->node);
     if (c->method.request || c->method.open)
         c->server->n--;
+    c->server->lasting -= c->method.lasting;
     conn_leave(c);
     grpc_slice_unref(c->details);
     free(c->queue);
@@ -386,6 +389,7 @@ struct rpc_call *server_call_new(struct server_calls *s, grpc_call *call, const 
     list_push_tail(&s->all, &c->node);
     if (m)
         s->n++;
+    s->lasting += c->method.lasting;
     server_hold(s);
     cq_tag_init(&c->over_tag, on_over, c);
     cq_tag_init(&c->receive_tag, m && m->open ? on_message : on_request, c);

@@ -14,15 +14,17 @@ struct server_method {
     void (*open)(void *arg, struct rpc_call *c);
     void *arg;
     uint32_t per_connection; /* calls at a time; 0: no limit of its own */
+    bool lasting;            /* they end when their client likes */
 };
 
 /* The calls a server has, and what it waits for when it stops. */
 struct server_calls {
     struct loop *loop;
-    struct list all; /* struct rpc_call */
-    uint32_t n;      /* of them with a handler */
-    bool stopping;   /* requests go to no handler any more */
-    size_t bytes;    /* of replies that have not left */
+    struct list all;  /* struct rpc_call */
+    uint32_t n;       /* of them with a handler */
+    uint32_t lasting; /* of those */
+    bool stopping;    /* requests go to no handler any more */
+    size_t bytes;     /* of replies that have not left */
     size_t bytes_max;
     uint32_t held; /* by gRPC, which is to complete it: accepts, calls on the wire, the end of the server */
     bool released; /* held has come back to 0: nothing of the server's completes any more */

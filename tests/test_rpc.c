@@ -25,9 +25,6 @@
 #define STREAM "/hawk.test.T/Stream"
 #define FLOOD "/hawk.test.T/Flood"
 #define BOTH "/hawk.test.T/Both"
-#define PARK "/hawk.test.T/Park"
-#define FEW "/hawk.test.T/Few"
-#define FEW_MAX 10u
 
 static char echo_arg[] = "echo";
 static struct loop *loop;
@@ -158,30 +155,13 @@ static void on_both(void *arg, struct rpc_call *c)
     rpc_receive(c, on_both_message, echo_arg);
 }
 
-/* Calls that wait for messages until their client ends them. */
-static unsigned parked_n;
-
-static void park_cancelled(void *arg, struct rpc_call *c)
-{
-    (void)arg;
-    parked_n--;
-    rpc_fail(c, GRPC_STATUS_CANCELLED, "gone");
-}
-
-static void on_park(void *arg, struct rpc_call *c)
-{
-    (void)arg;
-    parked_n++;
-    rpc_watch(c, park_cancelled, NULL, NULL);
-}
-
 /* ---- A server and a channel to it, for every test ---- */
 
 static void serve(struct server_config c, const char *client_token)
 {
     char why[256];
 
-    held_n = cancelled_n = parked_n = 0;
+    held_n = cancelled_n = 0;
     server = server_new(loop, &c);
     assert_int_equal(server_listen(server, "127.0.0.1:0", why, sizeof why), 0);
     server_handle(server, ECHO, on_echo, echo_arg);
@@ -190,9 +170,6 @@ static void serve(struct server_config c, const char *client_token)
     server_handle(server, STREAM, on_stream, NULL);
     server_handle(server, FLOOD, on_flood, NULL);
     server_handle_stream(server, BOTH, on_both, NULL);
-    server_handle_stream(server, PARK, on_park, NULL);
-    server_handle_stream(server, FEW, on_park, NULL);
-    server_limit(server, FEW, FEW_MAX);
     server_start(server);
     channel = channel_new(loop, server_addr(server, 0), client_token);
     assert_string_equal(channel_addr(channel), server_addr(server, 0));
@@ -420,92 +397,6 @@ static void calls_beyond_the_limit_are_refused(void **state)
     rpc_reply(held[1], "", 0);
     until(loop, w[0].ended && w[1].ended && w[2].ended);
     assert_int_equal(call(ECHO, "x"), 0);
-}
-
-/* The first of n calls that is refused says why; all others wait. They are of one connection. */
-struct parked {
-    struct rpc *rpc[400];
-    unsigned n, refused;
-    char why[256];
-};
-
-static void parked_done(void *arg, grpc_status_code code, const char *why)
-{
-    struct parked *p = arg;
-
-    assert_int_equal(code, GRPC_STATUS_RESOURCE_EXHAUSTED);
-    p->refused++;
-    snprintf(p->why, sizeof p->why, "%s", why);
-}
-
-static const struct rpc_fns parked_fns = {.done = parked_done};
-
-/* So many more are accepted, and the next is refused for this reason. */
-static void park(struct channel *from, struct parked *p, const char *method, unsigned n, const char *why)
-{
-    unsigned before = parked_n, refused = p->refused;
-
-    for (unsigned i = 0; i < n; i++)
-        p->rpc[p->n++] = rpc_open(from, method, &parked_fns, p);
-    until(loop, parked_n == before + n || p->refused > refused);
-    assert_int_equal(p->refused, refused);
-    if (!why)
-        return;
-    (void)rpc_open(from, method, &parked_fns, p);
-    until(loop, p->refused > refused);
-    assert_non_null(strstr(p->why, why));
-}
-
-static void leave(struct parked *p)
-{
-    unsigned before = parked_n;
-
-    for (unsigned i = 0; i < p->n; i++)
-        rpc_cancel(p->rpc[i]);
-    until(loop, parked_n == before - p->n);
-    p->n = 0;
-}
-
-static void one_connection_has_its_limits(void **state)
-{
-    struct parked p = {0};
-
-    (void)state;
-    serve((struct server_config){.max_calls = 200}, NULL);
-    park(channel, &p, FEW, FEW_MAX, "10 calls of " FEW " under way");
-    park(channel, &p, PARK, 100 - FEW_MAX, "this connection has 100 calls under way");
-    leave(&p);
-    park(channel, &p, FEW, FEW_MAX, NULL); /* its places are free again */
-    leave(&p);
-}
-
-static void requests_that_do_not_come_have_a_limit(void **state)
-{
-    struct parked p = {0};
-
-    (void)state;
-    park(channel, &p, PARK, 300, "300 calls whose requests have not come");
-    leave(&p);
-    assert_int_equal(call(ECHO, "x"), 0);
-}
-
-/* Who has many calls under way leaves the last tenth to others. */
-static void the_last_places_are_kept_for_light_connections(void **state)
-{
-    struct parked p[3] = {{.n = 0}, {.n = 0}, {.n = 0}};
-    struct channel *other[2];
-
-    (void)state;
-    serve((struct server_config){.max_calls = 200}, NULL);
-    for (int i = 0; i < 2; i++)
-        other[i] = channel_new_foreign(loop, server_addr(server, 0));
-    park(channel, &p[0], PARK, 100, "this connection has 100 calls");
-    park(other[0], &p[1], PARK, 80, "keeps the rest of its 200 for connections with fewer than 64");
-    park(other[1], &p[2], PARK, 20, "this daemon has 200 calls under way, its limit");
-    for (int i = 0; i < 3; i++)
-        leave(&p[i]);
-    for (int i = 0; i < 2; i++)
-        channel_free(other[i]);
 }
 
 static void many_calls_at_once(void **state)
@@ -930,9 +821,6 @@ int main(void)
         cmocka_unit_test_teardown(a_clients_token_opens_no_link, teardown),
         cmocka_unit_test_teardown(one_token_is_everybodys, teardown),
         cmocka_unit_test_teardown(calls_beyond_the_limit_are_refused, teardown),
-        cmocka_unit_test_teardown(one_connection_has_its_limits, teardown),
-        cmocka_unit_test_setup_teardown(requests_that_do_not_come_have_a_limit, setup, teardown),
-        cmocka_unit_test_teardown(the_last_places_are_kept_for_light_connections, teardown),
         cmocka_unit_test_teardown(replies_of_all_calls_are_bounded, teardown),
         cmocka_unit_test_setup_teardown(many_calls_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(a_stream_arrives_in_order_and_ends, setup, teardown),
