@@ -144,6 +144,10 @@ void api_refusal(const struct api *a, int err, char *text, size_t size)
         snprintf(text, size,
                  "the job " API_NOT_ACCEPTED_TEXT
                  ": a job of this id is here under another key: only who submitted it can move it");
+    else if (err == HAWK_EINVALID) /* what else is wrong with a request was told when it was read */
+        snprintf(text, size,
+                 "the job " API_NOT_ACCEPTED_TEXT
+                 ": a job that is moved keeps its number of tasks, and a detached job stays with its dist");
     else if (err == HAWK_ESHUTDOWN)
         snprintf(text, size,
                  "the job " API_NOT_ACCEPTED_TEXT ": dist %s is shutting down; submit to another dist",

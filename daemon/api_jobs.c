@@ -51,6 +51,11 @@ int api_submit_event(struct job_desc *job, const struct api_resubmit *from, uint
     }
     if (!from->job.v)
         return 0;
+    if (!key) {
+        snprintf(why, size,
+                 "resubmit: the job's key is missing: one that was submitted without cannot be moved");
+        return HAWK_EINVALID;
+    }
     return resubmit_from(from, job, &m->resubmit, why, size);
 }
 

@@ -371,6 +371,11 @@ static void on_resubmit(struct step *s, const struct msg *m)
     uint32_t watchers = 0;
     int err;
 
+    /* hawk.proto: a detached job stays with its dist. */
+    if (job && (job->desc->flags & JOB_DETACHED)) {
+        submit_refused(s, m->submit.client, HAWK_EINVALID);
+        return;
+    }
     /* A job's id is no secret, its key is: who has another one did not submit this job. */
     if (job && job->key != m->submit.key) {
         submit_refused(s, m->submit.client, HAWK_EDENIED);
@@ -381,7 +386,7 @@ static void on_resubmit(struct step *s, const struct msg *m)
         return;
     }
     /* Who watches it counts on its tasks being as many as they were. */
-    if (job && ((job->desc->flags & JOB_DETACHED) || job->desc->tasks != m->submit.desc->tasks))
+    if (job && job->desc->tasks != m->submit.desc->tasks)
         err = HAWK_EINVALID;
     else
         err = submit_error(s->d, m->submit.desc);

@@ -203,8 +203,9 @@ def test_jobs_that_are_brought_use_up_no_numbers():
     with Cluster(workers=1, slots=2) as c:
         call = Caller(c.dist_addrs[0])
         for n in range(3):  # as from a dist that has given out nearly all of its own
-            call("Submit", pb.SubmitRequest(job=pb.JobSpec(tasks=1, kind=pb.PAYLOAD_TIMER, argv=["0ms"]), resubmit=pb.Resubmit(
-                job=f"77.{(1 << 40) - 1 - n}", epoch=3)), pb.SubmitReply)
+            call("Submit", pb.SubmitRequest(
+                job=pb.JobSpec(tasks=1, kind=pb.PAYLOAD_TIMER, argv=["0ms"]), key=n + 1,
+                resubmit=pb.Resubmit(job=f"77.{(1 << 40) - 1 - n}", epoch=3)), pb.SubmitReply)
         c.dists[0].stop()
         restart(c)
         assert c.submit("--", "true").split(".")[1] == "1", "none was given out, whatever was brought"

@@ -180,7 +180,7 @@ def test_nobody_moves_anothers_job():
         for key in (4711, 0):
             job = submit("600s", key=key)
             for epoch in (1 + 2, 1 + 2 * 100):
-                for forged in (0, 1, 4712, 2**64 - 1):
+                for forged in (1, 4712, 2**64 - 1):
                     words = refused(grpc.StatusCode.PERMISSION_DENIED, lambda j=job, e=epoch, k=forged: submit(
                         "0ms", key=k, resubmit=pb.Resubmit(job=j, epoch=e)))
                     assert "another key" in words, words
@@ -190,6 +190,34 @@ def test_nobody_moves_anothers_job():
                 assert submit("600s", key=key, resubmit=pb.Resubmit(job=job, epoch=3)) == job
                 assert dist("GetJob", pb.GetJobRequest(job=job), pb.GetJobReply).job.epoch == 3
             dist("Cancel", pb.CancelRequest(job=job), pb.CancelReply)
+
+
+def test_what_cannot_be_moved():
+    """A job without a key, or a detached one: not to its own dist, and not to another."""
+    with TokenCluster(workers=1, dists=2) as c:
+        dists = [Caller(a, CLIENTS) for a in c.dist_addrs]
+
+        def submit(dist, detached=False, **more):
+            spec = pb.JobSpec(tasks=1, kind=pb.PAYLOAD_TIMER, argv=["600s"], tag=pb.TAG_SHORT, detached=detached)
+            return dist("Submit", pb.SubmitRequest(job=spec, **more), pb.SubmitReply).job
+
+        for detached in (False, True):
+            for key in (0, 4711 + detached):
+                job = submit(dists[0], detached, key=key)
+                for dist in dists:
+                    words = refused(grpc.StatusCode.INVALID_ARGUMENT, lambda d=dist, j=job, t=detached: submit(
+                        d, t, resubmit=pb.Resubmit(job=j, epoch=3)))
+                    assert "key is missing" in words, words
+                if detached:
+                    for dist in dists:
+                        words = refused(grpc.StatusCode.INVALID_ARGUMENT, lambda d=dist, j=job: submit(
+                            d, True, key=4711, resubmit=pb.Resubmit(job=j, epoch=3)))
+                        assert "a detached job stays with its dist" in words, words
+                    words = refused(grpc.StatusCode.INVALID_ARGUMENT, lambda j=job, k=key: submit(
+                        dists[0], key=k or 4711, resubmit=pb.Resubmit(job=j, epoch=3)))
+                    assert "a detached job stays with its dist" in words, words
+                assert dists[0]("GetJob", pb.GetJobRequest(job=job), pb.GetJobReply).job.epoch == 1
+                dists[0]("Cancel", pb.CancelRequest(job=job), pb.CancelReply)
 
 
 def test_no_report_moves_the_cutoff_beyond_its_bound():
