@@ -112,11 +112,22 @@ static int check_version(const char *path, int64_t application, int64_t version,
     return 0;
 }
 
+static int check_log_kind(const char *path, const struct refusal *r)
+{
+    char wal[PATH_MAX];
+    struct stat st;
+
+    snprintf(wal, sizeof wal, "%s-wal", path);
+    if (stat(wal, &st) == 0 && !S_ISREG(st.st_mode))
+        return refuse(r, HAWK_EIO, "%s: not a regular file: move it away", wal);
+    return 0;
+}
+
 /* Looks without SQLite, which would write to a foreign database with a log of its own. */
 static int check_header(const char *path, const struct refusal *r)
 {
     unsigned char header[HEADER_BYTES];
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe would wait for a writer */
     struct stat st;
     ssize_t n;
 
@@ -125,7 +136,7 @@ static int check_header(const char *path, const struct refusal *r)
     n = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? read(fd, header, sizeof header) : -1;
     close(fd);
     if (n < 0)
-        return refuse(r, HAWK_EIO, "%s: not a file that can be read: give another path", path);
+        return refuse(r, HAWK_EIO, "%s: not a regular file that can be read: give another path", path);
     if (n == 0)
         return refuse(r, HAWK_ECORRUPT, "%s: empty, which a store never is: restore it from a copy, or %s",
                       path, REMEDY);
@@ -369,6 +380,8 @@ int file_open(const char *path, sqlite3 **db, int *lock_fd, char *why, size_t wh
     /* Looking at the file comes after the lock: closing it again would take away the locks that SQLite
      * holds on it, if it were open in this process. */
     err = lstat(path, &st) == 0 ? check_header(path, &r) : make(path, &r);
+    if (!err)
+        err = check_log_kind(path, &r);
     if (!err)
         err = open_checked(path, db, &r);
     if (!err)

@@ -73,19 +73,27 @@ static int op_meta_set(struct backend *b, const char *key, uint64_t value)
 static int op_own(struct backend *b, const char *owner)
 {
     char *found = NULL;
+    int in_log = 0, back = 0;
     int err = rows_owner_get(&b->rows, &found);
     bool owned = found != NULL;
 
     free(found);
-    if (err || owned)
-        return err;
-    err = rows_begin(&b->rows);
-    if (!err)
-        err = rows_owner_set(&b->rows, owner);
-    if (!err)
-        err = rows_commit(&b->rows);
     if (err)
-        rows_rollback(&b->rows);
+        return err;
+    if (!owned) {
+        err = rows_begin(&b->rows);
+        if (!err)
+            err = rows_owner_set(&b->rows, owner);
+        if (!err)
+            err = rows_commit(&b->rows);
+        if (err)
+            rows_rollback(&b->rows);
+    }
+    /* A copy of the file without its log must say whose it is. Who reads the file is not waited for: then op_scrub does it. */
+    if (!err && (sqlite3_wal_checkpoint_v2(b->rows.db, NULL, SQLITE_CHECKPOINT_PASSIVE, &in_log, &back) !=
+                     SQLITE_OK ||
+                 back < in_log))
+        b->rows.forgot = true;
     return err;
 }
 

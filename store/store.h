@@ -38,7 +38,8 @@ typedef void (*store_done_fn)(void *arg, uint64_t token, int err);
  * has it: PATH.lock), HAWK_EIO. */
 HAWK_MUST_USE int store_open(struct store **out, const char *path, const char *owner, store_done_fn done,
                              void *arg, char *why, size_t why_size);
-/* From now on the file is this one's, unless it has an owner: what it holds was accepted. Blocks until that is durable. In
+/* From now on the file is this one's, unless it has an owner: what it holds was accepted. Blocks until that is durable, and in the
+ * file itself, not only in its log (unless somebody reads the file: then soon). In
  * etcd nothing is said of it: the prefix is all the centrals'. */
 HAWK_MUST_USE int store_own(struct store *s, const char *owner);
 

@@ -419,6 +419,37 @@ static void test_foreign_files_are_refused(void **state)
     assert_int_equal(access(lock, F_OK), -1); /* nothing of ours is left beside it */
 }
 
+/* Nobody writes to it: it must not be waited for. */
+static void test_pipes_are_refused(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(mkfifo(f->path, 0600), 0);
+    assert_int_equal(open_store(f), HAWK_EIO);
+    assert_non_null(strstr(f->why, "not a regular file"));
+}
+
+/* Whoever opens the file without its log knows it as well. */
+static void test_the_file_says_whose_it_is(void **state)
+{
+    struct fixture *f = *state;
+    struct store *other;
+    char copy[300];
+    size_t len;
+    char *data;
+
+    assert_int_equal(open_store(f), 0);
+    assert_int_equal(store_own(f->s, "dist d1"), 0);
+    data = slurp(f->path, &len);
+    snprintf(copy, sizeof copy, "%s.copy", f->path);
+    spill(copy, data, len);
+    free(data);
+    assert_int_equal(store_open(&other, copy, "dist d2", on_done, &f->done, f->why, sizeof f->why),
+                     HAWK_ECORRUPT);
+    assert_non_null(strstr(f->why, "it belongs to dist d1, and this is dist d2"));
+    unlink(copy);
+}
+
 /* A store with enough in it that every part of the file matters. */
 static void make_full_store(struct fixture *f)
 {
@@ -866,6 +897,8 @@ int main(void)
         TEST(test_ended_jobs_leave_room_for_others),
         TEST(test_the_file_is_private),
         TEST(test_foreign_files_are_refused),
+        TEST(test_the_file_says_whose_it_is),
+        TEST(test_pipes_are_refused),
         TEST(test_damaged_files_are_refused),
         TEST(test_newer_files_are_refused),
         TEST(test_a_drained_node_stays_drained),

@@ -18,6 +18,8 @@ def make_journal(path, name):
 
 
 def content(path):
+    if not os.path.isfile(path):
+        return None
     with open(path, "rb") as f:
         return f.read()
 
@@ -136,6 +138,29 @@ def test_a_copied_journal_is_refused():
         c.dists[0] = Daemon(*c.dists[0].args[1:])
         c.dist_addrs = [c.dists[0].ready()]
         c.hawk("cancel", job)
+
+
+def test_a_copy_of_a_running_daemons_file_is_refused():
+    """Its log is not with it, and the file alone says whose it is."""
+    with Cluster(workers=0) as c:
+        for role, owner in ("central", "central"), ("d1", "dist d1"):
+            os.mkdir(f"{c.dir}/copy-{role}", 0o700)
+            shutil.copy(f"{c.dir}/{role}/journal.db", f"{c.dir}/copy-{role}")
+            dist = Daemon("dist", "--name", "d7", "--listen", "127.0.0.1:0", "--central", c.central_addr, "--state-dir",
+                          f"{c.dir}/copy-{role}")
+            assert dist.wait() == 1, dist.text()
+            assert f"it belongs to {owner}, and this is dist d7" in dist.text(), dist.text()
+
+
+def test_no_regular_file_is_a_journal():
+    with tempfile.TemporaryDirectory() as d:
+        make_journal(d, "log")
+        os.mkfifo(f"{d}/log/journal.db-wal")
+        os.mkdir(f"{d}/pipe")
+        os.mkfifo(f"{d}/pipe/journal.db")
+        for name, file in ("pipe", "journal.db"), ("log", "journal.db-wal"):
+            for role in "central", "dist":
+                refused(role, f"{d}/{name}", f"{d}/{name}/{file}: not a regular file")
 
 
 run_tests(sys.modules[__name__])
