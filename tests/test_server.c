@@ -25,7 +25,7 @@
 #define WATCH "/hawk.test.T/Watch" /* the same, and lasts */
 
 static struct loop *loop;
-static struct server *server;
+static struct server *served;
 static struct channel *channel; /* over loopback */
 static char socket_dir[] = "/tmp/hawk-test-XXXXXX";
 
@@ -70,19 +70,19 @@ static void serve(uint32_t max_calls)
 
     parked_n = 0;
     loop = loop_new(LOOP_NET);
-    server = server_new(loop, &c);
-    assert_int_equal(server_listen(server, "127.0.0.1:0", why, sizeof why), 0);
+    served = server_new(loop, &c);
+    assert_int_equal(server_listen(served, "127.0.0.1:0", why, sizeof why), 0);
     snprintf(unix_addr, sizeof unix_addr, "unix:%s/socket", socket_dir);
-    assert_int_equal(server_listen(server, unix_addr, why, sizeof why), 0);
-    server_handle(server, ECHO, on_echo, NULL);
-    server_handle_stream(server, PARK, on_park, NULL);
-    server_handle_stream(server, FEW, on_park, NULL);
-    server_limit(server, FEW, FEW_MAX);
-    server_handle(server, HOLD, on_hold, NULL);
-    server_handle(server, WATCH, on_hold, NULL);
-    server_lasting(server, WATCH);
-    server_start(server);
-    channel = channel_new(loop, server_addr(server, 0), NULL);
+    assert_int_equal(server_listen(served, unix_addr, why, sizeof why), 0);
+    server_handle(served, ECHO, on_echo, NULL);
+    server_handle_stream(served, PARK, on_park, NULL);
+    server_handle_stream(served, FEW, on_park, NULL);
+    server_limit(served, FEW, FEW_MAX);
+    server_handle(served, HOLD, on_hold, NULL);
+    server_handle(served, WATCH, on_hold, NULL);
+    server_lasting(served, WATCH);
+    server_start(served);
+    channel = channel_new(loop, server_addr(served, 0), NULL);
 }
 
 static int teardown(void **state)
@@ -90,8 +90,8 @@ static int teardown(void **state)
     (void)state;
     channel_free(channel);
     channel = NULL;
-    server_free(server);
-    server = NULL;
+    server_free(served);
+    served = NULL;
     loop_free(loop);
     loop = NULL;
     return 0;
@@ -116,7 +116,7 @@ static void parked_done(void *arg, grpc_status_code code, const char *why)
 {
     struct parked *p = arg;
 
-    if (!server)
+    if (!served)
         return;
     assert_int_equal(code, GRPC_STATUS_RESOURCE_EXHAUSTED);
     p->refused++;
@@ -189,7 +189,7 @@ static void requests_that_do_not_come_have_a_limit(void **state)
 static void connect_all(struct parked *p, unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
-        p[i] = (struct parked){.from = channel_new_foreign(loop, server_addr(server, i >= (n + 1) / 2))};
+        p[i] = (struct parked){.from = channel_new_foreign(loop, server_addr(served, i >= (n + 1) / 2))};
 }
 
 static void leave_all(struct parked *p, unsigned n)
@@ -265,14 +265,14 @@ static struct {
     unsigned late_n, late_given;
 } order;
 
-void grpc_server_shutdown_and_notify(grpc_server *of, grpc_completion_queue *cq, void *tag)
+void grpc_server_shutdown_and_notify(grpc_server *server, grpc_completion_queue *cq, void *tag)
 {
     void *real = dlsym(RTLD_NEXT, "grpc_server_shutdown_and_notify");
     void (*call)(grpc_server *, grpc_completion_queue *, void *);
 
     memcpy(&call, &real, sizeof real);
     order.stopped = order.on ? tag : NULL;
-    call(of, cq, tag);
+    call(server, cq, tag);
 }
 
 grpc_event grpc_completion_queue_next(grpc_completion_queue *cq, gpr_timespec deadline, void *reserved)
@@ -306,12 +306,12 @@ static void what_completes_after_the_shutdown_is_waited_for(void **state)
 
     (void)state;
     serve(0);
-    p.from = channel_new_foreign(loop, server_addr(server, 0));
+    p.from = channel_new_foreign(loop, server_addr(served, 0));
     park(&p, HOLD, 40, NULL);
     park(&p, PARK, 40, NULL);
     order.on = true;
-    server_free(server);
-    server = NULL;
+    server_free(served);
+    served = NULL;
     assert_true(order.given && order.late_n >= 80);
     assert_int_equal(order.late_given, order.late_n);
     order.on = false;
