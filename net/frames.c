@@ -11,9 +11,8 @@
 
 static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 #define PREFACE_BYTES (sizeof preface - 1)
-#define WINDOWS_MAX (1u << 20) /* so many WINDOW_UPDATEs are earned at most */
-#define EMPTY_DATA_BYTES                                                                                     \
-    5u /* every message of gRPC has a prefix of as many: a frame with fewer carries next to none */
+#define EARNED_MAX (1u << 20) /* so many WINDOW_UPDATEs, and frames of other kinds, are earned at most */
+#define PREFIX_BYTES 5u /* every message of gRPC begins with as many: a frame with no more carries nothing */
 
 enum frame_type {
     DATA,
@@ -30,7 +29,7 @@ enum frame_type {
 #define FLAG_END_STREAM 0x1
 #define FLAG_END_HEADERS 0x4
 
-enum { CLIENT_ENDED = 1, SERVER_ENDED = 2, ANSWERED = 4 };
+enum { CLIENT_ENDED = 1, SERVER_ENDED = 2, ANSWERED = 4, ASKED = 8 };
 struct frames_stream {
     uint32_t id;
     uint32_t flags;
@@ -128,12 +127,27 @@ static struct frames_stream *add(struct frames *f, uint32_t id)
     return put(f, (struct frames_stream){.id = id});
 }
 
+/* Its data has come. */
+static void ask(struct frames *f, struct frames_stream *s)
+{
+    f->unanswered += !(s->flags & (ASKED | ANSWERED));
+    s->flags |= ASKED;
+}
+
+/* Something was sent back, or never will be. */
+static void answer(struct frames *f, struct frames_stream *s)
+{
+    f->unanswered -= (s->flags & (ASKED | ANSWERED)) == ASKED;
+    s->flags |= ANSWERED;
+}
+
 /* Moves up what stands behind it and would not be found any more. */
 static void drop(struct frames *f, struct frames_stream *s)
 {
     const uint32_t mask = f->streams_cap - 1;
     uint32_t hole = (uint32_t)(s - f->streams);
 
+    answer(f, s);
     for (uint32_t i = (hole + 1) & mask; f->streams[i].id; i = (i + 1) & mask) {
         if (((i - place_of(f, f->streams[i].id)) & mask) >= ((i - hole) & mask)) {
             f->streams[hole] = f->streams[i];
@@ -153,10 +167,33 @@ static void end(struct frames *f, struct frames_stream *s, uint32_t side)
 
 /* ---- What the client sends ---- */
 
+static void earn(uint32_t *count, uint32_t n)
+{
+    if (*count < EARNED_MAX)
+        *count += n;
+}
+
+/* False: none was left. */
+static bool use(uint32_t *count)
+{
+    if (*count == 0)
+        return false;
+    --*count;
+    return true;
+}
+
 static bool control(struct frames *f, int64_t now_us)
 {
-    return frames_take(&f->control, FRAMES_CONTROL_BURST, FRAMES_CONTROL_RATE, now_us) ||
+    const uint32_t burst = f->proven ? FRAMES_CONTROL_BURST : FRAMES_CONTROL_UNPROVEN;
+
+    return frames_take(&f->control, burst, FRAMES_CONTROL_RATE, now_us) ||
            breaks(f, BROKEN_CONTROL, FRAMES_CONTROL_RATE);
+}
+
+static bool small(struct frames *f, int64_t now_us)
+{
+    return use(&f->smalls) || frames_take(&f->small, FRAMES_SMALL_BURST, FRAMES_SMALL_RATE, now_us) ||
+           breaks(f, BROKEN_SMALL, FRAMES_SMALL_RATE);
 }
 
 static bool block(struct frames *f, const struct frame *h)
@@ -182,10 +219,14 @@ static bool in_headers(struct frames *f, const struct frame *h, int64_t now_us)
     f->last = h->stream;
     if (f->streams_n >= limit)
         return breaks(f, BROKEN_STREAMS, limit);
-    if (!f->proven && !frames_take(&f->opened, FRAMES_OPENED_BURST, FRAMES_OPENED_RATE, now_us))
-        return breaks(f, BROKEN_OPENED, FRAMES_OPENED_RATE);
-    if (f->windows < WINDOWS_MAX)
-        f->windows += FRAMES_WINDOWS_PER_STREAM;
+    if (!f->proven) {
+        if (!frames_take(&f->opened, FRAMES_OPENED_BURST, FRAMES_OPENED_RATE, now_us))
+            return breaks(f, BROKEN_OPENED, FRAMES_OPENED_RATE);
+        f->to_share += f->opened_n++ >= FRAMES_OPENED_FREE;
+    }
+    earn(&f->windows, FRAMES_WINDOWS_PER_STREAM);
+    earn(&f->empties, 1);
+    earn(&f->smalls, 1);
     s = add(f, h->stream);
     if (h->flags & FLAG_END_STREAM)
         end(f, s, CLIENT_ENDED);
@@ -194,16 +235,23 @@ static bool in_headers(struct frames *f, const struct frame *h, int64_t now_us)
 
 static bool in_data(struct frames *f, const struct frame *h, int64_t now_us)
 {
-    struct frames_stream *s;
+    const bool last = h->flags & FLAG_END_STREAM;
+    struct frames_stream *s = find(f, h->stream);
 
-    if (h->flags & FLAG_END_STREAM) {
-        s = find(f, h->stream);
-        if (!s)
-            return h->len >= EMPTY_DATA_BYTES || f->ended_early > 0 || control(f, now_us);
+    if (!s && last && use(&f->late_ends))
+        return true;
+    /* Of a proven connection a request may still be coming when its call is over. */
+    if (s ? s->flags & CLIENT_ENDED : !f->proven)
+        return control(f, now_us);
+    if (s)
+        ask(f, s);
+    if (s && last) {
         end(f, s, CLIENT_ENDED);
         return true;
     }
-    return h->len >= EMPTY_DATA_BYTES || control(f, now_us);
+    if (h->len > PREFIX_BYTES)
+        return h->len >= FRAMES_SMALL_BYTES || small(f, now_us);
+    return (s && use(&f->empties)) || control(f, now_us);
 }
 
 static bool in_reset(struct frames *f, const struct frame *h, int64_t now_us)
@@ -211,12 +259,8 @@ static bool in_reset(struct frames *f, const struct frame *h, int64_t now_us)
     struct frames_stream *s = find(f, h->stream);
     bool answered;
 
-    if (!s && f->ended_early > 0) {
-        f->ended_early--;
-        return true;
-    }
     if (!s)
-        return control(f, now_us);
+        return use(&f->late_resets) || control(f, now_us);
     answered = s->flags & ANSWERED;
     drop(f, s);
     return answered || frames_take(&f->resets, FRAMES_RESETS_BURST, FRAMES_RESETS_RATE, now_us) ||
@@ -225,11 +269,9 @@ static bool in_reset(struct frames *f, const struct frame *h, int64_t now_us)
 
 static bool in_window(struct frames *f, int64_t now_us)
 {
-    if (f->windows > 0) {
-        f->windows--;
-        return true;
-    }
-    return frames_take(&f->updates, FRAMES_WINDOWS_BURST, FRAMES_WINDOWS_RATE, now_us) ||
+    const uint32_t burst = f->proven ? FRAMES_WINDOWS_BURST : FRAMES_WINDOWS_UNPROVEN;
+
+    return use(&f->windows) || frames_take(&f->updates, burst, FRAMES_WINDOWS_RATE, now_us) ||
            breaks(f, BROKEN_WINDOWS, FRAMES_WINDOWS_RATE);
 }
 
@@ -267,13 +309,16 @@ static void out_frame(struct frames *f, const struct frame *h)
     struct frames_stream *s = find(f, h->stream);
 
     f->frames_out++;
-    if (h->type == DATA && f->windows < WINDOWS_MAX)
-        f->windows += FRAMES_WINDOWS_PER_DATA;
+    if (h->type == DATA) {
+        earn(&f->windows, FRAMES_WINDOWS_PER_DATA);
+        earn(&f->smalls, FRAMES_SMALL_PER_DATA);
+    }
     if (!s)
         return;
-    s->flags |= ANSWERED;
+    answer(f, s);
     if (h->type == RST_STREAM) {
-        f->ended_early++;
+        earn(&f->late_resets, 1);
+        earn(&f->late_ends, !(s->flags & CLIENT_ENDED));
         drop(f, s);
     } else if ((h->type == DATA || h->type == HEADERS) && h->flags & FLAG_END_STREAM) {
         end(f, s, SERVER_ENDED);
@@ -323,6 +368,21 @@ bool frames_in(struct frames *f, const uint8_t *p, size_t n, int64_t now_us)
         if (!in_frame(f, &h, now_us))
             return false;
     return f->broken == BROKEN_NONE;
+}
+
+bool frames_share(struct frames *f, struct frames_bucket *all, int64_t now_us)
+{
+    for (; f->to_share > 0; f->to_share--, f->shared++)
+        if (!frames_take(all, FRAMES_SHARED_BURST, FRAMES_SHARED_RATE, now_us))
+            return breaks(f, BROKEN_SHARED, FRAMES_SHARED_RATE);
+    return true;
+}
+
+void frames_prove(struct frames *f, struct frames_bucket *all)
+{
+    f->proven = true;
+    all->spent -= f->shared < all->spent ? f->shared : all->spent;
+    f->shared = 0;
 }
 
 void frames_out(struct frames *f, const uint8_t *p, size_t n)

@@ -18,22 +18,35 @@
     1024u /* the same before a call of the connection passed the check of its token */
 #define FRAMES_PAYLOAD_MAX (16u << 10) /* of one frame: what HTTP/2 allows who was told nothing else */
 #define FRAMES_HEADERS_MAX                                                                                   \
-    (32u << 10) /* of one header block; gRPC itself refuses calls with more than 8 kB */
+    (16u << 10) /* of one header block; gRPC itself refuses calls with more than 8 kB */
 /* At once, and per second later on. */
 #define FRAMES_OPENED_BURST 1024u /* streams of a connection that is not proven */
 #define FRAMES_OPENED_RATE 100u
+#define FRAMES_OPENED_FREE                                                                                   \
+    8u /* of them those that take nothing of what such connections of one server share: */
+#define FRAMES_SHARED_BURST 2048u
+#define FRAMES_SHARED_RATE 500u
 #define FRAMES_OPENED_STRICT                                                                                 \
     16u /* instead of the burst, where a connection of the same address broke a rule lately */
 #define FRAMES_RESETS_BURST 500u /* streams that the client resets before the server answered anything */
 #define FRAMES_RESETS_RATE 100u
 #define FRAMES_CONTROL_BURST                                                                                 \
-    1000u /* frames that make work and carry nothing: PING, SETTINGS, empty DATA and such */
+    1000u /* frames that make work and carry nothing: PING, SETTINGS, DATA of an empty message and such */
+#define FRAMES_CONTROL_UNPROVEN 100u /* instead of the burst */
 #define FRAMES_CONTROL_RATE 200u
 #define FRAMES_WINDOWS_BURST                                                                                 \
     10000u /* WINDOW_UPDATE, besides some for each stream and each DATA frame of the server's */
+#define FRAMES_WINDOWS_UNPROVEN 100u /* instead of the burst */
 #define FRAMES_WINDOWS_RATE 1000u
 #define FRAMES_WINDOWS_PER_STREAM 4u
 #define FRAMES_WINDOWS_PER_DATA 8u
+#define FRAMES_SMALL_BYTES                                                                                   \
+    1024u /* DATA frames that carry less cost more to take in than what they carry is worth */
+#define FRAMES_SMALL_BURST                                                                                   \
+    20000u /* of those, besides one for each stream and some for each DATA frame of the server's */
+#define FRAMES_SMALL_STRICT 1000u /* instead of the burst, as FRAMES_OPENED_STRICT */
+#define FRAMES_SMALL_RATE 20000u
+#define FRAMES_SMALL_PER_DATA 4u
 
 /* X(name, text): what a peer may not do. The text goes into the log, with the limit's value behind it. */
 #define FRAMES_RULES(X)                                                                                      \
@@ -43,9 +56,12 @@
     X(SIZE, "sent a frame larger than allowed; limit in bytes:")                                             \
     X(STREAMS, "has more streams open than allowed; limit:")                                                 \
     X(OPENED, "opens streams too fast for a connection without an accepted call; limit per second:")         \
+    X(SHARED,                                                                                                \
+      "opens streams while all connections without an accepted call open too many; limit per second:")       \
     X(RESETS, "resets unanswered streams too fast; limit per second:")                                       \
     X(HEADERS, "sent a longer header block than allowed; limit in bytes:")                                   \
     X(CONTROL, "sends PING, SETTINGS or other frames that carry nothing too fast; limit per second:")        \
+    X(SMALL, "sends messages in small pieces too fast; limit per second:")                                   \
     X(WINDOWS, "sends WINDOW_UPDATE too fast; limit per second:")
 enum frames_rule {
 #define X(name, text) BROKEN_##name,
@@ -81,24 +97,36 @@ struct frames {
     bool proven;   /* a call of it was accepted */
     bool settings; /* the client's first frame has come */
     uint32_t block_stream, block_bytes;
-    uint32_t windows;     /* WINDOW_UPDATEs earned and not used */
-    uint32_t ended_early; /* streams the server ended first: a reset of each may still come */
-    struct frames_bucket opened, resets, control, updates;
+    uint32_t windows; /* WINDOW_UPDATEs earned and not used */
+    uint32_t empties; /* the same of DATA frames that carry an empty message: one for each stream */
+    uint32_t smalls;  /* and of other small ones */
+    /* Of the streams that the server ended first: resets and last DATA frames that may still be on their way. */
+    uint32_t late_resets, late_ends;
+    uint32_t opened_n;         /* before it was proven */
+    uint32_t to_share, shared; /* of those: still to be taken by frames_share, and taken */
+    struct frames_bucket opened, resets, control, small, updates;
     enum frames_rule broken; /* BROKEN_NONE: none */
     uint32_t limit;          /* of the rule that is broken */
     /* The open streams: linear probing, at most half full; number 0 is a free place. */
     struct frames_stream *streams;
     uint32_t streams_n, streams_cap;
+    uint32_t unanswered; /* of them, those with a request and nothing of the server's */
 };
 
 /* For a new connection, from where others broke rules. */
 static inline void frames_strict(struct frames *f)
 {
     f->opened.spent = FRAMES_OPENED_BURST - FRAMES_OPENED_STRICT;
+    f->small.spent = FRAMES_SMALL_BURST - FRAMES_SMALL_STRICT;
 }
 void frames_free(struct frames *f);
 /* Bytes that arrived. False: a rule is broken, and the server must see none of them. */
 bool frames_in(struct frames *f, const uint8_t *p, size_t n, int64_t now_us);
+/* Takes what the streams opened since the last call cost of what unproven connections share. False: a rule is broken, and the
+ * server must see none of the bytes. */
+bool frames_share(struct frames *f, struct frames_bucket *all, int64_t now_us);
+/* A call was accepted: what it took is given back. */
+void frames_prove(struct frames *f, struct frames_bucket *all);
 /* Bytes that the server sent. */
 void frames_out(struct frames *f, const uint8_t *p, size_t n);
 

@@ -232,10 +232,10 @@ static void test_resets(void **state)
 static void test_header_block(void **state)
 {
     begin(true);
-    assert_true(in(HEADERS, 0, 1, 16384));
-    assert_true(in(CONTINUATION, END_HEADERS, 1, 16384));
-    assert_true(in(HEADERS, 0, 3, 16384));
-    assert_true(in(CONTINUATION, 0, 3, 16384));
+    assert_true(in(HEADERS, 0, 1, FRAMES_HEADERS_MAX / 2));
+    assert_true(in(CONTINUATION, END_HEADERS, 1, FRAMES_HEADERS_MAX / 2));
+    assert_true(in(HEADERS, 0, 3, 15000));
+    assert_true(in(CONTINUATION, 0, 3, FRAMES_HEADERS_MAX - 15000));
     assert_false(in(CONTINUATION, 0, 3, 1));
     broken(BROKEN_HEADERS);
     begin(true);
@@ -259,20 +259,176 @@ static void test_control(void **state)
 {
     static const struct {
         uint8_t type;
-        uint32_t stream, len;
-    } kinds[] = {{PING, 0, 8},  {SETTINGS, 0, 6},      {PRIORITY, 1, 5}, {200, 0, 0},
-                 {DATA, 1, 0},  {RST_STREAM, 9999, 4}, {GOAWAY, 0, 8},   {PUSH_PROMISE, 1, 4},
-                 {DATA, 77, 4}, {CONTINUATION, 1, 0},  {HEADERS, 1, 0}};
+        uint32_t stream, len, earned;
+    } kinds[] = {{PING, 0, 8, 0},         {SETTINGS, 0, 6, 0}, {PRIORITY, 1, 5, 0},      {200, 0, 0, 0},
+                 {DATA, 1, 0, 1},         {DATA, 1, 5, 1},     {RST_STREAM, 9999, 4, 0}, {GOAWAY, 0, 8, 0},
+                 {PUSH_PROMISE, 1, 4, 0}, {DATA, 77, 4, 0},    {CONTINUATION, 1, 0, 0},  {HEADERS, 1, 0, 0}};
 
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
         uint8_t flags = kinds[k].type == HEADERS ? END_HEADERS : 0;
         begin(true);
         assert_true(in(HEADERS, kinds[k].type == CONTINUATION ? 0 : END_HEADERS, 1, 5));
-        for (uint32_t i = 1; i < FRAMES_CONTROL_BURST; i++)
+        for (uint32_t i = 1; i < FRAMES_CONTROL_BURST + kinds[k].earned; i++)
             assert_true(in(kinds[k].type, flags, kinds[k].stream, kinds[k].len));
         assert_false(in(kinds[k].type, flags, kinds[k].stream, kinds[k].len));
         broken(BROKEN_CONTROL);
     }
+}
+
+/* Sends so many frames that pass, and one that breaks the rule of frames that carry nothing. */
+static void control_ends(uint32_t passing, uint8_t type, uint8_t flags, uint32_t stream, uint32_t len)
+{
+    for (uint32_t i = 0; i < passing; i++)
+        assert_true(in(type, flags, stream, len));
+    assert_false(in(type, flags, stream, len));
+    broken(BROKEN_CONTROL);
+}
+
+/* A connection that has shown nothing yet needs few of them. */
+static void test_control_before_a_call_was_accepted(void **state)
+{
+    begin(false);
+    control_ends(FRAMES_CONTROL_UNPROVEN - 1, PING, 0, 0, 8);
+    begin(false);
+    for (uint32_t i = 0; i < FRAMES_WINDOWS_UNPROVEN; i++)
+        assert_true(in(WINDOW_UPDATE, 0, 0, 4));
+    assert_false(in(WINDOW_UPDATE, 0, 0, 4));
+    broken(BROKEN_WINDOWS);
+}
+
+/* Of a call that the daemon refused, one last frame of data and one reset may still be on their way. */
+static void test_data_of_a_call_that_is_over(void **state)
+{
+    for (int proven = 0; proven < 2; proven++) {
+        const uint32_t burst = proven ? FRAMES_CONTROL_BURST : FRAMES_CONTROL_UNPROVEN;
+        for (uint32_t len = 0; len <= (proven ? 5 : 5000); len += 5) {
+            begin(proven);
+            assert_true(in(HEADERS, END_HEADERS, 1, 5));
+            out(HEADERS, END_HEADERS | END_STREAM, 1, 9);
+            out(RST_STREAM, 0, 1, 4);
+            assert_true(in(RST_STREAM, 0, 1, 4));
+            control_ends(burst, DATA, END_STREAM, 1, len);
+            begin(proven);
+            assert_true(in(HEADERS, END_HEADERS, 1, 5));
+            out(RST_STREAM, 0, 1, 4);
+            assert_true(in(DATA, END_STREAM, 1, len));
+            control_ends(burst, RST_STREAM, 0, 1, 4);
+            begin(proven);
+            assert_true(in(HEADERS, END_HEADERS | END_STREAM, 1, 5)); /* that was the last */
+            out(RST_STREAM, 0, 1, 4);
+            control_ends(burst - 1, DATA, END_STREAM, 1, len);
+        }
+    }
+    begin(true); /* a large request goes on until its client has heard of it */
+    assert_true(in(HEADERS, END_HEADERS, 1, 5));
+    out(RST_STREAM, 0, 1, 4);
+    for (uint32_t i = 0; i < 2 * FRAMES_SMALL_BURST; i++)
+        assert_true(in(DATA, 0, 1, FRAMES_SMALL_BYTES));
+}
+
+static void test_data_behind_the_clients_end(void **state)
+{
+    begin(true);
+    assert_true(in(HEADERS, END_HEADERS, 1, 5));
+    assert_true(in(DATA, END_STREAM, 1, 0));
+    control_ends(FRAMES_CONTROL_BURST - 1, DATA, END_STREAM, 1, 5000);
+}
+
+static void test_unanswered_requests(void **state)
+{
+    begin(true);
+    for (uint32_t id = 1; id < 9; id += 2)
+        assert_true(in(HEADERS, END_HEADERS, id, 5));
+    assert_int_equal(f.unanswered, 0);
+    for (uint32_t id = 1; id < 9; id += 2) {
+        assert_true(in(DATA, 0, id, 2000));
+        assert_true(in(DATA, END_STREAM, id, 2000));
+    }
+    assert_int_equal(f.unanswered, 4);
+    out(HEADERS, END_HEADERS, 1, 5);
+    out(DATA, END_STREAM, 1, 5);
+    assert_int_equal(f.unanswered, 3);
+    out(RST_STREAM, 0, 3, 4);
+    assert_int_equal(f.unanswered, 2);
+    assert_true(in(RST_STREAM, 0, 5, 4));
+    assert_int_equal(f.unanswered, 1);
+    out(DATA, END_STREAM, 7, 5);
+    assert_int_equal(f.unanswered, 0);
+    assert_int_equal(f.streams_n, 0);
+}
+
+/* The request of a call may be empty: of each stream one message is free. */
+static void test_empty_messages(void **state)
+{
+    begin(true);
+    for (uint32_t id = 1; id < 8 * FRAMES_CONTROL_BURST; id += 2) {
+        assert_true(in(HEADERS, END_HEADERS, id, 5));
+        assert_true(in(DATA, 0, id, 5));
+        assert_true(in(DATA, END_STREAM, id, 0));
+        out(HEADERS, END_HEADERS | END_STREAM, id, 9);
+    }
+    assert_int_equal(f.control.spent, 1); /* SETTINGS */
+    assert_true(in(HEADERS, END_HEADERS, 100001, 5));
+    control_ends(FRAMES_CONTROL_BURST, DATA, 0, 100001, 5);
+}
+
+/* Messages in frames of their own: so many, and some for each that the daemon sends. */
+static void test_small_messages(void **state)
+{
+    begin(true);
+    assert_true(in(HEADERS, END_HEADERS, 1, 5));
+    for (uint32_t i = 0; i < 2 * FRAMES_SMALL_BURST; i++)
+        assert_true(in(DATA, 0, 1, FRAMES_SMALL_BYTES));
+    for (uint32_t i = 0; i < FRAMES_SMALL_BURST; i++) {
+        out(DATA, 0, 1, 20);
+        for (uint32_t k = 0; k < FRAMES_SMALL_PER_DATA; k++)
+            assert_true(in(DATA, 0, 1, 7));
+    }
+    for (uint32_t i = 0; i < FRAMES_SMALL_BURST + 1; i++)
+        assert_true(in(DATA, 0, 1, i % 2 ? 6 : FRAMES_SMALL_BYTES - 1));
+    assert_false(in(DATA, 0, 1, 7));
+    broken(BROKEN_SMALL);
+    begin(true);
+    frames_strict(&f);
+    assert_true(in(HEADERS, END_HEADERS, 1, 5));
+    for (uint32_t i = 0; i < FRAMES_SMALL_STRICT + 1; i++)
+        assert_true(in(DATA, 0, 1, 7));
+    assert_false(in(DATA, 0, 1, 7));
+}
+
+/* Opens n streams more on the connection. */
+static bool open_more(uint32_t n, struct frames_bucket *all)
+{
+    for (uint32_t i = 0; i < n; i++)
+        assert_true(in(HEADERS, END_HEADERS, f.last + (f.last ? 2 : 1), 5));
+    return frames_share(&f, all, now_us);
+}
+
+/* Connection after connection: the first streams of each are free, the others are few together, until a call is accepted. */
+static void test_what_unproven_connections_share(void **state)
+{
+    const uint32_t each = 512;
+    struct frames_bucket all = {0};
+
+    for (uint32_t n = 0; n < FRAMES_SHARED_BURST / each; n++) {
+        begin(false);
+        assert_true(open_more(FRAMES_OPENED_FREE, &all));
+        assert_int_equal(all.spent, n * each);
+        assert_true(open_more(each, &all));
+    }
+    begin(false);
+    assert_true(open_more(FRAMES_OPENED_FREE, &all));
+    assert_false(open_more(1, &all));
+    broken(BROKEN_SHARED);
+    now_us += US_PER_S;
+    begin(false);
+    now_us = 2 * US_PER_S;
+    assert_true(open_more(FRAMES_OPENED_FREE + FRAMES_SHARED_RATE, &all));
+    assert_int_equal(all.spent, FRAMES_SHARED_BURST);
+    frames_prove(&f, &all);
+    assert_int_equal(all.spent, FRAMES_SHARED_BURST - FRAMES_SHARED_RATE);
+    assert_true(open_more(2000, &all));
+    assert_int_equal(all.spent, FRAMES_SHARED_BURST - FRAMES_SHARED_RATE);
 }
 
 /* Quiet time fills a bucket and no more: what was not used then is no second burst. */
@@ -348,6 +504,13 @@ int main(void)
         cmocka_unit_test(test_resets),
         cmocka_unit_test(test_header_block),
         cmocka_unit_test(test_control),
+        cmocka_unit_test(test_control_before_a_call_was_accepted),
+        cmocka_unit_test(test_data_of_a_call_that_is_over),
+        cmocka_unit_test(test_data_behind_the_clients_end),
+        cmocka_unit_test(test_unanswered_requests),
+        cmocka_unit_test(test_empty_messages),
+        cmocka_unit_test(test_small_messages),
+        cmocka_unit_test(test_what_unproven_connections_share),
         cmocka_unit_test(test_quiet_time_is_no_credit),
         cmocka_unit_test(test_tokens_come_all_the_time),
         cmocka_unit_test(test_windows),

@@ -19,6 +19,8 @@ static void check(const struct frames *f)
         n += ((const uint32_t *)(const void *)f->streams)[2 * (size_t)i] != 0;
     CHECK(n == f->streams_n);
     CHECK(f->broken != BROKEN_NONE || f->block_bytes <= FRAMES_HEADERS_MAX);
+    CHECK(f->unanswered <= f->streams_n && f->to_share <= f->opened_n);
+    CHECK(f->proven || f->control.spent <= FRAMES_CONTROL_UNPROVEN);
     CHECK(f->resets.spent <= FRAMES_RESETS_BURST && f->control.spent <= FRAMES_CONTROL_BURST);
 }
 
