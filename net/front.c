@@ -14,15 +14,18 @@
 #include <grpc/grpc_security.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 #include <uthash.h>
 
-#define ACCEPTS_PER_TURN 64
+#define ACCEPTS_PER_TURN 256
+#define TAKEN_PER_TURN 16
 #define TICK_US (100 * US_PER_MS)
 #define ADDRESSES_MAX 65536u /* whose failures are remembered; beyond, only connections that exist count */
 /* Log lines of one kind: so many at once, then they are counted for so long. */
@@ -40,11 +43,12 @@ struct listener {
 /* What connections of one address have in common. */
 struct address {
     uint8_t net[16];
-    uint32_t unproven,
-        proven; /* connections; nobody refuses an address that has proven ones for its wrong tokens */
+    struct list unproven;          /* oldest first, without those that were cut */
+    uint32_t unproven_n, proven_n; /* connections */
     struct front_load load;
     struct frames_bucket failed;
-    int64_t strict_until_us; /* one of them broke a rule; of local addresses as well */
+    int64_t trusted_until_us; /* a call was accepted: nobody refuses the address for its wrong tokens */
+    int64_t strict_until_us;  /* one of them broke a rule; of local addresses as well */
     UT_hash_handle hh;
 };
 
@@ -65,15 +69,18 @@ struct front {
     int news_fd;
     struct loop_fd *news;
     struct loop_timer tick;
+    int64_t tick_us; /* when, while it is set */
     struct list unproven, proven;
-    struct list leaving; /* cut once their last answer has left */
-    struct list closing; /* gRPC has let go */
-    uint32_t conns_n;    /* of all but the last, without those that were cut */
+    struct list leaving;               /* cut once their last answer has left */
+    struct list closing;               /* gRPC has let go */
+    uint32_t conns_n;                  /* of all but the last, without those that were cut */
+    uint32_t unproven_n, unproven_max; /* that gRPC has; own ones apart */
     struct front_conn **by_fd;
     uint32_t by_fd_n;
     struct address *addresses;
     struct lines broken[BROKEN_RULES], refused, late, denied;
     bool starved; /* no descriptor for who wants to connect */
+    bool full;    /* of connections that are not proven */
     bool seen;    /* the guard counts what gRPC reads and writes */
     bool is_dead;
 };
@@ -163,50 +170,64 @@ static struct address *address_of(struct front *f, const uint8_t net[16], bool m
     if (!a && make) {
         a = xcalloc(1, sizeof *a);
         memcpy(a->net, net, sizeof a->net);
+        list_init(&a->unproven);
         HASH_ADD(hh, f->addresses, net, sizeof a->net, a);
     }
     return a;
 }
 
-/* Forgets addresses that have no connection and did nothing wrong lately. True: others may be forgotten later. */
-static bool addresses_sweep(struct front *f)
+static int64_t later(int64_t a_us, int64_t b_us) { return a_us > b_us ? a_us : b_us; }
+
+/* Forgets addresses that have no connection and of which nothing is to be remembered. When that is so of the next one. */
+static int64_t addresses_sweep(struct front *f)
 {
     struct address *a, *next;
-    int64_t now = loop_now(f->loop);
-    bool more = false;
+    int64_t now = loop_now(f->loop), next_us = TIME_NEVER;
 
     HASH_ITER(hh, f->addresses, a, next) {
-        bool forgotten =
-            a->failed.spent == 0 || now - a->failed.at_us > FRONT_FAILED_BURST * US_PER_S / FRONT_FAILED_RATE;
-        if (a->unproven + a->proven + a->load.calls > 0) /* the tick goes on when the last one leaves */
+        int64_t until_us = a->strict_until_us;
+        if (a->unproven_n + a->proven_n + a->load.calls > 0) /* the tick goes on when the last one leaves */
             continue;
-        if (now < a->strict_until_us || (!forgotten && HASH_COUNT(f->addresses) <= ADDRESSES_MAX)) {
-            more = true;
+        if (HASH_COUNT(f->addresses) <= ADDRESSES_MAX) {
+            if (a->failed.spent > 0)
+                until_us =
+                    later(until_us, a->failed.at_us + FRONT_FAILED_BURST * US_PER_S / FRONT_FAILED_RATE);
+            until_us = later(until_us, a->trusted_until_us);
+        }
+        if (now < until_us) {
+            next_us = until_us < next_us ? until_us : next_us;
             continue;
         }
         HASH_DEL(f->addresses, a);
         free(a);
     }
-    return more;
+    return next_us;
 }
 
 /* ---- Connections ---- */
 
-static void tick_on(struct front *f)
+static void tick_at(struct front *f, int64_t at_us)
 {
-    if (!loop_timer_is_set(&f->tick))
-        loop_timer_set(f->loop, &f->tick, loop_now(f->loop) + TICK_US);
+    if (!loop_timer_is_set(&f->tick) || f->tick_us > at_us)
+        loop_timer_set(f->loop, &f->tick, f->tick_us = at_us);
 }
+
+static void tick_on(struct front *f) { tick_at(f, loop_now(f->loop) + TICK_US); }
 
 static uint32_t *count_of(struct address *a, const struct front_conn *c)
 {
-    return c->proven ? &a->proven : &a->unproven;
+    return c->proven ? &a->proven_n : &a->unproven_n;
 }
 
 static void enter_address(struct front_conn *c)
 {
-    if (!c->exempt)
-        ++*count_of(address_of(c->front, c->net, true), c);
+    struct address *a = c->exempt ? NULL : address_of(c->front, c->net, true);
+
+    if (!a)
+        return;
+    ++*count_of(a, c);
+    if (!c->proven)
+        list_push_tail(&a->unproven, &c->in_address);
 }
 
 static void leave_address(struct front_conn *c)
@@ -216,17 +237,43 @@ static void leave_address(struct front_conn *c)
     if (!a)
         return;
     CHECK(*count_of(a, c) > 0);
+    if (c->proven)
+        a->trusted_until_us = loop_now(c->front->loop) + FRONT_TRUST_US;
+    list_remove(&c->in_address);
+    list_init(&c->in_address);
     if (--*count_of(a, c) == 0)
         tick_on(c->front); /* which forgets it */
+}
+
+/* It counts no more. */
+static void leave(struct front_conn *c)
+{
+    if (c->cut)
+        return;
+    c->cut = true;
+    c->front->conns_n--;
+    leave_address(c);
 }
 
 static void cut(struct front_conn *c)
 {
     if (c->cut)
         return;
-    c->cut = true;
-    c->front->conns_n--;
+    leave(c);
     guard_cut(c->guard);
+}
+
+/* One less is not proven. */
+static void unproven_less(struct front_conn *c)
+{
+    struct front *f = c->front;
+
+    if (c->own)
+        return;
+    CHECK(f->unproven_n > 0);
+    f->unproven_n--;
+    if (f->full)
+        tick_at(f, loop_now(f->loop));
 }
 
 static void conn_free(struct front_conn *c)
@@ -277,7 +324,7 @@ void front_call_ended(struct front_conn *c, bool lasting)
     CHECK(a && a->load.calls > 0);
     a->load.calls--;
     a->load.lasting -= lasting;
-    if (a->load.calls + a->unproven + a->proven == 0 && !c->exempt)
+    if (a->load.calls + a->unproven_n + a->proven_n == 0 && !c->exempt)
         tick_on(c->front); /* which forgets it */
 }
 
@@ -294,18 +341,23 @@ struct front_conn *front_find(struct front *f, const char *peer)
 
 void front_prove(struct front_conn *c)
 {
-    struct address *a = c->exempt ? NULL : address_of(c->front, c->net, false);
+    struct address *a = c->exempt ? NULL : address_of(c->front, c->net, true);
 
     if (c->proven)
         return;
-    if (!c->closed)
+    if (!c->cut)
         leave_address(c);
+    if (!c->closed)
+        unproven_less(c);
     c->proven = true;
-    if (c->closed)
+    if (a) { /* somebody there has the right token */
+        a->failed.spent = 0;
+        a->trusted_until_us = loop_now(c->front->loop) + FRONT_TRUST_US;
+        tick_on(c->front);
+    }
+    if (c->cut)
         return;
     enter_address(c);
-    if (a)
-        a->failed.spent = 0; /* somebody there has the right token */
     if (c->failed >= FRONT_FAILED_MAX)
         return;
     guard_prove(c->guard);
@@ -352,15 +404,16 @@ static void on_news(void *arg, unsigned events)
     while ((news = guard_next(f->guards, &owner, &s)) != GUARD_NOTHING) {
         struct front_conn *c = owner;
         if (news == GUARD_BROKEN) {
-            address_of(f, c->net, true)->strict_until_us = loop_now(f->loop) + FRONT_STRICT_US;
+            if (s.broken != BROKEN_SHARED) /* which is not its doing alone */
+                address_of(f, c->net, true)->strict_until_us = loop_now(f->loop) + FRONT_STRICT_US;
             say(f, &f->broken[s.broken], frames_rule_text(s.broken), "%s is cut off: it %s %u", c->peer,
                 frames_rule_text(s.broken), s.limit);
             continue;
         }
-        leave_address(c);
-        if (!c->cut)
-            f->conns_n--;
-        c->cut = c->closed = true;
+        leave(c);
+        if (!c->proven)
+            unproven_less(c);
+        c->closed = true;
         list_remove(&c->node);
         list_push_tail(&f->closing, &c->node);
         c->since_us = loop_now(f->loop);
@@ -394,7 +447,12 @@ static void tick_unproven(struct front *f, int64_t now)
     }
 }
 
-static void accept_again(struct front *f);
+/* Whether to watch the listeners. */
+static void listen_for(struct front *f, unsigned events)
+{
+    for (unsigned i = 0; i < f->listeners_n; i++)
+        loop_fd_events(f->listeners[i]->watch, events);
+}
 
 static void on_tick(void *arg)
 {
@@ -414,12 +472,13 @@ static void on_tick(void *arg)
             break;
         release(c);
     }
-    more = addresses_sweep(f);
     for (int i = 0; i < BROKEN_RULES; i++)
         more |= line_due(f, &f->broken[i]);
     more |= line_due(f, &f->refused) | line_due(f, &f->late) | line_due(f, &f->denied);
-    if (f->starved)
-        accept_again(f);
+    tick_at(f, addresses_sweep(f));
+    if (f->starved || f->full)
+        listen_for(f, LOOP_READ);
+    f->full = false;
     if (more || f->starved || !list_empty(&f->unproven) || !list_empty(&f->leaving) ||
         !list_empty(&f->closing))
         tick_on(f);
@@ -437,35 +496,95 @@ static void set_options(const struct front *f, int fd, int family)
     (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof timeout);
 }
 
+#define could_not_stay(f, c, what, ...)                                                                      \
+    say(f, &(f)->refused, "a connection that could not stay",                                                \
+        "%s is cut off to make room: no call of it was accepted, and " what, (c)->peer, __VA_ARGS__)
+
+/* Of those that could make room. */
+static struct front_conn *oldest_unproven(struct front *f)
+{
+    list_foreach(&f->unproven, n, next) {
+        struct front_conn *c = container_of(n, struct front_conn, node);
+        if (!c->own && !c->cut)
+            return c;
+    }
+    return NULL;
+}
+
+/* Whether it waits for this process: gRPC has not read all that came, or a request of it was read and not answered. */
+static bool is_owed(const struct front_conn *c)
+{
+    int unread = 0;
+
+    return guard_look(c->guard).unanswered > 0 || (ioctl(c->fd, FIONREAD, &unread) == 0 && unread > 0);
+}
+
+/* Not while it waits for this process, unless that takes long. */
+static bool may_go(const struct front_conn *c)
+{
+    return !c->own && !c->cut && (loop_now(c->front->loop) - c->since_us >= FRONT_OWED_US || !is_owed(c));
+}
+
+static struct front_conn *oldest_of_address(struct address *a)
+{
+    list_foreach(&a->unproven, n, next) {
+        struct front_conn *c = container_of(n, struct front_conn, in_address);
+        if (may_go(c))
+            return c;
+    }
+    return NULL;
+}
+
+/* Whether nobody can be taken in for now: too many are not proven. */
+static bool is_full(const struct front *f) { return f->unproven_n >= f->unproven_max; }
+
+/* A quarter of the places, so that it is not full again at once. */
+static void make_room(struct front *f)
+{
+    uint32_t freed = 0;
+
+    list_foreach(&f->unproven, n, next) {
+        struct front_conn *c = container_of(n, struct front_conn, node);
+        if (loop_now(f->loop) - c->since_us < FRONT_YOUNG_US || freed > f->unproven_max / 4)
+            break;
+        if (!may_go(c))
+            continue;
+        could_not_stay(f, c, "there are %u such connections, the limit", f->unproven_max);
+        cut(c);
+        freed++;
+    }
+}
+
+static bool distrusted(struct front *f, const struct address *a)
+{
+    struct frames_bucket look = a->failed;
+
+    return a->proven_n == 0 && loop_now(f->loop) >= a->trusted_until_us && look.spent >= FRONT_FAILED_BURST &&
+           !frames_take(&look, FRONT_FAILED_BURST, FRONT_FAILED_RATE, loop_now(f->loop));
+}
+
 /* NULL: it may come in. */
 static const char *refusal(struct front *f, const struct front_conn *c)
 {
     struct address *a = c->exempt ? NULL : address_of(f, c->net, false);
+    struct front_conn *oldest;
 
     if (c->own)
         return NULL;
-    if (a && a->unproven >= f->config.per_address)
-        return "its address has as many connections without an accepted call as cluster.unproven_per_address "
-               "allows";
-    if (a && a->proven == 0 && a->failed.spent >= FRONT_FAILED_BURST) {
-        struct frames_bucket look = a->failed;
-        if (!frames_take(&look, FRONT_FAILED_BURST, FRONT_FAILED_RATE, loop_now(f->loop)))
-            return "calls from its address had wrong tokens too often";
+    if (a && distrusted(f, a))
+        return "calls from its address had wrong tokens too often";
+    if (a && a->unproven_n >= f->config.per_address && (oldest = oldest_of_address(a))) {
+        could_not_stay(f, oldest,
+                       "its address has %u such connections, the limit (cluster.unproven_per_address)",
+                       f->config.per_address);
+        cut(oldest);
     }
     while (f->conns_n >= f->config.connections_max) {
-        struct front_conn *oldest = NULL;
-        list_foreach(&f->unproven, n, next) {
-            oldest = container_of(n, struct front_conn, node);
-            if (!oldest->own && !oldest->cut)
-                break;
-            oldest = NULL;
-        }
+        oldest = oldest_unproven(f);
         if (!oldest)
             return "there are as many as cluster.connections_max allows";
-        say(f, &f->refused, "a connection that could not stay",
-            "%s is cut off to make room: no call of it was accepted, and there are %u connections, the limit "
-            "(cluster.connections_max)",
-            oldest->peer, f->config.connections_max);
+        could_not_stay(f, oldest, "there are %u connections, the limit (cluster.connections_max)",
+                       f->config.connections_max);
         cut(oldest);
     }
     return NULL;
@@ -483,6 +602,7 @@ static void enter(struct front *f, struct front_conn *c)
     }
     f->by_fd[c->fd] = c;
     f->conns_n++;
+    f->unproven_n += !c->own;
     list_push_tail(&f->unproven, &c->node);
     enter_address(c);
     creds = grpc_insecure_server_credentials_create();
@@ -502,6 +622,7 @@ static void take_in(struct listener *l, int fd, union sockaddr_any *sa, socklen_
     c->front = f;
     c->fd = fd;
     c->since_us = loop_now(f->loop);
+    list_init(&c->in_address);
     c->own = probe_is(&l->probe, sa, len);
     plain_v4(sa);
     net_of(sa, c->net, &c->exempt);
@@ -521,12 +642,33 @@ static void take_in(struct listener *l, int fd, union sockaddr_any *sa, socklen_
     enter(f, c);
 }
 
+/* Until the next tick. */
+static void accept_none(struct front *f)
+{
+    listen_for(f, 0);
+    tick_on(f);
+}
+
+/* Clients of gRPC do not end their side. */
+static bool has_left(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLRDHUP};
+
+    return poll(&p, 1, 0) > 0;
+}
+
 static void on_accept(void *arg, unsigned events)
 {
     struct listener *l = arg;
     struct front *f = l->front;
 
-    for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+    if (is_full(f)) {
+        make_room(f);
+        f->full = true;
+        accept_none(f);
+        return;
+    }
+    for (int i = 0, taken = 0; i < ACCEPTS_PER_TURN && taken < TAKEN_PER_TURN && !is_full(f); i++) {
         union sockaddr_any sa;
         socklen_t len = sizeof sa;
         int fd;
@@ -534,28 +676,21 @@ static void on_accept(void *arg, unsigned events)
         fd = accept4(l->fd, &sa.sa, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
             f->starved = false;
+            if (has_left(fd)) {
+                close(fd);
+                continue;
+            }
             take_in(l, fd, &sa, len);
+            taken++;
         } else if (errno == EAGAIN) {
             return;
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
             if (!f->starved)
                 log_error("%s accepts nobody for now: %s", l->addr, strerror(errno));
             f->starved = true;
-            for (unsigned k = 0; k < f->listeners_n; k++)
-                loop_fd_events(f->listeners[k]->watch, 0);
-            tick_on(f);
+            accept_none(f);
             return;
         } /* else: that connection is gone already */
-    }
-}
-
-static void accept_again(struct front *f)
-{
-    for (unsigned i = 0; i < f->listeners_n; i++) {
-        loop_fd_events(f->listeners[i]->watch, LOOP_READ);
-        on_accept(f->listeners[i], LOOP_READ);
-        if (f->starved)
-            return;
     }
 }
 
@@ -618,6 +753,8 @@ struct front *front_new(struct loop *l, const struct front_config *c)
         limit.rlim_cur = GUARD_FDS_MAX;
     if (!f->config.connections_max || f->config.connections_max > limit.rlim_cur / 2)
         f->config.connections_max = (uint32_t)limit.rlim_cur / 2;
+    f->unproven_max =
+        f->config.connections_max < FRONT_UNPROVEN_MAX ? f->config.connections_max : FRONT_UNPROVEN_MAX;
     if (!f->config.per_address)
         f->config.per_address = FRONT_PER_ADDRESS;
     list_init(&f->unproven);
@@ -671,7 +808,7 @@ void front_stop(struct front *f)
         free(f->listeners[i]);
     }
     f->listeners_n = 0;
-    f->starved = false;
+    f->starved = f->full = false;
 }
 
 static void conns_free(struct list *l)

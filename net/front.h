@@ -3,7 +3,8 @@
  * The front accepts, and hands each connection to gRPC. Between the two stands a guard (guard.h), which counts what passes.
  * A connection is *proven* once a call of it was accepted: its token was right, its method exists, and its request came. Until then its address
  * may have few connections (unix sockets and loopback: any number), it has less time, and it is the first to go when there
- * are too many.
+ * are too many. While FRONT_UNPROVEN_MAX are not proven nobody is taken in: who wants to connect waits in the kernel's
+ * queue until one has proven itself, or ended, or been cut to make room.
  *
  * gRPC knows a connection as "fd:7"; front_find knows whose it is. All of it belongs to the loop's thread. Private to net/. */
 #ifndef HAWK_NET_FRONT_H
@@ -18,14 +19,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FRONT_PER_ADDRESS 100u            /* unproven connections of one address, unless configured */
+#define FRONT_PER_ADDRESS 100u  /* unproven connections of one address, unless configured */
+#define FRONT_UNPROVEN_MAX 500u /* of all addresses, those among them that gRPC is still to let go of */
+#define FRONT_YOUNG_US (50 * US_PER_MS)   /* to prove itself, before it makes room for another */
+#define FRONT_OWED_US (500 * US_PER_MS)   /* the same, while it waits for this process */
 #define FRONT_SETUP_US (10 * US_PER_S)    /* for a connection's preface and first frame */
 #define FRONT_UNPROVEN_US (60 * US_PER_S) /* for its first accepted call */
 #define FRONT_STRICT_US (10 * US_PER_S) /* after a connection broke a rule, its address' new ones get less */
 #define FRONT_FAILED_MAX 10u            /* calls with a wrong token that end a connection */
-/* The same of one address: at once, and per second later on. Beyond it no new connection of it is taken. */
+/* The same of one address: at once, and per second later on. Beyond it no new connection of it is taken, unless a call of
+ * it was accepted within FRONT_TRUST_US. */
 #define FRONT_FAILED_BURST 100u
 #define FRONT_FAILED_RATE 1u
+#define FRONT_TRUST_US (600 * US_PER_S)
 
 struct front;
 
@@ -47,7 +53,8 @@ struct front_load {
 
 /* One connection; its counts are the server's. */
 struct front_conn {
-    struct list node; /* of the front's lists */
+    struct list node;       /* of the front's lists */
+    struct list in_address; /* while it counts as one of its address' */
     struct front *front;
     struct guard *guard;
     int fd;

@@ -31,8 +31,9 @@ struct guard {
 struct guards {
     int event_fd;
     struct list all;
-    pthread_mutex_t lock; /* the news' */
+    pthread_mutex_t lock; /* of what follows */
     struct list news;
+    struct frames_bucket shared; /* streams of connections that are not proven */
 };
 
 static struct guard *_Atomic table[GUARD_FDS_MAX];
@@ -162,6 +163,7 @@ static struct guard_state state_of(const struct guard *g)
         .frames_in = g->frames.frames_in,
         .frames_out = g->frames.frames_out,
         .streams = g->frames.last,
+        .unanswered = g->frames.unanswered,
         .broken = g->frames.broken,
         .limit = g->frames.limit,
     };
@@ -209,7 +211,9 @@ struct guard_state guard_look(struct guard *g)
 void guard_prove(struct guard *g)
 {
     pthread_mutex_lock(&g->lock);
-    g->frames.proven = true;
+    pthread_mutex_lock(&g->guards->lock);
+    frames_prove(&g->frames, &g->guards->shared);
+    pthread_mutex_unlock(&g->guards->lock);
     pthread_mutex_unlock(&g->lock);
 }
 
@@ -243,6 +247,19 @@ static ssize_t refuse(int err)
     return -1;
 }
 
+/* Under g's lock. */
+static bool share(struct guard *g, int64_t now)
+{
+    bool good;
+
+    if (g->frames.to_share == 0)
+        return true;
+    pthread_mutex_lock(&g->guards->lock);
+    good = frames_share(&g->frames, &g->guards->shared, now);
+    pthread_mutex_unlock(&g->guards->lock);
+    return good;
+}
+
 ssize_t guard_recvmsg(int fd, struct msghdr *m, int flags, ssize_t (*real)(int, struct msghdr *, int))
 {
     ssize_t n = real(fd, m, flags);
@@ -261,6 +278,7 @@ ssize_t guard_recvmsg(int fd, struct msghdr *m, int flags, ssize_t (*real)(int, 
             good = frames_in(&g->frames, m->msg_iov[i].iov_base, len, now);
             left -= len;
         }
+        good = good && share(g, now);
         if (!good) {
             shutdown(fd, SHUT_RDWR);
             tell(g);

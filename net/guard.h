@@ -34,7 +34,8 @@ enum guard_news { GUARD_NOTHING, GUARD_BROKEN, GUARD_CLOSED };
 struct guard_state {
     bool settings; /* the client's preface and first frame have come */
     uint64_t frames_in, frames_out;
-    uint32_t streams; /* the newest one's number: 0: it opened none */
+    uint32_t streams;    /* the newest one's number: 0: it opened none */
+    uint32_t unanswered; /* requests */
     enum frames_rule broken;
     uint32_t limit;
 };

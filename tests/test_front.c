@@ -1,6 +1,8 @@
 /* net/front and net/probe: who gets in, how long a connection may stay, and when a daemon finds itself deaf. A stand-in for
  * gRPC serves the connections, accept4 gives 127.0.0.N the address 10.0.0.N, and the clock can be put forward. */
+#include "net/frames.h"
 #include "net/front.h"
+#include "net/guard.h"
 #include "net/listen.h"
 #include "net/probe.h"
 
@@ -129,9 +131,9 @@ static void on_dead(void *arg)
     dead_n++;
 }
 
-static void begin(uint32_t per_address)
+static void begin_with(uint32_t per_address, uint32_t connections_max)
 {
-    struct front_config c = {.per_address = per_address, .dead = on_dead};
+    struct front_config c = {.per_address = per_address, .connections_max = connections_max, .dead = on_dead};
     char why[256];
 
     loop = loop_new(0);
@@ -151,6 +153,8 @@ static int end(void **state)
     way = ANSWERS;
     return 0;
 }
+
+static void begin(uint32_t per_address) { begin_with(per_address, 0); }
 
 /* Time passes, and what is ready is handled. */
 static void pass(int64_t us)
@@ -347,21 +351,33 @@ static void an_address_has_few_unproven_connections(void **state)
 
     (void)state;
     begin(3);
-    for (int i = 0; i < 3; i++)
+    assert_true(enters(2, &fd[0]));
+    front_prove(newest());
+    for (int i = 1; i < 4; i++)
         assert_true(enters(2, &fd[i]));
-    late = newest();
-    late->refs++; /* a call of it */
-    assert_false(enters(2, &fd[3]));
     assert_true(enters(3, &fd[4])); /* another address */
-    close(fd[3]);
-    close(fd[2]);
+    late = newest();
+    assert_true(stands(fd[1]));
+    assert_true(enters(2, &fd[5])); /* the oldest makes room */
+    wait_end(fd[1]);
+    assert_true(stands(fd[0]) && stands(fd[2]) && stands(fd[3]) && stands(fd[4]) && stands(fd[5]));
+    close(fd[1]);
+    late->refs++; /* a call of it */
+    close(fd[4]);
     until(loop, late->closed);
     front_prove(late); /* its place was given back already */
     front_unref(late);
-    assert_true(enters(2, &fd[2]));
+    for (int i = 1; i < 4; i++) {
+        assert_true(enters(3, &fd[4]));
+        close(fd[4]);
+    }
+    assert_true(enters(3, &fd[4]));
+    assert_true(enters(2, &fd[1])); /* again */
+    wait_end(fd[2]);
     front_prove(newest());
-    assert_true(enters(2, &fd[3])); /* proven ones do not count */
-    assert_false(enters(2, &fd[5]));
+    close(fd[2]);
+    assert_true(enters(2, &fd[2])); /* proven ones do not count */
+    assert_true(stands(fd[0]) && stands(fd[1]) && stands(fd[3]) && stands(fd[5]));
     for (int i = 0; i < 6; i++)
         close(fd[i]);
     for (int i = 0; i < 6; i++) /* loopback: any number */
@@ -406,6 +422,7 @@ static void wrong_tokens_close_the_door_to_an_address(void **state)
     front_prove(newest()); /* the right one is there as well: all is forgiven */
     close(fd);
     until(loop, served_closed >= served_n - 1);
+    pass(FRONT_TRUST_US);
     assert_int_equal(guessers(FRONT_FAILED_BURST / FRONT_FAILED_MAX - 1),
                      FRONT_FAILED_BURST / FRONT_FAILED_MAX - 1);
 }
@@ -421,7 +438,103 @@ static void who_shares_an_address_with_proven_ones_gets_in(void **state)
     front_prove(newest());
     assert_int_equal(guessers(40), 40);
     close(good);
+    until(loop, served_closed >= served_n - 1);
+    pass(FRONT_TRUST_US - US_PER_S);
+    assert_int_equal(guessers(40), 40); /* who called lately will call again */
+    pass(2 * US_PER_S);
     assert_in_range(guessers(40), 0, 39);
+}
+
+/* ---- Crowds ---- */
+
+/* Who waits is taken in when those who were have had their time, or have gone, or have proven themselves. */
+static void a_crowd_of_unproven_connections_makes_room(void **state)
+{
+    enum { MOST = 20 };
+    struct front_conn *last;
+    int fd[MOST + 2];
+
+    (void)state;
+    begin_with(0, MOST);
+    until(loop, served_closed == 1); /* the probe's */
+    for (int i = 0; i < MOST; i++)
+        assert_true(enters(1, &fd[i]));
+    pass(FRONT_YOUNG_US);
+    last = newest();
+    last->refs++;
+    close(fd[MOST - 1]); /* its place is free again */
+    until(loop, last->closed);
+    front_unref(last);
+    assert_true(enters(1, &fd[MOST]));
+    assert_true(stands(fd[0]));
+    assert_true(enters(1, &fd[MOST + 1]));
+    wait_end(fd[0]);
+    for (int i = 0; i < MOST + 2; i++) {
+        assert_true(i < MOST / 2 || i == MOST - 1 || stands(fd[i]));
+        if (i != MOST - 1)
+            close(fd[i]);
+    }
+}
+
+/* Whoever has hung up before it is its turn costs nothing. */
+static void who_has_left_is_not_taken_in(void **state)
+{
+    int fd;
+
+    (void)state;
+    begin(0);
+    until(loop, served_closed == 1); /* the probe's */
+    for (int i = 0; i < 10; i++)
+        close(client(1, true));
+    assert_true(enters(1, &fd));
+    assert_int_equal(served_n, 2);
+    close(fd);
+}
+
+static void write_streams(int fd, uint32_t n)
+{
+    static uint8_t buf[2048 * 9];
+    uint8_t *p = buf;
+
+    for (uint32_t i = 0; i < n; i++, p += 9) {
+        const uint32_t id = 2 * i + 1;
+        memcpy(p, (const uint8_t[]){0, 0, 0, 1, 4, 0, 0, (uint8_t)(id >> 8), (uint8_t)id}, 9);
+    }
+    assert_int_equal(send(fd, buf, (size_t)(p - buf), MSG_NOSIGNAL), p - buf);
+}
+
+/* Connections that each stay below their own limits are cut when all together open too many streams; the others are not. */
+static void unproven_connections_share_their_streams(void **state)
+{
+    enum { EACH = 1000, FEW = FRAMES_SHARED_BURST / EACH };
+    struct front_conn *small_conn, *proven_conn;
+    int fd[FEW + 1], small, proven;
+
+    (void)state;
+    begin(0);
+    assert_true(enters(1, &proven));
+    front_prove(proven_conn = newest());
+    assert_true(enters(1, &small));
+    small_conn = newest();
+    for (int i = 0; i < FEW; i++) {
+        assert_true(enters(1, &fd[i]));
+        write_streams(fd[i], EACH);
+        until(loop, guard_look(newest()->guard).streams == 2 * EACH - 1);
+    }
+    assert_true(enters(1, &fd[FEW]));
+    write_streams(fd[FEW], EACH);
+    wait_end(fd[FEW]);
+    write_streams(small, FRAMES_OPENED_FREE);
+    until(loop, guard_look(small_conn->guard).streams == 2 * FRAMES_OPENED_FREE - 1);
+    write_streams(proven, EACH);
+    until(loop, guard_look(proven_conn->guard).streams == 2 * EACH - 1);
+    for (int i = 0; i < FEW; i++)
+        assert_true(stands(fd[i]));
+    assert_true(stands(small) && stands(proven));
+    close(small);
+    close(proven);
+    for (int i = 0; i < FEW + 1; i++)
+        close(fd[i]);
 }
 
 int main(void)
@@ -436,6 +549,9 @@ int main(void)
         cmocka_unit_test_teardown(an_address_has_few_unproven_connections, end),
         cmocka_unit_test_teardown(wrong_tokens_close_the_door_to_an_address, end),
         cmocka_unit_test_teardown(who_shares_an_address_with_proven_ones_gets_in, end),
+        cmocka_unit_test_teardown(a_crowd_of_unproven_connections_makes_room, end),
+        cmocka_unit_test_teardown(who_has_left_is_not_taken_in, end),
+        cmocka_unit_test_teardown(unproven_connections_share_their_streams, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
