@@ -136,7 +136,7 @@ def slow_reset(address, until):
 def continuation(address, until):
     def attack(a):
         a.write(a.open(WATCH, flags=0))
-        a.write(b"".join(frame(CONTINUATION, 0, a.stream, b"\x40" + literal(b"a%d" % i) + literal(b"b" * 100))
+        a.write(b"".join(frame(CONTINUATION, 0, a.stream, (b"\x40" + literal(b"a%d" % i) + literal(b"b" * 120)) * 4)
                          for i in range(BURST)))
     return repeat(address, until, attack)
 
@@ -158,6 +158,64 @@ def empty_data(address, until):
     def attack(a):
         a.write(a.open(WATCH) + frame(DATA, 0, a.stream) * BURST)
     return repeat(address, until, attack)
+
+
+def wait_answer(a):
+    """Until something has come that ends the newest stream."""
+    end, buffer = struct.pack(">I", a.stream), b""
+    while time.monotonic() < a.until:
+        if select.select([a.s], [], [], 0.2)[0]:
+            data = a.s.recv(1 << 16)
+            if not data:
+                raise Cut
+            buffer += data
+            if end in buffer:
+                return
+
+
+def refused(address, until, n):
+    """Connection after connection, each with n calls that are refused, whose answers nobody reads."""
+    def attack(a):
+        a.write(b"".join(a.open(b"/nobody/Knows", flags=END_HEADERS | END_STREAM) for _ in range(n)))
+        raise Cut
+    return repeat(address, until, attack, read=False)
+
+
+def crowd(address, until):
+    """Connections with a refused call that stay, the newest 500 of them."""
+    kept = []
+    while time.monotonic() < until:
+        try:
+            a = Attacker(address, until)
+            a.write(a.open(b"/nobody/Knows"))
+            kept.append(a.s)
+        except (Cut, OSError):
+            time.sleep(0.01)
+        for s in kept[:-500]:
+            s.close()
+        kept[:-500] = []
+    return 0
+
+
+def empty_data_refused(address, until):
+    """A refused call, and its end again and again."""
+    def attack(a):
+        if a.stream < 0:
+            a.write(a.open(b"/nobody/Knows"))
+            wait_answer(a)
+        a.write(frame(DATA, END_STREAM, a.stream) * BURST)
+    return repeat(address, until, attack)
+
+
+def messages(body):
+    """A Session whose messages say nothing, each in a frame of its own."""
+    burst = frame(DATA, 0, 1, b"\0" + struct.pack(">I", len(body)) + body) * BURST
+
+    def attack(a):
+        if a.stream < 0:
+            a.write(a.open(b"/hawk.v1.Hawk/Session"))
+        a.write(burst)
+    return lambda address, until: repeat(address, until, attack)
 
 
 def huge_frame(address, until):
@@ -209,7 +267,10 @@ def connections(address, until):
     return n
 
 
-ATTACKS = {
+ATTACKS = {  # the first ones break no rule of one connection: afterwards its address' others would have less
+    "refused calls on connection after connection": lambda address, until: refused(address, until, 1000),
+    "the same, eight each": lambda address, until: refused(address, until, 8),
+    "connections that stay": crowd,
     "HEADERS": headers,
     "HEADERS, SETTINGS never acknowledged": headers_no_ack,
     "HEADERS, answers never read": headers_no_read,
@@ -225,6 +286,9 @@ ATTACKS = {
     "WINDOW_UPDATE": frames(WINDOW_UPDATE, payload=struct.pack(">I", 1)),
     "unknown frames": frames(200, payload=b""),
     "empty DATA": empty_data,
+    "empty DATA after a refusal": empty_data_refused,
+    "messages of a Session that carry nothing": messages(b""),
+    "messages of a Session that ask for nothing": messages(b"\x18\0"),
     "frames of 16 MiB": huge_frame,
     "no HTTP/2": garbage,
     "a slow preface": slow_preface,

@@ -29,8 +29,9 @@ CONNECTIONS = 10
 SANITIZED = bool(os.environ.get("SANITIZE"))  # what was freed is kept, and address space is reserved in terabytes
 GROWTH_MIB = 1 << 20 if SANITIZED else 64
 WAIT_S = 1 if FULL else 5 * SLOW  # a busy machine's tests are no measurement
-SHORT = ["HEADERS, SETTINGS never acknowledged", "streams opened and reset", "streams opened, and stream 0 reset",
-         "CONTINUATION"]
+SHORT = ["refused calls on connection after connection", "HEADERS, SETTINGS never acknowledged", "streams opened and reset",
+         "streams opened, and stream 0 reset", "CONTINUATION", "empty DATA after a refusal"]
+LONGER = {"connections that stay": 3}  # thousands wait in the kernel's queue before the client
 FIGURES = []
 LIST = b"/hawk.v1.Hawk/ListNodes"
 
@@ -113,7 +114,7 @@ def attack(daemon, address, role, name, path):
     print(f"{role:8} {name:40} {rss - start:6.1f} MiB above the start, at most {most - start:6.1f}; "
           f"{client.answers:5} answers, the longest wait {client.longest:.3f} s", flush=True)
     assert most - start <= GROWTH_MIB, figures
-    assert client.answers >= 2 and client.longest <= WAIT_S, figures
+    assert client.answers >= 2 and client.longest <= WAIT_S * LONGER.get(name, 1), figures
     assert daemon.p.poll() is None
 
 
@@ -122,12 +123,16 @@ def named(daemon, text):
 
 
 LINES = {  # what the log says of it
-    "HEADERS, SETTINGS never acknowledged": "is cut off: it has more streams open than allowed",
-    "streams opened and reset": "is cut off: it opens streams too fast",
+    "HEADERS, SETTINGS never acknowledged": "is cut off: it opens streams",
+    "streams opened and reset": "is cut off: it opens streams",
     "streams opened, and stream 0 reset": "is cut off: it sent frames in an order HTTP/2 forbids",
     "CONTINUATION": "is cut off: it sent a longer header block than allowed",
     "PING": "is cut off: it sends PING",
     "empty DATA": "is cut off: it sends PING, SETTINGS or other frames that carry nothing too fast",
+    "empty DATA after a refusal": "is cut off: it sends PING, SETTINGS or other frames that carry nothing too fast",
+    "refused calls on connection after connection": "is cut off: it opens streams while all connections without",
+    "messages of a Session that carry nothing": "is cut off: it sends PING, SETTINGS or other frames that carry nothing",
+    "messages of a Session that ask for nothing": "is cut off: it sends messages in small pieces too fast",
     "no HTTP/2": "is cut off: it does not speak HTTP/2",
     "frames of 16 MiB": "is cut off: it sent",
 }
@@ -295,10 +300,10 @@ def test_other_addresses():
             address = central.ready()
             assert address.startswith("10.77.0.1:")
             crowd = idle_crowd(address, 20)
-            named(central, "as many connections without an accepted call as cluster.unproven_per_address")
+            named(central, "its address has 5 such connections, the limit (cluster.unproven_per_address)")
+            ask_all(address, 3)  # the crowd makes room
             for s in crowd:
                 s.close()
-            wait_for("a place that has become free", lambda: answers(Client(address, LIST)))
             refused = "calls from its address had wrong tokens too often"
             wait_for("a refusal", lambda: guess(address) or any(refused in x for x in central.log))
         finally:
