@@ -2,13 +2,13 @@
 #include "net/front.h"
 
 #include "base/check.h"
-#include "base/log.h"
 #include "base/mem.h"
+#include "net/addresses.h"
 #include "net/guard.h"
 #include "net/listen.h"
+#include "net/log_kind.h"
 #include "net/probe.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <grpc/grpc_posix.h>
 #include <grpc/grpc_security.h>
@@ -22,15 +22,13 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
-#include <uthash.h>
 
 #define ACCEPTS_PER_TURN 256
 #define TAKEN_PER_TURN 16
 #define TICK_US (100 * US_PER_MS)
-#define ADDRESSES_MAX 65536u /* whose failures are remembered; beyond, only connections that exist count */
-/* Log lines of one kind: so many at once, then they are counted for so long. */
-#define LINES_AT_ONCE 5u
-#define LINES_EVERY_US (10 * US_PER_S)
+
+/* A log line of a kind that a stranger can cause. */
+#define say(f, kind, what, ...) log_kind_warn((kind), (what), loop_now((f)->loop), __VA_ARGS__)
 
 struct listener {
     struct front *front;
@@ -38,25 +36,6 @@ struct listener {
     char addr[ADDR_TEXT];
     struct loop_fd *watch;
     struct probe probe;
-};
-
-/* What connections of one address have in common. */
-struct address {
-    uint8_t net[16];
-    struct list unproven;          /* oldest first, without those that were cut */
-    uint32_t unproven_n, proven_n; /* connections */
-    struct front_load load;
-    struct frames_bucket failed;
-    int64_t trusted_until_us; /* a call was accepted: nobody refuses the address for its wrong tokens */
-    int64_t strict_until_us;  /* one of them broke a rule; of local addresses as well */
-    UT_hash_handle hh;
-};
-
-/* A log line that a stranger can cause. */
-struct lines {
-    const char *what;
-    int64_t since_us;
-    uint32_t shown, left_out; /* since then */
 };
 
 struct front {
@@ -77,132 +56,13 @@ struct front {
     uint32_t unproven_n, unproven_max; /* that gRPC has; own ones apart */
     struct front_conn **by_fd;
     uint32_t by_fd_n;
-    struct address *addresses;
-    struct lines broken[BROKEN_RULES], refused, late, denied;
+    struct addresses addresses;
+    struct log_kind broken[BROKEN_RULES], refused, late, denied;
     bool starved; /* no descriptor for who wants to connect */
     bool full;    /* of connections that are not proven */
     bool seen;    /* the guard counts what gRPC reads and writes */
     bool is_dead;
 };
-
-/* ---- What strangers can make the log say ---- */
-
-static void line_end(struct lines *l)
-{
-    if (l->left_out > 0)
-        log_warn("%u more lines like this were left out: '%s'", l->left_out, l->what);
-    l->shown = l->left_out = 0;
-}
-
-/* Whether one more line of this kind may be written. */
-static bool line_free(struct front *f, struct lines *l, const char *what)
-{
-    int64_t now = loop_now(f->loop);
-
-    if (now - l->since_us >= LINES_EVERY_US) {
-        line_end(l);
-        l->since_us = now;
-    }
-    l->what = what;
-    if (l->shown == LINES_AT_ONCE) {
-        l->left_out++;
-        return false;
-    }
-    l->shown++;
-    return true;
-}
-
-#define say(f, l, what, ...)                                                                                 \
-    do {                                                                                                     \
-        if (line_free((f), (l), (what)))                                                                     \
-            log_warn(__VA_ARGS__);                                                                           \
-    } while (0)
-
-/* Tells how many were left out, once their time is over. True: that is to come. */
-static bool line_due(struct front *f, struct lines *l)
-{
-    if (l->left_out > 0 && loop_now(f->loop) - l->since_us >= LINES_EVERY_US)
-        line_end(l);
-    return l->left_out > 0;
-}
-
-/* ---- Addresses ---- */
-
-static void plain_v4(union sockaddr_any *sa)
-{
-    struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)(void *)sa;
-    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = v6->sin6_port};
-
-    if (sa->sa.sa_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr))
-        return;
-    memcpy(&v4.sin_addr, v6->sin6_addr.s6_addr + 12, 4);
-    memset(sa, 0, sizeof *sa);
-    memcpy(sa, &v4, sizeof v4);
-}
-
-/* An IPv6 host has a whole /64 to itself. Loopback's addresses are one, whoever calls from which. */
-static void net_of(const union sockaddr_any *sa, uint8_t net[16], bool *local)
-{
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)(const void *)sa;
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)(const void *)sa;
-
-    memset(net, 0, 16);
-    *local = sa->sa.sa_family == AF_UNIX;
-    if (sa->sa.sa_family == AF_INET) {
-        memcpy(net, &v4->sin_addr, 4);
-        net[15] = 4;
-    } else if (sa->sa.sa_family == AF_INET6) {
-        memcpy(net, &v6->sin6_addr, 8);
-        net[15] = 6;
-    }
-    if (net[15] == 4 ? net[0] == 127 : net[15] == 6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr)) {
-        memset(net, 0, 16);
-        net[0] = 127;
-        *local = true;
-    }
-}
-
-static struct address *address_of(struct front *f, const uint8_t net[16], bool make)
-{
-    struct address *a;
-
-    HASH_FIND(hh, f->addresses, net, sizeof a->net, a);
-    if (!a && make) {
-        a = xcalloc(1, sizeof *a);
-        memcpy(a->net, net, sizeof a->net);
-        list_init(&a->unproven);
-        HASH_ADD(hh, f->addresses, net, sizeof a->net, a);
-    }
-    return a;
-}
-
-static int64_t later(int64_t a_us, int64_t b_us) { return a_us > b_us ? a_us : b_us; }
-
-/* Forgets addresses that have no connection and of which nothing is to be remembered. When that is so of the next one. */
-static int64_t addresses_sweep(struct front *f)
-{
-    struct address *a, *next;
-    int64_t now = loop_now(f->loop), next_us = TIME_NEVER;
-
-    HASH_ITER(hh, f->addresses, a, next) {
-        int64_t until_us = a->strict_until_us;
-        if (a->unproven_n + a->proven_n + a->load.calls > 0) /* the tick goes on when the last one leaves */
-            continue;
-        if (HASH_COUNT(f->addresses) <= ADDRESSES_MAX) {
-            if (a->failed.spent > 0)
-                until_us =
-                    later(until_us, a->failed.at_us + FRONT_FAILED_BURST * US_PER_S / FRONT_FAILED_RATE);
-            until_us = later(until_us, a->trusted_until_us);
-        }
-        if (now < until_us) {
-            next_us = until_us < next_us ? until_us : next_us;
-            continue;
-        }
-        HASH_DEL(f->addresses, a);
-        free(a);
-    }
-    return next_us;
-}
 
 /* ---- Connections ---- */
 
@@ -221,7 +81,7 @@ static uint32_t *count_of(struct address *a, const struct front_conn *c)
 
 static void enter_address(struct front_conn *c)
 {
-    struct address *a = c->exempt ? NULL : address_of(c->front, c->net, true);
+    struct address *a = c->exempt ? NULL : addresses_get(&c->front->addresses, c->net);
 
     if (!a)
         return;
@@ -232,13 +92,13 @@ static void enter_address(struct front_conn *c)
 
 static void leave_address(struct front_conn *c)
 {
-    struct address *a = c->exempt ? NULL : address_of(c->front, c->net, false);
+    struct address *a = c->exempt ? NULL : addresses_find(&c->front->addresses, c->net);
 
     if (!a)
         return;
     CHECK(*count_of(a, c) > 0);
     if (c->proven)
-        a->trusted_until_us = loop_now(c->front->loop) + FRONT_TRUST_US;
+        address_trust(a, loop_now(c->front->loop));
     list_remove(&c->in_address);
     list_init(&c->in_address);
     if (--*count_of(a, c) == 0)
@@ -302,16 +162,16 @@ static void release(struct front_conn *c)
         conn_free(c);
 }
 
-struct front_load front_load(const struct front_conn *c)
+struct address_load front_load(const struct front_conn *c)
 {
-    const struct address *a = address_of(c->front, c->net, false);
+    const struct address *a = addresses_find(&c->front->addresses, c->net);
 
-    return a ? a->load : (struct front_load){0};
+    return a ? a->load : (struct address_load){0};
 }
 
 void front_call_began(struct front_conn *c, bool lasting)
 {
-    struct address *a = address_of(c->front, c->net, true);
+    struct address *a = addresses_get(&c->front->addresses, c->net);
 
     a->load.calls++;
     a->load.lasting += lasting;
@@ -319,12 +179,12 @@ void front_call_began(struct front_conn *c, bool lasting)
 
 void front_call_ended(struct front_conn *c, bool lasting)
 {
-    struct address *a = address_of(c->front, c->net, false);
+    struct address *a = addresses_find(&c->front->addresses, c->net);
 
     CHECK(a && a->load.calls > 0);
     a->load.calls--;
     a->load.lasting -= lasting;
-    if (a->load.calls + a->unproven_n + a->proven_n == 0 && !c->exempt)
+    if (address_is_idle(a) && !c->exempt)
         tick_on(c->front); /* which forgets it */
 }
 
@@ -341,7 +201,7 @@ struct front_conn *front_find(struct front *f, const char *peer)
 
 void front_prove(struct front_conn *c)
 {
-    struct address *a = c->exempt ? NULL : address_of(c->front, c->net, true);
+    struct address *a = c->exempt ? NULL : addresses_get(&c->front->addresses, c->net);
 
     if (c->proven)
         return;
@@ -351,8 +211,7 @@ void front_prove(struct front_conn *c)
         unproven_less(c);
     c->proven = true;
     if (a) { /* somebody there has the right token */
-        a->failed.spent = 0;
-        a->trusted_until_us = loop_now(c->front->loop) + FRONT_TRUST_US;
+        address_trust(a, loop_now(c->front->loop));
         tick_on(c->front);
     }
     if (c->cut)
@@ -368,11 +227,11 @@ void front_prove(struct front_conn *c)
 void front_failed(struct front_conn *c)
 {
     struct front *f = c->front;
-    struct address *a = c->exempt ? NULL : address_of(f, c->net, true);
+    struct address *a = c->exempt ? NULL : addresses_get(&f->addresses, c->net);
 
     c->failed++;
     if (a)
-        (void)frames_take(&a->failed, FRONT_FAILED_BURST, FRONT_FAILED_RATE, loop_now(f->loop));
+        address_failed(a, loop_now(f->loop));
     if (c->failed == 1)
         say(f, &f->denied, "a call with a wrong token",
             "a call from %s was refused: its token is missing or wrong", c->peer);
@@ -382,7 +241,7 @@ void front_failed(struct front_conn *c)
             "is closed",
             c->peer, c->failed);
     else
-        f->denied.left_out++;
+        log_kind_leave_out(&f->denied);
     if (c->failed == FRONT_FAILED_MAX && !c->closed) {
         c->since_us = loop_now(f->loop);
         list_remove(&c->node);
@@ -405,7 +264,7 @@ static void on_news(void *arg, unsigned events)
         struct front_conn *c = owner;
         if (news == GUARD_BROKEN) {
             if (s.broken != BROKEN_SHARED) /* which is not its doing alone */
-                address_of(f, c->net, true)->strict_until_us = loop_now(f->loop) + FRONT_STRICT_US;
+                addresses_get(&f->addresses, c->net)->strict_until_us = loop_now(f->loop) + ADDRESS_STRICT_US;
             say(f, &f->broken[s.broken], frames_rule_text(s.broken), "%s is cut off: it %s %u", c->peer,
                 frames_rule_text(s.broken), s.limit);
             continue;
@@ -473,9 +332,10 @@ static void on_tick(void *arg)
         release(c);
     }
     for (int i = 0; i < BROKEN_RULES; i++)
-        more |= line_due(f, &f->broken[i]);
-    more |= line_due(f, &f->refused) | line_due(f, &f->late) | line_due(f, &f->denied);
-    tick_at(f, addresses_sweep(f));
+        more |= log_kind_sweep(&f->broken[i], now);
+    more |=
+        log_kind_sweep(&f->refused, now) | log_kind_sweep(&f->late, now) | log_kind_sweep(&f->denied, now);
+    tick_at(f, addresses_sweep(&f->addresses, now));
     if (f->starved || f->full)
         listen_for(f, LOOP_READ);
     f->full = false;
@@ -555,23 +415,15 @@ static void make_room(struct front *f)
     }
 }
 
-static bool distrusted(struct front *f, const struct address *a)
-{
-    struct frames_bucket look = a->failed;
-
-    return a->proven_n == 0 && loop_now(f->loop) >= a->trusted_until_us && look.spent >= FRONT_FAILED_BURST &&
-           !frames_take(&look, FRONT_FAILED_BURST, FRONT_FAILED_RATE, loop_now(f->loop));
-}
-
 /* NULL: it may come in. */
 static const char *refusal(struct front *f, const struct front_conn *c)
 {
-    struct address *a = c->exempt ? NULL : address_of(f, c->net, false);
+    struct address *a = c->exempt ? NULL : addresses_find(&f->addresses, c->net);
     struct front_conn *oldest;
 
     if (c->own)
         return NULL;
-    if (a && distrusted(f, a))
+    if (a && address_is_distrusted(a, loop_now(f->loop)))
         return "calls from its address had wrong tokens too often";
     if (a && a->unproven_n >= f->config.per_address && (oldest = oldest_of_address(a))) {
         could_not_stay(f, oldest,
@@ -624,11 +476,10 @@ static void take_in(struct listener *l, int fd, union sockaddr_any *sa, socklen_
     c->since_us = loop_now(f->loop);
     list_init(&c->in_address);
     c->own = probe_is(&l->probe, sa, len);
-    plain_v4(sa);
-    net_of(sa, c->net, &c->exempt);
+    address_net(sa, c->net, &c->exempt);
     listen_peer_text(fd, sa, c->peer, sizeof c->peer);
     why = refusal(f, c);
-    a = address_of(f, c->net, false);
+    a = addresses_find(&f->addresses, c->net);
     if (!why && !(c->guard = guard_add(f->guards, fd, a && c->since_us < a->strict_until_us, c)))
         why = "its descriptor has too high a number";
     if (why) {
@@ -819,8 +670,6 @@ static void conns_free(struct list *l)
 
 void front_free(struct front *f)
 {
-    struct address *a, *next;
-
     if (!f)
         return;
     front_stop(f);
@@ -832,10 +681,7 @@ void front_free(struct front *f)
     conns_free(&f->proven);
     conns_free(&f->leaving);
     conns_free(&f->closing);
-    HASH_ITER(hh, f->addresses, a, next) {
-        HASH_DEL(f->addresses, a);
-        free(a);
-    }
+    addresses_free(&f->addresses);
     free(f->by_fd);
     free(f->listeners);
     free(f);

@@ -12,6 +12,7 @@
 
 #include "base/err.h"
 #include "base/list.h"
+#include "net/addresses.h"
 #include "net/loop.h"
 
 #include <grpc/grpc.h>
@@ -25,13 +26,7 @@
 #define FRONT_OWED_US (500 * US_PER_MS)   /* the same, while it waits for this process */
 #define FRONT_SETUP_US (10 * US_PER_S)    /* for a connection's preface and first frame */
 #define FRONT_UNPROVEN_US (60 * US_PER_S) /* for its first accepted call */
-#define FRONT_STRICT_US (10 * US_PER_S) /* after a connection broke a rule, its address' new ones get less */
-#define FRONT_FAILED_MAX 10u            /* calls with a wrong token that end a connection */
-/* The same of one address: at once, and per second later on. Beyond it no new connection of it is taken, unless a call of
- * it was accepted within FRONT_TRUST_US. */
-#define FRONT_FAILED_BURST 100u
-#define FRONT_FAILED_RATE 1u
-#define FRONT_TRUST_US (600 * US_PER_S)
+#define FRONT_FAILED_MAX 10u              /* calls with a wrong token that end a connection */
 
 struct front;
 
@@ -45,12 +40,6 @@ struct front_config {
     void *arg;
 };
 
-/* Calls with a handler that one address has under way: this machine's connections have one for loopback, and one for unix sockets. */
-struct front_load {
-    uint32_t calls;
-    uint32_t lasting; /* of them those that last as long as their client likes */
-};
-
 /* One connection; its counts are the server's. */
 struct front_conn {
     struct list node;       /* of the front's lists */
@@ -60,16 +49,16 @@ struct front_conn {
     int fd;
     bool exempt; /* of this machine: its address has no limit of connections */
     bool proven;
-    bool own;         /* a probe's */
-    bool cut;         /* was told to end */
-    bool closed;      /* gRPC has let go of it */
-    uint8_t net[16];  /* what counts as its address */
-    int64_t since_us; /* it is in its list */
-    uint32_t refs;    /* calls */
-    uint32_t calls;   /* of them those that have a handler */
-    uint32_t waiting; /* of those: nothing of the client's has come yet */
-    uint32_t limited; /* of those: of the method that has a limit per connection */
-    uint32_t failed;  /* calls with a wrong token */
+    bool own;                       /* a probe's */
+    bool cut;                       /* was told to end */
+    bool closed;                    /* gRPC has let go of it */
+    uint8_t net[ADDRESS_NET_BYTES]; /* what counts as its address */
+    int64_t since_us;               /* it is in its list */
+    uint32_t refs;                  /* calls */
+    uint32_t calls;                 /* of them those that have a handler */
+    uint32_t waiting;               /* of those: nothing of the client's has come yet */
+    uint32_t limited;               /* of those: of the method that has a limit per connection */
+    uint32_t failed;                /* calls with a wrong token */
     char peer[96];
 };
 
@@ -91,7 +80,7 @@ void front_failed(struct front_conn *c);
 void front_unref(struct front_conn *c);
 
 /* Of a connection's address. */
-struct front_load front_load(const struct front_conn *c);
+struct address_load front_load(const struct front_conn *c);
 void front_call_began(struct front_conn *c, bool lasting);
 void front_call_ended(struct front_conn *c, bool lasting);
 

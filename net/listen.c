@@ -36,6 +36,14 @@ int listen_sockaddr(const char *addr, union sockaddr_any *sa, socklen_t *len)
     return 0;
 }
 
+/* Of an IPv4 address that an IPv6 socket shows. */
+static const char *plain(const char *host)
+{
+    const char *v4 = strncmp(host, "::ffff:", 7) == 0 ? host + 7 : host;
+
+    return strchr(v4, ':') ? host : v4;
+}
+
 void listen_peer_text(int fd, const union sockaddr_any *sa, char *buf, size_t size)
 {
     char host[128], port[8];
@@ -46,7 +54,7 @@ void listen_peer_text(int fd, const union sockaddr_any *sa, char *buf, size_t si
         snprintf(buf, size, "process %d of user %u on this machine", (int)who.pid, (unsigned)who.uid);
     else if (sa->sa.sa_family != AF_UNIX && getnameinfo(&sa->sa, sizeof sa->storage, host, sizeof host, port,
                                                         sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) == 0)
-        snprintf(buf, size, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
+        snprintf(buf, size, strchr(plain(host), ':') ? "[%s]:%s" : "%s:%s", plain(host), port);
     else
         snprintf(buf, size, "an unknown address");
 }

@@ -190,7 +190,7 @@ static bool share_full(const struct server *s, const struct front_conn *c, const
 {
     const uint32_t max = s->max_calls - s->max_calls / 10 * (10 - SERVER_ADDRESS_SHARE);
     const uint32_t reserve = s->max_calls / 10 * SERVER_UNARY_RESERVE;
-    const struct front_load load = c ? front_load(c) : (struct front_load){0};
+    const struct address_load load = c ? front_load(c) : (struct address_load){0};
 
     if (load.calls >= max)
         snprintf(

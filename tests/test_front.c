@@ -414,7 +414,7 @@ static void wrong_tokens_close_the_door_to_an_address(void **state)
     guess(1);
     wait_end(fd);
     close(fd);
-    assert_in_range(guessers(50), FRONT_FAILED_BURST / FRONT_FAILED_MAX - 1, 49);
+    assert_in_range(guessers(50), ADDRESS_FAILED_BURST / FRONT_FAILED_MAX - 1, 49);
     assert_true(enters(3, &fd)); /* another address */
     close(fd);
     pass(2 * US_PER_S);
@@ -422,9 +422,9 @@ static void wrong_tokens_close_the_door_to_an_address(void **state)
     front_prove(newest()); /* the right one is there as well: all is forgiven */
     close(fd);
     until(loop, served_closed >= served_n - 1);
-    pass(FRONT_TRUST_US);
-    assert_int_equal(guessers(FRONT_FAILED_BURST / FRONT_FAILED_MAX - 1),
-                     FRONT_FAILED_BURST / FRONT_FAILED_MAX - 1);
+    pass(ADDRESS_TRUST_US);
+    assert_int_equal(guessers(ADDRESS_FAILED_BURST / FRONT_FAILED_MAX - 1),
+                     ADDRESS_FAILED_BURST / FRONT_FAILED_MAX - 1);
 }
 
 /* Behind one address are machines whose token is right, and one whose token is wrong. */
@@ -439,7 +439,7 @@ static void who_shares_an_address_with_proven_ones_gets_in(void **state)
     assert_int_equal(guessers(40), 40);
     close(good);
     until(loop, served_closed >= served_n - 1);
-    pass(FRONT_TRUST_US - US_PER_S);
+    pass(ADDRESS_TRUST_US - US_PER_S);
     assert_int_equal(guessers(40), 40); /* who called lately will call again */
     pass(2 * US_PER_S);
     assert_in_range(guessers(40), 0, 39);
