@@ -38,9 +38,10 @@ test_lib_sources := $(wildcard tests/lib/*.c)
 test_archive := $(B)/libtest.a
 test_lib_objects := $(test_lib_sources:%.c=$(B)/obj/%.o)
 test_scripts := $(wildcard tests/e2e/test_$(T).sh tests/e2e/test_$(T).py)
-# tests/fuzz/fuzz_NAME.c is one libFuzzer target; as a test it replays its corpus, tests/fuzz/corpus/NAME.
+# tests/fuzz/fuzz_NAME.c is one libFuzzer target; as a test it replays its seed corpus, tests/fuzz/corpus/NAME.tar.xz.
 fuzz_sources := $(wildcard tests/fuzz/$(T).c)
 fuzz_replays := $(fuzz_sources:tests/fuzz/%.c=$(B)/tests/%)
+fuzz_seeds := $(fuzz_sources:tests/fuzz/fuzz_%.c=$(B)/seeds/%)
 fuzz_lib_sources := $(wildcard tests/fuzz/lib/*.c)
 
 bench_sources := $(wildcard bench/bench_*.c bench/poisson_client.c)
@@ -167,9 +168,12 @@ $(B)/tests/fuzz_%: $(B)/obj/tests/fuzz/fuzz_%.o $(fuzz_lib_sources:%.c=$(B)/obj/
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link) -o $@ $^ -lcmocka $(LIBS)
 
-programs: $(test_programs) $(fuzz_replays)
+$(B)/seeds/%: tests/fuzz/corpus/%.tar.xz
+	$(Q)tools/fuzz $(B) unpack $*
+
+programs: $(test_programs) $(fuzz_replays) $(fuzz_seeds)
 	@:
-test: $(test_programs) $(fuzz_replays) $(if $(test_scripts),$(binary) $(if $(binary),$(B)/libhawk.a))
+test: $(test_programs) $(fuzz_replays) $(fuzz_seeds) $(if $(test_scripts),$(binary) $(if $(binary),$(B)/libhawk.a))
 	$(if $(test_programs)$(fuzz_replays)$(test_scripts),,$(error no test is called '$(T)'))
 	$(Q)HAWK=$(abspath $(B)/hawk) SANITIZE=$(SANITIZE) tests/run $(test_programs) $(fuzz_replays) $(test_scripts)
 

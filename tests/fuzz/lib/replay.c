@@ -1,4 +1,5 @@
-/* Without libFuzzer: runs the target on every file of its corpus, tests/fuzz/corpus/NAME, or on the files named.
+/* Without libFuzzer: runs the target on every input of its seed corpus, or on the files named. The corpus lies beside the
+ * programs, in ../seeds/NAME; make unpacks it from tests/fuzz/corpus/NAME.tar.xz.
  * The target's own checks, and the sanitizers, abort. */
 #include "base/check.h"
 #include "base/mem.h"
@@ -13,7 +14,7 @@
 
 #include <cmocka.h>
 
-static char directory[256];
+static char directory[512];
 
 /* In a buffer of its own size, so that a read past the end is seen. */
 static void replay(const char *path)
@@ -43,7 +44,7 @@ static void corpus(void **state)
 
     (void)state;
     for (int i = 0; i < n; i++) {
-        char path[600];
+        char path[800];
 
         snprintf(path, sizeof path, "%s/%s", directory, names[i]->d_name);
         if (names[i]->d_name[0] != '.')
@@ -53,18 +54,18 @@ static void corpus(void **state)
     if (n >= 0)
         free(names);
     if (!files)
-        fail_msg("%s has no inputs; run this from the root of the sources", directory);
+        fail_msg("%s has no inputs; make test unpacks them", directory);
     LLVMFuzzerTestOneInput((const uint8_t *)"", 0);
 }
 
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(corpus)};
-    const char *name = strrchr(argv[0], '/');
+    const char *slash = strrchr(argv[0], '/'), *name = slash ? slash + 1 : argv[0];
 
-    name = name ? name + 1 : argv[0];
     CHECK(strncmp(name, "fuzz_", 5) == 0);
-    snprintf(directory, sizeof directory, "tests/fuzz/corpus/%s", name + 5);
+    snprintf(directory, sizeof directory, "%.*s/../seeds/%s", slash ? (int)(slash - argv[0]) : 1,
+             slash ? argv[0] : ".", name + 5);
     for (int i = 1; i < argc; i++)
         replay(argv[i]);
     return argc > 1 ? 0 : cmocka_run_group_tests(tests, NULL, NULL);
