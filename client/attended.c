@@ -1,26 +1,17 @@
 /* See attended.h. */
 #include "client/attended.h"
 
+#include "base/entropy.h"
 #include "base/mem.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/random.h>
-
-static uint64_t random_key(void)
-{
-    uint64_t key = 0;
-    while (key == 0)
-        if (getrandom(&key, sizeof key, 0) != sizeof key)
-            key = 0;
-    return key;
-}
 
 struct attended *attended_new(struct job_desc *desc, int64_t now_us)
 {
     struct attended *a = xcalloc(1, sizeof *a);
     a->desc = job_desc_ref(desc);
-    a->key = random_key();
+    a->key = entropy_nonzero();
     a->submit_us = now_us;
     a->epoch = EPOCH_FIRST;
     a->ended = xcalloc(desc->tasks, sizeof *a->ended);

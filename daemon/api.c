@@ -252,7 +252,7 @@ static bool served(const struct api *a, enum api_method m)
     case API_DRAIN:
         return a->roles.central != NULL;
     case API_READ_OUTPUT:
-        return a->roles.runner != NULL;
+        return a->roles.output != NULL;
     case API_GET_STATS:
     case API_STOP:
     case API_METHOD_COUNT:

@@ -4,10 +4,9 @@
 #define HAWK_DAEMON_API_H
 
 #include "central/central.h"
-#include "daemon/node.h"
-#include "daemon/runner.h"
 #include "dist/dist.h"
 #include "net/api.h"
+#include "net/link.h"
 #include "net/loop.h"
 #include "net/server.h"
 #include "store/leader.h"
@@ -20,8 +19,12 @@ struct api_roles {
     const struct dist *dist;
     const struct central *central;
     const struct worker *worker;
-    const struct runner *runner;
-    const struct node *node; /* of a dist or worker: where central is, and what its links have sent */
+    struct links *links; /* of a dist or worker, for what they have sent; NULL: it has none */
+    /* A dist's: where central is. Called with the api's arg. */
+    const char *(*central_addr)(void *arg);
+    /* A worker's: where a task's output went, as runner_output. Called with the api's arg. */
+    int (*output)(void *arg, job_id_t job, uint32_t task, uint32_t attempt, bool err_stream, char *path,
+                  bool *running);
     const char *name, *addr; /* this node's, for ListNodes; borrowed */
     /* The centrals that stand by for this one. Called with the api's arg; NULL: there are none. */
     void (*standbys)(void *arg, struct leader_standbys *s);

@@ -137,7 +137,7 @@ static void nodes_of_dist(const struct api *a, struct api_list_nodes_reply *repl
 {
     uint32_t cap = 0;
     add_node(reply, &cap,
-             central_node("central", node_central_addr(a->roles.node), dist_central_up(a->roles.dist)));
+             central_node("central", a->roles.central_addr(a->arg), dist_central_up(a->roles.dist)));
     node_id_t id = NODE_NONE, self = dist_node(a->roles.dist);
     const struct member *m;
     bool listed = false;
@@ -282,8 +282,8 @@ void api_get_stats(struct api *a, struct rpc_call *c, void *request)
         s->node = a->roles.dist ? dist_node(a->roles.dist).v : worker_node(a->roles.worker).v;
         s->name = a->roles.name;
         s->role = role_text(a->roles.dist ? ROLE_DIST : ROLE_WORKER);
-        if (a->roles.node)
-            add_link_stats(s, links_counters(node_links(a->roles.node)));
+        if (a->roles.links)
+            add_link_stats(s, links_counters(a->roles.links));
     }
     struct api_counter totals[COUNTER_COUNT];
     api_counters_fill(totals, total);

@@ -1,7 +1,7 @@
 /* The API's calls about jobs, served where a dist is. */
+#include "base/entropy.h"
 #include "base/mem.h"
 #include "daemon/api_internal.h"
-#include "daemon/process.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ int api_submit_event(struct job_desc *job, const struct api_resubmit *from, uint
                      struct msg_submit *m, char *why, size_t size)
 {
     /* Who names no key keeps none: nobody can move the job. */
-    *m = (struct msg_submit){.desc = job, .key = key ? key : process_random()};
+    *m = (struct msg_submit){.desc = job, .key = key ? key : entropy()};
     if (!job) {
         snprintf(why, size, "the request has no job");
         return HAWK_EINVALID;

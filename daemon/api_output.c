@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "daemon/api_internal.h"
 #include "daemon/readers.h"
+#include "exec/exec.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,7 @@ static bool still_runs(const struct api_tail *t)
     char path[EXEC_PATH_MAX];
     bool running = false;
     const struct api_read_output_request *r = &t->request;
-    return runner_output(t->api->roles.runner, r->job, r->task, r->attempt, r->from_stderr, path, &running) ==
+    return t->api->roles.output(t->api->arg, r->job, r->task, r->attempt, r->from_stderr, path, &running) ==
                0 &&
            running;
 }
@@ -151,8 +152,8 @@ void api_read_output(struct api *a, struct rpc_call *c, void *request)
     list_init(&t->in_tails);
     bool running = false;
     char id[JOB_ID_TEXT];
-    if (runner_output(a->roles.runner, t->request.job, t->request.task, t->request.attempt,
-                      t->request.from_stderr, t->path, &running)) {
+    if (a->roles.output(a->arg, t->request.job, t->request.task, t->request.attempt, t->request.from_stderr,
+                        t->path, &running)) {
         api_fail(c, HAWK_ENOT_FOUND, "task %u of job %s left no %s here", t->request.task,
                  job_id_format(id, t->request.job), t->request.from_stderr ? "stderr" : "stdout");
         tail_end(t);

@@ -4,6 +4,7 @@
  * node, journal) begins when it is elected and ends when its lease does. Until then and after that it stands by. */
 #include "central/central.h"
 
+#include "base/entropy.h"
 #include "base/log.h"
 #include "daemon/api.h"
 #include "daemon/commands.h"
@@ -291,11 +292,11 @@ static int reign(struct central_daemon *d, const struct leader_view *v)
     cc.cluster = store_cluster_id(s);
     cc.epoch = d->epoch = store_epoch(s);
     d->over = false;
-    d->role = central_new(&cc, process_random());
+    d->role = central_new(&cc, entropy());
     struct node_config nc = {.role = ROLE_CENTRAL,
                              .name = p->name,
                              .token = p->node_token,
-                             .seed = process_random(),
+                             .seed = entropy(),
                              .version = p->version};
     struct node_fns fns = {
         .step = step, .next_timeout = next_timeout, .check = check, .may = may, .effect = effect};

@@ -1,6 +1,7 @@
 /* `hawk dist`: one distributed scheduler. Clients submit here. */
 #include "dist/dist.h"
 
+#include "base/entropy.h"
 #include "base/log.h"
 #include "daemon/api.h"
 #include "daemon/commands.h"
@@ -57,6 +58,12 @@ static void stop(void *arg, bool now)
 }
 
 /* An operator says whether to wait. */
+static const char *central_addr(void *arg)
+{
+    const struct dist_daemon *d = arg;
+    return node_central_addr(d->node);
+}
+
 static void stop_asked(void *arg, bool now) { feed(arg, &(struct msg){.type = MSG_STOP, .stop.now = now}); }
 
 /* The id central gave us is kept, so that job ids stay ours after a restart. */
@@ -147,7 +154,7 @@ static int start(struct dist_daemon *d)
     dist_config_init(&dc);
     dc.name = blob_str(c->dist.name);
     dc.addr = blob_str(addr);
-    dc.incarnation = process_random();
+    dc.incarnation = entropy();
     dc.node = (node_id_t){(uint32_t)node};
     dc.cluster = cluster;
     dc.seq_block = SEQ_BLOCK;
@@ -160,7 +167,7 @@ static int start(struct dist_daemon *d)
     dc.client_grace_us = c->dist.client_grace;
     dc.journal = true;
     dc.life = (uint16_t)store_epoch(journal_store(d->journal));
-    dist_init(&d->role, &dc, process_random());
+    dist_init(&d->role, &dc, entropy());
     d->role_made = true;
     blob_drop(dc.name);
     blob_drop(dc.addr);
@@ -170,12 +177,16 @@ static int start(struct dist_daemon *d)
                              .central = c->dist.central,
                              .id = {(uint32_t)node},
                              .cluster = cluster,
-                             .seed = process_random(),
+                             .seed = entropy(),
                              .version = p->version};
     struct node_fns fns = {.step = step, .next_timeout = next_timeout, .check = check, .effect = effect};
     d->node = node_new(p->loop, &nc, &fns, &d->role, d);
-    struct api_roles roles = {
-        .dist = &d->role, .node = d->node, .name = p->name, .addr = addr, .stop = stop_asked};
+    struct api_roles roles = {.dist = &d->role,
+                              .links = node_links(d->node),
+                              .central_addr = central_addr,
+                              .name = p->name,
+                              .addr = addr,
+                              .stop = stop_asked};
     d->api = api_new(p->loop, p->server, &roles, api_feed, d);
     err = recover(d);
     if (err)

@@ -18,20 +18,11 @@
 #include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
 
 #define NO_GROUP ((gid_t)-1)
-
-uint64_t process_random(void)
-{
-    uint64_t v;
-    while (getrandom(&v, sizeof v, 0) != sizeof v)
-        ;
-    return v;
-}
 
 /* For trying out a cluster of mixed versions with one binary. */
 static int version_read(uint32_t *version)

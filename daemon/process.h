@@ -59,7 +59,6 @@ void process_exit(struct process *p, int code);
 /* Closes what process_init and process_open opened; returns the exit code. */
 int process_free(struct process *p);
 
-uint64_t process_random(void);
 /* The policy a configuration asks for. */
 void process_policy(const struct config *c, struct policy *p);
 /* The same for all of central's configuration (daemon/central.c). */

@@ -1,4 +1,5 @@
 /* `hawk run`: tasks on an embedded cluster that lives as long as they do; what xargs -P is used for. */
+#include "base/entropy.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "client/document.h"
@@ -388,7 +389,7 @@ static struct embedded *make_cluster(struct run *r, struct exec *exec)
                                 .workers = 1,
                                 .addr = "",
                                 .worker = r->exec_config.worker,
-                                .seed = process_random(),
+                                .seed = entropy(),
                                 .central = &cc,
                                 .effect = effect,
                                 .arg = r};

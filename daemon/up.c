@@ -1,4 +1,5 @@
 /* `hawk up`: an embedded cluster that any client on this machine reaches over a unix socket. */
+#include "base/entropy.h"
 #include "base/log.h"
 #include "client/hawk.h"
 #include "daemon/api.h"
@@ -35,6 +36,13 @@ static void api_feed(void *arg, enum role to, const struct msg *m)
 {
     struct up *u = arg;
     embedded_feed(u->cluster, to, m);
+}
+
+static int task_output(void *arg, job_id_t job, uint32_t task, uint32_t attempt, bool err_stream, char *path,
+                       bool *running)
+{
+    const struct up *u = arg;
+    return runner_output(embedded_runner(u->cluster), job, task, attempt, err_stream, path, running);
 }
 
 static void stop(void *arg, bool now)
@@ -100,7 +108,7 @@ static int start(struct up *u)
     struct exec *exec;
     struct exec_config ec;
     struct central_config cc;
-    struct embedded_config e = {.seed = process_random(), .effect = effect, .arg = u};
+    struct embedded_config e = {.seed = entropy(), .effect = effect, .arg = u};
     e.slots = c->up.slots ? c->up.slots : (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
     e.workers = e.slots < UP_WORKERS_MAX ? e.slots : UP_WORKERS_MAX;
     central_configure(c, &cc);
@@ -133,7 +141,7 @@ static int start(struct up *u)
     struct api_roles roles = {.dist = embedded_dist(u->cluster),
                               .central = embedded_central(u->cluster),
                               .worker = embedded_worker(u->cluster),
-                              .runner = embedded_runner(u->cluster),
+                              .output = task_output,
                               .name = p->name,
                               .addr = e.addr,
                               .stop = stop};

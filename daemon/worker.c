@@ -1,6 +1,7 @@
 /* `hawk worker`: runs tasks on this machine, steals when idle. */
 #include "worker/worker.h"
 
+#include "base/entropy.h"
 #include "base/log.h"
 #include "daemon/api.h"
 #include "daemon/attach.h"
@@ -87,6 +88,13 @@ static void on_upgrade(void *arg, int signo)
 }
 
 /* An operator says whether to wait. */
+static int task_output(void *arg, job_id_t job, uint32_t task, uint32_t attempt, bool err_stream, char *path,
+                       bool *running)
+{
+    const struct worker_daemon *d = arg;
+    return runner_output(d->runner, job, task, attempt, err_stream, path, running);
+}
+
 static void stop_asked(void *arg, bool now) { feed(arg, &(struct msg){.type = MSG_STOP, .stop.now = now}); }
 
 /* Rule 9 of the design: what this agent leaves behind must be dead before it is run again elsewhere. */
@@ -181,7 +189,7 @@ static void make_role(struct worker_daemon *d, const char *addr)
     wc.park_min_us = c->worker.park_min;
     wc.park_max_us = c->worker.park_max;
     wc.orphan_us = c->worker.orphan;
-    worker_init(&d->role, &wc, process_random());
+    worker_init(&d->role, &wc, entropy());
     d->role_made = true;
     blob_drop(wc.name);
     blob_drop(wc.addr);
@@ -257,7 +265,7 @@ static int start(struct worker_daemon *d)
     ec.kill_grace_us = c->worker.kill_grace;
     ec.orphan_grace_us = c->worker.agent_grace;
     ec.state_dir = state_dir;
-    ec.incarnation = process_random();
+    ec.incarnation = entropy();
     err = exec_start(&d->exec, &ec);
     if (err) {
         if (err == HAWK_EEXISTS)
@@ -295,13 +303,13 @@ static int start(struct worker_daemon *d)
                              .name = p->name,
                              .token = p->node_token,
                              .central = c->worker.central,
-                             .seed = process_random(),
+                             .seed = entropy(),
                              .version = p->version};
     struct node_fns fns = {.step = step, .next_timeout = next_timeout, .check = check, .effect = effect};
     d->node = node_new(p->loop, &nc, &fns, &d->role, d);
     struct api_roles roles = {.worker = &d->role,
-                              .runner = d->runner,
-                              .node = d->node,
+                              .output = task_output,
+                              .links = node_links(d->node),
                               .name = p->name,
                               .addr = addr,
                               .stop = stop_asked};

@@ -56,7 +56,4 @@ struct backend_ops {
     void (*close)(struct backend *b);
 };
 
-/* The cluster's id, made at random when the store was; never 0. */
-uint64_t backend_random(void);
-
 #endif

@@ -4,6 +4,7 @@
  * writes nothing, however late its request arrives. And on `commit` being as the last transaction left it: so a request
  * whose answer was lost, and that is therefore made again, is done once or twice in a row, but never after a later one. */
 #include "base/check.h"
+#include "base/entropy.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/units.h"
@@ -589,7 +590,7 @@ static int read_start(struct backend *b, uint64_t *cluster)
         return err;
     err = op_meta_get(b, "cluster", cluster);
     if (err == HAWK_ENOT_FOUND)
-        err = op_meta_set(b, "cluster", *cluster = backend_random());
+        err = op_meta_set(b, "cluster", *cluster = entropy_nonzero());
     return err;
 }
 

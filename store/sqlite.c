@@ -1,6 +1,7 @@
 /* The store in a file: see sqlite.h. */
 #include "store/sqlite.h"
 
+#include "base/entropy.h"
 #include "base/mem.h"
 #include "store/file.h"
 #include "store/rows.h"
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #define GROUP_MAX 16384 /* entries per commit: bounds how long the first of them waits */
@@ -20,16 +20,6 @@ struct backend {
     int lock_fd;
     struct rows rows;
 };
-
-uint64_t backend_random(void)
-{
-    uint64_t v = 0;
-
-    while (v == 0)
-        if (getrandom(&v, sizeof v, 0) != sizeof v)
-            v = 0;
-    return v;
-}
 
 static int op_commit(struct backend *b, const struct entry *first, const struct entry **last)
 {
@@ -145,7 +135,7 @@ static int count_opening(struct rows *r, uint64_t *cluster, uint32_t *opened)
     int err = rows_meta_get(r, "cluster", cluster);
 
     if (err == HAWK_ENOT_FOUND)
-        err = rows_meta_set(r, "cluster", *cluster = backend_random());
+        err = rows_meta_set(r, "cluster", *cluster = entropy_nonzero());
     if (!err)
         err = rows_meta_get(r, "epoch", &epoch);
     if (err == HAWK_ENOT_FOUND)
