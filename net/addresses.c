@@ -81,6 +81,9 @@ int64_t addresses_sweep(struct addresses *as, int64_t now_us)
     struct address *a, *next;
     int64_t next_us = TIME_NEVER;
 
+    if (now_us < as->swept_us + ADDRESSES_SWEEP_US)
+        return as->swept_us + ADDRESSES_SWEEP_US;
+    as->swept_us = now_us;
     HASH_ITER(hh, as->all, a, next) {
         int64_t until_us;
         if (!address_is_idle(a))
@@ -93,7 +96,7 @@ int64_t addresses_sweep(struct addresses *as, int64_t now_us)
         HASH_DEL(as->all, a);
         free(a);
     }
-    return next_us;
+    return later(next_us, now_us + ADDRESSES_SWEEP_US);
 }
 
 void addresses_free(struct addresses *as)

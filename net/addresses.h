@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <uthash.h>
 
+#define ADDRESSES_SWEEP_US                                                                                   \
+    (100 * US_PER_MS)        /* between two looks through all of them: there may be tens of thousands */
 #define ADDRESSES_MAX 65536u /* whose failures are remembered; beyond, only connections that exist count */
 #define ADDRESS_STRICT_US                                                                                    \
     (10 * US_PER_S) /* after a connection broke a rule, its address' new ones get less */
@@ -43,6 +45,7 @@ struct address {
 /* All zero: empty. */
 struct addresses {
     struct address *all;
+    int64_t swept_us; /* when addresses_sweep last looked through them */
 };
 
 /* What counts as the address of a peer: an IPv6 host has a whole /64 to itself, an IPv4 address in IPv6's clothes is that
@@ -52,8 +55,9 @@ void address_net(const union sockaddr_any *peer, uint8_t net[ADDRESS_NET_BYTES],
 struct address *addresses_get(struct addresses *as, const uint8_t net[ADDRESS_NET_BYTES]);
 /* NULL: nothing is remembered of it. */
 struct address *addresses_find(const struct addresses *as, const uint8_t net[ADDRESS_NET_BYTES]);
-/* Forgets the addresses that have neither connection nor call, once nothing is to be remembered of them. Returns when that
- * comes of the next one; TIME_NEVER: of none. */
+/* Forgets the addresses that have neither connection nor call, once nothing is to be remembered of them; looks for them
+ * every ADDRESSES_SWEEP_US at most, whenever it is called. Returns when to call it again; TIME_NEVER: when another
+ * connection or call of one has ended. */
 int64_t addresses_sweep(struct addresses *as, int64_t now_us);
 void addresses_free(struct addresses *as);
 
