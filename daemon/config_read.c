@@ -42,13 +42,13 @@ static void complain(struct reader *r, size_t line, const char *fmt, ...)
     r->errors++;
 }
 
-/* The next event into r->event; false after a syntax error, which ends the file. */
+/* The next event into r->event; false after a syntax error, which ends the file, and behind its end. */
 static bool next(struct reader *r)
 {
     yaml_event_delete(&r->event);
     memset(&r->event, 0, sizeof r->event);
     if (yaml_parser_parse(&r->parser, &r->event))
-        return true;
+        return r->event.type != YAML_NO_EVENT;
     complain(r, r->parser.problem_mark.line, "%s%s%s", r->parser.problem ? r->parser.problem : "not YAML",
              r->parser.context ? " " : "", r->parser.context ? r->parser.context : "");
     return false;
@@ -151,7 +151,8 @@ static bool read_section(struct reader *r)
             if (r->event.type == YAML_SCALAR_EVENT)
                 go_on = read_setting(r, section);
             else
-                complain(r, line_of(r), "expected the name of a setting of %s", section), go_on = skip(r);
+                complain(r, line_of(r), "expected the name of a setting of %s", section),
+                    go_on = skip(r) && next(r) && skip(r);
             if (!go_on)
                 break;
         }

@@ -85,6 +85,11 @@ static void test_mistakes(void **state)
         {"- worker\n", "F:1: expected sections: cluster, central, dist, worker, up or log\n"},
         {"worker:\n  x: 1\n  y: 2\n", "F:2: worker.x: no such setting (`hawk config show` lists them)\n"
                                       "F:3: worker.y: no such setting (`hawk config show` lists them)\n"},
+        {"worker:\n  *x: 1\n  y: 2\n", "F:2: expected the name of a setting of worker\n"
+                                       "F:3: worker.y: no such setting (`hawk config show` lists them)\n"},
+        {"worker:\n  ? [x]\n  : [1]\n  y: 2\n",
+         "F:2: expected the name of a setting of worker\n"
+         "F:4: worker.y: no such setting (`hawk config show` lists them)\n"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct config c;
@@ -100,8 +105,13 @@ static void test_mistakes(void **state)
 
 static void test_garbage_is_refused(void **state)
 {
-    static const char *const cases[] = {"worker: [\n",       "\t\tx",    "a: b: c",
-                                        "worker: {slots: 1", "\x01\x02", "&a [*a]"};
+    static const char *const cases[] = {"worker: [\n",
+                                        "\t\tx",
+                                        "a: b: c",
+                                        "worker: {slots: 1",
+                                        "\x01\x02",
+                                        "&a [*a]",
+                                        "worker:\n  *x: 1\nw[orker:\n  x'"};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct config c;
         int err;

@@ -91,7 +91,8 @@ static bool recoverable(const struct msg *m)
 {
     switch (m->type) {
     case MSG_JOURNAL_NODE:
-        return good_name(m->journal_node.name) && m->journal_node.node.v <= NODES_MAX;
+        return good_name(m->journal_node.name) && m->journal_node.node.v <= NODES_MAX &&
+               m->journal_node.next_seq <= JOB_SEQ_MAX + 1;
     case MSG_JOURNAL_JOB:
         return m->journal_job.desc && job_desc_check(m->journal_job.desc, NULL, 0) == 0;
     case MSG_JOURNAL_TASK:
