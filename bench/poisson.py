@@ -34,7 +34,7 @@ TASKS = 10
 SHORT_US, LONG_US = 100_000, 10_000_000
 LONG_SHARE = 0.2  # of task-seconds, in the mixed workload
 RESERVED = 20     # slots
-SHORT_FIRST = 100  # the least that does as well as no bound: docs/benchmarks.md
+SHORT_FIRST = 100  # the least that does as well as no bound: docs/notebook/benchmarks.md
 WARM_UP = 0.05    # of the jobs are not counted: the cluster starts empty
 PEER_START_S = 10
 

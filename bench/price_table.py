@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Fills docs/benchmarks.md with what make bench-price measured, and what follows from it for the targets that are missed.
+"""Fills docs/notebook/benchmarks.md with what make bench-price measured, and what follows from it for the targets that are missed.
 
-usage: bench/price_table.py [build/bench/price.json [docs/benchmarks.md]]
+usage: bench/price_table.py [build/bench/price.json [docs/notebook/benchmarks.md]]
 
 A target is forbidden where what it needs at least, at its situation's price in the cheapest round, is more than it leaves. A need beyond what
 was measured is no bound: the prices were taken in a slower hour, or on another machine."""
@@ -47,7 +47,7 @@ def text(report):
     return "\n".join(lines + ["", ""])
 
 
-def main(json_path="build/bench/price.json", page="docs/benchmarks.md"):
+def main(json_path="build/bench/price.json", page="docs/notebook/benchmarks.md"):
     with open(json_path, encoding="utf-8") as f:
         report = json.load(f)
     with open(page, encoding="utf-8") as f:

@@ -22,8 +22,8 @@
 enum server { GEARMAN, REDIS, SERVERS };
 static const char *const programs[SERVERS] = {"noop_gearman", "noop_redis"};
 
-/* What was best on two cores (docs/benchmarks.md says what was tried), and of Redis also what loses no more than one task with a
- * worker. speed: about how many tasks it does while Hawk does one. */
+/* What was best on two cores (docs/notebook/benchmarks.md says what was tried), and of Redis also what loses no more
+ * than one task with a worker. speed: about how many tasks it does while Hawk does one. */
 struct mode {
     enum server server;
     const char *name, *ratio;
