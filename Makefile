@@ -309,7 +309,7 @@ $(B)/bench/failover_clients: $(B)/obj/bench/failover_clients.o $(archive)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link) -o $@ $^ $(LIBS)
 
-# docs/figures and the tables of docs/results.md, from runs made here; TRACES: where google-10000.tr and yahoo-2910.tr are.
+# docs/figures and the tables of docs/results.md and docs/notebook/results.md, from runs made here; TRACES: where google-10000.tr and yahoo-2910.tr are.
 figures: all
 	$(Q)HAWK=$(abspath $(B)/hawk) tools/figures
 

@@ -7,8 +7,8 @@
  * DEVIATES: for a queue served by several slots "after a long task" reads "when the long tasks running and
  * the long entries ahead fill all slots": before that a slot is left that serves the short ones soon. With
  * one slot this is the paper's rule. A worker with one queue per slot has several of these, with one slot each: long
- * jobs then take 2.6 to 3.2 times as long on average, short ones 0.24 to 0.95 times (docs/results.md, "One queue per
- * worker, or one per slot").
+ * jobs then take 2.6 to 3.2 times as long on average, short ones 0.24 to 0.95 times (docs/notebook/results.md, "One
+ * queue per worker, or one per slot").
  *
  * With short_first (ours, off in the paper's policies) the queue is not quite first come, first served: while a long
  * entry stands at the head, up to short_first short reservations that came after it get slots before it, in their order;
