@@ -1,5 +1,5 @@
 /* Configuration of daemons: one table of settings, from which the struct, the YAML keys, the command flags,
- * `hawk config show` and the reference in the README follow. */
+ * `hawk config show` and docs/reference/configuration.md follow. */
 #ifndef HAWK_DAEMON_CONFIG_H
 #define HAWK_DAEMON_CONFIG_H
 

@@ -1,4 +1,4 @@
-/* Tokens: what a cluster's clients and its nodes show with every call (README, "Tokens"). */
+/* Tokens: what a cluster's clients and its nodes show with every call (docs/guide.md, "Tokens"). */
 #ifndef HAWK_NET_TOKEN_H
 #define HAWK_NET_TOKEN_H
 

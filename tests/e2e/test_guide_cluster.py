@@ -1,4 +1,4 @@
-"""The README's cluster of three machines, from its own text: each machine a network namespace. Needs root and iproute2."""
+"""The guide's cluster of three machines, from its own text: each machine a network namespace. Needs root and iproute2."""
 import os
 import re
 import shutil
@@ -9,7 +9,9 @@ import tempfile
 from hawktest import BOUND, HAWK, Daemon, run_tests
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-TEXT = open(f"{ROOT}/README.md").read().split("## A cluster of three machines")[1].split("**Several centrals.**")[0]
+TEXT = open(f"{ROOT}/docs/guide.md").read().split("\n## A cluster of three machines\n")[1].split("\n## ")[0]
+COMMANDS = r"^(\w+)\$ +hawk (central|dist|worker.*|dist.*)$"
+CONFIGURATION = r"^```yaml\n(cluster:\n.*?)^```$"
 
 
 class Machine(Daemon):
@@ -31,7 +33,7 @@ def test_three_machines():
     nets = {}
     daemons = []
     machines = re.findall(r"^\| (\w+) \| (10\.0\.0\.\d) \|", TEXT, re.M)
-    commands = re.findall(r"^ +(\w+)\$ +hawk (central|dist|worker.*|dist.*)$", TEXT, re.M)
+    commands = re.findall(COMMANDS, TEXT, re.M)
     assert len(machines) == 3 and len(commands) == 5, (machines, commands)
     if os.geteuid() != 0 or not ip("netns", "add", f"{mark}-hub", check=False):
         print("skipped: no network namespaces can be made here")
@@ -48,9 +50,9 @@ def test_three_machines():
             ip("-n", net, "addr", "add", f"{addr}/24", "dev", "eth0")
             ip("-n", net, "link", "set", "eth0", "up")
         with tempfile.TemporaryDirectory() as d:
-            yaml = re.search(r"```\n( +cluster:\n.*?)```", TEXT, re.S).group(1)
+            yaml = re.search(CONFIGURATION, TEXT, re.S | re.M).group(1)
             with open(f"{d}/hawk.yaml", "w") as f:
-                f.write(re.sub(r"^   ", "", yaml, flags=re.M).replace("/etc/hawk", d))
+                f.write(yaml.replace("/etc/hawk", d))
             for token in re.findall(r"token_file: /etc/hawk/(\S+)", TEXT):
                 with os.fdopen(os.open(f"{d}/{token}", os.O_WRONLY | os.O_CREAT, 0o600), "w") as f:
                     f.write(os.urandom(32).hex() + "\n")
@@ -64,7 +66,7 @@ def test_three_machines():
                 ["ip", "netns", "exec", nets["node2"], HAWK, *args], capture_output=True, text=True, check=True,
                 timeout=BOUND, env={**os.environ, **exports}).stdout
             nodes = hawk("nodes")
-            shown = re.search(r"\$ hawk nodes\n(.*?)\n +\$", TEXT, re.S).group(1)
+            shown = re.search(r"\$ hawk nodes\n(.*?)\n\$", TEXT, re.S).group(1)
             for column in (1, 2):
                 cells = lambda text: sorted(line.split()[column] for line in text.splitlines())
                 assert cells(nodes) == cells(shown), (nodes, shown)
@@ -80,11 +82,19 @@ def test_three_machines():
             ip("netns", "del", net, check=False)
 
 
+def test_the_readme_says_the_same_in_brief():
+    with open(f"{ROOT}/README.md", encoding="utf-8") as f:
+        brief = f.read()
+    assert re.findall(COMMANDS, brief, re.M) == re.findall(COMMANDS, TEXT, re.M)
+    assert re.findall(CONFIGURATION, brief, re.S | re.M) == re.findall(CONFIGURATION, TEXT, re.S | re.M)[:1]
+    assert re.search(r"HAWK_DIST=[\d.:,]+", brief).group() == re.search(r"HAWK_DIST=[\d.:,]+", TEXT).group()
+
+
 def test_the_recipe_for_tokens():
     """As root, with an /etc of the test's own; then the daemons as user hawk, as the units say."""
-    recipe = re.search(r"```\n( +install -d .*?)```", TEXT, re.S).group(1)
-    chown = re.search(r"`(chown hawk: [^`]*)`", TEXT).group(1)
-    yaml = re.search(r"```\n( +cluster:\n.*?)```", TEXT, re.S).group(1).replace("10.0.0.1:7070", "127.0.0.1:0")
+    recipe = re.search(r"^```sh\n(install -d .*?)^```$", TEXT, re.S | re.M).group(1)
+    chown = re.search(r"^chown hawk: .*$", TEXT, re.M).group()
+    yaml = re.search(CONFIGURATION, TEXT, re.S | re.M).group(1).replace("10.0.0.1:7070", "127.0.0.1:0")
     if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
         print("skipped: no /etc of its own can be mounted here")
         return
@@ -110,7 +120,7 @@ def test_the_recipe_for_tokens():
 
         run(inside(recipe + chown))
         with open(f"{d}/etc/hawk/hawk.yaml", "w") as f:
-            f.write(re.sub(r"^   ", "", yaml, flags=re.M))
+            f.write(yaml)
         assert "token_file: /etc/hawk/token  # /etc/hawk/hawk.yaml:2" in run(as_hawk("config show cluster")).stdout
         assert run(as_hawk("config check /etc/hawk/hawk.yaml")).stderr == ""
         os.mkdir(f"{d}/state")
