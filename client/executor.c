@@ -138,7 +138,7 @@ static void work_free(struct work *w)
     free(w);
 }
 
-static int on_attached(void *arg, struct attach_bytes worker)
+static int on_attached(void *arg, struct span worker)
 {
     struct hawk_executor *x = arg;
 
@@ -146,7 +146,7 @@ static int on_attached(void *arg, struct attach_bytes worker)
     return 0;
 }
 
-static char *copy(char *to, struct attach_bytes b)
+static char *copy(char *to, struct span b)
 {
     memcpy(to, b.data, b.len);
     to[b.len] = '\0';

@@ -104,9 +104,9 @@ static void task(void *user, const struct app_task *t)
         job_id_format(s->job_text, s->job);
         s->job_len = strlen(s->job_text);
     }
-    out.job = (struct attach_bytes){s->job_text, s->job_len};
+    out.job = (struct span){s->job_text, s->job_len};
     if (t->payload)
-        out.payload = (struct attach_bytes){t->payload->data, t->payload->len};
+        out.payload = (struct span){t->payload->data, t->payload->len};
     attach_put_task(growing(s, out.payload.len), &out);
 }
 
@@ -215,7 +215,7 @@ static int on_result(void *arg, const struct attach_result *r)
     struct stream *s = arg;
     struct attach *a = s->attach;
     int32_t code = r->code ? r->code : r->error.len ? 1 : 0;
-    struct attach_bytes data = code ? r->error : r->result;
+    struct span data = code ? r->error : r->result;
 
     if (!s->executor)
         return wrong(s, HAWK_EINVALID, "a result before hello: the first message says hello");

@@ -361,34 +361,6 @@ bool msg_may_pass(unsigned type, enum role from, enum role to)
     return type < MSG_WIRE_END && (allowed[type] & route(from, to));
 }
 
-uint64_t msg_journal_token(const struct msg *m)
-{
-    switch (m->type) {
-    case MSG_JOURNAL_NODE:
-        return m->journal_node.token;
-    case MSG_JOURNAL_JOB:
-        return m->journal_job.token;
-    case MSG_JOURNAL_TASK:
-        return m->journal_task.token;
-    case MSG_JOURNAL_CANCEL:
-        return m->journal_cancel.token;
-    case MSG_JOURNAL_OWNER:
-        return m->journal_owner.token;
-    case MSG_JOURNAL_ENDED:
-        return m->journal_ended.token;
-    case MSG_JOURNAL_CLUSTER:
-        return m->journal_cluster.token;
-    case MSG_JOURNAL_JOB_END:
-        return m->journal_job_end.token;
-    case MSG_JOURNAL_POLICY:
-        return m->journal_policy.token;
-    case MSG_JOURNAL_NUMBERS:
-        return m->journal_numbers.token;
-    default:
-        return 0;
-    }
-}
-
 /* ---- Output ---- */
 
 struct msg *out_add(struct out *o, enum msg_type type, uint32_t peer)

@@ -17,12 +17,6 @@
  * first without waiting for all that follows. */
 #define ATTACH_BATCH_BYTES (128u << 10)
 
-/* Bytes in somebody else's buffer. */
-struct attach_bytes {
-    const void *data;
-    size_t len;
-};
-
 struct attach_hello {
     char app[LIMIT_NAME_BYTES + 2],
         name[LIMIT_NAME_BYTES + 2]; /* what is longer is cut, and still too long */
@@ -31,11 +25,11 @@ struct attach_hello {
 struct attach_result {
     uint64_t id;
     int32_t code;
-    struct attach_bytes result, error;
+    struct span result, error;
 };
 struct attach_task {
     uint64_t id;
-    struct attach_bytes job, name, payload; /* job: its id as text */
+    struct span job, name, payload; /* job: its id as text */
     uint32_t index, count, attempt;
     int64_t time_limit_us;
 };
@@ -57,7 +51,7 @@ struct attach_fns {
     int (*result)(void *arg, const struct attach_result *r);
     int (*drain)(void *arg);
     /* from a worker */
-    int (*attached)(void *arg, struct attach_bytes worker);
+    int (*attached)(void *arg, struct span worker);
     int (*task)(void *arg, const struct attach_task *t);
     int (*cancel)(void *arg, uint64_t id);
 };

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "cluster.pb.h"
 #include "hawk.pb.h"
-#include "net/wire.h"
+#include "net/fields.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -69,48 +69,6 @@ void codec_buf_free(struct codec_buf *b)
 }
 
 void codec_buf_append(struct codec_buf *b, const void *data, size_t n) { wire_put_raw(b, data, n); }
-
-static void put_none(struct codec_buf *b, uint32_t tag, uint8_t v) {}
-
-/* Zero is what an absent number means (proto3). */
-static void put_u64_varint(struct codec_buf *b, uint32_t tag, uint64_t v)
-{
-    if (!v)
-        return;
-    wire_put_tag(b, PB_WT_VARINT, tag);
-    wire_put_varint(b, v);
-}
-
-static void put_u64(struct codec_buf *b, uint32_t tag, uint64_t v)
-{
-    uint8_t bytes[8];
-
-    if (!v)
-        return;
-    for (int i = 0; i < 8; i++)
-        bytes[i] = (uint8_t)(v >> 8 * i);
-    wire_put_tag(b, PB_WT_64BIT, tag);
-    wire_put_raw(b, bytes, sizeof bytes);
-}
-
-static void put_u8(struct codec_buf *b, uint32_t tag, uint8_t v) { put_u64_varint(b, tag, v); }
-static void put_u16(struct codec_buf *b, uint32_t tag, uint16_t v) { put_u64_varint(b, tag, v); }
-static void put_u32(struct codec_buf *b, uint32_t tag, uint32_t v) { put_u64_varint(b, tag, v); }
-static void put_i64(struct codec_buf *b, uint32_t tag, int64_t v) { put_u64_varint(b, tag, (uint64_t)v); }
-static void put_i32(struct codec_buf *b, uint32_t tag, int32_t v)
-{
-    put_u64_varint(b, tag, (uint32_t)v << 1 ^ (uint32_t)(v >> 31)); /* sint32 */
-}
-static void put_app(struct codec_buf *b, uint32_t tag, uint64_t v) { put_u64(b, tag, v); }
-static void put_node(struct codec_buf *b, uint32_t tag, node_id_t v) { put_u64_varint(b, tag, v.v); }
-static void put_job(struct codec_buf *b, uint32_t tag, job_id_t v) { put_u64(b, tag, v.v); }
-
-/* An empty blob travels, an absent one does not. */
-static void put_blob(struct codec_buf *b, uint32_t tag, const struct blob *v)
-{
-    if (v)
-        wire_put_bytes(b, tag, v->data, v->len);
-}
 
 /* Empty and absent are the same. */
 static void put_text(struct codec_buf *b, uint32_t tag, const struct blob *v)
@@ -183,15 +141,6 @@ static void put_tasks(struct codec_buf *b, uint32_t tag, const struct task_set *
     wire_end(b, start);
 }
 
-/* Field numbers are positions: of each list an enumeration, local to the function. */
-#define NUMBER(kind, field) number_##field,
-#define PUT(kind, field) put_##kind(b, number_##field, p->field);
-#define DEFINE_PUT(name, type)                                                                               \
-    static void put_fields_##name(struct codec_buf *b, const type *p)                                        \
-    {                                                                                                        \
-        enum { number_0, FIELDS_##name(NUMBER) };                                                            \
-        FIELDS_##name(PUT)                                                                                   \
-    }
 #define DEFINE_PUT_VALUE(kind, fields, type)                                                                 \
     static void put_##kind(struct codec_buf *b, uint32_t tag, type v)                                        \
     {                                                                                                        \
@@ -248,69 +197,6 @@ void codec_desc_encode(struct codec_buf *b, const struct job_desc *d, bool args)
 
 /* ---- Decoding: false means malformed; what a handle holds by then, the caller drops ---- */
 
-static bool get_varint(struct wire *s, pb_wire_type_t wire, uint64_t max, uint64_t *v)
-{
-    return wire == PB_WT_VARINT && wire_read_varint(s, v) && *v <= max;
-}
-
-#define DEFINE_GET_NUMBER(kind, type, max)                                                                   \
-    static bool get_##kind(struct wire *s, pb_wire_type_t wire, type *v)                                     \
-    {                                                                                                        \
-        uint64_t wide;                                                                                       \
-                                                                                                             \
-        if (!get_varint(s, wire, max, &wide))                                                                \
-            return false;                                                                                    \
-        *v = (type)wide;                                                                                     \
-        return true;                                                                                         \
-    }
-DEFINE_GET_NUMBER(u8, uint8_t, UINT8_MAX)
-DEFINE_GET_NUMBER(u16, uint16_t, UINT16_MAX)
-DEFINE_GET_NUMBER(u32, uint32_t, UINT32_MAX)
-DEFINE_GET_NUMBER(i64, int64_t, INT64_MAX)
-
-static bool get_none(struct wire *s, pb_wire_type_t wire, uint8_t *v) { return wire_skip(s, wire); }
-
-static bool get_u64(struct wire *s, pb_wire_type_t wire, uint64_t *v)
-{
-    return wire == PB_WT_64BIT && wire_read_fixed64(s, v);
-}
-
-static bool get_i32(struct wire *s, pb_wire_type_t wire, int32_t *v)
-{
-    uint64_t wide;
-
-    if (!get_varint(s, wire, UINT32_MAX, &wide))
-        return false;
-    *v = (int32_t)((uint32_t)(wide >> 1) ^ (~(uint32_t)(wide & 1) + 1)); /* sint32 */
-    return true;
-}
-
-static bool get_app(struct wire *s, pb_wire_type_t wire, uint64_t *v) { return get_u64(s, wire, v); }
-static bool get_node(struct wire *s, pb_wire_type_t wire, node_id_t *v) { return get_u32(s, wire, &v->v); }
-static bool get_job(struct wire *s, pb_wire_type_t wire, job_id_t *v) { return get_u64(s, wire, &v->v); }
-
-/* The length of what follows, which must be there. */
-static bool get_length(struct wire *s, pb_wire_type_t wire, uint32_t *len)
-{
-    uint64_t v;
-
-    if (wire != PB_WT_STRING || !wire_read_varint(s, &v) || v > wire_left(s) || v > UINT32_MAX)
-        return false;
-    *len = (uint32_t)v;
-    return true;
-}
-
-static bool get_blob(struct wire *s, pb_wire_type_t wire, struct blob **v)
-{
-    uint32_t len;
-
-    if (!get_length(s, wire, &len))
-        return false;
-    blob_drop(*v); /* the last one counts */
-    *v = blob_new(NULL, len);
-    return wire_read_bytes(s, (*v)->data, len);
-}
-
 static bool get_text(struct wire *s, pb_wire_type_t wire, struct blob **v) { return get_blob(s, wire, v); }
 
 static bool get_strings(struct wire *s, pb_wire_type_t wire, struct strings *v)
@@ -338,7 +224,7 @@ static bool get_flag(struct wire *s, pb_wire_type_t wire, uint32_t *flags, uint3
 {
     uint64_t on;
 
-    if (!get_varint(s, wire, UINT64_MAX, &on))
+    if (!get_up_to(s, wire, UINT64_MAX, &on))
         return false;
     *flags = on ? *flags | flag : *flags & ~flag;
     return true;
@@ -359,32 +245,17 @@ static bool get_at_most_once(struct wire *s, pb_wire_type_t wire, uint32_t *flag
     return get_flag(s, wire, flags, JOB_AT_MOST_ONCE);
 }
 
-static bool get_desc_fields(struct wire *s, struct job_desc *d, bool args)
-{
-    pb_wire_type_t wire;
-    uint32_t number;
-    bool eof;
-
-    while (wire_read_tag(s, &wire, &number, &eof)) {
-        bool ok;
-
-        switch (number) {
-#define FIELD(kind, member, proto)                                                                           \
+#define GET_SPEC(kind, member, proto)                                                                        \
     case hawk_v1_JobSpec_##proto##_tag:                                                                      \
         ok = get_##kind(s, wire, &d->member);                                                                \
         break;
-            SPEC_FIELDS(FIELD)
-#undef FIELD
-        case hawk_v1_JobSpec_task_args_tag:
-            ok = args ? get_arg(s, wire, &d->args) : wire_skip(s, wire);
-            break;
-        default:
-            ok = wire_skip(s, wire);
-        }
-        if (!ok)
-            return false;
-    }
-    return eof;
+#define GET_ARGS                                                                                             \
+    case hawk_v1_JobSpec_task_args_tag:                                                                      \
+        ok = args ? get_arg(s, wire, &d->args) : wire_skip(s, wire);                                         \
+        break;
+static bool get_desc_fields(struct wire *s, struct job_desc *d, bool args)
+{
+    READ_FIELDS(s, SPEC_FIELDS(GET_SPEC) GET_ARGS)
 }
 
 static bool get_description(struct wire *s, pb_wire_type_t wire, struct job_desc **v, bool args)
@@ -419,7 +290,7 @@ static bool get_task(struct wire *s, struct task_set **v)
 {
     uint64_t task;
 
-    if (!get_varint(s, PB_WT_VARINT, LIMIT_TASKS_PER_JOB - 1, &task) || (*v)->n == LIMIT_TASKS_PER_JOB)
+    if (!get_up_to(s, PB_WT_VARINT, LIMIT_TASKS_PER_JOB - 1, &task) || (*v)->n == LIMIT_TASKS_PER_JOB)
         return false;
     GROW_HANDLE(*v);
     (*v)->v[(*v)->n++] = (uint32_t)task;
@@ -443,27 +314,6 @@ static bool get_tasks(struct wire *s, pb_wire_type_t wire, struct task_set **v)
     return true;
 }
 
-#define GET(kind, field)                                                                                     \
-    case number_##field:                                                                                     \
-        ok = get_##kind(s, wire, &p->field);                                                                 \
-        break;
-#define DEFINE_GET(name, type)                                                                               \
-    static bool get_fields_##name(struct wire *s, type *p)                                                   \
-    {                                                                                                        \
-        enum { number_0, FIELDS_##name(NUMBER) };                                                            \
-        pb_wire_type_t wire;                                                                                 \
-        uint32_t number;                                                                                     \
-        bool eof, ok;                                                                                        \
-                                                                                                             \
-        while (wire_read_tag(s, &wire, &number, &eof)) {                                                     \
-            switch (number) {                                                                                \
-                FIELDS_##name(GET) default : ok = wire_skip(s, wire);                                        \
-            }                                                                                                \
-            if (!ok)                                                                                         \
-                return false;                                                                                \
-        }                                                                                                    \
-        return eof;                                                                                          \
-    }
 #define DEFINE_GET_VALUE(kind, fields, type)                                                                 \
     static bool get_##kind(struct wire *s, pb_wire_type_t wire, type *v)                                     \
     {                                                                                                        \

@@ -9,9 +9,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* No envelope is larger: the largest job with the protobuf overhead of 1,000,000 task arguments. */
 #define CODEC_ENVELOPE_MAX ((size_t)96 << 20)
+
+/* Bytes somewhere else, borrowed. */
+struct span {
+    const void *data;
+    size_t len;
+};
 
 /* A growing buffer. Starts zeroed; len = 0 empties it and keeps the memory. */
 struct codec_buf {
@@ -20,6 +27,8 @@ struct codec_buf {
 };
 void codec_buf_free(struct codec_buf *b);
 void codec_buf_append(struct codec_buf *b, const void *data, size_t n);
+static inline struct span span_of(const struct codec_buf *b) { return (struct span){b->data, b->len}; }
+static inline struct span span_text(const char *text) { return (struct span){text, strlen(text)}; }
 
 /* Appends one envelope: what is in b from an empty buffer on is a Batch. m must be a wire message; it stays the
  * caller's, and m->peer does not travel. HAWK_ETOO_LARGE beyond CODEC_ENVELOPE_MAX: b is as before. */

@@ -186,4 +186,35 @@ static inline bool wire_skip(struct wire *s, pb_wire_type_t wire)
     }
 }
 
+/* One field, where a message is read field by field: its number, and a value of one of two forms. */
+struct wire_field {
+    uint32_t tag;
+    bool is_bytes;
+    uint64_t number;
+    struct span bytes;
+};
+
+/* 1: the next field; 0: the end; HAWK_EMALFORMED. What has another form is passed over, and has tag 0. */
+static inline int wire_next(struct wire *s, struct wire_field *f)
+{
+    pb_wire_type_t wire;
+    struct wire part;
+    bool eof;
+
+    *f = (struct wire_field){0};
+    if (!wire_read_tag(s, &wire, &f->tag, &eof))
+        return eof ? 0 : HAWK_EMALFORMED;
+    f->is_bytes = wire == PB_WT_STRING;
+    if (wire == PB_WT_VARINT)
+        return wire_read_varint(s, &f->number) ? 1 : HAWK_EMALFORMED;
+    if (wire != PB_WT_STRING) {
+        f->tag = 0;
+        return wire_skip(s, wire) ? 1 : HAWK_EMALFORMED;
+    }
+    if (!wire_read_part(s, &part))
+        return HAWK_EMALFORMED;
+    f->bytes = (struct span){part.p, wire_left(&part)};
+    return 1;
+}
+
 #endif

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "msg/records.h"
 
 #include <stdlib.h>
 
@@ -85,46 +86,25 @@ void cluster_store_crash(struct cluster *c, struct cluster_store *s)
     s->asked = s->retrying = false;
 }
 
-static uint16_t epoch_of(const struct msg *m)
-{
-    return m->type == MSG_JOURNAL_JOB      ? m->journal_job.epoch
-           : m->type == MSG_JOURNAL_TASK   ? m->journal_task.id.epoch
-           : m->type == MSG_JOURNAL_CANCEL ? m->journal_cancel.epoch
-           : m->type == MSG_JOURNAL_OWNER  ? m->journal_owner.epoch
-           : m->type == MSG_JOURNAL_ENDED  ? m->journal_ended.epoch
-                                           : m->journal_job_end.epoch;
-}
-
 /* A job that was forgotten after its end may be accepted anew: what counts is the last word. */
 bool cluster_store_ended(const struct cluster_store *s, job_id_t job, uint16_t epoch)
 {
     for (uint32_t i = s->durable; i-- > 0;) {
         const struct msg *m = &s->v[i];
+        struct record_key k;
 
-        if ((m->type == MSG_JOURNAL_JOB || m->type == MSG_JOURNAL_JOB_END) && job_eq(msg_job(m), job) &&
-            epoch_of(m) == epoch)
+        if ((m->type == MSG_JOURNAL_JOB || m->type == MSG_JOURNAL_JOB_END) && record_key_of(m, &k) &&
+            k.id == job.v && k.epoch == epoch)
             return m->type == MSG_JOURNAL_JOB_END;
     }
     return false;
 }
 
-/* ---- Reading it back: the rows that store/rows.c would have by then, in its order ---- */
-
-enum journal_table { TABLE_HISTORY, TABLE_POLICY, TABLE_CLUSTER, TABLE_NUMBERS, TABLE_NODE, TABLE_JOB };
-/* Of what is kept of a job: itself, its tasks by number, whom it belongs to and that it was cancelled, which are columns of the
- * job's row, how it ended. */
-#define PART_JOB 0
-#define PART_TASK(task) (1 + (uint64_t)(task))
-#define PART_OWNER (UINT64_MAX - 2)
-#define PART_CANCEL (UINT64_MAX - 1)
-#define PART_ENDED UINT64_MAX
+/* ---- Reading it back: the records that store/apply.c would have by then, in their order ---- */
 
 struct row {
-    enum journal_table table;
-    uint64_t id; /* of the job or node; history: its place */
-    uint64_t part;
-    uint16_t epoch;
-    struct msg m; /* borrows the entry's handles */
+    struct record_key key; /* history: its id is its place */
+    struct msg m;          /* borrows the entry's handles */
 };
 
 struct rows {
@@ -132,50 +112,20 @@ struct rows {
     uint32_t n, cap;
 };
 
-static struct row row_of(const struct msg *m, uint32_t entry)
-{
-    struct row r = {.table = TABLE_JOB, .id = msg_job(m).v, .m = *m};
-
-    if (m->type == MSG_HISTORY || m->type == MSG_JOURNAL_NODE) {
-        r.table = m->type == MSG_HISTORY ? TABLE_HISTORY : TABLE_NODE;
-        r.id = m->type == MSG_HISTORY ? entry : m->journal_node.node.v;
-        return r;
-    }
-    if (m->type == MSG_JOURNAL_POLICY) {
-        r.table = TABLE_POLICY;
-        return r;
-    }
-    if (m->type == MSG_JOURNAL_CLUSTER) {
-        r.table = TABLE_CLUSTER;
-        return r;
-    }
-    if (m->type == MSG_JOURNAL_NUMBERS) {
-        r.table = TABLE_NUMBERS;
-        return r;
-    }
-    r.epoch = epoch_of(m);
-    r.part = m->type == MSG_JOURNAL_TASK     ? PART_TASK(m->journal_task.id.task)
-             : m->type == MSG_JOURNAL_CANCEL ? PART_CANCEL
-             : m->type == MSG_JOURNAL_OWNER  ? PART_OWNER
-             : m->type == MSG_JOURNAL_ENDED  ? PART_ENDED
-                                             : PART_JOB;
-    return r;
-}
-
-static struct row *find(const struct rows *rows, const struct row *like, uint64_t part)
+static struct row *find(const struct rows *rows, const struct record_key *k, uint32_t part)
 {
     for (uint32_t i = 0; i < rows->n; i++) {
         struct row *r = &rows->v[i];
 
-        if (r->id == like->id && r->table == like->table && r->epoch == like->epoch && r->part == part)
+        if (r->key.id == k->id && r->key.table == k->table && r->key.epoch == k->epoch && r->key.part == part)
             return r;
     }
     return NULL;
 }
 
-static void replace(struct rows *rows, const struct row *with)
+static void put(struct rows *rows, const struct row *with)
 {
-    struct row *r = find(rows, with, with->part);
+    struct row *r = find(rows, &with->key, with->key.part);
 
     if (!r) {
         vec_grow(rows->v, rows->n, rows->cap);
@@ -184,58 +134,45 @@ static void replace(struct rows *rows, const struct row *with)
     *r = *with;
 }
 
-static void delete_job(struct rows *rows, const struct row *like)
+/* The parts of a job from `first` to `last`. */
+static void delete_parts(struct rows *rows, const struct record_key *job, uint32_t first, uint32_t last)
 {
     uint32_t kept = 0;
 
     for (uint32_t i = 0; i < rows->n; i++) {
-        const struct row *r = &rows->v[i];
+        const struct record_key *k = &rows->v[i].key;
 
-        if (r->table != TABLE_JOB || r->id != like->id || r->epoch != like->epoch)
-            rows->v[kept++] = *r;
+        if (!record_same_job(k, job) || k->part < first || k->part > last)
+            rows->v[kept++] = rows->v[i];
     }
     rows->n = kept;
 }
 
-static void delete_part(struct rows *rows, const struct row *like, uint64_t part)
-{
-    struct row *r = find(rows, like, part);
-
-    if (r)
-        *r = rows->v[--rows->n];
-}
-
-/* Nothing where the job has no row. */
-static bool is_update(const struct msg *m)
-{
-    return m->type == MSG_JOURNAL_CANCEL || m->type == MSG_JOURNAL_OWNER ||
-           (m->type == MSG_JOURNAL_JOB && !m->journal_job.desc);
-}
-
 static void write_row(struct rows *rows, const struct msg *m, uint32_t entry)
 {
-    struct row row = row_of(m, entry), *job = find(rows, &row, PART_JOB);
+    struct row row = {.m = *m}, *job;
 
-    if (!job && is_update(m))
-        return;
+    CHECK(record_key_of(m, &row.key));
+    job = find(rows, &row.key, PART_JOB);
+    if (m->type == MSG_HISTORY)
+        row.key.id = entry;
     if (m->type == MSG_JOURNAL_JOB_END) {
-        delete_job(rows, &row);
+        delete_parts(rows, &row.key, PART_JOB, UINT32_MAX);
     } else if (m->type != MSG_JOURNAL_JOB) {
-        replace(rows, &row);
-    } else if (m->journal_job.desc) { /* the whole row: also that it is not cancelled */
-        delete_part(rows, &row, PART_CANCEL);
-        delete_part(rows, &row, PART_OWNER);
-        replace(rows, &row);
-    } else {
+        put(rows, &row);
+    } else if (m->journal_job.desc) {
+        put(rows, &row);
+        delete_parts(rows, &row.key, PART_SAID, PART_SAID_LAST);
+    } else if (job) {
         row.m.journal_job.desc = job->m.journal_job.desc;
         *job = row;
-        delete_part(rows, &row, PART_ENDED);
+        delete_parts(rows, &row.key, PART_ENDED, PART_ENDED);
     }
 }
 
 static int in_order(const void *a, const void *b)
 {
-    const struct row *x = a, *y = b;
+    const struct record_key *x = &((const struct row *)a)->key, *y = &((const struct row *)b)->key;
 
     if (x->table != y->table)
         return x->table < y->table ? -1 : 1;
@@ -259,7 +196,7 @@ void cluster_store_replay(struct cluster *c, struct cluster_store *s)
     for (uint32_t i = 0; i < rows.n; i++) {
         const struct row *r = &rows.v[i];
 
-        if (r->table == TABLE_JOB && !find(&rows, r, PART_JOB)) /* of a job that is not there */
+        if (r->key.table == TABLE_JOB && !find(&rows, &r->key, PART_JOB)) /* of a job that is not there */
             continue;
         msg_ref(&r->m);
         bus_post(c->bus, s->ep, bus_now(c->bus), &r->m);

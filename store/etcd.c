@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "etcd.pb.h"
 #include "net/addr.h"
+#include "net/fields.h"
 #include "net/loop.h"
 #include "net/rpc.h"
 
@@ -65,6 +66,16 @@ void etcd_interrupt(struct etcd *e)
 }
 
 const char *etcd_why(const struct etcd *e) { return e->why; }
+
+/* ---- Fields ---- */
+
+/* An empty one, too. */
+static void put_part(struct codec_buf *b, uint32_t tag, struct span v)
+{
+    wire_put_bytes(b, tag, v.data, v.len);
+}
+
+static struct wire fields_of(struct span s) { return wire_of(s.data, s.len); }
 
 /* ---- Calls ---- */
 
@@ -141,17 +152,19 @@ static int malformed(struct etcd *e)
 
 static void read_header(struct span header, int64_t *revision)
 {
+    struct wire rest = fields_of(header);
     struct wire_field f;
 
-    while (wire_next(&header, &f) > 0)
+    while (wire_next(&rest, &f) > 0)
         if (f.tag == etcdserverpb_ResponseHeader_revision_tag)
             *revision = (int64_t)f.number;
 }
 
 /* ---- Range ---- */
 
-static int read_kv(struct span s, struct etcd_kv *kv)
+static int read_kv(struct span bytes, struct etcd_kv *kv)
 {
+    struct wire s = fields_of(bytes);
     struct wire_field f;
     int got;
 
@@ -182,7 +195,7 @@ static int read_kv(struct span s, struct etcd_kv *kv)
 
 static int read_range(struct etcd *e, struct etcd_range *r)
 {
-    struct span rest = span_of(&e->reply);
+    struct wire rest = fields_of(span_of(&e->reply));
     struct wire_field f;
     struct etcd_kv kv;
     int got, err = 0;
@@ -206,12 +219,12 @@ int etcd_range(struct etcd *e, struct etcd_range *r, int64_t timeout_us)
     int err;
 
     b->len = 0;
-    wire_put_bytes(b, etcdserverpb_RangeRequest_key_tag, span_text(r->from));
+    put_part(b, etcdserverpb_RangeRequest_key_tag, span_text(r->from));
     if (r->to)
-        wire_put_bytes(b, etcdserverpb_RangeRequest_range_end_tag, span_text(r->to));
-    wire_put_number(b, etcdserverpb_RangeRequest_limit_tag, (uint64_t)r->limit);
-    wire_put_number(b, etcdserverpb_RangeRequest_revision_tag, (uint64_t)r->revision);
-    wire_put_number(b, etcdserverpb_RangeRequest_keys_only_tag, r->keys_only);
+        put_part(b, etcdserverpb_RangeRequest_range_end_tag, span_text(r->to));
+    put_varint(b, etcdserverpb_RangeRequest_limit_tag, (uint64_t)r->limit);
+    put_varint(b, etcdserverpb_RangeRequest_revision_tag, (uint64_t)r->revision);
+    put_varint(b, etcdserverpb_RangeRequest_keys_only_tag, r->keys_only);
     r->more = false;
     err = call(e, "/etcdserverpb.KV/Range", timeout_us);
     return err ? err : read_range(e, r);
@@ -234,7 +247,7 @@ void etcd_txn_clear(struct etcd_txn *t)
 /* `b` becomes a field of to, and is freed. */
 static void nest(struct codec_buf *to, uint32_t tag, struct codec_buf *b)
 {
-    wire_put_bytes(to, tag, span_of(b));
+    put_part(to, tag, span_of(b));
     codec_buf_free(b);
 }
 
@@ -242,9 +255,9 @@ static void compare(struct etcd_txn *t, const char *key, uint32_t target, uint32
 {
     struct codec_buf b = {0};
 
-    wire_put_number(&b, etcdserverpb_Compare_target_tag, target);
-    wire_put_bytes(&b, etcdserverpb_Compare_key_tag, span_text(key));
-    wire_put_number(&b, tag, (uint64_t)revision); /* etcd takes an absent one for 0 */
+    put_varint(&b, etcdserverpb_Compare_target_tag, target);
+    put_part(&b, etcdserverpb_Compare_key_tag, span_text(key));
+    put_varint(&b, tag, (uint64_t)revision); /* etcd takes an absent one for 0 */
     nest(&t->compares, etcdserverpb_TxnRequest_compare_tag, &b);
 }
 
@@ -272,9 +285,9 @@ void etcd_txn_put(struct etcd_txn *t, const char *key, struct span value, int64_
 {
     struct codec_buf b = {0};
 
-    wire_put_bytes(&b, etcdserverpb_PutRequest_key_tag, span_text(key));
-    wire_put_bytes(&b, etcdserverpb_PutRequest_value_tag, value);
-    wire_put_number(&b, etcdserverpb_PutRequest_lease_tag, (uint64_t)lease);
+    put_part(&b, etcdserverpb_PutRequest_key_tag, span_text(key));
+    put_part(&b, etcdserverpb_PutRequest_value_tag, value);
+    put_varint(&b, etcdserverpb_PutRequest_lease_tag, (uint64_t)lease);
     add_op(t, etcdserverpb_RequestOp_request_put_tag, &b);
 }
 
@@ -282,15 +295,15 @@ void etcd_txn_delete(struct etcd_txn *t, const char *from, const char *to)
 {
     struct codec_buf b = {0};
 
-    wire_put_bytes(&b, etcdserverpb_DeleteRangeRequest_key_tag, span_text(from));
+    put_part(&b, etcdserverpb_DeleteRangeRequest_key_tag, span_text(from));
     if (to)
-        wire_put_bytes(&b, etcdserverpb_DeleteRangeRequest_range_end_tag, span_text(to));
+        put_part(&b, etcdserverpb_DeleteRangeRequest_range_end_tag, span_text(to));
     add_op(t, etcdserverpb_RequestOp_request_delete_range_tag, &b);
 }
 
 int etcd_txn_run(struct etcd *e, const struct etcd_txn *t, int64_t timeout_us, bool *done, int64_t *revision)
 {
-    struct span rest;
+    struct wire rest;
     struct wire_field f;
     int got, err;
 
@@ -300,7 +313,7 @@ int etcd_txn_run(struct etcd *e, const struct etcd_txn *t, int64_t timeout_us, b
     err = call(e, "/etcdserverpb.KV/Txn", timeout_us);
     if (err)
         return err;
-    rest = span_of(&e->reply);
+    rest = fields_of(span_of(&e->reply));
     *done = false;
     while ((got = wire_next(&rest, &f)) > 0) {
         if (f.tag == etcdserverpb_TxnResponse_header_tag)
@@ -316,7 +329,7 @@ int etcd_compact(struct etcd *e, int64_t revision, int64_t timeout_us)
     int err;
 
     e->request.len = 0;
-    wire_put_number(&e->request, etcdserverpb_CompactionRequest_revision_tag, (uint64_t)revision);
+    put_varint(&e->request, etcdserverpb_CompactionRequest_revision_tag, (uint64_t)revision);
     err = call(e, "/etcdserverpb.KV/Compact", timeout_us);
     /* What etcd says of a revision that is compacted already. Of one that is yet to come it says the same: ours are not. */
     return err == HAWK_EIO && e->status == GRPC_STATUS_OUT_OF_RANGE ? 0 : err;
@@ -331,16 +344,16 @@ _Static_assert(etcdserverpb_LeaseGrantResponse_ID_tag == etcdserverpb_LeaseKeepA
 static int lease_call(struct etcd *e, const char *method, uint32_t tag, int64_t v, int64_t timeout_us,
                       int64_t *id, int64_t *ttl_s)
 {
-    struct span rest;
+    struct wire rest;
     struct wire_field f;
     int got, err;
 
     e->request.len = 0;
-    wire_put_number(&e->request, tag, (uint64_t)v);
+    put_varint(&e->request, tag, (uint64_t)v);
     err = call(e, method, timeout_us);
     if (err)
         return err;
-    rest = span_of(&e->reply);
+    rest = fields_of(span_of(&e->reply));
     *ttl_s = 0;
     while ((got = wire_next(&rest, &f)) > 0) {
         if (f.tag == etcdserverpb_LeaseGrantResponse_ID_tag)

@@ -3,7 +3,7 @@
 #define HAWK_STORE_ETCD_H
 
 #include "base/err.h"
-#include "store/wire.h"
+#include "net/codec.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,41 +1,25 @@
-/* The inside of the store in etcd: etcd_rows.c (opening, writing), etcd_read.c (reading). */
+/* The inside of the store in etcd: etcd_keys.c (opening, writing), etcd_read.c (keys, reading). */
 #ifndef HAWK_STORE_ETCD_IMPL_H
 #define HAWK_STORE_ETCD_IMPL_H
 
+#include "base/units.h"
 #include "store/backend.h"
 #include "store/etcd.h"
-#include "store/etcd_rows.h"
 
-/* Keys, below PREFIX/ (ids in hexadecimal, so that etcd's order is theirs):
- *   leader, epoch                 who leads: leader.h
- *   commit                        "EPOCH NUMBER HISTORY": of the last transaction, and the next history key
- *   meta/NAME                     a number, in decimal
- *   standby/LEASE                 the address of a central that stands by: leader.c
- *   node/NODE, history/NUMBER, policy/choice  messages of protos/store.proto
- *   job/JOB/EPOCH                 likewise, and after it:
- *   job/JOB/EPOCH/TASK            likewise
- *   job/JOB/EPOCH/cancel          it was cancelled
- *   job/JOB/EPOCH/owner           likewise: its owner's epoch of it (JOURNAL_OWNER)
- *   desc/JOB/EPOCH/GENERATION/NUMBER  what is too large for job/JOB/EPOCH, in pieces */
-#define ETCD_SCHEMA 1
-/* What is larger is kept in pieces: a page of rows must fit a message, and a piece a transaction. */
-#define ETCD_INLINE_BYTES (16u << 10)
+#include <inttypes.h>
+
 #define ETCD_CHUNK_BYTES (1u << 20)
-#define ETCD_PAGE_ROWS 1000
-#define ETCD_PAGE_CHUNKS 8
+#define ETCD_PAGE_RECORDS 1000
 #define ETCD_CALL_US (5 * US_PER_S) /* a slow disk's sync, and more */
 #define ETCD_GENERATION 32
-/* At most so often a compaction is asked for: each costs etcd a walk over all that it holds. */
-#define ETCD_COMPACT_MS 10000
-#define ETCD_COMPACT_US US_PER_S /* for its answer: commits wait meanwhile, and it is asked for again */
 
-#define TOUCHED_SINGLE UINT32_MAX /* beyond NODE_ID_MAX */
-struct
-    touched { /* what a transaction changes; a job with task UINT32_MAX: as a whole. node TOUCHED_SINGLE: one of the records
-                  * of which there is one each; of these a transaction holds one at most */
+#define JOB_KEY "%016" PRIx64 "/%04" PRIx16 /* below job/ and desc/ */
+
+/* A job whose value is in pieces. */
+struct etcd_big {
     uint64_t job;
-    uint32_t task, node;
     uint16_t epoch;
+    char generation[ETCD_GENERATION];
 };
 
 struct backend {
@@ -48,33 +32,43 @@ struct backend {
     uint64_t history;     /* the next key's number */
     struct etcd_txn txn;  /* the one being made */
     uint64_t txn_history; /* and what `history` is after it */
-    bool txn_forgets;     /* and whether it takes jobs away, environments and all */
+    bool txn_forgets;     /* and whether it takes something away that is to be made unreadable */
     int64_t forgot_rev;   /* when the last of those was done: before it they can be read; 0: nothing can */
-    struct touched touched[ETCD_TXN_OPS];
+    struct record_key touched[ETCD_TXN_OPS]; /* by the transaction */
     unsigned n_touched;
-    struct codec_buf value;
+    struct etcd_big *bigs; /* what the last whole scan found */
+    uint32_t n_bigs, bigs_cap;
     char name[200], why[500];
 };
 
-#define JOB_KEY "%016" PRIx64 "/%04" PRIx16 /* below job/ and desc/ */
-
-/* "PREFIX/" and the rest. */
-void etcd_key(const struct backend *b, char key[ETCD_KEY_MAX], const char *fmt, ...) HAWK_PRINTF(3, 4);
-/* Calls fn with every key in [from, to), which exist when it is called; a page at a time, and never within another call of
- * etcd's, so that fn may make some. */
 struct etcd_row {
     char *key;
     uint8_t *value;
     size_t len;
 };
-HAWK_MUST_USE int etcd_scan(struct backend *b, const char *from, const char *to, int64_t page, bool keys_only,
-                            int (*fn)(void *arg, const struct etcd_row *row), void *arg);
-/* Runs b->txn, if we lead. 0, HAWK_EIO, HAWK_ESTALE; why is set. */
-HAWK_MUST_USE int etcd_commit(struct backend *b);
-/* A call failed. */
+
+struct etcd_one {
+    bool there;
+    int64_t created, changed;
+    char value[100];
+};
+
+/* "PREFIX/" and the rest. */
+void etcd_key(const struct backend *b, char key[ETCD_KEY_MAX], const char *fmt, ...) HAWK_PRINTF(3, 4);
+void etcd_record_key(const struct backend *b, char key[ETCD_KEY_MAX], const struct record_key *k);
+/* JOB/EPOCH into k, and *rest is what follows it. False: something else. */
+bool etcd_parse_job(const char *at, struct record_key *k, char **rest);
+/* A call failed: HAWK_EIO, and why says so. */
 int etcd_failed(struct backend *b);
 
-/* As store_recover; removes pieces that no job names. */
-HAWK_MUST_USE int etcd_rows_recover(struct backend *b, void (*fn)(void *arg, const struct msg *m), void *arg);
+/* Calls fn with every key in [from, to), which exist when it is called (to NULL: from alone); a page at a time, and never
+ * within another call of etcd's, so that fn may make some. */
+HAWK_MUST_USE int etcd_scan_keys(struct backend *b, const char *from, const char *to, int64_t page,
+                                 bool keys_only, int (*fn)(void *arg, const struct etcd_row *row), void *arg);
+HAWK_MUST_USE int etcd_read_one(struct backend *b, const char *key, struct etcd_one *o);
+
+/* As backend_ops has them. */
+HAWK_MUST_USE int etcd_scan(struct backend *b, const struct record_key *job, scan_fn *fn, void *arg);
+HAWK_MUST_USE int etcd_get(struct backend *b, const struct record_key *k, struct codec_buf *value);
 
 #endif

@@ -328,8 +328,9 @@ static int check_log(sqlite3 *db, const char *path, const struct refusal *r)
                   path, path);
 }
 
-static int open_checked(const char *path, sqlite3 **db, const struct refusal *r)
+static int open_checked(const char *path, sqlite3 **db, bool *updated, const struct refusal *r)
 {
+    int64_t version;
     int rc = sqlite3_open_v2(path, db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
     int err;
 
@@ -347,22 +348,22 @@ static int open_checked(const char *path, sqlite3 **db, const struct refusal *r)
     if (err)
         return err;
     rc = sqlite3_exec(*db, SCHEMA_SESSION_SQL "BEGIN IMMEDIATE;", NULL, NULL, NULL);
-    if (rc == SQLITE_OK && pragma_number(*db, "PRAGMA user_version") == 1)
-        rc = sqlite3_exec(*db, SCHEMA_FROM_1_SQL, NULL, NULL, NULL);
-    if (rc == SQLITE_OK && pragma_number(*db, "PRAGMA user_version") == 2)
-        rc = sqlite3_exec(*db, SCHEMA_FROM_2_SQL, NULL, NULL, NULL);
-    if (rc == SQLITE_OK && pragma_number(*db, "PRAGMA user_version") == 3)
-        rc = sqlite3_exec(*db, SCHEMA_FROM_3_SQL, NULL, NULL, NULL);
-    if (rc == SQLITE_OK && pragma_number(*db, "PRAGMA user_version") == 4)
-        rc = sqlite3_exec(*db, SCHEMA_FROM_4_SQL, NULL, NULL, NULL);
-    if (rc == SQLITE_OK && pragma_number(*db, "PRAGMA user_version") == 5)
-        rc = sqlite3_exec(*db, SCHEMA_FROM_5_SQL, NULL, NULL, NULL);
+    version = pragma_number(*db, "PRAGMA user_version");
+    *updated = version < SCHEMA_VERSION;
+    if (rc == SQLITE_OK && *updated)
+        rc = schema_update(*db, version);
+    if (rc == SQLITE_CONSTRAINT) /* a value that the new tables do not take */
+        return refuse(
+            r, HAWK_ECORRUPT,
+            "%s: damaged (%s): restore it from a copy; or move it, and %s-wal if there is one, away "
+            "to start with an empty store",
+            path, sqlite3_errmsg(*db), path);
     return rc == SQLITE_OK ? 0 : refuse(r, HAWK_EIO, "%s: %s", path, sqlite3_errmsg(*db));
 }
 
 void file_accept(sqlite3 *db) { sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL); }
 
-int file_open(const char *path, sqlite3 **db, int *lock_fd, char *why, size_t why_size)
+int file_open(const char *path, sqlite3 **db, int *lock_fd, bool *updated, char *why, size_t why_size)
 {
     const struct refusal r = {why, why_size};
     char lock_path[PATH_MAX];
@@ -383,7 +384,7 @@ int file_open(const char *path, sqlite3 **db, int *lock_fd, char *why, size_t wh
     if (!err)
         err = check_log_kind(path, &r);
     if (!err)
-        err = open_checked(path, db, &r);
+        err = open_checked(path, db, updated, &r);
     if (!err)
         return 0;
     sqlite3_close(*db);

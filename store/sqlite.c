@@ -2,90 +2,308 @@
 #include "store/sqlite.h"
 
 #include "base/entropy.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "store/file.h"
-#include "store/rows.h"
+#include "store/schema.h"
 #include "store/store.h"
 
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#define GROUP_MAX 16384 /* entries per commit: bounds how long the first of them waits */
+enum statement {
+    STATEMENT_BEGIN,
+    STATEMENT_COMMIT,
+    STATEMENT_PUT,
+    STATEMENT_APPEND,
+    STATEMENT_REMOVE,
+    STATEMENT_GET,
+    STATEMENT_SCAN,
+    STATEMENT_SCAN_JOB,
+    STATEMENT_TRIM,
+    STATEMENT_META_GET,
+    STATEMENT_META_SET,
+    STATEMENT_COUNT_COMMIT,
+    STATEMENT_COUNT
+};
 
 struct backend {
     char *path;
     int lock_fd;
-    struct rows rows;
+    sqlite3 *db;
+    sqlite3_stmt *v[STATEMENT_COUNT];
+    bool trim;   /* history was added in this transaction */
+    bool forgot; /* an environment was taken away: the log has it still, until it is emptied */
 };
 
-static int op_commit(struct backend *b, const struct entry *first, const struct entry **last)
-{
-    int err = rows_begin(&b->rows), n = 0;
+/* ---- Statements ---- */
 
-    for (const struct entry *e = first; e && n < GROUP_MAX; e = e->next, n++) {
-        if (!err)
-            err = rows_write(&b->rows, e);
-        *last = e;
+#define SCAN_SQL "SELECT tab, id, epoch, part, value FROM record"
+#define KEY_SQL " WHERE tab = ? AND id = ? AND epoch = ?"
+
+static const char *const sql[STATEMENT_COUNT] = {
+    [STATEMENT_BEGIN] = "BEGIN IMMEDIATE",
+    [STATEMENT_COMMIT] = "COMMIT",
+    [STATEMENT_PUT] = "REPLACE INTO record(tab, id, epoch, part, value) VALUES(?, ?, ?, ?, ?)",
+    [STATEMENT_APPEND] =
+        "INSERT INTO record SELECT ?1, 1 + coalesce(max(id), 0), 0, 0, ?2 FROM record WHERE tab = ?1",
+    [STATEMENT_REMOVE] = "DELETE FROM record" KEY_SQL " AND part BETWEEN ? AND ?",
+    [STATEMENT_GET] = "SELECT value FROM record" KEY_SQL " AND part = ?",
+    [STATEMENT_SCAN] = SCAN_SQL " ORDER BY tab, id, epoch, part",
+    [STATEMENT_SCAN_JOB] = SCAN_SQL KEY_SQL " AND part > ? ORDER BY part",
+    [STATEMENT_TRIM] =
+        "DELETE FROM record WHERE tab = ?1 AND id <= (SELECT max(id) FROM record WHERE tab = ?1) - ?2",
+    [STATEMENT_META_GET] = "SELECT value FROM meta WHERE key = ?",
+    [STATEMENT_META_SET] = "REPLACE INTO meta(key, value) VALUES(?, ?)",
+    [STATEMENT_COUNT_COMMIT] =
+        "REPLACE INTO meta(key, value) SELECT 'commits', 1 + coalesce((SELECT value FROM "
+        "meta WHERE key = 'commits'), 0)",
+};
+
+static int prepare(struct backend *b)
+{
+    for (int i = 0; i < STATEMENT_COUNT; i++) {
+        int rc = sqlite3_prepare_v3(b->db, sql[i], -1, SQLITE_PREPARE_PERSISTENT, &b->v[i], NULL);
+
+        if (rc != SQLITE_OK) {
+            log_error("the journal's tables: %s", sqlite3_errmsg(b->db));
+            return rc == SQLITE_ERROR ? HAWK_ECORRUPT : HAWK_EIO; /* a column is not there */
+        }
+    }
+    return 0;
+}
+
+static void bind_numbers(sqlite3_stmt *st, const int64_t *v, int n)
+{
+    for (int i = 0; i < n; i++)
+        sqlite3_bind_int64(st, i + 1, v[i]);
+}
+#define BIND(st, ...)                                                                                        \
+    bind_numbers((st), (const int64_t[]){__VA_ARGS__},                                                       \
+                 (int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)))
+#define BIND_KEY(st, k) BIND(st, (k)->table, (int64_t)(k)->id, (k)->epoch, (k)->part)
+
+static void bind_bytes(sqlite3_stmt *st, int at, struct span v)
+{
+    sqlite3_bind_blob64(st, at, v.len ? v.data : "", v.len, SQLITE_STATIC); /* NULL data would be no value */
+}
+
+/* Runs a statement that returns no rows, and takes its bindings away. */
+static int run(struct backend *b, enum statement which)
+{
+    sqlite3_stmt *st = b->v[which];
+    int rc = sqlite3_step(st);
+
+    sqlite3_reset(st);
+    sqlite3_clear_bindings(st);
+    return rc == SQLITE_DONE ? 0 : HAWK_EIO;
+}
+
+/* ---- Transactions ---- */
+
+static int op_begin(struct backend *b)
+{
+    b->trim = false;
+    return run(b, STATEMENT_BEGIN);
+}
+
+static int op_put(struct backend *b, const struct record_key *k, struct span value)
+{
+    BIND_KEY(b->v[STATEMENT_PUT], k);
+    bind_bytes(b->v[STATEMENT_PUT], 5, value);
+    return run(b, STATEMENT_PUT);
+}
+
+static int op_append(struct backend *b, struct span value)
+{
+    b->trim = true;
+    BIND(b->v[STATEMENT_APPEND], TABLE_HISTORY);
+    bind_bytes(b->v[STATEMENT_APPEND], 2, value);
+    return run(b, STATEMENT_APPEND);
+}
+
+static int op_remove(struct backend *b, const struct record_key *k, uint32_t last)
+{
+    BIND(b->v[STATEMENT_REMOVE], k->table, (int64_t)k->id, k->epoch, k->part, last);
+    return run(b, STATEMENT_REMOVE);
+}
+
+static void op_forgot(struct backend *b) { b->forgot = true; }
+
+static int op_commit(struct backend *b)
+{
+    int err = 0;
+
+    if (b->trim) {
+        BIND(b->v[STATEMENT_TRIM], TABLE_HISTORY, STORE_HISTORY_JOBS);
+        err = run(b, STATEMENT_TRIM);
     }
     if (!err)
-        err = rows_commit(&b->rows);
-    if (err)
-        rows_rollback(&b->rows);
+        err = run(b, STATEMENT_COUNT_COMMIT); /* store/file.c: whose log it is */
+    return err ? err : run(b, STATEMENT_COMMIT);
+}
+
+static void op_rollback(struct backend *b)
+{
+    if (!sqlite3_get_autocommit(b->db)) /* some errors have done it already */
+        sqlite3_exec(b->db, "ROLLBACK", NULL, NULL, NULL);
+}
+
+static bool op_fits(const struct backend *b, const struct entry *e) { return true; }
+
+/* ---- Reading ---- */
+
+static int op_get(struct backend *b, const struct record_key *k, struct codec_buf *value)
+{
+    sqlite3_stmt *st = b->v[STATEMENT_GET];
+    int rc;
+
+    BIND_KEY(st, k);
+    rc = sqlite3_step(st);
+    if (rc == SQLITE_ROW)
+        codec_buf_append(value, sqlite3_column_blob(st, 0), (size_t)sqlite3_column_bytes(st, 0));
+    sqlite3_reset(st);
+    return rc == SQLITE_ROW ? 0 : rc == SQLITE_DONE ? HAWK_ENOT_FOUND : HAWK_EIO;
+}
+
+/* The row's key; false: it can be none. */
+static bool row_key(sqlite3_stmt *st, struct record_key *k)
+{
+    int64_t table = sqlite3_column_int64(st, 0), epoch = sqlite3_column_int64(st, 2),
+            part = sqlite3_column_int64(st, 3);
+
+    *k = (struct record_key){.table = (enum record_table)table,
+                             .id = (uint64_t)sqlite3_column_int64(st, 1),
+                             .epoch = (uint16_t)epoch,
+                             .part = (uint32_t)part};
+    return table >= 0 && table < TABLE_COUNT && epoch == k->epoch && part == k->part;
+}
+
+static int op_scan(struct backend *b, const struct record_key *job, scan_fn *fn, void *arg)
+{
+    sqlite3_stmt *st = b->v[job ? STATEMENT_SCAN_JOB : STATEMENT_SCAN];
+    struct record_key k;
+    int rc = SQLITE_DONE, err = 0;
+
+    if (job)
+        BIND(st, job->table, (int64_t)job->id, job->epoch, PART_JOB);
+    while (!err && (rc = sqlite3_step(st)) == SQLITE_ROW) {
+        struct span value = {sqlite3_column_blob(st, 4), (size_t)sqlite3_column_bytes(st, 4)};
+
+        if (row_key(st, &k)) {
+            err = fn(arg, &k, value);
+        } else {
+            log_error("%s: a record has the key %" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64
+                      ", which none can have: restore the file from a copy",
+                      b->path, (int64_t)sqlite3_column_int64(st, 0), (int64_t)sqlite3_column_int64(st, 1),
+                      (int64_t)sqlite3_column_int64(st, 2), (int64_t)sqlite3_column_int64(st, 3));
+            err = HAWK_ECORRUPT;
+        }
+    }
+    if (!err && rc != SQLITE_DONE)
+        err = rc == SQLITE_CORRUPT ? HAWK_ECORRUPT : HAWK_EIO;
+    sqlite3_reset(st);
     return err;
 }
 
-static int op_recover(struct backend *b, void (*fn)(void *arg, const struct msg *m), void *arg)
+/* ---- Numbers, and the owner ---- */
+
+static int meta_value(struct backend *b, const char *key, uint64_t *number, char **text)
 {
-    return rows_recover(&b->rows, fn, arg);
+    sqlite3_stmt *st = b->v[STATEMENT_META_GET];
+    int rc;
+
+    sqlite3_bind_text(st, 1, key, -1, SQLITE_STATIC);
+    rc = sqlite3_step(st);
+    if (rc == SQLITE_ROW && number)
+        *number = (uint64_t)sqlite3_column_int64(st, 0);
+    if (rc == SQLITE_ROW && text) {
+        const void *data = sqlite3_column_blob(st, 0);
+        size_t n = (size_t)sqlite3_column_bytes(st, 0);
+
+        *text = xcalloc(1, n + 1);
+        if (n > 0)
+            memcpy(*text, data, n);
+    }
+    sqlite3_reset(st);
+    sqlite3_clear_bindings(st);
+    return rc == SQLITE_ROW ? 0 : rc == SQLITE_DONE ? HAWK_ENOT_FOUND : HAWK_EIO;
 }
 
 static int op_meta_get(struct backend *b, const char *key, uint64_t *value)
 {
-    return rows_meta_get(&b->rows, key, value);
+    return meta_value(b, key, value, NULL);
+}
+
+static int put_number(struct backend *b, const char *key, uint64_t value)
+{
+    sqlite3_bind_text(b->v[STATEMENT_META_SET], 1, key, -1, SQLITE_STATIC);
+    sqlite3_bind_int64(b->v[STATEMENT_META_SET], 2, (int64_t)value);
+    return run(b, STATEMENT_META_SET);
+}
+
+/* After begin: err is what came of what was written since. */
+static int end(struct backend *b, int err)
+{
+    if (!err)
+        err = op_commit(b);
+    if (err)
+        op_rollback(b);
+    return err;
 }
 
 static int op_meta_set(struct backend *b, const char *key, uint64_t value)
 {
-    int err = rows_begin(&b->rows);
+    int err = op_begin(b);
 
-    if (!err)
-        err = rows_meta_set(&b->rows, key, value);
-    if (!err)
-        err = rows_commit(&b->rows);
-    if (err)
-        rows_rollback(&b->rows);
-    return err;
+    return end(b, err ? err : put_number(b, key, value));
+}
+
+/* *owner: a string of the caller's; NULL: it has none. */
+static int get_owner(struct backend *b, char **owner)
+{
+    int err;
+
+    *owner = NULL;
+    err = meta_value(b, "owner", NULL, owner);
+    return err == HAWK_ENOT_FOUND ? 0 : err;
+}
+
+/* As bytes: a text of digits would become a number in that column. */
+static int put_owner(struct backend *b, const char *owner)
+{
+    sqlite3_bind_text(b->v[STATEMENT_META_SET], 1, "owner", -1, SQLITE_STATIC);
+    bind_bytes(b->v[STATEMENT_META_SET], 2, span_text(owner));
+    return run(b, STATEMENT_META_SET);
 }
 
 static int op_own(struct backend *b, const char *owner)
 {
-    char *found = NULL;
+    char *found;
     int in_log = 0, back = 0;
-    int err = rows_owner_get(&b->rows, &found);
+    int err = get_owner(b, &found);
     bool owned = found != NULL;
 
     free(found);
     if (err)
         return err;
     if (!owned) {
-        err = rows_begin(&b->rows);
-        if (!err)
-            err = rows_owner_set(&b->rows, owner);
-        if (!err)
-            err = rows_commit(&b->rows);
-        if (err)
-            rows_rollback(&b->rows);
+        err = op_begin(b);
+        err = end(b, err ? err : put_owner(b, owner));
     }
     /* A copy of the file without its log must say whose it is. Who reads the file is not waited for: then op_scrub does it. */
-    if (!err && (sqlite3_wal_checkpoint_v2(b->rows.db, NULL, SQLITE_CHECKPOINT_PASSIVE, &in_log, &back) !=
-                     SQLITE_OK ||
-                 back < in_log))
-        b->rows.forgot = true;
+    if (!err &&
+        (sqlite3_wal_checkpoint_v2(b->db, NULL, SQLITE_CHECKPOINT_PASSIVE, &in_log, &back) != SQLITE_OK ||
+         back < in_log))
+        b->forgot = true;
     return err;
 }
+
+/* ---- The rest of backend.h ---- */
 
 /* The log has what was in the pages before, until it is written back and emptied. Who reads the file, an operator's shell,
  * is not waited for. */
@@ -93,32 +311,40 @@ static int op_scrub(struct backend *b)
 {
     int rc;
 
-    if (!b->rows.forgot)
+    if (!b->forgot)
         return 0;
-    sqlite3_busy_timeout(b->rows.db, 0);
-    rc = sqlite3_wal_checkpoint_v2(b->rows.db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
-    sqlite3_busy_timeout(b->rows.db, FILE_BUSY_MS);
+    sqlite3_busy_timeout(b->db, 0);
+    rc = sqlite3_wal_checkpoint_v2(b->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    sqlite3_busy_timeout(b->db, FILE_BUSY_MS);
     if (rc == SQLITE_OK)
-        b->rows.forgot = false;
+        b->forgot = false;
     return rc == SQLITE_OK ? 0 : HAWK_EIO;
 }
 
 static const char *op_name(const struct backend *b) { return b->path; }
-static const char *op_why(const struct backend *b) { return sqlite3_errmsg(b->rows.db); }
+static const char *op_why(const struct backend *b) { return sqlite3_errmsg(b->db); }
 
 static void op_close(struct backend *b)
 {
-    sqlite3 *db = b->rows.db;
-
-    rows_free(&b->rows);
-    sqlite3_close(db);
+    for (int i = 0; i < STATEMENT_COUNT; i++)
+        sqlite3_finalize(b->v[i]);
+    sqlite3_close(b->db);
     close(b->lock_fd);
     free(b->path);
     free(b);
 }
 
-const struct backend_ops sqlite_ops = {.commit = op_commit,
-                                       .recover = op_recover,
+const struct backend_ops sqlite_ops = {.begin = op_begin,
+                                       .put = op_put,
+                                       .append = op_append,
+                                       .remove = op_remove,
+                                       .forgot = op_forgot,
+                                       .commit = op_commit,
+                                       .rollback = op_rollback,
+                                       .fits = op_fits,
+                                       .get = op_get,
+                                       .scan = op_scan,
+                                       .remedy = "the file from a copy",
                                        .meta_get = op_meta_get,
                                        .meta_set = op_meta_set,
                                        .own = op_own,
@@ -128,33 +354,33 @@ const struct backend_ops sqlite_ops = {.commit = op_commit,
                                        .why = op_why,
                                        .close = op_close};
 
+/* ---- Opening ---- */
+
 /* The cluster's id, made at the first opening, and the count of openings. */
-static int count_opening(struct rows *r, uint64_t *cluster, uint32_t *opened)
+static int count_opening(struct backend *b, uint64_t *cluster, uint32_t *opened)
 {
     uint64_t epoch = 0;
-    int err = rows_meta_get(r, "cluster", cluster);
+    int err = op_meta_get(b, "cluster", cluster);
 
     if (err == HAWK_ENOT_FOUND)
-        err = rows_meta_set(r, "cluster", *cluster = entropy_nonzero());
+        err = put_number(b, "cluster", *cluster = entropy_nonzero());
     if (!err)
-        err = rows_meta_get(r, "epoch", &epoch);
+        err = op_meta_get(b, "epoch", &epoch);
     if (err == HAWK_ENOT_FOUND)
         err = 0;
     *opened = (uint32_t)epoch + 1;
     if (!err)
-        err = rows_meta_set(r, "epoch", *opened);
-    if (!err)
-        err = rows_commit(r);
-    return err;
+        err = put_number(b, "epoch", *opened);
+    return err ? err : op_commit(b);
 }
 
 static void ignore(void *arg, const struct msg *m) { (void)arg, (void)m; }
 
 /* Whose it is; nobody's: as good as ours. */
-static int check_owner(struct rows *r, const char *path, const char *owner, char *why, size_t why_size)
+static int check_owner(struct backend *b, const char *owner, char *why, size_t why_size)
 {
     char *found = NULL;
-    int err = owner ? rows_owner_get(r, &found) : 0;
+    int err = owner ? get_owner(b, &found) : 0;
 
     if (!err && found && strcmp(found, owner) != 0) {
         err = HAWK_ECORRUPT;
@@ -162,11 +388,30 @@ static int check_owner(struct rows *r, const char *path, const char *owner, char
             why, why_size,
             "%s: it belongs to %s, and this is %s, who would run its jobs a second time: give this one a "
             "state_dir of its own, or, to go on with the jobs in the file, start it under that name",
-            path, found, owner);
+            b->path, found, owner);
     } else if (err) {
-        snprintf(why, why_size, "%s: cannot be read: %s", path, sqlite3_errmsg(r->db));
+        snprintf(why, why_size, "%s: cannot be read: %s", b->path, sqlite3_errmsg(b->db));
     }
     free(found);
+    return err;
+}
+
+/* Within the transaction that file_open began. Before anything else is written: what cannot be read is refused, and left as
+ * it is. */
+static int check_records(struct backend *b, char *why, size_t why_size)
+{
+    int err = prepare(b);
+
+    if (!err)
+        err = records_recover(&sqlite_ops, b, false, ignore, NULL);
+    if (err == HAWK_ECORRUPT)
+        snprintf(why, why_size,
+                 "%s: damaged (the log says which row): restore it from a copy; or move it, and %s-wal if "
+                 "there is one,"
+                 " away to start with an empty store",
+                 b->path, b->path);
+    else if (err)
+        snprintf(why, why_size, "%s: cannot be read: %s", b->path, sqlite3_errmsg(b->db));
     return err;
 }
 
@@ -178,35 +423,29 @@ int sqlite_open(const char *path, const char *owner, struct backend **out, uint6
     sqlite3 *db;
     /* Of a process that was killed: it may have what that one had no time to make unreadable. */
     bool log_left = snprintf(log, sizeof log, "%s-wal", path) < (int)sizeof log && access(log, F_OK) == 0;
-    int lock_fd, err = file_open(path, &db, &lock_fd, why, why_size);
+    bool updated;
+    int lock_fd, err = file_open(path, &db, &lock_fd, &updated, why, why_size);
 
     if (err)
         return err;
     b = xcalloc(1, sizeof *b);
     b->path = xstrdup(path);
     b->lock_fd = lock_fd;
-    err = rows_init(&b->rows, db);
-    /* Before anything is written: what cannot be read is refused, and left as it is. */
+    b->db = db;
+    b->forgot = log_left || updated;
+    err = check_records(b, why, why_size);
     if (!err)
-        err = rows_recover(&b->rows, ignore, NULL);
-    if (err == HAWK_ECORRUPT) {
-        snprintf(why, why_size,
-                 "%s: damaged (the log says which row): restore it from a copy; or move it, and %s-wal if "
-                 "there is one,"
-                 " away to start with an empty store",
-                 path, path);
-    } else if (err) {
-        snprintf(why, why_size, "%s: cannot be read: %s", path, sqlite3_errmsg(db));
-    } else if (!(err = check_owner(&b->rows, path, owner, why, why_size))) {
-        err = count_opening(&b->rows, cluster, epoch);
-        if (!err)
-            err = rows_forget_old(&b->rows);
-        b->rows.forgot |= log_left;
-        if (err)
-            snprintf(why, why_size, "%s: cannot be written: %s", path, sqlite3_errmsg(db));
-    }
+        err = check_owner(b, owner, why, why_size);
+    if (err)
+        goto out;
+    err = count_opening(b, cluster, epoch);
+    if (!err && updated)
+        err = records_forget_old(&sqlite_ops, b);
+    if (err)
+        snprintf(why, why_size, "%s: cannot be written: %s", path, sqlite3_errmsg(db));
+out:
     if (err) {
-        rows_rollback(&b->rows);
+        op_rollback(b);
         op_close(b);
         return err;
     }

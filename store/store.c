@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "store/backend.h"
-#include "store/etcd_rows.h"
+#include "store/etcd_keys.h"
 #include "store/sqlite.h"
 
 #include <errno.h>
@@ -74,7 +74,7 @@ static int commit(struct store *s, const struct entry **last, uint64_t *token)
     int err;
 
     pthread_mutex_lock(&s->db_lock);
-    err = s->ops->commit(s->backend, s->pending.head, last);
+    err = records_commit(s->ops, s->backend, s->pending.head, last);
     if (err == HAWK_ESTALE)
         log_warn("%s: %s", s->ops->name(s->backend), s->ops->why(s->backend));
     else if (err && !s->failing)
@@ -82,12 +82,9 @@ static int commit(struct store *s, const struct entry **last, uint64_t *token)
                   s->ops->why(s->backend));
     pthread_mutex_unlock(&s->db_lock);
     *token = 0;
-    for (const struct entry *e = s->pending.head; e; e = e == *last ? NULL : e->next) {
-        uint64_t t = msg_journal_token(&e->m);
-
-        if (t > *token)
-            *token = t;
-    }
+    for (const struct entry *e = s->pending.head; e; e = e == *last ? NULL : e->next)
+        if (e->token > *token)
+            *token = e->token;
     return err;
 }
 
@@ -103,7 +100,7 @@ static void drop_committed(struct store *s, const struct entry *last)
         CHECK(e);
         end = e == last;
         s->pending.head = e->next;
-        bytes += e->bytes;
+        bytes += entry_bytes(e);
         entry_free(e);
     }
     if (!s->pending.head)
@@ -269,9 +266,9 @@ int store_open_etcd(struct store **out, const struct store_etcd *c, store_done_f
                     size_t why_size)
 {
     struct store *s = xcalloc(1, sizeof *s);
-    int err = etcd_rows_open(c, &s->backend, &s->cluster, why, why_size);
+    int err = etcd_keys_open(c, &s->backend, &s->cluster, why, why_size);
 
-    s->ops = &etcd_rows_ops;
+    s->ops = &etcd_ops;
     s->epoch = c->epoch;
     return open_on(out, s, err, done, arg, why, why_size);
 }
@@ -323,12 +320,12 @@ int store_write(struct store *s, const struct msg *m)
     if (!e)
         return HAWK_EINVALID;
     pthread_mutex_lock(&s->lock);
-    if (s->bytes + e->bytes > STORE_QUEUE_BYTES) {
+    if (s->bytes + entry_bytes(e) > STORE_QUEUE_BYTES) {
         err = HAWK_ELIMIT;
     } else {
         *s->arriving.tail = e;
         s->arriving.tail = &e->next;
-        s->bytes += e->bytes;
+        s->bytes += entry_bytes(e);
         s->asked = true;
         pthread_cond_signal(&s->work);
     }
@@ -343,7 +340,7 @@ int store_recover(struct store *s, void (*fn)(void *arg, const struct msg *m), v
     int err;
 
     pthread_mutex_lock(&s->db_lock);
-    err = s->ops->recover(s->backend, fn, arg);
+    err = records_recover(s->ops, s->backend, true, fn, arg);
     pthread_mutex_unlock(&s->db_lock);
     return err;
 }

@@ -60,18 +60,21 @@ int store_close(struct store *s);
 /* Closes without waiting for what is queued: it is another's now to decide. NULL is fine. */
 void store_abandon(struct store *s);
 
-/* Queues JOURNAL_NODE, JOURNAL_JOB, JOURNAL_TASK, JOURNAL_CANCEL, JOURNAL_OWNER (central's), JOURNAL_ENDED and JOURNAL_NUMBERS (a dist's), JOURNAL_JOB_END, JOURNAL_CLUSTER and JOURNAL_POLICY (central's: one of each, the last one counts) or HISTORY; copies what it
- * needs. Tokens must not fall. A job is (job, epoch): JOURNAL_JOB replaces an earlier one, or (without
- * a description; not in etcd, which keeps nothing that only dists say) changes all but that of an earlier one if there
- * is any, and takes its JOURNAL_ENDED back, JOURNAL_CANCEL and JOURNAL_OWNER mark it,
- * JOURNAL_JOB_END removes it and its tasks, whose pages are used again. HAWK_EINVALID: another message. HAWK_ELIMIT: the queue is
- * full (the disk is stuck or full). */
+/* Queues a record of msg/records.h, or JOURNAL_JOB_END; copies what it needs. Tokens must not fall. A record replaces the one
+ * that has its key. Beyond that:
+ *   HISTORY          is added; the last STORE_HISTORY_JOBS stay
+ *   JOURNAL_POLICY   without a choice: there is none any more
+ *   JOURNAL_JOB      with a description: what was said of the job before (JOURNAL_CANCEL, _ENDED, _OWNER) goes. Without one:
+ *                    it changes all but the description of a job that is there, and JOURNAL_ENDED goes
+ *   JOURNAL_ENDED    the job's environment goes, unless the end of one of its tasks is missing
+ *   JOURNAL_JOB_END  removes the job with all its parts
+ * HAWK_EINVALID: another message. HAWK_ELIMIT: the queue is full (the disk is stuck or full). */
 HAWK_MUST_USE int store_write(struct store *s, const struct msg *m);
 
-/* Calls fn with what the file holds: HISTORY oldest first, JOURNAL_POLICY, JOURNAL_CLUSTER and JOURNAL_NUMBERS where there is one, every JOURNAL_NODE, then each
- * JOURNAL_JOB, by job, followed by its JOURNAL_AGE (not from etcd), its JOURNAL_TASKs and, where there is one,
- * JOURNAL_OWNER, JOURNAL_CANCEL and JOURNAL_ENDED, tokens 0, handles borrowed. Before the first write.
- * HAWK_ECORRUPT: a row cannot be read (logged); HAWK_EIO. */
+/* Calls fn with what the store holds, in the order of msg/records.h: HISTORY oldest first; JOURNAL_POLICY, _CLUSTER and
+ * _NUMBERS where there is one; every JOURNAL_NODE; then each JOURNAL_JOB, followed by its JOURNAL_AGE (where it is known),
+ * its JOURNAL_TASKs and what is said of it. Tokens 0, handles borrowed. Parts of jobs that are not there are removed.
+ * Before the first write. HAWK_ECORRUPT: a record cannot be read (logged); HAWK_EIO. */
 HAWK_MUST_USE int store_recover(struct store *s, void (*fn)(void *arg, const struct msg *m), void *arg);
 
 /* Made at random when the file was; never 0. */

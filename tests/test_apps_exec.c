@@ -336,7 +336,7 @@ static int on_drain(void *arg)
     ((struct heard *)arg)->drains++;
     return 0;
 }
-static int on_attached(void *arg, struct attach_bytes worker)
+static int on_attached(void *arg, struct span worker)
 {
     struct heard *got = arg;
 

@@ -300,7 +300,60 @@ static void sql(const char *path, const char *text)
     sqlite3_close(db);
 }
 
-static void test_rows_that_cannot_be_read(void **state)
+/* Each statement damages what `whole` is: it is refused, and as it was. */
+static void refused_after(struct fixture *f, struct bytes whole, const char *const *damages, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        spill(f->path, whole.data, whole.n);
+        sql(f->path, damages[i]);
+        assert_refused(f, HAWK_ECORRUPT, "damaged");
+        remove_log(f);
+    }
+}
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* Keys: TABLE_HISTORY is 0, TABLE_POLICY 1, TABLE_NODE 4, TABLE_JOB 5; task 0 of a job is its part 1. */
+static void test_records_that_cannot_be_read(void **state)
+{
+    static const char *const damages[] = {
+        /* Values: a description that is none, tasks that do not ascend, a state that there is not, numbers out of their
+         * ranges, bytes for a number, a name with a NUL, one that is too long, what is cut short. */
+        "UPDATE record SET value = x'2202ffff' WHERE tab = 5 AND part = 0",
+        "UPDATE record SET value = CAST(value || x'1a080200000001000000' AS BLOB) WHERE tab = 5 AND part = 0",
+        "UPDATE record SET value = x'2063' WHERE tab = 5 AND part = 4",
+        "UPDATE record SET value = x'08808004' WHERE tab = 5 AND part = 4",
+        "UPDATE record SET value = x'22026162' WHERE tab = 5 AND part = 4",
+        "INSERT INTO record VALUES(0, 1, 0, 0, x'0a016110fbffffffffffffffff01')",
+        "INSERT INTO record VALUES(0, 1, 0, 0, x'0a026100')",
+        "INSERT INTO record VALUES(4, 5, 0, 0, CAST(x'0aac02' || zeroblob(300) AS BLOB))",
+        "INSERT INTO record VALUES(0, 1, 0, 0, x'0a0561')",
+        "INSERT INTO record VALUES(1, 0, 0, 0, x'0a0466616972')",
+        "UPDATE record SET value = x'' WHERE tab = 5 AND part = 0",
+        /* Keys. */
+        "UPDATE record SET epoch = -1 WHERE tab = 5",
+        "UPDATE record SET epoch = 65536 WHERE tab = 5",
+        "UPDATE record SET part = 1000001 WHERE tab = 5 AND part = 4",
+        "UPDATE record SET part = -1 WHERE tab = 5 AND part = 4",
+        "UPDATE record SET part = 16777300 WHERE tab = 5 AND part = 4",
+        "UPDATE record SET tab = 99 WHERE tab = 5 AND part = 4",
+        "INSERT INTO record VALUES(4, 0x7fffffff, 0, 0, x'0a0177')",
+        "INSERT INTO record VALUES(3, 1, 0, 0, x'0801')",
+        "INSERT INTO record VALUES(4, 5, 1, 0, x'0a0177')",
+    };
+    struct fixture *f = *state;
+    struct bytes whole;
+
+    fill(f, 3);
+    whole = slurp(f->path);
+    refused_after(f, whole, damages, COUNT(damages));
+    spill(f->path, whole.data, whole.n);
+    sql(f->path, "PRAGMA user_version=77");
+    assert_refused(f, HAWK_EVERSION, "newer Hawk");
+    free(whole.data);
+}
+
+/* What an earlier version has written is looked at no less. */
+static void test_rows_of_schema_6_that_cannot_be_read(void **state)
 {
     static const char *const damages[] = {
         "UPDATE job SET desc = x'ffff' WHERE job = (SELECT max(job) FROM job)",
@@ -308,25 +361,19 @@ static void test_rows_that_cannot_be_read(void **state)
         "UPDATE job SET tasks = x'0200000001000000' WHERE job = (SELECT max(job) FROM job)",
         "UPDATE task SET state = 99 WHERE task = 3",
         "UPDATE task SET task = 'three' WHERE task = 3",
+        "UPDATE task SET attempt = 1.5 WHERE task = 3",
         "INSERT INTO history(name, mean_us, task_us, tasks, class) VALUES('', -5, 0, 1, 0)",
         "INSERT INTO history(name, mean_us, task_us, tasks, class) VALUES(x'6100', 5, 5, 1, 0)",
         "INSERT INTO node(node, name, role) VALUES(0x7fffffff, 'w', 3)",
         "INSERT INTO node(node, name, role) VALUES(5, zeroblob(300), 3)",
+        "UPDATE policy SET choice = 'split'",
+        "INSERT INTO policy VALUES(2, x'')",
+        "UPDATE meta SET value = -1 WHERE key = 'next_seq'",
     };
     struct fixture *f = *state;
-    struct bytes whole;
+    struct bytes whole = slurp("tests/data/journal-schema-6.db");
 
-    fill(f, 3);
-    whole = slurp(f->path);
-    for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
-        spill(f->path, whole.data, whole.n);
-        sql(f->path, damages[i]);
-        assert_refused(f, HAWK_ECORRUPT, "damaged");
-        remove_log(f);
-    }
-    spill(f->path, whole.data, whole.n);
-    sql(f->path, "PRAGMA user_version=77");
-    assert_refused(f, HAWK_EVERSION, "newer Hawk");
+    refused_after(f, whole, damages, COUNT(damages));
     free(whole.data);
 }
 
@@ -419,9 +466,13 @@ static void test_a_log_cut_short_is_read_as_far_as_it_is_whole(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_cut_short_anywhere), TEST(test_flipped_bytes),
-        TEST(test_files_of_others),    TEST(test_rows_that_cannot_be_read),
-        TEST(test_logs_of_others),     TEST(test_a_log_cut_short_is_read_as_far_as_it_is_whole),
+        TEST(test_cut_short_anywhere),
+        TEST(test_flipped_bytes),
+        TEST(test_files_of_others),
+        TEST(test_records_that_cannot_be_read),
+        TEST(test_rows_of_schema_6_that_cannot_be_read),
+        TEST(test_logs_of_others),
+        TEST(test_a_log_cut_short_is_read_as_far_as_it_is_whole),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

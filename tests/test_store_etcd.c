@@ -167,6 +167,73 @@ static void change_key(const struct world *w, const char *name, const char *valu
     etcd_free(e);
 }
 
+/* The keys that a version of etcd's schema 1 has written, but for the election's: "KEY VALUE" a line, VALUE in hexadecimal. */
+#define SCHEMA_1 "tests/data/etcd-schema-1"
+
+static void put_line(struct etcd *e, const struct world *w, char *line)
+{
+    char key[200], *at = strchr(line, ' ');
+    struct etcd_txn t = {0};
+    uint8_t *value = xmalloc(strlen(line));
+    size_t n = 0;
+    int64_t revision;
+    unsigned byte;
+    bool done;
+
+    *at = '\0';
+    for (at++; sscanf(at, "%2x", &byte) == 1; at += 2)
+        value[n++] = (uint8_t)byte;
+    snprintf(key, sizeof key, "%s/%s", w->prefix, line + strlen("hawk/"));
+    etcd_txn_put(&t, key, (struct span){value, n}, 0);
+    if (!strstr(line, "/epoch"))
+        assert_int_equal(etcd_txn_run(e, &t, BOUND_S * US_PER_S, &done, &revision), 0);
+    etcd_txn_free(&t);
+    free(value);
+}
+
+static void put_schema_1(const struct world *w)
+{
+    struct etcd *e = etcd_new(server.addr);
+    FILE *f = fopen(SCHEMA_1 ".keys", "re");
+    char *line = NULL;
+    size_t size = 0;
+
+    assert_non_null(f);
+    while (getline(&line, &size, f) > 0)
+        put_line(e, w, line);
+    free(line);
+    assert_int_equal(fclose(f), 0);
+    etcd_free(e);
+}
+
+static void test_keys_of_an_earlier_version_are_read(void **state)
+{
+    struct fixture *f = *state;
+    struct world *w = f->arg;
+    uint64_t v = 0;
+
+    put_schema_1(w);
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(open_store(f), 0);
+        assert_told(f, SCHEMA_1 ".txt");
+        assert_true(store_cluster_id(f->s) == UINT64_C(5318563086641109809));
+        assert_int_equal(store_meta_get(f->s, "joined", &v), 0);
+        assert_true(v == UINT64_MAX - 2);
+        assert_int_equal(store_meta_get(f->s, "former", &v), HAWK_ENOT_FOUND); /* a record by now */
+        close_it(f);
+    }
+    assert_true(count_keys(w, "desc") > 0);
+    assert_int_equal(open_store(f), 0);
+    assert_int_equal(
+        store_write(f->s,
+                    &(struct msg){
+                        .type = MSG_JOURNAL_JOB_END,
+                        .journal_job_end = {.job = job_id_make((node_id_t){7}, 4), .token = 1, .epoch = 1}}),
+        0);
+    wait_token(f, 1);
+    assert_int_equal(count_keys(w, "desc"), 0);
+}
+
 static void test_ended_jobs_leave_nothing(void **state)
 {
     struct fixture *f = *state;
@@ -608,6 +675,7 @@ int main(int argc, char **argv)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         STORE_CONFORMANCE(TEST),
+        TEST(test_keys_of_an_earlier_version_are_read),
         TEST(test_ended_jobs_leave_nothing),
         TEST(test_an_environment_goes_with_its_job),
         TEST(test_the_largest_job_goes_through),

@@ -26,7 +26,7 @@ static int on_drain(void *arg)
     attach_put_drain(arg);
     return 0;
 }
-static int on_attached(void *arg, struct attach_bytes worker)
+static int on_attached(void *arg, struct span worker)
 {
     char name[64];
     size_t n = worker.len < sizeof name - 1 ? worker.len : sizeof name - 1;

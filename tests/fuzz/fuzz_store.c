@@ -1,7 +1,7 @@
 /* A journal's file: whatever bytes it has, it is recovered, or refused with a text and left as it is.
  *
  * The first byte says what the rest is: the file; a journal's file with bytes changed, and perhaps cut short; the log
- * beside one; or the values of its rows. */
+ * beside one; or the values of its rows, of this version or of an earlier one. */
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -25,6 +25,8 @@ struct file {
     size_t n;
     bool there;
 };
+
+static struct file older; /* a good one of schema 6 */
 
 static struct file slurp(const char *name)
 {
@@ -118,6 +120,8 @@ static void set_up(void)
     snprintf(wal, sizeof wal, "%s-wal", path);
     atexit(clean_up);
     log_init("fuzz", LOG_ERROR);
+    older = slurp("tests/data/journal-schema-6.db");
+    CHECK(older.there);
     make_whole();
 }
 
@@ -157,10 +161,10 @@ static void bind_any(sqlite3_stmt *st, int column, struct input *in)
     }
 }
 
-/* Rows as no store writes them. */
-static void rows(struct input *in)
+/* Rows as no store writes them: of the tables of today, and of those of schema 6, which are brought up to date first. */
+static void rows(struct input *in, bool today)
 {
-    static const char *const statements[] = {
+    static const char *const of_6[] = {
         "REPLACE INTO node(node, name, role) VALUES(?, ?, ?)",
         "REPLACE INTO job(job, epoch, estimate_us, why, tasks, desc) VALUES(?, ?, ?, ?, ?, ?)",
         "UPDATE job SET tasks = ?, desc = ?",
@@ -171,13 +175,24 @@ static void rows(struct input *in)
         "REPLACE INTO meta VALUES('epoch', ?)",
         "REPLACE INTO meta VALUES('next_seq', ?)",
     };
+    static const char *const of_today[] = {
+        "REPLACE INTO record VALUES(?, ?, ?, ?, ?)",
+        "UPDATE record SET value = ? WHERE tab = 5 AND part = 0",
+        "UPDATE record SET value = ?",
+        "UPDATE record SET value = CAST(value || ? AS BLOB) WHERE tab = ?",
+        "UPDATE record SET part = ? WHERE tab = 5 AND part > 0",
+        "REPLACE INTO record SELECT tab, id, ?, part, value FROM record",
+        "REPLACE INTO meta VALUES('epoch', ?)",
+    };
+    const char *const *statements = today ? of_today : of_6;
+    const uint32_t n = today ? sizeof of_today / sizeof *of_today : sizeof of_6 / sizeof *of_6;
     sqlite3 *db;
 
-    spill(path, whole, whole_n);
+    spill(path, today ? whole : older.data, today ? whole_n : older.n);
     CHECK(sqlite3_open(path, &db) == SQLITE_OK);
     sqlite3_exec(db, "PRAGMA synchronous=OFF", NULL, NULL, NULL);
     for (int i = 0; i < 20 && input_left(in); i++) {
-        const char *text = statements[take_below(in, sizeof statements / sizeof *statements)];
+        const char *text = statements[take_below(in, n)];
         sqlite3_stmt *st;
 
         CHECK(sqlite3_prepare_v2(db, text, -1, &st, NULL) == SQLITE_OK);
@@ -253,7 +268,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         spill(wal, in.p, input_left(&in));
         break;
     default:
-        rows(&in);
+        rows(&in, kind & 0x80);
     }
     look();
     return 0;

@@ -3,7 +3,7 @@
  * itself, and the fields of etcd's answers. */
 #include "base/check.h"
 #include "net/codec.h"
-#include "store/wire.h"
+#include "net/wire.h"
 #include "tests/fuzz/lib/input.h"
 
 #include <string.h>
@@ -62,14 +62,16 @@ static void description(const uint8_t *data, size_t size, bool args)
 /* etcd's answers are read field by field. */
 static void fields(const uint8_t *data, size_t size)
 {
-    struct span rest = {data, size};
+    struct wire rest = wire_of(data, size);
     struct wire_field f;
     size_t before = size;
 
     while (wire_next(&rest, &f) > 0) {
-        CHECK(rest.len < before && rest.data + rest.len == data + size);
-        CHECK(!f.is_bytes || (f.bytes.data >= data && f.bytes.len <= (size_t)(data + size - f.bytes.data)));
-        before = rest.len;
+        const uint8_t *bytes = f.bytes.data;
+
+        CHECK(wire_left(&rest) < before && rest.end == data + size);
+        CHECK(!f.is_bytes || (bytes >= data && f.bytes.len <= (size_t)(data + size - bytes)));
+        before = wire_left(&rest);
     }
 }
 

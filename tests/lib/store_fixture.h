@@ -4,6 +4,7 @@
 #define HAWK_TESTS_STORE_FIXTURE_H
 
 #include "base/mem.h"
+#include "base/units.h"
 #include "store/store.h"
 
 #include <inttypes.h>
@@ -243,6 +244,43 @@ static struct told recover(struct fixture *f)
 
     assert_int_equal(store_recover(f->s, on_recovered, &t), 0);
     return t;
+}
+
+/* ---- Stores of earlier versions, in tests/data ---- */
+
+/* One line, as the files say it: how long ago something was depends on the day. */
+static void tell_line(void *arg, const struct msg *m)
+{
+    const struct job_desc *d = m->type == MSG_JOURNAL_JOB ? m->journal_job.desc : NULL;
+    char line[1000], *ago, *end;
+
+    msg_format(m, line, sizeof line);
+    ago = strstr(line, " ago_us=");
+    if (ago) {
+        assert_true(strtoll(ago + strlen(" ago_us="), &end, 10) >= 0);
+        memmove(ago, end, strlen(end) + 1);
+    }
+    fprintf(arg, "%s", line);
+    if (d)
+        fprintf(arg, " name=%s env=%u args=%u cwd=%s", d->name->data, d->env.n, d->args.n, d->cwd->data);
+    fprintf(arg, "\n");
+}
+
+/* Everything that is there is what the file says. */
+static void assert_told(struct fixture *f, const char *path)
+{
+    char *told = NULL, expected[8192];
+    size_t size, n;
+    FILE *to = open_memstream(&told, &size), *from = fopen(path, "re");
+
+    assert_non_null(from);
+    n = fread(expected, 1, sizeof expected - 1, from);
+    expected[n] = '\0';
+    assert_int_equal(fclose(from), 0);
+    assert_int_equal(store_recover(f->s, tell_line, to), 0);
+    assert_int_equal(fclose(to), 0);
+    assert_string_equal(told, expected);
+    free(told);
 }
 
 static void write_cluster(struct fixture *f, uint64_t token, uint64_t former, uint32_t node, bool young)
@@ -485,6 +523,209 @@ static void test_job_numbers_of_a_dist(void **state)
     free(t.text);
 }
 
+/* What dists write. */
+static void test_a_job_is_changed_without_its_description(void **state)
+{
+    struct fixture *f = *state;
+    struct msg m = {.type = MSG_JOURNAL_JOB}, end = {.type = MSG_JOURNAL_TASK};
+    struct task_set *set = task_set_new(1);
+    struct told t;
+
+    set->v[0] = 3;
+    assert_int_equal(open_store(f), 0);
+    write_job(f, 1, 5, 1, 4, NULL);
+    m.journal_job = (struct msg_journal_job){.job = job(5),
+                                             .token = 2,
+                                             .tasks = set,
+                                             .epoch = 1,
+                                             .life = 65535,
+                                             .handed = 2,
+                                             .why = WHY_PROMOTED,
+                                             .class = CLASS_LONG};
+    assert_int_equal(store_write(f->s, &m), 0);
+    m.journal_job.job = job(6); /* which it does not have */
+    m.journal_job.token = 3;
+    assert_int_equal(store_write(f->s, &m), 0);
+    end.journal_task = (struct msg_journal_task){
+        .id = {job(5), 1, 1, 7}, .token = 4, .run_us = 9, .worker = {77}, .state = TASK_DONE};
+    assert_int_equal(store_write(f->s, &end), 0);
+    wait_token(f, 4);
+    reopen(f);
+    t = recover(f);
+    assert_int_equal(t.count[MSG_JOURNAL_JOB], 1);
+    assert_non_null(strstr(t.text, "tasks=1of estimate_us=0 epoch=1 life=65535 handed=2 why=4 class=1"));
+    assert_non_null(strstr(t.text, "run_us=9 worker=77 code=0 state=4"));
+    free(t.text);
+    task_set_drop(set);
+}
+
+/* The end of one task could not be written: the job goes on (docs/protocol.md 11.5), and its tasks need it. */
+static void test_a_job_that_goes_on_keeps_its_environment(void **state)
+{
+    struct fixture *f = *state;
+    struct msg m = {.type = MSG_JOURNAL_ENDED};
+    struct told t;
+
+    assert_int_equal(open_store(f), 0);
+    write_job(f, 1, 5, 1, 2, NULL);
+    write_task(f, 2, 5, 1, 1);
+    m.journal_ended = (struct msg_journal_ended){.job = job(5), .token = 3, .epoch = 1, .state = JOB_DONE};
+    assert_int_equal(store_write(f->s, &m), 0);
+    wait_token(f, 3);
+    reopen(f);
+    t = recover(f);
+    assert_int_equal(t.with_env, 1);
+    free(t.text);
+    write_task(f, 4, 5, 1, 0);
+    m.journal_ended.token = 5;
+    assert_int_equal(store_write(f->s, &m), 0);
+    wait_token(f, 5);
+    reopen(f);
+    t = recover(f);
+    assert_int_equal(t.count[MSG_JOURNAL_JOB], 1);
+    assert_int_equal(t.with_env, 0);
+    free(t.text);
+}
+
+/* What is there of the policy; "": nothing. */
+static void policy_told(void *arg, const struct msg *m)
+{
+    if (m->type == MSG_JOURNAL_POLICY) {
+        assert_in_range(m->journal_policy.ago_us, 0, 600 * US_PER_S);
+        msg_format(&(struct msg){.type = m->type,
+                                 .journal_policy = {.choice = m->journal_policy.choice,
+                                                    .configured = m->journal_policy.configured}},
+                   arg, 300);
+        assert_int_equal(m->journal_policy.choice->v.cutoff_us, 77);
+        assert_int_equal(m->journal_policy.choice->v.min_probes, 0);
+    }
+}
+
+static void assert_policy(struct fixture *f, const char *text)
+{
+    char told[300] = "";
+
+    assert_int_equal(store_recover(f->s, policy_told, told), 0);
+    assert_string_equal(told, text);
+}
+
+static void write_policy(struct fixture *f, uint64_t token, struct policy_choice *choice)
+{
+    struct msg m = {.type = MSG_JOURNAL_POLICY,
+                    .journal_policy = {.token = token, .choice = choice, .configured = 99}};
+
+    assert_int_equal(store_write(f->s, &m), 0);
+    wait_token(f, token);
+}
+
+static void test_the_last_choice_of_policy_is_kept(void **state)
+{
+    struct fixture *f = *state;
+    struct policy_choice c = {.refs = 1,
+                              .preset = policy_preset_number("split", 5),
+                              .flags = POLICY_STEAL | POLICY_REPROBE,
+                              .numbers = POLICY_NUMBER_CUTOFF | POLICY_NUMBER_MIN_PROBES,
+                              .v = {.flags = POLICY_STEAL, .cutoff_us = 77, .steal_cap = 4}};
+
+    assert_int_equal(open_store(f), 0);
+    assert_policy(f, "");
+    write_policy(f, 1, &c);
+    c.preset = policy_preset_number("sparrow", 7);
+    write_policy(f, 2, &c);
+    reopen(f);
+    assert_policy(f,
+                  "JOURNAL_POLICY choice=sparrow:flags=0x2/0x102,numbers=0x9 token=0 configured=99 ago_us=0");
+    write_policy(f, 3, NULL);
+    reopen(f);
+    assert_policy(f, "");
+}
+
+static void policy_taken(void *arg, const struct msg *m)
+{
+    if (m->type == MSG_JOURNAL_POLICY) {
+        *(struct policy *)arg = m->journal_policy.choice->v;
+        assert_int_equal(m->journal_policy.choice->numbers, POLICY_NUMBERS_ALL);
+    }
+}
+
+/* What an operator may set is never taken for damage. */
+static void test_numbers_at_both_ends_of_their_ranges(void **state)
+{
+    struct fixture *f = *state;
+    struct policy_choice c = {.refs = 1, .numbers = POLICY_NUMBERS_ALL};
+
+    assert_int_equal(open_store(f), 0);
+    for (int greatest = 0; greatest < 2; greatest++) {
+        struct policy got = {0};
+
+#define X(name, bit, scope, field, min, max) c.v.field = (__typeof__(c.v.field))(greatest ? (max) : (min));
+        POLICY_NUMBERS(X)
+#undef X
+        write_policy(f, (uint64_t)greatest + 1, &c);
+        reopen(f);
+        assert_int_equal(store_recover(f->s, policy_taken, &got), 0);
+#define X(name, bit, scope, field, min, max) assert_int_equal(got.field, c.v.field);
+        POLICY_NUMBERS(X)
+#undef X
+    }
+}
+
+/* A dist's own. */
+static void test_job_numbers(void **state)
+{
+    struct fixture *f = *state;
+    struct msg m = {.type = MSG_JOURNAL_NUMBERS, .journal_numbers = {.token = 1, .next = 12}};
+    struct told t;
+
+    assert_int_equal(open_store(f), 0);
+    assert_int_equal(store_write(f->s, &m), 0);
+    wait_token(f, 1);
+    reopen(f);
+    t = recover(f);
+    assert_non_null(strstr(t.text, "JOURNAL_NUMBERS token=0 next=12"));
+    free(t.text);
+    m.journal_numbers = (struct msg_journal_numbers){.token = 2, .next = JOB_SEQ_MAX + 1};
+    assert_int_equal(store_write(f->s, &m), 0);
+    wait_token(f, 2);
+    reopen(f);
+    t = recover(f);
+    assert_non_null(strstr(t.text, "JOURNAL_NUMBERS token=0 next=1099511627776"));
+    assert_int_equal(t.count[MSG_JOURNAL_NUMBERS], 1);
+    free(t.text);
+}
+
+static void draining_of_7(void *arg, const struct msg *m)
+{
+    if (m->type == MSG_JOURNAL_NODE && m->journal_node.node.v == 7)
+        *(int *)arg = m->journal_node.drained;
+}
+
+static int recovered_draining(struct fixture *f)
+{
+    int draining = -1;
+
+    assert_int_equal(store_recover(f->s, draining_of_7, &draining), 0);
+    return draining;
+}
+
+static void test_a_drained_node_stays_drained(void **state)
+{
+    struct fixture *f = *state;
+    struct msg m = {.type = MSG_JOURNAL_NODE,
+                    .journal_node = {.node = {7}, .role = ROLE_WORKER, .drained = 1}};
+
+    assert_int_equal(open_store(f), 0);
+    write_node(f, 1, 7, "w7");
+    reopen(f);
+    assert_int_equal(recovered_draining(f), 0);
+    m.journal_node.token = 2;
+    m.journal_node.name = blob_str("w7");
+    assert_int_equal(store_write(f->s, &m), 0);
+    blob_drop(m.journal_node.name);
+    reopen(f);
+    assert_int_equal(recovered_draining(f), 1);
+}
+
 /* Until it is killed, in a process of its own. */
 static void write_until_killed(struct fixture *f)
 {
@@ -507,6 +748,9 @@ static void write_until_killed(struct fixture *f)
     TEST(test_round_trip), TEST(test_a_job_is_replaced_and_ends), TEST(test_epochs_of_a_job_are_kept_apart), \
         TEST(test_commits_are_told_in_order_and_in_groups), TEST(test_other_messages_are_refused),           \
         TEST(test_closing_commits_what_is_queued), TEST(test_history_keeps_the_last), TEST(test_numbers),    \
-        TEST(test_job_numbers_of_a_dist)
+        TEST(test_job_numbers_of_a_dist), TEST(test_job_numbers),                                            \
+        TEST(test_the_last_choice_of_policy_is_kept), TEST(test_numbers_at_both_ends_of_their_ranges),       \
+        TEST(test_a_job_is_changed_without_its_description),                                                 \
+        TEST(test_a_job_that_goes_on_keeps_its_environment), TEST(test_a_drained_node_stays_drained)
 
 #endif
