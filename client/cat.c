@@ -172,11 +172,8 @@ static int cat_task(struct cat *c, const struct api_task *task, uint32_t first_i
         }
         return 0;
     }
-    struct api_read_output_request r = {.job = c->job,
-                                        .task = t.task,
-                                        .attempt = t.attempt,
-                                        .from_stderr = c->from_stderr,
-                                        .follow = c->follow};
+    struct api_read_output_request r = {
+        .job = c->job, .task = t.task, .attempt = t.attempt, .stderr = c->from_stderr, .follow = c->follow};
     c->n = 0;
     c->truncated = c->cut_short = false;
     int err = hawk_read_output(c->s->h, (node_id_t){t.worker}, &r, on_output, c);

@@ -39,8 +39,7 @@ static bool still_runs(const struct api_tail *t)
     char path[EXEC_PATH_MAX];
     bool running = false;
     const struct api_read_output_request *r = &t->request;
-    return t->api->roles.output(t->api->arg, r->job, r->task, r->attempt, r->from_stderr, path, &running) ==
-               0 &&
+    return t->api->roles.output(t->api->arg, r->job, r->task, r->attempt, r->stderr, path, &running) == 0 &&
            running;
 }
 
@@ -90,7 +89,7 @@ static void fail_unread(struct api_tail *t, const struct file_read *r, bool open
         api_fail(t->call, HAWK_EIO, "%s cannot be read: %s", t->path, strerror(r->err));
     else
         api_fail(t->call, HAWK_ENOT_FOUND, "task %u of job %s left no %s here: %s: %s", t->request.task,
-                 job_id_format(id, t->request.job), t->request.from_stderr ? "stderr" : "stdout", t->path,
+                 job_id_format(id, t->request.job), t->request.stderr ? "stderr" : "stdout", t->path,
                  strerror(r->err));
     tail_end(t);
 }
@@ -152,10 +151,10 @@ void api_read_output(struct api *a, struct rpc_call *c, void *request)
     list_init(&t->in_tails);
     bool running = false;
     char id[JOB_ID_TEXT];
-    if (a->roles.output(a->arg, t->request.job, t->request.task, t->request.attempt, t->request.from_stderr,
+    if (a->roles.output(a->arg, t->request.job, t->request.task, t->request.attempt, t->request.stderr,
                         t->path, &running)) {
         api_fail(c, HAWK_ENOT_FOUND, "task %u of job %s left no %s here", t->request.task,
-                 job_id_format(id, t->request.job), t->request.from_stderr ? "stderr" : "stdout");
+                 job_id_format(id, t->request.job), t->request.stderr ? "stderr" : "stdout");
         tail_end(t);
         return;
     }

@@ -2,7 +2,7 @@
  *
  * nanopb's generated structs are not used: its lengths and counts are 16 bits wide in the packaged library
  * (an output chunk or a list of nodes may be longer), and every message would be converted twice. What is
- * used are its field numbers, generated from hawk.proto. */
+ * used are the lists of fields that it generates from hawk.proto. */
 #include "net/api.h"
 
 #include "base/check.h"
@@ -50,406 +50,101 @@ struct api_type {
     uint32_t size;
 };
 
-/* M: message in hawk.proto; s: struct without api_; f: field in both. */
-#define FIELD(M, s, f, kind_) FIELD_AS(M, s, f, f, kind_)
-#define FIELD_AS(M, s, f, member, kind_)                                                                     \
-    {                                                                                                        \
-        .name = #f, .tag = hawk_v1_##M##_##f##_tag, .offset = offsetof(struct api_##s, member),              \
-        .kind = FIELD_##kind_                                                                                \
-    }
-#define ENUM(M, s, f, count)                                                                                 \
-    {                                                                                                        \
-        .name = #f, .tag = hawk_v1_##M##_##f##_tag, .offset = offsetof(struct api_##s, f),                   \
-        .kind = FIELD_ENUM, .max = (count)                                                                   \
-    }
-#define OPTIONAL(M, s, f, kind_)                                                                             \
-    {                                                                                                        \
-        .name = #f, .tag = hawk_v1_##M##_##f##_tag, .offset = offsetof(struct api_##s, f),                   \
-        .extra = offsetof(struct api_##s, has_##f), .kind = FIELD_##kind_                                    \
-    }
-#define ARRAY(M, s, f, kind_)                                                                                \
-    {                                                                                                        \
-        .name = #f, .tag = hawk_v1_##M##_##f##_tag, .offset = offsetof(struct api_##s, f),                   \
-        .extra = offsetof(struct api_##s, f##_n), .kind = FIELD_##kind_                                      \
-    }
-#define MESSAGE(M, s, f, of)                                                                                 \
-    {                                                                                                        \
-        .name = #f, .tag = hawk_v1_##M##_##f##_tag, .offset = offsetof(struct api_##s, f),                   \
-        .kind = FIELD_MESSAGE, .type = &api_##of##_type                                                      \
-    }
-#define MESSAGES(M, s, f, of)                                                                                \
-    {                                                                                                        \
-        .name = #f, .tag = hawk_v1_##M##_##f##_tag, .offset = offsetof(struct api_##s, f),                   \
-        .extra = offsetof(struct api_##s, f##_n), .kind = FIELD_MESSAGES, .type = &api_##of##_type           \
-    }
+/* hawk.proto is the table. For every message M nanopb generates a list of its fields, hawk_v1_M_FIELDLIST(X, a), which calls
+ * X(a, how, label, type, name, number) for each. ROW turns that into a row by label and type. The compiler refuses a field
+ * that the struct does not have, and a member whose type does not fit the field's. a is (s, M): struct api_s, message M. */
+#define CAT_(x, y) x##y
+#define CAT(x, y) CAT_(x, y)
+#define STRUCT_OF_(s, M) struct api_##s
+#define MESSAGE_OF_(s, M) hawk_v1_##M
+#define STRUCT_OF(a) STRUCT_OF_ a
+#define MESSAGE_OF(a) MESSAGE_OF_ a
+#define MEMBER(a, f) ((STRUCT_OF(a) *)0)->f
 
-#define TYPE(s, M)                                                                                           \
+/* 0, where the member has that type. */
+#define CHECKED(a, f, T)                                                                                     \
+    (0 * sizeof(struct {                                                                                     \
+         _Static_assert(__builtin_types_compatible_p(__typeof__(MEMBER(a, f)), T),                           \
+                        #f ": the struct's member has another type than the field");                         \
+         char c;                                                                                             \
+     }))
+
+#define ROW(a, how, label, type, field, number) ROW_##label##_##type(a, field, number)
+#define VALUE(a, f, number_) .name = #f, .tag = (number_), .offset = offsetof(STRUCT_OF(a), f)
+#define SCALAR(a, f, number, T, kind_) {VALUE(a, f, number), .kind = FIELD_##kind_ + CHECKED(a, f, T)},
+#define OPTIONAL(a, f, number, T, kind_)                                                                     \
+    {VALUE(a, f, number), .kind = FIELD_##kind_ + CHECKED(a, f, T),                                          \
+     .extra = offsetof(STRUCT_OF(a), has_##f) + CHECKED(a, has_##f, bool)},
+#define ARRAY(a, f, number, T, kind_)                                                                        \
+    VALUE(a, f, number), .kind = FIELD_##kind_ + CHECKED(a, f, T),                                           \
+                         .extra = offsetof(STRUCT_OF(a), f##_n) + CHECKED(a, f##_n, uint32_t)
+
+#define ROW_SINGULAR_BOOL(a, f, number) SCALAR(a, f, number, bool, BOOL)
+#define ROW_SINGULAR_UINT32(a, f, number) SCALAR(a, f, number, uint32_t, U32)
+#define ROW_SINGULAR_INT32(a, f, number) SCALAR(a, f, number, int32_t, I32)
+#define ROW_SINGULAR_UINT64(a, f, number) SCALAR(a, f, number, uint64_t, U64)
+#define ROW_SINGULAR_INT64(a, f, number) SCALAR(a, f, number, int64_t, I64)
+#define ROW_OPTIONAL_UINT32(a, f, number) OPTIONAL(a, f, number, uint32_t, U32)
+#define ROW_OPTIONAL_INT64(a, f, number) OPTIONAL(a, f, number, int64_t, I64)
+#define ROW_SINGULAR_BYTES(a, f, number) {ARRAY(a, f, number, const uint8_t *, BYTES)},
+#define ROW_REPEATED_STRING(a, f, number) {ARRAY(a, f, number, const char **, STRINGS)},
+#define ROW_SINGULAR_UENUM(a, f, number)                                                                     \
+    {VALUE(a, f, number), .kind = FIELD_ENUM + CHECKED(a, f, uint32_t),                                      \
+     .max = (uint32_t)CAT(_, CAT(CAT(MESSAGE_OF(a), _##f##_ENUMTYPE), _ARRAYSIZE))},
+/* A text, or a job's id. */
+#define ROW_SINGULAR_STRING(a, f, number)                                                                    \
+    {VALUE(a, f, number), .kind = _Generic(MEMBER(a, f), const char *: FIELD_STRING, job_id_t: FIELD_JOB_ID)},
+/* A message of API_MESSAGES; or a JobSpec: as a description, as one without its tasks' arguments (const), or as bytes whose
+ * count is the member behind them. */
+#define ROW_OPTIONAL_MESSAGE(a, f, number)                                                                   \
+    {VALUE(a, f, number),                                                                                    \
+     .kind = _Generic(MEMBER(a, f),                                                                          \
+         struct job_desc *: FIELD_DESC,                                                                      \
+         const struct job_desc *: FIELD_SPEC,                                                                \
+         const uint8_t *: FIELD_BYTES,                                                                       \
+         default: FIELD_MESSAGE) +                                                                           \
+             CHECKED(a, f, __typeof__(*MADE_OF(a, f, MEMBER(a, f)))),                                        \
+     .extra = _Generic(MEMBER(a, f),                                                                         \
+         const uint8_t *: offsetof(STRUCT_OF(a), f) + sizeof(const uint8_t *),                               \
+         default: 0),                                                                                        \
+     .type = TYPE_OF(a, f)},
+#define ROW_REPEATED_MESSAGE(a, f, number)                                                                   \
+    {ARRAY(a, f, number, __typeof__(MADE_OF(a, f, *MEMBER(a, f))), MESSAGES), .type = TYPE_OF(a, f)},
+_Static_assert(offsetof(struct api_session_submit, job_n) ==
+                   offsetof(struct api_session_submit, job) + sizeof(const uint8_t *),
+               "the count is behind the bytes");
+
+/* Of a field whose type is a message: a pointer to the struct for that message (for a JobSpec: to `other`), and its table. */
+#define FIELD_MESSAGE_OF(a, f) (CAT(CAT(MESSAGE_OF(a), _##f), _MSGTYPE) *)0
+#define MADE_OF(a, f, other)                                                                                 \
+    _Generic(FIELD_MESSAGE_OF(a, f), API_MESSAGES(POINTER_CASE) hawk_v1_JobSpec * : &(other))
+#define POINTER_CASE(s, M) hawk_v1_##M * : (struct api_##s *)0,
+#define TYPE_OF(a, f) _Generic(FIELD_MESSAGE_OF(a, f), API_MESSAGES(TYPE_CASE) hawk_v1_JobSpec * : NULL)
+#define TYPE_CASE(s, M) hawk_v1_##M * : &api_##s##_type,
+
+/* The last row stands for none: C has no empty arrays. The tables are made in a second step, after API_MESSAGES: a macro is
+ * not expanded within itself, and the rows use it. */
+#define TABLE(s, M)                                                                                          \
+    static const struct api_field s##_fields[] = {hawk_v1_##M##_FIELDLIST(ROW, (s, M)){.name = NULL}};       \
     const struct api_type api_##s##_type = {.name = #M,                                                      \
                                             .fields = s##_fields,                                            \
-                                            .n = sizeof s##_fields / sizeof s##_fields[0],                   \
-                                            .size = sizeof(struct api_##s)}
-/* The place where fields would be: C forbids to add even 0 to NULL. */
-static const struct api_field no_fields[1];
-#define EMPTY_TYPE(s, M)                                                                                     \
-    const struct api_type api_##s##_type = {.name = #M, .fields = no_fields, .size = sizeof(struct api_##s)}
+                                            .n = sizeof s##_fields / sizeof s##_fields[0] - 1,               \
+                                            .size = sizeof(struct api_##s)};
+#define NOTHING()
+#define NEXT_STEP(...) __VA_ARGS__
+#define X(s, M) TABLE NOTHING()(s, M)
+NEXT_STEP(API_MESSAGES(X))
+#undef X
 
-/* clang-format off */
-static const struct api_field task_fields[] = {
-    FIELD(Task, task, task, U32),
-    ENUM(Task, task, state, TASK_STATE_COUNT),
-    ENUM(Task, task, outcome, OUTCOME_COUNT),
-    FIELD(Task, task, code, I32),
-    FIELD(Task, task, attempt, U32),
-    FIELD(Task, task, worker, U32),
-    FIELD(Task, task, worker_name, STRING),
-    FIELD(Task, task, wait_us, I64),
-    FIELD(Task, task, run_us, I64),
-    FIELD(Task, task, stolen, BOOL),
-    FIELD(Task, task, message, STRING),
-    ARRAY(Task, task, result, BYTES),
-    FIELD(Task, task, result_lost, BOOL),
-};
-TYPE(task, Task);
-
-static const struct api_field resubmit_fields[] = {
-    FIELD(Resubmit, resubmit, job, JOB_ID),
-    FIELD(Resubmit, resubmit, epoch, U32),
-    FIELD(Resubmit, resubmit, long_epoch, U32),
-    ENUM(Resubmit, resubmit, class, CLASS_COUNT),
-    ENUM(Resubmit, resubmit, why, WHY_COUNT),
-    FIELD(Resubmit, resubmit, age_us, I64),
-    MESSAGES(Resubmit, resubmit, ended, task),
-};
-TYPE(resubmit, Resubmit);
-
-static const struct api_field submit_request_fields[] = {
-    FIELD(SubmitRequest, submit_request, job, DESC),
-    FIELD(SubmitRequest, submit_request, key, U64),
-    MESSAGE(SubmitRequest, submit_request, resubmit, resubmit),
-};
-TYPE(submit_request, SubmitRequest);
-
-static const struct api_field submit_reply_fields[] = {
-    FIELD(SubmitReply, submit_reply, job, JOB_ID),
-    ENUM(SubmitReply, submit_reply, class, CLASS_COUNT),
-    ENUM(SubmitReply, submit_reply, why, WHY_COUNT),
-    ENUM(SubmitReply, submit_reply, state, JOB_STATE_COUNT),
-};
-TYPE(submit_reply, SubmitReply);
-
-static const struct api_field watch_request_fields[] = {
-    FIELD(WatchRequest, watch_request, job, JOB_ID),
-    FIELD(WatchRequest, watch_request, tasks, BOOL),
-    FIELD(WatchRequest, watch_request, ended, BOOL),
-    FIELD(WatchRequest, watch_request, beats, BOOL),
-    FIELD(WatchRequest, watch_request, results, BOOL),
-};
-TYPE(watch_request, WatchRequest);
-
-static const struct api_field job_fields[] = {
-    FIELD(Job, job, job, JOB_ID),
-    FIELD(Job, job, name, STRING),
-    ENUM(Job, job, state, JOB_STATE_COUNT),
-    ENUM(Job, job, class, CLASS_COUNT),
-    ENUM(Job, job, why, WHY_COUNT),
-    ENUM(Job, job, tag, TAG_COUNT),
-    FIELD(Job, job, estimate_us, I64),
-    FIELD(Job, job, cutoff_us, I64),
-    FIELD(Job, job, at_central, BOOL),
-    FIELD(Job, job, epoch, U32),
-    FIELD(Job, job, tasks, U32),
-    FIELD(Job, job, waiting, U32),
-    FIELD(Job, job, running, U32),
-    FIELD(Job, job, done, U32),
-    FIELD(Job, job, failed, U32),
-    FIELD(Job, job, cancelled, U32),
-    FIELD(Job, job, lost, U32),
-    FIELD(Job, job, age_us, I64),
-    FIELD(Job, job, response_us, I64),
-    FIELD(Job, job, first_start_us, I64),
-    FIELD(Job, job, probes_sent, U32),
-    FIELD(Job, job, probes_live, U32),
-    FIELD(Job, job, probes_cancelled, U32),
-    FIELD(Job, job, probes_unused, U32),
-    FIELD(Job, job, probes_lost, U32),
-    FIELD(Job, job, reservations_stolen, U32),
-    FIELD(Job, job, user, STRING),
-    FIELD(Job, job, abandoned, BOOL),
-    FIELD(Job, job, no_executor, BOOL),
-    FIELD(Job, job, attended, BOOL),
-};
-TYPE(job, Job);
-
-static const struct api_field reservation_fields[] = {
-    FIELD(Reservation, reservation, worker, U32),
-    FIELD(Reservation, reservation, worker_name, STRING),
-    FIELD(Reservation, reservation, count, U32),
-};
-TYPE(reservation, Reservation);
-
-static const struct api_field event_fields[] = {
-    MESSAGE(Event, event, job, job),
-    MESSAGES(Event, event, tasks, task),
-    FIELD(Event, event, beat_us, I64),
-};
-TYPE(event, Event);
-
-static const struct api_field session_submit_fields[] = {
-    FIELD(SessionSubmit, session_submit, tag, U64),
-    ARRAY(SessionSubmit, session_submit, job, BYTES),
-    FIELD(SessionSubmit, session_submit, key, U64),
-    MESSAGE(SessionSubmit, session_submit, resubmit, resubmit),
-};
-TYPE(session_submit, SessionSubmit);
-
-static const struct api_field session_cancel_fields[] = {
-    FIELD(SessionCancel, session_cancel, tag, U64),
-};
-TYPE(session_cancel, SessionCancel);
-
-static const struct api_field session_request_fields[] = {
-    MESSAGES(SessionRequest, session_request, submit, session_submit),
-    MESSAGES(SessionRequest, session_request, cancel, session_cancel),
-    FIELD(SessionRequest, session_request, beats, BOOL),
-};
-TYPE(session_request, SessionRequest);
-
-static const struct api_field session_job_fields[] = {
-    FIELD(SessionJob, session_job, tag, U64),
-    FIELD(SessionJob, session_job, job, JOB_ID),
-    ENUM(SessionJob, session_job, class, CLASS_COUNT),
-    ENUM(SessionJob, session_job, why, WHY_COUNT),
-    FIELD(SessionJob, session_job, at_central, BOOL),
-    FIELD(SessionJob, session_job, epoch, U32),
-};
-TYPE(session_job, SessionJob);
-
-static const struct api_field session_refused_fields[] = {
-    FIELD(SessionRefused, session_refused, tag, U64),
-    FIELD(SessionRefused, session_refused, status, U32),
-    FIELD(SessionRefused, session_refused, error, STRING),
-};
-TYPE(session_refused, SessionRefused);
-
-static const struct api_field session_task_fields[] = {
-    FIELD(SessionTask, session_task, tag, U64),
-    FIELD(SessionTask, session_task, task, U32),
-    ENUM(SessionTask, session_task, state, TASK_STATE_COUNT),
-    ENUM(SessionTask, session_task, outcome, OUTCOME_COUNT),
-    FIELD(SessionTask, session_task, code, I32),
-    FIELD(SessionTask, session_task, attempt, U32),
-    FIELD(SessionTask, session_task, worker, U32),
-    FIELD(SessionTask, session_task, wait_us, I64),
-    FIELD(SessionTask, session_task, run_us, I64),
-    FIELD(SessionTask, session_task, message, STRING),
-    ARRAY(SessionTask, session_task, result, BYTES),
-    FIELD(SessionTask, session_task, result_lost, BOOL),
-};
-TYPE(session_task, SessionTask);
-
-static const struct api_field session_end_fields[] = {
-    FIELD(SessionEnd, session_end, tag, U64),
-    ENUM(SessionEnd, session_end, state, JOB_STATE_COUNT),
-    FIELD(SessionEnd, session_end, abandoned, BOOL),
-};
-TYPE(session_end, SessionEnd);
-
-static const struct api_field session_event_fields[] = {
-    MESSAGES(SessionEvent, session_event, jobs, session_job),
-    MESSAGES(SessionEvent, session_event, refused, session_refused),
-    MESSAGES(SessionEvent, session_event, tasks, session_task),
-    MESSAGES(SessionEvent, session_event, ends, session_end),
-    FIELD(SessionEvent, session_event, beat_us, I64),
-};
-TYPE(session_event, SessionEvent);
-
-static const struct api_field cancel_request_fields[] = {
-    FIELD(CancelRequest, cancel_request, job, JOB_ID),
-};
-TYPE(cancel_request, CancelRequest);
-
-static const struct api_field cancel_reply_fields[] = {
-    FIELD(CancelReply, cancel_reply, already_ended, BOOL),
-};
-TYPE(cancel_reply, CancelReply);
-
-static const struct api_field list_jobs_request_fields[] = {
-    FIELD(ListJobsRequest, list_jobs_request, limit, U32),
-    FIELD(ListJobsRequest, list_jobs_request, unfinished_only, BOOL),
-    FIELD(ListJobsRequest, list_jobs_request, before, JOB_ID),
-};
-TYPE(list_jobs_request, ListJobsRequest);
-
-static const struct api_field list_jobs_reply_fields[] = {
-    MESSAGES(ListJobsReply, list_jobs_reply, jobs, job),
-    FIELD(ListJobsReply, list_jobs_reply, more, BOOL),
-};
-TYPE(list_jobs_reply, ListJobsReply);
-
-static const struct api_field get_job_request_fields[] = {
-    FIELD(GetJobRequest, get_job_request, job, JOB_ID),
-    FIELD(GetJobRequest, get_job_request, first_task, U32),
-    FIELD(GetJobRequest, get_job_request, max_tasks, U32),
-    FIELD(GetJobRequest, get_job_request, spec, BOOL),
-    FIELD(GetJobRequest, get_job_request, results, BOOL),
-};
-TYPE(get_job_request, GetJobRequest);
-
-static const struct api_field get_job_reply_fields[] = {
-    MESSAGE(GetJobReply, get_job_reply, job, job),
-    MESSAGES(GetJobReply, get_job_reply, tasks, task),
-    MESSAGES(GetJobReply, get_job_reply, reservations, reservation),
-    FIELD(GetJobReply, get_job_reply, spec, SPEC),
-    FIELD(GetJobReply, get_job_reply, blocked, STRING),
-};
-TYPE(get_job_reply, GetJobReply);
-
-EMPTY_TYPE(list_nodes_request, ListNodesRequest);
-
-static const struct api_field node_fields[] = {
-    FIELD(Node, node, node, U32),
-    FIELD(Node, node, name, STRING),
-    FIELD(Node, node, role, STRING),
-    FIELD(Node, node, address, STRING),
-    FIELD(Node, node, state, STRING),
-    FIELD(Node, node, slots, U32),
-    FIELD(Node, node, general, BOOL),
-    FIELD(Node, node, unsettled, BOOL),
-    FIELD(Node, node, queued, U32),
-    FIELD(Node, node, running_short, U32),
-    FIELD(Node, node, running_long, U32),
-    FIELD(Node, node, jobs_unfinished, U32),
-    FIELD(Node, node, heartbeat_age_us, I64),
-    FIELD(Node, node, long_wait_us, I64),
-    FIELD(Node, node, drained, BOOL),
-    FIELD(Node, node, until_restart, BOOL),
-    FIELD(Node, node, protocol, U32),
-    FIELD(Node, node, out_why, STRING),
-    ARRAY(Node, node, apps, STRINGS),
-};
-TYPE(node, Node);
-
-static const struct api_field list_nodes_reply_fields[] = {
-    MESSAGES(ListNodesReply, list_nodes_reply, nodes, node),
-    FIELD(ListNodesReply, list_nodes_reply, self, U32),
-    FIELD(ListNodesReply, list_nodes_reply, embedded, BOOL),
-};
-TYPE(list_nodes_reply, ListNodesReply);
-
-static const struct api_field drain_request_fields[] = {
-    ARRAY(DrainRequest, drain_request, nodes, STRINGS),
-    FIELD(DrainRequest, drain_request, undrain, BOOL),
-    FIELD(DrainRequest, drain_request, until_restart, BOOL),
-};
-TYPE(drain_request, DrainRequest);
-
-static const struct api_field drain_reply_fields[] = {
-    MESSAGES(DrainReply, drain_reply, nodes, node),
-};
-TYPE(drain_reply, DrainReply);
-
-static const struct api_field stop_request_fields[] = {
-    ARRAY(StopRequest, stop_request, nodes, STRINGS),
-    FIELD(StopRequest, stop_request, now, BOOL),
-};
-TYPE(stop_request, StopRequest);
-
-static const struct api_field stop_reply_fields[] = {
-    MESSAGES(StopReply, stop_reply, nodes, node),
-    ARRAY(StopReply, stop_reply, failed, STRINGS),
-};
-TYPE(stop_reply, StopReply);
-
-EMPTY_TYPE(get_stats_request, GetStatsRequest);
-
-static const struct api_field counter_fields[] = {
-    FIELD(Counter, counter, name, STRING),
-    FIELD(Counter, counter, value, U64),
-};
-TYPE(counter, Counter);
-
-static const struct api_field node_stats_fields[] = {
-    FIELD(NodeStats, node_stats, node, U32),
-    FIELD(NodeStats, node_stats, name, STRING),
-    FIELD(NodeStats, node_stats, role, STRING),
-    MESSAGES(NodeStats, node_stats, counters, counter),
-};
-TYPE(node_stats, NodeStats);
-
-static const struct api_field get_stats_reply_fields[] = {
-    MESSAGES(GetStatsReply, get_stats_reply, nodes, node_stats),
-    MESSAGES(GetStatsReply, get_stats_reply, total, counter),
-    FIELD(GetStatsReply, get_stats_reply, long_jobs_unfinished, U32),
-    FIELD(GetStatsReply, get_stats_reply, long_tasks_unfinished, U32),
-    FIELD(GetStatsReply, get_stats_reply, cutoff_us, I64),
-    FIELD(GetStatsReply, get_stats_reply, cutoff_computed, BOOL),
-    FIELD(GetStatsReply, get_stats_reply, short_share_ppm, U32),
-    FIELD(GetStatsReply, get_stats_reply, share_computed, BOOL),
-    FIELD(GetStatsReply, get_stats_reply, history_jobs, U32),
-    FIELD(GetStatsReply, get_stats_reply, short_partition_note, STRING),
-    FIELD(GetStatsReply, get_stats_reply, cutoff_from, STRING),
-    FIELD(GetStatsReply, get_stats_reply, share_from, STRING),
-};
-TYPE(get_stats_reply, GetStatsReply);
-
-EMPTY_TYPE(get_policy_request, GetPolicyRequest);
-
-static const struct api_field policy_origin_fields[] = {
-    FIELD(PolicyOrigin, policy_origin, key, STRING),
-    FIELD(PolicyOrigin, policy_origin, from, STRING),
-};
-TYPE(policy_origin, PolicyOrigin);
-
-static const struct api_field policy_fields[] = {
-    FIELD(Policy, policy, version, U32),
-    FIELD(Policy, policy, name, STRING),
-    FIELD(Policy, policy, cutoff_us, I64),
-    FIELD(Policy, policy, short_share_ppm, U32),
-    FIELD(Policy, policy, probe_ratio_milli, U32),
-    FIELD(Policy, policy, min_probes, U32),
-    FIELD(Policy, policy, steal_cap, U32),
-    FIELD(Policy, policy, steal_max, U32),
-    ARRAY(Policy, policy, flags, STRINGS),
-    FIELD(Policy, policy, short_first, U32),
-    FIELD(Policy, policy, base, STRING),
-    MESSAGES(Policy, policy, origins, policy_origin),
-    OPTIONAL(Policy, policy, set_ago_us, I64),
-    FIELD(Policy, policy, configured_anew, BOOL),
-};
-TYPE(policy, Policy);
-
-static const struct api_field set_policy_request_fields[] = {
-    FIELD(SetPolicyRequest, set_policy_request, preset, STRING),
-    OPTIONAL(SetPolicyRequest, set_policy_request, cutoff_us, I64),
-    OPTIONAL(SetPolicyRequest, set_policy_request, short_share_ppm, U32),
-    OPTIONAL(SetPolicyRequest, set_policy_request, probe_ratio_milli, U32),
-    OPTIONAL(SetPolicyRequest, set_policy_request, steal_cap, U32),
-    ARRAY(SetPolicyRequest, set_policy_request, on, STRINGS),
-    ARRAY(SetPolicyRequest, set_policy_request, off, STRINGS),
-    OPTIONAL(SetPolicyRequest, set_policy_request, min_probes, U32),
-    OPTIONAL(SetPolicyRequest, set_policy_request, steal_max, U32),
-    OPTIONAL(SetPolicyRequest, set_policy_request, short_first, U32),
-    FIELD(SetPolicyRequest, set_policy_request, reset, BOOL),
-};
-TYPE(set_policy_request, SetPolicyRequest);
-
-static const struct api_field read_output_request_fields[] = {
-    FIELD(ReadOutputRequest, read_output_request, job, JOB_ID),
-    FIELD(ReadOutputRequest, read_output_request, task, U32),
-    FIELD(ReadOutputRequest, read_output_request, attempt, U32),
-    FIELD_AS(ReadOutputRequest, read_output_request, stderr, from_stderr, BOOL),
-    FIELD(ReadOutputRequest, read_output_request, follow, BOOL),
-    FIELD(ReadOutputRequest, read_output_request, offset, U64),
-};
-TYPE(read_output_request, ReadOutputRequest);
-
-static const struct api_field output_chunk_fields[] = {
-    ARRAY(OutputChunk, output_chunk, data, BYTES),
-    FIELD(OutputChunk, output_chunk, path, STRING),
-    FIELD(OutputChunk, output_chunk, cut_short, BOOL),
-};
-TYPE(output_chunk, OutputChunk);
-/* clang-format on */
+/* What a newer peer added to an enumeration shows as its count here. */
+#define SAME_COUNT(proto, ours)                                                                              \
+    _Static_assert((int)_hawk_v1_##proto##_ARRAYSIZE == (int)(ours), #proto ": another one in hawk.proto");
+SAME_COUNT(TaskState, TASK_STATE_COUNT)
+SAME_COUNT(JobState, JOB_STATE_COUNT)
+SAME_COUNT(Outcome, OUTCOME_COUNT)
+SAME_COUNT(JobClass, CLASS_COUNT)
+SAME_COUNT(Why, WHY_COUNT)
+SAME_COUNT(Tag, TAG_COUNT)
 
 const struct api_method_info api_methods[API_METHOD_COUNT] = {
 #define X(constant, name, request_, reply_, streaming_)                                                      \

@@ -211,7 +211,7 @@ struct api_get_job_reply {
     uint32_t tasks_n;
     struct api_reservation *reservations;
     uint32_t reservations_n;
-    struct job_desc *spec; /* NULL: not asked for */
+    const struct job_desc *spec; /* without its tasks' arguments; NULL: not asked for */
     const char *blocked;
 };
 
@@ -317,7 +317,7 @@ struct api_set_policy_request {
 struct api_read_output_request {
     job_id_t job;
     uint32_t task, attempt;
-    bool from_stderr; /* field `stderr` */
+    bool stderr; /* not stdout */
     bool follow;
     uint64_t offset;
 };
@@ -330,18 +330,25 @@ struct api_output_chunk {
 
 /* ---- Wire form ---- */
 
-/* One per message: api_submit_request_type describes struct api_submit_request, and so on. */
+/* X(name, Message): api_name_type describes struct api_name, whose members are the fields of Message in hawk.proto, by name
+ * and type (net/api.c checks it). */
 /* clang-format off */
 #define API_MESSAGES(X)                                                                                      \
-    X(resubmit) X(submit_request) X(submit_reply) X(watch_request) X(job) X(task) X(reservation) X(event)                \
-    X(cancel_request) X(cancel_reply) X(list_jobs_request) X(list_jobs_reply) X(get_job_request)             \
-    X(get_job_reply) X(list_nodes_request) X(node) X(list_nodes_reply) X(drain_request)                     \
-    X(drain_reply) X(stop_request) X(stop_reply) X(get_stats_request) X(counter)                             \
-    X(node_stats) X(get_stats_reply) X(get_policy_request) X(policy) X(policy_origin) X(set_policy_request)                   \
-    X(read_output_request) X(output_chunk) X(session_submit) X(session_cancel) X(session_request)           \
-    X(session_job) X(session_refused) X(session_task) X(session_end) X(session_event)
+    X(resubmit, Resubmit) X(submit_request, SubmitRequest) X(submit_reply, SubmitReply) \
+    X(watch_request, WatchRequest) X(job, Job) X(task, Task) X(reservation, Reservation) X(event, Event) \
+    X(cancel_request, CancelRequest) X(cancel_reply, CancelReply) X(list_jobs_request, ListJobsRequest) \
+    X(list_jobs_reply, ListJobsReply) X(get_job_request, GetJobRequest) X(get_job_reply, GetJobReply) \
+    X(list_nodes_request, ListNodesRequest) X(node, Node) X(list_nodes_reply, ListNodesReply) \
+    X(drain_request, DrainRequest) X(drain_reply, DrainReply) X(stop_request, StopRequest) \
+    X(stop_reply, StopReply) X(get_stats_request, GetStatsRequest) X(counter, Counter) \
+    X(node_stats, NodeStats) X(get_stats_reply, GetStatsReply) X(get_policy_request, GetPolicyRequest) \
+    X(policy, Policy) X(policy_origin, PolicyOrigin) X(set_policy_request, SetPolicyRequest) \
+    X(read_output_request, ReadOutputRequest) X(output_chunk, OutputChunk) \
+    X(session_submit, SessionSubmit) X(session_cancel, SessionCancel) X(session_request, SessionRequest) \
+    X(session_job, SessionJob) X(session_refused, SessionRefused) X(session_task, SessionTask) \
+    X(session_end, SessionEnd) X(session_event, SessionEvent)
 /* clang-format on */
-#define X(name) extern const struct api_type api_##name##_type;
+#define X(name, Message) extern const struct api_type api_##name##_type;
 API_MESSAGES(X)
 #undef X
 

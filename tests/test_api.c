@@ -276,7 +276,7 @@ static const struct {
     const struct api_type *type;
     size_t size;
 } types[] = {
-#define X(name) {&api_##name##_type, sizeof(struct api_##name)},
+#define X(name, Message) {&api_##name##_type, sizeof(struct api_##name)},
     API_MESSAGES(X)
 #undef X
 };

@@ -231,7 +231,7 @@ static void read_output(struct node *n, struct rpc_call *c, const void *request)
 {
     const struct api_read_output_request *r = request;
     char text[64];
-    int len = snprintf(text, sizeof text, "task %u %s\n", r->task, r->from_stderr ? "err" : "out");
+    int len = snprintf(text, sizeof text, "task %u %s\n", r->task, r->stderr ? "err" : "out");
     answer(c, API_READ_OUTPUT,
            &(struct api_output_chunk){.data = (uint8_t *)text, .data_n = (uint32_t)len, .path = "/x"});
     answer(c, API_READ_OUTPUT, &(struct api_output_chunk){.data = (const uint8_t *)"end\n", .data_n = 4});

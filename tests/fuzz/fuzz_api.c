@@ -8,14 +8,14 @@
 #include <string.h>
 
 static const struct api_type *const types[] = {
-#define X(name) &api_##name##_type,
+#define X(name, Message) &api_##name##_type,
     API_MESSAGES(X)
 #undef X
 };
 
 /* Room for any message's struct. */
 union any {
-#define X(name) struct api_##name name;
+#define X(name, Message) struct api_##name name;
     API_MESSAGES(X)
 #undef X
 };
