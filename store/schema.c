@@ -43,7 +43,7 @@ static const char *const steps[SCHEMA_VERSION] = {
     [4] = "CREATE TABLE policy(id INTEGER PRIMARY KEY, choice BLOB NOT NULL);",
     /* Which job numbers dists had given out was not kept: it is not known. */
     [5] = "ALTER TABLE node ADD COLUMN next_seq INTEGER NOT NULL DEFAULT 0;",
-    /* A table for each record, and two records as numbers in meta. */
+    /* Every record had a table, and two were numbers in meta. */
     [6] = SCHEMA_RECORD_SQL
     "INSERT INTO record SELECT record_table('HISTORY'), id, 0, 0, value_of(name, mean_us, task_us, tasks, "
     "class) FROM history;"
@@ -56,7 +56,7 @@ static const char *const steps[SCHEMA_VERSION] = {
     "DELETE FROM meta WHERE key IN ('former', 'first_node', 'young', 'next_seq');"
     "INSERT INTO record SELECT record_table('NODE'), node, 0, 0, value_of(name, role, drained, next_seq)"
     " FROM node;"
-    "INSERT INTO record SELECT record_table('JOB'), job, epoch, 0, value_of(estimate_us, why, tasks, desc,"
+    "INSERT INTO job_record SELECT job, epoch, value_of(estimate_us, why, tasks, desc,"
     " NULL, NULL, life, handed, class, at_us) FROM job;"
     "INSERT INTO record SELECT record_table('JOB'), job, epoch,"
     " CASE typeof(task) WHEN 'integer' THEN task + 1 END,"

@@ -10,11 +10,15 @@
 #define SCHEMA_APPLICATION_ID 0x4861776b /* "Hawk" */
 #define SCHEMA_VERSION 7
 
-/* A new file. record: the record_key of msg/records.h, with `id` in the same bits as signed, and the value. meta: numbers by
- * name, 64-bit unsigned ones with the same bits as signed, and the owner as bytes. */
+/* A new file. record: the record_key of msg/records.h, with `id` in the same bits as signed, and the value. job_record: the
+ * same of jobs themselves (TABLE_JOB, PART_JOB), whose values may be large: without an own table each would take a page more
+ * of the file and of its log. meta: numbers by name, 64-bit unsigned ones with the same bits as signed, and the owner as
+ * bytes. */
 #define SCHEMA_RECORD_SQL                                                                                    \
     "CREATE TABLE record(tab INTEGER NOT NULL, id INTEGER NOT NULL, epoch INTEGER NOT NULL, part INTEGER "   \
-    "NOT NULL, value BLOB NOT NULL, PRIMARY KEY(tab, id, epoch, part)) STRICT, WITHOUT ROWID;"
+    "NOT NULL, value BLOB NOT NULL, PRIMARY KEY(tab, id, epoch, part)) STRICT, WITHOUT ROWID;"               \
+    "CREATE TABLE job_record(id INTEGER NOT NULL, epoch INTEGER NOT NULL, value BLOB NOT NULL,"              \
+    " PRIMARY KEY(id, epoch)) STRICT;"
 #define SCHEMA_SQL                                                                                           \
     "PRAGMA journal_mode=WAL;"                                                                               \
     "BEGIN;"                                                                                                 \

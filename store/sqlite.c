@@ -19,9 +19,12 @@ enum statement {
     STATEMENT_BEGIN,
     STATEMENT_COMMIT,
     STATEMENT_PUT,
+    STATEMENT_PUT_JOB,
     STATEMENT_APPEND,
     STATEMENT_REMOVE,
+    STATEMENT_REMOVE_JOB,
     STATEMENT_GET,
+    STATEMENT_GET_JOB,
     STATEMENT_SCAN,
     STATEMENT_SCAN_JOB,
     STATEMENT_TRIM,
@@ -43,17 +46,22 @@ struct backend {
 /* ---- Statements ---- */
 
 #define SCAN_SQL "SELECT tab, id, epoch, part, value FROM record"
+#define SCAN_JOBS_SQL "SELECT ?, id, epoch, ?, value FROM job_record"
+#define JOB_SQL " WHERE id = ? AND epoch = ?"
 #define KEY_SQL " WHERE tab = ? AND id = ? AND epoch = ?"
 
 static const char *const sql[STATEMENT_COUNT] = {
     [STATEMENT_BEGIN] = "BEGIN IMMEDIATE",
     [STATEMENT_COMMIT] = "COMMIT",
     [STATEMENT_PUT] = "REPLACE INTO record(tab, id, epoch, part, value) VALUES(?, ?, ?, ?, ?)",
+    [STATEMENT_PUT_JOB] = "REPLACE INTO job_record(id, epoch, value) VALUES(?, ?, ?)",
     [STATEMENT_APPEND] =
         "INSERT INTO record SELECT ?1, 1 + coalesce(max(id), 0), 0, 0, ?2 FROM record WHERE tab = ?1",
     [STATEMENT_REMOVE] = "DELETE FROM record" KEY_SQL " AND part BETWEEN ? AND ?",
+    [STATEMENT_REMOVE_JOB] = "DELETE FROM job_record" JOB_SQL,
+    [STATEMENT_GET_JOB] = "SELECT value FROM job_record" JOB_SQL,
     [STATEMENT_GET] = "SELECT value FROM record" KEY_SQL " AND part = ?",
-    [STATEMENT_SCAN] = SCAN_SQL " ORDER BY tab, id, epoch, part",
+    [STATEMENT_SCAN] = SCAN_JOBS_SQL " UNION ALL " SCAN_SQL " ORDER BY 1, 2, 3, 4",
     [STATEMENT_SCAN_JOB] = SCAN_SQL KEY_SQL " AND part > ? ORDER BY part",
     [STATEMENT_TRIM] =
         "DELETE FROM record WHERE tab = ?1 AND id <= (SELECT max(id) FROM record WHERE tab = ?1) - ?2",
@@ -111,8 +119,15 @@ static int op_begin(struct backend *b)
     return run(b, STATEMENT_BEGIN);
 }
 
+static bool is_job(const struct record_key *k) { return k->table == TABLE_JOB && k->part == PART_JOB; }
+
 static int op_put(struct backend *b, const struct record_key *k, struct span value)
 {
+    if (is_job(k)) {
+        BIND(b->v[STATEMENT_PUT_JOB], (int64_t)k->id, k->epoch);
+        bind_bytes(b->v[STATEMENT_PUT_JOB], 3, value);
+        return run(b, STATEMENT_PUT_JOB);
+    }
     BIND_KEY(b->v[STATEMENT_PUT], k);
     bind_bytes(b->v[STATEMENT_PUT], 5, value);
     return run(b, STATEMENT_PUT);
@@ -128,8 +143,14 @@ static int op_append(struct backend *b, struct span value)
 
 static int op_remove(struct backend *b, const struct record_key *k, uint32_t last)
 {
+    int err = 0;
+
+    if (is_job(k)) {
+        BIND(b->v[STATEMENT_REMOVE_JOB], (int64_t)k->id, k->epoch);
+        err = run(b, STATEMENT_REMOVE_JOB);
+    }
     BIND(b->v[STATEMENT_REMOVE], k->table, (int64_t)k->id, k->epoch, k->part, last);
-    return run(b, STATEMENT_REMOVE);
+    return err ? err : run(b, STATEMENT_REMOVE);
 }
 
 static void op_forgot(struct backend *b) { b->forgot = true; }
@@ -159,10 +180,13 @@ static bool op_fits(const struct backend *b, const struct entry *e) { return tru
 
 static int op_get(struct backend *b, const struct record_key *k, struct codec_buf *value)
 {
-    sqlite3_stmt *st = b->v[STATEMENT_GET];
+    sqlite3_stmt *st = b->v[is_job(k) ? STATEMENT_GET_JOB : STATEMENT_GET];
     int rc;
 
-    BIND_KEY(st, k);
+    if (is_job(k))
+        BIND(st, (int64_t)k->id, k->epoch);
+    else
+        BIND_KEY(st, k);
     rc = sqlite3_step(st);
     if (rc == SQLITE_ROW)
         codec_buf_append(value, sqlite3_column_blob(st, 0), (size_t)sqlite3_column_bytes(st, 0));
@@ -191,6 +215,8 @@ static int op_scan(struct backend *b, const struct record_key *job, scan_fn *fn,
 
     if (job)
         BIND(st, job->table, (int64_t)job->id, job->epoch, PART_JOB);
+    else
+        BIND(st, TABLE_JOB, PART_JOB);
     while (!err && (rc = sqlite3_step(st)) == SQLITE_ROW) {
         struct span value = {sqlite3_column_blob(st, 4), (size_t)sqlite3_column_bytes(st, 4)};
 

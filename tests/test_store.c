@@ -78,7 +78,10 @@ static int records_in(const char *path)
     int n;
 
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
-    assert_int_equal(sqlite3_prepare_v2(db, "SELECT count(*) FROM record", -1, &st, NULL), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_prepare_v2(db, "SELECT (SELECT count(*) FROM record) + (SELECT count(*) FROM job_record)", -1,
+                           &st, NULL),
+        SQLITE_OK);
     assert_int_equal(sqlite3_step(st), SQLITE_ROW);
     n = sqlite3_column_int(st, 0);
     sqlite3_finalize(st);
@@ -152,18 +155,22 @@ static void count_recovered(void *arg, const struct msg *m)
     t->with_env += m->type == MSG_JOURNAL_JOB && m->journal_job.desc->env.n > 0;
 }
 
-/* When the records of that part were written. Of a field that is there twice the last one counts. */
-static void set_at(struct fixture *f, uint32_t part, unsigned number, int64_t at_us)
+/* When records were written: jobs, or what is said of them. Of a field that is there twice the last one counts. */
+#define OF_JOBS "job_record", "true"
+#define OF_WHAT_IS_SAID "record", "part > 0x01000000"
+static void set_at(struct fixture *f, const char *table, const char *where, unsigned number, int64_t at_us)
 {
-    char sql[200];
-    int n = snprintf(sql, sizeof sql, "UPDATE record SET value = CAST(value || x'%02x", number << 3);
+    char bytes[40], sql[200];
+    int n = snprintf(bytes, sizeof bytes, "%02x", number << 3);
 
     for (uint64_t v = (uint64_t)at_us;; v >>= 7) {
-        n += snprintf(sql + n, sizeof sql - (size_t)n, "%02x", (unsigned)(v & 0x7f) | (v > 0x7f ? 0x80 : 0));
+        n += snprintf(bytes + n, sizeof bytes - (size_t)n, "%02x",
+                      (unsigned)(v & 0x7f) | (v > 0x7f ? 0x80 : 0));
         if (v <= 0x7f)
             break;
     }
-    snprintf(sql + n, sizeof sql - (size_t)n, "' AS BLOB) WHERE tab = %d AND part = %u", TABLE_JOB, part);
+    snprintf(sql, sizeof sql, "UPDATE %s SET value = CAST(value || x'%s' AS BLOB) WHERE %s", table, bytes,
+             where);
     exec_sql(f->path, sql);
 }
 
@@ -345,7 +352,7 @@ static void test_a_job_is_read_back_with_its_age(void **state)
     write_job(f, 1, 5, 1, 2, NULL);
     wait_token(f, 1);
     close_it(f);
-    set_at(f, PART_JOB, JOB_FIELD_at_us, unix_us() - HOUR_US);
+    set_at(f, OF_JOBS, JOB_FIELD_at_us, unix_us() - HOUR_US);
     assert_int_equal(open_store(f), 0);
     assert_int_equal(store_write(f->s, &m), 0); /* a change is no new submission */
     wait_token(f, 2);
@@ -355,13 +362,13 @@ static void test_a_job_is_read_back_with_its_age(void **state)
     assert_true(strstr(t.text, "JOURNAL_JOB") < strstr(t.text, "JOURNAL_AGE"));
     free(t.text);
     close_it(f);
-    set_at(f, PART_JOB, JOB_FIELD_at_us, unix_us() + HOUR_US); /* the clock is put back */
+    set_at(f, OF_JOBS, JOB_FIELD_at_us, unix_us() + HOUR_US); /* the clock is put back */
     assert_int_equal(open_store(f), 0);
     t = recover(f);
     assert_int_equal(age_us(&t), 0);
     free(t.text);
     close_it(f);
-    set_at(f, PART_JOB, JOB_FIELD_at_us, 1); /* it was not set yet */
+    set_at(f, OF_JOBS, JOB_FIELD_at_us, 1); /* it was not set yet */
     assert_int_equal(open_store(f), 0);
     t = recover(f);
     assert_int_equal(age_us(&t), LIMIT_TIME_US);
@@ -389,7 +396,7 @@ static void test_a_job_that_ended_is_kept_until_it_is_forgotten(void **state)
     write_job(f, 4, 6, 1, 2, NULL);
     wait_token(f, 4);
     close_it(f);
-    set_at(f, PART_ENDED, 3, unix_us() - HOUR_US);
+    set_at(f, OF_WHAT_IS_SAID, 3, unix_us() - HOUR_US);
     assert_int_equal(open_store(f), 0);
     t = recover(f);
     assert_int_equal(t.count[MSG_JOURNAL_ENDED], 1);

@@ -318,8 +318,8 @@ static void test_records_that_cannot_be_read(void **state)
     static const char *const damages[] = {
         /* Values: a description that is none, tasks that do not ascend, a state that there is not, numbers out of their
          * ranges, bytes for a number, a name with a NUL, one that is too long, what is cut short. */
-        "UPDATE record SET value = x'2202ffff' WHERE tab = 5 AND part = 0",
-        "UPDATE record SET value = CAST(value || x'1a080200000001000000' AS BLOB) WHERE tab = 5 AND part = 0",
+        "UPDATE job_record SET value = x'2202ffff'",
+        "UPDATE job_record SET value = CAST(value || x'1a080200000001000000' AS BLOB)",
         "UPDATE record SET value = x'2063' WHERE tab = 5 AND part = 4",
         "UPDATE record SET value = x'08808004' WHERE tab = 5 AND part = 4",
         "UPDATE record SET value = x'22026162' WHERE tab = 5 AND part = 4",
@@ -328,9 +328,11 @@ static void test_records_that_cannot_be_read(void **state)
         "INSERT INTO record VALUES(4, 5, 0, 0, CAST(x'0aac02' || zeroblob(300) AS BLOB))",
         "INSERT INTO record VALUES(0, 1, 0, 0, x'0a0561')",
         "INSERT INTO record VALUES(1, 0, 0, 0, x'0a0466616972')",
-        "UPDATE record SET value = x'' WHERE tab = 5 AND part = 0",
+        "UPDATE job_record SET value = x''",
         /* Keys. */
         "UPDATE record SET epoch = -1 WHERE tab = 5",
+        "UPDATE job_record SET epoch = -1 WHERE id = (SELECT max(id) FROM job_record)",
+        "UPDATE job_record SET epoch = 65536 WHERE id = (SELECT max(id) FROM job_record)",
         "UPDATE record SET epoch = 65536 WHERE tab = 5",
         "UPDATE record SET part = 1000001 WHERE tab = 5 AND part = 4",
         "UPDATE record SET part = -1 WHERE tab = 5 AND part = 4",

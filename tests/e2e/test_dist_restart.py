@@ -8,8 +8,8 @@ import time
 from grpctest import Caller, pb
 from hawktest import Cluster, run_tests, wait_for
 
-# In the journal (msg/records.h): table 5 is TABLE_JOB, part 0 a job, 1 to 1,000,000 its tasks, 0x01000001 PART_CANCEL.
-JOBS_SQL = "SELECT count(*) FROM record WHERE tab = 5 AND part = 0"
+# In the journal (msg/records.h): table 5 is TABLE_JOB, parts 1 to 1,000,000 are tasks, 0x01000001 is PART_CANCEL.
+JOBS_SQL = "SELECT count(*) FROM job_record"
 TASKS_SQL = "SELECT count(*) FROM record WHERE tab = 5 AND part BETWEEN 1 AND 1000000"
 CANCELLED_SQL = "SELECT count(*) FROM record WHERE tab = 5 AND part = 0x01000001"
 
@@ -103,7 +103,7 @@ def test_a_job_keeps_its_age():
         with sqlite3.connect(f"{c.dir}/d1/journal.db") as db:
             # When its record was written, in field 10 of its value. Of a field that is there twice the last one counts.
             at_us = varint(int((time.time() - 3600) * 10**6))
-            db.execute("UPDATE record SET value = CAST(value || ? AS BLOB) WHERE tab = 5 AND part = 0", (b"\x50" + at_us,))
+            db.execute("UPDATE job_record SET value = CAST(value || ? AS BLOB)", (b"\x50" + at_us,))
         c.start_dist("d1")
         hour = 3600 * 10**6
         assert hour < c.job(job)["age_us"] < hour + 600 * 10**6, c.job(job)

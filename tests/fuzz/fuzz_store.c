@@ -177,7 +177,9 @@ static void rows(struct input *in, bool today)
     };
     static const char *const of_today[] = {
         "REPLACE INTO record VALUES(?, ?, ?, ?, ?)",
-        "UPDATE record SET value = ? WHERE tab = 5 AND part = 0",
+        "UPDATE job_record SET value = ?",
+        "UPDATE job_record SET value = CAST(value || ? AS BLOB)",
+        "REPLACE INTO job_record VALUES(?, ?, ?)",
         "UPDATE record SET value = ?",
         "UPDATE record SET value = CAST(value || ? AS BLOB) WHERE tab = ?",
         "UPDATE record SET part = ? WHERE tab = 5 AND part > 0",
@@ -185,9 +187,11 @@ static void rows(struct input *in, bool today)
         "REPLACE INTO meta VALUES('epoch', ?)",
     };
     const char *const *statements = today ? of_today : of_6;
-    const uint32_t n = today ? sizeof of_today / sizeof *of_today : sizeof of_6 / sizeof *of_6;
+    uint32_t n = sizeof of_6 / sizeof *of_6;
     sqlite3 *db;
 
+    if (today)
+        n = sizeof of_today / sizeof *of_today;
     spill(path, today ? whole : older.data, today ? whole_n : older.n);
     CHECK(sqlite3_open(path, &db) == SQLITE_OK);
     sqlite3_exec(db, "PRAGMA synchronous=OFF", NULL, NULL, NULL);
