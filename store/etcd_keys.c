@@ -234,7 +234,7 @@ static int op_remove(struct backend *b, const struct record_key *k, uint32_t las
         etcd_key(b, to, "desc/" JOB_KEY "0", k->id, k->epoch);
     } else if (last != k->part) {
         etcd_record_key(b, to, &end);
-        strcat(to, "!");
+        snprintf(to + strlen(to), sizeof to - strlen(to), "!");
     }
     etcd_txn_delete(&b->txn, from, last == k->part ? NULL : to);
     return 0;

@@ -5,6 +5,8 @@
 #include "tests/lib/etcd_server.h"
 #include "tests/lib/store_fixture.h"
 
+#include <ctype.h>
+
 #define LEASE_US (2 * US_PER_S)
 
 static struct etcd_server server; /* one for all tests; each has a prefix of its own */
@@ -177,12 +179,11 @@ static void put_line(struct etcd *e, const struct world *w, char *line)
     uint8_t *value = xmalloc(strlen(line));
     size_t n = 0;
     int64_t revision;
-    unsigned byte;
     bool done;
 
     *at = '\0';
-    for (at++; sscanf(at, "%2x", &byte) == 1; at += 2)
-        value[n++] = (uint8_t)byte;
+    for (at++; isxdigit((unsigned char)at[0]); at += 2)
+        value[n++] = (uint8_t)strtoul((const char[]){at[0], at[1], '\0'}, NULL, 16);
     snprintf(key, sizeof key, "%s/%s", w->prefix, line + strlen("hawk/"));
     etcd_txn_put(&t, key, (struct span){value, n}, 0);
     if (!strstr(line, "/epoch"))
