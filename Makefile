@@ -6,7 +6,7 @@
 
 # --- what there is ---------------------------------------------------------------------------------
 
-ROOMS ?= base msg classifier stealer central dist worker bus net exec store daemon client sim
+ROOMS ?= base msg peers classifier stealer central dist worker bus net exec store daemon client sim
 comma := ,
 ifdef SANITIZE
 B ?= build/san-$(subst $(comma),-,$(SANITIZE))
