@@ -46,7 +46,7 @@ static void step(void *role, const struct event *e, struct out *out)
 }
 
 static int64_t next_timeout(const void *role) { return ((const struct node *)role)->timeout_us; }
-static const struct bus_role fns = {step, next_timeout};
+static const struct bus_role fns = {.step = step, .next_timeout = next_timeout};
 
 /* Central: tells every node its id, and every dist of every worker. */
 static void central_step(void *role, const struct event *e, struct out *out)
@@ -62,10 +62,11 @@ static void central_step(void *role, const struct event *e, struct out *out)
         m = out_add(out, MSG_MEMBER, d);
         m->member.node.v = e->m.peer;
         m->member.role = ROLE_WORKER;
+        m->member.addr = blob_str("there");
     }
     (void)n;
 }
-static const struct bus_role central_fns = {central_step, next_timeout};
+static const struct bus_role central_fns = {.step = central_step, .next_timeout = next_timeout};
 
 static int64_t delay(void *arg, uint32_t from, uint32_t to, const struct msg *m) { return 500; }
 static void effect(void *arg, uint32_t ep, int64_t now_us, const struct msg *m) {}

@@ -2,11 +2,9 @@
  * daemons. Deliveries happen in the order of time; at the same moment those without delay come first, and else what
  * was sent first. What a step puts out is queued, never delivered from within. Nothing is allocated per event once the queues have grown.
  *
- * The bus does what a daemon's shell does with links (docs/protocol.md, ground rules): every node dials central;
- * a dist dials the workers that MEMBERS and MEMBER tell it of; a worker dials another when it sends it something
- * and closes the one it has not used for longest beyond a limit; PEER_UP and PEER_LOST on both sides; node ids are
- * learned from the JOINED that passes. Local messages a role puts out (EXEC_START, JOURNAL_JOB, JOB_EVENT, …) are
- * effects: they go to the endpoint's callback.
+ * Who dials whom and when, and what a role hears of its streams, is decided in peers/, as in a daemon: the bus carries
+ * the streams. Node ids are learned from the JOINED that passes. Local messages a role puts out (EXEC_START, JOURNAL_JOB,
+ * JOB_EVENT, …) are effects: they go to the endpoint's callback.
  *
  * Single-threaded. Callbacks may post and read, and may stop endpoints, but not run the bus. */
 #ifndef HAWK_BUS_BUS_H
@@ -23,6 +21,8 @@ struct bus;
 struct bus_role {
     void (*step)(void *role, const struct event *e, struct out *out);
     int64_t (*next_timeout)(const void *role);
+    node_id_t id;     /* a dist's, from its journal; NODE_NONE: none yet */
+    uint64_t cluster; /* likewise; 0 */
 };
 
 struct bus_config {
@@ -41,8 +41,8 @@ struct bus_config {
     /* Optional: a message from another endpoint has reached ep. When ep takes it up, which is now or later; asked
      * once per message, in the order they arrive, and never earlier than for the one before. */
     int64_t (*serve_us)(void *arg, uint32_t ep, int64_t now_us);
-    int64_t redial_us;      /* after a broken stream; 0: 50 ms */
-    uint32_t steal_streams; /* streams a worker keeps open to others; 0: 64 */
+    uint64_t seed;          /* of the delays before a stream is dialled again */
+    uint32_t steal_streams; /* streams a worker keeps open to its victims; 0: PEERS_VICTIMS */
     /* Workers reach each other without streams that open and close, so that nobody is told of them: for a
      * simulation without faults, where a stream's life is no news to anybody. */
     bool workers_meshed;
@@ -53,6 +53,8 @@ void bus_free(struct bus *b); /* drops what is queued; role objects are the shel
 
 /* A new endpoint that does not run yet. Numbered from 1, in order; never fails and never goes away. */
 uint32_t bus_add(struct bus *b, enum role role);
+/* Where it listens from now on: who looks for it elsewhere finds nobody. NULL, as at first: wherever it is looked for. */
+void bus_listen(struct bus *b, uint32_t ep, const char *addr);
 /* Starts it (again) with a fresh role object: START, then streams to and from central where that runs. The object
  * must live until bus_kill or bus_close. At most one central may run. */
 void bus_start(struct bus *b, uint32_t ep, const struct bus_role *fns, void *role);
@@ -60,16 +62,15 @@ void bus_start(struct bus *b, uint32_t ep, const struct bus_role *fns, void *rol
 void bus_kill(struct bus *b, uint32_t ep);
 /* Goes in good order: the same, but what it had sent arrives first. For STOPPED. */
 void bus_close(struct bus *b, uint32_t ep);
-/* Breaks the stream between two endpoints, if there is one, with what is under way on it. Whoever dialled it
- * dials again after redial_us. */
+/* Breaks the streams between two endpoints, if there are any, with what is under way on them. */
 void bus_break(struct bus *b, uint32_t x, uint32_t y);
-/* The same, and there is no stream between them before until_us: a network that is cut. */
+/* The same, and there is no stream between them before until_us: a network that is cut, and says so to who dials. */
 void bus_cut(struct bus *b, uint32_t x, uint32_t y, int64_t until_us);
 /* From now on nothing x and y send each other arrives, and each hears of the stream's end at a time of its own (not
  * before bus_now): what was under way to it and arrives by then is the last it gets, what it sends until then is lost
  * without a word. A side that hears of a new stream first (to a role that is not central) learns of the end right before. */
 void bus_break_unseen(struct bus *b, uint32_t x, uint32_t y, int64_t x_hears_us, int64_t y_hears_us);
-/* No new stream between them before until_us; what is open stays. */
+/* No new stream between them before until_us, and who dials is not answered; what is open stays. */
 void bus_bar(struct bus *b, uint32_t x, uint32_t y, int64_t until_us);
 /* ep does nothing before until_us, and then everything at once: a process that was stopped, or swapped out. No effect
  * while it is frozen already. */

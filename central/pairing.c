@@ -112,6 +112,7 @@ static void hint(struct central *c, struct node *thief, const struct node *victi
     if (!m)
         return;
     m->steal_hint.victim = victim->id;
+    m->steal_hint.addr = blob_ref(victim->addr); /* it may be reserved: then the thief knows no address */
     c->counters[COUNTER_steal_hints]++;
 }
 

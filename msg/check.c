@@ -184,7 +184,8 @@ static bool orders_ok(const struct msg *m)
     case MSG_STUCK:
         return flag_ok(m->stuck.stuck);
     case MSG_STEAL_HINT:
-        return worker_ok(m->steal_hint.victim);
+        return worker_ok(m->steal_hint.victim) &&
+               (!m->steal_hint.addr || text_ok(m->steal_hint.addr, LIMIT_ADDR_BYTES));
     case MSG_JOB_NUMBERS:
         return m->job_numbers.next > 0 && m->job_numbers.next <= JOB_SEQ_MAX + 1;
     default:

@@ -278,7 +278,7 @@ enum route {
 #define FIELDS_task_returned(F) F(try, id)
 #define FIELDS_parked(F) F(u8, parked)
 #define FIELDS_stuck(F) F(u8, stuck) F(app, apps)
-#define FIELDS_steal_hint(F) F(node, victim)
+#define FIELDS_steal_hint(F) F(node, victim) F(blob, addr)
 
 #define FIELDS_task_started(F) F(try, id) F(i64, wait_us)
 #define FIELDS_task_finished(F)                                                                              \

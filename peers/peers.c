@@ -29,7 +29,8 @@ struct peers_action *peers_put(struct peers_out *out, enum peers_what what, uint
 void peers_out_clear(struct peers_out *o)
 {
     for (uint32_t i = 0; i < o->n; i++) {
-        blob_drop(o->v[i].addr);
+        if (o->v[i].addr)
+            blob_drop(o->v[i].addr);
         if (o->v[i].m.type != MSG_NONE)
             msg_drop(&o->v[i].m);
     }
@@ -391,6 +392,8 @@ void peers_central_says(struct peers *p, int64_t now_us, const struct msg *m, st
         return;
     if (m->type == MSG_MEMBERS && p->role == ROLE_DIST) {
         workers_listed(p, m->members.list, out);
+    } else if (m->type == MSG_STEAL_HINT) {
+        victims_hinted(p, &m->steal_hint);
     } else if (m->type == MSG_MEMBERS) {
         members_drop(p->members);
         p->members = members_ref(m->members.list);

@@ -91,7 +91,7 @@ void peers_ended(struct peers *p, int64_t now_us, uint32_t peer, enum peers_side
 void peers_central_says(struct peers *p, int64_t now_us, const struct msg *m, struct peers_out *out);
 static inline bool peers_looks_at(enum msg_type type)
 {
-    return type == MSG_JOINED || type == MSG_MEMBERS || type == MSG_MEMBER;
+    return type == MSG_JOINED || type == MSG_MEMBERS || type == MSG_MEMBER || type == MSG_STEAL_HINT;
 }
 /* The role wants to send m, and the shell has no open stream for it; or m is a thief's (peers_is_thiefs), and the shell does
  * not know whether it has. m stays the caller's. 3 actions at most. */

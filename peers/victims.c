@@ -33,6 +33,7 @@ void victims_free(struct peers *p)
 {
     while (!list_empty(&p->lru))
         victim_free(p, victim_of(p->lru.next));
+    blob_drop(p->hinted_addr);
 }
 
 static void used(struct peers *p, struct victim *v)
@@ -41,7 +42,7 @@ static void used(struct peers *p, struct victim *v)
     list_push_tail(&p->lru, &v->lru);
 }
 
-/* Where central says that this node listens, unless it is gone; NULL: nowhere. *listed: central lists it at all. */
+/* Where central says that this node listens, unless it is gone; NULL: nowhere. *listed: it is on the last list. */
 static struct blob *address_of(const struct peers *p, uint32_t id, bool *listed)
 {
     uint32_t lo = 0, hi = p->members ? p->members->n : 0;
@@ -57,7 +58,7 @@ static struct blob *address_of(const struct peers *p, uint32_t id, bool *listed)
             hi = mid;
     }
     if (!p->members || lo == p->members->n || p->members->v[lo].node.v != id)
-        return NULL;
+        return p->hinted == id ? p->hinted_addr : NULL;
     m = &p->members->v[lo];
     *listed = m->role == ROLE_WORKER;
     return *listed && m->state != MEMBER_GONE && m->addr && m->addr->len ? m->addr : NULL;
@@ -89,6 +90,13 @@ void victims_listed(struct peers *p, struct peers_out *out)
         if (listed && (!addr || strcmp(addr->data, v->addr->data) != 0))
             close_and_lose(p, v, out);
     }
+}
+
+void victims_hinted(struct peers *p, const struct msg_steal_hint *m)
+{
+    blob_drop(p->hinted_addr);
+    p->hinted_addr = m->addr && m->addr->len ? blob_ref(m->addr) : NULL;
+    p->hinted = m->victim.v;
 }
 
 static void hold(struct victim *v, const struct msg *m)

@@ -86,7 +86,7 @@ static int64_t next_worker(const void *role) { return worker_next_timeout(role);
 
 static void add_central(struct sim *s)
 {
-    const struct bus_role fns = {step_central, next_central};
+    const struct bus_role fns = {.step = step_central, .next_timeout = next_central};
     struct central_config c;
 
     central_config_init(&c);
@@ -115,7 +115,7 @@ static struct blob *numbered(char letter, uint32_t n)
 
 static void add_workers(struct sim *s)
 {
-    const struct bus_role fns = {step_worker, next_worker};
+    const struct bus_role fns = {.step = step_worker, .next_timeout = next_worker};
     struct worker_config c;
 
     worker_config_init(&c);
@@ -142,7 +142,7 @@ static void add_workers(struct sim *s)
 
 static void add_dists(struct sim *s)
 {
-    const struct bus_role fns = {step_dist, next_dist};
+    const struct bus_role fns = {.step = step_dist, .next_timeout = next_dist};
     struct dist_config c;
 
     dist_config_init(&c);

@@ -37,7 +37,7 @@ static struct policy policy_of(const struct cluster_config *c)
 
 static void start_central(struct cluster *c)
 {
-    const struct bus_role fns = {step_central, next_central};
+    const struct bus_role fns = {.step = step_central, .next_timeout = next_central};
     struct central_config cc;
 
     central_config_init(&cc);
@@ -70,7 +70,8 @@ static void start_central(struct cluster *c)
 
 static void start_dist(struct cluster *c, struct cluster_dist *d, uint32_t number)
 {
-    const struct bus_role fns = {step_dist, next_dist};
+    const struct bus_role fns = {
+        .step = step_dist, .next_timeout = next_dist, .id = d->node, .cluster = d->cluster};
     struct dist_config dc;
     char name[16];
 
@@ -101,7 +102,7 @@ static void start_dist(struct cluster *c, struct cluster_dist *d, uint32_t numbe
 
 static void start_worker(struct cluster *c, uint32_t i)
 {
-    const struct bus_role fns = {step_worker, next_worker};
+    const struct bus_role fns = {.step = step_worker, .next_timeout = next_worker};
     struct cluster_worker *w = c->workers[i];
     struct worker_config wc;
     char name[16];
@@ -164,6 +165,7 @@ struct cluster *cluster_new(const struct cluster_config *config)
                             .effect = cluster_on_effect,
                             .trace = cluster_on_delivery,
                             .stepped = cluster_on_stepped,
+                            .seed = config->seed,
                             .steal_streams = config->steal_streams};
 
     c->config = *config;

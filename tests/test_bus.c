@@ -2,6 +2,7 @@
 #include "base/units.h"
 #include "bus/bus.h"
 #include "bus/queue.h"
+#include "peers/peers.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +16,7 @@
 
 struct fake {
     char said[2000];     /* "START up:central …" */
-    struct msg reply[8]; /* put out at the next step, without handles */
+    struct msg reply[8]; /* put out at the next step, with its handles */
     uint32_t replies;
     int64_t timeout_us, timer_at_us;
     uint32_t timers;
@@ -56,6 +57,10 @@ static void fake_step(void *role, const struct event *e, struct out *out)
         snprintf(word, sizeof word, "%s:%u", e->m.type == MSG_PEER_UP ? "up" : "lost", e->m.peer);
     else if (e->m.type == MSG_HEARTBEAT)
         snprintf(word, sizeof word, "hb%u<%u", e->m.heartbeat.seq, e->m.peer);
+    else if (e->m.type == MSG_STEAL_REQUEST)
+        snprintf(word, sizeof word, "ask%u<%u", e->m.steal_request.request, e->m.peer);
+    else if (e->m.type == MSG_STEAL_LOOT)
+        snprintf(word, sizeof word, "loot%u<%u", e->m.steal_loot.request, e->m.peer);
     else
         snprintf(word, sizeof word, "%s", msg_name(e->m.type));
     say(f, word);
@@ -69,7 +74,7 @@ static void fake_step(void *role, const struct event *e, struct out *out)
 
 static int64_t fake_next_timeout(const void *role) { return ((const struct fake *)role)->timeout_us; }
 
-static const struct bus_role fake_role = {fake_step, fake_next_timeout};
+static const struct bus_role fake_role = {.step = fake_step, .next_timeout = fake_next_timeout};
 
 static int64_t delay(void *arg, uint32_t from, uint32_t to, const struct msg *m)
 {
@@ -107,6 +112,34 @@ static struct msg heartbeat(uint32_t peer, uint32_t seq)
     return (struct msg){.type = MSG_HEARTBEAT, .peer = peer, .heartbeat = {.seq = seq}};
 }
 
+static struct msg ask(uint32_t peer, uint32_t request)
+{
+    return (struct msg){.type = MSG_STEAL_REQUEST, .peer = peer, .steal_request = {.request = request}};
+}
+
+static struct msg loot(uint32_t peer, uint32_t request)
+{
+    return (struct msg){.type = MSG_STEAL_LOOT, .peer = peer, .steal_loot = {.request = request}};
+}
+
+static struct msg worker_is(uint32_t link, uint32_t node, enum member_state state)
+{
+    return (struct msg){
+        .type = MSG_MEMBER,
+        .peer = link,
+        .member = {.node = {node}, .role = ROLE_WORKER, .state = (uint8_t)state, .addr = blob_str("there")}};
+}
+
+/* Nodes `first` to `last` are workers. */
+static struct msg workers_are(uint32_t link, uint32_t first, uint32_t last)
+{
+    struct members *list = members_new(last - first + 1);
+
+    for (uint32_t i = 0; i < list->n; i++)
+        list->v[i] = (struct member){.node = {first + i}, .role = ROLE_WORKER, .addr = blob_str("there")};
+    return (struct msg){.type = MSG_MEMBERS, .peer = link, .members.list = list};
+}
+
 static void settle(struct world *w) { bus_run_until(w->bus, bus_now(w->bus) + US_PER_S); }
 
 static void hear_nothing(struct world *w)
@@ -127,7 +160,7 @@ static const char *said(struct world *w, uint32_t ep)
     return text;
 }
 
-/* Central, a dist (node 1) and workers (nodes 2, 3, 4), joined; the dist knows of all. */
+/* Central, a dist (node 1) and workers (nodes 2, 3, 4), joined; the dist and the first two workers know of all. */
 static void setup(struct world *w, int64_t delay_us)
 {
     struct bus_config c = {.arg = w, .delay_us = delay, .effect = effect};
@@ -146,11 +179,12 @@ static void setup(struct world *w, int64_t delay_us)
         settle(w);
     }
     for (uint32_t i = 1; i < 4; i++) {
-        put_out(
-            w, w->central,
-            (struct msg){.type = MSG_MEMBER, .peer = 1, .member = {.node = {i + 1}, .role = ROLE_WORKER}});
+        put_out(w, w->central, worker_is(1, i + 1, MEMBER_UP));
         settle(w);
     }
+    put_out(w, w->central, workers_are(2, 2, 4));
+    put_out(w, w->central, workers_are(3, 2, 4));
+    settle(w);
 }
 
 static void teardown(struct world *w) { bus_free(w->bus); }
@@ -162,7 +196,7 @@ static void test_joining_brings_the_streams(void **state)
     struct world w;
 
     setup(&w, 500);
-    assert_string_equal(said(&w, w.w1), "START up:16777215 JOINED up:1");
+    assert_string_equal(said(&w, w.w1), "START up:16777215 JOINED up:1 MEMBERS");
     assert_string_equal(said(&w, w.dist), "START up:16777215 JOINED MEMBER up:2 MEMBER up:3 MEMBER up:4");
     assert_string_equal(said(&w, w.central), "START up:1 up:2 up:3 up:4"); /* links, not nodes */
     assert_true(bus_connected(w.bus, w.dist, w.w3));
@@ -214,12 +248,21 @@ static void test_a_thief_dials_on_demand(void **state)
 
     setup(&w, 500);
     hear_nothing(&w);
-    put_out(&w, w.w1, heartbeat(3, 1));
+    put_out(&w, w.w1, ask(3, 1));
     settle(&w);
-    put_out(&w, w.w2, heartbeat(2, 2)); /* the answer takes the same stream */
+    put_out(&w, w.w2, loot(2, 2)); /* the answer takes the same stream */
     settle(&w);
-    assert_string_equal(said(&w, w.w1), "up:3 hb2<3");
-    assert_string_equal(said(&w, w.w2), "up:2 hb1<2");
+    assert_string_equal(said(&w, w.w1), "loot2<3");
+    assert_string_equal(said(&w, w.w2), "up:2 ask1<2");
+    hear_nothing(&w);
+    put_out(&w, w.w2, ask(2, 3)); /* and a question of its own another one */
+    settle(&w);
+    assert_string_equal(said(&w, w.w1), "up:3 ask3<3");
+    bus_break(w.bus, w.w1, w.w2); /* both */
+    settle(&w);
+    assert_string_equal(said(&w, w.w1), "up:3 ask3<3 lost:3 lost:3");
+    assert_string_equal(said(&w, w.w2), "lost:2 lost:2");
+    assert_false(bus_connected(w.bus, w.w1, w.w2));
     teardown(&w);
 }
 
@@ -239,15 +282,19 @@ static void test_a_thief_keeps_few_streams(void **state)
         put_out(&w, w.central, (struct msg){.type = MSG_JOINED, .peer = i + 1, .joined = {.node = {i + 1}}});
         settle(&w);
     }
-    hear_nothing(&w);
-    put_out(&w, eps[0], heartbeat(2, 1));
-    put_out(&w, eps[0], heartbeat(3, 2));
-    put_out(&w, eps[0], heartbeat(2, 3)); /* 3 is now the one not used for longest */
-    put_out(&w, eps[0], heartbeat(4, 4));
+    put_out(&w, w.central, workers_are(1, 1, 4));
     settle(&w);
-    assert_string_equal(said(&w, eps[0]), "up:2 up:3 lost:3 up:4");
-    assert_string_equal(said(&w, eps[1]), "up:1 hb1<1 hb3<1");
-    assert_string_equal(said(&w, eps[2]), "up:1 hb2<1 lost:1");
+    hear_nothing(&w);
+    for (uint32_t i = 0; i < 4; i++) { /* before the last one, 3 is the one not used for longest */
+        static const uint32_t victims[] = {2, 3, 2, 4};
+
+        put_out(&w, eps[0], ask(victims[i], i + 1));
+        settle(&w);
+    }
+    assert_string_equal(said(&w, eps[0]), "");
+    assert_string_equal(said(&w, eps[1]), "up:1 ask1<1 ask3<1");
+    assert_string_equal(said(&w, eps[2]), "up:1 ask2<1 lost:1");
+    assert_string_equal(said(&w, eps[3]), "up:1 ask4<1");
     bus_free(w.bus);
 }
 
@@ -259,11 +306,14 @@ static void test_unreachable_is_lost(void **state)
     bus_kill(w.bus, w.w3);
     settle(&w);
     hear_nothing(&w);
-    put_out(&w, w.w1, heartbeat(4, 1));  /* dead */
+    put_out(&w, w.w1, ask(4, 1));        /* dead */
     put_out(&w, w.w1, heartbeat(99, 2)); /* never there */
-    put_out(&w, w.w1, heartbeat(2, 3));  /* itself */
+    put_out(&w, w.w1, ask(2, 3));        /* itself */
+    put_out(&w, w.w1, loot(3, 4));       /* has not asked */
+    put_out(&w, w.dist, heartbeat(4, 5));
     settle(&w);
-    assert_string_equal(said(&w, w.w1), "lost:4 lost:99 lost:2");
+    assert_string_equal(said(&w, w.w1), "lost:4 lost:99 lost:2 lost:3");
+    assert_string_equal(said(&w, w.dist), "lost:4");
     teardown(&w);
 }
 
@@ -365,14 +415,80 @@ static void test_a_cut_lasts(void **state)
     bus_cut(w.bus, w.central, w.w1, until_us);
     bus_cut(w.bus, w.w1, w.dist, until_us);
     bus_cut(w.bus, w.w2, w.w1, until_us);
-    put_out(&w, w.w1, heartbeat(3, 1)); /* a thief cannot dial either */
+    put_out(&w, w.w1, ask(3, 1)); /* a thief cannot dial either */
     bus_run_until(w.bus, until_us - 1);
     assert_string_equal(said(&w, w.w1), "lost:16777215 lost:3 lost:1");
-    bus_run_until(w.bus, until_us + 1000);
-    assert_string_equal(said(&w, w.w1), "lost:16777215 lost:3 lost:1 up:16777215 up:1");
-    put_out(&w, w.w1, heartbeat(3, 2));
+    bus_run_until(w.bus, until_us + BACKOFF_MAX_US);
+    /* Central and the dist, whoever was first. */
+    assert_int_equal(strlen(said(&w, w.w1)), strlen("lost:16777215 lost:3 lost:1 up:16777215 up:1"));
+    assert_true(bus_connected(w.bus, w.w1, w.central));
+    assert_true(bus_connected(w.bus, w.w1, w.dist));
+    put_out(&w, w.w1, ask(3, 2));
     settle(&w);
-    assert_string_equal(said(&w, w.w2), "up:2 hb2<2");
+    assert_string_equal(said(&w, w.w2), "up:2 ask2<2");
+    teardown(&w);
+}
+
+/* Who dials through a silent network is not told; a thief does not wait for long. */
+static void test_nobody_answers(void **state)
+{
+    struct world w;
+    int64_t now_us;
+
+    setup(&w, 500);
+    hear_nothing(&w);
+    now_us = bus_now(w.bus);
+    bus_bar(w.bus, w.w1, w.w2, now_us + 10 * US_PER_S);
+    bus_bar(w.bus, w.w1, w.dist, now_us + 10 * US_PER_S);
+    put_out(&w, w.dist, heartbeat(2, 1)); /* what is open stays */
+    put_out(&w, w.w1, ask(3, 1));
+    bus_run_until(w.bus, now_us + PEERS_VICTIM_OPEN_US - 1);
+    assert_string_equal(said(&w, w.w1), "hb1<1");
+    bus_run_until(w.bus, now_us + PEERS_VICTIM_OPEN_US);
+    assert_string_equal(said(&w, w.w1), "hb1<1 lost:3");
+    bus_break(w.bus, w.w1, w.dist);
+    bus_run_until(w.bus, now_us + 10 * US_PER_S);
+    assert_string_equal(said(&w, w.dist), "lost:2");
+    bus_run_until(w.bus, now_us + 10 * US_PER_S + BACKOFF_MAX_US);
+    assert_string_equal(said(&w, w.dist), "lost:2 up:2");
+    assert_string_equal(said(&w, w.w1), "hb1<1 lost:3 lost:1 up:1");
+    assert_string_equal(said(&w, w.w2), "");
+    teardown(&w);
+}
+
+/* A node is where it listens, whatever central says. */
+static void test_addresses(void **state)
+{
+    struct world w;
+
+    setup(&w, 500);
+    hear_nothing(&w);
+    bus_listen(w.bus, w.w1, "elsewhere");
+    bus_break(w.bus, w.dist, w.w1);
+    settle(&w);
+    assert_string_equal(said(&w, w.dist), "lost:2");
+    bus_listen(w.bus, w.w1, "there");
+    bus_run_until(w.bus, bus_now(w.bus) + BACKOFF_MAX_US);
+    assert_string_equal(said(&w, w.dist), "lost:2 up:2");
+    teardown(&w);
+}
+
+/* Until it has heard of the end, what it sends is lost, also when there is a new stream by then. */
+static void test_who_has_not_heard_of_the_end_sends_in_vain(void **state)
+{
+    struct world w;
+
+    setup(&w, 200 * US_PER_MS); /* longer than the first delay */
+    hear_nothing(&w);
+    bus_break(w.bus, w.w1, w.dist);
+    bus_run_until(w.bus, bus_now(w.bus) + 100 * US_PER_MS);
+    assert_true(bus_connected(w.bus, w.w1, w.dist));
+    put_out(&w, w.w1, heartbeat(1, 1));
+    settle(&w);
+    put_out(&w, w.w1, heartbeat(1, 2));
+    settle(&w);
+    assert_string_equal(said(&w, w.w1), "lost:1 up:1");
+    assert_string_equal(said(&w, w.dist), "lost:2 up:2 hb2<2");
     teardown(&w);
 }
 
@@ -414,6 +530,7 @@ static void test_killed_and_restarted(void **state)
     assert_string_equal(said(&w, w.w1), "START up:16777215");
     put_out(&w, w.central, (struct msg){.type = MSG_JOINED, .peer = 5, .joined = {.node = {2}}});
     settle(&w);
+    settle(&w);
     assert_string_equal(said(&w, w.w1), "START up:16777215 JOINED up:1"); /* the dist had kept on dialling */
     teardown(&w);
 }
@@ -445,7 +562,7 @@ static void test_central_restarts(void **state)
     settle(&w);
     assert_string_equal(said(&w, w.w1), "lost:16777215 hb2<1");
     start(&w, w.central);
-    settle(&w);
+    bus_run_until(w.bus, bus_now(w.bus) + BACKOFF_MAX_US);
     assert_string_equal(said(&w, w.central), "START up:5 up:6 up:7 up:8");
     teardown(&w);
 }
@@ -455,15 +572,12 @@ static void test_gone_members_are_not_dialled(void **state)
     struct world w;
 
     setup(&w, 0);
-    put_out(&w, w.central,
-            (struct msg){.type = MSG_MEMBER,
-                         .peer = 1,
-                         .member = {.node = {2}, .role = ROLE_WORKER, .state = MEMBER_GONE}});
-    settle(&w);
     hear_nothing(&w);
-    bus_break(w.bus, w.dist, w.w1);
+    put_out(&w, w.central, worker_is(1, 2, MEMBER_GONE));
     settle(&w);
-    assert_string_equal(said(&w, w.dist), "lost:2");
+    assert_string_equal(said(&w, w.dist), "MEMBER lost:2");
+    assert_string_equal(said(&w, w.w1), "lost:1");
+    assert_false(bus_connected(w.bus, w.dist, w.w1));
     teardown(&w);
 }
 
@@ -599,6 +713,9 @@ int main(void)
         cmocka_unit_test(test_a_new_stream_ends_one_whose_end_was_not_seen),
         cmocka_unit_test(test_a_frozen_node_does_everything_at_once),
         cmocka_unit_test(test_a_cut_lasts),
+        cmocka_unit_test(test_nobody_answers),
+        cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_who_has_not_heard_of_the_end_sends_in_vain),
         cmocka_unit_test(test_a_node_comes_back_on_a_new_link),
         cmocka_unit_test(test_killed_and_restarted),
         cmocka_unit_test(test_stopped_in_order),

@@ -194,6 +194,7 @@ static void test_bad_messages_do_not_pass(void **state)
     BAD(TASK_ENQUEUE, job_desc_drop(m.task_enqueue.desc); m.task_enqueue.desc = NULL);
     BAD(TASK_ENQUEUE, m.task_enqueue.id.task = LIMIT_TASKS_PER_JOB);
     BAD(STEAL_HINT, m.steal_hint.victim = NODE_NONE);
+    BAD(STEAL_HINT, blob_drop(m.steal_hint.addr); m.steal_hint.addr = blob_new(NULL, 256));
     BAD(JOB_NUMBERS, m.job_numbers.next = 0);
     BAD(JOB_NUMBERS, m.job_numbers.next = JOB_SEQ_MAX + 2);
     BAD(TASK_FINISHED, m.task_finished.outcome = OUTCOME_NONE);

@@ -759,6 +759,29 @@ static void victims_that_leave_are_let_go(void **state)
     end(&n);
 }
 
+/* A reserved worker whose long tasks run on is on no list of a thief's, and central may name it all the same. */
+static void a_hint_says_where_its_victim_is(void **state)
+{
+    struct node n = joined_node(ROLE_WORKER, 4, 0);
+    struct msg hint = {.type = MSG_STEAL_HINT, .steal_hint = {.victim = {6}}};
+
+    hear(&n, members(1, "5@a5"));
+    hear(&n, hint); /* a central of an older version */
+    send(&n, MSG_STEAL_REQUEST, 6, 1);
+    expect(&n, "tell:MEMBERS tell:STEAL_HINT tell:lost:6:worker");
+    hint.steal_hint.addr = blob_str("a6");
+    hear(&n, hint);
+    send(&n, MSG_STEAL_REQUEST, 6, 2);
+    opened(&n, 6);
+    hear(&n, members(1, "5@a5"));
+    send(&n, MSG_STEAL_REQUEST, 6, 3);
+    expect(&n, "tell:STEAL_HINT dial:6@a6 send:request2:6 tell:MEMBERS send:request3:6");
+    hear(&n, members(1, "6@a6!")); /* a list knows better */
+    send(&n, MSG_STEAL_REQUEST, 6, 4);
+    expect(&n, "tell:MEMBERS close:6 tell:lost:6:worker tell:lost:6:worker");
+    end(&n);
+}
+
 /* Two that steal from each other have two streams. */
 static void each_thief_dials_for_itself(void **state)
 {
@@ -868,6 +891,7 @@ int main(void)
         cmocka_unit_test(the_victim_not_asked_for_longest_is_let_go),
         cmocka_unit_test(a_worker_keeps_64_victims),
         cmocka_unit_test(victims_that_leave_are_let_go),
+        cmocka_unit_test(a_hint_says_where_its_victim_is),
         cmocka_unit_test(each_thief_dials_for_itself),
         cmocka_unit_test(a_message_that_cannot_be_sent_loses_its_peer),
         cmocka_unit_test(the_end_of_a_stream_is_told_once),

@@ -1,0 +1,498 @@
+/* Streams between endpoints. What their rules are is in peers/: here they open and end, and both ends hear of it. */
+#include "bus/internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define OPEN_US (5 * US_PER_S) /* as LINK_OPEN_US in net/link.h: who is not answered gives up */
+
+/* ---- Sets of numbers ---- */
+
+static void set_add(struct numset *s, uint32_t n)
+{
+    if (n / 64 >= s->words) {
+        uint32_t words = n / 64 + 1 + s->words;
+
+        s->bits = xrealloc(s->bits, words * sizeof *s->bits);
+        memset(s->bits + s->words, 0, (words - s->words) * sizeof *s->bits);
+        s->words = words;
+    }
+    s->bits[n / 64] |= UINT64_C(1) << (n % 64);
+}
+
+static void set_remove(struct numset *s, uint32_t n)
+{
+    if (n / 64 < s->words)
+        s->bits[n / 64] &= ~(UINT64_C(1) << (n % 64));
+}
+
+/* ---- What is on its way ---- */
+
+static uint32_t find_ending(const struct bus *b, uint32_t at, uint32_t with, enum peers_side side)
+{
+    uint32_t i = 0;
+
+    while (i < b->endings_n &&
+           (b->endings[i].at != at || b->endings[i].with != with || b->endings[i].side != side))
+        i++;
+    return i;
+}
+
+bool streams_is_ending(const struct bus *b, const struct endpoint *at, const struct endpoint *with,
+                       enum peers_side side)
+{
+    return find_ending(b, at->number, with->number, side) < b->endings_n;
+}
+
+/* One of them; false: there is none. */
+static bool forget_ending(struct bus *b, uint32_t at, uint32_t with, enum peers_side side)
+{
+    uint32_t i = find_ending(b, at, with, side);
+
+    if (i == b->endings_n)
+        return false;
+    b->endings[i] = b->endings[--b->endings_n];
+    return true;
+}
+
+/* Of a stream between two, what is on its way to one of them. */
+struct tail {
+    uint32_t from, to;
+    enum peers_side side; /* which of its streams that is to the receiver */
+    bool workers;         /* both are: then there may be two */
+    int64_t from_us;      /* and does not arrive before */
+    bool all;             /* what has arrived and waits for its receiver, too */
+    bool ups, losts;      /* the word of its beginning, and of its end, too */
+    bool beginning;       /* set when the word of its beginning is among it */
+    uint32_t peer;        /* set when that of its end was: the name that the receiver knows the sender by */
+};
+
+static struct tail tail_of(const struct endpoint *from, const struct endpoint *to, enum peers_side side)
+{
+    return (struct tail){.from = from->number,
+                         .to = to->number,
+                         .side = side,
+                         .workers = from->role == ROLE_WORKER && to->role == ROLE_WORKER};
+}
+
+/* A thief's messages come on the stream that the receiver accepted, and so does nothing else from a worker. */
+static bool is_on(const struct tail *t, const struct msg *m)
+{
+    return !t->workers || peers_is_thiefs(m->type) == (t->side == PEERS_ACCEPTED);
+}
+
+static enum peers_side side_of(const struct msg *event)
+{
+    return event->reserved & STREAM_DIALLED ? PEERS_DIALLED : PEERS_ACCEPTED;
+}
+
+static bool is_in_tail(void *arg, const struct delivery *d)
+{
+    struct tail *t = arg;
+    bool event = d->m.reserved & STREAM_EVENT, is_up = d->m.type == MSG_PEER_UP;
+
+    /* What has arrived waits for its receiver, in order. */
+    if (d->from != t->from || d->to != t->to || d->at_us < t->from_us || (d->waited && !t->all))
+        return false;
+    if (!event)
+        return msg_is_wire(&d->m) && is_on(t, &d->m);
+    if (side_of(&d->m) != t->side)
+        return false;
+    t->beginning |= is_up;
+    t->peer = is_up ? t->peer : d->m.peer;
+    return is_up ? t->ups : t->losts;
+}
+
+static void push_event(struct bus *b, enum msg_type type, const struct endpoint *from,
+                       const struct endpoint *to, uint32_t peer, unsigned flags, int64_t delay_us)
+{
+    struct msg m;
+
+    memset(&m, 0, sizeof m);
+    m.type = (uint16_t)type;
+    m.reserved = (uint16_t)(STREAM_EVENT | flags);
+    m.peer = peer;
+    bus_push(b, from, to, delay_us, &m);
+}
+
+/* `at` hears that its stream with `with` has ended. */
+static void push_lost(struct bus *b, const struct endpoint *with, const struct endpoint *at, uint32_t calls,
+                      enum peers_side side, int64_t delay_us)
+{
+    push_event(b, MSG_PEER_LOST, with, at, calls,
+               STREAM_ENDING | (side == PEERS_DIALLED ? STREAM_DIALLED : 0), delay_us);
+    vec_grow(b->endings, b->endings_n, b->endings_cap);
+    b->endings[b->endings_n++] = (struct ending){at->number, with->number, side};
+}
+
+/* `at` hears in delay_us of a new stream that `with` has dialled: it hears of the old one's end right before, should it not
+ * have heard of that by then. In central every stream has a number of its own. */
+static void see_end(struct bus *b, struct endpoint *at, struct endpoint *with, int64_t delay_us)
+{
+    struct tail tail = tail_of(with, at, PEERS_ACCEPTED);
+
+    if (at->role == ROLE_CENTRAL || !streams_is_ending(b, at, with, PEERS_ACCEPTED))
+        return;
+    tail.losts = true;
+    tail.from_us = b->now_us + delay_us; /* what is due then may come behind what has no delay */
+    queue_withdraw(&b->queue, is_in_tail, &tail);
+    if (!tail.peer)
+        return;
+    forget_ending(b, at->number, with->number, PEERS_ACCEPTED);
+    push_lost(b, with, at, tail.peer, PEERS_ACCEPTED, delay_us);
+}
+
+/* ---- Beginnings ---- */
+
+static void connect_to(struct bus *b, struct endpoint *x, struct endpoint *y)
+{
+    see_end(b, y, x, bus_delay(b, x, y, NULL));
+    if (y->role == ROLE_CENTRAL) {
+        vec_grow(b->links, b->links_n, b->links_cap);
+        b->links[b->links_n] = x->number;
+        x->link = b->links_n++;
+    } else {
+        set_add(&x->dialled, y->number);
+    }
+    push_event(b, MSG_PEER_UP, y, x, bus_peer_number(x, y), STREAM_DIALLED, 0);
+    push_event(b, MSG_PEER_UP, x, y, bus_peer_number(y, x), 0, bus_delay(b, x, y, NULL));
+}
+
+/* What keeps x and y apart for longest; NULL: nothing. */
+static const struct cut *cut_between(const struct bus *b, const struct endpoint *x, const struct endpoint *y)
+{
+    const struct cut *found = NULL;
+
+    for (uint32_t i = 0; i < b->cuts_n; i++) {
+        const struct cut *k = &b->cuts[i];
+
+        if (k->until_us > b->now_us && (!found || k->until_us > found->until_us) &&
+            ((k->x == x->number && k->y == y->number) || (k->x == y->number && k->y == x->number)))
+            found = k;
+    }
+    return found;
+}
+
+/* Nobody answers x, or somebody else does, or nothing comes back at all. */
+static void dial(struct bus *b, struct endpoint *x, const struct peers_action *a)
+{
+    bool is_central = a->peer == NODE_CENTRAL.v;
+    struct endpoint *y = endpoint(b, is_central ? b->central : bus_endpoint(b, (node_id_t){a->peer}));
+    const struct cut *k = cut_between(b, x, y);
+    bool listens = y->obj && y != x && (is_central || y->node.v == a->peer) &&
+                   (!a->addr || !y->addr || strcmp(a->addr->data, y->addr) == 0);
+    int64_t delay_us = 0;
+
+    if (listens && !k) {
+        connect_to(b, x, y);
+        return;
+    }
+    if (k && k->silent)
+        delay_us = earlier(k->until_us - b->now_us, OPEN_US);
+    push_event(b, MSG_PEER_LOST, y, x, a->peer, STREAM_DIALLED, delay_us);
+}
+
+/* ---- Ends ---- */
+
+static void unlink_stream(struct bus *b, struct endpoint *x, struct endpoint *y)
+{
+    if (y->role == ROLE_CENTRAL) {
+        b->links[x->link] = 0;
+        x->link = 0;
+    } else {
+        set_remove(&x->dialled, y->number);
+    }
+}
+
+/* Ends the stream that x dialled to y; each of them that runs hears of it after so long. */
+static void end_stream(struct bus *b, struct endpoint *x, struct endpoint *y, int64_t x_hears_us,
+                       int64_t y_hears_us)
+{
+    uint32_t x_calls = bus_peer_number(x, y), y_calls = bus_peer_number(y, x);
+
+    unlink_stream(b, x, y);
+    if (x->obj)
+        push_lost(b, y, x, x_calls, PEERS_DIALLED, x_hears_us);
+    if (y->obj)
+        push_lost(b, x, y, y_calls, PEERS_ACCEPTED, y_hears_us);
+}
+
+/* A side that was told of the stream with a delay is told of its end with the same delay, so that it hears of them in
+ * order. */
+static void break_stream(struct bus *b, struct endpoint *x, struct endpoint *y)
+{
+    struct tail to_x = tail_of(y, x, PEERS_DIALLED), to_y = tail_of(x, y, PEERS_ACCEPTED);
+
+    if (!bus_has_dialled(x, y))
+        return;
+    to_x.all = to_y.all = true;
+    queue_withdraw(&b->queue, is_in_tail, &to_x);
+    queue_withdraw(&b->queue, is_in_tail, &to_y);
+    end_stream(b, x, y, 0, bus_delay(b, x, y, NULL));
+}
+
+/* What reaches an end before it hears of the stream's end is the last it gets. One that has not even heard of the beginning
+ * by then hears of both, one right after the other. */
+static void break_stream_unseen(struct bus *b, struct endpoint *x, struct endpoint *y, int64_t x_hears_us,
+                                int64_t y_hears_us)
+{
+    struct tail to_x = tail_of(y, x, PEERS_DIALLED), to_y = tail_of(x, y, PEERS_ACCEPTED);
+
+    if (!bus_has_dialled(x, y))
+        return;
+    to_x.all = to_y.all = true;
+    to_x.from_us = x_hears_us;
+    to_y.from_us = y_hears_us;
+    queue_withdraw(&b->queue, is_in_tail, &to_x);
+    queue_withdraw(&b->queue, is_in_tail, &to_y);
+    end_stream(b, x, y, x_hears_us - b->now_us,
+               to_y.beginning ? bus_delay(b, x, y, NULL) : y_hears_us - b->now_us);
+}
+
+/* e closes its stream, and hears nothing of it any more; the other end gets what was sent. */
+static void close_stream(struct bus *b, struct endpoint *e, uint32_t peer)
+{
+    struct endpoint *y = endpoint(b, bus_endpoint(b, (node_id_t){peer}));
+    struct tail to_e = tail_of(y, e, PEERS_DIALLED);
+
+    to_e.all = to_e.ups = to_e.losts = true;
+    queue_withdraw(&b->queue, is_in_tail, &to_e);
+    forget_ending(b, e->number, y->number, PEERS_DIALLED);
+    if (!bus_has_dialled(e, y))
+        return;
+    unlink_stream(b, e, y);
+    push_lost(b, e, y, bus_peer_number(y, e), PEERS_ACCEPTED, bus_delay(b, e, y, NULL));
+}
+
+/* Endpoint `now` has e's peer's id, and a stream to e: whoever had that id before is cut off. */
+static void drop_older(struct bus *b, struct endpoint *e, uint32_t peer, uint32_t now)
+{
+    for (uint32_t i = 1; i < b->eps_n; i++) {
+        struct endpoint *x = endpoint(b, i);
+        struct tail to_e = tail_of(x, e, PEERS_ACCEPTED);
+
+        if (i == now || x->node.v != peer || x == e)
+            continue;
+        to_e.all = to_e.ups = to_e.losts = true;
+        if (bus_has_dialled(x, e)) {
+            unlink_stream(b, x, e);
+            push_lost(b, e, x, bus_peer_number(x, e), PEERS_DIALLED, 0);
+        }
+        queue_withdraw(&b->queue, is_in_tail, &to_e);
+        while (forget_ending(b, e->number, i, PEERS_ACCEPTED))
+            continue;
+    }
+}
+
+static void end_one(struct bus *b, struct endpoint *e, struct endpoint *other, bool e_dialled, bool in_order)
+{
+    /* Who dialled sees at once that a process has died. */
+    int64_t delay_us = e_dialled || in_order ? bus_delay(b, e, other, NULL) : 0;
+
+    if (e_dialled)
+        end_stream(b, e, other, 0, delay_us);
+    else
+        end_stream(b, other, e, delay_us, 0);
+}
+
+void streams_end_all(struct bus *b, struct endpoint *e, bool in_order)
+{
+    for (uint32_t i = 1; i < b->eps_n; i++) {
+        struct endpoint *other = endpoint(b, i);
+
+        if (other == e || !other->obj)
+            continue;
+        if (e->role != ROLE_CENTRAL && bus_has_dialled(e, other))
+            end_one(b, e, other, true, in_order);
+        if (other->role != ROLE_CENTRAL && bus_has_dialled(other, e))
+            end_one(b, e, other, false, in_order);
+    }
+    for (uint32_t i = b->endings_n; i-- > 0;)
+        if (b->endings[i].at == e->number)
+            b->endings[i] = b->endings[--b->endings_n];
+}
+
+/* ---- The rules ---- */
+
+/* When e's rules want to be looked at. */
+static void wake(struct bus *b, struct endpoint *e)
+{
+    int64_t at_us = peers_next_timeout(e->peers);
+    struct msg none;
+
+    if (at_us >= e->wake_us)
+        return;
+    if (at_us < b->now_us)
+        at_us = b->now_us;
+    e->wake_us = at_us;
+    memset(&none, 0, sizeof none);
+    queue_push(&b->queue, at_us == b->now_us, at_us, 0, e->number, &none);
+}
+
+static void send_on(struct bus *b, struct endpoint *e, struct msg *m)
+{
+    struct endpoint *to = bus_find_peer(b, e, m->peer);
+
+    if (!to || !bus_has_dialled(e, to) || streams_is_ending(b, e, to, PEERS_DIALLED)) {
+        msg_drop(m); /* the word of its end is on the way */
+        return;
+    }
+    m->peer = bus_peer_number(to, e);
+    bus_push(b, e, to, bus_delay(b, e, to, m), m);
+}
+
+static void break_named(struct bus *b, struct endpoint *e, const struct peers_action *a)
+{
+    struct endpoint *with = bus_find_peer(b, e, a->peer);
+    int64_t with_hears_us;
+
+    if (!with)
+        return;
+    with_hears_us = b->now_us + bus_delay(b, e, with, NULL);
+    if (a->side == PEERS_DIALLED)
+        break_stream_unseen(b, e, with, b->now_us, with_hears_us);
+    else
+        break_stream_unseen(b, with, e, with_hears_us, b->now_us);
+}
+
+static void tell(struct bus *b, struct endpoint *e, uint32_t from, struct msg *m)
+{
+    struct event event;
+
+    if (m->type == MSG_JOINED)
+        bus_bind_node(b, e, m->joined.node);
+    event.now_us = b->now_us;
+    event.m = *m;
+    m->type = MSG_NONE; /* its handles go with the event */
+    bus_step(b, from, e, &event);
+}
+
+static void tell_later(struct bus *b, const struct endpoint *e, uint32_t from, struct msg *m)
+{
+    bus_push(b, endpoint(b, from), e, 0, m);
+    m->type = MSG_NONE;
+}
+
+static void act_on_stream(struct bus *b, struct endpoint *e, uint32_t from, struct peers_action *a)
+{
+    switch ((enum peers_what)a->what) {
+    case PEERS_DIAL:
+        dial(b, e, a);
+        break;
+    case PEERS_CLOSE:
+        close_stream(b, e, a->peer);
+        break;
+    case PEERS_BREAK:
+        break_named(b, e, a);
+        break;
+    case PEERS_DROP:
+        drop_older(b, e, a->peer, from);
+        break;
+    case PEERS_SEND:
+        send_on(b, e, &a->m);
+        a->m.type = MSG_NONE;
+        break;
+    case PEERS_REFUSE:
+        CHECK(a->what != PEERS_REFUSE); /* only who may dial does, and has an id by then */
+        break;
+    case PEERS_ADMIT: /* streams have their names by who they are between */
+    case PEERS_TELL:
+        break;
+    }
+}
+
+void streams_act(struct bus *b, struct endpoint *e, uint32_t from, struct peers_out *out, bool within)
+{
+    const struct peers *rules = e->peers;
+
+    /* A step may end e. */
+    for (uint32_t i = 0; i < out->n && e->peers == rules; i++) {
+        struct peers_action *a = &out->v[i];
+
+        if (a->what != PEERS_TELL)
+            act_on_stream(b, e, from, a);
+        else if (within)
+            tell_later(b, e, from, &a->m);
+        else
+            tell(b, e, from, &a->m);
+    }
+    peers_out_clear(out);
+    if (e->peers == rules)
+        wake(b, e);
+}
+
+void streams_event(struct bus *b, struct endpoint *e, uint32_t from, const struct msg *m)
+{
+    const struct endpoint *other = endpoint(b, from);
+    enum peers_side side = side_of(m);
+
+    if (m->type == MSG_NONE) {
+        if (b->now_us >= e->wake_us)
+            e->wake_us = TIME_NEVER;
+        peers_timer(e->peers, b->now_us, &b->given);
+    } else if (m->type == MSG_PEER_LOST) {
+        if (m->reserved & STREAM_ENDING)
+            forget_ending(b, e->number, from, side);
+        peers_ended(e->peers, b->now_us, m->peer, side, other->role, &b->given);
+    } else if (side == PEERS_DIALLED) {
+        peers_opened(e->peers, b->now_us, m->peer, other->role, other->node, PROTOCOL_VERSION, &b->given);
+    } else {
+        peers_accepted(e->peers, m->peer, other->role, PROTOCOL_VERSION, &b->given);
+    }
+    streams_act(b, e, from, &b->given, false);
+}
+
+/* ---- What a shell does to them ---- */
+
+/* All streams between the two, in either direction. */
+void bus_break(struct bus *b, uint32_t x, uint32_t y)
+{
+    struct endpoint *ex = endpoint(b, x), *ey = endpoint(b, y);
+
+    if (ex->role != ROLE_CENTRAL)
+        break_stream(b, ex, ey);
+    if (ey->role != ROLE_CENTRAL)
+        break_stream(b, ey, ex);
+}
+
+void bus_break_unseen(struct bus *b, uint32_t x, uint32_t y, int64_t x_hears_us, int64_t y_hears_us)
+{
+    struct endpoint *ex = endpoint(b, x), *ey = endpoint(b, y);
+
+    if (ex->role != ROLE_CENTRAL)
+        break_stream_unseen(b, ex, ey, x_hears_us, y_hears_us);
+    if (ey->role != ROLE_CENTRAL)
+        break_stream_unseen(b, ey, ex, y_hears_us, x_hears_us);
+}
+
+static void add_cut(struct bus *b, struct cut cut)
+{
+    uint32_t i = 0;
+
+    while (i < b->cuts_n && b->cuts[i].until_us > b->now_us)
+        i++;
+    if (i == b->cuts_n) {
+        vec_grow(b->cuts, b->cuts_n, b->cuts_cap);
+        b->cuts_n++;
+    }
+    b->cuts[i] = cut;
+}
+
+void bus_bar(struct bus *b, uint32_t x, uint32_t y, int64_t until_us)
+{
+    add_cut(b, (struct cut){x, y, until_us, true});
+}
+
+void bus_cut(struct bus *b, uint32_t x, uint32_t y, int64_t until_us)
+{
+    add_cut(b, (struct cut){x, y, until_us, false});
+    bus_break(b, x, y);
+}
+
+bool bus_connected(const struct bus *b, uint32_t x, uint32_t y)
+{
+    const struct endpoint *ex = endpoint(b, x), *ey = endpoint(b, y);
+
+    return (ex->role != ROLE_CENTRAL && bus_has_dialled(ex, ey)) ||
+           (ey->role != ROLE_CENTRAL && bus_has_dialled(ey, ex));
+}
