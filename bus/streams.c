@@ -134,11 +134,12 @@ static void see_end(struct bus *b, struct endpoint *at, struct endpoint *with, i
     if (at->role == ROLE_CENTRAL || !streams_is_ending(b, at, with, PEERS_ACCEPTED))
         return;
     tail.losts = true;
-    tail.from_us = b->now_us + delay_us; /* what is due then may come behind what has no delay */
+    /* What has no delay goes before whatever else is due at its time. */
+    tail.from_us = delay_us > 0 ? b->now_us + delay_us + 1 : b->now_us;
     queue_withdraw(&b->queue, is_in_tail, &tail);
     if (!tail.peer)
         return;
-    forget_ending(b, at->number, with->number, PEERS_ACCEPTED);
+    CHECK(forget_ending(b, at->number, with->number, PEERS_ACCEPTED));
     push_lost(b, with, at, tail.peer, PEERS_ACCEPTED, delay_us);
 }
 
@@ -432,7 +433,7 @@ void streams_event(struct bus *b, struct endpoint *e, uint32_t from, const struc
         peers_timer(e->peers, b->now_us, &b->given);
     } else if (m->type == MSG_PEER_LOST) {
         if (m->reserved & STREAM_ENDING)
-            forget_ending(b, e->number, from, side);
+            CHECK(forget_ending(b, e->number, from, side));
         peers_ended(e->peers, b->now_us, m->peer, side, other->role, &b->given);
     } else if (side == PEERS_DIALLED) {
         peers_opened(e->peers, b->now_us, m->peer, other->role, other->node, PROTOCOL_VERSION, &b->given);

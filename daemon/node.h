@@ -1,16 +1,11 @@
-/* A role on the network: steps its policy object with what arrives, carries what it puts out over links, and
- * keeps to the protocol's rules on who dials whom (docs/protocol.md, section 0). */
+/* A role on the network: steps its policy object with what arrives, and carries what it puts out over links. Who dials whom
+ * and when, and what the role hears of it, is decided in peers/. */
 #ifndef HAWK_DAEMON_NODE_H
 #define HAWK_DAEMON_NODE_H
 
 #include "msg/msg.h"
 #include "net/link.h"
 #include "net/loop.h"
-
-/* Connections a worker keeps to workers it stole from; the least recently used is closed beyond that. */
-#define NODE_VICTIM_LINKS 64u
-/* A victim that does not answer a new connection within this is lost to the thief. */
-#define NODE_VICTIM_OPEN_US US_PER_S
 
 struct node;
 

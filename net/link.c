@@ -8,6 +8,7 @@
  * libgrpc goes through all that is outstanding on the queue for every completion. */
 #include "net/link_accept.h"
 
+#include "base/backoff.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -59,8 +60,8 @@ struct link {
     /* dialled */
     grpc_channel *channel;
     struct loop_timer timer; /* the next attempt, the end of opening, or the end of closing */
-    int64_t delay_us;
-    int64_t up_us;    /* since when it is up */
+    uint32_t delay_us;       /* see backoff_next */
+    int64_t up_us;           /* since when it is up */
     uint8_t patience; /* times two for every attempt that was not answered in time: the peer may be overrun */
     bool complained;  /* it was logged that the peer cannot be reached */
     bool unwelcome;   /* it was there, and one of us would not have the other: coming up again is no news */
@@ -611,20 +612,15 @@ static bool next_addr(struct link *k)
 /* All addresses are tried before the delay grows: one of them may be the one that is active. */
 static void retry_later(struct link *k)
 {
-    int64_t now = loop_now(k->ls->loop), most_us = LINK_RETRY_MAX_US, delay_us = LINK_RETRY_MIN_US;
+    int64_t delay_us;
 
-    if (one_of_several(k))
-        most_us = LINK_ROUND_MAX_US;
-    if (next_addr(k)) {
-        /* A peer that lets us in and throws us out at once must not be asked at full speed. */
-        k->delay_us = !k->delay_us ? LINK_RETRY_MIN_US : 2 * k->delay_us;
-        if (k->delay_us > most_us)
-            k->delay_us = most_us;
-        delay_us = k->delay_us;
-    }
+    if (next_addr(k))
+        delay_us =
+            backoff_next(&k->delay_us, one_of_several(k) ? LINK_OPEN_ONE_US : BACKOFF_MAX_US, &k->ls->rng);
+    else
+        delay_us = backoff_min(&k->ls->rng);
     k->state = LINK_IDLE;
-    loop_timer_set(k->ls->loop, &k->timer,
-                   now + delay_us / 2 + (int64_t)rng_below(&k->ls->rng, (uint64_t)delay_us / 2 + 1));
+    loop_timer_set(k->ls->loop, &k->timer, loop_now(k->ls->loop) + delay_us);
 }
 
 /* Why the stream ended, from the status when it was not us. */
@@ -669,7 +665,7 @@ static void stream_over(struct link *k)
     if (k->what) {
         int64_t up_us = was_up ? loop_now(ls->loop) - k->up_us : 0;
 
-        if (up_us > LINK_RETRY_MAX_US)
+        if (up_us > BACKOFF_MAX_US)
             k->delay_us = 0;
         if (up_us > LINK_PATIENCE_US)
             k->patience = 0;
@@ -681,7 +677,11 @@ static void stream_over(struct link *k)
                      was_up ? "was lost" : "cannot be reached", k->error);
         k->complained = true;
         k->unwelcome = k->err == HAWK_EINVALID;
-        retry_later(k);
+        k->state = LINK_IDLE;
+        if (!ls->fns.failed)
+            retry_later(k);
+        else if (!was_up)
+            ls->fns.failed(ls->arg, k); /* k may be gone then */
     }
     if (was_up) {
         bool accepted = !k->what;
@@ -782,6 +782,15 @@ struct link *link_dial_node(struct links *ls, const char *addr, const char *what
     next_addr(k);
     dial(k);
     return k;
+}
+
+void link_redial(struct link *k, uint32_t place)
+{
+    CHECK(k->what && k->state == LINK_IDLE);
+    k->next = 0;
+    for (uint32_t i = 0; i <= place; i++)
+        next_addr(k);
+    dial(k);
 }
 
 /* ---- Accepting ---- */

@@ -4,11 +4,13 @@
  * What is sent while a send is outstanding gathers and leaves as one message when that completes; nothing
  * waits for a timer (gRPC allows one outstanding send per stream, and batching is what makes it cheap).
  *
- * A dialled link connects again by itself, with growing and jittered delays, until link_close. An accepted link is
- * gone once `lost` has returned. Callbacks come from the loop, never from within a call to this interface. */
+ * Daemons dial by the rules of peers/: a link that has no stream is idle until link_redial. Without a `failed` callback it
+ * connects again by itself, after the delays of base/backoff.h, until link_close. An accepted link is gone once `lost` has
+ * returned. Callbacks come from the loop, never from within a call to this interface. */
 #ifndef HAWK_NET_LINK_H
 #define HAWK_NET_LINK_H
 
+#include "base/backoff.h"
 #include "base/err.h"
 #include "base/ids.h"
 #include "msg/msg.h"
@@ -35,12 +37,8 @@
  * next one waits, so many times at most, until a stream has held for a while. */
 #define LINK_PATIENCE_MAX 3
 #define LINK_PATIENCE_US (60 * US_PER_S)
-/* Delays between attempts, each doubled and then drawn from its upper half. */
-#define LINK_RETRY_MIN_US (50 * US_PER_MS)
-#define LINK_RETRY_MAX_US (2 * US_PER_S)
-/* With several addresses: opening one, and the longest delay between rounds through all of them. */
+/* With several addresses: opening one. */
 #define LINK_OPEN_ONE_US US_PER_S
-#define LINK_ROUND_MAX_US US_PER_S
 #define LINK_MAX_ACCEPTED 200000u /* links accepted at a time, unless configured */
 
 struct links;
@@ -53,6 +51,8 @@ struct link_fns {
     void (*msg)(void *arg, struct link *k, const struct msg *m);
     /* The stream that was up is gone: HAWK_E… and a text for logs. Only after `up`, once per `up`. */
     void (*lost)(void *arg, struct link *k, int err, const char *text);
+    /* An attempt to dial has come to nothing; `up` was not called. NULL: links dial again by themselves. */
+    void (*failed)(void *arg, struct link *k);
 };
 
 struct link_config {
@@ -74,13 +74,14 @@ void links_set_node(struct links *ls, node_id_t node);
  * ls: server_set_links(server, NULL) first. NULL is fine. */
 void links_free(struct links *ls, int64_t timeout_us);
 
-/* Starts to connect to addr ("host:port", "[::1]:port", "unix:/path") and keeps trying; several, comma separated: one after
- * another, until one lets us in, and after it is lost from the next one on. `what` names the peer
+/* Starts to connect to addr ("host:port", "[::1]:port", "unix:/path"); of several, comma separated, to the first. `what` names the peer
  * in the log: "central at 127.0.0.1:7100 cannot be reached: …; trying again", once per loss, and once when it is back. */
 struct link *link_dial(struct links *ls, const char *addr, const char *what);
 /* The same for one node: whoever else listens there (the address was used again) refuses the stream before it can
  * be taken for a new one between the two of us. */
 struct link *link_dial_node(struct links *ls, const char *addr, const char *what, node_id_t node);
+/* Dials again, at the place-th of its addresses, from 0. For a dialled link that failed, or of which `lost` has told. */
+void link_redial(struct link *k, uint32_t place);
 /* Ends the link: what is pending still leaves (for at most a second), then the stream is closed in order. k must
  * not be used any more, and no callback comes for it. The peer gets `lost`. */
 void link_close(struct link *k);

@@ -77,9 +77,9 @@ struct peers {
     /* worker */
     struct accepted accepted;
     struct members *members; /* the last list, where victims' addresses are; NULL: none yet */
-    uint32_t hinted;         /* whom central named last as one to ask, perhaps a reserved one that is on no list */
+    uint32_t hinted; /* whom central named last as one to ask, perhaps a reserved one that is on no list */
     struct blob *hinted_addr;
-    struct list lru;         /* victims */
+    struct list lru; /* victims */
     uint32_t victims, victims_max;
     uint32_t opening; /* of them */
 };
@@ -93,7 +93,7 @@ void peers_copy(struct peers_out *out, enum peers_what what, enum peers_side sid
 
 struct victim *victim_find(const struct peers *p, uint32_t id);
 void victim_opened(struct peers *p, struct victim *v, struct peers_out *out);
-void victim_lost(struct peers *p, struct victim *v, struct peers_out *out);
+void victim_lose(struct peers *p, struct victim *v, struct peers_out *out);
 void victims_listed(struct peers *p, struct peers_out *out); /* p->members is a new one */
 void victims_hinted(struct peers *p, const struct msg_steal_hint *m);
 void victims_send(struct peers *p, int64_t now_us, const struct msg *m, struct peers_out *out);

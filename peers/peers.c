@@ -194,7 +194,7 @@ static void line_forget(struct peers *p, struct line *k)
 /* Nobody is told: the caller tells the role where that has to hear of it. */
 static void line_close(struct peers *p, struct line *k, uint32_t id, struct peers_out *out)
 {
-    if (k->state == LINE_OPENING || k->state == LINE_OPEN)
+    if (k->state != LINE_NONE)
         peers_put(out, PEERS_CLOSE, id, PEERS_DIALLED);
     timer_clear(p, k);
     k->state = LINE_NONE;
@@ -371,10 +371,12 @@ static void worker_ended(struct peers *p, int64_t now_us, struct line *k, uint32
     bool was_open = k->state == LINE_OPEN;
 
     line_ended(k, now_us);
-    if (k->listed)
+    if (k->listed) {
         line_wait(p, k, id, now_us + backoff_next(&k->delay_us, BACKOFF_MAX_US, &p->rng));
-    else
+    } else {
+        peers_put(out, PEERS_CLOSE, id, PEERS_DIALLED);
         line_forget(p, k);
+    }
     if (was_open)
         peers_tell_lost(out, id, ROLE_WORKER);
 }
@@ -478,7 +480,7 @@ void peers_ended(struct peers *p, int64_t now_us, uint32_t peer, enum peers_side
     } else {
         v = victim_find(p, peer);
         CHECK(v);
-        victim_lost(p, v, out); /* a thief dials again when it wants to ask again */
+        victim_lose(p, v, out); /* a thief dials again when it wants to ask again */
     }
 }
 

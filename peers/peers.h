@@ -43,7 +43,8 @@ enum peers_side { PEERS_DIALLED, PEERS_ACCEPTED };
 enum peers_what {
     PEERS_DIAL, /* open the stream: to the worker `peer` at addr, or to central at the place-th of its addresses.
                      The shell answers with peers_opened or peers_ended, as soon or late as it is known */
-    PEERS_CLOSE,  /* end the stream in order; the shell reports nothing more of it */
+    PEERS_CLOSE, /* end the stream in order, unless it has ended, and forget it: it is not dialled again before it is
+                     dialled anew. The shell reports nothing more of it */
     PEERS_DROP,   /* end it at once, for err and why; the shell reports nothing more of it */
     PEERS_BREAK,  /* end it at once, for err and why; peers_ended follows */
     PEERS_ADMIT,  /* the stream that peers_accepted has reported bears its name from now on */
@@ -83,7 +84,7 @@ void peers_opened(struct peers *p, int64_t now_us, uint32_t peer, enum role role
 /* Somebody has dialled this node. 4 actions at most. */
 void peers_accepted(struct peers *p, uint32_t peer, enum role role, unsigned version, struct peers_out *out);
 /* A stream has ended, or one that was to be dialled could not be opened. `role` of an accepted one: what its peer is.
- * 1 action at most. */
+ * 2 actions at most. */
 void peers_ended(struct peers *p, int64_t now_us, uint32_t peer, enum peers_side side, enum role role,
                  struct peers_out *out);
 /* Central's stream has brought m. Only what peers_looks_at is of interest here; the rest goes straight to the role.

@@ -64,18 +64,13 @@ static struct blob *address_of(const struct peers *p, uint32_t id, bool *listed)
     return *listed && m->state != MEMBER_GONE && m->addr && m->addr->len ? m->addr : NULL;
 }
 
-void victim_lost(struct peers *p, struct victim *v, struct peers_out *out)
+void victim_lose(struct peers *p, struct victim *v, struct peers_out *out)
 {
     uint32_t id = v->id;
 
+    peers_put(out, PEERS_CLOSE, id, PEERS_DIALLED);
     victim_free(p, v);
     peers_tell_lost(out, id, ROLE_WORKER);
-}
-
-static void close_and_lose(struct peers *p, struct victim *v, struct peers_out *out)
-{
-    peers_put(out, PEERS_CLOSE, v->id, PEERS_DIALLED);
-    victim_lost(p, v, out);
 }
 
 /* A worker that is not listed may be reserved now: its stream stays until another one needs the place. One that is gone, or
@@ -88,7 +83,7 @@ void victims_listed(struct peers *p, struct peers_out *out)
         struct blob *addr = address_of(p, v->id, &listed);
 
         if (listed && (!addr || strcmp(addr->data, v->addr->data) != 0))
-            close_and_lose(p, v, out);
+            victim_lose(p, v, out);
     }
 }
 
@@ -178,7 +173,7 @@ void victims_timer(struct peers *p, int64_t now_us, struct peers_out *out)
         return;
     list_foreach(&p->lru, l, next)
         if (!victim_of(l)->open && victim_of(l)->open_by_us <= now_us)
-            close_and_lose(p, victim_of(l), out);
+            victim_lose(p, victim_of(l), out);
 }
 
 void victims_check(const struct peers *p)

@@ -268,7 +268,7 @@ static void a_dialled_link_waits_for_its_peer_and_finds_it_again(void **state)
     side_close(&central);
     side_open(&worker, ROLE_DIST, "d1", NULL);
     link_dial(worker.links, addr, "central");
-    loop_once(loop, loop_now(loop) + LINK_RETRY_MIN_US);
+    loop_once(loop, loop_now(loop) + BACKOFF_MIN_US);
     assert_string_equal(worker.said, "");
     for (wave = 1; wave <= 2; wave++) {
         side_open(&central, ROLE_CENTRAL, "c", NULL);
@@ -475,7 +475,7 @@ static void a_link_meant_for_another_node_is_refused(void **state)
     until(loop, worker.losts == 1 && central.losts == 1);
     link_dial_node(worker.links, addr, "worker 7", (node_id_t){7});
     until(loop, worker.ups == 2);
-    turn_for(4 * LINK_RETRY_MIN_US); /* the stale one has dialled again */
+    turn_for(4 * BACKOFF_MIN_US); /* the stale one has dialled again */
     assert_int_equal(central.ups, 2);
     assert_false(link_is_up(stale));
     disconnect();

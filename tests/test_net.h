@@ -114,7 +114,7 @@ static void on_lost(void *arg, struct link *k, int err, const char *text)
     say(s, "lost:%s", error_name(err));
 }
 
-static const struct link_fns fns = {on_up, on_msg, on_lost};
+static const struct link_fns fns = {.up = on_up, .msg = on_msg, .lost = on_lost};
 
 static void side_open_version(struct side *s, enum role role, const char *name, const char *token,
                               uint32_t version)

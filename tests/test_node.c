@@ -3,6 +3,7 @@
 #include "base/mem.h"
 #include "daemon/node.h"
 #include "net/server.h"
+#include "peers/peers.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +17,7 @@
 
 #define ME 1u
 #define FIRST_VICTIM 101u
-#define VICTIMS (NODE_VICTIM_LINKS + 6)
+#define VICTIMS (PEERS_VICTIMS + 6)
 
 static struct loop *loop;
 
@@ -122,7 +123,7 @@ static void send_members(struct link *to, const char *addr)
 
 /* ---- Tests ---- */
 
-/* A thief keeps its connections, and no more than NODE_VICTIM_LINKS of them: for another victim it closes the one that it
+/* A thief keeps its connections, and no more than PEERS_VICTIMS of them: for another victim it closes the one that it
  * used least recently. */
 static void a_thief_keeps_a_limited_number_of_links(void **state)
 {
@@ -143,19 +144,19 @@ static void a_thief_keeps_a_limited_number_of_links(void **state)
     until(loop, links_counters(node_links(n))->envelopes_received == 1);
     links_set_node(node_links(n), (node_id_t){ME});
     for (uint32_t i = 0; i < VICTIMS; i++) {
-        if (i == NODE_VICTIM_LINKS) { /* the first was used again, so that the second is the oldest now */
+        if (i == PEERS_VICTIMS) { /* the first was used again, so that the second is the oldest now */
             ask(n, &thief, FIRST_VICTIM);
             until(loop, victims.msgs == i + 1);
         }
         links_set_node(victims.links, (node_id_t){FIRST_VICTIM + i});
         ask(n, &thief, FIRST_VICTIM + i);
-        until(loop, victims.ups == i + 1 && victims.msgs == i + 1 + (i >= NODE_VICTIM_LINKS));
-        if (i < NODE_VICTIM_LINKS) {
+        until(loop, victims.ups == i + 1 && victims.msgs == i + 1 + (i >= PEERS_VICTIMS));
+        if (i < PEERS_VICTIMS) {
             assert_int_equal(victims.losts, 0);
             continue;
         }
-        until(loop, victims.losts == i + 1 - NODE_VICTIM_LINKS);
-        assert_int_equal(victims.last_lost, i + 2 - NODE_VICTIM_LINKS);
+        until(loop, victims.losts == i + 1 - PEERS_VICTIMS);
+        assert_int_equal(victims.last_lost, i + 2 - PEERS_VICTIMS);
     }
     assert_int_equal(thief.lost, 0); /* it may steal from them again */
     node_free(n);

@@ -443,7 +443,7 @@ static void a_gone_worker_is_let_go(void **state)
     expect(&n, "tell:MEMBER close:2 tell:lost:2:worker");
     hear(&n, member(3, MEMBER_GONE, NULL)); /* waits */
     hear(&n, member(4, MEMBER_GONE, "a4")); /* is dialled */
-    expect(&n, "tell:MEMBER tell:MEMBER close:4");
+    expect(&n, "tell:MEMBER close:3 tell:MEMBER close:4");
     assert_int_equal(peers_next_timeout(n.peers), TIME_NEVER);
     hear(&n, member(2, MEMBER_GONE, NULL));
     hear(&n, member(77, MEMBER_GONE, NULL)); /* never heard of */
@@ -464,11 +464,11 @@ static void streams_to_unlisted_workers_last_as_long_as_they_do(void **state)
     ended(&n, 5);
     done(&n);
     hear(&n, members(1, "3@a3?")); /* listed, if only as suspect: it still is what it was */
-    expect(&n, "tell:MEMBERS close:4");
+    expect(&n, "tell:MEMBERS close:4 close:5");
     assert_int_equal(peers_next_timeout(n.peers), TIME_NEVER);
     ended(&n, 3);
     ended(&n, 2); /* is not dialled again */
-    expect(&n, "tell:lost:3:worker tell:lost:2:worker");
+    expect(&n, "tell:lost:3:worker close:2 tell:lost:2:worker");
     pass(&n);
     expect(&n, "dial:3@a3");
     assert_int_equal(peers_next_timeout(n.peers), TIME_NEVER);
@@ -490,7 +490,7 @@ static void a_worker_that_moved_is_dialled_where_it_listens_now(void **state)
     ended(&n, 3);
     done(&n);
     hear(&n, members(3, "2@b2", "3@b3", "4@b4"));
-    expect(&n, "tell:MEMBERS close:2 tell:lost:2:worker dial:2@b2 dial:3@b3 close:4 dial:4@b4");
+    expect(&n, "tell:MEMBERS close:2 tell:lost:2:worker dial:2@b2 close:3 dial:3@b3 close:4 dial:4@b4");
     ended(&n, 3); /* another place: the delays begin anew */
     assert_true(pass(&n) <= BACKOFF_MIN_US);
     expect(&n, "dial:3@b3");
@@ -651,12 +651,12 @@ static void a_victim_that_cannot_be_reached_is_lost(void **state)
     hear(&n, members(1, "5@a5"));
     send(&n, MSG_STEAL_REQUEST, 5, 1);
     ended(&n, 5); /* refused, say */
-    expect(&n, "tell:MEMBERS dial:5@a5 tell:lost:5:worker");
+    expect(&n, "tell:MEMBERS dial:5@a5 close:5 tell:lost:5:worker");
     assert_int_equal(peers_next_timeout(n.peers), TIME_NEVER); /* nobody dials it for nothing */
     send(&n, MSG_STEAL_REQUEST, 5, 2);
     opened(&n, 5);
     ended(&n, 5);
-    expect(&n, "dial:5@a5 send:request2:5 tell:lost:5:worker");
+    expect(&n, "dial:5@a5 send:request2:5 close:5 tell:lost:5:worker");
     assert_int_equal(peers_next_timeout(n.peers), TIME_NEVER);
     end(&n);
 }
