@@ -62,9 +62,12 @@ struct tail {
     bool workers;         /* both are: then there may be two */
     int64_t from_us;      /* and does not arrive before */
     bool all;             /* what has arrived and waits for its receiver, too */
+    bool events_only;     /* no messages */
     bool ups, losts;      /* the word of its beginning, and of its end, too */
     bool beginning;       /* set when the word of its beginning is among it */
     uint32_t peer;        /* set when that of its end was: the name that the receiver knows the sender by */
+    uint32_t endings;     /* how many of those were in b->endings */
+    uint32_t named;       /* events of the stream that the receiver knows by this name alone; 0: of any */
 };
 
 static struct tail tail_of(const struct endpoint *from, const struct endpoint *to, enum peers_side side)
@@ -95,12 +98,22 @@ static bool is_in_tail(void *arg, const struct delivery *d)
     if (d->from != t->from || d->to != t->to || d->at_us < t->from_us || (d->waited && !t->all))
         return false;
     if (!event)
-        return msg_is_wire(&d->m) && is_on(t, &d->m);
-    if (side_of(&d->m) != t->side)
+        return !t->events_only && msg_is_wire(&d->m) && is_on(t, &d->m);
+    if (side_of(&d->m) != t->side || (t->named && d->m.peer != t->named))
         return false;
     t->beginning |= is_up;
-    t->peer = is_up ? t->peer : d->m.peer;
-    return is_up ? t->ups : t->losts;
+    if (is_up || !t->losts)
+        return is_up && t->ups;
+    t->peer = d->m.peer;
+    t->endings += (d->m.reserved & STREAM_ENDING) != 0;
+    return true;
+}
+
+/* What was withdrawn of those. */
+static void forget_endings(struct bus *b, const struct tail *t)
+{
+    for (uint32_t i = 0; i < t->endings; i++)
+        CHECK(forget_ending(b, t->to, t->from, t->side));
 }
 
 static void push_event(struct bus *b, enum msg_type type, const struct endpoint *from,
@@ -137,9 +150,10 @@ static void see_end(struct bus *b, struct endpoint *at, struct endpoint *with, i
     /* What has no delay goes before whatever else is due at its time. */
     tail.from_us = delay_us > 0 ? b->now_us + delay_us + 1 : b->now_us;
     queue_withdraw(&b->queue, is_in_tail, &tail);
-    if (!tail.peer)
+    if (tail.endings == 0)
         return;
-    CHECK(forget_ending(b, at->number, with->number, PEERS_ACCEPTED));
+    CHECK(tail.endings == 1);
+    forget_endings(b, &tail);
     push_lost(b, with, at, tail.peer, PEERS_ACCEPTED, delay_us);
 }
 
@@ -250,16 +264,20 @@ static void break_stream_unseen(struct bus *b, struct endpoint *x, struct endpoi
                to_y.beginning ? bus_delay(b, x, y, NULL) : y_hears_us - b->now_us);
 }
 
-/* e closes its stream, and hears nothing of it any more; the other end gets what was sent. */
+/* e closes its stream, and hears nothing of it any more; the other end gets what was sent. By now another process may listen
+ * there, which e knows by another name: its stream is left alone. */
 static void close_stream(struct bus *b, struct endpoint *e, uint32_t peer)
 {
     struct endpoint *y = endpoint(b, bus_endpoint(b, (node_id_t){peer}));
     struct tail to_e = tail_of(y, e, PEERS_DIALLED);
+    bool open = y->node.v == peer && bus_has_dialled(e, y);
 
     to_e.all = to_e.ups = to_e.losts = true;
+    to_e.events_only = !open;
+    to_e.named = peer;
     queue_withdraw(&b->queue, is_in_tail, &to_e);
-    forget_ending(b, e->number, y->number, PEERS_DIALLED);
-    if (!bus_has_dialled(e, y))
+    forget_endings(b, &to_e);
+    if (!open)
         return;
     unlink_stream(b, e, y);
     push_lost(b, e, y, bus_peer_number(y, e), PEERS_ACCEPTED, bus_delay(b, e, y, NULL));
@@ -280,8 +298,7 @@ static void drop_older(struct bus *b, struct endpoint *e, uint32_t peer, uint32_
             push_lost(b, e, x, bus_peer_number(x, e), PEERS_DIALLED, 0);
         }
         queue_withdraw(&b->queue, is_in_tail, &to_e);
-        while (forget_ending(b, e->number, i, PEERS_ACCEPTED))
-            continue;
+        forget_endings(b, &to_e);
     }
 }
 
