@@ -164,6 +164,18 @@ static void note_watch(struct cluster *c, uint32_t ep, struct cluster_job *j, jo
     j->watched = true;
 }
 
+/* Protocol 10. Another cluster's epochs begin anew. */
+static void expect_newer(struct cluster *c, uint32_t ep, const struct msg_joined *m)
+{
+    struct cluster_worker *w = cluster_worker_of(c, ep);
+    struct cluster_joined *last = w ? &w->joined : &cluster_dist_of(c, ep)->joined;
+
+    if (last->cluster == m->cluster && m->central_epoch < last->epoch)
+        cluster_fail(c, INVARIANT_EPOCHS, "%u joins a central of epoch %u, and joined one of epoch %u before",
+                     ep, m->central_epoch, last->epoch);
+    *last = (struct cluster_joined){m->cluster, m->central_epoch};
+}
+
 void cluster_on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, const struct msg *m)
 {
     struct cluster *c = arg;
@@ -181,6 +193,8 @@ void cluster_on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, 
         expect_reservation(c, to, from, &m->task_request);
     for (uint32_t i = 0; m->type == MSG_WATCH && i < c->jobs_n; i++)
         note_watch(c, to, c->jobs[i], m->watch.job);
+    if (m->type == MSG_JOINED)
+        expect_newer(c, to, &m->joined);
     if (m->type == MSG_SET_POLICY)
         c->operator.asks = m->set_policy.client;
     if (m->type == MSG_RECOVERED && to == c->central_ep)

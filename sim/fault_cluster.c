@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A central that lost its state leaves so much room between ids. */
 #define CLUSTER_NODES_MAX 200u
@@ -35,7 +36,7 @@ static struct policy policy_of(const struct cluster_config *c)
     return p;
 }
 
-static void start_central(struct cluster *c)
+static void start_central_of(struct cluster *c, uint32_t epoch)
 {
     const struct bus_role fns = {.step = step_central, .next_timeout = next_central};
     struct central_config cc;
@@ -45,7 +46,7 @@ static void start_central(struct cluster *c)
     /* Longer than anything fails: some node that had an id comes first. */
     cc.ids_wait_us = c->emptied ? 600 * US_PER_S : 0;
     cc.nodes_max = CLUSTER_NODES_MAX;
-    cc.epoch = ++c->central_epoch;
+    cc.epoch = epoch;
     cc.policy = policy_of(&c->config);
     cc.history.cutoff_fixed = !c->config.cutoff_computed;
     cc.history.min_jobs = 3;
@@ -66,6 +67,12 @@ static void start_central(struct cluster *c)
     bus_start(c->bus, c->central_ep, &fns, c->central);
     c->recovered = false;
     cluster_store_replay(c, &c->store);
+}
+
+static void start_central(struct cluster *c)
+{
+    c->central_us = TIME_NEVER;
+    start_central_of(c, ++c->central_epoch);
 }
 
 static void start_dist(struct cluster *c, struct cluster_dist *d, uint32_t number)
@@ -95,6 +102,7 @@ static void start_dist(struct cluster *c, struct cluster_dist *d, uint32_t numbe
     blob_drop(dc.name);
     blob_drop(dc.addr);
     d->alive = true;
+    d->joined = (struct cluster_joined){0};
     d->start_us = TIME_NEVER;
     bus_start(c->bus, d->ep, &fns, &d->d);
     cluster_store_replay(c, &d->store);
@@ -110,7 +118,7 @@ static void start_worker(struct cluster *c, uint32_t i)
     worker_config_init(&wc);
     snprintf(name, sizeof name, "w%u", i + 1);
     wc.name = blob_str(name);
-    wc.addr = blob_str("w");
+    wc.addr = blob_str(w->addr);
     wc.slots = w->slots;
     if (!w->incarnation)
         w->incarnation = rng_next(&c->rng) | 1;
@@ -123,11 +131,13 @@ static void start_worker(struct cluster *c, uint32_t i)
     blob_drop(wc.name);
     blob_drop(wc.addr);
     w->alive = true;
+    w->joined = (struct cluster_joined){0};
     w->stopping = false;
     w->start_us = TIME_NEVER;
     w->frozen_us = -1;
     w->orphan_us = w->well_us = TIME_NEVER;
     cluster_take_over(c, w);
+    bus_listen(c->bus, w->ep, w->addr);
     bus_start(c->bus, w->ep, &fns, &w->w);
     if (w->attached)
         cluster_tell_attached(c, w);
@@ -144,12 +154,18 @@ static void add_dist(struct cluster *c)
     start_dist(c, d, c->dists_n++);
 }
 
+static void new_address(struct cluster *c, struct cluster_worker *w)
+{
+    snprintf(w->addr, sizeof w->addr, "w:%u", ++c->addrs_n);
+}
+
 uint32_t cluster_add_worker(struct cluster *c, uint32_t slots)
 {
     struct cluster_worker *w = xcalloc(1, sizeof *w);
 
     w->ep = bus_add(c->bus, ROLE_WORKER);
     w->slots = slots;
+    new_address(c, w);
     vec_grow(c->workers, c->workers_n, c->workers_cap);
     w->parked_us = w->stuck_us = w->lease_us = TIME_NEVER;
     c->workers[c->workers_n] = w;
@@ -251,11 +267,13 @@ static int64_t first_start(const struct cluster *c)
         at_us = c->workers[i]->start_us < at_us ? c->workers[i]->start_us : at_us;
     for (uint32_t i = 0; i < c->dists_n; i++)
         at_us = c->dists[i]->start_us < at_us ? c->dists[i]->start_us : at_us;
-    return at_us;
+    return c->central_us < at_us ? c->central_us : at_us;
 }
 
 static void start_again(struct cluster *c)
 {
+    if (c->central_us <= bus_now(c->bus))
+        cluster_restart_central(c);
     for (uint32_t i = 0; i < c->workers_n; i++)
         if (c->workers[i]->start_us <= bus_now(c->bus))
             cluster_restart_worker(c, i);
@@ -709,8 +727,30 @@ void cluster_put_back_journal(struct cluster *c, uint32_t dist, bool lost)
     }
 }
 
+void cluster_move_worker(struct cluster *c, uint32_t worker, uint32_t other)
+{
+    struct cluster_worker *w = c->workers[worker], *o = c->workers[other];
+
+    if (w != o) {
+        memcpy(w->addr, o->addr, sizeof w->addr);
+        w = o;
+    }
+    new_address(c, w);
+}
+
+void cluster_older_central(struct cluster *c, int64_t until_us)
+{
+    if (bus_runs(c->bus, c->central_ep))
+        cluster_kill_central(c);
+    central_free(c->central);
+    c->central_us = until_us;
+    c->store.full_until_us = until_us;
+    start_central_of(c, (uint32_t)rng_below(&c->net.rng, c->central_epoch));
+}
+
 void cluster_kill_central(struct cluster *c)
 {
+    c->central_us = TIME_NEVER;
     bus_kill(c->bus, c->central_ep);
     cluster_store_crash(c, &c->store);
 }

@@ -41,7 +41,8 @@
     X(ORPHANS, "orphans", "what nobody waits for any more ends a lease later")                               \
     X(STARTS, "starts", "what a worker could not start spends no retry, and loses no task")                  \
     X(SERVICE, "service", "a quarter of the workers, or one, leave service at once; who is well is back")    \
-    X(NUMBERS, "numbers", "no two jobs are given the same number, whatever became of the journals")
+    X(NUMBERS, "numbers", "no two jobs are given the same number, whatever became of the journals")          \
+    X(EPOCHS, "epochs", "no node joins a central that is older than one which it joined before")
 
 enum invariant {
 #define X(name, text, help) INVARIANT_##name,
@@ -155,8 +156,16 @@ struct cluster_net {
     uint32_t breaks_n, breaks_cap;
 };
 
+/* The last central that a process has joined. */
+struct cluster_joined {
+    uint64_t cluster;
+    uint32_t epoch;
+};
+
 struct cluster_worker {
     struct worker w;
+    char addr[24]; /* where its next process listens */
+    struct cluster_joined joined;
     uint32_t ep, slots;
     bool alive, stopping;
     bool attached; /* an executor, which is there again as soon as the worker is */
@@ -176,6 +185,7 @@ struct cluster_worker {
 
 struct cluster_dist {
     struct dist d;
+    struct cluster_joined joined;
     uint32_t ep;
     bool alive;
     uint16_t life;
@@ -193,6 +203,9 @@ struct cluster {
     struct central *central;
     uint32_t central_ep;
     uint32_t central_epoch;
+    int64_t
+        central_us; /* when the right one starts: one runs that was replaced; TIME_NEVER: it is the right one */
+    uint32_t addrs_n;     /* addresses of workers, so far */
     bool recovered;       /* it has read its journal */
     uint32_t startless_n; /* how often a worker became unable to start anything */
     bool emptied;         /* it has lost it once */
@@ -276,6 +289,11 @@ void cluster_kill_central(struct cluster *c);
 void cluster_restart_central(struct cluster *c);
 /* Without it. */
 void cluster_empty_central(struct cluster *c);
+/* Until then one runs that was replaced before it had read what the right one has written, and can write nothing. */
+void cluster_older_central(struct cluster *c, int64_t until_us);
+/* A worker's next process listens at another address; with `other`, at the one that that worker has now, which goes elsewhere
+ * with its own next process. */
+void cluster_move_worker(struct cluster *c, uint32_t worker, uint32_t other);
 /* An executor of CLUSTER_APP attaches to that worker, or goes with all it runs. */
 #define CLUSTER_APP "app"
 void cluster_attach(struct cluster *c, uint32_t worker, bool on);

@@ -244,19 +244,6 @@ static void crash_clients(struct run *run)
     cluster_prolong_orphans(run->c);
 }
 
-static void crash_central(struct run *run)
-{
-    struct cluster *c = run->c;
-    bool runs = bus_runs(c->bus, c->central_ep);
-
-    if (runs)
-        vanish(run, c->central_ep);
-    if (runs && rng_below(&run->rng, 2))
-        cluster_kill_central(c);
-    else
-        cluster_restart_central(c);
-}
-
 static void crash_agent(struct run *run, uint32_t worker)
 {
     struct cluster *c = run->c;
@@ -268,6 +255,33 @@ static void crash_agent(struct run *run, uint32_t worker)
     if (!c->workers[worker]->alive &&
         rng_below(&run->rng, 2)) /* or with the next such fault, or when everything heals */
         cluster_return_agent(c, worker);
+}
+
+static void move_worker(struct run *run, uint32_t worker)
+{
+    struct cluster *c = run->c;
+    uint32_t other = rng_below(&run->rng, 3) ? worker : (uint32_t)rng_below(&run->rng, c->workers_n);
+
+    cluster_move_worker(c, worker, other);
+    if (other != worker)
+        crash_worker(run, other);
+    if (rng_below(&run->rng, 2))
+        crash_worker(run, worker);
+    else
+        crash_agent(run, worker);
+}
+
+static void crash_central(struct run *run)
+{
+    struct cluster *c = run->c;
+    bool runs = bus_runs(c->bus, c->central_ep);
+
+    if (runs)
+        vanish(run, c->central_ep);
+    if (runs && rng_below(&run->rng, 2))
+        cluster_kill_central(c);
+    else
+        cluster_restart_central(c);
 }
 
 static struct cluster_store *random_store(struct run *run)
@@ -441,6 +455,13 @@ static void inject(struct run *run, enum fault_kind kind)
         break;
     case FAULT_COPY:
         put_back_journal(run, (uint32_t)rng_below(&run->rng, c->dists_n));
+        break;
+    case FAULT_ADDRESS:
+        move_worker(run, worker);
+        break;
+    case FAULT_OLDER:
+        if (bus_runs(c->bus, c->central_ep))
+            cluster_older_central(c, within(run, 10));
         break;
     case FAULT_TABLES:
     case FAULT_ESTIMATES: /* from the start on */
@@ -628,7 +649,7 @@ static void heal(struct run *run)
 {
     struct cluster *c = run->c;
 
-    if (!bus_runs(c->bus, c->central_ep))
+    if (!bus_runs(c->bus, c->central_ep) || c->central_us != TIME_NEVER)
         cluster_restart_central(c);
     for (uint32_t i = 0; i < c->dists_n; i++)
         if (!c->dists[i]->alive)

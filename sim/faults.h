@@ -38,7 +38,9 @@
     X(POLICY, "policy", "an operator changes the policy, whatever runs")                                     \
     X(EMPTY, "empty", "central loses its state and starts with nothing, once in a run")                      \
     X(STARTLESS, "startless", "for seconds a worker can start nothing; some jobs can be started nowhere")    \
-    X(COPY, "copy", "a dist goes on with an old copy of its journal, or without it")
+    X(COPY, "copy", "a dist goes on with an old copy of its journal, or without it")                         \
+    X(ADDRESS, "address", "workers come back at other addresses, which others may have had before")          \
+    X(OLDER, "older", "for seconds a central answers that was replaced and does not know it")
 
 enum fault_kind {
 #define X(name, text, help) FAULT_##name,
