@@ -385,6 +385,24 @@ static void change_policy(struct run *run)
     policy_choice_drop(c);
 }
 
+static void older_central(struct run *run)
+{
+    if (bus_runs(run->c->bus, run->c->central_ep))
+        cluster_older_central(run->c, within(run, 10));
+}
+
+static void empty_central(struct run *run)
+{
+    if (!run->c->emptied)
+        cluster_empty_central(run->c);
+}
+
+static void stop_worker(struct run *run, uint32_t worker)
+{
+    if (run->c->workers[worker]->alive)
+        cluster_stop_worker(run->c, worker, rng_below(&run->rng, 2));
+}
+
 static void inject(struct run *run, enum fault_kind kind)
 {
     struct cluster *c = run->c;
@@ -418,8 +436,7 @@ static void inject(struct run *run, enum fault_kind kind)
         crash_central(run);
         break;
     case FAULT_STOP:
-        if (c->workers[worker]->alive)
-            cluster_stop_worker(c, worker, rng_below(&run->rng, 2));
+        stop_worker(run, worker);
         break;
     case FAULT_JOIN:
         cluster_add_worker(c, 1 + (uint32_t)rng_below(&run->rng, 3));
@@ -440,8 +457,7 @@ static void inject(struct run *run, enum fault_kind kind)
         cluster_attach(c, worker, !c->workers[worker]->attached);
         break;
     case FAULT_EMPTY:
-        if (!c->emptied)
-            cluster_empty_central(c);
+        empty_central(run);
         break;
     case FAULT_STARTLESS:
         c->workers[worker]->startless_us = within(run, 20);
@@ -460,8 +476,7 @@ static void inject(struct run *run, enum fault_kind kind)
         move_worker(run, worker);
         break;
     case FAULT_OLDER:
-        if (bus_runs(c->bus, c->central_ep))
-            cluster_older_central(c, within(run, 10));
+        older_central(run);
         break;
     case FAULT_TABLES:
     case FAULT_ESTIMATES: /* from the start on */
