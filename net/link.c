@@ -680,7 +680,9 @@ static void stream_over(struct link *k)
         k->state = LINK_IDLE;
         if (!ls->fns.failed)
             retry_later(k);
-        else if (!was_up)
+        else
+            next_addr(k); /* link_addr tells where the peer is looked for next */
+        if (ls->fns.failed && !was_up)
             ls->fns.failed(ls->arg, k); /* k may be gone then */
     }
     if (was_up) {
