@@ -56,9 +56,8 @@ static enum job_state state_of(const struct long_job *j)
 /* -1: it has not started, or that is not known. */
 static int64_t task_wait_us(const struct long_task *t)
 {
-    bool started = task_state_final(t->state) || t->state == TASK_RUNNING;
 
-    return started && t->wait_us > 0 ? t->wait_us : -1;
+    return !task_state_before(t->state) && t->wait_us > 0 ? t->wait_us : -1;
 }
 
 void central_job_view(const struct central *c, const struct long_job *j, int64_t now_us, struct job_view *v)

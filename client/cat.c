@@ -51,7 +51,7 @@ struct starting {
     int err;
 };
 
-static bool has_started(const struct api_task *t) { return t->state >= TASK_RUNNING && t->worker; }
+static bool has_started(const struct api_task *t) { return !task_state_before(t->state) && t->worker; }
 
 static int look(struct starting *w)
 {

@@ -102,7 +102,7 @@ static int answer_taken(void)
 /* The jobs of `hawk up` end with it; without any there is nothing to lose. */
 static int confirm_embedded(const struct down *d)
 {
-    const struct hawk_job_query q = {.states = 1u << JOB_PENDING | 1u << JOB_WAITING | 1u << JOB_RUNNING};
+    const struct hawk_job_query q = {.states = JOB_STATES_UNFINISHED};
     struct api_list_jobs_reply jobs;
     int err = hawk_list_jobs(d->s.h, &q, &jobs);
     uint32_t n = jobs.jobs_n;

@@ -631,11 +631,10 @@ struct job_list {
 /* Adds what one dist has, page by page, as far as the query wants, and one more, which says that there are more. */
 static int list_one(struct hawk *h, struct channel *ch, const struct hawk_job_query *q, struct job_list *to)
 {
-    const uint32_t final = 1u << JOB_DONE | 1u << JOB_FAILED | 1u << JOB_CANCELLED;
     bool filtered = q->states || q->name || q->user;
     struct api_list_jobs_request r = {
         .limit = !filtered && q->limit && q->limit < API_JOBS_DEFAULT ? q->limit + 1 : 0,
-        .unfinished_only = q->states && (q->states & final) == 0};
+        .unfinished_only = q->states && (q->states & JOB_STATES_FINAL) == 0};
     uint32_t kept = 0;
     for (bool more = true; more && (!q->limit || kept <= q->limit);) {
         struct api_list_jobs_reply page;

@@ -113,11 +113,10 @@ int selection_parse(struct selection *s, int argc, char *const *argv, char *why,
 
 int selection_resolve(struct selection *s, struct hawk *h, const char *user)
 {
-    const uint32_t unfinished = 1u << JOB_PENDING | 1u << JOB_WAITING | 1u << JOB_RUNNING;
     int err = 0;
     for (int what = 0; !err && what < 2; what++) {
         bool last = what == 0;
-        struct hawk_job_query q = {.limit = last, .states = last ? 0 : unfinished, .user = user};
+        struct hawk_job_query q = {.limit = last, .states = last ? 0 : JOB_STATES_UNFINISHED, .user = user};
         struct api_list_jobs_reply reply;
         if (last ? !s->last : !s->all)
             continue;

@@ -439,14 +439,14 @@ void on_long_task(struct step *s, const struct msg *m)
         return;
     if (state == t->state && l->id.attempt == t->attempt && l->worker.v == t->worker)
         return;
-    if (l->id.attempt != t->attempt || state < TASK_RUNNING)
+    if (l->id.attempt != t->attempt || task_state_before(state))
         t->started = 0;
     t->attempt = l->id.attempt;
     if (l->worker.v != 0)
         t->worker = l->worker.v;
-    if (state < TASK_RUNNING)
+    if (task_state_before(state))
         task_set_state(s, job, l->id.task, state, NULL);
-    else if (state == TASK_RUNNING)
+    else if (!task_state_final(state))
         task_started(s, job, l->id.task, l->run_us);
     else
         task_finish(s, job, l->id.task,

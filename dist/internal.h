@@ -132,7 +132,9 @@ static inline void job_begun_before(struct dist_job *job)
 }
 static inline uint32_t job_unfinished_tasks(const struct dist_job *job)
 {
-    return job->in[TASK_WAITING] + job->in[TASK_PLACED] + job->in[TASK_LAUNCHED] + job->in[TASK_RUNNING];
+#define X(name, text, phase) +((phase) == PHASE_FINAL ? 0 : job->in[name])
+    return 0 TASK_STATES(X);
+#undef X
 }
 
 /* ---- tasks.c: late binding and completions ---- */

@@ -128,7 +128,7 @@ static void job_event(struct step *s, const struct dist_job *job)
 
 void job_set_state(struct step *s, struct dist_job *job, enum job_state to)
 {
-    static const uint8_t moves[JOB_STATE_COUNT] = {
+    static const uint32_t moves[JOB_STATE_COUNT] = {
         [JOB_PENDING] = 1 << JOB_WAITING | 1 << JOB_DONE | 1 << JOB_FAILED | 1 << JOB_CANCELLED,
         [JOB_WAITING] =
             1 << JOB_PENDING | 1 << JOB_RUNNING | 1 << JOB_DONE | 1 << JOB_FAILED | 1 << JOB_CANCELLED,
@@ -471,28 +471,32 @@ void job_try_accept(struct step *s, struct dist_job *job)
     job_accept(s, job);
 }
 
-static const enum job_state unfinished[] = {JOB_PENDING, JOB_WAITING, JOB_RUNNING};
-
 void jobs_accept_durable(struct step *s)
 {
-    for (unsigned i = 0; i < sizeof unfinished / sizeof *unfinished; i++)
-        list_foreach(&s->d->jobs[unfinished[i]], node, nxt) {
+    for (unsigned state = 0; state < JOB_STATE_COUNT; state++) {
+        if (job_state_final(state))
+            continue;
+        list_foreach(&s->d->jobs[state], node, nxt) {
             struct dist_job *job = container_of(node, struct dist_job, in_state);
 
             if (job->journalled && !job->journalling)
                 job_accept(s, job);
         }
+    }
 }
 
 bool jobs_journalling(const struct dist *d)
 {
-    for (unsigned i = 0; i < sizeof unfinished / sizeof *unfinished; i++)
-        list_foreach(&d->jobs[unfinished[i]], node, nxt) {
+    for (unsigned state = 0; state < JOB_STATE_COUNT; state++) {
+        if (job_state_final(state))
+            continue;
+        list_foreach(&d->jobs[state], node, nxt) {
             const struct dist_job *job = container_of(node, struct dist_job, in_state);
 
             if (job->journalling)
                 return true;
         }
+    }
     return false;
 }
 

@@ -21,12 +21,14 @@ static const char *const class_texts[] = {JOB_CLASSES(X)};
 static const char *const tag_texts[] = {CLASS_TAGS(X)};
 static const char *const why_texts[] = {CLASS_WHYS(X)};
 static const char *const outcome_texts[] = {OUTCOMES(X)};
-static const char *const task_state_texts[] = {TASK_STATES(X)};
-static const char *const job_state_texts[] = {JOB_STATES(X)};
 static const char *const member_state_texts[] = {MEMBER_STATES(X)};
 static const char *const node_change_texts[] = {NODE_CHANGES(X)};
 static const char *const policy_scope_texts[] = {POLICY_SCOPES(X)};
 static const char *const policy_origin_texts[] = {POLICY_ORIGINS(X)};
+#undef X
+#define X(name, text, phase) text,
+static const char *const task_state_texts[] = {TASK_STATES(X)};
+static const char *const job_state_texts[] = {JOB_STATES(X)};
 #undef X
 
 #define TEXT_OF(table, v) ((unsigned)(v) < sizeof(table) / sizeof *(table) ? (table)[v] : "?")

@@ -59,22 +59,38 @@ bool node_name_reserved(const char *name);
       "not-started") /* code: 127 no such program; 126 not executable, or no worker could start it (START_WORKERS_MAX) */ \
     X(OUTCOME_CANCELLED, "cancelled")                                                                                     \
     X(OUTCOME_LOST, "lost") /* its worker disappeared and no retry was left */
+/* The phase of each state of a task or job. A new state is appended, whatever its phase is: states have no order.
+ * Code that means a phase asks for it (task_state_final), and never compares states by size. */
+enum state_phase {
+    PHASE_BEFORE, /* nothing of it has started */
+    PHASE_RUNS,   /* it, or a task of it, has started */
+    PHASE_FINAL,  /* it has ended, and leaves this state no more */
+};
+/* X(constant, text, phase). The second list of each is empty but in tests, which append states there. */
+#ifndef TASK_STATES_NEXT
+#define TASK_STATES_NEXT(X)
+#endif
 #define TASK_STATES(X)                                                                                       \
-    X(TASK_WAITING, "waiting")   /* not launched: no worker has it */                                        \
-    X(TASK_PLACED, "placed")     /* long: in one worker's queue */                                           \
-    X(TASK_LAUNCHED, "launched") /* sent to a worker that has a slot for it */                               \
-    X(TASK_RUNNING, "running")                                                                               \
-    X(TASK_DONE, "done")                                                                                     \
-    X(TASK_FAILED, "failed")                                                                                 \
-    X(TASK_CANCELLED, "cancelled")                                                                           \
-    X(TASK_LOST, "lost")
+    X(TASK_WAITING, "waiting", PHASE_BEFORE)   /* not launched: no worker has it */                          \
+    X(TASK_PLACED, "placed", PHASE_BEFORE)     /* long: in one worker's queue */                             \
+    X(TASK_LAUNCHED, "launched", PHASE_BEFORE) /* sent to a worker that has a slot for it */                 \
+    X(TASK_RUNNING, "running", PHASE_RUNS)                                                                   \
+    X(TASK_DONE, "done", PHASE_FINAL)                                                                        \
+    X(TASK_FAILED, "failed", PHASE_FINAL)                                                                    \
+    X(TASK_CANCELLED, "cancelled", PHASE_FINAL)                                                              \
+    X(TASK_LOST, "lost", PHASE_FINAL)                                                                        \
+    TASK_STATES_NEXT(X)
+#ifndef JOB_STATES_NEXT
+#define JOB_STATES_NEXT(X)
+#endif
 #define JOB_STATES(X)                                                                                        \
-    X(JOB_PENDING, "pending") /* long, and central has not journalled it yet */                              \
-    X(JOB_WAITING, "waiting") /* no task has started */                                                      \
-    X(JOB_RUNNING, "running")                                                                                \
-    X(JOB_DONE, "done")                                                                                      \
-    X(JOB_FAILED, "failed")                                                                                  \
-    X(JOB_CANCELLED, "cancelled")
+    X(JOB_PENDING, "pending", PHASE_BEFORE) /* long, and central has not journalled it yet */                \
+    X(JOB_WAITING, "waiting", PHASE_BEFORE) /* no task has started */                                        \
+    X(JOB_RUNNING, "running", PHASE_RUNS)                                                                    \
+    X(JOB_DONE, "done", PHASE_FINAL)                                                                         \
+    X(JOB_FAILED, "failed", PHASE_FINAL)                                                                     \
+    X(JOB_CANCELLED, "cancelled", PHASE_FINAL)                                                               \
+    JOB_STATES_NEXT(X)
 #define MEMBER_STATES(X)                                                                                         \
     X(MEMBER_UP, "up")                                                                                           \
     X(MEMBER_SUSPECT,                                                                                            \
@@ -111,13 +127,29 @@ enum job_class { JOB_CLASSES(X) CLASS_COUNT };
 enum class_tag { CLASS_TAGS(X) TAG_COUNT };
 enum class_why { CLASS_WHYS(X) WHY_COUNT };
 enum outcome { OUTCOMES(X) OUTCOME_COUNT };
-enum task_state { TASK_STATES(X) TASK_STATE_COUNT };
-enum job_state { JOB_STATES(X) JOB_STATE_COUNT };
 enum member_state { MEMBER_STATES(X) MEMBER_STATE_COUNT };
 enum drain { DRAINS(X) DRAIN_COUNT };
 enum node_change { NODE_CHANGES(X) CHANGE_COUNT };
 enum payload_kind { PAYLOAD_KINDS(X) PAYLOAD_COUNT };
 #undef X
+#define X(name, text, phase) name,
+enum task_state { TASK_STATES(X) TASK_STATE_COUNT };
+enum job_state { JOB_STATES(X) JOB_STATE_COUNT };
+#undef X
+_Static_assert((int)TASK_STATE_COUNT <= 32 && (int)JOB_STATE_COUNT <= 32, "a set of states is 32 bits");
+/* Sets of states: 1u << state for each. */
+enum {
+#define X(name, text, phase) | ((phase) == PHASE_FINAL ? 1u << name : 0u)
+    TASK_STATES_FINAL = 0u TASK_STATES(X),
+    JOB_STATES_FINAL = 0u JOB_STATES(X),
+#undef X
+#define X(name, text, phase) | ((phase) == PHASE_BEFORE ? 1u << name : 0u)
+    TASK_STATES_BEFORE = 0u TASK_STATES(X),
+#undef X
+#define X(name, text, phase) | ((phase) != PHASE_FINAL ? 1u << name : 0u)
+    JOB_STATES_UNFINISHED = 0u JOB_STATES(X),
+#undef X
+};
 
 const char *role_text(enum role v);
 const char *class_text(enum job_class v);
@@ -132,8 +164,11 @@ const char *node_change_text(enum node_change v);
 /* A run time as its owner believes it, who has known the job for known_us: nothing has run for longer. Two machines' clocks
  * may differ by a hundredth, and a second. */
 int64_t run_us_credible(int64_t run_us, int64_t known_us);
-static inline bool task_state_final(enum task_state s) { return s >= TASK_DONE; }
-static inline bool job_state_final(enum job_state s) { return s >= JOB_DONE; }
+/* Of any number, also one that is no state: that is in no phase. */
+static inline bool state_in(uint32_t set, unsigned state) { return state < 32 && (set >> state & 1); }
+static inline bool task_state_final(enum task_state s) { return state_in(TASK_STATES_FINAL, s); }
+static inline bool task_state_before(enum task_state s) { return state_in(TASK_STATES_BEFORE, s); }
+static inline bool job_state_final(enum job_state s) { return state_in(JOB_STATES_FINAL, s); }
 
 /* ---- The cluster's policy: central owns it and pushes it to every dist and worker. ---- */
 
