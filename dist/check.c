@@ -95,7 +95,9 @@ static void check_alive(const struct dist *d, const struct dist_job *job)
     CHECK(job_unfinished_tasks(job) > 0 || (job->settling && !d->joined));
     CHECK((job->hand != HAND_NONE) == !list_empty(&job->in_central));
     CHECK(job->central_n == 0 || job->hand != HAND_NONE);
-    CHECK(!job->held_back || (job->hand == HAND_PENDING && !job->offered && !job->changing));
+    CHECK(job->hand != HAND_OFFERED || job->offers > 0);
+    CHECK(job->hand != HAND_RECORDING || job->journalled);
+    CHECK(job->hand != HAND_HELD_BACK || ((job->desc->flags & JOB_AT_MOST_ONCE) && job->journalled));
     CHECK(job->unlaunched == 0 || !job->cancelling);
     CHECK(!job->starved || !list_empty(&job->in_pool));
     CHECK(list_empty(&job->in_unattended) || (job->watchers == 0 && !(job->desc->flags & JOB_DETACHED)));

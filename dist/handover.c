@@ -10,6 +10,50 @@
 /* What a task ends with that central would never run: like a program that cannot be executed. */
 #define CODE_NOT_EXECUTABLE 126
 
+/* ---- Moves ---- */
+
+const char *hand_name(enum hand_over hand)
+{
+#define X(name) #name,
+    static const char *const names[] = {HAND_OVERS(X)};
+#undef X
+
+    return (unsigned)hand < HAND_OVER_COUNT ? names[hand] : "?";
+}
+
+/* The table. Who comes from where is in the comment of enum hand_over. */
+#define TO(name) (1u << HAND_##name)
+static const uint16_t moves[HAND_OVER_COUNT] = {
+    /* hand_over, hand_ask, hand_claim, hand_recover */
+    [HAND_NONE] = TO(READY) | TO(ASKED) | TO(ACCEPTED) | TO(UNSURE),
+    /* answered; take_back */
+    [HAND_ASKED] = TO(ACCEPTED) | TO(NONE),
+    /* hand_journalled, hold_back; central's word: accepted, unaccepted, take_back */
+    [HAND_RECORDING] = TO(READY) | TO(HELD_BACK) | TO(ACCEPTED) | TO(NONE),
+    /* change; central's word */
+    [HAND_HELD_BACK] = TO(RECORDING) | TO(READY) | TO(ACCEPTED) | TO(NONE),
+    /* hand_offer, change, hold_back; central's word */
+    [HAND_READY] = TO(READY) | TO(OFFERED) | TO(RECORDING) | TO(HELD_BACK) | TO(ACCEPTED) | TO(NONE),
+    /* hand_offer again, on_long_refused, hand_central_up; central's word */
+    [HAND_OFFERED] = TO(OFFERED) | TO(READY) | TO(UNSURE) | TO(ACCEPTED),
+    /* central's word */
+    [HAND_UNSURE] = TO(READY) | TO(ACCEPTED) | TO(NONE),
+    /* unaccepted */
+    [HAND_ACCEPTED] = TO(READY),
+};
+
+bool hand_may_move(enum hand_over from, enum hand_over to) { return moves[from] >> to & 1; }
+
+static void hand_move(struct step *s, struct dist_job *job, enum hand_over to)
+{
+    CHECK(hand_may_move(job->hand, to));
+    if (job->hand == HAND_NONE)
+        list_push_tail(&s->d->handed, &job->in_central);
+    if (to == HAND_NONE)
+        list_remove(&job->in_central);
+    job->hand = (uint8_t)to;
+}
+
 /* ---- Sending ---- */
 
 struct task_set *hand_tasks(const struct dist_job *job)
@@ -44,24 +88,22 @@ static bool may_offer(const struct step *s, const struct dist_job *job)
     return s->d->central_up && !(s->d->leaving && (job->desc->flags & JOB_AT_MOST_ONCE));
 }
 
-/* What central gets of it is on record first. */
+/* Puts on record what central is to get, which must be durable before central gets it. */
 static void change(struct step *s, struct dist_job *job)
 {
-    job->held_back = false;
-    job->changing = job->journalled;
+    hand_move(s, job, job->journalled ? HAND_RECORDING : HAND_READY);
     journal_change(s, job);
 }
 
-/* Central has nothing of a job at most once, and is offered nothing for now: that is on record, too, since after a
- * restart what central may have had and does not know is lost. Returns whether it is such a job. */
+/* Puts on record that central has nothing of a job at most once, and is offered nothing for now: after a restart, what
+ * central may have had and does not know is lost. Returns whether it is such a job. */
 static bool hold_back(struct step *s, struct dist_job *job)
 {
-    if (!(job->desc->flags & JOB_AT_MOST_ONCE) || job->offered || job->unsure || job->promoted ||
-        !(job->journalled || job->journalling))
+    if (!(job->desc->flags & JOB_AT_MOST_ONCE) || job->hand == HAND_OFFERED || job->hand == HAND_UNSURE ||
+        job->promoted || !(job->journalled || job->journalling))
         return false;
-    if (!job->held_back) {
-        job->held_back = true;
-        job->changing = false;
+    if (job->hand != HAND_HELD_BACK) {
+        hand_move(s, job, HAND_HELD_BACK);
         journal_change(s, job);
     }
     return true;
@@ -72,18 +114,18 @@ void hand_offer(struct step *s, struct dist_job *job)
     struct msg_long_submit *m;
 
     /* What central has and we do not know any more after a restart would run for nobody. */
-    if (job->changing || job->journalling)
+    if (job->hand == HAND_RECORDING || job->hand == HAND_UNSURE || job->journalling)
         return;
     if (!may_offer(s, job)) {
         hold_back(s, job);
         return;
     }
-    if (job->held_back) {
+    if (job->hand == HAND_HELD_BACK) {
         change(s, job);
         return;
     }
-    job->handed_again = job->handed_out;
-    job->handed_out = job->offered = true;
+    hand_move(s, job, HAND_OFFERED);
+    job->offers = job->offers > 0 ? 2 : 1;
     m = &out_add(s->out, MSG_LONG_SUBMIT, NODE_CENTRAL.v)->long_submit;
     m->job = job->id;
     m->desc = job_desc_ref(job->desc);
@@ -113,16 +155,14 @@ static void hand(struct step *s, struct dist_job *job, enum hand_over to, uint16
 {
     CHECK(job->hand == HAND_NONE);
     CHECK(job->unlaunched > 0);
-    job->hand = (uint8_t)to;
+    hand_move(s, job, to);
     job->epoch = epoch;
-    job->held_back = false;
     mark_all(job);
-    list_push_tail(&s->d->handed, &job->in_central);
 }
 
 void hand_over(struct step *s, struct dist_job *job, uint16_t epoch)
 {
-    hand(s, job, HAND_PENDING, epoch);
+    hand(s, job, HAND_READY, epoch);
     /* What is central's must not be ours after a restart: it would run twice. */
     if (may_offer(s, job) || !hold_back(s, job))
         change(s, job);
@@ -132,10 +172,10 @@ void hand_over(struct step *s, struct dist_job *job, uint16_t epoch)
 void hand_journalled(struct step *s, struct dist_job *job, uint64_t token)
 {
     /* An earlier change may say the contrary. */
-    if (!job->changing || token != job->change)
+    if (job->hand != HAND_RECORDING || token != job->change)
         return;
-    job->changing = false;
-    if (job->hand == HAND_PENDING && job->central_n > 0 && !job->cancelling)
+    hand_move(s, job, HAND_READY);
+    if (job->central_n > 0 && !job->cancelling)
         hand_offer(s, job);
 }
 
@@ -143,16 +183,20 @@ void hand_recover(struct step *s, struct dist_job *job, const struct task_set *s
 {
     bool part = !epoch_is_dists(job->epoch);
 
-    job->hand = HAND_PENDING;
+    hand_move(s, job, HAND_UNSURE);
     job->handed_part = part;
-    job->unsure = true;
     if (!part || !set)
         mark_all(job);
     for (uint32_t i = 0; part && set && i < set->n; i++) {
         task_hand(job, set->v[i]);
         job->central_n++;
     }
-    list_push_tail(&s->d->handed, &job->in_central);
+}
+
+void hand_recover_ended(struct step *s, struct dist_job *job)
+{
+    if (job->hand == HAND_UNSURE)
+        hand_move(s, job, HAND_ACCEPTED);
 }
 
 /* What central said of its tasks does not hold any more: they wait. */
@@ -172,9 +216,7 @@ static void forget_states(struct step *s, struct dist_job *job)
 static void take_back(struct step *s, struct dist_job *job)
 {
     forget_states(s, job);
-    job->hand = HAND_NONE;
-    job->held_back = false;
-    list_remove(&job->in_central);
+    hand_move(s, job, HAND_NONE);
     job->central_n = 0;
     for (uint32_t i = job->desc->tasks; i-- > 0;) {
         const struct dist_task *t = &job->tasks[i];
@@ -216,7 +258,7 @@ static void put_watch(struct step *s, const struct dist_job *job)
 void hand_claim(struct step *s, struct dist_job *job, uint16_t epoch)
 {
     hand(s, job, HAND_ACCEPTED, epoch);
-    job->handed_out = true;
+    job->offers = 1;
     job->handed_part = job->central_n < job->desc->tasks;
     if (s->d->central_up)
         put_watch(s, job);
@@ -226,7 +268,7 @@ void hand_claim(struct step *s, struct dist_job *job, uint16_t epoch)
 void hand_ask(struct step *s, struct dist_job *job, uint16_t epoch)
 {
     hand(s, job, HAND_ASKED, epoch);
-    job->handed_out = true;
+    job->offers = 1;
     job->handed_part = !epoch_is_dists(epoch) || job->central_n < job->desc->tasks;
     for (uint32_t i = 0; i < job->desc->tasks; i++)
         job->tasks[i].asked = job->tasks[i].central;
@@ -249,7 +291,7 @@ void hand_cancel(struct step *s, struct dist_job *job)
 {
     if (job->hand == HAND_NONE || job->central_n == 0)
         return;
-    if (!job->handed_out && !job->unsure)
+    if (!hand_may_have(job))
         finish_central_tasks(s, job, OUTCOME_CANCELLED, 0);
     else if (s->d->central_up)
         put_cancel_and_watch(s, job);
@@ -267,11 +309,11 @@ void hand_central_up(struct step *s)
         if (hand_has_timer(job) && heap_in(&job->timer))
             heap_remove(&s->d->timers, &job->timer);
         /* Central may have accepted and run it, and forgotten it since. */
-        if (job->offered && job->desc->flags & JOB_AT_MOST_ONCE)
-            job->unsure = true;
+        if (job->hand == HAND_OFFERED && job->desc->flags & JOB_AT_MOST_ONCE)
+            hand_move(s, job, HAND_UNSURE);
         if (job->cancelling) {
             put_cancel_and_watch(s, job);
-        } else if (job->hand == HAND_PENDING && !job->unsure) {
+        } else if (hand_pending(job) && job->hand != HAND_UNSURE) {
             hand_offer(s, job);
         } else {
             put_watch(s, job);
@@ -312,19 +354,21 @@ void hand_leave(struct step *s)
     list_foreach(&s->d->handed, node, nxt) {
         struct dist_job *job = container_of(node, struct dist_job, in_central);
 
-        if (job->hand == HAND_PENDING && job->central_n > 0 && !job->journalling)
+        if (hand_pending(job) && job->central_n > 0 && !job->journalling)
             hold_back(s, job);
     }
 }
 
 /* ---- What central says ---- */
 
-/* The job that a message of central's is about, when it is of the present epoch; else NULL: stale. */
+/* The job that a message of central's is about, when it is of the present epoch; else NULL: stale, or made up, as it is of a
+ * job that waits for its first record and was never offered. */
 static struct dist_job *handed_job(const struct step *s, job_id_t id, uint16_t epoch)
 {
     struct dist_job *job = job_find(s->d, id);
+    bool known = job && job->hand != HAND_NONE && !job->journalling && !job_state_final(job->state);
 
-    return job && job->hand != HAND_NONE && job->epoch == epoch && !job_state_final(job->state) ? job : NULL;
+    return known && job->epoch == epoch ? job : NULL;
 }
 
 static void promoted(struct step *s, struct dist_job *job)
@@ -344,12 +388,13 @@ static void has_part(struct step *s, struct dist_job *job)
 
 static void accepted(struct step *s, struct dist_job *job)
 {
-    if (job->hand != HAND_PENDING)
+    bool held_back = job->hand == HAND_HELD_BACK;
+
+    if (!hand_pending(job))
         return;
-    job->hand = HAND_ACCEPTED;
-    job->unsure = job->offered = false;
-    if (job->held_back)
-        change(s, job);
+    hand_move(s, job, HAND_ACCEPTED);
+    if (held_back)
+        journal_change(s, job);
     if (job->state == JOB_PENDING)
         job_set_state(s, job, JOB_WAITING);
     if (!epoch_is_dists(job->epoch) && !job->promoted)
@@ -365,8 +410,8 @@ void on_long_accepted(struct step *s, const struct msg *m)
         return;
     accepted(s, job);
     job->unreported_us = s->now + m->long_accepted.unreported_us;
-    if (job->handed_again) {
-        job->handed_again = false;
+    if (job->offers > 1) {
+        job->offers = 1;
         put_watch(s, job);
     }
 }
@@ -374,10 +419,9 @@ void on_long_accepted(struct step *s, const struct msg *m)
 /* Central has nothing of the job after all: what it had is to be handed over once more, from the start. */
 static void unaccepted(struct step *s, struct dist_job *job)
 {
-    job->hand = HAND_PENDING;
+    hand_move(s, job, HAND_READY);
     forget_states(s, job);
     /* It gets less than before: after a restart we must know that the rest has ended. */
-    job->unsure = false;
     if (may_offer(s, job) || !hold_back(s, job))
         change(s, job);
 }
@@ -394,7 +438,8 @@ void on_long_refused(struct step *s, const struct msg *m)
 
     if (!job)
         return;
-    job->offered = false;
+    if (job->hand == HAND_OFFERED)
+        hand_move(s, job, HAND_READY);
     /* A watch may be answered before the job is journalled, and the journal fail. */
     if (job->hand == HAND_ACCEPTED)
         unaccepted(s, job);
@@ -493,7 +538,7 @@ static void answered(struct step *s, struct dist_job *job, int err)
         take_back(s, job);
     } else {
         take_back_asked(job);
-        job->hand = HAND_ACCEPTED;
+        hand_move(s, job, HAND_ACCEPTED);
         if (!err)
             has_part(s, job);
     }
@@ -518,7 +563,10 @@ void on_long_watched(struct step *s, const struct msg *m)
         job_settle(s, job);
     } else if (m->long_watched.err != HAWK_ENOT_FOUND || job->central_n == 0) {
         return;
-    } else if ((job->hand == HAND_ACCEPTED || job->unsure) && job->desc->flags & JOB_AT_MOST_ONCE) {
+    } else if (job->hand == HAND_OFFERED) {
+        return; /* central had nothing before the offer, whose answer is to come */
+    } else if ((job->hand == HAND_ACCEPTED || job->hand == HAND_UNSURE) &&
+               job->desc->flags & JOB_AT_MOST_ONCE) {
         finish_central_tasks(s, job, OUTCOME_LOST, 0); /* it had them, and may have run them */
         job_settle(s, job);
     } else {

@@ -253,16 +253,29 @@ void hand_ask(struct step *s, struct dist_job *job, uint16_t epoch);
 void hand_journalled(struct step *s, struct dist_job *job, uint64_t token);
 /* Read back: central has, or may have, under its epoch, these of its tasks; NULL: all. */
 void hand_recover(struct step *s, struct dist_job *job, const struct task_set *set);
+/* Read back after that: the job has ended. */
+void hand_recover_ended(struct step *s, struct dist_job *job);
 /* The tasks of central's that did not end; NULL stands for all of the job's. */
 struct task_set *hand_tasks(const struct dist_job *job);
 /* Offers it to central, if central can be reached; otherwise when it can. */
 void hand_offer(struct step *s, struct dist_job *job);
-/* A refusal of central's makes it wait, to be offered again by its timer: it is long. The tasks of one that was to
- * be promoted would come back. */
+/* Its tasks wait for central's word. */
+static inline bool hand_pending(const struct dist_job *job) { return HANDS_PENDING >> job->hand & 1; }
+/* Central has something of it, or may have. */
+static inline bool hand_may_have(const struct dist_job *job)
+{
+    return (job->offers > 0 || job->hand == HAND_UNSURE) && job->central_n > 0;
+}
+/* Whether a refusal of central's makes the job wait for its timer, and then be offered again: a long job. The tasks of one
+ * that was to be promoted come back instead. */
 static inline bool hand_has_timer(const struct dist_job *job)
 {
-    return job->hand == HAND_PENDING && (epoch_is_dists(job->epoch) || job->promoted);
+    return hand_pending(job) && (epoch_is_dists(job->epoch) || job->promoted);
 }
+/* "OFFERED" */
+const char *hand_name(enum hand_over hand);
+/* Whether the table has this move. */
+bool hand_may_move(enum hand_over from, enum hand_over to);
 /* A task of it has outlived the cutoff: what was not launched goes to central, if it may. */
 void hand_promote(struct step *s, struct dist_job *job);
 void hand_cancel(struct step *s, struct dist_job *job);

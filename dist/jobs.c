@@ -221,8 +221,7 @@ static bool too_early(const struct step *s, const struct dist_job *job)
 {
     const struct dist *d = s->d;
 
-    return (job->handed_out || job->unsure) && job->central_n > 0 &&
-           (!d->central_up || s->now - d->joined_us < d->cfg.client_grace_us);
+    return hand_may_have(job) && (!d->central_up || s->now - d->joined_us < d->cfg.client_grace_us);
 }
 
 /* Its client has gone, or has moved it to another dist. */
@@ -466,7 +465,7 @@ void on_submit(struct step *s, const struct msg *m)
  * it has a long one: it may still refuse. */
 void job_try_accept(struct step *s, struct dist_job *job)
 {
-    if (job->journalling || (job->hand == HAND_PENDING && s->d->central_up && !s->d->leaving))
+    if (job->journalling || (hand_pending(job) && s->d->central_up && !s->d->leaving))
         return;
     job_accept(s, job);
 }
@@ -507,7 +506,7 @@ void job_journalled(struct step *s, struct dist_job *job, int err)
         return;
     }
     job->journalling = false;
-    if (job->hand == HAND_PENDING)
+    if (hand_pending(job))
         hand_offer(s, job);
     job_try_accept(s, job);
     if (job->submitted && job->hand == HAND_NONE && job->probes_sent == 0 && job->unlaunched > 0)

@@ -34,7 +34,7 @@ static struct try_id whole(const struct dist_job *job)
 static void put_job(struct step *s, struct dist_job *job, bool all)
 {
     struct msg_journal_job *m = &out_add(s->out, MSG_JOURNAL_JOB, 0)->journal_job;
-    bool handed = job->hand != HAND_NONE && !job->held_back;
+    bool handed = job->hand != HAND_NONE && job->hand != HAND_HELD_BACK;
 
     m->job = job->id;
     m->token = ++s->d->token;

@@ -108,8 +108,7 @@ static void ended(struct step *s, struct dist_job *job, const struct msg_journal
         }
     job->settling = false;
     list_remove(&job->in_pool);
-    if (job->hand != HAND_NONE)
-        job->hand = HAND_ACCEPTED;
+    hand_recover_ended(s, job);
     if (m->promoted) {
         job->promoted = true;
         job->class = CLASS_LONG;

@@ -88,12 +88,41 @@ struct dist_app {
     struct dist_pool pool[POOL_COUNT]; /* of the workers that serve it */
 };
 
-/* How far central has a job. */
+/* How far central has a job. hand_move (dist/handover.c) makes every move; it has the table of moves, with the reasons.
+ * Below a line: in these the job is *pending*, its tasks wait here for central's word.
+ *
+ *   state      what central has       on our record  at JOINED                 next
+ *   NONE       nothing                nothing        -                         READY, ASKED, ACCEPTED, UNSURE
+ *   ASKED      what it will tell      its part       LONG_WATCH                ACCEPTED, NONE
+ *   ACCEPTED   its part, durably      its part       LONG_WATCH                READY (it has lost it)
+ *   ---------------------------------------------------------------------------------------------------------
+ *   READY      nothing                its part       LONG_SUBMIT: OFFERED      OFFERED, RECORDING, HELD_BACK
+ *   RECORDING  nothing                on its way     -                         READY when it is durable, HELD_BACK
+ *   HELD_BACK  nothing                nothing        RECORDING                 RECORDING
+ *   OFFERED    its part, or nothing   its part       LONG_SUBMIT again;        ACCEPTED, READY (refused), UNSURE
+ *                                                    at most once: UNSURE
+ *   UNSURE     its part, or nothing   its part       LONG_WATCH                ACCEPTED, READY (it has nothing)
+ *
+ * From every pending state central's word that it has the job leads to ACCEPTED, and a refusal of what was to be promoted to
+ * NONE. A job that is in no journal has no record, and is READY where another one is RECORDING. */
+#define HAND_OVERS(X)                                                                                        \
+    X(NONE)                                                                                                  \
+    X(ASKED)     /* moved here: which of its tasks central has is asked; until it answers, all wait here */  \
+    X(RECORDING) /* that central is to get it is being journalled: it is offered after that */               \
+    X(HELD_BACK) /* at most once: on record as not central's, since it cannot be offered now */              \
+    X(READY)     /* to be offered: central is away, or has refused it, or our journal is to have the job */  \
+    X(OFFERED)   /* the last LONG_SUBMIT is not answered */                                                  \
+    X(UNSURE)    /* read back, or at most once and offered when central went away: central is asked */       \
+    X(ACCEPTED)
 enum hand_over {
-    HAND_NONE,     /* central has nothing of it */
-    HAND_ASKED,    /* moved here: which of its tasks central has is asked; until it answers, all wait here */
-    HAND_PENDING,  /* to be acknowledged by central: its tasks wait here */
-    HAND_ACCEPTED, /* central's, durably */
+#define X(name) HAND_##name,
+    HAND_OVERS(X)
+#undef X
+        HAND_OVER_COUNT
+};
+enum {
+    HANDS_PENDING = 1u << HAND_RECORDING | 1u << HAND_HELD_BACK | 1u << HAND_READY | 1u << HAND_OFFERED |
+                    1u << HAND_UNSURE
 };
 
 /* Why a task could not be started, in the words of its worker. */
@@ -113,12 +142,12 @@ struct dist_job {
     job_id_t id;
     UT_hash_handle hh;
     uint64_t key;    /* the client's name for this submission; 0: none */
-    uint64_t change; /* the token of its last RECORD_CHANGE; meaningful when `changing` */
+    uint64_t change; /* the token of its last RECORD_CHANGE; meaningful in HAND_RECORDING */
     UT_hash_handle hh_key;
     struct list in_state;      /* dist.jobs[] */
     struct list in_all;        /* dist.accepted, once its client knows of it */
     struct list in_pool;       /* starved or crowded of its pool, or dist.settling */
-    struct list in_central;    /* dist.handed: hand_over is not HAND_NONE, unfinished */
+    struct list in_central;    /* dist.handed: hand is not HAND_NONE, and it is unfinished */
     struct list in_unattended; /* dist.unattended: nobody watches it, and somebody is to */
     struct list places;
     struct list messages;   /* dist_message, at most JOB_MESSAGES_MAX */
@@ -164,35 +193,32 @@ struct dist_job {
         first_epoch; /* of its tries in the life that accepted it: EPOCH_FIRST, or later where a client moved it
                              here; it is in the journal under this one */
     uint16_t life;   /* that life */
-    uint16_t own_epoch;   /* of its tries in this life */
-    uint16_t epoch;       /* under which central has it */
-    uint8_t state;        /* enum job_state */
-    uint8_t class;        /* enum job_class */
-    uint8_t why;          /* enum class_why */
-    uint8_t hand;         /* enum hand_over */
+    uint16_t own_epoch; /* of its tries in this life */
+    uint16_t epoch;     /* under which central has it */
+    uint8_t state;      /* enum job_state */
+    uint8_t class;      /* enum job_class */
+    uint8_t why;        /* enum class_why */
+    uint8_t hand;       /* enum hand_over */
+    uint8_t
+        offers; /* how often central was given it, also by another dist. 0: never, in this life. 2: again, so that
+                             what central said in between may be lost: it is asked once when it accepts */
     uint8_t backoff;      /* refusals in a row */
     uint8_t audits;       /* times it was probed for again because a loss made its live ones doubtful */
     bool probe_long : 1;  /* its probes are of class long */
     bool submitted : 1;   /* SUBMITTED was put out */
     bool journalling : 1; /* waits for JOURNAL_DONE */
     bool journalled : 1;  /* JOURNAL_JOB was put out, or read back: JOURNAL_JOB_END is due when it goes */
-    bool changing : 1;    /* that a part of it goes to central is being journalled */
     bool overran : 1;     /* a task of it outlived the cutoff while it was settling */
     bool settling : 1;    /* read back: workers are first asked what they still have of it */
     bool cancelling : 1;  /* by its client, or max_fails: nothing of it starts any more */
     bool by_client : 1;   /* its client cancelled it */
     bool abandoned : 1;   /* … by going away */
     bool promoted : 1;
-    bool starved : 1;      /* in its pool's starved */
-    bool refused : 1;      /* a worker refused probes since it was last probed for or launched */
-    bool handed_out : 1;   /* LONG_SUBMIT was sent at least once: central may have it */
-    bool handed_again : 1; /* and sent once more: what central said of it in between may be lost */
-    bool handed_part : 1;  /* what central was given last was not the whole job */
-    bool offered : 1;      /* and the last one is not answered */
-    bool held_back : 1;    /* at most once: not on record as central's, and not to be offered before it is */
-    bool unsure : 1;       /* read back: whether central has it, it is asked */
-    bool unstartable : 1;  /* a task has failed to start wherever it could, and none has started since */
-    bool crossed : 1;      /* news of its reservations may have crossed: those that move are not counted */
+    bool starved : 1;         /* in its pool's starved */
+    bool refused : 1;         /* a worker refused probes since it was last probed for or launched */
+    bool handed_part : 1;     /* what central was given last was not the whole job */
+    bool unstartable : 1;     /* a task has failed to start wherever it could, and none has started since */
+    bool crossed : 1;         /* news of its reservations may have crossed: those that move are not counted */
     struct dist_task tasks[]; /* desc->tasks of them */
 };
 /* From one life's epoch to the next: what is promoted has the one between. */
