@@ -95,7 +95,8 @@ static void check_alive(const struct dist *d, const struct dist_job *job)
     CHECK(job_unfinished_tasks(job) > 0 || (job->settling && !d->joined));
     CHECK((job->hand != HAND_NONE) == !list_empty(&job->in_central));
     CHECK(job->central_n == 0 || job->hand != HAND_NONE);
-    CHECK(job->hand != HAND_OFFERED || job->offers > 0);
+    CHECK(job->offers > 0 || (job->hand != HAND_OFFERED && job->hand != HAND_UNSURE &&
+                              job->hand != HAND_ASKED && job->hand != HAND_ACCEPTED));
     CHECK(job->hand != HAND_RECORDING || job->journalled);
     CHECK(job->hand != HAND_HELD_BACK || ((job->desc->flags & JOB_AT_MOST_ONCE) && job->journalled));
     CHECK(job->unlaunched == 0 || !job->cancelling);

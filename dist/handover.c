@@ -184,6 +184,7 @@ void hand_recover(struct step *s, struct dist_job *job, const struct task_set *s
     bool part = !epoch_is_dists(job->epoch);
 
     hand_move(s, job, HAND_UNSURE);
+    job->offers = 1; /* in an earlier life */
     job->handed_part = part;
     if (!part || !set)
         mark_all(job);
@@ -393,6 +394,7 @@ static void accepted(struct step *s, struct dist_job *job)
     if (!hand_pending(job))
         return;
     hand_move(s, job, HAND_ACCEPTED);
+    job->offers = job->offers > 0 ? job->offers : 1; /* whoever did that */
     if (held_back)
         journal_change(s, job);
     if (job->state == JOB_PENDING)

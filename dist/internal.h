@@ -262,10 +262,7 @@ void hand_offer(struct step *s, struct dist_job *job);
 /* Its tasks wait for central's word. */
 static inline bool hand_pending(const struct dist_job *job) { return HANDS_PENDING >> job->hand & 1; }
 /* Central has something of it, or may have. */
-static inline bool hand_may_have(const struct dist_job *job)
-{
-    return (job->offers > 0 || job->hand == HAND_UNSURE) && job->central_n > 0;
-}
+static inline bool hand_may_have(const struct dist_job *job) { return job->offers > 0 && job->central_n > 0; }
 /* Whether a refusal of central's makes the job wait for its timer, and then be offered again: a long job. The tasks of one
  * that was to be promoted come back instead. */
 static inline bool hand_has_timer(const struct dist_job *job)

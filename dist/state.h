@@ -199,9 +199,9 @@ struct dist_job {
     uint8_t class;      /* enum job_class */
     uint8_t why;        /* enum class_why */
     uint8_t hand;       /* enum hand_over */
-    uint8_t
-        offers; /* how often central was given it, also by another dist. 0: never, in this life. 2: again, so that
-                             what central said in between may be lost: it is asked once when it accepts */
+    /* How often central was given it, also by another dist or in an earlier life: 0 never, 1 once, 2 again, so that what
+     * central said in between may be lost. In that case it is asked once when it accepts. */
+    uint8_t offers;
     uint8_t backoff;      /* refusals in a row */
     uint8_t audits;       /* times it was probed for again because a loss made its live ones doubtful */
     bool probe_long : 1;  /* its probes are of class long */

@@ -826,6 +826,25 @@ static void test_a_clock_that_was_set_makes_no_row_that_cannot_be_read(void **st
     talk_end(t);
 }
 
+/* Central has it and says so: it must hear that the client cancels it, or would run it for nobody. */
+static void test_what_central_has_from_an_earlier_life_is_cancelled_there(void **state)
+{
+    struct talk *t = talk_again();
+
+    journal_job(t, 1, long_desc(1), 1, 1, NULL);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    central_joins(t);
+    says(t, "central LONG_WATCH job=3.1 epoch=1");
+    HEAR(t, CENTRAL, LONG_TASK, long_task, .id = try_of(1, 0, 1, 1), .state = TASK_RUNNING, .worker = {101});
+    HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = J(1), .epoch = 1);
+    HEAR(t, 0, CANCEL, cancel, .job = J(1), .client = 9);
+    says(t, "central LONG_CANCEL job=3.1 epoch=1 owner=3");
+    says(t, "central LONG_WATCH job=3.1 epoch=1 owner=3");
+    assert_int_equal(job_view_of(t, 1).state, JOB_RUNNING); /* until central says what became of it */
+    ignore(t);
+    talk_end(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -852,6 +871,7 @@ int main(void)
         cmocka_unit_test(test_central_is_asked_for_long_ones),
         cmocka_unit_test(test_an_older_journal_gives_central_what_it_had),
         cmocka_unit_test(test_at_most_once_that_was_not_offered_is_offered),
+        cmocka_unit_test(test_what_central_has_from_an_earlier_life_is_cancelled_there),
         cmocka_unit_test(test_a_promoted_part_is_centrals),
         cmocka_unit_test(test_promotion_is_written_before_central_is_asked),
         cmocka_unit_test(test_a_second_promotion_waits_for_its_own_record),
