@@ -322,7 +322,7 @@ static void deliver(struct bus *b, const struct delivery *first)
         queue_push(&b->queue, false, e->frozen_us, from, to, &event.m)->waited = 1;
         return;
     }
-    if (event.m.type == MSG_NONE || event.m.reserved & STREAM_EVENT) {
+    if (event.m.type == MSG_NONE || event.m.stream_flags & STREAM_EVENT) {
         streams_event(b, e, from, &event.m);
         return;
     }

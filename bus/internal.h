@@ -125,7 +125,7 @@ static inline struct endpoint *bus_find_peer(const struct bus *b, const struct e
 
 /* ---- streams.c ---- */
 
-/* What is on its way to an endpoint about one of its streams is a PEER_UP or PEER_LOST with these in `reserved`. */
+/* What is on its way to an endpoint about one of its streams is a PEER_UP or PEER_LOST with these in `stream_flags`. */
 #define STREAM_EVENT 1u   /* to the rules, which decide what the role hears of it */
 #define STREAM_DIALLED 2u /* it is one that the receiver dialled */
 #define STREAM_ENDING 4u  /* it is in b->endings */

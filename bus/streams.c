@@ -86,13 +86,13 @@ static bool is_on(const struct tail *t, const struct msg *m)
 
 static enum peers_side side_of(const struct msg *event)
 {
-    return event->reserved & STREAM_DIALLED ? PEERS_DIALLED : PEERS_ACCEPTED;
+    return event->stream_flags & STREAM_DIALLED ? PEERS_DIALLED : PEERS_ACCEPTED;
 }
 
 static bool is_in_tail(void *arg, const struct delivery *d)
 {
     struct tail *t = arg;
-    bool event = d->m.reserved & STREAM_EVENT, is_up = d->m.type == MSG_PEER_UP;
+    bool event = d->m.stream_flags & STREAM_EVENT, is_up = d->m.type == MSG_PEER_UP;
 
     /* What has arrived waits for its receiver, in order. */
     if (d->from != t->from || d->to != t->to || d->at_us < t->from_us || (d->waited && !t->all))
@@ -105,7 +105,7 @@ static bool is_in_tail(void *arg, const struct delivery *d)
     if (is_up || !t->losts)
         return is_up && t->ups;
     t->peer = d->m.peer;
-    t->endings += (d->m.reserved & STREAM_ENDING) != 0;
+    t->endings += (d->m.stream_flags & STREAM_ENDING) != 0;
     return true;
 }
 
@@ -123,7 +123,7 @@ static void push_event(struct bus *b, enum msg_type type, const struct endpoint 
 
     memset(&m, 0, sizeof m);
     m.type = (uint16_t)type;
-    m.reserved = (uint16_t)(STREAM_EVENT | flags);
+    m.stream_flags = (uint16_t)(STREAM_EVENT | flags);
     m.peer = peer;
     bus_push(b, from, to, delay_us, &m);
 }
@@ -449,7 +449,7 @@ void streams_event(struct bus *b, struct endpoint *e, uint32_t from, const struc
             e->wake_us = TIME_NEVER;
         peers_timer(e->peers, b->now_us, &b->given);
     } else if (m->type == MSG_PEER_LOST) {
-        if (m->reserved & STREAM_ENDING)
+        if (m->stream_flags & STREAM_ENDING)
             CHECK(forget_ending(b, e->number, from, side));
         peers_ended(e->peers, b->now_us, m->peer, side, other->role, &b->given);
     } else if (side == PEERS_DIALLED) {

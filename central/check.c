@@ -154,8 +154,8 @@ static void check_jobs(const struct central *c)
     list_foreach(&c->limbo, entry, next) {
         const struct waiting_task *t = container_of(entry, struct waiting_task, link);
 
-        CHECK(t->finish_us >= due_us);
-        due_us = t->finish_us;
+        CHECK(t->due_us >= due_us);
+        due_us = t->due_us;
     }
 }
 

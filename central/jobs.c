@@ -18,8 +18,8 @@ int64_t central_job_unreported_us(const struct central *c, const struct long_job
     for (uint32_t i = 0; i < j->n; i++) {
         const struct long_task *t = &j->tasks[i];
 
-        if (t->place == PLACE_LIMBO && t->state == TASK_WAITING && t->w.finish_us > until_us)
-            until_us = t->w.finish_us;
+        if (t->place == PLACE_LIMBO && t->state == TASK_WAITING && t->w.due_us > until_us)
+            until_us = t->w.due_us;
     }
     return until_us - c->now_us;
 }

@@ -85,13 +85,13 @@ static void write_job_end(struct central *c, const struct long_job *j)
                                                                     : JOB_DONE;
 }
 
-static void write_undo(struct central *c, const struct try_id *id)
+static void write_undo(struct central *c, const struct long_key *key)
 {
     struct msg *m = out_add(c->out, MSG_JOURNAL_JOB_END, 0);
 
-    m->journal_job_end.job = id->job;
+    m->journal_job_end.job = (job_id_t){key->job};
     m->journal_job_end.token = c->token;
-    m->journal_job_end.epoch = id->epoch;
+    m->journal_job_end.epoch = (uint16_t)key->epoch;
     m->journal_job_end.state = JOB_CANCELLED;
 }
 
@@ -124,12 +124,12 @@ void central_journal_put(struct central *c, enum record_kind kind, void *what)
         write_task(c, what);
         break;
     case RECORD_UNDO:
-        r.launch = *(const struct try_id *)what;
-        write_undo(c, &r.launch);
+        r.of_job = *(const struct long_key *)what;
+        write_undo(c, &r.of_job);
         break;
     case RECORD_CANCEL:
         write_cancel(c, what);
-        r.launch = (struct try_id){.job = {((struct long_job *)what)->key.job}};
+        r.of_job = ((struct long_job *)what)->key;
         break;
     case RECORD_OWNER:
         write_owner(c, what);
@@ -184,7 +184,7 @@ static void written(struct central *c, const struct record *r)
         central_task_launch_journalled(c, &r->launch);
         break;
     case RECORD_CANCEL:
-        central_jobs_answer_cancel(c, r->launch.job, r->client, 0);
+        central_jobs_answer_cancel(c, (job_id_t){r->of_job.job}, r->client, 0);
         break;
     case RECORD_CLUSTER:
     case RECORD_UNDO:
@@ -197,12 +197,12 @@ static void written(struct central *c, const struct record *r)
 static void not_written(struct central *c, const struct record *r, int32_t err)
 {
     if (r->kind == RECORD_JOB) {
-        struct try_id id = {.job = {r->job->key.job}, .epoch = (uint16_t)r->job->key.epoch};
+        struct long_key key = r->job->key;
 
         central_jobs_journalled(c, r->job, err);
         /* A store may keep what it could not write, and write it later: then the job must not come back with the next
          * central, when its dist has run it long ago. */
-        central_journal_put(c, RECORD_UNDO, &id);
+        central_journal_put(c, RECORD_UNDO, &key);
     } else if (r->kind < RECORD_CANCEL) {
         /* In force, and written when that can be: who asked has waited enough. */
         if (r->kind == RECORD_DRAIN)
@@ -213,7 +213,7 @@ static void not_written(struct central *c, const struct record *r, int32_t err)
         if (c->retry_us == TIME_NEVER)
             c->retry_us = c->now_us + RETRY_US;
     } else if (r->kind == RECORD_CANCEL) {
-        central_jobs_answer_cancel(c, r->launch.job, r->client, err);
+        central_jobs_answer_cancel(c, (job_id_t){r->of_job.job}, r->client, err);
     }
 }
 
@@ -243,10 +243,11 @@ static void put_again(struct central *c, const struct record *r)
         central_journal_put(c, r->kind, r->task);
     else if (r->kind == RECORD_JOB_END)
         central_journal_put(c, r->kind, r->job);
-    else if (r->kind == RECORD_UNDO && central_jobs_find(c, r->launch.job, r->launch.epoch))
+    else if (r->kind == RECORD_UNDO &&
+             central_jobs_find(c, (job_id_t){r->of_job.job}, (uint32_t)r->of_job.epoch))
         return; /* it was submitted again: that comes behind, and counts */
     else if (r->kind == RECORD_UNDO)
-        central_journal_put(c, r->kind, (struct try_id[]){r->launch});
+        central_journal_put(c, r->kind, (struct long_key[]){r->of_job});
     else if (central_task_unsent(c, &r->launch))
         central_journal_put(c, r->kind, central_task_unsent(c, &r->launch));
 }

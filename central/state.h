@@ -114,14 +114,14 @@ struct node {
 
 enum task_place {
     PLACE_NONE,   /* its job is not journalled yet, or it is over */
-    PLACE_QUEUE,  /* waits for a worker: in central.unplaced, or its application's */
-    PLACE_WORKER, /* at one */
-    PLACE_LIMBO,  /* at a worker that is not here, until its lease is over: in central.limbo */
+    PLACE_QUEUE,  /* waits for a worker: in central.unplaced, or in that of its application */
+    PLACE_WORKER, /* at one: in node.waiting, queued or running */
+    PLACE_LIMBO,  /* at a worker that is not here, until its lease is over: in central.limbo, by w.due_us */
 };
 
 struct long_task {
     struct waiting_task
-        w; /* its link serves the lists of the other places, finish_us the deadline in limbo */
+        w; /* its link is in the list of `place`; due_us in PLACE_LIMBO: when it is placed again */
     struct long_job *job;
     int64_t wait_us, run_us;
     node_id_t worker; /* where it is or was last */
@@ -247,8 +247,8 @@ struct record {
         struct node *node;
         struct long_job *job;
         struct long_task *task;
-        struct try_id
-            launch; /* the task may have ended before it is written; RECORD_UNDO, RECORD_CANCEL: its job and epoch */
+        struct try_id launch;   /* RECORD_LAUNCH: the task may have ended before it is written */
+        struct long_key of_job; /* RECORD_UNDO, RECORD_CANCEL: the job may be gone before it is written */
     };
 };
 
@@ -334,7 +334,7 @@ struct central {
     struct list apps_waiting;                 /* with unplaced tasks */
     struct list results_untold, results_told; /* struct long_result; the latter make room */
     uint64_t results_bytes;
-    struct list limbo;   /* tasks at workers that are not here, by w.finish_us: when each is placed again */
+    struct list limbo;   /* tasks at workers that are not here, by w.due_us: when each is placed again */
     bool unwanted;       /* some of them were cancelled, and end when all workers have reported */
     struct list orphans; /* active jobs that nobody waits for, by orphan_us */
     int64_t orphan_clock_us,

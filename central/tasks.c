@@ -81,8 +81,8 @@ void central_task_limbo(struct central *c, struct long_task *t, int64_t due_us)
 
     central_task_forget(c, t);
     t->place = PLACE_LIMBO;
-    t->w.finish_us = due_us;
-    while (at->prev != &c->limbo && container_of(at->prev, struct waiting_task, link)->finish_us > due_us)
+    t->w.due_us = due_us;
+    while (at->prev != &c->limbo && container_of(at->prev, struct waiting_task, link)->due_us > due_us)
         at = at->prev;
     list_insert_before(at, &t->w.link);
 }
@@ -583,7 +583,7 @@ int64_t central_tasks_due_us(const struct central *c)
 {
     return list_empty(&c->limbo) || c->n_reporting > 0
                ? TIME_NEVER
-               : container_of(c->limbo.next, struct waiting_task, link)->finish_us;
+               : container_of(c->limbo.next, struct waiting_task, link)->due_us;
 }
 
 void central_tasks_end_unwanted(struct central *c)

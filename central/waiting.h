@@ -25,10 +25,13 @@ struct waiting_worker;
 
 /* One long task at a worker; embedded by its owner, who keeps it as long as it is here. */
 struct waiting_task {
-    struct list link;
+    struct list link;              /* at a worker: in its queued or running; at none: its owner's */
     struct waiting_worker *worker; /* NULL: at none */
     int64_t estimate_us;           /* at least 0 */
-    int64_t finish_us;             /* once started: when it ends by its estimate */
+    union {
+        int64_t finish_us; /* at a worker, once started: when it ends by its estimate */
+        int64_t due_us;    /* at none: its owner's */
+    };
     bool running;
 };
 

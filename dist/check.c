@@ -92,7 +92,7 @@ static uint32_t check_places(const struct dist *d, const struct dist_job *job)
 static void check_alive(const struct dist *d, const struct dist_job *job)
 {
     /* Else its end is about to be read back. */
-    CHECK(job_unfinished_tasks(job) > 0 || (job->settling && !d->joined));
+    CHECK(job_unfinished_tasks(job) > 0 || (job_settling(job) && !d->joined));
     CHECK((job->hand != HAND_NONE) == !list_empty(&job->in_central));
     CHECK(job->central_n == 0 || job->hand != HAND_NONE);
     CHECK(job->offers > 0 || (job->hand != HAND_OFFERED && job->hand != HAND_UNSURE &&
@@ -100,15 +100,15 @@ static void check_alive(const struct dist *d, const struct dist_job *job)
     CHECK(job->hand != HAND_RECORDING || job->journalled);
     CHECK(job->hand != HAND_HELD_BACK || ((job->desc->flags & JOB_AT_MOST_ONCE) && job->journalled));
     CHECK(job->unlaunched == 0 || !job->cancelling);
-    CHECK(!job->starved || !list_empty(&job->in_pool));
+    CHECK((job->wait == WAIT_NOT) == list_empty(&job->in_wait));
     CHECK(list_empty(&job->in_unattended) || (job->watchers == 0 && !(job->desc->flags & JOB_DETACHED)));
     CHECK(epoch_is_dists(job->own_epoch));
-    CHECK(!job->settling || (job->live == 0 && !list_empty(&job->in_pool)));
+    CHECK(!job_settling(job) || job->live == 0);
     if (job->unlaunched == 0 || !job->submitted)
         return;
-    CHECK(job->starved || job->settling || heap_in(&job->timer) || job->live >= job->unlaunched ||
+    CHECK(job_starved(job) || job_settling(job) || heap_in(&job->timer) || job->live >= job->unlaunched ||
           (job->live > 0 && !(job->policy_flags & POLICY_REPROBE)));
-    CHECK(!job->starved || draw_total(&probe_pool_of((struct dist *)d, job)->draw) == 0);
+    CHECK(!job_starved(job) || draw_total(&probe_pool_of((struct dist *)d, job)->draw) == 0);
 }
 
 static void check_messages(const struct dist_job *job)
@@ -140,7 +140,8 @@ static void check_job(const struct dist *d, const struct dist_job *job)
     }
     CHECK(job_unfinished_tasks(job) == 0);
     CHECK(list_empty(&job->places));
-    CHECK(list_empty(&job->in_pool));
+    CHECK(job->wait == WAIT_NOT);
+    CHECK(list_empty(&job->in_wait));
     CHECK(list_empty(&job->in_central));
     CHECK(list_empty(&job->in_unattended));
     CHECK(!heap_in(&job->timer));
@@ -211,45 +212,95 @@ static void check_apps(const struct dist *d)
     }
 }
 
-void dist_check(const struct dist *d)
+/* Every job of the list waits for that; returns how many there are. */
+static uint32_t check_waits(const struct list *l, enum probe_wait wait)
 {
-    uint32_t unfinished = 0, finished = 0, places = 0, tasks = 0, finished_tasks = 0;
-    uint64_t bytes = 0, finished_bytes = 0;
-    uint32_t in[TASK_STATE_COUNT] = {0};
-    int64_t ended_us = INT64_MIN;
+    uint32_t n = 0;
+
+    list_foreach(l, node, nxt) {
+        CHECK(container_of(node, struct dist_job, in_wait)->wait == wait);
+        n++;
+    }
+    return n;
+}
+
+static uint32_t check_pool_waits(const struct dist_pool pool[POOL_COUNT])
+{
+    uint32_t n = 0;
+
+    for (int p = 0; p < POOL_COUNT; p++)
+        n += check_waits(&pool[p].starved, WAIT_STARVED) + check_waits(&pool[p].crowded, WAIT_CROWDED);
+    return n;
+}
+
+/* What all jobs together must come to. */
+struct tally {
+    uint32_t jobs, tasks, places, waits;
+    uint64_t bytes;
+    uint32_t in[TASK_STATE_COUNT];
+};
+
+static void check_and_count(const struct dist *d, const struct dist_job *job, struct tally *n)
+{
+    check_job(d, job);
+    n->jobs++;
+    n->tasks += job->desc->tasks;
+    n->bytes += job_bytes(job);
+    n->places += check_places(d, job);
+    n->waits += job->wait != WAIT_NOT;
+    for (int i = 0; i < TASK_STATE_COUNT; i++)
+        n->in[i] += job->in[i];
+}
+
+static void check_unfinished(const struct dist *d)
+{
+    struct tally n = {0};
+    uint32_t waits = check_pool_waits(d->pool) + check_waits(&d->settling, WAIT_SETTLING);
 
     for (int state = 0; state < JOB_STATE_COUNT; state++) {
+        CHECK(!job_state_final(state) || list_empty(&d->jobs[state]));
         list_foreach(&d->jobs[state], node, nxt) {
             const struct dist_job *job = container_of(node, struct dist_job, in_state);
 
-            check_job(d, job);
-            places += check_places(d, job);
-            if (job_state_final(job->state)) {
-                CHECK(state == JOB_DONE);
-                CHECK(job->end_us >= ended_us); /* who is forgotten first */
-                ended_us = job->end_us;
-                finished++;
-                finished_tasks += job->desc->tasks;
-                finished_bytes += job_bytes(job);
-                continue;
-            }
             CHECK(job->state == state);
-            unfinished++;
-            tasks += job->desc->tasks;
-            bytes += job_bytes(job);
-            for (int i = 0; i < TASK_STATE_COUNT; i++)
-                in[i] += job->in[i];
+            check_and_count(d, job, &n);
         }
     }
-    CHECK(unfinished == d->jobs_unfinished);
-    CHECK(finished == d->jobs_finished);
-    CHECK(HASH_CNT(hh, d->by_id) == unfinished + finished);
-    CHECK(tasks == d->tasks_unfinished);
-    CHECK(finished_tasks == d->tasks_finished);
-    CHECK(bytes == d->bytes_unfinished && finished_bytes == d->bytes_finished);
+    for (const struct dist_app *a = d->apps; a; a = a->hh.next)
+        waits += check_pool_waits(a->pool);
+    CHECK(n.waits == waits);
+    CHECK(n.jobs == d->jobs_unfinished);
+    CHECK(n.tasks == d->tasks_unfinished);
+    CHECK(n.bytes == d->bytes_unfinished);
+    CHECK(n.places == d->places.n);
     for (int i = 0; i < TASK_STATE_COUNT; i++)
-        CHECK(in[i] == d->tasks_in[i]);
-    CHECK(places == d->places.n);
+        CHECK(n.in[i] == d->tasks_in[i]);
+}
+
+static void check_finished(const struct dist *d)
+{
+    struct tally n = {0};
+    int64_t ended_us = INT64_MIN;
+
+    list_foreach(&d->finished, node, nxt) {
+        const struct dist_job *job = container_of(node, struct dist_job, in_state);
+
+        CHECK(job_state_final(job->state));
+        CHECK(job->end_us >= ended_us); /* the first one is forgotten first */
+        ended_us = job->end_us;
+        check_and_count(d, job, &n);
+    }
+    CHECK(n.waits == 0 && n.places == 0);
+    CHECK(n.jobs == d->jobs_finished);
+    CHECK(n.tasks == d->tasks_finished);
+    CHECK(n.bytes == d->bytes_finished);
+}
+
+void dist_check(const struct dist *d)
+{
+    check_unfinished(d);
+    check_finished(d);
+    CHECK(HASH_CNT(hh, d->by_id) == d->jobs_unfinished + d->jobs_finished);
     CHECK(d->stopped || d->seq_durable <= d->seq_end);
     CHECK(d->stopped || d->seq_told <= d->seq_end);
     CHECK(heap_check(&d->timers));

@@ -43,6 +43,7 @@ void dist_init(struct dist *d, const struct dist_config *c, uint64_t seed)
     estimates_init(&d->estimates, c->estimates_max);
     for (int i = 0; i < JOB_STATE_COUNT; i++)
         list_init(&d->jobs[i]);
+    list_init(&d->finished);
     list_init(&d->accepted);
     list_init(&d->handed);
     list_init(&d->unattended);

@@ -606,8 +606,8 @@ void on_task_overrun(struct step *s, const struct msg *m)
     latest = task_try(job, id->task);
     if (!try_eq(&latest, id) || task_state_final(job->tasks[id->task].state))
         return;
-    job->overran = job->settling; /* which of its tasks are left to hand over is not known yet */
-    if (!job->settling)
+    job->overran = job_settling(job); /* which of its tasks are left to hand over is not known yet */
+    if (!job_settling(job))
         hand_promote(s, job);
     job_settle(s, job);
 }

@@ -130,6 +130,8 @@ static inline void job_begun_before(struct dist_job *job)
 {
     job->policy_flags |= POLICY_REPROBE | POLICY_CANCEL_PROBES;
 }
+static inline bool job_starved(const struct dist_job *job) { return job->wait == WAIT_STARVED; }
+static inline bool job_settling(const struct dist_job *job) { return job->wait == WAIT_SETTLING; }
 static inline uint32_t job_unfinished_tasks(const struct dist_job *job)
 {
 #define X(name, text, phase) +((phase) == PHASE_FINAL ? 0 : job->in[name])
@@ -191,6 +193,8 @@ void probe_settle(struct step *s, struct dist_job *job);
 /* n is to drop all that it has of the job. */
 void probe_take_back(struct step *s, struct dist_job *job, const struct dist_node *n);
 void probe_cancel_all(struct step *s, struct dist_job *job);
+/* Puts the job into list l, which is that of `wait`; WAIT_NOT: l is NULL. */
+void probe_wait(struct dist_job *job, enum probe_wait wait, struct list *l);
 /* Takes the job off timers and lists of those that want probes. */
 void probe_forget(struct step *s, struct dist_job *job);
 /* Job's timer is due. */

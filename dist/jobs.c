@@ -31,7 +31,7 @@ struct dist_job *job_new(struct step *s, struct job_desc *desc, job_id_t id, uin
     job->desc = job_desc_ref(desc);
     list_init(&job->in_state);
     list_init(&job->in_all);
-    list_init(&job->in_pool);
+    list_init(&job->in_wait);
     list_init(&job->in_central);
     list_init(&job->in_unattended);
     list_init(&job->places);
@@ -69,7 +69,7 @@ void job_free(struct dist *d, struct dist_job *job)
     /* NOLINTEND(clang-analyzer-core.NullDereference) */
     list_remove(&job->in_state);
     list_remove(&job->in_all);
-    list_remove(&job->in_pool);
+    list_remove(&job->in_wait);
     list_remove(&job->in_central);
     list_remove(&job->in_unattended);
     task_forget_messages(job);
@@ -105,9 +105,9 @@ void jobs_trim(struct step *s)
     while (d->jobs_finished > 1 &&
            (d->jobs_finished > d->cfg.finished_kept || d->tasks_finished > d->cfg.finished_tasks_kept ||
             d->bytes_finished > d->cfg.finished_bytes_kept)) {
-        struct dist_job *job = container_of(d->jobs[JOB_DONE].next, struct dist_job, in_state);
+        struct dist_job *job = container_of(d->finished.next, struct dist_job, in_state);
 
-        CHECK(!list_empty(&d->jobs[JOB_DONE]));
+        CHECK(!list_empty(&d->finished));
         journal_job_end(s, job);
         finished_out(d, job);
         job_free(d, job);
@@ -138,7 +138,7 @@ void job_set_state(struct step *s, struct dist_job *job, enum job_state to)
     CHECK(moves[job->state] >> to & 1);
     job->state = (uint8_t)to;
     list_remove(&job->in_state);
-    list_push_tail(&s->d->jobs[job_state_final(to) ? JOB_DONE : to], &job->in_state);
+    list_push_tail(job_state_final(to) ? &s->d->finished : &s->d->jobs[to], &job->in_state);
     if (job->watchers > 0 || job_state_final(to))
         job_event(s, job);
 }
@@ -472,30 +472,24 @@ void job_try_accept(struct step *s, struct dist_job *job)
 
 void jobs_accept_durable(struct step *s)
 {
-    for (unsigned state = 0; state < JOB_STATE_COUNT; state++) {
-        if (job_state_final(state))
-            continue;
+    for (unsigned state = 0; state < JOB_STATE_COUNT; state++)
         list_foreach(&s->d->jobs[state], node, nxt) {
             struct dist_job *job = container_of(node, struct dist_job, in_state);
 
             if (job->journalled && !job->journalling)
                 job_accept(s, job);
         }
-    }
 }
 
 bool jobs_journalling(const struct dist *d)
 {
-    for (unsigned state = 0; state < JOB_STATE_COUNT; state++) {
-        if (job_state_final(state))
-            continue;
+    for (unsigned state = 0; state < JOB_STATE_COUNT; state++)
         list_foreach(&d->jobs[state], node, nxt) {
             const struct dist_job *job = container_of(node, struct dist_job, in_state);
 
             if (job->journalling)
                 return true;
         }
-    }
     return false;
 }
 

@@ -19,20 +19,30 @@ void journal_free(struct dist *d)
 /* ---- Writing ---- */
 
 /* It was put out, or waits for what was. */
-static void record(struct step *s, enum dist_record_kind kind, struct try_id id, uint32_t peer)
+static void record(struct step *s, const struct dist_record *r)
 {
-    struct dist_record r = {.token = s->d->token, .id = id, .peer = peer, .kind = (uint8_t)kind};
-
-    ring_push(&s->d->pending, r);
+    ring_push(&s->d->pending, *r);
+    ring_at(&s->d->pending, s->d->pending.n - 1).token = s->d->token;
 }
 
-static struct try_id whole(const struct dist_job *job)
+/* Of what a job as a whole has become. */
+static struct dist_record of_job(enum dist_record_kind kind, const struct dist_job *job)
 {
-    return (struct try_id){.job = job->id, .epoch = job->first_epoch};
+    return (struct dist_record){.kind = (uint8_t)kind, .job = job->id, .epoch = job->first_epoch};
 }
 
-static void put_job(struct step *s, struct dist_job *job, bool all)
+static struct dist_record of_task(enum dist_record_kind kind, const struct dist_job *job, uint32_t i)
 {
+    struct dist_record r = of_job(kind, job);
+
+    r.task = i;
+    r.attempt = job->tasks[i].attempt;
+    return r;
+}
+
+static void put_job(struct step *s, struct dist_job *job, const struct dist_record *r)
+{
+    bool all = r->kind == RECORD_JOB;
     struct msg_journal_job *m = &out_add(s->out, MSG_JOURNAL_JOB, 0)->journal_job;
     bool handed = job->hand != HAND_NONE && job->hand != HAND_HELD_BACK;
 
@@ -48,25 +58,26 @@ static void put_job(struct step *s, struct dist_job *job, bool all)
     m->class = job->class;
     if (!all)
         job->change = m->token;
-    record(s, all ? RECORD_JOB : RECORD_CHANGE, whole(job), 0);
+    record(s, r);
 }
 
-static void put_cancel(struct step *s, const struct dist_job *job)
+static void put_cancel(struct step *s, const struct dist_job *job, const struct dist_record *r)
 {
     struct msg_journal_cancel *m = &out_add(s->out, MSG_JOURNAL_CANCEL, 0)->journal_cancel;
 
     m->job = job->id;
     m->epoch = job->first_epoch;
     m->token = ++s->d->token;
-    record(s, RECORD_CANCEL, whole(job), 0);
+    record(s, r);
 }
 
-static void put_task(struct step *s, const struct dist_job *job, uint32_t i, enum dist_record_kind kind)
+static void put_task(struct step *s, const struct dist_job *job, const struct dist_record *r)
 {
     struct msg_journal_task *m = &out_add(s->out, MSG_JOURNAL_TASK, 0)->journal_task;
-    const struct dist_task *t = &job->tasks[i];
+    const struct dist_task *t = &job->tasks[r->task];
+    struct dist_record now = *r;
 
-    m->id = task_try(job, i);
+    m->id = task_try(job, r->task);
     m->id.epoch = job->first_epoch;
     m->token = ++s->d->token;
     m->run_us = t->run_us;
@@ -74,10 +85,11 @@ static void put_task(struct step *s, const struct dist_job *job, uint32_t i, enu
     m->code = task_state_final(t->state) ? t->code : 0;
     m->state = t->state;
     m->outcome = t->outcome;
-    record(s, kind, m->id, 0);
+    now.attempt = t->attempt; /* of a later launch, maybe, when it is put out again */
+    record(s, &now);
 }
 
-static void put_ended(struct step *s, const struct dist_job *job)
+static void put_ended(struct step *s, const struct dist_job *job, const struct dist_record *r)
 {
     struct msg_journal_ended *m = &out_add(s->out, MSG_JOURNAL_ENDED, 0)->journal_ended;
 
@@ -91,18 +103,18 @@ static void put_ended(struct step *s, const struct dist_job *job)
     m->epoch = job->first_epoch;
     m->state = job->state;
     m->promoted = job->promoted;
-    record(s, RECORD_ENDED, whole(job), 0);
+    record(s, r);
 }
 
-static void put_job_end(struct step *s, job_id_t job, uint16_t epoch, uint32_t state)
+static void put_job_end(struct step *s, const struct dist_record *r)
 {
     struct msg_journal_job_end *m = &out_add(s->out, MSG_JOURNAL_JOB_END, 0)->journal_job_end;
 
-    m->job = job;
-    m->epoch = epoch;
+    m->job = r->job;
+    m->epoch = r->epoch;
     m->token = ++s->d->token;
-    m->state = (uint8_t)state;
-    record(s, RECORD_JOB_END, (struct try_id){.job = job, .epoch = epoch}, state);
+    m->state = (uint8_t)r->job_state;
+    record(s, r);
 }
 
 static void put_numbers(struct step *s)
@@ -111,46 +123,48 @@ static void put_numbers(struct step *s)
 
     m->token = ++s->d->token;
     m->next = s->d->seq_end;
-    record(s, RECORD_NUMBERS, (struct try_id){.job = {s->d->seq_end}}, 0);
+    record(s, &(struct dist_record){.kind = RECORD_NUMBERS, .numbers_end = s->d->seq_end});
 }
 
 /* For the first time, or again. Of a job that was forgotten meanwhile the end is due, with what waits for that. */
 static void put(struct step *s, const struct dist_record *r)
 {
-    struct dist_job *job = job_find(s->d, r->id.job);
+    struct dist_job *job = r->kind < RECORD_NUMBERS ? job_find(s->d, r->job) : NULL;
 
-    switch (job || r->kind >= RECORD_NUMBERS ? r->kind : RECORD_JOB_END) {
+    if (!job && r->kind < RECORD_JOB_END) {
+        put_job_end(s, &(struct dist_record){.kind = RECORD_JOB_END, .job = r->job, .epoch = r->epoch});
+        return;
+    }
+    switch (r->kind) {
     case RECORD_JOB:
     case RECORD_CHANGE:
-        put_job(s, job, r->kind == RECORD_JOB);
+        put_job(s, job, r);
         break;
     case RECORD_CANCEL:
-        put_cancel(s, job);
+        put_cancel(s, job, r);
         break;
     case RECORD_LAUNCH:
     case RECORD_TASK:
-        put_task(s, job, r->id.task, r->kind);
+        put_task(s, job, r);
         break;
     case RECORD_ENDED:
-        put_ended(s, job);
+        put_ended(s, job, r);
         break;
     case RECORD_JOB_END:
-        put_job_end(s, r->id.job, r->id.epoch, r->peer);
+        put_job_end(s, r);
         break;
     case RECORD_NUMBERS:
         put_numbers(s);
         break;
     default:
-        record(s, r->kind, r->id, r->peer); /* behind what it waits for */
+        record(s, r); /* behind what it waits for */
     }
 }
 
 /* Everything but new jobs may rely on what was put out before it, so it keeps its place behind what is to be put out
  * again. */
-static void in_order(struct step *s, enum dist_record_kind kind, struct try_id id, uint32_t peer)
+static void in_order(struct step *s, struct dist_record r)
 {
-    struct dist_record r = {.id = id, .peer = peer, .kind = (uint8_t)kind};
-
     if (s->d->failed.n > 0)
         ring_push(&s->d->failed, r);
     else
@@ -159,20 +173,22 @@ static void in_order(struct step *s, enum dist_record_kind kind, struct try_id i
 
 void journal_job(struct step *s, struct dist_job *job)
 {
+    struct dist_record r = of_job(RECORD_JOB, job);
+
     job->journalled = true;
-    put_job(s, job, true);
+    put_job(s, job, &r);
 }
 
 void journal_change(struct step *s, struct dist_job *job)
 {
     if (job->journalled)
-        in_order(s, RECORD_CHANGE, whole(job), 0);
+        in_order(s, of_job(RECORD_CHANGE, job));
 }
 
 void journal_cancel(struct step *s, const struct dist_job *job)
 {
     if (job->journalled)
-        in_order(s, RECORD_CANCEL, whole(job), 0);
+        in_order(s, of_job(RECORD_CANCEL, job));
 }
 
 /* One that is being cancelled ends so again the tasks that nobody has run. */
@@ -185,30 +201,30 @@ void journal_task(struct step *s, struct dist_job *job, uint32_t i)
     if (t->state == TASK_CANCELLED && job->cancelling && t->attempt == 0)
         job->left_out++;
     else
-        in_order(s, RECORD_TASK, (struct try_id){.job = job->id, .task = i, .epoch = job->first_epoch}, 0);
+        in_order(s, of_task(RECORD_TASK, job, i));
 }
 
 void journal_launch(struct step *s, const struct dist_job *job, uint32_t i)
 {
-    struct try_id id = task_try(job, i);
-
-    id.epoch = job->first_epoch;
-    in_order(s, RECORD_LAUNCH, id, 0);
+    in_order(s, of_task(RECORD_LAUNCH, job, i));
 }
 
 void journal_ended(struct step *s, const struct dist_job *job)
 {
     if (job->journalled)
-        in_order(s, RECORD_ENDED, whole(job), 0);
+        in_order(s, of_job(RECORD_ENDED, job));
 }
 
 void journal_job_end(struct step *s, const struct dist_job *job)
 {
+    struct dist_record r = of_job(RECORD_JOB_END, job);
+
+    r.job_state = job->state;
     if (job->journalled)
-        in_order(s, RECORD_JOB_END, whole(job), job->state);
+        in_order(s, r);
 }
 
-void journal_numbers(struct step *s) { in_order(s, RECORD_NUMBERS, (struct try_id){0}, 0); }
+void journal_numbers(struct step *s) { in_order(s, (struct dist_record){.kind = RECORD_NUMBERS}); }
 
 /* Something is put out that is not durable, or must be put out again. */
 static bool must_wait(const struct dist *d) { return d->token > d->durable || d->failed.n > 0; }
@@ -227,7 +243,12 @@ static void put_ack(struct step *s, uint32_t worker, const struct try_id *id)
 void journal_ack(struct step *s, uint32_t worker, const struct try_id *id)
 {
     if (must_wait(s->d))
-        in_order(s, RECORD_ACK, *id, worker);
+        in_order(s, (struct dist_record){.kind = RECORD_ACK,
+                                         .job = id->job,
+                                         .task = id->task,
+                                         .epoch = id->epoch,
+                                         .attempt = id->attempt,
+                                         .worker = worker});
     else
         put_ack(s, worker, id);
 }
@@ -244,14 +265,15 @@ static void put_cancelled(struct step *s, job_id_t job, uint32_t client, int err
 void journal_cancelled(struct step *s, const struct dist_job *job, uint32_t client)
 {
     if (must_wait(s->d))
-        in_order(s, RECORD_CANCELLED, (struct try_id){.job = job->id}, client);
+        in_order(s, (struct dist_record){.kind = RECORD_CANCELLED, .job = job->id, .client = client});
     else
         put_cancelled(s, job->id, client, 0);
 }
 
 void journal_refused(struct step *s, const struct dist_job *job, int err)
 {
-    in_order(s, RECORD_REFUSED, (struct try_id){.job = job->id, .task = (uint32_t)-err}, job->client);
+    in_order(s,
+             (struct dist_record){.kind = RECORD_REFUSED, .job = job->id, .err = err, .client = job->client});
 }
 
 static bool any_awaited(const struct dist_records *q)
@@ -269,9 +291,16 @@ bool journal_awaited(const struct dist *d) { return any_awaited(&d->pending) || 
 
 /* ---- What the journal says ---- */
 
+/* The try that a record of a task's launch or end is about; its epoch is what the record has. */
+static struct try_id try_of(const struct dist_record *r)
+{
+    return (struct try_id){.job = r->job, .task = r->task, .epoch = r->epoch, .attempt = r->attempt};
+}
+
 static void written(struct step *s, const struct dist_record *r)
 {
-    struct dist_job *job = job_find(s->d, r->id.job);
+    struct try_id id = try_of(r);
+    struct dist_job *job = job_find(s->d, r->job);
 
     switch (r->kind) {
     case RECORD_JOB:
@@ -283,20 +312,20 @@ static void written(struct step *s, const struct dist_record *r)
             hand_journalled(s, job, r->token);
         break;
     case RECORD_LAUNCH:
-        task_journalled(s, &r->id, 0);
+        task_journalled(s, &id, 0);
         break;
     case RECORD_NUMBERS:
-        if (r->id.job.v > s->d->seq_durable)
-            s->d->seq_durable = r->id.job.v;
+        if (r->numbers_end > s->d->seq_durable)
+            s->d->seq_durable = r->numbers_end;
         break;
     case RECORD_ACK:
-        put_ack(s, r->peer, &r->id);
+        put_ack(s, r->worker, &id);
         break;
     case RECORD_CANCELLED:
-        put_cancelled(s, r->id.job, r->peer, 0);
+        put_cancelled(s, r->job, r->client, 0);
         break;
     case RECORD_REFUSED:
-        submit_refused(s, r->peer, -(int)r->id.task);
+        submit_refused(s, r->client, r->err);
         break;
     default:
         break;
@@ -306,16 +335,17 @@ static void written(struct step *s, const struct dist_record *r)
 /* Whoever waits for an answer is told that it cannot be written. Returns whether that was all there was to it. */
 static bool tell_failure(struct step *s, const struct dist_record *r, int err)
 {
-    struct dist_job *job = job_find(s->d, r->id.job);
+    struct try_id id = try_of(r);
+    struct dist_job *job = job_find(s->d, r->job);
 
     if (r->kind == RECORD_JOB && job && job->journalling)
         job_journalled(s, job, err);
     if (r->kind == RECORD_LAUNCH)
-        task_journalled(s, &r->id, err);
+        task_journalled(s, &id, err);
     if (r->kind == RECORD_CANCELLED)
-        put_cancelled(s, r->id.job, r->peer, err);
+        put_cancelled(s, r->job, r->client, err);
     if (r->kind == RECORD_REFUSED) /* it may come back, should we crash before it can be written */
-        submit_refused(s, r->peer, err);
+        submit_refused(s, r->client, err);
     return r->kind == RECORD_LAUNCH || r->kind == RECORD_CANCELLED || r->kind == RECORD_REFUSED ||
            r->kind == RECORD_NONE;
 }

@@ -32,22 +32,17 @@ static uint64_t probes_for(const struct dist_job *job, uint32_t tasks)
 
 /* ---- Lists and timers of jobs that want probes ---- */
 
-static void wait_in(struct dist_job *job, struct list *l, bool starved)
+void probe_wait(struct dist_job *job, enum probe_wait wait, struct list *l)
 {
-    list_remove(&job->in_pool);
-    list_push_tail(l, &job->in_pool);
-    job->starved = starved;
-}
-
-static void wait_not(struct dist_job *job)
-{
-    list_remove(&job->in_pool);
-    job->starved = false;
+    list_remove(&job->in_wait);
+    if (l)
+        list_push_tail(l, &job->in_wait);
+    job->wait = (uint8_t)wait;
 }
 
 void probe_forget(struct step *s, struct dist_job *job)
 {
-    wait_not(job);
+    probe_wait(job, WAIT_NOT, NULL);
     if (heap_in(&job->timer))
         heap_remove(&s->d->timers, &job->timer);
 }
@@ -104,7 +99,7 @@ void probe_job(struct step *s, struct dist_job *job, uint64_t n)
     if (n > LIVE_MAX - job->live)
         n = LIVE_MAX - job->live;
     if (total == 0) {
-        wait_in(job, &which->starved, true);
+        probe_wait(job, WAIT_STARVED, &which->starved);
         return;
     }
     for (uint64_t i = 0; i < n; i++) {
@@ -134,9 +129,9 @@ void probe_job(struct step *s, struct dist_job *job, uint64_t n)
     job->sure_us = s->now;
     job->sure += (uint32_t)n;
     if (n > total)
-        wait_in(job, &which->crowded, false);
-    else if (job->starved)
-        wait_not(job);
+        probe_wait(job, WAIT_CROWDED, &which->crowded);
+    else if (job_starved(job))
+        probe_wait(job, WAIT_NOT, NULL);
 }
 
 void probe_first(struct step *s, struct dist_job *job)
@@ -176,8 +171,8 @@ static int64_t audit_due(const struct dist *d, const struct dist_job *job)
 {
     int64_t since = job->progress_us > d->doubt_us ? job->progress_us : d->doubt_us;
 
-    if (d->doubt_us < 0 || d->doubt_us < job->submit_us || job->unlaunched == 0 || job->starved ||
-        job->settling || !job->submitted)
+    if (d->doubt_us < 0 || d->doubt_us < job->submit_us || job->unlaunched == 0 || job_starved(job) ||
+        job_settling(job) || !job->submitted)
         return TIME_NEVER;
     if (job->sure_us > d->doubt_us && job->sure >= job->unlaunched)
         return TIME_NEVER;
@@ -188,7 +183,7 @@ void probe_settle(struct step *s, struct dist_job *job)
 {
     int64_t due;
 
-    if (job->settling)
+    if (job_settling(job))
         return;
     if (job->unlaunched == 0) {
         if (!hand_has_timer(job))
@@ -201,7 +196,7 @@ void probe_settle(struct step *s, struct dist_job *job)
     due = audit_due(s->d, job);
     if (due < s->d->audit_at)
         s->d->audit_at = due;
-    if (job->live >= job->unlaunched || job->starved || heap_in(&job->timer))
+    if (job->live >= job->unlaunched || job_starved(job) || heap_in(&job->timer))
         return;
     /* Without REPROBE what is lost is not made up for, but a job with nothing left would never end. */
     if (!(job->policy_flags & POLICY_REPROBE) && job->live > 0)
@@ -254,7 +249,7 @@ static void share_out(struct step *s, struct dist_job *job, const struct draw *p
     if (p && p->live > 0) /* it was away for central only, which has restarted, and has its share */
         return;
     if (want <= total - slots) { /* its probes have spread as widely as they would at first */
-        wait_not(job);
+        probe_wait(job, WAIT_NOT, NULL);
         return;
     }
     if (share > PROBES_MAX)
@@ -279,16 +274,16 @@ void probe_pool_grew(struct step *s, struct dist_pool *p, struct dist_node *n)
     struct list starved;
 
     list_foreach(&p->crowded, node, nxt)
-        share_out(s, container_of(node, struct dist_job, in_pool), &p->draw, n);
+        share_out(s, container_of(node, struct dist_job, in_wait), &p->draw, n);
     if (list_empty(&p->starved))
         return;
     /* On a list of its own, since a job that is probed for may join the crowded ones. */
     list_insert_before(&p->starved, &starved);
     list_remove(&p->starved);
     list_foreach(&starved, node, nxt) {
-        struct dist_job *job = container_of(node, struct dist_job, in_pool);
+        struct dist_job *job = container_of(node, struct dist_job, in_wait);
 
-        wait_not(job);
+        probe_wait(job, WAIT_NOT, NULL);
         probe_starved(s, job);
     }
 }
@@ -297,12 +292,12 @@ void probe_pool_grew(struct step *s, struct dist_pool *p, struct dist_node *n)
 static void leave_pool(struct step *s, struct list *from, enum pool which)
 {
     list_foreach(from, node, nxt) {
-        struct dist_job *job = container_of(node, struct dist_job, in_pool);
-        bool starved = job->starved;
+        struct dist_job *job = container_of(node, struct dist_job, in_wait);
+        bool starved = job_starved(job);
 
         if (probe_pool(s->d, job) == which)
             continue;
-        wait_not(job);
+        probe_wait(job, WAIT_NOT, NULL);
         if (starved)
             probe_starved(s, job);
     }
@@ -401,7 +396,7 @@ void on_res_moved(struct step *s, struct dist_node *n, const struct msg *m)
 
     if (job && (!p || place_take_live(s->d, p, moved) < moved))
         job->crossed = true;
-    if (!job || job->unlaunched == 0 || job->settling) {
+    if (!job || job->unlaunched == 0 || job_settling(job)) {
         if ((job ? job->policy_flags : s->d->policy.flags) & POLICY_CANCEL_PROBES)
             take_back(s, job, n, m->res_moved.job);
         return;

@@ -42,8 +42,7 @@ void on_recover_job(struct step *s, const struct msg_journal_job *m)
     job->class = m->class;
     job->why = m->why;
     job->estimate_us = m->estimate_us;
-    job->settling = true;
-    list_push_tail(&d->settling, &job->in_pool);
+    probe_wait(job, WAIT_SETTLING, &d->settling);
     if (!handed) {
         job->probe_long = job->class == CLASS_LONG;
         return;
@@ -98,7 +97,7 @@ void on_recover_task(struct step *s, const struct msg_journal_task *m)
 /* What it is was written when it ended; nothing of it is to be done any more. */
 static void ended(struct step *s, struct dist_job *job, const struct msg_journal_ended *m)
 {
-    struct list *last = &s->d->jobs[JOB_DONE];
+    struct list *last = &s->d->finished;
     const struct list *at;
 
     for (uint32_t i = 0; i < job->desc->tasks; i++)
@@ -106,8 +105,7 @@ static void ended(struct step *s, struct dist_job *job, const struct msg_journal
             job->tasks[i].outcome = OUTCOME_CANCELLED;
             task_set_state(s, job, i, TASK_CANCELLED, NULL);
         }
-    job->settling = false;
-    list_remove(&job->in_pool);
+    probe_wait(job, WAIT_NOT, NULL);
     hand_recover_ended(s, job);
     if (m->promoted) {
         job->promoted = true;
@@ -131,7 +129,7 @@ void on_recover_ended(struct step *s, const struct msg_journal_ended *m)
 {
     struct dist_job *job = job_find(s->d, m->job);
 
-    if (!job || s->d->joined || !job->settling || !job_state_final(m->state))
+    if (!job || s->d->joined || !job_settling(job) || !job_state_final(m->state))
         return;
     if (job_unfinished_tasks(job) == m->left_out) {
         ended(s, job, m);
@@ -145,7 +143,7 @@ void on_recover_ended(struct step *s, const struct msg_journal_ended *m)
 void on_recovered(struct step *s)
 {
     list_foreach(&s->d->settling, node, nxt) {
-        struct dist_job *job = container_of(node, struct dist_job, in_pool);
+        struct dist_job *job = container_of(node, struct dist_job, in_wait);
 
         if (job->by_client)
             job_cancel_rest(s, job);
@@ -187,8 +185,7 @@ static void settled(struct step *s, struct dist_job *job)
 {
     const struct policy *p = &s->d->policy;
 
-    job->settling = false;
-    list_remove(&job->in_pool);
+    probe_wait(job, WAIT_NOT, NULL);
     job->cutoff_us = p->cutoff_us;
     job->policy_flags = p->flags & POLICY_JOB_FLAGS;
     job->ratio_milli = p->probe_ratio_milli;
@@ -219,5 +216,5 @@ void settle_look(struct step *s)
     }
     d->settle_at = TIME_NEVER;
     list_foreach(&d->settling, node, nxt)
-        settled(s, container_of(node, struct dist_job, in_pool));
+        settled(s, container_of(node, struct dist_job, in_wait));
 }

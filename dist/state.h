@@ -17,14 +17,17 @@
 
 /* One task. All zero: waiting and never launched, so that a large job's tasks cost nothing until they are used. */
 struct dist_task {
-    int64_t wait_us;     /* submission to start; meaningful when `started` */
-    int64_t run_us;      /* meaningful when the state is final */
-    uint32_t worker;     /* where the last attempt is or ran; 0: nowhere yet */
-    uint32_t request;    /* of the worker, that the last attempt answered; adopted: the attempt's epoch */
+    int64_t wait_us; /* submission to start; meaningful when `started` */
+    int64_t run_us;  /* meaningful when the state is final */
+    uint32_t worker; /* where the last attempt is or ran; 0: nowhere yet */
+    union {
+        uint32_t request; /* unless adopted: of the worker, that the last attempt answered */
+        uint16_t epoch;   /* adopted: the last attempt's */
+    };
     uint32_t prev, next; /* in the job's list of returned tasks, or in its place's list of launched ones */
     union {
-        int32_t code;           /* once final */
-        struct {                /* before: */
+        int32_t code;           /* when the state is final */
+        struct {                /* when it is not: */
             uint16_t refused;   /* tries that did not run, which cost no retry */
             uint16_t unstarted; /* of them, those that their workers could not start */
         };
@@ -77,6 +80,14 @@ struct dist_pool {
     struct draw draw;
     struct list starved; /* jobs that want probes while it is empty */
     struct list crowded; /* jobs that were sent more probes than it had slots */
+};
+
+/* What a job waits for before it is probed for, or probed for again, without a timer: the list that it is in. */
+enum probe_wait {
+    WAIT_NOT,      /* in none */
+    WAIT_STARVED,  /* dist_pool.starved: for a worker in its pool, which is empty */
+    WAIT_CROWDED,  /* dist_pool.crowded: for more workers; it was sent more probes than its pool has slots */
+    WAIT_SETTLING, /* dist.settling: read back; workers are first asked what they still have of it */
 };
 
 /* An application: some worker serves it, or some job is for it. */
@@ -146,7 +157,7 @@ struct dist_job {
     UT_hash_handle hh_key;
     struct list in_state;      /* dist.jobs[] */
     struct list in_all;        /* dist.accepted, once its client knows of it */
-    struct list in_pool;       /* starved or crowded of its pool, or dist.settling */
+    struct list in_wait;       /* in the list that `wait` names */
     struct list in_central;    /* dist.handed: hand is not HAND_NONE, and it is unfinished */
     struct list in_unattended; /* dist.unattended: nobody watches it, and somebody is to */
     struct list places;
@@ -198,6 +209,7 @@ struct dist_job {
     uint8_t state;      /* enum job_state */
     uint8_t class;      /* enum job_class */
     uint8_t why;        /* enum class_why */
+    uint8_t wait;       /* enum probe_wait */
     uint8_t hand;       /* enum hand_over */
     /* How often central was given it, also by another dist or in an earlier life: 0 never, 1 once, 2 again, so that what
      * central said in between may be lost. In that case it is asked once when it accepts. */
@@ -209,12 +221,10 @@ struct dist_job {
     bool journalling : 1; /* waits for JOURNAL_DONE */
     bool journalled : 1;  /* JOURNAL_JOB was put out, or read back: JOURNAL_JOB_END is due when it goes */
     bool overran : 1;     /* a task of it outlived the cutoff while it was settling */
-    bool settling : 1;    /* read back: workers are first asked what they still have of it */
     bool cancelling : 1;  /* by its client, or max_fails: nothing of it starts any more */
     bool by_client : 1;   /* its client cancelled it */
     bool abandoned : 1;   /* … by going away */
     bool promoted : 1;
-    bool starved : 1;         /* in its pool's starved */
     bool refused : 1;         /* a worker refused probes since it was last probed for or launched */
     bool handed_part : 1;     /* what central was given last was not the whole job */
     bool unstartable : 1;     /* a task has failed to start wherever it could, and none has started since */
@@ -258,18 +268,32 @@ enum dist_record_kind {
     RECORD_TASK,    /* the end of a task */
     RECORD_ENDED,   /* the end of a job */
     RECORD_JOB_END, /* it is forgotten */
-    RECORD_NUMBERS, /* reserved job numbers; id.job: where they end */
+    RECORD_NUMBERS, /* reserved job numbers */
     /* What only waits: */
-    RECORD_ACK,       /* FINISH_ACK, due when all before it is durable; peer: the worker */
-    RECORD_CANCELLED, /* CANCELLED, likewise; peer: the client */
-    RECORD_REFUSED,   /* SUBMITTED with an error, likewise; peer: the client, id.task: the error, negated */
+    RECORD_ACK,       /* FINISH_ACK, due when all before it is durable */
+    RECORD_CANCELLED, /* CANCELLED, likewise */
+    RECORD_REFUSED,   /* SUBMITTED with an error, likewise */
 };
 struct dist_record {
     uint64_t token;
-    struct try_id id; /* its job, and what else of it the kind needs */
-    uint32_t peer;
-    uint8_t kind;
+    job_id_t job; /* JOB_NONE in NUMBERS */
+    union {
+        struct {              /* of the kinds not named below */
+            uint32_t task;    /* LAUNCH, TASK, ACK */
+            uint16_t epoch;   /* of the job in the journal; ACK: of the try */
+            uint16_t attempt; /* LAUNCH, ACK */
+        };
+        uint64_t numbers_end; /* NUMBERS */
+        int32_t err;          /* REFUSED: a negative code */
+    };
+    union {
+        uint32_t worker;    /* ACK */
+        uint32_t client;    /* CANCELLED, REFUSED */
+        uint32_t job_state; /* JOB_END: enum job_state, its last one */
+    };
+    uint8_t kind; /* enum dist_record_kind: says which of the above there are */
 };
+_Static_assert(sizeof(struct dist_record) <= 32, "there is one for each end that is not durable");
 struct dist_records { /* a ring, oldest first */
     struct dist_record *v;
     uint32_t head, n, cap;
@@ -325,14 +349,14 @@ struct dist {
     struct dist_records failed;  /* to be written again */
     int64_t rewrite_at;          /* TIME_NEVER: nothing failed */
 
-    struct dist_job *by_id;  /* uthash */
-    struct dist_job *by_key; /* those that have one */
-    struct list
-        jobs[JOB_STATE_COUNT]; /* by state; final ones, whichever state, in jobs[JOB_DONE] by time of end */
-    struct list accepted;      /* every job kept that was accepted, oldest first */
-    struct list handed;        /* unfinished jobs that central has or is to get */
-    struct list unattended;    /* unfinished jobs whose client is not there, longest first */
-    struct list settling;      /* read back, not probed for yet */
+    struct dist_job *by_id;            /* uthash */
+    struct dist_job *by_key;           /* those that have one */
+    struct list jobs[JOB_STATE_COUNT]; /* unfinished ones by state; those of final states are empty */
+    struct list finished;              /* all others, by time of end */
+    struct list accepted;              /* every job kept that was accepted, oldest first */
+    struct list handed;                /* unfinished jobs that central has or is to get */
+    struct list unattended;            /* unfinished jobs whose client is not there, longest first */
+    struct list settling;              /* read back, not probed for yet */
     int64_t settle_at;  /* when to look whether every worker has reported; TIME_NEVER: nothing settles */
     int64_t settle_end; /* when to go on without */
     struct heap timers;

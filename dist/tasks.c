@@ -18,7 +18,7 @@ struct try_id task_try(const struct dist_job *job, uint32_t i)
     return (struct try_id){.job = job->id,
                            .task = i,
                            .epoch = t->central   ? job->epoch
-                                    : t->adopted ? (uint16_t)t->request
+                                    : t->adopted ? t->epoch
                                                  : job->own_epoch,
                            .attempt = t->attempt};
 }
@@ -445,7 +445,7 @@ void on_task_request(struct step *s, struct dist_node *n, const struct msg *m)
     n->requested = true;
     n->last_request = request;
     p = job ? place_find(s->d, job, n) : NULL;
-    if (job && job->unlaunched > 0 && job->submitted && !job->settling && !s->d->leaving &&
+    if (job && job->unlaunched > 0 && job->submitted && !job_settling(job) && !s->d->leaving &&
         !starts_avoid(s->d, job, n->m.node.v)) {
         job->progress_us = s->now;
         launch(s, job, n, m);
@@ -501,7 +501,7 @@ static void take_over(struct dist_job *job, const struct try_id *id, uint32_t wo
     task_reach(job, id->task);
     t->attempt = id->attempt;
     t->adopted = 1;
-    t->request = id->epoch;
+    t->epoch = id->epoch;
     t->worker = worker;
 }
 

@@ -182,9 +182,9 @@ static enum dist_block blocked_pool(const struct dist *d, const struct dist_job 
 static enum dist_block blocked_probes(const struct dist *d, const struct dist_job *job, uint32_t *n)
 {
     *n = job->unlaunched;
-    if (job->settling)
+    if (job_settling(job))
         return DIST_BLOCK_SETTLING;
-    if (job->starved && job->live == 0)
+    if (job_starved(job) && job->live == 0)
         return blocked_pool(d, job, probe_pool(d, job));
     if (job->live == 0 && heap_in(&job->timer))
         return DIST_BLOCK_REFUSED;

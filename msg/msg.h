@@ -424,7 +424,8 @@ enum msg_type {
 
 struct msg {
     uint16_t type; /* enum msg_type */
-    uint16_t reserved;
+    uint16_t
+        stream_flags; /* the bus's, of a PEER_UP or PEER_LOST in its queue (bus/internal.h); roles see 0 */
     uint32_t peer; /* a node_id_t's value; towards and from central also a link's number (docs/protocol.md) */
     union {
 #define X(NAME, name, tag) struct msg_##name name;
