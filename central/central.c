@@ -32,6 +32,7 @@ struct central *central_new(const struct central_config *cfg, uint64_t seed)
     list_init(&c->results_untold);
     list_init(&c->results_told);
     list_init(&c->limbo);
+    list_init(&c->touched);
     list_init(&c->orphans);
     list_init(&c->out_of_service);
     waiting_init(&c->waiting);
@@ -274,6 +275,8 @@ static void finish(struct central *c)
         central_service_look(c);
     c->service_look = false;
     central_partition_flush(c);
+    if (!list_empty(&c->touched))
+        central_jobs_settle(c);
     central_tasks_end_unwanted(c);
     central_tasks_place(c);
     central_recall_run(c);

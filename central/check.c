@@ -170,5 +170,6 @@ void central_check(const struct central *c)
         CHECK(ring_at(p, i - 1).token < ring_at(p, i).token);
     }
     CHECK(list_empty(&c->changed));
+    CHECK(list_empty(&c->touched));
     CHECK(list_empty(&c->untold) || c->settle_us != TIME_NEVER);
 }

@@ -75,6 +75,7 @@ struct long_job *central_job_new(struct central *c, job_id_t job, uint32_t epoch
     j->n = n;
     j->since_us = c->now_us;
     list_init(&j->messages);
+    list_init(&j->touched);
     list_init(&j->orphan);
     if (desc->kind == PAYLOAD_APP) {
         j->app = central_app_get(c, desc->app);
@@ -100,6 +101,7 @@ void central_job_free(struct central *c, struct long_job *j)
         CHECK(j->tasks[i].place == PLACE_NONE);
     HASH_DEL(c->long_jobs, j);
     list_remove(&j->by_state);
+    list_remove(&j->touched);
     list_remove(&j->orphan);
     c->n_jobs[j->state]--;
     c->tasks_held -= j->n;

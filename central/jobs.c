@@ -212,6 +212,16 @@ void central_jobs_cancel_all(struct central *c, struct long_job *j)
         central_task_cancel(c, &j->tasks[i]);
 }
 
+void central_jobs_settle(struct central *c)
+{
+    while (!list_empty(&c->touched)) {
+        struct long_job *j = container_of(c->touched.next, struct long_job, touched);
+
+        list_remove(&j->touched);
+        central_jobs_cancel_all(c, j);
+    }
+}
+
 void central_jobs_cancel(struct central *c, const struct msg_long_cancel *m)
 {
     struct long_job *j = central_jobs_find(c, m->job, m->epoch);

@@ -202,6 +202,7 @@ struct long_job {
     } watchers[WATCHERS_MAX];
 
     struct list by_state; /* in central.jobs[state], in the order they got there */
+    struct list touched;  /* in central.touched */
     struct list orphan;   /* in central.orphans: nobody waits for it */
     int64_t orphan_us;    /* then: when it is cancelled, by that list's clock */
     int64_t ended_us;
@@ -336,6 +337,7 @@ struct central {
     uint64_t results_bytes;
     struct list limbo;   /* tasks at workers that are not here, by w.due_us: when each is placed again */
     bool unwanted;       /* some of them were cancelled, and end when all workers have reported */
+    struct list touched; /* jobs of which as many tasks failed as may: cancelled at the end of this step */
     struct list orphans; /* active jobs that nobody waits for, by orphan_us */
     int64_t orphan_clock_us,
         orphan_since_us; /* that clock at the latter time; it goes on while a dist is up */
@@ -519,6 +521,8 @@ void central_jobs_end_journalled(struct central *c, struct long_job *j);
 /* One more task of j is final or durable: goes on to the job's next state where that is due. */
 void central_jobs_progress(struct central *c, struct long_job *j);
 void central_jobs_cancel_all(struct central *c, struct long_job *j);
+/* Cancels those that were touched: at the end of a step, so that the end of one task moves no other while tasks are walked. */
+void central_jobs_settle(struct central *c);
 /* For how much longer tasks of it that no worker has reported, and that may run somewhere, wait; 0: none does. */
 int64_t central_job_unreported_us(const struct central *c, const struct long_job *j);
 int64_t central_jobs_due_us(const struct central *c);

@@ -181,7 +181,7 @@ static void end(struct central *c, struct long_task *t, enum task_state state)
     central_journal_put(c, RECORD_TASK, t);
     if ((state == TASK_FAILED || state == TASK_LOST) && j->desc->max_fails &&
         j->failed + j->lost == j->desc->max_fails)
-        central_jobs_cancel_all(c, j);
+        list_push_tail(&c->touched, &j->touched);
 }
 
 static void end_unreported(struct central *c, struct long_task *t, enum task_state state,
@@ -315,10 +315,12 @@ static void place_first(struct central *c, const struct list *unplaced, struct n
 {
     struct long_task *t = container_of(unplaced->next, struct long_task, w.link);
 
-    if (t->attempt == UINT16_MAX)
-        end_unreported(c, t, TASK_LOST, OUTCOME_LOST);
-    else
+    if (t->attempt < UINT16_MAX) {
         place_at(c, t, n);
+        return;
+    }
+    end_unreported(c, t, TASK_LOST, OUTCOME_LOST);
+    central_jobs_settle(c);
 }
 
 /* Those that need an executor, where there is one. O(workers that serve it + tasks * log of these). */
@@ -539,17 +541,11 @@ void central_tasks_held(struct central *c, struct node *n, const struct msg_task
 
 static void lose_unseen(struct central *c, struct node *n, struct list *tasks)
 {
-    struct list *entry = tasks->next, *next;
-
-    for (; entry != tasks; entry = next) {
+    list_foreach(tasks, entry, next) {
         struct long_task *t = container_of(entry, struct long_task, w.link);
 
-        next = entry->next;
         if (t->seen != n->joins)
             central_task_lost(c, t);
-        /* One failure too many ends the rest of its job, of which the next one may have been: from the beginning then. */
-        if (next != tasks && list_empty(next))
-            next = tasks->next;
     }
 }
 

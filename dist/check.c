@@ -303,6 +303,7 @@ void dist_check(const struct dist *d)
     CHECK(HASH_CNT(hh, d->by_id) == d->jobs_unfinished + d->jobs_finished);
     CHECK(d->stopped || d->seq_durable <= d->seq_end);
     CHECK(d->stopped || d->seq_told <= d->seq_end);
+    CHECK(list_empty(&d->touched));
     CHECK(heap_check(&d->timers));
     check_nodes(d);
     check_apps(d);

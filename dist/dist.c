@@ -44,6 +44,7 @@ void dist_init(struct dist *d, const struct dist_config *c, uint64_t seed)
     for (int i = 0; i < JOB_STATE_COUNT; i++)
         list_init(&d->jobs[i]);
     list_init(&d->finished);
+    list_init(&d->touched);
     list_init(&d->accepted);
     list_init(&d->handed);
     list_init(&d->unattended);
@@ -440,6 +441,8 @@ void dist_step(struct dist *d, const struct event *e, struct out *out)
         wire(&s, &e->m);
     else
         local(&s, &e->m);
+    if (!list_empty(&d->touched))
+        jobs_settle(&s);
     jobs_trim(&s);
     if (!list_empty(&d->awaited) && d->beat_at == TIME_NEVER)
         d->beat_at = s.now + PULSE_LOOK_US;

@@ -52,6 +52,7 @@ static void hand_move(struct step *s, struct dist_job *job, enum hand_over to)
     if (to == HAND_NONE)
         list_remove(&job->in_central);
     job->hand = (uint8_t)to;
+    job_touch(s->d, job);
 }
 
 /* ---- Sending ---- */
@@ -319,7 +320,7 @@ void hand_central_up(struct step *s)
         } else {
             put_watch(s, job);
         }
-        job_settle(s, job); /* the timer may have been for probes as well */
+        job_touch(s->d, job); /* the timer may have been for probes as well */
     }
 }
 
@@ -343,7 +344,6 @@ void hand_central_lost(struct step *s)
         if (job->hand == HAND_ASKED && !known_handed(job) && !job->cancelling) {
             take_back(s, job); /* central may have nothing of it, and its client waits */
             tasks_doubt(s, job);
-            job_settle(s, job);
             continue;
         }
         job_try_accept(s, job);
@@ -463,7 +463,6 @@ void on_long_refused(struct step *s, const struct msg *m)
         CHECK(heap_push(&s->d->timers, &job->timer) == 0);
         hold_back(s, job);
     }
-    job_settle(s, job);
 }
 
 /* Mirrors one task (4.5). Central knows best, also about attempts, which one that restarted counts anew: its stream
@@ -501,7 +500,6 @@ void on_long_task(struct step *s, const struct msg *m)
                     : state == TASK_LOST    ? OUTCOME_LOST
                                             : l->outcome,
                     state == TASK_DONE && t->no_room ? 1 : l->code, l->run_us);
-    job_settle(s, job);
 }
 
 /* Why a task of central's could not be started; its end follows. */
@@ -545,7 +543,6 @@ static void answered(struct step *s, struct dist_job *job, int err)
             has_part(s, job);
     }
     tasks_doubt(s, job);
-    job_settle(s, job);
 }
 
 /* The answer to LONG_WATCH: central has said everything it knows of the job. */
@@ -562,7 +559,6 @@ void on_long_watched(struct step *s, const struct msg *m)
         accepted(s, job);
     } else if (job->cancelling) {
         finish_central_tasks(s, job, OUTCOME_CANCELLED, 0);
-        job_settle(s, job);
     } else if (m->long_watched.err != HAWK_ENOT_FOUND || job->central_n == 0) {
         return;
     } else if (job->hand == HAND_OFFERED) {
@@ -570,7 +566,6 @@ void on_long_watched(struct step *s, const struct msg *m)
     } else if ((job->hand == HAND_ACCEPTED || job->hand == HAND_UNSURE) &&
                job->desc->flags & JOB_AT_MOST_ONCE) {
         finish_central_tasks(s, job, OUTCOME_LOST, 0); /* it had them, and may have run them */
-        job_settle(s, job);
     } else {
         unaccepted(s, job);
         hand_offer(s, job);
@@ -609,5 +604,4 @@ void on_task_overrun(struct step *s, const struct msg *m)
     job->overran = job_settling(job); /* which of its tasks are left to hand over is not known yet */
     if (!job_settling(job))
         hand_promote(s, job);
-    job_settle(s, job);
 }

@@ -48,8 +48,18 @@ void places_drop(struct dist *d, struct dist_job *job);
 /* ---- jobs.c: the life of a job ---- */
 struct dist_job *job_find(const struct dist *d, job_id_t id);
 struct dist_job *job_new(struct step *s, struct job_desc *desc, job_id_t id, uint64_t key);
-/* To be called after every change to a job, last: cancels, probes again or ends it as its tasks require. */
-void job_settle(struct step *s, struct dist_job *job);
+/* The job is settled at the end of this step. What moves tasks, takes reservations or moves the hand-over does this by
+ * itself; so must whatever else changes what jobs_settle looks at: a timer, a refusal, the end of settling. */
+static inline void job_touch(struct dist *d, struct dist_job *job)
+{
+    if (list_empty(&job->in_touched))
+        list_push_tail(&d->touched, &job->in_touched);
+}
+/* Reading the journal back: on_recovered touches all jobs once everything is read. */
+static inline void job_untouch(struct dist_job *job) { list_remove(&job->in_touched); }
+/* Cancels, probes for, or ends the jobs that were touched, as their tasks require. Once at the end of a step; in the
+ * middle only where an answer depends on whether the job has ended. */
+void jobs_settle(struct step *s);
 void job_set_state(struct step *s, struct dist_job *job, enum job_state to);
 /* Its tasks have ended: it is none of the unfinished any more. Its state is still to be set. */
 void job_close(struct step *s, struct dist_job *job, int64_t end_us);

@@ -32,6 +32,7 @@ struct dist_job *job_new(struct step *s, struct job_desc *desc, job_id_t id, uin
     list_init(&job->in_state);
     list_init(&job->in_all);
     list_init(&job->in_wait);
+    list_init(&job->in_touched);
     list_init(&job->in_central);
     list_init(&job->in_unattended);
     list_init(&job->places);
@@ -70,6 +71,7 @@ void job_free(struct dist *d, struct dist_job *job)
     list_remove(&job->in_state);
     list_remove(&job->in_all);
     list_remove(&job->in_wait);
+    list_remove(&job->in_touched);
     list_remove(&job->in_central);
     list_remove(&job->in_unattended);
     task_forget_messages(job);
@@ -238,7 +240,6 @@ void jobs_abandon(struct step *s)
         job->by_client = job->abandoned = true;
         if (!job->cancelling)
             job_cancel_rest(s, job);
-        job_settle(s, job);
     }
 }
 
@@ -360,7 +361,7 @@ static void resume(struct step *s, struct dist_job *job, const struct resubmit *
         tasks_doubt(s, job);
     if (job->hand == HAND_NONE && job->unlaunched > 0)
         probe_first(s, job);
-    job_settle(s, job);
+    job_touch(s->d, job);
 }
 
 static void on_resubmit(struct step *s, const struct msg *m)
@@ -411,7 +412,7 @@ static void on_resubmit(struct step *s, const struct msg *m)
     attend(s, job, &m->submit);
     count(s, COUNTER_jobs_moved, 1);
     resume(s, job, r);
-    if (job->state == JOB_WAITING && job->first_wait_us >= 0)
+    if (job->state == JOB_WAITING && job->first_wait_us >= 0 && job_unfinished_tasks(job) > 0)
         job_set_state(s, job, JOB_RUNNING);
 }
 
@@ -525,6 +526,7 @@ void on_watch(struct step *s, const struct msg *m)
 void job_cancel_rest(struct step *s, struct dist_job *job)
 {
     job->cancelling = true;
+    job_touch(s->d, job);
     tasks_unlaunch(s, job);
     while (job->returned != TASK_NIL) {
         /* Its worker is suspect, and may be running it all the same. */
@@ -566,7 +568,7 @@ void on_cancel(struct step *s, const struct msg *m)
         job->by_client = true;
         if (!job->cancelling)
             job_cancel_rest(s, job);
-        job_settle(s, job);
+        jobs_settle(s); /* the record of its end, if it has one now, comes before the answer */
     }
     /* One in the journal must not come back to life. */
     if (!job_state_final(job->state) && !again)
@@ -648,7 +650,8 @@ void job_close(struct step *s, struct dist_job *job, int64_t end_us)
     job->end_us = end_us;
 }
 
-static void job_end(struct step *s, struct dist_job *job)
+/* Not inline: settling a job that goes on is what most steps do. */
+static __attribute__((noinline)) void job_end(struct step *s, struct dist_job *job)
 {
     count(s, COUNTER_jobs_finished, 1);
     job_accept(s, job);
@@ -658,7 +661,7 @@ static void job_end(struct step *s, struct dist_job *job)
     journal_ended(s, job);
 }
 
-void job_settle(struct step *s, struct dist_job *job)
+static void settle(struct step *s, struct dist_job *job)
 {
     const struct job_desc *desc = job->desc;
 
@@ -671,4 +674,16 @@ void job_settle(struct step *s, struct dist_job *job)
         probe_settle(s, job);
     if (job_unfinished_tasks(job) == 0)
         job_end(s, job);
+}
+
+void jobs_settle(struct step *s)
+{
+    struct list *touched = &s->d->touched;
+
+    while (!list_empty(touched)) {
+        struct dist_job *job = container_of(touched->next, struct dist_job, in_touched);
+
+        settle(s, job);
+        list_remove(&job->in_touched); /* what settling it changed is seen already */
+    }
 }

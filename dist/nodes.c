@@ -161,31 +161,19 @@ static void lose_place(struct step *s, struct dist_place *p, enum loss loss)
             task_return(s, job, i);
         i = next;
     }
-    job_settle(s, job);
 }
 
-/* Of every job that has something there now. A worker that is still drawn may get new reservations meanwhile. */
+/* Of every job that has something there. */
 static void lose(struct step *s, struct dist_node *n, enum loss loss)
 {
-    struct list lost;
-
     /* Whatever central takes it for now, what it said it had was believed. */
     if (n->m.role != ROLE_WORKER && list_empty(&n->places))
         return;
     if (loss != LOSS_UNCLAIMED)
         probe_doubt(s);
-    if (list_empty(&n->places))
-        return;
-    list_insert_before(&n->places, &lost);
-    list_remove(&n->places);
-    /* Each job has one place here, and settling one job touches no place of another. */
-    while (!list_empty(&lost)) {
-        struct dist_place *p = container_of(lost.next, struct dist_place, in_node);
-
-        list_remove(&p->in_node);
-        list_push_tail(&n->places, &p->in_node);
-        lose_place(s, p, loss);
-    }
+    /* Each job has one place here, and jobs are settled later: nothing but this place goes. */
+    list_foreach(&n->places, node, nxt)
+        lose_place(s, container_of(node, struct dist_place, in_node), loss);
 }
 
 static void forget_if_gone(struct dist_node *n)

@@ -157,6 +157,7 @@ uint32_t place_take_live(struct dist *d, struct dist_place *p, uint32_t n)
     p->job->live -= n;
     p->node->live -= n;
     p->job->sure -= n < p->job->sure ? n : p->job->sure;
+    job_touch(d, p->job);
     place_settle(d, p);
     return n;
 }

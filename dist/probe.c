@@ -228,7 +228,7 @@ void probe_cancel_all(struct step *s, struct dist_job *job)
 void probe_timer(struct step *s, struct dist_job *job)
 {
     job->refused = false;
-    job_settle(s, job);
+    job_touch(s->d, job);
 }
 
 /* ---- The cluster grows ---- */
@@ -370,7 +370,7 @@ void on_probe_refused(struct step *s, struct dist_node *n, const struct msg *m)
     if (!p || place_take_live(s->d, p, m->probe_refused.count) < m->probe_refused.count)
         job->crossed = true;
     job->refused = true;
-    job_settle(s, job);
+    job_touch(s->d, job);
 }
 
 void on_probe_cancelled(struct step *s, const struct msg *m)
@@ -404,5 +404,5 @@ void on_res_moved(struct step *s, struct dist_node *n, const struct msg *m)
     job->reservations_stolen += moved;
     if (!job->crossed && moved > 0)
         place_add_live(place_get(s->d, job, n), moved);
-    job_settle(s, job);
+    job_touch(s->d, job);
 }

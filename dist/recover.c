@@ -50,6 +50,7 @@ void on_recover_job(struct step *s, const struct msg_journal_job *m)
     if (!part)
         job_set_state(s, job, JOB_PENDING);
     hand_recover(s, job, m->tasks);
+    job_untouch(job);
 }
 
 void on_recover_age(struct step *s, const struct msg_journal_age *m)
@@ -92,6 +93,7 @@ void on_recover_task(struct step *s, const struct msg_journal_task *m)
         job->ok_n++;
     }
     task_set_state(s, job, m->id.task, m->state, NULL);
+    job_untouch(job);
 }
 
 /* What it is was written when it ended; nothing of it is to be done any more. */
@@ -133,6 +135,7 @@ void on_recover_ended(struct step *s, const struct msg_journal_ended *m)
         return;
     if (job_unfinished_tasks(job) == m->left_out) {
         ended(s, job, m);
+        job_untouch(job);
         return;
     }
     job->by_client = m->state == JOB_CANCELLED;
@@ -147,7 +150,7 @@ void on_recovered(struct step *s)
 
         if (job->by_client)
             job_cancel_rest(s, job);
-        job_settle(s, job);
+        job_touch(s->d, job);
     }
 }
 
@@ -203,7 +206,7 @@ static void settled(struct step *s, struct dist_job *job)
         hand_promote(s, job);
     if (job->unlaunched > 0)
         probe_first(s, job);
-    job_settle(s, job);
+    job_touch(s->d, job);
 }
 
 void settle_look(struct step *s)

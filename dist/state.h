@@ -158,6 +158,7 @@ struct dist_job {
     struct list in_state;      /* dist.jobs[] */
     struct list in_all;        /* dist.accepted, once its client knows of it */
     struct list in_wait;       /* in the list that `wait` names */
+    struct list in_touched;    /* dist.touched: to be settled at the end of this step */
     struct list in_central;    /* dist.handed: hand is not HAND_NONE, and it is unfinished */
     struct list in_unattended; /* dist.unattended: nobody watches it, and somebody is to */
     struct list places;
@@ -353,6 +354,7 @@ struct dist {
     struct dist_job *by_key;           /* those that have one */
     struct list jobs[JOB_STATE_COUNT]; /* unfinished ones by state; those of final states are empty */
     struct list finished;              /* all others, by time of end */
+    struct list touched;               /* those that this step changed; empty between steps */
     struct list accepted;              /* every job kept that was accepted, oldest first */
     struct list handed;                /* unfinished jobs that central has or is to get */
     struct list unattended;            /* unfinished jobs whose client is not there, longest first */

@@ -113,6 +113,7 @@ void task_set_state(struct step *s, struct dist_job *job, uint32_t i, enum task_
     /* A task that starts where it was launched stays in its place's list. */
     if (!t->central && !(from == TASK_LAUNCHED && to == TASK_RUNNING)) {
         CHECK((place != NULL) == at_worker(to));
+        job_touch(s->d, job);
         leave(s, job, i);
         if (to == TASK_WAITING) {
             link_task(job, &job->returned, i);
@@ -122,8 +123,10 @@ void task_set_state(struct step *s, struct dist_job *job, uint32_t i, enum task_
             link_task(job, &place->launched, i);
         }
     }
-    if (t->central && task_state_final(to))
+    if (t->central && task_state_final(to)) {
         job->central_n--;
+        job_touch(s->d, job);
+    }
     t->state = (uint8_t)to & 15;
     t->unsent = t->doubtful = 0;
     job->in[from]--;
@@ -411,7 +414,6 @@ void task_journalled(struct step *s, const struct try_id *id, int err)
     }
     unlaunch(s, job, id->task);
     job->refused = true; /* not at once again */
-    job_settle(s, job);
 }
 
 /* The same request again: the same answer, as long as the worker can have use for it. A request is at its
@@ -427,8 +429,6 @@ static void answer_again(struct step *s, struct dist_job *job, struct dist_node 
             return;
         }
     put_no_task(s, job, n, m->task_request.job, m->task_request.request);
-    if (job)
-        job_settle(s, job);
 }
 
 void on_task_request(struct step *s, struct dist_node *n, const struct msg *m)
@@ -462,7 +462,7 @@ void on_task_request(struct step *s, struct dist_node *n, const struct msg *m)
         put_no_task(s, job, n, m->task_request.job, request);
     }
     if (job)
-        job_settle(s, job);
+        job_touch(s->d, job);
 }
 
 /* ---- What workers report (docs/protocol.md 3.10, 3.11) ---- */
@@ -536,7 +536,6 @@ void on_task_started(struct step *s, struct dist_node *n, const struct msg *m)
         return;
     }
     task_started(s, job, m->task_started.id.task, 0);
-    job_settle(s, job);
 }
 
 void on_task_held(struct step *s, struct dist_node *n, const struct msg *m)
@@ -550,7 +549,6 @@ void on_task_held(struct step *s, struct dist_node *n, const struct msg *m)
     }
     if (m->task_held.state == TASK_RUNNING) /* of one that has ended, that end tells whether it had started */
         task_started(s, job, id->task, m->task_held.run_us);
-    job_settle(s, job);
 }
 
 /* Keeps what came with the end of a task: what it returned, or why it failed. Returns its exit code, which is another
@@ -597,7 +595,6 @@ static void accept_finished(struct step *s, struct dist_job *job, struct dist_no
         task_finish(s, job, f->id.task, f->outcome, keep_words(s, job, f),
                     run_us_credible(f->run_us, s->now - job->submit_us));
     }
-    job_settle(s, job);
 }
 
 /* Any is acknowledged, so that the worker can forget it: one of a job in the journal when that has it. */

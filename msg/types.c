@@ -601,7 +601,7 @@ int resubmit_check(const struct resubmit *r, const struct job_desc *d, char *why
     for (uint32_t i = 0; i < r->n; i++) {
         const struct resubmit_task *t = &r->v[i];
 
-        if (t->task >= d->tasks || !task_state_final(t->state) || t->state >= TASK_STATE_COUNT)
+        if (t->task >= d->tasks || t->state >= TASK_STATE_COUNT || !task_state_final(t->state))
             return bad_resubmit(why, size, "a task that is none of the job's, or did not end");
         if (t->outcome >= OUTCOME_COUNT || t->run_us < -1 || t->run_us > LIMIT_TIME_US || t->wait_us < -1 ||
             t->wait_us > LIMIT_TIME_US)

@@ -164,8 +164,8 @@ const char *node_change_text(enum node_change v);
 /* A run time as its owner believes it, who has known the job for known_us: nothing has run for longer. Two machines' clocks
  * may differ by a hundredth, and a second. */
 int64_t run_us_credible(int64_t run_us, int64_t known_us);
-/* Of any number, also one that is no state: that is in no phase. */
-static inline bool state_in(uint32_t set, unsigned state) { return state < 32 && (set >> state & 1); }
+/* Of a state, or of a number below 32 that is none (yet): that is in no phase. */
+static inline bool state_in(uint32_t set, unsigned state) { return set >> (state & 31) & 1; }
 static inline bool task_state_final(enum task_state s) { return state_in(TASK_STATES_FINAL, s); }
 static inline bool task_state_before(enum task_state s) { return state_in(TASK_STATES_BEFORE, s); }
 static inline bool job_state_final(enum job_state s) { return state_in(JOB_STATES_FINAL, s); }
