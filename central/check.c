@@ -104,6 +104,7 @@ static void check_job(const struct central *c, const struct long_job *j, uint64_
     CHECK(list_empty(&j->orphan) ==
           (j->state != LONG_ACTIVE || j->cancel || !c->recovered || central_job_claimed(c, j)));
     CHECK(durable == j->durable);
+    CHECK(j->durable <= j->final && j->final <= j->n);
     CHECK(j->final == j->done + j->failed + j->cancelled + j->lost);
     CHECK(j->state == LONG_JOURNALLING || (j->state == LONG_ACTIVE) == (j->durable < j->n) || !c->recovered);
 }

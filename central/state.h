@@ -61,6 +61,12 @@ struct app_counts {
     uint32_t n[64];
 };
 
+/* A dist or worker.
+ *
+ *   state = UP => it has a link, and its id is journalled;  a link of it names it
+ *   counted <=> it is there, not drained and not out of service (node_counts)
+ *   a worker that is not UP is in none of push, parked, stuck
+ *   waiting.eligible <=> long tasks may be placed there (central_node_eligible)   (Hawk 3.4) */
 struct node {
     /* What nearly every message from it or to it looks at: two cache lines. */
     _Alignas(64) uint8_t state; /* enum node_state */
@@ -119,6 +125,12 @@ enum task_place {
     PLACE_LIMBO,  /* at a worker that is not here, until its lease is over: in central.limbo, by w.due_us */
 };
 
+/* A task. `place` says in which list w.link is.
+ *
+ *   place = WORKER <=> w.worker is not NULL;  place = WORKER => state is PLACED or RUNNING, RUNNING <=> w.running
+ *   place = QUEUE => state = WAITING
+ *   state is final => place = NONE;  durable => state is final
+ *   its job is being journalled => place = NONE, state = WAITING */
 struct long_task {
     struct waiting_task
         w; /* its link is in the list of `place`; due_us in PLACE_LIMBO: when it is placed again */
@@ -178,6 +190,11 @@ struct long_key {
     uint64_t epoch;
 };
 
+/* A job, or what was promoted of one.
+ *
+ *   final = done + failed + cancelled + lost = its tasks in final states,  durable <= final <= n
+ *   state = ACTIVE <=> durable < n, once it is accepted
+ *   it is in central.orphans <=> state = ACTIVE, it is not cancelled, and nobody claims it */
 struct long_job {
     /* What each of its tasks' reports looks at: three cache lines, and the task's own. */
     UT_hash_handle hh;
@@ -253,7 +270,7 @@ struct record {
     };
 };
 
-/* A queue of records, oldest first. */
+/* A queue of records, oldest first. In central.pending tokens rise. */
 struct records {
     struct record *v;
     uint32_t head, n, cap; /* cap is a power of two */

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "base/ring.h"
 #include "base/units.h"
 
 #include <stdlib.h>
@@ -48,6 +49,7 @@ static void check_tasks(const struct dist_job *job)
     }
     for (int i = 0; i < TASK_STATE_COUNT; i++)
         CHECK(in[i] == job->in[i]);
+    CHECK(ours + at_workers + central + (job->desc->tasks - job_unfinished_tasks(job)) == job->desc->tasks);
     CHECK(job->unlaunched == ours);
     CHECK(job->central_n == central);
     CHECK(job->cursor <= job->desc->tasks);
@@ -100,6 +102,7 @@ static void check_alive(const struct dist *d, const struct dist_job *job)
     CHECK(job->hand != HAND_RECORDING || job->journalled);
     CHECK(job->hand != HAND_HELD_BACK || ((job->desc->flags & JOB_AT_MOST_ONCE) && job->journalled));
     CHECK(job->unlaunched == 0 || !job->cancelling);
+    CHECK(job->sure <= job->live);
     CHECK((job->wait == WAIT_NOT) == list_empty(&job->in_wait));
     CHECK(list_empty(&job->in_unattended) || (job->watchers == 0 && !(job->desc->flags & JOB_DETACHED)));
     CHECK(epoch_is_dists(job->own_epoch));
@@ -228,8 +231,10 @@ static uint32_t check_pool_waits(const struct dist_pool pool[POOL_COUNT])
 {
     uint32_t n = 0;
 
-    for (int p = 0; p < POOL_COUNT; p++)
+    for (int p = 0; p < POOL_COUNT; p++) {
+        CHECK(list_empty(&pool[p].starved) || draw_total(&pool[p].draw) == 0);
         n += check_waits(&pool[p].starved, WAIT_STARVED) + check_waits(&pool[p].crowded, WAIT_CROWDED);
+    }
     return n;
 }
 
@@ -296,6 +301,18 @@ static void check_finished(const struct dist *d)
     CHECK(n.bytes == d->bytes_finished);
 }
 
+static void check_records(const struct dist *d)
+{
+    uint64_t token = 0;
+
+    for (uint32_t i = 0; i < d->pending.n; i++) {
+        CHECK(ring_at(&d->pending, i).token >= token);
+        token = ring_at(&d->pending, i).token;
+    }
+    CHECK(token <= d->token);
+    CHECK((d->failed.n > 0) == (d->rewrite_at != TIME_NEVER));
+}
+
 void dist_check(const struct dist *d)
 {
     check_unfinished(d);
@@ -304,6 +321,9 @@ void dist_check(const struct dist *d)
     CHECK(d->stopped || d->seq_durable <= d->seq_end);
     CHECK(d->stopped || d->seq_told <= d->seq_end);
     CHECK(list_empty(&d->touched));
+    CHECK(d->places.n <= d->places.buckets);
+    CHECK(d->places.mask / 2 < d->places.buckets && d->places.buckets <= d->places.mask + 1);
+    check_records(d);
     CHECK(heap_check(&d->timers));
     check_nodes(d);
     check_apps(d);

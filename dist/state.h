@@ -15,7 +15,11 @@
 
 #define TASK_NIL UINT32_MAX
 
-/* One task. All zero: waiting and never launched, so that a large job's tasks cost nothing until they are used. */
+/* One task. All zero: waiting and never launched, so that a large job's tasks cost nothing until they are used.
+ *
+ *   unsent => state = LAUNCHED, and its job is journalled
+ *   asked  => central, and the job's hand = ASKED
+ *   from the job's cursor on: state = WAITING, not central, attempt = 0 */
 struct dist_task {
     int64_t wait_us; /* submission to start; meaningful when `started` */
     int64_t run_us;  /* meaningful when the state is final */
@@ -51,7 +55,11 @@ _Static_assert(OUTCOME_COUNT <= 8, "an outcome must fit 3 bits");
 _Static_assert(TASK_STATE_COUNT <= 16, "a state must fit 4 bits");
 _Static_assert(sizeof(struct dist_task) <= 40, "a task must stay small: there may be ten million");
 
-/* A job at a worker: while reservations live there or tasks are launched there. */
+/* A job at a worker: while reservations live there or tasks are launched there.
+ *
+ *   live > 0, or `launched` has a task
+ *   live <= the job's reservations that the worker has   (never more: too few costs a probe, too many hangs the job)
+ *   the worker has no stream => live = 0, and every task in `launched` is doubtful */
 struct dist_place {
     struct list in_job;  /* dist_job.places */
     struct list in_node; /* dist_node.places */
@@ -63,7 +71,9 @@ struct dist_place {
 };
 _Static_assert(sizeof(struct dist_place) <= 64, "a place must fit a cache line");
 
-/* (job, worker) -> place. Linear hashing: grows one bucket at a time, so that no step ever pays for all. */
+/* (job, worker) -> place. Linear hashing: grows one bucket at a time, so that no step ever pays for all.
+ *
+ *   n <= buckets,  mask / 2 < buckets <= mask + 1 */
 struct place_table {
     struct dist_place **bucket;
     uint32_t buckets, cap;
@@ -74,7 +84,11 @@ struct place_table {
     uint32_t chunks, chunks_cap;
 };
 
-/* Which workers a job's probes are drawn from. */
+/* Which workers a job's probes are drawn from.
+ *
+ *   a worker's weight in ALL = that in GENERAL + that in RESERVED
+ *   a worker's weight > 0 => it has a stream, and is up or vouched for
+ *   starved is not empty => no worker has a weight */
 enum pool { POOL_ALL, POOL_GENERAL, POOL_RESERVED, POOL_COUNT };
 struct dist_pool {
     struct draw draw;
@@ -149,6 +163,20 @@ struct start_failure {
     uint32_t task; /* the first one; TASK_NIL: its start elsewhere has been told to the worker */
 };
 
+/* A job.
+ *
+ *   tasks      = unlaunched + at places + central_n + final            (each task is in exactly one of these sets)
+ *   unlaunched = those in `returned` + those from cursor on
+ *   live       = sum of its places' live,  sure <= live
+ * and until it is final:
+ *   cancelling => unlaunched = 0
+ *   unlaunched > 0 and submitted => live >= unlaunched, or it waits (`wait`: STARVED or SETTLING), or its timer runs,
+ *                                   or live > 0 and its policy does not probe again        (no job is forgotten)
+ *   wait = SETTLING => live = 0
+ *   hand = NONE <=> it is not in dist.handed;  central_n > 0 => hand is not NONE
+ *   hand in {ASKED, OFFERED, UNSURE, ACCEPTED} => offers > 0
+ *   hand = RECORDING => journalled;  hand = HELD_BACK => journalled, and at most once
+ * and when it is: no place, no list but dist.finished and dist.accepted, no timer. */
 struct dist_job {
     job_id_t id;
     UT_hash_handle hh;
@@ -235,7 +263,11 @@ struct dist_job {
 /* From one life's epoch to the next: what is promoted has the one between. */
 #define EPOCH_STEP 2
 
-/* A node: a worker, or another dist, which only lists show. */
+/* A node: a worker, or another dist, which only lists show.
+ *
+ *   live = sum of its places' live
+ *   it has places => it is in dist.awaited, or has a stream without beats
+ *   vouched => suspect, and it has a stream;  central does not list it => it has a stream, and serves nothing we know of */
 #define NODE_CHUNK 128u
 struct dist_node {
     struct member m; /* state gone: central does not list it */
@@ -295,7 +327,11 @@ struct dist_record {
     uint8_t kind; /* enum dist_record_kind: says which of the above there are */
 };
 _Static_assert(sizeof(struct dist_record) <= 32, "there is one for each end that is not durable");
-struct dist_records { /* a ring, oldest first */
+/* A ring, oldest first.
+ *
+ *   pending: tokens do not fall, and none is above dist.token
+ *   failed is not empty <=> rewrite_at is not TIME_NEVER */
+struct dist_records {
     struct dist_record *v;
     uint32_t head, n, cap;
 };

@@ -29,7 +29,12 @@ enum owner_state {
     OWNER_AWAY, /* in away_owners: central (the lease decides), or a dist whose orphans are being killed */
 };
 
-/* What most messages look at lies together: a simulation has ten thousands of workers, and their owners are in no cache. */
+/* Whoever tasks and reservations here belong to.
+ *
+ *   it is in the list of its state;  state is not UP => no requests, and some job
+ *   n_reservations = sum of the counts of its jobs' reservations;  n_unacked = its tasks that are DONE
+ *
+ * What most messages look at lies together: a simulation has ten thousands of workers, and their owners are in no cache. */
 struct owner {
     struct table_node hash; /* in worker.owners, by node */
     node_id_t node;
@@ -46,7 +51,9 @@ struct owner {
     struct pulse pulse;      /* while it is waited for */
 };
 
-/* Lives while any entry, request or task of it does. */
+/* Lives while any entry, request or task of it does.
+ *
+ *   n_requests = slots in owner.requests that wait for it;  n_requests > 0, or some reservation, or some task */
 struct job {
     struct table_node hash;   /* in worker.jobs, by (owner, id) */
     struct list link;         /* in owner.jobs */
@@ -67,6 +74,7 @@ struct entry {
     struct task *task; /* bound: the task; NULL for a reservation */
 };
 
+/*   count >= 1;  it is in a lane's queue <=> loot = NULL */
 struct reservation {
     struct entry e;
     struct list job_link;  /* in job.reservations */
@@ -83,6 +91,9 @@ static inline struct reservation *reservation_of(struct entry *e)
     return container_of(e, struct reservation, e);
 }
 
+/*   n_free = its free slots,  n_long = its slots that count as long
+ *   n_free > 0 => its queue is empty                 (whatever can be served has been, once a step is over)
+ *   stuck <=> its queue is stuck (steal_queue_stuck);  touched by nobody, once a step is over */
 struct lane {
     struct steal_queue queue;
     struct list free;    /* its free slots */
@@ -98,6 +109,7 @@ enum slot_state {
     SLOT_BUSY,      /* in no list: has a task */
 };
 
+/*   state = REQUESTED <=> job;  state = BUSY <=> task, and task->slot is this one;  state = FREE => not is_long */
 struct slot {
     struct list link; /* in the list of its state */
     struct lane *lane;
@@ -119,6 +131,8 @@ enum worker_task_state {
     T_DONE,     /* kept until its owner acknowledged */
 };
 
+/*   state = QUEUED <=> entry;  state is STARTING or RUNNING <=> slot
+ *   in worker.promotable => RUNNING, promotable, and not overrun yet */
 struct task {
     struct table_node hash; /* in worker.tasks */
     struct list link;       /* in job.tasks */
@@ -140,6 +154,7 @@ struct task {
     bool promotable, overrun, overrun_told, stolen, kill_forced;
 };
 
+/* What a thief was given: one record per thief, never empty, its items by rising index. */
 struct loot {
     struct list link;  /* in worker.loot */
     struct list items; /* reservations by index */
