@@ -13,8 +13,10 @@ struct embedded;
 
 struct embedded_config {
     uint32_t slots, workers; /* the slots are dealt out over so many workers */
-    const char *addr;        /* how clients reach this process, for the member list; "" when they cannot */
-    const char *worker;      /* its name where there is one; NULL: they are w1, w2, ... */
+    const char
+        *addr; /* how clients reach this process, for the member list; any word when they cannot, but not
+                              * "": nodes without an address are not dialled (peers/peers.h) */
+    const char *worker; /* its name where there is one; NULL: they are w1, w2, ... */
     uint64_t seed;
     uint64_t first_seq;                   /* of job ids; 0: 1 */
     const struct central_config *central; /* policy and history */

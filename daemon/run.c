@@ -387,7 +387,7 @@ static struct embedded *make_cluster(struct run *r, struct exec *exec)
     cc.preset = (uint8_t)(policy_preset_number("sparrow", strlen("sparrow")) - 1);
     struct embedded_config c = {.slots = r->options.slots,
                                 .workers = 1,
-                                .addr = "",
+                                .addr = "here",
                                 .worker = r->exec_config.worker,
                                 .seed = entropy(),
                                 .central = &cc,
