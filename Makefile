@@ -6,7 +6,7 @@
 
 # --- what there is ---------------------------------------------------------------------------------
 
-ROOMS ?= base msg peers classifier stealer central dist worker bus net exec store daemon client sim
+ROOMS ?= base msg peers classifier stealer central dist worker bus net exec store libhawk cli replay config api workload sim faults daemon
 comma := ,
 ifdef SANITIZE
 B ?= build/san-$(subst $(comma),-,$(SANITIZE))
@@ -130,8 +130,8 @@ $(B)/obj/%.o: %.c $(B)/flags.list | $(B)/deps.stamp $(gen_sources)
 	$(Q)$(compile) $(WARNINGS) -c -o $@ $<
 
 # The assembler includes these, which gcc -MMD does not see, nor its link-time optimizer.
-$(B)/obj/sim/generate_table.o: $(wildcard sim/workloads/*.tbl)
-$(B)/obj/sim/generate_table.o: LTO :=
+$(B)/obj/workload/generate_table.o: $(wildcard workload/tables/*.tbl)
+$(B)/obj/workload/generate_table.o: LTO :=
 
 # Made anew each time: ar would keep the members of deleted sources.
 $(archive): $(objects) $(gen_objects) $(B)/objects.list
@@ -144,8 +144,8 @@ $(B)/hawk: $(main_object) $(guard_object) $(archive)
 	$(Q)$(link_whole) -o $@ $^ $(LIBS)
 
 # What programs link with: one object that shows no names but those of its header.
-library_names = $(shell sed -n 's/^[a-z].*[ *]\(hawk_[a-z_]*\)\x28.*/\1/p' client/libhawk.h)
-$(B)/libhawk.a: $(archive) client/libhawk.h
+library_names = $(shell sed -n 's/^[a-z].*[ *]\(hawk_[a-z_]*\)\x28.*/\1/p' libhawk/hawk.h)
+$(B)/libhawk.a: $(archive) libhawk/hawk.h
 	$(call say,LIB,$@)
 	$(Q)ld -r -o $(B)/libhawk.o $(addprefix -u ,$(library_names)) $(archive)
 	$(Q)objcopy --wildcard -R '.gnu.*lto_*' $(addprefix --keep-global-symbol=,$(library_names)) $(B)/libhawk.o
@@ -325,10 +325,10 @@ install-files: $(if $(filter install,$(MAKECMDGOALS)),all)
 	install -D -m 755 -t $(DESTDIR)$(PREFIX)/share/doc/hawk/examples examples/*.py
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/hawk/protos protos/hawk.proto protos/executor.proto
 	install -D -m 644 $(B)/libhawk.a $(DESTDIR)$(PREFIX)/lib/libhawk.a
-	install -D -m 644 client/libhawk.h $(DESTDIR)$(PREFIX)/include/hawk.h
+	install -D -m 644 libhawk/hawk.h $(DESTDIR)$(PREFIX)/include/hawk.h
 	install -D -m 644 docs/libhawk.3 $(DESTDIR)$(PREFIX)/share/man/man3/libhawk.3
 	install -d $(DESTDIR)$(PREFIX)/lib/pkgconfig
-	sed 's,@PREFIX@,$(PREFIX),' client/hawk.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/hawk.pc
+	sed 's,@PREFIX@,$(PREFIX),' libhawk/hawk.pc.in >$(DESTDIR)$(PREFIX)/lib/pkgconfig/hawk.pc
 	install -D -m 644 systemd/hawk.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/hawk.conf
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	for u in $(units); do sed 's,/usr/local/bin/,$(PREFIX)/bin/,' systemd/$$u >$(DESTDIR)$(PREFIX)/lib/systemd/system/$$u \

@@ -12,7 +12,7 @@
 #include "bench/lib/hop.h"
 #include "bench/lib/peers.h"
 #include "bench/lib/programs.h"
-#include "client/libhawk.h"
+#include "libhawk/hawk.h"
 #include "net/api.h"
 #include "net/rpc.h"
 

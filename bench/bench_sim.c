@@ -7,7 +7,8 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/units.h"
-#include "sim/workload.h"
+#include "sim/sim.h"
+#include "workload/workload.h"
 
 #include <jansson.h>
 #include <linux/perf_event.h>

@@ -10,7 +10,7 @@
  *
  * The i-th task takes i * STEP_MS. */
 #include "base/err.h"
-#include "client/hawk.h"
+#include "libhawk/client.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,9 +4,9 @@
  * node, journal) begins when it is elected and ends when its lease does. Until then and after that it stands by. */
 #include "central/central.h"
 
+#include "api/api.h"
 #include "base/entropy.h"
 #include "base/log.h"
-#include "daemon/api.h"
 #include "daemon/commands.h"
 #include "daemon/journal.h"
 #include "daemon/node.h"

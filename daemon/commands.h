@@ -2,7 +2,7 @@
 #ifndef HAWK_DAEMON_COMMANDS_H
 #define HAWK_DAEMON_COMMANDS_H
 
-#include "client/command.h"
+#include "cli/command.h"
 
 /* central, dist, worker, up, run, config, sim. Each reads its own flags and prints its own --help. */
 extern const struct command daemon_commands[];

@@ -1,8 +1,8 @@
 /* `hawk config check FILE` and `hawk config show`. */
-#include "client/document.h"
-#include "client/print.h"
+#include "cli/document.h"
+#include "cli/print.h"
+#include "config/config.h"
 #include "daemon/commands.h"
-#include "daemon/config.h"
 
 #include <errno.h>
 #include <stdlib.h>

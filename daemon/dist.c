@@ -1,9 +1,9 @@
 /* `hawk dist`: one distributed scheduler. Clients submit here. */
 #include "dist/dist.h"
 
+#include "api/api.h"
 #include "base/entropy.h"
 #include "base/log.h"
-#include "daemon/api.h"
 #include "daemon/commands.h"
 #include "daemon/journal.h"
 #include "daemon/node.h"

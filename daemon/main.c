@@ -1,5 +1,5 @@
 /* The `hawk` binary: finds the command and runs it. */
-#include "client/document.h"
+#include "cli/document.h"
 #include "daemon/commands.h"
 
 #include <fcntl.h>

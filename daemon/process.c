@@ -4,8 +4,8 @@
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "client/command.h"
-#include "client/document.h"
+#include "cli/command.h"
+#include "cli/document.h"
 #include "daemon/journal.h"
 #include "net/addr.h"
 

@@ -3,7 +3,7 @@
 #define HAWK_DAEMON_PROCESS_H
 
 #include "central/central.h"
-#include "daemon/config.h"
+#include "config/config.h"
 #include "msg/msg.h"
 #include "net/loop.h"
 #include "net/server.h"

@@ -1,14 +1,14 @@
 /* `hawk sim`: flags to a simulation's settings, and its report to the terminal, to scripts, to files. */
 #include "base/units.h"
-#include "client/document.h"
+#include "cli/document.h"
 #include "daemon/commands.h"
 #include "daemon/sim_convert.h"
 #include "daemon/sim_faults.h"
+#include "faults/faults.h"
 #include "sim/compare.h"
-#include "sim/faults.h"
 #include "sim/report.h"
 #include "sim/sweep.h"
-#include "sim/workload.h"
+#include "workload/workload.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -125,7 +125,8 @@ const char sim_details[] =
     "\n"
     "--workload draws jobs from a table of clusters: cloudera, facebook, yahoo (Hawk, 4.1), hawk-figure1, "
     "sparrow,\n"
-    "sparrow-figure3, sparrow-mixed, or a file of one's own like those in sim/workloads. The same seed gives "
+    "sparrow-figure3, sparrow-mixed, or a file of one's own like those in workload/tables. The same seed "
+    "gives "
     "the same\n"
     "jobs on every machine; --write-trace keeps them. hawk sim convert-google makes a trace of Google's.\n"
     "\n" SIM_FAULTS_DETAILS "\n"

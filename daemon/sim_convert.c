@@ -1,9 +1,9 @@
 /* `hawk sim convert-google`, and traces to files: workloads from elsewhere for the simulator. */
 #include "daemon/sim_convert.h"
-#include "client/command.h"
-#include "client/document.h"
-#include "sim/generate.h"
-#include "sim/google.h"
+#include "cli/command.h"
+#include "cli/document.h"
+#include "workload/generate.h"
+#include "workload/google.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -2,9 +2,9 @@
 #include "daemon/sim_faults.h"
 
 #include "base/units.h"
-#include "client/command.h"
-#include "client/document.h"
-#include "sim/faults.h"
+#include "cli/command.h"
+#include "cli/document.h"
+#include "faults/faults.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* `hawk sim --faults`: random clusters with random faults (sim/faults.h). */
+/* `hawk sim --faults`: random clusters with random faults (faults/faults.h). */
 #ifndef HAWK_DAEMON_SIM_FAULTS_H
 #define HAWK_DAEMON_SIM_FAULTS_H
 
@@ -12,7 +12,7 @@ struct sim_faults_flags {
     bool log, single;
 };
 
-/* A line of the help; the list is that of sim/faults.h. */
+/* A line of the help; the list is that of faults/faults.h. */
 #define SIM_FAULTS_KIND(name, text, help) "  " text ": " help "\n"
 #define SIM_FAULTS_DETAILS                                                                                   \
     "--faults breaks streams, crashes processes and more, from one seed per run, and looks at every "        \

@@ -1,13 +1,13 @@
 /* `hawk up`: an embedded cluster that any client on this machine reaches over a unix socket. */
+#include "api/api.h"
+#include "api/attach.h"
 #include "base/entropy.h"
 #include "base/log.h"
-#include "client/hawk.h"
-#include "daemon/api.h"
-#include "daemon/attach.h"
 #include "daemon/commands.h"
 #include "daemon/embedded.h"
 #include "daemon/journal.h"
 #include "daemon/process.h"
+#include "libhawk/client.h"
 
 #include <dirent.h>
 #include <libgen.h>

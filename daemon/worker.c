@@ -1,10 +1,10 @@
 /* `hawk worker`: runs tasks on this machine, steals when idle. */
 #include "worker/worker.h"
 
+#include "api/api.h"
+#include "api/attach.h"
 #include "base/entropy.h"
 #include "base/log.h"
-#include "daemon/api.h"
-#include "daemon/attach.h"
 #include "daemon/commands.h"
 #include "daemon/journal.h"
 #include "daemon/node.h"

@@ -1,6 +1,6 @@
 /* Attached executors: programs that run tasks of one application each, without a process per task. This is who runs what
  * and what waits; it neither reads nor writes: what an executor is to be told goes out through apps_fns, what it says
- * comes in through the calls below (daemon/attach.c).
+ * comes in through the calls below (api/attach.c).
  *
  * A run goes to an executor of its application that has room; while all are full it waits, in order. It has then one of
  * the worker's slots, so an executor that takes as many tasks at once as the worker has slots keeps nobody waiting.

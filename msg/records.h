@@ -1,5 +1,5 @@
 /* What is kept: the records of the journal, and the history. Each is declared here, and nowhere else: the stores
- * (store/records.c), the simulator's (sim/fault_store.c) and msg_journal_token follow from the lists.
+ * (store/records.c), the simulator's (faults/store.c) and msg_journal_token follow from the lists.
  *
  * A record is a message that a role puts out (msg/msg.h), under a key: the message's own ids, and which part of a job it is.
  * Its value is a protobuf message, whose field numbers are the positions in the record's list.

@@ -9,17 +9,9 @@
 #include "base/spread.h"
 #include "base/trace.h"
 #include "msg/types.h"
+#include "workload/source.h"
 
 #include <stdio.h>
-
-/* ---- Workload ---- */
-
-/* Where jobs come from, in the order of their submission; read one at a time as the simulation gets there. */
-struct sim_source {
-    /* Fills *job, whose durations hold until the next call: 1; 0 at the end; below 0 an error of HAWK_ERRORS. */
-    int (*next)(void *arg, struct trace_job *job);
-    void *arg;
-};
 
 /* ---- Configuration ---- */
 

@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "base/units.h"
-#include "sim/workload.h"
+#include "workload/workload.h"
 
 #include <errno.h>
 #include <fcntl.h>

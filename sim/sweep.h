@@ -4,8 +4,8 @@
 #ifndef HAWK_SIM_SWEEP_H
 #define HAWK_SIM_SWEEP_H
 
-#include "sim/generate_table.h"
 #include "sim/sim.h"
+#include "workload/generate_table.h"
 
 #include <jansson.h>
 

@@ -1,14 +1,14 @@
 /* The command line without a cluster: flags, selectors, arrays, job descriptions, tables, JSON. */
 #include "base/mem.h"
 #include "base/units.h"
-#include "client/command.h"
-#include "client/failures.h"
-#include "client/print.h"
-#include "client/select.h"
-#include "client/show.h"
-#include "client/spec.h"
+#include "cli/command.h"
+#include "cli/failures.h"
+#include "cli/print.h"
+#include "cli/show.h"
+#include "cli/spec.h"
 #include "daemon/commands.h"
-#include "sim/faults.h"
+#include "faults/faults.h"
+#include "libhawk/select.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,8 +1,8 @@
 /* User commands and libhawk against a made-up cluster: two dists, central and a worker that answer from tables, in
  * a process of their own. What is tested is who is asked, what is printed, and the exit code. */
 #include "base/mem.h"
-#include "client/command.h"
-#include "client/hawk.h"
+#include "cli/command.h"
+#include "libhawk/client.h"
 #include "net/loop.h"
 #include "net/server.h"
 

@@ -1,5 +1,5 @@
 /* The roles together on the bus, in virtual time: whole jobs, stealing, promotion, faults. */
-#include "sim/fault_cluster.h"
+#include "faults/cluster.h"
 
 #include <setjmp.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
 /* Configuration: every mistake is named with its place, every value knows where it came from. */
-#include "daemon/config.h"
+#include "config/config.h"
 
 #include "base/mem.h"
 #include "msg/types.h"

@@ -2,8 +2,8 @@
  * come with Hawk are what they say. */
 #include "base/units.h"
 #include "msg/types.h"
-#include "sim/generate.h"
-#include "sim/generate_draw.h"
+#include "workload/generate.h"
+#include "workload/generate_draw.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

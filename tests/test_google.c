@@ -1,6 +1,6 @@
 /* sim/google: rows as Google's task_events table has them, made here, and what they become. */
-#include "sim/generate.h"
-#include "sim/google.h"
+#include "workload/generate.h"
+#include "workload/google.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

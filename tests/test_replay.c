@@ -1,7 +1,7 @@
 /* hawk replay: scaling a trace, its arrivals, and the figures made from the results. */
 #include "base/units.h"
-#include "client/replay_plan.h"
-#include "client/replay_report.h"
+#include "replay/plan.h"
+#include "replay/report.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

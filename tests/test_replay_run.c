@@ -1,9 +1,9 @@
 /* The replay's engine against a dist of this test's own, on a thread of its own: what it submits, and what
  * it makes of jobs that are refused, of streams that break, of jobs that get lost, and of Ctrl-C. */
 #include "base/units.h"
-#include "client/hawk_impl.h"
-#include "client/replay_run.h"
+#include "libhawk/client_impl.h"
 #include "net/server.h"
+#include "replay/run.h"
 
 #include <pthread.h>
 #include <setjmp.h>

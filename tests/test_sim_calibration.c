@@ -3,7 +3,8 @@
  * published results: a part of what `make calibrate` looks at, with fewer seeds, which needs the shared folder of traces
  * and results and says so when it is not there. */
 #include "base/units.h"
-#include "sim/workload.h"
+#include "sim/sim.h"
+#include "workload/workload.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
-/* Some hundred small random clusters, each from one seed (sim/faults.h), with every invariant looked at after every
+/* Some hundred small random clusters, each from one seed (faults/faults.h), with every invariant looked at after every
  * step. `hawk sim --faults` runs any number of them; a failure prints its line. */
-#include "sim/faults.h"
+#include "faults/faults.h"
 
 #include <setjmp.h>
 #include <signal.h>

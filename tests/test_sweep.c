@@ -1,8 +1,8 @@
 /* sim/sweep: grids as people write them, runs in processes of their own, and what is recommended. */
 #include "base/units.h"
-#include "sim/generate.h"
 #include "sim/sweep.h"
-#include "sim/workload.h"
+#include "workload/generate.h"
+#include "workload/workload.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

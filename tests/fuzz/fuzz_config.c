@@ -1,7 +1,7 @@
 /* A configuration file: read, or refused with a line for each mistake; what was read is shown, and reads back as
  * the same. */
 #include "base/check.h"
-#include "daemon/config.h"
+#include "config/config.h"
 #include "tests/fuzz/lib/file.h"
 #include "tests/fuzz/lib/input.h"
 

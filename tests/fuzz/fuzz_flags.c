@@ -1,10 +1,10 @@
 /* Command lines, one argument per line of the input; the first byte says whose. What is accepted makes a job
  * description that passes its check, or a configuration; anything else is a message. */
 #include "base/check.h"
-#include "client/commands.h"
-#include "client/session.h"
-#include "client/spec.h"
-#include "daemon/config.h"
+#include "cli/commands.h"
+#include "cli/session.h"
+#include "cli/spec.h"
+#include "config/config.h"
 #include "tests/fuzz/lib/input.h"
 
 #include <stdlib.h>

@@ -2,11 +2,11 @@
  * says which. What is read is written back and reads the same. */
 #include "base/check.h"
 #include "base/units.h"
-#include "client/replay_plan.h"
-#include "client/select.h"
-#include "client/spec.h"
+#include "cli/spec.h"
+#include "libhawk/select.h"
 #include "net/addr.h"
 #include "net/token.h"
+#include "replay/plan.h"
 #include "tests/fuzz/lib/input.h"
 
 #include <stdio.h>

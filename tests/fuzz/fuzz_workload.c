@@ -2,12 +2,12 @@
  * Google trace. Jobs come out within their limits, or an error with its place. */
 #include "base/check.h"
 #include "base/trace.h"
-#include "client/replay_plan.h"
-#include "sim/generate.h"
-#include "sim/generate_table.h"
-#include "sim/google.h"
+#include "replay/plan.h"
 #include "tests/fuzz/lib/file.h"
 #include "tests/fuzz/lib/input.h"
+#include "workload/generate.h"
+#include "workload/generate_table.h"
+#include "workload/google.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,0 +1,379 @@
+/* One stream per executor: see attach.h. What an executor is to be told gathers while a message is on its way to it. */
+#include "api/attach.h"
+
+#include "base/check.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "net/attach.h"
+#include "net/rpc.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* One attached executor, or who has not said hello yet. */
+struct stream {
+    struct list link;  /* attach.all */
+    struct list dirty; /* attach.dirty, with something to send */
+    struct attach *attach;
+    struct rpc_call *call; /* NULL once it has been ended */
+    struct executor *executor;
+    bool drained;
+    bool held;                 /* not read from */
+    struct codec_buf *batches; /* to be sent, one message each; the last one grows */
+    uint32_t batches_n, batches_cap;
+    job_id_t job; /* the last one told of, and its id as text */
+    char job_text[JOB_ID_TEXT];
+    size_t job_len;
+    char why[300]; /* what is wrong with what it sends */
+};
+
+struct attach {
+    struct loop *loop;
+    struct attach_config config;
+    struct apps *apps;
+    struct list all, dirty;
+    struct loop_hook flush;
+    struct loop_timer timer;
+    bool held; /* some streams may be */
+};
+
+/* ---- Sending ---- */
+
+/* The message that len more bytes go into. What is large goes by itself, so that what is small before it does not wait for
+ * it. */
+static struct codec_buf *growing(struct stream *s, size_t len)
+{
+    struct codec_buf *last = s->batches_n ? &s->batches[s->batches_n - 1] : NULL;
+
+    if (list_empty(&s->dirty))
+        list_push_tail(&s->attach->dirty, &s->dirty);
+    if (last && (last->len == 0 || last->len + len < ATTACH_BATCH_BYTES))
+        return last;
+    vec_grow(s->batches, s->batches_n, s->batches_cap);
+    CHECK(s->batches);
+    s->batches[s->batches_n++] = (struct codec_buf){0};
+    return &s->batches[s->batches_n - 1];
+}
+
+static void drop_first_batch(struct stream *s)
+{
+    struct codec_buf first = s->batches[0];
+
+    s->batches_n--;
+    if (s->batches_n > 0) {
+        memmove(s->batches, s->batches + 1, s->batches_n * sizeof *s->batches);
+        codec_buf_free(&first);
+        return;
+    }
+    /* Kept for the next one, as a rule: there is no more to be had than executors have slots. */
+    first.len = 0;
+    if (first.cap > 2 * ATTACH_BATCH_BYTES)
+        codec_buf_free(&first);
+    s->batches[s->batches_n++] = first;
+}
+
+static void send_next(struct stream *s)
+{
+    /* With more of them, rpc_idle asks for `writable` once the first is on its way. */
+    while (s->call && s->batches_n > 0 && s->batches[0].len > 0 && rpc_idle(s->call)) {
+        if (rpc_send(s->call, s->batches[0].data, s->batches[0].len) == HAWK_ELIMIT)
+            return; /* `writable` comes */
+        drop_first_batch(s);
+    }
+}
+
+static void end_if_drained(struct stream *s);
+
+static void task(void *user, const struct app_task *t)
+{
+    struct stream *s = user;
+    const struct job_desc *d = t->desc;
+    struct attach_task out = {
+        .id = t->id,
+        .index = d->first_index + t->try.task,
+        .count = d->tasks,
+        .attempt = t->try.attempt,
+        .time_limit_us = d->time_limit_us,
+        .name = {d->name->data, d->name->len},
+    };
+
+    if (!job_eq(s->job, t->try.job)) {
+        s->job = t->try.job;
+        job_id_format(s->job_text, s->job);
+        s->job_len = strlen(s->job_text);
+    }
+    out.job = (struct span){s->job_text, s->job_len};
+    if (t->payload)
+        out.payload = (struct span){t->payload->data, t->payload->len};
+    attach_put_task(growing(s, out.payload.len), &out);
+}
+
+static void cancel(void *user, uint64_t id)
+{
+    struct stream *s = user;
+
+    attach_put_cancel(growing(s, 0), id);
+}
+
+static void drained(void *user)
+{
+    struct stream *s = user;
+
+    s->drained = true;
+    if (list_empty(&s->dirty))
+        list_push_tail(&s->attach->dirty,
+                       &s->dirty); /* it is ended at the end of the turn: it is being handled now */
+}
+
+/* ---- The end of a stream ---- */
+
+static void stream_free(struct stream *s)
+{
+    struct attach *a = s->attach;
+    struct executor *x = s->executor;
+
+    s->executor = NULL;
+    if (x)
+        apps_detach(a->apps, loop_now(a->loop), x);
+    list_remove(&s->link);
+    list_remove(&s->dirty);
+    for (uint32_t i = 0; i < s->batches_n; i++)
+        codec_buf_free(&s->batches[i]);
+    free(s->batches);
+    free(s);
+}
+
+static void end_if_drained(struct stream *s)
+{
+    if (!s->drained || (s->batches_n > 0 && s->batches[0].len > 0))
+        return;
+    rpc_finish(s->call);
+    stream_free(s);
+}
+
+static void refuse(struct stream *s, int err)
+{
+    log_warn("an executor at %s is sent away: %s", rpc_peer(s->call), s->why);
+    rpc_fail(s->call, rpc_err_to_status(err), "%s", s->why);
+    stream_free(s);
+}
+
+static void stuck(void *user, const char *why)
+{
+    struct stream *s = user;
+
+    snprintf(s->why, sizeof s->why, "%s", why);
+    refuse(s, HAWK_EUNAVAILABLE);
+}
+
+static void on_cancelled(void *arg, struct rpc_call *c)
+{
+    struct stream *s = arg;
+
+    rpc_finish(c);
+    s->call = NULL;
+    stream_free(s);
+}
+
+static void on_writable(void *arg, struct rpc_call *c)
+{
+    struct stream *s = arg;
+
+    if (list_empty(&s->dirty))
+        list_push_tail(&s->attach->dirty, &s->dirty);
+}
+
+/* ---- Receiving ---- */
+
+static int wrong(struct stream *s, int err, const char *what)
+{
+    snprintf(s->why, sizeof s->why, "%s", what);
+    return err;
+}
+
+static int on_hello(void *arg, const struct attach_hello *h)
+{
+    struct stream *s = arg;
+    struct attach *a = s->attach;
+    int err;
+
+    if (s->executor)
+        return wrong(s, HAWK_EINVALID, "a second hello: one stream is one executor, open another");
+    attach_put_attached(growing(s, 0), a->config.worker);
+    err = apps_attach(a->apps, loop_now(a->loop), h->app, h->name, h->slots, s, &s->executor, s->why,
+                      sizeof s->why);
+    if (!err)
+        log_info("executor %s attached for application %s, %" PRIu32 " task%s at once",
+                 *h->name ? h->name : rpc_peer(s->call), h->app, h->slots, h->slots == 1 ? "" : "s");
+    return err;
+}
+
+static int on_result(void *arg, const struct attach_result *r)
+{
+    struct stream *s = arg;
+    struct attach *a = s->attach;
+    int32_t code = r->code ? r->code : r->error.len ? 1 : 0;
+    struct span data = code ? r->error : r->result;
+
+    if (!s->executor)
+        return wrong(s, HAWK_EINVALID, "a result before hello: the first message says hello");
+    if (code < 0 || code > 255) {
+        snprintf(s->why, sizeof s->why, "the result of task %" PRIu64 " has code %" PRId32 ": give 0 to 255",
+                 r->id, code);
+        return HAWK_EINVALID;
+    }
+    if (apps_result(a->apps, loop_now(a->loop), s->executor, r->id, code, data.data, data.len) == 0)
+        return 0;
+    snprintf(s->why, sizeof s->why, "a result of task %" PRIu64 ", which this executor does not have", r->id);
+    return HAWK_EINVALID;
+}
+
+static int on_drain(void *arg)
+{
+    struct stream *s = arg;
+
+    if (!s->executor)
+        return wrong(s, HAWK_EINVALID, "drain before hello: the first message says hello");
+    apps_drain(s->attach->apps, loop_now(s->attach->loop), s->executor);
+    return 0;
+}
+
+/* It says nothing more: what it has not answered by now it never will. */
+static int on_end(struct stream *s)
+{
+    int err = on_drain(s);
+
+    return err || s->drained
+               ? err
+               : wrong(s, HAWK_EINVALID,
+                       "the stream ended before the results of the tasks it was given: send drain "
+                       "first, and answer them");
+}
+
+static void on_message(void *arg, struct rpc_call *c, const uint8_t *data, size_t len)
+{
+    static const struct attach_fns fns = {.hello = on_hello, .result = on_result, .drain = on_drain};
+    struct stream *s = arg;
+    int err = 0;
+
+    if (data)
+        err = attach_from_executor(data, len, &fns, s, s->why, sizeof s->why);
+    else if (s->executor)
+        err = on_end(s);
+    else
+        err = wrong(s, HAWK_EINVALID, "the stream ended before hello");
+    if (!err && data && !s->executor)
+        err = wrong(s, HAWK_EINVALID, "the first message has no hello");
+    if (err)
+        refuse(s, err);
+}
+
+static void on_open(void *arg, struct rpc_call *c)
+{
+    struct attach *a = arg;
+    struct stream *s = xcalloc(1, sizeof *s);
+
+    s->attach = a;
+    s->call = c;
+    list_init(&s->dirty);
+    list_push_tail(&a->all, &s->link);
+    rpc_watch(c, on_cancelled, on_writable, s);
+    rpc_receive(c, on_message, s);
+}
+
+/* ---- At the end of a turn ---- */
+
+static bool owner_full(void *arg, uint32_t run)
+{
+    const struct attach *a = arg;
+
+    return a->config.owner_unacked(a->config.arg, run) > ATTACH_UNACKED_BYTES;
+}
+
+/* What was read is lost with this process, if it was not acknowledged, and takes memory until then. Who has no tasks of an
+ * owner that is away or slow goes on. */
+static void hold(struct attach *a)
+{
+    bool any = a->config.unacked && a->config.unacked(a->config.arg) > ATTACH_UNACKED_BYTES;
+
+    if (!any && !a->held)
+        return;
+    a->held = any;
+    list_foreach(&a->all, l, next) {
+        struct stream *s = container_of(l, struct stream, link);
+        bool full = any && s->executor && executor_has(s->executor, owner_full, a);
+
+        if (full != s->held)
+            rpc_hold(s->call, full);
+        s->held = full;
+    }
+}
+
+static void flush(void *arg)
+{
+    struct attach *a = arg;
+
+    hold(a);
+    while (!list_empty(&a->dirty)) {
+        struct stream *s = container_of(a->dirty.next, struct stream, dirty);
+
+        list_remove(&s->dirty);
+        send_next(s);
+        end_if_drained(s);
+    }
+    loop_timer_set(a->loop, &a->timer, apps_next_timeout(a->apps));
+}
+
+static void on_timer(void *arg)
+{
+    struct attach *a = arg;
+
+    apps_on_timeout(a->apps, loop_now(a->loop));
+}
+
+/* ---- From nothing and back ---- */
+
+struct attach *attach_new(struct loop *l, struct server *s, const struct attach_config *c)
+{
+    struct attach *a = xcalloc(1, sizeof *a);
+    const struct apps_fns fns = {
+        .task = task, .cancel = cancel, .drained = drained, .stuck = stuck, .event = c->event};
+
+    a->loop = l;
+    a->config = *c;
+    a->config.worker = xstrdup(c->worker);
+    a->apps = apps_new(c->kill_grace_us, &fns, c->arg);
+    list_init(&a->all);
+    list_init(&a->dirty);
+    loop_timer_init(&a->timer, on_timer, a);
+    loop_hook_add(l, &a->flush, LOOP_FLUSH, flush, a);
+    server_handle_stream(s, ATTACH_METHOD, on_open, a);
+    return a;
+}
+
+struct apps *attach_apps(struct attach *a) { return a->apps; }
+
+static void ignore_event(void *arg, const struct msg *m) {}
+
+void attach_free(struct attach *a)
+{
+    if (!a)
+        return;
+    apps_set_event(a->apps, ignore_event);
+    list_foreach(&a->all, l, next) {
+        struct stream *s = container_of(l, struct stream, link);
+
+        if (s->call)
+            rpc_fail(s->call, GRPC_STATUS_UNAVAILABLE,
+                     "worker %s is shutting down: attach to another one, or to this one when it is back",
+                     a->config.worker);
+        stream_free(s);
+    }
+    apps_free(a->apps);
+    loop_hook_remove(&a->flush);
+    loop_timer_clear(a->loop, &a->timer);
+    free((char *)a->config.worker);
+    free(a);
+}

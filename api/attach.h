@@ -1,0 +1,33 @@
+/* Attached executors on the network: serves Executors.Attach (protos/executor.proto) for a runner's exec/apps. */
+#ifndef HAWK_API_ATTACH_H
+#define HAWK_API_ATTACH_H
+
+#include "exec/apps.h"
+#include "net/loop.h"
+#include "net/server.h"
+
+/* Results that were taken from executors and that their tasks' owner has not acknowledged; beyond it executors that have
+ * tasks of that owner are not read from until some are. */
+#define ATTACH_UNACKED_BYTES (8u << 20)
+
+struct attach;
+
+struct attach_config {
+    const char *worker; /* told to executors; copied */
+    int64_t kill_grace_us;
+    void (*event)(void *arg, const struct msg *m); /* as apps_fns */
+    /* Bytes of results that wait to be acknowledged, by whomever (NULL: never any), and by the owner of that run's
+     * task. */
+    uint64_t (*unacked)(void *arg);
+    uint64_t (*owner_unacked)(void *arg, uint32_t run);
+    void *arg;
+};
+
+/* Before server_start. */
+struct attach *attach_new(struct loop *l, struct server *s, const struct attach_config *c);
+/* EXEC_START and EXEC_KILL of PAYLOAD_APP jobs go here. */
+struct apps *attach_apps(struct attach *a);
+/* Ends every stream; executors are told to go on elsewhere. After server_stop. NULL is fine. */
+void attach_free(struct attach *a);
+
+#endif

@@ -1,0 +1,362 @@
+/* The API's calls about the cluster: members, counters, policy. */
+#include "api/internal.h"
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- ListNodes ---- */
+
+static const char *text_or_empty(const struct blob *b) { return b ? b->data : ""; }
+
+static struct api_node node_from_member(const struct member *m)
+{
+    return (struct api_node){
+        .node = m->node.v,
+        .name = text_or_empty(m->name),
+        .role = role_text(m->role),
+        .address = text_or_empty(m->addr),
+        .state = m->out_why ? "out-of-service" : member_state_text(m->state),
+        .out_why = text_or_empty(m->out_why),
+        .slots = m->slots,
+        .general = m->general,
+        .unsettled = m->unsettled,
+        .heartbeat_age_us = -1,
+        .long_wait_us = -1,
+    };
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static void add_app(struct api_node *n, uint32_t *cap, const struct blob *name)
+{
+    vec_grow(n->apps, n->apps_n, *cap);
+    n->apps[n->apps_n++] = text_or_empty(name);
+}
+
+/* As central knows, or a dist by what central told it. */
+static void fill_apps(const struct api *a, struct api_node *n)
+{
+    node_id_t id = {n->node};
+    uint32_t cap = 0;
+    const struct blob *name;
+    while ((name = a->roles.central ? central_node_app(a->roles.central, id, n->apps_n)
+                                    : dist_node_app(a->roles.dist, id, n->apps_n)))
+        add_app(n, &cap, name);
+    if (n->apps_n > 1)
+        qsort(n->apps, n->apps_n, sizeof *n->apps, by_name);
+}
+
+void api_nodes_free(struct api_node *nodes, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        free(nodes[i].apps);
+    free(nodes);
+}
+
+static void add_node(struct api_list_nodes_reply *reply, uint32_t *cap, struct api_node node)
+{
+    vec_grow(reply->nodes, reply->nodes_n, *cap);
+    reply->nodes[reply->nodes_n++] = node;
+}
+
+static struct api_node central_node(const char *name, const char *addr, bool up)
+{
+    return (struct api_node){.node = NODE_CENTRAL.v,
+                             .name = name,
+                             .role = role_text(ROLE_CENTRAL),
+                             .address = addr,
+                             .state = member_state_text(up ? MEMBER_UP : MEMBER_SUSPECT),
+                             .heartbeat_age_us = -1,
+                             .long_wait_us = -1};
+}
+
+bool api_node_fill(const struct api *a, node_id_t id, struct api_node *out)
+{
+    struct central_node v;
+    if (!central_view_node(a->roles.central, id, loop_now(a->loop), &v))
+        return false;
+    *out = node_from_member(&v.member);
+    out->queued = v.queued;
+    out->running_short = v.running_short;
+    out->running_long = v.running_long;
+    out->jobs_unfinished = v.jobs_unfinished;
+    out->heartbeat_age_us = v.silent_us;
+    out->long_wait_us = v.member.role == ROLE_WORKER ? v.wait_us : -1;
+    out->drained = v.empty;
+    if (v.empty) /* its word is newer than its last heartbeat */
+        out->queued = out->running_short = out->running_long = out->jobs_unfinished = 0;
+    out->until_restart = v.drain == DRAIN_RESTART;
+    out->protocol = v.version;
+    fill_apps(a, out);
+    return v.member.state != MEMBER_GONE;
+}
+
+/* standbys: its addresses are borrowed by *reply. */
+static void nodes_of_central(const struct api *a, struct leader_standbys *standbys,
+                             struct api_list_nodes_reply *reply)
+{
+    uint32_t cap = 0;
+    /* The active one first: clients take that for central. */
+    add_node(reply, &cap, central_node(a->roles.name, a->roles.addr, true));
+    if (a->roles.standbys)
+        a->roles.standbys(a->arg, standbys);
+    for (uint32_t i = 0; i < standbys->n; i++) {
+        struct api_node node = central_node(a->roles.name, standbys->address[i], true);
+        node.state = "standby";
+        add_node(reply, &cap, node);
+    }
+    node_id_t id = NODE_NONE;
+    while ((id = central_next_node(a->roles.central, id)).v) {
+        struct api_node node = {0};
+        if (api_node_fill(a, id, &node))
+            add_node(reply, &cap, node);
+        else
+            free(node.apps);
+    }
+}
+
+/* What central's list may leave out. */
+static struct api_node this_dist(const struct api *a)
+{
+    return (struct api_node){.node = dist_node(a->roles.dist).v,
+                             .name = a->roles.name,
+                             .role = role_text(ROLE_DIST),
+                             .address = a->roles.addr,
+                             .state =
+                                 member_state_text(dist_drained(a->roles.dist) ? MEMBER_DRAINING : MEMBER_UP),
+                             .heartbeat_age_us = -1,
+                             .long_wait_us = -1};
+}
+
+static void nodes_of_dist(const struct api *a, struct api_list_nodes_reply *reply)
+{
+    uint32_t cap = 0;
+    add_node(reply, &cap,
+             central_node("central", a->roles.central_addr(a->arg), dist_central_up(a->roles.dist)));
+    node_id_t id = NODE_NONE, self = dist_node(a->roles.dist);
+    const struct member *m;
+    bool listed = false;
+    while ((m = dist_next_member(a->roles.dist, id))) {
+        id = m->node;
+        listed |= id.v == self.v;
+        if (m->state == MEMBER_GONE)
+            continue;
+        add_node(reply, &cap, node_from_member(m));
+        fill_apps(a, &reply->nodes[reply->nodes_n - 1]);
+    }
+    if (!listed && self.v)
+        add_node(reply, &cap, this_dist(a));
+}
+
+void api_list_nodes(struct api *a, struct rpc_call *c, void *request)
+{
+    struct leader_standbys standbys = {0};
+    struct api_list_nodes_reply reply = {.embedded = a->roles.dist && a->roles.central};
+    if (a->roles.dist)
+        reply.self = dist_node(a->roles.dist).v;
+    if (a->roles.central)
+        nodes_of_central(a, &standbys, &reply);
+    else if (a->roles.dist)
+        nodes_of_dist(a, &reply);
+    api_reply(c, API_LIST_NODES, &reply);
+    api_nodes_free(reply.nodes, reply.nodes_n);
+}
+
+/* ---- GetStats ---- */
+
+#define LINK_COUNTERS 3
+
+/* What this process knows besides its role's counters. */
+static void add_link_stats(struct api_node_stats *s, const struct link_counters *c)
+{
+    struct api_counter *to = s->counters + s->counters_n;
+    to[0] = (struct api_counter){"link_envelopes_out", c->envelopes_sent};
+    to[1] = (struct api_counter){"link_messages_out", c->messages_sent};
+    to[2] = (struct api_counter){"link_bytes_out", c->bytes_sent};
+    s->counters_n += LINK_COUNTERS;
+}
+
+static struct api_node_stats *add_stats(struct api_get_stats_reply *r, uint32_t *cap, uint64_t *total,
+                                        const uint64_t *counters)
+{
+    vec_grow(r->nodes, r->nodes_n, *cap);
+    struct api_node_stats *s = &r->nodes[r->nodes_n++];
+    *s = (struct api_node_stats){.counters = xcalloc(COUNTER_COUNT + LINK_COUNTERS, sizeof *s->counters),
+                                 .counters_n = COUNTER_COUNT};
+    api_counters_fill(s->counters, counters);
+    for (int i = 0; i < COUNTER_COUNT; i++)
+        total[i] += counters[i];
+    return s;
+}
+
+uint32_t api_partition_note(const struct central *c, char *buf, size_t size)
+{
+    const struct policy *p = central_policy(c);
+    struct central_summary s;
+    char share[16];
+    buf[0] = '\0';
+    central_view_summary(c, &s);
+    if (!s.slots_least || s.workers_reserved)
+        return 0;
+    if (s.workers == 1) {
+        snprintf(buf, size, "short partition: there is one worker, which long jobs keep: none is reserved");
+        return 1;
+    }
+    uint32_t percent = (uint32_t)((100 * s.slots_least + s.slots - 1) / s.slots);
+    if (p->short_share_ppm % 10000)
+        snprintf(share, sizeof share, "%u.%02u", p->short_share_ppm / 10000, p->short_share_ppm / 100 % 100);
+    else
+        snprintf(share, sizeof share, "%u", p->short_share_ppm / 10000);
+    snprintf(buf, size,
+             "short partition: %s%% of %llu slots is less than one worker's %u: none is reserved; set "
+             "central.short_partition to at least %u%%",
+             share, (unsigned long long)s.slots, s.slots_least, percent);
+    return percent;
+}
+
+/* The cutoff and the share in force, and where they come from: as GetPolicy has it. */
+static void stats_of_policy(const struct central *c, struct api_get_stats_reply *r, char *note,
+                            size_t note_size)
+{
+    const struct policy *p = central_policy(c);
+    const struct history *h = central_history(c);
+    r->cutoff_us = p->cutoff_us;
+    r->cutoff_computed = history_cutoff_computed(h);
+    r->cutoff_from = policy_origin_text(central_policy_number_origin(c, POLICY_NUMBER_CUTOFF));
+    r->history_jobs = h->n;
+    r->short_partition_note = note;
+    if (policy_has(p, POLICY_PARTITION)) {
+        r->short_share_ppm = p->short_share_ppm;
+        r->share_computed = history_share_computed(h);
+        r->share_from = policy_origin_text(central_policy_number_origin(c, POLICY_NUMBER_SHARE));
+        api_partition_note(c, note, note_size);
+        return;
+    }
+    r->share_from = policy_origin_text(central_policy_flag_origin(c, POLICY_PARTITION));
+    snprintf(note, note_size, "short partition: the policy has none (its flag partition is off)");
+}
+
+static void stats_of_central(const struct api *a, struct api_get_stats_reply *r, uint32_t *cap,
+                             uint64_t *total, char *note, size_t note_size)
+{
+    const struct central *central = a->roles.central;
+    struct central_totals t;
+    central_view_totals(central, &t);
+    struct api_node_stats *s = add_stats(r, cap, total, t.counters);
+    s->node = NODE_CENTRAL.v;
+    s->name = a->roles.name;
+    s->role = role_text(ROLE_CENTRAL);
+    node_id_t id = NODE_NONE;
+    while ((id = central_next_node(central, id)).v) {
+        struct central_node v;
+        if (!central_view_node(central, id, loop_now(a->loop), &v) || v.member.state == MEMBER_GONE)
+            continue;
+        s = add_stats(r, cap, total, v.counters);
+        s->node = id.v;
+        s->name = text_or_empty(v.member.name);
+        s->role = role_text(v.member.role);
+    }
+    r->long_jobs_unfinished = t.long_jobs;
+    r->long_tasks_unfinished = (uint32_t)t.long_tasks;
+    stats_of_policy(central, r, note, note_size);
+}
+
+void api_get_stats(struct api *a, struct rpc_call *c, void *request)
+{
+    struct api_get_stats_reply reply = {.short_partition_note = ""};
+    uint64_t total[COUNTER_COUNT] = {0};
+    uint32_t cap = 0;
+    char note[API_NOTE_BYTES];
+    if (a->roles.central) {
+        stats_of_central(a, &reply, &cap, total, note, sizeof note);
+    } else {
+        uint64_t own[COUNTER_COUNT];
+        for (int i = 0; i < COUNTER_COUNT; i++)
+            own[i] = a->roles.dist ? dist_counters(a->roles.dist)[i] : worker_counter(a->roles.worker, i);
+        struct api_node_stats *s = add_stats(&reply, &cap, total, own);
+        s->node = a->roles.dist ? dist_node(a->roles.dist).v : worker_node(a->roles.worker).v;
+        s->name = a->roles.name;
+        s->role = role_text(a->roles.dist ? ROLE_DIST : ROLE_WORKER);
+        if (a->roles.links)
+            add_link_stats(s, links_counters(a->roles.links));
+    }
+    struct api_counter totals[COUNTER_COUNT];
+    api_counters_fill(totals, total);
+    reply.total = totals;
+    reply.total_n = COUNTER_COUNT;
+    api_reply(c, API_GET_STATS, &reply);
+    for (uint32_t i = 0; i < reply.nodes_n; i++)
+        free(reply.nodes[i].counters);
+    free(reply.nodes);
+}
+
+/* ---- Policy ---- */
+
+/* The preset whose flags the policy in force has, or "custom". */
+static const char *policy_called(const struct policy *p)
+{
+    struct policy preset = *p;
+    for (int i = 0; policy_names[i]; i++)
+        if (policy_preset(policy_names[i], &preset) == 0 && preset.flags == p->flags)
+            return policy_names[i];
+    return "custom";
+}
+
+void api_policy_view(const struct central *c, int64_t now_us, struct api_policy_text *t)
+{
+    const struct policy *p = central_policy(c);
+    struct central_policy_view v;
+    uint32_t n = 0;
+    api_policy_from(&t->policy, p, policy_called(p), t->flags);
+    central_view_policy(c, now_us, &v);
+#define X(name, bit, scope, field, min, max)                                                                 \
+    t->origins[n++] = (struct api_policy_origin){                                                            \
+        #field, policy_origin_text(central_policy_number_origin(c, POLICY_NUMBER_##name))};
+    POLICY_NUMBERS(X)
+#undef X
+    for (int bit = 0; bit < 32; bit++)
+        if (policy_flag_keys[bit])
+            t->origins[n++] = (struct api_policy_origin){
+                policy_flag_keys[bit], policy_origin_text(central_policy_flag_origin(c, 1u << bit))};
+    t->policy.origins = t->origins;
+    t->policy.origins_n = n;
+    t->policy.base = v.base;
+    t->policy.has_set_ago_us = v.chosen;
+    t->policy.set_ago_us = v.chosen_ago_us;
+    t->policy.configured_anew = v.configured_anew;
+}
+
+void api_get_policy(struct api *a, struct rpc_call *c, void *request)
+{
+    struct api_policy_text t;
+    api_policy_view(a->roles.central, loop_now(a->loop), &t);
+    api_reply(c, API_GET_POLICY, &t.policy);
+}
+
+static void feed_policy(struct api *a, struct policy_choice *choice, uint32_t client)
+{
+    struct msg m = {.type = MSG_SET_POLICY, .set_policy = {.choice = choice, .client = client}};
+    a->feed(a->arg, ROLE_CENTRAL, &m);
+}
+
+void api_set_policy(struct api *a, struct rpc_call *c, void *request)
+{
+    const struct api_set_policy_request *r = request;
+    struct policy_choice *choice = NULL;
+    char why[512]; /* all names of flags */
+    int err = api_policy_choice(&choice, r, why, sizeof why);
+    if (err) {
+        api_fail(c, err, "%s", why);
+        return;
+    }
+    bool chosen = choice->preset || choice->numbers || choice->flags;
+    if (r->reset && chosen) /* who asked hears of the second */
+        feed_policy(a, NULL, 0);
+    feed_policy(a, chosen || !r->reset ? choice : NULL, api_wait(a, c, API_SET_POLICY));
+    policy_choice_drop(choice);
+}

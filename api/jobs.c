@@ -1,0 +1,254 @@
+/* The API's calls about jobs, served where a dist is. */
+#include "api/internal.h"
+#include "base/entropy.h"
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Numbers too large for the policy's fields become others that are refused as well. */
+static uint32_t at_most(uint32_t v, uint32_t max) { return v < max ? v : max; }
+
+static int resubmit_from(const struct api_resubmit *from, const struct job_desc *desc, struct resubmit **out,
+                         char *why, size_t size)
+{
+    struct resubmit *r = resubmit_new(from->ended_n);
+    r->job = from->job;
+    r->age_us = from->age_us;
+    r->epoch = (uint16_t)at_most(from->epoch, UINT16_MAX);
+    r->long_epoch = (uint16_t)at_most(from->long_epoch, UINT16_MAX);
+    r->class = (uint8_t)from->class;
+    r->why = (uint8_t)from->why;
+    for (uint32_t i = 0; i < from->ended_n; i++) {
+        const struct api_task *t = &from->ended[i];
+        r->v[i] = (struct resubmit_task){.task = t->task,
+                                         .state = (uint8_t)t->state,
+                                         .outcome = (uint8_t)t->outcome,
+                                         .code = t->code,
+                                         .attempt = (uint16_t)at_most(t->attempt, UINT16_MAX),
+                                         .worker = at_most(t->worker, NODE_ID_MAX),
+                                         .wait_us = t->wait_us,
+                                         .run_us = t->run_us};
+    }
+    int err = resubmit_check(r, desc, why, size);
+    if (err) {
+        resubmit_drop(r);
+        return err;
+    }
+    *out = r;
+    return 0;
+}
+
+int api_submit_event(struct job_desc *job, const struct api_resubmit *from, uint64_t key,
+                     struct msg_submit *m, char *why, size_t size)
+{
+    /* Who names no key keeps none: nobody can move the job. */
+    *m = (struct msg_submit){.desc = job, .key = key ? key : entropy()};
+    if (!job) {
+        snprintf(why, size, "the request has no job");
+        return HAWK_EINVALID;
+    }
+    if (!from->job.v)
+        return 0;
+    if (!key) {
+        snprintf(why, size,
+                 "resubmit: the job's key is missing: one that was submitted without cannot be moved");
+        return HAWK_EINVALID;
+    }
+    return resubmit_from(from, job, &m->resubmit, why, size);
+}
+
+void api_submit(struct api *a, struct rpc_call *c, void *request)
+{
+    struct api_submit_request *r = request;
+    struct msg m = {.type = MSG_SUBMIT};
+    char why[256];
+    int err = api_submit_event(r->job, &r->resubmit, r->key, &m.submit, why, sizeof why);
+    if (err) {
+        api_fail(c, err, "%s", why);
+        return;
+    }
+    m.submit.client = api_wait(a, c, API_SUBMIT);
+    a->feed(a->arg, ROLE_DIST, &m);
+    resubmit_drop(m.submit.resubmit);
+}
+
+const struct dist_job *api_find_job(struct api *a, struct rpc_call *c, job_id_t id)
+{
+    char text[JOB_ID_TEXT];
+    const struct dist_job *j = dist_find(a->roles.dist, id);
+    if (j)
+        return j;
+    job_id_format(text, id);
+    if (id.v == 0)
+        api_fail(c, HAWK_EINVALID, "the request names no job");
+    else if (job_id_node(id).v == dist_node(a->roles.dist).v)
+        api_fail(c, HAWK_ENOT_FOUND,
+                 "no job %s here: it never was, or it ended too long ago to be kept (dist.finished_kept)",
+                 text);
+    else
+        api_fail(c, HAWK_ENOT_FOUND, "no job %s here: node %u answers for it, this is node %u", text,
+                 job_id_node(id).v, dist_node(a->roles.dist).v);
+    return NULL;
+}
+
+void api_cancel(struct api *a, struct rpc_call *c, void *request)
+{
+    const struct api_cancel_request *r = request;
+    if (!a->roles.dist) {
+        api_long_cancel(a, c, r->job);
+        return;
+    }
+    const struct dist_job *j = api_find_job(a, c, r->job);
+    struct job_view v;
+    if (!j)
+        return;
+    dist_job_view(a->roles.dist, j, loop_now(a->loop), &v);
+    if (job_state_final(v.state)) {
+        api_reply(c, API_CANCEL, &(struct api_cancel_reply){.already_ended = true});
+        return;
+    }
+    struct msg m = {.type = MSG_CANCEL, .cancel = {.job = r->job, .client = api_wait(a, c, API_CANCEL)}};
+    a->feed(a->arg, ROLE_DIST, &m);
+}
+
+/* ---- Filling replies ---- */
+
+static const char *node_name(const struct api *a, node_id_t node)
+{
+    if (node.v == 0)
+        return "";
+    if (node.v == NODE_CENTRAL.v)
+        return "central";
+    const struct member *m = dist_next_member(a->roles.dist, (node_id_t){node.v - 1});
+    return m && m->node.v == node.v && m->name ? m->name->data : "";
+}
+
+void api_job_fill(const struct api *a, const struct dist_job *j, struct api_job *out)
+{
+    struct job_view v;
+    dist_job_view(a->roles.dist, j, loop_now(a->loop), &v);
+    api_job_from_view(out, &v);
+}
+
+void api_task_fill(const struct api *a, const struct dist_job *j, uint32_t task, bool result,
+                   struct api_task *out)
+{
+    struct task_view v;
+    dist_task_view(a->roles.dist, j, task, loop_now(a->loop), &v);
+    api_task_from_view(out, &v, node_name(a, v.worker));
+    if (result && v.result) {
+        out->result = (const uint8_t *)v.result->data;
+        out->result_n = v.result->len;
+    }
+}
+
+void api_list_jobs(struct api *a, struct rpc_call *c, void *request)
+{
+    const struct api_list_jobs_request *r = request;
+    if (!a->roles.dist) {
+        api_long_list(a, c, r);
+        return;
+    }
+    uint32_t limit = r->limit ? r->limit : API_JOBS_DEFAULT;
+    if (limit > API_PAGE_MAX)
+        limit = API_PAGE_MAX;
+    const struct dist_job *j = dist_newest(a->roles.dist);
+    if (r->before.v) {
+        const struct dist_job *before = api_find_job(a, c, r->before);
+        if (!before)
+            return;
+        j = dist_older(a->roles.dist, before);
+    }
+    struct api_list_jobs_reply reply = {0};
+    uint32_t cap = 0;
+    for (; j; j = dist_older(a->roles.dist, j)) {
+        struct api_job job;
+        api_job_fill(a, j, &job);
+        if (r->unfinished_only && job_state_final(job.state))
+            continue;
+        if (reply.jobs_n == limit) {
+            reply.more = true;
+            break;
+        }
+        vec_grow(reply.jobs, reply.jobs_n, cap);
+        reply.jobs[reply.jobs_n++] = job;
+    }
+    api_reply(c, API_LIST_JOBS, &reply);
+    free(reply.jobs);
+}
+
+static void fill_reservations(const struct api *a, const struct dist_job *j, struct api_get_job_reply *reply)
+{
+    const void *cursor = NULL;
+    struct reservation_view v;
+    uint32_t cap = 0;
+    while (reply->reservations_n < API_PAGE_MAX && dist_next_reservation(a->roles.dist, j, &cursor, &v)) {
+        vec_grow(reply->reservations, reply->reservations_n, cap);
+        reply->reservations[reply->reservations_n++] = (struct api_reservation){
+            .worker = v.worker.v, .worker_name = node_name(a, v.worker), .count = v.count};
+    }
+}
+
+static void fill_blocked(const struct api *a, const struct dist_job *j, const struct blob *app, char *buf,
+                         size_t size)
+{
+    uint32_t n = 0;
+    enum dist_block b = dist_blocked(a->roles.dist, j, &n);
+    const char *what = b == DIST_BLOCK_PROBES ? "worker" : "task";
+    int64_t left_us = dist_unreported_us(j, loop_now(a->loop));
+    char left[32];
+    buf[0] = 0;
+    if (b == DIST_BLOCK_PLACEMENT && left_us > 0)
+        snprintf(
+            buf, size,
+            "no worker has reported them since central started, and one that central does not hear may run "
+            "them: they are placed in %s, when central.long_lease is over (%u task%s)",
+            duration_format(left, sizeof left, (left_us + US_PER_S - 1) / US_PER_S * US_PER_S), n,
+            n == 1 ? "" : "s");
+    else if (b == DIST_BLOCK_APP)
+        snprintf(buf, size, "no worker serves application %.*s: start an executor of it (%u task%s)",
+                 (int)LIMIT_NAME_BYTES, app->data, n, n == 1 ? "" : "s");
+    else if (b != DIST_BLOCK_NOTHING && n)
+        snprintf(buf, size, "%s (%u %s%s)", dist_block_text(b), n, what, n == 1 ? "" : "s");
+    else if (b != DIST_BLOCK_NOTHING)
+        snprintf(buf, size, "%s", dist_block_text(b));
+}
+
+void api_get_job(struct api *a, struct rpc_call *c, void *request)
+{
+    const struct api_get_job_request *r = request;
+    if (!a->roles.dist) {
+        api_long_get(a, c, r);
+        return;
+    }
+    const struct dist_job *j = api_find_job(a, c, r->job);
+    if (!j)
+        return;
+    struct api_get_job_reply reply = {0};
+    struct job_view v;
+    char blocked[LIMIT_NAME_BYTES + 256];
+    dist_job_view(a->roles.dist, j, loop_now(a->loop), &v);
+    api_job_from_view(&reply.job, &v);
+    uint32_t max = r->max_tasks < API_PAGE_MAX ? r->max_tasks : API_PAGE_MAX;
+    uint32_t first = r->first_task < v.desc->tasks ? r->first_task : v.desc->tasks;
+    uint32_t n = v.desc->tasks - first < max ? v.desc->tasks - first : max;
+    reply.tasks = n ? xcalloc(n, sizeof *reply.tasks) : NULL;
+    for (size_t bytes = 0; reply.tasks_n < n; reply.tasks_n++) {
+        struct api_task *t = &reply.tasks[reply.tasks_n];
+        api_task_fill(a, j, first + reply.tasks_n, r->results, t);
+        bytes += t->result_n;
+        if (bytes > API_PAGE_BYTES && reply.tasks_n > 0)
+            break;
+    }
+    fill_reservations(a, j, &reply);
+    fill_blocked(a, j, v.desc->app, blocked, sizeof blocked);
+    reply.blocked = blocked;
+    struct job_desc spec = api_public_spec(v.desc);
+    if (r->spec)
+        reply.spec = &spec;
+    api_reply(c, API_GET_JOB, &reply);
+    free(reply.tasks);
+    free(reply.reservations);
+}

@@ -1,0 +1,180 @@
+/* Reading a task's output from the worker it ran on: `hawk cat`. The files are read by threads (api/readers.h). */
+#include "api/internal.h"
+#include "api/readers.h"
+#include "base/mem.h"
+#include "exec/exec.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* How often a followed file is looked at while its task runs. */
+#define TAIL_POLL_US (100 * US_PER_MS)
+
+struct api_tail {
+    struct api *api;
+    struct rpc_call *call;
+    struct list in_tails;
+    struct api_read_output_request request;
+    char path[EXEC_PATH_MAX];
+    struct file_read *read; /* under way; NULL: none */
+    int fd;                 /* -1: not opened yet, or the read has it */
+    uint64_t offset;
+    bool running; /* when the read was asked for: what it does not find may still come */
+    bool told_path, full;
+};
+
+static void tail_end(struct api_tail *t)
+{
+    list_remove(&t->in_tails);
+    if (t->read)
+        t->read->arg = NULL; /* it frees itself */
+    if (t->fd >= 0)
+        close(t->fd);
+    free(t);
+}
+
+static bool still_runs(const struct api_tail *t)
+{
+    char path[EXEC_PATH_MAX];
+    bool running = false;
+    const struct api_read_output_request *r = &t->request;
+    return t->api->roles.output(t->api->arg, r->job, r->task, r->attempt, r->stderr, path, &running) == 0 &&
+           running;
+}
+
+static void on_read(void *arg, struct file_read *r);
+
+static void read_on(struct api_tail *t)
+{
+    struct file_read *r = xcalloc(1, sizeof *r);
+    t->running = still_runs(t); /* before it is read, so that nothing is missed */
+    r->path = xstrdup(t->path);
+    r->fd = t->fd;
+    r->offset = t->offset;
+    r->done = on_read;
+    r->arg = t;
+    t->fd = -1;
+    t->read = r;
+    readers_submit(t->api->readers, r);
+}
+
+/* False when nothing can be sent now: the same is read again later. */
+static bool send_chunk(struct api_tail *t, const struct file_read *r)
+{
+    struct api_output_chunk chunk = {.data = (uint8_t *)r->data,
+                                     .data_n = r->n > 0 ? (uint32_t)r->n : 0,
+                                     .path = t->told_path ? "" : t->path,
+                                     .cut_short = r->cut_short && !t->running};
+    uint8_t *data;
+    size_t len;
+    if (chunk.data_n == 0 && t->told_path && !chunk.cut_short)
+        return true;
+    api_encode(api_methods[API_READ_OUTPUT].reply, &chunk, &data, &len);
+    int err = rpc_send(t->call, data, len);
+    free(data);
+    if (err) {
+        t->full = err == HAWK_ELIMIT;
+        return false;
+    }
+    t->told_path = true;
+    t->offset += chunk.data_n;
+    return true;
+}
+
+static void fail_unread(struct api_tail *t, const struct file_read *r, bool opened)
+{
+    char id[JOB_ID_TEXT];
+    if (opened)
+        api_fail(t->call, HAWK_EIO, "%s cannot be read: %s", t->path, strerror(r->err));
+    else
+        api_fail(t->call, HAWK_ENOT_FOUND, "task %u of job %s left no %s here: %s: %s", t->request.task,
+                 job_id_format(id, t->request.job), t->request.stderr ? "stderr" : "stdout", t->path,
+                 strerror(r->err));
+    tail_end(t);
+}
+
+static void on_read(void *arg, struct file_read *r)
+{
+    struct api_tail *t = arg;
+    struct api *a = t->api;
+    bool opened = r->fd >= 0, unread = r->n < 0 && (opened || !t->running);
+    t->read = NULL;
+    t->fd = r->fd;
+    r->fd = -1;
+    if (unread)
+        fail_unread(t, r, opened);
+    else if (!send_chunk(t, r))
+        ; /* on_writable goes on, or on_cancelled ends it */
+    else if (r->n > 0)
+        read_on(t);
+    else if (t->request.follow && t->running) {
+        if (!loop_timer_is_set(&a->tail_timer))
+            loop_timer_set(a->loop, &a->tail_timer, loop_now(a->loop) + TAIL_POLL_US);
+    } else {
+        rpc_finish(t->call);
+        tail_end(t);
+    }
+    file_read_free(r);
+}
+
+static void on_tail_timer(void *arg)
+{
+    struct api *a = arg;
+    list_foreach(&a->tails, l, next) {
+        struct api_tail *t = container_of(l, struct api_tail, in_tails);
+        if (!t->full && !t->read)
+            read_on(t);
+    }
+}
+
+static void on_cancelled(void *arg, struct rpc_call *c)
+{
+    rpc_finish(c);
+    tail_end(arg);
+}
+
+static void on_writable(void *arg, struct rpc_call *c)
+{
+    struct api_tail *t = arg;
+    if (t->full && !t->read)
+        read_on(t);
+    t->full = false;
+}
+
+void api_read_output(struct api *a, struct rpc_call *c, void *request)
+{
+    struct api_tail *t = xcalloc(1, sizeof *t);
+    *t = (struct api_tail){
+        .api = a, .call = c, .fd = -1, .request = *(struct api_read_output_request *)request};
+    t->offset = t->request.offset;
+    list_init(&t->in_tails);
+    bool running = false;
+    char id[JOB_ID_TEXT];
+    if (a->roles.output(a->arg, t->request.job, t->request.task, t->request.attempt, t->request.stderr,
+                        t->path, &running)) {
+        api_fail(c, HAWK_ENOT_FOUND, "task %u of job %s left no %s here", t->request.task,
+                 job_id_format(id, t->request.job), t->request.stderr ? "stderr" : "stdout");
+        tail_end(t);
+        return;
+    }
+    if (!a->readers) {
+        a->readers = readers_new(a->loop);
+        loop_timer_init(&a->tail_timer, on_tail_timer, a);
+    }
+    list_push_tail(&a->tails, &t->in_tails);
+    rpc_watch(c, on_cancelled, on_writable, t);
+    read_on(t);
+}
+
+void api_output_free(struct api *a)
+{
+    while (!list_empty(&a->tails)) {
+        struct api_tail *t = container_of(a->tails.next, struct api_tail, in_tails);
+        api_fail(t->call, HAWK_EUNAVAILABLE, "%s is shutting down: ask again when it is back", a->roles.name);
+        tail_end(t);
+    }
+    if (a->readers)
+        loop_timer_clear(a->loop, &a->tail_timer);
+    readers_free(a->readers);
+}

@@ -1,0 +1,171 @@
+/* Threads that open and read files: see readers.h. */
+#include "api/readers.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "exec/exec.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define THREADS 4
+#define STOP_SECONDS 1 /* what a read may still take when we stop; then its thread is left behind */
+
+struct readers {
+    struct loop *loop;
+    pthread_mutex_t lock; /* of everything below */
+    pthread_cond_t more;
+    struct list waiting, finished;
+    bool posted, stopping;
+    pthread_t threads[THREADS];
+    uint32_t n; /* threads started */
+};
+
+void file_read_free(struct file_read *r)
+{
+    if (r->fd >= 0)
+        close(r->fd);
+    free(r->path);
+    free(r);
+}
+
+/* Without blocking on pipes and without touching devices: only what a task wrote. */
+static int open_output(const char *path)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd >= 0 && (fstat(fd, &st) || !S_ISREG(st.st_mode))) {
+        close(fd);
+        errno = EINVAL;
+        return -1;
+    }
+    return fd;
+}
+
+static void run(struct file_read *r)
+{
+    struct stat st;
+    r->n = -1;
+    if (r->fd < 0)
+        r->fd = open_output(r->path);
+    if (r->fd >= 0)
+        r->n = pread(r->fd, r->data, sizeof r->data, (off_t)r->offset);
+    r->err = r->n < 0 ? errno : 0;
+    r->cut_short = r->n == 0 && fstat(r->fd, &st) == 0 && (st.st_mode & EXEC_OUTPUT_CUT);
+}
+
+static void on_loop(void *arg)
+{
+    struct readers *rs = arg;
+    struct list finished;
+    list_init(&finished);
+    pthread_mutex_lock(&rs->lock);
+    rs->posted = false;
+    while (!list_empty(&rs->finished)) {
+        struct list *l = rs->finished.next;
+        list_remove(l);
+        list_push_tail(&finished, l);
+    }
+    pthread_mutex_unlock(&rs->lock);
+    while (!list_empty(&finished)) {
+        struct file_read *r = container_of(finished.next, struct file_read, link);
+        list_remove(&r->link);
+        if (r->arg)
+            r->done(r->arg, r);
+        else
+            file_read_free(r);
+    }
+}
+
+static void *thread_main(void *arg)
+{
+    struct readers *rs = arg;
+    pthread_mutex_lock(&rs->lock);
+    while (!rs->stopping) {
+        if (list_empty(&rs->waiting)) {
+            pthread_cond_wait(&rs->more, &rs->lock);
+            continue;
+        }
+        struct file_read *r = container_of(rs->waiting.next, struct file_read, link);
+        list_remove(&r->link);
+        pthread_mutex_unlock(&rs->lock);
+        run(r);
+        pthread_mutex_lock(&rs->lock);
+        list_push_tail(&rs->finished, &r->link);
+        if (!rs->posted && !rs->stopping) {
+            rs->posted = true;
+            loop_post(rs->loop, on_loop, rs);
+        }
+    }
+    pthread_mutex_unlock(&rs->lock);
+    return NULL;
+}
+
+struct readers *readers_new(struct loop *l)
+{
+    struct readers *rs = xcalloc(1, sizeof *rs);
+    rs->loop = l;
+    list_init(&rs->waiting);
+    list_init(&rs->finished);
+    CHECK(pthread_mutex_init(&rs->lock, NULL) == 0);
+    CHECK(pthread_cond_init(&rs->more, NULL) == 0);
+    while (rs->n < THREADS && pthread_create(&rs->threads[rs->n], NULL, thread_main, rs) == 0)
+        rs->n++;
+    return rs;
+}
+
+void readers_submit(struct readers *rs, struct file_read *r)
+{
+    list_init(&r->link);
+    pthread_mutex_lock(&rs->lock);
+    if (rs->n > 0) {
+        list_push_tail(&rs->waiting, &r->link);
+        pthread_cond_signal(&rs->more);
+    } else { /* no thread could be started */
+        r->n = -1;
+        r->err = EAGAIN;
+        list_push_tail(&rs->finished, &r->link);
+        if (!rs->posted)
+            loop_post(rs->loop, on_loop, rs);
+        rs->posted = true;
+    }
+    pthread_mutex_unlock(&rs->lock);
+}
+
+static void free_all(struct list *reads)
+{
+    while (!list_empty(reads)) {
+        struct file_read *r = container_of(reads->next, struct file_read, link);
+        list_remove(&r->link);
+        file_read_free(r);
+    }
+}
+
+void readers_free(struct readers *rs)
+{
+    struct timespec until;
+    bool left = false;
+    if (!rs)
+        return;
+    pthread_mutex_lock(&rs->lock);
+    rs->stopping = true;
+    pthread_cond_broadcast(&rs->more);
+    pthread_mutex_unlock(&rs->lock);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += STOP_SECONDS;
+    for (uint32_t i = 0; i < rs->n; i++)
+        if (pthread_timedjoin_np(rs->threads[i], NULL, &until))
+            left |= pthread_detach(rs->threads[i]) == 0;
+    if (left)
+        return; /* it hangs in a read, and finds rs when that ends */
+    free_all(&rs->waiting);
+    free_all(&rs->finished);
+    pthread_cond_destroy(&rs->more);
+    pthread_mutex_destroy(&rs->lock);
+    free(rs);
+}

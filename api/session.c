@@ -1,0 +1,720 @@
+/* Sessions: many jobs on one stream (protos/hawk.proto). What a client is to hear is encoded as it happens, and leaves as
+ * one event when the one before has left. But results for which there is no room here stay with the dist until they can
+ * leave: however slow a client is, and however much its jobs have returned, it costs no more than SESSION_HOLD_BYTES of
+ * them. */
+#include "api/internal.h"
+#include "base/mem.h"
+#include "net/rpc.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SESSION_EVENT_BYTES (256u << 10) /* of one event, but for a single large entry */
+#define SESSION_HOLD_BYTES                                                                                   \
+    (4u << 20) /* not taken by the client: no more is taken from it, and results wait at the dist */
+#define SESSION_BYTES_MAX (64u << 20)      /* the same: the stream ends */
+#define SESSIONS_RESULTS_BYTES (64u << 20) /* of all streams together: results wait at the dist */
+#define SESSIONS_BYTES_MAX (256u << 20)    /* the same: the one that holds most of it ends */
+#define SESSION_SOON_US                                                                                      \
+    US_PER_MS /* that a job was accepted is told so late at most: jobs of no length end with that */
+#define CANCEL_TURN_TASKS 100000u /* of jobs that are cancelled in one turn: a million take half a second */
+
+struct session {
+    struct list in_all, in_dirty; /* in_dirty: in dirty, or while `soon` in soon */
+    struct api *api;
+    struct rpc_call *call;
+    struct session_job *jobs; /* by tag: those that have not ended */
+    struct codec_buf event;   /* the one that grows */
+    struct codec_buf *full;   /* those before it, oldest first */
+    uint32_t full_first, full_n, full_cap;
+    struct late *late; /* what comes after those, oldest first */
+    uint32_t late_first, late_n, late_cap;
+    size_t bytes;    /* of all these */
+    int64_t sent_us; /* the last event */
+    bool beats, held, soon;
+    bool all_sent; /* the client ended its side: the call ends with the last job */
+    bool full_up;  /* it was told more than it may leave unread, and is to be ended */
+};
+
+/* A job on a session: asked for until SUBMITTED comes, then accepted. */
+struct session_job {
+    struct session *session;
+    uint64_t tag;
+    job_id_t job;
+    uint32_t client; /* while it is asked for */
+    uint32_t tasks;
+    bool accepted, cancel, app;
+    bool over; /* its end is among what is late */
+    struct api_session_job told;
+    struct session_job
+        *next; /* the same job on another stream: its client has moved, and we have not seen that */
+    struct list in_cancelling;
+    UT_hash_handle hh, hh_job; /* by tag; by client or job, the first of them */
+};
+
+/* The end of a task whose result waits at the dist, or of a job after such. */
+struct late {
+    struct session_job *job;
+    struct resubmit_task task; /* of a job's end only the state, which is the job's */
+    bool end, abandoned;
+};
+
+/* ---- Telling ---- */
+
+static void mark(struct session *s)
+{
+    if (!s->soon && !list_empty(&s->in_dirty))
+        return;
+    s->soon = false;
+    list_remove(&s->in_dirty);
+    list_push_tail(&s->api->sessions.dirty, &s->in_dirty);
+}
+
+static void mark_soon(struct session *s)
+{
+    struct api *a = s->api;
+    if (!list_empty(&s->in_dirty))
+        return;
+    s->soon = true;
+    list_push_tail(&a->sessions.soon, &s->in_dirty);
+    if (!loop_timer_is_set(&a->sessions.soon_timer))
+        loop_timer_set(a->loop, &a->sessions.soon_timer, loop_event_now(a->loop) + SESSION_SOON_US);
+}
+
+static void on_soon(void *arg)
+{
+    struct api *a = arg;
+    while (!list_empty(&a->sessions.soon))
+        mark(container_of(a->sessions.soon.next, struct session, in_dirty));
+}
+
+static void forget_unsent(struct session *s)
+{
+    while (s->full_first < s->full_n)
+        codec_buf_free(&s->full[s->full_first++]);
+    s->api->sessions.bytes -= s->bytes;
+    s->bytes = 0;
+    free(s->full);
+    free(s->late);
+    codec_buf_free(&s->event);
+    s->full = NULL;
+    s->late = NULL;
+    s->full_first = s->full_n = s->full_cap = s->late_first = s->late_n = s->late_cap = 0;
+}
+
+/* It costs nothing more from here on; its stream ends with the next flush. */
+static void give_up(struct session *s)
+{
+    forget_unsent(s);
+    s->full_up = true;
+    mark(s);
+}
+
+static void give_up_largest(struct api *a)
+{
+    struct session *largest = NULL;
+    list_foreach(&a->sessions.all, l, next) {
+        struct session *s = container_of(l, struct session, in_all);
+        if (!largest || s->bytes > largest->bytes)
+            largest = s;
+    }
+    if (largest)
+        give_up(largest);
+}
+
+static void grown(struct session *s, size_t by)
+{
+    struct api_sessions *all = &s->api->sessions;
+    s->bytes += by;
+    all->bytes += by;
+    if (s->bytes > SESSION_BYTES_MAX)
+        give_up(s);
+    else if (all->bytes > SESSIONS_BYTES_MAX)
+        give_up_largest(s->api);
+}
+
+/* Adds an event's entries to those that wait. */
+static void add(struct session *s, const struct api_session_event *e)
+{
+    size_t before = s->event.len;
+    if (s->full_up)
+        return;
+    api_append(&s->event, &api_session_event_type, e);
+    before = s->event.len - before;
+    if (s->event.len >= SESSION_EVENT_BYTES) {
+        vec_grow(s->full, s->full_n, s->full_cap);
+        s->full[s->full_n++] = s->event;
+        s->event = (struct codec_buf){0};
+    }
+    grown(s, before);
+}
+
+static void tell(struct session *s, const struct api_session_event *e)
+{
+    mark(s);
+    add(s, e);
+}
+
+static bool any_late(const struct session *s) { return s->late_first < s->late_n; }
+
+static void add_late(struct session *s, struct late l)
+{
+    if (s->full_up)
+        return;
+    api_make_room(s->late, sizeof *s->late, &s->late_first, &s->late_n);
+    vec_grow(s->late, s->late_n, s->late_cap);
+    s->late[s->late_n++] = l;
+    mark(s);
+    grown(s, sizeof l);
+}
+
+static void tell_refused(struct session *s, uint64_t tag, int err, const char *text)
+{
+    struct api_session_refused r = {.tag = tag, .status = rpc_err_to_status(err), .error = text};
+    tell(s, &(struct api_session_event){.refused = &r, .refused_n = 1});
+}
+
+/* The job as it is, when that is news: nobody acts on it. */
+static void tell_job(struct session_job *j, const struct job_view *v)
+{
+    struct api_session_job now = {.tag = j->tag,
+                                  .job = j->job,
+                                  .class = v->class,
+                                  .why = v->why,
+                                  .at_central = node_eq(v->owner, NODE_CENTRAL),
+                                  .epoch = v->epoch};
+    if (j->told.class == now.class && j->told.why == now.why && j->told.at_central == now.at_central &&
+        j->told.epoch == now.epoch && job_eq(j->told.job, now.job))
+        return;
+    j->told = now;
+    mark_soon(j->session);
+    add(j->session, &(struct api_session_event){.jobs = &now, .jobs_n = 1});
+}
+
+static bool has_room(const struct session *s, uint32_t n)
+{
+    return !any_late(s) && s->bytes + n <= SESSION_HOLD_BYTES &&
+           s->api->sessions.bytes + n <= SESSIONS_RESULTS_BYTES;
+}
+
+static void tell_task(struct session_job *j, struct api_session_task *t)
+{
+    t->tag = j->tag;
+    if (t->result_n == 0 || has_room(j->session, t->result_n)) {
+        tell(j->session, &(struct api_session_event){.tasks = t, .tasks_n = 1});
+        return;
+    }
+    add_late(j->session, (struct late){.job = j,
+                                       .task = {.task = t->task,
+                                                .state = (uint8_t)t->state,
+                                                .outcome = (uint8_t)t->outcome,
+                                                .code = t->code,
+                                                .attempt = (uint16_t)t->attempt,
+                                                .worker = t->worker,
+                                                .wait_us = t->wait_us,
+                                                .run_us = t->run_us}});
+}
+
+/* ---- Jobs ---- */
+
+static struct session_job *jobs_of(struct api *a, job_id_t job)
+{
+    struct session_job *j;
+    HASH_FIND(hh_job, a->sessions.accepted, &job, sizeof job, j);
+    return j;
+}
+
+static void accepted_add(struct session_job *j)
+{
+    struct api *a = j->session->api;
+    struct session_job *first = jobs_of(a, j->job);
+    j->accepted = true;
+    if (first) {
+        j->next = first->next;
+        first->next = j;
+    } else {
+        HASH_ADD(hh_job, a->sessions.accepted, job, sizeof j->job, j);
+    }
+}
+
+static void accepted_remove(struct session_job *j)
+{
+    struct api *a = j->session->api;
+    struct session_job *first = jobs_of(a, j->job);
+    if (first == j) {
+        HASH_DELETE(hh_job, a->sessions.accepted, j);
+        if (j->next)
+            HASH_ADD(hh_job, a->sessions.accepted, job, sizeof j->job, j->next);
+        return;
+    }
+    while (first->next != j)
+        first = first->next;
+    first->next = j->next;
+}
+
+static void job_free(struct session_job *j)
+{
+    struct session *s = j->session;
+    list_remove(&j->in_cancelling);
+    if (j->accepted)
+        accepted_remove(j);
+    else
+        HASH_DELETE(hh_job, s->api->sessions.asked, j); /* NOLINT(clang-analyzer-core.NullDereference) */
+    HASH_DEL(s->jobs, j); /* NOLINT(clang-analyzer-core.NullDereference): inside uthash */
+    free(j);
+    if (s->all_sent && !s->jobs)
+        mark(s);
+}
+
+/* All else was told. */
+static void tell_end(struct session_job *j, uint32_t state, bool abandoned)
+{
+    struct api_session_end e = {.tag = j->tag, .state = state, .abandoned = abandoned};
+    tell(j->session, &(struct api_session_event){.ends = &e, .ends_n = 1});
+    job_free(j);
+}
+
+static void job_ended(struct session_job *j, uint32_t state, bool abandoned)
+{
+    /* Now, not when its client has read that: another one may be brought under its id by then. */
+    api_feed_watch(j->session->api, j->job, false);
+    list_remove(&j->in_cancelling);
+    if (!any_late(j->session)) {
+        tell_end(j, state, abandoned);
+        return;
+    }
+    j->over = true;
+    add_late(j->session,
+             (struct late){.job = j, .task.state = (uint8_t)state, .end = true, .abandoned = abandoned});
+}
+
+static void tell_late_task(struct session_job *j, const struct resubmit_task *l)
+{
+    const struct dist *d = j->session->api->roles.dist;
+    const struct dist_job *of = dist_find(d, j->job);
+    struct job_view job = {0};
+    struct task_view v = {0};
+    struct api_session_task t = {.tag = j->tag,
+                                 .task = l->task,
+                                 .state = l->state,
+                                 .outcome = l->outcome,
+                                 .code = l->code,
+                                 .attempt = l->attempt,
+                                 .worker = l->worker,
+                                 .wait_us = l->wait_us,
+                                 .run_us = l->run_us,
+                                 .message = ""};
+    if (of)
+        dist_job_view(d, of, 0, &job);
+    if (of && job.desc->tasks == j->tasks) /* else it is another one of this id */
+        dist_task_view(d, of, l->task, 0, &v);
+    t.result_lost = !v.result; /* it had one: its job was forgotten meanwhile */
+    if (v.result) {
+        t.result = (const uint8_t *)v.result->data;
+        t.result_n = v.result->len;
+    }
+    tell(j->session, &(struct api_session_event){.tasks = &t, .tasks_n = 1});
+}
+
+/* Of what is late, as much as makes one event. */
+static void tell_late(struct session *s)
+{
+    while (any_late(s) && s->full_first == s->full_n && s->event.len < SESSION_EVENT_BYTES) {
+        struct late l = s->late[s->late_first++];
+        s->bytes -= sizeof l;
+        s->api->sessions.bytes -= sizeof l;
+        if (l.end)
+            tell_end(l.job, l.task.state, l.abandoned);
+        else
+            tell_late_task(l.job, &l.task);
+    }
+}
+
+/* Of a job that was there before it was submitted here: what had ended. */
+static void tell_ended(struct session_job *j, const struct dist_job *of, const struct job_view *v)
+{
+    const struct dist *d = j->session->api->roles.dist;
+    struct task_view t;
+    if (v->done + v->failed + v->cancelled + v->lost == 0)
+        return;
+    for (uint32_t i = 0; i < v->desc->tasks; i++) {
+        dist_task_view(d, of, i, 0, &t);
+        if (task_state_final(t.state))
+            tell_task(j,
+                      &(struct api_session_task){.result = t.result ? (const uint8_t *)t.result->data : NULL,
+                                                 .result_n = t.result ? t.result->len : 0,
+                                                 .task = i,
+                                                 .state = t.state,
+                                                 .outcome = t.outcome,
+                                                 .code = t.code,
+                                                 .attempt = t.attempt,
+                                                 .worker = t.worker.v,
+                                                 .wait_us = t.wait_us,
+                                                 .run_us = t.run_us,
+                                                 .message = t.message ? t.message->data : "",
+                                                 .result_lost = t.result_lost});
+    }
+}
+
+/* ---- Cancelling ---- */
+
+static void cancel_now(struct session_job *j)
+{
+    struct api *a = j->session->api;
+    job_id_t job = j->job;
+    list_remove(&j->in_cancelling);
+    a->feed(a->arg, ROLE_DIST, &(struct msg){.type = MSG_CANCEL, .cancel.job = job}); /* j may be gone */
+}
+
+/* One at least. Then everybody else has as long as that took: a call takes several turns of the loop. */
+static void cancel_some(void *arg)
+{
+    struct api *a = arg;
+    int64_t start_us = loop_now(a->loop), end_us;
+    uint64_t tasks = 0;
+    while (!list_empty(&a->sessions.cancelling) && tasks < CANCEL_TURN_TASKS) {
+        struct session_job *j = container_of(a->sessions.cancelling.next, struct session_job, in_cancelling);
+        tasks += j->tasks;
+        cancel_now(j);
+    }
+    end_us = loop_now(a->loop);
+    if (!list_empty(&a->sessions.cancelling))
+        loop_timer_set(a->loop, &a->sessions.cancel_timer, end_us + (end_us - start_us));
+}
+
+/* Many large jobs, that one message may name, are not all cancelled before anybody else is heard. */
+static void cancel_soon(struct session_job *j)
+{
+    struct api *a = j->session->api;
+    if (j->over || !list_empty(&j->in_cancelling))
+        return;
+    list_push_tail(&a->sessions.cancelling, &j->in_cancelling);
+    if (!loop_timer_is_set(&a->sessions.cancel_timer))
+        loop_timer_set(a->loop, &a->sessions.cancel_timer, loop_now(a->loop));
+}
+
+/* ---- What the dist says ---- */
+
+bool api_session_submitted(struct api *a, const struct msg_submitted *m)
+{
+    struct session_job *j;
+    struct job_view v;
+    char text[512];
+    HASH_FIND(hh_job, a->sessions.asked, &m->client, sizeof m->client, j);
+    if (!j)
+        return false;
+    const struct dist_job *of = m->err ? NULL : dist_find(a->roles.dist, m->job);
+    if (!of) {
+        int err = m->err ? m->err : HAWK_ENOT_FOUND;
+        api_refusal(a, err, text, sizeof text);
+        tell_refused(j->session, j->tag, err, text);
+        job_free(j);
+        return true;
+    }
+    HASH_DELETE(hh_job, a->sessions.asked, j);
+    j->job = m->job;
+    accepted_add(j);
+    dist_job_view(a->roles.dist, of, loop_now(a->loop), &v);
+    j->app = v.desc->kind == PAYLOAD_APP;
+    j->tasks = v.desc->tasks;
+    tell_job(j, &v);
+    tell_ended(j, of, &v);
+    if (job_state_final(v.state))
+        job_ended(j, v.state, v.abandoned);
+    else if (j->cancel)
+        cancel_soon(j);
+    return true;
+}
+
+/* What the dist keeps of how it ended: why it failed, for some, and what it returned. */
+static void words_of(const struct api *a, const struct msg_task_event *m, struct task_view *t)
+{
+    const struct dist_job *of = dist_find(a->roles.dist, m->id.job);
+    if (of)
+        dist_task_view(a->roles.dist, of, m->id.task, 0, t);
+}
+
+void api_session_task(struct api *a, const struct msg_task_event *m)
+{
+    struct session_job *j = task_state_final(m->state) ? jobs_of(a, m->id.job) : NULL;
+    struct task_view t = {0};
+    if (j && (j->app || m->outcome == OUTCOME_NOT_STARTED))
+        words_of(a, m, &t);
+    for (; j; j = j->next) {
+        if (j->over) /* this is of one that was brought after its end; nothing may come behind that */
+            continue;
+        bool ran = m->state == TASK_DONE || m->state == TASK_FAILED || m->wait_us > 0;
+        tell_task(j, &(struct api_session_task){.task = m->id.task,
+                                                .state = m->state,
+                                                .outcome = m->outcome,
+                                                .code = m->code,
+                                                .attempt = m->id.attempt,
+                                                .worker = m->worker.v,
+                                                .wait_us = ran ? m->wait_us : -1,
+                                                .run_us = m->run_us,
+                                                .message = t.message ? t.message->data : "",
+                                                .result = t.result ? (const uint8_t *)t.result->data : NULL,
+                                                .result_n = t.result ? t.result->len : 0,
+                                                .result_lost = t.result_lost});
+    }
+}
+
+void api_session_job(struct api *a, const struct msg_job_event *m)
+{
+    struct session_job *j = jobs_of(a, m->job), *next;
+    const struct dist_job *of = j ? dist_find(a->roles.dist, m->job) : NULL;
+    struct job_view v = {0};
+    if (of)
+        dist_job_view(a->roles.dist, of, loop_now(a->loop), &v);
+    for (; j; j = next) {
+        next = j->next;
+        if (j->over)
+            continue;
+        if (of)
+            tell_job(j, &v);
+        if (job_state_final(m->state))
+            job_ended(j, m->state, v.abandoned);
+    }
+}
+
+/* ---- The stream ---- */
+
+/* Its jobs go on until somebody watches them again or their time is over. */
+static void session_free(struct session *s)
+{
+    struct api *a = s->api;
+    struct session_job *j;
+    s->all_sent = false;
+    while ((j = s->jobs)) {
+        job_id_t job = j->accepted && !j->over ? j->job : JOB_NONE;
+        bool cancel = !list_empty(&j->in_cancelling);
+        job_free(j);
+        if (cancel)
+            a->feed(a->arg, ROLE_DIST, &(struct msg){.type = MSG_CANCEL, .cancel.job = job});
+        if (job.v)
+            api_feed_watch(a, job, false);
+    }
+    forget_unsent(s);
+    list_remove(&s->in_all);
+    list_remove(&s->in_dirty);
+    free(s);
+}
+
+static void on_cancelled(void *arg, struct rpc_call *c)
+{
+    rpc_finish(c);
+    session_free(arg);
+}
+
+static void on_writable(void *arg, struct rpc_call *c) { mark(arg); }
+
+static void hold(struct session *s)
+{
+    bool hold = s->bytes > SESSION_HOLD_BYTES || any_late(s);
+    if (s->held == hold)
+        return;
+    s->held = hold;
+    rpc_hold(s->call, hold);
+}
+
+/* The oldest event leaves; false: not now. */
+static bool send_one(struct session *s)
+{
+    bool queued = s->full_first < s->full_n;
+    struct codec_buf *b = queued ? &s->full[s->full_first] : &s->event;
+    if (rpc_send(s->call, b->data, b->len))
+        return false; /* `cancelled` comes */
+    s->sent_us = loop_now(s->api->loop);
+    s->bytes -= b->len;
+    s->api->sessions.bytes -= b->len;
+    if (queued) {
+        codec_buf_free(b);
+        if (++s->full_first == s->full_n)
+            s->full_first = s->full_n = 0;
+    } else {
+        b->len = 0;
+    }
+    return true;
+}
+
+/* Sends what waits. While something is on its way `writable` is asked for, by rpc_idle. */
+static void send_event(struct session *s)
+{
+    do
+        tell_late(s);
+    while (s->bytes > 0 && rpc_idle(s->call) && send_one(s));
+}
+
+static void flush(struct session *s)
+{
+    if (s->full_up) {
+        api_fail(s->call, HAWK_ELIMIT,
+                 "the client has not read %u MiB of what became of its jobs, the limit, or most of %u MiB "
+                 "that all clients of this dist have not read: read faster, or submit less at a time",
+                 SESSION_BYTES_MAX >> 20, SESSIONS_BYTES_MAX >> 20);
+        session_free(s);
+        return;
+    }
+    send_event(s);
+    hold(s);
+    if (s->all_sent && !s->jobs && s->bytes == 0 && !s->full_up) {
+        rpc_finish(s->call);
+        session_free(s);
+    }
+}
+
+void api_session_flush(struct api *a)
+{
+    while (!list_empty(&a->sessions.dirty)) {
+        struct session *s = container_of(a->sessions.dirty.next, struct session, in_dirty);
+        list_remove(&s->in_dirty);
+        flush(s);
+    }
+}
+
+/* ---- What clients ask for ---- */
+
+static struct session_job *job_by_tag(const struct session *s, uint64_t tag)
+{
+    struct session_job *j;
+    HASH_FIND(hh, s->jobs, &tag, sizeof tag, j);
+    return j;
+}
+
+static void submit(struct session *s, const struct api_session_submit *r)
+{
+    struct api *a = s->api;
+    struct msg m = {.type = MSG_SUBMIT};
+    struct job_desc *desc = NULL;
+    char why[256];
+    int err = codec_desc_decode(r->job, r->job_n, true, &desc, why, sizeof why);
+    if (!err)
+        err = api_submit_event(desc, &r->resubmit, r->key, &m.submit, why, sizeof why);
+    if (err) {
+        tell_refused(s, r->tag, err == HAWK_EMALFORMED ? HAWK_EINVALID : err, why);
+        job_desc_drop(desc);
+        return;
+    }
+    struct session_job *j = xcalloc(1, sizeof *j);
+    *j = (struct session_job){.session = s, .tag = r->tag, .client = ++a->next_client};
+    list_init(&j->in_cancelling);
+    HASH_ADD(hh, s->jobs, tag, sizeof j->tag, j);
+    HASH_ADD(hh_job, a->sessions.asked, client, sizeof j->client, j);
+    m.submit.client = j->client;
+    m.submit.watch = true;
+    a->feed(a->arg, ROLE_DIST, &m);
+    resubmit_drop(m.submit.resubmit);
+    job_desc_drop(desc);
+}
+
+static void cancel(struct session *s, uint64_t tag)
+{
+    struct session_job *j = job_by_tag(s, tag);
+    if (!j)
+        return; /* it has ended */
+    if (j->accepted)
+        cancel_soon(j);
+    else
+        j->cancel = true;
+}
+
+/* Does what a message asks for; an error ends the stream. */
+static int take(struct session *s, const struct api_session_request *r, char *why, size_t size)
+{
+    if (r->submit_n > API_SESSION_SUBMITS_MAX) {
+        snprintf(why, size, "%u submissions in one message, the limit is %u", r->submit_n,
+                 API_SESSION_SUBMITS_MAX);
+        return HAWK_EINVALID;
+    }
+    if (r->beats && !s->beats) {
+        s->beats = true;
+        tell(s, &(struct api_session_event){.beat_us = API_BEAT_US});
+    }
+    for (uint32_t i = 0; i < r->submit_n; i++) {
+        if (job_by_tag(s, r->submit[i].tag)) {
+            snprintf(why, size, "tag %" PRIu64 " is that of a job which has not ended: choose another",
+                     r->submit[i].tag);
+            return HAWK_EINVALID;
+        }
+        submit(s, &r->submit[i]);
+    }
+    for (uint32_t i = 0; i < r->cancel_n; i++)
+        cancel(s, r->cancel[i].tag);
+    return 0;
+}
+
+static void on_message(void *arg, struct rpc_call *c, const uint8_t *data, size_t len)
+{
+    struct session *s = arg;
+    struct api_session_request r;
+    char why[256];
+    if (!data) {
+        s->all_sent = true;
+        mark(s);
+        return;
+    }
+    int err = api_decode(&api_session_request_type, data, len, &r, why, sizeof why);
+    if (!err) {
+        err = take(s, &r, why, sizeof why);
+        api_free(&api_session_request_type, &r);
+    }
+    if (!err)
+        return;
+    api_fail(c, err == HAWK_EMALFORMED ? HAWK_EINVALID : err, "%s: %s", api_methods[API_SESSION].path, why);
+    session_free(s);
+}
+
+void api_session(void *api, struct rpc_call *c)
+{
+    struct api *a = api;
+    if (!api_serves(a, c, API_SESSION))
+        return;
+    struct session *s = xcalloc(1, sizeof *s);
+    *s = (struct session){.api = a, .call = c};
+    list_init(&s->in_dirty);
+    list_push_tail(&a->sessions.all, &s->in_all);
+    rpc_watch(c, on_cancelled, on_writable, s);
+    rpc_receive(c, on_message, s);
+    if (!loop_timer_is_set(&a->sessions.beat_timer))
+        loop_timer_set(a->loop, &a->sessions.beat_timer, loop_now(a->loop) + API_BEAT_US);
+}
+
+/* A client that does not read what was sent hears it from gRPC's own pings whether we are there. */
+static void on_beat(void *arg)
+{
+    struct api *a = arg;
+    int64_t now = loop_now(a->loop);
+    list_foreach(&a->sessions.all, l, next) {
+        struct session *s = container_of(l, struct session, in_all);
+        if (s->beats && s->bytes == 0 && now - s->sent_us >= API_BEAT_US / 2)
+            tell(s, &(struct api_session_event){.beat_us = API_BEAT_US});
+    }
+    if (!list_empty(&a->sessions.all))
+        loop_timer_set(a->loop, &a->sessions.beat_timer, now + API_BEAT_US);
+}
+
+void api_session_init(struct api *a)
+{
+    list_init(&a->sessions.all);
+    list_init(&a->sessions.dirty);
+    list_init(&a->sessions.soon);
+    loop_timer_init(&a->sessions.soon_timer, on_soon, a);
+    list_init(&a->sessions.cancelling);
+    loop_timer_init(&a->sessions.cancel_timer, cancel_some, a);
+    loop_timer_init(&a->sessions.beat_timer, on_beat, a);
+}
+
+void api_session_free(struct api *a)
+{
+    loop_timer_clear(a->loop, &a->sessions.beat_timer);
+    loop_timer_clear(a->loop, &a->sessions.cancel_timer);
+    loop_timer_clear(a->loop, &a->sessions.soon_timer);
+    list_foreach(&a->sessions.all, l, next) {
+        struct session *s = container_of(l, struct session, in_all);
+        send_event(s); /* what is known leaves, if it can */
+        api_fail(s->call, HAWK_EUNAVAILABLE, "%s " API_GOING_TEXT, a->roles.name);
+        session_free(s);
+    }
+}

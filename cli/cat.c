@@ -1,0 +1,268 @@
+/* hawk cat */
+#include "base/mem.h"
+#include "base/units.h"
+#include "cli/commands.h"
+#include "cli/session.h"
+#include "cli/show.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* What one document holds of one task's stream; the rest is left out, and it says so. */
+#define JSON_BYTES_MAX (64u << 20)
+#define STOP 1 /* ends a stream of output early: whoever read ours has gone */
+
+struct cat_options {
+    struct common_options common;
+    bool follow;
+};
+
+const struct flag cat_flags[] = {
+    FLAG(BOOL, struct cat_options, follow, "follow", 'f', NULL, "go on until the task has ended"),
+    {0},
+};
+
+struct cat {
+    struct session *s;
+    job_id_t job;
+    bool from_stderr, follow, one;
+    int exit_code;
+    uint32_t silent, silent_task; /* tasks that have written nothing yet, and the first of them */
+    enum task_state silent_state;
+    uint32_t missing; /* tasks whose output is nowhere: timers, or files somebody removed */
+    char missing_text[512];
+    uint32_t first_index; /* what HAWK_TASK_INDEX of task 0 is */
+    json_t *outputs;      /* in JSON; else NULL */
+    char *data;           /* in JSON: one task's output so far */
+    size_t n, cap;
+    bool truncated;         /* JSON_BYTES_MAX, or cut short */
+    bool cut_short;         /* the disk was full when this task ended */
+    uint32_t cut, cut_task; /* such tasks, and the first of them */
+};
+
+/* ---- Waiting for a task to start ---- */
+
+struct starting {
+    struct session *s;
+    job_id_t job;
+    uint32_t task;
+    struct api_task found; /* without its texts */
+    bool changed;
+    int err;
+};
+
+static bool has_started(const struct api_task *t) { return !task_state_before(t->state) && t->worker; }
+
+static int look(struct starting *w)
+{
+    struct api_get_job_request r = {.job = w->job, .first_task = w->task, .max_tasks = 1};
+    struct api_get_job_reply reply;
+    w->err = hawk_get_job(w->s->h, &r, &reply);
+    if (!w->err && reply.tasks_n) {
+        w->found = reply.tasks[0];
+        w->found.worker_name = w->found.message = "";
+    }
+    api_free(&api_get_job_reply_type, &reply);
+    return w->err;
+}
+
+static int on_change(void *ctx, const struct api_event *event)
+{
+    (void)event;
+    ((struct starting *)ctx)->changed = true;
+    return 0;
+}
+
+static int on_tick(void *ctx)
+{
+    struct starting *w = ctx;
+    if (!w->changed)
+        return 0;
+    w->changed = false;
+    return look(w) || has_started(&w->found) ? STOP : 0;
+}
+
+/* The task once it runs or has ended. */
+static int wait_started(struct session *s, job_id_t job, uint32_t task, struct api_task *found)
+{
+    struct starting w = {.s = s, .job = job, .task = task, .changed = true};
+    int result = hawk_watch(s->h, &job, 1, HAWK_WATCH_JOBS, on_change, on_tick, &w);
+    if (result == 0)
+        look(&w); /* the job has ended */
+    *found = w.found;
+    return result < 0 ? result : w.err;
+}
+
+/* ---- Output ---- */
+
+/* For the document. */
+static void keep(struct cat *c, const struct api_output_chunk *chunk)
+{
+    size_t n = chunk->data_n < JSON_BYTES_MAX - c->n ? chunk->data_n : JSON_BYTES_MAX - c->n;
+    c->truncated |= n < chunk->data_n || chunk->cut_short;
+    if (c->n + n > c->cap) {
+        c->cap = (c->n + n) * 2;
+        c->data = xrealloc(c->data, c->cap);
+    }
+    if (n)
+        memcpy(c->data + c->n, chunk->data, n);
+    c->n += n;
+}
+
+static int on_output(void *ctx, const struct api_output_chunk *chunk)
+{
+    struct cat *c = ctx;
+    c->cut_short |= chunk->cut_short;
+    if (c->outputs)
+        keep(c, chunk);
+    /* Whoever follows through a pipe sees each chunk when it comes. */
+    else if (chunk->data_n &&
+             (fwrite(chunk->data, 1, chunk->data_n, stdout) != chunk->data_n || fflush(stdout)))
+        return STOP; /* command_run says so when it is an error */
+    return 0;
+}
+
+static void add_output(struct cat *c, const struct api_task *t, uint32_t index)
+{
+    json_array_append_new(
+        c->outputs, json_pack("{s:s, s:I, s:I, s:I, s:s, s:o, s:b}", "job", JOB_TEXT(c->job), "task",
+                              (json_int_t)t->task, "index", (json_int_t)index, "attempt",
+                              (json_int_t)t->attempt, "stream", c->from_stderr ? "stderr" : "stdout", "data",
+                              json_bytes(c->data ? c->data : "", c->n), "truncated", (int)c->truncated));
+}
+
+/* One line each, however many tasks it is about. */
+static void say_silent(const struct cat *c)
+{
+    if (c->missing > 1)
+        say_error(c->s->command, "%s; and so of %u other tasks", c->missing_text, c->missing - 1);
+    else if (c->missing)
+        say_error(c->s->command, "%s", c->missing_text);
+    if (c->cut) {
+        char others[40] = "";
+        if (c->cut > 1)
+            snprintf(others, sizeof others, " (and that of %u other task%s)", c->cut - 1,
+                     c->cut == 2 ? "" : "s");
+        say_error(
+            c->s->command,
+            "task %u: its output%s may be cut short: the disk it was written to was full when the task ended",
+            c->first_index + c->cut_task, others);
+    }
+    if (c->silent == 1)
+        say_error(c->s->command, "task %u has written nothing: it is %s", c->first_index + c->silent_task,
+                  show_task_state(c->silent_state));
+    else if (c->silent)
+        say_error(c->s->command, "%u tasks have written nothing yet: task %u, the first of them, is %s",
+                  c->silent, c->first_index + c->silent_task, show_task_state(c->silent_state));
+}
+
+/* Other than 0: nothing more can be written. */
+static int cat_task(struct cat *c, const struct api_task *task, uint32_t first_index)
+{
+    struct api_task t = *task;
+    if (!has_started(&t) && c->follow && !task_state_final(t.state) &&
+        wait_started(c->s, c->job, t.task, &t)) {
+        c->exit_code = session_failed(c->s);
+        return STOP;
+    }
+    if (!t.worker || (!has_started(&t) && !task_state_final(t.state))) {
+        if ((c->one || !task_state_final(t.state)) && c->silent++ == 0) {
+            c->silent_task = t.task;
+            c->silent_state = t.state;
+        }
+        return 0;
+    }
+    struct api_read_output_request r = {
+        .job = c->job, .task = t.task, .attempt = t.attempt, .stderr = c->from_stderr, .follow = c->follow};
+    c->n = 0;
+    c->truncated = c->cut_short = false;
+    int err = hawk_read_output(c->s->h, (node_id_t){t.worker}, &r, on_output, c);
+    if (fflush(stdout))
+        return STOP;
+    if (c->cut_short && c->cut++ == 0)
+        c->cut_task = t.task;
+    if (err < 0) {
+        if (err != HAWK_ENOT_FOUND)
+            say_error(c->s->command, "task %u: %s", first_index + t.task, hawk_error(c->s->h));
+        else if (c->missing++ == 0)
+            snprintf(c->missing_text, sizeof c->missing_text, "task %u: %s", first_index + t.task,
+                     hawk_error(c->s->h));
+        c->exit_code = HAWK_EXIT_UNREACHABLE; /* the other tasks' output may be there */
+    } else if (c->outputs) {
+        add_output(c, &t, first_index + t.task);
+    }
+    return err > 0 ? STOP : 0;
+}
+
+static int cat_page(void *ctx, const struct api_get_job_reply *page, uint32_t first_index)
+{
+    struct cat *c = ctx;
+    int stop = 0;
+    if (page->spec && page->spec->kind == PAYLOAD_APP) {
+        say_error(c->s->command,
+                  "the tasks of job %s are run by executors of application %s: `hawk result %s` shows "
+                  "what they returned",
+                  JOB_TEXT(c->job), CLEAN(page->spec->app->data), JOB_TEXT(c->job));
+        c->exit_code = HAWK_EXIT_UNREACHABLE;
+        return STOP;
+    }
+    if (page->spec && page->spec->kind == PAYLOAD_TIMER) {
+        say_error(c->s->command, "the tasks of job %s are timers (--timer): they write nothing",
+                  JOB_TEXT(c->job));
+        c->exit_code = HAWK_EXIT_UNREACHABLE;
+        return STOP;
+    }
+    for (uint32_t i = 0; !stop && i < page->tasks_n; i++)
+        stop = cat_task(c, &page->tasks[i], first_index);
+    c->first_index = first_index;
+    return stop ? STOP : 0;
+}
+
+static int cat_job(struct cat *c, const char *task_text)
+{
+    uint32_t task = 0;
+    c->one = task_text != NULL;
+    int exit_code = task_text ? task_find(c->s, c->job, task_text, &task) : 0;
+    if (exit_code)
+        return exit_code;
+    int result = job_pages(c->s->h, c->job, task, c->one ? 1 : UINT32_MAX, cat_page, c);
+    say_silent(c);
+    if (result < 0)
+        return session_failed(c->s);
+    return c->exit_code ? c->exit_code : c->cut ? HAWK_EXIT_FAILED : HAWK_EXIT_OK;
+}
+
+int cat_main(int argc, char **argv)
+{
+    struct cat_options o = {0};
+    struct session s;
+    struct selection jobs;
+    int first = flags_parse(argv[0], cat_flags, common_flags, false, argc, argv, &o);
+    if (first < 0)
+        return -first;
+    const char *stream = argc - first > 1 ? argv[argc - 1] : "stdout";
+    bool named = strcmp(stream, "stdout") == 0 || strcmp(stream, "stderr") == 0;
+    int words = argc - first - (named && argc - first > 1);
+    if (words < 1 || words > 2)
+        return usage_error("cat: write `hawk cat ID [TASK] [stdout|stderr]`");
+    if (words == 2 && strspn(argv[first + 1], "0123456789") != strlen(argv[first + 1]))
+        return usage_error("cat: '%s' is neither a task's number nor stdout or stderr", argv[first + 1]);
+    int exit_code = session_select(&s, argv[0], &o.common, 1, argv + first, &jobs);
+    bool opened = exit_code == HAWK_EXIT_OK;
+    json_t *outputs = opened && s.mode == OUTPUT_JSON ? json_array() : NULL;
+    for (uint32_t i = 0; opened && i < jobs.n; i++) {
+        struct cat c = {.s = &s,
+                        .outputs = outputs,
+                        .job = jobs.jobs[i],
+                        .from_stderr = named && strcmp(stream, "stderr") == 0,
+                        .follow = o.follow};
+        int got = cat_job(&c, words == 2 ? argv[first + 1] : NULL);
+        exit_code = exit_code ? exit_code : got;
+        free(c.data);
+    }
+    if (outputs)
+        document_print(json_pack("{s:o}", "outputs", outputs));
+    session_close(&s);
+    selection_free(&jobs);
+    return exit_code;
+}

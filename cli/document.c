@@ -1,0 +1,120 @@
+/* Messages and the JSON document: see document.h. */
+#include "cli/document.h"
+
+#include "base/check.h"
+#include "cli/print.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MESSAGE_MAX 2048
+
+static struct {
+    bool wanted, printed;
+    json_t *errors, *warnings;
+} document;
+
+void document_want(void) { document.wanted = true; }
+bool document_wanted(void) { return document.wanted; }
+
+/* A message is an object, so that it can get a code or a job's id beside its text one day. */
+static void keep(json_t **list, const char *text)
+{
+    if (!document.wanted || document.printed)
+        return;
+    if (!*list)
+        *list = json_array();
+    json_array_append_new(*list, json_pack("{s:o}", "message", json_text(text)));
+}
+
+static void say(json_t **list, const char *command, const char *fmt, va_list args)
+{
+    char text[MESSAGE_MAX];
+    int n = snprintf(text, sizeof text, "%s%s", command ? command : "", command ? ": " : "");
+    vsnprintf(text + n, sizeof text - (size_t)n, fmt, args);
+    fflush(stdout); /* what went well comes first, also when both go to one file */
+    fprintf(stderr, "hawk: %s\n", clean_text((char[MESSAGE_MAX]){0}, MESSAGE_MAX, text));
+    keep(list, text);
+}
+
+void say_error(const char *command, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    say(&document.errors, command, fmt, args);
+    va_end(args);
+}
+
+void say_warning(const char *command, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    say(&document.warnings, command, fmt, args);
+    va_end(args);
+}
+
+void say_lines(const char *lines)
+{
+    char text[MESSAGE_MAX];
+    for (size_t len; *lines; lines += len + (lines[len] == '\n')) {
+        len = strcspn(lines, "\n");
+        snprintf(text, sizeof text, "%.*s", (int)(len < sizeof text ? len : sizeof text - 1), lines);
+        fprintf(stderr, "%s\n", clean_text((char[MESSAGE_MAX]){0}, MESSAGE_MAX, text));
+        keep(&document.errors, text);
+    }
+}
+
+static void take(json_t *object, const char *name, json_t **list)
+{
+    if (*list)
+        json_object_set_new(object, name, *list);
+    *list = NULL;
+}
+
+static void print(json_t *object, size_t form)
+{
+    json_t *whole = json_pack("{s:s}", "schema", JSON_SCHEMA);
+    CHECK(whole && object);
+    json_object_update(whole, object);
+    take(whole, "warnings", &document.warnings);
+    take(whole, "errors", &document.errors);
+    json_write(whole, stdout, form);
+    putchar('\n');
+    json_decref(whole);
+    json_decref(object);
+    document.printed = true;
+}
+
+void document_print(json_t *object) { print(object, JSON_INDENT(2)); }
+void document_print_line(json_t *object) { print(object, JSON_COMPACT); }
+
+void document_begin(void) { printf("{\n  \"schema\": \"%s\",\n  ", JSON_SCHEMA); }
+
+static void finish_list(const char *name, json_t **list)
+{
+    if (*list) {
+        printf(",\n  \"%s\": ", name);
+        json_write(*list, stdout, JSON_COMPACT);
+        json_decref(*list);
+    }
+    *list = NULL;
+}
+
+void document_finish(void)
+{
+    finish_list("warnings", &document.warnings);
+    finish_list("errors", &document.errors);
+    puts("\n}");
+    document.printed = true;
+}
+
+void document_end(bool failed)
+{
+    if (!document.wanted || document.printed || !failed)
+        return;
+    if (!document.errors) /* a daemon's log, say */
+        keep(&document.errors, "failed: standard error tells why");
+    document_print(json_object());
+}

@@ -1,0 +1,362 @@
+/* hawk down: the whole cluster or some nodes, drained, waited for, and stopped. */
+#include "cli/commands.h"
+#include "cli/print.h"
+#include "cli/retire.h"
+
+#include "base/mem.h"
+#include "base/units.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define GRACE_US (60 * US_PER_S)
+/* A node that was told to stop ends what runs, which takes the worker's kill_grace, and says good-bye. */
+#define STOP_US (30 * US_PER_S)
+#define POLL_MS 50
+
+struct down_options {
+    struct common_options common;
+    int64_t grace_us;
+    bool yes;
+};
+
+const struct flag down_flags[] = {
+    FLAG(DURATION, struct down_options, grace_us, "grace", 0, "TIME",
+         "how long what they have may take to end; default: 60s"),
+    FLAG(BOOL, struct down_options, yes, "yes", 'y', NULL,
+         "stop the whole cluster, or `hawk up` with unfinished jobs, without asking"),
+    {0},
+};
+
+struct down {
+    struct session s;
+    const struct down_options *o;
+    struct retirement nodes;
+    bool all, embedded, failed;
+    bool central_stopped;
+};
+
+static int fail(struct down *d, int err)
+{
+    if (err != HAWK_ECANCELLED)
+        return session_failed(&d->s);
+    say_error("down",
+              "interrupted: what was drained stays so: `hawk undrain NODE` takes it back, `hawk down` "
+              "goes on");
+    return HAWK_EXIT_INTERRUPTED;
+}
+
+/* ---- Whom ---- */
+
+static bool is_named(const struct api_node *n, int argc, char **argv)
+{
+    char id[16];
+    snprintf(id, sizeof id, "%u", n->node);
+    for (int i = 0; i < argc; i++)
+        if (strcmp(argv[i], n->name) == 0 || strcmp(argv[i], id) == 0)
+            return true;
+    return argc == 0;
+}
+
+static int choose(struct down *d, int argc, char **argv)
+{
+    struct api_list_nodes_reply reply;
+    if (hawk_list_nodes(d->s.h, &reply))
+        return session_failed(&d->s);
+    d->embedded = reply.embedded;
+    for (uint32_t i = 0; i < reply.nodes_n; i++)
+        if (is_named(&reply.nodes[i], argc, argv))
+            retire_add(&d->nodes, &reply.nodes[i], 1);
+    int exit_code = HAWK_EXIT_OK;
+    for (int i = 0; i < argc && !exit_code; i++) {
+        bool known = false;
+        for (uint32_t k = 0; k < reply.nodes_n; k++)
+            known |= is_named(&reply.nodes[k], 1, argv + i) &&
+                     strcmp(reply.nodes[k].role, role_text(ROLE_CENTRAL)) != 0;
+        if (known)
+            continue;
+        bool central = strcmp(argv[i], role_text(ROLE_CENTRAL)) == 0;
+        say_error("down",
+                  central ? "central is stopped last, with the whole cluster (`hawk down`)%s"
+                          : "no node %s (`hawk nodes` lists them)",
+                  central ? "" : argv[i]);
+        exit_code = central ? HAWK_EXIT_USAGE : HAWK_EXIT_UNREACHABLE;
+    }
+    api_free(&api_list_nodes_reply_type, &reply);
+    return exit_code;
+}
+
+/* Reads the answer to what was asked on stderr. */
+static int answer_taken(void)
+{
+    char answer[16] = "";
+    if (fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y'))
+        return HAWK_EXIT_OK;
+    say_error("down", "nothing was stopped");
+    return HAWK_EXIT_USAGE;
+}
+
+/* The jobs of `hawk up` end with it; without any there is nothing to lose. */
+static int confirm_embedded(const struct down *d)
+{
+    const struct hawk_job_query q = {.states = JOB_STATES_UNFINISHED};
+    struct api_list_jobs_reply jobs;
+    int err = hawk_list_jobs(d->s.h, &q, &jobs);
+    uint32_t n = jobs.jobs_n;
+    api_free(&api_list_jobs_reply_type, &jobs);
+    if (err)
+        return session_failed(&d->s);
+    if (n == 0)
+        return HAWK_EXIT_OK;
+    if (!isatty(STDIN_FILENO) || d->s.mode != OUTPUT_TABLE)
+        return usage_error(
+            "down: %u unfinished job%s of `hawk up` would end with it: say --yes, or wait for %s "
+            "(`hawk wait all`)",
+            n, PLURAL(n), n == 1 ? "it" : "them");
+    fprintf(stderr, "stop `hawk up`, and end %u unfinished job%s with it? [y/N] ", n, PLURAL(n));
+    return answer_taken();
+}
+
+static int confirm(const struct down *d)
+{
+    uint32_t dists = 0, workers = 0;
+    if (d->o->yes || !d->all)
+        return HAWK_EXIT_OK;
+    if (d->embedded)
+        return confirm_embedded(d);
+    for (uint32_t i = 0; i < d->nodes.n; i++)
+        dists += d->nodes.v[i].dist;
+    if (!isatty(STDIN_FILENO) || d->s.mode != OUTPUT_TABLE)
+        return usage_error("down: this stops the whole cluster: say --yes, or name nodes");
+    workers = d->nodes.n - dists;
+    fprintf(stderr, "stop the whole cluster, central, %u dist%s and %u worker%s? [y/N] ", dists,
+            PLURAL(dists), workers, PLURAL(workers));
+    return answer_taken();
+}
+
+/* ---- Draining ---- */
+
+static void note_problem(struct down *d, struct retiring *v, const char *why)
+{
+    free(v->problem);
+    v->problem = xstrdup(why);
+    d->failed = true;
+    say_error("down", "%s", why);
+}
+
+static int drain_names(struct down *d, const char **names, uint32_t n)
+{
+    const struct api_drain_request r = {.nodes = names, .nodes_n = n, .until_restart = true};
+    struct api_drain_reply reply;
+    int err = n ? hawk_drain(d->s.h, &r, &reply) : 0;
+    if (!err && n)
+        api_free(&api_drain_reply_type, &reply);
+    return err;
+}
+
+/* Drains those of one role together; where central refuses one, one by one. Who cannot be drained is stopped all the
+ * same. */
+static int drain(struct down *d, enum retire_who who)
+{
+    const char **names = xcalloc(d->nodes.n + 1, sizeof *names);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < d->nodes.n; i++)
+        if (retire_is(&d->nodes.v[i], who))
+            names[n++] = d->nodes.v[i].name;
+    int err = drain_names(d, names, n);
+    for (uint32_t i = 0; err && err != HAWK_EUNAVAILABLE && i < n; i++)
+        if ((err = drain_names(d, names + i, 1)) && err != HAWK_EUNAVAILABLE) {
+            say_warning("down", "not waited for: %s", hawk_error(d->s.h));
+            err = HAWK_EBUSY; /* the others may do better */
+        }
+    free(names);
+    return err == HAWK_EUNAVAILABLE ? err : 0;
+}
+
+/* Dists first: their jobs need the workers. What the workers have of central's then goes back to its journal. */
+static int drain_all(struct down *d)
+{
+    static const enum retire_who order[] = {RETIRE_DISTS, RETIRE_WORKERS};
+    int64_t end_us = retire_clock_us() + d->o->grace_us;
+    char names[300], grace[32];
+    int err = 0;
+    for (int i = 0; i < 2 && !err; i++) {
+        int64_t left_us = end_us - retire_clock_us();
+        err = drain(d, order[i]);
+        if (!err)
+            err = retire_wait(&d->s, &d->nodes, order[i], RETIRE_DRAINED, left_us > 0 ? left_us : 0);
+        if (err != HAWK_ETIMEOUT)
+            continue;
+        err = 0;
+        say_warning("down", "after %s %s still had work: what runs there is ended",
+                    duration_format(grace, sizeof grace, d->o->grace_us),
+                    retire_names(names, sizeof names, &d->nodes, order[i], RETIRE_DRAINED));
+    }
+    return err;
+}
+
+/* ---- Stopping ---- */
+
+/* "NAME: why", as central says it, is about which of ours? */
+static void take_problem(struct down *d, const char *text)
+{
+    for (uint32_t i = 0; i < d->nodes.n; i++) {
+        size_t len = strlen(d->nodes.v[i].name);
+        if (strncmp(text, d->nodes.v[i].name, len) == 0 && text[len] == ':')
+            note_problem(d, &d->nodes.v[i], text);
+    }
+}
+
+static int stop_nodes(struct down *d, enum retire_who who)
+{
+    const char **names = xcalloc(d->nodes.n + 1, sizeof *names);
+    struct api_stop_request r = {.nodes = names, .now = true};
+    struct api_stop_reply reply;
+    char left[300];
+    for (uint32_t i = 0; i < d->nodes.n; i++)
+        if (retire_is(&d->nodes.v[i], who) && !d->nodes.v[i].gone)
+            names[r.nodes_n++] = d->nodes.v[i].name;
+    int err = r.nodes_n ? hawk_stop(d->s.h, &r, &reply) : 0;
+    if (!err && r.nodes_n) {
+        for (uint32_t i = 0; i < reply.failed_n; i++)
+            take_problem(d, reply.failed[i]);
+        api_free(&api_stop_reply_type, &reply);
+        err = retire_wait(&d->s, &d->nodes, who, RETIRE_GONE, STOP_US);
+    }
+    free(names);
+    if (err != HAWK_ETIMEOUT)
+        return err;
+    say_error("down", "told to stop, and still there: %s",
+              retire_names(left, sizeof left, &d->nodes, who, RETIRE_GONE));
+    d->failed = true;
+    return 0;
+}
+
+/* Central itself, or all of `hawk up`: until nobody answers there any more. */
+static int stop_central(struct down *d)
+{
+    const char *name = role_text(ROLE_CENTRAL);
+    const struct api_stop_request r = {.nodes = &name, .nodes_n = 1};
+    struct api_stop_reply reply;
+    struct api_list_nodes_reply nodes;
+    int err = hawk_stop(d->s.h, &r, &reply);
+    if (err)
+        return err;
+    api_free(&api_stop_reply_type, &reply);
+    for (int64_t end_us = retire_clock_us() + STOP_US; retire_clock_us() < end_us; poll(NULL, 0, POLL_MS)) {
+        if (hawk_list_nodes(d->s.h, &nodes)) {
+            d->central_stopped = true;
+            return 0;
+        }
+        api_free(&api_list_nodes_reply_type, &nodes);
+    }
+    say_error("down", "%s was told to stop, and still answers", d->embedded ? "`hawk up`" : "central");
+    d->failed = true;
+    return 0;
+}
+
+/* Central is away: without --grace 0 nobody is stopped unawares. */
+static int stop_without_central(struct down *d, int argc, char **argv)
+{
+    struct api_list_nodes_reply reply;
+    session_failed(&d->s);
+    if (d->o->grace_us > 0 || hawk_list_nodes(d->s.h, &reply)) {
+        say_error("down",
+                  "without central nothing can be drained: start it, or stop the nodes a dist knows, and "
+                  "what runs there, with --grace 0");
+        return HAWK_EXIT_UNREACHABLE;
+    }
+    d->failed = true;
+    for (int dists = 0; dists < 2; dists++) /* the dist that answered goes last */
+        for (uint32_t i = 0; i < reply.nodes_n; i++) {
+            const struct api_node *n = &reply.nodes[i];
+            bool dist = strcmp(n->role, role_text(ROLE_DIST)) == 0;
+            if (dist != dists || strcmp(n->role, role_text(ROLE_CENTRAL)) == 0 || !is_named(n, argc, argv))
+                continue;
+            retire_add(&d->nodes, n, 1);
+            struct retiring *v = &d->nodes.v[d->nodes.n - 1];
+            v->gone = hawk_stop_node(d->s.h, n->address, true) == 0;
+            if (!v->gone)
+                note_problem(d, v, hawk_error(d->s.h));
+        }
+    api_free(&api_list_nodes_reply_type, &reply);
+    return HAWK_EXIT_OK;
+}
+
+/* ---- All of it ---- */
+
+static void print(const struct down *d)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < d->nodes.n && !d->embedded; i++) {
+        const struct retiring *v = &d->nodes.v[i];
+        if (d->s.mode == OUTPUT_JSON)
+            json_array_append_new(list, json_pack("{s:o, s:s, s:b, s:b}", "name", json_text(v->name), "role",
+                                                  role_text(v->dist ? ROLE_DIST : ROLE_WORKER), "stopped",
+                                                  v->gone, "drained", v->drained));
+        else if (d->s.mode == OUTPUT_TABLE)
+            printf("%s %s: %s\n", role_text(v->dist ? ROLE_DIST : ROLE_WORKER), CLEAN(v->name),
+                   v->gone ? "stopped" : "not stopped");
+    }
+    if (d->s.mode == OUTPUT_JSON)
+        document_print(json_pack("{s:O, s:b}", "nodes", list, "central_stopped", d->central_stopped));
+    else if (d->s.mode == OUTPUT_TABLE && d->central_stopped)
+        printf("%s\n",
+               d->embedded ? "hawk up: stopped" : "central: stopped; standbys, if it has any, were told to");
+    json_decref(list);
+}
+
+static int stop_in_order(struct down *d)
+{
+    int err = d->embedded ? 0 : drain_all(d);
+    if (!err && !d->embedded)
+        err = stop_nodes(d, RETIRE_WORKERS);
+    if (!err && !d->embedded)
+        err = stop_nodes(d, RETIRE_DISTS);
+    if (!err && d->all)
+        err = stop_central(d);
+    return err;
+}
+
+static int run(struct down *d, int argc, char **argv)
+{
+    int exit_code = session_open(&d->s, "down", &d->o->common);
+    if (exit_code)
+        return exit_code;
+    d->all = argc == 0;
+    int err = hawk_use_central(d->s.h);
+    if (err) {
+        exit_code = confirm(d);
+        if (!exit_code)
+            exit_code = stop_without_central(d, argc, argv);
+    } else {
+        exit_code = choose(d, argc, argv);
+        if (!exit_code)
+            exit_code = confirm(d);
+        if (!exit_code && d->embedded && !d->all)
+            exit_code = usage_error(
+                "down: the nodes of `hawk up` are one process: `hawk drain` them, or stop it all");
+        if (!exit_code && (err = stop_in_order(d)))
+            exit_code = fail(d, err);
+    }
+    if (exit_code)
+        return exit_code;
+    print(d);
+    return d->failed ? HAWK_EXIT_FAILED : HAWK_EXIT_OK;
+}
+
+int down_main(int argc, char **argv)
+{
+    struct down_options o = {.grace_us = GRACE_US};
+    struct down d = {.o = &o};
+    int first = flags_parse(argv[0], down_flags, common_flags, false, argc, argv, &o);
+    if (first < 0)
+        return -first;
+    int exit_code = run(&d, argc - first, argv + first);
+    session_close(&d.s);
+    retire_free(&d.nodes);
+    return exit_code;
+}

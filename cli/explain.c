@@ -1,0 +1,259 @@
+/* hawk explain: why a job is where it is. */
+#include "base/mem.h"
+#include "cli/commands.h"
+#include "cli/print.h"
+#include "cli/session.h"
+#include "cli/show.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#define SLOW_SHOWN 3
+
+/* What one worker has to do with the job. */
+struct place {
+    uint32_t worker;
+    char name[LIMIT_NAME_BYTES + 1];
+    uint32_t tasks[TASK_STATE_COUNT + 1];
+    uint32_t reservations, stolen;
+    UT_hash_handle hh;
+};
+
+struct explanation {
+    struct api_job job; /* without its texts */
+    char name[LIMIT_NAME_BYTES + 1], user[LIMIT_NAME_BYTES + 1], blocked[LIMIT_NAME_BYTES + 256];
+    struct place *places;
+    struct api_task slow[SLOW_SHOWN]; /* those that waited longest, longest first; without texts */
+    uint32_t slow_n, first_index, tasks_stolen;
+    bool begun;
+};
+
+static struct place *place_of(struct explanation *e, uint32_t worker, const char *name)
+{
+    struct place *p = NULL;
+    HASH_FIND(hh, e->places, &worker, sizeof worker, p);
+    if (p)
+        return p;
+    p = xcalloc(1, sizeof *p);
+    p->worker = worker;
+    snprintf(p->name, sizeof p->name, "%s", name);
+    HASH_ADD(hh, e->places, worker, sizeof worker, p);
+    return p;
+}
+
+static int by_worker(const struct place *a, const struct place *b)
+{
+    return a->worker < b->worker ? -1 : a->worker > b->worker;
+}
+
+/* Keeps the SLOW_SHOWN longest waits, sorted. */
+static void note_wait(struct explanation *e, const struct api_task *t)
+{
+    uint32_t i = e->slow_n;
+    if (i == SLOW_SHOWN && e->slow[--i].wait_us >= t->wait_us)
+        return;
+    for (; i > 0 && e->slow[i - 1].wait_us < t->wait_us; i--)
+        e->slow[i] = e->slow[i - 1];
+    e->slow[i] = *t;
+    if (e->slow_n < SLOW_SHOWN)
+        e->slow_n++;
+}
+
+static int gather(void *ctx, const struct api_get_job_reply *page, uint32_t first_index)
+{
+    struct explanation *e = ctx;
+    if (!e->begun) {
+        e->job = page->job;
+        e->first_index = first_index;
+        snprintf(e->name, sizeof e->name, "%s", page->job.name);
+        snprintf(e->user, sizeof e->user, "%s", page->job.user);
+        snprintf(e->blocked, sizeof e->blocked, "%s", page->blocked);
+        for (uint32_t i = 0; i < page->reservations_n; i++) {
+            const struct api_reservation *r = &page->reservations[i];
+            place_of(e, r->worker, r->worker_name)->reservations += r->count;
+        }
+    }
+    e->begun = true;
+    for (uint32_t i = 0; i < page->tasks_n; i++) {
+        const struct api_task *t = &page->tasks[i];
+        if (t->wait_us >= 0)
+            note_wait(e, t);
+        if (!t->worker)
+            continue;
+        struct place *p = place_of(e, t->worker, t->worker_name);
+        p->tasks[t->state]++;
+        p->stolen += t->stolen;
+        e->tasks_stolen += t->stolen;
+    }
+    return 0;
+}
+
+/* The class, with the numbers it was decided on. */
+static void class_reason(const struct explanation *e, char *buf, size_t size)
+{
+    const struct api_job *j = &e->job;
+    const char *estimate = DURATION(j->estimate_us), *cutoff = DURATION(j->cutoff_us);
+    const char *below = j->class == CLASS_SHORT ? "below" : "not below";
+    switch (j->why) {
+    case WHY_TAG:
+        snprintf(buf, size, "tagged %s by the user; the cutoff is %s", show_tag(j->tag), cutoff);
+        break;
+    case WHY_ESTIMATE:
+        snprintf(buf, size, "the user's estimate of %s for a task is %s the cutoff of %s", estimate, below,
+                 cutoff);
+        break;
+    case WHY_HISTORY:
+        snprintf(buf, size, "tasks of earlier jobs of this name took %s on average, %s the cutoff of %s",
+                 estimate, below, cutoff);
+        break;
+    case WHY_PROMOTED:
+        snprintf(buf, size, "it began as short, and a task outlived the cutoff of %s: promoted", cutoff);
+        break;
+    case WHY_UNKNOWN:
+        snprintf(buf, size,
+                 "no tag, no estimate and no history of this name: counts as short; the cutoff is %s",
+                 cutoff);
+        break;
+    default:
+        snprintf(buf, size, "%s", show_why(j->why));
+        break;
+    }
+}
+
+static uint32_t probes_used(const struct api_job *j)
+{
+    uint64_t other = (uint64_t)j->probes_live + j->probes_cancelled + j->probes_unused + j->probes_lost;
+    return other < j->probes_sent ? j->probes_sent - (uint32_t)other : 0;
+}
+
+static void print_places(struct explanation *e)
+{
+    struct text_table t = {0};
+    table_columns(&t, "WORKER", ">QUEUED", ">RUNNING", ">DONE", ">FAILED", ">CANCELLED", ">RESERVATIONS",
+                  ">STOLEN", NULL);
+    HASH_SORT(e->places, by_worker);
+    for (const struct place *p = e->places; p; p = p->hh.next) {
+        table_cell(&t, "%s (%u)", CLEAN(p->name), p->worker);
+        table_cell(&t, "%u", p->tasks[TASK_PLACED] + p->tasks[TASK_LAUNCHED]);
+        table_cell(&t, "%u", p->tasks[TASK_RUNNING]);
+        table_cell(&t, "%u", p->tasks[TASK_DONE]);
+        table_cell(&t, "%u", p->tasks[TASK_FAILED] + p->tasks[TASK_LOST]);
+        table_cell(&t, "%u", p->tasks[TASK_CANCELLED]);
+        table_cell(&t, "%u", p->reservations);
+        table_cell(&t, "%u", p->stolen);
+    }
+    table_print(&t, "  no worker has anything of it");
+}
+
+/* Who places its tasks. A promoted job is on its way to central as one is that began as long. */
+static const char *scheduler(const struct api_job *j)
+{
+    if (j->at_central)
+        return "central, by waiting time over the general partition";
+    if (j->state == JOB_PENDING || j->why == WHY_PROMOTED)
+        return job_state_final(j->state) ? "central would have, but never had it"
+                                         : "central, once it has it: its dist waits to hand it over";
+    return "its dist, by probes and late binding";
+}
+
+static void print_explanation(struct explanation *e)
+{
+    const struct api_job *j = &e->job;
+    char why[256];
+    class_reason(e, why, sizeof why);
+    printf("job %s (%s): %s, %s\n", JOB_TEXT(j->job), CLEAN(e->name), show_class(j->class),
+           show_job_state(j->state));
+    printf("  class     %s\n", why);
+    printf("  schedules %s\n", scheduler(j));
+    printf("  tasks     %u: %u waiting, %u running, %u done, %u failed, %u cancelled, %u lost\n", j->tasks,
+           j->waiting, j->running, j->done, j->failed, j->cancelled, j->lost);
+    if (*e->blocked)
+        printf("  blocked   %s\n", clean_text((char[sizeof e->blocked]){0}, sizeof e->blocked, e->blocked));
+    printf("  probes    %u sent: %u used, %u live, %u cancelled, %u answered \"none left\", %u lost with a "
+           "worker\n",
+           j->probes_sent, probes_used(j), j->probes_live, j->probes_cancelled, j->probes_unused,
+           j->probes_lost);
+    printf("  steals    %u reservation%s moved to idle workers, %u task%s ran through one\n",
+           j->reservations_stolen, PLURAL(j->reservations_stolen), e->tasks_stolen, PLURAL(e->tasks_stolen));
+    printf("  times     submitted %s ago, first start after %s, ended after %s\n", DURATION(j->age_us),
+           DURATION(j->first_start_us), DURATION(j->response_us));
+    for (uint32_t i = 0; i < e->slow_n && e->slow[i].wait_us > 0; i++)
+        printf("  %s task %u, %s\n", i ? "         " : "waited   ", e->first_index + e->slow[i].task,
+               DURATION(e->slow[i].wait_us));
+    putchar('\n');
+    print_places(e);
+}
+
+static json_t *explanation_json(struct explanation *e)
+{
+    char why[256];
+    json_t *o = json_object(), *list = json_array();
+    e->job.name = e->name;
+    e->job.user = e->user;
+    class_reason(e, why, sizeof why);
+    json_object_set_new(o, "job", json_text(JOB_TEXT(e->job.job)));
+    json_object_set_new(o, "class_reason", json_text(why));
+    json_object_set_new(o, "blocked", json_text(e->blocked));
+    json_object_set_new(o, "probes_used", json_integer(probes_used(&e->job)));
+    json_object_set_new(o, "tasks_stolen", json_integer(e->tasks_stolen));
+    json_object_set_new(o, "details", job_json(&e->job));
+    json_object_set_new(o, "workers", list);
+    HASH_SORT(e->places, by_worker);
+    for (const struct place *p = e->places; p; p = p->hh.next) {
+        json_t *w = json_object(), *tasks = json_object();
+        json_object_set_new(w, "worker", json_integer(p->worker));
+        json_object_set_new(w, "worker_name", json_text(p->name));
+        json_object_set_new(w, "reservations", json_integer(p->reservations));
+        json_object_set_new(w, "tasks_stolen", json_integer(p->stolen));
+        for (uint32_t state = 0; state < TASK_STATE_COUNT; state++)
+            json_object_set_new(tasks, show_task_state(state), json_integer(p->tasks[state]));
+        json_object_set_new(w, "tasks", tasks);
+        json_array_append_new(list, w);
+    }
+    return o;
+}
+
+static void explanation_free(struct explanation *e)
+{
+    struct place *p = e->places;
+    HASH_CLEAR(hh, e->places); /* the table only */
+    while (p) {
+        struct place *next = p->hh.next;
+        free(p);
+        p = next;
+    }
+}
+
+int explain_main(int argc, char **argv)
+{
+    struct common_options o = {0};
+    struct session s;
+    struct selection jobs;
+    int first = flags_parse(argv[0], NULL, common_flags, false, argc, argv, &o);
+    if (first < 0)
+        return -first;
+    int exit_code = session_select(&s, argv[0], &o, argc - first, argv + first, &jobs);
+    bool opened = exit_code == 0;
+    json_t *list = json_array();
+    for (uint32_t i = 0; opened && i < jobs.n; i++) {
+        struct explanation e = {0};
+        if (job_pages(s.h, jobs.jobs[i], 0, UINT32_MAX, gather, &e) < 0)
+            exit_code = session_failed(&s);
+        else if (s.mode == OUTPUT_JSON)
+            json_array_append_new(list, explanation_json(&e));
+        else if (s.mode == OUTPUT_QUIET)
+            printf("%s %s\n", JOB_TEXT(e.job.job), show_class(e.job.class));
+        else {
+            fputs(i ? "\n" : "", stdout);
+            print_explanation(&e);
+        }
+        explanation_free(&e);
+    }
+    if (opened && s.mode == OUTPUT_JSON)
+        document_print(json_pack("{s:O}", "jobs", list));
+    json_decref(list);
+    session_close(&s);
+    selection_free(&jobs);
+    return exit_code;
+}

@@ -1,0 +1,248 @@
+/* Flags of commands, read with getopt_long from the tables they are described in. */
+#include "cli/command.h"
+
+#include "base/mem.h"
+#include "base/near.h"
+#include "base/units.h"
+#include "cli/document.h"
+
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FLAGS_MAX 64
+#define FIRST_VALUE 1000 /* what getopt_long returns for flag 0: beyond any letter */
+
+int usage_error(const char *fmt, ...)
+{
+    char text[1024];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    say_error(NULL, "%s", text);
+    return HAWK_EXIT_USAGE;
+}
+
+static int store_choice(const char *command, const struct flag *f, const char *text, void *place)
+{
+    size_t len = strlen(text);
+    for (const char *word = f->arg; word; word = strchr(word, '|') ? strchr(word, '|') + 1 : NULL)
+        if (len && strncmp(word, text, len) == 0 && (word[len] == '|' || word[len] == '\0')) {
+            *(const char **)place = text;
+            return 0;
+        }
+    return usage_error("%s: --%s is one of %s, not '%s'", command, f->name, f->arg, text);
+}
+
+static int store_count(const char *command, const struct flag *f, const char *text, void *place)
+{
+    uint64_t v = 0;
+    if (u64_parse(text, f->min, f->max, &v))
+        return usage_error("%s: --%s takes a whole number within %llu and %llu, not '%s'", command, f->name,
+                           (unsigned long long)f->min, (unsigned long long)f->max, text);
+    *(uint32_t *)place = (uint32_t)v;
+    return 0;
+}
+
+static int store_duration(const char *command, const struct flag *f, const char *text, void *place)
+{
+    int err = duration_parse(text, place);
+    if (err == HAWK_ETOO_LARGE)
+        return usage_error("%s: --%s: '%s' is more than 10,000 days", command, f->name, text);
+    if (err)
+        return usage_error("%s: --%s takes a duration like 250ms, 30s, 5m or 2h, not '%s'", command, f->name,
+                           text);
+    if (*(int64_t *)place < (int64_t)f->min)
+        return usage_error("%s: --%s takes a duration above 0, not '%s'", command, f->name, text);
+    return 0;
+}
+
+static void flag_list_add(struct flag_list *l, const char *text)
+{
+    vec_grow(l->v, l->n, l->cap);
+    l->v[l->n++] = text;
+}
+
+void flag_list_free(struct flag_list *l)
+{
+    free(l->v);
+    *l = (struct flag_list){0};
+}
+
+/* 0, or HAWK_EXIT_USAGE after a message. */
+static int store(const char *command, const struct flag *f, const char *text, void *opts)
+{
+    void *place = (char *)opts + f->offset;
+    switch ((enum flag_kind)f->kind) {
+    case FLAG_BOOL:
+        *(bool *)place = true;
+        return 0;
+    case FLAG_TEXT:
+        *(const char **)place = text;
+        return 0;
+    case FLAG_LIST:
+        flag_list_add(place, text);
+        return 0;
+    case FLAG_COUNT:
+        return store_count(command, f, text, place);
+    case FLAG_DURATION:
+        return store_duration(command, f, text, place);
+    case FLAG_CHOICE:
+        return store_choice(command, f, text, place);
+    case FLAG_SHARE:
+        if (share_parse(text, place))
+            return usage_error("%s: --%s takes a share within 0%% and 100%%, like 17%% or 0.17, not '%s'",
+                               command, f->name, text);
+        return 0;
+    }
+    return 0;
+}
+
+static int unknown_flag(const char *command, const struct flag *const *flags, int n, const char *text)
+{
+    char word[64] = "";
+    if (strncmp(text, "--", 2) == 0)
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(text + 2, "="), text + 2);
+    struct near near = near_begin(word);
+    for (int i = 0; i <= n; i++)
+        near_look(&near, i < n ? flags[i]->name : "help");
+    if (near.name)
+        usage_error("%s: no flag '%s': did you mean --%s?", command, text, near.name);
+    else
+        usage_error("%s: no flag '%s': `hawk help %s` lists them", command, text, command);
+    return -HAWK_EXIT_USAGE;
+}
+
+/* Both tables as one, for getopt_long. */
+struct flag_set {
+    const struct flag *flags[FLAGS_MAX];
+    struct option options[FLAGS_MAX + 2];
+    char letters[3 * FLAGS_MAX];
+    int n;
+};
+
+static void flag_set_add(struct flag_set *s, const struct flag *table)
+{
+    for (const struct flag *f = table; f && f->name && s->n < FLAGS_MAX; f++) {
+        int has_arg = f->kind == FLAG_BOOL ? no_argument : required_argument;
+        if (f->letter) {
+            size_t len = strlen(s->letters);
+            snprintf(s->letters + len, sizeof s->letters - len, "%c%s", f->letter, has_arg ? ":" : "");
+        }
+        s->options[s->n] = (struct option){f->name, has_arg, NULL, FIRST_VALUE + s->n};
+        s->flags[s->n++] = f;
+    }
+}
+
+static const struct flag *flag_of(const struct flag_set *s, int value)
+{
+    if (value >= FIRST_VALUE && value < FIRST_VALUE + s->n)
+        return s->flags[value - FIRST_VALUE];
+    for (int i = 0; i < s->n; i++)
+        if (s->flags[i]->letter && s->flags[i]->letter == value)
+            return s->flags[i];
+    return NULL;
+}
+
+/* The flag that getopt_long read last, as it was written; its argument may be a word of its own. */
+static const char *word_read(char **argv)
+{
+    return argv[optarg == argv[optind - 1] ? optind - 2 : optind - 1];
+}
+
+/* Whether that is the whole name. getopt_long takes a part for it as well, and `--at now` must not become --at-most-once
+ * and the command `now`. */
+static bool is_whole(const char *name, char **argv)
+{
+    return strcspn(word_read(argv), "=") == strlen("--") + strlen(name);
+}
+
+/* What getopt_long found wrong: it says which kind of wrong only through these variables. */
+static int bad_flag(const char *command, const struct flag_set *s, int result, char **argv)
+{
+    const struct flag *f = flag_of(s, optopt);
+    if (optopt >= FIRST_VALUE && f && !is_whole(f->name, argv))
+        return unknown_flag(command, s->flags, s->n, word_read(argv));
+    if (result == ':' && f) {
+        usage_error("%s: --%s needs its argument, %s", command, f->name, f->arg);
+        return -HAWK_EXIT_USAGE;
+    }
+    if (optopt >= FIRST_VALUE && f) {
+        usage_error("%s: --%s takes no argument", command, f->name);
+        return -HAWK_EXIT_USAGE;
+    }
+    char letter[3] = {'-', (char)optopt, '\0'};
+    return unknown_flag(command, s->flags, s->n,
+                        optopt > 0 && optopt < FIRST_VALUE ? letter : argv[optind - 1]);
+}
+
+/* A wrong command line is told in the form it asks for, wherever in it that stands: so this is looked for
+ * first, in a copy, since getopt_long moves words about. */
+static void look_for_json(const struct flag_set *s, int argc, char **argv)
+{
+    char **words = xmalloc(((size_t)argc + 1) * sizeof *words);
+    memcpy(words, argv, ((size_t)argc + 1) * sizeof *words);
+    optind = 0;
+    for (int result, at = -1; (result = getopt_long(argc, words, s->letters, s->options, &at)) != -1;
+         at = -1) {
+        const struct flag *f = result == '?' || result == ':' ? NULL : flag_of(s, result);
+        if (f && strcmp(f->name, "output") == 0 && strcmp(optarg, "json") == 0 &&
+            (at < 0 || is_whole(f->name, words)))
+            document_want();
+    }
+    free(words);
+}
+
+int flags_take_output(const char *command, int *argc, char **argv)
+{
+    const char *form = NULL;
+    int n = 0;
+    for (int i = 0; i < *argc; i++) {
+        if (strcmp(argv[i], "--output") == 0 || strcmp(argv[i], "-o") == 0)
+            form = i + 1 < *argc ? argv[++i] : "";
+        else if (strncmp(argv[i], "--output=", 9) == 0)
+            form = argv[i] + 9;
+        else
+            argv[n++] = argv[i];
+    }
+    argv[n] = NULL;
+    *argc = n;
+    if (form && strcmp(form, "json") == 0)
+        document_want();
+    else if (form && strcmp(form, "table") != 0)
+        return usage_error("%s: --output is one of table|json, not '%s'", command, form);
+    return HAWK_EXIT_OK;
+}
+
+int flags_parse(const char *command, const struct flag *own, const struct flag *common, bool stop_early,
+                int argc, char **argv, void *opts)
+{
+    struct flag_set s = {.n = 0};
+    /* "+": stop at the first argument that is no flag; ":": tell a missing argument from an unknown flag. */
+    snprintf(s.letters, sizeof s.letters, "%s", stop_early ? "+:h" : ":h");
+    flag_set_add(&s, own);
+    flag_set_add(&s, common);
+    s.options[s.n] = (struct option){"help", no_argument, NULL, 'h'};
+    s.options[s.n + 1] = (struct option){0};
+    opterr = 0;
+    look_for_json(&s, argc, argv);
+    optind = 0; /* GNU: start anew */
+    for (;;) {
+        int at = -1; /* in s.options; -1: a letter */
+        optopt = 0;
+        int result = getopt_long(argc, argv, s.letters, s.options, &at);
+        if (result == -1)
+            return optind;
+        if (at >= 0 && result != '?' && result != ':' && !is_whole(s.options[at].name, argv))
+            return unknown_flag(command, s.flags, s.n, word_read(argv));
+        if (result == 'h')
+            return -HAWK_EXIT_HELP;
+        if (result == '?' || result == ':')
+            return bad_flag(command, &s, result, argv);
+        int err = store(command, flag_of(&s, result), optarg, opts);
+        if (err)
+            return -err;
+    }
+}

@@ -1,0 +1,359 @@
+/* hawk wait, jobs, job, cancel */
+#include "cli/commands.h"
+#include "cli/failures.h"
+#include "cli/print.h"
+#include "cli/session.h"
+#include "cli/wait.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define JOBS_SHOWN 20
+#define TASKS_SHOWN 100
+#define TASKS_NOT_GIVEN UINT32_MAX
+
+/* ---- wait ---- */
+
+struct wait_options {
+    struct common_options common;
+    bool progress, results;
+    int64_t for_us;
+};
+
+const struct flag wait_flags[] = {
+    FLAG_ABOVE_0(struct wait_options, for_us, "for", 0, "TIME",
+                 "give up after so long, with exit code 4; the jobs go on, but those submitted with --wait "
+                 "only as long as "
+                 "somebody waits for them"),
+    FLAG(BOOL, struct wait_options, progress, "progress", 0, NULL,
+         "a progress line also where stderr is no terminal"),
+    FLAG(BOOL, struct wait_options, results, "results", 0, NULL,
+         "print what tasks of jobs for attached executors (--app) returned"),
+    {0},
+};
+
+int wait_main(int argc, char **argv)
+{
+    struct wait_options o = {0};
+    struct session s;
+    struct selection jobs;
+    int first = flags_parse(argv[0], wait_flags, common_flags, false, argc, argv, &o);
+    if (first < 0)
+        return -first;
+    if (o.for_us && o.for_us < HAWK_TIMEOUT_US && !o.common.timeout_us)
+        o.common.timeout_us = o.for_us; /* who gives up after so long waits no longer for an answer */
+    int exit_code = session_select(&s, argv[0], &o.common, argc - first, argv + first, &jobs);
+    struct waiting how = {.progress = o.progress, .results = o.results, .for_us = o.for_us};
+    if (!exit_code)
+        exit_code = wait_jobs(&s, &jobs, &how);
+    session_close(&s);
+    selection_free(&jobs);
+    return exit_code;
+}
+
+/* ---- jobs ---- */
+
+struct jobs_options {
+    struct common_options common;
+    const char *name, *user, *states;
+    uint32_t limit;
+    bool all, mine;
+};
+
+const struct flag jobs_flags[] = {
+    FLAG_NUMBER(struct jobs_options, limit, "limit", 0, "N", "show so many; default: 20", 1, UINT32_MAX),
+    FLAG(BOOL, struct jobs_options, all, "all", 'a', NULL, "show all that the cluster still knows"),
+    FLAG(BOOL, struct jobs_options, mine, "mine", 'm', NULL, "only your own"),
+    FLAG(TEXT, struct jobs_options, user, "user", 'u', "USER", "only this user's"),
+    FLAG(TEXT, struct jobs_options, name, "name", 'n', "NAME", "only those of this name"),
+    FLAG(TEXT, struct jobs_options, states, "state", 's', "STATE,...",
+         "only these: pending, waiting, running, done, failed, cancelled"),
+    {0},
+};
+
+/* "running,failed" as bits; 0 after a message. */
+static uint32_t states_parse(const char *command, const char *text)
+{
+    uint32_t states = 0;
+    for (const char *word = text; *word; word += strcspn(word, ","), word += *word == ',') {
+        size_t len = strcspn(word, ",");
+        int state = 0;
+        while (state < JOB_STATE_COUNT &&
+               (strlen(job_state_text(state)) != len || strncmp(job_state_text(state), word, len) != 0))
+            state++;
+        if (state == JOB_STATE_COUNT) {
+            usage_error("%s: --state: '%.*s' is none of pending, waiting, running, done, failed, cancelled",
+                        command, (int)len, word);
+            return 0;
+        }
+        states |= 1u << state;
+    }
+    if (!states)
+        usage_error("%s: --state names no state", command);
+    return states;
+}
+
+static void print_jobs(struct session *s, const struct api_list_jobs_reply *reply)
+{
+    struct text_table t = {0};
+    json_t *list = json_array();
+    table_columns(&t, "JOB", "NAME", "USER", "CLASS", "STATE", ">TASKS", ">DONE", ">FAILED", ">RUNNING",
+                  ">WAITING", ">AGE", ">TOOK", NULL);
+    for (uint32_t i = 0; i < reply->jobs_n; i++) {
+        const struct api_job *j = &reply->jobs[i];
+        if (s->mode == OUTPUT_JSON)
+            json_array_append_new(list, job_json(j));
+        if (s->mode == OUTPUT_QUIET)
+            printf("%s\n", JOB_TEXT(j->job));
+        table_cell(&t, "%s", JOB_TEXT(j->job));
+        table_cell(&t, "%s", clean_text((char[33]){0}, 33, j->name));
+        table_cell(&t, "%s", CLEAN(j->user));
+        table_cell(&t, "%s", show_class(j->class));
+        table_cell(&t, "%s%s", show_job_state(j->state), j->no_executor ? ", no executor" : "");
+        table_cell(&t, "%u", j->tasks);
+        table_cell(&t, "%u", j->done);
+        table_cell(&t, "%u", j->failed + j->lost);
+        table_cell(&t, "%u", j->running);
+        table_cell(&t, "%u", j->waiting);
+        table_cell(&t, "%s", DURATION(j->age_us));
+        table_cell(&t, "%s", DURATION(j->response_us));
+    }
+    if (s->mode == OUTPUT_JSON)
+        document_print(json_pack("{s:O, s:b}", "jobs", list, "more", (int)reply->more));
+    json_decref(list);
+    if (s->mode == OUTPUT_TABLE)
+        table_print(&t, "no jobs");
+    else
+        table_free(&t);
+    bool no_executor = false;
+    for (uint32_t i = 0; i < reply->jobs_n; i++)
+        no_executor |= reply->jobs[i].no_executor;
+    if (s->mode == OUTPUT_TABLE && no_executor)
+        puts("no executor: no worker serves the job's application; `hawk explain` names it");
+    if (s->mode == OUTPUT_TABLE && reply->more)
+        puts("there are more: see --limit, --all and the filters in `hawk jobs --help`");
+}
+
+int jobs_main(int argc, char **argv)
+{
+    struct jobs_options o = {.limit = JOBS_SHOWN};
+    struct session s;
+    struct api_list_jobs_reply reply;
+    int first = flags_parse(argv[0], jobs_flags, common_flags, false, argc, argv, &o);
+    if (first < 0)
+        return -first;
+    if (first < argc)
+        return usage_error("jobs takes no argument '%s': `hawk job %s` shows one job", argv[first],
+                           argv[first]);
+    if (o.mine && o.user)
+        return usage_error("jobs: --mine and --user both say whose: give one");
+    struct hawk_job_query q = {
+        .limit = o.all ? 0 : o.limit, .name = o.name, .user = o.mine ? user_name() : o.user};
+    if (o.states && !(q.states = states_parse(argv[0], o.states)))
+        return HAWK_EXIT_USAGE;
+    int exit_code = session_open(&s, argv[0], &o.common);
+    if (!exit_code) {
+        if (hawk_list_jobs(s.h, &q, &reply))
+            exit_code = session_failed(&s);
+        session_warn(&s);
+        if (!exit_code)
+            print_jobs(&s, &reply);
+        api_free(&api_list_jobs_reply_type, &reply);
+    }
+    session_close(&s);
+    return exit_code;
+}
+
+/* ---- job ---- */
+
+struct job_options {
+    struct common_options common;
+    uint32_t limit, first;
+    bool failed;
+};
+
+const struct flag job_flags[] = {
+    FLAG_NUMBER(
+        struct job_options, limit, "tasks", 0, "N",
+        "show so many tasks, each in a line; default: 100, and failures in the same words in one line; "
+        "JSON: all",
+        0, UINT32_MAX - 1),
+    FLAG_NUMBER(struct job_options, first, "skip", 0, "N", "leave out the first N tasks", 0, UINT32_MAX),
+    FLAG(BOOL, struct job_options, failed, "failed", 'f', NULL, "only tasks that failed or were lost"),
+    {0},
+};
+
+struct job_view_state {
+    const struct job_options *o;
+    struct text_table table;
+    json_t *json, *tasks; /* borrowed from json */
+    struct failures failures;
+    uint32_t shown, limit;
+    int64_t limit_us; /* the job's time limit */
+    enum output_mode mode;
+    bool begun;
+    bool *printed; /* something of another job */
+};
+
+static void print_job_head(const struct api_job *j, const struct job_desc *spec)
+{
+    printf("job %s  %s, %s: %s\n", JOB_TEXT(j->job), show_job_state(j->state), show_class(j->class),
+           CLEAN(j->name));
+    printf("  user      %s\n", CLEAN(j->user));
+    printf("  tasks     %u: %u done, %u running, %u waiting, %u failed, %u cancelled, %u lost\n", j->tasks,
+           j->done, j->running, j->waiting, j->failed, j->cancelled, j->lost);
+    printf("  age       %s; first task started after %s", DURATION(j->age_us), DURATION(j->first_start_us));
+    printf(j->response_us < 0 ? "\n" : "; ended after %s\n", DURATION(j->response_us));
+    if (!spec)
+        return;
+    printf("  command  ");
+    const char *word = spec->argv.data;
+    for (uint32_t i = 0; i < spec->argv.n; i++, word += strlen(word) + 1)
+        printf(" %s", CLEAN(word));
+    printf("\n");
+    if (spec->cwd)
+        printf("  directory %s\n", CLEAN(spec->cwd->data));
+}
+
+#define ENDING_SHOWN 84 /* bytes; `hawk cat` and JSON have all of it */
+
+static bool job_shows(const struct job_view_state *v, const struct api_task *t)
+{
+    bool bad = t->state == TASK_FAILED || t->state == TASK_LOST;
+    return (bad || !v->o->failed) && v->shown < v->limit;
+}
+
+/* In the table, where nobody asked for so many tasks, failures in the same words become one line. */
+static bool job_merges(struct job_view_state *v, const struct api_task *t, uint32_t index, const char *ending)
+{
+    return v->o->limit == TASKS_NOT_GIVEN && (t->state == TASK_FAILED || t->state == TASK_LOST) &&
+           !failures_add(&v->failures, t, index, ending, failures_apart(t));
+}
+
+static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t first_index)
+{
+    struct job_view_state *v = ctx;
+    char ending[TASK_ENDING_MAX];
+    if (!v->begun && v->mode == OUTPUT_TABLE && *v->printed)
+        putchar('\n');
+    if (!v->begun && v->mode == OUTPUT_TABLE)
+        print_job_head(&page->job, page->spec);
+    if (!v->begun && v->mode == OUTPUT_JSON) {
+        v->json = job_json(&page->job);
+        v->tasks = json_array();
+        json_object_set_new(v->json, "task_list", v->tasks);
+    }
+    if (v->mode == OUTPUT_QUIET) {
+        printf("%s\n", JOB_TEXT(page->job.job));
+        return 1;
+    }
+    if (page->spec)
+        v->limit_us = page->spec->time_limit_us;
+    v->begun = *v->printed = true;
+    for (uint32_t i = 0; i < page->tasks_n; i++) {
+        const struct api_task *t = &page->tasks[i];
+        if (!job_shows(v, t))
+            continue;
+        if (v->mode == OUTPUT_JSON) {
+            json_array_append_new(v->tasks, task_json(t, first_index));
+            v->shown++;
+            continue;
+        }
+        ending[0] = '\0';
+        if (task_state_final(t->state))
+            task_ending(ending, sizeof ending, t, v->limit_us);
+        if (job_merges(v, t, first_index + t->task, ending))
+            continue;
+        v->shown++;
+        table_cell(&v->table, "%u", first_index + t->task);
+        table_cell(&v->table, "%s", show_task_state(t->state));
+        table_cell(&v->table, "%s", clean_text((char[ENDING_SHOWN]){0}, ENDING_SHOWN, ending));
+        table_cell(&v->table, "%u", t->attempt);
+        table_cell(&v->table, "%s%s", CLEAN(t->worker_name), t->stolen ? " (stolen)" : "");
+        table_cell(&v->table, "%s", DURATION(t->wait_us));
+        table_cell(&v->table, "%s", DURATION(t->run_us));
+    }
+    return v->shown >= v->limit;
+}
+
+static int show_job(struct session *s, const struct job_options *o, job_id_t job, json_t *list, bool *printed)
+{
+    bool all =
+        o->limit == TASKS_NOT_GIVEN; /* what is merged may be any number of tasks, as what is filtered */
+    struct job_view_state v = {.o = o, .mode = s->mode, .printed = printed, .limit = o->limit};
+    if (all)
+        v.limit = s->mode == OUTPUT_JSON ? UINT32_MAX : TASKS_SHOWN;
+    table_columns(&v.table, ">TASK", "STATE", "ENDED", ">ATTEMPT", "WORKER", ">WAITED", ">RAN", NULL);
+    uint32_t limit = all || (o->failed && o->limit) ? UINT32_MAX : o->limit;
+    int err = job_pages(s->h, job, o->first, limit, show_page, &v);
+    if (s->mode == OUTPUT_TABLE && err >= 0 && v.shown)
+        table_print(&v.table, NULL);
+    else
+        table_free(&v.table);
+    if (s->mode == OUTPUT_TABLE && err >= 0)
+        failures_print(&v.failures, stdout, "", FAILURE_KINDS_MAX);
+    failures_free(&v.failures);
+    if (s->mode == OUTPUT_TABLE && err >= 0 && v.limit && v.shown == v.limit)
+        printf("the first %u task%s: see --tasks, --skip and --failed for others\n", v.limit,
+               PLURAL(v.limit));
+    if (v.json)
+        json_array_append_new(list, v.json);
+    return err < 0 ? session_failed(s) : HAWK_EXIT_OK;
+}
+
+int job_main(int argc, char **argv)
+{
+    struct job_options o = {.limit = TASKS_NOT_GIVEN};
+    struct session s;
+    struct selection jobs;
+    int first = flags_parse(argv[0], job_flags, common_flags, false, argc, argv, &o);
+    if (first < 0)
+        return -first;
+    int exit_code = session_select(&s, argv[0], &o.common, argc - first, argv + first, &jobs);
+    bool opened = exit_code == 0, printed = false;
+    json_t *list = json_array();
+    for (uint32_t i = 0; opened && i < jobs.n; i++) {
+        int result = show_job(&s, &o, jobs.jobs[i], list, &printed);
+        exit_code = exit_code ? exit_code : result;
+    }
+    if (opened && s.mode == OUTPUT_JSON)
+        document_print(json_pack("{s:O}", "jobs", list));
+    json_decref(list);
+    session_close(&s);
+    selection_free(&jobs);
+    return exit_code;
+}
+
+/* ---- cancel ---- */
+
+int cancel_main(int argc, char **argv)
+{
+    struct common_options o = {0};
+    struct session s;
+    struct selection jobs;
+    int first = flags_parse(argv[0], NULL, common_flags, false, argc, argv, &o);
+    if (first < 0)
+        return -first;
+    int exit_code = session_select(&s, argv[0], &o, argc - first, argv + first, &jobs);
+    bool opened = exit_code == 0;
+    json_t *list = json_array();
+    for (uint32_t i = 0; opened && i < jobs.n; i++) {
+        const char *id = JOB_TEXT(jobs.jobs[i]);
+        bool ended = false;
+        if (hawk_cancel(s.h, jobs.jobs[i], &ended)) {
+            exit_code = session_failed(&s); /* the others are still to be cancelled */
+            continue;
+        }
+        json_array_append_new(list, json_pack("{s:s, s:b}", "job", id, "already_ended", (int)ended));
+        if (s.mode == OUTPUT_TABLE)
+            printf("%s %s\n", id, ended ? "had already ended" : "cancelled");
+    }
+    if (opened && s.mode == OUTPUT_JSON)
+        document_print(json_pack("{s:O}", "jobs", list));
+    else if (opened && s.mode == OUTPUT_TABLE && jobs.n == 0)
+        puts("nothing to cancel");
+    json_decref(list);
+    session_close(&s);
+    selection_free(&jobs);
+    return exit_code;
+}

@@ -1,0 +1,188 @@
+/* Tables, JSON and quantities as commands print them. */
+#include "cli/print.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "base/units.h"
+#include "base/utf8.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CELL_MAX 512
+
+static void cell_add(struct text_table *t, const char *text)
+{
+    vec_grow(t->cells, t->n, t->cap);
+    t->cells[t->n++] = xstrdup(text);
+}
+
+void table_columns(struct text_table *t, ...)
+{
+    va_list names;
+    va_start(names, t);
+    for (const char *name; (name = va_arg(names, const char *));) {
+        CHECK(t->columns < TABLE_COLUMNS_MAX);
+        t->right[t->columns++] = *name == '>';
+        cell_add(t, name + (*name == '>'));
+    }
+    va_end(names);
+}
+
+void table_cell(struct text_table *t, const char *fmt, ...)
+{
+    char text[CELL_MAX];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    text[utf8_tame(text, strlen(text))] = '\0';
+    cell_add(t, text);
+}
+
+/* Columns of a terminal a text takes: its characters, each one wide. */
+static int text_width(const char *text)
+{
+    int width = 0;
+    for (; *text; text++)
+        width += ((unsigned char)*text & 0xc0) != 0x80;
+    return width;
+}
+
+static void print_cell(const char *text, int width, bool right, bool last)
+{
+    int pad = width - text_width(text);
+    if (right)
+        printf("%*s%s", pad, "", text);
+    else
+        printf("%s%*s", text, last ? 0 : pad, "");
+    fputs(last ? "\n" : "  ", stdout);
+}
+
+void table_print(struct text_table *t, const char *empty)
+{
+    int width[TABLE_COLUMNS_MAX] = {0};
+    CHECK(t->columns > 0 && t->n % t->columns == 0);
+    for (uint32_t i = 0; i < t->n; i++)
+        if (text_width(t->cells[i]) > width[i % t->columns])
+            width[i % t->columns] = text_width(t->cells[i]);
+    if (t->n == t->columns && empty)
+        puts(empty);
+    else
+        for (uint32_t i = 0; i < t->n; i++) {
+            uint32_t c = i % t->columns;
+            print_cell(t->cells[i], width[c], t->right[c], c + 1 == t->columns);
+        }
+    table_free(t);
+}
+
+void table_free(struct text_table *t)
+{
+    for (uint32_t i = 0; i < t->n; i++)
+        free(t->cells[i]);
+    free(t->cells);
+    *t = (struct text_table){0};
+}
+
+const char *duration_text(char buf[DURATION_TEXT], int64_t us)
+{
+    return us < 0 ? "-" : duration_format(buf, DURATION_TEXT, us);
+}
+
+const char *clean_text(char *buf, size_t size, const char *text)
+{
+    size_t n = 0, cut = 0, left = strlen(text); /* cut: where "..." goes if not all fits */
+    while (left > 0) {
+        const unsigned char *s = (const unsigned char *)text;
+        size_t one = utf8_length(s, left), shown = one ? one : 1;
+        if (n + shown >= size)
+            break;
+        memcpy(buf + n, text, shown);
+        n += utf8_tame(buf + n, shown);
+        if (n + sizeof "..." <= size)
+            cut = n;
+        text += one ? one : 1;
+        left -= one ? one : 1;
+    }
+    buf[n] = '\0';
+    if (left > 0 && size >= sizeof "...")
+        memcpy(buf + cut, "...", sizeof "...");
+    return buf;
+}
+
+json_t *json_bytes(const char *data, size_t len)
+{
+    json_t *value = json_stringn(data, len);
+    if (value)
+        return value;
+    size_t n = 0;
+    char *clean = xmalloc(len * 3 + 1);
+    for (size_t i = 0; i < len;) {
+        size_t one = utf8_length((const unsigned char *)data + i, len - i);
+        memcpy(clean + n, one ? data + i : "\xef\xbf\xbd", one ? one : 3);
+        n += one ? one : 3;
+        i += one ? one : 1;
+    }
+    value = json_stringn(clean, n);
+    free(clean);
+    CHECK(value != NULL);
+    return value;
+}
+
+json_t *json_text(const char *text) { return json_bytes(text, strlen(text)); }
+
+/* Whether jansson left a character as it is that a terminal would act on. Between tokens there are line ends, which stand in
+ * no string. */
+static bool must_escape(const unsigned char *s, size_t len)
+{
+    return len > 0 && *s >= 0x7f && utf8_acts(s, len);
+}
+
+/* As one or, beyond U+FFFF, two of JSON's \u. */
+static void write_escape(FILE *f, unsigned code)
+{
+    if (code > 0xffff)
+        fprintf(f, "\\u%04x\\u%04x", 0xd800 + ((code - 0x10000) >> 10), 0xdc00 + (code & 0x3ff));
+    else
+        fprintf(f, "\\u%04x", code);
+}
+
+/* Every piece that jansson hands over has whole characters. */
+static int write_piece(const char *data, size_t size, void *f)
+{
+    const unsigned char *at = (const unsigned char *)data, *end = at + size, *plain = at;
+    for (size_t one; at < end; at += one) {
+        size_t len = utf8_length(at, (size_t)(end - at));
+        one = len ? len : 1;
+        if (!must_escape(at, len))
+            continue;
+        fwrite(plain, 1, (size_t)(at - plain), f);
+        write_escape(f, utf8_code(at, len));
+        plain = at + one;
+    }
+    fwrite(plain, 1, (size_t)(end - plain), f);
+    return 0; /* command_end looks at the stream */
+}
+
+void json_write(const json_t *json, FILE *f, size_t form) { json_dump_callback(json, write_piece, f, form); }
+
+json_t *json_base64(const void *data, size_t len)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *p = data;
+    char *text = xmalloc((len + 2) / 3 * 4 + 1), *to = text;
+    for (; len > 0; p += 3) {
+        unsigned n = len < 3 ? (unsigned)len : 3;
+        unsigned bits = p[0] << 16 | (n > 1 ? p[1] : 0u) << 8 | (n > 2 ? p[2] : 0u);
+        *to++ = digits[bits >> 18];
+        *to++ = digits[bits >> 12 & 63];
+        *to++ = n > 1 ? digits[bits >> 6 & 63] : '=';
+        *to++ = n > 2 ? digits[bits & 63] : '=';
+        len -= n;
+    }
+    json_t *json = json_stringn(text, (size_t)(to - text));
+    free(text);
+    return json;
+}

@@ -1,0 +1,83 @@
+/* Contact, output mode and errors of user commands. */
+#include "cli/session.h"
+
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CONTACT_FLAGS                                                                                        \
+    FLAG(TEXT, struct common_options, dist, "dist", 0, "ADDR[,ADDR...]",                                     \
+         "dists to ask, HOST:PORT or unix:PATH; default: $HAWK_DIST, else the local `hawk up`"),             \
+        FLAG(TEXT, struct common_options, token_file, "token-file", 0, "FILE",                               \
+             "file with the cluster's token; default: $HAWK_TOKEN_FILE, else the token in $HAWK_TOKEN"),     \
+        FLAG_ABOVE_0(struct common_options, timeout_us, "timeout", 0, "TIME",                                \
+                     "how long one node may take to answer each call, not the whole command; default: 30s")
+
+const struct flag common_flags[] = {
+    CONTACT_FLAGS,
+    FLAG(CHOICE, struct common_options, output, "output", 'o', "table|json|quiet",
+         "form of the output; default: table"),
+    FLAG(BOOL, struct common_options, quiet, "quiet", 'q', NULL, "the same as --output quiet"),
+    {0},
+};
+
+int session_open(struct session *s, const char *command, const struct common_options *o)
+{
+    struct hawk_options options = {.dist = o->dist, .token_file = o->token_file, .timeout_us = o->timeout_us};
+    *s = (struct session){.command = command};
+    if (o->quiet || (o->output && strcmp(o->output, "quiet") == 0))
+        s->mode = OUTPUT_QUIET;
+    else if (o->output && strcmp(o->output, "json") == 0)
+        s->mode = OUTPUT_JSON;
+    int err = hawk_open(&s->h, &options);
+    if (!err)
+        return HAWK_EXIT_OK;
+    session_failed(s);
+    return err == HAWK_EINVALID ? HAWK_EXIT_USAGE : HAWK_EXIT_UNREACHABLE;
+}
+
+void session_close(struct session *s)
+{
+    hawk_close(s->h);
+    s->h = NULL;
+}
+
+int session_failed(const struct session *s)
+{
+    say_error(s->command, "%s", hawk_error(s->h));
+    return HAWK_EXIT_UNREACHABLE;
+}
+
+void session_warn(const struct session *s)
+{
+    if (*hawk_warning(s->h))
+        say_warning(s->command, "%s", hawk_warning(s->h));
+}
+
+int session_select(struct session *s, const char *command, const struct common_options *o, int argc,
+                   char **argv, struct selection *jobs)
+{
+    char why[200];
+    *s = (struct session){.command = command};
+    *jobs = (struct selection){0};
+    if (selection_parse(jobs, argc, argv, why, sizeof why))
+        return usage_error("%s: %s", command, why);
+    int exit_code = session_open(s, command, o);
+    if (exit_code)
+        return exit_code;
+    int err = selection_resolve(jobs, s->h, user_name());
+    session_warn(s);
+    return err ? session_failed(s) : HAWK_EXIT_OK;
+}
+
+const char *user_name(void)
+{
+    static char name[LIMIT_NAME_BYTES + 1];
+    const struct passwd *pw = getpwuid(getuid());
+    if (pw)
+        snprintf(name, sizeof name, "%s", pw->pw_name);
+    else
+        snprintf(name, sizeof name, "%u", (unsigned)getuid());
+    return name;
+}

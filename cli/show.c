@@ -1,0 +1,201 @@
+/* Jobs and tasks as JSON and as words. */
+#include "cli/show.h"
+
+#include "base/units.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The decoder makes any value it does not know the enum's COUNT. */
+#define SHOW(name, text_of, count)                                                                           \
+    const char *name(uint32_t v) { return v < (count) ? text_of(v) : "unknown"; }
+SHOW(show_job_state, job_state_text, JOB_STATE_COUNT)
+SHOW(show_task_state, task_state_text, TASK_STATE_COUNT)
+SHOW(show_class, class_text, CLASS_COUNT)
+SHOW(show_tag, tag_text, TAG_COUNT)
+SHOW(show_why, why_text, WHY_COUNT)
+SHOW(show_outcome, outcome_text, OUTCOME_COUNT)
+
+/* Durations that may not be there yet are null in JSON. */
+static json_t *duration_json(int64_t us) { return us < 0 ? json_null() : json_integer(us); }
+
+json_t *job_json(const struct api_job *j)
+{
+    json_t *o = json_object();
+    json_object_set_new(o, "job", json_text(JOB_TEXT(j->job)));
+    json_object_set_new(o, "name", json_text(j->name));
+    json_object_set_new(o, "user", json_text(j->user));
+    json_object_set_new(o, "state", json_text(show_job_state(j->state)));
+    json_object_set_new(o, "class", json_text(show_class(j->class)));
+    json_object_set_new(o, "why", json_text(show_why(j->why)));
+    json_object_set_new(o, "tag", json_text(show_tag(j->tag)));
+    json_object_set_new(o, "estimate_us", json_integer(j->estimate_us));
+    json_object_set_new(o, "cutoff_us", json_integer(j->cutoff_us));
+    json_object_set_new(o, "at_central", json_boolean(j->at_central));
+    json_object_set_new(o, "epoch", json_integer(j->epoch));
+    json_object_set_new(o, "no_executor", json_boolean(j->no_executor));
+    json_object_set_new(o, "attended", json_boolean(j->attended));
+    const struct {
+        const char *name;
+        uint32_t value;
+    } counts[] = {{"tasks", j->tasks},
+                  {"waiting", j->waiting},
+                  {"running", j->running},
+                  {"done", j->done},
+                  {"failed", j->failed},
+                  {"cancelled", j->cancelled},
+                  {"lost", j->lost},
+                  {"probes_sent", j->probes_sent},
+                  {"probes_live", j->probes_live},
+                  {"probes_cancelled", j->probes_cancelled},
+                  {"probes_unused", j->probes_unused},
+                  {"probes_lost", j->probes_lost},
+                  {"reservations_stolen", j->reservations_stolen}};
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        json_object_set_new(o, counts[i].name, json_integer(counts[i].value));
+    json_object_set_new(o, "age_us", duration_json(j->age_us));
+    json_object_set_new(o, "response_us", duration_json(j->response_us));
+    json_object_set_new(o, "first_start_us", duration_json(j->first_start_us));
+    return o;
+}
+
+json_t *task_json(const struct api_task *t, uint32_t first_index)
+{
+    json_t *o = json_object();
+    json_object_set_new(o, "task", json_integer(t->task));
+    json_object_set_new(o, "index", json_integer((json_int_t)first_index + t->task));
+    json_object_set_new(o, "state", json_text(show_task_state(t->state)));
+    json_object_set_new(o, "outcome", json_text(show_outcome(t->outcome)));
+    json_object_set_new(o, "code", json_integer(t->code));
+    json_object_set_new(o, "attempt", json_integer(t->attempt));
+    json_object_set_new(o, "worker", t->worker ? json_integer(t->worker) : json_null());
+    json_object_set_new(o, "worker_name", json_text(t->worker_name));
+    json_object_set_new(o, "wait_us", duration_json(t->wait_us));
+    json_object_set_new(o, "run_us", duration_json(t->run_us));
+    json_object_set_new(o, "stolen", json_boolean(t->stolen));
+    json_object_set_new(o, "message", json_text(t->message));
+    if (t->result)
+        json_object_set_new(o, "result", json_base64(t->result, t->result_n));
+    if (t->result_lost)
+        json_object_set_new(o, "result_lost", json_true());
+    return o;
+}
+
+const char *task_ending(char *buf, size_t size, const struct api_task *t, int64_t limit_us)
+{
+    const char *signal_name = t->outcome == OUTCOME_SIGNALED ? strsignal(t->code) : NULL;
+    switch (t->outcome) {
+    case OUTCOME_EXITED:
+        snprintf(buf, size, "%s %d%s%s", *t->message ? "failed" : "exited", (int)t->code,
+                 *t->message ? ": " : "", CLEAN(t->message));
+        break;
+    case OUTCOME_SIGNALED:
+        snprintf(buf, size, "killed by signal %d (%s)", (int)t->code, signal_name ? signal_name : "?");
+        break;
+    case OUTCOME_TIME_LIMIT:
+        if (limit_us > 0)
+            snprintf(buf, size, "killed, time limit of %s over", DURATION(limit_us));
+        else
+            snprintf(buf, size, "killed, time limit over");
+        break;
+    case OUTCOME_NOT_STARTED:
+        snprintf(buf, size, "not started (%d)%s%s", (int)t->code, *t->message ? ": " : "", CLEAN(t->message));
+        break;
+    case OUTCOME_LOST:
+        /* Without one it was given up because nobody knows of it any more. */
+        snprintf(buf, size, "%s",
+                 t->worker ? "lost with its worker"
+                           : "in doubt, since its dist or central was away: it may have run");
+        break;
+    default:
+        snprintf(buf, size, "%s", show_task_state(t->state));
+        break;
+    }
+    return buf;
+}
+
+static int pages(struct hawk *h, job_id_t job, uint32_t first_task, uint32_t limit, bool results, page_fn *fn,
+                 void *ctx)
+{
+    uint32_t first_index = 0, next = first_task, left = limit;
+    for (bool first = true;; first = false) {
+        struct api_get_job_request r = {.job = job,
+                                        .first_task = next,
+                                        .max_tasks = left < API_PAGE_MAX ? left : API_PAGE_MAX,
+                                        .spec = first,
+                                        .results = results};
+        struct api_get_job_reply page;
+        int err = hawk_get_job(h, &r, &page);
+        if (err)
+            return err;
+        if (page.spec)
+            first_index = page.spec->first_index;
+        uint32_t got = page.tasks_n, tasks = page.job.tasks;
+        int result = fn(ctx, &page, first_index);
+        api_free(&api_get_job_reply_type, &page);
+        next += got;
+        left -= got < left ? got : left;
+        if (result || got == 0 || left == 0 || next >= tasks)
+            return result;
+    }
+}
+
+int job_pages(struct hawk *h, job_id_t job, uint32_t first_task, uint32_t limit, page_fn *fn, void *ctx)
+{
+    return pages(h, job, first_task, limit, false, fn, ctx);
+}
+
+int job_result_pages(struct hawk *h, job_id_t job, uint32_t first_task, uint32_t limit, page_fn *fn,
+                     void *ctx)
+{
+    return pages(h, job, first_task, limit, true, fn, ctx);
+}
+
+int task_find(const struct session *s, job_id_t job, const char *text, uint32_t *task)
+{
+    struct api_get_job_request r = {.job = job, .spec = true};
+    struct api_get_job_reply reply;
+    uint64_t index = 0;
+    if (hawk_get_job(s->h, &r, &reply))
+        return session_failed(s);
+    uint32_t first = reply.spec ? reply.spec->first_index : 0, last = first + reply.job.tasks - 1;
+    api_free(&api_get_job_reply_type, &reply);
+    if (u64_parse(text, first, last, &index))
+        return usage_error("%s: job %s has no task '%s': its tasks are %u to %u", s->command, JOB_TEXT(job),
+                           text, first, last);
+    *task = (uint32_t)index - first;
+    return HAWK_EXIT_OK;
+}
+
+/* ---- Nodes ---- */
+
+bool show_has_id(const struct api_node *n) { return n->node && n->node <= NODE_ID_MAX; }
+
+json_t *node_json(const struct api_node *n)
+{
+    json_t *o = json_object();
+    json_object_set_new(o, "node", show_has_id(n) ? json_integer(n->node) : json_null());
+    json_object_set_new(o, "name", json_text(n->name));
+    json_object_set_new(o, "role", json_text(n->role));
+    json_object_set_new(o, "address", json_text(n->address));
+    json_object_set_new(o, "state", json_text(n->state));
+    json_object_set_new(o, "drained", json_boolean(n->drained));
+    json_object_set_new(o, "out_why", n->out_why && *n->out_why ? json_text(n->out_why) : json_null());
+    json_object_set_new(o, "until_restart", json_boolean(n->until_restart));
+    json_object_set_new(o, "protocol", json_integer(n->protocol));
+    json_object_set_new(o, "slots", json_integer(n->slots));
+    json_object_set_new(o, "general", n->unsettled ? json_null() : json_boolean(n->general));
+    json_object_set_new(o, "queued", json_integer(n->queued));
+    json_object_set_new(o, "running_short", json_integer(n->running_short));
+    json_object_set_new(o, "running_long", json_integer(n->running_long));
+    json_object_set_new(o, "jobs_unfinished", json_integer(n->jobs_unfinished));
+    json_object_set_new(o, "heartbeat_age_us", duration_json(n->heartbeat_age_us));
+    json_object_set_new(o, "long_wait_us", duration_json(n->long_wait_us));
+    json_t *apps = json_array();
+    for (uint32_t i = 0; i < n->apps_n; i++)
+        json_array_append_new(apps, json_text(n->apps[i]));
+    json_object_set_new(o, "apps", apps);
+    return o;
+}
+
+const char *show_node_state(const struct api_node *n) { return n->drained ? "drained" : n->state; }

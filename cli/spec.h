@@ -1,0 +1,97 @@
+/* A job's description from a command line: the flags that `hawk submit` and `hawk run` share. */
+#ifndef HAWK_CLI_SPEC_H
+#define HAWK_CLI_SPEC_H
+
+#include "base/err.h"
+#include "cli/command.h"
+#include "msg/types.h"
+
+struct spec_options {
+    const char *array, *each_line;
+    const char *name, *class;
+    int64_t estimate_us, time_limit_us;
+    uint32_t retries, max_fails;
+    const char *cwd, *stdout_pattern, *stderr_pattern, *input;
+    struct flag_list env;
+    bool clean_env, timer, at_most_once;
+    const char *app, *payload, *payload_file; /* where the command takes them */
+};
+
+/* Lost tasks are tried again this often unless --retries says otherwise. */
+#define SPEC_RETRIES_DEFAULT 2
+#define SPEC_RETRIES_NOT_GIVEN UINT32_MAX /* what spec_options.retries begins as */
+
+/* Their flags, for the table of a command whose options struct `type` has them as member `at`. */
+#define SPEC_FLAGS(type, at)                                                                                 \
+    FLAG(TEXT, type, at.array, "array", 'a', "A-B",                                                          \
+         "one task per number; it is in HAWK_TASK_INDEX, and in {}"),                                        \
+        FLAG(TEXT, type, at.each_line, "each-line", 'l', "FILE|-",                                           \
+             "one task per line of FILE, which stands for {} or is the last argument; empty lines are "      \
+             "skipped"),                                                                                     \
+        FLAG(TEXT, type, at.name, "name", 'n', "NAME",                                                       \
+             "the job's name, by which its history is kept; default: the command line"),                     \
+        FLAG(CHOICE, type, at.class, "class", 'c', "short|long|auto",                                        \
+             "auto, the default: by the estimate, else by earlier runs of this name"),                       \
+        FLAG_ABOVE_0(type, at.estimate_us, "estimate", 'e', "TIME", "how long one task takes on average"),   \
+        FLAG_ABOVE_0(type, at.time_limit_us, "time-limit", 't', "TIME", "kill a task that runs longer"),     \
+        FLAG_NUMBER(type, at.retries, "retries", 0, "N",                                                     \
+                    "run a task again so often that was lost with its worker (default: 2); one that fails "  \
+                    "is not run again",                                                                      \
+                    0, UINT16_MAX),                                                                          \
+        FLAG(BOOL, type, at.at_most_once, "at-most-once", 0, NULL,                                           \
+             "never run a task a second time: one whose worker is lost with it ends as lost"),               \
+        FLAG_NUMBER(type, at.max_fails, "max-fails", 0, "N", "cancel the rest after so many failed tasks",   \
+                    1, UINT32_MAX),                                                                          \
+        FLAG(TEXT, type, at.cwd, "cwd", 'C', "DIR", "directory tasks run in; default: the current one"),     \
+        FLAG(LIST, type, at.env, "env", 'E', "K=V",                                                          \
+             "set a variable of the tasks' environment; may be repeated"),                                   \
+        FLAG(BOOL, type, at.clean_env, "clean-env", 0, NULL,                                                 \
+             "only what --env names, instead of everything exported here"),                                  \
+        FLAG(TEXT, type, at.stdout_pattern, "stdout", 0, "PATTERN",                                          \
+             "file for standard output, see below; \"none\": discard it"),                                   \
+        FLAG(TEXT, type, at.stderr_pattern, "stderr", 0, "PATTERN", "the same for standard error"),          \
+        FLAG(TEXT, type, at.input, "stdin", 'i', "FILE|-", "what every task reads as standard input"),       \
+        FLAG(BOOL, type, at.timer, "timer", 0, NULL,                                                         \
+             "run no command: tasks only take the time given in its place (250ms, or {})")
+
+/* Likewise, of a command whose jobs may be for attached executors. */
+#define SPEC_APP_FLAGS(type, at)                                                                             \
+    FLAG(TEXT, type, at.app, "app", 'A', "NAME",                                                             \
+         "run no command: tasks are for attached executors of this application"),                            \
+        FLAG(TEXT, type, at.payload, "payload", 0, "TEXT", "with --app: what every task is given"),          \
+        FLAG(TEXT, type, at.payload_file, "payload-file", 0, "FILE|-", "with --app: the same from a file")
+
+/* For a command's details: what the above need to be understood. */
+#define SPEC_HELP                                                                                            \
+    "A job is one task, or one per number (--array) or line (--each-line), for which {} stands wherever "    \
+    "it\n"                                                                                                   \
+    "is in the command. The lines are read to their end before the first task starts: a job knows how "      \
+    "many\n"                                                                                                 \
+    "tasks it has (HAWK_TASK_COUNT).\n"                                                                      \
+    "Tasks find HAWK_INPUT (their line, else their number), HAWK_JOB_ID, HAWK_JOB_NAME, HAWK_TASK_INDEX,\n"  \
+    "HAWK_TASK_COUNT, HAWK_ATTEMPT and HAWK_WORKER in their environment, besides what is exported here. "    \
+    "In\n"                                                                                                   \
+    "the text of a shell write \"$HAWK_INPUT\", not {}: the shell would run what a line contains.\n"         \
+    "Tasks have the umask of this command, and so have the files that --stdout and --stderr name.\n"         \
+    "HAWK_WORKER is the worker's name as\n"                                                                  \
+    "`hawk nodes` shows it: `hawk up` has one worker per slot, w1, w2, ...; that of `hawk run` is "          \
+    "\"run\".\n"                                                                                             \
+    "PATTERN (--stdout, --stderr) is a path, relative to the tasks' directory, with %J job id, %j its\n"     \
+    "number, %t task index, %a attempt, %w worker, %n job name, %% a percent sign. Missing directories are " \
+    "made.\n"                                                                                                \
+    "Times are written 250ms, 30s, 5m, 2h.\n"
+
+/* The description of the job, in *d with one reference, its flags 0 but for JOB_EACH_ARG and JOB_AT_MOST_ONCE; argv is the command
+ * and its arguments. Reads --each-line and --stdin files. 0, or HAWK_EXIT_USAGE after a message. */
+int spec_build(const char *command, const struct spec_options *o, int argc, char **argv, struct job_desc **d);
+
+/* Whether --retries asks for something that --at-most-once does not forbid (which spec_build warns of). */
+static inline bool spec_retries_given(const struct spec_options *o)
+{
+    return o->retries != SPEC_RETRIES_NOT_GIVEN && o->retries > 0 && !o->at_most_once;
+}
+
+/* "A-B" → first and number of tasks. HAWK_EINVALID or HAWK_ETOO_LARGE and a text in why. */
+HAWK_MUST_USE int array_parse(const char *text, uint32_t *first, uint32_t *tasks, char *why, size_t size);
+
+#endif

@@ -1,0 +1,98 @@
+/* hawk submit */
+#include "cli/commands.h"
+#include "cli/print.h"
+#include "cli/session.h"
+#include "cli/show.h"
+#include "cli/spec.h"
+#include "cli/wait.h"
+
+struct submit_options {
+    struct common_options common;
+    struct spec_options spec;
+    bool wait, progress, results;
+    int64_t for_us;
+};
+
+const struct flag submit_flags[] = {
+    SPEC_FLAGS(struct submit_options, spec),
+    SPEC_APP_FLAGS(struct submit_options, spec),
+    FLAG(BOOL, struct submit_options, wait, "wait", 'w', NULL,
+         "wait until it has ended; see the exit codes below"),
+    FLAG_ABOVE_0(
+        struct submit_options, for_us, "for", 0, "TIME",
+        "with --wait: give up after so long, with exit code 4; the job is cancelled when nobody else waits"),
+    FLAG(BOOL, struct submit_options, progress, "progress", 0, NULL,
+         "with --wait: a progress line also where stderr is no terminal"),
+    FLAG(BOOL, struct submit_options, results, "results", 0, NULL,
+         "with --app and --wait: print what tasks returned, in place of the job's id"),
+    {0},
+};
+
+static void print_submitted(struct session *s, const struct api_submit_reply *reply)
+{
+    const char *id = JOB_TEXT(reply->job);
+    if (s->mode == OUTPUT_JSON)
+        document_print(json_pack("{s:s, s:s, s:s, s:s}", "job", id, "class", show_class(reply->class), "why",
+                                 show_why(reply->why), "state", show_job_state(reply->state)));
+    else
+        printf("%s\n", id);
+    fflush(stdout); /* whoever reads it may want to cancel while we wait */
+}
+
+/* Workers that live in the process which one asks are not lost without it; executors are. */
+static void warn_of_retries(const struct session *s, const struct submit_options *o)
+{
+    if (spec_retries_given(&o->spec) && !o->spec.app && hawk_is_embedded(s->h))
+        say_warning(
+            s->command,
+            "--retries has no effect on `hawk up`: it is for tasks whose worker is lost, and the workers "
+            "are `hawk up` itself; a task that fails is not run again");
+}
+
+/* In JSON there is one document: what the job became when it is waited for, else what was submitted. */
+static int submit(struct session *s, const struct submit_options *o, struct job_desc *d)
+{
+    struct api_submit_reply reply;
+    int err = hawk_submit(s->h, d, &reply);
+    if (err == HAWK_EINVALID || err == HAWK_ETOO_LARGE) {
+        session_failed(s);
+        return HAWK_EXIT_USAGE;
+    }
+    if (err)
+        return session_failed(s);
+    warn_of_retries(s, o);
+    if ((s->mode != OUTPUT_JSON || !o->wait) && !o->results)
+        print_submitted(s, &reply);
+    struct selection one = {.jobs = &reply.job, .n = 1};
+    struct waiting how = {
+        .progress = o->progress, .attended = true, .results = o->results, .for_us = o->for_us};
+    return o->wait ? wait_jobs(s, &one, &how) : HAWK_EXIT_OK;
+}
+
+int submit_main(int argc, char **argv)
+{
+    struct submit_options o = {.spec.retries = SPEC_RETRIES_NOT_GIVEN};
+    struct session s = {.command = argv[0]};
+    struct job_desc *d = NULL;
+    int exit_code = 0;
+    int first = flags_parse(argv[0], submit_flags, common_flags, true, argc, argv, &o);
+    if (first < 0)
+        exit_code = -first;
+    if (!exit_code)
+        exit_code = spec_build(argv[0], &o.spec, argc - first, argv + first, &d);
+    if (!exit_code && o.results && (!o.wait || !o.spec.app))
+        exit_code = usage_error("%s: --results goes with --app and --wait", argv[0]);
+    if (!exit_code && o.for_us && !o.wait)
+        exit_code = usage_error("%s: --for goes with --wait", argv[0]);
+    /* Nobody waits: the dist must keep the job itself (DESIGN 3, rule 8). */
+    if (!exit_code && !o.wait)
+        d->flags |= JOB_DETACHED;
+    if (!exit_code)
+        exit_code = session_open(&s, argv[0], &o.common);
+    if (!exit_code)
+        exit_code = submit(&s, &o, d);
+    session_close(&s);
+    job_desc_drop(d);
+    flag_list_free(&o.spec.env);
+    return exit_code;
+}

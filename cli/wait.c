@@ -1,0 +1,317 @@
+/* Waiting for jobs: `hawk wait` and `hawk submit --wait`. */
+#include "cli/wait.h"
+
+#include "base/mem.h"
+#include "base/units.h"
+#include "cli/document.h"
+#include "cli/failures.h"
+#include "cli/print.h"
+#include "cli/result.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define INTERRUPTED 1    /* what the tick ends the watching with; errors are negative */
+#define GAVE_UP 2        /* likewise */
+#define FAILURES_SHOWN 5 /* kinds of them, of one job */
+#define PENDING_TOLD_US (2 * US_PER_S)
+
+static volatile sig_atomic_t interrupted;
+
+static void on_interrupt(int signo)
+{
+    (void)signo;
+    interrupted = 1;
+}
+
+struct progress {
+    struct session *session;
+    const struct waiting *how;
+    struct api_job *jobs; /* by id, as of the last event */
+    struct kept_results *kept;
+    uint32_t n;
+    bool shown;   /* a progress line is wanted */
+    bool printed; /* one is on the screen */
+    bool warned;
+    bool pending_told;
+    struct timespec start;
+};
+
+static int by_id(const void *a, const void *b)
+{
+    const struct api_job *x = a, *y = b;
+    return x->job.v < y->job.v ? -1 : x->job.v > y->job.v;
+}
+
+static int on_event(void *ctx, const struct api_event *event)
+{
+    struct progress *p = ctx;
+    struct api_job *j = bsearch(&event->job, p->jobs, p->n, sizeof *p->jobs, by_id);
+    if (!j)
+        return 0;
+    for (uint32_t i = 0; p->kept && i < event->tasks_n; i++)
+        results_keep(p->kept, j->job, &event->tasks[i]);
+    api_free(&api_job_type, j);
+    *j = event->job;
+    j->name = xstrdup(j->name);
+    j->user = xstrdup(j->user);
+    return 0;
+}
+
+static int64_t elapsed_us(const struct timespec *start)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (now.tv_sec - start->tv_sec) * US_PER_S + (now.tv_nsec - start->tv_nsec) / 1000;
+}
+
+static void print_progress(struct progress *p)
+{
+    uint64_t tasks = 0, done = 0, bad = 0, cancelled = 0, running = 0;
+    uint32_t ended = 0;
+    int64_t tenths = elapsed_us(&p->start) / (US_PER_S / 10);
+    for (uint32_t i = 0; i < p->n; i++) {
+        const struct api_job *j = &p->jobs[i];
+        tasks += j->tasks;
+        done += j->done;
+        bad += (uint64_t)j->failed + j->lost;
+        cancelled += j->cancelled;
+        running += j->running;
+        ended += job_state_final(j->state);
+    }
+    if (tasks == 0) /* nothing was heard yet */
+        return;
+    fprintf(stderr, PROGRESS_BEGIN "%llu of %llu task%s done, %llu running", (unsigned long long)done,
+            (unsigned long long)tasks, PLURAL(tasks), (unsigned long long)running);
+    if (bad)
+        fprintf(stderr, ", %llu failed", (unsigned long long)bad);
+    if (cancelled)
+        fprintf(stderr, ", %llu cancelled", (unsigned long long)cancelled);
+    if (p->n > 1)
+        fprintf(stderr, "; %u of %u jobs ended", ended, p->n);
+    fprintf(stderr, "; %lld.%llds" PROGRESS_END, (long long)tenths / 10, (long long)tenths % 10);
+    p->printed = true;
+}
+
+/* A long job starts there; who waits for one that stays so should know. */
+static void tell_pending(struct progress *p)
+{
+    if (p->pending_told || elapsed_us(&p->start) < PENDING_TOLD_US)
+        return;
+    for (uint32_t i = 0; i < p->n && !p->pending_told; i++) {
+        if (p->jobs[i].state != JOB_PENDING || !p->jobs[i].name)
+            continue;
+        p->pending_told = true;
+        fputs(p->printed ? "\r\033[K" : "", stderr);
+        say_warning(
+            p->session->command,
+            "job %s is pending: central has not taken it yet, and will when it can (`hawk explain %s`)",
+            JOB_TEXT(p->jobs[i].job), JOB_TEXT(p->jobs[i].job));
+    }
+}
+
+/* At most ten times a second: that is how often libhawk calls it. */
+static int on_tick(void *ctx)
+{
+    struct progress *p = ctx;
+    tell_pending(p);
+    if (!p->warned && *hawk_warning(p->session->h)) {
+        p->warned = true;
+        fputs(p->printed ? "\r\033[K" : "", stderr);
+        session_warn(p->session);
+    }
+    if (p->shown)
+        print_progress(p);
+    if (interrupted)
+        return INTERRUPTED;
+    return p->how->for_us && elapsed_us(&p->start) >= p->how->for_us ? GAVE_UP : 0;
+}
+
+/* ---- What went wrong ---- */
+
+struct failed_tasks {
+    struct failures list;
+    uint32_t left;    /* not seen yet */
+    int64_t limit_us; /* the job's time limit */
+};
+
+static int add_failures(void *ctx, const struct api_get_job_reply *page, uint32_t first_index)
+{
+    struct failed_tasks *f = ctx;
+    char ending[TASK_ENDING_MAX];
+    if (page->spec)
+        f->limit_us = page->spec->time_limit_us;
+    for (uint32_t i = 0; i < page->tasks_n && f->left > 0; i++) {
+        const struct api_task *t = &page->tasks[i];
+        if (!task_state_final(t->state) || t->state == TASK_DONE || t->state == TASK_CANCELLED)
+            continue;
+        failures_add(&f->list, t, first_index + t->task, task_ending(ending, sizeof ending, t, f->limit_us),
+                     0);
+        f->left--;
+    }
+    return f->left == 0;
+}
+
+static void explain_failure(struct session *s, const struct api_job *j)
+{
+    const char *job = JOB_TEXT(j->job);
+    uint32_t bad = j->failed + j->lost;
+    struct failed_tasks f = {.left = bad};
+    if (!job_state_final(j->state)) {
+        fprintf(stderr,
+                "hawk: job %s: how it ended is not known; when last heard of, %u of %u task%s %s done\n", job,
+                j->done, j->tasks, PLURAL(j->tasks), j->tasks == 1 ? "was" : "were");
+        return;
+    }
+    if (bad == 0) {
+        fprintf(stderr, "hawk: job %s was cancelled: %u of %u task%s %s done\n", job, j->done, j->tasks,
+                PLURAL(j->tasks), j->tasks == 1 ? "was" : "were");
+        return;
+    }
+    fprintf(stderr, "hawk: job %s: %u of %u task%s failed", job, bad, j->tasks, PLURAL(j->tasks));
+    fprintf(stderr, j->cancelled ? ", %u %s cancelled\n" : "\n", j->cancelled,
+            j->cancelled == 1 ? "was" : "were");
+    int got = job_pages(s->h, j->job, 0, UINT32_MAX, add_failures, &f);
+    failures_print(&f.list, stderr, "  ", FAILURES_SHOWN);
+    failures_free(&f.list);
+    if (got < 0)
+        return; /* the job may have been forgotten by now: its counts are all there is */
+    fprintf(stderr, "  `hawk job %s` shows them, `hawk cat %s TASK stderr` what a command wrote\n", job, job);
+}
+
+/* after: "", or how long it waited. */
+static void explain_stop(const struct progress *p, const struct selection *jobs, const char *after)
+{
+    const char *what = jobs->n == 1 ? JOB_TEXT(jobs->jobs[0]) : "ID...";
+    char who[JOB_ID_TEXT + 32];
+    uint32_t unfinished = 0, attended = 0;
+    for (uint32_t i = 0; i < p->n; i++) {
+        const struct api_job *j = &p->jobs[i];
+        if (job_state_final(j->state))
+            continue;
+        unfinished++;
+        if ((j->attended || p->how->attended) && attended++ == 0)
+            snprintf(who, sizeof who, "job %s is", JOB_TEXT(j->job));
+    }
+    if (attended == 0) {
+        say_error(NULL, "no longer waiting%s; %s: `hawk wait %s` waits again, `hawk cancel %s` cancels",
+                  after, jobs->n == 1 ? "the job goes on" : "the jobs go on", what, what);
+        return;
+    }
+    if (attended > 1)
+        snprintf(who, sizeof who, "%u jobs are", attended);
+    say_error(NULL,
+              "no longer waiting%s: %s cancelled when nobody waits for %s for a while (the "
+              "dist's client_grace, 10s by default)%s; `hawk wait %s` goes on waiting",
+              after, who, attended == 1 ? "it" : "them", attended < unfinished ? ", the rest goes on" : "",
+              what);
+}
+
+static void explain_giving_up(const struct progress *p, const struct selection *jobs)
+{
+    char after[DURATION_TEXT + 16];
+    snprintf(after, sizeof after, " after %s", DURATION(p->how->for_us));
+    explain_stop(p, jobs, after);
+}
+
+/* ---- All of it ---- */
+
+static int report(struct session *s, const struct progress *p, bool gave_up)
+{
+    int exit_code = HAWK_EXIT_OK;
+    for (uint32_t i = 0; i < p->n; i++) {
+        const struct api_job *j = &p->jobs[i];
+        if (j->state == JOB_DONE || !j->name) /* or never heard of */
+            continue;
+        if (gave_up && !job_state_final(j->state))
+            continue;
+        exit_code = HAWK_EXIT_FAILED;
+        if (s->mode == OUTPUT_TABLE)
+            explain_failure(s, j);
+    }
+    return exit_code;
+}
+
+/* As far as they are known, also when the waiting failed: `submit --wait` has told their ids nowhere else. */
+static int print_json(const struct progress *p, bool results)
+{
+    int exit_code = HAWK_EXIT_OK;
+    json_t *list = json_array(), *tasks = NULL;
+    for (uint32_t i = 0; i < p->n; i++) {
+        json_array_append_new(list, p->jobs[i].name ? job_json(&p->jobs[i])
+                                                    : json_pack("{s:s}", "job", JOB_TEXT(p->jobs[i].job)));
+        if (!results)
+            continue;
+        int got = results_print(p->session, &p->jobs[i], p->kept, &tasks);
+        exit_code = exit_code ? exit_code : got;
+        json_object_set_new(json_array_get(list, i), "results", tasks);
+    }
+    document_print(json_pack("{s:o}", "jobs", list));
+    return exit_code;
+}
+
+/* In the order in which the jobs were named. */
+static int print_results(const struct progress *p, const struct selection *jobs)
+{
+    int exit_code = HAWK_EXIT_OK;
+    for (uint32_t i = 0; i < jobs->n; i++) {
+        const struct api_job *j =
+            bsearch(&(struct api_job){.job = jobs->jobs[i]}, p->jobs, p->n, sizeof *p->jobs, by_id);
+        int got = results_print(p->session, j, p->kept, NULL);
+        exit_code = exit_code ? exit_code : got;
+    }
+    return exit_code;
+}
+
+int wait_jobs(struct session *s, const struct selection *jobs, const struct waiting *how)
+{
+    bool results = how->results;
+    struct progress p = {.session = s,
+                         .how = how,
+                         .n = jobs->n,
+                         .shown = how->progress || (s->mode == OUTPUT_TABLE && isatty(STDERR_FILENO))};
+    /* The first Ctrl-C stops the waiting, a second one whatever still hangs. */
+    struct sigaction act = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND}, old;
+    clock_gettime(CLOCK_MONOTONIC, &p.start);
+    p.jobs = xcalloc(p.n ? p.n : 1, sizeof *p.jobs);
+    for (uint32_t i = 0; i < p.n; i++)
+        p.jobs[i] = (struct api_job){.job = jobs->jobs[i]};
+    qsort(p.jobs, p.n, sizeof *p.jobs, by_id);
+    p.kept = results ? results_keep_new() : NULL;
+    interrupted = 0;
+    sigaction(SIGINT, &act, &old);
+    int result = hawk_watch(s->h, jobs->jobs, jobs->n, results ? HAWK_WATCH_RESULTS : HAWK_WATCH_JOBS,
+                            on_event, on_tick, &p);
+    sigaction(SIGINT, &old, NULL);
+    if (p.shown)
+        print_progress(&p); /* how it ended */
+    if (p.printed)
+        fputc('\n', stderr);
+    int exit_code = HAWK_EXIT_INTERRUPTED;
+    if (result == INTERRUPTED)
+        explain_stop(&p, jobs, "");
+    else
+        exit_code = report(s, &p, result == GAVE_UP);
+    if (result < 0)
+        exit_code = session_failed(s);
+    if (result == GAVE_UP) {
+        explain_giving_up(&p, jobs);
+        exit_code = HAWK_EXIT_GAVE_UP;
+    }
+    if (results && result == 0 && s->mode != OUTPUT_JSON) {
+        int got = print_results(&p, jobs);
+        exit_code = exit_code ? exit_code : got;
+    }
+    if (s->mode == OUTPUT_JSON) {
+        int got = print_json(&p, results && result == 0);
+        exit_code = exit_code ? exit_code : got;
+    }
+    for (uint32_t i = 0; i < p.n; i++)
+        api_free(&api_job_type, &p.jobs[i]);
+    free(p.jobs);
+    results_keep_free(p.kept);
+    return exit_code;
+}

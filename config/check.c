@@ -1,0 +1,361 @@
+/* What no value shows by itself: ranges that depend on what the value is for, and settings that contradict each other.
+ * `hawk config check` and the daemons ask the same questions. */
+#include "base/mem.h"
+#include "base/units.h"
+#include "config/table.h"
+#include "msg/types.h"
+#include "net/addr.h"
+#include "net/token.h"
+
+#include <limits.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ETCD_PREFIX_MAX 128
+
+struct checker {
+    const struct config *c;
+    const char *section; /* NULL: all */
+    FILE *err;
+    int errors;
+};
+
+static bool about(const struct checker *k, const char *section)
+{
+    return !k->section || strcmp(k->section, section) == 0;
+}
+
+static const struct config_origin *origin_of(const struct config *c, const char *key)
+{
+    const char *dot = strchr(key, '.');
+    const struct setting *s = setting_find(key, (size_t)(dot - key), dot + 1);
+
+    return s ? &c->origins[s - settings] : NULL;
+}
+
+/* "hawk.yaml:12: central.suspect: "1s": it must be …" */
+static void complain(struct checker *k, const char *key, const char *fmt, ...) HAWK_PRINTF(3, 4);
+static void complain(struct checker *k, const char *key, const char *fmt, ...)
+{
+    const struct config_origin *o = origin_of(k->c, key);
+    va_list ap;
+
+    fprintf(k->err, "%s: %s: \"%.200s\": ", o ? o->origin : "hawk", key, o ? o->text : "");
+    va_start(ap, fmt);
+    vfprintf(k->err, fmt, ap);
+    va_end(ap);
+    fputc('\n', k->err);
+    k->errors++;
+}
+
+static void at_most(struct checker *k, const char *key, uint64_t value, uint64_t most)
+{
+    if (value > most)
+        complain(k, key, "it may be %llu at most", (unsigned long long)most);
+}
+
+static void positive(struct checker *k, const char *key, int64_t us)
+{
+    if (us <= 0)
+        complain(k, key, "it must be more than 0");
+}
+
+/* A name stands in lists, in file names (%w) and in the metadata of links. */
+static void name(struct checker *k, const char *key, const char *text)
+{
+    size_t len = strlen(text);
+    bool ok = len > 0 && len <= LIMIT_NAME_BYTES && strcmp(text, ".") != 0 && strcmp(text, "..") != 0;
+
+    for (size_t i = 0; i < len; i++)
+        ok = ok && text[i] > ' ' && text[i] <= '~' && text[i] != '/';
+    if (!ok)
+        complain(k, key, "it must be 1 to %u visible ASCII characters, no blank and no slash, not . or ..",
+                 LIMIT_NAME_BYTES);
+    if (node_name_reserved(text))
+        complain(k, key, NODE_NAME_RESERVED);
+}
+
+static void address(struct checker *k, const char *key, const char *text)
+{
+    char why[512];
+
+    if (addr_check(text, why, sizeof why))
+        complain(k, key, "%s", why);
+}
+
+/* Comma separated, at least one. */
+static void addresses(struct checker *k, const char *key, const char *list)
+{
+    char addr[ADDR_TEXT];
+
+    if (!*list)
+        complain(k, key, "it must name an address, HOST:PORT or unix:PATH");
+    for (const char *at = list; *at;) {
+        size_t len = strcspn(at, ",");
+
+        snprintf(addr, sizeof addr, "%.*s", (int)len, at);
+        at += len + (at[len] == ',');
+        address(k, key, addr);
+    }
+}
+
+/* DESIGN 3.12: beyond loopback only with a token, or when the operator says so. */
+static void listens(struct checker *k, const char *key, const char *list)
+{
+    bool open = *k->c->cluster.token_file || k->c->cluster.insecure;
+    char addr[ADDR_TEXT], why[512];
+
+    if (!*list)
+        complain(k, key, "nothing to listen on: name an address, HOST:PORT or unix:PATH");
+    for (const char *at = list; *at;) {
+        size_t len = strcspn(at, ",");
+
+        snprintf(addr, sizeof addr, "%.*s", (int)len, at);
+        at += len + (at[len] == ',');
+        if (addr_check(addr, why, sizeof why))
+            complain(k, key, "%s", why);
+        else if (!open && !addr_is_local(addr))
+            complain(k, key,
+                     "%s can be reached from other machines: set cluster.token_file and "
+                     "cluster.node_token_file, or "
+                     "allow it with cluster.insecure",
+                     addr);
+    }
+}
+
+static void directory(struct checker *k, const char *key, const char *path)
+{
+    if (*path != '/')
+        complain(k, key, "it must be an absolute path");
+}
+
+/* ---- Sections ---- */
+
+/* " stealing promotion …" */
+#define FLAG_LISTED(name, bit, scope, key, help) " " key
+
+static void policy_flags_known(struct checker *k, const char *key, const char *list)
+{
+    while (*list) {
+        size_t len = strcspn(list, ",");
+
+        if (!policy_flag(list, len))
+            complain(k, key, "there is no policy flag \"%.*s\"; there are" POLICY_FLAGS(FLAG_LISTED),
+                     (int)len, list);
+        list += len + (list[len] == ',');
+    }
+}
+
+/* A number of the policy within the range that `hawk policy set` keeps to: otherwise each change of the policy would be
+ * refused for this number. `one` is what stands for 1. */
+static void policy_number(struct checker *k, const char *key, enum policy_number n, int64_t value,
+                          int64_t one)
+{
+    int64_t least, greatest;
+
+    policy_number_range(n, &least, &greatest);
+    if (value < least || value > greatest)
+        complain(k, key, "it must be %lld to %lld", (long long)(least / one), (long long)(greatest / one));
+}
+
+/* Central's, wherever it is. */
+static void check_policy(struct checker *k)
+{
+    const struct config *c = k->c;
+    char other[32];
+
+    policy_flags_known(k, "central.policy_on", c->central.policy_on);
+    policy_flags_known(k, "central.policy_off", c->central.policy_off);
+    policy_number(k, "central.probe_ratio", POLICY_NUMBER_RATIO, c->central.probe_ratio, 1000);
+    policy_number(k, "central.steal_cap", POLICY_NUMBER_STEAL_CAP, c->central.steal_cap, 1);
+    policy_number(k, "central.steal_max", POLICY_NUMBER_STEAL_MAX, c->central.steal_max, 1);
+    policy_number(k, "central.short_first", POLICY_NUMBER_SHORT_FIRST, c->central.short_first, 1);
+    at_most(k, "central.nodes_max", c->central.nodes_max, NODE_ID_MAX);
+    at_most(k, "central.history_jobs", c->central.history_jobs, 10000000);
+    if (c->central.cutoff != SETTING_AUTO)
+        positive(k, "central.cutoff", c->central.cutoff);
+    positive(k, "central.cutoff_default", c->central.cutoff_default);
+    positive(k, "central.cutoff_max", c->central.cutoff_max);
+    if (c->central.cutoff_min > c->central.cutoff_max)
+        complain(k, "central.cutoff_min", "it is more than central.cutoff_max (%s)",
+                 duration_format(other, sizeof other, c->central.cutoff_max));
+    if (c->central.cutoff_percentile == 0)
+        complain(k, "central.cutoff_percentile", "it must be more than 0%%");
+    if (c->central.short_partition_min > c->central.short_partition_max)
+        complain(k, "central.short_partition_min", "it is more than central.short_partition_max");
+    if (c->central.heartbeat < LIMIT_HEARTBEAT_MIN_US)
+        complain(k, "central.heartbeat", "it must be at least %s: every node sends one so often",
+                 duration_format(other, sizeof other, LIMIT_HEARTBEAT_MIN_US));
+    if (c->central.suspect < 2 * c->central.heartbeat)
+        complain(k, "central.suspect", "it must be at least twice central.heartbeat (%s)",
+                 duration_format(other, sizeof other, c->central.heartbeat));
+    if (c->central.long_lease < c->central.suspect)
+        complain(k, "central.long_lease", "it must be at least central.suspect (%s)",
+                 duration_format(other, sizeof other, c->central.suspect));
+}
+
+static void check_etcd(struct checker *k)
+{
+    const struct config *c = k->c;
+    const char *prefix = c->central.etcd_prefix;
+    char lease[32];
+    size_t len = strlen(prefix);
+    bool ok = len > 0 && len <= ETCD_PREFIX_MAX && prefix[len - 1] != '/';
+
+    for (size_t i = 0; i < len; i++)
+        ok = ok && prefix[i] > ' ' && prefix[i] <= '~';
+    if (!ok)
+        complain(k, "central.etcd_prefix",
+                 "it must be 1 to %d visible ASCII characters, the last one no slash", ETCD_PREFIX_MAX);
+    addresses(k, "central.etcd", c->central.etcd);
+    /* etcd grants no shorter lease than about its own election takes, which is one to two seconds. */
+    if (c->central.leader_lease < 2 * US_PER_S || c->central.leader_lease % US_PER_S)
+        complain(k, "central.leader_lease", "it must be 2 s or more, in whole seconds");
+    if (c->central.leader_lease * 2 > c->central.long_lease)
+        complain(k, "central.leader_lease", "it must be at most half of central.long_lease (%s)",
+                 duration_format(lease, sizeof lease, c->central.long_lease));
+}
+
+static void check_central(struct checker *k)
+{
+    listens(k, "central.listen", k->c->central.listen);
+    directory(k, "central.state_dir", k->c->central.state_dir);
+    if (*k->c->central.advertise)
+        address(k, "central.advertise", k->c->central.advertise);
+    if (strcmp(k->c->central.store, "etcd") == 0)
+        check_etcd(k);
+}
+
+static void check_dist(struct checker *k)
+{
+    const struct config *c = k->c;
+
+    name(k, "dist.name", c->dist.name);
+    listens(k, "dist.listen", c->dist.listen);
+    addresses(k, "dist.central", c->dist.central);
+    directory(k, "dist.state_dir", c->dist.state_dir);
+    if (*c->dist.advertise)
+        address(k, "dist.advertise", c->dist.advertise);
+}
+
+/* A path on this machine, with or without "unix:". */
+static void executor_socket(struct checker *k, const char *path)
+{
+    if (strncmp(path, "unix:", 5) == 0)
+        path += 5;
+    if (*path && *path != '/' && strcmp(path, "none") != 0)
+        complain(k, "worker.executor_socket", "'%s' is no absolute path, nor none", path);
+}
+
+static void check_worker(struct checker *k)
+{
+    const struct config *c = k->c;
+
+    name(k, "worker.name", c->worker.name);
+    listens(k, "worker.listen", c->worker.listen);
+    addresses(k, "worker.central", c->worker.central);
+    directory(k, "worker.state_dir", c->worker.state_dir);
+    directory(k, "worker.output_dir", c->worker.output_dir);
+    executor_socket(k, c->worker.executor_socket);
+    if (*c->worker.advertise)
+        address(k, "worker.advertise", c->worker.advertise);
+    at_most(k, "worker.slots", c->worker.slots, LIMIT_SLOTS);
+    at_most(k, "worker.queue_limit", c->worker.queue_limit, INT32_MAX);
+    positive(k, "worker.park_min", c->worker.park_min);
+    if (c->worker.park_max < c->worker.park_min)
+        complain(k, "worker.park_max", "it is less than worker.park_min");
+}
+
+/* DESIGN 3.9: what a dead agent leaves behind must be gone before it is run again elsewhere. A worker's own file may
+ * know nothing of central's lease: it is told on joining, and looks again then. */
+static void check_lease(struct checker *k)
+{
+    const struct config *c = k->c;
+    char grace[32], lease[32];
+
+    if (!k->section && c->worker.agent_grace + c->worker.kill_grace >= c->central.long_lease)
+        complain(k, "worker.agent_grace",
+                 "together with worker.kill_grace (%s) it must be below central.long_lease (%s): a long task "
+                 "might run twice",
+                 duration_format(grace, sizeof grace, c->worker.kill_grace),
+                 duration_format(lease, sizeof lease, c->central.long_lease));
+}
+
+static void check_up(struct checker *k)
+{
+    at_most(k, "up.slots", k->c->up.slots, LIMIT_SLOTS);
+    directory(k, "up.output_dir", k->c->up.output_dir);
+}
+
+static void check_tokens(struct checker *k)
+{
+    const char *clients = k->c->cluster.token_file, *nodes = k->c->cluster.node_token_file;
+
+    if (*nodes && !*clients)
+        complain(k, "cluster.node_token_file",
+                 "it is set without cluster.token_file: clients need a token of their own");
+    else if (*nodes && strcmp(nodes, clients) == 0)
+        complain(k, "cluster.node_token_file",
+                 "it is the same file as cluster.token_file: nodes need a token of their own");
+}
+
+static void read_token(struct checker *k, const char *key, const char *path, char **token)
+{
+    char why[PATH_MAX + 400];
+
+    if (*path && token_read(path, true, token, why, sizeof why))
+        complain(k, key, "%s", why);
+}
+
+/* Clients and nodes have a token each. `hawk up` has no nodes but its own, which need no links. */
+int config_tokens(const struct config *c, const char *section, char **token, char **node_token, FILE *err)
+{
+    struct checker k = {.c = c, .section = section, .err = err};
+
+    *token = *node_token = NULL;
+    read_token(&k, "cluster.token_file", c->cluster.token_file, token);
+    if (section && strcmp(section, "up") == 0)
+        return k.errors ? HAWK_EINVALID : 0;
+    read_token(&k, "cluster.node_token_file", c->cluster.node_token_file, node_token);
+    if (*token && *node_token && strcmp(*token, *node_token) == 0)
+        complain(&k, "cluster.node_token_file",
+                 "it and %s hold the same token: whoever has the clients' could act as a node; "
+                 "write another into one of them: " TOKEN_REMEDY,
+                 c->cluster.token_file);
+    if (*token && !*c->cluster.node_token_file)
+        *node_token = xstrdup(*token);
+    return k.errors ? HAWK_EINVALID : 0;
+}
+
+bool config_warning(const struct config *c, const char *section, char *text, size_t size)
+{
+    if (!*c->cluster.token_file || *c->cluster.node_token_file || (section && strcmp(section, "up") == 0))
+        return false;
+    snprintf(text, size,
+             "cluster.node_token_file is not set: the token in %s, which clients have, opens links as well, "
+             "and whoever has it can act as a worker or a dist; set cluster.node_token_file on every "
+             "daemon's machine to a file that clients cannot read",
+             c->cluster.token_file);
+    return true;
+}
+
+int config_validate(const struct config *c, const char *section, FILE *err)
+{
+    struct checker k = {.c = c, .section = section, .err = err};
+
+    if (!section || strcmp(section, "up") != 0)
+        check_tokens(&k);
+    if (about(&k, "central") || about(&k, "up"))
+        check_policy(&k);
+    if (about(&k, "central"))
+        check_central(&k);
+    if (about(&k, "dist"))
+        check_dist(&k);
+    if (about(&k, "worker"))
+        check_worker(&k);
+    if (about(&k, "up"))
+        check_up(&k);
+    check_lease(&k);
+    return k.errors ? HAWK_EINVALID : 0;
+}

@@ -1,0 +1,195 @@
+/* Configuration of daemons: one table of settings, from which the struct, the YAML keys, the command flags,
+ * `hawk config show` and docs/reference/configuration.md follow. */
+#ifndef HAWK_CONFIG_CONFIG_H
+#define HAWK_CONFIG_CONFIG_H
+
+#include "base/err.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* S(section, KIND, name, default text, help). Kinds and the C type of each: */
+typedef const char *setting_TEXT;      /* any text; "" is unset */
+typedef const char *setting_LIST;      /* comma separated in one string; a YAML sequence as well */
+typedef const char *setting_CHOICE;    /* the help's first word group "a|b|c" lists what may stand here */
+typedef int64_t setting_DURATION;      /* microseconds */
+typedef int64_t setting_AUTO_DURATION; /* microseconds; SETTING_AUTO: computed */
+typedef uint32_t setting_SHARE;        /* parts per million */
+typedef int64_t setting_AUTO_SHARE;    /* parts per million; SETTING_AUTO: computed */
+typedef bool setting_BOOL;
+typedef uint32_t setting_COUNT;
+typedef uint32_t setting_NUMBER;     /* 0 as well */
+typedef uint64_t setting_SIZE;       /* bytes */
+typedef uint32_t setting_AUTO_COUNT; /* 0: auto */
+typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
+
+#define SETTING_AUTO INT64_C(-1)
+
+#define CLUSTER_SETTINGS(S)                                                                                  \
+    S(cluster, TEXT, token_file, "",                                                                         \
+      "file with the clients' token; checked on every call, needed off loopback")                            \
+    S(cluster, TEXT, node_token_file, "",                                                                    \
+      "file with the nodes' token; opens links; unset: the clients' does, and a client can act as a node")   \
+    S(cluster, BOOL, insecure, "no", "listen beyond loopback without tokens")                                \
+    S(cluster, AUTO_COUNT, connections_max, "auto",                                                          \
+      "connections to a daemon; auto, and at most: half of the descriptors it may have")                     \
+    S(cluster, COUNT, unproven_per_address, "100",                                                           \
+      "connections of one other address without an accepted call")
+
+#define CENTRAL_SETTINGS(S)                                                                                  \
+    S(central, LIST, listen, "127.0.0.1:7070", "addresses to listen on: HOST:PORT or unix:PATH")             \
+    S(central, TEXT, advertise, "", "address others reach it at; default: the first it listens on")          \
+    S(central, CHOICE, store, "sqlite",                                                                      \
+      "sqlite|etcd: a file in state_dir, or etcd: then several centrals may run, one of them active")        \
+    S(central, TEXT, state_dir, "",                                                                          \
+      "where the journal and the history are kept; default: see `hawk config show`")                         \
+    S(central, LIST, etcd, "127.0.0.1:2379", "addresses of etcd's members")                                  \
+    S(central, TEXT, etcd_prefix, "hawk", "what this cluster's keys in etcd begin with")                     \
+    S(central, DURATION, leader_lease, "2s",                                                                 \
+      "another central takes over when the active one was silent so long; whole seconds")                    \
+    S(central, CHOICE, policy, "hawk",                                                                       \
+      "hawk|sparrow|hawk-no-steal|hawk-no-partition|hawk-no-central|split|central")                          \
+    S(central, LIST, policy_on, "",                                                                          \
+      "policy flags to switch on besides the policy's own (see `hawk policy`)")                              \
+    S(central, LIST, policy_off, "", "policy flags to switch off")                                           \
+    S(central, AUTO_DURATION, cutoff, "auto",                                                                \
+      "a job whose tasks take less on average is short; auto: from history")                                 \
+    S(central, DURATION, cutoff_default, "10s", "the cutoff until there is history enough")                  \
+    S(central, SHARE, cutoff_percentile, "90%", "auto cutoff: this percentile of jobs' mean task run times") \
+    S(central, DURATION, cutoff_min, "1s", "auto cutoff: never less, however short the jobs were")           \
+    S(central, DURATION, cutoff_max, "1h", "auto cutoff: never more, whatever run times are reported")       \
+    S(central, AUTO_SHARE, short_partition, "auto",                                                          \
+      "share of slots reserved for short tasks; auto: from history")                                         \
+    S(central, SHARE, short_partition_default, "10%", "that share until there is history enough")            \
+    S(central, SHARE, short_partition_min, "2%", "auto short partition: never less")                         \
+    S(central, SHARE, short_partition_max, "50%", "auto short partition: never more")                        \
+    S(central, COUNT, history_jobs, "10000", "finished jobs the history remembers")                          \
+    S(central, COUNT, history_min_jobs, "100", "finished jobs before cutoff and partition are computed")     \
+    S(central, MILLI, probe_ratio, "2", "probes per task of a short job (Sparrow: 2)")                       \
+    S(central, COUNT, steal_cap, "10", "workers a thief asks in one round (Hawk: 10)")                       \
+    S(central, COUNT, steal_max, "10000", "reservations one steal takes at most")                            \
+    S(central, NUMBER, short_first, "0",                                                                     \
+      "short tasks that may overtake the long one at the head of a queue; 0: first come, first served")      \
+    S(central, DURATION, heartbeat, "500ms", "how often nodes report")                                       \
+    S(central, DURATION, suspect, "3s", "silence after which a node is suspect")                             \
+    S(central, DURATION, long_lease, "60s",                                                                  \
+      "from a worker's silence or cut until its long tasks run elsewhere; how long a long job that "         \
+      "nobody waits for any more runs on")                                                                   \
+    S(central, DURATION, ids_wait, "3s",                                                                     \
+      "how long a central without any state waits for nodes that had ids before it gives out new ones")      \
+    S(central, DURATION, members_push, "200ms", "member lists go to workers at most this often")             \
+    S(central, COUNT, nodes_max, "200000", "nodes the cluster may have")                                     \
+    S(central, COUNT, long_jobs_max, "1000000", "unfinished long jobs central accepts")                      \
+    S(central, COUNT, long_tasks_max, "10000000", "unfinished long tasks central accepts")
+
+#define DIST_SETTINGS(S)                                                                                     \
+    S(dist, TEXT, name, "", "unique in the cluster; default: dist-HOSTNAME")                                 \
+    S(dist, LIST, listen, "127.0.0.1:7071",                                                                  \
+      "addresses to listen on; by default where central reaches it, port 7071")                              \
+    S(dist, TEXT, advertise, "", "address others reach it at; default: the first it listens on")             \
+    S(dist, LIST, central, "127.0.0.1:7070", "central's address; several centrals: all of theirs")           \
+    S(dist, TEXT, state_dir, "", "where detached jobs are journalled; default: see `hawk config show`")      \
+    S(dist, COUNT, jobs_max, "100000", "unfinished jobs this dist accepts")                                  \
+    S(dist, COUNT, tasks_max, "10000000", "unfinished tasks this dist accepts")                              \
+    S(dist, SIZE, memory_max, "1GiB", "descriptions of unfinished jobs it holds in memory")                  \
+    S(dist, COUNT, finished_kept, "10000", "ended jobs it still answers for")                                \
+    S(dist, COUNT, finished_tasks, "4000000", "and their tasks, of some 50 bytes each")                      \
+    S(dist, SIZE, finished_memory, "256MiB", "their descriptions; the oldest job is forgotten beyond that")  \
+    S(dist, DURATION, client_grace, "10s",                                                                   \
+      "a job waited for is cancelled when its client has been gone for so long; 0s: never")
+
+#define WORKER_SETTINGS(S)                                                                                   \
+    S(worker, TEXT, name, "", "unique in the cluster; default: HOSTNAME")                                    \
+    S(worker, LIST, listen, "127.0.0.1:0", "addresses to listen on; by default where central reaches it")    \
+    S(worker, TEXT, advertise, "", "address others reach it at; default: the first it listens on")           \
+    S(worker, LIST, central, "127.0.0.1:7070", "central's address; several centrals: all of theirs")         \
+    S(worker, AUTO_COUNT, slots, "auto", "tasks at a time; auto: one per core")                              \
+    S(worker, CHOICE, queues, "per-worker",                                                                  \
+      "per-worker|per-slot: one queue for all slots, or one each (the paper)")                               \
+    S(worker, TEXT, state_dir, "", "where it finds its tasks again; default: see `hawk config show`")        \
+    S(worker, TEXT, output_dir, "", "where tasks' output goes by default; default: see `hawk config show`")  \
+    S(worker, TEXT, output_group, "",                                                                        \
+      "group that may read there, besides the worker's user; a group of his own")                            \
+    S(worker, SIZE, output_free_min, "1MiB", "less room there: tasks go to other workers; 0: never")         \
+    S(worker, TEXT, executor_socket, "",                                                                     \
+      "unix socket for executors; default: in state_dir/NAME; none: none")                                   \
+    S(worker, COUNT, queue_limit, "1000000", "reservations and short tasks it queues")                       \
+    S(worker, DURATION, park_min, "100ms", "an idle thief's first wait after a failed round")                \
+    S(worker, DURATION, park_max, "5s", "and its longest")                                                   \
+    S(worker, DURATION, orphan, "10s", "how long a lost dist's tasks go on")                                 \
+    S(worker, DURATION, kill_grace, "2s", "between SIGTERM and SIGKILL of a task")                           \
+    S(worker, DURATION, agent_grace, "20s", "how long tasks wait for a worker that died or is upgraded")
+
+#define UP_SETTINGS(S)                                                                                       \
+    S(up, AUTO_COUNT, slots, "auto", "tasks at a time; auto: one per core")                                  \
+    S(up, TEXT, socket, "", "unix socket for clients; default: see `hawk config show`")                      \
+    S(up, TEXT, output_dir, "", "where tasks' output goes by default; default: see `hawk config show`")      \
+    S(up, DURATION, client_grace, "10s",                                                                     \
+      "a job waited for is cancelled when its client has been gone for so long; 0s: never")
+
+#define LOG_SETTINGS(S) S(log, CHOICE, level, "info", "error|warn|info|debug|trace")
+
+#define SECTIONS(X)                                                                                          \
+    X(cluster, CLUSTER_SETTINGS)                                                                             \
+    X(central, CENTRAL_SETTINGS)                                                                             \
+    X(dist, DIST_SETTINGS)                                                                                   \
+    X(worker, WORKER_SETTINGS)                                                                               \
+    X(up, UP_SETTINGS)                                                                                       \
+    X(log, LOG_SETTINGS)
+
+struct config {
+#define S(section, kind, name, def, help) setting_##kind name;
+#define X(section, SETTINGS)                                                                                 \
+    struct {                                                                                                 \
+        SETTINGS(S)                                                                                          \
+    } section;
+    SECTIONS(X)
+#undef X
+#undef S
+    struct config_origin *origins; /* one per setting, in table order */
+};
+
+/* Every setting at its default, including those that depend on this machine (names, directories). */
+void config_init(struct config *c);
+void config_free(struct config *c);
+/* Reads a YAML file (a regular one, of 1 MiB at most; "-": stdin) over *c. Errors name file, line and key; all of them are written to err before it
+ * returns HAWK_EINVALID (HAWK_EIO when the file cannot be read). */
+HAWK_MUST_USE int config_load(struct config *c, const char *path, FILE *err);
+/* What config_load and config_set cannot see in one value: ranges and contradictions, of one section's daemon or (NULL)
+ * of all. Writes a line for each mistake to err, with the value's origin; then HAWK_EINVALID. */
+HAWK_MUST_USE int config_validate(const struct config *c, const char *section, FILE *err);
+/* Reads the tokens of one section's daemon or (NULL) of any: free(*token) and free(*node_token), also after an error;
+ * NULL: none. Writes a line for each mistake to err; then HAWK_EINVALID. */
+HAWK_MUST_USE int config_tokens(const struct config *c, const char *section, char **token, char **node_token,
+                                FILE *err);
+/* What a configuration allows that its writer may not know, of one section's daemon or (NULL) of all: one line with the
+ * remedy. False: nothing. */
+#define CONFIG_WARNING 400
+bool config_warning(const struct config *c, const char *section, char *text, size_t size);
+/* Sets one value from text: key is "section.name". `origin` ("flag --slots") is kept by copy.
+ * On error nothing changes and why says what was expected. */
+HAWK_MUST_USE int config_set(struct config *c, const char *key, const char *text, const char *origin,
+                             char *why, size_t size);
+/* Prints YAML that config_load reads back, each value followed by where it came from. section NULL: all. */
+void config_show(const struct config *c, const char *section, FILE *f);
+/* The same as a list of objects: section, name, value, origin. */
+json_t *config_json(const struct config *c, const char *section);
+/* Prints the flags of one section's settings, for help texts. */
+void config_help(const char *section, FILE *f);
+
+/* Reads the daemon flags of `section`: --config FILE, --NAME VALUE for every setting of the section and of
+ * cluster and log (dashes for underscores), --set SECTION.NAME=VALUE, --help. The file is the flag's, else
+ * $HAWK_CONFIG, else /etc/hawk/hawk.yaml unless it does not exist. Returns 0, 1 after printing help, or 2 after
+ * printing what is wrong on stderr; *rest is the first argument that is no flag, for callers that take some
+ * (NULL: arguments are refused). `flags` are section-less on/off flags of the caller's, {name, bool*}. */
+struct config_flag {
+    const char *name, *help;
+    bool *on;
+};
+HAWK_MUST_USE int config_from_args(struct config *c, const char *section, int argc, char **argv, int *rest,
+                                   const struct config_flag *flags);
+
+#endif

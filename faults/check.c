@@ -1,0 +1,359 @@
+/* What must hold in a virtual cluster, looked at on every delivery and after every step. */
+#include "faults/internal.h"
+
+#include "base/mem.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+const char *const invariant_names[INVARIANT_COUNT] = {
+#define X(name, text, help) [INVARIANT_##name] = (text),
+    INVARIANTS(X)
+#undef X
+};
+
+void cluster_fail(struct cluster *c, enum invariant invariant, const char *fmt, ...)
+{
+    char text[CLUSTER_FAILURE_TEXT];
+    va_list args;
+    int n = snprintf(text, sizeof text, "at %.6f s: ", (double)bus_now(c->bus) / US_PER_S);
+
+    va_start(args, fmt);
+    vsnprintf(text + n, sizeof text - (size_t)n, fmt, args);
+    va_end(args);
+    if (c->config.failed)
+        c->config.failed(c->config.failed_arg, invariant, text);
+    fprintf(stderr, "invariant \"%s\" is violated %s\n", invariant_names[invariant], text);
+    abort();
+}
+
+struct cluster_worker *cluster_worker_of(struct cluster *c, uint32_t ep)
+{
+    for (uint32_t i = 0; i < c->workers_n; i++)
+        if (c->workers[i]->ep == ep)
+            return c->workers[i];
+    return NULL;
+}
+
+struct cluster_dist *cluster_dist_of(struct cluster *c, uint32_t ep)
+{
+    for (uint32_t i = 0; i < c->dists_n; i++)
+        if (c->dists[i]->ep == ep)
+            return c->dists[i];
+    return NULL;
+}
+
+/* Streams are FIFO: what comes behind the word that it is reserved was placed after it (DESIGN 3.7). */
+static void expect_general(struct cluster *c, uint32_t ep)
+{
+    struct cluster_worker *w = cluster_worker_of(c, ep);
+    struct worker_counts counts;
+
+    if (!w)
+        return;
+    worker_counts(&w->w, &counts);
+    if (!counts.general)
+        cluster_fail(c, INVARIANT_RESERVED, "a long task was placed on %u, which is reserved", ep);
+}
+
+/* Steals and cancels move counts (DESIGN 3.2): who asks for a task has a reservation there in its dist's eyes, unless
+ * the job is over or may be withdrawn (promoted), when the question may cross a cancel. */
+static void expect_reservation(struct cluster *c, uint32_t ep, uint32_t from,
+                               const struct msg_task_request *m)
+{
+    struct cluster_dist *d = cluster_dist_of(c, ep);
+    struct cluster_worker *w = cluster_worker_of(c, from);
+    const struct dist_job *j = d && w ? dist_find(&d->d, m->job) : NULL;
+    struct reservation_view r;
+    const void *cursor = NULL;
+    struct job_view v;
+
+    if (!j)
+        return;
+    dist_job_view(&d->d, j, bus_now(c->bus), &v);
+    if (job_state_final(v.state) || node_eq(v.owner, NODE_CENTRAL) || v.desc->tag == TAG_AUTO ||
+        c->jobs[v.desc->shell - 1]->cancelled || v.waiting == 0)
+        return;
+    while (dist_next_reservation(&d->d, j, &cursor, &r))
+        if (node_eq(r.worker, worker_node(&w->w)) && r.count > 0)
+            return;
+    cluster_fail(c, INVARIANT_RESERVATIONS,
+                 "worker %u asks for a task of %s, and its dist knows of no reservation there", from,
+                 job_id_format((char[JOB_ID_TEXT]){0}, m->job));
+}
+
+static void hash(uint64_t *h, uint64_t v) { *h = (*h ^ v) * UINT64_C(0x9e3779b97f4a7c15) ^ *h >> 29; }
+
+/* What central said it has, durably (protocol 4.2). */
+static void note_accepted(struct cluster *c, const struct msg_long_accepted *m)
+{
+    for (uint32_t i = 0; i < c->accepted_n; i++)
+        if (job_eq(c->accepted[i].job, m->job) && c->accepted[i].epoch == m->epoch)
+            return;
+    vec_grow(c->accepted, c->accepted_n, c->accepted_cap);
+    c->accepted[c->accepted_n++] = *m;
+}
+
+/* What central says of a task's end is on record by then (protocol 4.4). */
+static void expect_durable(struct cluster *c, const struct msg_long_task *m)
+{
+    for (uint32_t i = c->store.durable; i-- > 0;) {
+        const struct msg_journal_task *t = &c->store.v[i].journal_task;
+
+        if (c->store.v[i].type == MSG_JOURNAL_TASK && job_eq(t->id.job, m->id.job) &&
+            t->id.task == m->id.task && t->id.epoch == m->id.epoch && task_state_final(t->state))
+            return;
+    }
+    cluster_fail(c, INVARIANT_NOTHING_FORGOTTEN,
+                 "central says that task %u of %s is %s, and has no record of it", m->id.task,
+                 job_id_format((char[JOB_ID_TEXT]){0}, m->id.job), task_state_text(m->state));
+}
+
+void cluster_check_accepted(struct cluster *c)
+{
+    for (uint32_t i = 0; i < c->accepted_n; i++)
+        if (!cluster_store_ended(&c->store, c->accepted[i].job, c->accepted[i].epoch))
+            cluster_fail(c, INVARIANT_NOTHING_FORGOTTEN,
+                         "central accepted %s (epoch %u), and its end is not on record",
+                         job_id_format((char[JOB_ID_TEXT]){0}, c->accepted[i].job), c->accepted[i].epoch);
+}
+
+void cluster_check_starts(struct cluster *c, const struct cluster_job *j, uint32_t task)
+{
+    bool failed = j->task_state[task] == TASK_FAILED;
+
+    if (c->config.only_startless && j->task_state[task] == TASK_LOST)
+        cluster_fail(c, INVARIANT_STARTS, "task %u of %s is lost, which workers could not start %u times",
+                     task, job_id_format((char[JOB_ID_TEXT]){0}, j->id), j->unstarted[task]);
+    if (j->nowhere && j->ends[task] > 0)
+        cluster_fail(c, INVARIANT_STARTS, "task %u of %s ran, which can be started nowhere", task,
+                     job_id_format((char[JOB_ID_TEXT]){0}, j->id));
+    if (failed && j->ends[task] == 0 && !j->nowhere && c->startless_n == 0)
+        cluster_fail(c, INVARIANT_STARTS, "task %u of %s was not started, and every worker could have", task,
+                     job_id_format((char[JOB_ID_TEXT]){0}, j->id));
+}
+
+/* What was on record before this life of the dist is not launched again, nor what its client knows to be cancelled. */
+static void expect_unfinished(struct cluster *c, struct cluster_dist *d, const struct try_id *id)
+{
+    const char *why = NULL;
+
+    for (uint32_t i = 0; i < d->store.replayed && !why; i++) {
+        const struct msg_journal_task *t = &d->store.v[i].journal_task;
+
+        if (d->store.v[i].type == MSG_JOURNAL_TASK && job_eq(t->id.job, id->job) && t->id.task == id->task &&
+            task_state_final(t->state))
+            why = "has the end of on record";
+    }
+    for (uint32_t i = 0; i < c->jobs_n && !why; i++)
+        if (c->jobs[i]->submitted && job_eq(c->jobs[i]->id, id->job) && c->jobs[i]->cancelled_life &&
+            c->jobs[i]->cancelled_life < d->life)
+            why = "confirmed the cancellation of";
+    if (why)
+        cluster_fail(c, INVARIANT_NOTHING_FORGOTTEN,
+                     "a dist launches task %u of %s, which in an earlier life it %s", id->task,
+                     job_id_format((char[JOB_ID_TEXT]){0}, id->job), why);
+}
+
+static void note_watch(struct cluster *c, uint32_t ep, struct cluster_job *j, job_id_t job)
+{
+    if (!job_eq(j->id, job) || j->watched)
+        return;
+    cluster_read_ends(c, ep, j);
+    j->watched = true;
+}
+
+/* Protocol 10. Another cluster's epochs begin anew. */
+static void expect_newer(struct cluster *c, uint32_t ep, const struct msg_joined *m)
+{
+    struct cluster_worker *w = cluster_worker_of(c, ep);
+    struct cluster_joined *last = w ? &w->joined : &cluster_dist_of(c, ep)->joined;
+
+    if (last->cluster == m->cluster && m->central_epoch < last->epoch)
+        cluster_fail(c, INVARIANT_EPOCHS, "%u joins a central of epoch %u, and joined one of epoch %u before",
+                     ep, m->central_epoch, last->epoch);
+    *last = (struct cluster_joined){m->cluster, m->central_epoch};
+}
+
+void cluster_on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, const struct msg *m)
+{
+    struct cluster *c = arg;
+    char line[300];
+
+    if (msg_is_wire(m) && msg_check(m) != 0) {
+        msg_format(m, line, sizeof line);
+        cluster_fail(c, INVARIANT_MESSAGES, "%u sent %u what no codec would pass: %s", from, to, line);
+    }
+    if (msg_is_wire(m) && !msg_may_pass(m->type, bus_role_of(c->bus, from), bus_role_of(c->bus, to))) {
+        msg_format(m, line, sizeof line);
+        cluster_fail(c, INVARIANT_MESSAGES, "%u sent %u what its role does not say: %s", from, to, line);
+    }
+    if (m->type == MSG_TASK_REQUEST && c->config.nothing_fails)
+        expect_reservation(c, to, from, &m->task_request);
+    for (uint32_t i = 0; m->type == MSG_WATCH && i < c->jobs_n; i++)
+        note_watch(c, to, c->jobs[i], m->watch.job);
+    if (m->type == MSG_JOINED)
+        expect_newer(c, to, &m->joined);
+    if (m->type == MSG_SET_POLICY)
+        c->operator.asks = m->set_policy.client;
+    if (m->type == MSG_RECOVERED && to == c->central_ep)
+        c->recovered = true;
+    else if (m->type == MSG_RECOVERED)
+        cluster_dist_recovered(c, cluster_dist_of(c, to));
+    if (m->type == MSG_LONG_TASK && task_state_final(m->long_task.state))
+        expect_durable(c, &m->long_task);
+    if (m->type == MSG_LONG_ACCEPTED)
+        note_accepted(c, &m->long_accepted);
+    if (m->type == MSG_TASK_LAUNCH && cluster_dist_of(c, from))
+        expect_unfinished(c, cluster_dist_of(c, from), &m->task_launch.id);
+    if (m->type == MSG_TASK_ENQUEUE)
+        expect_general(c, to);
+    if (m->type == MSG_STEAL_HINT && cluster_worker_of(c, to))
+        cluster_worker_of(c, to)->parked_us = TIME_NEVER; /* it has a victim to ask */
+    if (m->type == MSG_STEAL_LOOT && m->steal_loot.items > 0 && cluster_worker_of(c, from))
+        cluster_worker_of(c, from)->stuck_us = TIME_NEVER;
+    hash(&c->hash, (uint64_t)now_us);
+    hash(&c->hash, (uint64_t)m->type << 48 ^ (uint64_t)from << 24 ^ to);
+    hash(&c->hash, msg_job(m).v);
+    if (c->trace) {
+        msg_format(m, line, sizeof line);
+        fprintf(stderr, "%12lld %3u > %3u %s\n", (long long)now_us, from, to, line);
+    }
+}
+
+/* A job's tasks by state add up to all of them, at any time. */
+static void check_books(struct cluster *c, const struct dist *d, int64_t now_us)
+{
+    for (const struct dist_job *j = dist_newest(d); j; j = dist_older(d, j)) {
+        struct job_view v;
+
+        dist_job_view(d, j, now_us, &v);
+        if (v.desc->tasks != v.waiting + v.placed + v.running + v.done + v.failed + v.cancelled + v.lost)
+            cluster_fail(c, INVARIANT_BOOKS,
+                         "%s: of %u tasks %u waiting, %u placed, %u running, %u done, %u failed, %u "
+                         "cancelled, %u lost",
+                         job_id_format((char[JOB_ID_TEXT]){0}, v.job), v.desc->tasks, v.waiting, v.placed,
+                         v.running, v.done, v.failed, v.cancelled, v.lost);
+    }
+}
+
+/* Central's estimates of how long its workers are busy with long work. */
+static void check_waiting(struct cluster *c, int64_t now_us)
+{
+    for (node_id_t n = central_next_node(c->central, NODE_NONE); n.v; n = central_next_node(c->central, n)) {
+        struct central_node v;
+
+        if (!central_view_node(c->central, n, now_us, &v) || v.wait_us < 0)
+            cluster_fail(c, INVARIANT_WAITING_TIMES, "node %u has a waiting time of %lld us", n.v,
+                         (long long)v.wait_us);
+    }
+}
+
+static void since(int64_t *at_us, bool is, int64_t now_us)
+{
+    if (!is)
+        *at_us = TIME_NEVER;
+    else if (*at_us == TIME_NEVER)
+        *at_us = now_us;
+}
+
+/* DESIGN 3.4: no thief is left alone beside a reservation that is. Who got a hint has somebody to ask, and who gave
+ * loot has another group stuck: their time starts again. */
+static void check_stuck(struct cluster *c, int64_t now_us)
+{
+    int64_t parked_us = TIME_NEVER, stuck_us = TIME_NEVER;
+
+    for (uint32_t i = 0; i < c->workers_n; i++) {
+        struct cluster_worker *w = c->workers[i];
+        struct worker_counts counts = {0};
+
+        if (w->alive)
+            worker_counts(&w->w, &counts);
+        since(&w->parked_us, counts.parked, now_us);
+        since(&w->stuck_us, counts.stuck && !counts.parked, now_us);
+        parked_us = w->parked_us < parked_us ? w->parked_us : parked_us;
+        stuck_us = w->stuck_us < stuck_us ? w->stuck_us : stuck_us;
+    }
+    if (parked_us != TIME_NEVER && stuck_us != TIME_NEVER &&
+        now_us - (parked_us > stuck_us ? parked_us : stuck_us) > c->config.stuck_us_max)
+        cluster_fail(c, INVARIANT_STUCK, "a reservation is stuck since %lld us, a thief parked since %lld us",
+                     (long long)(now_us - stuck_us), (long long)(now_us - parked_us));
+}
+
+/* As central shows it. */
+static void check_service(struct cluster *c, int64_t now_us)
+{
+    uint32_t workers = 0, out = 0;
+
+    for (node_id_t n = central_next_node(c->central, NODE_NONE); n.v; n = central_next_node(c->central, n)) {
+        struct central_node v;
+        bool there = central_view_node(c->central, n, now_us, &v) && v.member.role == ROLE_WORKER &&
+                     v.member.state != MEMBER_GONE && v.drain == DRAIN_NOT;
+
+        workers += there;
+        out += there && v.out;
+    }
+    if (out > 0 && (workers == 1 || (out > 1 && out > workers / 4)))
+        cluster_fail(c, INVARIANT_SERVICE, "%u of %u workers are out of service", out, workers);
+}
+
+/* Between two checks of its own, and while its process stands still, it cannot know. */
+#define WELL_US (2 * WORKER_CHECK_MAX_US)
+
+static void check_well(struct cluster *c, struct cluster_worker *w, int64_t now_us)
+{
+    const struct blob *why;
+
+    since(&w->well_us, worker_out_of_service(&w->w, &why) && w->startless_us <= now_us, now_us);
+    if (w->well_us != TIME_NEVER && now_us - w->well_us > WELL_US)
+        cluster_fail(c, INVARIANT_SERVICE, "worker %u could start tasks since %lld us, and is out of service",
+                     w->ep, (long long)(now_us - w->well_us));
+}
+
+static bool all_in_service(struct cluster *c, void *arg)
+{
+    const struct blob *why;
+
+    (void)arg;
+    for (uint32_t i = 0; i < c->workers_n; i++)
+        if (c->workers[i]->alive && worker_out_of_service(&c->workers[i]->w, &why))
+            return false;
+    for (node_id_t n = central_next_node(c->central, NODE_NONE); n.v; n = central_next_node(c->central, n)) {
+        struct central_node v;
+
+        if (central_view_node(c->central, n, bus_now(c->bus), &v) && v.member.state != MEMBER_GONE && v.out)
+            return false;
+    }
+    return true;
+}
+
+void cluster_expect_in_service(struct cluster *c)
+{
+    cluster_run_until(c, all_in_service, NULL, 2 * WELL_US, INVARIANT_SERVICE, "in service");
+}
+
+void cluster_on_stepped(void *arg, uint32_t ep, int64_t now_us)
+{
+    struct cluster *c = arg;
+    struct cluster_worker *w = cluster_worker_of(c, ep);
+    struct cluster_dist *d = cluster_dist_of(c, ep);
+
+    c->steps++;
+    if (c->config.stuck_us_max)
+        check_stuck(c, now_us);
+    if (ep == c->central_ep) {
+        central_check(c->central);
+        if (c->recovered)
+            cluster_check_policy(c);
+        check_waiting(c, now_us);
+        if (c->startless_n > 0)
+            check_service(c, now_us);
+    } else if (w) {
+        worker_check(&w->w);
+        check_well(c, w, now_us);
+    } else if (d) {
+        dist_check(&d->d);
+        check_books(c, &d->d, now_us);
+    }
+}

@@ -1,0 +1,784 @@
+/* A virtual cluster: the roles on the bus, in virtual time, and what tests and the fault simulator do to them. */
+#include "faults/cluster.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "faults/internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A central that lost its state leaves so much room between ids. */
+#define CLUSTER_NODES_MAX 200u
+#define CLUSTER_STEPS_MAX 20000000u /* a run that takes more is going in circles */
+#define SEQ_BLOCK 4                 /* job numbers that a dist reserves at a time */
+
+/* ---- Roles ---- */
+
+static void step_central(void *role, const struct event *e, struct out *out) { central_step(role, e, out); }
+static int64_t next_central(const void *role) { return central_next_timeout(role); }
+static void step_dist(void *role, const struct event *e, struct out *out) { dist_step(role, e, out); }
+static int64_t next_dist(const void *role) { return dist_next_timeout(role); }
+static void step_worker(void *role, const struct event *e, struct out *out) { worker_step(role, e, out); }
+static int64_t next_worker(const void *role) { return worker_next_timeout(role); }
+
+static struct policy policy_of(const struct cluster_config *c)
+{
+    struct policy p;
+
+    CHECK(policy_preset(c->policy, &p) == 0);
+    p.flags = (p.flags | c->flags_on) & ~c->flags_off;
+    p.probe_ratio_milli = c->probe_ratio_milli ? c->probe_ratio_milli : p.probe_ratio_milli;
+    p.steal_cap = c->steal_cap ? (uint16_t)c->steal_cap : p.steal_cap;
+    p.steal_max = c->steal_max ? (uint16_t)c->steal_max : p.steal_max;
+    p.short_first = (uint16_t)c->short_first;
+    return p;
+}
+
+static void start_central_of(struct cluster *c, uint32_t epoch)
+{
+    const struct bus_role fns = {.step = step_central, .next_timeout = next_central};
+    struct central_config cc;
+
+    central_config_init(&cc);
+    cc.cluster = c->emptied ? 2 : 1;
+    /* Longer than anything fails: some node that had an id comes first. */
+    cc.ids_wait_us = c->emptied ? 600 * US_PER_S : 0;
+    cc.nodes_max = CLUSTER_NODES_MAX;
+    cc.epoch = epoch;
+    cc.policy = policy_of(&c->config);
+    cc.history.cutoff_fixed = !c->config.cutoff_computed;
+    cc.history.min_jobs = 3;
+    cc.history.share_fixed = true;
+    cc.history.cutoff_us = c->config.cutoff_us;
+    cc.history.share_ppm = c->config.share_ppm;
+    if (c->config.lease_us)
+        cc.long_lease_us = c->config.lease_us;
+    if (c->config.long_jobs_max)
+        cc.long_jobs_max = c->config.long_jobs_max;
+    if (c->config.long_tasks_max)
+        cc.long_tasks_max = c->config.long_tasks_max;
+    if (c->config.finished_kept)
+        cc.finished_kept = c->config.finished_kept - 1;
+    if (c->config.nodes_max)
+        cc.nodes_max = c->config.nodes_max;
+    c->central = central_new(&cc, rng_next(&c->rng));
+    bus_start(c->bus, c->central_ep, &fns, c->central);
+    c->recovered = false;
+    cluster_store_replay(c, &c->store);
+}
+
+static void start_central(struct cluster *c)
+{
+    c->central_us = TIME_NEVER;
+    start_central_of(c, ++c->central_epoch);
+}
+
+static void start_dist(struct cluster *c, struct cluster_dist *d, uint32_t number)
+{
+    const struct bus_role fns = {
+        .step = step_dist, .next_timeout = next_dist, .id = d->node, .cluster = d->cluster};
+    struct dist_config dc;
+    char name[16];
+
+    dist_config_init(&dc);
+    snprintf(name, sizeof name, "d%u", number + 1);
+    dc.name = blob_str(name);
+    dc.addr = blob_str("d");
+    dc.incarnation = rng_next(&c->rng);
+    dc.seq_block = SEQ_BLOCK;
+    dc.journal = true;
+    dc.life = ++d->life;
+    dc.node = d->node;
+    dc.cluster = d->cluster;
+    if (c->config.jobs_max)
+        dc.jobs_unfinished_max = c->config.jobs_max;
+    if (c->config.tasks_max)
+        dc.tasks_unfinished_max = c->config.tasks_max;
+    if (c->config.finished_kept)
+        dc.finished_kept = c->config.finished_kept - 1;
+    dist_init(&d->d, &dc, rng_next(&c->rng));
+    blob_drop(dc.name);
+    blob_drop(dc.addr);
+    d->alive = true;
+    d->joined = (struct cluster_joined){0};
+    d->start_us = TIME_NEVER;
+    bus_start(c->bus, d->ep, &fns, &d->d);
+    cluster_store_replay(c, &d->store);
+}
+
+static void start_worker(struct cluster *c, uint32_t i)
+{
+    const struct bus_role fns = {.step = step_worker, .next_timeout = next_worker};
+    struct cluster_worker *w = c->workers[i];
+    struct worker_config wc;
+    char name[16];
+
+    worker_config_init(&wc);
+    snprintf(name, sizeof name, "w%u", i + 1);
+    wc.name = blob_str(name);
+    wc.addr = blob_str(w->addr);
+    wc.slots = w->slots;
+    if (!w->incarnation)
+        w->incarnation = rng_next(&c->rng) | 1;
+    wc.incarnation = w->incarnation;
+    wc.successors = true;
+    wc.queue_per_slot = c->config.queue_per_slot;
+    if (c->config.queue_limit)
+        wc.queue_limit = c->config.queue_limit;
+    worker_init(&w->w, &wc, rng_next(&c->rng));
+    blob_drop(wc.name);
+    blob_drop(wc.addr);
+    w->alive = true;
+    w->joined = (struct cluster_joined){0};
+    w->stopping = false;
+    w->start_us = TIME_NEVER;
+    w->frozen_us = -1;
+    w->orphan_us = w->well_us = TIME_NEVER;
+    cluster_take_over(c, w);
+    bus_listen(c->bus, w->ep, w->addr);
+    bus_start(c->bus, w->ep, &fns, &w->w);
+    if (w->attached)
+        cluster_tell_attached(c, w);
+}
+
+static void add_dist(struct cluster *c)
+{
+    struct cluster_dist *d = xcalloc(1, sizeof *d);
+
+    d->ep = bus_add(c->bus, ROLE_DIST);
+    d->store = (struct cluster_store){.ep = d->ep, .commit_us = TIME_NEVER};
+    vec_grow(c->dists, c->dists_n, c->dists_cap);
+    c->dists[c->dists_n] = d;
+    start_dist(c, d, c->dists_n++);
+}
+
+static void new_address(struct cluster *c, struct cluster_worker *w)
+{
+    snprintf(w->addr, sizeof w->addr, "w:%u", ++c->addrs_n);
+}
+
+uint32_t cluster_add_worker(struct cluster *c, uint32_t slots)
+{
+    struct cluster_worker *w = xcalloc(1, sizeof *w);
+
+    w->ep = bus_add(c->bus, ROLE_WORKER);
+    w->slots = slots;
+    new_address(c, w);
+    vec_grow(c->workers, c->workers_n, c->workers_cap);
+    w->parked_us = w->stuck_us = w->lease_us = TIME_NEVER;
+    c->workers[c->workers_n] = w;
+    start_worker(c, c->workers_n);
+    return c->workers_n++;
+}
+
+struct cluster *cluster_new(const struct cluster_config *config)
+{
+    struct cluster *c = xcalloc(1, sizeof *c);
+    struct bus_config bc = {.arg = c,
+                            .delay_us = cluster_delay_us,
+                            .effect = cluster_on_effect,
+                            .trace = cluster_on_delivery,
+                            .stepped = cluster_on_stepped,
+                            .seed = config->seed,
+                            .steal_streams = config->steal_streams};
+
+    c->config = *config;
+    c->trace = config->log || getenv("HAWK_TEST_TRACE");
+    if (!c->config.policy)
+        c->config.policy = "hawk";
+    if (!c->config.slots)
+        c->config.slots = 1;
+    if (!c->config.cutoff_us)
+        c->config.cutoff_us = 10 * US_PER_S;
+    rng_seed(&c->rng, config->seed);
+    rng_seed(&c->net.rng, config->seed ^ UINT64_C(0x6e6574));
+    c->bus = bus_new(&bc);
+    c->central_ep = bus_add(c->bus, ROLE_CENTRAL);
+    c->store = (struct cluster_store){.ep = c->central_ep, .commit_us = TIME_NEVER};
+    start_central(c);
+    for (uint32_t i = 0; i < (config->dists ? config->dists : 1); i++)
+        add_dist(c);
+    for (uint32_t i = 0; i < config->workers; i++)
+        cluster_add_worker(c, c->config.slots);
+    return c;
+}
+
+static void job_free(struct cluster_job *j)
+{
+    job_desc_drop(j->desc);
+    free(j->duration_us);
+    free(j->code);
+    free(j->starts);
+    free(j->ends);
+    free(j->unstarted);
+    free(j->finals);
+    free(j->task_state);
+    free(j);
+}
+
+void cluster_free(struct cluster *c)
+{
+    bus_free(c->bus);
+    for (uint32_t i = 0; i < c->workers_n; i++) {
+        worker_free(&c->workers[i]->w);
+        free(c->workers[i]->runs);
+        free(c->workers[i]->ends);
+        free(c->workers[i]);
+    }
+    for (uint32_t i = 0; i < c->dists_n; i++) {
+        dist_free(&c->dists[i]->d);
+        cluster_store_free(&c->dists[i]->store);
+        free(c->dists[i]);
+    }
+    central_free(c->central);
+    for (uint32_t i = 0; i < c->jobs_n; i++)
+        job_free(c->jobs[i]);
+    cluster_store_free(&c->store);
+    cluster_net_free(&c->net);
+    free(c->operator.v);
+    free(c->workers);
+    free(c->dists);
+    free(c->jobs);
+    free(c->accepted);
+    free(c);
+}
+
+/* ---- Running ---- */
+
+/* Who of the journals is next to commit. */
+static struct cluster_store *first_commit(struct cluster *c)
+{
+    struct cluster_store *s = &c->store;
+
+    for (uint32_t i = 0; i < c->dists_n; i++)
+        if (c->dists[i]->store.commit_us < s->commit_us)
+            s = &c->dists[i]->store;
+    return s;
+}
+
+/* Who is next to be started again; TIME_NEVER: nobody. */
+static int64_t first_start(const struct cluster *c)
+{
+    int64_t at_us = TIME_NEVER;
+
+    for (uint32_t i = 0; i < c->workers_n; i++)
+        at_us = c->workers[i]->start_us < at_us ? c->workers[i]->start_us : at_us;
+    for (uint32_t i = 0; i < c->dists_n; i++)
+        at_us = c->dists[i]->start_us < at_us ? c->dists[i]->start_us : at_us;
+    return c->central_us < at_us ? c->central_us : at_us;
+}
+
+static void start_again(struct cluster *c)
+{
+    if (c->central_us <= bus_now(c->bus))
+        cluster_restart_central(c);
+    for (uint32_t i = 0; i < c->workers_n; i++)
+        if (c->workers[i]->start_us <= bus_now(c->bus))
+            cluster_restart_worker(c, i);
+    for (uint32_t i = 0; i < c->dists_n; i++)
+        if (c->dists[i]->start_us <= bus_now(c->bus))
+            cluster_restart_dist(c, i);
+}
+
+/* One step, or one thing the shell does; false: nothing happens until limit_us. */
+static bool run_one(struct cluster *c, int64_t limit_us)
+{
+    uint32_t run = 0;
+    struct cluster_worker *w = NULL;
+    struct cluster_store *s = first_commit(c);
+    int64_t run_us = cluster_next_end(c, &w, &run), net_us = cluster_net_next(c);
+    int64_t due_us = run_us < s->commit_us ? run_us : s->commit_us, start_us = first_start(c);
+
+    due_us = net_us < due_us ? net_us : due_us;
+    due_us = start_us < due_us ? start_us : due_us;
+    if (bus_run_one(c->bus, due_us < limit_us ? due_us : limit_us))
+        return true;
+    if (due_us == TIME_NEVER || due_us > limit_us)
+        return false;
+    bus_run_until(c->bus, due_us); /* nothing: it only passes the time */
+    if (net_us == due_us)
+        cluster_net_due(c);
+    else if (start_us == due_us)
+        start_again(c);
+    else if (s->commit_us == due_us)
+        cluster_store_due(c, s);
+    else
+        cluster_end_run(c, w, run);
+    return true;
+}
+
+void cluster_steps(struct cluster *c, uint32_t n, int64_t limit_us)
+{
+    while (n-- > 0 && run_one(c, limit_us))
+        ;
+}
+
+void cluster_run(struct cluster *c, int64_t for_us)
+{
+    int64_t limit_us = bus_now(c->bus) + for_us;
+
+    while (run_one(c, limit_us))
+        ;
+    bus_run_until(c->bus, limit_us);
+}
+
+void cluster_run_until(struct cluster *c, bool (*done)(struct cluster *, void *), void *arg, int64_t limit_us,
+                       enum invariant invariant, const char *what)
+{
+    int64_t end_us = bus_now(c->bus) + limit_us;
+    uint64_t steps = 0;
+
+    while (!done(c, arg)) {
+        if (!run_one(c, end_us))
+            cluster_fail(c, invariant, "after %lld ms: not yet %s", (long long)(limit_us / 1000), what);
+        if (++steps > CLUSTER_STEPS_MAX)
+            cluster_fail(c, invariant, "%u steps: not yet %s", CLUSTER_STEPS_MAX, what);
+    }
+}
+
+static bool is_up(struct cluster *c, void *arg)
+{
+    for (uint32_t i = 0; i < c->workers_n; i++) {
+        struct worker_counts counts;
+        struct central_node n;
+
+        if (!c->workers[i]->alive)
+            continue;
+        worker_counts(&c->workers[i]->w, &counts);
+        if (!counts.joined || !central_view_node(c->central, worker_node(&c->workers[i]->w), 0, &n) ||
+            !n.partition_acked)
+            return false;
+        for (uint32_t j = 0; j < c->dists_n; j++)
+            if (c->dists[j]->alive && !dist_has_stream(&c->dists[j]->d, worker_node(&c->workers[i]->w)))
+                return false;
+    }
+    for (uint32_t j = 0; j < c->dists_n; j++)
+        if (c->dists[j]->alive && (!dist_central_up(&c->dists[j]->d) || !dist_ready(&c->dists[j]->d)))
+            return false;
+    return true;
+}
+
+void cluster_come_up(struct cluster *c)
+{
+    cluster_run_until(c, is_up, NULL, 5 * US_PER_S, INVARIANT_ENDS, "up");
+}
+
+static bool jobs_ended(const struct cluster *c)
+{
+    for (uint32_t i = 0; i < c->jobs_n; i++)
+        if (!cluster_ended(c->jobs[i]) && !c->jobs[i]->abandoned)
+            return false;
+    return true;
+}
+
+/* A detached one whose client had no answer may be on its dist's record all the same. */
+static bool is_orphaned(const struct cluster_job *j)
+{
+    return j->abandoned && !(j->desc->flags & JOB_DETACHED);
+}
+
+static bool is_orphan(const struct cluster *c, const struct cluster_run *r)
+{
+    return is_orphaned(c->jobs[r->job]) && node_eq(r->held.owner, NODE_CENTRAL);
+}
+
+void cluster_prolong_orphans(struct cluster *c)
+{
+    for (uint32_t i = 0; i < c->jobs_n; i++)
+        for (uint32_t t = 0; is_orphaned(c->jobs[i]) && t < c->jobs[i]->desc->tasks; t++)
+            c->jobs[i]->duration_us[t] = CLUSTER_ENDLESS_US;
+    for (uint32_t i = 0; i < c->workers_n; i++)
+        for (uint32_t k = 0; k < c->workers[i]->runs_n; k++)
+            if (is_orphan(c, &c->workers[i]->runs[k]))
+                c->workers[i]->runs[k].due_us = bus_now(c->bus) + CLUSTER_ENDLESS_US;
+}
+
+static bool no_orphans(struct cluster *c, void *arg)
+{
+    (void)arg;
+    for (uint32_t i = 0; i < c->workers_n; i++)
+        for (uint32_t k = 0; k < c->workers[i]->runs_n; k++)
+            if (is_orphan(c, &c->workers[i]->runs[k]))
+                return false;
+    return true;
+}
+
+void cluster_expect_no_orphans(struct cluster *c, int64_t limit_us)
+{
+    cluster_run_until(c, no_orphans, NULL, limit_us, INVARIANT_ORPHANS,
+                      "without tasks that nobody waits for");
+}
+
+/* The first job that has not ended, in words. */
+static void say_unfinished(struct cluster *c, char *buf, size_t size)
+{
+    for (uint32_t i = 0; i < c->jobs_n; i++) {
+        const struct cluster_job *j = c->jobs[i];
+        const struct dist *d = &c->dists[j->dist]->d;
+        const struct dist_job *found = j->submitted ? dist_find(d, j->id) : NULL;
+        struct job_view v;
+
+        if (cluster_ended(j) || j->abandoned)
+            continue;
+        if (!found) {
+            snprintf(buf, size, "job %u has no answer", i + 1);
+            return;
+        }
+        dist_job_view(d, found, bus_now(c->bus), &v);
+        snprintf(buf, size,
+                 "%s (%s, %s, epoch %u, %s: %s): %u tasks waiting, %u placed, %u running, %u ended",
+                 job_id_format((char[JOB_ID_TEXT]){0}, j->id), job_state_text(v.state), class_text(v.class),
+                 v.epoch, node_eq(v.owner, NODE_CENTRAL) ? "central's" : "its dist's",
+                 dist_block_text(dist_blocked(d, found, NULL)), v.waiting, v.placed, v.running,
+                 v.done + v.failed + v.cancelled + v.lost);
+        return;
+    }
+}
+
+void cluster_run_jobs(struct cluster *c, int64_t limit_us)
+{
+    int64_t end_us = bus_now(c->bus) + limit_us;
+    uint64_t steps = 0;
+    char what[CLUSTER_FAILURE_TEXT / 2] = "";
+
+    while (!jobs_ended(c) && steps++ < CLUSTER_STEPS_MAX && run_one(c, end_us))
+        continue;
+    if (jobs_ended(c))
+        return;
+    say_unfinished(c, what, sizeof what);
+    cluster_fail(c, INVARIANT_ENDS, "%llu steps and %lld s later not every job has ended: %s",
+                 (unsigned long long)steps, (long long)(limit_us / US_PER_S), what);
+}
+
+static bool all_quiet(struct cluster *c, void *arg)
+{
+    for (uint32_t i = 0; i < c->workers_n; i++)
+        if (c->workers[i]->alive && !worker_quiet(&c->workers[i]->w))
+            return false;
+    for (uint32_t i = 0; i < c->dists_n; i++)
+        if (c->dists[i]->alive && !dist_quiet(&c->dists[i]->d))
+            return false;
+    return c->recovered && central_quiet(c->central);
+}
+
+void cluster_expect_all_quiet(struct cluster *c)
+{
+    cluster_run_until(c, cluster_agrees, NULL, 60 * US_PER_S, INVARIANT_POLICY, "of one policy");
+    cluster_run_until(c, all_quiet, NULL, 3600 * US_PER_S, INVARIANT_QUIET, "quiet");
+    cluster_expect_in_service(c);
+    cluster_check_accepted(c);
+    for (uint32_t i = 0; i < c->jobs_n; i++) {
+        const struct cluster_job *j = c->jobs[i];
+
+        for (uint32_t t = 0; t < j->desc->tasks && !j->err && !j->abandoned; t++) {
+            if (j->finals[t] != 1)
+                cluster_fail(c, INVARIANT_ONE_END, "task %u of job %u had %u final events", t, i + 1,
+                             j->finals[t]);
+            cluster_check_starts(c, j, t);
+            if ((j->task_state[t] == TASK_DONE || (j->task_state[t] == TASK_FAILED && !j->unstarted[t])) &&
+                j->ends[t] == 0)
+                cluster_fail(c, INVARIANT_ONE_END, "task %u of job %u is %s, and never ran to its end", t,
+                             i + 1, task_state_text(j->task_state[t]));
+        }
+    }
+}
+
+/* ---- Jobs ---- */
+
+struct cluster_job *cluster_job(struct cluster *c, uint32_t tasks, int64_t duration_us, enum class_tag tag)
+{
+    struct cluster_job *j = xcalloc(1, sizeof *j);
+
+    vec_grow(c->jobs, c->jobs_n, c->jobs_cap);
+    c->jobs[c->jobs_n++] = j;
+    j->desc = job_desc_new();
+    j->desc->shell = c->jobs_n;
+    j->desc->tasks = tasks;
+    j->desc->tag = (uint8_t)tag;
+    j->desc->retries = 3;
+    j->desc->kind = PAYLOAD_COMMAND; /* outlives its worker's process; it takes duration_us */
+    strings_add(&j->desc->argv, "true");
+    j->duration_us = xcalloc(tasks, sizeof *j->duration_us);
+    j->code = xcalloc(tasks, sizeof *j->code);
+    j->starts = xcalloc(tasks, sizeof *j->starts);
+    j->ends = xcalloc(tasks, sizeof *j->ends);
+    j->unstarted = xcalloc(tasks, sizeof *j->unstarted);
+    j->finals = xcalloc(tasks, sizeof *j->finals);
+    j->task_state = xcalloc(tasks, sizeof *j->task_state);
+    for (uint32_t i = 0; i < tasks; i++)
+        j->duration_us[i] = duration_us;
+    return j;
+}
+
+void cluster_name_job(struct cluster_job *j, const char *name)
+{
+    blob_drop(j->desc->name);
+    j->desc->name = blob_str(name);
+}
+
+void cluster_submit(struct cluster *c, struct cluster_job *j, uint32_t dist)
+{
+    struct msg m = {.type = MSG_SUBMIT,
+                    .submit = {.desc = job_desc_ref(j->desc), .client = (uint32_t)j->desc->shell}};
+
+    j->dist = dist;
+    j->submit_us = bus_now(c->bus);
+    j->abandoned = !c->dists[dist]->alive; /* nobody answers */
+    bus_post(c->bus, c->dists[dist]->ep, bus_now(c->bus), &m);
+}
+
+void cluster_cancel(struct cluster *c, struct cluster_job *j)
+{
+    struct msg m = {.type = MSG_CANCEL, .cancel = {.job = j->id, .client = (uint32_t)j->desc->shell}};
+
+    j->cancelled = true;
+    bus_post(c->bus, c->dists[j->dist]->ep, bus_now(c->bus), &m);
+}
+
+void cluster_view(struct cluster *c, const struct cluster_job *j, struct job_view *v)
+{
+    const struct dist *d = &c->dists[j->dist]->d;
+    const struct dist_job *found = dist_find(d, j->id);
+
+    CHECK(found);
+    dist_job_view(d, found, bus_now(c->bus), v);
+}
+
+bool cluster_ended(const struct cluster_job *j)
+{
+    return j->submitted && (j->err || job_state_final(j->state));
+}
+
+uint64_t cluster_counter(const struct cluster *c, enum counter counter)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < c->workers_n; i++)
+        sum += worker_counter(&c->workers[i]->w, counter);
+    for (uint32_t i = 0; i < c->dists_n; i++)
+        sum += dist_counters(&c->dists[i]->d)[counter];
+    return sum;
+}
+
+uint32_t cluster_running(const struct cluster *c, uint32_t worker) { return c->workers[worker]->runs_n; }
+
+/* ---- Faults and changes ---- */
+
+void cluster_kill_worker(struct cluster *c, uint32_t worker)
+{
+    struct cluster_worker *w = c->workers[worker];
+
+    if (w->alive)
+        bus_kill(c->bus, w->ep);
+    w->alive = false;
+    cluster_forget_runs(w);
+}
+
+void cluster_crash_agent(struct cluster *c, uint32_t worker)
+{
+    struct cluster_worker *w = c->workers[worker];
+
+    bus_kill(c->bus, w->ep);
+    w->alive = false;
+    cluster_end_app_runs(c, w);
+    w->orphan_us = bus_now(c->bus) + CLUSTER_GRACE_US;
+}
+
+void cluster_return_agent(struct cluster *c, uint32_t worker)
+{
+    struct cluster_worker *w = c->workers[worker];
+
+    if (bus_now(c->bus) >= w->orphan_us)
+        cluster_forget_runs(w);
+    worker_free(&w->w);
+    start_worker(c, worker);
+}
+
+void cluster_attach(struct cluster *c, uint32_t worker, bool on)
+{
+    struct cluster_worker *w = c->workers[worker];
+
+    if (w->attached == on)
+        return;
+    w->attached = on;
+    if (!on)
+        cluster_end_app_runs(c, w);
+    if (w->alive)
+        cluster_tell_attached(c, w);
+}
+
+void cluster_app_job(struct cluster_job *j)
+{
+    j->desc->kind = PAYLOAD_APP;
+    j->desc->app = blob_str(CLUSTER_APP);
+}
+
+void cluster_freeze(struct cluster *c, uint32_t ep, bool machine, int64_t until_us)
+{
+    struct cluster_worker *w = cluster_worker_of(c, ep);
+    int64_t now_us = bus_now(c->bus);
+
+    bus_freeze(c->bus, ep, until_us);
+    if (!w || !w->alive || !machine || w->frozen_us >= now_us)
+        return;
+    w->frozen_us = until_us;
+    for (uint32_t i = 0; i < w->runs_n; i++)
+        w->runs[i].due_us += until_us - now_us;
+}
+
+void cluster_restart_worker(struct cluster *c, uint32_t worker)
+{
+    cluster_kill_worker(c, worker);
+    worker_free(&c->workers[worker]->w);
+    start_worker(c, worker);
+}
+
+void cluster_stop_worker(struct cluster *c, uint32_t worker, bool now)
+{
+    struct msg m = {.type = MSG_STOP, .stop = {.now = now}};
+
+    c->workers[worker]->stopping = true;
+    bus_post(c->bus, c->workers[worker]->ep, bus_now(c->bus), &m);
+}
+
+void cluster_kill_dist(struct cluster *c, uint32_t dist)
+{
+    struct cluster_dist *d = c->dists[dist];
+
+    bus_kill(c->bus, d->ep);
+    cluster_dist_died(c, d);
+}
+
+void cluster_dist_died(struct cluster *c, struct cluster_dist *d)
+{
+    d->alive = false;
+    d->node = dist_node(&d->d);
+    d->cluster = d->d.cluster;
+    d->told = d->d.seq_told > d->told ? d->d.seq_told : d->told;
+    cluster_store_crash(c, &d->store);
+    for (uint32_t i = 0; i < c->jobs_n; i++) {
+        struct cluster_job *j = c->jobs[i];
+        bool kept = j->submitted && !j->err && j->desc->flags & JOB_DETACHED; /* on its journal's record */
+
+        if (c->dists[j->dist] == d && !kept && !cluster_ended(j))
+            j->abandoned = true;
+    }
+}
+
+void cluster_restart_dist(struct cluster *c, uint32_t dist)
+{
+    struct cluster_dist *d = c->dists[dist];
+
+    if (d->alive)
+        cluster_kill_dist(c, dist);
+    dist_free(&d->d);
+    start_dist(c, d, dist);
+}
+
+/* Whether what central has on record of the dist's job numbers is all that it was told of them in any life: what was on its way
+ * is lost with the dist. Where central knows nothing, it says so. */
+static bool numbers_on_record(const struct cluster *c, const struct cluster_dist *d)
+{
+    for (uint32_t i = c->store.durable; i-- > 0;) {
+        const struct msg_journal_node *n = &c->store.v[i].journal_node;
+
+        if (c->store.v[i].type == MSG_JOURNAL_NODE && node_eq(n->node, d->node))
+            return n->next_seq == 0 || n->next_seq >= d->told;
+    }
+    return true;
+}
+
+/* Of the copy's age as well: what it has of job numbers. */
+static void put_back(struct cluster *c, struct cluster_store *s)
+{
+    uint32_t numbers = 0, kept, n = 0;
+
+    for (uint32_t i = 0; i < s->n; i++)
+        numbers += s->v[i].type == MSG_JOURNAL_NUMBERS;
+    kept = (uint32_t)rng_below(&c->net.rng, numbers + 1);
+    for (uint32_t i = 0; i < s->n; i++) {
+        if (s->v[i].type == MSG_JOURNAL_NUMBERS && kept > 0) {
+            kept--;
+            s->v[n++] = s->v[i];
+        } else {
+            msg_drop(&s->v[i]);
+        }
+    }
+    s->n = s->durable = n;
+}
+
+void cluster_put_back_journal(struct cluster *c, uint32_t dist, bool lost)
+{
+    struct cluster_dist *d = c->dists[dist];
+
+    if (d->alive)
+        cluster_kill_dist(c, dist);
+    if (numbers_on_record(c, d)) {
+        put_back(c, &d->store);
+        for (uint32_t i = 0; i < c->jobs_n; i++)
+            if (c->dists[c->jobs[i]->dist] == d && !cluster_ended(c->jobs[i]))
+                c->jobs[i]->abandoned = true;
+        if (lost) {
+            d->node = NODE_NONE;
+            d->cluster = 0;
+        }
+    }
+}
+
+void cluster_move_worker(struct cluster *c, uint32_t worker, uint32_t other)
+{
+    struct cluster_worker *w = c->workers[worker], *o = c->workers[other];
+
+    if (w != o) {
+        memcpy(w->addr, o->addr, sizeof w->addr);
+        w = o;
+    }
+    new_address(c, w);
+}
+
+void cluster_older_central(struct cluster *c, int64_t until_us)
+{
+    if (bus_runs(c->bus, c->central_ep))
+        cluster_kill_central(c);
+    central_free(c->central);
+    c->central_us = until_us;
+    c->store.full_until_us = until_us;
+    start_central_of(c, (uint32_t)rng_below(&c->net.rng, c->central_epoch));
+}
+
+void cluster_kill_central(struct cluster *c)
+{
+    c->central_us = TIME_NEVER;
+    bus_kill(c->bus, c->central_ep);
+    cluster_store_crash(c, &c->store);
+}
+
+void cluster_restart_central(struct cluster *c)
+{
+    if (bus_runs(c->bus, c->central_ep))
+        cluster_kill_central(c);
+    central_free(c->central);
+    start_central(c);
+}
+
+void cluster_empty_central(struct cluster *c)
+{
+    if (bus_runs(c->bus, c->central_ep))
+        cluster_kill_central(c);
+    cluster_store_free(&c->store);
+    c->store = (struct cluster_store){.ep = c->central_ep, .commit_us = TIME_NEVER};
+    c->accepted_n = 0; /* it is nobody's fault that it does not know these */
+    c->operator.n = c->operator.told = 0;
+    c->emptied = true;
+    cluster_restart_central(c);
+}
+
+void cluster_drain(struct cluster *c, uint32_t node, enum drain drain)
+{
+    struct msg m = {.type = MSG_SET_DRAIN,
+                    .set_drain = {.node = {node}, .client = 1, .drain = (uint8_t)drain}};
+
+    bus_post(c->bus, c->central_ep, bus_now(c->bus), &m);
+}

@@ -1,0 +1,722 @@
+/* One random run: a cluster, jobs and faults from one seed. */
+#include "faults/faults.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+
+#include <string.h>
+
+#define S US_PER_S
+#define MS US_PER_MS
+#define LATE_FAULTS 10 /* after the last job was submitted */
+/* What was injected last lasts up to 20 s (and a disk's last commit 4 s); then a dist is missed for 3 s and gone after the
+ * lease of 10 s, or comes back as another process; another lease later its orphans are cancelled. The rest is margin. */
+#define ORPHANS_US (90 * S)
+
+const char *const fault_names[FAULT_COUNT] = {
+#define X(name, text, help) [FAULT_##name] = (text),
+    FAULT_KINDS(X)
+#undef X
+};
+
+int faults_parse_kinds(const char *text, uint32_t *kinds, const char **bad)
+{
+    *kinds = 0;
+    if (strcmp(text, "all") == 0)
+        *kinds = FAULTS_ALL;
+    if (strcmp(text, "all") == 0 || strcmp(text, "none") == 0)
+        return 0;
+    for (const char *at = text; *at; at += strspn(at, ",")) {
+        size_t len = strcspn(at, ",");
+        uint32_t k = 0;
+
+        while (k < FAULT_COUNT && (strlen(fault_names[k]) != len || strncmp(fault_names[k], at, len) != 0))
+            k++;
+        if (k == FAULT_COUNT) {
+            *bad = at;
+            return HAWK_EINVALID;
+        }
+        *kinds |= 1u << k;
+        at += len;
+    }
+    *bad = text;
+    return *kinds ? 0 : HAWK_EINVALID;
+}
+
+/* A run under way. */
+struct run {
+    const struct faults_options *o;
+    struct rng rng;
+    struct cluster_config config;
+    struct cluster *c;
+    struct faults_result *r;
+    uint32_t kinds;
+};
+
+static bool has(const struct run *run, enum fault_kind kind) { return run->kinds >> kind & 1; }
+
+/* ---- Jobs ---- */
+
+/* What its user says of its length, if anything: right, wrong by up to ten times, or nothing. */
+static int64_t random_estimate(const struct cluster_job *j, struct rng *r)
+{
+    int64_t mean_us = 0;
+
+    for (uint32_t i = 0; i < j->desc->tasks; i++)
+        mean_us += j->duration_us[i] / j->desc->tasks;
+    switch (rng_below(r, 3)) {
+    case 0:
+        return 0;
+    case 1:
+        return mean_us > 0 ? mean_us : 1;
+    default:
+        return 1 + mean_us / 10 + (int64_t)rng_below(r, (uint64_t)mean_us * 10 + 1);
+    }
+}
+
+/* Wrong by a factor from 1/1000 to 1000. */
+static int64_t wild_estimate(int64_t right_us, struct rng *r)
+{
+    int64_t factor = 1 + (int64_t)rng_below(r, 1000),
+            us = rng_below(r, 2) ? right_us * factor : right_us / factor;
+
+    return us > 0 ? us : 1;
+}
+
+static struct cluster_job *random_job(struct run *run)
+{
+    struct cluster *c = run->c;
+    struct rng *r = &run->rng;
+    bool is_long = rng_below(r, 4) == 0;
+    uint32_t tasks = 1 + (uint32_t)rng_below(r, rng_below(r, 10) ? 12 : 60);
+    enum class_tag tag = rng_below(r, 3) == 0 ? TAG_AUTO : is_long ? TAG_LONG : TAG_SHORT;
+    struct cluster_job *j = cluster_job(c, tasks, 0, tag);
+
+    for (uint32_t i = 0; i < tasks; i++) {
+        j->duration_us[i] = (int64_t)(is_long ? 5 * S + rng_below(r, 20 * S) : 1 + rng_below(r, 2 * S));
+        j->code[i] = rng_below(r, 30) == 0;
+    }
+    j->desc->estimate_us = random_estimate(j, r);
+    if (has(run, FAULT_ESTIMATES) && j->desc->estimate_us > 0)
+        j->desc->estimate_us = wild_estimate(j->desc->estimate_us, r);
+    if (rng_below(r, 3) == 0)
+        j->desc->flags |= JOB_DETACHED;
+    if (rng_below(r, 3) == 0)
+        cluster_name_job(j, rng_below(r, 2) ? "a" : "b");
+    if (rng_below(r, 8) == 0)
+        j->desc->max_fails = 1;
+    if (rng_below(r, 8) == 0)
+        j->desc->flags |= JOB_AT_MOST_ONCE;
+    if (has(run, FAULT_EXECUTOR) && rng_below(r, 3) == 0)
+        cluster_app_job(j);
+    j->nowhere = has(run, FAULT_STARTLESS) && rng_below(r, 8) == 0;
+    j->cancelled = j->desc->max_fails > 0; /* at any moment */
+    /* Nothing may be lost but by a fault too many. */
+    j->desc->retries = run->config.only_startless ? 0 : 20;
+    return j;
+}
+
+/* ---- Faults ---- */
+
+/* Two nodes that streams are between. */
+static void random_pair(struct run *run, uint32_t *x, uint32_t *y)
+{
+    struct cluster *c = run->c;
+    uint32_t worker = (uint32_t)rng_below(&run->rng, c->workers_n);
+    uint32_t other = (uint32_t)rng_below(&run->rng, c->workers_n);
+    uint32_t dist = (uint32_t)rng_below(&run->rng, c->dists_n);
+
+    switch (rng_below(&run->rng, 4)) {
+    case 0:
+        *x = c->workers[worker]->ep;
+        *y = c->dists[dist]->ep;
+        break;
+    case 1:
+        *x = c->workers[worker]->ep;
+        *y = c->central_ep;
+        break;
+    case 2:
+        *x = c->dists[dist]->ep;
+        *y = c->central_ep;
+        break;
+    default:
+        *x = c->workers[worker]->ep;
+        *y = other == worker ? c->central_ep : c->workers[other]->ep;
+    }
+}
+
+/* A time from now until max_s later. */
+static int64_t within(struct run *run, int64_t max_s)
+{
+    return bus_now(run->c->bus) + (int64_t)rng_below(&run->rng, (uint64_t)(max_s * S));
+}
+
+static uint32_t random_node(struct run *run)
+{
+    struct cluster *c = run->c;
+    uint64_t i = rng_below(&run->rng, 1 + c->dists_n + c->workers_n);
+
+    return i == 0            ? c->central_ep
+           : i <= c->dists_n ? c->dists[i - 1]->ep
+                             : c->workers[i - 1 - c->dists_n]->ep;
+}
+
+/* Two nodes, or one and everybody. */
+static void partition(struct run *run, bool one_way)
+{
+    struct cluster *c = run->c;
+    int64_t until_us = within(run, 20);
+    uint32_t x, y;
+
+    random_pair(run, &x, &y);
+    if (rng_below(&run->rng, 2)) {
+        cluster_partition(c, rng_below(&run->rng, 2) ? x : y, x, one_way, until_us);
+        return;
+    }
+    x = random_node(run);
+    one_way = one_way || rng_below(&run->rng, 2);
+    for (uint32_t i = 0; i < c->workers_n; i++)
+        if (c->workers[i]->ep != x)
+            cluster_partition(c, x, c->workers[i]->ep, one_way, until_us);
+    for (uint32_t i = 0; i < c->dists_n; i++)
+        if (c->dists[i]->ep != x)
+            cluster_partition(c, x, c->dists[i]->ep, one_way, until_us);
+    if (x != c->central_ep)
+        cluster_partition(c, x, c->central_ep, one_way, until_us);
+}
+
+/* What it had open others find out by its silence: its machine died, not just its process. */
+static void vanish(struct run *run, uint32_t ep)
+{
+    struct cluster *c = run->c;
+
+    if (rng_below(&run->rng, 3) != 0)
+        return;
+    for (uint32_t i = 0; i < c->workers_n; i++)
+        if (c->workers[i]->ep != ep)
+            cluster_break_unseen(c, ep, c->workers[i]->ep);
+    for (uint32_t i = 0; i < c->dists_n; i++)
+        if (c->dists[i]->ep != ep)
+            cluster_break_unseen(c, ep, c->dists[i]->ep);
+    if (ep != c->central_ep)
+        cluster_break_unseen(c, ep, c->central_ep);
+}
+
+/* One that is down starts with the next such fault that finds it, or when everything heals. */
+static void crash_worker(struct run *run, uint32_t worker)
+{
+    struct cluster_worker *w = run->c->workers[worker];
+
+    if (w->alive)
+        vanish(run, w->ep);
+    if (w->alive && rng_below(&run->rng, 3) == 0)
+        cluster_kill_worker(run->c, worker);
+    else
+        cluster_restart_worker(run->c, worker);
+}
+
+static void crash_dist(struct run *run, uint32_t dist)
+{
+    struct cluster_dist *d = run->c->dists[dist];
+
+    if (d->alive)
+        vanish(run, d->ep);
+    if (d->alive && rng_below(&run->rng, 3) == 0)
+        cluster_kill_dist(run->c, dist);
+    else
+        cluster_restart_dist(run->c, dist);
+}
+
+static void put_back_journal(struct run *run, uint32_t dist)
+{
+    bool lost = rng_below(&run->rng, 2);
+
+    /* Some node that has an id is to come to a central that lost its state. */
+    cluster_put_back_journal(run->c, dist, lost && !has(run, FAULT_EMPTY));
+    if (rng_below(&run->rng, 3) != 0)
+        cluster_restart_dist(run->c, dist);
+}
+
+/* Who reboots the machine that both are on. */
+static void crash_clients(struct run *run)
+{
+    crash_dist(run, (uint32_t)rng_below(&run->rng, run->c->dists_n));
+    cluster_prolong_orphans(run->c);
+}
+
+static void crash_agent(struct run *run, uint32_t worker)
+{
+    struct cluster *c = run->c;
+
+    if (c->workers[worker]->alive)
+        cluster_crash_agent(c, worker);
+    else
+        cluster_return_agent(c, worker);
+    if (!c->workers[worker]->alive &&
+        rng_below(&run->rng, 2)) /* or with the next such fault, or when everything heals */
+        cluster_return_agent(c, worker);
+}
+
+static void move_worker(struct run *run, uint32_t worker)
+{
+    struct cluster *c = run->c;
+    uint32_t other = rng_below(&run->rng, 3) ? worker : (uint32_t)rng_below(&run->rng, c->workers_n);
+
+    cluster_move_worker(c, worker, other);
+    if (other != worker)
+        crash_worker(run, other);
+    if (rng_below(&run->rng, 2))
+        crash_worker(run, worker);
+    else
+        crash_agent(run, worker);
+}
+
+static void crash_central(struct run *run)
+{
+    struct cluster *c = run->c;
+    bool runs = bus_runs(c->bus, c->central_ep);
+
+    if (runs)
+        vanish(run, c->central_ep);
+    if (runs && rng_below(&run->rng, 2))
+        cluster_kill_central(c);
+    else
+        cluster_restart_central(c);
+}
+
+static struct cluster_store *random_store(struct run *run)
+{
+    struct cluster *c = run->c;
+
+    return rng_below(&run->rng, 2) ? &c->store : &c->dists[rng_below(&run->rng, c->dists_n)]->store;
+}
+
+static void slow_disk(struct run *run)
+{
+    struct cluster_store *s = random_store(run);
+
+    s->slow_us = 1 + (int64_t)rng_below(&run->rng, 4 * S);
+    s->slow_until_us = within(run, 20);
+}
+
+static void delay(struct run *run)
+{
+    cluster_slow(run->c, random_node(run), (int64_t)rng_below(&run->rng, 300 * MS) + 1, within(run, 20));
+}
+
+/* What an operator asks of central; some of what is drained stays so until everything heals. */
+static void drain(struct run *run)
+{
+    struct cluster *c = run->c;
+    uint64_t nodes = c->dists_n + c->workers_n;
+
+    if (bus_runs(c->bus, c->central_ep))
+        cluster_drain(c, 1 + (uint32_t)rng_below(&run->rng, nodes),
+                      (enum drain)rng_below(&run->rng, DRAIN_COUNT));
+}
+
+static void fail_network(struct run *run, enum fault_kind kind)
+{
+    struct cluster *c = run->c;
+    uint32_t x, y;
+
+    random_pair(run, &x, &y);
+    if (kind == FAULT_BREAK)
+        bus_break(c->bus, x, y);
+    else if (kind == FAULT_UNSEEN)
+        cluster_break_unseen(c, x, y);
+    else if (kind == FAULT_STALL)
+        cluster_stall(c, rng_below(&run->rng, 2) ? x : y, rng_below(&run->rng, 2) ? y : x, within(run, 4));
+    else
+        bus_cut(c->bus, x, y, within(run, 20));
+}
+
+/* One flag is switched: any of them where nothing is lost on the way, else of those that jobs need none. */
+static uint32_t random_flag(const struct run *run, struct rng *r)
+{
+    uint32_t bit = (uint32_t)rng_below(r, 18);
+    bool lossless = run->kinds == 1u << FAULT_POLICY;
+
+    while (!policy_flag_keys[bit] || (!lossless && 1u << bit & (POLICY_REPROBE | POLICY_CANCEL_PROBES)))
+        bit = (bit + 1) % 32;
+    return 1u << bit;
+}
+
+static void random_numbers(struct policy_choice *c, struct rng *r)
+{
+    c->numbers = (uint8_t)(rng_next(r) & POLICY_NUMBERS_ALL & ~(uint32_t)POLICY_NUMBER_SHARE);
+    c->v.cutoff_us = (int64_t)(S / 2 + rng_below(r, 20 * S));
+    c->v.probe_ratio_milli = 1000 + (uint32_t)rng_below(r, 3001);
+    c->v.min_probes = (uint32_t)rng_below(r, 10);
+    c->v.steal_cap = (uint16_t)(1 + rng_below(r, 10));
+    c->v.steal_max = (uint16_t)(1 + rng_below(r, 10));
+    c->v.short_first = (uint16_t)rng_below(r, 5);
+}
+
+/* A preset, numbers, a few flags, or everything as it was configured. */
+static void change_policy(struct run *run)
+{
+    struct policy_choice *c = policy_choice_new();
+    struct rng *r = &run->rng;
+    struct policy p;
+
+    if (!bus_runs(run->c->bus, run->c->central_ep)) {
+        policy_choice_drop(c);
+        return;
+    }
+    p = *central_policy(run->c->central);
+    if (rng_below(r, 2))
+        c->preset = (uint8_t)(1 + rng_below(r, 7));
+    for (uint32_t n = (uint32_t)rng_below(r, 4); n > 0; n--) {
+        uint32_t flag = random_flag(run, r);
+
+        c->flags |= flag;
+        c->v.flags ^= rng_below(r, 2) ? flag : 0;
+    }
+    if (rng_below(r, 2))
+        random_numbers(c, r);
+    policy_choose(&p, c);
+    /* Short jobs would have nowhere to go. */
+    if (policy_has(&p, POLICY_SHORT_RESERVED) && !policy_has(&p, POLICY_PARTITION)) {
+        c->flags |= POLICY_SHORT_RESERVED;
+        c->v.flags &= ~(uint32_t)POLICY_SHORT_RESERVED;
+    }
+    cluster_set_policy(run->c, rng_below(r, 8) ? c : NULL);
+    policy_choice_drop(c);
+}
+
+static void older_central(struct run *run)
+{
+    if (bus_runs(run->c->bus, run->c->central_ep))
+        cluster_older_central(run->c, within(run, 10));
+}
+
+static void empty_central(struct run *run)
+{
+    if (!run->c->emptied)
+        cluster_empty_central(run->c);
+}
+
+static void stop_worker(struct run *run, uint32_t worker)
+{
+    if (run->c->workers[worker]->alive)
+        cluster_stop_worker(run->c, worker, rng_below(&run->rng, 2));
+}
+
+static void inject(struct run *run, enum fault_kind kind)
+{
+    struct cluster *c = run->c;
+    uint32_t worker = (uint32_t)rng_below(&run->rng, c->workers_n);
+
+    run->r->faults[kind]++;
+    switch (kind) {
+    case FAULT_BREAK:
+    case FAULT_UNSEEN:
+    case FAULT_STALL:
+    case FAULT_CUT:
+        fail_network(run, kind);
+        break;
+    case FAULT_PARTITION:
+    case FAULT_ONE_WAY:
+        partition(run, kind == FAULT_ONE_WAY);
+        break;
+    case FAULT_DELAY:
+        delay(run);
+        break;
+    case FAULT_FREEZE:
+        cluster_freeze(c, random_node(run), rng_below(&run->rng, 2), within(run, 20));
+        break;
+    case FAULT_WORKER:
+        crash_worker(run, worker);
+        break;
+    case FAULT_DIST:
+        crash_dist(run, (uint32_t)rng_below(&run->rng, c->dists_n));
+        break;
+    case FAULT_CENTRAL:
+        crash_central(run);
+        break;
+    case FAULT_STOP:
+        stop_worker(run, worker);
+        break;
+    case FAULT_JOIN:
+        cluster_add_worker(c, 1 + (uint32_t)rng_below(&run->rng, 3));
+        break;
+    case FAULT_AGENT:
+        crash_agent(run, worker);
+        break;
+    case FAULT_DRAIN:
+        drain(run);
+        break;
+    case FAULT_DISK:
+        slow_disk(run);
+        break;
+    case FAULT_FULL:
+        random_store(run)->full_until_us = within(run, 20);
+        break;
+    case FAULT_EXECUTOR:
+        cluster_attach(c, worker, !c->workers[worker]->attached);
+        break;
+    case FAULT_EMPTY:
+        empty_central(run);
+        break;
+    case FAULT_STARTLESS:
+        c->workers[worker]->startless_us = within(run, 20);
+        c->startless_n++;
+        break;
+    case FAULT_CLIENT:
+        crash_clients(run);
+        break;
+    case FAULT_POLICY:
+        change_policy(run);
+        break;
+    case FAULT_COPY:
+        put_back_journal(run, (uint32_t)rng_below(&run->rng, c->dists_n));
+        break;
+    case FAULT_ADDRESS:
+        move_worker(run, worker);
+        break;
+    case FAULT_OLDER:
+        older_central(run);
+        break;
+    case FAULT_TABLES:
+    case FAULT_ESTIMATES: /* from the start on */
+    case FAULT_COUNT:
+        break;
+    }
+}
+
+static void random_fault(struct run *run)
+{
+    uint32_t kind = (uint32_t)rng_below(&run->rng, FAULT_COUNT);
+
+    while (!has(run, kind))
+        kind = (kind + 1) % FAULT_COUNT;
+    /* Between any two steps, also of those that happen at one moment. */
+    cluster_steps(run->c, (uint32_t)rng_below(&run->rng, 20), bus_now(run->c->bus) + 10 * MS);
+    inject(run, kind);
+}
+
+/* ---- The cluster ---- */
+
+/* What a policy may be combined with; where streams break, probes that are lost must be made good. */
+static void random_flags(struct cluster_config *c, struct rng *r, bool faults)
+{
+    static const uint32_t any[] = {POLICY_STEAL,       POLICY_STEAL_ALWAYS,      POLICY_STEAL_RETRY,
+                                   POLICY_STEAL_HINTS, POLICY_STEAL_ADAPT,       POLICY_STEAL_REPLACE,
+                                   POLICY_PROMOTE,     POLICY_DRAW_REPLACE,      POLICY_SPLIT_COUNTS,
+                                   POLICY_TIE_SHORT,   POLICY_STEAL_ON_FREE_ONLY};
+    static const uint32_t whole[] = {POLICY_CANCEL_PROBES, POLICY_REPROBE};
+
+    for (uint32_t n = (uint32_t)rng_below(r, 4); n > 0; n--) {
+        uint32_t flag = any[rng_below(r, sizeof any / sizeof *any)];
+
+        *(rng_below(r, 2) ? &c->flags_on : &c->flags_off) |= flag;
+    }
+    if (!faults && rng_below(r, 6) == 0)
+        c->flags_off |= whole[rng_below(r, 2)];
+    c->probe_ratio_milli = rng_below(r, 3) ? 0 : 1000 + (uint32_t)rng_below(r, 3001);
+    c->steal_cap = (uint32_t)rng_below(r, 4);
+    c->steal_max = (uint32_t)rng_below(r, 4);
+}
+
+/* Drawn apart from the rest: seeds are what they were before there was such a setting, half of them altogether. */
+static uint32_t random_short_first(uint64_t seed)
+{
+    struct rng r;
+
+    rng_seed(&r, ~seed);
+    if (rng_below(&r, 2))
+        return 0;
+    return rng_below(&r, 4) ? 1 + (uint32_t)rng_below(&r, 4) : LIMIT_SHORT_FIRST;
+}
+
+/* Split needs a reserved worker for its short jobs. */
+static bool may_split(const struct run *run)
+{
+    return has(run, FAULT_POLICY) || strcmp(run->config.policy, "split") == 0;
+}
+
+static void enough_reserved(struct cluster_config *c)
+{
+    c->workers += 4;
+    c->share_ppm = 450000;
+}
+
+static struct cluster_config random_config(uint64_t seed, struct rng *r, bool faults)
+{
+    struct cluster_config c = {
+        .policy = policy_names[rng_below(r, 7)],
+        .dists = 1 + (uint32_t)rng_below(r, 4),
+        .workers = 1 + (uint32_t)rng_below(r, rng_below(r, 5) ? 10 : 40),
+        .slots = 1 + (uint32_t)rng_below(r, rng_below(r, 4) ? 3 : 8),
+        .share_ppm = (uint32_t)rng_below(r, 4) * 150000,
+        .cutoff_us = rng_below(r, 2) ? 0 : (int64_t)(S / 2 + rng_below(r, 20 * S)),
+        .cutoff_computed = rng_below(r, 4) == 0,
+        .delay_us = rng_below(r, 3) == 0 ? 0 : (int64_t)rng_below(r, 2000),
+        .journal_us = (int64_t)rng_below(r, 3) * 1000,
+        .lease_us = 10 * S,
+        .seed = seed,
+        .queue_per_slot = rng_below(r, 2),
+        .steal_streams = rng_below(r, 2) ? 2 : 0,
+        .short_first = random_short_first(seed),
+    };
+    struct policy p;
+
+    c.nothing_fails = !faults;
+    random_flags(&c, r, faults);
+    CHECK(policy_preset(c.policy, &p) == 0);
+    p.flags = (p.flags | c.flags_on) & ~c.flags_off;
+    /* 50 ms, and what it takes to say so: an edge each (10 ms apart), the hint, the question and its answer. */
+    if (!faults && policy_has(&p, POLICY_STEAL) && policy_has(&p, POLICY_STEAL_HINTS) &&
+        !policy_has(&p, POLICY_STEAL_ON_FREE_ONLY))
+        c.stuck_us_max = 50 * MS + 6 * c.delay_us;
+    return c;
+}
+
+/* Above the largest job (60 tasks): smaller limits are no fault, but a job too many. */
+static void random_limits(struct cluster_config *c, struct rng *r)
+{
+    c->jobs_max = rng_below(r, 2) ? 1 + (uint32_t)rng_below(r, 6) : 0;
+    c->tasks_max = rng_below(r, 2) ? 60 + (uint32_t)rng_below(r, 60) : 0;
+    c->long_jobs_max = rng_below(r, 2) ? 1 + (uint32_t)rng_below(r, 4) : 0;
+    c->long_tasks_max = rng_below(r, 2) ? 60 + (uint32_t)rng_below(r, 60) : 0;
+    c->queue_limit = rng_below(r, 2) ? c->slots + (uint32_t)rng_below(r, 20) : 0;
+    c->finished_kept = rng_below(r, 2) ? 1 + (uint32_t)rng_below(r, 3) : 0;
+    c->nodes_max = rng_below(r, 2) ? c->workers + c->dists + (uint32_t)rng_below(r, 3) : 0;
+}
+
+/* ---- One run ---- */
+
+static void draw(struct run *run, const struct faults_options *o)
+{
+    run->o = o;
+    run->kinds = o->kinds;
+    rng_seed(&run->rng, o->seed);
+    if (o->draw_kinds) {
+        run->kinds &= (uint32_t)rng_next(&run->rng);
+        /* A third of those without other faults has this: then what cannot be started may cost nothing at all. */
+        if (rng_below(&run->rng, 5) == 0)
+            run->kinds = o->seed % 3 ? 0 : o->kinds & 1u << FAULT_STARTLESS;
+    }
+    run->config = random_config(o->seed, &run->rng, run->kinds != 0);
+    run->config.only_startless = run->kinds == 1u << FAULT_STARTLESS;
+    if (may_split(run))
+        enough_reserved(&run->config);
+    if (has(run, FAULT_TABLES))
+        random_limits(&run->config, &run->rng);
+    if (has(run, FAULT_DELAY))
+        run->config.jitter_us = 1 + (int64_t)rng_below(&run->rng, 50 * MS);
+    run->config.failed = o->failed;
+    run->config.failed_arg = o->failed_arg;
+    run->config.log = o->log;
+}
+
+size_t faults_describe(const struct faults_options *o, char *buf, size_t size)
+{
+    struct run run = {0};
+    int n;
+
+    if (o->single)
+        return faults_describe_single(o, buf, size);
+    draw(&run, o);
+    n = snprintf(buf, size, "%s, %u workers of %u slots, %u dists; faults:", run.config.policy,
+                 run.config.workers, run.config.slots, run.config.dists);
+    for (uint32_t k = 0; k < FAULT_COUNT && n > 0 && (size_t)n < size; k++)
+        if (run.kinds >> k & 1)
+            n += snprintf(buf + n, size - (size_t)n, " %s", fault_names[k]);
+    if (!run.kinds && n > 0 && (size_t)n < size)
+        n += snprintf(buf + n, size - (size_t)n, " none");
+    return n < 0 ? 0 : (size_t)n < size ? (size_t)n : size - 1;
+}
+
+static void submit_all(struct run *run)
+{
+    struct cluster *c = run->c;
+    struct rng *r = &run->rng;
+    uint32_t jobs = 5 + (uint32_t)rng_below(r, 25), fault_every = 1 + (uint32_t)rng_below(r, 4);
+
+    if (run->o->jobs)
+        jobs = run->o->jobs;
+    for (uint32_t i = 0; i < jobs; i++) {
+        struct cluster_job *j = random_job(run);
+
+        run->r->tasks += j->desc->tasks;
+        cluster_submit(c, j, (uint32_t)rng_below(r, c->dists_n));
+        cluster_run(c, (int64_t)rng_below(r, 1500 * MS));
+        if (rng_below(r, 10) == 0 && j->submitted && !j->err && !j->abandoned)
+            cluster_cancel(c, j);
+        if (rng_below(r, 12) == 0 && !may_split(run) && bus_runs(c->bus, c->central_ep))
+            cluster_set_share(c, (uint32_t)rng_below(r, 6) * 150000);
+        if (run->kinds && rng_below(r, fault_every) == 0)
+            random_fault(run);
+    }
+    run->r->jobs += jobs;
+}
+
+static bool has_recovered(struct cluster *c, void *arg)
+{
+    (void)arg;
+    return c->recovered;
+}
+
+/* Everything works again: who is down, or about to stop, starts; from now on nothing fails. */
+static void heal(struct run *run)
+{
+    struct cluster *c = run->c;
+
+    if (!bus_runs(c->bus, c->central_ep) || c->central_us != TIME_NEVER)
+        cluster_restart_central(c);
+    for (uint32_t i = 0; i < c->dists_n; i++)
+        if (!c->dists[i]->alive)
+            cluster_restart_dist(c, i);
+    for (uint32_t i = 0; i < c->workers_n; i++)
+        if (!c->workers[i]->alive || c->workers[i]->stopping)
+            cluster_restart_worker(c, i);
+    for (uint32_t i = 0; has(run, FAULT_EXECUTOR) && i < c->workers_n; i++)
+        cluster_attach(c, i, true);
+    if (!has(run, FAULT_DRAIN))
+        return;
+    cluster_run_until(c, has_recovered, NULL, 60 * S, INVARIANT_ENDS, "recovered");
+    for (node_id_t n = central_next_node(c->central, NODE_NONE); n.v; n = central_next_node(c->central, n))
+        cluster_drain(c, n.v, DRAIN_NOT);
+}
+
+/* How long it takes one slot to run everything, most of it twice. */
+static int64_t work_us(const struct cluster *c)
+{
+    int64_t sum_us = 0;
+
+    for (uint32_t i = 0; i < c->jobs_n; i++)
+        for (uint32_t t = 0; !c->jobs[i]->abandoned && t < c->jobs[i]->desc->tasks; t++)
+            sum_us += 2 * c->jobs[i]->duration_us[t];
+    return sum_us;
+}
+
+void faults_run(const struct faults_options *o, struct faults_result *r)
+{
+    struct run run = {.r = r};
+
+    if (o->single) {
+        faults_run_single(o, r);
+        return;
+    }
+    draw(&run, o);
+    run.c = cluster_new(&run.config);
+    cluster_come_up(run.c);
+    for (uint32_t i = 0; has(&run, FAULT_EXECUTOR) && i < run.c->workers_n; i += 2)
+        cluster_attach(run.c, i, true);
+    submit_all(&run);
+    for (uint32_t i = 0; run.kinds && i < LATE_FAULTS; i++) {
+        cluster_run(run.c, (int64_t)rng_below(&run.rng, 4 * S));
+        random_fault(&run);
+    }
+    heal(&run);
+    if (has(&run, FAULT_CLIENT))
+        cluster_expect_no_orphans(run.c, ORPHANS_US);
+    cluster_run_jobs(run.c, (o->heal_us ? o->heal_us : FAULTS_HEAL_US) + work_us(run.c));
+    cluster_expect_all_quiet(run.c);
+    r->steps += run.c->steps;
+    r->virtual_us += bus_now(run.c->bus);
+    r->hash = run.c->hash;
+    cluster_free(run.c);
+}

@@ -1,0 +1,117 @@
+/* Random clusters with random faults, each from one seed: `hawk sim --faults`, tests/test_soak.c, `make swarm`.
+ *
+ * A run draws its cluster (policy, flags, sizes, delays), its jobs and what fails, and looks at every invariant
+ * (INVARIANTS in faults/cluster.h) after every step. At the end everything heals: then every job must end within
+ * heal_us, and every table must become empty. The same options give the same run, byte for byte. */
+#ifndef HAWK_FAULTS_FAULTS_H
+#define HAWK_FAULTS_FAULTS_H
+
+#include "faults/cluster.h"
+
+#include <stdio.h>
+
+/* X(constant, name, help) */
+#define FAULT_KINDS(X)                                                                                       \
+    X(BREAK, "break", "streams break at any byte, and come back")                                            \
+    X(UNSEEN, "unseen", "streams break and each side hears of it seconds later, at a time of its own")       \
+    X(STALL, "stall", "for seconds nothing gets from one node to another, and then everything")              \
+    X(CUT, "cut", "two nodes cannot reach each other for seconds, and know it at once")                      \
+    X(PARTITION, "partition", "one node cannot reach another, or all others, and learns it by silence")      \
+    X(ONE_WAY, "one-way", "the same in one direction only")                                                  \
+    X(DELAY, "delay",                                                                                        \
+      "messages take up to 50 ms more, each as long as it happens to; a node's up to 300 ms")                \
+    X(FREEZE, "freeze", "a process or a machine stands still for seconds, then does all at once")            \
+    X(WORKER, "worker", "workers crash, with or without a word, and restart at once or later")               \
+    X(DIST, "dist", "dists crash, with or without a word, and restart at once or later")                     \
+    X(AGENT, "agent", "workers' processes crash, and come back to their tasks, at once or later")            \
+    X(CENTRAL, "central", "central crashes and restarts from its journal, at once or later")                 \
+    X(STOP, "stop", "workers stop, in order or at once")                                                     \
+    X(JOIN, "join", "workers join")                                                                          \
+    X(DRAIN, "drain", "nodes are drained, for good or until they restart, and undrained")                    \
+    X(DISK, "disk", "commits of a journal take seconds")                                                     \
+    X(FULL, "full", "a journal cannot be written for seconds")                                               \
+    X(TABLES, "tables", "tables and queues are small, and full at times")                                    \
+    X(ESTIMATES, "estimates", "estimates are wrong by up to a thousand times")                               \
+    X(EXECUTOR, "executor", "jobs for attached executors, which come and go")                                \
+    X(CLIENT, "client",                                                                                      \
+      "a dist crashes with the clients of its jobs, whose tasks would run for hours from then on")           \
+    X(POLICY, "policy", "an operator changes the policy, whatever runs")                                     \
+    X(EMPTY, "empty", "central loses its state and starts with nothing, once in a run")                      \
+    X(STARTLESS, "startless", "for seconds a worker can start nothing; some jobs can be started nowhere")    \
+    X(COPY, "copy", "a dist goes on with an old copy of its journal, or without it")                         \
+    X(ADDRESS, "address", "workers come back at other addresses, which others may have had before")          \
+    X(OLDER, "older", "for seconds a central answers that was replaced and does not know it")
+
+enum fault_kind {
+#define X(name, text, help) FAULT_##name,
+    FAULT_KINDS(X)
+#undef X
+        FAULT_COUNT
+};
+#define FAULTS_ALL ((1u << FAULT_COUNT) - 1)
+extern const char *const fault_names[FAULT_COUNT];
+/* "break,cut", "all", "none" to a set of 1 << enum fault_kind. HAWK_EINVALID: *bad points to what is no kind. */
+HAWK_MUST_USE int faults_parse_kinds(const char *text, uint32_t *kinds, const char **bad);
+
+struct faults_options {
+    uint64_t seed;
+    uint32_t kinds;  /* what may fail: a set of 1 << enum fault_kind; 0: nothing does, and more must hold */
+    bool draw_kinds; /* each seed draws some of them; every fifth has none */
+    uint32_t jobs;   /* 0: 5 to 29, as drawn */
+    bool single;     /* one fault at a time, and short tasks may wait only so long for it (faults/single.c) */
+    /* After the last fault every job ends within this, and twice what all tasks take; 0: FAULTS_HEAL_US. */
+    int64_t heal_us;
+    bool log; /* every message to standard error */
+    /* As in struct cluster_config. */
+    void (*failed)(void *arg, enum invariant invariant, const char *text);
+    void *failed_arg;
+};
+#define FAULTS_HEAL_US (3000 * US_PER_S)
+
+struct faults_result {
+    uint64_t steps, jobs, tasks;
+    uint64_t hash;                /* of every delivery */
+    int64_t virtual_us;           /* how long it took in the cluster's time */
+    uint64_t faults[FAULT_COUNT]; /* how many there were of each kind */
+    int64_t wait_us_max; /* single: the longest that a job took that its fault left everything it needs */
+};
+
+/* What the run of these options is, in a line: for a failure's report. Returns the length. */
+size_t faults_describe(const struct faults_options *o, char *buf, size_t size);
+/* One seed. Returns when everything held; *r is added to. */
+void faults_run(const struct faults_options *o, struct faults_result *r);
+
+/* The same with `single`; faults_run and faults_describe call them. */
+size_t faults_describe_single(const struct faults_options *o, char *buf, size_t size);
+void faults_run_single(const struct faults_options *o, struct faults_result *r);
+
+/* ---- Many seeds, on all cores ---- */
+
+struct faults_failure {
+    uint64_t seed;
+    char invariant[32];
+    char text[CLUSTER_FAILURE_TEXT];
+};
+
+struct faults_seeds {
+    uint64_t first, n;  /* these seeds; n = 0: until the time is over */
+    int64_t real_us;    /* no more are begun after so long; 0: no limit */
+    uint32_t processes; /* at a time */
+    FILE *bar;          /* progress; NULL: none */
+    /* Called for every failure as it happens. */
+    void (*report)(void *arg, const struct faults_failure *f);
+    void *report_arg;
+};
+
+struct faults_total {
+    uint64_t seeds, failed;
+    double real_s;
+    struct faults_result sum; /* its hash is nothing */
+};
+
+/* Runs them in processes of their own, so that a role that aborts ends only its seed. HAWK_EIO with why when no process can
+ * be started; what failed is no error, but counted. */
+HAWK_MUST_USE int faults_run_seeds(const struct faults_options *o, const struct faults_seeds *s,
+                                   struct faults_total *t, char *why, size_t size);
+
+#endif

@@ -1,0 +1,66 @@
+/* What the files of the virtual cluster share. */
+#ifndef HAWK_FAULTS_INTERNAL_H
+#define HAWK_FAULTS_INTERNAL_H
+
+#include "faults/cluster.h"
+
+/* The worker at an endpoint, or NULL. */
+struct cluster_worker *cluster_worker_of(struct cluster *c, uint32_t ep);
+struct cluster_dist *cluster_dist_of(struct cluster *c, uint32_t ep);
+
+/* A process that ended without being asked to is started again after so long. */
+#define CLUSTER_RESTART_US US_PER_S
+void cluster_dist_died(struct cluster *c, struct cluster_dist *d);
+/* A dist has read its journal: the clients of what it accepted for nobody to wait for look for their jobs. */
+void cluster_dist_recovered(struct cluster *c, struct cluster_dist *d);
+
+/* fault_shell.c */
+/* What ended before the job's client watched it, that learns by looking at the tasks, as `hawk wait` does: the dist's disk
+ * may be slower than a long job, or all be over before. */
+void cluster_read_ends(struct cluster *c, uint32_t ep, struct cluster_job *j);
+void cluster_on_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg *m);
+/* When the next run ends, by itself or because its lease or its worker's grace is over: *run of *w. TIME_NEVER: nothing
+ * runs. */
+int64_t cluster_next_end(struct cluster *c, struct cluster_worker **w, uint32_t *run);
+/* It ends now. */
+void cluster_end_run(struct cluster *c, struct cluster_worker *w, uint32_t run);
+/* w hears whether an executor is attached; it is alive. */
+void cluster_tell_attached(struct cluster *c, struct cluster_worker *w);
+/* What its executor runs ends with it. */
+void cluster_end_app_runs(struct cluster *c, struct cluster_worker *w);
+/* The spawner of w is gone with all it had. */
+void cluster_forget_runs(struct cluster_worker *w);
+/* A new agent of w, which does not run yet, is told what is still there. */
+void cluster_take_over(struct cluster *c, struct cluster_worker *w);
+
+/* fault_net.c */
+int64_t cluster_delay_us(void *arg, uint32_t from, uint32_t to, const struct msg *m);
+int64_t cluster_net_next(const struct cluster *c); /* when it has to do something; TIME_NEVER */
+void cluster_net_due(struct cluster *c);           /* that time has come */
+void cluster_net_free(struct cluster_net *n);
+
+/* fault_store.c */
+void cluster_store_write(struct cluster *c, struct cluster_store *s, const struct msg *m);
+void cluster_store_due(struct cluster *c, struct cluster_store *s); /* commit_us has come */
+/* Its process dies: what was not committed is lost, or perhaps not. */
+void cluster_store_crash(struct cluster *c, struct cluster_store *s);
+/* Gives the role what its journal holds of jobs that have not ended, and RECOVERED. */
+void cluster_store_replay(struct cluster *c, struct cluster_store *s);
+bool cluster_store_ended(const struct cluster_store *s, job_id_t job, uint16_t epoch);
+void cluster_store_free(struct cluster_store *s);
+
+/* fault_policy.c */
+void cluster_operator_answered(struct cluster *c, const struct msg_policy_set *m);
+void cluster_check_policy(struct cluster *c);
+/* Whether all who are alive have central's policy. */
+bool cluster_agrees(struct cluster *c, void *arg);
+
+/* fault_check.c */
+void cluster_on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, const struct msg *m);
+/* At the end of a task: what could not be started has lost nothing. */
+void cluster_check_starts(struct cluster *c, const struct cluster_job *j, uint32_t task);
+void cluster_check_accepted(struct cluster *c); /* at the end: nothing that central accepted is forgotten */
+void cluster_expect_in_service(struct cluster *c); /* once no fault comes any more: all are, after a while */
+void cluster_on_stepped(void *arg, uint32_t ep, int64_t now_us);
+
+#endif

@@ -1,0 +1,315 @@
+/* One fault at a time, and the bound on what it costs: no short task waits more than WAIT_BOUND_US for a single fault
+ * that leaves its dist and a worker running (docs/reliability.md, "Waits"). The load is light, so that nobody would wait
+ * without. */
+#include "base/check.h"
+#include "faults/faults.h"
+#include "faults/internal.h"
+
+#include <string.h>
+
+#define S US_PER_S
+#define MS US_PER_MS
+
+#define WAIT_BOUND_US (3500 * MS)
+#define TASK_US_MAX (50 * MS)
+#define ROUNDS 2
+/* From one fault's end to the next one's beginning everybody is connected again, and knows it. */
+#define CALM_US (20 * S)
+
+enum single {
+    ONE_WAY,   /* one node's messages do not reach one other */
+    BOTH_WAYS, /* nor do the other's */
+    DEAF,      /* a node hears nobody */
+    MUTE,      /* nobody hears it */
+    ISOLATED,  /* both */
+    KILLED,    /* its process */
+    VANISHED,  /* its machine: nobody is told */
+    STOPPED,   /* its process stands still */
+    MACHINE,   /* and its tasks, too */
+    AGENT,     /* a worker's process dies, and its spawner goes on */
+    SINGLE_COUNT,
+};
+static const char *const texts[SINGLE_COUNT] = {"one way", "both ways", "deaf",    "mute",    "isolated",
+                                                "killed",  "vanished",  "stopped", "machine", "agent"};
+static const enum fault_kind kinds[SINGLE_COUNT] = {
+    FAULT_ONE_WAY, FAULT_PARTITION, FAULT_ONE_WAY, FAULT_ONE_WAY, FAULT_PARTITION,
+    FAULT_WORKER,  FAULT_WORKER,    FAULT_FREEZE,  FAULT_FREEZE,  FAULT_AGENT,
+};
+
+static const char *text_of(enum single s) { return s < SINGLE_COUNT ? texts[s] : "?"; }
+
+struct single_run {
+    const struct faults_options *o;
+    struct faults_result *r;
+    struct rng rng;
+    struct cluster_config config;
+    struct cluster *c;
+    bool long_work; /* every general slot runs a task without end: stealing has to help */
+    enum single what;
+    uint32_t x, y; /* whom it concerns: endpoints; y: the other one of a pair, or 0 */
+    int64_t from_us, until_us;
+    uint32_t first_job; /* of this round */
+};
+
+static uint32_t below(struct single_run *run, uint32_t n) { return (uint32_t)rng_below(&run->rng, n); }
+
+static void draw(struct single_run *run, const struct faults_options *o)
+{
+    struct rng *r = &run->rng;
+
+    run->o = o;
+    rng_seed(r, o->seed);
+    run->config = (struct cluster_config){
+        .policy = "hawk",
+        .dists = 1 + below(run, 3),
+        .workers = 3 + below(run, 10),
+        .slots = 1 + below(run, 3),
+        .share_ppm = 100000 * below(run, 4),
+        .delay_us = below(run, 3) == 0 ? 0 : (int64_t)rng_below(r, 2 * MS),
+        .journal_us = 1 * MS,
+        .lease_us = 10 * S,
+        .seed = o->seed,
+        .finished_kept = 21,
+        .queue_per_slot = below(run, 2),
+        .steal_streams = below(run, 2) ? 2 : 0,
+        .probe_ratio_milli = below(run, 2) ? 0 : 1000 + below(run, 2000),
+        .failed = o->failed,
+        .failed_arg = o->failed_arg,
+        .log = o->log,
+    };
+    run->long_work = below(run, 2);
+    if (run->long_work) { /* and what is left when a worker goes must do */
+        run->config.workers += 6;
+        run->config.share_ppm = 400000;
+    }
+}
+
+size_t faults_describe_single(const struct faults_options *o, char *buf, size_t size)
+{
+    struct single_run run = {0};
+    int n;
+
+    draw(&run, o);
+    n = snprintf(buf, size, "%u workers of %u slots, %u dists; one fault at a time%s", run.config.workers,
+                 run.config.slots, run.config.dists, run.long_work ? ", beside long work" : "");
+    return n < 0 ? 0 : (size_t)n < size ? (size_t)n : size - 1;
+}
+
+/* ---- The fault ---- */
+
+static uint32_t nodes(const struct single_run *run) { return 1 + run->c->dists_n + run->c->workers_n; }
+
+static uint32_t node(const struct single_run *run, uint32_t i)
+{
+    const struct cluster *c = run->c;
+
+    return i == 0            ? c->central_ep
+           : i <= c->dists_n ? c->dists[i - 1]->ep
+                             : c->workers[i - 1 - c->dists_n]->ep;
+}
+
+/* Which of a kind it is; UINT32_MAX: of another kind. */
+static uint32_t dist_index(const struct cluster *c, uint32_t ep)
+{
+    for (uint32_t i = 0; i < c->dists_n; i++)
+        if (c->dists[i]->ep == ep)
+            return i;
+    return UINT32_MAX;
+}
+
+static uint32_t worker_index(const struct cluster *c, uint32_t ep)
+{
+    for (uint32_t i = 0; i < c->workers_n; i++)
+        if (c->workers[i]->ep == ep)
+            return i;
+    return UINT32_MAX;
+}
+
+static void cut_off(struct single_run *run, bool out, bool in)
+{
+    for (uint32_t i = 0; i < nodes(run); i++) {
+        uint32_t other = node(run, i);
+
+        if (other == run->x)
+            continue;
+        if (out && in)
+            cluster_partition(run->c, run->x, other, false, run->until_us);
+        else if (out)
+            cluster_partition(run->c, run->x, other, true, run->until_us);
+        else
+            cluster_partition(run->c, other, run->x, true, run->until_us);
+    }
+}
+
+static void end_process(struct single_run *run, bool vanishes)
+{
+    struct cluster *c = run->c;
+
+    for (uint32_t i = 0; vanishes && i < nodes(run); i++)
+        if (node(run, i) != run->x)
+            cluster_break_unseen(c, run->x, node(run, i));
+    if (run->x == c->central_ep)
+        cluster_kill_central(c);
+    else if (dist_index(c, run->x) != UINT32_MAX)
+        cluster_kill_dist(c, dist_index(c, run->x));
+    else
+        cluster_kill_worker(c, worker_index(c, run->x));
+}
+
+static void begin(struct single_run *run)
+{
+    struct cluster *c = run->c;
+
+    /* Beside long work thieves find what is stuck by central's word: without it they ask around, which takes its time. */
+    uint32_t first = run->long_work ? 1 : 0;
+
+    run->what = (enum single)below(run, SINGLE_COUNT);
+    run->x = node(run, first + below(run, nodes(run) - first));
+    do
+        run->y = node(run, first + below(run, nodes(run) - first));
+    while (run->y == run->x);
+    if (run->what == AGENT)
+        run->x = c->workers[below(run, c->workers_n)]->ep;
+    run->from_us = bus_now(c->bus);
+    run->until_us = run->from_us + 1 * S + (int64_t)rng_below(&run->rng, 15 * S);
+    run->r->faults[kinds[run->what]]++;
+    switch (run->what) {
+    case ONE_WAY:
+    case BOTH_WAYS:
+        cluster_partition(c, run->x, run->y, run->what == ONE_WAY, run->until_us);
+        break;
+    case DEAF:
+    case MUTE:
+    case ISOLATED:
+        cut_off(run, run->what != DEAF, run->what != MUTE);
+        break;
+    case KILLED:
+    case VANISHED:
+        end_process(run, run->what == VANISHED);
+        break;
+    case STOPPED:
+    case MACHINE:
+        cluster_freeze(c, run->x, run->what == MACHINE, run->until_us);
+        break;
+    case AGENT:
+        cluster_crash_agent(c, worker_index(c, run->x));
+        break;
+    case SINGLE_COUNT:
+        break;
+    }
+    if (c->trace)
+        fprintf(stderr, "%12lld fault: %s, %u and %u, until %lld\n", (long long)run->from_us,
+                text_of(run->what), run->x, run->y, (long long)run->until_us);
+}
+
+static void repair(struct single_run *run)
+{
+    struct cluster *c = run->c;
+    uint32_t dist = dist_index(c, run->x), worker = worker_index(c, run->x);
+
+    if (run->what == AGENT && !c->workers[worker]->alive)
+        cluster_return_agent(c, worker);
+    if (run->what != KILLED && run->what != VANISHED)
+        return;
+    if (run->x == c->central_ep)
+        cluster_restart_central(c);
+    else if (dist != UINT32_MAX)
+        cluster_restart_dist(c, dist);
+    else
+        cluster_restart_worker(c, worker);
+}
+
+/* ---- The load, and what is asked of it ---- */
+
+/* A long task for every slot, without an end. */
+static void fill(struct single_run *run)
+{
+    struct cluster *c = run->c;
+    struct cluster_job *j = cluster_job(c, c->config.workers * c->config.slots, 100000 * S, TAG_LONG);
+
+    j->desc->retries = 100;
+    cluster_submit(c, j, 0);
+    cluster_run(c, S);
+    run->first_job = c->jobs_n;
+}
+
+static void submit(struct single_run *run)
+{
+    struct cluster *c = run->c;
+    uint32_t slots = c->config.workers * c->config.slots;
+    uint32_t tasks = 1 + below(run, run->long_work ? slots / 6 : (slots + 1) / 2);
+    uint32_t dist = below(run, c->dists_n);
+    struct cluster_job *j = cluster_job(c, tasks, 0, TAG_SHORT);
+
+    for (uint32_t i = 0; i < tasks; i++)
+        j->duration_us[i] = 1 + (int64_t)rng_below(&run->rng, TASK_US_MAX);
+    j->desc->retries = 20;
+    run->r->tasks += tasks;
+    run->r->jobs++;
+    cluster_submit(c, j, dist);
+}
+
+static void load(struct single_run *run, int64_t until_us)
+{
+    while (bus_now(run->c->bus) < until_us) {
+        submit(run);
+        cluster_run(run->c, 50 * MS + (int64_t)rng_below(&run->rng, 300 * MS));
+    }
+}
+
+/* The fault took its dist, or kept it from every worker. */
+static bool is_excused(const struct single_run *run, const struct cluster_job *j)
+{
+    return j->abandoned || !j->submitted || (run->what > BOTH_WAYS && run->c->dists[j->dist]->ep == run->x);
+}
+
+static void expect_no_waits(struct single_run *run)
+{
+    struct cluster *c = run->c;
+
+    for (uint32_t i = run->first_job; i < c->jobs_n; i++) {
+        const struct cluster_job *j = c->jobs[i];
+        int64_t took_us = (cluster_ended(j) ? j->end_us : bus_now(c->bus)) - j->submit_us;
+
+        if (is_excused(run, j))
+            continue;
+        if (j->err)
+            cluster_fail(c, INVARIANT_WAITS, "job %u was refused: %s", i, hawk_strerror(j->err));
+        /* What it runs itself, twice at most, is no waiting. */
+        if (took_us > WAIT_BOUND_US + 2 * TASK_US_MAX)
+            cluster_fail(
+                c, INVARIANT_WAITS,
+                "%s, submitted at %.3f s to %u, took %.3f s beside a single fault: %s, %u and %u, from %.3f "
+                "to %.3f s",
+                job_id_format((char[JOB_ID_TEXT]){0}, j->id), (double)j->submit_us / S, c->dists[j->dist]->ep,
+                (double)took_us / S, text_of(run->what), run->x, run->y, (double)run->from_us / S,
+                (double)run->until_us / S);
+        if (took_us > run->r->wait_us_max)
+            run->r->wait_us_max = took_us;
+    }
+    run->first_job = c->jobs_n;
+}
+
+void faults_run_single(const struct faults_options *o, struct faults_result *r)
+{
+    struct single_run run = {.r = r};
+
+    draw(&run, o);
+    run.c = cluster_new(&run.config);
+    cluster_come_up(run.c);
+    if (run.long_work)
+        fill(&run);
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        load(&run, bus_now(run.c->bus) + S);
+        begin(&run);
+        load(&run, run.until_us);
+        repair(&run);
+        load(&run, bus_now(run.c->bus) + 3 * S);
+        cluster_run(run.c, CALM_US);
+        expect_no_waits(&run);
+    }
+    r->steps += run.c->steps;
+    r->virtual_us += bus_now(run.c->bus);
+    r->hash = run.c->hash;
+    cluster_free(run.c);
+}

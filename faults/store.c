@@ -1,0 +1,214 @@
+/* The journals of a virtual cluster, as store/store.c writes them: in groups, one commit at a time; a crash loses what was
+ * not committed. What could not be written is kept and tried again, by itself and with whatever is written next. */
+#include "faults/internal.h"
+
+#include "base/check.h"
+#include "base/mem.h"
+#include "msg/records.h"
+
+#include <stdlib.h>
+
+#define RETRY_US US_PER_S /* STORE_RETRY_MS of store/store.h */
+
+static void begin_commit(struct cluster *c, struct cluster_store *s, int64_t after_us)
+{
+    int64_t now_us = bus_now(c->bus);
+
+    s->committing = s->n;
+    s->commit_us = now_us + after_us + c->config.journal_us;
+    if (s->slow_until_us > now_us)
+        s->commit_us += s->slow_us;
+}
+
+void cluster_store_write(struct cluster *c, struct cluster_store *s, const struct msg *m)
+{
+    msg_ref(m);
+    vec_grow(s->v, s->n, s->cap);
+    s->v[s->n++] = *m;
+    s->asked = true;
+    if (s->commit_us == TIME_NEVER || s->retrying) {
+        s->retrying = false;
+        begin_commit(c, s, 0);
+    }
+}
+
+/* The token of the last of the entries from..to that has one; 0: none has. */
+static uint64_t last_token(const struct cluster_store *s, uint32_t from, uint32_t to)
+{
+    uint64_t token = 0;
+
+    for (uint32_t i = from; i < to; i++)
+        if (msg_journal_token(&s->v[i]))
+            token = msg_journal_token(&s->v[i]);
+    return token;
+}
+
+static void answer(struct cluster *c, const struct cluster_store *s, uint64_t token, int err)
+{
+    struct msg done = {.type = MSG_JOURNAL_DONE, .journal_done = {.token = token, .err = err}};
+
+    if (token)
+        bus_post(c->bus, s->ep, bus_now(c->bus), &done);
+}
+
+void cluster_store_due(struct cluster *c, struct cluster_store *s)
+{
+    uint64_t token = last_token(s, s->durable, s->committing);
+    bool fails = s->full_until_us > bus_now(c->bus), asked = s->asked;
+
+    s->commit_us = TIME_NEVER;
+    s->asked = s->n > s->committing;
+    if (fails) {
+        if (asked)
+            answer(c, s, token, HAWK_EIO);
+        s->retrying = !s->asked;
+        begin_commit(c, s, s->retrying ? RETRY_US : 0);
+        return;
+    }
+    s->retrying = false;
+    s->durable = s->committing;
+    answer(c, s, token, 0);
+    if (s->n > s->durable)
+        begin_commit(c, s, 0);
+}
+
+void cluster_store_crash(struct cluster *c, struct cluster_store *s)
+{
+    uint32_t kept = s->durable;
+
+    /* The disk may have had it, though nobody was told. */
+    if (s->commit_us != TIME_NEVER && s->full_until_us <= bus_now(c->bus) && rng_below(&c->net.rng, 2))
+        kept = s->committing;
+    while (s->n > kept)
+        msg_drop(&s->v[--s->n]);
+    s->durable = kept;
+    s->commit_us = TIME_NEVER;
+    s->asked = s->retrying = false;
+}
+
+/* A job that was forgotten after its end may be accepted anew: what counts is the last word. */
+bool cluster_store_ended(const struct cluster_store *s, job_id_t job, uint16_t epoch)
+{
+    for (uint32_t i = s->durable; i-- > 0;) {
+        const struct msg *m = &s->v[i];
+        struct record_key k;
+
+        if ((m->type == MSG_JOURNAL_JOB || m->type == MSG_JOURNAL_JOB_END) && record_key_of(m, &k) &&
+            k.id == job.v && k.epoch == epoch)
+            return m->type == MSG_JOURNAL_JOB_END;
+    }
+    return false;
+}
+
+/* ---- Reading it back: the records that store/apply.c would have by then, in their order ---- */
+
+struct row {
+    struct record_key key; /* history: its id is its place */
+    struct msg m;          /* borrows the entry's handles */
+};
+
+struct rows {
+    struct row *v;
+    uint32_t n, cap;
+};
+
+static struct row *find(const struct rows *rows, const struct record_key *k, uint32_t part)
+{
+    for (uint32_t i = 0; i < rows->n; i++) {
+        struct row *r = &rows->v[i];
+
+        if (r->key.id == k->id && r->key.table == k->table && r->key.epoch == k->epoch && r->key.part == part)
+            return r;
+    }
+    return NULL;
+}
+
+static void put(struct rows *rows, const struct row *with)
+{
+    struct row *r = find(rows, &with->key, with->key.part);
+
+    if (!r) {
+        vec_grow(rows->v, rows->n, rows->cap);
+        r = &rows->v[rows->n++];
+    }
+    *r = *with;
+}
+
+/* The parts of a job from `first` to `last`. */
+static void delete_parts(struct rows *rows, const struct record_key *job, uint32_t first, uint32_t last)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < rows->n; i++) {
+        const struct record_key *k = &rows->v[i].key;
+
+        if (!record_same_job(k, job) || k->part < first || k->part > last)
+            rows->v[kept++] = rows->v[i];
+    }
+    rows->n = kept;
+}
+
+static void write_row(struct rows *rows, const struct msg *m, uint32_t entry)
+{
+    struct row row = {.m = *m}, *job;
+
+    CHECK(record_key_of(m, &row.key));
+    job = find(rows, &row.key, PART_JOB);
+    if (m->type == MSG_HISTORY)
+        row.key.id = entry;
+    if (m->type == MSG_JOURNAL_JOB_END) {
+        delete_parts(rows, &row.key, PART_JOB, UINT32_MAX);
+    } else if (m->type != MSG_JOURNAL_JOB) {
+        put(rows, &row);
+    } else if (m->journal_job.desc) {
+        put(rows, &row);
+        delete_parts(rows, &row.key, PART_SAID, PART_SAID_LAST);
+    } else if (job) {
+        row.m.journal_job.desc = job->m.journal_job.desc;
+        *job = row;
+        delete_parts(rows, &row.key, PART_ENDED, PART_ENDED);
+    }
+}
+
+static int in_order(const void *a, const void *b)
+{
+    const struct record_key *x = &((const struct row *)a)->key, *y = &((const struct row *)b)->key;
+
+    if (x->table != y->table)
+        return x->table < y->table ? -1 : 1;
+    if (x->id != y->id)
+        return x->id < y->id ? -1 : 1;
+    if (x->epoch != y->epoch)
+        return x->epoch < y->epoch ? -1 : 1;
+    return (x->part > y->part) - (x->part < y->part);
+}
+
+void cluster_store_replay(struct cluster *c, struct cluster_store *s)
+{
+    struct msg recovered = {.type = MSG_RECOVERED};
+    struct rows rows = {0};
+
+    CHECK(s->n == s->durable);
+    for (uint32_t i = 0; i < s->n; i++)
+        write_row(&rows, &s->v[i], i);
+    if (rows.n > 0)
+        qsort(rows.v, rows.n, sizeof *rows.v, in_order);
+    for (uint32_t i = 0; i < rows.n; i++) {
+        const struct row *r = &rows.v[i];
+
+        if (r->key.table == TABLE_JOB && !find(&rows, &r->key, PART_JOB)) /* of a job that is not there */
+            continue;
+        msg_ref(&r->m);
+        bus_post(c->bus, s->ep, bus_now(c->bus), &r->m);
+    }
+    free(rows.v);
+    s->replayed = s->n;
+    bus_post(c->bus, s->ep, bus_now(c->bus), &recovered);
+}
+
+void cluster_store_free(struct cluster_store *s)
+{
+    for (uint32_t i = 0; i < s->n; i++)
+        msg_drop(&s->v[i]);
+    free(s->v);
+}

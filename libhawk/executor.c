@@ -1,0 +1,522 @@
+/* The executor's side of Executors.Attach: see libhawk.h. One stream to the worker, on a loop of its own.
+ *
+ * The loop belongs to whoever holds the lock: mostly the thread that waits for tasks in hawk_executor_next. A thread of our
+ * own turns it now and then while tasks are being worked on, so that the connection's pings are answered and
+ * cancellations are heard. */
+#include "libhawk/hawk.h"
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/mem.h"
+#include "libhawk/client.h"
+#include "libhawk/client_impl.h"
+#include "net/addr.h"
+#include "net/attach.h"
+#include "net/rpc.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define RETRY_MIN_US (50 * US_PER_MS)
+#define RETRY_MAX_US (2 * US_PER_S)
+#define IDLE_TURN_US (200 * US_PER_MS) /* how often the connection is looked after while nobody else does */
+#define BUSY_TURN_US 200               /* how long results of short tasks gather while more tasks wait here */
+
+struct work {
+    struct hawk_work pub; /* first: what the program sees */
+    struct list link;     /* executor.waiting, or held */
+    uint64_t id;
+    uint64_t stream; /* number of the one it came by */
+    atomic_bool cancelled;
+    char data[]; /* payload, job, name */
+};
+
+struct hawk_executor {
+    pthread_mutex_t lock;
+    pthread_t keeper;
+    pthread_cond_t keep; /* for the keeper: there is something to look after, or an end */
+    bool keeping, keeper_idle, closing;
+    atomic_uint waiters; /* threads that want the lock: who waits in the loop lets go */
+    struct loop *loop;
+    struct loop_timer retry;
+    struct channel *channel;
+    struct rpc *rpc;
+    uint64_t stream; /* counts them */
+    char *addr, *token;
+    struct attach_hello hello;
+    int64_t delay_us, turned_us;
+    bool leaving, drain_sent, over, woken;
+    struct list waiting, held; /* tasks: not taken yet; being worked on */
+    uint32_t held_n;
+    struct codec_buf *batches; /* to be sent, one message each; the last one grows */
+    uint32_t batches_n, batches_cap;
+    char error[600];
+};
+
+static int HAWK_PRINTF(3, 4) fail(struct hawk_executor *x, int err, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(x->error, sizeof x->error, fmt, ap);
+    va_end(ap);
+    return err;
+}
+
+/* ---- The lock ---- */
+
+static void wake_loop(void *arg) { (void)arg; }
+
+/* Whoever waits in the loop holds the lock, and gives it to us when it is woken. */
+static void enter(struct hawk_executor *x)
+{
+    if (pthread_mutex_trylock(&x->lock) == 0)
+        return;
+    atomic_fetch_add(&x->waiters, 1);
+    loop_post(x->loop, wake_loop, NULL);
+    pthread_mutex_lock(&x->lock);
+    atomic_fetch_sub(&x->waiters, 1);
+}
+
+static void leave(struct hawk_executor *x) { pthread_mutex_unlock(&x->lock); }
+
+/* ---- Sending ---- */
+
+static struct codec_buf *growing(struct hawk_executor *x, size_t len)
+{
+    struct codec_buf *last = x->batches_n ? &x->batches[x->batches_n - 1] : NULL;
+
+    if (last && (last->len == 0 || last->len + len < ATTACH_BATCH_BYTES))
+        return last;
+    vec_grow(x->batches, x->batches_n, x->batches_cap);
+    CHECK(x->batches);
+    x->batches[x->batches_n++] = (struct codec_buf){0};
+    return &x->batches[x->batches_n - 1];
+}
+
+static void drop_first(struct hawk_executor *x)
+{
+    struct codec_buf first = x->batches[0];
+
+    x->batches_n--;
+    memmove(x->batches, x->batches + 1, x->batches_n * sizeof *x->batches);
+    if (x->batches_n == 0 && first.cap <= 2 * ATTACH_BATCH_BYTES) {
+        first.len = 0; /* kept for the next one */
+        x->batches[x->batches_n++] = first;
+        return;
+    }
+    codec_buf_free(&first);
+}
+
+static void drop_all(struct hawk_executor *x)
+{
+    for (uint32_t i = 0; i < x->batches_n; i++)
+        codec_buf_free(&x->batches[i]);
+    x->batches_n = 0;
+}
+
+static void flush(struct hawk_executor *x)
+{
+    if (!x->rpc || !rpc_writable(x->rpc) || x->batches_n == 0 || x->batches[0].len == 0)
+        return;
+    rpc_write(x->rpc, x->batches[0].data, x->batches[0].len);
+    drop_first(x);
+}
+
+/* ---- The stream ---- */
+
+static void work_free(struct work *w)
+{
+    list_remove(&w->link);
+    free(w);
+}
+
+static int on_attached(void *arg, struct span worker)
+{
+    struct hawk_executor *x = arg;
+
+    x->delay_us = 0;
+    return 0;
+}
+
+static char *copy(char *to, struct span b)
+{
+    memcpy(to, b.data, b.len);
+    to[b.len] = '\0';
+    return to + b.len + 1;
+}
+
+static int on_task(void *arg, const struct attach_task *t)
+{
+    struct hawk_executor *x = arg;
+    struct work *w = xmalloc(sizeof *w + t->payload.len + t->job.len + t->name.len + 3);
+    char *job = copy(w->data, t->payload), *name = copy(job, t->job);
+
+    copy(name, t->name);
+    w->pub = (struct hawk_work){.payload = {w->data, t->payload.len},
+                                .job = job,
+                                .name = name,
+                                .index = t->index,
+                                .count = t->count,
+                                .attempt = t->attempt,
+                                .time_limit_us = t->time_limit_us};
+    w->id = t->id;
+    w->stream = x->stream;
+    atomic_init(&w->cancelled, false);
+    list_push_tail(&x->waiting, &w->link);
+    return 0;
+}
+
+static int on_cancel(void *arg, uint64_t id)
+{
+    struct hawk_executor *x = arg;
+    struct list *lists[] = {&x->held, &x->waiting};
+
+    for (int i = 0; i < 2; i++)
+        list_foreach(lists[i], l, next) {
+            struct work *w = container_of(l, struct work, link);
+            if (w->id == id && w->stream == x->stream)
+                atomic_store(&w->cancelled, true);
+        }
+    return 0;
+}
+
+static void on_reply(void *arg, const uint8_t *data, size_t len)
+{
+    static const struct attach_fns fns = {.attached = on_attached, .task = on_task, .cancel = on_cancel};
+    struct hawk_executor *x = arg;
+    char why[200];
+
+    if (attach_from_worker(data, len, &fns, x, why, sizeof why) == 0)
+        return;
+    x->over = true;
+    fail(x, HAWK_EMALFORMED, "the worker at %s sent what is no message: %s", x->addr, why);
+}
+
+static void on_sent(void *arg) { flush(arg); }
+
+/* What came by the old stream is other executors' by now. */
+static void lose_tasks(struct hawk_executor *x)
+{
+    while (!list_empty(&x->waiting))
+        work_free(container_of(x->waiting.next, struct work, link));
+    list_foreach(&x->held, l, next)
+        atomic_store(&container_of(l, struct work, link)->cancelled, true);
+    drop_all(x);
+}
+
+static void on_done(void *arg, grpc_status_code status, const char *text)
+{
+    struct hawk_executor *x = arg;
+
+    x->rpc = NULL;
+    lose_tasks(x);
+    if (x->leaving && (status == GRPC_STATUS_OK || status == GRPC_STATUS_UNAVAILABLE)) {
+        x->over = true;
+        fail(x, HAWK_ESHUTDOWN, "no more tasks: it has left");
+        return;
+    }
+    if (status != GRPC_STATUS_OK && status != GRPC_STATUS_UNAVAILABLE && status != GRPC_STATUS_CANCELLED) {
+        x->over = true;
+        fail(x, rpc_status_to_err(status), "the worker at %s sent the executor away: %s", x->addr, text);
+        return;
+    }
+    fail(x, HAWK_EUNAVAILABLE, "the worker at %s cannot be reached: %s", x->addr, text);
+    x->delay_us = x->delay_us == 0                 ? RETRY_MIN_US
+                  : x->delay_us < RETRY_MAX_US / 2 ? 2 * x->delay_us
+                                                   : RETRY_MAX_US;
+    loop_timer_set(x->loop, &x->retry, loop_now(x->loop) + x->delay_us);
+}
+
+static void attach(struct hawk_executor *x)
+{
+    static const struct rpc_fns fns = {.reply = on_reply, .sent = on_sent, .done = on_done};
+
+    x->stream++;
+    x->drain_sent = false;
+    attach_put_hello(growing(x, sizeof x->hello), &x->hello);
+    x->rpc = rpc_open(x->channel, ATTACH_METHOD, &fns, x);
+    flush(x);
+}
+
+static void on_retry(void *arg)
+{
+    struct hawk_executor *x = arg;
+
+    /* With no thread left that would work on them it takes no tasks: those it held it is still at, lost as they are. */
+    if (x->held_n > 0 && x->held_n >= x->hello.slots)
+        loop_timer_set(x->loop, &x->retry, loop_now(x->loop) + RETRY_MIN_US);
+    else
+        attach(x);
+}
+
+/* ---- The keeper ---- */
+
+static void turn(struct hawk_executor *x, int64_t until_us)
+{
+    flush(x);
+    loop_once(x->loop, until_us);
+    x->turned_us = loop_now(x->loop);
+}
+
+static void *keeper(void *arg)
+{
+    struct hawk_executor *x = arg;
+    struct timespec at;
+
+    pthread_mutex_lock(&x->lock);
+    while (!x->closing) {
+        if (x->held_n == 0) { /* whoever waits for tasks turns the loop */
+            x->keeper_idle = true;
+            pthread_cond_wait(&x->keep, &x->lock);
+            continue;
+        }
+        clock_gettime(CLOCK_MONOTONIC, &at);
+        at.tv_nsec += IDLE_TURN_US * 1000;
+        at.tv_sec += at.tv_nsec / 1000000000;
+        at.tv_nsec %= 1000000000;
+        if (pthread_cond_timedwait(&x->keep, &x->lock, &at) == ETIMEDOUT && !x->closing &&
+            loop_now(x->loop) - x->turned_us >= IDLE_TURN_US)
+            turn(x, 0);
+    }
+    pthread_mutex_unlock(&x->lock);
+    return NULL;
+}
+
+/* ---- The program's side ---- */
+
+static int start_keeper(struct hawk_executor *x)
+{
+    pthread_condattr_t attr;
+
+    pthread_mutex_init(&x->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&x->keep, &attr);
+    pthread_condattr_destroy(&attr);
+    x->keeping = pthread_create(&x->keeper, NULL, keeper, x) == 0;
+    return x->keeping ? 0 : fail(x, HAWK_EIO, "no thread can be started");
+}
+
+static int use_options(struct hawk_executor *x, const char *app, const struct hawk_executor_options *o)
+{
+    char own[ADDR_TEXT], why[300];
+    struct hawk h = {0};
+    int err;
+    const char *addr = o->worker ? o->worker : getenv("HAWK_EXECUTOR");
+
+    if (!addr || !*addr)
+        addr = hawk_default_socket(own, sizeof own);
+    if (!addr || addr_check(addr, why, sizeof why))
+        return fail(x, HAWK_EINVALID, "the worker's address: %s", addr ? why : "the default one is too long");
+    err = hawk_find_token(&h, o->token_file);
+    x->token = h.token;
+    if (err)
+        return fail(x, err, "%s", h.error);
+    x->addr = xstrdup(addr);
+    snprintf(x->hello.app, sizeof x->hello.app, "%s", app ? app : "");
+    snprintf(x->hello.name, sizeof x->hello.name, "%s", o->name ? o->name : "");
+    x->hello.slots = o->slots ? o->slots : 1;
+    return 0;
+}
+
+int hawk_executor_open(struct hawk_executor **executor, const char *app,
+                       const struct hawk_executor_options *options)
+{
+    static const struct hawk_executor_options defaults;
+    struct hawk_executor *x = *executor = xcalloc(1, sizeof *x);
+    int err;
+
+    list_init(&x->waiting);
+    list_init(&x->held);
+    loop_timer_init(&x->retry, on_retry, x);
+    if ((err = use_options(x, app, options ? options : &defaults)))
+        return err;
+    x->loop = loop_new(LOOP_NET);
+    x->channel = channel_new(x->loop, x->addr, x->token);
+    if ((err = start_keeper(x)))
+        return err;
+    attach(x);
+    return 0;
+}
+
+/* Whether there are no more tasks to come, and none to answer. */
+static bool has_left(struct hawk_executor *x)
+{
+    if (!x->leaving || x->rpc || x->held_n > 0)
+        return false;
+    return list_empty(&x->waiting);
+}
+
+static struct work *take(struct hawk_executor *x)
+{
+    struct work *w;
+
+    if (list_empty(&x->waiting))
+        return NULL;
+    /* Short tasks that wait here already are worked on one after the other; results leave all the same. */
+    if (loop_now(x->loop) - x->turned_us > BUSY_TURN_US)
+        turn(x, 0);
+    if (list_empty(&x->waiting))
+        return NULL;
+    w = container_of(x->waiting.next, struct work, link);
+    list_remove(&w->link);
+    list_push_tail(&x->held, &w->link);
+    x->held_n++;
+    if (x->keeper_idle)
+        pthread_cond_signal(&x->keep);
+    x->keeper_idle = false;
+    return w;
+}
+
+/* Others that want the lock get it between turns; who comes later wakes the loop. Whether there were any. */
+static bool let_others(struct hawk_executor *x)
+{
+    bool any = false;
+
+    for (; atomic_load(&x->waiters) > 0; any = true) {
+        pthread_mutex_unlock(&x->lock);
+        sched_yield();
+        pthread_mutex_lock(&x->lock);
+    }
+    return any;
+}
+
+int hawk_executor_next(struct hawk_executor *x, const struct hawk_work **work, int64_t timeout_us)
+{
+    int64_t until_us;
+    struct work *w = NULL;
+    int got = 0;
+
+    *work = NULL;
+    if (!x->keeping)
+        return HAWK_EINVALID; /* it was not opened */
+    enter(x);
+    until_us = timeout_us < 0 ? TIME_NEVER : loop_now(x->loop) + timeout_us;
+    for (;;) {
+        if (!x->over && (w = take(x)))
+            break;
+        if (x->over || has_left(x)) {
+            got = HAWK_ESHUTDOWN;
+            break;
+        }
+        if (x->woken || loop_now(x->loop) >= until_us)
+            break;
+        if (!let_others(x))
+            turn(x, until_us);
+    }
+    x->woken = false;
+    flush(x);
+    leave(x);
+    if (w) {
+        *work = &w->pub;
+        got = 1;
+    }
+    return got;
+}
+
+static void answer(struct hawk_executor *x, const struct hawk_work *work, struct attach_result *r)
+{
+    struct work *w = container_of((struct hawk_work *)work, struct work, pub);
+
+    enter(x);
+    r->id = w->id;
+    if (w->stream == x->stream && x->rpc)
+        attach_put_result(growing(x, r->result.len + r->error.len), r);
+    work_free(w);
+    x->held_n--;
+    if (list_empty(&x->waiting)) /* else it leaves with the results of what waits */
+        flush(x);
+    leave(x);
+}
+
+void hawk_executor_done(struct hawk_executor *x, const struct hawk_work *work, const void *result, size_t len)
+{
+    struct attach_result r = {.result = {result, len}};
+    char text[80];
+
+    if (len > LIMIT_RESULT_BYTES) {
+        int n =
+            snprintf(text, sizeof text, "it returned %zu bytes, the limit is %u", len, LIMIT_RESULT_BYTES);
+        r = (struct attach_result){.code = 1, .error = {text, (size_t)n}};
+    }
+    answer(x, work, &r);
+}
+
+void hawk_executor_failed(struct hawk_executor *x, const struct hawk_work *work, int code, const char *text)
+{
+    struct attach_result r = {.code = code >= 1 && code <= 255 ? code : 1,
+                              .error = {text ? text : "", text ? strlen(text) : 0}};
+
+    answer(x, work, &r);
+}
+
+int hawk_executor_cancelled(const struct hawk_executor *x, const struct hawk_work *work)
+{
+    (void)x;
+    return atomic_load(&container_of((struct hawk_work *)work, struct work, pub)->cancelled);
+}
+
+void hawk_work_set_user(const struct hawk_work *work, void *user) { ((struct hawk_work *)work)->user = user; }
+
+void hawk_executor_leave(struct hawk_executor *x)
+{
+    if (!x->keeping)
+        return;
+    enter(x);
+    x->leaving = true;
+    if (x->rpc && !x->drain_sent)
+        attach_put_drain(growing(x, 2));
+    else if (!x->rpc)
+        loop_timer_clear(x->loop, &x->retry);
+    x->drain_sent = true;
+    flush(x);
+    leave(x);
+}
+
+void hawk_executor_wake(struct hawk_executor *x)
+{
+    if (!x->keeping)
+        return;
+    enter(x);
+    x->woken = true;
+    leave(x);
+}
+
+const char *hawk_executor_error(const struct hawk_executor *x) { return x->error; }
+
+void hawk_executor_close(struct hawk_executor *x)
+{
+    if (!x)
+        return;
+    if (x->keeping) {
+        enter(x);
+        x->closing = true;
+        pthread_cond_signal(&x->keep);
+        leave(x);
+        pthread_join(x->keeper, NULL);
+        pthread_cond_destroy(&x->keep);
+        pthread_mutex_destroy(&x->lock);
+    }
+    if (x->loop)
+        loop_timer_clear(x->loop, &x->retry);
+    channel_free(x->channel);
+    loop_free(x->loop);
+    loop_net_settle();
+    while (!list_empty(&x->waiting))
+        work_free(container_of(x->waiting.next, struct work, link));
+    while (!list_empty(&x->held))
+        work_free(container_of(x->held.next, struct work, link));
+    drop_all(x);
+    free(x->batches);
+    free(x->addr);
+    free(x->token);
+    free(x);
+}

@@ -1,0 +1,423 @@
+/* See stream.h. */
+#include "libhawk/stream.h"
+
+#include "base/mem.h"
+#include "libhawk/pulse.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MESSAGE_JOBS 1000u         /* in one message, */
+#define MESSAGE_BYTES (256u << 10) /* and how large it may become, but for one large job */
+#define RETRY_US (50 * US_PER_MS)
+#define NODES_TRY_US US_PER_S
+
+/* A session with one dist. */
+struct stream {
+    struct list in_all;
+    struct streams *all;
+    struct channel *ch;
+    struct rpc *rpc;          /* NULL: it has ended */
+    struct list unsent, sent; /* stream_job */
+    struct codec_buf cancels; /* the beginning of the next message */
+    bool asked_beats;
+    bool took;      /* it has accepted a job */
+    bool unwelcome; /* it takes no new jobs */
+    struct beats beats;
+    grpc_status_code status;
+    char text[300];
+};
+
+struct streams {
+    struct hawk *h;
+    struct stream_fns fns;
+    void *arg;
+    struct list all;
+    struct list homeless;    /* jobs that are to be moved, or submitted for the first time */
+    struct stream *current;  /* where new jobs go; NULL: to be found */
+    struct stream_job *jobs; /* by tag */
+    uint64_t last_tag;
+    int64_t turn_us;
+    /* Looking for a dist: */
+    struct channel *lost; /* the last that was lost, or would take no jobs */
+    uint64_t seed;
+    uint32_t tried;     /* others asked in vain since */
+    int64_t retry_us;   /* not before that */
+    int64_t give_up_us; /* TIME_NEVER: one has taken jobs since */
+    struct loop_hook flush;
+};
+
+/* ---- Jobs ---- */
+
+static struct stream_job *find(const struct streams *ss, uint64_t tag)
+{
+    struct stream_job *j;
+    HASH_FIND(hh, ss->jobs, &tag, sizeof tag, j);
+    return j;
+}
+
+static void forget(struct streams *ss, struct stream_job *j)
+{
+    list_remove(&j->in_list);
+    HASH_DEL(ss->jobs, j); /* NOLINT(clang-analyzer-core.NullDereference): inside uthash */
+    attended_free(j->a);
+    j->a = NULL;
+    j->at = NULL;
+}
+
+static void over(struct streams *ss, struct stream_job *j, enum job_state state, bool abandoned, int err,
+                 const char *text)
+{
+    ss->fns.over(ss->arg, j, state, abandoned, err, text);
+    forget(ss, j);
+}
+
+static void put_at(struct stream_job *j, struct stream *s)
+{
+    list_remove(&j->in_list);
+    list_push_tail(&s->unsent, &j->in_list);
+    j->at = s;
+    j->sent = false;
+}
+
+void streams_submit(struct streams *ss, struct stream_job *j, struct job_desc *desc)
+{
+    j->tag = ++ss->last_tag;
+    j->a = attended_new(desc, loop_now(ss->h->loop));
+    list_init(&j->in_list);
+    HASH_ADD(hh, ss->jobs, tag, sizeof j->tag, j);
+    if (ss->current)
+        put_at(j, ss->current);
+    else
+        list_push_tail(&ss->homeless, &j->in_list);
+}
+
+static void put_cancel(const struct stream_job *j)
+{
+    struct api_session_cancel one = {.tag = j->tag};
+    api_append(&j->at->cancels, &api_session_request_type,
+               &(struct api_session_request){.cancel = &one, .cancel_n = 1});
+}
+
+void streams_cancel(struct streams *ss, struct stream_job *j)
+{
+    if (!j->a || j->cancel)
+        return;
+    j->cancel = true;
+    if (j->at && j->sent)
+        put_cancel(j);
+}
+
+void streams_forget(struct streams *ss, struct stream_job *j)
+{
+    if (!j->a)
+        return;
+    streams_cancel(ss, j);
+    forget(ss, j);
+}
+
+/* ---- Writing ---- */
+
+static void append_job(struct codec_buf *b, const struct stream *s, struct stream_job *j)
+{
+    struct attended *a = j->a;
+    struct api_session_submit one = {.tag = j->tag, .key = a->key};
+    struct api_submit_request moved = {0};
+    struct codec_buf spec = {0};
+    codec_desc_encode(&spec, a->desc, true);
+    one.job = spec.data;
+    one.job_n = (uint32_t)spec.len;
+    if (a->job.v && !attended_move(a, loop_now(s->all->h->loop), &moved))
+        one.resubmit = moved.resubmit;
+    api_append(b, &api_session_request_type, &(struct api_session_request){.submit = &one, .submit_n = 1});
+    free(moved.resubmit.ended);
+    codec_buf_free(&spec);
+}
+
+/* What has gathered since the last message left. */
+static void write_stream(struct stream *s)
+{
+    struct codec_buf b = s->cancels;
+    if (!s->rpc || !rpc_writable(s->rpc))
+        return;
+    s->cancels = (struct codec_buf){0};
+    if (!s->asked_beats)
+        api_append(&b, &api_session_request_type, &(struct api_session_request){.beats = true});
+    s->asked_beats = true;
+    for (uint32_t n = 0; n < MESSAGE_JOBS && b.len < MESSAGE_BYTES && !list_empty(&s->unsent); n++) {
+        struct stream_job *j = container_of(s->unsent.next, struct stream_job, in_list);
+        append_job(&b, s, j);
+        list_remove(&j->in_list);
+        list_push_tail(&s->sent, &j->in_list);
+        j->sent = true;
+        if (j->cancel)
+            put_cancel(j);
+    }
+    if (b.len)
+        rpc_write(s->rpc, b.data, b.len);
+    codec_buf_free(&b);
+}
+
+static void on_flush(void *arg)
+{
+    struct streams *ss = arg;
+    list_foreach(&ss->all, l, next)
+        write_stream(container_of(l, struct stream, in_all));
+}
+
+/* ---- Reading ---- */
+
+static void on_job(struct stream *s, const struct api_session_job *e)
+{
+    struct stream_job *j = find(s->all, e->tag);
+    s->took = true;
+    if (!j)
+        return;
+    struct api_event event = {
+        .job = {.class = e->class, .why = e->why, .at_central = e->at_central, .epoch = e->epoch}};
+    attended_submitted(j->a, &(struct api_submit_reply){.job = e->job, .class = e->class, .why = e->why});
+    attended_event(j->a, &event);
+}
+
+static void on_task(struct streams *ss, const struct api_session_task *e)
+{
+    struct stream_job *j = find(ss, e->tag);
+    const struct api_task t = {.task = e->task,
+                               .state = e->state,
+                               .outcome = e->outcome,
+                               .code = e->code,
+                               .attempt = e->attempt,
+                               .worker = e->worker,
+                               .wait_us = e->wait_us,
+                               .run_us = e->run_us};
+    if (j && attended_task(j->a, &t))
+        ss->fns.task(ss->arg, j, e);
+}
+
+/* A dist that is draining or stopping refuses what another one takes. */
+static void on_refused(struct stream *s, const struct api_session_refused *e)
+{
+    struct streams *ss = s->all;
+    struct stream_job *j = find(ss, e->tag);
+    if (!j)
+        return;
+    if (e->status != GRPC_STATUS_UNAVAILABLE) {
+        over(ss, j, JOB_CANCELLED, false, rpc_status_to_err((grpc_status_code)e->status), e->error);
+        return;
+    }
+    snprintf(s->text, sizeof s->text, "%s", e->error);
+    s->status = GRPC_STATUS_UNAVAILABLE;
+    s->unwelcome = true;
+    list_remove(&j->in_list);
+    list_push_tail(&ss->homeless, &j->in_list);
+    j->at = NULL;
+}
+
+static void on_event(void *arg, const uint8_t *data, size_t len)
+{
+    struct stream *s = arg;
+    struct streams *ss = s->all;
+    struct api_session_event e;
+    char why[200];
+    if (api_decode(&api_session_event_type, data, len, &e, why, sizeof why)) {
+        s->status = GRPC_STATUS_INTERNAL;
+        snprintf(s->text, sizeof s->text, "it sent what this version does not understand: %s", why);
+        rpc_cancel(s->rpc);
+        s->rpc = NULL;
+        return;
+    }
+    beats_heard(&s->beats, e.beat_us);
+    for (uint32_t i = 0; i < e.jobs_n; i++)
+        on_job(s, &e.jobs[i]);
+    for (uint32_t i = 0; i < e.refused_n; i++)
+        on_refused(s, &e.refused[i]);
+    for (uint32_t i = 0; i < e.tasks_n; i++)
+        on_task(ss, &e.tasks[i]);
+    for (uint32_t i = 0; i < e.ends_n; i++) {
+        struct stream_job *j = find(ss, e.ends[i].tag);
+        if (j)
+            over(ss, j, (enum job_state)e.ends[i].state, e.ends[i].abandoned, 0, "");
+    }
+    api_free(&api_session_event_type, &e);
+}
+
+static void on_end(void *arg, grpc_status_code status, const char *text)
+{
+    struct stream *s = arg;
+    s->rpc = NULL;
+    s->status = status;
+    snprintf(s->text, sizeof s->text, "%s", text);
+}
+
+/* ---- Streams come and go ---- */
+
+static struct stream *open_stream(struct streams *ss, struct channel *ch)
+{
+    static const struct rpc_fns fns = {.reply = on_event, .done = on_end};
+    struct stream *s = xcalloc(1, sizeof *s);
+    *s = (struct stream){.all = ss, .ch = ch};
+    list_init(&s->unsent);
+    list_init(&s->sent);
+    list_push_tail(&ss->all, &s->in_all);
+    s->rpc = rpc_open(ch, api_methods[API_SESSION].path, &fns, s);
+    return s;
+}
+
+static void stream_free(struct stream *s)
+{
+    if (s->rpc)
+        rpc_cancel(s->rpc);
+    codec_buf_free(&s->cancels);
+    if (s->all->current == s)
+        s->all->current = NULL;
+    list_remove(&s->in_all);
+    free(s);
+}
+
+static void make_homeless(struct streams *ss, struct list *jobs)
+{
+    list_foreach(jobs, l, next) {
+        struct stream_job *j = container_of(l, struct stream_job, in_list);
+        list_remove(l);
+        list_push_tail(&ss->homeless, l);
+        j->at = NULL;
+    }
+}
+
+/* Another dist is to be found. */
+static void leave(struct streams *ss, struct stream *s)
+{
+    int64_t now = loop_now(ss->h->loop);
+    if (ss->give_up_us == TIME_NEVER || s->took)
+        ss->give_up_us = now + ss->h->timeout_us;
+    if (!ss->lost || s->took) {
+        ss->lost = s->ch;
+        ss->tried = 0;
+        ss->retry_us = now;
+    } else {
+        ss->tried++;
+    }
+    hawk_call_failed(ss->h, s->ch, s->status, s->text);
+    ss->current = NULL;
+}
+
+static void lose(struct streams *ss, struct stream *s)
+{
+    make_homeless(ss, &s->sent);
+    make_homeless(ss, &s->unsent);
+    if (ss->current == s)
+        leave(ss, s);
+    stream_free(s);
+}
+
+/* What cannot get better by asking another dist. */
+static bool hopeless(grpc_status_code status)
+{
+    return status == GRPC_STATUS_UNAUTHENTICATED || status == GRPC_STATUS_INVALID_ARGUMENT;
+}
+
+static void give_up(struct streams *ss, int err)
+{
+    while (!list_empty(&ss->homeless))
+        over(ss, container_of(ss->homeless.next, struct stream_job, in_list), JOB_CANCELLED, false, err,
+             ss->h->error);
+    ss->give_up_us = TIME_NEVER;
+    ss->lost = NULL;
+    ss->tried = 0;
+}
+
+static void look_at(struct streams *ss, struct stream *s, int64_t step)
+{
+    if (s->took && s == ss->current) {
+        ss->give_up_us = TIME_NEVER;
+        ss->tried = 0;
+    }
+    if (s->rpc && beats_missing(&s->beats, BEATS_MISSED, step)) {
+        s->status = GRPC_STATUS_UNAVAILABLE;
+        snprintf(s->text, sizeof s->text, "it does not answer any more");
+        rpc_cancel(s->rpc);
+        s->rpc = NULL;
+    }
+    if (!s->rpc) {
+        grpc_status_code status = s->status;
+        lose(ss, s);
+        if (hopeless(status))
+            give_up(ss, rpc_status_to_err(status));
+    } else if (s->unwelcome && s == ss->current) {
+        leave(ss, s); /* those it has taken stay */
+    } else if (s != ss->current && list_empty(&s->sent) && list_empty(&s->unsent)) {
+        stream_free(s);
+    }
+}
+
+/* The next dist to ask; after all others the one that was lost, which may be there again. */
+static struct channel *next_dist(struct streams *ss)
+{
+    struct hawk *h = ss->h;
+    struct channel *ch;
+    if (!ss->lost)
+        return hawk_contact(h);
+    ch = hawk_other_dist(h, ss->lost, ss->seed, ss->tried);
+    if (ch)
+        return ch;
+    ss->tried = 0;
+    ss->retry_us = loop_now(h->loop) + RETRY_US;
+    if (hawk_refresh_nodes(h, NODES_TRY_US))
+        h->error[0] = '\0'; /* then it is those that were known */
+    return ss->lost;
+}
+
+static void find_home(struct streams *ss)
+{
+    int64_t now = loop_now(ss->h->loop);
+    if (list_empty(&ss->homeless) || (!ss->current && now < ss->retry_us))
+        return;
+    if (!ss->current && now >= ss->give_up_us) {
+        give_up(ss, HAWK_EUNAVAILABLE);
+        return;
+    }
+    if (!ss->current) {
+        if (ss->give_up_us == TIME_NEVER)
+            ss->give_up_us = now + ss->h->timeout_us;
+        ss->current = open_stream(ss, next_dist(ss));
+    }
+    while (!list_empty(&ss->homeless))
+        put_at(container_of(ss->homeless.next, struct stream_job, in_list), ss->current);
+}
+
+void streams_turn(struct streams *ss, int64_t until_us)
+{
+    struct loop *l = ss->h->loop;
+    int64_t now = loop_now(l), step = beats_step(&ss->turn_us, now);
+    list_foreach(&ss->all, n, next)
+        look_at(ss, container_of(n, struct stream, in_all), step);
+    find_home(ss);
+    if (until_us > now + PULSE_TURN_US && ss->jobs)
+        until_us = now + PULSE_TURN_US;
+    loop_once(l, until_us);
+}
+
+struct streams *streams_new(struct hawk *h, const struct stream_fns *fns, void *arg)
+{
+    struct streams *ss = xcalloc(1, sizeof *ss);
+    *ss = (struct streams){.h = h, .fns = *fns, .arg = arg, .give_up_us = TIME_NEVER};
+    list_init(&ss->all);
+    list_init(&ss->homeless);
+    ss->seed = (uint64_t)loop_now(h->loop);
+    loop_hook_add(h->loop, &ss->flush, LOOP_FLUSH, on_flush, ss);
+    return ss;
+}
+
+void streams_free(struct streams *ss)
+{
+    struct stream_job *j, *tmp;
+    if (!ss)
+        return;
+    HASH_ITER(hh, ss->jobs, j, tmp)
+        forget(ss, j);
+    list_foreach(&ss->all, n, next)
+        stream_free(container_of(n, struct stream, in_all));
+    loop_hook_remove(&ss->flush);
+    free(ss);
+}

@@ -1,0 +1,524 @@
+/* libhawk's streams: watching jobs, and reading a task's output. */
+#include "base/mem.h"
+#include "libhawk/client_impl.h"
+#include "libhawk/pulse.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TICK_US (100 * US_PER_MS)
+#define STREAMS_MAX 256 /* jobs of others watched at a time; the rest wait their turn */
+#define RETRY_MIN_US (50 * US_PER_MS)
+#define RETRY_MAX_US (2 * US_PER_S)
+#define MOVE_TRY_US US_PER_S /* for a dist to take a job over; then another one is asked */
+
+#define STANDBY_AFTER_US (200 * US_PER_MS) /* shorter jobs do without */
+#define STANDBY_TRY_US (5 * US_PER_S)
+
+/* ---- Watching jobs ---- */
+
+struct watch {
+    struct hawk *h;
+    hawk_watch_fn *on;
+    void *ctx;
+    struct watched *v;
+    uint32_t n;
+    uint32_t open, unfinished;
+    enum hawk_watch_what what;
+    int result; /* what ended it; 0: nothing yet */
+    int failed; /* of jobs that cannot be watched, what the first one met; the others go on */
+    char failure[600];
+    struct pulses pulses;
+    int64_t standby_us; /* when to connect to the dists that jobs would move to */
+    struct standby **standbys;
+    uint32_t standbys_n, standbys_cap;
+};
+
+/* A dist that a job would move to, and a call whose only use is the connection it leaves behind. */
+struct standby {
+    struct channel *ch;
+    struct rpc *rpc;
+};
+
+struct watched {
+    struct watch *w;
+    job_id_t job;
+    struct hawk_ours *ours; /* submitted here: it is moved when its dist does not answer. NULL: it is not */
+    struct channel *ch;     /* where it is asked for; NULL: the contact */
+    struct rpc *rpc;        /* NULL: no stream is open */
+    struct rpc *move;       /* a Submit that moves it to `to` */
+    struct channel *to;
+    struct channel *said; /* whose the status and text below are */
+    uint32_t
+        tried; /* dists asked in vain: to take it over, or for a job that is not ours, whether they have it */
+    bool ended, finished; /* its last state was told; and everything else */
+    bool broken;          /* a stream ended and what to do about it is undecided */
+    bool moving;          /* its dist is given up, and no other has it yet */
+    bool moved;           /* `to` has it */
+    grpc_status_code status;
+    char text[300];
+    char away
+        [400]; /* not ours: what the last dist said that was to be asked and did not answer; "": all did */
+    int64_t retry_us;   /* when to open a stream */
+    int64_t backoff_us; /* 0: the last stream was good */
+    int64_t give_up_us; /* TIME_NEVER: it is reachable */
+};
+
+static void finished(struct watched *j)
+{
+    if (j->finished)
+        return;
+    j->finished = true;
+    j->w->unfinished--;
+}
+
+static void on_event(void *arg, const uint8_t *data, size_t len)
+{
+    struct watched *j = arg;
+    struct watch *w = j->w;
+    struct api_event event;
+    char why[200];
+    if (w->result)
+        return;
+    int err = api_decode(&api_event_type, data, len, &event, why, sizeof why);
+    if (err) {
+        w->result = hawk_fail(w->h, err, "%s sent what this version does not understand: %s",
+                              channel_addr(j->ch ? j->ch : hawk_contact(w->h)), why);
+        return;
+    }
+    j->backoff_us = 0;
+    j->tried = 0;
+    j->away[0] = '\0';
+    j->give_up_us = TIME_NEVER;
+    j->ended |= job_state_final(event.job.state);
+    if (j->ours)
+        attended_event(j->ours->a, &event);
+    /* What a large job's last tasks did comes after its final state. */
+    if (j->ended && (j->ours ? attended_complete(j->ours->a) : w->what == HAWK_WATCH_JOBS))
+        finished(j);
+    struct api_event shown = event;
+    if (w->what == HAWK_WATCH_JOBS)
+        shown.tasks_n = 0;
+    if (shown.tasks_n || event.job.job.v)
+        w->result = w->on(w->ctx, &shown);
+    api_free(&api_event_type, &event);
+}
+
+static void on_end(void *arg, grpc_status_code status, const char *text)
+{
+    struct watched *j = arg;
+    j->rpc = NULL;
+    j->w->open--;
+    if (j->ended && (!j->ours || status == GRPC_STATUS_OK))
+        finished(j);
+    j->broken = !j->finished;
+    j->said = j->ch ? j->ch : hawk_contact(j->w->h);
+    j->status = status;
+    snprintf(j->text, sizeof j->text, "%s", text);
+}
+
+static void open_stream(struct watched *j)
+{
+    static const struct rpc_fns fns = {.reply = on_event, .done = on_end};
+    enum hawk_watch_what what = j->w->what;
+    const struct api_watch_request request = {.job = j->job,
+                                              .tasks = what == HAWK_WATCH_TASKS,
+                                              .ended = what == HAWK_WATCH_RESULTS ||
+                                                       (j->ours && what == HAWK_WATCH_JOBS),
+                                              .results = what == HAWK_WATCH_RESULTS};
+    struct hawk *h = j->w->h;
+    uint8_t *data;
+    size_t len;
+    if (j->ours)
+        pulse_add(&j->w->pulses, j->ch);
+    api_encode(&api_watch_request_type, &request, &data, &len);
+    j->w->open++;
+    j->rpc = rpc_start(j->ch ? j->ch : hawk_contact(h), api_methods[API_WATCH].path, data, len, TIME_NEVER,
+                       false, &fns, j);
+    free(data);
+}
+
+/* Whether the same call may succeed later: the dist went away, or its stream broke. */
+static bool passing(grpc_status_code status)
+{
+    return status == GRPC_STATUS_UNAVAILABLE || status == GRPC_STATUS_CANCELLED || status == GRPC_STATUS_OK ||
+           status == GRPC_STATUS_INTERNAL || status == GRPC_STATUS_UNKNOWN || status == GRPC_STATUS_ABORTED;
+}
+
+/* ---- Moving our jobs (docs/protocol.md 9) ---- */
+
+static void on_moved(void *arg, const uint8_t *data, size_t len)
+{
+    struct watched *j = arg;
+    j->moved = attended_taken(j->ours->a, data, len);
+}
+
+static void on_move_end(void *arg, grpc_status_code status, const char *text)
+{
+    struct watched *j = arg;
+    j->move = NULL;
+    j->moved = j->moved && status == GRPC_STATUS_OK;
+    if (j->moved) {
+        j->ours->at = j->ch = j->to;
+        j->moving = false;
+        j->retry_us = loop_now(j->w->h->loop);
+        j->w->standby_us = j->retry_us + STANDBY_AFTER_US;
+        return;
+    }
+    j->tried++;
+    j->said = j->to;
+    if (status == GRPC_STATUS_OK)
+        text = "it took another job for it: is it of an older version?";
+    snprintf(j->text, sizeof j->text, "%s", text);
+    j->status = status == GRPC_STATUS_OK ? GRPC_STATUS_UNIMPLEMENTED : status;
+}
+
+static int move_to(struct watched *j, struct channel *to)
+{
+    static const struct rpc_fns fns = {.reply = on_moved, .done = on_move_end};
+    struct hawk *h = j->w->h;
+    struct api_submit_request request;
+    char id[JOB_ID_TEXT];
+    uint8_t *data;
+    size_t len;
+    if (attended_move(j->ours->a, loop_now(h->loop), &request))
+        return hawk_fail(h, HAWK_ELIMIT, "job %s was moved from dist to dist too often",
+                         job_id_format(id, j->job));
+    j->to = to;
+    j->moved = false;
+    api_encode(&api_submit_request_type, &request, &data, &len);
+    j->move = rpc_start(to, api_methods[API_SUBMIT].path, data, len, MOVE_TRY_US, false, &fns, j);
+    free(data);
+    free(request.resubmit.ended);
+    return 0;
+}
+
+static void give_up_dist(struct watched *j)
+{
+    if (j->rpc) {
+        rpc_cancel(j->rpc);
+        j->rpc = NULL;
+        j->w->open--;
+    }
+    j->broken = false;
+    j->moving = true;
+    j->tried = 0;
+    if (j->give_up_us == TIME_NEVER)
+        j->give_up_us = loop_now(j->w->h->loop) + j->w->h->timeout_us;
+}
+
+static void on_dist_lost(void *arg, struct channel *ch)
+{
+    struct watch *w = arg;
+    for (uint32_t i = 0; i < w->n; i++) {
+        struct watched *j = &w->v[i];
+        if (j->ours && j->ch == ch && !j->finished && !j->moving)
+            give_up_dist(j);
+    }
+}
+
+static void retry_later(struct watched *j)
+{
+    j->backoff_us = j->backoff_us ? j->backoff_us * 2 : RETRY_MIN_US;
+    if (j->backoff_us > RETRY_MAX_US)
+        j->backoff_us = RETRY_MAX_US;
+    j->retry_us = loop_now(j->w->h->loop) + j->backoff_us;
+}
+
+/* What is told to who waits. */
+static void warn_away(struct hawk *h, const char *reason)
+{
+    char duration[32];
+    size_t len = strlen(reason);
+    const char *mark = len > 0 && len <= 400 && strchr("?.!", reason[len - 1]) ? " -" : ";";
+    snprintf(h->warning, sizeof h->warning, "%.400s%s trying for up to %s", reason, mark,
+             duration_format(duration, sizeof duration, h->timeout_us));
+}
+
+static int stream_failed(const struct watched *j, const struct channel *asked)
+{
+    bool over = j->status == GRPC_STATUS_OK;
+    return hawk_call_failed(j->w->h, asked, over ? GRPC_STATUS_UNAVAILABLE : j->status,
+                            over ? "the stream of events ended before the job" : j->text);
+}
+
+/* To the next dist; when all have been asked, back to the one that had it, which may be there again. */
+static int go_on_moving(struct watched *j)
+{
+    struct hawk *h = j->w->h;
+    struct channel *to = hawk_other_dist(h, j->ch, j->job.v, j->tried);
+    if (to)
+        return move_to(j, to);
+    int err = stream_failed(j, j->said ? j->said : j->ch);
+    if (loop_now(h->loop) >= j->give_up_us)
+        return err;
+    warn_away(h, h->error);
+    j->moving = false;
+    retry_later(j);
+    if (hawk_refresh_nodes(h, MOVE_TRY_US))
+        h->error[0] = '\0'; /* then it is those that were known */
+    return 0;
+}
+
+static void on_standby_end(void *arg, grpc_status_code status, const char *text)
+{
+    ((struct standby *)arg)->rpc = NULL;
+}
+
+/* Connecting is most of what moving takes, so it is done in time. */
+static void stand_by(struct watch *w, struct channel *ch)
+{
+    static const struct rpc_fns fns = {.done = on_standby_end};
+    const struct api_list_jobs_request request = {.limit = 1};
+    uint8_t *data;
+    size_t len;
+    for (uint32_t i = 0; i < w->standbys_n; i++)
+        if (w->standbys[i]->ch == ch)
+            return;
+    struct standby *s = xcalloc(1, sizeof *s);
+    s->ch = ch;
+    vec_grow(w->standbys, w->standbys_n, w->standbys_cap);
+    w->standbys[w->standbys_n++] = s;
+    api_encode(&api_list_jobs_request_type, &request, &data, &len);
+    s->rpc = rpc_start(ch, api_methods[API_LIST_JOBS].path, data, len, STANDBY_TRY_US, false, &fns, s);
+    free(data);
+}
+
+static void stand_by_all(struct watch *w)
+{
+    struct channel *ch;
+    w->standby_us = TIME_NEVER;
+    for (uint32_t i = 0; i < w->n; i++)
+        if (w->v[i].ours && !w->v[i].finished && (ch = hawk_other_dist(w->h, w->v[i].ch, w->v[i].job.v, 0)))
+            stand_by(w, ch);
+}
+
+/* ---- Streams that broke ---- */
+
+/* Of a job that is not ours, whoever is to be asked after `asked`: the dist that its id names, then any other, since its
+ * client may have moved it. False: that was all. */
+static bool ask_next(struct watched *j, const struct channel *asked)
+{
+    struct hawk *h = j->w->h;
+    struct channel *owner = NULL;
+    if (!j->ch && hawk_node_channel(h, ROLE_DIST, job_id_node(j->job), &owner) == 0 && owner != asked)
+        j->ch = owner;
+    else
+        j->ch = hawk_other_dist(h, hawk_contact(h), j->job.v, j->tried++);
+    j->retry_us = loop_now(h->loop);
+    return j->ch != NULL;
+}
+
+/* A long job whose dist died together with whoever waited for it. */
+static bool central_alone_has(const struct watched *j)
+{
+    const struct api_get_job_request r = {.job = j->job};
+    struct api_get_job_reply reply;
+    if (hawk_get_job(j->w->h, &r, &reply))
+        return false; /* no dist has it, and neither has central */
+    api_free(&api_get_job_reply_type, &reply);
+    return true;
+}
+
+static int mend_others(struct watched *j, struct channel *asked)
+{
+    struct hawk *h = j->w->h;
+    char text[JOB_ID_TEXT];
+    const char *id = job_id_format(text, j->job);
+    bool wrong = hawk_asked_wrong_dist(j->status);
+    int err = stream_failed(j, asked);
+    if (!wrong && !passing(j->status))
+        return err;
+    if (!wrong)
+        snprintf(j->away, sizeof j->away, "%.399s", h->error);
+    if ((wrong || j->ch) && ask_next(j, asked))
+        return 0;
+    if (!*j->away && central_alone_has(j))
+        return hawk_fail(
+            h, HAWK_ENOT_FOUND,
+            "job %s cannot be waited for: no dist has it any more, only central, which cancels it unless "
+            "one claims it (`hawk explain %s`)",
+            id, id);
+    if (!*j->away)
+        return stream_failed(j, asked); /* the text went with asking others */
+    if (j->give_up_us == TIME_NEVER)
+        j->give_up_us = loop_now(h->loop) + h->timeout_us;
+    if (loop_now(h->loop) >= j->give_up_us)
+        return hawk_fail(h, HAWK_EUNAVAILABLE, "%s", j->away);
+    warn_away(h, j->away);
+    j->away[0] = '\0';
+    j->ch = NULL;
+    j->tried = 0;
+    hawk_next_contact(h);
+    retry_later(j);
+    return 0;
+}
+
+/* The stream of one of ours ended before it did. */
+static int mend_ours(struct watched *j)
+{
+    struct hawk *h = j->w->h;
+    if (j->ended && attended_complete(j->ours->a)) {
+        finished(j);
+        return 0;
+    }
+    if (hawk_asked_wrong_dist(j->status)) {
+        j->moving = true;
+        return move_to(j, j->ch); /* it is another process there now */
+    }
+    if (!passing(j->status))
+        return hawk_call_failed(h, j->ch, j->status, j->text);
+    give_up_dist(j);
+    return 0;
+}
+
+static int mend(struct watched *j)
+{
+    j->broken = false;
+    return j->ours ? mend_ours(j) : mend_others(j, j->ch ? j->ch : hawk_contact(j->w->h));
+}
+
+/* Opens streams that are due and mends broken ones. */
+static int keep_open(struct watch *w)
+{
+    pulses_turn(&w->pulses);
+    int64_t now = loop_now(w->h->loop);
+    if (now >= w->standby_us)
+        stand_by_all(w);
+    for (uint32_t i = 0; i < w->n; i++) {
+        struct watched *j = &w->v[i];
+        if (j->finished || j->rpc || j->move)
+            continue;
+        int err = j->broken ? mend(j) : 0;
+        if (!err && j->moving && !j->move)
+            err = go_on_moving(j);
+        if (err) {
+            if (!w->failed)
+                snprintf(w->failure, sizeof w->failure, "%s", w->h->error);
+            w->failed = w->failed ? w->failed : err;
+            finished(j);
+            continue;
+        }
+        /* One of ours that nobody watches would be cancelled. */
+        if (!j->moving && (j->ours || w->open < STREAMS_MAX) && j->retry_us <= now)
+            open_stream(j);
+    }
+    return w->result;
+}
+
+static void watch_end(struct watch *w)
+{
+    pulses_free(&w->pulses);
+    for (uint32_t i = 0; i < w->standbys_n; i++) {
+        if (w->standbys[i]->rpc)
+            rpc_cancel(w->standbys[i]->rpc);
+        free(w->standbys[i]);
+    }
+    free(w->standbys);
+    for (uint32_t i = 0; i < w->n; i++) {
+        struct watched *j = &w->v[i];
+        if (j->rpc)
+            rpc_cancel(j->rpc);
+        if (j->move)
+            rpc_cancel(j->move);
+        if (j->finished && hawk_job_find(w->h, j->job))
+            hawk_job_forget(w->h, hawk_job_find(w->h, j->job));
+    }
+    free(w->v);
+}
+
+int hawk_watch(struct hawk *h, const job_id_t *jobs, uint32_t n, enum hawk_watch_what what, hawk_watch_fn *on,
+               int (*tick)(void *ctx), void *ctx)
+{
+    struct watch w = {.h = h, .on = on, .ctx = ctx, .n = n, .what = what, .unfinished = n};
+    int64_t tick_us = 0;
+    h->warning[0] = '\0';
+    w.v = xcalloc(n ? n : 1, sizeof *w.v);
+    w.standby_us = loop_now(h->loop) + STANDBY_AFTER_US;
+    w.pulses = (struct pulses){.loop = h->loop, .lost = on_dist_lost, .arg = &w};
+    for (uint32_t i = 0; i < n; i++) {
+        struct hawk_ours *ours = hawk_job_find(h, jobs[i]);
+        w.v[i] = (struct watched){
+            .w = &w, .job = jobs[i], .ours = ours, .ch = ours ? ours->at : NULL, .give_up_us = TIME_NEVER};
+    }
+    while (w.unfinished && !w.result) {
+        int err = keep_open(&w);
+        if (err)
+            w.result = err;
+        if (w.result)
+            break;
+        loop_once(h->loop, loop_now(h->loop) + (w.pulses.n ? PULSE_TURN_US : TICK_US));
+        if (tick && !w.result && loop_now(h->loop) >= tick_us) {
+            w.result = tick(ctx);
+            tick_us = loop_now(h->loop) + TICK_US;
+        }
+    }
+    watch_end(&w);
+    return w.result || !w.failed ? w.result : hawk_fail(h, w.failed, "%s", w.failure);
+}
+
+/* ---- Output ---- */
+
+struct reading {
+    struct hawk *h;
+    struct channel *ch;
+    hawk_output_fn *on;
+    void *ctx;
+    int result;
+    bool ended;
+    int64_t heard_us;
+};
+
+static void on_chunk(void *arg, const uint8_t *data, size_t len)
+{
+    struct reading *r = arg;
+    struct api_output_chunk chunk;
+    char why[200];
+    if (r->result)
+        return;
+    r->heard_us = loop_now(r->h->loop);
+    r->result = api_decode(&api_output_chunk_type, data, len, &chunk, why, sizeof why);
+    if (r->result) {
+        hawk_fail(r->h, r->result, "%s sent what this version does not understand: %s", channel_addr(r->ch),
+                  why);
+        return;
+    }
+    r->result = r->on(r->ctx, &chunk);
+    api_free(&api_output_chunk_type, &chunk);
+}
+
+static void on_output_end(void *arg, grpc_status_code status, const char *text)
+{
+    struct reading *r = arg;
+    r->ended = true;
+    if (!r->result && status != GRPC_STATUS_OK)
+        r->result = hawk_call_failed(r->h, r->ch, status, text);
+}
+
+int hawk_read_output(struct hawk *h, node_id_t worker, const struct api_read_output_request *request,
+                     hawk_output_fn *on, void *ctx)
+{
+    static const struct rpc_fns fns = {.reply = on_chunk, .done = on_output_end};
+    struct reading r = {.h = h, .on = on, .ctx = ctx};
+    uint8_t *data;
+    size_t len;
+    int err = hawk_node_channel(h, ROLE_WORKER, worker, &r.ch);
+    if (err)
+        return err;
+    api_encode(&api_read_output_request_type, request, &data, &len);
+    r.heard_us = loop_now(h->loop);
+    struct rpc *rpc =
+        rpc_start(r.ch, api_methods[API_READ_OUTPUT].path, data, len, TIME_NEVER, false, &fns, &r);
+    free(data);
+    while (!r.ended && !r.result) {
+        /* Following a task may take as long as the task; otherwise a worker that stopped must not hang us. */
+        int64_t until = request->follow ? TIME_NEVER : r.heard_us + h->timeout_us;
+        loop_once(h->loop, until);
+        if (!r.ended && !r.result && loop_now(h->loop) >= until)
+            r.result = hawk_call_failed(h, r.ch, GRPC_STATUS_DEADLINE_EXCEEDED, "");
+    }
+    if (!r.ended)
+        rpc_cancel(rpc);
+    return r.result;
+}

@@ -1,0 +1,721 @@
+/* The replay's engine: one thread, every call asynchronous. A job goes from list to list:
+ *
+ *   PLANNED -> SUBMITTING -> ACCEPTED -> WATCHED -> FETCHING -> FINISHED
+ *
+ * Its dist measures times, so noticing an end late costs nothing: the number of watching streams is bounded,
+ * and further jobs wait for their turn as ACCEPTED. A stream or call that breaks makes a job BROKEN, until it
+ * is asked for again, or, where its dist is lost, MOVING to another one (docs/protocol.md 9). */
+#include "replay/run.h"
+
+#include "base/check.h"
+#include "base/list.h"
+#include "base/mem.h"
+#include "cli/print.h"
+#include "libhawk/client_impl.h"
+#include "libhawk/pulse.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Streams open at one dist, which takes API_WATCHES_MAX of a connection. A job that waits for its turn longer than the dist's
+ * client_grace is cancelled there. */
+#define WATCHES_MAX (API_WATCHES_MAX - 100u)
+#define RETRY_US (250 * US_PER_MS) /* between attempts for what is broken */
+#define DOWN_US (2 * US_PER_S)     /* a dist that was lost gets no jobs for so long */
+/* More patient than who waits for one job: a replay that floods the machine it runs on is not to move its jobs. */
+#define MISSED_BEATS 30
+#define CANCEL_WAIT_US (15 * US_PER_S)  /* after an interruption, for the cancelled jobs to end */
+#define PROGRESS_US (200 * US_PER_MS)   /* on a terminal */
+#define PROGRESS_LOG_US (10 * US_PER_S) /* where stderr is a file */
+#define RESULT_TEXT_MAX ((int)sizeof(((struct replay_result *)0)->error) - 100)
+
+#define STATES(X) X(PLANNED) X(SUBMITTING) X(ACCEPTED) X(WATCHED) X(FETCHING) X(BROKEN) X(MOVING) X(FINISHED)
+#define X(name) name,
+enum state { STATES(X) STATE_COUNT };
+#undef X
+
+struct target {
+    node_id_t node;
+    struct channel *channel;
+    uint32_t watches;
+    int64_t down_us; /* until when it is taken for lost; 0: it is not */
+};
+
+struct job {
+    struct list node;
+    struct run *run;
+    const struct replay_plan_job *plan;
+    struct replay_job_result *result;
+    struct target *target;
+    struct target *to;         /* MOVING: whom it was submitted to */
+    struct attended *attended; /* from its submission to its end */
+    struct rpc *call, *cancel; /* under way; NULL: none */
+    job_id_t id;
+    uint8_t state;      /* enum state: which list it is in */
+    bool understood;    /* the call's reply */
+    bool final;         /* its dist said that it ended */
+    bool forgotten;     /* a dist that is there did not know it, and nothing was heard since */
+    uint32_t next_task; /* to fetch */
+    int64_t broken_us;  /* since when nothing was heard; TIME_NEVER: all is well */
+};
+
+struct run {
+    struct hawk *h;
+    const struct replay_plan *plan;
+    const struct replay_run_options *options;
+    struct replay_result *result;
+    struct job *jobs;
+    struct target *targets;
+    struct pulses pulses;
+    uint32_t targets_n, submitted;
+    uint32_t next_target; /* counts up */
+    struct list lists[STATE_COUNT];
+    uint32_t counts[STATE_COUNT];
+    int64_t start_us, end_us, retry_us, progress_us;
+    int64_t give_up_us; /* after an interruption */
+    bool terminal, stop_now;
+};
+
+static void set_state(struct job *j, enum state state)
+{
+    struct run *r = j->run;
+
+    CHECK(j->state != FINISHED);
+    r->counts[j->state]--;
+    list_remove(&j->node);
+    j->state = state;
+    r->counts[state]++;
+    list_push_tail(&r->lists[state], &j->node);
+}
+
+static struct job *first_in(struct run *r, enum state state)
+{
+    return list_empty(&r->lists[state]) ? NULL : container_of(r->lists[state].next, struct job, node);
+}
+
+static void finish(struct job *j, enum replay_job_end end, const char *text)
+{
+    struct run *r = j->run;
+    char id[JOB_ID_TEXT];
+
+    set_state(j, FINISHED);
+    attended_free(j->attended);
+    j->attended = NULL;
+    j->result->end = end;
+    r->result->ends[end]++;
+    r->end_us = loop_now(r->h->loop);
+    if (!text || r->result->error[0])
+        return;
+    if (end == REPLAY_REFUSED)
+        snprintf(r->result->error, sizeof r->result->error,
+                 "the job of line %" PRIu64 " was refused by %s: %.*s", j->plan->line,
+                 channel_addr(j->target->channel), RESULT_TEXT_MAX, text);
+    else
+        snprintf(r->result->error, sizeof r->result->error, "job %s (line %" PRIu64 ") is lost: %s: %.*s",
+                 job_id_format(id, j->id), j->plan->line, channel_addr(j->target->channel), RESULT_TEXT_MAX,
+                 text);
+}
+
+static struct rpc *start_at(struct job *j, const struct target *t, enum api_method method,
+                            const void *request, const struct rpc_fns *fns)
+{
+    const struct api_method_info *m = &api_methods[method];
+    int64_t timeout_us = m->streaming ? TIME_NEVER : j->run->options->timeout_us;
+    struct rpc *call;
+    uint8_t *data;
+    size_t len;
+
+    api_encode(m->request, request, &data, &len);
+    call = rpc_start(t->channel, m->path, data, len, timeout_us, false, fns, j);
+    free(data);
+    return call;
+}
+
+static struct rpc *start(struct job *j, enum api_method method, const void *request,
+                         const struct rpc_fns *fns)
+{
+    return start_at(j, j->target, method, request, fns);
+}
+
+/* Round robin over the dists that are there; `but` only when there is no other. NULL: none is there. */
+static struct target *next_target(struct run *r, struct target *but)
+{
+    for (uint32_t i = 0; i < r->targets_n; i++) {
+        struct target *t = &r->targets[r->next_target++ % r->targets_n];
+
+        if (t != but && !t->down_us)
+            return t;
+    }
+    return but && !but->down_us ? but : NULL;
+}
+
+/* --- asking how a job ended ------------------------------------------------------------------------ */
+
+/* Whether asking again later may help. Anything else, NOT_FOUND above all, is an answer. */
+static bool may_pass(grpc_status_code status)
+{
+    return status == GRPC_STATUS_OK || status == GRPC_STATUS_UNAVAILABLE || status == GRPC_STATUS_CANCELLED ||
+           status == GRPC_STATUS_INTERNAL || status == GRPC_STATUS_UNKNOWN || status == GRPC_STATUS_ABORTED ||
+           status == GRPC_STATUS_DEADLINE_EXCEEDED || status == GRPC_STATUS_RESOURCE_EXHAUSTED;
+}
+
+static void move_to(struct job *j, struct target *to);
+
+static bool out_of_time(struct job *j)
+{
+    int64_t now = loop_now(j->run->h->loop);
+
+    if (j->broken_us == TIME_NEVER)
+        j->broken_us = now;
+    return now - j->broken_us > j->run->options->timeout_us;
+}
+
+static void broken(struct job *j, grpc_status_code status, const char *text)
+{
+    if (hawk_asked_wrong_dist(status) && !j->forgotten) {
+        j->forgotten = true;
+        move_to(j, j->target); /* it is another process there now */
+    } else if (!may_pass(status) || out_of_time(j)) {
+        finish(j, REPLAY_LOST, *text ? text : "its stream of events ended before it did");
+    } else {
+        set_state(j, BROKEN);
+    }
+}
+
+static void take_task(struct job *j, const struct api_task *t)
+{
+    struct replay_result *r = j->run->result;
+    size_t at = j->plan->first + t->task;
+
+    if (t->task >= j->plan->tasks || !task_state_final((enum task_state)t->state) || r->run_us[at] != -1)
+        return;
+    r->wait_us[at] = t->wait_us;
+    r->run_us[at] = t->run_us;
+    j->result->reported++;
+    j->result->stolen += t->stolen;
+    j->result->retried += t->attempt > 1;
+}
+
+static void take_job(struct job *j, const struct api_job *a)
+{
+    struct replay_job_result *to = j->result;
+
+    to->believed = (uint8_t)a->class;
+    to->response_us = a->response_us;
+    to->done = a->done;
+    to->failed = a->failed;
+    to->cancelled = a->cancelled;
+    to->lost = a->lost;
+    to->probes_sent = a->probes_sent;
+    to->probes_cancelled = a->probes_cancelled;
+    to->probes_unused = a->probes_unused;
+    to->probes_lost = a->probes_lost;
+    to->reservations_stolen = a->reservations_stolen;
+}
+
+static void on_fetched(void *arg, const uint8_t *data, size_t len)
+{
+    struct job *j = arg;
+    struct api_get_job_reply reply;
+    char why[200];
+
+    if (api_decode(&api_get_job_reply_type, data, len, &reply, why, sizeof why))
+        return;
+    j->understood = true;
+    j->broken_us = TIME_NEVER;
+    j->final = job_state_final((enum job_state)reply.job.state);
+    if (j->final) {
+        take_job(j, &reply.job);
+        for (uint32_t i = 0; i < reply.tasks_n; i++)
+            take_task(j, &reply.tasks[i]);
+        /* An empty page ends it: what is missing then shows as tasks that were not reported. */
+        j->next_task = reply.tasks_n ? j->next_task + reply.tasks_n : j->plan->tasks;
+    }
+    api_free(&api_get_job_reply_type, &reply);
+}
+
+static void fetch(struct job *j);
+
+static void on_fetch_end(void *arg, grpc_status_code status, const char *text)
+{
+    struct job *j = arg;
+
+    j->call = NULL;
+    if (status != GRPC_STATUS_OK)
+        broken(j, status, text);
+    else if (!j->understood)
+        finish(j, REPLAY_LOST, "its answer is not understood: is it of another version?");
+    else if (!j->final)
+        set_state(j, ACCEPTED); /* a stream broke while it went on: watch it again */
+    else if (j->next_task < j->plan->tasks)
+        fetch(j);
+    else
+        finish(j, REPLAY_ENDED, NULL);
+}
+
+static void fetch(struct job *j)
+{
+    static const struct rpc_fns fns = {.reply = on_fetched, .done = on_fetch_end};
+    const struct api_get_job_request request = {
+        .job = j->id, .first_task = j->next_task, .max_tasks = API_PAGE_MAX};
+
+    if (j->state != FETCHING)
+        set_state(j, FETCHING);
+    j->understood = j->final = false;
+    j->call = start(j, API_GET_JOB, &request, &fns);
+}
+
+/* --- watching -------------------------------------------------------------------------------------- */
+
+static void on_event(void *arg, const uint8_t *data, size_t len)
+{
+    struct job *j = arg;
+    struct api_event event;
+    char why[200];
+
+    if (api_decode(&api_event_type, data, len, &event, why, sizeof why))
+        return;
+    j->final = job_state_final((enum job_state)event.job.state);
+    attended_event(j->attended, &event);
+    api_free(&api_event_type, &event);
+    j->broken_us = TIME_NEVER;
+    j->forgotten = false;
+    /* What a large job's last tasks did comes after its final state. */
+    if (!j->final || !attended_complete(j->attended))
+        return;
+    rpc_cancel(j->call);
+    j->call = NULL;
+    j->target->watches--;
+    fetch(j);
+}
+
+static void on_watch_end(void *arg, grpc_status_code status, const char *text)
+{
+    struct job *j = arg;
+
+    j->call = NULL;
+    j->target->watches--;
+    if (j->final && status == GRPC_STATUS_OK)
+        fetch(j);
+    else
+        broken(j, status, text);
+}
+
+static void watch(struct job *j)
+{
+    static const struct rpc_fns fns = {.reply = on_event, .done = on_watch_end};
+    const struct api_watch_request request = {.job = j->id, .ended = true};
+
+    j->final = false;
+    set_state(j, WATCHED);
+    j->target->watches++;
+    j->call = start(j, API_WATCH, &request, &fns);
+}
+
+static void watch_accepted(struct run *r)
+{
+    list_foreach(&r->lists[ACCEPTED], n, next) {
+        struct job *j = container_of(n, struct job, node);
+
+        if (j->target->watches < WATCHES_MAX)
+            watch(j);
+    }
+}
+
+/* --- submitting ------------------------------------------------------------------------------------ */
+
+static struct job_desc *describe(const struct run *r, const struct replay_plan_job *p)
+{
+    struct job_desc *d = job_desc_new();
+    enum replay_tag tag = r->options->tag;
+
+    d->tasks = p->tasks;
+    d->flags = JOB_EACH_ARG;
+    d->kind = r->options->timer ? PAYLOAD_TIMER : PAYLOAD_COMMAND;
+    if (tag == REPLAY_TAG_CLASS)
+        d->tag = p->class == CLASS_LONG ? TAG_LONG : TAG_SHORT;
+    if (tag != REPLAY_TAG_NONE)
+        d->estimate_us = p->mean_us > 0 ? p->mean_us : 1; /* 0 would mean: none given */
+    if (!r->options->timer) {
+        strings_add(&d->argv, "sleep");
+        strings_add(&d->argv, "{}");
+        d->stdout_pattern = blob_str("none");
+        d->stderr_pattern = blob_str("none");
+    }
+    for (uint32_t i = 0; i < p->tasks; i++) {
+        int64_t us = r->plan->durations_us[p->first + i];
+        char text[48];
+        int n = r->options->timer
+                    ? snprintf(text, sizeof text, "%" PRId64 "us", us)
+                    : snprintf(text, sizeof text, "%" PRId64 ".%06" PRId64, us / US_PER_S, us % US_PER_S);
+
+        task_args_add(&d->args, text, (size_t)n);
+    }
+    return d;
+}
+
+static void on_cancel_end(void *arg, grpc_status_code status, const char *text)
+{
+    struct job *j = arg;
+
+    j->cancel = NULL; /* how the job ended is heard from its stream */
+}
+
+static void cancel(struct job *j)
+{
+    static const struct rpc_fns fns = {.done = on_cancel_end};
+    const struct api_cancel_request request = {.job = j->id};
+
+    if (!j->cancel)
+        j->cancel = start(j, API_CANCEL, &request, &fns);
+}
+
+static void on_submitted(void *arg, const uint8_t *data, size_t len)
+{
+    struct job *j = arg;
+    struct api_submit_reply reply;
+    char why[200];
+
+    if (api_decode(&api_submit_reply_type, data, len, &reply, why, sizeof why))
+        return;
+    j->id = reply.job;
+    attended_submitted(j->attended, &reply);
+    api_free(&api_submit_reply_type, &reply);
+}
+
+/* Whether a dist that answers so is gone, or goes. Under its key a job can be submitted to another one. */
+static bool is_gone(grpc_status_code status)
+{
+    return status == GRPC_STATUS_UNAVAILABLE || status == GRPC_STATUS_CANCELLED ||
+           status == GRPC_STATUS_DEADLINE_EXCEEDED;
+}
+
+static void accepted(struct job *j)
+{
+    set_state(j, ACCEPTED);
+    if (j->run->result->interrupted)
+        cancel(j);
+}
+
+static void on_submit_end(void *arg, grpc_status_code status, const char *text)
+{
+    struct job *j = arg;
+
+    j->call = NULL;
+    if (is_gone(status) && !out_of_time(j)) {
+        set_state(j, BROKEN);
+        return;
+    }
+    if (status != GRPC_STATUS_OK || job_eq(j->id, JOB_NONE)) {
+        finish(j, REPLAY_REFUSED, *text ? text : "no understandable answer");
+        return;
+    }
+    accepted(j);
+}
+
+static void submit_to(struct job *j, struct target *t)
+{
+    static const struct rpc_fns fns = {.reply = on_submitted, .done = on_submit_end};
+    const struct api_submit_request request = {.job = j->attended->desc, .key = j->attended->key};
+
+    j->target = t;
+    set_state(j, SUBMITTING);
+    j->call = start(j, API_SUBMIT, &request, &fns);
+}
+
+static void submit(struct job *j)
+{
+    struct run *r = j->run;
+    struct job_desc *desc = describe(r, j->plan);
+    struct target *t = next_target(r, NULL);
+
+    r->submitted++;
+    j->attended = attended_new(desc, loop_now(r->h->loop));
+    job_desc_drop(desc);
+    j->result->late_us = loop_now(r->h->loop) - r->start_us - j->plan->at_us;
+    submit_to(j, t ? t : &r->targets[r->next_target++ % r->targets_n]);
+}
+
+/* --- dists that are lost --------------------------------------------------------------------------- */
+
+static void on_moved(void *arg, const uint8_t *data, size_t len)
+{
+    struct job *j = arg;
+
+    j->understood = attended_taken(j->attended, data, len);
+}
+
+static void on_move_end(void *arg, grpc_status_code status, const char *text)
+{
+    struct job *j = arg;
+
+    j->call = NULL;
+    if (status != GRPC_STATUS_OK) {
+        broken(j, status, text);
+        return;
+    }
+    j->target = j->to;
+    if (!j->understood) {
+        finish(j, REPLAY_LOST, "it took another job for it: is it of an older version?");
+        return;
+    }
+    accepted(j);
+}
+
+static void move_to(struct job *j, struct target *to)
+{
+    static const struct rpc_fns fns = {.reply = on_moved, .done = on_move_end};
+    struct api_submit_request request;
+
+    if (attended_move(j->attended, loop_now(j->run->h->loop), &request)) {
+        finish(j, REPLAY_LOST, "it was moved from dist to dist too often");
+        return;
+    }
+    set_state(j, MOVING);
+    j->to = to;
+    j->understood = false;
+    j->next_task = 0;
+    j->call = start_at(j, to, API_SUBMIT, &request, &fns);
+    free(request.resubmit.ended);
+}
+
+/* A broken one's turn: whatever it was about to do is done again, elsewhere when its dist is lost. */
+static void go_on(struct job *j)
+{
+    struct run *r = j->run;
+    bool accepted = !job_eq(j->id, JOB_NONE);
+    struct target *t = !accepted || j->target->down_us ? next_target(r, j->target) : j->target;
+
+    if (!accepted && r->result->interrupted)
+        finish(j, REPLAY_REFUSED, NULL);
+    else if (!t && out_of_time(j))
+        finish(j, accepted ? REPLAY_LOST : REPLAY_REFUSED, "no dist can be reached");
+    else if (!t)
+        ; /* until one is back */
+    else if (!accepted)
+        submit_to(j, t);
+    else if (t != j->target)
+        move_to(j, t);
+    else
+        fetch(j);
+}
+
+static void drop_calls(struct job *j)
+{
+    if (j->call)
+        rpc_cancel(j->call);
+    if (j->cancel)
+        rpc_cancel(j->cancel);
+    j->call = j->cancel = NULL;
+    if (j->state == WATCHED)
+        j->target->watches--;
+}
+
+static void on_dist_lost(void *arg, struct channel *ch)
+{
+    struct run *r = arg;
+    int64_t now = loop_now(r->h->loop);
+
+    for (uint32_t i = 0; i < r->targets_n; i++)
+        if (r->targets[i].channel == ch)
+            r->targets[i].down_us = now + DOWN_US;
+    for (uint32_t i = 0; i < r->plan->n; i++) {
+        struct job *j = &r->jobs[i];
+        const struct target *at = j->state == MOVING ? j->to : j->target;
+
+        if (j->state == PLANNED || j->state == FINISHED || at->channel != ch)
+            continue;
+        drop_calls(j);
+        if (j->broken_us == TIME_NEVER)
+            j->broken_us = now;
+        if (j->state != BROKEN)
+            set_state(j, BROKEN);
+    }
+    r->retry_us = now;
+}
+
+/* Those that were lost for long enough are relied on again, until they are lost again. */
+static void look_at_targets(struct run *r)
+{
+    int64_t now = loop_now(r->h->loop);
+
+    for (uint32_t i = 0; i < r->targets_n; i++)
+        if (r->targets[i].down_us && r->targets[i].down_us <= now) {
+            r->targets[i].down_us = 0;
+            pulse_add(&r->pulses, r->targets[i].channel);
+        }
+    pulses_turn(&r->pulses);
+}
+
+/* --- the run --------------------------------------------------------------------------------------- */
+
+static void interrupted(void *arg, int signo)
+{
+    struct replay_result *result = arg;
+    struct run *r = result->run;
+    uint32_t left;
+
+    if (!r || result->interrupted) {
+        if (r)
+            r->stop_now = true;
+        result->interrupted = true;
+        return;
+    }
+    left = r->submitted - r->counts[FINISHED];
+    fprintf(stderr, "%shawk: interrupted: cancelling %u job%s; once more to leave %s behind\n",
+            r->terminal && !r->options->quiet ? "\r\033[K" : "", left, PLURAL(left),
+            left == 1 ? "it" : "them");
+    r->result->interrupted = true;
+    r->give_up_us = loop_now(r->h->loop) + CANCEL_WAIT_US;
+    for (struct job *j; (j = first_in(r, PLANNED));)
+        finish(j, REPLAY_NOT_SUBMITTED, NULL);
+    for (uint32_t i = 0; i < r->plan->n; i++)
+        if (r->jobs[i].state != FINISHED && r->jobs[i].state != SUBMITTING && r->jobs[i].state != MOVING &&
+            !job_eq(r->jobs[i].id, JOB_NONE))
+            cancel(&r->jobs[i]);
+}
+
+static void progress(struct run *r)
+{
+    const struct replay_result *result = r->result;
+    int64_t now = loop_now(r->h->loop);
+
+    r->progress_us = now + (r->terminal ? PROGRESS_US : PROGRESS_LOG_US);
+    if (r->options->quiet)
+        return;
+    fprintf(stderr, "%s%lld s, arrivals last %lld s: %u of %u jobs submitted, %u ended, %u under way%s",
+            r->terminal ? PROGRESS_BEGIN : "", (long long)((now - r->start_us) / US_PER_S),
+            (long long)(r->plan->last_arrival_us / US_PER_S), r->submitted, r->plan->n,
+            result->ends[REPLAY_ENDED],
+            r->submitted - (r->counts[FINISHED] - result->ends[REPLAY_NOT_SUBMITTED]),
+            r->terminal ? PROGRESS_END : "\n");
+}
+
+/* What is due now; returns when the next thing is. */
+static int64_t turn(struct run *r)
+{
+    int64_t now = loop_now(r->h->loop), next;
+    struct job *j;
+
+    look_at_targets(r);
+    while ((j = first_in(r, PLANNED)) && r->start_us + j->plan->at_us <= now)
+        submit(j);
+    next = j ? r->start_us + j->plan->at_us : TIME_NEVER;
+    watch_accepted(r);
+    if (now >= r->retry_us) {
+        list_foreach(&r->lists[BROKEN], n, following)
+            go_on(container_of(n, struct job, node));
+        r->retry_us = now + RETRY_US;
+    }
+    if (now >= r->progress_us)
+        progress(r);
+    next = earlier(next, now + PULSE_TURN_US);
+    if (r->counts[BROKEN])
+        next = earlier(next, r->retry_us);
+    return earlier(earlier(next, r->progress_us), r->give_up_us);
+}
+
+/* The live dists, in the order of their ids: round robin over them is the same in every run. */
+static int find_targets(struct run *r)
+{
+    struct api_list_nodes_reply nodes;
+    int err = hawk_list_nodes(r->h, &nodes);
+
+    if (err)
+        return err;
+    r->targets = xcalloc(nodes.nodes_n + 1, sizeof *r->targets);
+    for (uint32_t i = 0; i < nodes.nodes_n && !err; i++) {
+        const struct api_node *n = &nodes.nodes[i];
+        struct target *t = &r->targets[r->targets_n];
+
+        if (strcmp(n->role, role_text(ROLE_DIST)) != 0 || strcmp(n->state, member_state_text(MEMBER_UP)) != 0)
+            continue;
+        t->node = (node_id_t){n->node};
+        err = hawk_node_channel(r->h, ROLE_DIST, t->node, &t->channel);
+        r->targets_n++;
+    }
+    api_free(&api_list_nodes_reply_type, &nodes);
+    if (!err && r->targets_n == 0)
+        err = hawk_fail(r->h, HAWK_ENOT_FOUND,
+                        "the cluster has no dist that is up (`hawk nodes` lists its nodes)");
+    return err;
+}
+
+static void run_init(struct run *r)
+{
+    const struct replay_plan *p = r->plan;
+
+    for (int i = 0; i < STATE_COUNT; i++)
+        list_init(&r->lists[i]);
+    r->jobs = xcalloc(p->n, sizeof *r->jobs);
+    r->result->jobs = xcalloc(p->n, sizeof *r->result->jobs);
+    r->result->wait_us = xmalloc(p->tasks * sizeof *r->result->wait_us);
+    r->result->run_us = xmalloc(p->tasks * sizeof *r->result->run_us);
+    memset(r->result->wait_us, -1, p->tasks * sizeof *r->result->wait_us);
+    memset(r->result->run_us, -1, p->tasks * sizeof *r->result->run_us);
+    for (uint32_t i = 0; i < p->n; i++) {
+        r->jobs[i] = (struct job){
+            .run = r, .plan = &p->jobs[i], .result = &r->result->jobs[i], .broken_us = TIME_NEVER};
+        list_push_tail(&r->lists[PLANNED], &r->jobs[i].node);
+    }
+    r->counts[PLANNED] = p->n;
+    r->pulses = (struct pulses){.loop = r->h->loop, .lost = on_dist_lost, .arg = r, .missed = MISSED_BEATS};
+    for (uint32_t i = 0; i < r->targets_n; i++)
+        pulse_add(&r->pulses, r->targets[i].channel);
+    r->terminal = isatty(STDERR_FILENO) == 1;
+}
+
+/* Ends what is still open after an interruption that was not waited for. */
+static void run_end(struct run *r)
+{
+    for (uint32_t i = 0; r->jobs && i < r->plan->n; i++) {
+        struct job *j = &r->jobs[i];
+
+        drop_calls(j);
+        if (j->state != FINISHED)
+            finish(j, REPLAY_LOST, "interrupted before it had ended");
+    }
+    pulses_free(&r->pulses);
+    if (r->terminal && !r->options->quiet)
+        fputs("\r\033[K", stderr);
+    free(r->jobs);
+}
+
+int replay_run(struct hawk *h, const struct replay_plan *p, const struct replay_run_options *o,
+               struct replay_result *result)
+{
+    struct run r = {.h = h, .plan = p, .options = o, .result = result, .give_up_us = TIME_NEVER};
+    int err = find_targets(&r);
+
+    *result = (struct replay_result){.run = &r, .dists = r.targets_n};
+    if (err)
+        goto out;
+    if (loop_signal(h->loop, SIGINT, interrupted, result) ||
+        loop_signal(h->loop, SIGTERM, interrupted, result)) {
+        err = hawk_fail(h, HAWK_EEXISTS, "another loop of this process handles signals");
+        goto out;
+    }
+    run_init(&r);
+    r.start_us = r.end_us = loop_now(h->loop);
+    r.progress_us = r.start_us + (r.terminal ? 0 : PROGRESS_LOG_US);
+    while (r.counts[FINISHED] < p->n && !r.stop_now && loop_now(h->loop) < r.give_up_us)
+        loop_once(h->loop, turn(&r));
+    result->elapsed_us = r.end_us - r.start_us;
+    run_end(&r);
+out:
+    free(r.targets);
+    result->run = NULL;
+    return err;
+}
+
+void replay_result_free(struct replay_result *r)
+{
+    free(r->jobs);
+    free(r->wait_us);
+    free(r->run_us);
+    *r = (struct replay_result){0};
+}

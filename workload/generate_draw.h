@@ -1,0 +1,19 @@
+/* Random draws that are the same on every machine: integers only. A mathematical library's logarithm differs in its
+ * last bit from one machine to the next, and one bit is another trace. */
+#ifndef HAWK_WORKLOAD_GENERATE_DRAW_H
+#define HAWK_WORKLOAD_GENERATE_DRAW_H
+
+#include "base/rng.h"
+
+#define DRAW_ONE (UINT64_C(1) << 32) /* 1.0 as these functions give it: units of 2^-32 */
+
+/* -ln(x / 2^64), x = 0 taken for 2^64; in units of 2^-32, off by less than 2^-30. */
+uint64_t draw_minus_ln(uint64_t x);
+/* Exponentially distributed with mean 1, in units of 2^-32. */
+uint64_t draw_exponential(struct rng *r);
+/* Normally distributed with mean 0 and standard deviation 1, in units of 2^-32. */
+int64_t draw_normal(struct rng *r);
+/* value * factor / 2^32, rounded down; at most max. */
+int64_t draw_scale(int64_t value, uint64_t factor, int64_t max);
+
+#endif
