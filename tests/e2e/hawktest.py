@@ -33,6 +33,15 @@ def wait_for(what, probe, bound=BOUND):
         pause.wait(0.02)
 
 
+def alive(pid):
+    """Whether the process runs. It may end between opening /proc/PID/stat and reading it, which ESRCH then tells."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 @contextlib.contextmanager
 def small_disk(options):
     """A directory that is a file system of its own; None where none can be mounted."""

@@ -9,7 +9,7 @@ import sys
 import tempfile
 import time
 
-from hawktest import BOUND, HAWK, run_tests, small_disk, wait_for
+from hawktest import BOUND, HAWK, alive, run_tests, small_disk, wait_for
 
 
 def run(*args, input=None, check=0, **more):
@@ -100,13 +100,6 @@ def test_numbers_that_make_no_sense_are_refused():
                 r = subprocess.run([HAWK, command, flag, value, *rest], capture_output=True, text=True, timeout=BOUND)
                 assert r.returncode == 2 and flag in r.stderr and value in r.stderr, (command, flag, value, r)
                 assert r.stdout == "" and r.stderr.count("\n") == 1, r
-
-
-def alive(pid):
-    try:
-        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 def test_killed_it_leaves_no_process_and_the_next_one_cleans_up():
@@ -224,7 +217,7 @@ def test_a_second_ctrl_c_kills_at_once():
             p.send_signal(signal.SIGINT)
             assert p.wait(timeout=BOUND) == 130
             took = time.monotonic() - start
-            assert not os.path.exists(f"/proc/{open(f'{d}/pid').read().strip()}")
+            assert not alive(open(f"{d}/pid").read().strip())
             return took
     # With the grace it is two seconds each time; without, a loaded machine may once be slow, but not always.
     assert any(took() < 1 for _ in range(5))

@@ -3,7 +3,7 @@ import os
 import signal
 import sys
 
-from hawktest import Cluster, run_tests, wait_for
+from hawktest import Cluster, alive, run_tests, wait_for
 
 os.environ["HAWK_CHECK"] = "1"
 
@@ -38,13 +38,6 @@ def running(c, job):
 
 def go(c):
     open(f"{c.dir}/go", "w").close()
-
-
-def alive(pid):
-    try:
-        return open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()[0] not in "ZX"
-    except OSError:
-        return False
 
 
 def restart(c, slots=None):
