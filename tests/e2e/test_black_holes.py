@@ -14,7 +14,7 @@ class Blind(Cluster):
     def start_worker(self, name, **more):
         if name != "w1":
             return super().start_worker(name, **more)
-        os.makedirs(f"{self.dir}/work/job")
+        os.makedirs(f"{self.dir}/jobs/dir")
         wrapper = f"{self.dir}/blind"
         with open(wrapper, "w") as f:
             f.write("#!/bin/sh\nexec unshare -m sh -c "
@@ -39,7 +39,7 @@ def test_a_worker_without_the_directory_swallows_nothing():
     if not can_hide():
         return
     with Blind(workers=3, slots=2) as c:
-        work = f"{c.dir}/work/job"
+        work = f"{c.dir}/jobs/dir"
         for flags in (("--class", "short"), ("--class", "short", "--at-most-once"), ("--class", "long"),
                       ("--class", "long", "--at-most-once")):
             tasks = 100 if "short" in flags else 20
@@ -153,7 +153,7 @@ def test_one_missing_directory_takes_no_worker_out_and_three_do():
     if not can_hide():
         return
     with Blind(workers=3, slots=2) as c:
-        dirs = [f"{c.dir}/work/job{i}" for i in range(4)]
+        dirs = [f"{c.dir}/jobs/dir{i}" for i in range(4)]
         for d in dirs:
             os.makedirs(d)
         for _ in range(6):

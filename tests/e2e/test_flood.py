@@ -9,6 +9,7 @@ import atexit
 import contextlib
 import json
 import multiprocessing
+import multiprocessing.connection
 import os
 import resource
 import struct
@@ -32,6 +33,7 @@ WAIT_S = 1 if FULL else 5 * SLOW  # a busy machine's tests are no measurement
 SHORT = ["refused calls on connection after connection", "HEADERS, SETTINGS never acknowledged", "streams opened and reset",
          "streams opened, and stream 0 reset", "CONTINUATION", "empty DATA after a refusal"]
 LONGER = {"connections that stay": 3}  # thousands wait in the kernel's queue before the client
+FLOODS = 4000 // SLOW  # connections with refused calls, before the daemon is stopped among more of them
 FIGURES = []
 LIST = b"/hawk.v1.Hawk/ListNodes"
 
@@ -101,7 +103,7 @@ def attack(daemon, address, role, name, path):
     try:
         while (any(p.is_alive() for p in crowd) or client.answers < 2) and time.monotonic() < until + BOUND:
             client.ask()
-            time.sleep(0.02)
+            multiprocessing.connection.wait([p.sentinel for p in crowd if p.is_alive()], timeout=0.02)
     finally:
         for p in crowd:
             p.kill()
@@ -329,12 +331,13 @@ def test_deaf():
             central.kill()
 
 
-def refused_calls(address, until):
+def refused_calls(address, until, floods):
     """As many calls of nobody's method as a connection may make at once, on one connection after the other."""
     os.nice(19)
 
     def calls(a):
         a.write(b"".join(a.open(b"/nobody/Knows", flood.END_HEADERS | flood.END_STREAM) for _ in range(1000)))
+        floods.value += 1
         raise flood.Cut
     flood.repeat(address, until, calls, read=False)
 
@@ -350,10 +353,10 @@ def test_stopped_in_a_flood():
             dist = crowd = None
             try:
                 dist = Daemon("dist", "--name", "d", "--central", central.ready(), "--state-dir", f"{d}/dist{i}", *common)
-                until = time.monotonic() + 2
-                crowd = multiprocessing.Process(target=refused_calls, args=(dist.ready(), until + BOUND))
+                until, floods = time.monotonic() + BOUND, multiprocessing.Value("i", 0)
+                crowd = multiprocessing.Process(target=refused_calls, args=(dist.ready(), until, floods))
                 crowd.start()
-                time.sleep(until - time.monotonic())
+                wait_for("the flood", lambda: floods.value >= FLOODS)  # noqa: B023
                 assert dist.stop() == 0, dist.text()
             finally:
                 for p in filter(None, (crowd, dist, central)):

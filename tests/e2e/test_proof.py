@@ -6,23 +6,24 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
+
+from hawktest import wait_for
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 STUB = """#!/usr/bin/python3
 import json
 import os
+import signal
 import sys
-import time
 first, last = map(int, sys.argv[sys.argv.index("--seeds") + 1].split("-"))
 with open("build/ran", "a") as f:
     f.write(f"{first}\\n")
 if os.path.exists("build/slow") and first == 20001:
     try:
         open("build/begun", "w").close()
-        time.sleep(60)
-    finally:  # longer than a killed one has
-        time.sleep(1)
+        signal.pause()
+    finally:  # it takes as long as the test likes
+        open("build/gate").read()
         open("build/cleaned", "w").close()
 bad = [{"seed": 30123, "invariant": "one copy"}] if os.path.exists("build/bad") and first <= 30123 <= last else []
 print(json.dumps({"seeds": last - first + 1, "jobs": 10, "tasks": 100, "steps": 1000, "virtual_s": 86400.0,
@@ -68,15 +69,32 @@ def check(what, condition, seen=""):
     passed += 1
 
 
+def opened_gate():
+    """Once somebody reads from it; None before that."""
+    try:
+        return os.fdopen(os.open("build/gate", os.O_WRONLY | os.O_NONBLOCK), "w")
+    except OSError:
+        return None
+
+
+def ended_within(p, seconds):
+    try:
+        return p.wait(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        return None
+
+
 def interrupt(number, chunks):
     """In the third chunk of seeds, which takes a while to clean up. chunks: how many begin."""
     with open("build/slow", "w", encoding="utf-8"):
         pass
     with subprocess.Popen(["tools/proof", "--short", "--parts", "seeds"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True) as p:
-        while not os.path.exists("build/begun") and p.poll() is None:
-            time.sleep(0.01)
+        wait_for("the slow chunk", lambda: os.path.exists("build/begun") or p.poll() is not None)
         p.send_signal(number)
+        gate = wait_for("its cleaning up", opened_gate)
+        check("an interrupted one waits for what runs", ended_within(p, 1) is None)
+        gate.close()
         said, _ = p.communicate(timeout=60)
     check("an interrupted one says so", p.returncode == 1 and "interrupted; what has run is kept" in said, said)
     check("and has waited for what ran", os.path.exists("build/cleaned"))
@@ -96,6 +114,7 @@ def make_repository():
     with open("build/hawk", "w", encoding="utf-8") as f:
         f.write(STUB)
     os.chmod("build/hawk", 0o755)
+    os.mkfifo("build/gate")
     sh("git", "init", "-q")
 
 
