@@ -26,7 +26,7 @@ struct node {
     struct links *links;
     char *name, *central_addr;
     struct peers *peers;
-    struct peers_out todo; /* what they want done */
+    struct peers_out wanted; /* what they want done */
     struct stream *streams, *central;
     struct link *accepted; /* the one that peers_accepted is told of */
     struct out out, queue; /* the role's output; events that came up while it was being stepped */
@@ -212,12 +212,12 @@ static void do_all(struct node *n)
     if (n->doing)
         return;
     n->doing = true;
-    for (uint32_t i = 0; i < n->todo.n; i++) {
-        struct peers_action a = n->todo.v[i];
+    for (uint32_t i = 0; i < n->wanted.n; i++) {
+        struct peers_action a = n->wanted.v[i];
 
         do_one(n, &a);
     }
-    peers_out_clear(&n->todo);
+    peers_out_clear(&n->wanted);
     n->doing = false;
     loop_timer_set(n->loop, &n->peers_timer, peers_next_timeout(n->peers));
 }
@@ -226,7 +226,7 @@ static void on_peers_timer(void *arg)
 {
     struct node *n = arg;
 
-    peers_timer(n->peers, loop_event_now(n->loop), &n->todo);
+    peers_timer(n->peers, loop_event_now(n->loop), &n->wanted);
     do_all(n);
 }
 
@@ -258,7 +258,7 @@ static void send_wire(struct node *n, const struct msg *m)
     else if (!peers_is_thiefs(m->type))
         s = stream_find(n, m->peer, peers_side_of(n->kind, m));
     if (!s || !s->open) {
-        peers_send(n->peers, loop_event_now(n->loop), m, &n->todo);
+        peers_send(n->peers, loop_event_now(n->loop), m, &n->wanted);
         do_all(n);
         return;
     }
@@ -270,7 +270,7 @@ static void send_wire(struct node *n, const struct msg *m)
 static void carry(struct node *n, struct msg *m)
 {
     if (m->type == MSG_GIVE_UP) {
-        peers_give_up(n->peers, m->give_up.node.v, &n->todo);
+        peers_give_up(n->peers, m->give_up.node.v, &n->wanted);
         do_all(n);
         return;
     }
@@ -293,7 +293,7 @@ static void accepted_up(struct node *n, struct link *k)
     uint32_t id = n->kind == ROLE_CENTRAL ? link_number(k) : link_peer_node(k).v;
 
     n->accepted = k;
-    peers_accepted(n->peers, id, link_peer_role(k), link_version(k), &n->todo);
+    peers_accepted(n->peers, id, link_peer_role(k), link_version(k), &n->wanted);
     do_all(n);
 }
 
@@ -307,7 +307,7 @@ static void on_up(void *arg, struct link *k)
     } else if (s) {
         s->open = true;
         peers_opened(n->peers, loop_event_now(n->loop), peer_of(s), link_peer_role(k), link_peer_node(k),
-                     link_version(k), &n->todo);
+                     link_version(k), &n->wanted);
         do_all(n);
     }
 }
@@ -350,7 +350,7 @@ static void on_msg(void *arg, struct link *k, const struct msg *m)
         node_feed(n, &from);
         return;
     }
-    peers_central_says(n->peers, loop_event_now(n->loop), &from, &n->todo);
+    peers_central_says(n->peers, loop_event_now(n->loop), &from, &n->wanted);
     do_all(n);
 }
 
@@ -362,7 +362,7 @@ static void ended(struct node *n, struct stream *s, enum role role)
     s->open = false;
     if (side == PEERS_ACCEPTED)
         stream_free(n, s);
-    peers_ended(n->peers, loop_event_now(n->loop), peer, side, role, &n->todo);
+    peers_ended(n->peers, loop_event_now(n->loop), peer, side, role, &n->wanted);
     do_all(n);
 }
 
@@ -427,7 +427,7 @@ void node_start(struct node *n)
     node_feed(n, &(struct msg){.type = MSG_START});
     if (!n->central_addr)
         return;
-    peers_start(n->peers, &n->todo);
+    peers_start(n->peers, &n->wanted);
     do_all(n);
 }
 
@@ -455,7 +455,7 @@ void node_free(struct node *n)
         free(s);
     }
     peers_free(n->peers);
-    peers_out_free(&n->todo);
+    peers_out_free(&n->wanted);
     out_free(&n->out);
     out_free(&n->queue);
     free(n->name);

@@ -9,8 +9,9 @@
  *   loot    what one thief was given and has not acknowledged
  *
  * objects.c makes and moves them; probes.c talks with dists, central.c with central, tasks.c with executors and
- * with owners about tasks, stealing.c with other workers; beats.c gives up who owes an answer; apps.c knows what executors are attached for; worker.c hands out the events. What the files share
- * begins with wk_: central and dist are in the same program and have jobs and tasks of their own.
+ * with owners about tasks, stealing.c with other workers. beats.c gives up who owes an answer. apps.c knows what
+ * executors are attached for. worker.c hands out the events. What the files share begins with wk_: central and dist
+ * are in the same program and have jobs and tasks of their own.
  *
  * Objects come from malloc one by one: its per-thread cache is the free list, shared by all workers of a
  * simulation and therefore warm, which lists per worker would not be. */
