@@ -18,7 +18,7 @@ class Blind(Cluster):
         wrapper = f"{self.dir}/blind"
         with open(wrapper, "w") as f:
             f.write("#!/bin/sh\nexec unshare -m sh -c "
-                    f"'mount -t tmpfs tmpfs {self.dir}/work && exec {hawktest.HAWK} \"$@\"' sh \"$@\"\n")
+                    f"'mount -t tmpfs tmpfs {self.dir}/jobs && exec {hawktest.HAWK} \"$@\"' sh \"$@\"\n")
         os.chmod(wrapper, 0o755)
         hawk, hawktest.HAWK = hawktest.HAWK, wrapper
         try:

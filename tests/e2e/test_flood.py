@@ -50,12 +50,27 @@ class Client:
 
     def __init__(self, address, path):
         self.address, self.path, self.s = address, path, None
-        self.answers, self.longest, self.keep = 0, 0, False
+        self.answers, self.longest, self.again, self.keep = 0, 0, 0, False
 
     def close(self):
         if self.s:
             self.s.close()
         self.s = None
+
+    def ask_until_answered(self):
+        """Like any client it comes back when a connection without an accepted call was closed; that takes its time, too."""
+        began = time.monotonic()
+        while True:
+            newcomer = not self.s or (self.answers % 2 and not self.keep)
+            try:
+                self.ask()
+                break
+            except ConnectionError:
+                if not newcomer or time.monotonic() > began + BOUND:
+                    raise
+                self.close()
+                self.again += 1
+        self.longest = max(self.longest, time.monotonic() - began)
 
     def ask(self):
         began = time.monotonic()
@@ -77,7 +92,8 @@ class Client:
     def read_frame(self):
         while len(self.buffer) < 9 or len(self.buffer) < 9 + int.from_bytes(self.buffer[:3], "big"):
             data = self.s.recv(1 << 16)
-            assert data, "the daemon closed a client's connection"
+            if not data:
+                raise ConnectionAbortedError("the daemon closed a client's connection")
             self.buffer += data
         head, size = self.buffer[:9], int.from_bytes(self.buffer[:3], "big")
         if head[3] == flood.PING and not head[4] & flood.ACK:
@@ -102,7 +118,7 @@ def attack(daemon, address, role, name, path):
         p.start()
     try:
         while (any(p.is_alive() for p in crowd) or client.answers < 2) and time.monotonic() < until + BOUND:
-            client.ask()
+            client.ask_until_answered()
             multiprocessing.connection.wait([p.sentinel for p in crowd if p.is_alive()], timeout=0.02)
     finally:
         for p in crowd:
@@ -111,10 +127,10 @@ def attack(daemon, address, role, name, path):
         client.close()
     rss, most = memory(daemon.p.pid)
     figures = {"role": role, "attack": name, "rss_mib": rss - start, "most_mib": most - start,
-               "longest_s": client.longest, "answers": client.answers}
+               "longest_s": client.longest, "answers": client.answers, "again": client.again}
     FIGURES.append(figures)
     print(f"{role:8} {name:40} {rss - start:6.1f} MiB above the start, at most {most - start:6.1f}; "
-          f"{client.answers:5} answers, the longest wait {client.longest:.3f} s", flush=True)
+          f"{client.answers:5} answers, the longest wait {client.longest:.3f} s, {client.again} connections again", flush=True)
     assert most - start <= GROWTH_MIB, figures
     assert client.answers >= 2 and client.longest <= WAIT_S * LONGER.get(name, 1), figures
     assert daemon.p.poll() is None
@@ -257,7 +273,7 @@ def answers(client):
     try:
         client.ask()
         return True
-    except (AssertionError, OSError):
+    except OSError:
         client.close()
         return False
 
