@@ -53,7 +53,10 @@ int64_t cluster_delay_us(void *arg, uint32_t from, uint32_t to, const struct msg
     last = last_arrival(n, from, to);
     if (at_us < *last)
         at_us = *last;
-    *last = at_us;
+    else if (at_us == now_us && at_us == *last)
+        at_us++; /* without a delay it would overtake the delayed one that arrives at this moment */
+    if (at_us > now_us)
+        *last = at_us;
     return at_us - now_us;
 }
 

@@ -86,6 +86,9 @@ static void what_cannot_start_is_never_lost(void **state)
 /* A spawner is asked to forget no run of an executor's: one that kept them here had more than any worker may hold. */
 static void what_executors_ran_is_no_spawners(void **state) { soak(8534, "all"); }
 
+/* Without a delay a message overtook those that a healed partition let through at the same moment. */
+static void what_heals_is_not_overtaken(void **state) { soak(3027269, "all"); }
+
 /* Alone, no fault makes a short task wait for more than 3.5 s. */
 static void one_fault_at_a_time(void **state)
 {
@@ -131,6 +134,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(one_fault_at_a_time),
         cmocka_unit_test(what_cannot_start_is_never_lost),
         cmocka_unit_test(what_executors_ran_is_no_spawners),
+        cmocka_unit_test(what_heals_is_not_overtaken),
     };
 
     if (argc > 1)
