@@ -178,7 +178,7 @@ static void send_message(struct bus *b, struct endpoint *from, struct msg *m)
 
     if (to && may_pass(b, from, to, m) &&
         (b->endings_n == 0 || from->role == ROLE_CENTRAL ||
-         !streams_is_ending(b, from, to, peers_side_of(from->role, m)))) {
+         !streams_is_ending(b, from, to, peers_side_of(from->role, m), m->peer))) {
         m->peer = bus_peer_number(to, from);
         bus_push(b, from, to, bus_delay(b, from, to, m), m);
         return;

@@ -46,6 +46,7 @@ _Static_assert(offsetof(struct endpoint, dialled) == 64, "one line is all that m
 struct ending {
     uint32_t at, with;
     uint32_t side; /* enum peers_side, of `at` */
+    uint32_t name; /* by which `at` knows the other: whoever starts again may get another one */
 };
 
 /* Two endpoints that cannot reach each other for a while. */
@@ -135,8 +136,9 @@ static inline bool bus_has_dialled(const struct endpoint *x, const struct endpoi
 {
     return y->role == ROLE_CENTRAL ? x->link != 0 : numset_has(&x->dialled, y->number);
 }
+/* Is there word on the way to `at` that its stream with `with`, known as `name` (0: as any), has ended? */
 bool streams_is_ending(const struct bus *b, const struct endpoint *at, const struct endpoint *with,
-                       enum peers_side side);
+                       enum peers_side side, uint32_t name);
 /* All streams of e end, which dies, or (in_order) goes when what it has sent has arrived. */
 void streams_end_all(struct bus *b, struct endpoint *e, bool in_order);
 /* Something has reached e of one of its streams. */

@@ -28,35 +28,35 @@ static void set_remove(struct numset *s, uint32_t n)
 
 /* ---- What is on its way ---- */
 
-static uint32_t find_ending(const struct bus *b, uint32_t at, uint32_t with, enum peers_side side)
+/* name: NODE_NONE's for any. */
+static uint32_t find_ending(const struct bus *b, uint32_t at, uint32_t with, enum peers_side side,
+                            uint32_t name)
 {
     uint32_t i = 0;
 
-    while (i < b->endings_n &&
-           (b->endings[i].at != at || b->endings[i].with != with || b->endings[i].side != side))
+    while (i < b->endings_n && (b->endings[i].at != at || b->endings[i].with != with ||
+                                b->endings[i].side != side || (name && b->endings[i].name != name)))
         i++;
     return i;
 }
 
 bool streams_is_ending(const struct bus *b, const struct endpoint *at, const struct endpoint *with,
-                       enum peers_side side)
+                       enum peers_side side, uint32_t name)
 {
-    return find_ending(b, at->number, with->number, side) < b->endings_n;
+    return find_ending(b, at->number, with->number, side, name) < b->endings_n;
 }
 
-/* One of them; false: there is none. */
-static bool forget_ending(struct bus *b, uint32_t at, uint32_t with, enum peers_side side)
+static void forget_ending(struct bus *b, uint32_t at, uint32_t with, enum peers_side side, uint32_t name)
 {
-    uint32_t i = find_ending(b, at, with, side);
+    uint32_t i = find_ending(b, at, with, side, name);
 
-    if (i == b->endings_n)
-        return false;
+    CHECK(i < b->endings_n);
     b->endings[i] = b->endings[--b->endings_n];
-    return true;
 }
 
 /* Of a stream between two, what is on its way to one of them. */
 struct tail {
+    struct bus *b;
     uint32_t from, to;
     enum peers_side side; /* which of its streams that is to the receiver */
     bool workers;         /* both are: then there may be two */
@@ -66,13 +66,15 @@ struct tail {
     bool ups, losts;      /* the word of its beginning, and of its end, too */
     bool beginning;       /* set when the word of its beginning is among it */
     uint32_t peer;        /* set when that of its end was: the name that the receiver knows the sender by */
-    uint32_t endings;     /* how many of those were in b->endings */
+    bool ending;          /* set when that of its end was, and has left b->endings */
     uint32_t named;       /* events of the stream that the receiver knows by this name alone; 0: of any */
 };
 
-static struct tail tail_of(const struct endpoint *from, const struct endpoint *to, enum peers_side side)
+static struct tail tail_of(struct bus *b, const struct endpoint *from, const struct endpoint *to,
+                           enum peers_side side)
 {
-    return (struct tail){.from = from->number,
+    return (struct tail){.b = b,
+                         .from = from->number,
                          .to = to->number,
                          .side = side,
                          .workers = from->role == ROLE_WORKER && to->role == ROLE_WORKER};
@@ -105,15 +107,11 @@ static bool is_in_tail(void *arg, const struct delivery *d)
     if (is_up || !t->losts)
         return is_up && t->ups;
     t->peer = d->m.peer;
-    t->endings += (d->m.stream_flags & STREAM_ENDING) != 0;
+    if (d->m.stream_flags & STREAM_ENDING) {
+        t->ending = true;
+        forget_ending(t->b, t->to, t->from, t->side, d->m.peer);
+    }
     return true;
-}
-
-/* What was withdrawn of those. */
-static void forget_endings(struct bus *b, const struct tail *t)
-{
-    for (uint32_t i = 0; i < t->endings; i++)
-        CHECK(forget_ending(b, t->to, t->from, t->side));
 }
 
 static void push_event(struct bus *b, enum msg_type type, const struct endpoint *from,
@@ -135,26 +133,23 @@ static void push_lost(struct bus *b, const struct endpoint *with, const struct e
     push_event(b, MSG_PEER_LOST, with, at, calls,
                STREAM_ENDING | (side == PEERS_DIALLED ? STREAM_DIALLED : 0), delay_us);
     vec_grow(b->endings, b->endings_n, b->endings_cap);
-    b->endings[b->endings_n++] = (struct ending){at->number, with->number, side};
+    b->endings[b->endings_n++] = (struct ending){at->number, with->number, side, calls};
 }
 
 /* `at` hears in delay_us of a new stream that `with` has dialled: it hears of the old one's end right before, should it not
  * have heard of that by then. In central every stream has a number of its own. */
 static void see_end(struct bus *b, struct endpoint *at, struct endpoint *with, int64_t delay_us)
 {
-    struct tail tail = tail_of(with, at, PEERS_ACCEPTED);
+    struct tail tail = tail_of(b, with, at, PEERS_ACCEPTED);
 
-    if (at->role == ROLE_CENTRAL || !streams_is_ending(b, at, with, PEERS_ACCEPTED))
+    if (at->role == ROLE_CENTRAL || !streams_is_ending(b, at, with, PEERS_ACCEPTED, 0))
         return;
     tail.losts = true;
     /* What has no delay goes before whatever else is due at its time. */
     tail.from_us = delay_us > 0 ? b->now_us + delay_us + 1 : b->now_us;
     queue_withdraw(&b->queue, is_in_tail, &tail);
-    if (tail.endings == 0)
-        return;
-    CHECK(tail.endings == 1);
-    forget_endings(b, &tail);
-    push_lost(b, with, at, tail.peer, PEERS_ACCEPTED, delay_us);
+    if (tail.ending)
+        push_lost(b, with, at, tail.peer, PEERS_ACCEPTED, delay_us);
 }
 
 /* ---- Beginnings ---- */
@@ -236,7 +231,7 @@ static void end_stream(struct bus *b, struct endpoint *x, struct endpoint *y, in
  * order. */
 static void break_stream(struct bus *b, struct endpoint *x, struct endpoint *y)
 {
-    struct tail to_x = tail_of(y, x, PEERS_DIALLED), to_y = tail_of(x, y, PEERS_ACCEPTED);
+    struct tail to_x = tail_of(b, y, x, PEERS_DIALLED), to_y = tail_of(b, x, y, PEERS_ACCEPTED);
 
     if (!bus_has_dialled(x, y))
         return;
@@ -251,7 +246,7 @@ static void break_stream(struct bus *b, struct endpoint *x, struct endpoint *y)
 static void break_stream_unseen(struct bus *b, struct endpoint *x, struct endpoint *y, int64_t x_hears_us,
                                 int64_t y_hears_us)
 {
-    struct tail to_x = tail_of(y, x, PEERS_DIALLED), to_y = tail_of(x, y, PEERS_ACCEPTED);
+    struct tail to_x = tail_of(b, y, x, PEERS_DIALLED), to_y = tail_of(b, x, y, PEERS_ACCEPTED);
 
     if (!bus_has_dialled(x, y))
         return;
@@ -269,14 +264,13 @@ static void break_stream_unseen(struct bus *b, struct endpoint *x, struct endpoi
 static void close_stream(struct bus *b, struct endpoint *e, uint32_t peer)
 {
     struct endpoint *y = endpoint(b, bus_endpoint(b, (node_id_t){peer}));
-    struct tail to_e = tail_of(y, e, PEERS_DIALLED);
+    struct tail to_e = tail_of(b, y, e, PEERS_DIALLED);
     bool open = y->node.v == peer && bus_has_dialled(e, y);
 
     to_e.all = to_e.ups = to_e.losts = true;
     to_e.events_only = !open;
     to_e.named = peer;
     queue_withdraw(&b->queue, is_in_tail, &to_e);
-    forget_endings(b, &to_e);
     if (!open)
         return;
     unlink_stream(b, e, y);
@@ -288,7 +282,7 @@ static void drop_older(struct bus *b, struct endpoint *e, uint32_t peer, uint32_
 {
     for (uint32_t i = 1; i < b->eps_n; i++) {
         struct endpoint *x = endpoint(b, i);
-        struct tail to_e = tail_of(x, e, PEERS_ACCEPTED);
+        struct tail to_e = tail_of(b, x, e, PEERS_ACCEPTED);
 
         if (i == now || x->node.v != peer || x == e)
             continue;
@@ -298,7 +292,6 @@ static void drop_older(struct bus *b, struct endpoint *e, uint32_t peer, uint32_
             push_lost(b, e, x, bus_peer_number(x, e), PEERS_DIALLED, 0);
         }
         queue_withdraw(&b->queue, is_in_tail, &to_e);
-        forget_endings(b, &to_e);
     }
 }
 
@@ -351,7 +344,7 @@ static void send_on(struct bus *b, struct endpoint *e, struct msg *m)
 {
     struct endpoint *to = bus_find_peer(b, e, m->peer);
 
-    if (!to || !bus_has_dialled(e, to) || streams_is_ending(b, e, to, PEERS_DIALLED)) {
+    if (!to || !bus_has_dialled(e, to) || streams_is_ending(b, e, to, PEERS_DIALLED, m->peer)) {
         msg_drop(m); /* the word of its end is on the way */
         return;
     }
@@ -450,7 +443,7 @@ void streams_event(struct bus *b, struct endpoint *e, uint32_t from, const struc
         peers_timer(e->peers, b->now_us, &b->given);
     } else if (m->type == MSG_PEER_LOST) {
         if (m->stream_flags & STREAM_ENDING)
-            CHECK(forget_ending(b, e->number, from, side));
+            forget_ending(b, e->number, from, side, m->peer);
         peers_ended(e->peers, b->now_us, m->peer, side, other->role, &b->given);
     } else if (side == PEERS_DIALLED) {
         peers_opened(e->peers, b->now_us, m->peer, other->role, other->node, PROTOCOL_VERSION, &b->given);

@@ -89,6 +89,9 @@ static void what_executors_ran_is_no_spawners(void **state) { soak(8534, "all");
 /* Without a delay a message overtook those that a healed partition let through at the same moment. */
 static void what_heals_is_not_overtaken(void **state) { soak(3027269, "all"); }
 
+/* A dist that had yet to hear that a worker's first process was lost sent its second one, with another id, nothing. */
+static void a_worker_with_another_id_is_another(void **state) { soak(3068389, "all"); }
+
 /* Alone, no fault makes a short task wait for more than 3.5 s. */
 static void one_fault_at_a_time(void **state)
 {
@@ -135,6 +138,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_cannot_start_is_never_lost),
         cmocka_unit_test(what_executors_ran_is_no_spawners),
         cmocka_unit_test(what_heals_is_not_overtaken),
+        cmocka_unit_test(a_worker_with_another_id_is_another),
     };
 
     if (argc > 1)
