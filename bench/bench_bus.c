@@ -46,7 +46,8 @@ static void step(void *role, const struct event *e, struct out *out)
 }
 
 static int64_t next_timeout(const void *role) { return ((const struct node *)role)->timeout_us; }
-static const struct bus_role fns = {.step = step, .next_timeout = next_timeout};
+static const struct role_functions node_functions = {.step = step, .next_timeout = next_timeout};
+static const struct bus_role fns = {.fns = &node_functions};
 
 /* Central: tells every node its id, and every dist of every worker. */
 static void central_step(void *role, const struct event *e, struct out *out)
@@ -66,7 +67,8 @@ static void central_step(void *role, const struct event *e, struct out *out)
     }
     (void)n;
 }
-static const struct bus_role central_fns = {.step = central_step, .next_timeout = next_timeout};
+static const struct role_functions central_functions = {.step = central_step, .next_timeout = next_timeout};
+static const struct bus_role central_fns = {.fns = &central_functions};
 
 static int64_t delay(void *arg, uint32_t from, uint32_t to, const struct msg *m) { return 500; }
 static void effect(void *arg, uint32_t ep, int64_t now_us, const struct msg *m) {}

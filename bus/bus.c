@@ -69,26 +69,26 @@ void bus_listen(struct bus *b, uint32_t ep, const char *addr)
     e->addr = addr ? xstrdup(addr) : NULL;
 }
 
-static struct peers *rules_of(struct bus *b, const struct endpoint *e, const struct bus_role *fns)
+static struct peers *rules_of(struct bus *b, const struct endpoint *e, const struct bus_role *r)
 {
     return peers_new(&(struct peers_config){.role = e->role,
                                             .seed = hash_pair(b->c.seed, ++b->starts),
-                                            .id = fns->id,
-                                            .cluster = fns->cluster,
+                                            .id = r->id,
+                                            .cluster = r->cluster,
                                             .victims = b->c.steal_streams});
 }
 
-void bus_start(struct bus *b, uint32_t ep, const struct bus_role *fns, void *role)
+void bus_start(struct bus *b, uint32_t ep, const struct bus_role *r, void *role)
 {
     struct endpoint *e = endpoint(b, ep);
     struct msg start;
 
     CHECK(!e->obj && role);
-    e->step = fns->step;
-    e->next_timeout = fns->next_timeout;
+    e->step = r->fns->step;
+    e->next_timeout = r->fns->next_timeout;
     e->obj = role;
     e->node = NODE_NONE;
-    e->peers = rules_of(b, e, fns);
+    e->peers = rules_of(b, e, r);
     e->wake_us = TIME_NEVER;
     memset(&start, 0, sizeof start);
     start.type = MSG_START;

@@ -17,10 +17,8 @@
 
 struct bus;
 
-/* A role object, by its two entry points. */
 struct bus_role {
-    void (*step)(void *role, const struct event *e, struct out *out);
-    int64_t (*next_timeout)(const void *role);
+    const struct role_functions *fns;
     node_id_t id;     /* a dist's, from its journal; NODE_NONE: none yet */
     uint64_t cluster; /* likewise; 0 */
 };
@@ -57,7 +55,7 @@ uint32_t bus_add(struct bus *b, enum role role);
 void bus_listen(struct bus *b, uint32_t ep, const char *addr);
 /* Starts it (again) with a fresh role object: START, then streams to and from central where that runs. The object
  * must live until bus_kill or bus_close. At most one central may run. */
-void bus_start(struct bus *b, uint32_t ep, const struct bus_role *fns, void *role);
+void bus_start(struct bus *b, uint32_t ep, const struct bus_role *r, void *role);
 /* Dies: its streams break, what is under way from and to it is lost, the role object is not touched again. */
 void bus_kill(struct bus *b, uint32_t ep);
 /* Goes in good order: the same, but what it had sent arrives first. For STOPPED. */

@@ -126,8 +126,10 @@ void central_node_forget_apps(struct central *c, struct node *n, bool tell_dists
     n->apps_cap = 0;
 }
 
-void central_apps_heard(struct central *c, struct node *n, const struct msg_app *m)
+void central_on_app(struct central *c, const struct msg *in)
 {
+    struct node *n = c->from;
+    const struct msg_app *m = &in->app;
     struct central_app *a = central_app_get(c, m->name);
     bool serves = central_node_serves(n, a);
 

@@ -58,107 +58,29 @@ void central_free(struct central *c)
 
 /* ---- Events ---- */
 
-static void job_report(struct central *c, const struct msg_job_report *m)
+static void central_on_stop(struct central *c, const struct msg *in)
 {
+    (void)in;
+    c->stopping = true;
+}
+
+static void central_on_job_report(struct central *c, const struct msg *in)
+{
+    const struct msg_job_report *m = &in->job_report;
     const struct msg_history h = {
         .name = m->name, .mean_us = m->mean_us, .task_us = m->task_us, .tasks = m->tasks, .class = m->class};
 
     central_policy_job_finished(c, &h, false);
 }
 
-static void from_dist(struct central *c, struct node *n, const struct msg *m)
+static void central_on_history(struct central *c, const struct msg *in)
 {
-    switch (m->type) {
-    case MSG_JOB_REPORT:
-        job_report(c, &m->job_report);
-        break;
-    case MSG_LONG_SUBMIT:
-        central_jobs_submit(c, n, &m->long_submit);
-        break;
-    case MSG_LONG_CANCEL:
-        central_jobs_cancel(c, &m->long_cancel);
-        break;
-    case MSG_LONG_WATCH:
-        central_jobs_watch(c, n, &m->long_watch);
-        break;
-    case MSG_JOB_NUMBERS:
-        central_nodes_numbers(c, n, m->job_numbers.next);
-        break;
-    default:
-        break; /* not for us: ignored */
-    }
+    central_policy_job_finished(c, &in->history, true);
 }
 
-static void from_worker(struct central *c, struct node *n, const struct msg *m)
+static void central_on_recovered(struct central *c, const struct msg *in)
 {
-    switch (m->type) {
-    case MSG_PARTITION_ACK:
-        central_partition_ack(c, n, m->partition_ack.epoch);
-        break;
-    case MSG_TASK_RETURNED:
-        central_tasks_returned(c, n, &m->task_returned);
-        break;
-    case MSG_TASK_STARTED:
-        central_tasks_started(c, n, &m->task_started);
-        break;
-    case MSG_TASK_FINISHED:
-        central_tasks_finished(c, n, &m->task_finished);
-        break;
-    case MSG_TASK_HELD:
-        central_tasks_held(c, n, &m->task_held);
-        break;
-    case MSG_HELD_END:
-        central_tasks_held_end(c, n);
-        break;
-    case MSG_APP:
-        central_apps_heard(c, n, &m->app);
-        break;
-    case MSG_OUT_OF_SERVICE:
-        central_service_heard(c, n, &m->out_of_service);
-        break;
-    case MSG_DRAINING:
-        central_nodes_stopping(c, n);
-        break;
-    case MSG_PARKED:
-        central_pairing_parked(c, n, m->parked.parked);
-        break;
-    case MSG_STUCK:
-        central_pairing_stuck(c, n, &m->stuck);
-        break;
-    default:
-        break; /* not for us: ignored */
-    }
-}
-
-static void from_node(struct central *c, const struct msg *m)
-{
-    struct node *n = central_nodes_heard(c, m->peer);
-
-    if (!n)
-        return; /* it has not joined */
-    switch (m->type) {
-    case MSG_HEARTBEAT:
-        central_nodes_heartbeat(c, n, &m->heartbeat);
-        break;
-    case MSG_COUNTER:
-        central_nodes_counter(n, &m->counter);
-        break;
-    case MSG_DRAINED:
-        central_drain_answered(c, n, &m->drained);
-        break;
-    case MSG_LEAVE:
-        central_nodes_leave(c, n);
-        break;
-    default:
-        if (n->role == ROLE_DIST)
-            from_dist(c, n, m);
-        else
-            from_worker(c, n, m);
-    }
-}
-
-static void recovered(struct central *c)
-{
+    (void)in;
     c->recovered = true;
     c->tasks_recovered = c->tasks_held;
     if (c->n_nodes > 0)
@@ -169,92 +91,62 @@ static void recovered(struct central *c)
     central_nodes_join_waiting(c);
 }
 
-/* What the journal holds. */
-static void recover(struct central *c, const struct msg *m)
-{
-    switch (m->type) {
-    case MSG_JOURNAL_NODE:
-        central_nodes_recover(c, &m->journal_node);
-        break;
-    case MSG_JOURNAL_CLUSTER:
-        central_nodes_recover_cluster(c, &m->journal_cluster);
-        break;
-    case MSG_JOURNAL_JOB:
-        central_jobs_recover(c, &m->journal_job);
-        break;
-    case MSG_JOURNAL_TASK:
-        central_jobs_recover_task(c, &m->journal_task);
-        break;
-    case MSG_JOURNAL_CANCEL:
-        central_jobs_recover_cancel(c, &m->journal_cancel);
-        break;
-    case MSG_JOURNAL_OWNER:
-        central_jobs_recover_owner(c, &m->journal_owner);
-        break;
-    case MSG_JOURNAL_JOB_END:
-        central_jobs_recover_end(c, &m->journal_job_end);
-        break;
-    case MSG_HISTORY:
-        central_policy_job_finished(c, &m->history, true);
-        break;
-    case MSG_JOURNAL_POLICY:
-        central_policy_recover(c, &m->journal_policy);
-        break;
-    default:
-        recovered(c);
-    }
-}
+/* HERE: this process, and who joins. JOURNAL: until the journal is read. NODE, DIST, WORKER: one that has joined. */
+enum sender { HERE, JOURNAL, NODE, DIST, WORKER };
 
-static void dispatch(struct central *c, const struct msg *m)
+static const struct {
+    void (*handle)(struct central *c, const struct msg *in);
+    enum sender from;
+} handlers[MSG_TYPE_COUNT] = {
+    [MSG_PEER_UP] = {central_on_peer_up, HERE},
+    [MSG_PEER_LOST] = {central_on_peer_lost, HERE},
+    [MSG_JOIN] = {central_on_join, HERE},
+    [MSG_SET_POLICY] = {central_on_set_policy, HERE},
+    [MSG_CANCEL] = {central_on_cancel, HERE},
+    [MSG_SET_DRAIN] = {central_on_set_drain, HERE},
+    [MSG_STOP_NODE] = {central_on_stop_node, HERE},
+    [MSG_JOURNAL_DONE] = {central_on_journal_done, HERE},
+    [MSG_STOP] = {central_on_stop, HERE},
+    [MSG_JOURNAL_NODE] = {central_on_journal_node, JOURNAL},
+    [MSG_JOURNAL_CLUSTER] = {central_on_journal_cluster, JOURNAL},
+    [MSG_JOURNAL_JOB] = {central_on_journal_job, JOURNAL},
+    [MSG_JOURNAL_TASK] = {central_on_journal_task, JOURNAL},
+    [MSG_JOURNAL_CANCEL] = {central_on_journal_cancel, JOURNAL},
+    [MSG_JOURNAL_OWNER] = {central_on_journal_owner, JOURNAL},
+    [MSG_JOURNAL_JOB_END] = {central_on_journal_job_end, JOURNAL},
+    [MSG_JOURNAL_POLICY] = {central_on_journal_policy, JOURNAL},
+    [MSG_HISTORY] = {central_on_history, JOURNAL},
+    [MSG_RECOVERED] = {central_on_recovered, JOURNAL},
+    [MSG_HEARTBEAT] = {central_on_heartbeat, NODE},
+    [MSG_COUNTER] = {central_on_counter, NODE},
+    [MSG_DRAINED] = {central_on_drained, NODE},
+    [MSG_LEAVE] = {central_on_leave, NODE},
+    [MSG_LONG_SUBMIT] = {central_on_long_submit, DIST},
+    [MSG_LONG_CANCEL] = {central_on_long_cancel, DIST},
+    [MSG_LONG_WATCH] = {central_on_long_watch, DIST},
+    [MSG_JOB_NUMBERS] = {central_on_job_numbers, DIST},
+    [MSG_JOB_REPORT] = {central_on_job_report, DIST},
+    [MSG_PARTITION_ACK] = {central_on_partition_ack, WORKER},
+    [MSG_TASK_RETURNED] = {central_on_task_returned, WORKER},
+    [MSG_TASK_STARTED] = {central_on_task_started, WORKER},
+    [MSG_TASK_FINISHED] = {central_on_task_finished, WORKER},
+    [MSG_TASK_HELD] = {central_on_task_held, WORKER},
+    [MSG_HELD_END] = {central_on_held_end, WORKER},
+    [MSG_APP] = {central_on_app, WORKER},
+    [MSG_OUT_OF_SERVICE] = {central_on_out_of_service, WORKER},
+    [MSG_DRAINING] = {central_on_draining, WORKER},
+    [MSG_PARKED] = {central_on_parked, WORKER},
+    [MSG_STUCK] = {central_on_stuck, WORKER},
+};
+
+static bool may_come(struct central *c, const struct msg *m)
 {
-    switch (m->type) {
-    case MSG_START:
-    case MSG_TIMER:
-        break;
-    case MSG_STOP:
-        c->stopping = true;
-        break;
-    case MSG_PEER_UP:
-        central_nodes_peer_up(c, m->peer, m->peer_up.role);
-        break;
-    case MSG_PEER_LOST:
-        central_nodes_peer_lost(c, m->peer);
-        break;
-    case MSG_JOIN:
-        central_nodes_join(c, m->peer, m);
-        break;
-    case MSG_SET_POLICY:
-        central_policy_set(c, &m->set_policy);
-        break;
-    case MSG_CANCEL:
-        central_jobs_cancel_asked(c, &m->cancel);
-        break;
-    case MSG_SET_DRAIN:
-        central_drain_set(c, &m->set_drain);
-        break;
-    case MSG_STOP_NODE:
-        central_stop_node(c, &m->stop_node);
-        break;
-    case MSG_JOURNAL_DONE:
-        central_journal_done(c, &m->journal_done);
-        break;
-    case MSG_JOURNAL_CLUSTER:
-    case MSG_JOURNAL_NODE:
-    case MSG_JOURNAL_JOB:
-    case MSG_JOURNAL_TASK:
-    case MSG_JOURNAL_CANCEL:
-    case MSG_JOURNAL_OWNER:
-    case MSG_JOURNAL_JOB_END:
-    case MSG_JOURNAL_POLICY:
-    case MSG_HISTORY:
-    case MSG_RECOVERED:
-        if (!c->recovered)
-            recover(c, m);
-        break;
-    default:
-        if (msg_is_wire(m))
-            from_node(c, m);
-    }
+    enum sender from = handlers[m->type].from;
+
+    if (from == HERE || from == JOURNAL)
+        return from == HERE || !c->recovered;
+    c->from = central_nodes_heard(c, m->peer);
+    return c->from && (from == NODE || (c->from->role == ROLE_DIST) == (from == DIST));
 }
 
 /* ---- Steps ---- */
@@ -296,7 +188,8 @@ void central_step(struct central *c, const struct event *e, struct out *out)
     CHECK(e->now_us >= c->now_us);
     c->now_us = e->now_us;
     c->out = out;
-    dispatch(c, &e->m);
+    if (handlers[e->m.type].handle && may_come(c, &e->m))
+        handlers[e->m.type].handle(c, &e->m);
     run_timers(c);
     finish(c);
     c->out = NULL;
@@ -317,3 +210,9 @@ int64_t central_next_timeout(const struct central *c)
     at_us = earlier(at_us, central_pairing_due_us(c));
     return earlier(at_us, central_recall_due_us(c));
 }
+
+static void step(void *role, const struct event *e, struct out *out) { central_step(role, e, out); }
+static int64_t next_timeout(const void *role) { return central_next_timeout(role); }
+static void check(const void *role) { central_check(role); }
+
+const struct role_functions central_functions = {.step = step, .next_timeout = next_timeout, .check = check};

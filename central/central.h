@@ -126,4 +126,7 @@ enum policy_origin central_policy_flag_origin(const struct central *c, uint32_t 
 enum policy_origin central_policy_number_origin(const struct central *c, enum policy_number number);
 const struct history *central_history(const struct central *c);
 
+/* How it is driven: central_step, central_next_timeout, central_check. */
+extern const struct role_functions central_functions;
+
 #endif

@@ -58,8 +58,9 @@ void central_drain_changed(struct central *c, struct node *n)
     central_members_changed(c, n);
 }
 
-void central_drain_set(struct central *c, const struct msg_set_drain *m)
+void central_on_set_drain(struct central *c, const struct msg *in)
 {
+    const struct msg_set_drain *m = &in->set_drain;
     struct node *n = central_node_by_id(c, m->node);
     int err = n ? refusal(n, m->drain) : HAWK_ENOT_FOUND;
     bool was;
@@ -85,8 +86,10 @@ void central_drain_journalled(struct central *c, const struct node *n, uint32_t 
     answer(c, n->id, client, err);
 }
 
-void central_drain_answered(struct central *c, struct node *n, const struct msg_drained *m)
+void central_on_drained(struct central *c, const struct msg *in)
 {
+    struct node *n = c->from;
+    const struct msg_drained *m = &in->drained;
     n->empty = m->on && m->empty;
     if (!m->on) /* what it handed back because it was drained has all come before this */
         central_nodes_hold(c, n, false);
@@ -106,8 +109,9 @@ bool central_drain_is_empty(const struct central *c, const struct node *n)
            n->queued + n->running_short + n->running_long + n->jobs_unfinished == 0;
 }
 
-void central_stop_node(struct central *c, const struct msg_stop_node *m)
+void central_on_stop_node(struct central *c, const struct msg *in)
 {
+    const struct msg_stop_node *m = &in->stop_node;
     struct node *n = central_node_by_id(c, m->node);
     struct msg *quit = n && msg_in_version(MSG_QUIT, n->version) ? central_send(c, n, MSG_QUIT) : NULL;
 

@@ -75,8 +75,10 @@ static void tell_tasks(struct central *c, struct long_job *j, const struct node 
     central_job_set_state(c, j, LONG_FINISHED); /* for another while */
 }
 
-void central_jobs_watch(struct central *c, struct node *dist, const struct msg_long_watch *m)
+void central_on_long_watch(struct central *c, const struct msg *in)
 {
+    struct node *dist = c->from;
+    const struct msg_long_watch *m = &in->long_watch;
     struct long_job *j = central_jobs_find(c, m->job, m->epoch);
     struct msg *reply;
 
@@ -131,8 +133,10 @@ static int64_t estimate_of(struct central *c, const struct job_desc *desc, int64
     return estimate_us < LIMIT_TIME_US ? estimate_us : LIMIT_TIME_US;
 }
 
-void central_jobs_submit(struct central *c, struct node *dist, const struct msg_long_submit *m)
+void central_on_long_submit(struct central *c, const struct msg *in)
 {
+    struct node *dist = c->from;
+    const struct msg_long_submit *m = &in->long_submit;
     struct long_job *j = central_jobs_find(c, m->job, m->epoch);
 
     if (c->stopping)
@@ -222,8 +226,9 @@ void central_jobs_settle(struct central *c)
     }
 }
 
-void central_jobs_cancel(struct central *c, const struct msg_long_cancel *m)
+void central_on_long_cancel(struct central *c, const struct msg *in)
 {
+    const struct msg_long_cancel *m = &in->long_cancel;
     struct long_job *j = central_jobs_find(c, m->job, m->epoch);
 
     /* A dist that was only slow, and lost the job to another one (protocol 9), has nothing to cancel. */
@@ -242,8 +247,9 @@ void central_job_cancel(struct central *c, struct long_job *j, uint32_t client)
         central_jobs_cancel_all(c, j);
 }
 
-void central_jobs_cancel_asked(struct central *c, const struct msg_cancel *m)
+void central_on_cancel(struct central *c, const struct msg *in)
 {
+    const struct msg_cancel *m = &in->cancel;
     struct long_job *last = NULL, *j;
 
     /* Its parts are under several epochs where it was promoted more than once: who asked hears of the last. */
@@ -348,8 +354,9 @@ void central_jobs_run(struct central *c)
 
 /* ---- Recovery: what the journal says, in its order ---- */
 
-void central_jobs_recover(struct central *c, const struct msg_journal_job *m)
+void central_on_journal_job(struct central *c, const struct msg *in)
 {
+    const struct msg_journal_job *m = &in->journal_job;
     struct long_job *j;
 
     if (!m->desc || m->desc->tasks == 0 || m->desc->tasks > LIMIT_TASKS_PER_JOB || m->epoch == 0 ||
@@ -368,8 +375,9 @@ void central_jobs_recover(struct central *c, const struct msg_journal_job *m)
     }
 }
 
-void central_jobs_recover_task(struct central *c, const struct msg_journal_task *m)
+void central_on_journal_task(struct central *c, const struct msg *in)
 {
+    const struct msg_journal_task *m = &in->journal_task;
     struct long_task *t = central_jobs_find_task(c, &m->id);
 
     if (!t || task_state_final(t->state) || m->state >= TASK_STATE_COUNT)
@@ -389,24 +397,27 @@ void central_jobs_recover_task(struct central *c, const struct msg_journal_task 
     central_task_set_state(c, t, m->state);
 }
 
-void central_jobs_recover_cancel(struct central *c, const struct msg_journal_cancel *m)
+void central_on_journal_cancel(struct central *c, const struct msg *in)
 {
+    const struct msg_journal_cancel *m = &in->journal_cancel;
     struct long_job *j = central_jobs_find(c, m->job, m->epoch);
 
     if (j)
         j->cancel = true;
 }
 
-void central_jobs_recover_owner(struct central *c, const struct msg_journal_owner *m)
+void central_on_journal_owner(struct central *c, const struct msg *in)
 {
+    const struct msg_journal_owner *m = &in->journal_owner;
     struct long_job *j = central_jobs_find(c, m->job, m->epoch);
 
     if (j)
         j->owner = m->owner;
 }
 
-void central_jobs_recover_end(struct central *c, const struct msg_journal_job_end *m)
+void central_on_journal_job_end(struct central *c, const struct msg *in)
 {
+    const struct msg_journal_job_end *m = &in->journal_job_end;
     struct long_job *j = central_jobs_find(c, m->job, m->epoch);
 
     if (!j)

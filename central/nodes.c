@@ -57,8 +57,9 @@ static struct node *node_new(struct central *c, struct blob *name, node_id_t id,
     return n;
 }
 
-void central_nodes_recover(struct central *c, const struct msg_journal_node *m)
+void central_on_journal_node(struct central *c, const struct msg *in)
 {
+    const struct msg_journal_node *m = &in->journal_node;
     struct node *n;
 
     if (!m->name || m->name->len == 0 || m->node.v == 0 || m->node.v > NODE_ID_MAX ||
@@ -206,8 +207,10 @@ struct node *central_nodes_heard(struct central *c, uint32_t link)
 
 /* ---- Streams ---- */
 
-void central_nodes_peer_up(struct central *c, uint32_t link, uint8_t role)
+void central_on_peer_up(struct central *c, const struct msg *in)
 {
+    uint32_t link = in->peer;
+    uint8_t role = in->peer_up.role;
     if (link && !central_link(c, link))
         central_link_add(c, link, role);
 }
@@ -239,8 +242,9 @@ static void forget_early_of(struct central *c, struct link *l)
     l->waits = false;
 }
 
-void central_nodes_peer_lost(struct central *c, uint32_t link)
+void central_on_peer_lost(struct central *c, const struct msg *in)
 {
+    uint32_t link = in->peer;
     struct link *l = central_link(c, link);
 
     if (!l)
@@ -391,8 +395,9 @@ static void admit(struct central *c, struct node *n)
 
 bool central_is_young(const struct central *c) { return c->young_us != TIME_NEVER; }
 
-void central_nodes_recover_cluster(struct central *c, const struct msg_journal_cluster *m)
+void central_on_journal_cluster(struct central *c, const struct msg *in)
 {
+    const struct msg_journal_cluster *m = &in->journal_cluster;
     c->successor = true;
     c->former = m->former;
     c->first_node = m->node.v <= NODE_ID_MAX ? m->node.v : NODE_ID_MAX;
@@ -536,8 +541,10 @@ static void join(struct central *c, struct link *l, const struct msg *m)
     join_known(c, l, n, j);
 }
 
-void central_nodes_join(struct central *c, uint32_t link, const struct msg *m)
+void central_on_join(struct central *c, const struct msg *in)
 {
+    uint32_t link = in->peer;
+    const struct msg *m = in;
     struct link *l = central_link(c, link);
     bool waited = c->ids_at_us != TIME_NEVER;
 
@@ -583,8 +590,10 @@ void central_nodes_journalled(struct central *c, struct node *n)
 }
 
 /* It has heard what we knew before it says this (protocol 11.8): it may say less when it leaves. */
-void central_nodes_numbers(struct central *c, struct node *n, uint64_t next)
+void central_on_job_numbers(struct central *c, const struct msg *in)
 {
+    struct node *n = c->from;
+    uint64_t next = in->job_numbers.next;
     if (n->next_seq == next)
         return;
     n->next_seq = next;
@@ -593,8 +602,10 @@ void central_nodes_numbers(struct central *c, struct node *n, uint64_t next)
 
 /* ---- Life ---- */
 
-void central_nodes_heartbeat(struct central *c, struct node *n, const struct msg_heartbeat *m)
+void central_on_heartbeat(struct central *c, const struct msg *in)
 {
+    struct node *n = c->from;
+    const struct msg_heartbeat *m = &in->heartbeat;
     central_node_set_reporting(c, n, false); /* what it holds came before */
     n->heartbeat_at = c->now_us;
     n->queued = m->queued;
@@ -615,8 +626,10 @@ void central_nodes_hold(struct central *c, struct node *n, bool hold)
 }
 
 /* Where no heartbeats are sent none come either: a simulation of many workers is spared the room. */
-void central_nodes_counter(struct node *n, const struct msg_counter *m)
+void central_on_counter(struct central *c, const struct msg *in)
 {
+    struct node *n = c->from;
+    const struct msg_counter *m = &in->counter;
     if (m->counter >= COUNTER_COUNT)
         return;
     if (!n->counters)
@@ -624,16 +637,22 @@ void central_nodes_counter(struct node *n, const struct msg_counter *m)
     n->counters[m->counter] = m->value;
 }
 
-void central_nodes_leave(struct central *c, struct node *n)
+void central_on_leave(struct central *c, const struct msg *in)
 {
+    struct node *n = c->from;
+
+    (void)in;
     unlink_node(c, n);
     if (n->drain == DRAIN_RESTART)
         n->drain = DRAIN_NOT;
     gone(c, n, CHANGE_LEFT);
 }
 
-void central_nodes_stopping(struct central *c, struct node *n)
+void central_on_draining(struct central *c, const struct msg *in)
 {
+    struct node *n = c->from;
+
+    (void)in;
     if (n->draining)
         return;
     n->draining = true;

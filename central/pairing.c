@@ -52,14 +52,14 @@ void central_pairing_serves(struct central *c, struct node *n, uint64_t apps)
     n->app_set = apps;
 }
 
-void central_pairing_parked(struct central *c, struct node *n, bool parked)
+static void set_parked(struct central *c, struct node *n, bool parked)
 {
     if (list_empty(&n->parked) == parked)
         count(&c->parked_apps, n->app_set, parked);
     put(&c->parked, &n->parked, &c->n_parked, parked);
 }
 
-void central_pairing_stuck(struct central *c, struct node *n, const struct msg_stuck *m)
+static void set_stuck(struct central *c, struct node *n, const struct msg_stuck *m)
 {
     /* With more victims than thieves, a thief has to serve several within the 50 ms: when one is relieved, the next one
      * need not wait for the next round. */
@@ -73,10 +73,14 @@ void central_pairing_stuck(struct central *c, struct node *n, const struct msg_s
         count_stuck(c, n, true);
 }
 
+void central_on_parked(struct central *c, const struct msg *in) { set_parked(c, c->from, in->parked.parked); }
+
+void central_on_stuck(struct central *c, const struct msg *in) { set_stuck(c, c->from, &in->stuck); }
+
 void central_pairing_forget(struct central *c, struct node *n)
 {
-    central_pairing_parked(c, n, false);
-    central_pairing_stuck(c, n, &(struct msg_stuck){.stuck = false});
+    set_parked(c, n, false);
+    set_stuck(c, n, &(struct msg_stuck){.stuck = false});
 }
 
 static bool hints_wanted(const struct central *c)

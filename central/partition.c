@@ -155,8 +155,10 @@ int64_t central_partition_due_us(const struct central *c)
     return central_partition_holds(c) && c->hold_us < c->settle_us ? c->hold_us : c->settle_us;
 }
 
-void central_partition_ack(struct central *c, struct node *n, uint32_t epoch)
+void central_on_partition_ack(struct central *c, const struct msg *in)
 {
+    struct node *n = c->from;
+    uint32_t epoch = in->partition_ack.epoch;
     if (n->role != ROLE_WORKER || epoch != n->epoch || n->acked)
         return;
     n->acked = true;

@@ -195,8 +195,9 @@ static int refusal(const struct central *c, const struct policy_choice *choice)
 
 /* In force at once. What jobs keep of the policy they began under, their dists keep (dist_job.policy_flags), and what
  * central has of a job does not depend on it. */
-void central_policy_set(struct central *c, const struct msg_set_policy *m)
+void central_on_set_policy(struct central *c, const struct msg *in)
 {
+    const struct msg_set_policy *m = &in->set_policy;
     int err = refusal(c, m->choice);
 
     if (err) {
@@ -231,8 +232,9 @@ void central_policy_journalled(struct central *c, uint32_t client, int err)
         answer(c, client, err);
 }
 
-void central_policy_recover(struct central *c, const struct msg_journal_policy *m)
+void central_on_journal_policy(struct central *c, const struct msg *in)
 {
+    const struct msg_journal_policy *m = &in->journal_policy;
     take_choice(c, policy_choice_ref(m->choice));
     c->chosen_us = c->now_us - m->ago_us;
     c->configured = m->configured;

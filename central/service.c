@@ -53,8 +53,10 @@ static void ask(struct central *c, struct node *n, struct blob *why)
 }
 
 /* At most 1 message, and those of a change. */
-void central_service_heard(struct central *c, struct node *n, const struct msg_out_of_service *m)
+void central_on_out_of_service(struct central *c, const struct msg *in)
 {
+    struct node *n = c->from;
+    const struct msg_out_of_service *m = &in->out_of_service;
     if (m->on) {
         ask(c, n, m->why);
         return;

@@ -289,6 +289,7 @@ struct central {
     /* Of the event being handled. */
     int64_t now_us;
     struct out *out;
+    struct node *from; /* who sent what is being handled, where it has joined */
 
     bool recovered, stopping, stopped;
     int64_t settle_us; /* until then nobody is told its partition; TIME_NEVER: all may be */
@@ -378,29 +379,29 @@ void central_link_add(struct central *c, uint32_t id, uint8_t role); /* there mu
 void central_link_remove(struct central *c, uint32_t id);
 
 /* ---- nodes.c: streams, joining, heartbeats, suspicion ---- */
-void central_nodes_peer_up(struct central *c, uint32_t link, uint8_t role);
-void central_nodes_peer_lost(struct central *c, uint32_t link);
-void central_nodes_join(struct central *c, uint32_t link, const struct msg *m);
+void central_on_peer_up(struct central *c, const struct msg *in);
+void central_on_peer_lost(struct central *c, const struct msg *in);
+void central_on_join(struct central *c, const struct msg *in);
 /* Answers the JOINs that were put off: before the journal was read, and while new ids wait (ids_at_us). */
 void central_nodes_join_waiting(struct central *c);
 /* What the journal says of a central before. */
-void central_nodes_recover_cluster(struct central *c, const struct msg_journal_cluster *m);
+void central_on_journal_cluster(struct central *c, const struct msg *in);
 /* The journal is read: a central without any state waits. */
 void central_nodes_recovered(struct central *c);
 /* Tasks that it never launched may run, launched by the central that it goes on for. */
 bool central_is_young(const struct central *c);
 /* A node that the journal knows. */
-void central_nodes_recover(struct central *c, const struct msg_journal_node *m);
+void central_on_journal_node(struct central *c, const struct msg *in);
 /* The record of its id was written, or could not be. */
 void central_nodes_journalled(struct central *c, struct node *n);
-void central_nodes_numbers(struct central *c, struct node *n, uint64_t next);
+void central_on_job_numbers(struct central *c, const struct msg *in);
 /* The node that a message came from, NULL when it has not joined; notes that it was heard. */
 struct node *central_nodes_heard(struct central *c, uint32_t link);
-void central_nodes_heartbeat(struct central *c, struct node *n, const struct msg_heartbeat *m);
-void central_nodes_counter(struct node *n, const struct msg_counter *m);
-void central_nodes_leave(struct central *c, struct node *n);
+void central_on_heartbeat(struct central *c, const struct msg *in);
+void central_on_counter(struct central *c, const struct msg *in);
+void central_on_leave(struct central *c, const struct msg *in);
 /* It is stopping, and says so. */
-void central_nodes_stopping(struct central *c, struct node *n);
+void central_on_draining(struct central *c, const struct msg *in);
 /* It hands long tasks back though nobody asked it to: until its next heartbeat it gets none. */
 void central_nodes_hold(struct central *c, struct node *n, bool hold);
 int64_t central_nodes_due_us(const struct central *c);
@@ -436,16 +437,16 @@ static inline bool node_is_ours(const struct node *n)
 static inline bool node_counts(const struct node *n) { return node_is_ours(n) && !node_out(n); }
 /* node_refuses_work or node_counts may have changed: brings that to everybody's notice. */
 void central_drain_changed(struct central *c, struct node *n);
-void central_drain_set(struct central *c, const struct msg_set_drain *m);
+void central_on_set_drain(struct central *c, const struct msg *in);
 void central_drain_journalled(struct central *c, const struct node *n, uint32_t client, int32_t err);
 /* The node answers, or nothing is left there. */
-void central_drain_answered(struct central *c, struct node *n, const struct msg_drained *m);
+void central_on_drained(struct central *c, const struct msg *in);
 /* Nothing is left at a drained node. */
 bool central_drain_is_empty(const struct central *c, const struct node *n);
-void central_stop_node(struct central *c, const struct msg_stop_node *m);
+void central_on_stop_node(struct central *c, const struct msg *in);
 
 /* ---- service.c: workers that take themselves out of service ---- */
-void central_service_heard(struct central *c, struct node *n, const struct msg_out_of_service *m);
+void central_on_out_of_service(struct central *c, const struct msg *in);
 /* Another process, or the same on another link: it tells again. n is to be counted anew. */
 void central_service_forget(struct node *n);
 /* Has workers back while more are out than may be, because others have gone. O(those that are out). */
@@ -480,7 +481,7 @@ bool central_partition_holds(const struct central *c);
 int64_t central_partition_due_us(const struct central *c);
 /* Where the share is less than any worker has: the least slots of one; else 0. O(that many). */
 uint32_t central_partition_least(const struct central *c);
-void central_partition_ack(struct central *c, struct node *n, uint32_t epoch);
+void central_on_partition_ack(struct central *c, const struct msg *in);
 
 /* ---- policy.c: history, estimates, the policy in force ---- */
 void central_policy_init(struct central *c);
@@ -490,9 +491,9 @@ void central_policy_recovered(struct central *c);
 void central_policy_send_estimates(struct central *c, const struct node *dist);
 void central_policy_send(struct central *c, const struct node *n);
 /* The operator asks for another policy. */
-void central_policy_set(struct central *c, const struct msg_set_policy *m);
+void central_on_set_policy(struct central *c, const struct msg *in);
 /* What was chosen, as the journal has it; puts out the same for it, under c->token. */
-void central_policy_recover(struct central *c, const struct msg_journal_policy *m);
+void central_on_journal_policy(struct central *c, const struct msg *in);
 void central_policy_write(struct central *c);
 /* The choice was written, or could not be; client asked for it. */
 void central_policy_journalled(struct central *c, uint32_t client, int err);
@@ -506,7 +507,7 @@ void central_journal_put_drain(struct central *c, struct node *n, uint32_t clien
 void central_journal_put_cancel(struct central *c, struct long_job *j, uint32_t client);
 /* The operator's choice as it is; likewise. */
 void central_journal_put_policy(struct central *c, uint32_t client);
-void central_journal_done(struct central *c, const struct msg_journal_done *m);
+void central_on_journal_done(struct central *c, const struct msg *in);
 void central_journal_run(struct central *c);
 void central_journal_free(struct central *c);
 
@@ -524,14 +525,14 @@ void central_job_set_state(struct central *c, struct long_job *j, enum long_stat
 struct watcher *central_job_watch(struct long_job *j, node_id_t dist);
 
 /* ---- jobs.c: long jobs from submission to the end ---- */
-void central_jobs_submit(struct central *c, struct node *dist, const struct msg_long_submit *m);
-void central_jobs_cancel(struct central *c, const struct msg_long_cancel *m);
-void central_jobs_watch(struct central *c, struct node *dist, const struct msg_long_watch *m);
-void central_jobs_recover(struct central *c, const struct msg_journal_job *m);
-void central_jobs_recover_task(struct central *c, const struct msg_journal_task *m);
-void central_jobs_recover_cancel(struct central *c, const struct msg_journal_cancel *m);
-void central_jobs_recover_owner(struct central *c, const struct msg_journal_owner *m);
-void central_jobs_recover_end(struct central *c, const struct msg_journal_job_end *m);
+void central_on_long_submit(struct central *c, const struct msg *in);
+void central_on_long_cancel(struct central *c, const struct msg *in);
+void central_on_long_watch(struct central *c, const struct msg *in);
+void central_on_journal_job(struct central *c, const struct msg *in);
+void central_on_journal_task(struct central *c, const struct msg *in);
+void central_on_journal_cancel(struct central *c, const struct msg *in);
+void central_on_journal_owner(struct central *c, const struct msg *in);
+void central_on_journal_job_end(struct central *c, const struct msg *in);
 void central_jobs_recovered(struct central *c);
 void central_jobs_journalled(struct central *c, struct long_job *j, int32_t err);
 void central_jobs_end_journalled(struct central *c, struct long_job *j);
@@ -549,7 +550,7 @@ void central_jobs_free(struct central *c);
 /* Cancels it, durably; client, if it is not 0, is told when that is done. */
 void central_job_cancel(struct central *c, struct long_job *j, uint32_t client);
 /* An operator cancels whatever central has of a job. */
-void central_jobs_cancel_asked(struct central *c, const struct msg_cancel *m);
+void central_on_cancel(struct central *c, const struct msg *in);
 /* client 0: nobody asked. */
 void central_jobs_answer_cancel(struct central *c, job_id_t job, uint32_t client, int err);
 
@@ -587,11 +588,11 @@ void central_task_journalled(struct central *c, struct long_task *t);
 struct long_task *central_task_unsent(const struct central *c, const struct try_id *id);
 /* The launch of a task at most once is recorded: now it may be sent. */
 void central_task_launch_journalled(struct central *c, const struct try_id *id);
-void central_tasks_started(struct central *c, struct node *n, const struct msg_task_started *m);
-void central_tasks_finished(struct central *c, struct node *n, const struct msg_task_finished *m);
-void central_tasks_returned(struct central *c, struct node *n, const struct msg_task_returned *m);
-void central_tasks_held(struct central *c, struct node *n, const struct msg_task_held *m);
-void central_tasks_held_end(struct central *c, struct node *n);
+void central_on_task_started(struct central *c, const struct msg *in);
+void central_on_task_finished(struct central *c, const struct msg *in);
+void central_on_task_returned(struct central *c, const struct msg *in);
+void central_on_task_held(struct central *c, const struct msg *in);
+void central_on_held_end(struct central *c, const struct msg *in);
 /* The worker is gone, or another process took its name: what it had is lost, or lost at due_us. */
 void central_tasks_worker_gone(struct central *c, struct node *n);
 void central_tasks_worker_replaced(struct central *c, struct node *n, int64_t due_us);
@@ -622,7 +623,7 @@ struct central_app *central_app_get(struct central *c, struct blob *name);
 /* Frees it when nothing needs it. */
 void central_app_settle(struct central *c, struct central_app *a);
 void central_apps_free(struct central *c); /* nodes and jobs are gone */
-void central_apps_heard(struct central *c, struct node *n, const struct msg_app *m);
+void central_on_app(struct central *c, const struct msg *in);
 /* Tells a dist what all nodes serve, or what n does. After it has heard of them. */
 void central_apps_send_all(struct central *c, const struct node *dist);
 void central_apps_send(struct central *c, const struct node *dist, const struct node *n);
@@ -640,8 +641,8 @@ void central_result_send(struct central *c, const struct long_task *t, const str
 void central_job_free_results(struct central *c, struct long_job *j);
 
 /* ---- pairing.c: idle thieves, stuck workers, whether there is long work at all ---- */
-void central_pairing_parked(struct central *c, struct node *n, bool parked);
-void central_pairing_stuck(struct central *c, struct node *n, const struct msg_stuck *m);
+void central_on_parked(struct central *c, const struct msg *in);
+void central_on_stuck(struct central *c, const struct msg *in);
 /* n serves these applications (app_set) from now on. */
 void central_pairing_serves(struct central *c, struct node *n, uint64_t apps);
 /* Aborts unless its counts are those of its lists. */

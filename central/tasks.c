@@ -392,8 +392,10 @@ static void start(struct central *c, struct long_task *t, int64_t run_us)
     central_starts_began(c, t, node_of(t));
 }
 
-void central_tasks_started(struct central *c, struct node *n, const struct msg_task_started *m)
+void central_on_task_started(struct central *c, const struct msg *in)
 {
+    struct node *n = c->from;
+    const struct msg_task_started *m = &in->task_started;
     struct long_task *t = held_by(c, n, &m->id);
 
     if (!t) {
@@ -472,8 +474,10 @@ static void not_started(struct central *c, struct node *n, struct long_task *t,
     end(c, t, TASK_FAILED);
 }
 
-void central_tasks_finished(struct central *c, struct node *n, const struct msg_task_finished *m)
+void central_on_task_finished(struct central *c, const struct msg *in)
 {
+    struct node *n = c->from;
+    const struct msg_task_finished *m = &in->task_finished;
     struct long_task *t = central_jobs_find_task(c, &m->id);
 
     if (!t || t->job->state == LONG_JOURNALLING) {
@@ -505,8 +509,10 @@ void central_tasks_finished(struct central *c, struct node *n, const struct msg_
         accept(c, n, t, m);
 }
 
-void central_tasks_returned(struct central *c, struct node *n, const struct msg_task_returned *m)
+void central_on_task_returned(struct central *c, const struct msg *in)
 {
+    struct node *n = c->from;
+    const struct msg_task_returned *m = &in->task_returned;
     struct long_task *t = held_by(c, n, &m->id);
     bool asked = t && t->recalled;
 
@@ -521,8 +527,10 @@ void central_tasks_returned(struct central *c, struct node *n, const struct msg_
         central_nodes_hold(c, n, true);
 }
 
-void central_tasks_held(struct central *c, struct node *n, const struct msg_task_held *m)
+void central_on_task_held(struct central *c, const struct msg *in)
 {
+    struct node *n = c->from;
+    const struct msg_task_held *m = &in->task_held;
     struct long_task *t;
 
     if (task_state_final(m->state))
@@ -549,8 +557,11 @@ static void lose_unseen(struct central *c, struct node *n, struct list *tasks)
     }
 }
 
-void central_tasks_held_end(struct central *c, struct node *n)
+void central_on_held_end(struct central *c, const struct msg *in)
 {
+    struct node *n = c->from;
+
+    (void)in;
     central_node_set_reporting(c, n, false);
     lose_unseen(c, n, &n->waiting.running);
     lose_unseen(c, n, &n->waiting.queued);

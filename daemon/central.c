@@ -43,10 +43,6 @@ struct central_daemon {
     struct leader_view seen;
 };
 
-static void step(void *role, const struct event *e, struct out *out) { central_step(role, e, out); }
-static int64_t next_timeout(const void *role) { return central_next_timeout(role); }
-static void check(const void *role) { central_check(role); }
-
 /* What an operator wants to find in the log afterwards. */
 static void log_node(const struct msg_node_changed *m)
 {
@@ -298,8 +294,7 @@ static int reign(struct central_daemon *d, const struct leader_view *v)
                              .token = p->node_token,
                              .seed = entropy(),
                              .version = p->version};
-    struct node_fns fns = {
-        .step = step, .next_timeout = next_timeout, .check = check, .may = may, .effect = effect};
+    struct node_fns fns = {.role = &central_functions, .may = may, .effect = effect};
     d->node = node_new(p->loop, &nc, &fns, d->role, d);
     api_set_central(d->api, d->role, NULL);
     node_start(d->node);

@@ -24,10 +24,6 @@ struct dist_daemon {
     bool foreign; /* the journal holds what only central writes */
 };
 
-static void step(void *role, const struct event *e, struct out *out) { dist_step(role, e, out); }
-static int64_t next_timeout(const void *role) { return dist_next_timeout(role); }
-static void check(const void *role) { dist_check(role); }
-
 static void effect(void *arg, const struct msg *m)
 {
     struct dist_daemon *d = arg;
@@ -179,7 +175,7 @@ static int start(struct dist_daemon *d)
                              .cluster = cluster,
                              .seed = entropy(),
                              .version = p->version};
-    struct node_fns fns = {.step = step, .next_timeout = next_timeout, .check = check, .effect = effect};
+    struct node_fns fns = {.role = &dist_functions, .effect = effect};
     d->node = node_new(p->loop, &nc, &fns, &d->role, d);
     struct api_roles roles = {.dist = &d->role,
                               .links = node_links(d->node),

@@ -156,25 +156,18 @@ static void on_timer(void *arg) { (void)arg; }
 
 /* ---- Making it ---- */
 
-static void step_central(void *role, const struct event *ev, struct out *out) { central_step(role, ev, out); }
-static int64_t next_central(const void *role) { return central_next_timeout(role); }
-static void step_dist(void *role, const struct event *ev, struct out *out) { dist_step(role, ev, out); }
-static int64_t next_dist(const void *role) { return dist_next_timeout(role); }
-static void step_worker(void *role, const struct event *ev, struct out *out) { worker_step(role, ev, out); }
-static int64_t next_worker(const void *role) { return worker_next_timeout(role); }
-
 static void add_central(struct embedded *e)
 {
-    struct bus_role fns = {.step = step_central, .next_timeout = next_central};
+    struct bus_role r = {.fns = &central_functions};
     e->central = central_new(e->config.central, e->config.seed);
     e->central_ep = bus_add(e->bus, ROLE_CENTRAL);
-    bus_start(e->bus, e->central_ep, &fns, e->central);
+    bus_start(e->bus, e->central_ep, &r, e->central);
     post(e, e->central_ep, &(struct msg){.type = MSG_RECOVERED});
 }
 
 static void add_dist(struct embedded *e)
 {
-    struct bus_role fns = {.step = step_dist, .next_timeout = next_dist};
+    struct bus_role r = {.fns = &dist_functions};
     struct dist_config c;
     dist_config_init(&c);
     c.name = blob_str("dist");
@@ -186,12 +179,12 @@ static void add_dist(struct embedded *e)
     blob_drop(c.name);
     blob_drop(c.addr);
     e->dist_ep = bus_add(e->bus, ROLE_DIST);
-    bus_start(e->bus, e->dist_ep, &fns, &e->dist);
+    bus_start(e->bus, e->dist_ep, &r, &e->dist);
 }
 
 static void add_workers(struct embedded *e)
 {
-    struct bus_role fns = {.step = step_worker, .next_timeout = next_worker};
+    struct bus_role r = {.fns = &worker_functions};
     uint32_t slots = e->config.slots, n = e->config.workers < slots ? e->config.workers : slots;
     e->workers = xcalloc(n, sizeof *e->workers);
     e->workers_n = n;
@@ -209,7 +202,7 @@ static void add_workers(struct embedded *e)
         uint32_t ep = bus_add(e->bus, ROLE_WORKER);
         if (i == 0)
             e->first_worker_ep = ep;
-        bus_start(e->bus, ep, &fns, &e->workers[i]);
+        bus_start(e->bus, ep, &r, &e->workers[i]);
     }
 }
 

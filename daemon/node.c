@@ -49,9 +49,9 @@ static void step_one(struct node *n, const struct msg *m)
         msg_format(m, line, sizeof line);
         log_at(LOG_TRACE, "<- %u %s", m->peer, line);
     }
-    n->fns.step(n->role, &e, &n->out);
+    n->fns.role->step(n->role, &e, &n->out);
     if (n->check)
-        n->fns.check(n->role);
+        n->fns.role->check(n->role);
     for (uint32_t i = 0; i < n->out.n; i++)
         carry(n, &n->out.v[i]);
     out_clear(&n->out);
@@ -80,7 +80,7 @@ static void on_timer(void *arg) { node_feed(arg, &(struct msg){.type = MSG_TIMER
 static void after_turn(void *arg)
 {
     struct node *n = arg;
-    loop_timer_set(n->loop, &n->timer, n->fns.next_timeout(n->role));
+    loop_timer_set(n->loop, &n->timer, n->fns.role->next_timeout(n->role));
 }
 
 /* ---- Streams ---- */

@@ -10,10 +10,7 @@
 struct node;
 
 struct node_fns {
-    void (*step)(void *role, const struct event *e, struct out *out);
-    int64_t (*next_timeout)(const void *role);
-    void (*check)(
-        const void *role); /* aborts on a broken invariant; run after every step when HAWK_CHECK is set */
+    const struct role_functions *role; /* its check runs after every step when HAWK_CHECK is set */
     /* Asked before every step: false, and neither this event nor what it would cause happens. The role is out of date from then
      * on, and to be freed. NULL: it may always. */
     bool (*may)(void *arg);

@@ -33,10 +33,6 @@ struct worker_daemon {
     bool leave; /* what runs is left to the next agent */
 };
 
-static void step(void *role, const struct event *e, struct out *out) { worker_step(role, e, out); }
-static int64_t next_timeout(const void *role) { return worker_next_timeout(role); }
-static void check(const void *role) { worker_check(role); }
-
 static void effect(void *arg, const struct msg *m)
 {
     struct worker_daemon *d = arg;
@@ -305,7 +301,7 @@ static int start(struct worker_daemon *d)
                              .central = c->worker.central,
                              .seed = entropy(),
                              .version = p->version};
-    struct node_fns fns = {.step = step, .next_timeout = next_timeout, .check = check, .effect = effect};
+    struct node_fns fns = {.role = &worker_functions, .effect = effect};
     d->node = node_new(p->loop, &nc, &fns, &d->role, d);
     struct api_roles roles = {.worker = &d->role,
                               .output = task_output,

@@ -11,7 +11,7 @@
 
 /* ---- Pools ---- */
 
-void pools_init(struct dist_pool pool[POOL_COUNT])
+void dist_pools_init(struct dist_pool pool[POOL_COUNT])
 {
     for (int p = 0; p < POOL_COUNT; p++) {
         list_init(&pool[p].starved);
@@ -20,7 +20,7 @@ void pools_init(struct dist_pool pool[POOL_COUNT])
     }
 }
 
-void pools_free(struct dist_pool pool[POOL_COUNT])
+void dist_pools_free(struct dist_pool pool[POOL_COUNT])
 {
     for (int p = 0; p < POOL_COUNT; p++)
         draw_free(&pool[p].draw);
@@ -39,7 +39,7 @@ static struct dist_app *app_get(struct dist *d, struct blob *name)
     a = xcalloc(1, sizeof *a);
     a->id = id;
     a->name = blob_ref(name);
-    pools_init(a->pool);
+    dist_pools_init(a->pool);
     HASH_ADD(hh, d->apps, id, sizeof a->id, a);
     return a;
 }
@@ -47,7 +47,7 @@ static struct dist_app *app_get(struct dist *d, struct blob *name)
 static void app_free(struct dist *d, struct dist_app *a)
 {
     HASH_DEL(d->apps, a); /* NOLINT(clang-analyzer-core.NullDereference): inside uthash */
-    pools_free(a->pool);
+    dist_pools_free(a->pool);
     blob_drop(a->name);
     free(a);
 }
@@ -58,7 +58,7 @@ static void app_settle(struct dist *d, struct dist_app *a)
         app_free(d, a);
 }
 
-void job_join_app(struct dist *d, struct dist_job *job)
+void dist_job_join_app(struct dist *d, struct dist_job *job)
 {
     if (job->desc->kind != PAYLOAD_APP)
         return;
@@ -66,7 +66,7 @@ void job_join_app(struct dist *d, struct dist_job *job)
     job->app->jobs++;
 }
 
-void job_leave_app(struct dist *d, struct dist_job *job)
+void dist_job_leave_app(struct dist *d, struct dist_job *job)
 {
     struct dist_app *a = job->app;
 
@@ -79,7 +79,7 @@ void job_leave_app(struct dist *d, struct dist_job *job)
 
 const struct blob *dist_node_app(const struct dist *d, node_id_t node, uint32_t i)
 {
-    const struct dist_node *n = node_find(d, node.v);
+    const struct dist_node *n = dist_node_find(d, node.v);
 
     return n && i < n->n_apps ? n->apps[i]->name : NULL;
 }
@@ -94,7 +94,7 @@ void dist_apps_free(struct dist *d)
 
 /* ---- Who serves what ---- */
 
-static void forget(struct step *s, struct dist_node *n, uint32_t i)
+static void forget(struct dist *d, struct dist_node *n, uint32_t i)
 {
     struct dist_app *a = n->apps[i];
 
@@ -103,26 +103,27 @@ static void forget(struct step *s, struct dist_node *n, uint32_t i)
         if (draw_weight(&a->pool[p].draw, n->m.node.v) > 0)
             draw_remove(&a->pool[p].draw, n->m.node.v);
     a->nodes--;
-    app_settle(s->d, a);
+    app_settle(d, a);
 }
 
-void node_forget_apps(struct step *s, struct dist_node *n)
+void dist_node_forget_apps(struct dist *d, struct dist_node *n)
 {
     while (n->n_apps > 0)
-        forget(s, n, n->n_apps - 1);
+        forget(d, n, n->n_apps - 1);
     free(n->apps);
     n->apps = NULL;
 }
 
-void on_app(struct step *s, const struct msg_app *m)
+void dist_on_app(struct dist *d, const struct msg *in)
 {
-    struct dist_node *n = node_find(s->d, m->node.v);
+    const struct msg_app *m = &in->app;
+    struct dist_node *n = dist_node_find(d, m->node.v);
     struct dist_app *a;
     uint32_t i = 0;
 
     if (!n || n->m.state == MEMBER_GONE)
         return;
-    a = app_get(s->d, m->name);
+    a = app_get(d, m->name);
     while (i < n->n_apps && n->apps[i] != a)
         i++;
     if (m->on && i == n->n_apps && n->n_apps < LIMIT_WORKER_APPS) {
@@ -130,17 +131,17 @@ void on_app(struct step *s, const struct msg_app *m)
             n->apps = xrealloc(n->apps, (n->n_apps ? 2 * n->n_apps : 1) * sizeof(*n->apps));
         n->apps[n->n_apps++] = a;
         a->nodes++;
-        node_update_pools(s, n);
+        dist_node_update_pools(d, n);
     } else if (!m->on && i < n->n_apps) {
-        forget(s, n, i); /* what is reserved there comes back by itself */
+        forget(d, n, i); /* what is reserved there comes back by itself */
     } else {
-        app_settle(s->d, a);
+        app_settle(d, a);
     }
 }
 
 /* ---- What tasks returned ---- */
 
-uint64_t job_bytes(const struct dist_job *job) { return job_desc_bytes(job->desc) + job->results_bytes; }
+uint64_t dist_job_bytes(const struct dist_job *job) { return job_desc_bytes(job->desc) + job->results_bytes; }
 
 static void refuse_result(struct dist_job *job, uint32_t i, const struct blob *result)
 {
@@ -153,13 +154,12 @@ static void refuse_result(struct dist_job *job, uint32_t i, const struct blob *r
              "all jobs as many as dist.memory_max allows",
              result->len, LIMIT_JOB_RESULTS_BYTES);
     b = blob_str(text);
-    task_keep_message(job, i, b);
+    dist_task_keep_message(job, i, b);
     blob_drop(b);
 }
 
-bool task_keep_result(struct step *s, struct dist_job *job, uint32_t i, struct blob *result)
+bool dist_task_keep_result(struct dist *d, struct dist_job *job, uint32_t i, struct blob *result)
 {
-    struct dist *d = s->d;
     uint64_t bytes;
 
     if (!job->app || job->tasks[i].returned) /* the first one counts */
@@ -183,7 +183,7 @@ bool task_keep_result(struct step *s, struct dist_job *job, uint32_t i, struct b
     return true;
 }
 
-void job_free_results(struct dist_job *job)
+void dist_job_free_results(struct dist_job *job)
 {
     for (uint32_t i = 0; job->results && i < job->desc->tasks; i++)
         blob_drop(job->results[i]);

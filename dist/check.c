@@ -49,7 +49,8 @@ static void check_tasks(const struct dist_job *job)
     }
     for (int i = 0; i < TASK_STATE_COUNT; i++)
         CHECK(in[i] == job->in[i]);
-    CHECK(ours + at_workers + central + (job->desc->tasks - job_unfinished_tasks(job)) == job->desc->tasks);
+    CHECK(ours + at_workers + central + (job->desc->tasks - dist_job_unfinished_tasks(job)) ==
+          job->desc->tasks);
     CHECK(job->unlaunched == ours);
     CHECK(job->central_n == central);
     CHECK(job->cursor <= job->desc->tasks);
@@ -80,8 +81,8 @@ static uint32_t check_places(const struct dist *d, const struct dist_job *job)
 
         CHECK(p->job == job);
         CHECK(p->live > 0 || p->launched != TASK_NIL);
-        CHECK(place_find(d, job, p->node) == p);
-        CHECK(node_find(d, p->node->m.node.v) == p->node);
+        CHECK(dist_place_find(d, job, p->node) == p);
+        CHECK(dist_node_find(d, p->node->m.node.v) == p->node);
         CHECK(p->node->stream || p->live == 0); /* where nobody can be heard only tasks in doubt are */
         live += p->live;
         n++;
@@ -94,7 +95,7 @@ static uint32_t check_places(const struct dist *d, const struct dist_job *job)
 static void check_alive(const struct dist *d, const struct dist_job *job)
 {
     /* Else its end is about to be read back. */
-    CHECK(job_unfinished_tasks(job) > 0 || (job_settling(job) && !d->joined));
+    CHECK(dist_job_unfinished_tasks(job) > 0 || (dist_job_settling(job) && !d->joined));
     CHECK((job->hand != HAND_NONE) == !list_empty(&job->in_central));
     CHECK(job->central_n == 0 || job->hand != HAND_NONE);
     CHECK(job->offers > 0 || (job->hand != HAND_OFFERED && job->hand != HAND_UNSURE &&
@@ -106,12 +107,12 @@ static void check_alive(const struct dist *d, const struct dist_job *job)
     CHECK((job->wait == WAIT_NOT) == list_empty(&job->in_wait));
     CHECK(list_empty(&job->in_unattended) || (job->watchers == 0 && !(job->desc->flags & JOB_DETACHED)));
     CHECK(epoch_is_dists(job->own_epoch));
-    CHECK(!job_settling(job) || job->live == 0);
+    CHECK(!dist_job_settling(job) || job->live == 0);
     if (job->unlaunched == 0 || !job->submitted)
         return;
-    CHECK(job_starved(job) || job_settling(job) || heap_in(&job->timer) || job->live >= job->unlaunched ||
-          (job->live > 0 && !(job->policy_flags & POLICY_REPROBE)));
-    CHECK(!job_starved(job) || draw_total(&probe_pool_of((struct dist *)d, job)->draw) == 0);
+    CHECK(dist_job_starved(job) || dist_job_settling(job) || heap_in(&job->timer) ||
+          job->live >= job->unlaunched || (job->live > 0 && !(job->policy_flags & POLICY_REPROBE)));
+    CHECK(!dist_job_starved(job) || draw_total(&dist_probe_pool_of((struct dist *)d, job)->draw) == 0);
 }
 
 static void check_messages(const struct dist_job *job)
@@ -131,7 +132,7 @@ static void check_messages(const struct dist_job *job)
 
 static void check_job(const struct dist *d, const struct dist_job *job)
 {
-    CHECK(job_find(d, job->id) == job);
+    CHECK(dist_job_find(d, job->id) == job);
     check_tasks(job);
     check_messages(job);
     CHECK((job->app != NULL) == (job->desc->kind == PAYLOAD_APP));
@@ -141,7 +142,7 @@ static void check_job(const struct dist *d, const struct dist_job *job)
         check_alive(d, job);
         return;
     }
-    CHECK(job_unfinished_tasks(job) == 0);
+    CHECK(dist_job_unfinished_tasks(job) == 0);
     CHECK(list_empty(&job->places));
     CHECK(job->wait == WAIT_NOT);
     CHECK(list_empty(&job->in_wait));
@@ -173,7 +174,7 @@ static uint64_t live_at(const struct dist_node *n)
 static void check_nodes(const struct dist *d)
 {
     for (uint32_t i = 0; i < d->nodes_n; i++) {
-        const struct dist_node *n = node_find(d, i);
+        const struct dist_node *n = dist_node_find(d, i);
 
         if (!n)
             continue;
@@ -204,7 +205,7 @@ static void check_apps(const struct dist *d)
 
         CHECK(a->nodes + a->jobs > 0);
         for (uint32_t i = 0; i < d->nodes_n; i++) {
-            const struct dist_node *n = node_find(d, i);
+            const struct dist_node *n = dist_node_find(d, i);
 
             for (uint32_t k = 0; n && k < n->n_apps; k++)
                 nodes += n->apps[k] == a;
@@ -250,7 +251,7 @@ static void check_and_count(const struct dist *d, const struct dist_job *job, st
     check_job(d, job);
     n->jobs++;
     n->tasks += job->desc->tasks;
-    n->bytes += job_bytes(job);
+    n->bytes += dist_job_bytes(job);
     n->places += check_places(d, job);
     n->waits += job->wait != WAIT_NOT;
     for (int i = 0; i < TASK_STATE_COUNT; i++)

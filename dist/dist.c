@@ -50,9 +50,9 @@ void dist_init(struct dist *d, const struct dist_config *c, uint64_t seed)
     list_init(&d->unattended);
     list_init(&d->settling);
     list_init(&d->awaited);
-    pools_init(d->pool);
+    dist_pools_init(d->pool);
     heap_init(&d->timers);
-    places_init(&d->places);
+    dist_places_init(&d->places);
     d->heartbeat_at = TIME_NEVER;
     d->audit_at = d->rewrite_at = d->settle_at = d->beat_at = TIME_NEVER;
     d->doubt_us = -1;
@@ -67,13 +67,13 @@ void dist_free(struct dist *d)
             list_remove(&container_of(node, struct dist_place, in_job)->in_node);
             list_remove(node);
         }
-        job_free(d, job);
+        dist_job_free(d, job);
     }
-    nodes_free(d);
-    places_free(&d->places);
-    journal_free(d);
+    dist_nodes_free(d);
+    dist_places_free(&d->places);
+    dist_journal_free(d);
     heap_free(&d->timers);
-    pools_free(d->pool);
+    dist_pools_free(d->pool);
     dist_apps_free(d);
     for (uint32_t i = 0; i < d->reports_n; i++)
         blob_drop(d->reports[i].name);
@@ -87,16 +87,15 @@ void dist_free(struct dist *d)
 
 /* ---- Joining (docs/protocol.md 1) ---- */
 
-static void put_stopped(struct step *s, bool asked)
+static void put_stopped(struct dist *d, bool asked)
 {
-    out_add(s->out, MSG_STOPPED, 0)->stopped.asked = asked;
-    s->d->stopped = true;
+    out_add(d->out, MSG_STOPPED, 0)->stopped.asked = asked;
+    d->stopped = true;
 }
 
-static void on_central_up(struct step *s, uint32_t version)
+static void central_up(struct dist *d, uint32_t version)
 {
-    struct dist *d = s->d;
-    struct msg_join *m = &out_add(s->out, MSG_JOIN, NODE_CENTRAL.v)->join;
+    struct msg_join *m = &out_add(d->out, MSG_JOIN, NODE_CENTRAL.v)->join;
 
     d->central_stream = true;
     d->seq_heard = 0;
@@ -110,41 +109,37 @@ static void on_central_up(struct step *s, uint32_t version)
     m->role = ROLE_DIST;
 }
 
-static void on_central_lost(struct step *s)
+static void central_lost(struct dist *d)
 {
-    struct dist *d = s->d;
-
     d->central_stream = d->central_up = false;
     d->heartbeat_at = TIME_NEVER;
     /* Whoever answers next may know nothing of the counters. */
     memset(d->counters_told, 0, sizeof d->counters_told);
-    hand_central_lost(s);
+    dist_handover_central_lost(d);
 }
 
-static void on_joined(struct step *s, const struct msg_joined *m)
+static void dist_on_joined(struct dist *d, const struct msg *in)
 {
-    struct dist *d = s->d;
-
+    const struct msg_joined *m = &in->joined;
     d->node = m->node;
     d->cluster = m->cluster;
     d->joined = d->central_up = true;
-    d->joined_us = s->now;
+    d->joined_us = d->now_us;
     d->drained = m->draining;
     d->told_empty = false;
     d->lease_us = m->lease_us;
     d->heartbeat_us = m->heartbeat_us > LIMIT_HEARTBEAT_MIN_US ? m->heartbeat_us : LIMIT_HEARTBEAT_MIN_US;
     if (d->cfg.heartbeats)
-        d->heartbeat_at = s->now + d->heartbeat_us;
-    numbers_joined(s);
-    hand_central_up(s);
-    settle_begin(s);
-    reports_send(s);
+        d->heartbeat_at = d->now_us + d->heartbeat_us;
+    dist_numbers_joined(d);
+    dist_handover_central_up(d);
+    dist_settle_begin(d);
+    dist_reports_send(d);
 }
 
-static void put_heartbeat(struct step *s)
+static void put_heartbeat(struct dist *d)
 {
-    struct dist *d = s->d;
-    struct msg_heartbeat *m = &out_add(s->out, MSG_HEARTBEAT, NODE_CENTRAL.v)->heartbeat;
+    struct msg_heartbeat *m = &out_add(d->out, MSG_HEARTBEAT, NODE_CENTRAL.v)->heartbeat;
 
     m->seq = ++d->heartbeat_seq;
     m->queued = d->tasks_in[TASK_WAITING];
@@ -157,11 +152,11 @@ static void put_heartbeat(struct step *s)
         if (d->counters[i] == d->counters_told[i])
             continue;
         d->counters_told[i] = d->counters[i];
-        c = &out_add(s->out, MSG_COUNTER, NODE_CENTRAL.v)->counter;
+        c = &out_add(d->out, MSG_COUNTER, NODE_CENTRAL.v)->counter;
         c->counter = i;
         c->value = d->counters[i];
     }
-    d->heartbeat_at = s->now + d->heartbeat_us;
+    d->heartbeat_at = d->now_us + d->heartbeat_us;
 }
 
 /* ---- Timers ---- */
@@ -169,8 +164,9 @@ static void put_heartbeat(struct step *s)
 int64_t dist_next_timeout(const struct dist *d)
 {
     const struct heap_node *first = heap_min(&d->timers);
-    const int64_t all[] = {jobs_next_abandoned(d), d->audit_at, d->rewrite_at,
-                           d->settle_at,           d->beat_at,  first ? first->key : TIME_NEVER};
+    const int64_t all[] = {
+        dist_jobs_next_abandoned(d),    d->audit_at, d->rewrite_at, d->settle_at, d->beat_at,
+        first ? first->key : TIME_NEVER};
     int64_t at = d->heartbeat_at;
 
     for (unsigned i = 0; i < sizeof all / sizeof *all; i++)
@@ -178,279 +174,213 @@ int64_t dist_next_timeout(const struct dist *d)
     return d->stopped ? TIME_NEVER : at;
 }
 
-static void on_timer(struct step *s)
+static void dist_on_timer(struct dist *d, const struct msg *m)
 {
-    struct dist *d = s->d;
     struct heap_node *first;
 
-    while ((first = heap_min(&d->timers)) && first->key <= s->now) {
+    (void)m;
+    while ((first = heap_min(&d->timers)) && first->key <= d->now_us) {
         struct dist_job *job = container_of(first, struct dist_job, timer);
 
         heap_remove(&d->timers, first);
-        if (hand_has_timer(job) && !job->cancelling)
-            hand_offer(s, job);
-        probe_timer(s, job);
+        if (dist_handover_has_timer(job) && !job->cancelling)
+            dist_handover_offer(d, job);
+        dist_probe_timer(d, job);
     }
-    jobs_abandon(s);
-    if (d->audit_at <= s->now)
-        probe_audit(s);
-    if (d->rewrite_at <= s->now)
-        journal_rewrite(s);
-    if (d->settle_at <= s->now)
-        settle_look(s);
-    if (d->beat_at <= s->now)
-        nodes_beat(s);
-    if (d->heartbeat_at <= s->now)
-        put_heartbeat(s);
+    dist_jobs_abandon(d);
+    if (d->audit_at <= d->now_us)
+        dist_probe_audit(d);
+    if (d->rewrite_at <= d->now_us)
+        dist_journal_rewrite(d);
+    if (d->settle_at <= d->now_us)
+        dist_settle_look(d);
+    if (d->beat_at <= d->now_us)
+        dist_nodes_beat(d);
+    if (d->heartbeat_at <= d->now_us)
+        put_heartbeat(d);
 }
 
 /* ---- Draining and stopping (docs/protocol.md 8) ---- */
 
-static void tell_drained(struct step *s)
+static void tell_drained(struct dist *d)
 {
-    struct msg_drained *m = &out_add(s->out, MSG_DRAINED, NODE_CENTRAL.v)->drained;
+    struct msg_drained *m = &out_add(d->out, MSG_DRAINED, NODE_CENTRAL.v)->drained;
 
-    m->on = s->d->drained;
-    m->empty = s->d->drained && s->d->jobs_unfinished == 0;
-    s->d->told_empty = m->empty;
+    m->on = d->drained;
+    m->empty = d->drained && d->jobs_unfinished == 0;
+    d->told_empty = m->empty;
 }
 
-static void on_drain(struct step *s, bool on)
+static void dist_on_drain(struct dist *d, const struct msg *m)
 {
-    if (!s->d->central_up)
+    if (!d->central_up)
         return;
-    s->d->drained = on;
-    tell_drained(s);
+    d->drained = m->drain.on;
+    tell_drained(d);
 }
 
-static void leave(struct step *s)
+static void leave(struct dist *d)
 {
-    numbers_leave(s);
-    if (s->d->central_up)
-        out_add(s->out, MSG_LEAVE, NODE_CENTRAL.v);
-    put_stopped(s, true);
+    dist_numbers_leave(d);
+    if (d->central_up)
+        out_add(d->out, MSG_LEAVE, NODE_CENTRAL.v);
+    put_stopped(d, true);
 }
 
 /* The second time there is nothing to wait for. */
-static void on_stop(struct step *s, bool at_once)
+static void stop(struct dist *d, bool at_once)
 {
-    bool again = s->d->leaving;
+    bool again = d->leaving;
 
-    s->d->stopping = true;
-    s->d->leaving = s->d->leaving || at_once;
+    d->stopping = true;
+    d->leaving = d->leaving || at_once;
     if (at_once) {
-        jobs_accept_durable(s);
-        hand_leave(s);
+        dist_jobs_accept_durable(d);
+        dist_handover_leave(d);
     }
     if (at_once && again)
-        leave(s);
+        leave(d);
 }
 
 /* ---- Dispatch ---- */
 
 /* For jobs to come; those there are keep what they began under (dist_job.policy_flags). */
-static void on_policy(struct step *s, const struct policy *p)
+static void dist_on_policy(struct dist *d, const struct msg *m)
 {
-    uint32_t changed = s->d->policy.flags ^ p->flags;
+    const struct policy *p = &m->policy.policy;
+    uint32_t changed = d->policy.flags ^ p->flags;
 
-    s->d->policy = *p;
+    d->policy = *p;
     if (changed & POLICY_SHORT_RESERVED)
-        probe_pools_changed(s);
+        dist_probe_pools_changed(d);
 }
 
-static void from_central(struct step *s, const struct msg *m)
+static void dist_on_job_numbers(struct dist *d, const struct msg *m) { d->seq_heard = m->job_numbers.next; }
+
+static void dist_on_estimate(struct dist *d, const struct msg *m)
 {
-    struct dist *d = s->d;
-
-    switch (m->type) {
-    case MSG_JOINED:
-        on_joined(s, &m->joined);
-        break;
-    case MSG_JOB_NUMBERS:
-        s->d->seq_heard = m->job_numbers.next;
-        break;
-    case MSG_REFUSED:
-        put_stopped(s, false);
-        break;
-    case MSG_MEMBERS:
-        on_members(s, m->members.list);
-        break;
-    case MSG_APP:
-        on_app(s, &m->app);
-        break;
-    case MSG_MEMBER:
-        on_member(s, &m->member);
-        break;
-    case MSG_POLICY:
-        on_policy(s, &m->policy.policy);
-        break;
-    case MSG_ESTIMATE:
-        estimates_set(&d->estimates, m->estimate.name, m->estimate.mean_us, m->estimate.runs);
-        break;
-    case MSG_LONG_ACCEPTED:
-        on_long_accepted(s, m);
-        break;
-    case MSG_LONG_REFUSED:
-        on_long_refused(s, m);
-        break;
-    case MSG_LONG_MESSAGE:
-        on_long_message(s, m);
-        break;
-    case MSG_LONG_RESULT:
-        on_long_result(s, m);
-        break;
-    case MSG_LONG_TASK:
-        on_long_task(s, m);
-        break;
-    case MSG_LONG_WATCHED:
-        on_long_watched(s, m);
-        break;
-    case MSG_DRAIN:
-        on_drain(s, m->drain.on);
-        break;
-    case MSG_QUIT:
-        on_stop(s, m->quit.now);
-        break;
-    default: /* HEARTBEAT_ACK, and whatever a dist is never sent */
-        break;
-    }
+    estimates_set(&d->estimates, m->estimate.name, m->estimate.mean_us, m->estimate.runs);
 }
 
-static void from_worker(struct step *s, struct dist_node *n, const struct msg *m)
+static void dist_on_refused(struct dist *d, const struct msg *m)
 {
-    switch (m->type) {
-    case MSG_TASK_REQUEST:
-        on_task_request(s, n, m);
-        break;
-    case MSG_TASK_STARTED:
-        on_task_started(s, n, m);
-        break;
-    case MSG_TASK_FINISHED:
-        on_task_finished(s, n, m);
-        break;
-    case MSG_TASK_OVERRUN:
-        on_task_overrun(s, m);
-        break;
-    case MSG_TASK_HELD:
-        on_task_held(s, n, m);
-        break;
-    case MSG_PROBE_REFUSED:
-        on_probe_refused(s, n, m);
-        break;
-    case MSG_PROBE_CANCELLED:
-        on_probe_cancelled(s, m);
-        break;
-    case MSG_RES_MOVED:
-        on_res_moved(s, n, m);
-        break;
-    case MSG_HELD_END:
-        on_held_end(s, n);
-        break;
-    case MSG_BEAT:
-        on_beat(s, n, m);
-        break;
-    default:
-        break;
-    }
+    (void)m;
+    put_stopped(d, false);
 }
 
-static void wire(struct step *s, const struct msg *m)
+static void dist_on_stop(struct dist *d, const struct msg *m) { stop(d, m->stop.now); }
+
+static void dist_on_quit(struct dist *d, const struct msg *m) { stop(d, m->quit.now); }
+
+static void dist_on_peer_up(struct dist *d, const struct msg *m)
 {
-    struct dist_node *n;
-
-    count(s, COUNTER_messages_in, msg_is_counted(m));
-    if (m->peer == NODE_CENTRAL.v) {
-        if (s->d->central_stream)
-            from_central(s, m);
-        return;
-    }
-    n = node_find(s->d, m->peer);
-    if (n && n->stream)
-        from_worker(s, n, m);
+    if (m->peer == NODE_CENTRAL.v)
+        central_up(d, m->peer_up.version);
+    else
+        dist_node_up(d, m->peer, &m->peer_up);
 }
 
-static void local(struct step *s, const struct msg *m)
+static void dist_on_peer_lost(struct dist *d, const struct msg *m)
+{
+    if (m->peer == NODE_CENTRAL.v)
+        central_lost(d);
+    else
+        dist_node_lost(d, m->peer);
+}
+
+/* HERE: this process. A WORKER is one that the dist has a stream to. */
+enum sender { HERE, CENTRAL, WORKER };
+
+static const struct {
+    void (*handle)(struct dist *d, const struct msg *m);
+    enum sender from;
+} handlers[MSG_TYPE_COUNT] = {
+    [MSG_TIMER] = {dist_on_timer, HERE},
+    [MSG_PEER_UP] = {dist_on_peer_up, HERE},
+    [MSG_PEER_LOST] = {dist_on_peer_lost, HERE},
+    [MSG_STOP] = {dist_on_stop, HERE},
+    [MSG_SUBMIT] = {dist_on_submit, HERE},
+    [MSG_CANCEL] = {dist_on_cancel, HERE},
+    [MSG_WATCH] = {dist_on_watch, HERE},
+    [MSG_JOURNAL_DONE] = {dist_on_journal_done, HERE},
+    [MSG_JOURNAL_NUMBERS] = {dist_on_journal_numbers, HERE},
+    [MSG_JOURNAL_JOB] = {dist_on_journal_job, HERE},
+    [MSG_JOURNAL_AGE] = {dist_on_journal_age, HERE},
+    [MSG_JOURNAL_TASK] = {dist_on_journal_task, HERE},
+    [MSG_JOURNAL_CANCEL] = {dist_on_journal_cancel, HERE},
+    [MSG_JOURNAL_ENDED] = {dist_on_journal_ended, HERE},
+    [MSG_RECOVERED] = {dist_on_recovered, HERE},
+    [MSG_JOINED] = {dist_on_joined, CENTRAL},
+    [MSG_JOB_NUMBERS] = {dist_on_job_numbers, CENTRAL},
+    [MSG_REFUSED] = {dist_on_refused, CENTRAL},
+    [MSG_MEMBERS] = {dist_on_members, CENTRAL},
+    [MSG_MEMBER] = {dist_on_member, CENTRAL},
+    [MSG_APP] = {dist_on_app, CENTRAL},
+    [MSG_POLICY] = {dist_on_policy, CENTRAL},
+    [MSG_ESTIMATE] = {dist_on_estimate, CENTRAL},
+    [MSG_LONG_ACCEPTED] = {dist_on_long_accepted, CENTRAL},
+    [MSG_LONG_REFUSED] = {dist_on_long_refused, CENTRAL},
+    [MSG_LONG_MESSAGE] = {dist_on_long_message, CENTRAL},
+    [MSG_LONG_RESULT] = {dist_on_long_result, CENTRAL},
+    [MSG_LONG_TASK] = {dist_on_long_task, CENTRAL},
+    [MSG_LONG_WATCHED] = {dist_on_long_watched, CENTRAL},
+    [MSG_DRAIN] = {dist_on_drain, CENTRAL},
+    [MSG_QUIT] = {dist_on_quit, CENTRAL},
+    [MSG_TASK_REQUEST] = {dist_on_task_request, WORKER},
+    [MSG_TASK_STARTED] = {dist_on_task_started, WORKER},
+    [MSG_TASK_FINISHED] = {dist_on_task_finished, WORKER},
+    [MSG_TASK_OVERRUN] = {dist_on_task_overrun, WORKER},
+    [MSG_TASK_HELD] = {dist_on_task_held, WORKER},
+    [MSG_PROBE_REFUSED] = {dist_on_probe_refused, WORKER},
+    [MSG_PROBE_CANCELLED] = {dist_on_probe_cancelled, WORKER},
+    [MSG_RES_MOVED] = {dist_on_res_moved, WORKER},
+    [MSG_HELD_END] = {dist_on_held_end, WORKER},
+    [MSG_BEAT] = {dist_on_beat, WORKER},
+};
+
+static bool may_come(struct dist *d, const struct msg *m)
 {
     bool central = m->peer == NODE_CENTRAL.v;
 
-    switch (m->type) {
-    case MSG_TIMER:
-        on_timer(s);
-        break;
-    case MSG_PEER_UP:
-        if (central)
-            on_central_up(s, m->peer_up.version);
-        else
-            on_node_up(s, m->peer, &m->peer_up);
-        break;
-    case MSG_PEER_LOST:
-        if (central)
-            on_central_lost(s);
-        else
-            on_node_lost(s, m->peer);
-        break;
-    case MSG_STOP:
-        on_stop(s, m->stop.now);
-        break;
-    case MSG_SUBMIT:
-        on_submit(s, m);
-        break;
-    case MSG_CANCEL:
-        on_cancel(s, m);
-        break;
-    case MSG_WATCH:
-        on_watch(s, m);
-        break;
-    case MSG_JOURNAL_DONE:
-        on_journal_done(s, m);
-        break;
-    case MSG_JOURNAL_NUMBERS:
-        on_recover_numbers(s, &m->journal_numbers);
-        break;
-    case MSG_JOURNAL_JOB:
-        on_recover_job(s, &m->journal_job);
-        break;
-    case MSG_JOURNAL_AGE:
-        on_recover_age(s, &m->journal_age);
-        break;
-    case MSG_JOURNAL_TASK:
-        on_recover_task(s, &m->journal_task);
-        break;
-    case MSG_JOURNAL_CANCEL:
-        on_recover_cancel(s, &m->journal_cancel);
-        break;
-    case MSG_JOURNAL_ENDED:
-        on_recover_ended(s, &m->journal_ended);
-        break;
-    case MSG_RECOVERED:
-        on_recovered(s);
-        break;
-    default: /* START: a dist waits for central's stream. */
-        break;
+    switch (handlers[m->type].from) {
+    case HERE:
+        return true;
+    case CENTRAL:
+        return central && d->central_stream;
+    default:
+        d->from = central ? NULL : dist_node_find(d, m->peer);
+        return d->from && d->from->stream;
     }
 }
 
 void dist_step(struct dist *d, const struct event *e, struct out *out)
 {
-    struct step s = {.d = d, .now = e->now_us, .out = out};
     uint32_t before = out->n;
 
     if (d->stopped)
         return;
-    if (msg_is_wire(&e->m))
-        wire(&s, &e->m);
-    else
-        local(&s, &e->m);
+    d->now_us = e->now_us;
+    d->out = out;
+    dist_count(d, COUNTER_messages_in, msg_is_counted(&e->m));
+    if (handlers[e->m.type].handle && may_come(d, &e->m))
+        handlers[e->m.type].handle(d, &e->m);
     if (!list_empty(&d->touched))
-        jobs_settle(&s);
-    jobs_trim(&s);
+        dist_jobs_settle(d);
+    dist_jobs_trim(d);
     if (!list_empty(&d->awaited) && d->beat_at == TIME_NEVER)
-        d->beat_at = s.now + PULSE_LOOK_US;
+        d->beat_at = d->now_us + PULSE_LOOK_US;
     if (d->drained && d->central_up && d->told_empty != (d->jobs_unfinished == 0))
-        tell_drained(&s);
-    if (!d->stopped &&
-        (d->leaving ? !jobs_journalling(d) && !journal_awaited(d) : d->stopping && d->jobs_unfinished == 0))
-        leave(&s);
+        tell_drained(d);
+    if (!d->stopped && (d->leaving ? !dist_jobs_journalling(d) && !dist_journal_awaited(d)
+                                   : d->stopping && d->jobs_unfinished == 0))
+        leave(d);
     for (uint32_t i = before; i < out->n; i++)
         d->counters[COUNTER_messages_out] += msg_is_counted(&out->v[i]);
+    d->out = NULL;
 }
+
+static void step(void *role, const struct event *e, struct out *out) { dist_step(role, e, out); }
+static int64_t next_timeout(const void *role) { return dist_next_timeout(role); }
+static void check(const void *role) { dist_check(role); }
+
+const struct role_functions dist_functions = {.step = step, .next_timeout = next_timeout, .check = check};

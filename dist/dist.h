@@ -94,4 +94,7 @@ static inline bool dist_drained(const struct dist *d) { return d->drained; }
 static inline const uint64_t *dist_counters(const struct dist *d) { return d->counters; }
 static inline uint32_t dist_jobs_unfinished(const struct dist *d) { return d->jobs_unfinished; }
 
+/* How it is driven: dist_step, dist_next_timeout, dist_check. */
+extern const struct role_functions dist_functions;
+
 #endif

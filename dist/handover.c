@@ -12,7 +12,7 @@
 
 /* ---- Moves ---- */
 
-const char *hand_name(enum hand_over hand)
+const char *dist_handover_name(enum hand_over hand)
 {
 #define X(name) #name,
     static const char *const names[] = {HAND_OVERS(X)};
@@ -42,22 +42,22 @@ static const uint16_t moves[HAND_OVER_COUNT] = {
     [HAND_ACCEPTED] = TO(READY),
 };
 
-bool hand_may_move(enum hand_over from, enum hand_over to) { return moves[from] >> to & 1; }
+bool dist_handover_may_move(enum hand_over from, enum hand_over to) { return moves[from] >> to & 1; }
 
-static void hand_move(struct step *s, struct dist_job *job, enum hand_over to)
+static void hand_move(struct dist *d, struct dist_job *job, enum hand_over to)
 {
-    CHECK(hand_may_move(job->hand, to));
+    CHECK(dist_handover_may_move(job->hand, to));
     if (job->hand == HAND_NONE)
-        list_push_tail(&s->d->handed, &job->in_central);
+        list_push_tail(&d->handed, &job->in_central);
     if (to == HAND_NONE)
         list_remove(&job->in_central);
     job->hand = (uint8_t)to;
-    job_touch(s->d, job);
+    dist_job_touch(d, job);
 }
 
 /* ---- Sending ---- */
 
-struct task_set *hand_tasks(const struct dist_job *job)
+struct task_set *dist_handover_tasks(const struct dist_job *job)
 {
     struct task_set *set;
     uint32_t n = 0;
@@ -84,53 +84,53 @@ static int64_t estimate(const struct dist_job *job)
 }
 
 /* One that leaves does not wait for what a job at most once puts on record first. */
-static bool may_offer(const struct step *s, const struct dist_job *job)
+static bool may_offer(const struct dist *d, const struct dist_job *job)
 {
-    return s->d->central_up && !(s->d->leaving && (job->desc->flags & JOB_AT_MOST_ONCE));
+    return d->central_up && !(d->leaving && (job->desc->flags & JOB_AT_MOST_ONCE));
 }
 
 /* Puts on record what central is to get, which must be durable before central gets it. */
-static void change(struct step *s, struct dist_job *job)
+static void change(struct dist *d, struct dist_job *job)
 {
-    hand_move(s, job, job->journalled ? HAND_RECORDING : HAND_READY);
-    journal_change(s, job);
+    hand_move(d, job, job->journalled ? HAND_RECORDING : HAND_READY);
+    dist_journal_change(d, job);
 }
 
 /* Puts on record that central has nothing of a job at most once, and is offered nothing for now: after a restart, what
  * central may have had and does not know is lost. Returns whether it is such a job. */
-static bool hold_back(struct step *s, struct dist_job *job)
+static bool hold_back(struct dist *d, struct dist_job *job)
 {
     if (!(job->desc->flags & JOB_AT_MOST_ONCE) || job->hand == HAND_OFFERED || job->hand == HAND_UNSURE ||
         job->promoted || !(job->journalled || job->journalling))
         return false;
     if (job->hand != HAND_HELD_BACK) {
-        hand_move(s, job, HAND_HELD_BACK);
-        journal_change(s, job);
+        hand_move(d, job, HAND_HELD_BACK);
+        dist_journal_change(d, job);
     }
     return true;
 }
 
-void hand_offer(struct step *s, struct dist_job *job)
+void dist_handover_offer(struct dist *d, struct dist_job *job)
 {
     struct msg_long_submit *m;
 
     /* What central has and we do not know any more after a restart would run for nobody. */
     if (job->hand == HAND_RECORDING || job->hand == HAND_UNSURE || job->journalling)
         return;
-    if (!may_offer(s, job)) {
-        hold_back(s, job);
+    if (!may_offer(d, job)) {
+        hold_back(d, job);
         return;
     }
     if (job->hand == HAND_HELD_BACK) {
-        change(s, job);
+        change(d, job);
         return;
     }
-    hand_move(s, job, HAND_OFFERED);
+    hand_move(d, job, HAND_OFFERED);
     job->offers = job->offers > 0 ? 2 : 1;
-    m = &out_add(s->out, MSG_LONG_SUBMIT, NODE_CENTRAL.v)->long_submit;
+    m = &out_add(d->out, MSG_LONG_SUBMIT, NODE_CENTRAL.v)->long_submit;
     m->job = job->id;
     m->desc = job_desc_ref(job->desc);
-    m->tasks = hand_tasks(job);
+    m->tasks = dist_handover_tasks(job);
     job->handed_part = m->tasks != NULL;
     m->estimate_us = estimate(job);
     m->epoch = job->epoch;
@@ -152,57 +152,57 @@ static void mark_all(struct dist_job *job)
 }
 
 /* Its waiting tasks are central's from here on. */
-static void hand(struct step *s, struct dist_job *job, enum hand_over to, uint16_t epoch)
+static void hand(struct dist *d, struct dist_job *job, enum hand_over to, uint16_t epoch)
 {
     CHECK(job->hand == HAND_NONE);
     CHECK(job->unlaunched > 0);
-    hand_move(s, job, to);
+    hand_move(d, job, to);
     job->epoch = epoch;
     mark_all(job);
 }
 
-void hand_over(struct step *s, struct dist_job *job, uint16_t epoch)
+void dist_hand_over(struct dist *d, struct dist_job *job, uint16_t epoch)
 {
-    hand(s, job, HAND_READY, epoch);
+    hand(d, job, HAND_READY, epoch);
     /* What is central's must not be ours after a restart: it would run twice. */
-    if (may_offer(s, job) || !hold_back(s, job))
-        change(s, job);
-    hand_offer(s, job);
+    if (may_offer(d, job) || !hold_back(d, job))
+        change(d, job);
+    dist_handover_offer(d, job);
 }
 
-void hand_journalled(struct step *s, struct dist_job *job, uint64_t token)
+void dist_handover_journalled(struct dist *d, struct dist_job *job, uint64_t token)
 {
     /* An earlier change may say the contrary. */
     if (job->hand != HAND_RECORDING || token != job->change)
         return;
-    hand_move(s, job, HAND_READY);
+    hand_move(d, job, HAND_READY);
     if (job->central_n > 0 && !job->cancelling)
-        hand_offer(s, job);
+        dist_handover_offer(d, job);
 }
 
-void hand_recover(struct step *s, struct dist_job *job, const struct task_set *set)
+void dist_handover_recover(struct dist *d, struct dist_job *job, const struct task_set *set)
 {
     bool part = !epoch_is_dists(job->epoch);
 
-    hand_move(s, job, HAND_UNSURE);
+    hand_move(d, job, HAND_UNSURE);
     job->offers = 1; /* in an earlier life */
     job->handed_part = part;
     if (!part || !set)
         mark_all(job);
     for (uint32_t i = 0; part && set && i < set->n; i++) {
-        task_hand(job, set->v[i]);
+        dist_task_hand(job, set->v[i]);
         job->central_n++;
     }
 }
 
-void hand_recover_ended(struct step *s, struct dist_job *job)
+void dist_handover_recover_ended(struct dist *d, struct dist_job *job)
 {
     if (job->hand == HAND_UNSURE)
-        hand_move(s, job, HAND_ACCEPTED);
+        hand_move(d, job, HAND_ACCEPTED);
 }
 
 /* What central said of its tasks does not hold any more: they wait. */
-static void forget_states(struct step *s, struct dist_job *job)
+static void forget_states(struct dist *d, struct dist_job *job)
 {
     for (uint32_t i = 0; i < job->desc->tasks; i++) {
         struct dist_task *t = &job->tasks[i];
@@ -210,24 +210,24 @@ static void forget_states(struct step *s, struct dist_job *job)
         if (!t->central || t->state == TASK_WAITING || task_state_final(t->state))
             continue;
         t->started = 0;
-        task_set_state(s, job, i, TASK_WAITING, NULL);
+        dist_task_set_state(d, job, i, TASK_WAITING, NULL);
     }
 }
 
 /* Central's part of a job comes back to be launched from here. */
-static void take_back(struct step *s, struct dist_job *job)
+static void take_back(struct dist *d, struct dist_job *job)
 {
-    forget_states(s, job);
-    hand_move(s, job, HAND_NONE);
+    forget_states(d, job);
+    hand_move(d, job, HAND_NONE);
     job->central_n = 0;
     for (uint32_t i = job->desc->tasks; i-- > 0;) {
         const struct dist_task *t = &job->tasks[i];
 
         if (!t->central || task_state_final(t->state))
             continue;
-        task_give_back(job, i);
+        dist_task_give_back(job, i);
     }
-    journal_change(s, job);
+    dist_journal_change(d, job);
 }
 
 /* Those that central did not speak of when it was asked. */
@@ -236,91 +236,91 @@ static void take_back_asked(struct dist_job *job)
     for (uint32_t i = job->desc->tasks; i-- > 0;)
         if (job->tasks[i].asked) {
             job->central_n--;
-            task_give_back(job, i);
+            dist_task_give_back(job, i);
         }
 }
 
 /* Central has none of its tasks: those that did not end, end here. */
-static void finish_central_tasks(struct step *s, struct dist_job *job, enum outcome outcome, int32_t code)
+static void finish_central_tasks(struct dist *d, struct dist_job *job, enum outcome outcome, int32_t code)
 {
     for (uint32_t i = 0; i < job->desc->tasks && job->central_n > 0; i++)
         if (job->tasks[i].central && !task_state_final(job->tasks[i].state))
-            task_finish(s, job, i, outcome, code, 0);
+            dist_task_finish(d, job, i, outcome, code, 0);
 }
 
-static void put_watch(struct step *s, const struct dist_job *job)
+static void put_watch(struct dist *d, const struct dist_job *job)
 {
-    struct msg_long_watch *m = &out_add(s->out, MSG_LONG_WATCH, NODE_CENTRAL.v)->long_watch;
+    struct msg_long_watch *m = &out_add(d->out, MSG_LONG_WATCH, NODE_CENTRAL.v)->long_watch;
 
     m->job = job->id;
     m->epoch = job->epoch;
     m->owner = job->own_epoch;
 }
 
-void hand_claim(struct step *s, struct dist_job *job, uint16_t epoch)
+void dist_handover_claim(struct dist *d, struct dist_job *job, uint16_t epoch)
 {
-    hand(s, job, HAND_ACCEPTED, epoch);
+    hand(d, job, HAND_ACCEPTED, epoch);
     job->offers = 1;
     job->handed_part = job->central_n < job->desc->tasks;
-    if (s->d->central_up)
-        put_watch(s, job);
+    if (d->central_up)
+        put_watch(d, job);
 }
 
 /* docs/protocol.md 9: the dist that had the job may have promoted it, and its client not have heard of that. */
-void hand_ask(struct step *s, struct dist_job *job, uint16_t epoch)
+void dist_handover_ask(struct dist *d, struct dist_job *job, uint16_t epoch)
 {
-    hand(s, job, HAND_ASKED, epoch);
+    hand(d, job, HAND_ASKED, epoch);
     job->offers = 1;
     job->handed_part = !epoch_is_dists(epoch) || job->central_n < job->desc->tasks;
     for (uint32_t i = 0; i < job->desc->tasks; i++)
         job->tasks[i].asked = job->tasks[i].central;
-    if (s->d->central_up)
-        put_watch(s, job);
+    if (d->central_up)
+        put_watch(d, job);
 }
 
 /* Whatever central knows of the job, it is to cancel; and to tell us, since we may not know what it knows. */
-static void put_cancel_and_watch(struct step *s, const struct dist_job *job)
+static void put_cancel_and_watch(struct dist *d, const struct dist_job *job)
 {
-    struct msg_long_cancel *m = &out_add(s->out, MSG_LONG_CANCEL, NODE_CENTRAL.v)->long_cancel;
+    struct msg_long_cancel *m = &out_add(d->out, MSG_LONG_CANCEL, NODE_CENTRAL.v)->long_cancel;
 
     m->job = job->id;
     m->epoch = job->epoch;
     m->owner = job->own_epoch;
-    put_watch(s, job);
+    put_watch(d, job);
 }
 
-void hand_cancel(struct step *s, struct dist_job *job)
+void dist_handover_cancel(struct dist *d, struct dist_job *job)
 {
     if (job->hand == HAND_NONE || job->central_n == 0)
         return;
-    if (!hand_may_have(job))
-        finish_central_tasks(s, job, OUTCOME_CANCELLED, 0);
-    else if (s->d->central_up)
-        put_cancel_and_watch(s, job);
+    if (!dist_handover_may_have(job))
+        finish_central_tasks(d, job, OUTCOME_CANCELLED, 0);
+    else if (d->central_up)
+        put_cancel_and_watch(d, job);
 }
 
 /* ---- Central comes and goes ---- */
 
-void hand_central_up(struct step *s)
+void dist_handover_central_up(struct dist *d)
 {
-    list_foreach(&s->d->handed, node, nxt) {
+    list_foreach(&d->handed, node, nxt) {
         struct dist_job *job = container_of(node, struct dist_job, in_central);
 
         if (job->central_n == 0)
             continue;
-        if (hand_has_timer(job) && heap_in(&job->timer))
-            heap_remove(&s->d->timers, &job->timer);
+        if (dist_handover_has_timer(job) && heap_in(&job->timer))
+            heap_remove(&d->timers, &job->timer);
         /* Central may have accepted and run it, and forgotten it since. */
         if (job->hand == HAND_OFFERED && job->desc->flags & JOB_AT_MOST_ONCE)
-            hand_move(s, job, HAND_UNSURE);
+            hand_move(d, job, HAND_UNSURE);
         if (job->cancelling) {
-            put_cancel_and_watch(s, job);
-        } else if (hand_pending(job) && job->hand != HAND_UNSURE) {
-            hand_offer(s, job);
+            put_cancel_and_watch(d, job);
+        } else if (dist_handover_pending(job) && job->hand != HAND_UNSURE) {
+            dist_handover_offer(d, job);
         } else {
-            put_watch(s, job);
+            put_watch(d, job);
         }
-        job_touch(s->d, job); /* the timer may have been for probes as well */
+        dist_job_touch(d, job); /* the timer may have been for probes as well */
     }
 }
 
@@ -336,27 +336,27 @@ static bool known_handed(const struct dist_job *job)
 }
 
 /* Clients that would have been told once central has their detached job are told once our journal has it. */
-void hand_central_lost(struct step *s)
+void dist_handover_central_lost(struct dist *d)
 {
-    list_foreach(&s->d->handed, node, nxt) {
+    list_foreach(&d->handed, node, nxt) {
         struct dist_job *job = container_of(node, struct dist_job, in_central);
 
         if (job->hand == HAND_ASKED && !known_handed(job) && !job->cancelling) {
-            take_back(s, job); /* central may have nothing of it, and its client waits */
-            tasks_doubt(s, job);
+            take_back(d, job); /* central may have nothing of it, and its client waits */
+            dist_tasks_doubt(d, job);
             continue;
         }
-        job_try_accept(s, job);
+        dist_job_try_accept(d, job);
     }
 }
 
-void hand_leave(struct step *s)
+void dist_handover_leave(struct dist *d)
 {
-    list_foreach(&s->d->handed, node, nxt) {
+    list_foreach(&d->handed, node, nxt) {
         struct dist_job *job = container_of(node, struct dist_job, in_central);
 
-        if (hand_pending(job) && job->central_n > 0 && !job->journalling)
-            hold_back(s, job);
+        if (dist_handover_pending(job) && job->central_n > 0 && !job->journalling)
+            hold_back(d, job);
     }
 }
 
@@ -364,68 +364,68 @@ void hand_leave(struct step *s)
 
 /* The job that a message of central's is about, when it is of the present epoch; else NULL: stale, or made up, as it is of a
  * job that waits for its first record and was never offered. */
-static struct dist_job *handed_job(const struct step *s, job_id_t id, uint16_t epoch)
+static struct dist_job *handed_job(const struct dist *d, job_id_t id, uint16_t epoch)
 {
-    struct dist_job *job = job_find(s->d, id);
+    struct dist_job *job = dist_job_find(d, id);
     bool known = job && job->hand != HAND_NONE && !job->journalling && !job_state_final(job->state);
 
     return known && job->epoch == epoch ? job : NULL;
 }
 
-static void promoted(struct step *s, struct dist_job *job)
+static void promoted(struct dist *d, struct dist_job *job)
 {
-    count(s, COUNTER_jobs_promoted, 1);
+    dist_count(d, COUNTER_jobs_promoted, 1);
     job->promoted = true;
     job->class = CLASS_LONG;
     job->why = WHY_PROMOTED;
 }
 
 /* Central, which was asked, has something of the job: what was promoted of it, or the long job that it is. */
-static void has_part(struct step *s, struct dist_job *job)
+static void has_part(struct dist *d, struct dist_job *job)
 {
     if (!epoch_is_dists(job->epoch) && !job->promoted)
-        promoted(s, job);
+        promoted(d, job);
 }
 
-static void accepted(struct step *s, struct dist_job *job)
+static void accepted(struct dist *d, struct dist_job *job)
 {
     bool held_back = job->hand == HAND_HELD_BACK;
 
-    if (!hand_pending(job))
+    if (!dist_handover_pending(job))
         return;
-    hand_move(s, job, HAND_ACCEPTED);
+    hand_move(d, job, HAND_ACCEPTED);
     job->offers = job->offers > 0 ? job->offers : 1; /* whoever did that */
     if (held_back)
-        journal_change(s, job);
+        dist_journal_change(d, job);
     if (job->state == JOB_PENDING)
-        job_set_state(s, job, JOB_WAITING);
+        dist_job_set_state(d, job, JOB_WAITING);
     if (!epoch_is_dists(job->epoch) && !job->promoted)
-        promoted(s, job);
-    job_try_accept(s, job);
+        promoted(d, job);
+    dist_job_try_accept(d, job);
 }
 
-void on_long_accepted(struct step *s, const struct msg *m)
+void dist_on_long_accepted(struct dist *d, const struct msg *m)
 {
-    struct dist_job *job = handed_job(s, m->long_accepted.job, m->long_accepted.epoch);
+    struct dist_job *job = handed_job(d, m->long_accepted.job, m->long_accepted.epoch);
 
     if (!job)
         return;
-    accepted(s, job);
-    job->unreported_us = s->now + m->long_accepted.unreported_us;
+    accepted(d, job);
+    job->unreported_us = d->now_us + m->long_accepted.unreported_us;
     if (job->offers > 1) {
         job->offers = 1;
-        put_watch(s, job);
+        put_watch(d, job);
     }
 }
 
 /* Central has nothing of the job after all: what it had is to be handed over once more, from the start. */
-static void unaccepted(struct step *s, struct dist_job *job)
+static void unaccepted(struct dist *d, struct dist_job *job)
 {
-    hand_move(s, job, HAND_READY);
-    forget_states(s, job);
+    hand_move(d, job, HAND_READY);
+    forget_states(d, job);
     /* It gets less than before: after a restart we must know that the rest has ended. */
-    if (may_offer(s, job) || !hold_back(s, job))
-        change(s, job);
+    if (may_offer(d, job) || !hold_back(d, job))
+        change(d, job);
 }
 
 static bool may_pass(int err)
@@ -434,51 +434,51 @@ static bool may_pass(int err)
            err == HAWK_EIO;
 }
 
-void on_long_refused(struct step *s, const struct msg *m)
+void dist_on_long_refused(struct dist *d, const struct msg *m)
 {
-    struct dist_job *job = handed_job(s, m->long_refused.job, m->long_refused.epoch);
+    struct dist_job *job = handed_job(d, m->long_refused.job, m->long_refused.epoch);
 
     if (!job)
         return;
     if (job->hand == HAND_OFFERED)
-        hand_move(s, job, HAND_READY);
+        hand_move(d, job, HAND_READY);
     /* A watch may be answered before the job is journalled, and the journal fail. */
     if (job->hand == HAND_ACCEPTED)
-        unaccepted(s, job);
+        unaccepted(d, job);
     if (job->hand == HAND_ASKED)
         return;
     if (!job->submitted) {
-        job_reject(s, job, m->long_refused.err);
+        dist_job_reject(d, job, m->long_refused.err);
         return;
     }
     if (job->cancelling) {
-        finish_central_tasks(s, job, OUTCOME_CANCELLED, 0);
-    } else if (!hand_has_timer(job)) {
-        take_back(s, job); /* it goes on as a short job (7.2) */
+        finish_central_tasks(d, job, OUTCOME_CANCELLED, 0);
+    } else if (!dist_handover_has_timer(job)) {
+        take_back(d, job); /* it goes on as a short job (7.2) */
     } else if (!may_pass(m->long_refused.err)) {
-        finish_central_tasks(s, job, OUTCOME_NOT_STARTED, CODE_NOT_EXECUTABLE);
+        finish_central_tasks(d, job, OUTCOME_NOT_STARTED, CODE_NOT_EXECUTABLE);
     } else if (!heap_in(&job->timer)) {
-        job->timer.key = s->now + REFUSED_US;
+        job->timer.key = d->now_us + REFUSED_US;
         job->timer.seq = job->id.v;
-        CHECK(heap_push(&s->d->timers, &job->timer) == 0);
-        hold_back(s, job);
+        CHECK(heap_push(&d->timers, &job->timer) == 0);
+        hold_back(d, job);
     }
 }
 
 /* Mirrors one task (4.5). Central knows best, also about attempts, which one that restarted counts anew: its stream
  * is in order, and nothing of an older one is delivered. */
-void on_long_task(struct step *s, const struct msg *m)
+void dist_on_long_task(struct dist *d, const struct msg *m)
 {
     const struct msg_long_task *l = &m->long_task;
-    struct dist_job *job = handed_job(s, l->id.job, l->id.epoch);
+    struct dist_job *job = handed_job(d, l->id.job, l->id.epoch);
     struct dist_task *t;
     enum task_state state = l->state == TASK_LAUNCHED ? TASK_PLACED : l->state;
 
     if (!job || l->id.task >= job->desc->tasks || !job->tasks[l->id.task].central)
         return;
-    accepted(s, job);
+    accepted(d, job);
     if (job->hand == HAND_ASKED)
-        has_part(s, job); /* whatever becomes of the rest of the answer */
+        has_part(d, job); /* whatever becomes of the rest of the answer */
     t = &job->tasks[l->id.task];
     t->asked = 0;
     if (task_state_final(t->state))
@@ -491,117 +491,117 @@ void on_long_task(struct step *s, const struct msg *m)
     if (l->worker.v != 0)
         t->worker = l->worker.v;
     if (task_state_before(state))
-        task_set_state(s, job, l->id.task, state, NULL);
+        dist_task_set_state(d, job, l->id.task, state, NULL);
     else if (!task_state_final(state))
-        task_started(s, job, l->id.task, l->run_us);
+        dist_task_started(d, job, l->id.task, l->run_us);
     else
-        task_finish(s, job, l->id.task,
-                    state == TASK_CANCELLED ? OUTCOME_CANCELLED
-                    : state == TASK_LOST    ? OUTCOME_LOST
-                                            : l->outcome,
-                    state == TASK_DONE && t->no_room ? 1 : l->code, l->run_us);
+        dist_task_finish(d, job, l->id.task,
+                         state == TASK_CANCELLED ? OUTCOME_CANCELLED
+                         : state == TASK_LOST    ? OUTCOME_LOST
+                                                 : l->outcome,
+                         state == TASK_DONE && t->no_room ? 1 : l->code, l->run_us);
 }
 
 /* Why a task of central's could not be started; its end follows. */
-void on_long_message(struct step *s, const struct msg *m)
+void dist_on_long_message(struct dist *d, const struct msg *m)
 {
     const struct msg_long_message *l = &m->long_message;
-    struct dist_job *job = handed_job(s, l->id.job, l->id.epoch);
+    struct dist_job *job = handed_job(d, l->id.job, l->id.epoch);
 
     if (job && l->id.task < job->desc->tasks && job->tasks[l->id.task].central &&
         !task_state_final(job->tasks[l->id.task].state))
-        task_keep_message(job, l->id.task, l->text);
+        dist_task_keep_message(job, l->id.task, l->text);
 }
 
 /* What a task of central's returned; its end follows. */
-void on_long_result(struct step *s, const struct msg *m)
+void dist_on_long_result(struct dist *d, const struct msg *m)
 {
     const struct msg_long_result *l = &m->long_result;
-    struct dist_job *job = handed_job(s, l->id.job, l->id.epoch);
+    struct dist_job *job = handed_job(d, l->id.job, l->id.epoch);
 
     if (job && l->id.task < job->desc->tasks && job->tasks[l->id.task].central &&
         !task_state_final(job->tasks[l->id.task].state))
-        job->tasks[l->id.task].no_room = !task_keep_result(s, job, l->id.task, l->result);
+        job->tasks[l->id.task].no_room = !dist_task_keep_result(d, job, l->id.task, l->result);
 }
 
 /* Central has said which tasks it has of a job that was moved here. */
-static void answered(struct step *s, struct dist_job *job, int err)
+static void answered(struct dist *d, struct dist_job *job, int err)
 {
     if (job->cancelling) {
         for (uint32_t i = 0; i < job->desc->tasks; i++)
             if (job->tasks[i].asked) {
                 job->tasks[i].asked = 0;
-                task_finish(s, job, i, OUTCOME_CANCELLED, 0, 0);
+                dist_task_finish(d, job, i, OUTCOME_CANCELLED, 0, 0);
             }
     }
     if (err && !job->cancelling) {
-        take_back(s, job);
+        take_back(d, job);
     } else {
         take_back_asked(job);
-        hand_move(s, job, HAND_ACCEPTED);
+        hand_move(d, job, HAND_ACCEPTED);
         if (!err)
-            has_part(s, job);
+            has_part(d, job);
     }
-    tasks_doubt(s, job);
+    dist_tasks_doubt(d, job);
 }
 
 /* The answer to LONG_WATCH: central has said everything it knows of the job. */
-void on_long_watched(struct step *s, const struct msg *m)
+void dist_on_long_watched(struct dist *d, const struct msg *m)
 {
-    struct dist_job *job = handed_job(s, m->long_watched.job, m->long_watched.epoch);
+    struct dist_job *job = handed_job(d, m->long_watched.job, m->long_watched.epoch);
 
     if (!job)
         return;
-    job->unreported_us = s->now + m->long_watched.unreported_us;
+    job->unreported_us = d->now_us + m->long_watched.unreported_us;
     if (job->hand == HAND_ASKED) {
-        answered(s, job, m->long_watched.err);
+        answered(d, job, m->long_watched.err);
     } else if (m->long_watched.err == 0) {
-        accepted(s, job);
+        accepted(d, job);
     } else if (job->cancelling) {
-        finish_central_tasks(s, job, OUTCOME_CANCELLED, 0);
+        finish_central_tasks(d, job, OUTCOME_CANCELLED, 0);
     } else if (m->long_watched.err != HAWK_ENOT_FOUND || job->central_n == 0) {
         return;
     } else if (job->hand == HAND_OFFERED) {
         return; /* central had nothing before the offer, whose answer is to come */
     } else if ((job->hand == HAND_ACCEPTED || job->hand == HAND_UNSURE) &&
                job->desc->flags & JOB_AT_MOST_ONCE) {
-        finish_central_tasks(s, job, OUTCOME_LOST, 0); /* it had them, and may have run them */
+        finish_central_tasks(d, job, OUTCOME_LOST, 0); /* it had them, and may have run them */
     } else {
-        unaccepted(s, job);
-        hand_offer(s, job);
+        unaccepted(d, job);
+        dist_handover_offer(d, job);
     }
 }
 
 /* ---- Promotion (DESIGN 3.6; docs/protocol.md 7) ---- */
 
-void hand_promote(struct step *s, struct dist_job *job)
+void dist_handover_promote(struct dist *d, struct dist_job *job)
 {
-    if (!job_promotable(job) || job->promoted || job->cancelling || job->hand != HAND_NONE)
+    if (!dist_job_promotable(job) || job->promoted || job->cancelling || job->hand != HAND_NONE)
         return;
     if (job->unlaunched == 0) {
-        promoted(s, job);
+        promoted(d, job);
         return;
     }
     /* Without central it goes on as it is. */
-    if (!(job->policy_flags & POLICY_CENTRAL_LONG) || !s->d->central_up)
+    if (!(job->policy_flags & POLICY_CENTRAL_LONG) || !d->central_up)
         return;
-    probe_forget(s, job);
-    probe_cancel_all(s, job);
-    hand_over(s, job, (uint16_t)(job->own_epoch + 1));
+    dist_probe_forget(d, job);
+    dist_probe_cancel_all(d, job);
+    dist_hand_over(d, job, (uint16_t)(job->own_epoch + 1));
 }
 
-void on_task_overrun(struct step *s, const struct msg *m)
+void dist_on_task_overrun(struct dist *d, const struct msg *m)
 {
     const struct try_id *id = &m->task_overrun.id;
-    struct dist_job *job = task_own_job(s->d, id);
+    struct dist_job *job = dist_task_own_job(d, id);
     struct try_id latest;
 
     if (!job)
         return;
-    latest = task_try(job, id->task);
+    latest = dist_task_try(job, id->task);
     if (!try_eq(&latest, id) || task_state_final(job->tasks[id->task].state))
         return;
-    job->overran = job_settling(job); /* which of its tasks are left to hand over is not known yet */
-    if (!job_settling(job))
-        hand_promote(s, job);
+    job->overran = dist_job_settling(job); /* which of its tasks are left to hand over is not known yet */
+    if (!dist_job_settling(job))
+        dist_handover_promote(d, job);
 }

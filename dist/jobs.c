@@ -12,7 +12,7 @@
 
 static unsigned hash_of(job_id_t id) { return (unsigned)hash_mix(id.v); }
 
-struct dist_job *job_find(const struct dist *d, job_id_t id)
+struct dist_job *dist_job_find(const struct dist *d, job_id_t id)
 {
     struct dist_job *job;
 
@@ -20,9 +20,8 @@ struct dist_job *job_find(const struct dist *d, job_id_t id)
     return job;
 }
 
-struct dist_job *job_new(struct step *s, struct job_desc *desc, job_id_t id, uint64_t key)
+struct dist_job *dist_job_new(struct dist *d, struct job_desc *desc, job_id_t id, uint64_t key)
 {
-    struct dist *d = s->d;
     /* Zeroed tasks are waiting tasks: a large job's pages are not touched before they are needed. */
     struct dist_job *job = xcalloc(1, sizeof *job + (size_t)desc->tasks * sizeof *job->tasks);
 
@@ -37,7 +36,7 @@ struct dist_job *job_new(struct step *s, struct job_desc *desc, job_id_t id, uin
     list_init(&job->in_unattended);
     list_init(&job->places);
     list_init(&job->messages);
-    job->submit_us = job->progress_us = job->sure_us = s->now;
+    job->submit_us = job->progress_us = job->sure_us = d->now_us;
     job->first_wait_us = -1;
     job->cutoff_us = d->policy.cutoff_us;
     job->policy_flags = d->policy.flags & POLICY_JOB_FLAGS;
@@ -48,7 +47,7 @@ struct dist_job *job_new(struct step *s, struct job_desc *desc, job_id_t id, uin
     job->unlaunched = desc->tasks;
     job->in[TASK_WAITING] = desc->tasks;
     job->state = JOB_WAITING;
-    job_join_app(d, job);
+    dist_job_join_app(d, job);
     HASH_ADD_BYHASHVALUE(hh, d->by_id, id, sizeof job->id, hash_of(id), job);
     job->key = key;
     if (key)
@@ -61,7 +60,7 @@ struct dist_job *job_new(struct step *s, struct job_desc *desc, job_id_t id, uin
     return job;
 }
 
-void job_free(struct dist *d, struct dist_job *job)
+void dist_job_free(struct dist *d, struct dist_job *job)
 {
     /* NOLINTBEGIN(clang-analyzer-core.NullDereference): inside uthash */
     HASH_DELETE(hh, d->by_id, job);
@@ -74,9 +73,9 @@ void job_free(struct dist *d, struct dist_job *job)
     list_remove(&job->in_touched);
     list_remove(&job->in_central);
     list_remove(&job->in_unattended);
-    task_forget_messages(job);
-    job_leave_app(d, job);
-    job_free_results(job);
+    dist_task_forget_messages(job);
+    dist_job_leave_app(d, job);
+    dist_job_free_results(job);
     free(job->failures);
     job_desc_drop(job->desc);
     free(job);
@@ -87,7 +86,7 @@ static void count_out(struct dist *d, const struct dist_job *job)
 {
     d->jobs_unfinished--;
     d->tasks_unfinished -= job->desc->tasks;
-    d->bytes_unfinished -= job_bytes(job);
+    d->bytes_unfinished -= dist_job_bytes(job);
     for (int i = 0; i < TASK_STATE_COUNT; i++)
         d->tasks_in[i] -= job->in[i];
 }
@@ -96,13 +95,11 @@ static void finished_out(struct dist *d, const struct dist_job *job)
 {
     d->jobs_finished--;
     d->tasks_finished -= job->desc->tasks;
-    d->bytes_finished -= job_bytes(job);
+    d->bytes_finished -= dist_job_bytes(job);
 }
 
-void jobs_trim(struct step *s)
+void dist_jobs_trim(struct dist *d)
 {
-    struct dist *d = s->d;
-
     /* The last one to end stays, however large: somebody is about to ask how it went. */
     while (d->jobs_finished > 1 &&
            (d->jobs_finished > d->cfg.finished_kept || d->tasks_finished > d->cfg.finished_tasks_kept ||
@@ -110,17 +107,17 @@ void jobs_trim(struct step *s)
         struct dist_job *job = container_of(d->finished.next, struct dist_job, in_state);
 
         CHECK(!list_empty(&d->finished));
-        journal_job_end(s, job);
+        dist_journal_job_end(d, job);
         finished_out(d, job);
-        job_free(d, job);
+        dist_job_free(d, job);
     }
 }
 
 /* ---- States ---- */
 
-static void job_event(struct step *s, const struct dist_job *job)
+static void job_event(struct dist *d, const struct dist_job *job)
 {
-    struct msg_job_event *e = &out_add(s->out, MSG_JOB_EVENT, 0)->job_event;
+    struct msg_job_event *e = &out_add(d->out, MSG_JOB_EVENT, 0)->job_event;
 
     e->job = job->id;
     e->done = job->in[TASK_DONE];
@@ -128,7 +125,7 @@ static void job_event(struct step *s, const struct dist_job *job)
     e->state = job->state;
 }
 
-void job_set_state(struct step *s, struct dist_job *job, enum job_state to)
+void dist_job_set_state(struct dist *d, struct dist_job *job, enum job_state to)
 {
     static const uint32_t moves[JOB_STATE_COUNT] = {
         [JOB_PENDING] = 1 << JOB_WAITING | 1 << JOB_DONE | 1 << JOB_FAILED | 1 << JOB_CANCELLED,
@@ -140,14 +137,14 @@ void job_set_state(struct step *s, struct dist_job *job, enum job_state to)
     CHECK(moves[job->state] >> to & 1);
     job->state = (uint8_t)to;
     list_remove(&job->in_state);
-    list_push_tail(job_state_final(to) ? &s->d->finished : &s->d->jobs[to], &job->in_state);
+    list_push_tail(job_state_final(to) ? &d->finished : &d->jobs[to], &job->in_state);
     if (job->watchers > 0 || job_state_final(to))
-        job_event(s, job);
+        job_event(d, job);
 }
 
-static void put_submitted(struct step *s, const struct dist_job *job, int err)
+static void put_submitted(struct dist *d, const struct dist_job *job, int err)
 {
-    struct msg_submitted *m = &out_add(s->out, MSG_SUBMITTED, 0)->submitted;
+    struct msg_submitted *m = &out_add(d->out, MSG_SUBMITTED, 0)->submitted;
 
     m->job = err ? JOB_NONE : job->id;
     m->client = job->client;
@@ -156,43 +153,43 @@ static void put_submitted(struct step *s, const struct dist_job *job, int err)
     m->why = job->why;
 }
 
-void job_accept(struct step *s, struct dist_job *job)
+void dist_job_accept(struct dist *d, struct dist_job *job)
 {
     if (job->submitted)
         return;
     job->submitted = true;
-    list_push_tail(&s->d->accepted, &job->in_all);
-    count(s, COUNTER_jobs_accepted, 1);
-    count(s, job->class == CLASS_SHORT ? COUNTER_jobs_short : COUNTER_jobs_long, 1);
-    put_submitted(s, job, 0);
+    list_push_tail(&d->accepted, &job->in_all);
+    dist_count(d, COUNTER_jobs_accepted, 1);
+    dist_count(d, job->class == CLASS_SHORT ? COUNTER_jobs_short : COUNTER_jobs_long, 1);
+    put_submitted(d, job, 0);
 }
 
-void job_reject(struct step *s, struct dist_job *job, int err)
+void dist_job_reject(struct dist *d, struct dist_job *job, int err)
 {
     CHECK(!job->submitted);
     CHECK(list_empty(&job->places));
     if (job->journalled && !job->journalling) {
-        journal_job_end(s, job); /* on record, it would come back */
-        journal_refused(s, job, err);
+        dist_journal_job_end(d, job); /* on record, it would come back */
+        dist_journal_refused(d, job, err);
     } else {
-        put_submitted(s, job, err);
-        journal_job_end(s, job);
+        put_submitted(d, job, err);
+        dist_journal_job_end(d, job);
     }
-    probe_forget(s, job);
-    count_out(s->d, job);
-    job_free(s->d, job);
+    dist_probe_forget(d, job);
+    count_out(d, job);
+    dist_job_free(d, job);
 }
 
 /* ---- Clients that are there, and clients that are not (docs/protocol.md 9) ---- */
 
 /* Nobody watches it: somebody is to within the grace time. */
-static void unattended(struct step *s, struct dist_job *job)
+static void unattended(struct dist *d, struct dist_job *job)
 {
-    if ((job->desc->flags & JOB_DETACHED) || s->d->cfg.client_grace_us == 0 || job_state_final(job->state))
+    if ((job->desc->flags & JOB_DETACHED) || d->cfg.client_grace_us == 0 || job_state_final(job->state))
         return;
-    job->unattended_us = s->now;
+    job->unattended_us = d->now_us;
     list_remove(&job->in_unattended);
-    list_push_tail(&s->d->unattended, &job->in_unattended);
+    list_push_tail(&d->unattended, &job->in_unattended);
 }
 
 static void watched(struct dist_job *job)
@@ -202,14 +199,14 @@ static void watched(struct dist_job *job)
 }
 
 /* A new job. */
-static void attend(struct step *s, struct dist_job *job, const struct msg_submit *m)
+static void attend(struct dist *d, struct dist_job *job, const struct msg_submit *m)
 {
     job->watchers += m->watch;
     if (job->watchers == 0)
-        unattended(s, job);
+        unattended(d, job);
 }
 
-int64_t jobs_next_abandoned(const struct dist *d)
+int64_t dist_jobs_next_abandoned(const struct dist *d)
 {
     return list_empty(&d->unattended)
                ? TIME_NEVER
@@ -219,27 +216,26 @@ int64_t jobs_next_abandoned(const struct dist *d)
 
 /* Central has what another dist may have taken over: who was cut off from central was not alone with that, perhaps, and
  * lets the other one say so first. */
-static bool too_early(const struct step *s, const struct dist_job *job)
+static bool too_early(const struct dist *d, const struct dist_job *job)
 {
-    const struct dist *d = s->d;
-
-    return hand_may_have(job) && (!d->central_up || s->now - d->joined_us < d->cfg.client_grace_us);
+    return dist_handover_may_have(job) &&
+           (!d->central_up || d->now_us - d->joined_us < d->cfg.client_grace_us);
 }
 
 /* Its client has gone, or has moved it to another dist. */
-void jobs_abandon(struct step *s)
+void dist_jobs_abandon(struct dist *d)
 {
-    while (jobs_next_abandoned(s->d) <= s->now) {
-        struct dist_job *job = container_of(s->d->unattended.next, struct dist_job, in_unattended);
+    while (dist_jobs_next_abandoned(d) <= d->now_us) {
+        struct dist_job *job = container_of(d->unattended.next, struct dist_job, in_unattended);
 
-        if (too_early(s, job)) {
-            unattended(s, job);
+        if (too_early(d, job)) {
+            unattended(d, job);
             continue;
         }
         list_remove(&job->in_unattended);
         job->by_client = job->abandoned = true;
         if (!job->cancelling)
-            job_cancel_rest(s, job);
+            dist_job_cancel_rest(d, job);
     }
 }
 
@@ -266,42 +262,42 @@ static int submit_error(const struct dist *d, const struct job_desc *desc)
 }
 
 /* False: its worker cannot be told now. It will be when it names the task. */
-static bool cancel_task(struct step *s, const struct dist_job *job, uint32_t i)
+static bool cancel_task(struct dist *d, const struct dist_job *job, uint32_t i)
 {
     node_id_t worker = {job->tasks[i].worker};
 
-    if (!dist_has_stream(s->d, worker))
+    if (!dist_has_stream(d, worker))
         return false;
-    out_add(s->out, MSG_TASK_CANCEL, worker.v)->task_cancel.id = task_try(job, i);
+    out_add(d->out, MSG_TASK_CANCEL, worker.v)->task_cancel.id = dist_task_try(job, i);
     return true;
 }
 
-void submit_refused(struct step *s, uint32_t client, int err)
+void dist_submit_refused(struct dist *d, uint32_t client, int err)
 {
-    struct msg_submitted *r = &out_add(s->out, MSG_SUBMITTED, 0)->submitted;
+    struct msg_submitted *r = &out_add(d->out, MSG_SUBMITTED, 0)->submitted;
 
     r->client = client;
     r->err = err;
 }
 
 /* A client whose answer was lost asks again: what it gets is the job it has. */
-static void answer_again_for(struct step *s, struct dist_job *job, const struct msg_submit *m)
+static void answer_again_for(struct dist *d, struct dist_job *job, const struct msg_submit *m)
 {
     if (!job->submitted) /* whoever asked before does not listen any more */
-        put_submitted(s, job, HAWK_ECANCELLED);
+        put_submitted(d, job, HAWK_ECANCELLED);
     job->client = m->client;
     if (m->watch)
         watched(job);
     if (job->submitted)
-        put_submitted(s, job, 0);
+        put_submitted(d, job, 0);
 }
 
-static void set_class(struct step *s, struct dist_job *job)
+static void set_class(struct dist *d, struct dist_job *job)
 {
     enum class_why why;
 
-    job->class = (uint8_t)classify(&s->d->policy, job->desc->tag, job->desc->estimate_us,
-                                   estimates_get(&s->d->estimates, job->desc->name), &why, &job->estimate_us);
+    job->class = (uint8_t)classify(&d->policy, job->desc->tag, job->desc->estimate_us,
+                                   estimates_get(&d->estimates, job->desc->name), &why, &job->estimate_us);
     job->why = (uint8_t)why;
 }
 
@@ -309,116 +305,113 @@ static void set_class(struct step *s, struct dist_job *job)
 
 /* Here it is of an owner before the last: it goes, without a word to clients, and what runs of it is stopped. What
  * central has of it stays, for the new owner. */
-static void supersede(struct step *s, struct dist_job *job)
+static void supersede(struct dist *d, struct dist_job *job)
 {
-    struct dist *d = s->d;
-
     if (job_state_final(job->state)) {
         finished_out(d, job);
-        job_free(d, job);
+        dist_job_free(d, job);
         return;
     }
     job->watchers = 0;
-    probe_forget(s, job);
-    probe_cancel_all(s, job);
+    dist_probe_forget(d, job);
+    dist_probe_cancel_all(d, job);
     while (!list_empty(&job->places)) { /* each goes with its last task */
         const struct dist_place *p = container_of(job->places.next, struct dist_place, in_job);
 
-        (void)cancel_task(s, job, p->launched);
-        task_finish(s, job, p->launched, OUTCOME_CANCELLED, 0, 0);
+        (void)cancel_task(d, job, p->launched);
+        dist_task_finish(d, job, p->launched, OUTCOME_CANCELLED, 0, 0);
     }
     count_out(d, job);
-    job_free(d, job);
+    dist_job_free(d, job);
 }
 
 /* The tasks that central does not have are launched from here, or are in doubt where none may run twice. */
-static void resume(struct step *s, struct dist_job *job, const struct resubmit *r)
+static void resume(struct dist *d, struct dist_job *job, const struct resubmit *r)
 {
     bool whole = job->class == CLASS_LONG && job->why != WHY_PROMOTED; /* central has all of it, or nothing */
     bool central = whole && (job->policy_flags & POLICY_CENTRAL_LONG);
     /* Whatever the policy is now, the job may have begun under another: central may have it, or a part. */
-    bool ask = s->d->central_up &&
-               (r->long_epoch || job->why == WHY_PROMOTED || whole || job->desc->tag == TAG_AUTO);
+    bool ask =
+        d->central_up && (r->long_epoch || job->why == WHY_PROMOTED || whole || job->desc->tag == TAG_AUTO);
 
     if (job->unlaunched == 0) {
         ; /* it only has to end */
     } else if (central && (job->desc->flags & JOB_AT_MOST_ONCE)) {
-        hand_claim(s, job, EPOCH_FIRST);
+        dist_handover_claim(d, job, EPOCH_FIRST);
     } else if (central) {
-        job_set_state(s, job, JOB_PENDING);
-        hand_over(s, job, EPOCH_FIRST);
+        dist_job_set_state(d, job, JOB_PENDING);
+        dist_hand_over(d, job, EPOCH_FIRST);
     } else if (ask || r->long_epoch) {
         job->probe_long = whole; /* what comes back */
-        hand_ask(s, job,
-                 r->long_epoch ? r->long_epoch
-                 : whole       ? EPOCH_FIRST
-                               : (uint16_t)(job->own_epoch - 1));
+        dist_handover_ask(d, job,
+                          r->long_epoch ? r->long_epoch
+                          : whole       ? EPOCH_FIRST
+                                        : (uint16_t)(job->own_epoch - 1));
     } else {
         job->probe_long = whole;
     }
-    job_accept(s, job);
+    dist_job_accept(d, job);
     if (job->hand == HAND_NONE)
-        tasks_doubt(s, job);
+        dist_tasks_doubt(d, job);
     if (job->hand == HAND_NONE && job->unlaunched > 0)
-        probe_first(s, job);
-    job_touch(s->d, job);
+        dist_probe_first(d, job);
+    dist_job_touch(d, job);
 }
 
-static void on_resubmit(struct step *s, const struct msg *m)
+static void on_resubmit(struct dist *d, const struct msg *m)
 {
     const struct resubmit *r = m->submit.resubmit;
-    struct dist_job *job = job_find(s->d, r->job);
+    struct dist_job *job = dist_job_find(d, r->job);
     uint32_t watchers = 0;
     int err;
 
     /* hawk.proto: a detached job stays with its dist. */
     if (job && (job->desc->flags & JOB_DETACHED)) {
-        submit_refused(s, m->submit.client, HAWK_EINVALID);
+        dist_submit_refused(d, m->submit.client, HAWK_EINVALID);
         return;
     }
     /* A job's id is no secret, its key is: who has another one did not submit this job. */
     if (job && job->key != m->submit.key) {
-        submit_refused(s, m->submit.client, HAWK_EDENIED);
+        dist_submit_refused(d, m->submit.client, HAWK_EDENIED);
         return;
     }
     if (job && job->own_epoch >= r->epoch) {
-        answer_again_for(s, job, &m->submit);
+        answer_again_for(d, job, &m->submit);
         return;
     }
     /* Who watches it counts on its tasks being as many as they were. */
     if (job && job->desc->tasks != m->submit.desc->tasks)
         err = HAWK_EINVALID;
     else
-        err = submit_error(s->d, m->submit.desc);
+        err = submit_error(d, m->submit.desc);
     if (err) {
-        submit_refused(s, m->submit.client, err);
+        dist_submit_refused(d, m->submit.client, err);
         return;
     }
     if (job) {
         watchers = job->watchers;
-        supersede(s, job);
+        supersede(d, job);
     }
-    job = job_new(s, m->submit.desc, r->job, m->submit.key);
+    job = dist_job_new(d, m->submit.desc, r->job, m->submit.key);
     job->client = m->submit.client;
     job->first_epoch = job->own_epoch = r->epoch;
-    job_begun_before(job);
+    dist_job_begun_before(job);
     job->watchers = watchers;
-    job->submit_us = r->age_us < s->now ? s->now - r->age_us : 0;
-    set_class(s, job);
+    job->submit_us = r->age_us < d->now_us ? d->now_us - r->age_us : 0;
+    set_class(d, job);
     job->class = r->class;
     job->why = r->why;
     job->promoted = r->why == WHY_PROMOTED;
-    tasks_restore(s, job, r);
-    attend(s, job, &m->submit);
-    count(s, COUNTER_jobs_moved, 1);
-    resume(s, job, r);
-    if (job->state == JOB_WAITING && job->first_wait_us >= 0 && job_unfinished_tasks(job) > 0)
-        job_set_state(s, job, JOB_RUNNING);
+    dist_tasks_restore(d, job, r);
+    attend(d, job, &m->submit);
+    dist_count(d, COUNTER_jobs_moved, 1);
+    resume(d, job, r);
+    if (job->state == JOB_WAITING && job->first_wait_us >= 0 && dist_job_unfinished_tasks(job) > 0)
+        dist_job_set_state(d, job, JOB_RUNNING);
 }
 
-void on_submit(struct step *s, const struct msg *m)
+void dist_on_submit(struct dist *d, const struct msg *m)
 {
-    struct dist *d = s->d;
     struct job_desc *desc = m->submit.desc;
     int err = submit_error(d, desc);
     bool journal = (desc->flags & JOB_DETACHED) && d->cfg.journal;
@@ -426,63 +419,63 @@ void on_submit(struct step *s, const struct msg *m)
     bool is_long;
 
     if (m->submit.resubmit) {
-        on_resubmit(s, m);
+        on_resubmit(d, m);
         return;
     }
     if (m->submit.key)
         HASH_FIND(hh_key, d->by_key, &m->submit.key, sizeof m->submit.key, job);
     if (job) {
-        answer_again_for(s, job, &m->submit);
+        answer_again_for(d, job, &m->submit);
         return;
     }
     if (!err)
-        err = numbers_error(d);
+        err = dist_numbers_error(d);
     if (err) {
-        submit_refused(s, m->submit.client, err);
+        dist_submit_refused(d, m->submit.client, err);
         return;
     }
-    job = job_new(s, desc, numbers_next(s), m->submit.key);
+    job = dist_job_new(d, desc, dist_numbers_next(d), m->submit.key);
     job->client = m->submit.client;
-    set_class(s, job);
-    attend(s, job, &m->submit);
+    set_class(d, job);
+    attend(d, job, &m->submit);
     is_long = job->class == CLASS_LONG && (job->policy_flags & POLICY_CENTRAL_LONG);
     job->journalling = journal;
     job->probe_long = job->class == CLASS_LONG && !is_long;
     if (is_long) {
-        job_set_state(s, job, JOB_PENDING);
-        hand_over(s, job, EPOCH_FIRST);
+        dist_job_set_state(d, job, JOB_PENDING);
+        dist_hand_over(d, job, EPOCH_FIRST);
     }
     if (journal)
-        journal_job(s, job);
+        dist_journal_job(d, job);
     if (!(desc->flags & JOB_DETACHED))
-        job_accept(s, job);
+        dist_job_accept(d, job);
     else
-        job_try_accept(s, job);
+        dist_job_try_accept(d, job);
     if (!is_long && job->submitted)
-        probe_first(s, job);
+        dist_probe_first(d, job);
 }
 
 /* The client of a detached job must not be told before our journal has it, nor, where central can be asked, before
  * it has a long one: it may still refuse. */
-void job_try_accept(struct step *s, struct dist_job *job)
+void dist_job_try_accept(struct dist *d, struct dist_job *job)
 {
-    if (job->journalling || (hand_pending(job) && s->d->central_up && !s->d->leaving))
+    if (job->journalling || (dist_handover_pending(job) && d->central_up && !d->leaving))
         return;
-    job_accept(s, job);
+    dist_job_accept(d, job);
 }
 
-void jobs_accept_durable(struct step *s)
+void dist_jobs_accept_durable(struct dist *d)
 {
     for (unsigned state = 0; state < JOB_STATE_COUNT; state++)
-        list_foreach(&s->d->jobs[state], node, nxt) {
+        list_foreach(&d->jobs[state], node, nxt) {
             struct dist_job *job = container_of(node, struct dist_job, in_state);
 
             if (job->journalled && !job->journalling)
-                job_accept(s, job);
+                dist_job_accept(d, job);
         }
 }
 
-bool jobs_journalling(const struct dist *d)
+bool dist_jobs_journalling(const struct dist *d)
 {
     for (unsigned state = 0; state < JOB_STATE_COUNT; state++)
         list_foreach(&d->jobs[state], node, nxt) {
@@ -494,69 +487,69 @@ bool jobs_journalling(const struct dist *d)
     return false;
 }
 
-void job_journalled(struct step *s, struct dist_job *job, int err)
+void dist_job_journalled(struct dist *d, struct dist_job *job, int err)
 {
     if (err) {
-        job_reject(s, job, err);
+        dist_job_reject(d, job, err);
         return;
     }
     job->journalling = false;
-    if (hand_pending(job))
-        hand_offer(s, job);
-    job_try_accept(s, job);
+    if (dist_handover_pending(job))
+        dist_handover_offer(d, job);
+    dist_job_try_accept(d, job);
     if (job->submitted && job->hand == HAND_NONE && job->probes_sent == 0 && job->unlaunched > 0)
-        probe_first(s, job);
+        dist_probe_first(d, job);
 }
 
 /* ---- Watching and cancelling (docs/protocol.md 3.12) ---- */
 
-void on_watch(struct step *s, const struct msg *m)
+void dist_on_watch(struct dist *d, const struct msg *m)
 {
-    struct dist_job *job = job_find(s->d, m->watch.job);
+    struct dist_job *job = dist_job_find(d, m->watch.job);
 
     if (!job)
         return;
     if (m->watch.on) {
         watched(job);
     } else if (job->watchers > 0 && --job->watchers == 0) {
-        unattended(s, job);
+        unattended(d, job);
     }
 }
 
-void job_cancel_rest(struct step *s, struct dist_job *job)
+void dist_job_cancel_rest(struct dist *d, struct dist_job *job)
 {
     job->cancelling = true;
-    job_touch(s->d, job);
-    tasks_unlaunch(s, job);
+    dist_job_touch(d, job);
+    dist_tasks_unlaunch(d, job);
     while (job->returned != TASK_NIL) {
         /* Its worker is suspect, and may be running it all the same. */
-        (void)cancel_task(s, job, job->returned);
-        task_finish(s, job, job->returned, OUTCOME_CANCELLED, 0, 0);
+        (void)cancel_task(d, job, job->returned);
+        dist_task_finish(d, job, job->returned, OUTCOME_CANCELLED, 0, 0);
     }
     while (job->cursor < job->desc->tasks)
-        task_finish(s, job, job->cursor, OUTCOME_CANCELLED, 0, 0);
+        dist_task_finish(d, job, job->cursor, OUTCOME_CANCELLED, 0, 0);
     list_foreach(&job->places, node, nxt) {
         const struct dist_place *p = container_of(node, struct dist_place, in_job);
 
         for (uint32_t i = p->launched, next; i != TASK_NIL; i = next) {
             next = job->tasks[i].next;
-            if (!cancel_task(s, job, i))
-                task_finish(s, job, i, OUTCOME_CANCELLED, 0, 0); /* p goes with its last task */
+            if (!cancel_task(d, job, i))
+                dist_task_finish(d, job, i, OUTCOME_CANCELLED, 0, 0); /* p goes with its last task */
         }
     }
-    probe_cancel_all(s, job);
-    hand_cancel(s, job);
+    dist_probe_cancel_all(d, job);
+    dist_handover_cancel(d, job);
 }
 
-void on_cancel(struct step *s, const struct msg *m)
+void dist_on_cancel(struct dist *d, const struct msg *m)
 {
-    struct dist_job *job = job_find(s->d, m->cancel.job);
+    struct dist_job *job = dist_job_find(d, m->cancel.job);
     /* One whose client does not know of it yet is none. */
     bool known = job && job->submitted;
     bool again = known && job->by_client;
 
     if (!known || !job->journalled) {
-        struct msg_cancelled *r = &out_add(s->out, MSG_CANCELLED, 0)->cancelled;
+        struct msg_cancelled *r = &out_add(d->out, MSG_CANCELLED, 0)->cancelled;
 
         r->job = m->cancel.job;
         r->client = m->cancel.client;
@@ -567,21 +560,21 @@ void on_cancel(struct step *s, const struct msg *m)
     if (!job_state_final(job->state)) {
         job->by_client = true;
         if (!job->cancelling)
-            job_cancel_rest(s, job);
-        jobs_settle(s); /* the record of its end, if it has one now, comes before the answer */
+            dist_job_cancel_rest(d, job);
+        dist_jobs_settle(d); /* the record of its end, if it has one now, comes before the answer */
     }
     /* One in the journal must not come back to life. */
     if (!job_state_final(job->state) && !again)
-        journal_cancel(s, job);
+        dist_journal_cancel(d, job);
     if (job->journalled)
-        journal_cancelled(s, job, m->cancel.client);
+        dist_journal_cancelled(d, job, m->cancel.client);
 }
 
 /* ---- The end (docs/protocol.md 3.11) ---- */
 
-static void report_put(struct step *s, struct dist_report *r)
+static void report_put(struct dist *d, struct dist_report *r)
 {
-    struct msg_job_report *m = &out_add(s->out, MSG_JOB_REPORT, NODE_CENTRAL.v)->job_report;
+    struct msg_job_report *m = &out_add(d->out, MSG_JOB_REPORT, NODE_CENTRAL.v)->job_report;
 
     m->name = r->name;
     m->mean_us = r->mean_us;
@@ -590,17 +583,16 @@ static void report_put(struct step *s, struct dist_report *r)
     m->class = r->class;
 }
 
-void reports_send(struct step *s)
+void dist_reports_send(struct dist *d)
 {
-    for (uint32_t i = 0; i < s->d->reports_n; i++)
-        report_put(s, &s->d->reports[i]);
-    s->d->reports_n = 0;
+    for (uint32_t i = 0; i < d->reports_n; i++)
+        report_put(d, &d->reports[i]);
+    d->reports_n = 0;
 }
 
 /* Central writes the history of what it was given whole; the rest it hears from us. */
-static void job_report(struct step *s, const struct dist_job *job)
+static void job_report(struct dist *d, const struct dist_job *job)
 {
-    struct dist *d = s->d;
     struct dist_report r;
 
     if (job->ok_n == 0)
@@ -613,7 +605,7 @@ static void job_report(struct step *s, const struct dist_job *job)
                              .tasks = job->ok_n,
                              .class = job->class};
     if (d->central_up) {
-        report_put(s, &r);
+        report_put(d, &r);
         return;
     }
     /* History is a sample: what does not fit while central is away is left out. */
@@ -634,34 +626,32 @@ static enum job_state end_state(const struct dist_job *job)
     return job->in[TASK_CANCELLED] > 0 ? JOB_CANCELLED : JOB_DONE;
 }
 
-void job_close(struct step *s, struct dist_job *job, int64_t end_us)
+void dist_job_close(struct dist *d, struct dist_job *job, int64_t end_us)
 {
-    struct dist *d = s->d;
-
-    probe_forget(s, job);
-    places_drop(d, job);
+    dist_probe_forget(d, job);
+    dist_places_drop(d, job);
     list_remove(&job->in_central);
     list_remove(&job->in_unattended);
     count_out(d, job);
     job_desc_forget_env(&job->desc);
     d->jobs_finished++;
     d->tasks_finished += job->desc->tasks;
-    d->bytes_finished += job_bytes(job);
+    d->bytes_finished += dist_job_bytes(job);
     job->end_us = end_us;
 }
 
 /* Not inline: settling a job that goes on is what most steps do. */
-static __attribute__((noinline)) void job_end(struct step *s, struct dist_job *job)
+static __attribute__((noinline)) void job_end(struct dist *d, struct dist_job *job)
 {
-    count(s, COUNTER_jobs_finished, 1);
-    job_accept(s, job);
-    job_report(s, job);
-    job_close(s, job, s->now);
-    job_set_state(s, job, end_state(job));
-    journal_ended(s, job);
+    dist_count(d, COUNTER_jobs_finished, 1);
+    dist_job_accept(d, job);
+    job_report(d, job);
+    dist_job_close(d, job, d->now_us);
+    dist_job_set_state(d, job, end_state(job));
+    dist_journal_ended(d, job);
 }
 
-static void settle(struct step *s, struct dist_job *job)
+static void settle(struct dist *d, struct dist_job *job)
 {
     const struct job_desc *desc = job->desc;
 
@@ -669,21 +659,21 @@ static void settle(struct step *s, struct dist_job *job)
         return;
     if (desc->max_fails > 0 && !job->cancelling &&
         job->in[TASK_FAILED] + job->in[TASK_LOST] >= desc->max_fails)
-        job_cancel_rest(s, job);
+        dist_job_cancel_rest(d, job);
     if (job->submitted)
-        probe_settle(s, job);
-    if (job_unfinished_tasks(job) == 0)
-        job_end(s, job);
+        dist_probe_settle(d, job);
+    if (dist_job_unfinished_tasks(job) == 0)
+        job_end(d, job);
 }
 
-void jobs_settle(struct step *s)
+void dist_jobs_settle(struct dist *d)
 {
-    struct list *touched = &s->d->touched;
+    struct list *touched = &d->touched;
 
     while (!list_empty(touched)) {
         struct dist_job *job = container_of(touched->next, struct dist_job, in_touched);
 
-        settle(s, job);
+        settle(d, job);
         list_remove(&job->in_touched); /* what settling it changed is seen already */
     }
 }

@@ -10,7 +10,7 @@
 /* How long after it could not be queued a record is put out again. */
 #define REWRITE_US (1 * US_PER_S)
 
-void journal_free(struct dist *d)
+void dist_journal_free(struct dist *d)
 {
     free(d->pending.v);
     free(d->failed.v);
@@ -19,10 +19,10 @@ void journal_free(struct dist *d)
 /* ---- Writing ---- */
 
 /* It was put out, or waits for what was. */
-static void record(struct step *s, const struct dist_record *r)
+static void record(struct dist *d, const struct dist_record *r)
 {
-    ring_push(&s->d->pending, *r);
-    ring_at(&s->d->pending, s->d->pending.n - 1).token = s->d->token;
+    ring_push(&d->pending, *r);
+    ring_at(&d->pending, d->pending.n - 1).token = d->token;
 }
 
 /* Of what a job as a whole has become. */
@@ -40,16 +40,16 @@ static struct dist_record of_task(enum dist_record_kind kind, const struct dist_
     return r;
 }
 
-static void put_job(struct step *s, struct dist_job *job, const struct dist_record *r)
+static void put_job(struct dist *d, struct dist_job *job, const struct dist_record *r)
 {
     bool all = r->kind == RECORD_JOB;
-    struct msg_journal_job *m = &out_add(s->out, MSG_JOURNAL_JOB, 0)->journal_job;
+    struct msg_journal_job *m = &out_add(d->out, MSG_JOURNAL_JOB, 0)->journal_job;
     bool handed = job->hand != HAND_NONE && job->hand != HAND_HELD_BACK;
 
     m->job = job->id;
-    m->token = ++s->d->token;
+    m->token = ++d->token;
     m->desc = all ? job_desc_ref(job->desc) : NULL;
-    m->tasks = handed ? hand_tasks(job) : NULL;
+    m->tasks = handed ? dist_handover_tasks(job) : NULL;
     m->estimate_us = job->estimate_us;
     m->epoch = job->first_epoch;
     m->life = job->life;
@@ -58,43 +58,43 @@ static void put_job(struct step *s, struct dist_job *job, const struct dist_reco
     m->class = job->class;
     if (!all)
         job->change = m->token;
-    record(s, r);
+    record(d, r);
 }
 
-static void put_cancel(struct step *s, const struct dist_job *job, const struct dist_record *r)
+static void put_cancel(struct dist *d, const struct dist_job *job, const struct dist_record *r)
 {
-    struct msg_journal_cancel *m = &out_add(s->out, MSG_JOURNAL_CANCEL, 0)->journal_cancel;
+    struct msg_journal_cancel *m = &out_add(d->out, MSG_JOURNAL_CANCEL, 0)->journal_cancel;
 
     m->job = job->id;
     m->epoch = job->first_epoch;
-    m->token = ++s->d->token;
-    record(s, r);
+    m->token = ++d->token;
+    record(d, r);
 }
 
-static void put_task(struct step *s, const struct dist_job *job, const struct dist_record *r)
+static void put_task(struct dist *d, const struct dist_job *job, const struct dist_record *r)
 {
-    struct msg_journal_task *m = &out_add(s->out, MSG_JOURNAL_TASK, 0)->journal_task;
+    struct msg_journal_task *m = &out_add(d->out, MSG_JOURNAL_TASK, 0)->journal_task;
     const struct dist_task *t = &job->tasks[r->task];
     struct dist_record now = *r;
 
-    m->id = task_try(job, r->task);
+    m->id = dist_task_try(job, r->task);
     m->id.epoch = job->first_epoch;
-    m->token = ++s->d->token;
+    m->token = ++d->token;
     m->run_us = t->run_us;
     m->worker = (node_id_t){t->worker};
     m->code = task_state_final(t->state) ? t->code : 0;
     m->state = t->state;
     m->outcome = t->outcome;
     now.attempt = t->attempt; /* of a later launch, maybe, when it is put out again */
-    record(s, &now);
+    record(d, &now);
 }
 
-static void put_ended(struct step *s, const struct dist_job *job, const struct dist_record *r)
+static void put_ended(struct dist *d, const struct dist_job *job, const struct dist_record *r)
 {
-    struct msg_journal_ended *m = &out_add(s->out, MSG_JOURNAL_ENDED, 0)->journal_ended;
+    struct msg_journal_ended *m = &out_add(d->out, MSG_JOURNAL_ENDED, 0)->journal_ended;
 
     m->job = job->id;
-    m->token = ++s->d->token;
+    m->token = ++d->token;
     m->cutoff_us = job->cutoff_us;
     m->response_us = job->end_us - job->submit_us;
     if (m->response_us > LIMIT_TIME_US) /* a clock was set meanwhile: the next life takes no longer time */
@@ -103,96 +103,96 @@ static void put_ended(struct step *s, const struct dist_job *job, const struct d
     m->epoch = job->first_epoch;
     m->state = job->state;
     m->promoted = job->promoted;
-    record(s, r);
+    record(d, r);
 }
 
-static void put_job_end(struct step *s, const struct dist_record *r)
+static void put_job_end(struct dist *d, const struct dist_record *r)
 {
-    struct msg_journal_job_end *m = &out_add(s->out, MSG_JOURNAL_JOB_END, 0)->journal_job_end;
+    struct msg_journal_job_end *m = &out_add(d->out, MSG_JOURNAL_JOB_END, 0)->journal_job_end;
 
     m->job = r->job;
     m->epoch = r->epoch;
-    m->token = ++s->d->token;
+    m->token = ++d->token;
     m->state = (uint8_t)r->job_state;
-    record(s, r);
+    record(d, r);
 }
 
-static void put_numbers(struct step *s)
+static void put_numbers(struct dist *d)
 {
-    struct msg_journal_numbers *m = &out_add(s->out, MSG_JOURNAL_NUMBERS, 0)->journal_numbers;
+    struct msg_journal_numbers *m = &out_add(d->out, MSG_JOURNAL_NUMBERS, 0)->journal_numbers;
 
-    m->token = ++s->d->token;
-    m->next = s->d->seq_end;
-    record(s, &(struct dist_record){.kind = RECORD_NUMBERS, .numbers_end = s->d->seq_end});
+    m->token = ++d->token;
+    m->next = d->seq_end;
+    record(d, &(struct dist_record){.kind = RECORD_NUMBERS, .numbers_end = d->seq_end});
 }
 
 /* For the first time, or again. Of a job that was forgotten meanwhile the end is due, with what waits for that. */
-static void put(struct step *s, const struct dist_record *r)
+static void put(struct dist *d, const struct dist_record *r)
 {
-    struct dist_job *job = r->kind < RECORD_NUMBERS ? job_find(s->d, r->job) : NULL;
+    struct dist_job *job = r->kind < RECORD_NUMBERS ? dist_job_find(d, r->job) : NULL;
 
     if (!job && r->kind < RECORD_JOB_END) {
-        put_job_end(s, &(struct dist_record){.kind = RECORD_JOB_END, .job = r->job, .epoch = r->epoch});
+        put_job_end(d, &(struct dist_record){.kind = RECORD_JOB_END, .job = r->job, .epoch = r->epoch});
         return;
     }
     switch (r->kind) {
     case RECORD_JOB:
     case RECORD_CHANGE:
-        put_job(s, job, r);
+        put_job(d, job, r);
         break;
     case RECORD_CANCEL:
-        put_cancel(s, job, r);
+        put_cancel(d, job, r);
         break;
     case RECORD_LAUNCH:
     case RECORD_TASK:
-        put_task(s, job, r);
+        put_task(d, job, r);
         break;
     case RECORD_ENDED:
-        put_ended(s, job, r);
+        put_ended(d, job, r);
         break;
     case RECORD_JOB_END:
-        put_job_end(s, r);
+        put_job_end(d, r);
         break;
     case RECORD_NUMBERS:
-        put_numbers(s);
+        put_numbers(d);
         break;
     default:
-        record(s, r); /* behind what it waits for */
+        record(d, r); /* behind what it waits for */
     }
 }
 
 /* Everything but new jobs may rely on what was put out before it, so it keeps its place behind what is to be put out
  * again. */
-static void in_order(struct step *s, struct dist_record r)
+static void in_order(struct dist *d, struct dist_record r)
 {
-    if (s->d->failed.n > 0)
-        ring_push(&s->d->failed, r);
+    if (d->failed.n > 0)
+        ring_push(&d->failed, r);
     else
-        put(s, &r);
+        put(d, &r);
 }
 
-void journal_job(struct step *s, struct dist_job *job)
+void dist_journal_job(struct dist *d, struct dist_job *job)
 {
     struct dist_record r = of_job(RECORD_JOB, job);
 
     job->journalled = true;
-    put_job(s, job, &r);
+    put_job(d, job, &r);
 }
 
-void journal_change(struct step *s, struct dist_job *job)
+void dist_journal_change(struct dist *d, struct dist_job *job)
 {
     if (job->journalled)
-        in_order(s, of_job(RECORD_CHANGE, job));
+        in_order(d, of_job(RECORD_CHANGE, job));
 }
 
-void journal_cancel(struct step *s, const struct dist_job *job)
+void dist_journal_cancel(struct dist *d, const struct dist_job *job)
 {
     if (job->journalled)
-        in_order(s, of_job(RECORD_CANCEL, job));
+        in_order(d, of_job(RECORD_CANCEL, job));
 }
 
 /* One that is being cancelled ends so again the tasks that nobody has run. */
-void journal_task(struct step *s, struct dist_job *job, uint32_t i)
+void dist_journal_task(struct dist *d, struct dist_job *job, uint32_t i)
 {
     const struct dist_task *t = &job->tasks[i];
 
@@ -201,78 +201,78 @@ void journal_task(struct step *s, struct dist_job *job, uint32_t i)
     if (t->state == TASK_CANCELLED && job->cancelling && t->attempt == 0)
         job->left_out++;
     else
-        in_order(s, of_task(RECORD_TASK, job, i));
+        in_order(d, of_task(RECORD_TASK, job, i));
 }
 
-void journal_launch(struct step *s, const struct dist_job *job, uint32_t i)
+void dist_journal_launch(struct dist *d, const struct dist_job *job, uint32_t i)
 {
-    in_order(s, of_task(RECORD_LAUNCH, job, i));
+    in_order(d, of_task(RECORD_LAUNCH, job, i));
 }
 
-void journal_ended(struct step *s, const struct dist_job *job)
+void dist_journal_ended(struct dist *d, const struct dist_job *job)
 {
     if (job->journalled)
-        in_order(s, of_job(RECORD_ENDED, job));
+        in_order(d, of_job(RECORD_ENDED, job));
 }
 
-void journal_job_end(struct step *s, const struct dist_job *job)
+void dist_journal_job_end(struct dist *d, const struct dist_job *job)
 {
     struct dist_record r = of_job(RECORD_JOB_END, job);
 
     r.job_state = job->state;
     if (job->journalled)
-        in_order(s, r);
+        in_order(d, r);
 }
 
-void journal_numbers(struct step *s) { in_order(s, (struct dist_record){.kind = RECORD_NUMBERS}); }
+void dist_journal_numbers(struct dist *d) { in_order(d, (struct dist_record){.kind = RECORD_NUMBERS}); }
 
 /* Something is put out that is not durable, or must be put out again. */
 static bool must_wait(const struct dist *d) { return d->token > d->durable || d->failed.n > 0; }
 
 /* ---- What waits ---- */
 
-static void put_ack(struct step *s, uint32_t worker, const struct try_id *id)
+static void put_ack(struct dist *d, uint32_t worker, const struct try_id *id)
 {
-    const struct dist_node *n = node_find(s->d, worker);
+    const struct dist_node *n = dist_node_find(d, worker);
 
     /* Whoever comes back says again what was not acknowledged. */
     if (n && n->stream)
-        out_add(s->out, MSG_FINISH_ACK, worker)->finish_ack.id = *id;
+        out_add(d->out, MSG_FINISH_ACK, worker)->finish_ack.id = *id;
 }
 
-void journal_ack(struct step *s, uint32_t worker, const struct try_id *id)
+void dist_journal_ack(struct dist *d, uint32_t worker, const struct try_id *id)
 {
-    if (must_wait(s->d))
-        in_order(s, (struct dist_record){.kind = RECORD_ACK,
+    if (must_wait(d))
+        in_order(d, (struct dist_record){.kind = RECORD_ACK,
                                          .job = id->job,
                                          .task = id->task,
                                          .epoch = id->epoch,
                                          .attempt = id->attempt,
                                          .worker = worker});
     else
-        put_ack(s, worker, id);
+        put_ack(d, worker, id);
 }
 
-static void put_cancelled(struct step *s, job_id_t job, uint32_t client, int err)
+static void put_cancelled(struct dist *d, job_id_t job, uint32_t client, int err)
 {
-    struct msg_cancelled *m = &out_add(s->out, MSG_CANCELLED, 0)->cancelled;
+    struct msg_cancelled *m = &out_add(d->out, MSG_CANCELLED, 0)->cancelled;
 
     m->job = job;
     m->client = client;
     m->err = err;
 }
 
-void journal_cancelled(struct step *s, const struct dist_job *job, uint32_t client)
+void dist_journal_cancelled(struct dist *d, const struct dist_job *job, uint32_t client)
 {
-    if (must_wait(s->d))
-        in_order(s, (struct dist_record){.kind = RECORD_CANCELLED, .job = job->id, .client = client});
+    if (must_wait(d))
+        in_order(d, (struct dist_record){.kind = RECORD_CANCELLED, .job = job->id, .client = client});
     else
-        put_cancelled(s, job->id, client, 0);
+        put_cancelled(d, job->id, client, 0);
 }
 
-void journal_refused(struct step *s, const struct dist_job *job, int err)
+void dist_journal_refused(struct dist *d, const struct dist_job *job, int err)
 {
-    in_order(s,
+    in_order(d,
              (struct dist_record){.kind = RECORD_REFUSED, .job = job->id, .err = err, .client = job->client});
 }
 
@@ -287,7 +287,10 @@ static bool any_awaited(const struct dist_records *q)
     return false;
 }
 
-bool journal_awaited(const struct dist *d) { return any_awaited(&d->pending) || any_awaited(&d->failed); }
+bool dist_journal_awaited(const struct dist *d)
+{
+    return any_awaited(&d->pending) || any_awaited(&d->failed);
+}
 
 /* ---- What the journal says ---- */
 
@@ -297,35 +300,35 @@ static struct try_id try_of(const struct dist_record *r)
     return (struct try_id){.job = r->job, .task = r->task, .epoch = r->epoch, .attempt = r->attempt};
 }
 
-static void written(struct step *s, const struct dist_record *r)
+static void written(struct dist *d, const struct dist_record *r)
 {
     struct try_id id = try_of(r);
-    struct dist_job *job = job_find(s->d, r->job);
+    struct dist_job *job = dist_job_find(d, r->job);
 
     switch (r->kind) {
     case RECORD_JOB:
         if (job && job->journalling)
-            job_journalled(s, job, 0);
+            dist_job_journalled(d, job, 0);
         break;
     case RECORD_CHANGE:
         if (job)
-            hand_journalled(s, job, r->token);
+            dist_handover_journalled(d, job, r->token);
         break;
     case RECORD_LAUNCH:
-        task_journalled(s, &id, 0);
+        dist_task_journalled(d, &id, 0);
         break;
     case RECORD_NUMBERS:
-        if (r->numbers_end > s->d->seq_durable)
-            s->d->seq_durable = r->numbers_end;
+        if (r->numbers_end > d->seq_durable)
+            d->seq_durable = r->numbers_end;
         break;
     case RECORD_ACK:
-        put_ack(s, r->worker, &id);
+        put_ack(d, r->worker, &id);
         break;
     case RECORD_CANCELLED:
-        put_cancelled(s, r->job, r->client, 0);
+        put_cancelled(d, r->job, r->client, 0);
         break;
     case RECORD_REFUSED:
-        submit_refused(s, r->client, r->err);
+        dist_submit_refused(d, r->client, r->err);
         break;
     default:
         break;
@@ -333,48 +336,46 @@ static void written(struct step *s, const struct dist_record *r)
 }
 
 /* Whoever waits for an answer is told that it cannot be written. Returns whether that was all there was to it. */
-static bool tell_failure(struct step *s, const struct dist_record *r, int err)
+static bool tell_failure(struct dist *d, const struct dist_record *r, int err)
 {
     struct try_id id = try_of(r);
-    struct dist_job *job = job_find(s->d, r->job);
+    struct dist_job *job = dist_job_find(d, r->job);
 
     if (r->kind == RECORD_JOB && job && job->journalling)
-        job_journalled(s, job, err);
+        dist_job_journalled(d, job, err);
     if (r->kind == RECORD_LAUNCH)
-        task_journalled(s, &id, err);
+        dist_task_journalled(d, &id, err);
     if (r->kind == RECORD_CANCELLED)
-        put_cancelled(s, r->job, r->client, err);
+        put_cancelled(d, r->job, r->client, err);
     if (r->kind == RECORD_REFUSED) /* it may come back, should we crash before it can be written */
-        submit_refused(s, r->client, err);
+        dist_submit_refused(d, r->client, err);
     return r->kind == RECORD_LAUNCH || r->kind == RECORD_CANCELLED || r->kind == RECORD_REFUSED ||
            r->kind == RECORD_NONE;
 }
 
 /* The store keeps what it could not write and tries again. */
-static void delayed(struct step *s, uint64_t token)
+static void delayed(struct dist *d, uint64_t token)
 {
-    struct dist_records *q = &s->d->pending;
+    struct dist_records *q = &d->pending;
 
     for (uint32_t i = 0, n = q->n; i < n; i++) {
         struct dist_record r = ring_at(q, i);
 
         if (r.token > token)
             break;
-        if (tell_failure(s, &r, HAWK_EIO)) /* which may have made the ring grow */
+        if (tell_failure(d, &r, HAWK_EIO)) /* which may have made the ring grow */
             ring_at(q, i).kind = RECORD_NONE;
     }
 }
 
 /* Something up to this token was not even queued. All of that is put out again, and so is what may rely on it. */
-static void refused(struct step *s, uint64_t token, int err)
+static void refused(struct dist *d, uint64_t token, int err)
 {
-    struct dist *d = s->d;
-
     while (d->pending.n && ring_at(&d->pending, 0).token <= token) {
         struct dist_record r;
 
         ring_pop(&d->pending, &r);
-        if (!tell_failure(s, &r, err))
+        if (!tell_failure(d, &r, err))
             ring_push(&d->failed, r);
     }
     for (uint32_t n = d->pending.n; n > 0; n--) {
@@ -384,21 +385,20 @@ static void refused(struct step *s, uint64_t token, int err)
         ring_push(r.kind == RECORD_JOB ? &d->pending : &d->failed, r);
     }
     if (d->failed.n > 0 && d->rewrite_at == TIME_NEVER)
-        d->rewrite_at = s->now + REWRITE_US;
+        d->rewrite_at = d->now_us + REWRITE_US;
 }
 
 /* Covers every token up to the one it names. With HAWK_EIO nothing is lost, and a later one covers it. */
-void on_journal_done(struct step *s, const struct msg *m)
+void dist_on_journal_done(struct dist *d, const struct msg *m)
 {
-    struct dist *d = s->d;
     uint64_t token = m->journal_done.token;
 
     if (m->journal_done.err == HAWK_EIO) {
-        delayed(s, token);
+        delayed(d, token);
         return;
     }
     if (m->journal_done.err) {
-        refused(s, token, m->journal_done.err);
+        refused(d, token, m->journal_done.err);
         return;
     }
     if (token > d->durable)
@@ -407,19 +407,17 @@ void on_journal_done(struct step *s, const struct msg *m)
         struct dist_record r;
 
         ring_pop(&d->pending, &r);
-        written(s, &r);
+        written(d, &r);
     }
 }
 
-void journal_rewrite(struct step *s)
+void dist_journal_rewrite(struct dist *d)
 {
-    struct dist *d = s->d;
-
     d->rewrite_at = TIME_NEVER;
     while (d->failed.n > 0) {
         struct dist_record r;
 
         ring_pop(&d->failed, &r);
-        put(s, &r);
+        put(d, &r);
     }
 }

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct dist_node *node_find(const struct dist *d, uint32_t id)
+struct dist_node *dist_node_find(const struct dist *d, uint32_t id)
 {
     struct dist_node *chunk = id < d->nodes_n ? d->nodes[id / NODE_CHUNK] : NULL;
 
@@ -17,14 +17,14 @@ struct dist_node *node_find(const struct dist *d, uint32_t id)
 
 bool dist_has_stream(const struct dist *d, node_id_t node)
 {
-    const struct dist_node *n = node_find(d, node.v);
+    const struct dist_node *n = dist_node_find(d, node.v);
 
     return n && n->stream;
 }
 
 static struct dist_node *node_get(struct dist *d, uint32_t id)
 {
-    struct dist_node *n = node_find(d, id), **chunk;
+    struct dist_node *n = dist_node_find(d, id), **chunk;
 
     if (n)
         return n;
@@ -57,10 +57,10 @@ static void node_forget(struct dist_node *n)
     n->known = false;
 }
 
-void nodes_free(struct dist *d)
+void dist_nodes_free(struct dist *d)
 {
     for (uint32_t i = 0; i < d->nodes_n; i++) {
-        struct dist_node *n = node_find(d, i);
+        struct dist_node *n = dist_node_find(d, i);
 
         if (!n)
             continue;
@@ -88,7 +88,7 @@ static uint32_t weight_in(const struct dist_node *n, enum pool p)
     return n->m.slots < LIMIT_SLOTS ? n->m.slots : LIMIT_SLOTS;
 }
 
-static void update(struct step *s, struct dist_node *n, struct dist_pool pools[POOL_COUNT])
+static void update(struct dist *d, struct dist_node *n, struct dist_pool pools[POOL_COUNT])
 {
     uint32_t id = n->m.node.v;
 
@@ -105,15 +105,15 @@ static void update(struct step *s, struct dist_node *n, struct dist_pool pools[P
             continue;
         draw_add(draw, id, weight);
         if (before == 0)
-            probe_pool_grew(s, &pools[p], n);
+            dist_probe_pool_grew(d, &pools[p], n);
     }
 }
 
-void node_update_pools(struct step *s, struct dist_node *n)
+void dist_node_update_pools(struct dist *d, struct dist_node *n)
 {
-    update(s, n, s->d->pool);
+    update(d, n, d->pool);
     for (uint32_t i = 0; i < n->n_apps; i++)
-        update(s, n, n->apps[i]->pool);
+        update(d, n, n->apps[i]->pool);
 }
 
 /* ---- What is lost with a worker ---- */
@@ -133,9 +133,9 @@ static bool is_lost(const struct dist_job *job, struct dist_task *t, enum loss l
     case LOSS_RESERVATIONS:
         return false;
     case LOSS_RETRIABLE:
-        return task_may_retry(job, t);
+        return dist_task_may_retry(job, t);
     case LOSS_STREAM:
-        t->doubtful = !task_may_retry(job, t) && !t->unsent && !job->cancelling;
+        t->doubtful = !dist_task_may_retry(job, t) && !t->unsent && !job->cancelling;
         return !t->doubtful;
     case LOSS_UNCLAIMED:
         return t->doubtful;
@@ -145,35 +145,35 @@ static bool is_lost(const struct dist_job *job, struct dist_task *t, enum loss l
     return true;
 }
 
-static void lose_place(struct step *s, struct dist_place *p, enum loss loss)
+static void lose_place(struct dist *d, struct dist_place *p, enum loss loss)
 {
     struct dist_job *job = p->job;
     uint32_t i = p->launched;
     uint32_t live = loss == LOSS_UNCLAIMED ? 0 : p->live;
 
     job->probes_lost += live;
-    count(s, COUNTER_probes_lost, live);
-    place_take_live(s->d, p, live); /* p may be gone from here on */
+    dist_count(d, COUNTER_probes_lost, live);
+    dist_place_take_live(d, p, live); /* p may be gone from here on */
     while (i != TASK_NIL) {
         uint32_t next = job->tasks[i].next;
 
         if (is_lost(job, &job->tasks[i], loss))
-            task_return(s, job, i);
+            dist_task_return(d, job, i);
         i = next;
     }
 }
 
 /* Of every job that has something there. */
-static void lose(struct step *s, struct dist_node *n, enum loss loss)
+static void lose(struct dist *d, struct dist_node *n, enum loss loss)
 {
     /* Whatever central takes it for now, what it said it had was believed. */
     if (n->m.role != ROLE_WORKER && list_empty(&n->places))
         return;
     if (loss != LOSS_UNCLAIMED)
-        probe_doubt(s);
+        dist_probe_doubt(d);
     /* Each job has one place here, and jobs are settled later: nothing but this place goes. */
     list_foreach(&n->places, node, nxt)
-        lose_place(s, container_of(node, struct dist_place, in_node), loss);
+        lose_place(d, container_of(node, struct dist_place, in_node), loss);
 }
 
 static void forget_if_gone(struct dist_node *n)
@@ -193,29 +193,29 @@ static bool is_awaited(const struct dist_node *n)
 }
 
 /* What its process left behind, if anything, ends within the lease (docs/protocol.md 6). */
-static void end_doubt(struct step *s, struct dist_node *n, int64_t late_us)
+static void end_doubt(struct dist *d, struct dist_node *n, int64_t late_us)
 {
     n->lost_us += late_us;
-    if (s->now - n->lost_us >= s->d->lease_us)
-        lose(s, n, LOSS_ALL);
+    if (d->now_us - n->lost_us >= d->lease_us)
+        lose(d, n, LOSS_ALL);
 }
 
-static void beat(struct step *s, struct dist_node *n, int64_t late_us)
+static void beat(struct dist *d, struct dist_node *n, int64_t late_us)
 {
     uint32_t id = n->m.node.v;
 
     if (!n->stream) {
-        end_doubt(s, n, late_us);
+        end_doubt(d, n, late_us);
         return;
     }
-    switch (pulse_look(&n->pulse, s->now, late_us)) {
+    switch (pulse_look(&n->pulse, d->now_us, late_us)) {
     case PULSE_ASK:
-        out_add(s->out, MSG_BEAT, id)->beat.ask = true;
+        out_add(d->out, MSG_BEAT, id)->beat.ask = true;
         n->fresh = 0;
         break;
     case PULSE_LOST: /* as if its stream were; the shell tells us once more when it has ended it */
-        out_add(s->out, MSG_GIVE_UP, 0)->give_up.node = n->m.node;
-        on_node_lost(s, id);
+        out_add(d->out, MSG_GIVE_UP, 0)->give_up.node = n->m.node;
+        dist_node_lost(d, id);
         break;
     case PULSE_REST:
         break;
@@ -223,17 +223,16 @@ static void beat(struct step *s, struct dist_node *n, int64_t late_us)
 }
 
 /* O(nodes that something is waited for). */
-void nodes_beat(struct step *s)
+void dist_nodes_beat(struct dist *d)
 {
-    struct dist *d = s->d;
-    int64_t late_us = s->now - d->beat_at;
+    int64_t late_us = d->now_us - d->beat_at;
 
     d->beat_at = TIME_NEVER;
     list_foreach(&d->awaited, node, nxt) {
         struct dist_node *n = container_of(node, struct dist_node, awaited);
 
         if (is_awaited(n)) {
-            beat(s, n, late_us);
+            beat(d, n, late_us);
         } else {
             list_remove(&n->awaited);
             n->fewer = false;
@@ -244,35 +243,36 @@ void nodes_beat(struct step *s)
 
 /* What it has by its answer, it had when it was asked, but for what was on its way: less than we believe twice in a row
  * means that a thief has the rest, and cannot tell us. */
-static void compare_live(struct step *s, struct dist_node *n, uint32_t held)
+static void compare_live(struct dist *d, struct dist_node *n, uint32_t held)
 {
     bool fewer = n->live > held + n->fresh;
 
     if (fewer && n->fewer)
-        lose(s, n, LOSS_RESERVATIONS);
+        lose(d, n, LOSS_RESERVATIONS);
     n->fewer = fewer && !n->fewer;
 }
 
-void on_beat(struct step *s, struct dist_node *n, const struct msg *m)
+void dist_on_beat(struct dist *d, const struct msg *m)
 {
+    struct dist_node *n = d->from;
     if (m->beat.ask) {
-        out_add(s->out, MSG_BEAT, n->m.node.v);
+        out_add(d->out, MSG_BEAT, n->m.node.v);
         return;
     }
     pulse_answered(&n->pulse);
-    compare_live(s, n, m->beat.held);
+    compare_live(d, n, m->beat.held);
     if (n->m.state == MEMBER_SUSPECT && !n->vouched) {
         n->vouched = true;
-        node_update_pools(s, n);
+        dist_node_update_pools(d, n);
     }
 }
 
 /* ---- What central says ---- */
 
 /* Takes over a member's entry. Returns whether it has just become suspect. */
-static bool take_over(struct step *s, const struct member *m, struct dist_node **node)
+static bool take_over(struct dist *d, const struct member *m, struct dist_node **node)
 {
-    struct dist_node *n = *node = node_get(s->d, m->node.v);
+    struct dist_node *n = *node = node_get(d, m->node.v);
     bool suspect = m->state == MEMBER_SUSPECT && n->m.state != MEMBER_SUSPECT && n->m.state != MEMBER_GONE;
     struct member old = n->m;
 
@@ -284,59 +284,60 @@ static bool take_over(struct step *s, const struct member *m, struct dist_node *
     blob_drop(old.addr);
     blob_drop(old.name);
     blob_drop(old.out_why);
-    node_update_pools(s, n);
+    dist_node_update_pools(d, n);
     return suspect;
 }
 
 /* It may be there though central does not hear it: who answers is drawn again. */
-static void ask_suspect(struct step *s, struct dist_node *n)
+static void ask_suspect(struct dist *d, struct dist_node *n)
 {
     if (n->m.state != MEMBER_SUSPECT || n->vouched || !n->beats || n->pulse.open)
         return;
     if (list_empty(&n->awaited))
-        list_push_tail(&s->d->awaited, &n->awaited);
+        list_push_tail(&d->awaited, &n->awaited);
     pulse_end(&n->pulse);
-    beat(s, n, 0);
+    beat(d, n, 0);
 }
 
-static void unlist(struct step *s, struct dist_node *n, bool lost)
+static void unlist(struct dist *d, struct dist_node *n, bool lost)
 {
     n->m.state = MEMBER_GONE;
     n->m.unsettled = !lost; /* a central that has just started may not know it yet */
     n->vouched = false;
-    node_update_pools(s, n);
-    node_forget_apps(s, n);
+    dist_node_update_pools(d, n);
+    dist_node_forget_apps(d, n);
     if (lost || !n->stream)
-        lose(s, n, LOSS_ALL);
+        lose(d, n, LOSS_ALL);
     forget_if_gone(n);
 }
 
 /* A whole list comes when we join, and maybe from a central that has just restarted and does not know everybody
  * yet: a worker it leaves out or suspects is drawn no more, but keeps its tasks while its own stream is up. */
-void on_members(struct step *s, const struct members *list)
+void dist_on_members(struct dist *d, const struct msg *in)
 {
+    const struct members *list = in->members.list;
     struct dist_node *n;
     uint32_t known = 0;
 
-    for (uint32_t i = 0; i < s->d->nodes_n; i++) /* who serves what central says next */
-        if ((n = node_find(s->d, i)))
-            node_forget_apps(s, n);
+    for (uint32_t i = 0; i < d->nodes_n; i++) /* who serves what central says next */
+        if ((n = dist_node_find(d, i)))
+            dist_node_forget_apps(d, n);
     for (uint32_t i = 0; i < list->n; i++) {
         uint32_t id = list->v[i].node.v;
 
         if (list->v[i].state == MEMBER_GONE) /* listed or not is the same */
             continue;
-        for (; known < id && known < s->d->nodes_n; known++)
-            if ((n = node_find(s->d, known)))
-                unlist(s, n, false);
+        for (; known < id && known < d->nodes_n; known++)
+            if ((n = dist_node_find(d, known)))
+                unlist(d, n, false);
         known = id + 1;
-        if (take_over(s, &list->v[i], &n))
-            lose(s, n, LOSS_RESERVATIONS);
-        ask_suspect(s, n);
+        if (take_over(d, &list->v[i], &n))
+            lose(d, n, LOSS_RESERVATIONS);
+        ask_suspect(d, n);
     }
-    for (; known < s->d->nodes_n; known++)
-        if ((n = node_find(s->d, known)))
-            unlist(s, n, false);
+    for (; known < d->nodes_n; known++)
+        if ((n = dist_node_find(d, known)))
+            unlist(d, n, false);
 }
 
 /* One change, as it happens: a suspect's short tasks run again elsewhere (DESIGN 3, rule 9). Those that have no
@@ -344,8 +345,9 @@ void on_members(struct step *s, const struct members *list)
  * DEVIATES: so do all where our own stream shows soon whether it is there. It may be central that is deaf: then every
  * worker is suspect, and nobody would be left to run anything. Central deaf for 8 s made short jobs wait up to 5.8 s;
  * now that adds nothing (docs/reliability.md, "Waits"; tests/e2e/test_waits.py). */
-void on_member(struct step *s, const struct msg_member *m)
+void dist_on_member(struct dist *d, const struct msg *in)
 {
+    const struct msg_member *m = &in->member;
     const struct member entry = {.node = m->node,
                                  .slots = m->slots,
                                  .role = m->role,
@@ -355,67 +357,70 @@ void on_member(struct step *s, const struct msg_member *m)
                                  .addr = m->addr,
                                  .name = m->name,
                                  .out_why = m->out_why};
-    struct dist_node *n = node_find(s->d, m->node.v);
+    struct dist_node *n = dist_node_find(d, m->node.v);
 
     if (m->state == MEMBER_GONE) {
         if (n)
-            unlist(s, n, true);
+            unlist(d, n, true);
         return;
     }
-    if (!take_over(s, &entry, &n))
+    if (!take_over(d, &entry, &n))
         return;
-    lose(s, n, n->beats ? LOSS_RESERVATIONS : LOSS_RETRIABLE);
-    ask_suspect(s, n);
+    lose(d, n, n->beats ? LOSS_RESERVATIONS : LOSS_RETRIABLE);
+    ask_suspect(d, n);
 }
 
 /* ---- Streams ---- */
 
-static void drop_stream(struct step *s, struct dist_node *n)
+static void drop_stream(struct dist *d, struct dist_node *n)
 {
     n->stream = n->requested = n->reported = n->beats = n->vouched = n->fewer = false;
-    n->lost_us = s->now;
+    n->lost_us = d->now_us;
     pulse_end(&n->pulse);
-    node_update_pools(s, n);
+    dist_node_update_pools(d, n);
     /* Nobody tells us when one is gone that central does not list. */
-    lose(s, n, n->m.state == MEMBER_GONE ? LOSS_ALL : LOSS_STREAM);
+    lose(d, n, n->m.state == MEMBER_GONE ? LOSS_ALL : LOSS_STREAM);
     if (!list_empty(&n->places) && list_empty(&n->awaited))
-        list_push_tail(&s->d->awaited, &n->awaited);
+        list_push_tail(&d->awaited, &n->awaited);
 }
 
-void on_node_up(struct step *s, uint32_t id, const struct msg_peer_up *m)
+void dist_node_up(struct dist *d, uint32_t id, const struct msg_peer_up *m)
 {
     struct dist_node *n;
 
     if (id == 0 || id > NODE_ID_MAX)
         return;
-    n = node_get(s->d, id);
+    n = node_get(d, id);
     if (n->stream)
-        drop_stream(s, n);
+        drop_stream(d, n);
     n->stream = true;
-    n->beats = s->d->cfg.heartbeats && msg_in_version(MSG_BEAT, protocol_version_of(m->version));
+    n->beats = d->cfg.heartbeats && msg_in_version(MSG_BEAT, protocol_version_of(m->version));
     if (n->m.state == MEMBER_GONE)
         n->m.role = m->role;
-    node_update_pools(s, n);
-    ask_suspect(s, n);
+    dist_node_update_pools(d, n);
+    ask_suspect(d, n);
     /* What it stole until now it told an earlier life of ours. */
-    if (s->d->cfg.life > 1)
-        probe_doubt(s);
+    if (d->cfg.life > 1)
+        dist_probe_doubt(d);
 }
 
 /* It has named all that it has. */
-void on_held_end(struct step *s, struct dist_node *n)
+void dist_on_held_end(struct dist *d, const struct msg *m)
 {
+    struct dist_node *n = d->from;
+
+    (void)m;
     n->reported = true;
-    lose(s, n, LOSS_UNCLAIMED);
+    lose(d, n, LOSS_UNCLAIMED);
 }
 
-void on_node_lost(struct step *s, uint32_t id)
+void dist_node_lost(struct dist *d, uint32_t id)
 {
-    struct dist_node *n = node_find(s->d, id);
+    struct dist_node *n = dist_node_find(d, id);
 
     if (!n)
         return;
     if (n->stream)
-        drop_stream(s, n);
+        drop_stream(d, n);
     forget_if_gone(n);
 }

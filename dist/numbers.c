@@ -17,51 +17,48 @@ static uint64_t skipped(struct dist *d, uint64_t from)
     return from + (n < half ? n : half);
 }
 
-static void tell(struct step *s)
+static void tell(struct dist *d)
 {
-    struct dist *d = s->d;
-
     if (!d->central_up)
         return;
-    out_add(s->out, MSG_JOB_NUMBERS, NODE_CENTRAL.v)->job_numbers.next = d->seq_end;
+    out_add(d->out, MSG_JOB_NUMBERS, NODE_CENTRAL.v)->job_numbers.next = d->seq_end;
     d->seq_told = d->seq_end;
 }
 
 /* A block that begins at `from`. */
-static void reserve(struct step *s, uint64_t from)
+static void reserve(struct dist *d, uint64_t from)
 {
-    uint64_t end = from + s->d->cfg.seq_block;
+    uint64_t end = from + d->cfg.seq_block;
 
-    s->d->seq_end = end <= JOB_SEQ_MAX ? end : JOB_SEQ_MAX + 1;
-    journal_numbers(s);
-    tell(s);
+    d->seq_end = end <= JOB_SEQ_MAX ? end : JOB_SEQ_MAX + 1;
+    dist_journal_numbers(d);
+    tell(d);
 }
 
-void on_recover_numbers(struct step *s, const struct msg_journal_numbers *m)
+void dist_on_journal_numbers(struct dist *d, const struct msg *in)
 {
-    if (!s->d->joined && m->next > s->d->next_seq)
-        s->d->next_seq = m->next;
+    const struct msg_journal_numbers *m = &in->journal_numbers;
+    if (!d->joined && m->next > d->next_seq)
+        d->next_seq = m->next;
 }
 
 /* Where central knows of more than our block, another process of this name was there since. */
-void numbers_joined(struct step *s)
+void dist_numbers_joined(struct dist *d)
 {
-    struct dist *d = s->d;
-
     if (d->cfg.seq_block == 0)
         return;
     if (d->seq_end > 0 && d->seq_heard <= d->seq_end) {
-        tell(s);
+        tell(d);
         return;
     }
     if (d->seq_heard == 0)
         d->next_seq = skipped(d, d->next_seq);
     else if (d->seq_heard > d->next_seq)
         d->next_seq = d->seq_heard;
-    reserve(s, d->next_seq);
+    reserve(d, d->next_seq);
 }
 
-int numbers_error(const struct dist *d)
+int dist_numbers_error(const struct dist *d)
 {
     if (d->next_seq > JOB_SEQ_MAX)
         return HAWK_ELIMIT;
@@ -72,41 +69,36 @@ int numbers_error(const struct dist *d)
 
 /* Central, while it is away, knows of the numbers below seq_told only: a later process would be given those that follow.
  * told: the last number was one of them. */
-static void look_ahead(struct step *s, bool told)
+static void look_ahead(struct dist *d, bool told)
 {
-    struct dist *d = s->d;
-
     if (told && d->next_seq >= d->seq_told && d->seq_told < d->seq_end) {
         d->next_seq = d->seq_end - d->cfg.seq_block;
         told = false;
     }
     if (d->next_seq + d->cfg.seq_block / 2 >= d->seq_end && d->seq_end <= JOB_SEQ_MAX)
-        reserve(s, told && !d->central_up ? skipped(d, d->seq_end) : d->seq_end);
+        reserve(d, told && !d->central_up ? skipped(d, d->seq_end) : d->seq_end);
 }
 
 /* A client may have brought a job under a number that was never given out. */
-job_id_t numbers_next(struct step *s)
+job_id_t dist_numbers_next(struct dist *d)
 {
-    struct dist *d = s->d;
     bool told = d->next_seq < d->seq_told;
     job_id_t id;
 
     do
         id = job_id_make(d->node, d->next_seq++);
-    while (job_find(d, id));
+    while (dist_job_find(d, id));
     if (d->cfg.seq_block > 0)
-        look_ahead(s, told);
+        look_ahead(d, told);
     return id;
 }
 
 /* The rest of the block is there for the next life. */
-void numbers_leave(struct step *s)
+void dist_numbers_leave(struct dist *d)
 {
-    struct dist *d = s->d;
-
     if (d->seq_end == 0)
         return;
     d->seq_end = d->next_seq;
-    journal_numbers(s);
-    tell(s);
+    dist_journal_numbers(d);
+    tell(d);
 }

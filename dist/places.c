@@ -10,7 +10,7 @@
 #define PLACE_CHUNK 256u /* places allocated at a time: 16 kB */
 #define BUCKETS_MIN 64u
 
-void places_init(struct place_table *t)
+void dist_places_init(struct place_table *t)
 {
     *t = (struct place_table){0};
     t->buckets = t->cap = BUCKETS_MIN;
@@ -18,7 +18,7 @@ void places_init(struct place_table *t)
     t->bucket = xcalloc(BUCKETS_MIN, sizeof *t->bucket);
 }
 
-void places_free(struct place_table *t)
+void dist_places_free(struct place_table *t)
 {
     for (uint32_t i = 0; i < t->chunks; i++)
         free(t->chunk[i]);
@@ -100,7 +100,8 @@ static void place_free(struct dist *d, struct dist_place *p)
     t->n--;
 }
 
-struct dist_place *place_find(const struct dist *d, const struct dist_job *job, const struct dist_node *n)
+struct dist_place *dist_place_find(const struct dist *d, const struct dist_job *job,
+                                   const struct dist_node *n)
 {
     const struct place_table *t = &d->places;
     struct dist_place *p = t->bucket[bucket_of(t, hash(job->id, n->m.node))];
@@ -110,10 +111,10 @@ struct dist_place *place_find(const struct dist *d, const struct dist_job *job, 
     return p;
 }
 
-struct dist_place *place_get(struct dist *d, struct dist_job *job, struct dist_node *n)
+struct dist_place *dist_place_get(struct dist *d, struct dist_job *job, struct dist_node *n)
 {
     struct place_table *t = &d->places;
-    struct dist_place *p = place_find(d, job, n);
+    struct dist_place *p = dist_place_find(d, job, n);
     uint32_t b;
 
     if (p)
@@ -133,13 +134,13 @@ struct dist_place *place_get(struct dist *d, struct dist_job *job, struct dist_n
     return p;
 }
 
-void place_settle(struct dist *d, struct dist_place *p)
+void dist_place_settle(struct dist *d, struct dist_place *p)
 {
     if (p->live == 0 && p->launched == TASK_NIL)
         place_free(d, p);
 }
 
-void place_add_live(struct dist_place *p, uint32_t n)
+void dist_place_add_live(struct dist_place *p, uint32_t n)
 {
     if (n > LIVE_MAX - p->job->live)
         n = LIVE_MAX - p->job->live;
@@ -149,7 +150,7 @@ void place_add_live(struct dist_place *p, uint32_t n)
     p->node->fresh += n;
 }
 
-uint32_t place_take_live(struct dist *d, struct dist_place *p, uint32_t n)
+uint32_t dist_place_take_live(struct dist *d, struct dist_place *p, uint32_t n)
 {
     if (n > p->live)
         n = p->live;
@@ -157,12 +158,12 @@ uint32_t place_take_live(struct dist *d, struct dist_place *p, uint32_t n)
     p->job->live -= n;
     p->node->live -= n;
     p->job->sure -= n < p->job->sure ? n : p->job->sure;
-    job_touch(d, p->job);
-    place_settle(d, p);
+    dist_job_touch(d, p->job);
+    dist_place_settle(d, p);
     return n;
 }
 
-void places_drop(struct dist *d, struct dist_job *job)
+void dist_places_drop(struct dist *d, struct dist_job *job)
 {
     list_foreach(&job->places, node, nxt) {
         struct dist_place *p = container_of(node, struct dist_place, in_job);

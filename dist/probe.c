@@ -15,7 +15,7 @@
 #define AUDIT_DOUBLINGS 10
 
 /* A job that began while short tasks ran on reserved workers only must not wait for those when there are to be none. */
-enum pool probe_pool(const struct dist *d, const struct dist_job *job)
+enum pool dist_probe_pool(const struct dist *d, const struct dist_job *job)
 {
     if (job->probe_long)
         return job->policy_flags & POLICY_LONG_GENERAL ? POOL_GENERAL : POOL_ALL;
@@ -32,7 +32,7 @@ static uint64_t probes_for(const struct dist_job *job, uint32_t tasks)
 
 /* ---- Lists and timers of jobs that want probes ---- */
 
-void probe_wait(struct dist_job *job, enum probe_wait wait, struct list *l)
+void dist_probe_wait(struct dist_job *job, enum probe_wait wait, struct list *l)
 {
     list_remove(&job->in_wait);
     if (l)
@@ -40,30 +40,30 @@ void probe_wait(struct dist_job *job, enum probe_wait wait, struct list *l)
     job->wait = (uint8_t)wait;
 }
 
-void probe_forget(struct step *s, struct dist_job *job)
+void dist_probe_forget(struct dist *d, struct dist_job *job)
 {
-    probe_wait(job, WAIT_NOT, NULL);
+    dist_probe_wait(job, WAIT_NOT, NULL);
     if (heap_in(&job->timer))
-        heap_remove(&s->d->timers, &job->timer);
+        heap_remove(&d->timers, &job->timer);
 }
 
-static void retry_later(struct step *s, struct dist_job *job)
+static void retry_later(struct dist *d, struct dist_job *job)
 {
     int64_t delay = REFUSED_US << job->backoff;
 
     if (job->backoff < REFUSED_DOUBLINGS)
         job->backoff++;
     /* Half of it at random: jobs refused together do not come back together. */
-    job->timer.key = s->now + delay / 2 + (int64_t)rng_below(&s->d->rng, (uint64_t)delay);
+    job->timer.key = d->now_us + delay / 2 + (int64_t)rng_below(&d->rng, (uint64_t)delay);
     job->timer.seq = job->id.v;
-    CHECK(heap_push(&s->d->timers, &job->timer) == 0);
+    CHECK(heap_push(&d->timers, &job->timer) == 0);
 }
 
 /* ---- Sending ---- */
 
-static void put_probe(struct step *s, const struct dist_job *job, const struct dist_node *n, uint32_t count)
+static void put_probe(struct dist *d, const struct dist_job *job, const struct dist_node *n, uint32_t count)
 {
-    struct msg_probe *m = &out_add(s->out, MSG_PROBE, n->m.node.v)->probe;
+    struct msg_probe *m = &out_add(d->out, MSG_PROBE, n->m.node.v)->probe;
 
     m->job = job->id;
     m->estimate_us = job->estimate_us;
@@ -72,34 +72,33 @@ static void put_probe(struct step *s, const struct dist_job *job, const struct d
     m->app = job->app ? job->app->id : 0;
 }
 
-static void send_to(struct step *s, struct dist_job *job, struct dist_node *n, uint32_t probes)
+static void send_to(struct dist *d, struct dist_job *job, struct dist_node *n, uint32_t probes)
 {
-    place_add_live(place_get(s->d, job, n), probes);
+    dist_place_add_live(dist_place_get(d, job, n), probes);
     job->probes_sent += probes;
-    count(s, COUNTER_probes_sent, probes);
+    dist_count(d, COUNTER_probes_sent, probes);
     if (!(job->policy_flags & POLICY_SPLIT_COUNTS)) {
-        put_probe(s, job, n, probes);
+        put_probe(d, job, n, probes);
         return;
     }
     while (probes-- > 0)
-        put_probe(s, job, n, 1);
+        put_probe(d, job, n, 1);
 }
 
-void probe_job(struct step *s, struct dist_job *job, uint64_t n)
+void dist_probe_job(struct dist *d, struct dist_job *job, uint64_t n)
 {
-    struct dist *d = s->d;
-    struct dist_pool *which = probe_pool_of(d, job);
+    struct dist_pool *which = dist_probe_pool_of(d, job);
     struct draw *pool = &which->draw;
     uint32_t total = draw_total(pool);
     uint32_t taken = 0;
-    bool avoid = starts_avoided(d, job) > 0;
+    bool avoid = dist_starts_avoided(d, job) > 0;
 
     if (n > PROBES_MAX)
         n = PROBES_MAX;
     if (n > LIVE_MAX - job->live)
         n = LIVE_MAX - job->live;
     if (total == 0) {
-        probe_wait(job, WAIT_STARVED, &which->starved);
+        dist_probe_wait(job, WAIT_STARVED, &which->starved);
         return;
     }
     for (uint64_t i = 0; i < n; i++) {
@@ -109,8 +108,8 @@ void probe_job(struct step *s, struct dist_job *job, uint64_t n)
         do
             id = job->policy_flags & POLICY_DRAW_REPLACE ? draw_any(pool, &d->rng)
                                                          : draw_next(pool, &d->rng, &taken);
-        while (avoid && starts_avoid(d, job, id));
-        node = node_find(d, id);
+        while (avoid && dist_starts_avoid(d, job, id));
+        node = dist_node_find(d, id);
 
         if (node->drawn++ == 0) {
             vec_grow(d->drawn, d->drawn_n, d->drawn_cap);
@@ -118,35 +117,35 @@ void probe_job(struct step *s, struct dist_job *job, uint64_t n)
         }
     }
     for (uint32_t i = 0; i < d->drawn_n; i++) {
-        send_to(s, job, d->drawn[i], d->drawn[i]->drawn);
+        send_to(d, job, d->drawn[i], d->drawn[i]->drawn);
         d->drawn[i]->drawn = 0;
     }
     d->drawn_n = 0;
     job->refused = false;
-    job->progress_us = s->now;
+    job->progress_us = d->now_us;
     if (job->sure_us <= d->doubt_us)
         job->sure = 0;
-    job->sure_us = s->now;
+    job->sure_us = d->now_us;
     job->sure += (uint32_t)n;
     if (n > total)
-        probe_wait(job, WAIT_CROWDED, &which->crowded);
-    else if (job_starved(job))
-        probe_wait(job, WAIT_NOT, NULL);
+        dist_probe_wait(job, WAIT_CROWDED, &which->crowded);
+    else if (dist_job_starved(job))
+        dist_probe_wait(job, WAIT_NOT, NULL);
 }
 
-void probe_first(struct step *s, struct dist_job *job)
+void dist_probe_first(struct dist *d, struct dist_job *job)
 {
     uint64_t n = probes_for(job, job->unlaunched);
 
     if (n < job->min_probes)
         n = job->min_probes;
-    probe_job(s, job, n);
+    dist_probe_job(d, job, n);
 }
 
-static void probe_missing(struct step *s, struct dist_job *job)
+static void probe_missing(struct dist *d, struct dist_job *job)
 {
     CHECK(job->live < job->unlaunched);
-    probe_job(s, job, probes_for(job, job->unlaunched - job->live));
+    dist_probe_job(d, job, probes_for(job, job->unlaunched - job->live));
 }
 
 /* ---- A worker was lost ---- */
@@ -156,14 +155,12 @@ static void probe_missing(struct step *s, struct dist_job *job)
  * (on_beat). For workers of older versions there is this: any loss of a worker makes doubtful what was live then, and a
  * job that stands still for long with fewer sure reservations than tasks is probed for once more, at growing
  * intervals. */
-void probe_doubt(struct step *s)
+void dist_probe_doubt(struct dist *d)
 {
-    struct dist *d = s->d;
-
     /* Whatever the policy is now: what was stolen before counts, and workers may know another policy than we do. */
-    d->doubt_us = s->now;
-    if (d->audit_at > s->now + AUDIT_US)
-        d->audit_at = s->now + AUDIT_US;
+    d->doubt_us = d->now_us;
+    if (d->audit_at > d->now_us + AUDIT_US)
+        d->audit_at = d->now_us + AUDIT_US;
 }
 
 /* When the job's reservations are to be doubted next; TIME_NEVER when there is no cause. */
@@ -171,48 +168,48 @@ static int64_t audit_due(const struct dist *d, const struct dist_job *job)
 {
     int64_t since = job->progress_us > d->doubt_us ? job->progress_us : d->doubt_us;
 
-    if (d->doubt_us < 0 || d->doubt_us < job->submit_us || job->unlaunched == 0 || job_starved(job) ||
-        job_settling(job) || !job->submitted)
+    if (d->doubt_us < 0 || d->doubt_us < job->submit_us || job->unlaunched == 0 || dist_job_starved(job) ||
+        dist_job_settling(job) || !job->submitted)
         return TIME_NEVER;
     if (job->sure_us > d->doubt_us && job->sure >= job->unlaunched)
         return TIME_NEVER;
     return since + (AUDIT_US << job->audits);
 }
 
-void probe_settle(struct step *s, struct dist_job *job)
+void dist_probe_settle(struct dist *d, struct dist_job *job)
 {
     int64_t due;
 
-    if (job_settling(job))
+    if (dist_job_settling(job))
         return;
     if (job->unlaunched == 0) {
-        if (!hand_has_timer(job))
-            probe_forget(s, job);
+        if (!dist_handover_has_timer(job))
+            dist_probe_forget(d, job);
         /* Proactive cancellation (Sparrow 3.6). */
         if (job->live > 0 && (job->policy_flags & POLICY_CANCEL_PROBES))
-            probe_cancel_all(s, job);
+            dist_probe_cancel_all(d, job);
         return;
     }
-    due = audit_due(s->d, job);
-    if (due < s->d->audit_at)
-        s->d->audit_at = due;
-    if (job->live >= job->unlaunched || job_starved(job) || heap_in(&job->timer))
+    due = audit_due(d, job);
+    if (due < d->audit_at)
+        d->audit_at = due;
+    if (job->live >= job->unlaunched || dist_job_starved(job) || heap_in(&job->timer))
         return;
     /* Without REPROBE what is lost is not made up for, but a job with nothing left would never end. */
     if (!(job->policy_flags & POLICY_REPROBE) && job->live > 0)
         return;
     if (job->refused)
-        retry_later(s, job);
+        retry_later(d, job);
     else
-        probe_missing(s, job);
+        probe_missing(d, job);
 }
 
-static void put_cancel(struct step *s, job_id_t job, uint32_t worker)
+static void put_cancel(struct dist *d, job_id_t job, uint32_t worker)
 {
-    out_add(s->out, MSG_PROBE_CANCEL, worker)->probe_cancel.job = job;
+    out_add(d->out, MSG_PROBE_CANCEL, worker)->probe_cancel.job = job;
 }
 
-void probe_cancel_all(struct step *s, struct dist_job *job)
+void dist_probe_cancel_all(struct dist *d, struct dist_job *job)
 {
     job->crossed = true;
     list_foreach(&job->places, node, nxt) {
@@ -220,15 +217,15 @@ void probe_cancel_all(struct step *s, struct dist_job *job)
 
         if (p->live == 0)
             continue;
-        put_cancel(s, job->id, p->node->m.node.v);
-        place_take_live(s->d, p, p->live);
+        put_cancel(d, job->id, p->node->m.node.v);
+        dist_place_take_live(d, p, p->live);
     }
 }
 
-void probe_timer(struct step *s, struct dist_job *job)
+void dist_probe_timer(struct dist *d, struct dist_job *job)
 {
     job->refused = false;
-    job_touch(s->d, job);
+    dist_job_touch(d, job);
 }
 
 /* ---- The cluster grows ---- */
@@ -236,45 +233,45 @@ void probe_timer(struct step *s, struct dist_job *job)
 /* DEVIATES: in the papers a cluster never grows. A job that was probed for when there were fewer slots than
  * probes would leave the workers that come later idle: they get what would have been their share. 100 tasks of 0.2 s,
  * submitted to one worker of 4 slots, and another such worker started at once: 2.7 s, and 5.1 s without. */
-static void share_out(struct step *s, struct dist_job *job, const struct draw *pool, struct dist_node *n)
+static void share_out(struct dist *d, struct dist_job *job, const struct draw *pool, struct dist_node *n)
 {
     uint64_t slots = draw_weight(pool, n->m.node.v);
     uint64_t total = draw_total(pool);
     uint64_t want = probes_for(job, job->unlaunched);
     uint64_t share = (want * slots + total - 1) / total;
-    const struct dist_place *p = place_find(s->d, job, n);
+    const struct dist_place *p = dist_place_find(d, job, n);
 
-    if (starts_avoid(s->d, job, n->m.node.v))
+    if (dist_starts_avoid(d, job, n->m.node.v))
         return;
     if (p && p->live > 0) /* it was away for central only, which has restarted, and has its share */
         return;
     if (want <= total - slots) { /* its probes have spread as widely as they would at first */
-        probe_wait(job, WAIT_NOT, NULL);
+        dist_probe_wait(job, WAIT_NOT, NULL);
         return;
     }
     if (share > PROBES_MAX)
         share = PROBES_MAX;
     if (share <= LIVE_MAX - job->live)
-        send_to(s, job, n, (uint32_t)share);
+        send_to(d, job, n, (uint32_t)share);
 }
 
 /* Of one that waited for a worker. */
-static void probe_starved(struct step *s, struct dist_job *job)
+static void probe_starved(struct dist *d, struct dist_job *job)
 {
     if (job->probes_sent == 0)
-        probe_first(s, job);
+        dist_probe_first(d, job);
     else if (job->live < job->unlaunched)
-        probe_missing(s, job);
+        probe_missing(d, job);
     else /* its reservations are in doubt: probe_audit */
-        probe_job(s, job, job->unlaunched);
+        dist_probe_job(d, job, job->unlaunched);
 }
 
-void probe_pool_grew(struct step *s, struct dist_pool *p, struct dist_node *n)
+void dist_probe_pool_grew(struct dist *d, struct dist_pool *p, struct dist_node *n)
 {
     struct list starved;
 
     list_foreach(&p->crowded, node, nxt)
-        share_out(s, container_of(node, struct dist_job, in_wait), &p->draw, n);
+        share_out(d, container_of(node, struct dist_job, in_wait), &p->draw, n);
     if (list_empty(&p->starved))
         return;
     /* On a list of its own, since a job that is probed for may join the crowded ones. */
@@ -283,56 +280,54 @@ void probe_pool_grew(struct step *s, struct dist_pool *p, struct dist_node *n)
     list_foreach(&starved, node, nxt) {
         struct dist_job *job = container_of(node, struct dist_job, in_wait);
 
-        probe_wait(job, WAIT_NOT, NULL);
-        probe_starved(s, job);
+        dist_probe_wait(job, WAIT_NOT, NULL);
+        probe_starved(d, job);
     }
 }
 
 /* Those of the list, which is of pool `which`, that are drawn for from another one now. */
-static void leave_pool(struct step *s, struct list *from, enum pool which)
+static void leave_pool(struct dist *d, struct list *from, enum pool which)
 {
     list_foreach(from, node, nxt) {
         struct dist_job *job = container_of(node, struct dist_job, in_wait);
-        bool starved = job_starved(job);
+        bool starved = dist_job_starved(job);
 
-        if (probe_pool(s->d, job) == which)
+        if (dist_probe_pool(d, job) == which)
             continue;
-        probe_wait(job, WAIT_NOT, NULL);
+        dist_probe_wait(job, WAIT_NOT, NULL);
         if (starved)
-            probe_starved(s, job);
+            probe_starved(d, job);
     }
 }
 
-static void leave_pools(struct step *s, struct dist_pool pools[POOL_COUNT])
+static void leave_pools(struct dist *d, struct dist_pool pools[POOL_COUNT])
 {
     for (enum pool i = 0; i < POOL_COUNT; i++) {
-        leave_pool(s, &pools[i].crowded, i);
-        leave_pool(s, &pools[i].starved, i);
+        leave_pool(d, &pools[i].crowded, i);
+        leave_pool(d, &pools[i].starved, i);
     }
 }
 
-void probe_pools_changed(struct step *s)
+void dist_probe_pools_changed(struct dist *d)
 {
-    leave_pools(s, s->d->pool);
-    for (struct dist_app *a = s->d->apps; a; a = a->hh.next)
-        leave_pools(s, a->pool);
+    leave_pools(d, d->pool);
+    for (struct dist_app *a = d->apps; a; a = a->hh.next)
+        leave_pools(d, a->pool);
 }
 
-void probe_audit(struct step *s)
+void dist_probe_audit(struct dist *d)
 {
     static const enum job_state states[] = {JOB_WAITING, JOB_RUNNING};
-    struct dist *d = s->d;
-
     d->audit_at = TIME_NEVER;
     for (int i = 0; i < 2; i++) {
         list_foreach(&d->jobs[states[i]], node, nxt) {
             struct dist_job *job = container_of(node, struct dist_job, in_state);
             int64_t due = audit_due(d, job);
 
-            if (due <= s->now) {
+            if (due <= d->now_us) {
                 if (job->audits < AUDIT_DOUBLINGS)
                     job->audits++;
-                probe_job(s, job, job->unlaunched);
+                dist_probe_job(d, job, job->unlaunched);
             } else if (due < d->audit_at) {
                 d->audit_at = due;
             }
@@ -343,66 +338,68 @@ void probe_audit(struct step *s)
 /* ---- What workers say of reservations ---- */
 
 /* Nothing of the job (NULL: forgotten) is left to launch: the worker is to drop all that it has of it. */
-static void take_back(struct step *s, struct dist_job *job, const struct dist_node *n, job_id_t id)
+static void take_back(struct dist *d, struct dist_job *job, const struct dist_node *n, job_id_t id)
 {
-    struct dist_place *p = job ? place_find(s->d, job, n) : NULL;
+    struct dist_place *p = job ? dist_place_find(d, job, n) : NULL;
 
-    put_cancel(s, id, n->m.node.v);
+    put_cancel(d, id, n->m.node.v);
     if (p)
-        place_take_live(s->d, p, p->live);
+        dist_place_take_live(d, p, p->live);
     if (job)
         job->crossed = true;
 }
 
-void probe_take_back(struct step *s, struct dist_job *job, const struct dist_node *n)
+void dist_probe_take_back(struct dist *d, struct dist_job *job, const struct dist_node *n)
 {
-    take_back(s, job, n, job->id);
+    take_back(d, job, n, job->id);
 }
 
 /* docs/protocol.md 3.5 */
-void on_probe_refused(struct step *s, struct dist_node *n, const struct msg *m)
+void dist_on_probe_refused(struct dist *d, const struct msg *m)
 {
-    struct dist_job *job = job_find(s->d, m->probe_refused.job);
-    struct dist_place *p = job ? place_find(s->d, job, n) : NULL;
+    struct dist_node *n = d->from;
+    struct dist_job *job = dist_job_find(d, m->probe_refused.job);
+    struct dist_place *p = job ? dist_place_find(d, job, n) : NULL;
 
     if (!job)
         return;
-    if (!p || place_take_live(s->d, p, m->probe_refused.count) < m->probe_refused.count)
+    if (!p || dist_place_take_live(d, p, m->probe_refused.count) < m->probe_refused.count)
         job->crossed = true;
     job->refused = true;
-    job_touch(s->d, job);
+    dist_job_touch(d, job);
 }
 
-void on_probe_cancelled(struct step *s, const struct msg *m)
+void dist_on_probe_cancelled(struct dist *d, const struct msg *m)
 {
-    struct dist_job *job = job_find(s->d, m->probe_cancelled.job);
+    struct dist_job *job = dist_job_find(d, m->probe_cancelled.job);
 
     if (!job)
         return;
     job->probes_cancelled += m->probe_cancelled.count;
-    count(s, COUNTER_probes_cancelled, m->probe_cancelled.count);
+    dist_count(d, COUNTER_probes_cancelled, m->probe_cancelled.count);
 }
 
 /* docs/protocol.md 5.3. What two thieves say of the same reservation may come in either order, so that a worker seems
  * to use, refuse or lose to a thief more than it has; and workers that were told to drop the job's reservations may
  * have dropped this one as well, when that crossed the news. From the first sign of either on, what moves is used
  * when it asks, but not counted on. */
-void on_res_moved(struct step *s, struct dist_node *n, const struct msg *m)
+void dist_on_res_moved(struct dist *d, const struct msg *m)
 {
+    struct dist_node *n = d->from;
     uint32_t moved = m->res_moved.count;
-    struct dist_job *job = job_find(s->d, m->res_moved.job);
-    struct dist_node *from = node_find(s->d, m->res_moved.from.v);
-    struct dist_place *p = job && from ? place_find(s->d, job, from) : NULL;
+    struct dist_job *job = dist_job_find(d, m->res_moved.job);
+    struct dist_node *from = dist_node_find(d, m->res_moved.from.v);
+    struct dist_place *p = job && from ? dist_place_find(d, job, from) : NULL;
 
-    if (job && (!p || place_take_live(s->d, p, moved) < moved))
+    if (job && (!p || dist_place_take_live(d, p, moved) < moved))
         job->crossed = true;
-    if (!job || job->unlaunched == 0 || job_settling(job)) {
-        if ((job ? job->policy_flags : s->d->policy.flags) & POLICY_CANCEL_PROBES)
-            take_back(s, job, n, m->res_moved.job);
+    if (!job || job->unlaunched == 0 || dist_job_settling(job)) {
+        if ((job ? job->policy_flags : d->policy.flags) & POLICY_CANCEL_PROBES)
+            take_back(d, job, n, m->res_moved.job);
         return;
     }
     job->reservations_stolen += moved;
     if (!job->crossed && moved > 0)
-        place_add_live(place_get(s->d, job, n), moved);
-    job_touch(s->d, job);
+        dist_place_add_live(dist_place_get(d, job, n), moved);
+    dist_job_touch(d, job);
 }

@@ -19,9 +19,9 @@ static bool set_is_valid(const struct task_set *set, uint32_t tasks)
     return true;
 }
 
-void on_recover_job(struct step *s, const struct msg_journal_job *m)
+void dist_on_journal_job(struct dist *d, const struct msg *in)
 {
-    struct dist *d = s->d;
+    const struct msg_journal_job *m = &in->journal_job;
     struct dist_job *job;
     /* A file from before this was written tells of no class but the user's. Central was away then. */
     bool untold = m->life == 0 && m->class != CLASS_LONG && m->desc && m->desc->tag == TAG_LONG;
@@ -29,9 +29,9 @@ void on_recover_job(struct step *s, const struct msg_journal_job *m)
     bool part = handed != m->epoch;
 
     if (d->joined || !m->desc || m->desc->tasks == 0 || m->desc->tasks > LIMIT_TASKS_PER_JOB ||
-        m->epoch == 0 || !set_is_valid(m->tasks, m->desc->tasks) || job_find(d, m->job))
+        m->epoch == 0 || !set_is_valid(m->tasks, m->desc->tasks) || dist_job_find(d, m->job))
         return;
-    job = job_new(s, m->desc, m->job, 0);
+    job = dist_job_new(d, m->desc, m->job, 0);
     /* Each life has an epoch of its own for its tries; that of central's part stays. */
     job->first_epoch = m->epoch;
     job->life = m->life;
@@ -42,47 +42,50 @@ void on_recover_job(struct step *s, const struct msg_journal_job *m)
     job->class = m->class;
     job->why = m->why;
     job->estimate_us = m->estimate_us;
-    probe_wait(job, WAIT_SETTLING, &d->settling);
+    dist_probe_wait(job, WAIT_SETTLING, &d->settling);
     if (!handed) {
         job->probe_long = job->class == CLASS_LONG;
         return;
     }
     if (!part)
-        job_set_state(s, job, JOB_PENDING);
-    hand_recover(s, job, m->tasks);
-    job_untouch(job);
+        dist_job_set_state(d, job, JOB_PENDING);
+    dist_handover_recover(d, job, m->tasks);
+    dist_job_untouch(job);
 }
 
-void on_recover_age(struct step *s, const struct msg_journal_age *m)
+void dist_on_journal_age(struct dist *d, const struct msg *in)
 {
-    struct dist_job *job = job_find(s->d, m->job);
+    const struct msg_journal_age *m = &in->journal_age;
+    struct dist_job *job = dist_job_find(d, m->job);
 
     /* Maybe before time 0, when this machine has been started since. */
-    if (job && !s->d->joined && m->ago_us >= 0 && m->ago_us <= LIMIT_TIME_US)
-        job->submit_us = s->now - m->ago_us;
+    if (job && !d->joined && m->ago_us >= 0 && m->ago_us <= LIMIT_TIME_US)
+        job->submit_us = d->now_us - m->ago_us;
 }
 
-void on_recover_cancel(struct step *s, const struct msg_journal_cancel *m)
+void dist_on_journal_cancel(struct dist *d, const struct msg *in)
 {
-    struct dist_job *job = job_find(s->d, m->job);
+    const struct msg_journal_cancel *m = &in->journal_cancel;
+    struct dist_job *job = dist_job_find(d, m->job);
 
-    if (job && !s->d->joined)
+    if (job && !d->joined)
         job->by_client = true;
 }
 
-void on_recover_task(struct step *s, const struct msg_journal_task *m)
+void dist_on_journal_task(struct dist *d, const struct msg *in)
 {
-    struct dist_job *job = job_find(s->d, m->id.job);
+    const struct msg_journal_task *m = &in->journal_task;
+    struct dist_job *job = dist_job_find(d, m->id.job);
     struct dist_task *t;
 
-    if (s->d->joined || !job || m->id.task >= job->desc->tasks || m->state >= TASK_STATE_COUNT)
+    if (d->joined || !job || m->id.task >= job->desc->tasks || m->state >= TASK_STATE_COUNT)
         return;
     t = &job->tasks[m->id.task];
     t->doubtful = m->state == TASK_LAUNCHED;
     if (!task_state_final(m->state) || task_state_final(t->state))
         return;
     if (!t->central)
-        task_reach(job, m->id.task);
+        dist_task_reach(job, m->id.task);
     t->attempt = m->id.attempt;
     t->worker = m->worker.v;
     t->code = m->code;
@@ -92,31 +95,31 @@ void on_recover_task(struct step *s, const struct msg_journal_task *m)
         job->ok_us += (uint64_t)m->run_us;
         job->ok_n++;
     }
-    task_set_state(s, job, m->id.task, m->state, NULL);
-    job_untouch(job);
+    dist_task_set_state(d, job, m->id.task, m->state, NULL);
+    dist_job_untouch(job);
 }
 
 /* What it is was written when it ended; nothing of it is to be done any more. */
-static void ended(struct step *s, struct dist_job *job, const struct msg_journal_ended *m)
+static void ended(struct dist *d, struct dist_job *job, const struct msg_journal_ended *m)
 {
-    struct list *last = &s->d->finished;
+    struct list *last = &d->finished;
     const struct list *at;
 
     for (uint32_t i = 0; i < job->desc->tasks; i++)
         if (!task_state_final(job->tasks[i].state)) {
             job->tasks[i].outcome = OUTCOME_CANCELLED;
-            task_set_state(s, job, i, TASK_CANCELLED, NULL);
+            dist_task_set_state(d, job, i, TASK_CANCELLED, NULL);
         }
-    probe_wait(job, WAIT_NOT, NULL);
-    hand_recover_ended(s, job);
+    dist_probe_wait(job, WAIT_NOT, NULL);
+    dist_handover_recover_ended(d, job);
     if (m->promoted) {
         job->promoted = true;
         job->class = CLASS_LONG;
         job->why = WHY_PROMOTED;
     }
     job->cutoff_us = m->cutoff_us;
-    job->submit_us = s->now - m->ago_us - m->response_us;
-    job_close(s, job, s->now - m->ago_us);
+    job->submit_us = d->now_us - m->ago_us - m->response_us;
+    dist_job_close(d, job, d->now_us - m->ago_us);
     job->state = m->state;
     /* They are read back by job, and forgotten by time of end. */
     list_remove(&job->in_state);
@@ -127,43 +130,43 @@ static void ended(struct step *s, struct dist_job *job, const struct msg_journal
 }
 
 /* Where the end of a task is missing, the job goes on: its worker says that end again. */
-void on_recover_ended(struct step *s, const struct msg_journal_ended *m)
+void dist_on_journal_ended(struct dist *d, const struct msg *in)
 {
-    struct dist_job *job = job_find(s->d, m->job);
+    const struct msg_journal_ended *m = &in->journal_ended;
+    struct dist_job *job = dist_job_find(d, m->job);
 
-    if (!job || s->d->joined || !job_settling(job) || !job_state_final(m->state))
+    if (!job || d->joined || !dist_job_settling(job) || !job_state_final(m->state))
         return;
-    if (job_unfinished_tasks(job) == m->left_out) {
-        ended(s, job, m);
-        job_untouch(job);
+    if (dist_job_unfinished_tasks(job) == m->left_out) {
+        ended(d, job, m);
+        dist_job_untouch(job);
         return;
     }
     job->by_client = m->state == JOB_CANCELLED;
-    journal_change(s, job); /* which takes that back */
+    dist_journal_change(d, job); /* which takes that back */
 }
 
 /* Nothing of it can start before we have joined. */
-void on_recovered(struct step *s)
+void dist_on_recovered(struct dist *d, const struct msg *m)
 {
-    list_foreach(&s->d->settling, node, nxt) {
+    (void)m;
+    list_foreach(&d->settling, node, nxt) {
         struct dist_job *job = container_of(node, struct dist_job, in_wait);
 
         if (job->by_client)
-            job_cancel_rest(s, job);
-        job_touch(s->d, job);
+            dist_job_cancel_rest(d, job);
+        dist_job_touch(d, job);
     }
 }
 
 /* ---- Settling ---- */
 
-void settle_begin(struct step *s)
+void dist_settle_begin(struct dist *d)
 {
-    struct dist *d = s->d;
-
     if (list_empty(&d->settling) || d->settle_at != TIME_NEVER)
         return;
-    d->settle_at = s->now + SETTLE_LOOK_US;
-    d->settle_end = s->now + d->cfg.settle_us;
+    d->settle_at = d->now_us + SETTLE_LOOK_US;
+    d->settle_end = d->now_us + d->cfg.settle_us;
 }
 
 /* Whether there are workers, and each that is listed has said what it holds. */
@@ -172,7 +175,7 @@ static bool all_reported(const struct dist *d)
     bool any = false;
 
     for (uint32_t i = 0; i < d->nodes_n; i++) {
-        const struct dist_node *n = node_find(d, i);
+        const struct dist_node *n = dist_node_find(d, i);
 
         if (!n || n->m.role != ROLE_WORKER || n->m.state == MEMBER_GONE)
             continue;
@@ -184,40 +187,38 @@ static bool all_reported(const struct dist *d)
 }
 
 /* From here on it is like one that was just accepted. */
-static void settled(struct step *s, struct dist_job *job)
+static void settled(struct dist *d, struct dist_job *job)
 {
-    const struct policy *p = &s->d->policy;
+    const struct policy *p = &d->policy;
 
-    probe_wait(job, WAIT_NOT, NULL);
+    dist_probe_wait(job, WAIT_NOT, NULL);
     job->cutoff_us = p->cutoff_us;
     job->policy_flags = p->flags & POLICY_JOB_FLAGS;
     job->ratio_milli = p->probe_ratio_milli;
     job->min_probes = p->min_probes;
-    job_begun_before(job);
-    tasks_doubt(s, job); /* first: central would run them */
+    dist_job_begun_before(job);
+    dist_tasks_doubt(d, job); /* first: central would run them */
     /* At most once, and central was not asked for it in time. Nothing of it has been launched. */
     if ((job->desc->flags & JOB_AT_MOST_ONCE) && job->class == CLASS_LONG &&
         (p->flags & POLICY_CENTRAL_LONG) && job->hand == HAND_NONE && job->unlaunched == job->desc->tasks) {
         job->probe_long = false;
-        job_set_state(s, job, JOB_PENDING);
-        hand_over(s, job, job->first_epoch);
+        dist_job_set_state(d, job, JOB_PENDING);
+        dist_hand_over(d, job, job->first_epoch);
     }
     if (job->overran)
-        hand_promote(s, job);
+        dist_handover_promote(d, job);
     if (job->unlaunched > 0)
-        probe_first(s, job);
-    job_touch(s->d, job);
+        dist_probe_first(d, job);
+    dist_job_touch(d, job);
 }
 
-void settle_look(struct step *s)
+void dist_settle_look(struct dist *d)
 {
-    struct dist *d = s->d;
-
-    if (s->now < d->settle_end && !all_reported(d)) {
-        d->settle_at = s->now + SETTLE_LOOK_US;
+    if (d->now_us < d->settle_end && !all_reported(d)) {
+        d->settle_at = d->now_us + SETTLE_LOOK_US;
         return;
     }
     d->settle_at = TIME_NEVER;
     list_foreach(&d->settling, node, nxt)
-        settled(s, container_of(node, struct dist_job, in_wait));
+        settled(d, container_of(node, struct dist_job, in_wait));
 }

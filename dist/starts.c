@@ -12,9 +12,9 @@ static struct start_failure *failure_at(const struct dist_job *job, uint32_t nod
     return NULL;
 }
 
-uint32_t starts_avoided(struct dist *d, const struct dist_job *job)
+uint32_t dist_starts_avoided(struct dist *d, const struct dist_job *job)
 {
-    const struct draw *pool = &probe_pool_of(d, job)->draw;
+    const struct draw *pool = &dist_probe_pool_of(d, job)->draw;
     uint32_t slots = 0;
 
     if (job->unstartable)
@@ -24,9 +24,9 @@ uint32_t starts_avoided(struct dist *d, const struct dist_job *job)
     return slots < draw_total(pool) ? slots : 0;
 }
 
-bool starts_avoid(struct dist *d, const struct dist_job *job, uint32_t node)
+bool dist_starts_avoid(struct dist *d, const struct dist_job *job, uint32_t node)
 {
-    return failure_at(job, node) && starts_avoided(d, job) > 0;
+    return failure_at(job, node) && dist_starts_avoided(d, job) > 0;
 }
 
 static void note(struct dist_job *job, uint32_t i, uint32_t node)
@@ -40,39 +40,39 @@ static void note(struct dist_job *job, uint32_t i, uint32_t node)
 /* No worker that could be drawn has not failed to start some task of it. */
 static bool failed_everywhere(struct dist *d, const struct dist_job *job)
 {
-    return job->failures_n > 0 && starts_avoided(d, job) == 0;
+    return job->failures_n > 0 && dist_starts_avoided(d, job) == 0;
 }
 
-void starts_failed(struct step *s, struct dist_job *job, struct dist_node *n,
-                   const struct msg_task_finished *m)
+void dist_starts_failed(struct dist *d, struct dist_job *job, struct dist_node *n,
+                        const struct msg_task_finished *m)
 {
     uint32_t i = m->id.task;
     struct dist_task *t = &job->tasks[i];
 
     note(job, i, n->m.node.v);
     if (job->cancelling) {
-        task_return(s, job, i);
+        dist_task_return(d, job, i);
         return;
     }
     t->unstarted++;
-    if (!job->unstartable && t->unstarted < START_WORKERS_MAX && !failed_everywhere(s->d, job)) {
-        task_refused(s, job, i);
-        probe_take_back(s, job, n);
+    if (!job->unstartable && t->unstarted < START_WORKERS_MAX && !failed_everywhere(d, job)) {
+        dist_task_refused(d, job, i);
+        dist_probe_take_back(d, job, n);
         return;
     }
     /* Not that worker's fault. As long as none of its tasks starts, the others fail at once. */
     job->unstartable |= job->first_wait_us < 0;
-    task_keep_message(job, i, m->result);
-    task_finish(s, job, i, OUTCOME_NOT_STARTED, CODE_CANNOT_START, 0);
+    dist_task_keep_message(job, i, m->result);
+    dist_task_finish(d, job, i, OUTCOME_NOT_STARTED, CODE_CANNOT_START, 0);
 }
 
 /* 1 message per worker that could not start it. */
-void starts_began(struct step *s, struct dist_job *job, uint32_t i, uint32_t node)
+void dist_starts_began(struct dist *d, struct dist_job *job, uint32_t i, uint32_t node)
 {
     job->unstartable = false;
     for (uint32_t k = job->failures_n; k-- > 0;) {
         struct start_failure *f = &job->failures[k];
-        const struct dist_node *n = node_find(s->d, f->node);
+        const struct dist_node *n = dist_node_find(d, f->node);
 
         if (f->node == node) { /* what was the matter there is over */
             *f = job->failures[--job->failures_n];
@@ -82,6 +82,6 @@ void starts_began(struct step *s, struct dist_job *job, uint32_t i, uint32_t nod
             continue;
         f->task = TASK_NIL;
         if (n && n->stream)
-            out_add(s->out, MSG_START_BLAMED, f->node)->start_blamed.job = job->id;
+            out_add(d->out, MSG_START_BLAMED, f->node)->start_blamed.job = job->id;
     }
 }

@@ -369,6 +369,9 @@ struct dist_config {
 };
 
 struct dist {
+    int64_t now_us;         /* of the event being handled */
+    struct out *out;        /* during a step: where messages and effects go */
+    struct dist_node *from; /* the worker that sent what is being handled */
     struct dist_config cfg;
     struct policy policy;
     struct rng rng;

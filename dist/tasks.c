@@ -1,5 +1,5 @@
 /* Tasks of the jobs that are ours to launch: late binding (Sparrow 3.5), starts, completions, what a worker
- * still holds when it comes back. Central's tasks only pass through task_set_state (handover.c). */
+ * still holds when it comes back. Central's tasks only pass through dist_task_set_state (handover.c). */
 #include "dist/internal.h"
 
 #include "base/check.h"
@@ -11,7 +11,7 @@
 /* A task refused more often is taken for lost each time: attempts are numbered with 16 bits. */
 #define REFUSALS_MAX 1000u
 
-struct try_id task_try(const struct dist_job *job, uint32_t i)
+struct try_id dist_task_try(const struct dist_job *job, uint32_t i)
 {
     const struct dist_task *t = &job->tasks[i];
 
@@ -52,7 +52,7 @@ static void unlink_task(struct dist_job *job, uint32_t *head, uint32_t i)
 
 static bool at_worker(uint8_t state) { return state == TASK_LAUNCHED || state == TASK_RUNNING; }
 
-void task_reach(struct dist_job *job, uint32_t i)
+void dist_task_reach(struct dist_job *job, uint32_t i)
 {
     uint32_t from = job->cursor;
 
@@ -64,7 +64,7 @@ void task_reach(struct dist_job *job, uint32_t i)
 }
 
 /* Takes task i off the list of its state. */
-static void leave(struct step *s, struct dist_job *job, uint32_t i)
+static void leave(struct dist *d, struct dist_job *job, uint32_t i)
 {
     const struct dist_task *t = &job->tasks[i];
 
@@ -77,23 +77,23 @@ static void leave(struct step *s, struct dist_job *job, uint32_t i)
         }
         job->unlaunched--;
     } else if (at_worker(t->state)) {
-        struct dist_node *n = node_find(s->d, t->worker);
+        struct dist_node *n = dist_node_find(d, t->worker);
         struct dist_place *p;
 
         CHECK(n);
-        p = place_find(s->d, job, n);
+        p = dist_place_find(d, job, n);
         CHECK(p);
         unlink_task(job, &p->launched, i);
-        place_settle(s->d, p);
+        dist_place_settle(d, p);
     }
 }
 
-static void task_event(struct step *s, const struct dist_job *job, uint32_t i)
+static void task_event(struct dist *d, const struct dist_job *job, uint32_t i)
 {
     const struct dist_task *t = &job->tasks[i];
-    struct msg_task_event *e = &out_add(s->out, MSG_TASK_EVENT, 0)->task_event;
+    struct msg_task_event *e = &out_add(d->out, MSG_TASK_EVENT, 0)->task_event;
 
-    e->id = task_try(job, i);
+    e->id = dist_task_try(job, i);
     e->run_us = task_state_final(t->state) ? t->run_us : 0;
     e->wait_us = t->started ? t->wait_us : 0;
     e->worker = (node_id_t){t->worker};
@@ -102,8 +102,8 @@ static void task_event(struct step *s, const struct dist_job *job, uint32_t i)
     e->outcome = t->outcome;
 }
 
-void task_set_state(struct step *s, struct dist_job *job, uint32_t i, enum task_state to,
-                    struct dist_place *place)
+void dist_task_set_state(struct dist *d, struct dist_job *job, uint32_t i, enum task_state to,
+                         struct dist_place *place)
 {
     struct dist_task *t = &job->tasks[i];
     enum task_state from = t->state;
@@ -113,8 +113,8 @@ void task_set_state(struct step *s, struct dist_job *job, uint32_t i, enum task_
     /* A task that starts where it was launched stays in its place's list. */
     if (!t->central && !(from == TASK_LAUNCHED && to == TASK_RUNNING)) {
         CHECK((place != NULL) == at_worker(to));
-        job_touch(s->d, job);
-        leave(s, job, i);
+        dist_job_touch(d, job);
+        leave(d, job, i);
         if (to == TASK_WAITING) {
             link_task(job, &job->returned, i);
             job->unlaunched++;
@@ -125,23 +125,23 @@ void task_set_state(struct step *s, struct dist_job *job, uint32_t i, enum task_
     }
     if (t->central && task_state_final(to)) {
         job->central_n--;
-        job_touch(s->d, job);
+        dist_job_touch(d, job);
     }
     t->state = (uint8_t)to & 15;
     t->unsent = t->doubtful = 0;
     job->in[from]--;
     job->in[to]++;
-    s->d->tasks_in[from]--;
-    s->d->tasks_in[to]++;
+    d->tasks_in[from]--;
+    d->tasks_in[to]++;
     if (job->watchers > 0)
-        task_event(s, job, i);
+        task_event(d, job, i);
     /* A start that was never told is known from the end. */
     if ((to == TASK_RUNNING || to == TASK_DONE || to == TASK_FAILED) && job->state == JOB_WAITING)
-        job_set_state(s, job, JOB_RUNNING);
+        dist_job_set_state(d, job, JOB_RUNNING);
 }
 
 /* The client's word: it counts for the job, and for nothing that others depend on (run times for the cutoff). */
-static void restore(struct step *s, struct dist_job *job, const struct resubmit_task *r)
+static void restore(struct dist *d, struct dist_job *job, const struct resubmit_task *r)
 {
     struct dist_task *t = &job->tasks[r->task];
 
@@ -160,14 +160,14 @@ static void restore(struct step *s, struct dist_job *job, const struct resubmit_
     job->unlaunched--;
     job->in[TASK_WAITING]--;
     job->in[t->state]++;
-    s->d->tasks_in[TASK_WAITING]--;
-    s->d->tasks_in[t->state]++;
+    d->tasks_in[TASK_WAITING]--;
+    d->tasks_in[t->state]++;
 }
 
-void tasks_restore(struct step *s, struct dist_job *job, const struct resubmit *r)
+void dist_tasks_restore(struct dist *d, struct dist_job *job, const struct resubmit *r)
 {
     for (uint32_t i = 0; i < r->n; i++)
-        restore(s, job, &r->v[i]);
+        restore(d, job, &r->v[i]);
     /* The others may be anywhere in between. */
     job->cursor = job->desc->tasks;
     for (uint32_t i = job->desc->tasks; i-- > 0;)
@@ -181,7 +181,7 @@ static bool launches_kept(const struct dist_job *job)
     return job->journalled && job->life > 0 && (job->desc->flags & JOB_AT_MOST_ONCE);
 }
 
-void tasks_doubt(struct step *s, struct dist_job *job)
+void dist_tasks_doubt(struct dist *d, struct dist_job *job)
 {
     if (!(job->desc->flags & JOB_AT_MOST_ONCE) || job->own_epoch == EPOCH_FIRST)
         return;
@@ -190,22 +190,22 @@ void tasks_doubt(struct step *s, struct dist_job *job)
 
         if (t->state != TASK_WAITING || t->central || (launches_kept(job) && !t->doubtful))
             continue;
-        task_reach(job, i);
-        task_finish(s, job, i, OUTCOME_LOST, 0, 0);
+        dist_task_reach(job, i);
+        dist_task_finish(d, job, i, OUTCOME_LOST, 0, 0);
     }
 }
 
-void task_hand(struct dist_job *job, uint32_t i)
+void dist_task_hand(struct dist_job *job, uint32_t i)
 {
     CHECK(job->tasks[i].state == TASK_WAITING);
     CHECK(!job->tasks[i].central);
-    task_reach(job, i);
+    dist_task_reach(job, i);
     unlink_task(job, &job->returned, i);
     job->tasks[i].central = 1;
     job->unlaunched--;
 }
 
-void task_give_back(struct dist_job *job, uint32_t i)
+void dist_task_give_back(struct dist_job *job, uint32_t i)
 {
     CHECK(job->tasks[i].state == TASK_WAITING);
     CHECK(job->tasks[i].central);
@@ -217,9 +217,9 @@ void task_give_back(struct dist_job *job, uint32_t i)
 /* ---- What happens to a task ---- */
 
 /* News of a start is late by as long as it took: of two, the earlier is nearer the truth. */
-static void note_start(struct step *s, struct dist_job *job, struct dist_task *t, int64_t run_us)
+static void note_start(struct dist *d, struct dist_job *job, struct dist_task *t, int64_t run_us)
 {
-    int64_t wait_us = s->now - run_us - job->submit_us;
+    int64_t wait_us = d->now_us - run_us - job->submit_us;
 
     if (wait_us < 0)
         wait_us = 0;
@@ -231,14 +231,14 @@ static void note_start(struct step *s, struct dist_job *job, struct dist_task *t
         job->first_wait_us = t->wait_us;
 }
 
-void task_started(struct step *s, struct dist_job *job, uint32_t i, int64_t run_us)
+void dist_task_started(struct dist *d, struct dist_job *job, uint32_t i, int64_t run_us)
 {
     struct dist_task *t = &job->tasks[i];
 
-    note_start(s, job, t, run_us);
-    starts_began(s, job, i, t->worker);
+    note_start(d, job, t, run_us);
+    dist_starts_began(d, job, i, t->worker);
     if (t->state != TASK_RUNNING)
-        task_set_state(s, job, i, TASK_RUNNING, NULL);
+        dist_task_set_state(d, job, i, TASK_RUNNING, NULL);
 }
 
 static enum task_state final_state(enum outcome outcome, int32_t code)
@@ -255,7 +255,7 @@ static enum task_state final_state(enum outcome outcome, int32_t code)
     }
 }
 
-void task_keep_message(struct dist_job *job, uint32_t i, struct blob *text)
+void dist_task_keep_message(struct dist_job *job, uint32_t i, struct blob *text)
 {
     struct dist_message *m;
 
@@ -268,7 +268,7 @@ void task_keep_message(struct dist_job *job, uint32_t i, struct blob *text)
     job->messages_n++;
 }
 
-void task_forget_messages(struct dist_job *job)
+void dist_task_forget_messages(struct dist_job *job)
 {
     list_foreach(&job->messages, node, nxt) {
         struct dist_message *m = container_of(node, struct dist_message, in_job);
@@ -280,8 +280,8 @@ void task_forget_messages(struct dist_job *job)
     job->messages_n = 0;
 }
 
-void task_finish(struct step *s, struct dist_job *job, uint32_t i, enum outcome outcome, int32_t code,
-                 int64_t run_us)
+void dist_task_finish(struct dist *d, struct dist_job *job, uint32_t i, enum outcome outcome, int32_t code,
+                      int64_t run_us)
 {
     struct dist_task *t = &job->tasks[i];
     enum task_state to = final_state(outcome, code);
@@ -290,88 +290,88 @@ void task_finish(struct step *s, struct dist_job *job, uint32_t i, enum outcome 
     t->code = code;
     t->run_us = run_us;
     if (to == TASK_DONE || to == TASK_FAILED)
-        note_start(s, job, t, run_us);
+        note_start(d, job, t, run_us);
     if (to == TASK_DONE) {
         job->ok_us += (uint64_t)run_us;
         job->ok_n++;
     }
-    task_set_state(s, job, i, to, NULL);
-    journal_task(s, job, i);
+    dist_task_set_state(d, job, i, to, NULL);
+    dist_journal_task(d, job, i);
 }
 
-void task_refused(struct step *s, struct dist_job *job, uint32_t i)
+void dist_task_refused(struct dist *d, struct dist_job *job, uint32_t i)
 {
     struct dist_task *t = &job->tasks[i];
 
     t->unsent = 0;
     if (job->cancelling || t->refused == REFUSALS_MAX) {
-        task_return(s, job, i);
+        dist_task_return(d, job, i);
         return;
     }
     t->refused++;
     t->started = 0;
-    task_set_state(s, job, i, TASK_WAITING, NULL);
+    dist_task_set_state(d, job, i, TASK_WAITING, NULL);
 }
 
 /* Says that nothing is left; whatever the worker has of the job, it drops. */
-static void put_no_task(struct step *s, struct dist_job *job, struct dist_node *n, job_id_t id,
+static void put_no_task(struct dist *d, struct dist_job *job, struct dist_node *n, job_id_t id,
                         uint32_t request)
 {
-    struct msg_no_task *m = &out_add(s->out, MSG_NO_TASK, n->m.node.v)->no_task;
-    struct dist_place *p = job ? place_find(s->d, job, n) : NULL;
+    struct msg_no_task *m = &out_add(d->out, MSG_NO_TASK, n->m.node.v)->no_task;
+    struct dist_place *p = job ? dist_place_find(d, job, n) : NULL;
 
     m->job = id;
     m->request = request;
     if (job)
         job->crossed = true;
     if (p)
-        job->probes_unused += place_take_live(s->d, p, p->live);
+        job->probes_unused += dist_place_take_live(d, p, p->live);
 }
 
 /* Its launch was not sent. Its worker, if it is there, gets the answer it waits for: nothing, this time. */
-static void unlaunch(struct step *s, struct dist_job *job, uint32_t i)
+static void unlaunch(struct dist *d, struct dist_job *job, uint32_t i)
 {
-    struct dist_node *n = node_find(s->d, job->tasks[i].worker);
+    struct dist_node *n = dist_node_find(d, job->tasks[i].worker);
     uint32_t request = job->tasks[i].request;
 
-    task_refused(s, job, i);
+    dist_task_refused(d, job, i);
     if (n && n->stream)
-        put_no_task(s, job, n, job->id, request);
+        put_no_task(d, job, n, job->id, request);
 }
 
-void task_return(struct step *s, struct dist_job *job, uint32_t i)
+void dist_task_return(struct dist *d, struct dist_job *job, uint32_t i)
 {
     struct dist_task *t = &job->tasks[i];
 
     if (t->unsent) {
-        unlaunch(s, job, i);
+        unlaunch(d, job, i);
     } else if (job->cancelling) {
-        task_finish(s, job, i, OUTCOME_CANCELLED, 0, 0);
-    } else if (!task_may_retry(job, t)) {
-        task_finish(s, job, i, OUTCOME_LOST, 0, 0);
+        dist_task_finish(d, job, i, OUTCOME_CANCELLED, 0, 0);
+    } else if (!dist_task_may_retry(job, t)) {
+        dist_task_finish(d, job, i, OUTCOME_LOST, 0, 0);
     } else {
         t->started = 0;
-        task_set_state(s, job, i, TASK_WAITING, NULL);
+        dist_task_set_state(d, job, i, TASK_WAITING, NULL);
     }
 }
 
 /* ---- Requests (docs/protocol.md 3.6, 3.7) ---- */
 
-static void put_launch(struct step *s, const struct dist_job *job, struct dist_node *n, uint32_t i, bool spec)
+static void put_launch(struct dist *d, const struct dist_job *job, struct dist_node *n, uint32_t i, bool spec)
 {
     struct msg_task_launch *m;
     struct blob *arg = job_desc_arg(job->desc, i);
 
-    m = &out_add(s->out, MSG_TASK_LAUNCH, job->tasks[i].worker)->task_launch;
-    m->id = task_try(job, i);
+    m = &out_add(d->out, MSG_TASK_LAUNCH, job->tasks[i].worker)->task_launch;
+    m->id = dist_task_try(job, i);
     m->desc = spec ? job_desc_ref(job->desc) : NULL;
     m->arg = arg;
     m->request = job->tasks[i].request;
-    m->promotable = job_promotable(job);
-    pulse_bulk(&n->pulse, s->now, (arg ? arg->len : 0) + (spec ? job_desc_bytes(job->desc) : 0));
+    m->promotable = dist_job_promotable(job);
+    pulse_bulk(&n->pulse, d->now_us, (arg ? arg->len : 0) + (spec ? job_desc_bytes(job->desc) : 0));
 }
 
-static void launch(struct step *s, struct dist_job *job, struct dist_node *n, const struct msg *request)
+static void launch(struct dist *d, struct dist_job *job, struct dist_node *n, const struct msg *request)
 {
     uint32_t i = job->returned != TASK_NIL ? job->returned : job->cursor;
     struct dist_task *t = &job->tasks[i];
@@ -380,96 +380,97 @@ static void launch(struct step *s, struct dist_job *job, struct dist_node *n, co
     t->attempt++;
     t->adopted = 0;
     t->request = request->task_request.request;
-    task_set_state(s, job, i, TASK_LAUNCHED, place_get(s->d, job, n));
+    dist_task_set_state(d, job, i, TASK_LAUNCHED, dist_place_get(d, job, n));
     job->refused = false;
     job->backoff = 0;
-    count(s, COUNTER_tasks_launched, 1);
+    dist_count(d, COUNTER_tasks_launched, 1);
     if (t->attempt > 1 + t->refused)
-        count(s, COUNTER_tasks_retried, 1);
+        dist_count(d, COUNTER_tasks_retried, 1);
     t->unsent = launches_kept(job);
     if (t->unsent)
-        journal_launch(s, job, i);
+        dist_journal_launch(d, job, i);
     else
-        put_launch(s, job, n, i, !request->task_request.has_spec);
+        put_launch(d, job, n, i, !request->task_request.has_spec);
 }
 
-void tasks_unlaunch(struct step *s, struct dist_job *job)
+void dist_tasks_unlaunch(struct dist *d, struct dist_job *job)
 {
     for (uint32_t i = 0; launches_kept(job) && i < job->cursor; i++)
         if (job->tasks[i].unsent)
-            unlaunch(s, job, i);
+            unlaunch(d, job, i);
 }
 
-void task_journalled(struct step *s, const struct try_id *id, int err)
+void dist_task_journalled(struct dist *d, const struct try_id *id, int err)
 {
-    struct dist_job *job = job_find(s->d, id->job);
+    struct dist_job *job = dist_job_find(d, id->job);
     struct dist_task *t = job ? &job->tasks[id->task] : NULL;
 
     if (!t || !t->unsent || t->attempt != id->attempt)
         return;
     if (!err) {
         t->unsent = 0;
-        put_launch(s, job, node_find(s->d, t->worker), id->task, true);
+        put_launch(d, job, dist_node_find(d, t->worker), id->task, true);
         return;
     }
-    unlaunch(s, job, id->task);
+    unlaunch(d, job, id->task);
     job->refused = true; /* not at once again */
 }
 
 /* The same request again: the same answer, as long as the worker can have use for it. A request is at its
  * worker no more once its task ended, so the tasks launched there are all the memory this needs. */
-static void answer_again(struct step *s, struct dist_job *job, struct dist_node *n, const struct msg *m)
+static void answer_again(struct dist *d, struct dist_job *job, struct dist_node *n, const struct msg *m)
 {
-    const struct dist_place *p = job ? place_find(s->d, job, n) : NULL;
+    const struct dist_place *p = job ? dist_place_find(d, job, n) : NULL;
 
     for (uint32_t i = p ? p->launched : TASK_NIL; i != TASK_NIL; i = job->tasks[i].next)
         if (!job->tasks[i].adopted && job->tasks[i].request == m->task_request.request) {
             if (!job->tasks[i].unsent) /* else the answer is on its way */
-                put_launch(s, job, n, i, true);
+                put_launch(d, job, n, i, true);
             return;
         }
-    put_no_task(s, job, n, m->task_request.job, m->task_request.request);
+    put_no_task(d, job, n, m->task_request.job, m->task_request.request);
 }
 
-void on_task_request(struct step *s, struct dist_node *n, const struct msg *m)
+void dist_on_task_request(struct dist *d, const struct msg *m)
 {
+    struct dist_node *n = d->from;
     uint32_t request = m->task_request.request;
-    struct dist_job *job = job_find(s->d, m->task_request.job);
+    struct dist_job *job = dist_job_find(d, m->task_request.job);
     struct dist_place *p;
 
     /* Serial numbers: they may wrap on a long-lived stream. */
     if (n->requested && (int32_t)(request - n->last_request) <= 0) {
-        answer_again(s, job, n, m);
+        answer_again(d, job, n, m);
         return;
     }
     n->requested = true;
     n->last_request = request;
-    p = job ? place_find(s->d, job, n) : NULL;
-    if (job && job->unlaunched > 0 && job->submitted && !job_settling(job) && !s->d->leaving &&
-        !starts_avoid(s->d, job, n->m.node.v)) {
-        job->progress_us = s->now;
-        launch(s, job, n, m);
+    p = job ? dist_place_find(d, job, n) : NULL;
+    if (job && job->unlaunched > 0 && job->submitted && !dist_job_settling(job) && !d->leaving &&
+        !dist_starts_avoid(d, job, n->m.node.v)) {
+        job->progress_us = d->now_us;
+        launch(d, job, n, m);
         /* After the launch: the place is there, and stays. */
-        if (!p || place_take_live(s->d, p, 1) == 0)
+        if (!p || dist_place_take_live(d, p, 1) == 0)
             job->crossed = true;
     } else {
-        count(s, COUNTER_probes_unused, 1);
+        dist_count(d, COUNTER_probes_unused, 1);
         if (job && (!p || p->live == 0))
             job->probes_unused++;
         /* Or it would be probed for at once, and again: a thief that is avoided steals what is meant for others. */
-        if (job && (s->d->leaving || starts_avoid(s->d, job, n->m.node.v)))
+        if (job && (d->leaving || dist_starts_avoid(d, job, n->m.node.v)))
             job->refused = true;
-        put_no_task(s, job, n, m->task_request.job, request);
+        put_no_task(d, job, n, m->task_request.job, request);
     }
     if (job)
-        job_touch(s->d, job);
+        dist_job_touch(d, job);
 }
 
 /* ---- What workers report (docs/protocol.md 3.10, 3.11) ---- */
 
-static void put_cancel(struct step *s, uint32_t worker, const struct try_id *id)
+static void put_cancel(struct dist *d, uint32_t worker, const struct try_id *id)
 {
-    out_add(s->out, MSG_TASK_CANCEL, worker)->task_cancel.id = *id;
+    out_add(d->out, MSG_TASK_CANCEL, worker)->task_cancel.id = *id;
 }
 
 /* Of one of our tries before this life: the epoch of each life differs. */
@@ -480,9 +481,9 @@ static bool is_earlier(const struct dist_job *job, uint16_t epoch)
     return before > 0 && before <= (uint16_t)(job->own_epoch - job->first_epoch) && before % EPOCH_STEP == 0;
 }
 
-struct dist_job *task_own_job(const struct dist *d, const struct try_id *id)
+struct dist_job *dist_task_own_job(const struct dist *d, const struct try_id *id)
 {
-    struct dist_job *job = job_find(d, id->job);
+    struct dist_job *job = dist_job_find(d, id->job);
 
     if (!job || id->task >= job->desc->tasks || job->tasks[id->task].central || id->attempt == 0)
         return NULL;
@@ -498,7 +499,7 @@ static void take_over(struct dist_job *job, const struct try_id *id, uint32_t wo
 
     if (t->state != TASK_WAITING || t->attempt > 0 || !is_earlier(job, id->epoch))
         return;
-    task_reach(job, id->task);
+    dist_task_reach(job, id->task);
     t->attempt = id->attempt;
     t->adopted = 1;
     t->epoch = id->epoch;
@@ -508,9 +509,9 @@ static void take_over(struct dist_job *job, const struct try_id *id, uint32_t wo
 /* Worker n has this try, launched or running. When it is the task's latest, and was put back to waiting
  * because n was thought lost, or we come back ourselves, it is taken up again. Returns the job, or NULL when n is to
  * stop the try. */
-static struct dist_job *adopt(struct step *s, struct dist_node *n, const struct try_id *id)
+static struct dist_job *adopt(struct dist *d, struct dist_node *n, const struct try_id *id)
 {
-    struct dist_job *job = task_own_job(s->d, id);
+    struct dist_job *job = dist_task_own_job(d, id);
     struct dist_task *t;
     struct try_id latest;
 
@@ -518,56 +519,58 @@ static struct dist_job *adopt(struct step *s, struct dist_node *n, const struct 
         return NULL;
     take_over(job, id, n->m.node.v);
     t = &job->tasks[id->task];
-    latest = task_try(job, id->task);
+    latest = dist_task_try(job, id->task);
     if (!try_eq(&latest, id) || t->worker != n->m.node.v || task_state_final(t->state))
         return NULL;
     if (t->state == TASK_WAITING)
-        task_set_state(s, job, id->task, TASK_LAUNCHED, place_get(s->d, job, n));
+        dist_task_set_state(d, job, id->task, TASK_LAUNCHED, dist_place_get(d, job, n));
     t->doubtful = 0;
     return job;
 }
 
-void on_task_started(struct step *s, struct dist_node *n, const struct msg *m)
+void dist_on_task_started(struct dist *d, const struct msg *m)
 {
-    struct dist_job *job = adopt(s, n, &m->task_started.id);
+    struct dist_node *n = d->from;
+    struct dist_job *job = adopt(d, n, &m->task_started.id);
 
     if (!job) {
-        put_cancel(s, m->peer, &m->task_started.id);
+        put_cancel(d, m->peer, &m->task_started.id);
         return;
     }
-    task_started(s, job, m->task_started.id.task, 0);
+    dist_task_started(d, job, m->task_started.id.task, 0);
 }
 
-void on_task_held(struct step *s, struct dist_node *n, const struct msg *m)
+void dist_on_task_held(struct dist *d, const struct msg *m)
 {
+    struct dist_node *n = d->from;
     const struct try_id *id = &m->task_held.id;
-    struct dist_job *job = adopt(s, n, id);
+    struct dist_job *job = adopt(d, n, id);
 
     if (!job) {
-        put_cancel(s, m->peer, id);
+        put_cancel(d, m->peer, id);
         return;
     }
     if (m->task_held.state == TASK_RUNNING) /* of one that has ended, that end tells whether it had started */
-        task_started(s, job, id->task, m->task_held.run_us);
+        dist_task_started(d, job, id->task, m->task_held.run_us);
 }
 
 /* Keeps what came with the end of a task: what it returned, or why it failed. Returns its exit code, which is another
  * one where its result cannot be kept. */
-static int32_t keep_words(struct step *s, struct dist_job *job, const struct msg_task_finished *f)
+static int32_t keep_words(struct dist *d, struct dist_job *job, const struct msg_task_finished *f)
 {
     bool ok = f->outcome == OUTCOME_EXITED && f->code == 0;
 
     if (f->outcome == OUTCOME_NOT_STARTED || (job->app && !ok))
-        task_keep_message(job, f->id.task, f->result);
-    return ok && !task_keep_result(s, job, f->id.task, f->result) ? 1 : f->code;
+        dist_task_keep_message(job, f->id.task, f->result);
+    return ok && !dist_task_keep_result(d, job, f->id.task, f->result) ? 1 : f->code;
 }
 
 /* The first completion of a task counts, whatever attempt it is of. */
-static void accept_finished(struct step *s, struct dist_job *job, struct dist_node *n, const struct msg *m)
+static void accept_finished(struct dist *d, struct dist_job *job, struct dist_node *n, const struct msg *m)
 {
     const struct msg_task_finished *f = &m->task_finished;
     struct dist_task *t = &job->tasks[f->id.task];
-    struct try_id other = task_try(job, f->id.task);
+    struct try_id other = dist_task_try(job, f->id.task);
     bool latest = try_eq(&other, &f->id);
 
     if (task_state_final(t->state))
@@ -577,40 +580,41 @@ static void accept_finished(struct step *s, struct dist_job *job, struct dist_no
         if (!latest || !at_worker(t->state))
             return;
         if (f->outcome == OUTCOME_LOST && f->code == HAWK_ECANNOT_START && t->state == TASK_LAUNCHED)
-            starts_failed(s, job, n, f);
+            dist_starts_failed(d, job, n, f);
         else if (f->outcome == OUTCOME_LOST && f->code < 0 && t->state == TASK_LAUNCHED)
-            task_refused(s, job, f->id.task);
+            dist_task_refused(d, job, f->id.task);
         else if (job->cancelling)
-            task_finish(s, job, f->id.task, OUTCOME_CANCELLED, 0,
-                        run_us_credible(f->run_us, s->now - job->submit_us));
+            dist_task_finish(d, job, f->id.task, OUTCOME_CANCELLED, 0,
+                             run_us_credible(f->run_us, d->now_us - job->submit_us));
         else
-            task_return(s, job, f->id.task);
+            dist_task_return(d, job, f->id.task);
     } else {
         if (!latest && at_worker(t->state) && !t->doubtful)
-            put_cancel(s, t->worker, &other);
+            put_cancel(d, t->worker, &other);
         take_over(job, &f->id, m->peer);
         if (f->outcome != OUTCOME_NOT_STARTED)
-            starts_began(s, job, f->id.task, m->peer);
+            dist_starts_began(d, job, f->id.task, m->peer);
         t->stolen = f->stolen != 0;
-        task_finish(s, job, f->id.task, f->outcome, keep_words(s, job, f),
-                    run_us_credible(f->run_us, s->now - job->submit_us));
+        dist_task_finish(d, job, f->id.task, f->outcome, keep_words(d, job, f),
+                         run_us_credible(f->run_us, d->now_us - job->submit_us));
     }
 }
 
 /* Any is acknowledged, so that the worker can forget it: one of a job in the journal when that has it. */
-void on_task_finished(struct step *s, struct dist_node *n, const struct msg *m)
+void dist_on_task_finished(struct dist *d, const struct msg *m)
 {
+    struct dist_node *n = d->from;
     const struct try_id *id = &m->task_finished.id;
-    struct dist_job *job = job_find(s->d, id->job);
+    struct dist_job *job = dist_job_find(d, id->job);
     bool now = job && !job->journalled;
 
     if (m->task_finished.result)
-        pulse_bulk(&n->pulse, s->now, m->task_finished.result->len);
+        pulse_bulk(&n->pulse, d->now_us, m->task_finished.result->len);
     if (now)
-        out_add(s->out, MSG_FINISH_ACK, m->peer)->finish_ack.id = *id;
-    job = task_own_job(s->d, id);
+        out_add(d->out, MSG_FINISH_ACK, m->peer)->finish_ack.id = *id;
+    job = dist_task_own_job(d, id);
     if (job)
-        accept_finished(s, job, n, m);
+        accept_finished(d, job, n, m);
     if (!now)
-        journal_ack(s, m->peer, id);
+        dist_journal_ack(d, m->peer, id);
 }

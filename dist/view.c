@@ -3,7 +3,7 @@
 
 const struct dist_job *dist_find(const struct dist *d, job_id_t job)
 {
-    const struct dist_job *found = job_find(d, job);
+    const struct dist_job *found = dist_job_find(d, job);
 
     return found && found->submitted ? found : NULL;
 }
@@ -124,7 +124,7 @@ bool dist_next_reservation(const struct dist *d, const struct dist_job *job, con
 const struct member *dist_next_member(const struct dist *d, node_id_t after)
 {
     for (uint32_t i = after.v + 1; i < d->nodes_n; i++) {
-        const struct dist_node *n = node_find(d, i);
+        const struct dist_node *n = dist_node_find(d, i);
 
         if (n && n->m.state != MEMBER_GONE)
             return &n->m;
@@ -146,7 +146,7 @@ const char *dist_block_text(enum dist_block b)
 static bool any_draining(const struct dist *d)
 {
     for (uint32_t i = 0; i < d->nodes_n; i++) {
-        const struct dist_node *n = node_find(d, i);
+        const struct dist_node *n = dist_node_find(d, i);
 
         if (n && n->m.role == ROLE_WORKER && n->m.state == MEMBER_DRAINING)
             return true;
@@ -158,7 +158,7 @@ static bool any_draining(const struct dist *d)
 static bool any_unsettled(const struct dist *d)
 {
     for (uint32_t i = 0; i < d->nodes_n; i++) {
-        const struct dist_node *n = node_find(d, i);
+        const struct dist_node *n = dist_node_find(d, i);
 
         if (n && n->m.role == ROLE_WORKER && n->m.unsettled && n->stream &&
             (n->m.state == MEMBER_GONE || n->m.state == MEMBER_UP))
@@ -182,10 +182,10 @@ static enum dist_block blocked_pool(const struct dist *d, const struct dist_job 
 static enum dist_block blocked_probes(const struct dist *d, const struct dist_job *job, uint32_t *n)
 {
     *n = job->unlaunched;
-    if (job_settling(job))
+    if (dist_job_settling(job))
         return DIST_BLOCK_SETTLING;
-    if (job_starved(job) && job->live == 0)
-        return blocked_pool(d, job, probe_pool(d, job));
+    if (dist_job_starved(job) && job->live == 0)
+        return blocked_pool(d, job, dist_probe_pool(d, job));
     if (job->live == 0 && heap_in(&job->timer))
         return DIST_BLOCK_REFUSED;
     *n = 0;
@@ -201,7 +201,8 @@ static enum dist_block blocked_central(const struct dist *d, const struct dist_j
     if (*n > 0 && job->hand != HAND_ACCEPTED) {
         if (!d->central_up)
             return DIST_BLOCK_CENTRAL_AWAY;
-        return hand_has_timer(job) && heap_in(&job->timer) ? DIST_BLOCK_CENTRAL_FULL : DIST_BLOCK_CENTRAL_ACK;
+        return dist_handover_has_timer(job) && heap_in(&job->timer) ? DIST_BLOCK_CENTRAL_FULL
+                                                                    : DIST_BLOCK_CENTRAL_ACK;
     }
     if (*n > 0)
         return draw_total(&(job->app ? job->app->pool : d->pool)[POOL_GENERAL].draw) == 0
@@ -216,7 +217,7 @@ static enum dist_block blocked(const struct dist *d, const struct dist_job *job,
     *n = 0;
     if (job_state_final(job->state))
         return DIST_BLOCK_NOTHING;
-    *n = job_unfinished_tasks(job);
+    *n = dist_job_unfinished_tasks(job);
     if (job->cancelling)
         return DIST_BLOCK_CANCELLING;
     if (job->unlaunched > 0)
@@ -227,7 +228,7 @@ static enum dist_block blocked(const struct dist *d, const struct dist_job *job,
     return *n > 0 ? DIST_BLOCK_LAUNCHED : DIST_BLOCK_NOTHING;
 }
 
-bool dist_ready(const struct dist *d) { return d->joined && numbers_error(d) != HAWK_ENOT_REGISTERED; }
+bool dist_ready(const struct dist *d) { return d->joined && dist_numbers_error(d) != HAWK_ENOT_REGISTERED; }
 
 int64_t dist_unreported_us(const struct dist_job *job, int64_t now_us)
 {

@@ -16,13 +16,6 @@
 
 /* ---- Roles ---- */
 
-static void step_central(void *role, const struct event *e, struct out *out) { central_step(role, e, out); }
-static int64_t next_central(const void *role) { return central_next_timeout(role); }
-static void step_dist(void *role, const struct event *e, struct out *out) { dist_step(role, e, out); }
-static int64_t next_dist(const void *role) { return dist_next_timeout(role); }
-static void step_worker(void *role, const struct event *e, struct out *out) { worker_step(role, e, out); }
-static int64_t next_worker(const void *role) { return worker_next_timeout(role); }
-
 static struct policy policy_of(const struct cluster_config *c)
 {
     struct policy p;
@@ -38,7 +31,7 @@ static struct policy policy_of(const struct cluster_config *c)
 
 static void start_central_of(struct cluster *c, uint32_t epoch)
 {
-    const struct bus_role fns = {.step = step_central, .next_timeout = next_central};
+    const struct bus_role r = {.fns = &central_functions};
     struct central_config cc;
 
     central_config_init(&cc);
@@ -64,7 +57,7 @@ static void start_central_of(struct cluster *c, uint32_t epoch)
     if (c->config.nodes_max)
         cc.nodes_max = c->config.nodes_max;
     c->central = central_new(&cc, rng_next(&c->rng));
-    bus_start(c->bus, c->central_ep, &fns, c->central);
+    bus_start(c->bus, c->central_ep, &r, c->central);
     c->recovered = false;
     cluster_store_replay(c, &c->store);
 }
@@ -77,8 +70,7 @@ static void start_central(struct cluster *c)
 
 static void start_dist(struct cluster *c, struct cluster_dist *d, uint32_t number)
 {
-    const struct bus_role fns = {
-        .step = step_dist, .next_timeout = next_dist, .id = d->node, .cluster = d->cluster};
+    const struct bus_role r = {.fns = &dist_functions, .id = d->node, .cluster = d->cluster};
     struct dist_config dc;
     char name[16];
 
@@ -104,13 +96,13 @@ static void start_dist(struct cluster *c, struct cluster_dist *d, uint32_t numbe
     d->alive = true;
     d->joined = (struct cluster_joined){0};
     d->start_us = TIME_NEVER;
-    bus_start(c->bus, d->ep, &fns, &d->d);
+    bus_start(c->bus, d->ep, &r, &d->d);
     cluster_store_replay(c, &d->store);
 }
 
 static void start_worker(struct cluster *c, uint32_t i)
 {
-    const struct bus_role fns = {.step = step_worker, .next_timeout = next_worker};
+    const struct bus_role r = {.fns = &worker_functions};
     struct cluster_worker *w = c->workers[i];
     struct worker_config wc;
     char name[16];
@@ -138,7 +130,7 @@ static void start_worker(struct cluster *c, uint32_t i)
     w->orphan_us = w->well_us = TIME_NEVER;
     cluster_take_over(c, w);
     bus_listen(c->bus, w->ep, w->addr);
-    bus_start(c->bus, w->ep, &fns, &w->w);
+    bus_start(c->bus, w->ep, &r, &w->w);
     if (w->attached)
         cluster_tell_attached(c, w);
 }

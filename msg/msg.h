@@ -501,4 +501,12 @@ struct msg *out_add(struct out *o, enum msg_type type, uint32_t peer);
 void out_clear(struct out *o);
 void out_free(struct out *o);
 
+/* A role, as who drives it sees it: a daemon, the bus. `role` is the role's own struct. Each role has one of these:
+ * central_functions, dist_functions, worker_functions. */
+struct role_functions {
+    void (*step)(void *role, const struct event *e, struct out *out);
+    int64_t (*next_timeout)(const void *role); /* when to step it with TIMER; TIME_NEVER: nothing is due */
+    void (*check)(const void *role);           /* aborts when an invariant is broken */
+};
+
 #endif

@@ -77,16 +77,9 @@ static int64_t serve_us(void *arg, uint32_t ep, int64_t now_us)
 
 /* ---- Making it ---- */
 
-static void step_central(void *role, const struct event *e, struct out *out) { central_step(role, e, out); }
-static int64_t next_central(const void *role) { return central_next_timeout(role); }
-static void step_dist(void *role, const struct event *e, struct out *out) { dist_step(role, e, out); }
-static int64_t next_dist(const void *role) { return dist_next_timeout(role); }
-static void step_worker(void *role, const struct event *e, struct out *out) { worker_step(role, e, out); }
-static int64_t next_worker(const void *role) { return worker_next_timeout(role); }
-
 static void add_central(struct sim *s)
 {
-    const struct bus_role fns = {.step = step_central, .next_timeout = next_central};
+    const struct bus_role r = {.fns = &central_functions};
     struct central_config c;
 
     central_config_init(&c);
@@ -101,7 +94,7 @@ static void add_central(struct sim *s)
     c.history.share_ppm = s->config.policy.short_share_ppm;
     s->central = central_new(&c, rng_next(&s->rng));
     s->central_ep = bus_add(s->bus, ROLE_CENTRAL);
-    bus_start(s->bus, s->central_ep, &fns, s->central);
+    bus_start(s->bus, s->central_ep, &r, s->central);
     bus_post(s->bus, s->central_ep, 0, &(struct msg){.type = MSG_RECOVERED});
 }
 
@@ -115,7 +108,7 @@ static struct blob *numbered(char letter, uint32_t n)
 
 static void add_workers(struct sim *s)
 {
-    const struct bus_role fns = {.step = step_worker, .next_timeout = next_worker};
+    const struct bus_role r = {.fns = &worker_functions};
     struct worker_config c;
 
     worker_config_init(&c);
@@ -133,7 +126,7 @@ static void add_workers(struct sim *s)
         c.incarnation = rng_next(&s->rng);
         worker_init(&s->workers[i], &c, rng_next(&s->rng));
         blob_drop(c.name);
-        bus_start(s->bus, ep, &fns, &s->workers[i]);
+        bus_start(s->bus, ep, &r, &s->workers[i]);
         if (i % JOIN_AT_ONCE == 0)
             bus_run_until(s->bus, 0);
     }
@@ -142,7 +135,7 @@ static void add_workers(struct sim *s)
 
 static void add_dists(struct sim *s)
 {
-    const struct bus_role fns = {.step = step_dist, .next_timeout = next_dist};
+    const struct bus_role r = {.fns = &dist_functions};
     struct dist_config c;
 
     dist_config_init(&c);
@@ -163,7 +156,7 @@ static void add_dists(struct sim *s)
         c.incarnation = rng_next(&s->rng);
         dist_init(&s->dists[i], &c, rng_next(&s->rng));
         blob_drop(c.name);
-        bus_start(s->bus, ep, &fns, &s->dists[i]);
+        bus_start(s->bus, ep, &r, &s->dists[i]);
         bus_run_until(s->bus, bus_now(s->bus));
     }
     blob_drop(c.addr);

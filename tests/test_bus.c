@@ -74,7 +74,8 @@ static void fake_step(void *role, const struct event *e, struct out *out)
 
 static int64_t fake_next_timeout(const void *role) { return ((const struct fake *)role)->timeout_us; }
 
-static const struct bus_role fake_role = {.step = fake_step, .next_timeout = fake_next_timeout};
+static const struct role_functions fake_functions = {.step = fake_step, .next_timeout = fake_next_timeout};
+static const struct bus_role fake_role = {.fns = &fake_functions};
 
 static int64_t delay(void *arg, uint32_t from, uint32_t to, const struct msg *m)
 {

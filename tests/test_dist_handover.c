@@ -18,16 +18,16 @@ static void the_page_has_the_same_moves(void **state)
             char head[64], name[64];
             const char *moves;
 
-            snprintf(head, sizeof head, "| `%s` | ", hand_name(from));
+            snprintf(head, sizeof head, "| `%s` | ", dist_handover_name(from));
             if (strncmp(line, head, strlen(head)) != 0)
                 continue;
             rows++;
             moves = line + strlen(head);
             for (unsigned to = 0; to < HAND_OVER_COUNT; to++) {
-                snprintf(name, sizeof name, "`%s`", hand_name(to));
-                if ((strstr(moves, name) != NULL) != hand_may_move(from, to))
-                    fail_msg("%s to %s: the code says %d", hand_name(from), hand_name(to),
-                             hand_may_move(from, to));
+                snprintf(name, sizeof name, "`%s`", dist_handover_name(to));
+                if ((strstr(moves, name) != NULL) != dist_handover_may_move(from, to))
+                    fail_msg("%s to %s: the code says %d", dist_handover_name(from), dist_handover_name(to),
+                             dist_handover_may_move(from, to));
             }
         }
     fclose(f);

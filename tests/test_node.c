@@ -127,7 +127,8 @@ static void send_members(struct link *to, const char *addr)
  * used least recently. */
 static void a_thief_keeps_a_limited_number_of_links(void **state)
 {
-    static const struct node_fns fns = {thief_step, no_timeout, no_check, NULL, no_effect};
+    static const struct role_functions thief_functions = {thief_step, no_timeout, no_check};
+    static const struct node_fns fns = {.role = &thief_functions, .effect = no_effect};
     struct listener central, victims;
     struct thief thief = {0};
     struct node *n;

@@ -71,10 +71,10 @@ static void tasks_in_appended_states_count_as_unfinished(void **state)
     job->in[TASK_DONE] = 5;
     job->in[TASK_LOST] = 1;
     job->in[TASK_EXPIRED] = 7;
-    assert_int_equal(job_unfinished_tasks(job), 0);
+    assert_int_equal(dist_job_unfinished_tasks(job), 0);
     job->in[TASK_HELD_BACK] = 2;
     job->in[TASK_PAUSED] = 3;
-    assert_int_equal(job_unfinished_tasks(job), 5);
+    assert_int_equal(dist_job_unfinished_tasks(job), 5);
     free(job);
 }
 

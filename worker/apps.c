@@ -14,23 +14,23 @@ static uint32_t find(const struct worker *w, uint64_t app)
     return i;
 }
 
-bool wk_serves(const struct worker *w, uint64_t app) { return app == 0 || find(w, app) < w->n_apps; }
+bool worker_serves(const struct worker *w, uint64_t app) { return app == 0 || find(w, app) < w->n_apps; }
 
-static void tell(const struct worker *w, struct blob *name, bool on, struct out *out)
+static void tell(const struct worker *w, struct blob *name, bool on)
 {
     struct msg_app *m;
 
     if (!w->joined)
         return;
-    m = &out_add(out, MSG_APP, NODE_CENTRAL.v)->app;
+    m = &out_add(w->out, MSG_APP, NODE_CENTRAL.v)->app;
     m->name = blob_ref(name);
     m->on = on;
 }
 
-void wk_apps_tell(const struct worker *w, struct out *out)
+void worker_apps_tell(const struct worker *w)
 {
     for (uint32_t i = 0; i < w->n_apps; i++)
-        tell(w, w->apps[i].name, true, out);
+        tell(w, w->apps[i].name, true);
 }
 
 static void note_set(struct worker *w)
@@ -40,7 +40,7 @@ static void note_set(struct worker *w)
         w->app_set |= app_set(w->apps[i].id);
 }
 
-void wk_apps_count(struct worker *w, const struct entry *e, bool in)
+void worker_apps_count(struct worker *w, const struct entry *e, bool in)
 {
     uint64_t app = e->job->app;
     uint32_t i;
@@ -56,7 +56,7 @@ void wk_apps_count(struct worker *w, const struct entry *e, bool in)
         w->apps[i].n_queued += in ? 1u : -1u;
 }
 
-uint64_t wk_apps_needed(const struct worker *w)
+uint64_t worker_apps_needed(const struct worker *w)
 {
     uint64_t apps = 0;
 
@@ -66,7 +66,7 @@ uint64_t wk_apps_needed(const struct worker *w)
     return apps;
 }
 
-static void give_back(struct worker *w, struct lane *l, uint64_t app, struct out *out)
+static void give_back(struct worker *w, struct lane *l, uint64_t app)
 {
     list_foreach(&l->queue.fifo, k, next) {
         struct entry *e = container_of(k, struct entry, q.fifo);
@@ -75,27 +75,27 @@ static void give_back(struct worker *w, struct lane *l, uint64_t app, struct out
         if (j->app != app)
             continue;
         if (e->task) {
-            wk_task_return(w, e->task, out);
+            worker_task_return(w, e->task);
             continue;
         }
-        wk_entry_unqueue(w, e);
-        wk_refuse_reservations(w, j, e->q.count, HAWK_ENO_EXECUTOR, out);
-        wk_entry_free(w, e);
-        wk_job_release(w, j);
+        worker_entry_unqueue(w, e);
+        worker_refuse_reservations(w, j, e->q.count, HAWK_ENO_EXECUTOR);
+        worker_entry_free(w, e);
+        worker_job_release(w, j);
     }
 }
 
 /* At most 1 message, and 1 per entry when it is served no more. What runs, and what was asked for, ends by itself. */
-void wk_on_exec_app(struct worker *w, const struct event *e, struct out *out)
+void worker_on_exec_app(struct worker *w, const struct msg *in)
 {
-    struct blob *name = e->m.exec_app.name;
+    struct blob *name = in->exec_app.name;
     uint64_t app = app_id(name);
     uint32_t i = find(w, app);
 
-    if (e->m.exec_app.on == (i < w->n_apps) || (e->m.exec_app.on && w->n_apps == LIMIT_WORKER_APPS))
+    if (in->exec_app.on == (i < w->n_apps) || (in->exec_app.on && w->n_apps == LIMIT_WORKER_APPS))
         return;
-    tell(w, name, e->m.exec_app.on, out); /* before what is handed back, or that comes here again */
-    if (e->m.exec_app.on) {
+    tell(w, name, in->exec_app.on); /* before what is handed back, or that comes here again */
+    if (in->exec_app.on) {
         if (!w->apps)
             w->apps = xcalloc(LIMIT_WORKER_APPS, sizeof *w->apps);
         w->apps[w->n_apps++] = (struct worker_app){.id = app, .name = blob_ref(name)};
@@ -106,10 +106,10 @@ void wk_on_exec_app(struct worker *w, const struct event *e, struct out *out)
     w->apps[i] = w->apps[--w->n_apps];
     note_set(w);
     for (uint32_t k = 0; k < w->n_lanes; k++)
-        give_back(w, &w->lanes[k], app, out);
+        give_back(w, &w->lanes[k], app);
 }
 
-void wk_apps_free(struct worker *w)
+void worker_apps_free(struct worker *w)
 {
     for (uint32_t i = 0; i < w->n_apps; i++)
         blob_drop(w->apps[i].name);

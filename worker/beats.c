@@ -18,15 +18,15 @@ static bool is_awaited(const struct owner *o)
 }
 
 /* At most 1 message. As if its stream were lost; the shell tells us once more when it has ended it. */
-static void look(struct worker *w, struct owner *o, int64_t late_us, struct out *out)
+static void look(struct worker *w, struct owner *o, int64_t late_us)
 {
     switch (pulse_look(&o->pulse, w->now_us, late_us)) {
     case PULSE_ASK:
-        out_add(out, MSG_BEAT, o->node.v)->beat.ask = true;
+        out_add(w->out, MSG_BEAT, o->node.v)->beat.ask = true;
         break;
     case PULSE_LOST:
-        give_up(o->node, out);
-        wk_dist_lost(w, o);
+        give_up(o->node, w->out);
+        worker_dist_lost(w, o);
         break;
     case PULSE_REST:
         break;
@@ -34,7 +34,7 @@ static void look(struct worker *w, struct owner *o, int64_t late_us, struct out 
 }
 
 /* At most 1 message per dist. O(dists). */
-static void look_at_dists(struct worker *w, struct out *out)
+static void look_at_dists(struct worker *w)
 {
     int64_t late_us = w->now_us - w->beats_at;
 
@@ -46,7 +46,7 @@ static void look_at_dists(struct worker *w, struct out *out)
             pulse_end(&o->pulse);
             continue;
         }
-        look(w, o, late_us, out);
+        look(w, o, late_us);
         w->beats_at = w->now_us + PULSE_LOOK_US;
     }
 }
@@ -58,25 +58,25 @@ static int64_t loot_due(const struct worker *w)
     return container_of(w->loot.next, struct loot, link)->given_us + LOOT_ACK_US;
 }
 
-void wk_beats_due(struct worker *w, struct out *out)
+void worker_beats_due(struct worker *w)
 {
     if (w->beats_at <= w->now_us)
-        look_at_dists(w, out);
+        look_at_dists(w);
     while (loot_due(w) <= w->now_us) {
         node_id_t thief = container_of(w->loot.next, struct loot, link)->thief;
 
-        give_up(thief, out);
-        wk_loot_return(w, thief, out);
+        give_up(thief, w->out);
+        worker_loot_return(w, thief);
     }
 }
 
-void wk_beats_await(struct worker *w, const struct owner *o)
+void worker_beats_await(struct worker *w, const struct owner *o)
 {
     if (w->beats_at == TIME_NEVER && answers_beats(o) && w->config.heartbeats)
         w->beats_at = w->now_us + PULSE_LOOK_US;
 }
 
-int64_t wk_beats_next(const struct worker *w)
+int64_t worker_beats_next(const struct worker *w)
 {
     int64_t at_us = loot_due(w);
 
@@ -84,14 +84,14 @@ int64_t wk_beats_next(const struct worker *w)
 }
 
 /* 1 message. */
-void wk_on_beat(struct worker *w, const struct event *e, struct out *out)
+void worker_on_beat(struct worker *w, const struct msg *in)
 {
-    struct owner *o = wk_owner_find(w, (node_id_t){e->m.peer});
+    struct owner *o = worker_owner_find(w, (node_id_t){in->peer});
 
     if (!o || o->state != OWNER_UP || owner_is_central(o))
         return;
-    if (e->m.beat.ask)
-        out_add(out, MSG_BEAT, o->node.v)->beat.held = (uint32_t)o->n_reservations;
+    if (in->beat.ask)
+        out_add(w->out, MSG_BEAT, o->node.v)->beat.held = (uint32_t)o->n_reservations;
     else
         pulse_answered(&o->pulse);
 }

@@ -8,11 +8,11 @@
 /* ---- Joining ---- */
 
 /* 1 message. */
-void wk_central_up(struct worker *w, uint32_t version, struct out *out)
+void worker_central_up(struct worker *w, uint32_t version)
 {
-    struct msg_join *m = &out_add(out, MSG_JOIN, NODE_CENTRAL.v)->join;
+    struct msg_join *m = &out_add(w->out, MSG_JOIN, NODE_CENTRAL.v)->join;
 
-    wk_central_lost(w); /* a new stream implies that the old one is gone */
+    worker_central_lost(w); /* a new stream implies that the old one is gone */
     w->central_up = true;
     w->central_version = (uint8_t)protocol_version_of(version);
     w->join_sent_us = w->now_us;
@@ -27,17 +27,17 @@ void wk_central_up(struct worker *w, uint32_t version, struct out *out)
 }
 
 /* Everything goes on as it is: central's tasks until the lease is over, the rest by the last known policy. */
-void wk_central_lost(struct worker *w)
+void worker_central_lost(struct worker *w)
 {
-    struct owner *o = wk_owner_find(w, NODE_CENTRAL);
+    struct owner *o = worker_owner_find(w, NODE_CENTRAL);
 
     w->central_up = w->joined = false;
     w->heartbeat_at = TIME_NEVER;
     w->heartbeat_awaited = 0;
     if (!o || o->state != OWNER_UP)
         return;
-    wk_owner_set_state(w, o, OWNER_AWAY);
-    wk_owner_release(w, o);
+    worker_owner_set_state(w, o, OWNER_AWAY);
+    worker_owner_release(w, o);
 }
 
 static int64_t next_heartbeat(const struct worker *w)
@@ -58,7 +58,7 @@ static void lease_renewed(struct worker *w, int64_t sent_us)
 
 /* ---- Draining (protocol 8) ---- */
 
-static void empty_lane(struct worker *w, struct lane *l, struct out *out)
+static void empty_lane(struct worker *w, struct lane *l)
 {
     struct steal_entry *head;
 
@@ -67,33 +67,33 @@ static void empty_lane(struct worker *w, struct lane *l, struct out *out)
         struct job *j = e->job;
 
         if (e->task) {
-            wk_task_return(w, e->task, out);
+            worker_task_return(w, e->task);
             continue;
         }
-        wk_entry_unqueue(w, e);
-        wk_refuse_reservations(w, j, e->q.count, refusal(w), out);
-        wk_entry_free(w, e);
-        wk_job_release(w, j);
+        worker_entry_unqueue(w, e);
+        worker_refuse_reservations(w, j, e->q.count, refusal(w));
+        worker_entry_free(w, e);
+        worker_job_release(w, j);
     }
 }
 
-void wk_lanes_empty(struct worker *w, struct out *out)
+void worker_lanes_empty(struct worker *w)
 {
     for (uint32_t i = 0; i < w->n_lanes; i++)
-        empty_lane(w, &w->lanes[i], out);
+        empty_lane(w, &w->lanes[i]);
 }
 
 /* At most 1 message per entry. What runs goes on, and so does what was asked for: no try is spent on a drain. */
-static void drain(struct worker *w, bool on, struct out *out)
+static void drain(struct worker *w, bool on)
 {
     w->drained = on;
     if (on)
-        wk_lanes_empty(w, out);
+        worker_lanes_empty(w);
 }
 
-static void tell_drained(struct worker *w, struct out *out)
+static void tell_drained(struct worker *w)
 {
-    struct msg_drained *m = &out_add(out, MSG_DRAINED, NODE_CENTRAL.v)->drained;
+    struct msg_drained *m = &out_add(w->out, MSG_DRAINED, NODE_CENTRAL.v)->drained;
 
     m->on = refuses_work(w);
     m->empty = m->on && worker_quiet(w);
@@ -102,25 +102,25 @@ static void tell_drained(struct worker *w, struct out *out)
 
 /* At most 1 message per entry, and 1: central takes what came back before that for the drain's, and not for that of a
  * worker that stops. */
-void wk_on_drain(struct worker *w, const struct event *e, struct out *out)
+void worker_on_drain(struct worker *w, const struct msg *in)
 {
     if (!w->joined)
         return;
-    drain(w, e->m.drain.on, out);
-    tell_drained(w, out);
+    drain(w, in->drain.on);
+    tell_drained(w);
 }
 
 /* At most 1 message. */
-void wk_drain_step(struct worker *w, struct out *out)
+void worker_drain_step(struct worker *w)
 {
     if (w->drained && w->joined && w->told_empty != worker_quiet(w))
-        tell_drained(w, out);
+        tell_drained(w);
 }
 
 /* At most 2 messages per task of central's, 1 per application, and 3; and what waited to be told (2). */
-void wk_on_joined(struct worker *w, const struct event *e, struct out *out)
+void worker_on_joined(struct worker *w, const struct msg *in)
 {
-    const struct msg_joined *m = &e->m.joined;
+    const struct msg_joined *m = &in->joined;
     struct owner *o;
 
     if (!w->central_up)
@@ -133,31 +133,31 @@ void wk_on_joined(struct worker *w, const struct event *e, struct out *out)
     w->heartbeat_at = next_heartbeat(w);
     lease_renewed(w, w->join_sent_us);
     if (w->stopping)
-        out_add(out, MSG_DRAINING, NODE_CENTRAL.v);
+        out_add(w->out, MSG_DRAINING, NODE_CENTRAL.v);
     w->parked.told = w->stuck.told = false; /* to this central, which may be another process */
     w->parked.next_at = w->stuck.next_at = w->now_us;
     for (uint32_t c = 0; c < COUNTER_COUNT; c++)
         w->counters_changed |= w->counters[c] ? 1u << c : 0;
-    o = wk_owner_get(w, NODE_CENTRAL);
+    o = worker_owner_get(w, NODE_CENTRAL);
     if (o->state != OWNER_UP)
-        wk_owner_set_state(w, o, OWNER_UP);
+        worker_owner_set_state(w, o, OWNER_UP);
     o->version = w->central_version;
-    wk_apps_tell(w, out);
-    wk_report_held(w, o, out);
+    worker_apps_tell(w);
+    worker_report_held(w, o);
     w->told_empty = false;
-    drain(w, m->draining, out);
-    wk_service_joined(w, out);
+    drain(w, m->draining);
+    worker_service_joined(w);
 }
 
 /* Central will not have this process: another one has its name, and its tasks count as lost. Nothing may run
  * on unowned. At most 1 message per slot, and 1. */
-void wk_on_refused(struct worker *w, const struct event *e, struct out *out)
+void worker_on_refused(struct worker *w, const struct msg *in)
 {
     for (uint32_t i = 0; i < w->config.slots; i++)
         if (slot_at(w, i)->task)
-            wk_task_kill(w, slot_at(w, i)->task, OUTCOME_LOST, true, out);
+            worker_task_kill(w, slot_at(w, i)->task, OUTCOME_LOST, true);
     w->stopping = w->stopped = true;
-    out_add(out, MSG_STOPPED, 0);
+    out_add(w->out, MSG_STOPPED, 0);
 }
 
 /* ---- Heartbeats and the lease ---- */
@@ -173,7 +173,7 @@ static bool wants_ack(const struct worker *w)
 }
 
 /* At most 1 message and one per counter. */
-void wk_heartbeat_due(struct worker *w, struct out *out)
+void worker_heartbeat_due(struct worker *w)
 {
     uint32_t busy = w->config.slots - w->n_free;
     struct msg_heartbeat *m;
@@ -186,12 +186,12 @@ void wk_heartbeat_due(struct worker *w, struct out *out)
 
         if (!(w->counters_changed & 1u << c))
             continue;
-        k = &out_add(out, MSG_COUNTER, NODE_CENTRAL.v)->counter;
+        k = &out_add(w->out, MSG_COUNTER, NODE_CENTRAL.v)->counter;
         k->counter = c;
         k->value = w->counters[c];
     }
     w->counters_changed = 0;
-    m = &out_add(out, MSG_HEARTBEAT, NODE_CENTRAL.v)->heartbeat;
+    m = &out_add(w->out, MSG_HEARTBEAT, NODE_CENTRAL.v)->heartbeat;
     m->seq = ++w->heartbeat_seq;
     m->queued = (uint32_t)w->n_reservations + w->n_queued_tasks;
     m->running_long = w->n_long;
@@ -206,9 +206,9 @@ void wk_heartbeat_due(struct worker *w, struct out *out)
 
 /* No message. The lease counts from when the acknowledged heartbeat was sent (DESIGN 3.9): central heard of
  * us then or later, so its own clock for us started no earlier. */
-void wk_on_heartbeat_ack(struct worker *w, const struct event *e, struct out *out)
+void worker_on_heartbeat_ack(struct worker *w, const struct msg *in)
 {
-    uint32_t seq = e->m.heartbeat_ack.seq;
+    uint32_t seq = in->heartbeat_ack.seq;
 
     if (!w->joined || w->heartbeat_awaited == 0 || seq < w->heartbeat_awaited || seq > w->heartbeat_seq)
         return;
@@ -216,93 +216,90 @@ void wk_on_heartbeat_ack(struct worker *w, const struct event *e, struct out *ou
     lease_renewed(w, w->heartbeat_sent_us);
 }
 
-bool wk_lease_is_over(const struct worker *w) { return w->lease_over || w->now_us >= w->lease_end_us; }
+bool worker_lease_is_over(const struct worker *w) { return w->lease_over || w->now_us >= w->lease_end_us; }
 
-int64_t wk_lease_next(const struct worker *w)
+int64_t worker_lease_next(const struct worker *w)
 {
     return w->n_central_tasks > 0 && !w->lease_over ? w->lease_end_us : TIME_NEVER;
 }
 
 /* No message. The process before this one was given that lease: no more is known until central answers. */
-void wk_on_exec_lease(struct worker *w, const struct event *e, struct out *out)
+void worker_on_exec_lease(struct worker *w, const struct msg *in)
 {
     if (!w->joined)
-        w->lease_end_us = w->lease_told_us = e->m.exec_lease.until_us;
+        w->lease_end_us = w->lease_told_us = in->exec_lease.until_us;
 }
 
 /* The executor keeps it as well, should this process be stopped or dead by then. At most 1 message. */
-void wk_lease_step(struct worker *w, struct out *out)
+void worker_lease_step(struct worker *w)
 {
     if (!w->config.successors || w->n_central_tasks == 0 || w->lease_end_us == w->lease_told_us ||
         w->lease_end_us == TIME_NEVER)
         return;
     w->lease_told_us = w->lease_end_us;
-    out_add(out, MSG_EXEC_LEASE, 0)->exec_lease.until_us = w->lease_end_us;
+    out_add(w->out, MSG_EXEC_LEASE, 0)->exec_lease.until_us = w->lease_end_us;
 }
 
 /* Hands every bound task of that lane back. 1 message each while central hears it. */
-static void return_bound(struct worker *w, struct lane *l, struct out *out)
+static void return_bound(struct worker *w, struct lane *l)
 {
     list_foreach(&l->queue.longs, k, next) {
         struct entry *e = container_of(k, struct entry, q.kind);
 
         if (e->task)
-            wk_task_return(w, e->task, out);
+            worker_task_return(w, e->task);
     }
 }
 
 /* Central may place our long tasks again from the lease's end on: none of them may run then. At most 1 message
  * per task of central's. */
-void wk_lease_due(struct worker *w, struct out *out)
+void worker_lease_due(struct worker *w)
 {
-    if (w->now_us < wk_lease_next(w))
+    if (w->now_us < worker_lease_next(w))
         return;
     w->lease_over = true;
     for (uint32_t i = 0; i < w->n_lanes; i++)
-        return_bound(w, &w->lanes[i], out);
+        return_bound(w, &w->lanes[i]);
     for (uint32_t i = 0; i < w->config.slots; i++) {
         struct task *t = slot_at(w, i)->task;
 
         if (t && owner_is_central(t->job->owner))
-            wk_task_kill(w, t, OUTCOME_LOST, true, out);
+            worker_task_kill(w, t, OUTCOME_LOST, true);
     }
 }
 
 /* ---- What central pushes ---- */
 
 /* No message. In force at once (protocol 2). */
-void wk_on_policy(struct worker *w, const struct event *e, struct out *out)
+void worker_on_policy(struct worker *w, const struct msg *in)
 {
-    w->config.policy = e->m.policy.policy;
-    wk_lanes_order(w);
+    w->config.policy = in->policy.policy;
+    worker_lanes_order(w);
 }
 
 /* A worker that becomes reserved hands back what is bound and not started, before the acknowledgement; running
  * long tasks finish here (DESIGN 3.7). At most 1 message per queued task, and 1. */
-void wk_on_partition(struct worker *w, const struct event *e, struct out *out)
+void worker_on_partition(struct worker *w, const struct msg *in)
 {
-    w->general = e->m.partition.general;
+    w->general = in->partition.general;
     for (uint32_t i = 0; i < w->n_lanes && !w->general; i++)
-        return_bound(w, &w->lanes[i], out);
-    out_add(out, MSG_PARTITION_ACK, NODE_CENTRAL.v)->partition_ack.epoch = e->m.partition.epoch;
+        return_bound(w, &w->lanes[i]);
+    out_add(w->out, MSG_PARTITION_ACK, NODE_CENTRAL.v)->partition_ack.epoch = in->partition.epoch;
 }
 
 /* No message. */
-void wk_on_members(struct worker *w, const struct event *e, struct out *out)
+void worker_on_members(struct worker *w, const struct msg *in)
 {
     struct members *old = w->members;
 
-    if (!e->m.members.list)
+    if (!in->members.list)
         return;
-    w->members = members_ref(e->m.members.list);
+    w->members = members_ref(in->members.list);
     members_drop(old);
 }
 
 /* No message of its own: the thief looks at it at the end of the step. */
-void wk_on_long_work(struct worker *w, const struct event *e, struct out *out)
-{
-    w->long_work = e->m.long_work.any;
-}
+void worker_on_long_work(struct worker *w, const struct msg *in) { w->long_work = in->long_work.any; }
 
 /* ---- Edges: parked and stuck (protocol 5.5) ---- */
 
@@ -316,7 +313,7 @@ static bool parked_changed(const struct worker *w) { return w->parked.is != w->p
 
 static bool stuck_changed(const struct worker *w)
 {
-    return w->stuck.is != w->stuck.told || (w->stuck.is && wk_apps_needed(w) != w->told_apps);
+    return w->stuck.is != w->stuck.told || (w->stuck.is && worker_apps_needed(w) != w->told_apps);
 }
 
 static void edge_tell(struct worker *w, struct worker_edge *e)
@@ -327,7 +324,7 @@ static void edge_tell(struct worker *w, struct worker_edge *e)
 
 /* At most 2 messages. Only what somebody listens for is told: parked thieves are paired by hints, stuck
  * workers by hints, and they are "long work somewhere" for everybody else. */
-void wk_edges_step(struct worker *w, struct out *out)
+void worker_edges_step(struct worker *w)
 {
     const struct policy *p = policy_of(w);
     bool steal = policy_has(p, POLICY_STEAL), hints = steal && policy_has(p, POLICY_STEAL_HINTS);
@@ -338,19 +335,19 @@ void wk_edges_step(struct worker *w, struct out *out)
         w->parked.is = false;
     w->stuck.is = w->n_stuck > 0 && (hints || (steal && !policy_has(p, POLICY_STEAL_ALWAYS)));
     if (edge_due(w, &w->parked, parked_changed(w))) {
-        out_add(out, MSG_PARKED, NODE_CENTRAL.v)->parked.parked = w->parked.is;
+        out_add(w->out, MSG_PARKED, NODE_CENTRAL.v)->parked.parked = w->parked.is;
         edge_tell(w, &w->parked);
     }
     if (edge_due(w, &w->stuck, stuck_changed(w))) {
-        struct msg_stuck *m = &out_add(out, MSG_STUCK, NODE_CENTRAL.v)->stuck;
+        struct msg_stuck *m = &out_add(w->out, MSG_STUCK, NODE_CENTRAL.v)->stuck;
 
         m->stuck = w->stuck.is;
-        w->told_apps = m->apps = w->stuck.is ? wk_apps_needed(w) : 0;
+        w->told_apps = m->apps = w->stuck.is ? worker_apps_needed(w) : 0;
         edge_tell(w, &w->stuck);
     }
 }
 
-int64_t wk_edges_next(const struct worker *w)
+int64_t worker_edges_next(const struct worker *w)
 {
     int64_t next = TIME_NEVER;
 
@@ -365,24 +362,24 @@ int64_t wk_edges_next(const struct worker *w)
 
 /* At most 1 message per entry and per slot, and 3. Requests under way are still answered: what they bring runs
  * (now = 0), so that no try is spent on a stop in good order. */
-static void stop(struct worker *w, bool now, struct out *out)
+static void stop(struct worker *w, bool now)
 {
     if (!w->stopping && w->joined) /* first of all, or what is handed back comes back */
-        out_add(out, MSG_DRAINING, NODE_CENTRAL.v);
+        out_add(w->out, MSG_DRAINING, NODE_CENTRAL.v);
     w->stopping = true;
-    wk_lanes_empty(w, out);
+    worker_lanes_empty(w);
     if (!now)
         return;
     w->stop_now = true;
     for (uint32_t i = 0; i < w->config.slots; i++)
         if (slot_at(w, i)->task)
-            wk_task_kill(w, slot_at(w, i)->task, OUTCOME_LOST, true, out);
+            worker_task_kill(w, slot_at(w, i)->task, OUTCOME_LOST, true);
 }
 
-void wk_on_stop(struct worker *w, const struct event *e, struct out *out) { stop(w, e->m.stop.now, out); }
+void worker_on_stop(struct worker *w, const struct msg *in) { stop(w, in->stop.now); }
 
 /* The same, asked for by an operator through central. */
-void wk_on_quit(struct worker *w, const struct event *e, struct out *out) { stop(w, e->m.quit.now, out); }
+void worker_on_quit(struct worker *w, const struct msg *in) { stop(w, in->quit.now); }
 
 /* Whether something is still to be waited for. A stop in good order also waits until thieves and owners that
  * can be reached have acknowledged what they were sent; none of this can be waited for from those that can't. */
@@ -399,12 +396,12 @@ static bool stop_waits(const struct worker *w)
 }
 
 /* At most 2 messages. */
-void wk_stop_step(struct worker *w, struct out *out)
+void worker_stop_step(struct worker *w)
 {
     if (!w->stopping || w->stopped || stop_waits(w))
         return;
     if (w->joined)
-        out_add(out, MSG_LEAVE, NODE_CENTRAL.v);
-    out_add(out, MSG_STOPPED, 0)->stopped.asked = true;
+        out_add(w->out, MSG_LEAVE, NODE_CENTRAL.v);
+    out_add(w->out, MSG_STOPPED, 0)->stopped.asked = true;
     w->stopped = true;
 }

@@ -108,7 +108,7 @@ static void check_task(const struct worker *w, const struct job *j, const struct
     CHECK(has_slot == (t->slot != NULL));
     CHECK(!t->entry || steal_entry_queued(&t->entry->q));
     CHECK(t->state == T_RUNNING || list_empty(&t->promo_link));
-    CHECK(wk_task_find(w, j->owner, &t->id) == t);
+    CHECK(worker_task_find(w, j->owner, &t->id) == t);
     n->tasks++;
     n->queued += t->state == T_QUEUED;
     n->unacked += t->state == T_DONE;
@@ -121,7 +121,7 @@ static void check_job(const struct worker *w, const struct owner *o, const struc
     uint32_t requests = 0;
 
     CHECK(j->owner == o);
-    CHECK(wk_job_find(w, o, j->id) == j);
+    CHECK(worker_job_find(w, o, j->id) == j);
     CHECK(j->n_requests > 0 || !list_empty(&j->reservations) || !list_empty(&j->tasks));
     list_foreach(&j->reservations, k, next) {
         const struct reservation *r = container_of(k, struct reservation, job_link);
@@ -151,7 +151,7 @@ static void check_owners(const struct worker *w, const struct list *in, enum own
         uint64_t reservations = n->reservations;
 
         CHECK(o->state == state);
-        CHECK(wk_owner_find(w, o->node) == o);
+        CHECK(worker_owner_find(w, o->node) == o);
         CHECK(state == OWNER_UP || list_empty(&o->requests));
         CHECK(state == OWNER_UP || !list_empty(&o->jobs));
         if (state == OWNER_LOST) {
@@ -177,7 +177,7 @@ static void check_loot(const struct worker *w)
         const struct loot *r = container_of(l, struct loot, link);
         int last = -1;
 
-        CHECK(wk_loot_find(w, r->thief) == r);
+        CHECK(worker_loot_find(w, r->thief) == r);
         CHECK(!list_empty(&r->items));
         list_foreach(&r->items, k, knext) {
             const struct reservation *item = container_of(k, struct reservation, loot_link);
@@ -209,7 +209,7 @@ static void check_promotable(const struct worker *w)
 
 void worker_check(const struct worker *w)
 {
-    const struct owner *central = wk_owner_find(w, NODE_CENTRAL);
+    const struct owner *central = worker_owner_find(w, NODE_CENTRAL);
     struct tally n = {0};
 
     check_lanes(w);
@@ -235,6 +235,6 @@ void worker_check(const struct worker *w)
     /* Every step ends with a question asked, or with none to ask. */
     CHECK(w->thief.state != THIEF_ROUND || w->stopped);
     CHECK(!refuses_work(w) || w->stopped || w->n_queued_tasks == 0);
-    wk_service_check(w);
+    worker_service_check(w);
     CHECK(!w->drained || !w->joined || w->stopped || w->told_empty == worker_quiet(w));
 }

@@ -10,8 +10,7 @@
  *
  * objects.c makes and moves them; probes.c talks with dists, central.c with central, tasks.c with executors and
  * with owners about tasks, stealing.c with other workers. beats.c gives up who owes an answer. apps.c knows what
- * executors are attached for. worker.c hands out the events. What the files share begins with wk_: central and dist
- * are in the same program and have jobs and tasks of their own.
+ * executors are attached for. worker.c hands out the messages.
  *
  * Objects come from malloc one by one: its per-thread cache is the free list, shared by all workers of a
  * simulation and therefore warm, which lists per worker would not be. */
@@ -169,162 +168,163 @@ _Static_assert(LIMIT_SLOTS <= 1u << RUN_SLOT_BITS, "a slot's number must fit in 
 
 static inline const struct policy *policy_of(const struct worker *w) { return &w->config.policy; }
 static inline struct slot *slot_at(const struct worker *w, uint32_t i) { return &w->slots[i]; }
-bool wk_is_out(const struct worker *w);
+bool worker_is_out(const struct worker *w);
 /* It takes no new work: told to stop, drained by an operator, or out of service. */
-static inline bool refuses_work(const struct worker *w) { return w->stopping || w->drained || wk_is_out(w); }
+static inline bool refuses_work(const struct worker *w)
+{
+    return w->stopping || w->drained || worker_is_out(w);
+}
 static inline int refusal(const struct worker *w) { return w->stopping ? HAWK_ESHUTDOWN : HAWK_EDRAINING; }
 static inline bool owner_is_central(const struct owner *o) { return node_eq(o->node, NODE_CENTRAL); }
 static inline int64_t time_after(int64_t now_us, int64_t delay_us)
 {
     return delay_us > TIME_NEVER - 1 - now_us ? TIME_NEVER - 1 : now_us + delay_us;
 }
-void wk_count(struct worker *w, enum counter c, uint64_t n);
+void worker_count(struct worker *w, enum counter c, uint64_t n);
 
 /* ---- objects.c ---- */
-struct owner *wk_owner_find(const struct worker *w, node_id_t node);
-struct owner *wk_owner_get(struct worker *w, node_id_t node); /* finds or makes it, AWAY */
-void wk_owner_set_state(struct worker *w, struct owner *o, enum owner_state s);
-void wk_owner_release(struct worker *w, struct owner *o); /* frees it when nothing needs it */
-struct job *wk_job_find(const struct worker *w, const struct owner *o, job_id_t id);
-struct job *wk_job_get(struct worker *w, struct owner *o, job_id_t id);
+struct owner *worker_owner_find(const struct worker *w, node_id_t node);
+struct owner *worker_owner_get(struct worker *w, node_id_t node); /* finds or makes it, AWAY */
+void worker_owner_set_state(struct worker *w, struct owner *o, enum owner_state s);
+void worker_owner_release(struct worker *w, struct owner *o); /* frees it when nothing needs it */
+struct job *worker_job_find(const struct worker *w, const struct owner *o, job_id_t id);
+struct job *worker_job_get(struct worker *w, struct owner *o, job_id_t id);
 /* Whether j can have reservations for app: those it has are counted for one. */
-static inline bool wk_job_is_for(const struct job *j, uint64_t app)
+static inline bool worker_job_is_for(const struct job *j, uint64_t app)
 {
     return j->app == app || list_empty(&j->reservations);
 }
-void wk_job_release(struct worker *w, struct job *j); /* frees it when nothing of it is left */
+void worker_job_release(struct worker *w, struct job *j); /* frees it when nothing of it is left */
 
 /* Space for n more reservations or tasks: how many of them fit. */
-uint32_t wk_room_for(const struct worker *w, uint32_t n);
+uint32_t worker_room_for(const struct worker *w, uint32_t n);
 /* n more of j's, or fewer. */
-void wk_count_reservations(struct worker *w, const struct job *j, int64_t n);
-struct lane *wk_lane_shortest(struct worker *w);
+void worker_count_reservations(struct worker *w, const struct job *j, int64_t n);
+struct lane *worker_lane_shortest(struct worker *w);
 static inline bool lane_blocked(const struct lane *l)
 {
     return steal_queue_blocked(&l->queue, l->n_slots, l->n_long);
 }
-void wk_lane_touch(struct worker *w, struct lane *l);
-void wk_lanes_order(struct worker *w);          /* the policy's short_first may have changed */
-struct entry *wk_entry_new(struct task *bound); /* of a long task */
-struct reservation *wk_reservation_new(struct job *j, bool is_long, uint32_t n);
-void wk_entry_push(struct worker *w, struct lane *l,
-                   struct entry *e); /* at the tail; counts a new reservation */
-void wk_entry_unqueue(struct worker *w, struct entry *e);
-void wk_leave_loot(struct worker *w, struct reservation *r); /* the record goes with its last item */
-void wk_entry_free(struct worker *w, struct entry *e); /* in no queue or loot; its job stays: job_release */
+void worker_lane_touch(struct worker *w, struct lane *l);
+void worker_lanes_order(struct worker *w);          /* the policy's short_first may have changed */
+struct entry *worker_entry_new(struct task *bound); /* of a long task */
+struct reservation *worker_reservation_new(struct job *j, bool is_long, uint32_t n);
+void worker_entry_push(struct worker *w, struct lane *l,
+                       struct entry *e); /* at the tail; counts a new reservation */
+void worker_entry_unqueue(struct worker *w, struct entry *e);
+void worker_leave_loot(struct worker *w, struct reservation *r); /* the record goes with its last item */
+void worker_entry_free(struct worker *w,
+                       struct entry *e); /* in no queue or loot; its job stays: job_release */
 /* Drops every reservation of j, queued or in loot, and returns how many; may free j. O(entries of j). */
-uint32_t wk_job_drop_reservations(struct worker *w, struct job *j);
+uint32_t worker_job_drop_reservations(struct worker *w, struct job *j);
 
-void wk_slot_request(struct worker *w, struct slot *s, struct job *j, bool is_long);
-void wk_slot_run(struct worker *w, struct slot *s, struct task *t, bool is_long);
-void wk_slot_free(struct worker *w, struct slot *s); /* may free the job it requested for */
-void wk_slot_mark_long(struct worker *w, struct slot *s, bool is_long);
+void worker_slot_request(struct worker *w, struct slot *s, struct job *j, bool is_long);
+void worker_slot_run(struct worker *w, struct slot *s, struct task *t, bool is_long);
+void worker_slot_free(struct worker *w, struct slot *s); /* may free the job it requested for */
+void worker_slot_mark_long(struct worker *w, struct slot *s, bool is_long);
 
-struct task *wk_task_find(const struct worker *w, const struct owner *o, const struct try_id *id);
-struct task *wk_task_new(struct worker *w, struct job *j, const struct try_id *id);
-void wk_task_set_state(struct worker *w, struct task *t, enum worker_task_state s);
-void wk_task_free(struct worker *w, struct task *t); /* has no entry and no slot; may free its job */
-struct loot *wk_loot_find(const struct worker *w, node_id_t thief);
-void wk_objects_free(struct worker *w);
+struct task *worker_task_find(const struct worker *w, const struct owner *o, const struct try_id *id);
+struct task *worker_task_new(struct worker *w, struct job *j, const struct try_id *id);
+void worker_task_set_state(struct worker *w, struct task *t, enum worker_task_state s);
+void worker_task_free(struct worker *w, struct task *t); /* has no entry and no slot; may free its job */
+struct loot *worker_loot_find(const struct worker *w, node_id_t thief);
+void worker_objects_free(struct worker *w);
 
 /* ---- tasks.c ---- */
 /* Serves who is next until no slot or no entry is left. At most one message per slot freed, or dropped entry. */
-void wk_lane_dispatch(struct worker *w, struct lane *l, struct out *out);
-void wk_task_return(struct worker *w, struct task *t, struct out *out); /* a queued one, to its owner */
-void wk_task_kill(struct worker *w, struct task *t, enum outcome as, bool force, struct out *out);
-void wk_report_held(struct worker *w, struct owner *o, struct out *out);
-void wk_launch_refused(struct worker *w, const struct owner *o, const struct try_id *id, struct out *out);
-void wk_overrun_due(struct worker *w, struct out *out);
-int64_t wk_overrun_next(const struct worker *w);
-void wk_on_task_enqueue(struct worker *w, const struct event *e, struct out *out);
-void wk_on_task_recall(struct worker *w, const struct event *e, struct out *out);
-void wk_on_task_cancel(struct worker *w, const struct event *e, struct out *out);
-void wk_on_finish_ack(struct worker *w, const struct event *e, struct out *out);
-void wk_on_exec_started(struct worker *w, const struct event *e, struct out *out);
-void wk_on_exec_exited(struct worker *w, const struct event *e, struct out *out);
-void wk_on_exec_held(struct worker *w, const struct event *e, struct out *out);
-void wk_task_forget(struct worker *w, struct task *t,
-                    struct out *out); /* a done one; as wk_task_free, and 1 message */
-void wk_task_launch(struct worker *w, struct slot *s, struct job *j, const struct msg_task_launch *m,
-                    struct out *out);
+void worker_lane_dispatch(struct worker *w, struct lane *l);
+void worker_task_return(struct worker *w, struct task *t); /* a queued one, to its owner */
+void worker_task_kill(struct worker *w, struct task *t, enum outcome as, bool force);
+void worker_report_held(struct worker *w, struct owner *o);
+void worker_launch_refused(struct worker *w, const struct owner *o, const struct try_id *id);
+void worker_overrun_due(struct worker *w);
+int64_t worker_overrun_next(const struct worker *w);
+void worker_on_task_enqueue(struct worker *w, const struct msg *in);
+void worker_on_task_recall(struct worker *w, const struct msg *in);
+void worker_on_task_cancel(struct worker *w, const struct msg *in);
+void worker_on_finish_ack(struct worker *w, const struct msg *in);
+void worker_on_exec_started(struct worker *w, const struct msg *in);
+void worker_on_exec_exited(struct worker *w, const struct msg *in);
+void worker_on_exec_held(struct worker *w, const struct msg *in);
+void worker_task_forget(struct worker *w,
+                        struct task *t); /* a done one; as worker_task_free, and 1 message */
+void worker_task_launch(struct worker *w, struct slot *s, struct job *j, const struct msg_task_launch *m);
 
 /* ---- probes.c ---- */
-void wk_send_request(struct worker *w, struct slot *s, struct job *j, struct out *out);
-void wk_refuse_reservations(struct worker *w, const struct job *j, uint32_t n, int err, struct out *out);
-void wk_on_probe(struct worker *w, const struct event *e, struct out *out);
-void wk_on_probe_cancel(struct worker *w, const struct event *e, struct out *out);
-void wk_on_no_task(struct worker *w, const struct event *e, struct out *out);
-void wk_on_task_launch(struct worker *w, const struct event *e, struct out *out);
-void wk_dist_up(struct worker *w, node_id_t node, uint32_t version, struct out *out);
-void wk_dist_lost(struct worker *w, struct owner *o);
-void wk_dist_away(struct worker *w,
-                  struct owner *o); /* it has no stream: its tasks are orphans from now on */
-void wk_orphans_due(struct worker *w, struct out *out);
+void worker_send_request(struct worker *w, struct slot *s, struct job *j);
+void worker_refuse_reservations(struct worker *w, const struct job *j, uint32_t n, int err);
+void worker_on_probe(struct worker *w, const struct msg *in);
+void worker_on_probe_cancel(struct worker *w, const struct msg *in);
+void worker_on_no_task(struct worker *w, const struct msg *in);
+void worker_on_task_launch(struct worker *w, const struct msg *in);
+void worker_dist_up(struct worker *w, node_id_t node, uint32_t version);
+void worker_dist_lost(struct worker *w, struct owner *o);
+void worker_dist_away(struct worker *w,
+                      struct owner *o); /* it has no stream: its tasks are orphans from now on */
+void worker_orphans_due(struct worker *w);
 
 /* ---- beats.c ---- */
-void wk_beats_due(struct worker *w, struct out *out);
-void wk_beats_await(struct worker *w, const struct owner *o); /* it owes something from now on */
-int64_t wk_beats_next(const struct worker *w);
-void wk_on_beat(struct worker *w, const struct event *e, struct out *out);
+void worker_beats_due(struct worker *w);
+void worker_beats_await(struct worker *w, const struct owner *o); /* it owes something from now on */
+int64_t worker_beats_next(const struct worker *w);
+void worker_on_beat(struct worker *w, const struct msg *in);
 
 /* ---- central.c ---- */
-void wk_central_up(struct worker *w, uint32_t version, struct out *out);
-void wk_central_lost(struct worker *w);
-bool wk_lease_is_over(const struct worker *w);
-int64_t wk_lease_next(const struct worker *w);
-void wk_lease_due(struct worker *w, struct out *out);
-void wk_lease_step(struct worker *w, struct out *out); /* tells the executor what changed */
-void wk_on_exec_lease(struct worker *w, const struct event *e, struct out *out);
-void wk_heartbeat_due(struct worker *w, struct out *out);
+void worker_central_up(struct worker *w, uint32_t version);
+void worker_central_lost(struct worker *w);
+bool worker_lease_is_over(const struct worker *w);
+int64_t worker_lease_next(const struct worker *w);
+void worker_lease_due(struct worker *w);
+void worker_lease_step(struct worker *w); /* tells the executor what changed */
+void worker_on_exec_lease(struct worker *w, const struct msg *in);
+void worker_heartbeat_due(struct worker *w);
 /* Tells central what changed; the most recent value, when the rate allows it. */
-void wk_edges_step(struct worker *w, struct out *out);
-int64_t wk_edges_next(const struct worker *w);
-void wk_lanes_empty(struct worker *w,
-                    struct out *out); /* hands everything back; at most 1 message per entry */
-void wk_drain_step(struct worker *w, struct out *out); /* tells central when nothing is left */
-void wk_stop_step(struct worker *w, struct out *out);  /* leaves when nothing is left to wait for */
-void wk_on_joined(struct worker *w, const struct event *e, struct out *out);
-void wk_on_refused(struct worker *w, const struct event *e, struct out *out);
-void wk_on_heartbeat_ack(struct worker *w, const struct event *e, struct out *out);
-void wk_on_policy(struct worker *w, const struct event *e, struct out *out);
-void wk_on_partition(struct worker *w, const struct event *e, struct out *out);
-void wk_on_members(struct worker *w, const struct event *e, struct out *out);
-void wk_on_long_work(struct worker *w, const struct event *e, struct out *out);
-void wk_on_drain(struct worker *w, const struct event *e, struct out *out);
-void wk_on_quit(struct worker *w, const struct event *e, struct out *out);
-void wk_on_stop(struct worker *w, const struct event *e, struct out *out);
+void worker_edges_step(struct worker *w);
+int64_t worker_edges_next(const struct worker *w);
+void worker_lanes_empty(struct worker *w); /* hands everything back; at most 1 message per entry */
+void worker_drain_step(struct worker *w);  /* tells central when nothing is left */
+void worker_stop_step(struct worker *w);   /* leaves when nothing is left to wait for */
+void worker_on_joined(struct worker *w, const struct msg *in);
+void worker_on_refused(struct worker *w, const struct msg *in);
+void worker_on_heartbeat_ack(struct worker *w, const struct msg *in);
+void worker_on_policy(struct worker *w, const struct msg *in);
+void worker_on_partition(struct worker *w, const struct msg *in);
+void worker_on_members(struct worker *w, const struct msg *in);
+void worker_on_long_work(struct worker *w, const struct msg *in);
+void worker_on_drain(struct worker *w, const struct msg *in);
+void worker_on_quit(struct worker *w, const struct msg *in);
+void worker_on_stop(struct worker *w, const struct msg *in);
 
 /* ---- service.c ---- */
 /* A task of that job could not be started. */
-void wk_service_failed(struct worker *w, job_id_t job, const struct msg_exec_exited *m);
-void wk_service_joined(struct worker *w,
-                       struct out *out); /* tells central where it stands; at most 1 message */
-void wk_service_due(struct worker *w, struct out *out);
-int64_t wk_service_next(const struct worker *w);
-void wk_service_check(const struct worker *w);
-void wk_service_free(struct worker *w);
-void wk_on_start_blamed(struct worker *w, const struct event *e, struct out *out);
-void wk_on_out_of_service(struct worker *w, const struct event *e, struct out *out);
-void wk_on_exec_checked(struct worker *w, const struct event *e, struct out *out);
+void worker_service_failed(struct worker *w, job_id_t job, const struct msg_exec_exited *m);
+void worker_service_joined(struct worker *w); /* tells central where it stands; at most 1 message */
+void worker_service_due(struct worker *w);
+int64_t worker_service_next(const struct worker *w);
+void worker_service_check(const struct worker *w);
+void worker_service_free(struct worker *w);
+void worker_on_start_blamed(struct worker *w, const struct msg *in);
+void worker_on_out_of_service(struct worker *w, const struct msg *in);
+void worker_on_exec_checked(struct worker *w, const struct msg *in);
 
 /* ---- apps.c ---- */
-bool wk_serves(const struct worker *w, uint64_t app); /* also whatever is for none */
+bool worker_serves(const struct worker *w, uint64_t app); /* also whatever is for none */
 /* e is in a queue from now on, or not any more. */
-void wk_apps_count(struct worker *w, const struct entry *e, bool in);
+void worker_apps_count(struct worker *w, const struct entry *e, bool in);
 /* What a thief needs to serve one of (app_set) to get anything that is stuck here; 0: anybody may get some. Of all that
  * queues here, not only of what is stuck, so that it is known without a look at the queues. O(applications). */
-uint64_t wk_apps_needed(const struct worker *w);
-void wk_apps_tell(const struct worker *w, struct out *out); /* all of them, to central */
-void wk_apps_free(struct worker *w);
-void wk_on_exec_app(struct worker *w, const struct event *e, struct out *out);
+uint64_t worker_apps_needed(const struct worker *w);
+void worker_apps_tell(const struct worker *w); /* all of them, to central */
+void worker_apps_free(struct worker *w);
+void worker_on_exec_app(struct worker *w, const struct msg *in);
 
 /* ---- stealing.c ---- */
-void wk_thief_turn(struct worker *w, struct out *out); /* after everything else of a step */
-bool wk_steal_from_sibling(struct worker *w);          /* queue_per_slot: true when something moved */
-void wk_loot_return(struct worker *w, node_id_t thief, struct out *out); /* the thief is gone */
-void wk_on_steal_request(struct worker *w, const struct event *e, struct out *out);
-void wk_on_steal_loot(struct worker *w, const struct event *e, struct out *out);
-void wk_on_steal_ack(struct worker *w, const struct event *e, struct out *out);
-void wk_on_steal_hint(struct worker *w, const struct event *e, struct out *out);
+void worker_thief_turn(struct worker *w);                   /* after everything else of a step */
+bool worker_steal_from_sibling(struct worker *w);           /* queue_per_slot: true when something moved */
+void worker_loot_return(struct worker *w, node_id_t thief); /* the thief is gone */
+void worker_on_steal_request(struct worker *w, const struct msg *in);
+void worker_on_steal_loot(struct worker *w, const struct msg *in);
+void worker_on_steal_ack(struct worker *w, const struct msg *in);
+void worker_on_steal_hint(struct worker *w, const struct msg *in);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-void wk_count(struct worker *w, enum counter c, uint64_t n)
+void worker_count(struct worker *w, enum counter c, uint64_t n)
 {
     if (n == 0)
         return;
@@ -16,18 +16,18 @@ _Static_assert(COUNTER_COUNT <= 32, "counters_changed has one bit per counter");
 
 /* ---- Owners ---- */
 
-struct owner *wk_owner_find(const struct worker *w, node_id_t node)
+struct owner *worker_owner_find(const struct worker *w, node_id_t node)
 {
-    struct table_node *n = wk_table_find(&w->owners, hash_pair(node.v, 0));
+    struct table_node *n = worker_table_find(&w->owners, hash_pair(node.v, 0));
 
     while (n && !node_eq(container_of(n, struct owner, hash)->node, node))
-        n = wk_table_find_next(n);
+        n = worker_table_find_next(n);
     return n ? container_of(n, struct owner, hash) : NULL;
 }
 
-struct owner *wk_owner_get(struct worker *w, node_id_t node)
+struct owner *worker_owner_get(struct worker *w, node_id_t node)
 {
-    struct owner *o = wk_owner_find(w, node);
+    struct owner *o = worker_owner_find(w, node);
 
     if (o)
         return o;
@@ -37,12 +37,12 @@ struct owner *wk_owner_get(struct worker *w, node_id_t node)
     list_init(&o->jobs);
     list_init(&o->requests);
     list_push_tail(&w->away_owners, &o->link);
-    wk_table_insert(&w->owners, &o->hash, hash_pair(node.v, 0));
+    worker_table_insert(&w->owners, &o->hash, hash_pair(node.v, 0));
     return o;
 }
 
 /* Up and away freely; lost only from up, and never central. */
-void wk_owner_set_state(struct worker *w, struct owner *o, enum owner_state s)
+void worker_owner_set_state(struct worker *w, struct owner *o, enum owner_state s)
 {
     struct list *lists[] = {&w->up_owners, &w->lost_owners, &w->away_owners};
 
@@ -53,22 +53,22 @@ void wk_owner_set_state(struct worker *w, struct owner *o, enum owner_state s)
     list_push_tail(lists[s], &o->link);
 }
 
-void wk_owner_release(struct worker *w, struct owner *o)
+void worker_owner_release(struct worker *w, struct owner *o)
 {
     if (o->state != OWNER_AWAY || !list_empty(&o->jobs))
         return;
     list_remove(&o->link);
-    wk_table_remove(&w->owners, &o->hash);
+    worker_table_remove(&w->owners, &o->hash);
     free(o);
 }
 
 /* ---- Jobs ---- */
 
-struct job *wk_job_find(const struct worker *w, const struct owner *o, job_id_t id)
+struct job *worker_job_find(const struct worker *w, const struct owner *o, job_id_t id)
 {
-    struct table_node *n = wk_table_find(&w->jobs, hash_pair(id.v, o->node.v));
+    struct table_node *n = worker_table_find(&w->jobs, hash_pair(id.v, o->node.v));
 
-    for (; n; n = wk_table_find_next(n)) {
+    for (; n; n = worker_table_find_next(n)) {
         struct job *j = container_of(n, struct job, hash);
 
         if (j->owner == o && job_eq(j->id, id))
@@ -77,9 +77,9 @@ struct job *wk_job_find(const struct worker *w, const struct owner *o, job_id_t 
     return NULL;
 }
 
-struct job *wk_job_get(struct worker *w, struct owner *o, job_id_t id)
+struct job *worker_job_get(struct worker *w, struct owner *o, job_id_t id)
 {
-    struct job *j = wk_job_find(w, o, id);
+    struct job *j = worker_job_find(w, o, id);
 
     if (j)
         return j;
@@ -89,26 +89,26 @@ struct job *wk_job_get(struct worker *w, struct owner *o, job_id_t id)
     list_init(&j->reservations);
     list_init(&j->tasks);
     list_push_tail(&o->jobs, &j->link);
-    wk_table_insert(&w->jobs, &j->hash, hash_pair(id.v, o->node.v));
+    worker_table_insert(&w->jobs, &j->hash, hash_pair(id.v, o->node.v));
     return j;
 }
 
-void wk_job_release(struct worker *w, struct job *j)
+void worker_job_release(struct worker *w, struct job *j)
 {
     struct owner *o = j->owner;
 
     if (j->n_requests > 0 || !list_empty(&j->reservations) || !list_empty(&j->tasks))
         return;
     list_remove(&j->link);
-    wk_table_remove(&w->jobs, &j->hash);
+    worker_table_remove(&w->jobs, &j->hash);
     job_desc_drop(j->desc);
     free(j);
-    wk_owner_release(w, o);
+    worker_owner_release(w, o);
 }
 
 /* ---- Lanes and entries ---- */
 
-uint32_t wk_room_for(const struct worker *w, uint32_t n)
+uint32_t worker_room_for(const struct worker *w, uint32_t n)
 {
     uint64_t held = w->n_reservations + w->n_tasks - w->n_placed;
     uint64_t room = held < w->config.queue_limit ? w->config.queue_limit - held : 0;
@@ -117,7 +117,7 @@ uint32_t wk_room_for(const struct worker *w, uint32_t n)
 }
 
 /* The lane with the fewest entries and busy slots, the first such. O(lanes), that is O(1) with one queue. */
-struct lane *wk_lane_shortest(struct worker *w)
+struct lane *worker_lane_shortest(struct worker *w)
 {
     struct lane *best = &w->lanes[0];
     uint64_t least = UINT64_MAX;
@@ -134,13 +134,13 @@ struct lane *wk_lane_shortest(struct worker *w)
     return best;
 }
 
-void wk_lane_touch(struct worker *w, struct lane *l)
+void worker_lane_touch(struct worker *w, struct lane *l)
 {
     if (list_empty(&l->touched))
         list_push_tail(&w->touched, &l->touched);
 }
 
-void wk_lanes_order(struct worker *w)
+void worker_lanes_order(struct worker *w)
 {
     for (uint32_t i = 0; i < w->n_lanes; i++) {
         struct lane *l = &w->lanes[i];
@@ -148,11 +148,11 @@ void wk_lanes_order(struct worker *w)
         if (l->queue.short_first == policy_of(w)->short_first)
             continue;
         l->queue.short_first = policy_of(w)->short_first;
-        wk_lane_touch(w, l);
+        worker_lane_touch(w, l);
     }
 }
 
-struct entry *wk_entry_new(struct task *bound)
+struct entry *worker_entry_new(struct task *bound)
 {
     struct entry *e = xcalloc(1, sizeof *e);
 
@@ -162,7 +162,7 @@ struct entry *wk_entry_new(struct task *bound)
     return e;
 }
 
-struct reservation *wk_reservation_new(struct job *j, bool is_long, uint32_t n)
+struct reservation *worker_reservation_new(struct job *j, bool is_long, uint32_t n)
 {
     struct reservation *r = xcalloc(1, sizeof *r);
 
@@ -173,30 +173,30 @@ struct reservation *wk_reservation_new(struct job *j, bool is_long, uint32_t n)
     return r;
 }
 
-void wk_count_reservations(struct worker *w, const struct job *j, int64_t n)
+void worker_count_reservations(struct worker *w, const struct job *j, int64_t n)
 {
     w->n_reservations += (uint64_t)n;
     j->owner->n_reservations += (uint64_t)n;
 }
 
-void wk_entry_push(struct worker *w, struct lane *l, struct entry *e)
+void worker_entry_push(struct worker *w, struct lane *l, struct entry *e)
 {
     e->lane = l;
     if (!e->task)
-        wk_count_reservations(w, e->job, e->q.count);
+        worker_count_reservations(w, e->job, e->q.count);
     steal_queue_push(&l->queue, &e->q);
-    wk_apps_count(w, e, true);
-    wk_lane_touch(w, l);
+    worker_apps_count(w, e, true);
+    worker_lane_touch(w, l);
 }
 
-void wk_entry_unqueue(struct worker *w, struct entry *e)
+void worker_entry_unqueue(struct worker *w, struct entry *e)
 {
     steal_queue_remove(&e->lane->queue, &e->q);
-    wk_apps_count(w, e, false);
-    wk_lane_touch(w, e->lane);
+    worker_apps_count(w, e, false);
+    worker_lane_touch(w, e->lane);
 }
 
-void wk_entry_free(struct worker *w, struct entry *e)
+void worker_entry_free(struct worker *w, struct entry *e)
 {
     struct reservation *r;
 
@@ -208,11 +208,11 @@ void wk_entry_free(struct worker *w, struct entry *e)
     r = reservation_of(e);
     CHECK(!r->loot);
     list_remove(&r->job_link);
-    wk_count_reservations(w, e->job, -(int64_t)e->q.count);
+    worker_count_reservations(w, e->job, -(int64_t)e->q.count);
     free(r);
 }
 
-uint32_t wk_job_drop_reservations(struct worker *w, struct job *j)
+uint32_t worker_job_drop_reservations(struct worker *w, struct job *j)
 {
     uint32_t dropped = 0;
 
@@ -220,26 +220,26 @@ uint32_t wk_job_drop_reservations(struct worker *w, struct job *j)
         struct reservation *r = container_of(l, struct reservation, job_link);
 
         if (steal_entry_queued(&r->e.q))
-            wk_entry_unqueue(w, &r->e);
+            worker_entry_unqueue(w, &r->e);
         if (r->loot)
-            wk_leave_loot(w, r);
+            worker_leave_loot(w, r);
         dropped += r->e.q.count;
-        wk_entry_free(w, &r->e);
+        worker_entry_free(w, &r->e);
     }
-    wk_job_release(w, j);
+    worker_job_release(w, j);
     return dropped;
 }
 
 /* ---- Slots ---- */
 
-void wk_slot_mark_long(struct worker *w, struct slot *s, bool is_long)
+void worker_slot_mark_long(struct worker *w, struct slot *s, bool is_long)
 {
     if (s->is_long == is_long)
         return;
     s->is_long = is_long;
     s->lane->n_long += is_long ? 1u : -1u;
     w->n_long += is_long ? 1u : -1u;
-    wk_lane_touch(w, s->lane);
+    worker_lane_touch(w, s->lane);
 }
 
 /* The only place where a slot's state changes: free -> requested -> busy -> free, or around either step. */
@@ -258,7 +258,7 @@ static void slot_set_state(struct worker *w, struct slot *s, enum slot_state to,
         s->lane->n_free++;
         w->n_free++;
         w->freed = true;
-        wk_lane_touch(w, s->lane);
+        worker_lane_touch(w, s->lane);
     }
     w->n_requested += to == SLOT_REQUESTED;
     if (in)
@@ -275,26 +275,26 @@ static void end_request(struct slot *s)
     s->stolen = false;
 }
 
-void wk_slot_request(struct worker *w, struct slot *s, struct job *j, bool is_long)
+void worker_slot_request(struct worker *w, struct slot *s, struct job *j, bool is_long)
 {
     slot_set_state(w, s, SLOT_REQUESTED, &j->owner->requests);
     s->job = j;
     s->request = ++j->owner->last_request;
     j->n_requests++;
-    wk_slot_mark_long(w, s, is_long);
+    worker_slot_mark_long(w, s, is_long);
 }
 
-void wk_slot_run(struct worker *w, struct slot *s, struct task *t, bool is_long)
+void worker_slot_run(struct worker *w, struct slot *s, struct task *t, bool is_long)
 {
     if (s->state == SLOT_REQUESTED)
         end_request(s);
     slot_set_state(w, s, SLOT_BUSY, NULL);
     s->task = t;
     t->slot = s;
-    wk_slot_mark_long(w, s, is_long);
+    worker_slot_mark_long(w, s, is_long);
 }
 
-void wk_slot_free(struct worker *w, struct slot *s)
+void worker_slot_free(struct worker *w, struct slot *s)
 {
     struct job *j = s->job;
 
@@ -305,10 +305,10 @@ void wk_slot_free(struct worker *w, struct slot *s)
     if (s->task)
         s->task->slot = NULL;
     s->task = NULL;
-    wk_slot_mark_long(w, s, false);
+    worker_slot_mark_long(w, s, false);
     slot_set_state(w, s, SLOT_FREE, &s->lane->free);
     if (j)
-        wk_job_release(w, j);
+        worker_job_release(w, j);
 }
 
 /* ---- Tasks ---- */
@@ -318,11 +318,11 @@ static uint64_t try_key(const struct try_id *id)
     return hash_pair(id->job.v, (uint64_t)id->task << 32 | (uint32_t)id->epoch << 16 | id->attempt);
 }
 
-struct task *wk_task_find(const struct worker *w, const struct owner *o, const struct try_id *id)
+struct task *worker_task_find(const struct worker *w, const struct owner *o, const struct try_id *id)
 {
-    struct table_node *n = wk_table_find(&w->tasks, try_key(id));
+    struct table_node *n = worker_table_find(&w->tasks, try_key(id));
 
-    for (; n; n = wk_table_find_next(n)) {
+    for (; n; n = worker_table_find_next(n)) {
         struct task *t = container_of(n, struct task, hash);
 
         if (t->job->owner == o && try_eq(&t->id, id))
@@ -331,7 +331,7 @@ struct task *wk_task_find(const struct worker *w, const struct owner *o, const s
     return NULL;
 }
 
-struct task *wk_task_new(struct worker *w, struct job *j, const struct try_id *id)
+struct task *worker_task_new(struct worker *w, struct job *j, const struct try_id *id)
 {
     struct task *t = xcalloc(1, sizeof *t);
 
@@ -340,7 +340,7 @@ struct task *wk_task_new(struct worker *w, struct job *j, const struct try_id *i
     t->state = T_NEW;
     list_init(&t->promo_link);
     list_push_tail(&j->tasks, &t->link);
-    wk_table_insert(&w->tasks, &t->hash, try_key(id));
+    worker_table_insert(&w->tasks, &t->hash, try_key(id));
     w->n_tasks++;
     w->n_placed += owner_is_central(j->owner);
     return t;
@@ -358,7 +358,7 @@ static void tally(struct worker *w, struct task *t, uint32_t by)
 
         w->n_unacked += by;
         t->job->owner->n_unacked += by;
-        wk_beats_await(w, t->job->owner);
+        worker_beats_await(w, t->job->owner);
         w->unacked_bytes += bytes;
         t->job->owner->unacked_bytes += bytes;
     } else if (owner_is_central(t->job->owner)) {
@@ -367,7 +367,7 @@ static void tally(struct worker *w, struct task *t, uint32_t by)
 }
 
 /* new -> queued -> starting -> running -> done, where queued and running may be left out. */
-void wk_task_set_state(struct worker *w, struct task *t, enum worker_task_state s)
+void worker_task_set_state(struct worker *w, struct task *t, enum worker_task_state s)
 {
     CHECK(s > t->state);
     CHECK(s != T_RUNNING || t->state == T_STARTING);
@@ -381,7 +381,7 @@ void wk_task_set_state(struct worker *w, struct task *t, enum worker_task_state 
         list_push_tail(&w->promotable, &t->promo_link);
 }
 
-void wk_task_free(struct worker *w, struct task *t)
+void worker_task_free(struct worker *w, struct task *t)
 {
     struct job *j = t->job;
 
@@ -390,18 +390,18 @@ void wk_task_free(struct worker *w, struct task *t)
     tally(w, t, -1u);
     list_remove(&t->promo_link);
     list_remove(&t->link);
-    wk_table_remove(&w->tasks, &t->hash);
+    worker_table_remove(&w->tasks, &t->hash);
     w->n_tasks--;
     w->n_placed -= owner_is_central(j->owner);
     blob_drop(t->arg);
     blob_drop(t->result);
     free(t);
-    wk_job_release(w, j);
+    worker_job_release(w, j);
 }
 
 /* ---- Loot ---- */
 
-struct loot *wk_loot_find(const struct worker *w, node_id_t thief)
+struct loot *worker_loot_find(const struct worker *w, node_id_t thief)
 {
     list_foreach(&w->loot, l, next) {
         struct loot *r = container_of(l, struct loot, link);
@@ -412,7 +412,7 @@ struct loot *wk_loot_find(const struct worker *w, node_id_t thief)
     return NULL;
 }
 
-void wk_leave_loot(struct worker *w, struct reservation *r)
+void worker_leave_loot(struct worker *w, struct reservation *r)
 {
     struct loot *l = r->loot;
 
@@ -430,9 +430,9 @@ void wk_leave_loot(struct worker *w, struct reservation *r)
 static void owner_free_all(struct worker *w, struct owner *o)
 {
     /* Held until its last job is gone, which would free it as well. */
-    wk_owner_set_state(w, o, OWNER_UP);
+    worker_owner_set_state(w, o, OWNER_UP);
     while (!list_empty(&o->requests))
-        wk_slot_free(w, container_of(o->requests.next, struct slot, link));
+        worker_slot_free(w, container_of(o->requests.next, struct slot, link));
     list_foreach(&o->jobs, l, next) {
         struct job *j = container_of(l, struct job, link);
 
@@ -441,29 +441,29 @@ static void owner_free_all(struct worker *w, struct owner *o)
             struct task *t = container_of(k, struct task, link);
 
             if (t->entry) {
-                wk_entry_unqueue(w, t->entry);
-                wk_entry_free(w, t->entry);
+                worker_entry_unqueue(w, t->entry);
+                worker_entry_free(w, t->entry);
                 t->entry = NULL;
             }
             if (t->slot)
-                wk_slot_free(w, t->slot);
-            wk_task_free(w, t);
+                worker_slot_free(w, t->slot);
+            worker_task_free(w, t);
         }
         j->n_requests--;
-        wk_job_drop_reservations(w, j);
+        worker_job_drop_reservations(w, j);
     }
-    wk_owner_set_state(w, o, OWNER_AWAY);
-    wk_owner_release(w, o);
+    worker_owner_set_state(w, o, OWNER_AWAY);
+    worker_owner_release(w, o);
 }
 
-void wk_objects_free(struct worker *w)
+void worker_objects_free(struct worker *w)
 {
     struct list *lists[] = {&w->up_owners, &w->lost_owners, &w->away_owners};
 
     for (int i = 0; i < 3; i++)
         while (!list_empty(lists[i]))
             owner_free_all(w, container_of(lists[i]->next, struct owner, link));
-    wk_table_free(&w->owners);
-    wk_table_free(&w->jobs);
-    wk_table_free(&w->tasks);
+    worker_table_free(&w->owners);
+    worker_table_free(&w->jobs);
+    worker_table_free(&w->tasks);
 }

@@ -2,26 +2,26 @@
  * tasks (Sparrow 3.2-3.6). Everything here ignores peers that are not dists with a stream. */
 #include "worker/internal.h"
 
-static struct owner *dist_of(const struct worker *w, const struct event *e)
+static struct owner *dist_of(const struct worker *w, const struct msg *in)
 {
-    struct owner *o = wk_owner_find(w, (node_id_t){e->m.peer});
+    struct owner *o = worker_owner_find(w, (node_id_t){in->peer});
 
     return o && o->state == OWNER_UP && !owner_is_central(o) ? o : NULL;
 }
 
-void wk_send_request(struct worker *w, struct slot *s, struct job *j, struct out *out)
+void worker_send_request(struct worker *w, struct slot *s, struct job *j)
 {
-    struct msg_task_request *m = &out_add(out, MSG_TASK_REQUEST, j->owner->node.v)->task_request;
+    struct msg_task_request *m = &out_add(w->out, MSG_TASK_REQUEST, j->owner->node.v)->task_request;
 
     m->job = j->id;
     m->request = s->request;
     m->has_spec = j->desc != NULL;
-    wk_beats_await(w, j->owner);
+    worker_beats_await(w, j->owner);
 }
 
-void wk_refuse_reservations(struct worker *w, const struct job *j, uint32_t n, int err, struct out *out)
+void worker_refuse_reservations(struct worker *w, const struct job *j, uint32_t n, int err)
 {
-    struct msg_probe_refused *m = &out_add(out, MSG_PROBE_REFUSED, j->owner->node.v)->probe_refused;
+    struct msg_probe_refused *m = &out_add(w->out, MSG_PROBE_REFUSED, j->owner->node.v)->probe_refused;
 
     m->job = j->id;
     m->count = n;
@@ -31,7 +31,7 @@ void wk_refuse_reservations(struct worker *w, const struct job *j, uint32_t n, i
 /* n reservations at the tail: of the one queue, or with a queue per slot spread evenly, from the shortest on. */
 static void reserve(struct worker *w, struct job *j, const struct msg_probe *m, uint32_t n)
 {
-    uint32_t first = (uint32_t)(wk_lane_shortest(w) - w->lanes);
+    uint32_t first = (uint32_t)(worker_lane_shortest(w) - w->lanes);
     uint32_t share = n / w->n_lanes, extra = n % w->n_lanes;
 
     for (uint32_t i = 0; i < w->n_lanes; i++) {
@@ -40,18 +40,18 @@ static void reserve(struct worker *w, struct job *j, const struct msg_probe *m, 
 
         if (here == 0)
             break;
-        r = wk_reservation_new(j, m->class == CLASS_LONG, here);
+        r = worker_reservation_new(j, m->class == CLASS_LONG, here);
         r->estimate_us = m->estimate_us;
         r->arrived_us = w->now_us;
-        wk_entry_push(w, &w->lanes[(first + i) % w->n_lanes], &r->e);
+        worker_entry_push(w, &w->lanes[(first + i) % w->n_lanes], &r->e);
     }
 }
 
 /* At most 1 message: what finds no room is refused. */
-void wk_on_probe(struct worker *w, const struct event *e, struct out *out)
+void worker_on_probe(struct worker *w, const struct msg *in)
 {
-    const struct msg_probe *m = &e->m.probe;
-    struct owner *o = dist_of(w, e);
+    const struct msg_probe *m = &in->probe;
+    struct owner *o = dist_of(w, in);
     struct job *j;
     uint32_t fits;
     int err = HAWK_ELIMIT;
@@ -60,34 +60,34 @@ void wk_on_probe(struct worker *w, const struct event *e, struct out *out)
         return;
     if (refuses_work(w))
         err = refusal(w);
-    else if (!wk_serves(w, m->app))
+    else if (!worker_serves(w, m->app))
         err = HAWK_ENO_EXECUTOR;
-    j = wk_job_get(w, o, m->job);
-    if (err == HAWK_ELIMIT && !wk_job_is_for(j, m->app))
+    j = worker_job_get(w, o, m->job);
+    if (err == HAWK_ELIMIT && !worker_job_is_for(j, m->app))
         err = HAWK_EINVALID;
-    fits = err == HAWK_ELIMIT ? wk_room_for(w, m->count) : 0;
+    fits = err == HAWK_ELIMIT ? worker_room_for(w, m->count) : 0;
     if (list_empty(&j->reservations))
         j->app = m->app;
     if (fits > 0)
         reserve(w, j, m, fits);
     if (fits < m->count)
-        wk_refuse_reservations(w, j, m->count - fits, err, out);
-    wk_job_release(w, j);
+        worker_refuse_reservations(w, j, m->count - fits, err);
+    worker_job_release(w, j);
 }
 
 /* Sparrow 3.6, proactive cancellation. Requests already made are answered by the dist. 1 message. */
-void wk_on_probe_cancel(struct worker *w, const struct event *e, struct out *out)
+void worker_on_probe_cancel(struct worker *w, const struct msg *in)
 {
-    struct owner *o = dist_of(w, e);
+    struct owner *o = dist_of(w, in);
     struct msg_probe_cancelled *m;
     struct job *j;
 
     if (!o)
         return;
-    j = wk_job_find(w, o, e->m.probe_cancel.job);
-    m = &out_add(out, MSG_PROBE_CANCELLED, o->node.v)->probe_cancelled;
-    m->job = e->m.probe_cancel.job;
-    m->count = j ? wk_job_drop_reservations(w, j) : 0;
+    j = worker_job_find(w, o, in->probe_cancel.job);
+    m = &out_add(w->out, MSG_PROBE_CANCELLED, o->node.v)->probe_cancelled;
+    m->job = in->probe_cancel.job;
+    m->count = j ? worker_job_drop_reservations(w, j) : 0;
 }
 
 /* The slot that waits for the answer with that number. Answers come in the order of requests: the first. */
@@ -104,81 +104,81 @@ static struct slot *requested(const struct owner *o, uint32_t request)
 
 /* None left: frees the slot, and drops what else of the job is here where left-over probes are cancelled at all. No
  * message of its own. */
-void wk_on_no_task(struct worker *w, const struct event *e, struct out *out)
+void worker_on_no_task(struct worker *w, const struct msg *in)
 {
-    struct owner *o = dist_of(w, e);
-    struct slot *s = o ? requested(o, e->m.no_task.request) : NULL;
+    struct owner *o = dist_of(w, in);
+    struct slot *s = o ? requested(o, in->no_task.request) : NULL;
     struct job *j;
 
     if (!o)
         return;
-    if (s && job_eq(s->job->id, e->m.no_task.job))
-        wk_slot_free(w, s);
-    j = wk_job_find(w, o, e->m.no_task.job);
+    if (s && job_eq(s->job->id, in->no_task.job))
+        worker_slot_free(w, s);
+    j = worker_job_find(w, o, in->no_task.job);
     if (j && policy_has(policy_of(w), POLICY_CANCEL_PROBES))
-        wk_job_drop_reservations(w, j);
+        worker_job_drop_reservations(w, j);
 }
 
 /* 1 message. An answer to no request of this stream (one from before a reconnection, or made up) and one that
  * cannot be run are answered as lost; the repeated answer for a task that is already here is ignored. */
-void wk_on_task_launch(struct worker *w, const struct event *e, struct out *out)
+void worker_on_task_launch(struct worker *w, const struct msg *in)
 {
-    const struct msg_task_launch *m = &e->m.task_launch;
-    struct owner *o = dist_of(w, e);
+    const struct msg_task_launch *m = &in->task_launch;
+    struct owner *o = dist_of(w, in);
     struct slot *s = o ? requested(o, m->request) : NULL;
-    bool known = o && wk_task_find(w, o, &m->id);
+    bool known = o && worker_task_find(w, o, &m->id);
 
     if (!o)
         return;
     if (m->arg)
         pulse_bulk(&o->pulse, w->now_us, m->arg->len);
     if (s && !known && job_eq(s->job->id, m->id.job) && (m->desc || s->job->desc) && !w->stop_now) {
-        wk_task_launch(w, s, s->job, m, out);
+        worker_task_launch(w, s, s->job, m);
         return;
     }
     if (s)
-        wk_slot_free(w, s);
+        worker_slot_free(w, s);
     if (!known)
-        wk_launch_refused(w, o, &m->id, out);
+        worker_launch_refused(w, o, &m->id);
 }
 
 /* ---- A dist comes and goes (protocol 6) ---- */
 
 /* At most 2 messages per task of that dist, and 1. */
-void wk_dist_up(struct worker *w, node_id_t node, uint32_t version, struct out *out)
+void worker_dist_up(struct worker *w, node_id_t node, uint32_t version)
 {
-    struct owner *o = wk_owner_find(w, node);
+    struct owner *o = worker_owner_find(w, node);
 
     if (o && o->state == OWNER_UP) /* a new stream implies that the old one is gone */
-        wk_dist_lost(w, o);
-    o = wk_owner_get(w, node);
-    wk_owner_set_state(w, o, OWNER_UP);
+        worker_dist_lost(w, o);
+    o = worker_owner_get(w, node);
+    worker_owner_set_state(w, o, OWNER_UP);
     o->last_request = 0;
     o->version = (uint8_t)protocol_version_of(version);
     pulse_end(&o->pulse);
-    wk_beats_await(w, o); /* ends that it has not acknowledged may be told once more */
-    wk_report_held(w, o, out);
+    worker_beats_await(w, o); /* ends that it has not acknowledged may be told once more */
+    worker_report_held(w, o);
 }
 
 /* Its reservations and requests are void; its tasks run on for a while, so that it may come back. */
-void wk_dist_lost(struct worker *w, struct owner *o)
+void worker_dist_lost(struct worker *w, struct owner *o)
 {
     while (!list_empty(&o->requests))
-        wk_slot_free(w, container_of(o->requests.next, struct slot, link));
+        worker_slot_free(w, container_of(o->requests.next, struct slot, link));
     list_foreach(&o->jobs, l, next)
-        wk_job_drop_reservations(w, container_of(l, struct job, link));
-    wk_dist_away(w, o);
+        worker_job_drop_reservations(w, container_of(l, struct job, link));
+    worker_dist_away(w, o);
 }
 
-void wk_dist_away(struct worker *w, struct owner *o)
+void worker_dist_away(struct worker *w, struct owner *o)
 {
     o->orphan_at = time_after(w->now_us, w->config.orphan_us);
-    wk_owner_set_state(w, o, list_empty(&o->jobs) ? OWNER_AWAY : OWNER_LOST);
-    wk_owner_release(w, o);
+    worker_owner_set_state(w, o, list_empty(&o->jobs) ? OWNER_AWAY : OWNER_LOST);
+    worker_owner_release(w, o);
 }
 
 /* DESIGN 3.8: a dist that stays away has its tasks run elsewhere. At most 1 message per task. */
-static void kill_orphans(struct worker *w, struct owner *o, struct out *out)
+static void kill_orphans(struct worker *w, struct owner *o)
 {
     list_foreach(&o->jobs, l, next) {
         struct job *j = container_of(l, struct job, link);
@@ -191,22 +191,22 @@ static void kill_orphans(struct worker *w, struct owner *o, struct out *out)
             end = k == last;
             k = k->next;
             if (t->state == T_DONE)
-                wk_task_forget(w, t, out);
+                worker_task_forget(w, t);
             else
-                wk_task_kill(w, t, OUTCOME_LOST, true, out);
+                worker_task_kill(w, t, OUTCOME_LOST, true);
         }
     }
-    wk_owner_set_state(w, o, OWNER_AWAY);
-    wk_owner_release(w, o);
+    worker_owner_set_state(w, o, OWNER_AWAY);
+    worker_owner_release(w, o);
 }
 
-void wk_orphans_due(struct worker *w, struct out *out)
+void worker_orphans_due(struct worker *w)
 {
     while (!list_empty(&w->lost_owners)) {
         struct owner *o = container_of(w->lost_owners.next, struct owner, link);
 
         if (o->orphan_at > w->now_us)
             break;
-        kill_orphans(w, o, out);
+        kill_orphans(w, o);
     }
 }

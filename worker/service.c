@@ -51,12 +51,12 @@ static void set_state(struct service *s, enum service_state state)
     s->state = state;
 }
 
-bool wk_is_out(const struct worker *w) { return w->service && w->service->state == SERVICE_OUT; }
+bool worker_is_out(const struct worker *w) { return w->service && w->service->state == SERVICE_OUT; }
 
 bool worker_out_of_service(const struct worker *w, const struct blob **why)
 {
-    *why = wk_is_out(w) ? w->service->why : NULL;
-    return wk_is_out(w);
+    *why = worker_is_out(w) ? w->service->why : NULL;
+    return worker_is_out(w);
 }
 
 /* ---- What could not be started ---- */
@@ -94,7 +94,7 @@ static struct failure *room(struct service *s)
     return oldest;
 }
 
-void wk_service_failed(struct worker *w, job_id_t job, const struct msg_exec_exited *m)
+void worker_service_failed(struct worker *w, job_id_t job, const struct msg_exec_exited *m)
 {
     struct service *s;
 
@@ -137,12 +137,12 @@ static uint32_t blamed(const struct worker *w, const struct service *s)
 
 /* ---- Leaving and coming back ---- */
 
-static void tell(const struct service *s, bool on, struct out *out)
+static void tell(struct worker *w, bool on)
 {
-    struct msg_out_of_service *m = &out_add(out, MSG_OUT_OF_SERVICE, NODE_CENTRAL.v)->out_of_service;
+    struct msg_out_of_service *m = &out_add(w->out, MSG_OUT_OF_SERVICE, NODE_CENTRAL.v)->out_of_service;
 
     m->on = on;
-    m->why = on ? blob_ref(s->why) : NULL;
+    m->why = on ? blob_ref(w->service->why) : NULL;
 }
 
 static bool central_hears(const struct worker *w)
@@ -170,24 +170,24 @@ static void back(struct worker *w)
 }
 
 /* At most 1 message. */
-static void back_by_itself(struct worker *w, struct out *out)
+static void back_by_itself(struct worker *w)
 {
     back(w);
     if (central_hears(w))
-        tell(w->service, false, out);
+        tell(w, false);
 }
 
 /* At most 1 message. What could not be started was not the job's fault. */
-void wk_on_start_blamed(struct worker *w, const struct event *e, struct out *out)
+void worker_on_start_blamed(struct worker *w, const struct msg *in)
 {
-    const struct owner *o = wk_owner_find(w, (node_id_t){e->m.peer});
+    const struct owner *o = worker_owner_find(w, (node_id_t){in->peer});
     struct service *s = w->service;
     struct failure *f;
 
     if (!o || o->state != OWNER_UP)
         return;
-    wk_count(w, COUNTER_starts_blamed, 1);
-    f = s ? failure_of(s, e->m.start_blamed.job) : NULL;
+    worker_count(w, COUNTER_starts_blamed, 1);
+    f = s ? failure_of(s, in->start_blamed.job) : NULL;
     if (!f || f->blamed)
         return;
     f->blamed = true;
@@ -198,24 +198,24 @@ void wk_on_start_blamed(struct worker *w, const struct event *e, struct out *out
     s->why = blob_ref(f->why);
     s->place = blob_ref(f->place);
     if (central_hears(w)) /* else when it has joined */
-        tell(s, true, out);
+        tell(w, true);
 }
 
 /* At most 1 message. */
-void wk_service_joined(struct worker *w, struct out *out)
+void worker_service_joined(struct worker *w)
 {
     struct service *s = w->service;
 
     if (!s || s->state == SERVICE_IN)
         return;
     if (central_hears(w))
-        tell(s, true, out);
+        tell(w, true);
     else
         back(w);
 }
 
 /* Who was out a moment ago begins with the pause that it had then. */
-static void leave(struct worker *w, struct out *out)
+static void leave(struct worker *w)
 {
     struct service *s = w->service;
 
@@ -224,65 +224,65 @@ static void leave(struct worker *w, struct out *out)
         s->pause_us = WORKER_CHECK_MIN_US;
     s->until_us = time_after(w->now_us, WORKER_OUT_MAX_US);
     s->check_us = time_after(w->now_us, s->pause_us);
-    wk_lanes_empty(w, out);
+    worker_lanes_empty(w);
 }
 
 /* At most 1 message per entry. What runs goes on, and so does what was asked for, as in a drain. */
-void wk_on_out_of_service(struct worker *w, const struct event *e, struct out *out)
+void worker_on_out_of_service(struct worker *w, const struct msg *in)
 {
     struct service *s = w->service;
 
     if (!w->joined)
         return;
-    if (!e->m.out_of_service.on) {
+    if (!in->out_of_service.on) {
         if (s && s->state != SERVICE_IN)
             back(w);
     } else if (s && s->state == SERVICE_ASKED) {
-        leave(w, out);
+        leave(w);
     } else if (!s || s->state == SERVICE_IN) { /* a refusal has crossed the question */
-        out_add(out, MSG_OUT_OF_SERVICE, NODE_CENTRAL.v);
+        out_add(w->out, MSG_OUT_OF_SERVICE, NODE_CENTRAL.v);
     }
 }
 
 /* ---- Checks ---- */
 
-int64_t wk_service_next(const struct worker *w)
+int64_t worker_service_next(const struct worker *w)
 {
     const struct service *s = w->service;
 
-    if (!wk_is_out(w))
+    if (!worker_is_out(w))
         return TIME_NEVER;
     return s->checking || s->until_us < s->check_us ? s->until_us : s->check_us;
 }
 
 /* At most 1 message. */
-void wk_service_due(struct worker *w, struct out *out)
+void worker_service_due(struct worker *w)
 {
     struct service *s = w->service;
 
-    if (w->now_us < wk_service_next(w))
+    if (w->now_us < worker_service_next(w))
         return;
     if (w->now_us >= s->until_us) {
-        back_by_itself(w, out);
+        back_by_itself(w);
         return;
     }
     s->checking = true;
     s->pause_us = s->pause_us < WORKER_CHECK_MAX_US / 2 ? 2 * s->pause_us : WORKER_CHECK_MAX_US;
     s->check_us = time_after(w->now_us, s->pause_us);
-    out_add(out, MSG_EXEC_CHECK, 0)->exec_check.place = blob_ref(s->place);
+    out_add(w->out, MSG_EXEC_CHECK, 0)->exec_check.place = blob_ref(s->place);
 }
 
 /* At most 1 message. */
-void wk_on_exec_checked(struct worker *w, const struct event *e, struct out *out)
+void worker_on_exec_checked(struct worker *w, const struct msg *in)
 {
     if (!w->service)
         return;
     w->service->checking = false;
-    if (wk_is_out(w) && !e->m.exec_checked.why)
-        back_by_itself(w, out);
+    if (worker_is_out(w) && !in->exec_checked.why)
+        back_by_itself(w);
 }
 
-void wk_service_check(const struct worker *w)
+void worker_service_check(const struct worker *w)
 {
     const struct service *s = w->service;
 
@@ -294,7 +294,7 @@ void wk_service_check(const struct worker *w)
     CHECK(s->state != SERVICE_OUT || s->pause_us <= WORKER_CHECK_MAX_US);
 }
 
-void wk_service_free(struct worker *w)
+void worker_service_free(struct worker *w)
 {
     if (!w->service)
         return;

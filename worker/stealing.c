@@ -57,10 +57,10 @@ static struct reservation *split_off(struct worker *w, struct reservation *r, ui
     struct reservation *part;
 
     if (r->e.q.count <= max) {
-        wk_entry_unqueue(w, &r->e);
+        worker_entry_unqueue(w, &r->e);
         return r;
     }
-    part = wk_reservation_new(r->e.job, false, max);
+    part = worker_reservation_new(r->e.job, false, max);
     part->e.lane = r->e.lane;
     part->estimate_us = r->estimate_us;
     part->arrived_us = r->arrived_us;
@@ -69,9 +69,9 @@ static struct reservation *split_off(struct worker *w, struct reservation *r, ui
     return part;
 }
 
-static void send_loot(const struct worker *w, const struct reservation *r, uint16_t items, struct out *out)
+static void send_loot(const struct worker *w, const struct reservation *r, uint16_t items)
 {
-    struct msg_steal_loot *m = &out_add(out, MSG_STEAL_LOOT, r->loot->thief.v)->steal_loot;
+    struct msg_steal_loot *m = &out_add(w->out, MSG_STEAL_LOOT, r->loot->thief.v)->steal_loot;
     int64_t waited_us = w->now_us - r->arrived_us;
 
     m->job = r->e.job->id;
@@ -88,7 +88,7 @@ static void send_loot(const struct worker *w, const struct reservation *r, uint1
 /* Moves the group into a record that the thief has to acknowledge. Should items come back, they go to the
  * queue's head in their order: their places are reserved now. */
 static void give(struct worker *w, struct lane *l, node_id_t thief, const struct msg_steal_request *m,
-                 uint32_t max, struct out *out)
+                 uint32_t max)
 {
     struct loot *r = xcalloc(1, sizeof *r);
     uint16_t items = loot_items(l, max, m->apps);
@@ -110,44 +110,44 @@ static void give(struct worker *w, struct lane *l, node_id_t thief, const struct
         item->index = i;
         item->loot = r;
         list_push_tail(&r->items, &item->loot_link);
-        send_loot(w, item, items, out);
+        send_loot(w, item, items);
         from = next;
     }
 }
 
 /* At most 1 message per item, or 1 that says: nothing. All reservations here are of dists with a stream, so
  * any of them may be given. One record per thief: who has not acknowledged the last loot gets no more. */
-void wk_on_steal_request(struct worker *w, const struct event *e, struct out *out)
+void worker_on_steal_request(struct worker *w, const struct msg *in)
 {
-    const struct msg_steal_request *m = &e->m.steal_request;
-    node_id_t thief = {e->m.peer};
+    const struct msg_steal_request *m = &in->steal_request;
+    node_id_t thief = {in->peer};
     uint32_t max = at_most(m->max, policy_of(w)->steal_max);
     struct lane *l = stuck_lane(w, m->apps);
 
     if (node_eq(thief, NODE_NONE) || node_eq(thief, NODE_CENTRAL))
         return;
-    if (!l || max == 0 || w->n_loot >= WORKER_LOOT_RECORDS || wk_loot_find(w, thief))
-        out_add(out, MSG_STEAL_LOOT, thief.v)->steal_loot.request = m->request;
+    if (!l || max == 0 || w->n_loot >= WORKER_LOOT_RECORDS || worker_loot_find(w, thief))
+        out_add(w->out, MSG_STEAL_LOOT, thief.v)->steal_loot.request = m->request;
     else
-        give(w, l, thief, m, max, out);
+        give(w, l, thief, m, max);
 }
 
 /* An item the thief does not take. At most 1 message. */
-static void put_back(struct worker *w, struct reservation *r, struct out *out)
+static void put_back(struct worker *w, struct reservation *r)
 {
     struct entry *e = &r->e;
     struct job *j = e->job;
 
-    wk_leave_loot(w, r);
-    if (!refuses_work(w) && wk_serves(w, j->app)) {
+    worker_leave_loot(w, r);
+    if (!refuses_work(w) && worker_serves(w, j->app)) {
         steal_queue_put_back(&e->lane->queue, &e->q);
-        wk_apps_count(w, e, true);
-        wk_lane_touch(w, e->lane);
+        worker_apps_count(w, e, true);
+        worker_lane_touch(w, e->lane);
         return;
     }
-    wk_refuse_reservations(w, j, e->q.count, refuses_work(w) ? refusal(w) : HAWK_ENO_EXECUTOR, out);
-    wk_entry_free(w, e);
-    wk_job_release(w, j);
+    worker_refuse_reservations(w, j, e->q.count, refuses_work(w) ? refusal(w) : HAWK_ENO_EXECUTOR);
+    worker_entry_free(w, e);
+    worker_job_release(w, j);
 }
 
 /* The item with that number; acknowledgements come in order: the first. */
@@ -160,10 +160,10 @@ static struct reservation *loot_item(const struct loot *r, uint16_t index)
 }
 
 /* At most 1 message. What is not accepted stays here. */
-void wk_on_steal_ack(struct worker *w, const struct event *e, struct out *out)
+void worker_on_steal_ack(struct worker *w, const struct msg *in)
 {
-    const struct msg_steal_ack *m = &e->m.steal_ack;
-    struct loot *r = wk_loot_find(w, (node_id_t){e->m.peer});
+    const struct msg_steal_ack *m = &in->steal_ack;
+    struct loot *r = worker_loot_find(w, (node_id_t){in->peer});
     struct reservation *item = r && r->request == m->request ? loot_item(r, m->index) : NULL;
     struct job *j;
 
@@ -172,22 +172,22 @@ void wk_on_steal_ack(struct worker *w, const struct event *e, struct out *out)
     j = item->e.job;
     if (m->accepted < item->e.q.count) {
         item->e.q.count -= m->accepted;
-        wk_count_reservations(w, item->e.job, -(int64_t)m->accepted);
-        put_back(w, item, out);
+        worker_count_reservations(w, item->e.job, -(int64_t)m->accepted);
+        put_back(w, item);
         return;
     }
-    wk_leave_loot(w, item);
-    wk_entry_free(w, &item->e);
-    wk_job_release(w, j);
+    worker_leave_loot(w, item);
+    worker_entry_free(w, &item->e);
+    worker_job_release(w, j);
 }
 
 /* At most 1 message per item. */
-void wk_loot_return(struct worker *w, node_id_t thief, struct out *out)
+void worker_loot_return(struct worker *w, node_id_t thief)
 {
     struct loot *r;
 
-    while ((r = wk_loot_find(w, thief))) /* the record goes with its last item */
-        put_back(w, container_of(r->items.next, struct reservation, loot_link), out);
+    while ((r = worker_loot_find(w, thief))) /* the record goes with its last item */
+        put_back(w, container_of(r->items.next, struct reservation, loot_link));
 }
 
 /* ---- As thief ---- */
@@ -218,7 +218,7 @@ static struct thief_env thief_env(struct worker *w)
 }
 
 /* At most 1 message. */
-void wk_thief_turn(struct worker *w, struct out *out)
+void worker_thief_turn(struct worker *w)
 {
     struct thief_env env = thief_env(w);
     node_id_t victim = thief_step(&w->thief, &env);
@@ -226,20 +226,20 @@ void wk_thief_turn(struct worker *w, struct out *out)
 
     if (node_eq(victim, NODE_NONE))
         return;
-    m = &out_add(out, MSG_STEAL_REQUEST, victim.v)->steal_request;
+    m = &out_add(w->out, MSG_STEAL_REQUEST, victim.v)->steal_request;
     m->request = w->thief.request;
     m->max = policy_of(w)->steal_max;
     m->apps = w->app_set;
-    wk_count(w, COUNTER_steal_requests, 1);
-    wk_count(w, COUNTER_steal_rounds, w->thief.asked == 1);
+    worker_count(w, COUNTER_steal_requests, 1);
+    worker_count(w, COUNTER_steal_rounds, w->thief.asked == 1);
 }
 
 /* No message of its own: thief_turn asks. */
-void wk_on_steal_hint(struct worker *w, const struct event *e, struct out *out)
+void worker_on_steal_hint(struct worker *w, const struct msg *in)
 {
     struct thief_env env = thief_env(w);
 
-    thief_hint(&w->thief, &env, e->m.steal_hint.victim);
+    thief_hint(&w->thief, &env, in->steal_hint.victim);
 }
 
 /* How much of an item this thief takes: there must be a stream to its dist, an executor where it needs one, room, and a
@@ -248,49 +248,49 @@ static uint32_t acceptable(struct worker *w, const struct owner *dist, const str
 {
     const struct job *j;
 
-    if (!wk_serves(w, m->app) || !dist || dist->state != OWNER_UP || owner_is_central(dist) ||
+    if (!worker_serves(w, m->app) || !dist || dist->state != OWNER_UP || owner_is_central(dist) ||
         refuses_work(w))
         return 0;
-    j = wk_job_find(w, dist, m->job);
-    if (j && !wk_job_is_for(j, m->app))
+    j = worker_job_find(w, dist, m->job);
+    if (j && !worker_job_is_for(j, m->app))
         return 0;
-    return lane_blocked(wk_lane_shortest(w)) ? 0 : wk_room_for(w, m->count);
+    return lane_blocked(worker_lane_shortest(w)) ? 0 : worker_room_for(w, m->count);
 }
 
 /* The dist hears of the move before the victim does, and before the reservation is used here. 1 message. */
-static void take(struct worker *w, struct owner *dist, const struct event *e, uint32_t n, struct out *out)
+static void take(struct worker *w, struct owner *dist, const struct msg *in, uint32_t n)
 {
-    const struct msg_steal_loot *m = &e->m.steal_loot;
-    struct msg_res_moved *moved = &out_add(out, MSG_RES_MOVED, dist->node.v)->res_moved;
-    struct reservation *r = wk_reservation_new(wk_job_get(w, dist, m->job), false, n);
+    const struct msg_steal_loot *m = &in->steal_loot;
+    struct msg_res_moved *moved = &out_add(w->out, MSG_RES_MOVED, dist->node.v)->res_moved;
+    struct reservation *r = worker_reservation_new(worker_job_get(w, dist, m->job), false, n);
 
     moved->job = m->job;
-    moved->from = (node_id_t){e->m.peer};
+    moved->from = (node_id_t){in->peer};
     moved->count = n;
     r->e.job->app = m->app;
     r->estimate_us = m->estimate_us;
     r->arrived_us = w->now_us - m->waited_us;
     r->stolen = true;
-    wk_entry_push(w, wk_lane_shortest(w), &r->e);
-    wk_count(w, COUNTER_reservations_stolen, n);
-    wk_count(w, COUNTER_steal_successes, !w->thief.got_loot);
+    worker_entry_push(w, worker_lane_shortest(w), &r->e);
+    worker_count(w, COUNTER_reservations_stolen, n);
+    worker_count(w, COUNTER_steal_successes, !w->thief.got_loot);
     w->thief.got_loot = true;
 }
 
 /* At most 2 messages. An answer to no question of ours is acknowledged with 0: the victim keeps it. */
-void wk_on_steal_loot(struct worker *w, const struct event *e, struct out *out)
+void worker_on_steal_loot(struct worker *w, const struct msg *in)
 {
-    const struct msg_steal_loot *m = &e->m.steal_loot;
-    enum thief_answer a = thief_answer(&w->thief, (node_id_t){e->m.peer}, m->request, m->index, m->items);
-    struct owner *dist = wk_owner_find(w, m->dist);
+    const struct msg_steal_loot *m = &in->steal_loot;
+    enum thief_answer a = thief_answer(&w->thief, (node_id_t){in->peer}, m->request, m->index, m->items);
+    struct owner *dist = worker_owner_find(w, m->dist);
     uint32_t accepted = a == ANSWER_ITEM ? acceptable(w, dist, m) : 0;
     struct msg_steal_ack *ack;
 
     if (m->items == 0)
         return;
     if (accepted > 0)
-        take(w, dist, e, accepted, out);
-    ack = &out_add(out, MSG_STEAL_ACK, e->m.peer)->steal_ack;
+        take(w, dist, in, accepted);
+    ack = &out_add(w->out, MSG_STEAL_ACK, in->peer)->steal_ack;
     ack->job = m->job;
     ack->request = m->request;
     ack->accepted = accepted;
@@ -309,7 +309,7 @@ static struct lane *free_lane(struct worker *w)
 
 /* With a queue per slot, an idle slot and a stuck reservation may be in the same worker: two of the paper's
  * nodes, between which no message is needed. The group goes to the idle slot's queue. */
-bool wk_steal_from_sibling(struct worker *w)
+bool worker_steal_from_sibling(struct worker *w)
 {
     uint32_t max = policy_of(w)->steal_max;
     struct lane *from, *to;
@@ -327,8 +327,9 @@ bool wk_steal_from_sibling(struct worker *w)
         struct reservation *item = split_off(w, r, max);
 
         max -= item->e.q.count;
-        wk_count_reservations(w, item->e.job, -(int64_t)item->e.q.count); /* counted again as it arrives */
-        wk_entry_push(w, to, &item->e);
+        worker_count_reservations(w, item->e.job,
+                                  -(int64_t)item->e.q.count); /* counted again as it arrives */
+        worker_entry_push(w, to, &item->e);
         r = next;
     }
     return items > 0;

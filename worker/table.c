@@ -40,7 +40,7 @@ static void rehash(struct table *t, uint32_t buckets)
     free(old.v);
 }
 
-void wk_table_insert(struct table *t, struct table_node *n, uint64_t key)
+void worker_table_insert(struct table *t, struct table_node *n, uint64_t key)
 {
     n->key = key;
     if (!t->v && t->n == TABLE_INLINE)
@@ -51,7 +51,7 @@ void wk_table_insert(struct table *t, struct table_node *n, uint64_t key)
     t->n++;
 }
 
-void wk_table_remove(struct table *t, struct table_node *n)
+void worker_table_remove(struct table *t, struct table_node *n)
 {
     struct table_node **c = chain(t, n->key);
 
@@ -71,14 +71,14 @@ static struct table_node *with_key(struct table_node *n, uint64_t key)
     return n;
 }
 
-struct table_node *wk_table_find(const struct table *t, uint64_t key)
+struct table_node *worker_table_find(const struct table *t, uint64_t key)
 {
     return with_key(*chain(t, key), key);
 }
 
-struct table_node *wk_table_find_next(const struct table_node *n) { return with_key(n->next, n->key); }
+struct table_node *worker_table_find_next(const struct table_node *n) { return with_key(n->next, n->key); }
 
-void wk_table_free(struct table *t)
+void worker_table_free(struct table *t)
 {
     free(t->v);
     *t = (struct table){0};

@@ -23,11 +23,11 @@ struct table {
 };
 
 /* Keys are well mixed (hash_pair). Different objects may share one: callers compare the real key as well. */
-void wk_table_insert(struct table *t, struct table_node *n, uint64_t key);
-void wk_table_remove(struct table *t, struct table_node *n); /* n must be in t */
+void worker_table_insert(struct table *t, struct table_node *n, uint64_t key);
+void worker_table_remove(struct table *t, struct table_node *n); /* n must be in t */
 /* The first node with that key, or NULL; then the next one with the same key. */
-struct table_node *wk_table_find(const struct table *t, uint64_t key);
-struct table_node *wk_table_find_next(const struct table_node *n);
-void wk_table_free(struct table *t); /* the bucket array, not the nodes */
+struct table_node *worker_table_find(const struct table *t, uint64_t key);
+struct table_node *worker_table_find_next(const struct table_node *n);
+void worker_table_free(struct table *t); /* the bucket array, not the nodes */
 
 #endif

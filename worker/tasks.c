@@ -5,9 +5,9 @@
 
 static bool owner_hears(const struct task *t) { return t->job->owner->state == OWNER_UP; }
 
-static void send_finished(const struct worker *w, const struct task *t, struct out *out)
+static void send_finished(const struct worker *w, const struct task *t)
 {
-    struct msg_task_finished *m = &out_add(out, MSG_TASK_FINISHED, t->job->owner->node.v)->task_finished;
+    struct msg_task_finished *m = &out_add(w->out, MSG_TASK_FINISHED, t->job->owner->node.v)->task_finished;
 
     m->id = t->id;
     m->result = blob_ref(t->result);
@@ -25,9 +25,9 @@ static void send_finished(const struct worker *w, const struct task *t, struct o
     }
 }
 
-static void send_overrun(const struct worker *w, struct task *t, struct out *out)
+static void send_overrun(const struct worker *w, struct task *t)
 {
-    struct msg_task_overrun *m = &out_add(out, MSG_TASK_OVERRUN, t->job->owner->node.v)->task_overrun;
+    struct msg_task_overrun *m = &out_add(w->out, MSG_TASK_OVERRUN, t->job->owner->node.v)->task_overrun;
 
     m->id = t->id;
     m->run_us = w->now_us - t->started_us;
@@ -37,42 +37,42 @@ static void send_overrun(const struct worker *w, struct task *t, struct out *out
 /* A launch that cannot be taken: its request is unknown (lost in a reconnection), or the worker stops. The
  * owner hears that the try is lost, by the code that it never ran, and runs the task elsewhere. Nothing is kept: should
  * this message be lost with its stream, the next resynchronisation shows that the task is not here. 1 message. */
-void wk_launch_refused(struct worker *w, const struct owner *o, const struct try_id *id, struct out *out)
+void worker_launch_refused(struct worker *w, const struct owner *o, const struct try_id *id)
 {
-    struct msg_task_finished *m = &out_add(out, MSG_TASK_FINISHED, o->node.v)->task_finished;
+    struct msg_task_finished *m = &out_add(w->out, MSG_TASK_FINISHED, o->node.v)->task_finished;
 
     m->id = *id;
     m->outcome = OUTCOME_LOST;
     m->code = w->stop_now ? HAWK_ESHUTDOWN : HAWK_ESTALE;
 }
 
-static void send_held(const struct worker *w, struct task *t, struct out *out)
+static void send_held(const struct worker *w, struct task *t)
 {
     static const uint8_t states[] = {[T_QUEUED] = TASK_PLACED,
                                      [T_STARTING] = TASK_LAUNCHED,
                                      [T_RUNNING] = TASK_RUNNING,
                                      [T_DONE] = TASK_DONE};
-    struct msg_task_held *m = &out_add(out, MSG_TASK_HELD, t->job->owner->node.v)->task_held;
+    struct msg_task_held *m = &out_add(w->out, MSG_TASK_HELD, t->job->owner->node.v)->task_held;
 
     m->id = t->id;
     m->state = states[t->state];
     m->run_us = t->state == T_RUNNING ? w->now_us - t->started_us : t->run_us;
     if (t->state == T_DONE)
-        send_finished(w, t, out);
+        send_finished(w, t);
     else if (t->overrun && !t->overrun_told)
-        send_overrun(w, t, out);
+        send_overrun(w, t);
 }
 
 /* At most 2 messages per task of that owner, and 1. */
-void wk_report_held(struct worker *w, struct owner *o, struct out *out)
+void worker_report_held(struct worker *w, struct owner *o)
 {
     list_foreach(&o->jobs, l, next) {
         struct job *j = container_of(l, struct job, link);
 
         list_foreach(&j->tasks, k, knext)
-            send_held(w, container_of(k, struct task, link), out);
+            send_held(w, container_of(k, struct task, link));
     }
-    out_add(out, MSG_HELD_END, o->node.v);
+    out_add(w->out, MSG_HELD_END, o->node.v);
 }
 
 /* ---- Starting ---- */
@@ -96,15 +96,14 @@ static struct task *task_of_run(const struct worker *w, uint32_t run)
 uint32_t worker_slot_of(uint32_t run) { return run & ((1u << RUN_SLOT_BITS) - 1); }
 
 /* Puts t into s and tells the executor; arg becomes the executor's. 1 message. */
-static void start(struct worker *w, struct slot *s, struct task *t, bool is_long, struct blob *arg,
-                  struct out *out)
+static void start(struct worker *w, struct slot *s, struct task *t, bool is_long, struct blob *arg)
 {
     struct msg_exec_start *m;
 
-    wk_slot_run(w, s, t, is_long);
-    wk_task_set_state(w, t, T_STARTING);
+    worker_slot_run(w, s, t, is_long);
+    worker_task_set_state(w, t, T_STARTING);
     t->run = new_run(w, s);
-    m = &out_add(out, MSG_EXEC_START, 0)->exec_start;
+    m = &out_add(w->out, MSG_EXEC_START, 0)->exec_start;
     m->id = t->id;
     m->desc = job_desc_ref(t->job->desc);
     m->arg = arg;
@@ -116,39 +115,38 @@ static void start(struct worker *w, struct slot *s, struct task *t, bool is_long
 }
 
 /* A reservation has become a task (Sparrow 3.4, late binding). 1 message. */
-void wk_task_launch(struct worker *w, struct slot *s, struct job *j, const struct msg_task_launch *m,
-                    struct out *out)
+void worker_task_launch(struct worker *w, struct slot *s, struct job *j, const struct msg_task_launch *m)
 {
-    struct task *t = wk_task_new(w, j, &m->id);
+    struct task *t = worker_task_new(w, j, &m->id);
 
     if (!j->desc)
         j->desc = job_desc_ref(m->desc);
     t->promotable = m->promotable;
     t->stolen = s->stolen;
     t->arrived_us = s->arrived_us;
-    wk_count(w, COUNTER_tasks_stolen, s->stolen);
-    start(w, s, t, s->is_long, blob_ref(m->arg), out);
+    worker_count(w, COUNTER_tasks_stolen, s->stolen);
+    start(w, s, t, s->is_long, blob_ref(m->arg));
 }
 
 static void take_off_queue(struct worker *w, struct task *t)
 {
     struct entry *e = t->entry;
 
-    wk_entry_unqueue(w, e);
-    wk_entry_free(w, e);
+    worker_entry_unqueue(w, e);
+    worker_entry_free(w, e);
     t->entry = NULL;
 }
 
 /* Who is next in a lane gets a slot: a bound task starts, a reservation asks for one. 1 message. */
-static void serve(struct worker *w, struct lane *l, struct entry *e, struct out *out)
+static void serve(struct worker *w, struct lane *l, struct entry *e)
 {
     struct slot *s = container_of(l->free.next, struct slot, link);
     struct job *j = e->job;
     struct task *t = e->task;
     bool is_long = e->q.is_long;
 
-    if (t && wk_lease_is_over(w)) { /* DESIGN 3.9: central may have placed it again by now */
-        wk_task_return(w, t, out);
+    if (t && worker_lease_is_over(w)) { /* DESIGN 3.9: central may have placed it again by now */
+        worker_task_return(w, t);
         return;
     }
     if (t) {
@@ -157,96 +155,96 @@ static void serve(struct worker *w, struct lane *l, struct entry *e, struct out 
         t->arg = NULL;
         steal_queue_served(&l->queue, &e->q);
         take_off_queue(w, t);
-        start(w, s, t, is_long, arg, out);
+        start(w, s, t, is_long, arg);
         return;
     }
     s->arrived_us = reservation_of(e)->arrived_us;
     s->stolen = reservation_of(e)->stolen;
     s->turn = steal_queue_served(&l->queue, &e->q);
-    wk_slot_request(w, s, j, is_long);
-    wk_count_reservations(w, j, -1);
+    worker_slot_request(w, s, j, is_long);
+    worker_count_reservations(w, j, -1);
     if (--e->q.count == 0) {
-        wk_entry_unqueue(w, e);
-        wk_entry_free(w, e);
+        worker_entry_unqueue(w, e);
+        worker_entry_free(w, e);
     }
-    wk_send_request(w, s, j, out);
+    worker_send_request(w, s, j);
 }
 
-void wk_lane_dispatch(struct worker *w, struct lane *l, struct out *out)
+void worker_lane_dispatch(struct worker *w, struct lane *l)
 {
     struct steal_entry *next;
 
     while (l->n_free > 0 && (next = steal_queue_next(&l->queue)))
-        serve(w, l, container_of(next, struct entry, q), out);
+        serve(w, l, container_of(next, struct entry, q));
 }
 
 /* ---- Bound tasks ---- */
 
 /* 1 message. */
-void wk_task_return(struct worker *w, struct task *t, struct out *out)
+void worker_task_return(struct worker *w, struct task *t)
 {
     if (owner_hears(t))
-        out_add(out, MSG_TASK_RETURNED, t->job->owner->node.v)->task_returned.id = t->id;
+        out_add(w->out, MSG_TASK_RETURNED, t->job->owner->node.v)->task_returned.id = t->id;
     take_off_queue(w, t);
-    wk_task_free(w, t);
+    worker_task_free(w, t);
 }
 
 /* It would start sooner elsewhere; what is not queued any more stays. At most 1 message. */
-void wk_on_task_recall(struct worker *w, const struct event *e, struct out *out)
+void worker_on_task_recall(struct worker *w, const struct msg *in)
 {
-    struct owner *o = wk_owner_find(w, NODE_CENTRAL);
-    struct task *t = o && o->state == OWNER_UP ? wk_task_find(w, o, &e->m.task_recall.id) : NULL;
+    struct owner *o = worker_owner_find(w, NODE_CENTRAL);
+    struct task *t = o && o->state == OWNER_UP ? worker_task_find(w, o, &in->task_recall.id) : NULL;
 
     if (t && t->state == T_QUEUED)
-        wk_task_return(w, t, out);
+        worker_task_return(w, t);
 }
 
 /* Central places a long task here (Hawk 3.7). What cannot be taken goes straight back: the worker stops, is
  * reserved for short tasks or not yet told that it is not, does not serve its application, or its lease is over. At
  * most 1 message. */
-void wk_on_task_enqueue(struct worker *w, const struct event *e, struct out *out)
+void worker_on_task_enqueue(struct worker *w, const struct msg *in)
 {
-    const struct msg_task_enqueue *m = &e->m.task_enqueue;
-    struct owner *o = wk_owner_find(w, NODE_CENTRAL);
+    const struct msg_task_enqueue *m = &in->task_enqueue;
+    struct owner *o = worker_owner_find(w, NODE_CENTRAL);
     struct job *j;
     struct task *t;
 
-    if (!o || o->state != OWNER_UP || wk_task_find(w, o, &m->id))
+    if (!o || o->state != OWNER_UP || worker_task_find(w, o, &m->id))
         return;
-    if (refuses_work(w) || !w->general || !m->desc || wk_lease_is_over(w) ||
-        !wk_serves(w, job_desc_app(m->desc))) {
-        out_add(out, MSG_TASK_RETURNED, o->node.v)->task_returned.id = m->id;
+    if (refuses_work(w) || !w->general || !m->desc || worker_lease_is_over(w) ||
+        !worker_serves(w, job_desc_app(m->desc))) {
+        out_add(w->out, MSG_TASK_RETURNED, o->node.v)->task_returned.id = m->id;
         return;
     }
-    j = wk_job_get(w, o, m->id.job);
+    j = worker_job_get(w, o, m->id.job);
     if (!j->desc)
         j->desc = job_desc_ref(m->desc);
     j->app = job_desc_app(m->desc);
-    t = wk_task_new(w, j, &m->id);
+    t = worker_task_new(w, j, &m->id);
     t->arg = blob_ref(m->arg);
     t->arrived_us = w->now_us;
-    t->entry = wk_entry_new(t);
-    wk_entry_push(w, wk_lane_shortest(w), t->entry);
-    wk_task_set_state(w, t, T_QUEUED);
+    t->entry = worker_entry_new(t);
+    worker_entry_push(w, worker_lane_shortest(w), t->entry);
+    worker_task_set_state(w, t, T_QUEUED);
 }
 
 /* ---- Running and ending ---- */
 
 /* A task that outlives the cutoff makes its slot count as long (DESIGN 3.6). 1 message per such task. */
-void wk_overrun_due(struct worker *w, struct out *out)
+void worker_overrun_due(struct worker *w)
 {
-    while (wk_overrun_next(w) <= w->now_us) {
+    while (worker_overrun_next(w) <= w->now_us) {
         struct task *t = container_of(w->promotable.next, struct task, promo_link);
 
         list_remove(&t->promo_link);
         t->overrun = true;
-        wk_slot_mark_long(w, t->slot, true);
+        worker_slot_mark_long(w, t->slot, true);
         if (owner_hears(t))
-            send_overrun(w, t, out);
+            send_overrun(w, t);
     }
 }
 
-int64_t wk_overrun_next(const struct worker *w)
+int64_t worker_overrun_next(const struct worker *w)
 {
     int64_t cutoff_us = policy_of(w)->cutoff_us;
 
@@ -256,7 +254,7 @@ int64_t wk_overrun_next(const struct worker *w)
 }
 
 /* Told once per task, and once more when force is new. At most 1 message. */
-void wk_task_kill(struct worker *w, struct task *t, enum outcome as, bool force, struct out *out)
+void worker_task_kill(struct worker *w, struct task *t, enum outcome as, bool force)
 {
     struct msg_exec_kill *m;
 
@@ -265,16 +263,16 @@ void wk_task_kill(struct worker *w, struct task *t, enum outcome as, bool force,
     if (t->kill_outcome == OUTCOME_NONE)
         t->kill_outcome = (uint8_t)as;
     t->kill_forced = force;
-    m = &out_add(out, MSG_EXEC_KILL, 0)->exec_kill;
+    m = &out_add(w->out, MSG_EXEC_KILL, 0)->exec_kill;
     m->run = t->run;
     m->force = force;
     m->outcome = t->kill_outcome;
 }
 
-static void send_forget(const struct worker *w, uint32_t run, struct out *out)
+static void send_forget(const struct worker *w, uint32_t run)
 {
     if (w->config.successors)
-        out_add(out, MSG_EXEC_FORGET, 0)->exec_forget.run = run;
+        out_add(w->out, MSG_EXEC_FORGET, 0)->exec_forget.run = run;
 }
 
 /* What executors and timers run dies with this process. Of a task that an earlier one started nothing is known. */
@@ -283,84 +281,84 @@ static bool outlives_us(const struct task *t)
     return t->run && !t->job->app && (!t->job->desc || t->job->desc->kind == PAYLOAD_COMMAND);
 }
 
-void wk_task_forget(struct worker *w, struct task *t, struct out *out)
+void worker_task_forget(struct worker *w, struct task *t)
 {
     if (outlives_us(t))
-        send_forget(w, t->run, out);
-    wk_task_free(w, t);
+        send_forget(w, t->run);
+    worker_task_free(w, t);
 }
 
 /* Ends t and frees its slot. Kept until acknowledged, unless its owner is gone for good. At most 1 message. */
-static void finish(struct worker *w, struct task *t, struct out *out)
+static void finish(struct worker *w, struct task *t)
 {
     const struct owner *o = t->job->owner;
 
     if (t->slot)
-        wk_slot_free(w, t->slot);
-    wk_task_set_state(w, t, T_DONE);
-    wk_count(w, COUNTER_tasks_finished, 1);
+        worker_slot_free(w, t->slot);
+    worker_task_set_state(w, t, T_DONE);
+    worker_count(w, COUNTER_tasks_finished, 1);
     if (t->outcome != OUTCOME_CANCELLED && (t->outcome != OUTCOME_EXITED || t->code != 0))
-        wk_count(w, COUNTER_tasks_failed, 1);
+        worker_count(w, COUNTER_tasks_failed, 1);
     if (o->state == OWNER_UP)
-        send_finished(w, t, out);
+        send_finished(w, t);
     else if (o->state == OWNER_AWAY && !owner_is_central(o))
-        wk_task_forget(w, t, out);
+        worker_task_forget(w, t);
 }
 
 /* At most 1 message: what runs is told to die and ends by EXEC_EXITED, what is queued ends now. */
-void wk_on_task_cancel(struct worker *w, const struct event *e, struct out *out)
+void worker_on_task_cancel(struct worker *w, const struct msg *in)
 {
-    struct owner *o = wk_owner_find(w, (node_id_t){e->m.peer});
-    struct task *t = o ? wk_task_find(w, o, &e->m.task_cancel.id) : NULL;
+    struct owner *o = worker_owner_find(w, (node_id_t){in->peer});
+    struct task *t = o ? worker_task_find(w, o, &in->task_cancel.id) : NULL;
 
     if (!t || o->state != OWNER_UP || t->state == T_DONE)
         return;
     if (t->state != T_QUEUED) {
-        wk_task_kill(w, t, OUTCOME_CANCELLED, false, out);
+        worker_task_kill(w, t, OUTCOME_CANCELLED, false);
         return;
     }
     take_off_queue(w, t);
     t->outcome = OUTCOME_CANCELLED;
-    finish(w, t, out);
+    finish(w, t);
 }
 
 /* At most 1 message. */
-void wk_on_finish_ack(struct worker *w, const struct event *e, struct out *out)
+void worker_on_finish_ack(struct worker *w, const struct msg *in)
 {
-    struct owner *o = wk_owner_find(w, (node_id_t){e->m.peer});
-    struct task *t = o ? wk_task_find(w, o, &e->m.finish_ack.id) : NULL;
+    struct owner *o = worker_owner_find(w, (node_id_t){in->peer});
+    struct task *t = o ? worker_task_find(w, o, &in->finish_ack.id) : NULL;
 
     if (t && o->state == OWNER_UP && t->state == T_DONE)
-        wk_task_forget(w, t, out);
+        worker_task_forget(w, t);
 }
 
 /* At most 1 message. pid < 0: it could not be started, and EXEC_EXITED follows. */
-void wk_on_exec_started(struct worker *w, const struct event *e, struct out *out)
+void worker_on_exec_started(struct worker *w, const struct msg *in)
 {
-    struct task *t = task_of_run(w, e->m.exec_started.run);
+    struct task *t = task_of_run(w, in->exec_started.run);
     struct msg_task_started *m;
 
-    if (!t || t->state != T_STARTING || e->m.exec_started.pid < 0)
+    if (!t || t->state != T_STARTING || in->exec_started.pid < 0)
         return;
     t->started_us = w->now_us;
     t->wait_us = w->now_us > t->arrived_us ? w->now_us - t->arrived_us : 0;
-    wk_task_set_state(w, t, T_RUNNING);
-    wk_count(w, COUNTER_tasks_started, 1);
+    worker_task_set_state(w, t, T_RUNNING);
+    worker_count(w, COUNTER_tasks_started, 1);
     if (!owner_hears(t))
         return;
-    m = &out_add(out, MSG_TASK_STARTED, t->job->owner->node.v)->task_started;
+    m = &out_add(w->out, MSG_TASK_STARTED, t->job->owner->node.v)->task_started;
     m->id = t->id;
     m->wait_us = t->wait_us;
 }
 
 /* At most 1 message; the slot's next request or task leaves in the same step. */
-void wk_on_exec_exited(struct worker *w, const struct event *e, struct out *out)
+void worker_on_exec_exited(struct worker *w, const struct msg *in)
 {
-    const struct msg_exec_exited *m = &e->m.exec_exited;
+    const struct msg_exec_exited *m = &in->exec_exited;
     struct task *t = task_of_run(w, m->run);
 
     if (!t) {
-        send_forget(w, m->run, out);
+        send_forget(w, m->run);
         return;
     }
     t->result = blob_ref(m->result);
@@ -368,11 +366,11 @@ void wk_on_exec_exited(struct worker *w, const struct event *e, struct out *out)
     t->code = m->code;
     t->outcome = m->outcome;
     if (m->outcome == OUTCOME_LOST && m->code == HAWK_ECANNOT_START)
-        wk_service_failed(w, t->id.job, m);
+        worker_service_failed(w, t->id.job, m);
     /* Told to die: that is what its end is called, unless it had ended well by itself before. */
     if (t->kill_outcome != OUTCOME_NONE && !(m->outcome == OUTCOME_EXITED && m->code == 0))
         t->outcome = t->kill_outcome;
-    finish(w, t, out);
+    finish(w, t);
 }
 
 /* ---- What an earlier process started ---- */
@@ -397,9 +395,9 @@ static void promote_in_order(struct worker *w, struct task *t)
 static void hold_running(struct worker *w, struct task *t, const struct msg_exec_held *m)
 {
     t->started_us = m->run_us > 0 && m->run_us < w->now_us ? w->now_us - m->run_us : w->now_us;
-    wk_slot_run(w, slot_at(w, worker_slot_of(m->run)), t, m->class == CLASS_LONG);
-    wk_task_set_state(w, t, T_STARTING);
-    wk_task_set_state(w, t, T_RUNNING);
+    worker_slot_run(w, slot_at(w, worker_slot_of(m->run)), t, m->class == CLASS_LONG);
+    worker_task_set_state(w, t, T_STARTING);
+    worker_task_set_state(w, t, T_RUNNING);
     promote_in_order(w, t);
 }
 
@@ -409,19 +407,19 @@ static void hold_done(struct worker *w, struct task *t, const struct msg_exec_he
     t->run_us = m->run_us > 0 ? m->run_us : 0;
     t->code = m->code;
     t->outcome = m->outcome;
-    wk_task_set_state(w, t, T_DONE);
+    worker_task_set_state(w, t, T_DONE);
 }
 
 /* It ends, if it has not, and EXEC_EXITED finds no task. */
-static void send_refusal(const struct worker *w, uint32_t run, bool runs, struct out *out)
+static void send_refusal(const struct worker *w, uint32_t run, bool runs)
 {
     struct msg_exec_kill *m;
 
     if (!runs) {
-        send_forget(w, run, out);
+        send_forget(w, run);
         return;
     }
-    m = &out_add(out, MSG_EXEC_KILL, 0)->exec_kill;
+    m = &out_add(w->out, MSG_EXEC_KILL, 0)->exec_kill;
     m->run = run;
     m->force = true;
     m->outcome = OUTCOME_LOST;
@@ -429,23 +427,23 @@ static void send_refusal(const struct worker *w, uint32_t run, bool runs, struct
 
 /* The executor still has a run of the process before this one: its owner hears of it when it has a stream (protocol
  * 6). One that cannot be ours is ended. Comes before START, so that no owner is up. At most 1 message. */
-void wk_on_exec_held(struct worker *w, const struct event *e, struct out *out)
+void worker_on_exec_held(struct worker *w, const struct msg *in)
 {
-    const struct msg_exec_held *m = &e->m.exec_held;
+    const struct msg_exec_held *m = &in->exec_held;
     bool runs = m->outcome == OUTCOME_NONE;
     uint32_t slot = worker_slot_of(m->run), generation = m->run >> RUN_SLOT_BITS;
-    struct owner *o = wk_owner_get(w, m->owner);
+    struct owner *o = worker_owner_get(w, m->owner);
     struct task *t;
 
     if (generation > w->run_generation)
         w->run_generation = generation; /* the executor may know all of them for a while yet */
-    if (wk_task_find(w, o, &m->id) ||
+    if (worker_task_find(w, o, &m->id) ||
         (runs && (slot >= w->config.slots || slot_at(w, slot)->state != SLOT_FREE))) {
-        send_refusal(w, m->run, runs, out);
-        wk_owner_release(w, o);
+        send_refusal(w, m->run, runs);
+        worker_owner_release(w, o);
         return;
     }
-    t = wk_task_new(w, wk_job_get(w, o, m->id.job), &m->id);
+    t = worker_task_new(w, worker_job_get(w, o, m->id.job), &m->id);
     t->run = m->run;
     t->promotable = m->promotable;
     t->stolen = m->stolen;
@@ -455,6 +453,6 @@ void wk_on_exec_held(struct worker *w, const struct event *e, struct out *out)
         hold_done(w, t, m);
     if (owner_is_central(o) || o->state != OWNER_AWAY)
         return;
-    wk_owner_set_state(w, o, OWNER_UP); /* as if it had been, until now */
-    wk_dist_away(w, o);
+    worker_owner_set_state(w, o, OWNER_UP); /* as if it had been, until now */
+    worker_dist_away(w, o);
 }

@@ -70,9 +70,9 @@ void worker_init(struct worker *w, const struct worker_config *c, uint64_t seed)
 
 void worker_free(struct worker *w)
 {
-    wk_objects_free(w);
-    wk_apps_free(w);
-    wk_service_free(w);
+    worker_objects_free(w);
+    worker_apps_free(w);
+    worker_service_free(w);
     free(w->lanes);
     members_drop(w->members);
     blob_drop(w->config.name);
@@ -81,97 +81,95 @@ void worker_free(struct worker *w)
 
 /* ---- Events ---- */
 
-static bool from_central(const struct event *e) { return e->m.peer == NODE_CENTRAL.v; }
+static bool from_central(const struct msg *in) { return in->peer == NODE_CENTRAL.v; }
 
-static void on_peer_up(struct worker *w, const struct event *e, struct out *out)
+static void worker_on_peer_up(struct worker *w, const struct msg *in)
 {
-    if (from_central(e))
-        wk_central_up(w, e->m.peer_up.version, out);
-    else if (e->m.peer_up.role == ROLE_DIST && e->m.peer != NODE_NONE.v)
-        wk_dist_up(w, (node_id_t){e->m.peer}, e->m.peer_up.version, out);
+    if (from_central(in))
+        worker_central_up(w, in->peer_up.version);
+    else if (in->peer_up.role == ROLE_DIST && in->peer != NODE_NONE.v)
+        worker_dist_up(w, (node_id_t){in->peer}, in->peer_up.version);
 }
 
 /* A node may be several things here: the dist of reservations, a victim that was asked, a thief with loot. */
-static void on_peer_lost(struct worker *w, const struct event *e, struct out *out)
+static void worker_on_peer_lost(struct worker *w, const struct msg *in)
 {
-    node_id_t node = {e->m.peer};
-    struct owner *o = wk_owner_find(w, node);
+    node_id_t node = {in->peer};
+    struct owner *o = worker_owner_find(w, node);
 
-    if (from_central(e)) {
-        wk_central_lost(w);
+    if (from_central(in)) {
+        worker_central_lost(w);
         return;
     }
     /* A central that has lost its state gives out ids anew: a dist may have the one of a worker whose stream ends. */
-    if (o && o->state == OWNER_UP && e->m.peer_lost.role != ROLE_WORKER)
-        wk_dist_lost(w, o);
-    if (e->m.peer_lost.role == ROLE_DIST)
+    if (o && o->state == OWNER_UP && in->peer_lost.role != ROLE_WORKER)
+        worker_dist_lost(w, o);
+    if (in->peer_lost.role == ROLE_DIST)
         return;
     thief_peer_lost(&w->thief, node);
-    wk_loot_return(w, node, out);
+    worker_loot_return(w, node);
 }
 
 /* Each looks at its own time; the thief and the edges are looked at in every step. */
-static void on_timer(struct worker *w, const struct event *e, struct out *out)
+static void worker_on_timer(struct worker *w, const struct msg *in)
 {
-    wk_heartbeat_due(w, out);
-    wk_lease_due(w, out);
-    wk_orphans_due(w, out);
-    wk_overrun_due(w, out);
-    wk_beats_due(w, out);
-    wk_service_due(w, out);
+    worker_heartbeat_due(w);
+    worker_lease_due(w);
+    worker_orphans_due(w);
+    worker_overrun_due(w);
+    worker_beats_due(w);
+    worker_service_due(w);
 }
-
-typedef void handler(struct worker *w, const struct event *e, struct out *out);
 
 enum sender { ANYONE, CENTRAL }; /* ANYONE: the handler looks whether it knows the peer */
 
 static const struct {
-    handler *handle;
+    void (*handle)(struct worker *w, const struct msg *in);
     enum sender from;
 } handlers[MSG_TYPE_COUNT] = {
-    [MSG_TIMER] = {on_timer, ANYONE},
-    [MSG_PEER_UP] = {on_peer_up, ANYONE},
-    [MSG_PEER_LOST] = {on_peer_lost, ANYONE},
-    [MSG_STOP] = {wk_on_stop, ANYONE},
-    [MSG_EXEC_STARTED] = {wk_on_exec_started, ANYONE},
-    [MSG_EXEC_EXITED] = {wk_on_exec_exited, ANYONE},
-    [MSG_EXEC_HELD] = {wk_on_exec_held, ANYONE},
-    [MSG_EXEC_LEASE] = {wk_on_exec_lease, ANYONE},
-    [MSG_EXEC_CHECKED] = {wk_on_exec_checked, ANYONE},
-    [MSG_OUT_OF_SERVICE] = {wk_on_out_of_service, CENTRAL},
-    [MSG_EXEC_APP] = {wk_on_exec_app, ANYONE},
-    [MSG_JOINED] = {wk_on_joined, CENTRAL},
-    [MSG_REFUSED] = {wk_on_refused, CENTRAL},
-    [MSG_HEARTBEAT_ACK] = {wk_on_heartbeat_ack, CENTRAL},
-    [MSG_POLICY] = {wk_on_policy, CENTRAL},
-    [MSG_PARTITION] = {wk_on_partition, CENTRAL},
-    [MSG_MEMBERS] = {wk_on_members, CENTRAL},
-    [MSG_LONG_WORK] = {wk_on_long_work, CENTRAL},
-    [MSG_TASK_ENQUEUE] = {wk_on_task_enqueue, CENTRAL},
-    [MSG_TASK_RECALL] = {wk_on_task_recall, CENTRAL},
-    [MSG_STEAL_HINT] = {wk_on_steal_hint, CENTRAL},
-    [MSG_DRAIN] = {wk_on_drain, CENTRAL},
-    [MSG_QUIT] = {wk_on_quit, CENTRAL},
-    [MSG_TASK_CANCEL] = {wk_on_task_cancel, ANYONE},
-    [MSG_START_BLAMED] = {wk_on_start_blamed, ANYONE},
-    [MSG_FINISH_ACK] = {wk_on_finish_ack, ANYONE},
-    [MSG_PROBE] = {wk_on_probe, ANYONE},
-    [MSG_PROBE_CANCEL] = {wk_on_probe_cancel, ANYONE},
-    [MSG_TASK_LAUNCH] = {wk_on_task_launch, ANYONE},
-    [MSG_NO_TASK] = {wk_on_no_task, ANYONE},
-    [MSG_STEAL_REQUEST] = {wk_on_steal_request, ANYONE},
-    [MSG_STEAL_LOOT] = {wk_on_steal_loot, ANYONE},
-    [MSG_STEAL_ACK] = {wk_on_steal_ack, ANYONE},
-    [MSG_BEAT] = {wk_on_beat, ANYONE},
+    [MSG_TIMER] = {worker_on_timer, ANYONE},
+    [MSG_PEER_UP] = {worker_on_peer_up, ANYONE},
+    [MSG_PEER_LOST] = {worker_on_peer_lost, ANYONE},
+    [MSG_STOP] = {worker_on_stop, ANYONE},
+    [MSG_EXEC_STARTED] = {worker_on_exec_started, ANYONE},
+    [MSG_EXEC_EXITED] = {worker_on_exec_exited, ANYONE},
+    [MSG_EXEC_HELD] = {worker_on_exec_held, ANYONE},
+    [MSG_EXEC_LEASE] = {worker_on_exec_lease, ANYONE},
+    [MSG_EXEC_CHECKED] = {worker_on_exec_checked, ANYONE},
+    [MSG_OUT_OF_SERVICE] = {worker_on_out_of_service, CENTRAL},
+    [MSG_EXEC_APP] = {worker_on_exec_app, ANYONE},
+    [MSG_JOINED] = {worker_on_joined, CENTRAL},
+    [MSG_REFUSED] = {worker_on_refused, CENTRAL},
+    [MSG_HEARTBEAT_ACK] = {worker_on_heartbeat_ack, CENTRAL},
+    [MSG_POLICY] = {worker_on_policy, CENTRAL},
+    [MSG_PARTITION] = {worker_on_partition, CENTRAL},
+    [MSG_MEMBERS] = {worker_on_members, CENTRAL},
+    [MSG_LONG_WORK] = {worker_on_long_work, CENTRAL},
+    [MSG_TASK_ENQUEUE] = {worker_on_task_enqueue, CENTRAL},
+    [MSG_TASK_RECALL] = {worker_on_task_recall, CENTRAL},
+    [MSG_STEAL_HINT] = {worker_on_steal_hint, CENTRAL},
+    [MSG_DRAIN] = {worker_on_drain, CENTRAL},
+    [MSG_QUIT] = {worker_on_quit, CENTRAL},
+    [MSG_TASK_CANCEL] = {worker_on_task_cancel, ANYONE},
+    [MSG_START_BLAMED] = {worker_on_start_blamed, ANYONE},
+    [MSG_FINISH_ACK] = {worker_on_finish_ack, ANYONE},
+    [MSG_PROBE] = {worker_on_probe, ANYONE},
+    [MSG_PROBE_CANCEL] = {worker_on_probe_cancel, ANYONE},
+    [MSG_TASK_LAUNCH] = {worker_on_task_launch, ANYONE},
+    [MSG_NO_TASK] = {worker_on_no_task, ANYONE},
+    [MSG_STEAL_REQUEST] = {worker_on_steal_request, ANYONE},
+    [MSG_STEAL_LOOT] = {worker_on_steal_loot, ANYONE},
+    [MSG_STEAL_ACK] = {worker_on_steal_ack, ANYONE},
+    [MSG_BEAT] = {worker_on_beat, ANYONE},
 };
 
 /* ---- The step ---- */
 
-static void lane_look(struct worker *w, struct lane *l, struct out *out)
+static void lane_look(struct worker *w, struct lane *l)
 {
     bool stuck;
 
-    wk_lane_dispatch(w, l, out);
+    worker_lane_dispatch(w, l);
     list_remove(&l->touched); /* what its own dispatch changed is seen below */
     stuck = steal_queue_stuck(&l->queue, l->n_slots, l->n_long);
     w->n_stuck += (uint32_t)stuck - (uint32_t)l->stuck;
@@ -180,38 +178,40 @@ static void lane_look(struct worker *w, struct lane *l, struct out *out)
 
 /* Serves and judges the lanes that this event touched: O(touched lanes + their slots), and a message per slot
  * served. Every round between siblings fills a slot. */
-static void lanes_settle(struct worker *w, struct out *out)
+static void lanes_settle(struct worker *w)
 {
     do
         while (!list_empty(&w->touched))
-            lane_look(w, container_of(w->touched.next, struct lane, touched), out);
-    while (wk_steal_from_sibling(w));
+            lane_look(w, container_of(w->touched.next, struct lane, touched));
+    while (worker_steal_from_sibling(w));
 }
 
 void worker_step(struct worker *w, const struct event *e, struct out *out)
 {
     uint32_t first = out->n, sent = 0;
-    unsigned type = e->m.type;
+    const struct msg *in = &e->m;
 
     CHECK(e->now_us >= w->now_us);
     w->now_us = e->now_us;
     if (w->stopped)
         return;
+    w->out = out;
     w->freed = false;
-    wk_count(w, COUNTER_messages_in, msg_is_counted(&e->m));
-    if (type < MSG_TYPE_COUNT && handlers[type].handle && (handlers[type].from != CENTRAL || from_central(e)))
-        handlers[type].handle(w, e, out);
+    worker_count(w, COUNTER_messages_in, msg_is_counted(in));
+    if (handlers[in->type].handle && (handlers[in->type].from != CENTRAL || from_central(in)))
+        handlers[in->type].handle(w, in);
     if (!w->stopped) {
-        lanes_settle(w, out);
-        wk_thief_turn(w, out);
-        wk_edges_step(w, out);
-        wk_lease_step(w, out);
-        wk_drain_step(w, out);
-        wk_stop_step(w, out);
+        lanes_settle(w);
+        worker_thief_turn(w);
+        worker_edges_step(w);
+        worker_lease_step(w);
+        worker_drain_step(w);
+        worker_stop_step(w);
     }
     for (uint32_t i = first; i < out->n; i++)
         sent += msg_is_counted(&out->v[i]);
-    wk_count(w, COUNTER_messages_out, sent);
+    worker_count(w, COUNTER_messages_out, sent);
+    w->out = NULL;
 }
 
 int64_t worker_next_timeout(const struct worker *w)
@@ -220,12 +220,18 @@ int64_t worker_next_timeout(const struct worker *w)
 
     if (w->stopped)
         return TIME_NEVER;
-    at = earlier(at, wk_lease_next(w));
+    at = earlier(at, worker_lease_next(w));
     if (!list_empty(&w->lost_owners))
         at = earlier(at, container_of(w->lost_owners.next, struct owner, link)->orphan_at);
-    at = earlier(at, wk_overrun_next(w));
-    at = earlier(at, wk_beats_next(w));
-    at = earlier(at, wk_service_next(w));
+    at = earlier(at, worker_overrun_next(w));
+    at = earlier(at, worker_beats_next(w));
+    at = earlier(at, worker_service_next(w));
     at = earlier(at, thief_next_timeout(&w->thief));
-    return earlier(at, wk_edges_next(w));
+    return earlier(at, worker_edges_next(w));
 }
+
+static void step(void *role, const struct event *e, struct out *out) { worker_step(role, e, out); }
+static int64_t next_timeout(const void *role) { return worker_next_timeout(role); }
+static void check(const void *role) { worker_check(role); }
+
+const struct role_functions worker_functions = {.step = step, .next_timeout = next_timeout, .check = check};

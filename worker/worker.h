@@ -53,16 +53,17 @@ struct worker {
     int64_t heartbeat_sent_us; /* the heartbeat whose acknowledgement is awaited */
     uint64_t counters[COUNTER_COUNT];
 
-    uint32_t counters_changed;   /* bits by enum counter: to be told with the next heartbeat */
-    uint32_t heartbeat_awaited;  /* the number of the heartbeat whose acknowledgement is awaited, 0: none */
-    uint32_t n_free;             /* slots */
-    uint32_t n_stuck;            /* lanes with a stuck reservation */
-    struct list touched;         /* lanes to look at again at the end of this step */
-    struct worker_config config; /* config.policy is the policy in force */
-    int64_t now_us;              /* of the event being handled */
-    int64_t heartbeat_at;        /* TIME_NEVER when none is due */
-    int64_t beats_at;            /* at dists that owe something; TIME_NEVER: none does */
-    uint64_t cluster;            /* where it is called `node`; 0: nowhere yet */
+    uint32_t counters_changed;    /* bits by enum counter: to be told with the next heartbeat */
+    uint32_t heartbeat_awaited;   /* the number of the heartbeat whose acknowledgement is awaited, 0: none */
+    uint16_t n_free, n_requested; /* slots; waiting for a dist */
+    uint16_t n_lanes, n_stuck;    /* n_stuck: with a stuck reservation */
+    struct list touched;          /* lanes to look at again at the end of this step */
+    struct worker_config config;  /* config.policy is the policy in force */
+    int64_t now_us;               /* of the event being handled */
+    struct out *out;              /* during a step: where messages and effects go */
+    int64_t heartbeat_at;         /* TIME_NEVER when none is due */
+    int64_t beats_at;             /* at dists that owe something; TIME_NEVER: none does */
+    uint64_t cluster;             /* where it is called `node`; 0: nowhere yet */
     node_id_t node;
     bool central_up : 1, joined : 1, general : 1, long_work : 1;
     bool lease_over : 1; /* the lease ran out and what it covers was killed */
@@ -74,7 +75,7 @@ struct worker {
     uint8_t n_apps;
     struct members *members;
     struct lane *lanes; /* one queue each: one, or as many as slots */
-    uint32_t n_lanes;
+    uint32_t run_generation;
     uint32_t n_central_tasks; /* central's, queued or running: what the lease is about */
     int64_t
         lease_end_us; /* counted from when the last acknowledged sign of life was sent; TIME_NEVER: none */
@@ -91,9 +92,7 @@ struct worker {
     uint64_t app_set;   /* of apps */
     uint32_t n_long;    /* slots counting as long */
     uint32_t n_loot;
-    struct slot *slots;   /* config.slots of them, behind the lanes in their memory */
-    uint32_t n_requested; /* slots waiting for a dist */
-    uint32_t run_generation;
+    struct slot *slots; /* config.slots of them, behind the lanes in their memory */
     /* Owners of tasks (dists and central), jobs, tasks. */
     struct table owners, jobs, tasks;
     uint64_t n_reservations;                     /* counts queued or in loot */
@@ -171,5 +170,8 @@ bool worker_out_of_service(const struct worker *w, const struct blob **why);
 static inline node_id_t worker_node(const struct worker *w) { return w->node; }
 static inline const struct policy *worker_policy(const struct worker *w) { return &w->config.policy; }
 static inline uint64_t worker_counter(const struct worker *w, enum counter c) { return w->counters[c]; }
+
+/* How it is driven: worker_step, worker_next_timeout, worker_check. */
+extern const struct role_functions worker_functions;
 
 #endif
