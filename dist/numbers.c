@@ -51,10 +51,9 @@ void dist_numbers_joined(struct dist *d)
         tell(d);
         return;
     }
-    if (d->seq_heard == 0)
-        d->next_seq = skipped(d, d->next_seq);
-    else if (d->seq_heard > d->next_seq)
-        d->next_seq = d->seq_heard;
+    /* Where the journal knows of more than central, central was away then. The journal may be a copy from that time: what
+     * followed is known to nobody. */
+    d->next_seq = d->seq_heard < d->next_seq ? skipped(d, d->next_seq) : d->seq_heard;
     reserve(d, d->next_seq);
 }
 

@@ -92,6 +92,9 @@ static void what_heals_is_not_overtaken(void **state) { soak(3027269, "all"); }
 /* A dist that had yet to hear that a worker's first process was lost sent its second one, with another id, nothing. */
 static void a_worker_with_another_id_is_another(void **state) { soak(3068389, "all"); }
 
+/* A copy of the journal from when central was away: it knew of more numbers than central, and not of all. */
+static void a_copy_from_without_central_gives_no_number_twice(void **state) { soak(3173153, "all"); }
+
 /* Alone, no fault makes a short task wait for more than 3.5 s. */
 static void one_fault_at_a_time(void **state)
 {
@@ -139,6 +142,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(what_executors_ran_is_no_spawners),
         cmocka_unit_test(what_heals_is_not_overtaken),
         cmocka_unit_test(a_worker_with_another_id_is_another),
+        cmocka_unit_test(a_copy_from_without_central_gives_no_number_twice),
     };
 
     if (argc > 1)
