@@ -11,15 +11,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SESSION_EVENT_BYTES (256u << 10) /* of one event, but for a single large entry */
-#define SESSION_HOLD_BYTES                                                                                   \
-    (4u << 20) /* not taken by the client: no more is taken from it, and results wait at the dist */
-#define SESSION_BYTES_MAX (64u << 20)      /* the same: the stream ends */
-#define SESSIONS_RESULTS_BYTES (64u << 20) /* of all streams together: results wait at the dist */
-#define SESSIONS_BYTES_MAX (256u << 20)    /* the same: the one that holds most of it ends */
-#define SESSION_SOON_US                                                                                      \
-    US_PER_MS /* that a job was accepted is told so late at most: jobs of no length end with that */
-#define CANCEL_TURN_TASKS 100000u /* of jobs that are cancelled in one turn: a million take half a second */
+/* One event has at most this many bytes, unless a single entry is larger. */
+#define SESSION_EVENT_BYTES (256u << 10)
+/* Bytes that wait for one client to read them. Above HOLD the dist keeps further results and reads no more from that
+ * client; above MAX it ends the stream. */
+#define SESSION_HOLD_BYTES (4u << 20)
+#define SESSION_BYTES_MAX (64u << 20)
+/* Bytes that wait for all clients together. Above RESULTS the dist keeps further results; above MAX it ends the stream
+ * that most of them wait for. */
+#define SESSIONS_RESULTS_BYTES (64u << 20)
+#define SESSIONS_BYTES_MAX (256u << 20)
+/* The dist tells an acceptance at most this late. A job that ends sooner is told once, as accepted and ended. */
+#define SESSION_SOON_US US_PER_MS
+/* One turn of the loop cancels jobs of at most this many tasks: a million tasks take half a second. */
+#define CANCEL_TURN_TASKS 100000u
 
 struct session {
     struct list in_all, in_dirty; /* in_dirty: in dirty, or while `soon` in soon */

@@ -46,14 +46,14 @@ static void send_refused(struct central *c, const struct node *dist, job_id_t jo
     m->long_refused.err = err;
 }
 
-/* From now on it hears of the job; and when its epoch says so, it is whom the job belongs to. */
+/* The dist hears of the job from now on. It owns the job if `owner`, the number of its ownership, is the highest so far. */
 static void watch(struct central *c, struct long_job *j, const struct node *dist, uint16_t owner)
 {
     struct watcher *w = central_job_watch(j, dist->id);
 
     w->owner = owner;
     w->process = dist->processes;
-    /* Of whom it belonged to first nobody can take it for another's. */
+    /* The first owner needs no record: the job's own record implies it. */
     if (owner > j->owner && owner > 1 && (j->state == LONG_JOURNALLING || j->state == LONG_ACTIVE)) {
         j->owner = owner;
         central_journal_put(c, RECORD_OWNER, j);

@@ -24,17 +24,17 @@ const char *dist_handover_name(enum hand_over hand)
 /* The table. Who comes from where is in the comment of enum hand_over. */
 #define TO(name) (1u << HAND_##name)
 static const uint16_t moves[HAND_OVER_COUNT] = {
-    /* hand_over, hand_ask, hand_claim, hand_recover */
+    /* dist_hand_over, dist_handover_ask, dist_handover_claim, dist_handover_recover */
     [HAND_NONE] = TO(READY) | TO(ASKED) | TO(ACCEPTED) | TO(UNSURE),
     /* answered; take_back */
     [HAND_ASKED] = TO(ACCEPTED) | TO(NONE),
-    /* hand_journalled, hold_back; central's word: accepted, unaccepted, take_back */
+    /* dist_handover_journalled, hold_back; central's word: accepted, unaccepted, take_back */
     [HAND_RECORDING] = TO(READY) | TO(HELD_BACK) | TO(ACCEPTED) | TO(NONE),
     /* change; central's word */
     [HAND_HELD_BACK] = TO(RECORDING) | TO(READY) | TO(ACCEPTED) | TO(NONE),
-    /* hand_offer, change, hold_back; central's word */
+    /* dist_handover_offer, change, hold_back; central's word */
     [HAND_READY] = TO(READY) | TO(OFFERED) | TO(RECORDING) | TO(HELD_BACK) | TO(ACCEPTED) | TO(NONE),
-    /* hand_offer again, on_long_refused, hand_central_up; central's word */
+    /* dist_handover_offer again, dist_on_long_refused, dist_handover_central_up; central's word */
     [HAND_OFFERED] = TO(OFFERED) | TO(READY) | TO(UNSURE) | TO(ACCEPTED),
     /* central's word */
     [HAND_UNSURE] = TO(READY) | TO(ACCEPTED) | TO(NONE),
@@ -96,8 +96,9 @@ static void change(struct dist *d, struct dist_job *job)
     dist_journal_change(d, job);
 }
 
-/* Puts on record that central has nothing of a job at most once, and is offered nothing for now: after a restart, what
- * central may have had and does not know is lost. Returns whether it is such a job. */
+/* For an at-most-once job: writes to the journal that central has none of its tasks and that the dist offers none for now.
+ * Without this record, a restarted dist would have to count as lost every task that central may have had and does not
+ * know. Returns false, and does nothing, for every other job and for one that central may have. */
 static bool hold_back(struct dist *d, struct dist_job *job)
 {
     if (!(job->desc->flags & JOB_AT_MOST_ONCE) || job->hand == HAND_OFFERED || job->hand == HAND_UNSURE ||

@@ -28,7 +28,7 @@ void dist_places_init(struct place_table *t);
 void dist_places_free(struct place_table *t);
 struct dist_place *dist_place_find(const struct dist *d, const struct dist_job *job,
                                    const struct dist_node *n);
-/* Found or new. A new one must get a reservation or a task, or be given to place_settle. */
+/* Found or new. A new one must get a reservation or a task, or be given to dist_place_settle. */
 struct dist_place *dist_place_get(struct dist *d, struct dist_job *job, struct dist_node *n);
 /* Frees p when nothing is left there; p may dangle afterwards. */
 void dist_place_settle(struct dist *d, struct dist_place *p);
@@ -43,13 +43,13 @@ void dist_places_drop(struct dist *d, struct dist_job *job);
 struct dist_job *dist_job_find(const struct dist *d, job_id_t id);
 struct dist_job *dist_job_new(struct dist *d, struct job_desc *desc, job_id_t id, uint64_t key);
 /* The job is settled at the end of this step. What moves tasks, takes reservations or moves the hand-over does this by
- * itself; so must whatever else changes what jobs_settle looks at: a timer, a refusal, the end of settling. */
+ * itself; so must whatever else changes what dist_jobs_settle looks at: a timer, a refusal, the end of settling. */
 static inline void dist_job_touch(struct dist *d, struct dist_job *job)
 {
     if (list_empty(&job->in_touched))
         list_push_tail(&d->touched, &job->in_touched);
 }
-/* Reading the journal back: on_recovered touches all jobs once everything is read. */
+/* Reading the journal back: dist_on_recovered touches all jobs once everything is read. */
 static inline void dist_job_untouch(struct dist_job *job) { list_remove(&job->in_touched); }
 /* Cancels, probes for, or ends the jobs that were touched, as their tasks require. Once at the end of a step; in the
  * middle only where an answer depends on whether the job has ended. */
@@ -82,14 +82,14 @@ void dist_jobs_abandon(struct dist *d);
 int64_t dist_jobs_next_abandoned(const struct dist *d);
 
 /* ---- journal.c: what is written, and what waits for it ---- */
-/* A job that is to be accepted; job_journalled when that is done. */
+/* A job that is to be accepted; dist_job_journalled when that is done. */
 void dist_journal_job(struct dist *d, struct dist_job *job);
 /* What central has of it changed; its client cancelled it. Nothing when it is not in the journal. */
 void dist_journal_change(struct dist *d, struct dist_job *job);
 void dist_journal_cancel(struct dist *d, const struct dist_job *job);
 void dist_journal_task(struct dist *d, struct dist_job *job, uint32_t i);
 void dist_journal_launch(struct dist *d, const struct dist_job *job,
-                         uint32_t i);                                  /* task_journalled when that is done */
+                         uint32_t i);                                  /* dist_task_journalled when that is done */
 void dist_journal_ended(struct dist *d, const struct dist_job *job);   /* it stays, to be looked at */
 void dist_journal_job_end(struct dist *d, const struct dist_job *job); /* it goes */
 void dist_journal_numbers(struct dist *d);                             /* dist.seq_end */

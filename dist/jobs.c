@@ -214,8 +214,9 @@ int64_t dist_jobs_next_abandoned(const struct dist *d)
                      d->cfg.client_grace_us;
 }
 
-/* Central has what another dist may have taken over: who was cut off from central was not alone with that, perhaps, and
- * lets the other one say so first. */
+/* Is it too early to cancel a job without a client? Central has tasks of it, and the client may have moved the job to
+ * another dist. After central was away from this dist, it was perhaps away from the other one, too. So this dist waits
+ * client_grace after its JOINED: the other one tells central first that it owns the job now. */
 static bool too_early(const struct dist *d, const struct dist_job *job)
 {
     return dist_handover_may_have(job) &&

@@ -152,7 +152,7 @@ static void probe_missing(struct dist *d, struct dist_job *job)
 
 /* A thief tells us of a reservation it stole, then acknowledges it to its victim (docs/protocol.md 5.3). When its
  * stream to us breaks in between, the victim has one less than we count. Since version 3 its answers to BEAT say so
- * (on_beat). For workers of older versions there is this: any loss of a worker makes doubtful what was live then, and a
+ * (dist_on_beat). For workers of older versions there is this: any loss of a worker makes doubtful what was live then, and a
  * job that stands still for long with fewer sure reservations than tasks is probed for once more, at growing
  * intervals. */
 void dist_probe_doubt(struct dist *d)
@@ -262,7 +262,7 @@ static void probe_starved(struct dist *d, struct dist_job *job)
         dist_probe_first(d, job);
     else if (job->live < job->unlaunched)
         probe_missing(d, job);
-    else /* its reservations are in doubt: probe_audit */
+    else /* its reservations are in doubt: dist_probe_audit */
         dist_probe_job(d, job, job->unlaunched);
 }
 

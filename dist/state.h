@@ -202,7 +202,7 @@ struct dist_job {
     int64_t first_wait_us;          /* from then until one started; -1: none has */
     int64_t unattended_us;          /* since when nobody has watched it; meaningful in dist.unattended */
     int64_t progress_us;            /* the last probe sent, or request received */
-    int64_t sure_us;                /* since when `sure` counts: see probe_doubt */
+    int64_t sure_us;                /* since when `sure` counts: see dist_probe_doubt */
     int64_t estimate_us, cutoff_us; /* what the class was decided on */
     unsigned __int128 ok_us;        /* sum of the run times of its ok_n tasks that exited 0 */
     uint32_t ok_n;
@@ -404,7 +404,7 @@ struct dist {
     struct place_table places;
     struct dist_pool pool[POOL_COUNT];
     struct dist_app *apps;    /* uthash */
-    struct dist_node **nodes; /* by id, NODE_CHUNK after each other: node_find */
+    struct dist_node **nodes; /* by id, NODE_CHUNK after each other: dist_node_find */
     uint32_t nodes_n;         /* ids that have a place in there, or could have one */
     struct list awaited;      /* nodes to look at when beat_at has come */
     int64_t beat_at;          /* TIME_NEVER: nothing is waited for */

@@ -49,9 +49,9 @@ struct executor {
     struct app *app;
     struct list runs;
     uint32_t slots, busy;
-    uint32_t over; /* of busy: runs that are over and that it has not answered */
-    struct run
-        *last; /* with all its places taken by such: the last one, whose timer is the end of its own grace */
+    uint32_t over; /* runs that have ended here and that the executor has not answered; each still takes a place */
+    /* Set while such runs take all its places: the latest of them. When its timer fires, the executor counts as gone. */
+    struct run *last;
     bool draining;
     void *user;
     char name[LIMIT_NAME_BYTES + 1];

@@ -17,11 +17,11 @@ static atomic_int open_loops; /* of this process, with a network */
 /* Completions handled in one turn at most, so that timers and descriptors get theirs under load. */
 #define TURN_COMPLETIONS 256
 
-/* A message that comes so soon after it was asked for was there already. */
+/* A message that comes this soon after the request had arrived before it. */
 #define AT_ONCE_US 10
-/* Of so many that were left for later it is looked how many were. */
+/* Late requests in one sample. */
 #define LATE_SAMPLE 8
-/* For how many messages nothing is left for later, after half of those were there already. */
+/* How many requests go out at once after a sample of which half had arrived. */
 #define AT_ONCE_MIN 256
 #define AT_ONCE_MAX 4096
 
@@ -139,9 +139,10 @@ static void receive_now(const struct loop_receive *r)
     net_batch(r->call, &op, 1, r->tag);
 }
 
-/* A message that was there as soon as it was asked for had better been asked for before something was sent: where every
- * second is, streams are busy, and asking late would take everything apart that could share a message. So for a while
- * nothing is left for later, for twice as long each time, until few were there. */
+/* net_receive() may ask for a message at once or at the beginning of the next turn. Late is cheaper while streams are
+ * idle. On busy streams the message is there already, and asking late splits what could share one message. This function
+ * samples LATE_SAMPLE late requests. When half of them were answered at once, the next AT_ONCE_MIN requests go out at
+ * once; each time that happens again, twice as many do, up to AT_ONCE_MAX. */
 static void learn(struct loop *l, const struct cq_tag *tag)
 {
     if (tag->started_us == 0)

@@ -21,12 +21,13 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Streams open at one dist, which takes API_WATCHES_MAX of a connection. A job that waits for its turn longer than the dist's
- * client_grace is cancelled there. */
+/* Watch streams that the replay opens at one dist. The dist accepts API_WATCHES_MAX on one connection. A dist cancels a job
+ * that nobody has watched for its client_grace. */
 #define WATCHES_MAX (API_WATCHES_MAX - 100u)
 #define RETRY_US (250 * US_PER_MS) /* between attempts for what is broken */
 #define DOWN_US (2 * US_PER_S)     /* a dist that was lost gets no jobs for so long */
-/* More patient than who waits for one job: a replay that floods the machine it runs on is not to move its jobs. */
+/* After this many missed beats the replay counts a dist as lost and moves its jobs. Other clients count fewer: a replay
+ * often loads its own machine so much that beats come late. */
 #define MISSED_BEATS 30
 #define CANCEL_WAIT_US (15 * US_PER_S)  /* after an interruption, for the cancelled jobs to end */
 #define PROGRESS_US (200 * US_PER_MS)   /* on a terminal */

@@ -12,8 +12,8 @@
 #include <string.h>
 #include <time.h>
 
-/* Jobs of which nothing runs for so long, and for as long as some messages in a row take, while nothing else does either,
- * will never end. */
+/* When no task runs, no job is left to submit, and this has lasted for STALL_US plus STALL_MESSAGES message delays of
+ * virtual time, the remaining jobs will never end: the simulation stops with an error. */
 #define STALL_US (INT64_C(86400) * US_PER_S)
 #define STALL_MESSAGES 8
 #define PROGRESS_EVENTS (1u << 16)
