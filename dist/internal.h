@@ -89,7 +89,7 @@ void dist_journal_change(struct dist *d, struct dist_job *job);
 void dist_journal_cancel(struct dist *d, const struct dist_job *job);
 void dist_journal_task(struct dist *d, struct dist_job *job, uint32_t i);
 void dist_journal_launch(struct dist *d, const struct dist_job *job,
-                         uint32_t i);                                  /* dist_task_journalled when that is done */
+                         uint32_t i); /* dist_task_journalled when that is done */
 void dist_journal_ended(struct dist *d, const struct dist_job *job);   /* it stays, to be looked at */
 void dist_journal_job_end(struct dist *d, const struct dist_job *job); /* it goes */
 void dist_journal_numbers(struct dist *d);                             /* dist.seq_end */
