@@ -49,7 +49,8 @@ struct executor {
     struct app *app;
     struct list runs;
     uint32_t slots, busy;
-    uint32_t over; /* runs that have ended here and that the executor has not answered; each still takes a place */
+    uint32_t
+        over; /* runs that have ended here and that the executor has not answered; each still takes a place */
     /* Set while such runs take all its places: the latest of them. When its timer fires, the executor counts as gone. */
     struct run *last;
     bool draining;
