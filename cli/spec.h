@@ -29,17 +29,17 @@ struct spec_options {
              "one task per line of FILE, which stands for {} or is the last argument; empty lines are "      \
              "skipped"),                                                                                     \
         FLAG(TEXT, type, at.name, "name", 'n', "NAME",                                                       \
-             "the job's name, by which its history is kept; default: the command line"),                     \
+             "the job's name; history is kept by it; default: the command line"),                            \
         FLAG(CHOICE, type, at.class, "class", 'c', "short|long|auto",                                        \
              "auto, the default: by the estimate, else by earlier runs of this name"),                       \
         FLAG_ABOVE_0(type, at.estimate_us, "estimate", 'e', "TIME", "how long one task takes on average"),   \
         FLAG_ABOVE_0(type, at.time_limit_us, "time-limit", 't', "TIME", "kill a task that runs longer"),     \
         FLAG_NUMBER(type, at.retries, "retries", 0, "N",                                                     \
-                    "run a task again so often that was lost with its worker (default: 2); one that fails "  \
-                    "is not run again",                                                                      \
+                    "run a task again up to N times when its worker is lost (default: 2); a task that "      \
+                    "fails is not run again",                                                                \
                     0, UINT16_MAX),                                                                          \
         FLAG(BOOL, type, at.at_most_once, "at-most-once", 0, NULL,                                           \
-             "never run a task a second time: one whose worker is lost with it ends as lost"),               \
+             "never run a task a second time: when its worker is lost, the task ends as lost"),              \
         FLAG_NUMBER(type, at.max_fails, "max-fails", 0, "N", "cancel the rest after so many failed tasks",   \
                     1, UINT32_MAX),                                                                          \
         FLAG(TEXT, type, at.cwd, "cwd", 'C', "DIR", "directory tasks run in; default: the current one"),     \
@@ -58,8 +58,9 @@ struct spec_options {
 #define SPEC_APP_FLAGS(type, at)                                                                             \
     FLAG(TEXT, type, at.app, "app", 'A', "NAME",                                                             \
          "run no command: tasks are for attached executors of this application"),                            \
-        FLAG(TEXT, type, at.payload, "payload", 0, "TEXT", "with --app: what every task is given"),          \
-        FLAG(TEXT, type, at.payload_file, "payload-file", 0, "FILE|-", "with --app: the same from a file")
+        FLAG(TEXT, type, at.payload, "payload", 0, "TEXT", "with --app: the input of every task"),           \
+        FLAG(TEXT, type, at.payload_file, "payload-file", 0, "FILE|-",                                       \
+             "with --app: the same, read from a file")
 
 /* For a command's details: what the above need to be understood. */
 #define SPEC_HELP                                                                                            \

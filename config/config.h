@@ -49,7 +49,7 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(central, LIST, etcd, "127.0.0.1:2379", "addresses of etcd's members")                                  \
     S(central, TEXT, etcd_prefix, "hawk", "what this cluster's keys in etcd begin with")                     \
     S(central, DURATION, leader_lease, "2s",                                                                 \
-      "another central takes over when the active one was silent so long; whole seconds")                    \
+      "another central takes over after the active one has been silent for this long; whole seconds")        \
     S(central, CHOICE, policy, "hawk",                                                                       \
       "hawk|sparrow|hawk-no-steal|hawk-no-partition|hawk-no-central|split|central")                          \
     S(central, LIST, policy_on, "",                                                                          \
@@ -109,11 +109,13 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(worker, AUTO_COUNT, slots, "auto", "tasks at a time; auto: one per core")                              \
     S(worker, CHOICE, queues, "per-worker",                                                                  \
       "per-worker|per-slot: one queue for all slots, or one each (the paper)")                               \
-    S(worker, TEXT, state_dir, "", "where it finds its tasks again; default: see `hawk config show`")        \
+    S(worker, TEXT, state_dir, "",                                                                           \
+      "where a restarted worker finds its tasks; default: see `hawk config show`")                           \
     S(worker, TEXT, output_dir, "", "where tasks' output goes by default; default: see `hawk config show`")  \
     S(worker, TEXT, output_group, "",                                                                        \
       "group that may read there, besides the worker's user; a group of his own")                            \
-    S(worker, SIZE, output_free_min, "1MiB", "less room there: tasks go to other workers; 0: never")         \
+    S(worker, SIZE, output_free_min, "1MiB",                                                                 \
+      "with less room in output_dir, tasks go to other workers; 0: never")                                   \
     S(worker, TEXT, executor_socket, "",                                                                     \
       "unix socket for executors; default: in state_dir/NAME; none: none")                                   \
     S(worker, COUNT, queue_limit, "1000000", "reservations and short tasks it queues")                       \
