@@ -88,7 +88,7 @@ void api_watch_job(struct api *a, job_id_t job);
 void api_watch_flush(struct api *a);
 void api_watch_init(struct api *a);
 /* To the dist: somebody watches the job, or does no longer. */
-void api_feed_watch(struct api *a, job_id_t job, bool on);
+void api_feed_unwatch(struct api *a, job_id_t job);
 void api_watch_free(struct api *a);
 
 /* api_session.c */

@@ -284,7 +284,7 @@ static void tell_end(struct session_job *j, uint32_t state, bool abandoned)
 static void job_ended(struct session_job *j, uint32_t state, bool abandoned)
 {
     /* Now, not when its client has read that: another one may be brought under its id by then. */
-    api_feed_watch(j->session->api, j->job, false);
+    api_feed_unwatch(j->session->api, j->job);
     list_remove(&j->in_cancelling);
     if (!any_late(j->session)) {
         tell_end(j, state, abandoned);
@@ -499,7 +499,7 @@ static void session_free(struct session *s)
         if (cancel)
             a->feed(a->arg, ROLE_DIST, &(struct msg){.type = MSG_CANCEL, .cancel.job = job});
         if (job.v)
-            api_feed_watch(a, job, false);
+            api_feed_unwatch(a, job);
     }
     forget_unsent(s);
     list_remove(&s->in_all);

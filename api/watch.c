@@ -41,9 +41,9 @@ static struct api_watch *watches_of(struct api *a, job_id_t job)
     return w;
 }
 
-void api_feed_watch(struct api *a, job_id_t job, bool on)
+void api_feed_unwatch(struct api *a, job_id_t job)
 {
-    a->feed(a->arg, ROLE_DIST, &(struct msg){.type = MSG_WATCH, .watch = {.job = job, .on = on}});
+    a->feed(a->arg, ROLE_DIST, &(struct msg){.type = MSG_WATCH, .watch = {.job = job}});
 }
 
 static void watch_add(struct api *a, struct api_watch *w)
@@ -135,7 +135,7 @@ static void end(struct api_watch *w)
     job_id_t job = w->job;
     watch_remove(a, w);
     if (job.v)
-        api_feed_watch(a, job, false);
+        api_feed_unwatch(a, job);
 }
 
 static int put_event(struct api_watch *w, struct api_event *event)
@@ -291,6 +291,10 @@ void api_watch(struct api *a, struct rpc_call *c, void *request)
     const struct dist_job *j = api_find_job(a, c, r->job);
     if (!j)
         return;
+    if (r->epoch > EPOCH_LAST) {
+        api_fail(c, HAWK_EINVALID, "WatchRequest.epoch: %u is more than %u", r->epoch, EPOCH_LAST);
+        return;
+    }
     struct job_view v;
     dist_job_view(a->roles.dist, j, loop_now(a->loop), &v);
     uint64_t bytes = r->tasks || r->ended ? (uint64_t)TASK_BYTES * v.desc->tasks : 0;
@@ -306,7 +310,9 @@ void api_watch(struct api *a, struct rpc_call *c, void *request)
     w->is_changed = bytes ? xcalloc(v.desc->tasks / 8 + 1, 1) : NULL;
     a->watches_bytes += bytes;
     watch_add(a, w);
-    api_feed_watch(a, r->job, true);
+    struct msg on = {.type = MSG_WATCH,
+                     .watch = {.job = r->job, .on = true, .epoch = (uint16_t)r->epoch, .key = r->key}};
+    a->feed(a->arg, ROLE_DIST, &on);
     /* The job as it is: every task that is no longer waiting. */
     for (uint32_t i = 0; w->is_changed && i < v.desc->tasks; i++) {
         struct task_view t;

@@ -45,6 +45,7 @@ int job_id_parse(const char *text, job_id_t *j);
  * even number; a dist that a client moved it to has the odd one after that, so that a promotion which the client
  * has not heard of and the move cannot meet in one epoch. */
 #define EPOCH_FIRST 1
+#define OWNER_NONE 0      /* of LONG_WATCH: this dist has the job, and does not claim it */
 #define EPOCH_LAST 0xfffd /* a dist's last one: what is promoted has a number, too */
 static inline bool epoch_is_dists(uint32_t epoch) { return (epoch & 1) != 0; }
 

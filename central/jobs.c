@@ -63,12 +63,11 @@ static void watch(struct central *c, struct long_job *j, const struct node *dist
     central_orphans_look(c, j);
 }
 
-/* Tells dist of every task; of one whose end is being journalled it hears when that is done. */
+/* Tells dist of every task: what central does not speak of, it does not have. */
 static void tell_tasks(struct central *c, struct long_job *j, const struct node *dist)
 {
     for (uint32_t i = 0; i < j->n; i++)
-        if (!task_state_final(j->tasks[i].state) || j->tasks[i].durable)
-            central_task_tell(c, &j->tasks[i], dist);
+        central_task_tell(c, &j->tasks[i], dist);
     if (j->state != LONG_FINISHED && j->state != LONG_UNCLAIMED)
         return;
     central_job_watch(j, dist->id)->told = dist->link;
@@ -234,8 +233,16 @@ void central_on_long_cancel(struct central *c, const struct msg *in)
     /* A dist that was only slow, and lost the job to another one (protocol 9), has nothing to cancel. */
     if (!j || (j->state != LONG_JOURNALLING && j->state != LONG_ACTIVE) || m->owner < j->owner)
         return;
-    if (!j->cancel)
-        central_job_cancel(c, j, 0);
+    if (j->cancel)
+        return;
+    /* Its client may have moved it to a dist that cannot say so now: then it is an orphan. The sender disowns it by the
+     * LONG_WATCH that follows. */
+    if (m->abandoned && c->dists_suspect > 0) {
+        j->owner = m->owner;
+        central_orphans_look(c, j);
+        return;
+    }
+    central_job_cancel(c, j, 0);
 }
 
 void central_job_cancel(struct central *c, struct long_job *j, uint32_t client)

@@ -84,8 +84,10 @@ static const uint8_t legal_moves[NODE_STATE_COUNT] = {
 static void set_state(struct central *c, struct node *n, enum node_state state)
 {
     CHECK(legal_moves[n->state] & 1 << state);
-    if (n->role == ROLE_DIST)
+    if (n->role == ROLE_DIST) {
         central_orphans_count_dist(c, n->state == NODE_UP, state == NODE_UP);
+        c->dists_suspect += (uint32_t)(state == NODE_SUSPECT) - (uint32_t)(n->state == NODE_SUSPECT);
+    }
     n->state = (uint8_t)state;
     list_remove(&n->by_state);
     list_push_tail(&c->by_state[state], &n->by_state);

@@ -359,7 +359,7 @@ struct central {
     struct list orphans; /* active jobs that nobody waits for, by orphan_us */
     int64_t orphan_clock_us,
         orphan_since_us; /* that clock at the latter time; it goes on while a dist is up */
-    uint32_t dists_up;
+    uint32_t dists_up, dists_suspect;
     uint32_t n_reporting; /* workers that were let in and have not said yet which long tasks they hold */
 
     uint64_t token;

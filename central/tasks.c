@@ -119,19 +119,24 @@ static void send_message(struct central *c, const struct long_task *t, const str
 
 static void send_long_task(struct central *c, const struct long_task *t, const struct node *dist)
 {
+    bool over = task_state_final(t->state) && t->durable;
     struct msg *m;
 
-    if ((t->outcome == OUTCOME_NOT_STARTED || t->job->app) && task_state_final(t->state))
+    if ((t->outcome == OUTCOME_NOT_STARTED || t->job->app) && over)
         send_message(c, t, dist);
-    if (t->state == TASK_DONE)
+    if (t->state == TASK_DONE && over)
         central_result_send(c, t, dist);
     m = central_send(c, dist, MSG_LONG_TASK);
     if (!m)
         return;
     m->long_task.id = central_task_try(t);
     m->long_task.wait_us = t->wait_us;
-    m->long_task.run_us = t->run_us;
     m->long_task.worker = t->worker;
+    if (task_state_final(t->state) && !over) { /* central has the task; its end is not on record yet */
+        m->long_task.state = t->reported ? TASK_RUNNING : TASK_WAITING;
+        return;
+    }
+    m->long_task.run_us = t->run_us;
     m->long_task.code = t->code;
     m->long_task.state = t->state;
     m->long_task.outcome = t->outcome;

@@ -183,8 +183,7 @@ static void dist_on_timer(struct dist *d, const struct msg *m)
         struct dist_job *job = container_of(first, struct dist_job, timer);
 
         heap_remove(&d->timers, first);
-        if (dist_handover_has_timer(job) && !job->cancelling)
-            dist_handover_offer(d, job);
+        dist_handover_timer(d, job);
         dist_probe_timer(d, job);
     }
     dist_jobs_abandon(d);

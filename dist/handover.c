@@ -52,6 +52,7 @@ static void hand_move(struct dist *d, struct dist_job *job, enum hand_over to)
     if (to == HAND_NONE)
         list_remove(&job->in_central);
     job->hand = (uint8_t)to;
+    job->asking = false;
     dist_job_touch(d, job);
 }
 
@@ -81,6 +82,12 @@ static int64_t estimate(const struct dist_job *job)
         return mean > job->cutoff_us ? mean : job->cutoff_us;
     /* A user may call a job long without saying how long: at least that. */
     return job->estimate_us > 0 ? job->estimate_us : job->cutoff_us;
+}
+
+/* The number of our ownership (docs/protocol.md 9.7): central obeys the dist that has the greatest. */
+static uint16_t owner(const struct dist_job *job)
+{
+    return job->stayed_epoch > job->own_epoch ? job->stayed_epoch : job->own_epoch;
 }
 
 /* One that leaves does not wait for what a job at most once puts on record first. */
@@ -136,7 +143,7 @@ void dist_handover_offer(struct dist *d, struct dist_job *job)
     m->estimate_us = estimate(job);
     m->epoch = job->epoch;
     m->why = epoch_is_dists(job->epoch) ? job->why : WHY_PROMOTED;
-    m->owner = job->own_epoch;
+    m->owner = owner(job);
 }
 
 /* Every task that waits is central's. */
@@ -202,17 +209,22 @@ void dist_handover_recover_ended(struct dist *d, struct dist_job *job)
         hand_move(d, job, HAND_ACCEPTED);
 }
 
-/* What central said of its tasks does not hold any more: they wait. */
+/* What central said of the task does not hold any more: it waits. */
+static void forget_state(struct dist *d, struct dist_job *job, uint32_t i)
+{
+    struct dist_task *t = &job->tasks[i];
+
+    t->asked = 0;
+    if (!t->central || t->state == TASK_WAITING || task_state_final(t->state))
+        return;
+    t->started = 0;
+    dist_task_set_state(d, job, i, TASK_WAITING, NULL);
+}
+
 static void forget_states(struct dist *d, struct dist_job *job)
 {
-    for (uint32_t i = 0; i < job->desc->tasks; i++) {
-        struct dist_task *t = &job->tasks[i];
-
-        if (!t->central || t->state == TASK_WAITING || task_state_final(t->state))
-            continue;
-        t->started = 0;
-        dist_task_set_state(d, job, i, TASK_WAITING, NULL);
-    }
+    for (uint32_t i = 0; i < job->desc->tasks; i++)
+        forget_state(d, job, i);
 }
 
 /* Central's part of a job comes back to be launched from here. */
@@ -231,14 +243,22 @@ static void take_back(struct dist *d, struct dist_job *job)
     dist_journal_change(d, job);
 }
 
-/* Those that central did not speak of when it was asked. */
-static void take_back_asked(struct dist_job *job)
+/* Central has not spoken of these, so it does not have them: another dist gave it less of the job after central had lost
+ * its state, or it never had them. */
+static void take_back_asked(struct dist *d, struct dist_job *job)
 {
-    for (uint32_t i = job->desc->tasks; i-- > 0;)
-        if (job->tasks[i].asked) {
-            job->central_n--;
-            dist_task_give_back(job, i);
+    for (uint32_t i = job->desc->tasks; i-- > 0;) {
+        if (!job->tasks[i].asked)
+            continue;
+        if (job->cancelling) {
+            job->tasks[i].asked = 0;
+            dist_task_finish(d, job, i, OUTCOME_CANCELLED, 0, 0);
+            continue;
         }
+        forget_state(d, job, i);
+        job->central_n--;
+        dist_task_give_back(job, i);
+    }
 }
 
 /* Central has none of its tasks: those that did not end, end here. */
@@ -249,13 +269,35 @@ static void finish_central_tasks(struct dist *d, struct dist_job *job, enum outc
             dist_task_finish(d, job, i, outcome, code, 0);
 }
 
-static void put_watch(struct dist *d, const struct dist_job *job)
+/* Until central speaks of them, it is not known to have them. Where an answer is on its way already, that one counts. */
+static void mark_asked(struct dist_job *job)
+{
+    bool told = job->hand == HAND_ASKED || (job->hand == HAND_ACCEPTED && !(job->desc->flags & JOB_DETACHED));
+
+    if (!told || job->asking)
+        return;
+    job->asking = true;
+    for (uint32_t i = 0; i < job->desc->tasks; i++)
+        job->tasks[i].asked = job->tasks[i].central && !task_state_final(job->tasks[i].state);
+}
+
+static void put_watch(struct dist *d, struct dist_job *job)
 {
     struct msg_long_watch *m = &out_add(d->out, MSG_LONG_WATCH, NODE_CENTRAL.v)->long_watch;
 
     m->job = job->id;
     m->epoch = job->epoch;
-    m->owner = job->own_epoch;
+    m->owner = job->abandoned ? OWNER_NONE : owner(job);
+    mark_asked(job);
+}
+
+void dist_handover_stay(struct dist *d, struct dist_job *job, uint16_t epoch)
+{
+    if (epoch <= owner(job))
+        return;
+    job->stayed_epoch = epoch;
+    if (dist_handover_may_have(job) && d->central_up)
+        put_watch(d, job);
 }
 
 void dist_handover_claim(struct dist *d, struct dist_job *job, uint16_t epoch)
@@ -273,20 +315,20 @@ void dist_handover_ask(struct dist *d, struct dist_job *job, uint16_t epoch)
     hand(d, job, HAND_ASKED, epoch);
     job->offers = 1;
     job->handed_part = !epoch_is_dists(epoch) || job->central_n < job->desc->tasks;
-    for (uint32_t i = 0; i < job->desc->tasks; i++)
-        job->tasks[i].asked = job->tasks[i].central;
+    mark_asked(job);
     if (d->central_up)
         put_watch(d, job);
 }
 
 /* Whatever central knows of the job, it is to cancel; and to tell us, since we may not know what it knows. */
-static void put_cancel_and_watch(struct dist *d, const struct dist_job *job)
+static void put_cancel_and_watch(struct dist *d, struct dist_job *job)
 {
     struct msg_long_cancel *m = &out_add(d->out, MSG_LONG_CANCEL, NODE_CENTRAL.v)->long_cancel;
 
     m->job = job->id;
     m->epoch = job->epoch;
-    m->owner = job->own_epoch;
+    m->owner = owner(job);
+    m->abandoned = job->abandoned;
     put_watch(d, job);
 }
 
@@ -342,6 +384,7 @@ void dist_handover_central_lost(struct dist *d)
     list_foreach(&d->handed, node, nxt) {
         struct dist_job *job = container_of(node, struct dist_job, in_central);
 
+        job->asking = false;
         if (job->hand == HAND_ASKED && !known_handed(job) && !job->cancelling) {
             take_back(d, job); /* central may have nothing of it, and its client waits */
             dist_tasks_doubt(d, job);
@@ -435,6 +478,23 @@ static bool may_pass(int err)
            err == HAWK_EIO;
 }
 
+static void offer_later(struct dist *d, struct dist_job *job)
+{
+    job->timer.key = d->now_us + REFUSED_US;
+    job->timer.seq = job->id.v;
+    CHECK(heap_push(&d->timers, &job->timer) == 0);
+}
+
+void dist_handover_timer(struct dist *d, struct dist_job *job)
+{
+    if (!dist_handover_has_timer(job) || job->cancelling)
+        return;
+    if (list_empty(&job->in_unattended))
+        dist_handover_offer(d, job);
+    else
+        offer_later(d, job); /* its client may have moved it: then another dist offers it */
+}
+
 void dist_on_long_refused(struct dist *d, const struct msg *m)
 {
     struct dist_job *job = handed_job(d, m->long_refused.job, m->long_refused.epoch);
@@ -459,9 +519,7 @@ void dist_on_long_refused(struct dist *d, const struct msg *m)
     } else if (!may_pass(m->long_refused.err)) {
         finish_central_tasks(d, job, OUTCOME_NOT_STARTED, CODE_NOT_EXECUTABLE);
     } else if (!heap_in(&job->timer)) {
-        job->timer.key = d->now_us + REFUSED_US;
-        job->timer.seq = job->id.v;
-        CHECK(heap_push(&d->timers, &job->timer) == 0);
+        offer_later(d, job);
         hold_back(d, job);
     }
 }
@@ -528,17 +586,10 @@ void dist_on_long_result(struct dist *d, const struct msg *m)
 /* Central has said which tasks it has of a job that was moved here. */
 static void answered(struct dist *d, struct dist_job *job, int err)
 {
-    if (job->cancelling) {
-        for (uint32_t i = 0; i < job->desc->tasks; i++)
-            if (job->tasks[i].asked) {
-                job->tasks[i].asked = 0;
-                dist_task_finish(d, job, i, OUTCOME_CANCELLED, 0, 0);
-            }
-    }
     if (err && !job->cancelling) {
         take_back(d, job);
     } else {
-        take_back_asked(job);
+        take_back_asked(d, job);
         hand_move(d, job, HAND_ACCEPTED);
         if (!err)
             has_part(d, job);
@@ -554,10 +605,16 @@ void dist_on_long_watched(struct dist *d, const struct msg *m)
     if (!job)
         return;
     job->unreported_us = d->now_us + m->long_watched.unreported_us;
+    job->asking = false;
     if (job->hand == HAND_ASKED) {
         answered(d, job, m->long_watched.err);
     } else if (m->long_watched.err == 0) {
         accepted(d, job);
+        take_back_asked(d, job);
+        if (job->unlaunched > 0)
+            job->probe_long = job->class == CLASS_LONG && !job->promoted;
+        dist_tasks_doubt(d, job);
+        dist_job_touch(d, job);
     } else if (job->cancelling) {
         finish_central_tasks(d, job, OUTCOME_CANCELLED, 0);
     } else if (m->long_watched.err != HAWK_ENOT_FOUND || job->central_n == 0) {

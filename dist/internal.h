@@ -255,6 +255,9 @@ void dist_nodes_free(struct dist *d);
 void dist_hand_over(struct dist *d, struct dist_job *job, uint16_t epoch);
 /* The same for a job that central must have already. */
 void dist_handover_claim(struct dist *d, struct dist_job *job, uint16_t epoch);
+/* The job's client asked other dists to take it, under epochs before this one, and stays here: central is to obey this
+ * dist, not one that took the job unheard. */
+void dist_handover_stay(struct dist *d, struct dist_job *job, uint16_t epoch);
 /* Asks central which of the job's waiting tasks it has under `epoch`; those it does not have come back. */
 void dist_handover_ask(struct dist *d, struct dist_job *job, uint16_t epoch);
 /* The journal has this change of it. */
@@ -267,6 +270,8 @@ void dist_handover_recover_ended(struct dist *d, struct dist_job *job);
 struct task_set *dist_handover_tasks(const struct dist_job *job);
 /* Offers it to central, if central can be reached; otherwise when it can. */
 void dist_handover_offer(struct dist *d, struct dist_job *job);
+/* Its timer is over: it is offered again, unless no client watches it here. */
+void dist_handover_timer(struct dist *d, struct dist_job *job);
 /* Its tasks wait for central's word. */
 static inline bool dist_handover_pending(const struct dist_job *job)
 {

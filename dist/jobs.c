@@ -341,6 +341,7 @@ static void resume(struct dist *d, struct dist_job *job, const struct resubmit *
         dist_handover_claim(d, job, EPOCH_FIRST);
     } else if (central) {
         dist_job_set_state(d, job, JOB_PENDING);
+        job->offers = 1; /* by another dist, and perhaps with fewer tasks */
         dist_hand_over(d, job, EPOCH_FIRST);
     } else if (ask || r->long_epoch) {
         job->probe_long = whole; /* what comes back */
@@ -512,6 +513,8 @@ void dist_on_watch(struct dist *d, const struct msg *m)
         return;
     if (m->watch.on) {
         watched(job);
+        if (m->watch.epoch && m->watch.key == job->key)
+            dist_handover_stay(d, job, m->watch.epoch);
     } else if (job->watchers > 0 && --job->watchers == 0) {
         unattended(d, job);
     }

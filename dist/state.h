@@ -18,7 +18,7 @@
 /* One task. All zero: waiting and never launched, so that a large job's tasks cost nothing until they are used.
  *
  *   unsent => state = LAUNCHED, and its job is journalled
- *   asked  => central, and the job's hand = ASKED
+ *   asked  => central, and the job's hand = ASKED or ACCEPTED
  *   from the job's cursor on: state = WAITING, not central, attempt = 0 */
 struct dist_task {
     int64_t wait_us; /* submission to start; meaningful when `started` */
@@ -48,7 +48,7 @@ struct dist_task {
     uint8_t started : 1;
     uint8_t stolen : 1;
     uint8_t central : 1; /* central schedules it: a long job's, or transferred by promotion */
-    uint8_t asked : 1;   /* central has not said that it has it: HAND_ASKED */
+    uint8_t asked : 1;   /* central is asked whether it has it, and has not said so */
     uint8_t adopted : 1; /* the last attempt is an earlier life's */
 };
 _Static_assert(OUTCOME_COUNT <= 8, "an outcome must fit 3 bits");
@@ -234,12 +234,15 @@ struct dist_job {
                              here; it is in the journal under this one */
     uint16_t life;   /* that life */
     uint16_t own_epoch; /* of its tries in this life */
-    uint16_t epoch;     /* under which central has it */
-    uint8_t state;      /* enum job_state */
-    uint8_t class;      /* enum job_class */
-    uint8_t why;        /* enum class_why */
-    uint8_t wait;       /* enum probe_wait */
-    uint8_t hand;       /* enum hand_over */
+    /* The number of our ownership, where that is greater than own_epoch: its client asked other dists, and stayed. 0: it
+     * did not. */
+    uint16_t stayed_epoch;
+    uint16_t epoch; /* under which central has it */
+    uint8_t state;  /* enum job_state */
+    uint8_t class;  /* enum job_class */
+    uint8_t why;    /* enum class_why */
+    uint8_t wait;   /* enum probe_wait */
+    uint8_t hand;   /* enum hand_over */
     /* How often central was given it, also by another dist or in an earlier life: 0 never, 1 once, 2 again, so that what
      * central said in between may be lost. In that case it is asked once when it accepts. */
     uint8_t offers;
@@ -252,6 +255,7 @@ struct dist_job {
     bool overran : 1;     /* a task of it outlived the cutoff while it was settling */
     bool cancelling : 1;  /* by its client, or max_fails: nothing of it starts any more */
     bool by_client : 1;   /* its client cancelled it */
+    bool asking : 1;      /* LONG_WATCH is out, and decides about the tasks that are `asked` */
     bool abandoned : 1;   /* … by going away */
     bool promoted : 1;
     bool refused : 1;         /* a worker refused probes since it was last probed for or launched */

@@ -148,20 +148,12 @@ static void expect_unfinished(struct cluster *c, struct cluster_dist *d, const s
     }
     for (uint32_t i = 0; i < c->jobs_n && !why; i++)
         if (c->jobs[i]->submitted && job_eq(c->jobs[i]->id, id->job) && c->jobs[i]->cancelled_life &&
-            c->jobs[i]->cancelled_life < d->life)
+            c->jobs[i]->cancelled_life < d->life && c->jobs[i]->epoch == EPOCH_FIRST)
             why = "confirmed the cancellation of";
     if (why)
         cluster_fail(c, INVARIANT_NOTHING_FORGOTTEN,
                      "a dist launches task %u of %s, which in an earlier life it %s", id->task,
                      job_id_format((char[JOB_ID_TEXT]){0}, id->job), why);
-}
-
-static void note_watch(struct cluster *c, uint32_t ep, struct cluster_job *j, job_id_t job)
-{
-    if (!job_eq(j->id, job) || j->watched)
-        return;
-    cluster_read_ends(c, ep, j);
-    j->watched = true;
 }
 
 /* Protocol 10. Another cluster's epochs begin anew. */
@@ -191,8 +183,14 @@ void cluster_on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, 
     }
     if (m->type == MSG_TASK_REQUEST && c->config.nothing_fails)
         expect_reservation(c, to, from, &m->task_request);
-    for (uint32_t i = 0; m->type == MSG_WATCH && i < c->jobs_n; i++)
-        note_watch(c, to, c->jobs[i], m->watch.job);
+    if (m->type == MSG_WATCH)
+        cluster_on_watch(c, to, &m->watch);
+    if (m->type == MSG_LONG_SUBMIT)
+        cluster_on_claim(c, from, m->long_submit.job, m->long_submit.owner);
+    if (m->type == MSG_LONG_WATCH)
+        cluster_on_claim(c, from, m->long_watch.job, m->long_watch.owner);
+    if (m->type == MSG_LONG_CANCEL && m->long_cancel.abandoned)
+        cluster_on_abandon(c, m->long_cancel.job);
     if (m->type == MSG_JOINED)
         expect_newer(c, to, &m->joined);
     if (m->type == MSG_SET_POLICY)

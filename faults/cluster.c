@@ -80,6 +80,7 @@ static void start_dist(struct cluster *c, struct cluster_dist *d, uint32_t numbe
     dc.addr = blob_str("d");
     dc.incarnation = rng_next(&c->rng);
     dc.seq_block = SEQ_BLOCK;
+    dc.client_grace_us = c->config.jobs_move ? CLUSTER_CLIENT_GRACE_US : 0;
     dc.journal = true;
     dc.life = ++d->life;
     dc.node = d->node;
@@ -282,8 +283,10 @@ static bool run_one(struct cluster *c, int64_t limit_us)
     struct cluster_store *s = first_commit(c);
     int64_t run_us = cluster_next_end(c, &w, &run), net_us = cluster_net_next(c);
     int64_t due_us = run_us < s->commit_us ? run_us : s->commit_us, start_us = first_start(c);
+    int64_t ask_us = cluster_next_ask(c);
 
     due_us = net_us < due_us ? net_us : due_us;
+    due_us = ask_us < due_us ? ask_us : due_us;
     due_us = start_us < due_us ? start_us : due_us;
     if (bus_run_one(c->bus, due_us < limit_us ? due_us : limit_us))
         return true;
@@ -294,6 +297,8 @@ static bool run_one(struct cluster *c, int64_t limit_us)
         cluster_net_due(c);
     else if (start_us == due_us)
         start_again(c);
+    else if (ask_us == due_us)
+        cluster_ask_due(c);
     else if (s->commit_us == due_us)
         cluster_store_due(c, s);
     else
@@ -492,6 +497,7 @@ struct cluster_job *cluster_job(struct cluster *c, uint32_t tasks, int64_t durat
     j->desc->tasks = tasks;
     j->desc->tag = (uint8_t)tag;
     j->desc->retries = 3;
+    j->epoch = EPOCH_FIRST;
     j->desc->kind = PAYLOAD_COMMAND; /* outlives its worker's process; it takes duration_us */
     strings_add(&j->desc->argv, "true");
     j->duration_us = xcalloc(tasks, sizeof *j->duration_us);
@@ -512,25 +518,6 @@ void cluster_name_job(struct cluster_job *j, const char *name)
     j->desc->name = blob_str(name);
 }
 
-void cluster_submit(struct cluster *c, struct cluster_job *j, uint32_t dist)
-{
-    struct msg m = {.type = MSG_SUBMIT,
-                    .submit = {.desc = job_desc_ref(j->desc), .client = (uint32_t)j->desc->shell}};
-
-    j->dist = dist;
-    j->submit_us = bus_now(c->bus);
-    j->abandoned = !c->dists[dist]->alive; /* nobody answers */
-    bus_post(c->bus, c->dists[dist]->ep, bus_now(c->bus), &m);
-}
-
-void cluster_cancel(struct cluster *c, struct cluster_job *j)
-{
-    struct msg m = {.type = MSG_CANCEL, .cancel = {.job = j->id, .client = (uint32_t)j->desc->shell}};
-
-    j->cancelled = true;
-    bus_post(c->bus, c->dists[j->dist]->ep, bus_now(c->bus), &m);
-}
-
 void cluster_view(struct cluster *c, const struct cluster_job *j, struct job_view *v)
 {
     const struct dist *d = &c->dists[j->dist]->d;
@@ -538,11 +525,6 @@ void cluster_view(struct cluster *c, const struct cluster_job *j, struct job_vie
 
     CHECK(found);
     dist_job_view(d, found, bus_now(c->bus), v);
-}
-
-bool cluster_ended(const struct cluster_job *j)
-{
-    return j->submitted && (j->err || job_state_final(j->state));
 }
 
 uint64_t cluster_counter(const struct cluster *c, enum counter counter)
@@ -637,6 +619,16 @@ void cluster_stop_worker(struct cluster *c, uint32_t worker, bool now)
     bus_post(c->bus, c->workers[worker]->ep, bus_now(c->bus), &m);
 }
 
+void cluster_abandon_clients(struct cluster *c, uint32_t dist)
+{
+    for (uint32_t i = 0; i < c->jobs_n; i++) {
+        struct cluster_job *j = c->jobs[i];
+
+        if (j->dist == dist && !cluster_ended(j) && !(j->desc->flags & JOB_DETACHED))
+            j->abandoned = true, j->away = false;
+    }
+}
+
 void cluster_kill_dist(struct cluster *c, uint32_t dist)
 {
     struct cluster_dist *d = c->dists[dist];
@@ -656,7 +648,12 @@ void cluster_dist_died(struct cluster *c, struct cluster_dist *d)
         struct cluster_job *j = c->jobs[i];
         bool kept = j->submitted && !j->err && j->desc->flags & JOB_DETACHED; /* on its journal's record */
 
-        if (c->dists[j->dist] == d && !kept && !cluster_ended(j))
+        if (c->dists[j->dist] != d || kept || cluster_ended(j))
+            continue;
+        j->leaving = 0;
+        if (cluster_may_move(c, j))
+            cluster_leave_dist(c, j);
+        else
             j->abandoned = true;
     }
 }
@@ -712,7 +709,7 @@ void cluster_put_back_journal(struct cluster *c, uint32_t dist, bool lost)
     if (numbers_on_record(c, d)) {
         put_back(c, &d->store);
         for (uint32_t i = 0; i < c->jobs_n; i++)
-            if (c->dists[c->jobs[i]->dist] == d && !cluster_ended(c->jobs[i]))
+            if (c->dists[c->jobs[i]->dist] == d && !cluster_ended(c->jobs[i]) && !c->jobs[i]->away)
                 c->jobs[i]->abandoned = true;
         if (lost) {
             d->node = NODE_NONE;

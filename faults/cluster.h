@@ -3,9 +3,10 @@
  * msg_check, every role through its own check after every step; INVARIANTS is what must hold. Streams break, processes
  * die and come back when whoever drives it says so.
  *
- *   fault_cluster.c  roles, time, and what can be done to them
- *   fault_shell.c    what they ask of their shell: executor, journal, clients
- *   fault_check.c    the invariants
+ *   cluster.c  roles, time, and what can be done to them
+ *   shell.c    what they ask of their shell: executor, journal
+ *   client.c   clients, who move their jobs from dist to dist
+ *   check.c    the invariants
  *   faults.c         one random run from one seed: sizes, jobs, faults */
 #ifndef HAWK_FAULTS_CLUSTER_H
 #define HAWK_FAULTS_CLUSTER_H
@@ -79,6 +80,7 @@ struct cluster_config {
     bool cutoff_computed; /* from history, once three jobs are known */
     /* DESIGN 3.4: where nothing fails, no reservation is stuck for longer while one thief is parked; 0: not checked. */
     int64_t stuck_us_max;
+    bool jobs_move;      /* clients move their jobs when their dist dies, or seems to */
     bool nothing_fails;  /* then a dist knows where each of its reservations is */
     bool only_startless; /* nothing but kind startless: then no task may be lost, whatever retries it has */
     /* An invariant is violated: says so, and does not return. NULL: to standard error, and abort. */
@@ -95,10 +97,19 @@ struct cluster_job {
     int32_t *code;           /* each task's exit status */
     job_id_t id;             /* once submitted */
     bool submitted, watched; /* its client has the answer; and its dist knows that it wants events */
-    bool cancelled;          /* the client asked for it, or tasks failed too often */
+    bool cancelled;          /* it may be: the client asked for it, or tasks failed too often, … */
+    bool wants_cancel;       /* the client asked for it */
     bool abandoned;          /* its dist died: nobody answers for it any more */
     uint16_t cancelled_life; /* of its dist, in which that confirmed the cancellation; 0: none did */
     int err;                 /* of SUBMITTED */
+    /* Its client has left `dist`, which may have died, and asks another to take the job. */
+    bool away;
+    bool home_forgot;           /* `dist` does not know the job any more, and may be asked as well */
+    bool claimed;               /* `dist` has told central that the job is its own */
+    uint32_t leaving;           /* words to `dist` that nobody watches any more, on their way */
+    uint32_t asked;             /* the dist that was asked last */
+    uint16_t epoch, long_epoch; /* as in struct attended */
+    int64_t left_us, ask_us;    /* since when it is away, and when it asks the next one */
     uint8_t class, why;
     uint8_t state; /* enum job_state, as of the last JOB_EVENT */
     int64_t submit_us, end_us;
@@ -110,6 +121,10 @@ struct cluster_job {
     uint8_t *task_state; /* enum task_state */
 };
 
+#define CLUSTER_ANSWER_US US_PER_S /* how long a client waits for a dist to take its job */
+#define CLUSTER_CLIENT_GRACE_US (10 * US_PER_S)
+/* A job whose client is away for longer may be cancelled. */
+#define CLUSTER_AWAY_US (CLUSTER_CLIENT_GRACE_US - US_PER_S)
 #define CLUSTER_GRACE_US (5 * US_PER_S) /* how long a worker's runs wait for its next agent */
 
 /* As the spawner knows it. */
@@ -273,8 +288,13 @@ void cluster_crash_agent(struct cluster *c, uint32_t worker);
 /* A new process takes over what is left. The worker is not alive. */
 void cluster_return_agent(struct cluster *c, uint32_t worker);
 void cluster_stop_worker(struct cluster *c, uint32_t worker, bool now);
-/* What clients waited for there is lost with it. */
+/* What clients waited for there is lost with it, unless they move it. */
 void cluster_kill_dist(struct cluster *c, uint32_t dist);
+/* Those who wait for jobs at that dist die. */
+void cluster_abandon_clients(struct cluster *c, uint32_t dist);
+bool cluster_may_move(const struct cluster *c, const struct cluster_job *j);
+/* Its client believes that its dist is dead, and moves the job. */
+void cluster_leave_dist(struct cluster *c, struct cluster_job *j);
 /* The tasks that central has of jobs whose clients are gone run for hours from now on, those that run already as well. */
 #define CLUSTER_ENDLESS_US (10 * 3600 * US_PER_S)
 void cluster_prolong_orphans(struct cluster *c);

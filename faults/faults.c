@@ -240,7 +240,10 @@ static void put_back_journal(struct run *run, uint32_t dist)
 /* Who reboots the machine that both are on. */
 static void crash_clients(struct run *run)
 {
-    crash_dist(run, (uint32_t)rng_below(&run->rng, run->c->dists_n));
+    uint32_t dist = (uint32_t)rng_below(&run->rng, run->c->dists_n);
+
+    cluster_abandon_clients(run->c, dist);
+    crash_dist(run, dist);
     cluster_prolong_orphans(run->c);
 }
 
@@ -397,6 +400,19 @@ static void empty_central(struct run *run)
         cluster_empty_central(run->c);
 }
 
+/* One job of a dist, or all. */
+static void move_jobs(struct run *run)
+{
+    struct cluster *c = run->c;
+    uint32_t dist = (uint32_t)rng_below(&run->rng, c->dists_n), n = rng_below(&run->rng, 2) ? 1 : c->jobs_n;
+
+    for (uint32_t i = c->jobs_n; n > 0 && i-- > 0;)
+        if (c->jobs[i]->dist == dist && cluster_may_move(c, c->jobs[i])) {
+            cluster_leave_dist(c, c->jobs[i]);
+            n--;
+        }
+}
+
 static void stop_worker(struct run *run, uint32_t worker)
 {
     if (run->c->workers[worker]->alive)
@@ -477,6 +493,9 @@ static void inject(struct run *run, enum fault_kind kind)
         break;
     case FAULT_OLDER:
         older_central(run);
+        break;
+    case FAULT_MOVED:
+        move_jobs(run);
         break;
     case FAULT_TABLES:
     case FAULT_ESTIMATES: /* from the start on */
@@ -600,6 +619,7 @@ static void draw(struct run *run, const struct faults_options *o)
     }
     run->config = random_config(o->seed, &run->rng, run->kinds != 0);
     run->config.only_startless = run->kinds == 1u << FAULT_STARTLESS;
+    run->config.jobs_move = has(run, FAULT_MOVED);
     if (may_split(run))
         enough_reserved(&run->config);
     if (has(run, FAULT_TABLES))

@@ -40,7 +40,8 @@
     X(STARTLESS, "startless", "for seconds a worker can start nothing; some jobs can be started nowhere")    \
     X(COPY, "copy", "a dist goes on with an old copy of its journal, or without it")                         \
     X(ADDRESS, "address", "workers come back at other addresses, which others may have had before")          \
-    X(OLDER, "older", "for seconds a central answers that was replaced and does not know it")
+    X(OLDER, "older", "for seconds a central answers that was replaced and does not know it")                \
+    X(MOVED, "moved", "clients move their jobs from dist to dist, and back again")
 
 enum fault_kind {
 #define X(name, text, help) FAULT_##name,

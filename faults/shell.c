@@ -1,5 +1,4 @@
-/* What the roles of a virtual cluster ask of their shell: tasks that only take time, a journal in memory, and the
- * clients, who know what they were told. */
+/* What the roles of a virtual cluster ask of their shell: tasks that only take time, and a journal in memory. */
 #include "faults/internal.h"
 
 #include "base/mem.h"
@@ -9,15 +8,18 @@
 
 /* ---- The executor ---- */
 
-/* DESIGN 3.9: never two copies of a task that central placed, whatever was lost. */
-static void expect_only_copy(struct cluster *c, const struct try_id *id)
+/* DESIGN 3.9: never two copies of a task that central placed, whatever was lost. Dists that had a job one after the other
+ * may each have promoted it: then central has it under an epoch of each (docs/protocol.md 9.5). */
+static void expect_only_copy(struct cluster *c, uint32_t job, const struct try_id *id)
 {
+    bool moved = c->jobs[job]->epoch > EPOCH_FIRST;
+
     for (uint32_t i = 0; i < c->workers_n; i++)
         for (uint32_t j = 0; j < c->workers[i]->runs_n; j++) {
             struct cluster_run *r = &c->workers[i]->runs[j];
 
             if (!node_eq(r->held.owner, NODE_CENTRAL) || !job_eq(r->held.id.job, id->job) ||
-                r->held.id.task != id->task)
+                r->held.id.task != id->task || (moved && r->held.id.epoch != id->epoch))
                 continue;
             r->doubled = c->workers[i]->frozen_us >= bus_now(c->bus); /* it must not go on once it can */
             if (!r->doubled)
@@ -103,7 +105,7 @@ static void exec_start(struct cluster *c, struct cluster_worker *w, const struct
         return;
     }
     if (node_eq(m->owner, NODE_CENTRAL))
-        expect_only_copy(c, &m->id);
+        expect_only_copy(c, job, &m->id);
     vec_grow(w->runs, w->runs_n, w->runs_cap);
     run = &w->runs[w->runs_n++];
     *run = (struct cluster_run){.held = {.id = m->id,
@@ -122,8 +124,7 @@ static void exec_start(struct cluster *c, struct cluster_worker *w, const struct
     bus_post(c->bus, w->ep, bus_now(c->bus), &started);
 }
 
-/* What a task of an application returns: nobody else's. */
-static struct blob *result_of(const struct cluster *c, uint32_t job, uint32_t task)
+struct blob *cluster_result_of(const struct cluster *c, uint32_t job, uint32_t task)
 {
     char text[40];
 
@@ -146,7 +147,7 @@ static void exited(struct cluster *c, struct cluster_worker *w, uint32_t i, enum
     m.exec_exited =
         (struct msg_exec_exited){.run_us = h->run_us, .run = h->run, .outcome = h->outcome, .code = h->code};
     if (outcome == OUTCOME_EXITED && code == 0)
-        m.exec_exited.result = result_of(c, w->runs[i].job, h->id.task);
+        m.exec_exited.result = cluster_result_of(c, w->runs[i].job, h->id.task);
     if (!is_app(c, &w->runs[i])) {
         vec_grow(w->ends, w->ends_n, w->ends_cap);
         w->ends[w->ends_n++] = w->runs[i];
@@ -259,200 +260,6 @@ void cluster_take_over(struct cluster *c, struct cluster_worker *w)
     out_free(&out);
 }
 
-/* ---- The client ---- */
-
-static struct cluster_job *job_by_id(struct cluster *c, job_id_t id)
-{
-    for (uint32_t i = 0; i < c->jobs_n; i++)
-        if (c->jobs[i]->submitted && job_eq(c->jobs[i]->id, id))
-            return c->jobs[i];
-    return NULL;
-}
-
-static void on_submitted(struct cluster *c, uint32_t ep, const struct msg_submitted *m)
-{
-    struct cluster_job *j;
-    struct msg watch = {.type = MSG_WATCH, .watch = {.job = m->job, .on = 1}};
-
-    if (m->client == 0 || m->client > c->jobs_n || c->jobs[m->client - 1]->submitted)
-        cluster_fail(c, INVARIANT_EFFECTS, "an answer to a submission that is not awaited: client %u",
-                     m->client);
-    j = c->jobs[m->client - 1];
-    if (j->id.v && !job_eq(j->id, m->job))
-        cluster_fail(c, INVARIANT_EFFECTS, "what runs as another job is said to be %s",
-                     job_id_format((char[JOB_ID_TEXT]){0}, m->job));
-    for (uint32_t i = 0; m->job.v && i < c->jobs_n; i++)
-        if (c->jobs[i] != j && job_eq(c->jobs[i]->id, m->job))
-            cluster_fail(c, INVARIANT_NUMBERS, "%s is given to job %u, and was given to job %u",
-                         job_id_format((char[JOB_ID_TEXT]){0}, m->job), m->client, i + 1);
-    j->submitted = true;
-    j->id = m->job;
-    j->err = m->err;
-    j->class = m->class;
-    j->why = m->why;
-    if (!m->err)
-        bus_post(c->bus, ep, bus_now(c->bus), &watch);
-}
-
-/* Its dist had it in the journal, and died before its client had the answer, or before it could write that it had refused
- * it for a disk that failed. */
-static bool is_nobodys(struct cluster *c, uint32_t ep, job_id_t id)
-{
-    const struct dist *d = &cluster_dist_of(c, ep)->d;
-    const struct dist_job *found = dist_find(d, id);
-    const struct cluster_job *j;
-    struct job_view v;
-
-    if (!found)
-        return false;
-    dist_job_view(d, found, bus_now(c->bus), &v);
-    if (v.desc->shell == 0 || v.desc->shell > c->jobs_n)
-        return false;
-    j = c->jobs[v.desc->shell - 1];
-    return d->cfg.life > 1 && (j->abandoned || j->err == HAWK_EIO);
-}
-
-/* It may be lost, with its dist or central; what is there is what that task returned. */
-static void expect_own_result(struct cluster *c, uint32_t ep, const struct cluster_job *j, uint32_t task)
-{
-    const struct dist *d = &cluster_dist_of(c, ep)->d;
-    const struct dist_job *found = dist_find(d, j->id);
-    struct blob *own = result_of(c, (uint32_t)j->desc->shell - 1, task);
-    struct task_view v = {0};
-
-    if (found)
-        dist_task_view(d, found, task, bus_now(c->bus), &v);
-    if (v.result && (!own || own->len != v.result->len || memcmp(own->data, v.result->data, own->len) != 0))
-        cluster_fail(c, INVARIANT_ONE_END, "task %u of %s is said to have returned %s", task,
-                     job_id_format((char[JOB_ID_TEXT]){0}, j->id), v.result->data);
-    blob_drop(own);
-}
-
-static void on_task_event(struct cluster *c, uint32_t ep, const struct msg_task_event *m)
-{
-    struct cluster_job *j = job_by_id(c, m->id.job);
-
-    if (!j || m->id.task >= j->desc->tasks || cluster_ended(j))
-        cluster_fail(c, INVARIANT_ONE_END, "an event of task %u of %s, which %s", m->id.task,
-                     job_id_format((char[JOB_ID_TEXT]){0}, m->id.job), j ? "has ended" : "nobody submitted");
-    j->task_state[m->id.task] = m->state;
-    if (m->state == TASK_DONE)
-        expect_own_result(c, ep, j, m->id.task);
-    if (m->state == TASK_CANCELLED && !j->cancelled)
-        cluster_fail(c, INVARIANT_ASKED, "task %u of %s was cancelled, which nobody asked for", m->id.task,
-                     job_id_format((char[JOB_ID_TEXT]){0}, m->id.job));
-    if (task_state_final(m->state) && ++j->finals[m->id.task] != 1)
-        cluster_fail(c, INVARIANT_ONE_END, "task %u of %s ended twice for its client", m->id.task,
-                     job_id_format((char[JOB_ID_TEXT]){0}, m->id.job));
-}
-
-void cluster_read_ends(struct cluster *c, uint32_t ep, struct cluster_job *j)
-{
-    const struct dist *d = &cluster_dist_of(c, ep)->d;
-    const struct dist_job *found = dist_find(d, j->id);
-    struct task_view v;
-
-    for (uint32_t t = 0; found && t < j->desc->tasks; t++) {
-        dist_task_view(d, found, t, bus_now(c->bus), &v);
-        j->task_state[t] = v.state;
-        j->finals[t] += task_state_final(v.state) && j->finals[t] == 0;
-    }
-}
-
-void cluster_dist_recovered(struct cluster *c, struct cluster_dist *d)
-{
-    for (uint32_t i = 0; i < c->jobs_n; i++) {
-        struct cluster_job *j = c->jobs[i];
-        const struct dist_job *found;
-        struct job_view v;
-        struct msg watch = {.type = MSG_WATCH, .watch = {.job = j->id, .on = 1}};
-
-        if (c->dists[j->dist] != d || !j->submitted || j->err || j->abandoned ||
-            !(j->desc->flags & JOB_DETACHED))
-            continue;
-        found = dist_find(&d->d, j->id);
-        if (found)
-            dist_job_view(&d->d, found, bus_now(c->bus), &v);
-        if (found && job_state_final(v.state)) {
-            if (v.state != j->state)
-                cluster_fail(c, INVARIANT_ONE_END, "%s is read back as %s, and its client knows it as %s",
-                             job_id_format((char[JOB_ID_TEXT]){0}, j->id), job_state_text(v.state),
-                             job_state_text(j->state));
-        } else if (found) {
-            /* Its end, if it had one, was not on record: it is the same job, and ends once more. */
-            j->state = JOB_WAITING;
-            j->watched = false;
-            for (uint32_t t = 0; t < j->desc->tasks; t++)
-                j->finals[t] = 0;
-            bus_post(c->bus, d->ep, bus_now(c->bus), &watch);
-        } else if (!cluster_ended(j)) {
-            cluster_fail(c, INVARIANT_NOTHING_FORGOTTEN,
-                         "%s was accepted, and its dist does not know it any more",
-                         job_id_format((char[JOB_ID_TEXT]){0}, j->id));
-        }
-    }
-}
-
-static void on_cancelled(struct cluster *c, uint32_t ep, const struct msg_cancelled *m)
-{
-    struct cluster_job *j = job_by_id(c, m->job);
-
-    if (j && !m->err && !j->cancelled_life)
-        j->cancelled_life = cluster_dist_of(c, ep)->life;
-}
-
-static void on_job_event(struct cluster *c, uint32_t ep, const struct msg_job_event *m)
-{
-    struct cluster_job *j = job_by_id(c, m->job);
-
-    if (is_nobodys(c, ep, m->job))
-        return;
-    if (!j || cluster_ended(j))
-        cluster_fail(c, INVARIANT_ONE_END, "an event of %s, which %s",
-                     job_id_format((char[JOB_ID_TEXT]){0}, m->job), j ? "has ended" : "nobody submitted");
-    j->state = m->state;
-    if (!job_state_final(m->state))
-        return;
-    j->end_us = bus_now(c->bus);
-    if (!j->watched)
-        cluster_read_ends(c, ep, j);
-    for (uint32_t i = 0; i < j->desc->tasks; i++)
-        if (j->finals[i] != 1)
-            cluster_fail(c, INVARIANT_ONE_END, "job %u ended, and its task %u had %u final events",
-                         (unsigned)j->desc->shell, i, j->finals[i]);
-}
-
-/* Central may give up only what nobody has claimed for long: not what a dist has that is with central, and was heard of
- * after it had joined and said what it has. */
-static void on_job_abandoned(struct cluster *c, const struct msg_job_abandoned *m)
-{
-    int64_t now_us = bus_now(c->bus);
-    struct cluster_job *j = NULL;
-    const struct dist_job *found;
-    struct central_node n;
-    const struct dist *d;
-    struct job_view v;
-
-    for (uint32_t i = 0; i < c->jobs_n && !j; i++)
-        if (job_eq(c->jobs[i]->id, m->job))
-            j = c->jobs[i];
-    if (!j)
-        return; /* its client never had an answer */
-    j->cancelled = true;
-    if (j->desc->flags & JOB_DETACHED)
-        cluster_fail(c, INVARIANT_ASKED, "central gives up %s, for which nobody need wait",
-                     job_id_format((char[JOB_ID_TEXT]){0}, m->job));
-    d = &c->dists[j->dist]->d;
-    found = c->dists[j->dist]->alive && dist_central_up(d) ? dist_find(d, m->job) : NULL;
-    if (!found || !central_view_node(c->central, dist_node(d), now_us, &n))
-        return;
-    dist_job_view(d, found, now_us, &v);
-    if (!job_state_final(v.state) && node_eq(v.owner, NODE_CENTRAL) && v.epoch == m->epoch &&
-        n.member.state == MEMBER_UP && n.silent_us < US_PER_S && now_us - d->joined_us > 2 * US_PER_S)
-        cluster_fail(c, INVARIANT_ASKED, "central gives up %s, and its dist is there and has it",
-                     job_id_format((char[JOB_ID_TEXT]){0}, m->job));
-}
-
 static void on_stopped(struct cluster *c, uint32_t ep)
 {
     struct cluster_worker *w = cluster_worker_of(c, ep);
@@ -501,19 +308,19 @@ void cluster_on_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg 
         w->lease_us = m->exec_lease.until_us;
         break;
     case MSG_SUBMITTED:
-        on_submitted(c, ep, &m->submitted);
+        cluster_on_submitted(c, ep, &m->submitted);
         break;
     case MSG_CANCELLED:
-        on_cancelled(c, ep, &m->cancelled);
+        cluster_on_cancelled(c, ep, &m->cancelled);
         break;
     case MSG_TASK_EVENT:
-        on_task_event(c, ep, &m->task_event);
+        cluster_on_task_event(c, ep, &m->task_event);
         break;
     case MSG_JOB_EVENT:
-        on_job_event(c, ep, &m->job_event);
+        cluster_on_job_event(c, ep, &m->job_event);
         break;
     case MSG_JOB_ABANDONED:
-        on_job_abandoned(c, &m->job_abandoned);
+        cluster_on_job_abandoned(c, &m->job_abandoned);
         break;
     case MSG_POLICY_SET:
         cluster_operator_answered(c, &m->policy_set);

@@ -73,6 +73,7 @@ int attended_move(struct attended *a, int64_t now_us, struct api_submit_request 
     if (a->epoch >= EPOCH_LAST)
         return HAWK_ELIMIT;
     a->epoch += 2;
+    a->asked = true;
     *r = (struct api_submit_request){.job = a->desc,
                                      .key = a->key,
                                      .resubmit = {.job = a->job,
@@ -98,7 +99,16 @@ int attended_move(struct attended *a, int64_t now_us, struct api_submit_request 
     return 0;
 }
 
-bool attended_taken(const struct attended *a, const uint8_t *reply, size_t len)
+void attended_stay(struct attended *a, struct api_watch_request *r)
+{
+    if (a->asked && a->epoch < EPOCH_LAST)
+        a->epoch += 2;
+    a->asked = false;
+    r->epoch = a->epoch;
+    r->key = a->key;
+}
+
+bool attended_taken(struct attended *a, const uint8_t *reply, size_t len)
 {
     struct api_submit_reply r;
     char why[1];
@@ -106,5 +116,7 @@ bool attended_taken(const struct attended *a, const uint8_t *reply, size_t len)
         return false;
     bool taken = job_eq(r.job, a->job);
     api_free(&api_submit_reply_type, &r);
+    if (taken)
+        a->asked = false;
     return taken;
 }

@@ -11,6 +11,7 @@ struct attended {
     uint64_t key;          /* of every submission of it */
     int64_t submit_us;     /* of the first one, by the caller's clock */
     uint16_t epoch, long_epoch;
+    bool asked; /* a dist was asked to take it, and was not heard to */
     uint8_t class, why;
     uint32_t ended_n;
     struct resubmit_task *ended; /* by task; state TASK_WAITING: its end was not heard of */
@@ -30,7 +31,10 @@ static inline bool attended_complete(const struct attended *a) { return a->ended
 /* Fills a request that moves the job, under its next epoch; `ended` in it is the caller's to free. HAWK_ELIMIT: it was
  * moved too often. */
 HAWK_MUST_USE int attended_move(struct attended *a, int64_t now_us, struct api_submit_request *r);
+/* Fills the part of a request that watches the job where it is, although other dists were asked to take it: one of them may
+ * have, after its time was over. */
+void attended_stay(struct attended *a, struct api_watch_request *r);
 /* Whether that, what a dist answered to such a request, says that it has taken the job under its own id. */
-bool attended_taken(const struct attended *a, const uint8_t *reply, size_t len);
+bool attended_taken(struct attended *a, const uint8_t *reply, size_t len);
 
 #endif

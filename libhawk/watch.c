@@ -122,16 +122,18 @@ static void open_stream(struct watched *j)
 {
     static const struct rpc_fns fns = {.reply = on_event, .done = on_end};
     enum hawk_watch_what what = j->w->what;
-    const struct api_watch_request request = {.job = j->job,
-                                              .tasks = what == HAWK_WATCH_TASKS,
-                                              .ended = what == HAWK_WATCH_RESULTS ||
-                                                       (j->ours && what == HAWK_WATCH_JOBS),
-                                              .results = what == HAWK_WATCH_RESULTS};
+    struct api_watch_request request = {.job = j->job,
+                                        .tasks = what == HAWK_WATCH_TASKS,
+                                        .ended = what == HAWK_WATCH_RESULTS ||
+                                                 (j->ours && what == HAWK_WATCH_JOBS),
+                                        .results = what == HAWK_WATCH_RESULTS};
     struct hawk *h = j->w->h;
     uint8_t *data;
     size_t len;
-    if (j->ours)
+    if (j->ours) {
         pulse_add(&j->w->pulses, j->ch);
+        attended_stay(j->ours->a, &request);
+    }
     api_encode(&api_watch_request_type, &request, &data, &len);
     j->w->open++;
     j->rpc = rpc_start(j->ch ? j->ch : hawk_contact(h), api_methods[API_WATCH].path, data, len, TIME_NEVER,

@@ -217,7 +217,7 @@ static bool rules_ok(const struct msg *m)
     case MSG_LONG_REFUSED:
         return m->long_refused.epoch > 0 && m->long_refused.err < 0;
     case MSG_LONG_CANCEL:
-        return m->long_cancel.epoch > 0;
+        return m->long_cancel.epoch > 0 && flag_ok(m->long_cancel.abandoned);
     case MSG_LONG_WATCH:
         return m->long_watch.epoch > 0;
     case MSG_LONG_WATCHED:

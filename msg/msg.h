@@ -265,7 +265,7 @@ enum route {
     F(job, job) F(desc, desc) F(tasks, tasks) F(i64, estimate_us) F(u16, epoch) F(u8, why) F(u16, owner)
 #define FIELDS_long_accepted(F) F(job, job) F(u16, epoch) F(i64, unreported_us)
 #define FIELDS_long_refused(F) F(job, job) F(i32, err) F(u16, epoch)
-#define FIELDS_long_cancel(F) F(job, job) F(u16, epoch) F(u16, owner)
+#define FIELDS_long_cancel(F) F(job, job) F(u16, epoch) F(u16, owner) F(u8, abandoned)
 #define FIELDS_long_watch(F) F(job, job) F(u16, epoch) F(u16, owner)
 #define FIELDS_long_task(F)                                                                                  \
     F(try, id) F(i64, wait_us) F(i64, run_us) F(node, worker) F(i32, code) F(u8, state) F(u8, outcome)
@@ -332,7 +332,7 @@ enum route {
 #define FIELDS_submitted(F) F(job, job) F(u32, client) F(i32, err) F(u8, class) F(u8, why)
 #define FIELDS_cancel(F) F(job, job) F(u32, client)
 #define FIELDS_cancelled(F) F(job, job) F(u32, client) F(i32, err)
-#define FIELDS_watch(F) F(job, job) F(u8, on)
+#define FIELDS_watch(F) F(job, job) F(u64, key) F(u16, epoch) F(u8, on)
 #define FIELDS_task_event(F)                                                                                 \
     F(try, id) F(i64, run_us) F(i64, wait_us) F(node, worker) F(i32, code) F(u8, state) F(u8, outcome)
 #define FIELDS_job_event(F) F(job, job) F(u32, done) F(u32, failed) F(u8, state)

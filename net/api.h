@@ -97,6 +97,8 @@ struct api_submit_reply {
 struct api_watch_request {
     job_id_t job;
     bool tasks, ended, beats, results;
+    uint32_t epoch;
+    uint64_t key;
 };
 
 struct api_job {

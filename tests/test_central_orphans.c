@@ -99,6 +99,52 @@ static void who_lost_the_job_to_another_dist_does_not_claim_it(void **state)
     end(&c);
 }
 
+static void abandon(struct cluster *c)
+{
+    tell(&c->t, LONG_CANCEL, long_cancel, c->d, .job = JOB(1, 1), .epoch = 1, .owner = 1, .abandoned = 1);
+    expect_none(&c->t, TASK_CANCEL, c->w[0]);
+    tell(&c->t, LONG_WATCH, long_watch, c->d, .job = JOB(1, 1), .epoch = 1);
+}
+
+static void a_job_without_a_client_ends_at_once(void **state)
+{
+    struct cluster c;
+
+    begin_running(&c);
+    tell(&c.t, LONG_CANCEL, long_cancel, c.d, .job = JOB(1, 1), .epoch = 1, .owner = 1, .abandoned = 1);
+    expect(&c.t, TASK_CANCEL, task_cancel, c.w[0]);
+    end(&c);
+}
+
+/* Its client may have moved it to the dist that cannot say so now. */
+static void a_job_without_a_client_here_may_have_one_elsewhere(void **state)
+{
+    struct cluster c;
+    uint32_t other = begin_running(&c);
+
+    tell(&c.t, PEER_LOST, peer_lost, other, 0);
+    abandon(&c);
+    pass(&c.t, 59 * S);
+    expect_none(&c.t, TASK_CANCEL, c.w[0]);
+    other = join(&c.t, (struct join){.name = "d2", .role = ROLE_DIST, .node = 3});
+    tell(&c.t, LONG_WATCH, long_watch, other, .job = JOB(1, 1), .epoch = 1, .owner = 3);
+    pass(&c.t, 300 * S);
+    expect_none(&c.t, JOB_ABANDONED, 0);
+    end(&c);
+}
+
+static void a_job_without_any_client_ends_a_lease_later(void **state)
+{
+    struct cluster c;
+    uint32_t other = begin_running(&c);
+
+    tell(&c.t, PEER_LOST, peer_lost, other, 0);
+    abandon(&c);
+    pass(&c.t, 60 * S);
+    expect_cancelled(&c, 1);
+    end(&c);
+}
+
 static void without_any_dist_central_may_be_the_one_who_is_cut_off(void **state)
 {
     struct cluster c;
@@ -188,6 +234,9 @@ int main(void)
         cmocka_unit_test(a_dist_that_was_cut_off_keeps_its_jobs),
         cmocka_unit_test(whoever_claims_it_stops_the_clock),
         cmocka_unit_test(who_lost_the_job_to_another_dist_does_not_claim_it),
+        cmocka_unit_test(a_job_without_a_client_ends_at_once),
+        cmocka_unit_test(a_job_without_a_client_here_may_have_one_elsewhere),
+        cmocka_unit_test(a_job_without_any_client_ends_a_lease_later),
         cmocka_unit_test(without_any_dist_central_may_be_the_one_who_is_cut_off),
         cmocka_unit_test(a_detached_job_needs_nobody),
         cmocka_unit_test(after_a_restart_what_nobody_claims_ends),

@@ -360,6 +360,7 @@ static void test_long(void **state)
     says(t, "- SUBMITTED job=7.5");
     says(t, "central LONG_SUBMIT job=7.5 desc=\"\"x3 tasks=2of estimate_us=10000000 epoch=1 why=1 owner=3");
     HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = moved_id(), .epoch = 1);
+    says(t, "central LONG_WATCH job=7.5 epoch=1 owner=3");
     for (uint32_t i = 0; i < 3; i++) {
         HEAR(t, CENTRAL, LONG_TASK, long_task, .id = moved_try(i, 1, 1), .state = TASK_DONE,
              .outcome = OUTCOME_EXITED, .run_us = 100, .worker = {101});
@@ -367,6 +368,67 @@ static void test_long(void **state)
             says(t, "- JOB_EVENT job=7.5 done=3 failed=0 state=3");
         ignore(t);
     }
+    talk_end(t);
+}
+
+static struct talk *talk_long(uint32_t tasks)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct resubmit *r = moved(3, NULL, 0);
+
+    r->class = CLASS_LONG;
+    resubmit(t, desc_new(tasks, ""), r);
+    says(t, "- SUBMITTED job=7.5");
+    says(t, "central LONG_SUBMIT job=7.5");
+    HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = moved_id(), .epoch = 1);
+    /* Another dist may have given it to central before: so central is asked what it has. */
+    says(t, "central LONG_WATCH job=7.5 epoch=1 owner=3");
+    return t;
+}
+
+/* Its client asked another dist to take it, heard no answer, and stays: that dist may have taken it all the same, and would
+ * soon cancel it for want of a client. */
+static void test_the_client_stays(void **state)
+{
+    struct talk *t = talk_long(1);
+
+    HEAR(t, 0, WATCH, watch, .job = moved_id(), .on = 1, .epoch = 7, .key = 98); /* not its client */
+    silent(t);
+    HEAR(t, 0, WATCH, watch, .job = moved_id(), .on = 1, .epoch = 7, .key = 99);
+    says(t, "central LONG_WATCH job=7.5 epoch=1 owner=7");
+    HEAR(t, 0, WATCH, watch, .job = moved_id(), .on = 1, .epoch = 5, .key = 99); /* an earlier word */
+    silent(t);
+    HEAR(t, 0, CANCEL, cancel, .job = moved_id(), .client = 9);
+    says(t, "- CANCELLED");
+    says(t, "central LONG_CANCEL job=7.5 epoch=1 owner=7");
+    ignore(t);
+    talk_end(t);
+}
+
+/* Central lost its state, and another dist gave it less of the job: what it does not speak of, it does not have. */
+static void test_central_has_less_of_it(void **state)
+{
+    struct talk *t = talk_long(2);
+
+    HEAR(t, CENTRAL, LONG_TASK, long_task, .id = moved_try(0, 1, 1), .state = TASK_WAITING);
+    silent(t);
+    HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = moved_id(), .epoch = 1);
+    says(t, "101 PROBE job=7.5 estimate_us=0 count=2 class=1");
+    assert_int_equal(view_of(t).waiting, 2);
+    talk_end(t);
+}
+
+static void test_central_has_less_of_what_is_cancelled(void **state)
+{
+    struct talk *t = talk_long(2);
+
+    HEAR(t, 0, CANCEL, cancel, .job = moved_id(), .client = 9);
+    ignore(t);
+    HEAR(t, CENTRAL, LONG_TASK, long_task, .id = moved_try(0, 1, 1), .state = TASK_CANCELLED);
+    HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = moved_id(), .epoch = 1);
+    ignore(t);
+    HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = moved_id(), .epoch = 1);
+    assert_int_equal(view_of(t).state, JOB_CANCELLED);
     talk_end(t);
 }
 
@@ -445,8 +507,8 @@ static void test_who_was_cut_off_from_central_waits(void **state)
     says(t, "central LONG_WATCH job=7.5 epoch=1 owner=3");
     wait_timer(t, US_PER_S);
     wait_timer(t, 2 * US_PER_S);
-    says(t, "central LONG_CANCEL job=7.5 epoch=1 owner=3");
-    ignore(t);
+    says(t, "central LONG_CANCEL job=7.5 epoch=1 owner=3 abandoned=1");
+    says(t, "central LONG_WATCH job=7.5 epoch=1 owner=0");
     HEAR(t, CENTRAL, LONG_TASK, long_task, .id = moved_try(0, 1, 1), .state = TASK_CANCELLED);
     says(t, "- JOB_EVENT job=7.5 done=0 failed=0 state=5");
     talk_end(t);
@@ -586,6 +648,9 @@ int main(void)
         cmocka_unit_test(test_central_forgets_while_it_answers),
         cmocka_unit_test(test_part_is_known_to_be_centrals),
         cmocka_unit_test(test_long),
+        cmocka_unit_test(test_the_client_stays),
+        cmocka_unit_test(test_central_has_less_of_it),
+        cmocka_unit_test(test_central_has_less_of_what_is_cancelled),
         cmocka_unit_test(test_at_most_once),
         cmocka_unit_test(test_nobody_ever_watched),
         cmocka_unit_test(test_who_was_cut_off_from_central_waits),

@@ -1,0 +1,454 @@
+/* The clients of a virtual cluster: what each knows of its job, and how it moves that from dist to dist. */
+#include "faults/internal.h"
+
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct cluster_job *job_by_id(struct cluster *c, job_id_t id)
+{
+    for (uint32_t i = 0; i < c->jobs_n; i++)
+        if (c->jobs[i]->submitted && job_eq(c->jobs[i]->id, id))
+            return c->jobs[i];
+    return NULL;
+}
+
+/* A client that a dist answers: which job is its, and under which epoch it asked. */
+static uint32_t client_of(const struct cluster_job *j)
+{
+    return (uint32_t)j->epoch << 16 | (uint32_t)j->desc->shell;
+}
+
+void cluster_submit(struct cluster *c, struct cluster_job *j, uint32_t dist)
+{
+    struct msg m = {.type = MSG_SUBMIT,
+                    .submit = {.desc = job_desc_ref(j->desc),
+                               .client = client_of(j),
+                               .key = c->config.jobs_move ? j->desc->shell : 0}};
+
+    j->dist = dist;
+    j->submit_us = bus_now(c->bus);
+    j->abandoned = !c->dists[dist]->alive; /* nobody answers */
+    bus_post(c->bus, c->dists[dist]->ep, bus_now(c->bus), &m);
+}
+
+void cluster_cancel(struct cluster *c, struct cluster_job *j)
+{
+    struct msg m = {.type = MSG_CANCEL, .cancel = {.job = j->id, .client = (uint32_t)j->desc->shell}};
+
+    j->cancelled = j->wants_cancel = true;
+    if (!j->away)
+        bus_post(c->bus, c->dists[j->dist]->ep, bus_now(c->bus), &m);
+}
+
+bool cluster_ended(const struct cluster_job *j)
+{
+    return j->submitted && (j->err || job_state_final(j->state));
+}
+
+static void watch(struct cluster *c, const struct cluster_job *j, bool on)
+{
+    struct msg m = {.type = MSG_WATCH,
+                    .watch = {.job = j->id, .on = on, .epoch = j->epoch, .key = j->desc->shell}};
+
+    if (c->dists[j->dist]->alive)
+        bus_post(c->bus, c->dists[j->dist]->ep, bus_now(c->bus), &m);
+}
+
+/* ---- Moving (docs/protocol.md 9) ---- */
+
+bool cluster_may_move(const struct cluster *c, const struct cluster_job *j)
+{
+    return c->config.jobs_move && j->submitted && !j->abandoned && !cluster_ended(j) &&
+           !(j->desc->flags & JOB_DETACHED);
+}
+
+void cluster_leave_dist(struct cluster *c, struct cluster_job *j)
+{
+    if (j->away)
+        return;
+    watch(c, j, false);
+    j->leaving += c->dists[j->dist]->alive;
+    j->away = true;
+    if (j->watched)
+        j->left_us = bus_now(c->bus);
+    j->watched = j->claimed = false;
+    j->ask_us = bus_now(c->bus) + (int64_t)rng_below(&c->net.rng, CLUSTER_ANSWER_US);
+}
+
+int64_t cluster_next_ask(const struct cluster *c)
+{
+    int64_t at_us = TIME_NEVER;
+
+    for (uint32_t i = 0; i < c->jobs_n; i++)
+        if (c->jobs[i]->away && c->jobs[i]->ask_us < at_us)
+            at_us = c->jobs[i]->ask_us;
+    return at_us;
+}
+
+/* The dist that it watches now has the job. */
+static void come_home(struct cluster *c, struct cluster_job *j)
+{
+    j->away = false;
+    j->home_forgot = false;
+    watch(c, j, true);
+    if (j->wants_cancel)
+        cluster_cancel(c, j);
+}
+
+static enum outcome outcome_of(enum task_state state)
+{
+    return state == TASK_CANCELLED ? OUTCOME_CANCELLED : state == TASK_LOST ? OUTCOME_LOST : OUTCOME_EXITED;
+}
+
+/* What its client knows of it. */
+static struct resubmit *known(const struct cluster *c, const struct cluster_job *j)
+{
+    struct resubmit *r = resubmit_new(j->desc->tasks);
+
+    r->job = j->id;
+    r->epoch = j->epoch;
+    r->long_epoch = j->long_epoch;
+    r->class = j->class;
+    r->why = j->why;
+    r->age_us = bus_now(c->bus) - j->submit_us;
+    r->n = 0;
+    for (uint32_t t = 0; t < j->desc->tasks; t++)
+        if (j->finals[t])
+            r->v[r->n++] = (struct resubmit_task){.task = t,
+                                                  .state = j->task_state[t],
+                                                  .outcome = (uint8_t)outcome_of(j->task_state[t]),
+                                                  .code = j->code[t],
+                                                  .wait_us = -1,
+                                                  .run_us = -1};
+    return r;
+}
+
+/* Asks any dist; the one that it left only whether that is there again with the job. */
+static void ask(struct cluster *c, struct cluster_job *j)
+{
+    uint32_t dist = (uint32_t)rng_below(&c->net.rng, c->dists_n);
+    struct msg m = {.type = MSG_SUBMIT};
+
+    j->ask_us = bus_now(c->bus) + CLUSTER_ANSWER_US;
+    if (!c->dists[dist]->alive || j->epoch == EPOCH_LAST)
+        return;
+    j->epoch += 2;
+    if (dist == j->dist && !j->home_forgot) {
+        come_home(c, j); /* another may take the job all the same, after its time was over */
+        return;
+    }
+    j->asked = dist;
+    m.submit = (struct msg_submit){.desc = job_desc_ref(j->desc),
+                                   .resubmit = known(c, j),
+                                   .key = j->desc->shell,
+                                   .client = client_of(j)};
+    bus_post(c->bus, c->dists[dist]->ep, bus_now(c->bus), &m);
+}
+
+void cluster_ask_due(struct cluster *c)
+{
+    for (uint32_t i = 0; i < c->jobs_n; i++)
+        if (c->jobs[i]->away && c->jobs[i]->ask_us <= bus_now(c->bus))
+            ask(c, c->jobs[i]);
+}
+
+/* A refusal sends it to the next dist. Nobody hears what comes later than CLUSTER_ANSWER_US. */
+static void on_asked(struct cluster *c, uint32_t ep, struct cluster_job *j, const struct msg_submitted *m)
+{
+    if (!j->away || m->err || m->client != client_of(j) || c->dists[j->asked]->ep != ep)
+        return;
+    if (!job_eq(j->id, m->job))
+        cluster_fail(c, INVARIANT_NUMBERS, "%s was moved, and is said to be another job",
+                     job_id_format((char[JOB_ID_TEXT]){0}, j->id));
+    j->dist = j->asked;
+    j->leaving = 0;
+    j->class = m->class;
+    j->why = m->why;
+    come_home(c, j);
+}
+
+/* Whether a dist's word counts: it is the one that the client watches. What else central or a journal made of the job
+ * is read with every word, as a dist's shell does. */
+static bool is_heard(struct cluster *c, uint32_t ep, struct cluster_job *j)
+{
+    const struct dist_job *found;
+    struct job_view v;
+
+    if (!c->config.jobs_move)
+        return true;
+    if (j->away || c->dists[j->dist]->ep != ep)
+        return false;
+    found = dist_find(&c->dists[j->dist]->d, j->id);
+    if (!found)
+        return true;
+    dist_job_view(&c->dists[j->dist]->d, found, bus_now(c->bus), &v);
+    j->class = v.class;
+    j->why = v.why;
+    if (node_eq(v.owner, NODE_CENTRAL) && !epoch_is_dists(v.epoch) && v.epoch < j->epoch + 2u)
+        j->long_epoch = v.epoch;
+    return true;
+}
+
+/* ---- What dists say ---- */
+
+void cluster_on_submitted(struct cluster *c, uint32_t ep, const struct msg_submitted *m)
+{
+    uint32_t client = m->client & 0xffff;
+    struct cluster_job *j = client > 0 && client <= c->jobs_n ? c->jobs[client - 1] : NULL;
+
+    if (j && m->client >> 16 > EPOCH_FIRST) {
+        on_asked(c, ep, j, m);
+        return;
+    }
+    if (!j || j->submitted)
+        cluster_fail(c, INVARIANT_EFFECTS, "an answer to a submission that is not awaited: client %u",
+                     client);
+    if (j->id.v && !job_eq(j->id, m->job))
+        cluster_fail(c, INVARIANT_EFFECTS, "what runs as another job is said to be %s",
+                     job_id_format((char[JOB_ID_TEXT]){0}, m->job));
+    for (uint32_t i = 0; m->job.v && i < c->jobs_n; i++)
+        if (c->jobs[i] != j && job_eq(c->jobs[i]->id, m->job))
+            cluster_fail(c, INVARIANT_NUMBERS, "%s is given to job %u, and was given to job %u",
+                         job_id_format((char[JOB_ID_TEXT]){0}, m->job), client, i + 1);
+    j->submitted = true;
+    j->id = m->job;
+    j->err = m->err;
+    j->class = m->class;
+    j->why = m->why;
+    if (!m->err)
+        watch(c, j, true);
+}
+
+/* Its dist had it in the journal, and died before its client had the answer, or before it could write that it had refused
+ * it for a disk that failed. */
+static bool is_nobodys(struct cluster *c, uint32_t ep, job_id_t id)
+{
+    const struct dist *d = &cluster_dist_of(c, ep)->d;
+    const struct dist_job *found = dist_find(d, id);
+    const struct cluster_job *j;
+    struct job_view v;
+
+    if (!found)
+        return false;
+    dist_job_view(d, found, bus_now(c->bus), &v);
+    if (v.desc->shell == 0 || v.desc->shell > c->jobs_n)
+        return false;
+    j = c->jobs[v.desc->shell - 1];
+    return d->cfg.life > 1 && (j->abandoned || j->err == HAWK_EIO);
+}
+
+/* It may be lost, with its dist or central; what is there is what that task returned. */
+static void expect_own_result(struct cluster *c, uint32_t ep, const struct cluster_job *j, uint32_t task)
+{
+    const struct dist *d = &cluster_dist_of(c, ep)->d;
+    const struct dist_job *found = dist_find(d, j->id);
+    struct blob *own = cluster_result_of(c, (uint32_t)j->desc->shell - 1, task);
+    struct task_view v = {0};
+
+    if (found)
+        dist_task_view(d, found, task, bus_now(c->bus), &v);
+    if (v.result && (!own || own->len != v.result->len || memcmp(own->data, v.result->data, own->len) != 0))
+        cluster_fail(c, INVARIANT_ONE_END, "task %u of %s is said to have returned %s", task,
+                     job_id_format((char[JOB_ID_TEXT]){0}, j->id), v.result->data);
+    blob_drop(own);
+}
+
+void cluster_on_task_event(struct cluster *c, uint32_t ep, const struct msg_task_event *m)
+{
+    struct cluster_job *j = job_by_id(c, m->id.job);
+
+    if (j && !is_heard(c, ep, j))
+        return;
+    if (!j || m->id.task >= j->desc->tasks || cluster_ended(j))
+        cluster_fail(c, INVARIANT_ONE_END, "an event of task %u of %s, which %s", m->id.task,
+                     job_id_format((char[JOB_ID_TEXT]){0}, m->id.job), j ? "has ended" : "nobody submitted");
+    if (j->epoch > EPOCH_FIRST && j->finals[m->id.task] > 0)
+        return; /* of each task the first end that it heard of */
+    j->task_state[m->id.task] = m->state;
+    if (m->state == TASK_DONE)
+        expect_own_result(c, ep, j, m->id.task);
+    if (m->state == TASK_CANCELLED && !j->cancelled)
+        cluster_fail(c, INVARIANT_ASKED, "task %u of %s was cancelled, which nobody asked for", m->id.task,
+                     job_id_format((char[JOB_ID_TEXT]){0}, m->id.job));
+    if (task_state_final(m->state) && ++j->finals[m->id.task] != 1)
+        cluster_fail(c, INVARIANT_ONE_END, "task %u of %s ended twice for its client", m->id.task,
+                     job_id_format((char[JOB_ID_TEXT]){0}, m->id.job));
+}
+
+void cluster_read_ends(struct cluster *c, uint32_t ep, struct cluster_job *j)
+{
+    const struct dist *d = &cluster_dist_of(c, ep)->d;
+    const struct dist_job *found = dist_find(d, j->id);
+    struct task_view v;
+
+    for (uint32_t t = 0; found && t < j->desc->tasks; t++) {
+        if (j->finals[t] > 0)
+            continue;
+        dist_task_view(d, found, t, bus_now(c->bus), &v);
+        j->task_state[t] = v.state;
+        j->finals[t] = task_state_final(v.state);
+    }
+}
+
+void cluster_dist_recovered(struct cluster *c, struct cluster_dist *d)
+{
+    for (uint32_t i = 0; i < c->jobs_n; i++) {
+        struct cluster_job *j = c->jobs[i];
+        const struct dist_job *found;
+        struct job_view v;
+        struct msg watch = {.type = MSG_WATCH, .watch = {.job = j->id, .on = 1}};
+
+        if (c->dists[j->dist] != d || !j->submitted || j->err || j->abandoned ||
+            !(j->desc->flags & JOB_DETACHED))
+            continue;
+        found = dist_find(&d->d, j->id);
+        if (found)
+            dist_job_view(&d->d, found, bus_now(c->bus), &v);
+        if (found && job_state_final(v.state)) {
+            if (v.state != j->state)
+                cluster_fail(c, INVARIANT_ONE_END, "%s is read back as %s, and its client knows it as %s",
+                             job_id_format((char[JOB_ID_TEXT]){0}, j->id), job_state_text(v.state),
+                             job_state_text(j->state));
+        } else if (found) {
+            /* Its end, if it had one, was not on record: it is the same job, and ends once more. */
+            j->state = JOB_WAITING;
+            j->watched = false;
+            for (uint32_t t = 0; t < j->desc->tasks; t++)
+                j->finals[t] = 0;
+            bus_post(c->bus, d->ep, bus_now(c->bus), &watch);
+        } else if (!cluster_ended(j)) {
+            cluster_fail(c, INVARIANT_NOTHING_FORGOTTEN,
+                         "%s was accepted, and its dist does not know it any more",
+                         job_id_format((char[JOB_ID_TEXT]){0}, j->id));
+        }
+    }
+}
+
+void cluster_on_cancelled(struct cluster *c, uint32_t ep, const struct msg_cancelled *m)
+{
+    struct cluster_job *j = job_by_id(c, m->job);
+
+    if (j && !m->err && !j->cancelled_life)
+        j->cancelled_life = cluster_dist_of(c, ep)->life;
+}
+
+static void job_ended(struct cluster *c, uint32_t ep, struct cluster_job *j, enum job_state state)
+{
+    j->state = (uint8_t)state;
+    j->end_us = bus_now(c->bus);
+    if (!j->watched)
+        cluster_read_ends(c, ep, j);
+    for (uint32_t i = 0; i < j->desc->tasks; i++)
+        if (j->finals[i] != 1)
+            cluster_fail(c, INVARIANT_ONE_END, "job %u ended, and its task %u had %u final events",
+                         (unsigned)j->desc->shell, i, j->finals[i]);
+}
+
+void cluster_on_job_event(struct cluster *c, uint32_t ep, const struct msg_job_event *m)
+{
+    struct cluster_job *j = job_by_id(c, m->job);
+
+    if (is_nobodys(c, ep, m->job) || (j && !is_heard(c, ep, j)))
+        return;
+    if (!j || cluster_ended(j))
+        cluster_fail(c, INVARIANT_ONE_END, "an event of %s, which %s",
+                     job_id_format((char[JOB_ID_TEXT]){0}, m->job), j ? "has ended" : "nobody submitted");
+    j->state = m->state;
+    if (job_state_final(m->state))
+        job_ended(c, ep, j, m->state);
+}
+
+static void on_watch(struct cluster *c, uint32_t ep, struct cluster_job *j)
+{
+    const struct dist *d = &cluster_dist_of(c, ep)->d;
+    const struct dist_job *found = dist_find(d, j->id);
+    struct job_view v;
+
+    if (!found && cluster_may_move(c, j)) {
+        j->home_forgot = true; /* it is another process there now */
+        cluster_leave_dist(c, j);
+        return;
+    }
+    /* By then its last dist may have cancelled it, and central what it has of it. */
+    if (cluster_may_move(c, j) && j->epoch > EPOCH_FIRST && bus_now(c->bus) - j->left_us > CLUSTER_AWAY_US)
+        j->cancelled = true;
+    cluster_read_ends(c, ep, j);
+    j->watched = true;
+    if (!found || !cluster_may_move(c, j))
+        return;
+    dist_job_view(d, found, bus_now(c->bus), &v);
+    if (job_state_final(v.state)) /* before it was moved here */
+        job_ended(c, ep, j, v.state);
+}
+
+void cluster_on_claim(struct cluster *c, uint32_t ep, job_id_t job, uint16_t owner)
+{
+    for (uint32_t i = 0; i < c->jobs_n; i++)
+        if (job_eq(c->jobs[i]->id, job) && !c->jobs[i]->away && c->dists[c->jobs[i]->dist]->ep == ep &&
+            owner == c->jobs[i]->epoch)
+            c->jobs[i]->claimed = true;
+}
+
+/* Central cannot know that another dist has the job, unless it knows that it does not hear from that one. */
+void cluster_on_abandon(struct cluster *c, job_id_t job)
+{
+    struct central_node n;
+
+    for (uint32_t i = 0; i < c->jobs_n; i++) {
+        struct cluster_job *j = c->jobs[i];
+
+        if (job_eq(j->id, job) && !j->claimed &&
+            (j->away || !central_view_node(c->central, dist_node(&c->dists[j->dist]->d), 0, &n) ||
+             n.member.state != MEMBER_SUSPECT))
+            j->cancelled = true;
+    }
+}
+
+void cluster_on_watch(struct cluster *c, uint32_t ep, const struct msg_watch *m)
+{
+    for (uint32_t i = 0; i < c->jobs_n; i++) {
+        struct cluster_job *j = c->jobs[i];
+
+        if (!job_eq(j->id, m->job) || c->dists[j->dist]->ep != ep)
+            continue;
+        if (!m->on)
+            j->leaving--;
+        else if (!j->watched && !j->away && j->leaving == 0)
+            on_watch(c, ep, j);
+    }
+}
+
+/* Central may give up only what nobody has claimed for long: not what a dist has that is with central, and was heard of
+ * after it had joined and said what it has. */
+void cluster_on_job_abandoned(struct cluster *c, const struct msg_job_abandoned *m)
+{
+    int64_t now_us = bus_now(c->bus);
+    struct cluster_job *j = NULL;
+    const struct dist_job *found;
+    struct central_node n;
+    const struct dist *d;
+    struct job_view v;
+
+    for (uint32_t i = 0; i < c->jobs_n && !j; i++)
+        if (job_eq(c->jobs[i]->id, m->job))
+            j = c->jobs[i];
+    if (!j)
+        return; /* its client never had an answer */
+    j->cancelled = true;
+    if (j->desc->flags & JOB_DETACHED)
+        cluster_fail(c, INVARIANT_ASKED, "central gives up %s, for which nobody need wait",
+                     job_id_format((char[JOB_ID_TEXT]){0}, m->job));
+    d = &c->dists[j->dist]->d;
+    if (j->away || (j->epoch > EPOCH_FIRST && !j->claimed))
+        return; /* central has not heard of who has it */
+    found = c->dists[j->dist]->alive && dist_central_up(d) ? dist_find(d, m->job) : NULL;
+    if (!found || !central_view_node(c->central, dist_node(d), now_us, &n))
+        return;
+    dist_job_view(d, found, now_us, &v);
+    if (!job_state_final(v.state) && node_eq(v.owner, NODE_CENTRAL) && v.epoch == m->epoch &&
+        n.member.state == MEMBER_UP && n.silent_us < US_PER_S && now_us - d->joined_us > 2 * US_PER_S)
+        cluster_fail(c, INVARIANT_ASKED, "central gives up %s, and its dist is there and has it",
+                     job_id_format((char[JOB_ID_TEXT]){0}, m->job));
+}
