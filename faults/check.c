@@ -185,6 +185,8 @@ void cluster_on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, 
         expect_reservation(c, to, from, &m->task_request);
     if (m->type == MSG_WATCH)
         cluster_on_watch(c, to, &m->watch);
+    if (to == c->central_ep && cluster_dist_of(c, from))
+        cluster_on_heard(c, cluster_dist_of(c, from));
     if (m->type == MSG_LONG_SUBMIT)
         cluster_on_claim(c, from, m->long_submit.job, m->long_submit.owner);
     if (m->type == MSG_LONG_WATCH)

@@ -376,6 +376,7 @@ static void on_watch(struct cluster *c, uint32_t ep, struct cluster_job *j)
         j->cancelled = true;
     cluster_read_ends(c, ep, j);
     j->watched = true;
+    j->watched_us = bus_now(c->bus);
     if (!found || !cluster_may_move(c, j))
         return;
     dist_job_view(d, found, bus_now(c->bus), &v);
@@ -391,6 +392,17 @@ void cluster_on_claim(struct cluster *c, uint32_t ep, job_id_t job, uint16_t own
             c->jobs[i]->claimed = true;
 }
 
+/* Whether central must know by now that the dist which the client watches has the job: it said so, or has been heard ever
+ * since without a pause. */
+static bool is_claimed(const struct cluster *c, const struct cluster_job *j)
+{
+    const struct cluster_dist *d = c->dists[j->dist];
+    int64_t now_us = bus_now(c->bus);
+
+    return j->claimed || (!j->away && j->watched && d->gap_us < j->watched_us &&
+                          now_us - j->watched_us > 3 * US_PER_S && now_us - d->heard_us < CLUSTER_GAP_US);
+}
+
 /* Central cannot know that another dist has the job, unless it knows that it does not hear from that one. */
 void cluster_on_abandon(struct cluster *c, job_id_t job)
 {
@@ -399,11 +411,18 @@ void cluster_on_abandon(struct cluster *c, job_id_t job)
     for (uint32_t i = 0; i < c->jobs_n; i++) {
         struct cluster_job *j = c->jobs[i];
 
-        if (job_eq(j->id, job) && !j->claimed &&
+        if (job_eq(j->id, job) && !is_claimed(c, j) &&
             (j->away || !central_view_node(c->central, dist_node(&c->dists[j->dist]->d), 0, &n) ||
              n.member.state != MEMBER_SUSPECT))
             j->cancelled = true;
     }
+}
+
+void cluster_on_heard(struct cluster *c, struct cluster_dist *d)
+{
+    if (bus_now(c->bus) - d->heard_us > CLUSTER_GAP_US)
+        d->gap_us = bus_now(c->bus);
+    d->heard_us = bus_now(c->bus);
 }
 
 void cluster_on_watch(struct cluster *c, uint32_t ep, const struct msg_watch *m)

@@ -109,6 +109,7 @@ struct cluster_job {
     uint32_t leaving;           /* words to `dist` that nobody watches any more, on their way */
     uint32_t asked;             /* the dist that was asked last */
     uint16_t epoch, long_epoch; /* as in struct attended */
+    int64_t watched_us;         /* since when it watches */
     int64_t left_us, ask_us;    /* since when it is away, and when it asks the next one */
     uint8_t class, why;
     uint8_t state; /* enum job_state, as of the last JOB_EVENT */
@@ -125,7 +126,8 @@ struct cluster_job {
 #define CLUSTER_CLIENT_GRACE_US (10 * US_PER_S)
 /* A job whose client is away for longer may be cancelled. */
 #define CLUSTER_AWAY_US (CLUSTER_CLIENT_GRACE_US - US_PER_S)
-#define CLUSTER_GRACE_US (5 * US_PER_S) /* how long a worker's runs wait for its next agent */
+#define CLUSTER_GAP_US (3 * US_PER_S / 2) /* between two words of a dist to central: a heartbeat a second */
+#define CLUSTER_GRACE_US (5 * US_PER_S)   /* how long a worker's runs wait for its next agent */
 
 /* As the spawner knows it. */
 struct cluster_run {
@@ -204,10 +206,11 @@ struct cluster_dist {
     uint32_t ep;
     bool alive;
     uint16_t life;
-    uint64_t told;    /* of its job numbers, to central, in any life */
-    node_id_t node;   /* as it was called last */
-    uint64_t cluster; /* where */
-    int64_t start_us; /* as a worker's */
+    uint64_t told;            /* of its job numbers, to central, in any life */
+    node_id_t node;           /* as it was called last */
+    uint64_t cluster;         /* where */
+    int64_t start_us;         /* as a worker's */
+    int64_t heard_us, gap_us; /* when central heard it last, and last after more than CLUSTER_GAP_US */
     struct cluster_store store;
 };
 

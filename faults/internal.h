@@ -21,6 +21,8 @@ void cluster_on_job_abandoned(struct cluster *c, const struct msg_job_abandoned 
 void cluster_on_watch(struct cluster *c, uint32_t ep, const struct msg_watch *m);
 /* A dist says to central that it has the job; or that no client of its own waits for it. */
 void cluster_on_claim(struct cluster *c, uint32_t ep, job_id_t job, uint16_t owner);
+/* Central hears d. */
+void cluster_on_heard(struct cluster *c, struct cluster_dist *d);
 void cluster_on_abandon(struct cluster *c, job_id_t job);
 /* When a client that is away asks the next dist; TIME_NEVER: none is. */
 int64_t cluster_next_ask(const struct cluster *c);
