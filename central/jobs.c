@@ -235,9 +235,9 @@ void central_on_long_cancel(struct central *c, const struct msg *in)
         return;
     if (j->cancel)
         return;
-    /* Its client may have moved it to a dist that cannot say so now: then it is an orphan. The sender disowns it by the
-     * LONG_WATCH that follows. */
-    if (m->abandoned && c->dists_suspect > 0) {
+    /* Its client may have moved it to a dist that cannot say so now, or has not yet, central having restarted: then it is
+     * an orphan. The sender disowns it by the LONG_WATCH that follows. */
+    if (m->abandoned && (c->dists_suspect > 0 || j->recovered)) {
         j->owner = m->owner;
         central_orphans_look(c, j);
         return;

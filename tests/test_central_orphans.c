@@ -202,6 +202,28 @@ static void after_a_restart_what_nobody_claims_ends(void **state)
     end(&c);
 }
 
+static void after_a_restart_another_dist_may_yet_say_that_it_has_the_job(void **state)
+{
+    struct cluster c = {0};
+    struct job_desc *d = desc_of("", 1);
+    struct blob *d1 = blob_str("d1");
+
+    talk_config(&c.t);
+    talk_start(&c.t);
+    tell(&c.t, JOURNAL_NODE, journal_node, 0, .name = d1, .node = {1}, .role = ROLE_DIST);
+    tell(&c.t, JOURNAL_JOB, journal_job, 0, .job = JOB(1, 1), .desc = d, .estimate_us = 9 * S, .epoch = 1);
+    tell(&c.t, RECOVERED, recovered, 0, 0);
+    job_desc_drop(d);
+    blob_drop(d1);
+    c.d = join(&c.t, (struct join){.name = "d1", .role = ROLE_DIST, .node = 1});
+    tell(&c.t, LONG_CANCEL, long_cancel, c.d, .job = JOB(1, 1), .epoch = 1, .owner = 1, .abandoned = 1);
+    expect_none(&c.t, JOURNAL_CANCEL, 0);
+    tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(1, 1), .epoch = 1);
+    pass(&c.t, 60 * S);
+    expect(&c.t, JOB_ABANDONED, job_abandoned, 0);
+    end(&c);
+}
+
 static void an_operator_cancels_what_only_central_has(void **state)
 {
     struct cluster c;
@@ -240,6 +262,7 @@ int main(void)
         cmocka_unit_test(without_any_dist_central_may_be_the_one_who_is_cut_off),
         cmocka_unit_test(a_detached_job_needs_nobody),
         cmocka_unit_test(after_a_restart_what_nobody_claims_ends),
+        cmocka_unit_test(after_a_restart_another_dist_may_yet_say_that_it_has_the_job),
         cmocka_unit_test(an_operator_cancels_what_only_central_has),
     };
 
