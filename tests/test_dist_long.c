@@ -273,6 +273,7 @@ static void test_resynchronises_with_central(void **state)
     assert_int_equal(task_view_of(t, 1, 1).state, TASK_PLACED);
     long_task(t, try_of(1, 1, 2, 9), TASK_DONE, 102); /* of an epoch that is not ours */
     assert_int_equal(task_view_of(t, 1, 1).state, TASK_PLACED);
+    long_task(t, try_of(1, 2, 1, 1), TASK_WAITING, 0);
     HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = J(1), .epoch = 1);
     /* It has lost its journal: what did not end is handed over again. */
     HEAR(t, CENTRAL, LONG_WATCHED, long_watched, .job = J(1), .epoch = 1, .err = HAWK_ENOT_FOUND);
