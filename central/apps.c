@@ -161,7 +161,7 @@ struct node *central_app_best(const struct central *c, const struct central_app 
         struct node *n = a->nodes[i];
         int64_t wait_us;
 
-        if (!central_node_eligible(n))
+        if (!central_node_eligible(c, n))
             continue;
         wait_us = waiting_at(&n->waiting, c->now_us);
         if (!best || wait_us < least_us || (wait_us == least_us && n->id.v < best->id.v)) {
@@ -178,7 +178,7 @@ void central_app_rank(const struct central *c, const struct central_app *a, stru
     for (uint32_t i = 0; i < a->nodes_n; i++) {
         struct node *n = a->nodes[i];
 
-        if (!central_node_eligible(n))
+        if (!central_node_eligible(c, n))
             continue;
         n->rank = (struct heap_node){.key = waiting_at(&n->waiting, c->now_us), .seq = n->id.v};
         CHECK(heap_push(h, &n->rank) == 0);

@@ -113,6 +113,7 @@ static const struct {
     [MSG_JOURNAL_TASK] = {central_on_journal_task, JOURNAL},
     [MSG_JOURNAL_CANCEL] = {central_on_journal_cancel, JOURNAL},
     [MSG_JOURNAL_OWNER] = {central_on_journal_owner, JOURNAL},
+    [MSG_JOURNAL_RELEASED] = {central_on_journal_released, JOURNAL},
     [MSG_JOURNAL_JOB_END] = {central_on_journal_job_end, JOURNAL},
     [MSG_JOURNAL_POLICY] = {central_on_journal_policy, JOURNAL},
     [MSG_HISTORY] = {central_on_history, JOURNAL},
@@ -136,6 +137,7 @@ static const struct {
     [MSG_OUT_OF_SERVICE] = {central_on_out_of_service, WORKER},
     [MSG_DRAINING] = {central_on_draining, WORKER},
     [MSG_PARKED] = {central_on_parked, WORKER},
+    [MSG_LONG_REQUEST] = {central_on_long_request, WORKER},
     [MSG_STUCK] = {central_on_stuck, WORKER},
 };
 

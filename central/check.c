@@ -27,7 +27,7 @@ static void check_node(const struct central *c, const struct node *n)
         return;
     CHECK(n->waiting.n_slots == n->slots);
     /* No long task is placed on a worker that was told it is reserved (Hawk 3.4). */
-    CHECK(n->waiting.eligible == central_node_eligible(n));
+    CHECK(n->waiting.eligible == central_node_eligible(c, n));
     waiting_worker_check(&c->waiting, &n->waiting);
 }
 
@@ -109,6 +109,14 @@ static void check_job(const struct central *c, const struct long_job *j, uint64_
     CHECK(j->state == LONG_JOURNALLING || (j->state == LONG_ACTIVE) == (j->durable < j->n) || !c->recovered);
 }
 
+/* The next task to be placed may not be sent yet: that it may have been is being put on record. Or its job avoids a worker. */
+static bool head_waits(const struct list *unplaced)
+{
+    const struct long_task *t = container_of(unplaced->next, struct long_task, w.link);
+
+    return (uint32_t)(t - t->job->tasks) >= t->job->released || t->job->failures_n > 0;
+}
+
 /* Returns how many tasks wait for workers that serve their application. */
 static uint32_t check_apps(const struct central *c)
 {
@@ -118,7 +126,8 @@ static uint32_t check_apps(const struct central *c)
     HASH_ITER(hh, c->apps, a, next) {
         CHECK(a->nodes_n + a->jobs > 0);
         CHECK(list_empty(&a->unplaced) || !list_empty(&a->waiting));
-        CHECK(list_empty(&a->unplaced) || central_partition_holds(c) || !central_app_best(c, a));
+        CHECK(list_empty(&a->unplaced) || central_partition_holds(c) || head_waits(&a->unplaced) ||
+              !central_app_best(c, a));
         for (uint32_t i = 0; i < a->nodes_n; i++)
             CHECK(central_node_serves(a->nodes[i], a));
         waiting += length(&a->unplaced);
@@ -150,7 +159,7 @@ static void check_jobs(const struct central *c)
     CHECK(length(&c->limbo) == places[PLACE_LIMBO]);
     CHECK(c->waiting.total == places[PLACE_WORKER]);
     /* Nothing waits while a worker could take it. */
-    CHECK(list_empty(&c->unplaced) || central_partition_holds(c) ||
+    CHECK(list_empty(&c->unplaced) || central_partition_holds(c) || head_waits(&c->unplaced) ||
           (c->waiting.amounts.n == 0 && c->waiting.moments.n == 0));
     list_foreach(&c->limbo, entry, next) {
         const struct waiting_task *t = container_of(entry, struct waiting_task, link);

@@ -92,6 +92,55 @@ void central_on_long_watch(struct central *c, const struct msg *in)
     reply->long_watched.unreported_us = j ? central_job_unreported_us(c, j) : 0;
 }
 
+/* ---- Late binding: which tasks may have been sent (docs/protocol.md 4.3) ---- */
+
+/* So many tasks of a job are put on record at a time, as ones that may have been sent: a quarter of those before them. After a
+ * restart the next ones are placed at once, and those that no worker reports wait. */
+#define RELEASE_MIN 16u
+#define RELEASE_MAX 4096u
+
+static uint32_t release_ahead(const struct long_job *j)
+{
+    uint32_t quarter = j->releasing / 4;
+
+    return quarter < RELEASE_MIN ? RELEASE_MIN : quarter > RELEASE_MAX ? RELEASE_MAX : quarter;
+}
+
+static void release_more(struct central *c, struct long_job *j)
+{
+    uint32_t more = release_ahead(j);
+
+    j->releasing = j->n - j->releasing < more ? j->n : j->releasing + more;
+    central_journal_put(c, RECORD_RELEASED, j);
+}
+
+/* Launches at most once are on record one by one; and what a dist brings to a central that lost its state may have been
+ * sent by the last one. */
+static void release_first(struct central *c, struct long_job *j)
+{
+    if (!policy_has(&c->policy, POLICY_LATE_LONG) || central_is_young(c) ||
+        j->desc->flags & JOB_AT_MOST_ONCE) {
+        j->released = j->releasing = j->n;
+        return;
+    }
+    release_more(c, j);
+}
+
+bool central_job_may_send(struct central *c, struct long_job *j, uint32_t task)
+{
+    if (j->releasing < j->n && task + release_ahead(j) / 2 >= j->releasing)
+        release_more(c, j);
+    return task < j->released;
+}
+
+void central_jobs_released(struct central *c, const struct long_key *key, uint32_t upto)
+{
+    struct long_job *j = central_jobs_find(c, (job_id_t){key->job}, (uint32_t)key->epoch);
+
+    if (j && upto > j->released)
+        j->released = upto < j->n ? upto : j->n;
+}
+
 /* ---- Submission ---- */
 
 static bool set_is_valid(const struct task_set *s, uint32_t tasks)
@@ -161,6 +210,7 @@ void central_on_long_submit(struct central *c, const struct msg *in)
     j->estimate_us = estimate_of(c, m->desc, m->estimate_us);
     j->why = m->why;
     central_journal_put(c, RECORD_JOB, j);
+    release_first(c, j);
     watch(c, j, dist, m->owner);
 }
 
@@ -373,6 +423,7 @@ void central_on_journal_job(struct central *c, const struct msg *in)
     j->estimate_us = m->estimate_us > 0 ? m->estimate_us : c->policy.cutoff_us;
     j->why = m->why;
     j->recovered = true;
+    j->released = j->releasing = j->n; /* all may have been sent, unless another record says less */
     central_job_watch(j, job_id_node(m->job));
     activate(c, j);
     for (uint32_t i = 0; i < j->n && !(j->desc->flags & JOB_AT_MOST_ONCE); i++) {
@@ -420,6 +471,21 @@ void central_on_journal_owner(struct central *c, const struct msg *in)
 
     if (j)
         j->owner = m->owner;
+}
+
+void central_on_journal_released(struct central *c, const struct msg *in)
+{
+    const struct msg_journal_released *m = &in->journal_released;
+    struct long_job *j = central_jobs_find(c, m->job, m->epoch);
+
+    if (!j)
+        return;
+    j->released = j->releasing = m->upto < j->n ? m->upto : j->n;
+    for (uint32_t i = j->released; i < j->n; i++)
+        if (!task_state_final(j->tasks[i].state)) {
+            j->tasks[i].attempt = 0;
+            j->tasks[i].unsure = false;
+        }
 }
 
 void central_on_journal_job_end(struct central *c, const struct msg *in)

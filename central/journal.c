@@ -73,6 +73,16 @@ static void write_owner(struct central *c, const struct long_job *j)
     m->journal_owner.owner = j->owner;
 }
 
+static void write_released(struct central *c, const struct long_job *j)
+{
+    struct msg *m = out_add(c->out, MSG_JOURNAL_RELEASED, 0);
+
+    m->journal_released.job = (job_id_t){j->key.job};
+    m->journal_released.token = c->token;
+    m->journal_released.epoch = (uint16_t)j->key.epoch;
+    m->journal_released.upto = j->releasing;
+}
+
 static void write_job_end(struct central *c, const struct long_job *j)
 {
     struct msg *m = out_add(c->out, MSG_JOURNAL_JOB_END, 0);
@@ -131,6 +141,11 @@ void central_journal_put(struct central *c, enum record_kind kind, void *what)
         write_cancel(c, what);
         r.of_job = ((struct long_job *)what)->key;
         break;
+    case RECORD_RELEASED:
+        write_released(c, what);
+        r.of_job = ((struct long_job *)what)->key;
+        r.upto = ((struct long_job *)what)->releasing;
+        break;
     case RECORD_OWNER:
         write_owner(c, what);
         break;
@@ -186,6 +201,9 @@ static void written(struct central *c, const struct record *r)
     case RECORD_CANCEL:
         central_jobs_answer_cancel(c, (job_id_t){r->of_job.job}, r->client, 0);
         break;
+    case RECORD_RELEASED:
+        central_jobs_released(c, &r->of_job, r->upto);
+        break;
     case RECORD_CLUSTER:
     case RECORD_UNDO:
     case RECORD_OWNER:
@@ -233,9 +251,18 @@ void central_on_journal_done(struct central *c, const struct msg *in)
     }
 }
 
-/* Writes once more what could not be written, unless a launch has come to nothing since. */
+/* Writes once more what could not be written, unless a launch has come to nothing since, or a job. */
 static void put_again(struct central *c, const struct record *r)
 {
+    struct long_job *j = r->kind == RECORD_RELEASED
+                             ? central_jobs_find(c, (job_id_t){r->of_job.job}, (uint32_t)r->of_job.epoch)
+                             : NULL;
+
+    if (r->kind == RECORD_RELEASED) {
+        if (j && j->released < r->upto)
+            central_journal_put(c, r->kind, j);
+        return;
+    }
     if (r->kind == RECORD_NODE || r->kind == RECORD_DRAIN)
         central_journal_put(c, r->kind, r->node);
     else if (r->kind == RECORD_POLICY || r->kind == RECORD_CLUSTER)

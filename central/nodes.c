@@ -105,15 +105,21 @@ static void set_state(struct central *c, struct node *n, enum node_state state)
 }
 
 /* Hawk 3.7: long jobs are scheduled in the general partition only. */
-bool central_node_eligible(const struct node *n)
+bool central_node_may_take(const struct node *n)
 {
     return n->state == NODE_UP && n->link && n->general && n->acked && !node_refuses_work(n) && !n->held_off;
+}
+
+bool central_node_eligible(const struct central *c, const struct node *n)
+{
+    return central_node_may_take(n) && (!policy_has(&c->policy, POLICY_LATE_LONG) || n->room > 0 ||
+                                        !msg_in_version(MSG_LONG_REQUEST, n->version));
 }
 
 void central_node_update_eligible(struct central *c, struct node *n)
 {
     if (n->waiting.n_slots)
-        waiting_set_eligible(&c->waiting, &n->waiting, central_node_eligible(n), c->now_us);
+        waiting_set_eligible(&c->waiting, &n->waiting, central_node_eligible(c, n), c->now_us);
 }
 
 void central_node_report(struct central *c, const struct node *n, enum node_change change)
@@ -332,6 +338,7 @@ static void take_over(struct central *c, struct node *n, struct link *l, const s
     if (!msg_in_version(MSG_JOB_NUMBERS, n->version)) /* it will not say */
         n->next_seq = 0;
     n->draining = n->empty = n->held_off = false;
+    n->room = n->sent = 0;
     if (fresh && n->drain == DRAIN_RESTART)
         n->drain = DRAIN_NOT;
     n->acked = false;

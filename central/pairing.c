@@ -73,6 +73,18 @@ static void set_stuck(struct central *c, struct node *n, const struct msg_stuck 
         count_stuck(c, n, true);
 }
 
+/* What was sent and has not arrived yet is for the slots that it asks for. */
+void central_on_long_request(struct central *c, const struct msg *in)
+{
+    struct node *n = c->from;
+    uint32_t under_way = n->sent - in->long_request.got, slots = in->long_request.slots;
+
+    if (slots > n->slots)
+        slots = n->slots;
+    n->room = slots > under_way ? slots - under_way : 0;
+    central_node_update_eligible(c, n);
+}
+
 void central_on_parked(struct central *c, const struct msg *in) { set_parked(c, c->from, in->parked.parked); }
 
 void central_on_stuck(struct central *c, const struct msg *in) { set_stuck(c, c->from, &in->stuck); }

@@ -50,8 +50,10 @@ static void changed(struct central *c)
 {
     c->policy.version++;
     for (uint32_t id = 1; id < c->nodes_end; id++)
-        if (c->nodes[id] && c->nodes[id]->state != NODE_JOINING)
+        if (c->nodes[id] && c->nodes[id]->state != NODE_JOINING) {
             central_policy_send(c, c->nodes[id]);
+            central_node_update_eligible(c, c->nodes[id]);
+        }
     central_partition_balance(c);
 }
 

@@ -20,7 +20,7 @@ static void hide(struct central *c, const struct long_job *j, bool hidden)
         struct node *n = central_node_by_id(c, j->failures[i].node);
 
         if (n && n->waiting.n_slots)
-            waiting_set_eligible(&c->waiting, &n->waiting, !hidden && central_node_eligible(n), c->now_us);
+            waiting_set_eligible(&c->waiting, &n->waiting, !hidden && central_node_eligible(c, n), c->now_us);
     }
 }
 
@@ -34,10 +34,29 @@ static struct waiting_worker *best_unavoided(struct central *c, const struct lon
     return w;
 }
 
+/* Some worker that the job does not avoid could take its tasks, now or once it asks for one. O(workers) where they are bound
+ * late. */
+static bool another_may_take(struct central *c, const struct long_job *j)
+{
+    if (!policy_has(&c->policy, POLICY_LATE_LONG))
+        return best_unavoided(c, j) != NULL;
+    list_foreach(&c->by_state[NODE_UP], entry, next) {
+        const struct node *n = container_of(entry, struct node, by_state);
+
+        if (n->role == ROLE_WORKER && central_node_may_take(n) && central_node_serves(n, j->app) &&
+            !failure_at(j, n->id))
+            return true;
+    }
+    return false;
+}
+
 struct waiting_worker *central_starts_best(struct central *c, const struct long_job *j)
 {
-    struct waiting_worker *w = j->failures_n > 0 && !j->unstartable ? best_unavoided(c, j) : NULL;
+    bool avoids = j->failures_n > 0 && !j->unstartable;
+    struct waiting_worker *w = avoids ? best_unavoided(c, j) : NULL;
 
+    if (!w && avoids && policy_has(&c->policy, POLICY_LATE_LONG) && another_may_take(c, j))
+        return NULL; /* that one will ask */
     return w ? w : waiting_best(&c->waiting, c->now_us);
 }
 
@@ -51,7 +70,7 @@ bool central_starts_failed(struct central *c, struct node *n, struct long_task *
             (struct start_failure){.node = n->id, .task = (uint32_t)(t - j->tasks)};
     }
     t->unstarted++;
-    if (!j->unstartable && t->unstarted < START_WORKERS_MAX && best_unavoided(c, j))
+    if (!j->unstartable && t->unstarted < START_WORKERS_MAX && another_may_take(c, j))
         return true;
     /* Not that worker's fault. As long as none of its tasks starts, the others fail at once. */
     j->unstartable |= !j->started;

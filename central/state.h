@@ -83,6 +83,8 @@ struct node {
     bool counted;   /* a worker: its slots are part of the cluster */
     bool general;   /* which partition central wants it in */
     bool acked;     /* and it knows */
+    uint32_t room;  /* long tasks that it asked for and was not promised yet (POLICY_LATE_LONG) */
+    uint32_t sent;  /* TASK_ENQUEUE since it joined, and those to be sent once they are on record */
     struct waiting_worker waiting; /* a worker's long tasks */
 
     struct list by_state; /* in central.by_state[state]; up: least recently heard first */
@@ -192,6 +194,7 @@ struct long_key {
 
 /* A job, or what was promoted of one.
  *
+ *   released <= releasing <= n
  *   final = done + failed + cancelled + lost = its tasks in final states,  durable <= final <= n
  *   state = ACTIVE <=> durable < n, once it is accepted
  *   it is in central.orphans <=> state = ACTIVE, it is not cancelled, and nobody claims it */
@@ -203,6 +206,9 @@ struct long_job {
     uint32_t n;
     uint32_t final, durable, done, failed, cancelled, lost; /* tasks */
     enum long_state state;
+    /* Of its tasks that are bound late the first `released` may be sent, as is on record; `releasing` are being put on
+     * record. Both are n where no record is kept. */
+    uint32_t released, releasing;
     int64_t estimate_us;
     int64_t since_us; /* when central got it */
     bool recovered;   /* from the journal, which does not say for how long it had been there */
@@ -249,6 +255,7 @@ enum record_kind {
     RECORD_TASK,   /* its end */
     RECORD_LAUNCH, /* of a task at most once: it is sent when this is written */
     RECORD_JOB_END,
+    RECORD_RELEASED, /* of which more tasks may be sent when this is written (POLICY_LATE_LONG) */
     RECORD_UNDO, /* a job that was refused since it could not be written, should the journal have it all the same */
     /* From here on nobody waits for it, and nobody remembers what it was about. */
     RECORD_CANCEL,
@@ -260,13 +267,17 @@ enum record_kind {
 struct record {
     uint64_t token;
     enum record_kind kind;
-    uint32_t client; /* RECORD_DRAIN, RECORD_CANCEL, RECORD_POLICY: who asked for it; 0: nobody waits */
+    union {
+        uint32_t client; /* RECORD_DRAIN, RECORD_CANCEL, RECORD_POLICY: who asked for it; 0: nobody waits */
+        uint32_t upto;   /* RECORD_RELEASED */
+    };
     union {
         struct node *node;
         struct long_job *job;
         struct long_task *task;
-        struct try_id launch;   /* RECORD_LAUNCH: the task may have ended before it is written */
-        struct long_key of_job; /* RECORD_UNDO, RECORD_CANCEL: the job may be gone before it is written */
+        struct try_id launch; /* RECORD_LAUNCH: the task may have ended before it is written */
+        struct long_key
+            of_job; /* RECORD_UNDO, RECORD_CANCEL, RECORD_RELEASED: the job may be gone before it is written */
     };
 };
 
@@ -411,7 +422,9 @@ struct node *central_node_by_id(const struct central *c, node_id_t id);
 /* A message to n at the end of the output; NULL when n has no stream. */
 struct msg *central_send(struct central *c, const struct node *n, enum msg_type type);
 /* Whether long tasks may be placed there. */
-bool central_node_eligible(const struct node *n);
+bool central_node_may_take(const struct node *n);
+/* The same, and it asks for one where they are bound late. */
+bool central_node_eligible(const struct central *c, const struct node *n);
 /* The same, brought to the notice of the waiting-time queue. */
 void central_node_update_eligible(struct central *c, struct node *n);
 
@@ -532,6 +545,12 @@ void central_on_journal_job(struct central *c, const struct msg *in);
 void central_on_journal_task(struct central *c, const struct msg *in);
 void central_on_journal_cancel(struct central *c, const struct msg *in);
 void central_on_journal_owner(struct central *c, const struct msg *in);
+void central_on_journal_released(struct central *c, const struct msg *in);
+/* Whether its task, by its place in long_job.tasks, may be sent: a central that restarts would know that it may have been.
+ * Puts more on record when those that may become few. */
+bool central_job_may_send(struct central *c, struct long_job *j, uint32_t task);
+/* More of its tasks may be sent: so it is on record. */
+void central_jobs_released(struct central *c, const struct long_key *key, uint32_t upto);
 void central_on_journal_job_end(struct central *c, const struct msg *in);
 void central_jobs_recovered(struct central *c);
 void central_jobs_journalled(struct central *c, struct long_job *j, int32_t err);
@@ -598,6 +617,9 @@ void central_tasks_worker_gone(struct central *c, struct node *n);
 void central_tasks_worker_replaced(struct central *c, struct node *n, int64_t due_us);
 /* Places everything that waits, as long as there is a worker. */
 void central_tasks_place(struct central *c);
+/* A worker has said what it holds. If it was the last one of all that central knows by name, what nobody reported is nowhere,
+ * and is placed again. O(nodes, tasks in limbo). */
+void central_tasks_all_reported(struct central *c);
 /* When all workers that can be reached have said what they hold: what was cancelled meanwhile, and nobody has, ends. */
 void central_tasks_end_unwanted(struct central *c);
 int64_t central_tasks_due_us(const struct central *c);
@@ -641,6 +663,7 @@ void central_result_send(struct central *c, const struct long_task *t, const str
 void central_job_free_results(struct central *c, struct long_job *j);
 
 /* ---- pairing.c: idle thieves, stuck workers, whether there is long work at all ---- */
+void central_on_long_request(struct central *c, const struct msg *in);
 void central_on_parked(struct central *c, const struct msg *in);
 void central_on_stuck(struct central *c, const struct msg *in);
 /* n serves these applications (app_set) from now on. */

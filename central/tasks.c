@@ -48,9 +48,12 @@ void central_task_set_state(struct central *c, struct long_task *t, enum task_st
 
 void central_task_forget(struct central *c, struct long_task *t)
 {
-    if (t->place == PLACE_WORKER)
+    if (t->place == PLACE_WORKER) {
+        struct node *n = container_of(t->w.worker, struct node, waiting);
+
+        n->sent -= t->unsent && n->sent > 0; /* nor will it be */
         waiting_end(&c->waiting, &t->w, c->now_us);
-    else
+    } else
         list_remove(&t->w.link);
     t->place = PLACE_NONE;
 }
@@ -283,7 +286,7 @@ void central_task_launch_journalled(struct central *c, const struct try_id *id)
 
     if (!t)
         return;
-    if (!central_node_eligible(node_of(t))) {
+    if (!central_node_may_take(node_of(t))) {
         central_task_queue(c, t); /* its worker has been reserved, or was lost, meanwhile */
         return;
     }
@@ -305,6 +308,9 @@ static void place_at(struct central *c, struct long_task *t, struct node *n)
     c->counters[COUNTER_tasks_placed]++;
     if (t->attempt > 1)
         c->counters[COUNTER_tasks_retried]++;
+    n->sent++;
+    n->room -= n->room > 0;
+    central_node_update_eligible(c, n);
     /* Other first launches are not recorded: a central that restarts takes everything for launched once. */
     t->unsent = at_most_once(t);
     if (t->unsent)
@@ -314,6 +320,11 @@ static void place_at(struct central *c, struct long_task *t, struct node *n)
     if (!t->unsent)
         send_enqueue(c, t, n);
     central_task_tell(c, t, NULL);
+}
+
+static bool may_send(struct central *c, const struct long_task *t)
+{
+    return central_job_may_send(c, t->job, (uint32_t)(t - t->job->tasks));
 }
 
 static void place_first(struct central *c, const struct list *unplaced, struct node *n)
@@ -338,25 +349,42 @@ static void place_for_app(struct central *c, struct central_app *a)
     while (!list_empty(&a->unplaced) && (least = heap_min(&ranked))) {
         struct node *n = container_of(least, struct node, rank);
 
+        if (!may_send(c, container_of(a->unplaced.next, struct long_task, w.link)))
+            break;
         place_first(c, &a->unplaced, n);
-        heap_update(&ranked, least, waiting_at(&n->waiting, c->now_us), least->seq);
+        if (central_node_eligible(c, n))
+            heap_update(&ranked, least, waiting_at(&n->waiting, c->now_us), least->seq);
+        else
+            heap_remove(&ranked, least);
     }
     heap_free(&ranked);
     if (list_empty(&a->unplaced))
         list_remove(&a->waiting);
 }
 
+/* In a step so many tasks at most let others go first. */
+#define PASSED_OVER_MAX 64u
+
 /* Hawk 3.7: every task goes to the worker with the least waiting time. All at once, as in the paper, so that
  * the next job's tasks see them. */
 void central_tasks_place(struct central *c)
 {
+    uint32_t passed_over = 0;
+
     if (central_partition_holds(c))
         return;
     while (!list_empty(&c->unplaced)) {
-        const struct long_task *t = container_of(c->unplaced.next, struct long_task, w.link);
+        struct long_task *t = container_of(c->unplaced.next, struct long_task, w.link);
         struct waiting_worker *w = central_starts_best(c, t->job);
 
-        if (!w)
+        /* It waits for another worker than the one that asks; those behind it need not. */
+        if (!w && t->job->failures_n > 0 && waiting_best(&c->waiting, c->now_us) &&
+            passed_over++ < PASSED_OVER_MAX) {
+            list_remove(&t->w.link);
+            list_push_tail(&c->unplaced, &t->w.link);
+            continue;
+        }
+        if (!w || !may_send(c, t))
             break;
         place_first(c, &c->unplaced, container_of(w, struct node, waiting));
     }
@@ -528,7 +556,8 @@ void central_on_task_returned(struct central *c, const struct msg *in)
     else
         central_task_queue(c, t);
     /* Nobody made it: it would hand the next one back as well. Its next heartbeat says that it is well. */
-    if (!asked && n->general && n->acked && central_node_serves(n, t->job->app))
+    if (!asked && !policy_has(&c->policy, POLICY_LATE_LONG) && n->general && n->acked &&
+        central_node_serves(n, t->job->app))
         central_nodes_hold(c, n, true);
 }
 
@@ -570,6 +599,7 @@ void central_on_held_end(struct central *c, const struct msg *in)
     central_node_set_reporting(c, n, false);
     lose_unseen(c, n, &n->waiting.running);
     lose_unseen(c, n, &n->waiting.queued);
+    central_tasks_all_reported(c);
 }
 
 /* ---- Workers that are no more ---- */
@@ -608,6 +638,27 @@ void central_tasks_end_unwanted(struct central *c)
 
         if (t->cancelled && is_nowhere(t))
             end_unreported(c, t, TASK_CANCELLED, OUTCOME_CANCELLED);
+    }
+}
+
+static bool any_worker_in(const struct central *c, enum node_state state)
+{
+    list_foreach(&c->by_state[state], entry, next)
+        if (container_of(entry, struct node, by_state)->role == ROLE_WORKER)
+            return true;
+    return false;
+}
+
+void central_tasks_all_reported(struct central *c)
+{
+    if (!c->recovered || c->n_reporting > 0 || central_is_young(c) || list_empty(&c->limbo) ||
+        any_worker_in(c, NODE_AWAY) || any_worker_in(c, NODE_JOINING) || any_worker_in(c, NODE_SUSPECT))
+        return;
+    list_foreach(&c->limbo, entry, next) {
+        struct long_task *t = container_of(entry, struct long_task, w.link);
+
+        if (is_nowhere(t) && t->unsure && !t->cancelled)
+            central_task_queue(c, t);
     }
 }
 

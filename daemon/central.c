@@ -103,8 +103,9 @@ static void log_unreported(const struct central_daemon *d, const char *which)
 {
     char lease[32];
     log_info(
-        "%s, and that no worker reports, wait until central.long_lease (%s) is over: a worker that is not "
-        "heard may run them; `hawk explain` shows what is left of it",
+        "%s, and that no worker reports, wait until every worker that central knows is back, or until "
+        "central.long_lease (%s) is over: a worker that is not heard may run them; `hawk explain` shows what "
+        "is left of it",
         which, duration_format(lease, sizeof lease, d->process.config.central.long_lease));
 }
 

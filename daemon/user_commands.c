@@ -168,7 +168,9 @@ const struct command client_commands[] = {
         .help = "show the scheduling policy, or change it",
         .synopsis = "[FLAGS] [set [NAME]|reset]",
         .details =
-            "The policies are hawk (all of it), sparrow (every job by probes, no partition, no stealing),\n"
+            "The policies are harrier (Hawk, with long tasks kept at central until a worker asks for one), "
+            "hawk (as "
+            "the\npaper has it), sparrow (every job by probes, no partition, no stealing),\n"
             "hawk-no-steal, hawk-no-partition, hawk-no-central, split and central.\n\n"
             "`set` changes what it names, whatever runs, and prints what is in force then. Each job keeps "
             "what it\n"

@@ -337,7 +337,7 @@ static void fail_network(struct run *run, enum fault_kind kind)
 /* One flag is switched: any of them where nothing is lost on the way, else of those that jobs need none. */
 static uint32_t random_flag(const struct run *run, struct rng *r)
 {
-    uint32_t bit = (uint32_t)rng_below(r, 18);
+    uint32_t bit = (uint32_t)rng_below(r, 19);
     bool lossless = run->kinds == 1u << FAULT_POLICY;
 
     while (!policy_flag_keys[bit] || (!lossless && 1u << bit & (POLICY_REPROBE | POLICY_CANCEL_PROBES)))
@@ -419,6 +419,20 @@ static void stop_worker(struct run *run, uint32_t worker)
         cluster_stop_worker(run->c, worker, rng_below(&run->rng, 2));
 }
 
+static void make_startless(struct run *run, uint32_t worker)
+{
+    run->c->workers[worker]->startless_us = within(run, 20);
+    run->c->startless_n++;
+}
+
+static void fail_disk(struct run *run, enum fault_kind kind)
+{
+    if (kind == FAULT_DISK)
+        slow_disk(run);
+    else
+        random_store(run)->full_until_us = within(run, 20);
+}
+
 static void inject(struct run *run, enum fault_kind kind)
 {
     struct cluster *c = run->c;
@@ -464,10 +478,8 @@ static void inject(struct run *run, enum fault_kind kind)
         drain(run);
         break;
     case FAULT_DISK:
-        slow_disk(run);
-        break;
     case FAULT_FULL:
-        random_store(run)->full_until_us = within(run, 20);
+        fail_disk(run, kind);
         break;
     case FAULT_EXECUTOR:
         cluster_attach(c, worker, !c->workers[worker]->attached);
@@ -476,8 +488,7 @@ static void inject(struct run *run, enum fault_kind kind)
         empty_central(run);
         break;
     case FAULT_STARTLESS:
-        c->workers[worker]->startless_us = within(run, 20);
-        c->startless_n++;
+        make_startless(run, worker);
         break;
     case FAULT_CLIENT:
         crash_clients(run);
@@ -549,6 +560,15 @@ static uint32_t random_short_first(uint64_t seed)
     return rng_below(&r, 4) ? 1 + (uint32_t)rng_below(&r, 4) : LIMIT_SHORT_FIRST;
 }
 
+/* Likewise: a third of the seeds. */
+static bool random_late_long(uint64_t seed)
+{
+    struct rng r;
+
+    rng_seed(&r, ~seed ^ UINT64_C(0x6c617465));
+    return rng_below(&r, 3) == 0;
+}
+
 /* Split needs a reserved worker for its short jobs. */
 static bool may_split(const struct run *run)
 {
@@ -583,6 +603,8 @@ static struct cluster_config random_config(uint64_t seed, struct rng *r, bool fa
 
     c.nothing_fails = !faults;
     random_flags(&c, r, faults);
+    if (random_late_long(seed))
+        c.flags_on |= POLICY_LATE_LONG;
     CHECK(policy_preset(c.policy, &p) == 0);
     p.flags = (p.flags | c.flags_on) & ~c.flags_off;
     /* 50 ms, and what it takes to say so: an edge each (10 ms apart), the hint, the question and its answer. */

@@ -106,7 +106,9 @@
     /* worker <-> central */                                                                                 \
     X(OUT_OF_SERVICE, out_of_service, 56)                                                                    \
     /* dist <-> central */                                                                                   \
-    X(JOB_NUMBERS, job_numbers, 57)
+    X(JOB_NUMBERS, job_numbers, 57)                                                                          \
+    /* worker -> central */                                                                                  \
+    X(LONG_REQUEST, long_request, 58)
 
 /* --- Who may send what to whom: the only place that says so (docs/protocol.md, section 0). A message of WIRE_MESSAGES that is
  * not listed here may be sent by nobody. --- */
@@ -176,7 +178,8 @@ enum route {
     X(BEAT, DIST_WORKER | WORKER_DIST)                                                                       \
     X(START_BLAMED, DIST_WORKER | CENTRAL_WORKER)                                                            \
     X(OUT_OF_SERVICE, WORKER_CENTRAL | CENTRAL_WORKER)                                                       \
-    X(JOB_NUMBERS, DIST_CENTRAL | CENTRAL_DIST)
+    X(JOB_NUMBERS, DIST_CENTRAL | CENTRAL_DIST)                                                              \
+    X(LONG_REQUEST, WORKER_CENTRAL)
 
 /* The protocol's versions, for compatibility two back (docs/protocol.md, section 0): messages are appended, so each
  * version begins with a message, and a peer of an older one is sent none from there on. */
@@ -225,6 +228,7 @@ enum route {
     X(JOURNAL_TASK, journal_task, 0)                                                                         \
     X(JOURNAL_CANCEL, journal_cancel, 0)                                                                     \
     X(JOURNAL_OWNER, journal_owner, 0)                                                                       \
+    X(JOURNAL_RELEASED, journal_released, 0)                                                                 \
     X(JOURNAL_ENDED, journal_ended, 0)                                                                       \
     X(JOURNAL_AGE, journal_age, 0)                                                                           \
     X(JOURNAL_CLUSTER, journal_cluster, 0)                                                                   \
@@ -276,6 +280,7 @@ enum route {
 #define FIELDS_long_work(F) F(u8, any)
 #define FIELDS_task_enqueue(F) F(try, id) F(spec, desc) F(blob, arg) F(i64, estimate_us)
 #define FIELDS_task_returned(F) F(try, id)
+#define FIELDS_long_request(F) F(u32, slots) F(u32, got)
 #define FIELDS_parked(F) F(u8, parked)
 #define FIELDS_stuck(F) F(u8, stuck) F(app, apps)
 #define FIELDS_steal_hint(F) F(node, victim) F(blob, addr)
@@ -378,6 +383,8 @@ enum route {
 #define FIELDS_journal_cancel(F) F(job, job) F(u64, token) F(u16, epoch)
 /* Central's: the greatest epoch of a dist that has the job. */
 #define FIELDS_journal_owner(F) F(job, job) F(u64, token) F(u16, epoch) F(u16, owner)
+/* Central's: of the job's tasks that it has, the first `upto` may have been sent; the others were not. */
+#define FIELDS_journal_released(F) F(job, job) F(u64, token) F(u16, epoch) F(u32, upto)
 #define FIELDS_journal_task(F)                                                                               \
     F(try, id) F(u64, token) F(i64, run_us) F(node, worker) F(i32, code) F(u8, state) F(u8, outcome)
 /* It has ended, and stays to be looked at until JOURNAL_JOB_END. left_out: tasks that were cancelled before they were

@@ -34,7 +34,8 @@ enum record_table {
 #define RECORD_PARTS(P)                                                                                      \
     P(CANCEL, "cancel")                                                                                      \
     P(ENDED, "ended")                                                                                        \
-    P(OWNER, "owner")
+    P(OWNER, "owner")                                                                                        \
+    P(RELEASED, "released")
 
 enum record_part {
     PART_JOB,
@@ -67,7 +68,8 @@ _Static_assert((int)PART_TASK_END <= (int)PART_FIRST,
     R(JOURNAL_TASK, journal_task, JOB, task, TASK)                                                           \
     R(JOURNAL_CANCEL, journal_cancel, JOB, job, CANCEL)                                                      \
     R(JOURNAL_ENDED, journal_ended, JOB, job, ENDED)                                                         \
-    R(JOURNAL_OWNER, journal_owner, JOB, job, OWNER)
+    R(JOURNAL_OWNER, journal_owner, JOB, job, OWNER)                                                         \
+    R(JOURNAL_RELEASED, journal_released, JOB, job, RELEASED)
 #define RECORDS(R) R(HISTORY, history, HISTORY, next, JOB) JOURNAL_RECORDS(R)
 
 /* V(kind, name, value, max): kinds are those of net/fields.h and of store/records.c. A number is within [0, max], a name has
@@ -131,6 +133,7 @@ _Static_assert((int)PART_TASK_END <= (int)PART_FIRST,
     V(u8, state, p->state, JOB_STATE_COUNT - 1)                                                              \
     V(u8, promoted, p->promoted, 1)
 #define VALUES_journal_owner(V) V(u16, owner, p->owner, UINT16_MAX)
+#define VALUES_journal_released(V) V(u32, upto, p->upto, LIMIT_TASKS_PER_JOB)
 
 /* In the order of the members records are read back. */
 struct record_key {

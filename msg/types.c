@@ -83,11 +83,14 @@ static const struct preset {
     {"split", POLICY_CENTRAL_LONG | POLICY_PARTITION | POLICY_SHORT_RESERVED | PROBING},
     /* Hawk 4.5: one queue by waiting time for everything. */
     {"central", POLICY_CENTRAL_LONG | POLICY_ALL_LONG},
+    /* Ours: Hawk, and long tasks stay with central until a worker asks for one. */
+    {"harrier", HAWK | POLICY_LATE_LONG},
 };
 #define PRESETS (sizeof presets / sizeof *presets)
 
 const char *const policy_names[] = {
-    "hawk", "sparrow", "hawk-no-steal", "hawk-no-partition", "hawk-no-central", "split", "central", NULL};
+    "hawk",    "sparrow", "hawk-no-steal", "hawk-no-partition", "hawk-no-central", "split", "central",
+    "harrier", NULL};
 _Static_assert(sizeof policy_names / sizeof *policy_names == PRESETS + 1, "every preset has its name listed");
 
 int policy_preset(const char *name, struct policy *p)

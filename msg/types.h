@@ -201,7 +201,10 @@ static inline bool job_state_final(enum job_state s) { return state_in(JOB_STATE
     X(PARTITION, 15, CLUSTER, "partition", "a share of the slots is reserved for short tasks (Hawk 3.4)")    \
     X(STEAL_REPLACE, 16, CLUSTER, "steal_replace",                                                           \
       "victims are drawn with replacement, the thief itself among them")                                     \
-    X(STEAL_ADAPT, 17, CLUSTER, "steal_adapt", "a thief whose rounds fail asks fewer workers in the next one")
+    X(STEAL_ADAPT, 17, CLUSTER, "steal_adapt",                                                               \
+      "a thief whose rounds fail asks fewer workers in the next one")                                        \
+    X(LATE_LONG, 18, CLUSTER, "late_long",                                                                   \
+      "central keeps long tasks until a worker asks for one, instead of queueing them there")
 
 /* Numbers: X(constant, bit, scope, field of struct policy, least, greatest). A task needs a probe of its own, or nobody
  * asks for it (Sparrow 3.3). */
@@ -258,7 +261,7 @@ struct policy {
 };
 
 /* Fills *p with a named policy: "hawk", "sparrow", "hawk-no-steal", "hawk-no-partition", "hawk-no-central",
- * "split", "central" (everything long). Cutoff and share keep what the caller sets later; version 0.
+ * "split", "central" (everything long), "harrier" (Hawk, with long tasks bound late). Cutoff and share keep what the caller sets later; version 0.
  * HAWK_ENOT_FOUND for another name. */
 int policy_preset(const char *name, struct policy *p);
 extern const char *const policy_names[]; /* the names above, NULL-terminated */

@@ -4,16 +4,18 @@
 /* ---- Restart ---- */
 
 /* A central that starts with a journal of a job of three tasks, the first one done. */
-static void recover(struct cluster *c)
+static void recover_from(struct cluster *c, bool w1_is_away)
 {
     struct job_desc *d = desc_of("train", 3);
-    struct blob *w0 = blob_str("w0"), *d1 = blob_str("d1");
+    struct blob *w0 = blob_str("w0"), *w1 = blob_str("w1"), *d1 = blob_str("d1");
 
     talk_config(&c->t);
     c->t.config.epoch = 2;
     talk_start(&c->t);
     tell(&c->t, JOURNAL_NODE, journal_node, 0, .name = d1, .node = {1}, .role = ROLE_DIST);
     tell(&c->t, JOURNAL_NODE, journal_node, 0, .name = w0, .node = {2}, .role = ROLE_WORKER);
+    if (w1_is_away)
+        tell(&c->t, JOURNAL_NODE, journal_node, 0, .name = w1, .node = {3}, .role = ROLE_WORKER);
     tell(&c->t, JOURNAL_JOB, journal_job, 0, .job = JOB(1, 1), .desc = d, .estimate_us = 9 * S, .epoch = 1);
     tell(&c->t, JOURNAL_JOB, journal_job, 0, .job = JOB(1, 2), .desc = d, .estimate_us = 9 * S, .epoch = 1);
     tell(&c->t, JOURNAL_TASK, journal_task, 0, .id = try_of(1, 1, 0, 1), .state = TASK_DONE,
@@ -23,11 +25,17 @@ static void recover(struct cluster *c)
     expect_nothing_else(&c->t);
     job_desc_drop(d);
     blob_drop(w0);
+    blob_drop(w1);
     blob_drop(d1);
     c->d = join(&c->t, (struct join){.name = "d1", .role = ROLE_DIST});
     tell(&c->t, LONG_WATCH, long_watch, c->d, .job = JOB(1, 1), .epoch = 1); /* somebody waits for it */
     c->w[0] = join(&c->t, (struct join){.name = "w0", .slots = 2, .role = ROLE_WORKER});
 }
+
+static void recover(struct cluster *c) { recover_from(c, false); }
+
+/* A worker that central knew, and that is not back, may run what nobody reports. */
+static void recover_without_w1(struct cluster *c) { recover_from(c, true); }
 
 static void a_restarted_central_goes_on_with_what_runs(void **state)
 {
@@ -60,7 +68,7 @@ static void what_nobody_reports_is_placed_again_after_one_lease(void **state)
 {
     struct cluster c;
 
-    recover(&c);
+    recover_without_w1(&c);
     tell(&c.t, HELD_END, held_end, c.w[0], 0);
     pass(&c.t, 3 * S);
     ack_partition(&c.t, c.w[0]);
@@ -128,11 +136,24 @@ static void what_nobody_reported_is_cancelled_at_once(void **state)
 }
 
 /* It ran as a later try, perhaps, that never came to be on record, and runs still (hawk sim --faults --seed 24904). */
-static void an_older_try_that_was_lost_says_nothing_of_later_ones(void **state)
+static void once_every_worker_is_back_what_nobody_reports_is_placed_again(void **state)
 {
     struct cluster c;
 
     recover(&c);
+    tell(&c.t, HELD_END, held_end, c.w[0], 0);
+    pass(&c.t, 3 * S);
+    ack_partition(&c.t, c.w[0]);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.attempt, 2);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.attempt, 2);
+    end(&c);
+}
+
+static void an_older_try_that_was_lost_says_nothing_of_later_ones(void **state)
+{
+    struct cluster c;
+
+    recover_without_w1(&c);
     tell(&c.t, HELD_END, held_end, c.w[0], 0);
     pass(&c.t, 3 * S);
     ack_partition(&c.t, c.w[0]);
@@ -462,6 +483,7 @@ int main(void)
         cmocka_unit_test(what_nobody_reported_is_cancelled_at_once),
         cmocka_unit_test(placement_waits_for_every_worker_to_answer),
         cmocka_unit_test(placement_does_not_wait_for_a_worker_that_does_not_answer),
+        cmocka_unit_test(once_every_worker_is_back_what_nobody_reports_is_placed_again),
         cmocka_unit_test(an_older_try_that_was_lost_says_nothing_of_later_ones),
         cmocka_unit_test(a_job_whose_end_alone_was_not_written_ends),
         cmocka_unit_test(a_launch_at_most_once_is_recorded_before_it_is_sent),

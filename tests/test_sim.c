@@ -207,14 +207,15 @@ static void expect_sound(const struct sim_config *c, const struct jobs *w, const
     assert_int_equal(r->tasks, tasks);
     assert_int_equal(r->counters[COUNTER_tasks_started], tasks);
     assert_int_equal(r->counters[COUNTER_tasks_finished], tasks);
-    assert_int_equal(r->counters[COUNTER_tasks_retried], 0);
+    /* A long task that was sent to an idle slot, and found it taken, goes elsewhere. */
+    if (!policy_has(&c->policy, POLICY_LATE_LONG))
+        assert_int_equal(r->counters[COUNTER_tasks_retried], 0);
     for (uint32_t i = 0; i < r->jobs_n; i++)
         assert_true(r->jobs[i].response_us >= r->jobs[i].longest_us);
     for (int k = 0; k < CLASS_COUNT; k++) {
         assert_int_equal(r->classes[k].response_us.n, r->classes[k].jobs);
         assert_int_equal(r->classes[k].wait_us.n, r->classes[k].tasks);
     }
-    (void)c;
 }
 
 static void every_policy_runs_every_task(void **state)

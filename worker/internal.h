@@ -280,6 +280,7 @@ void worker_on_exec_lease(struct worker *w, const struct msg *in);
 void worker_heartbeat_due(struct worker *w);
 /* Tells central what changed; the most recent value, when the rate allows it. */
 void worker_edges_step(struct worker *w);
+void worker_ask_long(struct worker *w); /* 1 message */
 int64_t worker_edges_next(const struct worker *w);
 void worker_lanes_empty(struct worker *w); /* hands everything back; at most 1 message per entry */
 void worker_drain_step(struct worker *w);  /* tells central when nothing is left */

@@ -209,10 +209,12 @@ void worker_on_task_enqueue(struct worker *w, const struct msg *in)
     struct job *j;
     struct task *t;
 
+    w->long_got++;
+    w->long_asked -= w->long_asked > 0;
     if (!o || o->state != OWNER_UP || worker_task_find(w, o, &m->id))
         return;
-    if (refuses_work(w) || !w->general || !m->desc || worker_lease_is_over(w) ||
-        !worker_serves(w, job_desc_app(m->desc))) {
+    if ((policy_has(policy_of(w), POLICY_LATE_LONG) && w->n_free == 0) || refuses_work(w) || !w->general ||
+        !m->desc || worker_lease_is_over(w) || !worker_serves(w, job_desc_app(m->desc))) {
         out_add(w->out, MSG_TASK_RETURNED, o->node.v)->task_returned.id = m->id;
         return;
     }

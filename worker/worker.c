@@ -204,6 +204,7 @@ void worker_step(struct worker *w, const struct event *e, struct out *out)
         lanes_settle(w);
         worker_thief_turn(w);
         worker_edges_step(w);
+        worker_ask_long(w);
         worker_lease_step(w);
         worker_drain_step(w);
         worker_stop_step(w);

@@ -86,6 +86,9 @@ struct worker {
         int64_t next_at; /* no change is told before */
         bool is, told;
     } parked, stuck;
+    /* Long tasks are asked for (POLICY_LATE_LONG): as central will have it once it heard; and how many it has sent. */
+    uint32_t long_asked, long_got;
+    int64_t long_ask_at; /* not before */
     struct thief thief;
 
     uint64_t told_apps; /* with stuck */

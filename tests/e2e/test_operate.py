@@ -36,18 +36,27 @@ def until_file(path):
 
 
 def test_a_drained_worker_takes_nothing_new():
-    with Cluster(dists=2, workers=2, central=FAST + ("--short-partition", "0%")) as c:
+    drain_under("hawk", "placed")
+
+
+def test_a_drained_worker_asks_for_nothing():
+    drain_under("harrier", "waiting")
+
+
+def drain_under(policy, kept):
+    with Cluster(dists=2, workers=2, central=FAST + ("--short-partition", "0%", "--policy", policy)) as c:
         go = f"{c.dir}/go"
-        # Both slots run a long task, four more wait in the two queues, short ones behind them.
+        # Both slots run a long task; four more wait, in the two queues or at central, and short ones in the queues.
         long_job = c.submit("--class", "long", "--retries", "0", "--array", "1-6", *until_file(go))
         wait_for("two long tasks to run", lambda: len(running(c, long_job)) == 2)
-        wait_for("the others to be placed", lambda: sum(t["state"] == "placed" for t in tasks(c, long_job)) == 4)
+        wait_for("the others to wait", lambda: sum(t["state"] == kept for t in tasks(c, long_job)) == 4)
         short = c.submit("--class", "short", "--retries", "0", "--array", "1-4", "--", "true")
         said = c.json("drain", "w1")["nodes"]
         assert [n["name"] for n in said] == ["w1"] and said[0]["state"] == "draining", said
         # What waits there goes to the other one; what runs goes on.
-        wait_for("all but one long task at w2", lambda: sorted(
-            t["worker_name"] for t in tasks(c, long_job)) == ["w1"] + 5 * ["w2"])
+        if kept == "placed":
+            wait_for("all but one long task at w2", lambda: sorted(
+                t["worker_name"] for t in tasks(c, long_job)) == ["w1"] + 5 * ["w2"])
         assert sorted(running(c, long_job)) == ["w1", "w2"]
         assert not node(c, "w1")["drained"]
         text = c.hawk("nodes").stdout
@@ -228,8 +237,8 @@ def test_all_goes_down_and_comes_back():
 
 
 def test_what_may_still_run_waits_and_says_so():
-    """Idle after a restart: central cannot know that no worker has the long tasks."""
-    with Cluster(workers=1, central=("--short-partition", "0%")) as c:
+    """Idle after a restart: central cannot know that the worker which is not back does not have the long tasks."""
+    with Cluster(workers=2, central=("--short-partition", "0%")) as c:
         task = ("--", "sh", "-c", f"until test -e {c.dir}/go; do sleep 0.02; done")
         first, second = (c.submit("--class", "long", "--array", "1-3", *task) for _ in range(2))
         wait_for("a task to run", lambda: running(c, first))

@@ -36,10 +36,9 @@ def test_clients_find_it():
                                    "sleep", "600").stdout)["job"]
         wait_for("the long job to run", lambda: json.loads(
             hawk("job", long_job, "--output", "json").stdout)["jobs"][0]["running"] == 4)
-        # What waits in a worker's queue is not running, and the job has not started.
+        # What waits for a slot is not running, and the job has not started.
         behind = hawk("submit", "--class", "long", "--array", "1-3", "--", "true").stdout.strip()
-        wait_for("it is in the workers' queues", lambda: all(t["state"] == "placed" for t in json.loads(
-            hawk("job", behind, "--output", "json").stdout)["jobs"][0]["task_list"]))
+        wait_for("central to have it", lambda: "central" in hawk("explain", behind).stdout)
         view = json.loads(hawk("job", behind, "--output", "json").stdout)["jobs"][0]
         assert (view["state"], view["running"], view["waiting"]) == ("waiting", 0, 3), view
         hawk("cancel", long_job)

@@ -356,6 +356,14 @@ static void write_owner(struct fixture *f, uint64_t token, uint64_t seq, uint16_
     assert_int_equal(store_write(f->s, &m), 0);
 }
 
+static void write_released(struct fixture *f, uint64_t token, uint64_t seq, uint16_t epoch, uint32_t upto)
+{
+    struct msg m = {.type = MSG_JOURNAL_RELEASED,
+                    .journal_released = {.token = token, .job = job(seq), .epoch = epoch, .upto = upto}};
+
+    assert_int_equal(store_write(f->s, &m), 0);
+}
+
 static void test_a_job_is_replaced_and_ends(void **state)
 {
     struct fixture *f = *state;
@@ -391,6 +399,8 @@ static void test_epochs_of_a_job_are_kept_apart(void **state)
     write_cancel(f, 6, 6, 1); /* of no job: nothing */
     write_owner(f, 6, 5, 2, 3);
     write_owner(f, 6, 5, 2, 7);
+    write_released(f, 6, 5, 2, 16);
+    write_released(f, 6, 5, 2, 32);
     wait_token(f, 6);
     reopen(f);
     t = recover(f);
@@ -400,6 +410,8 @@ static void test_epochs_of_a_job_are_kept_apart(void **state)
     assert_non_null(strstr(t.text, "JOURNAL_CANCEL job=16777200.5 token=0 epoch=2"));
     assert_int_equal(t.count[MSG_JOURNAL_OWNER], 1);
     assert_non_null(strstr(t.text, "JOURNAL_OWNER job=16777200.5 token=0 epoch=2 owner=7"));
+    assert_int_equal(t.count[MSG_JOURNAL_RELEASED], 1);
+    assert_non_null(strstr(t.text, "JOURNAL_RELEASED job=16777200.5 token=0 epoch=2 upto=32"));
     free(t.text);
     write_end(f, 7, 5, 1);
     wait_token(f, 7);

@@ -1,0 +1,194 @@
+/* Long tasks that are bound late (POLICY_LATE_LONG): central keeps them until a worker asks for one, and a restart knows which
+ * may have been sent. */
+#include "tests/test_central.h"
+
+static void begin_late(struct cluster *c, uint32_t workers, uint32_t slots)
+{
+    char name[16];
+
+    talk_config(&c->t);
+    c->t.config.policy.flags |= POLICY_LATE_LONG;
+    talk_start(&c->t);
+    tell(&c->t, RECOVERED, recovered, 0, 0);
+    c->d = add_dist(&c->t, "d1");
+    for (uint32_t i = 0; i < workers; i++) {
+        snprintf(name, sizeof name, "w%u", i);
+        c->w[i] = add_worker(&c->t, name, slots);
+    }
+    pass(&c->t, 1 * S);
+}
+
+static void ask(struct cluster *c, uint32_t worker, uint32_t slots, uint32_t got)
+{
+    tell(&c->t, LONG_REQUEST, long_request, c->w[worker], .slots = slots, .got = got);
+}
+
+static void a_task_waits_until_a_worker_asks(void **state)
+{
+    struct cluster c = {0};
+
+    begin_late(&c, 2, 2);
+    submit(&c.t, c.d, 1, 3, 9 * S);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[1]);
+    ask(&c, 1, 2, 0);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1])->id.task, 0);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1])->id.task, 1);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[1]);
+    /* The two are under way: it asked before it had them. */
+    ask(&c, 1, 2, 0);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[1]);
+    ask(&c, 1, 1, 1);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[1]);
+    ask(&c, 1, 1, 2);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1])->id.task, 2);
+    end(&c);
+}
+
+/* Who asks for more slots than it has gets as many as it has. */
+static void nobody_gets_more_than_it_has_slots(void **state)
+{
+    struct cluster c = {0};
+
+    begin_late(&c, 1, 2);
+    ask(&c, 0, 1000, 0);
+    submit(&c.t, c.d, 1, 5, 9 * S);
+    assert_int_equal(count_out(&c.t, MSG_TASK_ENQUEUE), 2);
+    end(&c);
+}
+
+/* A short task took its slot meanwhile: it goes to the next one that asks. */
+static void what_comes_back_goes_elsewhere(void **state)
+{
+    struct cluster c = {0};
+
+    begin_late(&c, 2, 1);
+    submit(&c.t, c.d, 1, 1, 9 * S);
+    ask(&c, 0, 1, 0);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    tell(&c.t, TASK_RETURNED, task_returned, c.w[0], .id = try_of(c.d, 1, 0, 1));
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    ask(&c, 1, 1, 0);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1])->id.attempt, 2);
+    /* The first one may ask again at once. */
+    submit(&c.t, c.d, 2, 1, 9 * S);
+    ask(&c, 0, 1, 1);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    end(&c);
+}
+
+static void another_policy_places_what_waits(void **state)
+{
+    struct cluster c = {0};
+    struct policy_choice *choice = policy_choice_new();
+
+    begin_late(&c, 1, 1);
+    submit(&c.t, c.d, 1, 2, 9 * S);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    choice->flags = POLICY_LATE_LONG;
+    tell(&c.t, SET_POLICY, set_policy, 0, .choice = choice, .client = 1);
+    policy_choice_drop(choice);
+    assert_int_equal(count_out(&c.t, MSG_TASK_ENQUEUE), 2);
+    end(&c);
+}
+
+/* What may have been sent is on record before it is. */
+static void nothing_is_sent_before_that_is_on_record(void **state)
+{
+    struct cluster c = {0};
+    uint64_t job, first;
+    const struct msg_journal_released *more;
+
+    begin_late(&c, 1, 64);
+    ask(&c, 0, 64, 0);
+    c.t.journal_by_hand = true;
+    submit(&c.t, c.d, 1, 40, 9 * S);
+    job = expect(&c.t, JOURNAL_JOB, journal_job, 0)->token;
+    first = expect(&c.t, JOURNAL_RELEASED, journal_released, 0)->token;
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = job);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = first);
+    assert_int_equal(count_out(&c.t, MSG_TASK_ENQUEUE), 16);
+    more = expect(&c.t, JOURNAL_RELEASED, journal_released, 0);
+    assert_int_equal(more->upto, 32);
+    /* The journal fails, and works again. */
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = more->token, .err = HAWK_EIO);
+    assert_int_equal(count_out(&c.t, MSG_TASK_ENQUEUE), 0);
+    pass(&c.t, 1 * S);
+    more = expect(&c.t, JOURNAL_RELEASED, journal_released, 0);
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = more->token);
+    assert_int_equal(count_out(&c.t, MSG_TASK_ENQUEUE), 16);
+    end(&c);
+}
+
+/* The tasks behind those that may have been sent are placed at once; the others wait for whom may run them. */
+static void after_a_restart_what_was_not_sent_is_placed_at_once(void **state)
+{
+    struct cluster c = {0};
+    struct job_desc *d = desc_of("train", 4);
+    struct blob *d1 = blob_str("d1"), *w0 = blob_str("w0"), *w1 = blob_str("w1");
+
+    talk_config(&c.t);
+    c.t.config.policy.flags |= POLICY_LATE_LONG;
+    talk_start(&c.t);
+    tell(&c.t, JOURNAL_NODE, journal_node, 0, .name = d1, .node = {1}, .role = ROLE_DIST);
+    tell(&c.t, JOURNAL_NODE, journal_node, 0, .name = w0, .node = {2}, .role = ROLE_WORKER);
+    tell(&c.t, JOURNAL_NODE, journal_node, 0, .name = w1, .node = {3}, .role = ROLE_WORKER);
+    tell(&c.t, JOURNAL_JOB, journal_job, 0, .job = JOB(1, 1), .desc = d, .estimate_us = 9 * S, .epoch = 1);
+    tell(&c.t, JOURNAL_RELEASED, journal_released, 0, .job = JOB(1, 1), .epoch = 1, .upto = 2);
+    tell(&c.t, RECOVERED, recovered, 0, 0);
+    job_desc_drop(d);
+    blob_drop(d1);
+    blob_drop(w0);
+    blob_drop(w1);
+    c.d = join(&c.t, (struct join){.name = "d1", .role = ROLE_DIST});
+    tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(1, 1), .epoch = 1);
+    c.w[0] = join(&c.t, (struct join){.name = "w0", .slots = 4, .role = ROLE_WORKER});
+    tell(&c.t, HELD_END, held_end, c.w[0], 0);
+    pass(&c.t, 3 * S);
+    ack_partition(&c.t, c.w[0]);
+    ask(&c, 0, 4, 0);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.task, 2);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.task, 3);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    /* w1 is back, and has none of them. */
+    c.w[1] = join(&c.t, (struct join){.name = "w1", .slots = 1, .role = ROLE_WORKER});
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    tell(&c.t, HELD_END, held_end, c.w[1], 0);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.task, 0);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.task, 1);
+    end(&c);
+}
+
+/* A job that avoids the only worker that asks lets others go first. */
+static void a_job_that_avoids_who_asks_waits_for_another_worker(void **state)
+{
+    struct cluster c = {0};
+
+    begin_late(&c, 2, 1);
+    submit(&c.t, c.d, 1, 1, 9 * S);
+    ask(&c, 0, 1, 0);
+    expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0]);
+    finished(&c.t, c.w[0], try_of(c.d, 1, 0, 1), OUTCOME_LOST, HAWK_ECANNOT_START, 0);
+    submit(&c.t, c.d, 2, 1, 9 * S);
+    ask(&c, 0, 1, 1);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.job.v, JOB(c.d, 2).v);
+    ask(&c, 1, 1, 0);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[1])->id.job.v, JOB(c.d, 1).v);
+    end(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_task_waits_until_a_worker_asks),
+        cmocka_unit_test(nobody_gets_more_than_it_has_slots),
+        cmocka_unit_test(what_comes_back_goes_elsewhere),
+        cmocka_unit_test(another_policy_places_what_waits),
+        cmocka_unit_test(nothing_is_sent_before_that_is_on_record),
+        cmocka_unit_test(after_a_restart_what_was_not_sent_is_placed_at_once),
+        cmocka_unit_test(a_job_that_avoids_who_asks_waits_for_another_worker),
+    };
+
+    return cmocka_run_group_tests_name("central_late", tests, NULL, NULL);
+}
