@@ -134,7 +134,7 @@ void worker_on_joined(struct worker *w, const struct msg *in)
     lease_renewed(w, w->join_sent_us);
     if (w->stopping)
         out_add(w->out, MSG_DRAINING, NODE_CENTRAL.v);
-    w->long_asked = w->long_got = 0;
+    w->parked.long_asked = w->parked.long_got = 0;
     w->long_ask_at = w->now_us;
     w->parked.told = w->stuck.told = false; /* to this central, which may be another process */
     w->parked.next_at = w->stuck.next_at = w->now_us;
@@ -350,25 +350,25 @@ void worker_edges_step(struct worker *w)
 }
 
 /* So many slots would take a long task: those that are free, once there is nothing to steal. */
-static uint32_t long_wanted(const struct worker *w)
+static uint16_t long_wanted(const struct worker *w)
 {
     if (!policy_has(policy_of(w), POLICY_LATE_LONG) || !w->long_work || !w->general || refuses_work(w))
         return 0;
     if (w->thief.state == THIEF_PARKED || w->thief.state == THIEF_OFF)
         return w->n_free;
-    return w->n_free < w->long_asked ? w->n_free : w->long_asked;
+    return w->n_free < w->parked.long_asked ? w->n_free : w->parked.long_asked;
 }
 
 void worker_ask_long(struct worker *w)
 {
-    uint32_t wanted = long_wanted(w);
+    uint16_t wanted = long_wanted(w);
     struct msg_long_request *m;
 
-    if (!w->joined || wanted == w->long_asked || w->now_us < w->long_ask_at)
+    if (!w->joined || wanted == w->parked.long_asked || w->now_us < w->long_ask_at)
         return;
     m = &out_add(w->out, MSG_LONG_REQUEST, NODE_CENTRAL.v)->long_request;
-    m->slots = w->long_asked = wanted;
-    m->got = w->long_got;
+    m->slots = w->parked.long_asked = wanted;
+    m->got = w->parked.long_got;
     w->long_ask_at = time_after(w->now_us, wanted > 0 ? US_PER_MS : WORKER_EDGE_US);
 }
 
@@ -376,7 +376,7 @@ int64_t worker_edges_next(const struct worker *w)
 {
     int64_t next = TIME_NEVER;
 
-    if (w->joined && long_wanted(w) != w->long_asked)
+    if (w->joined && long_wanted(w) != w->parked.long_asked)
         next = w->long_ask_at;
 
     if (w->joined && parked_changed(w) && w->parked.next_at < next)

@@ -98,8 +98,8 @@ struct lane {
     struct steal_queue queue;
     struct list free;    /* its free slots */
     struct list touched; /* in worker.touched */
-    uint32_t n_slots, n_free;
-    uint32_t n_long; /* of its slots, those that count as long */
+    uint16_t n_slots, n_free;
+    uint16_t n_long; /* of its slots, those that count as long */
     bool stuck;      /* as last looked at */
 };
 

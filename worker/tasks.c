@@ -209,8 +209,8 @@ void worker_on_task_enqueue(struct worker *w, const struct msg *in)
     struct job *j;
     struct task *t;
 
-    w->long_got++;
-    w->long_asked -= w->long_asked > 0;
+    w->parked.long_got++;
+    w->parked.long_asked -= w->parked.long_asked > 0;
     if (!o || o->state != OWNER_UP || worker_task_find(w, o, &m->id))
         return;
     if ((policy_has(policy_of(w), POLICY_LATE_LONG) && w->n_free == 0) || refuses_work(w) || !w->general ||

@@ -85,10 +85,12 @@ struct worker {
     struct worker_edge {
         int64_t next_at; /* no change is told before */
         bool is, told;
+        /* In what would be padding of `parked` (POLICY_LATE_LONG): the slots that a long task is asked for, as central will
+         * have it once it heard; and how many long tasks it has sent. */
+        uint16_t long_asked;
+        uint32_t long_got;
     } parked, stuck;
-    /* Long tasks are asked for (POLICY_LATE_LONG): as central will have it once it heard; and how many it has sent. */
-    uint32_t long_asked, long_got;
-    int64_t long_ask_at; /* not before */
+    int64_t long_ask_at; /* the next LONG_REQUEST leaves no sooner */
     struct thief thief;
 
     uint64_t told_apps; /* with stuck */
