@@ -262,6 +262,18 @@ def test_what_may_still_run_waits_and_says_so():
         assert c.job(second)["waiting"] == 3
 
 
+def test_a_backlog_goes_on_when_central_is_killed():
+    """Nothing of it waits for the lease of a minute: every worker is back, and says what it has."""
+    with Cluster(workers=2, central=("--short-partition", "0%", "--long-lease", "10m")) as c:
+        job = c.submit("--class", "long", "--array", "1-60", "--", "sleep", "0.1")
+        for killed in range(3):
+            wait_for("tasks to end", lambda: c.job(job)["done"] > 5 * killed)
+            c.central.kill()
+            c.start_central(c.central_addr)
+        done = wait_for("all of them", lambda: c.job(job)["state"] == "done" and c.job(job), bound=120)
+        assert done["done"] == 60, done
+
+
 def test_without_central():
     with Cluster(dists=1, workers=1, central=FAST) as c:
         c.central.kill()
