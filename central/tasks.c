@@ -46,13 +46,23 @@ void central_task_set_state(struct central *c, struct long_task *t, enum task_st
     }
 }
 
+/* n will not get t, so it still has the slot that it asked for. A worker that joined again since counts anew. */
+static void take_back_unsent(struct central *c, const struct long_task *t, struct node *n)
+{
+    if (!t->unsent || t->seen != n->joins)
+        return;
+    n->sent--;
+    n->room += n->room < n->slots;
+    central_node_update_eligible(c, n);
+}
+
 void central_task_forget(struct central *c, struct long_task *t)
 {
     if (t->place == PLACE_WORKER) {
         struct node *n = container_of(t->w.worker, struct node, waiting);
 
-        n->sent -= t->unsent && n->sent > 0; /* nor will it be */
         waiting_end(&c->waiting, &t->w, c->now_us);
+        take_back_unsent(c, t, n);
     } else
         list_remove(&t->w.link);
     t->place = PLACE_NONE;

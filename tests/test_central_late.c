@@ -77,6 +77,31 @@ static void what_comes_back_goes_elsewhere(void **state)
     end(&c);
 }
 
+/* It was cancelled while its launch was being recorded: its worker, which does not know, need not ask again. */
+static void the_slot_of_what_was_never_sent_is_free(void **state)
+{
+    struct cluster c = {0};
+    struct job_desc *d = desc_of("", 1);
+
+    begin_late(&c, 1, 1);
+    ask(&c, 0, 1, 0);
+    c.t.journal_by_hand = true;
+    d->flags |= JOB_AT_MOST_ONCE;
+    tell(&c.t, LONG_SUBMIT, long_submit, c.d, .job = JOB(c.d, 1), .desc = d, .estimate_us = 9 * S, .epoch = 1);
+    job_desc_drop(d);
+    tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = expect(&c.t, JOURNAL_JOB, journal_job, 0)->token);
+    expect(&c.t, JOURNAL_TASK, journal_task, 0);
+    c.t.journal_by_hand = false;
+    tell(&c.t, LONG_CANCEL, long_cancel, c.d, .job = JOB(c.d, 1), .epoch = 1);
+    expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
+    submit(&c.t, c.d, 2, 1, 9 * S);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.job.v, JOB(c.d, 2).v);
+    ask(&c, 0, 1, 1);
+    submit(&c.t, c.d, 3, 1, 9 * S);
+    assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.job.v, JOB(c.d, 3).v);
+    end(&c);
+}
+
 static void another_policy_places_what_waits(void **state)
 {
     struct cluster c = {0};
@@ -184,6 +209,7 @@ int main(void)
         cmocka_unit_test(a_task_waits_until_a_worker_asks),
         cmocka_unit_test(nobody_gets_more_than_it_has_slots),
         cmocka_unit_test(what_comes_back_goes_elsewhere),
+        cmocka_unit_test(the_slot_of_what_was_never_sent_is_free),
         cmocka_unit_test(another_policy_places_what_waits),
         cmocka_unit_test(nothing_is_sent_before_that_is_on_record),
         cmocka_unit_test(after_a_restart_what_was_not_sent_is_placed_at_once),
