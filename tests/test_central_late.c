@@ -87,7 +87,8 @@ static void the_slot_of_what_was_never_sent_is_free(void **state)
     ask(&c, 0, 1, 0);
     c.t.journal_by_hand = true;
     d->flags |= JOB_AT_MOST_ONCE;
-    tell(&c.t, LONG_SUBMIT, long_submit, c.d, .job = JOB(c.d, 1), .desc = d, .estimate_us = 9 * S, .epoch = 1);
+    tell(&c.t, LONG_SUBMIT, long_submit, c.d, .job = JOB(c.d, 1), .desc = d, .estimate_us = 9 * S,
+         .epoch = 1);
     job_desc_drop(d);
     tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = expect(&c.t, JOURNAL_JOB, journal_job, 0)->token);
     expect(&c.t, JOURNAL_TASK, journal_task, 0);
