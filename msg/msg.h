@@ -222,6 +222,9 @@ enum route {
     X(EXEC_APP, exec_app, 0)                                                                                 \
     X(EXEC_CHECK, exec_check, 0)                                                                             \
     X(EXEC_CHECKED, exec_checked, 0)                                                                         \
+    X(EXEC_PAUSE, exec_pause, 0)                                                                             \
+    X(EXEC_PAUSED, exec_paused, 0)                                                                           \
+    X(EXEC_RESUME, exec_resume, 0)                                                                           \
     /* stores */                                                                                             \
     X(JOURNAL_NODE, journal_node, 0)                                                                         \
     X(JOURNAL_JOB, journal_job, 0)                                                                           \
@@ -372,6 +375,12 @@ enum route {
 /* Could tasks be started, also in that place (NULL: none)? The answer: why not; NULL: they could. */
 #define FIELDS_exec_check(F) F(blob, place)
 #define FIELDS_exec_checked(F) F(blob, why)
+/* Freezes a run, with all that it started. The answer: 0, it stands still; HAWK_EUNSUPPORTED, this run cannot be frozen;
+ * another error, not now. After an error it runs on. */
+#define FIELDS_exec_pause(F) F(u32, run)
+#define FIELDS_exec_paused(F) F(u32, run) F(i32, err)
+/* Thaws it. There is no answer. EXEC_KILL thaws as well. The time that a run stood still is in no run_us. */
+#define FIELDS_exec_resume(F) F(u32, run)
 /* next_seq: a dist may have given out the job numbers below it; 0: not known. */
 #define FIELDS_journal_node(F)                                                                               \
     F(blob, name) F(u64, token) F(node, node) F(u8, role) F(u8, drained) F(u64, next_seq)
