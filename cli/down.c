@@ -1,7 +1,7 @@
 /* hawk down: the whole cluster or some nodes, drained, waited for, and stopped. */
 #include "cli/commands.h"
+#include "cli/leaving_nodes.h"
 #include "cli/print.h"
-#include "cli/retire.h"
 
 #include "base/mem.h"
 #include "base/units.h"
@@ -34,7 +34,7 @@ const struct flag down_flags[] = {
 struct down {
     struct session s;
     const struct down_options *o;
-    struct retirement nodes;
+    struct leaving_nodes nodes;
     bool all, embedded, failed;
     bool central_stopped;
 };
@@ -69,7 +69,7 @@ static int choose(struct down *d, int argc, char **argv)
     d->embedded = reply.embedded;
     for (uint32_t i = 0; i < reply.nodes_n; i++)
         if (is_named(&reply.nodes[i], argc, argv))
-            retire_add(&d->nodes, &reply.nodes[i], 1);
+            leaving_nodes_add(&d->nodes, &reply.nodes[i], 1);
     int exit_code = HAWK_EXIT_OK;
     for (int i = 0; i < argc && !exit_code; i++) {
         bool known = false;
@@ -139,7 +139,7 @@ static int confirm(const struct down *d)
 
 /* ---- Draining ---- */
 
-static void note_problem(struct down *d, struct retiring *v, const char *why)
+static void note_problem(struct down *d, struct leaving_node *v, const char *why)
 {
     free(v->problem);
     v->problem = xstrdup(why);
@@ -159,12 +159,12 @@ static int drain_names(struct down *d, const char **names, uint32_t n)
 
 /* Drains those of one role together; where central refuses one, one by one. Who cannot be drained is stopped all the
  * same. */
-static int drain(struct down *d, enum retire_who who)
+static int drain(struct down *d, enum leaving_who who)
 {
     const char **names = xcalloc(d->nodes.n + 1, sizeof *names);
     uint32_t n = 0;
     for (uint32_t i = 0; i < d->nodes.n; i++)
-        if (retire_is(&d->nodes.v[i], who))
+        if (leaving_node_is(&d->nodes.v[i], who))
             names[n++] = d->nodes.v[i].name;
     int err = drain_names(d, names, n);
     for (uint32_t i = 0; err && err != HAWK_EUNAVAILABLE && i < n; i++)
@@ -179,21 +179,21 @@ static int drain(struct down *d, enum retire_who who)
 /* Dists first: their jobs need the workers. What the workers have of central's then goes back to its journal. */
 static int drain_all(struct down *d)
 {
-    static const enum retire_who order[] = {RETIRE_DISTS, RETIRE_WORKERS};
-    int64_t end_us = retire_clock_us() + d->o->grace_us;
+    static const enum leaving_who order[] = {LEAVING_DISTS, LEAVING_WORKERS};
+    int64_t end_us = leaving_nodes_clock_us() + d->o->grace_us;
     char names[300], grace[32];
     int err = 0;
     for (int i = 0; i < 2 && !err; i++) {
-        int64_t left_us = end_us - retire_clock_us();
+        int64_t left_us = end_us - leaving_nodes_clock_us();
         err = drain(d, order[i]);
         if (!err)
-            err = retire_wait(&d->s, &d->nodes, order[i], RETIRE_DRAINED, left_us > 0 ? left_us : 0);
+            err = leaving_nodes_wait(&d->s, &d->nodes, order[i], LEAVING_DRAINED, left_us > 0 ? left_us : 0);
         if (err != HAWK_ETIMEOUT)
             continue;
         err = 0;
         say_warning("down", "after %s %s still had work: what runs there is ended",
                     duration_format(grace, sizeof grace, d->o->grace_us),
-                    retire_names(names, sizeof names, &d->nodes, order[i], RETIRE_DRAINED));
+                    leaving_nodes_names(names, sizeof names, &d->nodes, order[i], LEAVING_DRAINED));
     }
     return err;
 }
@@ -210,27 +210,27 @@ static void take_problem(struct down *d, const char *text)
     }
 }
 
-static int stop_nodes(struct down *d, enum retire_who who)
+static int stop_nodes(struct down *d, enum leaving_who who)
 {
     const char **names = xcalloc(d->nodes.n + 1, sizeof *names);
     struct api_stop_request r = {.nodes = names, .now = true};
     struct api_stop_reply reply;
     char left[300];
     for (uint32_t i = 0; i < d->nodes.n; i++)
-        if (retire_is(&d->nodes.v[i], who) && !d->nodes.v[i].gone)
+        if (leaving_node_is(&d->nodes.v[i], who) && !d->nodes.v[i].gone)
             names[r.nodes_n++] = d->nodes.v[i].name;
     int err = r.nodes_n ? hawk_stop(d->s.h, &r, &reply) : 0;
     if (!err && r.nodes_n) {
         for (uint32_t i = 0; i < reply.failed_n; i++)
             take_problem(d, reply.failed[i]);
         api_free(&api_stop_reply_type, &reply);
-        err = retire_wait(&d->s, &d->nodes, who, RETIRE_GONE, STOP_US);
+        err = leaving_nodes_wait(&d->s, &d->nodes, who, LEAVING_GONE, STOP_US);
     }
     free(names);
     if (err != HAWK_ETIMEOUT)
         return err;
     say_error("down", "told to stop, and still there: %s",
-              retire_names(left, sizeof left, &d->nodes, who, RETIRE_GONE));
+              leaving_nodes_names(left, sizeof left, &d->nodes, who, LEAVING_GONE));
     d->failed = true;
     return 0;
 }
@@ -246,7 +246,8 @@ static int stop_central(struct down *d)
     if (err)
         return err;
     api_free(&api_stop_reply_type, &reply);
-    for (int64_t end_us = retire_clock_us() + STOP_US; retire_clock_us() < end_us; poll(NULL, 0, POLL_MS)) {
+    for (int64_t end_us = leaving_nodes_clock_us() + STOP_US; leaving_nodes_clock_us() < end_us;
+         poll(NULL, 0, POLL_MS)) {
         if (hawk_list_nodes(d->s.h, &nodes)) {
             d->central_stopped = true;
             return 0;
@@ -276,8 +277,8 @@ static int stop_without_central(struct down *d, int argc, char **argv)
             bool dist = strcmp(n->role, role_text(ROLE_DIST)) == 0;
             if (dist != dists || strcmp(n->role, role_text(ROLE_CENTRAL)) == 0 || !is_named(n, argc, argv))
                 continue;
-            retire_add(&d->nodes, n, 1);
-            struct retiring *v = &d->nodes.v[d->nodes.n - 1];
+            leaving_nodes_add(&d->nodes, n, 1);
+            struct leaving_node *v = &d->nodes.v[d->nodes.n - 1];
             v->gone = hawk_stop_node(d->s.h, n->address, true) == 0;
             if (!v->gone)
                 note_problem(d, v, hawk_error(d->s.h));
@@ -292,7 +293,7 @@ static void print(const struct down *d)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < d->nodes.n && !d->embedded; i++) {
-        const struct retiring *v = &d->nodes.v[i];
+        const struct leaving_node *v = &d->nodes.v[i];
         if (d->s.mode == OUTPUT_JSON)
             json_array_append_new(list, json_pack("{s:o, s:s, s:b, s:b}", "name", json_text(v->name), "role",
                                                   role_text(v->dist ? ROLE_DIST : ROLE_WORKER), "stopped",
@@ -313,9 +314,9 @@ static int stop_in_order(struct down *d)
 {
     int err = d->embedded ? 0 : drain_all(d);
     if (!err && !d->embedded)
-        err = stop_nodes(d, RETIRE_WORKERS);
+        err = stop_nodes(d, LEAVING_WORKERS);
     if (!err && !d->embedded)
-        err = stop_nodes(d, RETIRE_DISTS);
+        err = stop_nodes(d, LEAVING_DISTS);
     if (!err && d->all)
         err = stop_central(d);
     return err;
@@ -357,6 +358,6 @@ int down_main(int argc, char **argv)
         return -first;
     int exit_code = run(&d, argc - first, argv + first);
     session_close(&d.s);
-    retire_free(&d.nodes);
+    leaving_nodes_free(&d.nodes);
     return exit_code;
 }

@@ -1,7 +1,7 @@
 /* hawk drain, undrain */
 #include "cli/commands.h"
+#include "cli/leaving_nodes.h"
 #include "cli/print.h"
-#include "cli/retire.h"
 #include "cli/show.h"
 
 #include <stdio.h>
@@ -56,19 +56,19 @@ static void print_anew(struct session *s, const struct api_drain_reply *reply)
 
 static int wait_drained(struct session *s, const struct api_drain_reply *reply)
 {
-    struct retirement r = {0};
+    struct leaving_nodes r = {0};
     char names[300];
-    retire_add(&r, reply->nodes, reply->nodes_n);
-    int err = retire_wait(s, &r, RETIRE_BOTH, RETIRE_DRAINED, -1);
+    leaving_nodes_add(&r, reply->nodes, reply->nodes_n);
+    int err = leaving_nodes_wait(s, &r, LEAVING_BOTH, LEAVING_DRAINED, -1);
     int exit_code = HAWK_EXIT_OK;
     if (err == HAWK_ECANCELLED) {
         say_error(NULL, "no longer waiting; %s: `hawk undrain NODE` takes it back",
-                  retire_names(names, sizeof names, &r, RETIRE_BOTH, RETIRE_DRAINED));
+                  leaving_nodes_names(names, sizeof names, &r, LEAVING_BOTH, LEAVING_DRAINED));
         exit_code = HAWK_EXIT_INTERRUPTED;
     } else if (err) {
         exit_code = session_failed(s);
     }
-    retire_free(&r);
+    leaving_nodes_free(&r);
     return exit_code;
 }
 

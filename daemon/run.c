@@ -8,8 +8,8 @@
 #include "cli/spec.h"
 #include "daemon/commands.h"
 #include "daemon/embedded.h"
+#include "daemon/output_dir.h"
 #include "daemon/process.h"
-#include "daemon/scratch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -454,7 +454,7 @@ int run_main(int argc, char **argv)
     r.json = r.options.output && strcmp(r.options.output, "json") == 0;
     r.show_progress = !r.options.quiet && (r.options.progress || isatty(2));
     int dir_fd;
-    if (scratch_make(r.dir, sizeof r.dir, &dir_fd)) {
+    if (output_dir_make(r.dir, sizeof r.dir, &dir_fd)) {
         say_error("run", "no directory for output can be made: %s: %s", r.dir, strerror(errno));
         code = HAWK_EXIT_FAILED;
     } else {
@@ -471,7 +471,7 @@ int run_main(int argc, char **argv)
             if (r.json)
                 json_end(&r);
         }
-        scratch_remove(r.dir, dir_fd);
+        output_dir_remove(r.dir, dir_fd);
         code = r.exit_code;
     }
     failures_free(&r.failures);

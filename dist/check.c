@@ -181,7 +181,7 @@ static void check_nodes(const struct dist *d)
         CHECK(n->m.node.v == i);
         CHECK(n->drawn == 0);
         CHECK(n->live == live_at(n));
-        CHECK((n->stream && !n->beats) || list_empty(&n->places) || !list_empty(&n->awaited));
+        CHECK((n->stream && !n->knows_beats) || list_empty(&n->places) || !list_empty(&n->awaited));
         CHECK(!n->vouched || (n->m.state == MEMBER_SUSPECT && n->stream));
         CHECK(n->stream || n->m.state != MEMBER_GONE);
         CHECK(n->n_apps == 0 || n->m.state != MEMBER_GONE);

@@ -367,7 +367,7 @@ void dist_step(struct dist *d, const struct event *e, struct out *out)
         dist_jobs_settle(d);
     dist_jobs_trim(d);
     if (!list_empty(&d->awaited) && d->beat_at == TIME_NEVER)
-        d->beat_at = d->now_us + PULSE_LOOK_US;
+        d->beat_at = d->now_us + BEATS_LOOK_US;
     if (d->drained && d->central_up && d->told_empty != (d->jobs_unfinished == 0))
         tell_drained(d);
     if (!d->stopped && (d->leaving ? !dist_jobs_journalling(d) && !dist_journal_awaited(d)

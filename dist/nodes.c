@@ -189,7 +189,7 @@ static bool is_awaited(const struct dist_node *n)
 {
     if (!n->stream)
         return !list_empty(&n->places);
-    return n->beats && (!list_empty(&n->places) || (n->m.state == MEMBER_SUSPECT && !n->vouched));
+    return n->knows_beats && (!list_empty(&n->places) || (n->m.state == MEMBER_SUSPECT && !n->vouched));
 }
 
 /* What its process left behind, if anything, ends within the lease (docs/protocol.md 6). */
@@ -208,16 +208,16 @@ static void beat(struct dist *d, struct dist_node *n, int64_t late_us)
         end_doubt(d, n, late_us);
         return;
     }
-    switch (pulse_look(&n->pulse, d->now_us, late_us)) {
-    case PULSE_ASK:
+    switch (beats_look(&n->beats, d->now_us, late_us)) {
+    case BEATS_ASK:
         out_add(d->out, MSG_BEAT, id)->beat.ask = true;
         n->fresh = 0;
         break;
-    case PULSE_LOST: /* as if its stream were; the shell tells us once more when it has ended it */
+    case BEATS_LOST: /* as if its stream were; the shell tells us once more when it has ended it */
         out_add(d->out, MSG_GIVE_UP, 0)->give_up.node = n->m.node;
         dist_node_lost(d, id);
         break;
-    case PULSE_REST:
+    case BEATS_REST:
         break;
     }
 }
@@ -236,7 +236,7 @@ void dist_nodes_beat(struct dist *d)
         } else {
             list_remove(&n->awaited);
             n->fewer = false;
-            pulse_end(&n->pulse);
+            beats_end(&n->beats);
         }
     }
 }
@@ -259,7 +259,7 @@ void dist_on_beat(struct dist *d, const struct msg *m)
         out_add(d->out, MSG_BEAT, n->m.node.v);
         return;
     }
-    pulse_answered(&n->pulse);
+    beats_answered(&n->beats);
     compare_live(d, n, m->beat.held);
     if (n->m.state == MEMBER_SUSPECT && !n->vouched) {
         n->vouched = true;
@@ -291,11 +291,11 @@ static bool take_over(struct dist *d, const struct member *m, struct dist_node *
 /* It may be there though central does not hear it: who answers is drawn again. */
 static void ask_suspect(struct dist *d, struct dist_node *n)
 {
-    if (n->m.state != MEMBER_SUSPECT || n->vouched || !n->beats || n->pulse.open)
+    if (n->m.state != MEMBER_SUSPECT || n->vouched || !n->knows_beats || n->beats.open)
         return;
     if (list_empty(&n->awaited))
         list_push_tail(&d->awaited, &n->awaited);
-    pulse_end(&n->pulse);
+    beats_end(&n->beats);
     beat(d, n, 0);
 }
 
@@ -366,7 +366,7 @@ void dist_on_member(struct dist *d, const struct msg *in)
     }
     if (!take_over(d, &entry, &n))
         return;
-    lose(d, n, n->beats ? LOSS_RESERVATIONS : LOSS_RETRIABLE);
+    lose(d, n, n->knows_beats ? LOSS_RESERVATIONS : LOSS_RETRIABLE);
     ask_suspect(d, n);
 }
 
@@ -374,9 +374,9 @@ void dist_on_member(struct dist *d, const struct msg *in)
 
 static void drop_stream(struct dist *d, struct dist_node *n)
 {
-    n->stream = n->requested = n->reported = n->beats = n->vouched = n->fewer = false;
+    n->stream = n->requested = n->reported = n->knows_beats = n->vouched = n->fewer = false;
     n->lost_us = d->now_us;
-    pulse_end(&n->pulse);
+    beats_end(&n->beats);
     dist_node_update_pools(d, n);
     /* Nobody tells us when one is gone that central does not list. */
     lose(d, n, n->m.state == MEMBER_GONE ? LOSS_ALL : LOSS_STREAM);
@@ -394,7 +394,7 @@ void dist_node_up(struct dist *d, uint32_t id, const struct msg_peer_up *m)
     if (n->stream)
         drop_stream(d, n);
     n->stream = true;
-    n->beats = d->cfg.heartbeats && msg_in_version(MSG_BEAT, protocol_version_of(m->version));
+    n->knows_beats = d->cfg.heartbeats && msg_in_version(MSG_BEAT, protocol_version_of(m->version));
     if (n->m.state == MEMBER_GONE)
         n->m.role = m->role;
     dist_node_update_pools(d, n);

@@ -128,7 +128,7 @@ struct dist_place *dist_place_get(struct dist *d, struct dist_job *job, struct d
     t->bucket[b] = p;
     list_push_tail(&job->places, &p->in_job);
     list_push_tail(&n->places, &p->in_node);
-    if (n->beats && list_empty(&n->awaited))
+    if (n->knows_beats && list_empty(&n->awaited))
         list_push_tail(&d->awaited, &n->awaited);
     t->n++;
     return p;

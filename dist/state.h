@@ -8,8 +8,8 @@
 #include "base/rng.h"
 #include "classifier/classifier.h"
 #include "dist/draw.h"
+#include "msg/beats.h"
 #include "msg/msg.h"
-#include "msg/pulse.h"
 
 #include <uthash.h>
 
@@ -278,7 +278,7 @@ struct dist_node {
     struct list places;
     struct list
         awaited; /* in dist.awaited: something of it is waited for, or was when it was last looked at */
-    struct pulse pulse;     /* meaningful in there, with a stream */
+    struct beats beats;     /* meaningful in there, with a stream */
     int64_t lost_us;        /* since when it has had none; meaningful in there, without */
     uint64_t live;          /* reservations: sum of the places' */
     uint64_t fresh;         /* of them, those sent there since it was last asked */
@@ -290,7 +290,7 @@ struct dist_node {
     bool known : 1;         /* it is one: not a free place in its chunk */
     bool stream : 1;        /* PEER_UP was seen, and no PEER_LOST since */
     bool requested : 1;     /* last_request is valid */
-    bool beats : 1;         /* its stream is spoken in a version with BEAT */
+    bool knows_beats : 1;   /* its stream is spoken in a version with BEAT */
     bool vouched : 1;       /* it is suspect to central, and has answered us since */
     bool reported : 1;      /* it has said what it holds: HELD_END was seen on this stream */
 };

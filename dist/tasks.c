@@ -368,7 +368,7 @@ static void put_launch(struct dist *d, const struct dist_job *job, struct dist_n
     m->arg = arg;
     m->request = job->tasks[i].request;
     m->promotable = dist_job_promotable(job);
-    pulse_bulk(&n->pulse, d->now_us, (arg ? arg->len : 0) + (spec ? job_desc_bytes(job->desc) : 0));
+    beats_bulk(&n->beats, d->now_us, (arg ? arg->len : 0) + (spec ? job_desc_bytes(job->desc) : 0));
 }
 
 static void launch(struct dist *d, struct dist_job *job, struct dist_node *n, const struct msg *request)
@@ -609,7 +609,7 @@ void dist_on_task_finished(struct dist *d, const struct msg *m)
     bool now = job && !job->journalled;
 
     if (m->task_finished.result)
-        pulse_bulk(&n->pulse, d->now_us, m->task_finished.result->len);
+        beats_bulk(&n->beats, d->now_us, m->task_finished.result->len);
     if (now)
         out_add(d->out, MSG_FINISH_ACK, m->peer)->finish_ack.id = *id;
     job = dist_task_own_job(d, id);

@@ -7,7 +7,7 @@
 #include "base/units.h"
 #include "exec/record.h"
 #include "exec/spawner.h"
-#include "exec/station.h"
+#include "exec/spawner_socket.h"
 #include "exec/takeover.h"
 #include "exec/timers.h"
 
@@ -101,9 +101,9 @@ static int fork_spawner(struct exec *e)
     if (err)
         return err;
     if (e->config.state_dir) {
-        listen_fd = station_listen(e->config.state_dir);
+        listen_fd = spawner_socket_listen(e->config.state_dir);
         if (listen_fd < 0)
-            log_error("%s/" STATION_SOCKET ": cannot be listened on: %s", e->config.state_dir,
+            log_error("%s/" SPAWNER_SOCKET ": cannot be listened on: %s", e->config.state_dir,
                       strerror(errno));
     }
     if (listen_fd >= 0 || !e->config.state_dir)
@@ -128,7 +128,7 @@ static int fork_spawner(struct exec *e)
 static int find_spawner(struct exec *e)
 {
     struct takeover *t = &e->taken;
-    int err = e->lock_fd = station_lock(e->config.state_dir);
+    int err = e->lock_fd = spawner_socket_lock(e->config.state_dir);
 
     if (err >= 0)
         err = takeover_begin(t, &e->config);

@@ -13,7 +13,7 @@
 #include "exec/launch.h"
 #include "exec/output.h"
 #include "exec/record.h"
-#include "exec/station.h"
+#include "exec/spawner_socket.h"
 #include "exec/strays.h"
 
 #include <errno.h>
@@ -434,7 +434,8 @@ static void stop(struct spawner *s)
 {
     s->stopping = true;
     if (s->listen_fd >= 0) {
-        station_unlist(s->config.state_dir); /* first: after the close the name may be another spawner's */
+        /* First: after the close the name may be another spawner's. */
+        spawner_socket_unlist(s->config.state_dir);
         close(s->listen_fd);
         s->listen_fd = -1;
     }

@@ -7,7 +7,7 @@
 #include <stdnoreturn.h>
 
 /* Runs the spawner in the calling process, which was forked for it, on its end of the agent's socket. listen_fd: where
- * later agents connect (exec/station.h), or -1: none can. */
+ * later agents connect (exec/spawner_socket.h), or -1: none can. */
 noreturn void spawner_main(int fd, int listen_fd, const struct exec_config *c);
 
 #endif

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/units.h"
-#include "exec/station.h"
+#include "exec/spawner_socket.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -158,11 +158,11 @@ int takeover_begin(struct takeover *t, const struct exec_config *c)
 
     *t = (struct takeover){.fd = -1};
     for (;;) {
-        t->fd = station_connect(c->state_dir);
+        t->fd = spawner_socket_connect(c->state_dir);
         if (t->fd < 0 && (errno == ENOENT || errno == ECONNREFUSED))
             return 0;
         if (t->fd < 0) {
-            log_error("%s/" STATION_SOCKET ": cannot be connected to: %s", c->state_dir, strerror(errno));
+            log_error("%s/" SPAWNER_SOCKET ": cannot be connected to: %s", c->state_dir, strerror(errno));
             return HAWK_EIO;
         }
         if (greet(t, c) == 0)
@@ -174,7 +174,7 @@ int takeover_begin(struct takeover *t, const struct exec_config *c)
                 "end: waiting until it has ended its tasks");
         }
         if (monotonic_us() > deadline_us) {
-            log_error("%s/" STATION_SOCKET
+            log_error("%s/" SPAWNER_SOCKET
                       ": the spawner that listens there neither lets itself be taken over nor "
                       "ends: stop it by hand",
                       c->state_dir);

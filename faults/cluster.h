@@ -108,7 +108,7 @@ struct cluster_job {
     bool claimed;               /* `dist` has told central that the job is its own */
     uint32_t leaving;           /* words to `dist` that nobody watches any more, on their way */
     uint32_t asked;             /* the dist that was asked last */
-    uint16_t epoch, long_epoch; /* as in struct attended */
+    uint16_t epoch, long_epoch; /* as in struct movable_job */
     int64_t watched_us;         /* since when it watches */
     int64_t left_us, ask_us;    /* since when it is away, and when it asks the next one */
     uint8_t class, why;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* A stream's other end is found silent by the connection itself (net/core.h: a ping every 2 s, 3 s for its answer). Roles
- * that wait for something find it sooner (msg/pulse.h). */
+ * that wait for something find it sooner (msg/beats.h). */
 #define SILENT_MIN_US (3000 * US_PER_MS)
 #define SILENT_MAX_US (5000 * US_PER_MS)
 

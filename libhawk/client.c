@@ -490,7 +490,7 @@ struct hawk_ours *hawk_job_find(const struct hawk *h, job_id_t id)
 void hawk_job_forget(struct hawk *h, struct hawk_ours *j)
 {
     HASH_DEL(h->jobs, j);
-    attended_free(j->a);
+    movable_job_free(j->movable);
     free(j);
 }
 
@@ -500,15 +500,15 @@ int hawk_submit(struct hawk *h, struct job_desc *job, struct api_submit_reply *r
     memset(reply, 0, sizeof *reply);
     if (job->flags & JOB_DETACHED)
         return submit_somewhere(h, &(struct api_submit_request){.job = job}, reply, &at);
-    struct attended *a = attended_new(job, loop_now(h->loop));
-    int err = submit_somewhere(h, &(struct api_submit_request){.job = job, .key = a->key}, reply, &at);
+    struct movable_job *movable = movable_job_new(job, loop_now(h->loop));
+    int err = submit_somewhere(h, &(struct api_submit_request){.job = job, .key = movable->key}, reply, &at);
     if (err || hawk_job_find(h, reply->job)) {
-        attended_free(a);
+        movable_job_free(movable);
         return err;
     }
-    attended_submitted(a, reply);
+    movable_job_submitted(movable, reply);
     struct hawk_ours *j = xcalloc(1, sizeof *j);
-    *j = (struct hawk_ours){.a = a, .id = reply->job, .at = at};
+    *j = (struct hawk_ours){.movable = movable, .id = reply->job, .at = at};
     HASH_ADD(hh, h->jobs, id, sizeof j->id, j);
     return 0;
 }

@@ -2,8 +2,8 @@
 #ifndef HAWK_LIBHAWK_CLIENT_IMPL_H
 #define HAWK_LIBHAWK_CLIENT_IMPL_H
 
-#include "libhawk/attended.h"
 #include "libhawk/client.h"
+#include "libhawk/movable_job.h"
 #include "net/loop.h"
 #include "net/rpc.h"
 
@@ -14,7 +14,7 @@
 
 /* A job submitted here that is waited for, and where it is. */
 struct hawk_ours {
-    struct attended *a;
+    struct movable_job *movable;
     job_id_t id;
     struct channel *at;
     UT_hash_handle hh;

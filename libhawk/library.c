@@ -99,10 +99,10 @@ static void on_over(void *arg, struct stream_job *s, enum job_state state, bool 
         text = "the cluster cancelled it: this program was not heard of for too long (dist.client_grace)";
     if (text[0])
         j->error = xstrdup(text);
-    if (s->a->job.v)
-        job_id_format(j->id, s->a->job);
-    j->ended = s->a->ended; /* it outlives the stream's part */
-    s->a->ended = NULL;
+    if (s->movable->job.v)
+        job_id_format(j->id, s->movable->job);
+    j->ended = s->movable->ended; /* it outlives the stream's part */
+    s->movable->ended = NULL;
     list_push_tail(&c->ended, &j->in_ended);
     c->unfinished--;
 }
@@ -306,8 +306,8 @@ uint32_t hawk_job_tasks(const struct hawk_job *job) { return job->tasks; }
 const char *hawk_job_id(const struct hawk_job *job)
 {
     struct hawk_job *j = (struct hawk_job *)job; /* the text is made when it is asked for */
-    if (!j->id[0] && j->stream.a && j->stream.a->job.v)
-        job_id_format(j->id, j->stream.a->job);
+    if (!j->id[0] && j->stream.movable && j->stream.movable->job.v)
+        job_id_format(j->id, j->stream.movable->job);
     return j->id;
 }
 
@@ -318,7 +318,7 @@ uint32_t hawk_job_count(const struct hawk_job *job, enum hawk_task_state state)
 
 int hawk_job_task(const struct hawk_job *job, uint32_t i, struct hawk_task *task)
 {
-    const struct resubmit_task *v = job->stream.a ? job->stream.a->ended : job->ended;
+    const struct resubmit_task *v = job->stream.movable ? job->stream.movable->ended : job->ended;
     *task = (struct hawk_task){.outcome = "", .wait_us = -1, .run_us = -1, .message = ""};
     if (i >= job->tasks || !v || !task_state_final(v[i].state))
         return 0;

@@ -2,7 +2,7 @@
 #include "libhawk/stream.h"
 
 #include "base/mem.h"
-#include "libhawk/pulse.h"
+#include "libhawk/beat_streams.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ struct stream {
     bool asked_beats;
     bool took;      /* it has accepted a job */
     bool unwelcome; /* it takes no new jobs */
-    struct beats beats;
+    struct dist_beats beats;
     grpc_status_code status;
     char text[300];
 };
@@ -61,8 +61,8 @@ static void forget(struct streams *ss, struct stream_job *j)
 {
     list_remove(&j->in_list);
     HASH_DEL(ss->jobs, j); /* NOLINT(clang-analyzer-core.NullDereference): inside uthash */
-    attended_free(j->a);
-    j->a = NULL;
+    movable_job_free(j->movable);
+    j->movable = NULL;
     j->at = NULL;
 }
 
@@ -84,7 +84,7 @@ static void put_at(struct stream_job *j, struct stream *s)
 void streams_submit(struct streams *ss, struct stream_job *j, struct job_desc *desc)
 {
     j->tag = ++ss->last_tag;
-    j->a = attended_new(desc, loop_now(ss->h->loop));
+    j->movable = movable_job_new(desc, loop_now(ss->h->loop));
     list_init(&j->in_list);
     HASH_ADD(hh, ss->jobs, tag, sizeof j->tag, j);
     if (ss->current)
@@ -102,7 +102,7 @@ static void put_cancel(const struct stream_job *j)
 
 void streams_cancel(struct streams *ss, struct stream_job *j)
 {
-    if (!j->a || j->cancel)
+    if (!j->movable || j->cancel)
         return;
     j->cancel = true;
     if (j->at && j->sent)
@@ -111,7 +111,7 @@ void streams_cancel(struct streams *ss, struct stream_job *j)
 
 void streams_forget(struct streams *ss, struct stream_job *j)
 {
-    if (!j->a)
+    if (!j->movable)
         return;
     streams_cancel(ss, j);
     forget(ss, j);
@@ -121,14 +121,14 @@ void streams_forget(struct streams *ss, struct stream_job *j)
 
 static void append_job(struct codec_buf *b, const struct stream *s, struct stream_job *j)
 {
-    struct attended *a = j->a;
-    struct api_session_submit one = {.tag = j->tag, .key = a->key};
+    struct movable_job *movable = j->movable;
+    struct api_session_submit one = {.tag = j->tag, .key = movable->key};
     struct api_submit_request moved = {0};
     struct codec_buf spec = {0};
-    codec_desc_encode(&spec, a->desc, true);
+    codec_desc_encode(&spec, movable->desc, true);
     one.job = spec.data;
     one.job_n = (uint32_t)spec.len;
-    if (a->job.v && !attended_move(a, loop_now(s->all->h->loop), &moved))
+    if (movable->job.v && !movable_job_move(movable, loop_now(s->all->h->loop), &moved))
         one.resubmit = moved.resubmit;
     api_append(b, &api_session_request_type, &(struct api_session_request){.submit = &one, .submit_n = 1});
     free(moved.resubmit.ended);
@@ -176,8 +176,9 @@ static void on_job(struct stream *s, const struct api_session_job *e)
         return;
     struct api_event event = {
         .job = {.class = e->class, .why = e->why, .at_central = e->at_central, .epoch = e->epoch}};
-    attended_submitted(j->a, &(struct api_submit_reply){.job = e->job, .class = e->class, .why = e->why});
-    attended_event(j->a, &event);
+    movable_job_submitted(j->movable,
+                          &(struct api_submit_reply){.job = e->job, .class = e->class, .why = e->why});
+    movable_job_event(j->movable, &event);
 }
 
 static void on_task(struct streams *ss, const struct api_session_task *e)
@@ -191,7 +192,7 @@ static void on_task(struct streams *ss, const struct api_session_task *e)
                                .worker = e->worker,
                                .wait_us = e->wait_us,
                                .run_us = e->run_us};
-    if (j && attended_task(j->a, &t))
+    if (j && movable_job_task(j->movable, &t))
         ss->fns.task(ss->arg, j, e);
 }
 
@@ -227,7 +228,7 @@ static void on_event(void *arg, const uint8_t *data, size_t len)
         s->rpc = NULL;
         return;
     }
-    beats_heard(&s->beats, e.beat_us);
+    dist_beats_heard(&s->beats, e.beat_us);
     for (uint32_t i = 0; i < e.jobs_n; i++)
         on_job(s, &e.jobs[i]);
     for (uint32_t i = 0; i < e.refused_n; i++)
@@ -333,7 +334,7 @@ static void look_at(struct streams *ss, struct stream *s, int64_t step)
         ss->give_up_us = TIME_NEVER;
         ss->tried = 0;
     }
-    if (s->rpc && beats_missing(&s->beats, BEATS_MISSED, step)) {
+    if (s->rpc && dist_beats_missing(&s->beats, DIST_BEATS_MISSED, step)) {
         s->status = GRPC_STATUS_UNAVAILABLE;
         snprintf(s->text, sizeof s->text, "it does not answer any more");
         rpc_cancel(s->rpc);
@@ -389,12 +390,12 @@ static void find_home(struct streams *ss)
 void streams_turn(struct streams *ss, int64_t until_us)
 {
     struct loop *l = ss->h->loop;
-    int64_t now = loop_now(l), step = beats_step(&ss->turn_us, now);
+    int64_t now = loop_now(l), step = dist_beats_step(&ss->turn_us, now);
     list_foreach(&ss->all, n, next)
         look_at(ss, container_of(n, struct stream, in_all), step);
     find_home(ss);
-    if (until_us > now + PULSE_TURN_US && ss->jobs)
-        until_us = now + PULSE_TURN_US;
+    if (until_us > now + BEAT_STREAMS_TURN_US && ss->jobs)
+        until_us = now + BEAT_STREAMS_TURN_US;
     loop_once(l, until_us);
 }
 

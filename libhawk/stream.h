@@ -11,7 +11,7 @@ struct stream;
 /* Embedded in the caller's job. */
 struct stream_job {
     uint64_t tag; /* what it is called on every stream */
-    struct attended *a;
+    struct movable_job *movable;
     struct stream *at;   /* NULL: nowhere yet, or it is over */
     struct list in_list; /* at->unsent or at->sent; or streams.homeless */
     bool sent, cancel;

@@ -1,7 +1,7 @@
 /* libhawk's streams: watching jobs, and reading a task's output. */
 #include "base/mem.h"
+#include "libhawk/beat_streams.h"
 #include "libhawk/client_impl.h"
-#include "libhawk/pulse.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ struct watch {
     int result; /* what ended it; 0: nothing yet */
     int failed; /* of jobs that cannot be watched, what the first one met; the others go on */
     char failure[600];
-    struct pulses pulses;
+    struct beat_streams beat_streams;
     int64_t standby_us; /* when to connect to the dists that jobs would move to */
     struct standby **standbys;
     uint32_t standbys_n, standbys_cap;
@@ -93,9 +93,9 @@ static void on_event(void *arg, const uint8_t *data, size_t len)
     j->give_up_us = TIME_NEVER;
     j->ended |= job_state_final(event.job.state);
     if (j->ours)
-        attended_event(j->ours->a, &event);
+        movable_job_event(j->ours->movable, &event);
     /* What a large job's last tasks did comes after its final state. */
-    if (j->ended && (j->ours ? attended_complete(j->ours->a) : w->what == HAWK_WATCH_JOBS))
+    if (j->ended && (j->ours ? movable_job_complete(j->ours->movable) : w->what == HAWK_WATCH_JOBS))
         finished(j);
     struct api_event shown = event;
     if (w->what == HAWK_WATCH_JOBS)
@@ -131,8 +131,8 @@ static void open_stream(struct watched *j)
     uint8_t *data;
     size_t len;
     if (j->ours) {
-        pulse_add(&j->w->pulses, j->ch);
-        attended_stay(j->ours->a, &request);
+        beat_streams_add(&j->w->beat_streams, j->ch);
+        movable_job_stay(j->ours->movable, &request);
     }
     api_encode(&api_watch_request_type, &request, &data, &len);
     j->w->open++;
@@ -153,7 +153,7 @@ static bool passing(grpc_status_code status)
 static void on_moved(void *arg, const uint8_t *data, size_t len)
 {
     struct watched *j = arg;
-    j->moved = attended_taken(j->ours->a, data, len);
+    j->moved = movable_job_taken(j->ours->movable, data, len);
 }
 
 static void on_move_end(void *arg, grpc_status_code status, const char *text)
@@ -184,7 +184,7 @@ static int move_to(struct watched *j, struct channel *to)
     char id[JOB_ID_TEXT];
     uint8_t *data;
     size_t len;
-    if (attended_move(j->ours->a, loop_now(h->loop), &request))
+    if (movable_job_move(j->ours->movable, loop_now(h->loop), &request))
         return hawk_fail(h, HAWK_ELIMIT, "job %s was moved from dist to dist too often",
                          job_id_format(id, j->job));
     j->to = to;
@@ -361,7 +361,7 @@ static int mend_others(struct watched *j, struct channel *asked)
 static int mend_ours(struct watched *j)
 {
     struct hawk *h = j->w->h;
-    if (j->ended && attended_complete(j->ours->a)) {
+    if (j->ended && movable_job_complete(j->ours->movable)) {
         finished(j);
         return 0;
     }
@@ -384,7 +384,7 @@ static int mend(struct watched *j)
 /* Opens streams that are due and mends broken ones. */
 static int keep_open(struct watch *w)
 {
-    pulses_turn(&w->pulses);
+    beat_streams_turn(&w->beat_streams);
     int64_t now = loop_now(w->h->loop);
     if (now >= w->standby_us)
         stand_by_all(w);
@@ -411,7 +411,7 @@ static int keep_open(struct watch *w)
 
 static void watch_end(struct watch *w)
 {
-    pulses_free(&w->pulses);
+    beat_streams_free(&w->beat_streams);
     for (uint32_t i = 0; i < w->standbys_n; i++) {
         if (w->standbys[i]->rpc)
             rpc_cancel(w->standbys[i]->rpc);
@@ -438,7 +438,7 @@ int hawk_watch(struct hawk *h, const job_id_t *jobs, uint32_t n, enum hawk_watch
     h->warning[0] = '\0';
     w.v = xcalloc(n ? n : 1, sizeof *w.v);
     w.standby_us = loop_now(h->loop) + STANDBY_AFTER_US;
-    w.pulses = (struct pulses){.loop = h->loop, .lost = on_dist_lost, .arg = &w};
+    w.beat_streams = (struct beat_streams){.loop = h->loop, .lost = on_dist_lost, .arg = &w};
     for (uint32_t i = 0; i < n; i++) {
         struct hawk_ours *ours = hawk_job_find(h, jobs[i]);
         w.v[i] = (struct watched){
@@ -450,7 +450,7 @@ int hawk_watch(struct hawk *h, const job_id_t *jobs, uint32_t n, enum hawk_watch
             w.result = err;
         if (w.result)
             break;
-        loop_once(h->loop, loop_now(h->loop) + (w.pulses.n ? PULSE_TURN_US : TICK_US));
+        loop_once(h->loop, loop_now(h->loop) + (w.beat_streams.n ? BEAT_STREAMS_TURN_US : TICK_US));
         if (tick && !w.result && loop_now(h->loop) >= tick_us) {
             w.result = tick(ctx);
             tick_us = loop_now(h->loop) + TICK_US;

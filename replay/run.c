@@ -11,8 +11,8 @@
 #include "base/list.h"
 #include "base/mem.h"
 #include "cli/print.h"
+#include "libhawk/beat_streams.h"
 #include "libhawk/client_impl.h"
-#include "libhawk/pulse.h"
 
 #include <inttypes.h>
 #include <signal.h>
@@ -52,9 +52,9 @@ struct job {
     const struct replay_plan_job *plan;
     struct replay_job_result *result;
     struct target *target;
-    struct target *to;         /* MOVING: whom it was submitted to */
-    struct attended *attended; /* from its submission to its end */
-    struct rpc *call, *cancel; /* under way; NULL: none */
+    struct target *to;           /* MOVING: whom it was submitted to */
+    struct movable_job *movable; /* from its submission to its end */
+    struct rpc *call, *cancel;   /* under way; NULL: none */
     job_id_t id;
     uint8_t state;      /* enum state: which list it is in */
     bool understood;    /* the call's reply */
@@ -71,7 +71,7 @@ struct run {
     struct replay_result *result;
     struct job *jobs;
     struct target *targets;
-    struct pulses pulses;
+    struct beat_streams beat_streams;
     uint32_t targets_n, submitted;
     uint32_t next_target; /* counts up */
     struct list lists[STATE_COUNT];
@@ -104,8 +104,8 @@ static void finish(struct job *j, enum replay_job_end end, const char *text)
     char id[JOB_ID_TEXT];
 
     set_state(j, FINISHED);
-    attended_free(j->attended);
-    j->attended = NULL;
+    movable_job_free(j->movable);
+    j->movable = NULL;
     j->result->end = end;
     r->result->ends[end]++;
     r->end_us = loop_now(r->h->loop);
@@ -281,12 +281,12 @@ static void on_event(void *arg, const uint8_t *data, size_t len)
     if (api_decode(&api_event_type, data, len, &event, why, sizeof why))
         return;
     j->final = job_state_final((enum job_state)event.job.state);
-    attended_event(j->attended, &event);
+    movable_job_event(j->movable, &event);
     api_free(&api_event_type, &event);
     j->broken_us = TIME_NEVER;
     j->forgotten = false;
     /* What a large job's last tasks did comes after its final state. */
-    if (!j->final || !attended_complete(j->attended))
+    if (!j->final || !movable_job_complete(j->movable))
         return;
     rpc_cancel(j->call);
     j->call = NULL;
@@ -384,7 +384,7 @@ static void on_submitted(void *arg, const uint8_t *data, size_t len)
     if (api_decode(&api_submit_reply_type, data, len, &reply, why, sizeof why))
         return;
     j->id = reply.job;
-    attended_submitted(j->attended, &reply);
+    movable_job_submitted(j->movable, &reply);
     api_free(&api_submit_reply_type, &reply);
 }
 
@@ -421,7 +421,7 @@ static void on_submit_end(void *arg, grpc_status_code status, const char *text)
 static void submit_to(struct job *j, struct target *t)
 {
     static const struct rpc_fns fns = {.reply = on_submitted, .done = on_submit_end};
-    const struct api_submit_request request = {.job = j->attended->desc, .key = j->attended->key};
+    const struct api_submit_request request = {.job = j->movable->desc, .key = j->movable->key};
 
     j->target = t;
     set_state(j, SUBMITTING);
@@ -435,7 +435,7 @@ static void submit(struct job *j)
     struct target *t = next_target(r, NULL);
 
     r->submitted++;
-    j->attended = attended_new(desc, loop_now(r->h->loop));
+    j->movable = movable_job_new(desc, loop_now(r->h->loop));
     job_desc_drop(desc);
     j->result->late_us = loop_now(r->h->loop) - r->start_us - j->plan->at_us;
     submit_to(j, t ? t : &r->targets[r->next_target++ % r->targets_n]);
@@ -447,7 +447,7 @@ static void on_moved(void *arg, const uint8_t *data, size_t len)
 {
     struct job *j = arg;
 
-    j->understood = attended_taken(j->attended, data, len);
+    j->understood = movable_job_taken(j->movable, data, len);
 }
 
 static void on_move_end(void *arg, grpc_status_code status, const char *text)
@@ -472,7 +472,7 @@ static void move_to(struct job *j, struct target *to)
     static const struct rpc_fns fns = {.reply = on_moved, .done = on_move_end};
     struct api_submit_request request;
 
-    if (attended_move(j->attended, loop_now(j->run->h->loop), &request)) {
+    if (movable_job_move(j->movable, loop_now(j->run->h->loop), &request)) {
         finish(j, REPLAY_LOST, "it was moved from dist to dist too often");
         return;
     }
@@ -547,9 +547,9 @@ static void look_at_targets(struct run *r)
     for (uint32_t i = 0; i < r->targets_n; i++)
         if (r->targets[i].down_us && r->targets[i].down_us <= now) {
             r->targets[i].down_us = 0;
-            pulse_add(&r->pulses, r->targets[i].channel);
+            beat_streams_add(&r->beat_streams, r->targets[i].channel);
         }
-    pulses_turn(&r->pulses);
+    beat_streams_turn(&r->beat_streams);
 }
 
 /* --- the run --------------------------------------------------------------------------------------- */
@@ -614,7 +614,7 @@ static int64_t turn(struct run *r)
     }
     if (now >= r->progress_us)
         progress(r);
-    next = earlier(next, now + PULSE_TURN_US);
+    next = earlier(next, now + BEAT_STREAMS_TURN_US);
     if (r->counts[BROKEN])
         next = earlier(next, r->retry_us);
     return earlier(earlier(next, r->progress_us), r->give_up_us);
@@ -664,9 +664,10 @@ static void run_init(struct run *r)
         list_push_tail(&r->lists[PLANNED], &r->jobs[i].node);
     }
     r->counts[PLANNED] = p->n;
-    r->pulses = (struct pulses){.loop = r->h->loop, .lost = on_dist_lost, .arg = r, .missed = MISSED_BEATS};
+    r->beat_streams =
+        (struct beat_streams){.loop = r->h->loop, .lost = on_dist_lost, .arg = r, .missed = MISSED_BEATS};
     for (uint32_t i = 0; i < r->targets_n; i++)
-        pulse_add(&r->pulses, r->targets[i].channel);
+        beat_streams_add(&r->beat_streams, r->targets[i].channel);
     r->terminal = isatty(STDERR_FILENO) == 1;
 }
 
@@ -680,7 +681,7 @@ static void run_end(struct run *r)
         if (j->state != FINISHED)
             finish(j, REPLAY_LOST, "interrupted before it had ended");
     }
-    pulses_free(&r->pulses);
+    beat_streams_free(&r->beat_streams);
     if (r->terminal && !r->options->quiet)
         fputs("\r\033[K", stderr);
     free(r->jobs);

@@ -1,5 +1,5 @@
 /* A dist and workers that it cannot hear, or that cannot hear it (docs/protocol.md 0, "Beats"). */
-#include "msg/pulse.h"
+#include "msg/beats.h"
 #include "tests/test_dist.h"
 
 static struct talk *talk_beating(uint32_t workers)
@@ -26,32 +26,32 @@ static void pass(struct talk *t, int64_t us)
     t->now = until_us;
 }
 
-static void pulses(void **state)
+static void beats_of_one_stream(void **state)
 {
-    struct pulse p = {0};
+    struct beats p = {0};
 
-    assert_int_equal(pulse_look(&p, 0, 0), PULSE_ASK);
-    assert_int_equal(pulse_look(&p, PULSE_ANSWER_US - 1, 0), PULSE_REST);
-    pulse_answered(&p);
-    assert_int_equal(pulse_look(&p, PULSE_ASK_US - 1, 0), PULSE_REST);
-    assert_int_equal(pulse_look(&p, PULSE_ASK_US, 0), PULSE_ASK);
+    assert_int_equal(beats_look(&p, 0, 0), BEATS_ASK);
+    assert_int_equal(beats_look(&p, BEATS_ANSWER_US - 1, 0), BEATS_REST);
+    beats_answered(&p);
+    assert_int_equal(beats_look(&p, BEATS_ASK_US - 1, 0), BEATS_REST);
+    assert_int_equal(beats_look(&p, BEATS_ASK_US, 0), BEATS_ASK);
     /* Who looks late has not listened. */
-    assert_int_equal(pulse_look(&p, PULSE_ASK_US + PULSE_ANSWER_US + 9, 10), PULSE_REST);
-    assert_int_equal(pulse_look(&p, PULSE_ASK_US + PULSE_ANSWER_US + 10, 0), PULSE_LOST);
-    pulse_end(&p);
-    assert_int_equal(pulse_look(&p, PULSE_BOUND_US, 0), PULSE_ASK);
+    assert_int_equal(beats_look(&p, BEATS_ASK_US + BEATS_ANSWER_US + 9, 10), BEATS_REST);
+    assert_int_equal(beats_look(&p, BEATS_ASK_US + BEATS_ANSWER_US + 10, 0), BEATS_LOST);
+    beats_end(&p);
+    assert_int_equal(beats_look(&p, BEATS_BOUND_US, 0), BEATS_ASK);
 }
 
 /* 10 MB take 2 s on a slow network, and the answer comes behind them. */
 static void an_answer_waits_behind_what_was_sent(void **state)
 {
-    struct pulse p = {0};
+    struct beats p = {0};
 
-    pulse_bulk(&p, 0, 4000000);
-    pulse_bulk(&p, 0, 6000000); /* behind the first */
-    assert_int_equal(pulse_look(&p, 0, 0), PULSE_ASK);
-    assert_int_equal(pulse_look(&p, 2 * US_PER_S + PULSE_ANSWER_US - 1, 0), PULSE_REST);
-    assert_int_equal(pulse_look(&p, 2 * US_PER_S + PULSE_ANSWER_US, 0), PULSE_LOST);
+    beats_bulk(&p, 0, 4000000);
+    beats_bulk(&p, 0, 6000000); /* behind the first */
+    assert_int_equal(beats_look(&p, 0, 0), BEATS_ASK);
+    assert_int_equal(beats_look(&p, 2 * US_PER_S + BEATS_ANSWER_US - 1, 0), BEATS_REST);
+    assert_int_equal(beats_look(&p, 2 * US_PER_S + BEATS_ANSWER_US, 0), BEATS_LOST);
 }
 
 /* A result of 10 MB went the other way: its dist gives that worker as much longer. */
@@ -70,7 +70,7 @@ static void a_large_result_gives_time(void **state)
     ignore(t);
     HEAR(t, 101, TASK_FINISHED, task_finished, .id = try_of(1, 0, 1, 1), .outcome = OUTCOME_EXITED,
          .result = result);
-    pass(t, PULSE_BOUND_US + PULSE_LOOK_US);
+    pass(t, BEATS_BOUND_US + BEATS_LOOK_US);
     ignore(t);
     assert_int_equal(task_view_of(t, 1, 1).state, TASK_LAUNCHED);
     pass(t, 2 * US_PER_S);
@@ -92,9 +92,9 @@ static void who_does_not_answer_is_given_up(void **state)
     request(t, 101, 1, 1);
     says(t, "101 TASK_LAUNCH id=3.1/0@1.1");
     ignore(t);
-    wait_timer(t, PULSE_LOOK_US);
+    wait_timer(t, BEATS_LOOK_US);
     says(t, "101 BEAT ask=1");
-    pass(t, PULSE_ANSWER_US - 1);
+    pass(t, BEATS_ANSWER_US - 1);
     assert_int_equal(task_view_of(t, 1, 0).state, TASK_LAUNCHED);
     ignore(t);
     wait_timer(t, 1);
@@ -122,7 +122,7 @@ static void who_answers_keeps_its_task(void **state)
     request(t, 101, 1, 1);
     ignore(t);
     for (uint32_t i = 0; i < 20; i++) {
-        pass(t, PULSE_ASK_US);
+        pass(t, BEATS_ASK_US);
         ignore(t);
         HEAR(t, 101, BEAT, beat, .ask = false);
     }
@@ -133,7 +133,7 @@ static void who_answers_keeps_its_task(void **state)
     finished(t, 101, try_of(1, 0, 1, 1), 0, 1);
     ignore(t);
     /* Nothing is waited for: nobody is asked. */
-    pass(t, 2 * PULSE_LOOK_US);
+    pass(t, 2 * BEATS_LOOK_US);
     ignore(t);
     assert_true(t->d.beat_at == TIME_NEVER);
     talk_end(t);
@@ -179,7 +179,7 @@ static void an_older_worker_is_not_asked(void **state)
     ignore(t);
     request(t, 102, 1, 1);
     ignore(t);
-    pass(t, 2 * PULSE_BOUND_US);
+    pass(t, 2 * BEATS_BOUND_US);
     ignore(t);
     assert_int_equal(task_view_of(t, 1, 0).state, TASK_LAUNCHED);
     worker_member(t, 102, 1, MEMBER_SUSPECT, true);
@@ -198,7 +198,7 @@ static void an_only_worker_that_lost_reservations_gets_them_again(void **state)
     submit(t, desc_new(1, ""));
     ignore(t);
     for (uint32_t i = 0; i < 2; i++) {
-        pass(t, PULSE_ASK_US);
+        pass(t, BEATS_ASK_US);
         ignore(t);
         HEAR(t, 101, BEAT, beat, .ask = false, .held = 0);
         assert_int_equal(job_view_of(t, 1).probes_lost > 0, i == 1); /* by one answer it may be on its way */
@@ -212,7 +212,7 @@ static void an_only_worker_that_lost_reservations_gets_them_again(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pulses),
+        cmocka_unit_test(beats_of_one_stream),
         cmocka_unit_test(an_answer_waits_behind_what_was_sent),
         cmocka_unit_test(a_large_result_gives_time),
         cmocka_unit_test(who_does_not_answer_is_given_up),

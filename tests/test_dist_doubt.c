@@ -1,6 +1,6 @@
 /* Tasks that may not run again, and whose worker's stream broke: they are in doubt until it comes back with them, or without
  * them, or is gone (docs/protocol.md 6). */
-#include "msg/pulse.h"
+#include "msg/beats.h"
 #include "tests/test_dist.h"
 
 #define LEASE_US (60 * US_PER_S)
@@ -37,11 +37,11 @@ static void pass_the_lease(struct talk *t, int64_t left_us)
     int64_t end_us = t->now + left_us;
 
     while (dist_next_timeout(&t->d) < end_us) {
-        wait_timer(t, PULSE_LOOK_US);
+        wait_timer(t, BEATS_LOOK_US);
         assert_int_equal(job_view_of(t, 1).running, 2);
     }
-    wait_timer(t, PULSE_LOOK_US);
-    assert_true(t->now <= end_us + PULSE_LOOK_US);
+    wait_timer(t, BEATS_LOOK_US);
+    assert_true(t->now <= end_us + BEATS_LOOK_US);
 }
 
 static void what_it_names_goes_on_and_the_rest_is_lost(void **state)
@@ -100,7 +100,7 @@ static void time_in_which_the_dist_stood_still_does_not_count(void **state)
     t->now += LEASE_US;
     HEAR(t, 0, TIMER, timer, 0);
     assert_int_equal(job_view_of(t, 1).running, 2);
-    pass_the_lease(t, LEASE_US - PULSE_LOOK_US);
+    pass_the_lease(t, LEASE_US - BEATS_LOOK_US);
     assert_int_equal(job_view_of(t, 1).lost, 2);
     ignore(t);
     talk_end(t);

@@ -1,5 +1,5 @@
 /* exec/: the spawner while its agent is gone, back, another one, or never back. */
-#include "exec/station.h"
+#include "exec/spawner_socket.h"
 #include "tests/lib/exec_fixture.h"
 
 #include <sys/socket.h>
@@ -377,7 +377,7 @@ static void test_only_this_user_may_connect(void **state)
     struct stat st;
 
     start(f);
-    snprintf(path, sizeof path, "%s/" STATION_SOCKET, f->config.state_dir);
+    snprintf(path, sizeof path, "%s/" SPAWNER_SOCKET, f->config.state_dir);
     assert_int_equal(stat(path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0600);
     exec_stop(f->e);
@@ -403,7 +403,7 @@ static void test_a_stranger_is_refused(void **state)
     pump_until(f, &f->v[0].started);
     leave(f);
     for (int i = 0; i < 4; i++) {
-        int fd = station_connect(f->config.state_dir);
+        int fd = spawner_socket_connect(f->config.state_dir);
         struct pollfd p = {.fd = fd, .events = POLLIN};
         char c;
 

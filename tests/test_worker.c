@@ -583,7 +583,7 @@ static void a_silent_dist_is_given_up(void **state)
     tell(&t, BEAT, beat, DIST, .ask = false);
     pass(&t, US_PER_S);
     expect(&t, BEAT, beat, DIST, m->ask);
-    pass(&t, PULSE_ANSWER_US - 1);
+    pass(&t, BEATS_ANSWER_US - 1);
     nothing(&t);
     assert_int_equal(counts_of(&t).requested, 1);
     pass(&t, 1);
@@ -614,7 +614,7 @@ static void a_dist_that_does_not_acknowledge_is_given_up(void **state)
     expect(&t, TASK_FINISHED, task_finished, DIST, m->id.task == 0);
     pass(&t, US_PER_S);
     expect(&t, BEAT, beat, DIST, m->ask);
-    pass(&t, PULSE_ANSWER_US);
+    pass(&t, BEATS_ANSWER_US);
     expect(&t, GIVE_UP, give_up, 0, m->node.v == DIST);
     tell(&t, PEER_LOST, peer_lost, DIST, ROLE_DIST);
     tell(&t, PEER_UP, peer_up, DIST, ROLE_DIST);

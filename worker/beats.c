@@ -20,15 +20,15 @@ static bool is_awaited(const struct owner *o)
 /* At most 1 message. As if its stream were lost; the shell tells us once more when it has ended it. */
 static void look(struct worker *w, struct owner *o, int64_t late_us)
 {
-    switch (pulse_look(&o->pulse, w->now_us, late_us)) {
-    case PULSE_ASK:
+    switch (beats_look(&o->beats, w->now_us, late_us)) {
+    case BEATS_ASK:
         out_add(w->out, MSG_BEAT, o->node.v)->beat.ask = true;
         break;
-    case PULSE_LOST:
+    case BEATS_LOST:
         give_up(o->node, w->out);
         worker_dist_lost(w, o);
         break;
-    case PULSE_REST:
+    case BEATS_REST:
         break;
     }
 }
@@ -43,11 +43,11 @@ static void look_at_dists(struct worker *w)
         struct owner *o = container_of(l, struct owner, link);
 
         if (!is_awaited(o)) {
-            pulse_end(&o->pulse);
+            beats_end(&o->beats);
             continue;
         }
         look(w, o, late_us);
-        w->beats_at = w->now_us + PULSE_LOOK_US;
+        w->beats_at = w->now_us + BEATS_LOOK_US;
     }
 }
 
@@ -73,7 +73,7 @@ void worker_beats_due(struct worker *w)
 void worker_beats_await(struct worker *w, const struct owner *o)
 {
     if (w->beats_at == TIME_NEVER && answers_beats(o) && w->config.heartbeats)
-        w->beats_at = w->now_us + PULSE_LOOK_US;
+        w->beats_at = w->now_us + BEATS_LOOK_US;
 }
 
 int64_t worker_beats_next(const struct worker *w)
@@ -93,5 +93,5 @@ void worker_on_beat(struct worker *w, const struct msg *in)
     if (in->beat.ask)
         out_add(w->out, MSG_BEAT, o->node.v)->beat.held = (uint32_t)o->n_reservations;
     else
-        pulse_answered(&o->pulse);
+        beats_answered(&o->beats);
 }

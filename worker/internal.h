@@ -19,7 +19,7 @@
 
 #include "base/check.h"
 #include "base/units.h"
-#include "msg/pulse.h"
+#include "msg/beats.h"
 #include "stealer/queue.h"
 #include "worker/worker.h"
 
@@ -48,7 +48,7 @@ struct owner {
     struct list link;        /* in the list of its state */
     int64_t orphan_at;       /* OWNER_LOST */
     uint8_t version;         /* what its link is spoken in */
-    struct pulse pulse;      /* while it is waited for */
+    struct beats beats;      /* while it is waited for */
 };
 
 /* Lives while any entry, request or task of it does.

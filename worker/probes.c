@@ -131,7 +131,7 @@ void worker_on_task_launch(struct worker *w, const struct msg *in)
     if (!o)
         return;
     if (m->arg)
-        pulse_bulk(&o->pulse, w->now_us, m->arg->len);
+        beats_bulk(&o->beats, w->now_us, m->arg->len);
     if (s && !known && job_eq(s->job->id, m->id.job) && (m->desc || s->job->desc) && !w->stop_now) {
         worker_task_launch(w, s, s->job, m);
         return;
@@ -155,7 +155,7 @@ void worker_dist_up(struct worker *w, node_id_t node, uint32_t version)
     worker_owner_set_state(w, o, OWNER_UP);
     o->last_request = 0;
     o->version = (uint8_t)protocol_version_of(version);
-    pulse_end(&o->pulse);
+    beats_end(&o->beats);
     worker_beats_await(w, o); /* ends that it has not acknowledged may be told once more */
     worker_report_held(w, o);
 }

@@ -17,7 +17,7 @@ static void send_finished(const struct worker *w, const struct task *t)
     m->outcome = t->outcome;
     m->stolen = t->stolen;
     if (t->result)
-        pulse_bulk(&t->job->owner->pulse, w->now_us, t->result->len);
+        beats_bulk(&t->job->owner->beats, w->now_us, t->result->len);
     /* An owner of an older version would send it here again and again: to that it is the task's failure, as it was. */
     if (m->code == HAWK_ECANNOT_START && !msg_in_version(MSG_START_BLAMED, t->job->owner->version)) {
         m->outcome = OUTCOME_NOT_STARTED;

@@ -1,11 +1,11 @@
 /* A job that this process submitted and waits for: enough to move it to another dist when the one that has it does
  * not answer any more (docs/protocol.md 9). Knows nothing of connections. */
-#ifndef HAWK_LIBHAWK_ATTENDED_H
-#define HAWK_LIBHAWK_ATTENDED_H
+#ifndef HAWK_LIBHAWK_MOVABLE_JOB_H
+#define HAWK_LIBHAWK_MOVABLE_JOB_H
 
 #include "net/api.h"
 
-struct attended {
+struct movable_job {
     job_id_t job;          /* JOB_NONE: no dist has answered yet */
     struct job_desc *desc; /* a reference */
     uint64_t key;          /* of every submission of it */
@@ -17,24 +17,24 @@ struct attended {
     struct resubmit_task *ended; /* by task; state TASK_WAITING: its end was not heard of */
 };
 
-struct attended *attended_new(struct job_desc *desc, int64_t now_us);
+struct movable_job *movable_job_new(struct job_desc *desc, int64_t now_us);
 /* NULL is fine. */
-void attended_free(struct attended *a);
-void attended_submitted(struct attended *a, const struct api_submit_reply *r);
+void movable_job_free(struct movable_job *j);
+void movable_job_submitted(struct movable_job *j, const struct api_submit_reply *r);
 /* Takes in what an event of the job says, and takes out of it the tasks whose ends were known: every end is passed on
  * once, whoever tells it. */
-void attended_event(struct attended *a, struct api_event *e);
+void movable_job_event(struct movable_job *j, struct api_event *e);
 /* The same of one task: whether what it says is news. */
-bool attended_task(struct attended *a, const struct api_task *t);
+bool movable_job_task(struct movable_job *j, const struct api_task *t);
 /* Every task's end is known. */
-static inline bool attended_complete(const struct attended *a) { return a->ended_n == a->desc->tasks; }
+static inline bool movable_job_complete(const struct movable_job *j) { return j->ended_n == j->desc->tasks; }
 /* Fills a request that moves the job, under its next epoch; `ended` in it is the caller's to free. HAWK_ELIMIT: it was
  * moved too often. */
-HAWK_MUST_USE int attended_move(struct attended *a, int64_t now_us, struct api_submit_request *r);
+HAWK_MUST_USE int movable_job_move(struct movable_job *j, int64_t now_us, struct api_submit_request *r);
 /* Fills the part of a request that watches the job where it is, although other dists were asked to take it: one of them may
  * have, after its time was over. */
-void attended_stay(struct attended *a, struct api_watch_request *r);
+void movable_job_stay(struct movable_job *j, struct api_watch_request *r);
 /* Whether that, what a dist answered to such a request, says that it has taken the job under its own id. */
-bool attended_taken(struct attended *a, const uint8_t *reply, size_t len);
+bool movable_job_taken(struct movable_job *j, const uint8_t *reply, size_t len);
 
 #endif

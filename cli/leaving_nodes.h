@@ -1,11 +1,11 @@
 /* Taking nodes out of service, as `hawk drain` and `hawk down` both do: which nodes, and waiting for them. */
-#ifndef HAWK_CLI_RETIRE_H
-#define HAWK_CLI_RETIRE_H
+#ifndef HAWK_CLI_LEAVING_NODES_H
+#define HAWK_CLI_LEAVING_NODES_H
 
 #include "cli/session.h"
 
 /* One node on its way out. */
-struct retiring {
+struct leaving_node {
     char *name;
     uint32_t node;
     bool dist;     /* else a worker */
@@ -14,30 +14,30 @@ struct retiring {
     uint32_t left; /* jobs of a dist, tasks and reservations of a worker, by its last heartbeat */
     char *problem; /* why it could not be told; NULL: it was */
 };
-struct retirement {
-    struct retiring *v;
+struct leaving_nodes {
+    struct leaving_node *v;
     uint32_t n, cap;
 };
 
-enum retire_until { RETIRE_DRAINED, RETIRE_GONE };
-enum retire_who { RETIRE_DISTS = 1, RETIRE_WORKERS = 2, RETIRE_BOTH = 3 };
+enum leaving_until { LEAVING_DRAINED, LEAVING_GONE };
+enum leaving_who { LEAVING_DISTS = 1, LEAVING_WORKERS = 2, LEAVING_BOTH = 3 };
 
 /* Adds the nodes of a list that are dists or workers. */
-void retire_add(struct retirement *r, const struct api_node *nodes, uint32_t n);
-void retire_free(struct retirement *r);
-static inline bool retire_is(const struct retiring *v, enum retire_who who)
+void leaving_nodes_add(struct leaving_nodes *r, const struct api_node *nodes, uint32_t n);
+void leaving_nodes_free(struct leaving_nodes *r);
+static inline bool leaving_node_is(const struct leaving_node *v, enum leaving_who who)
 {
-    return (who & (v->dist ? RETIRE_DISTS : RETIRE_WORKERS)) != 0;
+    return (who & (v->dist ? LEAVING_DISTS : LEAVING_WORKERS)) != 0;
 }
 /* Asks central until all of them that could be told are there, with a line of progress on a terminal. 0; HAWK_ETIMEOUT
  * after for_us (negative: never); HAWK_ECANCELLED on Ctrl-C, after which its default is in force again; or the error of
  * a call, which hawk_error() explains. */
-int retire_wait(struct session *s, struct retirement *r, enum retire_who who, enum retire_until until,
-                int64_t for_us);
+int leaving_nodes_wait(struct session *s, struct leaving_nodes *r, enum leaving_who who,
+                       enum leaving_until until, int64_t for_us);
 /* The names of those that are not there yet, for a message: "w1, w2 and 5 more". */
-const char *retire_names(char *buf, size_t size, const struct retirement *r, enum retire_who who,
-                         enum retire_until until);
+const char *leaving_nodes_names(char *buf, size_t size, const struct leaving_nodes *r, enum leaving_who who,
+                                enum leaving_until until);
 /* Monotonic. */
-int64_t retire_clock_us(void);
+int64_t leaving_nodes_clock_us(void);
 
 #endif

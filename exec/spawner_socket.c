@@ -1,5 +1,5 @@
-/* The lock and the socket: see station.h. */
-#include "exec/station.h"
+/* The lock and the socket: see spawner_socket.h. */
+#include "exec/spawner_socket.h"
 
 #include "base/log.h"
 
@@ -17,7 +17,7 @@
 #define LOCK_NAME "agent.lock"
 #define BACKLOG 4
 
-int station_lock(const char *dir)
+int spawner_socket_lock(const char *dir)
 {
     int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC), fd = -1, err = HAWK_EIO;
 
@@ -47,7 +47,7 @@ static int address(const char *dir, struct sockaddr_un *a)
 
     *a = (struct sockaddr_un){.sun_family = AF_UNIX};
     if (dir_fd >= 0)
-        snprintf(a->sun_path, sizeof a->sun_path, "/proc/self/fd/%d/" STATION_SOCKET, dir_fd);
+        snprintf(a->sun_path, sizeof a->sun_path, "/proc/self/fd/%d/" SPAWNER_SOCKET, dir_fd);
     return dir_fd;
 }
 
@@ -63,7 +63,7 @@ static int done(int dir_fd, int fd, bool ok)
     return ok ? fd : -1;
 }
 
-int station_connect(const char *dir)
+int spawner_socket_connect(const char *dir)
 {
     struct sockaddr_un a;
     int dir_fd = address(dir, &a), fd = -1;
@@ -73,7 +73,7 @@ int station_connect(const char *dir)
     return done(dir_fd, fd, fd >= 0 && connect(fd, (struct sockaddr *)&a, sizeof a) == 0);
 }
 
-int station_listen(const char *dir)
+int spawner_socket_listen(const char *dir)
 {
     struct sockaddr_un a;
     int dir_fd = address(dir, &a), fd = -1;
@@ -82,7 +82,7 @@ int station_listen(const char *dir)
 
     if (dir_fd >= 0)
         fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd >= 0 && (unlinkat(dir_fd, STATION_SOCKET, 0) == 0 || errno == ENOENT)) {
+    if (fd >= 0 && (unlinkat(dir_fd, SPAWNER_SOCKET, 0) == 0 || errno == ENOENT)) {
         mask = umask(0177);
         ok = bind(fd, (struct sockaddr *)&a, sizeof a) == 0;
         umask(mask);
@@ -91,12 +91,12 @@ int station_listen(const char *dir)
     return done(dir_fd, fd, ok);
 }
 
-void station_unlist(const char *dir)
+void spawner_socket_unlist(const char *dir)
 {
     int dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
     if (dir_fd < 0)
         return;
-    unlinkat(dir_fd, STATION_SOCKET, 0);
+    unlinkat(dir_fd, SPAWNER_SOCKET, 0);
     close(dir_fd);
 }

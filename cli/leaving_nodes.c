@@ -1,5 +1,5 @@
 /* Waiting for nodes that go out of service. */
-#include "cli/retire.h"
+#include "cli/leaving_nodes.h"
 
 #include "base/mem.h"
 #include "base/units.h"
@@ -24,49 +24,50 @@ static void on_interrupt(int signo)
     interrupted = 1;
 }
 
-int64_t retire_clock_us(void)
+int64_t leaving_nodes_clock_us(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return t.tv_sec * US_PER_S + t.tv_nsec / 1000;
 }
 
-void retire_add(struct retirement *r, const struct api_node *nodes, uint32_t n)
+void leaving_nodes_add(struct leaving_nodes *r, const struct api_node *nodes, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         bool dist = strcmp(nodes[i].role, role_text(ROLE_DIST)) == 0;
         if (!dist && strcmp(nodes[i].role, role_text(ROLE_WORKER)) != 0)
             continue;
         vec_grow(r->v, r->n, r->cap);
-        r->v[r->n++] = (struct retiring){.name = xstrdup(nodes[i].name), .node = nodes[i].node, .dist = dist};
+        r->v[r->n++] =
+            (struct leaving_node){.name = xstrdup(nodes[i].name), .node = nodes[i].node, .dist = dist};
     }
 }
 
-void retire_free(struct retirement *r)
+void leaving_nodes_free(struct leaving_nodes *r)
 {
     for (uint32_t i = 0; i < r->n; i++) {
         free(r->v[i].name);
         free(r->v[i].problem);
     }
     free(r->v);
-    *r = (struct retirement){0};
+    *r = (struct leaving_nodes){0};
 }
 
 static int by_node(const void *a, const void *b)
 {
-    const struct retiring *x = a, *y = b;
+    const struct leaving_node *x = a, *y = b;
     return x->node < y->node ? -1 : x->node > y->node;
 }
 
-static void look(struct retirement *r, const struct api_list_nodes_reply *reply)
+static void look(struct leaving_nodes *r, const struct api_list_nodes_reply *reply)
 {
     for (uint32_t i = 0; i < r->n; i++)
         r->v[i].gone = true;
     qsort(r->v, r->n, sizeof *r->v, by_node);
     for (uint32_t i = 0; i < reply->nodes_n; i++) {
         const struct api_node *n = &reply->nodes[i];
-        const struct retiring key = {.node = n->node};
-        struct retiring *v = bsearch(&key, r->v, r->n, sizeof *r->v, by_node);
+        const struct leaving_node key = {.node = n->node};
+        struct leaving_node *v = bsearch(&key, r->v, r->n, sizeof *r->v, by_node);
         if (!v)
             continue;
         v->gone = false;
@@ -75,25 +76,25 @@ static void look(struct retirement *r, const struct api_list_nodes_reply *reply)
     }
 }
 
-static bool is_there(const struct retiring *v, enum retire_until until)
+static bool is_there(const struct leaving_node *v, enum leaving_until until)
 {
-    return v->problem || v->gone || (until == RETIRE_DRAINED && v->drained);
+    return v->problem || v->gone || (until == LEAVING_DRAINED && v->drained);
 }
 
-static void print_progress(const struct retirement *r, enum retire_who who, enum retire_until until,
+static void print_progress(const struct leaving_nodes *r, enum leaving_who who, enum leaving_until until,
                            int64_t spent_us)
 {
     uint32_t waiting = 0, all = 0;
     uint64_t left[2] = {0};
     for (uint32_t i = 0; i < r->n; i++) {
-        if (!retire_is(&r->v[i], who))
+        if (!leaving_node_is(&r->v[i], who))
             continue;
         all++;
         waiting += !is_there(&r->v[i], until);
         left[r->v[i].dist] += is_there(&r->v[i], until) ? 0 : r->v[i].left;
     }
     fprintf(stderr, PROGRESS_BEGIN "%u of %u node%s %s", all - waiting, all, PLURAL(all),
-            until == RETIRE_DRAINED ? "drained" : "stopped");
+            until == LEAVING_DRAINED ? "drained" : "stopped");
     if (left[true])
         fprintf(stderr, ", %llu job%s left", (unsigned long long)left[true], PLURAL(left[true]));
     if (left[false])
@@ -101,10 +102,10 @@ static void print_progress(const struct retirement *r, enum retire_who who, enum
     fprintf(stderr, "; %lld s" PROGRESS_END, (long long)(spent_us / US_PER_S));
 }
 
-static int wait_for(struct session *s, struct retirement *r, enum retire_who who, enum retire_until until,
-                    int64_t for_us, bool shown)
+static int wait_for(struct session *s, struct leaving_nodes *r, enum leaving_who who,
+                    enum leaving_until until, int64_t for_us, bool shown)
 {
-    int64_t start_us = retire_clock_us();
+    int64_t start_us = leaving_nodes_clock_us();
     for (;;) {
         struct api_list_nodes_reply reply;
         bool waiting = false;
@@ -114,21 +115,21 @@ static int wait_for(struct session *s, struct retirement *r, enum retire_who who
         look(r, &reply);
         api_free(&api_list_nodes_reply_type, &reply);
         for (uint32_t i = 0; i < r->n; i++)
-            waiting |= retire_is(&r->v[i], who) && !is_there(&r->v[i], until);
+            waiting |= leaving_node_is(&r->v[i], who) && !is_there(&r->v[i], until);
         if (shown)
-            print_progress(r, who, until, retire_clock_us() - start_us);
+            print_progress(r, who, until, leaving_nodes_clock_us() - start_us);
         if (!waiting)
             return 0;
         if (interrupted)
             return HAWK_ECANCELLED;
-        if (for_us >= 0 && retire_clock_us() - start_us >= for_us)
+        if (for_us >= 0 && leaving_nodes_clock_us() - start_us >= for_us)
             return HAWK_ETIMEOUT;
         poll(NULL, 0, POLL_MS);
     }
 }
 
-int retire_wait(struct session *s, struct retirement *r, enum retire_who who, enum retire_until until,
-                int64_t for_us)
+int leaving_nodes_wait(struct session *s, struct leaving_nodes *r, enum leaving_who who,
+                       enum leaving_until until, int64_t for_us)
 {
     struct sigaction act = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND}, old;
     bool shown = s->mode == OUTPUT_TABLE && isatty(STDERR_FILENO);
@@ -141,16 +142,16 @@ int retire_wait(struct session *s, struct retirement *r, enum retire_who who, en
     return err;
 }
 
-const char *retire_names(char *buf, size_t size, const struct retirement *r, enum retire_who who,
-                         enum retire_until until)
+const char *leaving_nodes_names(char *buf, size_t size, const struct leaving_nodes *r, enum leaving_who who,
+                                enum leaving_until until)
 {
     uint32_t shown = 0, n = 0;
     size_t len = 0;
     buf[0] = 0;
     for (uint32_t i = 0; i < r->n; i++)
-        n += retire_is(&r->v[i], who) && !is_there(&r->v[i], until);
+        n += leaving_node_is(&r->v[i], who) && !is_there(&r->v[i], until);
     for (uint32_t i = 0; i < r->n && shown < NAMES_SHOWN && len < size; i++) {
-        if (!retire_is(&r->v[i], who) || is_there(&r->v[i], until))
+        if (!leaving_node_is(&r->v[i], who) || is_there(&r->v[i], until))
             continue;
         len += (size_t)snprintf(buf + len, size - len, "%s%s", shown++ ? ", " : "", CLEAN(r->v[i].name));
     }

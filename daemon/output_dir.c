@@ -1,5 +1,5 @@
-/* Making, holding and removing directories for output: see scratch.h. */
-#include "daemon/scratch.h"
+/* Making, holding and removing directories for output: see output_dir.h. */
+#include "daemon/output_dir.h"
 
 #include "base/ids.h"
 
@@ -97,7 +97,7 @@ static void remove_all_stale(const char *parent, const char *prefix)
         close(at);
 }
 
-int scratch_make(char *path, size_t size, int *fd)
+int output_dir_make(char *path, size_t size, int *fd)
 {
     const char *parent = getenv("TMPDIR");
     char host[HOST_NAME_MAX + 1] = "";
@@ -127,7 +127,7 @@ int scratch_make(char *path, size_t size, int *fd)
     return HAWK_EIO;
 }
 
-void scratch_remove(const char *path, int fd)
+void output_dir_remove(const char *path, int fd)
 {
     remove_jobs(fd);
     rmdir(path);

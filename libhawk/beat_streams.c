@@ -1,5 +1,5 @@
-/* See pulse.h. */
-#include "libhawk/pulse.h"
+/* See beat_streams.h. */
+#include "libhawk/beat_streams.h"
 
 #include "base/mem.h"
 #include "base/units.h"
@@ -11,28 +11,28 @@
     (2 * US_PER_S) /* for the connection and the first one, whose interval is not known yet */
 #define STEP_MAX_US (50 * US_PER_MS)
 
-struct pulse {
+struct beat_stream {
     struct channel *ch;
     struct rpc *rpc;
-    struct beats beats;
+    struct dist_beats beats;
     bool ended, deaf; /* deaf: an older dist, which does not know beats */
 };
 
 static void on_beat(void *arg, const uint8_t *data, size_t len)
 {
-    struct pulse *p = arg;
+    struct beat_stream *p = arg;
     struct api_event event;
     char why[1];
-    beats_heard(&p->beats, 0);
+    dist_beats_heard(&p->beats, 0);
     if (api_decode(&api_event_type, data, len, &event, why, 0))
         return;
-    beats_heard(&p->beats, event.beat_us);
+    dist_beats_heard(&p->beats, event.beat_us);
     api_free(&api_event_type, &event);
 }
 
 static void on_end(void *arg, grpc_status_code status, const char *text)
 {
-    struct pulse *p = arg;
+    struct beat_stream *p = arg;
     p->rpc = NULL;
     p->ended = true;
     p->deaf = status == GRPC_STATUS_INVALID_ARGUMENT || status == GRPC_STATUS_NOT_FOUND ||
@@ -40,7 +40,7 @@ static void on_end(void *arg, grpc_status_code status, const char *text)
               status == GRPC_STATUS_UNAUTHENTICATED;
 }
 
-void pulse_add(struct pulses *all, struct channel *ch)
+void beat_streams_add(struct beat_streams *all, struct channel *ch)
 {
     static const struct rpc_fns fns = {.reply = on_beat, .done = on_end};
     const struct api_watch_request request = {.beats = true};
@@ -49,7 +49,7 @@ void pulse_add(struct pulses *all, struct channel *ch)
     for (uint32_t i = 0; i < all->n; i++)
         if (all->v[i]->ch == ch)
             return;
-    struct pulse *p = xcalloc(1, sizeof *p);
+    struct beat_stream *p = xcalloc(1, sizeof *p);
     p->ch = ch;
     vec_grow(all->v, all->n, all->cap);
     all->v[all->n++] = p;
@@ -58,7 +58,7 @@ void pulse_add(struct pulses *all, struct channel *ch)
     free(data);
 }
 
-bool beats_missing(struct beats *b, uint32_t missed, int64_t step_us)
+bool dist_beats_missing(struct dist_beats *b, uint32_t missed, int64_t step_us)
 {
     int64_t limit = b->beat_us ? missed * b->beat_us + b->beat_us / 2 : FIRST_BEAT_US;
     b->silent_us += step_us;
@@ -66,27 +66,27 @@ bool beats_missing(struct beats *b, uint32_t missed, int64_t step_us)
 }
 
 /* A process that was stopped, or got no processor, has not looked: that time does not count. */
-int64_t beats_step(int64_t *turn_us, int64_t now_us)
+int64_t dist_beats_step(int64_t *turn_us, int64_t now_us)
 {
     int64_t step = *turn_us && now_us - *turn_us < STEP_MAX_US ? now_us - *turn_us : STEP_MAX_US;
     *turn_us = now_us;
     return step;
 }
 
-static bool is_lost(struct pulse *p, uint32_t missed, int64_t step_us)
+static bool is_lost(struct beat_stream *p, uint32_t missed, int64_t step_us)
 {
     if (p->ended)
         return !p->deaf;
-    return beats_missing(&p->beats, missed, step_us);
+    return dist_beats_missing(&p->beats, missed, step_us);
 }
 
-void pulses_turn(struct pulses *all)
+void beat_streams_turn(struct beat_streams *all)
 {
-    int64_t step = beats_step(&all->turn_us, loop_now(all->loop));
+    int64_t step = dist_beats_step(&all->turn_us, loop_now(all->loop));
     for (uint32_t i = 0; i < all->n;) {
-        struct pulse *p = all->v[i];
+        struct beat_stream *p = all->v[i];
         struct channel *ch = p->ch;
-        if (!is_lost(p, all->missed ? all->missed : BEATS_MISSED, step)) {
+        if (!is_lost(p, all->missed ? all->missed : DIST_BEATS_MISSED, step)) {
             i++;
             continue;
         }
@@ -98,7 +98,7 @@ void pulses_turn(struct pulses *all)
     }
 }
 
-void pulses_free(struct pulses *all)
+void beat_streams_free(struct beat_streams *all)
 {
     for (uint32_t i = 0; i < all->n; i++) {
         if (all->v[i]->rpc)
@@ -106,5 +106,5 @@ void pulses_free(struct pulses *all)
         free(all->v[i]);
     }
     free(all->v);
-    *all = (struct pulses){0};
+    *all = (struct beat_streams){0};
 }
