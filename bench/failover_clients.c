@@ -62,11 +62,11 @@ static int on_event(void *arg, const struct api_event *e)
 
 static int run(int number, const char *dist, uint32_t tasks, uint32_t step_ms)
 {
-    const struct hawk_options o = {.dist = dist};
+    const struct client_options o = {.dist = dist};
     struct client c = {.number = number};
     struct api_submit_reply reply;
     struct job_desc *d = job_desc_new();
-    struct hawk *h;
+    struct client *client;
     int err;
 
     d->kind = PAYLOAD_TIMER;
@@ -79,16 +79,16 @@ static int run(int number, const char *dist, uint32_t tasks, uint32_t step_ms)
         task_args_add(&d->args, text, (size_t)snprintf(text, sizeof text, "%ums", i * step_ms));
     }
     setvbuf(stdout, NULL, _IOLBF, 0);
-    err = hawk_open(&h, &o);
+    err = client_open(&client, &o);
     if (!err)
-        err = hawk_submit(h, d, &reply);
+        err = client_submit(client, d, &reply);
     if (!err)
-        err = hawk_watch(h, &reply.job, 1, HAWK_WATCH_TASKS, on_event, NULL, &c);
+        err = client_watch(client, &reply.job, 1, CLIENT_WATCH_TASKS, on_event, NULL, &c);
     if (err)
-        fprintf(stderr, "client %d: %s\n", number, hawk_error(h));
+        fprintf(stderr, "client %d: %s\n", number, client_error(client));
     else
         printf("done %d %s %u\n", number, job_state_text(c.state), c.ends);
-    hawk_close(h);
+    client_close(client);
     job_desc_drop(d);
     return err != 0;
 }

@@ -57,7 +57,7 @@ static int look(struct starting *w)
 {
     struct api_get_job_request r = {.job = w->job, .first_task = w->task, .max_tasks = 1};
     struct api_get_job_reply reply;
-    w->err = hawk_get_job(w->s->h, &r, &reply);
+    w->err = client_get_job(w->s->client, &r, &reply);
     if (!w->err && reply.tasks_n) {
         w->found = reply.tasks[0];
         w->found.worker_name = w->found.message = "";
@@ -86,7 +86,7 @@ static int on_tick(void *ctx)
 static int wait_started(struct session *s, job_id_t job, uint32_t task, struct api_task *found)
 {
     struct starting w = {.s = s, .job = job, .task = task, .changed = true};
-    int result = hawk_watch(s->h, &job, 1, HAWK_WATCH_JOBS, on_change, on_tick, &w);
+    int result = client_watch(s->client, &job, 1, CLIENT_WATCH_JOBS, on_change, on_tick, &w);
     if (result == 0)
         look(&w); /* the job has ended */
     *found = w.found;
@@ -176,17 +176,17 @@ static int cat_task(struct cat *c, const struct api_task *task, uint32_t first_i
         .job = c->job, .task = t.task, .attempt = t.attempt, .stderr = c->from_stderr, .follow = c->follow};
     c->n = 0;
     c->truncated = c->cut_short = false;
-    int err = hawk_read_output(c->s->h, (node_id_t){t.worker}, &r, on_output, c);
+    int err = client_read_output(c->s->client, (node_id_t){t.worker}, &r, on_output, c);
     if (fflush(stdout))
         return STOP;
     if (c->cut_short && c->cut++ == 0)
         c->cut_task = t.task;
     if (err < 0) {
         if (err != HAWK_ENOT_FOUND)
-            say_error(c->s->command, "task %u: %s", first_index + t.task, hawk_error(c->s->h));
+            say_error(c->s->command, "task %u: %s", first_index + t.task, client_error(c->s->client));
         else if (c->missing++ == 0)
             snprintf(c->missing_text, sizeof c->missing_text, "task %u: %s", first_index + t.task,
-                     hawk_error(c->s->h));
+                     client_error(c->s->client));
         c->exit_code = HAWK_EXIT_UNREACHABLE; /* the other tasks' output may be there */
     } else if (c->outputs) {
         add_output(c, &t, first_index + t.task);
@@ -225,7 +225,7 @@ static int cat_job(struct cat *c, const char *task_text)
     int exit_code = task_text ? task_find(c->s, c->job, task_text, &task) : 0;
     if (exit_code)
         return exit_code;
-    int result = job_pages(c->s->h, c->job, task, c->one ? 1 : UINT32_MAX, cat_page, c);
+    int result = job_pages(c->s->client, c->job, task, c->one ? 1 : UINT32_MAX, cat_page, c);
     say_silent(c);
     if (result < 0)
         return session_failed(c->s);

@@ -106,7 +106,7 @@ int nodes_main(int argc, char **argv)
     if (first < argc)
         return usage_error("nodes takes no argument '%s'", argv[first]);
     int exit_code = session_open(&s, argv[0], &o);
-    if (!exit_code && hawk_list_nodes(s.h, &reply))
+    if (!exit_code && client_list_nodes(s.client, &reply))
         exit_code = session_failed(&s);
     else if (!exit_code) {
         print_nodes(&s, &reply);
@@ -221,7 +221,7 @@ int stats_main(int argc, char **argv)
     if (first < argc)
         return usage_error("stats takes no argument '%s'", argv[first]);
     int exit_code = session_open(&s, argv[0], &o.common);
-    if (!exit_code && hawk_stats(s.h, &reply))
+    if (!exit_code && client_stats(s.client, &reply))
         exit_code = session_failed(&s);
     else if (!exit_code) {
         if (s.mode == OUTPUT_JSON)
@@ -466,8 +466,8 @@ static int policy_run(const struct policy_options *o, int argc, char **argv)
     r.reset = verb == POLICY_RESET;
     exit_code = session_open(&s, "policy", &o->common);
     int err = exit_code             ? 0
-              : verb == POLICY_SHOW ? hawk_policy(s.h, &reply)
-                                    : hawk_set_policy(s.h, &r, &reply);
+              : verb == POLICY_SHOW ? client_policy(s.client, &reply)
+                                    : client_set_policy(s.client, &r, &reply);
     if (err) {
         session_failed(&s);
         exit_code = err == HAWK_EINVALID ? HAWK_EXIT_USAGE : HAWK_EXIT_UNREACHABLE;

@@ -101,7 +101,7 @@ int flags_parse(const char *command, const struct flag *own, const struct flag *
 int flags_take_output(const char *command, int *argc, char **argv);
 void flag_list_free(struct flag_list *l);
 
-/* say_error() of a command line (cli/document.h), with the command in the text; returns HAWK_EXIT_USAGE. */
+/* say_error() of a command line (cli/document.client), with the command in the text; returns HAWK_EXIT_USAGE. */
 int usage_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

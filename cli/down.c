@@ -64,7 +64,7 @@ static bool is_named(const struct api_node *n, int argc, char **argv)
 static int choose(struct down *d, int argc, char **argv)
 {
     struct api_list_nodes_reply reply;
-    if (hawk_list_nodes(d->s.h, &reply))
+    if (client_list_nodes(d->s.client, &reply))
         return session_failed(&d->s);
     d->embedded = reply.embedded;
     for (uint32_t i = 0; i < reply.nodes_n; i++)
@@ -102,9 +102,9 @@ static int answer_taken(void)
 /* The jobs of `hawk up` end with it; without any there is nothing to lose. */
 static int confirm_embedded(const struct down *d)
 {
-    const struct hawk_job_query q = {.states = JOB_STATES_UNFINISHED};
+    const struct client_job_query q = {.states = JOB_STATES_UNFINISHED};
     struct api_list_jobs_reply jobs;
-    int err = hawk_list_jobs(d->s.h, &q, &jobs);
+    int err = client_list_jobs(d->s.client, &q, &jobs);
     uint32_t n = jobs.jobs_n;
     api_free(&api_list_jobs_reply_type, &jobs);
     if (err)
@@ -151,7 +151,7 @@ static int drain_names(struct down *d, const char **names, uint32_t n)
 {
     const struct api_drain_request r = {.nodes = names, .nodes_n = n, .until_restart = true};
     struct api_drain_reply reply;
-    int err = n ? hawk_drain(d->s.h, &r, &reply) : 0;
+    int err = n ? client_drain(d->s.client, &r, &reply) : 0;
     if (!err && n)
         api_free(&api_drain_reply_type, &reply);
     return err;
@@ -169,7 +169,7 @@ static int drain(struct down *d, enum leaving_who who)
     int err = drain_names(d, names, n);
     for (uint32_t i = 0; err && err != HAWK_EUNAVAILABLE && i < n; i++)
         if ((err = drain_names(d, names + i, 1)) && err != HAWK_EUNAVAILABLE) {
-            say_warning("down", "not waited for: %s", hawk_error(d->s.h));
+            say_warning("down", "not waited for: %s", client_error(d->s.client));
             err = HAWK_EBUSY; /* the others may do better */
         }
     free(names);
@@ -219,7 +219,7 @@ static int stop_nodes(struct down *d, enum leaving_who who)
     for (uint32_t i = 0; i < d->nodes.n; i++)
         if (leaving_node_is(&d->nodes.v[i], who) && !d->nodes.v[i].gone)
             names[r.nodes_n++] = d->nodes.v[i].name;
-    int err = r.nodes_n ? hawk_stop(d->s.h, &r, &reply) : 0;
+    int err = r.nodes_n ? client_stop(d->s.client, &r, &reply) : 0;
     if (!err && r.nodes_n) {
         for (uint32_t i = 0; i < reply.failed_n; i++)
             take_problem(d, reply.failed[i]);
@@ -242,13 +242,13 @@ static int stop_central(struct down *d)
     const struct api_stop_request r = {.nodes = &name, .nodes_n = 1};
     struct api_stop_reply reply;
     struct api_list_nodes_reply nodes;
-    int err = hawk_stop(d->s.h, &r, &reply);
+    int err = client_stop(d->s.client, &r, &reply);
     if (err)
         return err;
     api_free(&api_stop_reply_type, &reply);
     for (int64_t end_us = leaving_nodes_clock_us() + STOP_US; leaving_nodes_clock_us() < end_us;
          poll(NULL, 0, POLL_MS)) {
-        if (hawk_list_nodes(d->s.h, &nodes)) {
+        if (client_list_nodes(d->s.client, &nodes)) {
             d->central_stopped = true;
             return 0;
         }
@@ -264,7 +264,7 @@ static int stop_without_central(struct down *d, int argc, char **argv)
 {
     struct api_list_nodes_reply reply;
     session_failed(&d->s);
-    if (d->o->grace_us > 0 || hawk_list_nodes(d->s.h, &reply)) {
+    if (d->o->grace_us > 0 || client_list_nodes(d->s.client, &reply)) {
         say_error("down",
                   "without central nothing can be drained: start it, or stop the nodes a dist knows, and "
                   "what runs there, with --grace 0");
@@ -279,9 +279,9 @@ static int stop_without_central(struct down *d, int argc, char **argv)
                 continue;
             leaving_nodes_add(&d->nodes, n, 1);
             struct leaving_node *v = &d->nodes.v[d->nodes.n - 1];
-            v->gone = hawk_stop_node(d->s.h, n->address, true) == 0;
+            v->gone = client_stop_node(d->s.client, n->address, true) == 0;
             if (!v->gone)
-                note_problem(d, v, hawk_error(d->s.h));
+                note_problem(d, v, client_error(d->s.client));
         }
     api_free(&api_list_nodes_reply_type, &reply);
     return HAWK_EXIT_OK;
@@ -328,7 +328,7 @@ static int run(struct down *d, int argc, char **argv)
     if (exit_code)
         return exit_code;
     d->all = argc == 0;
-    int err = hawk_use_central(d->s.h);
+    int err = client_use_central(d->s.client);
     if (err) {
         exit_code = confirm(d);
         if (!exit_code)

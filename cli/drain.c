@@ -39,7 +39,7 @@ static void print(const struct session *s, const struct api_node *nodes, uint32_
 static void print_anew(struct session *s, const struct api_drain_reply *reply)
 {
     struct api_list_nodes_reply now;
-    if (hawk_list_nodes(s->h, &now)) {
+    if (client_list_nodes(s->client, &now)) {
         print(s, reply->nodes, reply->nodes_n);
         return;
     }
@@ -85,9 +85,9 @@ static int run(const struct drain_options *o, bool undrain, int argc, char **arg
         return usage_error("%s: name the nodes: `hawk nodes` lists them", command);
     int exit_code = session_open(&s, command, &o->common);
     /* Waiting outlives the dist that was asked: it may be the one that goes. */
-    int err = exit_code ? 0 : hawk_use_central(s.h);
+    int err = exit_code ? 0 : client_use_central(s.client);
     if (!exit_code && !err)
-        err = hawk_drain(s.h, &r, &reply);
+        err = client_drain(s.client, &r, &reply);
     if (err) {
         session_failed(&s);
         exit_code = err == HAWK_EINVALID ? HAWK_EXIT_USAGE : HAWK_EXIT_UNREACHABLE;

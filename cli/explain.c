@@ -238,7 +238,7 @@ int explain_main(int argc, char **argv)
     json_t *list = json_array();
     for (uint32_t i = 0; opened && i < jobs.n; i++) {
         struct explanation e = {0};
-        if (job_pages(s.h, jobs.jobs[i], 0, UINT32_MAX, gather, &e) < 0)
+        if (job_pages(s.client, jobs.jobs[i], 0, UINT32_MAX, gather, &e) < 0)
             exit_code = session_failed(&s);
         else if (s.mode == OUTPUT_JSON)
             json_array_append_new(list, explanation_json(&e));

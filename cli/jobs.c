@@ -40,7 +40,7 @@ int wait_main(int argc, char **argv)
     int first = flags_parse(argv[0], wait_flags, common_flags, false, argc, argv, &o);
     if (first < 0)
         return -first;
-    if (o.for_us && o.for_us < HAWK_TIMEOUT_US && !o.common.timeout_us)
+    if (o.for_us && o.for_us < CLIENT_TIMEOUT_US && !o.common.timeout_us)
         o.common.timeout_us = o.for_us; /* who gives up after so long waits no longer for an answer */
     int exit_code = session_select(&s, argv[0], &o.common, argc - first, argv + first, &jobs);
     struct waiting how = {.progress = o.progress, .results = o.results, .for_us = o.for_us};
@@ -147,13 +147,13 @@ int jobs_main(int argc, char **argv)
                            argv[first]);
     if (o.mine && o.user)
         return usage_error("jobs: --mine and --user both say whose: give one");
-    struct hawk_job_query q = {
+    struct client_job_query q = {
         .limit = o.all ? 0 : o.limit, .name = o.name, .user = o.mine ? user_name() : o.user};
     if (o.states && !(q.states = states_parse(argv[0], o.states)))
         return HAWK_EXIT_USAGE;
     int exit_code = session_open(&s, argv[0], &o.common);
     if (!exit_code) {
-        if (hawk_list_jobs(s.h, &q, &reply))
+        if (client_list_jobs(s.client, &q, &reply))
             exit_code = session_failed(&s);
         session_warn(&s);
         if (!exit_code)
@@ -285,7 +285,7 @@ static int show_job(struct session *s, const struct job_options *o, job_id_t job
         v.limit = s->mode == OUTPUT_JSON ? UINT32_MAX : TASKS_SHOWN;
     table_columns(&v.table, ">TASK", "STATE", "ENDED", ">ATTEMPT", "WORKER", ">WAITED", ">RAN", NULL);
     uint32_t limit = all || (o->failed && o->limit) ? UINT32_MAX : o->limit;
-    int err = job_pages(s->h, job, o->first, limit, show_page, &v);
+    int err = job_pages(s->client, job, o->first, limit, show_page, &v);
     if (s->mode == OUTPUT_TABLE && err >= 0 && v.shown)
         table_print(&v.table, NULL);
     else
@@ -340,7 +340,7 @@ int cancel_main(int argc, char **argv)
     for (uint32_t i = 0; opened && i < jobs.n; i++) {
         const char *id = JOB_TEXT(jobs.jobs[i]);
         bool ended = false;
-        if (hawk_cancel(s.h, jobs.jobs[i], &ended)) {
+        if (client_cancel(s.client, jobs.jobs[i], &ended)) {
             exit_code = session_failed(&s); /* the others are still to be cancelled */
             continue;
         }

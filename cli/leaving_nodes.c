@@ -109,7 +109,7 @@ static int wait_for(struct session *s, struct leaving_nodes *r, enum leaving_who
     for (;;) {
         struct api_list_nodes_reply reply;
         bool waiting = false;
-        int err = hawk_list_nodes(s->h, &reply);
+        int err = client_list_nodes(s->client, &reply);
         if (err)
             return err;
         look(r, &reply);

@@ -31,7 +31,7 @@ static inline bool leaving_node_is(const struct leaving_node *v, enum leaving_wh
 }
 /* Asks central until all of them that could be told are there, with a line of progress on a terminal. 0; HAWK_ETIMEOUT
  * after for_us (negative: never); HAWK_ECANCELLED on Ctrl-C, after which its default is in force again; or the error of
- * a call, which hawk_error() explains. */
+ * a call, which client_error() explains. */
 int leaving_nodes_wait(struct session *s, struct leaving_nodes *r, enum leaving_who who,
                        enum leaving_until until, int64_t for_us);
 /* The names of those that are not there yet, for a message: "w1, w2 and 5 more". */

@@ -34,7 +34,7 @@ const char *duration_text(char buf[DURATION_TEXT], int64_t us);
 /* duration_text in a buffer of its own. */
 #define DURATION(us) duration_text((char[DURATION_TEXT]){0}, (us))
 
-/* Text from the network for a terminal: utf8_tame (base/utf8.h). Ends in "...", between characters, when it did not
+/* Text from the network for a terminal: utf8_tame (base/utf8.client). Ends in "...", between characters, when it did not
  * fit. */
 const char *clean_text(char *buf, size_t size, const char *text);
 #define CLEAN(text) clean_text((char[160]){0}, 160, (text))
@@ -48,7 +48,7 @@ const char *clean_text(char *buf, size_t size, const char *text);
 /* A JSON string; bytes that are not UTF-8 become U+FFFD. Never NULL. */
 json_t *json_text(const char *text);
 json_t *json_bytes(const char *data, size_t len);
-/* Writes it as json_dumpf does, with characters that act on a terminal (base/utf8.h) as escapes. */
+/* Writes it as json_dumpf does, with characters that act on a terminal (base/utf8.client) as escapes. */
 void json_write(const json_t *json, FILE *f, size_t form);
 /* Bytes as they are, in base64. */
 json_t *json_base64(const void *data, size_t len);

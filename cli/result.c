@@ -185,7 +185,7 @@ static int result_page(void *ctx, const struct api_get_job_reply *page, uint32_t
 static int print_results(struct results *r, job_id_t job, uint32_t first, uint32_t n)
 {
     r->job = job;
-    int result = (r->asked ? job_result_pages : job_pages)(r->s->h, job, first, n, result_page, r);
+    int result = (r->asked ? job_result_pages : job_pages)(r->s->client, job, first, n, result_page, r);
     if (result < 0)
         return session_failed(r->s);
     if (r->wrong_kind) {

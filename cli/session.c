@@ -24,13 +24,14 @@ const struct flag common_flags[] = {
 
 int session_open(struct session *s, const char *command, const struct common_options *o)
 {
-    struct hawk_options options = {.dist = o->dist, .token_file = o->token_file, .timeout_us = o->timeout_us};
+    struct client_options options = {
+        .dist = o->dist, .token_file = o->token_file, .timeout_us = o->timeout_us};
     *s = (struct session){.command = command};
     if (o->quiet || (o->output && strcmp(o->output, "quiet") == 0))
         s->mode = OUTPUT_QUIET;
     else if (o->output && strcmp(o->output, "json") == 0)
         s->mode = OUTPUT_JSON;
-    int err = hawk_open(&s->h, &options);
+    int err = client_open(&s->client, &options);
     if (!err)
         return HAWK_EXIT_OK;
     session_failed(s);
@@ -39,20 +40,20 @@ int session_open(struct session *s, const char *command, const struct common_opt
 
 void session_close(struct session *s)
 {
-    hawk_close(s->h);
-    s->h = NULL;
+    client_close(s->client);
+    s->client = NULL;
 }
 
 int session_failed(const struct session *s)
 {
-    say_error(s->command, "%s", hawk_error(s->h));
+    say_error(s->command, "%s", client_error(s->client));
     return HAWK_EXIT_UNREACHABLE;
 }
 
 void session_warn(const struct session *s)
 {
-    if (*hawk_warning(s->h))
-        say_warning(s->command, "%s", hawk_warning(s->h));
+    if (*client_warning(s->client))
+        say_warning(s->command, "%s", client_warning(s->client));
 }
 
 int session_select(struct session *s, const char *command, const struct common_options *o, int argc,
@@ -66,7 +67,7 @@ int session_select(struct session *s, const char *command, const struct common_o
     int exit_code = session_open(s, command, o);
     if (exit_code)
         return exit_code;
-    int err = selection_resolve(jobs, s->h, user_name());
+    int err = selection_resolve(jobs, s->client, user_name());
     session_warn(s);
     return err ? session_failed(s) : HAWK_EXIT_OK;
 }

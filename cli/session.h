@@ -20,7 +20,7 @@ struct common_options {
 extern const struct flag common_flags[]; /* --dist, --token-file, --timeout, --output, --quiet */
 
 struct session {
-    struct hawk *h;
+    struct client *client;
     const char *command;
     enum output_mode mode;
 };

@@ -114,8 +114,8 @@ const char *task_ending(char *buf, size_t size, const struct api_task *t, int64_
     return buf;
 }
 
-static int pages(struct hawk *h, job_id_t job, uint32_t first_task, uint32_t limit, bool results, page_fn *fn,
-                 void *ctx)
+static int pages(struct client *client, job_id_t job, uint32_t first_task, uint32_t limit, bool results,
+                 page_fn *fn, void *ctx)
 {
     uint32_t first_index = 0, next = first_task, left = limit;
     for (bool first = true;; first = false) {
@@ -125,7 +125,7 @@ static int pages(struct hawk *h, job_id_t job, uint32_t first_task, uint32_t lim
                                         .spec = first,
                                         .results = results};
         struct api_get_job_reply page;
-        int err = hawk_get_job(h, &r, &page);
+        int err = client_get_job(client, &r, &page);
         if (err)
             return err;
         if (page.spec)
@@ -140,15 +140,16 @@ static int pages(struct hawk *h, job_id_t job, uint32_t first_task, uint32_t lim
     }
 }
 
-int job_pages(struct hawk *h, job_id_t job, uint32_t first_task, uint32_t limit, page_fn *fn, void *ctx)
+int job_pages(struct client *client, job_id_t job, uint32_t first_task, uint32_t limit, page_fn *fn,
+              void *ctx)
 {
-    return pages(h, job, first_task, limit, false, fn, ctx);
+    return pages(client, job, first_task, limit, false, fn, ctx);
 }
 
-int job_result_pages(struct hawk *h, job_id_t job, uint32_t first_task, uint32_t limit, page_fn *fn,
+int job_result_pages(struct client *client, job_id_t job, uint32_t first_task, uint32_t limit, page_fn *fn,
                      void *ctx)
 {
-    return pages(h, job, first_task, limit, true, fn, ctx);
+    return pages(client, job, first_task, limit, true, fn, ctx);
 }
 
 int task_find(const struct session *s, job_id_t job, const char *text, uint32_t *task)
@@ -156,7 +157,7 @@ int task_find(const struct session *s, job_id_t job, const char *text, uint32_t 
     struct api_get_job_request r = {.job = job, .spec = true};
     struct api_get_job_reply reply;
     uint64_t index = 0;
-    if (hawk_get_job(s->h, &r, &reply))
+    if (client_get_job(s->client, &r, &reply))
         return session_failed(s);
     uint32_t first = reply.spec ? reply.spec->first_index : 0, last = first + reply.job.tasks - 1;
     api_free(&api_get_job_reply_type, &reply);

@@ -31,9 +31,10 @@ const char *task_ending(char *buf, size_t size, const struct api_task *t, int64_
  * that fn is called once without tasks; UINT32_MAX: all). `page` has the spec on the first call only, so *first_index is given each time.
  * fn returns other than 0 to end it. Returns HAWK_E..., 0, or what fn returned. */
 typedef int page_fn(void *ctx, const struct api_get_job_reply *page, uint32_t first_index);
-int job_pages(struct hawk *h, job_id_t job, uint32_t first_task, uint32_t limit, page_fn *fn, void *ctx);
+int job_pages(struct client *client, job_id_t job, uint32_t first_task, uint32_t limit, page_fn *fn,
+              void *ctx);
 /* The same with what tasks returned. */
-int job_result_pages(struct hawk *h, job_id_t job, uint32_t first_task, uint32_t limit, page_fn *fn,
+int job_result_pages(struct client *client, job_id_t job, uint32_t first_task, uint32_t limit, page_fn *fn,
                      void *ctx);
 
 /* The task that a user's number means: what HAWK_TASK_INDEX says in the task. An exit code, after a message unless

@@ -380,7 +380,7 @@ static int fill(const char *command, const struct spec_options *o, int argc, cha
     d->time_limit_us = o->time_limit_us;
     d->retries = retries_of(command, o);
     d->max_fails = o->max_fails;
-    d->umask = hawk_umask();
+    d->umask = client_umask();
     if (o->at_most_once)
         d->flags |= JOB_AT_MOST_ONCE;
     for (int i = 0; i < argc; i++)

@@ -42,7 +42,7 @@ static void print_submitted(struct session *s, const struct api_submit_reply *re
 /* Workers that live in the process which one asks are not lost without it; executors are. */
 static void warn_of_retries(const struct session *s, const struct submit_options *o)
 {
-    if (spec_retries_given(&o->spec) && !o->spec.app && hawk_is_embedded(s->h))
+    if (spec_retries_given(&o->spec) && !o->spec.app && client_is_embedded(s->client))
         say_warning(
             s->command,
             "--retries has no effect on `hawk up`: it is for tasks whose worker is lost, and the workers "
@@ -53,7 +53,7 @@ static void warn_of_retries(const struct session *s, const struct submit_options
 static int submit(struct session *s, const struct submit_options *o, struct job_desc *d)
 {
     struct api_submit_reply reply;
-    int err = hawk_submit(s->h, d, &reply);
+    int err = client_submit(s->client, d, &reply);
     if (err == HAWK_EINVALID || err == HAWK_ETOO_LARGE) {
         session_failed(s);
         return HAWK_EXIT_USAGE;

@@ -113,12 +113,12 @@ static void tell_pending(struct progress *p)
     }
 }
 
-/* At most ten times a second: that is how often libhawk calls it. */
+/* At most ten times a second: that is how often client_watch() calls it. */
 static int on_tick(void *ctx)
 {
     struct progress *p = ctx;
     tell_pending(p);
-    if (!p->warned && *hawk_warning(p->session->h)) {
+    if (!p->warned && *client_warning(p->session->client)) {
         p->warned = true;
         fputs(p->printed ? "\r\033[K" : "", stderr);
         session_warn(p->session);
@@ -174,7 +174,7 @@ static void explain_failure(struct session *s, const struct api_job *j)
     fprintf(stderr, "hawk: job %s: %u of %u task%s failed", job, bad, j->tasks, PLURAL(j->tasks));
     fprintf(stderr, j->cancelled ? ", %u %s cancelled\n" : "\n", j->cancelled,
             j->cancelled == 1 ? "was" : "were");
-    int got = job_pages(s->h, j->job, 0, UINT32_MAX, add_failures, &f);
+    int got = job_pages(s->client, j->job, 0, UINT32_MAX, add_failures, &f);
     failures_print(&f.list, stderr, "  ", FAILURES_SHOWN);
     failures_free(&f.list);
     if (got < 0)
@@ -283,8 +283,8 @@ int wait_jobs(struct session *s, const struct selection *jobs, const struct wait
     p.kept = results ? results_keep_new() : NULL;
     interrupted = 0;
     sigaction(SIGINT, &act, &old);
-    int result = hawk_watch(s->h, jobs->jobs, jobs->n, results ? HAWK_WATCH_RESULTS : HAWK_WATCH_JOBS,
-                            on_event, on_tick, &p);
+    int result = client_watch(s->client, jobs->jobs, jobs->n,
+                              results ? CLIENT_WATCH_RESULTS : CLIENT_WATCH_JOBS, on_event, on_tick, &p);
     sigaction(SIGINT, &old, NULL);
     if (p.shown)
         print_progress(&p); /* how it ended */

@@ -76,7 +76,7 @@ static int socket_address(const struct config *c, char *addr, size_t size)
     if (*c->up.socket)
         snprintf(addr, size, "%s%s", strncmp(c->up.socket, "unix:", 5) == 0 ? "" : "unix:", c->up.socket);
     else
-        hawk_default_socket(addr, size);
+        client_default_socket(addr, size);
     snprintf(path, sizeof path, "%s", addr + strlen("unix:"));
     if (!*c->up.socket && dir_make(dirname(path), 0700, why, sizeof why)) {
         log_error("%s", why);

@@ -1,4 +1,4 @@
-/* libhawk: contacts, routing to the node that answers, and the unary calls. */
+/* The client of client.h: contacts, routing to the node that answers, and the unary calls. */
 #include "libhawk/client_impl.h"
 
 #include "base/check.h"
@@ -18,19 +18,19 @@
 
 #define NODES_FRESH_US US_PER_S /* a list of nodes this old is not asked for again */
 
-int hawk_fail(struct hawk *h, int err, const char *fmt, ...)
+int client_fail(struct client *client, int err, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    vsnprintf(h->error, sizeof h->error, fmt, args);
+    vsnprintf(client->error, sizeof client->error, fmt, args);
     va_end(args);
     return err;
 }
 
-const char *hawk_error(const struct hawk *h) { return h->error; }
-const char *hawk_warning(const struct hawk *h) { return h->warning; }
+const char *client_error(const struct client *client) { return client->error; }
+const char *client_warning(const struct client *client) { return client->warning; }
 
-const char *hawk_default_socket(char *buf, size_t size)
+const char *client_default_socket(char *buf, size_t size)
 {
     const char *dir = getenv("XDG_RUNTIME_DIR");
     int n = dir && *dir ? snprintf(buf, size, "unix:%s/hawk/up.sock", dir)
@@ -40,33 +40,34 @@ const char *hawk_default_socket(char *buf, size_t size)
 
 /* ---- Opening ---- */
 
-int hawk_find_token(struct hawk *h, const char *path)
+int client_find_token(struct client *client, const char *path)
 {
     const char *text = getenv("HAWK_TOKEN");
     if (path && !*path)
-        return hawk_fail(h, HAWK_EINVALID, "--token-file names no file");
+        return client_fail(client, HAWK_EINVALID, "--token-file names no file");
     if (!path)
         path = getenv("HAWK_TOKEN_FILE");
     char why[PATH_MAX + 400];
     if (path && *path) {
-        int err = token_read(path, false, &h->token, why, sizeof why);
-        return err ? hawk_fail(h, HAWK_EINVALID, "%s", why) : 0; /* missing or wrong: another must be named */
+        int err = token_read(path, false, &client->token, why, sizeof why);
+        return err ? client_fail(client, HAWK_EINVALID, "%s", why)
+                   : 0; /* missing or wrong: another must be named */
     }
     if (!text || !*text)
         return 0;
     if (token_check(text, strlen(text), why, sizeof why))
-        return hawk_fail(h, HAWK_EINVALID, "HAWK_TOKEN: %s", why);
-    h->token = xstrdup(text);
+        return client_fail(client, HAWK_EINVALID, "HAWK_TOKEN: %s", why);
+    client->token = xstrdup(text);
     return 0;
 }
 
-static struct channel *channel_to(struct hawk *h, const char *addr)
+static struct channel *channel_to(struct client *client, const char *addr)
 {
-    for (uint32_t i = 0; i < h->channels_n; i++)
-        if (strcmp(channel_addr(h->channels[i]), addr) == 0)
-            return h->channels[i];
-    vec_grow(h->channels, h->channels_n, h->channels_cap);
-    return h->channels[h->channels_n++] = channel_new(h->loop, addr, h->token);
+    for (uint32_t i = 0; i < client->channels_n; i++)
+        if (strcmp(channel_addr(client->channels[i]), addr) == 0)
+            return client->channels[i];
+    vec_grow(client->channels, client->channels_n, client->channels_cap);
+    return client->channels[client->channels_n++] = channel_new(client->loop, addr, client->token);
 }
 
 /* Whether somebody listens on "unix:PATH". */
@@ -83,7 +84,7 @@ static bool socket_answers(const char *addr)
     return answers;
 }
 
-static int add_contacts(struct hawk *h, const char *list, const char *origin)
+static int add_contacts(struct client *client, const char *list, const char *origin)
 {
     char *copy = xstrdup(list), *rest = copy, why[200];
     int err = 0;
@@ -91,19 +92,19 @@ static int add_contacts(struct hawk *h, const char *list, const char *origin)
         if (!*addr)
             continue;
         if (addr_check(addr, why, sizeof why))
-            err = hawk_fail(h, HAWK_EINVALID, "%s: %s", origin, why);
+            err = client_fail(client, HAWK_EINVALID, "%s: %s", origin, why);
         else
-            channel_to(h, addr);
+            channel_to(client, addr);
     }
     free(copy);
-    if (!err && h->channels_n == 0)
-        err = hawk_fail(h, HAWK_EINVALID, "%s names no address", origin);
-    h->contacts = h->channels_n;
+    if (!err && client->channels_n == 0)
+        err = client_fail(client, HAWK_EINVALID, "%s names no address", origin);
+    client->contacts = client->channels_n;
     return err;
 }
 
 /* The addresses to contact, in buf where they must be put together; NULL when there is no cluster. */
-static const char *find_contacts(const struct hawk_options *o, const char **origin, char *buf, size_t size)
+static const char *find_contacts(const struct client_options *o, const char **origin, char *buf, size_t size)
 {
     const char *env = getenv("HAWK_DIST");
     *origin = o->dist ? "--dist" : "HAWK_DIST";
@@ -112,43 +113,43 @@ static const char *find_contacts(const struct hawk_options *o, const char **orig
     if (env && *env)
         return env;
     *origin = "the local socket";
-    return hawk_default_socket(buf, size) && socket_answers(buf) ? buf : NULL;
+    return client_default_socket(buf, size) && socket_answers(buf) ? buf : NULL;
 }
 
-int hawk_open(struct hawk **out, const struct hawk_options *o)
+int client_open(struct client **out, const struct client_options *o)
 {
-    struct hawk *h = xcalloc(1, sizeof *h);
+    struct client *client = xcalloc(1, sizeof *client);
     char socket_path[256];
     const char *origin = NULL;
-    *out = h;
-    h->nodes_at_us = -1;
-    h->timeout_us = o->timeout_us > 0 ? o->timeout_us : HAWK_TIMEOUT_US;
+    *out = client;
+    client->nodes_at_us = -1;
+    client->timeout_us = o->timeout_us > 0 ? o->timeout_us : CLIENT_TIMEOUT_US;
     const char *contacts = find_contacts(o, &origin, socket_path, sizeof socket_path);
     if (!contacts)
-        return hawk_fail(
-            h, HAWK_EUNAVAILABLE,
+        return client_fail(
+            client, HAWK_EUNAVAILABLE,
             "no cluster found: start one with `hawk up`, or name a dist with --dist or HAWK_DIST");
-    int err = hawk_find_token(h, o->token_file);
+    int err = client_find_token(client, o->token_file);
     if (err)
         return err;
-    h->loop = loop_new(LOOP_NET);
-    return add_contacts(h, contacts, origin);
+    client->loop = loop_new(LOOP_NET);
+    return add_contacts(client, contacts, origin);
 }
 
-void hawk_close(struct hawk *h)
+void client_close(struct client *client)
 {
-    if (!h)
+    if (!client)
         return;
-    struct hawk_ours *j, *next;
-    HASH_ITER(hh, h->jobs, j, next)
-        hawk_job_forget(h, j);
-    for (uint32_t i = 0; i < h->channels_n; i++)
-        channel_free(h->channels[i]);
-    free(h->channels);
-    loop_free(h->loop);
-    api_free(&api_list_nodes_reply_type, &h->nodes);
-    free(h->token);
-    free(h);
+    struct client_job *j, *next;
+    HASH_ITER(hh, client->jobs, j, next)
+        client_job_forget(client, j);
+    for (uint32_t i = 0; i < client->channels_n; i++)
+        channel_free(client->channels[i]);
+    free(client->channels);
+    loop_free(client->loop);
+    api_free(&api_list_nodes_reply_type, &client->nodes);
+    free(client->token);
+    free(client);
 }
 
 /* ---- One call ---- */
@@ -172,35 +173,36 @@ static bool is_broken(grpc_status_code status, const char *text)
            has_one_of(text, words);
 }
 
-int hawk_call_failed(struct hawk *h, const struct channel *ch, grpc_status_code status, const char *text)
+int client_call_failed(struct client *client, const struct channel *ch, grpc_status_code status,
+                       const char *text)
 {
     static const char *const refusals[] = {API_NOT_ACCEPTED_TEXT, API_DRAINING_TEXT, NULL};
     char duration[32];
     int err = rpc_status_to_err(status);
     const char *addr = channel_addr(ch);
     const char *reason = status == GRPC_STATUS_UNAVAILABLE ? rpc_connect_reason(text) : NULL;
-    h->untouched = reason || status == GRPC_STATUS_CANCELLED ||
-                   (status == GRPC_STATUS_UNAVAILABLE && has_one_of(text, refusals));
+    client->untouched = reason || status == GRPC_STATUS_CANCELLED ||
+                        (status == GRPC_STATUS_UNAVAILABLE && has_one_of(text, refusals));
     if (reason)
-        return hawk_fail(h, err, "cannot reach %s: %s; is %s running?", addr, reason,
-                         addr_is_unix(addr) ? "`hawk up`" : "it");
+        return client_fail(client, err, "cannot reach %s: %s; is %s running?", addr, reason,
+                           addr_is_unix(addr) ? "`hawk up`" : "it");
     if (status == GRPC_STATUS_UNAUTHENTICATED)
-        return hawk_fail(h, err, "%s: %s: --token-file or HAWK_TOKEN_FILE names the file with it", addr,
-                         text);
+        return client_fail(client, err, "%s: %s: --token-file or HAWK_TOKEN_FILE names the file with it",
+                           addr, text);
     if (status == GRPC_STATUS_CANCELLED) /* net/server.h */
-        return hawk_fail(h, HAWK_EUNAVAILABLE, "%s is shutting down: ask another node, or this one later",
-                         addr);
+        return client_fail(client, HAWK_EUNAVAILABLE,
+                           "%s is shutting down: ask another node, or this one later", addr);
     if (is_broken(status, text))
-        return hawk_fail(h, HAWK_EUNAVAILABLE,
-                         "the connection to %s broke (%s): is it running? ask again, or another node", addr,
-                         text);
+        return client_fail(client, HAWK_EUNAVAILABLE,
+                           "the connection to %s broke (%s): is it running? ask again, or another node", addr,
+                           text);
     if (status == GRPC_STATUS_DEADLINE_EXCEEDED)
-        return hawk_fail(h, err, "%s did not answer within %s", addr,
-                         duration_format(duration, sizeof duration, h->timeout_us));
-    return hawk_fail(h, err, "%s: %s", addr, *text ? text : hawk_strerror(err));
+        return client_fail(client, err, "%s did not answer within %s", addr,
+                           duration_format(duration, sizeof duration, client->timeout_us));
+    return client_fail(client, err, "%s: %s", addr, *text ? text : hawk_strerror(err));
 }
 
-static int call_for(struct hawk *h, struct channel *ch, enum api_method method, const void *request,
+static int call_for(struct client *client, struct channel *ch, enum api_method method, const void *request,
                     void *reply, int64_t timeout_us, grpc_status_code *status)
 {
     const struct api_method_info *m = &api_methods[method];
@@ -209,81 +211,82 @@ static int call_for(struct hawk *h, struct channel *ch, enum api_method method, 
     char *text = NULL, why[200];
     api_encode(m->request, request, &sent, &sent_len);
     *status = GRPC_STATUS_UNKNOWN;
-    h->untouched = false;
-    int err =
-        rpc_call_sync(h->loop, ch, m->path, sent, sent_len, timeout_us, false, &got, &got_len, status, &text);
+    client->untouched = false;
+    int err = rpc_call_sync(client->loop, ch, m->path, sent, sent_len, timeout_us, false, &got, &got_len,
+                            status, &text);
     if (err) {
-        err = hawk_call_failed(h, ch, *status, text ? text : "");
+        err = client_call_failed(client, ch, *status, text ? text : "");
         CHECK(err != 0);
     } else if ((err = api_decode(m->reply, got, got_len, reply, why, sizeof why)))
-        hawk_fail(h, err, "%s answered what this version does not understand: %s", channel_addr(ch), why);
+        client_fail(client, err, "%s answered what this version does not understand: %s", channel_addr(ch),
+                    why);
     free(sent);
     free(got);
     free(text);
     return err;
 }
 
-static int call(struct hawk *h, struct channel *ch, enum api_method method, const void *request, void *reply,
-                grpc_status_code *status)
+static int call(struct client *client, struct channel *ch, enum api_method method, const void *request,
+                void *reply, grpc_status_code *status)
 {
-    return call_for(h, ch, method, request, reply, h->timeout_us, status);
+    return call_for(client, ch, method, request, reply, client->timeout_us, status);
 }
 
-struct channel *hawk_contact(struct hawk *h) { return h->channels[h->current]; }
+struct channel *client_contact(struct client *client) { return client->channels[client->current]; }
 
-bool hawk_next_contact(struct hawk *h)
+bool client_next_contact(struct client *client)
 {
-    h->current = (h->current + 1) % h->contacts;
-    return h->contacts > 1;
+    client->current = (client->current + 1) % client->contacts;
+    return client->contacts > 1;
 }
 
 /* Asks the first contact that can be reached. */
-static int call_contact_for(struct hawk *h, enum api_method method, const void *request, void *reply,
+static int call_contact_for(struct client *client, enum api_method method, const void *request, void *reply,
                             int64_t timeout_us, grpc_status_code *status)
 {
     int err = 0;
-    for (uint32_t tried = 0; tried < h->contacts; tried++) {
-        err = call_for(h, hawk_contact(h), method, request, reply, timeout_us, status);
+    for (uint32_t tried = 0; tried < client->contacts; tried++) {
+        err = call_for(client, client_contact(client), method, request, reply, timeout_us, status);
         if (err != HAWK_EUNAVAILABLE && err != HAWK_ETIMEOUT)
             return err;
-        hawk_next_contact(h);
+        client_next_contact(client);
     }
     return err;
 }
 
-static int call_contact(struct hawk *h, enum api_method method, const void *request, void *reply,
+static int call_contact(struct client *client, enum api_method method, const void *request, void *reply,
                         grpc_status_code *status)
 {
-    return call_contact_for(h, method, request, reply, h->timeout_us, status);
+    return call_contact_for(client, method, request, reply, client->timeout_us, status);
 }
 
 /* ---- Who answers for what ---- */
 
-bool hawk_asked_wrong_dist(grpc_status_code status)
+bool client_asked_wrong_dist(grpc_status_code status)
 {
     return status == GRPC_STATUS_NOT_FOUND || status == rpc_err_to_status(HAWK_ENOT_OWNER);
 }
 
-int hawk_refresh_nodes(struct hawk *h, int64_t timeout_us)
+int client_refresh_nodes(struct client *client, int64_t timeout_us)
 {
     const struct api_list_nodes_request none = {0};
     struct api_list_nodes_reply nodes;
     grpc_status_code status;
-    int64_t now = loop_now(h->loop);
-    if (h->nodes_at_us >= 0 && now - h->nodes_at_us < NODES_FRESH_US)
+    int64_t now = loop_now(client->loop);
+    if (client->nodes_at_us >= 0 && now - client->nodes_at_us < NODES_FRESH_US)
         return 0;
-    int err = call_contact_for(h, API_LIST_NODES, &none, &nodes, timeout_us, &status);
+    int err = call_contact_for(client, API_LIST_NODES, &none, &nodes, timeout_us, &status);
     if (err)
         return err; /* the old list is better than none */
-    api_free(&api_list_nodes_reply_type, &h->nodes);
-    h->nodes = nodes;
-    h->nodes_at_us = now;
-    h->nodes_from = hawk_contact(h);
+    api_free(&api_list_nodes_reply_type, &client->nodes);
+    client->nodes = nodes;
+    client->nodes_at_us = now;
+    client->nodes_from = client_contact(client);
     return 0;
 }
 
 /* umask() would change it, for a moment, for all of this process's threads. */
-uint32_t hawk_umask(void)
+uint32_t client_umask(void)
 {
     FILE *f = fopen("/proc/self/status", "re");
     char line[256];
@@ -296,12 +299,12 @@ uint32_t hawk_umask(void)
     return mask;
 }
 
-static int refresh_nodes(struct hawk *h) { return hawk_refresh_nodes(h, h->timeout_us); }
+static int refresh_nodes(struct client *client) { return client_refresh_nodes(client, client->timeout_us); }
 
-static const struct api_node *find_node(const struct hawk *h, enum role role, node_id_t node)
+static const struct api_node *find_node(const struct client *client, enum role role, node_id_t node)
 {
-    for (uint32_t i = 0; i < h->nodes.nodes_n; i++) {
-        const struct api_node *n = &h->nodes.nodes[i];
+    for (uint32_t i = 0; i < client->nodes.nodes_n; i++) {
+        const struct api_node *n = &client->nodes.nodes[i];
         if (strcmp(n->role, role_text(role)) == 0 && (role == ROLE_CENTRAL || n->node == node.v))
             return n;
     }
@@ -309,59 +312,59 @@ static const struct api_node *find_node(const struct hawk *h, enum role role, no
 }
 
 /* A node that is the one who listed it, or that lives inside `hawk up` and has no address, is reached there. */
-static struct channel *channel_of(struct hawk *h, const struct api_node *n)
+static struct channel *channel_of(struct client *client, const struct api_node *n)
 {
     char why[200];
-    if ((h->nodes.self && n->node == h->nodes.self) || addr_check(n->address, why, sizeof why))
-        return h->nodes_from;
-    return channel_to(h, n->address);
+    if ((client->nodes.self && n->node == client->nodes.self) || addr_check(n->address, why, sizeof why))
+        return client->nodes_from;
+    return channel_to(client, n->address);
 }
 
 /* The channels of dists that were up, as listed; each once. */
-static uint32_t listed_dists(struct hawk *h, const struct channel *but, struct channel **v)
+static uint32_t listed_dists(struct client *client, const struct channel *but, struct channel **v)
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < h->nodes.nodes_n; i++) {
-        const struct api_node *node = &h->nodes.nodes[i];
+    for (uint32_t i = 0; i < client->nodes.nodes_n; i++) {
+        const struct api_node *node = &client->nodes.nodes[i];
         if (strcmp(node->role, role_text(ROLE_DIST)) != 0 ||
             strcmp(node->state, member_state_text(MEMBER_UP)) != 0)
             continue;
-        struct channel *ch = channel_of(h, node);
+        struct channel *ch = channel_of(client, node);
         if (ch != but)
             v[n++] = ch;
     }
     return n;
 }
 
-struct channel *hawk_other_dist(struct hawk *h, const struct channel *but, uint64_t seed, uint32_t i)
+struct channel *client_other_dist(struct client *client, const struct channel *but, uint64_t seed, uint32_t i)
 {
-    struct channel **v = xcalloc(h->nodes.nodes_n + h->contacts + 1, sizeof(struct channel *));
-    uint32_t listed = listed_dists(h, but, v), n = listed;
-    for (uint32_t c = 0; c < h->contacts; c++) {
-        bool known = h->channels[c] == but;
+    struct channel **v = xcalloc(client->nodes.nodes_n + client->contacts + 1, sizeof(struct channel *));
+    uint32_t listed = listed_dists(client, but, v), n = listed;
+    for (uint32_t c = 0; c < client->contacts; c++) {
+        bool known = client->channels[c] == but;
         for (uint32_t k = 0; k < listed; k++)
-            known |= v[k] == h->channels[c];
+            known |= v[k] == client->channels[c];
         if (!known)
-            v[n++] = h->channels[c];
+            v[n++] = client->channels[c];
     }
     struct channel *ch = i >= n ? NULL : i < listed ? v[(i + seed % listed) % listed] : v[i];
     free(v);
     return ch;
 }
 
-int hawk_node_channel(struct hawk *h, enum role role, node_id_t node, struct channel **ch)
+int client_node_channel(struct client *client, enum role role, node_id_t node, struct channel **ch)
 {
-    const struct api_node *n = find_node(h, role, node);
+    const struct api_node *n = find_node(client, role, node);
     if (!n || strcmp(n->state, member_state_text(MEMBER_UP)) != 0) {
-        int err = refresh_nodes(h);
+        int err = refresh_nodes(client);
         if (err)
             return err;
-        n = find_node(h, role, node);
+        n = find_node(client, role, node);
     }
     if (!n)
-        return hawk_fail(h, HAWK_ENOT_FOUND, "the cluster has no %s %u (`hawk nodes` lists them)",
-                         role_text(role), node.v);
-    *ch = channel_of(h, n);
+        return client_fail(client, HAWK_ENOT_FOUND, "the cluster has no %s %u (`hawk nodes` lists them)",
+                           role_text(role), node.v);
+    *ch = channel_of(client, n);
     return 0;
 }
 
@@ -372,74 +375,76 @@ struct ask {
     grpc_status_code status;
 };
 
-static int ask(struct hawk *h, struct channel *ch, struct ask *a)
+static int ask(struct client *client, struct channel *ch, struct ask *a)
 {
-    return call(h, ch, a->method, a->request, a->reply, &a->status);
+    return call(client, ch, a->method, a->request, a->reply, &a->status);
 }
 
 /* A job that its client moved is at neither of those that should have it: any dist may. Whoever does not answer within
  * SUBMIT_TRY_US is passed over. */
-static int ask_others(struct hawk *h, const struct channel *owner, job_id_t job, struct ask *a)
+static int ask_others(struct client *client, const struct channel *owner, job_id_t job, struct ask *a)
 {
     struct channel *ch;
-    for (uint32_t i = 0; (ch = hawk_other_dist(h, owner, job.v, i)); i++)
-        if (ch != hawk_contact(h) &&
-            call_for(h, ch, a->method, a->request, a->reply, SUBMIT_TRY_US, &a->status) == 0)
+    for (uint32_t i = 0; (ch = client_other_dist(client, owner, job.v, i)); i++)
+        if (ch != client_contact(client) &&
+            call_for(client, ch, a->method, a->request, a->reply, SUBMIT_TRY_US, &a->status) == 0)
             return 0;
     return HAWK_ENOT_FOUND;
 }
 
 /* Central has long jobs whose dist is not there, or has forgotten them. One of an older version serves no such calls. */
-static int ask_central(struct hawk *h, struct ask *a)
+static int ask_central(struct client *client, struct ask *a)
 {
     struct channel *central = NULL;
-    if (hawk_node_channel(h, ROLE_CENTRAL, NODE_NONE, &central) || central == hawk_contact(h))
+    if (client_node_channel(client, ROLE_CENTRAL, NODE_NONE, &central) || central == client_contact(client))
         return HAWK_ENOT_FOUND; /* none is known, or it was asked */
-    return call_for(h, central, a->method, a->request, a->reply, SUBMIT_TRY_US, &a->status);
+    return call_for(client, central, a->method, a->request, a->reply, SUBMIT_TRY_US, &a->status);
 }
 
 /* Asks the dist that has it, if we submitted it; else the contact, the dist that its id names, all others, and central. */
-static int call_job(struct hawk *h, job_id_t job, enum api_method method, const void *request, void *reply)
+static int call_job(struct client *client, job_id_t job, enum api_method method, const void *request,
+                    void *reply)
 {
     struct ask a = {.method = method, .request = request, .reply = reply};
-    struct hawk_ours *ours = hawk_job_find(h, job);
-    char first[sizeof h->error];
+    struct client_job *ours = client_job_find(client, job);
+    char first[sizeof client->error];
     struct channel *owner = NULL;
-    int err = ours ? ask(h, ours->at, &a) : call_contact(h, method, request, reply, &a.status);
-    if (!err || !hawk_asked_wrong_dist(a.status))
+    int err = ours ? ask(client, ours->at, &a) : call_contact(client, method, request, reply, &a.status);
+    if (!err || !client_asked_wrong_dist(a.status))
         return err;
-    memcpy(first, h->error, sizeof first);
-    if (hawk_node_channel(h, ROLE_DIST, job_id_node(job), &owner) == 0 && owner != hawk_contact(h)) {
-        err = ask(h, owner, &a);
-        if (!err || (!hawk_asked_wrong_dist(a.status) && err != HAWK_EUNAVAILABLE && err != HAWK_ETIMEOUT))
+    memcpy(first, client->error, sizeof first);
+    if (client_node_channel(client, ROLE_DIST, job_id_node(job), &owner) == 0 &&
+        owner != client_contact(client)) {
+        err = ask(client, owner, &a);
+        if (!err || (!client_asked_wrong_dist(a.status) && err != HAWK_EUNAVAILABLE && err != HAWK_ETIMEOUT))
             return err;
-        memcpy(first, h->error, sizeof first);
+        memcpy(first, client->error, sizeof first);
     }
-    if (ask_others(h, owner, job, &a) == 0 || ask_central(h, &a) == 0)
+    if (ask_others(client, owner, job, &a) == 0 || ask_central(client, &a) == 0)
         return 0;
-    return hawk_fail(h, err, "%s", first); /* nobody else knows better */
+    return client_fail(client, err, "%s", first); /* nobody else knows better */
 }
 
 /* Where it is not central that answers, another one may have taken over: dists know. */
-static int call_central(struct hawk *h, enum api_method method, const void *request, void *reply)
+static int call_central(struct client *client, enum api_method method, const void *request, void *reply)
 {
     grpc_status_code status;
     struct channel *ch = NULL, *before;
-    if (h->at_central)
-        return call(h, hawk_contact(h), method, request, reply, &status);
+    if (client->at_central)
+        return call(client, client_contact(client), method, request, reply, &status);
     int err = 0;
     do {
         if (ch)
-            h->nodes_at_us = -1;
+            client->nodes_at_us = -1;
         before = ch;
-        int no_list = refresh_nodes(h); /* the dists may be gone, and central not */
-        const struct api_node *central = find_node(h, ROLE_CENTRAL, NODE_NONE);
+        int no_list = refresh_nodes(client); /* the dists may be gone, and central not */
+        const struct api_node *central = find_node(client, ROLE_CENTRAL, NODE_NONE);
         if (no_list && !central)
             return no_list;
         /* Central may be the contact itself, and not be in its own list. */
-        ch = central ? channel_of(h, central) : hawk_contact(h);
+        ch = central ? channel_of(client, central) : client_contact(client);
         if (ch != before)
-            err = call(h, ch, method, request, reply, &status);
+            err = call(client, ch, method, request, reply, &status);
     } while (err == HAWK_EUNAVAILABLE && ch != before);
     return err;
 }
@@ -451,164 +456,169 @@ static bool is_away(int err) { return err == HAWK_EUNAVAILABLE || err == HAWK_ET
 /* Submits to the contact, and where that did certainly not accept it, to another dist. A job that somebody waits for is
  * also submitted to another one when nobody knows: a dist that has accepted it and that nobody asks cancels it after its
  * grace time. A detached one would be there twice, and one at most once may have run. */
-static int submit_somewhere(struct hawk *h, const struct api_submit_request *request,
+static int submit_somewhere(struct client *client, const struct api_submit_request *request,
                             struct api_submit_reply *reply, struct channel **at)
 {
     grpc_status_code status;
-    char met[sizeof h->error];
+    char met[sizeof client->error];
     bool again = !(request->job->flags & (JOB_DETACHED | JOB_AT_MOST_ONCE));
-    uint64_t seed = request->key ? request->key : (uint64_t)loop_now(h->loop);
+    uint64_t seed = request->key ? request->key : (uint64_t)loop_now(client->loop);
     /* For later as well: when this dist goes away, it is too late to ask it for others. */
-    int err = hawk_refresh_nodes(h, h->contacts > 1 ? SUBMIT_TRY_US : h->timeout_us);
+    int err = client_refresh_nodes(client, client->contacts > 1 ? SUBMIT_TRY_US : client->timeout_us);
     if (err)
         return err;
-    *at = hawk_contact(h);
+    *at = client_contact(client);
     for (uint32_t i = 0;; i++) {
-        struct channel *other = hawk_other_dist(h, hawk_contact(h), seed, i);
-        bool hurry = again && other && SUBMIT_TRY_US < h->timeout_us;
-        err = call_for(h, *at, API_SUBMIT, request, reply, hurry ? SUBMIT_TRY_US : h->timeout_us, &status);
-        if (!is_away(err) || !other || !(again || h->untouched))
+        struct channel *other = client_other_dist(client, client_contact(client), seed, i);
+        bool hurry = again && other && SUBMIT_TRY_US < client->timeout_us;
+        err = call_for(client, *at, API_SUBMIT, request, reply, hurry ? SUBMIT_TRY_US : client->timeout_us,
+                       &status);
+        if (!is_away(err) || !other || !(again || client->untouched))
             break;
         *at = other;
     }
-    if (!is_away(err) || again || h->untouched)
+    if (!is_away(err) || again || client->untouched)
         return err;
-    memcpy(met, h->error, sizeof met);
-    return hawk_fail(h, err,
-                     "%.400s; whether it accepted the job is not known: look for it (`hawk jobs`) before you "
-                     "submit it again",
-                     met);
+    memcpy(met, client->error, sizeof met);
+    return client_fail(
+        client, err,
+        "%.400s; whether it accepted the job is not known: look for it (`hawk jobs`) before you "
+        "submit it again",
+        met);
 }
 
-struct hawk_ours *hawk_job_find(const struct hawk *h, job_id_t id)
+struct client_job *client_job_find(const struct client *client, job_id_t id)
 {
-    struct hawk_ours *j;
-    HASH_FIND(hh, h->jobs, &id, sizeof id, j);
+    struct client_job *j;
+    HASH_FIND(hh, client->jobs, &id, sizeof id, j);
     return j;
 }
 
-void hawk_job_forget(struct hawk *h, struct hawk_ours *j)
+void client_job_forget(struct client *client, struct client_job *j)
 {
-    HASH_DEL(h->jobs, j);
+    HASH_DEL(client->jobs, j);
     movable_job_free(j->movable);
     free(j);
 }
 
-int hawk_submit(struct hawk *h, struct job_desc *job, struct api_submit_reply *reply)
+int client_submit(struct client *client, struct job_desc *job, struct api_submit_reply *reply)
 {
     struct channel *at = NULL;
     memset(reply, 0, sizeof *reply);
     if (job->flags & JOB_DETACHED)
-        return submit_somewhere(h, &(struct api_submit_request){.job = job}, reply, &at);
-    struct movable_job *movable = movable_job_new(job, loop_now(h->loop));
-    int err = submit_somewhere(h, &(struct api_submit_request){.job = job, .key = movable->key}, reply, &at);
-    if (err || hawk_job_find(h, reply->job)) {
+        return submit_somewhere(client, &(struct api_submit_request){.job = job}, reply, &at);
+    struct movable_job *movable = movable_job_new(job, loop_now(client->loop));
+    int err =
+        submit_somewhere(client, &(struct api_submit_request){.job = job, .key = movable->key}, reply, &at);
+    if (err || client_job_find(client, reply->job)) {
         movable_job_free(movable);
         return err;
     }
     movable_job_submitted(movable, reply);
-    struct hawk_ours *j = xcalloc(1, sizeof *j);
-    *j = (struct hawk_ours){.movable = movable, .id = reply->job, .at = at};
-    HASH_ADD(hh, h->jobs, id, sizeof j->id, j);
+    struct client_job *j = xcalloc(1, sizeof *j);
+    *j = (struct client_job){.movable = movable, .id = reply->job, .at = at};
+    HASH_ADD(hh, client->jobs, id, sizeof j->id, j);
     return 0;
 }
 
-int hawk_cancel(struct hawk *h, job_id_t job, bool *already_ended)
+int client_cancel(struct client *client, job_id_t job, bool *already_ended)
 {
     const struct api_cancel_request request = {.job = job};
     struct api_cancel_reply reply = {0};
-    int err = call_job(h, job, API_CANCEL, &request, &reply);
+    int err = call_job(client, job, API_CANCEL, &request, &reply);
     *already_ended = reply.already_ended;
     return err;
 }
 
-int hawk_get_job(struct hawk *h, const struct api_get_job_request *r, struct api_get_job_reply *reply)
+int client_get_job(struct client *client, const struct api_get_job_request *r,
+                   struct api_get_job_reply *reply)
 {
     memset(reply, 0, sizeof *reply);
-    return call_job(h, r->job, API_GET_JOB, r, reply);
+    return call_job(client, r->job, API_GET_JOB, r, reply);
 }
 
-int hawk_list_nodes(struct hawk *h, struct api_list_nodes_reply *reply)
+int client_list_nodes(struct client *client, struct api_list_nodes_reply *reply)
 {
     const struct api_list_nodes_request none = {0};
     grpc_status_code status;
     struct channel *central = NULL;
     memset(reply, 0, sizeof *reply);
-    if (h->at_central)
-        return call(h, hawk_contact(h), API_LIST_NODES, &none, reply, &status);
+    if (client->at_central)
+        return call(client, client_contact(client), API_LIST_NODES, &none, reply, &status);
     /* Only central knows what the heartbeats said; a dist's list is the second best. */
-    if (hawk_node_channel(h, ROLE_CENTRAL, NODE_NONE, &central) == 0 && central != hawk_contact(h) &&
-        call(h, central, API_LIST_NODES, &none, reply, &status) == 0)
+    if (client_node_channel(client, ROLE_CENTRAL, NODE_NONE, &central) == 0 &&
+        central != client_contact(client) &&
+        call(client, central, API_LIST_NODES, &none, reply, &status) == 0)
         return 0;
-    return call_contact(h, API_LIST_NODES, &none, reply, &status);
+    return call_contact(client, API_LIST_NODES, &none, reply, &status);
 }
 
-bool hawk_is_embedded(const struct hawk *h) { return h->nodes.embedded; }
+bool client_is_embedded(const struct client *client) { return client->nodes.embedded; }
 
-int hawk_stats(struct hawk *h, struct api_get_stats_reply *reply)
+int client_stats(struct client *client, struct api_get_stats_reply *reply)
 {
     const struct api_get_stats_request none = {0};
     memset(reply, 0, sizeof *reply);
-    return call_central(h, API_GET_STATS, &none, reply);
+    return call_central(client, API_GET_STATS, &none, reply);
 }
 
-int hawk_policy(struct hawk *h, struct api_policy *reply)
+int client_policy(struct client *client, struct api_policy *reply)
 {
     const struct api_get_policy_request none = {0};
     memset(reply, 0, sizeof *reply);
-    return call_central(h, API_GET_POLICY, &none, reply);
+    return call_central(client, API_GET_POLICY, &none, reply);
 }
 
-int hawk_set_policy(struct hawk *h, const struct api_set_policy_request *r, struct api_policy *reply)
+int client_set_policy(struct client *client, const struct api_set_policy_request *r, struct api_policy *reply)
 {
     memset(reply, 0, sizeof *reply);
-    return call_central(h, API_SET_POLICY, r, reply);
+    return call_central(client, API_SET_POLICY, r, reply);
 }
 
-int hawk_use_central(struct hawk *h)
+int client_use_central(struct client *client)
 {
     const struct api_list_nodes_request none = {0};
     struct api_list_nodes_reply ignored;
     struct channel *ch = NULL;
     grpc_status_code status;
-    int err = hawk_node_channel(h, ROLE_CENTRAL, NODE_NONE, &ch);
+    int err = client_node_channel(client, ROLE_CENTRAL, NODE_NONE, &ch);
     if (!err)
-        err = call(h, ch, API_LIST_NODES, &none, &ignored, &status);
+        err = call(client, ch, API_LIST_NODES, &none, &ignored, &status);
     if (err)
         return err;
     api_free(&api_list_nodes_reply_type, &ignored);
-    for (uint32_t i = 0; i < h->channels_n; i++)
-        if (h->channels[i] == ch) {
-            h->channels[i] = h->channels[0];
-            h->channels[0] = ch;
+    for (uint32_t i = 0; i < client->channels_n; i++)
+        if (client->channels[i] == ch) {
+            client->channels[i] = client->channels[0];
+            client->channels[0] = ch;
         }
-    h->contacts = 1;
-    h->current = 0;
-    h->at_central = true;
+    client->contacts = 1;
+    client->current = 0;
+    client->at_central = true;
     return 0;
 }
 
-int hawk_drain(struct hawk *h, const struct api_drain_request *r, struct api_drain_reply *reply)
+int client_drain(struct client *client, const struct api_drain_request *r, struct api_drain_reply *reply)
 {
     memset(reply, 0, sizeof *reply);
-    return call_central(h, API_DRAIN, r, reply);
+    return call_central(client, API_DRAIN, r, reply);
 }
 
-int hawk_stop(struct hawk *h, const struct api_stop_request *r, struct api_stop_reply *reply)
+int client_stop(struct client *client, const struct api_stop_request *r, struct api_stop_reply *reply)
 {
     memset(reply, 0, sizeof *reply);
-    return call_central(h, API_STOP, r, reply);
+    return call_central(client, API_STOP, r, reply);
 }
 
-int hawk_stop_node(struct hawk *h, const char *addr, bool now)
+int client_stop_node(struct client *client, const char *addr, bool now)
 {
     const struct api_stop_request r = {.now = now};
     struct api_stop_reply reply;
     grpc_status_code status;
     char why[200];
     if (addr_check(addr, why, sizeof why))
-        return hawk_fail(h, HAWK_EUNAVAILABLE, "%s", why);
-    int err = call(h, channel_to(h, addr), API_STOP, &r, &reply, &status);
+        return client_fail(client, HAWK_EUNAVAILABLE, "%s", why);
+    int err = call(client, channel_to(client, addr), API_STOP, &r, &reply, &status);
     if (!err)
         api_free(&api_stop_reply_type, &reply);
     return err;
@@ -616,7 +626,7 @@ int hawk_stop_node(struct hawk *h, const char *addr, bool now)
 
 /* ---- Jobs of all dists ---- */
 
-static bool query_keeps(const struct hawk_job_query *q, const struct api_job *j)
+static bool query_keeps(const struct client_job_query *q, const struct api_job *j)
 {
     uint32_t states = q->states ? q->states : UINT32_MAX;
     return (states & 1u << j->state) != 0 && (!q->name || strcmp(q->name, j->name) == 0) &&
@@ -629,7 +639,8 @@ struct job_list {
 };
 
 /* Adds what one dist has, page by page, as far as the query wants, and one more, which says that there are more. */
-static int list_one(struct hawk *h, struct channel *ch, const struct hawk_job_query *q, struct job_list *to)
+static int list_one(struct client *client, struct channel *ch, const struct client_job_query *q,
+                    struct job_list *to)
 {
     bool filtered = q->states || q->name || q->user;
     struct api_list_jobs_request r = {
@@ -639,7 +650,7 @@ static int list_one(struct hawk *h, struct channel *ch, const struct hawk_job_qu
     for (bool more = true; more && (!q->limit || kept <= q->limit);) {
         struct api_list_jobs_reply page;
         grpc_status_code status;
-        int err = call(h, ch, API_LIST_JOBS, &r, &page, &status);
+        int err = call(client, ch, API_LIST_JOBS, &r, &page, &status);
         if (err == HAWK_ENOT_FOUND && r.before.v)
             return 0; /* forgotten since the last page, as everything older is */
         if (err)
@@ -688,16 +699,17 @@ static void drop_repeated(struct job_list *l)
 }
 
 /* Behind what dists have: the long jobs that none of them shows. */
-static void list_central(struct hawk *h, const struct hawk_job_query *q, struct job_list *to)
+static void list_central(struct client *client, const struct client_job_query *q, struct job_list *to)
 {
-    const struct api_node *n = find_node(h, ROLE_CENTRAL, NODE_NONE);
+    const struct api_node *n = find_node(client, ROLE_CENTRAL, NODE_NONE);
     struct job_list own = {0};
-    if (!n || strcmp(n->state, member_state_text(MEMBER_UP)) != 0 || channel_of(h, n) == h->nodes_from)
+    if (!n || strcmp(n->state, member_state_text(MEMBER_UP)) != 0 ||
+        channel_of(client, n) == client->nodes_from)
         return;
-    int err = list_one(h, channel_of(h, n), q, &own);
+    int err = list_one(client, channel_of(client, n), q, &own);
     if (err && err != HAWK_EUNSUPPORTED) /* one of an older version */
-        snprintf(h->warning, sizeof h->warning, "long jobs that only central has are missing: %.400s",
-                 h->error);
+        snprintf(client->warning, sizeof client->warning,
+                 "long jobs that only central has are missing: %.400s", client->error);
     drop_repeated(to);
     uint32_t dists_n = to->n;
     for (uint32_t i = 0; i < own.n; i++) {
@@ -724,33 +736,34 @@ static void list_finish(struct job_list *l, uint32_t limit, struct api_list_jobs
     }
 }
 
-int hawk_list_jobs(struct hawk *h, const struct hawk_job_query *q, struct api_list_jobs_reply *reply)
+int client_list_jobs(struct client *client, const struct client_job_query *q,
+                     struct api_list_jobs_reply *reply)
 {
     struct job_list all = {0};
     bool contact_asked = false;
     uint32_t asked = 0;
     memset(reply, 0, sizeof *reply);
-    h->warning[0] = '\0';
-    int err = refresh_nodes(h);
-    for (uint32_t i = 0; !err && i < h->nodes.nodes_n; i++) {
-        const struct api_node *n = &h->nodes.nodes[i];
+    client->warning[0] = '\0';
+    int err = refresh_nodes(client);
+    for (uint32_t i = 0; !err && i < client->nodes.nodes_n; i++) {
+        const struct api_node *n = &client->nodes.nodes[i];
         if (strcmp(n->role, role_text(ROLE_DIST)) != 0 ||
             strcmp(n->state, member_state_text(MEMBER_GONE)) == 0)
             continue;
-        struct channel *ch = channel_of(h, n);
-        contact_asked |= ch == h->nodes_from;
+        struct channel *ch = channel_of(client, n);
+        contact_asked |= ch == client->nodes_from;
         asked++;
-        if (list_one(h, ch, q, &all))
-            snprintf(h->warning, sizeof h->warning, "the jobs of dist %s are missing: %.400s", n->name,
-                     h->error);
+        if (list_one(client, ch, q, &all))
+            snprintf(client->warning, sizeof client->warning, "the jobs of dist %s are missing: %.400s",
+                     n->name, client->error);
     }
     /* The contact may leave itself out of its list; or it may be central. */
     if (!err && !contact_asked) {
-        int contact_err = list_one(h, h->nodes_from, q, &all);
+        int contact_err = list_one(client, client->nodes_from, q, &all);
         err = asked ? 0 : contact_err;
     }
     if (!err)
-        list_central(h, q, &all);
+        list_central(client, q, &all);
     list_finish(&all, q->limit, reply);
     return err;
 }

@@ -1,4 +1,4 @@
-/* libhawk's inside: a client's connections, and finding the node that answers for something. */
+/* The inside of client.h: a client's connections, and finding the node that answers for something. */
 #ifndef HAWK_LIBHAWK_CLIENT_IMPL_H
 #define HAWK_LIBHAWK_CLIENT_IMPL_H
 
@@ -13,14 +13,14 @@
 #define SUBMIT_TRY_US (3 * US_PER_S)
 
 /* A job submitted here that is waited for, and where it is. */
-struct hawk_ours {
+struct client_job {
     struct movable_job *movable;
     job_id_t id;
     struct channel *at;
     UT_hash_handle hh;
 };
 
-struct hawk {
+struct client {
     struct loop *loop;
     char *token;
     struct channel **channels; /* the first `contacts` of them are the contacts */
@@ -30,34 +30,37 @@ struct hawk {
     struct channel *nodes_from; /* who listed them */
     int64_t nodes_at_us;        /* when; -1: not yet */
     int64_t timeout_us;
-    bool at_central;        /* the contact is central: hawk_use_central */
-    struct hawk_ours *jobs; /* by id */
+    bool at_central;         /* the contact is central: client_use_central */
+    struct client_job *jobs; /* by id */
     bool untouched; /* the last call that failed reached no handler, or was refused: nothing was done */
     char error[600], warning[600];
 };
 
-/* Keeps the text for hawk_error() and returns err. */
-int hawk_fail(struct hawk *h, int err, const char *fmt, ...) HAWK_PRINTF(3, 4);
-/* h->token from that file, else from where the environment says; it stays NULL where there is none. */
-HAWK_MUST_USE int hawk_find_token(struct hawk *h, const char *path);
-/* The same for what a call to ch met; sets h->untouched. A node that goes away in whatever way is HAWK_EUNAVAILABLE. */
-int hawk_call_failed(struct hawk *h, const struct channel *ch, grpc_status_code status, const char *text);
+/* Keeps the text for client_error() and returns err. */
+int client_fail(struct client *client, int err, const char *fmt, ...) HAWK_PRINTF(3, 4);
+/* client->token from that file, else from where the environment says; it stays NULL where there is none. */
+HAWK_MUST_USE int client_find_token(struct client *client, const char *path);
+/* The same for what a call to ch met; sets client->untouched. A node that goes away in whatever way is HAWK_EUNAVAILABLE. */
+int client_call_failed(struct client *client, const struct channel *ch, grpc_status_code status,
+                       const char *text);
 /* Whether a dist answered that another one accepted this job. */
-bool hawk_asked_wrong_dist(grpc_status_code status);
-struct channel *hawk_contact(struct hawk *h);
+bool client_asked_wrong_dist(grpc_status_code status);
+struct channel *client_contact(struct client *client);
 /* The i-th dist other than `but` that this client knows: those that ListNodes named, in an order that begins somewhere
  * else for every `seed`, then the other contacts. NULL beyond the last. */
-struct channel *hawk_other_dist(struct hawk *h, const struct channel *but, uint64_t seed, uint32_t i);
+struct channel *client_other_dist(struct client *client, const struct channel *but, uint64_t seed,
+                                  uint32_t i);
 /* Asks for the list of nodes again, whoever answers within `timeout_us`; a list that is a second old will do. */
-HAWK_MUST_USE int hawk_refresh_nodes(struct hawk *h, int64_t timeout_us);
+HAWK_MUST_USE int client_refresh_nodes(struct client *client, int64_t timeout_us);
 /* A job that was submitted by this client and is waited for, or NULL. */
-struct hawk_ours *hawk_job_find(const struct hawk *h, job_id_t id);
+struct client_job *client_job_find(const struct client *client, job_id_t id);
 /* It has ended. */
-void hawk_job_forget(struct hawk *h, struct hawk_ours *j);
+void client_job_forget(struct client *client, struct client_job *j);
 /* Goes on with the next contact; false when there is only one. */
-bool hawk_next_contact(struct hawk *h);
+bool client_next_contact(struct client *client);
 /* The channel to a node, from ListNodes: HAWK_ENOT_FOUND when the cluster has no such node. Nodes that have no
  * address of their own (those inside `hawk up`) are reached through the contact. */
-HAWK_MUST_USE int hawk_node_channel(struct hawk *h, enum role role, node_id_t node, struct channel **ch);
+HAWK_MUST_USE int client_node_channel(struct client *client, enum role role, node_id_t node,
+                                      struct channel **ch);
 
 #endif

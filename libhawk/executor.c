@@ -1,4 +1,4 @@
-/* The executor's side of Executors.Attach: see libhawk.h. One stream to the worker, on a loop of its own.
+/* The executor's side of Executors.Attach: see hawk.h. One stream to the worker, on a loop of its own.
  *
  * The loop belongs to whoever holds the lock: mostly the thread that waits for tasks in hawk_executor_next. A thread of our
  * own turns it now and then while tasks are being worked on, so that the connection's pings are answered and
@@ -308,18 +308,18 @@ static int start_keeper(struct hawk_executor *x)
 static int use_options(struct hawk_executor *x, const char *app, const struct hawk_executor_options *o)
 {
     char own[ADDR_TEXT], why[300];
-    struct hawk h = {0};
+    struct client client = {0};
     int err;
     const char *addr = o->worker ? o->worker : getenv("HAWK_EXECUTOR");
 
     if (!addr || !*addr)
-        addr = hawk_default_socket(own, sizeof own);
+        addr = client_default_socket(own, sizeof own);
     if (!addr || addr_check(addr, why, sizeof why))
         return fail(x, HAWK_EINVALID, "the worker's address: %s", addr ? why : "the default one is too long");
-    err = hawk_find_token(&h, o->token_file);
-    x->token = h.token;
+    err = client_find_token(&client, o->token_file);
+    x->token = client.token;
     if (err)
-        return fail(x, err, "%s", h.error);
+        return fail(x, err, "%s", client.error);
     x->addr = xstrdup(addr);
     snprintf(x->hello.app, sizeof x->hello.app, "%s", app ? app : "");
     snprintf(x->hello.name, sizeof x->hello.name, "%s", o->name ? o->name : "");

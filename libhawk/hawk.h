@@ -1,4 +1,5 @@
-/* Hawk for C programs: many short jobs on a cluster, and what becomes of their tasks; and programs that run tasks (below).
+/* libhawk, the installed library. C programs submit many short jobs to a cluster with it and hear what becomes of their
+ * tasks; other programs run tasks with it (executors, below).
  *
  *     struct hawk_client *c;
  *     if (hawk_client_open(&c, NULL))                       // $HAWK_DIST, or the `hawk up` of this user

@@ -1,4 +1,4 @@
-/* libhawk.h: specs to descriptions, streams' news to jobs. */
+/* The clients and jobs of hawk.h: specs to descriptions, streams' news to jobs. */
 #include "libhawk/hawk.h"
 
 #include "base/mem.h"
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 struct hawk_client {
-    struct hawk *h;
+    struct client *client;
     struct streams *streams;
     struct blob *user;
     struct list jobs;  /* all */
@@ -128,15 +128,15 @@ int hawk_client_open(struct hawk_client **out, const struct hawk_client_options 
     *out = c;
     list_init(&c->jobs);
     list_init(&c->ended);
-    int err = hawk_open(
-        &c->h,
-        &(struct hawk_options){.dist = o->dist, .token_file = o->token_file, .timeout_us = o->timeout_us});
+    int err = client_open(
+        &c->client,
+        &(struct client_options){.dist = o->dist, .token_file = o->token_file, .timeout_us = o->timeout_us});
     if (!err) /* for later as well: when its dist goes away, it is too late to ask it for others */
-        err = hawk_refresh_nodes(c->h, c->h->timeout_us);
+        err = client_refresh_nodes(c->client, c->client->timeout_us);
     if (err)
-        return failed(c, err, "%s", hawk_error(c->h));
+        return failed(c, err, "%s", client_error(c->client));
     c->user = user_name();
-    c->streams = streams_new(c->h, &fns, c);
+    c->streams = streams_new(c->client, &fns, c);
     return 0;
 }
 
@@ -147,7 +147,7 @@ void hawk_client_close(struct hawk_client *c)
     list_foreach(&c->jobs, l, next)
         hawk_job_free(container_of(l, struct hawk_job, in_client));
     streams_free(c->streams);
-    hawk_close(c->h);
+    client_close(c->client);
     loop_net_settle();
     blob_drop(c->user);
     free(c);
@@ -213,7 +213,7 @@ static int describe(struct hawk_client *c, struct job_desc *d, const struct hawk
     }
     if (s->args)
         d->flags |= JOB_EACH_ARG;
-    d->umask = hawk_umask();
+    d->umask = client_umask();
     char why[256];
     err = job_desc_check(d, why, sizeof why);
     return err ? failed(c, err, "%s", why) : 0;
@@ -241,7 +241,7 @@ out:
 
 static int64_t deadline(const struct hawk_client *c, int64_t timeout_us)
 {
-    return timeout_us < 0 ? TIME_NEVER : loop_now(c->h->loop) + timeout_us;
+    return timeout_us < 0 ? TIME_NEVER : loop_now(c->client->loop) + timeout_us;
 }
 
 static bool has_ended(const struct hawk_client *c, const struct hawk_job *j)
@@ -261,7 +261,7 @@ static int wait_for(struct hawk_client *c,
     int64_t until = deadline(c, timeout_us);
     while (!cond(c, j)) {
         streams_turn(c->streams, until);
-        if (until != TIME_NEVER && !cond(c, j) && loop_now(c->h->loop) >= until)
+        if (until != TIME_NEVER && !cond(c, j) && loop_now(c->client->loop) >= until)
             return 0;
     }
     return 1;

@@ -111,21 +111,21 @@ int selection_parse(struct selection *s, int argc, char *const *argv, char *why,
     return err;
 }
 
-int selection_resolve(struct selection *s, struct hawk *h, const char *user)
+int selection_resolve(struct selection *s, struct client *client, const char *user)
 {
     int err = 0;
     for (int what = 0; !err && what < 2; what++) {
         bool last = what == 0;
-        struct hawk_job_query q = {.limit = last, .states = last ? 0 : JOB_STATES_UNFINISHED, .user = user};
+        struct client_job_query q = {.limit = last, .states = last ? 0 : JOB_STATES_UNFINISHED, .user = user};
         struct api_list_jobs_reply reply;
         if (last ? !s->last : !s->all)
             continue;
-        err = hawk_list_jobs(h, &q, &reply);
+        err = client_list_jobs(client, &q, &reply);
         if (!err && last && reply.jobs_n == 0)
-            err = hawk_fail(h, HAWK_ENOT_FOUND, "no job of user %s is known here", user);
+            err = client_fail(client, HAWK_ENOT_FOUND, "no job of user %s is known here", user);
         for (uint32_t i = 0; !err && i < reply.jobs_n; i++)
             err = add(s, reply.jobs[i].job)
-                      ? hawk_fail(h, HAWK_ETOO_LARGE, "more than %u jobs at once", SELECT_JOBS_MAX)
+                      ? client_fail(client, HAWK_ETOO_LARGE, "more than %u jobs at once", SELECT_JOBS_MAX)
                       : 0;
         api_free(&api_list_jobs_reply_type, &reply);
     }

@@ -20,8 +20,8 @@ struct selection {
  * caller). HAWK_EINVALID, or HAWK_ETOO_LARGE, and a text in why (size bytes) that names the bad part. */
 HAWK_MUST_USE int selection_parse(struct selection *s, int argc, char *const *argv, char *why, size_t size);
 /* Replaces `last` by the user's newest job and `all` by those not ended. HAWK_ENOT_FOUND when the user has none
- * (for `all`: an empty selection and 0); others as hawk_list_jobs. hawk_error() tells. */
-HAWK_MUST_USE int selection_resolve(struct selection *s, struct hawk *h, const char *user);
+ * (for `all`: an empty selection and 0); others as client_list_jobs. client_error() tells. */
+HAWK_MUST_USE int selection_resolve(struct selection *s, struct client *client, const char *user);
 void selection_free(struct selection *s);
 
 #endif

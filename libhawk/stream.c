@@ -30,7 +30,7 @@ struct stream {
 };
 
 struct streams {
-    struct hawk *h;
+    struct client *client;
     struct stream_fns fns;
     void *arg;
     struct list all;
@@ -84,7 +84,7 @@ static void put_at(struct stream_job *j, struct stream *s)
 void streams_submit(struct streams *ss, struct stream_job *j, struct job_desc *desc)
 {
     j->tag = ++ss->last_tag;
-    j->movable = movable_job_new(desc, loop_now(ss->h->loop));
+    j->movable = movable_job_new(desc, loop_now(ss->client->loop));
     list_init(&j->in_list);
     HASH_ADD(hh, ss->jobs, tag, sizeof j->tag, j);
     if (ss->current)
@@ -128,7 +128,7 @@ static void append_job(struct codec_buf *b, const struct stream *s, struct strea
     codec_desc_encode(&spec, movable->desc, true);
     one.job = spec.data;
     one.job_n = (uint32_t)spec.len;
-    if (movable->job.v && !movable_job_move(movable, loop_now(s->all->h->loop), &moved))
+    if (movable->job.v && !movable_job_move(movable, loop_now(s->all->client->loop), &moved))
         one.resubmit = moved.resubmit;
     api_append(b, &api_session_request_type, &(struct api_session_request){.submit = &one, .submit_n = 1});
     free(moved.resubmit.ended);
@@ -289,9 +289,9 @@ static void make_homeless(struct streams *ss, struct list *jobs)
 /* Another dist is to be found. */
 static void leave(struct streams *ss, struct stream *s)
 {
-    int64_t now = loop_now(ss->h->loop);
+    int64_t now = loop_now(ss->client->loop);
     if (ss->give_up_us == TIME_NEVER || s->took)
-        ss->give_up_us = now + ss->h->timeout_us;
+        ss->give_up_us = now + ss->client->timeout_us;
     if (!ss->lost || s->took) {
         ss->lost = s->ch;
         ss->tried = 0;
@@ -299,7 +299,7 @@ static void leave(struct streams *ss, struct stream *s)
     } else {
         ss->tried++;
     }
-    hawk_call_failed(ss->h, s->ch, s->status, s->text);
+    client_call_failed(ss->client, s->ch, s->status, s->text);
     ss->current = NULL;
 }
 
@@ -322,7 +322,7 @@ static void give_up(struct streams *ss, int err)
 {
     while (!list_empty(&ss->homeless))
         over(ss, container_of(ss->homeless.next, struct stream_job, in_list), JOB_CANCELLED, false, err,
-             ss->h->error);
+             ss->client->error);
     ss->give_up_us = TIME_NEVER;
     ss->lost = NULL;
     ss->tried = 0;
@@ -355,23 +355,23 @@ static void look_at(struct streams *ss, struct stream *s, int64_t step)
 /* The next dist to ask; after all others the one that was lost, which may be there again. */
 static struct channel *next_dist(struct streams *ss)
 {
-    struct hawk *h = ss->h;
+    struct client *client = ss->client;
     struct channel *ch;
     if (!ss->lost)
-        return hawk_contact(h);
-    ch = hawk_other_dist(h, ss->lost, ss->seed, ss->tried);
+        return client_contact(client);
+    ch = client_other_dist(client, ss->lost, ss->seed, ss->tried);
     if (ch)
         return ch;
     ss->tried = 0;
-    ss->retry_us = loop_now(h->loop) + RETRY_US;
-    if (hawk_refresh_nodes(h, NODES_TRY_US))
-        h->error[0] = '\0'; /* then it is those that were known */
+    ss->retry_us = loop_now(client->loop) + RETRY_US;
+    if (client_refresh_nodes(client, NODES_TRY_US))
+        client->error[0] = '\0'; /* then it is those that were known */
     return ss->lost;
 }
 
 static void find_home(struct streams *ss)
 {
-    int64_t now = loop_now(ss->h->loop);
+    int64_t now = loop_now(ss->client->loop);
     if (list_empty(&ss->homeless) || (!ss->current && now < ss->retry_us))
         return;
     if (!ss->current && now >= ss->give_up_us) {
@@ -380,7 +380,7 @@ static void find_home(struct streams *ss)
     }
     if (!ss->current) {
         if (ss->give_up_us == TIME_NEVER)
-            ss->give_up_us = now + ss->h->timeout_us;
+            ss->give_up_us = now + ss->client->timeout_us;
         ss->current = open_stream(ss, next_dist(ss));
     }
     while (!list_empty(&ss->homeless))
@@ -389,7 +389,7 @@ static void find_home(struct streams *ss)
 
 void streams_turn(struct streams *ss, int64_t until_us)
 {
-    struct loop *l = ss->h->loop;
+    struct loop *l = ss->client->loop;
     int64_t now = loop_now(l), step = dist_beats_step(&ss->turn_us, now);
     list_foreach(&ss->all, n, next)
         look_at(ss, container_of(n, struct stream, in_all), step);
@@ -399,14 +399,14 @@ void streams_turn(struct streams *ss, int64_t until_us)
     loop_once(l, until_us);
 }
 
-struct streams *streams_new(struct hawk *h, const struct stream_fns *fns, void *arg)
+struct streams *streams_new(struct client *client, const struct stream_fns *fns, void *arg)
 {
     struct streams *ss = xcalloc(1, sizeof *ss);
-    *ss = (struct streams){.h = h, .fns = *fns, .arg = arg, .give_up_us = TIME_NEVER};
+    *ss = (struct streams){.client = client, .fns = *fns, .arg = arg, .give_up_us = TIME_NEVER};
     list_init(&ss->all);
     list_init(&ss->homeless);
-    ss->seed = (uint64_t)loop_now(h->loop);
-    loop_hook_add(h->loop, &ss->flush, LOOP_FLUSH, on_flush, ss);
+    ss->seed = (uint64_t)loop_now(client->loop);
+    loop_hook_add(client->loop, &ss->flush, LOOP_FLUSH, on_flush, ss);
     return ss;
 }
 

@@ -1,4 +1,4 @@
-/* Jobs on sessions with dists (net/api.h, API_SESSION): each is submitted, and moved to another dist when its own is lost
+/* Jobs on sessions with dists (net/api.client, API_SESSION): each is submitted, and moved to another dist when its own is lost
  * (docs/protocol.md 9), until the ends of all its tasks are known. */
 #ifndef HAWK_LIBHAWK_STREAM_H
 #define HAWK_LIBHAWK_STREAM_H
@@ -26,7 +26,7 @@ struct stream_fns {
                  const char *text);
 };
 
-struct streams *streams_new(struct hawk *h, const struct stream_fns *fns, void *arg);
+struct streams *streams_new(struct client *client, const struct stream_fns *fns, void *arg);
 /* Its jobs are nobody's any more. NULL is fine. */
 void streams_free(struct streams *ss);
 /* j is zeroed; desc is referenced. It leaves with the next turn. */

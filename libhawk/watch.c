@@ -1,4 +1,4 @@
-/* libhawk's streams: watching jobs, and reading a task's output. */
+/* The streams of client.h: watching jobs, and reading a task's output. */
 #include "base/mem.h"
 #include "libhawk/beat_streams.h"
 #include "libhawk/client_impl.h"
@@ -19,13 +19,13 @@
 /* ---- Watching jobs ---- */
 
 struct watch {
-    struct hawk *h;
-    hawk_watch_fn *on;
+    struct client *client;
+    client_watch_fn *on;
     void *ctx;
     struct watched *v;
     uint32_t n;
     uint32_t open, unfinished;
-    enum hawk_watch_what what;
+    enum client_watch_what what;
     int result; /* what ended it; 0: nothing yet */
     int failed; /* of jobs that cannot be watched, what the first one met; the others go on */
     char failure[600];
@@ -44,10 +44,10 @@ struct standby {
 struct watched {
     struct watch *w;
     job_id_t job;
-    struct hawk_ours *ours; /* submitted here: it is moved when its dist does not answer. NULL: it is not */
-    struct channel *ch;     /* where it is asked for; NULL: the contact */
-    struct rpc *rpc;        /* NULL: no stream is open */
-    struct rpc *move;       /* a Submit that moves it to `to` */
+    struct client_job *ours; /* submitted here: it is moved when its dist does not answer. NULL: it is not */
+    struct channel *ch;      /* where it is asked for; NULL: the contact */
+    struct rpc *rpc;         /* NULL: no stream is open */
+    struct rpc *move;        /* a Submit that moves it to `to` */
     struct channel *to;
     struct channel *said; /* whose the status and text below are */
     uint32_t
@@ -83,8 +83,8 @@ static void on_event(void *arg, const uint8_t *data, size_t len)
         return;
     int err = api_decode(&api_event_type, data, len, &event, why, sizeof why);
     if (err) {
-        w->result = hawk_fail(w->h, err, "%s sent what this version does not understand: %s",
-                              channel_addr(j->ch ? j->ch : hawk_contact(w->h)), why);
+        w->result = client_fail(w->client, err, "%s sent what this version does not understand: %s",
+                                channel_addr(j->ch ? j->ch : client_contact(w->client)), why);
         return;
     }
     j->backoff_us = 0;
@@ -95,10 +95,10 @@ static void on_event(void *arg, const uint8_t *data, size_t len)
     if (j->ours)
         movable_job_event(j->ours->movable, &event);
     /* What a large job's last tasks did comes after its final state. */
-    if (j->ended && (j->ours ? movable_job_complete(j->ours->movable) : w->what == HAWK_WATCH_JOBS))
+    if (j->ended && (j->ours ? movable_job_complete(j->ours->movable) : w->what == CLIENT_WATCH_JOBS))
         finished(j);
     struct api_event shown = event;
-    if (w->what == HAWK_WATCH_JOBS)
+    if (w->what == CLIENT_WATCH_JOBS)
         shown.tasks_n = 0;
     if (shown.tasks_n || event.job.job.v)
         w->result = w->on(w->ctx, &shown);
@@ -113,7 +113,7 @@ static void on_end(void *arg, grpc_status_code status, const char *text)
     if (j->ended && (!j->ours || status == GRPC_STATUS_OK))
         finished(j);
     j->broken = !j->finished;
-    j->said = j->ch ? j->ch : hawk_contact(j->w->h);
+    j->said = j->ch ? j->ch : client_contact(j->w->client);
     j->status = status;
     snprintf(j->text, sizeof j->text, "%s", text);
 }
@@ -121,13 +121,13 @@ static void on_end(void *arg, grpc_status_code status, const char *text)
 static void open_stream(struct watched *j)
 {
     static const struct rpc_fns fns = {.reply = on_event, .done = on_end};
-    enum hawk_watch_what what = j->w->what;
+    enum client_watch_what what = j->w->what;
     struct api_watch_request request = {.job = j->job,
-                                        .tasks = what == HAWK_WATCH_TASKS,
-                                        .ended = what == HAWK_WATCH_RESULTS ||
-                                                 (j->ours && what == HAWK_WATCH_JOBS),
-                                        .results = what == HAWK_WATCH_RESULTS};
-    struct hawk *h = j->w->h;
+                                        .tasks = what == CLIENT_WATCH_TASKS,
+                                        .ended = what == CLIENT_WATCH_RESULTS ||
+                                                 (j->ours && what == CLIENT_WATCH_JOBS),
+                                        .results = what == CLIENT_WATCH_RESULTS};
+    struct client *client = j->w->client;
     uint8_t *data;
     size_t len;
     if (j->ours) {
@@ -136,8 +136,8 @@ static void open_stream(struct watched *j)
     }
     api_encode(&api_watch_request_type, &request, &data, &len);
     j->w->open++;
-    j->rpc = rpc_start(j->ch ? j->ch : hawk_contact(h), api_methods[API_WATCH].path, data, len, TIME_NEVER,
-                       false, &fns, j);
+    j->rpc = rpc_start(j->ch ? j->ch : client_contact(client), api_methods[API_WATCH].path, data, len,
+                       TIME_NEVER, false, &fns, j);
     free(data);
 }
 
@@ -164,7 +164,7 @@ static void on_move_end(void *arg, grpc_status_code status, const char *text)
     if (j->moved) {
         j->ours->at = j->ch = j->to;
         j->moving = false;
-        j->retry_us = loop_now(j->w->h->loop);
+        j->retry_us = loop_now(j->w->client->loop);
         j->w->standby_us = j->retry_us + STANDBY_AFTER_US;
         return;
     }
@@ -179,14 +179,14 @@ static void on_move_end(void *arg, grpc_status_code status, const char *text)
 static int move_to(struct watched *j, struct channel *to)
 {
     static const struct rpc_fns fns = {.reply = on_moved, .done = on_move_end};
-    struct hawk *h = j->w->h;
+    struct client *client = j->w->client;
     struct api_submit_request request;
     char id[JOB_ID_TEXT];
     uint8_t *data;
     size_t len;
-    if (movable_job_move(j->ours->movable, loop_now(h->loop), &request))
-        return hawk_fail(h, HAWK_ELIMIT, "job %s was moved from dist to dist too often",
-                         job_id_format(id, j->job));
+    if (movable_job_move(j->ours->movable, loop_now(client->loop), &request))
+        return client_fail(client, HAWK_ELIMIT, "job %s was moved from dist to dist too often",
+                           job_id_format(id, j->job));
     j->to = to;
     j->moved = false;
     api_encode(&api_submit_request_type, &request, &data, &len);
@@ -207,7 +207,7 @@ static void give_up_dist(struct watched *j)
     j->moving = true;
     j->tried = 0;
     if (j->give_up_us == TIME_NEVER)
-        j->give_up_us = loop_now(j->w->h->loop) + j->w->h->timeout_us;
+        j->give_up_us = loop_now(j->w->client->loop) + j->w->client->timeout_us;
 }
 
 static void on_dist_lost(void *arg, struct channel *ch)
@@ -225,41 +225,41 @@ static void retry_later(struct watched *j)
     j->backoff_us = j->backoff_us ? j->backoff_us * 2 : RETRY_MIN_US;
     if (j->backoff_us > RETRY_MAX_US)
         j->backoff_us = RETRY_MAX_US;
-    j->retry_us = loop_now(j->w->h->loop) + j->backoff_us;
+    j->retry_us = loop_now(j->w->client->loop) + j->backoff_us;
 }
 
 /* What is told to who waits. */
-static void warn_away(struct hawk *h, const char *reason)
+static void warn_away(struct client *client, const char *reason)
 {
     char duration[32];
     size_t len = strlen(reason);
     const char *mark = len > 0 && len <= 400 && strchr("?.!", reason[len - 1]) ? " -" : ";";
-    snprintf(h->warning, sizeof h->warning, "%.400s%s trying for up to %s", reason, mark,
-             duration_format(duration, sizeof duration, h->timeout_us));
+    snprintf(client->warning, sizeof client->warning, "%.400s%s trying for up to %s", reason, mark,
+             duration_format(duration, sizeof duration, client->timeout_us));
 }
 
 static int stream_failed(const struct watched *j, const struct channel *asked)
 {
     bool over = j->status == GRPC_STATUS_OK;
-    return hawk_call_failed(j->w->h, asked, over ? GRPC_STATUS_UNAVAILABLE : j->status,
-                            over ? "the stream of events ended before the job" : j->text);
+    return client_call_failed(j->w->client, asked, over ? GRPC_STATUS_UNAVAILABLE : j->status,
+                              over ? "the stream of events ended before the job" : j->text);
 }
 
 /* To the next dist; when all have been asked, back to the one that had it, which may be there again. */
 static int go_on_moving(struct watched *j)
 {
-    struct hawk *h = j->w->h;
-    struct channel *to = hawk_other_dist(h, j->ch, j->job.v, j->tried);
+    struct client *client = j->w->client;
+    struct channel *to = client_other_dist(client, j->ch, j->job.v, j->tried);
     if (to)
         return move_to(j, to);
     int err = stream_failed(j, j->said ? j->said : j->ch);
-    if (loop_now(h->loop) >= j->give_up_us)
+    if (loop_now(client->loop) >= j->give_up_us)
         return err;
-    warn_away(h, h->error);
+    warn_away(client, client->error);
     j->moving = false;
     retry_later(j);
-    if (hawk_refresh_nodes(h, MOVE_TRY_US))
-        h->error[0] = '\0'; /* then it is those that were known */
+    if (client_refresh_nodes(client, MOVE_TRY_US))
+        client->error[0] = '\0'; /* then it is those that were known */
     return 0;
 }
 
@@ -292,7 +292,8 @@ static void stand_by_all(struct watch *w)
     struct channel *ch;
     w->standby_us = TIME_NEVER;
     for (uint32_t i = 0; i < w->n; i++)
-        if (w->v[i].ours && !w->v[i].finished && (ch = hawk_other_dist(w->h, w->v[i].ch, w->v[i].job.v, 0)))
+        if (w->v[i].ours && !w->v[i].finished &&
+            (ch = client_other_dist(w->client, w->v[i].ch, w->v[i].job.v, 0)))
             stand_by(w, ch);
 }
 
@@ -302,13 +303,13 @@ static void stand_by_all(struct watch *w)
  * client may have moved it. False: that was all. */
 static bool ask_next(struct watched *j, const struct channel *asked)
 {
-    struct hawk *h = j->w->h;
+    struct client *client = j->w->client;
     struct channel *owner = NULL;
-    if (!j->ch && hawk_node_channel(h, ROLE_DIST, job_id_node(j->job), &owner) == 0 && owner != asked)
+    if (!j->ch && client_node_channel(client, ROLE_DIST, job_id_node(j->job), &owner) == 0 && owner != asked)
         j->ch = owner;
     else
-        j->ch = hawk_other_dist(h, hawk_contact(h), j->job.v, j->tried++);
-    j->retry_us = loop_now(h->loop);
+        j->ch = client_other_dist(client, client_contact(client), j->job.v, j->tried++);
+    j->retry_us = loop_now(client->loop);
     return j->ch != NULL;
 }
 
@@ -317,7 +318,7 @@ static bool central_alone_has(const struct watched *j)
 {
     const struct api_get_job_request r = {.job = j->job};
     struct api_get_job_reply reply;
-    if (hawk_get_job(j->w->h, &r, &reply))
+    if (client_get_job(j->w->client, &r, &reply))
         return false; /* no dist has it, and neither has central */
     api_free(&api_get_job_reply_type, &reply);
     return true;
@@ -325,34 +326,34 @@ static bool central_alone_has(const struct watched *j)
 
 static int mend_others(struct watched *j, struct channel *asked)
 {
-    struct hawk *h = j->w->h;
+    struct client *client = j->w->client;
     char text[JOB_ID_TEXT];
     const char *id = job_id_format(text, j->job);
-    bool wrong = hawk_asked_wrong_dist(j->status);
+    bool wrong = client_asked_wrong_dist(j->status);
     int err = stream_failed(j, asked);
     if (!wrong && !passing(j->status))
         return err;
     if (!wrong)
-        snprintf(j->away, sizeof j->away, "%.399s", h->error);
+        snprintf(j->away, sizeof j->away, "%.399s", client->error);
     if ((wrong || j->ch) && ask_next(j, asked))
         return 0;
     if (!*j->away && central_alone_has(j))
-        return hawk_fail(
-            h, HAWK_ENOT_FOUND,
+        return client_fail(
+            client, HAWK_ENOT_FOUND,
             "job %s cannot be waited for: no dist has it any more, only central, which cancels it unless "
             "one claims it (`hawk explain %s`)",
             id, id);
     if (!*j->away)
         return stream_failed(j, asked); /* the text went with asking others */
     if (j->give_up_us == TIME_NEVER)
-        j->give_up_us = loop_now(h->loop) + h->timeout_us;
-    if (loop_now(h->loop) >= j->give_up_us)
-        return hawk_fail(h, HAWK_EUNAVAILABLE, "%s", j->away);
-    warn_away(h, j->away);
+        j->give_up_us = loop_now(client->loop) + client->timeout_us;
+    if (loop_now(client->loop) >= j->give_up_us)
+        return client_fail(client, HAWK_EUNAVAILABLE, "%s", j->away);
+    warn_away(client, j->away);
     j->away[0] = '\0';
     j->ch = NULL;
     j->tried = 0;
-    hawk_next_contact(h);
+    client_next_contact(client);
     retry_later(j);
     return 0;
 }
@@ -360,17 +361,17 @@ static int mend_others(struct watched *j, struct channel *asked)
 /* The stream of one of ours ended before it did. */
 static int mend_ours(struct watched *j)
 {
-    struct hawk *h = j->w->h;
+    struct client *client = j->w->client;
     if (j->ended && movable_job_complete(j->ours->movable)) {
         finished(j);
         return 0;
     }
-    if (hawk_asked_wrong_dist(j->status)) {
+    if (client_asked_wrong_dist(j->status)) {
         j->moving = true;
         return move_to(j, j->ch); /* it is another process there now */
     }
     if (!passing(j->status))
-        return hawk_call_failed(h, j->ch, j->status, j->text);
+        return client_call_failed(client, j->ch, j->status, j->text);
     give_up_dist(j);
     return 0;
 }
@@ -378,14 +379,14 @@ static int mend_ours(struct watched *j)
 static int mend(struct watched *j)
 {
     j->broken = false;
-    return j->ours ? mend_ours(j) : mend_others(j, j->ch ? j->ch : hawk_contact(j->w->h));
+    return j->ours ? mend_ours(j) : mend_others(j, j->ch ? j->ch : client_contact(j->w->client));
 }
 
 /* Opens streams that are due and mends broken ones. */
 static int keep_open(struct watch *w)
 {
     beat_streams_turn(&w->beat_streams);
-    int64_t now = loop_now(w->h->loop);
+    int64_t now = loop_now(w->client->loop);
     if (now >= w->standby_us)
         stand_by_all(w);
     for (uint32_t i = 0; i < w->n; i++) {
@@ -397,7 +398,7 @@ static int keep_open(struct watch *w)
             err = go_on_moving(j);
         if (err) {
             if (!w->failed)
-                snprintf(w->failure, sizeof w->failure, "%s", w->h->error);
+                snprintf(w->failure, sizeof w->failure, "%s", w->client->error);
             w->failed = w->failed ? w->failed : err;
             finished(j);
             continue;
@@ -424,23 +425,23 @@ static void watch_end(struct watch *w)
             rpc_cancel(j->rpc);
         if (j->move)
             rpc_cancel(j->move);
-        if (j->finished && hawk_job_find(w->h, j->job))
-            hawk_job_forget(w->h, hawk_job_find(w->h, j->job));
+        if (j->finished && client_job_find(w->client, j->job))
+            client_job_forget(w->client, client_job_find(w->client, j->job));
     }
     free(w->v);
 }
 
-int hawk_watch(struct hawk *h, const job_id_t *jobs, uint32_t n, enum hawk_watch_what what, hawk_watch_fn *on,
-               int (*tick)(void *ctx), void *ctx)
+int client_watch(struct client *client, const job_id_t *jobs, uint32_t n, enum client_watch_what what,
+                 client_watch_fn *on, int (*tick)(void *ctx), void *ctx)
 {
-    struct watch w = {.h = h, .on = on, .ctx = ctx, .n = n, .what = what, .unfinished = n};
+    struct watch w = {.client = client, .on = on, .ctx = ctx, .n = n, .what = what, .unfinished = n};
     int64_t tick_us = 0;
-    h->warning[0] = '\0';
+    client->warning[0] = '\0';
     w.v = xcalloc(n ? n : 1, sizeof *w.v);
-    w.standby_us = loop_now(h->loop) + STANDBY_AFTER_US;
-    w.beat_streams = (struct beat_streams){.loop = h->loop, .lost = on_dist_lost, .arg = &w};
+    w.standby_us = loop_now(client->loop) + STANDBY_AFTER_US;
+    w.beat_streams = (struct beat_streams){.loop = client->loop, .lost = on_dist_lost, .arg = &w};
     for (uint32_t i = 0; i < n; i++) {
-        struct hawk_ours *ours = hawk_job_find(h, jobs[i]);
+        struct client_job *ours = client_job_find(client, jobs[i]);
         w.v[i] = (struct watched){
             .w = &w, .job = jobs[i], .ours = ours, .ch = ours ? ours->at : NULL, .give_up_us = TIME_NEVER};
     }
@@ -450,22 +451,22 @@ int hawk_watch(struct hawk *h, const job_id_t *jobs, uint32_t n, enum hawk_watch
             w.result = err;
         if (w.result)
             break;
-        loop_once(h->loop, loop_now(h->loop) + (w.beat_streams.n ? BEAT_STREAMS_TURN_US : TICK_US));
-        if (tick && !w.result && loop_now(h->loop) >= tick_us) {
+        loop_once(client->loop, loop_now(client->loop) + (w.beat_streams.n ? BEAT_STREAMS_TURN_US : TICK_US));
+        if (tick && !w.result && loop_now(client->loop) >= tick_us) {
             w.result = tick(ctx);
-            tick_us = loop_now(h->loop) + TICK_US;
+            tick_us = loop_now(client->loop) + TICK_US;
         }
     }
     watch_end(&w);
-    return w.result || !w.failed ? w.result : hawk_fail(h, w.failed, "%s", w.failure);
+    return w.result || !w.failed ? w.result : client_fail(client, w.failed, "%s", w.failure);
 }
 
 /* ---- Output ---- */
 
 struct reading {
-    struct hawk *h;
+    struct client *client;
     struct channel *ch;
-    hawk_output_fn *on;
+    client_output_fn *on;
     void *ctx;
     int result;
     bool ended;
@@ -479,11 +480,11 @@ static void on_chunk(void *arg, const uint8_t *data, size_t len)
     char why[200];
     if (r->result)
         return;
-    r->heard_us = loop_now(r->h->loop);
+    r->heard_us = loop_now(r->client->loop);
     r->result = api_decode(&api_output_chunk_type, data, len, &chunk, why, sizeof why);
     if (r->result) {
-        hawk_fail(r->h, r->result, "%s sent what this version does not understand: %s", channel_addr(r->ch),
-                  why);
+        client_fail(r->client, r->result, "%s sent what this version does not understand: %s",
+                    channel_addr(r->ch), why);
         return;
     }
     r->result = r->on(r->ctx, &chunk);
@@ -495,30 +496,30 @@ static void on_output_end(void *arg, grpc_status_code status, const char *text)
     struct reading *r = arg;
     r->ended = true;
     if (!r->result && status != GRPC_STATUS_OK)
-        r->result = hawk_call_failed(r->h, r->ch, status, text);
+        r->result = client_call_failed(r->client, r->ch, status, text);
 }
 
-int hawk_read_output(struct hawk *h, node_id_t worker, const struct api_read_output_request *request,
-                     hawk_output_fn *on, void *ctx)
+int client_read_output(struct client *client, node_id_t worker, const struct api_read_output_request *request,
+                       client_output_fn *on, void *ctx)
 {
     static const struct rpc_fns fns = {.reply = on_chunk, .done = on_output_end};
-    struct reading r = {.h = h, .on = on, .ctx = ctx};
+    struct reading r = {.client = client, .on = on, .ctx = ctx};
     uint8_t *data;
     size_t len;
-    int err = hawk_node_channel(h, ROLE_WORKER, worker, &r.ch);
+    int err = client_node_channel(client, ROLE_WORKER, worker, &r.ch);
     if (err)
         return err;
     api_encode(&api_read_output_request_type, request, &data, &len);
-    r.heard_us = loop_now(h->loop);
+    r.heard_us = loop_now(client->loop);
     struct rpc *rpc =
         rpc_start(r.ch, api_methods[API_READ_OUTPUT].path, data, len, TIME_NEVER, false, &fns, &r);
     free(data);
     while (!r.ended && !r.result) {
         /* Following a task may take as long as the task; otherwise a worker that stopped must not hang us. */
-        int64_t until = request->follow ? TIME_NEVER : r.heard_us + h->timeout_us;
-        loop_once(h->loop, until);
-        if (!r.ended && !r.result && loop_now(h->loop) >= until)
-            r.result = hawk_call_failed(h, r.ch, GRPC_STATUS_DEADLINE_EXCEEDED, "");
+        int64_t until = request->follow ? TIME_NEVER : r.heard_us + client->timeout_us;
+        loop_once(client->loop, until);
+        if (!r.ended && !r.result && loop_now(client->loop) >= until)
+            r.result = client_call_failed(client, r.ch, GRPC_STATUS_DEADLINE_EXCEEDED, "");
     }
     if (!r.ended)
         rpc_cancel(rpc);

@@ -163,12 +163,12 @@ static int read_plan(struct replay *r, const char *path)
 
 /* --- the cluster ----------------------------------------------------------------------------------- */
 
-static void pause_us(struct hawk *h, int64_t us)
+static void pause_us(struct client *client, int64_t us)
 {
-    int64_t until = loop_now(h->loop) + us;
+    int64_t until = loop_now(client->loop) + us;
 
-    while (loop_now(h->loop) < until)
-        loop_once(h->loop, until);
+    while (loop_now(client->loop) < until)
+        loop_once(client->loop, until);
 }
 
 static int find_slots(struct replay *r)
@@ -176,7 +176,7 @@ static int find_slots(struct replay *r)
     struct api_list_nodes_reply nodes;
     uint64_t slots = 0;
 
-    if (hawk_list_nodes(r->s.h, &nodes))
+    if (client_list_nodes(r->s.client, &nodes))
         return session_failed(&r->s);
     for (uint32_t i = 0; i < nodes.nodes_n; i++)
         if (strcmp(nodes.nodes[i].role, role_text(ROLE_WORKER)) == 0 &&
@@ -211,9 +211,9 @@ static int switch_policy(struct replay *r)
         request.cutoff_us = cluster_cutoff(r);
     if (request.has_short_share_ppm)
         request.short_share_ppm = r->o.short_share_ppm;
-    if (hawk_set_policy(r->s.h, &request, &r->policy))
+    if (client_set_policy(r->s.client, &request, &r->policy))
         return session_failed(&r->s);
-    pause_us(r->s.h, POLICY_WAIT_US);
+    pause_us(r->s.client, POLICY_WAIT_US);
     return HAWK_EXIT_OK;
 }
 
@@ -221,7 +221,7 @@ static int find_policy(struct replay *r)
 {
     if (r->o.policy || r->o.short_share_ppm != SHARE_UNSET)
         return switch_policy(r);
-    return hawk_policy(r->s.h, &r->policy) ? session_failed(&r->s) : HAWK_EXIT_OK;
+    return client_policy(r->s.client, &r->policy) ? session_failed(&r->s) : HAWK_EXIT_OK;
 }
 
 /* Classes and arrivals, once the cluster's slots and cutoff are known. */
@@ -263,21 +263,21 @@ static int take_counters(struct replay *r)
 {
     struct replay_report *report = &r->report;
     uint64_t ours = report->tasks_done + report->tasks_failed;
-    int64_t deadline_us = loop_now(r->s.h->loop) + SETTLE_WAIT_US;
+    int64_t deadline_us = loop_now(r->s.client->loop) + SETTLE_WAIT_US;
 
     for (;;) {
         struct api_get_stats_reply after;
 
-        if (hawk_stats(r->s.h, &after))
+        if (client_stats(r->s.client, &after))
             return session_failed(&r->s);
         for (int i = 0; i < COUNTER_COUNT; i++)
             report->counters[i] =
                 grown(counter_of(&r->before, counter_names[i]), counter_of(&after, counter_names[i]));
         api_free(&api_get_stats_reply_type, &after);
         report->settled = report->counters[COUNTER_tasks_finished] >= ours;
-        if (report->settled || loop_now(r->s.h->loop) >= deadline_us)
+        if (report->settled || loop_now(r->s.client->loop) >= deadline_us)
             return HAWK_EXIT_OK;
-        pause_us(r->s.h, POLL_US);
+        pause_us(r->s.client, POLL_US);
     }
 }
 
@@ -296,14 +296,14 @@ static int run(struct replay *r)
         .tag = tag_of(r->o.tag),
         .timer = r->o.timer,
         .quiet = r->s.mode == OUTPUT_QUIET,
-        .timeout_us = r->s.h->timeout_us,
+        .timeout_us = r->s.client->timeout_us,
     };
 
-    if (hawk_stats(r->s.h, &r->before))
+    if (client_stats(r->s.client, &r->before))
         return session_failed(&r->s);
     if (r->s.mode == OUTPUT_TABLE)
         replay_plan_print(stderr, &r->plan, r->slots);
-    if (replay_run(r->s.h, &r->plan, &options, &r->result))
+    if (replay_run(r->s.client, &r->plan, &options, &r->result))
         return session_failed(&r->s);
     replay_report_fill(&r->report, &r->plan, &r->result, r->slots);
     r->report.policy = r->policy;

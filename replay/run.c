@@ -65,7 +65,7 @@ struct job {
 };
 
 struct run {
-    struct hawk *h;
+    struct client *client;
     const struct replay_plan *plan;
     const struct replay_run_options *options;
     struct replay_result *result;
@@ -108,7 +108,7 @@ static void finish(struct job *j, enum replay_job_end end, const char *text)
     j->movable = NULL;
     j->result->end = end;
     r->result->ends[end]++;
-    r->end_us = loop_now(r->h->loop);
+    r->end_us = loop_now(r->client->loop);
     if (!text || r->result->error[0])
         return;
     if (end == REPLAY_REFUSED)
@@ -168,7 +168,7 @@ static void move_to(struct job *j, struct target *to);
 
 static bool out_of_time(struct job *j)
 {
-    int64_t now = loop_now(j->run->h->loop);
+    int64_t now = loop_now(j->run->client->loop);
 
     if (j->broken_us == TIME_NEVER)
         j->broken_us = now;
@@ -177,7 +177,7 @@ static bool out_of_time(struct job *j)
 
 static void broken(struct job *j, grpc_status_code status, const char *text)
 {
-    if (hawk_asked_wrong_dist(status) && !j->forgotten) {
+    if (client_asked_wrong_dist(status) && !j->forgotten) {
         j->forgotten = true;
         move_to(j, j->target); /* it is another process there now */
     } else if (!may_pass(status) || out_of_time(j)) {
@@ -435,9 +435,9 @@ static void submit(struct job *j)
     struct target *t = next_target(r, NULL);
 
     r->submitted++;
-    j->movable = movable_job_new(desc, loop_now(r->h->loop));
+    j->movable = movable_job_new(desc, loop_now(r->client->loop));
     job_desc_drop(desc);
-    j->result->late_us = loop_now(r->h->loop) - r->start_us - j->plan->at_us;
+    j->result->late_us = loop_now(r->client->loop) - r->start_us - j->plan->at_us;
     submit_to(j, t ? t : &r->targets[r->next_target++ % r->targets_n]);
 }
 
@@ -472,7 +472,7 @@ static void move_to(struct job *j, struct target *to)
     static const struct rpc_fns fns = {.reply = on_moved, .done = on_move_end};
     struct api_submit_request request;
 
-    if (movable_job_move(j->movable, loop_now(j->run->h->loop), &request)) {
+    if (movable_job_move(j->movable, loop_now(j->run->client->loop), &request)) {
         finish(j, REPLAY_LOST, "it was moved from dist to dist too often");
         return;
     }
@@ -519,7 +519,7 @@ static void drop_calls(struct job *j)
 static void on_dist_lost(void *arg, struct channel *ch)
 {
     struct run *r = arg;
-    int64_t now = loop_now(r->h->loop);
+    int64_t now = loop_now(r->client->loop);
 
     for (uint32_t i = 0; i < r->targets_n; i++)
         if (r->targets[i].channel == ch)
@@ -542,7 +542,7 @@ static void on_dist_lost(void *arg, struct channel *ch)
 /* Those that were lost for long enough are relied on again, until they are lost again. */
 static void look_at_targets(struct run *r)
 {
-    int64_t now = loop_now(r->h->loop);
+    int64_t now = loop_now(r->client->loop);
 
     for (uint32_t i = 0; i < r->targets_n; i++)
         if (r->targets[i].down_us && r->targets[i].down_us <= now) {
@@ -571,7 +571,7 @@ static void interrupted(void *arg, int signo)
             r->terminal && !r->options->quiet ? "\r\033[K" : "", left, PLURAL(left),
             left == 1 ? "it" : "them");
     r->result->interrupted = true;
-    r->give_up_us = loop_now(r->h->loop) + CANCEL_WAIT_US;
+    r->give_up_us = loop_now(r->client->loop) + CANCEL_WAIT_US;
     for (struct job *j; (j = first_in(r, PLANNED));)
         finish(j, REPLAY_NOT_SUBMITTED, NULL);
     for (uint32_t i = 0; i < r->plan->n; i++)
@@ -583,7 +583,7 @@ static void interrupted(void *arg, int signo)
 static void progress(struct run *r)
 {
     const struct replay_result *result = r->result;
-    int64_t now = loop_now(r->h->loop);
+    int64_t now = loop_now(r->client->loop);
 
     r->progress_us = now + (r->terminal ? PROGRESS_US : PROGRESS_LOG_US);
     if (r->options->quiet)
@@ -599,7 +599,7 @@ static void progress(struct run *r)
 /* What is due now; returns when the next thing is. */
 static int64_t turn(struct run *r)
 {
-    int64_t now = loop_now(r->h->loop), next;
+    int64_t now = loop_now(r->client->loop), next;
     struct job *j;
 
     look_at_targets(r);
@@ -624,7 +624,7 @@ static int64_t turn(struct run *r)
 static int find_targets(struct run *r)
 {
     struct api_list_nodes_reply nodes;
-    int err = hawk_list_nodes(r->h, &nodes);
+    int err = client_list_nodes(r->client, &nodes);
 
     if (err)
         return err;
@@ -636,13 +636,13 @@ static int find_targets(struct run *r)
         if (strcmp(n->role, role_text(ROLE_DIST)) != 0 || strcmp(n->state, member_state_text(MEMBER_UP)) != 0)
             continue;
         t->node = (node_id_t){n->node};
-        err = hawk_node_channel(r->h, ROLE_DIST, t->node, &t->channel);
+        err = client_node_channel(r->client, ROLE_DIST, t->node, &t->channel);
         r->targets_n++;
     }
     api_free(&api_list_nodes_reply_type, &nodes);
     if (!err && r->targets_n == 0)
-        err = hawk_fail(r->h, HAWK_ENOT_FOUND,
-                        "the cluster has no dist that is up (`hawk nodes` lists its nodes)");
+        err = client_fail(r->client, HAWK_ENOT_FOUND,
+                          "the cluster has no dist that is up (`hawk nodes` lists its nodes)");
     return err;
 }
 
@@ -664,8 +664,8 @@ static void run_init(struct run *r)
         list_push_tail(&r->lists[PLANNED], &r->jobs[i].node);
     }
     r->counts[PLANNED] = p->n;
-    r->beat_streams =
-        (struct beat_streams){.loop = r->h->loop, .lost = on_dist_lost, .arg = r, .missed = MISSED_BEATS};
+    r->beat_streams = (struct beat_streams){
+        .loop = r->client->loop, .lost = on_dist_lost, .arg = r, .missed = MISSED_BEATS};
     for (uint32_t i = 0; i < r->targets_n; i++)
         beat_streams_add(&r->beat_streams, r->targets[i].channel);
     r->terminal = isatty(STDERR_FILENO) == 1;
@@ -687,25 +687,25 @@ static void run_end(struct run *r)
     free(r->jobs);
 }
 
-int replay_run(struct hawk *h, const struct replay_plan *p, const struct replay_run_options *o,
+int replay_run(struct client *client, const struct replay_plan *p, const struct replay_run_options *o,
                struct replay_result *result)
 {
-    struct run r = {.h = h, .plan = p, .options = o, .result = result, .give_up_us = TIME_NEVER};
+    struct run r = {.client = client, .plan = p, .options = o, .result = result, .give_up_us = TIME_NEVER};
     int err = find_targets(&r);
 
     *result = (struct replay_result){.run = &r, .dists = r.targets_n};
     if (err)
         goto out;
-    if (loop_signal(h->loop, SIGINT, interrupted, result) ||
-        loop_signal(h->loop, SIGTERM, interrupted, result)) {
-        err = hawk_fail(h, HAWK_EEXISTS, "another loop of this process handles signals");
+    if (loop_signal(client->loop, SIGINT, interrupted, result) ||
+        loop_signal(client->loop, SIGTERM, interrupted, result)) {
+        err = client_fail(client, HAWK_EEXISTS, "another loop of this process handles signals");
         goto out;
     }
     run_init(&r);
-    r.start_us = r.end_us = loop_now(h->loop);
+    r.start_us = r.end_us = loop_now(client->loop);
     r.progress_us = r.start_us + (r.terminal ? 0 : PROGRESS_LOG_US);
-    while (r.counts[FINISHED] < p->n && !r.stop_now && loop_now(h->loop) < r.give_up_us)
-        loop_once(h->loop, turn(&r));
+    while (r.counts[FINISHED] < p->n && !r.stop_now && loop_now(client->loop) < r.give_up_us)
+        loop_once(client->loop, turn(&r));
     result->elapsed_us = r.end_us - r.start_us;
     run_end(&r);
 out:

@@ -51,10 +51,10 @@ struct replay_result {
 };
 
 /* Runs it to the end. 0 when it could run at all, however its jobs ended; otherwise HAWK_E... and
- * hawk_error(h). SIGINT and SIGTERM cancel what was submitted and end it in good order; a second one ends it
- * at once. Afterwards they only set r->interrupted, so r must live until h is closed. */
-HAWK_MUST_USE int replay_run(struct hawk *h, const struct replay_plan *p, const struct replay_run_options *o,
-                             struct replay_result *r);
+ * client_error(client). SIGINT and SIGTERM cancel what was submitted and end it in good order; a second one ends it
+ * at once. Afterwards they only set r->interrupted, so r must live until client is closed. */
+HAWK_MUST_USE int replay_run(struct client *client, const struct replay_plan *p,
+                             const struct replay_run_options *o, struct replay_result *r);
 void replay_result_free(struct replay_result *r);
 
 #endif

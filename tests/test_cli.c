@@ -589,11 +589,11 @@ static void test_default_socket(void **state)
 {
     char buf[100], expected[100];
     setenv("XDG_RUNTIME_DIR", "/run/user/7", 1);
-    assert_string_equal(hawk_default_socket(buf, sizeof buf), "unix:/run/user/7/hawk/up.sock");
-    assert_null(hawk_default_socket(buf, 10));
+    assert_string_equal(client_default_socket(buf, sizeof buf), "unix:/run/user/7/hawk/up.sock");
+    assert_null(client_default_socket(buf, 10));
     unsetenv("XDG_RUNTIME_DIR");
     snprintf(expected, sizeof expected, "unix:/tmp/hawk-%u/up.sock", (unsigned)getuid());
-    assert_string_equal(hawk_default_socket(buf, sizeof buf), expected);
+    assert_string_equal(client_default_socket(buf, sizeof buf), expected);
 }
 
 /* What failures_print makes of them, to be freed. */

@@ -286,14 +286,14 @@ struct replay {
     struct fake fake;
     struct replay_plan plan;
     struct replay_result result;
-    struct hawk *h;
+    struct client *client;
 };
 
 /* Runs the trace against a dist with this script, to its end; what is in r is the test's then. */
 static void replay(struct replay *r, const struct script *script, const struct replay_run_options *options)
 {
     const struct replay_scale scale = {.time = 1};
-    struct hawk_options contact = {.timeout_us = 2 * US_PER_S};
+    struct client_options contact = {.timeout_us = 2 * US_PER_S};
     const char *dir = getenv("TMPDIR");
     char path[256], why[300] = "";
     FILE *file;
@@ -312,15 +312,15 @@ static void replay(struct replay *r, const struct script *script, const struct r
     r->fake.script = *script;
     fake_start(&r->fake);
     contact.dist = server_addr(r->fake.server, 0);
-    assert_int_equal(hawk_open(&r->h, &contact), 0);
-    if (replay_run(r->h, &r->plan, options, &r->result))
-        fail_msg("%s", hawk_error(r->h));
+    assert_int_equal(client_open(&r->client, &contact), 0);
+    if (replay_run(r->client, &r->plan, options, &r->result))
+        fail_msg("%s", client_error(r->client));
     fake_join(&r->fake);
 }
 
 static void end(struct replay *r)
 {
-    hawk_close(r->h);
+    client_close(r->client);
     fake_free(&r->fake);
     replay_result_free(&r->result);
     replay_plan_free(&r->plan);
@@ -497,15 +497,15 @@ static void an_interruption_cancels_what_was_submitted(void **state)
 
 static void a_cluster_without_a_dist_is_an_error(void **state)
 {
-    struct hawk_options contact = {.dist = "127.0.0.1:1", .timeout_us = US_PER_S};
+    struct client_options contact = {.dist = "127.0.0.1:1", .timeout_us = US_PER_S};
     const struct replay_plan plan = {.n = 0};
     struct replay_result result;
-    struct hawk *h;
+    struct client *client;
 
-    assert_int_equal(hawk_open(&h, &contact), 0);
-    assert_int_equal(replay_run(h, &plan, &plain, &result), HAWK_EUNAVAILABLE);
-    assert_non_null(strstr(hawk_error(h), "127.0.0.1:1"));
-    hawk_close(h);
+    assert_int_equal(client_open(&client, &contact), 0);
+    assert_int_equal(replay_run(client, &plan, &plain, &result), HAWK_EUNAVAILABLE);
+    assert_non_null(strstr(client_error(client), "127.0.0.1:1"));
+    client_close(client);
     replay_result_free(&result);
 }
 
