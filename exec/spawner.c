@@ -6,15 +6,13 @@
  * over. Then it is told of every run that no agent has said to forget. */
 #include "exec/spawner.h"
 
-#include "base/heap.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/units.h"
 #include "exec/launch.h"
-#include "exec/output.h"
 #include "exec/record.h"
+#include "exec/runs.h"
 #include "exec/spawner_socket.h"
-#include "exec/strays.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,292 +32,6 @@
 
 #define RECORDS_PER_TURN 8 /* so that ends are reported while a long array starts */
 #define END_ALL_US (2 * US_PER_S)
-#define DISK_LOOK_US US_PER_S /* the output directory's disk is looked at so often, when tasks end */
-#define GROUP_DIES_US                                                                                        \
-    (2 * US_PER_S) /* after that its end is told all the same: something hangs in the kernel */
-
-struct run {
-    UT_hash_handle by_run, by_pid;
-    struct heap_node
-        timer; /* the time limit, SIGKILL after SIGTERM, or the last of its group's time to die */
-    uint32_t run;
-    pid_t pid; /* its group's leader, not reaped while it is in by_pid: till then the number is taken */
-    uint64_t number;
-    int64_t started_us;
-    int64_t boot_us;     /* the same (CLOCK_BOOTTIME), as the kernel tells when processes began */
-    enum outcome reason; /* why it is being killed; OUTCOME_NONE: it is not */
-    struct try_id id;
-    uint32_t owner, flags; /* enum run_flag */
-    char *paths[2];        /* of its output files; NULL: none */
-    bool
-        leader_gone; /* with this status after run_us; others of its group have been killed, and may still die */
-    int status;
-    /* Once it has ended: */
-    enum outcome outcome; /* OUTCOME_NONE: it runs */
-    int code;
-    int64_t run_us;
-    char *why;   /* NULL: nothing to say */
-    char *place; /* of the job's that is to blame; NULL: none */
-};
-
-struct spawner {
-    int fd;        /* the agent, or -1 when it is gone */
-    int listen_fd; /* where the next one connects; -1: none can */
-    int signal_fd;
-    int lease_fd; /* a timer: a suspended machine's lease runs out as well */
-    struct exec_config config;
-    char *output_dir; /* config.output_dir, once an agent has taken over */
-    struct launcher launcher;
-    struct bytes in, out;
-    struct spec *specs;
-    struct run *by_run, *by_pid; /* what runs */
-    struct run *ended;           /* by run: what an agent may still ask about */
-    struct heap timers;
-    uint64_t timer_seq;
-    uint32_t leaders_gone; /* of by_run */
-    struct strays strays;
-    int64_t sweep_us;  /* when to look for strays; TIME_NEVER: nothing has ended since, and none are known */
-    int64_t orphan_us; /* when to give up on the agent; TIME_NEVER: it is there */
-    int64_t lease_us;  /* when leased runs must be dead (CLOCK_BOOTTIME); TIME_NEVER: nobody said */
-    bool greeted;      /* the agent has said who it is, or is our parent */
-    bool stopping;
-    bool disk_full;       /* the one of output_dir, when it was looked at last */
-    int64_t disk_look_us; /* not again before */
-};
-
-static int64_t clock_us(clockid_t clock)
-{
-    struct timespec t;
-
-    clock_gettime(clock, &t);
-    return (int64_t)t.tv_sec * US_PER_S + t.tv_nsec / 1000;
-}
-
-static int64_t now_us(void) { return clock_us(CLOCK_MONOTONIC); }
-
-/* ---- Runs and their ends ---- */
-
-static void set_timer(struct spawner *s, struct run *r, int64_t at_us)
-{
-    if (heap_in(&r->timer)) {
-        heap_update(&s->timers, &r->timer, at_us, ++s->timer_seq);
-        return;
-    }
-    r->timer.key = at_us;
-    r->timer.seq = ++s->timer_seq;
-    if (heap_push(&s->timers, &r->timer) < 0)
-        abort(); /* out of memory, as everywhere (base/mem.h) */
-}
-
-static void kill_run(struct spawner *s, struct run *r, enum outcome reason, bool force)
-{
-    bool told = r->reason != OUTCOME_NONE;
-
-    if (r->leader_gone)
-        return;
-    if (!told)
-        r->reason = reason;
-    if (force) {
-        kill(-r->pid, SIGKILL);
-        if (heap_in(&r->timer))
-            heap_remove(&s->timers, &r->timer);
-    } else if (!told) {
-        kill(-r->pid, SIGTERM);
-        kill(-r->pid, SIGCONT); /* a stopped one would not notice */
-        set_timer(s, r, now_us() + s->config.kill_grace_us);
-    }
-}
-
-static void run_free(struct run *r)
-{
-    free(r->paths[0]);
-    free(r->paths[1]);
-    free(r->why);
-    free(r->place);
-    free(r);
-}
-
-static void report_exit(struct spawner *s, const struct run *r)
-{
-    size_t begun;
-
-    if (s->fd < 0 || !s->greeted)
-        return;
-    begun = record_begin(&s->out, RECORD_EXITED);
-    put_u32(&s->out, r->run);
-    put_u32(&s->out, (uint32_t)r->outcome);
-    put_u32(&s->out, (uint32_t)r->code);
-    put_u64(&s->out, (uint64_t)r->run_us);
-    put_data(&s->out, r->why, r->why ? strlen(r->why) : 0);
-    put_data(&s->out, r->place, r->place ? strlen(r->place) : 0);
-    record_end(&s->out, begun);
-}
-
-static void forget_ended(struct spawner *s, uint32_t run)
-{
-    struct run *r;
-
-    HASH_FIND(by_run, s->ended, &run, sizeof run, r);
-    if (!r)
-        return;
-    HASH_DELETE(by_run, s->ended, r);
-    run_free(r);
-}
-
-/* r is in no table any more. Its end is reported, and kept where a later agent may ask for it. */
-static void ended(struct spawner *s, struct run *r)
-{
-    report_exit(s, r);
-    if (s->listen_fd < 0) {
-        run_free(r);
-        return;
-    }
-    forget_ended(s, r->run); /* an earlier one of this number: they come round again */
-    HASH_ADD(by_run, s->ended, run, sizeof r->run, r);
-}
-
-/* A task's write that fails is the task's to tell, but not all look. */
-static void look_for_full_disk(struct spawner *s)
-{
-    const char *dir = s->config.output_dir;
-    int64_t now = now_us();
-    bool full;
-
-    if (!s->config.state_dir || now < s->disk_look_us)
-        return; /* `hawk run` and `hawk up` have a spawner without; the first looks itself */
-    s->disk_look_us = now + DISK_LOOK_US;
-    full = exec_disk_full(dir);
-    if (full != s->disk_full)
-        log_warn(full ? "spawner: the disk of %s is full: what tasks write there may be cut short"
-                      : "spawner: there is room on the disk of %s again",
-                 dir);
-    s->disk_full = full;
-}
-
-/* The job's own files are the job's to look at. */
-static void mark_output(const struct spawner *s, const struct run *r)
-{
-    char path[EXEC_PATH_MAX];
-
-    if (!exec_disk_full(s->config.output_dir))
-        return;
-    for (int which = OUTPUT_STDOUT; which <= OUTPUT_STDERR; which++)
-        if (exec_output_path(&s->config, &r->id, NULL, which, path, sizeof path) == 0)
-            output_mark_cut(path);
-}
-
-static void sweep_soon(struct spawner *s)
-{
-    int64_t at = now_us() + STRAY_SWEEP_US;
-
-    if (at < s->sweep_us)
-        s->sweep_us = at;
-}
-
-static void end_run(struct spawner *s, struct run *r)
-{
-    enum outcome outcome = WIFSIGNALED(r->status) ? OUTCOME_SIGNALED : OUTCOME_EXITED;
-
-    r->outcome = r->reason != OUTCOME_NONE ? r->reason : outcome;
-    r->code = WIFSIGNALED(r->status) ? WTERMSIG(r->status) : WEXITSTATUS(r->status);
-    s->leaders_gone--;
-    if (heap_in(&r->timer))
-        heap_remove(&s->timers, &r->timer);
-    HASH_DELETE(by_run, s->by_run, r);
-    mark_output(s, r);
-    ended(s, r);
-    look_for_full_disk(s);
-    sweep_soon(s);
-}
-
-/* Signal 0 does no harm, should the number be somebody else's by now. */
-static bool group_is_gone(const struct run *r) { return kill(-r->pid, 0) < 0; }
-
-static void leader_ended(struct spawner *s, struct run *r, int status)
-{
-    r->status = status;
-    r->run_us = now_us() - r->started_us;
-    r->leader_gone = true;
-    s->leaders_gone++;
-    HASH_DELETE(by_pid, s->by_pid, r);
-    if (group_is_gone(r))
-        end_run(s, r);
-    else
-        set_timer(s, r, now_us() + GROUP_DIES_US);
-}
-
-/* One child that has ended; false: there is none. The leader is still a zombie when the rest of its group is killed, so
- * that nobody else can have got its number. */
-static bool reap_one(struct spawner *s)
-{
-    siginfo_t info = {0};
-    struct run *r;
-    int status = 0;
-
-    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
-        return false;
-    HASH_FIND(by_pid, s->by_pid, &info.si_pid, sizeof info.si_pid, r);
-    if (r)
-        kill(-r->pid, SIGKILL);
-    if (waitpid(info.si_pid, &status, 0) == info.si_pid && r)
-        leader_ended(s, r, status);
-    else
-        sweep_soon(s);
-    return true;
-}
-
-/* The end of a run is told when its whole group is gone, so that whoever is then told to run the task again does not
- * meet what a killed leader has left: they come to us, and we hear of their ends (DESIGN 3, rule 9). */
-static void reap(struct spawner *s)
-{
-    struct run *r, *next;
-
-    while (reap_one(s))
-        ;
-    if (s->leaders_gone == 0)
-        return;
-    HASH_ITER(by_run, s->by_run, r, next) {
-        if (r->leader_gone && group_is_gone(r))
-            end_run(s, r);
-    }
-}
-
-static bool is_leader(void *arg, pid_t pid)
-{
-    struct spawner *s = arg;
-    struct run *r;
-
-    HASH_FIND(by_pid, s->by_pid, &pid, sizeof pid, r);
-    return r != NULL;
-}
-
-static bool is_running(void *arg, uint64_t number)
-{
-    struct spawner *s = arg;
-
-    for (struct run *r = s->by_run; r; r = r->by_run.next)
-        if (r->number == number)
-            return true;
-    return false;
-}
-
-static bool ran_at(void *arg, int64_t boot_us)
-{
-    struct spawner *s = arg;
-
-    for (struct run *r = s->by_run; r; r = r->by_run.next)
-        if (r->boot_us <= boot_us)
-            return true;
-    return false;
-}
-
-static void sweep(struct spawner *s)
-{
-    const struct stray_runs runs = {s, is_leader, is_running, ran_at};
-
-    s->strays.kill_grace_us = s->config.kill_grace_us;
-    s->sweep_us = strays_sweep(&s->strays, &runs, now_us());
-}
 
 /* ---- What the agent asks for ---- */
 
@@ -366,7 +78,7 @@ static void start_run(struct spawner *s, struct run *r, struct spec *spec, const
 {
     struct launched launched;
 
-    r->started_us = now_us();
+    r->started_us = monotonic_us();
     r->boot_us = clock_us(CLOCK_BOOTTIME);
     launch(&s->launcher, spec, task, &launched);
     if (s->listen_fd >= 0) {
@@ -378,7 +90,7 @@ static void start_run(struct spawner *s, struct run *r, struct spec *spec, const
         r->code = launched.code;
         r->why = xstrdup(launched.why);
         r->place = *launched.place ? xstrdup(launched.place) : NULL;
-        ended(s, r);
+        run_ended(s, r);
         return;
     }
     r->pid = launched.pid;
@@ -386,7 +98,7 @@ static void start_run(struct spawner *s, struct run *r, struct spec *spec, const
     HASH_ADD(by_run, s->by_run, run, sizeof r->run, r);
     HASH_ADD(by_pid, s->by_pid, pid, sizeof r->pid, r);
     if (spec->d->time_limit_us > 0)
-        set_timer(s, r, r->started_us + spec->d->time_limit_us);
+        run_set_timer(s, r, r->started_us + spec->d->time_limit_us);
     report_start(s, r);
 }
 
@@ -424,7 +136,7 @@ static void take_run(struct spawner *s, struct record *rec)
         run_free(r);
     } else if (s->stopping) {
         r->outcome = OUTCOME_CANCELLED;
-        ended(s, r);
+        run_ended(s, r);
     } else {
         start_run(s, r, spec, &task);
     }
@@ -440,7 +152,7 @@ static void stop(struct spawner *s)
         s->listen_fd = -1;
     }
     for (struct run *r = s->by_run; r; r = r->by_run.next)
-        kill_run(s, r, OUTCOME_CANCELLED, false);
+        run_kill(s, r, OUTCOME_CANCELLED, false);
 }
 
 static void take_kill(struct spawner *s, struct record *rec)
@@ -452,7 +164,7 @@ static void take_kill(struct spawner *s, struct record *rec)
     if (outcome == OUTCOME_NONE || outcome >= OUTCOME_COUNT)
         rec->bad = true;
     else if (r)
-        kill_run(s, r, (enum outcome)outcome, force != 0);
+        run_kill(s, r, (enum outcome)outcome, force != 0);
 }
 
 static void take_lease(struct spawner *s, struct record *rec)
@@ -505,7 +217,7 @@ static void take(struct spawner *s, struct record *rec)
         take_kill(s, rec);
         break;
     case RECORD_FORGET:
-        forget_ended(s, get_u32(rec));
+        runs_forget(s, get_u32(rec));
         break;
     case RECORD_LEASE:
         take_lease(s, rec);
@@ -524,7 +236,7 @@ static void lose_agent(struct spawner *s)
     s->fd = -1;
     bytes_free(&s->out);
     if (s->greeted)
-        s->orphan_us = now_us() + s->config.orphan_grace_us;
+        s->orphan_us = monotonic_us() + s->config.orphan_grace_us;
     s->greeted = false;
 }
 
@@ -544,7 +256,7 @@ static void put_held(struct bytes *b, const struct run *r)
     put_u32(b, r->flags);
     put_u32(b, (uint32_t)r->outcome);
     put_u32(b, (uint32_t)r->code);
-    put_u64(b, (uint64_t)(r->outcome == OUTCOME_NONE ? now_us() - r->started_us : r->run_us));
+    put_u64(b, (uint64_t)(r->outcome == OUTCOME_NONE ? monotonic_us() - r->started_us : r->run_us));
     put_data(b, r->why, r->why ? strlen(r->why) : 0);
     for (int i = 0; i < 2; i++)
         put_data(b, r->paths[i], r->paths[i] ? strlen(r->paths[i]) : 0);
@@ -643,7 +355,7 @@ static bool take_records(struct spawner *s)
 
 static void run_timers(struct spawner *s)
 {
-    int64_t now = now_us();
+    int64_t now = monotonic_us();
     struct heap_node *n;
 
     while ((n = heap_min(&s->timers)) && n->key <= now) {
@@ -651,13 +363,13 @@ static void run_timers(struct spawner *s)
 
         heap_remove(&s->timers, n);
         if (r->leader_gone) {
-            end_run(s, r);
+            run_end(s, r);
             continue;
         }
-        kill_run(s, r, OUTCOME_TIME_LIMIT, r->reason != OUTCOME_NONE);
+        run_kill(s, r, OUTCOME_TIME_LIMIT, r->reason != OUTCOME_NONE);
     }
     if (s->sweep_us <= now)
-        sweep(s);
+        runs_sweep(s);
     if (s->orphan_us <= now) {
         s->orphan_us = TIME_NEVER;
         if (s->by_run)
@@ -675,7 +387,7 @@ static void end_lease(struct spawner *s)
         return;
     for (struct run *r = s->by_run; r; r = r->by_run.next)
         if (r->flags & RUN_LEASED)
-            kill_run(s, r, OUTCOME_LOST, true);
+            run_kill(s, r, OUTCOME_LOST, true);
 }
 
 static int64_t next_timeout(const struct spawner *s)
@@ -696,7 +408,7 @@ static void wait_for_something(struct spawner *s, bool more)
         {.fd = s->lease_fd, .events = POLLIN},
         {.fd = s->fd < 0 && !more ? s->listen_fd : -1, .events = POLLIN},
     };
-    int64_t at = next_timeout(s), left = more ? 0 : at == TIME_NEVER ? TIME_NEVER : at - now_us();
+    int64_t at = next_timeout(s), left = more ? 0 : at == TIME_NEVER ? TIME_NEVER : at - monotonic_us();
     struct timespec t;
     struct signalfd_siginfo info[16];
 
@@ -729,7 +441,7 @@ static void loop(struct spawner *s)
     bool more = false;
 
     for (;;) {
-        reap(s);
+        runs_reap(s);
         run_timers(s);
         if (s->fd >= 0 && bytes_send(&s->out, s->fd) < 0)
             lose_agent(s);
@@ -804,6 +516,6 @@ void spawner_main(int fd, int listen_fd, const struct exec_config *c)
     }
     loop(&s);
     strays_free(&s.strays);
-    strays_end_all(now_us() + END_ALL_US);
+    strays_end_all(monotonic_us() + END_ALL_US);
     _exit(0);
 }

@@ -4,10 +4,9 @@
 #include "base/mem.h"
 #include "base/units.h"
 #include "exec/launch.h"
+#include "exec/procs.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <signal.h>
@@ -22,34 +21,7 @@
 
 #define ENVIRONMENT_MAX (256u << 10)
 #define POLL_MS 5
-#define TREE_MAX 65536u /* descendants of a stray that are looked at in one sweep; the others turn up later */
 #define WATCH_US US_PER_S /* how often the descendants of one that may live on are noted */
-
-/* The whole of a file of /proc, at most max bytes, with a NUL behind it; NULL when it cannot be read. */
-static char *read_file(const char *path, size_t max, size_t *len)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    size_t cap = 4096, n = 0;
-    char *data;
-    ssize_t got;
-
-    if (fd < 0)
-        return NULL;
-    data = xmalloc(cap);
-    while ((got = read(fd, data + n, cap - n - 1)) > 0) {
-        n += (size_t)got;
-        if (n >= max)
-            break;
-        if (n + 1 == cap) {
-            cap *= 2;
-            data = xrealloc(data, cap);
-        }
-    }
-    close(fd);
-    data[n] = '\0';
-    *len = n;
-    return data;
-}
 
 /* Our children's pids as text, with spaces between; NULL: the kernel does not tell. */
 static char *list_children(void)
@@ -86,89 +58,6 @@ static uint64_t run_number_of(pid_t pid, bool *ours)
     }
     free(env);
     return number;
-}
-
-/* ---- Processes ---- */
-
-struct process {
-    pid_t pid, parent, group;
-    int64_t start_us; /* no later than this did it begin (CLOCK_BOOTTIME) */
-    bool dead;        /* and not reaped */
-};
-
-/* Fields of /proc/PID/stat, as proc(5) counts them. The second one, a name, may contain anything. */
-enum { STAT_STATE = 3, STAT_PARENT = 4, STAT_GROUP = 5, STAT_START = 22 };
-
-/* False: there is no such process. */
-static bool look_at(pid_t pid, struct process *p)
-{
-    unsigned long long field[STAT_START + 1] = {0};
-    char path[64], state = 'X';
-    char *text, *at;
-    size_t len;
-    int n = STAT_STATE;
-
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    text = read_file(path, SIZE_MAX, &len);
-    at = text ? strrchr(text, ')') : NULL;
-    if (at && at[1] == ' ' && at[2]) {
-        state = at[2];
-        for (at += 3; n < STAT_START && *at == ' ';)
-            field[++n] = strtoull(at, &at, 10);
-    }
-    free(text);
-    if (n < STAT_START)
-        return false;
-    *p = (struct process){.pid = pid,
-                          .parent = (pid_t)field[STAT_PARENT],
-                          .group = (pid_t)field[STAT_GROUP],
-                          .dead = state == 'Z' || state == 'X'};
-    p->start_us =
-        (int64_t)((double)(field[STAT_START] + 1) * (double)US_PER_S / (double)sysconf(_SC_CLK_TCK));
-    return true;
-}
-
-struct pids {
-    pid_t *v;
-    uint32_t n, cap;
-};
-
-static void add_pids(struct pids *l, const char *list)
-{
-    char *end;
-
-    for (const char *p = list; p && *p && l->n < TREE_MAX; p = end) {
-        pid_t pid = (pid_t)strtol(p, &end, 10);
-
-        if (end == p)
-            break;
-        vec_grow(l->v, l->n, l->cap);
-        l->v[l->n++] = pid;
-    }
-}
-
-/* The children of all of its threads. */
-static void add_children(struct pids *l, pid_t pid)
-{
-    char path[96];
-    struct dirent *e;
-    DIR *d;
-
-    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
-    d = opendir(path);
-    while (d && (e = readdir(d))) {
-        char *list;
-        size_t len;
-
-        if (e->d_name[0] == '.')
-            continue;
-        snprintf(path, sizeof path, "/proc/%d/task/%.20s/children", (int)pid, e->d_name);
-        list = read_file(path, SIZE_MAX, &len);
-        add_pids(l, list);
-        free(list);
-    }
-    if (d)
-        closedir(d);
 }
 
 /* ---- Those that do not say whose they are ---- */
@@ -248,7 +137,7 @@ static void walk(struct strays *s, const struct stray *x, enum tell tell)
         kill(x->pid, tell == TELL_KILL ? SIGKILL : SIGTERM);
     if (tell == TELL_TERM)
         kill(x->pid, SIGCONT);
-    free(l.v);
+    pids_free(&l);
 }
 
 /* A child that does not say whose it is. Returns when to look at it again. */

@@ -1,0 +1,120 @@
+/* What /proc says: see procs.h. */
+#include "exec/procs.h"
+
+#include "base/mem.h"
+#include "base/units.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+char *read_file(const char *path, size_t max, size_t *len)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    size_t cap = 4096, n = 0;
+    char *data;
+    ssize_t got;
+
+    if (fd < 0)
+        return NULL;
+    data = xmalloc(cap);
+    while ((got = read(fd, data + n, cap - n - 1)) > 0) {
+        n += (size_t)got;
+        if (n >= max)
+            break;
+        if (n + 1 == cap) {
+            cap *= 2;
+            data = xrealloc(data, cap);
+        }
+    }
+    close(fd);
+    data[n] = '\0';
+    *len = n;
+    return data;
+}
+
+/* Fields of /proc/PID/stat, as proc(5) counts them. The second one, a name, may contain anything. */
+enum { STAT_STATE = 3, STAT_PARENT = 4, STAT_GROUP = 5, STAT_START = 22 };
+
+bool look_at(pid_t pid, struct process *p)
+{
+    unsigned long long field[STAT_START + 1] = {0};
+    char path[64], state = 'X';
+    char *text, *at;
+    size_t len;
+    int n = STAT_STATE;
+
+    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    text = read_file(path, SIZE_MAX, &len);
+    at = text ? strrchr(text, ')') : NULL;
+    if (at && at[1] == ' ' && at[2]) {
+        state = at[2];
+        for (at += 3; n < STAT_START && *at == ' ';)
+            field[++n] = strtoull(at, &at, 10);
+    }
+    free(text);
+    if (n < STAT_START)
+        return false;
+    *p = (struct process){.pid = pid,
+                          .parent = (pid_t)field[STAT_PARENT],
+                          .group = (pid_t)field[STAT_GROUP],
+                          .dead = state == 'Z' || state == 'X',
+                          .stopped = state == 'T' || state == 't'};
+    p->start_us =
+        (int64_t)((double)(field[STAT_START] + 1) * (double)US_PER_S / (double)sysconf(_SC_CLK_TCK));
+    return true;
+}
+
+void add_pids(struct pids *l, const char *list)
+{
+    char *end;
+
+    for (const char *p = list; p && *p && l->n < PIDS_MAX; p = end) {
+        pid_t pid = (pid_t)strtol(p, &end, 10);
+
+        if (end == p)
+            break;
+        vec_grow(l->v, l->n, l->cap);
+        l->v[l->n++] = pid;
+    }
+}
+
+void add_children(struct pids *l, pid_t pid)
+{
+    char path[96];
+    struct dirent *e;
+    DIR *d;
+
+    snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
+    d = opendir(path);
+    while (d && (e = readdir(d))) {
+        char *list;
+        size_t len;
+
+        if (e->d_name[0] == '.')
+            continue;
+        snprintf(path, sizeof path, "/proc/%d/task/%.20s/children", (int)pid, e->d_name);
+        list = read_file(path, SIZE_MAX, &len);
+        add_pids(l, list);
+        free(list);
+    }
+    if (d)
+        closedir(d);
+}
+
+bool has_pid(const struct pids *l, pid_t pid)
+{
+    for (uint32_t i = 0; i < l->n; i++)
+        if (l->v[i] == pid)
+            return true;
+    return false;
+}
+
+void pids_free(struct pids *l)
+{
+    free(l->v);
+    *l = (struct pids){0};
+}

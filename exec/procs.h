@@ -1,0 +1,35 @@
+/* What /proc says of processes: their state, their group, their children. */
+#ifndef HAWK_EXEC_PROCS_H
+#define HAWK_EXEC_PROCS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define PIDS_MAX 65536u /* in a struct pids; more turn up at the next look */
+
+struct process {
+    pid_t pid, parent, group;
+    int64_t start_us; /* no later than this did it begin (CLOCK_BOOTTIME) */
+    bool dead;        /* and not reaped */
+    bool stopped;     /* by a signal */
+};
+
+struct pids {
+    pid_t *v;
+    uint32_t n, cap;
+};
+
+/* The whole of a file of /proc, at most max bytes, with a NUL behind it; NULL when it cannot be read. */
+char *read_file(const char *path, size_t max, size_t *len);
+/* False: there is no such process. */
+bool look_at(pid_t pid, struct process *p);
+/* Adds the pids that a text lists, with space between them. */
+void add_pids(struct pids *l, const char *list);
+/* Adds the children of all of its threads. */
+void add_children(struct pids *l, pid_t pid);
+bool has_pid(const struct pids *l, pid_t pid);
+void pids_free(struct pids *l);
+
+#endif

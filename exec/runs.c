@@ -1,0 +1,248 @@
+/* Runs of the spawner: timers, kills, ends, and what is looked at when one has ended. */
+#include "exec/runs.h"
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/units.h"
+#include "exec/output.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#define DISK_LOOK_US US_PER_S /* the output directory's disk is looked at so often, when tasks end */
+#define GROUP_DIES_US                                                                                        \
+    (2 * US_PER_S) /* after that its end is told all the same: something hangs in the kernel */
+
+int64_t clock_us(clockid_t clock)
+{
+    struct timespec t;
+
+    clock_gettime(clock, &t);
+    return (int64_t)t.tv_sec * US_PER_S + t.tv_nsec / 1000;
+}
+
+int64_t monotonic_us(void) { return clock_us(CLOCK_MONOTONIC); }
+
+/* ---- Runs and their ends ---- */
+
+void run_set_timer(struct spawner *s, struct run *r, int64_t at_us)
+{
+    if (heap_in(&r->timer)) {
+        heap_update(&s->timers, &r->timer, at_us, ++s->timer_seq);
+        return;
+    }
+    r->timer.key = at_us;
+    r->timer.seq = ++s->timer_seq;
+    if (heap_push(&s->timers, &r->timer) < 0)
+        abort(); /* out of memory, as everywhere (base/mem.h) */
+}
+
+void run_kill(struct spawner *s, struct run *r, enum outcome reason, bool force)
+{
+    bool told = r->reason != OUTCOME_NONE;
+
+    if (r->leader_gone)
+        return;
+    if (!told)
+        r->reason = reason;
+    if (force) {
+        kill(-r->pid, SIGKILL);
+        if (heap_in(&r->timer))
+            heap_remove(&s->timers, &r->timer);
+    } else if (!told) {
+        kill(-r->pid, SIGTERM);
+        kill(-r->pid, SIGCONT); /* a stopped one would not notice */
+        run_set_timer(s, r, monotonic_us() + s->config.kill_grace_us);
+    }
+}
+
+void run_free(struct run *r)
+{
+    free(r->paths[0]);
+    free(r->paths[1]);
+    free(r->why);
+    free(r->place);
+    free(r);
+}
+
+static void report_exit(struct spawner *s, const struct run *r)
+{
+    size_t begun;
+
+    if (s->fd < 0 || !s->greeted)
+        return;
+    begun = record_begin(&s->out, RECORD_EXITED);
+    put_u32(&s->out, r->run);
+    put_u32(&s->out, (uint32_t)r->outcome);
+    put_u32(&s->out, (uint32_t)r->code);
+    put_u64(&s->out, (uint64_t)r->run_us);
+    put_data(&s->out, r->why, r->why ? strlen(r->why) : 0);
+    put_data(&s->out, r->place, r->place ? strlen(r->place) : 0);
+    record_end(&s->out, begun);
+}
+
+void runs_forget(struct spawner *s, uint32_t run)
+{
+    struct run *r;
+
+    HASH_FIND(by_run, s->ended, &run, sizeof run, r);
+    if (!r)
+        return;
+    HASH_DELETE(by_run, s->ended, r);
+    run_free(r);
+}
+
+void run_ended(struct spawner *s, struct run *r)
+{
+    report_exit(s, r);
+    if (s->listen_fd < 0) {
+        run_free(r);
+        return;
+    }
+    runs_forget(s, r->run); /* an earlier one of this number: they come round again */
+    HASH_ADD(by_run, s->ended, run, sizeof r->run, r);
+}
+
+/* A task's write that fails is the task's to tell, but not all look. */
+static void look_for_full_disk(struct spawner *s)
+{
+    const char *dir = s->config.output_dir;
+    int64_t now = monotonic_us();
+    bool full;
+
+    if (!s->config.state_dir || now < s->disk_look_us)
+        return; /* `hawk run` and `hawk up` have a spawner without; the first looks itself */
+    s->disk_look_us = now + DISK_LOOK_US;
+    full = exec_disk_full(dir);
+    if (full != s->disk_full)
+        log_warn(full ? "spawner: the disk of %s is full: what tasks write there may be cut short"
+                      : "spawner: there is room on the disk of %s again",
+                 dir);
+    s->disk_full = full;
+}
+
+/* The job's own files are the job's to look at. */
+static void mark_output(const struct spawner *s, const struct run *r)
+{
+    char path[EXEC_PATH_MAX];
+
+    if (!exec_disk_full(s->config.output_dir))
+        return;
+    for (int which = OUTPUT_STDOUT; which <= OUTPUT_STDERR; which++)
+        if (exec_output_path(&s->config, &r->id, NULL, which, path, sizeof path) == 0)
+            output_mark_cut(path);
+}
+
+static void sweep_soon(struct spawner *s)
+{
+    int64_t at = monotonic_us() + STRAY_SWEEP_US;
+
+    if (at < s->sweep_us)
+        s->sweep_us = at;
+}
+
+void run_end(struct spawner *s, struct run *r)
+{
+    enum outcome outcome = WIFSIGNALED(r->status) ? OUTCOME_SIGNALED : OUTCOME_EXITED;
+
+    r->outcome = r->reason != OUTCOME_NONE ? r->reason : outcome;
+    r->code = WIFSIGNALED(r->status) ? WTERMSIG(r->status) : WEXITSTATUS(r->status);
+    s->leaders_gone--;
+    if (heap_in(&r->timer))
+        heap_remove(&s->timers, &r->timer);
+    HASH_DELETE(by_run, s->by_run, r);
+    mark_output(s, r);
+    run_ended(s, r);
+    look_for_full_disk(s);
+    sweep_soon(s);
+}
+
+/* Signal 0 does no harm, should the number be somebody else's by now. */
+static bool group_is_gone(const struct run *r) { return kill(-r->pid, 0) < 0; }
+
+static void leader_ended(struct spawner *s, struct run *r, int status)
+{
+    r->status = status;
+    r->run_us = monotonic_us() - r->started_us;
+    r->leader_gone = true;
+    s->leaders_gone++;
+    HASH_DELETE(by_pid, s->by_pid, r);
+    if (group_is_gone(r))
+        run_end(s, r);
+    else
+        run_set_timer(s, r, monotonic_us() + GROUP_DIES_US);
+}
+
+/* One child that has ended; false: there is none. The leader is still a zombie when the rest of its group is killed, so
+ * that nobody else can have got its number. */
+static bool reap_one(struct spawner *s)
+{
+    siginfo_t info = {0};
+    struct run *r;
+    int status = 0;
+
+    if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid == 0)
+        return false;
+    HASH_FIND(by_pid, s->by_pid, &info.si_pid, sizeof info.si_pid, r);
+    if (r)
+        kill(-r->pid, SIGKILL);
+    if (waitpid(info.si_pid, &status, 0) == info.si_pid && r)
+        leader_ended(s, r, status);
+    else
+        sweep_soon(s);
+    return true;
+}
+
+void runs_reap(struct spawner *s)
+{
+    struct run *r, *next;
+
+    while (reap_one(s))
+        ;
+    if (s->leaders_gone == 0)
+        return;
+    HASH_ITER(by_run, s->by_run, r, next) {
+        if (r->leader_gone && group_is_gone(r))
+            run_end(s, r);
+    }
+}
+
+static bool is_leader(void *arg, pid_t pid)
+{
+    struct spawner *s = arg;
+    struct run *r;
+
+    HASH_FIND(by_pid, s->by_pid, &pid, sizeof pid, r);
+    return r != NULL;
+}
+
+static bool is_running(void *arg, uint64_t number)
+{
+    struct spawner *s = arg;
+
+    for (struct run *r = s->by_run; r; r = r->by_run.next)
+        if (r->number == number)
+            return true;
+    return false;
+}
+
+static bool ran_at(void *arg, int64_t boot_us)
+{
+    struct spawner *s = arg;
+
+    for (struct run *r = s->by_run; r; r = r->by_run.next)
+        if (r->boot_us <= boot_us)
+            return true;
+    return false;
+}
+
+void runs_sweep(struct spawner *s)
+{
+    const struct stray_runs runs = {s, is_leader, is_running, ran_at};
+
+    s->strays.kill_grace_us = s->config.kill_grace_us;
+    s->sweep_us = strays_sweep(&s->strays, &runs, monotonic_us());
+}
