@@ -16,10 +16,11 @@
 #include <unistd.h>
 
 struct options {
-    const char *trace, *workload, *load, *policy, *estimates, *noise, *ratio, *deal, *queues, *delay, *output;
+    const char *trace, *workload, *load, *policy, *estimates, *noise, *ratio, *pause_share, *deal, *queues,
+        *delay, *output;
     const char *jobs_csv, *against, *sweep, *write_trace;
     uint32_t workers, slots, dists, share_ppm, seed, jobs, steal_cap, short_first, only_job;
-    int64_t cutoff_us, scheduler_cost_us, worker_cost_us, sample_us;
+    int64_t cutoff_us, scheduler_cost_us, worker_cost_us, sample_us, pause_after_us, pause_longest_us;
     struct flag_list set;
     bool compat, check, tag_class, faults;
     struct sim_faults_flags f;
@@ -57,6 +58,12 @@ const struct flag sim_flags[] = {
     FLAG_NUMBER(struct options, short_first, "short-first", 0, "N",
                 "short tasks that may overtake the long one at the head of a worker's queue (0)", 0,
                 LIMIT_SHORT_FIRST),
+    FLAG(DURATION, struct options, pause_after_us, "pause-after", 0, "TIME",
+         "a short task has waited so long before a long one is paused for it (--set pause=on)"),
+    FLAG(TEXT, struct options, pause_share, "pause-share", 0, "R",
+         "a long task may be paused for this part of its run time (1)"),
+    FLAG_ABOVE_0(struct options, pause_longest_us, "pause-longest", 0, "TIME",
+                 "then a paused task goes on in any case"),
     FLAG(CHOICE, struct options, estimates, "estimates", 0, "mean|exact|history",
          "jobs come with the workload's mean, that of their very durations, or none: their names' history "
          "decides"),
@@ -262,8 +269,14 @@ static int load(const struct options *o, struct sim_config *c)
         sim_compat_policy(&c->policy);
     if (o->ratio)
         err = parse_milli(o->ratio, "probe-ratio", &c->policy.probe_ratio_milli);
+    if (!err && o->pause_share)
+        err = parse_milli(o->pause_share, "pause-share", &c->pause_share_milli);
     if (!err && o->noise)
         err = parse_noise(o->noise, c);
+    if (o->pause_after_us >= 0)
+        c->pause_after_us = o->pause_after_us;
+    if (o->pause_longest_us)
+        c->pause_longest_us = o->pause_longest_us;
     if (o->steal_cap)
         c->policy.steal_cap = (uint16_t)o->steal_cap;
     c->policy.short_first = (uint16_t)o->short_first;
@@ -389,7 +402,8 @@ int sim_main(int argc, char **argv)
                         .share_ppm = UINT32_MAX,
                         .scheduler_cost_us = -1,
                         .worker_cost_us = -1,
-                        .sample_us = -1};
+                        .sample_us = -1,
+                        .pause_after_us = -1};
     int at;
     struct sim_config c;
     struct sim_sweep grid;

@@ -118,6 +118,10 @@ static void start_worker(struct cluster *c, uint32_t i)
     wc.incarnation = w->incarnation;
     wc.successors = true;
     wc.queue_per_slot = c->config.queue_per_slot;
+    wc.pause.paused_max = worker_paused_max(w->slots);
+    wc.pause.after_us = CLUSTER_PAUSE_AFTER_US;
+    if (c->config.pause_longest_us)
+        wc.pause.longest_us = c->config.pause_longest_us;
     if (c->config.queue_limit)
         wc.queue_limit = c->config.queue_limit;
     worker_init(&w->w, &wc, rng_next(&c->rng));
@@ -559,6 +563,7 @@ void cluster_crash_agent(struct cluster *c, uint32_t worker)
     bus_kill(c->bus, w->ep);
     w->alive = false;
     cluster_end_app_runs(c, w);
+    cluster_thaw(c, w); /* the spawner does */
     w->orphan_us = bus_now(c->bus) + CLUSTER_GRACE_US;
 }
 
@@ -601,7 +606,8 @@ void cluster_freeze(struct cluster *c, uint32_t ep, bool machine, int64_t until_
         return;
     w->frozen_us = until_us;
     for (uint32_t i = 0; i < w->runs_n; i++)
-        w->runs[i].due_us += until_us - now_us;
+        if (w->runs[i].paused_us == TIME_NEVER)
+            w->runs[i].due_us += until_us - now_us;
 }
 
 void cluster_restart_worker(struct cluster *c, uint32_t worker)

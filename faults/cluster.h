@@ -43,6 +43,7 @@
     X(STARTS, "starts", "what a worker could not start spends no retry, and loses no task")                  \
     X(SERVICE, "service", "a quarter of the workers, or one, leave service at once; who is well is back")    \
     X(NUMBERS, "numbers", "no two jobs are given the same number, whatever became of the journals")          \
+    X(PAUSES, "pauses", "no task stands still for longer than the longest pause, or for nobody")             \
     X(EPOCHS, "epochs", "no node joins a central that is older than one which it joined before")
 
 enum invariant {
@@ -52,6 +53,7 @@ enum invariant {
         INVARIANT_COUNT
 };
 extern const char *const invariant_names[INVARIANT_COUNT];
+#define CLUSTER_PAUSE_AFTER_US (20 * US_PER_MS)
 #define CLUSTER_FAILURE_TEXT 512 /* bytes of a violation's text at most */
 
 struct cluster_config {
@@ -73,6 +75,7 @@ struct cluster_config {
     uint32_t nodes_max;
     uint64_t seed;
     bool queue_per_slot;
+    int64_t pause_longest_us;                         /* 0: the policy pauses nothing */
     uint32_t steal_streams;                           /* as in struct bus_config */
     uint32_t flags_on, flags_off;                     /* of the policy's: POLICY_… */
     uint32_t probe_ratio_milli, steal_cap, steal_max; /* 0: the policy's */
@@ -132,9 +135,10 @@ struct cluster_job {
 /* As the spawner knows it. */
 struct cluster_run {
     struct msg_exec_held held; /* an agent that takes it over is told this; no result */
-    int64_t start_us, due_us;
-    uint32_t job; /* index */
-    bool doubled; /* a copy of it was started elsewhere while this one stood still */
+    int64_t start_us, due_us;  /* start: later by the time that it stood still */
+    int64_t paused_us; /* it stands still since then, and due_us is what is left of it; TIME_NEVER: it runs */
+    uint32_t job;      /* index */
+    bool doubled;      /* a copy of it was started elsewhere while this one stood still */
 };
 
 /* A journal: entries in order, of which the first `durable` survive a crash. */

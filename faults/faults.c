@@ -337,7 +337,7 @@ static void fail_network(struct run *run, enum fault_kind kind)
 /* One flag is switched: any of them where nothing is lost on the way, else of those that jobs need none. */
 static uint32_t random_flag(const struct run *run, struct rng *r)
 {
-    uint32_t bit = (uint32_t)rng_below(r, 19);
+    uint32_t bit = (uint32_t)rng_below(r, 20);
     bool lossless = run->kinds == 1u << FAULT_POLICY;
 
     while (!policy_flag_keys[bit] || (!lossless && 1u << bit & (POLICY_REPROBE | POLICY_CANCEL_PROBES)))
@@ -369,7 +369,7 @@ static void change_policy(struct run *run)
     }
     p = *central_policy(run->c->central);
     if (rng_below(r, 2))
-        c->preset = (uint8_t)(1 + rng_below(r, 7));
+        c->preset = (uint8_t)(1 + rng_below(r, 8));
     for (uint32_t n = (uint32_t)rng_below(r, 4); n > 0; n--) {
         uint32_t flag = random_flag(run, r);
 
@@ -569,6 +569,17 @@ static bool random_late_long(uint64_t seed)
     return rng_below(&r, 3) == 0;
 }
 
+/* Likewise: a third of them pauses long tasks, for a second or up to twenty. */
+static int64_t random_pause_us(uint64_t seed)
+{
+    struct rng r;
+
+    rng_seed(&r, ~seed ^ UINT64_C(0x7061757365));
+    if (rng_below(&r, 3))
+        return 0;
+    return rng_below(&r, 2) ? S : (int64_t)(S + rng_below(&r, 19 * S));
+}
+
 /* Split needs a reserved worker for its short jobs. */
 static bool may_split(const struct run *run)
 {
@@ -598,6 +609,7 @@ static struct cluster_config random_config(uint64_t seed, struct rng *r, bool fa
         .queue_per_slot = rng_below(r, 2),
         .steal_streams = rng_below(r, 2) ? 2 : 0,
         .short_first = random_short_first(seed),
+        .pause_longest_us = random_pause_us(seed),
     };
     struct policy p;
 
@@ -605,6 +617,8 @@ static struct cluster_config random_config(uint64_t seed, struct rng *r, bool fa
     random_flags(&c, r, faults);
     if (random_late_long(seed))
         c.flags_on |= POLICY_LATE_LONG;
+    if (c.pause_longest_us)
+        c.flags_on |= POLICY_PAUSE;
     CHECK(policy_preset(c.policy, &p) == 0);
     p.flags = (p.flags | c.flags_on) & ~c.flags_off;
     /* 50 ms, and what it takes to say so: an edge each (10 ms apart), the hint, the question and its answer. */

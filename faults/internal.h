@@ -46,6 +46,7 @@ void cluster_end_run(struct cluster *c, struct cluster_worker *w, uint32_t run);
 void cluster_tell_attached(struct cluster *c, struct cluster_worker *w);
 /* What its executor runs ends with it. */
 void cluster_end_app_runs(struct cluster *c, struct cluster_worker *w);
+void cluster_thaw(const struct cluster *c, struct cluster_worker *w); /* whatever stands still there */
 /* The spawner of w is gone with all it had. */
 void cluster_forget_runs(struct cluster_worker *w);
 /* A new agent of w, which does not run yet, is told what is still there. */

@@ -83,6 +83,74 @@ static void exec_check(struct cluster *c, struct cluster_worker *w)
     bus_post(c->bus, w->ep, bus_now(c->bus), &answer);
 }
 
+/* Whether a task may start: a slot is free, or was when its worker asked for it. A paused task that goes on meanwhile
+ * overcommits the worker. */
+static bool may_start(const struct cluster_worker *w, uint32_t run)
+{
+    for (uint32_t i = 0; i < w->runs_n; i++)
+        if (worker_slot_of(w->runs[i].held.run) == worker_slot_of(run))
+            return false;
+    return w->runs_n < w->slots + worker_paused_max(w->slots);
+}
+
+static struct cluster_run *run_of(const struct cluster_worker *w, uint32_t run)
+{
+    for (uint32_t i = 0; i < w->runs_n; i++)
+        if (w->runs[i].held.run == run)
+            return &w->runs[i];
+    return NULL;
+}
+
+/* One in eight is refused, as by a machine without memory. */
+static void exec_pause(struct cluster *c, struct cluster_worker *w, uint32_t run)
+{
+    struct cluster_run *r = run_of(w, run);
+    struct msg answer = {.type = MSG_EXEC_PAUSED, .exec_paused.run = run};
+
+    if (!r || r->paused_us != TIME_NEVER)
+        answer.exec_paused.err = HAWK_ENOT_FOUND;
+    else if (is_app(c, r))
+        answer.exec_paused.err = HAWK_EUNSUPPORTED;
+    else if (rng_below(&c->rng, 8) == 0)
+        answer.exec_paused.err = HAWK_EBUSY;
+    if (!answer.exec_paused.err) {
+        r->paused_us = bus_now(c->bus);
+        r->due_us -= r->paused_us;
+    }
+    bus_post(c->bus, w->ep, bus_now(c->bus), &answer);
+}
+
+static void thaw(const struct cluster *c, struct cluster_run *r)
+{
+    int64_t now_us = bus_now(c->bus);
+
+    if (r->paused_us == TIME_NEVER)
+        return;
+    r->due_us += now_us;
+    r->start_us += now_us - r->paused_us;
+    r->paused_us = TIME_NEVER;
+}
+
+void cluster_thaw(const struct cluster *c, struct cluster_worker *w)
+{
+    for (uint32_t i = 0; i < w->runs_n; i++)
+        thaw(c, &w->runs[i]);
+}
+
+/* The longest pause is over when its time has come, and whenever the process goes on, should it have stood still. */
+static void exec_resume(struct cluster *c, const struct cluster_worker *w, uint32_t run)
+{
+    struct cluster_run *r = run_of(w, run);
+
+    if (!r || r->paused_us == TIME_NEVER)
+        return;
+    if (c->config.nothing_fails &&
+        bus_now(c->bus) - r->paused_us > c->config.pause_longest_us + c->config.delay_us)
+        cluster_fail(c, INVARIANT_PAUSES, "task %u stood still for %lld us", r->held.id.task,
+                     (long long)(bus_now(c->bus) - r->paused_us));
+    thaw(c, r);
+}
+
 static void exec_start(struct cluster *c, struct cluster_worker *w, const struct msg_exec_start *m)
 {
     struct msg started = {.type = MSG_EXEC_STARTED, .exec_started = {.run = m->run, .pid = 1}};
@@ -94,7 +162,7 @@ static void exec_start(struct cluster *c, struct cluster_worker *w, const struct
     if (job >= c->jobs_n || m->id.task >= m->desc->tasks || !job_eq(m->id.job, c->jobs[job]->id))
         cluster_fail(c, INVARIANT_EFFECTS, "a task is started that nobody submitted: %s, task %u",
                      job_id_format((char[JOB_ID_TEXT]){0}, m->id.job), m->id.task);
-    if (w->runs_n >= w->slots)
+    if (!may_start(w, m->run))
         cluster_fail(c, INVARIANT_EFFECTS, "%u slots, and another task is started", w->slots);
     if (m->desc->kind == PAYLOAD_APP && !w->attached) {
         never_ran(c, w, m->run);
@@ -116,6 +184,7 @@ static void exec_start(struct cluster *c, struct cluster_worker *w, const struct
                                          .stolen = m->stolen},
                                 .start_us = bus_now(c->bus),
                                 .due_us = bus_now(c->bus) + c->jobs[job]->duration_us[m->id.task],
+                                .paused_us = TIME_NEVER,
                                 .job = job};
     if (m->desc->flags & JOB_AT_MOST_ONCE && c->jobs[job]->starts[m->id.task] > 0)
         cluster_fail(c, INVARIANT_AT_MOST_ONCE, "task %u of %s starts a second time", m->id.task,
@@ -168,11 +237,12 @@ void cluster_end_app_runs(struct cluster *c, struct cluster_worker *w)
 
 static void exec_kill(struct cluster *c, struct cluster_worker *w, const struct msg_exec_kill *m)
 {
-    for (uint32_t i = 0; i < w->runs_n; i++)
-        if (w->runs[i].held.run == m->run) {
-            exited(c, w, i, m->outcome, 15);
-            return;
-        }
+    struct cluster_run *r = run_of(w, m->run);
+
+    if (!r)
+        return;
+    thaw(c, r);
+    exited(c, w, (uint32_t)(r - w->runs), m->outcome, 15);
 }
 
 static void exec_forget(struct cluster_worker *w, uint32_t run)
@@ -200,7 +270,9 @@ int64_t cluster_next_end(struct cluster *c, struct cluster_worker **w, uint32_t 
     for (uint32_t i = 0; i < c->workers_n; i++)
         for (uint32_t j = 0; j < c->workers[i]->runs_n; j++) {
             const struct cluster_run *r = &c->workers[i]->runs[j];
-            int64_t by_us = killed_us(c->workers[i], r), at_us = r->due_us < by_us ? r->due_us : by_us;
+            int64_t by_us = killed_us(c->workers[i], r),
+                    due_us = r->paused_us == TIME_NEVER ? r->due_us : TIME_NEVER;
+            int64_t at_us = due_us < by_us ? due_us : by_us;
 
             if (at_us >= first_us)
                 continue;
@@ -213,10 +285,11 @@ int64_t cluster_next_end(struct cluster *c, struct cluster_worker **w, uint32_t 
 
 void cluster_end_run(struct cluster *c, struct cluster_worker *w, uint32_t run)
 {
-    const struct cluster_run *r = &w->runs[run];
+    struct cluster_run *r = &w->runs[run];
     const struct cluster_job *j = c->jobs[r->job];
     uint32_t task = r->held.id.task;
 
+    thaw(c, r); /* a run that stands still ends because it is killed */
     if (killed_us(w, r) < r->due_us) {
         exited(c, w, run, OUTCOME_LOST, 9);
         return;
@@ -300,6 +373,12 @@ void cluster_on_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg 
         break;
     case MSG_EXEC_KILL:
         exec_kill(c, w, &m->exec_kill);
+        break;
+    case MSG_EXEC_PAUSE:
+        exec_pause(c, w, m->exec_pause.run);
+        break;
+    case MSG_EXEC_RESUME:
+        exec_resume(c, w, m->exec_resume.run);
         break;
     case MSG_EXEC_FORGET:
         exec_forget(w, m->exec_forget.run);

@@ -204,7 +204,9 @@ static inline bool job_state_final(enum job_state s) { return state_in(JOB_STATE
     X(STEAL_ADAPT, 17, CLUSTER, "steal_adapt",                                                               \
       "a thief whose rounds fail asks fewer workers in the next one")                                        \
     X(LATE_LONG, 18, CLUSTER, "late_long",                                                                   \
-      "central keeps long tasks until a worker asks for one, instead of queueing them there")
+      "central keeps long tasks until a worker asks for one, instead of queueing them there")                \
+    X(PAUSE, 19, CLUSTER, "pause",                                                                           \
+      "a short task that would wait pauses a long one that runs, and takes its slot")
 
 /* Numbers: X(constant, bit, scope, field of struct policy, least, greatest). A task needs a probe of its own, or nobody
  * asks for it (Sparrow 3.3). */
@@ -490,7 +492,9 @@ void members_drop(struct members *m);
     X(messages_out, "messages sent")                                                                         \
     X(jobs_moved, "jobs taken over from a dist that did not answer their client")                            \
     X(tasks_recalled, "queued long tasks called back for a worker that came later")                          \
-    X(starts_blamed, "jobs of which a worker could not start a task that another one started")
+    X(starts_blamed, "jobs of which a worker could not start a task that another one started")               \
+    X(tasks_paused, "times that a long task was paused for a short one")                                     \
+    X(paused_ms, "how long long tasks stood still, in milliseconds")
 
 enum counter {
 #define X(name, help) COUNTER_##name,

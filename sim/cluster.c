@@ -115,7 +115,13 @@ static void add_workers(struct sim *s)
     c.addr = blob_str("sim");
     c.slots = s->config.slots;
     c.queue_per_slot = s->config.queue_per_slot;
+    c.pause.paused_max = sim_paused_max(&s->config);
+    c.pause.after_us = s->config.pause_after_us;
+    c.pause.longest_us = s->config.pause_longest_us;
+    c.pause.share_milli = s->config.pause_share_milli;
     c.heartbeats = false;
+    if (c.pause.paused_max > 0)
+        s->pauses = xcalloc(s->config.workers, (c.slots + c.pause.paused_max) * sizeof *s->pauses);
     s->workers = xaligned(64, s->config.workers * sizeof *s->workers);
     for (uint32_t i = 0; i < s->config.workers; i++) {
         uint32_t ep = bus_add(s->bus, ROLE_WORKER);

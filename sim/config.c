@@ -5,6 +5,7 @@
 
 void sim_config_init(struct sim_config *c)
 {
+    struct worker_config w;
     int err;
 
     *c = (struct sim_config){
@@ -21,6 +22,10 @@ void sim_config_init(struct sim_config *c)
         .worker_cost_us = 10,
         .sample_us = 100 * US_PER_S,
     };
+    worker_config_init(&w);
+    c->pause_after_us = w.pause.after_us;
+    c->pause_longest_us = w.pause.longest_us;
+    c->pause_share_milli = w.pause.share_milli;
     err = policy_preset("hawk", &c->policy);
     CHECK(err == 0);
 }

@@ -4,6 +4,7 @@
  *   memory.c    huge pages for all of it
  *   run.c       the clock: submissions, running tasks and deliveries in order; what roles ask of their shell
  *   endings.c   the tasks that run, by when they end
+ *   pauses.c    those of them that stand still
  *   result.c    from what was seen to figures
  *   bound.c     what no scheduler can beat
  *   config.c    settings, and the published simulator's assumptions */
@@ -17,6 +18,16 @@
 #include "sim/endings.h"
 #include "sim/sim.h"
 #include "worker/worker.h"
+
+/* What is at one place of a worker: whether its task stands still. Its ending is not searched for: it is set right when
+ * its time has come. */
+struct pause {
+    uint32_t run;      /* of this run */
+    bool paused, came; /* came: the ending, while it stood still; `ending` is it */
+    int64_t since_us;
+    int64_t stood_us; /* that its ending does not have yet */
+    struct ending ending;
+};
 
 /* A job from its submission to its end. */
 struct running_job {
@@ -56,7 +67,8 @@ struct sim {
     int64_t *busy_until_us; /* by endpoint */
     int64_t central_busy_us;
     struct endings endings;
-    uint32_t running; /* tasks */
+    struct pause *pauses; /* by worker and place; NULL: the policy pauses nothing */
+    uint32_t running;     /* tasks */
 
     struct running_job *jobs; /* NULL durations: a free place */
     uint32_t jobs_n, jobs_cap;
@@ -79,11 +91,23 @@ struct sim {
     size_t why_size;
 };
 
+/* Tasks that may stand still at a worker: none where the policy pauses none, to save the places. */
+static inline uint32_t sim_paused_max(const struct sim_config *c)
+{
+    return policy_has(&c->policy, POLICY_PAUSE) ? worker_paused_max(c->slots) : 0;
+}
 static inline uint32_t sim_worker_of(const struct sim *s, uint32_t ep) { return ep - s->first_worker_ep; }
 static inline bool sim_is_worker(const struct sim *s, uint32_t ep)
 {
     return ep >= s->first_worker_ep && ep < s->first_worker_ep + s->config.workers;
 }
+
+/* pauses.c */
+void sim_pauses_start(struct sim *s, uint32_t worker, uint32_t run);
+void sim_pause(struct sim *s, uint32_t worker, uint32_t run, int64_t now_us);
+void sim_resume(struct sim *s, uint32_t worker, uint32_t run, int64_t now_us);
+/* The first ending has come: false if its task stands or stood still, and it is for later. */
+bool sim_pauses_end(struct sim *s, const struct ending *e);
 
 /* cluster.c */
 void sim_cluster_start(struct sim *s); /* until every dist can reach every worker */

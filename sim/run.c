@@ -241,6 +241,7 @@ static void exec_start(struct sim *s, uint32_t ep, int64_t now_us, const struct 
 
     sim_values_add(&s->waits[j->class], now_us - j->submit_us);
     endings_add(&s->endings, now_us + run_us, run_us, sim_worker_of(s, ep), m->run);
+    sim_pauses_start(s, sim_worker_of(s, ep), m->run);
     s->running++;
     bus_post(s->bus, ep, now_us,
              &(struct msg){.type = MSG_EXEC_STARTED, .exec_started = {.run = m->run, .pid = 1}});
@@ -260,6 +261,8 @@ static void exec_kill(struct sim *s, uint32_t ep, int64_t now_us, const struct m
 {
     struct ending e;
 
+    if (s->pauses)
+        sim_resume(s, sim_worker_of(s, ep), m->run, now_us);
     if (endings_take(&s->endings, sim_worker_of(s, ep), m->run, &e))
         exec_exited(s, &e, e.run_us - (e.at_us - now_us), OUTCOME_SIGNALED, 15);
 }
@@ -280,6 +283,12 @@ void sim_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg *m)
         break;
     case MSG_EXEC_KILL:
         exec_kill(s, ep, now_us, &m->exec_kill);
+        break;
+    case MSG_EXEC_PAUSE:
+        sim_pause(s, sim_worker_of(s, ep), m->exec_pause.run, now_us);
+        break;
+    case MSG_EXEC_RESUME:
+        sim_resume(s, sim_worker_of(s, ep), m->exec_resume.run, now_us);
         break;
     case MSG_SUBMITTED:
         on_submitted(s, &m->submitted);
@@ -381,7 +390,8 @@ static int act(struct sim *s, int64_t now_us)
     CHECK(e);
     first = *e;
     endings_drop_first(&s->endings);
-    exec_exited(s, &first, first.run_us, OUTCOME_EXITED, 0);
+    if (sim_pauses_end(s, &first))
+        exec_exited(s, &first, first.run_us, OUTCOME_EXITED, 0);
     return 0;
 }
 
@@ -425,6 +435,7 @@ static void sim_free(struct sim *s)
     free(s->jobs);
     free(s->jobs_free);
     endings_free(&s->endings);
+    free(s->pauses);
 }
 
 int sim_run(const struct sim_config *c, const struct sim_source *source, struct sim_result *r, char *why,

@@ -29,6 +29,9 @@ struct sim_config {
     uint32_t dists;       /* 1 .. SIM_DISTS_MAX; jobs go to them in turn */
     bool deal_random;     /* jobs go to a random dist instead */
     bool queue_per_slot;
+    /* As in struct worker_config. */
+    int64_t pause_after_us, pause_longest_us;
+    uint32_t pause_share_milli;
     bool tag_class; /* every job is tagged with its true class, whatever is estimated */
     uint64_t seed;
     /* Tells jobs' true classes in results, so that runs with different cutoffs compare; 0: the policy's own. A job whose

@@ -155,7 +155,7 @@ void worker_on_joined(struct worker *w, const struct msg *in)
  * on unowned. At most 1 message per slot, and 1. */
 void worker_on_refused(struct worker *w, const struct msg *in)
 {
-    for (uint32_t i = 0; i < w->config.slots; i++)
+    for (uint32_t i = 0; i < w->n_slots; i++)
         if (slot_at(w, i)->task)
             worker_task_kill(w, slot_at(w, i)->task, OUTCOME_LOST, true);
     w->stopping = w->stopped = true;
@@ -177,7 +177,7 @@ static bool wants_ack(const struct worker *w)
 /* At most 1 message and one per counter. */
 void worker_heartbeat_due(struct worker *w)
 {
-    uint32_t busy = w->config.slots - w->n_free;
+    uint32_t busy = (uint32_t)w->n_active - w->n_free;
     struct msg_heartbeat *m;
 
     if (w->now_us < w->heartbeat_at || !w->joined)
@@ -262,7 +262,7 @@ void worker_lease_due(struct worker *w)
     w->lease_over = true;
     for (uint32_t i = 0; i < w->n_lanes; i++)
         return_bound(w, &w->lanes[i]);
-    for (uint32_t i = 0; i < w->config.slots; i++) {
+    for (uint32_t i = 0; i < w->n_slots; i++) {
         struct task *t = slot_at(w, i)->task;
 
         if (t && owner_is_central(t->job->owner))
@@ -399,7 +399,7 @@ static void stop(struct worker *w, bool now)
     if (!now)
         return;
     w->stop_now = true;
-    for (uint32_t i = 0; i < w->config.slots; i++)
+    for (uint32_t i = 0; i < w->n_slots; i++)
         if (slot_at(w, i)->task)
             worker_task_kill(w, slot_at(w, i)->task, OUTCOME_LOST, true);
 }
@@ -413,7 +413,7 @@ void worker_on_quit(struct worker *w, const struct msg *in) { stop(w, in->quit.n
  * can be reached have acknowledged what they were sent; none of this can be waited for from those that can't. */
 static bool stop_waits(const struct worker *w)
 {
-    if (w->n_free < w->config.slots)
+    if (w->n_free < w->config.slots || w->n_paused > 0)
         return true;
     if (w->stop_now)
         return false;

@@ -8,25 +8,27 @@ struct tally {
 
 static void check_slot(const struct worker *w, const struct slot *s)
 {
-    CHECK(s->state <= SLOT_BUSY);
+    CHECK(s->state <= SLOT_UNUSED);
     CHECK((s->state == SLOT_REQUESTED) == (s->job != NULL));
-    CHECK((s->state == SLOT_BUSY) == (s->task != NULL));
+    CHECK((s->state == SLOT_BUSY || s->state == SLOT_PAUSED) == (s->task != NULL));
     CHECK(s->state != SLOT_BUSY || list_empty(&s->link));
-    CHECK(s->state != SLOT_FREE || !s->is_long);
+    CHECK(!s->is_long || s->state == SLOT_REQUESTED || s->state == SLOT_BUSY);
+    CHECK(s->state != SLOT_PAUSED || s->task->state == T_RUNNING);
     CHECK(!s->task || s->task->slot == s);
     CHECK(s->lane >= w->lanes && s->lane < w->lanes + w->n_lanes);
 }
 
 static void check_lane(const struct worker *w, const struct lane *l)
 {
-    uint32_t slots = 0, n_free = 0, n_long = 0, listed = 0, overtaking = 0;
+    uint32_t active = 0, paused = 0, n_free = 0, n_long = 0, listed = 0, overtaking = 0;
 
-    for (uint32_t i = 0; i < w->config.slots; i++) {
+    for (uint32_t i = 0; i < w->n_slots; i++) {
         const struct slot *s = slot_at(w, i);
 
         if (s->lane != l)
             continue;
-        slots++;
+        active += s->state <= SLOT_BUSY;
+        paused += s->state == SLOT_PAUSED;
         n_free += s->state == SLOT_FREE;
         n_long += s->is_long;
         overtaking += s->state == SLOT_REQUESTED && !s->is_long && s->turn == l->queue.turn;
@@ -35,7 +37,12 @@ static void check_lane(const struct worker *w, const struct lane *l)
         CHECK(container_of(k, struct slot, link)->state == SLOT_FREE);
         listed++;
     }
-    CHECK(slots == l->n_slots);
+    CHECK(active == l->n_active);
+    CHECK(paused == l->n_paused);
+    CHECK(active >= l->n_slots);
+    CHECK(active == l->n_slots || n_free == 0); /* overcommitted: it takes nothing new */
+    CHECK(paused + n_free + n_long <= active);  /* nothing stands still for nobody */
+    CHECK(!l->pausing || (l->pausing->lane == l && l->pausing->state == SLOT_BUSY));
     CHECK(n_free == l->n_free);
     CHECK(n_free == listed);
     CHECK(n_long == l->n_long);
@@ -81,7 +88,7 @@ static void check_lanes(const struct worker *w)
 {
     uint32_t n_free = 0, n_requested = 0, n_long = 0, n_stuck = 0;
 
-    for (uint32_t i = 0; i < w->config.slots; i++) {
+    for (uint32_t i = 0; i < w->n_slots; i++) {
         check_slot(w, slot_at(w, i));
         n_free += slot_at(w, i)->state == SLOT_FREE;
         n_requested += slot_at(w, i)->state == SLOT_REQUESTED;

@@ -91,14 +91,20 @@ static inline struct reservation *reservation_of(struct entry *e)
     return container_of(e, struct reservation, e);
 }
 
-/*   n_free = its free slots,  n_long = its slots that count as long
+/*   n_active = its slots that are free, requested or busy;  n_active >= n_slots;  n_paused = its paused slots
+ *   n_free = its free slots,  n_long = its slots that count as long
+ *   n_active > n_slots => n_free = 0                 (overcommitted: it takes nothing new)
  *   n_free > 0 => its queue is empty                 (whatever can be served has been, once a step is over)
+ *   n_paused <= slots that are requested or busy with a short task          (nothing stands still for nobody)
  *   stuck <=> its queue is stuck (steal_queue_stuck);  touched by nobody, once a step is over */
 struct lane {
     struct steal_queue queue;
-    struct list free;    /* its free slots */
-    struct list touched; /* in worker.touched */
-    uint16_t n_slots, n_free;
+    struct list free;     /* its free slots */
+    struct list unused;   /* spare ones, each of which takes a paused task's place */
+    struct list paused;   /* by when their tasks were paused */
+    struct slot *pausing; /* its task is being frozen; NULL: none is */
+    struct list touched;  /* in worker.touched */
+    uint16_t n_slots, n_active, n_free, n_paused;
     uint16_t n_long; /* of its slots, those that count as long */
     bool stuck;      /* as last looked at */
 };
@@ -107,9 +113,15 @@ enum slot_state {
     SLOT_FREE,      /* in lane.free */
     SLOT_REQUESTED, /* in owner.requests */
     SLOT_BUSY,      /* in no list: has a task */
+    SLOT_PAUSED,    /* in lane.paused: its task stands still, and another slot is in use for it */
+    SLOT_UNUSED,    /* in lane.unused: not in use */
 };
 
-/*   state = REQUESTED <=> job;  state = BUSY <=> task, and task->slot is this one;  state = FREE => not is_long */
+/* A run's handle names its slot, and a task stays in its slot until it ends: while it is paused, a spare slot of the lane is
+ * in use.
+ *
+ *   state = REQUESTED <=> job;  state is BUSY or PAUSED <=> task, and task->slot is this one
+ *   is_long => state is REQUESTED or BUSY */
 struct slot {
     struct list link; /* in the list of its state */
     struct lane *lane;
@@ -127,7 +139,7 @@ enum worker_task_state {
     T_NEW,
     T_QUEUED,   /* bound, has an entry */
     T_STARTING, /* has a slot; the executor was told */
-    T_RUNNING,  /* has a slot; it started */
+    T_RUNNING,  /* has a slot; it started. It may stand still: slot->state is PAUSED */
     T_DONE,     /* kept until its owner acknowledged */
 };
 
@@ -144,14 +156,17 @@ struct task {
     struct blob *result; /* DONE */
     struct try_id id;
     int64_t arrived_us;
-    int64_t started_us;      /* RUNNING */
+    int64_t started_us;      /* RUNNING; later by the time that it stood still */
+    int64_t paused_at;       /* in a paused slot */
+    int64_t paused_us;       /* in all, without the present pause */
+    int64_t estimate_us;     /* of its run time; 0: not known */
     int64_t wait_us, run_us; /* wait: known from RUNNING on; run: DONE */
     int32_t code;            /* DONE */
     uint32_t run;            /* STARTING, RUNNING: the executor's handle */
     uint8_t outcome;         /* DONE */
     uint8_t kill_outcome;    /* what a task that was told to die is reported as; OUTCOME_NONE: was not */
     uint8_t state;
-    bool promotable, overrun, overrun_told, stolen, kill_forced;
+    bool promotable, overrun, overrun_told, stolen, kill_forced, no_pause;
 };
 
 /* What a thief was given: one record per thief, never empty, its items by rising index. */
@@ -179,6 +194,11 @@ static inline bool owner_is_central(const struct owner *o) { return node_eq(o->n
 static inline int64_t time_after(int64_t now_us, int64_t delay_us)
 {
     return delay_us > TIME_NEVER - 1 - now_us ? TIME_NEVER - 1 : now_us + delay_us;
+}
+/* How long t, which runs, has run. A pause is no part of it. */
+static inline int64_t worker_task_age(const struct worker *w, const struct task *t)
+{
+    return (t->slot->state == SLOT_PAUSED ? t->paused_at : w->now_us) - t->started_us;
 }
 void worker_count(struct worker *w, enum counter c, uint64_t n);
 
@@ -222,6 +242,10 @@ void worker_slot_request(struct worker *w, struct slot *s, struct job *j, bool i
 void worker_slot_run(struct worker *w, struct slot *s, struct task *t, bool is_long);
 void worker_slot_free(struct worker *w, struct slot *s); /* may free the job it requested for */
 void worker_slot_mark_long(struct worker *w, struct slot *s, bool is_long);
+/* The task in s stands still: a spare slot is free in its place. There is one. */
+void worker_slot_pause(struct worker *w, struct slot *s);
+/* The task in s goes on: a free slot of its lane goes out of use for it, or the worker is overcommitted. */
+void worker_slot_resume(struct worker *w, struct slot *s);
 
 struct task *worker_task_find(const struct worker *w, const struct owner *o, const struct try_id *id);
 struct task *worker_task_new(struct worker *w, struct job *j, const struct try_id *id);
@@ -249,6 +273,16 @@ void worker_on_exec_held(struct worker *w, const struct msg *in);
 void worker_task_forget(struct worker *w,
                         struct task *t); /* a done one; as worker_task_free, and 1 message */
 void worker_task_launch(struct worker *w, struct slot *s, struct job *j, const struct msg_task_launch *m);
+
+/* ---- pausing.c ---- */
+/* A paused task goes on: for its kill, or because nothing is left to stand still for. 1 message. */
+void worker_pause_end(struct worker *w, struct slot *s);
+/* A free slot goes to a paused task rather than to `next`, the queue's. */
+bool worker_pause_first(const struct worker *w, const struct lane *l, const struct steal_entry *next);
+/* After the lane was served: ends pauses that have no reason any more, begins one that has. A message per pause. */
+void worker_pause_settle(struct worker *w, struct lane *l);
+void worker_pause_due(struct worker *w);
+void worker_on_exec_paused(struct worker *w, const struct msg *in);
 
 /* ---- probes.c ---- */
 void worker_send_request(struct worker *w, struct slot *s, struct job *j);

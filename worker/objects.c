@@ -242,25 +242,44 @@ void worker_slot_mark_long(struct worker *w, struct slot *s, bool is_long)
     worker_lane_touch(w, s->lane);
 }
 
-/* The only place where a slot's state changes: free -> requested -> busy -> free, or around either step. */
+static bool in_use(enum slot_state s) { return s <= SLOT_BUSY; }
+
+/* By how much a slot of that state counts: in what is free, requested, in use, paused. */
+static void slot_tally(struct worker *w, const struct slot *s, uint16_t by)
+{
+    struct lane *l = s->lane;
+    uint16_t used = in_use(s->state) ? by : 0, is_free = s->state == SLOT_FREE ? by : 0;
+    uint16_t paused = s->state == SLOT_PAUSED ? by : 0;
+
+    l->n_active = (uint16_t)(l->n_active + used);
+    w->n_active = (uint16_t)(w->n_active + used);
+    l->n_free = (uint16_t)(l->n_free + is_free);
+    w->n_free = (uint16_t)(w->n_free + is_free);
+    l->n_paused = (uint16_t)(l->n_paused + paused);
+    w->n_paused = (uint16_t)(w->n_paused + paused);
+    w->n_requested = (uint16_t)(w->n_requested + (s->state == SLOT_REQUESTED ? by : 0));
+}
+
+/* The only place where a slot's state changes. */
 static void slot_set_state(struct worker *w, struct slot *s, enum slot_state to, struct list *in)
 {
-    CHECK(s->state != to);
-    CHECK(!(s->state == SLOT_BUSY && to == SLOT_REQUESTED));
+    static const uint8_t moves[] = {
+        [SLOT_FREE] = 1u << SLOT_REQUESTED | 1u << SLOT_BUSY | 1u << SLOT_UNUSED,
+        [SLOT_REQUESTED] = 1u << SLOT_FREE | 1u << SLOT_BUSY | 1u << SLOT_UNUSED,
+        [SLOT_BUSY] = 1u << SLOT_FREE | 1u << SLOT_PAUSED | 1u << SLOT_UNUSED,
+        [SLOT_PAUSED] = 1u << SLOT_BUSY | 1u << SLOT_UNUSED,
+        [SLOT_UNUSED] = 1u << SLOT_FREE | 1u << SLOT_BUSY, /* busy: what an earlier process had there */
+    };
+
+    CHECK(moves[s->state] & 1u << to);
     list_remove(&s->link);
-    if (s->state == SLOT_FREE) {
-        s->lane->n_free--;
-        w->n_free--;
-    }
-    w->n_requested -= s->state == SLOT_REQUESTED;
+    slot_tally(w, s, (uint16_t)-1);
     s->state = (uint8_t)to;
-    if (to == SLOT_FREE) {
-        s->lane->n_free++;
-        w->n_free++;
+    slot_tally(w, s, 1);
+    if (to == SLOT_FREE)
         w->freed = true;
+    if (to != SLOT_REQUESTED && to != SLOT_BUSY)
         worker_lane_touch(w, s->lane);
-    }
-    w->n_requested += to == SLOT_REQUESTED;
     if (in)
         list_push_tail(in, &s->link);
 }
@@ -289,6 +308,9 @@ void worker_slot_run(struct worker *w, struct slot *s, struct task *t, bool is_l
     if (s->state == SLOT_REQUESTED)
         end_request(s);
     slot_set_state(w, s, SLOT_BUSY, NULL);
+    if (s->lane->n_active > s->lane->n_slots &&
+        s->lane->n_free > 0) /* an earlier process's task, in a spare slot */
+        slot_set_state(w, container_of(s->lane->free.next, struct slot, link), SLOT_UNUSED, &s->lane->unused);
     s->task = t;
     t->slot = s;
     worker_slot_mark_long(w, s, is_long);
@@ -306,9 +328,34 @@ void worker_slot_free(struct worker *w, struct slot *s)
         s->task->slot = NULL;
     s->task = NULL;
     worker_slot_mark_long(w, s, false);
-    slot_set_state(w, s, SLOT_FREE, &s->lane->free);
+    if (s->lane->pausing == s)
+        s->lane->pausing = NULL;
+    if (s->state == SLOT_PAUSED || s->lane->n_active > s->lane->n_slots)
+        slot_set_state(w, s, SLOT_UNUSED, &s->lane->unused);
+    else
+        slot_set_state(w, s, SLOT_FREE, &s->lane->free);
     if (j)
         worker_job_release(w, j);
+}
+
+void worker_slot_pause(struct worker *w, struct slot *s)
+{
+    struct lane *l = s->lane;
+
+    worker_slot_mark_long(w, s, false);
+    slot_set_state(w, s, SLOT_PAUSED, &l->paused);
+    if (l->n_active < l->n_slots)
+        slot_set_state(w, container_of(l->unused.next, struct slot, link), SLOT_FREE, &l->free);
+}
+
+void worker_slot_resume(struct worker *w, struct slot *s)
+{
+    struct lane *l = s->lane;
+
+    if (l->n_free > 0)
+        slot_set_state(w, container_of(l->free.next, struct slot, link), SLOT_UNUSED, &l->unused);
+    slot_set_state(w, s, SLOT_BUSY, NULL);
+    worker_slot_mark_long(w, s, true);
 }
 
 /* ---- Tasks ---- */

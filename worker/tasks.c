@@ -56,7 +56,7 @@ static void send_held(const struct worker *w, struct task *t)
 
     m->id = t->id;
     m->state = states[t->state];
-    m->run_us = t->state == T_RUNNING ? w->now_us - t->started_us : t->run_us;
+    m->run_us = t->state == T_RUNNING ? worker_task_age(w, t) : t->run_us;
     if (t->state == T_DONE)
         send_finished(w, t);
     else if (t->overrun && !t->overrun_told)
@@ -88,7 +88,7 @@ static uint32_t new_run(struct worker *w, const struct slot *s)
 static struct task *task_of_run(const struct worker *w, uint32_t run)
 {
     uint32_t i = worker_slot_of(run);
-    struct task *t = i < w->config.slots ? slot_at(w, i)->task : NULL;
+    struct task *t = i < w->n_slots ? slot_at(w, i)->task : NULL;
 
     return t && t->run == run ? t : NULL;
 }
@@ -174,8 +174,15 @@ void worker_lane_dispatch(struct worker *w, struct lane *l)
 {
     struct steal_entry *next;
 
-    while (l->n_free > 0 && (next = steal_queue_next(&l->queue)))
-        serve(w, l, container_of(next, struct entry, q));
+    while (l->n_free > 0) {
+        next = steal_queue_next(&l->queue);
+        if (worker_pause_first(w, l, next))
+            worker_pause_end(w, container_of(l->paused.next, struct slot, link));
+        else if (next)
+            serve(w, l, container_of(next, struct entry, q));
+        else
+            break;
+    }
 }
 
 /* ---- Bound tasks ---- */
@@ -224,6 +231,7 @@ void worker_on_task_enqueue(struct worker *w, const struct msg *in)
     j->app = job_desc_app(m->desc);
     t = worker_task_new(w, j, &m->id);
     t->arg = blob_ref(m->arg);
+    t->estimate_us = m->estimate_us;
     t->arrived_us = w->now_us;
     t->entry = worker_entry_new(t);
     worker_entry_push(w, worker_lane_shortest(w), t->entry);
@@ -265,6 +273,8 @@ void worker_task_kill(struct worker *w, struct task *t, enum outcome as, bool fo
     if (t->kill_outcome == OUTCOME_NONE)
         t->kill_outcome = (uint8_t)as;
     t->kill_forced = force;
+    if (t->slot && t->slot->state == SLOT_PAUSED)
+        worker_pause_end(w, t->slot);
     m = &out_add(w->out, MSG_EXEC_KILL, 0)->exec_kill;
     m->run = t->run;
     m->force = force;
@@ -439,8 +449,7 @@ void worker_on_exec_held(struct worker *w, const struct msg *in)
 
     if (generation > w->run_generation)
         w->run_generation = generation; /* the executor may know all of them for a while yet */
-    if (worker_task_find(w, o, &m->id) ||
-        (runs && (slot >= w->config.slots || slot_at(w, slot)->state != SLOT_FREE))) {
+    if (worker_task_find(w, o, &m->id) || (runs && (slot >= w->n_slots || slot_at(w, slot)->task))) {
         send_refusal(w, m->run, runs);
         worker_owner_release(w, o);
         return;

@@ -12,7 +12,8 @@ void worker_counts(const struct worker *w, struct worker_counts *c)
         .slots = w->config.slots,
         .free = w->n_free,
         .requested = w->n_requested,
-        .running = w->config.slots - w->n_free - w->n_requested,
+        .running = (uint32_t)w->n_active - w->n_free - w->n_requested,
+        .paused = w->n_paused,
         .running_long = w->n_long,
         .reservations = w->n_reservations,
         .queued_tasks = w->n_queued_tasks,
@@ -29,7 +30,7 @@ void worker_counts(const struct worker *w, struct worker_counts *c)
 
 bool worker_running(const struct worker *w, uint32_t slot, int64_t now_us, struct worker_running *r)
 {
-    const struct slot *s = slot < w->config.slots ? slot_at(w, slot) : NULL;
+    const struct slot *s = slot < w->n_slots ? slot_at(w, slot) : NULL;
     const struct task *t = s ? s->task : NULL;
 
     if (!t)
@@ -42,7 +43,9 @@ bool worker_running(const struct worker *w, uint32_t slot, int64_t now_us, struc
         .is_long = s->is_long,
         .stolen = t->stolen,
         .killed = t->kill_outcome != OUTCOME_NONE,
-        .run_us = t->state == T_RUNNING ? now_us - t->started_us : -1,
+        .paused = s->state == SLOT_PAUSED,
+        .run_us =
+            t->state == T_RUNNING ? (s->state == SLOT_PAUSED ? t->paused_at : now_us) - t->started_us : -1,
     };
     return true;
 }
@@ -50,7 +53,7 @@ bool worker_running(const struct worker *w, uint32_t slot, int64_t now_us, struc
 uint64_t worker_owner_unacked_bytes(const struct worker *w, uint32_t run)
 {
     uint32_t i = worker_slot_of(run);
-    const struct task *t = i < w->config.slots ? slot_at(w, i)->task : NULL;
+    const struct task *t = i < w->n_slots ? slot_at(w, i)->task : NULL;
 
     return t && t->run == run ? t->job->owner->unacked_bytes : 0;
 }

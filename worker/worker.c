@@ -19,6 +19,7 @@ void worker_config_init(struct worker_config *c)
         .orphan_us = 10 * US_PER_S,
         .heartbeats = true,
         .leaves_service = true,
+        .pause = {.after_us = 100 * US_PER_MS, .longest_us = 600 * US_PER_S, .share_milli = 2000},
     };
     err = policy_preset("hawk", &c->policy);
     CHECK(err == 0);
@@ -26,26 +27,37 @@ void worker_config_init(struct worker_config *c)
 
 static void lanes_init(struct worker *w)
 {
-    uint32_t slots = w->config.slots;
+    uint32_t slots = w->config.slots, places = slots + w->config.pause.paused_max;
 
+    w->n_slots = (uint16_t)places;
     w->n_lanes = w->config.queue_per_slot ? slots : 1;
-    w->lanes = xcalloc(1, w->n_lanes * sizeof *w->lanes + slots * sizeof *w->slots); /* close to each other */
+    w->lanes =
+        xcalloc(1, w->n_lanes * sizeof *w->lanes + places * sizeof *w->slots); /* close to each other */
     w->slots = (struct slot *)(w->lanes + w->n_lanes);
     for (uint32_t i = 0; i < w->n_lanes; i++) {
         steal_queue_init(&w->lanes[i].queue);
         list_init(&w->lanes[i].free);
+        list_init(&w->lanes[i].unused);
+        list_init(&w->lanes[i].paused);
         list_init(&w->lanes[i].touched);
         w->lanes[i].queue.short_first = w->config.policy.short_first;
     }
-    for (uint32_t i = 0; i < slots; i++) {
+    for (uint32_t i = 0; i < places; i++) {
         struct lane *l = &w->lanes[i % w->n_lanes];
+        struct slot *s = &w->slots[i];
 
-        w->slots[i].lane = l;
-        list_push_tail(&l->free, &w->slots[i].link);
+        s->lane = l;
+        if (i >= slots) {
+            s->state = SLOT_UNUSED;
+            list_push_tail(&l->unused, &s->link);
+            continue;
+        }
+        list_push_tail(&l->free, &s->link);
         l->n_slots++;
+        l->n_active++;
         l->n_free++;
     }
-    w->n_free = slots;
+    w->n_active = w->n_free = (uint16_t)slots;
 }
 
 void worker_init(struct worker *w, const struct worker_config *c, uint64_t seed)
@@ -54,11 +66,15 @@ void worker_init(struct worker *w, const struct worker_config *c, uint64_t seed)
                             &w->away_owners, &w->promotable, &w->loot};
 
     CHECK(c->slots >= 1 && c->slots <= LIMIT_SLOTS);
+    CHECK(c->pause.paused_max <= LIMIT_SLOTS - c->slots);
     CHECK(c->queue_limit >= 1 && c->queue_limit <= INT32_MAX);
     CHECK(c->name != NULL);
     CHECK(c->addr != NULL);
-    *w = (struct worker){
-        .config = *c, .heartbeat_at = TIME_NEVER, .beats_at = TIME_NEVER, .lease_end_us = TIME_NEVER};
+    *w = (struct worker){.config = *c,
+                         .pause_at = TIME_NEVER,
+                         .heartbeat_at = TIME_NEVER,
+                         .beats_at = TIME_NEVER,
+                         .lease_end_us = TIME_NEVER};
     blob_ref(c->name);
     blob_ref(c->addr);
     rng_seed(&w->rng, seed);
@@ -119,6 +135,7 @@ static void worker_on_timer(struct worker *w, const struct msg *in)
     worker_overrun_due(w);
     worker_beats_due(w);
     worker_service_due(w);
+    worker_pause_due(w);
 }
 
 enum sender { ANYONE, CENTRAL }; /* ANYONE: the handler looks whether it knows the peer */
@@ -133,6 +150,7 @@ static const struct {
     [MSG_STOP] = {worker_on_stop, ANYONE},
     [MSG_EXEC_STARTED] = {worker_on_exec_started, ANYONE},
     [MSG_EXEC_EXITED] = {worker_on_exec_exited, ANYONE},
+    [MSG_EXEC_PAUSED] = {worker_on_exec_paused, ANYONE},
     [MSG_EXEC_HELD] = {worker_on_exec_held, ANYONE},
     [MSG_EXEC_LEASE] = {worker_on_exec_lease, ANYONE},
     [MSG_EXEC_CHECKED] = {worker_on_exec_checked, ANYONE},
@@ -170,6 +188,7 @@ static void lane_look(struct worker *w, struct lane *l)
     bool stuck;
 
     worker_lane_dispatch(w, l);
+    worker_pause_settle(w, l);
     list_remove(&l->touched); /* what its own dispatch changed is seen below */
     stuck = steal_queue_stuck(&l->queue, l->n_slots, l->n_long);
     w->n_stuck += (uint32_t)stuck - (uint32_t)l->stuck;
@@ -227,6 +246,7 @@ int64_t worker_next_timeout(const struct worker *w)
     at = earlier(at, worker_overrun_next(w));
     at = earlier(at, worker_beats_next(w));
     at = earlier(at, worker_service_next(w));
+    at = earlier(at, w->pause_at);
     at = earlier(at, thief_next_timeout(&w->thief));
     return earlier(at, worker_edges_next(w));
 }

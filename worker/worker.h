@@ -38,10 +38,23 @@ struct worker_config {
     struct blob *name, *addr; /* who this is and where it listens; worker_init takes references */
     uint64_t incarnation;     /* random number of this process */
     int64_t orphan_us;        /* a lost dist's running tasks are killed after so long */
+    struct {
+        int64_t after_us; /* a short reservation waits at most so long before a long task is paused for it */
+        int64_t longest_us;   /* then a paused task goes on, also beside a short one that has its slot */
+        uint32_t share_milli; /* a task may stand still for this part of its run time, or its estimate */
+        uint32_t paused_max;  /* so many at once; slots + paused_max <= LIMIT_SLOTS */
+    } pause;                  /* POLICY_PAUSE, DESIGN 3.13 */
 };
 
+/* What a worker needs in paused_max for one paused task per slot. */
+static inline uint32_t worker_paused_max(uint32_t slots)
+{
+    return slots <= LIMIT_SLOTS - slots ? slots : LIMIT_SLOTS - slots;
+}
+
 /* Defaults: 1 slot, one queue for all slots, WORKER_QUEUE_LIMIT, park 100 ms .. 5 s, orphans 10 s, heartbeats,
- * policy "hawk", leaves service; no name and address. */
+ * policy "hawk", leaves service; no name and address. Pauses: after 100 ms, for 10 minutes, twice the run time, but none at
+ * once (paused_max 0): the shell must be able to freeze. */
 void worker_config_init(struct worker_config *c);
 
 /* One worker. All of it is private to worker/: read it through the functions below.
@@ -56,7 +69,9 @@ struct worker {
     uint32_t counters_changed;    /* bits by enum counter: to be told with the next heartbeat */
     uint32_t heartbeat_awaited;   /* the number of the heartbeat whose acknowledgement is awaited, 0: none */
     uint16_t n_free, n_requested; /* slots; waiting for a dist */
+    uint16_t n_active, n_paused;  /* slots in use or free: config.slots, and more while it is overcommitted */
     uint16_t n_lanes, n_stuck;    /* n_stuck: with a stuck reservation */
+    uint16_t n_slots;             /* config.slots, and as many as tasks may be paused */
     struct list touched;          /* lanes to look at again at the end of this step */
     struct worker_config config;  /* config.policy is the policy in force */
     int64_t now_us;               /* of the event being handled */
@@ -90,14 +105,16 @@ struct worker {
         uint16_t long_asked;
         uint32_t long_got;
     } parked, stuck;
-    int64_t long_ask_at; /* the next LONG_REQUEST leaves no sooner */
+    int64_t long_ask_at;      /* the next LONG_REQUEST leaves no sooner */
+    int64_t pause_at;         /* lanes are looked at again then; TIME_NEVER: when something changes */
+    int64_t pause_not_before; /* the executor refused the last pause */
     struct thief thief;
 
     uint64_t told_apps; /* with stuck */
     uint64_t app_set;   /* of apps */
     uint32_t n_long;    /* slots counting as long */
     uint32_t n_loot;
-    struct slot *slots; /* config.slots of them, behind the lanes in their memory */
+    struct slot *slots; /* n_slots of them, behind the lanes in their memory */
     /* Owners of tasks (dists and central), jobs, tasks. */
     struct table owners, jobs, tasks;
     uint64_t n_reservations;                     /* counts queued or in loot */
@@ -143,11 +160,13 @@ bool worker_quiet(const struct worker *w);
 /* ---- For shells: status pages, metrics, executors ---- */
 
 struct worker_counts {
-    uint32_t slots, free, requested, running; /* slots = free + requested + running */
-    uint32_t running_long;                    /* of requested and running: those that count as long */
-    uint64_t reservations;                    /* queued, or being stolen from here */
-    uint32_t queued_tasks;                    /* bound tasks in the queue */
-    uint32_t unacked;                         /* completions their owner has not acknowledged */
+    /* slots = free + requested + running, but for an overcommitted worker, where it is less */
+    uint32_t slots, free, requested, running;
+    uint32_t paused;       /* tasks that stand still */
+    uint32_t running_long; /* of requested and running: those that count as long */
+    uint64_t reservations; /* queued, or being stolen from here */
+    uint32_t queued_tasks; /* bound tasks in the queue */
+    uint32_t unacked;      /* completions their owner has not acknowledged */
     bool joined, general, stuck, parked, drained, stopping, stopped;
 };
 void worker_counts(const struct worker *w, struct worker_counts *c);
@@ -159,12 +178,14 @@ struct worker_running {
     const struct job_desc *desc; /* borrowed until the next step */
     uint32_t run;                /* the executor's handle */
     bool is_long;                /* its class, or it outlived the cutoff */
-    bool stolen, killed;
-    int64_t run_us; /* since it started; -1 while starting */
+    bool stolen, killed, paused;
+    int64_t run_us; /* since it started, without pauses; -1 while starting */
 };
 /* The slot of an executor's handle: what was taken over goes on in it, so there must be one. */
 uint32_t worker_slot_of(uint32_t run);
-/* The task in slot i (0 .. slots-1); false when none is there. */
+/* Places that worker_running() knows: the slots, and those of paused tasks. */
+static inline uint32_t worker_places(const struct worker *w) { return w->n_slots; }
+/* The task in place i (0 .. worker_places - 1); false when none is there. */
 bool worker_running(const struct worker *w, uint32_t slot, int64_t now_us, struct worker_running *r);
 /* Bytes of results of tasks that their owners have not acknowledged. */
 static inline uint64_t worker_unacked_bytes(const struct worker *w) { return w->unacked_bytes; }
