@@ -29,13 +29,13 @@ struct attached {
     struct span worker;
 };
 
-#define DEFINE_MESSAGE(name, type)                                                                           \
-    DEFINE_PUT(name, type)                                                                                   \
+#define DEFINE_MESSAGE(name, type, Message)                                                                  \
+    DEFINE_PUT(name, type, Message)                                                                          \
     DEFINE_GET(name, type)
-DEFINE_MESSAGE(hello, struct hello)
-DEFINE_MESSAGE(result, struct attach_result)
-DEFINE_MESSAGE(attached, struct attached)
-DEFINE_MESSAGE(task, struct attach_task)
+DEFINE_MESSAGE(hello, struct hello, hawk_v1_Hello)
+DEFINE_MESSAGE(result, struct attach_result, hawk_v1_AppResult)
+DEFINE_MESSAGE(attached, struct attached, hawk_v1_Attached)
+DEFINE_MESSAGE(task, struct attach_task, hawk_v1_AppTask)
 
 /* ---- Writing ---- */
 

@@ -150,9 +150,9 @@ static void put_tasks(struct codec_buf *b, uint32_t tag, const struct task_set *
         wire_end(b, start);                                                                                  \
     }
 
-DEFINE_PUT(try_id, struct try_id)
-DEFINE_PUT(cluster_policy, struct policy)
-DEFINE_PUT(member_info, struct member)
+DEFINE_PUT(try_id, struct try_id, hawk_v1_Try)
+DEFINE_PUT(cluster_policy, struct policy, hawk_v1_ClusterPolicy)
+DEFINE_PUT(member_info, struct member, hawk_v1_MemberInfo)
 DEFINE_PUT_VALUE(try, try_id, struct try_id)
 DEFINE_PUT_VALUE(policy, cluster_policy, struct policy)
 DEFINE_PUT_VALUE(member, member_info, struct member)
@@ -163,7 +163,7 @@ static void put_members(struct codec_buf *b, uint32_t tag, const struct members 
         put_member(b, tag, v->v[i]);
 }
 
-#define X(NAME, name, tag) DEFINE_PUT(name, struct msg_##name)
+#define X(NAME, name, tag) DEFINE_PUT(name, struct msg_##name, hawk_v1_Envelope_body_##name##_MSGTYPE)
 WIRE_MESSAGES(X)
 #undef X
 

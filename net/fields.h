@@ -1,11 +1,11 @@
-/* From a list of fields to the functions that write and read a message.
+/* Makes the functions that write and read a message from the list of its fields.
  *
- * A message is declared once, as a list F(kind, member): its field numbers are the positions in the list. For every kind
- * there is one function that writes a field, put_KIND, and one that reads it, get_KIND; DEFINE_PUT and DEFINE_GET make
- * those of a whole message. The messages between nodes (net/codec.c), those of executors (net/attach.c) and the records of
- * the journal (store/records.c) are made so.
+ * A message is declared once, as a list F(kind, member). A field's number is its position in the list. Each kind has one
+ * function that writes a field, put_KIND, and one that reads it, get_KIND. DEFINE_PUT and DEFINE_GET make the functions of
+ * a whole message. Messages between nodes (net/codec.c), messages of executors (net/attach.c) and records of the journal
+ * (store/records.c) use them.
  *
- * get_KIND returns false for what is malformed. What a handle holds by then, the caller drops. */
+ * get_KIND returns false when the bytes are malformed. The caller then drops the handles that were read so far. */
 #ifndef HAWK_NET_FIELDS_H
 #define HAWK_NET_FIELDS_H
 
@@ -183,10 +183,50 @@ static inline bool get_utf8(struct wire *s, pb_wire_type_t wire, struct span *v)
         ok = get_##kind(s, wire, &p->field);                                                                 \
         break;
 
-#define DEFINE_PUT(name, type)                                                                               \
+/* The forms that a field takes on the wire. A kind has one form, and so has a type of the .proto. */
+enum wire_form { FORM_NONE, FORM_VARINT, FORM_FIXED64, FORM_ZIGZAG, FORM_BYTES, FORM_MESSAGE, FORM_PACKED };
+/* clang-format off */
+enum {
+    FORM_none = FORM_NONE,
+    FORM_u8 = FORM_VARINT, FORM_u16 = FORM_VARINT, FORM_u32 = FORM_VARINT, FORM_i64 = FORM_VARINT,
+    FORM_int32 = FORM_VARINT, FORM_int64 = FORM_VARINT, FORM_varint = FORM_VARINT, FORM_node = FORM_VARINT,
+    FORM_u64 = FORM_FIXED64, FORM_app = FORM_FIXED64, FORM_job = FORM_FIXED64,
+    FORM_i32 = FORM_ZIGZAG,
+    FORM_blob = FORM_BYTES, FORM_span = FORM_BYTES, FORM_utf8 = FORM_BYTES,
+    FORM_try = FORM_MESSAGE, FORM_policy = FORM_MESSAGE, FORM_member = FORM_MESSAGE, FORM_members = FORM_MESSAGE,
+    FORM_desc = FORM_MESSAGE, FORM_spec = FORM_MESSAGE,
+    FORM_tasks = FORM_PACKED,
+
+    PROTO_SINGULAR_BOOL = FORM_VARINT, PROTO_SINGULAR_UENUM = FORM_VARINT, PROTO_SINGULAR_UINT32 = FORM_VARINT,
+    PROTO_SINGULAR_INT32 = FORM_VARINT, PROTO_SINGULAR_UINT64 = FORM_VARINT, PROTO_SINGULAR_INT64 = FORM_VARINT,
+    PROTO_SINGULAR_FIXED64 = FORM_FIXED64,
+    PROTO_SINGULAR_SINT32 = FORM_ZIGZAG,
+    PROTO_SINGULAR_BYTES = FORM_BYTES, PROTO_OPTIONAL_BYTES = FORM_BYTES, PROTO_SINGULAR_STRING = FORM_BYTES,
+    PROTO_OPTIONAL_MESSAGE = FORM_MESSAGE, PROTO_REPEATED_MESSAGE = FORM_MESSAGE,
+    PROTO_REPEATED_UINT32 = FORM_PACKED,
+};
+/* clang-format on */
+
+/* The compiler compares the list with the message in the .proto: names, numbers, forms, and that neither has a field that
+ * the other lacks. Message is the type that nanopb generates; its Message_FIELDLIST(X, a) calls
+ * X(a, how, label, type, name, number) for each field. */
+#define FIELDLIST_OF_(Message) Message##_FIELDLIST
+#define FIELDLIST_OF(Message) FIELDLIST_OF_(Message)
+#define FORM(kind, field) form_##field = FORM_##kind,
+#define AS_IN_PROTO(a, how, label, type, field, number)                                                      \
+    _Static_assert(number_##field == (number) && (int)form_##field == (int)PROTO_##label##_##type,           \
+                   #field ": the .proto has another number or type");
+#define COUNT_OURS(kind, field) +((int)FORM_##kind != FORM_NONE)
+#define COUNT_PROTO(...) +1
+
+#define DEFINE_PUT(name, type, Message)                                                                      \
     static void put_fields_##name(struct codec_buf *b, const type *p)                                        \
     {                                                                                                        \
         enum { number_0, FIELDS_##name(NUMBER) };                                                            \
+        enum { FIELDS_##name(FORM) };                                                                        \
+        FIELDLIST_OF(Message)(AS_IN_PROTO, 0);                                                               \
+        _Static_assert(0 FIELDS_##name(COUNT_OURS) == 0 FIELDLIST_OF(Message)(COUNT_PROTO, 0),               \
+                       #name ": the .proto has more or fewer fields");                                       \
         FIELDS_##name(PUT)                                                                                   \
     }
 
