@@ -1,5 +1,5 @@
-/* Delays between attempts to reach somebody: each twice the one before, and drawn from its upper half, so that those who
- * lost the same peer do not come back together. */
+/* Delays between attempts to reach a peer. Each is twice the one before, and drawn at random from its
+ * upper half, so that nodes that lost the same peer do not all dial it at once. */
 #ifndef HAWK_BASE_BACKOFF_H
 #define HAWK_BASE_BACKOFF_H
 
@@ -9,11 +9,12 @@
 #include <stdint.h>
 
 #define BACKOFF_MIN_US (50 * US_PER_MS)
-/* Also how long a stream must have held for the delays to begin anew: a peer that lets us in and throws us out at once must
- * not be asked at full speed. */
+/* A stream must also have held this long before the delays begin anew. Otherwise a node would dial at full
+ * speed a peer that accepts its streams and closes them at once. */
 #define BACKOFF_MAX_US (2 * US_PER_S)
 
-/* The delay before the next attempt, at least half of *delay_us. *delay_us is 0 before the first; at most most_us. */
+/* Returns the delay before the next attempt: at least half of *delay_us after this call. *delay_us is 0
+ * before the first attempt, and never above most_us. */
 static inline int64_t backoff_next(uint32_t *delay_us, int64_t most_us, struct rng *r)
 {
     int64_t next_us = *delay_us ? 2 * (int64_t)*delay_us : BACKOFF_MIN_US;
@@ -24,7 +25,8 @@ static inline int64_t backoff_next(uint32_t *delay_us, int64_t most_us, struct r
     return next_us / 2 + (int64_t)rng_below(r, (uint64_t)next_us / 2 + 1);
 }
 
-/* The same before the next of several addresses of one peer: nothing grows before all have been tried. */
+/* The delay before the next of several addresses of one peer. It does not grow: delays grow only when all
+ * addresses were tried. */
 static inline int64_t backoff_min(struct rng *r)
 {
     return BACKOFF_MIN_US / 2 + (int64_t)rng_below(r, BACKOFF_MIN_US / 2 + 1);

@@ -13,7 +13,8 @@ struct blob {
 
 /* A new blob with one reference; data may be NULL (zeroed, for the caller to fill before sharing). */
 struct blob *blob_new(const void *data, size_t len);
-/* A text of at most max bytes: a new reference on b, or its beginning, cut between UTF-8 characters. */
+/* For a text: a new reference on b if it has at most max bytes, else a new blob with its beginning, cut
+ * between UTF-8 characters. */
 struct blob *blob_cut(struct blob *b, size_t max);
 struct blob *blob_str(const char *text);
 static inline struct blob *blob_ref(struct blob *b)

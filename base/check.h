@@ -1,4 +1,5 @@
-/* Assertions that stay on in production and state one thing each (DESIGN 5.8). Never for network input. */
+/* Assertions that stay on in production; each states one thing (DESIGN 5.8). Never use them on network
+ * input. */
 #ifndef HAWK_BASE_CHECK_H
 #define HAWK_BASE_CHECK_H
 

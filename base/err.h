@@ -1,4 +1,4 @@
-/* Error codes: one table, a negative code and a text each (0 is success everywhere). */
+/* Error codes: one table of a negative code and a text each. 0 is success everywhere. */
 #ifndef HAWK_BASE_ERR_H
 #define HAWK_BASE_ERR_H
 

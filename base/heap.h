@@ -14,7 +14,7 @@ struct heap_node {
     uint32_t pos; /* 1-based place in the heap; 0 = in no heap */
 };
 
-/* Keys stand beside the pointers: what is compared on the way through a big heap lies together. */
+/* Keys stand beside the pointers, so that comparisons in a big heap touch one array only. */
 struct heap_entry {
     int64_t key;
     uint64_t seq;

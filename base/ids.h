@@ -12,9 +12,10 @@ typedef struct {
 } node_id_t;
 
 #define NODE_NONE ((node_id_t){0})
-/* The active central, whoever that is: what workers and dists use as its address. */
+/* The address that workers and dists use for the active central, whichever process that is. */
 #define NODE_CENTRAL ((node_id_t){0xffffff})
-/* Ids are given out in order, so this is how many nodes a cluster may ever have; tables by id grow no further. */
+/* Central gives ids out in order. So a cluster may have this many nodes in its life, and tables by id grow
+ * no further. */
 #define NODE_ID_MAX 1000000u
 
 static inline bool node_eq(node_id_t a, node_id_t b) { return a.v == b.v; }
@@ -41,20 +42,21 @@ const char *job_id_format(char *buf, job_id_t j);
 /* Parses "node.seq"; HAWK_EINVALID when text is not one. */
 int job_id_parse(const char *text, job_id_t *j);
 
-/* A job's epochs. The dist that accepted it has the first one; what it promotes is central's under the next one, an
- * even number; a dist that a client moved it to has the odd one after that, so that a promotion which the client
- * has not heard of and the move cannot meet in one epoch. */
+/* A job's epochs say who owns it. The dist that accepted the job has EPOCH_FIRST. Central owns what a dist
+ * promoted under the next epoch, an even number. A dist that a client moved the job to has the odd epoch
+ * after that. So when a client moves a job without having heard of its promotion, the two owners have
+ * different epochs. */
 #define EPOCH_FIRST 1
-#define OWNER_NONE 0      /* of LONG_WATCH: this dist has the job, and does not claim it */
-#define EPOCH_LAST 0xfffd /* a dist's last one: what is promoted has a number, too */
+#define OWNER_NONE 0      /* LONG_WATCH.owner: this dist has the job, and does not claim it */
+#define EPOCH_LAST 0xfffd /* a dist's last one: the epoch after it is left for a promotion */
 static inline bool epoch_is_dists(uint32_t epoch) { return (epoch & 1) != 0; }
 
-/* One try of one task, under one owner of its job: what makes duplicates, late replies and a dead
- * owner's orphans recognisable (DESIGN 3, rule 8). Both epoch and attempt count from 1. */
+/* One try of one task, under one owner of its job. It identifies duplicates, late replies and the tasks of
+ * a dead owner (DESIGN 3, rule 8). Epoch and attempt count from 1. */
 struct try_id {
     job_id_t job;
     uint32_t task;
-    uint16_t epoch;   /* of the job's owner: grows when ownership moves (see EPOCH_FIRST) */
+    uint16_t epoch;   /* of the job's owner; grows when the ownership moves */
     uint16_t attempt; /* of the task: grows with every launch */
 };
 

@@ -1,5 +1,5 @@
-/* The log: a line is put together in a buffer and leaves in one write(2), so that the lines of processes
- * that share stderr do not mix. */
+/* The log. Each line is put together in a buffer and written by one write(2), so that lines of several
+ * processes on the same stderr do not mix. */
 #include "base/log.h"
 
 #include "base/utf8.h"
@@ -74,10 +74,10 @@ void log_write(enum log_level level, const char *fmt, ...)
     }
     while (n > 0 && line[start + (size_t)n - 1] == '\n')
         n--;
-    /* What a peer or user named may end up in a line; it must not be able to forge another one. */
+    /* A name that a peer or user chose may be in the line. It must not be able to forge another line. */
     n = (int)utf8_tame(line + start, (size_t)n);
     line[start + (size_t)n] = '\n';
-    /* A log that cannot be written has nowhere to complain. */
+    /* When the log cannot be written there is nowhere to report that. */
     ignored = write(STDERR_FILENO, line, start + (size_t)n + 1);
     (void)ignored;
     errno = saved_errno;

@@ -1,4 +1,5 @@
-/* One line per event on stderr: time, level, role, text. Not for policy code, which does no I/O. */
+/* The log: one line per event on stderr, with time, level, role and text. Policy code, which does no I/O,
+ * does not use it. */
 #ifndef HAWK_BASE_LOG_H
 #define HAWK_BASE_LOG_H
 
@@ -7,7 +8,7 @@
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG, LOG_TRACE };
 
 extern enum log_level log_level;
-/* `who` ("dist d1") prefixes every line; kept by reference. */
+/* Every line begins with `who` ("dist d1"), of which the log keeps the pointer. */
 void log_init(const char *who, enum log_level level);
 int log_level_parse(const char *text, enum log_level *level);
 void log_write(enum log_level level, const char *fmt, ...) HAWK_PRINTF(2, 3);

@@ -1,11 +1,11 @@
-/* Allocation that ends the process, with a message, instead of failing (the reason stands in mem.h). */
+/* See mem.h. */
 #include "base/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* No stdio: it may want memory itself. */
+/* Does not use stdio, which may need memory itself. */
 static _Noreturn void out_of_memory(void)
 {
     static const char text[] = "hawk: out of memory\n";
@@ -24,7 +24,8 @@ void *xmalloc(size_t size)
     return p;
 }
 
-/* glibc's calloc passes by its per-thread cache, whose pieces are still in the processor's. */
+/* glibc's calloc does not use its per-thread cache, whose pieces are likely in the processor's cache. So
+ * small pieces come from malloc and are zeroed here. */
 #define SMALL 1024u
 
 void *xcalloc(size_t n, size_t size)

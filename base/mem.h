@@ -1,6 +1,6 @@
-/* Memory. The loop of every daemon treats running out of memory as a crash it recovers from by restart
- * (nothing accepted is lost: it is journalled), so these abort with a message instead of returning NULL;
- * what a peer or user can make large is bounded by named limits before it is allocated. */
+/* Memory. These functions abort with a message when memory runs out. A daemon then restarts, and loses
+ * nothing that it accepted, since that is in its journal. Named limits bound whatever a peer or user can
+ * make large, before it is allocated. */
 #ifndef HAWK_BASE_MEM_H
 #define HAWK_BASE_MEM_H
 

@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-#define LETTERS_MAX 3 /* as many are another word */
+#define LETTERS_MAX 3 /* that many changes make another word */
 #define WORD_MAX 63
 
-/* How many letters turn one word into the other. */
+/* How many letters must change to turn one word into the other. */
 static size_t edit_distance(const char *a, const char *b)
 {
     size_t row[WORD_MAX + 1], n = strlen(b);

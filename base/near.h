@@ -4,10 +4,12 @@
 
 #include <stddef.h>
 
-/* The best name so far is `name`, borrowed; NULL: none is near. Begin with near_begin(word). */
+/* Begin with near_begin(word), then show it every name. `name` is then the best name (borrowed), or NULL
+ * when none is near. */
 struct near {
     const char *word, *name;
-    size_t letters; /* that turn one into the other; 0 also for a name that begins with the word */
+    size_t
+        letters; /* letters to change to turn one into the other; 0 also for a name that begins with the word */
 };
 
 struct near near_begin(const char *word);

@@ -1,5 +1,5 @@
-/* A queue in an array that grows: structs that have `v`, `head`, `n` and `cap` (a power of two, or 0 while v is NULL), zeroed to
- * begin with; free(v) ends one. */
+/* A queue in an array that grows. A queue is any struct with `v`, `head`, `n` and `cap` (a power of two,
+ * or 0 while v is NULL). It starts zeroed; free(v) ends it. */
 #ifndef HAWK_BASE_RING_H
 #define HAWK_BASE_RING_H
 
@@ -17,7 +17,7 @@
         if (ring_q->n == ring_q->cap) {                                                                      \
             ring_q->cap = ring_q->cap ? 2 * ring_q->cap : 64;                                                \
             ring_q->v = xrealloc(ring_q->v, (size_t)ring_q->cap * sizeof *ring_q->v);                        \
-            /* What has wrapped around goes on behind the rest. */                                           \
+            /* The elements that had wrapped around move behind the others. */                               \
             memcpy(ring_q->v + ring_q->n, ring_q->v, ring_q->head * sizeof *ring_q->v);                      \
         }                                                                                                    \
         ring_q->n++;                                                                                         \

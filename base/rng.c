@@ -8,7 +8,7 @@ static uint64_t rotl(uint64_t x, int k) { return x << k | x >> (64 - k); }
 
 static uint64_t splitmix64(uint64_t *state) { return hash_mix(*state += 0x9e3779b97f4a7c15u); }
 
-/* The generator must not start from all zeros; four outputs of splitmix64 in a row never are. */
+/* The generator must not start from all zeros. Four outputs of splitmix64 in a row are never all zero. */
 void rng_seed(struct rng *r, uint64_t seed)
 {
     for (int i = 0; i < 4; i++)
@@ -30,8 +30,8 @@ uint64_t rng_next(struct rng *r)
     return result;
 }
 
-/* Lemire, "Fast random integer generation in an interval" (2019): the high half of a product is uniform
- * once the draws whose low half is below 2^64 mod n are thrown away. */
+/* Lemire, "Fast random integer generation in an interval" (2019). The high half of a product is uniform
+ * once draws whose low half is below 2^64 mod n are thrown away. */
 uint64_t rng_below(struct rng *r, uint64_t n)
 {
     unsigned __int128 product;

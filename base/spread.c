@@ -10,7 +10,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Linear interpolation between the two nearest, as the published simulators' figures use. */
+/* Interpolates linearly between the two nearest values, as the published simulators do. */
 static int64_t quantile(const int64_t *sorted, uint64_t n, uint64_t percent)
 {
     uint64_t hundredths = (n - 1) * percent, i = hundredths / 100;

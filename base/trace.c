@@ -1,5 +1,5 @@
-/* The trace reader: a scanner over single characters, so that a line may be of any length, and decimal
- * numbers in integer arithmetic. */
+/* The trace reader. It scans single characters, so that a line may have any length, and reads decimal
+ * numbers with integer arithmetic. */
 #include "base/trace.h"
 
 #include "base/mem.h"
@@ -20,14 +20,14 @@
 
 struct trace {
     FILE *f;
-    int next; /* the character that comes next, once it was looked at; EOF; else NOT_READ */
+    int next; /* the next character when it was looked at; else EOF or NOT_READ */
     char *path;
     uint64_t line, column; /* of the next character, from 1 */
     int64_t previous_us;   /* submit time of the job before */
     int64_t *durations_us;
     uint32_t capacity;        /* of durations_us */
-    uint32_t duration, tasks; /* A_DURATION: the one that is read, from 1, and how many there are */
-    char name[64];            /* and what it is called, should it be wrong */
+    uint32_t duration, tasks; /* while durations are read: which one, from 1, and how many there are */
+    char name[64];            /* its name in an error message */
     int err;
     char error[512];
 };
@@ -68,7 +68,8 @@ static void skip_blanks(struct trace *t)
 }
 
 static bool is_digit(int c) { return c >= '0' && c <= '9'; }
-/* What a field may be followed by. A carriage return, only at the end of the line: published traces have them. */
+/* Whether c may follow a field. A carriage return may do so at the end of the line only; published traces
+ * have them. */
 static bool is_separator(int c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == EOF; }
 
 /* --- errors ---------------------------------------------------------------------------------------- */
@@ -95,7 +96,8 @@ static int fail_read(struct trace *t)
     return t->err = HAWK_EIO;
 }
 
-/* What is expected where a job's durations are: put into words only for an error, since most of a trace is durations. */
+/* Stands for "a duration" as what is expected. The words are made for an error only, since a trace
+ * consists mostly of durations. */
 #define A_DURATION NULL
 
 static const char *name_of(struct trace *t, const char *what)
@@ -129,7 +131,7 @@ static int fail_expected(struct trace *t, const char *what)
 
 /* --- numbers --------------------------------------------------------------------------------------- */
 
-/* Takes a run of digits into n; those behind the point have place -1. Returns whether there was one. */
+/* Reads a run of digits into n; those behind the point have place -1. Returns whether there was a digit. */
 static bool take_digits(struct trace *t, struct number *n, int place)
 {
     bool any = false;
@@ -147,7 +149,7 @@ static bool take_digits(struct trace *t, struct number *n, int place)
     return any;
 }
 
-/* Takes digits[.digits][e[+-]digits] up to a separator. */
+/* Reads digits[.digits][e[+-]digits] up to a separator. */
 static int take_number(struct trace *t, const char *what, struct number *n)
 {
     *n = (struct number){0};
@@ -179,7 +181,7 @@ static int take_number(struct trace *t, const char *what, struct number *n)
     return is_separator(peek(t)) ? 0 : fail_expected(t, "a blank after the number");
 }
 
-/* n * 10^shift, rounded to the nearest integer; more than max: max + 1. */
+/* Returns n * 10^shift, rounded to the nearest integer, or max + 1 when that is above max. */
 static int64_t number_value(const struct number *n, int shift, int64_t max)
 {
     unsigned __int128 v = n->digits;
@@ -194,7 +196,7 @@ static int64_t number_value(const struct number *n, int shift, int64_t max)
     return v > (uint64_t)max ? max + 1 : (int64_t)v;
 }
 
-/* A time in seconds, as microseconds. */
+/* Reads a time in seconds, as microseconds. */
 static int take_time(struct trace *t, const char *what, int64_t *us)
 {
     uint64_t column = t->column;
@@ -237,7 +239,7 @@ static int take_durations(struct trace *t, uint32_t tasks)
         skip_blanks(t);
         t->duration = i + 1;
         t->tasks = tasks;
-        /* Grown as durations arrive: a number of tasks alone allocates nothing. */
+        /* The array grows as durations arrive, so that the number of tasks alone allocates nothing. */
         vec_grow(t->durations_us, i, t->capacity);
         err = take_time(t, A_DURATION, &t->durations_us[i]);
         if (err)

@@ -1,4 +1,4 @@
-/* Quantities as text. Integer arithmetic throughout: policy settings must read the same on every machine. */
+/* Quantities as text. All arithmetic is on integers: policy settings must read the same on every machine. */
 #include "base/units.h"
 
 #include <inttypes.h>
@@ -23,7 +23,7 @@ struct decimal {
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/* Reads digits[.digits] and leaves *text behind it; digits on both sides of the point are required. */
+/* Reads digits[.digits] and leaves *text behind them. Digits are required on both sides of the point. */
 static int decimal_read(const char **text, struct decimal *d)
 {
     const char *s = *text;
@@ -51,7 +51,7 @@ static int decimal_read(const char **text, struct decimal *d)
     return 0;
 }
 
-/* d * factor, rounded down; HAWK_ETOO_LARGE above max. */
+/* Computes d * factor, rounded down. HAWK_ETOO_LARGE above max. */
 static int decimal_scale(const struct decimal *d, uint64_t factor, uint64_t max, uint64_t *value)
 {
     unsigned __int128 product =
@@ -92,7 +92,7 @@ int duration_parse(const char *text, int64_t *us)
         return HAWK_EINVALID;
     unit = unit_find(duration_units, text);
     if (!unit) {
-        /* "0" needs no unit; 30 might mean anything. */
+        /* "0" needs no unit. "30" does, since it might mean anything. */
         if (*text || d.whole || d.fraction || d.overflow)
             return HAWK_EINVALID;
         unit = duration_units;
@@ -104,7 +104,7 @@ int duration_parse(const char *text, int64_t *us)
     return 0;
 }
 
-/* Picks the largest unit that is at most the value, and four significant digits of it. */
+/* Picks the largest unit that is at most the value, and shows four significant digits. */
 const char *duration_format(char *buf, size_t size, int64_t us)
 {
     const char *sign = us < 0 ? "-" : "";

@@ -1,4 +1,5 @@
-/* Time and other quantities people write: 250ms, 30s, 2h; 17%; 64MiB. Time is int64_t microseconds. */
+/* Times and other quantities as people write them: 250ms, 30s, 2h; 17%; 64MiB. Time is int64_t
+ * microseconds. */
 #ifndef HAWK_BASE_UNITS_H
 #define HAWK_BASE_UNITS_H
 
@@ -19,7 +20,7 @@ HAWK_MUST_USE int duration_parse(const char *text, int64_t *us);
 const char *duration_format(char *buf, size_t size, int64_t us);
 /* Parses "17%" or "0.17" to parts per million, 0..1,000,000. */
 HAWK_MUST_USE int share_parse(const char *text, uint32_t *ppm);
-/* Parses a size in bytes: a bare number or one with KiB, MiB, GiB, kB, MB, GB. */
+/* Parses a size in bytes: a bare number, or one with KiB, MiB, GiB, kB, MB or GB. */
 HAWK_MUST_USE int size_parse(const char *text, uint64_t *bytes);
 /* Parses an unsigned decimal integer within [min, max], whole string. */
 HAWK_MUST_USE int u64_parse(const char *text, uint64_t min, uint64_t max, uint64_t *value);
