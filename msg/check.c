@@ -1,4 +1,4 @@
-/* Checks of messages that came off the network: what every role may rely on (docs/protocol.md, ground rules). */
+/* Checks messages that came off the network. Every role relies on them (docs/protocol.md, ground rules). */
 #include "base/err.h"
 #include "msg/msg.h"
 
@@ -81,7 +81,7 @@ static bool policy_ok(struct policy p)
 
 static bool kinds_ok(const struct msg *m)
 {
-    /* "Nothing here": the one answer that names no job. */
+    /* The answer "nothing here" is the only one that names no job. */
     if (m->type == MSG_STEAL_LOOT && m->steal_loot.items == 0)
         return true;
     switch (m->type) {
@@ -127,7 +127,7 @@ static bool one_member_ok(const struct msg_member *p)
     return member_ok(&v);
 }
 
-/* The mean is that of the sum, rounded down; a sum that has no room is INT64_MAX. */
+/* The mean is the sum over the number of tasks, rounded down. A sum that does not fit is INT64_MAX. */
 static bool report_ok(const struct msg_job_report *p)
 {
     __int128 least = (__int128)p->mean_us * p->tasks, most = least + p->tasks - 1;
@@ -160,7 +160,7 @@ static bool loot_ok(const struct msg_steal_loot *p)
     return p->items == 0 || (p->index < p->items && p->count > 0 && worker_ok(p->dist));
 }
 
-/* What nodes tell each other of themselves, and are told to do. */
+/* Messages by which nodes describe themselves and control each other. */
 static bool orders_ok(const struct msg *m)
 {
     switch (m->type) {
@@ -193,7 +193,7 @@ static bool orders_ok(const struct msg *m)
     }
 }
 
-/* What the kinds leave open. A message that is not listed has nothing more to check. */
+/* Checks that go beyond the kinds of fields. A message that is not listed needs none. */
 static bool rules_ok(const struct msg *m)
 {
     switch (m->type) {
@@ -269,7 +269,7 @@ int msg_check(const struct msg *m)
 {
     if (!msg_is_wire(m) || !kinds_ok(m) || !rules_ok(m))
         return HAWK_EMALFORMED;
-    /* A newer peer may count what this one does not know. */
+    /* A newer peer may have counters that this version does not know. */
     if (m->type == MSG_COUNTER && m->counter.counter >= COUNTER_COUNT)
         return HAWK_EUNSUPPORTED;
     return 0;

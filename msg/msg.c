@@ -1,4 +1,4 @@
-/* What is generated from the list of messages: names, references, the log line, checks of network input. */
+/* Generated from the list of messages: names, references, the log line. */
 #include "msg/msg.h"
 
 #include "base/check.h"
@@ -24,7 +24,7 @@ const char *msg_name(unsigned type)
 
 /* ---- References ---- */
 
-/* Per kind: is it a handle, and how is a reference taken and given back? */
+/* For each kind: whether it is a handle, and how a reference is taken and given back. */
 #define IS_HANDLE_none 0
 #define IS_HANDLE_job 0
 #define IS_HANDLE_node 0
@@ -85,7 +85,7 @@ const char *msg_name(unsigned type)
 #define DROP_resubmit(v) resubmit_drop(v), (v) = NULL;
 #define DROP_choice(v) policy_choice_drop(v), (v) = NULL;
 
-/* Most messages carry no handle: they pay one look into this table and no more. */
+/* Most messages carry no handle. For them, taking a reference is one look into this table. */
 static bool has_handles(unsigned type)
 {
 #define COUNT(kind, field) +IS_HANDLE_##kind
@@ -135,7 +135,7 @@ void msg_drop(struct msg *m)
 
 /* ---- One line of text ---- */
 
-/* What does not fit is cut; n stays below size. */
+/* Text that does not fit is cut; n stays below size. */
 struct line {
     char *buf;
     size_t size, n;
@@ -155,7 +155,7 @@ static void HAWK_PRINTF(2, 3) put(struct line *l, const char *fmt, ...)
         l->n = l->n + (size_t)n < l->size ? l->n + (size_t)n : l->size - 1;
 }
 
-/* Bytes as a quoted text of at most 40 of them: a log line stays one line, whatever a peer sent. */
+/* Writes at most 40 of the bytes as a quoted text. So a log line stays one line, whatever a peer sent. */
 static void put_bytes(struct line *l, const char *data, size_t len)
 {
     put(l, "\"");

@@ -1,9 +1,9 @@
-/* Every message, event and effect of the cluster: one list, from which structs, codec, dispatch, log names
- * and tests are generated. docs/protocol.md tells how they are used, conversation by conversation.
+/* Every message, event and effect of the cluster, in one list. Structs, codec, dispatch, log names and
+ * tests are generated from it. docs/protocol.md tells how they are used, conversation by conversation.
  *
- * A message is a plain struct of at most 56 bytes; with the time it becomes an event of at most 64. What is
- * longer is a refcounted handle, which msg_ref and msg_drop alone touch. `peer` is the sender when a
- * message is delivered and the receiver when it is put out. */
+ * A message is a plain struct of at most 56 bytes; an event, which adds the time, has at most 64. Longer
+ * content is in a refcounted handle, which only msg_ref and msg_drop count. `peer` is the sender when a
+ * message is delivered, and the receiver when a role puts it out. */
 #ifndef HAWK_MSG_MSG_H
 #define HAWK_MSG_MSG_H
 
@@ -11,7 +11,7 @@
 #include "msg/types.h"
 
 /* Field kinds F(kind, name), and their C types. Scalars travel as protobuf scalars of the same width. */
-#define KIND_none uint8_t /* stands for no field: C wants one in every struct */
+#define KIND_none uint8_t /* no field; a struct must have a member in C */
 #define KIND_job job_id_t
 #define KIND_node node_id_t
 #define KIND_try struct try_id
@@ -22,7 +22,7 @@
 #define KIND_i32 int32_t
 #define KIND_i64 int64_t
 #define KIND_app                                                                                             \
-    uint64_t /* an application's number (app_id), or a set of such (app_set); 0: none, and not shown */
+    uint64_t /* an application's number (app_id), or a set of applications (app_set); 0: none, and not shown */
 #define KIND_policy struct policy
 #define KIND_blob struct blob *     /* bytes or text; may be NULL */
 #define KIND_desc struct job_desc * /* with every task's argument */
@@ -110,8 +110,8 @@
     /* worker -> central */                                                                                  \
     X(LONG_REQUEST, long_request, 58)
 
-/* --- Who may send what to whom: the only place that says so (docs/protocol.md, section 0). A message of WIRE_MESSAGES that is
- * not listed here may be sent by nobody. --- */
+/* --- Who may send what to whom. Only this list says so (docs/protocol.md, section 0). Nobody may send a
+ * message of WIRE_MESSAGES that is not listed here. --- */
 enum route {
     DIST_CENTRAL = 1u << 0,
     WORKER_CENTRAL = 1u << 1,
@@ -181,12 +181,14 @@ enum route {
     X(JOB_NUMBERS, DIST_CENTRAL | CENTRAL_DIST)                                                              \
     X(LONG_REQUEST, WORKER_CENTRAL)
 
-/* The protocol's versions, for compatibility two back (docs/protocol.md, section 0): messages are appended, so each
- * version begins with a message, and a peer of an older one is sent none from there on. */
+/* The protocol's versions; a node understands the two before its own (docs/protocol.md, section 0). New
+ * messages are appended, so each version begins with a message. A node sends no message from there on to a
+ * peer of an older version. */
 #define MSG_FIRST_OF_VERSION_2 MSG_DRAINING
 #define MSG_FIRST_OF_VERSION_3 MSG_BEAT
 
-/* --- E: events from a role's shell, and effects it asks of its shell. Never on the wire. --- */
+/* --- E: events that a role gets from its shell, and effects that it asks of its shell. Never on the wire.
+ * --- */
 #define LOCAL_MESSAGES(X)                                                                                    \
     X(TIMER, timer, 0)                                                                                       \
     X(PEER_UP, peer_up, 0)                                                                                   \
@@ -323,7 +325,7 @@ enum route {
 #define FIELDS_long_result(F) F(try, id) F(blob, result)
 #define FIELDS_beat(F) F(u8, ask) F(u32, held)
 #define FIELDS_start_blamed(F) F(job, job)
-/* why: for people; none from central. */
+/* why: for people; NULL from central. */
 #define FIELDS_out_of_service(F) F(blob, why) F(u8, on)
 #define FIELDS_job_numbers(F) F(u64, next)
 
@@ -333,9 +335,9 @@ enum route {
 #define FIELDS_start(F) F(none, reserved)
 #define FIELDS_stop(F) F(u8, now)
 #define FIELDS_stopped(F) F(u8, asked)
-/* The role has waited in vain: its stream with that node is to be broken. */
+/* The role waits for that node no longer. The shell breaks its stream with it. */
 #define FIELDS_give_up(F) F(node, node)
-/* watch: as if WATCH{on} came with it, where it is accepted. */
+/* watch: if the job is accepted, treat this message as a WATCH{on}, too. */
 #define FIELDS_submit(F) F(desc, desc) F(resubmit, resubmit) F(u64, key) F(u32, client) F(u8, watch)
 #define FIELDS_submitted(F) F(job, job) F(u32, client) F(i32, err) F(u8, class) F(u8, why)
 #define FIELDS_cancel(F) F(job, job) F(u32, client)
@@ -344,7 +346,7 @@ enum route {
 #define FIELDS_task_event(F)                                                                                 \
     F(try, id) F(i64, run_us) F(i64, wait_us) F(node, worker) F(i32, code) F(u8, state) F(u8, outcome)
 #define FIELDS_job_event(F) F(job, job) F(u32, done) F(u32, failed) F(u8, state)
-/* choice NULL: back to what is configured. */
+/* choice NULL: use the configured policy again. */
 #define FIELDS_set_policy(F) F(choice, choice) F(u32, client)
 #define FIELDS_policy_set(F) F(u32, client) F(i32, err)
 #define FIELDS_set_drain(F) F(node, node) F(u32, client) F(u8, drain)
@@ -353,15 +355,15 @@ enum route {
 #define FIELDS_node_changed(F)                                                                               \
     F(blob, name)                                                                                            \
     F(blob, why) F(i64, silent_us) F(node, node) F(u32, slots) F(u32, tasks) F(u8, role) F(u8, change)
-/* Central cancels it: nobody waits for it any more. tasks: those that had not ended. */
+/* Central cancels a job for which no client waits any more. tasks: those that had not ended. */
 #define FIELDS_job_abandoned(F) F(blob, name) F(job, job) F(u32, tasks) F(u16, epoch)
 #define FIELDS_exec_start(F)                                                                                 \
     F(try, id)                                                                                               \
     F(spec, desc) F(blob, arg) F(u32, run) F(node, owner) F(u8, class) F(u8, promotable) F(u8, stolen)
 #define FIELDS_exec_kill(F) F(u32, run) F(u8, force) F(u8, outcome)
 #define FIELDS_exec_started(F) F(u32, run) F(i32, pid)
-/* place: with the code HAWK_ECANNOT_START, the directory of the job's that is to blame, with a slash at its end when files
- * could not be made in it; NULL: nothing that the job named. */
+/* place: with code HAWK_ECANNOT_START, the job's directory that is to blame; it ends with a slash when
+ * files could not be made in it. NULL: nothing that the job named is to blame. */
 #define FIELDS_exec_exited(F)                                                                                \
     F(blob, result) F(blob, place) F(i64, run_us) F(u32, run) F(i32, code) F(u8, outcome)
 #define FIELDS_exec_held(F)                                                                                  \
@@ -372,14 +374,17 @@ enum route {
 #define FIELDS_exec_forget(F) F(u32, run)
 #define FIELDS_exec_lease(F) F(i64, until_us)
 #define FIELDS_exec_app(F) F(blob, name) F(u8, on)
-/* Could tasks be started, also in that place (NULL: none)? The answer: why not; NULL: they could. */
+/* EXEC_CHECK asks whether tasks could be started, also in that place (NULL: none). EXEC_CHECKED answers
+ * why not; NULL: they could. */
 #define FIELDS_exec_check(F) F(blob, place)
 #define FIELDS_exec_checked(F) F(blob, why)
-/* Freezes a run, with all that it started. The answer: 0, it stands still; HAWK_EUNSUPPORTED, this run cannot be frozen;
- * another error, not now. After an error it runs on. */
+/* EXEC_PAUSE freezes a run and everything that it started. EXEC_PAUSED answers: 0, the run stands still;
+ * HAWK_EUNSUPPORTED, this run cannot be frozen; another error, it cannot be frozen now. After an error the
+ * run goes on. */
 #define FIELDS_exec_pause(F) F(u32, run)
 #define FIELDS_exec_paused(F) F(u32, run) F(i32, err)
-/* Thaws it. There is no answer. EXEC_KILL thaws as well. The time that a run stood still is in no run_us. */
+/* EXEC_RESUME thaws the run, and has no answer. EXEC_KILL thaws it as well. run_us never includes the time
+ * that a run stood still. */
 #define FIELDS_exec_resume(F) F(u32, run)
 /* next_seq: a dist may have given out the job numbers below it; 0: not known. */
 #define FIELDS_journal_node(F)                                                                               \
@@ -390,27 +395,29 @@ enum route {
     F(desc, desc)                                                                                            \
     F(tasks, tasks) F(i64, estimate_us) F(u16, epoch) F(u16, life) F(u16, handed) F(u8, why) F(u8, class)
 #define FIELDS_journal_cancel(F) F(job, job) F(u64, token) F(u16, epoch)
-/* Central's: the greatest epoch of a dist that has the job. */
+/* Central's: the greatest epoch among the dists that have had the job. */
 #define FIELDS_journal_owner(F) F(job, job) F(u64, token) F(u16, epoch) F(u16, owner)
-/* Central's: of the job's tasks that it has, the first `upto` may have been sent; the others were not. */
+/* Central's: of its tasks of the job, the first `upto` may have been sent to workers. The others were not. */
 #define FIELDS_journal_released(F) F(job, job) F(u64, token) F(u16, epoch) F(u32, upto)
 #define FIELDS_journal_task(F)                                                                               \
     F(try, id) F(u64, token) F(i64, run_us) F(node, worker) F(i32, code) F(u8, state) F(u8, outcome)
-/* It has ended, and stays to be looked at until JOURNAL_JOB_END. left_out: tasks that were cancelled before they were
- * launched and have no JOURNAL_TASK each. ago_us: how long ago it ended, when it is read back. */
+/* The job has ended, and stays visible until JOURNAL_JOB_END. left_out: tasks that were cancelled before
+ * they were launched and have no JOURNAL_TASK each. ago_us: when the record is read back, how long ago the
+ * job ended. */
 #define FIELDS_journal_ended(F)                                                                              \
     F(job, job)                                                                                              \
     F(u64, token)                                                                                            \
     F(i64, cutoff_us)                                                                                        \
     F(i64, response_us) F(i64, ago_us) F(u32, left_out) F(u16, epoch) F(u8, state) F(u8, promoted)
-/* How long ago its JOURNAL_JOB was written first; follows that one when it is read back. */
+/* How long ago the job's first JOURNAL_JOB was written. It follows that record when the journal is read
+ * back. */
 #define FIELDS_journal_age(F) F(job, job) F(i64, ago_us)
-/* Central's: it goes on for one that lost its state. former: the cluster of that one, 0 not known; node: new ids begin there;
- * young: what that one had placed may still run. */
+/* Central's: it replaces a central that lost its state. former: that one's cluster, 0 when not known.
+ * node: the first of the new node ids. young: tasks that the former central placed may still run. */
 #define FIELDS_journal_cluster(F) F(u64, token) F(u64, former) F(node, node) F(u8, young)
 #define FIELDS_journal_job_end(F) F(job, job) F(u64, token) F(u16, epoch) F(u8, state)
-/* Central's: what an operator chose of the policy (NULL: nothing any more), and a hash of what was configured then. ago_us:
- * how long ago, when it is read back. */
+/* Central's: what an operator chose of the policy (NULL: nothing any more), and a hash of the
+ * configuration at that time. ago_us: when the record is read back, how long ago that was. */
 #define FIELDS_journal_policy(F) F(choice, choice) F(u64, token) F(u64, configured) F(i64, ago_us)
 /* A dist's: it may have given out the job numbers below `next`. */
 #define FIELDS_journal_numbers(F) F(u64, token) F(u64, next)
@@ -441,8 +448,8 @@ enum msg_type {
 struct msg {
     uint16_t type; /* enum msg_type */
     uint16_t
-        stream_flags; /* the bus's, of a PEER_UP or PEER_LOST in its queue (bus/internal.h); roles see 0 */
-    uint32_t peer; /* a node_id_t's value; towards and from central also a link's number (docs/protocol.md) */
+        stream_flags; /* only the bus sets it, in a PEER_UP or PEER_LOST of its queue (bus/internal.h); roles see 0 */
+    uint32_t peer; /* a node_id_t's value; to and from central it may be a link's number (docs/protocol.md) */
     union {
 #define X(NAME, name, tag) struct msg_##name name;
         WIRE_MESSAGES(X)
@@ -461,13 +468,14 @@ static inline bool msg_in_version(unsigned type, uint32_t version)
 
 /* Whether a node of one role may send a message of this type to a node of another (WIRE_ROUTES). */
 bool msg_may_pass(unsigned type, enum role from, enum role to);
-/* Whether a node of one role opens links to nodes of another: dists and workers to central and to workers. */
+/* Whether a node of one role opens links to nodes of another. Dists and workers open links to central and
+ * to workers. */
 static inline bool role_may_dial(enum role from, enum role to)
 {
     return (from == ROLE_DIST || from == ROLE_WORKER) && (to == ROLE_CENTRAL || to == ROLE_WORKER);
 }
 
-/* What a role's step is given: a message, a timer or a completion, stamped with the time. Borrowed. */
+/* What a role's step gets: a message, a timer or a completion, with the time. The role only borrows it. */
 struct event {
     int64_t now_us;
     struct msg m;
@@ -476,8 +484,8 @@ _Static_assert(sizeof(struct msg) <= 56, "a message must fit 56 bytes");
 _Static_assert(sizeof(struct event) <= 64, "an event must fit a cache line");
 
 static inline bool msg_is_wire(const struct msg *m) { return m->type > MSG_NONE && m->type < MSG_WIRE_END; }
-/* Whether counters messages_in and messages_out count it. What an idle node sends and receives is left out: it would change
- * the counters that heartbeats report. */
+/* Whether the counters messages_in and messages_out count m. They leave out what an idle node sends and
+ * receives, which would change the counters that heartbeats report. */
 static inline bool msg_is_counted(const struct msg *m)
 {
     return msg_is_wire(m) && m->type != MSG_HEARTBEAT && m->type != MSG_HEARTBEAT_ACK &&
@@ -485,23 +493,25 @@ static inline bool msg_is_counted(const struct msg *m)
 }
 /* "TASK_LAUNCH"; "?" out of range. */
 const char *msg_name(unsigned type);
-/* Takes a reference on every handle of m / gives them all back and clears them. */
+/* msg_ref takes a reference on every handle of m. msg_drop gives them all back and clears them. */
 void msg_ref(const struct msg *m);
 void msg_drop(struct msg *m);
-/* One line with the message's name and every field ("PROBE job=3.1 estimate_us=0 count=2 class=0"). Always
- * terminates; returns the length written. The trace format of daemons and simulator. */
+/* Writes one line with the message's name and every field ("PROBE job=3.1 estimate_us=0 count=2 class=0"),
+ * the trace format of daemons and simulator. The text is always terminated. Returns its length. */
 size_t msg_format(const struct msg *m, char *buf, size_t size);
 /* The job a message is about, or JOB_NONE. */
 job_id_t msg_job(const struct msg *m);
-/* The token of what a role wants journalled (every JOURNAL_ message but JOURNAL_DONE and JOURNAL_AGE); 0 for every other message. */
+/* The token of a message that a role wants journalled: every JOURNAL_ message but JOURNAL_DONE and
+ * JOURNAL_AGE. 0 for every other message. */
 uint64_t msg_journal_token(const struct msg *m);
-/* Whether a role put m out for its shell to keep: those, and HISTORY. */
+/* Whether m is a record that the shell has to keep: one of those messages, or HISTORY. */
 static inline bool msg_is_record(const struct msg *m)
 {
     return m->type == MSG_HISTORY || msg_journal_token(m) != 0;
 }
-/* Checks enumerations, ranges and required handles of a message that came off the network: 0; HAWK_EMALFORMED;
- * or HAWK_EUNSUPPORTED for what a newer peer may well send and this one skips. Every role may rely on it. */
+/* Checks enumerations, ranges and required handles of a message that came off the network. 0;
+ * HAWK_EMALFORMED; or HAWK_EUNSUPPORTED for a message that a newer peer may send and that this one skips.
+ * Roles rely on it. */
 int msg_check(const struct msg *m);
 
 /* ---- Output: a growable arena owned by the shell, drained after every step. ---- */
@@ -510,15 +520,16 @@ struct out {
     uint32_t n, cap;
 };
 
-/* A new zeroed message at the end; peer is 0 for effects. The pointer holds until the next out_add. Handles
- * put into it must be references of its own (blob_ref, job_desc_ref, …): the shell drops them. */
+/* Appends a zeroed message; peer is 0 for effects. The pointer holds until the next out_add. Handles that
+ * the caller puts into it must be references of its own (blob_ref, job_desc_ref, …), since the shell drops
+ * them. */
 struct msg *out_add(struct out *o, enum msg_type type, uint32_t peer);
-/* Drops everything in it and keeps the memory. */
+/* Drops all messages and keeps the memory. */
 void out_clear(struct out *o);
 void out_free(struct out *o);
 
-/* A role, as who drives it sees it: a daemon, the bus. `role` is the role's own struct. Each role has one of these:
- * central_functions, dist_functions, worker_functions. */
+/* The functions of a role, for its driver: a daemon or the bus. `role` is the role's own struct. Each role
+ * has one of these: central_functions, dist_functions, worker_functions. */
 struct role_functions {
     void (*step)(void *role, const struct event *e, struct out *out);
     int64_t (*next_timeout)(const void *role); /* when to step it with TIMER; TIME_NEVER: nothing is due */

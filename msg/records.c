@@ -1,7 +1,7 @@
 /* Keys of records: see records.h. */
 #include "msg/records.h"
 
-/* By kind of ids: into the key, and back. */
+/* For each kind of ids: IDS_ puts them into the key, BACK_ takes them from it. */
 #define IDS_none(p)
 #define IDS_next(p)
 #define IDS_node(p) k->id = (p)->node.v;
@@ -14,7 +14,7 @@
 #define BACK_job(p) (p)->job.v = k->id, (p)->epoch = k->epoch;
 #define BACK_task(p) (p)->id = (struct try_id){{k->id}, k->part - PART_TASK, k->epoch, 0};
 
-/* Whether the rest of a key of that table and part is good. */
+/* Whether the rest of a key is good, given its table and part. */
 #define GOOD_none(first) (k->part == (first) && k->id == 0 && k->epoch == 0)
 #define GOOD_next(first) (k->part == (first) && k->epoch == 0)
 #define GOOD_node(first) (k->part == (first) && k->id <= NODE_ID_MAX && k->epoch == 0)

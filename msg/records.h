@@ -1,19 +1,21 @@
-/* What is kept: the records of the journal, and the history. Each is declared here, and nowhere else: the stores
- * (store/records.c), the simulator's (faults/store.c) and msg_journal_token follow from the lists.
+/* The records of the journal and of the history. Each is declared here, and nowhere else: the stores
+ * (store/records.c), the simulator's store (faults/store.c) and msg_journal_token are generated from the
+ * lists.
  *
- * A record is a message that a role puts out (msg/msg.h), under a key: the message's own ids, and which part of a job it is.
- * Its value is a protobuf message, whose field numbers are the positions in the record's list.
+ * A record is a message that a role puts out (msg/msg.h), under a key. The key consists of the message's
+ * own ids and of the part of a job that the record describes. The value is a protobuf message, whose field
+ * numbers are the positions in the record's list.
  *
- * A new record: its message in msg/msg.h; its row in RECORDS, with its list of fields; its handler in the role that reads
- * it back. Rows and fields are only ever added at the end of their lists: what earlier versions wrote is read by the same
- * numbers. */
+ * A new record needs its message in msg/msg.h, its row in RECORDS with its list of fields, and its handler
+ * in the role that reads it back. Append rows and fields at the end of their lists only: records that
+ * earlier versions wrote are read by the same numbers. */
 #ifndef HAWK_MSG_RECORDS_H
 #define HAWK_MSG_RECORDS_H
 
 #include "msg/msg.h"
 
-/* Where records lie, in the order in which they are read back. T(TABLE, text, digits): text and digits are the key in etcd
- * (store/etcd_read.c); 0 digits: there is one record of this table at most. */
+/* The tables of records, in the order in which they are read back. T(TABLE, text, digits): text and digits
+ * make the key in etcd (store/etcd_read.c). 0 digits: the table has one record at most. */
 #define RECORD_TABLES(T)                                                                                     \
     T(HISTORY, "history/", 16)                                                                               \
     T(POLICY, "policy/choice", 0)                                                                            \
@@ -29,8 +31,9 @@ enum record_table {
         TABLE_COUNT
 };
 
-/* The parts of a job: itself, its tasks by number, and what is said of it as a whole, in the order in which they are read
- * back. P(PART, text): text is the key in etcd, where the order is that of the texts. */
+/* The parts of a job, in the order in which they are read back: the job itself, its tasks by number, and
+ * records of the job as a whole. P(PART, text): text is the part's key in etcd, which orders parts by
+ * their texts. */
 #define RECORD_PARTS(P)                                                                                      \
     P(CANCEL, "cancel")                                                                                      \
     P(ENDED, "ended")                                                                                        \
@@ -39,14 +42,14 @@ enum record_table {
 
 enum record_part {
     PART_JOB,
-    PART_TASK, /* of task 0; then one after the other */
+    PART_TASK, /* of task 0; the other tasks follow */
     PART_TASK_END = PART_TASK + LIMIT_TASKS_PER_JOB,
     PART_FIRST = 0x01000000, /* leaves room for larger jobs */
 #define P(PART, text) PART_##PART,
     RECORD_PARTS(P)
 #undef P
         PART_END,
-    /* Both ends of what is said of the job. */
+    /* The first and the last part that is of the job as a whole. */
     PART_SAID = PART_FIRST + 1,
     PART_SAID_LAST = PART_END - 1,
 };
@@ -72,15 +75,15 @@ _Static_assert((int)PART_TASK_END <= (int)PART_FIRST,
     R(JOURNAL_RELEASED, journal_released, JOB, job, RELEASED)
 #define RECORDS(R) R(HISTORY, history, HISTORY, next, JOB) JOURNAL_RECORDS(R)
 
-/* V(kind, name, value, max): kinds are those of net/fields.h and of store/records.c. A number is within [0, max], a name has
- * at most max bytes; where max is -, anything goes. p is the message. */
+/* V(kind, name, value, max): kinds are those of net/fields.h and of store/records.c. A number is within
+ * [0, max]; a name has at most max bytes; where max is -, every value is good. p is the message. */
 #define VALUES_history(V)                                                                                    \
     V(blob, name, p->name, LIMIT_NAME_BYTES)                                                                 \
     V(i64, mean_us, p->mean_us, LIMIT_TIME_US)                                                               \
     V(varint, task_us, p->task_us, INT64_MAX)                                                                \
     V(u32, tasks, p->tasks, UINT32_MAX)                                                                      \
     V(u8, class, p->class, CLASS_COUNT - 1)
-/* Of flags and numbers those count that the masks name. */
+/* The masks say which flags and numbers were chosen. */
 #define VALUES_journal_policy(V)                                                                             \
     V(preset, preset, p->choice->preset, -)                                                                  \
     V(u32, flags, p->choice->flags, UINT32_MAX)                                                              \
@@ -105,7 +108,7 @@ _Static_assert((int)PART_TASK_END <= (int)PART_FIRST,
     V(u8, role, p->role, ROLE_COUNT - 1)                                                                     \
     V(u8, drained, p->drained, 1)                                                                            \
     V(varint, next_seq, p->next_seq, JOB_SEQ_MAX + 1)
-/* chunks, generation: what is too large for one key of etcd is there in pieces (store/etcd_read.c). */
+/* chunks, generation: etcd keeps a record that is too large for one key in pieces (store/etcd_read.c). */
 #define VALUES_journal_job(V)                                                                                \
     V(i64, estimate_us, p->estimate_us, LIMIT_TIME_US)                                                       \
     V(u8, why, p->why, WHY_COUNT - 1)                                                                        \
@@ -135,18 +138,19 @@ _Static_assert((int)PART_TASK_END <= (int)PART_FIRST,
 #define VALUES_journal_owner(V) V(u16, owner, p->owner, UINT16_MAX)
 #define VALUES_journal_released(V) V(u32, upto, p->upto, LIMIT_TASKS_PER_JOB)
 
-/* In the order of the members records are read back. */
+/* Records are read back in the order of these members. */
 struct record_key {
     enum record_table table;
     uint16_t epoch;
     uint32_t part; /* enum record_part, and so a task's number */
-    uint64_t id;   /* of the job, in front of its epoch, or of the node; history: which it is */
+    uint64_t id;   /* of the job or of the node; history: the record's number */
 };
 
-/* The key of a message's record. False: the message is none that is kept. JOURNAL_JOB_END has the key of the job that it
- * takes away. */
+/* Sets *k to the key of a message's record. False: this message is no record. JOURNAL_JOB_END has the key
+ * of the job that it removes. */
 bool record_key_of(const struct msg *m, struct record_key *k);
-/* Which message has this key, and its ids: m is otherwise zeroed. False: none has. */
+/* Sets m to the message with this key: its type and its ids; the rest is zeroed. False: no message has
+ * this key. */
 bool record_of_key(const struct record_key *k, struct msg *m);
 /* Whether both are of one job, in one epoch. */
 static inline bool record_same_job(const struct record_key *a, const struct record_key *b)

@@ -65,7 +65,8 @@ int64_t run_us_credible(int64_t run_us, int64_t known_us)
 #define STEALING (POLICY_STEAL | POLICY_STEAL_RETRY | POLICY_STEAL_HINTS | POLICY_STEAL_ADAPT)
 #define PROBING (POLICY_CANCEL_PROBES | POLICY_REPROBE)
 #define HAWK (POLICY_CENTRAL_LONG | POLICY_PARTITION | STEALING | POLICY_PROMOTE | PROBING)
-/* Hawk 4.1: 17 % of the cluster for the Google trace; history replaces it where the operator lets it. */
+/* Hawk 4.1: 17 % of the cluster for the Google trace. The history replaces it, unless the operator forbids
+ * that. */
 #define HAWK_SHARE_PPM 170000u
 
 static const struct preset {
@@ -77,13 +78,13 @@ static const struct preset {
     /* Hawk 4.4: one component taken away at a time. */
     {"hawk-no-steal", HAWK & ~(uint32_t)STEALING},
     {"hawk-no-partition", HAWK & ~(uint32_t)POLICY_PARTITION},
-    /* Long jobs are probed for in the general partition; promotion has nobody to hand its tasks to. */
+    /* Dists probe the general partition for long jobs. Promotion is off: central takes no tasks. */
     {"hawk-no-central", POLICY_PARTITION | STEALING | PROBING | POLICY_LONG_GENERAL},
     /* Hawk 4.6: two separate clusters, one per class. */
     {"split", POLICY_CENTRAL_LONG | POLICY_PARTITION | POLICY_SHORT_RESERVED | PROBING},
     /* Hawk 4.5: one queue by waiting time for everything. */
     {"central", POLICY_CENTRAL_LONG | POLICY_ALL_LONG},
-    /* Ours: Hawk, and long tasks stay with central until a worker asks for one. */
+    /* Ours: Hawk, but a long task stays with central until a worker asks for one. */
     {"harrier", HAWK | POLICY_LATE_LONG},
 };
 #define PRESETS (sizeof presets / sizeof *presets)
@@ -184,7 +185,7 @@ void policy_choice_drop(struct policy_choice *c)
         free(c);
 }
 
-/* What was chosen one by one. */
+/* The flags and numbers that were chosen one by one. */
 static void choose_single(struct policy *p, const struct policy_choice *c)
 {
     p->flags = (p->flags & ~c->flags) | (c->v.flags & c->flags);
@@ -231,7 +232,7 @@ struct policy_choice *policy_choice_then(const struct policy_choice *before, con
 
 /* ---- Strings and task arguments ---- */
 
-/* Both grow by doubling and carry no capacity: it is the next power of two of what they hold. */
+/* Both grow by doubling and store no capacity: it is the next power of two of what they hold. */
 static size_t capacity_of(size_t used)
 {
     size_t cap = 64;
@@ -392,7 +393,7 @@ struct blob *job_desc_arg(const struct job_desc *d, uint32_t task)
 
 /* ---- Checks ---- */
 
-/* The way out of every check: the text, and the code. */
+/* Every check leaves this way, with the text and the code. */
 static int HAWK_PRINTF(4, 5) refuse(char *why, size_t size, int err, const char *fmt, ...)
 {
     va_list ap;
@@ -407,7 +408,7 @@ static int HAWK_PRINTF(4, 5) refuse(char *why, size_t size, int err, const char 
 
 #define LIMIT_PATH_BYTES 4095u /* what the kernel takes */
 
-/* A text that ends up in a C string: within max bytes, and without a NUL inside that would cut it. */
+/* Checks a text that becomes a C string: it has at most max bytes and no NUL, which would cut it. */
 static int check_text(const struct blob *b, const char *field, uint32_t max, char *why, size_t size)
 {
     if (!b)

@@ -11,24 +11,25 @@
 
 #define PROTOCOL_VERSION 3
 #define PROTOCOL_VERSION_MIN 1 /* the oldest one still spoken: two back */
-/* What a link is spoken in: the lower of both sides' versions. A shell that says nothing (0) means the present one. */
+/* The version that both sides of a link speak: the lower of the two. 0 from a shell that says nothing
+ * means the present one. */
 static inline uint32_t protocol_version_of(uint32_t said) { return said ? said : PROTOCOL_VERSION; }
 
-/* Named limits with their defaults; reaching one is an error reply (DESIGN 5.5). */
+/* Named limits with their defaults. A node that reaches one replies with an error (DESIGN 5.5). */
 #define LIMIT_TASKS_PER_JOB 1000000u
 #define LIMIT_JOB_BYTES (64u << 20) /* one job's encoded description, all task arguments included */
 #define LIMIT_SPEC_BYTES (1u << 20) /* the part of it that goes to every worker */
 #define LIMIT_NAME_BYTES 255u       /* a job's, node's, user's or application's name */
-/* Of a job for attached executors: */
+/* Results of a job for attached executors: */
 #define LIMIT_PAYLOAD_BYTES (1u << 20) /* what one task is given */
 #define LIMIT_RESULT_BYTES (1u << 20)  /* what one task returns */
 #define LIMIT_JOB_RESULTS_BYTES                                                                              \
-    (256u << 20)              /* and all its tasks together: kept by its dist as long as the job is known */
+    (256u << 20)              /* all its tasks together; its dist keeps them as long as it knows the job */
 #define LIMIT_WORKER_APPS 64u /* applications that one worker serves */
-/* Why tasks could not be started, in their worker's words, is kept for people: */
-#define JOB_MESSAGES_MAX 16u   /* per job: the first ones; a job's tasks mostly fail for the same reason */
+/* The dist keeps for people the worker's words on why it could not start a task: */
+#define JOB_MESSAGES_MAX 16u   /* per job, the first ones: a job's tasks mostly fail for the same reason */
 #define MESSAGE_BYTES_MAX 512u /* what is longer is cut */
-/* A task that so many workers could not start will not start anywhere: it has failed. */
+/* A task fails when this many workers could not start it. */
 #define START_WORKERS_MAX 3u
 #define START_FAILURES_MAX 1024u     /* workers that one job avoids since they could not start tasks of it */
 #define CODE_CANNOT_START 126        /* of such a task, as shells say */
@@ -37,9 +38,10 @@ static inline uint32_t protocol_version_of(uint32_t said) { return said ? said :
 #define LIMIT_HEARTBEAT_MIN_US 10000 /* nodes send heartbeats no more often, whatever central asks for */
 #define LIMIT_TIME_US (INT64_C(864000000) * 1000000) /* 10,000 days: any duration that crosses the wire */
 
-/* X(constant, text): the text is what logs, CLI and JSON show. The values are on the wire: append only. */
+/* X(constant, text): logs, the command line and JSON show the text. The values are on the wire: append
+ * only. */
 #define ROLES(X) X(ROLE_NONE, "none") X(ROLE_CENTRAL, "central") X(ROLE_DIST, "dist") X(ROLE_WORKER, "worker")
-/* Clients and operators name central by its role's text: no node may be called so. */
+/* Clients and operators name central by this text, so no node may have it as its name. */
 #define NODE_NAME_RESERVED "central is called so: choose another name"
 bool node_name_reserved(const char *name);
 #define JOB_CLASSES(X) X(CLASS_SHORT, "short") X(CLASS_LONG, "long")
@@ -59,14 +61,14 @@ bool node_name_reserved(const char *name);
       "not-started") /* code: 127 no such program; 126 not executable, or no worker could start it (START_WORKERS_MAX) */ \
     X(OUTCOME_CANCELLED, "cancelled")                                                                                     \
     X(OUTCOME_LOST, "lost") /* its worker disappeared and no retry was left */
-/* The phase of each state of a task or job. A new state is appended, whatever its phase is: states have no order.
- * Code that means a phase asks for it (task_state_final), and never compares states by size. */
+/* The phase of each state of a task or job. A new state is appended, whatever its phase: states have no
+ * order. Code that means a phase asks for it (task_state_final), and never compares states by size. */
 enum state_phase {
     PHASE_BEFORE, /* nothing of it has started */
     PHASE_RUNS,   /* it, or a task of it, has started */
-    PHASE_FINAL,  /* it has ended, and leaves this state no more */
+    PHASE_FINAL,  /* it has ended, and never leaves this state */
 };
-/* X(constant, text, phase). The second list of each is empty but in tests, which append states there. */
+/* X(constant, text, phase). The second list of each is empty except in tests, which append states there. */
 #ifndef TASK_STATES_NEXT
 #define TASK_STATES_NEXT(X)
 #endif
@@ -91,11 +93,11 @@ enum state_phase {
     X(JOB_FAILED, "failed", PHASE_FINAL)                                                                     \
     X(JOB_CANCELLED, "cancelled", PHASE_FINAL)                                                               \
     JOB_STATES_NEXT(X)
-#define MEMBER_STATES(X)                                                                                         \
-    X(MEMBER_UP, "up")                                                                                           \
-    X(MEMBER_SUSPECT,                                                                                            \
-      "suspect") /* silent or reset: no long task goes there; nor a probe, unless it answers that dist (BEAT) */ \
-    X(MEMBER_DRAINING, "draining") /* takes no new work */                                                       \
+#define MEMBER_STATES(X)                                                                                                             \
+    X(MEMBER_UP, "up")                                                                                                               \
+    X(MEMBER_SUSPECT,                                                                                                                \
+      "suspect") /* silent or reset: central places no long task there; a dist sends no probe, unless the worker answers its BEAT */ \
+    X(MEMBER_DRAINING, "draining") /* takes no new work */                                                                           \
     X(MEMBER_GONE, "gone")
 /* Whether an operator has drained a node (central's word, and the journal's). */
 #define DRAINS(X)                                                                                            \
@@ -161,10 +163,10 @@ const char *job_state_text(enum job_state v);
 const char *member_state_text(enum member_state v);
 const char *node_change_text(enum node_change v);
 
-/* A run time as its owner believes it, who has known the job for known_us: nothing has run for longer. Two machines' clocks
- * may differ by a hundredth, and a second. */
+/* The part of a reported run time that the owner believes, when it has known the job for known_us: no task
+ * has run for longer. Two machines' clocks may differ by a hundredth, and a second. */
 int64_t run_us_credible(int64_t run_us, int64_t known_us);
-/* Of a state, or of a number below 32 that is none (yet): that is in no phase. */
+/* Takes a state, or a number below 32 that is no state (yet) and is in no phase. */
 static inline bool state_in(uint32_t set, unsigned state) { return set >> (state & 31) & 1; }
 static inline bool task_state_final(enum task_state s) { return state_in(TASK_STATES_FINAL, s); }
 static inline bool task_state_before(enum task_state s) { return state_in(TASK_STATES_BEFORE, s); }
@@ -172,12 +174,13 @@ static inline bool job_state_final(enum job_state s) { return state_in(JOB_STATE
 
 /* ---- The cluster's policy: central owns it and pushes it to every dist and worker. ---- */
 
-/* What a change applies to. JOB: to jobs that are submitted from then on; a job keeps what it began under. CLUSTER: to
- * everything, as soon as a node hears of it. X(constant, text) */
+/* What a change of the policy applies to. JOB: jobs that are submitted from then on; a job keeps the
+ * policy that it began under. CLUSTER: everything, as soon as a node hears of the change. X(constant,
+ * text) */
 #define POLICY_SCOPES(X) X(JOB, "new jobs") X(CLUSTER, "at once")
 
-/* Flags: X(constant, bit, scope, key, help). What the published simulator assumes is a setting here, never a branch of
- * an engine. */
+/* Flags: X(constant, bit, scope, key, help). The published simulator's assumptions are flags here, never a
+ * branch of an engine. */
 #define POLICY_FLAGS(X)                                                                                      \
     X(CENTRAL_LONG, 0, JOB, "central_long", "central places long jobs; off: dists probe for them as well")   \
     X(STEAL, 1, CLUSTER, "stealing",                                                                         \
@@ -208,8 +211,8 @@ static inline bool job_state_final(enum job_state s) { return state_in(JOB_STATE
     X(PAUSE, 19, CLUSTER, "pause",                                                                           \
       "a short task that would wait pauses a long one that runs, and takes its slot")
 
-/* Numbers: X(constant, bit, scope, field of struct policy, least, greatest). A task needs a probe of its own, or nobody
- * asks for it (Sparrow 3.3). */
+/* Numbers: X(constant, bit, scope, field of struct policy, least, greatest). Each task needs at least one
+ * probe, since workers ask for tasks only because of probes (Sparrow 3.3). */
 #define POLICY_NUMBERS(X)                                                                                    \
     X(CUTOFF, 0, JOB, cutoff_us, 1, LIMIT_TIME_US)                                                           \
     X(SHARE, 1, CLUSTER, short_share_ppm, 0, 1000000)                                                        \
@@ -251,7 +254,7 @@ enum {
 };
 
 struct policy {
-    int64_t cutoff_us;          /* below it an estimate is short */
+    int64_t cutoff_us;          /* a job with a lower estimate is short */
     uint32_t version;           /* grows with every change */
     uint32_t flags;             /* enum policy_flag */
     uint32_t short_share_ppm;   /* of slots, reserved for short tasks; what central aims at */
@@ -262,45 +265,45 @@ struct policy {
     uint16_t short_first;       /* short tasks that may overtake the long one at a queue's head (Hawk: 0) */
 };
 
-/* Fills *p with a named policy: "hawk", "sparrow", "hawk-no-steal", "hawk-no-partition", "hawk-no-central",
- * "split", "central" (everything long), "harrier" (Hawk, with long tasks bound late). Cutoff and share keep what the caller sets later; version 0.
- * HAWK_ENOT_FOUND for another name. */
+/* Fills *p with a named policy: "hawk", "sparrow", "hawk-no-steal", "hawk-no-partition",
+ * "hawk-no-central", "split", "central" (every job is long), "harrier" (Hawk with long tasks bound late).
+ * The caller sets cutoff and share later; the version is 0. HAWK_ENOT_FOUND for another name. */
 int policy_preset(const char *name, struct policy *p);
 extern const char *const policy_names[]; /* the names above, NULL-terminated */
-/* The flag of that key ("stealing"), len bytes long; 0 when there is none. */
+/* The flag with that key ("stealing"), which has len bytes; 0 when there is none. */
 uint32_t policy_flag(const char *key, size_t len);
 /* The keys by bit, NULL where a bit is unused. */
 extern const char *const policy_flag_keys[32];
 static inline bool policy_has(const struct policy *p, enum policy_flag f) { return (p->flags & f) != 0; }
-/* Both ends are allowed. */
+/* The least and greatest value; both are allowed. */
 void policy_number_range(enum policy_number n, int64_t *least, int64_t *greatest);
-/* 0; or HAWK_EINVALID, and *field is the number that is out of its range. */
+/* 0; or HAWK_EINVALID, and *field names the number that is out of range. */
 int policy_check(const struct policy *p, const char **field);
 
-/* What an operator chose of a policy; the rest is as configured. */
+/* What an operator chose of a policy. The configuration decides the rest. */
 struct policy_choice {
     uint32_t refs;
-    uint32_t flags;  /* those of v.flags that were chosen one by one */
-    uint8_t numbers; /* enum policy_number: those of v that were chosen one by one */
+    uint32_t flags;  /* the flags that were chosen one by one; v.flags says on or off */
+    uint8_t numbers; /* enum policy_number: the numbers of v that were chosen one by one */
     uint8_t
-        preset; /* of policy_names, plus 1: flags and numbers, but cutoff and share, are its own; 0: none */
+        preset; /* place in policy_names plus 1; decides all flags and numbers but cutoff and share; 0: none */
     struct policy v;
 };
 struct policy_choice *policy_choice_new(void); /* of nothing */
 struct policy_choice *policy_choice_ref(struct policy_choice *c);
 void policy_choice_drop(struct policy_choice *c);
-/* *p as it is after the choice. */
+/* Applies the choice to *p. */
 void policy_choose(struct policy *p, const struct policy_choice *c);
-/* A new choice: what was chosen in `before` (NULL: nothing), then in `then`. */
+/* Returns a new choice: what `before` chose (NULL: nothing), overridden by what `then` chose. */
 struct policy_choice *policy_choice_then(const struct policy_choice *before,
                                          const struct policy_choice *then);
-/* Of policy_names, plus 1; 0: there is none of this name, which is len bytes long. */
+/* The place in policy_names plus 1 of a name of len bytes; 0: there is no such name. */
 uint8_t policy_preset_number(const char *name, size_t len);
 
 /* Where a value of the policy in force comes from. X(constant, text): the text is in JSON */
 #define POLICY_ORIGINS(X)                                                                                    \
     X(POLICY, "policy")               /* its preset's own */                                                 \
-    X(CONFIGURATION, "configuration") /* which says otherwise than its preset */                             \
+    X(CONFIGURATION, "configuration") /* which differs from its preset */                                    \
     X(HISTORY, "history")             /* computed */                                                         \
     X(SET, "set")                     /* by an operator */
 enum policy_origin {
@@ -327,30 +330,30 @@ struct task_args {
 };
 
 enum job_flag {
-    JOB_DETACHED = 1u << 0, /* no client waits: its dist journals it */
+    JOB_DETACHED = 1u << 0, /* no client waits for it; its dist journals it */
     JOB_EACH_ARG = 1u << 1, /* args holds one argument per task: {} in argv, or appended when no {} */
     JOB_AT_MOST_ONCE =
-        1u << 2, /* a task is never launched again, not even when it may not have run: it is lost */
+        1u << 2, /* a task is never launched a second time; one that may not have run is lost */
 };
 
-/* A job as the client described it: immutable and shared. Policy reads the first group only. */
+/* A job as the client described it; immutable and shared. Policy reads the first group only. */
 struct job_desc {
     uint32_t refs;
     uint32_t tasks;        /* 1 .. LIMIT_TASKS_PER_JOB */
     int64_t estimate_us;   /* of one task; 0: none given */
     int64_t time_limit_us; /* of one task; 0: none */
-    uint16_t retries;      /* tries again after a worker was lost */
+    uint16_t retries;      /* further tries after a worker was lost */
     uint8_t tag;           /* enum class_tag */
     uint8_t kind;          /* enum payload_kind */
     uint32_t flags;        /* enum job_flag */
     uint32_t max_fails;    /* cancel the rest after so many failed tasks; 0: never */
     struct blob *name;     /* job name for history; never NULL, may be empty */
-    struct blob *user;     /* who submitted; never NULL, may be empty */
-    uint64_t shell;        /* for the shell that made it (the simulator's job number); not on the wire */
+    struct blob *user;     /* the user who submitted it; never NULL, may be empty */
+    uint64_t shell;        /* of the shell that made it (the simulator's job number); not on the wire */
 
     /* For executors and stores only. */
     uint32_t first_index; /* HAWK_TASK_INDEX of task 0 (--array 5-10: 5) */
-    uint32_t umask;       /* the submitter's, with JOB_UMASK_TOLD; 0: not told, see job_desc_umask */
+    uint32_t umask;       /* the submitter's, with JOB_UMASK_TOLD; 0: the client told none (job_desc_umask) */
     struct strings argv;
     struct strings env;          /* NAME=value */
     struct blob *cwd;            /* NULL: the worker's own */
@@ -362,49 +365,52 @@ struct job_desc {
 };
 
 #define JOB_UMASK_TOLD 01000u
-#define JOB_UMASK_DEFAULT 022u /* of clients that tell none */
-/* What tasks may not give others on files that they make. */
+#define JOB_UMASK_DEFAULT 022u /* when the client tells none */
+/* The umask of the job's tasks. */
 static inline uint32_t job_desc_umask(const struct job_desc *d)
 {
     return d->umask & JOB_UMASK_TOLD ? d->umask & 0777 : JOB_UMASK_DEFAULT;
 }
 
-/* The number of an application's name: never 0, and another one for another name, for all that ever happens. */
+/* The number of an application's name. It is never 0, and in practice differs for different names. */
 uint64_t app_id(const struct blob *name);
-/* The number of the application a job is for; 0: it is for none. */
+/* The number of the application that a job is for; 0: none. */
 uint64_t job_desc_app(const struct job_desc *d);
-/* A set of applications in 64 bits: may say that it has one that it has not, never the reverse. By the lowest bits of the
- * number, which differ for "sum1" and "sum2"; the upper ones of FNV-1a do not. */
+/* A set of applications in 64 bits. It may say that it has one that it has not, never the reverse. The
+ * number's lowest bits choose the bit: they differ for "sum1" and "sum2", and the upper ones of FNV-1a do
+ * not. */
 static inline uint64_t app_set(uint64_t app) { return app ? UINT64_C(1) << (app & 63) : 0; }
-/* What task gets of a job for attached executors: its own argument, else the job's input; a new reference, NULL: nothing. */
+/* The payload of a task for an attached executor: its own argument, else the job's input. A new reference;
+ * NULL: nothing. */
 struct blob *job_desc_payload(const struct job_desc *d, struct blob *arg);
 
-/* A new description with one reference: everything zero but name and user, which are empty blobs. */
+/* A new description with one reference. All is zero, but name and user are empty blobs. */
 struct job_desc *job_desc_new(void);
 struct job_desc *job_desc_ref(struct job_desc *d);
 void job_desc_drop(struct job_desc *d);
-/* *d without the environment, which may hold secrets: of a job that has ended. Others who have the same description keep it
- * as it was, and *d becomes another one. */
+/* Replaces *d, of a job that has ended, by a description without the environment, which may hold secrets.
+ * Other holders of the old description keep it as it was. */
 void job_desc_forget_env(struct job_desc **d);
-/* What it takes in memory, roughly: for limits. O(1). */
+/* The memory that it takes, roughly; for limits. O(1). */
 size_t job_desc_bytes(const struct job_desc *d);
 /* Task's own argument as a new reference, or NULL when the job has none. */
 struct blob *job_desc_arg(const struct job_desc *d, uint32_t task);
-/* Appends one string to s; takes a copy. Nothing else may fill s: its capacity follows from what it holds. */
+/* Appends a copy of a string to s. Only these functions may fill s: they derive its capacity from its
+ * content. */
 void strings_add(struct strings *s, const char *text);
-/* The same for a text of len bytes that the caller writes to where it points. */
+/* Appends a text of len bytes. The caller writes it to where the returned pointer points. */
 char *strings_add_space(struct strings *s, size_t len);
-/* Appends one task's argument (any bytes); the caller adds exactly desc->tasks of them, sets JOB_EACH_ARG, and
- * stays within LIMIT_JOB_BYTES. Nothing else may fill a. */
+/* Appends one task's argument (any bytes). The caller adds exactly desc->tasks of them, sets JOB_EACH_ARG,
+ * and stays within LIMIT_JOB_BYTES. Only these functions may fill a. */
 void task_args_add(struct task_args *a, const void *data, size_t len);
 void *task_args_add_space(struct task_args *a, size_t len);
-/* Checks every limit and combination a peer or client may get wrong. 0, or an error with a text that names
- * the field and the limit in why (size bytes). */
+/* Checks every limit and combination that a peer or client may get wrong. 0, or an error; why (size bytes)
+ * then names the field and the limit. */
 int job_desc_check(const struct job_desc *d, char *why, size_t size);
-/* The same for a description that travels without its task arguments (field kind spec). */
+/* Checks a description that travels without its task arguments (field kind spec). */
 int job_spec_check(const struct job_desc *d, char *why, size_t size);
 
-/* A set of task indexes in ascending order: which tasks of a job moved to central. */
+/* A set of task indexes in ascending order: the tasks of a job that moved to central. */
 struct task_set {
     uint32_t refs;
     uint32_t n;
@@ -414,7 +420,8 @@ struct task_set *task_set_new(uint32_t n);
 struct task_set *task_set_ref(struct task_set *s);
 void task_set_drop(struct task_set *s);
 
-/* A job that its client moves here, because the dist that had it does not answer: what the client knows of it. */
+/* A job that its client moves to this dist because the dist that had it does not answer: what the client
+ * knows of it. */
 struct resubmit_task {
     int64_t wait_us, run_us; /* -1: not known */
     uint32_t task;
@@ -428,18 +435,19 @@ struct resubmit {
     uint32_t refs;
     uint32_t n;
     job_id_t job;
-    int64_t age_us;           /* since it was submitted first */
-    uint16_t epoch;           /* of its new owner */
-    uint16_t long_epoch;      /* under which central has it or a part of it; 0: the client knows of none */
-    uint8_t class;            /* enum job_class, as it was told */
+    int64_t age_us; /* since its first submission */
+    uint16_t epoch; /* of its new owner */
+    uint16_t
+        long_epoch; /* the epoch under which central has the job or a part of it; 0: the client knows of none */
+    uint8_t class;            /* enum job_class, as the client was told */
     uint8_t why;              /* enum class_why */
-    struct resubmit_task v[]; /* the tasks that ended; the others are to be run */
+    struct resubmit_task v[]; /* the tasks that ended; the dist runs the others */
 };
 struct resubmit *resubmit_new(uint32_t n); /* zeroed */
 struct resubmit *resubmit_ref(struct resubmit *r);
 void resubmit_drop(struct resubmit *r);
-/* Checks what a client may get wrong, against the description that came with it. 0, or HAWK_EINVALID with a text in
- * why (size bytes). */
+/* Checks the values that a client may get wrong against the description that came with them. 0; or
+ * HAWK_EINVALID, with a text in why (size bytes). */
 int resubmit_check(const struct resubmit *r, const struct job_desc *d, char *why, size_t size);
 
 /* One node as central sees it. */
@@ -449,11 +457,11 @@ struct member {
     uint8_t role;      /* enum role */
     uint8_t state;     /* enum member_state */
     uint8_t general;   /* workers: 1 in the general partition, 0 reserved for short tasks */
-    uint8_t unsettled; /* workers: 1 not in the general partition yet, but to be; general is 0 */
+    uint8_t unsettled; /* workers: 1 not in the general partition yet, but about to be; general is 0 */
     struct blob *addr; /* where it listens: "127.0.0.1:7101", "unix:/run/x.sock" */
     struct blob *name;
-    struct blob
-        *out_why; /* why it has taken itself out of service (it is MEMBER_DRAINING then); NULL: it is not */
+    struct blob *
+        out_why; /* why the worker took itself out of service (it is MEMBER_DRAINING then); NULL: it did not */
 };
 
 struct members {

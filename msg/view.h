@@ -1,26 +1,27 @@
-/* What a role shows of a job, a task and a reservation: filled by dist and central, encoded by the API. */
+/* What a role shows of a job, a task and a reservation. Dist and central fill these structs; the API
+ * encodes them. */
 #ifndef HAWK_MSG_VIEW_H
 #define HAWK_MSG_VIEW_H
 
 #include "msg/types.h"
 
-/* Durations are relative to the `now` the caller passes; -1 means: not yet. */
+/* Durations are counted to the `now` that the caller passes. -1 means: not yet. */
 struct job_view {
     job_id_t job;
     const struct job_desc *desc; /* borrowed */
-    node_id_t owner;             /* who schedules it now: its dist, or NODE_CENTRAL */
+    node_id_t owner;             /* the node that schedules it now: its dist, or NODE_CENTRAL */
     uint8_t state;               /* enum job_state */
     uint8_t class;
     uint8_t why;      /* enum class_why */
     bool abandoned;   /* cancelled because its client was gone */
     bool no_executor; /* tasks of it wait because no worker serves their application */
     uint16_t epoch;
-    int64_t estimate_us; /* what the class was decided on; 0: nothing */
+    int64_t estimate_us; /* the estimate that decided the class; 0: none */
     int64_t cutoff_us;   /* the cutoff then */
     uint32_t waiting, placed, running, done, failed, cancelled,
-        lost;               /* tasks; placed includes launched: a worker has it, and it has not started */
-    int64_t age_us;         /* since submission */
-    int64_t response_us;    /* submission to end; -1 while unfinished */
+        lost;            /* tasks; placed includes launched: a worker has the task and has not started it */
+    int64_t age_us;      /* since submission */
+    int64_t response_us; /* submission to end; -1 while unfinished */
     int64_t first_start_us; /* submission to the first task's start; -1 */
     uint32_t probes_sent, probes_live, probes_cancelled, probes_unused, probes_lost, reservations_stolen;
 };
@@ -38,7 +39,7 @@ struct task_view {
     const struct blob
         *message; /* why it was not started, or its executor failed, in words, borrowed; NULL: not known */
     const struct blob *result; /* what its executor returned, borrowed; NULL: nothing */
-    bool result_lost;          /* … or something that is not kept any more */
+    bool result_lost;          /* the executor returned a result that is not kept any more */
 };
 
 struct reservation_view {
