@@ -1,4 +1,4 @@
-/* Endpoints, and the loop that steps them. Their streams are in streams.c. */
+/* Endpoints, and the loop that steps them. Streams are in streams.c. */
 #include "bus/internal.h"
 
 #include "base/hash.h"
@@ -141,7 +141,7 @@ void bus_freeze(struct bus *b, uint32_t ep, int64_t until_us)
     e->frozen_us = until_us;
 }
 
-/* What passes tells the bus who is who. */
+/* The bus learns node ids from the messages that it carries. */
 void bus_bind_node(struct bus *b, struct endpoint *e, node_id_t node)
 {
     if (node.v >= b->by_node_n) {
@@ -157,7 +157,7 @@ void bus_bind_node(struct bus *b, struct endpoint *e, node_id_t node)
 
 /* ---- Sending ---- */
 
-/* Whether m leaves without a word with the rules: there is a stream for it, and nothing is special about that. */
+/* Whether the bus sends m without asking the rules: there is a stream for it, and m is nothing special. */
 static bool may_pass(const struct bus *b, const struct endpoint *from, const struct endpoint *to,
                      const struct msg *m)
 {
@@ -190,7 +190,7 @@ static void send_message(struct bus *b, struct endpoint *from, struct msg *m)
 
 /* ---- Stepping ---- */
 
-/* When it wants a TIMER and can be given one. */
+/* Returns when the endpoint wants a TIMER and can get one. */
 static int64_t timeout_of(const struct endpoint *e)
 {
     int64_t at_us = e->next_timeout(e->obj);
@@ -208,7 +208,8 @@ static void set_timer(struct bus *b, struct endpoint *e)
         e->timer.key = at_us;
         CHECK(heap_push(&b->timers, &e->timer) == 0);
     } else if (at_us < e->timer.key || e->timer.key <= b->now_us) {
-        /* Later than the key: that stays until it has come, since most timers are put off again and again. */
+        /* If the time is later than the key, the key stays until it has come, since most timers are put
+         * off again and again. */
         if (at_us == TIME_NEVER)
             heap_remove(&b->timers, &e->timer);
         else
@@ -216,7 +217,7 @@ static void set_timer(struct bus *b, struct endpoint *e)
     }
 }
 
-/* A message that `e` put out, whose handles are gone then. */
+/* Sends or hands over a message that `e` put out. Its handles are gone then. */
 static void carry(struct bus *b, struct endpoint *e, struct msg *m)
 {
     if (msg_is_wire(m)) {
@@ -276,14 +277,15 @@ static void advance(struct bus *b, int64_t t_us)
 {
     int64_t real_us = b->c.clock_us ? b->c.clock_us(b->c.arg) : t_us;
 
-    /* A shell may run what is due a little later than its clock shows: what follows from that comes after it. */
+    /* A shell may run steps that are due a little later than its clock shows. What follows from them comes
+     * after them. */
     if (real_us > t_us)
         t_us = real_us;
     if (t_us > b->now_us)
         b->now_us = t_us;
 }
 
-/* When a message that has arrived at ep is taken up; `waited`: it has waited for that already. */
+/* Returns when ep takes up a message that has arrived. `waited`: the message has waited for that already. */
 static int64_t served_us(struct bus *b, uint32_t ep, bool waited, const struct msg *m)
 {
     return b->c.serve_us && !waited && msg_is_wire(m) ? b->c.serve_us(b->c.arg, ep, b->now_us) : b->now_us;
@@ -300,13 +302,13 @@ static void run_timer(struct bus *b, struct endpoint *e)
     bus_step(b, 0, e, &timer);
 }
 
-/* Workers that are meshed need no addresses of each other. */
+/* Meshed workers do not need each other's addresses. */
 static bool is_all_the_same(const struct bus *b, const struct endpoint *e, const struct msg *m)
 {
     return b->c.workers_meshed && e->role == ROLE_WORKER && m->type != MSG_JOINED;
 }
 
-/* Hands over what queue_first found. */
+/* Delivers what queue_first found. */
 static void deliver(struct bus *b, const struct delivery *first)
 {
     struct event event = {.m = first->m};
@@ -316,8 +318,9 @@ static void deliver(struct bus *b, const struct delivery *first)
     int64_t at_us;
 
     advance(b, first->at_us);
-    queue_drop_first(&b->queue); /* before anything is sent: `first` is gone then */
-    /* Up to the end of the moment at which it thaws, so that nothing overtakes what has waited for it. */
+    queue_drop_first(&b->queue); /* must come before anything is sent, since `first` is gone then */
+    /* The endpoint gets deliveries only when it has thawed. This includes the moment at which it thaws, so
+     * that none overtakes those that have waited. */
     if (e->frozen && b->now_us <= e->frozen_us && !waited) {
         queue_push(&b->queue, false, e->frozen_us, from, to, &event.m)->waited = 1;
         return;
@@ -351,7 +354,7 @@ bool bus_run_one(struct bus *b, int64_t t_us)
     if (first && first->at_us > t_us)
         first = NULL;
     if (timer && timer->key <= t_us)
-        e = due_timer(b, first ? first->at_us - 1 : t_us); /* a message goes before a timer */
+        e = due_timer(b, first ? first->at_us - 1 : t_us); /* messages go before timers */
     if (!e && !first)
         return false;
     b->running = true;

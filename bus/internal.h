@@ -21,9 +21,11 @@ struct numset {
     uint32_t words;
 };
 
-/* Nearly every message meets an endpoint that is in no cache, and one line of it is all that most need. */
+/* Nearly every message meets an endpoint that is in no cache. So the members that most messages need share
+ * one cache line. */
 struct endpoint {
-    struct heap_node timer; /* key: when it wants a TIMER, or earlier; looked up again when that has come */
+    struct heap_node
+        timer; /* key: when it wants a TIMER, or earlier; the bus looks again when that time has come */
     void (*step)(void *role, const struct event *e, struct out *out);
     int64_t (*next_timeout)(const void *role);
     void *obj; /* the role; NULL: does not run */
@@ -31,22 +33,22 @@ struct endpoint {
     uint32_t link; /* to central; 0: none */
     node_id_t node;
     uint8_t role;
-    bool frozen; /* since when it does nothing before frozen_us; also when that is over */
+    bool frozen; /* it does nothing before frozen_us; also set when that time is over */
     _Alignas(
-        64) struct numset dialled; /* endpoints that it has a stream to which it dialled, but for central */
+        64) struct numset dialled; /* endpoints to which it has a stream that it dialled, without central */
     int64_t frozen_us;
-    struct peers *peers; /* its connections, by the rules; NULL: does not run */
-    int64_t wake_us;     /* when peers is looked at; TIME_NEVER: not at all */
+    struct peers *peers; /* the rules of its connections; NULL: does not run */
+    int64_t wake_us;     /* when the bus looks at peers; TIME_NEVER: not at all */
     char *addr;          /* where it listens; NULL: everywhere */
 };
 _Static_assert(offsetof(struct endpoint, dialled) == 64, "one line is all that most messages need");
 
-/* A stream is gone, and the word of that is on its way to the one of its two ends. Until it is there, that one sends into
- * the void. */
+/* A stream has ended, and the news of that is on its way to one of its two ends. Whatever that end sends
+ * before is lost. */
 struct ending {
     uint32_t at, with;
     uint32_t side; /* enum peers_side, of `at` */
-    uint32_t name; /* by which `at` knows the other: whoever starts again may get another one */
+    uint32_t name; /* the name of the other end for `at`: it may have another name when it starts again */
 };
 
 /* Two endpoints that cannot reach each other for a while. */
@@ -62,20 +64,22 @@ struct bus {
     struct heap timers;
     struct out out; /* of the step that runs */
     int64_t now_us;
-    struct endpoint **chunks; /* EP_CHUNK endpoints each, by number; 0 is nobody. They stay where they are */
+    struct endpoint *
+        *chunks; /* EP_CHUNK endpoints in each, by number; there is no endpoint 0. They never move */
     uint32_t eps_n, chunks_n, chunks_cap;
     uint32_t central; /* 0: none runs */
     uint32_t *links;  /* link number → endpoint, 0: gone */
     uint32_t links_n, links_cap;
     uint32_t *by_node; /* node id → endpoint, 0: none */
     uint32_t by_node_n;
-    struct cut *cuts; /* few; those that are over are reused */
+    struct cut *cuts; /* few; the bus reuses those that are over */
     uint32_t cuts_n, cuts_cap;
     struct ending *endings; /* few */
     uint32_t endings_n, endings_cap;
-    struct peers_out given, within; /* what follows from a delivery, and from what a step has put out */
-    uint64_t starts;                /* of endpoints, so far */
-    bool running;                   /* within a step, from which the bus must not be run again */
+    struct peers_out given,
+        within;      /* actions that follow from a delivery, and from what a step has put out */
+    uint64_t starts; /* of endpoints, so far */
+    bool running;    /* within a step; nobody may run the bus then */
 };
 
 static inline struct endpoint *endpoint(const struct bus *b, uint32_t number)
@@ -100,7 +104,7 @@ static inline void bus_push(struct bus *b, const struct endpoint *from, const st
     queue_push(&b->queue, delay_us <= 0, b->now_us + delay_us, from->number, to->number, m);
 }
 
-/* What `at` calls `e`. */
+/* The name of `e` for `at`. */
 static inline uint32_t bus_peer_number(const struct endpoint *at, const struct endpoint *e)
 {
     if (e->role == ROLE_CENTRAL)
@@ -108,7 +112,7 @@ static inline uint32_t bus_peer_number(const struct endpoint *at, const struct e
     return at->role == ROLE_CENTRAL ? e->link : e->node.v;
 }
 
-/* Whom `e` calls `peer`, or NULL. */
+/* The endpoint that `e` knows by the name `peer`, or NULL. */
 static inline struct endpoint *bus_find_peer(const struct bus *b, const struct endpoint *e, uint32_t peer)
 {
     struct endpoint *found;
@@ -120,35 +124,37 @@ static inline struct endpoint *bus_find_peer(const struct bus *b, const struct e
     }
     ep = peer < b->by_node_n ? b->by_node[peer] : 0;
     found = endpoint(b, ep);
-    /* Another process may have had the id there before. */
+    /* Another process may have had this id before. */
     return ep && found->node.v == peer && found != e ? found : NULL;
 }
 
 /* ---- streams.c ---- */
 
-/* What is on its way to an endpoint about one of its streams is a PEER_UP or PEER_LOST with these in `stream_flags`. */
-#define STREAM_EVENT 1u   /* to the rules, which decide what the role hears of it */
-#define STREAM_DIALLED 2u /* it is one that the receiver dialled */
+/* News of a stream travels to an endpoint as a PEER_UP or PEER_LOST with these bits in `stream_flags`. */
+#define STREAM_EVENT 1u   /* for the rules, which decide what the role hears of it */
+#define STREAM_DIALLED 2u /* the receiver dialled the stream */
 #define STREAM_ENDING 4u  /* it is in b->endings */
 
-/* Does x have a stream to y that x dialled? */
+/* Whether x has a stream to y that x dialled. */
 static inline bool bus_has_dialled(const struct endpoint *x, const struct endpoint *y)
 {
     return y->role == ROLE_CENTRAL ? x->link != 0 : numset_has(&x->dialled, y->number);
 }
-/* Is there word on the way to `at` that its stream with `with`, known as `name` (0: as any), has ended? */
+/* Whether the news is on its way to `at` that its stream with `with` has ended. `name`: by which `at`
+ * knows it, 0: any. */
 bool streams_is_ending(const struct bus *b, const struct endpoint *at, const struct endpoint *with,
                        enum peers_side side, uint32_t name);
-/* All streams of e end, which dies, or (in_order) goes when what it has sent has arrived. */
+/* Ends all streams of e. e dies or, in_order, goes when the messages that it has sent have arrived. */
 void streams_end_all(struct bus *b, struct endpoint *e, bool in_order);
-/* Something has reached e of one of its streams. */
+/* News of one of its streams has reached e. */
 void streams_event(struct bus *b, struct endpoint *e, uint32_t from, const struct msg *m);
-/* Does what the rules of e say. `from`: whose doing that is, for the trace. Within a step the role hears of it later. */
+/* Carries out what the rules of e decided. `from`: the endpoint that caused it, for the trace. During a
+ * step, the role hears of it later. */
 void streams_act(struct bus *b, struct endpoint *e, uint32_t from, struct peers_out *out, bool within);
 
 /* ---- bus.c ---- */
 
-/* Gives `e` one event, whose handles are dropped, and queues what comes out. A callback may end `e`. */
+/* Gives `e` one event, drops the event's handles, and queues what comes out. A callback may end `e`. */
 void bus_step(struct bus *b, uint32_t from, struct endpoint *e, struct event *event);
 void bus_bind_node(struct bus *b, struct endpoint *e, node_id_t node);
 

@@ -8,9 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What few deliveries need is kept out of what all go through, which needs few registers then. */
+/* Functions that few deliveries need stay out of the one that all go through, which then needs few
+ * registers. */
 #define RARE __attribute__((noinline))
-#define SLAB_KEPT 4096u /* deliveries whose memory is kept when none is queued */
+#define SLAB_KEPT 4096u /* the slab keeps the memory of so many deliveries when none is queued */
 
 enum { IN_NOW, IN_WHEEL, IN_HEAP };
 
@@ -41,7 +42,7 @@ static void slot_free(struct queue *q, uint32_t slot)
 {
     q->slots[slot].to = 0;
     q->slots[slot].next = q->free;
-    q->free = slot; /* the next one to be used: it is in the processor's cache */
+    q->free = slot; /* used next, since it is in the processor's cache */
 }
 
 static void list_add(struct queue *q, struct queue_list *l, uint32_t slot)
@@ -69,7 +70,7 @@ static struct queue_list *wheel_list(const struct queue *q, int64_t at_us)
     return &q->wheel[(uint64_t)at_us % QUEUE_WHEEL];
 }
 
-/* The first list in use from place i on, around the wheel; there is one. */
+/* The first non-empty list from place i on, around the wheel; there is one. */
 static uint32_t used_from(const struct queue *q, uint32_t i)
 {
     uint32_t words = QUEUE_WHEEL / 4096, w = i / 64, k;
@@ -88,7 +89,7 @@ static uint32_t used_from(const struct queue *q, uint32_t i)
     return 64 * w + (uint32_t)__builtin_ctzll(q->used[w]);
 }
 
-/* When the first on the wheel from at_us on is due. */
+/* When the first delivery on the wheel from at_us on is due. */
 static int64_t wheel_from(const struct queue *q, int64_t at_us)
 {
     uint32_t i = (uint32_t)((uint64_t)at_us % QUEUE_WHEEL);
@@ -196,8 +197,8 @@ struct delivery *queue_push(struct queue *q, bool now, int64_t at_us, uint32_t f
     return d;
 }
 
-/* 0: there is none. At the same moment what has no delay goes first, then what is in the heap: it was sent before anything
- * on the wheel, that time was too far away then. */
+/* Finds the first delivery; 0: there is none. At the same moment, those without delay go first, then those
+ * in the heap: they were sent before any on the wheel, when their time was too far away for it. */
 static uint32_t find_first(struct queue *q)
 {
     int64_t wheel_us = q->wheel_n ? q->wheel_us : TIME_NEVER;
@@ -231,7 +232,7 @@ static void take_first(struct queue *q)
         slot = wheel_take(q);
         break;
     }
-    /* What was withdrawn was never delivered: something earlier may still be sent. */
+    /* A withdrawn delivery was never delivered, so passed_us stays: something earlier may still be sent. */
     if (q->slots[slot].to != 0 && q->slots[slot].at_us > q->passed_us)
         q->passed_us = q->slots[slot].at_us;
     slot_free(q, slot);
@@ -246,7 +247,8 @@ const struct delivery *queue_first(struct queue *q)
     return slot ? &q->slots[slot] : NULL;
 }
 
-/* What a burst needed (a cluster that starts) is given back. Nothing is in the slab then that is not withdrawn. */
+/* Gives back the memory that a burst needed (a cluster that starts). The slab holds only withdrawn
+ * deliveries then. */
 static void slab_shrink(struct queue *q)
 {
     if (q->now.first || q->wheel_n || q->heap_n)
@@ -269,7 +271,7 @@ void queue_withdraw(struct queue *q, bool (*match)(void *arg, const struct deliv
     for (uint32_t i = 1; i < q->slots_n; i++) {
         struct delivery *d = &q->slots[i];
 
-        if (d->to == 0 || !match(arg, d)) /* free ones are to nobody, either */
+        if (d->to == 0 || !match(arg, d)) /* free ones have no receiver, either */
             continue;
         msg_drop(&d->m);
         d->to = 0;

@@ -1,10 +1,11 @@
-/* Streams between endpoints. What their rules are is in peers/: here they open and end, and both ends hear of it. */
+/* Streams between endpoints: they open and end here, and both ends hear of that. The rules for streams are
+ * in peers/. */
 #include "bus/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define OPEN_US (5 * US_PER_S) /* as LINK_OPEN_US in net/link.h: who is not answered gives up */
+#define OPEN_US (5 * US_PER_S) /* as LINK_OPEN_US in net/link.h: a node that gets no answer gives up */
 
 /* ---- Sets of numbers ---- */
 
@@ -28,7 +29,7 @@ static void set_remove(struct numset *s, uint32_t n)
 
 /* ---- What is on its way ---- */
 
-/* name: NODE_NONE's for any. */
+/* Finds a news of an end. name: that of NODE_NONE means any. */
 static uint32_t find_ending(const struct bus *b, uint32_t at, uint32_t with, enum peers_side side,
                             uint32_t name)
 {
@@ -54,20 +55,20 @@ static void forget_ending(struct bus *b, uint32_t at, uint32_t with, enum peers_
     b->endings[i] = b->endings[--b->endings_n];
 }
 
-/* Of a stream between two, what is on its way to one of them. */
+/* Selects messages of one stream that are on their way to one of its ends. */
 struct tail {
     struct bus *b;
     uint32_t from, to;
-    enum peers_side side; /* which of its streams that is to the receiver */
-    bool workers;         /* both are: then there may be two */
-    int64_t from_us;      /* and does not arrive before */
-    bool all;             /* what has arrived and waits for its receiver, too */
+    enum peers_side side; /* which of the receiver's streams it is */
+    bool workers;         /* both ends are workers: they may have two streams */
+    int64_t from_us;      /* only messages that do not arrive before */
+    bool all;             /* also messages that have arrived and wait for the receiver */
     bool events_only;     /* no messages */
-    bool ups, losts;      /* the word of its beginning, and of its end, too */
-    bool beginning;       /* set when the word of its beginning is among it */
-    uint32_t peer;        /* set when that of its end was: the name that the receiver knows the sender by */
-    bool ending;          /* set when that of its end was, and has left b->endings */
-    uint32_t named;       /* events of the stream that the receiver knows by this name alone; 0: of any */
+    bool ups, losts;      /* also the news of its beginning, and of its end */
+    bool beginning;       /* set when the news of its beginning is among them */
+    uint32_t peer;        /* set when the news of its end was: the receiver's name of the sender */
+    bool ending;          /* set when the news of its end was, and has left b->endings */
+    uint32_t named;       /* only events of the stream that the receiver knows by this name; 0: any */
 };
 
 static struct tail tail_of(struct bus *b, const struct endpoint *from, const struct endpoint *to,
@@ -80,7 +81,7 @@ static struct tail tail_of(struct bus *b, const struct endpoint *from, const str
                          .workers = from->role == ROLE_WORKER && to->role == ROLE_WORKER};
 }
 
-/* A thief's messages come on the stream that the receiver accepted, and so does nothing else from a worker. */
+/* A thief's messages come on the stream that the receiver accepted. No other message from a worker does. */
 static bool is_on(const struct tail *t, const struct msg *m)
 {
     return !t->workers || peers_is_thiefs(m->type) == (t->side == PEERS_ACCEPTED);
@@ -96,7 +97,7 @@ static bool is_in_tail(void *arg, const struct delivery *d)
     struct tail *t = arg;
     bool event = d->m.stream_flags & STREAM_EVENT, is_up = d->m.type == MSG_PEER_UP;
 
-    /* What has arrived waits for its receiver, in order. */
+    /* Messages that have arrived wait for their receiver, in order. */
     if (d->from != t->from || d->to != t->to || d->at_us < t->from_us || (d->waited && !t->all))
         return false;
     if (!event)
@@ -136,8 +137,8 @@ static void push_lost(struct bus *b, const struct endpoint *with, const struct e
     b->endings[b->endings_n++] = (struct ending){at->number, with->number, side, calls};
 }
 
-/* `at` hears in delay_us of a new stream that `with` has dialled: it hears of the old one's end right before, should it not
- * have heard of that by then. In central every stream has a number of its own. */
+/* After delay_us, `at` hears of a new stream that `with` has dialled. If it has not heard by then of the
+ * old stream's end, it hears of that right before. In central every stream has a number of its own. */
 static void see_end(struct bus *b, struct endpoint *at, struct endpoint *with, int64_t delay_us)
 {
     struct tail tail = tail_of(b, with, at, PEERS_ACCEPTED);
@@ -145,7 +146,7 @@ static void see_end(struct bus *b, struct endpoint *at, struct endpoint *with, i
     if (at->role == ROLE_CENTRAL || !streams_is_ending(b, at, with, PEERS_ACCEPTED, 0))
         return;
     tail.losts = true;
-    /* What has no delay goes before whatever else is due at its time. */
+    /* A delivery without delay goes before all others of its time. */
     tail.from_us = delay_us > 0 ? b->now_us + delay_us + 1 : b->now_us;
     queue_withdraw(&b->queue, is_in_tail, &tail);
     if (tail.ending)
@@ -168,7 +169,7 @@ static void connect_to(struct bus *b, struct endpoint *x, struct endpoint *y)
     push_event(b, MSG_PEER_UP, x, y, bus_peer_number(y, x), 0, bus_delay(b, x, y, NULL));
 }
 
-/* What keeps x and y apart for longest; NULL: nothing. */
+/* The cut between x and y that lasts longest; NULL: none. */
 static const struct cut *cut_between(const struct bus *b, const struct endpoint *x, const struct endpoint *y)
 {
     const struct cut *found = NULL;
@@ -183,7 +184,7 @@ static const struct cut *cut_between(const struct bus *b, const struct endpoint 
     return found;
 }
 
-/* Nobody answers x, or somebody else does, or nothing comes back at all. */
+/* x dials. Nobody answers, another node does, or nothing comes back at all. */
 static void dial(struct bus *b, struct endpoint *x, const struct peers_action *a)
 {
     bool is_central = a->peer == NODE_CENTRAL.v;
@@ -214,7 +215,7 @@ static void unlink_stream(struct bus *b, struct endpoint *x, struct endpoint *y)
     }
 }
 
-/* Ends the stream that x dialled to y; each of them that runs hears of it after so long. */
+/* Ends the stream that x dialled to y. Each end that runs hears of it after its delay. */
 static void end_stream(struct bus *b, struct endpoint *x, struct endpoint *y, int64_t x_hears_us,
                        int64_t y_hears_us)
 {
@@ -227,7 +228,7 @@ static void end_stream(struct bus *b, struct endpoint *x, struct endpoint *y, in
         push_lost(b, x, y, y_calls, PEERS_ACCEPTED, y_hears_us);
 }
 
-/* A side that was told of the stream with a delay is told of its end with the same delay, so that it hears of them in
+/* A side that hears of the stream's beginning with a delay hears of its end with the same delay, and so in
  * order. */
 static void break_stream(struct bus *b, struct endpoint *x, struct endpoint *y)
 {
@@ -241,8 +242,8 @@ static void break_stream(struct bus *b, struct endpoint *x, struct endpoint *y)
     end_stream(b, x, y, 0, bus_delay(b, x, y, NULL));
 }
 
-/* What reaches an end before it hears of the stream's end is the last it gets. One that has not even heard of the beginning
- * by then hears of both, one right after the other. */
+/* Each end still gets the messages that reach it before it hears of the stream's end. An end that has not
+ * even heard of the beginning by then hears of both, one right after the other. */
 static void break_stream_unseen(struct bus *b, struct endpoint *x, struct endpoint *y, int64_t x_hears_us,
                                 int64_t y_hears_us)
 {
@@ -259,8 +260,8 @@ static void break_stream_unseen(struct bus *b, struct endpoint *x, struct endpoi
                to_y.beginning ? bus_delay(b, x, y, NULL) : y_hears_us - b->now_us);
 }
 
-/* e closes its stream, and hears nothing of it any more; the other end gets what was sent. By now another process may listen
- * there, which e knows by another name: its stream is left alone. */
+/* e closes its stream and hears nothing of it any more. The other end gets the messages that were sent. By
+ * now e may know another process there by another name; that one's stream stays. */
 static void close_stream(struct bus *b, struct endpoint *e, uint32_t peer)
 {
     struct endpoint *y = endpoint(b, bus_endpoint(b, (node_id_t){peer}));
@@ -277,7 +278,8 @@ static void close_stream(struct bus *b, struct endpoint *e, uint32_t peer)
     push_lost(b, e, y, bus_peer_number(y, e), PEERS_ACCEPTED, bus_delay(b, e, y, NULL));
 }
 
-/* Endpoint `now` has e's peer's id, and a stream to e: whoever had that id before is cut off. */
+/* Endpoint `now` has the id of e's peer, and a stream to e. The endpoint that had the id before is cut
+ * off. */
 static void drop_older(struct bus *b, struct endpoint *e, uint32_t peer, uint32_t now)
 {
     for (uint32_t i = 1; i < b->eps_n; i++) {
@@ -297,7 +299,7 @@ static void drop_older(struct bus *b, struct endpoint *e, uint32_t peer, uint32_
 
 static void end_one(struct bus *b, struct endpoint *e, struct endpoint *other, bool e_dialled, bool in_order)
 {
-    /* Who dialled sees at once that a process has died. */
+    /* The node that dialled sees at once that a process has died. */
     int64_t delay_us = e_dialled || in_order ? bus_delay(b, e, other, NULL) : 0;
 
     if (e_dialled)
@@ -325,7 +327,7 @@ void streams_end_all(struct bus *b, struct endpoint *e, bool in_order)
 
 /* ---- The rules ---- */
 
-/* When e's rules want to be looked at. */
+/* Sets when the bus looks at e's rules. */
 static void wake(struct bus *b, struct endpoint *e)
 {
     int64_t at_us = peers_next_timeout(e->peers);
@@ -345,7 +347,7 @@ static void send_on(struct bus *b, struct endpoint *e, struct msg *m)
     struct endpoint *to = bus_find_peer(b, e, m->peer);
 
     if (!to || !bus_has_dialled(e, to) || streams_is_ending(b, e, to, PEERS_DIALLED, m->peer)) {
-        msg_drop(m); /* the word of its end is on the way */
+        msg_drop(m); /* the news of its end is on the way */
         return;
     }
     m->peer = bus_peer_number(to, e);
@@ -404,9 +406,9 @@ static void act_on_stream(struct bus *b, struct endpoint *e, uint32_t from, stru
         a->m.type = MSG_NONE;
         break;
     case PEERS_REFUSE:
-        CHECK(a->what != PEERS_REFUSE); /* only who may dial does, and has an id by then */
+        CHECK(a->what != PEERS_REFUSE); /* only nodes that may dial do, and those have an id by then */
         break;
-    case PEERS_ADMIT: /* streams have their names by who they are between */
+    case PEERS_ADMIT: /* streams are named by their two ends */
     case PEERS_TELL:
         break;
     }

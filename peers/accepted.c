@@ -1,5 +1,5 @@
-/* Who has dialled a worker: a small hash table. A simulated worker has one for each of some dists, and there are a hundred
- * thousand of them; a real one may have a thousand thieves. */
+/* The peers that have dialled a worker, in a small hash table. A simulated worker has one for each of some
+ * dists, and there are a hundred thousand such workers. A real worker may have a thousand thieves. */
 #include "peers/internal.h"
 
 #include "base/hash.h"
@@ -12,7 +12,7 @@ static uint32_t home_of(const struct accepted *t, uint32_t id)
     return (uint32_t)hash_mix(id) & (t->cap - 1);
 }
 
-/* The place of id, or the free one where it belongs. */
+/* The place of id, or the free place where it belongs. */
 static uint32_t place_of(const struct accepted *t, uint32_t id)
 {
     uint32_t i = home_of(t, id);
@@ -49,7 +49,7 @@ void accepted_add(struct accepted *t, uint32_t id, enum role role)
     t->n++;
 }
 
-/* What follows moves up where it would not be found any more behind the gap. */
+/* Entries behind the gap move up when lookups would not find them any more. */
 void accepted_remove(struct accepted *t, struct accepted_peer *a)
 {
     uint32_t mask = t->cap - 1, gap = (uint32_t)(a - t->v);

@@ -13,13 +13,14 @@ struct accepted_peer {
     uint32_t role;
 };
 
-/* By node id: open addressing, at most three quarters full. Starts zeroed; free(v) ends it. */
+/* A hash table by node id: open addressing, at most three quarters full. It starts zeroed; free(v) ends
+ * it. */
 struct accepted {
     struct accepted_peer *v;
     uint32_t n, cap; /* cap: a power of two, or 0 */
 };
 
-/* NULL: it has not dialled. */
+/* The entry of a peer; NULL: it has not dialled. */
 struct accepted_peer *accepted_find(const struct accepted *t, uint32_t id);
 void accepted_add(struct accepted *t, uint32_t id, enum role role); /* it is not in there */
 void accepted_remove(struct accepted *t, struct accepted_peer *a);
@@ -33,38 +34,39 @@ enum line_state {
     LINE_OPEN,
 };
 
-/* The timer of a line that waits. */
+/* The timer of a line that is in state LINE_WAITING. */
 struct line_timer {
-    struct heap_node node; /* key: when; seq: whose, NODE_CENTRAL or a node id */
+    struct heap_node node; /* key: when; seq: the line's peer, NODE_CENTRAL */
 };
 
-/* To central, or a dist's to a worker. A dist has one for every worker of the cluster. */
+/* A stream to central, or from a dist to a worker, which is dialled again and again. A dist has one line
+ * for every worker of the cluster. */
 struct line {
     struct blob *addr; /* of a worker */
     struct line_timer *timer;
     int64_t open_us;   /* since when it is open */
     uint32_t delay_us; /* see backoff_next */
     uint8_t state;     /* enum line_state */
-    bool listed;       /* central lists the worker as up or draining, or did before it was suspect */
-    bool seen;         /* while a whole list is read: the worker is in it */
+    bool listed; /* central lists the worker as up or draining, or did so before the worker became suspect */
+    bool seen;   /* while a whole list is read: the list has the worker */
 };
 _Static_assert(sizeof(struct line) <= 40, "a dist has one for each worker");
 
-/* A thief's to one it asks. */
+/* A thief's stream to a worker that it asks. */
 struct victim {
-    struct list lru; /* p->lru: used last at the end */
+    struct list lru; /* p->lru: the one used last is at the end */
     uint32_t id;
     bool open;
     int64_t open_by_us; /* while it is not */
     struct blob *addr;
-    struct msg held; /* a request that waits for the stream to open; MSG_NONE: none */
+    struct msg held; /* the STEAL_REQUEST that waits for the stream to open; MSG_NONE: none */
 };
 
 #define LINE_CHUNK 128u
 
 struct peers {
     uint8_t role;
-    uint32_t places, place; /* of central's addresses, the one that is dialled, or was last */
+    uint32_t places, place; /* the number of central's addresses, and the one that is dialled, or was last */
     node_id_t id;           /* as central said last */
     uint64_t cluster;       /* likewise */
     uint32_t epoch;         /* the highest of a central in that cluster */
@@ -72,12 +74,12 @@ struct peers {
     struct rng rng;
     struct heap timers; /* of lines that wait */
     /* dist */
-    struct line **lines; /* LINE_CHUNK each, by node id; NULL where none ever was */
+    struct line **lines; /* LINE_CHUNK in each, by node id; NULL where no line ever was */
     uint32_t chunks;
     /* worker */
     struct accepted accepted;
-    struct members *members; /* the last list, where victims' addresses are; NULL: none yet */
-    uint32_t hinted; /* whom central named last as one to ask, perhaps a reserved one that is on no list */
+    struct members *members; /* the last list, with the addresses of victims; NULL: none yet */
+    uint32_t hinted;         /* the victim that central named last; it may be reserved, and so on no list */
     struct blob *hinted_addr;
     struct list lru; /* victims */
     uint32_t victims, victims_max;

@@ -1,4 +1,4 @@
-/* The rules of one node's connections: see peers.h. Victims are in victims.c. */
+/* The rules of one node's connections: see peers.h. The rules for victims are in victims.c. */
 #include "peers/internal.h"
 
 #include "base/check.h"
@@ -124,7 +124,7 @@ void peers_free(struct peers *p)
 
 /* ---- Lines: streams that are dialled again and again ---- */
 
-/* A dist's to a worker, or NULL. */
+/* A dist's line to a worker, or NULL. */
 static struct line *line_find(const struct peers *p, uint32_t id)
 {
     struct line *chunk = id / LINE_CHUNK < p->chunks ? p->lines[id / LINE_CHUNK] : NULL;
@@ -191,7 +191,7 @@ static void line_forget(struct peers *p, struct line *k)
     *k = (struct line){.state = LINE_NONE};
 }
 
-/* Nobody is told: the caller tells the role where that has to hear of it. */
+/* Closes a line without telling the role; the caller does so where the role has to hear of it. */
 static void line_close(struct peers *p, struct line *k, uint32_t id, struct peers_out *out)
 {
     if (k->state != LINE_NONE)
@@ -209,7 +209,7 @@ static void line_lose(struct peers *p, struct line *k, uint32_t id, struct peers
         peers_tell_lost(out, id, ROLE_WORKER);
 }
 
-/* A stream that held for a while says that its peer is well: the delays begin anew. */
+/* A stream that held for a while shows that its peer is well, so the delays begin anew. */
 static void line_ended(struct line *k, int64_t now_us)
 {
     if (k->state == LINE_OPEN && now_us - k->open_us > BACKOFF_MAX_US)
@@ -225,7 +225,8 @@ void peers_start(struct peers *p, struct peers_out *out)
         line_dial(p, &p->central, NODE_CENTRAL.v, out);
 }
 
-/* All its addresses are tried before the delay grows: one of them may be that of the active one. */
+/* The delay grows only when all of central's addresses were tried: one of them may be that of the active
+ * central. */
 static void central_ended(struct peers *p, int64_t now_us, struct peers_out *out)
 {
     bool was_open = p->central.state == LINE_OPEN;
@@ -256,7 +257,8 @@ static void central_opened(struct peers *p, int64_t now_us, enum role role, unsi
     tell_up(out, NODE_CENTRAL.v, ROLE_CENTRAL, version);
 }
 
-/* A central that was replaced and does not know it may say nothing to this node any more (docs/protocol.md 10). */
+/* Whether this central was replaced and does not know it. It may say nothing to this node any more
+ * (docs/protocol.md 10). */
 static bool is_outdated(const struct peers *p, const struct msg_joined *m, struct peers_out *out)
 {
     if (m->cluster != p->cluster || m->central_epoch >= p->epoch)
@@ -267,8 +269,9 @@ static bool is_outdated(const struct peers *p, const struct msg_joined *m, struc
     return true;
 }
 
-/* No node is given another id while it lives, and a dist's journal is of one cluster (docs/protocol.md 1.8). Central
- * refuses such a node itself, but one of an older version does not. The node ends. */
+/* Whether central wants to give this node another id or another cluster. A node keeps its id while it
+ * lives, and a dist's journal belongs to one cluster (docs/protocol.md 1.8). So the node ends. Central
+ * refuses such a node itself, but a central of an older version does not. */
 static bool is_anothers(const struct peers *p, const struct msg_joined *m, struct peers_out *out)
 {
     bool other_id = p->id.v && p->id.v != m->node.v;
@@ -310,7 +313,8 @@ static void worker_gone(struct peers *p, struct line *k, uint32_t id, struct pee
     line_forget(p, k);
 }
 
-/* Central tells a dist of a member. The role has heard of it before: it knows a worker before its PEER_UP. */
+/* Central tells a dist of a member. The role has heard of it already, and so knows a worker before its
+ * PEER_UP. */
 static void member_seen(struct peers *p, node_id_t node, unsigned role, unsigned state, struct blob *addr,
                         struct peers_out *out)
 {
@@ -326,11 +330,11 @@ static void member_seen(struct peers *p, node_id_t node, unsigned role, unsigned
         worker_gone(p, k, node.v, out);
         return;
     }
-    k->seen = k->listed; /* of one that is suspect central says nothing new */
+    k->seen = k->listed; /* about a suspect worker central says nothing new */
     if (state != MEMBER_SUSPECT)
         k->seen = k->listed = true;
     if (!k->addr || strcmp(k->addr->data, addr->data) != 0) {
-        line_lose(p, k, node.v, out); /* it listens elsewhere now */
+        line_lose(p, k, node.v, out); /* it has another address now */
         blob_drop(k->addr);
         k->addr = blob_ref(addr);
         k->delay_us = 0;
@@ -339,8 +343,9 @@ static void member_seen(struct peers *p, node_id_t node, unsigned role, unsigned
         line_dial(p, k, node.v, out);
 }
 
-/* A central that has restarted lists only those who have come back by then. So a dist's stream to a worker that is not
- * listed stays as long as it lives: short tasks run on while central is away. It is not dialled again. */
+/* A worker is not on central's list. A restarted central lists only the workers that have come back by
+ * then. So the dist keeps its stream to the worker as long as that lives, and short tasks go on while
+ * central is away. The dist does not dial the worker again. */
 static void worker_unlisted(struct peers *p, struct line *k, uint32_t id, struct peers_out *out)
 {
     k->listed = false;
@@ -429,7 +434,8 @@ void peers_opened(struct peers *p, int64_t now_us, uint32_t peer, enum role role
     }
 }
 
-/* Links are numbered in central, and every one has its end: there is nothing to remember of them. */
+/* In central every link has its own number and reports its own end, so central remembers nothing of it
+ * here. */
 void peers_accepted(struct peers *p, uint32_t peer, enum role role, unsigned version, struct peers_out *out)
 {
     struct accepted_peer *old;
@@ -442,7 +448,7 @@ void peers_accepted(struct peers *p, uint32_t peer, enum role role, unsigned ver
         return;
     }
     old = p->role == ROLE_WORKER ? accepted_find(&p->accepted, peer) : NULL;
-    if (old) { /* the peer has a new stream before we saw the old one end */
+    if (old) { /* the peer has dialled anew before we saw the old stream end */
         put_end(out, PEERS_DROP, peer, PEERS_ACCEPTED, HAWK_ESTALE,
                 "replaced by a new stream of the same node");
         peers_tell_lost(out, peer, old->role);
@@ -480,14 +486,15 @@ void peers_ended(struct peers *p, int64_t now_us, uint32_t peer, enum peers_side
     } else {
         v = victim_find(p, peer);
         CHECK(v);
-        victim_lose(p, v, out); /* a thief dials again when it wants to ask again */
+        victim_lose(p, v, out); /* the thief dials again when it next asks */
     }
 }
 
 /* ---- What the role does ---- */
 
-/* Where there is a stream that is not open any more, its end is on its way to the role. Otherwise the role hears now that
- * nobody is there. Central hears of every link's end, and a link never comes back. */
+/* The shell has no open stream for m. If these rules still count one as open, the news of its end is on
+ * its way to the role. Otherwise the role hears now that nobody is there. Central hears of every link's
+ * end, and a link never comes back. */
 void peers_send(struct peers *p, int64_t now_us, const struct msg *m, struct peers_out *out)
 {
     const struct line *k;

@@ -1,6 +1,8 @@
-/* A thief's streams to those it asks: dialled on demand, kept for the next time, few (docs/protocol.md 0, "Dialling").
+/* A thief's streams to its victims: dialled on demand, kept for the next request, and few
+ * (docs/protocol.md 0, "Dialling").
  *
- * There are at most p->victims_max, and the one asked last is at the end: looking one up from there is short. */
+ * There are at most p->victims_max. The victim asked last is at the end of the list, where a lookup
+ * begins. */
 #include "peers/internal.h"
 
 #include "base/check.h"
@@ -42,7 +44,8 @@ static void used(struct peers *p, struct victim *v)
     list_push_tail(&p->lru, &v->lru);
 }
 
-/* Where central says that this node listens, unless it is gone; NULL: nowhere. *listed: it is on the last list. */
+/* The address that central lists for this worker, unless the worker is gone; NULL: none. *listed: the
+ * worker is on the last list. */
 static struct blob *address_of(const struct peers *p, uint32_t id, bool *listed)
 {
     uint32_t lo = 0, hi = p->members ? p->members->n : 0;
@@ -73,8 +76,8 @@ void victim_lose(struct peers *p, struct victim *v, struct peers_out *out)
     peers_tell_lost(out, id, ROLE_WORKER);
 }
 
-/* A worker that is not listed may be reserved now: its stream stays until another one needs the place. One that is gone, or
- * listens elsewhere, is lost. */
+/* A worker that is not listed may be in the reserved partition now, so its stream stays until another
+ * victim needs the place. A worker that is gone, or has another address, is lost. */
 void victims_listed(struct peers *p, struct peers_out *out)
 {
     list_foreach(&p->lru, l, next) {
@@ -96,7 +99,7 @@ void victims_hinted(struct peers *p, const struct msg_steal_hint *m)
 
 static void hold(struct victim *v, const struct msg *m)
 {
-    msg_drop(&v->held); /* an older request: the thief has given that up, or it would not ask again */
+    msg_drop(&v->held); /* an older request, which the thief has given up: it would not ask again otherwise */
     v->held = *m;
     msg_ref(&v->held);
 }
@@ -109,7 +112,7 @@ static void dial(struct peers *p, int64_t now_us, const struct msg *m, struct bl
     if (p->victims == p->victims_max) {
         struct victim *oldest = victim_of(p->lru.next);
 
-        /* The thief waits for nothing from it, or it would be the one used last. */
+        /* The thief does not wait for an answer from it: otherwise it would be the one used last. */
         peers_put(out, PEERS_CLOSE, oldest->id, PEERS_DIALLED);
         victim_free(p, oldest);
     }
@@ -134,7 +137,8 @@ void victims_send(struct peers *p, int64_t now_us, const struct msg *m, struct p
         used(p, v);
         peers_copy(out, PEERS_SEND, PEERS_DIALLED, m);
     } else if (m->type != MSG_STEAL_REQUEST) {
-        /* The stream that brought the loot is gone: the victim has it back, and needs no acknowledgement. */
+        /* The stream that brought the reservations has ended. The victim has taken them back and needs no
+         * acknowledgement. */
         if (!v)
             peers_tell_lost(out, m->peer, ROLE_WORKER);
     } else if (v) {
