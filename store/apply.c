@@ -8,7 +8,7 @@
 #define GROUP_MAX 16384 /* entries per commit: bounds how long the first of them waits */
 #define REMOVE_AT_ONCE 50
 
-/* Where something is read or written. */
+/* The backend that is read or written, and where it reports errors. */
 struct place {
     const struct backend_ops *ops;
     struct backend *b;
@@ -32,7 +32,7 @@ static int damaged(const struct place *p, const struct record_key *k)
 
 /* ---- The environment of a job that has ended ---- */
 
-/* Its tasks that are on record as ended. */
+/* The tasks of a job that are on record as ended. */
 struct ended {
     const struct place *place;
     uint32_t n;
@@ -52,8 +52,9 @@ static int count_ended(void *arg, const struct record_key *k, struct span value)
     return 0;
 }
 
-/* The environment may hold secrets, and nothing of the job runs any more. A job of which the end of a task is missing goes
- * on when this is read again (docs/protocol.md 11.5): it keeps it. */
+/* Removes the environment, which may hold secrets, since nothing of the job runs any more. A job that
+ * lacks the record of a task's end keeps its environment: it goes on when the journal is read again
+ * (docs/protocol.md 11.5). */
 static int forget_env(const struct place *p, const struct record_key *job, uint32_t left_out)
 {
     struct ended ended = {.place = p};
@@ -65,7 +66,7 @@ static int forget_env(const struct place *p, const struct record_key *job, uint3
 
     if (!err && record_decode(job, span_of(&old), &m, &ago_us) == 0)
         d = m.journal_job.desc;
-    if (err || !d || d->env.n == 0) { /* what cannot be read is not made worse */
+    if (err || !d || d->env.n == 0) { /* leaves a record that cannot be read as it is */
         err = err == HAWK_ENOT_FOUND ? 0 : err;
         goto out;
     }
@@ -176,7 +177,7 @@ struct reader {
     struct place place;
     void (*fn)(void *arg, const struct msg *m);
     void *arg;
-    struct record_key job; /* that was read last: what is not its own is nobody's */
+    struct record_key job; /* the job that was read last; parts that belong to no job are removed */
     struct keys orphans;
 };
 

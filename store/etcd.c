@@ -69,7 +69,7 @@ const char *etcd_why(const struct etcd *e) { return e->why; }
 
 /* ---- Fields ---- */
 
-/* An empty one, too. */
+/* Writes the field even when it is empty. */
 static void put_part(struct codec_buf *b, uint32_t tag, struct span v)
 {
     wire_put_bytes(b, tag, v.data, v.len);
@@ -99,7 +99,7 @@ static void on_done(void *arg, grpc_status_code status, const char *text)
                  *text ? text : hawk_strerror(rpc_status_to_err(status)));
 }
 
-/* One endpoint, once. */
+/* Asks one endpoint, once. */
 static int ask(struct etcd *e, const char *method, int64_t timeout_us)
 {
     static const struct rpc_fns fns = {.reply = on_reply, .done = on_done};
@@ -134,7 +134,7 @@ static int call(struct etcd *e, const char *method, int64_t timeout_us)
         err = ask(e, method, timeout_us);
         if (err != HAWK_EUNAVAILABLE && err != HAWK_ETIMEOUT && err != HAWK_ECANCELLED)
             return err;
-        /* The connection may be dead without anybody having said so. */
+        /* The connection may be dead without a sign of it. */
         channel_free(e->channel);
         e->channel = NULL;
         if (atomic_load(&e->interrupted))
@@ -244,7 +244,7 @@ void etcd_txn_clear(struct etcd_txn *t)
     t->n_ops = 0;
 }
 
-/* `b` becomes a field of to, and is freed. */
+/* Makes `b` a field of `to`, and frees it. */
 static void nest(struct codec_buf *to, uint32_t tag, struct codec_buf *b)
 {
     put_part(to, tag, span_of(b));
@@ -257,7 +257,7 @@ static void compare(struct etcd_txn *t, const char *key, uint32_t target, uint32
 
     put_varint(&b, etcdserverpb_Compare_target_tag, target);
     put_part(&b, etcdserverpb_Compare_key_tag, span_text(key));
-    put_varint(&b, tag, (uint64_t)revision); /* etcd takes an absent one for 0 */
+    put_varint(&b, tag, (uint64_t)revision); /* etcd reads an absent revision as 0 */
     nest(&t->compares, etcdserverpb_TxnRequest_compare_tag, &b);
 }
 
@@ -331,7 +331,8 @@ int etcd_compact(struct etcd *e, int64_t revision, int64_t timeout_us)
     e->request.len = 0;
     put_varint(&e->request, etcdserverpb_CompactionRequest_revision_tag, (uint64_t)revision);
     err = call(e, "/etcdserverpb.KV/Compact", timeout_us);
-    /* What etcd says of a revision that is compacted already. Of one that is yet to come it says the same: ours are not. */
+    /* etcd answers so when the revision is compacted already. It also answers so for a future revision,
+     * but ours never are. */
     return err == HAWK_EIO && e->status == GRPC_STATUS_OUT_OF_RANGE ? 0 : err;
 }
 

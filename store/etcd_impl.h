@@ -15,7 +15,7 @@
 
 #define JOB_KEY "%016" PRIx64 "/%04" PRIx16 /* below job/ and desc/ */
 
-/* A job whose value is in pieces. */
+/* A job whose value is split into pieces. */
 struct etcd_big {
     uint64_t job;
     uint16_t epoch;
@@ -28,15 +28,16 @@ struct backend {
     int64_t revision; /* of the leader's key */
     uint32_t epoch;
     uint64_t attempt;     /* numbers transactions */
-    int64_t commit_rev;   /* when commit_key changed last, as far as we know */
+    int64_t commit_rev;   /* the last revision of commit_key that we know of */
     uint64_t history;     /* the next key's number */
     struct etcd_txn txn;  /* the one being made */
-    uint64_t txn_history; /* and what `history` is after it */
-    bool txn_forgets;     /* and whether it takes something away that is to be made unreadable */
-    int64_t forgot_rev;   /* when the last of those was done: before it they can be read; 0: nothing can */
+    uint64_t txn_history; /* and the value of `history` after it */
+    bool txn_forgets;     /* whether it removes content that must become unreadable */
+    int64_t
+        forgot_rev; /* the revision of the last such removal: removed content is readable before it; 0: none is */
     struct record_key touched[ETCD_TXN_OPS]; /* by the transaction */
     unsigned n_touched;
-    struct etcd_big *bigs; /* what the last whole scan found */
+    struct etcd_big *bigs; /* the split jobs that the last whole scan found */
     uint32_t n_bigs, bigs_cap;
     char name[200], why[500];
 };
@@ -53,16 +54,16 @@ struct etcd_one {
     char value[100];
 };
 
-/* "PREFIX/" and the rest. */
+/* Writes the key "PREFIX/" followed by the rest. */
 void etcd_key(const struct backend *b, char key[ETCD_KEY_MAX], const char *fmt, ...) HAWK_PRINTF(3, 4);
 void etcd_record_key(const struct backend *b, char key[ETCD_KEY_MAX], const struct record_key *k);
-/* JOB/EPOCH into k, and *rest is what follows it. False: something else. */
+/* Reads JOB/EPOCH into k; *rest is the text behind it. False: the text is something else. */
 bool etcd_parse_job(const char *at, struct record_key *k, char **rest);
-/* A call failed: HAWK_EIO, and why says so. */
+/* A call failed: returns HAWK_EIO, and why says so. */
 int etcd_failed(struct backend *b);
 
-/* Calls fn with every key in [from, to), which exist when it is called (to NULL: from alone); a page at a time, and never
- * within another call of etcd's, so that fn may make some. */
+/* Calls fn with every key in [from, to) that exists when it is called (to NULL: with `from` alone). It
+ * reads page by page, and calls fn between calls of etcd, so that fn may make calls. */
 HAWK_MUST_USE int etcd_scan_keys(struct backend *b, const char *from, const char *to, int64_t page,
                                  bool keys_only, int (*fn)(void *arg, const struct etcd_row *row), void *arg);
 HAWK_MUST_USE int etcd_read_one(struct backend *b, const char *key, struct etcd_one *o);

@@ -1,16 +1,18 @@
 /* The store in etcd.
  *
- * Every transaction is conditional twice. On the leader's key being the one of our reign: so a leader that was replaced
- * writes nothing, however late its request arrives. And on `commit` being as the last transaction left it: so a request
- * whose answer was lost, and that is therefore made again, is done once or twice in a row, but never after a later one.
+ * Every transaction has two conditions. First, the leader's key is that of our reign: so a leader that was
+ * replaced writes nothing, however late its request arrives. Second, `commit` is as the last transaction
+ * left it: so a request that is made again because its answer was lost runs once, or twice in a row, but
+ * never after a later request.
  *
  * Keys, below PREFIX/ (ids in hexadecimal, so that etcd's order is theirs):
- *   leader, epoch                 who leads: leader.h
- *   commit                        "EPOCH NUMBER HISTORY": of the last transaction, and the next history key
- *   meta/NAME                     a number, in decimal
- *   standby/LEASE                 the address of a central that stands by: leader.c
+ *   leader, epoch                  who leads: leader.h
+ *   commit                         "EPOCH NUMBER HISTORY": the last transaction's number, and the next history key
+ *   meta/NAME                      a number, in decimal
+ *   standby/LEASE                  the address of a central that stands by: leader.c
  *   TABLE/..., job/JOB/EPOCH, job/JOB/EPOCH/PART  records, with the texts of msg/records.h
- *   desc/JOB/EPOCH/GENERATION/NUMBER  what is too large for job/JOB/EPOCH, in pieces, which its value counts and names */
+ *   desc/JOB/EPOCH/GENERATION/NUMBER  a piece of a value that is too large for job/JOB/EPOCH, whose value says
+ *                                  how many pieces there are, and of which generation */
 #include "store/etcd_keys.h"
 
 #include "base/entropy.h"
@@ -26,12 +28,12 @@
 #include <string.h>
 
 #define ETCD_SCHEMA 1
-/* What is larger is kept in pieces: a page of records must fit a message, and a piece a transaction. */
+/* A larger value is kept in pieces: a page of records must fit a message, and a piece a transaction. */
 #define INLINE_BYTES (16u << 10)
-/* At most so often a compaction is asked for: each costs etcd a walk over all that it holds. */
+/* The shortest time between two compactions: for each, etcd walks over all its data. */
 #define COMPACT_MS 10000
-#define COMPACT_US US_PER_S /* for its answer: commits wait meanwhile, and it is asked for again */
-#define ATTEMPTS 3          /* of a transaction, while answers were lost before */
+#define COMPACT_US US_PER_S /* to wait for its answer: commits wait meanwhile, and scrub asks again */
+#define ATTEMPTS 3          /* of a transaction whose earlier answers were lost */
 #define OPS_PER_ENTRY 4
 #define OPS_BESIDE 2 /* `commit`, and trimming the history */
 
@@ -52,8 +54,8 @@ static int stale(struct backend *b)
     return HAWK_ESTALE;
 }
 
-/* The conditions did not hold: 1, because an earlier attempt went through, of which we had not heard; 0: this one had, and
- * it is done. */
+/* The conditions did not hold. Returns 1 when an earlier attempt had succeeded without our hearing of it;
+ * 0 when this attempt had, and the transaction is done. */
 static int look(struct backend *b, const char *value)
 {
     struct etcd_one commit, leader;
@@ -70,7 +72,7 @@ static int look(struct backend *b, const char *value)
     return 0;
 }
 
-/* Runs t, if we lead. The history is `history` long after it. */
+/* Runs t, if we lead. Afterwards the history is `history` long. */
 static int run(struct backend *b, struct etcd_txn *t, uint64_t history)
 {
     const size_t ops = t->ops.len;
@@ -132,7 +134,8 @@ static bool collides(const struct record_key *a, const struct record_key *b)
     return a->part == b->part || a->part == PART_JOB || b->part == PART_JOB;
 }
 
-/* etcd does not take two operations on one key in a transaction, and what is read is what was there before it. */
+/* etcd does not allow two operations on one key in a transaction, and reads show what was there before the
+ * transaction. */
 static bool op_fits(const struct backend *b, const struct entry *e)
 {
     if (e->change == ENTRY_JOB_CHANGE || e->change == ENTRY_JOB_ENDED || is_big(span_of(&e->value)) ||
@@ -151,8 +154,9 @@ static void touch(struct backend *b, const struct record_key *k)
         b->touched[b->n_touched++] = *k;
 }
 
-/* In transactions of their own, before the one with the row that names them: what is cut off in between is nobody's, and
- * removed by the next recovery or with the job. */
+/* Writes the pieces in transactions of their own, before the one with the record that names them. If the
+ * process dies in between, no record names the pieces; the next recovery removes them, or the job's
+ * removal does. */
 static int put_pieces(struct backend *b, const struct record_key *k, struct span value,
                       const char *generation, uint32_t *n)
 {
@@ -173,7 +177,7 @@ static int put_pieces(struct backend *b, const struct record_key *k, struct span
     return err;
 }
 
-/* What an earlier value of the job had in pieces goes. */
+/* Also removes the pieces of an earlier value. */
 static int put_whole_job(struct backend *b, const struct record_key *k, struct span value)
 {
     char key[ETCD_KEY_MAX], to[ETCD_KEY_MAX], generation[ETCD_GENERATION];
@@ -240,8 +244,9 @@ static int op_remove(struct backend *b, const struct record_key *k, uint32_t las
     return 0;
 }
 
-/* etcd keeps what keys were before until it is compacted. Only who leads asks. One that was replaced a moment ago takes nothing
- * from its successor: all that it ever wrote is older than that one's reign, and so than what that one reads. */
+/* etcd keeps old values of keys until it is compacted. Only the leader asks for that. A leader that was
+ * just replaced takes nothing from its successor: all that it ever wrote is older than the successor's
+ * reign, and so older than everything that the successor reads. */
 static int op_scrub(struct backend *b)
 {
     if (!b->forgot_rev)
@@ -471,7 +476,7 @@ int etcd_keys_open(const struct store_etcd *c, struct backend **out, uint64_t *c
     etcd_key(b, key, "commit");
     b->commit_key = xstrdup(key);
     err = read_start(b, cluster);
-    b->forgot_rev = b->commit_rev; /* what an earlier leader had no time to ask for */
+    b->forgot_rev = b->commit_rev; /* content that an earlier leader had no time to scrub */
     if (err) {
         if (why_size)
             snprintf(why, why_size, "%s: %s", b->name, b->why);

@@ -90,7 +90,7 @@ static bool parse_part(const char *at, struct record_key *k)
     return end > at && *end == '\0' && task < LIMIT_TASKS_PER_JOB;
 }
 
-/* Of a key of that table. */
+/* Parses a key of that table. */
 static bool parse_key(const struct backend *b, enum record_table table, const char *key, struct record_key *k)
 {
     const char *at = key + strlen(b->prefix) + 1 + strlen(tables[table].text);
@@ -98,7 +98,7 @@ static bool parse_key(const struct backend *b, enum record_table table, const ch
 
     *k = (struct record_key){.table = table};
     if (tables[table].digits == 0)
-        return true; /* it was asked for by its whole name */
+        return true; /* it was read by its whole name */
     if (table == TABLE_JOB)
         return etcd_parse_job(at, k, &end) && (*end == '\0' || (*end == '/' && parse_part(end + 1, k)));
     k->id = strtoull(at, &end, 16);
@@ -154,7 +154,7 @@ int etcd_scan_keys(struct backend *b, const char *from, const char *to, int64_t 
             err = etcd_failed(b);
             break;
         }
-        r.revision = r.seen_revision; /* what follows is of the same moment */
+        r.revision = r.seen_revision; /* later pages show the same revision */
         for (uint32_t i = 0; !err && i < p.n; i++)
             err = fn(arg, &p.v[i]);
         if (p.n) /* '!' comes before everything that our keys are made of */
@@ -206,7 +206,7 @@ static int take_piece(void *arg, const struct etcd_row *row)
     return 0;
 }
 
-/* Appends to *value what its pieces have: together they are one message. Most values have none. */
+/* Appends to *value the content of its pieces: together they are one message. Most values have no pieces. */
 static int add_pieces(struct backend *b, const struct record_key *k, struct codec_buf *value,
                       struct etcd_big *big)
 {

@@ -1,7 +1,7 @@
-/* Opening the store's file, or refusing to.
+/* Opens the store's file, or refuses to.
  *
- * A new file is made under another name and linked into place when it is complete: what is at the path is
- * therefore never a half-made store, and an empty file there is not ours. */
+ * A new file is made under another name, and linked into place when it is complete. So the file at the
+ * path is never a half-made store, and an empty file there is not ours. */
 #include "store/file.h"
 
 #include "store/schema.h"
@@ -24,13 +24,13 @@
 #define HEADER_BYTES 100 /* of an SQLite file; offsets from its file format's description */
 #define HEADER_USER_VERSION 60
 #define HEADER_APPLICATION_ID 68
-/* And of its log: a header, then a frame for each page; numbers are big-endian. */
+/* The log of an SQLite file: a header, then a frame for each page. Numbers are big-endian. */
 #define LOG_HEADER_BYTES 32
 #define LOG_HEADER_PAGE 8
 #define LOG_HEADER_SALT 16
 #define LOG_SALT_BYTES 8
 #define LOG_FRAME_BYTES 24
-#define LOG_FRAME_COMMIT 4 /* not 0: the last one of a transaction */
+#define LOG_FRAME_COMMIT 4 /* not 0: the frame is the last one of a transaction */
 #define LOG_FRAME_SALT 8
 #define REMEDY "give another path, or move it away to start with an empty store"
 
@@ -82,7 +82,7 @@ static int lock(const char *path, const char *lock_path, int *fd, bool *made, co
     }
     n = snprintf(owner, sizeof owner, "%d\n", (int)getpid());
     if (ftruncate(*fd, 0) < 0 || pwrite(*fd, owner, (size_t)n, 0) != n) {
-        /* Only the text of another's refusal suffers. */
+        /* A failure only spoils the text for another process that is refused. */
     }
     return 0;
 }
@@ -123,11 +123,11 @@ static int check_log_kind(const char *path, const struct refusal *r)
     return 0;
 }
 
-/* Looks without SQLite, which would write to a foreign database with a log of its own. */
+/* Reads the header without SQLite, which would write to a foreign database that has a log. */
 static int check_header(const char *path, const struct refusal *r)
 {
     unsigned char header[HEADER_BYTES];
-    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe would wait for a writer */
+    int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* opening a pipe would wait for a writer */
     struct stat st;
     ssize_t n;
 
@@ -172,8 +172,8 @@ static int fill(const char *path, const struct refusal *r)
 {
     char *text = NULL;
     sqlite3 *db = NULL;
-    int fd =
-        open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600); /* jobs' environments are nobody else's */
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
+                  0600); /* only the owner may read jobs' environments */
     int rc;
 
     if (fd < 0)
@@ -197,12 +197,12 @@ static int make(const char *path, const struct refusal *r)
 
     snprintf(wal, sizeof wal, "%s-wal", path);
     snprintf(new_path, sizeof new_path, "%s.new", path);
-    if (access(wal, F_OK) == 0) /* SQLite would take it for the new file's */
+    if (access(wal, F_OK) == 0) /* SQLite would use it as the new file's log */
         return refuse(r, HAWK_ECORRUPT,
                       "%s: missing, but its log %s is there: restore the file from a copy, or move the"
                       " log away to start with an empty store",
                       path, wal);
-    if (unlink(new_path) < 0 && errno != ENOENT) /* of an attempt that was killed */
+    if (unlink(new_path) < 0 && errno != ENOENT) /* left by an attempt that was killed */
         return refuse(r, HAWK_EIO, "%s: cannot remove it: %s", new_path, strerror(errno));
     err = fill(new_path, r);
     if (!err && (link(new_path, path) < 0 || sync_directory(path) < 0))
@@ -224,7 +224,7 @@ static int64_t pragma_number(sqlite3 *db, const char *sql)
     return v;
 }
 
-/* The text of a check may have lines; the last one says what is wrong. */
+/* The text of a check may have several lines. The last one says what is wrong. */
 static const char *last_line(const char *text)
 {
     const char *newline = strrchr(text, '\n');
@@ -257,12 +257,12 @@ static int check_whole(sqlite3 *db, const char *path, const struct refusal *r)
 
 /* ---- Whose log it is ---- */
 
-/* What meta says of a number; -1: nothing. */
+/* A number of the table meta; -1: there is none. */
 static int64_t meta_number(sqlite3 *db, const char *sql) { return db ? pragma_number(db, sql) : -1; }
 #define CLUSTER_SQL "SELECT value FROM meta WHERE key = 'cluster'"
 #define COMMITS_SQL "SELECT value FROM meta WHERE key = 'commits'"
 
-/* The file without its log. NULL: it cannot be opened so. */
+/* Opens the file without its log. NULL: that is not possible. */
 static sqlite3 *open_bare(const char *path)
 {
     char uri[3 * PATH_MAX + 32];
@@ -280,7 +280,7 @@ static sqlite3 *open_bare(const char *path)
     return NULL;
 }
 
-/* Transactions in the log: at least as many as SQLite finds there. */
+/* Counts the transactions in the log: at least as many as SQLite finds there. */
 static int64_t log_commits(const char *path)
 {
     unsigned char header[LOG_HEADER_BYTES], frame[LOG_FRAME_BYTES];
@@ -301,8 +301,9 @@ static int64_t log_commits(const char *path)
     return n;
 }
 
-/* A file that was put back from a copy beside a log of later, or another store's log: SQLite takes one for the other's.
- * Every transaction counts itself in meta, so that the log shows whose it is and what it goes on from. */
+/* Refuses a file that somebody put back from a copy beside a later log, or beside another store's log:
+ * SQLite would use that log. Every transaction counts itself in meta, so the log shows to which store it
+ * belongs and where it begins. */
 static int check_log(sqlite3 *db, const char *path, const struct refusal *r)
 {
     int64_t in_log = log_commits(path), cluster, commits, bare_cluster, bare_commits;
@@ -316,7 +317,7 @@ static int check_log(sqlite3 *db, const char *path, const struct refusal *r)
     bare_cluster = meta_number(bare, CLUSTER_SQL);
     bare_commits = meta_number(bare, COMMITS_SQL);
     sqlite3_close(bare);
-    /* Nothing to compare: it was only just made, or its log is being written back to it. */
+    /* There is nothing to compare: the file was just made, or its log is being written back. */
     if (bare_cluster == -1 || bare_commits == -1 || commits == -1)
         return 0;
     if (cluster == bare_cluster && bare_commits <= commits && bare_commits >= commits - in_log)
@@ -337,7 +338,7 @@ static int open_checked(const char *path, sqlite3 **db, bool *updated, const str
     if (rc != SQLITE_OK)
         return refuse(r, HAWK_EIO, "%s: cannot open it: %s", path, sqlite3_errstr(rc));
     sqlite3_busy_timeout(*db, FILE_BUSY_MS);
-    /* What is refused is left as it is, its log included. */
+    /* A refused file stays as it is, and so does its log. */
     sqlite3_db_config(*db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     err = check_whole(*db, path, r);
     if (!err)
@@ -378,8 +379,8 @@ int file_open(const char *path, sqlite3 **db, int *lock_fd, bool *updated, char 
     err = lock(path, lock_path, lock_fd, &lock_made, &r);
     if (err)
         return err;
-    /* Looking at the file comes after the lock: closing it again would take away the locks that SQLite
-     * holds on it, if it were open in this process. */
+    /* Look at the file only with the lock. If this process had the file open, closing it again here would
+     * release SQLite's locks on it. */
     err = lstat(path, &st) == 0 ? check_header(path, &r) : make(path, &r);
     if (!err)
         err = check_log_kind(path, &r);

@@ -1,7 +1,8 @@
 /* The election: see leader.h.
  *
- * A standby looks at the key several times per lease. A watch would tell sooner by a fraction of the lease, but nobody
- * would tell it that its etcd is gone: it would have to look all the same. */
+ * A standby reads the leader's key several times per lease. A watch would tell it of a change a fraction
+ * of a lease sooner. But a watch does not tell that etcd is gone, so the standby would have to read the
+ * key all the same. */
 #include "store/leader.h"
 
 #include "base/log.h"
@@ -23,11 +24,11 @@ struct leader {
     void *arg;
     pthread_t thread;
 
-    pthread_mutex_t lock; /* of what follows, as far as it is not said to be the thread's */
+    pthread_mutex_t lock; /* guards the members below, except those of the thread */
     pthread_cond_t wake;
     struct leader_view view;
     struct leader_standbys standbys;
-    int64_t until_us; /* while view.leads: until then it does */
+    int64_t until_us; /* while view.leads: this process leads until then */
     bool stopping, take_down;
 
     struct etcd *etcd; /* the thread's own */
@@ -47,7 +48,8 @@ static int64_t now_us(void)
 
 /* ---- What others see ---- */
 
-/* Under lock: the reign that began last ends when its time is over, whoever notices. True when that was now. */
+/* Under lock: ends the reign that began last if its time is over, whoever notices. True when this call
+ * ended it. */
 static bool expire(struct leader *l)
 {
     if (!l->view.leads || now_us() < l->until_us)
@@ -98,7 +100,8 @@ void leader_yield(struct leader *l, uint32_t epoch)
 
 static int64_t call_us(const struct leader *l) { return l->lease_us / LEADER_RENEW_PER_LEASE; }
 
-/* The key's name ends in the lease, which no other has: two that give the same address do not remove one another. */
+/* The key's name ends in the lease's id, which is unique. So two centrals that give the same address do
+ * not remove each other's key. */
 static void register_anew(struct leader *l)
 {
     char key[ETCD_KEY_MAX];
@@ -119,7 +122,8 @@ static void register_anew(struct leader *l)
     etcd_txn_free(&t);
 }
 
-/* It is shown, no more: what fails here is tried again at the next look, and the election does not wait for it. */
+/* The registration is only shown to people. If it fails, the thread tries again at the next look, and the
+ * election does not wait. */
 static void register_standby(struct leader *l)
 {
     int64_t left_s = 0;
@@ -143,7 +147,7 @@ static int take_standby(void *arg, const struct etcd_kv *kv)
     char why[200], *at = s->address[s->n];
 
     snprintf(at, ADDR_TEXT, "%.*s", (int)kv->value.len, (const char *)kv->value.data);
-    s->n += addr_check(at, why, sizeof why) == 0; /* somebody else's key is not shown */
+    s->n += addr_check(at, why, sizeof why) == 0; /* a foreign key is not shown */
     return 0;
 }
 
@@ -154,7 +158,7 @@ static void set_standbys(struct leader *l, const struct leader_standbys *s)
     pthread_mutex_unlock(&l->lock);
 }
 
-/* What cannot be read now stays as it was. */
+/* If they cannot be read now, the last ones stay. */
 static void read_standbys(struct leader *l)
 {
     char from[ETCD_KEY_MAX], to[ETCD_KEY_MAX];
@@ -176,7 +180,7 @@ static bool same(const struct leader_view *a, const struct leader_view *b)
            strcmp(a->active, b->active) == 0 && strcmp(a->trouble, b->trouble) == 0;
 }
 
-/* Makes *next what others see. Only this thread begins a reign. */
+/* Makes *next visible to others. Only this thread begins a reign. */
 static void publish(struct leader *l, const struct leader_view *next, int64_t until_us)
 {
     bool differs;
@@ -190,7 +194,7 @@ static void publish(struct leader *l, const struct leader_view *next, int64_t un
         l->changed(l->arg);
 }
 
-/* Nobody is known to lead; why: etcd does not say, or "". */
+/* No leader is known. why: why etcd does not say, or "". */
 static void publish_none(struct leader *l, const char *trouble)
 {
     struct leader_view v = {0};
@@ -237,8 +241,8 @@ static void view_of(const struct key *k, struct leader_view *v)
     snprintf(v->active, sizeof v->active, "%s", *end == ' ' ? end + 1 : end);
 }
 
-/* Another may begin as soon as our lease is gone, instead of when it has run out. HAWK_EUNAVAILABLE: to be tried again;
- * an etcd that comes back lets every lease begin anew. */
+/* Revokes our lease, so that another central can begin now instead of when the lease has run out.
+ * HAWK_EUNAVAILABLE: try again, since an etcd that comes back renews every lease. */
 static int give_up_lease(struct leader *l)
 {
     int err = l->lease ? etcd_lease_revoke(l->etcd, l->lease, l->lease_us / LEADER_RENEW_PER_LEASE) : 0;
@@ -248,7 +252,7 @@ static int give_up_lease(struct leader *l)
     return l->lease ? err : 0;
 }
 
-/* The key stays for as long as the lease does. */
+/* Puts "EPOCH down" under the key, which stays as long as the lease. */
 static void put_down(struct leader *l, uint32_t epoch, int64_t revision)
 {
     char value[32];
@@ -263,7 +267,7 @@ static void put_down(struct leader *l, uint32_t epoch, int64_t revision)
     etcd_txn_free(&t);
 }
 
-/* Creates the key if there is still none. sent_us: the lease is granted from then on, or later. */
+/* Creates the key if there still is none. sent_us: a time before the lease was granted. */
 static int create_key(struct leader *l)
 {
     char value[sizeof((struct key){0}).value], number[16];
@@ -291,7 +295,7 @@ static int64_t end_of(const struct leader *l, int64_t sent_us)
     return sent_us + l->lease_us - l->lease_us / LEADER_MARGIN;
 }
 
-/* Whether the key is there with our lease, however the answer to its creation was lost. */
+/* Whether the key exists with our lease: it may, even if the answer to its creation was lost. */
 static int try_to_lead(struct leader *l)
 {
     int64_t sent_us = now_us(), granted_s = 0;
@@ -305,7 +309,7 @@ static int try_to_lead(struct leader *l)
     if (!err)
         err = read_key(l, l->key, &k);
     if (err || !k.there || k.lease != l->lease || granted_s < l->ttl_s)
-        return err; /* the lease goes with the next attempt */
+        return err; /* the next attempt gives the lease back */
     view_of(&k, &v);
     v.leads = true;
     publish(l, &v, end_of(l, sent_us));
@@ -317,7 +321,7 @@ static int64_t campaign(struct leader *l)
 {
     struct leader_view v;
     struct key k;
-    int err = give_up_lease(l); /* of a reign that has ended, or did not begin */
+    int err = give_up_lease(l); /* the lease of a reign that has ended, or did not begin */
 
     if (!err)
         err = read_key(l, l->key, &k);
@@ -330,7 +334,7 @@ static int64_t campaign(struct leader *l)
     } else if (k.there) {
         view_of(&k, &v);
         if (strcmp(v.active, DOWN) == 0) {
-            v.down = l->seen == v.epoch; /* and not one that is started meanwhile */
+            v.down = l->seen == v.epoch; /* a central that starts meanwhile does not end */
             v.active[0] = '\0';
         } else {
             l->seen = v.epoch;
@@ -341,7 +345,7 @@ static int64_t campaign(struct leader *l)
     return l->lease_us / LEADER_POLL_PER_LEASE;
 }
 
-/* The reign that goes on is prolonged, if it has not ended meanwhile. */
+/* Prolongs the reign, unless it has ended meanwhile. */
 static void prolong(struct leader *l, int64_t until_us)
 {
     pthread_mutex_lock(&l->lock);
@@ -356,7 +360,7 @@ static int64_t rule(struct leader *l)
     struct key k;
     int err = etcd_lease_keep(l->etcd, l->lease, l->lease_us / LEADER_RENEW_PER_LEASE, &left_s);
 
-    /* Somebody may have removed the key by hand: then another leads by now. */
+    /* Somebody may have removed the key by hand. Then another central leads by now. */
     if (!err)
         err = read_key(l, l->key, &k);
     if (err)
@@ -388,7 +392,8 @@ static void wait_us(struct leader *l, int64_t us)
     pthread_cond_timedwait(&l->wake, &l->lock, &at);
 }
 
-/* The reign is over: the loop is told, and this process stands back for a lease, so that others are first. */
+/* The reign is over. The loop is told, and this process does not campaign for the length of a lease, so
+ * that others come first. */
 static void step_down(struct leader *l)
 {
     l->pause_until_us = now_us() + l->lease_us;

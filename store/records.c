@@ -13,11 +13,11 @@
 #include <string.h>
 #include <time.h>
 
-#define SLACK (64u << 10) /* what an entry may hold beyond its bytes */
+#define SLACK (64u << 10) /* memory that an entry may hold beyond its bytes */
 
 /* ---- Kinds of fields that only records have ---- */
 
-/* Little-endian u32s; absent: all tasks of the job. */
+/* Little-endian u32s. Absent means all tasks of the job. */
 static void put_tasks(struct codec_buf *b, uint32_t tag, const struct task_set *v)
 {
     size_t start;
@@ -75,7 +75,8 @@ static bool get_desc(struct wire *s, pb_wire_type_t wire, struct job_desc **v)
     return false;
 }
 
-/* When it was written, in Unix time; read as how long ago that was. Never negative: the clock may have been put back. */
+/* Writes the present time, in Unix time. Reads how long ago that was, which is never negative: the clock
+ * may have been put back. */
 static void put_at(struct codec_buf *b, uint32_t tag, int64_t ago_us)
 {
     struct timespec t;
@@ -97,7 +98,7 @@ static bool get_at(struct wire *s, pb_wire_type_t wire, int64_t *ago_us)
     return true;
 }
 
-/* A policy by its name. */
+/* Writes a policy by its name. */
 static void put_preset(struct codec_buf *b, uint32_t tag, uint8_t v)
 {
     if (v)
@@ -139,7 +140,7 @@ static bool name_ok(struct blob **v, uint32_t max)
 #define OK_preset(v, max) true
 #define OK_at(v, max) true
 
-/* A choice names numbers that are 0 as well: these have no field. */
+/* A chosen number that is 0 has no field. So the choice as a whole is checked. */
 static bool choice_ok(const struct policy_choice *c)
 {
     const char *field;

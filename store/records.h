@@ -1,4 +1,4 @@
-/* Records to bytes and back, from the lists of msg/records.h. */
+/* Records to bytes and back, generated from the lists of msg/records.h. */
 #ifndef HAWK_STORE_RECORDS_H
 #define HAWK_STORE_RECORDS_H
 
@@ -13,14 +13,14 @@
 enum entry_change {
     ENTRY_PUT,
     ENTRY_APPEND,     /* history */
-    ENTRY_JOB,        /* put anew: nothing is said of it yet */
-    ENTRY_JOB_CHANGE, /* all but its description, if it is there; it has not ended */
+    ENTRY_JOB,        /* a job with its description: its other records go */
+    ENTRY_JOB_CHANGE, /* changes all but the description of a job that exists; the job has not ended */
     ENTRY_JOB_ENDED,
     ENTRY_REMOVE,
     ENTRY_REMOVE_JOB,
 };
 
-/* A record on its way to be kept: bytes alone, so that another thread may use it. */
+/* A record on its way to the backend. It consists of bytes alone, so that another thread may use it. */
 struct entry {
     struct entry *next;
     struct record_key key;
@@ -30,12 +30,13 @@ struct entry {
 };
 static inline size_t entry_bytes(const struct entry *e) { return sizeof *e + e->value.cap; }
 
-/* NULL: a message that is not kept. */
+/* NULL: m is not a record. */
 struct entry *entry_new(const struct msg *m);
 void entry_free(struct entry *e);
 
-/* What is kept under k: a message whose handles are the caller's to drop, and where the record says when it was written, how
- * long ago that was (*ago_us; otherwise -1). HAWK_ECORRUPT: a key or value that none can be; nothing is to be dropped. */
+/* Decodes the record under k to a message. The caller drops its handles. *ago_us: how long ago the record
+ * was written, where it says so; otherwise -1. HAWK_ECORRUPT: no record has this key or value; there is
+ * nothing to drop. */
 HAWK_MUST_USE int record_decode(const struct record_key *k, struct span value, struct msg *m,
                                 int64_t *ago_us);
 
@@ -46,7 +47,7 @@ enum {
     VALUES_journal_job(V)
 #undef V
 };
-/* Appends to a job's value what another one has in the fields whose bits are set; that one can be read. */
+/* Appends to a job's value those fields of another, readable value whose bits are set. */
 void job_fields_copy(struct codec_buf *to, struct span from, uint32_t fields);
 /* Appends a field with the description. */
 void job_desc_put(struct codec_buf *to, const struct job_desc *d);

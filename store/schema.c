@@ -1,5 +1,5 @@
-/* From the tables of earlier versions to those of today: see schema.h. Until version 6 every record had a table of its
- * own, with columns named like the fields of its message. */
+/* Makes today's tables of those of earlier versions: see schema.h. Until version 6 every record had a
+ * table of its own, with columns named like the fields of its message. */
 #include "store/schema.h"
 
 #include "msg/records.h"
@@ -19,31 +19,31 @@
     " outcome INTEGER NOT NULL, PRIMARY KEY(job, epoch, task)) WITHOUT ROWID;"
 
 static const char *const steps[SCHEMA_VERSION] = {
-    /* Jobs and tasks were kept by job alone, nobody was drained, cancelling was not kept. */
+    /* Version 1 kept jobs and tasks by job alone, and neither drained nodes nor cancelled jobs. */
     [1] = "ALTER TABLE node ADD COLUMN drained INTEGER NOT NULL DEFAULT 0;"
           "ALTER TABLE job RENAME TO job1; ALTER TABLE task RENAME TO task1;" JOBS_2_SQL
           "INSERT INTO job SELECT job, epoch, estimate_us, why, tasks, desc, 0 FROM job1;"
           "INSERT INTO task SELECT job, task, epoch, attempt, run_us, code, state, outcome FROM task1;"
           "DROP TABLE job1; DROP TABLE task1;",
-    /* In which life of its dist a job was accepted, what central has of it, its class, and where a task ran were not
-     * kept. */
+    /* Version 2 did not keep in which life of its dist a job was accepted, what central has of it, its
+     * class, or where a task ran. */
     [2] = "ALTER TABLE job ADD COLUMN life INTEGER NOT NULL DEFAULT 0;"
           "ALTER TABLE job ADD COLUMN handed INTEGER NOT NULL DEFAULT 0;"
           "ALTER TABLE job ADD COLUMN class INTEGER NOT NULL DEFAULT 0;"
           "ALTER TABLE task ADD COLUMN worker INTEGER NOT NULL DEFAULT 0;",
-    /* Of jobs that ended nothing was kept, nor the launches of those at most once: their life is not known. Nor was when a
-     * job was accepted: it is as old as this. */
+    /* Version 3 kept nothing of ended jobs, and no launches of at-most-once jobs: their life is not known.
+     * It did not keep when a job was accepted: the job is as old as this step. */
     [3] = "ALTER TABLE job ADD COLUMN owner INTEGER NOT NULL DEFAULT 0;"
           "CREATE TABLE ended(job INTEGER NOT NULL, epoch INTEGER NOT NULL, cutoff_us INTEGER NOT NULL,"
           " response_us INTEGER NOT NULL, at_us INTEGER NOT NULL, left_out INTEGER NOT NULL, state INTEGER "
           "NOT NULL, promoted INTEGER NOT NULL, PRIMARY KEY(job, epoch)) WITHOUT ROWID;"
           "ALTER TABLE job ADD COLUMN at_us INTEGER NOT NULL DEFAULT 0;"
           "UPDATE job SET life = 0, at_us = 1000000 * CAST(strftime('%s', 'now') AS INTEGER);",
-    /* Nothing was chosen of the policy that outlived a restart. */
+    /* Version 4 kept no choice of the policy. */
     [4] = "CREATE TABLE policy(id INTEGER PRIMARY KEY, choice BLOB NOT NULL);",
-    /* Which job numbers dists had given out was not kept: it is not known. */
+    /* Version 5 did not keep which job numbers dists had given out: they are not known. */
     [5] = "ALTER TABLE node ADD COLUMN next_seq INTEGER NOT NULL DEFAULT 0;",
-    /* Every record had a table, and two were numbers in meta. */
+    /* Version 6 had a table for every record, and kept two records as numbers in meta. */
     [6] = SCHEMA_RECORD_SQL
     "INSERT INTO record SELECT record_table('HISTORY'), id, 0, 0, value_of(name, mean_us, task_us, tasks, "
     "class) FROM history;"
@@ -96,8 +96,8 @@ static void sql_part(sqlite3_context *to, int n, sqlite3_value **v)
 #undef P
 }
 
-/* A record's value: its fields in the order of their numbers. What is no number becomes bytes, and where a number has to be,
- * it is refused when the record is read. */
+/* Makes a record's value: its fields in the order of their numbers. A column that is no number becomes
+ * bytes. If the field is a number, the record is refused when it is read. */
 static void sql_value(sqlite3_context *to, int n, sqlite3_value **v)
 {
     struct codec_buf b = {0};

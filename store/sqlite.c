@@ -39,8 +39,8 @@ struct backend {
     int lock_fd;
     sqlite3 *db;
     sqlite3_stmt *v[STATEMENT_COUNT];
-    bool trim;   /* history was added in this transaction */
-    bool forgot; /* an environment was taken away: the log has it still, until it is emptied */
+    bool trim;   /* this transaction added to the history */
+    bool forgot; /* an environment was removed, and is in the log until that is emptied */
 };
 
 /* ---- Statements ---- */
@@ -97,10 +97,11 @@ static void bind_numbers(sqlite3_stmt *st, const int64_t *v, int n)
 
 static void bind_bytes(sqlite3_stmt *st, int at, struct span v)
 {
-    sqlite3_bind_blob64(st, at, v.len ? v.data : "", v.len, SQLITE_STATIC); /* NULL data would be no value */
+    sqlite3_bind_blob64(st, at, v.len ? v.data : "", v.len,
+                        SQLITE_STATIC); /* NULL data would be an SQL NULL */
 }
 
-/* Runs a statement that returns no rows, and takes its bindings away. */
+/* Runs a statement that returns no rows, and clears its bindings. */
 static int run(struct backend *b, enum statement which)
 {
     sqlite3_stmt *st = b->v[which];
@@ -170,7 +171,7 @@ static int op_commit(struct backend *b)
 
 static void op_rollback(struct backend *b)
 {
-    if (!sqlite3_get_autocommit(b->db)) /* some errors have done it already */
+    if (!sqlite3_get_autocommit(b->db)) /* some errors have rolled back already */
         sqlite3_exec(b->db, "ROLLBACK", NULL, NULL, NULL);
 }
 
@@ -194,7 +195,7 @@ static int op_get(struct backend *b, const struct record_key *k, struct codec_bu
     return rc == SQLITE_ROW ? 0 : rc == SQLITE_DONE ? HAWK_ENOT_FOUND : HAWK_EIO;
 }
 
-/* The row's key; false: it can be none. */
+/* Reads the row's key. False: no record has such a key. */
 static bool row_key(sqlite3_stmt *st, struct record_key *k)
 {
     int64_t table = sqlite3_column_int64(st, 0), epoch = sqlite3_column_int64(st, 2),
@@ -272,7 +273,7 @@ static int put_number(struct backend *b, const char *key, uint64_t value)
     return run(b, STATEMENT_META_SET);
 }
 
-/* After begin: err is what came of what was written since. */
+/* Ends a transaction: commits if err, the result of the writes since begin, is 0. */
 static int end(struct backend *b, int err)
 {
     if (!err)
@@ -289,7 +290,7 @@ static int op_meta_set(struct backend *b, const char *key, uint64_t value)
     return end(b, err ? err : put_number(b, key, value));
 }
 
-/* *owner: a string of the caller's; NULL: it has none. */
+/* *owner: a string that the caller frees; NULL: the file has none. */
 static int get_owner(struct backend *b, char **owner)
 {
     int err;
@@ -299,7 +300,7 @@ static int get_owner(struct backend *b, char **owner)
     return err == HAWK_ENOT_FOUND ? 0 : err;
 }
 
-/* As bytes: a text of digits would become a number in that column. */
+/* Stores the owner as bytes: SQLite would make a number of a text of digits in that column. */
 static int put_owner(struct backend *b, const char *owner)
 {
     sqlite3_bind_text(b->v[STATEMENT_META_SET], 1, "owner", -1, SQLITE_STATIC);
@@ -321,7 +322,8 @@ static int op_own(struct backend *b, const char *owner)
         err = op_begin(b);
         err = end(b, err ? err : put_owner(b, owner));
     }
-    /* A copy of the file without its log must say whose it is. Who reads the file is not waited for: then op_scrub does it. */
+    /* A copy of the file without its log must name its owner. This does not wait for other readers of the
+     * file; op_scrub does it later then. */
     if (!err &&
         (sqlite3_wal_checkpoint_v2(b->db, NULL, SQLITE_CHECKPOINT_PASSIVE, &in_log, &back) != SQLITE_OK ||
          back < in_log))
@@ -331,8 +333,8 @@ static int op_own(struct backend *b, const char *owner)
 
 /* ---- The rest of backend.h ---- */
 
-/* The log has what was in the pages before, until it is written back and emptied. Who reads the file, an operator's shell,
- * is not waited for. */
+/* The log keeps the old content of pages until it is written back and emptied. This does not wait for
+ * other readers of the file, such as an operator's shell. */
 static int op_scrub(struct backend *b)
 {
     int rc;
@@ -382,7 +384,7 @@ const struct backend_ops sqlite_ops = {.begin = op_begin,
 
 /* ---- Opening ---- */
 
-/* The cluster's id, made at the first opening, and the count of openings. */
+/* Returns the cluster's id, made at the first opening, and the count of openings. */
 static int count_opening(struct backend *b, uint64_t *cluster, uint32_t *opened)
 {
     uint64_t epoch = 0;
@@ -402,7 +404,7 @@ static int count_opening(struct backend *b, uint64_t *cluster, uint32_t *opened)
 
 static void ignore(void *arg, const struct msg *m) { (void)arg, (void)m; }
 
-/* Whose it is; nobody's: as good as ours. */
+/* Checks the owner. A file without owner is as good as ours. */
 static int check_owner(struct backend *b, const char *owner, char *why, size_t why_size)
 {
     char *found = NULL;
@@ -422,8 +424,8 @@ static int check_owner(struct backend *b, const char *owner, char *why, size_t w
     return err;
 }
 
-/* Within the transaction that file_open began. Before anything else is written: what cannot be read is refused, and left as
- * it is. */
+/* Reads every record, within the transaction that file_open began and before anything is written. A file
+ * with a record that cannot be read is refused, and stays as it is. */
 static int check_records(struct backend *b, char *why, size_t why_size)
 {
     int err = prepare(b);
@@ -447,7 +449,7 @@ int sqlite_open(const char *path, const char *owner, struct backend **out, uint6
     struct backend *b;
     char log[PATH_MAX];
     sqlite3 *db;
-    /* Of a process that was killed: it may have what that one had no time to make unreadable. */
+    /* A process that was killed left this log. It may hold content that the process had no time to scrub. */
     bool log_left = snprintf(log, sizeof log, "%s-wal", path) < (int)sizeof log && access(log, F_OK) == 0;
     bool updated;
     int lock_fd, err = file_open(path, &db, &lock_fd, &updated, why, why_size);

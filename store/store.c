@@ -41,18 +41,18 @@ struct store {
     pthread_mutex_t lock;
     pthread_cond_t work;
     struct queue arriving; /* under lock, as the next three */
-    size_t bytes;          /* of everything not committed */
+    size_t bytes;          /* of all entries that are not committed */
     bool closing;
     bool abandoned; /* nothing more is to be written */
-    bool asked;     /* something arrived, or the store closes: try at once, even if the last commit failed */
+    bool asked;     /* an entry arrived, or the store closes: try at once, even if the last commit failed */
     struct queue pending; /* the thread's own: taken from arriving, not committed */
 
     pthread_mutex_t db_lock;
     uint64_t committed; /* the highest token; the thread's own */
     bool failing;       /* the last commit failed; the thread's own, read after it has ended */
-    bool fenced;        /* it will never be possible again; the thread's own */
+    bool fenced;        /* another central leads, so no commit is possible any more; the thread's own */
     bool scrub_failing; /* the last scrub failed; the thread's own, as the next */
-    int64_t scrub_ms;   /* when the next one is due, by now_ms; 0: nothing was committed since the last */
+    int64_t scrub_ms; /* when the next scrub is due, by now_ms; 0: nothing was committed since the last one */
 };
 
 /* ---- The thread ---- */
@@ -71,7 +71,8 @@ static void queue_init(struct queue *q)
     q->tail = &q->head;
 }
 
-/* Sets *last to the last entry that it covers and *token to the highest token among these. */
+/* Commits from the head of pending. Sets *last to the last entry of the commit, and *token to the highest
+ * token in it. */
 static int commit(struct store *s, const struct entry **last, uint64_t *token)
 {
     int err;
@@ -91,7 +92,7 @@ static int commit(struct store *s, const struct entry **last, uint64_t *token)
     return err;
 }
 
-/* Frees what was committed: from the head of pending to last. */
+/* Frees the committed entries: from the head of pending to last. */
 static void drop_committed(struct store *s, const struct entry *last)
 {
     size_t bytes = 0;
@@ -113,7 +114,7 @@ static void drop_committed(struct store *s, const struct entry *last)
     pthread_mutex_unlock(&s->lock);
 }
 
-/* One commit of what is pending. asked: not a mere retry. */
+/* Makes one commit of pending entries. asked: not a mere retry. */
 static void commit_some(struct store *s, bool asked)
 {
     const struct entry *last = NULL;
@@ -231,7 +232,7 @@ static void free_store(struct store *s)
     free(s);
 }
 
-/* Takes the backend over, which is open, unless err says that it is not. */
+/* Takes over the backend, which is open unless err says otherwise. */
 static int open_on(struct store **out, struct store *s, int err, store_done_fn done, void *arg, char *why,
                    size_t why_size)
 {
@@ -241,7 +242,7 @@ static int open_on(struct store **out, struct store *s, int err, store_done_fn d
     }
     s->done = done;
     s->arg = arg;
-    s->scrub_ms = s->ops->scrub ? now_ms() + s->ops->scrub_ms : 0; /* what an earlier process left */
+    s->scrub_ms = s->ops->scrub ? now_ms() + s->ops->scrub_ms : 0; /* scrubs what an earlier process left */
     queue_init(&s->arriving);
     queue_init(&s->pending);
     err = start_thread(s);

@@ -1,11 +1,12 @@
-/* What a daemon must not forget: the journal of accepted work, the history of finished jobs, and a few
- * numbers, in one SQLite file (WAL) or, for centrals on several machines, in etcd; with a thread of its own, so
- * that no fsync and no answer of etcd's is ever waited for on the loop's thread (DESIGN 5.6).
+/* The store: what a daemon must not forget. This is the journal of accepted work, the history of finished
+ * jobs, and a few numbers. It is in one SQLite file (WAL) or, for centrals on several machines, in etcd.
+ * The store has a thread of its own, so that the loop's thread never waits for an fsync or for etcd's
+ * answer (DESIGN 5.6).
  *
- * store_write queues; the store's thread commits what is queued, many writes at a time, and calls `done`.
- * What `done` has told of with err 0 survives a kill and a power loss.
+ * store_write queues a record. The store's thread commits many queued records at a time, and calls `done`.
+ * A record that `done` has reported with err 0 survives a kill and a power loss.
  *
- * All functions are called from one thread (the loop's); only `done` runs on the store's. */
+ * Call all functions from one thread (the loop's). Only `done` runs on the store's. */
 #ifndef HAWK_STORE_STORE_H
 #define HAWK_STORE_STORE_H
 
@@ -15,49 +16,51 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define STORE_HISTORY_JOBS 10000       /* how many finished jobs' history is kept */
-#define STORE_QUEUE_BYTES (256u << 20) /* not committed yet; beyond: HAWK_ELIMIT */
-#define STORE_RETRY_MS 1000 /* a commit that failed is tried again that often, and with every write */
+#define STORE_HISTORY_JOBS 10000       /* of so many finished jobs the history is kept */
+#define STORE_QUEUE_BYTES (256u << 20) /* of entries that are not committed yet; beyond: HAWK_ELIMIT */
+#define STORE_RETRY_MS                                                                                       \
+    1000 /* time until the store repeats a failed commit, unless a new write repeats it sooner */
 
-/* What jobs that ended leave in the file's log, their environments, is made unreadable so soon, and at most that often. In
- * etcd: ETCD_COMPACT_MS. */
+/* The environments of ended jobs stay in the file's log until the store makes them unreadable, this long
+ * after the commit. In etcd: COMPACT_MS of store/etcd_keys.c. */
 #define STORE_SCRUB_MS 2000
 
 struct store;
 
-/* err 0: everything up to `token` (the highest so far) is durable. HAWK_EIO: nothing of it is
- * lost: it is kept and tried again, and a later call with err 0 and a token as high covers it. HAWK_ESTALE (etcd
- * only): another central leads; neither this nor anything later will be written. Runs on
- * the store's thread: post it to your loop, call nothing here. One call per commit that holds a token. */
+/* Tells how a commit went. err 0: everything up to `token`, the highest so far, is durable. HAWK_EIO:
+ * nothing is lost; the store keeps the records and tries again, and a later call with err 0 and a token as
+ * high covers them. HAWK_ESTALE (etcd only): another central leads; neither these records nor later ones
+ * will be written. Runs on the store's thread: post to your loop, and call nothing here. There is one call
+ * per commit that holds a token. */
 typedef void (*store_done_fn)(void *arg, uint64_t token, int err);
 
-/* Opens or creates (directory must exist) the file at path. owner: which daemon it is, in words ("dist d1"); a file of another
- * one's is refused (HAWK_ECORRUPT), since its jobs would run twice. NULL: whoever it is. A file that is foreign, empty, damaged or of
- * a newer schema is refused and left as it is. On an error why holds a text that names the file and says
- * what to do. HAWK_ECORRUPT (not ours, or damaged), HAWK_EVERSION (newer), HAWK_EBUSY (another process
- * has it: PATH.lock), HAWK_EIO. */
+/* Opens or creates the file at path, whose directory must exist. owner: which daemon this is, in words
+ * ("dist d1"); NULL: any. A file of another owner is refused (HAWK_ECORRUPT), since its jobs would run
+ * twice. A file that is foreign, empty, damaged or of a newer schema is refused, too. A refused file stays
+ * as it is. On an error, why names the file and says what to do. HAWK_ECORRUPT (not ours, or damaged),
+ * HAWK_EVERSION (newer), HAWK_EBUSY (another process has it: PATH.lock), HAWK_EIO. */
 HAWK_MUST_USE int store_open(struct store **out, const char *path, const char *owner, store_done_fn done,
                              void *arg, char *why, size_t why_size);
-/* From now on the file is this one's, unless it has an owner: what it holds was accepted. Blocks until that is durable, and in the
- * file itself, not only in its log (unless somebody reads the file: then soon). In
- * etcd nothing is said of it: the prefix is all the centrals'. */
+/* Makes this daemon the file's owner, unless the file has one: what the file holds is accepted. Blocks
+ * until that is durable, in the file itself and not only in its log (if somebody reads the file, that
+ * comes a little later). In etcd it does nothing: the prefix belongs to all centrals. */
 HAWK_MUST_USE int store_own(struct store *s, const char *owner);
 
-/* The same in etcd, for the central that leads (store/leader.h); every write is conditional on that. Blocks, and for long
- * when etcd does not answer: HAWK_EIO. HAWK_ESTALE: it does not lead any more. HAWK_ECORRUPT: another program's keys are
- * under the prefix. */
+/* Opens the store in etcd, for the central that leads (store/leader.h). Every write is conditional on
+ * that. Blocks, for long when etcd does not answer. HAWK_EIO. HAWK_ESTALE: this central does not lead any
+ * more. HAWK_ECORRUPT: another program's keys are under the prefix. */
 struct store_etcd {
     const char *endpoints, *prefix; /* copied */
     int64_t revision;               /* leader_view.revision */
-    uint32_t epoch;                 /* leader_view.epoch: what store_epoch tells */
+    uint32_t epoch;                 /* leader_view.epoch, which store_epoch returns */
 };
 HAWK_MUST_USE int store_open_etcd(struct store **out, const struct store_etcd *c, store_done_fn done,
                                   void *arg, char *why, size_t why_size);
 
-/* Commits what is queued, ends the thread, closes. HAWK_EIO: something could not be written. NULL is
+/* Commits the queued records, ends the thread, and closes. HAWK_EIO: some could not be written. NULL is
  * fine. */
 int store_close(struct store *s);
-/* Closes without waiting for what is queued: it is another's now to decide. NULL is fine. */
+/* Closes without waiting for the queued records: another central decides now. NULL is fine. */
 void store_abandon(struct store *s);
 
 /* Queues a record of msg/records.h, or JOURNAL_JOB_END; copies what it needs. Tokens must not fall. A record replaces the one
@@ -71,18 +74,19 @@ void store_abandon(struct store *s);
  * HAWK_EINVALID: another message. HAWK_ELIMIT: the queue is full (the disk is stuck or full). */
 HAWK_MUST_USE int store_write(struct store *s, const struct msg *m);
 
-/* Calls fn with what the store holds, in the order of msg/records.h: HISTORY oldest first; JOURNAL_POLICY, _CLUSTER and
- * _NUMBERS where there is one; every JOURNAL_NODE; then each JOURNAL_JOB, followed by its JOURNAL_AGE (where it is known),
- * its JOURNAL_TASKs and what is said of it. Tokens 0, handles borrowed. Parts of jobs that are not there are removed.
- * Before the first write. HAWK_ECORRUPT: a record cannot be read (logged); HAWK_EIO. */
+/* Calls fn with all that the store holds, in the order of msg/records.h: HISTORY oldest first;
+ * JOURNAL_POLICY, _CLUSTER and _NUMBERS where there is one; every JOURNAL_NODE; then each JOURNAL_JOB,
+ * followed by its JOURNAL_AGE (where it is known), its JOURNAL_TASKs and the records of the job as a
+ * whole. Tokens are 0, handles borrowed. Parts that belong to no job are removed. Call it before the first
+ * write. HAWK_ECORRUPT: a record cannot be read (logged); HAWK_EIO. */
 HAWK_MUST_USE int store_recover(struct store *s, void (*fn)(void *arg, const struct msg *m), void *arg);
 
-/* Made at random when the file was; never 0. */
+/* Drawn at random when the file was made; never 0. */
 uint64_t store_cluster_id(const struct store *s);
-/* How often it has been opened, or that of the reign: grows with each opening. */
+/* How often the store has been opened, or the epoch of the reign. Grows with each opening. */
 uint32_t store_epoch(const struct store *s);
 
-/* Numbers by name. They block until they are durable: for starting up, not for the loop. */
+/* Numbers by name. These functions block until the change is durable: for starting up, not for the loop. */
 HAWK_MUST_USE int store_meta_get(struct store *s, const char *key, uint64_t *value); /* HAWK_ENOT_FOUND */
 HAWK_MUST_USE int store_meta_set(struct store *s, const char *key, uint64_t value);
 /* The id that a dist has from central, which no other journal has. */
