@@ -17,18 +17,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Limits of pages; the spec's are in msg/types.h. */
+/* Limits of pages. Those of the spec are in msg/types.h. */
 #define API_PAGE_MAX 10000u    /* tasks, reservations or jobs in one reply */
 #define API_JOBS_DEFAULT 1000u /* ListJobsRequest.limit = 0 */
-/* In every refusal as UNAVAILABLE that leaves no doubt: nothing was done, and another node may be asked. */
+/* In every refusal as UNAVAILABLE that is certain: the server did nothing, and the client may ask another
+ * node. */
 #define API_NOT_ACCEPTED_TEXT "was not accepted"
-/* The same from the dists of earlier versions that an operator had drained. */
+/* The text of dists of earlier versions that an operator had drained. */
 #define API_DRAINING_TEXT "is draining: it takes no new jobs"
 #define API_PAGE_BYTES                                                                                       \
-    (2u << 20) /* results in one reply or event, but for a single one: any gRPC client takes twice that */
+    (2u                                                                                                      \
+     << 20) /* results in one reply or event, but a single result may be larger: gRPC clients take twice that */
 #define API_WATCHES_MAX 4000u       /* Watch calls of one connection at a time */
 #define API_CHUNK_BYTES (64u << 10) /* of one OutputChunk */
-/* What one message may take in memory once decoded: garbage cannot make a process large. */
+/* The memory that one decoded message may take. It bounds what garbage can do. */
 #define API_DECODED_MAX (256u << 20)
 
 /* X(constant, method, request, reply, streaming): every call. Replies of a streaming call come one by one. */
@@ -104,7 +106,7 @@ struct api_watch_request {
 struct api_job {
     job_id_t job;
     const char *name, *user;
-    uint32_t state, class, why, tag; /* enums of msg/types.h; what a newer peer added shows as *_COUNT */
+    uint32_t state, class, why, tag; /* enums of msg/types.h; a newer peer's value shows as *_COUNT */
     bool at_central;
     uint32_t epoch;
     int64_t estimate_us, cutoff_us;
@@ -129,7 +131,7 @@ struct api_event {
 #define API_SESSION_SUBMITS_MAX 10000u /* in one message */
 struct api_session_submit {
     uint64_t tag;
-    const uint8_t *job; /* a JobSpec, for codec_desc_decode: one that is wrong concerns that job alone */
+    const uint8_t *job; /* a JobSpec, for codec_desc_decode: a wrong one concerns its job alone */
     uint32_t job_n;
     uint64_t key;
     struct api_resubmit resubmit;
@@ -237,7 +239,7 @@ struct api_list_nodes_reply {
     struct api_node *nodes;
     uint32_t nodes_n;
     bool embedded; /* `hawk up` */
-    uint32_t self; /* node id of who answers; 0: central, or not joined yet */
+    uint32_t self; /* id of the node that answers; 0: central, or not joined yet */
 };
 
 struct api_drain_request {
@@ -332,8 +334,8 @@ struct api_output_chunk {
 
 /* ---- Wire form ---- */
 
-/* X(name, Message): api_name_type describes struct api_name, whose members are the fields of Message in hawk.proto, by name
- * and type (net/api.c checks it). */
+/* X(name, Message): api_name_type describes struct api_name. The struct's members have the names and types
+ * of Message's fields in hawk.proto (net/api.c checks that). */
 /* clang-format off */
 #define API_MESSAGES(X)                                                                                      \
     X(resubmit, Resubmit) X(submit_request, SubmitRequest) X(submit_reply, SubmitReply) \
@@ -354,16 +356,17 @@ struct api_output_chunk {
 API_MESSAGES(X)
 #undef X
 
-/* A message's encoded bytes in a new malloc'ed buffer (*data, *len), which is never NULL, even when empty. */
+/* Encodes a message into a new malloc'ed buffer (*data, *len), which is never NULL, even when empty. */
 void api_encode(const struct api_type *type, const void *msg, uint8_t **data, size_t *len);
 
-/* The same at the end of what is in o. Two messages of one type one after the other are one, whose lists are those of the
- * first and then those of the second: so a message can be made piece by piece. */
+/* Appends the encoded message to o. Two messages of one type, one after the other, read as one message,
+ * whose lists are those of the first followed by those of the second. So a message can be made piece by
+ * piece. */
 void api_append(struct codec_buf *o, const struct api_type *type, const void *msg);
 
-/* Fills *msg (its struct; whatever it held is overwritten). On an error *msg is empty (api_free is harmless)
- * and why (size bytes) names the field. HAWK_EMALFORMED; HAWK_ETOO_LARGE beyond API_DECODED_MAX;
- * HAWK_EINVALID for a job id that is none. Fields nobody knows are skipped. */
+/* Fills *msg, whatever it held. On an error *msg is empty (api_free is harmless) and why (size bytes)
+ * names the field. HAWK_EMALFORMED; HAWK_ETOO_LARGE beyond API_DECODED_MAX; HAWK_EINVALID for a text that
+ * is no job id. Unknown fields are skipped. */
 HAWK_MUST_USE int api_decode(const struct api_type *type, const void *data, size_t len, void *msg, char *why,
                              size_t size);
 /* Frees what api_decode allocated and zeroes *msg. */
@@ -372,21 +375,22 @@ void api_free(const struct api_type *type, void *msg);
 /* ---- From a role's views: strings are borrowed from the view's description and from the caller. ---- */
 
 void api_job_from_view(struct api_job *to, const struct job_view *v);
-/* What anybody is shown of it, borrowed from it: without what may be large or secret, and is the tasks' alone. */
+/* The part of a description that everybody may see, borrowed from it: without what may be large or secret,
+ * or is the tasks' alone. */
 struct job_desc api_public_spec(const struct job_desc *d);
 /* Without its result. */
 void api_task_from_view(struct api_task *to, const struct task_view *v, const char *worker_name);
 /* Every counter with its name; `to` has COUNTER_COUNT elements. */
 void api_counters_fill(struct api_counter *to, const uint64_t values[COUNTER_COUNT]);
-/* p->flags as names: `flags` has 32 elements and must live as long as *to. */
+/* Describes p, with its flags as names: `flags` has 32 elements and must live as long as *to. */
 void api_policy_from(struct api_policy *to, const struct policy *p, const char *name, const char **flags);
-/* What a request chooses: preset first (which has no cutoff and no share of its own), then numbers, then flags.
- * HAWK_EINVALID with a text in why that names what is wrong; *out is not set then. */
+/* Makes the choice of a request: preset first (which has no cutoff and no share of its own), then numbers,
+ * then flags. HAWK_EINVALID: why says what is wrong, and *out is not set. */
 HAWK_MUST_USE int api_policy_choice(struct policy_choice **out, const struct api_set_policy_request *r,
                                     char *why, size_t size);
-/* Where the number or flag comes from; "" when it is not said. */
+/* Where the number or flag comes from; "" when the policy does not say. */
 const char *api_policy_origin(const struct api_policy *p, const char *key);
-/* One line: what is in force, and what of it an operator set. Terminated. */
+/* Writes one line: the policy in force, and what of it an operator set. The text is terminated. */
 void api_policy_line(const struct api_policy *p, char *buf, size_t size);
 
 #endif

@@ -1,5 +1,6 @@
-/* The wire form of what workers and attached executors say to each other (protos/executor.proto), both sides of it. What
- * is sent gathers in a buffer that is one message; what is received is taken apart with one call per part. */
+/* The messages between workers and attached executors (protos/executor.proto), for both sides. What a side
+ * sends gathers in a buffer, which is one message. A received message is taken apart with one call per
+ * part. */
 #ifndef HAWK_NET_ATTACH_H
 #define HAWK_NET_ATTACH_H
 
@@ -13,8 +14,8 @@
 #include <stdint.h>
 
 #define ATTACH_METHOD "/hawk.v1.Executors/Attach"
-/* A message is closed at this size, so that only what is itself larger makes a larger one: whoever reads takes what comes
- * first without waiting for all that follows. */
+/* A message is closed at this size, so that only a single larger part makes it larger. The reader gets the
+ * first parts without waiting for all that follow. */
 #define ATTACH_BATCH_BYTES (128u << 10)
 
 struct attach_hello {
@@ -56,7 +57,7 @@ struct attach_fns {
     int (*cancel)(void *arg, uint64_t id);
 };
 
-/* HAWK_EMALFORMED with a text in why (size bytes); or a callback's error, which has said why itself. */
+/* HAWK_EMALFORMED, with a text in why (size bytes); or a callback's error, which has written why itself. */
 HAWK_MUST_USE int attach_from_executor(const void *data, size_t len, const struct attach_fns *fns, void *arg,
                                        char *why, size_t size);
 HAWK_MUST_USE int attach_from_worker(const void *data, size_t len, const struct attach_fns *fns, void *arg,

@@ -1,4 +1,5 @@
-/* What links, the server and calls share of gRPC core: completion tags, channels, metadata, bytes. Private to net/. */
+/* What links, the server and calls share of gRPC core: completion tags, channels, metadata, bytes. Private
+ * to net/. */
 #ifndef HAWK_NET_CORE_H
 #define HAWK_NET_CORE_H
 
@@ -9,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a completion queue gives back; embedded in the owner. */
+/* The tag that a completion queue returns; embedded in its owner. */
 struct cq_tag {
     void (*done)(void *arg, bool ok);
     void *arg;
@@ -22,11 +23,11 @@ static inline void cq_tag_init(struct cq_tag *t, void (*done)(void *arg, bool ok
 
 /* The queue of a LOOP_NET loop. */
 grpc_completion_queue *loop_cq(struct loop *l);
-/* Turns the loop only as far as the network goes (completions and LOOP_FLUSH hooks; no timers, posts, or descriptors),
- * until *done or until_us. For shutting down without stepping the roles. True when *done. */
+/* Turns the loop, but only for the network (completions and LOOP_FLUSH hooks; no timers, posts or
+ * descriptors), until *done or until_us. For shutting down without stepping the roles. True when *done. */
 bool loop_drain(struct loop *l, const bool *done, int64_t until_us);
 
-/* Starts a batch that cannot be malformed. */
+/* Starts a batch that must be well formed. */
 void net_batch(grpc_call *call, const grpc_op *ops, size_t n, struct cq_tag *tag);
 /* Asks gRPC for a stream's next message: at the beginning of the next turn, or at once while streams are busy (learn() in
  * net/loop_net.c). The request makes gRPC free the last message with a system call; at the next turn's beginning this
@@ -34,21 +35,22 @@ void net_batch(grpc_call *call, const grpc_op *ops, size_t n, struct cq_tag *tag
  * `*message` must live until `tag` completes. */
 void net_receive(struct loop *l, grpc_call *call, grpc_byte_buffer **message, struct cq_tag *tag);
 
-/* How often a connection is pinged, by what it is for; what is read meanwhile does not put that off in gRPC 1.51. Every
- * ping costs both ends some 20 us and a worker keeps many streams to workers it once stole from, so those are pinged rarely
- * by their thief. */
+/* How often a connection is pinged. Other traffic does not put pings off in gRPC 1.51. A ping costs each
+ * end some 20 us, and a worker keeps streams to many workers that it once stole from, so the thief pings
+ * those rarely. */
 #define NET_KEEPALIVE_MS 2000
 #define NET_KEEPALIVE_VICTIM_MS 10000
-/* How long a ping may go unanswered. A peer that is cut off is found within the two; central, which hears heartbeats, tells
- * of it sooner. Longer than a busy machine lets a process wait: a stream lost for nothing is tasks run twice. */
+/* How long a ping may go unanswered. A peer that is cut off is found within the two times together.
+ * Central, which hears heartbeats, tells of it sooner. This is longer than a busy machine lets a process
+ * wait, since a stream that is given up for nothing means tasks that run twice. */
 #define NET_KEEPALIVE_TIMEOUT_MS 3000
 
-/* Keepalive, the message limit, and no environment's proxies; the same for both sides. Fills `args`
+/* Keepalive, the message limit, and no proxies of the environment; the same for both sides. Fills `args`
  * (NET_ARGS_MAX) and returns their number. */
 #define NET_ARGS_MAX 24
 size_t net_args(grpc_arg *args, uint32_t max_message_bytes, int keepalive_ms, int timeout_ms);
-/* An insecure channel to "host:port" or "unix:/path". own_connection: shares no connection (and no
- * connection's backoff) with other channels to the same address. */
+/* An insecure channel to "host:port" or "unix:/path". own_connection: the channel shares no connection,
+ * and no backoff, with other channels to the same address. */
 grpc_channel *net_channel(const char *addr, bool own_connection, int keepalive_ms, int timeout_ms);
 
 /* A new message with a copy of the bytes. */
@@ -64,18 +66,18 @@ void net_bytes_free(struct net_bytes *b);
 
 /* The value of a key, or NULL. */
 const grpc_slice *net_metadata(const grpc_metadata_array *md, const char *key);
-/* The same as text in buf (cut to size); false when there is none. */
+/* The value as text in buf (cut to size); false when there is none. */
 bool net_metadata_text(const grpc_metadata_array *md, const char *key, char *buf, size_t size);
-/* A new element; the value's unprintable bytes become '?', since a header may not hold them. */
+/* A new element. Unprintable bytes of the value become '?', since a header may not hold them. */
 grpc_metadata net_metadata_new(const char *key, const char *value);
 void net_metadata_drop(grpc_metadata *md, size_t n);
 /* "authorization: Bearer TOKEN". */
 grpc_metadata net_token_new(const char *token);
-/* Whether a call carries it; takes the same time wherever they differ. */
+/* Whether a call carries that token. The comparison takes the same time wherever they differ. */
 bool net_token_matches(const grpc_metadata_array *md, const char *token);
 
-/* A status' text for people, malloc'ed: gRPC's "failed to connect to all addresses; last error: …" without the frame, but
- * with NET_UNREACHED in it, whatever it was. */
+/* A status' text for people, malloc'ed: gRPC's "failed to connect to all addresses; last error: …" without
+ * the frame. It always contains NET_UNREACHED then. */
 #define NET_UNREACHED "Failed to connect to remote host" /* in gRPC's words */
 char *net_status_text(grpc_slice details);
 

@@ -1,11 +1,14 @@
-/* Counts the HTTP/2 frames of one connection, both directions, as a server sees them: no I/O, no clock, no locks.
+/* Counts the HTTP/2 frames of one connection, both directions, as a server sees them. No I/O, no clock, no
+ * locks.
  *
- * gRPC 1.51 limits little of what a peer may send: a stream costs it some 12 kB until the loop has seen the call, also when
- * its opener resets it at once, and nothing stops a peer that ignores SETTINGS. So every frame header is read here before
- * gRPC gets the bytes, and a peer that goes beyond a limit loses the connection. Payloads are skipped.
+ * gRPC 1.51 limits little of what a peer may send. A stream costs gRPC some 12 kB until the loop has seen
+ * the call, even if its opener resets it at once. Nothing stops a peer that ignores SETTINGS. So the
+ * server reads every frame header here before gRPC gets the bytes, and cuts a peer that goes beyond a
+ * limit. Payloads are skipped.
  *
- *   open streams = opened by the client, and neither reset nor ended by both sides
- *   what a peer can make gRPC hold <= streams x 12 kB + resets x 12 kB + one header block */
+ * open streams = streams that the client opened and that were neither reset nor ended by both sides.
+ *
+ * memory that a peer can make gRPC hold <= streams x 12 kB + resets x 12 kB + one header block. */
 #ifndef HAWK_NET_FRAMES_H
 #define HAWK_NET_FRAMES_H
 
@@ -13,42 +16,41 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FRAMES_STREAMS 5120u /* open at a time; the server advertises it */
-#define FRAMES_STREAMS_UNPROVEN                                                                              \
-    1024u /* the same before a call of the connection passed the check of its token */
-#define FRAMES_PAYLOAD_MAX (16u << 10) /* of one frame: what HTTP/2 allows who was told nothing else */
+#define FRAMES_STREAMS 5120u           /* open at a time; the server advertises it */
+#define FRAMES_STREAMS_UNPROVEN 1024u  /* the same, before a call of the connection had a good token */
+#define FRAMES_PAYLOAD_MAX (16u << 10) /* of one frame: HTTP/2's limit for a peer that was told no other */
 #define FRAMES_HEADERS_MAX                                                                                   \
     (16u << 10) /* of one header block; gRPC itself refuses calls with more than 8 kB */
-/* At once, and per second later on. */
+/* BURST: at once; RATE: per second after that. */
 #define FRAMES_OPENED_BURST 1024u /* streams of a connection that is not proven */
 #define FRAMES_OPENED_RATE 100u
 #define FRAMES_OPENED_FREE                                                                                   \
-    8u /* of them those that take nothing of what such connections of one server share: */
+    8u /* of them those that do not count for the share of all such connections of a server: */
 #define FRAMES_SHARED_BURST 2048u
 #define FRAMES_SHARED_RATE 500u
 #define FRAMES_OPENED_STRICT                                                                                 \
-    16u /* instead of the burst, where a connection of the same address broke a rule lately */
+    16u /* instead of the burst, if a connection of the same address broke a rule lately */
 #define FRAMES_RESETS_BURST 500u /* streams that the client resets before the server answered anything */
 #define FRAMES_RESETS_RATE 100u
 #define FRAMES_CONTROL_BURST                                                                                 \
-    1000u /* frames that make work and carry nothing: PING, SETTINGS, DATA of an empty message and such */
+    1000u /* frames that cause work and carry nothing: PING, SETTINGS, DATA of an empty message and such */
 #define FRAMES_CONTROL_UNPROVEN 100u /* instead of the burst */
 #define FRAMES_CONTROL_RATE 200u
 #define FRAMES_WINDOWS_BURST                                                                                 \
-    10000u /* WINDOW_UPDATE, besides some for each stream and each DATA frame of the server's */
+    10000u /* WINDOW_UPDATE frames, besides some for each stream and each DATA frame of the server's */
 #define FRAMES_WINDOWS_UNPROVEN 100u /* instead of the burst */
 #define FRAMES_WINDOWS_RATE 1000u
 #define FRAMES_WINDOWS_PER_STREAM 4u
 #define FRAMES_WINDOWS_PER_DATA 8u
 #define FRAMES_SMALL_BYTES                                                                                   \
-    1024u /* DATA frames that carry less cost more to take in than what they carry is worth */
+    1024u /* DATA frames that carry less are small: taking them in costs more than they are worth */
 #define FRAMES_SMALL_BURST                                                                                   \
-    20000u /* of those, besides one for each stream and some for each DATA frame of the server's */
+    20000u /* small ones, besides one for each stream and some for each DATA frame of the server's */
 #define FRAMES_SMALL_STRICT 1000u /* instead of the burst, as FRAMES_OPENED_STRICT */
 #define FRAMES_SMALL_RATE 20000u
 #define FRAMES_SMALL_PER_DATA 4u
 
-/* X(name, text): what a peer may not do. The text goes into the log, with the limit's value behind it. */
+/* X(name, text): what a peer may not do. The log shows the text, with the limit's value behind it. */
 #define FRAMES_RULES(X)                                                                                      \
     X(NONE, "")                                                                                              \
     X(PREFACE, "does not speak HTTP/2; bytes checked:")                                                      \
@@ -71,12 +73,12 @@ enum frames_rule {
 };
 const char *frames_rule_text(enum frames_rule r);
 
-/* tokens <= burst; one is spent per use, `rate` come per second. */
+/* tokens <= burst; each use spends one, and `rate` new ones come per second. */
 struct frames_bucket {
     uint32_t spent; /* burst - tokens */
-    int64_t at_us;  /* up to when they have come */
+    int64_t at_us;  /* the time up to which they have come */
 };
-/* False: there is none left. */
+/* False: no token is left. */
 bool frames_take(struct frames_bucket *b, uint32_t burst, uint32_t rate, int64_t now_us);
 
 /* One direction. */
@@ -89,7 +91,7 @@ struct frames_reader {
 
 struct frames_stream;
 
-/* All zero: a connection of which nothing was seen. */
+/* All zero: a connection before its first byte. */
 struct frames {
     struct frames_reader in, out;
     uint64_t frames_in, frames_out;
@@ -98,36 +100,37 @@ struct frames {
     bool settings; /* the client's first frame has come */
     uint32_t block_stream, block_bytes;
     uint32_t windows; /* WINDOW_UPDATEs earned and not used */
-    uint32_t empties; /* the same of DATA frames that carry an empty message: one for each stream */
+    uint32_t empties; /* the same for DATA frames that carry an empty message: one for each stream */
     uint32_t smalls;  /* and of other small ones */
-    /* Of the streams that the server ended first: resets and last DATA frames that may still be on their way. */
+    /* Of streams that the server ended first: resets and last DATA frames that may still be under way. */
     uint32_t late_resets, late_ends;
-    uint32_t opened_n;         /* before it was proven */
-    uint32_t to_share, shared; /* of those: still to be taken by frames_share, and taken */
+    uint32_t opened_n; /* before it was proven */
+    uint32_t to_share,
+        shared; /* of the opened ones: those that frames_share has still to take, and those that it took */
     struct frames_bucket opened, resets, control, small, updates;
     enum frames_rule broken; /* BROKEN_NONE: none */
-    uint32_t limit;          /* of the rule that is broken */
-    /* The open streams: linear probing, at most half full; number 0 is a free place. */
+    uint32_t limit;          /* the value of the broken rule's limit */
+    /* The open streams, in a table with linear probing, at most half full. Number 0 marks a free place. */
     struct frames_stream *streams;
     uint32_t streams_n, streams_cap;
-    uint32_t unanswered; /* of them, those with a request and nothing of the server's */
+    uint32_t unanswered; /* of them, those with a request and no answer yet */
 };
 
-/* For a new connection, from where others broke rules. */
+/* Applies the strict limits to a new connection, from an address whose connections broke rules. */
 static inline void frames_strict(struct frames *f)
 {
     f->opened.spent = FRAMES_OPENED_BURST - FRAMES_OPENED_STRICT;
     f->small.spent = FRAMES_SMALL_BURST - FRAMES_SMALL_STRICT;
 }
 void frames_free(struct frames *f);
-/* Bytes that arrived. False: a rule is broken, and the server must see none of them. */
+/* Reads bytes that arrived. False: they break a rule, and the server must see none of them. */
 bool frames_in(struct frames *f, const uint8_t *p, size_t n, int64_t now_us);
-/* Takes what the streams opened since the last call cost of what unproven connections share. False: a rule is broken, and the
- * server must see none of the bytes. */
+/* Takes the cost of the streams opened since the last call from the share of all unproven connections.
+ * False: that breaks a rule, and the server must see none of the bytes. */
 bool frames_share(struct frames *f, struct frames_bucket *all, int64_t now_us);
-/* A call was accepted: what it took is given back. */
+/* A call was accepted: gives back what the connection took of the share. */
 void frames_prove(struct frames *f, struct frames_bucket *all);
-/* Bytes that the server sent. */
+/* Reads bytes that the server sent. */
 void frames_out(struct frames *f, const uint8_t *p, size_t n);
 
 #endif

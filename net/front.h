@@ -1,12 +1,15 @@
-/* Who gets in: the listening sockets of a server, its connections, and the probes of its own listeners.
+/* Decides who gets in. It has the listening sockets of a server, its connections, and the probes of its
+ * own listeners.
  *
- * The front accepts, and hands each connection to gRPC. Between the two stands a guard (guard.h), which counts what passes.
- * A connection is *proven* once a call of it was accepted: its token was right, its method exists, and its request came. Until then its address
- * may have few connections (unix sockets and loopback: any number), it has less time, and it is the first to go when there
- * are too many. While FRONT_UNPROVEN_MAX are not proven nobody is taken in: who wants to connect waits in the kernel's
- * queue until one has proven itself, or ended, or been cut to make room.
+ * The front accepts connections and hands each to gRPC. Between the two stands a guard (guard.h), which
+ * counts the frames. A connection is *proven* once a call of it was accepted: its token was right, its
+ * method exists, and its request came. Before that, its address may have few connections (unix sockets and
+ * loopback: any number), it has less time, and it is the first to go when there are too many. While
+ * FRONT_UNPROVEN_MAX connections are not proven, the front accepts none: a client waits in the kernel's
+ * queue until a connection has proven itself, has ended, or was cut to make room.
  *
- * gRPC knows a connection as "fd:7"; front_find knows whose it is. All of it belongs to the loop's thread. Private to net/. */
+ * gRPC knows a connection as "fd:7"; front_find finds it by that name. All of this belongs to the loop's
+ * thread. Private to net/. */
 #ifndef HAWK_NET_FRONT_H
 #define HAWK_NET_FRONT_H
 
@@ -20,11 +23,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FRONT_PER_ADDRESS 100u  /* unproven connections of one address, unless configured */
-#define FRONT_UNPROVEN_MAX 500u /* of all addresses, those among them that gRPC is still to let go of */
-#define FRONT_YOUNG_US (50 * US_PER_MS)   /* to prove itself, before it makes room for another */
-#define FRONT_OWED_US (500 * US_PER_MS)   /* the same, while it waits for this process */
-#define FRONT_SETUP_US (10 * US_PER_S)    /* for a connection's preface and first frame */
+#define FRONT_PER_ADDRESS 100u          /* unproven connections of one address, unless configured */
+#define FRONT_UNPROVEN_MAX 500u         /* of all addresses, including those that gRPC has not released yet */
+#define FRONT_YOUNG_US (50 * US_PER_MS) /* time to prove itself, before it may be cut to make room */
+#define FRONT_OWED_US (500 * US_PER_MS) /* the same, for a connection that waits for this process */
+#define FRONT_SETUP_US (10 * US_PER_S)  /* for a connection's preface and first frame */
 #define FRONT_UNPROVEN_US (60 * US_PER_S) /* for its first accepted call */
 #define FRONT_FAILED_MAX 10u              /* calls with a wrong token that end a connection */
 
@@ -33,31 +36,31 @@ struct front;
 struct front_config {
     uint32_t connections_max; /* 0: half of the descriptors the process may have */
     uint32_t per_address;     /* 0: FRONT_PER_ADDRESS */
-    uint32_t user_timeout_ms; /* how long what was sent may stay unacknowledged */
-    /* Nothing answers at a listener any more, or the guard does not see gRPC's frames: the process is of no use. NULL:
-     * it is logged. */
+    uint32_t user_timeout_ms; /* how long sent bytes may stay unacknowledged */
+    /* A listener does not answer any more, or the guard does not see gRPC's frames: the process is of no
+     * use. NULL: the front only logs it. */
     void (*dead)(void *arg);
     void *arg;
 };
 
-/* One connection; its counts are the server's. */
+/* One connection. The server keeps its counts. */
 struct front_conn {
     struct list node;       /* of the front's lists */
-    struct list in_address; /* while it counts as one of its address' */
+    struct list in_address; /* while it counts for its address */
     struct front *front;
     struct guard *guard;
     int fd;
-    bool exempt; /* of this machine: its address has no limit of connections */
+    bool exempt; /* of this machine: its address may have any number of connections */
     bool proven;
     bool own;                       /* a probe's */
     bool cut;                       /* was told to end */
     bool closed;                    /* gRPC has let go of it */
-    uint8_t net[ADDRESS_NET_BYTES]; /* what counts as its address */
+    uint8_t net[ADDRESS_NET_BYTES]; /* the bytes that count as its address */
     int64_t since_us;               /* it is in its list */
     uint32_t refs;                  /* calls */
     uint32_t calls;                 /* of them those that have a handler */
-    uint32_t waiting;               /* of those: nothing of the client's has come yet */
-    uint32_t limited;               /* of those: of the method that has a limit per connection */
+    uint32_t waiting;               /* of those: no bytes of the client's have come yet */
+    uint32_t limited;               /* of those: calls of the method that has a limit per connection */
     uint32_t failed;                /* calls with a wrong token */
     char peer[96];
 };
@@ -67,19 +70,19 @@ struct front *front_new(struct loop *l, const struct front_config *c);
 HAWK_MUST_USE int front_listen(struct front *f, const char *addr, char *bound, char *why, size_t size);
 /* The server must have been started. */
 void front_start(struct front *f, grpc_server *server);
-/* Accepts nobody any more. */
+/* Accepts no connection any more. */
 void front_stop(struct front *f);
 /* Forgets connections that gRPC still has. NULL is fine. */
 void front_free(struct front *f);
 
-/* Of a call's peer, in gRPC's words; NULL: its connection is gone. */
+/* Finds the connection of a call by its peer, as gRPC names it. NULL: the connection is gone. */
 struct front_conn *front_find(struct front *f, const char *peer);
 void front_prove(struct front_conn *c);
-/* A call of it had a wrong token. */
+/* A call of the connection had a wrong token. */
 void front_failed(struct front_conn *c);
 void front_unref(struct front_conn *c);
 
-/* Of a connection's address. */
+/* The load of a connection's address. */
 struct address_load front_load(const struct front_conn *c);
 void front_call_began(struct front_conn *c, bool lasting);
 void front_call_ended(struct front_conn *c, bool lasting);

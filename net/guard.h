@@ -1,13 +1,17 @@
-/* Counts the frames of a server's connections where gRPC reads and writes them (frames.h), and cuts who breaks a rule.
+/* Counts the frames of a server's connections where gRPC reads and writes them (frames.h), and cuts a
+ * connection that breaks a rule.
  *
- * gRPC calls recvmsg, sendmsg and close through the dynamic linker. The binary defines all three (guard_calls.c), so gRPC's
- * calls come here; descriptors that no guard has pass through. So nothing is copied twice and no thread is in between.
- * A relay of ours would cost every message two changes of threads and a copy, and every connection three descriptors.
- * A gRPC that reads otherwise is noticed by the server's first probe of itself (front.h), and the daemon refuses to run.
+ * gRPC calls recvmsg, sendmsg and close through the dynamic linker. The binary defines all three
+ * (guard_calls.c), so gRPC's calls come here. Calls for descriptors without a guard pass through. So no
+ * byte is copied twice and no extra thread is needed. A relay would cost every message two changes of
+ * threads and a copy, and every connection three descriptors. If another version of gRPC reads in another
+ * way, the server's first probe of itself fails (front.h), and the daemon refuses to run.
  *
- * TLS, when it comes, ends before this: the front decrypts, and feeds gRPC through a socketpair whose far end is guarded.
+ * TLS, when it comes, ends before this: the front decrypts, and feeds gRPC through a socketpair whose far
+ * end has a guard.
  *
- * Threads: guard_add, guard_free, guard_next and the like belong to the loop's; the calls come from any of gRPC's. */
+ * Threads: the loop's thread calls guard_add, guard_free, guard_next and the like. The three calls come
+ * from any of gRPC's threads. */
 #ifndef HAWK_NET_GUARD_H
 #define HAWK_NET_GUARD_H
 
@@ -21,33 +25,35 @@ struct guard; /* one connection */
 struct guards;
 /* fd: an eventfd that is written to when guard_next has something. */
 struct guards *guards_new(int fd);
-/* Lets go of every guard; connections that gRPC still has are its alone. */
+/* Frees every guard. Connections that gRPC still has go on without one. */
 void guards_free(struct guards *gs);
 
-/* Guards a connected socket from now on; strict: frames_strict. NULL: its number is beyond GUARD_FDS_MAX. */
+/* Guards a connected socket from now on. strict: see frames_strict. NULL: its number is beyond
+ * GUARD_FDS_MAX. */
 #define GUARD_FDS_MAX (1 << 20)
 struct guard *guard_add(struct guards *gs, int fd, bool strict, void *owner);
-/* After GUARD_CLOSED only. Until then gRPC has not let go, and the descriptor's number is not used again. */
+/* Call it only after GUARD_CLOSED. Before that gRPC still has the descriptor, and its number is not used
+ * again. */
 void guard_free(struct guard *g);
 
 enum guard_news { GUARD_NOTHING, GUARD_BROKEN, GUARD_CLOSED };
 struct guard_state {
     bool settings; /* the client's preface and first frame have come */
     uint64_t frames_in, frames_out;
-    uint32_t streams;    /* the newest one's number: 0: it opened none */
+    uint32_t streams;    /* the newest stream's number; 0: it opened none */
     uint32_t unanswered; /* requests */
     enum frames_rule broken;
     uint32_t limit;
 };
-/* The next guard that has news; each is told once. */
+/* Returns the next guard that has news. Each news is told once. */
 enum guard_news guard_next(struct guards *gs, void **owner, struct guard_state *state);
 struct guard_state guard_look(struct guard *g);
 /* A call was accepted. */
 void guard_prove(struct guard *g);
-/* Ends the connection: gRPC finds its end. GUARD_CLOSED follows. */
+/* Ends the connection. gRPC reads its end, and GUARD_CLOSED follows. */
 void guard_cut(struct guard *g);
 
-/* For guard_calls.c: what the three calls do. real: the system's. */
+/* For guard_calls.c: the three calls' work. real: the system's call. */
 ssize_t guard_recvmsg(int fd, struct msghdr *m, int flags, ssize_t (*real)(int, struct msghdr *, int));
 ssize_t guard_sendmsg(int fd, const struct msghdr *m, int flags,
                       ssize_t (*real)(int, const struct msghdr *, int));

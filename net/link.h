@@ -1,12 +1,13 @@
 /* Links: the long-lived streams between daemons (/hawk.v1.Peer/Link), dialled or accepted. A link is FIFO
- * and loses nothing until it is lost; then one `lost` is delivered and nothing of the old stream after it.
+ * and loses nothing until it breaks. Then one `lost` is delivered, and nothing of the old stream after it.
  *
- * What is sent while a send is outstanding gathers and leaves as one message when that completes; nothing
- * waits for a timer (gRPC allows one outstanding send per stream, and batching is what makes it cheap).
+ * gRPC allows one outstanding send per stream. What is sent meanwhile gathers, and leaves as one message
+ * when that send completes. Nothing waits for a timer, and the batches make sending cheap.
  *
- * Daemons dial by the rules of peers/: a link that has no stream is idle until link_redial. Without a `failed` callback it
- * connects again by itself, after the delays of base/backoff.h, until link_close. An accepted link is gone once `lost` has
- * returned. Callbacks come from the loop, never from within a call to this interface. */
+ * Daemons dial by the rules of peers/: a link without a stream is idle until link_redial. Without a
+ * `failed` callback, a link connects again by itself, after the delays of base/backoff.h, until
+ * link_close. An accepted link is gone once `lost` has returned. Callbacks come from the loop, never from
+ * within a call to this interface. */
 #ifndef HAWK_NET_LINK_H
 #define HAWK_NET_LINK_H
 
@@ -19,25 +20,26 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Messages that gather per link while a send is outstanding. With more than that a link is lost whose peer has taken
- * nothing for LINK_STALL_US, and with LINK_BURST times as much any link: what one step has to say (the results that a
- * dist asks for when it is back, a big job's payloads) is not the peer's fault. One message of any size is always
- * taken. */
+/* Messages may gather per link up to this size while a send is outstanding. With more, a link breaks if
+ * its peer has taken nothing for LINK_STALL_US; with LINK_BURST times as much, any link breaks. A single
+ * step may have more to say than LINK_PENDING_BYTES (the results that a returning dist asks for, a big
+ * job's payloads), which is not the peer's fault. One message of any size is always taken. */
 #define LINK_PENDING_BYTES (16u << 20)
 #define LINK_BURST 16u
 #define LINK_STALL_US (3 * US_PER_S)
-/* A batch is closed at this size, and what is large (LINK_LARGE_BYTES) goes by itself: small messages wait for no more than
- * one large one before them, and for none behind them. */
+/* A batch is closed at this size, and a message of LINK_LARGE_BYTES goes by itself. So a small message
+ * waits for at most one large message before it, and for none behind it. */
 #define LINK_BATCH_BYTES (128u << 10)
 #define LINK_LARGE_BYTES (LINK_BATCH_BYTES / 4)
-/* Opening takes at most so long; then it counts as failed. */
+/* An attempt to open a stream fails after this time. */
 #define LINK_OPEN_US (5 * US_PER_S)
-/* Ten thousand peers that come back at once keep a daemon busy for longer than that. Who gave up on the first answer would
- * only add to the work and nobody would ever get in: every attempt that was not answered in time doubles what the
- * next one waits, so many times at most, until a stream has held for a while. */
+/* Ten thousand peers that come back at once keep a daemon busy for longer than LINK_OPEN_US. If each gave
+ * up after that time, it would only add to the work, and none would ever get in. So every attempt that was
+ * not answered in time doubles the time for the next one, this many times at most, until a stream has held
+ * for a while. */
 #define LINK_PATIENCE_MAX 3
 #define LINK_PATIENCE_US (60 * US_PER_S)
-/* With several addresses: opening one. */
+/* The time to open a stream to one of several addresses. */
 #define LINK_OPEN_ONE_US US_PER_S
 #define LINK_MAX_ACCEPTED 200000u /* links accepted at a time, unless configured */
 
@@ -45,20 +47,21 @@ struct links;
 struct link;
 
 struct link_fns {
-    /* The stream is open in both directions; link_peer_* say who the peer claims to be. */
+    /* The stream is open in both directions. link_peer_* say who the peer claims to be. */
     void (*up)(void *arg, struct link *k);
-    /* m is valid (msg_check) and borrowed: the handles in it are dropped after the call. m->peer is 0. */
+    /* m is valid (msg_check) and borrowed: its handles are dropped after the call. m->peer is 0. */
     void (*msg)(void *arg, struct link *k, const struct msg *m);
-    /* The stream that was up is gone: HAWK_E… and a text for logs. Only after `up`, once per `up`. */
+    /* The stream that was up has ended: HAWK_E… and a text for logs. It comes once per `up`, and only
+     * after it. */
     void (*lost)(void *arg, struct link *k, int err, const char *text);
-    /* An attempt to dial has come to nothing; `up` was not called. NULL: links dial again by themselves. */
+    /* An attempt to dial has failed; `up` was not called. NULL: links dial again by themselves. */
     void (*failed)(void *arg, struct link *k);
 };
 
 struct link_config {
-    enum role role;         /* who we are, told to every peer */
+    enum role role;         /* our role, which every peer is told */
     const char *name;       /* copied */
-    const char *token;      /* sent with what we dial; NULL: none. copied */
+    const char *token;      /* sent with every link that we dial; NULL: none. copied */
     uint32_t pending_bytes; /* 0: LINK_PENDING_BYTES */
     uint32_t max_accepted;  /* 0: LINK_MAX_ACCEPTED */
     uint32_t version;       /* of the protocol that we speak; 0: PROTOCOL_VERSION */
@@ -67,59 +70,64 @@ struct link_config {
 
 /* Every link of one daemon. `l` must be a LOOP_NET one. */
 struct links *links_new(struct loop *l, const struct link_config *c, const struct link_fns *fns, void *arg);
-/* Our node id, once central gave us one (0 before): told to peers of links that open from now on. */
+/* Sets our node id once central gave us one (0 before). Links that open from now on tell it to their
+ * peers. */
 void links_set_node(struct links *ls, node_id_t node);
-/* Closes every link, as link_close does, turning the loop for at most timeout_us until what is pending has
- * left, and frees all. No callback comes any more. While a server accepts links for
- * ls: server_set_links(server, NULL) first. NULL is fine. */
+/* Closes every link, as link_close does, and frees all. It turns the loop for at most timeout_us until
+ * pending messages have left. No callback comes any more. While a server accepts links for ls, call
+ * server_set_links(server, NULL) first. NULL is fine. */
 void links_free(struct links *ls, int64_t timeout_us);
 
-/* Starts to connect to addr ("host:port", "[::1]:port", "unix:/path"); of several, comma separated, to the first. `what` names the peer
- * in the log: "central at 127.0.0.1:7100 cannot be reached: …; trying again", once per loss, and once when it is back. */
+/* Starts to connect to addr ("host:port", "[::1]:port", "unix:/path"); of several, comma separated, to the
+ * first. `what` names the peer in the log: "central at 127.0.0.1:7100 cannot be reached: …; trying again",
+ * once per loss, and once when the peer is back. */
 struct link *link_dial(struct links *ls, const char *addr, const char *what);
-/* The same for one node: whoever else listens there (the address was used again) refuses the stream before it can
- * be taken for a new one between the two of us. */
+/* As link_dial, to one node. If another node listens there (the address was used again), it refuses the
+ * stream, and so does not take it for a new stream between the two of us. */
 struct link *link_dial_node(struct links *ls, const char *addr, const char *what, node_id_t node);
-/* Dials again, at the place-th of its addresses, from 0. For a dialled link that failed, or of which `lost` has told. */
+/* Dials again, at the place-th of its addresses, from 0. For a dialled link that has failed, or whose
+ * `lost` has come. */
 void link_redial(struct link *k, uint32_t place);
-/* Ends the link: what is pending still leaves (for at most a second), then the stream is closed in order. k must
- * not be used any more, and no callback comes for it. The peer gets `lost`. */
+/* Ends the link. Pending messages still leave (for at most a second), then the stream is closed in order.
+ * Do not use k any more; no callback comes for it. The peer gets `lost`. */
 void link_close(struct link *k);
-/* Breaks the stream at once; `lost` follows with err, and a dialled link connects again. For a peer that misbehaves. */
+/* Breaks the stream at once. `lost` follows with err, and a dialled link connects again. For a peer that
+ * misbehaves. */
 void link_break(struct link *k, int err, const char *text);
 
-/* The same for all, whoever they are; what is pending does not leave. */
+/* Breaks all links of ls so. Pending messages do not leave. */
 void links_break(struct links *ls, int err, const char *text);
 
-/* Encodes m (its handles stay the caller's) to leave at the end of this turn of the loop. m->peer is not
- * sent. HAWK_EUNAVAILABLE: the link is not up, nothing was sent. HAWK_ELIMIT: too much is pending, and
- * HAWK_ETOO_LARGE: no peer would take so big a message: the link is broken and `lost` will follow. */
+/* Encodes m (its handles stay the caller's), to leave at the end of this turn of the loop. m->peer is not
+ * sent. HAWK_EUNAVAILABLE: the link is not up, and nothing was sent. HAWK_ELIMIT (too much is pending) and
+ * HAWK_ETOO_LARGE (no peer takes so big a message): the link is broken and `lost` will follow. */
 int link_send(struct link *k, const struct msg *m);
 
-/* The same for what nobody waits for: it leaves with the next message that link_send is given, or when LINK_LATER_BYTES
- * have gathered. For peers that are sent something often enough (heartbeats). */
+/* As link_send, for a message that nobody waits for. It leaves with the next message that link_send gets,
+ * or when LINK_LATER_BYTES have gathered. For peers that are sent messages often enough (heartbeats). */
 #define LINK_LATER_BYTES (16u << 10)
 int link_send_later(struct link *k, const struct msg *m);
-/* The same, but within LINK_SOON_US in any case: for news that nobody acts on. By itself a small message costs both ends as
- * much as a full one; of a task that ends within that time, a small command say, start and end share one. What is withdrawn
- * meanwhile costs a question in vain at most. */
+/* As link_send_later, but the message leaves within LINK_SOON_US. For news on which nobody acts. By itself
+ * a small message costs both ends as much as a full one. Of a task that ends within that time (say, a
+ * small command), start and end share one message. Withdrawing a message late costs at most one needless
+ * question. */
 #define LINK_SOON_US (5 * US_PER_MS)
 int link_send_soon(struct link *k, const struct msg *m);
 
-/* A number no other link of this process has or will have; from 1. */
+/* A number that no other link of this process has or will have; from 1. */
 uint32_t link_number(const struct link *k);
 bool link_is_up(const struct link *k);
 bool link_is_dialled(const struct link *k);
 /* The address dialled, or the peer's ("ipv4:127.0.0.1:3412", "unix:"). */
 const char *link_addr(const struct link *k);
-/* Who the peer of an open link says it is; unproven beyond the token. Node 0: it has no id yet. */
+/* Who the peer of an open link says it is; only the token proves anything. Node 0: it has no id yet. */
 enum role link_peer_role(const struct link *k);
 node_id_t link_peer_node(const struct link *k);
 const char *link_peer_name(const struct link *k);
-/* What the link is spoken in: the lower of both sides' versions. Of the messages that version has not got, link_send
- * sends none and says nothing: whoever depends on one being heard looks here first. */
+/* The version that the link speaks: the lower of both sides' versions. link_send silently drops a message
+ * that this version lacks. A caller that depends on such a message asks here first. */
 uint32_t link_version(const struct link *k);
-/* The caller's own pointer. */
+/* A pointer of the caller's. */
 void link_set_user(struct link *k, void *user);
 void *link_user(const struct link *k);
 

@@ -1,4 +1,4 @@
-/* How the server hands a link's call over. Private to net/. */
+/* The server hands the calls that open links over with these. Private to net/. */
 #ifndef HAWK_NET_LINK_ACCEPT_H
 #define HAWK_NET_LINK_ACCEPT_H
 
@@ -10,7 +10,7 @@
 
 /* Why a call cannot become a link (a static text, and *status), or NULL. */
 const char *links_refuse(const struct links *ls, const grpc_metadata_array *md, grpc_status_code *status);
-/* Makes a link of a call that links_refuse had nothing against; takes the call over. */
+/* Makes a link of a call that links_refuse did not refuse, and takes the call over. */
 void links_accept(struct links *ls, grpc_call *call, const grpc_metadata_array *metadata);
 
 #endif

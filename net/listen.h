@@ -15,14 +15,15 @@ union sockaddr_any {
     struct sockaddr_storage storage;
 };
 
-/* Listens on a numeric address or a unix socket, without blocking; replaces a unix socket whose server is dead. *fd is the
- * caller's, bound (ADDR_TEXT bytes) the address with its real port. HAWK_EEXISTS (in use) or HAWK_EIO, and a text in why. */
+/* Listens on a numeric address or a unix socket, without blocking. It replaces a unix socket whose server
+ * is dead. *fd is the caller's; bound (ADDR_TEXT bytes) is the address with its real port. HAWK_EEXISTS
+ * (in use) or HAWK_EIO, and a text in why. */
 HAWK_MUST_USE int listen_open(const char *addr, int *fd, char *bound, char *why, size_t size);
-/* Closes it; a unix socket's file goes, too. */
+/* Closes the socket, and removes a unix socket's file. */
 void listen_close(const char *addr, int fd);
 /* A numeric address or unix socket as the kernel takes it. */
 HAWK_MUST_USE int listen_sockaddr(const char *addr, union sockaddr_any *sa, socklen_t *len);
-/* For people, who is connected to fd from sa: "10.0.0.7:4711", or the process behind a unix socket. */
+/* Writes for people who is connected to fd from sa: "10.0.0.7:4711", or the process behind a unix socket. */
 void listen_peer_text(int fd, const union sockaddr_any *sa, char *buf, size_t size);
 
 #endif

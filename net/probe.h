@@ -1,5 +1,5 @@
-/* Asks a listener of this process the way a client would: connects, sends HTTP/2's preface, and waits until the
- * server has acknowledged the SETTINGS. Nothing blocks; one attempt at a time. Private to net/. */
+/* Asks a listener of this process as a client would: connects, sends HTTP/2's preface, and waits until the
+ * server has acknowledged the SETTINGS. It never blocks, and makes one attempt at a time. Private to net/. */
 #ifndef HAWK_NET_PROBE_H
 #define HAWK_NET_PROBE_H
 
@@ -10,7 +10,7 @@
 
 #define PROBE_EVERY_US (5 * US_PER_S)
 #define PROBE_ANSWER_US (5 * US_PER_S) /* how long one attempt waits */
-#define PROBE_ATTEMPTS 3u              /* in a row without an answer: the listener is dead */
+#define PROBE_ATTEMPTS 3u              /* attempts in a row without an answer: the listener is dead */
 
 struct probe {
     struct loop *loop;
@@ -18,22 +18,23 @@ struct probe {
     int fd;           /* -1: none under way */
     struct loop_fd *watch;
     struct loop_timer timer;
-    union sockaddr_any own; /* what the listener sees as the peer */
+    union sockaddr_any own; /* the peer's address for the listener */
     socklen_t own_len;
     uint8_t answer[256];
     uint32_t answer_n;
     bool sent, starved;
     uint32_t failed; /* attempts in a row */
-    int64_t due_us;  /* what the timer was set to */
+    int64_t due_us;  /* when the timer fires */
     int64_t began_us;
     char why[128]; /* the last attempt failed */
-    /* answered: it did, so it reads and writes; the attempt's connection still stands. dead: PROBE_ATTEMPTS failed. */
+    /* answered: the listener did, so it reads and writes; the attempt's connection still stands. dead:
+     * PROBE_ATTEMPTS failed. */
     void (*answered)(void *arg, struct probe *p);
     void (*dead)(void *arg, struct probe *p);
     void *arg;
 };
 
-/* p's addr, callbacks and arg are set by the caller; the first attempt begins at once. */
+/* The caller sets p's addr, callbacks and arg. The first attempt begins at once. */
 void probe_start(struct probe *p, struct loop *l);
 void probe_stop(struct probe *p);
 /* Whether a connection that was accepted from `peer` is this probe's. */

@@ -1,4 +1,4 @@
-/* What server.c (listening, dispatch) and server_call.c (one call) know of each other. */
+/* What server.c (listening, dispatch) and server_call.c (one call) share. */
 #ifndef HAWK_NET_SERVER_IMPL_H
 #define HAWK_NET_SERVER_IMPL_H
 
@@ -7,27 +7,28 @@
 #include "net/front.h"
 #include "net/server.h"
 
-/* One of `request` (the client sends one message) and `open` (any number) is set. */
+/* Exactly one of `request` (the client sends one message) and `open` (any number) is set. */
 struct server_method {
     char *path;
     void (*request)(void *arg, struct rpc_call *c, const uint8_t *request, size_t len);
     void (*open)(void *arg, struct rpc_call *c);
     void *arg;
     uint32_t per_connection; /* calls at a time; 0: no limit of its own */
-    bool lasting;            /* they end when their client likes */
+    bool lasting;            /* they last until their client ends them */
 };
 
-/* The calls a server has, and what it waits for when it stops. */
+/* A server's calls, and what it waits for when it stops. */
 struct server_calls {
     struct loop *loop;
     struct list all;  /* struct rpc_call */
     uint32_t n;       /* of them with a handler */
     uint32_t lasting; /* of those */
-    bool stopping;    /* requests go to no handler any more */
+    bool stopping;    /* no handler gets requests any more */
     size_t bytes;     /* of replies that have not left */
     size_t bytes_max;
-    uint32_t held; /* by gRPC, which is to complete it: accepts, calls on the wire, the end of the server */
-    bool released; /* held has come back to 0: nothing of the server's completes any more */
+    uint32_t
+        held; /* operations that gRPC has to complete: accepts, calls on the wire, the end of the server */
+    bool released; /* held is 0 again: no operation of the server completes any more */
 };
 
 static inline void server_hold(struct server_calls *s) { s->held++; }
@@ -35,11 +36,11 @@ static inline void server_let_go(struct server_calls *s) { s->released = --s->he
 
 static inline bool server_calls_full(const struct server_calls *s) { return s->bytes > s->bytes_max; }
 
-/* Takes a call over. m NULL: the caller ends it with rpc_fail at once; otherwise m's handler gets it. conn NULL: its connection
- * is gone. */
+/* Takes a call over. m NULL: the caller ends it with rpc_fail at once; otherwise m's handler gets it. conn
+ * NULL: its connection is gone. */
 struct rpc_call *server_call_new(struct server_calls *s, grpc_call *call, const struct server_method *m,
                                  struct front_conn *conn);
-/* Frees the calls nobody has ended. Their streams must be over. */
+/* Frees the calls that nobody has ended. Their streams must be over. */
 void server_calls_free(struct server_calls *s);
 
 #endif

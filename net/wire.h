@@ -50,8 +50,8 @@ static inline void wire_put_tag(struct codec_buf *b, pb_wire_type_t wire, uint32
     wire_put_varint(b, (uint64_t)tag << 3 | wire);
 }
 
-/* A message within a message: its length goes in front when it is known. One byte is kept for it, which is
- * enough for nearly all; a longer message moves up. Returns where it begins. */
+/* Begins a message within a message. The length stands in front of it. One byte is kept for the length,
+ * which is enough for nearly all; a longer message moves up. Returns where the message begins. */
 static inline size_t wire_begin(struct codec_buf *b, uint32_t tag)
 {
     wire_put_tag(b, PB_WT_STRING, tag);
@@ -84,7 +84,7 @@ static inline void wire_put_bytes(struct codec_buf *b, uint32_t tag, const void 
     wire_put_raw(b, data, len);
 }
 
-/* A field of type string: no reader takes one that is not UTF-8, so what is not becomes '?'. */
+/* A field of type string. Readers refuse bytes that are not UTF-8, so those become '?'. */
 static inline void wire_put_text(struct codec_buf *b, uint32_t tag, const void *data, size_t len)
 {
     wire_put_bytes(b, tag, data, len);
@@ -141,7 +141,7 @@ static inline bool wire_read_bytes(struct wire *s, void *to, size_t n)
     return true;
 }
 
-/* The next field; false at the end (*eof), or where there is none. */
+/* Reads the next field's tag; false at the end (*eof), or if there is none. */
 static inline bool wire_read_tag(struct wire *s, pb_wire_type_t *wire, uint32_t *number, bool *eof)
 {
     uint64_t v;
@@ -154,7 +154,7 @@ static inline bool wire_read_tag(struct wire *s, pb_wire_type_t *wire, uint32_t 
     return true;
 }
 
-/* What has a length, and is then behind us. */
+/* Reads a part that has a length. */
 static inline bool wire_read_part(struct wire *s, struct wire *part)
 {
     uint64_t len;
@@ -186,7 +186,7 @@ static inline bool wire_skip(struct wire *s, pb_wire_type_t wire)
     }
 }
 
-/* One field, where a message is read field by field: its number, and a value of one of two forms. */
+/* One field of a message that is read field by field: its number, and its value in one of two forms. */
 struct wire_field {
     uint32_t tag;
     bool is_bytes;
@@ -194,7 +194,7 @@ struct wire_field {
     struct span bytes;
 };
 
-/* 1: the next field; 0: the end; HAWK_EMALFORMED. What has another form is passed over, and has tag 0. */
+/* 1: the next field; 0: the end; HAWK_EMALFORMED. A field of another form is skipped, and has tag 0. */
 static inline int wire_next(struct wire *s, struct wire_field *f)
 {
     pb_wire_type_t wire;

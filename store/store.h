@@ -63,13 +63,13 @@ int store_close(struct store *s);
 /* Closes without waiting for the queued records: another central decides now. NULL is fine. */
 void store_abandon(struct store *s);
 
-/* Queues a record of msg/records.h, or JOURNAL_JOB_END; copies what it needs. Tokens must not fall. A record replaces the one
- * that has its key. Beyond that:
+/* Queues a record of msg/records.h, or JOURNAL_JOB_END; copies what it needs. Tokens must not fall. A record
+ * replaces the one that has its key. Beyond that:
  *   HISTORY          is added; the last STORE_HISTORY_JOBS stay
- *   JOURNAL_POLICY   without a choice: there is none any more
- *   JOURNAL_JOB      with a description: what was said of the job before (JOURNAL_CANCEL, _ENDED, _OWNER) goes. Without one:
- *                    it changes all but the description of a job that is there, and JOURNAL_ENDED goes
- *   JOURNAL_ENDED    the job's environment goes, unless the end of one of its tasks is missing
+ *   JOURNAL_POLICY   without a choice: removes the record
+ *   JOURNAL_JOB      with a description: removes JOURNAL_CANCEL, _ENDED and _OWNER of the job. Without one: changes
+ *                    all but the description of a job that exists, and removes JOURNAL_ENDED
+ *   JOURNAL_ENDED    also removes the environment of the job, unless the record of a task's end is missing
  *   JOURNAL_JOB_END  removes the job with all its parts
  * HAWK_EINVALID: another message. HAWK_ELIMIT: the queue is full (the disk is stuck or full). */
 HAWK_MUST_USE int store_write(struct store *s, const struct msg *m);
