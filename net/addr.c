@@ -17,7 +17,7 @@
 
 bool addr_is_unix(const char *addr) { return strncmp(addr, "unix:", 5) == 0; }
 
-/* Splits "host:port" or "[v6]:port"; the brackets are left out. */
+/* Splits "host:port" or "[v6]:port"; host has no brackets. */
 static bool split(const char *addr, char host[HOST_TEXT], uint16_t *port)
 {
     const char *colon = strrchr(addr, ':');
@@ -183,7 +183,7 @@ int addr_towards(const char *addr, char *buf, size_t size)
         return HAWK_EUNAVAILABLE;
     struct addrinfo *list = lookup(host, 0);
     int fd = list ? socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
-    /* Connecting a datagram socket sends nothing: it only picks the route. Port 0 would pick none. */
+    /* Connecting a datagram socket sends nothing and only picks the route. Port 0 would pick none. */
     bool ok = fd >= 0 && list->ai_addrlen <= sizeof own;
     if (ok) {
         memcpy(&own, list->ai_addr, list->ai_addrlen);

@@ -64,7 +64,7 @@ bool address_is_idle(const struct address *a) { return a->unproven_n + a->proven
 
 static int64_t later(int64_t a_us, int64_t b_us) { return a_us > b_us ? a_us : b_us; }
 
-/* Until when something is to be remembered of it. */
+/* The time until which the address has to be remembered. */
 static int64_t worth_until(const struct address *a, bool crowded)
 {
     int64_t until_us = a->strict_until_us;

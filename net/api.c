@@ -1,8 +1,9 @@
-/* The public API's messages: one table per message, and one encoder, decoder and destructor for all of them.
+/* The public API's messages: one table per message, and one encoder, decoder and destructor for all of
+ * them.
  *
- * nanopb's generated structs are not used: its lengths and counts are 16 bits wide in the packaged library
- * (an output chunk or a list of nodes may be longer), and every message would be converted twice. What is
- * used are the lists of fields that it generates from hawk.proto. */
+ * This uses the lists of fields that nanopb generates from hawk.proto, but not nanopb's structs. In the
+ * packaged library their lengths and counts are 16 bits wide, and an output chunk or a list of nodes may
+ * be longer. Every message would also be converted twice. */
 #include "net/api.h"
 
 #include "base/check.h"
@@ -50,9 +51,10 @@ struct api_type {
     uint32_t size;
 };
 
-/* hawk.proto is the table. For every message M nanopb generates a list of its fields, hawk_v1_M_FIELDLIST(X, a), which calls
- * X(a, how, label, type, name, number) for each. ROW turns that into a row by label and type. The compiler refuses a field
- * that the struct does not have, and a member whose type does not fit the field's. a is (s, M): struct api_s, message M. */
+/* hawk.proto is the table. For every message M nanopb generates a list of its fields,
+ * hawk_v1_M_FIELDLIST(X, a), which calls X(a, how, label, type, name, number) for each. ROW makes a row of
+ * that, by label and type. A field that the struct does not have does not compile, and neither does a
+ * member whose type does not fit the field's. a is (s, M): struct api_s, message M. */
 #define CAT_(x, y) x##y
 #define CAT(x, y) CAT_(x, y)
 #define STRUCT_OF_(s, M) struct api_##s
@@ -61,7 +63,7 @@ struct api_type {
 #define MESSAGE_OF(a) MESSAGE_OF_ a
 #define MEMBER(a, f) ((STRUCT_OF(a) *)0)->f
 
-/* 0, where the member has that type. */
+/* 0 if the member has that type; does not compile otherwise. */
 #define CHECKED(a, f, T)                                                                                     \
     (0 * sizeof(struct {                                                                                     \
          _Static_assert(__builtin_types_compatible_p(__typeof__(MEMBER(a, f)), T),                           \
@@ -94,8 +96,8 @@ struct api_type {
 /* A text, or a job's id. */
 #define ROW_SINGULAR_STRING(a, f, number)                                                                    \
     {VALUE(a, f, number), .kind = _Generic(MEMBER(a, f), const char *: FIELD_STRING, job_id_t: FIELD_JOB_ID)},
-/* A message of API_MESSAGES; or a JobSpec: as a description, as one without its tasks' arguments (const), or as bytes whose
- * count is the member behind them. */
+/* A message of API_MESSAGES, or a JobSpec. The member's type says how a JobSpec is kept: as a description,
+ * as one without its tasks' arguments (const), or as bytes whose count is the next member. */
 #define ROW_OPTIONAL_MESSAGE(a, f, number)                                                                   \
     {VALUE(a, f, number),                                                                                    \
      .kind = _Generic(MEMBER(a, f),                                                                          \
@@ -114,7 +116,8 @@ _Static_assert(offsetof(struct api_session_submit, job_n) ==
                    offsetof(struct api_session_submit, job) + sizeof(const uint8_t *),
                "the count is behind the bytes");
 
-/* Of a field whose type is a message: a pointer to the struct for that message (for a JobSpec: to `other`), and its table. */
+/* For a field whose type is a message: a pointer to the struct for that message (for a JobSpec: to
+ * `other`), and the message's table. */
 #define FIELD_MESSAGE_OF(a, f) (CAT(CAT(MESSAGE_OF(a), _##f), _MSGTYPE) *)0
 #define MADE_OF(a, f, other)                                                                                 \
     _Generic(FIELD_MESSAGE_OF(a, f), API_MESSAGES(POINTER_CASE) hawk_v1_JobSpec * : &(other))
@@ -122,8 +125,8 @@ _Static_assert(offsetof(struct api_session_submit, job_n) ==
 #define TYPE_OF(a, f) _Generic(FIELD_MESSAGE_OF(a, f), API_MESSAGES(TYPE_CASE) hawk_v1_JobSpec * : NULL)
 #define TYPE_CASE(s, M) hawk_v1_##M * : &api_##s##_type,
 
-/* The last row stands for none: C has no empty arrays. The tables are made in a second step, after API_MESSAGES: a macro is
- * not expanded within itself, and the rows use it. */
+/* The last row is empty, since C has no empty arrays. A second step makes the tables, after API_MESSAGES
+ * has been expanded: a macro is not expanded within itself, and the rows use API_MESSAGES as well. */
 #define TABLE(s, M)                                                                                          \
     static const struct api_field s##_fields[] = {hawk_v1_##M##_FIELDLIST(ROW, (s, M)){.name = NULL}};       \
     const struct api_type api_##s##_type = {.name = #M,                                                      \
@@ -136,7 +139,7 @@ _Static_assert(offsetof(struct api_session_submit, job_n) ==
 NEXT_STEP(API_MESSAGES(X))
 #undef X
 
-/* What a newer peer added to an enumeration shows as its count here. */
+/* A value of an enumeration that a newer peer added shows as the enumeration's count here. */
 #define SAME_COUNT(proto, ours)                                                                              \
     _Static_assert((int)_hawk_v1_##proto##_ARRAYSIZE == (int)(ours), #proto ": another one in hawk.proto");
 SAME_COUNT(TaskState, TASK_STATE_COUNT)
@@ -302,7 +305,7 @@ static bool take(struct decoder *d, size_t bytes)
     return true;
 }
 
-/* The n-th of an array that grows by doubling; NULL when the budget does not allow it. */
+/* Returns a new element of an array that grows by doubling; NULL when the budget does not allow it. */
 static void *append(struct decoder *d, void **array, uint32_t *n, size_t size)
 {
     if ((*n & (*n - 1)) == 0) { /* 0, 1, 2, 4, 8, ...: full */
@@ -338,7 +341,7 @@ static char *read_bytes(struct decoder *d, const struct api_type *type, const st
     return data;
 }
 
-/* The same for a text, which has no NUL byte inside. */
+/* Reads a text: bytes without a NUL. */
 static char *read_text(struct decoder *d, const struct api_type *type, const struct api_field *f,
                        struct wire *s, int *err)
 {

@@ -1,4 +1,4 @@
-/* The API's messages from what roles show of themselves, and policy changes from an operator. */
+/* Makes the API's messages of what roles show, and policy choices of an operator's request. */
 #include "base/units.h"
 #include "net/api.h"
 
@@ -193,7 +193,7 @@ static bool is_on(const struct api_policy *p, const char *flag)
     return false;
 }
 
-/* Appends to what is there; what does not fit is cut. */
+/* Appends to the text in buf, and cuts what does not fit. */
 static void HAWK_PRINTF(3, 4) line_add(char *buf, size_t size, const char *fmt, ...)
 {
     size_t n = strlen(buf);
@@ -203,7 +203,7 @@ static void HAWK_PRINTF(3, 4) line_add(char *buf, size_t size, const char *fmt, 
     va_end(ap);
 }
 
-/* A central of an older version does not say where anything comes from. */
+/* A central of an older version does not say where values come from. */
 static void add_origin(const struct api_policy *p, const char *key, char *buf, size_t size)
 {
     const char *from = api_policy_origin(p, key);

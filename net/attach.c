@@ -1,5 +1,4 @@
-/* Executors' messages to bytes and back: without handles in between, since a task may do less than it would take to make
- * them. */
+/* Executors' messages to bytes and back. They have no handles: a task may take less time than making one. */
 #include "net/attach.h"
 
 #include "base/check.h"
@@ -76,7 +75,7 @@ void attach_put_task(struct codec_buf *b, const struct attach_task *t)
 
 void attach_put_cancel(struct codec_buf *b, uint64_t id)
 {
-    wire_put_tag(b, PB_WT_VARINT, TAG(ToExecutor, cancel)); /* not packed: a parser takes both */
+    wire_put_tag(b, PB_WT_VARINT, TAG(ToExecutor, cancel)); /* not packed: parsers read both forms */
     wire_put_varint(b, id);
 }
 
@@ -94,7 +93,7 @@ static int wrong_form(char *why, size_t size, const char *what)
     return HAWK_EMALFORMED;
 }
 
-/* Fills *to with a part of the message, and tells the caller of it. Nothing but bytes is the form of such a field. */
+/* Decodes a part of the message and calls `tell`. The field must be bytes. */
 #define READ_PART(name, tell)                                                                                \
     do {                                                                                                     \
         struct wire part = wire_of(f->bytes.data, f->bytes.len);                                             \
@@ -106,7 +105,7 @@ static int wrong_form(char *why, size_t size, const char *what)
         return tell;                                                                                         \
     } while (0)
 
-/* What is longer is cut, and still too long. */
+/* A longer text is cut, and still longer than the limit. */
 static void copy_text(char *to, size_t size, struct span from)
 {
     size_t n = from.len < size - 1 ? from.len : size - 1;
@@ -148,7 +147,7 @@ static int part_from_executor(const struct wire_field *f, const struct attach_fn
     }
 }
 
-/* Several numbers in one field, as most encoders write them. */
+/* Reads several numbers in one field, as most encoders write them. */
 static int packed_cancels(struct span b, const struct attach_fns *fns, void *arg, char *why, size_t size)
 {
     struct wire s = wire_of(b.data, b.len);

@@ -1,9 +1,9 @@
 /* Messages and job descriptions to bytes and back.
  *
- * A protobuf message is a list of (field kind, name) as in msg/msg.h; its field numbers are the positions in that
- * list. One pair of functions per kind, put_KIND and get_KIND, and two generators make everything else. Going
- * straight between struct msg and bytes saves the generated structs in between; the tests compare both ways with
- * what nanopb generates from the .proto. */
+ * A protobuf message is a list of (field kind, name) as in msg/msg.h; its field numbers are the positions
+ * in that list. Each kind has one pair of functions, put_KIND and get_KIND; two generators make all else.
+ * Messages go straight between struct msg and bytes, without nanopb's generated structs in between. The
+ * tests compare both ways with what nanopb makes of the .proto. */
 #include "net/codec.h"
 
 #include "base/check.h"
@@ -279,7 +279,8 @@ static bool get_spec(struct wire *s, pb_wire_type_t wire, struct job_desc **v)
     return get_description(s, wire, v, false);
 }
 
-/* Room for one more in a handle of n elements that holds no capacity: doubled at every power of two. */
+/* Makes room for one more element in a handle of n elements that stores no capacity: it doubles at every
+ * power of two. */
 #define GROW_HANDLE(h)                                                                                       \
     do {                                                                                                     \
         if (((h)->n & ((h)->n - 1)) == 0)                                                                    \
@@ -297,7 +298,7 @@ static bool get_task(struct wire *s, struct task_set **v)
     return true;
 }
 
-/* Packed, or one by one: a receiver takes both (proto3). */
+/* Packed, or one by one: a receiver has to read both (proto3). */
 static bool get_tasks(struct wire *s, pb_wire_type_t wire, struct task_set **v)
 {
     struct wire sub;
@@ -342,7 +343,7 @@ static bool get_members(struct wire *s, pb_wire_type_t wire, struct members **v)
 WIRE_MESSAGES(X)
 #undef X
 
-/* The body of an envelope, of message m->type. */
+/* Reads the body of an envelope, of message m->type. */
 static bool get_body(struct wire *s, struct msg *m)
 {
     switch (m->type) {
@@ -355,7 +356,7 @@ static bool get_body(struct wire *s, struct msg *m)
     return false;
 }
 
-/* The message with this number in Envelope; MSG_NONE: we don't know it. */
+/* The message with this number in Envelope; MSG_NONE: this version does not know it. */
 static enum msg_type type_of(uint32_t number)
 {
     switch (number) {
@@ -368,7 +369,7 @@ static enum msg_type type_of(uint32_t number)
     return MSG_NONE;
 }
 
-/* Exactly one known message, or none: m->type stays MSG_NONE. */
+/* Reads exactly one known message, or none: m->type stays MSG_NONE. */
 static bool get_envelope(struct wire *s, struct msg *m)
 {
     pb_wire_type_t wire;
@@ -388,7 +389,7 @@ static bool get_envelope(struct wire *s, struct msg *m)
             return false;
         m->type = (uint16_t)type;
         if (type == MSG_MEMBERS)
-            m->members.list = members_new(0); /* an empty list has no bytes, and is a list */
+            m->members.list = members_new(0); /* an empty list has no bytes, and is still a list */
         if (!get_body(&sub, m))
             return false;
     }
@@ -405,7 +406,7 @@ static int HAWK_PRINTF(2, 3) malformed(struct codec_report *r, const char *fmt, 
     return HAWK_EMALFORMED;
 }
 
-/* One envelope, from byte `at` of the batch. *go_on: the receiver wants more. */
+/* Reads one envelope, which begins at byte `at` of the batch. *go_on: the receiver wants more. */
 static int take_envelope(struct wire *s, size_t at, codec_deliver_fn *deliver, void *arg, bool *go_on,
                          struct codec_report *r)
 {

@@ -14,8 +14,8 @@
 #include <string.h>
 
 #define CONNECT_TIMEOUT_MS 5000
-#define WINDOW_BYTES (1 << 20)   /* what a peer may send of a stream ahead of what was read */
-#define MIN_PING_INTERVAL_MS 200 /* what a server puts up with */
+#define WINDOW_BYTES (1 << 20) /* bytes of a stream that a peer may send before we have read the last ones */
+#define MIN_PING_INTERVAL_MS 200 /* what a server tolerates */
 
 void net_batch(grpc_call *call, const grpc_op *ops, size_t n, struct cq_tag *tag)
 {
@@ -38,14 +38,14 @@ size_t net_args(grpc_arg *args, uint32_t max_message_bytes, int keepalive_ms, in
     args[n++] = int_arg(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
     args[n++] = int_arg(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, MIN_PING_INTERVAL_MS);
     args[n++] = int_arg(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
-    /* Nothing compressed: 1 MB on the wire would be 1 GiB in memory before anybody counts. */
+    /* No compression: 1 MB on the wire could be 1 GiB in memory before we count it. */
     args[n++] = int_arg(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1 << GRPC_COMPRESS_NONE);
     args[n++] = int_arg(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
     args[n++] = int_arg(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0);
-    /* Bookkeeping nobody reads. */
+    /* Nobody reads this bookkeeping. */
     args[n++] = int_arg(GRPC_ARG_ENABLE_CHANNELZ, 0);
-    /* To learn how much fits in flight, gRPC would ping every connection on which something arrives: on a quiet one that
-     * costs more than what arrived. A fixed window instead. */
+    /* To learn how much fits in flight, gRPC would ping every connection on which something arrives. On a
+     * quiet connection that costs more than the message. So the window is fixed. */
     args[n++] = int_arg(GRPC_ARG_HTTP2_BDP_PROBE, 0);
     args[n++] = int_arg(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, WINDOW_BYTES);
     return n;
@@ -70,7 +70,7 @@ grpc_channel *net_channel(const char *addr, bool own_connection, int keepalive_m
     addr_target(addr, target, sizeof target);
     ch = grpc_channel_create(target, creds, &args);
     grpc_channel_credentials_release(creds);
-    CHECK(ch); /* a bad target gives a lame channel, not NULL */
+    CHECK(ch); /* for a bad target gRPC returns a lame channel, not NULL */
     return ch;
 }
 
@@ -172,8 +172,8 @@ bool net_token_matches(const grpc_metadata_array *md, const char *token)
         return false;
     p = GRPC_SLICE_START_PTR(*v) + prefix;
     n = GRPC_SLICE_LENGTH(*v) - prefix;
-    /* Every byte received is compared with some byte of ours, whatever came before: the time tells the length of what
-     * was sent, which its sender knows, and nothing else. */
+    /* Compares every received byte with some byte of ours, whatever came before. So the time tells only
+     * the length of the sent token, which its sender knows. */
     for (size_t i = 0; i < n; i++)
         differs |= (unsigned char)(p[i] ^ (unsigned char)token[want ? i % want : 0]);
     return differs == 0 && n == want;

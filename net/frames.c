@@ -11,8 +11,8 @@
 
 static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 #define PREFACE_BYTES (sizeof preface - 1)
-#define EARNED_MAX (1u << 20) /* so many WINDOW_UPDATEs, and frames of other kinds, are earned at most */
-#define PREFIX_BYTES 5u /* every message of gRPC begins with as many: a frame with no more carries nothing */
+#define EARNED_MAX (1u << 20) /* the most WINDOW_UPDATEs, and frames of other kinds, that can be earned */
+#define PREFIX_BYTES 5u /* the prefix of every gRPC message: a frame with no more bytes carries nothing */
 
 enum frame_type {
     DATA,
@@ -70,7 +70,7 @@ bool frames_take(struct frames_bucket *b, uint32_t burst, uint32_t rate, int64_t
     int64_t came;
 
     if (b->spent == 0 || b->at_us == 0)
-        b->at_us = now_us; /* a full bucket takes none: quiet time is no credit */
+        b->at_us = now_us; /* a full bucket takes no tokens: quiet time is no credit */
     came = (now_us - b->at_us) / each_us;
     if (came > 0) {
         b->at_us += came * each_us;
@@ -127,21 +127,21 @@ static struct frames_stream *add(struct frames *f, uint32_t id)
     return put(f, (struct frames_stream){.id = id});
 }
 
-/* Its data has come. */
+/* The request's data has come. */
 static void ask(struct frames *f, struct frames_stream *s)
 {
     f->unanswered += !(s->flags & (ASKED | ANSWERED));
     s->flags |= ASKED;
 }
 
-/* Something was sent back, or never will be. */
+/* The server has sent something back, or never will. */
 static void answer(struct frames *f, struct frames_stream *s)
 {
     f->unanswered -= (s->flags & (ASKED | ANSWERED)) == ASKED;
     s->flags |= ANSWERED;
 }
 
-/* Moves up what stands behind it and would not be found any more. */
+/* Frees a place, and moves up the entries behind it that would not be found any more. */
 static void drop(struct frames *f, struct frames_stream *s)
 {
     const uint32_t mask = f->streams_cap - 1;
@@ -211,7 +211,7 @@ static bool in_headers(struct frames *f, const struct frame *h, int64_t now_us)
     f->block_bytes = 0;
     if (h->stream % 2 == 0)
         return breaks(f, BROKEN_ORDER, h->type);
-    if (h->stream <= f->last) { /* trailers, which gRPC's clients never send */
+    if (h->stream <= f->last) { /* these are trailers, which gRPC's clients never send */
         if (h->flags & FLAG_END_STREAM && (s = find(f, h->stream)))
             end(f, s, CLIENT_ENDED);
         return control(f, now_us) && block(f, h);
@@ -240,7 +240,7 @@ static bool in_data(struct frames *f, const struct frame *h, int64_t now_us)
 
     if (!s && last && use(&f->late_ends))
         return true;
-    /* Of a proven connection a request may still be coming when its call is over. */
+    /* On a proven connection, data of a request may still arrive when its call is over. */
     if (s ? s->flags & CLIENT_ENDED : !f->proven)
         return control(f, now_us);
     if (s)
@@ -327,7 +327,7 @@ static void out_frame(struct frames *f, const struct frame *h)
 
 /* ---- Bytes ---- */
 
-/* The next frame header, when it is complete; *p and *n move on. */
+/* Reads the next frame header, if it is complete; *p and *n move on. */
 static bool next_frame(struct frames_reader *r, const uint8_t **p, size_t *n, struct frame *h)
 {
     size_t skip = r->left < *n ? r->left : *n, take_n;

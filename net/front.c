@@ -27,7 +27,7 @@
 #define TAKEN_PER_TURN 16
 #define TICK_US (100 * US_PER_MS)
 
-/* A log line of a kind that a stranger can cause. */
+/* Logs a line of a kind that a stranger can cause. */
 #define say(f, kind, what, ...) log_kind_warn((kind), (what), loop_now((f)->loop), __VA_ARGS__)
 
 struct listener {
@@ -41,7 +41,7 @@ struct listener {
 struct front {
     struct loop *loop;
     struct front_config config;
-    grpc_server *server; /* NULL: nobody is accepted */
+    grpc_server *server; /* NULL: the front accepts no connection */
     struct listener **listeners;
     unsigned listeners_n, listeners_cap;
     struct guards *guards;
@@ -50,16 +50,16 @@ struct front {
     struct loop_timer tick;
     int64_t tick_us; /* when, while it is set */
     struct list unproven, proven;
-    struct list leaving;               /* cut once their last answer has left */
+    struct list leaving;               /* connections that are cut once their last answer has left */
     struct list closing;               /* gRPC has let go */
-    uint32_t conns_n;                  /* of all but the last, without those that were cut */
-    uint32_t unproven_n, unproven_max; /* that gRPC has; own ones apart */
+    uint32_t conns_n;                  /* of all lists but the last, without those that were cut */
+    uint32_t unproven_n, unproven_max; /* connections in gRPC; without our own probes */
     struct front_conn **by_fd;
     uint32_t by_fd_n;
     struct addresses addresses;
     struct log_kind broken[BROKEN_RULES], refused, late, denied;
-    bool starved; /* no descriptor for who wants to connect */
-    bool full;    /* of connections that are not proven */
+    bool starved; /* there is no descriptor for a new connection */
+    bool full;    /* too many connections are not proven */
     bool seen;    /* the guard counts what gRPC reads and writes */
     bool is_dead;
 };
@@ -105,7 +105,7 @@ static void leave_address(struct front_conn *c)
         tick_on(c->front); /* which forgets it */
 }
 
-/* It counts no more. */
+/* The connection counts no more. */
 static void leave(struct front_conn *c)
 {
     if (c->cut)
@@ -123,7 +123,7 @@ static void cut(struct front_conn *c)
     guard_cut(c->guard);
 }
 
-/* One less is not proven. */
+/* One connection less is not proven. */
 static void unproven_less(struct front_conn *c)
 {
     struct front *f = c->front;
@@ -150,7 +150,8 @@ void front_unref(struct front_conn *c)
         conn_free(c);
 }
 
-/* gRPC has closed it, and every call of it that gRPC knew has been handed to the server: its number may be used again. */
+/* gRPC has closed the connection, and has handed every call of it to the server. Its number may be used
+ * again. */
 static void release(struct front_conn *c)
 {
     c->front->by_fd[c->fd] = NULL;
@@ -210,7 +211,7 @@ void front_prove(struct front_conn *c)
     if (!c->closed)
         unproven_less(c);
     c->proven = true;
-    if (a) { /* somebody there has the right token */
+    if (a) { /* a client there has the right token */
         address_trust(a, loop_now(c->front->loop));
         tick_on(c->front);
     }
@@ -263,7 +264,7 @@ static void on_news(void *arg, unsigned events)
     while ((news = guard_next(f->guards, &owner, &s)) != GUARD_NOTHING) {
         struct front_conn *c = owner;
         if (news == GUARD_BROKEN) {
-            if (s.broken != BROKEN_SHARED) /* which is not its doing alone */
+            if (s.broken != BROKEN_SHARED) /* the others are to blame as well */
                 addresses_get(&f->addresses, c->net)->strict_until_us = loop_now(f->loop) + ADDRESS_STRICT_US;
             say(f, &f->broken[s.broken], frames_rule_text(s.broken), "%s is cut off: it %s %u", c->peer,
                 frames_rule_text(s.broken), s.limit);
@@ -290,7 +291,7 @@ static void tick_unproven(struct front *f, int64_t now)
     list_foreach(&f->unproven, n, next) {
         struct front_conn *c = container_of(n, struct front_conn, node);
         if (now - c->since_us < FRONT_SETUP_US)
-            break; /* and so are those behind it */
+            break; /* those behind it are younger */
         if (c->own || c->cut)
             continue;
         if (now - c->since_us >= FRONT_UNPROVEN_US) {
@@ -360,7 +361,7 @@ static void set_options(const struct front *f, int fd, int family)
     say(f, &(f)->refused, "a connection that could not stay",                                                \
         "%s is cut off to make room: no call of it was accepted, and " what, (c)->peer, __VA_ARGS__)
 
-/* Of those that could make room. */
+/* The oldest of the connections that could make room. */
 static struct front_conn *oldest_unproven(struct front *f)
 {
     list_foreach(&f->unproven, n, next) {
@@ -371,7 +372,8 @@ static struct front_conn *oldest_unproven(struct front *f)
     return NULL;
 }
 
-/* Whether it waits for this process: gRPC has not read all that came, or a request of it was read and not answered. */
+/* Whether the connection waits for this process: gRPC has not read all that came, or a request was read
+ * and not answered. */
 static bool is_owed(const struct front_conn *c)
 {
     int unread = 0;
@@ -379,7 +381,7 @@ static bool is_owed(const struct front_conn *c)
     return guard_look(c->guard).unanswered > 0 || (ioctl(c->fd, FIONREAD, &unread) == 0 && unread > 0);
 }
 
-/* Not while it waits for this process, unless that takes long. */
+/* Whether the connection may be cut: not while it waits for this process, unless that takes long. */
 static bool may_go(const struct front_conn *c)
 {
     return !c->own && !c->cut && (loop_now(c->front->loop) - c->since_us >= FRONT_OWED_US || !is_owed(c));
@@ -395,10 +397,10 @@ static struct front_conn *oldest_of_address(struct address *a)
     return NULL;
 }
 
-/* Whether nobody can be taken in for now: too many are not proven. */
+/* Whether the front can accept nobody for now, since too many connections are not proven. */
 static bool is_full(const struct front *f) { return f->unproven_n >= f->unproven_max; }
 
-/* A quarter of the places, so that it is not full again at once. */
+/* Frees a quarter of the places, so that the front is not full again at once. */
 static void make_room(struct front *f)
 {
     uint32_t freed = 0;
@@ -415,7 +417,7 @@ static void make_room(struct front *f)
     }
 }
 
-/* NULL: it may come in. */
+/* Why the connection is refused; NULL: it may come in. */
 static const char *refusal(struct front *f, const struct front_conn *c)
 {
     struct address *a = c->exempt ? NULL : addresses_find(&f->addresses, c->net);
@@ -493,14 +495,14 @@ static void take_in(struct listener *l, int fd, union sockaddr_any *sa, socklen_
     enter(f, c);
 }
 
-/* Until the next tick. */
+/* Accepts no connection until the next tick. */
 static void accept_none(struct front *f)
 {
     listen_for(f, 0);
     tick_on(f);
 }
 
-/* Clients of gRPC do not end their side. */
+/* Whether the client has left. gRPC's clients do not end only their side. */
 static bool has_left(int fd)
 {
     struct pollfd p = {.fd = fd, .events = POLLRDHUP};
@@ -560,7 +562,7 @@ static void on_probe_dead(void *arg, struct probe *p)
 {
     struct listener *l = arg;
 
-    if (l->front->starved) { /* it accepts nobody, and goes on when it can */
+    if (l->front->starved) { /* it accepts nobody now, and goes on when it can */
         p->failed = 0;
         return;
     }
@@ -569,7 +571,7 @@ static void on_probe_dead(void *arg, struct probe *p)
     die(l->front);
 }
 
-/* gRPC has answered: the guard must have seen that. */
+/* gRPC has answered, so the guard must have seen the frames. */
 static void on_probe_answered(void *arg, struct probe *p)
 {
     struct listener *l = arg;

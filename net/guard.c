@@ -1,5 +1,6 @@
-/* See guard.h. A struct guard is never given back to the allocator: a thread of gRPC's may have just looked it up. It is used
- * again, and whoever has locked it asks whether it still is that descriptor's. */
+/* See guard.h. A struct guard is never given back to the allocator, since a thread of gRPC's may have just
+ * looked it up. It is used again. A thread that has locked it checks whether it still belongs to that
+ * descriptor. */
 #include "net/guard.h"
 
 #include "base/check.h"
@@ -17,9 +18,9 @@
 #include <unistd.h>
 
 struct guard {
-    pthread_mutex_t lock; /* taken before the guards' */
+    pthread_mutex_t lock; /* the guard's; taken before the lock of its guards */
     int fd;               /* -1: free, or gRPC has closed it */
-    int number;           /* what the descriptor was, and is kept as until guard_free */
+    int number;           /* the descriptor's number, which is reserved until guard_free */
     struct guards *guards;
     void *owner;
     struct frames frames;
@@ -98,7 +99,7 @@ struct guard *guard_add(struct guards *gs, int fd, bool strict, void *owner)
     return g;
 }
 
-/* Under its lock. */
+/* Call it under the guard's lock. */
 static void forget(struct guard *g)
 {
     pthread_mutex_lock(&g->guards->lock);
@@ -140,7 +141,7 @@ void guards_free(struct guards *gs)
 
 /* ---- News ---- */
 
-/* Under g's lock. */
+/* Call it under g's lock. */
 static void tell(struct guard *g)
 {
     struct guards *gs = g->guards;
@@ -247,7 +248,7 @@ static ssize_t refuse(int err)
     return -1;
 }
 
-/* Under g's lock. */
+/* Call it under g's lock. */
 static bool share(struct guard *g, int64_t now)
 {
     bool good;
@@ -288,7 +289,8 @@ ssize_t guard_recvmsg(int fd, struct msghdr *m, int flags, ssize_t (*real)(int, 
     return good ? n : refuse(ECONNRESET);
 }
 
-/* Locked while the bytes leave: a client that opens a stream because it saw another one end must be counted after that. */
+/* Holds the lock while the bytes leave. A client that opens a stream because it saw another one end must
+ * be counted after that. */
 ssize_t guard_sendmsg(int fd, const struct msghdr *m, int flags,
                       ssize_t (*real)(int, const struct msghdr *, int))
 {
@@ -310,8 +312,8 @@ ssize_t guard_sendmsg(int fd, const struct msghdr *m, int flags,
     return n;
 }
 
-/* The connection is closed, but its number is kept until guard_free, as one more of the eventfd: calls of it that the loop has not seen yet are known to
- * gRPC by that number only. */
+/* Closes the connection, but keeps its number until guard_free, as a copy of the eventfd's descriptor.
+ * gRPC knows calls of the connection that the loop has not seen yet by that number only. */
 int guard_close(int fd, int (*real)(int))
 {
     struct guard *g = lock_guard(fd);

@@ -1,7 +1,9 @@
-/* recvmsg, sendmsg and close of the whole process, gRPC's among them: see guard.h. Linked into programs that have a server,
- * and into no library: who links with libhawk.a keeps the system's.
+/* recvmsg, sendmsg and close of the whole process, gRPC's calls included: see guard.h. Only programs that
+ * have a server link this file, and no library does: a program with libhawk.a keeps the system's
+ * functions.
  *
- * The system's are looked up when the program starts. Who calls before that, or in a child of fork, gets the kernel's. */
+ * The program looks up the system's functions when it starts. Calls before that, or in a child of fork, go
+ * to the kernel. */
 #include "net/guard.h"
 
 #include <dlfcn.h>

@@ -1,11 +1,13 @@
 /* Links. One struct link is an accepted stream, or a dialled address with its present stream.
  *
- * A stream's batches: open (metadata in both directions), one receive and one send at a time, and, when nothing more is
- * received, end (the final status; on the accepting side, that it is over). k->ops counts those under way; a stream is
- * over, and its call given back, when `end` has come and none is left.
+ * A stream has these batches: open (metadata in both directions); one receive and one send at a time; and,
+ * when nothing more is received, end (the final status; on the accepting side, that the call is over).
+ * k->ops counts the batches under way. A stream is over, and its call freed, when `end` has come and no
+ * batch is left.
  *
- * `end` is not asked for before: whatever ends a stream, also a cancelled or a lost one, ends its receiving, and Debian's
- * libgrpc goes through all that is outstanding on the queue for every completion. */
+ * A stream starts `end` only after the last receive. Whatever ends a stream, also when it is cancelled or
+ * lost, ends its receive, too. Debian's libgrpc goes through all outstanding batches on the queue for
+ * every completion, so there should be few. */
 #include "net/link_accept.h"
 
 #include "base/backoff.h"
@@ -24,7 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CLOSE_US (1 * US_PER_S) /* for what is pending when a link is closed */
+#define CLOSE_US (1 * US_PER_S) /* time for pending messages when a link is closed */
 #define ERROR_TEXT 256
 #define HELLO_MAX 6
 
@@ -32,24 +34,24 @@ enum link_state {
     LINK_IDLE,    /* dialled: no stream, waits for the next attempt */
     LINK_OPENING, /* dialled: waits for the peer's metadata */
     LINK_UP,
-    LINK_BROKEN,  /* up until it was given up; its stream ends */
-    LINK_CLOSING, /* link_close was called: nobody is told anything any more */
+    LINK_BROKEN,  /* it was up and we gave it up; its stream ends */
+    LINK_CLOSING, /* link_close was called: no callback comes any more */
 };
 
 struct link {
     struct list node;  /* ls->all */
-    struct list flush; /* ls->flush, when something can be sent */
-    struct list soon;  /* ls->soon, when something is to be sent at soon_us at the latest */
+    struct list flush; /* in ls->flush, when something can be sent */
+    struct list soon;  /* in ls->soon, when something must be sent by soon_us */
     int64_t soon_us;
     struct links *ls;
     void *user;
     uint32_t number;
     enum link_state state;
-    char *addr;         /* the one that is dialled, or was last */
+    char *addr;         /* the address that is dialled, or was last */
     char *addrs;        /* dialled: all of them, comma separated */
-    size_t next;        /* where in addrs the next one begins */
+    size_t next;        /* the place in addrs where the next one begins */
     char *what;         /* NULL: accepted */
-    node_id_t expected; /* dialled: whom we want to reach; NODE_NONE: whoever listens there */
+    node_id_t expected; /* dialled: the node that we want; NODE_NONE: any that listens there */
 
     /* the peer, as it says */
     enum role role;
@@ -62,15 +64,16 @@ struct link {
     struct loop_timer timer; /* the next attempt, the end of opening, or the end of closing */
     uint32_t delay_us;       /* see backoff_next */
     int64_t up_us;           /* since when it is up */
-    uint8_t patience; /* times two for every attempt that was not answered in time: the peer may be overrun */
-    bool complained;  /* it was logged that the peer cannot be reached */
-    bool unwelcome;   /* it was there, and one of us would not have the other: coming up again is no news */
+    uint8_t
+        patience; /* doublings of the time for an attempt, one for each that was not answered in time: the peer may be overrun */
+    bool complained; /* the log says already that the peer cannot be reached */
+    bool unwelcome;  /* the peer was there, and one side refused the other: coming up again is no news */
 
     /* the stream */
     grpc_call *call;
     unsigned ops;
     bool ended, sending;
-    bool urgent;      /* something is pending that is not to be sent later */
+    bool urgent;      /* something pending must leave now */
     int64_t moved_us; /* when the last send began or ended */
     bool half_closed; /* our side has been ended in order */
     bool peer_closed; /* accepted: the peer's side has ended */
@@ -79,7 +82,7 @@ struct link {
     grpc_status_code status;
     grpc_slice details;
     int cancelled;
-    int err;                /* why it broke, when we broke it */
+    int err;                /* why we broke it, if we did */
     char error[ERROR_TEXT]; /* and a text */
     grpc_byte_buffer *received, *sent;
     struct codec_report report;
@@ -104,11 +107,11 @@ struct links {
     uint32_t number;
     struct rng rng;
     struct list all, flush;
-    struct list soon; /* with something that link_send_soon was given, by soon_us */
+    struct list soon; /* links with messages of link_send_soon, ordered by soon_us */
     struct loop_timer soon_timer;
     struct loop_hook hook;
     struct link_counters counters;
-    bool empty; /* `all` is: what links_free waits for */
+    bool empty; /* `all` is empty, for which links_free waits */
 };
 
 static void dial(struct link *k);
@@ -142,7 +145,7 @@ static enum role parse_role(const char *text)
     return ROLE_NONE;
 }
 
-/* Whether a stream may be meant for us; before we have an id, any may. */
+/* Whether a stream is meant for us. Before we have an id, any may be. */
 static bool meant_for_us(const struct links *ls, const grpc_metadata_array *md)
 {
     char text[16];
@@ -152,7 +155,7 @@ static bool meant_for_us(const struct links *ls, const grpc_metadata_array *md)
            (u64_parse(text, 0, NODE_CENTRAL.v, &node) == 0 && node == ls->node.v);
 }
 
-/* False: this is no Hawk daemon. */
+/* Reads who the peer is. False: it is no Hawk daemon. */
 static bool parse_hello(const struct links *ls, const grpc_metadata_array *md, struct link *k)
 {
     char text[64];
@@ -174,7 +177,7 @@ static bool parse_hello(const struct links *ls, const grpc_metadata_array *md, s
     return true;
 }
 
-/* Why nothing can be said to the peer (a static text, and *err), or NULL. */
+/* Why we cannot talk to the peer (a static text, and *err), or NULL. */
 static const char *stranger(const struct links *ls, const grpc_metadata_array *md, struct link *k, int *err)
 {
     *err = HAWK_EMALFORMED;
@@ -199,7 +202,7 @@ static void want_flush(struct link *k)
         list_push_tail(&k->ls->flush, &k->flush);
 }
 
-/* The first n bytes of the growing batch are a message. */
+/* Makes a message of the first n bytes of the growing batch. */
 static void close_batch(struct link *k, size_t n)
 {
     vec_grow(k->batches, k->batches_n, k->batches_cap);
@@ -207,7 +210,7 @@ static void close_batch(struct link *k, size_t n)
     k->batches_bytes += n;
 }
 
-/* Turns the growing batch into a message. */
+/* Makes a message of the growing batch. */
 static grpc_byte_buffer *seal(struct link *k)
 {
     grpc_byte_buffer *b = net_message(k->buf.data, k->buf.len);
@@ -240,7 +243,7 @@ static void drop_pending(struct link *k)
     k->buf.len = 0;
 }
 
-/* Our side's end of a stream that is closed in order. */
+/* Ends our side of a stream that is closed in order. */
 static void half_close(struct link *k)
 {
     grpc_op op = {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT};
@@ -303,7 +306,8 @@ static void on_sent(void *arg, bool ok)
     k->sent = NULL;
     k->sending = false;
     k->moved_us = loop_now(k->ls->loop);
-    /* At the end of the turn, with what is sent until then. After a failure the stream ends by itself. */
+    /* The next send leaves at the end of the turn, with all that is sent until then. After a failure the
+     * stream ends by itself. */
     if (ok && (k->urgent || k->state != LINK_UP || k->peer_closed || pending_bytes(k) >= LINK_LATER_BYTES))
         want_flush(k);
     op_done(k);
@@ -413,7 +417,7 @@ static bool deliver(void *arg, const struct msg *m)
     struct link *k = arg;
 
     k->ls->counters.envelopes_received++;
-    if (!msg_in_version(m->type, k->version)) { /* to whom speaks an older version it is an unknown one */
+    if (!msg_in_version(m->type, k->version)) { /* the peer's version does not know this message */
         k->report.skipped++;
         return true;
     }
@@ -454,7 +458,7 @@ static void on_received(void *arg, bool ok)
     else
         ask_end(k);
     if (!more && !k->what && k->state != LINK_BROKEN) {
-        /* The dialling side has closed in order, or has gone: the call is not over before we end it too. */
+        /* The dialling side has closed in order, or has gone. The call is over only when we end it, too. */
         if (k->state == LINK_UP)
             k->state = LINK_BROKEN;
         k->peer_closed = true;
@@ -506,7 +510,7 @@ static void went_up(struct link *k)
     ls->fns.up(ls->arg, k);
 }
 
-/* The dialled stream's metadata, or the news that there will be none. */
+/* The dialled stream's metadata has come, or the news that there will be none. */
 static void on_opened(void *arg, bool ok)
 {
     struct link *k = arg;
@@ -595,7 +599,7 @@ static void stream_free(struct link *k)
 
 static bool one_of_several(const struct link *k) { return strchr(k->addrs, ',') != NULL; }
 
-/* Goes on to the next address. True when that is the first again. */
+/* Goes on to the next address. True when that is the first one again. */
 static bool next_addr(struct link *k)
 {
     const char *from = k->addrs + k->next;
@@ -609,7 +613,7 @@ static bool next_addr(struct link *k)
     return first;
 }
 
-/* All addresses are tried before the delay grows: one of them may be the one that is active. */
+/* The delay grows only when all addresses were tried: one of them may be that of the active central. */
 static void retry_later(struct link *k)
 {
     int64_t delay_us;
@@ -623,7 +627,7 @@ static void retry_later(struct link *k)
     loop_timer_set(k->ls->loop, &k->timer, loop_now(k->ls->loop) + delay_us);
 }
 
-/* Why the stream ended, from the status when it was not us. */
+/* Sets why the stream ended: our reason, or the status. */
 static void set_reason(struct link *k)
 {
     char *text;
@@ -647,7 +651,8 @@ static void set_reason(struct link *k)
     free(text);
 }
 
-/* A thief's stream to a worker it asks: nobody misses it, and nobody dials it again before the next theft. */
+/* Whether this is a thief's stream to its victim. Nobody misses it, and nobody dials it again before the
+ * next theft. */
 static bool to_victim(const struct link *k) { return k->ls->role == ROLE_WORKER && k->expected.v; }
 
 static void stream_over(struct link *k)
@@ -681,7 +686,7 @@ static void stream_over(struct link *k)
         if (!ls->fns.failed)
             retry_later(k);
         else
-            next_addr(k); /* link_addr tells where the peer is looked for next */
+            next_addr(k); /* link_addr shows the address that is tried next */
         if (ls->fns.failed && !was_up)
             ls->fns.failed(ls->arg, k); /* k may be gone then */
     }
@@ -705,7 +710,8 @@ static void dial(struct link *k)
     char number[16];
     size_t n;
 
-    /* A channel per attempt: gRPC's own backoff then has no say, and nothing of a broken connection is left. */
+    /* Each attempt has a new channel, so that gRPC's own backoff has no effect, and nothing of a broken
+     * connection is left. */
     k->channel = net_channel(k->addr, true, to_victim(k) ? NET_KEEPALIVE_VICTIM_MS : NET_KEEPALIVE_MS,
                              NET_KEEPALIVE_TIMEOUT_MS << k->patience);
     stream_init(k, grpc_channel_create_call(k->channel, NULL, GRPC_PROPAGATE_DEFAULTS, loop_cq(k->ls->loop),
@@ -860,7 +866,7 @@ void link_close(struct link *k)
     CHECK(before != LINK_CLOSING);
     k->state = LINK_CLOSING;
     if (!k->call) {
-        /* An accepted link has no stream only while `lost` tells of it, and goes away after that. */
+        /* An accepted link has no stream only while `lost` runs, and is gone after that. */
         if (k->what)
             link_free(k);
         return;

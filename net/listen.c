@@ -36,7 +36,7 @@ int listen_sockaddr(const char *addr, union sockaddr_any *sa, socklen_t *len)
     return 0;
 }
 
-/* Of an IPv4 address that an IPv6 socket shows. */
+/* The plain form of an IPv4 address as an IPv6 socket shows it. */
 static const char *plain(const char *host)
 {
     const char *v4 = strncmp(host, "::ffff:", 7) == 0 ? host + 7 : host;
@@ -59,7 +59,7 @@ void listen_peer_text(int fd, const union sockaddr_any *sa, char *buf, size_t si
         snprintf(buf, size, "an unknown address");
 }
 
-/* Whether the path is free, or its server is dead; then the socket goes. */
+/* Whether the path is free, or its server is dead; then it removes the socket. */
 static int free_path(const char *addr, const union sockaddr_any *sa, char *why, size_t size)
 {
     const char *path = addr + strlen("unix:");
@@ -67,7 +67,7 @@ static int free_path(const char *addr, const union sockaddr_any *sa, char *why, 
     int fd, rc, err;
 
     if (lstat(path, &st) != 0)
-        return 0; /* nothing there, or a directory that is missing, which bind will find as well */
+        return 0; /* nothing is there, or a directory is missing, which bind will report as well */
     if (!S_ISSOCK(st.st_mode)) {
         snprintf(why, size, "%s exists and is no socket; choose another path or remove it", path);
         return HAWK_EEXISTS;

@@ -12,10 +12,10 @@ static void raise_file_limit(void)
 {
     struct rlimit r;
 
-    /* Out of descriptors gRPC does not fail but hangs: calls wait for a connection that never comes. */
+    /* Without descriptors gRPC does not fail but hangs: calls wait for a connection that never comes. */
     if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
         r.rlim_cur = r.rlim_max;
-        (void)setrlimit(RLIMIT_NOFILE, &r); /* going on with the old limit is the best there is */
+        (void)setrlimit(RLIMIT_NOFILE, &r); /* if it fails, the old limit has to do */
     }
 }
 
@@ -68,8 +68,9 @@ int64_t loop_event_now(const struct loop *l) { return l->now_us; }
 
 /* ---- Timers ---- */
 
-/* DEVIATES (DESIGN 6): a heap of our own. libev's timers do not count a suspended machine's time, and fire
- * only inside libev, while a LOOP_NET loop waits in its completion queue until the first of them is due. */
+/* DEVIATES (DESIGN 6): this has a heap of its own. libev's timers do not count the time of a suspended
+ * machine. They also fire only inside libev, while a LOOP_NET loop waits in its completion queue until the
+ * first timer is due. */
 
 void loop_timer_set(struct loop *l, struct loop_timer *t, int64_t at_us)
 {
@@ -96,7 +97,7 @@ static void run_timers(struct loop *l)
 {
     loop_look(l);
     int64_t now = l->now_us;
-    uint64_t last = l->timer_seq; /* what is set from here on waits for the next turn */
+    uint64_t last = l->timer_seq; /* timers that are set from here on wait for the next turn */
     struct heap_node *n;
 
     while ((n = heap_min(&l->timers)) && n->key <= now && n->seq <= last) {
@@ -159,8 +160,9 @@ static void run_posted(struct loop *l)
 
 /* ---- Turns ---- */
 
-/* What was said goes out, also between turns, then comes what there is to hear: gRPC sends a frame for the room of what was
- * heard before, alone, unless an answer has taken it along. So the answer comes first, also of a caller between turns. */
+/* Sends what has gathered before it asks streams for their next messages, also between turns. For the room
+ * that a received message frees, gRPC sends a window update: alone, unless an answer can carry it along.
+ * So answers go first. */
 static void flush(struct loop *l)
 {
     run_hooks(l, LOOP_FLUSH);
@@ -212,7 +214,7 @@ bool loop_drain(struct loop *l, const bool *done, int64_t until_us)
         flush(l);
         loop_net_wait(l, until_us == TIME_NEVER ? TIME_NEVER : until_us - now);
     }
-    /* The next turn must not wait before it comes to what woke this one and was left to it. */
+    /* The next turn must not wait: what woke this one was left to it. */
     pthread_mutex_lock(&l->lock);
     if (l->posted_n || l->round == ROUND_HANDED_OVER)
         loop_net_poke(l);

@@ -1,10 +1,10 @@
 /* Descriptors and signals of the loop: libev.
  *
  * Without a completion queue, the loop's thread waits in ev_run. With one, it waits in the queue, and a
- * helper thread runs libev, the way libev's manual tells under "THREAD LOCKING EXAMPLE": it gives up l->lock
- * while it polls, and when something is ready it calls nobody, but pokes the queue and stands still until the
- * loop's thread has called (enum loop_round). Meanwhile libev is that thread's alone: callbacks run without
- * the lock, and take it for what they change. */
+ * helper thread runs libev, as libev's manual describes under "THREAD LOCKING EXAMPLE". The helper
+ * releases l->lock while it polls. When something is ready, it calls no callback: it pokes the queue, and
+ * waits until the loop's thread has called them (enum loop_round). Meanwhile only the loop's thread uses
+ * libev: callbacks run without the lock, and take it for what they change. */
 #include "net/loop_impl.h"
 
 #include "base/check.h"
@@ -26,7 +26,7 @@ struct loop_fd {
 
 /* ---- Waiting ---- */
 
-/* These two only end ev_run. */
+/* These two do nothing but end ev_run. */
 static void on_wake(struct ev_loop *ev, ev_async *w, int events) {}
 static void on_bound(struct ev_loop *ev, ev_timer *w, int events) {}
 
@@ -45,7 +45,7 @@ void loop_ev_wake(struct loop *l) { ev_async_send(l->ev, &l->wake); }
 
 void loop_ev_wait(struct loop *l, int64_t wait_us)
 {
-    ev_now_update(l->ev); /* what the bound is counted from */
+    ev_now_update(l->ev); /* the bound counts from this time */
     l->bound.repeat = wait_us == TIME_NEVER ? 0 : (ev_tstamp)wait_us / US_PER_S;
     ev_timer_again(l->ev, &l->bound);
     ev_run(l->ev, wait_us ? EVRUN_ONCE : EVRUN_NOWAIT);
@@ -79,7 +79,7 @@ static void *helper_main(void *arg)
     return NULL;
 }
 
-/* Something more is watched; under l->lock. */
+/* There is something more to watch. Call it under l->lock. */
 static void watch_more(struct loop *l)
 {
     if (!l->cq)
@@ -90,7 +90,7 @@ static void watch_more(struct loop *l)
         CHECK(pthread_create(&l->helper, NULL, helper_main, l) == 0);
         l->helper_runs = true;
     } else if (l->round == ROUND_POLL) {
-        loop_ev_wake(l); /* it polls what was watched before */
+        loop_ev_wake(l); /* it polls the old descriptors */
     }
 }
 
@@ -130,7 +130,7 @@ static void on_io(struct ev_loop *ev, ev_io *w, int events)
 
     CHECK(!(events & EV_ERROR)); /* what cannot be polled */
     loop_look(f->loop);
-    /* An error or hang-up comes as all that is waited for, and is found by whoever reads or writes. */
+    /* libev reports an error or hang-up as all events that were waited for. The reader or writer finds it. */
     f->fn(f->arg, (unsigned)events);
 }
 
@@ -155,7 +155,7 @@ void loop_fd_events(struct loop_fd *f, unsigned events)
     if (ev_is_active(&f->io) ? (unsigned)f->io.events == events : !events)
         return;
     pthread_mutex_lock(&l->lock);
-    /* What was ready and not invoked yet is forgotten with this. */
+    /* This also forgets events that were ready and not handled yet. */
     ev_io_stop(l->ev, &f->io);
     ev_io_modify(&f->io, (int)events);
     if (events) {
@@ -176,7 +176,7 @@ void loop_fd_remove(struct loop_fd *f)
 
 /* ---- Signals ---- */
 
-/* One owner in the process, which to libev is a matter of assertions. */
+/* Each signal has one owner in the process. libev only asserts that. */
 static struct owned_signal {
     struct loop *_Atomic loop; /* who owns it */
     ev_signal watch;
@@ -217,7 +217,7 @@ static void signal_free(struct owned_signal *s)
 {
     struct loop *l = s->loop;
 
-    /* Takes one that came and was not handled off libev, which would keep it for the signal's next owner. */
+    /* Takes a signal that came and was not handled from libev, which would keep it for the next owner. */
     ev_feed_signal_event(l->ev, s->watch.signum);
     ev_signal_stop(l->ev, &s->watch);
     CHECK(sigaction(s->watch.signum, &s->before, NULL) == 0); /* libev leaves SIG_DFL behind */

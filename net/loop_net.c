@@ -12,16 +12,16 @@
 #include <string.h>
 #include <time.h>
 
-static atomic_int open_loops; /* of this process, with a network */
+static atomic_int open_loops; /* of this process, with LOOP_NET */
 
-/* Completions handled in one turn at most, so that timers and descriptors get theirs under load. */
+/* The most completions in one turn, so that timers and descriptors get their turn under load. */
 #define TURN_COMPLETIONS 256
 
-/* A message that comes this soon after the request had arrived before it. */
+/* A message that comes this soon after the request was there before it. */
 #define AT_ONCE_US 10
-/* Late requests in one sample. */
+/* The number of late requests in a sample. */
 #define LATE_SAMPLE 8
-/* How many requests go out at once after a sample of which half had arrived. */
+/* The number of requests that go out at once after a sample of which half had arrived. */
 #define AT_ONCE_MIN 256
 #define AT_ONCE_MAX 4096
 
@@ -45,8 +45,9 @@ void loop_net_poke(struct loop *l)
     net_batch(l->poke, NULL, 0, &l->poke_tag);
 }
 
-/* Debian builds abseil, whose mutexes gRPC uses, with its search for lock cycles on, which is most of what a message
- * costs in a process of many connections. The switch is a C++ function; where it has another name, all is as before. */
+/* Debian builds abseil, whose mutexes gRPC uses, with its search for lock cycles switched on. In a process
+ * of many connections, that search is most of the cost of a message. The switch is a C++ function; if it
+ * has another name, the search stays on. */
 static void forget_lock_order(void)
 {
     void (*set_mode)(int mode);
@@ -79,7 +80,7 @@ void loop_net_open(struct loop *l)
 
 #define SETTLE_MS 2000
 
-/* grpc_shutdown_blocking returns while gRPC's threads still wind down. */
+/* grpc_shutdown_blocking returns before gRPC's threads have ended. */
 void loop_net_settle(void)
 {
     for (int i = 0; i < SETTLE_MS && atomic_load(&open_loops) == 0 && grpc_is_initialized(); i++)
@@ -120,7 +121,7 @@ void loop_net_close(struct loop *l)
     grpc_shutdown_blocking();
     atomic_fetch_sub(&open_loops, 1);
 #if defined(__SANITIZE_ADDRESS__)
-    loop_net_settle(); /* leak checkers would find what those threads hold */
+    loop_net_settle(); /* leak checkers would report what those threads hold */
 #endif
 }
 

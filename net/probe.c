@@ -1,5 +1,6 @@
-/* See probe.h. Attempts are counted, not seconds: a process that was stopped, or a machine that slept, has had no chance to
- * answer. An attempt during which the loop did not turn for LATE_US says nothing and is made again. */
+/* See probe.h. The probe counts attempts and not seconds, since a process that was stopped, or a machine
+ * that slept, had no chance to answer. An attempt during which the loop did not turn for LATE_US says
+ * nothing, and is made again. */
 #include "net/probe.h"
 
 #include "base/log.h"
@@ -13,7 +14,7 @@
 #include <unistd.h>
 
 #define LATE_US (1 * US_PER_S)
-#define STEP_US (500 * US_PER_MS) /* the timer's, while an attempt waits: so that a pause shows */
+#define STEP_US (500 * US_PER_MS) /* the timer's period while an attempt waits, so that a pause shows */
 #define FRAME_HEAD 9
 #define FRAME_SETTINGS 4
 #define FLAG_ACK 1
@@ -97,7 +98,7 @@ static void on_ready(void *arg, unsigned events)
         attempt_failed(p, "the answer is not HTTP/2", 0);
 }
 
-/* Where a listener for every address is reached. */
+/* The address at which a listener for every address is reached. */
 static int target(const struct probe *p, union sockaddr_any *sa, socklen_t *len)
 {
     int err = listen_sockaddr(p->addr, sa, len);
@@ -138,7 +139,7 @@ static void attempt(struct probe *p)
     p->answer_n = 0;
     p->began_us = loop_now(p->loop);
     memset(&p->own, 0, sizeof p->own);
-    /* A unix socket gets a name, so that the listener can tell whose it is. */
+    /* A unix socket gets a name, so that the listener can tell that it is the probe's. */
     if (to.sa.sa_family == AF_UNIX && bind(p->fd, &any_name, sizeof any_name.sa_family) != 0) {
         attempt_failed(p, "cannot name a socket", errno);
         return;

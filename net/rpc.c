@@ -1,5 +1,5 @@
-/* Calls we make. Batches under way (r->ops): `start` (the request leaves), `receive` (one reply at a time), one `write` at a
- * time, and `status`. `done` is told when none is left. */
+/* Calls that we make. Batches under way (r->ops): `start` (the request leaves), `receive` (one reply at a
+ * time), one `write` at a time, and `status`. `done` comes when none is left. */
 #include "net/rpc.h"
 
 #include "base/check.h"
@@ -16,7 +16,7 @@ struct channel {
     struct loop *loop;
     grpc_channel *channel;
     char *addr, *token;
-    struct list calls; /* struct rpc that may still call back */
+    struct list calls; /* every struct rpc that may still call back */
 };
 
 struct rpc {
@@ -146,7 +146,7 @@ static void on_reply(void *arg, bool ok)
             net_bytes_free(&b);
         }
         grpc_byte_buffer_destroy(reply);
-        if (ok && !r->dropped) { /* the loop may be closing, and take no more of it */
+        if (ok && !r->dropped) { /* the loop may be closing and take no more */
             r->ops++;
             net_receive(r->loop, r->call, &r->reply, &r->receive_tag);
         }
@@ -333,7 +333,7 @@ int rpc_call_sync(struct loop *l, struct channel *ch, const char *method, const 
 
 /* ---- Statuses and error codes ---- */
 
-/* The first line of a status or of an error is what it becomes. */
+/* A status or an error becomes what its first line says. */
 static const struct {
     grpc_status_code status;
     int err;
@@ -358,7 +358,7 @@ static const struct {
     {GRPC_STATUS_FAILED_PRECONDITION, HAWK_ENOT_OWNER},
     {GRPC_STATUS_FAILED_PRECONDITION, HAWK_ESTALE},
     {GRPC_STATUS_PERMISSION_DENIED, HAWK_EDENIED},
-    {GRPC_STATUS_UNAUTHENTICATED, HAWK_EDENIED}, /* net/server.c says so itself */
+    {GRPC_STATUS_UNAUTHENTICATED, HAWK_EDENIED}, /* net/server.c answers with it */
     {GRPC_STATUS_CANCELLED, HAWK_ECANCELLED},
     {GRPC_STATUS_DEADLINE_EXCEEDED, HAWK_ETIMEOUT},
     {GRPC_STATUS_UNIMPLEMENTED, HAWK_EUNSUPPORTED},

@@ -1,4 +1,4 @@
-/* Listening, and who gets which call. */
+/* Listening, and handing calls to their handlers. */
 #include "net/server_impl.h"
 
 #include "base/check.h"
@@ -10,21 +10,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Calls gRPC may hand over before we ask for more. */
+/* Calls that gRPC may hand over before we ask for more. */
 #define ACCEPTS 16
-/* The last of its calls a server keeps for connections that have few. */
-#define RESERVED_SHARE 10 /* one in so many */
+/* A server keeps this part of its calls for connections that have few. */
+#define RESERVED_SHARE 10 /* one in this many */
 #define LIGHT_CALLS 64u
-/* Calls of one connection of which nothing but headers has come: the cheapest way to make a server hold memory. */
+/* Calls of one connection of which only headers have come: the cheapest way to make a server hold memory. */
 #define WAITING_MAX 300u
-/* How long the answers of a server that stops may take to reach its clients. */
+/* The time that a stopping server gives its answers to reach clients. */
 #define LAST_ANSWERS_US (1 * US_PER_S)
 
 struct accept {
     struct server *server;
     struct cq_tag tag;
     grpc_call *call;
-    struct front_conn *conn; /* NULL: it is gone already */
+    struct front_conn *conn; /* NULL: the connection is gone */
     grpc_call_details details;
     grpc_metadata_array metadata;
 };
@@ -39,8 +39,8 @@ struct server {
     char **addrs;
     unsigned addrs_n, addrs_cap;
     struct links *links;
-    char *no_links;                /* why there are none; NULL: this daemon never has any */
-    struct server_method *methods; /* a dozen: looked through one by one */
+    char *no_links;                /* why it accepts no links; NULL: this daemon never does */
+    struct server_method *methods; /* a dozen: a linear search is enough */
     unsigned methods_n, methods_cap;
     struct server_calls calls;
     struct accept accepts[ACCEPTS];
@@ -184,7 +184,7 @@ static void dispatch_link(struct server *s, struct accept *a)
     }
 }
 
-/* Whether the clients of its address have too many, or there are too many that last. */
+/* Whether the clients of the connection's address have too many calls, or too many lasting calls exist. */
 static bool share_full(const struct server *s, const struct front_conn *c, const struct server_method *m,
                        char *text, size_t size)
 {
@@ -212,7 +212,7 @@ static bool share_full(const struct server *s, const struct front_conn *c, const
     return true;
 }
 
-/* Whether one call more is too much, and why. */
+/* Whether one more call is too many, and why. */
 static bool full(const struct server *s, const struct front_conn *c, const struct server_method *m,
                  char *text, size_t size)
 {
@@ -242,7 +242,8 @@ static bool full(const struct server *s, const struct front_conn *c, const struc
     return true;
 }
 
-/* Why the caller may not make this call; NULL: it may. A client's token opens no link: whoever has one is a node. */
+/* Why the caller may not make this call; NULL: it may. A client's token opens no link: only nodes have the
+ * token that does. */
 static const char *stranger(const struct server *s, const grpc_metadata_array *md, bool link)
 {
     const char *nodes = s->node_token ? s->node_token : s->token;
@@ -309,7 +310,7 @@ static void on_accept(void *arg, bool ok)
     }
     grpc_call_details_destroy(&a->details);
     grpc_metadata_array_destroy(&a->metadata);
-    if (ok) /* not ok: the server is shut down */
+    if (ok) /* not ok: the server has shut down */
         request_call(a);
     server_let_go(&s->calls);
 }
@@ -350,14 +351,14 @@ void server_free(struct server *s)
         return;
     server_stop(s);
     front_stop(s->front);
-    if (!s->started) /* gRPC never ends the shutdown of a server that was not started */
+    if (!s->started) /* gRPC never completes the shutdown of a server that was not started */
         grpc_server_start(s->server);
     cq_tag_init(&s->stopped_tag, on_stopped, s);
     server_hold(&s->calls);
     grpc_server_shutdown_and_notify(s->server, loop_cq(s->loop), &s->stopped_tag);
     loop_drain(s->loop, &s->calls.released, loop_now(s->loop) + LAST_ANSWERS_US);
     grpc_server_cancel_all_calls(s->server);
-    /* gRPC calls a server shut down when its connections are gone; calls of theirs may complete after that. */
+    /* gRPC reports the shutdown when the connections are gone. Calls of theirs may complete after that. */
     loop_drain(s->loop, &s->calls.released, TIME_NEVER);
     grpc_server_destroy(s->server);
     server_calls_free(&s->calls);

@@ -1,7 +1,8 @@
-/* One call a client made: what it sends, its replies, its end.
+/* One call of a client's: its request, its replies, its end.
  *
- * Batches under way (c->ops): one `receive` at a time (the request, or the next message), `over` (the call has ended on the wire, in order or not), and one
- * `send` at a time. The struct goes when its handler has ended it and no batch is under way. */
+ * Batches under way (c->ops): one `receive` at a time (the request, or the next message), `over` (the call
+ * has ended on the wire, in order or not), and one `send` at a time. The struct is freed when its handler
+ * has ended the call and no batch is under way. */
 #include "net/server_impl.h"
 
 #include "base/check.h"
@@ -17,7 +18,7 @@
 struct rpc_call {
     struct list node;
     struct server_calls *server;
-    grpc_call *call; /* NULL once it is over on the wire */
+    grpc_call *call; /* NULL once the call is over on the wire */
     unsigned ops;
     bool ended;     /* by its handler */
     bool over;      /* on the wire */
@@ -26,8 +27,8 @@ struct rpc_call {
     int over_cancelled;
     grpc_byte_buffer *request;
     struct server_method method; /* all zero: the call is refused */
-    struct front_conn *conn;     /* NULL: it was gone when the call came */
-    bool waiting;                /* nothing of the client's has come but headers */
+    struct front_conn *conn;     /* NULL: the connection was gone when the call came */
+    bool waiting;                /* only headers have come from the client */
 
     /* of a stream from the client */
     void (*on_message)(void *arg, struct rpc_call *c, const uint8_t *data, size_t len);
@@ -38,7 +39,7 @@ struct rpc_call {
     void (*on_writable)(void *arg, struct rpc_call *c);
     void *watch_arg;
 
-    bool metadata_sent, sending, refused; /* refused: an rpc_send, since the queue was empty */
+    bool metadata_sent, sending, refused; /* refused: an rpc_send was, since the queue was last empty */
     grpc_byte_buffer **queue;
     uint32_t queue_first, queue_n, queue_cap;
     size_t queue_bytes;
@@ -67,7 +68,7 @@ static void wire_free(struct rpc_call *c)
     server_let_go(c->server);
 }
 
-/* Something of the client's has come, or nothing will any more. */
+/* The client has sent something, or never will. */
 static void waits_no_more(struct rpc_call *c, bool came)
 {
     if (!c->waiting)
@@ -119,7 +120,7 @@ static void call_free(struct rpc_call *c)
     free(c);
 }
 
-/* The call on the wire goes as soon as it can, so that a server can stop while handlers hold calls. */
+/* Frees the call on the wire as soon as possible, so that a server can stop while handlers hold calls. */
 static void maybe_free(struct rpc_call *c)
 {
     if (c->ops || !c->over)
@@ -148,7 +149,7 @@ static void pump(struct rpc_call *c)
         return;
     if (c->queue_first < c->queue_n) {
         c->sent = c->queue[c->queue_first++];
-        c->sent_bytes = grpc_byte_buffer_length(c->sent); /* gRPC takes what is in it */
+        c->sent_bytes = grpc_byte_buffer_length(c->sent); /* gRPC takes the content away */
         c->queue_bytes -= c->sent_bytes;
         if (c->queue_first == c->queue_n)
             c->queue_first = c->queue_n = 0;
@@ -236,8 +237,8 @@ int rpc_send(struct rpc_call *c, const void *data, size_t len)
     CHECK(!c->ended);
     if (c->cancelled || c->over)
         return HAWK_ECANCELLED;
-    /* Streams share one half, so that clients that read nothing do not keep others from being answered; beyond it each
-     * may still have one message under way. */
+    /* Streams share one half, so that clients that read nothing do not keep the server from answering
+     * others. Beyond it each stream may still have one message under way. */
     if (c->queue_bytes > RPC_QUEUE_BYTES || (c->sent && c->server->bytes > c->server->bytes_max / 2)) {
         c->refused = true;
         return HAWK_ELIMIT;
@@ -287,7 +288,8 @@ static void on_request(void *arg, bool ok)
     c->request = NULL;
     waits_no_more(c, request);
     if (!ok || !request) {
-        /* No message, one beyond the limit (gRPC then answers by itself), or the client has gone. */
+        /* There is no message, or one beyond the limit (gRPC then answers by itself), or the client has
+         * gone. */
         rpc_fail(c, GRPC_STATUS_INVALID_ARGUMENT, "the call carries no request");
     } else if (c->cancelled) {
         rpc_finish(c);
@@ -304,8 +306,9 @@ static void on_request(void *arg, bool ok)
     op_done(c); /* NOLINT: until here c->ops is not 0, so c outlives whatever its handler does */
 }
 
-/* Who handles the call keeps it until it is told that it is over: what cannot be read ends it on the wire, as gRPC itself
- * does with what it cannot decompress, and the handler hears as of a client that has gone. */
+/* Delivers a message. The handler keeps the call until it hears that it is over. A message that cannot be
+ * read ends the call on the wire, as gRPC does with one that it cannot decompress. The handler then hears
+ * the same as when the client has gone. */
 static void deliver(struct rpc_call *c, grpc_byte_buffer *message)
 {
     struct net_bytes b;
@@ -366,7 +369,7 @@ static void on_over(void *arg, bool ok)
     if (c->over_cancelled) {
         c->cancelled = true;
         drop_queue(c);
-        /* Before the request has come nobody knows of the call. */
+        /* Before the request has come, no handler knows of the call. */
         if (!c->ended && c->on_cancelled)
             c->on_cancelled(c->watch_arg, c);
     }

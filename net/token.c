@@ -29,7 +29,7 @@ int token_check(const char *token, size_t len, char *why, size_t size)
     return 0;
 }
 
-/* One end of line belongs to the file. */
+/* The length of the text without one end of line, which belongs to the file. */
 static size_t without_line_end(const char *text, size_t len)
 {
     if (len > 0 && text[len - 1] == '\n')
@@ -41,7 +41,8 @@ static size_t without_line_end(const char *text, size_t len)
 
 int token_read(const char *path, bool secret, char **token, char *why, size_t size)
 {
-    char text[TOKEN_BYTES_MAX + 3]; /* with an end of line, and one to see that it is too long */
+    char text[TOKEN_BYTES_MAX +
+              3]; /* with room for an end of line, and for one byte that shows that it is too long */
     char wrong[256];
     struct stat st;
     FILE *f = fopen(path, "re");
