@@ -55,7 +55,7 @@ void api_reply(struct rpc_call *c, enum api_method method, const void *reply)
 
 static void waiting_cancelled(void *arg, struct rpc_call *c)
 {
-    /* The role answers all the same, and the answer ends the call: what was asked for is done. */
+    /* The role answers all the same, and that answer ends the call: the request was carried out. */
     (void)arg;
     (void)c;
 }
@@ -89,7 +89,7 @@ void api_waiting_free(struct api_waiting *w)
     free(w);
 }
 
-/* The same, when only the call is of interest. */
+/* As api_take, for a caller that needs only the call. */
 static struct rpc_call *take(struct api *a, uint32_t client)
 {
     struct api_waiting *w = api_take(a, client);
@@ -99,8 +99,7 @@ static struct rpc_call *take(struct api *a, uint32_t client)
     return c;
 }
 
-/* Which of a dist's limits a job would have gone beyond, or it was one of central's, which does not say which; and what
- * to do. */
+/* Writes which limit the job goes beyond, and what to do. Central does not say which of its limits it was. */
 static void full_text(const struct dist *d, char *text, size_t size)
 {
     if (d->jobs_unfinished >= d->cfg.jobs_unfinished_max)
@@ -122,7 +121,7 @@ static void full_text(const struct dist *d, char *text, size_t size)
 static void draining_text(const struct api *a, char *text, size_t size)
 {
     struct central_node v;
-    /* The dist of `hawk up` is the only one there, under a name of its own. */
+    /* The dist of `hawk up` is the only one there, and has a name of its own. */
     if (a->roles.central &&
         central_view_node(a->roles.central, dist_node(a->roles.dist), loop_now(a->loop), &v))
         snprintf(text, size,
@@ -144,7 +143,7 @@ void api_refusal(const struct api *a, int err, char *text, size_t size)
         snprintf(text, size,
                  "the job " API_NOT_ACCEPTED_TEXT
                  ": a job of this id is here under another key: only who submitted it can move it");
-    else if (err == HAWK_EINVALID) /* what else is wrong with a request was told when it was read */
+    else if (err == HAWK_EINVALID) /* other faults of a request were reported when it was read */
         snprintf(text, size,
                  "the job " API_NOT_ACCEPTED_TEXT
                  ": a job that is moved keeps its number of tasks, and a detached job stays with its dist");
@@ -297,12 +296,12 @@ static void on_call(void *arg, struct rpc_call *c, const uint8_t *data, size_t l
         api_fail(c, err == HAWK_EMALFORMED ? HAWK_EINVALID : err, "%s: %s", api_methods[method].path, why);
         return;
     }
-    CHECK(handlers[method]); /* API_SESSION, whose clients send streams, comes to api_session */
+    CHECK(handlers[method]); /* API_SESSION, whose clients send streams, goes to api_session */
     handlers[method](a, c, &request);
     api_free(api_methods[method].request, &request);
 }
 
-/* One entry per method, so that the server's handler knows which it is. */
+/* One entry per method, so that the server's handler knows which method it serves. */
 #define X(constant, name, request, reply, streaming)                                                         \
     static void on_##constant(void *arg, struct rpc_call *c, const uint8_t *data, size_t len)                \
     {                                                                                                        \

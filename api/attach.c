@@ -1,4 +1,4 @@
-/* One stream per executor: see attach.h. What an executor is to be told gathers while a message is on its way to it. */
+/* One stream per executor: see attach.h. Messages to an executor gather while one is on its way. */
 #include "api/attach.h"
 
 #include "base/check.h"
@@ -12,21 +12,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One attached executor, or who has not said hello yet. */
+/* One attached executor, or a client that has not said hello yet. */
 struct stream {
     struct list link;  /* attach.all */
-    struct list dirty; /* attach.dirty, with something to send */
+    struct list dirty; /* in attach.dirty, with something to send */
     struct attach *attach;
     struct rpc_call *call; /* NULL once it has been ended */
     struct executor *executor;
     bool drained;
     bool held;                 /* not read from */
-    struct codec_buf *batches; /* to be sent, one message each; the last one grows */
+    struct codec_buf *batches; /* batches to send, one message each; the last one grows */
     uint32_t batches_n, batches_cap;
-    job_id_t job; /* the last one told of, and its id as text */
+    job_id_t job; /* the last job that was sent, and its id as text */
     char job_text[JOB_ID_TEXT];
     size_t job_len;
-    char why[300]; /* what is wrong with what it sends */
+    char why[300]; /* what is wrong with its messages */
 };
 
 struct attach {
@@ -41,8 +41,8 @@ struct attach {
 
 /* ---- Sending ---- */
 
-/* The message that len more bytes go into. What is large goes by itself, so that what is small before it does not wait for
- * it. */
+/* Returns the message that gets the next len bytes. A large part has a message of its own, so that small
+ * ones before it do not wait for it. */
 static struct codec_buf *growing(struct stream *s, size_t len)
 {
     struct codec_buf *last = s->batches_n ? &s->batches[s->batches_n - 1] : NULL;
@@ -67,7 +67,8 @@ static void drop_first_batch(struct stream *s)
         codec_buf_free(&first);
         return;
     }
-    /* Kept for the next one, as a rule: there is no more to be had than executors have slots. */
+    /* Keeps the memory for the next message. There are never more messages than the executors' slots
+     * allow. */
     first.len = 0;
     if (first.cap > 2 * ATTACH_BATCH_BYTES)
         codec_buf_free(&first);
@@ -76,7 +77,7 @@ static void drop_first_batch(struct stream *s)
 
 static void send_next(struct stream *s)
 {
-    /* With more of them, rpc_idle asks for `writable` once the first is on its way. */
+    /* If there are more, rpc_idle asks for `writable` once the first one is on its way. */
     while (s->call && s->batches_n > 0 && s->batches[0].len > 0 && rpc_idle(s->call)) {
         if (rpc_send(s->call, s->batches[0].data, s->batches[0].len) == HAWK_ELIMIT)
             return; /* `writable` comes */
@@ -123,8 +124,7 @@ static void drained(void *user)
 
     s->drained = true;
     if (list_empty(&s->dirty))
-        list_push_tail(&s->attach->dirty,
-                       &s->dirty); /* it is ended at the end of the turn: it is being handled now */
+        list_push_tail(&s->attach->dirty, &s->dirty); /* the end of the turn ends it: it is in use now */
 }
 
 /* ---- The end of a stream ---- */
@@ -240,7 +240,7 @@ static int on_drain(void *arg)
     return 0;
 }
 
-/* It says nothing more: what it has not answered by now it never will. */
+/* The executor sends nothing more. Tasks that it has not answered by now it never will. */
 static int on_end(struct stream *s)
 {
     int err = on_drain(s);
@@ -292,8 +292,8 @@ static bool owner_full(void *arg, uint32_t run)
     return a->config.owner_unacked(a->config.arg, run) > ATTACH_UNACKED_BYTES;
 }
 
-/* What was read is lost with this process, if it was not acknowledged, and takes memory until then. Who has no tasks of an
- * owner that is away or slow goes on. */
+/* Stops reading from executors whose results wait for acknowledgement: those take memory, and are lost
+ * with this process. Executors without tasks of the owner that is away or slow go on. */
 static void hold(struct attach *a)
 {
     bool any = a->config.unacked && a->config.unacked(a->config.arg) > ATTACH_UNACKED_BYTES;

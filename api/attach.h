@@ -1,4 +1,5 @@
-/* Attached executors on the network: serves Executors.Attach (protos/executor.proto) for a runner's exec/apps. */
+/* Attached executors on the network: serves Executors.Attach (protos/executor.proto) for a runner's
+ * exec/apps. */
 #ifndef HAWK_API_ATTACH_H
 #define HAWK_API_ATTACH_H
 
@@ -6,18 +7,18 @@
 #include "net/loop.h"
 #include "net/server.h"
 
-/* Results that were taken from executors and that their tasks' owner has not acknowledged; beyond it executors that have
- * tasks of that owner are not read from until some are. */
+/* Results from executors that the tasks' owner has not acknowledged. Beyond this limit the worker stops
+ * reading from executors that have tasks of that owner, until some are acknowledged. */
 #define ATTACH_UNACKED_BYTES (8u << 20)
 
 struct attach;
 
 struct attach_config {
-    const char *worker; /* told to executors; copied */
+    const char *worker; /* sent to executors; copied */
     int64_t kill_grace_us;
     void (*event)(void *arg, const struct msg *m); /* as apps_fns */
-    /* Bytes of results that wait to be acknowledged, by whomever (NULL: never any), and by the owner of that run's
-     * task. */
+    /* Bytes of results that wait for an acknowledgement: from any owner (NULL: never any), and from the
+     * owner of that run's task. */
     uint64_t (*unacked)(void *arg);
     uint64_t (*owner_unacked)(void *arg, uint32_t run);
     void *arg;
@@ -25,9 +26,9 @@ struct attach_config {
 
 /* Before server_start. */
 struct attach *attach_new(struct loop *l, struct server *s, const struct attach_config *c);
-/* EXEC_START and EXEC_KILL of PAYLOAD_APP jobs go here. */
+/* Takes EXEC_START and EXEC_KILL of PAYLOAD_APP jobs. */
 struct apps *attach_apps(struct attach *a);
-/* Ends every stream; executors are told to go on elsewhere. After server_stop. NULL is fine. */
+/* Ends every stream, and tells executors to attach elsewhere. After server_stop. NULL is fine. */
 void attach_free(struct attach *a);
 
 #endif

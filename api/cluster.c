@@ -38,7 +38,7 @@ static void add_app(struct api_node *n, uint32_t *cap, const struct blob *name)
     n->apps[n->apps_n++] = text_or_empty(name);
 }
 
-/* As central knows, or a dist by what central told it. */
+/* Fills in the applications as central knows them, or a dist from central's messages. */
 static void fill_apps(const struct api *a, struct api_node *n)
 {
     node_id_t id = {n->node};
@@ -88,7 +88,7 @@ bool api_node_fill(const struct api *a, node_id_t id, struct api_node *out)
     out->heartbeat_age_us = v.silent_us;
     out->long_wait_us = v.member.role == ROLE_WORKER ? v.wait_us : -1;
     out->drained = v.empty;
-    if (v.empty) /* its word is newer than its last heartbeat */
+    if (v.empty) /* DRAINED is newer than its last heartbeat */
         out->queued = out->running_short = out->running_long = out->jobs_unfinished = 0;
     out->until_restart = v.drain == DRAIN_RESTART;
     out->protocol = v.version;
@@ -96,12 +96,12 @@ bool api_node_fill(const struct api *a, node_id_t id, struct api_node *out)
     return v.member.state != MEMBER_GONE;
 }
 
-/* standbys: its addresses are borrowed by *reply. */
+/* Lists the nodes of central. *reply borrows the addresses of standbys. */
 static void nodes_of_central(const struct api *a, struct leader_standbys *standbys,
                              struct api_list_nodes_reply *reply)
 {
     uint32_t cap = 0;
-    /* The active one first: clients take that for central. */
+    /* The active central comes first: clients use the first one. */
     add_node(reply, &cap, central_node(a->roles.name, a->roles.addr, true));
     if (a->roles.standbys)
         a->roles.standbys(a->arg, standbys);
@@ -120,7 +120,7 @@ static void nodes_of_central(const struct api *a, struct leader_standbys *standb
     }
 }
 
-/* What central's list may leave out. */
+/* This dist, which central's list may leave out. */
 static struct api_node this_dist(const struct api *a)
 {
     return (struct api_node){.node = dist_node(a->roles.dist).v,
@@ -171,7 +171,7 @@ void api_list_nodes(struct api *a, struct rpc_call *c, void *request)
 
 #define LINK_COUNTERS 3
 
-/* What this process knows besides its role's counters. */
+/* Adds this process's counters to those of its role. */
 static void add_link_stats(struct api_node_stats *s, const struct link_counters *c)
 {
     struct api_counter *to = s->counters + s->counters_n;
@@ -219,7 +219,7 @@ uint32_t api_partition_note(const struct central *c, char *buf, size_t size)
     return percent;
 }
 
-/* The cutoff and the share in force, and where they come from: as GetPolicy has it. */
+/* Fills in the cutoff and the share in force and where they come from, as GetPolicy shows them. */
 static void stats_of_policy(const struct central *c, struct api_get_stats_reply *r, char *note,
                             size_t note_size)
 {
@@ -355,7 +355,7 @@ void api_set_policy(struct api *a, struct rpc_call *c, void *request)
         return;
     }
     bool chosen = choice->preset || choice->numbers || choice->flags;
-    if (r->reset && chosen) /* who asked hears of the second */
+    if (r->reset && chosen) /* the client hears of the second one */
         feed_policy(a, NULL, 0);
     feed_policy(a, chosen || !r->reset ? choice : NULL, api_wait(a, c, API_SET_POLICY));
     policy_choice_drop(choice);

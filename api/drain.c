@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The answer to who asked for a process's end leaves before it ends. */
+/* Before the process ends, the answer to the client that asked for that leaves. */
 #define STOP_AFTER_US (50 * US_PER_MS)
 
-/* The node of that name, else of that id; NODE_NONE. */
+/* Finds a node by its name, else by its id; NODE_NONE. */
 static node_id_t find(const struct central *central, const char *text)
 {
     node_id_t id = NODE_NONE;
@@ -26,7 +26,7 @@ static node_id_t find(const struct central *central, const char *text)
     return NODE_NONE;
 }
 
-/* Every node named, in a new array; NULL after failing the call. */
+/* Finds every named node, in a new array. NULL: it has failed the call. */
 static node_id_t *find_all(const struct api *a, struct rpc_call *c, const char *const *names, uint32_t n)
 {
     node_id_t *nodes = xcalloc(n ? n : 1, sizeof *nodes);
@@ -62,14 +62,15 @@ void api_drain(struct api *a, struct rpc_call *c, void *request)
     w->nodes = nodes;
     w->nodes_n = r->nodes_n;
     enum drain drain = r->undrain ? DRAIN_NOT : r->until_restart ? DRAIN_RESTART : DRAIN_KEPT;
-    /* The journal is written in order: the last one's answer is that for all; an error before it ends the call. */
+    /* The journal is written in order. So the last record's answer stands for all; an earlier error ends
+     * the call. */
     for (uint32_t i = 0; i < r->nodes_n; i++) {
         struct msg m = {.type = MSG_SET_DRAIN,
                         .set_drain = {.node = nodes[i], .client = client, .drain = (uint8_t)drain}};
         a->feed(a->arg, ROLE_CENTRAL, &m);
         HASH_FIND(hh, a->waiting, &client, sizeof client, w);
         if (!w)
-            return; /* refused, and answered: `nodes` went with it */
+            return; /* refused and answered, which freed `nodes` */
     }
 }
 
@@ -122,7 +123,7 @@ static void stop_this_process(struct api *a, bool now)
     loop_timer_set(a->loop, &a->stop_timer, loop_now(a->loop) + STOP_AFTER_US);
 }
 
-/* Tells one node; false with a text of why not. */
+/* Tells one node to stop. False: it could not, and the text says why. */
 static bool stop_one(struct api *a, node_id_t id, bool now, char *why, size_t size)
 {
     struct central_node v;
@@ -155,7 +156,7 @@ void api_stop(struct api *a, struct rpc_call *c, void *request)
     bool central = r->nodes_n == 1 && strcmp(r->nodes[0], role_text(ROLE_CENTRAL)) == 0;
     if (r->nodes_n == 0 || (central && a->roles.central)) {
         api_reply(c, API_STOP, &reply);
-        if (central && a->roles.stop_standbys) /* the cluster goes, not only who was asked */
+        if (central && a->roles.stop_standbys) /* the whole cluster stops, not only this central */
             a->roles.stop_standbys(a->arg);
         stop_this_process(a, r->now);
         return;

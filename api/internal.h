@@ -10,15 +10,15 @@
 
 /* A unary call that waits for its role's effect. */
 struct api_waiting {
-    uint32_t client; /* the number its event carries */
+    uint32_t client; /* the number in its event */
     struct rpc_call *call;
     enum api_method method;
-    node_id_t *nodes; /* API_DRAIN: whom it is about; NULL otherwise */
+    node_id_t *nodes; /* API_DRAIN: the nodes; NULL otherwise */
     uint32_t nodes_n;
     UT_hash_handle hh;
 };
 
-/* How often a client that asks for beats hears them: three missing, and it goes to another dist. */
+/* How often a client that wants beats gets one. When three are missing, it goes to another dist. */
 #define API_BEAT_US (100 * US_PER_MS)
 #define API_GOING_TEXT "is shutting down: ask another dist, or this one when it is back"
 
@@ -33,29 +33,30 @@ struct api {
     void *arg;
     uint32_t next_client;
     struct api_waiting *waiting;
-    char *standby;             /* why nothing is served for now; NULL: it is */
+    char *standby;             /* why it serves nothing for now; NULL: it serves */
     struct api_watch *watches; /* by job */
     uint64_t watches_bytes;    /* what they may need */
-    struct list dirty;         /* watches with something to tell */
-    struct list beating;       /* watches whose clients want to hear that this process is there */
+    struct list dirty;         /* watches with something to send */
+    struct list beating;       /* watches whose clients want beats */
     struct loop_timer beat_timer;
-    struct list behind; /* watches whose clients are to hear new counts of tasks */
+    struct list behind; /* watches whose clients must get new counts of tasks */
     struct loop_timer counts_timer;
     struct api_sessions {
-        struct list all, dirty, soon; /* those with something to tell: in this turn; when soon_timer fires */
+        struct list all, dirty,
+            soon; /* dirty: has something to send in this turn; soon: when soon_timer fires */
         struct loop_timer soon_timer;
-        struct session_job *asked;    /* by client: jobs whose SUBMITTED is awaited */
+        struct session_job *asked;    /* by client: jobs that wait for SUBMITTED */
         struct session_job *accepted; /* by job */
         struct loop_timer beat_timer;
-        struct list cancelling; /* jobs, in the order in which their clients want them cancelled */
+        struct list cancelling; /* jobs to cancel, in the order of their clients' requests */
         struct loop_timer cancel_timer;
-        size_t bytes; /* of what their clients have not taken */
+        size_t bytes; /* of entries that their clients have not taken */
     } sessions;
     struct list tails; /* output that is followed */
     struct loop_timer tail_timer;
     struct readers *readers; /* NULL until output is asked for */
     struct loop_hook flush;
-    struct loop_timer stop_timer; /* set when a client wants this process to stop */
+    struct loop_timer stop_timer; /* set when a client has asked this process to stop */
     bool stop_now;
 };
 
@@ -66,17 +67,17 @@ void api_submit(struct api *a, struct rpc_call *c, void *request);
 void api_cancel(struct api *a, struct rpc_call *c, void *request);
 void api_list_jobs(struct api *a, struct rpc_call *c, void *request);
 void api_get_job(struct api *a, struct rpc_call *c, void *request);
-/* What is to be fed for a submission: of *m the description, which is borrowed, and the resubmission, which is the caller's
- * to drop. What is wrong with it goes to why. */
+/* Makes the event of a submission in *m. *m borrows the description; the caller drops the resubmission. On
+ * an error why says what is wrong. */
 HAWK_MUST_USE int api_submit_event(struct job_desc *job, const struct api_resubmit *from, uint64_t key,
                                    struct msg_submit *m, char *why, size_t size);
-/* A job of ours, or NULL after failing the call. */
+/* A job of this dist's, or NULL after failing the call. */
 const struct dist_job *api_find_job(struct api *a, struct rpc_call *c, job_id_t id);
 void api_job_fill(const struct api *a, const struct dist_job *j, struct api_job *out);
 void api_task_fill(const struct api *a, const struct dist_job *j, uint32_t task, bool result,
                    struct api_task *out);
 
-/* api_long.c: the same of central's long jobs, where no dist is */
+/* api_long.c: the same for central's long jobs, where there is no dist */
 void api_long_cancel(struct api *a, struct rpc_call *c, job_id_t job);
 void api_long_list(struct api *a, struct rpc_call *c, const struct api_list_jobs_request *r);
 void api_long_get(struct api *a, struct rpc_call *c, const struct api_get_job_request *r);
@@ -87,13 +88,13 @@ void api_watch_task(struct api *a, job_id_t job, uint32_t task, bool ended);
 void api_watch_job(struct api *a, job_id_t job);
 void api_watch_flush(struct api *a);
 void api_watch_init(struct api *a);
-/* To the dist: somebody watches the job, or does no longer. */
+/* Tells the dist that a client watches the job, or that none does any more. */
 void api_feed_unwatch(struct api *a, job_id_t job);
 void api_watch_free(struct api *a);
 
 /* api_session.c */
 void api_session(void *api, struct rpc_call *c); /* a call began */
-/* False: it is not for a session. */
+/* False: the message is not for a session. */
 bool api_session_submitted(struct api *a, const struct msg_submitted *m);
 void api_session_task(struct api *a, const struct msg_task_event *m);
 void api_session_job(struct api *a, const struct msg_job_event *m);
@@ -107,8 +108,8 @@ void api_get_stats(struct api *a, struct rpc_call *c, void *request);
 void api_get_policy(struct api *a, struct rpc_call *c, void *request);
 void api_set_policy(struct api *a, struct rpc_call *c, void *request);
 
-/* Of the *n elements of v those before *first were told, and make room when they are more than half: at no more than a move
- * per one told. */
+/* Removes the elements before *first, which were sent, from the *n elements of v if they are more than
+ * half. So at most one element is moved per element sent. */
 static inline void api_make_room(void *v, size_t size, uint32_t *first, uint32_t *n)
 {
     if (*first <= *n / 2)
@@ -118,9 +119,10 @@ static inline void api_make_room(void *v, size_t size, uint32_t *first, uint32_t
     *first = 0;
 }
 
-/* What central says of a node; false: it is gone, or was never there. To be freed with api_nodes_free. */
+/* Fills in what central knows of a node. False: it is gone, or was never there. Free it with
+ * api_nodes_free. */
 bool api_node_fill(const struct api *a, node_id_t id, struct api_node *out);
-/* What is in them, and the array; NULL is fine. */
+/* Frees the nodes and the array; NULL is fine. */
 void api_nodes_free(struct api_node *nodes, uint32_t n);
 
 /* api_drain.c */
@@ -137,14 +139,15 @@ void api_output_free(struct api *a);
 void api_reply(struct rpc_call *c, enum api_method method, const void *reply);
 /* Why a job was not accepted, and what to do. */
 void api_refusal(const struct api *a, int err, char *text, size_t size);
-/* Whether this process serves the call at present; if not, it has been failed. */
+/* Whether this process serves the call at present. If not, it has failed the call. */
 bool api_serves(struct api *a, struct rpc_call *c, enum api_method method);
-/* Ends a call with an error code's status and text. */
+/* Ends a call with the status and text of an error code. */
 void api_fail(struct rpc_call *c, int err, const char *fmt, ...) HAWK_PRINTF(3, 4);
-/* Remembers a call until its effect comes; returns the number for the event. */
+/* Remembers a call until its effect comes. Returns the number for the event. */
 struct api_waiting *api_wait_for(struct api *a, struct rpc_call *c, enum api_method method);
 uint32_t api_wait(struct api *a, struct rpc_call *c, enum api_method method);
-/* The call that waits under this number, which is over now: api_waiting_free. NULL when there is none. */
+/* The call that waits under this number, and waits no more: free it with api_waiting_free. NULL when there
+ * is none. */
 struct api_waiting *api_take(struct api *a, uint32_t client);
 void api_waiting_free(struct api_waiting *w);
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Numbers too large for the policy's fields become others that are refused as well. */
+/* Makes a number that is too large for the policy's field another one that is refused as well. */
 static uint32_t at_most(uint32_t v, uint32_t max) { return v < max ? v : max; }
 
 static int resubmit_from(const struct api_resubmit *from, const struct job_desc *desc, struct resubmit **out,
@@ -43,7 +43,7 @@ static int resubmit_from(const struct api_resubmit *from, const struct job_desc 
 int api_submit_event(struct job_desc *job, const struct api_resubmit *from, uint64_t key,
                      struct msg_submit *m, char *why, size_t size)
 {
-    /* Who names no key keeps none: nobody can move the job. */
+    /* A job without a key from its client gets one: so nobody can move it. */
     *m = (struct msg_submit){.desc = job, .key = key ? key : entropy()};
     if (!job) {
         snprintf(why, size, "the request has no job");

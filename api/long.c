@@ -1,4 +1,4 @@
-/* The API's calls about jobs, served by central: for long jobs whose dist is not there, or has forgotten them. */
+/* The API's calls about jobs, served by central: for long jobs whose dist is gone, or has forgotten them. */
 #include "api/internal.h"
 #include "base/mem.h"
 
@@ -36,7 +36,7 @@ void api_long_cancel(struct api *a, struct rpc_call *c, job_id_t job)
     a->feed(a->arg, ROLE_CENTRAL, &m);
 }
 
-/* Where the last page ended; NULL: at the end, too, when that job has gone meanwhile. */
+/* The job at which the last page ended; NULL: the end, also when that job has gone meanwhile. */
 static const struct long_job *after(const struct api *a, job_id_t before)
 {
     const struct long_job *j = central_next_job(a->roles.central, NULL);

@@ -1,4 +1,4 @@
-/* Reading a task's output from the worker it ran on: `hawk cat`. The files are read by threads (api/readers.h). */
+/* Reads a task's output on the worker where it ran: `hawk cat`. Threads read the files (api/readers.h). */
 #include "api/internal.h"
 #include "api/readers.h"
 #include "base/mem.h"
@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* How often a followed file is looked at while its task runs. */
+/* The period at which a followed file is read while its task runs. */
 #define TAIL_POLL_US (100 * US_PER_MS)
 
 struct api_tail {
@@ -18,9 +18,9 @@ struct api_tail {
     struct api_read_output_request request;
     char path[EXEC_PATH_MAX];
     struct file_read *read; /* under way; NULL: none */
-    int fd;                 /* -1: not opened yet, or the read has it */
+    int fd;                 /* -1: not opened yet, or in use by a read */
     uint64_t offset;
-    bool running; /* when the read was asked for: what it does not find may still come */
+    bool running; /* the task ran when the read began, so more output may come */
     bool told_path, full;
 };
 
@@ -48,7 +48,7 @@ static void on_read(void *arg, struct file_read *r);
 static void read_on(struct api_tail *t)
 {
     struct file_read *r = xcalloc(1, sizeof *r);
-    t->running = still_runs(t); /* before it is read, so that nothing is missed */
+    t->running = still_runs(t); /* asked before the read, so that no output is missed */
     r->path = xstrdup(t->path);
     r->fd = t->fd;
     r->offset = t->offset;
@@ -59,7 +59,7 @@ static void read_on(struct api_tail *t)
     readers_submit(t->api->readers, r);
 }
 
-/* False when nothing can be sent now: the same is read again later. */
+/* False: the client cannot take more now. The same bytes are read again later. */
 static bool send_chunk(struct api_tail *t, const struct file_read *r)
 {
     struct api_output_chunk chunk = {.data = (uint8_t *)r->data,

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define THREADS 4
-#define STOP_SECONDS 1 /* what a read may still take when we stop; then its thread is left behind */
+#define STOP_SECONDS 1 /* the time for reads to end when we stop; then their threads are left behind */
 
 struct readers {
     struct loop *loop;
@@ -34,7 +34,7 @@ void file_read_free(struct file_read *r)
     free(r);
 }
 
-/* Without blocking on pipes and without touching devices: only what a task wrote. */
+/* Opens only files that a task wrote: never blocks on a pipe, or touches a device. */
 static int open_output(const char *path)
 {
     struct stat st;
@@ -162,7 +162,7 @@ void readers_free(struct readers *rs)
         if (pthread_timedjoin_np(rs->threads[i], NULL, &until))
             left |= pthread_detach(rs->threads[i]) == 0;
     if (left)
-        return; /* it hangs in a read, and finds rs when that ends */
+        return; /* it hangs in a read, and looks at rs when that ends */
     free_all(&rs->waiting);
     free_all(&rs->finished);
     pthread_cond_destroy(&rs->more);

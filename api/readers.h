@@ -1,5 +1,6 @@
-/* Reads files on threads of its own: a path that users chose may hang (a dead network mount), and the loop thread must
- * not hang with it (DESIGN 5.6). A read that hangs costs one of few threads, and so at worst `hawk cat`. */
+/* Reads files on threads of its own. A path that a user chose may hang (a dead network mount), and the
+ * loop's thread must not hang with it (DESIGN 5.6). A hanging read holds one of few threads, so at worst
+ * `hawk cat` stops working. */
 #ifndef HAWK_API_READERS_H
 #define HAWK_API_READERS_H
 
@@ -9,20 +10,20 @@
 
 #include <sys/types.h>
 
-#define READ_BYTES API_CHUNK_BYTES /* what is read at once goes out as one chunk */
+#define READ_BYTES API_CHUNK_BYTES /* one read makes one chunk */
 
-/* One read. Allocated by who asks for it, freed by the function that it is given back to. */
+/* One read. The caller allocates it; the function that gets it back frees it. */
 struct file_read {
     struct list link;
     char *path;      /* opened when fd is negative; owned */
     int fd;          /* -1: to be opened; owned */
     uint64_t offset; /* where to read */
     void (*done)(void *arg, struct file_read *r);
-    void *arg; /* the asker's; NULL once it is gone */
+    void *arg; /* the caller's; NULL once the caller is gone */
     /* The result: n bytes of data, 0 at the end; or -1 with err an errno. fd stays negative when it could not be opened. */
     ssize_t n;
     int err;
-    bool cut_short; /* at the end: the file is marked so (EXEC_OUTPUT_CUT) */
+    bool cut_short; /* at the end: the file has the mark for that (EXEC_OUTPUT_CUT) */
     uint8_t data[READ_BYTES];
 };
 
@@ -32,7 +33,7 @@ struct readers *readers_new(struct loop *l);
 void readers_submit(struct readers *rs, struct file_read *r);
 /* Closes its file and frees it. */
 void file_read_free(struct file_read *r);
-/* What is still being read is given back to nobody. NULL is fine. */
+/* Reads that are still under way are given back to nobody. NULL is fine. */
 void readers_free(struct readers *rs);
 
 #endif

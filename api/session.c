@@ -1,7 +1,7 @@
-/* Sessions: many jobs on one stream (protos/hawk.proto). What a client is to hear is encoded as it happens, and leaves as
- * one event when the one before has left. But results for which there is no room here stay with the dist until they can
- * leave: however slow a client is, and however much its jobs have returned, it costs no more than SESSION_HOLD_BYTES of
- * them. */
+/* Sessions: many jobs on one stream (protos/hawk.proto). News for a client is encoded as it happens, and
+ * leaves as one event when the event before has left. Results for which there is no room here stay with
+ * the dist until they can leave. So a client costs at most SESSION_HOLD_BYTES of results, however slow it
+ * is and however much its jobs have returned. */
 #include "api/internal.h"
 #include "base/mem.h"
 #include "net/rpc.h"
@@ -27,23 +27,23 @@
 #define CANCEL_TURN_TASKS 100000u
 
 struct session {
-    struct list in_all, in_dirty; /* in_dirty: in dirty, or while `soon` in soon */
+    struct list in_all, in_dirty; /* in_dirty: in `dirty`, or in `soon` while `soon` is set */
     struct api *api;
     struct rpc_call *call;
-    struct session_job *jobs; /* by tag: those that have not ended */
+    struct session_job *jobs; /* by tag: the jobs that have not ended */
     struct codec_buf event;   /* the one that grows */
-    struct codec_buf *full;   /* those before it, oldest first */
+    struct codec_buf *full;   /* the events before it, oldest first */
     uint32_t full_first, full_n, full_cap;
-    struct late *late; /* what comes after those, oldest first */
+    struct late *late; /* the ends that come after those, oldest first */
     uint32_t late_first, late_n, late_cap;
     size_t bytes;    /* of all these */
     int64_t sent_us; /* the last event */
     bool beats, held, soon;
-    bool all_sent; /* the client ended its side: the call ends with the last job */
-    bool full_up;  /* it was told more than it may leave unread, and is to be ended */
+    bool all_sent; /* the client has ended its side: the call ends with the last job */
+    bool full_up;  /* too much waits for it unread; its stream ends */
 };
 
-/* A job on a session: asked for until SUBMITTED comes, then accepted. */
+/* A job on a session: it waits for SUBMITTED, and is then accepted. */
 struct session_job {
     struct session *session;
     uint64_t tag;
@@ -51,18 +51,18 @@ struct session_job {
     uint32_t client; /* while it is asked for */
     uint32_t tasks;
     bool accepted, cancel, app;
-    bool over; /* its end is among what is late */
+    bool over; /* its end is among the late ones */
     struct api_session_job told;
     struct session_job
-        *next; /* the same job on another stream: its client has moved, and we have not seen that */
+        *next; /* the same job on another stream: its client has moved, and we have not noticed that yet */
     struct list in_cancelling;
-    UT_hash_handle hh, hh_job; /* by tag; by client or job, the first of them */
+    UT_hash_handle hh, hh_job; /* by tag; by client or job, only the first of each */
 };
 
 /* The end of a task whose result waits at the dist, or of a job after such. */
 struct late {
     struct session_job *job;
-    struct resubmit_task task; /* of a job's end only the state, which is the job's */
+    struct resubmit_task task; /* of a job's end: only the state, which is the job's */
     bool end, abandoned;
 };
 
@@ -109,7 +109,7 @@ static void forget_unsent(struct session *s)
     s->full_first = s->full_n = s->full_cap = s->late_first = s->late_n = s->late_cap = 0;
 }
 
-/* It costs nothing more from here on; its stream ends with the next flush. */
+/* Frees all that the session holds. Its stream ends with the next flush. */
 static void give_up(struct session *s)
 {
     forget_unsent(s);
@@ -181,7 +181,7 @@ static void tell_refused(struct session *s, uint64_t tag, int err, const char *t
     tell(s, &(struct api_session_event){.refused = &r, .refused_n = 1});
 }
 
-/* The job as it is, when that is news: nobody acts on it. */
+/* Sends the job as it is, if that is news. Nobody acts on it. */
 static void tell_job(struct session_job *j, const struct job_view *v)
 {
     struct api_session_job now = {.tag = j->tag,
@@ -273,7 +273,7 @@ static void job_free(struct session_job *j)
         mark(s);
 }
 
-/* All else was told. */
+/* Sends the job's end. All its other news was sent before. */
 static void tell_end(struct session_job *j, uint32_t state, bool abandoned)
 {
     struct api_session_end e = {.tag = j->tag, .state = state, .abandoned = abandoned};
@@ -283,7 +283,7 @@ static void tell_end(struct session_job *j, uint32_t state, bool abandoned)
 
 static void job_ended(struct session_job *j, uint32_t state, bool abandoned)
 {
-    /* Now, not when its client has read that: another one may be brought under its id by then. */
+    /* Unwatch it now, and not when its client has read that: another job may have this id by then. */
     api_feed_unwatch(j->session->api, j->job);
     list_remove(&j->in_cancelling);
     if (!any_late(j->session)) {
@@ -313,9 +313,9 @@ static void tell_late_task(struct session_job *j, const struct resubmit_task *l)
                                  .message = ""};
     if (of)
         dist_job_view(d, of, 0, &job);
-    if (of && job.desc->tasks == j->tasks) /* else it is another one of this id */
+    if (of && job.desc->tasks == j->tasks) /* else it is another job with this id */
         dist_task_view(d, of, l->task, 0, &v);
-    t.result_lost = !v.result; /* it had one: its job was forgotten meanwhile */
+    t.result_lost = !v.result; /* it had a result, but the dist has forgotten the job since */
     if (v.result) {
         t.result = (const uint8_t *)v.result->data;
         t.result_n = v.result->len;
@@ -323,7 +323,7 @@ static void tell_late_task(struct session_job *j, const struct resubmit_task *l)
     tell(j->session, &(struct api_session_event){.tasks = &t, .tasks_n = 1});
 }
 
-/* Of what is late, as much as makes one event. */
+/* Sends late ends, as many as make one event. */
 static void tell_late(struct session *s)
 {
     while (any_late(s) && s->full_first == s->full_n && s->event.len < SESSION_EVENT_BYTES) {
@@ -337,7 +337,7 @@ static void tell_late(struct session *s)
     }
 }
 
-/* Of a job that was there before it was submitted here: what had ended. */
+/* The job existed before it was submitted here: sends the tasks that had ended. */
 static void tell_ended(struct session_job *j, const struct dist_job *of, const struct job_view *v)
 {
     const struct dist *d = j->session->api->roles.dist;
@@ -373,7 +373,8 @@ static void cancel_now(struct session_job *j)
     a->feed(a->arg, ROLE_DIST, &(struct msg){.type = MSG_CANCEL, .cancel.job = job}); /* j may be gone */
 }
 
-/* One at least. Then everybody else has as long as that took: a call takes several turns of the loop. */
+/* Cancels one job at least. Then the loop gives others as much time as that took: a call takes several
+ * turns of the loop. */
 static void cancel_some(void *arg)
 {
     struct api *a = arg;
@@ -389,7 +390,7 @@ static void cancel_some(void *arg)
         loop_timer_set(a->loop, &a->sessions.cancel_timer, end_us + (end_us - start_us));
 }
 
-/* Many large jobs, that one message may name, are not all cancelled before anybody else is heard. */
+/* Cancels later, since one message may name many large jobs, and other clients must be heard meanwhile. */
 static void cancel_soon(struct session_job *j)
 {
     struct api *a = j->session->api;
@@ -433,7 +434,7 @@ bool api_session_submitted(struct api *a, const struct msg_submitted *m)
     return true;
 }
 
-/* What the dist keeps of how it ended: why it failed, for some, and what it returned. */
+/* Adds what the dist keeps of a task's end: why it failed, for some, and its result. */
 static void words_of(const struct api *a, const struct msg_task_event *m, struct task_view *t)
 {
     const struct dist_job *of = dist_find(a->roles.dist, m->id.job);
@@ -448,7 +449,7 @@ void api_session_task(struct api *a, const struct msg_task_event *m)
     if (j && (j->app || m->outcome == OUTCOME_NOT_STARTED))
         words_of(a, m, &t);
     for (; j; j = j->next) {
-        if (j->over) /* this is of one that was brought after its end; nothing may come behind that */
+        if (j->over) /* the job was brought here after its end; nothing may follow its end */
             continue;
         bool ran = m->state == TASK_DONE || m->state == TASK_FAILED || m->wait_us > 0;
         tell_task(j, &(struct api_session_task){.task = m->id.task,
@@ -486,7 +487,7 @@ void api_session_job(struct api *a, const struct msg_job_event *m)
 
 /* ---- The stream ---- */
 
-/* Its jobs go on until somebody watches them again or their time is over. */
+/* Frees the session. Its jobs go on until a client watches them again or their time is over. */
 static void session_free(struct session *s)
 {
     struct api *a = s->api;
@@ -524,7 +525,7 @@ static void hold(struct session *s)
     rpc_hold(s->call, hold);
 }
 
-/* The oldest event leaves; false: not now. */
+/* Sends the oldest event; false: not now. */
 static bool send_one(struct session *s)
 {
     bool queued = s->full_first < s->full_n;
@@ -544,7 +545,7 @@ static bool send_one(struct session *s)
     return true;
 }
 
-/* Sends what waits. While something is on its way `writable` is asked for, by rpc_idle. */
+/* Sends the waiting events. While one is on its way, rpc_idle asks for `writable`. */
 static void send_event(struct session *s)
 {
     do
@@ -625,7 +626,7 @@ static void cancel(struct session *s, uint64_t tag)
         j->cancel = true;
 }
 
-/* Does what a message asks for; an error ends the stream. */
+/* Carries out a message's requests; an error ends the stream. */
 static int take(struct session *s, const struct api_session_request *r, char *why, size_t size)
 {
     if (r->submit_n > API_SESSION_SUBMITS_MAX) {
@@ -686,7 +687,7 @@ void api_session(void *api, struct rpc_call *c)
         loop_timer_set(a->loop, &a->sessions.beat_timer, loop_now(a->loop) + API_BEAT_US);
 }
 
-/* A client that does not read what was sent hears it from gRPC's own pings whether we are there. */
+/* A client that does not read learns from gRPC's own pings whether we are there. */
 static void on_beat(void *arg)
 {
     struct api *a = arg;
@@ -718,7 +719,7 @@ void api_session_free(struct api *a)
     loop_timer_clear(a->loop, &a->sessions.soon_timer);
     list_foreach(&a->sessions.all, l, next) {
         struct session *s = container_of(l, struct session, in_all);
-        send_event(s); /* what is known leaves, if it can */
+        send_event(s); /* sends the known news if possible */
         api_fail(s->call, HAWK_EUNAVAILABLE, "%s " API_GOING_TEXT, a->roles.name);
         session_free(s);
     }

@@ -1,5 +1,5 @@
-/* Watching jobs: what changed gathers per watch and leaves as one event per turn of the loop, or later when the
- * client is slow to read. A watch costs some bytes per task of its job, however slow its client is. */
+/* Watching jobs. Changes gather per watch and leave as one event per turn of the loop, or later when the
+ * client reads slowly. A watch costs some bytes per task of its job, however slow its client is. */
 #include "api/internal.h"
 #include "base/mem.h"
 
@@ -7,31 +7,31 @@
 #include <string.h>
 
 #define EVENT_TASKS_MAX 1000u          /* tasks in one event */
-#define TASK_BYTES 5u                  /* of a watch that hears of each task, when all have changed */
-#define WATCHES_BYTES_MAX (256u << 20) /* of all of them; beyond: HAWK_ELIMIT */
+#define TASK_BYTES 5u                  /* per task of a watch with single tasks, when all have changed */
+#define WATCHES_BYTES_MAX (256u << 20) /* of all watches; beyond: HAWK_ELIMIT */
 #define COUNTS_US                                                                                            \
-    (100 * US_PER_MS) /* how old the counts of tasks may be that a client hears who does not hear of each */
+    (100 * US_PER_MS) /* how old counts of tasks may be for a client that does not want single tasks */
 
 struct api_watch {
     struct api *api;
     struct rpc_call *call;
-    job_id_t job;      /* JOB_NONE: nothing but beats */
-    uint32_t tasks_n;  /* its tasks: another one of this id may come when it was forgotten */
-    bool tasks;        /* the client wants to hear of each */
+    job_id_t job;      /* JOB_NONE: only beats */
+    uint32_t tasks_n;  /* the job's tasks; differs if the job was forgotten and another one has its id */
+    bool tasks;        /* the client wants the news of each task */
     bool ended;        /* … of each that ends */
     bool results;      /* … and what it returned */
     bool beat_told;    /* how often beats come */
     int64_t sent_us;   /* the last event */
     bool job_changed;  /* something to tell */
-    bool full;         /* the call's queue is: wait for `writable` */
-    uint32_t *changed; /* tasks to tell of, in the order they changed: from `told` on */
+    bool full;         /* the call's queue is full: wait for `writable` */
+    uint32_t *changed; /* changed tasks in the order of the changes; those from `told` on are not sent yet */
     uint32_t told, changed_n, changed_cap;
     uint8_t *is_changed; /* a bit per task */
     struct list in_dirty;
     struct list in_beating;
-    struct list in_behind;  /* tasks have changed of which it hears only by their counts */
+    struct list in_behind;  /* counts of tasks have changed, and the client wants only counts */
     struct api_watch *next; /* other watches of the same job */
-    UT_hash_handle hh;      /* of the first one of a job */
+    UT_hash_handle hh;      /* for the first watch of a job */
 };
 
 static struct api_watch *watches_of(struct api *a, job_id_t job)
@@ -128,7 +128,7 @@ void api_watch_job(struct api *a, job_id_t job)
     }
 }
 
-/* The job's end was told, the client has gone, or the job is forgotten: the watch is over. */
+/* The watch is over: the job's end was sent, the client has gone, or the job is forgotten. */
 static void end(struct api_watch *w)
 {
     struct api *a = w->api;
@@ -154,7 +154,7 @@ static int put_event(struct api_watch *w, struct api_event *event)
     return err;
 }
 
-/* The next of those that changed, as many as belong into one event. */
+/* Fills in the next changed tasks, as many as fit one event. */
 static uint32_t fill_tasks(const struct api_watch *w, const struct dist_job *j, struct api_event *event,
                            uint32_t n)
 {
@@ -169,7 +169,7 @@ static uint32_t fill_tasks(const struct api_watch *w, const struct dist_job *j, 
     return event->tasks_n;
 }
 
-/* Sends one event; false when there is nothing more to send now. */
+/* Sends one event; false: there is nothing more to send now. */
 static bool send_event(struct api_watch *w)
 {
     struct api *a = w->api;
@@ -313,7 +313,7 @@ void api_watch(struct api *a, struct rpc_call *c, void *request)
     struct msg on = {.type = MSG_WATCH,
                      .watch = {.job = r->job, .on = true, .epoch = (uint16_t)r->epoch, .key = r->key}};
     a->feed(a->arg, ROLE_DIST, &on);
-    /* The job as it is: every task that is no longer waiting. */
+    /* Starts with the job as it is: every task that is not waiting any more. */
     for (uint32_t i = 0; w->is_changed && i < v.desc->tasks; i++) {
         struct task_view t;
         dist_task_view(a->roles.dist, j, i, loop_now(a->loop), &t);

@@ -1,5 +1,5 @@
-/* What no value shows by itself: ranges that depend on what the value is for, and settings that contradict each other.
- * `hawk config check` and the daemons ask the same questions. */
+/* Checks that need more than one value: ranges that depend on a value's use, and settings that contradict
+ * each other. `hawk config check` and the daemons make the same checks. */
 #include "base/mem.h"
 #include "base/units.h"
 #include "config/table.h"
@@ -61,7 +61,7 @@ static void positive(struct checker *k, const char *key, int64_t us)
         complain(k, key, "it must be more than 0");
 }
 
-/* A name stands in lists, in file names (%w) and in the metadata of links. */
+/* A name is shown in lists, and used in file names (%w) and in the metadata of links. */
 static void name(struct checker *k, const char *key, const char *text)
 {
     size_t len = strlen(text);
@@ -84,7 +84,7 @@ static void address(struct checker *k, const char *key, const char *text)
         complain(k, key, "%s", why);
 }
 
-/* Comma separated, at least one. */
+/* Addresses, comma separated, at least one. */
 static void addresses(struct checker *k, const char *key, const char *list)
 {
     char addr[ADDR_TEXT];
@@ -100,7 +100,7 @@ static void addresses(struct checker *k, const char *key, const char *list)
     }
 }
 
-/* DESIGN 3.12: beyond loopback only with a token, or when the operator says so. */
+/* DESIGN 3.12: a daemon listens beyond loopback only with a token, or when the operator says so. */
 static void listens(struct checker *k, const char *key, const char *list)
 {
     bool open = *k->c->cluster.token_file || k->c->cluster.insecure;
@@ -147,8 +147,8 @@ static void policy_flags_known(struct checker *k, const char *key, const char *l
     }
 }
 
-/* A number of the policy within the range that `hawk policy set` keeps to: otherwise each change of the policy would be
- * refused for this number. `one` is what stands for 1. */
+/* Checks a number of the policy against the range that `hawk policy set` requires: otherwise each change
+ * of the policy would be refused for this number. `one` is the value that means 1. */
 static void policy_number(struct checker *k, const char *key, enum policy_number n, int64_t value,
                           int64_t one)
 {
@@ -159,7 +159,7 @@ static void policy_number(struct checker *k, const char *key, enum policy_number
         complain(k, key, "it must be %lld to %lld", (long long)(least / one), (long long)(greatest / one));
 }
 
-/* Central's, wherever it is. */
+/* Checks central's policy, in whichever section it is. */
 static void check_policy(struct checker *k)
 {
     const struct config *c = k->c;
@@ -209,7 +209,7 @@ static void check_etcd(struct checker *k)
         complain(k, "central.etcd_prefix",
                  "it must be 1 to %d visible ASCII characters, the last one no slash", ETCD_PREFIX_MAX);
     addresses(k, "central.etcd", c->central.etcd);
-    /* etcd grants no shorter lease than about its own election takes, which is one to two seconds. */
+    /* etcd grants no lease shorter than its own election takes, one to two seconds. */
     if (c->central.leader_lease < 2 * US_PER_S || c->central.leader_lease % US_PER_S)
         complain(k, "central.leader_lease", "it must be 2 s or more, in whole seconds");
     if (c->central.leader_lease * 2 > c->central.long_lease)
@@ -267,8 +267,8 @@ static void check_worker(struct checker *k)
         complain(k, "worker.park_max", "it is less than worker.park_min");
 }
 
-/* DESIGN 3.9: what a dead agent leaves behind must be gone before it is run again elsewhere. A worker's own file may
- * know nothing of central's lease: it is told on joining, and looks again then. */
+/* DESIGN 3.9: the tasks of a dead agent must be gone before they run again elsewhere. A worker's own file
+ * may not contain central's lease. The worker hears it when it joins, and checks again then. */
 static void check_lease(struct checker *k)
 {
     const struct config *c = k->c;
@@ -308,7 +308,7 @@ static void read_token(struct checker *k, const char *key, const char *path, cha
         complain(k, key, "%s", why);
 }
 
-/* Clients and nodes have a token each. `hawk up` has no nodes but its own, which need no links. */
+/* Clients and nodes have a token each. `hawk up` has only its own nodes, which need no links. */
 int config_tokens(const struct config *c, const char *section, char **token, char **node_token, FILE *err)
 {
     struct checker k = {.c = c, .section = section, .err = err};

@@ -66,7 +66,7 @@ static int milli_parse(const char *text, uint32_t *v)
     return 0;
 }
 
-/* Parses text into the field of s; `kept` is the copy of text that lives as long as the config. */
+/* Parses text into the field of s. `kept` is the copy of text that lives as long as the config. */
 static int setting_parse(const struct setting *s, struct config *c, const char *text, const char *kept,
                          const char **expected)
 {
@@ -164,7 +164,7 @@ int config_set(struct config *c, const char *key, const char *text, const char *
     return setting_set(c, s, text, origin, why, size);
 }
 
-/* Where state goes when nobody says: the system's place for root, the user's own otherwise. */
+/* The default directory for state: the system's for root, the user's own otherwise. */
 static void state_dir_default(char *buf, size_t size, const char *leaf)
 {
     const char *xdg = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
@@ -220,7 +220,7 @@ void config_free(struct config *c)
     c->origins = NULL;
 }
 
-/* Quotes what YAML would read as something else. */
+/* Quotes a text that YAML would read as something else. */
 static void print_scalar(FILE *f, const char *text)
 {
     bool plain = *text && !strpbrk(text, "#:{}[],&*?|<>=!%@\\\"'`\n\t ") && *text != '-';
@@ -289,7 +289,7 @@ static json_t *value_json(const struct config *c, const struct setting *s, const
             text += len + (text[len] == ',');
         }
         return list;
-    default: /* as it is written: "30s", "17%", "auto" */
+    default: /* printed as written: "30s", "17%", "auto" */
         return json_text(text);
     }
 }

@@ -1,5 +1,5 @@
-/* Configuration of daemons: one table of settings, from which the struct, the YAML keys, the command flags,
- * `hawk config show` and docs/reference/configuration.md follow. */
+/* Configuration of daemons: one table of settings. The struct, the YAML keys, the command flags, `hawk
+ * config show` and docs/reference/configuration.md follow from it. */
 #ifndef HAWK_CONFIG_CONFIG_H
 #define HAWK_CONFIG_CONFIG_H
 
@@ -14,7 +14,7 @@
 /* S(section, KIND, name, default text, help). Kinds and the C type of each: */
 typedef const char *setting_TEXT;      /* any text; "" is unset */
 typedef const char *setting_LIST;      /* comma separated in one string; a YAML sequence as well */
-typedef const char *setting_CHOICE;    /* the help's first word group "a|b|c" lists what may stand here */
+typedef const char *setting_CHOICE;    /* the help begins with the choices, "a|b|c" */
 typedef int64_t setting_DURATION;      /* microseconds */
 typedef int64_t setting_AUTO_DURATION; /* microseconds; SETTING_AUTO: computed */
 typedef uint32_t setting_SHARE;        /* parts per million */
@@ -154,30 +154,31 @@ struct config {
     struct config_origin *origins; /* one per setting, in table order */
 };
 
-/* Every setting at its default, including those that depend on this machine (names, directories). */
+/* Sets every setting to its default, including those that depend on this machine (names, directories). */
 void config_init(struct config *c);
 void config_free(struct config *c);
 /* Reads a YAML file (a regular one, of 1 MiB at most; "-": stdin) over *c. Errors name file, line and key; all of them are written to err before it
  * returns HAWK_EINVALID (HAWK_EIO when the file cannot be read). */
 HAWK_MUST_USE int config_load(struct config *c, const char *path, FILE *err);
-/* What config_load and config_set cannot see in one value: ranges and contradictions, of one section's daemon or (NULL)
- * of all. Writes a line for each mistake to err, with the value's origin; then HAWK_EINVALID. */
+/* Checks what config_load and config_set cannot see in one value: ranges and contradictions, of one
+ * section's daemon or (NULL) of all. Writes a line for each mistake to err, with the value's origin, and
+ * returns HAWK_EINVALID. */
 HAWK_MUST_USE int config_validate(const struct config *c, const char *section, FILE *err);
-/* Reads the tokens of one section's daemon or (NULL) of any: free(*token) and free(*node_token), also after an error;
- * NULL: none. Writes a line for each mistake to err; then HAWK_EINVALID. */
+/* Reads the tokens of one section's daemon or (NULL) of any. NULL: there is none. The caller frees *token
+ * and *node_token, also after an error. Writes a line for each mistake to err, and returns HAWK_EINVALID. */
 HAWK_MUST_USE int config_tokens(const struct config *c, const char *section, char **token, char **node_token,
                                 FILE *err);
-/* What a configuration allows that its writer may not know, of one section's daemon or (NULL) of all: one line with the
- * remedy. False: nothing. */
+/* Writes one line about what the configuration allows without its writer perhaps knowing, and the remedy;
+ * of one section's daemon or (NULL) of all. False: there is nothing to say. */
 #define CONFIG_WARNING 400
 bool config_warning(const struct config *c, const char *section, char *text, size_t size);
-/* Sets one value from text: key is "section.name". `origin` ("flag --slots") is kept by copy.
- * On error nothing changes and why says what was expected. */
+/* Sets one value from text: key is "section.name". It copies `origin` ("flag --slots"). On an error
+ * nothing changes, and why says what was expected. */
 HAWK_MUST_USE int config_set(struct config *c, const char *key, const char *text, const char *origin,
                              char *why, size_t size);
 /* Prints YAML that config_load reads back, each value followed by where it came from. section NULL: all. */
 void config_show(const struct config *c, const char *section, FILE *f);
-/* The same as a list of objects: section, name, value, origin. */
+/* The configuration as a list of objects: section, name, value, origin. */
 json_t *config_json(const struct config *c, const char *section);
 /* Prints the flags of one section's settings, for help texts. */
 void config_help(const char *section, FILE *f);

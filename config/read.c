@@ -1,8 +1,8 @@
-/* Reading settings: a YAML file through libyaml's events, and the flags of a daemon's command line.
+/* Reads settings: a YAML file through libyaml's events, and the flags of a daemon's command line.
  *
- * DEVIATES (DESIGN 6): libyaml itself, not libcyaml on top of it. libcyaml checks types while it loads and
- * then forgets where a value stood; we need file and line for every wrong value ("cutoff: banana") and for
- * `hawk config show`, which libyaml's marks give. */
+ * DEVIATES (DESIGN 6): this uses libyaml without libcyaml. libcyaml checks types while it loads, and then
+ * forgets where a value stood. We need file and line for every wrong value ("cutoff: banana") and for
+ * `hawk config show`; libyaml's marks have them. */
 #include "base/mem.h"
 #include "base/near.h"
 #include "base/units.h"
@@ -27,7 +27,7 @@ struct reader {
     yaml_parser_t parser;
     yaml_event_t event;
     int errors;
-    bool seen[256]; /* settings already given in this file */
+    bool seen[256]; /* settings that this file has given already */
 };
 
 static void complain(struct reader *r, size_t line, const char *fmt, ...) HAWK_PRINTF(3, 4);
@@ -42,7 +42,7 @@ static void complain(struct reader *r, size_t line, const char *fmt, ...)
     r->errors++;
 }
 
-/* The next event into r->event; false after a syntax error, which ends the file, and behind its end. */
+/* Reads the next event into r->event. False after a syntax error, which ends the file, and at its end. */
 static bool next(struct reader *r)
 {
     yaml_event_delete(&r->event);
@@ -57,7 +57,7 @@ static bool next(struct reader *r)
 static size_t line_of(const struct reader *r) { return r->event.start_mark.line; }
 static const char *scalar(const struct reader *r) { return (const char *)r->event.data.scalar.value; }
 
-/* Skips the node whose first event is the present one. */
+/* Skips the node that begins with the present event. */
 static bool skip(struct reader *r)
 {
     int depth = 0;
@@ -70,8 +70,8 @@ static bool skip(struct reader *r)
     return depth == 0;
 }
 
-/* The present value as text: a scalar, or for lists a sequence of scalars joined by commas. NULL when it is
- * neither; then it has been skipped and complained about. The caller frees it. */
+/* Returns the present value as text: a scalar, or for lists a sequence of scalars joined by commas. NULL:
+ * it is neither; then the function has skipped it and reported it. The caller frees it. */
 static char *value_text(struct reader *r, const struct setting *s, bool *go_on)
 {
     if (r->event.type == YAML_SCALAR_EVENT)
@@ -190,7 +190,8 @@ static void complain_file(FILE *err, const char *path, int error)
                 : "");
 }
 
-/* Opens a regular file, or stdin for "-"; NULL after a message. A FIFO must not hold a daemon up, nor a device be read. */
+/* Opens a regular file, or stdin for "-"; NULL after a message. A FIFO would hold a daemon up, and a
+ * device must not be read. */
 static FILE *open_regular(const char *path, FILE *err)
 {
     struct stat st;
@@ -244,7 +245,8 @@ out:
 
 /* ---- Flags ---- */
 
-/* "--long-lease" of section central -> its setting; the cluster's and log's settings are every section's. */
+/* Finds the setting of a flag: "--long-lease" in section central. Every section's flags include the
+ * settings of cluster and log. */
 static const struct setting *flag_setting(const char *section, const char *flag, size_t len)
 {
     char name[64];
@@ -279,7 +281,7 @@ struct args {
     char **argv;
 };
 
-/* The value of the flag at a->at: after "=" or the next argument; NULL when there is none. */
+/* The value of the flag at a->at: after "=", or the next argument. NULL: there is none. */
 static const char *flag_value(struct args *a, const char *equals)
 {
     if (equals)

@@ -1,4 +1,4 @@
-/* The settings table as config.c and config_read.c see it. */
+/* The settings table, for config.c and read.c. */
 #ifndef HAWK_CONFIG_TABLE_H
 #define HAWK_CONFIG_TABLE_H
 
