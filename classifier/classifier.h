@@ -1,5 +1,5 @@
-/* The classifier: what a job counts as, and what is learnt from finished ones. Pure: no clock, no I/O, no
- * floating point. Dists hold `struct estimates` (what central told them), central holds `struct history`.
+/* The classifier: decides a job's class, and learns from finished jobs. Pure: no clock, no I/O, no
+ * floating point. A dist holds `struct estimates`, which central sends it. Central holds `struct history`.
  *
  * Hawk 3.2: "long" and "short" follow from a job's estimated task run time, the mean over its tasks. */
 #ifndef HAWK_CLASSIFIER_CLASSIFIER_H
@@ -12,21 +12,21 @@
 
 /* ---- One job's class ---- */
 
-/* The class of a job under *p: the user's tag, else estimate_us (the client's), else history_us (of earlier
- * runs of its name), each 0 when there is none; below the cutoff is short, equal is long unless
- * POLICY_TIE_SHORT; a job nobody knows is short. POLICY_ALL_LONG: everything is long. *why says what decided. *used_us is the figure to go by for
- * waiting times, 0 when there is none: a tagged job's is its estimate, else its history. Either pointer may
- * be NULL. */
+/* The class of a job under *p. What counts is the user's tag, else estimate_us (the client's), else
+ * history_us (of earlier runs of its name); each is 0 when there is none. Below the cutoff a job is short.
+ * At the cutoff it is long, unless POLICY_TIE_SHORT. An unknown job is short. With POLICY_ALL_LONG every
+ * job is long. *why says what decided. *used_us is the figure for waiting times, 0 when there is none: for
+ * a tagged job its estimate, else its history. Either pointer may be NULL. */
 enum job_class classify(const struct policy *p, enum class_tag tag, int64_t estimate_us, int64_t history_us,
                         enum class_why *why, int64_t *used_us);
 
 /* ---- Estimates by job name, bounded: the name not used for longest makes room ---- */
 
 struct estimate {
-    struct blob *name;     /* owned */
-    int64_t mean_us;       /* of a task; at least 1 */
-    int64_t pushed_us;     /* for central: the mean the dists know; 0: none yet */
-    uint32_t runs;         /* finished runs it is the mean of or, at central, that were seen; saturates */
+    struct blob *name; /* owned */
+    int64_t mean_us;   /* of a task; at least 1 */
+    int64_t pushed_us; /* for central: the mean that dists know; 0: none yet */
+    uint32_t runs;     /* the number of finished runs in the mean or, at central, seen at all; saturates */
     struct recent *recent; /* central only: the last runs' means */
     struct list lru;
     UT_hash_handle hh;
@@ -43,7 +43,8 @@ void estimates_init(struct estimates *e, uint32_t max_names);
 void estimates_free(struct estimates *e);
 /* Sets the mean of name, which it takes a reference on. Ignored: an empty or NULL name, mean_us < 1. */
 void estimates_set(struct estimates *e, struct blob *name, int64_t mean_us, uint32_t runs);
-/* The entry of name, added with a mean of 0 when it is new, evicting another when full; NULL for no name. */
+/* The entry of name. A new one has the mean 0, and evicts another when the table is full. NULL for no
+ * name. */
 struct estimate *estimates_open(struct estimates *e, struct blob *name);
 /* The mean of name, or 0. Counts as a use of the name. */
 int64_t estimates_get(struct estimates *e, const struct blob *name);
@@ -54,23 +55,23 @@ const struct estimate *estimates_next(const struct estimates *e, const struct es
 /* ---- History: finished jobs -> estimates, cutoff, share of the short partition ---- */
 
 struct history_config {
-    uint32_t window;        /* finished jobs that count for cutoff and share; 1..10,000,000; 10,000 */
-    uint32_t min_jobs;      /* fewer in the window: nothing is computed; 100 */
+    uint32_t window;        /* window of finished jobs for cutoff and share; 1..10,000,000; 10,000 */
+    uint32_t min_jobs;      /* with fewer jobs in the window nothing is computed; 100 */
     uint32_t names_max;     /* names remembered; 100,000 */
-    uint32_t runs_per_name; /* a name's estimate is the mean over its last so many runs; 20 */
+    uint32_t runs_per_name; /* a name's estimate is the mean of this many last runs; 20 */
 
-    bool cutoff_fixed;              /* cutoff_us for ever; else computed once min_jobs are known */
-    int64_t cutoff_us;              /* the fixed one, or the one until then; at least 1; 10 s */
-    int64_t cutoff_min_us;          /* bounds of a computed cutoff; 1 us */
-    int64_t cutoff_max_us;          /* LIMIT_TIME_US */
+    bool cutoff_fixed;     /* cutoff_us stays; else it is computed once min_jobs are known */
+    int64_t cutoff_us;     /* the fixed one, or the one before the first computation; at least 1; 10 s */
+    int64_t cutoff_min_us; /* bounds of a computed cutoff; 1 us */
+    int64_t cutoff_max_us; /* LIMIT_TIME_US */
     uint32_t cutoff_percentile_ppm; /* 900,000: the 90th percentile of jobs' mean task run times */
-    uint32_t cutoff_hysteresis_ppm; /* of the cutoff: it changes only when it moves by more; 100,000 */
+    uint32_t cutoff_hysteresis_ppm; /* part of the cutoff: a smaller move changes nothing; 100,000 */
 
     bool share_fixed;
-    uint32_t share_ppm;            /* the fixed one, or the one until then; 100,000 */
+    uint32_t share_ppm;            /* the fixed one, or the one before the first computation; 100,000 */
     uint32_t share_min_ppm;        /* bounds of a computed share; 0 */
     uint32_t share_max_ppm;        /* 500,000 */
-    uint32_t share_hysteresis_ppm; /* absolute: it changes only when it moves by more; 10,000 */
+    uint32_t share_hysteresis_ppm; /* absolute: a smaller move changes nothing; 10,000 */
 };
 void history_config_init(struct history_config *c);
 
@@ -82,45 +83,48 @@ struct history_job {
 struct history {
     struct history_config cfg;
     struct history_job *jobs; /* a ring of the last cfg.window */
-    uint32_t n, cap, next;    /* used, allocated, where the next one goes */
-    uint32_t since;           /* jobs added since it was computed last */
+    uint32_t n, cap, next;    /* used, allocated, place of the next one */
+    uint32_t since;           /* jobs added since the last computation */
     struct estimates names;
     int64_t cutoff_us;
     uint32_t share_ppm;
     bool cutoff_computed, share_computed;
 };
 
-/* Out-of-range settings are brought into range. */
+/* Brings settings that are out of range into range. */
 void history_init(struct history *h, const struct history_config *c);
 void history_free(struct history *h);
-/* Adds one finished job: mean and sum of the measured run times of its tasks that exited 0. A job without a
- * name (NULL or empty) counts for cutoff and share only. Returns the name's estimate, which holds until the
- * next history call, or NULL. The estimate is the plain mean of the last runs_per_name runs' means: each run
- * is one measurement of what is predicted, a run's mean; a run of many tasks weighs no more than another.
- * Cutoff and share follow, not with every job but after 1/64 of the window at latest. */
+/* Adds one finished job: the mean and the sum of the measured run times of its tasks that exited 0. A job
+ * without a name (NULL or empty) counts for cutoff and share only. Returns the name's estimate, which
+ * holds until the next history call, or NULL.
+ *
+ * The estimate is the plain mean of the means of the last runs_per_name runs. Each run is one measurement,
+ * so a run of many tasks weighs no more than another. Cutoff and share follow later, after 1/64 of the
+ * window at most. */
 struct estimate *history_add(struct history *h, struct blob *name, int64_t mean_us, uint64_t task_us);
 /* Brings cutoff and share up to date now (after a recovery). */
 void history_compute(struct history *h);
-/* The operator's choice replaces what was configured, and is fixed from now on. */
+/* Fixes the value that an operator chose, in place of the configured one. */
 void history_fix_cutoff(struct history *h, int64_t cutoff_us);
 void history_fix_share(struct history *h, uint32_t share_ppm);
-/* Cutoff and share are fixed, or computed, as c says once more. */
+/* Makes cutoff and share fixed or computed again, as c says. */
 void history_set_back(struct history *h, const struct history_config *c);
 
-/* What is in force. A job is long when its mean is at least the cutoff; a computed cutoff is one microsecond
- * above the percentile, so that equal jobs are all short. */
+/* The cutoff in force. A job is long when its mean is at least the cutoff. A computed cutoff is one
+ * microsecond above the percentile, so that equal jobs are all short. */
 static inline int64_t history_cutoff(const struct history *h) { return h->cutoff_us; }
 static inline bool history_cutoff_computed(const struct history *h) { return h->cutoff_computed; }
 /* 1 - (long jobs' share of the window's task-seconds), rounded down (Hawk 3.4, 4.1). */
 static inline uint32_t history_share_ppm(const struct history *h) { return h->share_ppm; }
 static inline bool history_share_computed(const struct history *h) { return h->share_computed; }
-/* What a name's estimate is, 0 when unknown. */
+/* A name's estimate, 0 when unknown. */
 static inline int64_t history_estimate(struct history *h, const struct blob *name)
 {
     return estimates_get(&h->names, name);
 }
 
-/* The window by a given cutoff, for reports and tests: jobs, long ones, and both in task-seconds. */
+/* The window divided by a given cutoff, for reports and tests: jobs, long jobs, and the task-seconds of
+ * both. */
 struct history_shares {
     uint32_t jobs, long_jobs;
     unsigned __int128 task_us, long_task_us;

@@ -1,4 +1,4 @@
-/* What one job counts as. */
+/* Decides the class of one job. */
 #include "classifier/classifier.h"
 
 /* Hawk 3.2: below the cutoff is short. */
@@ -29,7 +29,7 @@ enum job_class classify(const struct policy *p, enum class_tag tag, int64_t esti
         reason = WHY_UNKNOWN;
         class = CLASS_SHORT;
     }
-    /* Hawk 4.5's yardstick, where one central queue takes everything: what a job says does not matter. */
+    /* Hawk 4.5's yardstick: one central queue takes everything, whatever a job's estimate. */
     if (policy_has(p, POLICY_ALL_LONG))
         class = CLASS_LONG;
     if (why)

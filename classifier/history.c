@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define PPM 1000000u
-/* Cutoff and share are computed again after so much of what is in the window has changed. */
+/* Cutoff and share are computed again after this part of the window has changed: one in so many jobs. */
 #define REFRESH 64u
 
 /* The means of a name's last runs: a ring. */
@@ -109,8 +109,8 @@ static void window_add(struct history *h, int64_t mean_us, uint64_t task_us)
     h->since++;
 }
 
-/* The mean of rank k, from 0, in the window: digit by digit from the top, by counting. Its cost does not
- * depend on the order jobs come in, which peers decide. */
+/* The mean of rank k, from 0, in the window. It is found by counting, digit by digit from the top. So the
+ * cost does not depend on the jobs' order, which peers decide. */
 static int64_t mean_of_rank(const struct history *h, uint32_t k)
 {
     uint64_t prefix = 0, any = 0;
@@ -118,7 +118,7 @@ static int64_t mean_of_rank(const struct history *h, uint32_t k)
 
     for (uint32_t i = 0; i < h->n; i++)
         any |= (uint64_t)h->jobs[i].mean_us;
-    while (shift > 0 && any >> shift == 0) /* digits that are zero in all of them */
+    while (shift > 0 && any >> shift == 0) /* skip the digits that are zero in all means */
         shift -= 8;
     for (; shift >= 0; shift -= 8) {
         uint32_t count[256] = {0};
@@ -139,10 +139,10 @@ static int64_t mean_of_rank(const struct history *h, uint32_t k)
 
 static int64_t computed_cutoff(const struct history *h)
 {
-    /* The nearest rank: the least value that this part of the jobs does not exceed. */
+    /* The nearest rank: the least value that at least this part of the jobs does not exceed. */
     uint64_t rank = ((uint64_t)h->n * h->cfg.cutoff_percentile_ppm + PPM - 1) / PPM;
 
-    /* One above it: jobs that all last the same are all short. */
+    /* One above that value: jobs of equal length are all short. */
     return time_within(mean_of_rank(h, (uint32_t)rank - 1) + 1, h->cfg.cutoff_min_us, h->cfg.cutoff_max_us);
 }
 

@@ -7,15 +7,14 @@
 
 #include <stdlib.h>
 
-#define FIRST_BEAT_US                                                                                        \
-    (2 * US_PER_S) /* for the connection and the first one, whose interval is not known yet */
+#define FIRST_BEAT_US (2 * US_PER_S) /* for the connection and the first beat, which tells the interval */
 #define STEP_MAX_US (50 * US_PER_MS)
 
 struct beat_stream {
     struct channel *ch;
     struct rpc *rpc;
     struct dist_beats beats;
-    bool ended, deaf; /* deaf: an older dist, which does not know beats */
+    bool ended, deaf; /* deaf: an older dist that does not know beats */
 };
 
 static void on_beat(void *arg, const uint8_t *data, size_t len)
@@ -65,7 +64,7 @@ bool dist_beats_missing(struct dist_beats *b, uint32_t missed, int64_t step_us)
     return b->silent_us >= limit;
 }
 
-/* A process that was stopped, or got no processor, has not looked: that time does not count. */
+/* A process that was stopped, or got no processor time, did not look: that time does not count. */
 int64_t dist_beats_step(int64_t *turn_us, int64_t now_us)
 {
     int64_t step = *turn_us && now_us - *turn_us < STEP_MAX_US ? now_us - *turn_us : STEP_MAX_US;

@@ -16,7 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#define NODES_FRESH_US US_PER_S /* a list of nodes this old is not asked for again */
+#define NODES_FRESH_US US_PER_S /* a list of nodes younger than this is not asked for again */
 
 int client_fail(struct client *client, int err, const char *fmt, ...)
 {
@@ -51,7 +51,7 @@ int client_find_token(struct client *client, const char *path)
     if (path && *path) {
         int err = token_read(path, false, &client->token, why, sizeof why);
         return err ? client_fail(client, HAWK_EINVALID, "%s", why)
-                   : 0; /* missing or wrong: another must be named */
+                   : 0; /* a dist is missing, or the wrong one: name another */
     }
     if (!text || !*text)
         return 0;
@@ -103,7 +103,7 @@ static int add_contacts(struct client *client, const char *list, const char *ori
     return err;
 }
 
-/* The addresses to contact, in buf where they must be put together; NULL when there is no cluster. */
+/* Finds the addresses to contact; buf holds them if they must be put together. NULL: there is no cluster. */
 static const char *find_contacts(const struct client_options *o, const char **origin, char *buf, size_t size)
 {
     const char *env = getenv("HAWK_DIST");
@@ -162,7 +162,8 @@ static bool has_one_of(const char *text, const char *const *parts)
     return false;
 }
 
-/* gRPC's words for a connection that was lost under a call, which come with one of several statuses. */
+/* Whether gRPC's text says that the connection was lost during a call. It comes with one of several
+ * statuses. */
 static bool is_broken(grpc_status_code status, const char *text)
 {
     static const char *const words[] = {"Socket closed",  "Connection reset", "Broken pipe",
@@ -285,7 +286,7 @@ int client_refresh_nodes(struct client *client, int64_t timeout_us)
     return 0;
 }
 
-/* umask() would change it, for a moment, for all of this process's threads. */
+/* umask() would change it, for a moment, in all of this process's threads. */
 uint32_t client_umask(void)
 {
     FILE *f = fopen("/proc/self/status", "re");
@@ -311,7 +312,8 @@ static const struct api_node *find_node(const struct client *client, enum role r
     return NULL;
 }
 
-/* A node that is the one who listed it, or that lives inside `hawk up` and has no address, is reached there. */
+/* A node is reached through the contact if it is the contact itself, or if it lives inside `hawk up` and
+ * has no address. */
 static struct channel *channel_of(struct client *client, const struct api_node *n)
 {
     char why[200];
@@ -320,7 +322,7 @@ static struct channel *channel_of(struct client *client, const struct api_node *
     return channel_to(client, n->address);
 }
 
-/* The channels of dists that were up, as listed; each once. */
+/* The channels of the dists that the list shows as up, each once. */
 static uint32_t listed_dists(struct client *client, const struct channel *but, struct channel **v)
 {
     uint32_t n = 0;
@@ -380,8 +382,8 @@ static int ask(struct client *client, struct channel *ch, struct ask *a)
     return call(client, ch, a->method, a->request, a->reply, &a->status);
 }
 
-/* A job that its client moved is at neither of those that should have it: any dist may. Whoever does not answer within
- * SUBMIT_TRY_US is passed over. */
+/* A job that its client moved is at neither of the dists that should have it. Any other may have it. A
+ * dist that does not answer within SUBMIT_TRY_US is passed over. */
 static int ask_others(struct client *client, const struct channel *owner, job_id_t job, struct ask *a)
 {
     struct channel *ch;
@@ -392,16 +394,18 @@ static int ask_others(struct client *client, const struct channel *owner, job_id
     return HAWK_ENOT_FOUND;
 }
 
-/* Central has long jobs whose dist is not there, or has forgotten them. One of an older version serves no such calls. */
+/* Asks central, which has long jobs whose dist is gone, or has forgotten them. A central of an older
+ * version serves no such calls. */
 static int ask_central(struct client *client, struct ask *a)
 {
     struct channel *central = NULL;
     if (client_node_channel(client, ROLE_CENTRAL, NODE_NONE, &central) || central == client_contact(client))
-        return HAWK_ENOT_FOUND; /* none is known, or it was asked */
+        return HAWK_ENOT_FOUND; /* no central is known, or it was asked already */
     return call_for(client, central, a->method, a->request, a->reply, SUBMIT_TRY_US, &a->status);
 }
 
-/* Asks the dist that has it, if we submitted it; else the contact, the dist that its id names, all others, and central. */
+/* Asks the dist that has the job, if we submitted it. Otherwise it asks the contact, the dist that the id
+ * names, all others, and central. */
 static int call_job(struct client *client, job_id_t job, enum api_method method, const void *request,
                     void *reply)
 {
@@ -422,10 +426,10 @@ static int call_job(struct client *client, job_id_t job, enum api_method method,
     }
     if (ask_others(client, owner, job, &a) == 0 || ask_central(client, &a) == 0)
         return 0;
-    return client_fail(client, err, "%s", first); /* nobody else knows better */
+    return client_fail(client, err, "%s", first); /* no other node knows better */
 }
 
-/* Where it is not central that answers, another one may have taken over: dists know. */
+/* If the node that answers is not central, another one may have taken over. Dists know which. */
 static int call_central(struct client *client, enum api_method method, const void *request, void *reply)
 {
     grpc_status_code status;
@@ -437,11 +441,11 @@ static int call_central(struct client *client, enum api_method method, const voi
         if (ch)
             client->nodes_at_us = -1;
         before = ch;
-        int no_list = refresh_nodes(client); /* the dists may be gone, and central not */
+        int no_list = refresh_nodes(client); /* the dists may be gone, but not central */
         const struct api_node *central = find_node(client, ROLE_CENTRAL, NODE_NONE);
         if (no_list && !central)
             return no_list;
-        /* Central may be the contact itself, and not be in its own list. */
+        /* Central may be the contact, and not be in its own list. */
         ch = central ? channel_of(client, central) : client_contact(client);
         if (ch != before)
             err = call(client, ch, method, request, reply, &status);
@@ -453,9 +457,10 @@ static int call_central(struct client *client, enum api_method method, const voi
 
 static bool is_away(int err) { return err == HAWK_EUNAVAILABLE || err == HAWK_ETIMEOUT; }
 
-/* Submits to the contact, and where that did certainly not accept it, to another dist. A job that somebody waits for is
- * also submitted to another one when nobody knows: a dist that has accepted it and that nobody asks cancels it after its
- * grace time. A detached one would be there twice, and one at most once may have run. */
+/* Submits to the contact, or to another dist if the contact certainly did not accept the job. If that is
+ * not certain, a job that its client waits for goes to another dist, too: the first dist cancels a job for
+ * which nobody asks, after its grace time. A detached job would exist twice, and an at-most-once job may
+ * have run. */
 static int submit_somewhere(struct client *client, const struct api_submit_request *request,
                             struct api_submit_reply *reply, struct channel **at)
 {
@@ -463,7 +468,7 @@ static int submit_somewhere(struct client *client, const struct api_submit_reque
     char met[sizeof client->error];
     bool again = !(request->job->flags & (JOB_DETACHED | JOB_AT_MOST_ONCE));
     uint64_t seed = request->key ? request->key : (uint64_t)loop_now(client->loop);
-    /* For later as well: when this dist goes away, it is too late to ask it for others. */
+    /* Also needed later: when this dist goes away, it is too late to ask it for others. */
     int err = client_refresh_nodes(client, client->contacts > 1 ? SUBMIT_TRY_US : client->timeout_us);
     if (err)
         return err;
@@ -545,7 +550,7 @@ int client_list_nodes(struct client *client, struct api_list_nodes_reply *reply)
     memset(reply, 0, sizeof *reply);
     if (client->at_central)
         return call(client, client_contact(client), API_LIST_NODES, &none, reply, &status);
-    /* Only central knows what the heartbeats said; a dist's list is the second best. */
+    /* Only central has the heartbeats. A dist's list is the second best. */
     if (client_node_channel(client, ROLE_CENTRAL, NODE_NONE, &central) == 0 &&
         central != client_contact(client) &&
         call(client, central, API_LIST_NODES, &none, reply, &status) == 0)
@@ -638,7 +643,8 @@ struct job_list {
     uint32_t n, cap;
 };
 
-/* Adds what one dist has, page by page, as far as the query wants, and one more, which says that there are more. */
+/* Adds one dist's jobs, page by page, as many as the query wants and one more, which shows that there are
+ * more. */
 static int list_one(struct client *client, struct channel *ch, const struct client_job_query *q,
                     struct job_list *to)
 {
@@ -652,7 +658,7 @@ static int list_one(struct client *client, struct channel *ch, const struct clie
         grpc_status_code status;
         int err = call(client, ch, API_LIST_JOBS, &r, &page, &status);
         if (err == HAWK_ENOT_FOUND && r.before.v)
-            return 0; /* forgotten since the last page, as everything older is */
+            return 0; /* the dist has forgotten it since the last page, and all older ones */
         if (err)
             return err;
         for (uint32_t i = 0; i < page.jobs_n; i++) {
@@ -684,7 +690,7 @@ static int by_id(const void *a, const void *b)
     return x->job.v < y->job.v ? -1 : x->job.v > y->job.v;
 }
 
-/* A dist that is a contact under one address and listed under another was asked twice. */
+/* Drops jobs that appear twice: a dist may be a contact under one address, and be listed under another. */
 static void drop_repeated(struct job_list *l)
 {
     uint32_t kept = 0;
@@ -698,7 +704,7 @@ static void drop_repeated(struct job_list *l)
     l->n = kept;
 }
 
-/* Behind what dists have: the long jobs that none of them shows. */
+/* Adds, behind the dists' jobs, the long jobs that no dist shows. */
 static void list_central(struct client *client, const struct client_job_query *q, struct job_list *to)
 {
     const struct api_node *n = find_node(client, ROLE_CENTRAL, NODE_NONE);
@@ -757,7 +763,7 @@ int client_list_jobs(struct client *client, const struct client_job_query *q,
             snprintf(client->warning, sizeof client->warning, "the jobs of dist %s are missing: %.400s",
                      n->name, client->error);
     }
-    /* The contact may leave itself out of its list; or it may be central. */
+    /* The contact may leave itself out of its list, or it may be central. */
     if (!err && !contact_asked) {
         int contact_err = list_one(client, client->nodes_from, q, &all);
         err = asked ? 0 : contact_err;

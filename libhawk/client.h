@@ -1,10 +1,10 @@
-/* The client under the `hawk` commands: a small synchronous client of the public API. It is not installed; programs use
- * hawk.h, whose hawk_client is built on it.
+/* The client under the `hawk` commands: a small synchronous client of the public API. It is not installed;
+ * programs use hawk.h, whose hawk_client is built on it.
  *
- * A client has contacts: one or several dists (or `hawk up`). Calls go to the first that answers; what
- * another node must answer (a job another dist accepted, statistics, a task's output) is asked there, at the
- * address ListNodes gives. One client is for one thread. Every call returns 0 or a HAWK_E... code, after
- * which client_error() says what happened and what to do. */
+ * A client has contacts: one or several dists (or `hawk up`). Its calls go to the first contact that
+ * answers. A call that another node must answer (about a job that another dist accepted, statistics, a
+ * task's output) goes to that node, at the address that ListNodes gives. One client is for one thread.
+ * Every call returns 0 or a HAWK_E... code; client_error() then says what happened and what to do. */
 #ifndef HAWK_LIBHAWK_CLIENT_H
 #define HAWK_LIBHAWK_CLIENT_H
 
@@ -21,22 +21,24 @@ struct client_options {
     int64_t timeout_us;     /* for one call to answer; 0: CLIENT_TIMEOUT_US */
 };
 
-/* Where `hawk up` listens and clients look for it: "unix:$XDG_RUNTIME_DIR/hawk/up.sock", without that
- * variable "unix:/tmp/hawk-UID/up.sock". Writes to buf and returns it; NULL when size is too small. */
+/* The address where `hawk up` listens and clients look for it: "unix:$XDG_RUNTIME_DIR/hawk/up.sock", or
+ * "unix:/tmp/hawk-UID/up.sock" without that variable. Writes it to buf and returns buf; NULL when size is
+ * too small. */
 const char *client_default_socket(char *buf, size_t size);
 
-/* This process's umask, with JOB_UMASK_TOLD, for a description; 0 where it cannot be told. */
+/* This process's umask, with JOB_UMASK_TOLD, for a description; 0 when the system does not tell it. */
 uint32_t client_umask(void);
 
-/* A new client in *client (also on an error, for client_error; client_close it). Connects on the first call. */
+/* Makes a client in *client, also on an error: for client_error, and to be closed by client_close. It
+ * connects on the first call. */
 HAWK_MUST_USE int client_open(struct client **client, const struct client_options *o);
 void client_close(struct client *client);
-/* What the last failed call met; "" before one. Valid until the next call. */
+/* The error of the last failed call; "" before one. Valid until the next call. */
 const char *client_error(const struct client *client);
-/* What the last call left out although it succeeded; "" when nothing. */
+/* What the last successful call had to leave out; "": nothing. */
 const char *client_warning(const struct client *client);
 
-/* Replies are owned by the caller: api_free(&api_..._type, reply). On an error they are empty. */
+/* The caller owns replies: api_free(&api_..._type, reply). On an error they are empty. */
 HAWK_MUST_USE int client_submit(struct client *client, struct job_desc *job, struct api_submit_reply *reply);
 HAWK_MUST_USE int client_cancel(struct client *client, job_id_t job, bool *already_ended);
 HAWK_MUST_USE int client_get_job(struct client *client, const struct api_get_job_request *r,
@@ -47,17 +49,19 @@ HAWK_MUST_USE int client_policy(struct client *client, struct api_policy *reply)
 HAWK_MUST_USE int client_set_policy(struct client *client, const struct api_set_policy_request *r,
                                     struct api_policy *reply);
 
-/* Whether a job was submitted to `hawk up`, the whole cluster in one process: by the list of nodes that client_submit reads. */
+/* Whether a job was submitted to `hawk up`, the whole cluster in one process: by the list of nodes that
+ * client_submit read. */
 bool client_is_embedded(const struct client *client);
 
-/* From now on central alone is asked, whatever becomes of the dists: for who takes them out of service. */
+/* From now on the client asks central alone, whatever becomes of the dists. For commands that take nodes
+ * out of service. */
 HAWK_MUST_USE int client_use_central(struct client *client);
 HAWK_MUST_USE int client_drain(struct client *client, const struct api_drain_request *r,
                                struct api_drain_reply *reply);
 /* Through central. */
 HAWK_MUST_USE int client_stop(struct client *client, const struct api_stop_request *r,
                               struct api_stop_reply *reply);
-/* A node by its address, from client_list_nodes: where central is not there to tell it. */
+/* Stops a node by its address, from client_list_nodes: for a cluster whose central is not there to do it. */
 HAWK_MUST_USE int client_stop_node(struct client *client, const char *addr, bool now);
 
 /* Which jobs to list. */
@@ -66,27 +70,29 @@ struct client_job_query {
     uint32_t states;         /* 1 << enum job_state, several; 0: any */
     const char *name, *user; /* NULL: any */
 };
-/* The jobs of every dist, newest first. A dist that does not answer is left out: client_warning() names it. */
+/* Lists the jobs of every dist, newest first. A dist that does not answer is left out: client_warning()
+ * names it. */
 HAWK_MUST_USE int client_list_jobs(struct client *client, const struct client_job_query *q,
                                    struct api_list_jobs_reply *reply);
 
-/* Called for every event of a watched job; `event` is borrowed. A return other than 0 ends the watching, and
- * client_watch returns it. */
+/* Gets every event of a watched job; `event` is borrowed. A return value other than 0 ends the watching,
+ * and client_watch returns it. */
 typedef int client_watch_fn(void *ctx, const struct api_event *event);
 enum client_watch_what {
     CLIENT_WATCH_JOBS,
     CLIENT_WATCH_TASKS,   /* tasks too, as they change */
-    CLIENT_WATCH_RESULTS, /* tasks as they end, with what they returned */
+    CLIENT_WATCH_RESULTS, /* tasks as they end, with their results */
 };
-/* Follows n jobs at once until each has a final state (0), and with CLIENT_WATCH_RESULTS until everything was told. A stream that breaks is opened again for as long
- * as the timeout; a job that no dist knows (HAWK_ENOT_FOUND), or that cannot be watched for
- * another reason, is left out, and what the first such met is returned at the end. tick, when not NULL, is called
- * at least every 100 ms and may end it in the same way. */
+/* Follows n jobs at once until each has a final state (0), and with CLIENT_WATCH_RESULTS until all results
+ * have come. It opens a broken stream again, for as long as the timeout. It leaves out a job that no dist
+ * knows (HAWK_ENOT_FOUND), or that cannot be watched for another reason, and returns the first such error
+ * at the end. It calls tick, when not NULL, at least every 100 ms; tick may end the watching in the same
+ * way. */
 HAWK_MUST_USE int client_watch(struct client *client, const job_id_t *jobs, uint32_t n,
                                enum client_watch_what what, client_watch_fn *on, int (*tick)(void *ctx),
                                void *ctx);
 
-/* Called for every piece of output, in order. Other than 0 ends it. */
+/* Gets every piece of output, in order. A return value other than 0 ends the reading. */
 typedef int client_output_fn(void *ctx, const struct api_output_chunk *chunk);
 /* Reads a task's output from `worker` (from client_get_job). */
 HAWK_MUST_USE int client_read_output(struct client *client, node_id_t worker,

@@ -1,4 +1,4 @@
-/* The inside of client.h: a client's connections, and finding the node that answers for something. */
+/* The inside of client.h: a client's connections, and finding the node that answers a call. */
 #ifndef HAWK_LIBHAWK_CLIENT_IMPL_H
 #define HAWK_LIBHAWK_CLIENT_IMPL_H
 
@@ -9,10 +9,10 @@
 
 #include <uthash.h>
 
-/* A dist that answers no submission for so long is left for another one, where there is one. */
+/* A dist that has not answered a submission for this long is left for another one, if there is one. */
 #define SUBMIT_TRY_US (3 * US_PER_S)
 
-/* A job submitted here that is waited for, and where it is. */
+/* A job that this client submitted and waits for, and where it is. */
 struct client_job {
     struct movable_job *movable;
     job_id_t id;
@@ -32,34 +32,36 @@ struct client {
     int64_t timeout_us;
     bool at_central;         /* the contact is central: client_use_central */
     struct client_job *jobs; /* by id */
-    bool untouched; /* the last call that failed reached no handler, or was refused: nothing was done */
+    bool untouched;          /* the last failed call reached no handler, or was refused: it changed nothing */
     char error[600], warning[600];
 };
 
 /* Keeps the text for client_error() and returns err. */
 int client_fail(struct client *client, int err, const char *fmt, ...) HAWK_PRINTF(3, 4);
-/* client->token from that file, else from where the environment says; it stays NULL where there is none. */
+/* Sets client->token from that file, else as the environment says. It stays NULL if there is none. */
 HAWK_MUST_USE int client_find_token(struct client *client, const char *path);
-/* The same for what a call to ch met; sets client->untouched. A node that goes away in whatever way is HAWK_EUNAVAILABLE. */
+/* Keeps the error of a call to ch; sets client->untouched. The error is HAWK_EUNAVAILABLE when the node is
+ * going away in any way. */
 int client_call_failed(struct client *client, const struct channel *ch, grpc_status_code status,
                        const char *text);
 /* Whether a dist answered that another one accepted this job. */
 bool client_asked_wrong_dist(grpc_status_code status);
 struct channel *client_contact(struct client *client);
-/* The i-th dist other than `but` that this client knows: those that ListNodes named, in an order that begins somewhere
- * else for every `seed`, then the other contacts. NULL beyond the last. */
+/* The i-th dist, other than `but`, that this client knows: those of ListNodes, in an order that begins
+ * somewhere else for every `seed`, then the other contacts. NULL beyond the last. */
 struct channel *client_other_dist(struct client *client, const struct channel *but, uint64_t seed,
                                   uint32_t i);
-/* Asks for the list of nodes again, whoever answers within `timeout_us`; a list that is a second old will do. */
+/* Asks for the list of nodes again, from any node that answers within `timeout_us`. A list that is a
+ * second old will do. */
 HAWK_MUST_USE int client_refresh_nodes(struct client *client, int64_t timeout_us);
-/* A job that was submitted by this client and is waited for, or NULL. */
+/* A job that this client submitted and waits for, or NULL. */
 struct client_job *client_job_find(const struct client *client, job_id_t id);
-/* It has ended. */
+/* Forgets a job that has ended. */
 void client_job_forget(struct client *client, struct client_job *j);
 /* Goes on with the next contact; false when there is only one. */
 bool client_next_contact(struct client *client);
-/* The channel to a node, from ListNodes: HAWK_ENOT_FOUND when the cluster has no such node. Nodes that have no
- * address of their own (those inside `hawk up`) are reached through the contact. */
+/* The channel to a node of ListNodes. HAWK_ENOT_FOUND: the cluster has no such node. A node without an
+ * address of its own (inside `hawk up`) is reached through the contact. */
 HAWK_MUST_USE int client_node_channel(struct client *client, enum role role, node_id_t node,
                                       struct channel **ch);
 

@@ -1,8 +1,8 @@
 /* The executor's side of Executors.Attach: see hawk.h. One stream to the worker, on a loop of its own.
  *
- * The loop belongs to whoever holds the lock: mostly the thread that waits for tasks in hawk_executor_next. A thread of our
- * own turns it now and then while tasks are being worked on, so that the connection's pings are answered and
- * cancellations are heard. */
+ * The loop belongs to the thread that holds the lock: mostly the one that waits for tasks in
+ * hawk_executor_next. While tasks are being worked on, a thread of our own (the keeper) turns the loop now
+ * and then, so that it answers the connection's pings and hears cancellations. */
 #include "libhawk/hawk.h"
 
 #include "base/check.h"
@@ -26,14 +26,14 @@
 
 #define RETRY_MIN_US (50 * US_PER_MS)
 #define RETRY_MAX_US (2 * US_PER_S)
-#define IDLE_TURN_US (200 * US_PER_MS) /* how often the connection is looked after while nobody else does */
-#define BUSY_TURN_US 200               /* how long results of short tasks gather while more tasks wait here */
+#define IDLE_TURN_US (200 * US_PER_MS) /* how often the keeper turns the loop while no other thread does */
+#define BUSY_TURN_US 200 /* how long results of short tasks may gather while more tasks wait here */
 
 struct work {
-    struct hawk_work pub; /* first: what the program sees */
+    struct hawk_work pub; /* must be first: the program's view */
     struct list link;     /* executor.waiting, or held */
     uint64_t id;
-    uint64_t stream; /* number of the one it came by */
+    uint64_t stream; /* number of the stream that brought it */
     atomic_bool cancelled;
     char data[]; /* payload, job, name */
 };
@@ -41,9 +41,9 @@ struct work {
 struct hawk_executor {
     pthread_mutex_t lock;
     pthread_t keeper;
-    pthread_cond_t keep; /* for the keeper: there is something to look after, or an end */
+    pthread_cond_t keep; /* tells the keeper that there is something to look after, or that it must end */
     bool keeping, keeper_idle, closing;
-    atomic_uint waiters; /* threads that want the lock: who waits in the loop lets go */
+    atomic_uint waiters; /* threads that want the lock: a thread that waits in the loop then releases it */
     struct loop *loop;
     struct loop_timer retry;
     struct channel *channel;
@@ -53,9 +53,9 @@ struct hawk_executor {
     struct attach_hello hello;
     int64_t delay_us, turned_us;
     bool leaving, drain_sent, over, woken;
-    struct list waiting, held; /* tasks: not taken yet; being worked on */
+    struct list waiting, held; /* tasks: waiting: not taken yet; held: being worked on */
     uint32_t held_n;
-    struct codec_buf *batches; /* to be sent, one message each; the last one grows */
+    struct codec_buf *batches; /* batches to send, one message each; the last one grows */
     uint32_t batches_n, batches_cap;
     char error[600];
 };
@@ -74,7 +74,7 @@ static int HAWK_PRINTF(3, 4) fail(struct hawk_executor *x, int err, const char *
 
 static void wake_loop(void *arg) { (void)arg; }
 
-/* Whoever waits in the loop holds the lock, and gives it to us when it is woken. */
+/* A thread that waits in the loop holds the lock. Waking the loop makes it release the lock. */
 static void enter(struct hawk_executor *x)
 {
     if (pthread_mutex_trylock(&x->lock) == 0)
@@ -202,7 +202,7 @@ static void on_reply(void *arg, const uint8_t *data, size_t len)
 
 static void on_sent(void *arg) { flush(arg); }
 
-/* What came by the old stream is other executors' by now. */
+/* Tasks that came by the old stream belong to other executors by now. */
 static void lose_tasks(struct hawk_executor *x)
 {
     while (!list_empty(&x->waiting))
@@ -250,7 +250,8 @@ static void on_retry(void *arg)
 {
     struct hawk_executor *x = arg;
 
-    /* With no thread left that would work on them it takes no tasks: those it held it is still at, lost as they are. */
+    /* Without a thread that is free for tasks, the executor takes none: its threads still work on the
+     * tasks that it held, although those are lost. */
     if (x->held_n > 0 && x->held_n >= x->hello.slots)
         loop_timer_set(x->loop, &x->retry, loop_now(x->loop) + RETRY_MIN_US);
     else
@@ -273,7 +274,7 @@ static void *keeper(void *arg)
 
     pthread_mutex_lock(&x->lock);
     while (!x->closing) {
-        if (x->held_n == 0) { /* whoever waits for tasks turns the loop */
+        if (x->held_n == 0) { /* the thread that waits for tasks turns the loop */
             x->keeper_idle = true;
             pthread_cond_wait(&x->keep, &x->lock);
             continue;
@@ -347,7 +348,7 @@ int hawk_executor_open(struct hawk_executor **executor, const char *app,
     return 0;
 }
 
-/* Whether there are no more tasks to come, and none to answer. */
+/* Whether no more tasks will come, and none is left to answer. */
 static bool has_left(struct hawk_executor *x)
 {
     if (!x->leaving || x->rpc || x->held_n > 0)
@@ -361,7 +362,8 @@ static struct work *take(struct hawk_executor *x)
 
     if (list_empty(&x->waiting))
         return NULL;
-    /* Short tasks that wait here already are worked on one after the other; results leave all the same. */
+    /* While short tasks wait here, they are worked on one after the other, but results still leave now and
+     * then. */
     if (loop_now(x->loop) - x->turned_us > BUSY_TURN_US)
         turn(x, 0);
     if (list_empty(&x->waiting))
@@ -376,7 +378,8 @@ static struct work *take(struct hawk_executor *x)
     return w;
 }
 
-/* Others that want the lock get it between turns; who comes later wakes the loop. Whether there were any. */
+/* Lets other threads that want the lock have it between turns; a thread that comes later wakes the loop.
+ * Returns whether there were any. */
 static bool let_others(struct hawk_executor *x)
 {
     bool any = false;
@@ -432,7 +435,7 @@ static void answer(struct hawk_executor *x, const struct hawk_work *work, struct
         attach_put_result(growing(x, r->result.len + r->error.len), r);
     work_free(w);
     x->held_n--;
-    if (list_empty(&x->waiting)) /* else it leaves with the results of what waits */
+    if (list_empty(&x->waiting)) /* otherwise it leaves with the results of the waiting tasks */
         flush(x);
     leave(x);
 }

@@ -10,7 +10,7 @@
  *     printf("%u of %u tasks done\n", hawk_job_count(job, HAWK_TASK_DONE), hawk_job_tasks(job));
  *     hawk_client_close(c);
  *
- * Jobs go to one dist on one connection, many to a message. When that dist does not answer any more, they are moved to
+ * Jobs go to one dist on one connection, many to a message. When that dist does not answer any more, they move to
  * another one under the same ids: each task's end is told once, though a task may run twice.
  *
  * Threads: a client and its jobs belong to one thread at a time. Several clients may be used by several threads.
@@ -36,14 +36,15 @@ struct hawk_client_options {
     const char *dist; /* addresses of dists, comma separated; NULL: $HAWK_DIST, else this user's `hawk up` */
     const char *
         token_file; /* with the cluster's token; NULL: $HAWK_TOKEN_FILE, else the token in $HAWK_TOKEN, else none */
-    int64_t timeout_us; /* for any dist to answer, before it counts as an error; 0: 30 s */
+    int64_t timeout_us; /* time for any dist to answer before it is an error; 0: 30 s */
 };
 
-/* Connects. Options may be NULL. *out is set also on an error, for hawk_client_error; hawk_client_close it in any case. */
+/* Connects. Options may be NULL. Sets *out also on an error, for hawk_client_error. Call hawk_client_close
+ * in any case. */
 int hawk_client_open(struct hawk_client **out, const struct hawk_client_options *options);
 /* Frees the client and its jobs. The cluster cancels those that have not ended. NULL is fine. */
 void hawk_client_close(struct hawk_client *c);
-/* What the last error was; "" before one. Valid until the next call. */
+/* The last error, in words; "" before one. Valid until the next call. */
 const char *hawk_client_error(const struct hawk_client *c);
 
 struct hawk_bytes {
@@ -78,26 +79,26 @@ struct hawk_spec {
     void *user;            /* for hawk_job_user */
 };
 
-/* Submits; returns at once. The job leaves with the next wait or poll, together with others. NULL: the spec is wrong. The job
- * is the client's: hawk_job_free, or hawk_client_close. */
+/* Submits and returns at once. The job leaves with the next wait or poll, together with others. NULL: the
+ * spec is wrong. The job belongs to the client: free it with hawk_job_free or hawk_client_close. */
 struct hawk_job *hawk_client_submit(struct hawk_client *c, const struct hawk_spec *spec);
 
-/* Waits until job has ended: 1; 0: not within timeout_us (negative: no bound). A job that no dist takes within
- * options.timeout_us has ended as HAWK_JOB_REFUSED. */
+/* Waits until the job has ended. 1: it has; 0: not within timeout_us (negative: no bound). If no dist
+ * takes the job within options.timeout_us, it ends as HAWK_JOB_REFUSED. */
 int hawk_client_wait(struct hawk_client *c, struct hawk_job *job, int64_t timeout_us);
-/* The same for all jobs. */
+/* Waits until all jobs have ended, in the same way. */
 int hawk_client_wait_all(struct hawk_client *c, int64_t timeout_us);
-/* Waits for any job: *job is one that has ended since, each once, in the order they ended; 0: none within timeout_us. Jobs that
- * hawk_client_wait has waited for are told here as well. */
+/* Waits for any job. *job is one that has ended since the last call: each once, in the order in which they
+ * ended. 0: none within timeout_us. It also returns jobs for which hawk_client_wait has waited. */
 int hawk_client_wait_any(struct hawk_client *c, struct hawk_job **job, int64_t timeout_us);
-/* Does what there is to do, waiting at most timeout_us for it. */
+/* Does the client's work, and waits at most timeout_us for some. */
 int hawk_client_poll(struct hawk_client *c, int64_t timeout_us);
 
 enum hawk_job_state {
     HAWK_JOB_UNFINISHED,
     HAWK_JOB_DONE,      /* every task is HAWK_TASK_DONE */
     HAWK_JOB_FAILED,    /* some are not */
-    HAWK_JOB_CANCELLED, /* by hawk_job_cancel, by somebody else, or by the cluster: hawk_job_error */
+    HAWK_JOB_CANCELLED, /* by hawk_job_cancel, by another user, or by the cluster: hawk_job_error */
     HAWK_JOB_REFUSED,   /* no dist took it, or all were lost: hawk_job_error */
 };
 enum hawk_job_state hawk_job_state(const struct hawk_job *job);
@@ -106,15 +107,15 @@ const char *hawk_job_error(const struct hawk_job *job);
 /* Its id in the cluster ("3.17"), for `hawk job`; "" until a dist has accepted it. */
 const char *hawk_job_id(const struct hawk_job *job);
 void *hawk_job_user(const struct hawk_job *job);
-/* Cancels what has not ended; the job ends when its tasks have. */
+/* Cancels the tasks that have not ended. The job ends when its tasks have. */
 void hawk_job_cancel(struct hawk_job *job);
-/* Forgets it; one that has not ended is cancelled. NULL is fine. */
+/* Forgets the job; one that has not ended is cancelled. NULL is fine. */
 void hawk_job_free(struct hawk_job *job);
 
 enum hawk_task_state {
     HAWK_TASK_UNFINISHED,
     HAWK_TASK_DONE,   /* exit status 0, or the executor's result */
-    HAWK_TASK_FAILED, /* anything else that it did by itself */
+    HAWK_TASK_FAILED, /* any other end of its own */
     HAWK_TASK_CANCELLED,
     HAWK_TASK_LOST, /* its worker was lost, and no retry was left */
 };
@@ -124,15 +125,14 @@ struct hawk_task {
     const char *outcome; /* in a word: "exited", "signaled", "time limit", … */
     int64_t wait_us;     /* submission to start; -1: it did not start, or that is not known */
     int64_t run_us;
-    struct hawk_bytes result; /* what an executor returned; empty: nothing. Valid until hawk_job_free */
+    struct hawk_bytes result; /* the executor's result; empty: none. Valid until hawk_job_free */
     const char *message;      /* why it was not started or its executor failed; "": not known. Likewise */
-    int result_lost; /* it is done, and what it returned is not known any more (a dist or central was restarted, or
-                                 forgot its job before this program had read so far): the result is not to be relied on */
+    int result_lost; /* the task is done, but its result is lost (a dist or central was restarted, or forgot the job before this program had read so far): do not rely on the result */
 };
 uint32_t hawk_job_tasks(const struct hawk_job *job);
-/* Of its tasks, those in this state. */
+/* The number of its tasks in this state. */
 uint32_t hawk_job_count(const struct hawk_job *job, enum hawk_task_state state);
-/* Fills *task; whether there is such a task, and it has ended. */
+/* Fills *task. Returns whether there is such a task and it has ended. */
 int hawk_job_task(const struct hawk_job *job, uint32_t i, struct hawk_task *task);
 
 /* ---- Executors: programs that run tasks of one application without a process each ----
@@ -145,11 +145,11 @@ int hawk_job_task(const struct hawk_job *job, uint32_t i, struct hawk_task *task
  *         hawk_executor_done(x, w, w->payload.data, w->payload.len);
  *     hawk_executor_close(x);
  *
- * Threads: an executor may be used by several threads at once: one takes tasks, others answer. While no thread is in
- * one of its functions it still answers the worker's questions whether it is there.
+ * Threads: several threads may use an executor at once: one takes tasks, others answer them. While no thread is in one of
+ * its functions, it still answers the worker's pings.
  *
- * A worker that is not there, or that is restarted, is waited for: the executor attaches again by itself. What it held
- * then is not its own any more: those tasks run elsewhere, hawk_executor_cancelled says so, and their results are dropped. */
+ * The executor waits for a worker that is not there, or that restarts, and attaches again by itself. It has lost the tasks
+ * that it held then: they run elsewhere, hawk_executor_cancelled says so, and their results are dropped. */
 struct hawk_executor;
 
 struct hawk_executor_options {
@@ -162,7 +162,7 @@ struct hawk_executor_options {
     uint32_t slots;   /* tasks at once, 1 to 4,096; 0: 1 */
 };
 
-/* A task. It is the executor's until it is answered, by done or failed, once. */
+/* A task. It belongs to the executor until it is answered, once, by done or failed. */
 struct hawk_work {
     struct hawk_bytes payload; /* followed by a NUL that its length does not count */
     const char *job;           /* the job's id, "3.17" */
@@ -170,34 +170,38 @@ struct hawk_work {
     uint32_t index, count;     /* the task's number, as in HAWK_TASK_INDEX, and how many the job has */
     uint32_t attempt;          /* from 1 */
     int64_t
-        time_limit_us; /* 0: none. At its end, and when it is cancelled, hawk_executor_cancelled says so */
+        time_limit_us; /* 0: none. When it is over, or the task is cancelled, hawk_executor_cancelled says so */
     void *user;        /* the program's own; NULL at first */
 };
 
-/* Attaches. Options may be NULL. Waits for a worker that is not there; an application or number of slots that it does not
- * take, or a wrong token, is an error of the next hawk_executor_next. *executor is set also on an error, for hawk_executor_error;
- * hawk_executor_close it in any case. */
+/* Attaches. Options may be NULL. Waits for a worker that is not there. If the worker refuses the
+ * application, the number of slots or the token, the next hawk_executor_next returns that error. Sets
+ * *executor also on an error, for hawk_executor_error. Call hawk_executor_close in any case. */
 int hawk_executor_open(struct hawk_executor **executor, const char *app,
                        const struct hawk_executor_options *options);
-/* The next task: 1 and *work; 0: none within timeout_us (negative: no bound), or hawk_executor_wake was called; negative:
- * the worker sent the executor away, or (after hawk_executor_leave) there are no more. Results leave while this waits. */
+/* Gets the next task. 1: *work is it. 0: none within timeout_us (negative: no bound), or
+ * hawk_executor_wake was called. Negative: the worker has sent the executor away, or (after
+ * hawk_executor_leave) there are no more. Results leave while this waits. */
 int hawk_executor_next(struct hawk_executor *x, const struct hawk_work **work, int64_t timeout_us);
-/* The task has ended well, and returned these bytes (at most 1 MiB, or it has failed). Frees work. */
+/* The task has ended well, with this result (at most 1 MiB, or the task has failed). Frees work. */
 void hawk_executor_done(struct hawk_executor *x, const struct hawk_work *work, const void *result,
                         size_t len);
-/* It has failed, with a code from 1 to 255 (another one counts as 1) and a text for people (may be NULL). Frees work. */
+/* The task has failed, with a code from 1 to 255 (any other counts as 1) and a text for people (may be
+ * NULL). Frees work. */
 void hawk_executor_failed(struct hawk_executor *x, const struct hawk_work *work, int code, const char *text);
-/* Nobody wants its result any more: it was cancelled, its time is over, or its worker is gone. Answer it soon, with whatever. */
+/* Whether nobody wants the result any more: the task was cancelled, its time is over, or its worker is
+ * gone. Answer it soon, with anything. */
 int hawk_executor_cancelled(const struct hawk_executor *x, const struct hawk_work *work);
-/* Where the program keeps something of its own: work->user. */
+/* Sets work->user, a pointer of the program's own. */
 void hawk_work_set_user(const struct hawk_work *work, void *user);
-/* No more tasks: hawk_executor_next returns those that have come, then an error once all are answered. */
+/* Takes no more tasks. hawk_executor_next returns those that have come, then an error once all are
+ * answered. */
 void hawk_executor_leave(struct hawk_executor *x);
-/* Makes a hawk_executor_next that waits return 0. From any thread, not from a signal handler. */
+/* Makes a waiting hawk_executor_next return 0. Call it from any thread, but not from a signal handler. */
 void hawk_executor_wake(struct hawk_executor *x);
-/* What the last error was; "" before one. Valid until the next call. */
+/* The last error, in words; "" before one. Valid until the next call. */
 const char *hawk_executor_error(const struct hawk_executor *x);
-/* Leaves at once: what was not answered runs elsewhere. Frees x and all work. NULL is fine. */
+/* Leaves at once: tasks that were not answered run elsewhere. Frees x and all work. NULL is fine. */
 void hawk_executor_close(struct hawk_executor *x);
 
 #ifdef __cplusplus

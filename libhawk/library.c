@@ -1,4 +1,4 @@
-/* The clients and jobs of hawk.h: specs to descriptions, streams' news to jobs. */
+/* The clients and jobs of hawk.h: makes descriptions of specs, and gives streams' news to jobs. */
 #include "libhawk/hawk.h"
 
 #include "base/mem.h"
@@ -16,12 +16,12 @@ struct hawk_client {
     struct streams *streams;
     struct blob *user;
     struct list jobs;  /* all */
-    struct list ended; /* those that hawk_client_wait_any has not told */
+    struct list ended; /* ended jobs that hawk_client_wait_any has not returned */
     uint32_t unfinished;
     char error[600];
 };
 
-/* What a task left behind. */
+/* A task's message and result. */
 struct words {
     struct blob *result, *message; /* NULL: none */
     bool result_lost;
@@ -31,7 +31,7 @@ struct hawk_job {
     struct list in_client, in_ended;
     struct hawk_client *client;
     struct stream_job stream;
-    struct resubmit_task *ended; /* once it is over: by task */
+    struct resubmit_task *ended; /* once the job is over: by task */
     struct words *words;         /* by task; NULL: of none */
     uint32_t tasks, counts[HAWK_TASK_LOST + 1];
     enum hawk_job_state state;
@@ -101,7 +101,7 @@ static void on_over(void *arg, struct stream_job *s, enum job_state state, bool 
         j->error = xstrdup(text);
     if (s->movable->job.v)
         job_id_format(j->id, s->movable->job);
-    j->ended = s->movable->ended; /* it outlives the stream's part */
+    j->ended = s->movable->ended; /* the list outlives the stream's part */
     s->movable->ended = NULL;
     list_push_tail(&c->ended, &j->in_ended);
     c->unfinished--;
@@ -131,7 +131,7 @@ int hawk_client_open(struct hawk_client **out, const struct hawk_client_options 
     int err = client_open(
         &c->client,
         &(struct client_options){.dist = o->dist, .token_file = o->token_file, .timeout_us = o->timeout_us});
-    if (!err) /* for later as well: when its dist goes away, it is too late to ask it for others */
+    if (!err) /* also needed later: when its dist goes away, it is too late to ask it for others */
         err = client_refresh_nodes(c->client, c->client->timeout_us);
     if (err)
         return failed(c, err, "%s", client_error(c->client));
@@ -305,7 +305,7 @@ uint32_t hawk_job_tasks(const struct hawk_job *job) { return job->tasks; }
 
 const char *hawk_job_id(const struct hawk_job *job)
 {
-    struct hawk_job *j = (struct hawk_job *)job; /* the text is made when it is asked for */
+    struct hawk_job *j = (struct hawk_job *)job; /* the text is made on demand */
     if (!j->id[0] && j->stream.movable && j->stream.movable->job.v)
         job_id_format(j->id, j->stream.movable->job);
     return j->id;

@@ -17,7 +17,7 @@ static int add(struct selection *s, job_id_t job)
     return 0;
 }
 
-/* The end of a range: a whole id, or just a number on the first one's node. */
+/* The end of a range: a whole id, or just a number on the node of the first one. */
 static int range_end_parse(const char *text, job_id_t first, job_id_t *last)
 {
     uint64_t seq = 0;
@@ -61,7 +61,7 @@ static int part_parse(struct selection *s, char *part, char *why, size_t size)
     return 0;
 }
 
-/* An index into the jobs as they were given, for sorting without losing their order. */
+/* A job and its place in the order given, so that sorting does not lose that order. */
 struct place {
     job_id_t job;
     uint32_t at;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define MESSAGE_JOBS 1000u         /* in one message, */
-#define MESSAGE_BYTES (256u << 10) /* and how large it may become, but for one large job */
+#define MESSAGE_BYTES (256u << 10) /* the size at which it leaves; a single large job may be larger */
 #define RETRY_US (50 * US_PER_MS)
 #define NODES_TRY_US US_PER_S
 
@@ -20,7 +20,7 @@ struct stream {
     struct channel *ch;
     struct rpc *rpc;          /* NULL: it has ended */
     struct list unsent, sent; /* stream_job */
-    struct codec_buf cancels; /* the beginning of the next message */
+    struct codec_buf cancels; /* the first part of the next message */
     bool asked_beats;
     bool took;      /* it has accepted a job */
     bool unwelcome; /* it takes no new jobs */
@@ -34,17 +34,17 @@ struct streams {
     struct stream_fns fns;
     void *arg;
     struct list all;
-    struct list homeless;    /* jobs that are to be moved, or submitted for the first time */
-    struct stream *current;  /* where new jobs go; NULL: to be found */
+    struct list homeless;    /* jobs to be moved, or submitted for the first time */
+    struct stream *current;  /* the stream for new jobs; NULL: not found yet */
     struct stream_job *jobs; /* by tag */
     uint64_t last_tag;
     int64_t turn_us;
     /* Looking for a dist: */
-    struct channel *lost; /* the last that was lost, or would take no jobs */
+    struct channel *lost; /* the last dist that was lost, or would take no jobs */
     uint64_t seed;
-    uint32_t tried;     /* others asked in vain since */
+    uint32_t tried;     /* other dists asked in vain since then */
     int64_t retry_us;   /* not before that */
-    int64_t give_up_us; /* TIME_NEVER: one has taken jobs since */
+    int64_t give_up_us; /* TIME_NEVER: a dist has taken jobs since */
     struct loop_hook flush;
 };
 
@@ -135,7 +135,7 @@ static void append_job(struct codec_buf *b, const struct stream *s, struct strea
     codec_buf_free(&spec);
 }
 
-/* What has gathered since the last message left. */
+/* Sends all that has gathered since the last message left. */
 static void write_stream(struct stream *s)
 {
     struct codec_buf b = s->cancels;
@@ -196,7 +196,7 @@ static void on_task(struct streams *ss, const struct api_session_task *e)
         ss->fns.task(ss->arg, j, e);
 }
 
-/* A dist that is draining or stopping refuses what another one takes. */
+/* A dist that is draining or stopping refuses a job that another dist will take. */
 static void on_refused(struct stream *s, const struct api_session_refused *e)
 {
     struct streams *ss = s->all;
@@ -286,7 +286,7 @@ static void make_homeless(struct streams *ss, struct list *jobs)
     }
 }
 
-/* Another dist is to be found. */
+/* Looks for another dist. */
 static void leave(struct streams *ss, struct stream *s)
 {
     int64_t now = loop_now(ss->client->loop);
@@ -312,7 +312,7 @@ static void lose(struct streams *ss, struct stream *s)
     stream_free(s);
 }
 
-/* What cannot get better by asking another dist. */
+/* Whether asking another dist cannot help. */
 static bool hopeless(grpc_status_code status)
 {
     return status == GRPC_STATUS_UNAUTHENTICATED || status == GRPC_STATUS_INVALID_ARGUMENT;
@@ -352,7 +352,7 @@ static void look_at(struct streams *ss, struct stream *s, int64_t step)
     }
 }
 
-/* The next dist to ask; after all others the one that was lost, which may be there again. */
+/* The next dist to ask. After all others comes the one that was lost, which may be there again. */
 static struct channel *next_dist(struct streams *ss)
 {
     struct client *client = ss->client;
@@ -365,7 +365,7 @@ static struct channel *next_dist(struct streams *ss)
     ss->tried = 0;
     ss->retry_us = loop_now(client->loop) + RETRY_US;
     if (client_refresh_nodes(client, NODES_TRY_US))
-        client->error[0] = '\0'; /* then it is those that were known */
+        client->error[0] = '\0'; /* it goes on with the dists that it knows */
     return ss->lost;
 }
 

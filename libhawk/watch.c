@@ -8,10 +8,10 @@
 #include <string.h>
 
 #define TICK_US (100 * US_PER_MS)
-#define STREAMS_MAX 256 /* jobs of others watched at a time; the rest wait their turn */
+#define STREAMS_MAX 256 /* streams for jobs of others at a time; further jobs wait their turn */
 #define RETRY_MIN_US (50 * US_PER_MS)
 #define RETRY_MAX_US (2 * US_PER_S)
-#define MOVE_TRY_US US_PER_S /* for a dist to take a job over; then another one is asked */
+#define MOVE_TRY_US US_PER_S /* time for a dist to take a job over; then another one is asked */
 
 #define STANDBY_AFTER_US (200 * US_PER_MS) /* shorter jobs do without */
 #define STANDBY_TRY_US (5 * US_PER_S)
@@ -26,8 +26,8 @@ struct watch {
     uint32_t n;
     uint32_t open, unfinished;
     enum client_watch_what what;
-    int result; /* what ended it; 0: nothing yet */
-    int failed; /* of jobs that cannot be watched, what the first one met; the others go on */
+    int result; /* the error that ended it; 0: none yet */
+    int failed; /* the error of the first job that cannot be watched; the others go on */
     char failure[600];
     struct beat_streams beat_streams;
     int64_t standby_us; /* when to connect to the dists that jobs would move to */
@@ -35,7 +35,7 @@ struct watch {
     uint32_t standbys_n, standbys_cap;
 };
 
-/* A dist that a job would move to, and a call whose only use is the connection it leaves behind. */
+/* A dist that a job would move to, and a call that only opens the connection. */
 struct standby {
     struct channel *ch;
     struct rpc *rpc;
@@ -44,25 +44,23 @@ struct standby {
 struct watched {
     struct watch *w;
     job_id_t job;
-    struct client_job *ours; /* submitted here: it is moved when its dist does not answer. NULL: it is not */
+    struct client_job *ours; /* submitted here: it moves when its dist does not answer. NULL: it was not */
     struct channel *ch;      /* where it is asked for; NULL: the contact */
     struct rpc *rpc;         /* NULL: no stream is open */
     struct rpc *move;        /* a Submit that moves it to `to` */
     struct channel *to;
-    struct channel *said; /* whose the status and text below are */
-    uint32_t
-        tried; /* dists asked in vain: to take it over, or for a job that is not ours, whether they have it */
-    bool ended, finished; /* its last state was told; and everything else */
-    bool broken;          /* a stream ended and what to do about it is undecided */
-    bool moving;          /* its dist is given up, and no other has it yet */
+    struct channel *said; /* the dist whose status and text stand below */
+    uint32_t tried; /* dists asked in vain: to take it over or, for a foreign job, whether they have it */
+    bool ended, finished; /* its last state was reported; and everything else */
+    bool broken;          /* a stream ended, and the next step is undecided */
+    bool moving;          /* its dist was given up, and no other has it yet */
     bool moved;           /* `to` has it */
     grpc_status_code status;
     char text[300];
-    char away
-        [400]; /* not ours: what the last dist said that was to be asked and did not answer; "": all did */
+    char away[400];     /* not ours: the text about the last dist that did not answer; "": all did */
     int64_t retry_us;   /* when to open a stream */
     int64_t backoff_us; /* 0: the last stream was good */
-    int64_t give_up_us; /* TIME_NEVER: it is reachable */
+    int64_t give_up_us; /* TIME_NEVER: it can be reached */
 };
 
 static void finished(struct watched *j)
@@ -94,7 +92,7 @@ static void on_event(void *arg, const uint8_t *data, size_t len)
     j->ended |= job_state_final(event.job.state);
     if (j->ours)
         movable_job_event(j->ours->movable, &event);
-    /* What a large job's last tasks did comes after its final state. */
+    /* News of a large job's last tasks comes after its final state. */
     if (j->ended && (j->ours ? movable_job_complete(j->ours->movable) : w->what == CLIENT_WATCH_JOBS))
         finished(j);
     struct api_event shown = event;
@@ -228,7 +226,7 @@ static void retry_later(struct watched *j)
     j->retry_us = loop_now(j->w->client->loop) + j->backoff_us;
 }
 
-/* What is told to who waits. */
+/* Tells the user who waits. */
 static void warn_away(struct client *client, const char *reason)
 {
     char duration[32];
@@ -245,7 +243,8 @@ static int stream_failed(const struct watched *j, const struct channel *asked)
                               over ? "the stream of events ended before the job" : j->text);
 }
 
-/* To the next dist; when all have been asked, back to the one that had it, which may be there again. */
+/* Goes on to the next dist. When all have been asked, it goes back to the one that had the job, which may
+ * be there again. */
 static int go_on_moving(struct watched *j)
 {
     struct client *client = j->w->client;
@@ -268,7 +267,7 @@ static void on_standby_end(void *arg, grpc_status_code status, const char *text)
     ((struct standby *)arg)->rpc = NULL;
 }
 
-/* Connecting is most of what moving takes, so it is done in time. */
+/* Connecting takes most of the time of a move, so it is done beforehand. */
 static void stand_by(struct watch *w, struct channel *ch)
 {
     static const struct rpc_fns fns = {.done = on_standby_end};
@@ -299,8 +298,8 @@ static void stand_by_all(struct watch *w)
 
 /* ---- Streams that broke ---- */
 
-/* Of a job that is not ours, whoever is to be asked after `asked`: the dist that its id names, then any other, since its
- * client may have moved it. False: that was all. */
+/* For a foreign job, the next dist to ask after `asked`: the one that its id names, then any other, since
+ * its client may have moved it. False: there is none left. */
 static bool ask_next(struct watched *j, const struct channel *asked)
 {
     struct client *client = j->w->client;
@@ -313,13 +312,13 @@ static bool ask_next(struct watched *j, const struct channel *asked)
     return j->ch != NULL;
 }
 
-/* A long job whose dist died together with whoever waited for it. */
+/* Whether only central may have it: a long job whose dist died together with its client. */
 static bool central_alone_has(const struct watched *j)
 {
     const struct api_get_job_request r = {.job = j->job};
     struct api_get_job_reply reply;
     if (client_get_job(j->w->client, &r, &reply))
-        return false; /* no dist has it, and neither has central */
+        return false; /* neither a dist nor central has it */
     api_free(&api_get_job_reply_type, &reply);
     return true;
 }
@@ -344,7 +343,7 @@ static int mend_others(struct watched *j, struct channel *asked)
             "one claims it (`hawk explain %s`)",
             id, id);
     if (!*j->away)
-        return stream_failed(j, asked); /* the text went with asking others */
+        return stream_failed(j, asked); /* asking others has overwritten the text */
     if (j->give_up_us == TIME_NEVER)
         j->give_up_us = loop_now(client->loop) + client->timeout_us;
     if (loop_now(client->loop) >= j->give_up_us)
@@ -358,7 +357,7 @@ static int mend_others(struct watched *j, struct channel *asked)
     return 0;
 }
 
-/* The stream of one of ours ended before it did. */
+/* The stream of one of our jobs ended before the job did. */
 static int mend_ours(struct watched *j)
 {
     struct client *client = j->w->client;
@@ -368,7 +367,7 @@ static int mend_ours(struct watched *j)
     }
     if (client_asked_wrong_dist(j->status)) {
         j->moving = true;
-        return move_to(j, j->ch); /* it is another process there now */
+        return move_to(j, j->ch); /* another process is there now */
     }
     if (!passing(j->status))
         return client_call_failed(client, j->ch, j->status, j->text);
@@ -382,7 +381,7 @@ static int mend(struct watched *j)
     return j->ours ? mend_ours(j) : mend_others(j, j->ch ? j->ch : client_contact(j->w->client));
 }
 
-/* Opens streams that are due and mends broken ones. */
+/* Opens streams that are due, and mends broken ones. */
 static int keep_open(struct watch *w)
 {
     beat_streams_turn(&w->beat_streams);
@@ -403,7 +402,7 @@ static int keep_open(struct watch *w)
             finished(j);
             continue;
         }
-        /* One of ours that nobody watches would be cancelled. */
+        /* Our own jobs come first: one that nobody watches would be cancelled. */
         if (!j->moving && (j->ours || w->open < STREAMS_MAX) && j->retry_us <= now)
             open_stream(j);
     }
@@ -515,7 +514,8 @@ int client_read_output(struct client *client, node_id_t worker, const struct api
         rpc_start(r.ch, api_methods[API_READ_OUTPUT].path, data, len, TIME_NEVER, false, &fns, &r);
     free(data);
     while (!r.ended && !r.result) {
-        /* Following a task may take as long as the task; otherwise a worker that stopped must not hang us. */
+        /* Following a task may take as long as the task. Any other read must end when the worker has
+         * stopped. */
         int64_t until = request->follow ? TIME_NEVER : r.heard_us + client->timeout_us;
         loop_once(client->loop, until);
         if (!r.ended && !r.result && loop_now(client->loop) >= until)
