@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What one document holds of one task's stream; the rest is left out, and it says so. */
+/* The JSON document holds at most this much of one task's stream. It says if there is more. */
 #define JSON_BYTES_MAX (64u << 20)
-#define STOP 1 /* ends a stream of output early: whoever read ours has gone */
+#define STOP 1 /* ends a stream of output early: our reader has gone */
 
 struct cat_options {
     struct common_options common;
@@ -27,17 +27,17 @@ struct cat {
     job_id_t job;
     bool from_stderr, follow, one;
     int exit_code;
-    uint32_t silent, silent_task; /* tasks that have written nothing yet, and the first of them */
+    uint32_t silent, silent_task; /* tasks that have written nothing yet, and the first one */
     enum task_state silent_state;
-    uint32_t missing; /* tasks whose output is nowhere: timers, or files somebody removed */
+    uint32_t missing; /* tasks without output anywhere: timers, or tasks whose files somebody removed */
     char missing_text[512];
-    uint32_t first_index; /* what HAWK_TASK_INDEX of task 0 is */
+    uint32_t first_index; /* the HAWK_TASK_INDEX of task 0 */
     json_t *outputs;      /* in JSON; else NULL */
     char *data;           /* in JSON: one task's output so far */
     size_t n, cap;
     bool truncated;         /* JSON_BYTES_MAX, or cut short */
     bool cut_short;         /* the disk was full when this task ended */
-    uint32_t cut, cut_task; /* such tasks, and the first of them */
+    uint32_t cut, cut_task; /* tasks whose output was cut short, and the first one */
 };
 
 /* ---- Waiting for a task to start ---- */
@@ -82,7 +82,7 @@ static int on_tick(void *ctx)
     return look(w) || has_started(&w->found) ? STOP : 0;
 }
 
-/* The task once it runs or has ended. */
+/* Waits until the task runs or has ended. */
 static int wait_started(struct session *s, job_id_t job, uint32_t task, struct api_task *found)
 {
     struct starting w = {.s = s, .job = job, .task = task, .changed = true};
@@ -95,7 +95,7 @@ static int wait_started(struct session *s, job_id_t job, uint32_t task, struct a
 
 /* ---- Output ---- */
 
-/* For the document. */
+/* Keeps output for the document. */
 static void keep(struct cat *c, const struct api_output_chunk *chunk)
 {
     size_t n = chunk->data_n < JSON_BYTES_MAX - c->n ? chunk->data_n : JSON_BYTES_MAX - c->n;
@@ -115,10 +115,10 @@ static int on_output(void *ctx, const struct api_output_chunk *chunk)
     c->cut_short |= chunk->cut_short;
     if (c->outputs)
         keep(c, chunk);
-    /* Whoever follows through a pipe sees each chunk when it comes. */
+    /* A user who follows through a pipe sees each chunk when it comes. */
     else if (chunk->data_n &&
              (fwrite(chunk->data, 1, chunk->data_n, stdout) != chunk->data_n || fflush(stdout)))
-        return STOP; /* command_run says so when it is an error */
+        return STOP; /* command_run reports it if it is an error */
     return 0;
 }
 
@@ -131,7 +131,7 @@ static void add_output(struct cat *c, const struct api_task *t, uint32_t index)
                               json_bytes(c->data ? c->data : "", c->n), "truncated", (int)c->truncated));
 }
 
-/* One line each, however many tasks it is about. */
+/* Writes one line for each kind, however many tasks it is about. */
 static void say_silent(const struct cat *c)
 {
     if (c->missing > 1)
@@ -156,7 +156,7 @@ static void say_silent(const struct cat *c)
                   c->silent, c->first_index + c->silent_task, show_task_state(c->silent_state));
 }
 
-/* Other than 0: nothing more can be written. */
+/* Prints one task's output. Other than 0: nothing more can be written. */
 static int cat_task(struct cat *c, const struct api_task *task, uint32_t first_index)
 {
     struct api_task t = *task;
@@ -187,7 +187,7 @@ static int cat_task(struct cat *c, const struct api_task *task, uint32_t first_i
         else if (c->missing++ == 0)
             snprintf(c->missing_text, sizeof c->missing_text, "task %u: %s", first_index + t.task,
                      client_error(c->s->client));
-        c->exit_code = HAWK_EXIT_UNREACHABLE; /* the other tasks' output may be there */
+        c->exit_code = HAWK_EXIT_UNREACHABLE; /* the output of the other tasks may be there */
     } else if (c->outputs) {
         add_output(c, &t, first_index + t.task);
     }

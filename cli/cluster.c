@@ -61,7 +61,7 @@ static void add_node(struct text_table *t, const struct api_node *n, bool apps)
         add_apps(t, n);
 }
 
-/* What has taken itself out of service, and why. */
+/* Prints the nodes that have taken themselves out of service, and why. */
 static void print_out_of_service(const struct api_list_nodes_reply *r)
 {
     for (uint32_t i = 0; i < r->nodes_n; i++)
@@ -136,7 +136,7 @@ static json_t *counters_json(const struct api_counter *c, uint32_t n)
     return o;
 }
 
-/* A central of an older version says only whether it computed the number. */
+/* A central of an older version only says whether it computed the number. */
 static const char *stats_from(const char *from, bool computed)
 {
     return *from ? from : computed ? "computed" : "as configured";
@@ -293,7 +293,7 @@ static void print_policy_json(const struct api_policy *p)
                              "configured_anew", p->configured_anew));
 }
 
-/* A central of an older version does not say where anything comes from. */
+/* A central of an older version does not say where values come from. */
 static void print_number(const struct api_policy *p, const char *label, const char *key, const char *value)
 {
     const char *from = api_policy_origin(p, key);
@@ -334,7 +334,7 @@ static void print_set(const struct api_policy *p)
         printf("configuration      has changed since: what was set stays in force\n");
 }
 
-/* What is in force, in full. */
+/* Prints the whole policy in force. */
 static void print_policy(const struct api_policy *p)
 {
     static const struct {
@@ -389,7 +389,8 @@ static bool ratio_parse(const char *text, uint32_t *milli)
     return true;
 }
 
-/* Fills r from flags; its lists are borrowed. Whether anything is set. 0, or HAWK_EXIT_USAGE. */
+/* Fills r from flags; its lists are borrowed. *any says whether a flag sets something. 0, or
+ * HAWK_EXIT_USAGE. */
 static int policy_request(const struct policy_options *o, const char *preset,
                           struct api_set_policy_request *r, bool *any)
 {

@@ -20,7 +20,7 @@ const struct command *command_find(const struct command *table, const char *name
     return NULL;
 }
 
-/* "-n, --name NAME": what stands left of a flag's help. */
+/* Writes "-n, --name NAME", the left part of a flag's help. */
 static int flag_left(char *buf, size_t size, const struct flag *f)
 {
     char letter[5] = "    ";
@@ -104,7 +104,8 @@ int command_end(int exit_code)
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return exit_code;
-    /* Met before the last flush its errno is lost. Who reads a pipe no further (`hawk jobs | head`) has seen enough. */
+    /* An error before the last flush has lost its errno. A reader of a pipe that reads no further (`hawk
+     * jobs | head`) has seen enough. */
     bool pipe = fstat(STDOUT_FILENO, &st) == 0 && (S_ISFIFO(st.st_mode) || S_ISSOCK(st.st_mode));
     if (errno == EPIPE || (errno == 0 && pipe))
         return exit_code;
@@ -115,7 +116,7 @@ int command_end(int exit_code)
 
 int command_run(const struct command *c, int argc, char **argv)
 {
-    signal(SIGPIPE, SIG_IGN); /* a write says EPIPE, and the command ends in good order */
+    signal(SIGPIPE, SIG_IGN); /* a write then fails with EPIPE, and the command ends in good order */
     int exit_code = c->run(argc, argv);
     if (exit_code == HAWK_EXIT_HELP) {
         command_help(stdout, c);

@@ -8,18 +8,18 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* What every command ends with. */
+/* The exit codes of every command. */
 enum hawk_exit {
     HAWK_EXIT_OK = 0,
     HAWK_EXIT_FAILED = 1,        /* a task failed or was cancelled; or output could not be written */
-    HAWK_EXIT_USAGE = 2,         /* the command line makes no sense */
+    HAWK_EXIT_USAGE = 2,         /* the command line is wrong */
     HAWK_EXIT_UNREACHABLE = 3,   /* no cluster, no such job, or the cluster refused */
-    HAWK_EXIT_GAVE_UP = 4,       /* --for: what was waited for goes on */
-    HAWK_EXIT_INTERRUPTED = 130, /* Ctrl-C: what was being waited for goes on */
-    HAWK_EXIT_HELP = 64,         /* never seen by the shell: --help was asked for, command_run prints it */
+    HAWK_EXIT_GAVE_UP = 4,       /* --for: what it waited for goes on */
+    HAWK_EXIT_INTERRUPTED = 130, /* Ctrl-C: what it waited for goes on */
+    HAWK_EXIT_HELP = 64,         /* internal: --help was asked for, and command_run prints it */
 };
 
-/* How a flag's argument is read, and the type of what it fills: */
+/* How a flag's argument is read, and the type of the member that it fills: */
 enum flag_kind {
     FLAG_BOOL,     /* bool; takes no argument */
     FLAG_TEXT,     /* const char * */
@@ -39,14 +39,14 @@ struct flag {
     const char *name; /* without the dashes; NULL ends a table */
     const char *arg;  /* name of its argument in help ("FILE"); NULL for FLAG_BOOL */
     const char *help; /* one sentence, no full stop */
-    size_t offset;    /* of what it fills, in the command's options struct */
+    size_t offset;    /* of the member that it fills, in the command's options struct */
     uint64_t min, max;
     uint8_t kind; /* enum flag_kind */
     char letter;  /* short form; 0: none */
 };
 
-/* FLAG(KIND, struct, member, "name", letter, "ARG", "help"); for FLAG_COUNT, with a range; and a duration that 0 makes
- * no sense for. */
+/* FLAG(KIND, struct, member, "name", letter, "ARG", "help"). The others: FLAG_COUNT with a range, and a
+ * duration that must not be 0. */
 #define FLAG(kind_, type, member, name_, letter_, arg_, help_)                                               \
     {                                                                                                        \
         .kind = FLAG_##kind_, .offset = offsetof(type, member), .name = (name_), .letter = (letter_),        \
@@ -64,44 +64,45 @@ struct flag {
     }
 
 struct command {
-    const char *name;                  /* NULL ends a table */
-    const char *help;                  /* one line for the list of commands */
-    const char *synopsis;              /* what follows "hawk NAME": "[OPTIONS] -- CMD [ARG...]" */
-    const char *details;               /* paragraphs and examples; NULL: none */
-    const struct flag *flags;          /* its own; NULL: none, or reads argv itself */
-    const struct flag *common;         /* flags shared with other commands, shown after its own; NULL: none */
+    const char *name;          /* NULL ends a table */
+    const char *help;          /* one line for the list of commands */
+    const char *synopsis;      /* the text after "hawk NAME": "[OPTIONS] -- CMD [ARG...]" */
+    const char *details;       /* paragraphs and examples; NULL: none */
+    const struct flag *flags;  /* its own; NULL: none, or reads argv itself */
+    const struct flag *common; /* flags that it shares with other commands, shown after its own; NULL: none */
     int (*run)(int argc, char **argv); /* argv[0] is the command's name; an enum hawk_exit */
 };
 
 /* The commands of users: submit, wait, jobs, ... */
 extern const struct command client_commands[];
 
-/* NULL when the table has no such command. */
+/* Finds a command; NULL: the table has none of that name. */
 const struct command *command_find(const struct command *table, const char *name);
-/* Full help of one command. */
+/* Prints the full help of one command. */
 void command_help(FILE *out, const struct command *c);
-/* The names and one-line helps of a table, aligned. */
+/* Prints the names and one-line helps of a table, aligned. */
 void command_list(FILE *out, const struct command *table);
-/* Runs it, prints its help when it returns HAWK_EXIT_HELP, and ends it with command_end. */
+/* Runs a command, prints its help when it returns HAWK_EXIT_HELP, and ends it with command_end. */
 int command_run(const struct command *c, int argc, char **argv);
-/* What every command ends with: the JSON document of one that failed before it printed any; and a look whether
- * everything written to stdout got there. A full disk is a message and, where all was well before,
+/* Every command ends with this. It prints the JSON document of a command that failed before it printed
+ * any. It checks whether all output got to stdout: a full disk is reported and makes a success
  * HAWK_EXIT_FAILED; a reader that went away has seen enough. */
 int command_end(int exit_code);
 
-/* Reads flags of both tables (each NULL or ended by a NULL name) from argv[1..] into opts, and stops at "--"
- * (skipped) or, with stop_early, at the first argument that is no flag; otherwise flags and arguments may mix
- * and the arguments are moved behind the flags. Returns the index of the first argument that is no flag, or the
- * negative of what the command is to return: -HAWK_EXIT_USAGE after a message on stderr that names the flag
+/* Reads flags of both tables (each NULL, or ended by a NULL name) from argv[1..] into opts. It stops at
+ * "--" (skipped) or, with stop_early, at the first argument that is no flag. Otherwise flags and arguments
+ * may mix, and it moves the arguments behind the flags. Returns the index of the first argument that is no
+ * flag, or the negative of the command's exit code: -HAWK_EXIT_USAGE after a message that names the flag
  * and what to do, -HAWK_EXIT_HELP for --help or -h. */
 int flags_parse(const char *command, const struct flag *own, const struct flag *common, bool stop_early,
                 int argc, char **argv, void *opts);
-/* For commands that read their flags by themselves: takes --output table|json out of the arguments. 0, or
+/* For commands that read their flags themselves: takes --output table|json out of the arguments. 0, or
  * HAWK_EXIT_USAGE after a message. */
 int flags_take_output(const char *command, int *argc, char **argv);
 void flag_list_free(struct flag_list *l);
 
-/* say_error() of a command line (cli/document.client), with the command in the text; returns HAWK_EXIT_USAGE. */
+/* say_error() (cli/document.h) for a wrong command line, with the command in the text. Returns
+ * HAWK_EXIT_USAGE. */
 int usage_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -1,4 +1,4 @@
-/* The user commands' flags, details and functions, which daemon/user_commands.c makes the table from. */
+/* The user commands' flags, details and functions. daemon/user_commands.c makes the table of them. */
 #ifndef HAWK_CLI_COMMANDS_H
 #define HAWK_CLI_COMMANDS_H
 

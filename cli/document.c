@@ -19,7 +19,7 @@ static struct {
 void document_want(void) { document.wanted = true; }
 bool document_wanted(void) { return document.wanted; }
 
-/* A message is an object, so that it can get a code or a job's id beside its text one day. */
+/* A message is an object, so that it can have a code or a job's id beside its text one day. */
 static void keep(json_t **list, const char *text)
 {
     if (!document.wanted || document.printed)
@@ -34,7 +34,7 @@ static void say(json_t **list, const char *command, const char *fmt, va_list arg
     char text[MESSAGE_MAX];
     int n = snprintf(text, sizeof text, "%s%s", command ? command : "", command ? ": " : "");
     vsnprintf(text + n, sizeof text - (size_t)n, fmt, args);
-    fflush(stdout); /* what went well comes first, also when both go to one file */
+    fflush(stdout); /* output comes before errors, also when both go to one file */
     fprintf(stderr, "hawk: %s\n", clean_text((char[MESSAGE_MAX]){0}, MESSAGE_MAX, text));
     keep(list, text);
 }

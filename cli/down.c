@@ -1,4 +1,4 @@
-/* hawk down: the whole cluster or some nodes, drained, waited for, and stopped. */
+/* hawk down: drains the whole cluster or some nodes, waits, and stops them. */
 #include "cli/commands.h"
 #include "cli/leaving_nodes.h"
 #include "cli/print.h"
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #define GRACE_US (60 * US_PER_S)
-/* A node that was told to stop ends what runs, which takes the worker's kill_grace, and says good-bye. */
+/* Time for a node to stop: it ends running tasks, which takes the worker's kill_grace, and says good-bye. */
 #define STOP_US (30 * US_PER_S)
 #define POLL_MS 50
 
@@ -89,7 +89,7 @@ static int choose(struct down *d, int argc, char **argv)
     return exit_code;
 }
 
-/* Reads the answer to what was asked on stderr. */
+/* Reads the answer to the question on stderr. */
 static int answer_taken(void)
 {
     char answer[16] = "";
@@ -99,7 +99,7 @@ static int answer_taken(void)
     return HAWK_EXIT_USAGE;
 }
 
-/* The jobs of `hawk up` end with it; without any there is nothing to lose. */
+/* The jobs of `hawk up` end with it. Without jobs there is nothing to lose, and no question. */
 static int confirm_embedded(const struct down *d)
 {
     const struct client_job_query q = {.states = JOB_STATES_UNFINISHED};
@@ -157,8 +157,8 @@ static int drain_names(struct down *d, const char **names, uint32_t n)
     return err;
 }
 
-/* Drains those of one role together; where central refuses one, one by one. Who cannot be drained is stopped all the
- * same. */
+/* Drains the nodes of one role together or, if central refuses one, one by one. A node that cannot be
+ * drained is stopped all the same. */
 static int drain(struct down *d, enum leaving_who who)
 {
     const char **names = xcalloc(d->nodes.n + 1, sizeof *names);
@@ -170,13 +170,14 @@ static int drain(struct down *d, enum leaving_who who)
     for (uint32_t i = 0; err && err != HAWK_EUNAVAILABLE && i < n; i++)
         if ((err = drain_names(d, names + i, 1)) && err != HAWK_EUNAVAILABLE) {
             say_warning("down", "not waited for: %s", client_error(d->s.client));
-            err = HAWK_EBUSY; /* the others may do better */
+            err = HAWK_EBUSY; /* the others may succeed */
         }
     free(names);
     return err == HAWK_EUNAVAILABLE ? err : 0;
 }
 
-/* Dists first: their jobs need the workers. What the workers have of central's then goes back to its journal. */
+/* Drains dists first, since their jobs need the workers. Then the workers give central's tasks back to its
+ * journal. */
 static int drain_all(struct down *d)
 {
     static const enum leaving_who order[] = {LEAVING_DISTS, LEAVING_WORKERS};
@@ -200,7 +201,7 @@ static int drain_all(struct down *d)
 
 /* ---- Stopping ---- */
 
-/* "NAME: why", as central says it, is about which of ours? */
+/* Finds the node that central's text "NAME: why" is about. */
 static void take_problem(struct down *d, const char *text)
 {
     for (uint32_t i = 0; i < d->nodes.n; i++) {
@@ -235,7 +236,7 @@ static int stop_nodes(struct down *d, enum leaving_who who)
     return 0;
 }
 
-/* Central itself, or all of `hawk up`: until nobody answers there any more. */
+/* Stops central itself, or all of `hawk up`, and waits until nothing answers there any more. */
 static int stop_central(struct down *d)
 {
     const char *name = role_text(ROLE_CENTRAL);
@@ -259,7 +260,7 @@ static int stop_central(struct down *d)
     return 0;
 }
 
-/* Central is away: without --grace 0 nobody is stopped unawares. */
+/* Central is away: without --grace 0, no node is stopped unawares. */
 static int stop_without_central(struct down *d, int argc, char **argv)
 {
     struct api_list_nodes_reply reply;

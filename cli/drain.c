@@ -35,7 +35,7 @@ static void print(const struct session *s, const struct api_node *nodes, uint32_
     json_decref(list);
 }
 
-/* The nodes of `reply`, as they are now, when central can still be asked. */
+/* Prints the nodes of `reply` as they are now, if central can still be asked. */
 static void print_anew(struct session *s, const struct api_drain_reply *reply)
 {
     struct api_list_nodes_reply now;
@@ -84,7 +84,7 @@ static int run(const struct drain_options *o, bool undrain, int argc, char **arg
     if (argc == 0)
         return usage_error("%s: name the nodes: `hawk nodes` lists them", command);
     int exit_code = session_open(&s, command, &o->common);
-    /* Waiting outlives the dist that was asked: it may be the one that goes. */
+    /* The wait may outlast the dist that answered: it may be one of the nodes that leave. */
     int err = exit_code ? 0 : client_use_central(s.client);
     if (!exit_code && !err)
         err = client_drain(s.client, &r, &reply);

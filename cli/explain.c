@@ -11,7 +11,7 @@
 
 #define SLOW_SHOWN 3
 
-/* What one worker has to do with the job. */
+/* One worker's part in the job. */
 struct place {
     uint32_t worker;
     char name[LIMIT_NAME_BYTES + 1];
@@ -24,7 +24,7 @@ struct explanation {
     struct api_job job; /* without its texts */
     char name[LIMIT_NAME_BYTES + 1], user[LIMIT_NAME_BYTES + 1], blocked[LIMIT_NAME_BYTES + 256];
     struct place *places;
-    struct api_task slow[SLOW_SHOWN]; /* those that waited longest, longest first; without texts */
+    struct api_task slow[SLOW_SHOWN]; /* the tasks that waited longest, longest first; without texts */
     uint32_t slow_n, first_index, tasks_stolen;
     bool begun;
 };
@@ -89,7 +89,7 @@ static int gather(void *ctx, const struct api_get_job_reply *page, uint32_t firs
     return 0;
 }
 
-/* The class, with the numbers it was decided on. */
+/* Writes why the job has its class, with the numbers. */
 static void class_reason(const struct explanation *e, char *buf, size_t size)
 {
     const struct api_job *j = &e->job;
@@ -146,7 +146,7 @@ static void print_places(struct explanation *e)
     table_print(&t, "  no worker has anything of it");
 }
 
-/* Who places its tasks. A promoted job is on its way to central as one is that began as long. */
+/* Who places its tasks. A promoted job goes to central, as a job does that began as long. */
 static const char *scheduler(const struct api_job *j)
 {
     if (j->at_central)

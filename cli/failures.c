@@ -6,19 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define APART 10u /* failures with something of their own, as a time or a worker */
+#define APART 10u /* failures with details of their own, as a time or a worker */
 
 uint32_t failures_apart(const struct api_task *t) { return t->outcome == OUTCOME_NOT_STARTED ? 1 : APART; }
 
-/* text is the same, with a reason behind it. */
+/* Whether text is the same with a reason behind it. */
 static bool gives_reason(const char *text, const char *bare)
 {
     size_t len = strlen(bare);
     return strncmp(text, bare, len) == 0 && strncmp(text + len, ": ", 2) == 0;
 }
 
-/* Schedulers keep the reasons of a job's first failures only (JOB_MESSAGES_MAX): an end without one belongs to those with
- * one, if there is but one such kind. NULL: it is a kind of its own. */
+/* Finds the kind of a failure. Schedulers keep the reasons of a job's first failures only
+ * (JOB_MESSAGES_MAX). So a failure without a reason belongs to the kind with one, if there is only one
+ * such kind. NULL: it is a new kind. */
 static struct failure_kind *kind_like(const struct failures *f, const char *text)
 {
     struct failure_kind *found = NULL;
@@ -76,7 +77,8 @@ bool failures_add(struct failures *f, const struct api_task *t, uint32_t index, 
     return false;
 }
 
-/* "task 3", "tasks 1, 2", "1000 tasks (1, 2, 3, 4, 5, ...)"; behind others in the same words "999 more tasks". */
+/* Prints "task 3", "tasks 1, 2", or "1000 tasks (1, 2, 3, 4, 5, ...)"; behind tasks of the same kind "999
+ * more tasks". */
 static void print_tasks(const struct failure_kind *k, FILE *to)
 {
     bool few = k->n <= FAILURE_TASKS_NAMED;

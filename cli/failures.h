@@ -1,18 +1,18 @@
-/* Failures in the same words, said in one line however many tasks they are of. */
+/* Merges failures in the same words into one line, however many tasks have them. */
 #ifndef HAWK_CLI_FAILURES_H
 #define HAWK_CLI_FAILURES_H
 
 #include "cli/show.h"
 
-#define FAILURE_KINDS_MAX 100u /* different words; what fails in still others is only counted */
+#define FAILURE_KINDS_MAX 100u /* kinds; failures of further kinds are only counted */
 #define FAILURE_TASKS_NAMED 5u /* of those merged */
 
 struct failure_kind {
     uint32_t n; /* tasks merged */
     uint32_t apart;
-    uint32_t tasks[FAILURE_TASKS_NAMED]; /* the first of them, as their user numbers them */
+    uint32_t tasks[FAILURE_TASKS_NAMED]; /* the first ones, by their users' numbers */
     char text[TASK_ENDING_MAX];          /* how they ended */
-    char *worker;                        /* where all of them were; NULL: at several */
+    char *worker;                        /* the worker of all of them; NULL: there are several */
 };
 
 /* Zeroed to start with. */
@@ -22,13 +22,15 @@ struct failures {
     uint32_t others; /* tasks of further kinds */
 };
 
-/* How many in the same words a list of tasks shows one by one: one when no process ran, which has nothing of its own. */
+/* How many failures of a kind a list of tasks shows one by one: one if no process ran, since there are no
+ * details then. */
 uint32_t failures_apart(const struct api_task *t);
-/* Whether the task, which ended in these words, is one of the first `apart` to end so, to be shown by itself. Otherwise it
+/* Adds a failed task. True: it is among the first `apart` of its kind, and is shown by itself. False: it
  * is merged. */
 bool failures_add(struct failures *f, const struct api_task *t, uint32_t index, const char *text,
                   uint32_t apart);
-/* A line per kind that has merged tasks, at most `lines`, each after `before`; those that are left only counted. */
+/* Prints a line per kind that has merged tasks, at most `lines`, each after `before`. Further kinds are
+ * only counted. */
 void failures_print(const struct failures *f, FILE *to, const char *before, uint32_t lines);
 void failures_free(struct failures *f);
 

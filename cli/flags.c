@@ -1,4 +1,4 @@
-/* Flags of commands, read with getopt_long from the tables they are described in. */
+/* Reads the flags of commands with getopt_long, from the tables that describe them. */
 #include "cli/command.h"
 
 #include "base/mem.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #define FLAGS_MAX 64
-#define FIRST_VALUE 1000 /* what getopt_long returns for flag 0: beyond any letter */
+#define FIRST_VALUE 1000 /* getopt_long's value for flag 0: beyond any letter */
 
 int usage_error(const char *fmt, ...)
 {
@@ -71,7 +71,7 @@ void flag_list_free(struct flag_list *l)
     *l = (struct flag_list){0};
 }
 
-/* 0, or HAWK_EXIT_USAGE after a message. */
+/* Stores a flag's argument. 0, or HAWK_EXIT_USAGE after a message. */
 static int store(const char *command, const struct flag *f, const char *text, void *opts)
 {
     void *place = (char *)opts + f->offset;
@@ -115,7 +115,7 @@ static int unknown_flag(const char *command, const struct flag *const *flags, in
     return -HAWK_EXIT_USAGE;
 }
 
-/* Both tables as one, for getopt_long. */
+/* Both tables in one, for getopt_long. */
 struct flag_set {
     const struct flag *flags[FLAGS_MAX];
     struct option options[FLAGS_MAX + 2];
@@ -146,20 +146,20 @@ static const struct flag *flag_of(const struct flag_set *s, int value)
     return NULL;
 }
 
-/* The flag that getopt_long read last, as it was written; its argument may be a word of its own. */
+/* The flag that getopt_long read last, as the user wrote it. Its argument may be a word of its own. */
 static const char *word_read(char **argv)
 {
     return argv[optarg == argv[optind - 1] ? optind - 2 : optind - 1];
 }
 
-/* Whether that is the whole name. getopt_long takes a part for it as well, and `--at now` must not become --at-most-once
- * and the command `now`. */
+/* Whether the user wrote the whole name. getopt_long accepts a part of it as well, and `--at now` must not
+ * become --at-most-once and the command `now`. */
 static bool is_whole(const char *name, char **argv)
 {
     return strcspn(word_read(argv), "=") == strlen("--") + strlen(name);
 }
 
-/* What getopt_long found wrong: it says which kind of wrong only through these variables. */
+/* Reports what getopt_long found wrong. Only these variables say which kind of error it is. */
 static int bad_flag(const char *command, const struct flag_set *s, int result, char **argv)
 {
     const struct flag *f = flag_of(s, optopt);
@@ -178,8 +178,8 @@ static int bad_flag(const char *command, const struct flag_set *s, int result, c
                         optopt > 0 && optopt < FIRST_VALUE ? letter : argv[optind - 1]);
 }
 
-/* A wrong command line is told in the form it asks for, wherever in it that stands: so this is looked for
- * first, in a copy, since getopt_long moves words about. */
+/* A wrong command line is reported in the output format that it asks for, wherever that stands in it. So
+ * this looks for it first, in a copy, since getopt_long moves words. */
 static void look_for_json(const struct flag_set *s, int argc, char **argv)
 {
     char **words = xmalloc(((size_t)argc + 1) * sizeof *words);
@@ -230,7 +230,7 @@ int flags_parse(const char *command, const struct flag *own, const struct flag *
     look_for_json(&s, argc, argv);
     optind = 0; /* GNU: start anew */
     for (;;) {
-        int at = -1; /* in s.options; -1: a letter */
+        int at = -1; /* place in s.options; -1: a letter */
         optopt = 0;
         int result = getopt_long(argc, argv, s.letters, s.options, &at);
         if (result == -1)

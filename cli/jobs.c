@@ -41,7 +41,8 @@ int wait_main(int argc, char **argv)
     if (first < 0)
         return -first;
     if (o.for_us && o.for_us < CLIENT_TIMEOUT_US && !o.common.timeout_us)
-        o.common.timeout_us = o.for_us; /* who gives up after so long waits no longer for an answer */
+        o.common.timeout_us =
+            o.for_us; /* a wait that ends after this time does not wait longer for an answer */
     int exit_code = session_select(&s, argv[0], &o.common, argc - first, argv + first, &jobs);
     struct waiting how = {.progress = o.progress, .results = o.results, .for_us = o.for_us};
     if (!exit_code)
@@ -71,7 +72,7 @@ const struct flag jobs_flags[] = {
     {0},
 };
 
-/* "running,failed" as bits; 0 after a message. */
+/* Parses "running,failed" to bits; 0 after a message. */
 static uint32_t states_parse(const char *command, const char *text)
 {
     uint32_t states = 0;
@@ -192,7 +193,7 @@ struct job_view_state {
     int64_t limit_us; /* the job's time limit */
     enum output_mode mode;
     bool begun;
-    bool *printed; /* something of another job */
+    bool *printed; /* whether something of another job was printed */
 };
 
 static void print_job_head(const struct api_job *j, const struct job_desc *spec)
@@ -215,7 +216,7 @@ static void print_job_head(const struct api_job *j, const struct job_desc *spec)
         printf("  directory %s\n", CLEAN(spec->cwd->data));
 }
 
-#define ENDING_SHOWN 84 /* bytes; `hawk cat` and JSON have all of it */
+#define ENDING_SHOWN 84 /* bytes; `hawk cat` and JSON show all of it */
 
 static bool job_shows(const struct job_view_state *v, const struct api_task *t)
 {
@@ -223,7 +224,7 @@ static bool job_shows(const struct job_view_state *v, const struct api_task *t)
     return (bad || !v->o->failed) && v->shown < v->limit;
 }
 
-/* In the table, where nobody asked for so many tasks, failures in the same words become one line. */
+/* In a table without a number of tasks asked for, failures in the same words become one line. */
 static bool job_merges(struct job_view_state *v, const struct api_task *t, uint32_t index, const char *ending)
 {
     return v->o->limit == TASKS_NOT_GIVEN && (t->state == TASK_FAILED || t->state == TASK_LOST) &&
@@ -278,8 +279,7 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
 
 static int show_job(struct session *s, const struct job_options *o, job_id_t job, json_t *list, bool *printed)
 {
-    bool all =
-        o->limit == TASKS_NOT_GIVEN; /* what is merged may be any number of tasks, as what is filtered */
+    bool all = o->limit == TASKS_NOT_GIVEN; /* any number of tasks may be merged or filtered */
     struct job_view_state v = {.o = o, .mode = s->mode, .printed = printed, .limit = o->limit};
     if (all)
         v.limit = s->mode == OUTPUT_JSON ? UINT32_MAX : TASKS_SHOWN;
@@ -341,7 +341,7 @@ int cancel_main(int argc, char **argv)
         const char *id = JOB_TEXT(jobs.jobs[i]);
         bool ended = false;
         if (client_cancel(s.client, jobs.jobs[i], &ended)) {
-            exit_code = session_failed(&s); /* the others are still to be cancelled */
+            exit_code = session_failed(&s); /* the other jobs must still be cancelled */
             continue;
         }
         json_array_append_new(list, json_pack("{s:s, s:b}", "job", id, "already_ended", (int)ended));

@@ -1,4 +1,4 @@
-/* Waiting for nodes that go out of service. */
+/* Waits for nodes that go out of service. */
 #include "cli/leaving_nodes.h"
 
 #include "base/mem.h"

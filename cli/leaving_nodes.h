@@ -1,4 +1,4 @@
-/* Taking nodes out of service, as `hawk drain` and `hawk down` both do: which nodes, and waiting for them. */
+/* Takes nodes out of service, for `hawk drain` and `hawk down`: which nodes, and waiting for them. */
 #ifndef HAWK_CLI_LEAVING_NODES_H
 #define HAWK_CLI_LEAVING_NODES_H
 
@@ -9,10 +9,10 @@ struct leaving_node {
     char *name;
     uint32_t node;
     bool dist;     /* else a worker */
-    bool drained;  /* nothing is left there, as far as central has heard */
-    bool gone;     /* central lists it no more */
+    bool drained;  /* nothing is left there, as far as central knows */
+    bool gone;     /* central does not list it any more */
     uint32_t left; /* jobs of a dist, tasks and reservations of a worker, by its last heartbeat */
-    char *problem; /* why it could not be told; NULL: it was */
+    char *problem; /* why central could not tell it; NULL: it could */
 };
 struct leaving_nodes {
     struct leaving_node *v;
@@ -29,12 +29,12 @@ static inline bool leaving_node_is(const struct leaving_node *v, enum leaving_wh
 {
     return (who & (v->dist ? LEAVING_DISTS : LEAVING_WORKERS)) != 0;
 }
-/* Asks central until all of them that could be told are there, with a line of progress on a terminal. 0; HAWK_ETIMEOUT
- * after for_us (negative: never); HAWK_ECANCELLED on Ctrl-C, after which its default is in force again; or the error of
- * a call, which client_error() explains. */
+/* Asks central until all nodes that could be told are drained or gone, with a line of progress on a
+ * terminal. 0; HAWK_ETIMEOUT after for_us (negative: never); HAWK_ECANCELLED on Ctrl-C, whose default is
+ * then restored; or the error of a call, which client_error() explains. */
 int leaving_nodes_wait(struct session *s, struct leaving_nodes *r, enum leaving_who who,
                        enum leaving_until until, int64_t for_us);
-/* The names of those that are not there yet, for a message: "w1, w2 and 5 more". */
+/* The names of the nodes that are not there yet, for a message: "w1, w2 and 5 more". */
 const char *leaving_nodes_names(char *buf, size_t size, const struct leaving_nodes *r, enum leaving_who who,
                                 enum leaving_until until);
 /* Monotonic. */

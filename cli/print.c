@@ -1,4 +1,4 @@
-/* Tables, JSON and quantities as commands print them. */
+/* Tables, JSON and quantities, as commands print them. */
 #include "cli/print.h"
 
 #include "base/check.h"
@@ -42,7 +42,7 @@ void table_cell(struct text_table *t, const char *fmt, ...)
     cell_add(t, text);
 }
 
-/* Columns of a terminal a text takes: its characters, each one wide. */
+/* The columns of a terminal that a text takes: one for each character. */
 static int text_width(const char *text)
 {
     int width = 0;
@@ -93,7 +93,7 @@ const char *duration_text(char buf[DURATION_TEXT], int64_t us)
 
 const char *clean_text(char *buf, size_t size, const char *text)
 {
-    size_t n = 0, cut = 0, left = strlen(text); /* cut: where "..." goes if not all fits */
+    size_t n = 0, cut = 0, left = strlen(text); /* cut: where "..." goes if the text does not fit */
     while (left > 0) {
         const unsigned char *s = (const unsigned char *)text;
         size_t one = utf8_length(s, left), shown = one ? one : 1;
@@ -133,14 +133,14 @@ json_t *json_bytes(const char *data, size_t len)
 
 json_t *json_text(const char *text) { return json_bytes(text, strlen(text)); }
 
-/* Whether jansson left a character as it is that a terminal would act on. Between tokens there are line ends, which stand in
- * no string. */
+/* Whether jansson did not escape a character on which a terminal acts. Line ends stand between tokens and
+ * in no string. */
 static bool must_escape(const unsigned char *s, size_t len)
 {
     return len > 0 && *s >= 0x7f && utf8_acts(s, len);
 }
 
-/* As one or, beyond U+FFFF, two of JSON's \u. */
+/* Writes a character as one or, beyond U+FFFF, two of JSON's \u. */
 static void write_escape(FILE *f, unsigned code)
 {
     if (code > 0xffff)
@@ -149,7 +149,7 @@ static void write_escape(FILE *f, unsigned code)
         fprintf(f, "\\u%04x", code);
 }
 
-/* Every piece that jansson hands over has whole characters. */
+/* Every piece from jansson has whole characters. */
 static int write_piece(const char *data, size_t size, void *f)
 {
     const unsigned char *at = (const unsigned char *)data, *end = at + size, *plain = at;
@@ -163,7 +163,7 @@ static int write_piece(const char *data, size_t size, void *f)
         plain = at + one;
     }
     fwrite(plain, 1, (size_t)(end - plain), f);
-    return 0; /* command_end looks at the stream */
+    return 0; /* command_end checks the stream */
 }
 
 void json_write(const json_t *json, FILE *f, size_t form) { json_dump_callback(json, write_piece, f, form); }

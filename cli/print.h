@@ -11,7 +11,7 @@
 
 #define TABLE_COLUMNS_MAX 16
 
-/* Rows of cells, printed with every column as wide as its widest cell. Zeroed to start with. */
+/* Rows of cells; every column is as wide as its widest cell. It starts zeroed. */
 struct text_table {
     char **cells;
     uint32_t n, cap;
@@ -19,11 +19,12 @@ struct text_table {
     bool right[TABLE_COLUMNS_MAX];
 };
 
-/* Names the columns, NULL-terminated; a name that starts with '>' is a column of numbers, aligned right. */
+/* Names the columns, NULL-terminated. A name that starts with '>' makes a column of numbers, aligned
+ * right. */
 void table_columns(struct text_table *t, ...) __attribute__((sentinel));
-/* The next cell, from left to right and row by row; tamed. */
+/* Adds the next cell, from left to right and row by row, with its text tamed. */
 void table_cell(struct text_table *t, const char *fmt, ...) HAWK_PRINTF(2, 3);
-/* Prints to stdout and frees. No rows: only the head, or `empty` when it is not NULL. */
+/* Prints to stdout, and frees. Without rows it prints only the head, or `empty` when that is not NULL. */
 void table_print(struct text_table *t, const char *empty);
 
 void table_free(struct text_table *t);
@@ -34,8 +35,8 @@ const char *duration_text(char buf[DURATION_TEXT], int64_t us);
 /* duration_text in a buffer of its own. */
 #define DURATION(us) duration_text((char[DURATION_TEXT]){0}, (us))
 
-/* Text from the network for a terminal: utf8_tame (base/utf8.client). Ends in "...", between characters, when it did not
- * fit. */
+/* Makes text from the network safe for a terminal: utf8_tame (base/utf8.h). The text ends in "...",
+ * between characters, if it did not fit. */
 const char *clean_text(char *buf, size_t size, const char *text);
 #define CLEAN(text) clean_text((char[160]){0}, 160, (text))
 
@@ -45,12 +46,12 @@ const char *clean_text(char *buf, size_t size, const char *text);
 #define PROGRESS_BEGIN "\r\033[K\033[?7l"
 #define PROGRESS_END "\033[?7h"
 
-/* A JSON string; bytes that are not UTF-8 become U+FFFD. Never NULL. */
+/* Makes a JSON string. Bytes that are not UTF-8 become U+FFFD. Never NULL. */
 json_t *json_text(const char *text);
 json_t *json_bytes(const char *data, size_t len);
-/* Writes it as json_dumpf does, with characters that act on a terminal (base/utf8.client) as escapes. */
+/* Writes it as json_dumpf does, but escapes characters on which a terminal acts (base/utf8.h). */
 void json_write(const json_t *json, FILE *f, size_t form);
-/* Bytes as they are, in base64. */
+/* Encodes bytes in base64. */
 json_t *json_base64(const void *data, size_t len);
 
 #endif

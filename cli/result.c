@@ -1,4 +1,4 @@
-/* hawk result: what tasks of a job for attached executors returned. */
+/* hawk result: the results of tasks of a job for attached executors. */
 #include "cli/result.h"
 
 #include "base/mem.h"
@@ -31,14 +31,14 @@ struct kept {
 struct kept_job {
     job_id_t job;
     struct kept *tasks;
-    uint32_t n, here; /* places; results that are there */
+    uint32_t n, here; /* places; results that have come */
     struct kept_job *next;
 };
 
 struct kept_results {
     FILE *f;
     int64_t end;
-    struct kept_job *jobs; /* those a user names in one command: few */
+    struct kept_job *jobs; /* the jobs that a user names in one command: few */
 };
 
 struct kept_results *results_keep_new(void)
@@ -97,7 +97,7 @@ void results_keep(struct kept_results *k, job_id_t job, const struct api_task *t
     j->here++;
 }
 
-/* The bytes of a result that was kept, to be freed; NULL when it was not. */
+/* Reads the bytes of a kept result, which the caller frees. NULL: it was not kept. */
 static uint8_t *kept_read(const struct kept_results *k, job_id_t job, uint32_t task, uint32_t *len)
 {
     const struct kept_job *j = k ? kept_job(k, job) : NULL;
@@ -120,10 +120,10 @@ struct results {
     struct session *s;
     job_id_t job;
     const struct kept_results *kept;
-    bool asked;    /* for all results, not only for those that were not kept */
+    bool asked;    /* all results are asked for, not only those that were not kept */
     json_t *tasks; /* NULL: to stdout */
     bool raw, wrong_kind;
-    uint32_t missing; /* tasks that returned nothing, since they are not done */
+    uint32_t missing; /* tasks without a result, since they are not done */
     int64_t limit_us;
 };
 

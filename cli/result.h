@@ -1,21 +1,21 @@
-/* What tasks returned: `hawk result` and `hawk submit --results`. */
+/* The results of tasks: `hawk result` and `hawk submit --results`. */
 #ifndef HAWK_CLI_RESULT_H
 #define HAWK_CLI_RESULT_H
 
 #include "cli/session.h"
 
-#define RESULTS_MISSING_SHOWN 20u /* tasks without a result that are named one by one */
+#define RESULTS_MISSING_SHOWN 20u /* tasks without a result; the first ones are named one by one */
 
-/* Results as they come in, for who is to print them when all are there: a dist that dies takes those of tasks that ended
- * there with it. They are in a file without a name; what that has no room for is asked for. */
+/* Keeps results as they come, to print them when all are there: a dist that dies loses those of tasks that
+ * ended there. They are in a file without a name. A result for which that has no room is asked for again. */
 struct kept_results;
 struct kept_results *results_keep_new(void);
 void results_keep(struct kept_results *k, job_id_t job, const struct api_task *t);
 void results_keep_free(struct kept_results *k); /* NULL is fine */
 
-/* Prints the results of all tasks of a job that has ended in order, a line each, and names those that have none on stderr; with
- * json: the tasks in a new array instead. What was not kept is asked for. HAWK_EXIT_OK when each has one; otherwise an exit code, after a
- * message. */
+/* Prints the results of all tasks of an ended job in order, a line each, and names tasks without a result
+ * on stderr. With json it puts the tasks into a new array instead. It asks for results that were not kept.
+ * HAWK_EXIT_OK when each task has one; otherwise an exit code, after a message. */
 int results_print(struct session *s, const struct api_job *job, const struct kept_results *kept,
                   json_t **json);
 

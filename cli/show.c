@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The decoder makes any value it does not know the enum's COUNT. */
+/* The decoder turns an unknown value into the enum's COUNT. */
 #define SHOW(name, text_of, count)                                                                           \
     const char *name(uint32_t v) { return v < (count) ? text_of(v) : "unknown"; }
 SHOW(show_job_state, job_state_text, JOB_STATE_COUNT)
@@ -16,7 +16,7 @@ SHOW(show_tag, tag_text, TAG_COUNT)
 SHOW(show_why, why_text, WHY_COUNT)
 SHOW(show_outcome, outcome_text, OUTCOME_COUNT)
 
-/* Durations that may not be there yet are null in JSON. */
+/* A duration that does not exist yet is null in JSON. */
 static json_t *duration_json(int64_t us) { return us < 0 ? json_null() : json_integer(us); }
 
 json_t *job_json(const struct api_job *j)
@@ -102,7 +102,7 @@ const char *task_ending(char *buf, size_t size, const struct api_task *t, int64_
         snprintf(buf, size, "not started (%d)%s%s", (int)t->code, *t->message ? ": " : "", CLEAN(t->message));
         break;
     case OUTCOME_LOST:
-        /* Without one it was given up because nobody knows of it any more. */
+        /* Without a worker, the task was given up because no node knows of it any more. */
         snprintf(buf, size, "%s",
                  t->worker ? "lost with its worker"
                            : "in doubt, since its dist or central was away: it may have run");

@@ -5,7 +5,7 @@
 #include "cli/print.h"
 #include "cli/session.h"
 
-/* Texts of enums from the network: "unknown" for what a newer cluster added. */
+/* Texts of enums from the network: "unknown" for a newer cluster's value. */
 const char *show_job_state(uint32_t v);
 const char *show_task_state(uint32_t v);
 const char *show_class(uint32_t v);
@@ -13,13 +13,13 @@ const char *show_tag(uint32_t v);
 const char *show_why(uint32_t v);
 const char *show_outcome(uint32_t v);
 
-/* Central is whoever is central now: it has no number of its own. */
+/* Central has no number of its own: several processes may be central, one after the other. */
 bool show_has_id(const struct api_node *n);
-/* "draining", or "drained" when nothing is left there; else the state central has. */
+/* "draining", or "drained" when nothing is left there; else the state for central. */
 const char *show_node_state(const struct api_node *n);
 json_t *node_json(const struct api_node *n);
 json_t *job_json(const struct api_job *j);
-/* first_index: what HAWK_TASK_INDEX of task 0 is. */
+/* first_index: the HAWK_TASK_INDEX of task 0. */
 json_t *task_json(const struct api_task *t, uint32_t first_index);
 #define TASK_ENDING_MAX 256u /* bytes that hold any ending */
 /* How a task ended, or where it stands: "exited 3", "killed by signal 9 (Killed)", "running", "killed, time limit
@@ -27,18 +27,18 @@ json_t *task_json(const struct api_task *t, uint32_t first_index);
  * "not started (126): cannot enter the directory /x: …". */
 const char *task_ending(char *buf, size_t size, const struct api_task *t, int64_t limit_us);
 
-/* Calls fn with a job and all of its tasks, in pages of at most API_PAGE_MAX, `limit` tasks at most (0: none, so
- * that fn is called once without tasks; UINT32_MAX: all). `page` has the spec on the first call only, so *first_index is given each time.
- * fn returns other than 0 to end it. Returns HAWK_E..., 0, or what fn returned. */
+/* Calls fn with a job and all of its tasks, in pages of at most API_PAGE_MAX, `limit` tasks at most (0:
+ * none, so that it calls fn once without tasks; UINT32_MAX: all). Only the first `page` has the spec, so
+ * *first_index is given each time. fn returns other than 0 to end it. Returns HAWK_E..., 0, or fn's value. */
 typedef int page_fn(void *ctx, const struct api_get_job_reply *page, uint32_t first_index);
 int job_pages(struct client *client, job_id_t job, uint32_t first_task, uint32_t limit, page_fn *fn,
               void *ctx);
-/* The same with what tasks returned. */
+/* The same with the tasks' results. */
 int job_result_pages(struct client *client, job_id_t job, uint32_t first_task, uint32_t limit, page_fn *fn,
                      void *ctx);
 
-/* The task that a user's number means: what HAWK_TASK_INDEX says in the task. An exit code, after a message unless
- * HAWK_EXIT_OK. */
+/* Finds the task that a user's number means: the HAWK_TASK_INDEX in the task. Returns an exit code, after
+ * a message unless it is HAWK_EXIT_OK. */
 int task_find(const struct session *s, job_id_t job, const char *text, uint32_t *task);
 
 #endif

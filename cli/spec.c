@@ -95,7 +95,7 @@ static void close_input(FILE *f)
         fclose(f);
 }
 
-/* One task per line. 0, or HAWK_EXIT_USAGE. */
+/* Makes one task of each line. 0, or HAWK_EXIT_USAGE. */
 static int use_lines(const char *command, const char *path, struct job_desc *d)
 {
     FILE *f = open_input(command, "each-line", path);
@@ -136,7 +136,7 @@ static int use_lines(const char *command, const char *path, struct job_desc *d)
     return exit_code;
 }
 
-/* A whole file, for every task: what `flag` names. */
+/* Gives the whole file that `flag` names to every task. */
 static int use_input(const char *command, const char *flag, const char *path, struct job_desc *d)
 {
     FILE *f = open_input(command, flag, path);
@@ -177,7 +177,8 @@ static bool overridden(const char *entry, const struct flag_list *env, uint32_t 
 static int use_env(const char *command, const struct spec_options *o, struct job_desc *d)
 {
     for (char **e = environ; !o->clean_env && *e; e++)
-        /* The cluster's token is for clients, not for tasks. Malformed entries exist: `env` keeps them. */
+        /* Leaves out the cluster's token, which is for clients and not for tasks. Malformed entries exist:
+         * `env` keeps them. */
         if (strchr(*e, '=') && **e != '=' && strncmp(*e, "HAWK_TOKEN", 10) != 0 &&
             !overridden(*e, &o->env, 0))
             strings_add(&d->env, *e);
@@ -188,7 +189,7 @@ static int use_env(const char *command, const struct spec_options *o, struct job
         if (!overridden(entry, &o->env, i + 1))
             strings_add(&d->env, entry);
     }
-    /* No environment at all means the worker's own to whoever runs the task. */
+    /* No environment at all would mean the worker's own. */
     if (d->env.n == 0)
         strings_add(&d->env, "HAWK=1");
     return 0;
@@ -206,7 +207,7 @@ static int use_cwd(const char *command, const char *dir, struct job_desc *d)
     return 0;
 }
 
-/* A recurring command line is a recurring job: its history is kept under it when nobody gives a name. */
+/* A job without a name is named after its command line, so that the same command line has a history. */
 static struct blob *name_of(const struct spec_options *o, int argc, char **argv)
 {
     char name[LIMIT_NAME_BYTES + 1];
@@ -255,7 +256,7 @@ static const char *shell_text(int argc, char **argv)
     return NULL;
 }
 
-/* A line is anybody's: a file's name, say. A number is harmless. */
+/* A line may come from anybody: it may be a file's name, say. A number is harmless. */
 static void warn_of_shell_text(const char *command, const struct spec_options *o, int argc, char **argv)
 {
     for (int i = 0; o->each_line && i < argc; i++) {
@@ -272,7 +273,7 @@ static void warn_of_shell_text(const char *command, const struct spec_options *o
 
 /* ---- All of it ---- */
 
-/* How often a task is run again that was lost with its worker. */
+/* How often a task that was lost with its worker runs again. */
 static uint16_t retries_of(const char *command, const struct spec_options *o)
 {
     if (o->retries == SPEC_RETRIES_NOT_GIVEN)
@@ -296,7 +297,7 @@ static int check_pattern(const char *command, const char *flag, const char *patt
     return 0;
 }
 
-/* What says how commands run says nothing to executors. */
+/* Refuses flags that say how commands run: executors do not use them. */
 static int check_app(const char *command, const struct spec_options *o, int argc)
 {
     const struct {
@@ -371,8 +372,7 @@ static int check_timer(const char *command, const struct spec_options *o, int ar
 static int fill(const char *command, const struct spec_options *o, int argc, char **argv, struct job_desc *d)
 {
     int exit_code = 0;
-    bool numbers =
-        o->app && !o->payload && !o->payload_file; /* its number is all that tells a task from another */
+    bool numbers = o->app && !o->payload && !o->payload_file; /* only its number tells a task from another */
     d->kind = o->app ? PAYLOAD_APP : o->timer ? PAYLOAD_TIMER : PAYLOAD_COMMAND;
     d->app = o->app ? blob_str(o->app) : NULL;
     d->tag = (uint8_t)tag_of(o->class);

@@ -1,4 +1,4 @@
-/* A job's description from a command line: the flags that `hawk submit` and `hawk run` share. */
+/* Makes a job's description of a command line: the flags that `hawk submit` and `hawk run` share. */
 #ifndef HAWK_CLI_SPEC_H
 #define HAWK_CLI_SPEC_H
 
@@ -14,14 +14,15 @@ struct spec_options {
     const char *cwd, *stdout_pattern, *stderr_pattern, *input;
     struct flag_list env;
     bool clean_env, timer, at_most_once;
-    const char *app, *payload, *payload_file; /* where the command takes them */
+    const char *app, *payload, *payload_file; /* for commands that have these flags */
 };
 
-/* Lost tasks are tried again this often unless --retries says otherwise. */
+/* Lost tasks run again this often, unless --retries says otherwise. */
 #define SPEC_RETRIES_DEFAULT 2
-#define SPEC_RETRIES_NOT_GIVEN UINT32_MAX /* what spec_options.retries begins as */
+#define SPEC_RETRIES_NOT_GIVEN UINT32_MAX /* the first value of spec_options.retries */
 
-/* Their flags, for the table of a command whose options struct `type` has them as member `at`. */
+/* The flags, for the table of a command whose options struct `type` has a struct spec_options as member
+ * `at`. */
 #define SPEC_FLAGS(type, at)                                                                                 \
     FLAG(TEXT, type, at.array, "array", 'a', "A-B",                                                          \
          "one task per number; it is in HAWK_TASK_INDEX, and in {}"),                                        \
@@ -54,7 +55,7 @@ struct spec_options {
         FLAG(BOOL, type, at.timer, "timer", 0, NULL,                                                         \
              "run no command: tasks only take the time given in its place (250ms, or {})")
 
-/* Likewise, of a command whose jobs may be for attached executors. */
+/* The same for a command whose jobs may be for attached executors. */
 #define SPEC_APP_FLAGS(type, at)                                                                             \
     FLAG(TEXT, type, at.app, "app", 'A', "NAME",                                                             \
          "run no command: tasks are for attached executors of this application"),                            \
@@ -62,7 +63,7 @@ struct spec_options {
         FLAG(TEXT, type, at.payload_file, "payload-file", 0, "FILE|-",                                       \
              "with --app: the same, read from a file")
 
-/* For a command's details: what the above need to be understood. */
+/* For a command's details: explains the above flags. */
 #define SPEC_HELP                                                                                            \
     "A job is one task, or one per number (--array) or line (--each-line), for which {} stands wherever "    \
     "it\n"                                                                                                   \
@@ -82,11 +83,12 @@ struct spec_options {
     "made.\n"                                                                                                \
     "Times are written 250ms, 30s, 5m, 2h.\n"
 
-/* The description of the job, in *d with one reference, its flags 0 but for JOB_EACH_ARG and JOB_AT_MOST_ONCE; argv is the command
- * and its arguments. Reads --each-line and --stdin files. 0, or HAWK_EXIT_USAGE after a message. */
+/* Makes the job's description, in *d with one reference. Its flags are 0 except for JOB_EACH_ARG and
+ * JOB_AT_MOST_ONCE. argv is the command and its arguments. It reads the files of --each-line and --stdin.
+ * 0, or HAWK_EXIT_USAGE after a message. */
 int spec_build(const char *command, const struct spec_options *o, int argc, char **argv, struct job_desc **d);
 
-/* Whether --retries asks for something that --at-most-once does not forbid (which spec_build warns of). */
+/* Whether --retries asks for more than --at-most-once allows (spec_build warns of that). */
 static inline bool spec_retries_given(const struct spec_options *o)
 {
     return o->retries != SPEC_RETRIES_NOT_GIVEN && o->retries > 0 && !o->at_most_once;

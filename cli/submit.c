@@ -36,10 +36,10 @@ static void print_submitted(struct session *s, const struct api_submit_reply *re
                                  show_why(reply->why), "state", show_job_state(reply->state)));
     else
         printf("%s\n", id);
-    fflush(stdout); /* whoever reads it may want to cancel while we wait */
+    fflush(stdout); /* the reader may want to cancel while we wait */
 }
 
-/* Workers that live in the process which one asks are not lost without it; executors are. */
+/* Workers inside the process that we ask (hawk up) are not lost without it; executors are. */
 static void warn_of_retries(const struct session *s, const struct submit_options *o)
 {
     if (spec_retries_given(&o->spec) && !o->spec.app && client_is_embedded(s->client))
@@ -49,7 +49,7 @@ static void warn_of_retries(const struct session *s, const struct submit_options
             "are `hawk up` itself; a task that fails is not run again");
 }
 
-/* In JSON there is one document: what the job became when it is waited for, else what was submitted. */
+/* In JSON there is one document: the job's end if the command waits for it, else what was submitted. */
 static int submit(struct session *s, const struct submit_options *o, struct job_desc *d)
 {
     struct api_submit_reply reply;
@@ -84,7 +84,7 @@ int submit_main(int argc, char **argv)
         exit_code = usage_error("%s: --results goes with --app and --wait", argv[0]);
     if (!exit_code && o.for_us && !o.wait)
         exit_code = usage_error("%s: --for goes with --wait", argv[0]);
-    /* Nobody waits: the dist must keep the job itself (DESIGN 3, rule 8). */
+    /* Nobody waits for the job, so the dist must keep it (DESIGN 3, rule 8). */
     if (!exit_code && !o.wait)
         d->flags |= JOB_DETACHED;
     if (!exit_code)

@@ -1,4 +1,4 @@
-/* Waiting for jobs: `hawk wait` and `hawk submit --wait`. */
+/* Waits for jobs: `hawk wait` and `hawk submit --wait`. */
 #include "cli/wait.h"
 
 #include "base/mem.h"
@@ -14,9 +14,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define INTERRUPTED 1    /* what the tick ends the watching with; errors are negative */
+#define INTERRUPTED 1    /* the tick's value that ends the watching; errors are negative */
 #define GAVE_UP 2        /* likewise */
-#define FAILURES_SHOWN 5 /* kinds of them, of one job */
+#define FAILURES_SHOWN 5 /* kinds of failures, of one job */
 #define PENDING_TOLD_US (2 * US_PER_S)
 
 static volatile sig_atomic_t interrupted;
@@ -33,7 +33,7 @@ struct progress {
     struct api_job *jobs; /* by id, as of the last event */
     struct kept_results *kept;
     uint32_t n;
-    bool shown;   /* a progress line is wanted */
+    bool shown;   /* the progress line is shown */
     bool printed; /* one is on the screen */
     bool warned;
     bool pending_told;
@@ -96,7 +96,7 @@ static void print_progress(struct progress *p)
     p->printed = true;
 }
 
-/* A long job starts there; who waits for one that stays so should know. */
+/* Says so when a job stays pending: every long job starts in that state. */
 static void tell_pending(struct progress *p)
 {
     if (p->pending_told || elapsed_us(&p->start) < PENDING_TOLD_US)
@@ -113,7 +113,7 @@ static void tell_pending(struct progress *p)
     }
 }
 
-/* At most ten times a second: that is how often client_watch() calls it. */
+/* client_watch() calls this ten times a second at most. */
 static int on_tick(void *ctx)
 {
     struct progress *p = ctx;
@@ -178,11 +178,11 @@ static void explain_failure(struct session *s, const struct api_job *j)
     failures_print(&f.list, stderr, "  ", FAILURES_SHOWN);
     failures_free(&f.list);
     if (got < 0)
-        return; /* the job may have been forgotten by now: its counts are all there is */
+        return; /* the job may be forgotten by now: there are only its counts */
     fprintf(stderr, "  `hawk job %s` shows them, `hawk cat %s TASK stderr` what a command wrote\n", job, job);
 }
 
-/* after: "", or how long it waited. */
+/* after: "", or the time it waited. */
 static void explain_stop(const struct progress *p, const struct selection *jobs, const char *after)
 {
     const char *what = jobs->n == 1 ? JOB_TEXT(jobs->jobs[0]) : "ID...";
@@ -235,7 +235,8 @@ static int report(struct session *s, const struct progress *p, bool gave_up)
     return exit_code;
 }
 
-/* As far as they are known, also when the waiting failed: `submit --wait` has told their ids nowhere else. */
+/* Prints the jobs as far as they are known, also when the waiting failed: `submit --wait` has shown their
+ * ids nowhere else. */
 static int print_json(const struct progress *p, bool results)
 {
     int exit_code = HAWK_EXIT_OK;
@@ -253,7 +254,7 @@ static int print_json(const struct progress *p, bool results)
     return exit_code;
 }
 
-/* In the order in which the jobs were named. */
+/* Prints the results in the order in which the jobs were named. */
 static int print_results(const struct progress *p, const struct selection *jobs)
 {
     int exit_code = HAWK_EXIT_OK;
@@ -273,7 +274,7 @@ int wait_jobs(struct session *s, const struct selection *jobs, const struct wait
                          .how = how,
                          .n = jobs->n,
                          .shown = how->progress || (s->mode == OUTPUT_TABLE && isatty(STDERR_FILENO))};
-    /* The first Ctrl-C stops the waiting, a second one whatever still hangs. */
+    /* The first Ctrl-C stops the waiting; a second one ends whatever still hangs. */
     struct sigaction act = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND}, old;
     clock_gettime(CLOCK_MONOTONIC, &p.start);
     p.jobs = xcalloc(p.n ? p.n : 1, sizeof *p.jobs);

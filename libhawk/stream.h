@@ -1,4 +1,4 @@
-/* Jobs on sessions with dists (net/api.client, API_SESSION). Each is submitted, and moved to another dist
+/* Jobs on sessions with dists (net/api.h, API_SESSION). Each is submitted, and moved to another dist
  * when its own is lost (docs/protocol.md 9), until the ends of all its tasks are known. */
 #ifndef HAWK_LIBHAWK_STREAM_H
 #define HAWK_LIBHAWK_STREAM_H
