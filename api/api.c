@@ -90,7 +90,7 @@ void api_waiting_free(struct api_waiting *w)
 }
 
 /* As api_take, for a caller that needs only the call. */
-static struct rpc_call *take(struct api *a, uint32_t client)
+static struct rpc_call *take_call(struct api *a, uint32_t client)
 {
     struct api_waiting *w = api_take(a, client);
     struct rpc_call *c = w ? w->call : NULL;
@@ -159,9 +159,9 @@ void api_refusal(const struct api *a, int err, char *text, size_t size)
                      : "");
 }
 
-static void submitted(struct api *a, const struct msg_submitted *m)
+static void on_submitted(struct api *a, const struct msg_submitted *m)
 {
-    struct rpc_call *c = take(a, m->client);
+    struct rpc_call *c = take_call(a, m->client);
     char text[512];
     if (!c)
         return;
@@ -178,10 +178,10 @@ static void submitted(struct api *a, const struct msg_submitted *m)
               &(struct api_submit_reply){.job = m->job, .class = m->class, .why = m->why, .state = v.state});
 }
 
-static void cancelled(struct api *a, const struct msg_cancelled *m)
+static void on_cancelled_job(struct api *a, const struct msg_cancelled *m)
 {
     char id[JOB_ID_TEXT];
-    struct rpc_call *c = take(a, m->client);
+    struct rpc_call *c = take_call(a, m->client);
     if (!c)
         return;
     if (m->err)
@@ -192,7 +192,7 @@ static void cancelled(struct api *a, const struct msg_cancelled *m)
 
 static void policy_set(struct api *a, const struct msg_policy_set *m)
 {
-    struct rpc_call *c = take(a, m->client);
+    struct rpc_call *c = take_call(a, m->client);
     if (c && m->err)
         api_fail(c, m->err,
                  m->err == HAWK_EIO ? "the policy is in force, but not in the journal yet: %s (central tries "
@@ -208,10 +208,10 @@ bool api_effect(struct api *a, const struct msg *m)
     switch (m->type) {
     case MSG_SUBMITTED:
         if (!api_session_submitted(a, &m->submitted))
-            submitted(a, &m->submitted);
+            on_submitted(a, &m->submitted);
         return true;
     case MSG_CANCELLED:
-        cancelled(a, &m->cancelled);
+        on_cancelled_job(a, &m->cancelled);
         return true;
     case MSG_POLICY_SET:
         policy_set(a, &m->policy_set);
@@ -234,7 +234,7 @@ bool api_effect(struct api *a, const struct msg *m)
 
 /* ---- Requests ---- */
 
-static bool served(const struct api *a, enum api_method m)
+static bool is_served(const struct api *a, enum api_method m)
 {
     switch (m) {
     case API_SUBMIT:
@@ -273,7 +273,7 @@ bool api_serves(struct api *a, struct rpc_call *c, enum api_method method)
         rpc_fail(c, GRPC_STATUS_UNAVAILABLE, "%s", a->standby);
         return false;
     }
-    if (!served(a, method)) {
+    if (!is_served(a, method)) {
         rpc_fail(c, GRPC_STATUS_UNIMPLEMENTED,
                  "%s is served by %s; this is %s: ask one of those (`hawk nodes` lists them; --dist or "
                  "HAWK_DIST names "
@@ -316,7 +316,7 @@ static void (*const entries[])(void *arg, struct rpc_call *c, const uint8_t *dat
 #undef X
 };
 
-static void flush(void *arg)
+static void flush_streams(void *arg)
 {
     api_watch_flush(arg);
     api_session_flush(arg);
@@ -339,7 +339,7 @@ struct api *api_new(struct loop *l, struct server *s, const struct api_roles *ro
     for (int i = 0; i < API_METHOD_COUNT; i++)
         if (api_methods[i].streaming)
             server_lasting(s, api_methods[i].path);
-    loop_hook_add(l, &a->flush, LOOP_FLUSH, flush, a);
+    loop_hook_add(l, &a->flush, LOOP_FLUSH, flush_streams, a);
     return a;
 }
 

@@ -43,7 +43,7 @@ struct attach {
 
 /* Returns the message that gets the next len bytes. A large part has a message of its own, so that small
  * ones before it do not wait for it. */
-static struct codec_buf *growing(struct stream *s, size_t len)
+static struct codec_buf *batch_for(struct stream *s, size_t len)
 {
     struct codec_buf *last = s->batches_n ? &s->batches[s->batches_n - 1] : NULL;
 
@@ -87,7 +87,7 @@ static void send_next(struct stream *s)
 
 static void end_if_drained(struct stream *s);
 
-static void task(void *user, const struct app_task *t)
+static void send_task(void *user, const struct app_task *t)
 {
     struct stream *s = user;
     const struct job_desc *d = t->desc;
@@ -108,17 +108,17 @@ static void task(void *user, const struct app_task *t)
     out.job = (struct span){s->job_text, s->job_len};
     if (t->payload)
         out.payload = (struct span){t->payload->data, t->payload->len};
-    attach_put_task(growing(s, out.payload.len), &out);
+    attach_put_task(batch_for(s, out.payload.len), &out);
 }
 
-static void cancel(void *user, uint64_t id)
+static void send_cancel(void *user, uint64_t id)
 {
     struct stream *s = user;
 
-    attach_put_cancel(growing(s, 0), id);
+    attach_put_cancel(batch_for(s, 0), id);
 }
 
-static void drained(void *user)
+static void on_drained(void *user)
 {
     struct stream *s = user;
 
@@ -153,19 +153,19 @@ static void end_if_drained(struct stream *s)
     stream_free(s);
 }
 
-static void refuse(struct stream *s, int err)
+static void send_away(struct stream *s, int err)
 {
     log_warn("an executor at %s is sent away: %s", rpc_peer(s->call), s->why);
     rpc_fail(s->call, rpc_err_to_status(err), "%s", s->why);
     stream_free(s);
 }
 
-static void stuck(void *user, const char *why)
+static void on_stuck(void *user, const char *why)
 {
     struct stream *s = user;
 
     snprintf(s->why, sizeof s->why, "%s", why);
-    refuse(s, HAWK_EUNAVAILABLE);
+    send_away(s, HAWK_EUNAVAILABLE);
 }
 
 static void on_cancelled(void *arg, struct rpc_call *c)
@@ -187,7 +187,7 @@ static void on_writable(void *arg, struct rpc_call *c)
 
 /* ---- Receiving ---- */
 
-static int wrong(struct stream *s, int err, const char *what)
+static int wrong_message(struct stream *s, int err, const char *what)
 {
     snprintf(s->why, sizeof s->why, "%s", what);
     return err;
@@ -200,8 +200,8 @@ static int on_hello(void *arg, const struct attach_hello *h)
     int err;
 
     if (s->executor)
-        return wrong(s, HAWK_EINVALID, "a second hello: one stream is one executor, open another");
-    attach_put_attached(growing(s, 0), a->config.worker);
+        return wrong_message(s, HAWK_EINVALID, "a second hello: one stream is one executor, open another");
+    attach_put_attached(batch_for(s, 0), a->config.worker);
     err = apps_attach(a->apps, loop_now(a->loop), h->app, h->name, h->slots, s, &s->executor, s->why,
                       sizeof s->why);
     if (!err)
@@ -218,7 +218,7 @@ static int on_result(void *arg, const struct attach_result *r)
     struct span data = code ? r->error : r->result;
 
     if (!s->executor)
-        return wrong(s, HAWK_EINVALID, "a result before hello: the first message says hello");
+        return wrong_message(s, HAWK_EINVALID, "a result before hello: the first message says hello");
     if (code < 0 || code > 255) {
         snprintf(s->why, sizeof s->why, "the result of task %" PRIu64 " has code %" PRId32 ": give 0 to 255",
                  r->id, code);
@@ -235,7 +235,7 @@ static int on_drain(void *arg)
     struct stream *s = arg;
 
     if (!s->executor)
-        return wrong(s, HAWK_EINVALID, "drain before hello: the first message says hello");
+        return wrong_message(s, HAWK_EINVALID, "drain before hello: the first message says hello");
     apps_drain(s->attach->apps, loop_now(s->attach->loop), s->executor);
     return 0;
 }
@@ -247,9 +247,9 @@ static int on_end(struct stream *s)
 
     return err || s->drained
                ? err
-               : wrong(s, HAWK_EINVALID,
-                       "the stream ended before the results of the tasks it was given: send drain "
-                       "first, and answer them");
+               : wrong_message(s, HAWK_EINVALID,
+                               "the stream ended before the results of the tasks it was given: send drain "
+                               "first, and answer them");
 }
 
 static void on_message(void *arg, struct rpc_call *c, const uint8_t *data, size_t len)
@@ -263,11 +263,11 @@ static void on_message(void *arg, struct rpc_call *c, const uint8_t *data, size_
     else if (s->executor)
         err = on_end(s);
     else
-        err = wrong(s, HAWK_EINVALID, "the stream ended before hello");
+        err = wrong_message(s, HAWK_EINVALID, "the stream ended before hello");
     if (!err && data && !s->executor)
-        err = wrong(s, HAWK_EINVALID, "the first message has no hello");
+        err = wrong_message(s, HAWK_EINVALID, "the first message has no hello");
     if (err)
-        refuse(s, err);
+        send_away(s, err);
 }
 
 static void on_open(void *arg, struct rpc_call *c)
@@ -294,7 +294,7 @@ static bool owner_full(void *arg, uint32_t run)
 
 /* Stops reading from executors whose results wait for acknowledgement: those take memory, and are lost
  * with this process. Executors without tasks of the owner that is away or slow go on. */
-static void hold(struct attach *a)
+static void hold_streams(struct attach *a)
 {
     bool any = a->config.unacked && a->config.unacked(a->config.arg) > ATTACH_UNACKED_BYTES;
 
@@ -311,11 +311,11 @@ static void hold(struct attach *a)
     }
 }
 
-static void flush(void *arg)
+static void flush_dirty(void *arg)
 {
     struct attach *a = arg;
 
-    hold(a);
+    hold_streams(a);
     while (!list_empty(&a->dirty)) {
         struct stream *s = container_of(a->dirty.next, struct stream, dirty);
 
@@ -338,8 +338,11 @@ static void on_timer(void *arg)
 struct attach *attach_new(struct loop *l, struct server *s, const struct attach_config *c)
 {
     struct attach *a = xcalloc(1, sizeof *a);
-    const struct apps_fns fns = {
-        .task = task, .cancel = cancel, .drained = drained, .stuck = stuck, .event = c->event};
+    const struct apps_fns fns = {.task = send_task,
+                                 .cancel = send_cancel,
+                                 .drained = on_drained,
+                                 .stuck = on_stuck,
+                                 .event = c->event};
 
     a->loop = l;
     a->config = *c;
@@ -348,7 +351,7 @@ struct attach *attach_new(struct loop *l, struct server *s, const struct attach_
     list_init(&a->all);
     list_init(&a->dirty);
     loop_timer_init(&a->timer, on_timer, a);
-    loop_hook_add(l, &a->flush, LOOP_FLUSH, flush, a);
+    loop_hook_add(l, &a->flush, LOOP_FLUSH, flush_dirty, a);
     server_handle_stream(s, ATTACH_METHOD, on_open, a);
     return a;
 }

@@ -11,7 +11,7 @@
 #define STOP_AFTER_US (50 * US_PER_MS)
 
 /* Finds a node by its name, else by its id; NODE_NONE. */
-static node_id_t find(const struct central *central, const char *text)
+static node_id_t find_node(const struct central *central, const char *text)
 {
     node_id_t id = NODE_NONE;
     struct central_node v;
@@ -31,7 +31,7 @@ static node_id_t *find_all(const struct api *a, struct rpc_call *c, const char *
 {
     node_id_t *nodes = xcalloc(n ? n : 1, sizeof *nodes);
     for (uint32_t i = 0; i < n; i++) {
-        nodes[i] = find(a->roles.central, names[i]);
+        nodes[i] = find_node(a->roles.central, names[i]);
         if (nodes[i].v)
             continue;
         if (strcmp(names[i], role_text(ROLE_CENTRAL)) == 0)

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-static const struct long_job *find(struct api *a, struct rpc_call *c, job_id_t id)
+static const struct long_job *find_job(struct api *a, struct rpc_call *c, job_id_t id)
 {
     char text[JOB_ID_TEXT];
     const struct long_job *j = central_find_job(a->roles.central, id);
@@ -23,7 +23,7 @@ static const char *worker_name(const struct api *a, node_id_t worker)
 
 void api_long_cancel(struct api *a, struct rpc_call *c, job_id_t job)
 {
-    const struct long_job *j = find(a, c, job);
+    const struct long_job *j = find_job(a, c, job);
     struct job_view v;
     if (!j)
         return;
@@ -37,7 +37,7 @@ void api_long_cancel(struct api *a, struct rpc_call *c, job_id_t job)
 }
 
 /* The job at which the last page ended; NULL: the end, also when that job has gone meanwhile. */
-static const struct long_job *after(const struct api *a, job_id_t before)
+static const struct long_job *job_after(const struct api *a, job_id_t before)
 {
     const struct long_job *j = central_next_job(a->roles.central, NULL);
     struct job_view v;
@@ -56,7 +56,7 @@ void api_long_list(struct api *a, struct rpc_call *c, const struct api_list_jobs
     struct api_list_jobs_reply reply = {0};
     if (limit > API_PAGE_MAX)
         limit = API_PAGE_MAX;
-    for (const struct long_job *j = after(a, r->before); j; j = central_next_job(central, j)) {
+    for (const struct long_job *j = job_after(a, r->before); j; j = central_next_job(central, j)) {
         struct job_view v;
         central_job_view(central, j, loop_now(a->loop), &v);
         if (r->unfinished_only && job_state_final(v.state))
@@ -75,7 +75,7 @@ void api_long_list(struct api *a, struct rpc_call *c, const struct api_list_jobs
 void api_long_get(struct api *a, struct rpc_call *c, const struct api_get_job_request *r)
 {
     const struct central *central = a->roles.central;
-    const struct long_job *j = find(a, c, r->job);
+    const struct long_job *j = find_job(a, c, r->job);
     struct api_get_job_reply reply = {0};
     struct job_view v;
     char blocked[256];

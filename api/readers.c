@@ -47,7 +47,7 @@ static int open_output(const char *path)
     return fd;
 }
 
-static void run(struct file_read *r)
+static void read_part(struct file_read *r)
 {
     struct stat st;
     r->n = -1;
@@ -94,7 +94,7 @@ static void *thread_main(void *arg)
         struct file_read *r = container_of(rs->waiting.next, struct file_read, link);
         list_remove(&r->link);
         pthread_mutex_unlock(&rs->lock);
-        run(r);
+        read_part(r);
         pthread_mutex_lock(&rs->lock);
         list_push_tail(&rs->finished, &r->link);
         if (!rs->posted && !rs->stopping) {

@@ -68,7 +68,7 @@ struct late {
 
 /* ---- Telling ---- */
 
-static void mark(struct session *s)
+static void mark_dirty(struct session *s)
 {
     if (!s->soon && !list_empty(&s->in_dirty))
         return;
@@ -92,7 +92,7 @@ static void on_soon(void *arg)
 {
     struct api *a = arg;
     while (!list_empty(&a->sessions.soon))
-        mark(container_of(a->sessions.soon.next, struct session, in_dirty));
+        mark_dirty(container_of(a->sessions.soon.next, struct session, in_dirty));
 }
 
 static void forget_unsent(struct session *s)
@@ -114,7 +114,7 @@ static void give_up(struct session *s)
 {
     forget_unsent(s);
     s->full_up = true;
-    mark(s);
+    mark_dirty(s);
 }
 
 static void give_up_largest(struct api *a)
@@ -129,7 +129,7 @@ static void give_up_largest(struct api *a)
         give_up(largest);
 }
 
-static void grown(struct session *s, size_t by)
+static void count_bytes(struct session *s, size_t by)
 {
     struct api_sessions *all = &s->api->sessions;
     s->bytes += by;
@@ -141,7 +141,7 @@ static void grown(struct session *s, size_t by)
 }
 
 /* Adds an event's entries to those that wait. */
-static void add(struct session *s, const struct api_session_event *e)
+static void add_event(struct session *s, const struct api_session_event *e)
 {
     size_t before = s->event.len;
     if (s->full_up)
@@ -153,13 +153,13 @@ static void add(struct session *s, const struct api_session_event *e)
         s->full[s->full_n++] = s->event;
         s->event = (struct codec_buf){0};
     }
-    grown(s, before);
+    count_bytes(s, before);
 }
 
-static void tell(struct session *s, const struct api_session_event *e)
+static void queue_event(struct session *s, const struct api_session_event *e)
 {
-    mark(s);
-    add(s, e);
+    mark_dirty(s);
+    add_event(s, e);
 }
 
 static bool any_late(const struct session *s) { return s->late_first < s->late_n; }
@@ -171,14 +171,14 @@ static void add_late(struct session *s, struct late l)
     api_make_room(s->late, sizeof *s->late, &s->late_first, &s->late_n);
     vec_grow(s->late, s->late_n, s->late_cap);
     s->late[s->late_n++] = l;
-    mark(s);
-    grown(s, sizeof l);
+    mark_dirty(s);
+    count_bytes(s, sizeof l);
 }
 
 static void tell_refused(struct session *s, uint64_t tag, int err, const char *text)
 {
     struct api_session_refused r = {.tag = tag, .status = rpc_err_to_status(err), .error = text};
-    tell(s, &(struct api_session_event){.refused = &r, .refused_n = 1});
+    queue_event(s, &(struct api_session_event){.refused = &r, .refused_n = 1});
 }
 
 /* Sends the job as it is, if that is news. Nobody acts on it. */
@@ -195,7 +195,7 @@ static void tell_job(struct session_job *j, const struct job_view *v)
         return;
     j->told = now;
     mark_soon(j->session);
-    add(j->session, &(struct api_session_event){.jobs = &now, .jobs_n = 1});
+    add_event(j->session, &(struct api_session_event){.jobs = &now, .jobs_n = 1});
 }
 
 static bool has_room(const struct session *s, uint32_t n)
@@ -208,7 +208,7 @@ static void tell_task(struct session_job *j, struct api_session_task *t)
 {
     t->tag = j->tag;
     if (t->result_n == 0 || has_room(j->session, t->result_n)) {
-        tell(j->session, &(struct api_session_event){.tasks = t, .tasks_n = 1});
+        queue_event(j->session, &(struct api_session_event){.tasks = t, .tasks_n = 1});
         return;
     }
     add_late(j->session, (struct late){.job = j,
@@ -270,14 +270,14 @@ static void job_free(struct session_job *j)
     HASH_DEL(s->jobs, j); /* NOLINT(clang-analyzer-core.NullDereference): inside uthash */
     free(j);
     if (s->all_sent && !s->jobs)
-        mark(s);
+        mark_dirty(s);
 }
 
 /* Sends the job's end. All its other news was sent before. */
 static void tell_end(struct session_job *j, uint32_t state, bool abandoned)
 {
     struct api_session_end e = {.tag = j->tag, .state = state, .abandoned = abandoned};
-    tell(j->session, &(struct api_session_event){.ends = &e, .ends_n = 1});
+    queue_event(j->session, &(struct api_session_event){.ends = &e, .ends_n = 1});
     job_free(j);
 }
 
@@ -320,7 +320,7 @@ static void tell_late_task(struct session_job *j, const struct resubmit_task *l)
         t.result = (const uint8_t *)v.result->data;
         t.result_n = v.result->len;
     }
-    tell(j->session, &(struct api_session_event){.tasks = &t, .tasks_n = 1});
+    queue_event(j->session, &(struct api_session_event){.tasks = &t, .tasks_n = 1});
 }
 
 /* Sends late ends, as many as make one event. */
@@ -514,9 +514,9 @@ static void on_cancelled(void *arg, struct rpc_call *c)
     session_free(arg);
 }
 
-static void on_writable(void *arg, struct rpc_call *c) { mark(arg); }
+static void on_writable(void *arg, struct rpc_call *c) { mark_dirty(arg); }
 
-static void hold(struct session *s)
+static void hold_session(struct session *s)
 {
     bool hold = s->bytes > SESSION_HOLD_BYTES || any_late(s);
     if (s->held == hold)
@@ -553,7 +553,7 @@ static void send_event(struct session *s)
     while (s->bytes > 0 && rpc_idle(s->call) && send_one(s));
 }
 
-static void flush(struct session *s)
+static void flush_session(struct session *s)
 {
     if (s->full_up) {
         api_fail(s->call, HAWK_ELIMIT,
@@ -564,7 +564,7 @@ static void flush(struct session *s)
         return;
     }
     send_event(s);
-    hold(s);
+    hold_session(s);
     if (s->all_sent && !s->jobs && s->bytes == 0 && !s->full_up) {
         rpc_finish(s->call);
         session_free(s);
@@ -576,7 +576,7 @@ void api_session_flush(struct api *a)
     while (!list_empty(&a->sessions.dirty)) {
         struct session *s = container_of(a->sessions.dirty.next, struct session, in_dirty);
         list_remove(&s->in_dirty);
-        flush(s);
+        flush_session(s);
     }
 }
 
@@ -589,7 +589,7 @@ static struct session_job *job_by_tag(const struct session *s, uint64_t tag)
     return j;
 }
 
-static void submit(struct session *s, const struct api_session_submit *r)
+static void submit_job(struct session *s, const struct api_session_submit *r)
 {
     struct api *a = s->api;
     struct msg m = {.type = MSG_SUBMIT};
@@ -615,7 +615,7 @@ static void submit(struct session *s, const struct api_session_submit *r)
     job_desc_drop(desc);
 }
 
-static void cancel(struct session *s, uint64_t tag)
+static void cancel_job(struct session *s, uint64_t tag)
 {
     struct session_job *j = job_by_tag(s, tag);
     if (!j)
@@ -627,7 +627,7 @@ static void cancel(struct session *s, uint64_t tag)
 }
 
 /* Carries out a message's requests; an error ends the stream. */
-static int take(struct session *s, const struct api_session_request *r, char *why, size_t size)
+static int take_request(struct session *s, const struct api_session_request *r, char *why, size_t size)
 {
     if (r->submit_n > API_SESSION_SUBMITS_MAX) {
         snprintf(why, size, "%u submissions in one message, the limit is %u", r->submit_n,
@@ -636,7 +636,7 @@ static int take(struct session *s, const struct api_session_request *r, char *wh
     }
     if (r->beats && !s->beats) {
         s->beats = true;
-        tell(s, &(struct api_session_event){.beat_us = API_BEAT_US});
+        queue_event(s, &(struct api_session_event){.beat_us = API_BEAT_US});
     }
     for (uint32_t i = 0; i < r->submit_n; i++) {
         if (job_by_tag(s, r->submit[i].tag)) {
@@ -644,10 +644,10 @@ static int take(struct session *s, const struct api_session_request *r, char *wh
                      r->submit[i].tag);
             return HAWK_EINVALID;
         }
-        submit(s, &r->submit[i]);
+        submit_job(s, &r->submit[i]);
     }
     for (uint32_t i = 0; i < r->cancel_n; i++)
-        cancel(s, r->cancel[i].tag);
+        cancel_job(s, r->cancel[i].tag);
     return 0;
 }
 
@@ -658,12 +658,12 @@ static void on_message(void *arg, struct rpc_call *c, const uint8_t *data, size_
     char why[256];
     if (!data) {
         s->all_sent = true;
-        mark(s);
+        mark_dirty(s);
         return;
     }
     int err = api_decode(&api_session_request_type, data, len, &r, why, sizeof why);
     if (!err) {
-        err = take(s, &r, why, sizeof why);
+        err = take_request(s, &r, why, sizeof why);
         api_free(&api_session_request_type, &r);
     }
     if (!err)
@@ -695,7 +695,7 @@ static void on_beat(void *arg)
     list_foreach(&a->sessions.all, l, next) {
         struct session *s = container_of(l, struct session, in_all);
         if (s->beats && s->bytes == 0 && now - s->sent_us >= API_BEAT_US / 2)
-            tell(s, &(struct api_session_event){.beat_us = API_BEAT_US});
+            queue_event(s, &(struct api_session_event){.beat_us = API_BEAT_US});
     }
     if (!list_empty(&a->sessions.all))
         loop_timer_set(a->loop, &a->sessions.beat_timer, now + API_BEAT_US);

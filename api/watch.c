@@ -81,7 +81,7 @@ static void watch_remove(struct api *a, struct api_watch *w)
     free(w);
 }
 
-static void mark(struct api_watch *w)
+static void mark_dirty(struct api_watch *w)
 {
     if (!w->full && list_empty(&w->in_dirty))
         list_push_tail(&w->api->dirty, &w->in_dirty);
@@ -95,7 +95,7 @@ static void mark_task(struct api_watch *w, uint32_t task)
     api_make_room(w->changed, sizeof *w->changed, &w->told, &w->changed_n);
     vec_grow(w->changed, w->changed_n, w->changed_cap);
     w->changed[w->changed_n++] = task;
-    mark(w);
+    mark_dirty(w);
 }
 
 void api_watch_task(struct api *a, job_id_t job, uint32_t task, bool ended)
@@ -116,7 +116,7 @@ static void on_counts(void *arg)
         struct api_watch *w = container_of(a->behind.next, struct api_watch, in_behind);
         list_remove(&w->in_behind);
         w->job_changed = true;
-        mark(w);
+        mark_dirty(w);
     }
 }
 
@@ -124,12 +124,12 @@ void api_watch_job(struct api *a, job_id_t job)
 {
     for (struct api_watch *w = watches_of(a, job); w; w = w->next) {
         w->job_changed = true;
-        mark(w);
+        mark_dirty(w);
     }
 }
 
 /* The watch is over: the job's end was sent, the client has gone, or the job is forgotten. */
-static void end(struct api_watch *w)
+static void end_watch(struct api_watch *w)
 {
     struct api *a = w->api;
     job_id_t job = w->job;
@@ -179,7 +179,7 @@ static bool send_event(struct api_watch *w)
         api_job_fill(a, j, &event.job);
     if (!j || event.job.tasks != w->tasks_n) {
         api_fail(w->call, HAWK_ENOT_FOUND, "the job was forgotten before its last events were read");
-        end(w);
+        end_watch(w);
         return false;
     }
     struct api_task tasks[64];
@@ -201,7 +201,7 @@ static bool send_event(struct api_watch *w)
     if (w->changed_n || !job_state_final(event.job.state))
         return w->changed_n > 0;
     rpc_finish(w->call);
-    end(w);
+    end_watch(w);
     return false;
 }
 
@@ -219,7 +219,7 @@ static void on_cancelled(void *arg, struct rpc_call *c)
 {
     struct api_watch *w = arg;
     rpc_finish(c);
-    end(w);
+    end_watch(w);
 }
 
 static void on_writable(void *arg, struct rpc_call *c)
@@ -227,7 +227,7 @@ static void on_writable(void *arg, struct rpc_call *c)
     struct api_watch *w = arg;
     w->full = false;
     if (w->job.v)
-        mark(w);
+        mark_dirty(w);
 }
 
 /* ---- Beats ---- */
@@ -247,7 +247,7 @@ static void on_beat(void *arg)
         loop_timer_set(a->loop, &a->beat_timer, now + API_BEAT_US);
 }
 
-static void beat(struct api_watch *w)
+static void send_beat(struct api_watch *w)
 {
     struct api *a = w->api;
     list_push_tail(&a->beating, &w->in_beating);
@@ -264,7 +264,7 @@ static struct api_watch *watch_new(struct api *a, struct rpc_call *c, const stru
     list_init(&w->in_beating);
     list_init(&w->in_behind);
     if (r->beats)
-        beat(w);
+        send_beat(w);
     rpc_watch(c, on_cancelled, on_writable, w);
     return w;
 }
@@ -321,7 +321,7 @@ void api_watch(struct api *a, struct rpc_call *c, void *request)
             mark_task(w, i);
     }
     w->job_changed = true;
-    mark(w);
+    mark_dirty(w);
 }
 
 void api_watch_free(struct api *a)

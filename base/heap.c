@@ -8,12 +8,12 @@
 
 #define ARITY 4u
 
-static bool before(const struct heap_entry *a, const struct heap_entry *b)
+static bool entry_before(const struct heap_entry *a, const struct heap_entry *b)
 {
     return a->key != b->key ? a->key < b->key : a->seq < b->seq;
 }
 
-static void place(struct heap *h, uint32_t i, const struct heap_entry *e)
+static void place_entry(struct heap *h, uint32_t i, const struct heap_entry *e)
 {
     h->v[i] = *e;
     e->node->pos = i + 1;
@@ -25,12 +25,12 @@ static void sift_up(struct heap *h, uint32_t i, const struct heap_entry *e)
     while (i > 0) {
         uint32_t parent = (i - 1) / ARITY;
 
-        if (!before(e, &h->v[parent]))
+        if (!entry_before(e, &h->v[parent]))
             break;
-        place(h, i, &h->v[parent]);
+        place_entry(h, i, &h->v[parent]);
         i = parent;
     }
-    place(h, i, e);
+    place_entry(h, i, e);
 }
 
 /* Moves the hole at i towards the leaves until e fits in it. */
@@ -44,20 +44,20 @@ static void sift_down(struct heap *h, uint32_t i, const struct heap_entry *e)
         if (first >= h->n)
             break;
         for (uint32_t c = least + 1; c < end; c++)
-            if (before(&h->v[c], &h->v[least]))
+            if (entry_before(&h->v[c], &h->v[least]))
                 least = c;
-        if (!before(&h->v[least], e))
+        if (!entry_before(&h->v[least], e))
             break;
-        place(h, i, &h->v[least]);
+        place_entry(h, i, &h->v[least]);
         i = least;
     }
-    place(h, i, e);
+    place_entry(h, i, e);
 }
 
 /* Puts e where it belongs, starting from the hole at i. */
-static void settle(struct heap *h, uint32_t i, struct heap_entry e)
+static void settle_entry(struct heap *h, uint32_t i, struct heap_entry e)
 {
-    if (i > 0 && before(&e, &h->v[(i - 1) / ARITY]))
+    if (i > 0 && entry_before(&e, &h->v[(i - 1) / ARITY]))
         sift_up(h, i, &e);
     else
         sift_down(h, i, &e);
@@ -109,7 +109,7 @@ void heap_remove(struct heap *h, struct heap_node *n)
     last = h->v[--h->n];
     n->pos = 0;
     if (last.node != n)
-        settle(h, i, last);
+        settle_entry(h, i, last);
 }
 
 void heap_update(struct heap *h, struct heap_node *n, int64_t key, uint64_t seq)
@@ -120,7 +120,7 @@ void heap_update(struct heap *h, struct heap_node *n, int64_t key, uint64_t seq)
     CHECK(h->v[i].node == n);
     n->key = key;
     n->seq = seq;
-    settle(h, i, (struct heap_entry){key, seq, n});
+    settle_entry(h, i, (struct heap_entry){key, seq, n});
 }
 
 bool heap_check(const struct heap *h)
@@ -132,7 +132,7 @@ bool heap_check(const struct heap *h)
 
         if (e->node->pos != i + 1 || e->node->key != e->key || e->node->seq != e->seq)
             return false;
-        if (i > 0 && before(e, &h->v[(i - 1) / ARITY]))
+        if (i > 0 && entry_before(e, &h->v[(i - 1) / ARITY]))
             return false;
     }
     return true;

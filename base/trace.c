@@ -40,16 +40,16 @@ struct number {
 
 /* --- characters ------------------------------------------------------------------------------------ */
 
-static int peek(struct trace *t)
+static int peek_char(struct trace *t)
 {
     if (t->next == NOT_READ)
         t->next = getc_unlocked(t->f);
     return t->next;
 }
 
-static int take(struct trace *t)
+static int take_char(struct trace *t)
 {
-    int c = peek(t);
+    int c = peek_char(t);
 
     t->next = NOT_READ;
     if (c == '\n') {
@@ -63,8 +63,8 @@ static int take(struct trace *t)
 
 static void skip_blanks(struct trace *t)
 {
-    while (peek(t) == ' ' || peek(t) == '\t')
-        take(t);
+    while (peek_char(t) == ' ' || peek_char(t) == '\t')
+        take_char(t);
 }
 
 static bool is_digit(int c) { return c >= '0' && c <= '9'; }
@@ -112,7 +112,7 @@ static const char *name_of(struct trace *t, const char *what)
 static int fail_expected(struct trace *t, const char *what)
 {
     char found[32];
-    int c = peek(t);
+    int c = peek_char(t);
 
     if (c == EOF && ferror(t->f))
         return fail_read(t);
@@ -136,8 +136,8 @@ static bool take_digits(struct trace *t, struct number *n, int place)
 {
     bool any = false;
 
-    for (; is_digit(peek(t)); any = true) {
-        uint64_t digit = (uint64_t)(take(t) - '0');
+    for (; is_digit(peek_char(t)); any = true) {
+        uint64_t digit = (uint64_t)(take_char(t) - '0');
 
         if (n->digits < DIGITS_MAX) {
             n->digits = n->digits * 10 + digit;
@@ -155,30 +155,30 @@ static int take_number(struct trace *t, const char *what, struct number *n)
     *n = (struct number){0};
     if (!take_digits(t, n, 0))
         return fail_expected(t, what);
-    if (peek(t) == '.') {
-        take(t);
+    if (peek_char(t) == '.') {
+        take_char(t);
         if (!take_digits(t, n, -1))
             return fail_expected(t, "a digit after the point");
     }
-    if (peek(t) == 'e' || peek(t) == 'E') {
+    if (peek_char(t) == 'e' || peek_char(t) == 'E') {
         bool negative;
         int32_t exponent = 0;
 
-        take(t);
-        negative = peek(t) == '-';
-        if (negative || peek(t) == '+')
-            take(t);
-        if (!is_digit(peek(t)))
+        take_char(t);
+        negative = peek_char(t) == '-';
+        if (negative || peek_char(t) == '+')
+            take_char(t);
+        if (!is_digit(peek_char(t)))
             return fail_expected(t, "a digit of the exponent");
-        while (is_digit(peek(t))) {
-            int digit = take(t) - '0';
+        while (is_digit(peek_char(t))) {
+            int digit = take_char(t) - '0';
 
             if (exponent < EXPONENT_MAX)
                 exponent = exponent * 10 + digit;
         }
         n->exponent += negative ? -exponent : exponent;
     }
-    return is_separator(peek(t)) ? 0 : fail_expected(t, "a blank after the number");
+    return is_separator(peek_char(t)) ? 0 : fail_expected(t, "a blank after the number");
 }
 
 /* Returns n * 10^shift, rounded to the nearest integer, or max + 1 when that is above max. */
@@ -219,7 +219,7 @@ static int take_tasks(struct trace *t, uint32_t *tasks)
     struct number n = {0};
     int64_t v;
 
-    if (!take_digits(t, &n, 0) || !is_separator(peek(t)))
+    if (!take_digits(t, &n, 0) || !is_separator(peek_char(t)))
         return fail_expected(t, what);
     v = number_value(&n, 0, TRACE_TASKS_MAX);
     if (v < 1 || v > TRACE_TASKS_MAX)
@@ -275,13 +275,13 @@ static int take_job(struct trace *t, struct trace_job *job)
     if (err)
         return err;
     skip_blanks(t);
-    if (peek(t) == '\r')
-        take(t);
-    if (peek(t) != '\n' && peek(t) != EOF) {
+    if (peek_char(t) == '\r')
+        take_char(t);
+    if (peek_char(t) != '\n' && peek_char(t) != EOF) {
         snprintf(what, sizeof what, "the end of the line after %u durations", job->tasks);
         return fail_expected(t, what);
     }
-    take(t);
+    take_char(t);
     t->previous_us = job->submit_us;
     job->durations_us = t->durations_us;
     return 1;
@@ -293,7 +293,7 @@ int trace_next(struct trace *t, struct trace_job *job)
 
     if (t->err)
         return t->err;
-    if (peek(t) == EOF)
+    if (peek_char(t) == EOF)
         return ferror(t->f) ? fail_read(t) : 0;
     got = take_job(t, job);
     /* A read error that looked like the end of a number or line. */

@@ -110,7 +110,7 @@ static bool is_to_or_sent_by(void *arg, const struct delivery *d)
     return d->to == ep || (d->from == ep && msg_is_wire(&d->m));
 }
 
-static void end(struct bus *b, uint32_t ep, bool in_order)
+static void remove_object(struct bus *b, uint32_t ep, bool in_order)
 {
     struct endpoint *e = endpoint(b, ep);
 
@@ -128,8 +128,8 @@ static void end(struct bus *b, uint32_t ep, bool in_order)
         b->central = 0;
 }
 
-void bus_kill(struct bus *b, uint32_t ep) { end(b, ep, false); }
-void bus_close(struct bus *b, uint32_t ep) { end(b, ep, true); }
+void bus_kill(struct bus *b, uint32_t ep) { remove_object(b, ep, false); }
+void bus_close(struct bus *b, uint32_t ep) { remove_object(b, ep, true); }
 
 void bus_freeze(struct bus *b, uint32_t ep, int64_t until_us)
 {
@@ -218,7 +218,7 @@ static void set_timer(struct bus *b, struct endpoint *e)
 }
 
 /* Sends or hands over a message that `e` put out. Its handles are gone then. */
-static void carry(struct bus *b, struct endpoint *e, struct msg *m)
+static void carry_message(struct bus *b, struct endpoint *e, struct msg *m)
 {
     if (msg_is_wire(m)) {
         send_message(b, e, m);
@@ -242,7 +242,7 @@ void bus_step(struct bus *b, uint32_t from, struct endpoint *e, struct event *ev
     e->step(obj, event, &b->out);
     msg_drop(&event->m);
     for (i = 0; i < b->out.n && e->obj == obj; i++)
-        carry(b, e, &b->out.v[i]);
+        carry_message(b, e, &b->out.v[i]);
     if (i == b->out.n) /* nothing is left in it */
         b->out.n = 0;
     else
@@ -273,7 +273,7 @@ static struct endpoint *due_timer(struct bus *b, int64_t by_us)
     return NULL;
 }
 
-static void advance(struct bus *b, int64_t t_us)
+static void advance_clock(struct bus *b, int64_t t_us)
 {
     int64_t real_us = b->c.clock_us ? b->c.clock_us(b->c.arg) : t_us;
 
@@ -295,7 +295,7 @@ static void run_timer(struct bus *b, struct endpoint *e)
 {
     struct event timer;
 
-    advance(b, e->timer.key);
+    advance_clock(b, e->timer.key);
     memset(&timer, 0, sizeof timer);
     timer.now_us = b->now_us;
     timer.m.type = MSG_TIMER;
@@ -309,7 +309,7 @@ static bool is_all_the_same(const struct bus *b, const struct endpoint *e, const
 }
 
 /* Delivers what queue_first found. */
-static void deliver(struct bus *b, const struct delivery *first)
+static void deliver_first(struct bus *b, const struct delivery *first)
 {
     struct event event = {.m = first->m};
     uint32_t from = first->from, to = first->to;
@@ -317,7 +317,7 @@ static void deliver(struct bus *b, const struct delivery *first)
     struct endpoint *e = endpoint(b, to);
     int64_t at_us;
 
-    advance(b, first->at_us);
+    advance_clock(b, first->at_us);
     queue_drop_first(&b->queue); /* must come before anything is sent, since `first` is gone then */
     /* The endpoint gets deliveries only when it has thawed. This includes the moment at which it thaws, so
      * that none overtakes those that have waited. */
@@ -361,7 +361,7 @@ bool bus_run_one(struct bus *b, int64_t t_us)
     if (e)
         run_timer(b, e);
     else
-        deliver(b, first);
+        deliver_first(b, first);
     b->running = false;
     return true;
 }

@@ -185,7 +185,7 @@ static const struct cut *cut_between(const struct bus *b, const struct endpoint 
 }
 
 /* x dials. Nobody answers, another node does, or nothing comes back at all. */
-static void dial(struct bus *b, struct endpoint *x, const struct peers_action *a)
+static void dial_endpoint(struct bus *b, struct endpoint *x, const struct peers_action *a)
 {
     bool is_central = a->peer == NODE_CENTRAL.v;
     struct endpoint *y = endpoint(b, is_central ? b->central : bus_endpoint(b, (node_id_t){a->peer}));
@@ -328,7 +328,7 @@ void streams_end_all(struct bus *b, struct endpoint *e, bool in_order)
 /* ---- The rules ---- */
 
 /* Sets when the bus looks at e's rules. */
-static void wake(struct bus *b, struct endpoint *e)
+static void wake_endpoint(struct bus *b, struct endpoint *e)
 {
     int64_t at_us = peers_next_timeout(e->peers);
     struct msg none;
@@ -368,7 +368,7 @@ static void break_named(struct bus *b, struct endpoint *e, const struct peers_ac
         break_stream_unseen(b, with, e, with_hears_us, b->now_us);
 }
 
-static void tell(struct bus *b, struct endpoint *e, uint32_t from, struct msg *m)
+static void tell_endpoint(struct bus *b, struct endpoint *e, uint32_t from, struct msg *m)
 {
     struct event event;
 
@@ -390,7 +390,7 @@ static void act_on_stream(struct bus *b, struct endpoint *e, uint32_t from, stru
 {
     switch ((enum peers_what)a->what) {
     case PEERS_DIAL:
-        dial(b, e, a);
+        dial_endpoint(b, e, a);
         break;
     case PEERS_CLOSE:
         close_stream(b, e, a->peer);
@@ -427,11 +427,11 @@ void streams_act(struct bus *b, struct endpoint *e, uint32_t from, struct peers_
         else if (within)
             tell_later(b, e, from, &a->m);
         else
-            tell(b, e, from, &a->m);
+            tell_endpoint(b, e, from, &a->m);
     }
     peers_out_clear(out);
     if (e->peers == rules)
-        wake(b, e);
+        wake_endpoint(b, e);
 }
 
 void streams_event(struct bus *b, struct endpoint *e, uint32_t from, const struct msg *m)

@@ -29,14 +29,14 @@ void estimates_free(struct estimates *e)
     CHECK(e->n == 0);
 }
 
-static struct estimate *used(struct estimates *e, struct estimate *t)
+static struct estimate *mark_used(struct estimates *e, struct estimate *t)
 {
     list_remove(&t->lru);
     list_push_tail(&e->lru, &t->lru);
     return t;
 }
 
-static struct estimate *find(struct estimates *e, const struct blob *name)
+static struct estimate *find_estimate(struct estimates *e, const struct blob *name)
 {
     struct estimate *t = NULL;
 
@@ -47,10 +47,10 @@ static struct estimate *find(struct estimates *e, const struct blob *name)
 
 struct estimate *estimates_open(struct estimates *e, struct blob *name)
 {
-    struct estimate *t = find(e, name);
+    struct estimate *t = find_estimate(e, name);
 
     if (t)
-        return used(e, t);
+        return mark_used(e, t);
     if (!name || name->len == 0)
         return NULL;
     if (e->n == e->max)
@@ -78,9 +78,9 @@ void estimates_set(struct estimates *e, struct blob *name, int64_t mean_us, uint
 
 int64_t estimates_get(struct estimates *e, const struct blob *name)
 {
-    struct estimate *t = find(e, name);
+    struct estimate *t = find_estimate(e, name);
 
-    return t ? used(e, t)->mean_us : 0;
+    return t ? mark_used(e, t)->mean_us : 0;
 }
 
 const struct estimate *estimates_next(const struct estimates *e, const struct estimate *prev)

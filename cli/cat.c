@@ -53,7 +53,7 @@ struct starting {
 
 static bool has_started(const struct api_task *t) { return !task_state_before(t->state) && t->worker; }
 
-static int look(struct starting *w)
+static int look_at_task(struct starting *w)
 {
     struct api_get_job_request r = {.job = w->job, .first_task = w->task, .max_tasks = 1};
     struct api_get_job_reply reply;
@@ -79,7 +79,7 @@ static int on_tick(void *ctx)
     if (!w->changed)
         return 0;
     w->changed = false;
-    return look(w) || has_started(&w->found) ? STOP : 0;
+    return look_at_task(w) || has_started(&w->found) ? STOP : 0;
 }
 
 /* Waits until the task runs or has ended. */
@@ -88,7 +88,7 @@ static int wait_started(struct session *s, job_id_t job, uint32_t task, struct a
     struct starting w = {.s = s, .job = job, .task = task, .changed = true};
     int result = client_watch(s->client, &job, 1, CLIENT_WATCH_JOBS, on_change, on_tick, &w);
     if (result == 0)
-        look(&w); /* the job has ended */
+        look_at_task(&w); /* the job has ended */
     *found = w.found;
     return result < 0 ? result : w.err;
 }
@@ -96,7 +96,7 @@ static int wait_started(struct session *s, job_id_t job, uint32_t task, struct a
 /* ---- Output ---- */
 
 /* Keeps output for the document. */
-static void keep(struct cat *c, const struct api_output_chunk *chunk)
+static void keep_output(struct cat *c, const struct api_output_chunk *chunk)
 {
     size_t n = chunk->data_n < JSON_BYTES_MAX - c->n ? chunk->data_n : JSON_BYTES_MAX - c->n;
     c->truncated |= n < chunk->data_n || chunk->cut_short;
@@ -114,7 +114,7 @@ static int on_output(void *ctx, const struct api_output_chunk *chunk)
     struct cat *c = ctx;
     c->cut_short |= chunk->cut_short;
     if (c->outputs)
-        keep(c, chunk);
+        keep_output(c, chunk);
     /* A user who follows through a pipe sees each chunk when it comes. */
     else if (chunk->data_n &&
              (fwrite(chunk->data, 1, chunk->data_n, stdout) != chunk->data_n || fflush(stdout)))

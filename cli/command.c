@@ -29,7 +29,7 @@ static int flag_left(char *buf, size_t size, const struct flag *f)
     return snprintf(buf, size, "%s--%s%s%s", letter, f->name, f->arg ? " " : "", f->arg ? f->arg : "");
 }
 
-static int widest(const struct flag *flags)
+static int widest_flag(const struct flag *flags)
 {
     char left[128];
     int width = 0;
@@ -73,7 +73,7 @@ static void flags_help(FILE *out, const struct flag *flags, int width)
 void command_help(FILE *out, const struct command *c)
 {
     fprintf(out, "usage: hawk %s %s\n\n%s\n", c->name, c->synopsis ? c->synopsis : "", c->help);
-    int own = widest(c->flags), common = widest(c->common);
+    int own = widest_flag(c->flags), common = widest_flag(c->common);
     int width = own > common ? own : common;
     if (c->flags && c->flags->name) {
         fputs("\nflags:\n", out);

@@ -20,7 +20,7 @@ void document_want(void) { document.wanted = true; }
 bool document_wanted(void) { return document.wanted; }
 
 /* A message is an object, so that it can have a code or a job's id beside its text one day. */
-static void keep(json_t **list, const char *text)
+static void keep_message(json_t **list, const char *text)
 {
     if (!document.wanted || document.printed)
         return;
@@ -29,21 +29,21 @@ static void keep(json_t **list, const char *text)
     json_array_append_new(*list, json_pack("{s:o}", "message", json_text(text)));
 }
 
-static void say(json_t **list, const char *command, const char *fmt, va_list args)
+static void say_message(json_t **list, const char *command, const char *fmt, va_list args)
 {
     char text[MESSAGE_MAX];
     int n = snprintf(text, sizeof text, "%s%s", command ? command : "", command ? ": " : "");
     vsnprintf(text + n, sizeof text - (size_t)n, fmt, args);
     fflush(stdout); /* output comes before errors, also when both go to one file */
     fprintf(stderr, "hawk: %s\n", clean_text((char[MESSAGE_MAX]){0}, MESSAGE_MAX, text));
-    keep(list, text);
+    keep_message(list, text);
 }
 
 void say_error(const char *command, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    say(&document.errors, command, fmt, args);
+    say_message(&document.errors, command, fmt, args);
     va_end(args);
 }
 
@@ -51,7 +51,7 @@ void say_warning(const char *command, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    say(&document.warnings, command, fmt, args);
+    say_message(&document.warnings, command, fmt, args);
     va_end(args);
 }
 
@@ -62,24 +62,24 @@ void say_lines(const char *lines)
         len = strcspn(lines, "\n");
         snprintf(text, sizeof text, "%.*s", (int)(len < sizeof text ? len : sizeof text - 1), lines);
         fprintf(stderr, "%s\n", clean_text((char[MESSAGE_MAX]){0}, MESSAGE_MAX, text));
-        keep(&document.errors, text);
+        keep_message(&document.errors, text);
     }
 }
 
-static void take(json_t *object, const char *name, json_t **list)
+static void move_list(json_t *object, const char *name, json_t **list)
 {
     if (*list)
         json_object_set_new(object, name, *list);
     *list = NULL;
 }
 
-static void print(json_t *object, size_t form)
+static void print_document(json_t *object, size_t form)
 {
     json_t *whole = json_pack("{s:s}", "schema", JSON_SCHEMA);
     CHECK(whole && object);
     json_object_update(whole, object);
-    take(whole, "warnings", &document.warnings);
-    take(whole, "errors", &document.errors);
+    move_list(whole, "warnings", &document.warnings);
+    move_list(whole, "errors", &document.errors);
     json_write(whole, stdout, form);
     putchar('\n');
     json_decref(whole);
@@ -87,8 +87,8 @@ static void print(json_t *object, size_t form)
     document.printed = true;
 }
 
-void document_print(json_t *object) { print(object, JSON_INDENT(2)); }
-void document_print_line(json_t *object) { print(object, JSON_COMPACT); }
+void document_print(json_t *object) { print_document(object, JSON_INDENT(2)); }
+void document_print_line(json_t *object) { print_document(object, JSON_COMPACT); }
 
 void document_begin(void) { printf("{\n  \"schema\": \"%s\",\n  ", JSON_SCHEMA); }
 
@@ -115,6 +115,6 @@ void document_end(bool failed)
     if (!document.wanted || document.printed || !failed)
         return;
     if (!document.errors) /* a daemon's log, say */
-        keep(&document.errors, "failed: standard error tells why");
+        keep_message(&document.errors, "failed: standard error tells why");
     document_print(json_object());
 }

@@ -39,7 +39,7 @@ struct down {
     bool central_stopped;
 };
 
-static int fail(struct down *d, int err)
+static int failed_down(struct down *d, int err)
 {
     if (err != HAWK_ECANCELLED)
         return session_failed(&d->s);
@@ -61,7 +61,7 @@ static bool is_named(const struct api_node *n, int argc, char **argv)
     return argc == 0;
 }
 
-static int choose(struct down *d, int argc, char **argv)
+static int choose_nodes(struct down *d, int argc, char **argv)
 {
     struct api_list_nodes_reply reply;
     if (client_list_nodes(d->s.client, &reply))
@@ -120,7 +120,7 @@ static int confirm_embedded(const struct down *d)
     return answer_taken();
 }
 
-static int confirm(const struct down *d)
+static int confirm_down(const struct down *d)
 {
     uint32_t dists = 0, workers = 0;
     if (d->o->yes || !d->all)
@@ -159,7 +159,7 @@ static int drain_names(struct down *d, const char **names, uint32_t n)
 
 /* Drains the nodes of one role together or, if central refuses one, one by one. A node that cannot be
  * drained is stopped all the same. */
-static int drain(struct down *d, enum leaving_who who)
+static int drain_nodes(struct down *d, enum leaving_who who)
 {
     const char **names = xcalloc(d->nodes.n + 1, sizeof *names);
     uint32_t n = 0;
@@ -186,7 +186,7 @@ static int drain_all(struct down *d)
     int err = 0;
     for (int i = 0; i < 2 && !err; i++) {
         int64_t left_us = end_us - leaving_nodes_clock_us();
-        err = drain(d, order[i]);
+        err = drain_nodes(d, order[i]);
         if (!err)
             err = leaving_nodes_wait(&d->s, &d->nodes, order[i], LEAVING_DRAINED, left_us > 0 ? left_us : 0);
         if (err != HAWK_ETIMEOUT)
@@ -290,7 +290,7 @@ static int stop_without_central(struct down *d, int argc, char **argv)
 
 /* ---- All of it ---- */
 
-static void print(const struct down *d)
+static void print_stopped(const struct down *d)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < d->nodes.n && !d->embedded; i++) {
@@ -323,7 +323,7 @@ static int stop_in_order(struct down *d)
     return err;
 }
 
-static int run(struct down *d, int argc, char **argv)
+static int take_down(struct down *d, int argc, char **argv)
 {
     int exit_code = session_open(&d->s, "down", &d->o->common);
     if (exit_code)
@@ -331,22 +331,22 @@ static int run(struct down *d, int argc, char **argv)
     d->all = argc == 0;
     int err = client_use_central(d->s.client);
     if (err) {
-        exit_code = confirm(d);
+        exit_code = confirm_down(d);
         if (!exit_code)
             exit_code = stop_without_central(d, argc, argv);
     } else {
-        exit_code = choose(d, argc, argv);
+        exit_code = choose_nodes(d, argc, argv);
         if (!exit_code)
-            exit_code = confirm(d);
+            exit_code = confirm_down(d);
         if (!exit_code && d->embedded && !d->all)
             exit_code = usage_error(
                 "down: the nodes of `hawk up` are one process: `hawk drain` them, or stop it all");
         if (!exit_code && (err = stop_in_order(d)))
-            exit_code = fail(d, err);
+            exit_code = failed_down(d, err);
     }
     if (exit_code)
         return exit_code;
-    print(d);
+    print_stopped(d);
     return d->failed ? HAWK_EXIT_FAILED : HAWK_EXIT_OK;
 }
 
@@ -357,7 +357,7 @@ int down_main(int argc, char **argv)
     int first = flags_parse(argv[0], down_flags, common_flags, false, argc, argv, &o);
     if (first < 0)
         return -first;
-    int exit_code = run(&d, argc - first, argv + first);
+    int exit_code = take_down(&d, argc - first, argv + first);
     session_close(&d.s);
     leaving_nodes_free(&d.nodes);
     return exit_code;

@@ -19,7 +19,7 @@ const struct flag drain_flags[] = {
     {0},
 };
 
-static void print(const struct session *s, const struct api_node *nodes, uint32_t n)
+static void print_drained(const struct session *s, const struct api_node *nodes, uint32_t n)
 {
     json_t *list = json_array();
     for (uint32_t i = 0; i < n; i++)
@@ -40,7 +40,7 @@ static void print_anew(struct session *s, const struct api_drain_reply *reply)
 {
     struct api_list_nodes_reply now;
     if (client_list_nodes(s->client, &now)) {
-        print(s, reply->nodes, reply->nodes_n);
+        print_drained(s, reply->nodes, reply->nodes_n);
         return;
     }
     for (uint32_t i = 0; i < reply->nodes_n; i++)
@@ -50,7 +50,7 @@ static void print_anew(struct session *s, const struct api_drain_reply *reply)
                 reply->nodes[i] = now.nodes[k];
                 now.nodes[k] = swap;
             }
-    print(s, reply->nodes, reply->nodes_n);
+    print_drained(s, reply->nodes, reply->nodes_n);
     api_free(&api_list_nodes_reply_type, &now);
 }
 
@@ -72,7 +72,7 @@ static int wait_drained(struct session *s, const struct api_drain_reply *reply)
     return exit_code;
 }
 
-static int run(const struct drain_options *o, bool undrain, int argc, char **argv)
+static int drain_nodes(const struct drain_options *o, bool undrain, int argc, char **argv)
 {
     const char *command = undrain ? "undrain" : "drain";
     struct api_drain_request r = {.nodes = (const char **)argv,
@@ -105,12 +105,12 @@ int drain_main(int argc, char **argv)
 {
     struct drain_options o = {0};
     int first = flags_parse(argv[0], drain_flags, common_flags, false, argc, argv, &o);
-    return first < 0 ? -first : run(&o, false, argc - first, argv + first);
+    return first < 0 ? -first : drain_nodes(&o, false, argc - first, argv + first);
 }
 
 int undrain_main(int argc, char **argv)
 {
     struct drain_options o = {0};
     int first = flags_parse(argv[0], NULL, common_flags, false, argc, argv, &o);
-    return first < 0 ? -first : run(&o, true, argc - first, argv + first);
+    return first < 0 ? -first : drain_nodes(&o, true, argc - first, argv + first);
 }

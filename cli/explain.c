@@ -60,7 +60,7 @@ static void note_wait(struct explanation *e, const struct api_task *t)
         e->slow_n++;
 }
 
-static int gather(void *ctx, const struct api_get_job_reply *page, uint32_t first_index)
+static int gather_page(void *ctx, const struct api_get_job_reply *page, uint32_t first_index)
 {
     struct explanation *e = ctx;
     if (!e->begun) {
@@ -147,7 +147,7 @@ static void print_places(struct explanation *e)
 }
 
 /* Who places its tasks. A promoted job goes to central, as a job does that began as long. */
-static const char *scheduler(const struct api_job *j)
+static const char *scheduler_text(const struct api_job *j)
 {
     if (j->at_central)
         return "central, by waiting time over the general partition";
@@ -165,7 +165,7 @@ static void print_explanation(struct explanation *e)
     printf("job %s (%s): %s, %s\n", JOB_TEXT(j->job), CLEAN(e->name), show_class(j->class),
            show_job_state(j->state));
     printf("  class     %s\n", why);
-    printf("  schedules %s\n", scheduler(j));
+    printf("  schedules %s\n", scheduler_text(j));
     printf("  tasks     %u: %u waiting, %u running, %u done, %u failed, %u cancelled, %u lost\n", j->tasks,
            j->waiting, j->running, j->done, j->failed, j->cancelled, j->lost);
     if (*e->blocked)
@@ -238,7 +238,7 @@ int explain_main(int argc, char **argv)
     json_t *list = json_array();
     for (uint32_t i = 0; opened && i < jobs.n; i++) {
         struct explanation e = {0};
-        if (job_pages(s.client, jobs.jobs[i], 0, UINT32_MAX, gather, &e) < 0)
+        if (job_pages(s.client, jobs.jobs[i], 0, UINT32_MAX, gather_page, &e) < 0)
             exit_code = session_failed(&s);
         else if (s.mode == OUTPUT_JSON)
             json_array_append_new(list, explanation_json(&e));

@@ -72,7 +72,7 @@ void flag_list_free(struct flag_list *l)
 }
 
 /* Stores a flag's argument. 0, or HAWK_EXIT_USAGE after a message. */
-static int store(const char *command, const struct flag *f, const char *text, void *opts)
+static int store_value(const char *command, const struct flag *f, const char *text, void *opts)
 {
     void *place = (char *)opts + f->offset;
     switch ((enum flag_kind)f->kind) {
@@ -241,7 +241,7 @@ int flags_parse(const char *command, const struct flag *own, const struct flag *
             return -HAWK_EXIT_HELP;
         if (result == '?' || result == ':')
             return bad_flag(command, &s, result, argv);
-        int err = store(command, flag_of(&s, result), optarg, opts);
+        int err = store_value(command, flag_of(&s, result), optarg, opts);
         if (err)
             return -err;
     }

@@ -59,7 +59,7 @@ static int by_node(const void *a, const void *b)
     return x->node < y->node ? -1 : x->node > y->node;
 }
 
-static void look(struct leaving_nodes *r, const struct api_list_nodes_reply *reply)
+static void compare_with_list(struct leaving_nodes *r, const struct api_list_nodes_reply *reply)
 {
     for (uint32_t i = 0; i < r->n; i++)
         r->v[i].gone = true;
@@ -112,7 +112,7 @@ static int wait_for(struct session *s, struct leaving_nodes *r, enum leaving_who
         int err = client_list_nodes(s->client, &reply);
         if (err)
             return err;
-        look(r, &reply);
+        compare_with_list(r, &reply);
         api_free(&api_list_nodes_reply_type, &reply);
         for (uint32_t i = 0; i < r->n; i++)
             waiting |= leaving_node_is(&r->v[i], who) && !is_there(&r->v[i], until);

@@ -114,8 +114,8 @@ const char *task_ending(char *buf, size_t size, const struct api_task *t, int64_
     return buf;
 }
 
-static int pages(struct client *client, job_id_t job, uint32_t first_task, uint32_t limit, bool results,
-                 page_fn *fn, void *ctx)
+static int fetch_pages(struct client *client, job_id_t job, uint32_t first_task, uint32_t limit, bool results,
+                       page_fn *fn, void *ctx)
 {
     uint32_t first_index = 0, next = first_task, left = limit;
     for (bool first = true;; first = false) {
@@ -143,13 +143,13 @@ static int pages(struct client *client, job_id_t job, uint32_t first_task, uint3
 int job_pages(struct client *client, job_id_t job, uint32_t first_task, uint32_t limit, page_fn *fn,
               void *ctx)
 {
-    return pages(client, job, first_task, limit, false, fn, ctx);
+    return fetch_pages(client, job, first_task, limit, false, fn, ctx);
 }
 
 int job_result_pages(struct client *client, job_id_t job, uint32_t first_task, uint32_t limit, page_fn *fn,
                      void *ctx)
 {
-    return pages(client, job, first_task, limit, true, fn, ctx);
+    return fetch_pages(client, job, first_task, limit, true, fn, ctx);
 }
 
 int task_find(const struct session *s, job_id_t job, const char *text, uint32_t *task)

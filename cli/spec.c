@@ -369,7 +369,8 @@ static int check_timer(const char *command, const struct spec_options *o, int ar
     return 0;
 }
 
-static int fill(const char *command, const struct spec_options *o, int argc, char **argv, struct job_desc *d)
+static int fill_description(const char *command, const struct spec_options *o, int argc, char **argv,
+                            struct job_desc *d)
 {
     int exit_code = 0;
     bool numbers = o->app && !o->payload && !o->payload_file; /* only its number tells a task from another */
@@ -424,7 +425,7 @@ int spec_build(const char *command, const struct spec_options *o, int argc, char
     if (exit_code)
         return exit_code;
     struct job_desc *made = job_desc_new();
-    exit_code = fill(command, o, argc, argv, made);
+    exit_code = fill_description(command, o, argc, argv, made);
     if (!exit_code && job_desc_check(made, why, sizeof why))
         exit_code = usage_error("%s: %s", command, why);
     if (exit_code)

@@ -50,7 +50,7 @@ static void warn_of_retries(const struct session *s, const struct submit_options
 }
 
 /* In JSON there is one document: the job's end if the command waits for it, else what was submitted. */
-static int submit(struct session *s, const struct submit_options *o, struct job_desc *d)
+static int submit_job(struct session *s, const struct submit_options *o, struct job_desc *d)
 {
     struct api_submit_reply reply;
     int err = client_submit(s->client, d, &reply);
@@ -90,7 +90,7 @@ int submit_main(int argc, char **argv)
     if (!exit_code)
         exit_code = session_open(&s, argv[0], &o.common);
     if (!exit_code)
-        exit_code = submit(&s, &o, d);
+        exit_code = submit_job(&s, &o, d);
     session_close(&s);
     job_desc_drop(d);
     flag_list_free(&o.spec.env);

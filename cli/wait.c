@@ -219,7 +219,7 @@ static void explain_giving_up(const struct progress *p, const struct selection *
 
 /* ---- All of it ---- */
 
-static int report(struct session *s, const struct progress *p, bool gave_up)
+static int report_jobs(struct session *s, const struct progress *p, bool gave_up)
 {
     int exit_code = HAWK_EXIT_OK;
     for (uint32_t i = 0; i < p->n; i++) {
@@ -295,7 +295,7 @@ int wait_jobs(struct session *s, const struct selection *jobs, const struct wait
     if (result == INTERRUPTED)
         explain_stop(&p, jobs, "");
     else
-        exit_code = report(s, &p, result == GAVE_UP);
+        exit_code = report_jobs(s, &p, result == GAVE_UP);
     if (result < 0)
         exit_code = session_failed(s);
     if (result == GAVE_UP) {

@@ -21,7 +21,7 @@ struct checker {
     int errors;
 };
 
-static bool about(const struct checker *k, const char *section)
+static bool is_about(const struct checker *k, const char *section)
 {
     return !k->section || strcmp(k->section, section) == 0;
 }
@@ -35,8 +35,8 @@ static const struct config_origin *origin_of(const struct config *c, const char 
 }
 
 /* "hawk.yaml:12: central.suspect: "1s": it must be …" */
-static void complain(struct checker *k, const char *key, const char *fmt, ...) HAWK_PRINTF(3, 4);
-static void complain(struct checker *k, const char *key, const char *fmt, ...)
+static void complain_of_value(struct checker *k, const char *key, const char *fmt, ...) HAWK_PRINTF(3, 4);
+static void complain_of_value(struct checker *k, const char *key, const char *fmt, ...)
 {
     const struct config_origin *o = origin_of(k->c, key);
     va_list ap;
@@ -52,17 +52,17 @@ static void complain(struct checker *k, const char *key, const char *fmt, ...)
 static void at_most(struct checker *k, const char *key, uint64_t value, uint64_t most)
 {
     if (value > most)
-        complain(k, key, "it may be %llu at most", (unsigned long long)most);
+        complain_of_value(k, key, "it may be %llu at most", (unsigned long long)most);
 }
 
-static void positive(struct checker *k, const char *key, int64_t us)
+static void check_positive(struct checker *k, const char *key, int64_t us)
 {
     if (us <= 0)
-        complain(k, key, "it must be more than 0");
+        complain_of_value(k, key, "it must be more than 0");
 }
 
 /* A name is shown in lists, and used in file names (%w) and in the metadata of links. */
-static void name(struct checker *k, const char *key, const char *text)
+static void check_name(struct checker *k, const char *key, const char *text)
 {
     size_t len = strlen(text);
     bool ok = len > 0 && len <= LIMIT_NAME_BYTES && strcmp(text, ".") != 0 && strcmp(text, "..") != 0;
@@ -70,64 +70,65 @@ static void name(struct checker *k, const char *key, const char *text)
     for (size_t i = 0; i < len; i++)
         ok = ok && text[i] > ' ' && text[i] <= '~' && text[i] != '/';
     if (!ok)
-        complain(k, key, "it must be 1 to %u visible ASCII characters, no blank and no slash, not . or ..",
-                 LIMIT_NAME_BYTES);
+        complain_of_value(k, key,
+                          "it must be 1 to %u visible ASCII characters, no blank and no slash, not . or ..",
+                          LIMIT_NAME_BYTES);
     if (node_name_reserved(text))
-        complain(k, key, NODE_NAME_RESERVED);
+        complain_of_value(k, key, NODE_NAME_RESERVED);
 }
 
-static void address(struct checker *k, const char *key, const char *text)
+static void check_address(struct checker *k, const char *key, const char *text)
 {
     char why[512];
 
     if (addr_check(text, why, sizeof why))
-        complain(k, key, "%s", why);
+        complain_of_value(k, key, "%s", why);
 }
 
 /* Addresses, comma separated, at least one. */
-static void addresses(struct checker *k, const char *key, const char *list)
+static void check_addresses(struct checker *k, const char *key, const char *list)
 {
     char addr[ADDR_TEXT];
 
     if (!*list)
-        complain(k, key, "it must name an address, HOST:PORT or unix:PATH");
+        complain_of_value(k, key, "it must name an address, HOST:PORT or unix:PATH");
     for (const char *at = list; *at;) {
         size_t len = strcspn(at, ",");
 
         snprintf(addr, sizeof addr, "%.*s", (int)len, at);
         at += len + (at[len] == ',');
-        address(k, key, addr);
+        check_address(k, key, addr);
     }
 }
 
 /* DESIGN 3.12: a daemon listens beyond loopback only with a token, or when the operator says so. */
-static void listens(struct checker *k, const char *key, const char *list)
+static void check_listens(struct checker *k, const char *key, const char *list)
 {
     bool open = *k->c->cluster.token_file || k->c->cluster.insecure;
     char addr[ADDR_TEXT], why[512];
 
     if (!*list)
-        complain(k, key, "nothing to listen on: name an address, HOST:PORT or unix:PATH");
+        complain_of_value(k, key, "nothing to listen on: name an address, HOST:PORT or unix:PATH");
     for (const char *at = list; *at;) {
         size_t len = strcspn(at, ",");
 
         snprintf(addr, sizeof addr, "%.*s", (int)len, at);
         at += len + (at[len] == ',');
         if (addr_check(addr, why, sizeof why))
-            complain(k, key, "%s", why);
+            complain_of_value(k, key, "%s", why);
         else if (!open && !addr_is_local(addr))
-            complain(k, key,
-                     "%s can be reached from other machines: set cluster.token_file and "
-                     "cluster.node_token_file, or "
-                     "allow it with cluster.insecure",
-                     addr);
+            complain_of_value(k, key,
+                              "%s can be reached from other machines: set cluster.token_file and "
+                              "cluster.node_token_file, or "
+                              "allow it with cluster.insecure",
+                              addr);
     }
 }
 
-static void directory(struct checker *k, const char *key, const char *path)
+static void check_directory(struct checker *k, const char *key, const char *path)
 {
     if (*path != '/')
-        complain(k, key, "it must be an absolute path");
+        complain_of_value(k, key, "it must be an absolute path");
 }
 
 /* ---- Sections ---- */
@@ -141,8 +142,8 @@ static void policy_flags_known(struct checker *k, const char *key, const char *l
         size_t len = strcspn(list, ",");
 
         if (!policy_flag(list, len))
-            complain(k, key, "there is no policy flag \"%.*s\"; there are" POLICY_FLAGS(FLAG_LISTED),
-                     (int)len, list);
+            complain_of_value(k, key, "there is no policy flag \"%.*s\"; there are" POLICY_FLAGS(FLAG_LISTED),
+                              (int)len, list);
         list += len + (list[len] == ',');
     }
 }
@@ -156,7 +157,8 @@ static void policy_number(struct checker *k, const char *key, enum policy_number
 
     policy_number_range(n, &least, &greatest);
     if (value < least || value > greatest)
-        complain(k, key, "it must be %lld to %lld", (long long)(least / one), (long long)(greatest / one));
+        complain_of_value(k, key, "it must be %lld to %lld", (long long)(least / one),
+                          (long long)(greatest / one));
 }
 
 /* Checks central's policy, in whichever section it is. */
@@ -174,25 +176,25 @@ static void check_policy(struct checker *k)
     at_most(k, "central.nodes_max", c->central.nodes_max, NODE_ID_MAX);
     at_most(k, "central.history_jobs", c->central.history_jobs, 10000000);
     if (c->central.cutoff != SETTING_AUTO)
-        positive(k, "central.cutoff", c->central.cutoff);
-    positive(k, "central.cutoff_default", c->central.cutoff_default);
-    positive(k, "central.cutoff_max", c->central.cutoff_max);
+        check_positive(k, "central.cutoff", c->central.cutoff);
+    check_positive(k, "central.cutoff_default", c->central.cutoff_default);
+    check_positive(k, "central.cutoff_max", c->central.cutoff_max);
     if (c->central.cutoff_min > c->central.cutoff_max)
-        complain(k, "central.cutoff_min", "it is more than central.cutoff_max (%s)",
-                 duration_format(other, sizeof other, c->central.cutoff_max));
+        complain_of_value(k, "central.cutoff_min", "it is more than central.cutoff_max (%s)",
+                          duration_format(other, sizeof other, c->central.cutoff_max));
     if (c->central.cutoff_percentile == 0)
-        complain(k, "central.cutoff_percentile", "it must be more than 0%%");
+        complain_of_value(k, "central.cutoff_percentile", "it must be more than 0%%");
     if (c->central.short_partition_min > c->central.short_partition_max)
-        complain(k, "central.short_partition_min", "it is more than central.short_partition_max");
+        complain_of_value(k, "central.short_partition_min", "it is more than central.short_partition_max");
     if (c->central.heartbeat < LIMIT_HEARTBEAT_MIN_US)
-        complain(k, "central.heartbeat", "it must be at least %s: every node sends one so often",
-                 duration_format(other, sizeof other, LIMIT_HEARTBEAT_MIN_US));
+        complain_of_value(k, "central.heartbeat", "it must be at least %s: every node sends one so often",
+                          duration_format(other, sizeof other, LIMIT_HEARTBEAT_MIN_US));
     if (c->central.suspect < 2 * c->central.heartbeat)
-        complain(k, "central.suspect", "it must be at least twice central.heartbeat (%s)",
-                 duration_format(other, sizeof other, c->central.heartbeat));
+        complain_of_value(k, "central.suspect", "it must be at least twice central.heartbeat (%s)",
+                          duration_format(other, sizeof other, c->central.heartbeat));
     if (c->central.long_lease < c->central.suspect)
-        complain(k, "central.long_lease", "it must be at least central.suspect (%s)",
-                 duration_format(other, sizeof other, c->central.suspect));
+        complain_of_value(k, "central.long_lease", "it must be at least central.suspect (%s)",
+                          duration_format(other, sizeof other, c->central.suspect));
 }
 
 static void check_etcd(struct checker *k)
@@ -206,23 +208,24 @@ static void check_etcd(struct checker *k)
     for (size_t i = 0; i < len; i++)
         ok = ok && prefix[i] > ' ' && prefix[i] <= '~';
     if (!ok)
-        complain(k, "central.etcd_prefix",
-                 "it must be 1 to %d visible ASCII characters, the last one no slash", ETCD_PREFIX_MAX);
-    addresses(k, "central.etcd", c->central.etcd);
+        complain_of_value(k, "central.etcd_prefix",
+                          "it must be 1 to %d visible ASCII characters, the last one no slash",
+                          ETCD_PREFIX_MAX);
+    check_addresses(k, "central.etcd", c->central.etcd);
     /* etcd grants no lease shorter than its own election takes, one to two seconds. */
     if (c->central.leader_lease < 2 * US_PER_S || c->central.leader_lease % US_PER_S)
-        complain(k, "central.leader_lease", "it must be 2 s or more, in whole seconds");
+        complain_of_value(k, "central.leader_lease", "it must be 2 s or more, in whole seconds");
     if (c->central.leader_lease * 2 > c->central.long_lease)
-        complain(k, "central.leader_lease", "it must be at most half of central.long_lease (%s)",
-                 duration_format(lease, sizeof lease, c->central.long_lease));
+        complain_of_value(k, "central.leader_lease", "it must be at most half of central.long_lease (%s)",
+                          duration_format(lease, sizeof lease, c->central.long_lease));
 }
 
 static void check_central(struct checker *k)
 {
-    listens(k, "central.listen", k->c->central.listen);
-    directory(k, "central.state_dir", k->c->central.state_dir);
+    check_listens(k, "central.listen", k->c->central.listen);
+    check_directory(k, "central.state_dir", k->c->central.state_dir);
     if (*k->c->central.advertise)
-        address(k, "central.advertise", k->c->central.advertise);
+        check_address(k, "central.advertise", k->c->central.advertise);
     if (strcmp(k->c->central.store, "etcd") == 0)
         check_etcd(k);
 }
@@ -231,12 +234,12 @@ static void check_dist(struct checker *k)
 {
     const struct config *c = k->c;
 
-    name(k, "dist.name", c->dist.name);
-    listens(k, "dist.listen", c->dist.listen);
-    addresses(k, "dist.central", c->dist.central);
-    directory(k, "dist.state_dir", c->dist.state_dir);
+    check_name(k, "dist.name", c->dist.name);
+    check_listens(k, "dist.listen", c->dist.listen);
+    check_addresses(k, "dist.central", c->dist.central);
+    check_directory(k, "dist.state_dir", c->dist.state_dir);
     if (*c->dist.advertise)
-        address(k, "dist.advertise", c->dist.advertise);
+        check_address(k, "dist.advertise", c->dist.advertise);
 }
 
 /* A path on this machine, with or without "unix:". */
@@ -245,26 +248,26 @@ static void executor_socket(struct checker *k, const char *path)
     if (strncmp(path, "unix:", 5) == 0)
         path += 5;
     if (*path && *path != '/' && strcmp(path, "none") != 0)
-        complain(k, "worker.executor_socket", "'%s' is no absolute path, nor none", path);
+        complain_of_value(k, "worker.executor_socket", "'%s' is no absolute path, nor none", path);
 }
 
 static void check_worker(struct checker *k)
 {
     const struct config *c = k->c;
 
-    name(k, "worker.name", c->worker.name);
-    listens(k, "worker.listen", c->worker.listen);
-    addresses(k, "worker.central", c->worker.central);
-    directory(k, "worker.state_dir", c->worker.state_dir);
-    directory(k, "worker.output_dir", c->worker.output_dir);
+    check_name(k, "worker.name", c->worker.name);
+    check_listens(k, "worker.listen", c->worker.listen);
+    check_addresses(k, "worker.central", c->worker.central);
+    check_directory(k, "worker.state_dir", c->worker.state_dir);
+    check_directory(k, "worker.output_dir", c->worker.output_dir);
     executor_socket(k, c->worker.executor_socket);
     if (*c->worker.advertise)
-        address(k, "worker.advertise", c->worker.advertise);
+        check_address(k, "worker.advertise", c->worker.advertise);
     at_most(k, "worker.slots", c->worker.slots, LIMIT_SLOTS);
     at_most(k, "worker.queue_limit", c->worker.queue_limit, INT32_MAX);
-    positive(k, "worker.park_min", c->worker.park_min);
+    check_positive(k, "worker.park_min", c->worker.park_min);
     if (c->worker.park_max < c->worker.park_min)
-        complain(k, "worker.park_max", "it is less than worker.park_min");
+        complain_of_value(k, "worker.park_max", "it is less than worker.park_min");
 }
 
 /* DESIGN 3.9: the tasks of a dead agent must be gone before they run again elsewhere. A worker's own file
@@ -275,17 +278,18 @@ static void check_lease(struct checker *k)
     char grace[32], lease[32];
 
     if (!k->section && c->worker.agent_grace + c->worker.kill_grace >= c->central.long_lease)
-        complain(k, "worker.agent_grace",
-                 "together with worker.kill_grace (%s) it must be below central.long_lease (%s): a long task "
-                 "might run twice",
-                 duration_format(grace, sizeof grace, c->worker.kill_grace),
-                 duration_format(lease, sizeof lease, c->central.long_lease));
+        complain_of_value(
+            k, "worker.agent_grace",
+            "together with worker.kill_grace (%s) it must be below central.long_lease (%s): a long task "
+            "might run twice",
+            duration_format(grace, sizeof grace, c->worker.kill_grace),
+            duration_format(lease, sizeof lease, c->central.long_lease));
 }
 
 static void check_up(struct checker *k)
 {
     at_most(k, "up.slots", k->c->up.slots, LIMIT_SLOTS);
-    directory(k, "up.output_dir", k->c->up.output_dir);
+    check_directory(k, "up.output_dir", k->c->up.output_dir);
 }
 
 static void check_tokens(struct checker *k)
@@ -293,11 +297,11 @@ static void check_tokens(struct checker *k)
     const char *clients = k->c->cluster.token_file, *nodes = k->c->cluster.node_token_file;
 
     if (*nodes && !*clients)
-        complain(k, "cluster.node_token_file",
-                 "it is set without cluster.token_file: clients need a token of their own");
+        complain_of_value(k, "cluster.node_token_file",
+                          "it is set without cluster.token_file: clients need a token of their own");
     else if (*nodes && strcmp(nodes, clients) == 0)
-        complain(k, "cluster.node_token_file",
-                 "it is the same file as cluster.token_file: nodes need a token of their own");
+        complain_of_value(k, "cluster.node_token_file",
+                          "it is the same file as cluster.token_file: nodes need a token of their own");
 }
 
 static void read_token(struct checker *k, const char *key, const char *path, char **token)
@@ -305,7 +309,7 @@ static void read_token(struct checker *k, const char *key, const char *path, cha
     char why[PATH_MAX + 400];
 
     if (*path && token_read(path, true, token, why, sizeof why))
-        complain(k, key, "%s", why);
+        complain_of_value(k, key, "%s", why);
 }
 
 /* Clients and nodes have a token each. `hawk up` has only its own nodes, which need no links. */
@@ -319,10 +323,10 @@ int config_tokens(const struct config *c, const char *section, char **token, cha
         return k.errors ? HAWK_EINVALID : 0;
     read_token(&k, "cluster.node_token_file", c->cluster.node_token_file, node_token);
     if (*token && *node_token && strcmp(*token, *node_token) == 0)
-        complain(&k, "cluster.node_token_file",
-                 "it and %s hold the same token: whoever has the clients' could act as a node; "
-                 "write another into one of them: " TOKEN_REMEDY,
-                 c->cluster.token_file);
+        complain_of_value(&k, "cluster.node_token_file",
+                          "it and %s hold the same token: whoever has the clients' could act as a node; "
+                          "write another into one of them: " TOKEN_REMEDY,
+                          c->cluster.token_file);
     if (*token && !*c->cluster.node_token_file)
         *node_token = xstrdup(*token);
     return k.errors ? HAWK_EINVALID : 0;
@@ -346,15 +350,15 @@ int config_validate(const struct config *c, const char *section, FILE *err)
 
     if (!section || strcmp(section, "up") != 0)
         check_tokens(&k);
-    if (about(&k, "central") || about(&k, "up"))
+    if (is_about(&k, "central") || is_about(&k, "up"))
         check_policy(&k);
-    if (about(&k, "central"))
+    if (is_about(&k, "central"))
         check_central(&k);
-    if (about(&k, "dist"))
+    if (is_about(&k, "dist"))
         check_dist(&k);
-    if (about(&k, "worker"))
+    if (is_about(&k, "worker"))
         check_worker(&k);
-    if (about(&k, "up"))
+    if (is_about(&k, "up"))
         check_up(&k);
     check_lease(&k);
     return k.errors ? HAWK_EINVALID : 0;

@@ -30,8 +30,8 @@ struct reader {
     bool seen[256]; /* settings that this file has given already */
 };
 
-static void complain(struct reader *r, size_t line, const char *fmt, ...) HAWK_PRINTF(3, 4);
-static void complain(struct reader *r, size_t line, const char *fmt, ...)
+static void complain_at_line(struct reader *r, size_t line, const char *fmt, ...) HAWK_PRINTF(3, 4);
+static void complain_at_line(struct reader *r, size_t line, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -43,22 +43,23 @@ static void complain(struct reader *r, size_t line, const char *fmt, ...)
 }
 
 /* Reads the next event into r->event. False after a syntax error, which ends the file, and at its end. */
-static bool next(struct reader *r)
+static bool next_event(struct reader *r)
 {
     yaml_event_delete(&r->event);
     memset(&r->event, 0, sizeof r->event);
     if (yaml_parser_parse(&r->parser, &r->event))
         return r->event.type != YAML_NO_EVENT;
-    complain(r, r->parser.problem_mark.line, "%s%s%s", r->parser.problem ? r->parser.problem : "not YAML",
-             r->parser.context ? " " : "", r->parser.context ? r->parser.context : "");
+    complain_at_line(r, r->parser.problem_mark.line, "%s%s%s",
+                     r->parser.problem ? r->parser.problem : "not YAML", r->parser.context ? " " : "",
+                     r->parser.context ? r->parser.context : "");
     return false;
 }
 
 static size_t line_of(const struct reader *r) { return r->event.start_mark.line; }
-static const char *scalar(const struct reader *r) { return (const char *)r->event.data.scalar.value; }
+static const char *scalar_text(const struct reader *r) { return (const char *)r->event.data.scalar.value; }
 
 /* Skips the node that begins with the present event. */
-static bool skip(struct reader *r)
+static bool skip_value(struct reader *r)
 {
     int depth = 0;
     do {
@@ -66,7 +67,7 @@ static bool skip(struct reader *r)
             depth++;
         else if (r->event.type == YAML_MAPPING_END_EVENT || r->event.type == YAML_SEQUENCE_END_EVENT)
             depth--;
-    } while (depth && next(r));
+    } while (depth && next_event(r));
     return depth == 0;
 }
 
@@ -75,27 +76,27 @@ static bool skip(struct reader *r)
 static char *value_text(struct reader *r, const struct setting *s, bool *go_on)
 {
     if (r->event.type == YAML_SCALAR_EVENT)
-        return xstrdup(scalar(r));
+        return xstrdup(scalar_text(r));
     size_t line = line_of(r), len = 0;
     if (s->kind != KIND_LIST || r->event.type != YAML_SEQUENCE_START_EVENT) {
-        complain(r, line, "%s.%s takes a single value", s->section, s->name);
-        *go_on = skip(r);
+        complain_at_line(r, line, "%s.%s takes a single value", s->section, s->name);
+        *go_on = skip_value(r);
         return NULL;
     }
     char *text = xstrdup("");
-    while ((*go_on = next(r)) && r->event.type != YAML_SEQUENCE_END_EVENT) {
+    while ((*go_on = next_event(r)) && r->event.type != YAML_SEQUENCE_END_EVENT) {
         if (r->event.type != YAML_SCALAR_EVENT) {
-            complain(r, line_of(r), "%s.%s takes a list of single values", s->section, s->name);
-            *go_on = skip(r);
+            complain_at_line(r, line_of(r), "%s.%s takes a list of single values", s->section, s->name);
+            *go_on = skip_value(r);
             if (!*go_on)
                 break;
             continue;
         }
-        size_t more = strlen(scalar(r));
+        size_t more = strlen(scalar_text(r));
         text = xrealloc(text, len + more + 2);
         if (len)
             text[len++] = ',';
-        memcpy(text + len, scalar(r), more + 1);
+        memcpy(text + len, scalar_text(r), more + 1);
         len += more;
     }
     return text;
@@ -103,22 +104,22 @@ static char *value_text(struct reader *r, const struct setting *s, bool *go_on)
 
 static bool read_setting(struct reader *r, const char *section)
 {
-    char *name = xstrdup(scalar(r)), origin[512], why[512];
+    char *name = xstrdup(scalar_text(r)), origin[512], why[512];
     size_t line = line_of(r);
     const struct setting *s = setting_find(section, strlen(section), name);
-    bool go_on = next(r);
+    bool go_on = next_event(r);
     if (go_on && !s) {
-        complain(r, line, "%s.%s: no such setting (`hawk config show` lists them)", section, name);
-        go_on = skip(r);
+        complain_at_line(r, line, "%s.%s: no such setting (`hawk config show` lists them)", section, name);
+        go_on = skip_value(r);
     } else if (go_on) {
         size_t value_line = line_of(r);
         char *text = value_text(r, s, &go_on);
         if (r->seen[s - settings])
-            complain(r, line, "%s.%s is given twice", section, name);
+            complain_at_line(r, line, "%s.%s is given twice", section, name);
         r->seen[s - settings] = true;
         snprintf(origin, sizeof origin, "%s:%zu", r->path, value_line + 1);
         if (text && go_on && setting_set(r->c, s, text, origin, why, sizeof why))
-            complain(r, value_line, "%s", why);
+            complain_at_line(r, value_line, "%s", why);
         free(text);
     }
     free(name);
@@ -136,29 +137,30 @@ static bool section_known(const char *name)
 static bool read_section(struct reader *r)
 {
     if (r->event.type != YAML_SCALAR_EVENT) {
-        complain(r, line_of(r), "expected the name of a section: cluster, central, dist, worker, up or log");
-        return skip(r) && next(r) && skip(r);
+        complain_at_line(r, line_of(r),
+                         "expected the name of a section: cluster, central, dist, worker, up or log");
+        return skip_value(r) && next_event(r) && skip_value(r);
     }
-    char *section = xstrdup(scalar(r));
+    char *section = xstrdup(scalar_text(r));
     size_t line = line_of(r);
-    bool go_on = next(r);
+    bool go_on = next_event(r);
     if (go_on && !section_known(section)) {
-        complain(r, line, "%s: no such section; there are cluster, central, dist, worker, up and log",
-                 section);
-        go_on = skip(r);
+        complain_at_line(r, line, "%s: no such section; there are cluster, central, dist, worker, up and log",
+                         section);
+        go_on = skip_value(r);
     } else if (go_on && r->event.type == YAML_MAPPING_START_EVENT) {
-        while ((go_on = next(r)) && r->event.type != YAML_MAPPING_END_EVENT) {
+        while ((go_on = next_event(r)) && r->event.type != YAML_MAPPING_END_EVENT) {
             if (r->event.type == YAML_SCALAR_EVENT)
                 go_on = read_setting(r, section);
             else
-                complain(r, line_of(r), "expected the name of a setting of %s", section),
-                    go_on = skip(r) && next(r) && skip(r);
+                complain_at_line(r, line_of(r), "expected the name of a setting of %s", section),
+                    go_on = skip_value(r) && next_event(r) && skip_value(r);
             if (!go_on)
                 break;
         }
-    } else if (go_on && !(r->event.type == YAML_SCALAR_EVENT && !*scalar(r))) {
-        complain(r, line_of(r), "%s: expected settings, indented, one per line", section);
-        go_on = skip(r);
+    } else if (go_on && !(r->event.type == YAML_SCALAR_EVENT && !*scalar_text(r))) {
+        complain_at_line(r, line_of(r), "%s: expected settings, indented, one per line", section);
+        go_on = skip_value(r);
     }
     free(section);
     return go_on;
@@ -166,18 +168,18 @@ static bool read_section(struct reader *r)
 
 static void read_document(struct reader *r)
 {
-    bool go_on = next(r); /* stream start */
-    go_on = go_on && next(r);
+    bool go_on = next_event(r); /* stream start */
+    go_on = go_on && next_event(r);
     if (!go_on || r->event.type == YAML_STREAM_END_EVENT)
         return; /* an empty file changes nothing */
-    go_on = next(r);
-    if (go_on && r->event.type == YAML_SCALAR_EVENT && !*scalar(r))
+    go_on = next_event(r);
+    if (go_on && r->event.type == YAML_SCALAR_EVENT && !*scalar_text(r))
         return;
     if (go_on && r->event.type != YAML_MAPPING_START_EVENT) {
-        complain(r, line_of(r), "expected sections: cluster, central, dist, worker, up or log");
+        complain_at_line(r, line_of(r), "expected sections: cluster, central, dist, worker, up or log");
         return;
     }
-    while (go_on && next(r) && r->event.type != YAML_MAPPING_END_EVENT)
+    while (go_on && next_event(r) && r->event.type != YAML_MAPPING_END_EVENT)
         go_on = read_section(r);
 }
 
@@ -385,7 +387,7 @@ static int load_file(struct config *c, int argc, char **argv)
     return failed ? 2 : 0;
 }
 
-static const char *purpose(const char *section)
+static const char *section_purpose(const char *section)
 {
     static const struct {
         const char *section, *text;
@@ -420,7 +422,7 @@ static const char *purpose(const char *section)
 
 static int print_help(const char *section, const struct config_flag *flags)
 {
-    printf("usage: hawk %s [--config FILE] [--FLAG VALUE]...\n\n%s", section, purpose(section));
+    printf("usage: hawk %s [--config FILE] [--FLAG VALUE]...\n\n%s", section, section_purpose(section));
     for (const struct config_flag *f = flags; f && f->name; f++)
         printf("  --%-24s %s\n", f->name, f->help);
     config_help(section, stdout);

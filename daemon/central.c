@@ -136,7 +136,7 @@ static void after_turn(void *arg)
     d->reserved = s.workers_reserved;
 }
 
-static void effect(void *arg, const struct msg *m)
+static void central_daemon_effect(void *arg, const struct msg *m)
 {
     struct central_daemon *d = arg;
     switch (m->type) {
@@ -157,22 +157,22 @@ static void effect(void *arg, const struct msg *m)
     }
 }
 
-static void feed(void *arg, const struct msg *m)
+static void central_daemon_feed(void *arg, const struct msg *m)
 {
     struct central_daemon *d = arg;
     node_feed(d->node, m);
 }
 
-static void look(void *arg);
+static void look_at_election(void *arg);
 
 /* Once the reign is over nothing is done in its name, not even what was under way: the loop may have stood still since
  * the last time this was asked. */
-static bool may(void *arg)
+static bool may_act(void *arg)
 {
     struct central_daemon *d = arg;
     if (!d->over && d->leader && !leader_holds(d->leader, d->epoch)) {
         d->over = true;
-        loop_post(d->process.loop, look, d);
+        loop_post(d->process.loop, look_at_election, d);
     }
     return !d->over;
 }
@@ -183,28 +183,28 @@ static void journal_feed(void *arg, const struct msg *m)
     struct central_daemon *d = arg;
     if (m->journal_done.err == HAWK_ESTALE) {
         d->over = true;
-        loop_post(d->process.loop, look, d);
+        loop_post(d->process.loop, look_at_election, d);
     } else if (m->journal_done.err != HAWK_EIO) {
-        feed(arg, m);
+        central_daemon_feed(arg, m);
     } else if (d->stopping) {
         process_exit(&d->process, 0);
     }
 }
 
-static void api_feed(void *arg, enum role to, const struct msg *m) { feed(arg, m); }
+static void api_feed(void *arg, enum role to, const struct msg *m) { central_daemon_feed(arg, m); }
 
 /* Central stops when its journal is quiet; on a full disk that may be never, and nothing more can be saved. */
-static void stop(void *arg, bool now)
+static void central_daemon_stop(void *arg, bool now)
 {
     struct central_daemon *d = arg;
     d->stopping = true;
     if (now || !d->role || journal_failing(d->journal))
         process_exit(&d->process, 0);
     else
-        feed(arg, &(struct msg){.type = MSG_STOP});
+        central_daemon_feed(arg, &(struct msg){.type = MSG_STOP});
 }
 
-static void standbys(void *arg, struct leader_standbys *s)
+static void list_standbys(void *arg, struct leader_standbys *s)
 {
     leader_standbys(((struct central_daemon *)arg)->leader, s);
 }
@@ -242,7 +242,7 @@ void central_configure(const struct config *c, struct central_config *out)
 
 /* ---- A reign ---- */
 
-static void recover_one(void *arg, const struct msg *m) { feed(arg, m); }
+static void recover_one(void *arg, const struct msg *m) { central_daemon_feed(arg, m); }
 
 static int open_journal(struct central_daemon *d, const struct leader_view *v, char *why, size_t size)
 {
@@ -266,7 +266,7 @@ static bool is_new_address(const char *listen)
 
 /* Makes the role from the journal and lets nodes in. v: of the election, if there is one. Blocks the loop
  * while it reads: there is nobody to serve before. */
-static int reign(struct central_daemon *d, const struct leader_view *v)
+static int begin_reign(struct central_daemon *d, const struct leader_view *v)
 {
     struct process *p = &d->process;
     struct central_config cc;
@@ -295,7 +295,7 @@ static int reign(struct central_daemon *d, const struct leader_view *v)
                              .token = p->node_token,
                              .seed = entropy(),
                              .version = p->version};
-    struct node_fns fns = {.role = &central_functions, .may = may, .effect = effect};
+    struct node_fns fns = {.role = &central_functions, .may = may_act, .effect = central_daemon_effect};
     d->node = node_new(p->loop, &nc, &fns, d->role, d);
     api_set_central(d->api, d->role, NULL);
     node_start(d->node);
@@ -307,7 +307,7 @@ static int reign(struct central_daemon *d, const struct leader_view *v)
     err = store_own(s, p->name);
     if (err)
         return err;
-    feed(d, &(struct msg){.type = MSG_RECOVERED});
+    central_daemon_feed(d, &(struct msg){.type = MSG_RECOVERED});
     struct central_totals t;
     central_view_totals(d->role, &t);
     if (t.long_tasks > 0)
@@ -316,8 +316,8 @@ static int reign(struct central_daemon *d, const struct leader_view *v)
     return 0;
 }
 
-/* Frees what reign() made; whatever it had to say stays unsaid. */
-static void abdicate(struct central_daemon *d)
+/* Frees what begin_reign() made; whatever it had to say stays unsaid. */
+static void end_reign(struct central_daemon *d)
 {
     server_set_links(d->process.server, NULL);
     api_set_central(d->api, NULL, "this central is not the active one any more");
@@ -359,8 +359,8 @@ static void take_over(struct central_daemon *d, const struct leader_view *v)
 {
     int64_t from = loop_now(d->process.loop);
     char took[32];
-    int err = reign(d, v);
-    if (!err && may(d)) {
+    int err = begin_reign(d, v);
+    if (!err && may_act(d)) {
         struct central_totals t;
         central_view_totals(d->role, &t);
         log_info("is active from now on, in epoch %" PRIu32 ": %u long jobs with %" PRIu64
@@ -369,7 +369,7 @@ static void take_over(struct central_daemon *d, const struct leader_view *v)
                  duration_format(took, sizeof took, loop_now(d->process.loop) - from));
         return;
     }
-    abdicate(d);
+    end_reign(d);
     leader_yield(d->leader, v->epoch);
     stand_by(d, &(struct leader_view){.epoch = v->epoch});
     if (err == HAWK_ECORRUPT || err == HAWK_EVERSION) /* waiting does not help */
@@ -377,7 +377,7 @@ static void take_over(struct central_daemon *d, const struct leader_view *v)
 }
 
 /* Something about the election may have changed. */
-static void look(void *arg)
+static void look_at_election(void *arg)
 {
     struct central_daemon *d = arg;
     struct leader_view v;
@@ -389,7 +389,7 @@ static void look(void *arg)
                  *v.active    ? "another central is"
                  : *v.trouble ? v.trouble
                               : "its lease in etcd could not be renewed in time");
-        abdicate(d);
+        end_reign(d);
         leader_yield(d->leader, d->epoch);
         if (d->stopping)
             process_exit(&d->process, 0);
@@ -409,12 +409,12 @@ static void look(void *arg)
 static void election_changed(void *arg)
 {
     struct central_daemon *d = arg;
-    loop_post(d->process.loop, look, d);
+    loop_post(d->process.loop, look_at_election, d);
 }
 
 /* ---- The process ---- */
 
-static int start(struct central_daemon *d)
+static int central_daemon_start(struct central_daemon *d)
 {
     struct process *p = &d->process;
     const struct config *c = &p->config;
@@ -427,12 +427,12 @@ static int start(struct central_daemon *d)
         return HAWK_EINVALID;
     struct api_roles roles = {.name = p->name,
                               .addr = addr,
-                              .stop = stop,
+                              .stop = central_daemon_stop,
                               .stop_standbys = alone ? NULL : stop_standbys,
-                              .standbys = alone ? NULL : standbys};
+                              .standbys = alone ? NULL : list_standbys};
     d->api = api_new(p->loop, p->server, &roles, api_feed, d);
     if (alone) {
-        err = reign(d, &d->seen);
+        err = begin_reign(d, &d->seen);
     } else {
         stand_by(d, &d->seen);
         d->leader = leader_new(&(struct leader_config){.endpoints = c->central.etcd,
@@ -455,10 +455,10 @@ int central_main(int argc, char **argv)
         return result == 1 ? HAWK_EXIT_OK : result;
     }
     d.process.name = "central";
-    if (start(&d)) {
+    if (central_daemon_start(&d)) {
         d.process.exit_code = PROCESS_FAILED;
     } else {
-        process_signals(&d.process, stop, &d);
+        process_signals(&d.process, central_daemon_stop, &d);
         process_ready(&d.process);
         log_info("central is ready at %s", server_addr(d.process.server, 0));
         loop_hook_add(d.process.loop, &d.after, LOOP_AFTER, after_turn, &d);

@@ -23,7 +23,7 @@ static const char usage[] =
     "SECTION is one of cluster, central, dist, worker, up, log.\n";
 
 /* The daemons' user may read what this one may not. */
-static bool hidden(const char *token_file)
+static bool hidden_token(const char *token_file)
 {
     if (!*token_file || access(token_file, R_OK) == 0 || errno != EACCES)
         return false;
@@ -34,9 +34,9 @@ static bool hidden(const char *token_file)
 static bool tokens_ok(const struct config *c, FILE *err)
 {
     char *token, *node_token;
-    bool unknown = hidden(c->cluster.token_file);
+    bool unknown = hidden_token(c->cluster.token_file);
 
-    if (hidden(c->cluster.node_token_file) || unknown)
+    if (hidden_token(c->cluster.node_token_file) || unknown)
         return true;
     bool ok = config_tokens(c, NULL, &token, &node_token, err) == 0;
     free(token);
@@ -44,7 +44,7 @@ static bool tokens_ok(const struct config *c, FILE *err)
     return ok;
 }
 
-static int check(const char *path)
+static int check_config(const char *path)
 {
     char *mistakes = NULL;
     size_t size = 0;
@@ -71,7 +71,7 @@ static int check(const char *path)
     return ok ? HAWK_EXIT_OK : HAWK_EXIT_USAGE;
 }
 
-static int show(int argc, char **argv)
+static int show_config(int argc, char **argv)
 {
     static const char *const sections[] = {
 #define X(section, SETTINGS) #section,
@@ -110,9 +110,9 @@ int config_main(int argc, char **argv)
     if (code)
         return code;
     if (argc == 3 && strcmp(argv[1], "check") == 0)
-        return check(argv[2]);
+        return check_config(argv[2]);
     if (argc >= 2 && strcmp(argv[1], "show") == 0)
-        return show(argc - 1, argv + 1);
+        return show_config(argc - 1, argv + 1);
     return usage_error("config: write `hawk config check FILE` or `hawk config show [SECTION]`; "
                        "`hawk help config` tells more");
 }

@@ -24,7 +24,7 @@ struct dist_daemon {
     bool foreign; /* the journal holds what only central writes */
 };
 
-static void effect(void *arg, const struct msg *m)
+static void dist_daemon_effect(void *arg, const struct msg *m)
 {
     struct dist_daemon *d = arg;
     switch (m->type) {
@@ -39,18 +39,18 @@ static void effect(void *arg, const struct msg *m)
     }
 }
 
-static void feed(void *arg, const struct msg *m)
+static void dist_daemon_feed(void *arg, const struct msg *m)
 {
     struct dist_daemon *d = arg;
     node_feed(d->node, m);
 }
 
-static void api_feed(void *arg, enum role to, const struct msg *m) { feed(arg, m); }
+static void api_feed(void *arg, enum role to, const struct msg *m) { dist_daemon_feed(arg, m); }
 
-static void stop(void *arg, bool now)
+static void dist_daemon_stop(void *arg, bool now)
 {
     /* A dist told to stop does not wait for its jobs: that may take hours. Clients go to another one. */
-    feed(arg, &(struct msg){.type = MSG_STOP, .stop.now = true});
+    dist_daemon_feed(arg, &(struct msg){.type = MSG_STOP, .stop.now = true});
 }
 
 /* An operator says whether to wait. */
@@ -60,7 +60,10 @@ static const char *central_addr(void *arg)
     return node_central_addr(d->node);
 }
 
-static void stop_asked(void *arg, bool now) { feed(arg, &(struct msg){.type = MSG_STOP, .stop.now = now}); }
+static void stop_asked(void *arg, bool now)
+{
+    dist_daemon_feed(arg, &(struct msg){.type = MSG_STOP, .stop.now = now});
+}
 
 /* The id central gave us is kept, so that job ids stay ours after a restart. */
 static void remember_node(struct dist_daemon *d)
@@ -93,11 +96,11 @@ static void recover_one(void *arg, const struct msg *m)
     struct dist_daemon *d = arg;
     d->foreign = d->foreign || m->type == MSG_JOURNAL_NODE || m->type == MSG_HISTORY;
     if (!d->foreign)
-        feed(arg, m);
+        dist_daemon_feed(arg, m);
 }
 
 /* Detached jobs of an earlier life. */
-static int recover(struct dist_daemon *d)
+static int recover_jobs(struct dist_daemon *d)
 {
     const char *dir = d->process.config.dist.state_dir;
     int err = store_recover(journal_store(d->journal), recover_one, d);
@@ -115,14 +118,14 @@ static int recover(struct dist_daemon *d)
     err = store_own(journal_store(d->journal), d->owner);
     if (err)
         return err;
-    feed(d, &(struct msg){.type = MSG_RECOVERED});
+    dist_daemon_feed(d, &(struct msg){.type = MSG_RECOVERED});
     if (dist_jobs_unfinished(&d->role) > 0)
         log_info("%u unfinished job%s read back from the journal", dist_jobs_unfinished(&d->role),
                  dist_jobs_unfinished(&d->role) == 1 ? "" : "s");
     return 0;
 }
 
-static int start(struct dist_daemon *d)
+static int dist_daemon_start(struct dist_daemon *d)
 {
     struct process *p = &d->process;
     const struct config *c = &p->config;
@@ -137,7 +140,8 @@ static int start(struct dist_daemon *d)
     if (!addr)
         return HAWK_EINVALID;
     snprintf(d->owner, sizeof d->owner, "dist %s", p->name);
-    err = journal_open(&d->journal, p->loop, c->dist.state_dir, d->owner, feed, d, why, sizeof why);
+    err =
+        journal_open(&d->journal, p->loop, c->dist.state_dir, d->owner, dist_daemon_feed, d, why, sizeof why);
     if (!err && store_meta_get(journal_store(d->journal), STORE_META_NODE, &node))
         node = 0;
     if (!err && store_meta_get(journal_store(d->journal), STORE_META_CLUSTER, &cluster))
@@ -175,7 +179,7 @@ static int start(struct dist_daemon *d)
                              .cluster = cluster,
                              .seed = entropy(),
                              .version = p->version};
-    struct node_fns fns = {.role = &dist_functions, .effect = effect};
+    struct node_fns fns = {.role = &dist_functions, .effect = dist_daemon_effect};
     d->node = node_new(p->loop, &nc, &fns, &d->role, d);
     struct api_roles roles = {.dist = &d->role,
                               .links = node_links(d->node),
@@ -184,7 +188,7 @@ static int start(struct dist_daemon *d)
                               .addr = addr,
                               .stop = stop_asked};
     d->api = api_new(p->loop, p->server, &roles, api_feed, d);
-    err = recover(d);
+    err = recover_jobs(d);
     if (err)
         return err;
     server_set_links(p->server, node_links(d->node));
@@ -203,10 +207,10 @@ int dist_main(int argc, char **argv)
         return result == 1 ? HAWK_EXIT_OK : result;
     }
     d.process.name = d.process.config.dist.name;
-    if (start(&d)) {
+    if (dist_daemon_start(&d)) {
         d.process.exit_code = PROCESS_FAILED;
     } else {
-        process_signals(&d.process, stop, &d);
+        process_signals(&d.process, dist_daemon_stop, &d);
         loop_hook_add(d.process.loop, &ready, LOOP_AFTER, watch_ready, &d);
         loop_run(d.process.loop);
         loop_hook_remove(&ready);

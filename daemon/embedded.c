@@ -59,7 +59,7 @@ static uint32_t run_find(const struct embedded *e, uint32_t worker, uint32_t run
     return 0;
 }
 
-static void post(struct embedded *e, uint32_t ep, const struct msg *m)
+static void post_message(struct embedded *e, uint32_t ep, const struct msg *m)
 {
     int64_t now = loop_now(e->loop), at = bus_now(e->bus);
     msg_ref(m);
@@ -72,7 +72,7 @@ static void post(struct embedded *e, uint32_t ep, const struct msg *m)
 static void on_app(struct embedded *e, const struct msg *m)
 {
     for (uint32_t i = 0; i < e->workers_n; i++)
-        post(e, e->first_worker_ep + i, m);
+        post_message(e, e->first_worker_ep + i, m);
 }
 
 void embedded_on_exec(void *arg, const struct msg *m)
@@ -94,7 +94,7 @@ void embedded_on_exec(void *arg, const struct msg *m)
         *r = (struct run){.worker = e->runs_free};
         e->runs_free = run - 1;
     }
-    post(e, e->first_worker_ep + worker, &to);
+    post_message(e, e->first_worker_ep + worker, &to);
 }
 
 #define WORKER_NAME 32
@@ -126,7 +126,7 @@ static void on_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg *
     struct embedded *e = arg;
     uint64_t token = msg_journal_token(m);
     if (token)
-        post(e, ep, &(struct msg){.type = MSG_JOURNAL_DONE, .journal_done.token = token});
+        post_message(e, ep, &(struct msg){.type = MSG_JOURNAL_DONE, .journal_done.token = token});
     else if (ep >= e->first_worker_ep)
         worker_effect(e, ep - e->first_worker_ep, m);
     else
@@ -142,7 +142,7 @@ static void on_trace(void *arg, int64_t now_us, uint32_t from, uint32_t to, cons
     log_at(LOG_TRACE, "%u -> %u %s", from, to, line);
 }
 
-static void turn(void *arg)
+static void run_bus(void *arg)
 {
     struct embedded *e = arg;
     e->turning = true;
@@ -162,7 +162,7 @@ static void add_central(struct embedded *e)
     e->central = central_new(e->config.central, e->config.seed);
     e->central_ep = bus_add(e->bus, ROLE_CENTRAL);
     bus_start(e->bus, e->central_ep, &r, e->central);
-    post(e, e->central_ep, &(struct msg){.type = MSG_RECOVERED});
+    post_message(e, e->central_ep, &(struct msg){.type = MSG_RECOVERED});
 }
 
 static void add_dist(struct embedded *e)
@@ -220,13 +220,13 @@ struct embedded *embedded_new(struct loop *l, struct exec *x, const struct exec_
     add_central(e);
     add_dist(e);
     add_workers(e);
-    loop_hook_add(l, &e->after, LOOP_AFTER, turn, e);
+    loop_hook_add(l, &e->after, LOOP_AFTER, run_bus, e);
     return e;
 }
 
 void embedded_feed(struct embedded *e, enum role to, const struct msg *m)
 {
-    post(e, to == ROLE_CENTRAL ? e->central_ep : e->dist_ep, m);
+    post_message(e, to == ROLE_CENTRAL ? e->central_ep : e->dist_ep, m);
 }
 
 bool embedded_is_up(const struct embedded *e)

@@ -99,7 +99,7 @@ static void hold_standard_files(void)
 __attribute__((section(".preinit_array"),
                used)) static void (*const before_libraries)(void) = hold_standard_files;
 
-static int run(int argc, char **argv)
+static int run_named(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : NULL;
     if (!name) {
@@ -125,7 +125,7 @@ static int run(int argc, char **argv)
  * the libraries' destructors, which exit() runs, have been there first. */
 int main(int argc, char **argv)
 {
-    int code = run(argc, argv);
+    int code = run_named(argc, argv);
 #if defined(__SANITIZE_ADDRESS__) /* its leak checker is such a destructor; net/loop_net.c waits for it */
     return code;
 #else

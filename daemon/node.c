@@ -37,7 +37,7 @@ struct node {
 
 /* ---- Stepping ---- */
 
-static void carry(struct node *n, struct msg *m);
+static void carry_message(struct node *n, struct msg *m);
 
 static void step_one(struct node *n, const struct msg *m)
 {
@@ -53,7 +53,7 @@ static void step_one(struct node *n, const struct msg *m)
     if (n->check)
         n->fns.role->check(n->role);
     for (uint32_t i = 0; i < n->out.n; i++)
-        carry(n, &n->out.v[i]);
+        carry_message(n, &n->out.v[i]);
     out_clear(&n->out);
 }
 
@@ -131,7 +131,7 @@ static bool is_central(const struct node *n, uint32_t peer)
 
 static int send_on(struct link *k, const struct msg *m);
 
-static void dial(struct node *n, const struct peers_action *a)
+static void dial_peer(struct node *n, const struct peers_action *a)
 {
     struct stream *s = stream_find(n, a->peer, PEERS_DIALLED);
     char what[80];
@@ -161,7 +161,7 @@ static void break_stream(struct node *n, const struct peers_action *a)
     link_break(s->link, a->err, a->why);
 }
 
-static void tell(struct node *n, const struct peers_action *a)
+static void tell_role(struct node *n, const struct peers_action *a)
 {
     const struct msg *m = &a->m;
 
@@ -178,7 +178,7 @@ static void do_one(struct node *n, const struct peers_action *a)
 
     switch ((enum peers_what)a->what) {
     case PEERS_DIAL:
-        dial(n, a);
+        dial_peer(n, a);
         break;
     case PEERS_CLOSE:
         if (s)
@@ -198,7 +198,7 @@ static void do_one(struct node *n, const struct peers_action *a)
         link_break(n->accepted, a->err, a->why);
         break;
     case PEERS_TELL:
-        tell(n, a);
+        tell_role(n, a);
         break;
     case PEERS_SEND:
         if (!s || send_on(s->link, &a->m))
@@ -267,7 +267,7 @@ static void send_wire(struct node *n, const struct msg *m)
         log_debug("%s to %u: %s", msg_name(m->type), m->peer, hawk_strerror(err));
 }
 
-static void carry(struct node *n, struct msg *m)
+static void carry_message(struct node *n, struct msg *m)
 {
     if (m->type == MSG_GIVE_UP) {
         peers_give_up(n->peers, m->give_up.node.v, &n->wanted);
@@ -354,7 +354,7 @@ static void on_msg(void *arg, struct link *k, const struct msg *m)
     do_all(n);
 }
 
-static void ended(struct node *n, struct stream *s, enum role role)
+static void on_stream_ended(struct node *n, struct stream *s, enum role role)
 {
     uint32_t peer = peer_of(s);
     enum peers_side side = side_of(s);
@@ -374,7 +374,7 @@ static void on_lost(void *arg, struct link *k, int err, const char *text)
         return;
     if (!is_central(arg, peer_of(s)))
         log_debug("lost node %u: %s (%s)", peer_of(s), text, hawk_strerror(err));
-    ended(arg, s, link_peer_role(k));
+    on_stream_ended(arg, s, link_peer_role(k));
 }
 
 static void on_failed(void *arg, struct link *k)
@@ -382,7 +382,7 @@ static void on_failed(void *arg, struct link *k)
     struct stream *s = link_user(k);
 
     if (s)
-        ended(arg, s, ROLE_NONE);
+        on_stream_ended(arg, s, ROLE_NONE);
 }
 
 /* ---- Life ---- */

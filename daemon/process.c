@@ -39,7 +39,7 @@ static int version_read(uint32_t *version)
 }
 
 /* Everything that can be wrong before the daemon starts; the tokens are read on the way. */
-static int validate(struct process *p)
+static int validate_config(struct process *p)
 {
     char *mistakes = NULL;
     size_t size = 0;
@@ -64,7 +64,7 @@ int process_init(struct process *p, const char *section, int argc, char **argv)
     if (!result)
         result = version_read(&p->version);
     if (!result)
-        result = validate(p);
+        result = validate_config(p);
     if (result)
         return result;
     enum log_level level = LOG_INFO;

@@ -88,7 +88,7 @@ static void clear_progress(const struct run *r)
 }
 
 /* Lines on stderr, which the JSON document has as well. */
-static void HAWK_PRINTF(2, 3) say(const struct run *r, const char *fmt, ...)
+static void HAWK_PRINTF(2, 3) say_line(const struct run *r, const char *fmt, ...)
 {
     char text[TASK_ENDING_MAX + ARG_SHOWN + 100];
     va_list ap;
@@ -187,8 +187,8 @@ static void say_failure(struct run *r, const struct msg_task_event *m, bool stde
         not_started_text(r, why, sizeof why, m);
     task_ending(what, sizeof what, &t, r->desc->time_limit_us);
     struct blob *arg = job_desc_arg(r->desc, m->id.task);
-    say(r, "hawk run: task %u%s%s%s: %s\n", r->desc->first_index + m->id.task, arg ? " (" : "",
-        arg ? clean_text(text, sizeof text, arg->data) : "", arg ? ")" : "", what);
+    say_line(r, "hawk run: task %u%s%s%s: %s\n", r->desc->first_index + m->id.task, arg ? " (" : "",
+             arg ? clean_text(text, sizeof text, arg->data) : "", arg ? ")" : "", what);
     blob_drop(arg);
 }
 
@@ -298,7 +298,7 @@ static void print_summary(const struct run *r, uint32_t done)
     free(text);
 }
 
-static void finish(struct run *r, uint32_t done)
+static void finish_run(struct run *r, uint32_t done)
 {
     clear_progress(r);
     if (!r->options.quiet)
@@ -329,7 +329,7 @@ static void on_task(struct run *r, const struct msg_task_event *m)
         say_failure(r, m, shown);
 }
 
-static void effect(void *arg, const struct msg *m)
+static void run_effect(void *arg, const struct msg *m)
 {
     struct run *r = arg;
     if (m->type == MSG_SUBMITTED && m->submitted.err) {
@@ -344,7 +344,7 @@ static void effect(void *arg, const struct msg *m)
     } else if (m->type == MSG_TASK_EVENT) {
         on_task(r, &m->task_event);
     } else if (m->type == MSG_JOB_EVENT && job_state_final(m->job_event.state)) {
-        finish(r, m->job_event.done);
+        finish_run(r, m->job_event.done);
     }
 }
 
@@ -391,7 +391,7 @@ static struct embedded *make_cluster(struct run *r, struct exec *exec)
                                 .worker = r->exec_config.worker,
                                 .seed = entropy(),
                                 .central = &cc,
-                                .effect = effect,
+                                .effect = run_effect,
                                 .arg = r};
     return embedded_new(r->loop, exec, &r->exec_config, &c);
 }

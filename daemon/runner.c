@@ -199,7 +199,7 @@ static void on_flush(void *arg)
     set_timer(r, exec_next_timeout(r->exec));
 }
 
-static void start(struct runner *r, const struct msg_exec_start *m, const char *worker)
+static void start_run(struct runner *r, const struct msg_exec_start *m, const char *worker)
 {
     if (m->desc->kind == PAYLOAD_APP && r->apps) {
         apps_run(r->apps, loop_now(r->loop), m);
@@ -219,7 +219,7 @@ static void start(struct runner *r, const struct msg_exec_start *m, const char *
     msg_drop(&exited);
 }
 
-static void end(struct runner *r, const struct msg_exec_kill *m)
+static void end_run(struct runner *r, const struct msg_exec_kill *m)
 {
     if (!r->apps || !apps_kill(r->apps, loop_now(r->loop), m->run, m->outcome, m->force))
         exec_kill(r->exec, m->run, m->outcome, m->force);
@@ -230,9 +230,9 @@ void runner_set_apps(struct runner *r, struct apps *a) { r->apps = a; }
 void runner_effect(struct runner *r, const struct msg *m, const char *worker)
 {
     if (m->type == MSG_EXEC_START)
-        start(r, &m->exec_start, worker);
+        start_run(r, &m->exec_start, worker);
     else if (m->type == MSG_EXEC_KILL)
-        end(r, &m->exec_kill);
+        end_run(r, &m->exec_kill);
     else if (m->type == MSG_EXEC_FORGET)
         exec_forget(r->exec, m->exec_forget.run);
     else if (m->type == MSG_EXEC_LEASE)

@@ -250,7 +250,7 @@ static int load_engine(const struct options *o, struct sim_config *c)
     return err;
 }
 
-static int load(const struct options *o, struct sim_config *c)
+static int load_config(const struct options *o, struct sim_config *c)
 {
     int err = 0;
 
@@ -299,7 +299,7 @@ static int write_jobs(const char *path, const struct sim_result *r)
     return HAWK_EXIT_FAILED;
 }
 
-static int report(const struct options *o, const struct sim_config *c, const struct sim_result *r)
+static int report_result(const struct options *o, const struct sim_config *c, const struct sim_result *r)
 {
     struct sim_comparison pairs;
     char why[512];
@@ -339,8 +339,8 @@ static int write_trace(const struct job_table *table, uint64_t seed, const char 
     return err;
 }
 
-static int sweep(const struct options *o, const struct sim_config *c, const struct sim_sweep *grid,
-                 const struct job_table *table)
+static int run_sweep(const struct options *o, const struct sim_config *c, const struct sim_sweep *grid,
+                     const struct job_table *table)
 {
     struct sim_sweep_input input = {.trace = o->trace, .table = o->workload ? table : NULL, .seed = o->seed};
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -369,7 +369,7 @@ static int sweep(const struct options *o, const struct sim_config *c, const stru
     return err ? HAWK_EXIT_FAILED : HAWK_EXIT_OK;
 }
 
-static int run(const struct options *o, const struct sim_config *c, const struct job_table *table)
+static int run_workload(const struct options *o, const struct sim_config *c, const struct job_table *table)
 {
     struct sim_result r = {0};
     struct sim_source source;
@@ -386,7 +386,7 @@ static int run(const struct options *o, const struct sim_config *c, const struct
     if (err)
         say_error("sim", "%s", *sim_workload_error(&w) ? sim_workload_error(&w) : why);
     else
-        err = report(o, c, &r);
+        err = report_result(o, c, &r);
     sim_workload_close(&w);
     sim_result_free(&r);
     return err ? HAWK_EXIT_FAILED : HAWK_EXIT_OK;
@@ -440,9 +440,9 @@ int sim_main(int argc, char **argv)
     if (!err && o.write_trace)
         return write_trace(&table, o.seed, o.write_trace);
     if (!err)
-        err = load(&o, &c);
+        err = load_config(&o, &c);
     if (!err)
-        err = o.sweep ? sweep(&o, &c, &grid, &table) : run(&o, &c, &table);
+        err = o.sweep ? run_sweep(&o, &c, &grid, &table) : run_workload(&o, &c, &table);
     flag_list_free(&o.set);
     return err;
 }

@@ -53,7 +53,7 @@ int sim_write_trace(struct sim_source *source, const char *path)
     return err ? HAWK_EXIT_FAILED : HAWK_EXIT_OK;
 }
 
-static void tell(const struct google_counts *c)
+static void print_counts(const struct google_counts *c)
 {
     fprintf(stderr,
             "%" PRIu64 " events. Jobs: %" PRIu64 " of %" PRIu64 " kept; left out: %" PRIu64
@@ -93,6 +93,6 @@ int sim_convert_google(int argc, char **argv)
     counts = google_counts(g);
     google_free(g);
     if (!err)
-        tell(&counts);
+        print_counts(&counts);
     return err;
 }

@@ -89,7 +89,7 @@ static json_t *to_json(const struct faults_total *t, json_t *failures)
                      (double)t->sum.virtual_us / US_PER_S, "faults", faults, "failures", failures);
 }
 
-static void print(const struct faults_total *t, bool single)
+static void print_total(const struct faults_total *t, bool single)
 {
     printf("%" PRIu64 " seeds in %.1f minutes, %.0f a minute: %" PRIu64 " jobs, %" PRIu64 " tasks, %" PRIu64
            " steps, %.1f days of virtual time\nfaults:",
@@ -149,6 +149,6 @@ int sim_faults(const struct sim_faults_flags *f, bool asked, uint32_t seed, uint
     if (r.failures)
         document_print(to_json(&t, r.failures));
     else
-        print(&t, f->single);
+        print_total(&t, f->single);
     return t.failed ? HAWK_EXIT_FAILED : HAWK_EXIT_OK;
 }

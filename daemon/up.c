@@ -26,7 +26,7 @@ struct up {
     bool ready;
 };
 
-static void effect(void *arg, const struct msg *m)
+static void up_effect(void *arg, const struct msg *m)
 {
     struct up *u = arg;
     api_effect(u->api, m);
@@ -45,7 +45,7 @@ static int task_output(void *arg, job_id_t job, uint32_t task, uint32_t attempt,
     return runner_output(embedded_runner(u->cluster), job, task, attempt, err_stream, path, running);
 }
 
-static void stop(void *arg, bool now)
+static void up_stop(void *arg, bool now)
 {
     struct up *u = arg;
     uint32_t jobs = dist_jobs_unfinished(embedded_dist(u->cluster));
@@ -100,7 +100,7 @@ static uint64_t first_seq(const char *output_dir)
     return next;
 }
 
-static int start(struct up *u)
+static int up_start(struct up *u)
 {
     struct process *p = &u->process;
     const struct config *c = &p->config;
@@ -108,7 +108,7 @@ static int start(struct up *u)
     struct exec *exec;
     struct exec_config ec;
     struct central_config cc;
-    struct embedded_config e = {.seed = entropy(), .effect = effect, .arg = u};
+    struct embedded_config e = {.seed = entropy(), .effect = up_effect, .arg = u};
     e.slots = c->up.slots ? c->up.slots : (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
     e.workers = e.slots < UP_WORKERS_MAX ? e.slots : UP_WORKERS_MAX;
     central_configure(c, &cc);
@@ -144,7 +144,7 @@ static int start(struct up *u)
                               .output = task_output,
                               .name = p->name,
                               .addr = e.addr,
-                              .stop = stop};
+                              .stop = up_stop};
     u->api = api_new(p->loop, p->server, &roles, api_feed, u);
     server_start(p->server);
     return 0;
@@ -160,10 +160,10 @@ int up_main(int argc, char **argv)
         return result == 1 ? HAWK_EXIT_OK : result;
     }
     u.process.name = "up";
-    if (start(&u)) {
+    if (up_start(&u)) {
         u.process.exit_code = PROCESS_FAILED;
     } else {
-        process_signals(&u.process, stop, &u);
+        process_signals(&u.process, up_stop, &u);
         loop_hook_add(u.process.loop, &after, LOOP_AFTER, after_turn, &u);
         loop_run(u.process.loop);
         loop_hook_remove(&after);

@@ -33,7 +33,7 @@ struct worker_daemon {
     bool leave; /* what runs is left to the next agent */
 };
 
-static void effect(void *arg, const struct msg *m)
+static void worker_daemon_effect(void *arg, const struct msg *m)
 {
     struct worker_daemon *d = arg;
     if (m->type == MSG_EXEC_START || m->type == MSG_EXEC_KILL || m->type == MSG_EXEC_FORGET ||
@@ -45,13 +45,13 @@ static void effect(void *arg, const struct msg *m)
         api_effect(d->api, m);
 }
 
-static void feed(void *arg, const struct msg *m)
+static void worker_daemon_feed(void *arg, const struct msg *m)
 {
     struct worker_daemon *d = arg;
     node_feed(d->node, m);
 }
 
-static uint64_t unacked(void *arg)
+static uint64_t worker_daemon_unacked(void *arg)
 {
     const struct worker_daemon *d = arg;
     return worker_unacked_bytes(&d->role);
@@ -63,12 +63,12 @@ static uint64_t owner_unacked(void *arg, uint32_t run)
     return worker_owner_unacked_bytes(&d->role, run);
 }
 
-static void api_feed(void *arg, enum role to, const struct msg *m) { feed(arg, m); }
+static void api_feed(void *arg, enum role to, const struct msg *m) { worker_daemon_feed(arg, m); }
 
-static void stop(void *arg, bool now)
+static void worker_daemon_stop(void *arg, bool now)
 {
     /* Running tasks are ended and run again elsewhere: a long one may go on for hours. */
-    feed(arg, &(struct msg){.type = MSG_STOP, .stop.now = true});
+    worker_daemon_feed(arg, &(struct msg){.type = MSG_STOP, .stop.now = true});
 }
 
 /* For an upgrade: whoever starts this worker again within the grace takes its tasks over. */
@@ -91,7 +91,10 @@ static int task_output(void *arg, job_id_t job, uint32_t task, uint32_t attempt,
     return runner_output(d->runner, job, task, attempt, err_stream, path, running);
 }
 
-static void stop_asked(void *arg, bool now) { feed(arg, &(struct msg){.type = MSG_STOP, .stop.now = now}); }
+static void stop_asked(void *arg, bool now)
+{
+    worker_daemon_feed(arg, &(struct msg){.type = MSG_STOP, .stop.now = now});
+}
 
 /* Rule 9 of the design: what this agent leaves behind must be dead before it is run again elsewhere. */
 static void check_lease(const struct worker_daemon *d)
@@ -129,7 +132,7 @@ static void after_turn(void *arg)
     if (runner_broken(d->runner) && !d->process.signals) {
         d->process.signals = 1;
         d->process.exit_code = PROCESS_FAILED;
-        stop(d, true);
+        worker_daemon_stop(d, true);
     }
     log_service(d);
     if (d->ready)
@@ -242,7 +245,7 @@ static void take_over(struct worker_daemon *d)
 }
 
 /* The spawner is forked before gRPC starts its threads. */
-static int start(struct worker_daemon *d)
+static int worker_daemon_start(struct worker_daemon *d)
 {
     struct process *p = &d->process;
     const struct config *c = &p->config;
@@ -284,12 +287,12 @@ static int start(struct worker_daemon *d)
             exec_stop(d->exec);
         return HAWK_EINVALID;
     }
-    d->runner = runner_new(p->loop, d->exec, &ec, feed, d);
+    d->runner = runner_new(p->loop, d->exec, &ec, worker_daemon_feed, d);
     p->executors = *d->executors ? d->executors : server_addr(p->server, 0);
     struct attach_config ac = {.worker = p->name,
                                .kill_grace_us = c->worker.kill_grace,
-                               .event = feed,
-                               .unacked = unacked,
+                               .event = worker_daemon_feed,
+                               .unacked = worker_daemon_unacked,
                                .owner_unacked = owner_unacked,
                                .arg = d};
     d->attach = attach_new(p->loop, p->server, &ac);
@@ -301,7 +304,7 @@ static int start(struct worker_daemon *d)
                              .central = c->worker.central,
                              .seed = entropy(),
                              .version = p->version};
-    struct node_fns fns = {.role = &worker_functions, .effect = effect};
+    struct node_fns fns = {.role = &worker_functions, .effect = worker_daemon_effect};
     d->node = node_new(p->loop, &nc, &fns, &d->role, d);
     struct api_roles roles = {.worker = &d->role,
                               .output = task_output,
@@ -327,10 +330,10 @@ int worker_main(int argc, char **argv)
         return result == 1 ? HAWK_EXIT_OK : result;
     }
     d.process.name = d.process.config.worker.name;
-    if (start(&d)) {
+    if (worker_daemon_start(&d)) {
         d.process.exit_code = PROCESS_FAILED;
     } else {
-        process_signals(&d.process, stop, &d);
+        process_signals(&d.process, worker_daemon_stop, &d);
         if (loop_signal(d.process.loop, SIGUSR2, on_upgrade, &d))
             log_warn("SIGUSR2 cannot be handled");
         loop_hook_add(d.process.loop, &after, LOOP_AFTER, after_turn, &d);

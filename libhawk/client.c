@@ -227,8 +227,8 @@ static int call_for(struct client *client, struct channel *ch, enum api_method m
     return err;
 }
 
-static int call(struct client *client, struct channel *ch, enum api_method method, const void *request,
-                void *reply, grpc_status_code *status)
+static int call_channel(struct client *client, struct channel *ch, enum api_method method,
+                        const void *request, void *reply, grpc_status_code *status)
 {
     return call_for(client, ch, method, request, reply, client->timeout_us, status);
 }
@@ -377,9 +377,9 @@ struct ask {
     grpc_status_code status;
 };
 
-static int ask(struct client *client, struct channel *ch, struct ask *a)
+static int ask_channel(struct client *client, struct channel *ch, struct ask *a)
 {
-    return call(client, ch, a->method, a->request, a->reply, &a->status);
+    return call_channel(client, ch, a->method, a->request, a->reply, &a->status);
 }
 
 /* A job that its client moved is at neither of the dists that should have it. Any other may have it. A
@@ -413,13 +413,14 @@ static int call_job(struct client *client, job_id_t job, enum api_method method,
     struct client_job *ours = client_job_find(client, job);
     char first[sizeof client->error];
     struct channel *owner = NULL;
-    int err = ours ? ask(client, ours->at, &a) : call_contact(client, method, request, reply, &a.status);
+    int err =
+        ours ? ask_channel(client, ours->at, &a) : call_contact(client, method, request, reply, &a.status);
     if (!err || !client_asked_wrong_dist(a.status))
         return err;
     memcpy(first, client->error, sizeof first);
     if (client_node_channel(client, ROLE_DIST, job_id_node(job), &owner) == 0 &&
         owner != client_contact(client)) {
-        err = ask(client, owner, &a);
+        err = ask_channel(client, owner, &a);
         if (!err || (!client_asked_wrong_dist(a.status) && err != HAWK_EUNAVAILABLE && err != HAWK_ETIMEOUT))
             return err;
         memcpy(first, client->error, sizeof first);
@@ -435,7 +436,7 @@ static int call_central(struct client *client, enum api_method method, const voi
     grpc_status_code status;
     struct channel *ch = NULL, *before;
     if (client->at_central)
-        return call(client, client_contact(client), method, request, reply, &status);
+        return call_channel(client, client_contact(client), method, request, reply, &status);
     int err = 0;
     do {
         if (ch)
@@ -448,7 +449,7 @@ static int call_central(struct client *client, enum api_method method, const voi
         /* Central may be the contact, and not be in its own list. */
         ch = central ? channel_of(client, central) : client_contact(client);
         if (ch != before)
-            err = call(client, ch, method, request, reply, &status);
+            err = call_channel(client, ch, method, request, reply, &status);
     } while (err == HAWK_EUNAVAILABLE && ch != before);
     return err;
 }
@@ -549,11 +550,11 @@ int client_list_nodes(struct client *client, struct api_list_nodes_reply *reply)
     struct channel *central = NULL;
     memset(reply, 0, sizeof *reply);
     if (client->at_central)
-        return call(client, client_contact(client), API_LIST_NODES, &none, reply, &status);
+        return call_channel(client, client_contact(client), API_LIST_NODES, &none, reply, &status);
     /* Only central has the heartbeats. A dist's list is the second best. */
     if (client_node_channel(client, ROLE_CENTRAL, NODE_NONE, &central) == 0 &&
         central != client_contact(client) &&
-        call(client, central, API_LIST_NODES, &none, reply, &status) == 0)
+        call_channel(client, central, API_LIST_NODES, &none, reply, &status) == 0)
         return 0;
     return call_contact(client, API_LIST_NODES, &none, reply, &status);
 }
@@ -588,7 +589,7 @@ int client_use_central(struct client *client)
     grpc_status_code status;
     int err = client_node_channel(client, ROLE_CENTRAL, NODE_NONE, &ch);
     if (!err)
-        err = call(client, ch, API_LIST_NODES, &none, &ignored, &status);
+        err = call_channel(client, ch, API_LIST_NODES, &none, &ignored, &status);
     if (err)
         return err;
     api_free(&api_list_nodes_reply_type, &ignored);
@@ -623,7 +624,7 @@ int client_stop_node(struct client *client, const char *addr, bool now)
     char why[200];
     if (addr_check(addr, why, sizeof why))
         return client_fail(client, HAWK_EUNAVAILABLE, "%s", why);
-    int err = call(client, channel_to(client, addr), API_STOP, &r, &reply, &status);
+    int err = call_channel(client, channel_to(client, addr), API_STOP, &r, &reply, &status);
     if (!err)
         api_free(&api_stop_reply_type, &reply);
     return err;
@@ -656,7 +657,7 @@ static int list_one(struct client *client, struct channel *ch, const struct clie
     for (bool more = true; more && (!q->limit || kept <= q->limit);) {
         struct api_list_jobs_reply page;
         grpc_status_code status;
-        int err = call(client, ch, API_LIST_JOBS, &r, &page, &status);
+        int err = call_channel(client, ch, API_LIST_JOBS, &r, &page, &status);
         if (err == HAWK_ENOT_FOUND && r.before.v)
             return 0; /* the dist has forgotten it since the last page, and all older ones */
         if (err)

@@ -60,7 +60,7 @@ struct hawk_executor {
     char error[600];
 };
 
-static int HAWK_PRINTF(3, 4) fail(struct hawk_executor *x, int err, const char *fmt, ...)
+static int HAWK_PRINTF(3, 4) keep_error(struct hawk_executor *x, int err, const char *fmt, ...)
 {
     va_list ap;
 
@@ -75,7 +75,7 @@ static int HAWK_PRINTF(3, 4) fail(struct hawk_executor *x, int err, const char *
 static void wake_loop(void *arg) { (void)arg; }
 
 /* A thread that waits in the loop holds the lock. Waking the loop makes it release the lock. */
-static void enter(struct hawk_executor *x)
+static void lock_executor(struct hawk_executor *x)
 {
     if (pthread_mutex_trylock(&x->lock) == 0)
         return;
@@ -85,11 +85,11 @@ static void enter(struct hawk_executor *x)
     atomic_fetch_sub(&x->waiters, 1);
 }
 
-static void leave(struct hawk_executor *x) { pthread_mutex_unlock(&x->lock); }
+static void unlock_executor(struct hawk_executor *x) { pthread_mutex_unlock(&x->lock); }
 
 /* ---- Sending ---- */
 
-static struct codec_buf *growing(struct hawk_executor *x, size_t len)
+static struct codec_buf *batch_for(struct hawk_executor *x, size_t len)
 {
     struct codec_buf *last = x->batches_n ? &x->batches[x->batches_n - 1] : NULL;
 
@@ -122,7 +122,7 @@ static void drop_all(struct hawk_executor *x)
     x->batches_n = 0;
 }
 
-static void flush(struct hawk_executor *x)
+static void write_batch(struct hawk_executor *x)
 {
     if (!x->rpc || !rpc_writable(x->rpc) || x->batches_n == 0 || x->batches[0].len == 0)
         return;
@@ -146,7 +146,7 @@ static int on_attached(void *arg, struct span worker)
     return 0;
 }
 
-static char *copy(char *to, struct span b)
+static char *copy_span(char *to, struct span b)
 {
     memcpy(to, b.data, b.len);
     to[b.len] = '\0';
@@ -157,9 +157,9 @@ static int on_task(void *arg, const struct attach_task *t)
 {
     struct hawk_executor *x = arg;
     struct work *w = xmalloc(sizeof *w + t->payload.len + t->job.len + t->name.len + 3);
-    char *job = copy(w->data, t->payload), *name = copy(job, t->job);
+    char *job = copy_span(w->data, t->payload), *name = copy_span(job, t->job);
 
-    copy(name, t->name);
+    copy_span(name, t->name);
     w->pub = (struct hawk_work){.payload = {w->data, t->payload.len},
                                 .job = job,
                                 .name = name,
@@ -197,10 +197,10 @@ static void on_reply(void *arg, const uint8_t *data, size_t len)
     if (attach_from_worker(data, len, &fns, x, why, sizeof why) == 0)
         return;
     x->over = true;
-    fail(x, HAWK_EMALFORMED, "the worker at %s sent what is no message: %s", x->addr, why);
+    keep_error(x, HAWK_EMALFORMED, "the worker at %s sent what is no message: %s", x->addr, why);
 }
 
-static void on_sent(void *arg) { flush(arg); }
+static void on_sent(void *arg) { write_batch(arg); }
 
 /* Tasks that came by the old stream belong to other executors by now. */
 static void lose_tasks(struct hawk_executor *x)
@@ -220,30 +220,31 @@ static void on_done(void *arg, grpc_status_code status, const char *text)
     lose_tasks(x);
     if (x->leaving && (status == GRPC_STATUS_OK || status == GRPC_STATUS_UNAVAILABLE)) {
         x->over = true;
-        fail(x, HAWK_ESHUTDOWN, "no more tasks: it has left");
+        keep_error(x, HAWK_ESHUTDOWN, "no more tasks: it has left");
         return;
     }
     if (status != GRPC_STATUS_OK && status != GRPC_STATUS_UNAVAILABLE && status != GRPC_STATUS_CANCELLED) {
         x->over = true;
-        fail(x, rpc_status_to_err(status), "the worker at %s sent the executor away: %s", x->addr, text);
+        keep_error(x, rpc_status_to_err(status), "the worker at %s sent the executor away: %s", x->addr,
+                   text);
         return;
     }
-    fail(x, HAWK_EUNAVAILABLE, "the worker at %s cannot be reached: %s", x->addr, text);
+    keep_error(x, HAWK_EUNAVAILABLE, "the worker at %s cannot be reached: %s", x->addr, text);
     x->delay_us = x->delay_us == 0                 ? RETRY_MIN_US
                   : x->delay_us < RETRY_MAX_US / 2 ? 2 * x->delay_us
                                                    : RETRY_MAX_US;
     loop_timer_set(x->loop, &x->retry, loop_now(x->loop) + x->delay_us);
 }
 
-static void attach(struct hawk_executor *x)
+static void attach_stream(struct hawk_executor *x)
 {
     static const struct rpc_fns fns = {.reply = on_reply, .sent = on_sent, .done = on_done};
 
     x->stream++;
     x->drain_sent = false;
-    attach_put_hello(growing(x, sizeof x->hello), &x->hello);
+    attach_put_hello(batch_for(x, sizeof x->hello), &x->hello);
     x->rpc = rpc_open(x->channel, ATTACH_METHOD, &fns, x);
-    flush(x);
+    write_batch(x);
 }
 
 static void on_retry(void *arg)
@@ -255,19 +256,19 @@ static void on_retry(void *arg)
     if (x->held_n > 0 && x->held_n >= x->hello.slots)
         loop_timer_set(x->loop, &x->retry, loop_now(x->loop) + RETRY_MIN_US);
     else
-        attach(x);
+        attach_stream(x);
 }
 
 /* ---- The keeper ---- */
 
-static void turn(struct hawk_executor *x, int64_t until_us)
+static void turn_loop(struct hawk_executor *x, int64_t until_us)
 {
-    flush(x);
+    write_batch(x);
     loop_once(x->loop, until_us);
     x->turned_us = loop_now(x->loop);
 }
 
-static void *keeper(void *arg)
+static void *keep_turning(void *arg)
 {
     struct hawk_executor *x = arg;
     struct timespec at;
@@ -285,7 +286,7 @@ static void *keeper(void *arg)
         at.tv_nsec %= 1000000000;
         if (pthread_cond_timedwait(&x->keep, &x->lock, &at) == ETIMEDOUT && !x->closing &&
             loop_now(x->loop) - x->turned_us >= IDLE_TURN_US)
-            turn(x, 0);
+            turn_loop(x, 0);
     }
     pthread_mutex_unlock(&x->lock);
     return NULL;
@@ -302,8 +303,8 @@ static int start_keeper(struct hawk_executor *x)
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&x->keep, &attr);
     pthread_condattr_destroy(&attr);
-    x->keeping = pthread_create(&x->keeper, NULL, keeper, x) == 0;
-    return x->keeping ? 0 : fail(x, HAWK_EIO, "no thread can be started");
+    x->keeping = pthread_create(&x->keeper, NULL, keep_turning, x) == 0;
+    return x->keeping ? 0 : keep_error(x, HAWK_EIO, "no thread can be started");
 }
 
 static int use_options(struct hawk_executor *x, const char *app, const struct hawk_executor_options *o)
@@ -316,11 +317,12 @@ static int use_options(struct hawk_executor *x, const char *app, const struct ha
     if (!addr || !*addr)
         addr = client_default_socket(own, sizeof own);
     if (!addr || addr_check(addr, why, sizeof why))
-        return fail(x, HAWK_EINVALID, "the worker's address: %s", addr ? why : "the default one is too long");
+        return keep_error(x, HAWK_EINVALID, "the worker's address: %s",
+                          addr ? why : "the default one is too long");
     err = client_find_token(&client, o->token_file);
     x->token = client.token;
     if (err)
-        return fail(x, err, "%s", client.error);
+        return keep_error(x, err, "%s", client.error);
     x->addr = xstrdup(addr);
     snprintf(x->hello.app, sizeof x->hello.app, "%s", app ? app : "");
     snprintf(x->hello.name, sizeof x->hello.name, "%s", o->name ? o->name : "");
@@ -344,7 +346,7 @@ int hawk_executor_open(struct hawk_executor **executor, const char *app,
     x->channel = channel_new(x->loop, x->addr, x->token);
     if ((err = start_keeper(x)))
         return err;
-    attach(x);
+    attach_stream(x);
     return 0;
 }
 
@@ -356,7 +358,7 @@ static bool has_left(struct hawk_executor *x)
     return list_empty(&x->waiting);
 }
 
-static struct work *take(struct hawk_executor *x)
+static struct work *take_work(struct hawk_executor *x)
 {
     struct work *w;
 
@@ -365,7 +367,7 @@ static struct work *take(struct hawk_executor *x)
     /* While short tasks wait here, they are worked on one after the other, but results still leave now and
      * then. */
     if (loop_now(x->loop) - x->turned_us > BUSY_TURN_US)
-        turn(x, 0);
+        turn_loop(x, 0);
     if (list_empty(&x->waiting))
         return NULL;
     w = container_of(x->waiting.next, struct work, link);
@@ -401,10 +403,10 @@ int hawk_executor_next(struct hawk_executor *x, const struct hawk_work **work, i
     *work = NULL;
     if (!x->keeping)
         return HAWK_EINVALID; /* it was not opened */
-    enter(x);
+    lock_executor(x);
     until_us = timeout_us < 0 ? TIME_NEVER : loop_now(x->loop) + timeout_us;
     for (;;) {
-        if (!x->over && (w = take(x)))
+        if (!x->over && (w = take_work(x)))
             break;
         if (x->over || has_left(x)) {
             got = HAWK_ESHUTDOWN;
@@ -413,11 +415,11 @@ int hawk_executor_next(struct hawk_executor *x, const struct hawk_work **work, i
         if (x->woken || loop_now(x->loop) >= until_us)
             break;
         if (!let_others(x))
-            turn(x, until_us);
+            turn_loop(x, until_us);
     }
     x->woken = false;
-    flush(x);
-    leave(x);
+    write_batch(x);
+    unlock_executor(x);
     if (w) {
         *work = &w->pub;
         got = 1;
@@ -425,19 +427,19 @@ int hawk_executor_next(struct hawk_executor *x, const struct hawk_work **work, i
     return got;
 }
 
-static void answer(struct hawk_executor *x, const struct hawk_work *work, struct attach_result *r)
+static void answer_work(struct hawk_executor *x, const struct hawk_work *work, struct attach_result *r)
 {
     struct work *w = container_of((struct hawk_work *)work, struct work, pub);
 
-    enter(x);
+    lock_executor(x);
     r->id = w->id;
     if (w->stream == x->stream && x->rpc)
-        attach_put_result(growing(x, r->result.len + r->error.len), r);
+        attach_put_result(batch_for(x, r->result.len + r->error.len), r);
     work_free(w);
     x->held_n--;
     if (list_empty(&x->waiting)) /* otherwise it leaves with the results of the waiting tasks */
-        flush(x);
-    leave(x);
+        write_batch(x);
+    unlock_executor(x);
 }
 
 void hawk_executor_done(struct hawk_executor *x, const struct hawk_work *work, const void *result, size_t len)
@@ -450,7 +452,7 @@ void hawk_executor_done(struct hawk_executor *x, const struct hawk_work *work, c
             snprintf(text, sizeof text, "it returned %zu bytes, the limit is %u", len, LIMIT_RESULT_BYTES);
         r = (struct attach_result){.code = 1, .error = {text, (size_t)n}};
     }
-    answer(x, work, &r);
+    answer_work(x, work, &r);
 }
 
 void hawk_executor_failed(struct hawk_executor *x, const struct hawk_work *work, int code, const char *text)
@@ -458,7 +460,7 @@ void hawk_executor_failed(struct hawk_executor *x, const struct hawk_work *work,
     struct attach_result r = {.code = code >= 1 && code <= 255 ? code : 1,
                               .error = {text ? text : "", text ? strlen(text) : 0}};
 
-    answer(x, work, &r);
+    answer_work(x, work, &r);
 }
 
 int hawk_executor_cancelled(const struct hawk_executor *x, const struct hawk_work *work)
@@ -473,24 +475,24 @@ void hawk_executor_leave(struct hawk_executor *x)
 {
     if (!x->keeping)
         return;
-    enter(x);
+    lock_executor(x);
     x->leaving = true;
     if (x->rpc && !x->drain_sent)
-        attach_put_drain(growing(x, 2));
+        attach_put_drain(batch_for(x, 2));
     else if (!x->rpc)
         loop_timer_clear(x->loop, &x->retry);
     x->drain_sent = true;
-    flush(x);
-    leave(x);
+    write_batch(x);
+    unlock_executor(x);
 }
 
 void hawk_executor_wake(struct hawk_executor *x)
 {
     if (!x->keeping)
         return;
-    enter(x);
+    lock_executor(x);
     x->woken = true;
-    leave(x);
+    unlock_executor(x);
 }
 
 const char *hawk_executor_error(const struct hawk_executor *x) { return x->error; }
@@ -500,10 +502,10 @@ void hawk_executor_close(struct hawk_executor *x)
     if (!x)
         return;
     if (x->keeping) {
-        enter(x);
+        lock_executor(x);
         x->closing = true;
         pthread_cond_signal(&x->keep);
-        leave(x);
+        unlock_executor(x);
         pthread_join(x->keeper, NULL);
         pthread_cond_destroy(&x->keep);
         pthread_mutex_destroy(&x->lock);

@@ -40,7 +40,7 @@ struct hawk_job {
     void *user;
 };
 
-static int HAWK_PRINTF(3, 4) failed(struct hawk_client *c, int err, const char *fmt, ...)
+static int HAWK_PRINTF(3, 4) keep_error(struct hawk_client *c, int err, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
@@ -134,7 +134,7 @@ int hawk_client_open(struct hawk_client **out, const struct hawk_client_options 
     if (!err) /* also needed later: when its dist goes away, it is too late to ask it for others */
         err = client_refresh_nodes(c->client, c->client->timeout_us);
     if (err)
-        return failed(c, err, "%s", client_error(c->client));
+        return keep_error(c, err, "%s", client_error(c->client));
     c->user = user_name();
     c->streams = streams_new(c->client, &fns, c);
     return 0;
@@ -166,7 +166,7 @@ static void add_strings(struct strings *to, const char *const *v)
 static int set_kind(struct hawk_client *c, struct job_desc *d, const struct hawk_spec *s)
 {
     if ((s->argv != NULL) + (s->app != NULL) + (s->sleep != NULL) != 1)
-        return failed(c, HAWK_EINVALID, "a job needs one of argv, app and sleep");
+        return keep_error(c, HAWK_EINVALID, "a job needs one of argv, app and sleep");
     if (s->app) {
         d->kind = PAYLOAD_APP;
         d->app = blob_str(s->app);
@@ -181,13 +181,13 @@ static int set_kind(struct hawk_client *c, struct job_desc *d, const struct hawk
     return 0;
 }
 
-static int describe(struct hawk_client *c, struct job_desc *d, const struct hawk_spec *s)
+static int describe_job(struct hawk_client *c, struct job_desc *d, const struct hawk_spec *s)
 {
     int err = set_kind(c, d, s);
     if (err)
         return err;
     if (s->retries > UINT16_MAX || (unsigned)s->tag >= TAG_COUNT)
-        return failed(c, HAWK_EINVALID, "retries or tag of the job is out of range");
+        return keep_error(c, HAWK_EINVALID, "retries or tag of the job is out of range");
     d->tasks = s->tasks ? s->tasks : 1;
     d->estimate_us = s->estimate_us;
     d->time_limit_us = s->time_limit_us;
@@ -205,9 +205,9 @@ static int describe(struct hawk_client *c, struct job_desc *d, const struct hawk
     size_t room = LIMIT_JOB_BYTES;
     for (uint32_t i = 0; s->args && i < d->tasks; i++) {
         if (s->args[i].len > room)
-            return failed(c, HAWK_ETOO_LARGE,
-                          "the job's arguments are larger than %u MiB together, the limit",
-                          (unsigned)(LIMIT_JOB_BYTES >> 20));
+            return keep_error(c, HAWK_ETOO_LARGE,
+                              "the job's arguments are larger than %u MiB together, the limit",
+                              (unsigned)(LIMIT_JOB_BYTES >> 20));
         room -= s->args[i].len;
         task_args_add(&d->args, s->args[i].data, s->args[i].len);
     }
@@ -216,14 +216,14 @@ static int describe(struct hawk_client *c, struct job_desc *d, const struct hawk
     d->umask = client_umask();
     char why[256];
     err = job_desc_check(d, why, sizeof why);
-    return err ? failed(c, err, "%s", why) : 0;
+    return err ? keep_error(c, err, "%s", why) : 0;
 }
 
 struct hawk_job *hawk_client_submit(struct hawk_client *c, const struct hawk_spec *spec)
 {
     struct job_desc *d = job_desc_new();
     struct hawk_job *j = NULL;
-    if (describe(c, d, spec))
+    if (describe_job(c, d, spec))
         goto out;
     j = xcalloc(1, sizeof *j);
     *j = (struct hawk_job){.client = c, .tasks = d->tasks, .user = spec->user};
@@ -239,7 +239,7 @@ out:
 
 /* ---- Waiting ---- */
 
-static int64_t deadline(const struct hawk_client *c, int64_t timeout_us)
+static int64_t deadline_after(const struct hawk_client *c, int64_t timeout_us)
 {
     return timeout_us < 0 ? TIME_NEVER : loop_now(c->client->loop) + timeout_us;
 }
@@ -258,7 +258,7 @@ static int wait_for(struct hawk_client *c,
                     bool (*cond)(const struct hawk_client *c, const struct hawk_job *j),
                     const struct hawk_job *j, int64_t timeout_us)
 {
-    int64_t until = deadline(c, timeout_us);
+    int64_t until = deadline_after(c, timeout_us);
     while (!cond(c, j)) {
         streams_turn(c->streams, until);
         if (until != TIME_NEVER && !cond(c, j) && loop_now(c->client->loop) >= until)
@@ -292,7 +292,7 @@ int hawk_client_wait_any(struct hawk_client *c, struct hawk_job **job, int64_t t
 
 int hawk_client_poll(struct hawk_client *c, int64_t timeout_us)
 {
-    streams_turn(c->streams, deadline(c, timeout_us));
+    streams_turn(c->streams, deadline_after(c, timeout_us));
     return 0;
 }
 

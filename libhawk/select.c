@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int add(struct selection *s, job_id_t job)
+static int add_job(struct selection *s, job_id_t job)
 {
     if (s->n >= SELECT_JOBS_MAX)
         return HAWK_ETOO_LARGE;
@@ -54,7 +54,7 @@ static int part_parse(struct selection *s, char *part, char *why, size_t size)
         return HAWK_EINVALID;
     }
     for (uint64_t v = first.v; v <= last.v; v++)
-        if (add(s, (job_id_t){v})) {
+        if (add_job(s, (job_id_t){v})) {
             snprintf(why, size, "more than %u jobs at once", SELECT_JOBS_MAX);
             return HAWK_ETOO_LARGE;
         }
@@ -124,7 +124,7 @@ int selection_resolve(struct selection *s, struct client *client, const char *us
         if (!err && last && reply.jobs_n == 0)
             err = client_fail(client, HAWK_ENOT_FOUND, "no job of user %s is known here", user);
         for (uint32_t i = 0; !err && i < reply.jobs_n; i++)
-            err = add(s, reply.jobs[i].job)
+            err = add_job(s, reply.jobs[i].job)
                       ? client_fail(client, HAWK_ETOO_LARGE, "more than %u jobs at once", SELECT_JOBS_MAX)
                       : 0;
         api_free(&api_list_jobs_reply_type, &reply);

@@ -50,14 +50,14 @@ struct streams {
 
 /* ---- Jobs ---- */
 
-static struct stream_job *find(const struct streams *ss, uint64_t tag)
+static struct stream_job *find_job(const struct streams *ss, uint64_t tag)
 {
     struct stream_job *j;
     HASH_FIND(hh, ss->jobs, &tag, sizeof tag, j);
     return j;
 }
 
-static void forget(struct streams *ss, struct stream_job *j)
+static void forget_job(struct streams *ss, struct stream_job *j)
 {
     list_remove(&j->in_list);
     HASH_DEL(ss->jobs, j); /* NOLINT(clang-analyzer-core.NullDereference): inside uthash */
@@ -66,11 +66,11 @@ static void forget(struct streams *ss, struct stream_job *j)
     j->at = NULL;
 }
 
-static void over(struct streams *ss, struct stream_job *j, enum job_state state, bool abandoned, int err,
-                 const char *text)
+static void end_job(struct streams *ss, struct stream_job *j, enum job_state state, bool abandoned, int err,
+                    const char *text)
 {
     ss->fns.over(ss->arg, j, state, abandoned, err, text);
-    forget(ss, j);
+    forget_job(ss, j);
 }
 
 static void put_at(struct stream_job *j, struct stream *s)
@@ -114,7 +114,7 @@ void streams_forget(struct streams *ss, struct stream_job *j)
     if (!j->movable)
         return;
     streams_cancel(ss, j);
-    forget(ss, j);
+    forget_job(ss, j);
 }
 
 /* ---- Writing ---- */
@@ -170,7 +170,7 @@ static void on_flush(void *arg)
 
 static void on_job(struct stream *s, const struct api_session_job *e)
 {
-    struct stream_job *j = find(s->all, e->tag);
+    struct stream_job *j = find_job(s->all, e->tag);
     s->took = true;
     if (!j)
         return;
@@ -183,7 +183,7 @@ static void on_job(struct stream *s, const struct api_session_job *e)
 
 static void on_task(struct streams *ss, const struct api_session_task *e)
 {
-    struct stream_job *j = find(ss, e->tag);
+    struct stream_job *j = find_job(ss, e->tag);
     const struct api_task t = {.task = e->task,
                                .state = e->state,
                                .outcome = e->outcome,
@@ -200,11 +200,11 @@ static void on_task(struct streams *ss, const struct api_session_task *e)
 static void on_refused(struct stream *s, const struct api_session_refused *e)
 {
     struct streams *ss = s->all;
-    struct stream_job *j = find(ss, e->tag);
+    struct stream_job *j = find_job(ss, e->tag);
     if (!j)
         return;
     if (e->status != GRPC_STATUS_UNAVAILABLE) {
-        over(ss, j, JOB_CANCELLED, false, rpc_status_to_err((grpc_status_code)e->status), e->error);
+        end_job(ss, j, JOB_CANCELLED, false, rpc_status_to_err((grpc_status_code)e->status), e->error);
         return;
     }
     snprintf(s->text, sizeof s->text, "%s", e->error);
@@ -236,9 +236,9 @@ static void on_event(void *arg, const uint8_t *data, size_t len)
     for (uint32_t i = 0; i < e.tasks_n; i++)
         on_task(ss, &e.tasks[i]);
     for (uint32_t i = 0; i < e.ends_n; i++) {
-        struct stream_job *j = find(ss, e.ends[i].tag);
+        struct stream_job *j = find_job(ss, e.ends[i].tag);
         if (j)
-            over(ss, j, (enum job_state)e.ends[i].state, e.ends[i].abandoned, 0, "");
+            end_job(ss, j, (enum job_state)e.ends[i].state, e.ends[i].abandoned, 0, "");
     }
     api_free(&api_session_event_type, &e);
 }
@@ -287,7 +287,7 @@ static void make_homeless(struct streams *ss, struct list *jobs)
 }
 
 /* Looks for another dist. */
-static void leave(struct streams *ss, struct stream *s)
+static void leave_dist(struct streams *ss, struct stream *s)
 {
     int64_t now = loop_now(ss->client->loop);
     if (ss->give_up_us == TIME_NEVER || s->took)
@@ -303,17 +303,17 @@ static void leave(struct streams *ss, struct stream *s)
     ss->current = NULL;
 }
 
-static void lose(struct streams *ss, struct stream *s)
+static void lose_stream(struct streams *ss, struct stream *s)
 {
     make_homeless(ss, &s->sent);
     make_homeless(ss, &s->unsent);
     if (ss->current == s)
-        leave(ss, s);
+        leave_dist(ss, s);
     stream_free(s);
 }
 
 /* Whether asking another dist cannot help. */
-static bool hopeless(grpc_status_code status)
+static bool is_hopeless(grpc_status_code status)
 {
     return status == GRPC_STATUS_UNAUTHENTICATED || status == GRPC_STATUS_INVALID_ARGUMENT;
 }
@@ -321,8 +321,8 @@ static bool hopeless(grpc_status_code status)
 static void give_up(struct streams *ss, int err)
 {
     while (!list_empty(&ss->homeless))
-        over(ss, container_of(ss->homeless.next, struct stream_job, in_list), JOB_CANCELLED, false, err,
-             ss->client->error);
+        end_job(ss, container_of(ss->homeless.next, struct stream_job, in_list), JOB_CANCELLED, false, err,
+                ss->client->error);
     ss->give_up_us = TIME_NEVER;
     ss->lost = NULL;
     ss->tried = 0;
@@ -342,11 +342,11 @@ static void look_at(struct streams *ss, struct stream *s, int64_t step)
     }
     if (!s->rpc) {
         grpc_status_code status = s->status;
-        lose(ss, s);
-        if (hopeless(status))
+        lose_stream(ss, s);
+        if (is_hopeless(status))
             give_up(ss, rpc_status_to_err(status));
     } else if (s->unwelcome && s == ss->current) {
-        leave(ss, s); /* those it has taken stay */
+        leave_dist(ss, s); /* those it has taken stay */
     } else if (s != ss->current && list_empty(&s->sent) && list_empty(&s->unsent)) {
         stream_free(s);
     }
@@ -416,7 +416,7 @@ void streams_free(struct streams *ss)
     if (!ss)
         return;
     HASH_ITER(hh, ss->jobs, j, tmp)
-        forget(ss, j);
+        forget_job(ss, j);
     list_foreach(&ss->all, n, next)
         stream_free(container_of(n, struct stream, in_all));
     loop_hook_remove(&ss->flush);

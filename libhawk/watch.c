@@ -63,7 +63,7 @@ struct watched {
     int64_t give_up_us; /* TIME_NEVER: it can be reached */
 };
 
-static void finished(struct watched *j)
+static void finish_job(struct watched *j)
 {
     if (j->finished)
         return;
@@ -94,7 +94,7 @@ static void on_event(void *arg, const uint8_t *data, size_t len)
         movable_job_event(j->ours->movable, &event);
     /* News of a large job's last tasks comes after its final state. */
     if (j->ended && (j->ours ? movable_job_complete(j->ours->movable) : w->what == CLIENT_WATCH_JOBS))
-        finished(j);
+        finish_job(j);
     struct api_event shown = event;
     if (w->what == CLIENT_WATCH_JOBS)
         shown.tasks_n = 0;
@@ -109,7 +109,7 @@ static void on_end(void *arg, grpc_status_code status, const char *text)
     j->rpc = NULL;
     j->w->open--;
     if (j->ended && (!j->ours || status == GRPC_STATUS_OK))
-        finished(j);
+        finish_job(j);
     j->broken = !j->finished;
     j->said = j->ch ? j->ch : client_contact(j->w->client);
     j->status = status;
@@ -140,7 +140,7 @@ static void open_stream(struct watched *j)
 }
 
 /* Whether the same call may succeed later: the dist went away, or its stream broke. */
-static bool passing(grpc_status_code status)
+static bool is_passing(grpc_status_code status)
 {
     return status == GRPC_STATUS_UNAVAILABLE || status == GRPC_STATUS_CANCELLED || status == GRPC_STATUS_OK ||
            status == GRPC_STATUS_INTERNAL || status == GRPC_STATUS_UNKNOWN || status == GRPC_STATUS_ABORTED;
@@ -330,7 +330,7 @@ static int mend_others(struct watched *j, struct channel *asked)
     const char *id = job_id_format(text, j->job);
     bool wrong = client_asked_wrong_dist(j->status);
     int err = stream_failed(j, asked);
-    if (!wrong && !passing(j->status))
+    if (!wrong && !is_passing(j->status))
         return err;
     if (!wrong)
         snprintf(j->away, sizeof j->away, "%.399s", client->error);
@@ -362,20 +362,20 @@ static int mend_ours(struct watched *j)
 {
     struct client *client = j->w->client;
     if (j->ended && movable_job_complete(j->ours->movable)) {
-        finished(j);
+        finish_job(j);
         return 0;
     }
     if (client_asked_wrong_dist(j->status)) {
         j->moving = true;
         return move_to(j, j->ch); /* another process is there now */
     }
-    if (!passing(j->status))
+    if (!is_passing(j->status))
         return client_call_failed(client, j->ch, j->status, j->text);
     give_up_dist(j);
     return 0;
 }
 
-static int mend(struct watched *j)
+static int mend_watch(struct watched *j)
 {
     j->broken = false;
     return j->ours ? mend_ours(j) : mend_others(j, j->ch ? j->ch : client_contact(j->w->client));
@@ -392,14 +392,14 @@ static int keep_open(struct watch *w)
         struct watched *j = &w->v[i];
         if (j->finished || j->rpc || j->move)
             continue;
-        int err = j->broken ? mend(j) : 0;
+        int err = j->broken ? mend_watch(j) : 0;
         if (!err && j->moving && !j->move)
             err = go_on_moving(j);
         if (err) {
             if (!w->failed)
                 snprintf(w->failure, sizeof w->failure, "%s", w->client->error);
             w->failed = w->failed ? w->failed : err;
-            finished(j);
+            finish_job(j);
             continue;
         }
         /* Our own jobs come first: one that nobody watches would be cancelled. */

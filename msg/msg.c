@@ -141,7 +141,7 @@ struct line {
     size_t size, n;
 };
 
-static void HAWK_PRINTF(2, 3) put(struct line *l, const char *fmt, ...)
+static void HAWK_PRINTF(2, 3) put_text(struct line *l, const char *fmt, ...)
 {
     va_list ap;
     int n;
@@ -158,38 +158,38 @@ static void HAWK_PRINTF(2, 3) put(struct line *l, const char *fmt, ...)
 /* Writes at most 40 of the bytes as a quoted text. So a log line stays one line, whatever a peer sent. */
 static void put_bytes(struct line *l, const char *data, size_t len)
 {
-    put(l, "\"");
+    put_text(l, "\"");
     for (size_t i = 0; i < len && i < 40; i++) {
         unsigned char c = (unsigned char)data[i];
 
         if (c < 0x20 || c == 0x7f || c == '"' || c == '\\')
-            put(l, "\\x%02x", c);
+            put_text(l, "\\x%02x", c);
         else
-            put(l, "%c", c);
+            put_text(l, "%c", c);
     }
-    put(l, len > 40 ? "\"...(%zu)" : "\"", len);
+    put_text(l, len > 40 ? "\"...(%zu)" : "\"", len);
 }
 
 static void put_job(struct line *l, job_id_t v)
 {
     char text[JOB_ID_TEXT];
 
-    put(l, "%s", v.v ? job_id_format(text, v) : "-");
+    put_text(l, "%s", v.v ? job_id_format(text, v) : "-");
 }
 
 static void put_node(struct line *l, node_id_t v)
 {
     if (node_eq(v, NODE_CENTRAL))
-        put(l, "central");
+        put_text(l, "central");
     else
-        put(l, "%" PRIu32, v.v);
+        put_text(l, "%" PRIu32, v.v);
 }
 
 /* "3.17/4@1.2": task 4 of job 3.17, epoch 1, attempt 2. */
 static void put_try(struct line *l, struct try_id v)
 {
     put_job(l, v.job);
-    put(l, "/%" PRIu32 "@%u.%u", v.task, v.epoch, v.attempt);
+    put_text(l, "/%" PRIu32 "@%u.%u", v.task, v.epoch, v.attempt);
 }
 
 static void put_blob(struct line *l, const struct blob *v)
@@ -197,77 +197,77 @@ static void put_blob(struct line *l, const struct blob *v)
     if (v)
         put_bytes(l, v->data, v->len);
     else
-        put(l, "-");
+        put_text(l, "-");
 }
 
 static void put_desc(struct line *l, const struct job_desc *v)
 {
     if (!v) {
-        put(l, "-");
+        put_text(l, "-");
         return;
     }
     put_blob(l, v->name);
-    put(l, "x%" PRIu32, v->tasks);
+    put_text(l, "x%" PRIu32, v->tasks);
 }
 
 static void put_tasks(struct line *l, const struct task_set *v)
 {
     if (v)
-        put(l, "%" PRIu32 "of", v->n);
+        put_text(l, "%" PRIu32 "of", v->n);
     else
-        put(l, "all");
+        put_text(l, "all");
 }
 
-static void put_members(struct line *l, const struct members *v) { put(l, "%" PRIu32, v ? v->n : 0); }
+static void put_members(struct line *l, const struct members *v) { put_text(l, "%" PRIu32, v ? v->n : 0); }
 
 /* "3.17@5:2ended" */
 static void put_resubmit(struct line *l, const struct resubmit *v)
 {
     if (!v) {
-        put(l, "-");
+        put_text(l, "-");
         return;
     }
     put_job(l, v->job);
-    put(l, "@%u:%" PRIu32 "ended", v->epoch, v->n);
+    put_text(l, "@%u:%" PRIu32 "ended", v->epoch, v->n);
 }
 
 static void put_policy(struct line *l, struct policy v)
 {
-    put(l, "v%" PRIu32 ":cutoff_us=%" PRId64 ",share_ppm=%" PRIu32 ",flags=0x%" PRIx32, v.version,
-        v.cutoff_us, v.short_share_ppm, v.flags);
+    put_text(l, "v%" PRIu32 ":cutoff_us=%" PRId64 ",share_ppm=%" PRIu32 ",flags=0x%" PRIx32, v.version,
+             v.cutoff_us, v.short_share_ppm, v.flags);
 }
 
 static void put_choice(struct line *l, const struct policy_choice *v)
 {
     if (!v) {
-        put(l, "nothing");
+        put_text(l, "nothing");
         return;
     }
-    put(l, "%s:flags=0x%" PRIx32 "/0x%" PRIx32 ",numbers=0x%x", v->preset ? policy_names[v->preset - 1] : "",
-        v->v.flags & v->flags, v->flags, v->numbers);
+    put_text(l, "%s:flags=0x%" PRIx32 "/0x%" PRIx32 ",numbers=0x%x",
+             v->preset ? policy_names[v->preset - 1] : "", v->v.flags & v->flags, v->flags, v->numbers);
 }
 
 #define PUT_none(name, v)
-#define PUT_job(name, v) put(&l, " %s=", name), put_job(&l, v);
-#define PUT_node(name, v) put(&l, " %s=", name), put_node(&l, v);
-#define PUT_try(name, v) put(&l, " %s=", name), put_try(&l, v);
-#define PUT_u8(name, v) put(&l, " %s=", name), put(&l, "%u", v);
-#define PUT_u16(name, v) put(&l, " %s=", name), put(&l, "%u", v);
-#define PUT_u32(name, v) put(&l, " %s=", name), put(&l, "%" PRIu32, v);
-#define PUT_u64(name, v) put(&l, " %s=", name), put(&l, "%" PRIu64, v);
-#define PUT_i32(name, v) put(&l, " %s=", name), put(&l, "%" PRId32, v);
-#define PUT_i64(name, v) put(&l, " %s=", name), put(&l, "%" PRId64, v);
+#define PUT_job(name, v) put_text(&l, " %s=", name), put_job(&l, v);
+#define PUT_node(name, v) put_text(&l, " %s=", name), put_node(&l, v);
+#define PUT_try(name, v) put_text(&l, " %s=", name), put_try(&l, v);
+#define PUT_u8(name, v) put_text(&l, " %s=", name), put_text(&l, "%u", v);
+#define PUT_u16(name, v) put_text(&l, " %s=", name), put_text(&l, "%u", v);
+#define PUT_u32(name, v) put_text(&l, " %s=", name), put_text(&l, "%" PRIu32, v);
+#define PUT_u64(name, v) put_text(&l, " %s=", name), put_text(&l, "%" PRIu64, v);
+#define PUT_i32(name, v) put_text(&l, " %s=", name), put_text(&l, "%" PRId32, v);
+#define PUT_i64(name, v) put_text(&l, " %s=", name), put_text(&l, "%" PRId64, v);
 #define PUT_app(name, v)                                                                                     \
     if (v)                                                                                                   \
-        put(&l, " %s=%016" PRIx64, name, v);
-#define PUT_policy(name, v) put(&l, " %s=", name), put_policy(&l, v);
-#define PUT_blob(name, v) put(&l, " %s=", name), put_blob(&l, v);
-#define PUT_desc(name, v) put(&l, " %s=", name), put_desc(&l, v);
-#define PUT_spec(name, v) put(&l, " %s=", name), put_desc(&l, v);
-#define PUT_tasks(name, v) put(&l, " %s=", name), put_tasks(&l, v);
-#define PUT_members(name, v) put(&l, " %s=", name), put_members(&l, v);
-#define PUT_resubmit(name, v) put(&l, " %s=", name), put_resubmit(&l, v);
-#define PUT_choice(name, v) put(&l, " %s=", name), put_choice(&l, v);
+        put_text(&l, " %s=%016" PRIx64, name, v);
+#define PUT_policy(name, v) put_text(&l, " %s=", name), put_policy(&l, v);
+#define PUT_blob(name, v) put_text(&l, " %s=", name), put_blob(&l, v);
+#define PUT_desc(name, v) put_text(&l, " %s=", name), put_desc(&l, v);
+#define PUT_spec(name, v) put_text(&l, " %s=", name), put_desc(&l, v);
+#define PUT_tasks(name, v) put_text(&l, " %s=", name), put_tasks(&l, v);
+#define PUT_members(name, v) put_text(&l, " %s=", name), put_members(&l, v);
+#define PUT_resubmit(name, v) put_text(&l, " %s=", name), put_resubmit(&l, v);
+#define PUT_choice(name, v) put_text(&l, " %s=", name), put_choice(&l, v);
 
 size_t msg_format(const struct msg *m, char *buf, size_t size)
 {
@@ -276,7 +276,7 @@ size_t msg_format(const struct msg *m, char *buf, size_t size)
     if (size == 0)
         return 0;
     buf[0] = '\0';
-    put(&l, "%s", msg_name(m->type));
+    put_text(&l, "%s", msg_name(m->type));
     switch (m->type) {
 #define FIELD(kind, field) PUT_##kind(#field, p->field)
 #define X(NAME, name, tag)                                                                                   \
@@ -338,7 +338,7 @@ enum { ROUTES_N = WIRE_ROUTES(X) };
 _Static_assert(ROUTES_N == MSG_WIRE_END - 1, "every message that travels needs its row in WIRE_ROUTES");
 #undef X
 
-static unsigned route(enum role from, enum role to)
+static unsigned route_between(enum role from, enum role to)
 {
     static const uint8_t routes[ROLE_COUNT][ROLE_COUNT] = {
         [ROLE_DIST] = {[ROLE_CENTRAL] = DIST_CENTRAL, [ROLE_WORKER] = DIST_WORKER},
@@ -358,7 +358,7 @@ bool msg_may_pass(unsigned type, enum role from, enum role to)
 #undef X
     };
 
-    return type < MSG_WIRE_END && (allowed[type] & route(from, to));
+    return type < MSG_WIRE_END && (allowed[type] & route_between(from, to));
 }
 
 /* ---- Output ---- */

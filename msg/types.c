@@ -242,7 +242,7 @@ static size_t capacity_of(size_t used)
     return cap;
 }
 
-static void *grown(void *p, size_t used, size_t needed, size_t element)
+static void *grown_array(void *p, size_t used, size_t needed, size_t element)
 {
     if (p && capacity_of(used) >= needed)
         return p;
@@ -254,7 +254,7 @@ char *strings_add_space(struct strings *s, size_t len)
     char *text;
 
     CHECK(len < UINT32_MAX - s->bytes);
-    s->data = grown(s->data, s->bytes, s->bytes + len + 1, 1);
+    s->data = grown_array(s->data, s->bytes, s->bytes + len + 1, 1);
     text = s->data + s->bytes;
     text[len] = '\0';
     s->bytes += (uint32_t)len + 1;
@@ -274,8 +274,8 @@ void *task_args_add_space(struct task_args *a, size_t len)
     uint32_t end = a->n ? a->off[a->n] : 0;
 
     CHECK(len <= UINT32_MAX - end);
-    a->off = grown(a->off, a->n + 1, a->n + 2, sizeof *a->off);
-    a->data = grown(a->data, end, end + len, 1);
+    a->off = grown_array(a->off, a->n + 1, a->n + 2, sizeof *a->off);
+    a->data = grown_array(a->data, end, end + len, 1);
     a->off[a->n] = end;
     a->off[++a->n] = end + (uint32_t)len;
     return a->data + end;
@@ -394,7 +394,7 @@ struct blob *job_desc_arg(const struct job_desc *d, uint32_t task)
 /* ---- Checks ---- */
 
 /* Every check leaves this way, with the text and the code. */
-static int HAWK_PRINTF(4, 5) refuse(char *why, size_t size, int err, const char *fmt, ...)
+static int HAWK_PRINTF(4, 5) refuse_value(char *why, size_t size, int err, const char *fmt, ...)
 {
     va_list ap;
 
@@ -404,7 +404,7 @@ static int HAWK_PRINTF(4, 5) refuse(char *why, size_t size, int err, const char 
     va_end(ap);
     return err;
 }
-#define REFUSE(err, ...) return refuse(why, size, (err), __VA_ARGS__)
+#define REFUSE(err, ...) return refuse_value(why, size, (err), __VA_ARGS__)
 
 #define LIMIT_PATH_BYTES 4095u /* what the kernel takes */
 

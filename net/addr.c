@@ -18,7 +18,7 @@
 bool addr_is_unix(const char *addr) { return strncmp(addr, "unix:", 5) == 0; }
 
 /* Splits "host:port" or "[v6]:port"; host has no brackets. */
-static bool split(const char *addr, char host[HOST_TEXT], uint16_t *port)
+static bool split_addr(const char *addr, char host[HOST_TEXT], uint16_t *port)
 {
     const char *colon = strrchr(addr, ':');
     const char *end = colon;
@@ -41,7 +41,7 @@ static bool split(const char *addr, char host[HOST_TEXT], uint16_t *port)
     return true;
 }
 
-static int family(const char *host)
+static int family_of(const char *host)
 {
     struct in6_addr any;
 
@@ -72,7 +72,8 @@ int addr_check(const char *addr, char *why, size_t size)
         }
         return 0;
     }
-    if (!split(addr, host, &port) || (*addr == '[' ? family(host) != AF_INET6 : !host_name_valid(host))) {
+    if (!split_addr(addr, host, &port) ||
+        (*addr == '[' ? family_of(host) != AF_INET6 : !host_name_valid(host))) {
         snprintf(why, size, "\"%.300s\" is not an address: HOST:PORT, [IPV6]:PORT or unix:/PATH", addr);
         return HAWK_EINVALID;
     }
@@ -93,7 +94,7 @@ static bool sockaddr_is_loopback(const struct sockaddr *a)
     return false;
 }
 
-static struct addrinfo *lookup(const char *host, int flags)
+static struct addrinfo *lookup_host(const char *host, int flags)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = flags};
     struct addrinfo *list;
@@ -110,11 +111,11 @@ bool addr_is_local(const char *addr)
 
     if (addr_is_unix(addr))
         return true;
-    if (!split(addr, host, &port))
+    if (!split_addr(addr, host, &port))
         return false;
-    if (family(host) == AF_UNSPEC && strcasecmp(host, "localhost") != 0)
+    if (family_of(host) == AF_UNSPEC && strcasecmp(host, "localhost") != 0)
         return false;
-    list = lookup(host, family(host) == AF_UNSPEC ? 0 : AI_NUMERICHOST);
+    list = lookup_host(host, family_of(host) == AF_UNSPEC ? 0 : AI_NUMERICHOST);
     if (!list)
         return false;
     for (struct addrinfo *a = list; a; a = a->ai_next)
@@ -129,11 +130,11 @@ uint16_t addr_port(const char *addr)
     uint16_t port = 0;
 
     if (!addr_is_unix(addr))
-        CHECK(split(addr, host, &port));
+        CHECK(split_addr(addr, host, &port));
     return port;
 }
 
-static void join(const char *host, uint16_t port, char *buf, size_t size)
+static void join_addr(const char *host, uint16_t port, char *buf, size_t size)
 {
     snprintf(buf, size, strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, (unsigned)port);
 }
@@ -143,8 +144,8 @@ void addr_with_port(const char *addr, uint16_t port, char *buf, size_t size)
     char host[HOST_TEXT];
     uint16_t old;
 
-    CHECK(split(addr, host, &old));
-    join(host, port, buf, size);
+    CHECK(split_addr(addr, host, &old));
+    join_addr(host, port, buf, size);
 }
 
 int addr_resolve(const char *addr, char *buf, size_t buf_size, char *why, size_t size)
@@ -154,12 +155,12 @@ int addr_resolve(const char *addr, char *buf, size_t buf_size, char *why, size_t
     struct addrinfo *list;
     int rc;
 
-    if (addr_is_unix(addr) || (split(addr, host, &port) && family(host) != AF_UNSPEC)) {
+    if (addr_is_unix(addr) || (split_addr(addr, host, &port) && family_of(host) != AF_UNSPEC)) {
         snprintf(buf, buf_size, "%s", addr);
         return 0;
     }
-    CHECK(split(addr, host, &port));
-    list = lookup(host, 0);
+    CHECK(split_addr(addr, host, &port));
+    list = lookup_host(host, 0);
     rc = list ? getnameinfo(list->ai_addr, list->ai_addrlen, numeric, sizeof numeric, NULL, 0, NI_NUMERICHOST)
               : -1;
     if (list)
@@ -168,7 +169,7 @@ int addr_resolve(const char *addr, char *buf, size_t buf_size, char *why, size_t
         snprintf(why, size, "%s: there is no host of the name %s", addr, host);
         return HAWK_ENOT_FOUND;
     }
-    join(numeric, port, buf, buf_size);
+    join_addr(numeric, port, buf, buf_size);
     return 0;
 }
 
@@ -179,9 +180,9 @@ int addr_towards(const char *addr, char *buf, size_t size)
     socklen_t len = sizeof own;
     uint16_t port;
 
-    if (addr_is_unix(addr) || !split(addr, host, &port))
+    if (addr_is_unix(addr) || !split_addr(addr, host, &port))
         return HAWK_EUNAVAILABLE;
-    struct addrinfo *list = lookup(host, 0);
+    struct addrinfo *list = lookup_host(host, 0);
     int fd = list ? socket(list->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0) : -1;
     /* Connecting a datagram socket sends nothing and only picks the route. Port 0 would pick none. */
     bool ok = fd >= 0 && list->ai_addrlen <= sizeof own;
@@ -201,7 +202,7 @@ int addr_towards(const char *addr, char *buf, size_t size)
         freeaddrinfo(list);
     if (!ok)
         return HAWK_EUNAVAILABLE;
-    join(numeric, 0, buf, size);
+    join_addr(numeric, 0, buf, size);
     return 0;
 }
 
@@ -211,10 +212,10 @@ void addr_target(const char *addr, char *buf, size_t size)
     uint16_t port;
     int f;
 
-    if (addr_is_unix(addr) || !split(addr, host, &port)) {
+    if (addr_is_unix(addr) || !split_addr(addr, host, &port)) {
         snprintf(buf, size, "%s", addr);
         return;
     }
-    f = family(host);
+    f = family_of(host);
     snprintf(buf, size, "%s%s", f == AF_INET ? "ipv4:" : f == AF_INET6 ? "ipv6:" : "dns:///", addr);
 }

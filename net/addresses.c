@@ -62,7 +62,7 @@ struct address *addresses_get(struct addresses *as, const uint8_t net[ADDRESS_NE
 
 bool address_is_idle(const struct address *a) { return a->unproven_n + a->proven_n + a->load.calls == 0; }
 
-static int64_t later(int64_t a_us, int64_t b_us) { return a_us > b_us ? a_us : b_us; }
+static int64_t later_of(int64_t a_us, int64_t b_us) { return a_us > b_us ? a_us : b_us; }
 
 /* The time until which the address has to be remembered. */
 static int64_t worth_until(const struct address *a, bool crowded)
@@ -72,8 +72,9 @@ static int64_t worth_until(const struct address *a, bool crowded)
     if (crowded)
         return until_us;
     if (a->failed.spent > 0)
-        until_us = later(until_us, a->failed.at_us + ADDRESS_FAILED_BURST * US_PER_S / ADDRESS_FAILED_RATE);
-    return later(until_us, a->trusted_until_us);
+        until_us =
+            later_of(until_us, a->failed.at_us + ADDRESS_FAILED_BURST * US_PER_S / ADDRESS_FAILED_RATE);
+    return later_of(until_us, a->trusted_until_us);
 }
 
 int64_t addresses_sweep(struct addresses *as, int64_t now_us)
@@ -96,7 +97,7 @@ int64_t addresses_sweep(struct addresses *as, int64_t now_us)
         HASH_DEL(as->all, a);
         free(a);
     }
-    return later(next_us, now_us + ADDRESSES_SWEEP_US);
+    return later_of(next_us, now_us + ADDRESSES_SWEEP_US);
 }
 
 void addresses_free(struct addresses *as)

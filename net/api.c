@@ -289,15 +289,15 @@ struct decoder {
 /* Stands for every absent string, so that readers need not test for NULL. */
 static const char no_text[] = "";
 
-static int fail(struct decoder *d, const struct api_type *type, const struct api_field *f, int err,
-                const char *what)
+static int decode_failed(struct decoder *d, const struct api_type *type, const struct api_field *f, int err,
+                         const char *what)
 {
     if (d->why_size && !d->why[0])
         snprintf(d->why, d->why_size, "%s%s%s: %s", type->name, f ? "." : "", f ? f->name : "", what);
     return err;
 }
 
-static bool take(struct decoder *d, size_t bytes)
+static bool take_budget(struct decoder *d, size_t bytes)
 {
     if (bytes > d->budget)
         return false;
@@ -306,11 +306,11 @@ static bool take(struct decoder *d, size_t bytes)
 }
 
 /* Returns a new element of an array that grows by doubling; NULL when the budget does not allow it. */
-static void *append(struct decoder *d, void **array, uint32_t *n, size_t size)
+static void *append_element(struct decoder *d, void **array, uint32_t *n, size_t size)
 {
     if ((*n & (*n - 1)) == 0) { /* 0, 1, 2, 4, 8, ...: full */
         size_t cap = *n ? (size_t)*n * 2 : 1;
-        if (!take(d, (cap - *n) * size))
+        if (!take_budget(d, (cap - *n) * size))
             return NULL;
         *array = xrealloc(*array, cap * size);
     }
@@ -325,12 +325,12 @@ static char *read_bytes(struct decoder *d, const struct api_type *type, const st
 {
     struct wire sub;
     if (!wire_read_part(s, &sub)) {
-        *err = fail(d, type, f, HAWK_EMALFORMED, "truncated");
+        *err = decode_failed(d, type, f, HAWK_EMALFORMED, "truncated");
         return NULL;
     }
     *len = wire_left(&sub);
-    if (!take(d, *len + 32)) {
-        *err = fail(d, type, f, HAWK_ETOO_LARGE, "the message is too large");
+    if (!take_budget(d, *len + 32)) {
+        *err = decode_failed(d, type, f, HAWK_ETOO_LARGE, "the message is too large");
         return NULL;
     }
     char *data = xmalloc(*len + 1);
@@ -350,7 +350,7 @@ static char *read_text(struct decoder *d, const struct api_type *type, const str
     if (!text || strlen(text) == len)
         return text;
     free(text);
-    *err = fail(d, type, f, HAWK_EMALFORMED, "a NUL byte in a text");
+    *err = decode_failed(d, type, f, HAWK_EMALFORMED, "a NUL byte in a text");
     return NULL;
 }
 
@@ -368,7 +368,7 @@ static int decode_message(struct decoder *d, const struct api_type *type, const 
 {
     struct wire sub;
     if (!wire_read_part(s, &sub))
-        return fail(d, type, f, HAWK_EMALFORMED, "truncated");
+        return decode_failed(d, type, f, HAWK_EMALFORMED, "truncated");
     return decode_fields(d, f->type, &sub, msg);
 }
 
@@ -385,7 +385,7 @@ static int decode_desc(struct decoder *d, const struct api_type *type, const str
     err = codec_desc_decode(data, len, f->kind == FIELD_DESC, &desc, what, sizeof what);
     free(data);
     if (err)
-        return fail(d, type, f, err, what);
+        return decode_failed(d, type, f, err, what);
     job_desc_drop(*place); /* the field came twice: the last one counts */
     *place = desc;
     return 0;
@@ -402,7 +402,7 @@ static int decode_job_id(struct decoder *d, const struct api_type *type, const s
     *id = JOB_NONE;
     if (*text && job_id_parse(text, id)) {
         snprintf(what, sizeof what, "'%.40s' is no job id (NODE.NUMBER)", text);
-        err = fail(d, type, f, HAWK_EINVALID, what);
+        err = decode_failed(d, type, f, HAWK_EINVALID, what);
     }
     free(text);
     return err;
@@ -413,15 +413,15 @@ static int decode_varint(struct decoder *d, const struct api_type *type, const s
 {
     uint64_t v = 0;
     if (!wire_read_varint(s, &v))
-        return fail(d, type, f, HAWK_EMALFORMED, "truncated or too long a number");
+        return decode_failed(d, type, f, HAWK_EMALFORMED, "truncated or too long a number");
     if (f->kind == FIELD_BOOL)
         AT(bool, msg, f->offset) = v != 0;
     else if (f->kind == FIELD_ENUM)
         AT(uint32_t, msg, f->offset) = v < f->max ? (uint32_t)v : f->max;
     else if (f->kind == FIELD_U32 && v > UINT32_MAX)
-        return fail(d, type, f, HAWK_EMALFORMED, "more than 32 bits");
+        return decode_failed(d, type, f, HAWK_EMALFORMED, "more than 32 bits");
     else if (f->kind == FIELD_I32 && (int64_t)v != (int32_t)v)
-        return fail(d, type, f, HAWK_EMALFORMED, "more than 32 bits");
+        return decode_failed(d, type, f, HAWK_EMALFORMED, "more than 32 bits");
     else if (f->kind == FIELD_U32 || f->kind == FIELD_I32)
         AT(uint32_t, msg, f->offset) = (uint32_t)v;
     else
@@ -437,18 +437,18 @@ static int decode_array(struct decoder *d, const struct api_type *type, const st
     void **array = &AT(void *, msg, f->offset);
     uint32_t *n = &AT(uint32_t, msg, f->extra);
     if (f->kind == FIELD_MESSAGES) {
-        void *slot = append(d, array, n, f->type->size);
+        void *slot = append_element(d, array, n, f->type->size);
         return slot ? decode_message(d, type, f, s, slot)
-                    : fail(d, type, f, HAWK_ETOO_LARGE, "the message is too large");
+                    : decode_failed(d, type, f, HAWK_ETOO_LARGE, "the message is too large");
     }
     int err = 0;
     char *text = read_text(d, type, f, s, &err);
     if (!text)
         return err;
-    const char **slot = append(d, array, n, sizeof *slot);
+    const char **slot = append_element(d, array, n, sizeof *slot);
     if (!slot) {
         free(text);
-        return fail(d, type, f, HAWK_ETOO_LARGE, "the message is too large");
+        return decode_failed(d, type, f, HAWK_ETOO_LARGE, "the message is too large");
     }
     *slot = text;
     return 0;
@@ -507,17 +507,17 @@ static int decode_fields(struct decoder *d, const struct api_type *type, struct 
         const struct api_field *f = field_of(type, tag);
         if (!f) {
             if (!wire_skip(s, wire))
-                return fail(d, type, NULL, HAWK_EMALFORMED, "truncated or not a message");
+                return decode_failed(d, type, NULL, HAWK_EMALFORMED, "truncated or not a message");
             continue;
         }
         bool number = f->kind <= FIELD_ENUM;
         if (wire != (number ? PB_WT_VARINT : PB_WT_STRING))
-            return fail(d, type, f, HAWK_EMALFORMED, "another type of field");
+            return decode_failed(d, type, f, HAWK_EMALFORMED, "another type of field");
         int err = number ? decode_varint(d, type, f, s, msg) : decode_delimited(d, type, f, s, msg);
         if (err)
             return err;
     }
-    return eof ? 0 : fail(d, type, NULL, HAWK_EMALFORMED, "truncated or not a message");
+    return eof ? 0 : decode_failed(d, type, NULL, HAWK_EMALFORMED, "truncated or not a message");
 }
 
 int api_decode(const struct api_type *type, const void *data, size_t len, void *msg, char *why, size_t size)

@@ -81,7 +81,7 @@ void attach_put_cancel(struct codec_buf *b, uint64_t id)
 
 /* ---- Reading ---- */
 
-static int broken(char *why, size_t size, const char *what)
+static int broken_encoding(char *why, size_t size, const char *what)
 {
     snprintf(why, size, "%s: broken encoding", what);
     return HAWK_EMALFORMED;
@@ -101,7 +101,7 @@ static int wrong_form(char *why, size_t size, const char *what)
         if (!f->is_bytes)                                                                                    \
             return wrong_form(why, size, #name);                                                             \
         if (!get_fields_##name(&part, &name))                                                                \
-            return broken(why, size, #name);                                                                 \
+            return broken_encoding(why, size, #name);                                                        \
         return tell;                                                                                         \
     } while (0)
 
@@ -155,7 +155,7 @@ static int packed_cancels(struct span b, const struct attach_fns *fns, void *arg
     int err = 0;
 
     while (!err && wire_left(&s) > 0)
-        err = wire_read_varint(&s, &id) ? fns->cancel(arg, id) : broken(why, size, "cancel");
+        err = wire_read_varint(&s, &id) ? fns->cancel(arg, id) : broken_encoding(why, size, "cancel");
     return err;
 }
 
@@ -188,7 +188,7 @@ static int read_all(const void *data, size_t len, part_fn *part, const struct at
     int got, err = 0;
 
     while (!err && (got = wire_next(&s, &f)) != 0)
-        err = got > 0 ? part(&f, fns, arg, why, size) : broken(why, size, "message");
+        err = got > 0 ? part(&f, fns, arg, why, size) : broken_encoding(why, size, "message");
     return err;
 }
 

@@ -396,7 +396,7 @@ static bool get_envelope(struct wire *s, struct msg *m)
     return eof;
 }
 
-static int HAWK_PRINTF(2, 3) malformed(struct codec_report *r, const char *fmt, ...)
+static int HAWK_PRINTF(2, 3) malformed_message(struct codec_report *r, const char *fmt, ...)
 {
     va_list ap;
 
@@ -415,13 +415,15 @@ static int take_envelope(struct wire *s, size_t at, codec_deliver_fn *deliver, v
 
     memset(&m, 0, sizeof m);
     if (!get_envelope(s, &m))
-        err = malformed(r, "%s at byte %zu: broken encoding", m.type ? msg_name(m.type) : "envelope", at);
+        err = malformed_message(r, "%s at byte %zu: broken encoding", m.type ? msg_name(m.type) : "envelope",
+                                at);
     else if (m.type == MSG_NONE)
         r->skipped++;
     else if ((err = msg_check(&m)) == HAWK_EUNSUPPORTED)
         r->skipped++, err = 0;
     else if (err)
-        err = malformed(r, "%s at byte %zu: a value is missing or out of range", msg_name(m.type), at);
+        err =
+            malformed_message(r, "%s at byte %zu: a value is missing or out of range", msg_name(m.type), at);
     else
         r->delivered++, *go_on = deliver(arg, &m);
     msg_drop(&m);
@@ -441,16 +443,17 @@ int codec_decode(const void *data, size_t len, codec_deliver_fn *deliver, void *
 
         if (number != hawk_v1_Batch_envelopes_tag) {
             if (!wire_skip(&s, wire))
-                return malformed(r, "batch at byte %zu: broken encoding", at);
+                return malformed_message(r, "batch at byte %zu: broken encoding", at);
             continue;
         }
         if (wire != PB_WT_STRING || !wire_read_part(&s, &sub))
-            return malformed(r, "envelope at byte %zu: broken encoding", at);
+            return malformed_message(r, "envelope at byte %zu: broken encoding", at);
         err = take_envelope(&sub, at, deliver, arg, &go_on, r);
         if (err)
             return err;
     }
-    return eof || !go_on ? 0 : malformed(r, "batch at byte %zu: broken encoding", len - wire_left(&s));
+    return eof || !go_on ? 0
+                         : malformed_message(r, "batch at byte %zu: broken encoding", len - wire_left(&s));
 }
 
 int codec_desc_decode(const void *data, size_t len, bool args, struct job_desc **d, char *why, size_t size)

@@ -57,7 +57,7 @@ void frames_free(struct frames *f)
     f->streams_n = f->streams_cap = 0;
 }
 
-static bool breaks(struct frames *f, enum frames_rule rule, uint32_t limit)
+static bool breaks_rule(struct frames *f, enum frames_rule rule, uint32_t limit)
 {
     f->broken = rule;
     f->limit = limit;
@@ -89,7 +89,7 @@ static uint32_t place_of(const struct frames *f, uint32_t id)
     return (uint32_t)hash_mix(id) & (f->streams_cap - 1);
 }
 
-static struct frames_stream *find(const struct frames *f, uint32_t id)
+static struct frames_stream *find_stream(const struct frames *f, uint32_t id)
 {
     if (f->streams_cap == 0 || id == 0) /* which marks free places */
         return NULL;
@@ -101,7 +101,7 @@ static struct frames_stream *find(const struct frames *f, uint32_t id)
     }
 }
 
-static struct frames_stream *put(struct frames *f, struct frames_stream s)
+static struct frames_stream *put_stream(struct frames *f, struct frames_stream s)
 {
     uint32_t i = place_of(f, s.id);
 
@@ -111,7 +111,7 @@ static struct frames_stream *put(struct frames *f, struct frames_stream s)
     return &f->streams[i];
 }
 
-static struct frames_stream *add(struct frames *f, uint32_t id)
+static struct frames_stream *add_stream(struct frames *f, uint32_t id)
 {
     if (2 * (f->streams_n + 1) > f->streams_cap) {
         struct frames_stream *before = f->streams;
@@ -120,34 +120,34 @@ static struct frames_stream *add(struct frames *f, uint32_t id)
         f->streams = xcalloc(f->streams_cap, sizeof *f->streams);
         for (uint32_t i = 0; i < cap; i++)
             if (before[i].id)
-                put(f, before[i]);
+                put_stream(f, before[i]);
         free(before);
     }
     f->streams_n++;
-    return put(f, (struct frames_stream){.id = id});
+    return put_stream(f, (struct frames_stream){.id = id});
 }
 
 /* The request's data has come. */
-static void ask(struct frames *f, struct frames_stream *s)
+static void mark_asked(struct frames *f, struct frames_stream *s)
 {
     f->unanswered += !(s->flags & (ASKED | ANSWERED));
     s->flags |= ASKED;
 }
 
 /* The server has sent something back, or never will. */
-static void answer(struct frames *f, struct frames_stream *s)
+static void mark_answered(struct frames *f, struct frames_stream *s)
 {
     f->unanswered -= (s->flags & (ASKED | ANSWERED)) == ASKED;
     s->flags |= ANSWERED;
 }
 
 /* Frees a place, and moves up the entries behind it that would not be found any more. */
-static void drop(struct frames *f, struct frames_stream *s)
+static void drop_stream(struct frames *f, struct frames_stream *s)
 {
     const uint32_t mask = f->streams_cap - 1;
     uint32_t hole = (uint32_t)(s - f->streams);
 
-    answer(f, s);
+    mark_answered(f, s);
     for (uint32_t i = (hole + 1) & mask; f->streams[i].id; i = (i + 1) & mask) {
         if (((i - place_of(f, f->streams[i].id)) & mask) >= ((i - hole) & mask)) {
             f->streams[hole] = f->streams[i];
@@ -158,23 +158,23 @@ static void drop(struct frames *f, struct frames_stream *s)
     f->streams_n--;
 }
 
-static void end(struct frames *f, struct frames_stream *s, uint32_t side)
+static void end_side(struct frames *f, struct frames_stream *s, uint32_t side)
 {
     s->flags |= side;
     if ((s->flags & (CLIENT_ENDED | SERVER_ENDED)) == (CLIENT_ENDED | SERVER_ENDED))
-        drop(f, s);
+        drop_stream(f, s);
 }
 
 /* ---- What the client sends ---- */
 
-static void earn(uint32_t *count, uint32_t n)
+static void earn_frames(uint32_t *count, uint32_t n)
 {
     if (*count < EARNED_MAX)
         *count += n;
 }
 
 /* False: none was left. */
-static bool use(uint32_t *count)
+static bool use_earned(uint32_t *count)
 {
     if (*count == 0)
         return false;
@@ -182,25 +182,25 @@ static bool use(uint32_t *count)
     return true;
 }
 
-static bool control(struct frames *f, int64_t now_us)
+static bool control_allowed(struct frames *f, int64_t now_us)
 {
     const uint32_t burst = f->proven ? FRAMES_CONTROL_BURST : FRAMES_CONTROL_UNPROVEN;
 
     return frames_take(&f->control, burst, FRAMES_CONTROL_RATE, now_us) ||
-           breaks(f, BROKEN_CONTROL, FRAMES_CONTROL_RATE);
+           breaks_rule(f, BROKEN_CONTROL, FRAMES_CONTROL_RATE);
 }
 
-static bool small(struct frames *f, int64_t now_us)
+static bool small_allowed(struct frames *f, int64_t now_us)
 {
-    return use(&f->smalls) || frames_take(&f->small, FRAMES_SMALL_BURST, FRAMES_SMALL_RATE, now_us) ||
-           breaks(f, BROKEN_SMALL, FRAMES_SMALL_RATE);
+    return use_earned(&f->smalls) || frames_take(&f->small, FRAMES_SMALL_BURST, FRAMES_SMALL_RATE, now_us) ||
+           breaks_rule(f, BROKEN_SMALL, FRAMES_SMALL_RATE);
 }
 
-static bool block(struct frames *f, const struct frame *h)
+static bool block_allowed(struct frames *f, const struct frame *h)
 {
     f->block_stream = h->flags & FLAG_END_HEADERS ? 0 : h->stream;
     f->block_bytes += h->len;
-    return f->block_bytes <= FRAMES_HEADERS_MAX || breaks(f, BROKEN_HEADERS, FRAMES_HEADERS_MAX);
+    return f->block_bytes <= FRAMES_HEADERS_MAX || breaks_rule(f, BROKEN_HEADERS, FRAMES_HEADERS_MAX);
 }
 
 static bool in_headers(struct frames *f, const struct frame *h, int64_t now_us)
@@ -210,82 +210,82 @@ static bool in_headers(struct frames *f, const struct frame *h, int64_t now_us)
 
     f->block_bytes = 0;
     if (h->stream % 2 == 0)
-        return breaks(f, BROKEN_ORDER, h->type);
+        return breaks_rule(f, BROKEN_ORDER, h->type);
     if (h->stream <= f->last) { /* these are trailers, which gRPC's clients never send */
-        if (h->flags & FLAG_END_STREAM && (s = find(f, h->stream)))
-            end(f, s, CLIENT_ENDED);
-        return control(f, now_us) && block(f, h);
+        if (h->flags & FLAG_END_STREAM && (s = find_stream(f, h->stream)))
+            end_side(f, s, CLIENT_ENDED);
+        return control_allowed(f, now_us) && block_allowed(f, h);
     }
     f->last = h->stream;
     if (f->streams_n >= limit)
-        return breaks(f, BROKEN_STREAMS, limit);
+        return breaks_rule(f, BROKEN_STREAMS, limit);
     if (!f->proven) {
         if (!frames_take(&f->opened, FRAMES_OPENED_BURST, FRAMES_OPENED_RATE, now_us))
-            return breaks(f, BROKEN_OPENED, FRAMES_OPENED_RATE);
+            return breaks_rule(f, BROKEN_OPENED, FRAMES_OPENED_RATE);
         f->to_share += f->opened_n++ >= FRAMES_OPENED_FREE;
     }
-    earn(&f->windows, FRAMES_WINDOWS_PER_STREAM);
-    earn(&f->empties, 1);
-    earn(&f->smalls, 1);
-    s = add(f, h->stream);
+    earn_frames(&f->windows, FRAMES_WINDOWS_PER_STREAM);
+    earn_frames(&f->empties, 1);
+    earn_frames(&f->smalls, 1);
+    s = add_stream(f, h->stream);
     if (h->flags & FLAG_END_STREAM)
-        end(f, s, CLIENT_ENDED);
-    return block(f, h);
+        end_side(f, s, CLIENT_ENDED);
+    return block_allowed(f, h);
 }
 
 static bool in_data(struct frames *f, const struct frame *h, int64_t now_us)
 {
     const bool last = h->flags & FLAG_END_STREAM;
-    struct frames_stream *s = find(f, h->stream);
+    struct frames_stream *s = find_stream(f, h->stream);
 
-    if (!s && last && use(&f->late_ends))
+    if (!s && last && use_earned(&f->late_ends))
         return true;
     /* On a proven connection, data of a request may still arrive when its call is over. */
     if (s ? s->flags & CLIENT_ENDED : !f->proven)
-        return control(f, now_us);
+        return control_allowed(f, now_us);
     if (s)
-        ask(f, s);
+        mark_asked(f, s);
     if (s && last) {
-        end(f, s, CLIENT_ENDED);
+        end_side(f, s, CLIENT_ENDED);
         return true;
     }
     if (h->len > PREFIX_BYTES)
-        return h->len >= FRAMES_SMALL_BYTES || small(f, now_us);
-    return (s && use(&f->empties)) || control(f, now_us);
+        return h->len >= FRAMES_SMALL_BYTES || small_allowed(f, now_us);
+    return (s && use_earned(&f->empties)) || control_allowed(f, now_us);
 }
 
 static bool in_reset(struct frames *f, const struct frame *h, int64_t now_us)
 {
-    struct frames_stream *s = find(f, h->stream);
+    struct frames_stream *s = find_stream(f, h->stream);
     bool answered;
 
     if (!s)
-        return use(&f->late_resets) || control(f, now_us);
+        return use_earned(&f->late_resets) || control_allowed(f, now_us);
     answered = s->flags & ANSWERED;
-    drop(f, s);
+    drop_stream(f, s);
     return answered || frames_take(&f->resets, FRAMES_RESETS_BURST, FRAMES_RESETS_RATE, now_us) ||
-           breaks(f, BROKEN_RESETS, FRAMES_RESETS_RATE);
+           breaks_rule(f, BROKEN_RESETS, FRAMES_RESETS_RATE);
 }
 
 static bool in_window(struct frames *f, int64_t now_us)
 {
     const uint32_t burst = f->proven ? FRAMES_WINDOWS_BURST : FRAMES_WINDOWS_UNPROVEN;
 
-    return use(&f->windows) || frames_take(&f->updates, burst, FRAMES_WINDOWS_RATE, now_us) ||
-           breaks(f, BROKEN_WINDOWS, FRAMES_WINDOWS_RATE);
+    return use_earned(&f->windows) || frames_take(&f->updates, burst, FRAMES_WINDOWS_RATE, now_us) ||
+           breaks_rule(f, BROKEN_WINDOWS, FRAMES_WINDOWS_RATE);
 }
 
 static bool in_frame(struct frames *f, const struct frame *h, int64_t now_us)
 {
     if (h->len > FRAMES_PAYLOAD_MAX)
-        return breaks(f, BROKEN_SIZE, FRAMES_PAYLOAD_MAX);
+        return breaks_rule(f, BROKEN_SIZE, FRAMES_PAYLOAD_MAX);
     if (f->frames_in++ == 0 && h->type != SETTINGS)
-        return breaks(f, BROKEN_ORDER, h->type);
+        return breaks_rule(f, BROKEN_ORDER, h->type);
     f->settings = true;
     if (f->block_stream ? h->type != CONTINUATION || h->stream != f->block_stream : h->type == CONTINUATION)
-        return breaks(f, BROKEN_ORDER, h->type);
+        return breaks_rule(f, BROKEN_ORDER, h->type);
     if (h->stream == 0 && (h->type == DATA || h->type == RST_STREAM))
-        return breaks(f, BROKEN_ORDER, h->type);
+        return breaks_rule(f, BROKEN_ORDER, h->type);
     switch (h->type) {
     case DATA:
         return in_data(f, h, now_us);
@@ -296,9 +296,9 @@ static bool in_frame(struct frames *f, const struct frame *h, int64_t now_us)
     case WINDOW_UPDATE:
         return in_window(f, now_us);
     case CONTINUATION:
-        return block(f, h) && control(f, now_us);
+        return block_allowed(f, h) && control_allowed(f, now_us);
     default:
-        return control(f, now_us);
+        return control_allowed(f, now_us);
     }
 }
 
@@ -306,22 +306,22 @@ static bool in_frame(struct frames *f, const struct frame *h, int64_t now_us)
 
 static void out_frame(struct frames *f, const struct frame *h)
 {
-    struct frames_stream *s = find(f, h->stream);
+    struct frames_stream *s = find_stream(f, h->stream);
 
     f->frames_out++;
     if (h->type == DATA) {
-        earn(&f->windows, FRAMES_WINDOWS_PER_DATA);
-        earn(&f->smalls, FRAMES_SMALL_PER_DATA);
+        earn_frames(&f->windows, FRAMES_WINDOWS_PER_DATA);
+        earn_frames(&f->smalls, FRAMES_SMALL_PER_DATA);
     }
     if (!s)
         return;
-    answer(f, s);
+    mark_answered(f, s);
     if (h->type == RST_STREAM) {
-        earn(&f->late_resets, 1);
-        earn(&f->late_ends, !(s->flags & CLIENT_ENDED));
-        drop(f, s);
+        earn_frames(&f->late_resets, 1);
+        earn_frames(&f->late_ends, !(s->flags & CLIENT_ENDED));
+        drop_stream(f, s);
     } else if ((h->type == DATA || h->type == HEADERS) && h->flags & FLAG_END_STREAM) {
-        end(f, s, SERVER_ENDED);
+        end_side(f, s, SERVER_ENDED);
     }
 }
 
@@ -363,7 +363,7 @@ bool frames_in(struct frames *f, const uint8_t *p, size_t n, int64_t now_us)
 
     for (; f->in.preface_n < PREFACE_BYTES && n > 0; p++, n--)
         if (*p != (uint8_t)preface[f->in.preface_n++])
-            return breaks(f, BROKEN_PREFACE, f->in.preface_n);
+            return breaks_rule(f, BROKEN_PREFACE, f->in.preface_n);
     while (f->broken == BROKEN_NONE && next_frame(&f->in, &p, &n, &h))
         if (!in_frame(f, &h, now_us))
             return false;
@@ -374,7 +374,7 @@ bool frames_share(struct frames *f, struct frames_bucket *all, int64_t now_us)
 {
     for (; f->to_share > 0; f->to_share--, f->shared++)
         if (!frames_take(all, FRAMES_SHARED_BURST, FRAMES_SHARED_RATE, now_us))
-            return breaks(f, BROKEN_SHARED, FRAMES_SHARED_RATE);
+            return breaks_rule(f, BROKEN_SHARED, FRAMES_SHARED_RATE);
     return true;
 }
 

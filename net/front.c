@@ -106,7 +106,7 @@ static void leave_address(struct front_conn *c)
 }
 
 /* The connection counts no more. */
-static void leave(struct front_conn *c)
+static void uncount_conn(struct front_conn *c)
 {
     if (c->cut)
         return;
@@ -115,11 +115,11 @@ static void leave(struct front_conn *c)
     leave_address(c);
 }
 
-static void cut(struct front_conn *c)
+static void cut_conn(struct front_conn *c)
 {
     if (c->cut)
         return;
-    leave(c);
+    uncount_conn(c);
     guard_cut(c->guard);
 }
 
@@ -152,7 +152,7 @@ void front_unref(struct front_conn *c)
 
 /* gRPC has closed the connection, and has handed every call of it to the server. Its number may be used
  * again. */
-static void release(struct front_conn *c)
+static void release_conn(struct front_conn *c)
 {
     c->front->by_fd[c->fd] = NULL;
     guard_free(c->guard);
@@ -270,7 +270,7 @@ static void on_news(void *arg, unsigned events)
                 frames_rule_text(s.broken), s.limit);
             continue;
         }
-        leave(c);
+        uncount_conn(c);
         if (!c->proven)
             unproven_less(c);
         c->closed = true;
@@ -278,7 +278,7 @@ static void on_news(void *arg, unsigned events)
         list_push_tail(&f->closing, &c->node);
         c->since_us = loop_now(f->loop);
         if (s.streams == 0)
-            release(c);
+            release_conn(c);
         else
             tick_on(f);
     }
@@ -298,11 +298,11 @@ static void tick_unproven(struct front *f, int64_t now)
             say(f, &f->late, "a connection without a call",
                 "%s is cut off: no call of it was accepted in %d s", c->peer,
                 (int)(FRONT_UNPROVEN_US / US_PER_S));
-            cut(c);
+            cut_conn(c);
         } else if (!guard_look(c->guard).settings) {
             say(f, &f->late, "a connection without a call", "%s is cut off: it did not begin HTTP/2 in %d s",
                 c->peer, (int)(FRONT_SETUP_US / US_PER_S));
-            cut(c);
+            cut_conn(c);
         }
     }
 }
@@ -324,13 +324,13 @@ static void on_tick(void *arg)
     list_foreach(&f->leaving, n, next) {
         struct front_conn *c = container_of(n, struct front_conn, node);
         if (now - c->since_us >= TICK_US)
-            cut(c);
+            cut_conn(c);
     }
     while (!list_empty(&f->closing)) {
         struct front_conn *c = container_of(f->closing.next, struct front_conn, node);
         if (now - c->since_us < TICK_US)
             break;
-        release(c);
+        release_conn(c);
     }
     for (int i = 0; i < BROKEN_RULES; i++)
         more |= log_kind_sweep(&f->broken[i], now);
@@ -412,13 +412,13 @@ static void make_room(struct front *f)
         if (!may_go(c))
             continue;
         could_not_stay(f, c, "there are %u such connections, the limit", f->unproven_max);
-        cut(c);
+        cut_conn(c);
         freed++;
     }
 }
 
 /* Why the connection is refused; NULL: it may come in. */
-static const char *refusal(struct front *f, const struct front_conn *c)
+static const char *why_refused(struct front *f, const struct front_conn *c)
 {
     struct address *a = c->exempt ? NULL : addresses_find(&f->addresses, c->net);
     struct front_conn *oldest;
@@ -431,7 +431,7 @@ static const char *refusal(struct front *f, const struct front_conn *c)
         could_not_stay(f, oldest,
                        "its address has %u such connections, the limit (cluster.unproven_per_address)",
                        f->config.per_address);
-        cut(oldest);
+        cut_conn(oldest);
     }
     while (f->conns_n >= f->config.connections_max) {
         oldest = oldest_unproven(f);
@@ -439,12 +439,12 @@ static const char *refusal(struct front *f, const struct front_conn *c)
             return "there are as many as cluster.connections_max allows";
         could_not_stay(f, oldest, "there are %u connections, the limit (cluster.connections_max)",
                        f->config.connections_max);
-        cut(oldest);
+        cut_conn(oldest);
     }
     return NULL;
 }
 
-static void enter(struct front *f, struct front_conn *c)
+static void enter_conn(struct front *f, struct front_conn *c)
 {
     grpc_server_credentials *creds;
 
@@ -480,7 +480,7 @@ static void take_in(struct listener *l, int fd, union sockaddr_any *sa, socklen_
     c->own = probe_is(&l->probe, sa, len);
     address_net(sa, c->net, &c->exempt);
     listen_peer_text(fd, sa, c->peer, sizeof c->peer);
-    why = refusal(f, c);
+    why = why_refused(f, c);
     a = addresses_find(&f->addresses, c->net);
     if (!why && !(c->guard = guard_add(f->guards, fd, a && c->since_us < a->strict_until_us, c)))
         why = "its descriptor has too high a number";
@@ -492,7 +492,7 @@ static void take_in(struct listener *l, int fd, union sockaddr_any *sa, socklen_
         return;
     }
     set_options(f, fd, sa->sa.sa_family);
-    enter(f, c);
+    enter_conn(f, c);
 }
 
 /* Accepts no connection until the next tick. */
@@ -549,7 +549,7 @@ static void on_accept(void *arg, unsigned events)
 
 /* ---- Probing ---- */
 
-static void die(struct front *f)
+static void give_up_probing(struct front *f)
 {
     if (f->is_dead)
         return;
@@ -568,7 +568,7 @@ static void on_probe_dead(void *arg, struct probe *p)
     }
     log_error("%s does not answer this process itself, %u times in a row (%s): nobody can reach it any more",
               l->addr, p->failed, p->why);
-    die(l->front);
+    give_up_probing(l->front);
 }
 
 /* gRPC has answered, so the guard must have seen the frames. */
@@ -589,7 +589,7 @@ static void on_probe_answered(void *arg, struct probe *p)
     log_error("this build of gRPC reads and writes in a way that hawk cannot count, so that anybody could "
               "flood this "
               "process: use the version of gRPC that hawk was made for (docs/architecture.md, Connections)");
-    die(f);
+    give_up_probing(f);
 }
 
 /* ---- Beginning and end ---- */

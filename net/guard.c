@@ -100,7 +100,7 @@ struct guard *guard_add(struct guards *gs, int fd, bool strict, void *owner)
 }
 
 /* Call it under the guard's lock. */
-static void forget(struct guard *g)
+static void forget_socket(struct guard *g)
 {
     pthread_mutex_lock(&g->guards->lock);
     list_remove(&g->in_news);
@@ -117,7 +117,7 @@ static void forget(struct guard *g)
 static void put_back(struct guard *g)
 {
     pthread_mutex_lock(&g->lock);
-    forget(g);
+    forget_socket(g);
     list_remove(&g->node);
     pthread_mutex_unlock(&g->lock);
     pthread_mutex_lock(&free_lock);
@@ -142,7 +142,7 @@ void guards_free(struct guards *gs)
 /* ---- News ---- */
 
 /* Call it under g's lock. */
-static void tell(struct guard *g)
+static void queue_news(struct guard *g)
 {
     struct guards *gs = g->guards;
     const uint64_t one = 1;
@@ -190,7 +190,7 @@ enum guard_news guard_next(struct guards *gs, void **owner, struct guard_state *
         g->broken_told = true;
         news = GUARD_BROKEN;
         if (g->closed)
-            tell(g);
+            queue_news(g);
     } else {
         CHECK(g->closed);
         news = GUARD_CLOSED;
@@ -242,14 +242,14 @@ static struct guard *lock_guard(int fd)
     return NULL;
 }
 
-static ssize_t refuse(int err)
+static ssize_t refuse_data(int err)
 {
     errno = err;
     return -1;
 }
 
 /* Call it under g's lock. */
-static bool share(struct guard *g, int64_t now)
+static bool share_frames(struct guard *g, int64_t now)
 {
     bool good;
 
@@ -279,14 +279,14 @@ ssize_t guard_recvmsg(int fd, struct msghdr *m, int flags, ssize_t (*real)(int, 
             good = frames_in(&g->frames, m->msg_iov[i].iov_base, len, now);
             left -= len;
         }
-        good = good && share(g, now);
+        good = good && share_frames(g, now);
         if (!good) {
             shutdown(fd, SHUT_RDWR);
-            tell(g);
+            queue_news(g);
         }
     }
     pthread_mutex_unlock(&g->lock);
-    return good ? n : refuse(ECONNRESET);
+    return good ? n : refuse_data(ECONNRESET);
 }
 
 /* Holds the lock while the bytes leave. A client that opens a stream because it saw another one end must
@@ -325,7 +325,7 @@ int guard_close(int fd, int (*real)(int))
     atomic_store(&table[fd], NULL);
     g->fd = -1;
     g->closed = true;
-    tell(g);
+    queue_news(g);
     pthread_mutex_unlock(&g->lock);
     return 0;
 }

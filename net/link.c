@@ -114,14 +114,14 @@ struct links {
     bool empty; /* `all` is empty, for which links_free waits */
 };
 
-static void dial(struct link *k);
-static void receive(struct link *k);
+static void dial_now(struct link *k);
+static void receive_batch(struct link *k);
 static void ask_end(struct link *k);
 static void stream_over(struct link *k);
 
 /* ---- Who we are, and who the peer is ---- */
 
-static size_t hello(const struct links *ls, grpc_metadata md[HELLO_MAX], bool token)
+static size_t hello_metadata(const struct links *ls, grpc_metadata md[HELLO_MAX], bool token)
 {
     char number[16];
     size_t n = 0;
@@ -178,7 +178,8 @@ static bool parse_hello(const struct links *ls, const grpc_metadata_array *md, s
 }
 
 /* Why we cannot talk to the peer (a static text, and *err), or NULL. */
-static const char *stranger(const struct links *ls, const grpc_metadata_array *md, struct link *k, int *err)
+static const char *why_no_link(const struct links *ls, const grpc_metadata_array *md, struct link *k,
+                               int *err)
 {
     *err = HAWK_EMALFORMED;
     if (!parse_hello(ls, md, k))
@@ -211,7 +212,7 @@ static void close_batch(struct link *k, size_t n)
 }
 
 /* Makes a message of the growing batch. */
-static grpc_byte_buffer *seal(struct link *k)
+static grpc_byte_buffer *seal_batch(struct link *k)
 {
     grpc_byte_buffer *b = net_message(k->buf.data, k->buf.len);
 
@@ -226,7 +227,7 @@ static grpc_byte_buffer *next_batch(struct link *k)
     grpc_byte_buffer *b;
 
     if (k->batches_first == k->batches_n)
-        return seal(k);
+        return seal_batch(k);
     b = k->batches[k->batches_first++];
     k->batches_bytes -= grpc_byte_buffer_length(b);
     if (k->batches_first == k->batches_n)
@@ -257,7 +258,7 @@ static void half_close(struct link *k)
     net_batch(k->call, &op, 1, &k->finish_tag);
 }
 
-static void flush(struct link *k)
+static void send_pending(struct link *k)
 {
     grpc_op op = {.op = GRPC_OP_SEND_MESSAGE};
 
@@ -287,7 +288,7 @@ static void flush_all(void *arg)
     while (!list_empty(&ls->flush)) {
         struct link *k = container_of(ls->flush.next, struct link, flush);
         list_remove(&k->flush);
-        flush(k);
+        send_pending(k);
     }
 }
 
@@ -328,7 +329,7 @@ static bool keeps_up(const struct link *k)
             (!k->sending || loop_now(k->ls->loop) - k->moved_us < LINK_STALL_US));
 }
 
-static int gather(struct link *k, const struct msg *m)
+static int gather_message(struct link *k, const struct msg *m)
 {
     size_t before = k->buf.len;
     int err;
@@ -356,14 +357,14 @@ static int gather(struct link *k, const struct msg *m)
     if (k->buf.len >= LINK_BATCH_BYTES || k->buf.len - before >= LINK_LARGE_BYTES) {
         vec_grow(k->batches, k->batches_n, k->batches_cap);
         k->batches_bytes += k->buf.len;
-        k->batches[k->batches_n++] = seal(k);
+        k->batches[k->batches_n++] = seal_batch(k);
     }
     return 0;
 }
 
 int link_send(struct link *k, const struct msg *m)
 {
-    int err = gather(k, m);
+    int err = gather_message(k, m);
 
     if (!err)
         want_flush(k);
@@ -372,7 +373,7 @@ int link_send(struct link *k, const struct msg *m)
 
 int link_send_later(struct link *k, const struct msg *m)
 {
-    int err = gather(k, m);
+    int err = gather_message(k, m);
 
     if (!err && pending_bytes(k) >= LINK_LATER_BYTES)
         want_flush(k);
@@ -412,7 +413,7 @@ static void on_soon(void *arg)
 
 /* ---- Receiving ---- */
 
-static bool deliver(void *arg, const struct msg *m)
+static bool deliver_envelope(void *arg, const struct msg *m)
 {
     struct link *k = arg;
 
@@ -433,7 +434,7 @@ static void handle_batch(struct link *k)
     k->ls->counters.messages_received++;
     k->ls->counters.bytes_received += b.len;
     if (!err)
-        err = codec_decode(b.data, b.len, deliver, k, &k->report);
+        err = codec_decode(b.data, b.len, deliver_envelope, k, &k->report);
     net_bytes_free(&b);
     if (err && k->state == LINK_UP) {
         log_warn("%s (%s) sent a malformed message: %s; its link is closed", k->name[0] ? k->name : "a peer",
@@ -454,7 +455,7 @@ static void on_received(void *arg, bool ok)
         k->received = NULL;
     }
     if (more)
-        receive(k);
+        receive_batch(k);
     else
         ask_end(k);
     if (!more && !k->what && k->state != LINK_BROKEN) {
@@ -469,7 +470,7 @@ static void on_received(void *arg, bool ok)
     op_done(k);
 }
 
-static void receive(struct link *k)
+static void receive_batch(struct link *k)
 {
     k->ops++;
     net_receive(k->ls->loop, k->call, &k->received, &k->receive_tag);
@@ -506,7 +507,7 @@ static void went_up(struct link *k)
         ls->counters.dialled++;
     else
         ls->counters.accepted++;
-    receive(k);
+    receive_batch(k);
     ls->fns.up(ls->arg, k);
 }
 
@@ -518,7 +519,7 @@ static void on_opened(void *arg, bool ok)
     bool answered = ok && k->state == LINK_OPENING && k->metadata.count > 0;
 
     if (answered)
-        why = stranger(k->ls, &k->metadata, k, &k->err);
+        why = why_no_link(k->ls, &k->metadata, k, &k->err);
     if (answered && !why) {
         went_up(k);
     } else {
@@ -703,7 +704,7 @@ static void stream_over(struct link *k)
 
 /* ---- Dialling ---- */
 
-static void dial(struct link *k)
+static void dial_now(struct link *k)
 {
     grpc_metadata md[HELLO_MAX];
     grpc_op open[2] = {{.op = GRPC_OP_SEND_INITIAL_METADATA}, {.op = GRPC_OP_RECV_INITIAL_METADATA}};
@@ -718,7 +719,7 @@ static void dial(struct link *k)
                                             grpc_slice_from_static_string(LINK_METHOD), NULL,
                                             gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL));
     open[0].data.send_initial_metadata.metadata = md;
-    n = hello(k->ls, md, true);
+    n = hello_metadata(k->ls, md, true);
     if (k->expected.v) {
         snprintf(number, sizeof number, "%u", k->expected.v);
         md[n++] = net_metadata_new("hawk-to", number);
@@ -740,7 +741,7 @@ static void on_timer(void *arg)
 
     switch (k->state) {
     case LINK_IDLE:
-        dial(k);
+        dial_now(k);
         break;
     case LINK_OPENING:
         k->err = HAWK_ETIMEOUT;
@@ -788,7 +789,7 @@ struct link *link_dial_node(struct links *ls, const char *addr, const char *what
     k->addrs = xstrdup(addr);
     k->what = xstrdup(what);
     next_addr(k);
-    dial(k);
+    dial_now(k);
     return k;
 }
 
@@ -798,7 +799,7 @@ void link_redial(struct link *k, uint32_t place)
     k->next = 0;
     for (uint32_t i = 0; i <= place; i++)
         next_addr(k);
-    dial(k);
+    dial_now(k);
 }
 
 /* ---- Accepting ---- */
@@ -807,7 +808,7 @@ const char *links_refuse(const struct links *ls, const grpc_metadata_array *md, 
 {
     struct link probe = {0};
     int err;
-    const char *why = stranger(ls, md, &probe, &err);
+    const char *why = why_no_link(ls, md, &probe, &err);
 
     if (why) {
         *status = err == HAWK_EVERSION ? GRPC_STATUS_FAILED_PRECONDITION : GRPC_STATUS_INVALID_ARGUMENT;
@@ -839,7 +840,7 @@ void links_accept(struct links *ls, grpc_call *call, const grpc_metadata_array *
     stream_init(k, call);
     cq_tag_init(&k->open_tag, on_accept_opened, k);
     open.data.send_initial_metadata.metadata = md;
-    open.data.send_initial_metadata.count = hello(ls, md, false);
+    open.data.send_initial_metadata.count = hello_metadata(ls, md, false);
     k->ops = 1;
     net_batch(call, &open, 1, &k->open_tag);
     net_metadata_drop(md, open.data.send_initial_metadata.count);

@@ -37,7 +37,7 @@ int listen_sockaddr(const char *addr, union sockaddr_any *sa, socklen_t *len)
 }
 
 /* The plain form of an IPv4 address as an IPv6 socket shows it. */
-static const char *plain(const char *host)
+static const char *plain_host(const char *host)
 {
     const char *v4 = strncmp(host, "::ffff:", 7) == 0 ? host + 7 : host;
 
@@ -54,7 +54,7 @@ void listen_peer_text(int fd, const union sockaddr_any *sa, char *buf, size_t si
         snprintf(buf, size, "process %d of user %u on this machine", (int)who.pid, (unsigned)who.uid);
     else if (sa->sa.sa_family != AF_UNIX && getnameinfo(&sa->sa, sizeof sa->storage, host, sizeof host, port,
                                                         sizeof port, NI_NUMERICHOST | NI_NUMERICSERV) == 0)
-        snprintf(buf, size, strchr(plain(host), ':') ? "[%s]:%s" : "%s:%s", plain(host), port);
+        snprintf(buf, size, strchr(plain_host(host), ':') ? "[%s]:%s" : "%s:%s", plain_host(host), port);
     else
         snprintf(buf, size, "an unknown address");
 }
@@ -88,7 +88,7 @@ static int free_path(const char *addr, const union sockaddr_any *sa, char *why, 
     return 0;
 }
 
-static int explain(const char *addr, int err, char *why, size_t size)
+static int explain_error(const char *addr, int err, char *why, size_t size)
 {
     if (err == EADDRINUSE) {
         snprintf(why, size, "cannot listen on %s: the port is in use; stop who has it or choose another",
@@ -110,17 +110,17 @@ int listen_open(const char *addr, int *fd, char *bound, char *why, size_t size)
     int err, one = 1;
 
     if (listen_sockaddr(addr, &sa, &len) != 0)
-        return explain(addr, EINVAL, why, size);
+        return explain_error(addr, EINVAL, why, size);
     if (addr_is_unix(addr) && (err = free_path(addr, &sa, why, size)) != 0)
         return err;
     *fd = socket(sa.sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (*fd < 0)
-        return explain(addr, errno, why, size);
+        return explain_error(addr, errno, why, size);
     if (setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) != 0 || bind(*fd, &sa.sa, len) != 0 ||
         listen(*fd, SOMAXCONN) != 0) {
         err = errno;
         close(*fd);
-        return explain(addr, err, why, size);
+        return explain_error(addr, err, why, size);
     }
     snprintf(bound, ADDR_TEXT, "%s", addr);
     if (!addr_is_unix(addr)) {

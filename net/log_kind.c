@@ -1,7 +1,7 @@
 /* See log_kind.h. */
 #include "net/log_kind.h"
 
-static void tell(struct log_kind *k)
+static void tell_left_out(struct log_kind *k)
 {
     if (k->left_out > 0)
         log_warn("%u more lines like this were left out: '%s'", k->left_out, k->what);
@@ -11,7 +11,7 @@ static void tell(struct log_kind *k)
 bool log_kind_may(struct log_kind *k, const char *what, int64_t now_us)
 {
     if (now_us - k->since_us >= LOG_KIND_EVERY_US) {
-        tell(k);
+        tell_left_out(k);
         k->since_us = now_us;
     }
     k->what = what;
@@ -26,6 +26,6 @@ bool log_kind_may(struct log_kind *k, const char *what, int64_t now_us)
 bool log_kind_sweep(struct log_kind *k, int64_t now_us)
 {
     if (k->left_out > 0 && now_us - k->since_us >= LOG_KIND_EVERY_US)
-        tell(k);
+        tell_left_out(k);
     return k->left_out > 0;
 }

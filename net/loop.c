@@ -163,7 +163,7 @@ static void run_posted(struct loop *l)
 /* Sends what has gathered before it asks streams for their next messages, also between turns. For the room
  * that a received message frees, gRPC sends a window update: alone, unless an answer can carry it along.
  * So answers go first. */
-static void flush(struct loop *l)
+static void send_and_receive(struct loop *l)
 {
     run_hooks(l, LOOP_FLUSH);
     loop_net_receive(l);
@@ -174,7 +174,7 @@ void loop_once(struct loop *l, int64_t until_us)
     const struct heap_node *first;
     int64_t wait_us = TIME_NEVER;
 
-    flush(l);
+    send_and_receive(l);
     first = heap_min(&l->timers);
     if (first && first->key < until_us)
         until_us = first->key;
@@ -211,7 +211,7 @@ bool loop_drain(struct loop *l, const bool *done, int64_t until_us)
 
         if (now >= until_us)
             break;
-        flush(l);
+        send_and_receive(l);
         loop_net_wait(l, until_us == TIME_NEVER ? TIME_NEVER : until_us - now);
     }
     /* The next turn must not wait: what woke this one was left to it. */

@@ -53,8 +53,11 @@ void loop_ev_wait(struct loop *l, int64_t wait_us)
 
 /* ---- The helper thread of a LOOP_NET loop ---- */
 
-static void release(struct ev_loop *ev) { pthread_mutex_unlock(&((struct loop *)ev_userdata(ev))->lock); }
-static void acquire(struct ev_loop *ev) { pthread_mutex_lock(&((struct loop *)ev_userdata(ev))->lock); }
+static void release_loop(struct ev_loop *ev)
+{
+    pthread_mutex_unlock(&((struct loop *)ev_userdata(ev))->lock);
+}
+static void acquire_loop(struct ev_loop *ev) { pthread_mutex_lock(&((struct loop *)ev_userdata(ev))->lock); }
 
 static void hand_over(struct ev_loop *ev)
 {
@@ -85,7 +88,7 @@ static void watch_more(struct loop *l)
     if (!l->cq)
         return;
     if (!l->helper_runs) {
-        ev_set_loop_release_cb(l->ev, release, acquire);
+        ev_set_loop_release_cb(l->ev, release_loop, acquire_loop);
         ev_set_invoke_pending_cb(l->ev, hand_over);
         CHECK(pthread_create(&l->helper, NULL, helper_main, l) == 0);
         l->helper_runs = true;

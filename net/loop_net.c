@@ -93,7 +93,7 @@ grpc_completion_queue *loop_cq(struct loop *l)
     return l->cq;
 }
 
-static void handle(struct loop *l, const grpc_event *e)
+static void handle_event(struct loop *l, const grpc_event *e)
 {
     struct cq_tag *t = e->tag;
 
@@ -112,7 +112,7 @@ void loop_net_close(struct loop *l)
     while ((e = grpc_completion_queue_next(l->cq, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL)).type !=
            GRPC_QUEUE_SHUTDOWN) {
         if (e.type == GRPC_OP_COMPLETE)
-            handle(l, &e);
+            handle_event(l, &e);
         loop_net_receive(l);
     }
     grpc_completion_queue_destroy(l->cq);
@@ -144,7 +144,7 @@ static void receive_now(const struct loop_receive *r)
  * idle. On busy streams the message is there already, and asking late splits what could share one message. This function
  * samples LATE_SAMPLE late requests. When half of them were answered at once, the next AT_ONCE_MIN requests go out at
  * once; each time that happens again, twice as many do, up to AT_ONCE_MAX. */
-static void learn(struct loop *l, const struct cq_tag *tag)
+static void learn_tag(struct loop *l, const struct cq_tag *tag)
 {
     if (tag->started_us == 0)
         return;
@@ -164,7 +164,7 @@ void net_receive(struct loop *l, grpc_call *call, grpc_byte_buffer **message, st
 {
     struct loop_receive r = {call, message, tag};
 
-    learn(l, tag);
+    learn_tag(l, tag);
     tag->started_us = 0;
     if (l->at_once > 0) {
         l->at_once--;
@@ -192,7 +192,7 @@ void loop_net_wait(struct loop *l, int64_t wait_us)
 
     e = grpc_completion_queue_next(l->cq, wait_us ? in_us(wait_us) : gpr_inf_past(GPR_CLOCK_MONOTONIC), NULL);
     while (e.type == GRPC_OP_COMPLETE) {
-        handle(l, &e);
+        handle_event(l, &e);
         if (++n == TURN_COMPLETIONS)
             break;
         e = grpc_completion_queue_next(l->cq, gpr_inf_past(GPR_CLOCK_MONOTONIC), NULL);

@@ -56,7 +56,7 @@ static void attempt_answered(struct probe *p)
     attempt_end(p);
 }
 
-static bool acknowledged(const struct probe *p)
+static bool all_acknowledged(const struct probe *p)
 {
     for (uint32_t at = 0; at + FRAME_HEAD <= p->answer_n;) {
         const uint8_t *h = p->answer + at;
@@ -92,14 +92,14 @@ static void on_ready(void *arg, unsigned events)
         return;
     }
     p->answer_n += (uint32_t)n;
-    if (acknowledged(p))
+    if (all_acknowledged(p))
         attempt_answered(p);
     else if (p->answer_n == sizeof p->answer)
         attempt_failed(p, "the answer is not HTTP/2", 0);
 }
 
 /* The address at which a listener for every address is reached. */
-static int target(const struct probe *p, union sockaddr_any *sa, socklen_t *len)
+static int probe_target(const struct probe *p, union sockaddr_any *sa, socklen_t *len)
 {
     int err = listen_sockaddr(p->addr, sa, len);
     struct sockaddr_in *v4 = (struct sockaddr_in *)(void *)sa;
@@ -122,13 +122,13 @@ static void no_descriptor(struct probe *p, int err)
     set_timer(p, PROBE_EVERY_US);
 }
 
-static void attempt(struct probe *p)
+static void attempt_probe(struct probe *p)
 {
     union sockaddr_any to;
     struct sockaddr any_name = {.sa_family = AF_UNIX};
     socklen_t len;
 
-    if (target(p, &to, &len) != 0)
+    if (probe_target(p, &to, &len) != 0)
         return;
     p->fd = socket(to.sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (p->fd < 0) {
@@ -161,10 +161,10 @@ static void on_timer(void *arg)
     int64_t now = loop_now(p->loop);
 
     if (p->fd < 0) {
-        attempt(p);
+        attempt_probe(p);
     } else if (now - p->due_us > LATE_US) {
         attempt_end(p);
-        attempt(p);
+        attempt_probe(p);
     } else if (now - p->began_us >= PROBE_ANSWER_US) {
         attempt_failed(p, "no answer", 0);
     } else {
@@ -177,7 +177,7 @@ void probe_start(struct probe *p, struct loop *l)
     p->loop = l;
     p->fd = -1;
     loop_timer_init(&p->timer, on_timer, p);
-    attempt(p);
+    attempt_probe(p);
 }
 
 void probe_stop(struct probe *p)

@@ -165,7 +165,7 @@ static const struct server_method *find_method(const struct server *s, grpc_slic
     return NULL;
 }
 
-static void refuse(struct server *s, const struct accept *a, grpc_status_code status, const char *text)
+static void refuse_call(struct server *s, const struct accept *a, grpc_status_code status, const char *text)
 {
     rpc_fail(server_call_new(&s->calls, a->call, NULL, a->conn), status, "%s", text);
 }
@@ -176,7 +176,7 @@ static void dispatch_link(struct server *s, struct accept *a)
     const char *why = links_refuse(s->links, &a->metadata, &status);
 
     if (why) {
-        refuse(s, a, status, why);
+        refuse_call(s, a, status, why);
     } else {
         if (a->conn)
             front_prove(a->conn);
@@ -213,8 +213,8 @@ static bool share_full(const struct server *s, const struct front_conn *c, const
 }
 
 /* Whether one more call is too many, and why. */
-static bool full(const struct server *s, const struct front_conn *c, const struct server_method *m,
-                 char *text, size_t size)
+static bool calls_full(const struct server *s, const struct front_conn *c, const struct server_method *m,
+                       char *text, size_t size)
 {
     if (s->calls.n >= s->max_calls)
         snprintf(text, size, "this daemon has %u calls under way, its limit; try again later", s->max_calls);
@@ -244,7 +244,7 @@ static bool full(const struct server *s, const struct front_conn *c, const struc
 
 /* Why the caller may not make this call; NULL: it may. A client's token opens no link: only nodes have the
  * token that does. */
-static const char *stranger(const struct server *s, const grpc_metadata_array *md, bool link)
+static const char *why_not_allowed(const struct server *s, const grpc_metadata_array *md, bool link)
 {
     const char *nodes = s->node_token ? s->node_token : s->token;
 
@@ -255,7 +255,7 @@ static const char *stranger(const struct server *s, const grpc_metadata_array *m
                 : "the cluster's token is missing or wrong";
 }
 
-static void dispatch(struct server *s, struct accept *a)
+static void dispatch_call(struct server *s, struct accept *a)
 {
     grpc_slice path = a->details.method;
     const struct server_method *m = find_method(s, path);
@@ -264,22 +264,22 @@ static void dispatch(struct server *s, struct accept *a)
     char text[256];
 
     if (s->calls.stopping) {
-        refuse(s, a, GRPC_STATUS_UNAVAILABLE, SERVER_STOPPING_TEXT);
-    } else if ((why = stranger(s, &a->metadata, link)) != NULL) {
-        refuse(s, a, GRPC_STATUS_UNAUTHENTICATED, why);
+        refuse_call(s, a, GRPC_STATUS_UNAVAILABLE, SERVER_STOPPING_TEXT);
+    } else if ((why = why_not_allowed(s, &a->metadata, link)) != NULL) {
+        refuse_call(s, a, GRPC_STATUS_UNAUTHENTICATED, why);
         if (a->conn)
             front_failed(a->conn);
     } else if (s->links && link) {
         dispatch_link(s, a);
     } else if (s->no_links && link) {
-        refuse(s, a, GRPC_STATUS_UNAVAILABLE, s->no_links);
+        refuse_call(s, a, GRPC_STATUS_UNAVAILABLE, s->no_links);
     } else if (!m) {
         snprintf(text, sizeof text, "this daemon does not serve %.*s",
                  GRPC_SLICE_LENGTH(path) > 200 ? 200 : (int)GRPC_SLICE_LENGTH(path),
                  (const char *)GRPC_SLICE_START_PTR(path));
-        refuse(s, a, GRPC_STATUS_UNIMPLEMENTED, text);
-    } else if (full(s, a->conn, m, text, sizeof text)) {
-        refuse(s, a, GRPC_STATUS_RESOURCE_EXHAUSTED, text);
+        refuse_call(s, a, GRPC_STATUS_UNIMPLEMENTED, text);
+    } else if (calls_full(s, a->conn, m, text, sizeof text)) {
+        refuse_call(s, a, GRPC_STATUS_RESOURCE_EXHAUSTED, text);
     } else {
         server_call_new(&s->calls, a->call, m, a->conn);
     }
@@ -306,7 +306,7 @@ static void on_accept(void *arg, bool ok)
         char *peer = grpc_call_get_peer(a->call);
         a->conn = front_find(s->front, peer);
         gpr_free(peer);
-        dispatch(s, a);
+        dispatch_call(s, a);
     }
     grpc_call_details_destroy(&a->details);
     grpc_metadata_array_destroy(&a->metadata);

@@ -140,7 +140,7 @@ static void op_done(struct rpc_call *c)
 
 /* ---- Sending ---- */
 
-static void pump(struct rpc_call *c)
+static void send_next(struct rpc_call *c)
 {
     grpc_op ops[3] = {0};
     size_t n = 0;
@@ -186,7 +186,7 @@ static void on_sent(void *arg, bool ok)
     c->server->bytes -= c->sent_bytes;
     c->sent_bytes = 0;
     if (ok)
-        pump(c);
+        send_next(c);
     if (ok && c->refused && c->queue_n == 0 && !c->ended && !c->cancelled) {
         c->refused = false;
         if (c->on_writable)
@@ -195,7 +195,7 @@ static void on_sent(void *arg, bool ok)
     op_done(c);
 }
 
-static void push(struct rpc_call *c, const void *data, size_t len)
+static void push_message(struct rpc_call *c, const void *data, size_t len)
 {
     vec_grow(c->queue, c->queue_n, c->queue_cap);
     c->queue[c->queue_n++] = net_message(data, len);
@@ -203,22 +203,22 @@ static void push(struct rpc_call *c, const void *data, size_t len)
     c->server->bytes += len;
 }
 
-static void end(struct rpc_call *c, grpc_status_code status, const char *text)
+static void end_call(struct rpc_call *c, grpc_status_code status, const char *text)
 {
     CHECK(!c->ended);
     c->ended = true;
     c->have_status = true;
     c->status = status;
     c->details = grpc_slice_from_copied_string(text);
-    pump(c);
+    send_next(c);
     maybe_free(c);
 }
 
 void rpc_reply(struct rpc_call *c, const void *data, size_t len)
 {
     if (!c->over)
-        push(c, data, len);
-    end(c, GRPC_STATUS_OK, "");
+        push_message(c, data, len);
+    end_call(c, GRPC_STATUS_OK, "");
 }
 
 void rpc_fail(struct rpc_call *c, grpc_status_code status, const char *fmt, ...)
@@ -229,7 +229,7 @@ void rpc_fail(struct rpc_call *c, grpc_status_code status, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    end(c, status, text);
+    end_call(c, status, text);
 }
 
 int rpc_send(struct rpc_call *c, const void *data, size_t len)
@@ -243,12 +243,12 @@ int rpc_send(struct rpc_call *c, const void *data, size_t len)
         c->refused = true;
         return HAWK_ELIMIT;
     }
-    push(c, data, len);
-    pump(c);
+    push_message(c, data, len);
+    send_next(c);
     return 0;
 }
 
-void rpc_finish(struct rpc_call *c) { end(c, GRPC_STATUS_OK, ""); }
+void rpc_finish(struct rpc_call *c) { end_call(c, GRPC_STATUS_OK, ""); }
 
 void rpc_watch(struct rpc_call *c, void (*cancelled)(void *arg, struct rpc_call *c),
                void (*writable)(void *arg, struct rpc_call *c), void *arg)
@@ -272,7 +272,7 @@ const char *rpc_peer(const struct rpc_call *c) { return c->conn ? c->conn->peer 
 
 /* ---- Receiving ---- */
 
-static void receive(struct rpc_call *c)
+static void receive_message(struct rpc_call *c)
 {
     c->receiving = true;
     c->ops++;
@@ -309,7 +309,7 @@ static void on_request(void *arg, bool ok)
 /* Delivers a message. The handler keeps the call until it hears that it is over. A message that cannot be
  * read ends the call on the wire, as gRPC does with one that it cannot decompress. The handler then hears
  * the same as when the client has gone. */
-static void deliver(struct rpc_call *c, grpc_byte_buffer *message)
+static void deliver_message(struct rpc_call *c, grpc_byte_buffer *message)
 {
     struct net_bytes b;
 
@@ -335,11 +335,11 @@ static void on_message(void *arg, bool ok)
     c->receiving = false;
     c->all_received = !message;
     if (!c->ended && !c->cancelled && !c->over)
-        deliver(c, message);
+        deliver_message(c, message);
     if (message)
         grpc_byte_buffer_destroy(message);
     if (!c->all_received && !c->receiving && !c->ended && !c->over && !c->on_hold)
-        receive(c);
+        receive_message(c);
     op_done(c); /* NOLINT: until here c->ops is not 0, so c outlives whatever its handler does */
 }
 
@@ -349,14 +349,14 @@ void rpc_receive(struct rpc_call *c,
     CHECK(c->method.open && !c->on_message);
     c->on_message = message;
     c->message_arg = arg;
-    receive(c);
+    receive_message(c);
 }
 
 void rpc_hold(struct rpc_call *c, bool hold)
 {
     c->on_hold = hold;
     if (!hold && c->on_message && !c->receiving && !c->all_received && !c->ended && !c->over)
-        receive(c);
+        receive_message(c);
 }
 
 static void on_over(void *arg, bool ok)
@@ -401,7 +401,7 @@ struct rpc_call *server_call_new(struct server_calls *s, grpc_call *call, const 
     c->ops++;
     net_batch(call, &over, 1, &c->over_tag);
     if (m && m->request)
-        receive(c);
+        receive_message(c);
     else if (m && m->open)
         m->open(m->arg, c);
     return c;

@@ -29,7 +29,7 @@ struct accepted_peer *accepted_find(const struct accepted *t, uint32_t id)
     return a && a->id != 0 ? a : NULL;
 }
 
-static void grow(struct accepted *t)
+static void grow_table(struct accepted *t)
 {
     struct accepted old = *t;
 
@@ -44,7 +44,7 @@ static void grow(struct accepted *t)
 void accepted_add(struct accepted *t, uint32_t id, enum role role)
 {
     if (4 * (t->n + 1) > 3 * t->cap)
-        grow(t);
+        grow_table(t);
     t->v[place_of(t, id)] = (struct accepted_peer){id, role};
     t->n++;
 }

@@ -61,7 +61,7 @@ void peers_copy(struct peers_out *out, enum peers_what what, enum peers_side sid
     msg_ref(&a->m);
 }
 
-static struct msg *tell(struct peers_out *out, enum msg_type type, uint32_t peer)
+static struct msg *put_event(struct peers_out *out, enum msg_type type, uint32_t peer)
 {
     struct msg *m = &peers_put(out, PEERS_TELL, peer, PEERS_DIALLED)->m;
 
@@ -73,7 +73,7 @@ static struct msg *tell(struct peers_out *out, enum msg_type type, uint32_t peer
 
 static void tell_up(struct peers_out *out, uint32_t peer, enum role role, unsigned version)
 {
-    struct msg *m = tell(out, MSG_PEER_UP, peer);
+    struct msg *m = put_event(out, MSG_PEER_UP, peer);
 
     m->peer_up.role = (uint8_t)role;
     m->peer_up.version = (uint8_t)version;
@@ -81,7 +81,7 @@ static void tell_up(struct peers_out *out, uint32_t peer, enum role role, unsign
 
 void peers_tell_lost(struct peers_out *out, uint32_t peer, enum role role)
 {
-    tell(out, MSG_PEER_LOST, peer)->peer_lost.role = (uint8_t)role;
+    put_event(out, MSG_PEER_LOST, peer)->peer_lost.role = (uint8_t)role;
 }
 
 /* ---- Making ---- */
@@ -290,12 +290,12 @@ static bool is_anothers(const struct peers *p, const struct msg_joined *m, struc
             out->why, sizeof out->why,
             "is another cluster's than the one that this dist's journal is of: give it the address of its "
             "own central, or a state_dir of its own");
-    tell(out, MSG_REFUSED, NODE_CENTRAL.v)->refused.err = HAWK_ESTALE;
+    put_event(out, MSG_REFUSED, NODE_CENTRAL.v)->refused.err = HAWK_ESTALE;
     out->v[out->n - 1].why = out->why;
     return true;
 }
 
-static void joined(struct peers *p, const struct msg *m, struct peers_out *out)
+static void on_joined(struct peers *p, const struct msg *m, struct peers_out *out)
 {
     if (is_outdated(p, &m->joined, out) || is_anothers(p, &m->joined, out))
         return;
@@ -391,7 +391,7 @@ static void worker_ended(struct peers *p, int64_t now_us, struct line *k, uint32
 void peers_central_says(struct peers *p, int64_t now_us, const struct msg *m, struct peers_out *out)
 {
     if (m->type == MSG_JOINED) {
-        joined(p, m, out);
+        on_joined(p, m, out);
         return;
     }
     peers_copy(out, PEERS_TELL, PEERS_DIALLED, m);

@@ -38,7 +38,7 @@ void victims_free(struct peers *p)
     blob_drop(p->hinted_addr);
 }
 
-static void used(struct peers *p, struct victim *v)
+static void mark_used(struct peers *p, struct victim *v)
 {
     list_remove(&v->lru);
     list_push_tail(&p->lru, &v->lru);
@@ -97,15 +97,15 @@ void victims_hinted(struct peers *p, const struct msg_steal_hint *m)
     p->hinted = m->victim.v;
 }
 
-static void hold(struct victim *v, const struct msg *m)
+static void hold_request(struct victim *v, const struct msg *m)
 {
     msg_drop(&v->held); /* an older request, which the thief has given up: it would not ask again otherwise */
     v->held = *m;
     msg_ref(&v->held);
 }
 
-static void dial(struct peers *p, int64_t now_us, const struct msg *m, struct blob *addr,
-                 struct peers_out *out)
+static void dial_victim(struct peers *p, int64_t now_us, const struct msg *m, struct blob *addr,
+                        struct peers_out *out)
 {
     struct victim *v = xcalloc(1, sizeof *v);
 
@@ -123,7 +123,7 @@ static void dial(struct peers *p, int64_t now_us, const struct msg *m, struct bl
     list_push_tail(&p->lru, &v->lru);
     p->victims++;
     p->opening++;
-    hold(v, m);
+    hold_request(v, m);
     peers_put(out, PEERS_DIAL, v->id, PEERS_DIALLED)->addr = blob_ref(addr);
 }
 
@@ -134,7 +134,7 @@ void victims_send(struct peers *p, int64_t now_us, const struct msg *m, struct p
     struct blob *addr = v ? NULL : address_of(p, m->peer, &listed);
 
     if (v && v->open) {
-        used(p, v);
+        mark_used(p, v);
         peers_copy(out, PEERS_SEND, PEERS_DIALLED, m);
     } else if (m->type != MSG_STEAL_REQUEST) {
         /* The stream that brought the reservations has ended. The victim has taken them back and needs no
@@ -142,10 +142,10 @@ void victims_send(struct peers *p, int64_t now_us, const struct msg *m, struct p
         if (!v)
             peers_tell_lost(out, m->peer, ROLE_WORKER);
     } else if (v) {
-        used(p, v);
-        hold(v, m);
+        mark_used(p, v);
+        hold_request(v, m);
     } else if (addr) {
-        dial(p, now_us, m, addr, out);
+        dial_victim(p, now_us, m, addr, out);
     } else {
         peers_tell_lost(out, m->peer, ROLE_WORKER);
     }

@@ -69,7 +69,7 @@ static void shrink_job(const int64_t *from, uint32_t tasks, int64_t *to, uint32_
 }
 
 /* Fewer tasks per job by `factor`; never less than one. Jobs move up in the common list as they shrink. */
-static void shrink(struct replay_plan *p, double factor)
+static void shrink_plan(struct replay_plan *p, double factor)
 {
     size_t end = 0;
 
@@ -169,9 +169,9 @@ int replay_plan_read(struct replay_plan *p, const char *path, const struct repla
         goto out;
     }
     if (s->max_tasks && s->max_tasks < p->largest)
-        shrink(p, (double)s->max_tasks / p->largest);
+        shrink_plan(p, (double)s->max_tasks / p->largest);
     else if (s->tasks > 0 && s->tasks < 1)
-        shrink(p, s->tasks);
+        shrink_plan(p, s->tasks);
     scale_durations(p, s->time, s->cap_us ? s->cap_us : LIMIT_TIME_US);
     start_us = p->jobs[0].at_us;
     for (uint32_t i = 0; i < p->n; i++)

@@ -257,7 +257,10 @@ static uint64_t counter_of(const struct api_get_stats_reply *stats, const char *
 }
 
 /* Counters start anew with their node: a total may fall when one restarts. */
-static uint64_t grown(uint64_t before, uint64_t after) { return after >= before ? after - before : after; }
+static uint64_t counted_since(uint64_t before, uint64_t after)
+{
+    return after >= before ? after - before : after;
+}
 
 static int take_counters(struct replay *r)
 {
@@ -272,7 +275,7 @@ static int take_counters(struct replay *r)
             return session_failed(&r->s);
         for (int i = 0; i < COUNTER_COUNT; i++)
             report->counters[i] =
-                grown(counter_of(&r->before, counter_names[i]), counter_of(&after, counter_names[i]));
+                counted_since(counter_of(&r->before, counter_names[i]), counter_of(&after, counter_names[i]));
         api_free(&api_get_stats_reply_type, &after);
         report->settled = report->counters[COUNTER_tasks_finished] >= ours;
         if (report->settled || loop_now(r->s.client->loop) >= deadline_us)
@@ -290,7 +293,7 @@ static enum replay_tag tag_of(const char *text)
     return text && strcmp(text, "none") == 0 ? REPLAY_TAG_NONE : REPLAY_TAG_ESTIMATE;
 }
 
-static int run(struct replay *r)
+static int run_plan(struct replay *r)
 {
     const struct replay_run_options options = {
         .tag = tag_of(r->o.tag),
@@ -310,7 +313,7 @@ static int run(struct replay *r)
     return take_counters(r);
 }
 
-static int report(struct replay *r)
+static int report_result(struct replay *r)
 {
     int exit_code = r->result.interrupted                                      ? HAWK_EXIT_INTERRUPTED
                     : replay_report_complete(&r->report, &r->plan, &r->result) ? HAWK_EXIT_OK
@@ -367,9 +370,9 @@ int replay_main(int argc, char **argv)
     if (exit_code)
         goto out;
     finish_plan(&r);
-    exit_code = run(&r);
+    exit_code = run_plan(&r);
     if (!exit_code)
-        exit_code = report(&r);
+        exit_code = report_result(&r);
 out:
     session_close(&r.s); /* before the result: signals still point to it */
     api_free(&api_policy_type, &r.policy);

@@ -112,7 +112,7 @@ static const char *class_name(int class)
     return class == REPLAY_ALL ? "all" : class_text((enum job_class) class);
 }
 
-static double share(double part, double whole) { return whole > 0 ? part / whole : 0; }
+static double part_of(double part, double whole) { return whole > 0 ? part / whole : 0; }
 
 void replay_plan_print(FILE *f, const struct replay_plan *p, uint32_t slots)
 {
@@ -120,10 +120,10 @@ void replay_plan_print(FILE *f, const struct replay_plan *p, uint32_t slots)
             p->tasks, PLURAL(p->tasks), p->largest, DURATION(p->task_us));
     if (p->classified)
         fprintf(f, "%u of the jobs are long, with %.1f %% of the task time\n", p->long_jobs,
-                100 * share((double)p->long_task_us, (double)p->task_us));
+                100 * part_of((double)p->long_task_us, (double)p->task_us));
     if (p->tasks_capped)
         fprintf(f, "the cap on durations shortens %zu tasks and takes away %.1f %% of the task time\n",
-                p->tasks_capped, 100 * (1 - share((double)p->task_us, (double)p->uncapped_us)));
+                p->tasks_capped, 100 * (1 - part_of((double)p->task_us, (double)p->uncapped_us)));
     fprintf(f, "arrivals over %s, one in %s on average", DURATION(p->last_arrival_us),
             DURATION(p->mean_gap_us));
     if (slots && replay_plan_load(p, slots) > 0)

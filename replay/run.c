@@ -98,7 +98,7 @@ static struct job *first_in(struct run *r, enum state state)
     return list_empty(&r->lists[state]) ? NULL : container_of(r->lists[state].next, struct job, node);
 }
 
-static void finish(struct job *j, enum replay_job_end end, const char *text)
+static void finish_job(struct job *j, enum replay_job_end end, const char *text)
 {
     struct run *r = j->run;
     char id[JOB_ID_TEXT];
@@ -136,8 +136,8 @@ static struct rpc *start_at(struct job *j, const struct target *t, enum api_meth
     return call;
 }
 
-static struct rpc *start(struct job *j, enum api_method method, const void *request,
-                         const struct rpc_fns *fns)
+static struct rpc *start_call(struct job *j, enum api_method method, const void *request,
+                              const struct rpc_fns *fns)
 {
     return start_at(j, j->target, method, request, fns);
 }
@@ -175,13 +175,13 @@ static bool out_of_time(struct job *j)
     return now - j->broken_us > j->run->options->timeout_us;
 }
 
-static void broken(struct job *j, grpc_status_code status, const char *text)
+static void on_stream_broken(struct job *j, grpc_status_code status, const char *text)
 {
     if (client_asked_wrong_dist(status) && !j->forgotten) {
         j->forgotten = true;
         move_to(j, j->target); /* it is another process there now */
     } else if (!may_pass(status) || out_of_time(j)) {
-        finish(j, REPLAY_LOST, *text ? text : "its stream of events ended before it did");
+        finish_job(j, REPLAY_LOST, *text ? text : "its stream of events ended before it did");
     } else {
         set_state(j, BROKEN);
     }
@@ -239,7 +239,7 @@ static void on_fetched(void *arg, const uint8_t *data, size_t len)
     api_free(&api_get_job_reply_type, &reply);
 }
 
-static void fetch(struct job *j);
+static void fetch_tasks(struct job *j);
 
 static void on_fetch_end(void *arg, grpc_status_code status, const char *text)
 {
@@ -247,18 +247,18 @@ static void on_fetch_end(void *arg, grpc_status_code status, const char *text)
 
     j->call = NULL;
     if (status != GRPC_STATUS_OK)
-        broken(j, status, text);
+        on_stream_broken(j, status, text);
     else if (!j->understood)
-        finish(j, REPLAY_LOST, "its answer is not understood: is it of another version?");
+        finish_job(j, REPLAY_LOST, "its answer is not understood: is it of another version?");
     else if (!j->final)
         set_state(j, ACCEPTED); /* a stream broke while it went on: watch it again */
     else if (j->next_task < j->plan->tasks)
-        fetch(j);
+        fetch_tasks(j);
     else
-        finish(j, REPLAY_ENDED, NULL);
+        finish_job(j, REPLAY_ENDED, NULL);
 }
 
-static void fetch(struct job *j)
+static void fetch_tasks(struct job *j)
 {
     static const struct rpc_fns fns = {.reply = on_fetched, .done = on_fetch_end};
     const struct api_get_job_request request = {
@@ -267,7 +267,7 @@ static void fetch(struct job *j)
     if (j->state != FETCHING)
         set_state(j, FETCHING);
     j->understood = j->final = false;
-    j->call = start(j, API_GET_JOB, &request, &fns);
+    j->call = start_call(j, API_GET_JOB, &request, &fns);
 }
 
 /* --- watching -------------------------------------------------------------------------------------- */
@@ -291,7 +291,7 @@ static void on_event(void *arg, const uint8_t *data, size_t len)
     rpc_cancel(j->call);
     j->call = NULL;
     j->target->watches--;
-    fetch(j);
+    fetch_tasks(j);
 }
 
 static void on_watch_end(void *arg, grpc_status_code status, const char *text)
@@ -301,12 +301,12 @@ static void on_watch_end(void *arg, grpc_status_code status, const char *text)
     j->call = NULL;
     j->target->watches--;
     if (j->final && status == GRPC_STATUS_OK)
-        fetch(j);
+        fetch_tasks(j);
     else
-        broken(j, status, text);
+        on_stream_broken(j, status, text);
 }
 
-static void watch(struct job *j)
+static void watch_job(struct job *j)
 {
     static const struct rpc_fns fns = {.reply = on_event, .done = on_watch_end};
     const struct api_watch_request request = {.job = j->id, .ended = true};
@@ -314,7 +314,7 @@ static void watch(struct job *j)
     j->final = false;
     set_state(j, WATCHED);
     j->target->watches++;
-    j->call = start(j, API_WATCH, &request, &fns);
+    j->call = start_call(j, API_WATCH, &request, &fns);
 }
 
 static void watch_accepted(struct run *r)
@@ -323,13 +323,13 @@ static void watch_accepted(struct run *r)
         struct job *j = container_of(n, struct job, node);
 
         if (j->target->watches < WATCHES_MAX)
-            watch(j);
+            watch_job(j);
     }
 }
 
 /* --- submitting ------------------------------------------------------------------------------------ */
 
-static struct job_desc *describe(const struct run *r, const struct replay_plan_job *p)
+static struct job_desc *describe_job(const struct run *r, const struct replay_plan_job *p)
 {
     struct job_desc *d = job_desc_new();
     enum replay_tag tag = r->options->tag;
@@ -366,13 +366,13 @@ static void on_cancel_end(void *arg, grpc_status_code status, const char *text)
     j->cancel = NULL; /* how the job ended is heard from its stream */
 }
 
-static void cancel(struct job *j)
+static void cancel_job(struct job *j)
 {
     static const struct rpc_fns fns = {.done = on_cancel_end};
     const struct api_cancel_request request = {.job = j->id};
 
     if (!j->cancel)
-        j->cancel = start(j, API_CANCEL, &request, &fns);
+        j->cancel = start_call(j, API_CANCEL, &request, &fns);
 }
 
 static void on_submitted(void *arg, const uint8_t *data, size_t len)
@@ -395,11 +395,11 @@ static bool is_gone(grpc_status_code status)
            status == GRPC_STATUS_DEADLINE_EXCEEDED;
 }
 
-static void accepted(struct job *j)
+static void on_accepted(struct job *j)
 {
     set_state(j, ACCEPTED);
     if (j->run->result->interrupted)
-        cancel(j);
+        cancel_job(j);
 }
 
 static void on_submit_end(void *arg, grpc_status_code status, const char *text)
@@ -412,10 +412,10 @@ static void on_submit_end(void *arg, grpc_status_code status, const char *text)
         return;
     }
     if (status != GRPC_STATUS_OK || job_eq(j->id, JOB_NONE)) {
-        finish(j, REPLAY_REFUSED, *text ? text : "no understandable answer");
+        finish_job(j, REPLAY_REFUSED, *text ? text : "no understandable answer");
         return;
     }
-    accepted(j);
+    on_accepted(j);
 }
 
 static void submit_to(struct job *j, struct target *t)
@@ -425,13 +425,13 @@ static void submit_to(struct job *j, struct target *t)
 
     j->target = t;
     set_state(j, SUBMITTING);
-    j->call = start(j, API_SUBMIT, &request, &fns);
+    j->call = start_call(j, API_SUBMIT, &request, &fns);
 }
 
-static void submit(struct job *j)
+static void submit_job(struct job *j)
 {
     struct run *r = j->run;
-    struct job_desc *desc = describe(r, j->plan);
+    struct job_desc *desc = describe_job(r, j->plan);
     struct target *t = next_target(r, NULL);
 
     r->submitted++;
@@ -456,15 +456,15 @@ static void on_move_end(void *arg, grpc_status_code status, const char *text)
 
     j->call = NULL;
     if (status != GRPC_STATUS_OK) {
-        broken(j, status, text);
+        on_stream_broken(j, status, text);
         return;
     }
     j->target = j->to;
     if (!j->understood) {
-        finish(j, REPLAY_LOST, "it took another job for it: is it of an older version?");
+        finish_job(j, REPLAY_LOST, "it took another job for it: is it of an older version?");
         return;
     }
-    accepted(j);
+    on_accepted(j);
 }
 
 static void move_to(struct job *j, struct target *to)
@@ -473,7 +473,7 @@ static void move_to(struct job *j, struct target *to)
     struct api_submit_request request;
 
     if (movable_job_move(j->movable, loop_now(j->run->client->loop), &request)) {
-        finish(j, REPLAY_LOST, "it was moved from dist to dist too often");
+        finish_job(j, REPLAY_LOST, "it was moved from dist to dist too often");
         return;
     }
     set_state(j, MOVING);
@@ -492,9 +492,9 @@ static void go_on(struct job *j)
     struct target *t = !accepted || j->target->down_us ? next_target(r, j->target) : j->target;
 
     if (!accepted && r->result->interrupted)
-        finish(j, REPLAY_REFUSED, NULL);
+        finish_job(j, REPLAY_REFUSED, NULL);
     else if (!t && out_of_time(j))
-        finish(j, accepted ? REPLAY_LOST : REPLAY_REFUSED, "no dist can be reached");
+        finish_job(j, accepted ? REPLAY_LOST : REPLAY_REFUSED, "no dist can be reached");
     else if (!t)
         ; /* until one is back */
     else if (!accepted)
@@ -502,7 +502,7 @@ static void go_on(struct job *j)
     else if (t != j->target)
         move_to(j, t);
     else
-        fetch(j);
+        fetch_tasks(j);
 }
 
 static void drop_calls(struct job *j)
@@ -554,7 +554,7 @@ static void look_at_targets(struct run *r)
 
 /* --- the run --------------------------------------------------------------------------------------- */
 
-static void interrupted(void *arg, int signo)
+static void on_interrupt(void *arg, int signo)
 {
     struct replay_result *result = arg;
     struct run *r = result->run;
@@ -573,14 +573,14 @@ static void interrupted(void *arg, int signo)
     r->result->interrupted = true;
     r->give_up_us = loop_now(r->client->loop) + CANCEL_WAIT_US;
     for (struct job *j; (j = first_in(r, PLANNED));)
-        finish(j, REPLAY_NOT_SUBMITTED, NULL);
+        finish_job(j, REPLAY_NOT_SUBMITTED, NULL);
     for (uint32_t i = 0; i < r->plan->n; i++)
         if (r->jobs[i].state != FINISHED && r->jobs[i].state != SUBMITTING && r->jobs[i].state != MOVING &&
             !job_eq(r->jobs[i].id, JOB_NONE))
-            cancel(&r->jobs[i]);
+            cancel_job(&r->jobs[i]);
 }
 
-static void progress(struct run *r)
+static void print_progress(struct run *r)
 {
     const struct replay_result *result = r->result;
     int64_t now = loop_now(r->client->loop);
@@ -597,14 +597,14 @@ static void progress(struct run *r)
 }
 
 /* What is due now; returns when the next thing is. */
-static int64_t turn(struct run *r)
+static int64_t do_what_is_due(struct run *r)
 {
     int64_t now = loop_now(r->client->loop), next;
     struct job *j;
 
     look_at_targets(r);
     while ((j = first_in(r, PLANNED)) && r->start_us + j->plan->at_us <= now)
-        submit(j);
+        submit_job(j);
     next = j ? r->start_us + j->plan->at_us : TIME_NEVER;
     watch_accepted(r);
     if (now >= r->retry_us) {
@@ -613,7 +613,7 @@ static int64_t turn(struct run *r)
         r->retry_us = now + RETRY_US;
     }
     if (now >= r->progress_us)
-        progress(r);
+        print_progress(r);
     next = earlier(next, now + BEAT_STREAMS_TURN_US);
     if (r->counts[BROKEN])
         next = earlier(next, r->retry_us);
@@ -679,7 +679,7 @@ static void run_end(struct run *r)
 
         drop_calls(j);
         if (j->state != FINISHED)
-            finish(j, REPLAY_LOST, "interrupted before it had ended");
+            finish_job(j, REPLAY_LOST, "interrupted before it had ended");
     }
     beat_streams_free(&r->beat_streams);
     if (r->terminal && !r->options->quiet)
@@ -696,8 +696,8 @@ int replay_run(struct client *client, const struct replay_plan *p, const struct 
     *result = (struct replay_result){.run = &r, .dists = r.targets_n};
     if (err)
         goto out;
-    if (loop_signal(client->loop, SIGINT, interrupted, result) ||
-        loop_signal(client->loop, SIGTERM, interrupted, result)) {
+    if (loop_signal(client->loop, SIGINT, on_interrupt, result) ||
+        loop_signal(client->loop, SIGTERM, on_interrupt, result)) {
         err = client_fail(client, HAWK_EEXISTS, "another loop of this process handles signals");
         goto out;
     }
@@ -705,7 +705,7 @@ int replay_run(struct client *client, const struct replay_plan *p, const struct 
     r.start_us = r.end_us = loop_now(client->loop);
     r.progress_us = r.start_us + (r.terminal ? 0 : PROGRESS_LOG_US);
     while (r.counts[FINISHED] < p->n && !r.stop_now && loop_now(client->loop) < r.give_up_us)
-        loop_once(client->loop, turn(&r));
+        loop_once(client->loop, do_what_is_due(&r));
     result->elapsed_us = r.end_us - r.start_us;
     run_end(&r);
 out:

@@ -22,7 +22,7 @@ static struct record_key part_of(const struct record_key *job, uint32_t part)
     return k;
 }
 
-static int damaged(const struct place *p, const struct record_key *k)
+static int damaged_record(const struct place *p, const struct record_key *k)
 {
     char text[RECORD_TEXT];
 
@@ -47,7 +47,7 @@ static int count_ended(void *arg, const struct record_key *k, struct span value)
     if (k->part < PART_TASK || k->part >= PART_TASK_END)
         return 0;
     if (record_decode(k, value, &m, &ago_us))
-        return damaged(e->place, k);
+        return damaged_record(e->place, k);
     e->n += m.journal_task.state != TASK_LAUNCHED;
     return 0;
 }
@@ -126,7 +126,7 @@ static int put_ended(const struct place *p, const struct entry *e)
     return forget_env(p, &job, m.journal_ended.left_out);
 }
 
-static int apply(const struct place *p, const struct entry *e)
+static int apply_entry(const struct place *p, const struct entry *e)
 {
     switch (e->change) {
     case ENTRY_APPEND:
@@ -156,7 +156,7 @@ int records_commit(const struct backend_ops *ops, struct backend *b, const struc
 
     for (const struct entry *e = first; e && n < GROUP_MAX && (n == 0 || ops->fits(b, e)); e = e->next, n++) {
         if (!err)
-            err = apply(&p, e);
+            err = apply_entry(&p, e);
         *last = e;
     }
     if (!err)
@@ -193,7 +193,7 @@ static int read_record(void *arg, const struct record_key *k, struct span value)
         return 0;
     }
     if (record_decode(k, value, &m, &ago_us))
-        return damaged(&r->place, k);
+        return damaged_record(&r->place, k);
     r->job = *k;
     r->fn(r->arg, &m);
     if (m.type == MSG_JOURNAL_JOB && ago_us >= 0) {

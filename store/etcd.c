@@ -100,7 +100,7 @@ static void on_done(void *arg, grpc_status_code status, const char *text)
 }
 
 /* Asks one endpoint, once. */
-static int ask(struct etcd *e, const char *method, int64_t timeout_us)
+static int ask_endpoint(struct etcd *e, const char *method, int64_t timeout_us)
 {
     static const struct rpc_fns fns = {.reply = on_reply, .done = on_done};
     struct rpc *r;
@@ -124,14 +124,14 @@ static int ask(struct etcd *e, const char *method, int64_t timeout_us)
 }
 
 /* The reply is in e->reply. */
-static int call(struct etcd *e, const char *method, int64_t timeout_us)
+static int call_etcd(struct etcd *e, const char *method, int64_t timeout_us)
 {
     int err = HAWK_EUNAVAILABLE;
 
     if (atomic_load(&e->interrupted))
         return HAWK_ECANCELLED;
     for (unsigned i = 0; i < e->n; i++) {
-        err = ask(e, method, timeout_us);
+        err = ask_endpoint(e, method, timeout_us);
         if (err != HAWK_EUNAVAILABLE && err != HAWK_ETIMEOUT && err != HAWK_ECANCELLED)
             return err;
         /* The connection may be dead without a sign of it. */
@@ -144,7 +144,7 @@ static int call(struct etcd *e, const char *method, int64_t timeout_us)
     return HAWK_EUNAVAILABLE;
 }
 
-static int malformed(struct etcd *e)
+static int malformed_reply(struct etcd *e)
 {
     snprintf(e->why, sizeof e->why, "etcd at %s: its reply cannot be read", e->addrs[e->at]);
     return HAWK_EMALFORMED;
@@ -202,13 +202,13 @@ static int read_range(struct etcd *e, struct etcd_range *r)
 
     while (!err && (got = wire_next(&rest, &f)) != 0) {
         if (got < 0)
-            return malformed(e);
+            return malformed_reply(e);
         if (f.tag == etcdserverpb_RangeResponse_header_tag)
             read_header(f.bytes, &r->seen_revision);
         else if (f.tag == etcdserverpb_RangeResponse_more_tag)
             r->more = f.number != 0;
         else if (f.tag == etcdserverpb_RangeResponse_kvs_tag)
-            err = read_kv(f.bytes, &kv) < 0 ? malformed(e) : r->fn(r->arg, &kv);
+            err = read_kv(f.bytes, &kv) < 0 ? malformed_reply(e) : r->fn(r->arg, &kv);
     }
     return err;
 }
@@ -226,7 +226,7 @@ int etcd_range(struct etcd *e, struct etcd_range *r, int64_t timeout_us)
     put_varint(b, etcdserverpb_RangeRequest_revision_tag, (uint64_t)r->revision);
     put_varint(b, etcdserverpb_RangeRequest_keys_only_tag, r->keys_only);
     r->more = false;
-    err = call(e, "/etcdserverpb.KV/Range", timeout_us);
+    err = call_etcd(e, "/etcdserverpb.KV/Range", timeout_us);
     return err ? err : read_range(e, r);
 }
 
@@ -245,39 +245,40 @@ void etcd_txn_clear(struct etcd_txn *t)
 }
 
 /* Makes `b` a field of `to`, and frees it. */
-static void nest(struct codec_buf *to, uint32_t tag, struct codec_buf *b)
+static void put_nested(struct codec_buf *to, uint32_t tag, struct codec_buf *b)
 {
     put_part(to, tag, span_of(b));
     codec_buf_free(b);
 }
 
-static void compare(struct etcd_txn *t, const char *key, uint32_t target, uint32_t tag, int64_t revision)
+static void add_compare(struct etcd_txn *t, const char *key, uint32_t target, uint32_t tag, int64_t revision)
 {
     struct codec_buf b = {0};
 
     put_varint(&b, etcdserverpb_Compare_target_tag, target);
     put_part(&b, etcdserverpb_Compare_key_tag, span_text(key));
     put_varint(&b, tag, (uint64_t)revision); /* etcd reads an absent revision as 0 */
-    nest(&t->compares, etcdserverpb_TxnRequest_compare_tag, &b);
+    put_nested(&t->compares, etcdserverpb_TxnRequest_compare_tag, &b);
 }
 
 void etcd_txn_if_created(struct etcd_txn *t, const char *key, int64_t revision)
 {
-    compare(t, key, etcdserverpb_Compare_CompareTarget_CREATE, etcdserverpb_Compare_create_revision_tag,
-            revision);
+    add_compare(t, key, etcdserverpb_Compare_CompareTarget_CREATE, etcdserverpb_Compare_create_revision_tag,
+                revision);
 }
 
 void etcd_txn_if_changed(struct etcd_txn *t, const char *key, int64_t revision)
 {
-    compare(t, key, etcdserverpb_Compare_CompareTarget_MOD, etcdserverpb_Compare_mod_revision_tag, revision);
+    add_compare(t, key, etcdserverpb_Compare_CompareTarget_MOD, etcdserverpb_Compare_mod_revision_tag,
+                revision);
 }
 
 static void add_op(struct etcd_txn *t, uint32_t tag, struct codec_buf *b)
 {
     struct codec_buf op = {0};
 
-    nest(&op, tag, b);
-    nest(&t->ops, etcdserverpb_TxnRequest_success_tag, &op);
+    put_nested(&op, tag, b);
+    put_nested(&t->ops, etcdserverpb_TxnRequest_success_tag, &op);
     t->n_ops++;
 }
 
@@ -310,7 +311,7 @@ int etcd_txn_run(struct etcd *e, const struct etcd_txn *t, int64_t timeout_us, b
     e->request.len = 0;
     codec_buf_append(&e->request, t->compares.data, t->compares.len);
     codec_buf_append(&e->request, t->ops.data, t->ops.len);
-    err = call(e, "/etcdserverpb.KV/Txn", timeout_us);
+    err = call_etcd(e, "/etcdserverpb.KV/Txn", timeout_us);
     if (err)
         return err;
     rest = fields_of(span_of(&e->reply));
@@ -321,7 +322,7 @@ int etcd_txn_run(struct etcd *e, const struct etcd_txn *t, int64_t timeout_us, b
         else if (f.tag == etcdserverpb_TxnResponse_succeeded_tag)
             *done = f.number != 0;
     }
-    return got < 0 ? malformed(e) : 0;
+    return got < 0 ? malformed_reply(e) : 0;
 }
 
 int etcd_compact(struct etcd *e, int64_t revision, int64_t timeout_us)
@@ -330,7 +331,7 @@ int etcd_compact(struct etcd *e, int64_t revision, int64_t timeout_us)
 
     e->request.len = 0;
     put_varint(&e->request, etcdserverpb_CompactionRequest_revision_tag, (uint64_t)revision);
-    err = call(e, "/etcdserverpb.KV/Compact", timeout_us);
+    err = call_etcd(e, "/etcdserverpb.KV/Compact", timeout_us);
     /* etcd answers so when the revision is compacted already. It also answers so for a future revision,
      * but ours never are. */
     return err == HAWK_EIO && e->status == GRPC_STATUS_OUT_OF_RANGE ? 0 : err;
@@ -351,7 +352,7 @@ static int lease_call(struct etcd *e, const char *method, uint32_t tag, int64_t 
 
     e->request.len = 0;
     put_varint(&e->request, tag, (uint64_t)v);
-    err = call(e, method, timeout_us);
+    err = call_etcd(e, method, timeout_us);
     if (err)
         return err;
     rest = fields_of(span_of(&e->reply));
@@ -362,7 +363,7 @@ static int lease_call(struct etcd *e, const char *method, uint32_t tag, int64_t 
         else if (f.tag == etcdserverpb_LeaseGrantResponse_TTL_tag)
             *ttl_s = (int64_t)f.number;
     }
-    return got < 0 ? malformed(e) : 0;
+    return got < 0 ? malformed_reply(e) : 0;
 }
 
 int etcd_lease_grant(struct etcd *e, int64_t ttl_s, int64_t timeout_us, int64_t *id, int64_t *granted_s)

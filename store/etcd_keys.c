@@ -48,7 +48,7 @@ static int op_begin(struct backend *b)
     return 0;
 }
 
-static int stale(struct backend *b)
+static int lost_leadership(struct backend *b)
 {
     snprintf(b->why, sizeof b->why, "another central leads: nothing more is written here");
     return HAWK_ESTALE;
@@ -56,7 +56,7 @@ static int stale(struct backend *b)
 
 /* The conditions did not hold. Returns 1 when an earlier attempt had succeeded without our hearing of it;
  * 0 when this attempt had, and the transaction is done. */
-static int look(struct backend *b, const char *value)
+static int look_at_commit(struct backend *b, const char *value)
 {
     struct etcd_one commit, leader;
 
@@ -64,7 +64,7 @@ static int look(struct backend *b, const char *value)
         return HAWK_EIO;
     if (strcmp(commit.value, value) != 0) {
         if (leader.created != b->revision || strtoul(commit.value, NULL, 10) != b->epoch)
-            return stale(b);
+            return lost_leadership(b);
         b->commit_rev = commit.changed;
         return 1;
     }
@@ -73,7 +73,7 @@ static int look(struct backend *b, const char *value)
 }
 
 /* Runs t, if we lead. Afterwards the history is `history` long. */
-static int run(struct backend *b, struct etcd_txn *t, uint64_t history)
+static int run_txn(struct backend *b, struct etcd_txn *t, uint64_t history)
 {
     const size_t ops = t->ops.len;
     const unsigned n_ops = t->n_ops;
@@ -95,7 +95,7 @@ static int run(struct backend *b, struct etcd_txn *t, uint64_t history)
             return etcd_failed(b);
         if (done)
             b->commit_rev = revision;
-        err = done ? 0 : look(b, value);
+        err = done ? 0 : look_at_commit(b, value);
     }
     if (err != 1)
         return err;
@@ -113,7 +113,7 @@ static int op_commit(struct backend *b)
         etcd_key(b, to, "history/%016" PRIx64, b->txn_history - STORE_HISTORY_JOBS);
         etcd_txn_delete(&b->txn, from, to);
     }
-    err = run(b, &b->txn, b->txn_history);
+    err = run_txn(b, &b->txn, b->txn_history);
     if (err)
         return err;
     b->history = b->txn_history;
@@ -127,7 +127,7 @@ static void op_forgot(struct backend *b) { b->txn_forgets = true; }
 
 static bool is_big(struct span value) { return value.len > INLINE_BYTES; }
 
-static bool collides(const struct record_key *a, const struct record_key *b)
+static bool keys_collide(const struct record_key *a, const struct record_key *b)
 {
     if (a->table != b->table || a->id != b->id || a->epoch != b->epoch)
         return false;
@@ -143,12 +143,12 @@ static bool op_fits(const struct backend *b, const struct entry *e)
         b->txn.ops.len + entry_bytes(e) > ETCD_TXN_BYTES)
         return false;
     for (unsigned i = 0; e->change != ENTRY_APPEND && i < b->n_touched; i++)
-        if (collides(&b->touched[i], &e->key))
+        if (keys_collide(&b->touched[i], &e->key))
             return false;
     return true;
 }
 
-static void touch(struct backend *b, const struct record_key *k)
+static void touch_key(struct backend *b, const struct record_key *k)
 {
     if (b->n_touched < ETCD_TXN_OPS)
         b->touched[b->n_touched++] = *k;
@@ -171,7 +171,7 @@ static int put_pieces(struct backend *b, const struct record_key *k, struct span
         etcd_txn_clear(&t);
         etcd_key(b, key, "desc/" JOB_KEY "/%s/%06" PRIx32, k->id, k->epoch, generation, *n);
         etcd_txn_put(&t, key, (struct span){(const uint8_t *)value.data + at, len}, 0);
-        err = run(b, &t, b->history);
+        err = run_txn(b, &t, b->history);
     }
     etcd_txn_free(&t);
     return err;
@@ -206,7 +206,7 @@ static int op_put(struct backend *b, const struct record_key *k, struct span val
 {
     char key[ETCD_KEY_MAX];
 
-    touch(b, k);
+    touch_key(b, k);
     if (k->table == TABLE_JOB && k->part == PART_JOB)
         return put_whole_job(b, k, value);
     etcd_record_key(b, key, k);
@@ -228,7 +228,7 @@ static int op_remove(struct backend *b, const struct record_key *k, uint32_t las
     struct record_key end = *k;
     char from[ETCD_KEY_MAX], to[ETCD_KEY_MAX + 1];
 
-    touch(b, k);
+    touch_key(b, k);
     end.part = last;
     etcd_record_key(b, from, k);
     if (whole_job) {

@@ -186,7 +186,7 @@ int etcd_read_one(struct backend *b, const char *key, struct etcd_one *o)
 
 /* ---- Records that are read ---- */
 
-static int damaged(const struct etcd_row *row)
+static int damaged_value(const struct etcd_row *row)
 {
     log_error("the value of the key %s in etcd cannot be read: restore etcd from a snapshot", row->key);
     return HAWK_ECORRUPT;
@@ -251,13 +251,13 @@ static int take_record(void *arg, const struct etcd_row *row)
     int err = 0;
 
     if (!parse_key(s->b, s->table, row->key, &k))
-        return damaged(row);
+        return damaged_value(row);
     if (k.table != TABLE_JOB || k.part != PART_JOB)
         return s->fn(s->arg, &k, (struct span){row->value, row->len});
     codec_buf_append(&value, row->value, row->len);
     err = add_pieces(s->b, &k, &value, &big);
     if (err == HAWK_ECORRUPT)
-        damaged(row);
+        damaged_value(row);
     if (!err && value.len > row->len && s->whole) {
         vec_grow(s->b->bigs, s->b->n_bigs, s->b->bigs_cap);
         s->b->bigs[s->b->n_bigs++] = big;

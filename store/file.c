@@ -39,7 +39,7 @@ struct refusal {
     size_t size;
 };
 
-static int HAWK_PRINTF(3, 4) refuse(const struct refusal *r, int err, const char *fmt, ...)
+static int HAWK_PRINTF(3, 4) refuse_file(const struct refusal *r, int err, const char *fmt, ...)
 {
     va_list ap;
 
@@ -61,7 +61,7 @@ static void read_owner(int fd, char *text, size_t size)
 }
 
 /* *made: the lock file was not there before. */
-static int lock(const char *path, const char *lock_path, int *fd, bool *made, const struct refusal *r)
+static int lock_file(const char *path, const char *lock_path, int *fd, bool *made, const struct refusal *r)
 {
     char owner[32];
     int n;
@@ -71,14 +71,15 @@ static int lock(const char *path, const char *lock_path, int *fd, bool *made, co
     if (*fd < 0 && errno == EEXIST)
         *fd = open(lock_path, O_RDWR | O_CLOEXEC);
     if (*fd < 0)
-        return refuse(r, HAWK_EIO,
-                      "%s: cannot make the lock file: %s: the directory must exist and be writable",
-                      lock_path, strerror(errno));
+        return refuse_file(r, HAWK_EIO,
+                           "%s: cannot make the lock file: %s: the directory must exist and be writable",
+                           lock_path, strerror(errno));
     if (flock(*fd, LOCK_EX | LOCK_NB) < 0) {
         read_owner(*fd, owner, sizeof owner);
         close(*fd);
-        return refuse(r, HAWK_EBUSY, "%s: process %s has this store open (%s): stop it, or give another path",
-                      path, *owner ? owner : "?", lock_path);
+        return refuse_file(r, HAWK_EBUSY,
+                           "%s: process %s has this store open (%s): stop it, or give another path", path,
+                           *owner ? owner : "?", lock_path);
     }
     n = snprintf(owner, sizeof owner, "%d\n", (int)getpid());
     if (ftruncate(*fd, 0) < 0 || pwrite(*fd, owner, (size_t)n, 0) != n) {
@@ -100,15 +101,15 @@ static uint32_t header_u32(const unsigned char *header, size_t at)
 static int check_version(const char *path, int64_t application, int64_t version, const struct refusal *r)
 {
     if (application != SCHEMA_APPLICATION_ID)
-        return refuse(r, HAWK_ECORRUPT, "%s: an SQLite file of another program: " REMEDY, path);
+        return refuse_file(r, HAWK_ECORRUPT, "%s: an SQLite file of another program: " REMEDY, path);
     if (version > SCHEMA_VERSION)
-        return refuse(r, HAWK_EVERSION,
-                      "%s: written by a newer Hawk (schema %" PRId64
-                      ", this one knows %d): use that version, or %s",
-                      path, version, SCHEMA_VERSION, REMEDY);
+        return refuse_file(r, HAWK_EVERSION,
+                           "%s: written by a newer Hawk (schema %" PRId64
+                           ", this one knows %d): use that version, or %s",
+                           path, version, SCHEMA_VERSION, REMEDY);
     if (version < 1)
-        return refuse(r, HAWK_ECORRUPT, "%s: no schema version in it: restore it from a copy, or %s", path,
-                      REMEDY);
+        return refuse_file(r, HAWK_ECORRUPT, "%s: no schema version in it: restore it from a copy, or %s",
+                           path, REMEDY);
     return 0;
 }
 
@@ -119,7 +120,7 @@ static int check_log_kind(const char *path, const struct refusal *r)
 
     snprintf(wal, sizeof wal, "%s-wal", path);
     if (stat(wal, &st) == 0 && !S_ISREG(st.st_mode))
-        return refuse(r, HAWK_EIO, "%s: not a regular file: move it away", wal);
+        return refuse_file(r, HAWK_EIO, "%s: not a regular file: move it away", wal);
     return 0;
 }
 
@@ -132,16 +133,16 @@ static int check_header(const char *path, const struct refusal *r)
     ssize_t n;
 
     if (fd < 0)
-        return refuse(r, HAWK_EIO, "%s: cannot open it: %s", path, strerror(errno));
+        return refuse_file(r, HAWK_EIO, "%s: cannot open it: %s", path, strerror(errno));
     n = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? read(fd, header, sizeof header) : -1;
     close(fd);
     if (n < 0)
-        return refuse(r, HAWK_EIO, "%s: not a regular file that can be read: give another path", path);
+        return refuse_file(r, HAWK_EIO, "%s: not a regular file that can be read: give another path", path);
     if (n == 0)
-        return refuse(r, HAWK_ECORRUPT, "%s: empty, which a store never is: restore it from a copy, or %s",
-                      path, REMEDY);
+        return refuse_file(r, HAWK_ECORRUPT,
+                           "%s: empty, which a store never is: restore it from a copy, or %s", path, REMEDY);
     if (n < HEADER_BYTES || memcmp(header, "SQLite format 3", 16) != 0)
-        return refuse(r, HAWK_ECORRUPT, "%s: not a store of Hawk: " REMEDY, path);
+        return refuse_file(r, HAWK_ECORRUPT, "%s: not a store of Hawk: " REMEDY, path);
     return check_version(path, header_u32(header, HEADER_APPLICATION_ID),
                          header_u32(header, HEADER_USER_VERSION), r);
 }
@@ -168,7 +169,7 @@ static int sync_directory(const char *path)
     return err;
 }
 
-static int fill(const char *path, const struct refusal *r)
+static int fill_file(const char *path, const struct refusal *r)
 {
     char *text = NULL;
     sqlite3 *db = NULL;
@@ -177,20 +178,20 @@ static int fill(const char *path, const struct refusal *r)
     int rc;
 
     if (fd < 0)
-        return refuse(r, HAWK_EIO, "%s: cannot make it: %s", path, strerror(errno));
+        return refuse_file(r, HAWK_EIO, "%s: cannot make it: %s", path, strerror(errno));
     close(fd);
     rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
     if (rc == SQLITE_OK)
         rc = sqlite3_exec(db, SCHEMA_SQL, NULL, NULL, &text);
     if (rc != SQLITE_OK)
-        refuse(r, HAWK_EIO, "%s: cannot make it: %s", path, text ? text : sqlite3_errstr(rc));
+        refuse_file(r, HAWK_EIO, "%s: cannot make it: %s", path, text ? text : sqlite3_errstr(rc));
     sqlite3_free(text);
     if (sqlite3_close(db) != SQLITE_OK || rc != SQLITE_OK)
         return HAWK_EIO;
     return 0;
 }
 
-static int make(const char *path, const struct refusal *r)
+static int make_file(const char *path, const struct refusal *r)
 {
     char new_path[PATH_MAX], wal[PATH_MAX];
     int err;
@@ -198,15 +199,15 @@ static int make(const char *path, const struct refusal *r)
     snprintf(wal, sizeof wal, "%s-wal", path);
     snprintf(new_path, sizeof new_path, "%s.new", path);
     if (access(wal, F_OK) == 0) /* SQLite would use it as the new file's log */
-        return refuse(r, HAWK_ECORRUPT,
-                      "%s: missing, but its log %s is there: restore the file from a copy, or move the"
-                      " log away to start with an empty store",
-                      path, wal);
+        return refuse_file(r, HAWK_ECORRUPT,
+                           "%s: missing, but its log %s is there: restore the file from a copy, or move the"
+                           " log away to start with an empty store",
+                           path, wal);
     if (unlink(new_path) < 0 && errno != ENOENT) /* left by an attempt that was killed */
-        return refuse(r, HAWK_EIO, "%s: cannot remove it: %s", new_path, strerror(errno));
-    err = fill(new_path, r);
+        return refuse_file(r, HAWK_EIO, "%s: cannot remove it: %s", new_path, strerror(errno));
+    err = fill_file(new_path, r);
     if (!err && (link(new_path, path) < 0 || sync_directory(path) < 0))
-        err = refuse(r, HAWK_EIO, "%s: cannot make it: %s", path, strerror(errno));
+        err = refuse_file(r, HAWK_EIO, "%s: cannot make it: %s", path, strerror(errno));
     unlink(new_path);
     return err;
 }
@@ -244,13 +245,14 @@ static int check_whole(sqlite3 *db, const char *path, const struct refusal *r)
     if (rc == SQLITE_ROW)
         text = (const char *)sqlite3_column_text(st, 0);
     if (rc == SQLITE_BUSY)
-        err = refuse(r, HAWK_EBUSY, "%s: another program has it locked: stop it", path);
+        err = refuse_file(r, HAWK_EBUSY, "%s: another program has it locked: stop it", path);
     else if (!text || strcmp(text, "ok") != 0)
-        err = refuse(r, HAWK_ECORRUPT,
-                     "%s: damaged (%s): restore it from a copy; or move it, and %s-wal if there is one, away "
-                     "to start with"
-                     " an empty store",
-                     path, last_line(text ? text : sqlite3_errmsg(db)), path);
+        err = refuse_file(
+            r, HAWK_ECORRUPT,
+            "%s: damaged (%s): restore it from a copy; or move it, and %s-wal if there is one, away "
+            "to start with"
+            " an empty store",
+            path, last_line(text ? text : sqlite3_errmsg(db)), path);
     sqlite3_finalize(st);
     return err;
 }
@@ -322,11 +324,12 @@ static int check_log(sqlite3 *db, const char *path, const struct refusal *r)
         return 0;
     if (cluster == bare_cluster && bare_commits <= commits && bare_commits >= commits - in_log)
         return 0;
-    return refuse(r, HAWK_ECORRUPT,
-                  "%s: the log beside it, %s-wal, is another file's or of another time: restore both from "
-                  "the same copy, or"
-                  " move the log away to go on with what the file holds without it",
-                  path, path);
+    return refuse_file(
+        r, HAWK_ECORRUPT,
+        "%s: the log beside it, %s-wal, is another file's or of another time: restore both from "
+        "the same copy, or"
+        " move the log away to go on with what the file holds without it",
+        path, path);
 }
 
 static int open_checked(const char *path, sqlite3 **db, bool *updated, const struct refusal *r)
@@ -336,7 +339,7 @@ static int open_checked(const char *path, sqlite3 **db, bool *updated, const str
     int err;
 
     if (rc != SQLITE_OK)
-        return refuse(r, HAWK_EIO, "%s: cannot open it: %s", path, sqlite3_errstr(rc));
+        return refuse_file(r, HAWK_EIO, "%s: cannot open it: %s", path, sqlite3_errstr(rc));
     sqlite3_busy_timeout(*db, FILE_BUSY_MS);
     /* A refused file stays as it is, and so does its log. */
     sqlite3_db_config(*db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
@@ -354,12 +357,12 @@ static int open_checked(const char *path, sqlite3 **db, bool *updated, const str
     if (rc == SQLITE_OK && *updated)
         rc = schema_update(*db, version);
     if (rc == SQLITE_CONSTRAINT) /* a value that the new tables do not take */
-        return refuse(
+        return refuse_file(
             r, HAWK_ECORRUPT,
             "%s: damaged (%s): restore it from a copy; or move it, and %s-wal if there is one, away "
             "to start with an empty store",
             path, sqlite3_errmsg(*db), path);
-    return rc == SQLITE_OK ? 0 : refuse(r, HAWK_EIO, "%s: %s", path, sqlite3_errmsg(*db));
+    return rc == SQLITE_OK ? 0 : refuse_file(r, HAWK_EIO, "%s: %s", path, sqlite3_errmsg(*db));
 }
 
 void file_accept(sqlite3 *db) { sqlite3_db_config(db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL); }
@@ -374,14 +377,14 @@ int file_open(const char *path, sqlite3 **db, int *lock_fd, bool *updated, char 
 
     *db = NULL;
     if (strlen(path) + sizeof ".lock" > sizeof lock_path)
-        return refuse(&r, HAWK_EINVALID, "the path of the store is too long");
+        return refuse_file(&r, HAWK_EINVALID, "the path of the store is too long");
     snprintf(lock_path, sizeof lock_path, "%s.lock", path);
-    err = lock(path, lock_path, lock_fd, &lock_made, &r);
+    err = lock_file(path, lock_path, lock_fd, &lock_made, &r);
     if (err)
         return err;
     /* Look at the file only with the lock. If this process had the file open, closing it again here would
      * release SQLite's locks on it. */
-    err = lstat(path, &st) == 0 ? check_header(path, &r) : make(path, &r);
+    err = lstat(path, &st) == 0 ? check_header(path, &r) : make_file(path, &r);
     if (!err)
         err = check_log_kind(path, &r);
     if (!err)

@@ -50,7 +50,7 @@ static int64_t now_us(void)
 
 /* Under lock: ends the reign that began last if its time is over, whoever notices. True when this call
  * ended it. */
-static bool expire(struct leader *l)
+static bool expire_lease(struct leader *l)
 {
     if (!l->view.leads || now_us() < l->until_us)
         return false;
@@ -61,7 +61,7 @@ static bool expire(struct leader *l)
 void leader_view(struct leader *l, struct leader_view *v)
 {
     pthread_mutex_lock(&l->lock);
-    if (expire(l))
+    if (expire_lease(l))
         pthread_cond_signal(&l->wake);
     *v = l->view;
     pthread_mutex_unlock(&l->lock);
@@ -72,7 +72,7 @@ bool leader_holds(struct leader *l, uint32_t epoch)
     bool holds;
 
     pthread_mutex_lock(&l->lock);
-    if (expire(l))
+    if (expire_lease(l))
         pthread_cond_signal(&l->wake);
     holds = l->view.leads && l->view.epoch == epoch;
     pthread_mutex_unlock(&l->lock);
@@ -174,19 +174,19 @@ static void read_standbys(struct leader *l)
 
 /* ---- The thread: the election ---- */
 
-static bool same(const struct leader_view *a, const struct leader_view *b)
+static bool same_view(const struct leader_view *a, const struct leader_view *b)
 {
     return a->leads == b->leads && a->epoch == b->epoch && a->revision == b->revision && a->down == b->down &&
            strcmp(a->active, b->active) == 0 && strcmp(a->trouble, b->trouble) == 0;
 }
 
 /* Makes *next visible to others. Only this thread begins a reign. */
-static void publish(struct leader *l, const struct leader_view *next, int64_t until_us)
+static void publish_view(struct leader *l, const struct leader_view *next, int64_t until_us)
 {
     bool differs;
 
     pthread_mutex_lock(&l->lock);
-    differs = !same(&l->view, next);
+    differs = !same_view(&l->view, next);
     l->view = *next;
     l->until_us = until_us;
     pthread_mutex_unlock(&l->lock);
@@ -200,7 +200,7 @@ static void publish_none(struct leader *l, const char *trouble)
     struct leader_view v = {0};
 
     snprintf(v.trouble, sizeof v.trouble, "%s", trouble);
-    publish(l, &v, 0);
+    publish_view(l, &v, 0);
 }
 
 struct key {
@@ -312,7 +312,7 @@ static int try_to_lead(struct leader *l)
         return err; /* the next attempt gives the lease back */
     view_of(&k, &v);
     v.leads = true;
-    publish(l, &v, end_of(l, sent_us));
+    publish_view(l, &v, end_of(l, sent_us));
     unregister_standby(l);
     return 0;
 }
@@ -339,22 +339,22 @@ static int64_t campaign(struct leader *l)
         } else {
             l->seen = v.epoch;
         }
-        publish(l, &v, 0);
+        publish_view(l, &v, 0);
         register_standby(l);
     }
     return l->lease_us / LEADER_POLL_PER_LEASE;
 }
 
 /* Prolongs the reign, unless it has ended meanwhile. */
-static void prolong(struct leader *l, int64_t until_us)
+static void prolong_lease(struct leader *l, int64_t until_us)
 {
     pthread_mutex_lock(&l->lock);
-    if (!expire(l))
+    if (!expire_lease(l))
         l->until_us = until_us;
     pthread_mutex_unlock(&l->lock);
 }
 
-static int64_t rule(struct leader *l)
+static int64_t rule_epoch(struct leader *l)
 {
     int64_t sent_us = now_us(), left_s = 0;
     struct key k;
@@ -368,7 +368,7 @@ static int64_t rule(struct leader *l)
     if (left_s == 0 || !k.there || k.lease != l->lease)
         leader_yield(l, l->view.epoch); /* only this thread writes the epoch */
     else
-        prolong(l, end_of(l, sent_us));
+        prolong_lease(l, end_of(l, sent_us));
     read_standbys(l);
     return l->lease_us / LEADER_RENEW_PER_LEASE;
 }
@@ -411,13 +411,13 @@ static void *thread_main(void *arg)
         int64_t pause_us;
         bool leads;
 
-        expire(l);
+        expire_lease(l);
         leads = l->view.leads;
         pthread_mutex_unlock(&l->lock);
         if (led && !leads)
             step_down(l);
         led = leads;
-        pause_us = leads ? rule(l) : campaign(l);
+        pause_us = leads ? rule_epoch(l) : campaign(l);
         pthread_mutex_lock(&l->lock);
         if (!l->stopping && l->view.leads == leads)
             wait_us(l, pause_us);
@@ -433,7 +433,7 @@ static void *thread_main(void *arg)
 
 /* ---- Life ---- */
 
-static char *join(const char *prefix, const char *name)
+static char *join_key(const char *prefix, const char *name)
 {
     char text[ETCD_KEY_MAX];
 
@@ -447,9 +447,9 @@ struct leader *leader_new(const struct leader_config *c, void (*changed)(void *a
     pthread_condattr_t attr;
     sigset_t all, before;
 
-    l->key = join(c->prefix, "leader");
-    l->epoch_key = join(c->prefix, "epoch");
-    l->standby_keys = join(c->prefix, "standby");
+    l->key = join_key(c->prefix, "leader");
+    l->epoch_key = join_key(c->prefix, "epoch");
+    l->standby_keys = join_key(c->prefix, "standby");
     l->address = xstrdup(c->address);
     l->ttl_s = (c->lease_us + US_PER_S - 1) / US_PER_S;
     l->lease_us = l->ttl_s * US_PER_S;

@@ -72,7 +72,7 @@ static const char *const sql[STATEMENT_COUNT] = {
         "meta WHERE key = 'commits'), 0)",
 };
 
-static int prepare(struct backend *b)
+static int prepare_statements(struct backend *b)
 {
     for (int i = 0; i < STATEMENT_COUNT; i++) {
         int rc = sqlite3_prepare_v3(b->db, sql[i], -1, SQLITE_PREPARE_PERSISTENT, &b->v[i], NULL);
@@ -102,7 +102,7 @@ static void bind_bytes(sqlite3_stmt *st, int at, struct span v)
 }
 
 /* Runs a statement that returns no rows, and clears its bindings. */
-static int run(struct backend *b, enum statement which)
+static int run_statement(struct backend *b, enum statement which)
 {
     sqlite3_stmt *st = b->v[which];
     int rc = sqlite3_step(st);
@@ -117,7 +117,7 @@ static int run(struct backend *b, enum statement which)
 static int op_begin(struct backend *b)
 {
     b->trim = false;
-    return run(b, STATEMENT_BEGIN);
+    return run_statement(b, STATEMENT_BEGIN);
 }
 
 static bool is_job(const struct record_key *k) { return k->table == TABLE_JOB && k->part == PART_JOB; }
@@ -127,11 +127,11 @@ static int op_put(struct backend *b, const struct record_key *k, struct span val
     if (is_job(k)) {
         BIND(b->v[STATEMENT_PUT_JOB], (int64_t)k->id, k->epoch);
         bind_bytes(b->v[STATEMENT_PUT_JOB], 3, value);
-        return run(b, STATEMENT_PUT_JOB);
+        return run_statement(b, STATEMENT_PUT_JOB);
     }
     BIND_KEY(b->v[STATEMENT_PUT], k);
     bind_bytes(b->v[STATEMENT_PUT], 5, value);
-    return run(b, STATEMENT_PUT);
+    return run_statement(b, STATEMENT_PUT);
 }
 
 static int op_append(struct backend *b, struct span value)
@@ -139,7 +139,7 @@ static int op_append(struct backend *b, struct span value)
     b->trim = true;
     BIND(b->v[STATEMENT_APPEND], TABLE_HISTORY);
     bind_bytes(b->v[STATEMENT_APPEND], 2, value);
-    return run(b, STATEMENT_APPEND);
+    return run_statement(b, STATEMENT_APPEND);
 }
 
 static int op_remove(struct backend *b, const struct record_key *k, uint32_t last)
@@ -148,10 +148,10 @@ static int op_remove(struct backend *b, const struct record_key *k, uint32_t las
 
     if (is_job(k)) {
         BIND(b->v[STATEMENT_REMOVE_JOB], (int64_t)k->id, k->epoch);
-        err = run(b, STATEMENT_REMOVE_JOB);
+        err = run_statement(b, STATEMENT_REMOVE_JOB);
     }
     BIND(b->v[STATEMENT_REMOVE], k->table, (int64_t)k->id, k->epoch, k->part, last);
-    return err ? err : run(b, STATEMENT_REMOVE);
+    return err ? err : run_statement(b, STATEMENT_REMOVE);
 }
 
 static void op_forgot(struct backend *b) { b->forgot = true; }
@@ -162,11 +162,11 @@ static int op_commit(struct backend *b)
 
     if (b->trim) {
         BIND(b->v[STATEMENT_TRIM], TABLE_HISTORY, STORE_HISTORY_JOBS);
-        err = run(b, STATEMENT_TRIM);
+        err = run_statement(b, STATEMENT_TRIM);
     }
     if (!err)
-        err = run(b, STATEMENT_COUNT_COMMIT); /* store/file.c: whose log it is */
-    return err ? err : run(b, STATEMENT_COMMIT);
+        err = run_statement(b, STATEMENT_COUNT_COMMIT); /* store/file.c: whose log it is */
+    return err ? err : run_statement(b, STATEMENT_COMMIT);
 }
 
 static void op_rollback(struct backend *b)
@@ -270,11 +270,11 @@ static int put_number(struct backend *b, const char *key, uint64_t value)
 {
     sqlite3_bind_text(b->v[STATEMENT_META_SET], 1, key, -1, SQLITE_STATIC);
     sqlite3_bind_int64(b->v[STATEMENT_META_SET], 2, (int64_t)value);
-    return run(b, STATEMENT_META_SET);
+    return run_statement(b, STATEMENT_META_SET);
 }
 
 /* Ends a transaction: commits if err, the result of the writes since begin, is 0. */
-static int end(struct backend *b, int err)
+static int end_writing(struct backend *b, int err)
 {
     if (!err)
         err = op_commit(b);
@@ -287,7 +287,7 @@ static int op_meta_set(struct backend *b, const char *key, uint64_t value)
 {
     int err = op_begin(b);
 
-    return end(b, err ? err : put_number(b, key, value));
+    return end_writing(b, err ? err : put_number(b, key, value));
 }
 
 /* *owner: a string that the caller frees; NULL: the file has none. */
@@ -305,7 +305,7 @@ static int put_owner(struct backend *b, const char *owner)
 {
     sqlite3_bind_text(b->v[STATEMENT_META_SET], 1, "owner", -1, SQLITE_STATIC);
     bind_bytes(b->v[STATEMENT_META_SET], 2, span_text(owner));
-    return run(b, STATEMENT_META_SET);
+    return run_statement(b, STATEMENT_META_SET);
 }
 
 static int op_own(struct backend *b, const char *owner)
@@ -320,7 +320,7 @@ static int op_own(struct backend *b, const char *owner)
         return err;
     if (!owned) {
         err = op_begin(b);
-        err = end(b, err ? err : put_owner(b, owner));
+        err = end_writing(b, err ? err : put_owner(b, owner));
     }
     /* A copy of the file without its log must name its owner. This does not wait for other readers of the
      * file; op_scrub does it later then. */
@@ -428,7 +428,7 @@ static int check_owner(struct backend *b, const char *owner, char *why, size_t w
  * with a record that cannot be read is refused, and stays as it is. */
 static int check_records(struct backend *b, char *why, size_t why_size)
 {
-    int err = prepare(b);
+    int err = prepare_statements(b);
 
     if (!err)
         err = records_recover(&sqlite_ops, b, false, ignore, NULL);

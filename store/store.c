@@ -73,7 +73,7 @@ static void queue_init(struct queue *q)
 
 /* Commits from the head of pending. Sets *last to the last entry of the commit, and *token to the highest
  * token in it. */
-static int commit(struct store *s, const struct entry **last, uint64_t *token)
+static int commit_pending(struct store *s, const struct entry **last, uint64_t *token)
 {
     int err;
 
@@ -119,7 +119,7 @@ static void commit_some(struct store *s, bool asked)
 {
     const struct entry *last = NULL;
     uint64_t token;
-    int err = commit(s, &last, &token);
+    int err = commit_pending(s, &last, &token);
 
     if (err) {
         s->failing = true;
@@ -152,7 +152,7 @@ static void wait_for_work(struct store *s)
         pthread_cond_timedwait(&s->work, &s->lock, &at);
 }
 
-static void scrub(struct store *s)
+static void scrub_journal(struct store *s)
 {
     int err;
 
@@ -190,7 +190,7 @@ static void *thread_main(void *arg)
         take_arrived(s);
         if (s->scrub_ms && !s->failing && !s->closing && now_ms() >= s->scrub_ms) {
             pthread_mutex_unlock(&s->lock);
-            scrub(s);
+            scrub_journal(s);
             pthread_mutex_lock(&s->lock);
         }
         if (s->closing && (!s->pending.head || s->abandoned || s->fenced || (s->failing && !asked)))
@@ -277,7 +277,7 @@ int store_open_etcd(struct store **out, const struct store_etcd *c, store_done_f
     return open_on(out, s, err, done, arg, why, why_size);
 }
 
-static int end(struct store *s, bool abandon)
+static int end_store(struct store *s, bool abandon)
 {
     struct entry *e;
     int err = 0;
@@ -303,12 +303,12 @@ static int end(struct store *s, bool abandon)
     return err;
 }
 
-int store_close(struct store *s) { return s ? end(s, false) : 0; }
+int store_close(struct store *s) { return s ? end_store(s, false) : 0; }
 
 void store_abandon(struct store *s)
 {
     if (s)
-        (void)end(s, true);
+        (void)end_store(s, true);
 }
 
 uint64_t store_cluster_id(const struct store *s) { return s->cluster; }

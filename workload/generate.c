@@ -70,7 +70,7 @@ static int64_t draw_duration_us(struct generator *g, int64_t mean_us)
     }
 }
 
-static int next(void *arg, struct trace_job *job)
+static int next_drawn_job(void *arg, struct trace_job *job)
 {
     struct generator *g = arg;
     const struct job_cluster *c;
@@ -119,7 +119,7 @@ void generator_free(struct generator *g)
 
 struct sim_source generator_source(struct generator *g)
 {
-    return (struct sim_source){.next = next, .arg = g};
+    return (struct sim_source){.next = next_drawn_job, .arg = g};
 }
 
 static void write_seconds(FILE *f, int64_t us)

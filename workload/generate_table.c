@@ -63,7 +63,7 @@ struct word {
     char text[64]; /* cut off when longer, which then is no number and no known word */
 };
 
-static int HAWK_PRINTF(3, 4) fail(const struct reader *r, const char *at, const char *fmt, ...)
+static int HAWK_PRINTF(3, 4) fail_at(const struct reader *r, const char *at, const char *fmt, ...)
 {
     int n = snprintf(r->why, r->size, "%s:%u:%u: ", r->name, r->line, (unsigned)(at - r->line_start) + 1);
     va_list ap;
@@ -76,10 +76,10 @@ static int HAWK_PRINTF(3, 4) fail(const struct reader *r, const char *at, const 
     return HAWK_EINVALID;
 }
 
-static int expected(const struct reader *r, const struct word *w, const char *what)
+static int expected_word(const struct reader *r, const struct word *w, const char *what)
 {
-    return fail(r, w->start, "expected %s, found %s%s%s", what, w->text[0] ? "\"" : "",
-                w->text[0] ? w->text : "the end of the line", w->text[0] ? "\"" : "");
+    return fail_at(r, w->start, "expected %s, found %s%s%s", what, w->text[0] ? "\"" : "",
+                   w->text[0] ? w->text : "the end of the line", w->text[0] ? "\"" : "");
 }
 
 /* The line's next word; empty at its end. */
@@ -111,12 +111,12 @@ static int take_milli(struct reader *r, const char *what, uint64_t max_milli, ui
         else if (isdigit((unsigned char)*p) && places < 3)
             v = v * 10 + (uint64_t)(*p - '0'), places += places >= 0;
         else
-            return expected(r, &w, what);
+            return expected_word(r, &w, what);
     }
     for (int i = places < 0 ? 0 : places; i < 3; i++)
         v *= 10;
     if (v == 0 || v > max_milli)
-        return expected(r, &w, what);
+        return expected_word(r, &w, what);
     *milli = v;
     return 0;
 }
@@ -127,7 +127,7 @@ static int take_duration(struct reader *r, const char *what, int64_t *us)
 
     take_word(r, &w);
     if (duration_parse(w.text, us) != 0 || *us <= 0 || *us > TRACE_TIME_US_MAX)
-        return expected(r, &w, what);
+        return expected_word(r, &w, what);
     return 0;
 }
 
@@ -142,7 +142,7 @@ static int take_draw(struct reader *r, bool gaussian, uint8_t *draw)
             *draw = (uint8_t)i;
             return 0;
         }
-    return expected(r, &w, gaussian ? "fixed, exponential or gaussian" : "fixed or exponential");
+    return expected_word(r, &w, gaussian ? "fixed, exponential or gaussian" : "fixed or exponential");
 }
 
 static int take_cluster(struct reader *r, struct job_table *t, const struct word *first, uint8_t tag)
@@ -151,7 +151,7 @@ static int take_cluster(struct reader *r, struct job_table *t, const struct word
     int err;
 
     if (t->n == TABLE_CLUSTERS_MAX)
-        return fail(r, first->start, "expected at most %u clusters", TABLE_CLUSTERS_MAX);
+        return fail_at(r, first->start, "expected at most %u clusters", TABLE_CLUSTERS_MAX);
     c->tag = tag;
     err =
         take_milli(r, "the cluster's share of the jobs, a number above 0", SHARE_MILLI_MAX, &c->share_milli);
@@ -161,7 +161,7 @@ static int take_cluster(struct reader *r, struct job_table *t, const struct word
     if (!err)
         err = take_duration(r, "a mean task duration (\"90s\")", &c->mean_us);
     if (!err && c->tasks_milli < 1000 && t->tasks == TABLE_FIXED)
-        return fail(r, first->start, "expected at least 1 task where their number is fixed");
+        return fail_at(r, first->start, "expected at least 1 task where their number is fixed");
     t->n += !err;
     return err;
 }
@@ -173,7 +173,7 @@ static int take_jobs(struct reader *r, uint32_t *jobs)
 
     take_word(r, &w);
     if (u64_parse(w.text, 1, JOB_TABLE_JOBS_MAX, &v) != 0)
-        return expected(r, &w, "a number of jobs, from 1 to 100000000");
+        return expected_word(r, &w, "a number of jobs, from 1 to 100000000");
     *jobs = (uint32_t)v;
     return 0;
 }
@@ -184,7 +184,7 @@ static int take_share(struct reader *r, uint32_t *ppm)
 
     take_word(r, &w);
     if (share_parse(w.text, ppm) != 0 || *ppm >= 1000000)
-        return expected(r, &w, "a share below 100% (\"2%\")");
+        return expected_word(r, &w, "a share below 100% (\"2%\")");
     return 0;
 }
 
@@ -215,11 +215,11 @@ static int take_line(struct reader *r, struct job_table *t)
     else if (strcmp(w.text, "long") == 0)
         err = take_cluster(r, t, &w, TAG_LONG);
     else
-        return expected(r, &w, "jobs, gap, cutoff, partition, tasks, mean, durations, short or long");
+        return expected_word(r, &w, "jobs, gap, cutoff, partition, tasks, mean, durations, short or long");
     if (err)
         return err;
     take_word(r, &rest);
-    return rest.text[0] ? expected(r, &rest, "the end of the line") : 0;
+    return rest.text[0] ? expected_word(r, &rest, "the end of the line") : 0;
 }
 
 int job_table_parse(struct job_table *t, const char *name, const char *text, char *why, size_t size)
@@ -240,9 +240,9 @@ int job_table_parse(struct job_table *t, const char *name, const char *text, cha
     }
     r.line_start = r.at;
     if (t->gap_us == 0)
-        return fail(&r, r.at, "expected a line \"gap TIME\" somewhere, found none");
+        return fail_at(&r, r.at, "expected a line \"gap TIME\" somewhere, found none");
     if (t->n == 0)
-        return fail(&r, r.at, "expected at least one line of a cluster (\"short ...\"), found none");
+        return fail_at(&r, r.at, "expected at least one line of a cluster (\"short ...\"), found none");
     return 0;
 }
 

@@ -130,7 +130,7 @@ static bool whole_number(const char *text, size_t len, uint64_t max, uint64_t *v
 }
 
 /* 0.0625, 5e-05 */
-static bool decimal(const char *text, size_t len)
+static bool parse_decimal(const char *text, size_t len)
 {
     static const char digits[] = "0123456789";
     char copy[64];
@@ -196,7 +196,7 @@ static int parse_line(struct google *g, const struct position *at, const char *l
         uint64_t v = 0;
         bool ok = n == 0                 ? f->optional
                   : f->kind == F_TEXT    ? true
-                  : f->kind == F_DECIMAL ? decimal(line + from, n)
+                  : f->kind == F_DECIMAL ? parse_decimal(line + from, n)
                                          : whole_number(line + from, n, f->max, &v);
 
         if (!ok)
@@ -244,7 +244,7 @@ static struct task *task_of(struct google *g, struct job *j, uint32_t index)
     return &j->tasks[index];
 }
 
-static void finish(struct task *t, int64_t now_us)
+static void finish_task(struct task *t, int64_t now_us)
 {
     uint64_t ran_us = (uint64_t)now_us - t->us;
 
@@ -256,7 +256,7 @@ static void finish(struct task *t, int64_t now_us)
     t->state = TASK_ENDED;
 }
 
-static void apply(struct google *g, const struct event *e)
+static void apply_event(struct google *g, const struct event *e)
 {
     struct job *j = job_of(g, e->job);
     struct task *t = task_of(g, j, e->index);
@@ -277,7 +277,7 @@ static void apply(struct google *g, const struct event *e)
         break;
     case FINISH:
         if (known)
-            finish(t, e->time_us);
+            finish_task(t, e->time_us);
         else
             t->state = TASK_VAGUE;
         break;
@@ -320,7 +320,7 @@ static int read_lines(struct google *g, const char *path, FILE *f)
             break;
         g->last_us = e.time_us;
         g->counts.lines++;
-        apply(g, &e);
+        apply_event(g, &e);
     }
     if (!err && ferror(f)) {
         snprintf(g->error, sizeof g->error, "%s:%" PRIu64 ": cannot be read: %s", path, at.line + 1,
@@ -374,7 +374,7 @@ struct google_counts google_counts(const struct google *g) { return g->counts; }
 /* ---- Jobs ---- */
 
 /* Counts a job's tasks by what became of them; moves those that are kept to its front. */
-static void settle(struct google *g, struct job *j)
+static void settle_job(struct google *g, struct job *j)
 {
     uint32_t kept = 0;
 
@@ -399,7 +399,7 @@ static int by_submission(const void *a, const void *b)
     return (x->id > y->id) - (x->id < y->id);
 }
 
-static int next(void *arg, struct trace_job *job)
+static int next_kept_job(void *arg, struct trace_job *job)
 {
     struct google *g = arg;
     const struct job *j;
@@ -428,7 +428,7 @@ struct sim_source google_source(struct google *g)
     CHECK(!g->sorted);
     g->sorted = xmalloc((c->jobs + 1) * sizeof(struct job *));
     HASH_ITER(hh, g->jobs, j, after) {
-        settle(g, j);
+        settle_job(g, j);
         if (j->submit_us == TIME_BEFORE || j->submit_us == TIME_AFTER) {
             c->jobs_early++;
         } else if (j->n == 0) {
@@ -440,5 +440,5 @@ struct sim_source google_source(struct google *g)
     }
     qsort(g->sorted, c->jobs_kept, sizeof(struct job *), by_submission);
     g->first_us = c->jobs_kept ? g->sorted[0]->submit_us : 0;
-    return (struct sim_source){.next = next, .arg = g};
+    return (struct sim_source){.next = next_kept_job, .arg = g};
 }

@@ -1,7 +1,7 @@
 /* A .tr file, or a generator, as the source of a simulation's jobs. */
 #include "workload/workload.h"
 
-static int next(void *arg, struct trace_job *job) { return trace_next(arg, job); }
+static int next_traced_job(void *arg, struct trace_job *job) { return trace_next(arg, job); }
 
 int sim_workload_open(struct sim_workload *w, const char *path, struct sim_source *source)
 {
@@ -9,7 +9,7 @@ int sim_workload_open(struct sim_workload *w, const char *path, struct sim_sourc
 
     *w = (struct sim_workload){0};
     err = trace_open(&w->trace, path);
-    *source = (struct sim_source){.next = next, .arg = w->trace};
+    *source = (struct sim_source){.next = next_traced_job, .arg = w->trace};
     return err;
 }
 
