@@ -8,15 +8,12 @@
  * A stream starts `end` only after the last receive. Whatever ends a stream, also when it is cancelled or
  * lost, ends its receive, too. Debian's libgrpc goes through all outstanding batches on the queue for
  * every completion, so there should be few. */
-#include "net/link_accept.h"
+#include "net/link_impl.h"
 
 #include "base/backoff.h"
 #include "base/check.h"
 #include "base/log.h"
 #include "base/mem.h"
-#include "base/rng.h"
-#include "net/codec.h"
-#include "net/core.h"
 #include "net/rpc.h"
 #include "net/server.h"
 #include "net/token.h"
@@ -27,389 +24,11 @@
 #include <string.h>
 
 #define CLOSE_US (1 * US_PER_S) /* time for pending messages when a link is closed */
-#define ERROR_TEXT 256
-#define HELLO_MAX 6
-
-enum link_state {
-    LINK_IDLE,    /* dialled: no stream, waits for the next attempt */
-    LINK_OPENING, /* dialled: waits for the peer's metadata */
-    LINK_UP,
-    LINK_BROKEN,  /* it was up and we gave it up; its stream ends */
-    LINK_CLOSING, /* link_close was called: no callback comes any more */
-};
-
-struct link {
-    struct list node;  /* ls->all */
-    struct list flush; /* in ls->flush, when something can be sent */
-    struct list soon;  /* in ls->soon, when something must be sent by soon_us */
-    int64_t soon_us;
-    struct links *ls;
-    void *user;
-    uint32_t number;
-    enum link_state state;
-    char *addr;         /* the address that is dialled, or was last */
-    char *addrs;        /* dialled: all of them, comma separated */
-    size_t next;        /* the place in addrs where the next one begins */
-    char *what;         /* NULL: accepted */
-    node_id_t expected; /* dialled: the node that we want; NODE_NONE: any that listens there */
-
-    /* the peer, as it says */
-    enum role role;
-    node_id_t node_id;
-    uint32_t version; /* the lower of its and ours */
-    char name[LIMIT_NAME_BYTES + 1];
-
-    /* dialled */
-    grpc_channel *channel;
-    struct loop_timer timer; /* the next attempt, the end of opening, or the end of closing */
-    uint32_t delay_us;       /* see backoff_next */
-    int64_t up_us;           /* since when it is up */
-    uint8_t
-        patience; /* doublings of the time for an attempt, one for each that was not answered in time: the peer may be overrun */
-    bool complained; /* the log says already that the peer cannot be reached */
-    bool unwelcome;  /* the peer was there, and one side refused the other: coming up again is no news */
-
-    /* the stream */
-    grpc_call *call;
-    unsigned ops;
-    bool ended, sending;
-    bool urgent;      /* something pending must leave now */
-    int64_t moved_us; /* when the last send began or ended */
-    bool half_closed; /* our side has been ended in order */
-    bool peer_closed; /* accepted: the peer's side has ended */
-    struct cq_tag open_tag, end_tag, receive_tag, send_tag, finish_tag;
-    grpc_metadata_array metadata, trailing;
-    grpc_status_code status;
-    grpc_slice details;
-    int cancelled;
-    int err;                /* why we broke it, if we did */
-    char error[ERROR_TEXT]; /* and a text */
-    grpc_byte_buffer *received, *sent;
-    struct codec_report report;
-
-    /* what is pending: full batches, then the one that grows */
-    grpc_byte_buffer **batches;
-    uint32_t batches_n, batches_cap, batches_first;
-    size_t batches_bytes;
-    struct codec_buf buf;
-};
-
-struct links {
-    struct loop *loop;
-    struct link_fns fns;
-    void *arg;
-    enum role role;
-    uint32_t version;
-    node_id_t node;
-    char *name, *token;
-    size_t pending_max;
-    uint32_t accepted_max, accepted_now;
-    uint32_t number;
-    struct rng rng;
-    struct list all, flush;
-    struct list soon; /* links with messages of link_send_soon, ordered by soon_us */
-    struct loop_timer soon_timer;
-    struct loop_hook hook;
-    struct link_counters counters;
-    bool empty; /* `all` is empty, for which links_free waits */
-};
 
 static void dial_now(struct link *k);
 static void receive_batch(struct link *k);
 static void ask_end(struct link *k);
 static void stream_over(struct link *k);
-
-/* ---- Who we are, and who the peer is ---- */
-
-static size_t hello_metadata(const struct links *ls, grpc_metadata md[HELLO_MAX], bool token)
-{
-    char number[16];
-    size_t n = 0;
-
-    snprintf(number, sizeof number, "%u", ls->version);
-    md[n++] = net_metadata_new("hawk-version", number);
-    md[n++] = net_metadata_new("hawk-role", role_text(ls->role));
-    snprintf(number, sizeof number, "%u", ls->node.v);
-    md[n++] = net_metadata_new("hawk-node", number);
-    md[n++] = net_metadata_new("hawk-name", ls->name);
-    if (token && ls->token)
-        md[n++] = net_token_new(ls->token);
-    return n;
-}
-
-static enum role parse_role(const char *text)
-{
-    for (int r = ROLE_NONE + 1; r < ROLE_COUNT; r++)
-        if (strcmp(text, role_text((enum role)r)) == 0)
-            return (enum role)r;
-    return ROLE_NONE;
-}
-
-/* Whether a stream is meant for us. Before we have an id, any may be. */
-static bool meant_for_us(const struct links *ls, const grpc_metadata_array *md)
-{
-    char text[16];
-    uint64_t node;
-
-    return !net_metadata_text(md, "hawk-to", text, sizeof text) || ls->node.v == 0 ||
-           (u64_parse(text, 0, NODE_CENTRAL.v, &node) == 0 && node == ls->node.v);
-}
-
-/* Reads who the peer is. False: it is no Hawk daemon. */
-static bool parse_hello(const struct links *ls, const grpc_metadata_array *md, struct link *k)
-{
-    char text[64];
-    uint64_t version, node;
-
-    if (!net_metadata_text(md, "hawk-version", text, sizeof text) ||
-        u64_parse(text, 1, UINT32_MAX, &version) != 0)
-        return false;
-    net_metadata_text(md, "hawk-role", text, sizeof text);
-    k->role = parse_role(text);
-    if (k->role == ROLE_NONE)
-        return false;
-    if (!net_metadata_text(md, "hawk-node", text, sizeof text) ||
-        u64_parse(text, 0, NODE_CENTRAL.v, &node) != 0)
-        return false;
-    k->version = (uint32_t)version < ls->version ? (uint32_t)version : ls->version;
-    k->node_id = (node_id_t){(uint32_t)node};
-    net_metadata_text(md, "hawk-name", k->name, sizeof k->name);
-    return true;
-}
-
-/* Why we cannot talk to the peer (a static text, and *err), or NULL. */
-static const char *why_no_link(const struct links *ls, const grpc_metadata_array *md, struct link *k,
-                               int *err)
-{
-    *err = HAWK_EMALFORMED;
-    if (!parse_hello(ls, md, k))
-        return k->what ? "what listens there is no Hawk daemon"
-                       : "a link's metadata must have hawk-version, hawk-role, hawk-node and hawk-name";
-    *err = HAWK_EVERSION;
-    if (k->version < PROTOCOL_VERSION_MIN)
-        return "it speaks a version of the protocol that is too old for this hawk: upgrade it first";
-    *err = 0;
-    return NULL;
-}
-
-/* ---- Sending ---- */
-
-static size_t pending_bytes(const struct link *k) { return k->batches_bytes + k->buf.len; }
-
-static void want_flush(struct link *k)
-{
-    k->urgent = true;
-    if (list_empty(&k->flush))
-        list_push_tail(&k->ls->flush, &k->flush);
-}
-
-/* Makes a message of the first n bytes of the growing batch. */
-static void close_batch(struct link *k, size_t n)
-{
-    vec_grow(k->batches, k->batches_n, k->batches_cap);
-    k->batches[k->batches_n++] = net_message(k->buf.data, n);
-    k->batches_bytes += n;
-}
-
-/* Makes a message of the growing batch. */
-static grpc_byte_buffer *seal_batch(struct link *k)
-{
-    grpc_byte_buffer *b = net_message(k->buf.data, k->buf.len);
-
-    k->buf.len = 0;
-    if (k->buf.cap > 2 * LINK_BATCH_BYTES)
-        codec_buf_free(&k->buf);
-    return b;
-}
-
-static grpc_byte_buffer *next_batch(struct link *k)
-{
-    grpc_byte_buffer *b;
-
-    if (k->batches_first == k->batches_n)
-        return seal_batch(k);
-    b = k->batches[k->batches_first++];
-    k->batches_bytes -= grpc_byte_buffer_length(b);
-    if (k->batches_first == k->batches_n)
-        k->batches_first = k->batches_n = 0;
-    return b;
-}
-
-static void drop_pending(struct link *k)
-{
-    while (k->batches_first < k->batches_n)
-        grpc_byte_buffer_destroy(k->batches[k->batches_first++]);
-    k->batches_first = k->batches_n = 0;
-    k->batches_bytes = 0;
-    k->buf.len = 0;
-}
-
-/* Ends our side of a stream that is closed in order. */
-static void half_close(struct link *k)
-{
-    grpc_op op = {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT};
-
-    if (!k->what) {
-        op.op = GRPC_OP_SEND_STATUS_FROM_SERVER;
-        op.data.send_status_from_server.status = GRPC_STATUS_OK;
-    }
-    k->half_closed = true;
-    k->ops++;
-    net_batch(k->call, &op, 1, &k->finish_tag);
-}
-
-static void send_pending(struct link *k)
-{
-    grpc_op op = {.op = GRPC_OP_SEND_MESSAGE};
-
-    if (k->sending || k->ended || k->half_closed)
-        return;
-    if (pending_bytes(k) == 0) {
-        if (k->state == LINK_CLOSING || k->peer_closed)
-            half_close(k);
-        return;
-    }
-    list_remove(&k->soon);
-    k->sent = next_batch(k);
-    k->urgent = pending_bytes(k) > 0;
-    op.data.send_message.send_message = k->sent;
-    k->sending = true;
-    k->moved_us = loop_now(k->ls->loop);
-    k->ops++;
-    k->ls->counters.messages_sent++;
-    k->ls->counters.bytes_sent += grpc_byte_buffer_length(k->sent);
-    net_batch(k->call, &op, 1, &k->send_tag);
-}
-
-static void flush_all(void *arg)
-{
-    struct links *ls = arg;
-
-    while (!list_empty(&ls->flush)) {
-        struct link *k = container_of(ls->flush.next, struct link, flush);
-        list_remove(&k->flush);
-        send_pending(k);
-    }
-}
-
-static void op_done(struct link *k)
-{
-    CHECK(k->ops > 0);
-    if (--k->ops == 0 && k->ended)
-        stream_over(k);
-}
-
-static void on_sent(void *arg, bool ok)
-{
-    struct link *k = arg;
-
-    grpc_byte_buffer_destroy(k->sent);
-    k->sent = NULL;
-    k->sending = false;
-    k->moved_us = loop_now(k->ls->loop);
-    /* The next send leaves at the end of the turn, with all that is sent until then. After a failure the
-     * stream ends by itself. */
-    if (ok && (k->urgent || k->state != LINK_UP || k->peer_closed || pending_bytes(k) >= LINK_LATER_BYTES))
-        want_flush(k);
-    op_done(k);
-}
-
-static void on_finished(void *arg, bool ok)
-{
-    (void)ok;
-    op_done(arg);
-}
-
-static bool keeps_up(const struct link *k)
-{
-    size_t pending = pending_bytes(k);
-
-    return pending <= k->ls->pending_max ||
-           (pending <= LINK_BURST * k->ls->pending_max &&
-            (!k->sending || loop_now(k->ls->loop) - k->moved_us < LINK_STALL_US));
-}
-
-static int gather_message(struct link *k, const struct msg *m)
-{
-    size_t before = k->buf.len;
-    int err;
-
-    if (k->state != LINK_UP)
-        return HAWK_EUNAVAILABLE;
-    if (!msg_in_version(m->type, k->version))
-        return 0;
-    if (!keeps_up(k)) {
-        link_break(k, HAWK_ELIMIT, "the peer does not keep up: too much is waiting to be sent to it");
-        return HAWK_ELIMIT;
-    }
-    err = codec_encode(&k->buf, m);
-    if (err) {
-        link_break(k, err, "a message to the peer is larger than a link carries");
-        return err;
-    }
-    k->ls->counters.envelopes_sent++;
-    if (before > 0 && k->buf.len - before >= LINK_LARGE_BYTES) {
-        close_batch(k, before);
-        k->buf.len -= before;
-        memmove(k->buf.data, k->buf.data + before, k->buf.len);
-        before = 0;
-    }
-    if (k->buf.len >= LINK_BATCH_BYTES || k->buf.len - before >= LINK_LARGE_BYTES) {
-        vec_grow(k->batches, k->batches_n, k->batches_cap);
-        k->batches_bytes += k->buf.len;
-        k->batches[k->batches_n++] = seal_batch(k);
-    }
-    return 0;
-}
-
-int link_send(struct link *k, const struct msg *m)
-{
-    int err = gather_message(k, m);
-
-    if (!err)
-        want_flush(k);
-    return err;
-}
-
-int link_send_later(struct link *k, const struct msg *m)
-{
-    int err = gather_message(k, m);
-
-    if (!err && pending_bytes(k) >= LINK_LATER_BYTES)
-        want_flush(k);
-    return err;
-}
-
-int link_send_soon(struct link *k, const struct msg *m)
-{
-    struct links *ls = k->ls;
-    int err = link_send_later(k, m);
-
-    if (err || !list_empty(&k->flush) || !list_empty(&k->soon))
-        return err;
-    k->soon_us = loop_event_now(ls->loop) + LINK_SOON_US;
-    list_push_tail(&ls->soon, &k->soon);
-    if (!loop_timer_is_set(&ls->soon_timer))
-        loop_timer_set(ls->loop, &ls->soon_timer, k->soon_us);
-    return 0;
-}
-
-static void on_soon(void *arg)
-{
-    struct links *ls = arg;
-    int64_t now_us = loop_now(ls->loop);
-
-    while (!list_empty(&ls->soon)) {
-        struct link *k = container_of(ls->soon.next, struct link, soon);
-
-        if (k->soon_us > now_us) {
-            loop_timer_set(ls->loop, &ls->soon_timer, k->soon_us);
-            return;
-        }
-        list_remove(&k->soon);
-        want_flush(k);
-    }
-}
 
 /* ---- Receiving ---- */
 
@@ -463,11 +82,11 @@ static void on_received(void *arg, bool ok)
         if (k->state == LINK_UP)
             k->state = LINK_BROKEN;
         k->peer_closed = true;
-        drop_pending(k);
-        want_flush(k);
+        link_drop_pending(k);
+        link_want_flush(k);
         loop_timer_set(k->ls->loop, &k->timer, loop_now(k->ls->loop) + CLOSE_US);
     }
-    op_done(k);
+    link_op_done(k);
 }
 
 static void receive_batch(struct link *k)
@@ -477,6 +96,19 @@ static void receive_batch(struct link *k)
 }
 
 /* ---- The life of a stream ---- */
+
+void link_op_done(struct link *k)
+{
+    CHECK(k->ops > 0);
+    if (--k->ops == 0 && k->ended)
+        stream_over(k);
+}
+
+static void on_finished(void *arg, bool ok)
+{
+    (void)ok;
+    link_op_done(arg);
+}
 
 static void stream_init(struct link *k, grpc_call *call)
 {
@@ -519,7 +151,7 @@ static void on_opened(void *arg, bool ok)
     bool answered = ok && k->state == LINK_OPENING && k->metadata.count > 0;
 
     if (answered)
-        why = why_no_link(k->ls, &k->metadata, k, &k->err);
+        why = link_why_not(k->ls, &k->metadata, k, &k->err);
     if (answered && !why) {
         went_up(k);
     } else {
@@ -529,7 +161,7 @@ static void on_opened(void *arg, bool ok)
         }
         ask_end(k);
     }
-    op_done(k);
+    link_op_done(k);
 }
 
 static void ask_end(struct link *k)
@@ -554,13 +186,13 @@ static void on_ended(void *arg, bool ok)
 
     (void)ok;
     k->ended = true;
-    op_done(k);
+    link_op_done(k);
 }
 
 static void on_accept_opened(void *arg, bool ok)
 {
     (void)ok;
-    op_done(arg);
+    link_op_done(arg);
 }
 
 static void link_free(struct link *k)
@@ -574,7 +206,7 @@ static void link_free(struct link *k)
     ls->empty = list_empty(&ls->all);
     if (!k->what)
         ls->accepted_now--;
-    drop_pending(k);
+    link_drop_pending(k);
     codec_buf_free(&k->buf);
     free(k->batches);
     free(k->addr);
@@ -595,7 +227,7 @@ static void stream_free(struct link *k)
     grpc_slice_unref(k->details);
     list_remove(&k->flush);
     list_remove(&k->soon);
-    drop_pending(k);
+    link_drop_pending(k);
 }
 
 static bool one_of_several(const struct link *k) { return strchr(k->addrs, ',') != NULL; }
@@ -706,7 +338,7 @@ static void stream_over(struct link *k)
 
 static void dial_now(struct link *k)
 {
-    grpc_metadata md[HELLO_MAX];
+    grpc_metadata md[LINK_HELLO_MAX];
     grpc_op open[2] = {{.op = GRPC_OP_SEND_INITIAL_METADATA}, {.op = GRPC_OP_RECV_INITIAL_METADATA}};
     char number[16];
     size_t n;
@@ -719,7 +351,7 @@ static void dial_now(struct link *k)
                                             grpc_slice_from_static_string(LINK_METHOD), NULL,
                                             gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL));
     open[0].data.send_initial_metadata.metadata = md;
-    n = hello_metadata(k->ls, md, true);
+    n = link_hello_metadata(k->ls, md, true);
     if (k->expected.v) {
         snprintf(number, sizeof number, "%u", k->expected.v);
         md[n++] = net_metadata_new("hawk-to", number);
@@ -771,7 +403,7 @@ static struct link *link_new(struct links *ls)
     cq_tag_init(&k->open_tag, on_opened, k);
     cq_tag_init(&k->end_tag, on_ended, k);
     cq_tag_init(&k->receive_tag, on_received, k);
-    cq_tag_init(&k->send_tag, on_sent, k);
+    cq_tag_init(&k->send_tag, link_on_sent, k);
     cq_tag_init(&k->finish_tag, on_finished, k);
     return k;
 }
@@ -808,7 +440,7 @@ const char *links_refuse(const struct links *ls, const grpc_metadata_array *md, 
 {
     struct link probe = {0};
     int err;
-    const char *why = why_no_link(ls, md, &probe, &err);
+    const char *why = link_why_not(ls, md, &probe, &err);
 
     if (why) {
         *status = err == HAWK_EVERSION ? GRPC_STATUS_FAILED_PRECONDITION : GRPC_STATUS_INVALID_ARGUMENT;
@@ -818,7 +450,7 @@ const char *links_refuse(const struct links *ls, const grpc_metadata_array *md, 
         *status = GRPC_STATUS_RESOURCE_EXHAUSTED;
         return "this daemon has as many links as its limit allows";
     }
-    if (!meant_for_us(ls, md)) {
+    if (!link_meant_for(ls, md)) {
         log_debug("%s wants another node than this, which has its address", probe.name);
         *status = GRPC_STATUS_FAILED_PRECONDITION;
         return "another node listens here by now";
@@ -829,18 +461,18 @@ const char *links_refuse(const struct links *ls, const grpc_metadata_array *md, 
 void links_accept(struct links *ls, grpc_call *call, const grpc_metadata_array *metadata)
 {
     struct link *k = link_new(ls);
-    grpc_metadata md[HELLO_MAX];
+    grpc_metadata md[LINK_HELLO_MAX];
     grpc_op open = {.op = GRPC_OP_SEND_INITIAL_METADATA};
     char *peer = grpc_call_get_peer(call);
 
     ls->accepted_now++;
     k->addr = xstrdup(peer);
     gpr_free(peer);
-    CHECK(parse_hello(ls, metadata, k));
+    CHECK(link_parse_hello(ls, metadata, k));
     stream_init(k, call);
     cq_tag_init(&k->open_tag, on_accept_opened, k);
     open.data.send_initial_metadata.metadata = md;
-    open.data.send_initial_metadata.count = hello_metadata(ls, md, false);
+    open.data.send_initial_metadata.count = link_hello_metadata(ls, md, false);
     k->ops = 1;
     net_batch(call, &open, 1, &k->open_tag);
     net_metadata_drop(md, open.data.send_initial_metadata.count);
@@ -856,7 +488,7 @@ void link_break(struct link *k, int err, const char *text)
     k->state = LINK_BROKEN;
     k->err = err;
     snprintf(k->error, sizeof k->error, "%s", text);
-    drop_pending(k);
+    link_drop_pending(k);
     grpc_call_cancel_with_status(k->call, rpc_err_to_status(err), text, NULL);
 }
 
@@ -873,7 +505,7 @@ void link_close(struct link *k)
         return;
     }
     if (before == LINK_UP) {
-        want_flush(k);
+        link_want_flush(k);
         loop_timer_set(k->ls->loop, &k->timer, loop_now(k->ls->loop) + CLOSE_US);
     } else {
         grpc_call_cancel(k->call, NULL);
@@ -899,9 +531,9 @@ struct links *links_new(struct loop *l, const struct link_config *c, const struc
     list_init(&ls->all);
     list_init(&ls->flush);
     list_init(&ls->soon);
-    loop_timer_init(&ls->soon_timer, on_soon, ls);
+    loop_timer_init(&ls->soon_timer, links_on_soon, ls);
     ls->empty = true;
-    loop_hook_add(l, &ls->hook, LOOP_FLUSH, flush_all, ls);
+    loop_hook_add(l, &ls->hook, LOOP_FLUSH, links_flush_all, ls);
     return ls;
 }
 
@@ -922,7 +554,7 @@ void links_free(struct links *ls, int64_t timeout_us)
         if (k->state != LINK_CLOSING)
             link_close(k);
     }
-    flush_all(ls);
+    links_flush_all(ls);
     if (!loop_drain(ls->loop, &ls->empty, loop_now(ls->loop) + timeout_us)) {
         list_foreach(&ls->all, n, next) /* NOLINT: what link_close freed has left the list */
             grpc_call_cancel(container_of(n, struct link, node)->call, NULL);

@@ -1,0 +1,74 @@
+/* Who this node is, and who a link's peer is: the metadata with which both sides of a link begin. */
+#include "net/link_impl.h"
+
+#include "net/token.h"
+
+#include <stdio.h>
+#include <string.h>
+
+size_t link_hello_metadata(const struct links *ls, grpc_metadata md[LINK_HELLO_MAX], bool token)
+{
+    char number[16];
+    size_t n = 0;
+
+    snprintf(number, sizeof number, "%u", ls->version);
+    md[n++] = net_metadata_new("hawk-version", number);
+    md[n++] = net_metadata_new("hawk-role", role_text(ls->role));
+    snprintf(number, sizeof number, "%u", ls->node.v);
+    md[n++] = net_metadata_new("hawk-node", number);
+    md[n++] = net_metadata_new("hawk-name", ls->name);
+    if (token && ls->token)
+        md[n++] = net_token_new(ls->token);
+    return n;
+}
+
+static enum role parse_role(const char *text)
+{
+    for (int r = ROLE_NONE + 1; r < ROLE_COUNT; r++)
+        if (strcmp(text, role_text((enum role)r)) == 0)
+            return (enum role)r;
+    return ROLE_NONE;
+}
+
+bool link_meant_for(const struct links *ls, const grpc_metadata_array *md)
+{
+    char text[16];
+    uint64_t node;
+
+    return !net_metadata_text(md, "hawk-to", text, sizeof text) || ls->node.v == 0 ||
+           (u64_parse(text, 0, NODE_CENTRAL.v, &node) == 0 && node == ls->node.v);
+}
+
+bool link_parse_hello(const struct links *ls, const grpc_metadata_array *md, struct link *k)
+{
+    char text[64];
+    uint64_t version, node;
+
+    if (!net_metadata_text(md, "hawk-version", text, sizeof text) ||
+        u64_parse(text, 1, UINT32_MAX, &version) != 0)
+        return false;
+    net_metadata_text(md, "hawk-role", text, sizeof text);
+    k->role = parse_role(text);
+    if (k->role == ROLE_NONE)
+        return false;
+    if (!net_metadata_text(md, "hawk-node", text, sizeof text) ||
+        u64_parse(text, 0, NODE_CENTRAL.v, &node) != 0)
+        return false;
+    k->version = (uint32_t)version < ls->version ? (uint32_t)version : ls->version;
+    k->node_id = (node_id_t){(uint32_t)node};
+    net_metadata_text(md, "hawk-name", k->name, sizeof k->name);
+    return true;
+}
+
+const char *link_why_not(const struct links *ls, const grpc_metadata_array *md, struct link *k, int *err)
+{
+    *err = HAWK_EMALFORMED;
+    if (!link_parse_hello(ls, md, k))
+        return k->what ? "what listens there is no Hawk daemon"
+                       : "a link's metadata must have hawk-version, hawk-role, hawk-node and hawk-name";
+    *err = HAWK_EVERSION;
+    if (k->version < PROTOCOL_VERSION_MIN)
+        return "it speaks a version of the protocol that is too old for this hawk: upgrade it first";
+    *err = 0;
+    return NULL;
+}
