@@ -1,4 +1,4 @@
-/* Scaling a trace down (Hawk 4.1) and timing its arrivals. */
+/* Scales a trace down (Hawk 4.1), and times its arrivals. */
 #include "replay/plan.h"
 
 #include "base/check.h"
@@ -17,7 +17,7 @@ _Static_assert(TRACE_TASKS_MAX <= LIMIT_TASKS_PER_JOB, "a job of a trace can be 
 // NOLINTNEXTLINE(misc-redundant-expression): they are equal today
 _Static_assert(TRACE_TIME_US_MAX <= LIMIT_TIME_US, "a task of a trace can be submitted");
 
-/* us * factor, to the nearest microsecond. */
+/* Returns us * factor, to the nearest microsecond. */
 static int64_t scaled(int64_t us, double factor)
 {
     double v = (double)us * factor;
@@ -50,10 +50,10 @@ static int plan_add(struct replay_plan *p, const struct trace_job *t)
     return 0;
 }
 
-/* Keeps `keep` of a job's tasks, evenly spread over its list, and lengthens them by what the others took:
- * "when we scale down the number of tasks in a job, we compensate by proportionally increasing the duration
- * of the remaining tasks in order to keep the same task-seconds" (Hawk 4.1). `to` may overlap `from`, not
- * behind it. */
+/* Keeps `keep` of a job's tasks, evenly spread over its list, and lengthens them by the time of the
+ * others: "when we scale down the number of tasks in a job, we compensate by proportionally increasing the
+ * duration of the remaining tasks in order to keep the same task-seconds" (Hawk 4.1). `to` may overlap
+ * `from` if it does not begin behind it. */
 static void shrink_job(const int64_t *from, uint32_t tasks, int64_t *to, uint32_t keep)
 {
     double all = 0, kept = 0;
@@ -68,7 +68,8 @@ static void shrink_job(const int64_t *from, uint32_t tasks, int64_t *to, uint32_
         to[i] = kept > 0 ? scaled(to[i], all / kept) : (int64_t)(all / keep);
 }
 
-/* Fewer tasks per job by `factor`; never less than one. Jobs move up in the common list as they shrink. */
+/* Divides the tasks of each job by `factor`; a job keeps one at least. Jobs move up in the common list as
+ * they shrink. */
 static void shrink_plan(struct replay_plan *p, double factor)
 {
     size_t end = 0;
@@ -207,7 +208,7 @@ void replay_plan_classify(struct replay_plan *p, int64_t trace_cutoff_us)
     }
 }
 
-/* A gap of a Poisson process with mean 1. */
+/* Draws a gap of a Poisson process with mean 1. */
 static double exponential(struct rng *r)
 {
     double u = (double)((rng_next(r) >> 11) + 1) * 0x1p-53; /* uniform in (0, 1] */
@@ -260,7 +261,7 @@ int replay_number_parse(const char *text, double max, double *value)
     char *end;
     double v;
 
-    /* strtod also reads what no one means here: signs, blanks, "inf", hexadecimal. */
+    /* strtod also reads signs, blanks, "inf" and hexadecimal numbers, which nobody means here. */
     if (strspn(text, "0123456789.e-/%") != strlen(text) || *text == '-')
         return HAWK_EINVALID;
     v = strtod(text, &end);

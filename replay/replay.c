@@ -14,10 +14,10 @@
 #include <string.h>
 
 #define SHARE_UNSET UINT32_MAX
-#define NUMBER_MAX 1e6 /* of --time-scale and --load: more is a slip of the pen */
+#define NUMBER_MAX 1e6 /* largest --time-scale and --load: more is a slip of the pen */
 #define POLICY_WAIT_US                                                                                       \
-    (1 * US_PER_S) /* for a new policy and partition to reach and be acknowledged by every node */
-#define SETTLE_WAIT_US (5 * US_PER_S) /* for counters to reach central: heartbeats bring them */
+    (1 * US_PER_S) /* time for a new policy and partition to reach every node, and for its answer */
+#define SETTLE_WAIT_US (5 * US_PER_S) /* time for counters to reach central: heartbeats bring them */
 #define POLL_US (100 * US_PER_MS)
 
 struct replay_options {
@@ -191,7 +191,7 @@ static int find_slots(struct replay *r)
     return HAWK_EXIT_OK;
 }
 
-/* A cutoff of the trace's time in the cluster's, within what a policy may say. */
+/* Turns a cutoff in the trace's time into one of the cluster's, within the policy's range. */
 static int64_t cluster_cutoff(const struct replay *r)
 {
     double v = (double)r->o.cutoff_us * r->scale.time;
@@ -224,7 +224,7 @@ static int find_policy(struct replay *r)
     return client_policy(r->s.client, &r->policy) ? session_failed(&r->s) : HAWK_EXIT_OK;
 }
 
-/* Classes and arrivals, once the cluster's slots and cutoff are known. */
+/* Sets classes and arrivals, once the cluster's slots and cutoff are known. */
 static void finish_plan(struct replay *r)
 {
     double cutoff_us =
@@ -256,7 +256,7 @@ static uint64_t counter_of(const struct api_get_stats_reply *stats, const char *
     return 0;
 }
 
-/* Counters start anew with their node: a total may fall when one restarts. */
+/* A node's counters start from 0 when it restarts, so a total may fall. */
 static uint64_t counted_since(uint64_t before, uint64_t after)
 {
     return after >= before ? after - before : after;
@@ -374,7 +374,7 @@ int replay_main(int argc, char **argv)
     if (!exit_code)
         exit_code = report_result(&r);
 out:
-    session_close(&r.s); /* before the result: signals still point to it */
+    session_close(&r.s); /* before freeing the result: signals still point to it */
     api_free(&api_policy_type, &r.policy);
     api_free(&api_get_stats_reply_type, &r.before);
     replay_result_free(&r.result);

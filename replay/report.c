@@ -1,4 +1,4 @@
-/* From a replay's results to figures, a table and JSON. */
+/* Makes figures, a table and JSON of a replay's results. */
 #include "replay/report.h"
 
 #include "base/check.h"
@@ -34,7 +34,7 @@ struct values {
 static void add_times(struct values *v, const struct replay_plan_job *p, const struct replay_job_result *j,
                       const int64_t *wait_us)
 {
-    /* A task of no time at all has no slowdown to speak of. */
+    /* A task that takes no time has no meaningful slowdown. */
     int64_t ideal = p->max_us > 0 ? p->max_us : 1;
 
     v->response[v->jobs] = j->response_us;

@@ -1,10 +1,11 @@
 /* The replay's engine: one thread, every call asynchronous. A job goes from list to list:
  *
- *   PLANNED -> SUBMITTING -> ACCEPTED -> WATCHED -> FETCHING -> FINISHED
+ * PLANNED -> SUBMITTING -> ACCEPTED -> WATCHED -> FETCHING -> FINISHED
  *
- * Its dist measures times, so noticing an end late costs nothing: the number of watching streams is bounded,
- * and further jobs wait for their turn as ACCEPTED. A stream or call that breaks makes a job BROKEN, until it
- * is asked for again, or, where its dist is lost, MOVING to another one (docs/protocol.md 9). */
+ * A job's dist measures its times, so it costs nothing to notice an end late. The number of watching
+ * streams is bounded, and further jobs wait for their turn as ACCEPTED. A stream or call that breaks makes
+ * a job BROKEN until the replay asks for it again or, if its dist is lost, MOVING to another dist
+ * (docs/protocol.md 9). */
 #include "replay/run.h"
 
 #include "base/check.h"
@@ -24,12 +25,12 @@
 /* Watch streams that the replay opens at one dist. The dist accepts API_WATCHES_MAX on one connection. A dist cancels a job
  * that nobody has watched for its client_grace. */
 #define WATCHES_MAX (API_WATCHES_MAX - 100u)
-#define RETRY_US (250 * US_PER_MS) /* between attempts for what is broken */
-#define DOWN_US (2 * US_PER_S)     /* a dist that was lost gets no jobs for so long */
+#define RETRY_US (250 * US_PER_MS) /* between attempts for a broken job */
+#define DOWN_US (2 * US_PER_S)     /* a dist that was lost gets no jobs for this time */
 /* After this many missed beats the replay counts a dist as lost and moves its jobs. Other clients count fewer: a replay
  * often loads its own machine so much that beats come late. */
 #define MISSED_BEATS 30
-#define CANCEL_WAIT_US (15 * US_PER_S)  /* after an interruption, for the cancelled jobs to end */
+#define CANCEL_WAIT_US (15 * US_PER_S)  /* after an interruption: time for the cancelled jobs to end */
 #define PROGRESS_US (200 * US_PER_MS)   /* on a terminal */
 #define PROGRESS_LOG_US (10 * US_PER_S) /* where stderr is a file */
 #define RESULT_TEXT_MAX ((int)sizeof(((struct replay_result *)0)->error) - 100)
@@ -43,7 +44,7 @@ struct target {
     node_id_t node;
     struct channel *channel;
     uint32_t watches;
-    int64_t down_us; /* until when it is taken for lost; 0: it is not */
+    int64_t down_us; /* until when it counts as lost; 0: it does not */
 };
 
 struct job {
@@ -52,16 +53,16 @@ struct job {
     const struct replay_plan_job *plan;
     struct replay_job_result *result;
     struct target *target;
-    struct target *to;           /* MOVING: whom it was submitted to */
+    struct target *to;           /* MOVING: the dist to which it was submitted */
     struct movable_job *movable; /* from its submission to its end */
     struct rpc *call, *cancel;   /* under way; NULL: none */
     job_id_t id;
     uint8_t state;      /* enum state: which list it is in */
     bool understood;    /* the call's reply */
-    bool final;         /* its dist said that it ended */
-    bool forgotten;     /* a dist that is there did not know it, and nothing was heard since */
+    bool final;         /* its dist has reported its end */
+    bool forgotten;     /* a dist that is there did not know it, and nothing came since */
     uint32_t next_task; /* to fetch */
-    int64_t broken_us;  /* since when nothing was heard; TIME_NEVER: all is well */
+    int64_t broken_us;  /* since when nothing has come; TIME_NEVER: all is well */
 };
 
 struct run {
@@ -142,7 +143,8 @@ static struct rpc *start_call(struct job *j, enum api_method method, const void 
     return start_at(j, j->target, method, request, fns);
 }
 
-/* Round robin over the dists that are there; `but` only when there is no other. NULL: none is there. */
+/* The next dist: round robin over those that are there; `but` only if there is no other. NULL: none is
+ * there. */
 static struct target *next_target(struct run *r, struct target *but)
 {
     for (uint32_t i = 0; i < r->targets_n; i++) {
@@ -179,7 +181,7 @@ static void on_stream_broken(struct job *j, grpc_status_code status, const char 
 {
     if (client_asked_wrong_dist(status) && !j->forgotten) {
         j->forgotten = true;
-        move_to(j, j->target); /* it is another process there now */
+        move_to(j, j->target); /* another process is there now */
     } else if (!may_pass(status) || out_of_time(j)) {
         finish_job(j, REPLAY_LOST, *text ? text : "its stream of events ended before it did");
     } else {
@@ -233,7 +235,7 @@ static void on_fetched(void *arg, const uint8_t *data, size_t len)
         take_job(j, &reply.job);
         for (uint32_t i = 0; i < reply.tasks_n; i++)
             take_task(j, &reply.tasks[i]);
-        /* An empty page ends it: what is missing then shows as tasks that were not reported. */
+        /* An empty page is the last one. Missing tasks then show as not reported. */
         j->next_task = reply.tasks_n ? j->next_task + reply.tasks_n : j->plan->tasks;
     }
     api_free(&api_get_job_reply_type, &reply);
@@ -251,7 +253,7 @@ static void on_fetch_end(void *arg, grpc_status_code status, const char *text)
     else if (!j->understood)
         finish_job(j, REPLAY_LOST, "its answer is not understood: is it of another version?");
     else if (!j->final)
-        set_state(j, ACCEPTED); /* a stream broke while it went on: watch it again */
+        set_state(j, ACCEPTED); /* a stream broke while the job went on: watch it again */
     else if (j->next_task < j->plan->tasks)
         fetch_tasks(j);
     else
@@ -285,7 +287,7 @@ static void on_event(void *arg, const uint8_t *data, size_t len)
     api_free(&api_event_type, &event);
     j->broken_us = TIME_NEVER;
     j->forgotten = false;
-    /* What a large job's last tasks did comes after its final state. */
+    /* News of a large job's last tasks comes after its final state. */
     if (!j->final || !movable_job_complete(j->movable))
         return;
     rpc_cancel(j->call);
@@ -363,7 +365,7 @@ static void on_cancel_end(void *arg, grpc_status_code status, const char *text)
 {
     struct job *j = arg;
 
-    j->cancel = NULL; /* how the job ended is heard from its stream */
+    j->cancel = NULL; /* the stream tells how the job ended */
 }
 
 static void cancel_job(struct job *j)
@@ -388,7 +390,8 @@ static void on_submitted(void *arg, const uint8_t *data, size_t len)
     api_free(&api_submit_reply_type, &reply);
 }
 
-/* Whether a dist that answers so is gone, or goes. Under its key a job can be submitted to another one. */
+/* Whether this answer means that the dist is gone, or goes. Under its key a job can be submitted to
+ * another one. */
 static bool is_gone(grpc_status_code status)
 {
     return status == GRPC_STATUS_UNAVAILABLE || status == GRPC_STATUS_CANCELLED ||
@@ -484,7 +487,7 @@ static void move_to(struct job *j, struct target *to)
     free(request.resubmit.ended);
 }
 
-/* A broken one's turn: whatever it was about to do is done again, elsewhere when its dist is lost. */
+/* A broken job's turn: repeats its last step, elsewhere if its dist is lost. */
 static void go_on(struct job *j)
 {
     struct run *r = j->run;
@@ -539,7 +542,7 @@ static void on_dist_lost(void *arg, struct channel *ch)
     r->retry_us = now;
 }
 
-/* Those that were lost for long enough are relied on again, until they are lost again. */
+/* Dists that were lost for long enough count as there again, until they are lost again. */
 static void look_at_targets(struct run *r)
 {
     int64_t now = loop_now(r->client->loop);
@@ -596,7 +599,7 @@ static void print_progress(struct run *r)
             r->terminal ? PROGRESS_END : "\n");
 }
 
-/* What is due now; returns when the next thing is. */
+/* Does what is due now. Returns when the next thing is due. */
 static int64_t do_what_is_due(struct run *r)
 {
     int64_t now = loop_now(r->client->loop), next;
@@ -620,7 +623,7 @@ static int64_t do_what_is_due(struct run *r)
     return earlier(earlier(next, r->progress_us), r->give_up_us);
 }
 
-/* The live dists, in the order of their ids: round robin over them is the same in every run. */
+/* Finds the live dists, in the order of their ids, so that round robin is the same in every run. */
 static int find_targets(struct run *r)
 {
     struct api_list_nodes_reply nodes;
@@ -671,7 +674,7 @@ static void run_init(struct run *r)
     r->terminal = isatty(STDERR_FILENO) == 1;
 }
 
-/* Ends what is still open after an interruption that was not waited for. */
+/* Ends calls and streams that are still open after an interruption. */
 static void run_end(struct run *r)
 {
     for (uint32_t i = 0; r->jobs && i < r->plan->n; i++) {
