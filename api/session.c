@@ -2,7 +2,7 @@
  * leaves as one event when the event before has left. Results for which there is no room here stay with
  * the dist until they can leave. So a client costs at most SESSION_HOLD_BYTES of results, however slow it
  * is and however much its jobs have returned. */
-#include "api/internal.h"
+#include "api/session_impl.h"
 #include "base/mem.h"
 #include "net/rpc.h"
 
@@ -11,216 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One event has at most this many bytes, unless a single entry is larger. */
-#define SESSION_EVENT_BYTES (256u << 10)
-/* Bytes that wait for one client to read them. Above HOLD the dist keeps further results and reads no more from that
- * client; above MAX it ends the stream. */
-#define SESSION_HOLD_BYTES (4u << 20)
-#define SESSION_BYTES_MAX (64u << 20)
-/* Bytes that wait for all clients together. Above RESULTS the dist keeps further results; above MAX it ends the stream
- * that most of them wait for. */
-#define SESSIONS_RESULTS_BYTES (64u << 20)
-#define SESSIONS_BYTES_MAX (256u << 20)
-/* The dist tells an acceptance at most this late. A job that ends sooner is told once, as accepted and ended. */
-#define SESSION_SOON_US US_PER_MS
 /* One turn of the loop cancels jobs of at most this many tasks: a million tasks take half a second. */
 #define CANCEL_TURN_TASKS 100000u
-
-struct session {
-    struct list in_all, in_dirty; /* in_dirty: in `dirty`, or in `soon` while `soon` is set */
-    struct api *api;
-    struct rpc_call *call;
-    struct session_job *jobs; /* by tag: the jobs that have not ended */
-    struct codec_buf event;   /* the one that grows */
-    struct codec_buf *full;   /* the events before it, oldest first */
-    uint32_t full_first, full_n, full_cap;
-    struct late *late; /* the ends that come after those, oldest first */
-    uint32_t late_first, late_n, late_cap;
-    size_t bytes;    /* of all these */
-    int64_t sent_us; /* the last event */
-    bool beats, held, soon;
-    bool all_sent; /* the client has ended its side: the call ends with the last job */
-    bool full_up;  /* too much waits for it unread; its stream ends */
-};
-
-/* A job on a session: it waits for SUBMITTED, and is then accepted. */
-struct session_job {
-    struct session *session;
-    uint64_t tag;
-    job_id_t job;
-    uint32_t client; /* while it is asked for */
-    uint32_t tasks;
-    bool accepted, cancel, app;
-    bool over; /* its end is among the late ones */
-    struct api_session_job told;
-    struct session_job
-        *next; /* the same job on another stream: its client has moved, and we have not noticed that yet */
-    struct list in_cancelling;
-    UT_hash_handle hh, hh_job; /* by tag; by client or job, only the first of each */
-};
-
-/* The end of a task whose result waits at the dist, or of a job after such. */
-struct late {
-    struct session_job *job;
-    struct resubmit_task task; /* of a job's end: only the state, which is the job's */
-    bool end, abandoned;
-};
-
-/* ---- Telling ---- */
-
-static void mark_dirty(struct session *s)
-{
-    if (!s->soon && !list_empty(&s->in_dirty))
-        return;
-    s->soon = false;
-    list_remove(&s->in_dirty);
-    list_push_tail(&s->api->sessions.dirty, &s->in_dirty);
-}
-
-static void mark_soon(struct session *s)
-{
-    struct api *a = s->api;
-    if (!list_empty(&s->in_dirty))
-        return;
-    s->soon = true;
-    list_push_tail(&a->sessions.soon, &s->in_dirty);
-    if (!loop_timer_is_set(&a->sessions.soon_timer))
-        loop_timer_set(a->loop, &a->sessions.soon_timer, loop_event_now(a->loop) + SESSION_SOON_US);
-}
-
-static void on_soon(void *arg)
-{
-    struct api *a = arg;
-    while (!list_empty(&a->sessions.soon))
-        mark_dirty(container_of(a->sessions.soon.next, struct session, in_dirty));
-}
-
-static void forget_unsent(struct session *s)
-{
-    while (s->full_first < s->full_n)
-        codec_buf_free(&s->full[s->full_first++]);
-    s->api->sessions.bytes -= s->bytes;
-    s->bytes = 0;
-    free(s->full);
-    free(s->late);
-    codec_buf_free(&s->event);
-    s->full = NULL;
-    s->late = NULL;
-    s->full_first = s->full_n = s->full_cap = s->late_first = s->late_n = s->late_cap = 0;
-}
-
-/* Frees all that the session holds. Its stream ends with the next flush. */
-static void give_up(struct session *s)
-{
-    forget_unsent(s);
-    s->full_up = true;
-    mark_dirty(s);
-}
-
-static void give_up_largest(struct api *a)
-{
-    struct session *largest = NULL;
-    list_foreach(&a->sessions.all, l, next) {
-        struct session *s = container_of(l, struct session, in_all);
-        if (!largest || s->bytes > largest->bytes)
-            largest = s;
-    }
-    if (largest)
-        give_up(largest);
-}
-
-static void count_bytes(struct session *s, size_t by)
-{
-    struct api_sessions *all = &s->api->sessions;
-    s->bytes += by;
-    all->bytes += by;
-    if (s->bytes > SESSION_BYTES_MAX)
-        give_up(s);
-    else if (all->bytes > SESSIONS_BYTES_MAX)
-        give_up_largest(s->api);
-}
-
-/* Adds an event's entries to those that wait. */
-static void add_event(struct session *s, const struct api_session_event *e)
-{
-    size_t before = s->event.len;
-    if (s->full_up)
-        return;
-    api_append(&s->event, &api_session_event_type, e);
-    before = s->event.len - before;
-    if (s->event.len >= SESSION_EVENT_BYTES) {
-        vec_grow(s->full, s->full_n, s->full_cap);
-        s->full[s->full_n++] = s->event;
-        s->event = (struct codec_buf){0};
-    }
-    count_bytes(s, before);
-}
-
-static void queue_event(struct session *s, const struct api_session_event *e)
-{
-    mark_dirty(s);
-    add_event(s, e);
-}
-
-static bool any_late(const struct session *s) { return s->late_first < s->late_n; }
-
-static void add_late(struct session *s, struct late l)
-{
-    if (s->full_up)
-        return;
-    api_make_room(s->late, sizeof *s->late, &s->late_first, &s->late_n);
-    vec_grow(s->late, s->late_n, s->late_cap);
-    s->late[s->late_n++] = l;
-    mark_dirty(s);
-    count_bytes(s, sizeof l);
-}
-
-static void tell_refused(struct session *s, uint64_t tag, int err, const char *text)
-{
-    struct api_session_refused r = {.tag = tag, .status = rpc_err_to_status(err), .error = text};
-    queue_event(s, &(struct api_session_event){.refused = &r, .refused_n = 1});
-}
-
-/* Sends the job as it is, if that is news. Nobody acts on it. */
-static void tell_job(struct session_job *j, const struct job_view *v)
-{
-    struct api_session_job now = {.tag = j->tag,
-                                  .job = j->job,
-                                  .class = v->class,
-                                  .why = v->why,
-                                  .at_central = node_eq(v->owner, NODE_CENTRAL),
-                                  .epoch = v->epoch};
-    if (j->told.class == now.class && j->told.why == now.why && j->told.at_central == now.at_central &&
-        j->told.epoch == now.epoch && job_eq(j->told.job, now.job))
-        return;
-    j->told = now;
-    mark_soon(j->session);
-    add_event(j->session, &(struct api_session_event){.jobs = &now, .jobs_n = 1});
-}
-
-static bool has_room(const struct session *s, uint32_t n)
-{
-    return !any_late(s) && s->bytes + n <= SESSION_HOLD_BYTES &&
-           s->api->sessions.bytes + n <= SESSIONS_RESULTS_BYTES;
-}
-
-static void tell_task(struct session_job *j, struct api_session_task *t)
-{
-    t->tag = j->tag;
-    if (t->result_n == 0 || has_room(j->session, t->result_n)) {
-        queue_event(j->session, &(struct api_session_event){.tasks = t, .tasks_n = 1});
-        return;
-    }
-    add_late(j->session, (struct late){.job = j,
-                                       .task = {.task = t->task,
-                                                .state = (uint8_t)t->state,
-                                                .outcome = (uint8_t)t->outcome,
-                                                .code = t->code,
-                                                .attempt = (uint16_t)t->attempt,
-                                                .worker = t->worker,
-                                                .wait_us = t->wait_us,
-                                                .run_us = t->run_us}});
-}
 
 /* ---- Jobs ---- */
 
@@ -270,14 +62,14 @@ static void job_free(struct session_job *j)
     HASH_DEL(s->jobs, j); /* NOLINT(clang-analyzer-core.NullDereference): inside uthash */
     free(j);
     if (s->all_sent && !s->jobs)
-        mark_dirty(s);
+        session_mark_dirty(s);
 }
 
 /* Sends the job's end. All its other news was sent before. */
 static void tell_end(struct session_job *j, uint32_t state, bool abandoned)
 {
     struct api_session_end e = {.tag = j->tag, .state = state, .abandoned = abandoned};
-    queue_event(j->session, &(struct api_session_event){.ends = &e, .ends_n = 1});
+    session_queue_event(j->session, &(struct api_session_event){.ends = &e, .ends_n = 1});
     job_free(j);
 }
 
@@ -286,13 +78,14 @@ static void job_ended(struct session_job *j, uint32_t state, bool abandoned)
     /* Unwatch it now, and not when its client has read that: another job may have this id by then. */
     api_feed_unwatch(j->session->api, j->job);
     list_remove(&j->in_cancelling);
-    if (!any_late(j->session)) {
+    if (!session_any_late(j->session)) {
         tell_end(j, state, abandoned);
         return;
     }
     j->over = true;
-    add_late(j->session,
-             (struct late){.job = j, .task.state = (uint8_t)state, .end = true, .abandoned = abandoned});
+    session_add_late(
+        j->session,
+        (struct late){.job = j, .task.state = (uint8_t)state, .end = true, .abandoned = abandoned});
 }
 
 static void tell_late_task(struct session_job *j, const struct resubmit_task *l)
@@ -320,13 +113,13 @@ static void tell_late_task(struct session_job *j, const struct resubmit_task *l)
         t.result = (const uint8_t *)v.result->data;
         t.result_n = v.result->len;
     }
-    queue_event(j->session, &(struct api_session_event){.tasks = &t, .tasks_n = 1});
+    session_queue_event(j->session, &(struct api_session_event){.tasks = &t, .tasks_n = 1});
 }
 
 /* Sends late ends, as many as make one event. */
 static void tell_late(struct session *s)
 {
-    while (any_late(s) && s->full_first == s->full_n && s->event.len < SESSION_EVENT_BYTES) {
+    while (session_any_late(s) && s->full_first == s->full_n && s->event.len < SESSION_EVENT_BYTES) {
         struct late l = s->late[s->late_first++];
         s->bytes -= sizeof l;
         s->api->sessions.bytes -= sizeof l;
@@ -347,19 +140,19 @@ static void tell_ended(struct session_job *j, const struct dist_job *of, const s
     for (uint32_t i = 0; i < v->desc->tasks; i++) {
         dist_task_view(d, of, i, 0, &t);
         if (task_state_final(t.state))
-            tell_task(j,
-                      &(struct api_session_task){.result = t.result ? (const uint8_t *)t.result->data : NULL,
-                                                 .result_n = t.result ? t.result->len : 0,
-                                                 .task = i,
-                                                 .state = t.state,
-                                                 .outcome = t.outcome,
-                                                 .code = t.code,
-                                                 .attempt = t.attempt,
-                                                 .worker = t.worker.v,
-                                                 .wait_us = t.wait_us,
-                                                 .run_us = t.run_us,
-                                                 .message = t.message ? t.message->data : "",
-                                                 .result_lost = t.result_lost});
+            session_tell_task(
+                j, &(struct api_session_task){.result = t.result ? (const uint8_t *)t.result->data : NULL,
+                                              .result_n = t.result ? t.result->len : 0,
+                                              .task = i,
+                                              .state = t.state,
+                                              .outcome = t.outcome,
+                                              .code = t.code,
+                                              .attempt = t.attempt,
+                                              .worker = t.worker.v,
+                                              .wait_us = t.wait_us,
+                                              .run_us = t.run_us,
+                                              .message = t.message ? t.message->data : "",
+                                              .result_lost = t.result_lost});
     }
 }
 
@@ -415,7 +208,7 @@ bool api_session_submitted(struct api *a, const struct msg_submitted *m)
     if (!of) {
         int err = m->err ? m->err : HAWK_ENOT_FOUND;
         api_refusal(a, err, text, sizeof text);
-        tell_refused(j->session, j->tag, err, text);
+        session_tell_refused(j->session, j->tag, err, text);
         job_free(j);
         return true;
     }
@@ -425,7 +218,7 @@ bool api_session_submitted(struct api *a, const struct msg_submitted *m)
     dist_job_view(a->roles.dist, of, loop_now(a->loop), &v);
     j->app = v.desc->kind == PAYLOAD_APP;
     j->tasks = v.desc->tasks;
-    tell_job(j, &v);
+    session_tell_job(j, &v);
     tell_ended(j, of, &v);
     if (job_state_final(v.state))
         job_ended(j, v.state, v.abandoned);
@@ -452,18 +245,19 @@ void api_session_task(struct api *a, const struct msg_task_event *m)
         if (j->over) /* the job was brought here after its end; nothing may follow its end */
             continue;
         bool ran = m->state == TASK_DONE || m->state == TASK_FAILED || m->wait_us > 0;
-        tell_task(j, &(struct api_session_task){.task = m->id.task,
-                                                .state = m->state,
-                                                .outcome = m->outcome,
-                                                .code = m->code,
-                                                .attempt = m->id.attempt,
-                                                .worker = m->worker.v,
-                                                .wait_us = ran ? m->wait_us : -1,
-                                                .run_us = m->run_us,
-                                                .message = t.message ? t.message->data : "",
-                                                .result = t.result ? (const uint8_t *)t.result->data : NULL,
-                                                .result_n = t.result ? t.result->len : 0,
-                                                .result_lost = t.result_lost});
+        session_tell_task(
+            j, &(struct api_session_task){.task = m->id.task,
+                                          .state = m->state,
+                                          .outcome = m->outcome,
+                                          .code = m->code,
+                                          .attempt = m->id.attempt,
+                                          .worker = m->worker.v,
+                                          .wait_us = ran ? m->wait_us : -1,
+                                          .run_us = m->run_us,
+                                          .message = t.message ? t.message->data : "",
+                                          .result = t.result ? (const uint8_t *)t.result->data : NULL,
+                                          .result_n = t.result ? t.result->len : 0,
+                                          .result_lost = t.result_lost});
     }
 }
 
@@ -479,7 +273,7 @@ void api_session_job(struct api *a, const struct msg_job_event *m)
         if (j->over)
             continue;
         if (of)
-            tell_job(j, &v);
+            session_tell_job(j, &v);
         if (job_state_final(m->state))
             job_ended(j, m->state, v.abandoned);
     }
@@ -502,7 +296,7 @@ static void session_free(struct session *s)
         if (job.v)
             api_feed_unwatch(a, job);
     }
-    forget_unsent(s);
+    session_forget_unsent(s);
     list_remove(&s->in_all);
     list_remove(&s->in_dirty);
     free(s);
@@ -514,11 +308,11 @@ static void on_cancelled(void *arg, struct rpc_call *c)
     session_free(arg);
 }
 
-static void on_writable(void *arg, struct rpc_call *c) { mark_dirty(arg); }
+static void on_writable(void *arg, struct rpc_call *c) { session_mark_dirty(arg); }
 
 static void hold_session(struct session *s)
 {
-    bool hold = s->bytes > SESSION_HOLD_BYTES || any_late(s);
+    bool hold = s->bytes > SESSION_HOLD_BYTES || session_any_late(s);
     if (s->held == hold)
         return;
     s->held = hold;
@@ -599,7 +393,7 @@ static void submit_job(struct session *s, const struct api_session_submit *r)
     if (!err)
         err = api_submit_event(desc, &r->resubmit, r->key, &m.submit, why, sizeof why);
     if (err) {
-        tell_refused(s, r->tag, err == HAWK_EMALFORMED ? HAWK_EINVALID : err, why);
+        session_tell_refused(s, r->tag, err == HAWK_EMALFORMED ? HAWK_EINVALID : err, why);
         job_desc_drop(desc);
         return;
     }
@@ -636,7 +430,7 @@ static int take_request(struct session *s, const struct api_session_request *r, 
     }
     if (r->beats && !s->beats) {
         s->beats = true;
-        queue_event(s, &(struct api_session_event){.beat_us = API_BEAT_US});
+        session_queue_event(s, &(struct api_session_event){.beat_us = API_BEAT_US});
     }
     for (uint32_t i = 0; i < r->submit_n; i++) {
         if (job_by_tag(s, r->submit[i].tag)) {
@@ -658,7 +452,7 @@ static void on_message(void *arg, struct rpc_call *c, const uint8_t *data, size_
     char why[256];
     if (!data) {
         s->all_sent = true;
-        mark_dirty(s);
+        session_mark_dirty(s);
         return;
     }
     int err = api_decode(&api_session_request_type, data, len, &r, why, sizeof why);
@@ -695,7 +489,7 @@ static void on_beat(void *arg)
     list_foreach(&a->sessions.all, l, next) {
         struct session *s = container_of(l, struct session, in_all);
         if (s->beats && s->bytes == 0 && now - s->sent_us >= API_BEAT_US / 2)
-            queue_event(s, &(struct api_session_event){.beat_us = API_BEAT_US});
+            session_queue_event(s, &(struct api_session_event){.beat_us = API_BEAT_US});
     }
     if (!list_empty(&a->sessions.all))
         loop_timer_set(a->loop, &a->sessions.beat_timer, now + API_BEAT_US);
@@ -706,7 +500,7 @@ void api_session_init(struct api *a)
     list_init(&a->sessions.all);
     list_init(&a->sessions.dirty);
     list_init(&a->sessions.soon);
-    loop_timer_init(&a->sessions.soon_timer, on_soon, a);
+    loop_timer_init(&a->sessions.soon_timer, session_on_soon, a);
     list_init(&a->sessions.cancelling);
     loop_timer_init(&a->sessions.cancel_timer, cancel_some, a);
     loop_timer_init(&a->sessions.beat_timer, on_beat, a);

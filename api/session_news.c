@@ -1,0 +1,160 @@
+/* What a session has to tell its client: events grow here until the stream takes them, within limits for one client and
+ * for all. */
+#include "api/session_impl.h"
+#include "base/mem.h"
+#include "net/rpc.h"
+
+#include <stdlib.h>
+
+void session_mark_dirty(struct session *s)
+{
+    if (!s->soon && !list_empty(&s->in_dirty))
+        return;
+    s->soon = false;
+    list_remove(&s->in_dirty);
+    list_push_tail(&s->api->sessions.dirty, &s->in_dirty);
+}
+
+static void mark_soon(struct session *s)
+{
+    struct api *a = s->api;
+    if (!list_empty(&s->in_dirty))
+        return;
+    s->soon = true;
+    list_push_tail(&a->sessions.soon, &s->in_dirty);
+    if (!loop_timer_is_set(&a->sessions.soon_timer))
+        loop_timer_set(a->loop, &a->sessions.soon_timer, loop_event_now(a->loop) + SESSION_SOON_US);
+}
+
+void session_on_soon(void *arg)
+{
+    struct api *a = arg;
+    while (!list_empty(&a->sessions.soon))
+        session_mark_dirty(container_of(a->sessions.soon.next, struct session, in_dirty));
+}
+
+void session_forget_unsent(struct session *s)
+{
+    while (s->full_first < s->full_n)
+        codec_buf_free(&s->full[s->full_first++]);
+    s->api->sessions.bytes -= s->bytes;
+    s->bytes = 0;
+    free(s->full);
+    free(s->late);
+    codec_buf_free(&s->event);
+    s->full = NULL;
+    s->late = NULL;
+    s->full_first = s->full_n = s->full_cap = s->late_first = s->late_n = s->late_cap = 0;
+}
+
+/* Frees all that the session holds. Its stream ends with the next flush. */
+static void give_up(struct session *s)
+{
+    session_forget_unsent(s);
+    s->full_up = true;
+    session_mark_dirty(s);
+}
+
+static void give_up_largest(struct api *a)
+{
+    struct session *largest = NULL;
+    list_foreach(&a->sessions.all, l, next) {
+        struct session *s = container_of(l, struct session, in_all);
+        if (!largest || s->bytes > largest->bytes)
+            largest = s;
+    }
+    if (largest)
+        give_up(largest);
+}
+
+static void count_bytes(struct session *s, size_t by)
+{
+    struct api_sessions *all = &s->api->sessions;
+    s->bytes += by;
+    all->bytes += by;
+    if (s->bytes > SESSION_BYTES_MAX)
+        give_up(s);
+    else if (all->bytes > SESSIONS_BYTES_MAX)
+        give_up_largest(s->api);
+}
+
+/* Adds an event's entries to those that wait. */
+static void add_event(struct session *s, const struct api_session_event *e)
+{
+    size_t before = s->event.len;
+    if (s->full_up)
+        return;
+    api_append(&s->event, &api_session_event_type, e);
+    before = s->event.len - before;
+    if (s->event.len >= SESSION_EVENT_BYTES) {
+        vec_grow(s->full, s->full_n, s->full_cap);
+        s->full[s->full_n++] = s->event;
+        s->event = (struct codec_buf){0};
+    }
+    count_bytes(s, before);
+}
+
+void session_queue_event(struct session *s, const struct api_session_event *e)
+{
+    session_mark_dirty(s);
+    add_event(s, e);
+}
+
+bool session_any_late(const struct session *s) { return s->late_first < s->late_n; }
+
+void session_add_late(struct session *s, struct late l)
+{
+    if (s->full_up)
+        return;
+    api_make_room(s->late, sizeof *s->late, &s->late_first, &s->late_n);
+    vec_grow(s->late, s->late_n, s->late_cap);
+    s->late[s->late_n++] = l;
+    session_mark_dirty(s);
+    count_bytes(s, sizeof l);
+}
+
+void session_tell_refused(struct session *s, uint64_t tag, int err, const char *text)
+{
+    struct api_session_refused r = {.tag = tag, .status = rpc_err_to_status(err), .error = text};
+    session_queue_event(s, &(struct api_session_event){.refused = &r, .refused_n = 1});
+}
+
+void session_tell_job(struct session_job *j, const struct job_view *v)
+{
+    struct api_session_job now = {.tag = j->tag,
+                                  .job = j->job,
+                                  .class = v->class,
+                                  .why = v->why,
+                                  .at_central = node_eq(v->owner, NODE_CENTRAL),
+                                  .epoch = v->epoch};
+    if (j->told.class == now.class && j->told.why == now.why && j->told.at_central == now.at_central &&
+        j->told.epoch == now.epoch && job_eq(j->told.job, now.job))
+        return;
+    j->told = now;
+    mark_soon(j->session);
+    add_event(j->session, &(struct api_session_event){.jobs = &now, .jobs_n = 1});
+}
+
+static bool has_room(const struct session *s, uint32_t n)
+{
+    return !session_any_late(s) && s->bytes + n <= SESSION_HOLD_BYTES &&
+           s->api->sessions.bytes + n <= SESSIONS_RESULTS_BYTES;
+}
+
+void session_tell_task(struct session_job *j, struct api_session_task *t)
+{
+    t->tag = j->tag;
+    if (t->result_n == 0 || has_room(j->session, t->result_n)) {
+        session_queue_event(j->session, &(struct api_session_event){.tasks = t, .tasks_n = 1});
+        return;
+    }
+    session_add_late(j->session, (struct late){.job = j,
+                                               .task = {.task = t->task,
+                                                        .state = (uint8_t)t->state,
+                                                        .outcome = (uint8_t)t->outcome,
+                                                        .code = t->code,
+                                                        .attempt = (uint16_t)t->attempt,
+                                                        .worker = t->worker,
+                                                        .wait_us = t->wait_us,
+                                                        .run_us = t->run_us}});
+}
