@@ -227,8 +227,8 @@ static int call_for(struct client *client, struct channel *ch, enum api_method m
     return err;
 }
 
-static int call_channel(struct client *client, struct channel *ch, enum api_method method,
-                        const void *request, void *reply, grpc_status_code *status)
+int client_call(struct client *client, struct channel *ch, enum api_method method, const void *request,
+                void *reply, grpc_status_code *status)
 {
     return call_for(client, ch, method, request, reply, client->timeout_us, status);
 }
@@ -302,7 +302,7 @@ uint32_t client_umask(void)
 
 static int refresh_nodes(struct client *client) { return client_refresh_nodes(client, client->timeout_us); }
 
-static const struct api_node *find_node(const struct client *client, enum role role, node_id_t node)
+const struct api_node *client_find_node(const struct client *client, enum role role, node_id_t node)
 {
     for (uint32_t i = 0; i < client->nodes.nodes_n; i++) {
         const struct api_node *n = &client->nodes.nodes[i];
@@ -314,7 +314,7 @@ static const struct api_node *find_node(const struct client *client, enum role r
 
 /* A node is reached through the contact if it is the contact itself, or if it lives inside `hawk up` and
  * has no address. */
-static struct channel *channel_of(struct client *client, const struct api_node *n)
+struct channel *client_channel_of(struct client *client, const struct api_node *n)
 {
     char why[200];
     if ((client->nodes.self && n->node == client->nodes.self) || addr_check(n->address, why, sizeof why))
@@ -331,7 +331,7 @@ static uint32_t listed_dists(struct client *client, const struct channel *but, s
         if (strcmp(node->role, role_text(ROLE_DIST)) != 0 ||
             strcmp(node->state, member_state_text(MEMBER_UP)) != 0)
             continue;
-        struct channel *ch = channel_of(client, node);
+        struct channel *ch = client_channel_of(client, node);
         if (ch != but)
             v[n++] = ch;
     }
@@ -356,17 +356,17 @@ struct channel *client_other_dist(struct client *client, const struct channel *b
 
 int client_node_channel(struct client *client, enum role role, node_id_t node, struct channel **ch)
 {
-    const struct api_node *n = find_node(client, role, node);
+    const struct api_node *n = client_find_node(client, role, node);
     if (!n || strcmp(n->state, member_state_text(MEMBER_UP)) != 0) {
         int err = refresh_nodes(client);
         if (err)
             return err;
-        n = find_node(client, role, node);
+        n = client_find_node(client, role, node);
     }
     if (!n)
         return client_fail(client, HAWK_ENOT_FOUND, "the cluster has no %s %u (`hawk nodes` lists them)",
                            role_text(role), node.v);
-    *ch = channel_of(client, n);
+    *ch = client_channel_of(client, n);
     return 0;
 }
 
@@ -379,7 +379,7 @@ struct ask {
 
 static int ask_channel(struct client *client, struct channel *ch, struct ask *a)
 {
-    return call_channel(client, ch, a->method, a->request, a->reply, &a->status);
+    return client_call(client, ch, a->method, a->request, a->reply, &a->status);
 }
 
 /* A job that its client moved is at neither of the dists that should have it. Any other may have it. A
@@ -436,20 +436,20 @@ static int call_central(struct client *client, enum api_method method, const voi
     grpc_status_code status;
     struct channel *ch = NULL, *before;
     if (client->at_central)
-        return call_channel(client, client_contact(client), method, request, reply, &status);
+        return client_call(client, client_contact(client), method, request, reply, &status);
     int err = 0;
     do {
         if (ch)
             client->nodes_at_us = -1;
         before = ch;
         int no_list = refresh_nodes(client); /* the dists may be gone, but not central */
-        const struct api_node *central = find_node(client, ROLE_CENTRAL, NODE_NONE);
+        const struct api_node *central = client_find_node(client, ROLE_CENTRAL, NODE_NONE);
         if (no_list && !central)
             return no_list;
         /* Central may be the contact, and not be in its own list. */
-        ch = central ? channel_of(client, central) : client_contact(client);
+        ch = central ? client_channel_of(client, central) : client_contact(client);
         if (ch != before)
-            err = call_channel(client, ch, method, request, reply, &status);
+            err = client_call(client, ch, method, request, reply, &status);
     } while (err == HAWK_EUNAVAILABLE && ch != before);
     return err;
 }
@@ -550,11 +550,11 @@ int client_list_nodes(struct client *client, struct api_list_nodes_reply *reply)
     struct channel *central = NULL;
     memset(reply, 0, sizeof *reply);
     if (client->at_central)
-        return call_channel(client, client_contact(client), API_LIST_NODES, &none, reply, &status);
+        return client_call(client, client_contact(client), API_LIST_NODES, &none, reply, &status);
     /* Only central has the heartbeats. A dist's list is the second best. */
     if (client_node_channel(client, ROLE_CENTRAL, NODE_NONE, &central) == 0 &&
         central != client_contact(client) &&
-        call_channel(client, central, API_LIST_NODES, &none, reply, &status) == 0)
+        client_call(client, central, API_LIST_NODES, &none, reply, &status) == 0)
         return 0;
     return call_contact(client, API_LIST_NODES, &none, reply, &status);
 }
@@ -589,7 +589,7 @@ int client_use_central(struct client *client)
     grpc_status_code status;
     int err = client_node_channel(client, ROLE_CENTRAL, NODE_NONE, &ch);
     if (!err)
-        err = call_channel(client, ch, API_LIST_NODES, &none, &ignored, &status);
+        err = client_call(client, ch, API_LIST_NODES, &none, &ignored, &status);
     if (err)
         return err;
     api_free(&api_list_nodes_reply_type, &ignored);
@@ -624,153 +624,8 @@ int client_stop_node(struct client *client, const char *addr, bool now)
     char why[200];
     if (addr_check(addr, why, sizeof why))
         return client_fail(client, HAWK_EUNAVAILABLE, "%s", why);
-    int err = call_channel(client, channel_to(client, addr), API_STOP, &r, &reply, &status);
+    int err = client_call(client, channel_to(client, addr), API_STOP, &r, &reply, &status);
     if (!err)
         api_free(&api_stop_reply_type, &reply);
-    return err;
-}
-
-/* ---- Jobs of all dists ---- */
-
-static bool query_keeps(const struct client_job_query *q, const struct api_job *j)
-{
-    uint32_t states = q->states ? q->states : UINT32_MAX;
-    return (states & 1u << j->state) != 0 && (!q->name || strcmp(q->name, j->name) == 0) &&
-           (!q->user || strcmp(q->user, j->user) == 0);
-}
-
-struct job_list {
-    struct api_job *v;
-    uint32_t n, cap;
-};
-
-/* Adds one dist's jobs, page by page, as many as the query wants and one more, which shows that there are
- * more. */
-static int list_one(struct client *client, struct channel *ch, const struct client_job_query *q,
-                    struct job_list *to)
-{
-    bool filtered = q->states || q->name || q->user;
-    struct api_list_jobs_request r = {
-        .limit = !filtered && q->limit && q->limit < API_JOBS_DEFAULT ? q->limit + 1 : 0,
-        .unfinished_only = q->states && (q->states & JOB_STATES_FINAL) == 0};
-    uint32_t kept = 0;
-    for (bool more = true; more && (!q->limit || kept <= q->limit);) {
-        struct api_list_jobs_reply page;
-        grpc_status_code status;
-        int err = call_channel(client, ch, API_LIST_JOBS, &r, &page, &status);
-        if (err == HAWK_ENOT_FOUND && r.before.v)
-            return 0; /* the dist has forgotten it since the last page, and all older ones */
-        if (err)
-            return err;
-        for (uint32_t i = 0; i < page.jobs_n; i++) {
-            r.before = page.jobs[i].job;
-            if (!query_keeps(q, &page.jobs[i]))
-                continue;
-            vec_grow(to->v, to->n, to->cap);
-            to->v[to->n++] = page.jobs[i];
-            memset(&page.jobs[i], 0, sizeof page.jobs[i]); /* its texts have moved */
-            kept++;
-        }
-        more = page.more && page.jobs_n > 0;
-        api_free(&api_list_jobs_reply_type, &page);
-    }
-    return 0;
-}
-
-static int newer_first(const void *a, const void *b)
-{
-    const struct api_job *x = a, *y = b;
-    if (x->age_us != y->age_us)
-        return x->age_us < y->age_us ? -1 : 1;
-    return x->job.v > y->job.v ? -1 : x->job.v < y->job.v;
-}
-
-static int by_id(const void *a, const void *b)
-{
-    const struct api_job *x = a, *y = b;
-    return x->job.v < y->job.v ? -1 : x->job.v > y->job.v;
-}
-
-/* Drops jobs that appear twice: a dist may be a contact under one address, and be listed under another. */
-static void drop_repeated(struct job_list *l)
-{
-    uint32_t kept = 0;
-    if (l->n)
-        qsort(l->v, l->n, sizeof *l->v, by_id);
-    for (uint32_t i = 0; i < l->n; i++)
-        if (kept && job_eq(l->v[kept - 1].job, l->v[i].job))
-            api_free(&api_job_type, &l->v[i]);
-        else
-            l->v[kept++] = l->v[i];
-    l->n = kept;
-}
-
-/* Adds, behind the dists' jobs, the long jobs that no dist shows. */
-static void list_central(struct client *client, const struct client_job_query *q, struct job_list *to)
-{
-    const struct api_node *n = find_node(client, ROLE_CENTRAL, NODE_NONE);
-    struct job_list own = {0};
-    if (!n || strcmp(n->state, member_state_text(MEMBER_UP)) != 0 ||
-        channel_of(client, n) == client->nodes_from)
-        return;
-    int err = list_one(client, channel_of(client, n), q, &own);
-    if (err && err != HAWK_EUNSUPPORTED) /* one of an older version */
-        snprintf(client->warning, sizeof client->warning,
-                 "long jobs that only central has are missing: %.400s", client->error);
-    drop_repeated(to);
-    uint32_t dists_n = to->n;
-    for (uint32_t i = 0; i < own.n; i++) {
-        if (dists_n && bsearch(&own.v[i], to->v, dists_n, sizeof *to->v, by_id)) {
-            api_free(&api_job_type, &own.v[i]);
-            continue;
-        }
-        vec_grow(to->v, to->n, to->cap);
-        to->v[to->n++] = own.v[i];
-    }
-    free(own.v);
-}
-
-static void list_finish(struct job_list *l, uint32_t limit, struct api_list_jobs_reply *reply)
-{
-    drop_repeated(l);
-    if (l->n)
-        qsort(l->v, l->n, sizeof *l->v, newer_first);
-    reply->jobs = l->v;
-    reply->jobs_n = l->n;
-    while (limit && reply->jobs_n > limit) {
-        api_free(&api_job_type, &reply->jobs[--reply->jobs_n]);
-        reply->more = true;
-    }
-}
-
-int client_list_jobs(struct client *client, const struct client_job_query *q,
-                     struct api_list_jobs_reply *reply)
-{
-    struct job_list all = {0};
-    bool contact_asked = false;
-    uint32_t asked = 0;
-    memset(reply, 0, sizeof *reply);
-    client->warning[0] = '\0';
-    int err = refresh_nodes(client);
-    for (uint32_t i = 0; !err && i < client->nodes.nodes_n; i++) {
-        const struct api_node *n = &client->nodes.nodes[i];
-        if (strcmp(n->role, role_text(ROLE_DIST)) != 0 ||
-            strcmp(n->state, member_state_text(MEMBER_GONE)) == 0)
-            continue;
-        struct channel *ch = channel_of(client, n);
-        contact_asked |= ch == client->nodes_from;
-        asked++;
-        if (list_one(client, ch, q, &all))
-            snprintf(client->warning, sizeof client->warning, "the jobs of dist %s are missing: %.400s",
-                     n->name, client->error);
-    }
-    /* The contact may leave itself out of its list, or it may be central. */
-    if (!err && !contact_asked) {
-        int contact_err = list_one(client, client->nodes_from, q, &all);
-        err = asked ? 0 : contact_err;
-    }
-    if (!err)
-        list_central(client, q, &all);
-    list_finish(&all, q->limit, reply);
     return err;
 }

@@ -64,5 +64,12 @@ bool client_next_contact(struct client *client);
  * address of its own (inside `hawk up`) is reached through the contact. */
 HAWK_MUST_USE int client_node_channel(struct client *client, enum role role, node_id_t node,
                                       struct channel **ch);
+/* A unary call to ch, within the client's timeout; *status is what gRPC says of it. */
+HAWK_MUST_USE int client_call(struct client *client, struct channel *ch, enum api_method method,
+                              const void *request, void *reply, grpc_status_code *status);
+/* A node of the list, which goes with the next list; NULL: it has none of that role and id. */
+const struct api_node *client_find_node(const struct client *client, enum role role, node_id_t node);
+/* The channel to a node of the list. */
+struct channel *client_channel_of(struct client *client, const struct api_node *n);
 
 #endif
