@@ -63,7 +63,7 @@ struct link {
     grpc_status_code status;
     grpc_slice details;
     int cancelled;
-    int err;                /* why we broke it, if we did */
+    int err;                     /* why we broke it, if we did */
     char error[LINK_ERROR_TEXT]; /* and a text */
     grpc_byte_buffer *received, *sent;
     struct codec_report report;
