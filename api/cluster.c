@@ -84,12 +84,13 @@ bool api_node_fill(const struct api *a, node_id_t id, struct api_node *out)
     out->queued = v.queued;
     out->running_short = v.running_short;
     out->running_long = v.running_long;
+    out->paused = v.paused;
     out->jobs_unfinished = v.jobs_unfinished;
     out->heartbeat_age_us = v.silent_us;
     out->long_wait_us = v.member.role == ROLE_WORKER ? v.wait_us : -1;
     out->drained = v.empty;
     if (v.empty) /* DRAINED is newer than its last heartbeat */
-        out->queued = out->running_short = out->running_long = out->jobs_unfinished = 0;
+        out->queued = out->running_short = out->running_long = out->paused = out->jobs_unfinished = 0;
     out->until_restart = v.drain == DRAIN_RESTART;
     out->protocol = v.version;
     fill_apps(a, out);
@@ -232,9 +233,13 @@ static void stats_of_policy(const struct central *c, struct api_get_stats_reply 
     r->short_partition_note = note;
     if (policy_has(p, POLICY_PARTITION)) {
         r->short_share_ppm = p->short_share_ppm;
-        r->share_computed = history_share_computed(h);
+        r->share_computed = p->short_share_ppm > 0 && history_share_computed(h);
         r->share_from = policy_origin_text(central_policy_number_origin(c, POLICY_NUMBER_SHARE));
-        api_partition_note(c, note, note_size);
+        if (p->short_share_ppm == 0 && policy_has(p, POLICY_PAUSE))
+            snprintf(note, note_size,
+                     "short partition: none is needed, short tasks pause long ones (flag pause)");
+        else
+            api_partition_note(c, note, note_size);
         return;
     }
     r->share_from = policy_origin_text(central_policy_flag_origin(c, POLICY_PARTITION));

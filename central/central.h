@@ -52,7 +52,7 @@ struct central_node {
     uint32_t link;        /* 0: none */
     int64_t silent_us;    /* since it was heard last */
     /* its last heartbeat */
-    uint32_t queued, running_short, running_long, jobs_unfinished;
+    uint32_t queued, running_short, running_long, paused, jobs_unfinished;
     /* workers: what central knows of its long tasks, and the waiting time a new one would have there */
     uint32_t long_placed, long_running;
     int64_t wait_us;

@@ -106,7 +106,7 @@ bool central_drain_is_empty(const struct central *c, const struct node *n)
     if (msg_in_version(MSG_DRAINED, n->version))
         return n->empty;
     return n->heartbeat_at > n->drain_us + 2 * c->cfg.heartbeat_us &&
-           n->queued + n->running_short + n->running_long + n->jobs_unfinished == 0;
+           n->queued + n->running_short + n->running_long + n->paused + n->jobs_unfinished == 0;
 }
 
 void central_on_stop_node(struct central *c, const struct msg *in)

@@ -346,7 +346,7 @@ static void take_over(struct central *c, struct node *n, struct link *l, const s
     central_service_forget(n);
     central_pairing_forget(c, n);
     if (fresh) {
-        n->queued = n->running_short = n->running_long = n->jobs_unfinished = 0;
+        n->queued = n->running_short = n->running_long = n->paused = n->jobs_unfinished = 0;
         free(n->counters);
         n->counters = NULL;
     }
@@ -620,6 +620,7 @@ void central_on_heartbeat(struct central *c, const struct msg *in)
     n->queued = m->queued;
     n->running_short = m->running_short;
     n->running_long = m->running_long;
+    n->paused = m->paused;
     n->jobs_unfinished = m->jobs_unfinished;
     central_nodes_hold(c, n, false);
     if (!m->quiet)

@@ -28,12 +28,21 @@ void central_config_init(struct central_config *c)
     CHECK(policy_preset("hawk", &c->policy) == 0);
 }
 
+/* What to reserve for short tasks, where nobody has said a share: nothing if long tasks are paused for them. Whatever a
+ * reserve would keep from long tasks then, a pause gives to short ones when they need it (docs/results.md). */
+static uint32_t share_ppm_of(const struct central *c)
+{
+    bool in_vain = policy_has(&c->policy, POLICY_PAUSE) && !history_share_fixed(&c->history);
+
+    return in_vain ? 0 : history_share_ppm(&c->history);
+}
+
 void central_policy_init(struct central *c)
 {
     history_init(&c->history, &c->cfg.history);
     c->policy = c->cfg.policy;
     c->policy.cutoff_us = history_cutoff(&c->history);
-    c->policy.short_share_ppm = history_share_ppm(&c->history);
+    c->policy.short_share_ppm = share_ppm_of(c);
     /* Versions grow across restarts of central as well. */
     c->policy.version = (c->cfg.epoch << 16) + 1;
 }
@@ -61,7 +70,7 @@ static void changed(struct central *c)
 static bool follow_history(struct central *c)
 {
     int64_t cutoff_us = history_cutoff(&c->history);
-    uint32_t share_ppm = history_share_ppm(&c->history);
+    uint32_t share_ppm = share_ppm_of(c);
 
     if (c->policy.cutoff_us == cutoff_us && c->policy.short_share_ppm == share_ppm)
         return false;
@@ -273,6 +282,9 @@ enum policy_origin central_policy_number_origin(const struct central *c, enum po
     struct policy own;
 
     CHECK(policy_preset(policy_names[c->cfg.preset], &own) == 0);
+    if (number == POLICY_NUMBER_SHARE && !history_share_fixed(&c->history) &&
+        policy_has(&c->policy, POLICY_PAUSE))
+        return POLICY_FROM_POLICY;
     if (number == POLICY_NUMBER_CUTOFF || number == POLICY_NUMBER_SHARE)
         return chosen ? POLICY_FROM_SET
                : (number == POLICY_NUMBER_CUTOFF ? history_cutoff_computed(&c->history)

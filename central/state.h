@@ -113,7 +113,7 @@ struct node {
     uint64_t stuck_apps; /* while it is stuck: who serves none of these gets nothing there; 0: anybody may */
     uint32_t hinted;     /* the round of hints that it had one in */
 
-    uint32_t queued, running_short, running_long, jobs_unfinished; /* its last heartbeat */
+    uint32_t queued, running_short, running_long, paused, jobs_unfinished; /* its last heartbeat */
     uint64_t *counters; /* COUNTER_COUNT of them, as it reported them; NULL: none yet */
     UT_hash_handle hh;
 };

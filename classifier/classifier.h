@@ -116,6 +116,7 @@ static inline int64_t history_cutoff(const struct history *h) { return h->cutoff
 static inline bool history_cutoff_computed(const struct history *h) { return h->cutoff_computed; }
 /* 1 - (long jobs' share of the window's task-seconds), rounded down (Hawk 3.4, 4.1). */
 static inline uint32_t history_share_ppm(const struct history *h) { return h->share_ppm; }
+static inline bool history_share_fixed(const struct history *h) { return h->cfg.share_fixed; }
 static inline bool history_share_computed(const struct history *h) { return h->share_computed; }
 /* A name's estimate, 0 when unknown. */
 static inline int64_t history_estimate(struct history *h, const struct blob *name)

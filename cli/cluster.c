@@ -46,10 +46,11 @@ static void add_node(struct text_table *t, const struct api_node *n, bool apps)
         table_cell(t, "%u", n->slots);
         table_cell(t, "%u", n->running_short);
         table_cell(t, "%u", n->running_long);
+        table_cell(t, "%u", n->paused);
         table_cell(t, "%u", n->queued);
         table_cell(t, "%s", n->general ? DURATION(n->long_wait_us) : "-");
     } else
-        for (int i = 0; i < 6; i++)
+        for (int i = 0; i < 7; i++)
             table_cell(t, "-");
     if (dist)
         table_cell(t, "%u", n->jobs_unfinished);
@@ -74,8 +75,8 @@ static void print_nodes(struct session *s, const struct api_list_nodes_reply *re
     struct text_table t = {0};
     json_t *list = json_array();
     bool apps = any_apps(reply);
-    table_columns(&t, ">NODE", "NAME", "ROLE", "STATE", "PARTITION", ">SLOTS", ">SHORT", ">LONG", ">QUEUED",
-                  ">LONG-WAIT", ">JOBS", ">SEEN", "ADDRESS", apps ? "APPLICATIONS" : NULL, NULL);
+    table_columns(&t, ">NODE", "NAME", "ROLE", "STATE", "PARTITION", ">SLOTS", ">SHORT", ">LONG", ">PAUSED",
+                  ">QUEUED", ">LONG-WAIT", ">JOBS", ">SEEN", "ADDRESS", apps ? "APPLICATIONS" : NULL, NULL);
     for (uint32_t i = 0; i < reply->nodes_n; i++) {
         if (s->mode == OUTPUT_TABLE)
             add_node(&t, &reply->nodes[i], apps);

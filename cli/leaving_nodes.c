@@ -72,7 +72,7 @@ static void compare_with_list(struct leaving_nodes *r, const struct api_list_nod
             continue;
         v->gone = false;
         v->drained = n->drained;
-        v->left = v->dist ? n->jobs_unfinished : n->queued + n->running_short + n->running_long;
+        v->left = v->dist ? n->jobs_unfinished : n->queued + n->running_short + n->running_long + n->paused;
     }
 }
 

@@ -189,6 +189,7 @@ json_t *node_json(const struct api_node *n)
     json_object_set_new(o, "queued", json_integer(n->queued));
     json_object_set_new(o, "running_short", json_integer(n->running_short));
     json_object_set_new(o, "running_long", json_integer(n->running_long));
+    json_object_set_new(o, "paused", json_integer(n->paused));
     json_object_set_new(o, "jobs_unfinished", json_integer(n->jobs_unfinished));
     json_object_set_new(o, "heartbeat_age_us", duration_json(n->heartbeat_age_us));
     json_object_set_new(o, "long_wait_us", duration_json(n->long_wait_us));

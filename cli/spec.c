@@ -384,6 +384,8 @@ static int fill_description(const char *command, const struct spec_options *o, i
     d->umask = client_umask();
     if (o->at_most_once)
         d->flags |= JOB_AT_MOST_ONCE;
+    if (o->no_pause)
+        d->flags |= JOB_NO_PAUSE;
     for (int i = 0; i < argc; i++)
         strings_add(&d->argv, argv[i]);
     if (o->array)

@@ -13,7 +13,7 @@ struct spec_options {
     uint32_t retries, max_fails;
     const char *cwd, *stdout_pattern, *stderr_pattern, *input;
     struct flag_list env;
-    bool clean_env, timer, at_most_once;
+    bool clean_env, timer, at_most_once, no_pause;
     const char *app, *payload, *payload_file; /* for commands that have these flags */
 };
 

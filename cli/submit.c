@@ -16,6 +16,8 @@ struct submit_options {
 const struct flag submit_flags[] = {
     SPEC_FLAGS(struct submit_options, spec),
     SPEC_APP_FLAGS(struct submit_options, spec),
+    FLAG(BOOL, struct submit_options, spec.no_pause, "no-pause", 0, NULL,
+         "never pause a task of a long job for a short one"),
     FLAG(BOOL, struct submit_options, wait, "wait", 'w', NULL,
          "wait until it has ended; see the exit codes below"),
     FLAG_ABOVE_0(

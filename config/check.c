@@ -268,6 +268,7 @@ static void check_worker(struct checker *k)
     check_positive(k, "worker.park_min", c->worker.park_min);
     if (c->worker.park_max < c->worker.park_min)
         complain_of_value(k, "worker.park_max", "it is less than worker.park_min");
+    check_positive(k, "worker.pause_longest", c->worker.pause_longest);
 }
 
 /* DESIGN 3.9: the tasks of a dead agent must be gone before they run again elsewhere. A worker's own file

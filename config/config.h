@@ -62,7 +62,7 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(central, DURATION, cutoff_min, "1s", "auto cutoff: never less, however short the jobs were")           \
     S(central, DURATION, cutoff_max, "1h", "auto cutoff: never more, whatever run times are reported")       \
     S(central, AUTO_SHARE, short_partition, "auto",                                                          \
-      "share of slots reserved for short tasks; auto: from history")                                         \
+      "share of slots reserved for short tasks; auto: from history, or none where long tasks are paused")    \
     S(central, SHARE, short_partition_default, "10%", "that share until there is history enough")            \
     S(central, SHARE, short_partition_min, "2%", "auto short partition: never less")                         \
     S(central, SHARE, short_partition_max, "50%", "auto short partition: never more")                        \
@@ -121,6 +121,12 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(worker, COUNT, queue_limit, "1000000", "reservations and short tasks it queues")                       \
     S(worker, DURATION, park_min, "100ms", "an idle thief's first wait after a failed round")                \
     S(worker, DURATION, park_max, "5s", "and its longest")                                                   \
+    S(worker, DURATION, pause_after, "100ms",                                                                \
+      "a short task waits at most so long, and a fortieth of its estimate, before it pauses a long one")     \
+    S(worker, MILLI, pause_share, "2",                                                                       \
+      "a long task may stand still for this part of its run time, or of its estimate")                       \
+    S(worker, DURATION, pause_longest, "10m", "then a paused task goes on in any case")                      \
+    S(worker, AUTO_COUNT, paused_max, "auto", "tasks that may stand still at once; auto: as many as slots")  \
     S(worker, DURATION, orphan, "10s", "how long a lost dist's tasks go on")                                 \
     S(worker, DURATION, kill_grace, "2s", "between SIGTERM and SIGKILL of a task")                           \
     S(worker, DURATION, agent_grace, "20s", "how long tasks wait for a worker that died or is upgraded")

@@ -195,6 +195,8 @@ static void add_workers(struct embedded *e)
         c.addr = blob_str(e->config.addr);
         c.slots = slots / n + (i < slots % n);
         c.incarnation = e->config.seed;
+        if (e->config.pauses)
+            c.pause.paused_max = worker_paused_max(c.slots);
         c.leaves_service = false; /* what one of them lacks, all of them do */
         worker_init(&e->workers[i], &c, e->config.seed + 2 + i);
         blob_drop(c.name);

@@ -17,6 +17,7 @@ struct embedded_config {
         *addr; /* how clients reach this process, for the member list; any word when they cannot, but not
                               * "": nodes without an address are not dialled (peers/peers.h) */
     const char *worker; /* its name where there is one; NULL: they are w1, w2, ... */
+    bool pauses;        /* a short task may pause a long one, where the policy says so */
     uint64_t seed;
     uint64_t first_seq;                   /* of job ids; 0: 1 */
     const struct central_config *central; /* policy and history */

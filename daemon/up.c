@@ -108,7 +108,7 @@ static int up_start(struct up *u)
     struct exec *exec;
     struct exec_config ec;
     struct central_config cc;
-    struct embedded_config e = {.seed = entropy(), .effect = up_effect, .arg = u};
+    struct embedded_config e = {.pauses = true, .seed = entropy(), .effect = up_effect, .arg = u};
     e.slots = c->up.slots ? c->up.slots : (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
     e.workers = e.slots < UP_WORKERS_MAX ? e.slots : UP_WORKERS_MAX;
     central_configure(c, &cc);

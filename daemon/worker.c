@@ -188,6 +188,12 @@ static void make_role(struct worker_daemon *d, const char *addr)
     wc.park_min_us = c->worker.park_min;
     wc.park_max_us = c->worker.park_max;
     wc.orphan_us = c->worker.orphan;
+    wc.pause.after_us = c->worker.pause_after;
+    wc.pause.longest_us = c->worker.pause_longest;
+    wc.pause.share_milli = c->worker.pause_share;
+    wc.pause.paused_max = worker_paused_max(wc.slots);
+    if (c->worker.paused_max && c->worker.paused_max < wc.pause.paused_max)
+        wc.pause.paused_max = c->worker.paused_max;
     worker_init(&d->role, &wc, entropy());
     d->role_made = true;
     blob_drop(wc.name);

@@ -255,7 +255,9 @@ enum route {
     F(i64, lease_us) F(node, node) F(u32, central_epoch) F(u8, draining) F(u64, former)
 #define FIELDS_refused(F) F(blob, why) F(i32, err)
 #define FIELDS_heartbeat(F)                                                                                  \
-    F(u32, seq) F(u32, queued) F(u32, running_short) F(u32, running_long) F(u32, jobs_unfinished) F(u8, quiet)
+    F(u32, seq)                                                                                              \
+    F(u32, queued)                                                                                           \
+    F(u32, running_short) F(u32, running_long) F(u32, jobs_unfinished) F(u8, quiet) F(u32, paused)
 #define FIELDS_heartbeat_ack(F) F(u32, seq)
 #define FIELDS_counter(F) F(u64, value) F(u32, counter)
 #define FIELDS_members(F) F(members, list) F(u32, version)

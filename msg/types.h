@@ -266,7 +266,7 @@ struct policy {
 };
 
 /* Fills *p with a named policy: "hawk", "sparrow", "hawk-no-steal", "hawk-no-partition",
- * "hawk-no-central", "split", "central" (every job is long), "harrier" (Hawk with long tasks bound late).
+ * "hawk-no-central", "split", "central" (every job is long), "harrier" (Hawk with long tasks bound late, and paused for short ones).
  * The caller sets cutoff and share later; the version is 0. HAWK_ENOT_FOUND for another name. */
 int policy_preset(const char *name, struct policy *p);
 extern const char *const policy_names[]; /* the names above, NULL-terminated */
@@ -333,7 +333,8 @@ enum job_flag {
     JOB_DETACHED = 1u << 0, /* no client waits for it; its dist journals it */
     JOB_EACH_ARG = 1u << 1, /* args holds one argument per task: {} in argv, or appended when no {} */
     JOB_AT_MOST_ONCE =
-        1u << 2, /* a task is never launched a second time; one that may not have run is lost */
+        1u << 2,            /* a task is never launched a second time; one that may not have run is lost */
+    JOB_NO_PAUSE = 1u << 3, /* its tasks are not paused (POLICY_PAUSE) */
 };
 
 /* A job as the client described it; immutable and shared. Policy reads the first group only. */

@@ -227,7 +227,7 @@ struct api_node {
     const char *name, *role, *address, *state;
     uint32_t slots;
     bool general, unsettled;
-    uint32_t queued, running_short, running_long, jobs_unfinished;
+    uint32_t queued, running_short, running_long, paused, jobs_unfinished;
     int64_t heartbeat_age_us, long_wait_us;
     bool drained, until_restart;
     const char *out_why;

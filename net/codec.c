@@ -58,7 +58,8 @@ WIRE_MESSAGES(X)
     F(text, user, user)                                                                                      \
     F(each_arg, flags, each_arg)                                                                             \
     F(at_most_once, flags, at_most_once)                                                                     \
-    F(u32, umask, umask)
+    F(u32, umask, umask)                                                                                     \
+    F(no_pause, flags, no_pause)
 
 /* ---- Encoding: nothing in it can fail, the buffer grows (base/mem.h) ---- */
 
@@ -97,6 +98,11 @@ static void put_each_arg(struct codec_buf *b, uint32_t tag, uint32_t flags)
 static void put_at_most_once(struct codec_buf *b, uint32_t tag, uint32_t flags)
 {
     put_u8(b, tag, (flags & JOB_AT_MOST_ONCE) != 0);
+}
+
+static void put_no_pause(struct codec_buf *b, uint32_t tag, uint32_t flags)
+{
+    put_u8(b, tag, (flags & JOB_NO_PAUSE) != 0);
 }
 
 static void put_desc_fields(struct codec_buf *b, const struct job_desc *d, bool args)
@@ -243,6 +249,11 @@ static bool get_each_arg(struct wire *s, pb_wire_type_t wire, uint32_t *flags)
 static bool get_at_most_once(struct wire *s, pb_wire_type_t wire, uint32_t *flags)
 {
     return get_flag(s, wire, flags, JOB_AT_MOST_ONCE);
+}
+
+static bool get_no_pause(struct wire *s, pb_wire_type_t wire, uint32_t *flags)
+{
+    return get_flag(s, wire, flags, JOB_NO_PAUSE);
 }
 
 #define GET_SPEC(kind, member, proto)                                                                        \

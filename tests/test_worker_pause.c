@@ -238,6 +238,32 @@ static void an_executor_may_refuse(void **state)
     talk_end(&t);
 }
 
+static void a_job_may_refuse(void **state)
+{
+    struct talk t;
+
+    begin_pausing(&t, 1);
+    t.desc->flags |= JOB_NO_PAUSE;
+    long_task(&t, 1);
+    short_comes(&t, 2);
+    pass(&t, 100 * S);
+    nothing(&t);
+    talk_end(&t);
+}
+
+/* It would be none the sooner. */
+static void no_task_pauses_a_sibling(void **state)
+{
+    struct talk t;
+
+    begin_pausing(&t, 1);
+    long_task(&t, 1);
+    short_comes(&t, 1);
+    pass(&t, 100 * S);
+    nothing(&t);
+    talk_end(&t);
+}
+
 /* A cancelled task goes on, so that it can handle its signal; so does one whose lease is over. */
 static void a_kill_ends_the_pause(void **state)
 {
@@ -338,6 +364,8 @@ int main(void)
         cmocka_unit_test(the_youngest_is_paused),
         cmocka_unit_test(what_a_long_task_is_paused_for_is_long_now),
         cmocka_unit_test(an_executor_may_refuse),
+        cmocka_unit_test(a_job_may_refuse),
+        cmocka_unit_test(no_task_pauses_a_sibling),
         cmocka_unit_test(a_kill_ends_the_pause),
         cmocka_unit_test(a_stop_reaches_paused_tasks),
         cmocka_unit_test(a_paused_task_may_end),

@@ -197,6 +197,7 @@ void worker_heartbeat_due(struct worker *w)
     m->seq = ++w->heartbeat_seq;
     m->queued = (uint32_t)w->n_reservations + w->n_queued_tasks;
     m->running_long = w->n_long;
+    m->paused = w->n_paused;
     m->running_short = busy - w->n_long;
     m->quiet = w->heartbeat_awaited == 0 && !wants_ack(w);
     /* One at a time is watched, so that a central that is slow to acknowledge renews the lease as well. */

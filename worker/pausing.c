@@ -50,24 +50,25 @@ bool worker_pause_first(const struct worker *w, const struct lane *l, const stru
            due_at(w, container_of(l->paused.next, struct slot, link)->task) <= w->now_us;
 }
 
-static bool may_pause(const struct worker *w, const struct slot *s, int64_t for_us)
+/* A task is not paused for one of its own job: the job would be none the sooner. */
+static bool may_pause(const struct worker *w, const struct slot *s, const struct reservation *r)
 {
     const struct task *t = s->task;
 
     return s->state == SLOT_BUSY && s->is_long && t->state == T_RUNNING && !t->no_pause &&
-           t->kill_outcome == OUTCOME_NONE && budget_us(w, t) > for_us;
+           !(t->job->desc && t->job->desc->flags & JOB_NO_PAUSE) && t->kill_outcome == OUTCOME_NONE &&
+           !job_eq(t->id.job, r->e.job->id) && budget_us(w, t) > r->estimate_us;
 }
 
 /* The youngest that may be paused, or NULL. O(slots). */
-static struct slot *youngest(const struct worker *w, const struct lane *l, int64_t for_us)
+static struct slot *youngest(const struct worker *w, const struct lane *l, const struct reservation *r)
 {
     struct slot *best = NULL;
 
     for (uint32_t i = 0; i < w->n_slots; i++) {
         struct slot *s = slot_at(w, i);
 
-        if (s->lane == l && may_pause(w, s, for_us) &&
-            (!best || s->task->started_us > best->task->started_us))
+        if (s->lane == l && may_pause(w, s, r) && (!best || s->task->started_us > best->task->started_us))
             best = s;
     }
     return best;
@@ -108,7 +109,7 @@ static void begin(struct worker *w, struct lane *l)
         look_again(w, at);
         return;
     }
-    s = youngest(w, l, r->estimate_us);
+    s = youngest(w, l, r);
     if (!s)
         return;
     l->pausing = s;

@@ -199,6 +199,10 @@ def test_a_flag_that_has_no_effect_is_warned_of():
 
 def test_no_worker_is_reserved_and_why():
     with local_cluster() as (_, _, hawk):
+        note = "short partition: none is needed, short tasks pause long ones (flag pause)"
+        assert json_of(hawk, "stats")["short_partition_note"] == note
+        assert note in hawk("stats").stdout
+        hawk("policy", "set", "--off", "pause")
         note = "short partition: 10% of 2 slots is less than one worker's 1: none is reserved; set central.short_partition to at least 50%"
         assert json_of(hawk, "stats")["short_partition_note"] == note
         assert note in hawk("stats").stdout
@@ -277,7 +281,7 @@ def test_json_and_quiet_as_documented():
 def test_refusals_name_the_remedy():
     with local_cluster() as (d, env, hawk):
         flags = hawk("policy", "set", "--off", "nosuch", check=2).stderr
-        assert flags.rstrip().endswith(" late_long"), flags
+        assert flags.rstrip().endswith(" late_long pause"), flags
         for array in ("1-99999999999", "1-99999999999999999999999", "99999999999-1"):
             assert "the numbers end at 4294967294, and a job has at most 1000000 tasks" in hawk(
                 "submit", "--array", array, "--", "true", check=2).stderr
