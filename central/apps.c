@@ -190,7 +190,7 @@ void central_app_rank(const struct central *c, const struct central_app *a, stru
 static void result_free(struct central *c, struct long_result *r)
 {
     c->results_bytes -= sizeof *r + r->result->len;
-    r->task->job->results[r->task - r->task->job->tasks] = NULL;
+    r->task->job->results[central_task_index(r->task)] = NULL;
     list_remove(&r->link);
     blob_drop(r->result);
     free(r);
@@ -206,22 +206,26 @@ bool central_result_keep(struct central *c, struct long_task *t, struct blob *re
         return true;
     while (c->results_bytes + bytes > c->cfg.results_bytes_max && !list_empty(&c->results_told))
         result_free(c, container_of(c->results_told.next, struct long_result, link));
-    if (c->results_bytes + bytes > c->cfg.results_bytes_max)
+    if (c->results_bytes + bytes > c->cfg.results_bytes_max) {
+        owner_message_say(
+            &j->messages, central_task_index(t),
+            "central has no room for what it returned: dists have not taken what other long tasks did");
         return false;
+    }
     if (!j->results)
         j->results = xcalloc(j->n, sizeof *j->results);
     r = xcalloc(1, sizeof *r);
     r->task = t;
     r->result = result ? blob_ref(result) : blob_new(NULL, 0); /* that it was nothing is news as well */
     list_push_tail(&c->results_untold, &r->link);
-    j->results[t - j->tasks] = r;
+    j->results[central_task_index(t)] = r;
     c->results_bytes += bytes;
     return true;
 }
 
 void central_result_send(struct central *c, const struct long_task *t, const struct node *dist)
 {
-    struct long_result *r = t->job->results ? t->job->results[t - t->job->tasks] : NULL;
+    struct long_result *r = t->job->results ? t->job->results[central_task_index(t)] : NULL;
     struct msg *m = r ? central_send(c, dist, MSG_LONG_RESULT) : NULL;
 
     if (!m)

@@ -103,6 +103,7 @@ static void check_job(const struct central *c, const struct long_job *j, uint64_
     CHECK(final == j->final);
     CHECK(list_empty(&j->orphan) ==
           (j->state != LONG_ACTIVE || j->cancel || !c->recovered || central_job_claimed(c, j)));
+    owner_messages_check(&j->messages, j->n);
     CHECK(durable == j->durable);
     CHECK(j->durable <= j->final && j->final <= j->n);
     CHECK(j->final == j->done + j->failed + j->cancelled + j->lost);
@@ -114,7 +115,7 @@ static bool head_waits(const struct list *unplaced)
 {
     const struct long_task *t = container_of(unplaced->next, struct long_task, w.link);
 
-    return (uint32_t)(t - t->job->tasks) >= t->job->released || t->job->failures_n > 0;
+    return central_task_index(t) >= t->job->released || t->job->failures_n > 0;
 }
 
 /* Returns how many tasks wait for workers that serve their application. */

@@ -74,7 +74,6 @@ struct long_job *central_job_new(struct central *c, job_id_t job, uint32_t epoch
     j->set = set ? task_set_ref(set) : NULL;
     j->n = n;
     j->since_us = c->now_us;
-    list_init(&j->messages);
     list_init(&j->touched);
     list_init(&j->orphan);
     if (desc->kind == PAYLOAD_APP) {
@@ -105,12 +104,7 @@ void central_job_free(struct central *c, struct long_job *j)
     list_remove(&j->orphan);
     c->n_jobs[j->state]--;
     c->tasks_held -= j->n;
-    list_foreach(&j->messages, link, next) {
-        struct long_message *m = container_of(link, struct long_message, link);
-
-        blob_drop(m->text);
-        free(m);
-    }
+    owner_messages_free(&j->messages);
     central_job_free_results(c, j);
     free(j->failures);
     if (j->app) {

@@ -1,5 +1,6 @@
 /* Long jobs from submission to the end (protocol 4): accepted once journalled, forgotten once the journal and
  * whoever watches know the end. */
+#include "owner/jobs.h"
 #include "central/state.h"
 
 /* ---- Watchers: dists that mirror the job ---- */
@@ -143,16 +144,6 @@ void central_jobs_released(struct central *c, const struct long_key *key, uint32
 
 /* ---- Submission ---- */
 
-static bool set_is_valid(const struct task_set *s, uint32_t tasks)
-{
-    if (!s)
-        return true;
-    for (uint32_t i = 0; i < s->n; i++)
-        if (s->v[i] >= tasks || (i > 0 && s->v[i] <= s->v[i - 1]))
-            return false;
-    return s->n > 0;
-}
-
 /* Finished jobs make room for new ones. */
 static bool room_for(struct central *c, uint32_t tasks)
 {
@@ -197,8 +188,7 @@ void central_on_long_submit(struct central *c, const struct msg *in)
         tell_tasks(c, j, dist);
         return;
     }
-    if (!m->desc || m->desc->tasks == 0 || m->desc->tasks > LIMIT_TASKS_PER_JOB || m->epoch == 0 ||
-        !set_is_valid(m->tasks, m->desc->tasks)) {
+    if (!owner_job_valid(m->desc, m->epoch, m->tasks, 1)) {
         send_refused(c, dist, m->job, m->epoch, HAWK_EINVALID);
         return;
     }
@@ -416,8 +406,7 @@ void central_on_journal_job(struct central *c, const struct msg *in)
     const struct msg_journal_job *m = &in->journal_job;
     struct long_job *j;
 
-    if (!m->desc || m->desc->tasks == 0 || m->desc->tasks > LIMIT_TASKS_PER_JOB || m->epoch == 0 ||
-        !set_is_valid(m->tasks, m->desc->tasks) || central_jobs_find(c, m->job, m->epoch))
+    if (!owner_job_valid(m->desc, m->epoch, m->tasks, 1) || central_jobs_find(c, m->job, m->epoch))
         return;
     j = central_job_new(c, m->job, m->epoch, m->desc, m->tasks);
     j->estimate_us = m->estimate_us > 0 ? m->estimate_us : c->policy.cutoff_us;

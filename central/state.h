@@ -9,6 +9,7 @@
 #include "central/config.h"
 #include "central/waiting.h"
 #include "msg/msg.h"
+#include "owner/messages.h"
 
 #include <uthash.h>
 
@@ -162,13 +163,6 @@ struct long_result {
     struct blob *result;
 };
 
-/* Why a task could not be started, in the words of its worker. */
-struct long_message {
-    struct list link; /* long_job.messages */
-    uint32_t task;
-    struct blob *text;
-};
-
 /* A worker that could not start a task of a job. */
 struct start_failure {
     node_id_t node;
@@ -233,11 +227,10 @@ struct long_job {
         owner; /* the greatest epoch of a dist that has it: what one with a smaller one wants does not count */
     uint8_t why;
     bool cancel;
-    bool abandoned;   /* cancelled because nobody waited for it */
-    bool unstartable; /* a task has failed to start wherever it could, and none has started */
-    bool started;     /* some task has */
-    uint32_t n_messages;
-    struct list messages; /* at most JOB_MESSAGES_MAX */
+    bool abandoned;                 /* cancelled because nobody waited for it */
+    bool unstartable;               /* a task has failed to start wherever it could, and none has started */
+    bool started;                   /* some task has */
+    struct owner_messages messages; /* of its tasks, by their places in `tasks` */
     struct start_failure
         *failures; /* one for each worker that is avoided for it; at most START_FAILURES_MAX */
     uint32_t failures_n, failures_cap;
@@ -588,6 +581,8 @@ int64_t central_orphans_due_us(const struct central *c);
 void central_orphans_run(struct central *c);
 
 /* ---- tasks.c: long tasks: placed, started, finished, lost ---- */
+/* Its place in long_job.tasks. */
+static inline uint32_t central_task_index(const struct long_task *t) { return (uint32_t)(t - t->job->tasks); }
 void central_task_set_state(struct central *c, struct long_task *t, enum task_state state);
 struct try_id central_task_try(const struct long_task *t);
 /* Leaves wherever it is, and is nowhere. */
@@ -656,7 +651,7 @@ bool central_node_serves(const struct node *n, const struct central_app *a);
 struct node *central_app_best(const struct central *c, const struct central_app *a);
 /* All of them in a new heap, the caller's, by node.rank. */
 void central_app_rank(const struct central *c, const struct central_app *a, struct heap *h);
-/* False: there is no room for it. */
+/* False: there is no room for it, and a message says so. */
 bool central_result_keep(struct central *c, struct long_task *t, struct blob *result);
 /* To be followed by the task's end. */
 void central_result_send(struct central *c, const struct long_task *t, const struct node *dist);

@@ -1,14 +1,14 @@
 /* Long tasks: placed by waiting time, started, finished, returned, held, lost (protocol 4, 6; Hawk 3.7). */
-#include "base/mem.h"
 #include "central/state.h"
 
 #include "base/check.h"
+#include "owner/jobs.h"
 
 /* ---- States and places ---- */
 
 static uint32_t number_of(const struct long_task *t)
 {
-    uint32_t i = (uint32_t)(t - t->job->tasks);
+    uint32_t i = central_task_index(t);
 
     return t->job->set ? t->job->set->v[i] : i;
 }
@@ -102,32 +102,16 @@ void central_task_limbo(struct central *c, struct long_task *t, int64_t due_us)
 
 /* ---- Messages ---- */
 
-static void keep_message(struct long_task *t, struct blob *text)
-{
-    struct long_message *m;
-
-    if (!text || text->len == 0 || t->job->n_messages == JOB_MESSAGES_MAX)
-        return;
-    m = xmalloc(sizeof *m);
-    m->task = (uint32_t)(t - t->job->tasks);
-    m->text = blob_cut(text, MESSAGE_BYTES_MAX);
-    list_push_tail(&t->job->messages, &m->link);
-    t->job->n_messages++;
-}
-
 /* Before the task's end, after which nothing is news. */
 static void send_message(struct central *c, const struct long_task *t, const struct node *dist)
 {
-    list_foreach(&t->job->messages, link, next) {
-        const struct long_message *kept = container_of(link, struct long_message, link);
-        struct msg *m =
-            kept->task == (uint32_t)(t - t->job->tasks) ? central_send(c, dist, MSG_LONG_MESSAGE) : NULL;
+    struct blob *text = owner_message_find(&t->job->messages, central_task_index(t));
+    struct msg *m = text ? central_send(c, dist, MSG_LONG_MESSAGE) : NULL;
 
-        if (!m)
-            continue;
-        m->long_message.id = central_task_try(t);
-        m->long_message.text = blob_ref(kept->text);
-    }
+    if (!m)
+        return;
+    m->long_message.id = central_task_try(t);
+    m->long_message.text = blob_ref(text);
 }
 
 static void send_long_task(struct central *c, const struct long_task *t, const struct node *dist)
@@ -189,10 +173,11 @@ static void send_finish_ack(struct central *c, const struct node *worker, const 
 
 /* ---- Ends ---- */
 
-/* The task's last state; outcome, code and times are set already. Watchers hear when it is durable. */
-static void end(struct central *c, struct long_task *t, enum task_state state)
+/* Outcome, code and times are set already. Watchers hear when it is durable. */
+static void end(struct central *c, struct long_task *t)
 {
     struct long_job *j = t->job;
+    enum task_state state = owner_final_state(t->outcome, t->code);
 
     central_task_forget(c, t);
     central_task_set_state(c, t, state);
@@ -202,13 +187,12 @@ static void end(struct central *c, struct long_task *t, enum task_state state)
         list_push_tail(&c->touched, &j->touched);
 }
 
-static void end_unreported(struct central *c, struct long_task *t, enum task_state state,
-                           enum outcome outcome)
+static void end_unreported(struct central *c, struct long_task *t, enum outcome outcome, int32_t code)
 {
     t->outcome = (uint8_t)outcome;
-    t->code = 0;
+    t->code = code;
     t->run_us = 0;
-    end(c, t, state);
+    end(c, t);
 }
 
 void central_task_journalled(struct central *c, struct long_task *t)
@@ -229,10 +213,10 @@ static bool at_most_once(const struct long_task *t) { return t->job->desc->flags
 static void lost(struct central *c, struct long_task *t, bool started)
 {
     if (t->cancelled) {
-        end_unreported(c, t, TASK_CANCELLED, OUTCOME_CANCELLED);
+        end_unreported(c, t, OUTCOME_CANCELLED, 0);
     } else if (at_most_once(t) ? !t->unsent : started && t->losses >= t->job->desc->retries) {
         /* At most once: what was sent may have run, whether its worker said so or not. */
-        end_unreported(c, t, TASK_LOST, OUTCOME_LOST);
+        end_unreported(c, t, OUTCOME_LOST, 0);
     } else {
         /* A try that never started costs none of the job's retries. */
         t->losses = (uint16_t)(t->losses + started);
@@ -262,7 +246,7 @@ void central_task_cancel(struct central *c, struct long_task *t)
     if (task_state_final(t->state) || t->cancelled)
         return;
     if (t->place == PLACE_QUEUE || t->unsent || (is_nowhere(t) && !reports_due(c))) {
-        end_unreported(c, t, TASK_CANCELLED, OUTCOME_CANCELLED);
+        end_unreported(c, t, OUTCOME_CANCELLED, 0);
         return;
     }
     t->cancelled = true;
@@ -334,7 +318,7 @@ static void place_at(struct central *c, struct long_task *t, struct node *n)
 
 static bool may_send(struct central *c, const struct long_task *t)
 {
-    return central_job_may_send(c, t->job, (uint32_t)(t - t->job->tasks));
+    return central_job_may_send(c, t->job, central_task_index(t));
 }
 
 static void place_first(struct central *c, const struct list *unplaced, struct node *n)
@@ -345,7 +329,7 @@ static void place_first(struct central *c, const struct list *unplaced, struct n
         place_at(c, t, n);
         return;
     }
-    end_unreported(c, t, TASK_LOST, OUTCOME_LOST);
+    end_unreported(c, t, OUTCOME_LOST, 0);
     central_jobs_settle(c);
 }
 
@@ -457,30 +441,6 @@ void central_on_task_started(struct central *c, const struct msg *in)
     central_task_tell(c, t, NULL);
 }
 
-static enum task_state state_after(enum outcome outcome, int32_t code)
-{
-    if (outcome == OUTCOME_EXITED && code == 0)
-        return TASK_DONE;
-    return outcome == OUTCOME_CANCELLED ? TASK_CANCELLED : TASK_FAILED;
-}
-
-/* What came with the end of a task: what it returned, or why it failed. */
-static void keep_words(struct central *c, struct long_task *t, const struct msg_task_finished *m)
-{
-    struct blob *full;
-
-    if (m->outcome != OUTCOME_EXITED || m->code != 0) {
-        if (m->outcome == OUTCOME_NOT_STARTED || t->job->app)
-            keep_message(t, m->result);
-    } else if (!central_result_keep(c, t, m->result)) {
-        t->code = 1;
-        full = blob_str(
-            "central has no room for what it returned: dists have not taken what other long tasks did");
-        keep_message(t, full);
-        blob_drop(full);
-    }
-}
-
 /* Takes the first completion of a task, whatever its try (protocol 3.11). */
 static void accept(struct central *c, struct node *n, struct long_task *t, const struct msg_task_finished *m)
 {
@@ -496,10 +456,12 @@ static void accept(struct central *c, struct node *n, struct long_task *t, const
     /* Of a job that was read back nobody knows when it began. */
     t->run_us = t->job->recovered ? m->run_us : run_us_credible(m->run_us, c->now_us - t->job->since_us);
     t->reported = true;
-    keep_words(c, t, m);
+    if (owner_message_of_end(&t->job->messages, central_task_index(t), t->job->app != NULL, m) &&
+        !central_result_keep(c, t, m->result))
+        t->code = 1;
     if (m->outcome != OUTCOME_NOT_STARTED)
         central_starts_began(c, t, n);
-    end(c, t, state_after(t->outcome, t->code));
+    end(c, t);
 }
 
 /* It never ran. */
@@ -510,11 +472,8 @@ static void not_started(struct central *c, struct node *n, struct long_task *t,
         central_task_queue(c, t);
         return;
     }
-    t->outcome = OUTCOME_NOT_STARTED;
-    t->code = CODE_CANNOT_START;
-    t->run_us = 0;
-    keep_message(t, m->result);
-    end(c, t, TASK_FAILED);
+    owner_message_keep(&t->job->messages, central_task_index(t), m->result);
+    end_unreported(c, t, OUTCOME_NOT_STARTED, CODE_CANNOT_START);
 }
 
 void central_on_task_finished(struct central *c, const struct msg *in)
@@ -562,7 +521,7 @@ void central_on_task_returned(struct central *c, const struct msg *in)
     if (!t)
         return;
     if (t->cancelled)
-        end_unreported(c, t, TASK_CANCELLED, OUTCOME_CANCELLED);
+        end_unreported(c, t, OUTCOME_CANCELLED, 0);
     else
         central_task_queue(c, t);
     /* Nobody made it: it would hand the next one back as well. Its next heartbeat says that it is well. */
@@ -647,7 +606,7 @@ void central_tasks_end_unwanted(struct central *c)
         struct long_task *t = container_of(entry, struct long_task, w.link);
 
         if (t->cancelled && is_nowhere(t))
-            end_unreported(c, t, TASK_CANCELLED, OUTCOME_CANCELLED);
+            end_unreported(c, t, OUTCOME_CANCELLED, 0);
     }
 }
 

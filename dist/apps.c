@@ -146,16 +146,13 @@ uint64_t dist_job_bytes(const struct dist_job *job) { return job_desc_bytes(job-
 static void refuse_result(struct dist_job *job, uint32_t i, const struct blob *result)
 {
     char text[MESSAGE_BYTES_MAX];
-    struct blob *b;
 
     snprintf(text, sizeof text,
              "it returned %" PRIu32
              " bytes, for which its dist has no room: the results of a job have %u at most, those of "
              "all jobs as many as dist.memory_max allows",
              result->len, LIMIT_JOB_RESULTS_BYTES);
-    b = blob_str(text);
-    dist_task_keep_message(job, i, b);
-    blob_drop(b);
+    owner_message_say(&job->messages, i, text);
 }
 
 bool dist_task_keep_result(struct dist *d, struct dist_job *job, uint32_t i, struct blob *result)

@@ -115,26 +115,11 @@ static void check_alive(const struct dist *d, const struct dist_job *job)
     CHECK(!dist_job_starved(job) || draw_total(&dist_probe_pool_of((struct dist *)d, job)->draw) == 0);
 }
 
-static void check_messages(const struct dist_job *job)
-{
-    uint32_t n = 0;
-
-    list_foreach(&job->messages, node, nxt) {
-        const struct dist_message *m = container_of(node, struct dist_message, in_job);
-
-        CHECK(m->task <
-              job->desc->tasks); /* that did not start, or of which central says why before it says that */
-        CHECK(m->text->len <= MESSAGE_BYTES_MAX);
-        n++;
-    }
-    CHECK(n == job->messages_n && n <= JOB_MESSAGES_MAX);
-}
-
 static void check_job(const struct dist *d, const struct dist_job *job)
 {
     CHECK(dist_job_find(d, job->id) == job);
     check_tasks(job);
-    check_messages(job);
+    owner_messages_check(&job->messages, job->desc->tasks);
     CHECK((job->app != NULL) == (job->desc->kind == PAYLOAD_APP));
     CHECK(job->results || job->results_bytes == 0);
     CHECK(job->left_out <= job->in[TASK_CANCELLED]);

@@ -569,7 +569,7 @@ void dist_on_long_message(struct dist *d, const struct msg *m)
 
     if (job && l->id.task < job->desc->tasks && job->tasks[l->id.task].central &&
         !task_state_final(job->tasks[l->id.task].state))
-        dist_task_keep_message(job, l->id.task, l->text);
+        owner_message_keep(&job->messages, l->id.task, l->text);
 }
 
 /* What a task of central's returned; its end follows. */

@@ -153,9 +153,6 @@ void dist_task_finish(struct dist *d, struct dist_job *job, uint32_t i, enum out
                       int64_t run_us);
 /* Its worker was lost: it waits again, or ends when no retry is left. */
 void dist_task_return(struct dist *d, struct dist_job *job, uint32_t i);
-/* Why a task that is about to end could not be started; text may be NULL. */
-void dist_task_keep_message(struct dist_job *job, uint32_t i, struct blob *text);
-void dist_task_forget_messages(struct dist_job *job);
 struct try_id dist_task_try(const struct dist_job *job, uint32_t i);
 /* Of a task that has not ended. */
 static inline bool dist_task_may_retry(const struct dist_job *job, const struct dist_task *t)

@@ -35,7 +35,6 @@ struct dist_job *dist_job_new(struct dist *d, struct job_desc *desc, job_id_t id
     list_init(&job->in_central);
     list_init(&job->in_unattended);
     list_init(&job->places);
-    list_init(&job->messages);
     job->submit_us = job->progress_us = job->sure_us = d->now_us;
     job->first_wait_us = -1;
     job->cutoff_us = d->policy.cutoff_us;
@@ -73,7 +72,7 @@ void dist_job_free(struct dist *d, struct dist_job *job)
     list_remove(&job->in_touched);
     list_remove(&job->in_central);
     list_remove(&job->in_unattended);
-    dist_task_forget_messages(job);
+    owner_messages_free(&job->messages);
     dist_job_leave_app(d, job);
     dist_job_free_results(job);
     free(job->failures);

@@ -5,19 +5,12 @@
 
 #include "base/check.h"
 #include "base/units.h"
+#include "owner/jobs.h"
 
 /* How often it is looked whether all workers have reported. */
 #define SETTLE_LOOK_US (50 * US_PER_MS)
 
 /* ---- The journal, in its order ---- */
-
-static bool set_is_valid(const struct task_set *set, uint32_t tasks)
-{
-    for (uint32_t i = 0; set && i < set->n; i++)
-        if (set->v[i] >= tasks || (i > 0 && set->v[i] <= set->v[i - 1]))
-            return false;
-    return true;
-}
 
 void dist_on_journal_job(struct dist *d, const struct msg *in)
 {
@@ -28,8 +21,7 @@ void dist_on_journal_job(struct dist *d, const struct msg *in)
     uint16_t handed = untold ? m->epoch : m->handed;
     bool part = handed != m->epoch;
 
-    if (d->joined || !m->desc || m->desc->tasks == 0 || m->desc->tasks > LIMIT_TASKS_PER_JOB ||
-        m->epoch == 0 || !set_is_valid(m->tasks, m->desc->tasks) || dist_job_find(d, m->job))
+    if (d->joined || !owner_job_valid(m->desc, m->epoch, m->tasks, 0) || dist_job_find(d, m->job))
         return;
     job = dist_job_new(d, m->desc, m->job, 0);
     /* Each life has an epoch of its own for its tries; that of central's part stays. */

@@ -62,7 +62,7 @@ void dist_starts_failed(struct dist *d, struct dist_job *job, struct dist_node *
     }
     /* Not that worker's fault. As long as none of its tasks starts, the others fail at once. */
     job->unstartable |= job->first_wait_us < 0;
-    dist_task_keep_message(job, i, m->result);
+    owner_message_keep(&job->messages, i, m->result);
     dist_task_finish(d, job, i, OUTCOME_NOT_STARTED, CODE_CANNOT_START, 0);
 }
 

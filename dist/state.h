@@ -10,6 +10,7 @@
 #include "dist/draw.h"
 #include "msg/beats.h"
 #include "msg/msg.h"
+#include "owner/messages.h"
 
 #include <uthash.h>
 
@@ -150,13 +151,6 @@ enum {
                     1u << HAND_UNSURE
 };
 
-/* Why a task could not be started, in the words of its worker. */
-struct dist_message {
-    struct list in_job; /* dist_job.messages */
-    uint32_t task;
-    struct blob *text;
-};
-
 /* A worker that could not start a task of a job. */
 struct start_failure {
     uint32_t node;
@@ -190,10 +184,10 @@ struct dist_job {
     struct list in_central;    /* dist.handed: hand is not HAND_NONE, and it is unfinished */
     struct list in_unattended; /* dist.unattended: nobody watches it, and somebody is to */
     struct list places;
-    struct list messages;   /* dist_message, at most JOB_MESSAGES_MAX */
     struct heap_node timer; /* probe again, or hand to central again */
 
     struct job_desc *desc;
+    struct owner_messages messages;
     struct dist_app *app;  /* NULL: it is for none */
     struct blob **results; /* by task; NULL: none has returned anything */
     uint64_t results_bytes;
@@ -218,7 +212,6 @@ struct dist_job {
     uint32_t unlaunched; /* waiting tasks that are ours to launch */
     uint32_t live;       /* sum of the places' */
     uint32_t sure;       /* of them, those probed for after the last loss of a worker */
-    uint32_t messages_n;
     struct start_failure
         *failures; /* one for each worker that is avoided for it; at most START_FAILURES_MAX */
     uint32_t failures_n, failures_cap;

@@ -3,10 +3,8 @@
 #include "dist/internal.h"
 
 #include "base/check.h"
-#include "base/mem.h"
 #include "base/units.h"
-
-#include <stdlib.h>
+#include "owner/jobs.h"
 
 /* A task refused more often is taken for lost each time: attempts are numbered with 16 bits. */
 #define REFUSALS_MAX 1000u
@@ -241,50 +239,11 @@ void dist_task_started(struct dist *d, struct dist_job *job, uint32_t i, int64_t
         dist_task_set_state(d, job, i, TASK_RUNNING, NULL);
 }
 
-static enum task_state final_state(enum outcome outcome, int32_t code)
-{
-    switch (outcome) {
-    case OUTCOME_EXITED:
-        return code == 0 ? TASK_DONE : TASK_FAILED;
-    case OUTCOME_CANCELLED:
-        return TASK_CANCELLED;
-    case OUTCOME_LOST:
-        return TASK_LOST;
-    default:
-        return TASK_FAILED;
-    }
-}
-
-void dist_task_keep_message(struct dist_job *job, uint32_t i, struct blob *text)
-{
-    struct dist_message *m;
-
-    if (!text || text->len == 0 || job->messages_n == JOB_MESSAGES_MAX)
-        return;
-    m = xmalloc(sizeof *m);
-    m->task = i;
-    m->text = blob_cut(text, MESSAGE_BYTES_MAX);
-    list_push_tail(&job->messages, &m->in_job);
-    job->messages_n++;
-}
-
-void dist_task_forget_messages(struct dist_job *job)
-{
-    list_foreach(&job->messages, node, nxt) {
-        struct dist_message *m = container_of(node, struct dist_message, in_job);
-
-        list_remove(&m->in_job);
-        blob_drop(m->text);
-        free(m);
-    }
-    job->messages_n = 0;
-}
-
 void dist_task_finish(struct dist *d, struct dist_job *job, uint32_t i, enum outcome outcome, int32_t code,
                       int64_t run_us)
 {
     struct dist_task *t = &job->tasks[i];
-    enum task_state to = final_state(outcome, code);
+    enum task_state to = owner_final_state(outcome, code);
 
     t->outcome = (uint8_t)outcome & 7;
     t->code = code;
@@ -558,10 +517,8 @@ void dist_on_task_held(struct dist *d, const struct msg *m)
  * one where its result cannot be kept. */
 static int32_t keep_words(struct dist *d, struct dist_job *job, const struct msg_task_finished *f)
 {
-    bool ok = f->outcome == OUTCOME_EXITED && f->code == 0;
+    bool ok = owner_message_of_end(&job->messages, f->id.task, job->app != NULL, f);
 
-    if (f->outcome == OUTCOME_NOT_STARTED || (job->app && !ok))
-        dist_task_keep_message(job, f->id.task, f->result);
     return ok && !dist_task_keep_result(d, job, f->id.task, f->result) ? 1 : f->code;
 }
 

@@ -56,17 +56,6 @@ void dist_job_view(const struct dist *d, const struct dist_job *job, int64_t now
     };
 }
 
-static const struct blob *message_of(const struct dist_job *job, uint32_t task)
-{
-    list_foreach(&job->messages, node, nxt) {
-        const struct dist_message *m = container_of(node, struct dist_message, in_job);
-
-        if (m->task == task)
-            return m->text;
-    }
-    return NULL;
-}
-
 /* How long a task ran that has ended; -1: it never did, or nobody knows. */
 static int64_t ran_us(const struct dist_task *t)
 {
@@ -91,7 +80,8 @@ void dist_task_view(const struct dist *d, const struct dist_job *job, uint32_t t
         .worker = {t->state == TASK_WAITING ? 0 : t->worker},
         .wait_us = t->started ? t->wait_us : -1,
         .run_us = task_state_final(t->state) ? ran_us(t) : -1,
-        .message = t->outcome == OUTCOME_NOT_STARTED || job->app ? message_of(job, task) : NULL,
+        .message =
+            t->outcome == OUTCOME_NOT_STARTED || job->app ? owner_message_find(&job->messages, task) : NULL,
         .result = job->results ? job->results[task] : NULL,
         .result_lost = job->app && t->state == TASK_DONE && !t->returned,
     };

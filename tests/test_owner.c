@@ -1,0 +1,148 @@
+/* The owner's side of a task, as dist and central share it. */
+#include "base/mem.h"
+#include "owner/jobs.h"
+#include "owner/messages.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* ---- Messages ---- */
+
+static void the_first_messages_are_kept(void **state)
+{
+    struct owner_messages messages = {0};
+    char text[] = "00";
+
+    for (uint32_t i = 0; i < JOB_MESSAGES_MAX + 3; i++) {
+        text[0] = (char)('0' + i / 10);
+        text[1] = (char)('0' + i % 10);
+        owner_message_say(&messages, i, text);
+    }
+    owner_message_say(&messages, 2, "another");
+    owner_messages_check(&messages, JOB_MESSAGES_MAX);
+    assert_string_equal(owner_message_find(&messages, 2)->data, "02");
+    assert_string_equal(owner_message_find(&messages, JOB_MESSAGES_MAX - 1)->data, "15");
+    assert_null(owner_message_find(&messages, JOB_MESSAGES_MAX));
+    owner_messages_free(&messages);
+}
+
+static void long_messages_are_cut_and_empty_ones_are_none(void **state)
+{
+    struct owner_messages messages = {0};
+    struct blob *nothing = blob_new(NULL, 0), *text = blob_new(NULL, MESSAGE_BYTES_MAX + 1);
+
+    memset(text->data, 'x', text->len);
+    owner_message_keep(&messages, 0, nothing);
+    owner_message_keep(&messages, 0, NULL);
+    assert_null(owner_message_find(&messages, 0));
+    owner_message_keep(&messages, 0, text);
+    assert_int_equal(owner_message_find(&messages, 0)->len, MESSAGE_BYTES_MAX);
+    owner_messages_check(&messages, 1);
+    owner_messages_free(&messages);
+    blob_drop(text);
+    blob_drop(nothing);
+}
+
+/* Whether what comes with such an end is kept as a message (1), or is the task's result (2). */
+static int kept(bool for_app, enum outcome outcome, int32_t code)
+{
+    struct owner_messages messages = {0};
+    struct msg_task_finished end = {.outcome = (uint8_t)outcome, .code = code, .result = blob_str("words")};
+    bool result = owner_message_of_end(&messages, 7, for_app, &end);
+    int what = (owner_message_find(&messages, 7) ? 1 : 0) + (result ? 2 : 0);
+
+    owner_messages_free(&messages);
+    blob_drop(end.result);
+    return what;
+}
+
+static void an_end_says_why_or_brings_a_result(void **state)
+{
+    assert_int_equal(kept(false, OUTCOME_NOT_STARTED, 127), 1);
+    assert_int_equal(kept(true, OUTCOME_NOT_STARTED, 127), 1);
+    assert_int_equal(kept(true, OUTCOME_EXITED, 1), 1);
+    assert_int_equal(kept(true, OUTCOME_SIGNALED, 9), 1);
+    assert_int_equal(kept(false, OUTCOME_EXITED, 1), 0);
+    assert_int_equal(kept(false, OUTCOME_TIME_LIMIT, 0), 0);
+    assert_int_equal(kept(false, OUTCOME_EXITED, 0), 2);
+    assert_int_equal(kept(true, OUTCOME_EXITED, 0), 2);
+}
+
+/* ---- Jobs ---- */
+
+static struct task_set *set_of(uint32_t n, const uint32_t *v)
+{
+    struct task_set *s = task_set_new(n);
+
+    memcpy(s->v, v, n * sizeof *v);
+    return s;
+}
+
+static bool valid(uint32_t tasks, uint16_t epoch, uint32_t n, const uint32_t *v)
+{
+    struct job_desc desc = {.tasks = tasks};
+    struct task_set *s = set_of(n, v);
+    bool ok = owner_job_valid(&desc, epoch, s, 1);
+
+    task_set_drop(s);
+    return ok;
+}
+
+static void a_job_has_tasks_and_an_epoch(void **state)
+{
+    struct job_desc desc = {.tasks = 3};
+
+    assert_true(owner_job_valid(&desc, 1, NULL, 1));
+    assert_false(owner_job_valid(&desc, 0, NULL, 1));
+    assert_false(owner_job_valid(NULL, 1, NULL, 1));
+    desc.tasks = 0;
+    assert_false(owner_job_valid(&desc, 1, NULL, 1));
+    desc.tasks = LIMIT_TASKS_PER_JOB;
+    assert_true(owner_job_valid(&desc, 1, NULL, 1));
+    desc.tasks++;
+    assert_false(owner_job_valid(&desc, 1, NULL, 1));
+}
+
+static void a_set_names_tasks_of_its_job_in_order(void **state)
+{
+    struct job_desc desc = {.tasks = 3};
+    struct task_set *none = task_set_new(0);
+
+    assert_true(valid(3, 1, 2, (uint32_t[]){0, 2}));
+    assert_false(valid(3, 1, 2, (uint32_t[]){0, 3}));
+    assert_false(valid(3, 1, 2, (uint32_t[]){2, 0}));
+    assert_false(valid(3, 1, 2, (uint32_t[]){1, 1}));
+    assert_true(owner_job_valid(&desc, 1, none, 0));
+    assert_false(owner_job_valid(&desc, 1, none, 1));
+    task_set_drop(none);
+}
+
+static void outcomes_have_states(void **state)
+{
+    assert_int_equal(owner_final_state(OUTCOME_EXITED, 0), TASK_DONE);
+    assert_int_equal(owner_final_state(OUTCOME_EXITED, 3), TASK_FAILED);
+    assert_int_equal(owner_final_state(OUTCOME_SIGNALED, 9), TASK_FAILED);
+    assert_int_equal(owner_final_state(OUTCOME_TIME_LIMIT, 0), TASK_FAILED);
+    assert_int_equal(owner_final_state(OUTCOME_NOT_STARTED, 126), TASK_FAILED);
+    assert_int_equal(owner_final_state(OUTCOME_CANCELLED, 0), TASK_CANCELLED);
+    assert_int_equal(owner_final_state(OUTCOME_LOST, 0), TASK_LOST);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_messages_are_kept),
+        cmocka_unit_test(long_messages_are_cut_and_empty_ones_are_none),
+        cmocka_unit_test(an_end_says_why_or_brings_a_result),
+        cmocka_unit_test(a_job_has_tasks_and_an_epoch),
+        cmocka_unit_test(a_set_names_tasks_of_its_job_in_order),
+        cmocka_unit_test(outcomes_have_states),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
