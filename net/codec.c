@@ -36,7 +36,7 @@ WIRE_MESSAGES(X)
     F(u32, slots)                                                                                            \
     F(u8, role) F(u8, state) F(u8, general) F(blob, addr) F(blob, name) F(u8, unsettled) F(blob, out_why)
 
-/* A job description: F(kind, member of struct job_desc, field of JobSpec). */
+/* A job description: F(kind, member of struct job_desc, field of JobSpec). The one field beside these is task_args. */
 #define SPEC_FIELDS(F)                                                                                       \
     F(text, name, name)                                                                                      \
     F(u32, tasks, tasks)                                                                                     \
@@ -107,9 +107,12 @@ static void put_no_pause(struct codec_buf *b, uint32_t tag, uint32_t flags)
 
 static void put_desc_fields(struct codec_buf *b, const struct job_desc *d, bool args)
 {
-#define FIELD(kind, member, proto) put_##kind(b, hawk_v1_JobSpec_##proto##_tag, d->member);
-    SPEC_FIELDS(FIELD)
-#undef FIELD
+#define SPEC_FORM(kind, member, proto) form_##proto = FORM_##kind,
+#define PUT_SPEC(kind, member, proto) put_##kind(b, hawk_v1_JobSpec_##proto##_tag, d->member);
+    enum { SPEC_FIELDS(SPEC_FORM) form_task_args = FORM_EACH };
+    hawk_v1_JobSpec_FIELDLIST(FORM_IN_PROTO, 0);
+
+    SPEC_FIELDS(PUT_SPEC)
     for (uint32_t i = 0; args && i < d->args.n; i++)
         wire_put_bytes(b, hawk_v1_JobSpec_task_args_tag, d->args.data + d->args.off[i],
                        d->args.off[i + 1] - d->args.off[i]);

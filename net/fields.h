@@ -184,7 +184,16 @@ static inline bool get_utf8(struct wire *s, pb_wire_type_t wire, struct span *v)
         break;
 
 /* The forms that a field takes on the wire. A kind has one form, and so has a type of the .proto. */
-enum wire_form { FORM_NONE, FORM_VARINT, FORM_FIXED64, FORM_ZIGZAG, FORM_BYTES, FORM_MESSAGE, FORM_PACKED };
+enum wire_form {
+    FORM_NONE,
+    FORM_VARINT,
+    FORM_FIXED64,
+    FORM_ZIGZAG,
+    FORM_BYTES,
+    FORM_EACH,
+    FORM_MESSAGE,
+    FORM_PACKED
+};
 /* clang-format off */
 enum {
     FORM_none = FORM_NONE,
@@ -196,12 +205,15 @@ enum {
     FORM_try = FORM_MESSAGE, FORM_policy = FORM_MESSAGE, FORM_member = FORM_MESSAGE, FORM_members = FORM_MESSAGE,
     FORM_desc = FORM_MESSAGE, FORM_spec = FORM_MESSAGE,
     FORM_tasks = FORM_PACKED,
+    FORM_text = FORM_BYTES, FORM_strings = FORM_EACH,
+    FORM_detached = FORM_VARINT, FORM_each_arg = FORM_VARINT, FORM_at_most_once = FORM_VARINT,
 
     PROTO_SINGULAR_BOOL = FORM_VARINT, PROTO_SINGULAR_UENUM = FORM_VARINT, PROTO_SINGULAR_UINT32 = FORM_VARINT,
     PROTO_SINGULAR_INT32 = FORM_VARINT, PROTO_SINGULAR_UINT64 = FORM_VARINT, PROTO_SINGULAR_INT64 = FORM_VARINT,
     PROTO_SINGULAR_FIXED64 = FORM_FIXED64,
     PROTO_SINGULAR_SINT32 = FORM_ZIGZAG,
     PROTO_SINGULAR_BYTES = FORM_BYTES, PROTO_OPTIONAL_BYTES = FORM_BYTES, PROTO_SINGULAR_STRING = FORM_BYTES,
+    PROTO_REPEATED_BYTES = FORM_EACH, PROTO_REPEATED_STRING = FORM_EACH,
     PROTO_OPTIONAL_MESSAGE = FORM_MESSAGE, PROTO_REPEATED_MESSAGE = FORM_MESSAGE,
     PROTO_REPEATED_UINT32 = FORM_PACKED,
 };
@@ -213,9 +225,12 @@ enum {
 #define FIELDLIST_OF_(Message) Message##_FIELDLIST
 #define FIELDLIST_OF(Message) FIELDLIST_OF_(Message)
 #define FORM(kind, field) form_##field = FORM_##kind,
+#define FORM_IN_PROTO(a, how, label, type, field, number)                                                    \
+    _Static_assert((int)form_##field == (int)PROTO_##label##_##type, #field ": the .proto has another "      \
+                                                                            "type");
 #define AS_IN_PROTO(a, how, label, type, field, number)                                                      \
-    _Static_assert(number_##field == (number) && (int)form_##field == (int)PROTO_##label##_##type,           \
-                   #field ": the .proto has another number or type");
+    _Static_assert(number_##field == (number), #field ": the .proto has another number");                    \
+    FORM_IN_PROTO(a, how, label, type, field, number)
 #define COUNT_OURS(kind, field) +((int)FORM_##kind != FORM_NONE)
 #define COUNT_PROTO(...) +1
 
