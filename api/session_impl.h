@@ -1,4 +1,5 @@
-/* The inside of sessions: what session.c (streams and their jobs) and session_news.c (what waits to be told) share. */
+/* The inside of sessions: what session.c (streams and their jobs) and session_news.c (what waits to be
+ * told) share. */
 #ifndef HAWK_API_SESSION_IMPL_H
 #define HAWK_API_SESSION_IMPL_H
 
@@ -6,15 +7,16 @@
 
 /* One event has at most this many bytes, unless a single entry is larger. */
 #define SESSION_EVENT_BYTES (256u << 10)
-/* Bytes that wait for one client to read them. Above HOLD the dist keeps further results and reads no more from that
- * client; above MAX it ends the stream. */
+/* Bytes that wait for one client to read them. Above HOLD the dist keeps further results and reads no more
+ * from that client; above MAX it ends the stream. */
 #define SESSION_HOLD_BYTES (4u << 20)
 #define SESSION_BYTES_MAX (64u << 20)
-/* Bytes that wait for all clients together. Above RESULTS the dist keeps further results; above MAX it ends the stream
- * that most of them wait for. */
+/* Bytes that wait for all clients together. Above RESULTS the dist keeps further results; above MAX it
+ * ends the stream that most of them wait for. */
 #define SESSIONS_RESULTS_BYTES (64u << 20)
 #define SESSIONS_BYTES_MAX (256u << 20)
-/* The dist tells an acceptance at most this late. A job that ends sooner is told once, as accepted and ended. */
+/* The dist tells an acceptance at most this late. A job that ends sooner is told once, as accepted and
+ * ended. */
 #define SESSION_SOON_US US_PER_MS
 
 struct session {

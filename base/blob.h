@@ -1,4 +1,5 @@
-/* Refcounted immutable bytes and strings: the handles that messages carry in place of bulk. Single-threaded. */
+/* Refcounted immutable bytes and strings: the handles that messages carry in place of bulk.
+ * Single-threaded. */
 #ifndef HAWK_BASE_BLOB_H
 #define HAWK_BASE_BLOB_H
 

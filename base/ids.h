@@ -20,7 +20,8 @@ typedef struct {
 
 static inline bool node_eq(node_id_t a, node_id_t b) { return a.v == b.v; }
 
-/* A job: the dist that accepted it first (24 bits) and its sequence number there (40 bits). Written "3.17". */
+/* A job: the dist that accepted it first (24 bits) and its sequence number there (40 bits). Written
+ * "3.17". */
 typedef struct {
     uint64_t v;
 } job_id_t;

@@ -1,4 +1,5 @@
-/* Seeded random numbers, one generator per instance: xoshiro256** (Blackman and Vigna), seeded by splitmix64. */
+/* Seeded random numbers, one generator per instance: xoshiro256** (Blackman and Vigna), seeded by
+ * splitmix64. */
 #ifndef HAWK_BASE_RNG_H
 #define HAWK_BASE_RNG_H
 

@@ -40,8 +40,8 @@ const char *duration_text(char buf[DURATION_TEXT], int64_t us);
 const char *clean_text(char *buf, size_t size, const char *text);
 #define CLEAN(text) clean_text((char[160]){0}, 160, (text))
 
-/* Around a line on a terminal that is drawn over and over: one wider than the terminal is cut, not wrapped, or the next
- * would not be drawn over it. */
+/* Around a line on a terminal that is drawn over and over: one wider than the terminal is cut, not
+ * wrapped, or the next would not be drawn over it. */
 #define PLURAL(n) ((n) == 1 ? "" : "s")
 #define PROGRESS_BEGIN "\r\033[K\033[?7l"
 #define PROGRESS_END "\033[?7h"

@@ -22,9 +22,9 @@ json_t *job_json(const struct api_job *j);
 /* first_index: the HAWK_TASK_INDEX of task 0. */
 json_t *task_json(const struct api_task *t, uint32_t first_index);
 #define TASK_ENDING_MAX 256u /* bytes that hold any ending */
-/* How a task ended, or where it stands: "exited 3", "killed by signal 9 (Killed)", "running", "killed, time limit
- * of 5s over" (limit_us: the job's, 0 where it is not known),
- * "not started (126): cannot enter the directory /x: …". */
+/* How a task ended, or where it stands: "exited 3", "killed by signal 9 (Killed)", "running", "killed,
+ * time limit of 5s over" (limit_us: the job's, 0 where it is not known), "not started (126): cannot enter
+ * the directory /x: …". */
 const char *task_ending(char *buf, size_t size, const struct api_task *t, int64_t limit_us);
 
 /* Calls fn with a job and all of its tasks, in pages of at most API_PAGE_MAX, `limit` tasks at most (0:

@@ -163,8 +163,8 @@ struct config {
 /* Sets every setting to its default, including those that depend on this machine (names, directories). */
 void config_init(struct config *c);
 void config_free(struct config *c);
-/* Reads a YAML file (a regular one, of 1 MiB at most; "-": stdin) over *c. Errors name file, line and key; all of them are written to err before it
- * returns HAWK_EINVALID (HAWK_EIO when the file cannot be read). */
+/* Reads a YAML file (a regular one, of 1 MiB at most; "-": stdin) over *c. Errors name file, line and key;
+ * all of them are written to err before it returns HAWK_EINVALID (HAWK_EIO when the file cannot be read). */
 HAWK_MUST_USE int config_load(struct config *c, const char *path, FILE *err);
 /* Checks what config_load and config_set cannot see in one value: ranges and contradictions, of one
  * section's daemon or (NULL) of all. Writes a line for each mistake to err, with the value's origin, and
@@ -191,9 +191,10 @@ void config_help(const char *section, FILE *f);
 
 /* Reads the daemon flags of `section`: --config FILE, --NAME VALUE for every setting of the section and of
  * cluster and log (dashes for underscores), --set SECTION.NAME=VALUE, --help. The file is the flag's, else
- * $HAWK_CONFIG, else /etc/hawk/hawk.yaml unless it does not exist. Returns 0, 1 after printing help, or 2 after
- * printing what is wrong on stderr; *rest is the first argument that is no flag, for callers that take some
- * (NULL: arguments are refused). `flags` are section-less on/off flags of the caller's, {name, bool*}. */
+ * $HAWK_CONFIG, else /etc/hawk/hawk.yaml unless it does not exist. Returns 0, 1 after printing help, or 2
+ * after printing what is wrong on stderr; *rest is the first argument that is no flag, for callers that
+ * take some (NULL: arguments are refused). `flags` are section-less on/off flags of the caller's, {name,
+ * bool*}. */
 struct config_flag {
     const char *name, *help;
     bool *on;

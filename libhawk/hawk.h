@@ -58,11 +58,13 @@ enum hawk_tag {
     HAWK_TAG_LONG,
 };
 
-/* A job: one of argv, app and sleep says what its tasks are. Nothing in it is used after hawk_client_submit. */
+/* A job: one of argv, app and sleep says what its tasks are. Nothing in it is used after
+ * hawk_client_submit. */
 struct hawk_spec {
     const char *name; /* jobs of one name share their history; NULL: none */
     uint32_t tasks;   /* 0: 1 */
-    /* A command, up to a NULL. With args, task i's argument stands wherever argv has {}, or is added at the end. */
+    /* A command, up to a NULL. With args, task i's argument stands wherever argv has {}, or is added at
+     * the end. */
     const char *const *argv;
     const char *const *env; /* "NAME=value", up to a NULL; NULL: the environment of this process */
     const char *cwd;        /* NULL: the worker's own */

@@ -16,11 +16,11 @@ struct selection {
     bool last, all;
 };
 
-/* Reads "3.17", "3.17-3.20", "3.17-20", "last", "all" and comma-separated lists of them into *s (zeroed by the
- * caller). HAWK_EINVALID, or HAWK_ETOO_LARGE, and a text in why (size bytes) that names the bad part. */
+/* Reads "3.17", "3.17-3.20", "3.17-20", "last", "all" and comma-separated lists of them into *s (zeroed by
+ * the caller). HAWK_EINVALID, or HAWK_ETOO_LARGE, and a text in why (size bytes) that names the bad part. */
 HAWK_MUST_USE int selection_parse(struct selection *s, int argc, char *const *argv, char *why, size_t size);
-/* Replaces `last` by the user's newest job and `all` by those not ended. HAWK_ENOT_FOUND when the user has none
- * (for `all`: an empty selection and 0); others as client_list_jobs. client_error() tells. */
+/* Replaces `last` by the user's newest job and `all` by those not ended. HAWK_ENOT_FOUND when the user has
+ * none (for `all`: an empty selection and 0); others as client_list_jobs. client_error() tells. */
 HAWK_MUST_USE int selection_resolve(struct selection *s, struct client *client, const char *user);
 void selection_free(struct selection *s);
 

@@ -32,7 +32,8 @@
 #define KIND_resubmit struct resubmit *    /* never on the wire between nodes */
 #define KIND_choice struct policy_choice * /* likewise */
 
-/* --- W: messages that travel between nodes. X(NAME, name, proto tag). Tags are on the wire: append only. --- */
+/* --- W: messages that travel between nodes. X(NAME, name, proto tag). Tags are on the wire: append only.
+ * --- */
 #define WIRE_MESSAGES(X)                                                                                     \
     /* any node <-> central */                                                                               \
     X(JOIN, join, 1)                                                                                         \

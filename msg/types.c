@@ -1,4 +1,5 @@
-/* Texts of the enumerations, the named policies, and the handles: job descriptions, task sets, member lists. */
+/* Texts of the enumerations, the named policies, and the handles: job descriptions, task sets, member
+ * lists. */
 #include "msg/types.h"
 
 #include "base/check.h"
@@ -84,7 +85,8 @@ static const struct preset {
     {"split", POLICY_CENTRAL_LONG | POLICY_PARTITION | POLICY_SHORT_RESERVED | PROBING},
     /* Hawk 4.5: one queue by waiting time for everything. */
     {"central", POLICY_CENTRAL_LONG | POLICY_ALL_LONG},
-    /* Ours: Hawk, and long tasks stay with central until a worker asks for one, and are paused for short ones. */
+    /* Ours: Hawk, and long tasks stay with central until a worker asks for one, and are paused for short
+     * ones. */
     {"harrier", HAWK | POLICY_LATE_LONG | POLICY_PAUSE},
 };
 #define PRESETS (sizeof presets / sizeof *presets)

@@ -266,8 +266,9 @@ struct policy {
 };
 
 /* Fills *p with a named policy: "hawk", "sparrow", "hawk-no-steal", "hawk-no-partition",
- * "hawk-no-central", "split", "central" (every job is long), "harrier" (Hawk with long tasks bound late, and paused for short ones).
- * The caller sets cutoff and share later; the version is 0. HAWK_ENOT_FOUND for another name. */
+ * "hawk-no-central", "split", "central" (every job is long), "harrier" (Hawk with long tasks bound late,
+ * and paused for short ones). The caller sets cutoff and share later; the version is 0. HAWK_ENOT_FOUND
+ * for another name. */
 int policy_preset(const char *name, struct policy *p);
 extern const char *const policy_names[]; /* the names above, NULL-terminated */
 /* The flag with that key ("stealing"), which has len bytes; 0 when there is none. */

@@ -36,7 +36,8 @@ WIRE_MESSAGES(X)
     F(u32, slots)                                                                                            \
     F(u8, role) F(u8, state) F(u8, general) F(blob, addr) F(blob, name) F(u8, unsettled) F(blob, out_why)
 
-/* A job description: F(kind, member of struct job_desc, field of JobSpec). The one field beside these is task_args. */
+/* A job description: F(kind, member of struct job_desc, field of JobSpec). The one field beside these is
+ * task_args. */
 #define SPEC_FIELDS(F)                                                                                       \
     F(text, name, name)                                                                                      \
     F(u32, tasks, tasks)                                                                                     \

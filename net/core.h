@@ -29,10 +29,10 @@ bool loop_drain(struct loop *l, const bool *done, int64_t until_us);
 
 /* Starts a batch that must be well formed. */
 void net_batch(grpc_call *call, const grpc_op *ops, size_t n, struct cq_tag *tag);
-/* Asks gRPC for a stream's next message: at the beginning of the next turn, or at once while streams are busy (learn() in
- * net/loop_net.c). The request makes gRPC free the last message with a system call; at the next turn's beginning this
- * turn's messages have left, and none of them waits for that call. The caller treats it as a started batch: `call` and
- * `*message` must live until `tag` completes. */
+/* Asks gRPC for a stream's next message: at the beginning of the next turn, or at once while streams are
+ * busy (learn() in net/loop_net.c). The request makes gRPC free the last message with a system call; at
+ * the next turn's beginning this turn's messages have left, and none of them waits for that call. The
+ * caller treats it as a started batch: `call` and `*message` must live until `tag` completes. */
 void net_receive(struct loop *l, grpc_call *call, grpc_byte_buffer **message, struct cq_tag *tag);
 
 /* How often a connection is pinged. Other traffic does not put pings off in gRPC 1.51. A ping costs each
@@ -55,7 +55,8 @@ grpc_channel *net_channel(const char *addr, bool own_connection, int keepalive_m
 
 /* A new message with a copy of the bytes. */
 grpc_byte_buffer *net_message(const void *data, size_t len);
-/* A received message's bytes in one piece, copied only when it came in several. Valid until net_bytes_free. */
+/* A received message's bytes in one piece, copied only when it came in several. Valid until
+ * net_bytes_free. */
 struct net_bytes {
     const uint8_t *data;
     size_t len;

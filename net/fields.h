@@ -1,11 +1,12 @@
 /* Makes the functions that write and read a message from the list of its fields.
  *
- * A message is declared once, as a list F(kind, member). A field's number is its position in the list. Each kind has one
- * function that writes a field, put_KIND, and one that reads it, get_KIND. DEFINE_PUT and DEFINE_GET make the functions of
- * a whole message. Messages between nodes (net/codec.c), messages of executors (net/attach.c) and records of the journal
- * (store/records.c) use them.
+ * A message is declared once, as a list F(kind, member). A field's number is its position in the list.
+ * Each kind has one function that writes a field, put_KIND, and one that reads it, get_KIND. DEFINE_PUT
+ * and DEFINE_GET make the functions of a whole message. Messages between nodes (net/codec.c), messages of
+ * executors (net/attach.c) and records of the journal (store/records.c) use them.
  *
- * get_KIND returns false when the bytes are malformed. The caller then drops the handles that were read so far. */
+ * get_KIND returns false when the bytes are malformed. The caller then drops the handles that were read so
+ * far. */
 #ifndef HAWK_NET_FIELDS_H
 #define HAWK_NET_FIELDS_H
 
@@ -219,9 +220,9 @@ enum {
 };
 /* clang-format on */
 
-/* The compiler compares the list with the message in the .proto: names, numbers, forms, and that neither has a field that
- * the other lacks. Message is the type that nanopb generates; its Message_FIELDLIST(X, a) calls
- * X(a, how, label, type, name, number) for each field. */
+/* The compiler compares the list with the message in the .proto: names, numbers, forms, and that neither
+ * has a field that the other lacks. Message is the type that nanopb generates; its Message_FIELDLIST(X, a)
+ * calls X(a, how, label, type, name, number) for each field. */
 #define FIELDLIST_OF_(Message) Message##_FIELDLIST
 #define FIELDLIST_OF(Message) FIELDLIST_OF_(Message)
 #define FORM(kind, field) form_##field = FORM_##kind,
@@ -245,7 +246,8 @@ enum {
         FIELDS_##name(PUT)                                                                                   \
     }
 
-/* The body of a function that reads every field of *s: `cases` are those that are known, others are skipped. */
+/* The body of a function that reads every field of *s: `cases` are those that are known, others are
+ * skipped. */
 #define READ_FIELDS(s, cases)                                                                                \
     pb_wire_type_t wire;                                                                                     \
     uint32_t number;                                                                                         \

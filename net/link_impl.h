@@ -1,5 +1,5 @@
-/* The inside of links: one struct link is an accepted stream, or a dialled address with its present stream. Private to
- * link.c, link_hello.c and link_send.c. */
+/* The inside of links: one struct link is an accepted stream, or a dialled address with its present
+ * stream. Private to link.c, link_hello.c and link_send.c. */
 #ifndef HAWK_NET_LINK_IMPL_H
 #define HAWK_NET_LINK_IMPL_H
 
@@ -102,7 +102,8 @@ void link_op_done(struct link *k);
 
 /* ---- link_hello.c: who we are, and who the peer is ---- */
 
-/* Fills md with what this node says of itself, and returns how many entries that are; `token`: with ours, if we have one. */
+/* Fills md with what this node says of itself, and returns how many entries that are; `token`: with ours,
+ * if we have one. */
 size_t link_hello_metadata(const struct links *ls, grpc_metadata md[LINK_HELLO_MAX], bool token);
 /* Whether a stream is meant for us. Before we have an id, any may be. */
 bool link_meant_for(const struct links *ls, const grpc_metadata_array *md);

@@ -140,10 +140,11 @@ static void receive_now(const struct loop_receive *r)
     net_batch(r->call, &op, 1, r->tag);
 }
 
-/* net_receive() may ask for a message at once or at the beginning of the next turn. Late is cheaper while streams are
- * idle. On busy streams the message is there already, and asking late splits what could share one message. This function
- * samples LATE_SAMPLE late requests. When half of them were answered at once, the next AT_ONCE_MIN requests go out at
- * once; each time that happens again, twice as many do, up to AT_ONCE_MAX. */
+/* net_receive() may ask for a message at once or at the beginning of the next turn. Late is cheaper while
+ * streams are idle. On busy streams the message is there already, and asking late splits what could share
+ * one message. This function samples LATE_SAMPLE late requests. When half of them were answered at once,
+ * the next AT_ONCE_MIN requests go out at once; each time that happens again, twice as many do, up to
+ * AT_ONCE_MAX. */
 static void learn_tag(struct loop *l, const struct cq_tag *tag)
 {
     if (tag->started_us == 0)

@@ -1,7 +1,8 @@
 /* Protobuf's tags, numbers and lengths: written to a buffer that grows, read from bytes in memory.
  *
- * DEVIATES (DESIGN 6): this does not use nanopb's primitives. They call a function through a pointer for every byte that is
- * written and every number that is read, which took most of an envelope's time. The tests compare both. */
+ * DEVIATES (DESIGN 6): this does not use nanopb's primitives. They call a function through a pointer for
+ * every byte that is written and every number that is read, which took most of an envelope's time. The
+ * tests compare both. */
 #ifndef HAWK_NET_WIRE_H
 #define HAWK_NET_WIRE_H
 

@@ -20,11 +20,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Streams that a worker keeps to workers that it asked. For another one it closes the stream not used for longest. */
+/* Streams that a worker keeps to workers that it asked. For another one it closes the stream not used for
+ * longest. */
 #define PEERS_VICTIMS 64u
 /* A victim whose stream does not open within this is lost to the thief. */
 #define PEERS_VICTIM_OPEN_US US_PER_S
-/* The longest delay between two rounds through the addresses of several centrals. One is at most BACKOFF_MAX_US. */
+/* The longest delay between two rounds through the addresses of several centrals. One is at most
+ * BACKOFF_MAX_US. */
 #define PEERS_ROUND_MAX_US US_PER_S
 
 struct peers;
@@ -78,24 +80,25 @@ void peers_free(struct peers *p); /* NULL is fine */
 
 /* The node has started. 1 action at most. */
 void peers_start(struct peers *p, struct peers_out *out);
-/* A stream that was to be dialled is open. Who answered says that it is `role` and `node`, and speaks `version`. 1 action. */
+/* A stream that was to be dialled is open. Who answered says that it is `role` and `node`, and speaks
+ * `version`. 1 action. */
 void peers_opened(struct peers *p, int64_t now_us, uint32_t peer, enum role role, node_id_t node,
                   unsigned version, struct peers_out *out);
 /* Somebody has dialled this node. 4 actions at most. */
 void peers_accepted(struct peers *p, uint32_t peer, enum role role, unsigned version, struct peers_out *out);
-/* A stream has ended, or one that was to be dialled could not be opened. `role` of an accepted one: what its peer is.
- * 2 actions at most. */
+/* A stream has ended, or one that was to be dialled could not be opened. `role` of an accepted one: what
+ * its peer is. 2 actions at most. */
 void peers_ended(struct peers *p, int64_t now_us, uint32_t peer, enum peers_side side, enum role role,
                  struct peers_out *out);
-/* Central's stream has brought m. Only what peers_looks_at is of interest here; the rest goes straight to the role.
- * 1 action, and 3 for each member at most. */
+/* Central's stream has brought m. Only what peers_looks_at is of interest here; the rest goes straight to
+ * the role. 1 action, and 3 for each member at most. */
 void peers_central_says(struct peers *p, int64_t now_us, const struct msg *m, struct peers_out *out);
 static inline bool peers_looks_at(enum msg_type type)
 {
     return type == MSG_JOINED || type == MSG_MEMBERS || type == MSG_MEMBER || type == MSG_STEAL_HINT;
 }
-/* The role wants to send m, and the shell has no open stream for it; or m is a thief's (peers_is_thiefs), and the shell does
- * not know whether it has. m stays the caller's. 3 actions at most. */
+/* The role wants to send m, and the shell has no open stream for it; or m is a thief's (peers_is_thiefs),
+ * and the shell does not know whether it has. m stays the caller's. 3 actions at most. */
 void peers_send(struct peers *p, int64_t now_us, const struct msg *m, struct peers_out *out);
 /* The role has waited for that node in vain (GIVE_UP). 1 action. */
 void peers_give_up(struct peers *p, uint32_t peer, struct peers_out *out);
@@ -103,7 +106,8 @@ void peers_give_up(struct peers *p, uint32_t peer, struct peers_out *out);
 void peers_timer(struct peers *p, int64_t now_us, struct peers_out *out);
 int64_t peers_next_timeout(const struct peers *p); /* TIME_NEVER: none */
 
-/* What goes from a thief to its victim, and so on the stream that the thief dialled. Its answer comes back on that. */
+/* What goes from a thief to its victim, and so on the stream that the thief dialled. Its answer comes back
+ * on that. */
 static inline bool peers_is_thiefs(enum msg_type type)
 {
     return type == MSG_STEAL_REQUEST || type == MSG_STEAL_ACK;

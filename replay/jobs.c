@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Watch streams that the replay opens at one dist. The dist accepts API_WATCHES_MAX on one connection. A dist cancels a job
- * that nobody has watched for its client_grace. */
+/* Watch streams that the replay opens at one dist. The dist accepts API_WATCHES_MAX on one connection. A
+ * dist cancels a job that nobody has watched for its client_grace. */
 #define WATCHES_MAX (API_WATCHES_MAX - 100u)
 #define RESULT_TEXT_MAX ((int)sizeof(((struct replay_result *)0)->error) - 100)
 

@@ -1,5 +1,5 @@
-/* The replay's engine: one thread, every call asynchronous. It submits jobs when they are due, finds dists that are lost,
- * and hears interruptions; jobs.c has the way of one job. */
+/* The replay's engine: one thread, every call asynchronous. It submits jobs when they are due, finds dists
+ * that are lost, and hears interruptions; jobs.c has the way of one job. */
 #include "replay/run.h"
 #include "replay/jobs.h"
 
@@ -17,8 +17,8 @@
 
 #define RETRY_US (250 * US_PER_MS) /* between attempts for a broken job */
 #define DOWN_US (2 * US_PER_S)     /* a dist that was lost gets no jobs for this time */
-/* After this many missed beats the replay counts a dist as lost and moves its jobs. Other clients count fewer: a replay
- * often loads its own machine so much that beats come late. */
+/* After this many missed beats the replay counts a dist as lost and moves its jobs. Other clients count
+ * fewer: a replay often loads its own machine so much that beats come late. */
 #define MISSED_BEATS 30
 #define CANCEL_WAIT_US (15 * US_PER_S)  /* after an interruption: time for the cancelled jobs to end */
 #define PROGRESS_US (200 * US_PER_MS)   /* on a terminal */

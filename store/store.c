@@ -1,11 +1,11 @@
 /* The store's queue and thread.
  *
- * There are two locks, and no thread holds both. `lock` guards the queue `arriving` and the flags; every holder releases
- * it within microseconds. `db_lock` guards the backend; the store's thread holds it for a whole commit, which includes the
- * disk's sync. `pending` belongs to the store's thread alone.
+ * There are two locks, and no thread holds both. `lock` guards the queue `arriving` and the flags; every
+ * holder releases it within microseconds. `db_lock` guards the backend; the store's thread holds it for a
+ * whole commit, which includes the disk's sync. `pending` belongs to the store's thread alone.
  *
- * One commit writes as many pending entries as the backend accepts. While a sync is slow, more entries arrive, and the
- * next commit writes more of them. */
+ * One commit writes as many pending entries as the backend accepts. While a sync is slow, more entries
+ * arrive, and the next commit writes more of them. */
 #include "store/store.h"
 
 #include "base/check.h"
