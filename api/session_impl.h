@@ -1,5 +1,5 @@
-/* The inside of sessions: what session.c (streams and their jobs) and session_news.c (what waits to be
- * told) share. */
+/* The inside of sessions: what session.c (streams and their jobs) and session_news.c (news for clients)
+ * share. */
 #ifndef HAWK_API_SESSION_IMPL_H
 #define HAWK_API_SESSION_IMPL_H
 
@@ -52,7 +52,7 @@ struct session_job {
     UT_hash_handle hh, hh_job; /* by tag; by client or job, only the first of each */
 };
 
-/* The end of a task whose result waits at the dist, or of a job after such. */
+/* The end of a task whose result waits at the dist, or of a job behind such a task. */
 struct late {
     struct session_job *job;
     struct resubmit_task task; /* of a job's end: only the state, which is the job's */
@@ -63,17 +63,17 @@ struct late {
 
 /* Its event leaves at the end of the turn. */
 void session_mark_dirty(struct session *s);
-/* The timer of what may wait SESSION_SOON_US. `arg` is the struct api. */
+/* The timer of news that may wait SESSION_SOON_US. `arg` is the struct api. */
 void session_on_soon(void *arg);
 /* Frees all that waits to be sent. */
 void session_forget_unsent(struct session *s);
 /* Adds an event's entries to those that wait, which leave at the end of the turn. */
 void session_queue_event(struct session *s, const struct api_session_event *e);
-/* Some ends wait at the dist for room here. */
+/* Whether ends wait at the dist for room here. */
 bool session_any_late(const struct session *s);
-/* Adds an end that comes after those that wait already. */
+/* Adds an end behind those that wait already. */
 void session_add_late(struct session *s, struct late l);
-/* Answers a submission with why it is refused. */
+/* Answers a submission with the reason for its refusal. */
 void session_tell_refused(struct session *s, uint64_t tag, int err, const char *text);
 /* Sends the job as it is, if that is news. Nobody acts on it. */
 void session_tell_job(struct session_job *j, const struct job_view *v);

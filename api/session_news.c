@@ -1,5 +1,5 @@
-/* What a session has to tell its client: events grow here until the stream takes them, within limits for
- * one client and for all. */
+/* News for a session's client. Events grow here until the stream takes them, within limits for one client
+ * and for all. */
 #include "api/session_impl.h"
 #include "base/mem.h"
 #include "net/rpc.h"

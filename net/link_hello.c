@@ -1,4 +1,4 @@
-/* Who this node is, and who a link's peer is: the metadata with which both sides of a link begin. */
+/* The metadata with which both sides of a link begin: who this node is, and who the peer is. */
 #include "net/link_impl.h"
 
 #include "net/token.h"

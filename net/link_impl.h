@@ -97,13 +97,13 @@ struct links {
 
 /* ---- link.c ---- */
 
-/* One batch of k's stream has come back: the last one ends the stream. */
+/* A batch of k's stream has come back. The last one ends the stream. */
 void link_op_done(struct link *k);
 
 /* ---- link_hello.c: who we are, and who the peer is ---- */
 
-/* Fills md with what this node says of itself, and returns how many entries that are; `token`: with ours,
- * if we have one. */
+/* Fills md with this node's metadata, and returns the number of entries. `token`: with our token, if we
+ * have one. */
 size_t link_hello_metadata(const struct links *ls, grpc_metadata md[LINK_HELLO_MAX], bool token);
 /* Whether a stream is meant for us. Before we have an id, any may be. */
 bool link_meant_for(const struct links *ls, const grpc_metadata_array *md);
@@ -114,9 +114,9 @@ const char *link_why_not(const struct links *ls, const grpc_metadata_array *md, 
 
 /* ---- link_send.c ---- */
 
-/* What is pending leaves at the end of the turn. */
+/* Pending messages leave at the end of the turn. */
 void link_want_flush(struct link *k);
-/* Forgets all that is pending. */
+/* Drops all pending messages. */
 void link_drop_pending(struct link *k);
 /* The loop's hook: sends for every link that wants it. `arg` is the struct links. */
 void links_flush_all(void *arg);
