@@ -129,6 +129,9 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(worker, AUTO_COUNT, paused_max, "auto", "tasks that may stand still at once; auto: as many as slots")  \
     S(worker, DURATION, orphan, "10s", "how long a lost dist's tasks go on")                                 \
     S(worker, DURATION, kill_grace, "2s", "between SIGTERM and SIGKILL of a task")                           \
+    S(worker, CHOICE, freezer, "auto",                                                                       \
+      "auto|cgroup2|cgroup1|signal|off: how a long task is paused; auto: by the first of them that works")   \
+    S(worker, SIZE, pause_free_mem, "256MiB", "with less memory available, no task is paused")               \
     S(worker, DURATION, agent_grace, "20s", "how long tasks wait for a worker that died or is upgraded")
 
 #define UP_SETTINGS(S)                                                                                       \

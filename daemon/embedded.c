@@ -83,12 +83,16 @@ void embedded_on_exec(void *arg, const struct msg *m)
         on_app(e, m);
         return;
     }
-    uint32_t run = m->type == MSG_EXEC_STARTED ? m->exec_started.run : m->exec_exited.run;
+    uint32_t run = m->type == MSG_EXEC_STARTED  ? m->exec_started.run
+                   : m->type == MSG_EXEC_PAUSED ? m->exec_paused.run
+                                                : m->exec_exited.run;
     struct run *r = &e->runs[run - 1];
     CHECK(run >= 1 && run <= e->runs_n && r->used);
     uint32_t worker = r->worker;
     if (m->type == MSG_EXEC_STARTED) {
         to.exec_started.run = r->run;
+    } else if (m->type == MSG_EXEC_PAUSED) {
+        to.exec_paused.run = r->run;
     } else {
         to.exec_exited.run = r->run;
         *r = (struct run){.worker = e->runs_free};
@@ -116,6 +120,14 @@ static void worker_effect(struct embedded *e, uint32_t worker, const struct msg 
     } else if (m->type == MSG_EXEC_KILL) {
         to.exec_kill.run = run_find(e, worker, m->exec_kill.run);
         if (to.exec_kill.run)
+            runner_effect(e->runner, &to, NULL);
+    } else if (m->type == MSG_EXEC_PAUSE) {
+        to.exec_pause.run = run_find(e, worker, m->exec_pause.run);
+        if (to.exec_pause.run)
+            runner_effect(e->runner, &to, NULL);
+    } else if (m->type == MSG_EXEC_RESUME) {
+        to.exec_resume.run = run_find(e, worker, m->exec_resume.run);
+        if (to.exec_resume.run)
             runner_effect(e->runner, &to, NULL);
     }
 }

@@ -225,6 +225,14 @@ static void end_run(struct runner *r, const struct msg_exec_kill *m)
         exec_kill(r->exec, m->run, m->outcome, m->force);
 }
 
+static void pause_run(struct runner *r, uint32_t run)
+{
+    int err = exec_pause(r->exec, loop_now(r->loop), run);
+    struct msg paused = {.type = MSG_EXEC_PAUSED, .exec_paused = {.run = run, .err = err}};
+    if (err) /* such as HAWK_EUNSUPPORTED of an attached executor's */
+        on_event(r, &paused);
+}
+
 void runner_set_apps(struct runner *r, struct apps *a) { r->apps = a; }
 
 void runner_effect(struct runner *r, const struct msg *m, const char *worker)
@@ -233,6 +241,10 @@ void runner_effect(struct runner *r, const struct msg *m, const char *worker)
         start_run(r, &m->exec_start, worker);
     else if (m->type == MSG_EXEC_KILL)
         end_run(r, &m->exec_kill);
+    else if (m->type == MSG_EXEC_PAUSE)
+        pause_run(r, m->exec_pause.run);
+    else if (m->type == MSG_EXEC_RESUME)
+        exec_resume(r->exec, loop_now(r->loop), m->exec_resume.run);
     else if (m->type == MSG_EXEC_FORGET)
         exec_forget(r->exec, m->exec_forget.run);
     else if (m->type == MSG_EXEC_LEASE)

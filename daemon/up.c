@@ -116,7 +116,8 @@ static int up_start(struct up *u)
     if (socket_address(c, addr, sizeof addr) || process_output_dir(p, c->up.output_dir, ""))
         return HAWK_EIO;
     exec_config_init(&ec, u->process.name, c->up.output_dir);
-    ec.max_running = e.slots;
+    ec.freezer = exec_freezer_of(c->worker.freezer);
+    ec.pause_free_mem = c->worker.pause_free_mem;
     ec.orphan_grace_us = 0; /* nobody takes over what runs: the jobs end with us */
     int err = exec_start(&exec, &ec);
     if (err) {

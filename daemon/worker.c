@@ -37,7 +37,8 @@ static void worker_daemon_effect(void *arg, const struct msg *m)
 {
     struct worker_daemon *d = arg;
     if (m->type == MSG_EXEC_START || m->type == MSG_EXEC_KILL || m->type == MSG_EXEC_FORGET ||
-        m->type == MSG_EXEC_LEASE || m->type == MSG_EXEC_CHECK)
+        m->type == MSG_EXEC_LEASE || m->type == MSG_EXEC_CHECK || m->type == MSG_EXEC_PAUSE ||
+        m->type == MSG_EXEC_RESUME)
         runner_effect(d->runner, m, NULL);
     else if (m->type == MSG_STOPPED)
         process_exit(&d->process, m->stopped.asked ? d->process.exit_code : PROCESS_FAILED);
@@ -145,6 +146,8 @@ static void after_turn(void *arg)
     check_lease(d);
     log_info("worker %s is ready at %s as node %u with %u slots", d->process.name,
              server_addr(d->process.server, 0), worker_node(&d->role).v, counts.slots);
+    log_info("worker.freezer is %s: %s", exec_freezer_name(exec_freezer_in_force(d->exec)),
+             exec_freezer_text(exec_freezer_in_force(d->exec)));
     log_info("executors attach at %s", *d->executors ? d->executors : server_addr(d->process.server, 0));
 }
 
@@ -269,6 +272,8 @@ static int worker_daemon_start(struct worker_daemon *d)
     ec.output_free_min = c->worker.output_free_min;
     ec.kill_grace_us = c->worker.kill_grace;
     ec.orphan_grace_us = c->worker.agent_grace;
+    ec.freezer = exec_freezer_of(c->worker.freezer);
+    ec.pause_free_mem = c->worker.pause_free_mem;
     ec.state_dir = state_dir;
     ec.incarnation = entropy();
     err = exec_start(&d->exec, &ec);

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/units.h"
+#include "exec/freezer.h"
 #include "exec/record.h"
 #include "exec/spawner.h"
 #include "exec/spawner_socket.h"
@@ -46,11 +47,12 @@ struct command {
 struct exec {
     struct exec_config config; /* with texts of its own */
     pid_t spawner;
-    int fd;                /* -1: it is gone */
-    int lock_fd;           /* this is the state_dir's agent; -1: there is no state_dir */
-    bool checks;           /* the spawner knows RECORD_CHECK */
-    bool lost;             /* fd failed; exec_on_ready has yet to tell */
-    struct takeover taken; /* what exec_take_over has yet to report */
+    int fd;                    /* -1: it is gone */
+    int lock_fd;               /* this is the state_dir's agent; -1: there is no state_dir */
+    bool checks;               /* the spawner knows RECORD_CHECK */
+    enum exec_freezer freezer; /* the spawner's, if the config has not switched pausing off */
+    bool lost;                 /* fd failed; exec_on_ready has yet to tell */
+    struct takeover taken;     /* what exec_take_over has yet to report */
     struct bytes in, out;
     struct command *commands;
     struct sent_spec *specs;
@@ -66,7 +68,7 @@ void exec_config_init(struct exec_config *c, const char *worker, const char *out
         .output_dir = output_dir,
         .kill_grace_us = 2 * US_PER_S,
         .orphan_grace_us = 10 * US_PER_S,
-        .max_running = LIMIT_SLOTS,
+        .max_running = 2 * LIMIT_SLOTS,
     };
 }
 
@@ -96,6 +98,7 @@ static int make_socket(int fds[2])
 static int fork_spawner(struct exec *e)
 {
     int fds[2], listen_fd = -1, err = make_socket(fds);
+    struct freezer freezer;
     pid_t pid = -1;
 
     if (err)
@@ -106,10 +109,11 @@ static int fork_spawner(struct exec *e)
             log_error("%s/" SPAWNER_SOCKET ": cannot be listened on: %s", e->config.state_dir,
                       strerror(errno));
     }
+    freezer_choose(&freezer, e->config.freezer);
     if (listen_fd >= 0 || !e->config.state_dir)
         pid = fork();
     if (pid == 0)
-        spawner_main(fds[1], listen_fd, &e->config);
+        spawner_main(fds[1], listen_fd, &e->config, &freezer);
     close(fds[1]);
     if (listen_fd >= 0)
         close(listen_fd);
@@ -120,6 +124,7 @@ static int fork_spawner(struct exec *e)
     e->spawner = pid;
     e->fd = fds[0];
     e->checks = true;
+    e->freezer = freezer.method;
     return 0;
 }
 
@@ -139,6 +144,7 @@ static int find_spawner(struct exec *e)
         return takeover_end_idle(t);
     e->fd = t->fd;
     e->checks = t->checks;
+    e->freezer = e->config.freezer == EXEC_FREEZER_OFF ? EXEC_FREEZER_OFF : t->freezer;
     e->spawner = t->spawner;
     e->in = t->in;
     for (uint32_t i = 0; i < t->n; i++) {
@@ -185,6 +191,7 @@ int exec_start(struct exec **out, const struct exec_config *c)
 }
 
 uint64_t exec_incarnation(const struct exec *e) { return e->config.incarnation; }
+enum exec_freezer exec_freezer_in_force(const struct exec *e) { return e->freezer; }
 
 void exec_held(const struct exec *e, exec_held_fn fn, void *arg)
 {
@@ -215,6 +222,15 @@ void exec_on_timeout(struct exec *e, int64_t now_us, exec_event_fn fn, void *arg
 }
 
 /* ---- Asking ---- */
+
+/* A record that only names something. */
+static void put_name(struct exec *e, enum record_type type, uint32_t name)
+{
+    size_t begun = record_begin(&e->out, type);
+
+    put_u32(&e->out, name);
+    record_end(&e->out, begun);
+}
 
 static void put_blob(struct bytes *b, const struct blob *blob)
 {
@@ -279,12 +295,8 @@ static void release_spec(struct exec *e, struct sent_spec *s)
         return;
     s = container_of(e->idle.next, struct sent_spec, idle);
     e->idle_n--;
-    if (e->fd >= 0) {
-        size_t begun = record_begin(&e->out, RECORD_SPEC_DROP);
-
-        put_u32(&e->out, s->id);
-        record_end(&e->out, begun);
-    }
+    if (e->fd >= 0)
+        put_name(e, RECORD_SPEC_DROP, s->id);
     forget_spec(e, s);
 }
 
@@ -381,15 +393,34 @@ void exec_kill(struct exec *e, uint32_t run, enum outcome outcome, bool force)
     record_end(&e->out, begun);
 }
 
+int exec_pause(struct exec *e, int64_t now_us, uint32_t run)
+{
+    struct command *c;
+
+    if (timers_pause(&e->timers, now_us, run))
+        return 0;
+    HASH_FIND(hh, e->commands, &run, sizeof run, c);
+    if (!c || e->fd < 0 || e->freezer == EXEC_FREEZER_OFF)
+        return HAWK_EUNSUPPORTED;
+    put_name(e, RECORD_PAUSE, run);
+    return 0;
+}
+
+void exec_resume(struct exec *e, int64_t now_us, uint32_t run)
+{
+    struct command *c;
+
+    if (timers_resume(&e->timers, now_us, run))
+        return;
+    HASH_FIND(hh, e->commands, &run, sizeof run, c);
+    if (c && e->fd >= 0 && e->freezer != EXEC_FREEZER_OFF)
+        put_name(e, RECORD_RESUME, run);
+}
+
 void exec_forget(struct exec *e, uint32_t run)
 {
-    size_t begun;
-
-    if (e->fd < 0 || !e->config.state_dir)
-        return;
-    begun = record_begin(&e->out, RECORD_FORGET);
-    put_u32(&e->out, run);
-    record_end(&e->out, begun);
+    if (e->fd >= 0 && e->config.state_dir)
+        put_name(e, RECORD_FORGET, run);
 }
 
 void exec_lease(struct exec *e, int64_t until_us)
@@ -477,6 +508,18 @@ static int on_exited(struct exec *e, struct record *r, exec_event_fn fn, void *a
     return 0;
 }
 
+static int on_paused(struct record *r, exec_event_fn fn, void *arg)
+{
+    struct msg m = {.type = MSG_EXEC_PAUSED};
+
+    m.exec_paused.run = get_u32(r);
+    m.exec_paused.err = (int32_t)get_u32(r);
+    if (r->bad)
+        return HAWK_EMALFORMED;
+    fn(arg, &m);
+    return 0;
+}
+
 static int on_checked(struct record *r, exec_event_fn fn, void *arg)
 {
     struct msg m = {.type = MSG_EXEC_CHECKED};
@@ -501,6 +544,7 @@ static int take_records(struct exec *e, exec_event_fn fn, void *arg)
         int err = r.type == RECORD_STARTED   ? on_started(e, &r, fn, arg)
                   : r.type == RECORD_EXITED  ? on_exited(e, &r, fn, arg)
                   : r.type == RECORD_CHECKED ? on_checked(&r, fn, arg)
+                  : r.type == RECORD_PAUSED  ? on_paused(&r, fn, arg)
                                              : HAWK_EMALFORMED;
 
         if (err)
@@ -509,11 +553,14 @@ static int take_records(struct exec *e, exec_event_fn fn, void *arg)
     return got;
 }
 
+/* Its watcher thaws as well, but what is frozen by version 1 and has no watcher would not die. */
 static void kill_groups(const struct exec *e)
 {
     for (const struct command *c = e->commands; c; c = c->hh.next)
         if (c->pid > 0)
             kill(-c->pid, SIGKILL);
+    if (e->freezer > EXEC_FREEZER_SIGNAL)
+        freezer_leftovers(e->spawner);
 }
 
 /* Nobody is left to watch the groups, and their results can not be known any more. */
@@ -596,9 +643,7 @@ static bool wait_for_end(struct exec *e, int64_t deadline_us)
 
 static void end_spawner(struct exec *e)
 {
-    size_t begun = record_begin(&e->out, RECORD_STOP);
-
-    record_end(&e->out, begun);
+    record_end(&e->out, record_begin(&e->out, RECORD_STOP));
     if (!wait_for_end(e, monotonic_us() + e->config.kill_grace_us + STOP_SLACK_US)) {
         log_error("the spawner (process %d) does not end: killing it and its tasks", (int)e->spawner);
         kill(e->spawner, SIGKILL);

@@ -44,6 +44,18 @@
 
 struct exec;
 
+/* How tasks are paused. Of those that work, AUTO takes the last one above. */
+enum exec_freezer {
+    EXEC_FREEZER_OFF, /* they are not */
+    EXEC_FREEZER_SIGNAL,
+    EXEC_FREEZER_CGROUP1,
+    EXEC_FREEZER_CGROUP2,
+    EXEC_FREEZER_AUTO,
+};
+const char *exec_freezer_name(enum exec_freezer m); /* as worker.freezer has it */
+enum exec_freezer exec_freezer_of(const char *name);
+const char *exec_freezer_text(enum exec_freezer m); /* a sentence for people: how, and what it misses */
+
 struct exec_config {
     const char *worker;     /* this node's name: %w, HAWK_WORKER; "" before it is known */
     const char *output_dir; /* absolute; made when missing. Where output goes for which a job names no file */
@@ -53,17 +65,19 @@ struct exec_config {
     int64_t kill_grace_us;   /* from SIGTERM to SIGKILL */
     int64_t orphan_grace_us; /* how long tasks may outlive this process; below the lease */
     uint32_t max_running;    /* runs at once; beyond: HAWK_ELIMIT */
+    enum exec_freezer freezer;
+    uint64_t pause_free_mem; /* bytes; with less memory available no task is paused */
     /* A directory of this agent's own, absolute and there already, where the next agent finds the spawner that this
      * one leaves behind. NULL: nobody takes anything over. */
     const char *state_dir;
     uint64_t incarnation; /* names the spawner; see exec_incarnation */
 };
 
-/* The defaults: no least room, 2 s, 10 s, LIMIT_SLOTS, no state_dir; worker and output_dir as given (kept by reference until
+/* The defaults: no least room, 2 s, 10 s, 2 * LIMIT_SLOTS (paused ones hold none), no freezer, no state_dir; worker and output_dir as given (kept by reference until
  * exec_start). */
 void exec_config_init(struct exec_config *c, const char *worker, const char *output_dir);
 
-/* Called with MSG_EXEC_STARTED (pid 0: a timer), MSG_EXEC_EXITED and MSG_EXEC_CHECKED; m is borrowed. It may call exec_run
+/* Called with MSG_EXEC_STARTED (pid 0: a timer), MSG_EXEC_EXITED, MSG_EXEC_PAUSED and MSG_EXEC_CHECKED; m is borrowed. It may call exec_run
  * and exec_kill. EXEC_EXITED.result is a text for people when the run did not start or was lost, else
  * NULL. */
 typedef void (*exec_event_fn)(void *arg, const struct msg *m);
@@ -109,6 +123,16 @@ HAWK_MUST_USE int exec_run(struct exec *e, int64_t now_us, const struct msg_exec
 /* SIGTERM to the run's group, SIGKILL after the grace; force: SIGKILL at once. The run ends with that outcome
  * unless it has ended already. Unknown runs are ignored (the exit is under way). */
 void exec_kill(struct exec *e, uint32_t run, enum outcome outcome, bool force);
+
+/* Freezes the run with all that it started; the first MSG_EXEC_PAUSED or MSG_EXEC_EXITED of it is the answer. HAWK_EBUSY:
+ * there is too little memory, the freeze was not confirmed in time, or the run is being killed or was resumed. The time
+ * that it stands still is not in its run_us, and its time limit does not run. When this process or the spawner is gone,
+ * it is thawed. HAWK_EUNSUPPORTED, and nothing follows: no such run, no freezer, or the spawner is of an older version. */
+HAWK_MUST_USE int exec_pause(struct exec *e, int64_t now_us, uint32_t run);
+/* Thaws it. exec_kill does as well. Nothing happens to a run that was not paused. */
+void exec_resume(struct exec *e, int64_t now_us, uint32_t run);
+/* What pauses commands here. */
+enum exec_freezer exec_freezer_in_force(const struct exec *e);
 
 /* The run has ended, and nobody will ask for its end again. Only with a state_dir, where ends are kept until then. */
 void exec_forget(struct exec *e, uint32_t run);

@@ -13,19 +13,28 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #define ARGV_BYTES_MAX (64u << 20) /* no kernel takes a tenth of it: Linux stops at 6 MiB */
 
 enum stage { STAGE_NONE, STAGE_CHDIR, STAGE_EXEC };
+
+/* Written by a child that fails: where, and errno. */
+struct launch_failure {
+    volatile enum stage stage;
+    volatile int error;
+};
 
 /* Everything the child needs, so that it allocates nothing. */
 struct plan {
@@ -35,9 +44,8 @@ struct plan {
     const char **env;
     mode_t umask;
     int in, out, err;
-    /* Set by the child when it fails. */
-    volatile enum stage failed;
-    volatile int failed_errno;
+    int group; /* the cgroup it starts in; -1: the spawner's */
+    struct launch_failure *failure;
 };
 
 int launcher_init(struct launcher *l, const struct exec_config *c)
@@ -46,6 +54,11 @@ int launcher_init(struct launcher *l, const struct exec_config *c)
     l->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (l->null_fd < 0)
         return HAWK_EIO;
+    l->failure = mmap(NULL, sizeof *l->failure, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (l->failure == MAP_FAILED) {
+        close(l->null_fd);
+        return HAWK_EIO;
+    }
     l->stack = xmalloc(LAUNCH_STACK_BYTES);
     return 0;
 }
@@ -53,6 +66,7 @@ int launcher_init(struct launcher *l, const struct exec_config *c)
 void launcher_free(struct launcher *l)
 {
     close(l->null_fd);
+    munmap(l->failure, sizeof *l->failure);
     free(l->stack);
     free(l->text);
     free(l->argv);
@@ -252,8 +266,8 @@ static int find_program(const struct spec *s, const char *name, char *path, size
 
 static IN_CHILD int child_fail(struct plan *p, enum stage stage)
 {
-    p->failed_errno = errno;
-    p->failed = stage;
+    p->failure->error = errno;
+    p->failure->stage = stage;
     return LAUNCH_NO_PROGRAM; /* its exit code, which nobody looks at */
 }
 
@@ -298,9 +312,9 @@ static int no_program(const struct plan *p, struct launched *out)
 
 static int explain_child(const struct plan *p, struct launched *out)
 {
-    int err = p->failed_errno;
+    int err = p->failure->error;
 
-    if (p->failed == STAGE_CHDIR) {
+    if (p->failure->stage == STAGE_CHDIR) {
         blame(out, p->cwd, strlen(p->cwd), false);
         return cannot(out, is_of_here(err) ? LAUNCH_NOT_HERE : LAUNCH_CANNOT,
                       "cannot enter the directory %s: %s", p->cwd, strerror(err));
@@ -314,22 +328,60 @@ static int explain_child(const struct plan *p, struct launched *out)
                   "%s: cannot be executed: %s", p->program, strerror(err));
 }
 
+/* A child in a cgroup from its first moment on: moving it there later would take the kernel many milliseconds. It has
+ * memory of its own, since the call gives no stack to a child in C. Only long tasks start like this: they have the time. */
+static pid_t clone_into_group(struct plan *p)
+{
+    struct clone_args args = {
+        .flags = CLONE_INTO_CGROUP | CLONE_VFORK, .exit_signal = SIGCHLD, .cgroup = (uint64_t)p->group};
+    pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof args);
+
+    if (pid == 0)
+        _exit(child_run(p));
+    return pid;
+}
+
+static pid_t make_child(const struct launcher *l, struct plan *p, struct launched *out)
+{
+    pid_t pid = -1;
+
+    if (p->group >= 0)
+        pid = clone_into_group(p);
+    out->grouped = pid >= 0;
+    return pid >= 0 ? pid
+                    : clone(child_run, l->stack + LAUNCH_STACK_BYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, p);
+}
+
 /* Returns when the child is another program, or has failed. */
 static int run_plan(const struct launcher *l, struct plan *p, struct launched *out)
 {
     pid_t pid;
 
-    p->failed = STAGE_NONE;
-    pid = clone(child_run, l->stack + LAUNCH_STACK_BYTES, CLONE_VM | CLONE_VFORK | SIGCHLD, p);
+    p->failure->stage = STAGE_NONE;
+    pid = make_child(l, p, out);
     if (pid < 0)
         return cannot(out, LAUNCH_NOT_HERE, "cannot make a process: %s", strerror(errno));
-    if (p->failed != STAGE_NONE) {
+    if (p->failure->stage != STAGE_NONE) {
         while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
             ;
         return explain_child(p, out);
     }
     out->pid = pid;
     return 0;
+}
+
+/* In a group of the task's own, if it is to have one. */
+static void run_in_group(const struct launcher *l, const struct task *t, struct plan *p, struct launched *out)
+{
+    if (t->grouped && l->freezer)
+        p->group = freezer_make(l->freezer, out->number);
+    (void)run_plan(l, p, out);
+    if (p->group < 0)
+        return;
+    close(p->group);
+    out->grouped = out->grouped && out->pid;
+    if (!out->grouped)
+        freezer_unmake(l->freezer, out->number);
 }
 
 /* ---- All of it ---- */
@@ -447,8 +499,10 @@ void launch(struct launcher *l, struct spec *s, const struct task *t, struct lau
     char program[EXEC_PATH_MAX], job[JOB_ID_TEXT];
     char job_id[64], index[48], attempt[32], run[64], worker[sizeof "HAWK_WORKER=" + LIMIT_NAME_BYTES];
 
-    p.in = p.out = p.err = -1;
+    p.in = p.out = p.err = p.group = -1;
+    p.failure = l->failure;
     out->pid = 0;
+    out->grouped = false;
     out->code = 0;
     out->number = ++l->launched;
     out->why[0] = out->place[0] = out->out_path[0] = out->err_path[0] = '\0';
@@ -471,7 +525,7 @@ void launch(struct launcher *l, struct spec *s, const struct task *t, struct lau
         goto out;
     p.argv = l->argv + 1;
     p.program = program;
-    (void)run_plan(l, &p, out);
+    run_in_group(l, t, &p, out);
 out:
     if (!out->pid)
         tell(p.err, out);

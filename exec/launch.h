@@ -3,6 +3,7 @@
 #define HAWK_EXEC_LAUNCH_H
 
 #include "exec/exec.h"
+#include "exec/freezer.h"
 #include "exec/record.h"
 
 #include <sys/types.h>
@@ -32,8 +33,10 @@ struct spec *spec_new(struct record *r);
 void spec_free(struct spec *s);
 
 struct launcher {
-    struct exec_config config; /* its texts are borrowed */
-    char *stack;               /* LAUNCH_STACK_BYTES, the child's until it is another program */
+    struct exec_config config;      /* its texts are borrowed */
+    char *stack;                    /* LAUNCH_STACK_BYTES, the child's until it is another program */
+    const struct freezer *freezer;  /* NULL: tasks have no groups */
+    struct launch_failure *failure; /* in memory that a child shares */
     int null_fd;
     uint64_t launched;
     char *text; /* room for the argv being built */
@@ -49,12 +52,14 @@ struct task {
     const char *arg; /* NULL: none */
     uint32_t arg_len;
     char worker[LIMIT_NAME_BYTES + 1]; /* whose it is */
+    bool grouped;                      /* it starts in a group of its own, if the freezer can have it so */
 };
 
 struct launched {
     pid_t pid;       /* 0: it did not start */
     uint64_t number; /* in its RUN_VARIABLE */
-    int code;        /* enum launch_code when it did not start, and why */
+    bool grouped;
+    int code; /* enum launch_code when it did not start, and why */
     char why[LAUNCH_WHY_MAX];
     char out_path[EXEC_PATH_MAX],
         err_path[EXEC_PATH_MAX]; /* of its output files; "" when they have no name */

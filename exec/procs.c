@@ -62,7 +62,8 @@ bool look_at(pid_t pid, struct process *p)
                           .parent = (pid_t)field[STAT_PARENT],
                           .group = (pid_t)field[STAT_GROUP],
                           .dead = state == 'Z' || state == 'X',
-                          .stopped = state == 'T' || state == 't'};
+                          .stopped = state == 'T' || state == 't',
+                          .waits = state == 'D'};
     p->start_us =
         (int64_t)((double)(field[STAT_START] + 1) * (double)US_PER_S / (double)sysconf(_SC_CLK_TCK));
     return true;

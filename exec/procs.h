@@ -14,6 +14,7 @@ struct process {
     int64_t start_us; /* no later than this did it begin (CLOCK_BOOTTIME) */
     bool dead;        /* and not reaped */
     bool stopped;     /* by a signal */
+    bool waits;       /* in the kernel, where no signal reaches it */
 };
 
 struct pids {

@@ -27,7 +27,8 @@ enum record_type {
     RECORD_FORGET, /* u32 run: it has ended, and its end need not be kept any longer */
     RECORD_LEASE,  /* i64 when runs of RUN_LEASED must be dead (CLOCK_BOOTTIME, us); replaces the last one */
     RECORD_HELLO, /* first of all, by an agent that was not its parent: i64 kill_grace_us, i64 orphan_grace_us,
-                         bytes: output_dir; u32 group_reads, u64 output_free_min (both not from older agents) */
+                         bytes: output_dir; u32 group_reads, u64 output_free_min, u64 pause_free_mem (those not from older
+                         agents) */
     /* spawner -> agent */
     RECORD_STARTED, /* u32 run, u32 pid */
     RECORD_EXITED,  /* u32 run, u32 outcome, u32 code, i64 run_us, bytes: text for people, place
@@ -36,10 +37,13 @@ enum record_type {
                        u32 task, u32 epoch, u32 attempt, u32 owner, u32 flags, u32 outcome (OUTCOME_NONE: it runs),
                        u32 code, i64 run_us, bytes: text for people, stdout's path, stderr's */
     RECORD_WELCOME, /* behind those: u32 its process id, u64 incarnation, i64 lease (TIME_NEVER: none), u32 whether
-                       it knows RECORD_CHECK (not from older spawners) */
+                       it knows RECORD_CHECK, u32 enum exec_freezer (those not from older spawners) */
     /* and since */
     RECORD_CHECK,   /* agent -> spawner: could tasks be started? bytes: place (as EXEC_CHECK has it) */
     RECORD_CHECKED, /* spawner -> agent: bytes: why not; absent: they could */
+    RECORD_PAUSE,   /* agent -> spawner: u32 run; to none that gave no freezer */
+    RECORD_RESUME,  /* agent -> spawner: u32 run */
+    RECORD_PAUSED,  /* spawner -> agent: u32 run, i32 error (0: it stands still) */
 };
 
 /* What an agent has to know again of a run that it takes over. */

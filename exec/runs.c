@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/units.h"
 #include "exec/output.h"
+#include "exec/pauses.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -50,13 +51,22 @@ void run_kill(struct spawner *s, struct run *r, enum outcome reason, bool force)
         r->reason = reason;
     if (force) {
         kill(-r->pid, SIGKILL);
+        pause_end(s, r); /* after the signal: a task that is frozen by version 1 would not even die */
         if (heap_in(&r->timer))
             heap_remove(&s->timers, &r->timer);
     } else if (!told) {
         kill(-r->pid, SIGTERM);
         kill(-r->pid, SIGCONT); /* a stopped one would not notice */
+        pause_end(s, r);
         run_set_timer(s, r, monotonic_us() + s->config.kill_grace_us);
     }
+}
+
+int64_t run_time(const struct run *r)
+{
+    int64_t now = monotonic_us(), stands_us = r->pause == PAUSE_FROZEN ? now - r->pause_us : 0;
+
+    return now - r->started_us - r->stood_us - stands_us;
 }
 
 void run_free(struct run *r)
@@ -154,6 +164,7 @@ void run_end(struct spawner *s, struct run *r)
     if (heap_in(&r->timer))
         heap_remove(&s->timers, &r->timer);
     HASH_DELETE(by_run, s->by_run, r);
+    freezer_end(&s->freezer, &r->frozen, monotonic_us() + s->config.kill_grace_us);
     mark_output(s, r);
     run_ended(s, r);
     look_for_full_disk(s);
@@ -166,8 +177,9 @@ static bool group_is_gone(const struct run *r) { return kill(-r->pid, 0) < 0; }
 static void leader_ended(struct spawner *s, struct run *r, int status)
 {
     r->status = status;
-    r->run_us = monotonic_us() - r->started_us;
+    r->run_us = run_time(r);
     r->leader_gone = true;
+    pause_end(s, r);
     s->leaders_gone++;
     HASH_DELETE(by_pid, s->by_pid, r);
     if (group_is_gone(r))
@@ -191,6 +203,8 @@ static bool reap_one(struct spawner *s)
         kill(-r->pid, SIGKILL);
     if (waitpid(info.si_pid, &status, 0) == info.si_pid && r)
         leader_ended(s, r, status);
+    else if (info.si_pid == s->watcher.pid)
+        pauses_unwatched(s);
     else
         sweep_soon(s);
     return true;
@@ -210,13 +224,13 @@ void runs_reap(struct spawner *s)
     }
 }
 
-static bool is_leader(void *arg, pid_t pid)
+bool runs_lead(void *arg, pid_t pid)
 {
     struct spawner *s = arg;
     struct run *r;
 
     HASH_FIND(by_pid, s->by_pid, &pid, sizeof pid, r);
-    return r != NULL;
+    return r != NULL || pid == s->watcher.pid;
 }
 
 static bool is_running(void *arg, uint64_t number)
@@ -224,7 +238,7 @@ static bool is_running(void *arg, uint64_t number)
     struct spawner *s = arg;
 
     for (struct run *r = s->by_run; r; r = r->by_run.next)
-        if (r->number == number)
+        if (r->frozen.number == number)
             return true;
     return false;
 }
@@ -241,8 +255,13 @@ static bool ran_at(void *arg, int64_t boot_us)
 
 void runs_sweep(struct spawner *s)
 {
-    const struct stray_runs runs = {s, is_leader, is_running, ran_at};
+    const struct stray_runs runs = {s, runs_lead, is_running, ran_at};
+
+    int64_t groups_us;
 
     s->strays.kill_grace_us = s->config.kill_grace_us;
     s->sweep_us = strays_sweep(&s->strays, &runs, monotonic_us());
+    groups_us = freezer_sweep(&s->freezer, monotonic_us());
+    if (groups_us < s->sweep_us)
+        s->sweep_us = groups_us;
 }

@@ -3,11 +3,16 @@
 #define HAWK_EXEC_RUNS_H
 
 #include "base/heap.h"
+#include "base/list.h"
+#include "exec/freezer.h"
 #include "exec/launch.h"
 #include "exec/record.h"
 #include "exec/strays.h"
+#include "exec/watcher.h"
 
 #include <time.h>
+
+enum run_pause { PAUSE_RUNS, PAUSE_FREEZING, PAUSE_FROZEN };
 
 struct run {
     UT_hash_handle by_run, by_pid;
@@ -15,7 +20,12 @@ struct run {
         timer; /* the time limit, SIGKILL after SIGTERM, or the last of its group's time to die */
     uint32_t run;
     pid_t pid; /* its group's leader, not reaped while it is in by_pid: till then the number is taken */
-    uint64_t number;
+    struct frozen_task frozen;
+    enum run_pause pause;
+    int64_t pause_us;      /* since when */
+    int64_t stood_us;      /* how long it stood still before that */
+    int64_t limit_left_us; /* PAUSE_FROZEN: what its time limit leaves it; TIME_NEVER: it has none */
+    struct list freezing;  /* in the spawner's */
     int64_t started_us;
     int64_t boot_us;     /* the same (CLOCK_BOOTTIME), as the kernel tells when processes began */
     enum outcome reason; /* why it is being killed; OUTCOME_NONE: it is not */
@@ -49,6 +59,9 @@ struct spawner {
     uint64_t timer_seq;
     uint32_t leaders_gone; /* of by_run */
     struct strays strays;
+    struct freezer freezer;
+    struct watcher watcher;
+    struct list freezing; /* runs of PAUSE_FREEZING */
     int64_t sweep_us;  /* when to look for strays; TIME_NEVER: nothing has ended since, and none are known */
     int64_t orphan_us; /* when to give up on the agent; TIME_NEVER: it is there */
     int64_t lease_us;  /* when leased runs must be dead (CLOCK_BOOTTIME); TIME_NEVER: nobody said */
@@ -69,12 +82,16 @@ void run_ended(struct spawner *s, struct run *r);
 /* Its leader is reaped, and the rest of its group is gone or hangs in the kernel. */
 void run_end(struct spawner *s, struct run *r);
 void run_free(struct run *r);
+/* How long it has run: without what it stood still. */
+int64_t run_time(const struct run *r);
 /* Nobody asks for the end of that one any more. */
 void runs_forget(struct spawner *s, uint32_t run);
 /* Takes the children that have ended. A run's end is told when its whole group is gone, so that whoever is then told to
  * run the task again does not meet what a killed leader has left: they come to us, and we hear of their ends
  * (DESIGN 3, rule 9). */
 void runs_reap(struct spawner *s);
+/* Whether pid leads a run's group, or is the watcher: a child of ours that no sweep is to look at. arg: the spawner. */
+bool runs_lead(void *arg, pid_t pid);
 /* Looks for what has left its run's group. */
 void runs_sweep(struct spawner *s);
 

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/units.h"
 #include "exec/launch.h"
+#include "exec/pauses.h"
 #include "exec/record.h"
 #include "exec/runs.h"
 #include "exec/spawner_socket.h"
@@ -94,7 +95,7 @@ static void start_run(struct spawner *s, struct run *r, struct spec *spec, const
         return;
     }
     r->pid = launched.pid;
-    r->number = launched.number;
+    r->frozen = (struct frozen_task){launched.number, launched.pid, launched.grouped};
     HASH_ADD(by_run, s->by_run, run, sizeof r->run, r);
     HASH_ADD(by_pid, s->by_pid, pid, sizeof r->pid, r);
     if (spec->d->time_limit_us > 0)
@@ -118,6 +119,7 @@ static void take_run(struct spawner *s, struct record *rec)
     struct task task;
     struct spec *spec;
 
+    list_init(&r->freezing);
     r->run = get_u32(rec);
     spec_id = get_u32(rec);
     get_try(rec, &r->id);
@@ -125,6 +127,7 @@ static void take_run(struct spawner *s, struct record *rec)
     r->flags = get_u32(rec);
     task.id = r->id;
     task.arg = get_data(rec, &task.arg_len);
+    task.grouped = (r->flags & RUN_LONG) != 0;
     worker = get_data(rec, &worker_len);
     snprintf(task.worker, sizeof task.worker, "%.*s", worker ? (int)worker_len : (int)LIMIT_NAME_BYTES,
              worker ? worker : s->config.worker);
@@ -225,6 +228,12 @@ static void take(struct spawner *s, struct record *rec)
     case RECORD_CHECK:
         take_check(s, rec);
         break;
+    case RECORD_PAUSE:
+        pauses_take(s, rec);
+        break;
+    case RECORD_RESUME:
+        pauses_take_resume(s, rec);
+        break;
     default:
         rec->bad = true;
     }
@@ -238,6 +247,7 @@ static void lose_agent(struct spawner *s)
     if (s->greeted)
         s->orphan_us = monotonic_us() + s->config.orphan_grace_us;
     s->greeted = false;
+    pauses_end_all(s); /* nobody would resume them */
 }
 
 /* ---- Another agent ---- */
@@ -256,7 +266,7 @@ static void put_held(struct bytes *b, const struct run *r)
     put_u32(b, r->flags);
     put_u32(b, (uint32_t)r->outcome);
     put_u32(b, (uint32_t)r->code);
-    put_u64(b, (uint64_t)(r->outcome == OUTCOME_NONE ? monotonic_us() - r->started_us : r->run_us));
+    put_u64(b, (uint64_t)(r->outcome == OUTCOME_NONE ? run_time(r) : r->run_us));
     put_data(b, r->why, r->why ? strlen(r->why) : 0);
     for (int i = 0; i < 2; i++)
         put_data(b, r->paths[i], r->paths[i] ? strlen(r->paths[i]) : 0);
@@ -282,6 +292,7 @@ static void take_hello(struct spawner *s, struct record *rec)
     const char *output_dir = get_data(rec, &n);
     bool group_reads = rec->p < rec->end && get_u32(rec);
     uint64_t output_free_min = rec->p < rec->end ? get_u64(rec) : 0;
+    uint64_t pause_free_mem = rec->p < rec->end ? get_u64(rec) : 0;
     size_t begun;
 
     if (rec->type != RECORD_HELLO || rec->bad || !output_dir || s->stopping) {
@@ -292,6 +303,7 @@ static void take_hello(struct spawner *s, struct record *rec)
     s->orphan_us = TIME_NEVER;
     s->config.kill_grace_us = kill_grace_us;
     s->config.orphan_grace_us = orphan_grace_us;
+    s->config.pause_free_mem = pause_free_mem;
     free(s->output_dir);
     s->output_dir = xmalloc((size_t)n + 1);
     memcpy(s->output_dir, output_dir, n);
@@ -309,6 +321,7 @@ static void take_hello(struct spawner *s, struct record *rec)
     put_u64(&s->out, s->config.incarnation);
     put_u64(&s->out, (uint64_t)s->lease_us);
     put_u32(&s->out, true);
+    put_u32(&s->out, s->freezer.method);
     record_end(&s->out, begun);
 }
 
@@ -390,17 +403,19 @@ static void end_lease(struct spawner *s)
             run_kill(s, r, OUTCOME_LOST, true);
 }
 
-static int64_t next_timeout(const struct spawner *s)
+static int64_t next_timeout(const struct spawner *s, int64_t freezing_us)
 {
     const struct heap_node *n = heap_min(&s->timers);
     int64_t at = n ? n->key : TIME_NEVER;
 
     if (s->sweep_us < at)
         at = s->sweep_us;
+    if (freezing_us < at)
+        at = freezing_us;
     return s->orphan_us < at ? s->orphan_us : at;
 }
 
-static void wait_for_something(struct spawner *s, bool more)
+static void wait_for_something(struct spawner *s, bool more, int64_t freezing_us)
 {
     struct pollfd fds[4] = {
         {.fd = s->fd, .events = (short)((more ? 0 : POLLIN) | (bytes_pending(&s->out) ? POLLOUT : 0))},
@@ -408,7 +423,8 @@ static void wait_for_something(struct spawner *s, bool more)
         {.fd = s->lease_fd, .events = POLLIN},
         {.fd = s->fd < 0 && !more ? s->listen_fd : -1, .events = POLLIN},
     };
-    int64_t at = next_timeout(s), left = more ? 0 : at == TIME_NEVER ? TIME_NEVER : at - monotonic_us();
+    int64_t at = next_timeout(s, freezing_us);
+    int64_t left = more ? 0 : at == TIME_NEVER ? TIME_NEVER : at - monotonic_us();
     struct timespec t;
     struct signalfd_siginfo info[16];
 
@@ -441,13 +457,16 @@ static void loop(struct spawner *s)
     bool more = false;
 
     for (;;) {
+        int64_t freezing_us;
+
         runs_reap(s);
         run_timers(s);
+        freezing_us = pauses_look(s);
         if (s->fd >= 0 && bytes_send(&s->out, s->fd) < 0)
             lose_agent(s);
         if (!more && finished(s))
             return;
-        wait_for_something(s, more);
+        wait_for_something(s, more, freezing_us);
         more = take_records(s);
     }
 }
@@ -493,11 +512,12 @@ static void set_up_process(int fd, int listen_fd)
     set_up_descriptors(fd, listen_fd);
 }
 
-void spawner_main(int fd, int listen_fd, const struct exec_config *c)
+void spawner_main(int fd, int listen_fd, const struct exec_config *c, const struct freezer *f)
 {
     struct spawner s = {.fd = fd,
                         .listen_fd = listen_fd,
                         .config = *c,
+                        .freezer = *f,
                         .sweep_us = TIME_NEVER,
                         .orphan_us = TIME_NEVER,
                         .lease_us = TIME_NEVER,
@@ -510,12 +530,21 @@ void spawner_main(int fd, int listen_fd, const struct exec_config *c)
     s.signal_fd = signalfd(-1, &child, SFD_NONBLOCK | SFD_CLOEXEC);
     s.lease_fd = timerfd_create(CLOCK_BOOTTIME, TFD_NONBLOCK | TFD_CLOEXEC);
     heap_init(&s.timers);
+    list_init(&s.freezing);
+    s.freezer.owner = getpid();
+    s.freezer.is_leader = runs_lead;
+    s.freezer.arg = &s;
     if (s.signal_fd < 0 || s.lease_fd < 0 || launcher_init(&s.launcher, c) < 0) {
         log_error("spawner: cannot start: %s", strerror(errno));
         _exit(1);
     }
+    s.launcher.freezer = &s.freezer;
     loop(&s);
     strays_free(&s.strays);
+    watcher_free(&s.watcher);
     strays_end_all(monotonic_us() + END_ALL_US);
+    if (s.freezer.ended_n > 0)
+        freezer_leftovers(getpid());
+    freezer_free(&s.freezer);
     _exit(0);
 }

@@ -33,9 +33,7 @@ static char *list_children(void)
     return read_file(path, SIZE_MAX, &len);
 }
 
-/* The number of the run that pid descends from, or 0 when its environment does not tell. *ours: the run
- * is one of this spawner's, not of a spawner that a task of ours had. */
-static uint64_t run_number_of(pid_t pid, bool *ours)
+uint64_t run_number_of(pid_t pid, bool *ours)
 {
     const size_t name_len = strlen(RUN_VARIABLE "=");
     uint64_t number = 0;

@@ -35,6 +35,9 @@ struct stray_runs {
  * TIME_NEVER: not at all. O(children), and the descendants of those that do not say whose they are. */
 int64_t strays_sweep(struct strays *s, const struct stray_runs *runs, int64_t now_us);
 void strays_free(struct strays *s);
+/* The number of the run that pid descends from, or 0 when its environment does not tell. *ours: the run is one of this
+ * spawner's, not of a spawner that a task of ours had. */
+uint64_t run_number_of(pid_t pid, bool *ours);
 /* Kills every child there is, and their children as they turn up here, until none is left; gives up at
  * deadline_us (monotonic). */
 void strays_end_all(int64_t deadline_us);

@@ -76,6 +76,7 @@ static void take_held(struct takeover *t, struct record *r)
 static int take_records(struct takeover *t)
 {
     struct record r;
+    uint32_t freezer;
     int got;
 
     while ((got = record_next(&t->in, &r)) > 0) {
@@ -86,6 +87,8 @@ static int take_records(struct takeover *t)
             t->incarnation = get_u64(&r);
             t->lease_us = (int64_t)get_u64(&r);
             t->checks = r.p < r.end && get_u32(&r);
+            freezer = r.p < r.end ? get_u32(&r) : EXEC_FREEZER_OFF;
+            t->freezer = freezer < EXEC_FREEZER_AUTO ? (enum exec_freezer)freezer : EXEC_FREEZER_OFF;
         } else {
             return HAWK_EMALFORMED;
         }
@@ -125,6 +128,7 @@ static void put_hello(struct bytes *b, const struct exec_config *c)
     put_data(b, c->output_dir, strlen(c->output_dir));
     put_u32(b, c->group_reads);
     put_u64(b, c->output_free_min);
+    put_u64(b, c->pause_free_mem);
     record_end(b, begun);
 }
 

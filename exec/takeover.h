@@ -18,8 +18,9 @@ struct takeover {
     int fd; /* the spawner; -1: there is none */
     pid_t spawner;
     uint64_t incarnation;
-    int64_t lease_us; /* TIME_NEVER: nobody told it one */
-    bool checks;      /* it knows RECORD_CHECK */
+    int64_t lease_us;          /* TIME_NEVER: nobody told it one */
+    bool checks;               /* it knows RECORD_CHECK */
+    enum exec_freezer freezer; /* OFF: it knows no RECORD_PAUSE, either */
     struct held *v;
     uint32_t n, cap;
     struct bytes in; /* what it said after that */

@@ -1,4 +1,5 @@
-/* Timer tasks: a heap by the time of each one's next event, its start or its end. */
+/* Timer tasks: a heap by the time of each one's next event: its start, its end, or the answer to a pause. One that stands
+ * still has none, and is not in the heap. */
 #include "exec/timers.h"
 
 #include "base/mem.h"
@@ -13,6 +14,10 @@ struct timer_run {
     struct heap_node node;
     uint32_t run;
     bool started; /* has been reported as started */
+    bool killed;
+    bool asked;        /* to pause, and has not said yet that it does */
+    int64_t paused_us; /* stands still since then; TIME_NEVER: it runs */
+    int64_t stood_us;  /* and did before */
     enum outcome outcome;
     int64_t started_us;
     int64_t run_us; /* how long it takes, its time limit applied */
@@ -62,6 +67,7 @@ int timers_run(struct timers *t, int64_t now_us, uint32_t run, const struct job_
     r->run = run;
     r->run_us = run_us;
     r->outcome = OUTCOME_EXITED;
+    r->paused_us = TIME_NEVER;
     if (d->time_limit_us > 0 && d->time_limit_us < run_us) {
         r->run_us = d->time_limit_us;
         r->outcome = OUTCOME_TIME_LIMIT;
@@ -77,6 +83,19 @@ int timers_run(struct timers *t, int64_t now_us, uint32_t run, const struct job_
     return 0;
 }
 
+/* When r's next event is. */
+static void schedule(struct timers *t, struct timer_run *r, int64_t at_us)
+{
+    if (heap_in(&r->node)) {
+        heap_update(&t->heap, &r->node, at_us, ++t->seq);
+        return;
+    }
+    r->node.key = at_us;
+    r->node.seq = ++t->seq;
+    if (heap_push(&t->heap, &r->node) < 0)
+        abort(); /* out of memory, as everywhere (base/mem.h) */
+}
+
 bool timers_kill(struct timers *t, uint32_t run, enum outcome outcome)
 {
     struct timer_run *r = find(t, run);
@@ -84,10 +103,40 @@ bool timers_kill(struct timers *t, uint32_t run, enum outcome outcome)
     if (!r)
         return false;
     r->outcome = outcome;
+    r->killed = true;
     if (r->started) /* else it is due already, to be reported as started first */
-        heap_update(&t->heap, &r->node, r->started_us, ++t->seq);
-    else
-        r->run_us = 0;
+        schedule(t, r, r->started_us);
+    return true;
+}
+
+static int64_t end_of(const struct timer_run *r) { return r->started_us + r->run_us + r->stood_us; }
+
+bool timers_pause(struct timers *t, int64_t now_us, uint32_t run)
+{
+    struct timer_run *r = find(t, run);
+
+    if (!r)
+        return false;
+    if (r->killed || (r->paused_us == TIME_NEVER && end_of(r) <= now_us))
+        return true; /* its end, which is due, is the answer */
+    r->asked = true;
+    if (r->paused_us == TIME_NEVER)
+        r->paused_us = now_us;
+    if (r->started)
+        schedule(t, r, r->started_us);
+    return true;
+}
+
+bool timers_resume(struct timers *t, int64_t now_us, uint32_t run)
+{
+    struct timer_run *r = find(t, run);
+
+    if (!r || r->paused_us == TIME_NEVER)
+        return r != NULL;
+    r->stood_us += now_us - r->paused_us;
+    r->paused_us = TIME_NEVER;
+    if (r->started && !r->asked && !r->killed)
+        schedule(t, r, end_of(r));
     return true;
 }
 
@@ -98,14 +147,29 @@ int64_t timers_next(const struct timers *t)
     return n ? n->key : TIME_NEVER;
 }
 
-/* Both take the node out of the heap's way first: fn may ask for runs and kill them. */
+/* All take the node out of the heap's way first: fn may ask for runs and kill them. */
 static void report_start(struct timers *t, struct timer_run *r, exec_event_fn fn, void *arg)
 {
     struct msg m = {.type = MSG_EXEC_STARTED};
 
     m.exec_started.run = r->run;
     r->started = true;
-    heap_update(&t->heap, &r->node, r->started_us + r->run_us, r->node.seq);
+    heap_update(&t->heap, &r->node, r->killed || r->asked ? r->started_us : end_of(r), r->node.seq);
+    fn(arg, &m);
+}
+
+static void report_pause(struct timers *t, struct timer_run *r, exec_event_fn fn, void *arg)
+{
+    struct msg m = {.type = MSG_EXEC_PAUSED};
+
+    m.exec_paused.run = r->run;
+    r->asked = false;
+    if (r->paused_us != TIME_NEVER) {
+        heap_remove(&t->heap, &r->node);
+    } else { /* resumed meanwhile */
+        m.exec_paused.err = HAWK_EBUSY;
+        schedule(t, r, end_of(r));
+    }
     fn(arg, &m);
 }
 
@@ -114,7 +178,8 @@ static void report_end(struct timers *t, struct timer_run *r, int64_t now_us, ex
     struct msg m = {.type = MSG_EXEC_EXITED};
 
     m.exec_exited.run = r->run;
-    m.exec_exited.run_us = now_us - r->started_us;
+    m.exec_exited.run_us =
+        now_us - r->started_us - r->stood_us - (r->paused_us == TIME_NEVER ? 0 : now_us - r->paused_us);
     m.exec_exited.outcome = (uint8_t)r->outcome;
     heap_remove(&t->heap, &r->node);
     HASH_DEL(t->by_run, r);
@@ -129,9 +194,11 @@ void timers_on_timeout(struct timers *t, int64_t now_us, exec_event_fn fn, void 
     while ((n = heap_min(&t->heap)) && n->key <= now_us) {
         struct timer_run *r = (struct timer_run *)((char *)n - offsetof(struct timer_run, node));
 
-        if (r->started)
-            report_end(t, r, now_us, fn, arg);
-        else
+        if (!r->started)
             report_start(t, r, fn, arg);
+        else if (r->asked && !r->killed)
+            report_pause(t, r, fn, arg);
+        else
+            report_end(t, r, now_us, fn, arg);
     }
 }

@@ -23,6 +23,9 @@ HAWK_MUST_USE int timers_run(struct timers *t, int64_t now_us, uint32_t run, con
                              const struct blob *arg);
 /* False: no such run. */
 bool timers_kill(struct timers *t, uint32_t run, enum outcome outcome);
+/* False: no such run. A paused one says so in timers_on_timeout, and its time stands still. */
+bool timers_pause(struct timers *t, int64_t now_us, uint32_t run);
+bool timers_resume(struct timers *t, int64_t now_us, uint32_t run);
 int64_t timers_next(const struct timers *t);
 void timers_on_timeout(struct timers *t, int64_t now_us, exec_event_fn fn, void *arg);
 

@@ -420,6 +420,65 @@ static void test_a_stranger_is_refused(void **state)
     assert_exited(&f->v[0], 3);
 }
 
+/* ---- Older peers ---- */
+
+/* A spawner of the version before: a task that runs, and a WELCOME without what came later. */
+static void be_an_old_spawner(int listen_fd)
+{
+    struct pollfd p = {.fd = listen_fd, .events = POLLIN};
+    struct bytes b = {0};
+    char hello[4096];
+    size_t begun;
+    int fd;
+
+    (void)poll(&p, 1, (int)(BOUND_US / US_PER_MS));
+    fd = accept(listen_fd, NULL, NULL);
+    if (fd < 0 || read(fd, hello, sizeof hello) <= 0)
+        _exit(1);
+    begun = record_begin(&b, RECORD_HELD);
+    for (int i = 0; i < 2; i++)
+        put_u32(&b, (uint32_t)i);
+    put_u64(&b, job_id_make((node_id_t){3}, JOB_SEQ).v);
+    for (int i = 0; i < 7; i++)
+        put_u32(&b, 0); /* its outcome among them: OUTCOME_NONE */
+    put_u64(&b, 0);
+    for (int i = 0; i < 3; i++)
+        put_data(&b, NULL, 0);
+    record_end(&b, begun);
+    begun = record_begin(&b, RECORD_WELCOME);
+    put_u32(&b, (uint32_t)getpid());
+    put_u64(&b, OLD_INCARNATION);
+    put_u64(&b, (uint64_t)TIME_NEVER);
+    put_u32(&b, true);
+    record_end(&b, begun);
+    if (bytes_send(&b, fd) < 0)
+        _exit(1);
+    _exit(read(fd, hello, sizeof hello) == 0 ? 0 : 2); /* not a word more */
+}
+
+static void test_an_older_spawner_is_not_asked(void **state)
+{
+    struct fixture *f = *state;
+    int listen_fd = spawner_socket_listen(f->config.state_dir), status;
+    struct list_of_held l;
+    pid_t spawner = fork();
+
+    assert_true(listen_fd >= 0 && spawner >= 0);
+    if (spawner == 0)
+        be_an_old_spawner(listen_fd);
+    close(listen_fd);
+    f->config.freezer = EXEC_FREEZER_SIGNAL;
+    come_back(f, &l);
+    assert_int_equal(l.n, 1);
+    assert_int_equal(exec_freezer_in_force(f->e), EXEC_FREEZER_OFF);
+    assert_int_equal(exec_pause(f->e, 0, 0), HAWK_EUNSUPPORTED);
+    exec_resume(f->e, 0, 0);
+    exec_leave(f->e);
+    f->e = NULL;
+    assert_int_equal(waitpid(spawner, &status, 0), spawner);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 #undef TEST
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up_state, tear_down_state)
 
@@ -436,6 +495,7 @@ int main(void)
         TEST(test_one_agent_at_a_time),
         TEST(test_only_this_user_may_connect),
         TEST(test_a_stranger_is_refused),
+        TEST(test_an_older_spawner_is_not_asked),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

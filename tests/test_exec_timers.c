@@ -90,6 +90,53 @@ static void test_cancelled_timers(void **state)
     job_desc_drop(d);
 }
 
+/* Its time stands still with it: neither its end nor its limit comes nearer. */
+static void test_paused_timers(void **state)
+{
+    struct fixture *f = *state;
+    struct job_desc *d = timer_job("1s"), *limited = timer_job("1h");
+
+    limited->time_limit_us = US_PER_S;
+    start(f);
+    ask_timer(f, 0, 0, d, NULL);
+    ask_timer(f, 0, 1, limited, NULL);
+    ask_timer(f, 0, 2, d, NULL);
+    assert_int_equal(exec_pause(f->e, 0, 2), 0); /* before it was reported as started */
+    exec_on_timeout(f->e, 0, on_event, f);
+    assert_true(f->v[2].started && f->v[2].paused);
+    for (uint32_t run = 0; run < 2; run++)
+        assert_int_equal(exec_pause(f->e, 400000, run), 0);
+    assert_false(f->v[0].paused); /* never out of exec_pause itself */
+    assert_true(exec_next_timeout(f->e) <= 400000);
+    exec_on_timeout(f->e, 400000, on_event, f);
+    for (int run = 0; run < 3; run++)
+        assert_true(f->v[run].paused && f->v[run].pause_err == 0);
+    assert_int_equal(exec_next_timeout(f->e), TIME_NEVER);
+    exec_on_timeout(f->e, 5000000, on_event, f);
+    assert_int_equal(f->exits, 0);
+    exec_resume(f->e, 5000000, 0);
+    exec_resume(f->e, 5000000, 1);
+    exec_resume(f->e, 5100000, 1); /* again changes nothing */
+    assert_int_equal(exec_next_timeout(f->e), 5600000);
+    exec_kill(f->e, 2, OUTCOME_CANCELLED, false); /* paused: it ends all the same */
+    exec_on_timeout(f->e, 5200000, on_event, f);
+    assert_int_equal(f->v[2].outcome, OUTCOME_CANCELLED);
+    assert_int_equal(f->v[2].run_us, 0);
+    f->v[0].paused = false;
+    assert_int_equal(exec_pause(f->e, 5300000, 0), 0);
+    exec_resume(f->e, 5300000, 0);
+    exec_on_timeout(f->e, 5300000, on_event, f);
+    assert_true(f->v[0].paused &&
+                f->v[0].pause_err == HAWK_EBUSY); /* it was resumed before it could say so */
+    exec_on_timeout(f->e, 5600000, on_event, f);
+    assert_exited(&f->v[0], 0);
+    assert_int_equal(f->v[0].run_us, US_PER_S);
+    assert_int_equal(f->v[1].outcome, OUTCOME_TIME_LIMIT);
+    assert_int_equal(f->v[1].run_us, US_PER_S);
+    job_desc_drop(d);
+    job_desc_drop(limited);
+}
+
 static void count_order(void *arg, const struct msg *m)
 {
     uint32_t *last = arg;
@@ -194,6 +241,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_timers),
         TEST(test_cancelled_timers),
+        TEST(test_paused_timers),
         TEST(test_fifty_thousand_timers),
         cmocka_unit_test(test_records),
         cmocka_unit_test(test_damaged_records),

@@ -33,7 +33,8 @@
 #define JOB_SEQ 17
 
 struct result {
-    bool started, exited;
+    bool started, exited, paused; /* paused: asked to, and answered, with pause_err */
+    int32_t pause_err;
     int started_order, exited_order;
     int32_t pid, code;
     uint8_t outcome;
@@ -64,7 +65,9 @@ static inline int64_t now_us(void)
 static inline void on_event(void *arg, const struct msg *m)
 {
     struct fixture *f = arg;
-    uint32_t run = m->type == MSG_EXEC_STARTED ? m->exec_started.run : m->exec_exited.run;
+    uint32_t run = m->type == MSG_EXEC_STARTED  ? m->exec_started.run
+                   : m->type == MSG_EXEC_PAUSED ? m->exec_paused.run
+                                                : m->exec_exited.run;
     struct result *r = &f->v[run];
 
     if (m->type == MSG_EXEC_CHECKED) {
@@ -81,6 +84,12 @@ static inline void on_event(void *arg, const struct msg *m)
         r->started = true;
         r->started_order = ++f->events;
         r->pid = m->exec_started.pid;
+        return;
+    }
+    if (m->type == MSG_EXEC_PAUSED) {
+        assert_false(r->paused); /* one answer to each */
+        r->paused = true;
+        r->pause_err = m->exec_paused.err;
         return;
     }
     assert_int_equal(m->type, MSG_EXEC_EXITED);

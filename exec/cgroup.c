@@ -1,0 +1,234 @@
+/* The files of cgroups: see cgroup.h. */
+#include "exec/cgroup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/magic.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#define MOUNT "/sys/fs/cgroup"
+#define NAME "hawk-task-" /* SPAWNER-RUN */
+#define PROCESSES_MAX (1u << 20)
+#define ROUNDS 100 /* in which new processes may still turn up */
+#define DEPTH_MAX 16
+
+static int write_text(const char *dir, const char *file, const char *text)
+{
+    char path[CGROUP_PATH_MAX + 32];
+    int fd, err = 0;
+
+    snprintf(path, sizeof path, "%s/%s", dir, file);
+    fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -1;
+    if (write(fd, text, strlen(text)) < 0)
+        err = errno;
+    close(fd);
+    errno = err;
+    return err ? -1 : 0;
+}
+
+/* Whether a file of the directory holds that word. */
+static bool says(const char *dir, const char *file, const char *word)
+{
+    char path[CGROUP_PATH_MAX + 32], *text;
+    size_t len;
+    bool found;
+
+    snprintf(path, sizeof path, "%s/%s", dir, file);
+    text = read_file(path, PROCESSES_MAX, &len);
+    found = text && strstr(text, word);
+    free(text);
+    return found;
+}
+
+/* ---- Ours ---- */
+
+static bool is_ours(const char *dir)
+{
+    struct pids l = {0};
+    bool ours;
+
+    cgroup_processes(dir, &l);
+    ours = has_pid(&l, getpid());
+    pids_free(&l);
+    return ours;
+}
+
+/* The path in a line of /proc/self/cgroup, "NUMBER:CONTROLLERS:PATH"; NULL: it is of another hierarchy. */
+static const char *path_in(const char *line, int version)
+{
+    const char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
+    const char *word = path ? strstr(controllers, "freezer") : NULL;
+
+    if (!path)
+        return NULL;
+    if (version == 2)
+        return strncmp(line, "0::", 3) == 0 ? path + 1 : NULL;
+    return word && word < path ? path + 1 : NULL;
+}
+
+int cgroup_own(int version, char base[EXEC_PATH_MAX])
+{
+    struct statfs fs;
+    bool only2 = statfs(MOUNT, &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC;
+    const char *mount = version == 1 ? MOUNT "/freezer" : only2 ? MOUNT : MOUNT "/unified";
+    size_t len;
+    char *text = read_file("/proc/self/cgroup", PROCESSES_MAX, &len), *save = NULL;
+    int err = HAWK_EUNSUPPORTED;
+
+    for (char *line = text ? strtok_r(text, "\n", &save) : NULL; line && err;
+         line = strtok_r(NULL, "\n", &save)) {
+        const char *path = path_in(line, version);
+
+        if (!path || snprintf(base, EXEC_PATH_MAX, "%s%s", mount, path) >= EXEC_PATH_MAX)
+            continue;
+        if (!is_ours(base)) /* in a container, the mount may begin there */
+            snprintf(base, EXEC_PATH_MAX, "%s", mount);
+        if (is_ours(base))
+            err = 0;
+    }
+    free(text);
+    if (err)
+        base[0] = '\0';
+    else if (base[strlen(base) - 1] == '/')
+        base[strlen(base) - 1] = '\0';
+    return err;
+}
+
+/* ---- One ---- */
+
+void cgroup_path(const char *base, pid_t owner, uint64_t number, char path[CGROUP_PATH_MAX])
+{
+    snprintf(path, CGROUP_PATH_MAX, "%s/" NAME "%d-%" PRIu64, base, (int)owner, number);
+}
+
+int cgroup_make(const char *path) { return mkdir(path, 0755); }
+
+int cgroup_enter(const char *path, pid_t pid)
+{
+    char text[16];
+
+    snprintf(text, sizeof text, "%d", (int)pid);
+    return write_text(path, "cgroup.procs", text);
+}
+
+/* Version 1 has the other file. */
+int cgroup_freeze(const char *path, bool frozen)
+{
+    if (write_text(path, "cgroup.freeze", frozen ? "1" : "0") == 0)
+        return 0;
+    return errno == ENOENT ? write_text(path, "freezer.state", frozen ? "FROZEN" : "THAWED") : -1;
+}
+
+bool cgroup_is_frozen(const char *path)
+{
+    return says(path, "cgroup.events", "frozen 1") || says(path, "freezer.state", "FROZEN");
+}
+
+static void list(const char *dir, const char *file, struct pids *l)
+{
+    char path[CGROUP_PATH_MAX + 32], *text;
+    size_t len;
+
+    snprintf(path, sizeof path, "%s/%s", dir, file);
+    text = read_file(path, PROCESSES_MAX, &len);
+    add_pids(l, text);
+    free(text);
+}
+
+void cgroup_processes(const char *path, struct pids *l) { list(path, "cgroup.procs", l); }
+
+bool cgroup_waits(const char *path)
+{
+    struct pids l = {0};
+    bool all = true;
+
+    list(path, "tasks", &l);
+    for (uint32_t i = 0; all && i < l.n; i++) {
+        struct process p;
+
+        all = !look_at(l.v[i], &p) || p.dead || p.stopped || p.waits;
+    }
+    pids_free(&l);
+    return all;
+}
+
+void cgroup_signal(const char *path, int sig)
+{
+    struct pids l = {0};
+
+    cgroup_processes(path, &l);
+    for (uint32_t i = 0; i < l.n; i++)
+        if (l.v[i] > 0) /* 0: of another pid namespace */
+            kill(l.v[i], sig);
+    pids_free(&l);
+}
+
+/* ---- Taking away ---- */
+
+/* What a task made in its cgroup, the deepest first. out: where their processes go; NULL: they stay. */
+static bool take_away(const char *path, const char *out, int depth)
+{
+    char below[CGROUP_PATH_MAX];
+    struct dirent *e;
+    DIR *d;
+
+    if (rmdir(path) == 0 || errno == ENOENT)
+        return true;
+    d = depth < DEPTH_MAX ? opendir(path) : NULL;
+    while (d && (e = readdir(d)))
+        if (e->d_type == DT_DIR && e->d_name[0] != '.' &&
+            snprintf(below, sizeof below, "%s/%s", path, e->d_name) < (int)sizeof below)
+            (void)take_away(below, out, depth + 1);
+    if (d)
+        closedir(d);
+    for (int round = 0; out && round < ROUNDS; round++) {
+        struct pids l = {0};
+        bool empty;
+
+        cgroup_processes(path, &l);
+        empty = l.n == 0;
+        for (uint32_t i = 0; i < l.n; i++)
+            (void)cgroup_enter(out, l.v[i]);
+        pids_free(&l);
+        if (empty)
+            break;
+    }
+    return rmdir(path) == 0 || errno == ENOENT;
+}
+
+bool cgroup_remove(const char *path) { return take_away(path, NULL, 0); }
+
+/* Whose it is by its name; 0: not one of ours. */
+static pid_t owner_of(const char *name)
+{
+    return strncmp(name, NAME, strlen(NAME)) == 0 ? (pid_t)strtol(name + strlen(NAME), NULL, 10) : 0;
+}
+
+void cgroup_clear(const char *base, pid_t owner)
+{
+    char path[CGROUP_PATH_MAX];
+    struct dirent *e;
+    DIR *d = opendir(base);
+
+    while (d && (e = readdir(d))) {
+        pid_t whose = owner_of(e->d_name);
+        bool gone = owner ? whose == owner : whose > 0 && kill(whose, 0) < 0 && errno == ESRCH;
+
+        if (!gone || snprintf(path, sizeof path, "%s/%s", base, e->d_name) >= (int)sizeof path)
+            continue;
+        (void)cgroup_freeze(path, false);
+        (void)take_away(path, base, 0);
+    }
+    if (d)
+        closedir(d);
+}

@@ -1,0 +1,103 @@
+/* The watcher: see watcher.h. */
+#include "exec/watcher.h"
+
+#include "base/mem.h"
+#include "exec/freezer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <stdnoreturn.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+static void add(struct watcher *w, pid_t group)
+{
+    vec_grow(w->groups, w->n, w->cap);
+    w->groups[w->n++] = group;
+}
+
+static void take_out(struct watcher *w, pid_t group)
+{
+    for (uint32_t i = 0; i < w->n; i++)
+        if (w->groups[i] == group)
+            w->groups[i--] = w->groups[--w->n];
+}
+
+/* What comes over the pipe is a process group, negative when it is no longer stopped. A write of one is never torn. */
+static noreturn void watch(struct watcher *w, pid_t spawner, int fd)
+{
+    pid_t group;
+    ssize_t got;
+
+    while ((got = read(fd, &group, sizeof group)) != 0) {
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got != sizeof group)
+            break;
+        if (group > 0)
+            add(w, group);
+        else
+            take_out(w, -group);
+    }
+    for (uint32_t i = 0; i < w->n; i++)
+        kill(-w->groups[i], SIGCONT);
+    freezer_leftovers(spawner);
+    _exit(0);
+}
+
+int watcher_start(struct watcher *w)
+{
+    pid_t spawner = getpid(), pid;
+    int fds[2];
+
+    if (w->pid)
+        return 0;
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return HAWK_EIO;
+    pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_NAME, "hawk-watcher", 0, 0, 0);
+        (void)dup2(fds[0], STDIN_FILENO); /* it holds nothing else: no socket, no task's file */
+        close_range(STDIN_FILENO + 1, ~0u, 0);
+        if (chdir("/") == 0)
+            watch(w, spawner, STDIN_FILENO);
+        _exit(1);
+    }
+    close(fds[0]);
+    if (pid < 0 || fcntl(fds[1], F_SETFL, O_NONBLOCK) < 0) {
+        close(fds[1]);
+        return HAWK_EIO;
+    }
+    w->pid = pid;
+    w->fd = fds[1];
+    return 0;
+}
+
+int watcher_note(struct watcher *w, pid_t group, bool stopped)
+{
+    pid_t word = stopped ? group : -group;
+
+    take_out(w, group);
+    if (stopped)
+        add(w, group);
+    if (!w->pid)
+        return HAWK_EIO;
+    return write(w->fd, &word, sizeof word) == sizeof word ? 0 : HAWK_EIO;
+}
+
+void watcher_ended(struct watcher *w)
+{
+    close(w->fd);
+    w->pid = 0;
+}
+
+void watcher_free(struct watcher *w)
+{
+    if (w->pid)
+        watcher_ended(w);
+    free(w->groups);
+    w->groups = NULL;
+    w->n = w->cap = 0;
+}
