@@ -89,7 +89,7 @@ Q := $(if $(V),,@)
 say = $(if $(V),@:,@printf '%-7s %s\n' $(1) $(2))
 
 .PHONY: all archive programs test test-load test-flood fuzz fuzz-build fuzz-programs proof check check-format check-build check-tidy check-structure deps format demo figures \
-	bench bench-bus bench-codec bench-commands bench-deps bench-failover bench-heartbeats bench-idle bench-mixed bench-noop \
+	bench bench-bursts bench-bus bench-codec bench-commands bench-deps bench-failover bench-heartbeats bench-idle bench-mixed bench-noop \
 	bench-poisson bench-policy bench-price bench-recovery bench-sim \
 	bench-takeover bench-wire calibrate swarm mutate clean help install install-files FORCE
 all: $(if $(binary),$(binary) $(B)/libhawk.a,archive)
@@ -267,6 +267,9 @@ bench-codec bench-bus: bench-%: all $(B)/bench/bench_%
 peer_libs := $(if $(wildcard /usr/include/libgearman),gearman) $(if $(wildcard /usr/include/hiredis),hiredis:redis)
 peers := $(foreach p,$(peer_libs),$(lastword $(subst :, ,$(p))))
 bench-noop: $(peers:%=$(B)/bench/noop_%)
+# Short jobs beside bursts of long work, simulated: a table of docs/results.md.
+bench-bursts: all
+	$(Q)bench/bursts.py $(B)/hawk
 # Response times at 80 % load, beside an ideal and peers; half an hour, and an hour for the mixed load.
 bench-poisson: all $(B)/bench/poisson_client $(peers:%=$(B)/bench/%_queue)
 	$(Q)bench/poisson.py pure $(abspath $(B)/hawk) $(abspath $(B)) $(B)/bench/poisson.json $(ROUNDS)
