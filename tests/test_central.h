@@ -318,4 +318,24 @@ static inline struct central_totals totals(const struct cluster *c)
     return v;
 }
 
+static inline bool general(struct talk *t, uint32_t node)
+{
+    struct central_node v;
+
+    assert_true(central_view_node(t->c, (node_id_t){node}, t->now_us, &v));
+    return v.member.general;
+}
+
+static inline void expect_forgotten(struct cluster *c)
+{
+    struct central_totals v = totals(c);
+
+    assert_true(central_quiet(c->t.c));
+    assert_int_equal(v.long_jobs, 0);
+    assert_int_equal(v.long_tasks, 0);
+    pass(&c->t, 3 * S); /* the time in which a dist may still ask */
+    tell(&c->t, LONG_WATCH, long_watch, c->d, .job = JOB(c->d, 1), .epoch = 1);
+    assert_int_equal(expect(&c->t, LONG_WATCHED, long_watched, c->d)->err, HAWK_ENOT_FOUND);
+}
+
 #endif

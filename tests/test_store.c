@@ -1,66 +1,9 @@
 /* store/: a real file in a directory of its own; a second process where one is needed. */
-#include "base/log.h"
-#include "base/units.h"
-#include "store/records.h"
-#include "tests/lib/store_fixture.h"
+#include "tests/test_store.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
-#include <poll.h>
-#include <pthread.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <sqlite3.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "tests/lib/store_conformance.h"
 
-#include <cmocka.h>
-
-/* SQLite syncs by these, which count here as well: what was written without a sync survives a kill, and no power loss. */
-static struct {
-    pthread_mutex_t lock;
-    unsigned n;
-} syncs = {.lock = PTHREAD_MUTEX_INITIALIZER};
-
-static int count_sync(int fd, long call)
-{
-    int err = (int)syscall(call, fd);
-
-    pthread_mutex_lock(&syncs.lock);
-    syncs.n += err == 0;
-    pthread_mutex_unlock(&syncs.lock);
-    return err;
-}
-
-/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): the system's headers call it otherwise */
-int fsync(int fd) { return count_sync(fd, SYS_fsync); }
-int fdatasync(int fd) { return count_sync(fd, SYS_fdatasync); }
 /* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
-
-static unsigned syncs_so_far(void)
-{
-    unsigned n;
-
-    pthread_mutex_lock(&syncs.lock);
-    n = syncs.n;
-    pthread_mutex_unlock(&syncs.lock);
-    return n;
-}
-
-static int open_file(struct fixture *f)
-{
-    return store_open(&f->s, f->path, NULL, on_done, &f->done, f->why, sizeof f->why);
-}
 
 static void exec_sql(const char *path, const char *sql)
 {
@@ -89,40 +32,13 @@ static int records_in(const char *path)
     return n;
 }
 
-static int set_up(void **state)
-{
-    const char *tmp = getenv("TMPDIR");
-    struct fixture *f = xcalloc(1, sizeof *f);
-
-    snprintf(f->dir, sizeof f->dir, "%s/store.XXXXXX", tmp ? tmp : "/tmp");
-    assert_non_null(mkdtemp(f->dir));
-    snprintf(f->path, sizeof f->path, "%s/journal.db", f->dir);
-    pthread_mutex_init(&f->done.lock, NULL);
-    pthread_cond_init(&f->done.changed, NULL);
-    f->done.pipe = -1;
-    f->open = open_file;
-    *state = f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    char cmd[300];
-
-    (void)store_close(f->s);
-    snprintf(cmd, sizeof cmd, "rm -rf '%s'", f->dir);
-    assert_int_equal(system(cmd), 0); /* NOLINT(cert-env33-c) */
-    free(f);
-    return 0;
-}
-
 /* ---- The file ---- */
 
 #define SCHEMA_6 "tests/data/journal-schema-6" /* a dist's, which a version of that schema has written */
 
 /* Its tables as those of earlier versions were. */
 #define BACK_TO_5_SQL "ALTER TABLE node DROP COLUMN next_seq; PRAGMA user_version=5"
+
 #define BACK_TO_4_SQL BACK_TO_5_SQL "; DROP TABLE policy; PRAGMA user_version=4"
 #define BACK_TO_3_SQL                                                                                        \
     BACK_TO_4_SQL                                                                                            \
@@ -157,7 +73,9 @@ static void count_recovered(void *arg, const struct msg *m)
 
 /* When records were written: jobs, or what is said of them. Of a field that is there twice the last one counts. */
 #define OF_JOBS "job_record", "true"
+
 #define OF_WHAT_IS_SAID "record", "part > 0x01000000"
+
 static void set_at(struct fixture *f, const char *table, const char *where, unsigned number, int64_t at_us)
 {
     char bytes[40], sql[200];
@@ -201,15 +119,6 @@ static char *slurp(const char *path, size_t *len)
     *len = (size_t)st.st_size;
     close(fd);
     return data;
-}
-
-static void spill(const char *path, const void *data, size_t len)
-{
-    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-
-    assert_true(fd >= 0);
-    assert_int_equal(write(fd, data, len), len);
-    close(fd);
 }
 
 static void copy_file(const char *from, const char *to)
@@ -324,18 +233,22 @@ static void test_files_of_schema_1_are_brought_up_to_date(void **state)
 {
     older_file(*state, BACK_TO_1_SQL, "epoch=2 life=0 handed=0 why=1 class=0", 3);
 }
+
 static void test_files_of_schema_2_are_brought_up_to_date(void **state)
 {
     older_file(*state, BACK_TO_2_SQL, "epoch=2 life=0 handed=0 why=1 class=0", 4);
 }
+
 static void test_files_of_schema_3_are_brought_up_to_date(void **state)
 {
     older_file(*state, BACK_TO_3_SQL, "epoch=2 life=0 handed=2 why=1 class=1", 4);
 }
+
 static void test_files_of_schema_4_are_brought_up_to_date(void **state)
 {
     older_file(*state, BACK_TO_4_SQL, "epoch=2 life=3 handed=2 why=1 class=1", 4);
 }
+
 static void test_files_of_schema_5_are_brought_up_to_date(void **state)
 {
     older_file(*state, BACK_TO_5_SQL, "drained=0 next_seq=0", 4);
@@ -607,188 +520,6 @@ static void test_a_second_opener_is_refused(void **state)
     wait_token(f, 1);
 }
 
-/* ---- Trouble while it works; each in a process of its own ---- */
-
-static void run_child(struct fixture *f, void (*body)(struct fixture *f))
-{
-    int status;
-    pid_t pid = fork();
-
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        body(f);
-        _exit(0);
-    }
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    assert_int_equal(status, 0);
-}
-
-static void limit_file_size(rlim_t bytes)
-{
-    struct rlimit limit;
-
-    getrlimit(RLIMIT_FSIZE, &limit);
-    limit.rlim_cur = bytes;
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
-}
-
-/* The limit on file sizes makes writes fail as a full disk does. */
-static void fill_the_disk(struct fixture *f)
-{
-    signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(open_store(f), 0);
-    write_node(f, 1, 1, "before");
-    wait_token(f, 1);
-    limit_file_size(16384);
-    for (uint64_t i = 2; i < 40; i++)
-        write_job(f, i, i, 1, 1000, NULL);
-    wait_failures(f, 1);
-    assert_true(f->done.token < 39);
-    write_node(f, 40, 2, "while it is full"); /* asked again: told again */
-    wait_failures(f, 2);
-    limit_file_size(RLIM_INFINITY);
-    wait_token(f, 40); /* by itself: nothing new is written */
-    write_node(f, 41, 3, "after");
-    wait_token(f, 41);
-    assert_int_equal(store_close(f->s), 0);
-}
-
-static void test_a_full_disk_loses_nothing(void **state)
-{
-    struct fixture *f = *state;
-    struct told t;
-
-    run_child(f, fill_the_disk);
-    assert_int_equal(open_store(f), 0);
-    t = recover(f);
-    assert_int_equal(t.count[MSG_JOURNAL_NODE], 3);
-    assert_int_equal(t.count[MSG_JOURNAL_JOB], 38);
-    free(t.text);
-}
-
-static void close_on_a_full_disk(struct fixture *f)
-{
-    signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(open_store(f), 0);
-    limit_file_size(8192);
-    write_job(f, 1, 1, 1, 10000, NULL);
-    assert_int_equal(store_close(f->s), HAWK_EIO);
-}
-
-/* There is room again when it is closed: the last attempt writes what waited. */
-static void close_when_there_is_room_again(struct fixture *f)
-{
-    signal(SIGXFSZ, SIG_IGN);
-    assert_int_equal(open_store(f), 0);
-    limit_file_size(8192);
-    write_job(f, 1, 1, 1, 10000, NULL);
-    wait_failures(f, 1);
-    limit_file_size(RLIM_INFINITY);
-    assert_int_equal(store_close(f->s), 0);
-}
-
-static void test_closing_tries_once_more(void **state)
-{
-    struct fixture *f = *state;
-    struct told t;
-
-    run_child(f, close_when_there_is_room_again);
-    assert_int_equal(open_store(f), 0);
-    t = recover(f);
-    assert_int_equal(t.count[MSG_JOURNAL_JOB], 1);
-    free(t.text);
-}
-
-/* What is told to be on record survives a power loss, not only a kill. */
-static void test_what_is_told_is_on_disk(void **state)
-{
-    struct fixture *f = *state;
-
-    assert_int_equal(open_store(f), 0);
-    for (uint64_t i = 1; i <= 3; i++) {
-        unsigned before = syncs_so_far();
-
-        write_node(f, i, (uint32_t)i, "a");
-        wait_token(f, i);
-        assert_true(syncs_so_far() > before);
-    }
-}
-
-static void test_closing_on_a_full_disk_says_so(void **state)
-{
-    struct fixture *f = *state;
-
-    run_child(f, close_on_a_full_disk);
-    assert_int_equal(open_store(f), 0); /* whole, without what did not fit */
-}
-
-static void overrun_the_queue(struct fixture *f)
-{
-    struct msg m = {.type = MSG_JOURNAL_JOB};
-    bool block = true;
-    char *big = xcalloc(1, 60u << 20);
-    int err = 0, n = 0;
-
-    f->done.block = &block;
-    assert_int_equal(open_store(f), 0);
-    write_node(f, 1, 1, "n");
-    wait_token(f, 1); /* from here on the store's thread is held up */
-    m.journal_job.desc = make_desc(1, "big");
-    task_args_add(&m.journal_job.desc->args, big, 60u << 20);
-    for (; !err && n < 100; n++)
-        err = store_write(f->s, &m);
-    assert_int_equal(err, HAWK_ELIMIT);
-    assert_true(n == 5);
-}
-
-static void test_the_queue_is_bounded(void **state) { run_child(*state, overrun_the_queue); }
-
-static void test_what_was_acknowledged_survives_a_kill(void **state)
-{
-    struct fixture *f = *state;
-    uint64_t token = 0, acknowledged = 0;
-    int fds[2], status;
-    struct told t;
-    pid_t pid;
-
-    assert_int_equal(pipe(fds), 0);
-    pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        close(fds[0]);
-        f->done.pipe = fds[1];
-        write_until_killed(f);
-        _exit(1);
-    }
-    close(fds[1]);
-    while (acknowledged < 3000) {
-        assert_int_equal(read(fds[0], &token, sizeof token), sizeof token);
-        acknowledged = token;
-    }
-    kill(pid, SIGKILL);
-    assert_int_equal(waitpid(pid, &status, 0), pid);
-    while (read(fds[0], &token, sizeof token) == sizeof token)
-        acknowledged = token;
-    close(fds[0]);
-    assert_int_equal(open_store(f), 0);
-    t = recover(f);
-    assert_int_equal(t.count[MSG_JOURNAL_JOB], 1);
-    assert_true(t.count[MSG_JOURNAL_TASK] >= acknowledged - 1);
-    print_message("acknowledged %" PRIu64 ", found %u\n", acknowledged - 1, t.count[MSG_JOURNAL_TASK]);
-    free(t.text);
-}
-
-static void test_an_interrupted_first_opening_leaves_no_trap(void **state)
-{
-    struct fixture *f = *state;
-    char half[300];
-
-    snprintf(half, sizeof half, "%s.new", f->path);
-    spill(half, "half", 4);
-    assert_int_equal(open_store(f), 0);
-    assert_int_equal(access(half, F_OK), -1);
-}
-
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -813,13 +544,6 @@ int main(void)
         TEST(test_a_log_without_its_file_is_refused),
         TEST(test_places_where_no_file_can_be),
         TEST(test_a_second_opener_is_refused),
-        TEST(test_a_full_disk_loses_nothing),
-        TEST(test_closing_on_a_full_disk_says_so),
-        TEST(test_closing_tries_once_more),
-        TEST(test_what_is_told_is_on_disk),
-        TEST(test_the_queue_is_bounded),
-        TEST(test_what_was_acknowledged_survives_a_kill),
-        TEST(test_an_interrupted_first_opening_leaves_no_trap),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

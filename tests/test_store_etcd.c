@@ -1,131 +1,7 @@
 /* store/ in a real etcd: what every backend must do, the election, and that who does not lead writes nothing. */
-#include "base/units.h"
-#include "store/etcd.h"
-#include "store/leader.h"
-#include "tests/lib/etcd_server.h"
-#include "tests/lib/store_fixture.h"
+#include "tests/test_store_etcd.h"
 
-#include <ctype.h>
-
-#define LEASE_US (2 * US_PER_S)
-
-static struct etcd_server server; /* one for all tests; each has a prefix of its own */
-static int prefixes;
-
-/* One central, as far as the election knows it. */
-struct central {
-    struct leader *leader;
-    struct leader_view view; /* as it was when it was waited for last */
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    int changes;
-};
-
-struct world {
-    struct central a, b;
-    char prefix[32];
-    int64_t lease_us;
-};
-
-/* ---- Leaders ---- */
-
-static void on_changed(void *arg)
-{
-    struct central *c = arg;
-
-    pthread_mutex_lock(&c->lock);
-    c->changes++;
-    pthread_cond_broadcast(&c->changed);
-    pthread_mutex_unlock(&c->lock);
-}
-
-static void central_start(struct central *c, const struct world *w, const char *address)
-{
-    const struct leader_config lc = {
-        .endpoints = server.addr, .prefix = w->prefix, .address = address, .lease_us = w->lease_us};
-
-    pthread_mutex_init(&c->lock, NULL);
-    pthread_cond_init(&c->changed, NULL);
-    c->leader = leader_new(&lc, on_changed, c);
-}
-
-static void central_stop(struct central *c) /* resigns */
-{
-    leader_free(c->leader);
-    c->leader = NULL;
-}
-
-/* Until what it sees satisfies `is`. */
-static void wait_view(struct central *c, bool (*is)(const struct leader_view *v))
-{
-    struct timespec at;
-
-    clock_gettime(CLOCK_REALTIME, &at);
-    at.tv_sec += BOUND_S;
-    pthread_mutex_lock(&c->lock);
-    for (;;) {
-        int seen = c->changes;
-
-        pthread_mutex_unlock(&c->lock);
-        leader_view(c->leader, &c->view);
-        if (is(&c->view))
-            return;
-        pthread_mutex_lock(&c->lock);
-        while (c->changes == seen)
-            assert_int_equal(pthread_cond_timedwait(&c->changed, &c->lock, &at), 0);
-    }
-}
-
-static bool leads(const struct leader_view *v) { return v->leads; }
-static bool stands_by(const struct leader_view *v) { return !v->leads && v->epoch; }
-static bool has_trouble(const struct leader_view *v) { return v->trouble[0] != '\0'; }
-static bool does_not_lead(const struct leader_view *v) { return !v->leads; }
-
-/* ---- The fixture ---- */
-
-/* Each opening is a reign of its own, as in a daemon. */
-static int open_in_etcd(struct fixture *f)
-{
-    struct world *w = f->arg;
-    struct store_etcd c = {.endpoints = server.addr, .prefix = w->prefix};
-
-    central_stop(&w->a);
-    central_start(&w->a, w, "a:1");
-    wait_view(&w->a, leads);
-    c.revision = w->a.view.revision;
-    c.epoch = w->a.view.epoch;
-    return store_open_etcd(&f->s, &c, on_done, &f->done, f->why, sizeof f->why);
-}
-
-static int set_up(void **state)
-{
-    struct fixture *f = xcalloc(1, sizeof *f);
-    struct world *w = xcalloc(1, sizeof *w);
-
-    pthread_mutex_init(&f->done.lock, NULL);
-    pthread_cond_init(&f->done.changed, NULL);
-    f->done.pipe = -1;
-    f->open = open_in_etcd;
-    f->arg = w;
-    w->lease_us = LEASE_US;
-    snprintf(w->prefix, sizeof w->prefix, "hawk%d", ++prefixes);
-    *state = f;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    struct fixture *f = *state;
-    struct world *w = f->arg;
-
-    kill(server.pid, SIGCONT); /* a test that failed may have left it standing */
-    store_abandon(f->s);
-    central_stop(&w->a);
-    central_stop(&w->b);
-    free(w);
-    free(f);
-    return 0;
-}
+#include "tests/lib/store_conformance.h"
 
 /* ---- What is in etcd ---- */
 
@@ -147,26 +23,6 @@ static int count_keys(const struct world *w, const char *table)
     assert_int_equal(etcd_range(e, &r, BOUND_S * US_PER_S), 0);
     etcd_free(e);
     return n;
-}
-
-/* By hand: puts a value, or (NULL) deletes the key. */
-static void change_key(const struct world *w, const char *name, const char *value)
-{
-    struct etcd *e = etcd_new(server.addr);
-    struct etcd_txn t = {0};
-    char key[200];
-    int64_t revision;
-    bool done;
-
-    snprintf(key, sizeof key, "%s/%s", w->prefix, name);
-    if (value)
-        etcd_txn_put(&t, key, span_text(value), 0);
-    else
-        etcd_txn_delete(&t, key, NULL);
-    assert_int_equal(etcd_txn_run(e, &t, BOUND_S * US_PER_S, &done, &revision), 0);
-    assert_true(done);
-    etcd_txn_free(&t);
-    etcd_free(e);
 }
 
 /* The keys that a version of etcd's schema 1 has written, but for the election's: "KEY VALUE" a line, VALUE in hexadecimal. */
@@ -408,111 +264,6 @@ static void test_a_value_that_cannot_be_read_is_told(void **state)
     free(t.text);
 }
 
-/* ---- The election ---- */
-
-static void test_one_leads_and_another_follows(void **state)
-{
-    struct world *w = ((struct fixture *)*state)->arg;
-
-    central_start(&w->a, w, "host-a:7070");
-    wait_view(&w->a, leads);
-    assert_int_equal(w->a.view.epoch, 1);
-    assert_true(leader_holds(w->a.leader, 1));
-    assert_false(leader_holds(w->a.leader, 2));
-    central_start(&w->b, w, "host-b:7070");
-    wait_view(&w->b, stands_by);
-    assert_string_equal(w->b.view.active, "host-a:7070");
-    assert_false(leader_holds(w->b.leader, 1));
-    central_stop(&w->a); /* resigns */
-    wait_view(&w->b, leads);
-    assert_int_equal(w->b.view.epoch, 2);
-    assert_string_equal(w->b.view.active, "host-b:7070");
-}
-
-static void test_who_yields_is_not_first_again(void **state)
-{
-    struct world *w = ((struct fixture *)*state)->arg;
-
-    central_start(&w->a, w, "a:1");
-    wait_view(&w->a, leads);
-    central_start(&w->b, w, "b:1");
-    wait_view(&w->b, stands_by);
-    leader_yield(w->a.leader, 7); /* of another reign: nothing */
-    assert_true(leader_holds(w->a.leader, 1));
-    leader_yield(w->a.leader, 1);
-    assert_false(leader_holds(w->a.leader, 1));
-    wait_view(&w->b, leads);
-    wait_view(&w->a, stands_by);
-    assert_string_equal(w->a.view.active, "b:1");
-}
-
-static void test_a_key_removed_by_hand_ends_the_reign(void **state)
-{
-    struct world *w = ((struct fixture *)*state)->arg;
-
-    central_start(&w->a, w, "a:1");
-    wait_view(&w->a, leads);
-    change_key(w, "leader", NULL);
-    wait_view(&w->a, does_not_lead);
-    assert_false(leader_holds(w->a.leader, 1));
-    wait_view(&w->a, leads); /* nobody else is there */
-    assert_int_equal(w->a.view.epoch, 2);
-}
-
-static void test_a_leader_that_cannot_renew_stops_by_its_own_clock(void **state)
-{
-    struct world *w = ((struct fixture *)*state)->arg;
-
-    central_start(&w->a, w, "a:1");
-    wait_view(&w->a, leads);
-    etcd_server_pause(&server);
-    wait_view(&w->a, does_not_lead);
-    assert_false(leader_holds(w->a.leader, 1));
-    wait_view(&w->a, has_trouble);
-    print_message("%s\n", w->a.view.trouble);
-    kill(server.pid, SIGCONT);
-    wait_view(&w->a, leads);
-    assert_int_equal(w->a.view.epoch, 2);
-}
-
-/* ---- Fencing ---- */
-
-static void test_a_leader_that_was_replaced_writes_nothing(void **state)
-{
-    struct fixture *f = *state, other = {.done.pipe = -1};
-    struct world *w = f->arg;
-    struct store_etcd c = {.endpoints = server.addr, .prefix = w->prefix};
-    struct told t;
-
-    assert_int_equal(open_store(f), 0);
-    write_node(f, 1, 1, "before");
-    wait_token(f, 1);
-    central_start(&w->b, w, "b:1");
-    leader_yield(w->a.leader, w->a.view.epoch); /* though the store of that reign does not know */
-    wait_view(&w->b, leads);
-    write_node(f, 2, 2, "too late");
-    wait_failures(f, 1);
-    assert_int_equal(f->done.err, HAWK_ESTALE);
-    assert_int_equal(f->done.token, 1);
-    write_node(f, 3, 3, "later still");
-    assert_int_equal(store_close(f->s), HAWK_EIO); /* at once: it is not tried again */
-    f->s = NULL;
-    pthread_mutex_init(&other.done.lock, NULL);
-    pthread_cond_init(&other.done.changed, NULL);
-    c.revision = w->b.view.revision;
-    c.epoch = w->b.view.epoch;
-    assert_int_equal(store_open_etcd(&other.s, &c, on_done, &other.done, other.why, sizeof other.why), 0);
-    t = recover(&other);
-    assert_int_equal(t.count[MSG_JOURNAL_NODE], 1);
-    assert_non_null(strstr(t.text, "before"));
-    free(t.text);
-    assert_int_equal(store_close(other.s), 0);
-    c.revision--; /* of a reign that is over */
-    assert_int_equal(store_open_etcd(&other.s, &c, on_done, &other.done, other.why, sizeof other.why), 0);
-    assert_int_equal(store_meta_set(other.s, "x", 1), HAWK_ESTALE);
-    store_abandon(other.s);
-}
-
 /* ---- Trouble ---- */
 
 /* As when the answer to a transaction was lost: it went through, and its sender does not know. */
@@ -652,25 +403,6 @@ static void test_what_was_acknowledged_survives_a_kill(void **state)
     free(t.text);
 }
 
-static int start_server(void **state)
-{
-    const char *tmp = getenv("TMPDIR");
-
-    snprintf(server.dir, sizeof server.dir, "%s/etcd.XXXXXX", tmp ? tmp : "/tmp");
-    assert_non_null(mkdtemp(server.dir));
-    etcd_server_start(&server);
-    return 0;
-}
-
-static int stop_server(void **state)
-{
-    char cmd[300];
-
-    etcd_server_kill(&server);
-    snprintf(cmd, sizeof cmd, "rm -rf '%s'", server.dir);
-    return system(cmd); /* NOLINT(cert-env33-c) */
-}
-
 int main(int argc, char **argv)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -683,11 +415,6 @@ int main(int argc, char **argv)
         TEST(test_pieces_of_nobody_are_removed),
         TEST(test_foreign_and_newer_keys_are_refused),
         TEST(test_a_value_that_cannot_be_read_is_told),
-        TEST(test_one_leads_and_another_follows),
-        TEST(test_who_yields_is_not_first_again),
-        TEST(test_a_key_removed_by_hand_ends_the_reign),
-        TEST(test_a_leader_that_cannot_renew_stops_by_its_own_clock),
-        TEST(test_a_leader_that_was_replaced_writes_nothing),
         TEST(test_a_transaction_that_went_through_unheard),
         TEST(test_an_etcd_that_hangs_loses_and_doubles_nothing),
         TEST(test_an_etcd_that_restarts_is_found_again),

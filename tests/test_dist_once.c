@@ -1,0 +1,227 @@
+/* A dist's at-most-once jobs: launches on record, and what is in doubt after a restart. */
+#include "tests/test_dist_restart.h"
+
+/* ---- At most once ---- */
+
+static struct job_desc *once_desc(uint32_t tasks)
+{
+    struct job_desc *desc = desc_new(tasks, "");
+
+    desc->flags = JOB_DETACHED | JOB_AT_MOST_ONCE;
+    desc->retries = 5;
+    return desc;
+}
+
+static void test_what_is_in_doubt_is_not_launched_again(void **state)
+{
+    struct talk *t = talk_again();
+
+    journal_job(t, 7, once_desc(4), 1, 0, NULL);
+    journal_task(t, 7, 0, TASK_DONE);
+    journal_launch(t, 7, 1);
+    journal_launch(t, 7, 2);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    central_joins(t);
+    worker_up(t, 101, 1, true);
+    held(t, 101, try_of(7, 1, 1, 1), TASK_RUNNING);
+    held_end(t, 101);
+    wait_timer(t, 50000);
+    says(t, "- JOURNAL_TASK id=3.7/2@1.0 token=1 run_us=0 worker=0 code=0 state=7 outcome=6");
+    says(t, "101 PROBE job=3.7 estimate_us=0 count=2"); /* task 3 was never launched */
+    request(t, 101, 7, 1);
+    says(t, "101 PROBE_CANCEL job=3.7");
+    says(t, "- JOURNAL_TASK id=3.7/3@1.1 token=2 run_us=0 worker=101 code=0 state=2");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2);
+    says(t, "101 TASK_LAUNCH id=3.7/3@3.1");
+    HEAR(t, 101, PEER_LOST, peer_lost, 0);
+    worker_member(t, 101, 1, MEMBER_GONE, true); /* nor when its worker is lost */
+    says(t, "- JOURNAL_TASK id=3.7/3@1.1 token=3 run_us=0 worker=101 code=0 state=7");
+    says(t, "- JOURNAL_TASK id=3.7/1@1.1 token=4 run_us=0 worker=101 code=0 state=7");
+    says(t, "central JOB_REPORT");
+    says(t, "- JOB_EVENT job=3.7 done=1 failed=3 state=4");
+    says(t, "- JOURNAL_ENDED job=3.7");
+    talk_end(t);
+}
+
+/* By a version that kept no launches. */
+static void test_of_an_older_journal_all_is_in_doubt(void **state)
+{
+    struct talk *t = talk_again();
+
+    journal_job(t, 7, once_desc(2), 0, 0, NULL);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    central_joins(t);
+    worker_up(t, 101, 1, true);
+    held_end(t, 101);
+    wait_timer(t, 50000);
+    ignore(t);
+    assert_int_equal(job_view_of(t, 7).lost, 2);
+    talk_end(t);
+}
+
+/* A job at most once, accepted. */
+static struct talk *talk_once(uint32_t tasks)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    submit(t, once_desc(tasks));
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
+    ignore(t);
+    return t;
+}
+
+static void test_a_launch_is_on_record_before_it_is_sent(void **state)
+{
+    struct talk *t = talk_once(3);
+
+    request(t, 101, 1, 1);
+    says(t, "- JOURNAL_TASK id=3.1/0@1.1 token=2 run_us=0 worker=101 code=0 state=2");
+    request(t, 101, 1, 1); /* asked again: the answer will come */
+    submit(t, desc_new(1, ""));
+    ignore(t);
+    request(t, 101, 2, 2); /* another job's does not wait */
+    says(t, "101 TASK_LAUNCH id=3.2/0@1.1 desc=\"\"x1 arg=- request=2");
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2);
+    says(t, "101 TASK_LAUNCH id=3.1/0@1.1 desc=\"\"x3 arg=- request=1");
+    request(t, 101, 1, 1);
+    says(t, "101 TASK_LAUNCH id=3.1/0@1.1 desc=\"\"x3 arg=- request=1");
+    talk_end(t);
+}
+
+static void test_a_launch_that_cannot_be_written_is_given_up(void **state)
+{
+    struct talk *t = talk_once(2);
+
+    request(t, 101, 1, 1);
+    ignore(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2, .err = HAWK_EIO);
+    says(t, "101 NO_TASK job=3.1 request=1"); /* its slot is free for others */
+    assert_int_equal(job_view_of(t, 1).waiting, 2);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2); /* written after all: too late */
+    wait_timer(t, US_PER_S);
+    says(t, "101 PROBE job=3.1");
+    request(t, 101, 1, 2);
+    says(t, "- JOURNAL_TASK id=3.1/0@1.2 token=3");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 3, .err = HAWK_ELIMIT);
+    says(t, "101 NO_TASK job=3.1 request=2");
+    talk_end(t);
+}
+
+/* A task whose launch was not sent is in no doubt. */
+static void test_what_was_not_sent_is_launched_again(void **state)
+{
+    struct talk *t = talk_once(1);
+
+    request(t, 101, 1, 1);
+    ignore(t);
+    HEAR(t, 101, PEER_LOST, peer_lost, 0);
+    assert_int_equal(job_view_of(t, 1).waiting, 1);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2);
+    worker_up(t, 101, 1, true);
+    says(t, "101 PROBE job=3.1");
+    request(t, 101, 1, 1);
+    says(t, "101 PROBE_CANCEL job=3.1");
+    says(t, "- JOURNAL_TASK id=3.1/0@1.2 token=3");
+    worker_member(t, 101, 1, MEMBER_GONE, true); /* says central, but it is there, and waits for its answer */
+    says(t, "101 NO_TASK job=3.1 request=1");
+    worker_member(t, 101, 1, MEMBER_UP, true);
+    says(t, "101 PROBE job=3.1");
+    request(t, 101, 1, 2);
+    says(t, "101 PROBE_CANCEL job=3.1");
+    says(t, "- JOURNAL_TASK id=3.1/0@1.3 token=4");
+    HEAR(t, 0, CANCEL, cancel, .job = J(1), .client = 4);
+    says(t, "101 NO_TASK job=3.1 request=2");
+    says(t, "- JOURNAL_TASK id=3.1/0@1.3 token=5 run_us=0 worker=101 code=0 state=6");
+    says(t, "- JOB_EVENT job=3.1 done=0 failed=0 state=5");
+    says(t, "- JOURNAL_ENDED job=3.1");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 6);
+    says(t, "- CANCELLED job=3.1 client=4 err=0");
+    talk_end(t);
+}
+
+/* The record of an earlier launch says nothing of a later one, which is not on record yet. */
+static void test_a_later_launch_waits_for_its_own_record(void **state)
+{
+    struct talk *t = talk_once(1);
+
+    request(t, 101, 1, 1);
+    says(t, "101 PROBE_CANCEL job=3.1");
+    says(t, "- JOURNAL_TASK id=3.1/0@1.1 token=2");
+    HEAR(t, 101, PEER_LOST, peer_lost, 0);
+    worker_up(t, 101, 1, true);
+    says(t, "101 PROBE job=3.1");
+    request(t, 101, 1, 1);
+    says(t, "101 PROBE_CANCEL job=3.1");
+    says(t, "- JOURNAL_TASK id=3.1/0@1.2 token=3");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2);
+    silent(t);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 3);
+    says(t, "101 TASK_LAUNCH id=3.1/0@1.2");
+    talk_end(t);
+}
+
+/* It would be lost: on record as launched, and no worker's. */
+static void test_it_does_not_leave_before_launches_on_record_are_sent(void **state)
+{
+    struct talk *t = talk_once(3);
+
+    worker_up(t, 102, 1, true);
+    ignore(t);
+    request(t, 101, 1, 1);
+    says(t, "- JOURNAL_TASK id=3.1/0@1.1 token=2 run_us=0 worker=101 code=0 state=2");
+    HEAR(t, 0, STOP, stop, .now = 1);
+    request(t, 102, 1, 1); /* no more are put on record */
+    says(t, "102 NO_TASK job=3.1 request=1");
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2);
+    says(t, "101 TASK_LAUNCH id=3.1/0@1.1");
+    says(t, "central LEAVE");
+    says(t, "- STOPPED");
+    talk_end(t);
+    /* What cannot be written is waited for no longer. */
+    t = talk_once(1);
+    request(t, 101, 1, 1);
+    ignore(t);
+    HEAR(t, 0, STOP, stop, .now = 1);
+    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2, .err = HAWK_EIO);
+    says(t, "101 NO_TASK job=3.1 request=1");
+    says(t, "central LEAVE");
+    says(t, "- STOPPED");
+    talk_end(t);
+}
+
+static void test_what_is_in_doubt_is_not_promoted(void **state)
+{
+    struct talk *t = talk_again();
+
+    journal_job(t, 7, once_desc(2), 1, 0, NULL);
+    journal_launch(t, 7, 0);
+    journal_launch(t, 7, 1);
+    HEAR(t, 0, RECOVERED, recovered, 0);
+    central_joins(t);
+    worker_up(t, 101, 1, true);
+    held(t, 101, try_of(7, 0, 1, 1), TASK_RUNNING);
+    HEAR(t, 101, TASK_OVERRUN, task_overrun, .id = try_of(7, 0, 1, 1), .run_us = 20 * US_PER_S);
+    held_end(t, 101);
+    wait_timer(t, 50000);
+    says(t, "- JOURNAL_TASK id=3.7/1@1.0 token=1 run_us=0 worker=0 code=0 state=7 outcome=6");
+    assert_int_equal(job_view_of(t, 7).lost, 1);
+    talk_end(t);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_in_doubt_is_not_launched_again),
+        cmocka_unit_test(test_of_an_older_journal_all_is_in_doubt),
+        cmocka_unit_test(test_a_launch_is_on_record_before_it_is_sent),
+        cmocka_unit_test(test_a_launch_that_cannot_be_written_is_given_up),
+        cmocka_unit_test(test_what_was_not_sent_is_launched_again),
+        cmocka_unit_test(test_a_later_launch_waits_for_its_own_record),
+        cmocka_unit_test(test_it_does_not_leave_before_launches_on_record_are_sent),
+        cmocka_unit_test(test_what_is_in_doubt_is_not_promoted),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

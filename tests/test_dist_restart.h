@@ -1,0 +1,50 @@
+/* A dist's journal, read back: for test_dist_restart.c and test_dist_once.c. */
+#ifndef HAWK_TESTS_TEST_DIST_RESTART_H
+#define HAWK_TESTS_TEST_DIST_RESTART_H
+
+#include "tests/test_dist.h"
+
+/* As the store does it. */
+static void journal_job(struct talk *t, uint64_t seq, struct job_desc *desc, uint16_t life, uint16_t handed,
+                        struct task_set *tasks)
+{
+    desc->flags |= JOB_DETACHED;
+    HEAR(t, 0, JOURNAL_JOB, journal_job, .job = J(seq), .desc = desc, .tasks = tasks, .epoch = 1,
+         .life = life, .handed = handed, .class = desc->tag == TAG_LONG, .why = WHY_TAG);
+    job_desc_drop(desc);
+}
+
+static void journal_task(struct talk *t, uint64_t seq, uint32_t task, enum task_state state)
+{
+    HEAR(t, 0, JOURNAL_TASK, journal_task, .id = try_of(seq, task, 1, 1), .state = state, .run_us = 50,
+         .worker = {101}, .code = state == TASK_FAILED, .outcome = OUTCOME_EXITED);
+}
+
+/* In the life after the first one, before it has joined. */
+static struct talk *talk_again(void)
+{
+    struct talk *t = talk_new("hawk");
+
+    t->cfg.life = 2;
+    t->cfg.first_seq = 100;
+    t->cfg.node = (node_id_t){ME};
+    talk_begin(t);
+    return t;
+}
+
+static void held(struct talk *t, uint32_t worker, struct try_id id, enum task_state state)
+{
+    HEAR(t, worker, TASK_HELD, task_held, .id = id, .state = state, .run_us = 1000);
+}
+
+static void held_end(struct talk *t, uint32_t worker) { HEAR(t, worker, HELD_END, held_end, 0); }
+
+/* ---- At most once ---- */
+
+static void journal_launch(struct talk *t, uint64_t seq, uint32_t task)
+{
+    HEAR(t, 0, JOURNAL_TASK, journal_task, .id = try_of(seq, task, 1, 1), .state = TASK_LAUNCHED,
+         .worker = {101});
+}
+
+#endif
