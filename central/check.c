@@ -115,7 +115,7 @@ static bool head_waits(const struct list *unplaced)
 {
     const struct long_task *t = container_of(unplaced->next, struct long_task, w.link);
 
-    return central_task_index(t) >= t->job->released || t->job->failures_n > 0;
+    return central_task_index(t) >= t->job->released || t->job->starts.n > 0;
 }
 
 /* Returns how many tasks wait for workers that serve their application. */

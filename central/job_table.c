@@ -106,7 +106,7 @@ void central_job_free(struct central *c, struct long_job *j)
     c->tasks_held -= j->n;
     owner_messages_free(&j->messages);
     central_job_free_results(c, j);
-    free(j->failures);
+    free(j->starts.v);
     if (j->app) {
         j->app->jobs--;
         central_app_settle(c, j->app);

@@ -1,23 +1,12 @@
 /* Long tasks that their workers could not start (protocol 3.13): nothing ran, so that it costs no retry. The job avoids such
  * a worker as long as there are others, and the worker hears when it was to blame. */
-#include "base/mem.h"
 #include "central/state.h"
-
-#define TOLD UINT32_MAX
-
-static struct start_failure *failure_at(const struct long_job *j, node_id_t node)
-{
-    for (uint32_t i = 0; i < j->failures_n; i++)
-        if (node_eq(j->failures[i].node, node))
-            return &j->failures[i];
-    return NULL;
-}
 
 /* For a moment nobody may choose them. O(failures of the job * log of the workers). */
 static void hide(struct central *c, const struct long_job *j, bool hidden)
 {
-    for (uint32_t i = 0; i < j->failures_n; i++) {
-        struct node *n = central_node_by_id(c, j->failures[i].node);
+    for (uint32_t i = 0; i < j->starts.n; i++) {
+        struct node *n = central_node_by_id(c, j->starts.v[i].node);
 
         if (n && n->waiting.n_slots)
             waiting_set_eligible(&c->waiting, &n->waiting, !hidden && central_node_eligible(c, n), c->now_us);
@@ -44,7 +33,7 @@ static bool another_may_take(struct central *c, const struct long_job *j)
         const struct node *n = container_of(entry, struct node, by_state);
 
         if (n->role == ROLE_WORKER && central_node_may_take(n) && central_node_serves(n, j->app) &&
-            !failure_at(j, n->id))
+            !owner_starts_avoid(&j->starts, n->id))
             return true;
     }
     return false;
@@ -52,7 +41,7 @@ static bool another_may_take(struct central *c, const struct long_job *j)
 
 struct waiting_worker *central_starts_best(struct central *c, const struct long_job *j)
 {
-    bool avoids = j->failures_n > 0 && !j->unstartable;
+    bool avoids = j->starts.n > 0 && !j->starts.unstartable;
     struct waiting_worker *w = avoids ? best_unavoided(c, j) : NULL;
 
     if (!w && avoids && policy_has(&c->policy, POLICY_LATE_LONG) && another_may_take(c, j))
@@ -64,16 +53,11 @@ bool central_starts_failed(struct central *c, struct node *n, struct long_task *
 {
     struct long_job *j = t->job;
 
-    if (!failure_at(j, n->id) && j->failures_n < START_FAILURES_MAX) {
-        vec_grow(j->failures, j->failures_n, j->failures_cap);
-        j->failures[j->failures_n++] =
-            (struct start_failure){.node = n->id, .task = (uint32_t)(t - j->tasks)};
-    }
-    t->unstarted++;
-    if (!j->unstartable && t->unstarted < START_WORKERS_MAX && another_may_take(c, j))
+    if (owner_starts_failed(&j->starts, n->id, central_task_index(t), &t->unstarted) &&
+        another_may_take(c, j))
         return true;
     /* Not that worker's fault. As long as none of its tasks starts, the others fail at once. */
-    j->unstartable |= !j->started;
+    j->starts.unstartable |= !j->started;
     return false;
 }
 
@@ -81,22 +65,13 @@ bool central_starts_failed(struct central *c, struct node *n, struct long_task *
 void central_starts_began(struct central *c, struct long_task *t, const struct node *n)
 {
     struct long_job *j = t->job;
+    node_id_t blamed;
 
     j->started = true;
-    j->unstartable = false;
-    for (uint32_t i = j->failures_n; i-- > 0;) {
-        struct start_failure *f = &j->failures[i];
-        const struct node *failed = central_node_by_id(c, f->node);
-        struct msg *m;
+    while (owner_starts_began(&j->starts, n->id, central_task_index(t), &blamed)) {
+        const struct node *failed = central_node_by_id(c, blamed);
+        struct msg *m = failed ? central_send(c, failed, MSG_START_BLAMED) : NULL;
 
-        if (failed == n) { /* what was the matter there is over */
-            *f = j->failures[--j->failures_n];
-            continue;
-        }
-        if (f->task != (uint32_t)(t - j->tasks))
-            continue;
-        f->task = TOLD;
-        m = failed ? central_send(c, failed, MSG_START_BLAMED) : NULL;
         if (m)
             m->start_blamed.job.v = j->key.job;
     }

@@ -10,6 +10,7 @@
 #include "central/waiting.h"
 #include "msg/msg.h"
 #include "owner/messages.h"
+#include "owner/starts.h"
 
 #include <uthash.h>
 
@@ -163,13 +164,6 @@ struct long_result {
     struct blob *result;
 };
 
-/* A worker that could not start a task of a job. */
-struct start_failure {
-    node_id_t node;
-    uint32_t
-        task; /* the first one, by its place in long_job.tasks; UINT32_MAX: the worker has been told of its start elsewhere */
-};
-
 enum long_state {
     LONG_JOURNALLING, /* not accepted yet */
     LONG_ACTIVE,
@@ -228,12 +222,9 @@ struct long_job {
     uint8_t why;
     bool cancel;
     bool abandoned;                 /* cancelled because nobody waited for it */
-    bool unstartable;               /* a task has failed to start wherever it could, and none has started */
     bool started;                   /* some task has */
     struct owner_messages messages; /* of its tasks, by their places in `tasks` */
-    struct start_failure
-        *failures; /* one for each worker that is avoided for it; at most START_FAILURES_MAX */
-    uint32_t failures_n, failures_cap;
+    struct owner_starts starts;
     struct long_task tasks[];
 };
 

@@ -372,7 +372,7 @@ void central_tasks_place(struct central *c)
         struct waiting_worker *w = central_starts_best(c, t->job);
 
         /* It waits for another worker than the one that asks; those behind it need not. */
-        if (!w && t->job->failures_n > 0 && waiting_best(&c->waiting, c->now_us) &&
+        if (!w && t->job->starts.n > 0 && waiting_best(&c->waiting, c->now_us) &&
             passed_over++ < PASSED_OVER_MAX) {
             list_remove(&t->w.link);
             list_push_tail(&c->unplaced, &t->w.link);

@@ -75,7 +75,7 @@ void dist_job_free(struct dist *d, struct dist_job *job)
     owner_messages_free(&job->messages);
     dist_job_leave_app(d, job);
     dist_job_free_results(job);
-    free(job->failures);
+    free(job->starts.v);
     job_desc_drop(job->desc);
     free(job);
 }

@@ -11,6 +11,7 @@
 #include "msg/beats.h"
 #include "msg/msg.h"
 #include "owner/messages.h"
+#include "owner/starts.h"
 
 #include <uthash.h>
 
@@ -151,12 +152,6 @@ enum {
                     1u << HAND_UNSURE
 };
 
-/* A worker that could not start a task of a job. */
-struct start_failure {
-    uint32_t node;
-    uint32_t task; /* the first one; TASK_NIL: its start elsewhere has been told to the worker */
-};
-
 /* A job.
  *
  *   tasks      = unlaunched + at places + central_n + final            (each task is in exactly one of these sets)
@@ -188,6 +183,7 @@ struct dist_job {
 
     struct job_desc *desc;
     struct owner_messages messages;
+    struct owner_starts starts;
     struct dist_app *app;  /* NULL: it is for none */
     struct blob **results; /* by task; NULL: none has returned anything */
     uint64_t results_bytes;
@@ -207,14 +203,11 @@ struct dist_job {
     uint32_t client;
     uint32_t watchers;
 
-    uint32_t cursor;     /* tasks from here on were never launched, nor put in a list */
-    uint32_t returned;   /* first of the waiting tasks before cursor: their worker was lost */
-    uint32_t unlaunched; /* waiting tasks that are ours to launch */
-    uint32_t live;       /* sum of the places' */
-    uint32_t sure;       /* of them, those probed for after the last loss of a worker */
-    struct start_failure
-        *failures; /* one for each worker that is avoided for it; at most START_FAILURES_MAX */
-    uint32_t failures_n, failures_cap;
+    uint32_t cursor;       /* tasks from here on were never launched, nor put in a list */
+    uint32_t returned;     /* first of the waiting tasks before cursor: their worker was lost */
+    uint32_t unlaunched;   /* waiting tasks that are ours to launch */
+    uint32_t live;         /* sum of the places' */
+    uint32_t sure;         /* of them, those probed for after the last loss of a worker */
     uint32_t central_n;    /* central's tasks that are not final */
     int64_t unreported_us; /* until then those that no worker has reported may not be placed */
     uint32_t left_out;     /* tasks whose end is not in the journal: cancelled before they were launched */
@@ -253,7 +246,6 @@ struct dist_job {
     bool promoted : 1;
     bool refused : 1;         /* a worker refused probes since it was last probed for or launched */
     bool handed_part : 1;     /* what central was given last was not the whole job */
-    bool unstartable : 1;     /* a task has failed to start wherever it could, and none has started since */
     bool crossed : 1;         /* news of its reservations may have crossed: those that move are not counted */
     struct dist_task tasks[]; /* desc->tasks of them */
 };

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "owner/jobs.h"
 #include "owner/messages.h"
+#include "owner/starts.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -133,6 +134,72 @@ static void outcomes_have_states(void **state)
     assert_int_equal(owner_final_state(OUTCOME_LOST, 0), TASK_LOST);
 }
 
+/* ---- Starts ---- */
+
+static node_id_t node(uint32_t v) { return (node_id_t){v}; }
+
+static void a_task_is_tried_at_so_many_workers(void **state)
+{
+    struct owner_starts starts = {0};
+    uint16_t unstarted = 0;
+
+    for (uint32_t v = 1; v < START_WORKERS_MAX; v++)
+        assert_true(owner_starts_failed(&starts, node(v), 4, &unstarted));
+    assert_false(owner_starts_failed(&starts, node(START_WORKERS_MAX), 4, &unstarted));
+    assert_int_equal(unstarted, START_WORKERS_MAX);
+    assert_true(owner_starts_avoid(&starts, node(START_WORKERS_MAX)));
+    assert_false(owner_starts_avoid(&starts, node(START_WORKERS_MAX + 1)));
+    unstarted = 0; /* another task: its first try fails */
+    starts.unstartable = true;
+    assert_false(owner_starts_failed(&starts, node(1), 5, &unstarted));
+    assert_int_equal(starts.n, START_WORKERS_MAX);
+    free(starts.v);
+}
+
+static void a_job_avoids_no_more_workers_than_it_may(void **state)
+{
+    struct owner_starts starts = {0};
+
+    for (uint32_t v = 1; v <= START_FAILURES_MAX + 1; v++) {
+        uint16_t unstarted = 0;
+
+        assert_true(owner_starts_failed(&starts, node(v), v, &unstarted));
+    }
+    assert_int_equal(starts.n, START_FAILURES_MAX);
+    assert_true(owner_starts_avoid(&starts, node(START_FAILURES_MAX)));
+    assert_false(owner_starts_avoid(&starts, node(START_FAILURES_MAX + 1)));
+    free(starts.v);
+}
+
+static void who_did_not_start_it_is_blamed_once(void **state)
+{
+    struct owner_starts starts = {0};
+    node_id_t blamed;
+
+    assert_false(owner_starts_began(&starts, node(1), 0, &blamed));
+    owner_starts_failed(&starts, node(1), 0, &(uint16_t){0});
+    owner_starts_failed(&starts, node(2), 0, &(uint16_t){0});
+    owner_starts_failed(&starts, node(3), 9, &(uint16_t){0});
+    owner_starts_failed(&starts, node(4), 0, &(uint16_t){0});
+    starts.unstartable = true;
+    /* It started at 2, where it could not before: that is over there. */
+    assert_true(owner_starts_began(&starts, node(2), 0, &blamed));
+    assert_int_equal(blamed.v, 4);
+    assert_false(starts.unstartable);
+    assert_true(owner_starts_began(&starts, node(2), 0, &blamed));
+    assert_int_equal(blamed.v, 1);
+    assert_false(owner_starts_began(&starts, node(2), 0, &blamed));
+    assert_false(owner_starts_avoid(&starts, node(2)));
+    assert_true(owner_starts_avoid(&starts, node(1)));
+    assert_true(owner_starts_avoid(&starts, node(3)));
+    /* Another task starts: 1 and 4 have been told. */
+    assert_true(owner_starts_began(&starts, node(5), 9, &blamed));
+    assert_int_equal(blamed.v, 3);
+    assert_false(owner_starts_began(&starts, node(5), 9, &blamed));
+    assert_int_equal(starts.n, 3);
+    free(starts.v);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -142,6 +209,9 @@ int main(void)
         cmocka_unit_test(a_job_has_tasks_and_an_epoch),
         cmocka_unit_test(a_set_names_tasks_of_its_job_in_order),
         cmocka_unit_test(outcomes_have_states),
+        cmocka_unit_test(a_task_is_tried_at_so_many_workers),
+        cmocka_unit_test(a_job_avoids_no_more_workers_than_it_may),
+        cmocka_unit_test(who_did_not_start_it_is_blamed_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

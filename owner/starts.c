@@ -1,0 +1,38 @@
+/* Which workers could not start tasks of a job, and which of them were to blame. */
+#include "owner/starts.h"
+
+#include "base/mem.h"
+
+bool owner_starts_avoid(const struct owner_starts *starts, node_id_t node)
+{
+    for (uint32_t i = 0; i < starts->n; i++)
+        if (node_eq(starts->v[i].node, node))
+            return true;
+    return false;
+}
+
+bool owner_starts_failed(struct owner_starts *starts, node_id_t node, uint32_t task, uint16_t *unstarted)
+{
+    if (!owner_starts_avoid(starts, node) && starts->n < START_FAILURES_MAX) {
+        vec_grow(starts->v, starts->n, starts->cap);
+        starts->v[starts->n++] = (struct owner_failure){.node = node, .task = task};
+    }
+    return ++*unstarted < START_WORKERS_MAX && !starts->unstartable;
+}
+
+bool owner_starts_blame(struct owner_starts *starts, node_id_t node, uint32_t task, node_id_t *blamed)
+{
+    starts->unstartable = false;
+    for (uint32_t i = starts->n; i-- > 0;) {
+        struct owner_failure *f = &starts->v[i];
+
+        if (node_eq(f->node, node)) { /* what was the matter there is over */
+            *f = starts->v[--starts->n];
+        } else if (f->task == task) {
+            f->task = OWNER_BLAMED;
+            *blamed = f->node;
+            return true;
+        }
+    }
+    return false;
+}
