@@ -1,4 +1,4 @@
-/* Nodes: streams, joining, heartbeats, suspicion (protocol 1, DESIGN 3.9). */
+/* Nodes: their states, streams, and joining (protocol 1). */
 #include "central/state.h"
 
 #include "base/check.h"
@@ -143,15 +143,14 @@ void central_node_set_reporting(struct central *c, struct node *n, bool reportin
     n->reporting = reporting;
 }
 
-static void suspect(struct central *c, struct node *n, enum node_change why)
+void central_node_suspect(struct central *c, struct node *n, enum node_change why)
 {
     central_node_report(c, n, why);
     set_state(c, n, NODE_SUSPECT);
     central_members_changed(c, n);
 }
 
-/* Its lease is over, or it said good-bye: by now it runs nothing of ours. */
-static void gone(struct central *c, struct node *n, enum node_change why)
+void central_node_gone(struct central *c, struct node *n, enum node_change why)
 {
     central_node_report(c, n, why);
     set_state(c, n, NODE_AWAY);
@@ -223,7 +222,7 @@ void central_on_peer_up(struct central *c, const struct msg *in)
         central_link_add(c, link, role);
 }
 
-static void unlink_node(struct central *c, struct node *n)
+void central_node_unlink(struct central *c, struct node *n)
 {
     if (n->link)
         central_link(c, n->link)->node = NULL;
@@ -260,9 +259,9 @@ void central_on_peer_lost(struct central *c, const struct msg *in)
     if (l->node) {
         struct node *n = l->node;
 
-        unlink_node(c, n);
+        central_node_unlink(c, n);
         if (n->state == NODE_UP)
-            suspect(c, n, CHANGE_CUT);
+            central_node_suspect(c, n, CHANGE_CUT);
     }
     if (l->waits)
         forget_early_of(c, l);
@@ -326,7 +325,7 @@ static void take_over(struct central *c, struct node *n, struct link *l, const s
         /* A suspect that is still there, though it said nothing for long: it must not go on under this name. */
         if (n->link && another)
             refuse(c, n->link, HAWK_ENAME_TAKEN, "another node took this name while this one was silent");
-        unlink_node(c, n);
+        central_node_unlink(c, n);
         n->link = l->id;
         l->node = n;
     }
@@ -607,111 +606,6 @@ void central_on_job_numbers(struct central *c, const struct msg *in)
         return;
     n->next_seq = next;
     central_journal_put(c, RECORD_NODE, n);
-}
-
-/* ---- Life ---- */
-
-void central_on_heartbeat(struct central *c, const struct msg *in)
-{
-    struct node *n = c->from;
-    const struct msg_heartbeat *m = &in->heartbeat;
-    central_node_set_reporting(c, n, false); /* what it holds came before */
-    n->heartbeat_at = c->now_us;
-    n->queued = m->queued;
-    n->running_short = m->running_short;
-    n->running_long = m->running_long;
-    n->paused = m->paused;
-    n->jobs_unfinished = m->jobs_unfinished;
-    central_nodes_hold(c, n, false);
-    if (!m->quiet)
-        central_send(c, n, MSG_HEARTBEAT_ACK)->heartbeat_ack.seq = m->seq;
-}
-
-void central_nodes_hold(struct central *c, struct node *n, bool hold)
-{
-    if (n->held_off == hold)
-        return;
-    n->held_off = hold;
-    central_node_update_eligible(c, n);
-}
-
-/* Where no heartbeats are sent none come either: a simulation of many workers is spared the room. */
-void central_on_counter(struct central *c, const struct msg *in)
-{
-    struct node *n = c->from;
-    const struct msg_counter *m = &in->counter;
-    if (m->counter >= COUNTER_COUNT)
-        return;
-    if (!n->counters)
-        n->counters = xcalloc(COUNTER_COUNT, sizeof *n->counters);
-    n->counters[m->counter] = m->value;
-}
-
-void central_on_leave(struct central *c, const struct msg *in)
-{
-    struct node *n = c->from;
-
-    (void)in;
-    unlink_node(c, n);
-    if (n->drain == DRAIN_RESTART)
-        n->drain = DRAIN_NOT;
-    gone(c, n, CHANGE_LEFT);
-}
-
-void central_on_draining(struct central *c, const struct msg *in)
-{
-    struct node *n = c->from;
-
-    (void)in;
-    if (n->draining)
-        return;
-    n->draining = true;
-    central_node_update_eligible(c, n);
-    central_members_changed(c, n);
-}
-
-static struct node *first(const struct central *c, enum node_state state)
-{
-    const struct list *l = &c->by_state[state];
-
-    return list_empty(l) ? NULL : container_of(l->next, struct node, by_state);
-}
-
-static int64_t silence_due_us(const struct central *c)
-{
-    const struct node *n = c->cfg.heartbeats ? first(c, NODE_UP) : NULL;
-
-    return n ? n->heard_us + c->cfg.suspect_us : TIME_NEVER;
-}
-
-static int64_t lease_due_us(const struct central *c)
-{
-    const struct node *n = first(c, NODE_SUSPECT);
-
-    return n ? n->suspect_us + c->cfg.long_lease_us : TIME_NEVER;
-}
-
-int64_t central_nodes_due_us(const struct central *c)
-{
-    int64_t at_us = earlier(silence_due_us(c), lease_due_us(c));
-
-    return c->recovered ? earlier(at_us, earlier(c->ids_at_us, c->young_us)) : at_us;
-}
-
-void central_nodes_run(struct central *c)
-{
-    while (silence_due_us(c) <= c->now_us)
-        suspect(c, first(c, NODE_UP), CHANGE_SILENT);
-    while (lease_due_us(c) <= c->now_us)
-        gone(c, first(c, NODE_SUSPECT), CHANGE_GONE);
-    if (c->recovered && c->young_us <= c->now_us) {
-        c->young_us = TIME_NEVER;
-        central_journal_put(c, RECORD_CLUSTER, NULL);
-    }
-    if (c->ids_at_us <= c->now_us) { /* nobody has one: it is a new cluster */
-        c->ids_at_us = TIME_NEVER;
-        central_nodes_join_waiting(c);
-    }
 }
 
 void central_nodes_free(struct central *c)

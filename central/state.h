@@ -373,7 +373,7 @@ struct link *central_link(const struct central *c, uint32_t id);
 void central_link_add(struct central *c, uint32_t id, uint8_t role); /* there must be none */
 void central_link_remove(struct central *c, uint32_t id);
 
-/* ---- nodes.c: streams, joining, heartbeats, suspicion ---- */
+/* ---- nodes.c: states, streams, joining; silence.c: heartbeats, leaving, suspicion ---- */
 void central_on_peer_up(struct central *c, const struct msg *in);
 void central_on_peer_lost(struct central *c, const struct msg *in);
 void central_on_join(struct central *c, const struct msg *in);
@@ -412,6 +412,12 @@ bool central_node_eligible(const struct central *c, const struct node *n);
 /* The same, brought to the notice of the waiting-time queue. */
 void central_node_update_eligible(struct central *c, struct node *n);
 
+/* Its stream is another's now, or none's. */
+void central_node_unlink(struct central *c, struct node *n);
+/* It is not heard any more, and may come back. */
+void central_node_suspect(struct central *c, struct node *n, enum node_change why);
+/* Its lease is over, or it said good-bye: by now it runs nothing of ours. */
+void central_node_gone(struct central *c, struct node *n, enum node_change why);
 /* For the operator's log. */
 void central_node_report(struct central *c, const struct node *n, enum node_change change);
 /* Whether it still has to say what it holds. */

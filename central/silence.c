@@ -1,0 +1,110 @@
+/* Nodes that are heard and that are not: heartbeats, leaving, suspicion, the end of a lease (protocol 1, DESIGN 3.9). */
+#include "central/state.h"
+
+#include "base/err.h"
+#include "base/mem.h"
+
+#include <string.h>
+
+void central_on_heartbeat(struct central *c, const struct msg *in)
+{
+    struct node *n = c->from;
+    const struct msg_heartbeat *m = &in->heartbeat;
+    central_node_set_reporting(c, n, false); /* what it holds came before */
+    n->heartbeat_at = c->now_us;
+    n->queued = m->queued;
+    n->running_short = m->running_short;
+    n->running_long = m->running_long;
+    n->paused = m->paused;
+    n->jobs_unfinished = m->jobs_unfinished;
+    central_nodes_hold(c, n, false);
+    if (!m->quiet)
+        central_send(c, n, MSG_HEARTBEAT_ACK)->heartbeat_ack.seq = m->seq;
+}
+
+void central_nodes_hold(struct central *c, struct node *n, bool hold)
+{
+    if (n->held_off == hold)
+        return;
+    n->held_off = hold;
+    central_node_update_eligible(c, n);
+}
+
+/* Where no heartbeats are sent none come either: a simulation of many workers is spared the room. */
+void central_on_counter(struct central *c, const struct msg *in)
+{
+    struct node *n = c->from;
+    const struct msg_counter *m = &in->counter;
+    if (m->counter >= COUNTER_COUNT)
+        return;
+    if (!n->counters)
+        n->counters = xcalloc(COUNTER_COUNT, sizeof *n->counters);
+    n->counters[m->counter] = m->value;
+}
+
+void central_on_leave(struct central *c, const struct msg *in)
+{
+    struct node *n = c->from;
+
+    (void)in;
+    central_node_unlink(c, n);
+    if (n->drain == DRAIN_RESTART)
+        n->drain = DRAIN_NOT;
+    central_node_gone(c, n, CHANGE_LEFT);
+}
+
+void central_on_draining(struct central *c, const struct msg *in)
+{
+    struct node *n = c->from;
+
+    (void)in;
+    if (n->draining)
+        return;
+    n->draining = true;
+    central_node_update_eligible(c, n);
+    central_members_changed(c, n);
+}
+
+static struct node *first(const struct central *c, enum node_state state)
+{
+    const struct list *l = &c->by_state[state];
+
+    return list_empty(l) ? NULL : container_of(l->next, struct node, by_state);
+}
+
+static int64_t silence_due_us(const struct central *c)
+{
+    const struct node *n = c->cfg.heartbeats ? first(c, NODE_UP) : NULL;
+
+    return n ? n->heard_us + c->cfg.suspect_us : TIME_NEVER;
+}
+
+static int64_t lease_due_us(const struct central *c)
+{
+    const struct node *n = first(c, NODE_SUSPECT);
+
+    return n ? n->suspect_us + c->cfg.long_lease_us : TIME_NEVER;
+}
+
+int64_t central_nodes_due_us(const struct central *c)
+{
+    int64_t at_us = earlier(silence_due_us(c), lease_due_us(c));
+
+    return c->recovered ? earlier(at_us, earlier(c->ids_at_us, c->young_us)) : at_us;
+}
+
+void central_nodes_run(struct central *c)
+{
+    while (silence_due_us(c) <= c->now_us)
+        central_node_suspect(c, first(c, NODE_UP), CHANGE_SILENT);
+    while (lease_due_us(c) <= c->now_us)
+        central_node_gone(c, first(c, NODE_SUSPECT), CHANGE_GONE);
+    if (c->recovered && c->young_us <= c->now_us) {
+        c->young_us = TIME_NEVER;
+        central_journal_put(c, RECORD_CLUSTER, NULL);
+    }
+    if (c->ids_at_us <= c->now_us) { /* nobody has one: it is a new cluster */
+        c->ids_at_us = TIME_NEVER;
+        central_nodes_join_waiting(c);
+    }
+}
