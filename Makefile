@@ -89,7 +89,7 @@ Q := $(if $(V),,@)
 say = $(if $(V),@:,@printf '%-7s %s\n' $(1) $(2))
 
 .PHONY: all archive programs test test-load test-flood fuzz fuzz-build fuzz-programs proof check check-format check-build check-tidy check-structure deps format demo figures \
-	bench bench-bursts bench-bus bench-codec bench-commands bench-deps bench-failover bench-heartbeats bench-idle bench-mixed bench-noop \
+	bench bench-bursts bench-bus bench-codec bench-commands bench-deps bench-failover bench-heartbeats bench-idle bench-mixed bench-noop bench-pause \
 	bench-poisson bench-policy bench-price bench-recovery bench-sim \
 	bench-takeover bench-wire calibrate swarm mutate clean help install install-files FORCE
 all: $(if $(binary),$(binary) $(B)/libhawk.a,archive)
@@ -261,7 +261,7 @@ bench: all $(bench_programs)
 	$(Q)for b in $(BENCHES); do echo "== $$b"; $(MAKE) bench-$$b || exit 1; done
 bench-commands bench-noop bench-policy bench-price bench-wire bench-idle bench-heartbeats bench-recovery: bench-%: all $(B)/bench/bench_%
 	$(Q)mkdir -p $(B)/bench && $(B)/bench/bench_$* $(B)/bench/$*.json $(ROUNDS)
-bench-codec bench-bus: bench-%: all $(B)/bench/bench_%
+bench-codec bench-bus bench-pause: bench-%: all $(B)/bench/bench_%
 	$(Q)$(B)/bench/bench_$*
 # lib or lib:peer of those that are installed.
 peer_libs := $(if $(wildcard /usr/include/libgearman),gearman) $(if $(wildcard /usr/include/hiredis),hiredis:redis)
