@@ -1,0 +1,92 @@
+"""Short tasks pause long ones, on daemons and real processes (flag pause): what runs on every slot stands still and goes
+on, its time limit stands still as well, and nothing stays frozen whoever dies."""
+import os
+import signal
+import sys
+
+from hawktest import Cluster, run_tests, wait_for
+
+# Busy, and told by the size of a file; without the writes' own time a pause could hide between two of them.
+COUNT = 'while :; do echo x >>"$0"; done'
+# Do all these files keep their sizes for a while?
+STILL = 'a=$(stat -c %s "$@"); sleep 0.4; b=$(stat -c %s "$@"); test "$a" = "$b"'
+
+
+def size(path):
+    return os.path.getsize(path) if os.path.exists(path) else 0
+
+
+def wait_for_growth(path):
+    then = size(path)
+    wait_for(f"{path} to grow", lambda: size(path) > then)
+
+
+def count(c, i, *flags):
+    """A long task that counts in a file; returns both."""
+    path = f"{c.dir}/count{i}"
+    job = c.submit("--class", "long", *flags, "--", "sh", "-c", COUNT, path)
+    wait_for(path, lambda: size(path) > 0)
+    return job, path
+
+
+def paused(c):
+    return c.json("stats")["total"]["tasks_paused"]
+
+
+def test_long_tasks_stand_still_and_go_on():
+    with Cluster(workers=1, slots=2) as c:
+        longs = [count(c, i) for i in range(2)]
+        files = [path for _, path in longs]
+        # Two short tasks run, so both long ones stand still; each sees that for itself.
+        c.hawk("submit", "--wait", "--class", "short", "--array", "1-2", "--", "sh", "-c", "sleep 0.3; " + STILL, "sh", *files)
+        for path in files:
+            wait_for_growth(path)
+        wait_for("central to hear of the pauses", lambda: paused(c) >= 2)
+        assert [n["paused"] for n in c.json("nodes")["nodes"] if n["role"] == "worker"] == [0]
+        # How long they stood still is in no run time: they began together, and end together.
+        for job, _ in longs:
+            c.hawk("cancel", job)
+            wait_for("the end", lambda j=job: c.job(j)["state"] == "cancelled")
+        took = [c.job(job)["response_us"] for job, _ in longs]
+        ran = [c.job(job)["task_list"][0]["run_us"] for job, _ in longs]
+        assert all(t - r > 500000 for t, r in zip(took, ran)), (took, ran)
+
+
+def test_a_time_limit_stands_still():
+    with Cluster(workers=1, slots=1) as c:
+        job, _ = count(c, 1, "--time-limit", "2s")
+        c.hawk("submit", "--wait", "--class", "short", "--", "sleep", "3")
+        assert c.job(job)["state"] == "running"
+        wait_for("the time limit", lambda: c.job(job)["state"] == "failed")
+        task = c.job(job)["task_list"][0]
+        assert 1900000 < task["run_us"] < 4000000 and c.job(job)["response_us"] > 4900000, task
+
+
+def test_a_job_may_refuse():
+    with Cluster(workers=1, slots=1) as c:
+        job, _ = count(c, 1, "--no-pause")
+        short = c.submit("--class", "short", "--", "true")
+        c.hawk("wait", "--for", "1s", short, check=4)
+        assert paused(c) == 0
+        c.hawk("cancel", job)
+        c.hawk("wait", short)
+
+
+def test_nothing_stays_frozen_when_its_worker_dies():
+    with Cluster(workers=1, slots=1) as c:
+        _, path = count(c, 1)
+        c.submit("--class", "short", "--", "sh", "-c", f"touch {c.dir}/runs; sleep 600")
+        wait_for("the short task", lambda: os.path.exists(f"{c.dir}/runs"))
+        c.workers[0].p.send_signal(signal.SIGKILL)
+        c.workers[0].p.wait()
+        # Its spawner thaws it, and keeps it for the next worker.
+        wait_for_growth(path)
+        c.start_worker("w1")
+        wait_for("both to be known again", lambda: [
+            n["running_long"] + n["running_short"] for n in c.json("nodes")["nodes"] if n["role"] == "worker"] == [2])
+        wait_for_growth(path)
+        c.hawk("cancel", "all")
+
+
+if __name__ == "__main__":
+    run_tests(sys.modules[__name__])
