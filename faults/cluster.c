@@ -1,4 +1,4 @@
-/* A virtual cluster: the roles on the bus, in virtual time, and what tests and the fault simulator do to them. */
+/* A virtual cluster: the roles on the bus, in virtual time. */
 #include "faults/cluster.h"
 
 #include "base/check.h"
@@ -29,7 +29,7 @@ static struct policy policy_of(const struct cluster_config *c)
     return p;
 }
 
-static void start_central_of(struct cluster *c, uint32_t epoch)
+void cluster_start_central_of(struct cluster *c, uint32_t epoch)
 {
     const struct bus_role r = {.fns = &central_functions};
     struct central_config cc;
@@ -62,13 +62,13 @@ static void start_central_of(struct cluster *c, uint32_t epoch)
     cluster_store_replay(c, &c->store);
 }
 
-static void start_central(struct cluster *c)
+void cluster_start_central(struct cluster *c)
 {
     c->central_us = TIME_NEVER;
-    start_central_of(c, ++c->central_epoch);
+    cluster_start_central_of(c, ++c->central_epoch);
 }
 
-static void start_dist(struct cluster *c, struct cluster_dist *d, uint32_t number)
+void cluster_start_dist(struct cluster *c, struct cluster_dist *d, uint32_t number)
 {
     const struct bus_role r = {.fns = &dist_functions, .id = d->node, .cluster = d->cluster};
     struct dist_config dc;
@@ -101,7 +101,7 @@ static void start_dist(struct cluster *c, struct cluster_dist *d, uint32_t numbe
     cluster_store_replay(c, &d->store);
 }
 
-static void start_worker(struct cluster *c, uint32_t i)
+void cluster_start_worker(struct cluster *c, uint32_t i)
 {
     const struct bus_role r = {.fns = &worker_functions};
     struct cluster_worker *w = c->workers[i];
@@ -148,10 +148,10 @@ static void add_dist(struct cluster *c)
     d->store = (struct cluster_store){.ep = d->ep, .commit_us = TIME_NEVER};
     vec_grow(c->dists, c->dists_n, c->dists_cap);
     c->dists[c->dists_n] = d;
-    start_dist(c, d, c->dists_n++);
+    cluster_start_dist(c, d, c->dists_n++);
 }
 
-static void new_address(struct cluster *c, struct cluster_worker *w)
+void cluster_new_address(struct cluster *c, struct cluster_worker *w)
 {
     snprintf(w->addr, sizeof w->addr, "w:%u", ++c->addrs_n);
 }
@@ -162,11 +162,11 @@ uint32_t cluster_add_worker(struct cluster *c, uint32_t slots)
 
     w->ep = bus_add(c->bus, ROLE_WORKER);
     w->slots = slots;
-    new_address(c, w);
+    cluster_new_address(c, w);
     vec_grow(c->workers, c->workers_n, c->workers_cap);
     w->parked_us = w->stuck_us = w->lease_us = TIME_NEVER;
     c->workers[c->workers_n] = w;
-    start_worker(c, c->workers_n);
+    cluster_start_worker(c, c->workers_n);
     return c->workers_n++;
 }
 
@@ -194,7 +194,7 @@ struct cluster *cluster_new(const struct cluster_config *config)
     c->bus = bus_new(&bc);
     c->central_ep = bus_add(c->bus, ROLE_CENTRAL);
     c->store = (struct cluster_store){.ep = c->central_ep, .commit_us = TIME_NEVER};
-    start_central(c);
+    cluster_start_central(c);
     for (uint32_t i = 0; i < (config->dists ? config->dists : 1); i++)
         add_dist(c);
     for (uint32_t i = 0; i < config->workers; i++)
@@ -543,239 +543,3 @@ uint64_t cluster_counter(const struct cluster *c, enum counter counter)
 }
 
 uint32_t cluster_running(const struct cluster *c, uint32_t worker) { return c->workers[worker]->runs_n; }
-
-/* ---- Faults and changes ---- */
-
-void cluster_kill_worker(struct cluster *c, uint32_t worker)
-{
-    struct cluster_worker *w = c->workers[worker];
-
-    if (w->alive)
-        bus_kill(c->bus, w->ep);
-    w->alive = false;
-    cluster_forget_runs(w);
-}
-
-void cluster_crash_agent(struct cluster *c, uint32_t worker)
-{
-    struct cluster_worker *w = c->workers[worker];
-
-    bus_kill(c->bus, w->ep);
-    w->alive = false;
-    cluster_end_app_runs(c, w);
-    cluster_thaw(c, w); /* the spawner does */
-    w->orphan_us = bus_now(c->bus) + CLUSTER_GRACE_US;
-}
-
-void cluster_return_agent(struct cluster *c, uint32_t worker)
-{
-    struct cluster_worker *w = c->workers[worker];
-
-    if (bus_now(c->bus) >= w->orphan_us)
-        cluster_forget_runs(w);
-    worker_free(&w->w);
-    start_worker(c, worker);
-}
-
-void cluster_attach(struct cluster *c, uint32_t worker, bool on)
-{
-    struct cluster_worker *w = c->workers[worker];
-
-    if (w->attached == on)
-        return;
-    w->attached = on;
-    if (!on)
-        cluster_end_app_runs(c, w);
-    if (w->alive)
-        cluster_tell_attached(c, w);
-}
-
-void cluster_app_job(struct cluster_job *j)
-{
-    j->desc->kind = PAYLOAD_APP;
-    j->desc->app = blob_str(CLUSTER_APP);
-}
-
-void cluster_freeze(struct cluster *c, uint32_t ep, bool machine, int64_t until_us)
-{
-    struct cluster_worker *w = cluster_worker_of(c, ep);
-    int64_t now_us = bus_now(c->bus);
-
-    bus_freeze(c->bus, ep, until_us);
-    if (!w || !w->alive || !machine || w->frozen_us >= now_us)
-        return;
-    w->frozen_us = until_us;
-    for (uint32_t i = 0; i < w->runs_n; i++)
-        if (w->runs[i].paused_us == TIME_NEVER)
-            w->runs[i].due_us += until_us - now_us;
-}
-
-void cluster_restart_worker(struct cluster *c, uint32_t worker)
-{
-    cluster_kill_worker(c, worker);
-    worker_free(&c->workers[worker]->w);
-    start_worker(c, worker);
-}
-
-void cluster_stop_worker(struct cluster *c, uint32_t worker, bool now)
-{
-    struct msg m = {.type = MSG_STOP, .stop = {.now = now}};
-
-    c->workers[worker]->stopping = true;
-    bus_post(c->bus, c->workers[worker]->ep, bus_now(c->bus), &m);
-}
-
-void cluster_abandon_clients(struct cluster *c, uint32_t dist)
-{
-    for (uint32_t i = 0; i < c->jobs_n; i++) {
-        struct cluster_job *j = c->jobs[i];
-
-        if (j->dist == dist && !cluster_ended(j) && !(j->desc->flags & JOB_DETACHED))
-            j->abandoned = true, j->away = false;
-    }
-}
-
-void cluster_kill_dist(struct cluster *c, uint32_t dist)
-{
-    struct cluster_dist *d = c->dists[dist];
-
-    bus_kill(c->bus, d->ep);
-    cluster_dist_died(c, d);
-}
-
-void cluster_dist_died(struct cluster *c, struct cluster_dist *d)
-{
-    d->alive = false;
-    d->node = dist_node(&d->d);
-    d->cluster = d->d.cluster;
-    d->told = d->d.seq_told > d->told ? d->d.seq_told : d->told;
-    cluster_store_crash(c, &d->store);
-    for (uint32_t i = 0; i < c->jobs_n; i++) {
-        struct cluster_job *j = c->jobs[i];
-        bool kept = j->submitted && !j->err && j->desc->flags & JOB_DETACHED; /* on its journal's record */
-
-        if (c->dists[j->dist] != d || kept || cluster_ended(j))
-            continue;
-        j->leaving = 0;
-        if (cluster_may_move(c, j))
-            cluster_leave_dist(c, j);
-        else
-            j->abandoned = true;
-    }
-}
-
-void cluster_restart_dist(struct cluster *c, uint32_t dist)
-{
-    struct cluster_dist *d = c->dists[dist];
-
-    if (d->alive)
-        cluster_kill_dist(c, dist);
-    dist_free(&d->d);
-    start_dist(c, d, dist);
-}
-
-/* Whether what central has on record of the dist's job numbers is all that it was told of them in any life: what was on its way
- * is lost with the dist. Where central knows nothing, it says so. */
-static bool numbers_on_record(const struct cluster *c, const struct cluster_dist *d)
-{
-    for (uint32_t i = c->store.durable; i-- > 0;) {
-        const struct msg_journal_node *n = &c->store.v[i].journal_node;
-
-        if (c->store.v[i].type == MSG_JOURNAL_NODE && node_eq(n->node, d->node))
-            return n->next_seq == 0 || n->next_seq >= d->told;
-    }
-    return true;
-}
-
-/* Of the copy's age as well: what it has of job numbers. */
-static void put_back(struct cluster *c, struct cluster_store *s)
-{
-    uint32_t numbers = 0, kept, n = 0;
-
-    for (uint32_t i = 0; i < s->n; i++)
-        numbers += s->v[i].type == MSG_JOURNAL_NUMBERS;
-    kept = (uint32_t)rng_below(&c->net.rng, numbers + 1);
-    for (uint32_t i = 0; i < s->n; i++) {
-        if (s->v[i].type == MSG_JOURNAL_NUMBERS && kept > 0) {
-            kept--;
-            s->v[n++] = s->v[i];
-        } else {
-            msg_drop(&s->v[i]);
-        }
-    }
-    s->n = s->durable = n;
-}
-
-void cluster_put_back_journal(struct cluster *c, uint32_t dist, bool lost)
-{
-    struct cluster_dist *d = c->dists[dist];
-
-    if (d->alive)
-        cluster_kill_dist(c, dist);
-    if (numbers_on_record(c, d)) {
-        put_back(c, &d->store);
-        for (uint32_t i = 0; i < c->jobs_n; i++)
-            if (c->dists[c->jobs[i]->dist] == d && !cluster_ended(c->jobs[i]) && !c->jobs[i]->away)
-                c->jobs[i]->abandoned = true;
-        if (lost) {
-            d->node = NODE_NONE;
-            d->cluster = 0;
-        }
-    }
-}
-
-void cluster_move_worker(struct cluster *c, uint32_t worker, uint32_t other)
-{
-    struct cluster_worker *w = c->workers[worker], *o = c->workers[other];
-
-    if (w != o) {
-        memcpy(w->addr, o->addr, sizeof w->addr);
-        w = o;
-    }
-    new_address(c, w);
-}
-
-void cluster_older_central(struct cluster *c, int64_t until_us)
-{
-    if (bus_runs(c->bus, c->central_ep))
-        cluster_kill_central(c);
-    central_free(c->central);
-    c->central_us = until_us;
-    c->store.full_until_us = until_us;
-    start_central_of(c, (uint32_t)rng_below(&c->net.rng, c->central_epoch));
-}
-
-void cluster_kill_central(struct cluster *c)
-{
-    c->central_us = TIME_NEVER;
-    bus_kill(c->bus, c->central_ep);
-    cluster_store_crash(c, &c->store);
-}
-
-void cluster_restart_central(struct cluster *c)
-{
-    if (bus_runs(c->bus, c->central_ep))
-        cluster_kill_central(c);
-    central_free(c->central);
-    start_central(c);
-}
-
-void cluster_empty_central(struct cluster *c)
-{
-    if (bus_runs(c->bus, c->central_ep))
-        cluster_kill_central(c);
-    cluster_store_free(&c->store);
-    c->store = (struct cluster_store){.ep = c->central_ep, .commit_us = TIME_NEVER};
-    c->accepted_n = 0; /* it is nobody's fault that it does not know these */
-    c->operator.n = c->operator.told = 0;
-    c->emptied = true;
-    cluster_restart_central(c);
-}
-
-void cluster_drain(struct cluster *c, uint32_t node, enum drain drain)
-{
-    struct msg m = {.type = MSG_SET_DRAIN,
-                    .set_drain = {.node = {node}, .client = 1, .drain = (uint8_t)drain}};
-
-    bus_post(c->bus, c->central_ep, bus_now(c->bus), &m);
-}

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/mem.h"
+#include "faults/draw.h"
 
 #include <string.h>
 
@@ -528,58 +529,6 @@ static void random_fault(struct run *run)
 
 /* ---- The cluster ---- */
 
-/* What a policy may be combined with; where streams break, probes that are lost must be made good. */
-static void random_flags(struct cluster_config *c, struct rng *r, bool faults)
-{
-    static const uint32_t any[] = {POLICY_STEAL,       POLICY_STEAL_ALWAYS,      POLICY_STEAL_RETRY,
-                                   POLICY_STEAL_HINTS, POLICY_STEAL_ADAPT,       POLICY_STEAL_REPLACE,
-                                   POLICY_PROMOTE,     POLICY_DRAW_REPLACE,      POLICY_SPLIT_COUNTS,
-                                   POLICY_TIE_SHORT,   POLICY_STEAL_ON_FREE_ONLY};
-    static const uint32_t whole[] = {POLICY_CANCEL_PROBES, POLICY_REPROBE};
-
-    for (uint32_t n = (uint32_t)rng_below(r, 4); n > 0; n--) {
-        uint32_t flag = any[rng_below(r, sizeof any / sizeof *any)];
-
-        *(rng_below(r, 2) ? &c->flags_on : &c->flags_off) |= flag;
-    }
-    if (!faults && rng_below(r, 6) == 0)
-        c->flags_off |= whole[rng_below(r, 2)];
-    c->probe_ratio_milli = rng_below(r, 3) ? 0 : 1000 + (uint32_t)rng_below(r, 3001);
-    c->steal_cap = (uint32_t)rng_below(r, 4);
-    c->steal_max = (uint32_t)rng_below(r, 4);
-}
-
-/* Drawn apart from the rest: seeds are what they were before there was such a setting, half of them altogether. */
-static uint32_t random_short_first(uint64_t seed)
-{
-    struct rng r;
-
-    rng_seed(&r, ~seed);
-    if (rng_below(&r, 2))
-        return 0;
-    return rng_below(&r, 4) ? 1 + (uint32_t)rng_below(&r, 4) : LIMIT_SHORT_FIRST;
-}
-
-/* Likewise: a third of the seeds. */
-static bool random_late_long(uint64_t seed)
-{
-    struct rng r;
-
-    rng_seed(&r, ~seed ^ UINT64_C(0x6c617465));
-    return rng_below(&r, 3) == 0;
-}
-
-/* Likewise: a third of them pauses long tasks, for a second or up to twenty. */
-static int64_t random_pause_us(uint64_t seed)
-{
-    struct rng r;
-
-    rng_seed(&r, ~seed ^ UINT64_C(0x7061757365));
-    if (rng_below(&r, 3))
-        return 0;
-    return rng_below(&r, 2) ? S : (int64_t)(S + rng_below(&r, 19 * S));
-}
-
 /* Split needs a reserved worker for its short jobs. */
 static bool may_split(const struct run *run)
 {
@@ -590,54 +539,6 @@ static void enough_reserved(struct cluster_config *c)
 {
     c->workers += 4;
     c->share_ppm = 450000;
-}
-
-static struct cluster_config random_config(uint64_t seed, struct rng *r, bool faults)
-{
-    struct cluster_config c = {
-        .policy = policy_names[rng_below(r, 7)],
-        .dists = 1 + (uint32_t)rng_below(r, 4),
-        .workers = 1 + (uint32_t)rng_below(r, rng_below(r, 5) ? 10 : 40),
-        .slots = 1 + (uint32_t)rng_below(r, rng_below(r, 4) ? 3 : 8),
-        .share_ppm = (uint32_t)rng_below(r, 4) * 150000,
-        .cutoff_us = rng_below(r, 2) ? 0 : (int64_t)(S / 2 + rng_below(r, 20 * S)),
-        .cutoff_computed = rng_below(r, 4) == 0,
-        .delay_us = rng_below(r, 3) == 0 ? 0 : (int64_t)rng_below(r, 2000),
-        .journal_us = (int64_t)rng_below(r, 3) * 1000,
-        .lease_us = 10 * S,
-        .seed = seed,
-        .queue_per_slot = rng_below(r, 2),
-        .steal_streams = rng_below(r, 2) ? 2 : 0,
-        .short_first = random_short_first(seed),
-        .pause_longest_us = random_pause_us(seed),
-    };
-    struct policy p;
-
-    c.nothing_fails = !faults;
-    random_flags(&c, r, faults);
-    if (random_late_long(seed))
-        c.flags_on |= POLICY_LATE_LONG;
-    if (c.pause_longest_us)
-        c.flags_on |= POLICY_PAUSE;
-    CHECK(policy_preset(c.policy, &p) == 0);
-    p.flags = (p.flags | c.flags_on) & ~c.flags_off;
-    /* 50 ms, and what it takes to say so: an edge each (10 ms apart), the hint, the question and its answer. */
-    if (!faults && policy_has(&p, POLICY_STEAL) && policy_has(&p, POLICY_STEAL_HINTS) &&
-        !policy_has(&p, POLICY_STEAL_ON_FREE_ONLY))
-        c.stuck_us_max = 50 * MS + 6 * c.delay_us;
-    return c;
-}
-
-/* Above the largest job (60 tasks): smaller limits are no fault, but a job too many. */
-static void random_limits(struct cluster_config *c, struct rng *r)
-{
-    c->jobs_max = rng_below(r, 2) ? 1 + (uint32_t)rng_below(r, 6) : 0;
-    c->tasks_max = rng_below(r, 2) ? 60 + (uint32_t)rng_below(r, 60) : 0;
-    c->long_jobs_max = rng_below(r, 2) ? 1 + (uint32_t)rng_below(r, 4) : 0;
-    c->long_tasks_max = rng_below(r, 2) ? 60 + (uint32_t)rng_below(r, 60) : 0;
-    c->queue_limit = rng_below(r, 2) ? c->slots + (uint32_t)rng_below(r, 20) : 0;
-    c->finished_kept = rng_below(r, 2) ? 1 + (uint32_t)rng_below(r, 3) : 0;
-    c->nodes_max = rng_below(r, 2) ? c->workers + c->dists + (uint32_t)rng_below(r, 3) : 0;
 }
 
 /* ---- One run ---- */
@@ -653,13 +554,13 @@ static void draw(struct run *run, const struct faults_options *o)
         if (rng_below(&run->rng, 5) == 0)
             run->kinds = o->seed % 3 ? 0 : o->kinds & 1u << FAULT_STARTLESS;
     }
-    run->config = random_config(o->seed, &run->rng, run->kinds != 0);
+    run->config = faults_random_config(o->seed, &run->rng, run->kinds != 0);
     run->config.only_startless = run->kinds == 1u << FAULT_STARTLESS;
     run->config.jobs_move = has(run, FAULT_MOVED);
     if (may_split(run))
         enough_reserved(&run->config);
     if (has(run, FAULT_TABLES))
-        random_limits(&run->config, &run->rng);
+        faults_random_limits(&run->config, &run->rng);
     if (has(run, FAULT_DELAY))
         run->config.jitter_us = 1 + (int64_t)rng_below(&run->rng, 50 * MS);
     run->config.failed = o->failed;

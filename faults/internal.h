@@ -82,4 +82,11 @@ void cluster_check_accepted(struct cluster *c); /* at the end: nothing that cent
 void cluster_expect_in_service(struct cluster *c); /* once no fault comes any more: all are, after a while */
 void cluster_on_stepped(void *arg, uint32_t ep, int64_t now_us);
 
+/* cluster.c: the roles begin, anew or again. */
+void cluster_start_central_of(struct cluster *c, uint32_t epoch);
+void cluster_start_central(struct cluster *c);
+void cluster_start_dist(struct cluster *c, struct cluster_dist *d, uint32_t number);
+void cluster_start_worker(struct cluster *c, uint32_t i);
+void cluster_new_address(struct cluster *c, struct cluster_worker *w);
+
 #endif
