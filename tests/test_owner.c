@@ -174,7 +174,7 @@ static void a_job_avoids_no_more_workers_than_it_may(void **state)
 static void who_did_not_start_it_is_blamed_once(void **state)
 {
     struct owner_starts starts = {0};
-    node_id_t blamed;
+    node_id_t blamed = NODE_NONE;
 
     assert_false(owner_starts_began(&starts, node(1), 0, &blamed));
     owner_starts_failed(&starts, node(1), 0, &(uint16_t){0});
