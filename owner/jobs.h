@@ -8,6 +8,18 @@
  * names at least `least` of its tasks in ascending order. */
 bool owner_job_valid(const struct job_desc *desc, uint16_t epoch, const struct task_set *set, uint32_t least);
 /* The state of a task that has ended so. */
-enum task_state owner_final_state(enum outcome outcome, int32_t code);
+static inline enum task_state owner_final_state(enum outcome outcome, int32_t code)
+{
+    switch (outcome) {
+    case OUTCOME_EXITED:
+        return code == 0 ? TASK_DONE : TASK_FAILED;
+    case OUTCOME_CANCELLED:
+        return TASK_CANCELLED;
+    case OUTCOME_LOST:
+        return TASK_LOST;
+    default:
+        return TASK_FAILED;
+    }
+}
 
 #endif

@@ -23,16 +23,6 @@ void owner_message_say(struct owner_messages *messages, uint32_t task, const cha
     blob_drop(b);
 }
 
-bool owner_message_of_end(struct owner_messages *messages, uint32_t task, bool for_app,
-                          const struct msg_task_finished *end)
-{
-    bool ok = end->outcome == OUTCOME_EXITED && end->code == 0;
-
-    if (end->outcome == OUTCOME_NOT_STARTED || (for_app && !ok))
-        owner_message_keep(messages, task, end->result);
-    return ok;
-}
-
 struct blob *owner_message_find(const struct owner_messages *messages, uint32_t task)
 {
     for (uint32_t i = 0; i < messages->n; i++)

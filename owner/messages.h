@@ -24,8 +24,15 @@ void owner_message_keep(struct owner_messages *messages, uint32_t task, struct b
 void owner_message_say(struct owner_messages *messages, uint32_t task, const char *text);
 /* Keeps what came with the end of a task, if it says why the task failed: of a task that did not start, and of any failed
  * task for an application. Returns whether the task has exited with 0, so that what came is its result. */
-bool owner_message_of_end(struct owner_messages *messages, uint32_t task, bool for_app,
-                          const struct msg_task_finished *end);
+static inline bool owner_message_of_end(struct owner_messages *messages, uint32_t task, bool for_app,
+                                        const struct msg_task_finished *end)
+{
+    if (end->outcome == OUTCOME_EXITED && end->code == 0)
+        return true;
+    if (for_app || end->outcome == OUTCOME_NOT_STARTED)
+        owner_message_keep(messages, task, end->result);
+    return false;
+}
 /* The first text of a task, or NULL. */
 struct blob *owner_message_find(const struct owner_messages *messages, uint32_t task);
 void owner_messages_free(struct owner_messages *messages);
