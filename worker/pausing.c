@@ -91,7 +91,7 @@ static int64_t patience_us(const struct worker *w, int64_t estimate_us)
 }
 
 /* At most 1 message. */
-static void begin(struct worker *w, struct lane *l)
+static void pause_begin(struct worker *w, struct lane *l)
 {
     struct steal_entry *next = steal_queue_next(&l->queue);
     const struct reservation *r;
@@ -128,7 +128,7 @@ void worker_pause_settle(struct worker *w, struct lane *l)
         }
         worker_pause_end(w, s);
     }
-    begin(w, l);
+    pause_begin(w, l);
 }
 
 /* Timers of lanes are one: each that it may be for is looked at. */
