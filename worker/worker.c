@@ -31,6 +31,7 @@ static void lanes_init(struct worker *w)
 
     w->n_slots = (uint16_t)places;
     w->n_lanes = w->config.queue_per_slot ? slots : 1;
+    CHECK(w->n_lanes > 0);
     w->lanes =
         xcalloc(1, w->n_lanes * sizeof *w->lanes + places * sizeof *w->slots); /* close to each other */
     w->slots = (struct slot *)(w->lanes + w->n_lanes);
