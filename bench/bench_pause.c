@@ -35,9 +35,11 @@ static int compare(const void *a, const void *b)
 
 static void print_figures(const char *what, int64_t *ns, uint32_t n)
 {
+    uint32_t median = n / 2, p99 = n - 1 - n / 100;
+
     qsort(ns, n, sizeof *ns, compare);
-    printf("  %-24s median %8.1f us, p99 %8.1f us\n", what, (double)ns[n / 2] / 1000,
-           (double)ns[n - 1 - n / 100] / 1000);
+    printf("  %-24s median %8.1f us, p99 %8.1f us\n", what, (double)ns[median] / 1000,
+           (double)ns[p99] / 1000);
 }
 
 static int64_t freeze(const struct freezer *f, struct frozen_task *t)

@@ -3,8 +3,6 @@
 
 #include "tests/lib/store_conformance.h"
 
-/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
-
 static void exec_sql(const char *path, const char *sql)
 {
     sqlite3 *db;

@@ -47,7 +47,7 @@ def drain_under(policy, kept):
     with Cluster(dists=2, workers=2, central=FAST + ("--short-partition", "0%", "--policy", policy)) as c:
         go = f"{c.dir}/go"
         # Both slots run a long task; four more wait, in the two queues or at central, and short ones in the queues.
-        long_job = c.submit("--class", "long", "--retries", "0", "--array", "1-6", *until_file(go))
+        long_job = c.submit("--class", "long", "--no-pause", "--retries", "0", "--array", "1-6", *until_file(go))
         wait_for("two long tasks to run", lambda: len(running(c, long_job)) == 2)
         wait_for("the others to wait", lambda: sum(t["state"] == kept for t in tasks(c, long_job)) == 4)
         short = c.submit("--class", "short", "--retries", "0", "--array", "1-4", "--", "true")

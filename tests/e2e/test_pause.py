@@ -8,8 +8,11 @@ from hawktest import Cluster, run_tests, wait_for
 
 # Busy, and told by the size of a file; without the writes' own time a pause could hide between two of them.
 COUNT = 'while :; do echo x >>"$0"; done'
-# Do all these files keep their sizes for a while?
-STILL = 'a=$(stat -c %s "$@"); sleep 0.4; b=$(stat -c %s "$@"); test "$a" = "$b"'
+# Do all these files keep their sizes for a while, in which both tasks of this job run? The first argument is a directory.
+STILL = """d=$1; shift
+await() { touch "$d/$1$HAWK_TASK_INDEX"; until test -e "$d/${1}1" && test -e "$d/${1}2"; do sleep 0.02; done; }
+await began; a=$(stat -c %s "$@"); sleep 0.4; b=$(stat -c %s "$@"); await saw
+test "$a" = "$b""""
 
 
 def size(path):
@@ -38,7 +41,7 @@ def test_long_tasks_stand_still_and_go_on():
         longs = [count(c, i) for i in range(2)]
         files = [path for _, path in longs]
         # Two short tasks run, so both long ones stand still; each sees that for itself.
-        c.hawk("submit", "--wait", "--class", "short", "--array", "1-2", "--", "sh", "-c", "sleep 0.3; " + STILL, "sh", *files)
+        c.hawk("submit", "--wait", "--class", "short", "--array", "1-2", "--", "sh", "-c", STILL, "sh", c.dir, *files)
         for path in files:
             wait_for_growth(path)
         wait_for("central to hear of the pauses", lambda: paused(c) >= 2)
