@@ -9,10 +9,10 @@ from hawktest import Cluster, run_tests, wait_for
 # Busy, and told by the size of a file; without the writes' own time a pause could hide between two of them.
 COUNT = 'while :; do echo x >>"$0"; done'
 # Do all these files keep their sizes for a while, in which both tasks of this job run? The first argument is a directory.
-STILL = """d=$1; shift
+STILL = '''d=$1; shift
 await() { touch "$d/$1$HAWK_TASK_INDEX"; until test -e "$d/${1}1" && test -e "$d/${1}2"; do sleep 0.02; done; }
 await began; a=$(stat -c %s "$@"); sleep 0.4; b=$(stat -c %s "$@"); await saw
-test "$a" = "$b""""
+test "$a" = "$b"'''
 
 
 def size(path):
