@@ -108,7 +108,7 @@ static void class_reason(const struct explanation *e, char *buf, size_t size)
                  estimate, below, cutoff);
         break;
     case WHY_PROMOTED:
-        snprintf(buf, size, "it began as short, and a task outlived the cutoff of %s: promoted", cutoff);
+        snprintf(buf, size, "it began as short, and its tasks outlived the cutoff of %s: promoted", cutoff);
         break;
     case WHY_UNKNOWN:
         snprintf(buf, size,

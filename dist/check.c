@@ -31,7 +31,8 @@ static uint32_t check_task_list(const struct dist_job *job, uint32_t head, uint3
 static void check_tasks(const struct dist_job *job)
 {
     uint32_t in[TASK_STATE_COUNT] = {0};
-    uint32_t ours = 0, central = 0, at_workers = 0, returned;
+    uint32_t ours = 0, central = 0, at_workers = 0, ages = 0, returned;
+    int64_t ages_us = 0;
 
     for (uint32_t i = 0; i < job->desc->tasks; i++) {
         const struct dist_task *t = &job->tasks[i];
@@ -45,6 +46,10 @@ static void check_tasks(const struct dist_job *job)
             ours++;
         else if (t->state == TASK_LAUNCHED || t->state == TASK_RUNNING)
             at_workers++;
+        if (!t->central && t->state == TASK_RUNNING) {
+            ages++;
+            ages_us += t->wait_us;
+        }
         CHECK(i < job->cursor || (t->state == TASK_WAITING && !t->central && t->attempt == 0));
     }
     for (int i = 0; i < TASK_STATE_COUNT; i++)
@@ -53,6 +58,8 @@ static void check_tasks(const struct dist_job *job)
           job->desc->tasks);
     CHECK(job->unlaunched == ours);
     CHECK(job->central_n == central);
+    CHECK(job->ages_n == ages);
+    CHECK(job->ages_us == ages_us);
     CHECK(job->cursor <= job->desc->tasks);
     returned = check_task_list(job, job->returned, 1u << TASK_WAITING);
     CHECK(returned + (job->desc->tasks - job->cursor) == ours);

@@ -73,13 +73,13 @@ struct task_set *dist_handover_tasks(const struct dist_job *job)
     return set;
 }
 
-/* A task of the job that central gets, as long as its job's mean so far, or as the cutoff that it outlived. */
-static int64_t estimate(const struct dist_job *job)
+/* How long a task takes that central gets: promoted, as long as what the job's tasks show, and as the cutoff at least. */
+static int64_t estimate(const struct dist *d, const struct dist_job *job)
 {
-    int64_t mean = job->ok_n > 0 ? (int64_t)(job->ok_us / job->ok_n) : 0;
+    int64_t shown_us = dist_job_shown_us(d, job);
 
     if (!epoch_is_dists(job->epoch))
-        return mean > job->cutoff_us ? mean : job->cutoff_us;
+        return shown_us > job->cutoff_us ? shown_us : job->cutoff_us;
     /* A user may call a job long without saying how long: at least that. */
     return job->estimate_us > 0 ? job->estimate_us : job->cutoff_us;
 }
@@ -140,7 +140,7 @@ void dist_handover_offer(struct dist *d, struct dist_job *job)
     m->desc = job_desc_ref(job->desc);
     m->tasks = dist_handover_tasks(job);
     job->handed_part = m->tasks != NULL;
-    m->estimate_us = estimate(job);
+    m->estimate_us = estimate(d, job);
     m->epoch = job->epoch;
     m->why = epoch_is_dists(job->epoch) ? job->why : WHY_PROMOTED;
     m->owner = owner(job);
@@ -632,9 +632,19 @@ void dist_on_long_watched(struct dist *d, const struct msg *m)
 
 /* ---- Promotion (DESIGN 3.6; docs/protocol.md 7) ---- */
 
+/* Under which central gets what is promoted of the job in this ownership. */
+static uint16_t promoted_epoch(const struct dist_job *job) { return (uint16_t)(job->own_epoch + 1); }
+
+/* A job that was handed over under the present ownership and came back (central refused it) stays a short one. */
+static bool may_promote(const struct dist_job *job)
+{
+    return dist_job_promotable(job) && !job->promoted && !job->cancelling && job->hand == HAND_NONE &&
+           !dist_job_settling(job) && job->epoch != promoted_epoch(job);
+}
+
 void dist_handover_promote(struct dist *d, struct dist_job *job)
 {
-    if (!dist_job_promotable(job) || job->promoted || job->cancelling || job->hand != HAND_NONE)
+    if (!may_promote(job) || d->policy.cutoff_us <= 0 || dist_job_shown_us(d, job) < d->policy.cutoff_us)
         return;
     if (job->unlaunched == 0) {
         promoted(d, job);
@@ -645,7 +655,7 @@ void dist_handover_promote(struct dist *d, struct dist_job *job)
         return;
     dist_probe_forget(d, job);
     dist_probe_cancel_all(d, job);
-    dist_hand_over(d, job, (uint16_t)(job->own_epoch + 1));
+    dist_hand_over(d, job, promoted_epoch(job));
 }
 
 void dist_on_task_overrun(struct dist *d, const struct msg *m)
@@ -653,13 +663,14 @@ void dist_on_task_overrun(struct dist *d, const struct msg *m)
     const struct try_id *id = &m->task_overrun.id;
     struct dist_job *job = dist_task_own_job(d, id);
     struct try_id latest;
+    enum task_state state;
 
     if (!job)
         return;
     latest = dist_task_try(job, id->task);
-    if (!try_eq(&latest, id) || task_state_final(job->tasks[id->task].state))
+    state = job->tasks[id->task].state;
+    if (!try_eq(&latest, id) || (state != TASK_LAUNCHED && state != TASK_RUNNING))
         return;
-    job->overran = dist_job_settling(job); /* which of its tasks are left to hand over is not known yet */
-    if (!dist_job_settling(job))
-        dist_handover_promote(d, job);
+    dist_task_started(d, job, id->task, m->task_overrun.run_us);
+    dist_handover_promote(d, job);
 }

@@ -151,6 +151,9 @@ void dist_task_set_state(struct dist *d, struct dist_job *job, uint32_t i, enum 
 void dist_task_started(struct dist *d, struct dist_job *job, uint32_t i, int64_t run_us);
 void dist_task_finish(struct dist *d, struct dist_job *job, uint32_t i, enum outcome outcome, int32_t code,
                       int64_t run_us);
+/* How long its tasks take by what those of ours show that ran: the mean of the run times of those that exited 0 and of the
+ * ages of those that run. 0: none has run. */
+int64_t dist_job_shown_us(const struct dist *d, const struct dist_job *job);
 /* Its worker was lost: it waits again, or ends when no retry is left. */
 void dist_task_return(struct dist *d, struct dist_job *job, uint32_t i);
 struct try_id dist_task_try(const struct dist_job *job, uint32_t i);
@@ -289,7 +292,8 @@ static inline bool dist_handover_has_timer(const struct dist_job *job)
 const char *dist_handover_name(enum hand_over hand);
 /* Whether the table has this move. */
 bool dist_handover_may_move(enum hand_over from, enum hand_over to);
-/* A task of it has outlived the cutoff: what was not launched goes to central, if it may. */
+/* If what its tasks show is at least the cutoff, the job is long, and what was not launched goes to central, if it may. At
+ * most once in an ownership, and not without central. */
 void dist_handover_promote(struct dist *d, struct dist_job *job);
 void dist_handover_cancel(struct dist *d, struct dist_job *job);
 void dist_handover_central_up(struct dist *d);

@@ -197,8 +197,7 @@ static void settled(struct dist *d, struct dist_job *job)
         dist_job_set_state(d, job, JOB_PENDING);
         dist_hand_over(d, job, job->first_epoch);
     }
-    if (job->overran)
-        dist_handover_promote(d, job);
+    dist_handover_promote(d, job);
     if (job->unlaunched > 0)
         dist_probe_first(d, job);
     dist_job_touch(d, job);

@@ -157,6 +157,7 @@ enum {
  *   tasks      = unlaunched + at places + central_n + final            (each task is in exactly one of these sets)
  *   unlaunched = those in `returned` + those from cursor on
  *   live       = sum of its places' live,  sure <= live
+ *   ages_n, ages_us = number and sum of wait_us of the tasks that run and are not central's
  * and until it is final:
  *   cancelling => unlaunched = 0
  *   unlaunched > 0 and submitted => live >= unlaunched, or it waits (`wait`: STARVED or SETTLING), or its timer runs,
@@ -196,6 +197,8 @@ struct dist_job {
     int64_t estimate_us, cutoff_us; /* what the class was decided on */
     unsigned __int128 ok_us;        /* sum of the run times of its ok_n tasks that exited 0 */
     uint32_t ok_n;
+    int64_t ages_us; /* of the tasks of ours that run: the sum of their wait_us. Their ages are n * now - that */
+    uint32_t ages_n;
     uint32_t
         policy_flags; /* of POLICY_JOB_FLAGS; they and what follows, as at submission: a change applies to new jobs */
     uint32_t ratio_milli;
@@ -238,7 +241,6 @@ struct dist_job {
     bool submitted : 1;   /* SUBMITTED was put out */
     bool journalling : 1; /* waits for JOURNAL_DONE */
     bool journalled : 1;  /* JOURNAL_JOB was put out, or read back: JOURNAL_JOB_END is due when it goes */
-    bool overran : 1;     /* a task of it outlived the cutoff while it was settling */
     bool cancelling : 1;  /* by its client, or max_fails: nothing of it starts any more */
     bool by_client : 1;   /* its client cancelled it */
     bool asking : 1;      /* LONG_WATCH is out, and decides about the tasks that are `asked` */

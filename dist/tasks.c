@@ -100,6 +100,23 @@ static void task_event(struct dist *d, const struct dist_job *job, uint32_t i)
     e->outcome = t->outcome;
 }
 
+/* Counts task i of ours as running, or (sign -1) no longer. */
+static void count_running(struct dist_job *job, const struct dist_task *t, int sign)
+{
+    if (t->central)
+        return;
+    job->ages_n += (uint32_t)sign;
+    job->ages_us += sign * t->wait_us;
+}
+
+int64_t dist_job_shown_us(const struct dist *d, const struct dist_job *job)
+{
+    uint64_t n = (uint64_t)job->ok_n + job->ages_n;
+    __int128 ages_us = (__int128)job->ages_n * (d->now_us - job->submit_us) - job->ages_us;
+
+    return n > 0 ? (int64_t)((ages_us + (__int128)job->ok_us) / (__int128)n) : 0;
+}
+
 void dist_task_set_state(struct dist *d, struct dist_job *job, uint32_t i, enum task_state to,
                          struct dist_place *place)
 {
@@ -125,6 +142,10 @@ void dist_task_set_state(struct dist *d, struct dist_job *job, uint32_t i, enum 
         job->central_n--;
         dist_job_touch(d, job);
     }
+    if (from == TASK_RUNNING)
+        count_running(job, t, -1);
+    if (to == TASK_RUNNING)
+        count_running(job, t, 1);
     t->state = (uint8_t)to & 15;
     t->unsent = t->doubtful = 0;
     job->in[from]--;
@@ -223,8 +244,12 @@ static void note_start(struct dist *d, struct dist_job *job, struct dist_task *t
         wait_us = 0;
     if (t->started && t->wait_us <= wait_us)
         return;
+    if (t->state == TASK_RUNNING)
+        count_running(job, t, -1);
     t->started = 1;
     t->wait_us = wait_us;
+    if (t->state == TASK_RUNNING)
+        count_running(job, t, 1);
     if (job->first_wait_us < 0 || t->wait_us < job->first_wait_us)
         job->first_wait_us = t->wait_us;
 }
@@ -404,6 +429,9 @@ void dist_on_task_request(struct dist *d, const struct msg *m)
     }
     n->requested = true;
     n->last_request = request;
+    if (job && job->unlaunched > 0)
+        dist_handover_promote(
+            d, job); /* what its tasks show may have passed the cutoff since the last one started */
     p = job ? dist_place_find(d, job, n) : NULL;
     if (job && job->unlaunched > 0 && job->submitted && !dist_job_settling(job) && !d->leaving &&
         !dist_starts_avoid(d, job, n->m.node.v)) {

@@ -243,9 +243,10 @@ static bool rules_ok(const struct msg *m)
     case MSG_TASK_CANCEL:
         return m->task_cancel.id.attempt > 0;
     case MSG_TASK_OVERRUN:
-        return m->task_overrun.id.attempt > 0;
+        return m->task_overrun.id.attempt > 0 && m->task_overrun.run_us >= 0;
     case MSG_TASK_HELD:
-        return m->task_held.id.attempt > 0 && m->task_held.state < TASK_STATE_COUNT;
+        return m->task_held.id.attempt > 0 && m->task_held.run_us >= 0 &&
+               m->task_held.state < TASK_STATE_COUNT;
     case MSG_PROBE:
         return m->probe.count > 0 && m->probe.class < CLASS_COUNT;
     case MSG_PROBE_REFUSED:

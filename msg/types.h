@@ -51,7 +51,7 @@ bool node_name_reserved(const char *name);
     X(WHY_TAG, "tagged by the user")                                                                         \
     X(WHY_ESTIMATE, "the user's estimate against the cutoff")                                                \
     X(WHY_HISTORY, "earlier runs of this name against the cutoff")                                           \
-    X(WHY_PROMOTED, "a task outlived the cutoff: promoted to long")
+    X(WHY_PROMOTED, "its tasks outlived the cutoff: promoted to long")
 #define OUTCOMES(X)                                                                                                       \
     X(OUTCOME_NONE, "none")                                                                                               \
     X(OUTCOME_EXITED, "exited")         /* code: exit status */                                                           \
@@ -190,7 +190,7 @@ static inline bool job_state_final(enum job_state s) { return state_in(JOB_STATE
     X(STEAL_ON_FREE_ONLY, 4, CLUSTER, "steal_on_free_only",                                                  \
       "a thief asks only at the moment a slot is freed")                                                     \
     X(STEAL_HINTS, 5, CLUSTER, "steal_hints", "central pairs parked thieves with stuck workers")             \
-    X(PROMOTE, 6, JOB, "promotion", "an untagged job whose task outlives the cutoff becomes long")           \
+    X(PROMOTE, 6, JOB, "promotion", "an untagged job whose tasks outlive the cutoff becomes long")           \
     X(CANCEL_PROBES, 7, JOB, "cancel_probes", "left-over reservations are cancelled (Sparrow 3.6)")          \
     X(REPROBE, 8, JOB, "reprobe", "probe again when live reservations < unlaunched tasks")                   \
     X(DRAW_REPLACE, 9, JOB, "draw_replace", "probe targets are drawn with replacement")                      \

@@ -353,6 +353,23 @@ static void test_promotion(void **state)
     finish(c, 0);
 }
 
+/* Two tasks of sixty-two outlive the cutoff: they run on, and the others use every slot, the reserved one too. Alone on four
+ * slots the job takes 6 s at least. */
+static void test_slow_tasks_do_not_hold_up_the_others(void **state)
+{
+    struct cluster *c = up(&(struct cluster_config){
+        .policy = "hawk", .workers = 4, .share_ppm = 250000, .cutoff_us = S, .delay_us = 500});
+    struct cluster_job *j = cluster_job(c, 62, 200 * MS, TAG_AUTO);
+
+    j->duration_us[0] = j->duration_us[1] = 6 * S;
+    cluster_submit(c, j, 0);
+    cluster_run_jobs(c, 60 * S);
+    assert_int_equal(j->state, JOB_DONE);
+    assert_int_equal(cluster_counter(c, COUNTER_jobs_promoted), 0);
+    assert_true(response_us(j) < 6 * S + 500 * MS);
+    finish(c, 0);
+}
+
 /* ---- The same again ---- */
 
 static uint64_t hash_of_a_run(uint64_t seed)
@@ -395,6 +412,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_several_slots),
         cmocka_unit_test(test_policies_run_every_job),
         cmocka_unit_test(test_promotion),
+        cmocka_unit_test(test_slow_tasks_do_not_hold_up_the_others),
         cmocka_unit_test(test_same_seed_same_run),
     };
 

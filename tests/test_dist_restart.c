@@ -496,43 +496,12 @@ static void test_promotion_is_written_before_central_is_asked(void **state)
     request(t, 101, 1, 1);
     ignore(t);
     started(t, 101, try_of(1, 0, 1, 1));
+    t->now += 20 * US_PER_S;
     HEAR(t, 101, TASK_OVERRUN, task_overrun, .id = try_of(1, 0, 1, 1), .run_us = 20 * US_PER_S);
     says(t, "101 PROBE_CANCEL job=3.1");
     says(t, "- JOURNAL_JOB job=3.1 token=2 desc=- tasks=1of estimate_us=0 epoch=1 life=1 handed=2");
     HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2);
     says(t, "central LONG_SUBMIT job=3.1 desc=\"\"x2 tasks=1of");
-    talk_end(t);
-}
-
-/* That of the first, which was refused, says by then that central has nothing. */
-static void test_a_second_promotion_waits_for_its_own_record(void **state)
-{
-    struct talk *t = talk_joined("hawk", 2);
-    struct job_desc *desc = desc_new(4, "");
-
-    desc->flags = JOB_DETACHED;
-    submit(t, desc);
-    ignore(t);
-    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 1);
-    ignore(t);
-    for (uint32_t i = 0; i < 2; i++) {
-        request(t, 101 + i, 1, 1);
-        ignore(t);
-        started(t, 101 + i, try_of(1, i, 1, 1));
-    }
-    HEAR(t, 101, TASK_OVERRUN, task_overrun, .id = try_of(1, 0, 1, 1), .run_us = 20 * US_PER_S);
-    ignore(t);
-    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 2);
-    says(t, "central LONG_SUBMIT job=3.1");
-    HEAR(t, CENTRAL, LONG_REFUSED, long_refused, .job = J(1), .epoch = 2, .err = HAWK_ELIMIT);
-    says(t, "- JOURNAL_JOB job=3.1 token=3 desc=- tasks=all estimate_us=0 epoch=1 life=1 handed=0");
-    ignore(t); /* its probes */
-    HEAR(t, 102, TASK_OVERRUN, task_overrun, .id = try_of(1, 1, 1, 1), .run_us = 20 * US_PER_S);
-    says(t, "- JOURNAL_JOB job=3.1 token=4 desc=- tasks=2of estimate_us=0 epoch=1 life=1 handed=2");
-    ignore(t);
-    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 3);
-    HEAR(t, 0, JOURNAL_DONE, journal_done, .token = 4);
-    says(t, "central LONG_SUBMIT job=3.1");
     talk_end(t);
 }
 
@@ -616,7 +585,6 @@ int main(void)
         cmocka_unit_test(test_what_central_has_from_an_earlier_life_is_cancelled_there),
         cmocka_unit_test(test_a_promoted_part_is_centrals),
         cmocka_unit_test(test_promotion_is_written_before_central_is_asked),
-        cmocka_unit_test(test_a_second_promotion_waits_for_its_own_record),
         cmocka_unit_test(test_limits_hold_for_what_was_read_back),
     };
 
