@@ -1,4 +1,5 @@
-/* What tests and the fault simulator do to a virtual cluster: nodes are killed, frozen, moved, restarted. */
+/* Changes to a virtual cluster, for tests and the fault simulator: they kill, freeze, move and restart
+ * nodes. */
 #include "faults/cluster.h"
 
 #include "base/check.h"
@@ -24,7 +25,7 @@ void cluster_crash_agent(struct cluster *c, uint32_t worker)
     bus_kill(c->bus, w->ep);
     w->alive = false;
     cluster_end_app_runs(c, w);
-    cluster_thaw(c, w); /* the spawner does */
+    cluster_thaw(c, w); /* the dead agent's spawner thaws all runs */
     w->orphan_us = bus_now(c->bus) + CLUSTER_GRACE_US;
 }
 
@@ -113,7 +114,8 @@ void cluster_dist_died(struct cluster *c, struct cluster_dist *d)
     cluster_store_crash(c, &d->store);
     for (uint32_t i = 0; i < c->jobs_n; i++) {
         struct cluster_job *j = c->jobs[i];
-        bool kept = j->submitted && !j->err && j->desc->flags & JOB_DETACHED; /* on its journal's record */
+        /* The dist's journal has the job. */
+        bool kept = j->submitted && !j->err && j->desc->flags & JOB_DETACHED;
 
         if (c->dists[j->dist] != d || kept || cluster_ended(j))
             continue;
@@ -135,8 +137,9 @@ void cluster_restart_dist(struct cluster *c, uint32_t dist)
     cluster_start_dist(c, d, dist);
 }
 
-/* Whether what central has on record of the dist's job numbers is all that it was told of them in any life: what was on its way
- * is lost with the dist. Where central knows nothing, it says so. */
+/* Central's newest record of the dist's job numbers covers every number that central was told of in any life
+ * of the dist. A number that was on its way when the dist died does not count. True as well if central has no
+ * record of the dist or knows no number: central then says so. */
 static bool numbers_on_record(const struct cluster *c, const struct cluster_dist *d)
 {
     for (uint32_t i = c->store.durable; i-- > 0;) {
@@ -148,7 +151,8 @@ static bool numbers_on_record(const struct cluster *c, const struct cluster_dist
     return true;
 }
 
-/* Of the copy's age as well: what it has of job numbers. */
+/* Replaces the journal by an old copy. The copy's age is random: it keeps a random number of the records of
+ * job numbers, and nothing else. */
 static void put_back(struct cluster *c, struct cluster_store *s)
 {
     uint32_t numbers = 0, kept, n = 0;
@@ -227,7 +231,7 @@ void cluster_empty_central(struct cluster *c)
         cluster_kill_central(c);
     cluster_store_free(&c->store);
     c->store = (struct cluster_store){.ep = c->central_ep, .commit_us = TIME_NEVER};
-    c->accepted_n = 0; /* it is nobody's fault that it does not know these */
+    c->accepted_n = 0; /* an empty central may have forgotten these jobs */
     c->operator.n = c->operator.told = 0;
     c->emptied = true;
     cluster_restart_central(c);

@@ -1,4 +1,4 @@
-/* What must hold in a virtual cluster, looked at on every delivery and after every step. */
+/* Checks the invariants of a virtual cluster on every delivery and after every step. */
 #include "faults/internal.h"
 
 #include "base/mem.h"
@@ -44,7 +44,8 @@ struct cluster_dist *cluster_dist_of(struct cluster *c, uint32_t ep)
     return NULL;
 }
 
-/* Streams are FIFO: what comes behind the word that it is reserved was placed after it (DESIGN 3.7). */
+/* Checks that a worker that gets TASK_ENQUEUE is not reserved. Streams are FIFO, so central sent a task that
+ * arrives behind the worker's reservation after it (DESIGN 3.7). */
 static void expect_general(struct cluster *c, uint32_t ep)
 {
     struct cluster_worker *w = cluster_worker_of(c, ep);
@@ -57,8 +58,9 @@ static void expect_general(struct cluster *c, uint32_t ep)
         cluster_fail(c, INVARIANT_RESERVED, "a long task was placed on %u, which is reserved", ep);
 }
 
-/* Steals and cancels move counts (DESIGN 3.2): who asks for a task has a reservation there in its dist's eyes, unless
- * the job is over or may be withdrawn (promoted), when the question may cross a cancel. */
+/* Checks that the dist knows of a reservation at the worker that sends TASK_REQUEST: steals and cancellations
+ * move counts (DESIGN 3.2). Exempt are jobs that have ended or that promotion may withdraw: there the request
+ * may cross a PROBE_CANCEL. */
 static void expect_reservation(struct cluster *c, uint32_t ep, uint32_t from,
                                const struct msg_task_request *m)
 {
@@ -85,7 +87,7 @@ static void expect_reservation(struct cluster *c, uint32_t ep, uint32_t from,
 
 static void hash(uint64_t *h, uint64_t v) { *h = (*h ^ v) * UINT64_C(0x9e3779b97f4a7c15) ^ *h >> 29; }
 
-/* What central said it has, durably (protocol 4.2). */
+/* Remembers a LONG_ACCEPTED: from now on central's journal must have the job (protocol 4.2). */
 static void note_accepted(struct cluster *c, const struct msg_long_accepted *m)
 {
     for (uint32_t i = 0; i < c->accepted_n; i++)
@@ -95,7 +97,7 @@ static void note_accepted(struct cluster *c, const struct msg_long_accepted *m)
     c->accepted[c->accepted_n++] = *m;
 }
 
-/* What central says of a task's end is on record by then (protocol 4.4). */
+/* Checks that central reports the end of a task only after the end is durable (protocol 4.4). */
 static void expect_durable(struct cluster *c, const struct msg_long_task *m)
 {
     for (uint32_t i = c->store.durable; i-- > 0;) {
@@ -134,7 +136,8 @@ void cluster_check_starts(struct cluster *c, const struct cluster_job *j, uint32
                      job_id_format((char[JOB_ID_TEXT]){0}, j->id));
 }
 
-/* What was on record before this life of the dist is not launched again, nor what its client knows to be cancelled. */
+/* Checks that a dist launches no task whose end an earlier life of it has on record, and none of a job whose
+ * cancellation an earlier life confirmed to the client. */
 static void expect_unfinished(struct cluster *c, struct cluster_dist *d, const struct try_id *id)
 {
     const char *why = NULL;
@@ -156,7 +159,8 @@ static void expect_unfinished(struct cluster *c, struct cluster_dist *d, const s
                      job_id_format((char[JOB_ID_TEXT]){0}, id->job), why);
 }
 
-/* Protocol 10. Another cluster's epochs begin anew. */
+/* Checks that a node joins no central older than the last one it joined (protocol 10). Epochs of another
+ * cluster are not comparable. */
 static void expect_newer(struct cluster *c, uint32_t ep, const struct msg_joined *m)
 {
     struct cluster_worker *w = cluster_worker_of(c, ep);
@@ -210,7 +214,7 @@ void cluster_on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, 
     if (m->type == MSG_TASK_ENQUEUE)
         expect_general(c, to);
     if (m->type == MSG_STEAL_HINT && cluster_worker_of(c, to))
-        cluster_worker_of(c, to)->parked_us = TIME_NEVER; /* it has a victim to ask */
+        cluster_worker_of(c, to)->parked_us = TIME_NEVER; /* the hint names a victim */
     if (m->type == MSG_STEAL_LOOT && m->steal_loot.items > 0 && cluster_worker_of(c, from))
         cluster_worker_of(c, from)->stuck_us = TIME_NEVER;
     hash(&c->hash, (uint64_t)now_us);
@@ -222,7 +226,7 @@ void cluster_on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, 
     }
 }
 
-/* A job's tasks by state add up to all of them, at any time. */
+/* Checks that the tasks by state add up to all tasks, for every job of the dist. */
 static void check_books(struct cluster *c, const struct dist *d, int64_t now_us)
 {
     for (const struct dist_job *j = dist_newest(d); j; j = dist_older(d, j)) {
@@ -238,7 +242,7 @@ static void check_books(struct cluster *c, const struct dist *d, int64_t now_us)
     }
 }
 
-/* Central's estimates of how long its workers are busy with long work. */
+/* Checks central's estimates: how long its workers are busy with long work. */
 static void check_waiting(struct cluster *c, int64_t now_us)
 {
     for (node_id_t n = central_next_node(c->central, NODE_NONE); n.v; n = central_next_node(c->central, n)) {
@@ -258,8 +262,9 @@ static void since(int64_t *at_us, bool is, int64_t now_us)
         *at_us = now_us;
 }
 
-/* DESIGN 3.4: no thief is left alone beside a reservation that is. Who got a hint has somebody to ask, and who gave
- * loot has another group stuck: their time starts again. */
+/* Checks that no parked thief stays beside a stuck reservation for longer than stuck_us_max (DESIGN 3.4). A
+ * thief that gets a hint has a victim to ask. A victim that gives loot has another stuck group now. So both
+ * begin to count anew. */
 static void check_stuck(struct cluster *c, int64_t now_us)
 {
     int64_t parked_us = TIME_NEVER, stuck_us = TIME_NEVER;
@@ -281,7 +286,7 @@ static void check_stuck(struct cluster *c, int64_t now_us)
                      (long long)(now_us - stuck_us), (long long)(now_us - parked_us));
 }
 
-/* As central shows it. */
+/* Checks how many workers are out of service, as central shows it. */
 static void check_service(struct cluster *c, int64_t now_us)
 {
     uint32_t workers = 0, out = 0;
@@ -298,7 +303,8 @@ static void check_service(struct cluster *c, int64_t now_us)
         cluster_fail(c, INVARIANT_SERVICE, "%u of %u workers are out of service", out, workers);
 }
 
-/* Between two checks of its own, and while its process stands still, it cannot know. */
+/* The longest time for which a worker that is well again may stay out of service: it looks once per
+ * WORKER_CHECK_MAX_US, and not at all while its process stands still. */
 #define WELL_US (2 * WORKER_CHECK_MAX_US)
 
 static void check_well(struct cluster *c, struct cluster_worker *w, int64_t now_us)

@@ -1,4 +1,5 @@
-/* The clients of a virtual cluster: what each knows of its job, and how it moves that from dist to dist. */
+/* The clients of a virtual cluster: each remembers what dists told it of its job, and moves the job between
+ * dists. */
 #include "faults/internal.h"
 
 #include "base/mem.h"
@@ -14,7 +15,7 @@ static struct cluster_job *job_by_id(struct cluster *c, job_id_t id)
     return NULL;
 }
 
-/* A client that a dist answers: which job is its, and under which epoch it asked. */
+/* The `client` of a job's SUBMIT: the epoch under which its client asks, and the job's number. */
 static uint32_t client_of(const struct cluster_job *j)
 {
     return (uint32_t)j->epoch << 16 | (uint32_t)j->desc->shell;
@@ -29,7 +30,7 @@ void cluster_submit(struct cluster *c, struct cluster_job *j, uint32_t dist)
 
     j->dist = dist;
     j->submit_us = bus_now(c->bus);
-    j->abandoned = !c->dists[dist]->alive; /* nobody answers */
+    j->abandoned = !c->dists[dist]->alive; /* a dead dist does not answer */
     bus_post(c->bus, c->dists[dist]->ep, bus_now(c->bus), &m);
 }
 
@@ -87,7 +88,7 @@ int64_t cluster_next_ask(const struct cluster *c)
     return at_us;
 }
 
-/* The dist that it watches now has the job. */
+/* The client's dist has the job (again): watches it there. */
 static void come_home(struct cluster *c, struct cluster_job *j)
 {
     j->away = false;
@@ -102,7 +103,7 @@ static enum outcome outcome_of(enum task_state state)
     return state == TASK_CANCELLED ? OUTCOME_CANCELLED : state == TASK_LOST ? OUTCOME_LOST : OUTCOME_EXITED;
 }
 
-/* What its client knows of it. */
+/* The client's knowledge of its job, for another dist. */
 static struct resubmit *known(const struct cluster *c, const struct cluster_job *j)
 {
     struct resubmit *r = resubmit_new(j->desc->tasks);
@@ -125,7 +126,8 @@ static struct resubmit *known(const struct cluster *c, const struct cluster_job 
     return r;
 }
 
-/* Asks any dist; the one that it left only whether that is there again with the job. */
+/* Asks a random dist to take the job. If that is the dist that the client left, the client watches the job
+ * there again, unless that dist has forgotten it. */
 static void ask(struct cluster *c, struct cluster_job *j)
 {
     uint32_t dist = (uint32_t)rng_below(&c->net.rng, c->dists_n);
@@ -136,7 +138,7 @@ static void ask(struct cluster *c, struct cluster_job *j)
         return;
     j->epoch += 2;
     if (dist == j->dist && !j->home_forgot) {
-        come_home(c, j); /* another may take the job all the same, after its time was over */
+        come_home(c, j); /* a dist that was asked earlier may still take the job: its answer counts no more */
         return;
     }
     j->asked = dist;
@@ -154,7 +156,8 @@ void cluster_ask_due(struct cluster *c)
             ask(c, c->jobs[i]);
 }
 
-/* A refusal sends it to the next dist. Nobody hears what comes later than CLUSTER_ANSWER_US. */
+/* A dist took the job. A refusal does nothing: the client asks the next dist when its time is over. The
+ * client ignores answers after CLUSTER_ANSWER_US. */
 static void on_asked(struct cluster *c, uint32_t ep, struct cluster_job *j, const struct msg_submitted *m)
 {
     if (!j->away || m->err || m->client != client_of(j) || c->dists[j->asked]->ep != ep)
@@ -169,8 +172,8 @@ static void on_asked(struct cluster *c, uint32_t ep, struct cluster_job *j, cons
     come_home(c, j);
 }
 
-/* Whether a dist's word counts: it is the one that the client watches. What else central or a journal made of the job
- * is read with every word, as a dist's shell does. */
+/* Whether the client listens to the dist: it watches the job there. Also reads the job's class and the epoch
+ * of central's part from the dist's state, as a shell does with each message. */
 static bool is_heard(struct cluster *c, uint32_t ep, struct cluster_job *j)
 {
     const struct dist_job *found;
@@ -221,8 +224,8 @@ void cluster_on_submitted(struct cluster *c, uint32_t ep, const struct msg_submi
         watch(c, j, true);
 }
 
-/* Its dist had it in the journal, and died before its client had the answer, or before it could write that it had refused
- * it for a disk that failed. */
+/* The dist got the job from its journal, and its client does not know it: the dist died before the answer
+ * left, or before it could record that it had refused the job because of a disk error. */
 static bool is_nobodys(struct cluster *c, uint32_t ep, job_id_t id)
 {
     const struct dist *d = &cluster_dist_of(c, ep)->d;
@@ -239,7 +242,7 @@ static bool is_nobodys(struct cluster *c, uint32_t ep, job_id_t id)
     return d->cfg.life > 1 && (j->abandoned || j->err == HAWK_EIO);
 }
 
-/* It may be lost, with its dist or central; what is there is what that task returned. */
+/* Checks that a result is that of its task. Results may be lost, with a dist or with central. */
 static void expect_own_result(struct cluster *c, uint32_t ep, const struct cluster_job *j, uint32_t task)
 {
     const struct dist *d = &cluster_dist_of(c, ep)->d;
@@ -265,7 +268,7 @@ void cluster_on_task_event(struct cluster *c, uint32_t ep, const struct msg_task
         cluster_fail(c, INVARIANT_ONE_END, "an event of task %u of %s, which %s", m->id.task,
                      job_id_format((char[JOB_ID_TEXT]){0}, m->id.job), j ? "has ended" : "nobody submitted");
     if (j->epoch > EPOCH_FIRST && j->finals[m->id.task] > 0)
-        return; /* of each task the first end that it heard of */
+        return; /* a job that moved: the first end of each task counts */
     j->task_state[m->id.task] = m->state;
     if (m->state == TASK_DONE)
         expect_own_result(c, ep, j, m->id.task);
@@ -312,7 +315,7 @@ void cluster_dist_recovered(struct cluster *c, struct cluster_dist *d)
                              job_id_format((char[JOB_ID_TEXT]){0}, j->id), job_state_text(v.state),
                              job_state_text(j->state));
         } else if (found) {
-            /* Its end, if it had one, was not on record: it is the same job, and ends once more. */
+            /* The journal has no end of the job. It is the same job, and ends once more. */
             j->state = JOB_WAITING;
             j->watched = false;
             for (uint32_t t = 0; t < j->desc->tasks; t++)
@@ -367,11 +370,11 @@ static void on_watch(struct cluster *c, uint32_t ep, struct cluster_job *j)
     struct job_view v;
 
     if (!found && cluster_may_move(c, j)) {
-        j->home_forgot = true; /* it is another process there now */
+        j->home_forgot = true; /* another process has taken the dist's place */
         cluster_leave_dist(c, j);
         return;
     }
-    /* By then its last dist may have cancelled it, and central what it has of it. */
+    /* The client was away for so long that the last dist may have cancelled the job, and central its part. */
     if (cluster_may_move(c, j) && j->epoch > EPOCH_FIRST && bus_now(c->bus) - j->left_us > CLUSTER_AWAY_US)
         j->cancelled = true;
     cluster_read_ends(c, ep, j);
@@ -380,7 +383,7 @@ static void on_watch(struct cluster *c, uint32_t ep, struct cluster_job *j)
     if (!found || !cluster_may_move(c, j))
         return;
     dist_job_view(d, found, bus_now(c->bus), &v);
-    if (job_state_final(v.state)) /* before it was moved here */
+    if (job_state_final(v.state)) /* it ended before it moved here */
         job_ended(c, ep, j, v.state);
 }
 
@@ -392,8 +395,8 @@ void cluster_on_claim(struct cluster *c, uint32_t ep, job_id_t job, uint16_t own
             c->jobs[i]->claimed = true;
 }
 
-/* Whether central must know by now that the dist which the client watches has the job: it said so, or has been heard ever
- * since without a pause. */
+/* Whether central must know that the client's dist has the job: the dist has claimed it, or central has heard
+ * the dist without a gap since the client began to watch. */
 static bool is_claimed(const struct cluster *c, const struct cluster_job *j)
 {
     const struct cluster_dist *d = c->dists[j->dist];
@@ -403,7 +406,8 @@ static bool is_claimed(const struct cluster *c, const struct cluster_job *j)
                           now_us - j->watched_us > 3 * US_PER_S && now_us - d->heard_us < CLUSTER_GAP_US);
 }
 
-/* Central cannot know that another dist has the job, unless it knows that it does not hear from that one. */
+/* Marks jobs that may be cancelled: central cannot know that another dist has the job, unless it misses that
+ * dist (MEMBER_SUSPECT). */
 void cluster_on_abandon(struct cluster *c, job_id_t job)
 {
     struct central_node n;
@@ -439,8 +443,8 @@ void cluster_on_watch(struct cluster *c, uint32_t ep, const struct msg_watch *m)
     }
 }
 
-/* Central may give up only what nobody has claimed for long: not what a dist has that is with central, and was heard of
- * after it had joined and said what it has. */
+/* Checks that central gives up only jobs that no dist has claimed for long. A dist claims a job if it is
+ * connected to central, was heard lately, and joined long enough ago to have said what it has. */
 void cluster_on_job_abandoned(struct cluster *c, const struct msg_job_abandoned *m)
 {
     int64_t now_us = bus_now(c->bus);
@@ -454,14 +458,14 @@ void cluster_on_job_abandoned(struct cluster *c, const struct msg_job_abandoned 
         if (job_eq(c->jobs[i]->id, m->job))
             j = c->jobs[i];
     if (!j)
-        return; /* its client never had an answer */
+        return; /* the job's client never had an answer */
     j->cancelled = true;
     if (j->desc->flags & JOB_DETACHED)
         cluster_fail(c, INVARIANT_ASKED, "central gives up %s, for which nobody need wait",
                      job_id_format((char[JOB_ID_TEXT]){0}, m->job));
     d = &c->dists[j->dist]->d;
     if (j->away || (j->epoch > EPOCH_FIRST && !j->claimed))
-        return; /* central has not heard of who has it */
+        return; /* central has not heard of the job's new dist yet */
     found = c->dists[j->dist]->alive && dist_central_up(d) ? dist_find(d, m->job) : NULL;
     if (!found || !central_view_node(c->central, dist_node(d), now_us, &n))
         return;

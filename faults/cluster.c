@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A central that lost its state leaves so much room between ids. */
+/* A central that lost its state keeps this much distance between ids. */
 #define CLUSTER_NODES_MAX 200u
-#define CLUSTER_STEPS_MAX 20000000u /* a run that takes more is going in circles */
+#define CLUSTER_STEPS_MAX 20000000u /* a run with more steps does not end */
 #define SEQ_BLOCK 4                 /* job numbers that a dist reserves at a time */
 
 /* ---- Roles ---- */
@@ -36,7 +36,7 @@ void cluster_start_central_of(struct cluster *c, uint32_t epoch)
 
     central_config_init(&cc);
     cc.cluster = c->emptied ? 2 : 1;
-    /* Longer than anything fails: some node that had an id comes first. */
+    /* Longer than any fault: a node that has an id joins first. */
     cc.ids_wait_us = c->emptied ? 600 * US_PER_S : 0;
     cc.nodes_max = CLUSTER_NODES_MAX;
     cc.epoch = epoch;
@@ -244,7 +244,7 @@ void cluster_free(struct cluster *c)
 
 /* ---- Running ---- */
 
-/* Who of the journals is next to commit. */
+/* The journal whose commit ends first. */
 static struct cluster_store *first_commit(struct cluster *c)
 {
     struct cluster_store *s = &c->store;
@@ -255,7 +255,7 @@ static struct cluster_store *first_commit(struct cluster *c)
     return s;
 }
 
-/* Who is next to be started again; TIME_NEVER: nobody. */
+/* The next time at which a process starts again; TIME_NEVER: none does. */
 static int64_t first_start(const struct cluster *c)
 {
     int64_t at_us = TIME_NEVER;
@@ -279,7 +279,7 @@ static void start_again(struct cluster *c)
             cluster_restart_dist(c, i);
 }
 
-/* One step, or one thing the shell does; false: nothing happens until limit_us. */
+/* Runs one step of a role, or one event of the shell. False: nothing happens until limit_us. */
 static bool run_one(struct cluster *c, int64_t limit_us)
 {
     uint32_t run = 0;
@@ -296,7 +296,7 @@ static bool run_one(struct cluster *c, int64_t limit_us)
         return true;
     if (due_us == TIME_NEVER || due_us > limit_us)
         return false;
-    bus_run_until(c->bus, due_us); /* nothing: it only passes the time */
+    bus_run_until(c->bus, due_us); /* runs nothing: only the time passes */
     if (net_us == due_us)
         cluster_net_due(c);
     else if (start_us == due_us)
@@ -374,7 +374,8 @@ static bool jobs_ended(const struct cluster *c)
     return true;
 }
 
-/* A detached one whose client had no answer may be on its dist's record all the same. */
+/* The job's client died, and nobody waits for it. A detached job does not count: its dist's journal may have
+ * it. */
 static bool is_orphaned(const struct cluster_job *j)
 {
     return j->abandoned && !(j->desc->flags & JOB_DETACHED);
@@ -412,7 +413,7 @@ void cluster_expect_no_orphans(struct cluster *c, int64_t limit_us)
                       "without tasks that nobody waits for");
 }
 
-/* The first job that has not ended, in words. */
+/* Describes the first job that has not ended. */
 static void say_unfinished(struct cluster *c, char *buf, size_t size)
 {
     for (uint32_t i = 0; i < c->jobs_n; i++) {
@@ -453,8 +454,9 @@ void cluster_run_jobs(struct cluster *c, int64_t limit_us)
                  (unsigned long long)steps, (long long)(limit_us / US_PER_S), what);
 }
 
-/* A dist that crashes late forgets ends that its journal does not have, and central may refuse its first process: then
- * there are jobs to end again. */
+/* Every table is empty and every job has ended. The jobs count, too: a dist that crashes late forgets ends
+ * that its journal does not have, and central may refuse its first process, so that jobs may have to end
+ * again. */
 static bool all_quiet(struct cluster *c, void *arg)
 {
     for (uint32_t i = 0; i < c->workers_n; i++)
@@ -502,7 +504,7 @@ struct cluster_job *cluster_job(struct cluster *c, uint32_t tasks, int64_t durat
     j->desc->tag = (uint8_t)tag;
     j->desc->retries = 3;
     j->epoch = EPOCH_FIRST;
-    j->desc->kind = PAYLOAD_COMMAND; /* outlives its worker's process; it takes duration_us */
+    j->desc->kind = PAYLOAD_COMMAND; /* a command outlives its agent; its tasks take duration_us */
     strings_add(&j->desc->argv, "true");
     j->duration_us = xcalloc(tasks, sizeof *j->duration_us);
     j->code = xcalloc(tasks, sizeof *j->code);

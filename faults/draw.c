@@ -6,7 +6,7 @@
 #define S US_PER_S
 #define MS US_PER_MS
 
-/* What a policy may be combined with; where streams break, probes that are lost must be made good. */
+/* Draws policy flags. Where streams break, a dist must replace lost probes, so POLICY_REPROBE stays on. */
 static void random_flags(struct cluster_config *c, struct rng *r, bool faults)
 {
     static const uint32_t any[] = {POLICY_STEAL,       POLICY_STEAL_ALWAYS,      POLICY_STEAL_RETRY,
@@ -27,7 +27,8 @@ static void random_flags(struct cluster_config *c, struct rng *r, bool faults)
     c->steal_max = (uint32_t)rng_below(r, 4);
 }
 
-/* Drawn apart from the rest: seeds are what they were before there was such a setting, half of them altogether. */
+/* Uses a generator of its own, so that older seeds draw what they drew before this setting existed. Half of
+ * the seeds get 0. */
 static uint32_t random_short_first(uint64_t seed)
 {
     struct rng r;
@@ -38,7 +39,7 @@ static uint32_t random_short_first(uint64_t seed)
     return rng_below(&r, 4) ? 1 + (uint32_t)rng_below(&r, 4) : LIMIT_SHORT_FIRST;
 }
 
-/* Likewise: a third of the seeds. */
+/* A third of the seeds, from a generator of its own. */
 static bool random_late_long(uint64_t seed)
 {
     struct rng r;
@@ -47,7 +48,7 @@ static bool random_late_long(uint64_t seed)
     return rng_below(&r, 3) == 0;
 }
 
-/* Likewise: a third of them pauses long tasks, for a second or up to twenty. */
+/* A third of the seeds pauses long tasks, for 1 to 20 s at most; from a generator of its own. */
 static int64_t random_pause_us(uint64_t seed)
 {
     struct rng r;
@@ -87,7 +88,7 @@ struct cluster_config faults_random_config(uint64_t seed, struct rng *r, bool fa
         c.flags_on |= POLICY_PAUSE;
     CHECK(policy_preset(c.policy, &p) == 0);
     p.flags = (p.flags | c.flags_on) & ~c.flags_off;
-    /* 50 ms, and what it takes to say so: an edge each (10 ms apart), the hint, the question and its answer. */
+    /* 50 ms, and the messages: an edge each (10 ms apart), the hint, the steal request and its answer. */
     if (!faults && policy_has(&p, POLICY_STEAL) && policy_has(&p, POLICY_STEAL_HINTS) &&
         !policy_has(&p, POLICY_STEAL_ON_FREE_ONLY))
         c.stuck_us_max = 50 * MS + 6 * c.delay_us;

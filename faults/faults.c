@@ -1,4 +1,4 @@
-/* One random run: a cluster, jobs and faults from one seed. */
+/* One random run: draws a cluster, jobs and faults from one seed. */
 #include "faults/faults.h"
 
 #include "base/check.h"
@@ -9,9 +9,10 @@
 
 #define S US_PER_S
 #define MS US_PER_MS
-#define LATE_FAULTS 10 /* after the last job was submitted */
-/* What was injected last lasts up to 20 s (and a disk's last commit 4 s); then a dist is missed for 3 s and gone after the
- * lease of 10 s, or comes back as another process; another lease later its orphans are cancelled. The rest is margin. */
+#define LATE_FAULTS 10 /* faults after the last submission */
+/* How long orphans may live. The last fault lasts up to 20 s (and a commit of a slow disk 4 s more). Then
+ * central misses the dist for 3 s, and gives it up after the lease of 10 s, or the dist comes back as another
+ * process. One lease later its orphans are cancelled. The rest is margin. */
 #define ORPHANS_US (90 * S)
 
 const char *const fault_names[FAULT_COUNT] = {
@@ -58,7 +59,7 @@ static bool has(const struct run *run, enum fault_kind kind) { return run->kinds
 
 /* ---- Jobs ---- */
 
-/* What its user says of its length, if anything: right, wrong by up to ten times, or nothing. */
+/* The estimate of the job's user: right, wrong by up to ten times, or none. */
 static int64_t random_estimate(const struct cluster_job *j, struct rng *r)
 {
     int64_t mean_us = 0;
@@ -75,7 +76,7 @@ static int64_t random_estimate(const struct cluster_job *j, struct rng *r)
     }
 }
 
-/* Wrong by a factor from 1/1000 to 1000. */
+/* Multiplies an estimate by 1/1000 to 1000. */
 static int64_t wild_estimate(int64_t right_us, struct rng *r)
 {
     int64_t factor = 1 + (int64_t)rng_below(r, 1000),
@@ -111,15 +112,15 @@ static struct cluster_job *random_job(struct run *run)
     if (has(run, FAULT_EXECUTOR) && rng_below(r, 3) == 0)
         cluster_app_job(j);
     j->nowhere = has(run, FAULT_STARTLESS) && rng_below(r, 8) == 0;
-    j->cancelled = j->desc->max_fails > 0; /* at any moment */
-    /* Nothing may be lost but by a fault too many. */
+    j->cancelled = j->desc->max_fails > 0; /* the job may be cancelled at any moment */
+    /* Enough retries: only a task with more faults than that may be lost. */
     j->desc->retries = run->config.only_startless ? 0 : 20;
     return j;
 }
 
 /* ---- Faults ---- */
 
-/* Two nodes that streams are between. */
+/* Draws two nodes that have streams to each other. */
 static void random_pair(struct run *run, uint32_t *x, uint32_t *y)
 {
     struct cluster *c = run->c;
@@ -146,7 +147,7 @@ static void random_pair(struct run *run, uint32_t *x, uint32_t *y)
     }
 }
 
-/* A time from now until max_s later. */
+/* Draws a time from now until max_s later. */
 static int64_t within(struct run *run, int64_t max_s)
 {
     return bus_now(run->c->bus) + (int64_t)rng_below(&run->rng, (uint64_t)(max_s * S));
@@ -162,7 +163,7 @@ static uint32_t random_node(struct run *run)
                              : c->workers[i - 1 - c->dists_n]->ep;
 }
 
-/* Two nodes, or one and everybody. */
+/* Cuts two nodes off from each other, or one from all others. */
 static void partition(struct run *run, bool one_way)
 {
     struct cluster *c = run->c;
@@ -186,7 +187,7 @@ static void partition(struct run *run, bool one_way)
         cluster_partition(c, x, c->central_ep, one_way, until_us);
 }
 
-/* What it had open others find out by its silence: its machine died, not just its process. */
+/* The node's machine dies: for a third of the crashes, others notice it only by its silence. */
 static void vanish(struct run *run, uint32_t ep)
 {
     struct cluster *c = run->c;
@@ -203,7 +204,7 @@ static void vanish(struct run *run, uint32_t ep)
         cluster_break_unseen(c, ep, c->central_ep);
 }
 
-/* One that is down starts with the next such fault that finds it, or when everything heals. */
+/* Crashes a worker. A worker that is down starts instead; healing starts the rest. */
 static void crash_worker(struct run *run, uint32_t worker)
 {
     struct cluster_worker *w = run->c->workers[worker];
@@ -232,13 +233,13 @@ static void put_back_journal(struct run *run, uint32_t dist)
 {
     bool lost = rng_below(&run->rng, 2);
 
-    /* Some node that has an id is to come to a central that lost its state. */
+    /* Never both kinds: a central that lost its state needs some node that knows its id. */
     cluster_put_back_journal(run->c, dist, lost && !has(run, FAULT_EMPTY));
     if (rng_below(&run->rng, 3) != 0)
         cluster_restart_dist(run->c, dist);
 }
 
-/* Who reboots the machine that both are on. */
+/* Crashes a dist together with its clients, as a reboot of their machine does. */
 static void crash_clients(struct run *run)
 {
     uint32_t dist = (uint32_t)rng_below(&run->rng, run->c->dists_n);
@@ -257,7 +258,7 @@ static void crash_agent(struct run *run, uint32_t worker)
     else
         cluster_return_agent(c, worker);
     if (!c->workers[worker]->alive &&
-        rng_below(&run->rng, 2)) /* or with the next such fault, or when everything heals */
+        rng_below(&run->rng, 2)) /* else it returns with the next such fault, or when everything heals */
         cluster_return_agent(c, worker);
 }
 
@@ -308,7 +309,7 @@ static void delay(struct run *run)
     cluster_slow(run->c, random_node(run), (int64_t)rng_below(&run->rng, 300 * MS) + 1, within(run, 20));
 }
 
-/* What an operator asks of central; some of what is drained stays so until everything heals. */
+/* An operator drains a node. Some stay drained until everything heals. */
 static void drain(struct run *run)
 {
     struct cluster *c = run->c;
@@ -335,7 +336,7 @@ static void fail_network(struct run *run, enum fault_kind kind)
         bus_cut(c->bus, x, y, within(run, 20));
 }
 
-/* One flag is switched: any of them where nothing is lost on the way, else of those that jobs need none. */
+/* Draws a flag to switch: any flag if no message can be lost; otherwise none that jobs need to end. */
 static uint32_t random_flag(const struct run *run, struct rng *r)
 {
     uint32_t bit = (uint32_t)rng_below(r, 20);
@@ -357,7 +358,7 @@ static void random_numbers(struct policy_choice *c, struct rng *r)
     c->v.short_first = (uint16_t)rng_below(r, 5);
 }
 
-/* A preset, numbers, a few flags, or everything as it was configured. */
+/* Draws a change: a preset, numbers, a few flags, or the configured policy. */
 static void change_policy(struct run *run)
 {
     struct policy_choice *c = policy_choice_new();
@@ -380,7 +381,7 @@ static void change_policy(struct run *run)
     if (rng_below(r, 2))
         random_numbers(c, r);
     policy_choose(&p, c);
-    /* Short jobs would have nowhere to go. */
+    /* Such a policy would leave short jobs without any worker. */
     if (policy_has(&p, POLICY_SHORT_RESERVED) && !policy_has(&p, POLICY_PARTITION)) {
         c->flags |= POLICY_SHORT_RESERVED;
         c->v.flags &= ~(uint32_t)POLICY_SHORT_RESERVED;
@@ -401,7 +402,7 @@ static void empty_central(struct run *run)
         cluster_empty_central(run->c);
 }
 
-/* One job of a dist, or all. */
+/* Moves one job of a dist, or all of them. */
 static void move_jobs(struct run *run)
 {
     struct cluster *c = run->c;
@@ -510,7 +511,7 @@ static void inject(struct run *run, enum fault_kind kind)
         move_jobs(run);
         break;
     case FAULT_TABLES:
-    case FAULT_ESTIMATES: /* from the start on */
+    case FAULT_ESTIMATES: /* it applies to jobs as they are made */
     case FAULT_COUNT:
         break;
     }
@@ -522,14 +523,14 @@ static void random_fault(struct run *run)
 
     while (!has(run, kind))
         kind = (kind + 1) % FAULT_COUNT;
-    /* Between any two steps, also of those that happen at one moment. */
+    /* Runs a random number of steps, so that faults also come between steps of the same moment. */
     cluster_steps(run->c, (uint32_t)rng_below(&run->rng, 20), bus_now(run->c->bus) + 10 * MS);
     inject(run, kind);
 }
 
 /* ---- The cluster ---- */
 
-/* Split needs a reserved worker for its short jobs. */
+/* The policy may use `split`, which needs a reserved worker for short jobs. */
 static bool may_split(const struct run *run)
 {
     return has(run, FAULT_POLICY) || strcmp(run->config.policy, "split") == 0;
@@ -550,7 +551,8 @@ static void draw(struct run *run, const struct faults_options *o)
     rng_seed(&run->rng, o->seed);
     if (o->draw_kinds) {
         run->kinds &= (uint32_t)rng_next(&run->rng);
-        /* A third of those without other faults has this: then what cannot be started may cost nothing at all. */
+        /* A third of those without other faults has this one: then a failed start may cost no retry at
+         * all. */
         if (rng_below(&run->rng, 5) == 0)
             run->kinds = o->seed % 3 ? 0 : o->kinds & 1u << FAULT_STARTLESS;
     }
@@ -616,7 +618,7 @@ static bool has_recovered(struct cluster *c, void *arg)
     return c->recovered;
 }
 
-/* Everything works again: who is down, or about to stop, starts; from now on nothing fails. */
+/* Repairs everything: starts the processes that are down or about to stop. Nothing fails from now on. */
 static void heal(struct run *run)
 {
     struct cluster *c = run->c;
@@ -638,7 +640,7 @@ static void heal(struct run *run)
         cluster_drain(c, n.v, DRAIN_NOT);
 }
 
-/* How long it takes one slot to run everything, most of it twice. */
+/* The time that one slot needs to run everything; most of it counts twice. */
 static int64_t work_us(const struct cluster *c)
 {
     int64_t sum_us = 0;

@@ -1,6 +1,6 @@
 /* Random clusters with random faults, each from one seed: `hawk sim --faults`, tests/test_soak.c, `make swarm`.
  *
- * A run draws its cluster (policy, flags, sizes, delays), its jobs and what fails, and looks at every invariant
+ * A run draws its cluster (policy, flags, sizes, delays), its jobs and its faults. It checks every invariant
  * (INVARIANTS in faults/cluster.h) after every step. At the end everything heals: then every job must end within
  * heal_us, and every table must become empty. The same options give the same run, byte for byte. */
 #ifndef HAWK_FAULTS_FAULTS_H
@@ -51,18 +51,20 @@ enum fault_kind {
 };
 #define FAULTS_ALL ((1u << FAULT_COUNT) - 1)
 extern const char *const fault_names[FAULT_COUNT];
-/* "break,cut", "all", "none" to a set of 1 << enum fault_kind. HAWK_EINVALID: *bad points to what is no kind. */
+/* Parses "break,cut", "all" or "none" to a set of 1 << enum fault_kind. HAWK_EINVALID: *bad points to the
+ * unknown kind. */
 HAWK_MUST_USE int faults_parse_kinds(const char *text, uint32_t *kinds, const char **bad);
 
 struct faults_options {
     uint64_t seed;
-    uint32_t kinds;  /* what may fail: a set of 1 << enum fault_kind; 0: nothing does, and more must hold */
-    bool draw_kinds; /* each seed draws some of them; every fifth has none */
-    uint32_t jobs;   /* 0: 5 to 29, as drawn */
-    bool single;     /* one fault at a time, and short tasks may wait only so long for it (faults/single.c) */
-    /* After the last fault every job ends within this, and twice what all tasks take; 0: FAULTS_HEAL_US. */
+    uint32_t kinds;  /* a set of 1 << enum fault_kind; 0: no fault, and invariants are stricter */
+    bool draw_kinds; /* each seed draws some of the kinds; every fifth seed has none */
+    uint32_t jobs;   /* number of jobs; 0: 5 to 29, as drawn */
+    bool single;     /* one fault at a time, which may delay short tasks only so long (faults/single.c) */
+    /* After the last fault every job ends within this time plus twice the time of all tasks; 0:
+     * FAULTS_HEAL_US. */
     int64_t heal_us;
-    bool log; /* every message to standard error */
+    bool log; /* log every message to standard error */
     /* As in struct cluster_config. */
     void (*failed)(void *arg, enum invariant invariant, const char *text);
     void *failed_arg;
@@ -71,18 +73,18 @@ struct faults_options {
 
 struct faults_result {
     uint64_t steps, jobs, tasks;
-    uint64_t hash;                /* of every delivery */
-    int64_t virtual_us;           /* how long it took in the cluster's time */
-    uint64_t faults[FAULT_COUNT]; /* how many there were of each kind */
-    int64_t wait_us_max; /* single: the longest that a job took that its fault left everything it needs */
+    uint64_t hash;                /* of all deliveries */
+    int64_t virtual_us;           /* the run's length in virtual time */
+    uint64_t faults[FAULT_COUNT]; /* number of faults of each kind */
+    int64_t wait_us_max; /* with `single`: the longest time of a job that could have run all the time */
 };
 
-/* What the run of these options is, in a line: for a failure's report. Returns the length. */
+/* Describes the run of these options in a line, for a failure's report. Returns the length. */
 size_t faults_describe(const struct faults_options *o, char *buf, size_t size);
-/* One seed. Returns when everything held; *r is added to. */
+/* Runs one seed. Returns if every invariant held; adds to *r. */
 void faults_run(const struct faults_options *o, struct faults_result *r);
 
-/* The same with `single`; faults_run and faults_describe call them. */
+/* The same for `single`; faults_run() and faults_describe() call them. */
 size_t faults_describe_single(const struct faults_options *o, char *buf, size_t size);
 void faults_run_single(const struct faults_options *o, struct faults_result *r);
 
@@ -95,10 +97,10 @@ struct faults_failure {
 };
 
 struct faults_seeds {
-    uint64_t first, n;  /* these seeds; n = 0: until the time is over */
-    int64_t real_us;    /* no more are begun after so long; 0: no limit */
-    uint32_t processes; /* at a time */
-    FILE *bar;          /* progress; NULL: none */
+    uint64_t first, n;  /* the seeds to run; n = 0: until the time is over */
+    int64_t real_us;    /* start no seed after this time; 0: no limit */
+    uint32_t processes; /* number of processes at a time */
+    FILE *bar;          /* shows progress there; NULL: not at all */
     /* Called for every failure as it happens. */
     void (*report)(void *arg, const struct faults_failure *f);
     void *report_arg;
@@ -107,11 +109,11 @@ struct faults_seeds {
 struct faults_total {
     uint64_t seeds, failed;
     double real_s;
-    struct faults_result sum; /* its hash is nothing */
+    struct faults_result sum; /* its hash means nothing */
 };
 
-/* Runs them in processes of their own, so that a role that aborts ends only its seed. HAWK_EIO with why when no process can
- * be started; what failed is no error, but counted. */
+/* Runs the seeds in child processes, so that a role that aborts ends only its seed. A failed seed is not an
+ * error: t counts it. HAWK_EIO with why if no process can start. */
 HAWK_MUST_USE int faults_run_seeds(const struct faults_options *o, const struct faults_seeds *s,
                                    struct faults_total *t, char *why, size_t size);
 

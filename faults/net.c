@@ -1,16 +1,16 @@
-/* The network of a virtual cluster: how long what is sent takes, what is held back, and who cannot reach whom. */
+/* The network of a virtual cluster: delays, stalls and partitions. */
 #include "faults/internal.h"
 
 #include "base/mem.h"
 
 #include <string.h>
 
-/* A stream's other end is found silent by the connection itself (net/core.h: a ping every 2 s, 3 s for its answer). Roles
- * that wait for something find it sooner (msg/beats.h). */
+/* How long a dead stream stays unnoticed. The connection finds its other end silent (net/core.h: a ping every
+ * 2 s, 3 s for its answer). Roles that wait for an answer notice it sooner (msg/beats.h). */
 #define SILENT_MIN_US (3000 * US_PER_MS)
 #define SILENT_MAX_US (5000 * US_PER_MS)
 
-/* When the last thing sent from one to the other arrives: what is sent later does not overtake it. */
+/* When the last message from one to the other arrives. A later message must not overtake it. */
 static int64_t *last_arrival(struct cluster_net *n, uint32_t from, uint32_t to)
 {
     uint32_t most = from > to ? from : to;
@@ -54,7 +54,7 @@ int64_t cluster_delay_us(void *arg, uint32_t from, uint32_t to, const struct msg
     if (at_us < *last)
         at_us = *last;
     else if (at_us == now_us && at_us == *last)
-        at_us++; /* without a delay it would overtake the delayed one that arrives at this moment */
+        at_us++; /* without a delay it would overtake the delayed message that arrives at this moment */
     if (at_us > now_us)
         *last = at_us;
     return at_us - now_us;
@@ -107,7 +107,7 @@ void cluster_partition(struct cluster *c, uint32_t x, uint32_t y, bool one_way, 
         cluster_stall(c, y, x, until_us);
     bus_bar(c->bus, x, y, until_us);
     if (until_us <= now_us + SILENT_MAX_US)
-        return;    /* it is over before anybody gives up: what was sent arrives late */
+        return;    /* over before either side gives up: messages arrive late */
     if (one_way) { /* y hears nothing and breaks the stream, and x hears of that */
         vec_grow(c->net.breaks, c->net.breaks_n, c->net.breaks_cap);
         c->net.breaks[c->net.breaks_n++] = (struct cluster_break){x, y, y_hears_us};

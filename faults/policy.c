@@ -1,4 +1,4 @@
-/* An operator of a virtual cluster, who changes its policy under way, and remembers what central said of it. */
+/* An operator of a virtual cluster: changes its policy, and remembers central's answers. */
 #include "faults/internal.h"
 
 #include "base/check.h"
@@ -26,7 +26,7 @@ void cluster_set_share(struct cluster *c, uint32_t share_ppm)
     policy_choice_drop(choice);
 }
 
-/* The policy as it is at central; what history computes is nobody's choice. */
+/* Central's policy now, without the numbers that history computes. */
 static struct policy in_force(const struct cluster *c)
 {
     struct policy p = *central_policy(c->central);
@@ -56,7 +56,7 @@ void cluster_operator_answered(struct cluster *c, const struct msg_policy_set *m
             o->told = i;
 }
 
-/* Central has made a step. */
+/* Checks the policy after a step of central's. */
 void cluster_check_policy(struct cluster *c)
 {
     struct cluster_operator *o = &c->operator;
@@ -68,7 +68,7 @@ void cluster_check_policy(struct cluster *c)
         o->asks = 0;
         return;
     }
-    /* What it was asked for and has not answered yet may be lost with it. */
+    /* A crash may lose changes that central has not answered. */
     while (o->n > o->told + 1 && !equal(&o->v[o->n - 1].policy, &p))
         o->n--;
     if (!equal(&o->v[o->n - 1].policy, &p))

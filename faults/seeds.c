@@ -1,4 +1,4 @@
-/* Many seeds in processes of their own: a role that aborts, or a run that never ends, is one seed's failure. */
+/* Runs many seeds in child processes: a role that aborts, or a run that never ends, fails one seed only. */
 #include "faults/faults.h"
 
 #include "base/mem.h"
@@ -17,22 +17,22 @@
 
 #define PROCESSES_MAX 256
 #define CHUNK 100u        /* seeds of one process */
-#define SEED_TIMEOUT_S 60 /* of processor time: a loop without end */
+#define SEED_TIMEOUT_S 60 /* of processor time: a run that takes more does not end */
 #define BAR_MS 200
 
-/* What a process shares with its parent. */
+/* The memory that a child process shares with its parent. */
 struct shared {
-    uint64_t seed; /* the one under way */
+    uint64_t seed; /* the seed under way */
     uint64_t done;
     struct faults_result sum;
-    struct faults_failure failure; /* invariant empty: none */
+    struct faults_failure failure; /* invariant empty: no failure */
 };
 
 struct process {
     pid_t pid;
     int fd;                          /* its standard error */
-    uint64_t end;                    /* its seeds end before */
-    char said[CLUSTER_FAILURE_TEXT]; /* the end of what it wrote there */
+    uint64_t end;                    /* the end of its seeds, exclusive */
+    char said[CLUSTER_FAILURE_TEXT]; /* the last part of its standard error */
     size_t said_n;
 };
 
@@ -40,7 +40,7 @@ struct seeds {
     const struct faults_options *o;
     const struct faults_seeds *s;
     struct faults_total *t;
-    struct shared *shared; /* one each */
+    struct shared *shared; /* one per process */
     struct process running[PROCESSES_MAX];
     uint32_t processes;
     uint64_t next;
@@ -55,7 +55,7 @@ static double now_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* ---- In the process ---- */
+/* ---- In the child process ---- */
 
 static void on_failed(void *arg, enum invariant invariant, const char *text)
 {
@@ -78,7 +78,7 @@ static void run_chunk(const struct faults_options *options, struct shared *sh, u
         faults_run(&o, &sh->sum);
         sh->done++;
     }
-    _exit(0); /* not exit(): the parent's unwritten output is the parent's */
+    _exit(0); /* exit() would write the parent's buffered output, too */
 }
 
 /* ---- In the parent ---- */
@@ -110,7 +110,7 @@ static int start(struct seeds *run, uint32_t i, uint64_t first, uint64_t end)
     return 0;
 }
 
-/* Seeds for a process that has none: true while there are any. */
+/* Takes seeds for a process that has none. False: no seeds are left. */
 static bool take_chunk(struct seeds *run, uint64_t *first, uint64_t *end)
 {
     const struct faults_seeds *s = run->s;
@@ -131,7 +131,7 @@ static bool take_chunk(struct seeds *run, uint64_t *first, uint64_t *end)
     return true;
 }
 
-/* Reads what it says; false when it has ended. */
+/* Reads the process's standard error. False: the process has ended. */
 static bool hear(struct process *p)
 {
     char buf[4096];
@@ -158,7 +158,7 @@ static const char *last_line(struct process *p)
     return line ? line + 1 : p->said;
 }
 
-/* It died in the middle of a seed: which, and why. */
+/* The process died during a seed: records which seed, and why. */
 static void fail(struct seeds *run, uint32_t i, int status)
 {
     struct faults_failure f = run->shared[i].failure;
@@ -190,7 +190,7 @@ static void add(struct faults_result *sum, const struct faults_result *r)
         sum->faults[k] += r->faults[k];
 }
 
-/* Process i has ended. What it left of its chunk goes to a new one. */
+/* Process i has ended. A new process gets the rest of its chunk. */
 static int end(struct seeds *run, uint32_t i)
 {
     struct process *p = &run->running[i];

@@ -1,4 +1,4 @@
-/* What the roles of a virtual cluster ask of their shell: tasks that only take time, and a journal in memory. */
+/* The shell of the roles of a virtual cluster: tasks that only take time, and effects of all kinds. */
 #include "faults/internal.h"
 
 #include "base/mem.h"
@@ -8,8 +8,9 @@
 
 /* ---- The executor ---- */
 
-/* DESIGN 3.9: never two copies of a task that central placed, whatever was lost. Dists that had a job one after the other
- * may each have promoted it: then central has it under an epoch of each (docs/protocol.md 9.5). */
+/* Checks that no second copy of a task that central placed starts, whatever was lost (DESIGN 3.9). Two dists
+ * that had the job one after the other may each have promoted it: then central has it under two epochs, and a
+ * copy of each may run (docs/protocol.md 9.5). */
 static void expect_only_copy(struct cluster *c, uint32_t job, const struct try_id *id)
 {
     bool moved = c->jobs[job]->epoch > EPOCH_FIRST;
@@ -21,7 +22,8 @@ static void expect_only_copy(struct cluster *c, uint32_t job, const struct try_i
             if (!node_eq(r->held.owner, NODE_CENTRAL) || !job_eq(r->held.id.job, id->job) ||
                 r->held.id.task != id->task || (moved && r->held.id.epoch != id->epoch))
                 continue;
-            r->doubled = c->workers[i]->frozen_us >= bus_now(c->bus); /* it must not go on once it can */
+            /* Its machine stands still: this copy must end before it goes on. */
+            r->doubled = c->workers[i]->frozen_us >= bus_now(c->bus);
             if (!r->doubled)
                 cluster_fail(c, INVARIANT_ONE_COPY, "task %u of %s starts while worker %u still runs it",
                              id->task, job_id_format((char[JOB_ID_TEXT]){0}, id->job), i);
@@ -48,7 +50,8 @@ static void never_ran(struct cluster *c, const struct cluster_worker *w, uint32_
     bus_post(c->bus, w->ep, bus_now(c->bus), &m);
 }
 
-/* Nor did this, for a reason of the worker's; its spawner keeps that as any other end, and has none of an executor's. */
+/* The worker could not start the run, for a reason of its own. Its spawner keeps this end like any other; it
+ * keeps none of an executor's runs. */
 static void cannot_start(struct cluster *c, struct cluster_worker *w, const struct msg_exec_start *m,
                          struct cluster_job *j)
 {
@@ -83,8 +86,8 @@ static void exec_check(struct cluster *c, struct cluster_worker *w)
     bus_post(c->bus, w->ep, bus_now(c->bus), &answer);
 }
 
-/* Whether a task may start: a slot is free, or was when its worker asked for it. A paused task that goes on meanwhile
- * overcommits the worker. */
+/* Whether a run may start: its slot is free of runs with the same slot number. Paused tasks that go on
+ * meanwhile overcommit the worker by at most worker_paused_max(). */
 static bool may_start(const struct cluster_worker *w, uint32_t run)
 {
     for (uint32_t i = 0; i < w->runs_n; i++)
@@ -101,7 +104,7 @@ static struct cluster_run *run_of(const struct cluster_worker *w, uint32_t run)
     return NULL;
 }
 
-/* One in eight is refused, as by a machine without memory. */
+/* Pauses a run. One of eight requests fails, as on a machine without memory. */
 static void exec_pause(struct cluster *c, struct cluster_worker *w, uint32_t run)
 {
     struct cluster_run *r = run_of(w, run);
@@ -137,7 +140,7 @@ void cluster_thaw(const struct cluster *c, struct cluster_worker *w)
         thaw(c, &w->runs[i]);
 }
 
-/* The longest pause is over when its time has come, and whenever the process goes on, should it have stood still. */
+/* Resumes a run. Without faults, the pause was not longer than the longest pause and a message's delay. */
 static void exec_resume(struct cluster *c, const struct cluster_worker *w, uint32_t run)
 {
     struct cluster_run *r = run_of(w, run);
@@ -157,7 +160,7 @@ static void exec_start(struct cluster *c, struct cluster_worker *w, const struct
     struct cluster_run *run;
     uint32_t job = (uint32_t)m->desc->shell - 1;
 
-    if (job < c->jobs_n && !c->jobs[job]->id.v) /* it starts before its client has the answer */
+    if (job < c->jobs_n && !c->jobs[job]->id.v) /* the task starts before its client has the answer */
         c->jobs[job]->id = m->id.job;
     if (job >= c->jobs_n || m->id.task >= m->desc->tasks || !job_eq(m->id.job, c->jobs[job]->id))
         cluster_fail(c, INVARIANT_EFFECTS, "a task is started that nobody submitted: %s, task %u",
@@ -203,7 +206,8 @@ struct blob *cluster_result_of(const struct cluster *c, uint32_t job, uint32_t t
     return blob_str(text);
 }
 
-/* Its end is reported to the agent, if there is one, and kept until that forgets it; an executor keeps nothing. */
+/* Ends run i. The spawner reports the end to the agent, if there is one, and keeps it until the agent
+ * acknowledges it. An executor keeps nothing. */
 static void exited(struct cluster *c, struct cluster_worker *w, uint32_t i, enum outcome outcome,
                    int32_t code)
 {
@@ -254,13 +258,13 @@ static void exec_forget(struct cluster_worker *w, uint32_t run)
         }
 }
 
-/* When the spawner ends a run, should it not end before: DESIGN 3, rules 9 and 10. */
+/* When the spawner kills a run: when its lease or the worker's grace is over (DESIGN 3, rules 9 and 10). */
 static int64_t killed_us(const struct cluster_worker *w, const struct cluster_run *r)
 {
     int64_t at_us =
         node_eq(r->held.owner, NODE_CENTRAL) && w->lease_us < w->orphan_us ? w->lease_us : w->orphan_us;
 
-    return at_us < w->frozen_us ? w->frozen_us : at_us; /* as soon as its machine goes on */
+    return at_us < w->frozen_us ? w->frozen_us : at_us; /* a frozen machine kills it when it goes on */
 }
 
 int64_t cluster_next_end(struct cluster *c, struct cluster_worker **w, uint32_t *run)
@@ -289,7 +293,7 @@ void cluster_end_run(struct cluster *c, struct cluster_worker *w, uint32_t run)
     const struct cluster_job *j = c->jobs[r->job];
     uint32_t task = r->held.id.task;
 
-    thaw(c, r); /* a run that stands still ends because it is killed */
+    thaw(c, r); /* a paused run ends here only if it is killed */
     if (killed_us(w, r) < r->due_us) {
         exited(c, w, run, OUTCOME_LOST, 9);
         return;
@@ -339,7 +343,7 @@ static void on_stopped(struct cluster *c, uint32_t ep)
     struct cluster_dist *d = cluster_dist_of(c, ep);
 
     bus_close(c->bus, ep);
-    if (d) { /* central refused it; it is started again, as the units for systemd do */
+    if (d) { /* central refused the dist; systemd would restart it */
         cluster_dist_died(c, d);
         d->start_us = bus_now(c->bus) + CLUSTER_RESTART_US;
     }

@@ -1,6 +1,6 @@
-/* One fault at a time, and the bound on what it costs: no short task waits more than WAIT_BOUND_US for a single fault
- * that leaves its dist and a worker running (docs/reliability.md, "Waits"). The load is light, so that nobody would wait
- * without. */
+/* One fault at a time, and the bound on its cost: no short task waits more than WAIT_BOUND_US for a single
+ * fault that leaves its dist and a worker running (docs/reliability.md, "Waits"). The load is light: without
+ * a fault no task would wait. */
 #include "base/check.h"
 #include "faults/faults.h"
 #include "faults/internal.h"
@@ -13,20 +13,20 @@
 #define WAIT_BOUND_US (3500 * MS)
 #define TASK_US_MAX (50 * MS)
 #define ROUNDS 2
-/* From one fault's end to the next one's beginning everybody is connected again, and knows it. */
+/* The time between two faults, long enough for all nodes to connect again. */
 #define CALM_US (20 * S)
 
 enum single {
-    ONE_WAY,   /* one node's messages do not reach one other */
-    BOTH_WAYS, /* nor do the other's */
-    DEAF,      /* a node hears nobody */
-    MUTE,      /* nobody hears it */
+    ONE_WAY,   /* messages from x to y are lost */
+    BOTH_WAYS, /* and those from y to x */
+    DEAF,      /* x hears nobody */
+    MUTE,      /* nobody hears x */
     ISOLATED,  /* both */
-    KILLED,    /* its process */
-    VANISHED,  /* its machine: nobody is told */
-    STOPPED,   /* its process stands still */
-    MACHINE,   /* and its tasks, too */
-    AGENT,     /* a worker's process dies, and its spawner goes on */
+    KILLED,    /* x's process dies */
+    VANISHED,  /* x's machine dies: nobody is told */
+    STOPPED,   /* x's process stands still */
+    MACHINE,   /* x's machine stands still, with its tasks */
+    AGENT,     /* a worker's process dies, its spawner lives on */
     SINGLE_COUNT,
 };
 static const char *const texts[SINGLE_COUNT] = {"one way", "both ways", "deaf",    "mute",    "isolated",
@@ -44,11 +44,11 @@ struct single_run {
     struct rng rng;
     struct cluster_config config;
     struct cluster *c;
-    bool long_work; /* every general slot runs a task without end: stealing has to help */
+    bool long_work; /* every general slot runs an endless task: short tasks need stealing */
     enum single what;
-    uint32_t x, y; /* whom it concerns: endpoints; y: the other one of a pair, or 0 */
+    uint32_t x, y; /* endpoints of the fault; y: the other one of a pair, or 0 */
     int64_t from_us, until_us;
-    uint32_t first_job; /* of this round */
+    uint32_t first_job; /* the first job of this round */
 };
 
 static uint32_t below(struct single_run *run, uint32_t n) { return (uint32_t)rng_below(&run->rng, n); }
@@ -78,7 +78,7 @@ static void draw(struct single_run *run, const struct faults_options *o)
         .log = o->log,
     };
     run->long_work = below(run, 2);
-    if (run->long_work) { /* and what is left when a worker goes must do */
+    if (run->long_work) { /* enough workers to lose one */
         run->config.workers += 6;
         run->config.share_ppm = 400000;
     }
@@ -108,7 +108,7 @@ static uint32_t node(const struct single_run *run, uint32_t i)
                              : c->workers[i - 1 - c->dists_n]->ep;
 }
 
-/* Which of a kind it is; UINT32_MAX: of another kind. */
+/* The index of the dist at that endpoint; UINT32_MAX: another role's. */
 static uint32_t dist_index(const struct cluster *c, uint32_t ep)
 {
     for (uint32_t i = 0; i < c->dists_n; i++)
@@ -160,7 +160,8 @@ static void begin(struct single_run *run)
 {
     struct cluster *c = run->c;
 
-    /* Beside long work thieves find what is stuck by central's word: without it they ask around, which takes its time. */
+    /* Central stays up beside long work: there thieves find stuck reservations by its hints. Without hints
+     * they ask around, which takes longer. */
     uint32_t first = run->long_work ? 1 : 0;
 
     run->what = (enum single)below(run, SINGLE_COUNT);
@@ -219,9 +220,9 @@ static void repair(struct single_run *run)
         cluster_restart_worker(c, worker);
 }
 
-/* ---- The load, and what is asked of it ---- */
+/* ---- The load, and its bounds ---- */
 
-/* A long task for every slot, without an end. */
+/* Submits an endless long task for every slot. */
 static void fill(struct single_run *run)
 {
     struct cluster *c = run->c;
@@ -257,7 +258,7 @@ static void load(struct single_run *run, int64_t until_us)
     }
 }
 
-/* The fault took its dist, or kept it from every worker. */
+/* The fault killed the job's dist, or cut it off from every worker. */
 static bool is_excused(const struct single_run *run, const struct cluster_job *j)
 {
     return j->abandoned || !j->submitted || (run->what > BOTH_WAYS && run->c->dists[j->dist]->ep == run->x);
@@ -275,7 +276,7 @@ static void expect_no_waits(struct single_run *run)
             continue;
         if (j->err)
             cluster_fail(c, INVARIANT_WAITS, "job %u was refused: %s", i, hawk_strerror(j->err));
-        /* What it runs itself, twice at most, is no waiting. */
+        /* Its own run time, at most twice, does not count as waiting. */
         if (took_us > WAIT_BOUND_US + 2 * TASK_US_MAX)
             cluster_fail(
                 c, INVARIANT_WAITS,

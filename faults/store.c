@@ -1,5 +1,6 @@
-/* The journals of a virtual cluster, as store/store.c writes them: in groups, one commit at a time; a crash loses what was
- * not committed. What could not be written is kept and tried again, by itself and with whatever is written next. */
+/* The journals of a virtual cluster. As in store/store.c, entries are committed in groups, one commit at a
+ * time. A crash loses what was not committed. Entries of a failed commit stay, and the next commit writes
+ * them again, after RETRY_US or with the next write that asks. */
 #include "faults/internal.h"
 
 #include "base/check.h"
@@ -32,7 +33,7 @@ void cluster_store_write(struct cluster *c, struct cluster_store *s, const struc
     }
 }
 
-/* The token of the last of the entries from..to that has one; 0: none has. */
+/* The token of the last entry in from..to that has one; 0: none has. */
 static uint64_t last_token(const struct cluster_store *s, uint32_t from, uint32_t to)
 {
     uint64_t token = 0;
@@ -76,7 +77,7 @@ void cluster_store_crash(struct cluster *c, struct cluster_store *s)
 {
     uint32_t kept = s->durable;
 
-    /* The disk may have had it, though nobody was told. */
+    /* The disk may have finished the commit without telling anybody. */
     if (s->commit_us != TIME_NEVER && s->full_until_us <= bus_now(c->bus) && rng_below(&c->net.rng, 2))
         kept = s->committing;
     while (s->n > kept)
@@ -86,7 +87,8 @@ void cluster_store_crash(struct cluster *c, struct cluster_store *s)
     s->asked = s->retrying = false;
 }
 
-/* A job that was forgotten after its end may be accepted anew: what counts is the last word. */
+/* Whether the job's end is the last record of it: a job that was forgotten after its end may be accepted
+ * anew. */
 bool cluster_store_ended(const struct cluster_store *s, job_id_t job, uint16_t epoch)
 {
     for (uint32_t i = s->durable; i-- > 0;) {
@@ -103,7 +105,7 @@ bool cluster_store_ended(const struct cluster_store *s, job_id_t job, uint16_t e
 /* ---- Reading it back: the records that store/apply.c would have by then, in their order ---- */
 
 struct row {
-    struct record_key key; /* history: its id is its place */
+    struct record_key key; /* of history: the id is the record's place */
     struct msg m;          /* borrows the entry's handles */
 };
 
@@ -134,7 +136,7 @@ static void put(struct rows *rows, const struct row *with)
     *r = *with;
 }
 
-/* The parts of a job from `first` to `last`. */
+/* Deletes the parts `first` to `last` of a job. */
 static void delete_parts(struct rows *rows, const struct record_key *job, uint32_t first, uint32_t last)
 {
     uint32_t kept = 0;
@@ -196,7 +198,8 @@ void cluster_store_replay(struct cluster *c, struct cluster_store *s)
     for (uint32_t i = 0; i < rows.n; i++) {
         const struct row *r = &rows.v[i];
 
-        if (r->key.table == TABLE_JOB && !find(&rows, &r->key, PART_JOB)) /* of a job that is not there */
+        /* A part of a job that is not there. */
+        if (r->key.table == TABLE_JOB && !find(&rows, &r->key, PART_JOB))
             continue;
         msg_ref(&r->m);
         bus_post(c->bus, s->ep, bus_now(c->bus), &r->m);
