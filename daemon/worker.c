@@ -151,22 +151,29 @@ static void after_turn(void *arg)
     log_info("executors attach at %s", *d->executors ? d->executors : server_addr(d->process.server, 0));
 }
 
-/* Every task taken over goes on in the slot it had. */
-static void need_slot(void *arg, const struct msg *m, const char *const paths[2])
+/* Every task taken over goes on in the place it had. */
+static void need_place(void *arg, const struct msg *m, const char *const paths[2])
 {
-    uint32_t *slots = arg;
+    uint32_t *places = arg;
     uint32_t needed = worker_slot_of(m->exec_held.run) + 1;
-    if (m->type == MSG_EXEC_HELD && m->exec_held.outcome == OUTCOME_NONE && *slots < needed)
-        *slots = needed;
+    if (m->type == MSG_EXEC_HELD && m->exec_held.outcome == OUTCOME_NONE && *places < needed)
+        *places = needed;
 }
 
+static uint32_t paused_max_for(const struct config *c, uint32_t slots)
+{
+    uint32_t max = worker_paused_max(slots);
+    return c->worker.paused_max && c->worker.paused_max < max ? c->worker.paused_max : max;
+}
+
+/* What had a paused task's slot has a place behind them. */
 static uint32_t slots_for(const struct worker_daemon *d)
 {
-    uint32_t told = d->process.config.worker.slots, slots;
+    uint32_t told = d->process.config.worker.slots, slots, places = 0;
     if (!told)
         told = (uint32_t)sysconf(_SC_NPROCESSORS_ONLN);
-    slots = told;
-    exec_held(d->exec, need_slot, &slots);
+    exec_held(d->exec, need_place, &places);
+    slots = places > told + paused_max_for(&d->process.config, told) ? places : told;
     if (slots > told)
         log_warn(
             "a task taken over is in slot %u: going on with %u slots, not %u, until this worker is started "
@@ -194,9 +201,9 @@ static void make_role(struct worker_daemon *d, const char *addr)
     wc.pause.after_us = c->worker.pause_after;
     wc.pause.longest_us = c->worker.pause_longest;
     wc.pause.share_milli = c->worker.pause_share;
-    wc.pause.paused_max = worker_paused_max(wc.slots);
-    if (c->worker.paused_max && c->worker.paused_max < wc.pause.paused_max)
-        wc.pause.paused_max = c->worker.paused_max;
+    wc.pause.paused_max = paused_max_for(c, wc.slots);
+    if (exec_freezer_in_force(d->exec) == EXEC_FREEZER_OFF)
+        wc.pause.share_milli = 0; /* so that it gives no short task back for want of a freezer */
     worker_init(&d->role, &wc, entropy());
     d->role_made = true;
     blob_drop(wc.name);

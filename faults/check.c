@@ -58,9 +58,17 @@ static void expect_general(struct cluster *c, uint32_t ep)
         cluster_fail(c, INVARIANT_RESERVED, "a long task was placed on %u, which is reserved", ep);
 }
 
+/* Notes the job of a task that a worker gave back because it could pause nothing for it (protocol 4.5). */
+static void note_returned(struct cluster *c, const struct msg_task_finished *m)
+{
+    for (uint32_t i = 0; i < c->jobs_n && m->outcome == OUTCOME_LOST && m->code == HAWK_EBUSY; i++)
+        c->jobs[i]->returned |= job_eq(c->jobs[i]->id, m->id.job);
+}
+
 /* Checks that the dist knows of a reservation at the worker that sends TASK_REQUEST: steals and cancellations
  * move counts (DESIGN 3.2). Exempt are jobs that have ended or that promotion may withdraw: there the request
- * may cross a PROBE_CANCEL. */
+ * may cross a PROBE_CANCEL. Exempt are also jobs of which a worker gave a task back: the dist probes for them anew,
+ * and a PROBE_CANCEL of before may cross a RES_MOVED. */
 static void expect_reservation(struct cluster *c, uint32_t ep, uint32_t from,
                                const struct msg_task_request *m)
 {
@@ -75,7 +83,7 @@ static void expect_reservation(struct cluster *c, uint32_t ep, uint32_t from,
         return;
     dist_job_view(&d->d, j, bus_now(c->bus), &v);
     if (job_state_final(v.state) || node_eq(v.owner, NODE_CENTRAL) || v.desc->tag == TAG_AUTO ||
-        c->jobs[v.desc->shell - 1]->cancelled || v.waiting == 0)
+        c->jobs[v.desc->shell - 1]->cancelled || c->jobs[v.desc->shell - 1]->returned || v.waiting == 0)
         return;
     while (dist_next_reservation(&d->d, j, &cursor, &r))
         if (node_eq(r.worker, worker_node(&w->w)) && r.count > 0)
@@ -187,6 +195,8 @@ void cluster_on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, 
     }
     if (m->type == MSG_TASK_REQUEST && c->config.nothing_fails)
         expect_reservation(c, to, from, &m->task_request);
+    if (m->type == MSG_TASK_FINISHED)
+        note_returned(c, &m->task_finished);
     if (m->type == MSG_WATCH)
         cluster_on_watch(c, to, &m->watch);
     if (to == c->central_ep && cluster_dist_of(c, from))

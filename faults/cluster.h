@@ -50,7 +50,7 @@
     X(STARTS, "starts", "what a worker could not start spends no retry, and loses no task")                  \
     X(SERVICE, "service", "a quarter of the workers, or one, leave service at once; who is well is back")    \
     X(NUMBERS, "numbers", "no two jobs are given the same number, whatever became of the journals")          \
-    X(PAUSES, "pauses", "no task stands still for longer than the longest pause, or for nobody")             \
+    X(PAUSES, "pauses", "no task is frozen for none, or stands still for longer than the longest pause")     \
     X(EPOCHS, "epochs", "no node joins a central that is older than one which it joined before")
 
 enum invariant {
@@ -113,6 +113,7 @@ struct cluster_job {
     bool cancelled;          /* it may be cancelled: the client asked for it, tasks failed too often, … */
     bool wants_cancel;       /* the client asked for it */
     bool abandoned;          /* its dist died: nobody answers for it any more */
+    bool returned;           /* a worker that could pause nothing gave a task of it back */
     uint16_t cancelled_life; /* the life of the dist that confirmed the cancellation; 0: none did */
     int err;                 /* of SUBMITTED */
     /* The client has left `dist`, which may have died, and asks another dist to take the job. */

@@ -104,12 +104,19 @@ static struct cluster_run *run_of(const struct cluster_worker *w, uint32_t run)
     return NULL;
 }
 
-/* Pauses a run. One of eight requests fails, as on a machine without memory. */
+#define FREEZE_US 2000 /* a freeze takes less */
+
+/* Pauses a run. One of eight requests fails, as on a machine without memory. A worker pauses a run only for a task that it
+ * was given. */
 static void exec_pause(struct cluster *c, struct cluster_worker *w, uint32_t run)
 {
     struct cluster_run *r = run_of(w, run);
     struct msg answer = {.type = MSG_EXEC_PAUSED, .exec_paused.run = run};
+    struct worker_counts counts;
 
+    worker_counts(&w->w, &counts);
+    if (counts.given == 0)
+        cluster_fail(c, INVARIANT_PAUSES, "a task is frozen, and no short one was given for that");
     if (!r || r->paused_us != TIME_NEVER)
         answer.exec_paused.err = HAWK_ENOT_FOUND;
     else if (is_app(c, r))
@@ -120,7 +127,7 @@ static void exec_pause(struct cluster *c, struct cluster_worker *w, uint32_t run
         r->paused_us = bus_now(c->bus);
         r->due_us -= r->paused_us;
     }
-    bus_post(c->bus, w->ep, bus_now(c->bus), &answer);
+    bus_post(c->bus, w->ep, bus_now(c->bus) + (int64_t)rng_below(&c->rng, FREEZE_US), &answer);
 }
 
 static void thaw(const struct cluster *c, struct cluster_run *r)
@@ -140,7 +147,7 @@ void cluster_thaw(const struct cluster *c, struct cluster_worker *w)
         thaw(c, &w->runs[i]);
 }
 
-/* Resumes a run. Without faults, the pause was not longer than the longest pause and a message's delay. */
+/* Resumes a run. Without faults, the pause was not longer than the longest pause, a freeze, and a message's delay. */
 static void exec_resume(struct cluster *c, const struct cluster_worker *w, uint32_t run)
 {
     struct cluster_run *r = run_of(w, run);
@@ -148,7 +155,7 @@ static void exec_resume(struct cluster *c, const struct cluster_worker *w, uint3
     if (!r || r->paused_us == TIME_NEVER)
         return;
     if (c->config.nothing_fails &&
-        bus_now(c->bus) - r->paused_us > c->config.pause_longest_us + c->config.delay_us)
+        bus_now(c->bus) - r->paused_us > c->config.pause_longest_us + FREEZE_US + c->config.delay_us)
         cluster_fail(c, INVARIANT_PAUSES, "task %u stood still for %lld us", r->held.id.task,
                      (long long)(bus_now(c->bus) - r->paused_us));
     thaw(c, r);

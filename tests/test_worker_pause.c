@@ -28,21 +28,30 @@ static void short_comes(struct talk *t, uint64_t job)
     nothing(t);
 }
 
-/* Patience is a fortieth of what the short task takes. */
-static void expect_pause(struct talk *t, uint32_t run)
+/* Patience is a fortieth of what the short task takes. Nothing is frozen yet. */
+static void expect_request(struct talk *t, uint64_t job, uint32_t request)
 {
     pass(t, S / 40 - 1);
     nothing(t);
     pass(t, 1);
+    expect(t, TASK_REQUEST, task_request, DIST, m->job.v == JOB(job).v && m->request == request);
+    nothing(t);
+}
+
+/* The request was answered: now there is something to freeze for. */
+static void given(struct talk *t, uint32_t run, uint64_t job, uint32_t request)
+{
+    launch(t, job, 0, request);
     expect(t, EXEC_PAUSE, exec_pause, 0, m->run == run);
     nothing(t);
+    assert_int_equal(counts_of(t).paused, 0);
 }
 
 static uint32_t paused_for(struct talk *t, uint32_t run, uint64_t job, uint32_t request)
 {
+    expect_request(t, job, request);
+    given(t, run, job, request);
     tell(t, EXEC_PAUSED, exec_paused, 0, .run = run);
-    expect(t, TASK_REQUEST, task_request, DIST, m->job.v == JOB(job).v && m->request == request);
-    launch(t, job, 0, request);
     return starts(t, job, 0, DIST);
 }
 
@@ -56,7 +65,6 @@ static void a_short_task_takes_the_slot_of_a_long_one(void **state)
     run = long_task(&t, 1);
     pass(&t, 50 * S);
     short_comes(&t, 2);
-    expect_pause(&t, run);
     quick = paused_for(&t, run, 2, 1);
     assert_int_equal(counts_of(&t).paused, 1);
     assert_int_equal(counts_of(&t).running, 1);
@@ -97,8 +105,30 @@ static void without_the_policy_it_waits(void **state)
     talk_end(&t);
 }
 
-/* Nobody has a task any more: the long one goes on at once. */
-static void nothing_to_run_ends_the_pause(void **state)
+/* Nobody has a task any more: nothing was frozen, and the next reservation asks the same. */
+static void without_a_task_nothing_is_frozen(void **state)
+{
+    struct talk t;
+
+    begin_pausing(&t, 1);
+    long_task(&t, 1);
+    short_comes(&t, 2);
+    expect_request(&t, 2, 1);
+    short_comes(&t, 3); /* one long task: one request */
+    pass(&t, S);
+    nothing(&t);
+    tell(&t, NO_TASK, no_task, DIST, .job = JOB(2), .request = 1);
+    expect(&t, TASK_REQUEST, task_request, DIST, m->job.v == JOB(3).v && m->request == 2);
+    tell(&t, PROBE_CANCEL, probe_cancel, DIST, .job = JOB(3));
+    expect(&t, PROBE_CANCELLED, probe_cancelled, DIST, m->count == 0);
+    tell(&t, NO_TASK, no_task, DIST, .job = JOB(3), .request = 2);
+    nothing(&t);
+    assert_int_equal(worker_counter(&t.w, COUNTER_tasks_paused), 0);
+    talk_end(&t);
+}
+
+/* A slot was freed before the answer came: the request is for that one. */
+static void a_free_slot_is_taken_by_who_asked(void **state)
 {
     struct talk t;
     uint32_t run;
@@ -106,18 +136,120 @@ static void nothing_to_run_ends_the_pause(void **state)
     begin_pausing(&t, 1);
     run = long_task(&t, 1);
     short_comes(&t, 2);
-    expect_pause(&t, run);
-    tell(&t, EXEC_PAUSED, exec_paused, 0, .run = run);
-    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
-    tell(&t, NO_TASK, no_task, DIST, .job = JOB(2), .request = 1);
-    expect(&t, EXEC_RESUME, exec_resume, 0, m->run == run);
-    /* The same when the reservation is withdrawn before the executor answers. */
+    expect_request(&t, 2, 1);
+    assert_int_equal(counts_of(&t).requested, 0);
+    exits(&t, run, 0);
+    expect(&t, TASK_FINISHED, task_finished, CENTRAL, whatever);
+    assert_int_equal(counts_of(&t).requested, 1);
+    launch(&t, 2, 0, 1);
+    starts(&t, 2, 0, DIST);
+    talk_end(&t);
+}
+
+/* And before the long task stood still: that one goes on, since nobody needs its slot. */
+static void a_free_slot_is_taken_by_what_was_given(void **state)
+{
+    struct talk t;
+    uint32_t run[2];
+
+    begin_pausing(&t, 2);
+    run[0] = long_task(&t, 1);
+    pass(&t, S);
+    run[1] = long_task(&t, 2);
     short_comes(&t, 3);
-    expect_pause(&t, run);
-    tell(&t, PROBE_CANCEL, probe_cancel, DIST, .job = JOB(3));
-    expect(&t, PROBE_CANCELLED, probe_cancelled, DIST, m->count == 1);
+    expect_request(&t, 3, 1);
+    given(&t, run[1], 3, 1);
+    exits(&t, run[0], 0);
+    expect(&t, TASK_FINISHED, task_finished, CENTRAL, whatever);
+    starts(&t, 3, 0, DIST);
+    tell(&t, EXEC_PAUSED, exec_paused, 0, .run = run[1]);
+    expect(&t, EXEC_RESUME, exec_resume, 0, m->run == run[1]);
+    assert_int_equal(counts_of(&t).running, 2);
+    assert_int_equal(worker_counter(&t.w, COUNTER_tasks_paused), 0);
+    talk_end(&t);
+}
+
+/* The task to be frozen ends itself. */
+static void what_was_given_outlives_its_pause(void **state)
+{
+    struct talk t;
+    uint32_t run;
+
+    begin_pausing(&t, 1);
+    run = long_task(&t, 1);
+    short_comes(&t, 2);
+    expect_request(&t, 2, 1);
+    given(&t, run, 2, 1);
+    exits(&t, run, 0);
+    expect(&t, TASK_FINISHED, task_finished, CENTRAL, whatever);
+    starts(&t, 2, 0, DIST);
+    talk_end(&t);
+}
+
+static void what_was_given_may_be_cancelled(void **state)
+{
+    struct talk t;
+    uint32_t run;
+
+    begin_pausing(&t, 1);
+    run = long_task(&t, 1);
+    short_comes(&t, 2);
+    expect_request(&t, 2, 1);
+    given(&t, run, 2, 1);
+    tell(&t, TASK_CANCEL, task_cancel, DIST, .id = TRY(2, 0));
+    expect(&t, TASK_FINISHED, task_finished, DIST, m->outcome == OUTCOME_CANCELLED);
     tell(&t, EXEC_PAUSED, exec_paused, 0, .run = run);
     expect(&t, EXEC_RESUME, exec_resume, 0, m->run == run);
+    talk_end(&t);
+}
+
+/* A worker that ends at once gives it back: it never ran. A dist that comes back hears that it is here. */
+static void what_was_given_is_known_and_goes_back(void **state)
+{
+    struct talk t;
+    uint32_t run;
+
+    begin_pausing(&t, 1);
+    run = long_task(&t, 1);
+    short_comes(&t, 2);
+    expect_request(&t, 2, 1);
+    given(&t, run, 2, 1);
+    tell(&t, PEER_LOST, peer_lost, DIST, ROLE_DIST);
+    nothing(&t);
+    tell(&t, PEER_UP, peer_up, DIST, ROLE_DIST);
+    expect(&t, TASK_HELD, task_held, DIST, m->id.job.v == JOB(2).v && m->state == TASK_LAUNCHED);
+    expect(&t, HELD_END, held_end, DIST, whatever);
+    tell(&t, STOP, stop, 0, .now = 1);
+    expect(&t, DRAINING, draining, CENTRAL, whatever);
+    expect(&t, EXEC_KILL, exec_kill, 0, m->run == run);
+    expect(&t, TASK_FINISHED, task_finished, DIST,
+           m->id.job.v == JOB(2).v && m->outcome == OUTCOME_LOST && m->code == HAWK_ESHUTDOWN);
+    talk_end(&t);
+}
+
+/* Each of several asks, as many as there are long tasks; nobody is frozen twice. */
+static void several_ask_at_once(void **state)
+{
+    struct talk t;
+    uint32_t run[2];
+
+    begin_pausing(&t, 2);
+    run[0] = long_task(&t, 1);
+    pass(&t, S);
+    run[1] = long_task(&t, 2);
+    for (uint64_t job = 3; job < 6; job++)
+        short_comes(&t, job);
+    pass(&t, S / 40);
+    expect(&t, TASK_REQUEST, task_request, DIST, m->job.v == JOB(3).v && m->request == 1);
+    expect(&t, TASK_REQUEST, task_request, DIST, m->job.v == JOB(4).v && m->request == 2);
+    nothing(&t);
+    given(&t, run[1], 4, 2);
+    given(&t, run[0], 3, 1);
+    tell(&t, EXEC_PAUSED, exec_paused, 0, .run = run[0]);
+    starts(&t, 4, 0, DIST); /* whichever stands still first */
+    tell(&t, EXEC_PAUSED, exec_paused, 0, .run = run[1]);
+    starts(&t, 3, 0, DIST);
+    assert_int_equal(counts_of(&t).paused, 2);
     talk_end(&t);
 }
 
@@ -130,7 +262,6 @@ static void its_share_is_a_bound(void **state)
     begin_pausing(&t, 1);
     run = long_task(&t, 1);
     short_comes(&t, 2);
-    expect_pause(&t, run);
     quick = paused_for(&t, run, 2, 1);
     short_comes(&t, 3);
     pass(&t, 6 * S);
@@ -162,7 +293,6 @@ static void the_longest_pause_overcommits(void **state)
     begin_pausing(&t, 1);
     run = long_task(&t, 1);
     short_comes(&t, 2);
-    expect_pause(&t, run);
     quick = paused_for(&t, run, 2, 1);
     pass(&t, 30 * S - 1);
     nothing(&t);
@@ -193,7 +323,7 @@ static void the_youngest_is_paused(void **state)
     run[1] = long_task(&t, 2);
     pass(&t, S);
     short_comes(&t, 3);
-    expect_pause(&t, run[1]);
+    paused_for(&t, run[1], 3, 1);
     talk_end(&t);
     (void)run[0];
 }
@@ -206,10 +336,10 @@ static void what_a_long_task_is_paused_for_is_long_now(void **state)
     begin_pausing(&t, 1);
     run = long_task(&t, 1);
     short_comes(&t, 2);
-    expect_pause(&t, run);
-    tell(&t, EXEC_PAUSED, exec_paused, 0, .run = run);
-    expect(&t, TASK_REQUEST, task_request, DIST, whatever);
+    expect_request(&t, 2, 1);
     tell(&t, TASK_LAUNCH, task_launch, DIST, .id = TRY(2, 0), .desc = t.desc, .request = 1, .promotable = 1);
+    expect(&t, EXEC_PAUSE, exec_pause, 0, m->run == run);
+    tell(&t, EXEC_PAUSED, exec_paused, 0, .run = run);
     starts(&t, 2, 0, DIST);
     pass(&t, 10 * S); /* the cutoff */
     expect(&t, TASK_OVERRUN, task_overrun, DIST, whatever);
@@ -217,6 +347,15 @@ static void what_a_long_task_is_paused_for_is_long_now(void **state)
     talk_end(&t);
 }
 
+static void goes_back(struct talk *t, uint64_t job)
+{
+    expect(t, TASK_FINISHED, task_finished, DIST,
+           m->id.job.v == JOB(job).v && m->outcome == OUTCOME_LOST && m->code == HAWK_EBUSY);
+    nothing(t);
+}
+
+/* The short task goes back to its dist, as one that never ran; the worker asks for no other for a while, and twice as long
+ * when that is refused as well. */
 static void an_executor_may_refuse(void **state)
 {
     struct talk t;
@@ -225,14 +364,41 @@ static void an_executor_may_refuse(void **state)
     begin_pausing(&t, 1);
     run = long_task(&t, 1);
     short_comes(&t, 2);
-    expect_pause(&t, run);
-    tell(&t, EXEC_PAUSED, exec_paused, 0, .run = run, .err = HAWK_EBUSY);
-    nothing(&t);
-    pass(&t, S - 1);
-    nothing(&t);
-    pass(&t, 1); /* asked again */
-    expect(&t, EXEC_PAUSE, exec_pause, 0, m->run == run);
-    tell(&t, EXEC_PAUSED, exec_paused, 0, .run = run, .err = HAWK_EUNSUPPORTED);
+    expect_request(&t, 2, 1);
+    for (uint64_t i = 0; i < 2; i++) {
+        given(&t, run, 2 + i, (uint32_t)(1 + i));
+        tell(&t, EXEC_PAUSED, exec_paused, 0, .run = run, .err = HAWK_EBUSY);
+        goes_back(&t, 2 + i);
+        short_comes(&t, 3 + i);
+        pass(&t, (S << i) - 1);
+        nothing(&t);
+        pass(&t, 1);
+        expect(&t, TASK_REQUEST, task_request, DIST, m->job.v == JOB(3 + i).v);
+    }
+    given(&t, run, 4, 3);
+    tell(&t, EXEC_PAUSED, exec_paused, 0, .run = run);
+    starts(&t, 4, 0, DIST);
+    talk_end(&t);
+}
+
+/* Another long task is frozen instead, if there is one. */
+static void what_cannot_be_frozen_is_left_alone(void **state)
+{
+    struct talk t;
+    uint32_t run[2];
+
+    begin_pausing(&t, 2);
+    run[0] = long_task(&t, 1);
+    pass(&t, S);
+    run[1] = long_task(&t, 2);
+    short_comes(&t, 3);
+    expect_request(&t, 3, 1);
+    given(&t, run[1], 3, 1);
+    tell(&t, EXEC_PAUSED, exec_paused, 0, .run = run[1], .err = HAWK_EUNSUPPORTED);
+    expect(&t, EXEC_PAUSE, exec_pause, 0, m->run == run[0]);
+    tell(&t, EXEC_PAUSED, exec_paused, 0, .run = run[0], .err = HAWK_EUNSUPPORTED);
+    goes_back(&t, 3);
+    short_comes(&t, 4);
     pass(&t, 100 * S);
     nothing(&t);
     talk_end(&t);
@@ -273,7 +439,6 @@ static void a_kill_ends_the_pause(void **state)
     begin_pausing(&t, 1);
     run = long_task(&t, 1);
     short_comes(&t, 2);
-    expect_pause(&t, run);
     quick = paused_for(&t, run, 2, 1);
     tell(&t, TASK_CANCEL, task_cancel, CENTRAL, .id = TRY(1, 0));
     expect(&t, EXEC_RESUME, exec_resume, 0, m->run == run);
@@ -295,7 +460,6 @@ static void a_stop_reaches_paused_tasks(void **state)
     begin_pausing(&t, 1);
     run = long_task(&t, 1);
     short_comes(&t, 2);
-    expect_pause(&t, run);
     quick = paused_for(&t, run, 2, 1);
     tell(&t, STOP, stop, 0, .now = 1);
     expect(&t, DRAINING, draining, CENTRAL, whatever);
@@ -314,7 +478,6 @@ static void a_paused_task_may_end(void **state)
     begin_pausing(&t, 1);
     run = long_task(&t, 1);
     short_comes(&t, 2);
-    expect_pause(&t, run);
     quick = paused_for(&t, run, 2, 1);
     tell(&t, EXEC_EXITED, exec_exited, 0, .run = run, .outcome = OUTCOME_SIGNALED, .code = 9);
     expect(&t, TASK_FINISHED, task_finished, CENTRAL, m->outcome == OUTCOME_SIGNALED);
@@ -358,12 +521,19 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_short_task_takes_the_slot_of_a_long_one),
         cmocka_unit_test(without_the_policy_it_waits),
-        cmocka_unit_test(nothing_to_run_ends_the_pause),
+        cmocka_unit_test(without_a_task_nothing_is_frozen),
+        cmocka_unit_test(a_free_slot_is_taken_by_who_asked),
+        cmocka_unit_test(a_free_slot_is_taken_by_what_was_given),
+        cmocka_unit_test(what_was_given_outlives_its_pause),
+        cmocka_unit_test(what_was_given_may_be_cancelled),
+        cmocka_unit_test(what_was_given_is_known_and_goes_back),
+        cmocka_unit_test(several_ask_at_once),
         cmocka_unit_test(its_share_is_a_bound),
         cmocka_unit_test(the_longest_pause_overcommits),
         cmocka_unit_test(the_youngest_is_paused),
         cmocka_unit_test(what_a_long_task_is_paused_for_is_long_now),
         cmocka_unit_test(an_executor_may_refuse),
+        cmocka_unit_test(what_cannot_be_frozen_is_left_alone),
         cmocka_unit_test(a_job_may_refuse),
         cmocka_unit_test(no_task_pauses_a_sibling),
         cmocka_unit_test(a_kill_ends_the_pause),

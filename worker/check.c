@@ -9,11 +9,13 @@ struct tally {
 static void check_slot(const struct worker *w, const struct slot *s)
 {
     CHECK(s->state <= SLOT_UNUSED);
-    CHECK((s->state == SLOT_REQUESTED) == (s->job != NULL));
-    CHECK((s->state == SLOT_BUSY || s->state == SLOT_PAUSED) == (s->task != NULL));
+    CHECK((s->state == SLOT_REQUESTED || s->state == SLOT_AHEAD) == (s->job != NULL));
+    CHECK((s->state == SLOT_BUSY || s->state == SLOT_GIVEN || s->state == SLOT_PAUSED) == (s->task != NULL));
     CHECK(s->state != SLOT_BUSY || list_empty(&s->link));
     CHECK(!s->is_long || s->state == SLOT_REQUESTED || s->state == SLOT_BUSY);
     CHECK(s->state != SLOT_PAUSED || s->task->state == T_RUNNING);
+    CHECK((s->state == SLOT_GIVEN) == (s->task && s->task->state == T_GIVEN));
+    CHECK(!s->freezing || s->state == SLOT_BUSY);
     CHECK(!s->task || s->task->slot == s);
     CHECK(s->lane >= w->lanes && s->lane < w->lanes + w->n_lanes);
 }
@@ -21,6 +23,7 @@ static void check_slot(const struct worker *w, const struct slot *s)
 static void check_lane(const struct worker *w, const struct lane *l)
 {
     uint32_t active = 0, paused = 0, n_free = 0, n_long = 0, listed = 0, overtaking = 0;
+    uint32_t ahead = 0, given = 0, freezing = 0;
 
     for (uint32_t i = 0; i < w->n_slots; i++) {
         const struct slot *s = slot_at(w, i);
@@ -31,7 +34,10 @@ static void check_lane(const struct worker *w, const struct lane *l)
         paused += s->state == SLOT_PAUSED;
         n_free += s->state == SLOT_FREE;
         n_long += s->is_long;
-        overtaking += s->state == SLOT_REQUESTED && !s->is_long && s->turn == l->queue.turn;
+        overtaking += s->job && !s->is_long && s->turn == l->queue.turn;
+        ahead += s->state == SLOT_AHEAD;
+        given += s->state == SLOT_GIVEN;
+        freezing += s->freezing;
     }
     list_foreach(&l->free, k, next) {
         CHECK(container_of(k, struct slot, link)->state == SLOT_FREE);
@@ -42,7 +48,11 @@ static void check_lane(const struct worker *w, const struct lane *l)
     CHECK(active >= l->n_slots);
     CHECK(active == l->n_slots || n_free == 0); /* overcommitted: it takes nothing new */
     CHECK(paused + n_free + n_long <= active);  /* nothing stands still for nobody */
-    CHECK(!l->pausing || (l->pausing->lane == l && l->pausing->state == SLOT_BUSY));
+    CHECK(ahead == l->n_ahead);
+    CHECK(given == l->n_given);
+    CHECK(freezing == l->n_freezing);
+    CHECK(given <= freezing); /* nobody waits for a pause that does not come */
+    CHECK(n_free == 0 || ahead + given == 0);
     CHECK(n_free == l->n_free);
     CHECK(n_free == listed);
     CHECK(n_long == l->n_long);
@@ -86,7 +96,7 @@ static void check_apps(const struct worker *w)
 
 static void check_lanes(const struct worker *w)
 {
-    uint32_t n_free = 0, n_requested = 0, n_long = 0, n_stuck = 0;
+    uint32_t n_free = 0, n_requested = 0, n_long = 0, n_stuck = 0, n_given = 0;
 
     for (uint32_t i = 0; i < w->n_slots; i++) {
         check_slot(w, slot_at(w, i));
@@ -97,17 +107,19 @@ static void check_lanes(const struct worker *w)
     for (uint32_t i = 0; i < w->n_lanes; i++) {
         check_lane(w, &w->lanes[i]);
         n_stuck += w->lanes[i].stuck;
+        n_given += w->lanes[i].n_given;
     }
     CHECK(n_free == w->n_free);
     CHECK(n_requested == w->n_requested);
     CHECK(n_long == w->n_long);
     CHECK(n_stuck == w->n_stuck);
+    CHECK(n_given == w->n_given);
     CHECK(list_empty(&w->touched));
 }
 
 static void check_task(const struct worker *w, const struct job *j, const struct task *t, struct tally *n)
 {
-    bool has_slot = t->state == T_STARTING || t->state == T_RUNNING;
+    bool has_slot = t->state == T_GIVEN || t->state == T_STARTING || t->state == T_RUNNING;
 
     CHECK(t->job == j);
     CHECK(t->state != T_NEW);
@@ -167,7 +179,7 @@ static void check_owners(const struct worker *w, const struct list *in, enum own
             last = o->orphan_at;
         }
         list_foreach(&o->requests, k, knext)
-            CHECK(container_of(k, struct slot, link)->state == SLOT_REQUESTED);
+            CHECK(container_of(k, struct slot, link)->job != NULL);
         list_foreach(&o->jobs, k, knext)
             check_job(w, o, container_of(k, struct job, link), n);
         CHECK(n->unacked - unacked == o->n_unacked);
@@ -236,7 +248,7 @@ void worker_check(const struct worker *w)
     CHECK(n.of_central == w->n_central_tasks);
     CHECK(n.reservations == w->n_reservations);
     CHECK(n.placed == w->n_placed);
-    CHECK(w->n_reservations + w->n_tasks - w->n_placed <= (uint64_t)w->config.queue_limit + w->config.slots);
+    CHECK(w->n_reservations + w->n_tasks - w->n_placed <= (uint64_t)w->config.queue_limit + w->n_slots);
     CHECK(!w->joined || w->central_up);
     CHECK((central && central->state == OWNER_UP) == w->joined);
     /* Every step ends with a question asked, or with none to ask. */

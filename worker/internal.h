@@ -62,7 +62,8 @@ struct job {
     struct owner *owner;
     struct job_desc *desc; /* NULL until the first launch brought it */
     job_id_t id;
-    uint64_t app; /* what it is for; 0: no application */
+    uint64_t app;        /* what it is for; 0: no application */
+    int64_t estimate_us; /* of a task's run time, as its last reservation said; 0: not known */
     uint32_t n_requests;
 };
 
@@ -80,9 +81,8 @@ struct reservation {
     struct list job_link;  /* in job.reservations */
     struct list loot_link; /* in loot.items while a thief has it */
     struct loot *loot;     /* the record it is in, or NULL */
-    int64_t estimate_us;
-    int64_t arrived_us; /* for the wait that TASK_STARTED reports; a stolen one's start is its victim's */
-    uint16_t index;     /* in loot: its number there */
+    int64_t arrived_us;    /* for the wait that TASK_STARTED reports; a stolen one's start is its victim's */
+    uint16_t index;        /* in loot: its number there */
     bool stolen;
 };
 static inline struct reservation *reservation_of(struct entry *e)
@@ -92,58 +92,66 @@ static inline struct reservation *reservation_of(struct entry *e)
 }
 
 /*   n_active = its slots that are free, requested or busy;  n_active >= n_slots;  n_paused = its paused slots
- *   n_free = its free slots,  n_long = its slots that count as long
+ *   n_free = its free slots,  n_long = its slots that count as long,  n_ahead and n_given: those in these states
+ *   n_freezing = its slots whose task is being frozen
  *   n_active > n_slots => n_free = 0                 (overcommitted: it takes nothing new)
- *   n_free > 0 => its queue is empty                 (whatever can be served has been, once a step is over)
+ *   n_free > 0 => its queue is empty, and n_ahead = n_given = 0
+ *                                                    (whatever can be served has been, once a step is over)
+ *   n_given <= n_freezing                            (nobody waits for a pause that does not come)
  *   n_paused <= slots that are requested or busy with a short task          (nothing stands still for nobody)
  *   stuck <=> its queue is stuck (steal_queue_stuck);  touched by nobody, once a step is over */
 struct lane {
     struct steal_queue queue;
-    struct list free;     /* its free slots */
-    struct list unused;   /* spare ones, each of which takes a paused task's place */
-    struct list paused;   /* by when their tasks were paused */
-    struct slot *pausing; /* its task is being frozen; NULL: none is */
-    struct list touched;  /* in worker.touched */
+    struct list free;    /* its free slots */
+    struct list unused;  /* spare ones, each of which takes a paused task's place */
+    struct list paused;  /* by when their tasks were paused */
+    struct list given;   /* by when their tasks came */
+    struct list touched; /* in worker.touched */
     uint16_t n_slots, n_active, n_free, n_paused;
-    uint16_t n_long; /* of its slots, those that count as long */
-    bool stuck;      /* as last looked at */
+    uint16_t n_ahead, n_given;
+    uint16_t n_long;                     /* of its slots, those that count as long */
+    uint16_t n_freezing : 15, stuck : 1; /* stuck: as last looked at */
 };
 
 enum slot_state {
     SLOT_FREE,      /* in lane.free */
     SLOT_REQUESTED, /* in owner.requests */
     SLOT_BUSY,      /* in no list: has a task */
-    SLOT_PAUSED,    /* in lane.paused: its task stands still, and another slot is in use for it */
-    SLOT_UNUSED,    /* in lane.unused: not in use */
+    SLOT_AHEAD,     /* in owner.requests, not in use yet: a pause makes room for what is given */
+    SLOT_GIVEN,  /* in lane.given, not in use yet: its task starts when one stands still, or a slot is free */
+    SLOT_PAUSED, /* in lane.paused: its task stands still, and another slot is in use for it */
+    SLOT_UNUSED, /* in lane.unused: not in use */
 };
 
 /* A run's handle names its slot, and a task stays in its slot until it ends: while it is paused, a spare slot of the lane is
  * in use.
  *
- *   state = REQUESTED <=> job;  state is BUSY or PAUSED <=> task, and task->slot is this one
- *   is_long => state is REQUESTED or BUSY */
+ *   state is REQUESTED or AHEAD <=> job;  state is BUSY, GIVEN or PAUSED <=> task, and task->slot is this one
+ *   is_long => state is REQUESTED or BUSY;  freezing => state = BUSY */
 struct slot {
     struct list link; /* in the list of its state */
     struct lane *lane;
-    struct job *job;    /* REQUESTED */
-    struct task *task;  /* BUSY */
-    int64_t arrived_us; /* REQUESTED: of the reservation it came from */
-    uint32_t request;   /* REQUESTED: number on the owner's stream */
-    uint16_t turn;      /* REQUESTED: of the queue, when it was served */
+    struct job *job;    /* REQUESTED, AHEAD, as what follows */
+    struct task *task;  /* BUSY, GIVEN, PAUSED */
+    int64_t arrived_us; /* of the reservation it came from */
+    uint32_t request;   /* number on the owner's stream */
+    uint16_t turn;      /* of the queue, when it was served */
     uint8_t state;
-    bool is_long : 1; /* class of what it waits for or runs, or a task that outlived the cutoff */
-    bool stolen : 1;  /* REQUESTED: the reservation was */
+    bool is_long : 1;  /* class of what it waits for or runs, or a task that outlived the cutoff */
+    bool stolen : 1;   /* the reservation was */
+    bool freezing : 1; /* the executor was told to freeze its task, and has not answered */
 };
 
 enum worker_task_state {
     T_NEW,
     T_QUEUED,   /* bound, has an entry */
+    T_GIVEN,    /* has a slot that is GIVEN */
     T_STARTING, /* has a slot; the executor was told */
     T_RUNNING,  /* has a slot; it started. It may stand still: slot->state is PAUSED */
     T_DONE,     /* kept until its owner acknowledged */
 };
 
-/*   state = QUEUED <=> entry;  state is STARTING or RUNNING <=> slot
+/*   state = QUEUED <=> entry;  state is GIVEN, STARTING or RUNNING <=> slot
  *   in worker.promotable => RUNNING, promotable, and not overrun yet */
 struct task {
     struct table_node hash; /* in worker.tasks */
@@ -151,8 +159,8 @@ struct task {
     struct list promo_link; /* in worker.promotable while it may still overrun */
     struct job *job;
     struct entry *entry; /* QUEUED */
-    struct slot *slot;   /* STARTING, RUNNING */
-    struct blob *arg;    /* QUEUED */
+    struct slot *slot;   /* GIVEN, STARTING, RUNNING */
+    struct blob *arg;    /* QUEUED, GIVEN */
     struct blob *result; /* DONE */
     struct try_id id;
     int64_t arrived_us;
@@ -238,11 +246,16 @@ void worker_entry_free(struct worker *w,
 /* Drops every reservation of j, queued or in loot, and returns how many; may free j. O(entries of j). */
 uint32_t worker_job_drop_reservations(struct worker *w, struct job *j);
 
-void worker_slot_request(struct worker *w, struct slot *s, struct job *j, bool is_long);
+/* s, which is free, or unused and thus ahead, asks for a task of the job of e, a reservation. */
+void worker_slot_request(struct worker *w, struct slot *s, struct entry *e);
+void worker_slot_use(struct worker *w, struct slot *s); /* what is ahead takes the place of a free slot */
+void worker_slot_give(struct worker *w, struct slot *s, struct task *t); /* what is ahead has a task */
 void worker_slot_run(struct worker *w, struct slot *s, struct task *t, bool is_long);
 void worker_slot_free(struct worker *w, struct slot *s); /* may free the job it requested for */
+/* The task in s is being frozen, or is not any more. */
+void worker_slot_freeze(struct worker *w, struct slot *s, bool freezing);
 void worker_slot_mark_long(struct worker *w, struct slot *s, bool is_long);
-/* The task in s stands still: a spare slot is free in its place. There is one. */
+/* The task in s stands still: the caller has another slot run in its place. */
 void worker_slot_pause(struct worker *w, struct slot *s);
 /* The task in s goes on: a free slot of its lane goes out of use for it, or the worker is overcommitted. */
 void worker_slot_resume(struct worker *w, struct slot *s);
@@ -257,10 +270,14 @@ void worker_objects_free(struct worker *w);
 /* ---- tasks.c ---- */
 /* Serves who is next until no slot or no entry is left. At most one message per slot freed, or dropped entry. */
 void worker_lane_dispatch(struct worker *w, struct lane *l);
-void worker_task_return(struct worker *w, struct task *t); /* a queued one, to its owner */
+/* s asks for a task that the reservation e stands for. 1 message; e may be gone. */
+void worker_request(struct worker *w, struct slot *s, struct entry *e);
+void worker_task_begin(struct worker *w, struct task *t);            /* one that was given. 1 message */
+void worker_given_return(struct worker *w, struct task *t, int err); /* to its dist. At most 1 message */
+void worker_task_return(struct worker *w, struct task *t);           /* a queued one, to its owner */
 void worker_task_kill(struct worker *w, struct task *t, enum outcome as, bool force);
 void worker_report_held(struct worker *w, struct owner *o);
-void worker_launch_refused(struct worker *w, const struct owner *o, const struct try_id *id);
+void worker_launch_refused(struct worker *w, const struct owner *o, const struct try_id *id, int err);
 void worker_overrun_due(struct worker *w);
 int64_t worker_overrun_next(const struct worker *w);
 void worker_on_task_enqueue(struct worker *w, const struct msg *in);
@@ -277,15 +294,16 @@ void worker_task_launch(struct worker *w, struct slot *s, struct job *j, const s
 /* ---- pausing.c ---- */
 /* A paused task goes on: for its kill, or because nothing is left to stand still for. 1 message. */
 void worker_pause_end(struct worker *w, struct slot *s);
-/* A free slot goes to a paused task rather than to `next`, the queue's. */
+/* A free slot goes to a paused task rather than to a slot ahead, or to `next`, the queue's. */
 bool worker_pause_first(const struct worker *w, const struct lane *l, const struct steal_entry *next);
-/* After the lane was served: ends pauses that have no reason any more, begins one that has. A message per pause. */
+/* After the lane was served: ends pauses that have no reason any more; begins one for each task that was given; asks for
+ * tasks for which there might be one. A message per pause, and per task asked for or returned. */
 void worker_pause_settle(struct worker *w, struct lane *l);
 void worker_pause_due(struct worker *w);
 void worker_on_exec_paused(struct worker *w, const struct msg *in);
 
 /* ---- probes.c ---- */
-void worker_send_request(struct worker *w, struct slot *s, struct job *j);
+void worker_send_request(struct worker *w, const struct slot *s, const struct job *j);
 void worker_refuse_reservations(struct worker *w, const struct job *j, uint32_t n, int err);
 void worker_on_probe(struct worker *w, const struct msg *in);
 void worker_on_probe_cancel(struct worker *w, const struct msg *in);

@@ -244,7 +244,7 @@ void worker_slot_mark_long(struct worker *w, struct slot *s, bool is_long)
 
 static bool in_use(enum slot_state s) { return s <= SLOT_BUSY; }
 
-/* By how much a slot of that state counts: in what is free, requested, in use, paused. */
+/* By how much a slot of that state counts: in what is free, requested, in use, paused, to come. */
 static void slot_tally(struct worker *w, const struct slot *s, uint16_t by)
 {
     struct lane *l = s->lane;
@@ -257,6 +257,9 @@ static void slot_tally(struct worker *w, const struct slot *s, uint16_t by)
     w->n_free = (uint16_t)(w->n_free + is_free);
     l->n_paused = (uint16_t)(l->n_paused + paused);
     w->n_paused = (uint16_t)(w->n_paused + paused);
+    l->n_ahead = (uint16_t)(l->n_ahead + (s->state == SLOT_AHEAD ? by : 0));
+    l->n_given = (uint16_t)(l->n_given + (s->state == SLOT_GIVEN ? by : 0));
+    w->n_given = (uint16_t)(w->n_given + (s->state == SLOT_GIVEN ? by : 0));
     w->n_requested = (uint16_t)(w->n_requested + (s->state == SLOT_REQUESTED ? by : 0));
 }
 
@@ -267,8 +270,10 @@ static void slot_set_state(struct worker *w, struct slot *s, enum slot_state to,
         [SLOT_FREE] = 1u << SLOT_REQUESTED | 1u << SLOT_BUSY | 1u << SLOT_UNUSED,
         [SLOT_REQUESTED] = 1u << SLOT_FREE | 1u << SLOT_BUSY | 1u << SLOT_UNUSED,
         [SLOT_BUSY] = 1u << SLOT_FREE | 1u << SLOT_PAUSED | 1u << SLOT_UNUSED,
+        [SLOT_AHEAD] = 1u << SLOT_REQUESTED | 1u << SLOT_GIVEN | 1u << SLOT_UNUSED,
+        [SLOT_GIVEN] = 1u << SLOT_BUSY | 1u << SLOT_UNUSED,
         [SLOT_PAUSED] = 1u << SLOT_BUSY | 1u << SLOT_UNUSED,
-        [SLOT_UNUSED] = 1u << SLOT_FREE | 1u << SLOT_BUSY, /* busy: what an earlier process had there */
+        [SLOT_UNUSED] = 1u << SLOT_AHEAD | 1u << SLOT_BUSY, /* busy: what an earlier process had there */
     };
 
     CHECK(moves[s->state] & 1u << to);
@@ -278,7 +283,7 @@ static void slot_set_state(struct worker *w, struct slot *s, enum slot_state to,
     slot_tally(w, s, 1);
     if (to == SLOT_FREE)
         w->freed = true;
-    if (to != SLOT_REQUESTED && to != SLOT_BUSY)
+    if (to != SLOT_REQUESTED && to != SLOT_BUSY && to != SLOT_AHEAD)
         worker_lane_touch(w, s->lane);
     if (in)
         list_push_tail(in, &s->link);
@@ -294,13 +299,40 @@ static void end_request(struct slot *s)
     s->stolen = false;
 }
 
-void worker_slot_request(struct worker *w, struct slot *s, struct job *j, bool is_long)
+void worker_slot_request(struct worker *w, struct slot *s, struct entry *e)
 {
-    slot_set_state(w, s, SLOT_REQUESTED, &j->owner->requests);
+    const struct reservation *r = reservation_of(e);
+    struct job *j = e->job;
+
+    slot_set_state(w, s, s->state == SLOT_FREE ? SLOT_REQUESTED : SLOT_AHEAD, &j->owner->requests);
     s->job = j;
     s->request = ++j->owner->last_request;
+    s->arrived_us = r->arrived_us;
+    s->stolen = r->stolen;
+    s->turn = steal_queue_served(&s->lane->queue, &e->q);
     j->n_requests++;
-    worker_slot_mark_long(w, s, is_long);
+    worker_slot_mark_long(w, s, e->q.is_long);
+}
+
+/* More slots are in use than there are: one that is free goes out of use. */
+static void give_up_free(struct worker *w, struct lane *l)
+{
+    if (l->n_active > l->n_slots && l->n_free > 0)
+        slot_set_state(w, container_of(l->free.next, struct slot, link), SLOT_UNUSED, &l->unused);
+}
+
+void worker_slot_use(struct worker *w, struct slot *s)
+{
+    slot_set_state(w, s, SLOT_REQUESTED, &s->job->owner->requests);
+    give_up_free(w, s->lane);
+}
+
+void worker_slot_give(struct worker *w, struct slot *s, struct task *t)
+{
+    end_request(s);
+    slot_set_state(w, s, SLOT_GIVEN, &s->lane->given);
+    s->task = t;
+    t->slot = s;
 }
 
 void worker_slot_run(struct worker *w, struct slot *s, struct task *t, bool is_long)
@@ -308,9 +340,8 @@ void worker_slot_run(struct worker *w, struct slot *s, struct task *t, bool is_l
     if (s->state == SLOT_REQUESTED)
         end_request(s);
     slot_set_state(w, s, SLOT_BUSY, NULL);
-    if (s->lane->n_active > s->lane->n_slots &&
-        s->lane->n_free > 0) /* an earlier process's task, in a spare slot */
-        slot_set_state(w, container_of(s->lane->free.next, struct slot, link), SLOT_UNUSED, &s->lane->unused);
+    give_up_free(w,
+                 s->lane); /* s was none of those in use: ahead, or spare, with an earlier process's task */
     s->task = t;
     t->slot = s;
     worker_slot_mark_long(w, s, is_long);
@@ -319,8 +350,9 @@ void worker_slot_run(struct worker *w, struct slot *s, struct task *t, bool is_l
 void worker_slot_free(struct worker *w, struct slot *s)
 {
     struct job *j = s->job;
+    bool used = in_use(s->state);
 
-    if (s->state == SLOT_REQUESTED) {
+    if (j) {
         steal_queue_in_vain(&s->lane->queue, s->is_long, s->turn);
         end_request(s);
     }
@@ -328,9 +360,8 @@ void worker_slot_free(struct worker *w, struct slot *s)
         s->task->slot = NULL;
     s->task = NULL;
     worker_slot_mark_long(w, s, false);
-    if (s->lane->pausing == s)
-        s->lane->pausing = NULL;
-    if (s->state == SLOT_PAUSED || s->lane->n_active > s->lane->n_slots)
+    worker_slot_freeze(w, s, false);
+    if (!used || s->lane->n_active > s->lane->n_slots)
         slot_set_state(w, s, SLOT_UNUSED, &s->lane->unused);
     else
         slot_set_state(w, s, SLOT_FREE, &s->lane->free);
@@ -338,14 +369,23 @@ void worker_slot_free(struct worker *w, struct slot *s)
         worker_job_release(w, j);
 }
 
+void worker_slot_freeze(struct worker *w, struct slot *s, bool freezing)
+{
+    if (s->freezing == freezing)
+        return;
+    s->freezing = freezing;
+    if (freezing)
+        s->lane->n_freezing++;
+    else
+        s->lane->n_freezing--;
+    worker_lane_touch(w, s->lane);
+}
+
 void worker_slot_pause(struct worker *w, struct slot *s)
 {
-    struct lane *l = s->lane;
-
     worker_slot_mark_long(w, s, false);
-    slot_set_state(w, s, SLOT_PAUSED, &l->paused);
-    if (l->n_active < l->n_slots)
-        slot_set_state(w, container_of(l->unused.next, struct slot, link), SLOT_FREE, &l->free);
+    worker_slot_freeze(w, s, false);
+    slot_set_state(w, s, SLOT_PAUSED, &s->lane->paused);
 }
 
 void worker_slot_resume(struct worker *w, struct slot *s)
@@ -413,12 +453,12 @@ static void tally(struct worker *w, struct task *t, uint32_t by)
     }
 }
 
-/* new -> queued -> starting -> running -> done, where queued and running may be left out. */
+/* new -> queued or given -> starting -> running -> done, where any but the first and the last may be left out. */
 void worker_task_set_state(struct worker *w, struct task *t, enum worker_task_state s)
 {
     CHECK(s > t->state);
     CHECK(s != T_RUNNING || t->state == T_STARTING);
-    CHECK((s == T_STARTING || s == T_RUNNING) == (t->slot != NULL));
+    CHECK((s >= T_GIVEN && s <= T_RUNNING) == (t->slot != NULL));
     CHECK((s == T_QUEUED) == (t->entry != NULL));
     tally(w, t, -1u);
     t->state = (uint8_t)s;

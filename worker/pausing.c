@@ -1,17 +1,24 @@
-/* Pausing (DESIGN 3.13): a short reservation that would wait takes the slot of a long task that runs, which stands still
- * meanwhile.
+/* Pausing (DESIGN 3.13): a short task that would wait takes the slot of a long task that runs, which stands still meanwhile.
  *
- * A lane begins a pause when it has no slot free, its next entry is a short reservation that has waited for patience_us()
- * (until then an idle worker steals it), and a long task may be paused: the executor can freeze it, it is not being killed,
- * and its budget is not used up. The budget is pause.share_milli of its run time so far, or of its estimate if that is more.
- * Of several the youngest is paused: it has least to lose.
+ * A lane asks ahead for a task when it has no slot free, its next entry is a short reservation that has waited for
+ * patience_us() (until then an idle worker steals it), and a long task may be paused: the executor can freeze it, it is not
+ * being killed, and its budget is not used up. The budget is pause.share_milli of its run time so far, or of its estimate if
+ * that is more. When its dist gives a task, the youngest of the long tasks is frozen: it has least to lose. So no task is
+ * frozen for a probe whose job has no task left. What is given starts when the long task stands still or a slot is free; if
+ * the freeze fails and no other long task may be paused, it goes back to its dist.
+ *
+ *   lane full ---TASK_REQUEST--> SLOT_AHEAD ---TASK_LAUNCH--> SLOT_GIVEN ---EXEC_PAUSED, or a slot is free--> SLOT_BUSY
+ *                                    |  NO_TASK                   |  no pause
+ *                                    +--------> SLOT_UNUSED <-----+
  *
  * A pause ends when the lane has a free slot and no short reservation, and at once when nothing short runs for it. When the
  * budget is used up the next free slot is the paused task's. After pause.longest_us it goes on in any case, and the worker
  * is overcommitted by one: the short task may wait for something that the frozen one holds. */
 #include "worker/internal.h"
 
-#define PAUSE_REFUSED_US US_PER_S /* the executor refused: no other pause before */
+#define PAUSE_REFUSED_US                                                                                     \
+    US_PER_S /* the executor refused: no other pause before; each time in a row twice as long, */
+#define PAUSE_REFUSED_DOUBLINGS 6 /* so often */
 #define PATIENCE_PARTS 40         /* patience is this part of the short task's estimate, within bounds */
 #define PATIENCE_MIN_US (5 * US_PER_MS)
 #define PATIENCE_BLIND_PARTS 10 /* without an estimate: this part of pause.after_us */
@@ -46,29 +53,33 @@ bool worker_pause_first(const struct worker *w, const struct lane *l, const stru
 {
     if (l->n_paused == 0)
         return false;
-    return !next || next->is_long ||
+    return (l->n_ahead == 0 && (!next || next->is_long)) ||
            due_at(w, container_of(l->paused.next, struct slot, link)->task) <= w->now_us;
 }
 
 /* A task is not paused for one of its own job: the job would be none the sooner. */
-static bool may_pause(const struct worker *w, const struct slot *s, const struct reservation *r)
+static bool may_pause(const struct worker *w, const struct slot *s, const struct job *j)
 {
     const struct task *t = s->task;
 
-    return s->state == SLOT_BUSY && s->is_long && t->state == T_RUNNING && !t->no_pause &&
+    return s->state == SLOT_BUSY && s->is_long && !s->freezing && t->state == T_RUNNING && !t->no_pause &&
            !(t->job->desc && t->job->desc->flags & JOB_NO_PAUSE) && t->kill_outcome == OUTCOME_NONE &&
-           !job_eq(t->id.job, r->e.job->id) && budget_us(w, t) > r->estimate_us;
+           !job_eq(t->id.job, j->id) && budget_us(w, t) > j->estimate_us;
 }
 
-/* The youngest that may be paused, or NULL. O(slots). */
-static struct slot *youngest(const struct worker *w, const struct lane *l, const struct reservation *r)
+/* The youngest that may be paused for a task of j, or NULL; *n: how many may. O(slots). */
+static struct slot *youngest(const struct worker *w, const struct lane *l, const struct job *j, uint32_t *n)
 {
     struct slot *best = NULL;
 
+    *n = 0;
     for (uint32_t i = 0; i < w->n_slots; i++) {
         struct slot *s = slot_at(w, i);
 
-        if (s->lane == l && may_pause(w, s, r) && (!best || s->task->started_us > best->task->started_us))
+        if (s->lane != l || !may_pause(w, s, j))
+            continue;
+        ++*n;
+        if (!best || s->task->started_us > best->task->started_us)
             best = s;
     }
     return best;
@@ -90,29 +101,44 @@ static int64_t patience_us(const struct worker *w, int64_t estimate_us)
     return earlier(us, w->config.pause.after_us);
 }
 
-/* At most 1 message. */
-static void pause_begin(struct worker *w, struct lane *l)
+/* Asks for a task for which a long one might be paused. At most 1 message; false: there is no reason to. */
+static bool ask_ahead(struct worker *w, struct lane *l)
 {
     struct steal_entry *next = steal_queue_next(&l->queue);
     const struct reservation *r;
-    struct slot *s;
+    uint32_t pausable;
     int64_t at;
 
-    if (!policy_has(policy_of(w), POLICY_PAUSE) || !next || next->is_long || next->bound || l->n_long == 0 ||
-        l->pausing || list_empty(&l->unused) || l->n_active > l->n_slots)
-        return;
+    if (!policy_has(policy_of(w), POLICY_PAUSE) || !next || next->is_long || next->bound ||
+        l->n_long <= l->n_ahead + l->n_freezing || list_empty(&l->unused) || l->n_active > l->n_slots)
+        return false;
     r = reservation_of(container_of(next, struct entry, q));
-    at = time_after(r->arrived_us, patience_us(w, r->estimate_us));
+    at = time_after(r->arrived_us, patience_us(w, r->e.job->estimate_us));
     if (at < w->pause_not_before)
         at = w->pause_not_before;
     if (at > w->now_us) {
         look_again(w, at);
+        return false;
+    }
+    (void)youngest(w, l, r->e.job, &pausable);
+    if (pausable <= l->n_ahead)
+        return false;
+    worker_request(w, container_of(l->unused.next, struct slot, link), container_of(next, struct entry, q));
+    return true;
+}
+
+/* A long task stands still for the last task that was given, or that goes back. 1 message. */
+static void make_room(struct worker *w, const struct lane *l)
+{
+    struct task *t = container_of(l->given.prev, struct slot, link)->task;
+    uint32_t pausable = 0;
+    struct slot *s = w->pause_not_before > w->now_us ? NULL : youngest(w, l, t->job, &pausable);
+
+    if (!s) {
+        worker_given_return(w, t, HAWK_EBUSY);
         return;
     }
-    s = youngest(w, l, r);
-    if (!s)
-        return;
-    l->pausing = s;
+    worker_slot_freeze(w, s, true);
     out_add(w->out, MSG_EXEC_PAUSE, 0)->exec_pause.run = s->task->run;
 }
 
@@ -128,7 +154,10 @@ void worker_pause_settle(struct worker *w, struct lane *l)
         }
         worker_pause_end(w, s);
     }
-    pause_begin(w, l);
+    while (l->n_given > l->n_freezing)
+        make_room(w, l);
+    while (ask_ahead(w, l))
+        ;
 }
 
 /* Timers of lanes are one: each that it may be for is looked at. */
@@ -141,7 +170,18 @@ void worker_pause_due(struct worker *w)
         worker_lane_touch(w, &w->lanes[i]);
 }
 
-/* No message of its own. A task that is being killed by now goes on: the executor thaws it for that. */
+static void refused(struct worker *w, struct task *t, int err)
+{
+    if (err == HAWK_EUNSUPPORTED) {
+        t->no_pause = true;
+        return;
+    }
+    w->pause_not_before = time_after(w->now_us, PAUSE_REFUSED_US << w->pauses_refused);
+    w->pauses_refused += w->pauses_refused < PAUSE_REFUSED_DOUBLINGS;
+}
+
+/* At most 1 message. A task that is being killed by now goes on: the executor thaws it for that. What was given may have
+ * had a free slot meanwhile: then nobody needs this one. */
 void worker_on_exec_paused(struct worker *w, const struct msg *in)
 {
     const struct msg_exec_paused *m = &in->exec_paused;
@@ -149,18 +189,22 @@ void worker_on_exec_paused(struct worker *w, const struct msg *in)
     struct slot *s = i < w->n_slots ? slot_at(w, i) : NULL;
     struct task *t = s ? s->task : NULL;
 
-    if (!t || t->run != m->run || s->lane->pausing != s)
+    if (!t || t->run != m->run || !s->freezing)
         return;
-    s->lane->pausing = NULL;
-    worker_lane_touch(w, s->lane);
-    if (m->err) {
-        t->no_pause = m->err == HAWK_EUNSUPPORTED;
-        w->pause_not_before = t->no_pause ? w->pause_not_before : time_after(w->now_us, PAUSE_REFUSED_US);
-        return;
-    }
+    worker_slot_freeze(w, s, false);
     if (t->kill_outcome != OUTCOME_NONE)
         return;
+    if (m->err) {
+        refused(w, t, m->err);
+        return;
+    }
+    w->pauses_refused = 0;
+    if (s->lane->n_given == 0) {
+        out_add(w->out, MSG_EXEC_RESUME, 0)->exec_resume.run = m->run;
+        return;
+    }
     t->paused_at = w->now_us;
     worker_count(w, COUNTER_tasks_paused, 1);
     worker_slot_pause(w, s);
+    worker_task_begin(w, container_of(s->lane->given.next, struct slot, link)->task);
 }

@@ -9,7 +9,7 @@ static struct owner *dist_of(const struct worker *w, const struct msg *in)
     return o && o->state == OWNER_UP && !owner_is_central(o) ? o : NULL;
 }
 
-void worker_send_request(struct worker *w, struct slot *s, struct job *j)
+void worker_send_request(struct worker *w, const struct slot *s, const struct job *j)
 {
     struct msg_task_request *m = &out_add(w->out, MSG_TASK_REQUEST, j->owner->node.v)->task_request;
 
@@ -34,6 +34,7 @@ static void reserve(struct worker *w, struct job *j, const struct msg_probe *m, 
     uint32_t first = (uint32_t)(worker_lane_shortest(w) - w->lanes);
     uint32_t share = n / w->n_lanes, extra = n % w->n_lanes;
 
+    j->estimate_us = m->estimate_us;
     for (uint32_t i = 0; i < w->n_lanes; i++) {
         uint32_t here = share + (i < extra);
         struct reservation *r;
@@ -41,7 +42,6 @@ static void reserve(struct worker *w, struct job *j, const struct msg_probe *m, 
         if (here == 0)
             break;
         r = worker_reservation_new(j, m->class == CLASS_LONG, here);
-        r->estimate_us = m->estimate_us;
         r->arrived_us = w->now_us;
         worker_entry_push(w, &w->lanes[(first + i) % w->n_lanes], &r->e);
     }
@@ -90,7 +90,7 @@ void worker_on_probe_cancel(struct worker *w, const struct msg *in)
     m->count = j ? worker_job_drop_reservations(w, j) : 0;
 }
 
-/* The slot that waits for the answer with that number. Answers come in the order of requests: the first. */
+/* The slot that waits for the answer with that number. Answers come in the order of requests: mostly the first. */
 static struct slot *requested(const struct owner *o, uint32_t request)
 {
     list_foreach(&o->requests, l, next) {
@@ -139,7 +139,7 @@ void worker_on_task_launch(struct worker *w, const struct msg *in)
     if (s)
         worker_slot_free(w, s);
     if (!known)
-        worker_launch_refused(w, o, &m->id);
+        worker_launch_refused(w, o, &m->id, w->stop_now ? HAWK_ESHUTDOWN : HAWK_ESTALE);
 }
 
 /* ---- A dist comes and goes (protocol 6) ---- */

@@ -62,7 +62,6 @@ static struct reservation *split_off(struct worker *w, struct reservation *r, ui
     }
     part = worker_reservation_new(r->e.job, false, max);
     part->e.lane = r->e.lane;
-    part->estimate_us = r->estimate_us;
     part->arrived_us = r->arrived_us;
     part->stolen = r->stolen;
     r->e.q.count -= max;
@@ -75,7 +74,7 @@ static void send_loot(const struct worker *w, const struct reservation *r, uint1
     int64_t waited_us = w->now_us - r->arrived_us;
 
     m->job = r->e.job->id;
-    m->estimate_us = r->estimate_us;
+    m->estimate_us = r->e.job->estimate_us;
     m->waited_us = waited_us < 0 ? 0 : waited_us > LIMIT_TIME_US ? LIMIT_TIME_US : waited_us;
     m->dist = r->e.job->owner->node;
     m->request = r->loot->request;
@@ -268,7 +267,7 @@ static void take(struct worker *w, struct owner *dist, const struct msg *in, uin
     moved->from = (node_id_t){in->peer};
     moved->count = n;
     r->e.job->app = m->app;
-    r->estimate_us = m->estimate_us;
+    r->e.job->estimate_us = m->estimate_us;
     r->arrived_us = w->now_us - m->waited_us;
     r->stolen = true;
     worker_entry_push(w, worker_lane_shortest(w), &r->e);

@@ -34,21 +34,22 @@ static void send_overrun(const struct worker *w, struct task *t)
     t->overrun_told = true;
 }
 
-/* A launch that cannot be taken: its request is unknown (lost in a reconnection), or the worker stops. The
- * owner hears that the try is lost, by the code that it never ran, and runs the task elsewhere. Nothing is kept: should
- * this message be lost with its stream, the next resynchronisation shows that the task is not here. 1 message. */
-void worker_launch_refused(struct worker *w, const struct owner *o, const struct try_id *id)
+/* A launch that cannot be taken: its request is unknown (lost in a reconnection), the worker stops, or no pause makes room
+ * for it. The owner hears that the try is lost, by the code that it never ran, and runs the task elsewhere. Nothing is kept:
+ * should this message be lost with its stream, the next resynchronisation shows that the task is not here. 1 message. */
+void worker_launch_refused(struct worker *w, const struct owner *o, const struct try_id *id, int err)
 {
     struct msg_task_finished *m = &out_add(w->out, MSG_TASK_FINISHED, o->node.v)->task_finished;
 
     m->id = *id;
     m->outcome = OUTCOME_LOST;
-    m->code = w->stop_now ? HAWK_ESHUTDOWN : HAWK_ESTALE;
+    m->code = err;
 }
 
 static void send_held(const struct worker *w, struct task *t)
 {
     static const uint8_t states[] = {[T_QUEUED] = TASK_PLACED,
+                                     [T_GIVEN] = TASK_LAUNCHED,
                                      [T_STARTING] = TASK_LAUNCHED,
                                      [T_RUNNING] = TASK_RUNNING,
                                      [T_DONE] = TASK_DONE};
@@ -114,7 +115,8 @@ static void start(struct worker *w, struct slot *s, struct task *t, bool is_long
     m->stolen = t->stolen;
 }
 
-/* A reservation has become a task (Sparrow 3.4, late binding). 1 message. */
+/* A reservation has become a task (Sparrow 3.4, late binding). It starts, or a pause makes room for it first. At most 1
+ * message. */
 void worker_task_launch(struct worker *w, struct slot *s, struct job *j, const struct msg_task_launch *m)
 {
     struct task *t = worker_task_new(w, j, &m->id);
@@ -124,8 +126,44 @@ void worker_task_launch(struct worker *w, struct slot *s, struct job *j, const s
     t->promotable = m->promotable;
     t->stolen = s->stolen;
     t->arrived_us = s->arrived_us;
+    t->estimate_us = j->estimate_us;
     worker_count(w, COUNTER_tasks_stolen, s->stolen);
-    start(w, s, t, s->is_long, blob_ref(m->arg));
+    if (s->state == SLOT_REQUESTED) {
+        start(w, s, t, s->is_long, blob_ref(m->arg));
+        return;
+    }
+    t->arg = blob_ref(m->arg);
+    worker_slot_give(w, s, t);
+    worker_task_set_state(w, t, T_GIVEN);
+}
+
+void worker_task_begin(struct worker *w, struct task *t)
+{
+    struct blob *arg = t->arg;
+
+    t->arg = NULL;
+    start(w, t->slot, t, false, arg);
+}
+
+void worker_given_return(struct worker *w, struct task *t, int err)
+{
+    if (owner_hears(t))
+        worker_launch_refused(w, t->job->owner, &t->id, err);
+    worker_slot_free(w, t->slot);
+    worker_task_free(w, t);
+}
+
+void worker_request(struct worker *w, struct slot *s, struct entry *e)
+{
+    struct job *j = e->job;
+
+    worker_slot_request(w, s, e);
+    worker_count_reservations(w, j, -1);
+    if (--e->q.count == 0) {
+        worker_entry_unqueue(w, e);
+        worker_entry_free(w, e);
+    }
+    worker_send_request(w, s, j);
 }
 
 static void take_off_queue(struct worker *w, struct task *t)
@@ -141,7 +179,6 @@ static void take_off_queue(struct worker *w, struct task *t)
 static void serve(struct worker *w, struct lane *l, struct entry *e)
 {
     struct slot *s = container_of(l->free.next, struct slot, link);
-    struct job *j = e->job;
     struct task *t = e->task;
     bool is_long = e->q.is_long;
 
@@ -158,16 +195,21 @@ static void serve(struct worker *w, struct lane *l, struct entry *e)
         start(w, s, t, is_long, arg);
         return;
     }
-    s->arrived_us = reservation_of(e)->arrived_us;
-    s->stolen = reservation_of(e)->stolen;
-    s->turn = steal_queue_served(&l->queue, &e->q);
-    worker_slot_request(w, s, j, is_long);
-    worker_count_reservations(w, j, -1);
-    if (--e->q.count == 0) {
-        worker_entry_unqueue(w, e);
-        worker_entry_free(w, e);
+    worker_request(w, s, e);
+}
+
+/* The one whose reservation came first. O(slots). */
+static struct slot *first_ahead(const struct worker *w, const struct lane *l)
+{
+    struct slot *best = NULL;
+
+    for (uint32_t i = 0; i < w->n_slots; i++) {
+        struct slot *s = slot_at(w, i);
+
+        if (s->lane == l && s->state == SLOT_AHEAD && (!best || s->arrived_us < best->arrived_us))
+            best = s;
     }
-    worker_send_request(w, s, j);
+    return best;
 }
 
 void worker_lane_dispatch(struct worker *w, struct lane *l)
@@ -176,8 +218,12 @@ void worker_lane_dispatch(struct worker *w, struct lane *l)
 
     while (l->n_free > 0) {
         next = steal_queue_next(&l->queue);
-        if (worker_pause_first(w, l, next))
+        if (l->n_given > 0)
+            worker_task_begin(w, container_of(l->given.next, struct slot, link)->task);
+        else if (worker_pause_first(w, l, next))
             worker_pause_end(w, container_of(l->paused.next, struct slot, link));
+        else if (l->n_ahead > 0)
+            worker_slot_use(w, first_ahead(w, l));
         else if (next)
             serve(w, l, container_of(next, struct entry, q));
         else
@@ -263,13 +309,17 @@ int64_t worker_overrun_next(const struct worker *w)
     return time_after(container_of(w->promotable.next, struct task, promo_link)->started_us, cutoff_us);
 }
 
-/* Told once per task, and once more when force is new. At most 1 message. */
+/* Told once per task, and once more when force is new. One that was given goes back. At most 1 message. */
 void worker_task_kill(struct worker *w, struct task *t, enum outcome as, bool force)
 {
     struct msg_exec_kill *m;
 
     if (t->kill_outcome != OUTCOME_NONE && (!force || t->kill_forced))
         return;
+    if (t->state == T_GIVEN) {
+        worker_given_return(w, t, HAWK_ESHUTDOWN);
+        return;
+    }
     if (t->kill_outcome == OUTCOME_NONE)
         t->kill_outcome = (uint8_t)as;
     t->kill_forced = force;
@@ -317,7 +367,7 @@ static void finish(struct worker *w, struct task *t)
         worker_task_forget(w, t);
 }
 
-/* At most 1 message: what runs is told to die and ends by EXEC_EXITED, what is queued ends now. */
+/* At most 1 message: what runs is told to die and ends by EXEC_EXITED, what is queued or given ends now. */
 void worker_on_task_cancel(struct worker *w, const struct msg *in)
 {
     struct owner *o = worker_owner_find(w, (node_id_t){in->peer});
@@ -325,11 +375,12 @@ void worker_on_task_cancel(struct worker *w, const struct msg *in)
 
     if (!t || o->state != OWNER_UP || t->state == T_DONE)
         return;
-    if (t->state != T_QUEUED) {
+    if (t->state > T_GIVEN) {
         worker_task_kill(w, t, OUTCOME_CANCELLED, false);
         return;
     }
-    take_off_queue(w, t);
+    if (t->entry)
+        take_off_queue(w, t);
     t->outcome = OUTCOME_CANCELLED;
     finish(w, t);
 }

@@ -14,6 +14,7 @@ void worker_counts(const struct worker *w, struct worker_counts *c)
         .requested = w->n_requested,
         .running = (uint32_t)w->n_active - w->n_free - w->n_requested,
         .paused = w->n_paused,
+        .given = w->n_given,
         .running_long = w->n_long,
         .reservations = w->n_reservations,
         .queued_tasks = w->n_queued_tasks,

@@ -40,6 +40,7 @@ static void lanes_init(struct worker *w)
         list_init(&w->lanes[i].free);
         list_init(&w->lanes[i].unused);
         list_init(&w->lanes[i].paused);
+        list_init(&w->lanes[i].given);
         list_init(&w->lanes[i].touched);
         w->lanes[i].queue.short_first = w->config.policy.short_first;
     }

@@ -72,6 +72,7 @@ struct worker {
     uint16_t n_active, n_paused;  /* slots in use or free: config.slots, and more while it is overcommitted */
     uint16_t n_lanes, n_stuck;    /* n_stuck: with a stuck reservation */
     uint16_t n_slots;             /* config.slots, and as many as tasks may be paused */
+    uint16_t n_given;             /* slots whose task waits for a pause */
     struct list touched;          /* lanes to look at again at the end of this step */
     struct worker_config config;  /* config.policy is the policy in force */
     int64_t now_us;               /* of the event being handled */
@@ -88,6 +89,7 @@ struct worker {
     bool freed : 1;          /* a slot was freed in this step */
     uint8_t central_version; /* what the link to central is spoken in */
     uint8_t n_apps;
+    uint8_t pauses_refused; /* one after another */
     struct members *members;
     struct lane *lanes; /* one queue each: one, or as many as slots */
     uint32_t run_generation;
@@ -163,6 +165,7 @@ struct worker_counts {
     /* slots = free + requested + running, but for an overcommitted worker, where it is less */
     uint32_t slots, free, requested, running;
     uint32_t paused;       /* tasks that stand still */
+    uint32_t given;        /* short tasks for which one is about to */
     uint32_t running_long; /* of requested and running: those that count as long */
     uint64_t reservations; /* queued, or being stolen from here */
     uint32_t queued_tasks; /* bound tasks in the queue */

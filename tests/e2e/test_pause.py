@@ -88,6 +88,7 @@ def test_nothing_stays_frozen_when_its_worker_dies():
         c.start_worker("w1")
         wait_for("both to be known again", lambda: [
             n["running_long"] + n["running_short"] for n in c.json("nodes")["nodes"] if n["role"] == "worker"] == [2])
+        assert [n["slots"] for n in c.json("nodes")["nodes"] if n["role"] == "worker"] == [1]
         wait_for_growth(path)
         c.hawk("cancel", "all")
 
