@@ -1,13 +1,14 @@
-/* What no scheduler can beat: a yardstick for response times, not a scheduler; it places nothing.
+/* Bounds on response times that no scheduler can beat. They are a yardstick: nothing is scheduled here.
  *
- * For each job: with N slots, no delays and an otherwise empty cluster, it cannot end before its longest task, nor before
- * its work is done by all slots at once: response >= max(longest task, work / N). Every job's response being at least its
- * bound, every percentile of responses is at least that percentile of the bounds.
+ * For each job: with N slots, no delays and an otherwise empty cluster, the job cannot end before its longest
+ * task, nor before all slots together have done its work: response >= max(longest task, work / N). Since every
+ * job's response is at least its bound, every percentile of responses is at least that percentile of the bounds.
  *
- * For a class's mean also: whatever the cluster does, one machine N times as fast can do as well (it shares its time as
- * the slots do), and without the other class's jobs no worse. On one machine, serving the job with the least work left,
- * preempting, minimizes the mean response (Schrage 1968). So the mean is at least that schedule's, and at least the mean
- * of the jobs' own bounds: the larger one is given. */
+ * For a class's mean there is a second bound. One machine that is N times as fast does as well as the cluster,
+ * because it can share its time as the slots do. Without the other class's jobs it does no worse. On one
+ * machine, serving the job with the least work left, with preemption, minimizes the mean response (Schrage
+ * 1968). So the mean is at least that of this schedule. It is also at least the mean of the jobs' own bounds.
+ * The larger of the two is reported. */
 #include "base/check.h"
 #include "base/heap.h"
 #include "base/mem.h"
@@ -22,13 +23,14 @@ struct work {
     int64_t at, units;
 };
 
-/* One class on one fast machine. A unit is one slot's microsecond of work, and a 1/N microsecond of time. */
+/* One class on one fast machine. A unit of work is what one slot does in 1 us; the machine needs 1/N us for
+ * it. */
 struct machine {
-    struct heap left;  /* jobs, by the work they still need */
-    struct work *jobs; /* in the order of their submission */
+    struct heap left;  /* jobs by the work that is left */
+    struct work *jobs; /* in order of submission */
     uint32_t n, cap;
     int64_t now;
-    __int128 sum; /* of responses */
+    __int128 sum; /* sum of the responses */
 };
 
 static void work_until(struct machine *m, int64_t until)
@@ -51,7 +53,7 @@ static void work_until(struct machine *m, int64_t until)
         m->now = until;
 }
 
-/* The least mean response of m's jobs, in microseconds. */
+/* The least possible mean response of m's jobs, in microseconds. */
 static double least_mean_us(struct machine *m, int64_t slots)
 {
     heap_init(&m->left);
@@ -76,7 +78,7 @@ struct bound {
     struct sim_result *r;
     struct machine machines[CLASS_COUNT];
     int64_t slots, first_submit_us;
-    bool means; /* times in units fit 63 bits */
+    bool means; /* times in units fit into 63 bits */
 };
 
 static void add_job(struct bound *b, const struct trace_job *t)

@@ -1,4 +1,5 @@
-/* The simulated cluster: every role on the bus, brought up in no time at all, and what messages cost. */
+/* The simulated cluster: makes every role, starts them in no virtual time, and gives messages their delays
+ * and costs. */
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/units.h"
@@ -6,21 +7,22 @@
 
 #include <stdlib.h>
 
-/* Nodes that join at the same time: few, so that what they have to say to each other does not pile up in memory. */
+/* How many nodes join at a time. A small number keeps the messages that they exchange from piling up in
+ * memory. */
 #define JOIN_AT_ONCE 256u
-/* Finished jobs that a dist or central remembers, for late messages. */
+/* Ended jobs that a dist or central keeps, for late messages. */
 #define FINISHED_KEPT 32u
 
-/* ---- The network and the endpoints' time ---- */
+/* ---- Delays, and the time that endpoints spend ---- */
 
-/* The published simulator knows these delays only; all else takes no time (its page, sections 0, 2 and 3). */
+/* The published simulator has these delays only; nothing else takes time (its page, sections 0, 2 and 3). */
 static int64_t compat_delay_us(unsigned type)
 {
     switch (type) {
     case MSG_PROBE:
     case MSG_TASK_ENQUEUE:
         return 500;
-    case MSG_TASK_LAUNCH: /* asking and being answered, during which the slot is taken */
+    case MSG_TASK_LAUNCH: /* covers the request, too: the slot is taken during both */
     case MSG_NO_TASK:
         return 1000;
     default:
@@ -28,7 +30,8 @@ static int64_t compat_delay_us(unsigned type)
     }
 }
 
-/* A pair's own delay, the same in both directions: messages between two never overtake each other. */
+/* The delay of a pair of endpoints, the same in both directions. So messages between the two never overtake
+ * each other. */
 static int64_t pair_delay_us(const struct sim *s, uint32_t x, uint32_t y)
 {
     const struct sim_config *c = &s->config;
@@ -46,7 +49,7 @@ static int64_t cost_us(const struct sim *s, uint32_t ep)
     return sim_is_worker(s, ep) ? s->config.worker_cost_us : s->config.scheduler_cost_us;
 }
 
-/* When ep is done with one message more. */
+/* The time at which ep is done with one more message. */
 static int64_t spend(struct sim *s, uint32_t ep, int64_t now_us)
 {
     int64_t cost = cost_us(s, ep), from_us = s->busy_until_us[ep] > now_us ? s->busy_until_us[ep] : now_us;
@@ -75,7 +78,7 @@ static int64_t serve_us(void *arg, uint32_t ep, int64_t now_us)
     return s->up && cost ? spend(s, ep, now_us) - cost : now_us;
 }
 
-/* ---- Making it ---- */
+/* ---- Making the roles ---- */
 
 static void add_central(struct sim *s)
 {
@@ -170,8 +173,8 @@ static void add_dists(struct sim *s)
 
 static void on_stepped(void *arg, uint32_t ep, int64_t now_us) { sim_cluster_check(arg, ep); }
 
-/* Everybody joins at once, and nothing takes time; the members that thieves choose from follow within a second. Dists
- * join last: they get one list of all workers then instead of news of each. */
+/* Nodes join without any time passing. The members that thieves choose from follow within a second. Dists
+ * join last: so each gets one list of all workers, and no message per worker. */
 void sim_cluster_start(struct sim *s)
 {
     struct bus_config bc = {.arg = s,

@@ -1,4 +1,4 @@
-/* Two runs of the same workload, job by job. */
+/* Compares two runs of the same workload, job by job. */
 #include "sim/compare.h"
 
 #include "base/mem.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NUMBER_MAX 100000000u /* of a job in a workload */
+#define NUMBER_MAX 100000000u /* largest number of a job in a workload */
 #define EQUAL_US 1000
 
 struct other {
@@ -17,7 +17,7 @@ struct other {
 
 struct others {
     struct other *v;
-    uint64_t n; /* numbers below it */
+    uint64_t n; /* jobs of the other run have numbers below it */
 };
 
 static void put(struct others *o, uint64_t number, int64_t response_us, uint32_t tasks)
@@ -32,7 +32,7 @@ static void put(struct others *o, uint64_t number, int64_t response_us, uint32_t
     o->v[number] = (struct other){response_us, tasks};
 }
 
-/* The field after the comma that ends `field`; NULL: none. */
+/* The field after the comma that ends `field`; NULL: it is the last one. */
 static const char *next_field(const char *field)
 {
     const char *comma = field ? strchr(field, ',') : NULL;
@@ -40,7 +40,7 @@ static const char *next_field(const char *field)
     return comma ? comma + 1 : NULL;
 }
 
-/* number,class,believed,submit_s,response_s,longest_s,tasks */
+/* Parses "number,class,believed,submit_s,response_s,longest_s,tasks". */
 static bool parse_line(struct others *o, const char *line)
 {
     const char *class = next_field(line), *submit = next_field(next_field(class)),

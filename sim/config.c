@@ -1,4 +1,4 @@
-/* Settings of a simulation, and the published simulator's assumptions as settings of the policy. */
+/* Settings of a simulation; the published simulator's assumptions as settings of the policy. */
 #include "base/check.h"
 #include "base/units.h"
 #include "sim/internal.h"
@@ -32,8 +32,8 @@ void sim_config_init(struct sim_config *c)
 
 void sim_compat_policy(struct policy *p)
 {
-    /* What it does not have: probes that are cancelled or repeated, thieves that ask again or are told whom to ask,
-     * promotion. */
+    /* The published simulator does not cancel or repeat probes. Its thieves do not ask again, and get no
+     * hints. It has no promotion. */
     p->flags &= ~(uint32_t)(POLICY_CANCEL_PROBES | POLICY_REPROBE | POLICY_STEAL_RETRY | POLICY_STEAL_HINTS |
                             POLICY_STEAL_ADAPT | POLICY_PROMOTE);
     p->flags |= POLICY_DRAW_REPLACE | POLICY_SPLIT_COUNTS | POLICY_TIE_SHORT;

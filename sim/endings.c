@@ -1,4 +1,4 @@
-/* The tasks that run, by when they end. */
+/* The ends of running tasks, ordered by time. */
 #include "sim/endings.h"
 
 #include "base/mem.h"

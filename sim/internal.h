@@ -1,12 +1,12 @@
-/* What the simulator's own files share.
+/* Declarations that the simulator's files share.
  *
- *   cluster.c   the roles on the bus: made, brought up, freed; what the network and their time cost
- *   memory.c    huge pages for all of it
- *   run.c       the clock: submissions, running tasks and deliveries in order; what roles ask of their shell
- *   endings.c   the tasks that run, by when they end
- *   pauses.c    those of them that stand still
- *   result.c    from what was seen to figures
- *   bound.c     what no scheduler can beat
+ *   cluster.c   makes, starts and frees the roles on the bus; delays and costs of messages
+ *   memory.c    huge pages
+ *   run.c       the clock: submissions, ends of tasks and deliveries in order; effects of roles
+ *   endings.c   the ends of running tasks, ordered by time
+ *   pauses.c    paused tasks
+ *   result.c    figures
+ *   bound.c     bounds that no scheduler can beat
  *   config.c    settings, and the published simulator's assumptions */
 #ifndef HAWK_SIM_INTERNAL_H
 #define HAWK_SIM_INTERNAL_H
@@ -19,13 +19,13 @@
 #include "sim/sim.h"
 #include "worker/worker.h"
 
-/* What is at one place of a worker: whether its task stands still. Its ending is not searched for: it is set right when
- * its time has come. */
+/* Whether the run in one place of a worker is paused. A pause does not search for the run's ending in the
+ * heap: sim_pauses_end() moves the ending on when its time has come. */
 struct pause {
-    uint32_t run;      /* of this run */
-    bool paused, came; /* came: the ending, while it stood still; `ending` is it */
+    uint32_t run;      /* the run in this place */
+    bool paused, came; /* came: its ending's time came during the pause; the ending is in `ending` */
     int64_t since_us;
-    int64_t stood_us; /* that its ending does not have yet */
+    int64_t stood_us; /* paused time that its ending does not include yet */
     struct ending ending;
 };
 
@@ -39,13 +39,13 @@ struct running_job {
     int64_t *durations_us;
 };
 
-/* Values of one kind and class, of which quantiles are wanted. */
+/* Values of one kind and class, for quantiles. */
 struct values {
     int64_t *v;
     uint64_t n, cap;
 };
 
-/* Sequence number of a dist's job -> its place in sim.jobs. */
+/* Maps the sequence numbers of a dist's jobs to places in sim.jobs. */
 struct dist_seqs {
     uint32_t *v;
     uint32_t n, cap;
@@ -60,38 +60,39 @@ struct sim {
     struct dist *dists;
     struct worker *workers;
     uint32_t central_ep, first_worker_ep, first_dist_ep;
-    struct rng rng;   /* of the engine: seeds, dealing, noise */
-    bool up;          /* the cluster is: from now on time and messages count */
-    int64_t start_us; /* when it was, in the bus's time: the first submission's moment */
+    struct rng rng;   /* the engine's: draws seeds, dists and noise */
+    bool up;          /* the cluster is up: from now on time and messages count */
+    int64_t start_us; /* in the bus's time, when the cluster was up: the moment of the first submission */
 
     int64_t *busy_until_us; /* by endpoint */
     int64_t central_busy_us;
     struct endings endings;
-    struct pause *pauses; /* by worker and place; NULL: the policy pauses nothing */
-    uint32_t running;     /* tasks */
+    struct pause *pauses; /* by worker and place; NULL: the policy does not pause tasks */
+    uint32_t running;     /* number of running tasks */
 
-    struct running_job *jobs; /* NULL durations: a free place */
+    struct running_job *jobs; /* durations_us NULL: the place is free */
     uint32_t jobs_n, jobs_cap;
     uint32_t *jobs_free, jobs_free_n, jobs_free_cap;
     struct dist_seqs *seqs; /* by dist */
     uint32_t next_dist;
     uint64_t submitted, ended;
 
-    bool more; /* next_job is one */
+    bool more; /* next_job is a job */
     struct trace_job next_job;
     int64_t offset_us;                /* bus time - workload time */
-    int64_t last_second_us, shift_us; /* compat: the last submission as the workload has it, and its shift */
+    int64_t last_second_us, shift_us; /* compat: time of the last submission in the workload, and its shift */
     int64_t next_sample_us;
-    int64_t acted_us;                   /* the last submission, end of a task, or sample */
-    uint32_t running_samples_submitted; /* samples until the last submission */
+    int64_t acted_us;                   /* time of the last submission, end of a task, or sample */
+    uint32_t running_samples_submitted; /* number of samples until the last submission */
     struct values waits[CLASS_COUNT];
-    job_id_t traced; /* the job that is followed */
+    job_id_t traced; /* the job whose messages are traced */
     int error;
     char *why;
     size_t why_size;
 };
 
-/* Tasks that may stand still at a worker: none where the policy pauses none, to save the places. */
+/* The largest number of paused tasks of a worker; 0 if the policy does not pause tasks, which saves the
+ * places. */
 static inline uint32_t sim_paused_max(const struct sim_config *c)
 {
     return policy_has(&c->policy, POLICY_PAUSE) ? worker_paused_max(c->slots) : 0;
@@ -106,21 +107,22 @@ static inline bool sim_is_worker(const struct sim *s, uint32_t ep)
 void sim_pauses_start(struct sim *s, uint32_t worker, uint32_t run);
 void sim_pause(struct sim *s, uint32_t worker, uint32_t run, int64_t now_us);
 void sim_resume(struct sim *s, uint32_t worker, uint32_t run, int64_t now_us);
-/* The first ending has come: false if its task stands or stood still, and it is for later. */
+/* The first ending has come. False: its run is paused or was, so the ending comes later. */
 bool sim_pauses_end(struct sim *s, const struct ending *e);
 
 /* cluster.c */
-void sim_cluster_start(struct sim *s); /* until every dist can reach every worker */
+void sim_cluster_start(struct sim *s); /* runs until every dist can reach every worker */
 void sim_cluster_free(struct sim *s);
 void sim_cluster_check(struct sim *s, uint32_t ep);
 /* run.c: what the bus calls. */
 void sim_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg *m);
 void sim_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, const struct msg *m);
 /* config.c */
-int64_t sim_truncated(const struct sim_config *c, int64_t us); /* the published simulator's whole seconds */
+/* compat: rounds to whole seconds, as the published simulator does. */
+int64_t sim_truncated(const struct sim_config *c, int64_t us);
 uint8_t sim_true_class(const struct sim_config *c, const struct trace_job *t);
 /* result.c */
-void sim_classes_fill(struct sim_result *r); /* responses and slowdowns, from r->jobs */
+void sim_classes_fill(struct sim_result *r); /* computes responses and slowdowns from r->jobs */
 void sim_values_add(struct values *v, int64_t value);
 void sim_result_fill(struct sim *s);
 int sim_error(struct sim *s, int err, const char *fmt, ...) HAWK_PRINTF(3, 4);

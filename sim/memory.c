@@ -1,5 +1,5 @@
-/* Huge pages: a simulated cluster is read at random, and with pages of 4 kB most steps wait for the processor's address
- * translation as well. glibc asks for them only when GLIBC_TUNABLES says so, which is read before main. */
+/* Huge pages. Steps read a simulated cluster's memory at random; with pages of 4 kB most steps also wait for
+ * address translation. glibc uses huge pages only if GLIBC_TUNABLES says so, which it reads before main(). */
 #include "sim/memory.h"
 
 #include <malloc.h>
@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #define HUGE_PAGE (UINT64_C(2) << 20)
-#define BLOCK_MAX                                                                                            \
-    (UINT64_C(1) << 30) /* a larger block is mapped by itself, as malloc does from 128 kB on otherwise */
+#define BLOCK_MAX (UINT64_C(1) << 30) /* malloc maps a larger block by itself; its default is 128 kB */
 
-/* The heap is made as large as it will be, in address space only, and given back: what is allocated next lies there. */
+/* Makes the heap as large as it will become (address space only), and frees it again: later allocations lie
+ * there. */
 void sim_memory_expect(uint64_t bytes)
 {
     char *p, *from, *to;
@@ -24,7 +24,7 @@ void sim_memory_expect(uint64_t bytes)
         return;
     from = p + (HUGE_PAGE - (uintptr_t)p % HUGE_PAGE) % HUGE_PAGE;
     to = p + bytes - (uintptr_t)(p + bytes) % HUGE_PAGE;
-    if (to <= (char *)sbrk(0)) /* it is of the heap, and not elsewhere since that could not grow */
+    if (to <= (char *)sbrk(0)) /* p lies in the heap; elsewhere if the heap could not grow */
         (void)madvise(from, (size_t)(to - from), MADV_HUGEPAGE);
     free(p);
 }

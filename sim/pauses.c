@@ -1,4 +1,4 @@
-/* Tasks that stand still (POLICY_PAUSE): their endings move by as long as they did. */
+/* Paused tasks (POLICY_PAUSE): each ending moves by the time of its pauses. */
 #include "base/check.h"
 #include "base/mem.h"
 #include "sim/internal.h"

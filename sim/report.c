@@ -1,4 +1,4 @@
-/* What a simulation found out, for scripts. */
+/* Writes the results of a simulation for scripts. */
 #include "sim/report.h"
 
 #include "base/units.h"
@@ -14,7 +14,7 @@ static void set(json_t *o, const char *key, json_t *value)
         json_decref(value);
 }
 
-/* unit: what one of it is in what the spread counts in. */
+/* unit: the spread's units per unit of the output. */
 static void set_spread(json_t *o, const struct spread *s, const char *suffix, double unit)
 {
     const struct {
@@ -69,7 +69,7 @@ static json_t *counters_json(const struct sim_result *r)
     return o;
 }
 
-/* The share of busy slots over time, in ten-thousandths' precision. */
+/* The share of busy slots over time, in ten-thousandths. */
 static json_t *samples_json(const struct sim_result *r)
 {
     json_t *list = json_array();
@@ -91,7 +91,7 @@ json_t *sim_report_json(const struct sim_config *c, const struct sim_result *r)
 {
     json_t *o = json_object(), *part;
 
-    set(o, "yardstick", json_boolean(r->events == 0)); /* a bound, not a scheduler */
+    set(o, "yardstick", json_boolean(r->events == 0)); /* a bound, not a scheduler's result */
     set(o, "workers", json_integer(c->workers));
     set(o, "slots", json_integer(c->slots));
     set(o, "seed", json_integer((json_int_t)c->seed));

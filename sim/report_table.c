@@ -1,4 +1,4 @@
-/* What a simulation found out, for people. */
+/* Prints the results of a simulation as a table. */
 #include "sim/report.h"
 
 #include "base/units.h"

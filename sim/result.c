@@ -1,4 +1,4 @@
-/* From what was seen to figures. */
+/* Computes the figures of a simulation. */
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/units.h"
@@ -25,7 +25,7 @@ static void fill_class(struct sim_result *r, enum job_class class, int64_t *scra
     c->response_us = spread_of(scratch, n);
     n = 0;
     for (uint32_t i = 0; i < r->jobs_n; i++) {
-        /* A task of no time at all has no slowdown to speak of. */
+        /* A task that takes no time has no meaningful slowdown. */
         int64_t alone_us = r->jobs[i].longest_us > 0 ? r->jobs[i].longest_us : 1;
 
         if (r->jobs[i].class == class)
@@ -66,7 +66,7 @@ static double median(const float *v, uint32_t n)
     return m;
 }
 
-/* The first sample that counts: after the first percent of the jobs, which in some traces come long before the others. */
+/* The first sample that counts: after 1 % of the jobs, which in some traces come long before the others. */
 static uint32_t first_sample(const struct sim *s)
 {
     const struct sim_result *r = s->r;

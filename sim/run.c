@@ -1,6 +1,8 @@
-/* The engine: submissions, running tasks and deliveries in the order of time, and what roles ask of their shell. What
- * happens at the same moment comes in this order: deliveries with all that follows from them without delay, one
- * submission, one task's end, and again: what one event causes is over before the next one begins. */
+/* The engine: runs submissions, ends of tasks and deliveries in the order of time, and carries out the roles'
+ * effects.
+ * Events of the same moment run in this order: first all deliveries, with the deliveries that they cause
+ * without delay; then one submission; then the end of one task; then deliveries again. So everything that an
+ * event causes in that moment is over before the next event. */
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/units.h"
@@ -12,12 +14,12 @@
 #include <string.h>
 #include <time.h>
 
-/* When no task runs, no job is left to submit, and this has lasted for STALL_US plus STALL_MESSAGES message delays of
- * virtual time, the remaining jobs will never end: the simulation stops with an error. */
+/* Jobs that never end stop the simulation with an error. That is when no job is left to submit, no task runs,
+ * and this has lasted for STALL_US plus STALL_MESSAGES message delays of virtual time. */
 #define STALL_US (INT64_C(86400) * US_PER_S)
 #define STALL_MESSAGES 8
 #define PROGRESS_EVENTS (1u << 16)
-/* What a worker takes at everybody's, and what its stream with a dist does, roughly. */
+/* Approximate memory of a worker at all other nodes, and of its stream with a dist. */
 #define WORKER_BYTES 2500u
 #define STREAM_BYTES 250u
 
@@ -80,8 +82,8 @@ static int64_t estimate_of(struct sim *s, const struct running_job *j, int64_t m
     }
 }
 
-/* Workloads name no jobs. Runs of the same program are alike, so jobs of like size and length share a name: means
- * within a quarter of a power of two, task counts within one. */
+/* Workloads have no job names. Runs of the same program are alike, so jobs of similar length and size share a
+ * name: means within a quarter of a power of two, numbers of tasks within a power of two. */
 static struct blob *name_of(int64_t mean_us, uint32_t tasks)
 {
     char name[32];
@@ -104,11 +106,11 @@ static struct job_desc *describe(struct sim *s, uint32_t place, int64_t mean_us)
     d->tasks = j->tasks;
     d->estimate_us = estimate_of(s, j, mean_us);
     if (s->config.estimates == SIM_ESTIMATE_MEAN || s->config.estimates == SIM_ESTIMATE_EXACT)
-        d->tag = s->next_job.tag; /* where the point is how good estimates are, they alone class a job */
+        d->tag = s->next_job.tag; /* with NOISE and HISTORY the estimate alone must decide the class */
     if (s->config.tag_class)
         d->tag = j->class == CLASS_LONG ? TAG_LONG : TAG_SHORT;
     d->kind = PAYLOAD_TIMER;
-    strings_add(&d->argv, "0s"); /* the simulator keeps the time of its tasks itself */
+    strings_add(&d->argv, "0s"); /* the engine times the tasks itself */
     d->shell = place + 1;
     if (s->config.estimates == SIM_ESTIMATE_HISTORY) {
         blob_drop(d->name);
@@ -157,7 +159,7 @@ static void submit(struct sim *s)
     bus_post(s->bus, s->first_dist_ep + j->dist, now_us, &m);
 }
 
-/* Reads the next job, and when it comes. */
+/* Reads the next job and its time. */
 static int read_job(struct sim *s)
 {
     int64_t second_us;
@@ -186,7 +188,7 @@ static int64_t next_submit_us(const struct sim *s)
     return !s->more ? TIME_NEVER : at_us > bus_now(s->bus) ? at_us : bus_now(s->bus);
 }
 
-/* ---- What roles ask of their shell ---- */
+/* ---- Effects of roles ---- */
 
 static void on_submitted(struct sim *s, const struct msg_submitted *m)
 {
@@ -267,7 +269,7 @@ static void exec_kill(struct sim *s, uint32_t ep, int64_t now_us, const struct m
         exec_exited(s, &e, e.run_us - (e.at_us - now_us), OUTCOME_SIGNALED, 15);
 }
 
-/* What is to be durable is so at once. */
+/* Every record is durable at once. */
 static void journal_done(struct sim *s, uint32_t ep, int64_t now_us, uint64_t token)
 {
     bus_post(s->bus, ep, now_us, &(struct msg){.type = MSG_JOURNAL_DONE, .journal_done.token = token});
@@ -296,7 +298,7 @@ void sim_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg *m)
     case MSG_JOB_EVENT:
         on_job_event(s, ep, now_us, &m->job_event);
         break;
-    default: /* HISTORY, and events for clients that nobody here asked for */
+    default: /* HISTORY, and events for clients: there are none */
         if (msg_journal_token(m))
             journal_done(s, ep, now_us, msg_journal_token(m));
     }
@@ -361,7 +363,7 @@ static int sample(struct sim *s)
     return 0;
 }
 
-/* The next moment at which the shell itself acts, at or after now. */
+/* The next moment at which the engine itself acts, at or after now. */
 static int64_t next_own_us(const struct sim *s)
 {
     const struct ending *e = endings_first(&s->endings);
@@ -379,7 +381,7 @@ static int act(struct sim *s, int64_t now_us)
     const struct ending *e = endings_first(&s->endings);
     struct ending first;
 
-    bus_run_until(s->bus, now_us); /* nothing: it only passes the time */
+    bus_run_until(s->bus, now_us); /* runs nothing: only the time passes */
     s->acted_us = now_us;
     if (s->next_sample_us <= now_us)
         return sample(s);

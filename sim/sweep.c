@@ -1,4 +1,4 @@
-/* The grid of a what-if: its axes, and its runs in processes of their own. */
+/* The grid of a what-if: its axes, and its runs in child processes. */
 #include "sim/sweep.h"
 
 #include "base/mem.h"
@@ -111,7 +111,7 @@ static void add_point(struct sim_sweep_result *r, int64_t cutoff_us, uint32_t sh
 {
     for (uint32_t i = 0; i < r->n; i++)
         if (same(&r->points[i], cutoff_us, share_ppm, workers))
-            return; /* the base, or a value listed twice */
+            return; /* the base, or a value that the axis has twice */
     r->points[r->n++] = (struct sim_sweep_point){.cutoff_us = cutoff_us,
                                                  .share_ppm = share_ppm,
                                                  .workers = workers,
@@ -119,7 +119,7 @@ static void add_point(struct sim_sweep_result *r, int64_t cutoff_us, uint32_t sh
                                                  .err = HAWK_ETIMEOUT};
 }
 
-/* Points lie in memory shared with the runs, which fill in their own. */
+/* Makes the points, in memory that the child processes share: each run fills in its own point. */
 static int make_points(const struct sim_config *base, const struct sim_sweep *s, struct sim_sweep_result *r,
                        char *why, size_t size)
 {
@@ -158,7 +158,7 @@ static int open_input(const struct sim_sweep_input *input, struct sim_workload *
     return 0;
 }
 
-/* Reads the workload once: what is wrong with it is told before anything runs. */
+/* Reads the workload once, so that an error in it is reported before any run. */
 static int count_jobs(const struct sim_sweep_input *input, uint64_t *jobs, char *why, size_t size)
 {
     struct sim_workload w;
@@ -209,7 +209,7 @@ static void run_point(const struct sim_config *base, const struct sim_sweep_inpu
     sim_workload_close(&w);
 }
 
-/* Forks a run. Its end of the pipe closes when it ends, however it does. */
+/* Forks a run. Its end of the pipe closes when the process ends. */
 static int start_run(const struct sim_config *base, const struct sim_sweep_input *input,
                      struct sim_sweep_point *p, pid_t *pid)
 {
@@ -222,7 +222,7 @@ static int start_run(const struct sim_config *base, const struct sim_sweep_input
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(ends[0]);
         run_point(base, input, p);
-        _exit(0); /* not exit(): the parent's unwritten output is the parent's */
+        _exit(0); /* exit() would write the parent's buffered output, too */
     }
     close(ends[1]);
     if (*pid < 0) {

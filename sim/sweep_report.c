@@ -1,7 +1,7 @@
-/* What a grid of runs says: which point serves best, as a table and as JSON. */
+/* Finds the best point of a grid, and prints the grid as a table and as JSON. */
 #include "sim/sweep.h"
 
-/* What long jobs may lose for short ones' sake, and what short ones must gain to be worth a change. */
+/* How much long jobs may lose for short jobs, and how much short jobs must gain to be worth a change. */
 #define LONG_LOSS_MAX 1.05
 #define SHORT_GAIN_MIN 0.99
 
@@ -32,7 +32,7 @@ const struct sim_sweep_point *sim_sweep_best(const struct sim_sweep_result *r, u
     return best;
 }
 
-/* Change in percent. */
+/* The change in percent. */
 static double change(double now, double before) { return before > 0 ? 100 * (now / before - 1) : 0; }
 
 static void print_point(FILE *f, const struct sim_sweep_point *p, const struct sim_sweep_point *base)
