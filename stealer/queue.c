@@ -1,5 +1,5 @@
-/* The FIFO queue with two threads through it, short reservations and long entries, so that "is anything
- * stuck" and "what is the loot" never walk over what they do not concern. */
+/* The FIFO queue, with two more lists through it: short reservations and long entries. So no question walks
+ * over entries that do not concern it. */
 #include "stealer/queue.h"
 
 #include "base/check.h"
@@ -23,7 +23,7 @@ void steal_entry_init(struct steal_entry *e, bool is_long, bool bound, uint32_t 
 static struct steal_entry *of_fifo(struct list *l) { return container_of(l, struct steal_entry, fifo); }
 static struct steal_entry *of_kind(struct list *l) { return container_of(l, struct steal_entry, kind); }
 
-/* The list of e's kind, or NULL: a bound short entry neither blocks nor can be stolen. */
+/* The list for e's kind. NULL: a bound short entry neither blocks others nor can be stolen. */
 static struct list *kind_list(struct steal_queue *q, const struct steal_entry *e)
 {
     return e->is_long ? &q->longs : e->bound ? NULL : &q->shorts;
@@ -91,10 +91,11 @@ struct steal_entry *steal_queue_head(const struct steal_queue *q)
     return list_empty(&q->fifo) ? NULL : of_fifo(q->fifo.next);
 }
 
-/* ---- Whose turn it is ---- */
+/* ---- Which entry is next ---- */
 
-/* Came after the first long entry. What was put back at the head (places below 0) was behind long work when it was taken:
- * it counts, or thieves that decline could have a long entry wait for ever. */
+/* Whether e came after the first long entry. An entry that was put back at the head (places below 0) was
+ * behind long work when it was stolen. It counts as well: otherwise thieves that decline could make a long
+ * entry wait for ever. */
 static bool came_after_long(const struct steal_queue *q, const struct steal_entry *e)
 {
     return e->order < 0 || e->order > of_kind(q->longs.next)->order;
@@ -108,7 +109,7 @@ struct steal_entry *steal_queue_next(const struct steal_queue *q)
         return head;
     first = of_kind(q->shorts.next);
     if (head != first && !head->is_long)
-        return head; /* bound */
+        return head; /* a bound entry overtakes nobody */
     if (!came_after_long(q, first) || q->overtaken < q->short_first)
         return first;
     return of_kind(q->longs.next);
@@ -136,9 +137,9 @@ void steal_queue_in_vain(struct steal_queue *q, bool is_long, uint16_t turn)
         q->overtaken = q->short_first;
 }
 
-/* ---- What is stuck ---- */
+/* ---- Stuck reservations ---- */
 
-/* With short_first: the next slot is a long entry's, whatever short one comes. */
+/* With short_first: the next slot is the long entry's, whatever short entries come. */
 static bool long_is_due(const struct steal_queue *q)
 {
     const struct steal_entry *next = steal_queue_next(q);
@@ -151,9 +152,9 @@ bool steal_queue_blocked(const struct steal_queue *q, uint32_t slots, uint32_t l
     return long_running + (q->short_first ? long_is_due(q) : q->n_long) >= slots;
 }
 
-/* Reservations are stuck behind this place: LIST HEAD of the fifo when the running long tasks alone fill the
- * slots (or the running ones and the one that is due), else the long entry that fills the last one; NULL when the long
- * work does not fill them. */
+/* The entry behind which reservations are stuck: the long entry that fills the last slot. The list head of the
+ * fifo if the running long tasks alone fill the slots (or these and the long entry that is due). NULL if long
+ * work does not fill the slots. */
 static struct list *blocked_after(const struct steal_queue *q, uint32_t slots, uint32_t long_running)
 {
     struct list *l = q->longs.next;
@@ -189,7 +190,7 @@ struct steal_entry *steal_queue_loot(const struct steal_queue *q, uint32_t slots
 
     if (!steal_queue_stuck(q, slots, long_running))
         return NULL;
-    /* Being stuck, a short reservation follows: the walk passes long and bound entries only. */
+    /* The queue is stuck, so a short reservation follows: the loop passes only long and bound entries. */
     for (l = blocked_after(q, slots, long_running)->next; l != &q->fifo; l = l->next)
         if (!of_fifo(l)->is_long && !of_fifo(l)->bound)
             return of_fifo(l);

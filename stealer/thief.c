@@ -1,4 +1,4 @@
-/* The thief's rounds, parking and backoff. */
+/* The thief's rounds, parking and retries. */
 #include "stealer/thief.h"
 
 #include "base/check.h"
@@ -46,21 +46,22 @@ uint32_t victims_next(struct victims *v)
 
 void thief_init(struct thief *t) { *t = (struct thief){.retry_at = TIME_NEVER, .state = THIEF_OFF}; }
 
-/* Whether an idle worker looks for work at all: long work exists, or the policy does not care. */
+/* Whether an idle worker looks for work at all: some long work exists, or the policy does not care. */
 static bool looking(const struct thief_env *env)
 {
     return env->hungry && policy_has(env->policy, POLICY_STEAL) && env->members && env->members->n > 0 &&
            (env->long_work || policy_has(env->policy, POLICY_STEAL_ALWAYS));
 }
 
-/* DEVIATES: by the design (3.4) a parked thief also tries again by itself, whoever pairs. Here it does so only where nobody
- * pairs: without STEAL_HINTS, without central, or when central has not answered for three heartbeats. While central pairs,
- * retries are dear and bring nothing that was measurable. On the Yahoo trace with 3,583 workers (seeds 1 to 3) the
- * simulator handles 12.0 million events with them and 2.6 million without, in 9 to 10 seconds of processor time instead of
- * 1.3 to 2.0. Response times with and without differ about as much as those of two seeds do. With retries, idle thieves
- * are not silent while anything long runs. Without them, nothing is lost: "stuck" and "parked" travel on streams that lose
- * messages only with PEER_LOST, after which both are told again. A worker that central does not hear is suspect, and
- * no thief asks it. */
+/* DEVIATES: by the design (3.4) every parked thief also tries again by itself. Here it does so only if nobody
+ * pairs it: without STEAL_HINTS, without central, or if central has not answered for three heartbeats.
+ * While central pairs, retries are expensive and bring nothing measurable. On the Yahoo trace with 3,583
+ * workers (seeds 1 to 3) the simulator handles 12.0 million events with retries and 2.6 million without, in 9
+ * to 10 seconds of processor time instead of 1.3 to 2.0. Response times with and without retries differ about
+ * as much as those of two seeds. With retries, idle thieves send messages as long as any long task runs.
+ * Without retries nothing is lost: "stuck" and "parked" travel on streams, which lose messages only with
+ * PEER_LOST, and then the worker tells both again. A worker that central does not hear is suspect, and no
+ * thief asks it. */
 static bool retries(const struct thief_env *env)
 {
     return policy_has(env->policy, POLICY_STEAL_RETRY) &&
@@ -84,7 +85,7 @@ static void park_for(struct thief *t, const struct thief_env *env, int64_t delay
 
 static uint16_t least_cap(uint16_t a, uint16_t b) { return a < b ? a : b; }
 
-/* How many victims the next round asks. */
+/* The number of victims that the next round asks. */
 static uint16_t round_cap(const struct thief *t, const struct thief_env *env)
 {
     if (t->cap == 0 || !policy_has(env->policy, POLICY_STEAL_ADAPT))
@@ -92,8 +93,8 @@ static uint16_t round_cap(const struct thief *t, const struct thief_env *env)
     return least_cap(t->cap, env->policy->steal_cap);
 }
 
-/* A round brought nothing: waits twice as long as the last time, more or less an eighth, so that thieves that
- * failed together do not come back together. */
+/* The round brought nothing. Waits twice as long as last time, give or take an eighth, so that thieves that
+ * failed together do not return together. */
 static void park(struct thief *t, const struct thief_env *env)
 {
     int64_t least = env->park_min_us > 0 ? env->park_min_us : 1;
@@ -101,7 +102,7 @@ static void park(struct thief *t, const struct thief_env *env)
 
     if (!t->hinted)
         t->cap = round_cap(t, env) > 1 ? round_cap(t, env) / 2 : 1;
-    else if (t->retry_at != TIME_NEVER) { /* one failed hint says nothing about the others */
+    else if (t->retry_at != TIME_NEVER) { /* one failed hint says nothing about other victims */
         t->state = THIEF_PARKED;
         return;
     }
@@ -120,7 +121,8 @@ static void begin_round(struct thief *t, const struct thief_env *env)
     victims_begin(&t->order, env->rng, env->members->n);
 }
 
-/* The published simulator's victims: independent draws, the thief itself among them, which costs a question. */
+/* The published simulator's victims: independent draws, in which the thief may draw itself. That costs a
+ * question. */
 static uint32_t draw_index(struct thief *t, const struct thief_env *env)
 {
     if (!policy_has(env->policy, POLICY_STEAL_REPLACE))
@@ -131,8 +133,9 @@ static uint32_t draw_index(struct thief *t, const struct thief_env *env)
     return (uint32_t)rng_below(env->rng, t->order.n);
 }
 
-/* Next random general worker of this round, or NODE_NONE. A member list that changed under way may lead to
- * one being asked twice, which is harmless. Hawk 3.6: only the general partition can be stolen from. */
+/* Draws the next general worker of this round, or NODE_NONE. Thieves steal only from the general partition
+ * (Hawk 3.6). If the member list changed during the round, a worker may be asked twice, which does no
+ * harm. */
 static node_id_t draw(struct thief *t, const struct thief_env *env)
 {
     uint32_t i;
@@ -174,7 +177,7 @@ static node_id_t ask(struct thief *t, const struct thief_env *env, node_id_t vic
     return victim;
 }
 
-/* In a round with no answer outstanding: goes on, or ends it. */
+/* Continues a round in which no answer is outstanding, or ends it. */
 static node_id_t round_step(struct thief *t, const struct thief_env *env)
 {
     node_id_t victim;
@@ -188,7 +191,7 @@ static node_id_t round_step(struct thief *t, const struct thief_env *env)
         return NODE_NONE;
     }
     if (t->got_loot) {
-        /* Several slots, and the loot did not fill them: where that came from there may be more. */
+        /* With several slots, the loot may not have filled them: its victim may have more. */
         if (!looking(env) || policy_has(env->policy, POLICY_STEAL_ON_FREE_ONLY)) {
             turn_off(t);
             return NODE_NONE;
@@ -202,7 +205,7 @@ static node_id_t round_step(struct thief *t, const struct thief_env *env)
     return NODE_NONE;
 }
 
-/* Parked: waits, unless work came, nobody is looking any more, or it is time. */
+/* Stays parked, unless work came, the worker looks for no work any more, or the delay is over. */
 static node_id_t parked_step(struct thief *t, const struct thief_env *env)
 {
     if (!looking(env)) {
@@ -222,7 +225,7 @@ static node_id_t parked_step(struct thief *t, const struct thief_env *env)
 node_id_t thief_step(struct thief *t, const struct thief_env *env)
 {
     if (!env->long_work)
-        t->cap = 0; /* what comes next is another situation */
+        t->cap = 0; /* the next round meets another situation */
     switch (t->state) {
     case THIEF_ROUND:
         return round_step(t, env);
@@ -235,16 +238,16 @@ node_id_t thief_step(struct thief *t, const struct thief_env *env)
             begin_round(t, env);
             return round_step(t, env);
         }
-        /* Idle before there was anything to steal. Thousands may notice at the same moment: they park first,
-         * where central can pair them, and begin at times of their own. */
+        /* The worker was idle before there was anything to steal. Thousands of workers may notice that at the
+         * same moment. So they park first: central can pair them, and their retries are spread out. */
         if (!policy_has(env->policy, POLICY_STEAL_ON_FREE_ONLY))
             park_for(t, env,
                      env->park_min_us > 0 ? (int64_t)rng_below(env->rng, (uint64_t)env->park_min_us) + 1 : 1);
         return NODE_NONE;
-    default: /* THIEF_ASKED: an answer, a lost stream, or time moves it */
+    default: /* THIEF_ASKED: an answer, a lost stream or the timeout comes first */
         if (env->now_us < t->answer_by)
             return NODE_NONE;
-        t->state = THIEF_ROUND; /* what it gives later is declined */
+        t->state = THIEF_ROUND; /* loot that it sends later is declined */
         return round_step(t, env);
     }
 }
