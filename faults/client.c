@@ -48,7 +48,7 @@ bool cluster_ended(const struct cluster_job *j)
     return j->submitted && (j->err || job_state_final(j->state));
 }
 
-static void watch(struct cluster *c, const struct cluster_job *j, bool on)
+static void watch_job(struct cluster *c, const struct cluster_job *j, bool on)
 {
     struct msg m = {.type = MSG_WATCH,
                     .watch = {.job = j->id, .on = on, .epoch = j->epoch, .key = j->desc->shell}};
@@ -69,7 +69,7 @@ void cluster_leave_dist(struct cluster *c, struct cluster_job *j)
 {
     if (j->away)
         return;
-    watch(c, j, false);
+    watch_job(c, j, false);
     j->leaving += c->dists[j->dist]->alive;
     j->away = true;
     if (j->watched)
@@ -93,7 +93,7 @@ static void come_home(struct cluster *c, struct cluster_job *j)
 {
     j->away = false;
     j->home_forgot = false;
-    watch(c, j, true);
+    watch_job(c, j, true);
     if (j->wants_cancel)
         cluster_cancel(c, j);
 }
@@ -128,7 +128,7 @@ static struct resubmit *known(const struct cluster *c, const struct cluster_job 
 
 /* Asks a random dist to take the job. If that is the dist that the client left, the client watches the job
  * there again, unless that dist has forgotten it. */
-static void ask(struct cluster *c, struct cluster_job *j)
+static void ask_dist(struct cluster *c, struct cluster_job *j)
 {
     uint32_t dist = (uint32_t)rng_below(&c->net.rng, c->dists_n);
     struct msg m = {.type = MSG_SUBMIT};
@@ -153,7 +153,7 @@ void cluster_ask_due(struct cluster *c)
 {
     for (uint32_t i = 0; i < c->jobs_n; i++)
         if (c->jobs[i]->away && c->jobs[i]->ask_us <= bus_now(c->bus))
-            ask(c, c->jobs[i]);
+            ask_dist(c, c->jobs[i]);
 }
 
 /* A dist took the job. A refusal does nothing: the client asks the next dist when its time is over. The
@@ -221,7 +221,7 @@ void cluster_on_submitted(struct cluster *c, uint32_t ep, const struct msg_submi
     j->class = m->class;
     j->why = m->why;
     if (!m->err)
-        watch(c, j, true);
+        watch_job(c, j, true);
 }
 
 /* The dist got the job from its journal, and its client does not know it: the dist died before the answer

@@ -310,7 +310,7 @@ static void delay(struct run *run)
 }
 
 /* An operator drains a node. Some stay drained until everything heals. */
-static void drain(struct run *run)
+static void drain_node(struct run *run)
 {
     struct cluster *c = run->c;
     uint64_t nodes = c->dists_n + c->workers_n;
@@ -477,7 +477,7 @@ static void inject(struct run *run, enum fault_kind kind)
         crash_agent(run, worker);
         break;
     case FAULT_DRAIN:
-        drain(run);
+        drain_node(run);
         break;
     case FAULT_DISK:
     case FAULT_FULL:
@@ -544,7 +544,7 @@ static void enough_reserved(struct cluster_config *c)
 
 /* ---- One run ---- */
 
-static void draw(struct run *run, const struct faults_options *o)
+static void draw_run(struct run *run, const struct faults_options *o)
 {
     run->o = o;
     run->kinds = o->kinds;
@@ -577,7 +577,7 @@ size_t faults_describe(const struct faults_options *o, char *buf, size_t size)
 
     if (o->single)
         return faults_describe_single(o, buf, size);
-    draw(&run, o);
+    draw_run(&run, o);
     n = snprintf(buf, size, "%s, %u workers of %u slots, %u dists; faults:", run.config.policy,
                  run.config.workers, run.config.slots, run.config.dists);
     for (uint32_t k = 0; k < FAULT_COUNT && n > 0 && (size_t)n < size; k++)
@@ -659,7 +659,7 @@ void faults_run(const struct faults_options *o, struct faults_result *r)
         faults_run_single(o, r);
         return;
     }
-    draw(&run, o);
+    draw_run(&run, o);
     run.c = cluster_new(&run.config);
     cluster_come_up(run.c);
     for (uint32_t i = 0; has(&run, FAULT_EXECUTOR) && i < run.c->workers_n; i += 2)

@@ -83,7 +83,7 @@ static void run_chunk(const struct faults_options *options, struct shared *sh, u
 
 /* ---- In the parent ---- */
 
-static int start(struct seeds *run, uint32_t i, uint64_t first, uint64_t end)
+static int start_process(struct seeds *run, uint32_t i, uint64_t first, uint64_t end)
 {
     struct process *p = &run->running[i];
     struct shared *sh = &run->shared[i];
@@ -191,7 +191,7 @@ static void add(struct faults_result *sum, const struct faults_result *r)
 }
 
 /* Process i has ended. A new process gets the rest of its chunk. */
-static int end(struct seeds *run, uint32_t i)
+static int end_process(struct seeds *run, uint32_t i)
 {
     struct process *p = &run->running[i];
     int status = 0;
@@ -205,7 +205,7 @@ static int end(struct seeds *run, uint32_t i)
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
         return 0;
     fail(run, i, status);
-    return run->shared[i].seed + 1 < p->end ? start(run, i, run->shared[i].seed + 1, p->end) : 0;
+    return run->shared[i].seed + 1 < p->end ? start_process(run, i, run->shared[i].seed + 1, p->end) : 0;
 }
 
 static void draw_bar(const struct seeds *run)
@@ -229,7 +229,7 @@ static int turn(struct seeds *run)
     for (uint32_t i = 0; i < run->processes; i++) {
         uint64_t first, stop;
 
-        if (!run->running[i].pid && take_chunk(run, &first, &stop) && start(run, i, first, stop) != 0)
+        if (!run->running[i].pid && take_chunk(run, &first, &stop) && start_process(run, i, first, stop) != 0)
             return -1;
         if (!run->running[i].pid)
             continue;
@@ -241,7 +241,7 @@ static int turn(struct seeds *run)
     if (poll(fds, n, run->s->bar ? BAR_MS : -1) < 0 && errno != EINTR)
         return -1;
     for (uint32_t k = 0; k < n; k++)
-        if (fds[k].revents && !hear(&run->running[which[k]]) && end(run, which[k]) != 0)
+        if (fds[k].revents && !hear(&run->running[which[k]]) && end_process(run, which[k]) != 0)
             return -1;
     if (run->s->bar)
         draw_bar(run);

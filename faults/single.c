@@ -53,7 +53,7 @@ struct single_run {
 
 static uint32_t below(struct single_run *run, uint32_t n) { return (uint32_t)rng_below(&run->rng, n); }
 
-static void draw(struct single_run *run, const struct faults_options *o)
+static void draw_single(struct single_run *run, const struct faults_options *o)
 {
     struct rng *r = &run->rng;
 
@@ -89,7 +89,7 @@ size_t faults_describe_single(const struct faults_options *o, char *buf, size_t 
     struct single_run run = {0};
     int n;
 
-    draw(&run, o);
+    draw_single(&run, o);
     n = snprintf(buf, size, "%u workers of %u slots, %u dists; one fault at a time%s", run.config.workers,
                  run.config.slots, run.config.dists, run.long_work ? ", beside long work" : "");
     return n < 0 ? 0 : (size_t)n < size ? (size_t)n : size - 1;
@@ -234,7 +234,7 @@ static void fill(struct single_run *run)
     run->first_job = c->jobs_n;
 }
 
-static void submit(struct single_run *run)
+static void submit_job(struct single_run *run)
 {
     struct cluster *c = run->c;
     uint32_t slots = c->config.workers * c->config.slots;
@@ -253,7 +253,7 @@ static void submit(struct single_run *run)
 static void load(struct single_run *run, int64_t until_us)
 {
     while (bus_now(run->c->bus) < until_us) {
-        submit(run);
+        submit_job(run);
         cluster_run(run->c, 50 * MS + (int64_t)rng_below(&run->rng, 300 * MS));
     }
 }
@@ -295,7 +295,7 @@ void faults_run_single(const struct faults_options *o, struct faults_result *r)
 {
     struct single_run run = {.r = r};
 
-    draw(&run, o);
+    draw_single(&run, o);
     run.c = cluster_new(&run.config);
     cluster_come_up(run.c);
     if (run.long_work)

@@ -44,7 +44,7 @@ static uint64_t last_token(const struct cluster_store *s, uint32_t from, uint32_
     return token;
 }
 
-static void answer(struct cluster *c, const struct cluster_store *s, uint64_t token, int err)
+static void answer_role(struct cluster *c, const struct cluster_store *s, uint64_t token, int err)
 {
     struct msg done = {.type = MSG_JOURNAL_DONE, .journal_done = {.token = token, .err = err}};
 
@@ -61,14 +61,14 @@ void cluster_store_due(struct cluster *c, struct cluster_store *s)
     s->asked = s->n > s->committing;
     if (fails) {
         if (asked)
-            answer(c, s, token, HAWK_EIO);
+            answer_role(c, s, token, HAWK_EIO);
         s->retrying = !s->asked;
         begin_commit(c, s, s->retrying ? RETRY_US : 0);
         return;
     }
     s->retrying = false;
     s->durable = s->committing;
-    answer(c, s, token, 0);
+    answer_role(c, s, token, 0);
     if (s->n > s->durable)
         begin_commit(c, s, 0);
 }
@@ -114,7 +114,7 @@ struct rows {
     uint32_t n, cap;
 };
 
-static struct row *find(const struct rows *rows, const struct record_key *k, uint32_t part)
+static struct row *find_row(const struct rows *rows, const struct record_key *k, uint32_t part)
 {
     for (uint32_t i = 0; i < rows->n; i++) {
         struct row *r = &rows->v[i];
@@ -125,9 +125,9 @@ static struct row *find(const struct rows *rows, const struct record_key *k, uin
     return NULL;
 }
 
-static void put(struct rows *rows, const struct row *with)
+static void put_row(struct rows *rows, const struct row *with)
 {
-    struct row *r = find(rows, &with->key, with->key.part);
+    struct row *r = find_row(rows, &with->key, with->key.part);
 
     if (!r) {
         vec_grow(rows->v, rows->n, rows->cap);
@@ -155,15 +155,15 @@ static void write_row(struct rows *rows, const struct msg *m, uint32_t entry)
     struct row row = {.m = *m}, *job;
 
     CHECK(record_key_of(m, &row.key));
-    job = find(rows, &row.key, PART_JOB);
+    job = find_row(rows, &row.key, PART_JOB);
     if (m->type == MSG_HISTORY)
         row.key.id = entry;
     if (m->type == MSG_JOURNAL_JOB_END) {
         delete_parts(rows, &row.key, PART_JOB, UINT32_MAX);
     } else if (m->type != MSG_JOURNAL_JOB) {
-        put(rows, &row);
+        put_row(rows, &row);
     } else if (m->journal_job.desc) {
-        put(rows, &row);
+        put_row(rows, &row);
         delete_parts(rows, &row.key, PART_SAID, PART_SAID_LAST);
     } else if (job) {
         row.m.journal_job.desc = job->m.journal_job.desc;
@@ -199,7 +199,7 @@ void cluster_store_replay(struct cluster *c, struct cluster_store *s)
         const struct row *r = &rows.v[i];
 
         /* A part of a job that is not there. */
-        if (r->key.table == TABLE_JOB && !find(&rows, &r->key, PART_JOB))
+        if (r->key.table == TABLE_JOB && !find_row(&rows, &r->key, PART_JOB))
             continue;
         msg_ref(&r->m);
         bus_post(c->bus, s->ep, bus_now(c->bus), &r->m);

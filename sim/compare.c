@@ -20,7 +20,7 @@ struct others {
     uint64_t n; /* jobs of the other run have numbers below it */
 };
 
-static void put(struct others *o, uint64_t number, int64_t response_us, uint32_t tasks)
+static void put_job(struct others *o, uint64_t number, int64_t response_us, uint32_t tasks)
 {
     if (number >= o->n) {
         uint64_t n = number + 1 + o->n;
@@ -60,7 +60,7 @@ static bool parse_line(struct others *o, const char *line)
     if (number == 0 || number > NUMBER_MAX || tasks == 0 || tasks > UINT32_MAX ||
         !(response_s >= 0 && response_s < 1e12))
         return false;
-    put(o, number, (int64_t)(response_s * 1e6 + 0.5), (uint32_t)tasks);
+    put_job(o, number, (int64_t)(response_s * 1e6 + 0.5), (uint32_t)tasks);
     return true;
 }
 

@@ -11,7 +11,7 @@ void endings_free(struct endings *h)
     *h = (struct endings){0};
 }
 
-static bool before(const struct ending *a, const struct ending *b)
+static bool ends_before(const struct ending *a, const struct ending *b)
 {
     return a->at_us != b->at_us ? a->at_us < b->at_us : a->seq < b->seq;
 }
@@ -20,7 +20,7 @@ static void sift_up(struct endings *h, uint32_t i)
 {
     struct ending e = h->v[i];
 
-    while (i > 0 && before(&e, &h->v[(i - 1) / 4])) {
+    while (i > 0 && ends_before(&e, &h->v[(i - 1) / 4])) {
         h->v[i] = h->v[(i - 1) / 4];
         i = (i - 1) / 4;
     }
@@ -37,9 +37,9 @@ static void sift_down(struct endings *h, uint32_t i)
         if (first >= h->n)
             break;
         for (uint32_t j = first + 1; j < h->n && j < first + 4; j++)
-            if (before(&h->v[j], &h->v[least]))
+            if (ends_before(&h->v[j], &h->v[least]))
                 least = j;
-        if (!before(&h->v[least], &e))
+        if (!ends_before(&h->v[least], &e))
             break;
         h->v[i] = h->v[least];
         i = least;

@@ -130,7 +130,7 @@ static uint32_t deal(struct sim *s)
 }
 
 /* Submits s->next_job now. */
-static void submit(struct sim *s)
+static void submit_next(struct sim *s)
 {
     const struct trace_job *t = &s->next_job;
     int64_t mean_us = sim_truncated(&s->config, t->mean_us), now_us = bus_now(s->bus);
@@ -386,7 +386,7 @@ static int act(struct sim *s, int64_t now_us)
     if (s->next_sample_us <= now_us)
         return sample(s);
     if (s->more && next_submit_us(s) <= now_us) {
-        submit(s);
+        submit_next(s);
         return read_job(s);
     }
     CHECK(e);

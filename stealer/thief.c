@@ -136,7 +136,7 @@ static uint32_t draw_index(struct thief *t, const struct thief_env *env)
 /* Draws the next general worker of this round, or NODE_NONE. Thieves steal only from the general partition
  * (Hawk 3.6). If the member list changed during the round, a worker may be asked twice, which does no
  * harm. */
-static node_id_t draw(struct thief *t, const struct thief_env *env)
+static node_id_t draw_victim(struct thief *t, const struct thief_env *env)
 {
     uint32_t i;
 
@@ -162,11 +162,11 @@ static node_id_t next_victim(struct thief *t, const struct thief_env *env)
 
     t->hint = NODE_NONE;
     if (victim.v == NODE_NONE.v && !t->hinted && env->members)
-        victim = draw(t, env);
+        victim = draw_victim(t, env);
     return victim;
 }
 
-static node_id_t ask(struct thief *t, const struct thief_env *env, node_id_t victim)
+static node_id_t ask_victim(struct thief *t, const struct thief_env *env, node_id_t victim)
 {
     t->answer_by = env->now_us + THIEF_ANSWER_US;
     t->state = THIEF_ASKED;
@@ -200,7 +200,7 @@ static node_id_t round_step(struct thief *t, const struct thief_env *env)
     }
     victim = next_victim(t, env);
     if (victim.v != NODE_NONE.v)
-        return ask(t, env, victim);
+        return ask_victim(t, env, victim);
     park(t, env);
     return NODE_NONE;
 }
