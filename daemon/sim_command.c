@@ -19,7 +19,7 @@ struct options {
     const char *trace, *workload, *load, *policy, *estimates, *noise, *ratio, *pause_share, *deal, *queues,
         *delay, *output;
     const char *jobs_csv, *against, *sweep, *write_trace;
-    uint32_t workers, slots, dists, share_ppm, seed, jobs, steal_cap, short_first, only_job;
+    uint32_t workers, slots, dists, share_ppm, table_share_ppm, seed, jobs, steal_cap, short_first, only_job;
     int64_t cutoff_us, scheduler_cost_us, worker_cost_us, sample_us, pause_after_us, pause_longest_us;
     struct flag_list set;
     bool compat, check, tag_class, faults;
@@ -47,7 +47,7 @@ const struct flag sim_flags[] = {
     FLAG_ABOVE_0(struct options, cutoff_us, "cutoff", 0, "TIME",
                  "jobs of this mean task duration and up are long"),
     FLAG(SHARE, struct options, share_ppm, "short-partition", 0, "SHARE",
-         "of the slots, for short tasks only"),
+         "of the slots, for short tasks only (none; a table's own, unless long tasks are paused)"),
     FLAG_NUMBER(struct options, seed, "seed", 0, "K", "of every random draw (1)", 0, UINT32_MAX),
     FLAG(DURATION, struct options, scheduler_cost_us, "sched-cost", 0, "TIME",
          "what a scheduler spends on every message it receives or sends (10us)"),
@@ -68,8 +68,9 @@ const struct flag sim_flags[] = {
          "jobs come with the workload's mean, that of their very durations, or none: their names' history "
          "decides"),
     FLAG(BOOL, struct options, tag_class, "tag-class", 0, NULL, "every job comes tagged with its true class"),
-    FLAG(TEXT, struct options, noise, "noise", 0, "LOW-HIGH",
-         "estimates are wrong by a random factor from this range: 0.1-1.9"),
+    FLAG(TEXT, struct options, noise, "noise", 0, "[log:]LOW-HIGH",
+         "estimates are wrong by a random factor from this range: 0.1-1.9; log:0.05-20 draws the factor's "
+         "logarithm evenly"),
     FLAG(LIST, struct options, set, "set", 0, "FLAG=on|off",
          "change one flag of the policy: promotion=off; may be given several times"),
     FLAG(CHOICE, struct options, queues, "queues", 0, "per-worker|per-slot",
@@ -156,11 +157,14 @@ static int parse_milli(const char *text, const char *what, uint32_t *milli)
 static int parse_noise(const char *text, struct sim_config *c)
 {
     char low[16];
-    const char *dash = strchr(text, '-');
+    const char *dash;
     int err;
 
+    c->noise_log = strncmp(text, "log:", 4) == 0;
+    text += c->noise_log ? 4 : 0;
+    dash = strchr(text, '-');
     if (!dash || dash == text || (size_t)(dash - text) >= sizeof low)
-        return usage_error("sim: --noise: expected a range (0.1-1.9), not \"%s\"", text);
+        return usage_error("sim: --noise: expected a range (0.1-1.9, log:0.05-20), not \"%s\"", text);
     snprintf(low, sizeof low, "%.*s", (int)(dash - text), text);
     err = parse_milli(low, "noise", &c->noise_min_milli);
     if (!err)
@@ -188,8 +192,7 @@ static int load_table(struct options *o, struct job_table *t)
     }
     if (o->cutoff_us == 0)
         o->cutoff_us = t->cutoff_us;
-    if (o->share_ppm == UINT32_MAX)
-        o->share_ppm = t->share_ppm;
+    o->table_share_ppm = t->share_ppm;
     return 0;
 }
 
@@ -264,7 +267,6 @@ static int load_config(const struct options *o, struct sim_config *c)
     if (strcmp(o->policy, OMNISCIENT) != 0 && policy_preset(o->policy, &c->policy) != 0)
         return usage_error("sim: no policy \"%s\"", o->policy);
     c->policy.cutoff_us = o->cutoff_us ? o->cutoff_us : 90 * US_PER_S;
-    c->policy.short_share_ppm = o->share_ppm == UINT32_MAX ? 0 : o->share_ppm;
     if (o->compat)
         sim_compat_policy(&c->policy);
     if (o->ratio)
@@ -280,7 +282,13 @@ static int load_config(const struct options *o, struct sim_config *c)
     if (o->steal_cap)
         c->policy.steal_cap = (uint16_t)o->steal_cap;
     c->policy.short_first = (uint16_t)o->short_first;
-    return err ? err : load_engine(o, c);
+    if (!err)
+        err = load_engine(o, c);
+    c->policy.short_share_ppm = o->share_ppm;
+    if (o->share_ppm ==
+        UINT32_MAX) /* as central.short_partition is by default: pausing replaces the reserve */
+        c->policy.short_share_ppm = policy_has(&c->policy, POLICY_PAUSE) ? 0 : o->table_share_ppm;
+    return err;
 }
 
 static int write_jobs(const char *path, const struct sim_result *r)

@@ -63,18 +63,24 @@ static int64_t mean_of(const struct running_job *j)
     return (int64_t)(sum / j->tasks);
 }
 
+/* A log-uniform factor has the density 1/factor: of uniform ones, that share is kept. */
+static int64_t draw_noise(struct sim *s)
+{
+    uint64_t low = s->config.noise_min_milli, high = s->config.noise_max_milli, factor;
+
+    do
+        factor = low + rng_below(&s->rng, high - low + 1);
+    while (s->config.noise_log && rng_below(&s->rng, factor) >= low);
+    return (int64_t)factor;
+}
+
 static int64_t estimate_of(struct sim *s, const struct running_job *j, int64_t mean_us)
 {
-    const struct sim_config *c = &s->config;
-    int64_t factor;
-
-    switch ((enum sim_estimates)c->estimates) {
+    switch ((enum sim_estimates)s->config.estimates) {
     case SIM_ESTIMATE_EXACT:
         return mean_of(j);
     case SIM_ESTIMATE_NOISE:
-        factor = c->noise_min_milli +
-                 (int64_t)rng_below(&s->rng, (uint64_t)c->noise_max_milli - c->noise_min_milli + 1);
-        return (int64_t)((__int128)mean_us * factor / 1000);
+        return (int64_t)((__int128)mean_us * draw_noise(s) / 1000);
     case SIM_ESTIMATE_HISTORY:
         return 0;
     default:

@@ -41,6 +41,7 @@ struct sim_config {
 
     uint8_t estimates;                         /* enum sim_estimates */
     uint32_t noise_min_milli, noise_max_milli; /* NOISE: range of the factor, in thousandths */
+    bool noise_log;                            /* NOISE: the factor's logarithm is uniform, not the factor */
     int64_t delay_min_us, delay_max_us; /* of a message, one way; each pair has its own delay in this range */
     int64_t scheduler_cost_us, worker_cost_us; /* of every message that an endpoint receives or sends */
 

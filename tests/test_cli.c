@@ -242,6 +242,38 @@ static void test_sim_lists_kinds_of_faults(void **state)
     }
 }
 
+/* What comes of a small cloudera, whose table reserves 9 %. */
+static char *cloudera(const char *policy, const char *share)
+{
+    const char *argv[] = {
+        "sim",    "--workload", "cloudera", "--workers", "200",      "--jobs", "60",
+        "--load", "0.9",        "--output", "csv",       "--policy", policy,   "--short-partition",
+        share};
+    int err;
+
+    catch_begin();
+    err = sim_main(share ? 15 : 13, (char **)argv);
+    catch_end(1);
+    assert_int_equal(err, HAWK_EXIT_OK);
+    return xstrdup(caught);
+}
+
+static void expect_same(bool same, char *one, char *other)
+{
+    assert_true((strcmp(one, other) == 0) == same);
+    free(one);
+    free(other);
+}
+
+/* As central.short_partition is by default: a table's reserve is not for a policy that pauses. */
+static void test_sim_reserves_what_the_table_says_unless_it_pauses(void **state)
+{
+    expect_same(true, cloudera("hawk", NULL), cloudera("hawk", "9%"));
+    expect_same(false, cloudera("hawk", NULL), cloudera("hawk", "0%"));
+    expect_same(true, cloudera("harrier", NULL), cloudera("harrier", "0%"));
+    expect_same(false, cloudera("harrier", NULL), cloudera("harrier", "9%"));
+}
+
 static void test_full_disk_and_closed_pipe(void **state)
 {
     int full = open("/dev/full", O_WRONLY | O_CLOEXEC), ends[2];
@@ -646,6 +678,7 @@ int main(void)
         cmocka_unit_test(test_help),
         cmocka_unit_test(test_command_table),
         cmocka_unit_test(test_sim_lists_kinds_of_faults),
+        cmocka_unit_test(test_sim_reserves_what_the_table_says_unless_it_pauses),
         cmocka_unit_test(test_full_disk_and_closed_pipe),
         cmocka_unit_test(test_arrays),
         cmocka_unit_test(test_selectors),

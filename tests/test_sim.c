@@ -267,6 +267,27 @@ static void estimates_may_be_wrong_or_missing(void **state)
     }
 }
 
+/* Half of the factors from 0.05 to 20 are above 1 when their logarithms are uniform; of uniform ones, 95 in 100. */
+static void log_noise_errs_on_both_sides_alike(void **state)
+{
+    for (int log = 0; log < 2; log++) {
+        struct sim_config c = config("hawk", 12);
+        struct jobs w = {0};
+        struct sim_result r;
+
+        c.estimates = SIM_ESTIMATE_NOISE;
+        c.noise_min_milli = 50;
+        c.noise_max_milli = 20000;
+        c.noise_log = log;
+        for (int64_t i = 0; i < 400; i++)
+            add_job(&w, i * S, 1, c.policy.cutoff_us - 1, NULL);
+        r = simulate(&c, &w);
+        assert_in_range(r.classes[CLASS_SHORT].mistaken, log ? 160 : 360, log ? 240 : 399);
+        sim_result_free(&r);
+        free_jobs(&w);
+    }
+}
+
 /* Long tasks on three quarters of the workers: short jobs find the others, by the partition or by thieves. */
 static void short_jobs_do_not_wait_behind_long_ones(void **state)
 {
@@ -511,6 +532,7 @@ int main(void)
         cmocka_unit_test(delays_may_differ_by_pair),
         cmocka_unit_test(every_policy_runs_every_task),
         cmocka_unit_test(estimates_may_be_wrong_or_missing),
+        cmocka_unit_test(log_noise_errs_on_both_sides_alike),
         cmocka_unit_test(short_jobs_do_not_wait_behind_long_ones),
         cmocka_unit_test(the_bound_is_what_can_be_told_by_hand),
         cmocka_unit_test(no_policy_beats_the_bound),
