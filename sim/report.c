@@ -41,6 +41,11 @@ static json_t *class_json(const struct sim_class *k)
     set_spread(o, &k->response_us, "_s", 1e6);
     set(o, "tasks", json_integer((json_int_t)k->tasks));
     set(o, "mistaken", json_integer(k->mistaken));
+    for (int taken = 0; k->mistaken > 0 && taken < CLASS_COUNT; taken++) {
+        part = json_object();
+        set_spread(part, &k->taken_us[taken], "_s", 1e6);
+        set(o, taken == CLASS_SHORT ? "as_short" : "as_long", part);
+    }
     part = json_object();
     set_spread(part, &k->wait_us, "_s", 1e6);
     set(o, "queueing", part);

@@ -7,7 +7,8 @@
 #include <jansson.h>
 
 /* Returns a new reference: per class ("short", "long") n, p50_s, p90_s, p99_s, mean_s, max_s of response,
- * queueing and slowdown; events, cpu_s, peak_rss_bytes (of the process), utilization (the medians, and every
+ * queueing and slowdown; where estimates err, of the response of jobs as_short and as_long, by what the
+ * policy took them for; events, cpu_s, peak_rss_bytes (of the process), utilization (the medians, and every
  * sample), messages, counters, central. */
 json_t *sim_report_json(const struct sim_config *c, const struct sim_result *r);
 

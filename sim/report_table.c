@@ -27,12 +27,20 @@ static void print_classes(FILE *f, const struct sim_result *r)
         if (c->jobs == 0)
             continue;
         print_spread(f, class_text((enum job_class)k), "response", &c->response_us);
+        if (c->mistaken > 0) {
+            print_spread(f, "", "as short", &c->taken_us[CLASS_SHORT]);
+            print_spread(f, "", "as long", &c->taken_us[CLASS_LONG]);
+        }
         print_spread(f, "", "queueing", &c->wait_us);
         print_slowdown(f, "", &c->slowdown);
     }
     fprintf(
         f, "(response: of jobs, submission to the last task's end; queueing: of tasks, submission to start;\n"
            " slowdown: response over the job's longest task, which is what an empty cluster takes)\n");
+    if (r->classes[CLASS_SHORT].mistaken + r->classes[CLASS_LONG].mistaken > 0)
+        fprintf(f, "(as short, as long: the response of those that the policy took for short, and for long, "
+                   "when they "
+                   "came)\n");
 }
 
 static double per_task(const struct sim_result *r, uint64_t n)

@@ -19,6 +19,14 @@ static void fill_class(struct sim_result *r, enum job_class class, int64_t *scra
     struct sim_class *c = &r->classes[class];
     uint64_t n = 0;
 
+    for (int believed = 0; believed < CLASS_COUNT; believed++) {
+        n = 0;
+        for (uint32_t i = 0; i < r->jobs_n; i++)
+            if (r->jobs[i].class == class && r->jobs[i].believed == believed)
+                scratch[n++] = r->jobs[i].response_us;
+        c->taken_us[believed] = spread_of(scratch, n);
+    }
+    n = 0;
     for (uint32_t i = 0; i < r->jobs_n; i++)
         if (r->jobs[i].class == class)
             scratch[n++] = r->jobs[i].response_us;

@@ -76,8 +76,9 @@ HAWK_MUST_USE int sim_config_check(const struct sim_config *c, char *why, size_t
 struct sim_class {
     uint32_t jobs;
     uint64_t tasks;
-    struct spread response_us; /* submission to the last task's end, per job */
-    struct spread wait_us;     /* queueing: submission to start, per task */
+    struct spread response_us;           /* submission to the last task's end, per job */
+    struct spread taken_us[CLASS_COUNT]; /* of them, of the jobs that the policy took for this class */
+    struct spread wait_us;               /* queueing: submission to start, per task */
     /* In thousandths: response over the longest task, which is the response on an empty cluster. */
     struct spread slowdown;
     uint32_t mistaken; /* jobs to which the policy gave the other class */

@@ -283,6 +283,9 @@ static void log_noise_errs_on_both_sides_alike(void **state)
             add_job(&w, i * S, 1, c.policy.cutoff_us - 1, NULL);
         r = simulate(&c, &w);
         assert_in_range(r.classes[CLASS_SHORT].mistaken, log ? 160 : 360, log ? 240 : 399);
+        assert_int_equal(r.classes[CLASS_SHORT].taken_us[CLASS_LONG].n, r.classes[CLASS_SHORT].mistaken);
+        assert_int_equal(r.classes[CLASS_SHORT].taken_us[CLASS_SHORT].n,
+                         400 - r.classes[CLASS_SHORT].mistaken);
         sim_result_free(&r);
         free_jobs(&w);
     }
