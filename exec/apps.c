@@ -1,4 +1,5 @@
-/* Who runs what: see apps.h. A run lies in the free list, waits in its application's list, or is in its executor's. */
+/* Attached executors: see apps.h. A run is in one of three lists: the free list, its application's waiting
+ * list, or its executor's. */
 #include "exec/apps.h"
 
 #include "base/check.h"
@@ -13,25 +14,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK 256u        /* runs allocated together */
-#define BUCKETS 4096u     /* of runs by number: the caller numbers them by slot, mostly */
-#define ID_INDEX_BITS 24u /* of a task's id; the rest tells one use of the run's memory from the next */
-#define ANSWER_GRACE_MIN_US US_PER_S /* what an executor has at least, however short kill_grace is */
+#define CHUNK 256u    /* runs in one allocation */
+#define BUCKETS 4096u /* hash table of runs by number; callers number them by slot, mostly */
+/* Bits of a task's id for the run's place; the other bits count the uses of that place. */
+#define ID_INDEX_BITS 24u
+/* An executor has at least this long to answer, however short kill_grace is. */
+#define ANSWER_GRACE_MIN_US US_PER_S
 
 struct run {
     struct list link;
-    struct run *chain;      /* next in its bucket */
-    struct heap_node timer; /* its time limit, or the end of the grace; once over, that of its executor's */
-    struct executor *at;    /* NULL: it waits */
+    struct run *chain; /* next in its bucket */
+    /* Fires at its time limit, or at the end of its grace; once over, at the end of its executor's grace. */
+    struct heap_node timer;
+    struct executor *at; /* NULL: it waits */
     struct app *app;
-    struct job_desc *desc; /* while it waits */
-    struct blob *arg;      /* likewise */
+    struct job_desc *desc; /* NULL unless it waits */
+    struct blob *arg;      /* NULL unless it waits */
     struct try_id try;
     int64_t started_us;
     uint64_t id;
     uint32_t run;    /* the caller's number */
-    uint8_t outcome; /* what it is to end as; OUTCOME_NONE: by itself */
-    bool over;       /* reported as ended: only its executor has not answered */
+    uint8_t outcome; /* how it must end; OUTCOME_NONE: by itself */
+    bool over;       /* its end is reported; only its executor's answer is missing */
 };
 
 struct app {
@@ -41,17 +45,16 @@ struct app {
     struct list ready;   /* executors with room */
     struct list waiting; /* runs */
     uint32_t attached;   /* executors that take tasks */
-    uint32_t executors;  /* all */
+    uint32_t executors;  /* all executors */
 };
 
 struct executor {
-    struct list ready; /* in app.ready while it has room */
+    struct list ready; /* in app.ready while the executor has room */
     struct app *app;
     struct list runs;
     uint32_t slots, busy;
-    uint32_t
-        over; /* runs that have ended here and that the executor has not answered; each still takes a place */
-    /* Set while such runs take all its places: the latest of them. When its timer fires, the executor counts as gone. */
+    uint32_t over; /* runs that are over; each still takes a place */
+    /* Set while such runs take all places: the last of them. When its timer fires, the executor is stuck. */
     struct run *last;
     bool draining;
     void *user;
@@ -94,7 +97,7 @@ static struct run *run_new(struct apps *a)
     return r;
 }
 
-/* By the id an executor names: NULL when no run has it now. */
+/* The run that an executor means by that id; NULL: it has ended, or never was. */
 static struct run *run_of_id(const struct apps *a, uint64_t id)
 {
     uint64_t i = id & ((UINT64_C(1) << ID_INDEX_BITS) - 1);
@@ -123,7 +126,7 @@ static void set_timer(struct apps *a, struct run *r, int64_t at_us)
     CHECK(heap_push(&a->timers, &r->timer) == 0);
 }
 
-/* Its number is the caller's again. */
+/* Frees the run's number: the caller may use it again. */
 static void forget_number(struct apps *a, struct run *r)
 {
     struct run **at = bucket(a, r->run);
@@ -141,7 +144,7 @@ static void forget_number(struct apps *a, struct run *r)
     r->arg = NULL;
 }
 
-/* Reports the end, once. Takes the reference on `result`. */
+/* Reports the end of a run, once. Takes over the reference on `result`. */
 static void report_end(struct apps *a, struct run *r, int64_t now_us, enum outcome outcome, int32_t code,
                        struct blob *result)
 {
@@ -157,8 +160,8 @@ static void report_end(struct apps *a, struct run *r, int64_t now_us, enum outco
     blob_drop(result);
 }
 
-/* Reports the end of what its executor has not answered: the place stays taken. With its last one gone so, the executor has
- * a grace itself. */
+/* Reports the end of a run that its executor has not answered. The run keeps its place. If such runs now take
+ * all places, the executor's own grace begins. */
 static void give_up(struct apps *a, struct run *r, int64_t now_us)
 {
     struct executor *x = r->at;
@@ -171,7 +174,7 @@ static void give_up(struct apps *a, struct run *r, int64_t now_us)
               now_us + (a->kill_grace_us > ANSWER_GRACE_MIN_US ? a->kill_grace_us : ANSWER_GRACE_MIN_US));
 }
 
-/* It has answered what was over. */
+/* The executor has answered a run that is over. */
 static void answered_late(struct apps *a, struct executor *x)
 {
     x->over--;
@@ -180,7 +183,7 @@ static void answered_late(struct apps *a, struct executor *x)
     x->last = NULL;
 }
 
-/* Nobody has it any more. */
+/* Frees the run. No executor has it any more. */
 static void run_drop(struct apps *a, struct run *r)
 {
     CHECK(r->over && !heap_in(&r->timer));
@@ -189,7 +192,7 @@ static void run_drop(struct apps *a, struct run *r)
     list_push_head(&a->unused, &r->link);
 }
 
-/* ---- Who gets what ---- */
+/* ---- Dealing runs to executors ---- */
 
 static void give(struct apps *a, struct executor *x, struct run *r, int64_t now_us)
 {
@@ -205,7 +208,7 @@ static void give(struct apps *a, struct executor *x, struct run *r, int64_t now_
     r->started_us = now_us;
     list_remove(&x->ready);
     if (++x->busy < x->slots)
-        list_push_tail(&x->app->ready, &x->ready); /* in turn */
+        list_push_tail(&x->app->ready, &x->ready); /* the executors take turns */
     if (d->time_limit_us > 0)
         set_timer(a, r, now_us + d->time_limit_us);
     a->fns.task(x->user, &t);
@@ -224,7 +227,7 @@ static void serve(struct apps *a, struct app *app, int64_t now_us)
              container_of(app->waiting.next, struct run, link), now_us);
 }
 
-/* x has answered, or will not: its place is another's. */
+/* A place of x is free again: its executor has answered, or will not. */
 static void free_place(struct apps *a, struct executor *x, int64_t now_us)
 {
     x->busy--;
@@ -268,14 +271,14 @@ static void tell_served(struct apps *a, const struct app *app, bool on)
     a->fns.event(a->arg, &m);
 }
 
-/* A code below 0 says that it never ran: it is launched again at no cost. */
+/* Ends a waiting run. A code below 0 says that it never started: launching it again costs no retry. */
 static void lose_waiting(struct apps *a, struct run *r, int64_t now_us)
 {
     report_end(a, r, now_us, OUTCOME_LOST, HAWK_ENO_EXECUTOR, NULL);
     run_drop(a, r);
 }
 
-/* One executor less takes tasks. */
+/* x takes no more tasks. */
 static void leave(struct apps *a, struct executor *x, int64_t now_us)
 {
     struct app *app = x->app;
@@ -286,7 +289,8 @@ static void leave(struct apps *a, struct executor *x, int64_t now_us)
     x->draining = true;
     if (--app->attached > 0)
         return;
-    tell_served(a, app, false); /* first of all: what is refused for it would come back */
+    /* This comes first: otherwise the tasks of the lost runs would come back to this worker. */
+    tell_served(a, app, false);
     while (!list_empty(&app->waiting))
         lose_waiting(a, container_of(app->waiting.next, struct run, link), now_us);
 }
@@ -424,7 +428,7 @@ bool executor_has(const struct executor *x, bool (*is)(void *arg, uint32_t run),
     return false;
 }
 
-/* ---- The worker's side ---- */
+/* ---- Calls of the worker ---- */
 
 void apps_run(struct apps *a, int64_t now_us, const struct msg_exec_start *m)
 {
@@ -453,7 +457,7 @@ void apps_run(struct apps *a, int64_t now_us, const struct msg_exec_start *m)
     serve(a, app, now_us);
 }
 
-/* Its executor is told, once. */
+/* Begins to end a run, and tells its executor, once. */
 static void begin_end(struct apps *a, struct run *r, enum outcome outcome, int64_t now_us, bool force)
 {
     bool first = r->outcome == OUTCOME_NONE;
@@ -524,7 +528,7 @@ void apps_on_timeout(struct apps *a, int64_t now_us)
 
 uint32_t apps_running(const struct apps *a) { return a->runs_n; }
 
-/* ---- From nothing and back ---- */
+/* ---- Making and freeing ---- */
 
 struct apps *apps_new(int64_t kill_grace_us, const struct apps_fns *fns, void *arg)
 {
@@ -559,6 +563,6 @@ void apps_free(struct apps *a)
         free(a->chunks[i]);
     free(a->chunks);
     heap_free(&a->timers);
-    CHECK(a->executors_n == 0); /* they are their streams' */
+    CHECK(a->executors_n == 0); /* detach all executors first */
     free(a);
 }

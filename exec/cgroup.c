@@ -1,4 +1,4 @@
-/* The files of cgroups: see cgroup.h. */
+/* Files of cgroups: see cgroup.h. */
 #include "exec/cgroup.h"
 
 #include <dirent.h>
@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #define MOUNT "/sys/fs/cgroup"
-#define NAME "hawk-task-" /* SPAWNER-RUN */
+#define NAME "hawk-task-" /* followed by SPAWNER-RUN */
 #define PROCESSES_MAX (1u << 20)
-#define ROUNDS 100 /* in which new processes may still turn up */
+#define ROUNDS 100 /* passes over a cgroup in which new processes may still appear */
 #define DEPTH_MAX 16
 
 static int write_text(const char *dir, const char *file, const char *text)
@@ -36,7 +36,7 @@ static int write_text(const char *dir, const char *file, const char *text)
     return err ? -1 : 0;
 }
 
-/* Whether a file of the directory holds that word. */
+/* Whether a file of the directory contains that word. */
 static bool says(const char *dir, const char *file, const char *word)
 {
     char path[CGROUP_PATH_MAX + 32], *text;
@@ -50,7 +50,7 @@ static bool says(const char *dir, const char *file, const char *word)
     return found;
 }
 
-/* ---- Ours ---- */
+/* ---- This process's cgroup ---- */
 
 static bool is_ours(const char *dir)
 {
@@ -63,7 +63,8 @@ static bool is_ours(const char *dir)
     return ours;
 }
 
-/* The path in a line of /proc/self/cgroup, "NUMBER:CONTROLLERS:PATH"; NULL: it is of another hierarchy. */
+/* The path in a line of /proc/self/cgroup, "NUMBER:CONTROLLERS:PATH"; NULL: the line is of another
+ * hierarchy. */
 static const char *path_in(const char *line, int version)
 {
     const char *controllers = strchr(line, ':'), *path = controllers ? strchr(controllers + 1, ':') : NULL;
@@ -91,7 +92,7 @@ int cgroup_own(int version, char base[EXEC_PATH_MAX])
 
         if (!path || snprintf(base, EXEC_PATH_MAX, "%s%s", mount, path) >= EXEC_PATH_MAX)
             continue;
-        if (!is_ours(base)) /* in a container, the mount may begin there */
+        if (!is_ours(base)) /* in a container the mount point itself may be our cgroup */
             snprintf(base, EXEC_PATH_MAX, "%s", mount);
         if (is_ours(base))
             err = 0;
@@ -104,7 +105,7 @@ int cgroup_own(int version, char base[EXEC_PATH_MAX])
     return err;
 }
 
-/* ---- One ---- */
+/* ---- A task's cgroup ---- */
 
 void cgroup_path(const char *base, pid_t owner, uint64_t number, char path[CGROUP_PATH_MAX])
 {
@@ -121,7 +122,7 @@ int cgroup_enter(const char *path, pid_t pid)
     return write_text(path, "cgroup.procs", text);
 }
 
-/* Version 1 has the other file. */
+/* Writes the file of version 2, or, if there is none, that of version 1. */
 int cgroup_freeze(const char *path, bool frozen)
 {
     if (write_text(path, "cgroup.freeze", frozen ? "1" : "0") == 0)
@@ -168,14 +169,15 @@ void cgroup_signal(const char *path, int sig)
 
     cgroup_processes(path, &l);
     for (uint32_t i = 0; i < l.n; i++)
-        if (l.v[i] > 0) /* 0: of another pid namespace */
+        if (l.v[i] > 0) /* 0: a process of another pid namespace */
             kill(l.v[i], sig);
     pids_free(&l);
 }
 
-/* ---- Taking away ---- */
+/* ---- Removing ---- */
 
-/* What a task made in its cgroup, the deepest first. out: where their processes go; NULL: they stay. */
+/* Removes the cgroups that a task made below its own, the deepest first. out: the cgroup that their processes
+ * move to; NULL: they stay. */
 static bool take_away(const char *path, const char *out, int depth)
 {
     char below[CGROUP_PATH_MAX];
@@ -208,7 +210,7 @@ static bool take_away(const char *path, const char *out, int depth)
 
 bool cgroup_remove(const char *path) { return take_away(path, NULL, 0); }
 
-/* Whose it is by its name; 0: not one of ours. */
+/* The spawner in a cgroup's name; 0: the name is not one of ours. */
 static pid_t owner_of(const char *name)
 {
     return strncmp(name, NAME, strlen(NAME)) == 0 ? (pid_t)strtol(name + strlen(NAME), NULL, 10) : 0;

@@ -1,4 +1,4 @@
-/* Whether tasks could be started here again, without one to start. */
+/* Checks whether tasks could start here again, without starting one. */
 #include "exec/launch.h"
 #include "exec/output.h"
 
@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CHECK_BYTES 4096 /* written into a file, so that a full disk shows */
+#define CHECK_BYTES 4096 /* written to a file, so that a full disk shows */
 
 static int __attribute__((noinline, no_sanitize("address", "thread", "undefined"))) child_end(void *arg)
 {
@@ -45,7 +45,7 @@ static int check_file(const char *path, struct output_mode mode)
     return err;
 }
 
-/* Cuts the last component off; false: there is none. */
+/* Cuts off the last component. False: there is none left. */
 static bool go_up(char *dir)
 {
     char *slash = strrchr(dir, '/');
@@ -60,7 +60,8 @@ static int check_place(const char *place)
 {
     char dir[EXEC_PATH_MAX];
     size_t len = strlen(place);
-    bool files = len > 1 && place[len - 1] == '/'; /* what leads there is made with them */
+    /* A directory for files: launch makes the directories that lead to them. */
+    bool files = len > 1 && place[len - 1] == '/';
     struct stat st;
 
     snprintf(dir, sizeof dir, "%.*s", (int)(files ? len - 1 : len), place);

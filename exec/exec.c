@@ -1,4 +1,4 @@
-/* The agent's side: the spawner's process, what was asked of it, and what it said. */
+/* The agent's side: requests to the spawner, and its reports. */
 #include "exec/exec.h"
 
 #include "base/list.h"
@@ -24,15 +24,15 @@
 #include <unistd.h>
 #include <uthash.h>
 
-#define IDLE_SPECS 16 /* descriptions the spawner keeps although no run uses them */
+#define IDLE_SPECS 16 /* descriptions that the spawner keeps without a run that uses them */
 #define STOP_SLACK_US (5 * US_PER_S)
 #define RECORD_SLACK 65536
 
-/* A job's description that the spawner has, so that it travels once for all the job's runs. */
+/* A job's description that the spawner has. It goes over the socket once for all runs of the job. */
 struct sent_spec {
     UT_hash_handle hh;
-    struct list idle;   /* in exec.idle while no run uses it, oldest first */
-    struct job_desc *d; /* the key; our reference keeps its address from being used again */
+    struct list idle;   /* in exec.idle while no run uses it; the oldest comes first */
+    struct job_desc *d; /* the key; our reference keeps its address from being reused */
     uint32_t id;
     uint32_t runs;
 };
@@ -41,18 +41,18 @@ struct command {
     UT_hash_handle hh;
     uint32_t run;
     pid_t pid;              /* 0 until it started */
-    struct sent_spec *spec; /* NULL: an earlier agent's */
+    struct sent_spec *spec; /* NULL: an earlier agent sent it */
 };
 
 struct exec {
-    struct exec_config config; /* with texts of its own */
+    struct exec_config config; /* with copies of its texts */
     pid_t spawner;
-    int fd;                    /* -1: it is gone */
-    int lock_fd;               /* this is the state_dir's agent; -1: there is no state_dir */
+    int fd;                    /* the spawner's socket; -1: the spawner is gone */
+    int lock_fd;               /* the lock of state_dir; -1: there is no state_dir */
     bool checks;               /* the spawner knows RECORD_CHECK */
-    enum exec_freezer freezer; /* the spawner's, if the config has not switched pausing off */
-    bool lost;                 /* fd failed; exec_on_ready has yet to tell */
-    struct takeover taken;     /* what exec_take_over has yet to report */
+    enum exec_freezer freezer; /* the spawner's, unless the configuration switched pausing off */
+    bool lost;                 /* writing to fd failed; exec_on_ready() has not reported it yet */
+    struct takeover taken;     /* runs of an earlier agent that exec_take_over() has not reported yet */
     struct bytes in, out;
     struct command *commands;
     struct sent_spec *specs;
@@ -74,7 +74,7 @@ void exec_config_init(struct exec_config *c, const char *worker, const char *out
 
 /* ---- Starting ---- */
 
-/* A socket whose ends are not among the standard descriptors, which the spawner rearranges. */
+/* Makes a socket pair above the standard descriptors, which the spawner replaces. */
 static int make_socket(int fds[2])
 {
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) < 0)
@@ -94,7 +94,7 @@ static int make_socket(int fds[2])
     return HAWK_EIO;
 }
 
-/* Forks it, on a new socket of e's. */
+/* Forks the spawner, on a new socket of e's. */
 static int fork_spawner(struct exec *e)
 {
     int fds[2], listen_fd = -1, err = make_socket(fds);
@@ -128,8 +128,8 @@ static int fork_spawner(struct exec *e)
     return 0;
 }
 
-/* A spawner that an earlier agent left is ours from here on. One that holds nothing only gives us its name: a new one
- * is of this version and has this environment. */
+/* Takes over the spawner that an earlier agent left, if it holds anything. Otherwise a new one, of this
+ * version and with this environment, replaces it and keeps its incarnation. */
 static int find_spawner(struct exec *e)
 {
     struct takeover *t = &e->taken;
@@ -221,9 +221,9 @@ void exec_on_timeout(struct exec *e, int64_t now_us, exec_event_fn fn, void *arg
     timers_on_timeout(&e->timers, now_us, fn, arg);
 }
 
-/* ---- Asking ---- */
+/* ---- Requests ---- */
 
-/* A record that only names something. */
+/* Writes a record with nothing but a number. */
 static void put_name(struct exec *e, enum record_type type, uint32_t name)
 {
     size_t begun = record_begin(&e->out, type);
@@ -300,12 +300,12 @@ static void release_spec(struct exec *e, struct sent_spec *s)
     forget_spec(e, s);
 }
 
-/* All of them; nothing that refers to one may be used after it. */
+/* Forgets all descriptions. Afterwards nothing may refer to one. */
 static void forget_specs(struct exec *e)
 {
     struct sent_spec *s = e->specs, *next;
 
-    HASH_CLEAR(hh, e->specs); /* takes the table away and leaves the chain */
+    HASH_CLEAR(hh, e->specs); /* frees the table, and leaves the chain */
     for (; s; s = next) {
         next = s->hh.next;
         job_desc_drop(s->d);
@@ -450,11 +450,11 @@ int exec_flush(struct exec *e)
     if (e->fd < 0)
         return HAWK_EUNAVAILABLE;
     if (!e->lost && bytes_send(&e->out, e->fd) < 0)
-        e->lost = true; /* the reading side still has what the spawner said before, and then the end */
+        e->lost = true; /* exec_on_ready() still reads what the spawner sent before, then the end */
     return e->lost ? HAWK_EUNAVAILABLE : 0;
 }
 
-/* ---- Hearing ---- */
+/* ---- Reports ---- */
 
 static void forget_command(struct exec *e, struct command *c)
 {
@@ -499,7 +499,7 @@ static int on_exited(struct exec *e, struct record *r, exec_event_fn fn, void *a
     if (r->p < r->end) {
         place = get_data(r, &n);
         m.exec_exited.place = place ? blob_new(place, n) : NULL;
-    } else { /* of an older spawner: the words name the place, if any */
+    } else { /* an older spawner: its text names the place, if any */
         m.exec_exited.place = blob_ref(m.exec_exited.result);
     }
     forget_command(e, c);
@@ -534,7 +534,7 @@ static int on_checked(struct record *r, exec_event_fn fn, void *arg)
     return 0;
 }
 
-/* Takes every complete record. */
+/* Handles every complete record. */
 static int take_records(struct exec *e, exec_event_fn fn, void *arg)
 {
     struct record r;
@@ -553,7 +553,7 @@ static int take_records(struct exec *e, exec_event_fn fn, void *arg)
     return got;
 }
 
-/* Its watcher thaws as well, but what is frozen by version 1 and has no watcher would not die. */
+/* Kills all groups, and thaws them: a task that version 1 has frozen does not die before. */
 static void kill_groups(const struct exec *e)
 {
     for (const struct command *c = e->commands; c; c = c->hh.next)
@@ -563,7 +563,7 @@ static void kill_groups(const struct exec *e)
         freezer_leftovers(e->spawner);
 }
 
-/* Nobody is left to watch the groups, and their results can not be known any more. */
+/* Reports all commands as lost: no process watches their groups or learns their results any more. */
 static void lose_spawner(struct exec *e, exec_event_fn fn, void *arg)
 {
     struct command *c, *next;
@@ -618,7 +618,7 @@ static int64_t monotonic_us(void)
 
 static void note_start(void *arg, const struct msg *m) {}
 
-/* Until the spawner has closed its end, or the time is over. True: it has. */
+/* Waits until the spawner has closed its end. False: the time is over. */
 static bool wait_for_end(struct exec *e, int64_t deadline_us)
 {
     int64_t left;
@@ -635,7 +635,7 @@ static bool wait_for_end(struct exec *e, int64_t deadline_us)
         for (int got; (got = bytes_receive(&e->in, e->fd)) != 0;)
             if (got < 0)
                 return true;
-        if (take_records(e, note_start, NULL) < 0) /* so that pids are known, should it not end */
+        if (take_records(e, note_start, NULL) < 0) /* learns pids, in case the spawner does not end */
             return false;
     }
     return false;
@@ -651,7 +651,7 @@ static void end_spawner(struct exec *e)
     }
     close(e->fd);
     e->fd = -1;
-    /* Its end of the socket closes with it; an event loop that reaps by itself may have been faster. */
+    /* The socket closes as the process ends. An event loop that reaps children may have been faster. */
     while (waitpid(e->spawner, NULL, 0) < 0 && errno == EINTR)
         ;
 }
@@ -693,7 +693,7 @@ void exec_stop(struct exec *e)
 
 void exec_leave(struct exec *e)
 {
-    /* What it does not take now was never started, and runs elsewhere. */
+    /* A record that the socket does not take now is lost: that run was never started, and runs elsewhere. */
     if (exec_want_write(e) && exec_flush(e) < 0)
         log_warn("the spawner (process %d) is gone: it leaves nothing to the next agent", (int)e->spawner);
     exec_free(e);

@@ -19,8 +19,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ROUNDS 100      /* in which new processes may still turn up */
-#define PROBE_LOOKS 200 /* of a millisecond each, till a frozen child must stand still */
+#define ROUNDS 100      /* passes over a task in which new processes may still appear */
+#define PROBE_LOOKS 200 /* of a millisecond each: how long a frozen child may take to stand still */
 
 struct ended_group {
     uint64_t number;
@@ -55,9 +55,10 @@ static void group_path(const struct freezer *f, uint64_t number, char path[CGROU
     cgroup_path(f->base, f->owner, number, path);
 }
 
-/* ---- Which processes are a task's ---- */
+/* ---- A task's processes ---- */
 
-/* t's own, and children of the spawner's that are of t's process group; strays: and those that say they are t's. */
+/* Adds the processes of t from which all others descend: its leader, and the spawner's children in t's
+ * process group. strays: also children whose environment names t's run. */
 static void add_roots(const struct freezer *f, const struct frozen_task *t, bool strays, struct pids *l)
 {
     struct pids own = {0};
@@ -87,7 +88,8 @@ static void add_tree(const struct freezer *f, const struct frozen_task *t, bool 
         add_children(l, l->v[i]);
 }
 
-/* Moves all of t into its group. What a process that is in there starts is in there too, so that this ends. */
+/* Moves all processes of t into its group. A process that one in the group starts is in the group, too, so
+ * the loop ends. */
 static int move_in(const struct freezer *f, const struct frozen_task *t)
 {
     char group[CGROUP_PATH_MAX];
@@ -135,7 +137,8 @@ int freezer_freeze(const struct freezer *f, struct frozen_task *t)
     return cgroup_freeze(group, true) < 0 ? HAWK_EBUSY : 0;
 }
 
-/* One that waits in the kernel stops before it goes on: a shell whose vforked child was stopped waits like that. */
+/* Whether the process group is stopped. A process that waits in the kernel stops before it goes on: for
+ * example a shell whose vforked child was stopped. */
 static bool group_stopped(const struct freezer *f, const struct frozen_task *t)
 {
     struct pids all = {0};
@@ -174,7 +177,7 @@ void freezer_thaw(const struct freezer *f, const struct frozen_task *t)
     }
 }
 
-/* ---- Groups' beginning and end ---- */
+/* ---- Making and removing groups ---- */
 
 int freezer_make(const struct freezer *f, uint64_t number)
 {
@@ -246,7 +249,7 @@ void freezer_leftovers(pid_t owner)
             cgroup_clear(base, owner);
 }
 
-/* ---- What works here ---- */
+/* ---- Finding a method that works ---- */
 
 static bool stands_still(const struct freezer *f, const struct frozen_task *t)
 {
@@ -258,7 +261,7 @@ static bool stands_still(const struct freezer *f, const struct frozen_task *t)
     return false;
 }
 
-/* Freezes a child and thaws it again. */
+/* Tries the method: freezes a child and thaws it again. */
 static bool works(struct freezer *f)
 {
     struct frozen_task t = {.number = 0};

@@ -1,9 +1,9 @@
-/* How a task is frozen with all that it started: by a cgroup of its own, of version 2 or 1, or by SIGSTOP to its process
- * group. The method is chosen once, before the spawner is forked.
+/* Freezes a task with all processes that it started: by a cgroup of its own, of version 2 or 1, or by SIGSTOP
+ * to its process group. The method is chosen once, before the spawner is forked.
  *
- * A group is one task's cgroup, named by the spawner and the run's number. A long task starts in its group where version 2
- * lets it (CLONE_INTO_CGROUP). Any other task is moved into one when it is frozen for the first time: to move a process
- * takes the kernel some 15 ms, and few tasks are ever paused. */
+ * A group is one task's cgroup; its name has the spawner's pid and the run's number. A long task starts in
+ * its group if version 2 can do that (CLONE_INTO_CGROUP). Any other task is moved into a group at its first
+ * pause: the kernel needs some 15 ms to move a process, and few tasks are ever paused. */
 #ifndef HAWK_EXEC_FREEZER_H
 #define HAWK_EXEC_FREEZER_H
 
@@ -13,45 +13,50 @@
 
 struct freezer {
     enum exec_freezer method;
-    pid_t owner;              /* the spawner: its groups carry this number */
-    char base[EXEC_PATH_MAX]; /* the spawner's own cgroup, in which the groups are; "": the method has none */
-    bool (*is_leader)(void *arg, pid_t pid); /* of another task's process group: nothing to look into */
+    pid_t owner; /* the spawner: its groups have this number in their names */
+    /* The spawner's own cgroup, which has the groups in it; "": the method has none. */
+    char base[EXEC_PATH_MAX];
+    /* Pid leads another task's process group: its children are not looked at. */
+    bool (*is_leader)(void *arg, pid_t pid);
     void *arg;
-    struct ended_group *ended; /* the task has ended, and something is still in there */
+    struct ended_group *ended; /* groups of ended tasks that still have processes */
     uint32_t ended_n, ended_cap;
 };
 
-/* A task, as the freezer knows it. */
+/* A task as the freezer knows it. */
 struct frozen_task {
-    uint64_t number; /* of its run */
+    uint64_t number; /* number of its run */
     pid_t leader;
     bool grouped; /* it has a group */
 };
 
-/* Finds out what works here: makes a cgroup and freezes a child of this process in it. A wish that cannot be granted is
- * EXEC_FREEZER_OFF, and the log says so. */
+/* Chooses a method that works: makes a cgroup, and freezes a child of this process in it. If the wished
+ * method does not work, it chooses EXEC_FREEZER_OFF and logs why. */
 void freezer_choose(struct freezer *f, enum exec_freezer wish);
-/* For a task that is about to start: a descriptor of its new group, to be closed; -1: it has none (yet). */
+/* Makes a group for a task that is about to start. Returns a descriptor of it, for the caller to close; -1:
+ * none is made now. */
 int freezer_make(const struct freezer *f, uint64_t number);
-/* Takes away what freezer_make made, when nothing was started in there. */
+/* Removes a group of freezer_make() in which nothing was started. */
 void freezer_unmake(const struct freezer *f, uint64_t number);
 
-/* Begins to freeze t. HAWK_EBUSY: it cannot be done now, and freezer_thaw is due. */
+/* Begins to freeze t. HAWK_EBUSY: it cannot be frozen now, and the caller must call freezer_thaw(). */
 HAWK_MUST_USE int freezer_freeze(const struct freezer *f, struct frozen_task *t);
-/* Whether all of it stands still. */
+/* Whether all processes of t stand still. */
 bool freezer_holds(const struct freezer *f, const struct frozen_task *t);
-/* A signal that t was sent before is handled then. */
+/* Thaws t. Then t also handles signals that it got while frozen. */
 void freezer_thaw(const struct freezer *f, const struct frozen_task *t);
-/* t has ended. What is left in its group gets SIGTERM, and SIGKILL at kill_at_us; then the group is removed. */
+/* t has ended. Processes that are left in its group get SIGTERM, and SIGKILL at kill_at_us; then
+ * freezer_sweep() removes the group. */
 void freezer_end(struct freezer *f, const struct frozen_task *t, int64_t kill_at_us);
-/* Goes on with that. Returns when to look again; TIME_NEVER: no group of an ended task is left. */
+/* Continues to end groups. Returns when to call it again; TIME_NEVER: no group of an ended task is left. */
 int64_t freezer_sweep(struct freezer *f, int64_t now_us);
 void freezer_free(struct freezer *f);
 
-/* Groups of a spawner that is gone: thaws what is in there, moves it out, and removes them. owner 0: of any that is gone. */
+/* Thaws what is in the groups of a spawner that is gone, moves it out, and removes the groups. owner 0: of
+ * all such spawners. */
 void freezer_leftovers(pid_t owner);
 
-/* Bytes that programs can have without swapping; UINT64_MAX: the kernel does not tell. */
+/* Bytes that programs can get without swapping; UINT64_MAX: the kernel does not say. */
 uint64_t memory_available(void);
 
 #endif

@@ -1,8 +1,8 @@
-/* Starting one task: its files, its argv and environment, the program, the process.
+/* Starts one task: its files, its argv and environment, the program, the process.
  *
- * The process is made as by vfork, but on a stack of its own: the child borrows the spawner's memory for
- * the few calls until it is another program, which costs no page tables and lets it say precisely what
- * failed. */
+ * The child is made as by vfork(), but on a stack of its own: it borrows the spawner's memory for the few
+ * calls until it becomes another program. That copies no page tables, and the child can report precisely
+ * which call failed. */
 #include "exec/launch.h"
 
 #include "base/check.h"
@@ -26,25 +26,25 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ARGV_BYTES_MAX (64u << 20) /* no kernel takes a tenth of it: Linux stops at 6 MiB */
+#define ARGV_BYTES_MAX (64u << 20) /* Linux takes at most 6 MiB */
 
 enum stage { STAGE_NONE, STAGE_CHDIR, STAGE_EXEC };
 
-/* Written by a child that fails: where, and errno. */
+/* A child that fails writes the call and its errno here. */
 struct launch_failure {
     volatile enum stage stage;
     volatile int error;
 };
 
-/* Everything the child needs, so that it allocates nothing. */
+/* All that the child needs, so that it allocates no memory. */
 struct plan {
-    const char *program; /* as given to execve */
+    const char *program; /* the path for execve */
     const char *cwd;     /* NULL: the spawner's */
-    const char **argv;   /* argv[-1] exists: see child_run */
+    const char **argv;   /* argv[-1] exists: see child_run() */
     const char **env;
     mode_t umask;
     int in, out, err;
-    int group; /* the cgroup it starts in; -1: the spawner's */
+    int group; /* the cgroup in which it starts; -1: the spawner's */
     struct launch_failure *failure;
 };
 
@@ -73,7 +73,7 @@ void launcher_free(struct launcher *l)
     free(l->input);
 }
 
-/* Notes why a task could not start. */
+/* Records why a task could not start. */
 static int HAWK_PRINTF(3, 4) cannot(struct launched *out, int code, const char *fmt, ...)
 {
     va_list ap;
@@ -82,20 +82,20 @@ static int HAWK_PRINTF(3, 4) cannot(struct launched *out, int code, const char *
     vsnprintf(out->why, sizeof out->why, fmt, ap);
     va_end(ap);
     out->why[utf8_tame(out->why, strlen(out->why))] =
-        '\0'; /* it names what the job named, and people read it */
+        '\0'; /* the text contains names from the job, and people read it */
     out->code = code;
     return HAWK_EINVALID;
 }
 
-/* Whether an error is of this machine's: of its directories, disks, memory, processes or descriptors, which another
- * worker may have. What is written in the job itself is the same everywhere. */
+/* Whether an error concerns this machine: its directories, disks, memory, processes or descriptors. Another
+ * worker may be able to start the task. An error in the job itself is the same on every machine. */
 static bool is_of_here(int err)
 {
     switch (err) {
     case ENAMETOOLONG:
     case ELOOP:
     case EISDIR:
-    case ENXIO: /* a FIFO that nobody reads */
+    case ENXIO: /* a FIFO without a reader */
     case EINVAL:
         return false;
     default:
@@ -103,16 +103,17 @@ static bool is_of_here(int err)
     }
 }
 
-/* Whatever was to be opened. */
+/* Whether an error is a lack of descriptors or memory, whatever was to be opened. */
 static bool lacks_means(int err) { return err == EMFILE || err == ENFILE || err == ENOMEM; }
 
-/* The same for the program, of which it is the task's own matter whether it is there. */
+/* Whether an error of execve concerns this machine. A missing program does not: the task names it. */
 static bool is_of_here_at_exec(int err)
 {
     return err == EAGAIN || err == ENOMEM || err == EMFILE || err == ENFILE || err == EIO || err == ESTALE;
 }
 
-/* The job named it, and another job need not. A slash at the end: files cannot be made in it. */
+/* Records the place that the job named, and that another job need not name. A slash at its end: no file can
+ * be made in it. */
 static void blame(struct launched *out, const char *dir, size_t len, bool files)
 {
     while (len > 1 && dir[len - 1] == '/')
@@ -131,7 +132,7 @@ static size_t count_places(const char *text)
     return n;
 }
 
-/* Copies text with the argument in each of its places; returns the byte after its NUL. */
+/* Copies text, and puts the argument in each of its places. Returns the position after its NUL. */
 static char *fill_places(char *to, const char *text, const struct task *t)
 {
     const char *place;
@@ -157,7 +158,7 @@ static void reserve(struct launcher *l, size_t text, size_t argv)
     }
 }
 
-/* Fills l->argv from its second element on (the first is spare) and ends it with NULL. */
+/* Fills l->argv from its second element on (the first is spare), and ends it with NULL. */
 static int make_argv(struct launcher *l, const struct job_desc *d, const struct task *t, struct launched *out)
 {
     const char *text = d->argv.data;
@@ -171,7 +172,8 @@ static int make_argv(struct launcher *l, const struct job_desc *d, const struct 
         places += count_places(text);
     if (t->arg)
         bytes = d->argv.bytes + (places + 1) * ((size_t)t->arg_len + 1);
-    /* A megabyte of places for an argument of as much: the memory for it is not to be had, and it would not start. */
+    /* Otherwise a megabyte of places for a megabyte of argument would need more memory than there is, and
+     * could not start. */
     if (bytes > ARGV_BYTES_MAX)
         return cannot(out, LAUNCH_CANNOT, "%.200s: cannot be executed: %s", d->argv.data, strerror(E2BIG));
     reserve(l, bytes, (size_t)d->argv.n + 3);
@@ -194,7 +196,8 @@ static int make_argv(struct launcher *l, const struct job_desc *d, const struct 
     return 0;
 }
 
-/* What tells this task from the job's others, for texts of shells: there it stands as it is, whatever it contains. */
+/* HAWK_INPUT, for shell commands: the task's argument, or its index. A shell does not parse a variable's
+ * content. */
 static void make_input(struct launcher *l, const struct spec *s, const struct task *t)
 {
     static const char name[] = "HAWK_INPUT=";
@@ -224,14 +227,14 @@ static bool is_program(const char *path, int *err)
     return stat(path, &st) == 0 && S_ISREG(st.st_mode);
 }
 
-/* Looks name up in the job's PATH and writes what execve is to be given after the child's chdir. */
+/* Looks the name up in the job's PATH, and writes the path for execve after the child's chdir. */
 static int find_program(const struct spec *s, const char *name, char *path, size_t size, struct launched *out)
 {
     const char *cwd = s->d->cwd && s->d->cwd->len ? s->d->cwd->data : ".";
     char from_here[2 * EXEC_PATH_MAX]; /* the same place as seen before the chdir */
     int err = ENOENT;
 
-    CHECK(name); /* spec_new refuses an empty argv */
+    CHECK(name); /* spec_new() refuses an empty argv */
     if (strchr(name, '/') || !*name) {
         snprintf(path, size, "%s", name);
         return strlen(name) < size ? 0 : cannot(out, LAUNCH_NO_PROGRAM, "the program's name is too long");
@@ -261,18 +264,18 @@ static int find_program(const struct spec *s, const char *name, char *path, size
 
 /* ---- The process ---- */
 
-/* In the child nothing may be instrumented: sanitizers know nothing of its stack. */
+/* No instrumentation in the child: sanitizers do not know its stack. */
 #define IN_CHILD __attribute__((noinline, no_sanitize("address", "thread", "undefined")))
 
 static IN_CHILD int child_fail(struct plan *p, enum stage stage)
 {
     p->failure->error = errno;
     p->failure->stage = stage;
-    return LAUNCH_NO_PROGRAM; /* its exit code, which nobody looks at */
+    return LAUNCH_NO_PROGRAM; /* its exit code, which nothing reads */
 }
 
-/* Shares the spawner's memory: only system calls, and writes to the plan and its argv. The spawner blocks
- * every signal and handles none, so that nothing has to be reset but the mask. */
+/* Runs in the spawner's memory. It makes only system calls, and writes only to the plan and its argv. The
+ * spawner blocks every signal and handles none, so only the mask must be reset. */
 static IN_CHILD int child_run(void *arg)
 {
     struct plan *p = arg;
@@ -287,7 +290,7 @@ static IN_CHILD int child_run(void *arg)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     execve(p->program, (char *const *)p->argv, (char *const *)p->env);
-    if (errno == ENOEXEC) { /* a script without #!, which execvp and every shell run like this */
+    if (errno == ENOEXEC) { /* a script without #!: execvp and every shell run it like this */
         p->argv[-1] = "sh";
         p->argv[0] = p->program;
         execve("/bin/sh", (char *const *)(p->argv - 1), (char *const *)p->env);
@@ -295,7 +298,7 @@ static IN_CHILD int child_run(void *arg)
     return child_fail(p, STAGE_EXEC);
 }
 
-/* As the child would have seen it, after its chdir. */
+/* Reports the program's absence as the child would have found it, after its chdir. */
 static int no_program(const struct plan *p, struct launched *out)
 {
     char dir[2 * EXEC_PATH_MAX];
@@ -328,8 +331,9 @@ static int explain_child(const struct plan *p, struct launched *out)
                   "%s: cannot be executed: %s", p->program, strerror(err));
 }
 
-/* A child in a cgroup from its first moment on: moving it there later would take the kernel many milliseconds. It has
- * memory of its own, since the call gives no stack to a child in C. Only long tasks start like this: they have the time. */
+/* Starts the child inside a cgroup: moving it there later would take the kernel many milliseconds. The child
+ * gets a copy of the memory, because the call gives no stack to a child in C. Only long tasks start like
+ * this: they can afford it. */
 static pid_t clone_into_group(struct plan *p)
 {
     struct clone_args args = {
@@ -370,7 +374,7 @@ static int run_plan(const struct launcher *l, struct plan *p, struct launched *o
     return 0;
 }
 
-/* In a group of the task's own, if it is to have one. */
+/* Starts the child in a group of its own, if the task is to have one. */
 static void run_in_group(const struct launcher *l, const struct task *t, struct plan *p, struct launched *out)
 {
     if (t->grouped && l->freezer)
@@ -384,14 +388,14 @@ static void run_in_group(const struct launcher *l, const struct task *t, struct 
         freezer_unmake(l->freezer, out->number);
 }
 
-/* ---- All of it ---- */
+/* ---- The whole launch ---- */
 
 static int check_directory(const struct job_desc *d, struct launched *out)
 {
     struct stat st;
     int err = 0;
 
-    /* Before the output files: making a relative one's directories would make this one. */
+    /* Comes before the output files: making directories of a relative one would make this one. */
     if (!d->cwd || d->cwd->len == 0)
         return 0;
     if (stat(d->cwd->data, &st) < 0)
@@ -405,7 +409,8 @@ static int check_directory(const struct job_desc *d, struct launched *out)
                : 0;
 }
 
-/* On a full disk a file can often still be made, and the task would run only to see its writes fail. */
+/* Fails if the disk is full. Often a file can still be made then, and the task would start only to have its
+ * writes fail. */
 static int check_room(const struct launcher *l, const struct job_desc *d, struct launched *out)
 {
     const char *dir = l->config.output_dir;
@@ -460,7 +465,7 @@ static int open_files(struct launcher *l, const struct spec *s, const struct tas
         return err;
     err = output_path(l, s, t, OUTPUT_STDERR, out->err_path);
     if (!err && strcmp(out->out_path, out->err_path) == 0)
-        p->err = p->out; /* one description: what both write stays in order */
+        p->err = p->out; /* one open file: the writes to both stay in order */
     else
         err = open_one(l, s, t, OUTPUT_STDERR, out->err_path, &p->err, out);
     if (err)
@@ -484,7 +489,7 @@ static void close_files(const struct launcher *l, const struct plan *p)
         close(p->in);
 }
 
-/* The task's stderr is where people look first. */
+/* Writes why the task could not start into its stderr, where people look first. */
 static void tell(int fd, const struct launched *out)
 {
     if (fd >= 0)

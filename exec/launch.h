@@ -1,4 +1,4 @@
-/* In the spawner: what is needed to start tasks of a job (a spec), and starting one. */
+/* In the spawner: a job's spec, and starting a task. */
 #ifndef HAWK_EXEC_LAUNCH_H
 #define HAWK_EXEC_LAUNCH_H
 
@@ -11,21 +11,20 @@
 
 #define LAUNCH_WHY_MAX 1024
 #define LAUNCH_STACK_BYTES (128u << 10)
-#define RUN_VARIABLE                                                                                         \
-    "HAWK_RUN" /* "SPAWNER_PID.NUMBER" in a task's environment: whose descendant a stray is */
+#define RUN_VARIABLE "HAWK_RUN" /* in a task's environment, "SPAWNER_PID.NUMBER": names the run of a stray */
 
-/* What shells say; or it is this machine that cannot start it, and another may. */
+/* The codes of shells; NOT_HERE: this machine cannot start it, another may. */
 enum launch_code { LAUNCH_CANNOT = 126, LAUNCH_NO_PROGRAM = 127, LAUNCH_NOT_HERE = HAWK_ECANNOT_START };
 
-/* What a job's tasks have in common, made ready for many launches. */
+/* Data that all tasks of a job share, prepared for many launches. */
 struct spec {
     UT_hash_handle hh;
     uint32_t id;
-    int input; /* a sealed memfd with what every task reads as stdin, or -1 */
+    int input; /* a sealed memfd that every task reads as stdin, or -1 */
     struct job_desc *d;
     char *own;          /* texts of the variables that are the same for all tasks */
-    const char **env;   /* room for those of a run first, then own, then the job's, then NULL */
-    const char *search; /* where programs are looked up: the job's PATH */
+    const char **env;   /* first room for a run's variables, then own, then the job's, then NULL */
+    const char *search; /* the job's PATH: finds programs */
 };
 
 /* Reads a RECORD_SPEC. NULL: malformed. */
@@ -34,16 +33,16 @@ void spec_free(struct spec *s);
 
 struct launcher {
     struct exec_config config;      /* its texts are borrowed */
-    char *stack;                    /* LAUNCH_STACK_BYTES, the child's until it is another program */
+    char *stack;                    /* LAUNCH_STACK_BYTES; the child uses it until it is another program */
     const struct freezer *freezer;  /* NULL: tasks have no groups */
     struct launch_failure *failure; /* in memory that a child shares */
     int null_fd;
     uint64_t launched;
-    char *text; /* room for the argv being built */
+    char *text; /* room for the argv */
     size_t text_size;
     const char **argv;
     size_t argv_size;
-    char *input; /* HAWK_INPUT of the task being started */
+    char *input; /* HAWK_INPUT of the task that starts */
     size_t input_size;
 };
 
@@ -51,29 +50,29 @@ struct task {
     struct try_id id;
     const char *arg; /* NULL: none */
     uint32_t arg_len;
-    char worker[LIMIT_NAME_BYTES + 1]; /* whose it is */
-    bool grouped;                      /* it starts in a group of its own, if the freezer can have it so */
+    char worker[LIMIT_NAME_BYTES + 1]; /* the worker's name */
+    bool grouped; /* the task should start in a group of its own, if the freezer can do that */
 };
 
 struct launched {
     pid_t pid;       /* 0: it did not start */
-    uint64_t number; /* in its RUN_VARIABLE */
+    uint64_t number; /* the number in its RUN_VARIABLE */
     bool grouped;
-    int code; /* enum launch_code when it did not start, and why */
+    int code; /* code: enum launch_code if it did not start; why: the reason */
     char why[LAUNCH_WHY_MAX];
-    char out_path[EXEC_PATH_MAX],
-        err_path[EXEC_PATH_MAX]; /* of its output files; "" when they have no name */
-    char place[EXEC_PATH_MAX];   /* LAUNCH_NOT_HERE: as EXEC_EXITED has it; "": nothing that the job named */
+    char out_path[EXEC_PATH_MAX], err_path[EXEC_PATH_MAX]; /* its output files; "" if they have no name */
+    /* LAUNCH_NOT_HERE: the place as in EXEC_EXITED; "": nothing that the job named. */
+    char place[EXEC_PATH_MAX];
 };
 
-/* HAWK_EIO when a descriptor cannot be had. */
+/* HAWK_EIO: no descriptor. */
 HAWK_MUST_USE int launcher_init(struct launcher *l, const struct exec_config *c);
 void launcher_free(struct launcher *l);
-/* Opens the task's files and starts it in a process group of its own. Why it could not is written into its
- * stderr file as well, if that could be opened. */
+/* Opens the task's files and starts it in a process group of its own. If it cannot start, writes the reason
+ * also to its stderr file, if that is open. */
 void launch(struct launcher *l, struct spec *s, const struct task *t, struct launched *out);
-/* Does what tasks need: a process, room on the disk, a file in output_dir, and what could not be done in `place` (as in
- * struct launched). Writes why it cannot be done; "": it can. */
+/* Tries what tasks need: a process, room on the disk, a file in output_dir, and `place` (as in struct
+ * launched). Writes why it failed; "": it works. */
 void launcher_check(const struct launcher *l, const char *place, char why[LAUNCH_WHY_MAX]);
 
 #endif

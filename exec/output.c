@@ -1,4 +1,4 @@
-/* Names of output files, and opening them. */
+/* Makes the names of output files, and opens the files. */
 #include "exec/output.h"
 
 #include "exec/exec.h"
@@ -12,11 +12,11 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define DISK_FULL (16u << 10) /* bytes that are hardly any room */
+#define DISK_FULL (16u << 10) /* in bytes; a disk with less room counts as full */
 
 /* ---- Names ---- */
 
-/* A path being put together: what does not fit sets len beyond size. */
+/* A path under construction. If it does not fit, len becomes larger than size. */
 struct path {
     char *buf;
     size_t size, len;
@@ -38,7 +38,7 @@ static void add_number(struct path *p, uint64_t v)
     add(p, text, (size_t)snprintf(text, sizeof text, "%" PRIu64, v));
 }
 
-/* A name that people chose is one component at most: it must not lead out of the directory it stands in. */
+/* Adds a name that people chose as one component: it must not lead out of its directory. */
 static void add_name(struct path *p, const char *name)
 {
     if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
@@ -87,7 +87,7 @@ static int add_placeholder(struct path *p, char what, const struct exec_config *
     }
 }
 
-/* A relative pattern starts from the job's directory, and that from this process's. */
+/* Adds the directory of a relative pattern: the job's directory, itself relative to this process's. */
 static int add_directory(struct path *p, const struct job_desc *d)
 {
     char cwd[EXEC_PATH_MAX];
@@ -116,7 +116,7 @@ static int expand(struct path *p, const char *pattern, const struct exec_config 
             err = add_placeholder(p, *++pattern, c, id, d);
         else
             add(p, pattern, 1);
-        if (!*pattern) /* a percent sign at the end: add_placeholder refused it */
+        if (!*pattern) /* a percent sign at the end: add_placeholder() refused it */
             break;
     }
     return err ? err : finish(p);
@@ -203,7 +203,7 @@ static int make_parents(const char *path, mode_t mode)
 
 int output_open(const char *path, bool truncate, struct output_mode mode)
 {
-    /* O_NONBLOCK only for the open itself: the spawner must not hang on a FIFO that nobody reads. */
+    /* O_NONBLOCK only for open(): the spawner must not hang on a FIFO without a reader. */
     int flags = O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | (truncate ? O_TRUNC : 0);
     int fd = open(path, flags, mode.file);
     int err;
@@ -232,7 +232,7 @@ void output_mark_cut(const char *path)
     if (fd < 0)
         return;
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
-        (void)!fchmod(fd, (st.st_mode & 07777) | EXEC_OUTPUT_CUT); /* then the log alone tells */
+        (void)!fchmod(fd, (st.st_mode & 07777) | EXEC_OUTPUT_CUT); /* without the mark, only the log tells */
     close(fd);
 }
 

@@ -1,12 +1,12 @@
 /* Pausing runs: see pauses.h.
  *
- *          RECORD_PAUSE              all of it stands still: answer 0
+ *          RECORD_PAUSE              all processes stand still: answer 0
  *   RUNS ---------------> FREEZING ---------------------------------> FROZEN
  *    ^                       |                                          |
  *    +--- answer HAWK_EBUSY -+                                          |
  *    +------------------------------------------------------------------+
- *   Back go: RECORD_RESUME, a kill of any kind, the end of its leader, the end of the agent; from FREEZING also a freeze
- *   that took too long. */
+ *   A run goes back to RUNS by RECORD_RESUME, by any kill, by the end of its leader, and by the end of the
+ *   agent; from FREEZING also when the freeze takes too long. */
 #include "exec/pauses.h"
 
 #include "base/log.h"
@@ -42,7 +42,7 @@ void pause_end(struct spawner *s, struct run *r)
     freezer_thaw(&s->freezer, &r->frozen);
     if (s->freezer.method == EXEC_FREEZER_SIGNAL)
         (void)watcher_note(&s->watcher, r->pid,
-                           false); /* one that does not hear it sends a SIGCONT too many */
+                           false); /* if the watcher misses this, it sends one SIGCONT too many */
     list_remove(&r->freezing);
     if (was == PAUSE_FROZEN) {
         r->stood_us += monotonic_us() - r->pause_us;
@@ -60,7 +60,7 @@ void pauses_end_all(struct spawner *s)
         pause_end(s, r);
 }
 
-/* Its time limit, the only timer that it can have, waits with it. */
+/* The run stands still. Its time limit, the only timer that it can have, stops. */
 static void stand_still(struct spawner *s, struct run *r)
 {
     list_remove(&r->freezing);
@@ -97,7 +97,7 @@ static int freeze(struct spawner *s, struct run *r)
 
     if (!err && s->freezer.method == EXEC_FREEZER_SIGNAL)
         err = watcher_note(&s->watcher, r->pid,
-                           true); /* before it is so: the watcher must not know too little */
+                           true); /* before the freeze: the watcher must know every stopped group */
     if (err)
         return HAWK_EBUSY;
     set_state(r, PAUSE_FREEZING);
@@ -112,7 +112,7 @@ void pauses_take(struct spawner *s, struct record *rec)
 
     HASH_FIND(by_run, s->by_run, &run, sizeof run, r);
     if (rec->bad || !r || r->leader_gone || r->pause == PAUSE_FREEZING)
-        return; /* its end is the answer, or the answer is yet to come */
+        return; /* its end is the answer, or an answer is on its way */
     if (r->pause == PAUSE_FROZEN)
         answer(s, r, 0);
     else if (s->freezer.method == EXEC_FREEZER_OFF)
@@ -137,7 +137,7 @@ void pauses_take_resume(struct spawner *s, struct record *rec)
         pause_end(s, r);
 }
 
-/* Whoever watches next knows what is stopped from the memory it is forked with. */
+/* The watcher has died. A new one learns the stopped groups from the memory that it inherits. */
 void pauses_unwatched(struct spawner *s)
 {
     bool frozen = false;

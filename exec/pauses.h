@@ -1,15 +1,16 @@
-/* In the spawner: runs that stand still, or are about to. */
+/* In the spawner: paused runs, and runs that are being frozen. */
 #ifndef HAWK_EXEC_PAUSES_H
 #define HAWK_EXEC_PAUSES_H
 
 #include "exec/runs.h"
 
-void pauses_take(struct spawner *s, struct record *rec);        /* RECORD_PAUSE */
-void pauses_take_resume(struct spawner *s, struct record *rec); /* RECORD_RESUME */
-/* r goes on, if it was paused. One whose freeze was still to be confirmed is answered for with HAWK_EBUSY. */
+void pauses_take(struct spawner *s, struct record *rec);        /* RECORD_PAUSE arrived */
+void pauses_take_resume(struct spawner *s, struct record *rec); /* RECORD_RESUME arrived */
+/* Lets r go on if it was paused. If its freeze was not confirmed yet, the answer is HAWK_EBUSY. */
 void pause_end(struct spawner *s, struct run *r);
 void pauses_end_all(struct spawner *s);
-/* Answers for those that stand still by now; undoes what took too long. Returns when to look again, or TIME_NEVER. */
+/* Answers for runs that stand still by now, and undoes freezes that took too long. Returns when to call it
+ * again, or TIME_NEVER. */
 int64_t pauses_look(struct spawner *s);
 /* The watcher has died. */
 void pauses_unwatched(struct spawner *s);

@@ -1,4 +1,4 @@
-/* What /proc says: see procs.h. */
+/* Reads /proc: see procs.h. */
 #include "exec/procs.h"
 
 #include "base/mem.h"
@@ -36,7 +36,7 @@ char *read_file(const char *path, size_t max, size_t *len)
     return data;
 }
 
-/* Fields of /proc/PID/stat, as proc(5) counts them. The second one, a name, may contain anything. */
+/* Fields of /proc/PID/stat, numbered as in proc(5). The second field, a name, may contain anything. */
 enum { STAT_STATE = 3, STAT_PARENT = 4, STAT_GROUP = 5, STAT_START = 22 };
 
 bool look_at(pid_t pid, struct process *p)

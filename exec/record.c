@@ -10,11 +10,11 @@
 #include <sys/socket.h>
 
 #define READ_BYTES 65536
-#define KEEP_BYTES (1u << 20) /* an empty buffer that grew beyond this gives its memory back */
+#define KEEP_BYTES (1u << 20) /* an empty buffer that is larger than this frees its memory */
 #define ABSENT UINT32_MAX
 
 struct head {
-    uint32_t len; /* bytes after the head */
+    uint32_t len; /* bytes behind the head */
     uint16_t type;
     uint16_t version;
 };
@@ -27,7 +27,8 @@ static void bytes_reserve(struct bytes *b, size_t n)
         b->off = b->len = 0;
     if (b->cap - b->len >= n)
         return;
-    if (b->off > 0 && b->off >= b->cap / 2) { /* what moves is at most what was read: amortised by it */
+    /* Moves no more bytes than were read, so the cost is amortised. */
+    if (b->off > 0 && b->off >= b->cap / 2) {
         memmove(b->data, b->data + b->off, b->len - b->off);
         b->len -= b->off;
         b->off = 0;
@@ -97,7 +98,7 @@ size_t record_begin(struct bytes *b, enum record_type type)
 
     bytes_reserve(b, sizeof head);
     bytes_add(b, &head, sizeof head);
-    return bytes_pending(b); /* counted from off, which does not move while a record is written */
+    return bytes_pending(b); /* an offset from off, which does not move while a record is written */
 }
 
 void record_end(struct bytes *b, size_t begun)

@@ -1,4 +1,4 @@
-/* Runs of the spawner: timers, kills, ends, and what is looked at when one has ended. */
+/* Runs of the spawner: timers, kills, ends, and the checks after an end. */
 #include "exec/runs.h"
 
 #include "base/log.h"
@@ -13,11 +13,12 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#define DISK_LOOK_US US_PER_S /* the output directory's disk is looked at so often, when tasks end */
+#define DISK_LOOK_US US_PER_S /* shortest time between two looks at the output directory's disk */
 #define GROUP_DIES_US                                                                                        \
-    (2 * US_PER_S) /* after that its end is told all the same: something hangs in the kernel */
+/* A run whose group still exists after this time is reported as ended: a process hangs in the kernel. */
+(2 * US_PER_S)
 
-int64_t clock_us(clockid_t clock)
+    int64_t clock_us(clockid_t clock)
 {
     struct timespec t;
 
@@ -38,7 +39,7 @@ void run_set_timer(struct spawner *s, struct run *r, int64_t at_us)
     r->timer.key = at_us;
     r->timer.seq = ++s->timer_seq;
     if (heap_push(&s->timers, &r->timer) < 0)
-        abort(); /* out of memory, as everywhere (base/mem.h) */
+        abort(); /* out of memory, as in base/mem.h */
 }
 
 void run_kill(struct spawner *s, struct run *r, enum outcome reason, bool force)
@@ -51,12 +52,13 @@ void run_kill(struct spawner *s, struct run *r, enum outcome reason, bool force)
         r->reason = reason;
     if (force) {
         kill(-r->pid, SIGKILL);
-        pause_end(s, r); /* after the signal: a task that is frozen by version 1 would not even die */
+        /* After the signal: a task that version 1 has frozen does not die before it is thawed. */
+        pause_end(s, r);
         if (heap_in(&r->timer))
             heap_remove(&s->timers, &r->timer);
     } else if (!told) {
         kill(-r->pid, SIGTERM);
-        kill(-r->pid, SIGCONT); /* a stopped one would not notice */
+        kill(-r->pid, SIGCONT); /* a stopped process would not see the signal */
         pause_end(s, r);
         run_set_timer(s, r, monotonic_us() + s->config.kill_grace_us);
     }
@@ -112,11 +114,11 @@ void run_ended(struct spawner *s, struct run *r)
         run_free(r);
         return;
     }
-    runs_forget(s, r->run); /* an earlier one of this number: they come round again */
+    runs_forget(s, r->run); /* an earlier run with this number: numbers are reused */
     HASH_ADD(by_run, s->ended, run, sizeof r->run, r);
 }
 
-/* A task's write that fails is the task's to tell, but not all look. */
+/* Logs a full disk. A failing write is the task's to report, but not every task does. */
 static void look_for_full_disk(struct spawner *s)
 {
     const char *dir = s->config.output_dir;
@@ -124,7 +126,7 @@ static void look_for_full_disk(struct spawner *s)
     bool full;
 
     if (!s->config.state_dir || now < s->disk_look_us)
-        return; /* `hawk run` and `hawk up` have a spawner without; the first looks itself */
+        return; /* the spawners of `hawk run` and `hawk up` have none; `hawk run` looks at the disk itself */
     s->disk_look_us = now + DISK_LOOK_US;
     full = exec_disk_full(dir);
     if (full != s->disk_full)
@@ -134,7 +136,7 @@ static void look_for_full_disk(struct spawner *s)
     s->disk_full = full;
 }
 
-/* The job's own files are the job's to look at. */
+/* Marks the default output files. The job's own files are the user's to check. */
 static void mark_output(const struct spawner *s, const struct run *r)
 {
     char path[EXEC_PATH_MAX];
@@ -171,7 +173,7 @@ void run_end(struct spawner *s, struct run *r)
     sweep_soon(s);
 }
 
-/* Signal 0 does no harm, should the number be somebody else's by now. */
+/* The number may belong to another group by now; signal 0 does no harm then. */
 static bool group_is_gone(const struct run *r) { return kill(-r->pid, 0) < 0; }
 
 static void leader_ended(struct spawner *s, struct run *r, int status)
@@ -188,8 +190,8 @@ static void leader_ended(struct spawner *s, struct run *r, int status)
         run_set_timer(s, r, monotonic_us() + GROUP_DIES_US);
 }
 
-/* One child that has ended; false: there is none. The leader is still a zombie when the rest of its group is killed, so
- * that nobody else can have got its number. */
+/* Reaps one ended child. False: there is none. The leader is still a zombie when the rest of its group is
+ * killed, so no other group can have its number. */
 static bool reap_one(struct spawner *s)
 {
     siginfo_t info = {0};

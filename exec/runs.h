@@ -1,4 +1,4 @@
-/* In the spawner: its state, and the runs it has, from their start to the end that is told. */
+/* In the spawner: its state, and its runs from their start to the report of their end. */
 #ifndef HAWK_EXEC_RUNS_H
 #define HAWK_EXEC_RUNS_H
 
@@ -16,83 +16,86 @@ enum run_pause { PAUSE_RUNS, PAUSE_FREEZING, PAUSE_FROZEN };
 
 struct run {
     UT_hash_handle by_run, by_pid;
-    struct heap_node
-        timer; /* the time limit, SIGKILL after SIGTERM, or the last of its group's time to die */
+    struct heap_node timer; /* its time limit, SIGKILL after SIGTERM, or the end of its group's time to die */
     uint32_t run;
-    pid_t pid; /* its group's leader, not reaped while it is in by_pid: till then the number is taken */
+    pid_t pid; /* the group's leader; while it is in by_pid it is not reaped, so its number is not reused */
     struct frozen_task frozen;
     enum run_pause pause;
-    int64_t pause_us;      /* since when */
-    int64_t stood_us;      /* how long it stood still before that */
-    int64_t limit_left_us; /* PAUSE_FROZEN: what its time limit leaves it; TIME_NEVER: it has none */
-    struct list freezing;  /* in the spawner's */
+    int64_t pause_us;      /* since when it has the state `pause` */
+    int64_t stood_us;      /* total time of earlier pauses */
+    int64_t limit_left_us; /* PAUSE_FROZEN: what is left of its time limit; TIME_NEVER: it has none */
+    struct list freezing;  /* in spawner.freezing */
     int64_t started_us;
-    int64_t boot_us;     /* the same (CLOCK_BOOTTIME), as the kernel tells when processes began */
+    int64_t boot_us;     /* started_us in CLOCK_BOOTTIME, as the kernel tells starts of processes */
     enum outcome reason; /* why it is being killed; OUTCOME_NONE: it is not */
     struct try_id id;
     uint32_t owner, flags; /* enum run_flag */
-    char *paths[2];        /* of its output files; NULL: none */
-    bool
-        leader_gone; /* with this status after run_us; others of its group have been killed, and may still die */
+    char *paths[2];        /* its output files; NULL: none */
+    /* Its leader has ended with `status` after run_us; others of its group were killed and may still be
+     * dying. */
+    bool leader_gone;
     int status;
-    /* Once it has ended: */
+    /* After its end: */
     enum outcome outcome; /* OUTCOME_NONE: it runs */
     int code;
     int64_t run_us;
-    char *why;   /* NULL: nothing to say */
-    char *place; /* of the job's that is to blame; NULL: none */
+    char *why;   /* NULL: no text */
+    char *place; /* the place of the job that is to blame; NULL: none */
 };
 
 struct spawner {
-    int fd;        /* the agent, or -1 when it is gone */
-    int listen_fd; /* where the next one connects; -1: none can */
+    int fd;        /* the agent's socket; -1: the agent is gone */
+    int listen_fd; /* where the next agent connects; -1: none can */
     int signal_fd;
-    int lease_fd; /* a timer: a suspended machine's lease runs out as well */
+    int lease_fd; /* a timer that also fires after the machine was suspended */
     struct exec_config config;
-    char *output_dir; /* config.output_dir, once an agent has taken over */
+    char *output_dir; /* config.output_dir, if an agent that took over gave it */
     struct launcher launcher;
     struct bytes in, out;
     struct spec *specs;
-    struct run *by_run, *by_pid; /* what runs */
-    struct run *ended;           /* by run: what an agent may still ask about */
+    struct run *by_run, *by_pid; /* runs that have not ended */
+    struct run *ended;           /* by run: ends that an agent may still ask for */
     struct heap timers;
     uint64_t timer_seq;
-    uint32_t leaders_gone; /* of by_run */
+    uint32_t leaders_gone; /* how many of by_run have no leader any more */
     struct strays strays;
     struct freezer freezer;
     struct watcher watcher;
-    struct list freezing; /* runs of PAUSE_FREEZING */
-    int64_t sweep_us;  /* when to look for strays; TIME_NEVER: nothing has ended since, and none are known */
+    struct list freezing; /* runs in PAUSE_FREEZING */
+    /* When to look for strays; TIME_NEVER: no run has ended since the last look, and no strays are known. */
+    int64_t sweep_us;
     int64_t orphan_us; /* when to give up on the agent; TIME_NEVER: it is there */
-    int64_t lease_us;  /* when leased runs must be dead (CLOCK_BOOTTIME); TIME_NEVER: nobody said */
-    bool greeted;      /* the agent has said who it is, or is our parent */
+    int64_t lease_us;  /* when leased runs must be dead (CLOCK_BOOTTIME); TIME_NEVER: no lease */
+    bool greeted;      /* the agent has said hello, or is our parent */
     bool stopping;
-    bool disk_full;       /* the one of output_dir, when it was looked at last */
-    int64_t disk_look_us; /* not again before */
+    bool disk_full;       /* output_dir's disk was full at the last look */
+    int64_t disk_look_us; /* when to look next */
 };
 
 int64_t clock_us(clockid_t clock);
 int64_t monotonic_us(void);
-/* When the loop is to look at it. */
+/* Sets the time at which the loop looks at r. */
 void run_set_timer(struct spawner *s, struct run *r, int64_t at_us);
-/* SIGTERM and, after the grace, SIGKILL; force: that at once. The first reason is what its end is called. */
+/* Sends SIGTERM and, after the grace, SIGKILL; force: SIGKILL at once. The first reason becomes the run's
+ * outcome. */
 void run_kill(struct spawner *s, struct run *r, enum outcome reason, bool force);
-/* It is in no table any more. Its end is reported, and kept where a later agent may ask for it. */
+/* Reports the end of a run that is in no table any more, and keeps the end if a later agent may ask for
+ * it. */
 void run_ended(struct spawner *s, struct run *r);
-/* Its leader is reaped, and the rest of its group is gone or hangs in the kernel. */
+/* Ends a run: its leader is reaped, and the rest of its group is gone or hangs in the kernel. */
 void run_end(struct spawner *s, struct run *r);
 void run_free(struct run *r);
-/* How long it has run: without what it stood still. */
+/* Its run time, without pauses. */
 int64_t run_time(const struct run *r);
-/* Nobody asks for the end of that one any more. */
+/* Nobody will ask for the end of that run any more. */
 void runs_forget(struct spawner *s, uint32_t run);
-/* Takes the children that have ended. A run's end is told when its whole group is gone, so that whoever is then told to
- * run the task again does not meet what a killed leader has left: they come to us, and we hear of their ends
- * (DESIGN 3, rule 9). */
+/* Reaps the children that have ended. A run's end is reported when its whole group is gone, so that the
+ * task's next try elsewhere does not meet processes that a killed leader left. The spawner is their
+ * subreaper, so it learns of their ends (DESIGN 3, rule 9). */
 void runs_reap(struct spawner *s);
-/* Whether pid leads a run's group, or is the watcher: a child of ours that no sweep is to look at. arg: the spawner. */
+/* Whether pid leads a run's group or is the watcher: sweeps pass over such children. arg: the spawner. */
 bool runs_lead(void *arg, pid_t pid);
-/* Looks for what has left its run's group. */
+/* Looks for processes that have left their run's group. */
 void runs_sweep(struct spawner *s);
 
 #endif

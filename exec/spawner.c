@@ -1,9 +1,9 @@
-/* The spawner: one thread that waits for the agent's records, its children's ends and its timers.
+/* The spawner: one thread that waits for the agent's records, the ends of its children and its timers.
  *
- * Every signal is blocked: the terminal's are the agent's business, children's ends are read from a
- * signalfd, and tasks start without anything to reset but the mask. When the agent's end of the socket
- * closes, tasks may run on for the grace time, and then everything is killed; meanwhile another agent may take
- * over. Then it is told of every run that no agent has said to forget. */
+ * It blocks every signal: the agent handles the terminal's, a signalfd reports ends of children, and a task
+ * that starts has only the mask to reset. When the agent's end of the socket closes, tasks run on for the
+ * grace; then the spawner kills everything. During the grace another agent may take over. The spawner tells
+ * it of every run that no agent has forgotten. */
 #include "exec/spawner.h"
 
 #include "base/log.h"
@@ -31,10 +31,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define RECORDS_PER_TURN 8 /* so that ends are reported while a long array starts */
+#define RECORDS_PER_TURN 8 /* a limit, so that ends are reported while a long array starts */
 #define END_ALL_US (2 * US_PER_S)
 
-/* ---- What the agent asks for ---- */
+/* ---- Requests of the agent ---- */
 
 static void take_spec(struct spawner *s, struct record *rec)
 {
@@ -74,7 +74,7 @@ static void report_start(struct spawner *s, const struct run *r)
     record_end(&s->out, begun);
 }
 
-/* r is the spawner's from here on. */
+/* Starts a run. The spawner owns r from here on. */
 static void start_run(struct spawner *s, struct run *r, struct spec *spec, const struct task *task)
 {
     struct launched launched;
@@ -135,7 +135,7 @@ static void take_run(struct spawner *s, struct record *rec)
     HASH_FIND(by_run, s->by_run, &r->run, sizeof r->run, old);
     if (!spec || old)
         rec->bad = true;
-    if (rec->bad || s->fd < 0) { /* no new work for an agent that is gone: nobody believes that it runs */
+    if (rec->bad || s->fd < 0) { /* no new tasks for an agent that is gone: nobody would know of them */
         run_free(r);
     } else if (s->stopping) {
         r->outcome = OUTCOME_CANCELLED;
@@ -149,7 +149,7 @@ static void stop(struct spawner *s)
 {
     s->stopping = true;
     if (s->listen_fd >= 0) {
-        /* First: after the close the name may be another spawner's. */
+        /* First: after the close another spawner may use the name. */
         spawner_socket_unlist(s->config.state_dir);
         close(s->listen_fd);
         s->listen_fd = -1;
@@ -247,10 +247,10 @@ static void lose_agent(struct spawner *s)
     if (s->greeted)
         s->orphan_us = monotonic_us() + s->config.orphan_grace_us;
     s->greeted = false;
-    pauses_end_all(s); /* nobody would resume them */
+    pauses_end_all(s); /* nobody could resume them */
 }
 
-/* ---- Another agent ---- */
+/* ---- The next agent ---- */
 
 static void put_held(struct bytes *b, const struct run *r)
 {
@@ -273,7 +273,7 @@ static void put_held(struct bytes *b, const struct run *r)
     record_end(b, begun);
 }
 
-/* Descriptions have numbers that an agent gives; runs do not need them once they were started. */
+/* Descriptions have numbers of the agent that sent them. Started runs do not need them. */
 static void forget_specs(struct spawner *s)
 {
     struct spec *spec, *next;
@@ -284,7 +284,7 @@ static void forget_specs(struct spawner *s)
     }
 }
 
-/* An agent takes over: from now on things are done its way. */
+/* An agent takes over: from now on its settings count. */
 static void take_hello(struct spawner *s, struct record *rec)
 {
     int64_t kill_grace_us = (int64_t)get_u64(rec), orphan_grace_us = (int64_t)get_u64(rec);
@@ -325,15 +325,15 @@ static void take_hello(struct spawner *s, struct record *rec)
     record_end(&s->out, begun);
 }
 
-/* Only when the last one is gone: whoever connects holds the lock, which a process that is alive would not have given
- * away. */
+/* Accepts an agent only when the last one is gone: the connecting process holds the lock, which a living
+ * agent would still have. */
 static void accept_agent(struct spawner *s)
 {
     s->fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC);
     bytes_free(&s->in);
 }
 
-/* Takes up to RECORDS_PER_TURN records; false when none is left in the buffer. */
+/* Handles up to RECORDS_PER_TURN records. False: none is left in the buffer. */
 static bool take_records(struct spawner *s)
 {
     for (int n = 0; n < RECORDS_PER_TURN; n++) {
@@ -391,7 +391,8 @@ static void run_timers(struct spawner *s)
     }
 }
 
-/* Central may place them again from the lease's end on, and nobody else may be there to end them (DESIGN 3, rule 9). */
+/* Ends leased runs. From the lease's end on central may place them again, and perhaps no agent is there to
+ * end them (DESIGN 3, rule 9). */
 static void end_lease(struct spawner *s)
 {
     uint64_t times;
@@ -446,7 +447,7 @@ static void wait_for_something(struct spawner *s, bool more, int64_t freezing_us
         accept_agent(s);
 }
 
-/* Nothing more will be asked, and nothing runs any more. */
+/* No agent can ask for anything any more, and nothing runs. */
 static bool finished(const struct spawner *s)
 {
     return !s->by_run && (s->stopping || (s->fd < 0 && s->listen_fd < 0));
@@ -498,14 +499,16 @@ static void set_up_signals(void)
 
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
-    for (int sig = 1; sig < _NSIG; sig++) /* what the agent or its parent ignored, tasks must not */
+    /* Tasks must not ignore the signals that the agent or its parent ignored. */
+    for (int sig = 1; sig < _NSIG; sig++)
         signal(sig, SIG_DFL);
 }
 
 static void set_up_process(int fd, int listen_fd)
 {
-    umask(0); /* what it makes has the mode that is asked for; tasks have their job's */
-    setsid(); /* no terminal: Ctrl-C and hang-ups are the agent's, and no task can stop to ask one */
+    umask(0); /* files get exactly the mode given to open(); tasks have their job's umask */
+    /* No terminal: Ctrl-C and hang-ups reach only the agent, and no task can stop by reading from it. */
+    setsid();
     prctl(PR_SET_NAME, "hawk-spawner", 0, 0, 0);
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     set_up_signals();

@@ -1,4 +1,4 @@
-/* The spawner's process: the loop that starts, watches and kills tasks on the agent's word. */
+/* The spawner's process: a loop that starts, watches and kills tasks at the agent's request. */
 #ifndef HAWK_EXEC_SPAWNER_H
 #define HAWK_EXEC_SPAWNER_H
 
@@ -6,8 +6,9 @@
 
 #include <stdnoreturn.h>
 
-/* Runs the spawner in the calling process, which was forked for it, on its end of the agent's socket. listen_fd: where
- * later agents connect (exec/spawner_socket.h), or -1: none can. f: as freezer_choose left it. */
+/* Runs the spawner in the calling process, which was forked for it, on its end of the agent's socket.
+ * listen_fd: later agents connect there (exec/spawner_socket.h); -1: none can. f: the result of
+ * freezer_choose(). */
 noreturn void spawner_main(int fd, int listen_fd, const struct exec_config *c, const struct freezer *f);
 
 #endif

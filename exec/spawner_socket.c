@@ -40,7 +40,8 @@ int spawner_socket_lock(const char *dir)
     return err ? err : fd;
 }
 
-/* The socket's address, by way of the directory's descriptor: a path may be longer than an address. */
+/* The socket's address goes through the directory's descriptor, because a path may be longer than an
+ * address. */
 static int address(const char *dir, struct sockaddr_un *a)
 {
     int dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);

@@ -1,4 +1,4 @@
-/* A job's description in the spawner: read off the socket, with the environment and the input of its
+/* A job's description in the spawner: read from the socket, with the environment and the input of its
  * tasks. */
 #include "exec/launch.h"
 
@@ -61,7 +61,7 @@ static struct job_desc *get_desc(struct record *r)
     d->stdout_pattern = get_blob(r);
     d->stderr_pattern = get_blob(r);
     d->input = get_blob(r);
-    if (r->p < r->end) /* an agent of an older version says nothing of it */
+    if (r->p < r->end) /* older agents do not send it */
         d->umask = get_u32(r);
     if (r->bad || d->argv.n == 0) {
         job_desc_drop(d);
@@ -72,7 +72,7 @@ static struct job_desc *get_desc(struct record *r)
 
 /* ---- Environment ---- */
 
-/* Ours to set, whatever the job or the agent's own environment say. */
+/* Whether the entry is a variable that Hawk sets, whatever the job or the agent's environment say. */
 static bool is_ours(const char *entry)
 {
     static const char *const names[] = {
@@ -85,7 +85,8 @@ static bool is_ours(const char *entry)
     return false;
 }
 
-/* The agent's, not its tasks': the cluster's token, and what systemd says to the service alone. */
+/* Whether the entry concerns the agent and not its tasks: the cluster's token, and variables that systemd
+ * gives to services. */
 static bool is_agents(const char *entry)
 {
     static const char *const names[] = {
@@ -135,7 +136,7 @@ static void make_environment(struct spec *s)
 
 /* ---- Input ---- */
 
-/* A file in memory that no task can change. Each opens it anew, and so has a position of its own. */
+/* A file in memory that no task can change. Each task opens it anew, and so has its own position. */
 static int make_input(const struct blob *input)
 {
     int fd = memfd_create("hawk-stdin", MFD_CLOEXEC | MFD_ALLOW_SEALING);

@@ -1,4 +1,4 @@
-/* Finding and killing what left its process group. */
+/* Finds and kills processes that left their process group. */
 #include "exec/strays.h"
 
 #include "base/mem.h"
@@ -21,9 +21,9 @@
 
 #define ENVIRONMENT_MAX (256u << 10)
 #define POLL_MS 5
-#define WATCH_US US_PER_S /* how often the descendants of one that may live on are noted */
+#define WATCH_US US_PER_S /* how often to note the descendants of a stray that may live on */
 
-/* Our children's pids as text, with spaces between; NULL: the kernel does not tell. */
+/* Our children's pids as a text with spaces between; NULL: the kernel does not tell. */
 static char *list_children(void)
 {
     char path[64];
@@ -58,15 +58,16 @@ uint64_t run_number_of(pid_t pid, bool *ours)
     return number;
 }
 
-/* ---- Those that do not say whose they are ---- */
+/* ---- Strays whose environment names no run ---- */
 
 struct stray {
     UT_hash_handle hh;
     pid_t pid;
-    int64_t start_us; /* with pid: which process it is, since pids come round again */
-    int64_t since_us; /* its run had started by then: the start of the first of its line that we know */
-    int64_t kill_at;  /* told to end: when it is killed; TIME_NEVER: not told */
-    bool here;        /* seen in this sweep */
+    int64_t start_us; /* identifies the process together with pid, which is reused */
+    /* Its run had started by then: the start of its oldest known ancestor that was a stray. */
+    int64_t since_us;
+    int64_t kill_at; /* when SIGKILL follows; TIME_NEVER: it has had no SIGTERM yet */
+    bool here;       /* seen in this sweep */
 };
 
 static struct stray *note(struct strays *s, const struct process *p, int64_t since_us)
@@ -93,8 +94,8 @@ static struct stray *note(struct strays *s, const struct process *p, int64_t sin
 
 static void send_signal(int pidfd, int sig) { syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0); }
 
-/* One that is not our child may die, and its number be somebody else's, at any time: but not behind a pidfd, and what has
- * that parent while we hold one is the one we mean. */
+/* Signals a descendant that is not our child. It may die, and its number may be reused, at any time. A pidfd
+ * prevents that while it is open, and a process with the same start and parent is the one that we saw. */
 static void signal_descendant(pid_t pid, const struct process *seen, bool force)
 {
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
@@ -105,13 +106,13 @@ static void signal_descendant(pid_t pid, const struct process *seen, bool force)
     if (look_at(pid, &p) && p.start_us == seen->start_us && p.parent == seen->parent) {
         send_signal(fd, force ? SIGKILL : SIGTERM);
         if (!force)
-            send_signal(fd, SIGCONT); /* a stopped one would not notice */
+            send_signal(fd, SIGCONT); /* a stopped process would not see it */
     }
     close(fd);
 }
 
-/* Takes every descendant of x, our child, for one of its line: one that loses its parent before the next sweep is known
- * then. tell: what they are told as well: nothing, to end, or to die. */
+/* Notes every descendant of x, our child, as one of its line: if it loses its parent before the next sweep,
+ * it is known then. tell: the signal for all of them. */
 enum tell { TELL_NOTHING, TELL_TERM, TELL_KILL };
 
 static void walk(struct strays *s, const struct stray *x, enum tell tell)
@@ -119,7 +120,7 @@ static void walk(struct strays *s, const struct stray *x, enum tell tell)
     struct pids l = {0};
 
     if (tell != TELL_NOTHING)
-        kill(x->pid, SIGSTOP); /* its children would be strays of their own as soon as it ended */
+        kill(x->pid, SIGSTOP); /* while it is stopped, its children do not become strays */
     add_children(&l, x->pid);
     for (uint32_t i = 0; i < l.n; i++) {
         struct process p;
@@ -131,14 +132,14 @@ static void walk(struct strays *s, const struct stray *x, enum tell tell)
         if (tell != TELL_NOTHING)
             signal_descendant(p.pid, &p, tell == TELL_KILL);
     }
-    if (tell != TELL_NOTHING) /* our child: its number is its own till it is reaped */
+    if (tell != TELL_NOTHING) /* our child: its number is not reused before we reap it */
         kill(x->pid, tell == TELL_KILL ? SIGKILL : SIGTERM);
     if (tell == TELL_TERM)
         kill(x->pid, SIGCONT);
     pids_free(&l);
 }
 
-/* A child that does not say whose it is. Returns when to look at it again. */
+/* Decides about a child whose environment names no run. Returns when to look at it again. */
 static int64_t judge(struct strays *s, const struct stray_runs *runs, const struct process *p, int64_t now_us)
 {
     struct stray *x = note(s, p, p->start_us);
@@ -154,7 +155,7 @@ static int64_t judge(struct strays *s, const struct stray_runs *runs, const stru
     return x->kill_at > now_us ? x->kill_at : now_us + STRAY_SWEEP_US;
 }
 
-/* One of our children that leads no run's group. */
+/* Looks at a child of ours that leads no run's group. */
 static int64_t look_at_stray(struct strays *s, const struct stray_runs *runs, pid_t pid, int64_t now_us)
 {
     struct process p;
@@ -166,13 +167,13 @@ static int64_t look_at_stray(struct strays *s, const struct stray_runs *runs, pi
     number = run_number_of(pid, &ours);
     if (!number)
         return judge(s, runs, &p, now_us);
-    /* One that is of another spawner's run has lost that spawner, or it would not have come to us. */
+    /* A process of another spawner's run has lost that spawner: otherwise it would not be our child. */
     if (!(ours && runs->is_running(runs->arg, number)))
         kill(pid, SIGKILL);
     return TIME_NEVER;
 }
 
-/* All of them: only those that a sweep has not seen. */
+/* Forgets strays: all, or those that this sweep did not see. */
 static void forget(struct strays *s, bool all)
 {
     struct stray *x, *next;

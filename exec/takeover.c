@@ -1,4 +1,4 @@
-/* The conversation with a spawner that an earlier agent left: see takeover.h. It comes before anything else this
+/* The conversation with a spawner that an earlier agent left: see takeover.h. It is the first thing that this
  * process does, and may block. */
 #include "exec/takeover.h"
 
@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ANSWER_US (10 * US_PER_S) /* for a spawner that has many tasks, on a loaded machine */
+#define ANSWER_US (10 * US_PER_S) /* a spawner may have many tasks, on a loaded machine */
 #define RETRY_MS 50
 
 static int64_t monotonic_us(void)
@@ -25,7 +25,7 @@ static int64_t monotonic_us(void)
     return (int64_t)t.tv_sec * US_PER_S + t.tv_nsec / 1000;
 }
 
-/* ---- What it says ---- */
+/* ---- Its records ---- */
 
 static char *get_text(struct record *r)
 {
@@ -72,7 +72,7 @@ static void take_held(struct takeover *t, struct record *r)
     h->paths[1] = get_text(r);
 }
 
-/* Records up to WELCOME: 1 when it has come, 0 not yet, or an error. */
+/* Handles records up to WELCOME. Returns 1 when that has come, 0 when it has not yet, or an error. */
 static int take_records(struct takeover *t)
 {
     struct record r;
@@ -100,7 +100,7 @@ static int take_records(struct takeover *t)
     return got;
 }
 
-/* Waits for something to read: 1, 0 at the end of the stream, HAWK_ETIMEOUT. */
+/* Waits for bytes to read. Returns 1; 0 at the end of the stream; HAWK_ETIMEOUT. */
 static int receive(struct takeover *t, int64_t deadline_us)
 {
     struct pollfd p = {.fd = t->fd, .events = POLLIN};
@@ -117,7 +117,7 @@ static int receive(struct takeover *t, int64_t deadline_us)
     }
 }
 
-/* ---- What it is told ---- */
+/* ---- Our records ---- */
 
 static void put_hello(struct bytes *b, const struct exec_config *c)
 {
@@ -132,7 +132,7 @@ static void put_hello(struct bytes *b, const struct exec_config *c)
     record_end(b, begun);
 }
 
-/* 0: t is complete. HAWK_EUNAVAILABLE, and hung up: it does not want us. */
+/* Says hello. 0: t is complete. HAWK_EUNAVAILABLE: the spawner refuses us, and has closed the socket. */
 static int greet(struct takeover *t, const struct exec_config *c)
 {
     int64_t deadline_us = monotonic_us() + ANSWER_US;
@@ -140,7 +140,7 @@ static int greet(struct takeover *t, const struct exec_config *c)
     int got;
 
     put_hello(&out, c);
-    got = bytes_send(&out, t->fd); /* a new socket's buffer takes it whole */
+    got = bytes_send(&out, t->fd); /* a new socket's buffer takes all of it */
     bytes_free(&out);
     while (got == 0) {
         if (receive(t, deadline_us) <= 0)

@@ -1,4 +1,4 @@
-/* An agent finds the spawner that one before it left behind, and hears what it holds. */
+/* An agent finds the spawner that an earlier agent left behind, and learns what it holds. */
 #ifndef HAWK_EXEC_TAKEOVER_H
 #define HAWK_EXEC_TAKEOVER_H
 
@@ -15,24 +15,24 @@ struct held {
 };
 
 struct takeover {
-    int fd; /* the spawner; -1: there is none */
+    int fd; /* the spawner's socket; -1: there is no spawner */
     pid_t spawner;
     uint64_t incarnation;
-    int64_t lease_us;          /* TIME_NEVER: nobody told it one */
+    int64_t lease_us;          /* TIME_NEVER: it knows no lease */
     bool checks;               /* it knows RECORD_CHECK */
-    enum exec_freezer freezer; /* OFF: it knows no RECORD_PAUSE, either */
+    enum exec_freezer freezer; /* OFF: it may not know RECORD_PAUSE */
     struct held *v;
     uint32_t n, cap;
-    struct bytes in; /* what it said after that */
+    struct bytes in; /* bytes that came after WELCOME */
 };
 
-/* Looks in c->state_dir, whose lock the caller holds. 0 with t->fd < 0 when nothing is to be taken over: no spawner is
- * there any more; one that speaks another version is waited for until it has given up. HAWK_EIO: it cannot be
- * reached, or does not end; the log says which. */
+/* Looks in c->state_dir, whose lock the caller holds. Returns 0 with t->fd < 0 if there is nothing to take
+ * over: no spawner is there. It waits for a spawner of another version until that has given up. HAWK_EIO: the
+ * spawner cannot be reached, or does not end; the log says which. */
 HAWK_MUST_USE int takeover_begin(struct takeover *t, const struct exec_config *c);
-/* Tells a spawner that holds nothing to end, and waits until it has. HAWK_EIO: it did not. */
+/* Tells a spawner that holds nothing to end, and waits for it. HAWK_EIO: it did not end. */
 HAWK_MUST_USE int takeover_end_idle(struct takeover *t);
-/* Gives back what t holds but the descriptor and `in`. */
+/* Frees everything in t but the descriptor and `in`. */
 void takeover_forget(struct takeover *t);
 
 #endif

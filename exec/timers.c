@@ -1,5 +1,5 @@
-/* Timer tasks: a heap by the time of each one's next event: its start, its end, or the answer to a pause. One that stands
- * still has none, and is not in the heap. */
+/* Timer tasks: a heap by the time of each one's next event, which is its start, its end, or the answer to a
+ * pause. A paused task has none, and is not in the heap. */
 #include "exec/timers.h"
 
 #include "base/mem.h"
@@ -13,14 +13,14 @@ struct timer_run {
     UT_hash_handle hh;
     struct heap_node node;
     uint32_t run;
-    bool started; /* has been reported as started */
+    bool started; /* its start has been reported */
     bool killed;
-    bool asked;        /* to pause, and has not said yet that it does */
-    int64_t paused_us; /* stands still since then; TIME_NEVER: it runs */
-    int64_t stood_us;  /* and did before */
+    bool asked;        /* a pause was requested and not answered yet */
+    int64_t paused_us; /* paused since then; TIME_NEVER: it runs */
+    int64_t stood_us;  /* total time of earlier pauses */
     enum outcome outcome;
     int64_t started_us;
-    int64_t run_us; /* how long it takes, its time limit applied */
+    int64_t run_us; /* its duration, at most its time limit */
 };
 
 void timers_init(struct timers *t)
@@ -34,7 +34,7 @@ void timers_free(struct timers *t)
 {
     struct timer_run *r = t->by_run, *next;
 
-    HASH_CLEAR(hh, t->by_run); /* takes the table away and leaves the chain */
+    HASH_CLEAR(hh, t->by_run); /* frees the table, and leaves the chain */
     for (; r; r = next) {
         next = r->hh.next;
         free(r);
@@ -83,7 +83,7 @@ int timers_run(struct timers *t, int64_t now_us, uint32_t run, const struct job_
     return 0;
 }
 
-/* When r's next event is. */
+/* Sets the time of r's next event. */
 static void schedule(struct timers *t, struct timer_run *r, int64_t at_us)
 {
     if (heap_in(&r->node)) {
@@ -93,7 +93,7 @@ static void schedule(struct timers *t, struct timer_run *r, int64_t at_us)
     r->node.key = at_us;
     r->node.seq = ++t->seq;
     if (heap_push(&t->heap, &r->node) < 0)
-        abort(); /* out of memory, as everywhere (base/mem.h) */
+        abort(); /* out of memory, as in base/mem.h */
 }
 
 bool timers_kill(struct timers *t, uint32_t run, enum outcome outcome)
@@ -104,7 +104,7 @@ bool timers_kill(struct timers *t, uint32_t run, enum outcome outcome)
         return false;
     r->outcome = outcome;
     r->killed = true;
-    if (r->started) /* else it is due already, to be reported as started first */
+    if (r->started) /* otherwise it is due already, to be reported as started first */
         schedule(t, r, r->started_us);
     return true;
 }
@@ -118,7 +118,7 @@ bool timers_pause(struct timers *t, int64_t now_us, uint32_t run)
     if (!r)
         return false;
     if (r->killed || (r->paused_us == TIME_NEVER && end_of(r) <= now_us))
-        return true; /* its end, which is due, is the answer */
+        return true; /* its end is due, and is the answer */
     r->asked = true;
     if (r->paused_us == TIME_NEVER)
         r->paused_us = now_us;
@@ -147,7 +147,7 @@ int64_t timers_next(const struct timers *t)
     return n ? n->key : TIME_NEVER;
 }
 
-/* All take the node out of the heap's way first: fn may ask for runs and kill them. */
+/* Each of these takes the node out of the heap first: fn may start runs and kill them. */
 static void report_start(struct timers *t, struct timer_run *r, exec_event_fn fn, void *arg)
 {
     struct msg m = {.type = MSG_EXEC_STARTED};
@@ -166,7 +166,7 @@ static void report_pause(struct timers *t, struct timer_run *r, exec_event_fn fn
     r->asked = false;
     if (r->paused_us != TIME_NEVER) {
         heap_remove(&t->heap, &r->node);
-    } else { /* resumed meanwhile */
+    } else { /* it was resumed meanwhile */
         m.exec_paused.err = HAWK_EBUSY;
         schedule(t, r, end_of(r));
     }

@@ -25,7 +25,8 @@ static void take_out(struct watcher *w, pid_t group)
             w->groups[i--] = w->groups[--w->n];
 }
 
-/* What comes over the pipe is a process group, negative when it is no longer stopped. A write of one is never torn. */
+/* Reads process groups from the pipe; a negative one is no longer stopped. A write of a number is never torn.
+ * When the pipe ends, the spawner is dead: thaws everything. */
 static noreturn void watch(struct watcher *w, pid_t spawner, int fd)
 {
     pid_t group;
@@ -59,7 +60,7 @@ int watcher_start(struct watcher *w)
     pid = fork();
     if (pid == 0) {
         prctl(PR_SET_NAME, "hawk-watcher", 0, 0, 0);
-        (void)dup2(fds[0], STDIN_FILENO); /* it holds nothing else: no socket, no task's file */
+        (void)dup2(fds[0], STDIN_FILENO); /* it holds no other descriptor: no socket, no task's file */
         close_range(STDIN_FILENO + 1, ~0u, 0);
         if (chdir("/") == 0)
             watch(w, spawner, STDIN_FILENO);
