@@ -14,11 +14,10 @@
 #include <time.h>
 
 #define DISK_LOOK_US US_PER_S /* shortest time between two looks at the output directory's disk */
-#define GROUP_DIES_US                                                                                        \
 /* A run whose group still exists after this time is reported as ended: a process hangs in the kernel. */
-(2 * US_PER_S)
+#define GROUP_DIES_US (2 * US_PER_S)
 
-    int64_t clock_us(clockid_t clock)
+int64_t clock_us(clockid_t clock)
 {
     struct timespec t;
 
