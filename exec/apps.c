@@ -194,7 +194,7 @@ static void run_drop(struct apps *a, struct run *r)
 
 /* ---- Dealing runs to executors ---- */
 
-static void give(struct apps *a, struct executor *x, struct run *r, int64_t now_us)
+static void give_run(struct apps *a, struct executor *x, struct run *r, int64_t now_us)
 {
     struct job_desc *d = r->desc;
     struct blob *payload = job_desc_payload(d, r->arg);
@@ -220,11 +220,11 @@ static void give(struct apps *a, struct executor *x, struct run *r, int64_t now_
     a->fns.event(a->arg, &m);
 }
 
-static void serve(struct apps *a, struct app *app, int64_t now_us)
+static void serve_waiting(struct apps *a, struct app *app, int64_t now_us)
 {
     while (!list_empty(&app->waiting) && !list_empty(&app->ready))
-        give(a, container_of(app->ready.next, struct executor, ready),
-             container_of(app->waiting.next, struct run, link), now_us);
+        give_run(a, container_of(app->ready.next, struct executor, ready),
+                 container_of(app->waiting.next, struct run, link), now_us);
 }
 
 /* A place of x is free again: its executor has answered, or will not. */
@@ -238,7 +238,7 @@ static void free_place(struct apps *a, struct executor *x, int64_t now_us)
     }
     if (list_empty(&x->ready))
         list_push_tail(&x->app->ready, &x->ready);
-    serve(a, x->app, now_us);
+    serve_waiting(a, x->app, now_us);
 }
 
 /* ---- Applications ---- */
@@ -279,7 +279,7 @@ static void lose_waiting(struct apps *a, struct run *r, int64_t now_us)
 }
 
 /* x takes no more tasks. */
-static void leave(struct apps *a, struct executor *x, int64_t now_us)
+static void executor_leaves(struct apps *a, struct executor *x, int64_t now_us)
 {
     struct app *app = x->app;
 
@@ -342,7 +342,7 @@ int apps_attach(struct apps *a, int64_t now_us, const char *name, const char *ex
     *out = x;
     if (app->attached++ == 0)
         tell_served(a, app, true);
-    serve(a, app, now_us);
+    serve_waiting(a, app, now_us);
     return 0;
 }
 
@@ -350,7 +350,7 @@ void apps_drain(struct apps *a, int64_t now_us, struct executor *x)
 {
     if (x->draining)
         return;
-    leave(a, x, now_us);
+    executor_leaves(a, x, now_us);
     if (x->busy == 0)
         a->fns.drained(x->user);
 }
@@ -368,7 +368,7 @@ void apps_detach(struct apps *a, int64_t now_us, struct executor *x)
 {
     struct app *app = x->app;
 
-    leave(a, x, now_us);
+    executor_leaves(a, x, now_us);
     if (x->last && heap_in(&x->last->timer))
         heap_remove(&a->timers, &x->last->timer);
     while (!list_empty(&x->runs)) {
@@ -454,7 +454,7 @@ void apps_run(struct apps *a, int64_t now_us, const struct msg_exec_start *m)
     *bucket(a, m->run) = r;
     a->runs_n++;
     list_push_tail(&app->waiting, &r->link);
-    serve(a, app, now_us);
+    serve_waiting(a, app, now_us);
 }
 
 /* Begins to end a run, and tells its executor, once. */

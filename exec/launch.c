@@ -146,7 +146,7 @@ static char *fill_places(char *to, const char *text, const struct task *t)
     return stpcpy(to, text) + 1;
 }
 
-static void reserve(struct launcher *l, size_t text, size_t argv)
+static void reserve_argv(struct launcher *l, size_t text, size_t argv)
 {
     if (l->text_size < text) {
         l->text = xrealloc(l->text, text * 2);
@@ -176,7 +176,7 @@ static int make_argv(struct launcher *l, const struct job_desc *d, const struct 
      * could not start. */
     if (bytes > ARGV_BYTES_MAX)
         return cannot(out, LAUNCH_CANNOT, "%.200s: cannot be executed: %s", d->argv.data, strerror(E2BIG));
-    reserve(l, bytes, (size_t)d->argv.n + 3);
+    reserve_argv(l, bytes, (size_t)d->argv.n + 3);
     to = l->text;
     text = d->argv.data;
     for (uint32_t i = 0; i < d->argv.n; i++, text += strlen(text) + 1) {
@@ -490,13 +490,13 @@ static void close_files(const struct launcher *l, const struct plan *p)
 }
 
 /* Writes why the task could not start into its stderr, where people look first. */
-static void tell(int fd, const struct launched *out)
+static void tell_stderr(int fd, const struct launched *out)
 {
     if (fd >= 0)
         dprintf(fd, "hawk: %s\n", out->why);
 }
 
-void launch(struct launcher *l, struct spec *s, const struct task *t, struct launched *out)
+void launch_task(struct launcher *l, struct spec *s, const struct task *t, struct launched *out)
 {
     struct plan p = {.cwd = s->d->cwd && s->d->cwd->len ? s->d->cwd->data : NULL,
                      .env = s->env,
@@ -533,6 +533,6 @@ void launch(struct launcher *l, struct spec *s, const struct task *t, struct lau
     run_in_group(l, t, &p, out);
 out:
     if (!out->pid)
-        tell(p.err, out);
+        tell_stderr(p.err, out);
     close_files(l, &p);
 }

@@ -70,7 +70,7 @@ HAWK_MUST_USE int launcher_init(struct launcher *l, const struct exec_config *c)
 void launcher_free(struct launcher *l);
 /* Opens the task's files and starts it in a process group of its own. If it cannot start, writes the reason
  * also to its stderr file, if that is open. */
-void launch(struct launcher *l, struct spec *s, const struct task *t, struct launched *out);
+void launch_task(struct launcher *l, struct spec *s, const struct task *t, struct launched *out);
 /* Tries what tasks need: a process, room on the disk, a file in output_dir, and `place` (as in struct
  * launched). Writes why it failed; "": it works. */
 void launcher_check(const struct launcher *l, const char *place, char why[LAUNCH_WHY_MAX]);

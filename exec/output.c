@@ -22,20 +22,20 @@ struct path {
     size_t size, len;
 };
 
-static void add(struct path *p, const char *text, size_t n)
+static void add_bytes(struct path *p, const char *text, size_t n)
 {
     if (p->len + n < p->size)
         memcpy(p->buf + p->len, text, n);
     p->len += n;
 }
 
-static void add_text(struct path *p, const char *text) { add(p, text, strlen(text)); }
+static void add_text(struct path *p, const char *text) { add_bytes(p, text, strlen(text)); }
 
 static void add_number(struct path *p, uint64_t v)
 {
     char text[24];
 
-    add(p, text, (size_t)snprintf(text, sizeof text, "%" PRIu64, v));
+    add_bytes(p, text, (size_t)snprintf(text, sizeof text, "%" PRIu64, v));
 }
 
 /* Adds a name that people chose as one component: it must not lead out of its directory. */
@@ -44,10 +44,10 @@ static void add_name(struct path *p, const char *name)
     if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
         name = strlen(name) == 1 ? "_" : "__";
     for (; *name; name++)
-        add(p, *name == '/' ? "_" : name, 1);
+        add_bytes(p, *name == '/' ? "_" : name, 1);
 }
 
-static int finish(struct path *p)
+static int finish_path(struct path *p)
 {
     if (p->len >= p->size)
         return HAWK_ETOO_LARGE;
@@ -80,7 +80,7 @@ static int add_placeholder(struct path *p, char what, const struct exec_config *
         add_name(p, d->name->data);
         return 0;
     case '%':
-        add(p, "%", 1);
+        add_bytes(p, "%", 1);
         return 0;
     default:
         return HAWK_EINVALID;
@@ -97,11 +97,11 @@ static int add_directory(struct path *p, const struct job_desc *d)
         if (!getcwd(cwd, sizeof cwd))
             return HAWK_EIO;
         add_text(p, cwd);
-        add(p, "/", 1);
+        add_bytes(p, "/", 1);
     }
     if (given) {
         add_text(p, d->cwd->data);
-        add(p, "/", 1);
+        add_bytes(p, "/", 1);
     }
     return 0;
 }
@@ -115,11 +115,11 @@ static int expand(struct path *p, const char *pattern, const struct exec_config 
         if (*pattern == '%')
             err = add_placeholder(p, *++pattern, c, id, d);
         else
-            add(p, pattern, 1);
+            add_bytes(p, pattern, 1);
         if (!*pattern) /* a percent sign at the end: add_placeholder() refused it */
             break;
     }
-    return err ? err : finish(p);
+    return err ? err : finish_path(p);
 }
 
 static const struct blob *pattern_of(const struct job_desc *d, enum output which)
@@ -140,21 +140,21 @@ int exec_output_path(const struct exec_config *c, const struct try_id *id, const
 
     if (pattern && strcmp(pattern->data, "none") == 0) {
         add_text(&p, OUTPUT_NONE);
-        return finish(&p);
+        return finish_path(&p);
     }
     if (pattern)
         return expand(&p, pattern->data, c, id, d);
     add_text(&p, c->output_dir);
-    add(&p, "/", 1);
+    add_bytes(&p, "/", 1);
     add_text(&p, job_id_format(job, id->job));
-    add(&p, "/", 1);
+    add_bytes(&p, "/", 1);
     add_number(&p, id->task);
     if (id->attempt > 1) {
-        add(&p, ".", 1);
+        add_bytes(&p, ".", 1);
         add_number(&p, id->attempt);
     }
     add_text(&p, which == OUTPUT_STDOUT ? ".out" : ".err");
-    return finish(&p);
+    return finish_path(&p);
 }
 
 bool output_is_own(const struct job_desc *d, enum output which)

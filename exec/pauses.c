@@ -15,7 +15,7 @@
 #define CONFIRM_US (500 * US_PER_MS) /* a freeze that takes longer is undone */
 #define LOOK_US INT64_C(200)
 
-static void answer(struct spawner *s, const struct run *r, int err)
+static void answer_pause(struct spawner *s, const struct run *r, int err)
 {
     size_t begun;
 
@@ -51,7 +51,7 @@ void pause_end(struct spawner *s, struct run *r)
     }
     set_state(r, PAUSE_RUNS);
     if (was == PAUSE_FREEZING)
-        answer(s, r, HAWK_EBUSY);
+        answer_pause(s, r, HAWK_EBUSY);
 }
 
 void pauses_end_all(struct spawner *s)
@@ -70,7 +70,7 @@ static void stand_still(struct spawner *s, struct run *r)
         r->limit_left_us = r->timer.key > r->pause_us ? r->timer.key - r->pause_us : 0;
         heap_remove(&s->timers, &r->timer);
     }
-    answer(s, r, 0);
+    answer_pause(s, r, 0);
 }
 
 int64_t pauses_look(struct spawner *s)
@@ -114,17 +114,17 @@ void pauses_take(struct spawner *s, struct record *rec)
     if (rec->bad || !r || r->leader_gone || r->pause == PAUSE_FREEZING)
         return; /* its end is the answer, or an answer is on its way */
     if (r->pause == PAUSE_FROZEN)
-        answer(s, r, 0);
+        answer_pause(s, r, 0);
     else if (s->freezer.method == EXEC_FREEZER_OFF)
-        answer(s, r, HAWK_EUNSUPPORTED);
+        answer_pause(s, r, HAWK_EUNSUPPORTED);
     else if (r->reason != OUTCOME_NONE || memory_available() < s->config.pause_free_mem)
-        answer(s, r, HAWK_EBUSY);
+        answer_pause(s, r, HAWK_EBUSY);
     else if (freeze(s, r) == 0)
         (void)pauses_look(s);
     else if (r->pause == PAUSE_FREEZING)
         pause_end(s, r);
     else
-        answer(s, r, HAWK_EBUSY);
+        answer_pause(s, r, HAWK_EBUSY);
 }
 
 void pauses_take_resume(struct spawner *s, struct record *rec)

@@ -81,7 +81,7 @@ static void start_run(struct spawner *s, struct run *r, struct spec *spec, const
 
     r->started_us = monotonic_us();
     r->boot_us = clock_us(CLOCK_BOOTTIME);
-    launch(&s->launcher, spec, task, &launched);
+    launch_task(&s->launcher, spec, task, &launched);
     if (s->listen_fd >= 0) {
         r->paths[0] = *launched.out_path ? xstrdup(launched.out_path) : NULL;
         r->paths[1] = *launched.err_path ? xstrdup(launched.err_path) : NULL;
@@ -145,7 +145,7 @@ static void take_run(struct spawner *s, struct record *rec)
     }
 }
 
-static void stop(struct spawner *s)
+static void stop_spawner(struct spawner *s)
 {
     s->stopping = true;
     if (s->listen_fd >= 0) {
@@ -201,7 +201,7 @@ static void take_check(struct spawner *s, struct record *rec)
     record_end(&s->out, begun);
 }
 
-static void take(struct spawner *s, struct record *rec)
+static void take_record(struct spawner *s, struct record *rec)
 {
     switch (rec->type) {
     case RECORD_SPEC:
@@ -214,7 +214,7 @@ static void take(struct spawner *s, struct record *rec)
         take_run(s, rec);
         break;
     case RECORD_STOP:
-        stop(s);
+        stop_spawner(s);
         break;
     case RECORD_KILL:
         take_kill(s, rec);
@@ -346,7 +346,7 @@ static bool take_records(struct spawner *s)
         if (got > 0 && stranger)
             take_hello(s, &rec);
         else if (got > 0)
-            take(s, &rec);
+            take_record(s, &rec);
         if (got > 0 && !rec.bad)
             continue;
         bytes_free(&s->in);
@@ -358,7 +358,7 @@ static bool take_records(struct spawner *s)
         log_error("spawner: the agent sent a record of another version or damaged: ending every task");
         if (s->fd >= 0)
             lose_agent(s);
-        stop(s);
+        stop_spawner(s);
         return false;
     }
     return true;
@@ -387,7 +387,7 @@ static void run_timers(struct spawner *s)
         s->orphan_us = TIME_NEVER;
         if (s->by_run)
             log_warn("spawner: the agent did not come back: ending %u tasks", HASH_CNT(by_run, s->by_run));
-        stop(s);
+        stop_spawner(s);
     }
 }
 

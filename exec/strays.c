@@ -174,7 +174,7 @@ static int64_t look_at_stray(struct strays *s, const struct stray_runs *runs, pi
 }
 
 /* Forgets strays: all, or those that this sweep did not see. */
-static void forget(struct strays *s, bool all)
+static void forget_strays(struct strays *s, bool all)
 {
     struct stray *x, *next;
 
@@ -206,11 +206,11 @@ int64_t strays_sweep(struct strays *s, const struct stray_runs *runs, int64_t no
             next_us = at;
     }
     free(list);
-    forget(s, false);
+    forget_strays(s, false);
     return next_us;
 }
 
-void strays_free(struct strays *s) { forget(s, true); }
+void strays_free(struct strays *s) { forget_strays(s, true); }
 
 static int64_t monotonic_us(void)
 {

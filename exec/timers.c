@@ -44,7 +44,7 @@ void timers_free(struct timers *t)
 
 uint32_t timers_running(const struct timers *t) { return HASH_COUNT(t->by_run); }
 
-static struct timer_run *find(const struct timers *t, uint32_t run)
+static struct timer_run *find_timer(const struct timers *t, uint32_t run)
 {
     struct timer_run *r;
 
@@ -52,7 +52,7 @@ static struct timer_run *find(const struct timers *t, uint32_t run)
     return r;
 }
 
-bool timers_has(const struct timers *t, uint32_t run) { return find(t, run) != NULL; }
+bool timers_has(const struct timers *t, uint32_t run) { return find_timer(t, run) != NULL; }
 
 int timers_run(struct timers *t, int64_t now_us, uint32_t run, const struct job_desc *d,
                const struct blob *arg)
@@ -98,7 +98,7 @@ static void schedule(struct timers *t, struct timer_run *r, int64_t at_us)
 
 bool timers_kill(struct timers *t, uint32_t run, enum outcome outcome)
 {
-    struct timer_run *r = find(t, run);
+    struct timer_run *r = find_timer(t, run);
 
     if (!r)
         return false;
@@ -113,7 +113,7 @@ static int64_t end_of(const struct timer_run *r) { return r->started_us + r->run
 
 bool timers_pause(struct timers *t, int64_t now_us, uint32_t run)
 {
-    struct timer_run *r = find(t, run);
+    struct timer_run *r = find_timer(t, run);
 
     if (!r)
         return false;
@@ -129,7 +129,7 @@ bool timers_pause(struct timers *t, int64_t now_us, uint32_t run)
 
 bool timers_resume(struct timers *t, int64_t now_us, uint32_t run)
 {
-    struct timer_run *r = find(t, run);
+    struct timer_run *r = find_timer(t, run);
 
     if (!r || r->paused_us == TIME_NEVER)
         return r != NULL;

@@ -12,13 +12,13 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-static void add(struct watcher *w, pid_t group)
+static void add_group(struct watcher *w, pid_t group)
 {
     vec_grow(w->groups, w->n, w->cap);
     w->groups[w->n++] = group;
 }
 
-static void take_out(struct watcher *w, pid_t group)
+static void remove_group(struct watcher *w, pid_t group)
 {
     for (uint32_t i = 0; i < w->n; i++)
         if (w->groups[i] == group)
@@ -27,7 +27,7 @@ static void take_out(struct watcher *w, pid_t group)
 
 /* Reads process groups from the pipe; a negative one is no longer stopped. A write of a number is never torn.
  * When the pipe ends, the spawner is dead: thaws everything. */
-static noreturn void watch(struct watcher *w, pid_t spawner, int fd)
+static noreturn void watch_spawner(struct watcher *w, pid_t spawner, int fd)
 {
     pid_t group;
     ssize_t got;
@@ -38,9 +38,9 @@ static noreturn void watch(struct watcher *w, pid_t spawner, int fd)
         if (got != sizeof group)
             break;
         if (group > 0)
-            add(w, group);
+            add_group(w, group);
         else
-            take_out(w, -group);
+            remove_group(w, -group);
     }
     for (uint32_t i = 0; i < w->n; i++)
         kill(-w->groups[i], SIGCONT);
@@ -63,7 +63,7 @@ int watcher_start(struct watcher *w)
         (void)dup2(fds[0], STDIN_FILENO); /* it holds no other descriptor: no socket, no task's file */
         close_range(STDIN_FILENO + 1, ~0u, 0);
         if (chdir("/") == 0)
-            watch(w, spawner, STDIN_FILENO);
+            watch_spawner(w, spawner, STDIN_FILENO);
         _exit(1);
     }
     close(fds[0]);
@@ -80,9 +80,9 @@ int watcher_note(struct watcher *w, pid_t group, bool stopped)
 {
     pid_t word = stopped ? group : -group;
 
-    take_out(w, group);
+    remove_group(w, group);
     if (stopped)
-        add(w, group);
+        add_group(w, group);
     if (!w->pid)
         return HAWK_EIO;
     return write(w->fd, &word, sizeof word) == sizeof word ? 0 : HAWK_EIO;
