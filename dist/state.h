@@ -197,7 +197,8 @@ struct dist_job {
     int64_t estimate_us, cutoff_us; /* what the class was decided on */
     unsigned __int128 ok_us;        /* sum of the run times of its ok_n tasks that exited 0 */
     uint32_t ok_n;
-    int64_t ages_us; /* of the tasks of ours that run: the sum of their wait_us. Their ages are n * now - that */
+    /* Of our running tasks: the sum of their wait_us. The sum of their ages is ages_n * now - ages_us. */
+    int64_t ages_us;
     uint32_t ages_n;
     uint32_t
         policy_flags; /* of POLICY_JOB_FLAGS; they and what follows, as at submission: a change applies to new jobs */
