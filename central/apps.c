@@ -1,5 +1,5 @@
-/* Applications that attached executors serve: where, who is told of it, long tasks that need one, and what these
- * returned, until their dists have it. */
+/* Applications that attached executors serve: which workers serve them, long tasks that need one, and results
+ * of such tasks until their dists have them. */
 #include "base/check.h"
 #include "base/mem.h"
 #include "central/state.h"
@@ -48,7 +48,7 @@ void central_apps_free(struct central *c)
         app_free(c, a);
 }
 
-/* ---- Who serves what ---- */
+/* ---- Which workers serve an application ---- */
 
 static void tell(struct central *c, const struct node *dist, const struct node *n,
                  const struct central_app *a, bool on)
@@ -151,7 +151,7 @@ void central_on_app(struct central *c, const struct msg *in)
         central_recall_arm(c);
 }
 
-/* By looking at each: the heaps of central.waiting are those of all workers. */
+/* Looks at each worker: the heaps of central.waiting contain all workers. */
 struct node *central_app_best(const struct central *c, const struct central_app *a)
 {
     struct node *best = NULL;
@@ -185,7 +185,7 @@ void central_app_rank(const struct central *c, const struct central_app *a, stru
     }
 }
 
-/* ---- What tasks returned ---- */
+/* ---- Results of tasks ---- */
 
 static void result_free(struct central *c, struct long_result *r)
 {
@@ -216,7 +216,7 @@ bool central_result_keep(struct central *c, struct long_task *t, struct blob *re
         j->results = xcalloc(j->n, sizeof *j->results);
     r = xcalloc(1, sizeof *r);
     r->task = t;
-    r->result = result ? blob_ref(result) : blob_new(NULL, 0); /* that it was nothing is news as well */
+    r->result = result ? blob_ref(result) : blob_new(NULL, 0); /* an empty result is sent, too */
     list_push_tail(&c->results_untold, &r->link);
     j->results[central_task_index(t)] = r;
     c->results_bytes += bytes;

@@ -1,4 +1,5 @@
-/* Central's step: which event goes where, what is due, and in which order a step ends. */
+/* Central's step: passes each event to its handler, then does what is due and what the step caused, in a
+ * fixed order. */
 #include "central/central.h"
 
 #include "base/check.h"
@@ -91,7 +92,8 @@ static void central_on_recovered(struct central *c, const struct msg *in)
     central_nodes_join_waiting(c);
 }
 
-/* HERE: this process, and who joins. JOURNAL: until the journal is read. NODE, DIST, WORKER: one that has joined. */
+/* Allowed senders. HERE: this process, and nodes that join. JOURNAL: the journal, until it is read. NODE,
+ * DIST, WORKER: a node that has joined. */
 enum sender { HERE, JOURNAL, NODE, DIST, WORKER };
 
 static const struct {
@@ -162,7 +164,7 @@ static void run_timers(struct central *c)
     central_orphans_run(c);
 }
 
-/* What a step caused, once, whatever and how much it was. */
+/* Does what the step made necessary, once, however many events caused it. */
 static void finish(struct central *c)
 {
     if (c->service_look)

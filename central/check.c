@@ -1,4 +1,4 @@
-/* Central's invariants, one by one. */
+/* Central's invariants. */
 #include "central/central.h"
 
 #include "base/ring.h"
@@ -26,7 +26,7 @@ static void check_node(const struct central *c, const struct node *n)
     if (n->waiting.n_slots == 0)
         return;
     CHECK(n->waiting.n_slots == n->slots);
-    /* No long task is placed on a worker that was told it is reserved (Hawk 3.4). */
+    /* Central places no long task on a worker that it told to be reserved (Hawk 3.4). */
     CHECK(n->waiting.eligible == central_node_eligible(c, n));
     waiting_worker_check(&c->waiting, &n->waiting);
 }
@@ -79,7 +79,8 @@ static void check_task(const struct central *c, const struct long_task *t)
         CHECK(t->state == TASK_WAITING);
         return;
     }
-    CHECK(final || t->place != PLACE_NONE || !c->recovered); /* placed once everything is known */
+    /* Before recovery ends, tasks are not placed yet. */
+    CHECK(final || t->place != PLACE_NONE || !c->recovered);
     CHECK(t->place != PLACE_QUEUE || t->state == TASK_WAITING);
     CHECK(t->place != PLACE_WORKER || t->state == TASK_PLACED || t->state == TASK_RUNNING);
     CHECK(t->place != PLACE_WORKER || t->w.running == (t->state == TASK_RUNNING));
@@ -110,7 +111,8 @@ static void check_job(const struct central *c, const struct long_job *j, uint64_
     CHECK(j->state == LONG_JOURNALLING || (j->state == LONG_ACTIVE) == (j->durable < j->n) || !c->recovered);
 }
 
-/* The next task to be placed may not be sent yet: that it may have been is being put on record. Or its job avoids a worker. */
+/* The first task to be placed may wait: the record that it may have been sent is being written, or its job
+ * avoids workers. */
 static bool head_waits(const struct list *unplaced)
 {
     const struct long_task *t = container_of(unplaced->next, struct long_task, w.link);
@@ -118,7 +120,7 @@ static bool head_waits(const struct list *unplaced)
     return central_task_index(t) >= t->job->released || t->job->starts.n > 0;
 }
 
-/* Returns how many tasks wait for workers that serve their application. */
+/* Checks applications. Returns how many tasks wait for workers that serve their application. */
 static uint32_t check_apps(const struct central *c)
 {
     const struct central_app *a, *next;
@@ -159,7 +161,7 @@ static void check_jobs(const struct central *c)
     CHECK(length(&c->unplaced) + check_apps(c) == places[PLACE_QUEUE]);
     CHECK(length(&c->limbo) == places[PLACE_LIMBO]);
     CHECK(c->waiting.total == places[PLACE_WORKER]);
-    /* Nothing waits while a worker could take it. */
+    /* No task waits while a worker could take it. */
     CHECK(list_empty(&c->unplaced) || central_partition_holds(c) || head_waits(&c->unplaced) ||
           (c->waiting.amounts.n == 0 && c->waiting.moments.n == 0));
     list_foreach(&c->limbo, entry, next) {

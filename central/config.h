@@ -7,29 +7,29 @@
 
 struct central_config {
     uint64_t cluster;
-    uint32_t epoch;          /* of this central: grows with every start */
-    int64_t heartbeat_us;    /* what nodes are told; 500 ms */
-    int64_t suspect_us;      /* silence that makes a node suspect; 3 s */
-    int64_t long_lease_us;   /* suspicion that makes it gone; 60 s */
-    int64_t members_push_us; /* between two rounds of member lists to workers, at least; 200 ms */
-    int64_t members_bytes_s; /* what all those lists may take of the network; 0: no limit; 20,000,000 */
-    uint32_t long_tasks_max; /* unfinished ones and finished ones still kept; 10,000,000 */
-    uint32_t long_jobs_max;  /* likewise; 1,000,000 */
+    uint32_t epoch;          /* of this central; grows with every start */
+    int64_t heartbeat_us;    /* for nodes; 500 ms */
+    int64_t suspect_us;      /* a node that is silent for longer is suspect; 3 s */
+    int64_t long_lease_us;   /* a node that is suspect for longer is gone; 60 s */
+    int64_t members_push_us; /* shortest time between two rounds of member lists to workers; 200 ms */
+    int64_t members_bytes_s; /* bytes per second for all those lists; 0: no limit; 20,000,000 */
+    uint32_t long_tasks_max; /* unfinished tasks, and finished ones that are kept; 10,000,000 */
+    uint32_t long_jobs_max;  /* the same for jobs; 1,000,000 */
     uint32_t nodes_max;      /* names ever registered; 200,000 */
-    uint32_t finished_kept;  /* finished long jobs kept for a dist that was away when they ended; 10,000 */
-    int64_t
-        ended_kept_us; /* a long job is remembered so long after everybody was told its end, at least suspect_us: a
-                                client may have it asked for by another dist; 0 */
-    uint64_t results_bytes_max; /* of what long tasks returned, until their dists have it; 256 MiB */
-    int64_t
-        ids_wait_us; /* a central without any state gives out no new ids for so long: who had one comes first; 0 */
-    bool heartbeats; /* off: silence makes nobody suspect (the simulator) */
-    /* Where cutoff and share come from: fixed, or computed. */
+    uint32_t finished_kept;  /* finished long jobs kept for a dist that was away at their end; 10,000 */
+    /* How long central keeps a long job after all watchers know its end, at least suspect_us: a client may
+     * ask for it at another dist; 0. */
+    int64_t ended_kept_us;
+    uint64_t results_bytes_max; /* of results of long tasks, until their dists have them; 256 MiB */
+    /* How long a central without any state gives out no new ids: nodes that have one come first; 0. */
+    int64_t ids_wait_us;
+    bool heartbeats; /* off: no node becomes suspect by silence (the simulator) */
+    /* How cutoff and share are found: fixed, or computed. */
     struct history_config history;
-    struct policy policy; /* everything else of it; version, cutoff and share are ignored */
-    uint8_t preset;       /* of policy_names: what it began as */
+    struct policy policy; /* all other settings; version, cutoff and share are ignored */
+    uint8_t preset;       /* in policy_names: the preset from which the policy started */
 };
-/* The defaults above, heartbeats on, policy "hawk". */
+/* Sets the defaults above, heartbeats on, policy "hawk". */
 void central_config_init(struct central_config *c);
 
 #endif

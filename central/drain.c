@@ -1,4 +1,4 @@
-/* What operators ask of nodes: to take no new work, to take work again, to stop (protocol 8). */
+/* Operators' requests to nodes: to take no new work, to take work again, to stop (protocol 8). */
 #include "central/state.h"
 
 static void answer(struct central *c, node_id_t node, uint32_t client, int32_t err)
@@ -13,14 +13,14 @@ static void answer(struct central *c, node_id_t node, uint32_t client, int32_t e
     m->drain_set.err = err;
 }
 
-/* Why n cannot be drained; 0: it can. */
+/* The reason why n cannot be drained; 0: it can. */
 static int refusal(const struct node *n, enum drain drain)
 {
     if (drain >= DRAIN_COUNT)
         return HAWK_EINVALID;
     if (drain == DRAIN_RESTART && n->state == NODE_AWAY)
         return HAWK_ENOT_FOUND; /* it has no process that could end */
-    /* A worker of an older version can be kept free of work without its doing anything for it. */
+    /* An older worker can be drained: central just sends it no work. An older dist cannot. */
     if (drain != DRAIN_NOT && n->role == ROLE_DIST && n->link && !msg_in_version(MSG_DRAIN, n->version))
         return HAWK_EVERSION;
     return 0;
@@ -36,7 +36,7 @@ static void tell(struct central *c, struct node *n)
         n->draining = false;
 }
 
-/* Its slots leave the cluster or come back, and others are reserved instead. */
+/* The node's slots leave the cluster or come back: other workers may have to be reserved. */
 static void recount(struct central *c, struct node *n)
 {
     bool counted = node_counts(n);
@@ -91,12 +91,12 @@ void central_on_drained(struct central *c, const struct msg *in)
     struct node *n = c->from;
     const struct msg_drained *m = &in->drained;
     n->empty = m->on && m->empty;
-    if (!m->on) /* what it handed back because it was drained has all come before this */
+    if (!m->on) /* all tasks that it handed back because it was drained came before this */
         central_nodes_hold(c, n, false);
 }
 
-/* A node of version 1 does not say so: then it is what its heartbeats say, once what was under way to it when
- * it was drained must have arrived. */
+/* Whether a drained node has no work left. A node of version 1 does not say so: there the heartbeats count,
+ * once messages that were on their way when it was drained must have arrived. */
 bool central_drain_is_empty(const struct central *c, const struct node *n)
 {
     if (n->drain == DRAIN_NOT || n->state == NODE_SUSPECT)

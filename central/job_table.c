@@ -1,4 +1,4 @@
-/* The table of long jobs: what is in it, and in which state. */
+/* The table of long jobs, and their states. */
 #include "central/state.h"
 
 #include "base/check.h"
@@ -18,7 +18,7 @@ struct long_job *central_jobs_find(const struct central *c, job_id_t job, uint32
     return j;
 }
 
-/* The index in j->tasks of one of the job's tasks; j->n when it is not among them. */
+/* The index in j->tasks of one of the job's tasks; j->n: it is not among them. */
 static uint32_t index_of(const struct long_job *j, uint32_t task)
 {
     uint32_t low = 0, high = j->n;
@@ -124,7 +124,8 @@ struct watcher *central_job_watch(struct long_job *j, node_id_t dist)
     for (uint32_t i = 0; i < j->n_watchers; i++)
         if (node_eq(j->watchers[i].dist, dist))
             return &j->watchers[i];
-    /* One dist submits a job and watches it; more than a few are none of ours: the last one counts. */
+    /* One dist submits a job, and one watches it. More than a few watchers means an error of theirs: the last
+     * one counts. */
     w = &j->watchers[j->n_watchers < WATCHERS_MAX ? j->n_watchers++ : WATCHERS_MAX - 1];
     *w = (struct watcher){.dist = dist};
     return w;

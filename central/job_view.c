@@ -1,11 +1,11 @@
-/* What central shows of long jobs: those that no dist which is up has are reached here only. */
+/* Views of long jobs. Only central can show jobs that no dist which is up has. */
 #include "central/central.h"
 
 #include "central/state.h"
 
 #include <stdio.h>
 
-/* In the order of jobs: what has not ended first, each list oldest first. */
+/* The job at that place or after it, in the order of lists: unfinished jobs first, each list oldest first. */
 static const struct long_job *from(const struct central *c, int state, const struct list *at)
 {
     for (; state < LONG_STATE_COUNT; at = NULL, state++) {
@@ -53,7 +53,7 @@ static enum job_state state_of(const struct long_job *j)
     return j->cancel ? JOB_CANCELLED : j->failed + j->lost + j->cancelled ? JOB_FAILED : JOB_DONE;
 }
 
-/* -1: it has not started, or that is not known. */
+/* -1: the task has not started, or the time is not known. */
 static int64_t task_wait_us(const struct long_task *t)
 {
 

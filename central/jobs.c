@@ -1,5 +1,5 @@
-/* Long jobs from submission to the end (protocol 4): accepted once journalled, forgotten once the journal and
- * whoever watches know the end. */
+/* Long jobs from submission to the end (protocol 4). Central accepts a job once it is journalled, and forgets
+ * it once the journal and all watchers know its end. */
 #include "owner/jobs.h"
 #include "central/state.h"
 
@@ -47,7 +47,8 @@ static void send_refused(struct central *c, const struct node *dist, job_id_t jo
     m->long_refused.err = err;
 }
 
-/* The dist hears of the job from now on. It owns the job if `owner`, the number of its ownership, is the highest so far. */
+/* From now on the dist hears of the job. It owns the job if `owner`, the number of its ownership, is the
+ * highest so far. */
 static void watch(struct central *c, struct long_job *j, const struct node *dist, uint16_t owner)
 {
     struct watcher *w = central_job_watch(j, dist->id);
@@ -64,7 +65,7 @@ static void watch(struct central *c, struct long_job *j, const struct node *dist
     central_orphans_look(c, j);
 }
 
-/* Tells dist of every task: what central does not speak of, it does not have. */
+/* Tells the dist of every task of the job. A task that central does not name is not central's. */
 static void tell_tasks(struct central *c, struct long_job *j, const struct node *dist)
 {
     for (uint32_t i = 0; i < j->n; i++)
@@ -72,7 +73,7 @@ static void tell_tasks(struct central *c, struct long_job *j, const struct node 
     if (j->state != LONG_FINISHED && j->state != LONG_UNCLAIMED)
         return;
     central_job_watch(j, dist->id)->told = dist->link;
-    central_job_set_state(c, j, LONG_FINISHED); /* for another while */
+    central_job_set_state(c, j, LONG_FINISHED); /* keeps the job for another while */
 }
 
 void central_on_long_watch(struct central *c, const struct msg *in)
@@ -93,10 +94,11 @@ void central_on_long_watch(struct central *c, const struct msg *in)
     reply->long_watched.unreported_us = j ? central_job_unreported_us(c, j) : 0;
 }
 
-/* ---- Late binding: which tasks may have been sent (docs/protocol.md 4.3) ---- */
+/* ---- Late binding: tasks that may have been sent (docs/protocol.md 4.3) ---- */
 
-/* So many tasks of a job are put on record at a time, as ones that may have been sent: a quarter of those before them. After a
- * restart the next ones are placed at once, and those that no worker reports wait. */
+/* A record releases a batch of a job's tasks: a quarter as many as were released before, within these bounds.
+ * After a restart central at once places tasks that were not released; released tasks wait for their workers'
+ * reports. */
 #define RELEASE_MIN 16u
 #define RELEASE_MAX 4096u
 
@@ -115,8 +117,9 @@ static void release_more(struct central *c, struct long_job *j)
     central_journal_put(c, RECORD_RELEASED, j);
 }
 
-/* Launches at most once are on record one by one; and what a dist brings to a central that lost its state may have been
- * sent by the last one. */
+/* Releases a job's first tasks. All of them, if late binding is off. All of an at-most-once job: each of its
+ * launches has a record of its own. All, if central continues for one that lost its state: that one may have
+ * sent them. */
 static void release_first(struct central *c, struct long_job *j)
 {
     if (!policy_has(&c->policy, POLICY_LATE_LONG) || central_is_young(c) ||
@@ -144,7 +147,7 @@ void central_jobs_released(struct central *c, const struct long_key *key, uint32
 
 /* ---- Submission ---- */
 
-/* Finished jobs make room for new ones. */
+/* Removes finished jobs if they take the room of a new one. False: there is no room. */
 static bool room_for(struct central *c, uint32_t tasks)
 {
     for (;;) {
@@ -162,7 +165,8 @@ static bool room_for(struct central *c, uint32_t tasks)
     }
 }
 
-/* What one of its tasks counts in waiting times: never nothing, or all would go to one worker. */
+/* The estimate of one of the job's tasks for waiting times. It is never 0: otherwise one worker would get all
+ * tasks. */
 static int64_t estimate_of(struct central *c, const struct job_desc *desc, int64_t estimate_us)
 {
     if (estimate_us <= 0)
@@ -179,7 +183,7 @@ void central_on_long_submit(struct central *c, const struct msg *in)
     struct long_job *j = central_jobs_find(c, m->job, m->epoch);
 
     if (c->stopping)
-        return; /* it asks the next central */
+        return; /* the dist asks the next central */
     if (j) {
         watch(c, j, dist, m->owner);
         if (j->state == LONG_JOURNALLING)
@@ -210,8 +214,9 @@ static void activate(struct central *c, struct long_job *j)
     c->tasks_in[TASK_WAITING] += j->n;
 }
 
-/* Of a central that lost its state somebody may still run it (protocol 1.8): he says so, or his lease ends by then. What is run
- * at most once a dist brings only when that one never had it. */
+/* Queues a task of a job that was just accepted. If central continues for one that lost its state, some
+ * worker may still run the task (protocol 1.8): that worker reports it, or its lease ends in time. A dist
+ * submits an at-most-once job to such a central only if the former one never had it. */
 static void enlist(struct central *c, struct long_task *t)
 {
     if (!central_is_young(c) || t->job->desc->flags & JOB_AT_MOST_ONCE) {
@@ -270,13 +275,14 @@ void central_on_long_cancel(struct central *c, const struct msg *in)
     const struct msg_long_cancel *m = &in->long_cancel;
     struct long_job *j = central_jobs_find(c, m->job, m->epoch);
 
-    /* A dist that was only slow, and lost the job to another one (protocol 9), has nothing to cancel. */
+    /* A dist that was only slow, and lost the job to another dist (protocol 9), may not cancel it. */
     if (!j || (j->state != LONG_JOURNALLING && j->state != LONG_ACTIVE) || m->owner < j->owner)
         return;
     if (j->cancel)
         return;
-    /* Its client may have moved it to a dist that cannot say so now, or has not yet, central having restarted: then it is
-     * an orphan. The sender disowns it by the LONG_WATCH that follows. */
+    /* The client may have moved the job to a dist that cannot claim it now, or that has not claimed it since
+     * central restarted. So the job becomes an orphan. The sender gives it up by the LONG_WATCH that
+     * follows. */
     if (m->abandoned && (c->dists_suspect > 0 || j->recovered)) {
         j->owner = m->owner;
         central_orphans_look(c, j);
@@ -299,7 +305,8 @@ void central_on_cancel(struct central *c, const struct msg *in)
     const struct msg_cancel *m = &in->cancel;
     struct long_job *last = NULL, *j;
 
-    /* Its parts are under several epochs where it was promoted more than once: who asked hears of the last. */
+    /* A job that was promoted more than once has parts under several epochs. The client gets the answer for
+     * the last part. */
     for (enum long_state s = LONG_JOURNALLING; s <= LONG_ACTIVE; s++)
         list_foreach(&c->jobs[s], entry, next) {
             j = container_of(entry, struct long_job, by_state);
@@ -344,7 +351,7 @@ void central_jobs_end_journalled(struct central *c, struct long_job *j)
     c->jobs_finished++;
     for (uint32_t i = 0; i < j->n_watchers; i++)
         j->watchers[i].told = stream_of(c, j->watchers[i].dist);
-    /* A promoted job's dist has the run times of all its tasks and reports it as a whole. */
+    /* The dist of a promoted job has the run times of all its tasks, and reports the whole job. */
     if (j->done > 0 && !j->set) {
         struct msg_history h = {.name = j->desc->name,
                                 .mean_us = (int64_t)(j->run_us / j->done),
@@ -356,8 +363,8 @@ void central_jobs_end_journalled(struct central *c, struct long_job *j)
     }
 }
 
-/* Whether every dist that watched and has not lost the job was told the end on a stream that has held since. After a
- * restart whom it belongs to may not have come yet. */
+/* Whether the end reached every watcher that has not lost the job: it was told on a stream that is still up.
+ * False without any watcher: after a restart the job's owner may not have joined yet. */
 static bool everybody_knows(const struct central *c, const struct long_job *j)
 {
     bool any = false;
@@ -383,8 +390,8 @@ int64_t central_jobs_due_us(const struct central *c)
 }
 
 /* A dist that asks for a job which central has forgotten submits it again, and all of it runs twice. So
- * finished ones stay until a stream has held for a while after the report: what broke it meanwhile would
- * have made the dist ask again, or the client go to another one. */
+ * central keeps a finished job until the streams on which it told the end have held for a while. A stream
+ * that breaks in that time makes the dist ask again, or the client move the job. */
 void central_jobs_run(struct central *c)
 {
     while (central_jobs_due_us(c) <= c->now_us) {
@@ -399,7 +406,7 @@ void central_jobs_run(struct central *c)
         central_job_free(c, container_of(c->jobs[LONG_UNCLAIMED].next, struct long_job, by_state));
 }
 
-/* ---- Recovery: what the journal says, in its order ---- */
+/* ---- Recovery: the journal's records, in their order ---- */
 
 void central_on_journal_job(struct central *c, const struct msg *in)
 {
@@ -412,11 +419,12 @@ void central_on_journal_job(struct central *c, const struct msg *in)
     j->estimate_us = m->estimate_us > 0 ? m->estimate_us : c->policy.cutoff_us;
     j->why = m->why;
     j->recovered = true;
-    j->released = j->releasing = j->n; /* all may have been sent, unless another record says less */
+    /* All tasks may have been sent, unless another record says otherwise. */
+    j->released = j->releasing = j->n;
     central_job_watch(j, job_id_node(m->job));
     activate(c, j);
     for (uint32_t i = 0; i < j->n && !(j->desc->flags & JOB_AT_MOST_ONCE); i++) {
-        /* Whether they were launched the journal does not say, so the next launch is a second one. */
+        /* The journal has no record of first launches, so the next launch counts as the second. */
         j->tasks[i].attempt = 1;
         j->tasks[i].unsure = true;
     }
@@ -492,9 +500,9 @@ static void recovered_task(struct central *c, struct long_task *t)
 {
     if (task_state_final(t->state))
         return;
-    if (t->attempt == 0) /* at most once, and no launch of it was recorded: none was sent */
+    if (t->attempt == 0) /* an at-most-once task without a recorded launch: it was never sent */
         central_task_queue(c, t);
-    else /* some worker may be running it: it says so, or its lease ends by then (DESIGN 3.9) */
+    else /* a worker may run it: that worker reports it, or its lease ends by then (DESIGN 3.9) */
         central_task_limbo(c, t, c->now_us + c->cfg.long_lease_us);
 }
 

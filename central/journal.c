@@ -1,4 +1,4 @@
-/* What waits for the journal, in the order it was put out, and what could not be written. */
+/* Records that wait for the journal, in order, and records that could not be written. */
 #include "central/state.h"
 
 #include "base/ring.h"
@@ -218,11 +218,12 @@ static void not_written(struct central *c, const struct record *r, int32_t err)
         struct long_key key = r->job->key;
 
         central_jobs_journalled(c, r->job, err);
-        /* A store may keep what it could not write, and write it later: then the job must not come back with the next
-         * central, when its dist has run it long ago. */
+        /* The store may keep a record that it could not write, and write it later. Then the job must not come
+         * back with the next central, after its dist has run it. */
         central_journal_put(c, RECORD_UNDO, &key);
     } else if (r->kind < RECORD_CANCEL) {
-        /* In force, and written when that can be: who asked has waited enough. */
+        /* The change is in force, and will be written when that is possible. The operator gets the error
+         * now. */
         if (r->kind == RECORD_DRAIN)
             central_drain_journalled(c, r->node, r->client, err);
         else if (r->kind == RECORD_POLICY)
@@ -251,7 +252,7 @@ void central_on_journal_done(struct central *c, const struct msg *in)
     }
 }
 
-/* Writes once more what could not be written, unless a launch has come to nothing since, or a job. */
+/* Puts out again what could not be written, unless the launch or the job is gone. */
 static void put_again(struct central *c, const struct record *r)
 {
     struct long_job *j = r->kind == RECORD_RELEASED
@@ -273,7 +274,7 @@ static void put_again(struct central *c, const struct record *r)
         central_journal_put(c, r->kind, r->job);
     else if (r->kind == RECORD_UNDO &&
              central_jobs_find(c, (job_id_t){r->of_job.job}, (uint32_t)r->of_job.epoch))
-        return; /* it was submitted again: that comes behind, and counts */
+        return; /* the job was submitted again: its new record comes later, and counts */
     else if (r->kind == RECORD_UNDO)
         central_journal_put(c, r->kind, (struct long_key[]){r->of_job});
     else if (central_task_unsent(c, &r->launch))

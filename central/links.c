@@ -1,5 +1,5 @@
-/* The streams to nodes by their numbers. Every message comes by one: a look at one table, mostly at the very place of the
- * number's low bits, since numbers are given out one after the other. */
+/* The streams to nodes, in a hash table by number. Every message needs one lookup. Numbers are given out in
+ * order, so mostly the first place, that of the number's low bits, is the right one. */
 #include "central/state.h"
 
 #include "base/mem.h"
@@ -41,7 +41,7 @@ void central_link_add(struct central *c, uint32_t id, uint8_t role)
 {
     struct links *l = &c->links;
 
-    /* An eighth stays empty, so that looks for what is not there end soon. */
+    /* An eighth of the table stays empty, so that a search for an absent number ends soon. */
     if (!l->v || l->n >= l->mask - l->mask / 8)
         grow(l);
     *place_of(l, id) = (struct link){.id = id, .role = role};
@@ -55,7 +55,7 @@ void central_link_remove(struct central *c, uint32_t id)
 
     hole->id = 0;
     l->n--;
-    /* What had to make way for it, or for each other, moves up. */
+    /* Entries that had moved on because of the removed one move up. */
     for (uint32_t i = (uint32_t)(hole - l->v + 1) & l->mask; l->v[i].id; i = (i + 1) & l->mask) {
         struct link moved = l->v[i];
 

@@ -1,7 +1,8 @@
-/* Who is told of whom (protocol 1.7): dists of every change at once, workers by whole lists now and then. */
+/* Member lists (protocol 1.7): dists hear of every change at once, workers get whole lists from time to
+ * time. */
 #include "central/state.h"
 
-#define MEMBER_BYTES 24 /* of one entry, beside address and name */
+#define MEMBER_BYTES 24 /* bytes of an entry, without address and name */
 
 static enum member_state state_of(const struct node *n)
 {
@@ -30,10 +31,10 @@ struct member central_member_of(const struct node *n)
                            .out_why = is_out ? n->out_why : NULL};
 }
 
-/* A dist may talk to any of these. */
+/* Members in the lists of dists: a dist may have a stream to each. */
 static bool for_dists(const struct node *n) { return n->state == NODE_UP || n->state == NODE_SUSPECT; }
 
-/* Whom a thief may ask, and the dists. */
+/* Members in the lists of workers: possible victims, and dists. */
 static bool for_workers(const struct node *n)
 {
     return n->state == NODE_UP && (n->role == ROLE_DIST || (n->general && n->acked));
@@ -117,7 +118,7 @@ void central_members_send_all(struct central *c, const struct node *dist)
     central_apps_send_all(c, dist);
 }
 
-/* The worker whose list is oldest, if that is not the latest. */
+/* The worker with the oldest list, unless that is the newest version. */
 static struct node *outdated(const struct central *c)
 {
     struct node *n = list_empty(&c->push) ? NULL : container_of(c->push.next, struct node, push);
@@ -136,13 +137,13 @@ static int64_t list_bytes(const struct members *m)
     return bytes + MEMBER_BYTES;
 }
 
-/* A big cluster's lists are too much for one round: each round goes on where the last one stopped, and
- * nobody is sent a list that he has. */
+/* Sends member lists to workers. The lists of a big cluster are too much for one round. Each round starts
+ * where the last one stopped, and sends a worker no list that it has. */
 void central_members_run(struct central *c)
 {
     int64_t rate = c->cfg.members_bytes_s, pause_us = c->cfg.members_push_us;
     int64_t spent = 0;
-    /* One list in any case: without a pause between rounds they follow each other as the rate allows. */
+    /* At least one list per round; without a pause between rounds, as many as the rate allows. */
     __int128 left = rate > 0 ? (__int128)rate * pause_us / US_PER_S + 1 : INT64_MAX;
     struct node *n;
 

@@ -30,7 +30,7 @@ static struct node *node_by_name(const struct central *c, const struct blob *nam
     return n;
 }
 
-/* A name that was never seen, or is read from the journal. */
+/* Makes a node for a name that was never seen, or that the journal has. */
 static struct node *node_new(struct central *c, struct blob *name, node_id_t id, uint8_t role)
 {
     struct node *n = xaligned(_Alignof(struct node), sizeof *n);
@@ -104,7 +104,7 @@ static void set_state(struct central *c, struct node *n, enum node_state state)
         central_partition_count(c, n, node_counts(n));
 }
 
-/* Hawk 3.7: long jobs are scheduled in the general partition only. */
+/* Long jobs run in the general partition only (Hawk 3.7). */
 bool central_node_may_take(const struct node *n)
 {
     return n->state == NODE_UP && n->link && n->general && n->acked && !node_refuses_work(n) && !n->held_off;
@@ -157,7 +157,8 @@ void central_node_gone(struct central *c, struct node *n, enum node_change why)
     if (n->role == ROLE_WORKER) {
         n->acked = false;
         central_node_set_reporting(c, n, false);
-        if (!n->link) /* else it says no more what it serves; dists are told again should it be heard */
+        /* Without a stream it serves no applications; dists hear of them again when it is back. */
+        if (!n->link)
             central_node_forget_apps(c, n, false);
         central_tasks_worker_gone(c, n);
         central_partition_balance(c);
@@ -167,7 +168,7 @@ void central_node_gone(struct central *c, struct node *n, enum node_change why)
     central_members_changed(c, n);
 }
 
-/* What a worker that is up has to know. */
+/* Tells a worker that is up everything it must know. */
 static void tell_worker(struct central *c, struct node *n)
 {
     central_partition_tell(c, n);
@@ -177,7 +178,7 @@ static void tell_worker(struct central *c, struct node *n)
     list_push_head(&c->push, &n->push);
 }
 
-/* It is heard again, with the process it had. */
+/* The node is heard again, and is the same process as before. */
 static void back_up(struct central *c, struct node *n)
 {
     bool was_gone = n->state == NODE_AWAY;
@@ -314,15 +315,15 @@ static bool join_is_valid(struct central *c, const struct link *l, const struct 
     return true;
 }
 
-/* What this process of the node says of itself. */
+/* Takes over what a node's JOIN says of its process. */
 static void take_over(struct central *c, struct node *n, struct link *l, const struct msg_join *j)
 {
     bool another = n->incarnation != j->incarnation || n->joins == 0;
-    /* One that has taken over from the last process has its incarnation and its tasks, but was never here. */
+    /* An agent that took over a spawner has its incarnation and tasks, but has never joined. */
     bool fresh = another || j->node.v == 0;
 
     if (n->link != l->id) {
-        /* A suspect that is still there, though it said nothing for long: it must not go on under this name. */
+        /* A suspect process that still has a stream, although it was silent: it must stop using this name. */
         if (n->link && another)
             refuse(c, n->link, HAWK_ENAME_TAKEN, "another node took this name while this one was silent");
         central_node_unlink(c, n);
@@ -334,14 +335,14 @@ static void take_over(struct central *c, struct node *n, struct link *l, const s
     blob_drop(n->addr);
     n->addr = j->addr ? blob_ref(j->addr) : blob_new(NULL, 0);
     n->version = j->version;
-    if (!msg_in_version(MSG_JOB_NUMBERS, n->version)) /* it will not say */
+    if (!msg_in_version(MSG_JOB_NUMBERS, n->version)) /* it does not report them */
         n->next_seq = 0;
     n->draining = n->empty = n->held_off = false;
     n->room = n->sent = 0;
     if (fresh && n->drain == DRAIN_RESTART)
         n->drain = DRAIN_NOT;
     n->acked = false;
-    central_node_forget_apps(c, n, true); /* it tells again */
+    central_node_forget_apps(c, n, true); /* the node reports them again */
     central_service_forget(n);
     central_pairing_forget(c, n);
     if (fresh) {
@@ -360,7 +361,7 @@ static void take_over(struct central *c, struct node *n, struct link *l, const s
     }
 }
 
-/* Lets n in: it holds its link and its journalled id. */
+/* Completes a join: n has its link, and its id is durable. */
 static void admit(struct central *c, struct node *n)
 {
     struct msg *m;
@@ -368,7 +369,7 @@ static void admit(struct central *c, struct node *n)
     central_node_report(c, n, n->joins > 0 && n->state == NODE_SUSPECT ? CHANGE_BACK : CHANGE_JOINED);
     if (n->next_seq > 0)
         central_send(c, n, MSG_JOB_NUMBERS)->job_numbers.next = n->next_seq;
-    m = central_send(c, n, MSG_JOINED); /* what else is put out may move it */
+    m = central_send(c, n, MSG_JOINED); /* the next message that is put out may move it */
     m->joined.cluster = c->cfg.cluster;
     m->joined.former = c->former;
     m->joined.heartbeat_us = c->cfg.heartbeat_us;
@@ -399,7 +400,7 @@ static void admit(struct central *c, struct node *n)
     central_members_changed(c, n);
 }
 
-/* ---- Ids, when central has lost its state (protocol 1.8) ---- */
+/* ---- Ids after central lost its state (protocol 1.8) ---- */
 
 bool central_is_young(const struct central *c) { return c->young_us != TIME_NEVER; }
 
@@ -409,7 +410,8 @@ void central_on_journal_cluster(struct central *c, const struct msg *in)
     c->successor = true;
     c->former = m->former;
     c->first_node = m->node.v <= NODE_ID_MAX ? m->node.v : NODE_ID_MAX;
-    c->young_us = m->young ? 0 : TIME_NEVER; /* for a lease from now, when now is known */
+    /* Becomes now + a lease in central_nodes_recovered(), where now is known. */
+    c->young_us = m->young ? 0 : TIME_NEVER;
 }
 
 void central_nodes_recovered(struct central *c)
@@ -420,8 +422,8 @@ void central_nodes_recovered(struct central *c)
         c->ids_at_us = c->now_us + c->cfg.ids_wait_us;
 }
 
-/* The first node with an id has come: there was a central before this one. All its ids are within nodes_max of any of them,
- * so new ones begin beyond that. */
+/* The first node that has an id joins: there was a central before this one. All ids of that one are within
+ * nodes_max of each other, so new ids begin beyond. */
 static void succeed(struct central *c, const struct msg_join *j)
 {
     uint32_t room = NODE_ID_MAX - j->node.v;
@@ -434,14 +436,14 @@ static void succeed(struct central *c, const struct msg_join *j)
     central_journal_put(c, RECORD_CLUSTER, NULL);
 }
 
-/* Whether its journal and what it knows are of this cluster. */
+/* Whether the node's journal and knowledge are of this cluster. */
 static bool cluster_fits(const struct central *c, const struct msg_join *j)
 {
     return j->cluster == 0 || j->node.v == 0 || j->cluster == c->cfg.cluster || j->cluster == c->former ||
            c->ids_at_us != TIME_NEVER;
 }
 
-/* The id of a name that is not known; 0: it has been refused. */
+/* The id for an unknown name; 0: the join was refused. */
 static uint32_t id_for(struct central *c, uint32_t link, const struct msg_join *j)
 {
     uint32_t id = c->nodes_end > c->first_node ? c->nodes_end : c->first_node;
@@ -464,7 +466,7 @@ static uint32_t id_for(struct central *c, uint32_t link, const struct msg_join *
     return id;
 }
 
-/* A name that is known. */
+/* A node with a known name joins. */
 static void join_known(struct central *c, struct link *l, struct node *n, const struct msg_join *j)
 {
     bool same = n->incarnation == j->incarnation;
@@ -478,8 +480,8 @@ static void join_known(struct central *c, struct link *l, struct node *n, const 
                "another live node already uses this name: choose another, or stop that one");
         return;
     }
-    /* Wherever the new process runs, the old one's tasks may run on unheard until the lease is over: on another
-     * machine, or under the spawner that outlives an agent (DESIGN 3, rules 9 and 10). */
+    /* The old process's tasks may run on, unheard, until its lease is over: on another machine, or under the
+     * spawner that outlives an agent (DESIGN 3, rules 9 and 10). */
     if (n->role == ROLE_WORKER && !same && n->state == NODE_SUSPECT) {
         central_node_report(c, n, CHANGE_REPLACED);
         central_tasks_worker_replaced(c, n, n->suspect_us + c->cfg.long_lease_us);
@@ -495,7 +497,7 @@ static void join_known(struct central *c, struct link *l, struct node *n, const 
     }
 }
 
-/* It is let in later. */
+/* Keeps the JOIN for later. */
 static void put_off(struct central *c, struct link *l, const struct msg *m)
 {
     struct early_join *early;
@@ -540,7 +542,8 @@ static void join(struct central *c, struct link *l, const struct msg *m)
         if (!id)
             return;
         n = node_new(c, j->name, (node_id_t){id}, j->role);
-        n->next_seq = j->role == ROLE_DIST && j->node.v == 0; /* nobody had this id before */
+        /* Nobody had this id before, so no number was given out. */
+        n->next_seq = j->role == ROLE_DIST && j->node.v == 0;
     } else if (j->node.v && !node_eq(j->node, n->id)) {
         refuse(c, l->id, HAWK_EINVALID,
                "this node has another id here than it had: start it again, a dist without its journal");
@@ -557,7 +560,7 @@ void central_on_join(struct central *c, const struct msg *in)
     bool waited = c->ids_at_us != TIME_NEVER;
 
     if (!l || c->stopping)
-        return; /* a refusal would end the node: it asks the next central again */
+        return; /* a refusal would end the node; without an answer it asks the next central */
     if (!c->recovered) {
         put_off(c, l, m);
         return;
@@ -573,7 +576,7 @@ void central_nodes_join_waiting(struct central *c)
 
     list_foreach(&c->joins_waiting, counted, nxt)
         n++;
-    while (n-- > 0) { /* some are put off again, behind the others */
+    while (n-- > 0) { /* some joins are put off again, behind the others */
         struct early_join *j = container_of(c->joins_waiting.next, struct early_join, entry);
         struct link *l = central_link(c, j->link);
 
@@ -583,7 +586,7 @@ void central_nodes_join_waiting(struct central *c)
         forget_early(j);
     }
     if (c->ids_at_us == TIME_NEVER && !list_empty(&c->joins_waiting))
-        central_nodes_join_waiting(c); /* one of them had an id */
+        central_nodes_join_waiting(c); /* one of the nodes had an id */
 }
 
 void central_nodes_journalled(struct central *c, struct node *n)
@@ -597,7 +600,8 @@ void central_nodes_journalled(struct central *c, struct node *n)
         set_state(c, n, NODE_AWAY);
 }
 
-/* It has heard what we knew before it says this (protocol 11.8): it may say less when it leaves. */
+/* The dist got central's number before it sends this one (protocol 11.8). Its number may be smaller when it
+ * leaves. */
 void central_on_job_numbers(struct central *c, const struct msg *in)
 {
     struct node *n = c->from;

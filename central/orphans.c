@@ -1,9 +1,10 @@
-/* Attended long jobs that nobody waits for any more (protocol 4.7). A job's clients are at the dists that watch it. While
- * none of these is there with the process that said so, a clock runs, and when a lease of it is over, the job is
- * cancelled: its client and its dist died together, or nobody would have lost sight of it for so long.
+/* Attended long jobs that nobody waits for any more (protocol 4.7). A job's clients are connected to the
+ * dists that watch it. A job is an orphan while none of these dists is there with the process that watched
+ * it. When it has been an orphan for a lease, central cancels it: its client and its dist died together,
+ * since a living client would have moved the job long ago.
  *
- * The clock is central's own: it stands still while no dist is up, since then it may be central who is cut off. A job's
- * deadline is a time of that clock, so that those in central.orphans stay in order. */
+ * The lease is measured by a clock that stands still while no dist is up: then central itself may be cut off.
+ * A job's deadline is a time of that clock, so that central.orphans stays in order. */
 #include "central/state.h"
 
 bool central_job_claimed(const struct central *c, const struct long_job *j)
@@ -59,7 +60,7 @@ void central_orphans_look(struct central *c, struct long_job *j)
     }
 }
 
-/* O(active jobs): a dist went, or is another process. */
+/* Looks at all active jobs: a dist went away, or has a new process. O(active jobs). */
 void central_orphans_look_all(struct central *c)
 {
     list_foreach(&c->jobs[LONG_ACTIVE], entry, next)

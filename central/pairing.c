@@ -2,12 +2,12 @@
 #include "base/check.h"
 #include "central/state.h"
 
-/* Twice in the 50 ms a reservation may stay stuck while a thief is parked. */
+/* Two rounds of hints in the 50 ms for which a reservation may be stuck beside a parked thief. */
 #define HINT_US (20 * US_PER_MS)
-/* Thieves looked at in one round: with executors, those that serve nothing of what is stuck are passed over. The next round
- * goes on where this one ended. */
+/* The most thieves that one round looks at: thieves that serve none of the stuck applications are passed
+ * over. The next round continues where this one ended. */
 #define HINT_LOOKS_MAX 100000u
-/* Long work that ends and begins again is no reason to tell every worker twice. */
+/* Long work that ends and soon begins again should not cost two messages to every worker. */
 #define LONG_WORK_OFF_US US_PER_S
 
 static void put(struct list *all, struct list *entry, uint32_t *count, bool in)
@@ -61,8 +61,8 @@ static void set_parked(struct central *c, struct node *n, bool parked)
 
 static void set_stuck(struct central *c, struct node *n, const struct msg_stuck *m)
 {
-    /* With more victims than thieves, a thief has to serve several within the 50 ms: when one is relieved, the next one
-     * need not wait for the next round. */
+    /* With more victims than thieves, a thief must serve several within the 50 ms. When a victim is relieved,
+     * the next hint does not wait for the next round. */
     if (!m->stuck && !list_empty(&n->stuck) && c->n_stuck > c->n_parked)
         c->relieved = true;
     if (!list_empty(&n->stuck))
@@ -73,7 +73,7 @@ static void set_stuck(struct central *c, struct node *n, const struct msg_stuck 
         count_stuck(c, n, true);
 }
 
-/* What was sent and has not arrived yet is for the slots that it asks for. */
+/* Tasks that were sent and have not arrived yet will take some of the slots for which the worker asks. */
 void central_on_long_request(struct central *c, const struct msg *in)
 {
     struct node *n = c->from;
@@ -106,7 +106,7 @@ static bool can_help(const struct node *thief, const struct node *victim)
     return thief != victim && (victim->stuck_apps == 0 || (thief->app_set & victim->stuck_apps));
 }
 
-/* The next one in turn that has no hint yet in this round. */
+/* The next thief in turn that can help the victim and has no hint in this round. */
 static struct node *thief_for(struct central *c, const struct node *victim, uint32_t *looks)
 {
     for (uint32_t left = c->n_parked; left > 0 && *looks > 0; left--, --*looks) {
@@ -128,12 +128,13 @@ static void hint(struct central *c, struct node *thief, const struct node *victi
     if (!m)
         return;
     m->steal_hint.victim = victim->id;
-    m->steal_hint.addr = blob_ref(victim->addr); /* it may be reserved: then the thief knows no address */
+    /* The victim may be reserved: then the thief does not know its address. */
+    m->steal_hint.addr = blob_ref(victim->addr);
     c->counters[COUNTER_steal_hints]++;
 }
 
-/* Victims in turn, and for each the next thief in turn: a round, of at most so many pairs. `unhinted`: what thieves serve
- * that have no hint yet, so that none is looked for in vain. */
+/* Runs a round of at most `pairs` hints: takes victims in turn, and for each the next thief in turn.
+ * `unhinted` counts what the thieves without a hint serve, so that no search is in vain. */
 static void send_hints(struct central *c, uint32_t pairs)
 {
     struct app_counts unhinted = c->parked_apps;
@@ -149,7 +150,7 @@ static void send_hints(struct central *c, uint32_t pairs)
             continue;
         thief = thief_for(c, victim, &looks);
         if (!thief)
-            continue; /* with one queue per slot a thief may be its own only victim */
+            continue; /* with one queue per slot, a worker may be thief and only victim at once */
         hint(c, thief, victim);
         count(&unhinted, thief->app_set, false);
         pairs--;
@@ -231,7 +232,7 @@ void central_pairing_run(struct central *c)
     follow_long_work(c);
     if (!hints_wanted(c)) {
         c->relieved = false;
-    } else if (c->hint_next_us <= c->now_us) { /* a round: as many pairs as there are of the fewer kind */
+    } else if (c->hint_next_us <= c->now_us) { /* a round has as many pairs as the smaller group */
         send_hints(c, c->n_parked < c->n_stuck ? c->n_parked : c->n_stuck);
         c->hint_next_us = c->now_us + HINT_US;
     } else if (c->relieved) {

@@ -3,11 +3,11 @@
 
 #include "base/check.h"
 
-/* After a restart, workers join again in any order. Waiting a moment for them before anybody is told makes
- * the same workers reserved as before, by their ids, and spares the others the change. */
+/* After a restart, workers join again in any order. So central waits a moment before it tells workers their
+ * partition: then it reserves the same workers as before, by their ids, and the others need not change. */
 bool central_partition_settles(const struct central *c) { return c->settle_us != TIME_NEVER; }
 
-/* What is reserved may not exceed this many slots. */
+/* The most slots that may be reserved. */
 static uint64_t target_slots(const struct central *c)
 {
     if (!policy_has(&c->policy, POLICY_PARTITION))
@@ -18,7 +18,7 @@ static uint64_t target_slots(const struct central *c)
 static bool is_general(const struct node *n) { return n && n->counted && n->general; }
 static bool is_reserved(const struct node *n) { return n && n->counted && !n->general; }
 
-/* Adds n's slots to its partition, or takes them off. */
+/* Adds n's slots to its partition, or subtracts them. */
 static void tally(struct central *c, const struct node *n, bool in)
 {
     if (!n->general) {
@@ -35,11 +35,11 @@ static void tally(struct central *c, const struct node *n, bool in)
 
 void central_partition_count(struct central *c, struct node *n, bool counted)
 {
-    c->service_look = true; /* who is out may have come or gone */
+    c->service_look = true; /* workers that are out of service may have come or gone */
     if (n->counted == counted)
         return;
     if (counted)
-        n->general = true; /* until it is needed otherwise */
+        n->general = true; /* a worker begins as general */
     n->counted = counted;
     c->slots = counted ? c->slots + n->slots : c->slots - n->slots;
     c->n_workers = counted ? c->n_workers + 1 : c->n_workers - 1;
@@ -55,13 +55,13 @@ static void move(struct central *c, struct node *n, bool general)
     central_members_changed(c, n);
 }
 
-/* The worker that joined first, by id, among the general ones of at most so many slots; NULL: none. */
+/* Of the general workers with at most so many slots, the one with the lowest id; NULL: none. */
 static struct node *next_to_reserve(struct central *c, uint64_t slots)
 {
     uint32_t fit = 0;
 
     if (c->n_general < 2)
-        return NULL; /* long jobs keep at least one */
+        return NULL; /* long jobs keep at least one worker */
     for (uint32_t s = 1; s <= LIMIT_SLOTS && s <= slots; s++)
         fit += c->general_with[s];
     if (!fit)
@@ -74,7 +74,7 @@ static struct node *next_to_reserve(struct central *c, uint64_t slots)
     return NULL;
 }
 
-/* The reserved worker that joined last; NULL: none. */
+/* The reserved worker with the highest id; NULL: none. */
 static struct node *next_to_release(struct central *c)
 {
     while (c->reserved_last > 0 && !is_reserved(central_node_by_id(c, (node_id_t){c->reserved_last})))
@@ -113,14 +113,15 @@ uint32_t central_partition_least(const struct central *c)
 void central_partition_tell(struct central *c, struct node *n)
 {
     n->epoch++;
-    /* No long task goes to a reserved one from now on, and to a general one from when it knows. */
+    /* A worker gets no long tasks from now on: a reserved one not at all, a general one until it has
+     * acknowledged. */
     n->acked = false;
     central_node_update_eligible(c, n);
     list_remove(&n->untold);
     list_push_tail(&c->untold, &n->untold);
 }
 
-#define ACKS_US (500 * US_PER_MS) /* for workers to say, after a restart, that they know where they are */
+#define ACKS_US (500 * US_PER_MS) /* time for workers to acknowledge their partition after a restart */
 
 void central_partition_flush(struct central *c)
 {

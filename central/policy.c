@@ -1,11 +1,11 @@
-/* From finished jobs to the policy in force: history, estimates, cutoff, share (Hawk 3.2, 3.4, DESIGN 3.7). */
+/* History, estimates, cutoff and share, and the policy in force (Hawk 3.2, 3.4, DESIGN 3.7). */
 #include "central/central.h"
 
 #include "base/check.h"
 #include "base/hash.h"
 #include "central/state.h"
 
-/* Dists hear of an estimate when it moved by this much, or to the other side of the cutoff. */
+/* Dists hear of an estimate when it has moved by this much, or across the cutoff. */
 #define ESTIMATE_STEP_PPM 10000
 
 void central_config_init(struct central_config *c)
@@ -28,8 +28,9 @@ void central_config_init(struct central_config *c)
     CHECK(policy_preset("hawk", &c->policy) == 0);
 }
 
-/* What to reserve for short tasks, where nobody has said a share: nothing if long tasks are paused for them. Whatever a
- * reserve would keep from long tasks then, a pause gives to short ones when they need it (docs/results.md). */
+/* The share to reserve for short tasks. It is 0 if nobody chose a share and the policy pauses long tasks: a
+ * pause gives short tasks a slot when they need one, and the reserve would only take slots from long tasks
+ * (docs/results.md). */
 static uint32_t share_ppm_of(const struct central *c)
 {
     bool in_vain = policy_has(&c->policy, POLICY_PAUSE) && !history_share_fixed(&c->history);
@@ -43,7 +44,7 @@ void central_policy_init(struct central *c)
     c->policy = c->cfg.policy;
     c->policy.cutoff_us = history_cutoff(&c->history);
     c->policy.short_share_ppm = share_ppm_of(c);
-    /* Versions grow across restarts of central as well. */
+    /* The version grows across restarts of central, too. */
     c->policy.version = (c->cfg.epoch << 16) + 1;
 }
 
@@ -66,7 +67,7 @@ static void changed(struct central *c)
     central_partition_balance(c);
 }
 
-/* Takes over what history says now. */
+/* Takes over history's cutoff and share. Returns whether one changed. */
 static bool follow_history(struct central *c)
 {
     int64_t cutoff_us = history_cutoff(&c->history);
@@ -135,7 +136,7 @@ void central_policy_job_finished(struct central *c, const struct msg_history *jo
         push_estimate(c, e);
 }
 
-/* ---- The operator (docs/protocol.md 2) ---- */
+/* ---- The operator's choice (docs/protocol.md 2) ---- */
 
 static void answer(struct central *c, uint32_t client, int err)
 {
@@ -151,7 +152,7 @@ static void mix(uint64_t *hash, uint64_t v)
         *hash = hash_fnv1a(*hash, (uint8_t)(v >> 8 * i));
 }
 
-/* Of everything that a choice replaces. */
+/* A hash of all settings that a choice can replace. */
 static uint64_t configured_hash(const struct central *c)
 {
     const struct policy *p = &c->cfg.policy;
@@ -166,7 +167,7 @@ static uint64_t configured_hash(const struct central *c)
     return hash;
 }
 
-/* Nothing chosen: the configuration, and what history says. */
+/* Computes the policy in force: the configuration, then history, then the operator's choice. */
 static void apply(struct central *c)
 {
     const struct policy_choice *choice = c->choice;
@@ -204,8 +205,8 @@ static int refusal(const struct central *c, const struct policy_choice *choice)
     return c->recovered ? 0 : HAWK_EBUSY;
 }
 
-/* In force at once. What jobs keep of the policy they began under, their dists keep (dist_job.policy_flags), and what
- * central has of a job does not depend on it. */
+/* The new policy is in force at once. It does not change running jobs: dists keep the flags under which a job
+ * began (dist_job.policy_flags), and what central keeps of a job does not depend on the policy. */
 void central_on_set_policy(struct central *c, const struct msg *in)
 {
     const struct msg_set_policy *m = &in->set_policy;
@@ -254,12 +255,12 @@ void central_on_journal_policy(struct central *c, const struct msg *in)
 void central_policy_recovered(struct central *c)
 {
     history_compute(&c->history);
-    apply(c); /* nobody has joined yet */
+    apply(c); /* no node has joined yet */
 }
 
 /* ---- Views ---- */
 
-/* Of a flag or a number: whether it was chosen by itself; whether it is as its preset has it. */
+/* The origin of a flag or number. chosen: an operator chose it by itself; own: it has its preset's value. */
 static enum policy_origin origin(const struct central *c, bool chosen, bool own)
 {
     if (chosen)

@@ -1,4 +1,4 @@
-/* The heap: children share a cache line, and comparisons have no branches. */
+/* The heap: siblings share a cache line, and comparisons have no branches. */
 #include "central/ranking.h"
 
 #include "base/check.h"
@@ -9,7 +9,7 @@
 
 #define LINE 64u
 
-/* Which way it goes cannot be foretold, so there is nothing to jump over. */
+/* Without a branch, because the outcome cannot be predicted. */
 static bool before(const struct rank *a, const struct rank *b)
 {
     return (a->us < b->us) | ((a->us == b->us) & (a->tie < b->tie));
@@ -21,7 +21,7 @@ static void put(struct ranking *r, uint32_t i, const struct rank *k)
     r->at[rank_number(k)] = i + 1;
 }
 
-/* Moves the hole at i towards the root until k fits in it. */
+/* Moves the hole at i towards the root until k fits in. Returns its place. */
 static uint32_t sift_up(struct ranking *r, uint32_t i, const struct rank *k)
 {
     while (i > 0 && before(k, &r->v[(i - 1) / RANK_ARITY])) {
@@ -31,7 +31,7 @@ static uint32_t sift_up(struct ranking *r, uint32_t i, const struct rank *k)
     return i;
 }
 
-/* Moves the hole at i towards the leaves until k fits in it. */
+/* Moves the hole at i towards the leaves until k fits in. Returns its place. */
 static uint32_t sift_down(struct ranking *r, uint32_t i, const struct rank *k)
 {
     for (;;) {
@@ -71,7 +71,7 @@ void ranking_reserve(struct ranking *r, uint32_t n)
     if (n <= r->cap)
         return;
     n = n < 2 * r->cap ? 2 * r->cap : n;
-    /* The first child of the root begins a line. */
+    /* The first child of the root begins a cache line. */
     memory = xaligned(LINE, ((size_t)n * sizeof *v + 2 * LINE - 1) / LINE * LINE);
     v = (struct rank *)((char *)memory + LINE - sizeof *v);
     if (r->n)

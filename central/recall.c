@@ -1,26 +1,29 @@
-/* Long tasks that wait at one worker while others have come since they were placed (protocol 4).
+/* Recalling long tasks that wait at one worker while other workers have become free to take them (protocol
+ * 4).
  *
- * DEVIATES: in Hawk 3.7 a long task stays where it was placed. There the cluster never changes; here a worker that
- * comes back, is released from the short partition or is new would stand idle for as long as the queues of those
- * that were there before are. So what would start sooner elsewhere is called back and placed again. Without that a
- * cluster whose workers had all been cut off had not ended its long jobs 150 s after all were back: they queued at the
- * worker that was heard first (make soak SEED=757202701; tests/test_central_recall.c). */
+ * DEVIATES: in Hawk 3.7 a long task stays where it was placed, because the cluster never changes. Here a
+ * worker that comes back, leaves the short partition or is new would stand idle for as long as the others'
+ * queues are. So central calls back tasks that would start sooner elsewhere, and places them again. Without
+ * that, a cluster whose workers had all been cut off had not ended its long jobs 150 s after all workers were
+ * back: all tasks queued at the worker that was heard first (make soak SEED=757202701;
+ * tests/test_central_recall.c). */
 #include "central/state.h"
 
 #include "base/mem.h"
 
 #include <stdlib.h>
 
-/* After a worker has come, for others that come with it: one look serves all. */
+/* The time between a worker's return and the recall: other workers may return with it, and one look serves
+ * all. */
 #define RECALL_DELAY_US US_PER_S
-/* What would not start so much sooner elsewhere stays. */
+/* The least gain: a task that would not start this much sooner elsewhere stays. */
 #define RECALL_GAIN_US US_PER_S
-/* Called back at a time; the rest after another delay. */
+/* Most recalls at a time; the others follow after another delay. */
 #define RECALL_MAX 10000u
-/* Workers looked at, at a time, for those that serve a task's application. */
+/* Most workers that one look examines for applications. */
 #define RECALL_LOOKS_MAX 1000000u
 
-/* What is called back, in the order in which it was found. */
+/* Tasks to be recalled, in the order in which they were found. */
 struct recalls {
     struct long_task **v;
     uint32_t n, cap;
@@ -37,7 +40,7 @@ void central_recall_arm(struct central *c)
 
 int64_t central_recall_due_us(const struct central *c) { return c->recall_us; }
 
-/* Where t would start sooner than at the end of that queue; NULL: nowhere. */
+/* A worker where t would start sooner than at the end of `here`'s queue; NULL: none. */
 static struct waiting_worker *better(struct central *c, const struct long_task *t,
                                      const struct waiting_worker *here, struct recalls *r)
 {
@@ -51,7 +54,8 @@ static struct waiting_worker *better(struct central *c, const struct long_task *
                : NULL;
 }
 
-/* The last in n's queue, if it may be called back. One that another worker is meant to get is not n's. */
+/* The last task in n's queue, if it may be recalled. Not a task that recall_from() has just moved here:
+ * it is still at another worker (t->worker). */
 static struct long_task *last_queued(const struct node *n)
 {
     struct long_task *t = list_empty(&n->waiting.queued)
@@ -61,8 +65,8 @@ static struct long_task *last_queued(const struct node *n)
     return !t || t->unsent || t->cancelled || t->recalled || !node_eq(t->worker, n->id) ? NULL : t;
 }
 
-/* Moves tasks in the waiting-time queue, from n to where they would start, as long as that is sooner. One that would start
- * sooner nowhere, since only n serves its application, keeps those before it in n's queue too. */
+/* Moves tasks in the waiting-time queue from n to workers where they would start sooner. Stops at a task that
+ * would not, for example because only n serves its application: tasks ahead of it stay in n's queue, too. */
 static void recall_from(struct central *c, struct node *n, struct recalls *r)
 {
     struct long_task *t;
@@ -81,7 +85,8 @@ static void recall_from(struct central *c, struct node *n, struct recalls *r)
     }
 }
 
-/* They are their workers' until these hand them back: what has started meanwhile stays. */
+/* Puts the tasks back into their workers' queues and asks for them: until a worker hands a task back the task
+ * is the worker's, and stays if it has started meanwhile. */
 static void call_back(struct central *c, struct recalls *r)
 {
     while (r->n > 0) {
@@ -110,7 +115,7 @@ void central_recall_run(struct central *c)
         if (n->link && msg_in_version(MSG_TASK_RECALL, n->version))
             recall_from(c, n, &r);
     }
-    if (r.n > 0 && enough(&r)) /* at least one is, so that this ends */
+    if (r.n > 0 && enough(&r)) /* there is at least one recall, so this ends */
         central_recall_arm(c);
     call_back(c, &r);
     free(r.v);

@@ -1,5 +1,5 @@
-/* Workers that take themselves out of service because they cannot start tasks (protocol 8). At most a quarter may, so that
- * what is wrong with all workers, or with their jobs, never takes the cluster away. */
+/* Workers that take themselves out of service because they cannot start tasks (protocol 8). At most a quarter
+ * may: a fault of all workers, or of their jobs, must not take the whole cluster out of service. */
 #include "central/central.h"
 #include "central/state.h"
 
@@ -17,7 +17,7 @@ uint32_t central_service_limit(const struct central *c)
     uint32_t n = c->n_workers + central_service_out(c);
 
     if (n < 2)
-        return 0; /* one stays */
+        return 0; /* the only worker stays */
     return n < CENTRAL_OUT_SHARE ? 1 : n / CENTRAL_OUT_SHARE;
 }
 
@@ -52,7 +52,7 @@ static void ask(struct central *c, struct node *n, struct blob *why)
     central_drain_changed(c, n);
 }
 
-/* At most 1 message, and those of a change. */
+/* Output: at most one message, and those of a change. */
 void central_on_out_of_service(struct central *c, const struct msg *in)
 {
     struct node *n = c->from;
@@ -63,7 +63,7 @@ void central_on_out_of_service(struct central *c, const struct msg *in)
     }
     if (node_out(n))
         have_back(c, n);
-    central_nodes_hold(c, n, false); /* what it handed back because it was out has all come before this */
+    central_nodes_hold(c, n, false); /* all tasks that it handed back because it was out came before this */
 }
 
 void central_service_forget(struct node *n) { list_remove(&n->out); }

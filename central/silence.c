@@ -1,4 +1,4 @@
-/* Nodes that are heard and that are not: heartbeats, leaving, suspicion, the end of a lease (protocol 1, DESIGN 3.9). */
+/* Heartbeats and silence of nodes: leaving, suspicion, the end of a lease (protocol 1, DESIGN 3.9). */
 #include "central/state.h"
 
 #include "base/err.h"
@@ -10,7 +10,7 @@ void central_on_heartbeat(struct central *c, const struct msg *in)
 {
     struct node *n = c->from;
     const struct msg_heartbeat *m = &in->heartbeat;
-    central_node_set_reporting(c, n, false); /* what it holds came before */
+    central_node_set_reporting(c, n, false); /* it reported the tasks that it holds before this */
     n->heartbeat_at = c->now_us;
     n->queued = m->queued;
     n->running_short = m->running_short;
@@ -30,7 +30,8 @@ void central_nodes_hold(struct central *c, struct node *n, bool hold)
     central_node_update_eligible(c, n);
 }
 
-/* Where no heartbeats are sent none come either: a simulation of many workers is spared the room. */
+/* Allocates the counters with the first report: without heartbeats, as in simulations of many workers, none
+ * come. */
 void central_on_counter(struct central *c, const struct msg *in)
 {
     struct node *n = c->from;
@@ -103,7 +104,7 @@ void central_nodes_run(struct central *c)
         c->young_us = TIME_NEVER;
         central_journal_put(c, RECORD_CLUSTER, NULL);
     }
-    if (c->ids_at_us <= c->now_us) { /* nobody has one: it is a new cluster */
+    if (c->ids_at_us <= c->now_us) { /* no node has an id: this is a new cluster */
         c->ids_at_us = TIME_NEVER;
         central_nodes_join_waiting(c);
     }

@@ -1,8 +1,9 @@
-/* Long tasks that their workers could not start (protocol 3.13): nothing ran, so that it costs no retry. The job avoids such
- * a worker as long as there are others, and the worker hears when it was to blame. */
+/* Long tasks that their workers could not start (protocol 3.13). Nothing ran, so it costs no retry. The job
+ * avoids such a worker as long as there are others. The worker hears of it if the failure was its own. */
 #include "central/state.h"
 
-/* For a moment nobody may choose them. O(failures of the job * log of the workers). */
+/* Hides the workers that the job avoids from placement for a moment, or shows them again. O(failures of the
+ * job * log of the workers). */
 static void hide(struct central *c, const struct long_job *j, bool hidden)
 {
     for (uint32_t i = 0; i < j->starts.n; i++) {
@@ -23,8 +24,8 @@ static struct waiting_worker *best_unavoided(struct central *c, const struct lon
     return w;
 }
 
-/* Some worker that the job does not avoid could take its tasks, now or once it asks for one. O(workers) where they are bound
- * late. */
+/* Whether some worker that the job does not avoid could take its tasks, now or once it asks for one. With
+ * late binding O(workers). */
 static bool another_may_take(struct central *c, const struct long_job *j)
 {
     if (!policy_has(&c->policy, POLICY_LATE_LONG))
@@ -45,7 +46,7 @@ struct waiting_worker *central_starts_best(struct central *c, const struct long_
     struct waiting_worker *w = avoids ? best_unavoided(c, j) : NULL;
 
     if (!w && avoids && policy_has(&c->policy, POLICY_LATE_LONG) && another_may_take(c, j))
-        return NULL; /* that one will ask */
+        return NULL; /* that worker will ask */
     return w ? w : waiting_best(&c->waiting, c->now_us);
 }
 
@@ -56,12 +57,12 @@ bool central_starts_failed(struct central *c, struct node *n, struct long_task *
     if (owner_starts_failed(&j->starts, n->id, central_task_index(t), &t->unstarted) &&
         another_may_take(c, j))
         return true;
-    /* Not that worker's fault. As long as none of its tasks starts, the others fail at once. */
+    /* The job itself cannot be started. As long as none of its tasks starts, the others fail at once. */
     j->starts.unstartable |= !j->started;
     return false;
 }
 
-/* 1 message per worker that could not start it. */
+/* Output: one message per worker that could not start the task. */
 void central_starts_began(struct central *c, struct long_task *t, const struct node *n)
 {
     struct long_job *j = t->job;

@@ -46,7 +46,8 @@ void central_task_set_state(struct central *c, struct long_task *t, enum task_st
     }
 }
 
-/* n will not get t, so it still has the slot that it asked for. A worker that joined again since counts anew. */
+/* n will not get t, so it still has the slot for which it asked. A worker that has joined again since counts
+ * anew. */
 static void take_back_unsent(struct central *c, const struct long_task *t, struct node *n)
 {
     if (!t->unsent || t->seen != n->joins)
@@ -102,7 +103,7 @@ void central_task_limbo(struct central *c, struct long_task *t, int64_t due_us)
 
 /* ---- Messages ---- */
 
-/* Before the task's end, after which nothing is news. */
+/* Sent before the task's end, after which the dist listens to nothing about the task. */
 static void send_message(struct central *c, const struct long_task *t, const struct node *dist)
 {
     struct blob *text = owner_message_find(&t->job->messages, central_task_index(t));
@@ -129,7 +130,8 @@ static void send_long_task(struct central *c, const struct long_task *t, const s
     m->long_task.id = central_task_try(t);
     m->long_task.wait_us = t->wait_us;
     m->long_task.worker = t->worker;
-    if (task_state_final(t->state) && !over) { /* central has the task; its end is not on record yet */
+    /* The task's end is not on record yet, so dists must not hear of it. */
+    if (task_state_final(t->state) && !over) {
         m->long_task.state = t->reported ? TASK_RUNNING : TASK_WAITING;
         return;
     }
@@ -173,7 +175,7 @@ static void send_finish_ack(struct central *c, const struct node *worker, const 
 
 /* ---- Ends ---- */
 
-/* Outcome, code and times are set already. Watchers hear when it is durable. */
+/* Ends a task; outcome, code and times are set. Watchers hear of it when it is durable. */
 static void end(struct central *c, struct long_task *t)
 {
     struct long_job *j = t->job;
@@ -215,7 +217,7 @@ static void lost(struct central *c, struct long_task *t, bool started)
     if (t->cancelled) {
         end_unreported(c, t, OUTCOME_CANCELLED, 0);
     } else if (at_most_once(t) ? !t->unsent : started && t->losses >= t->job->desc->retries) {
-        /* At most once: what was sent may have run, whether its worker said so or not. */
+        /* At most once: a task that was sent may have run, even if its worker did not report that. */
         end_unreported(c, t, OUTCOME_LOST, 0);
     } else {
         /* A try that never started costs none of the job's retries. */
@@ -226,14 +228,14 @@ static void lost(struct central *c, struct long_task *t, bool started)
 
 void central_task_lost(struct central *c, struct long_task *t) { lost(c, t, t->state == TASK_RUNNING); }
 
-/* Whether a worker that can be reached may still say that it has a task in limbo. */
+/* Whether a worker that can be reached may still report a task in limbo. */
 static bool reports_due(const struct central *c)
 {
     return central_partition_settles(c) || c->n_reporting > 0;
 }
 
-/* Of a task in limbo that nobody reports nothing shows that it ever started. Should a worker have it that is cut off, that one
- * ends it when its lease is over, or is told to when it is back. */
+/* Whether t is in limbo and nothing shows that it ever started. If a worker that is cut off has it, that
+ * worker ends it at the end of its lease, or is told to when it is back. */
 static bool is_nowhere(const struct long_task *t)
 {
     return t->place == PLACE_LIMBO && t->state == TASK_WAITING;
@@ -281,7 +283,7 @@ void central_task_launch_journalled(struct central *c, const struct try_id *id)
     if (!t)
         return;
     if (!central_node_may_take(node_of(t))) {
-        central_task_queue(c, t); /* its worker has been reserved, or was lost, meanwhile */
+        central_task_queue(c, t); /* meanwhile its worker was reserved, or was lost */
         return;
     }
     t->unsent = false;
@@ -305,7 +307,8 @@ static void place_at(struct central *c, struct long_task *t, struct node *n)
     n->sent++;
     n->room -= n->room > 0;
     central_node_update_eligible(c, n);
-    /* Other first launches are not recorded: a central that restarts takes everything for launched once. */
+    /* Other first launches have no record: a central that restarts assumes that everything was launched
+     * once. */
     t->unsent = at_most_once(t);
     if (t->unsent)
         central_journal_put(c, RECORD_LAUNCH, t);
@@ -333,7 +336,8 @@ static void place_first(struct central *c, const struct list *unplaced, struct n
     central_jobs_settle(c);
 }
 
-/* Those that need an executor, where there is one. O(workers that serve it + tasks * log of these). */
+/* Places tasks that need an executor on workers that serve their application. O(workers that serve it + tasks
+ * * log of these). */
 static void place_for_app(struct central *c, struct central_app *a)
 {
     struct heap ranked;
@@ -356,11 +360,11 @@ static void place_for_app(struct central *c, struct central_app *a)
         list_remove(&a->waiting);
 }
 
-/* In a step so many tasks at most let others go first. */
+/* The most tasks that may let later tasks go first in one step. */
 #define PASSED_OVER_MAX 64u
 
-/* Hawk 3.7: every task goes to the worker with the least waiting time. All at once, as in the paper, so that
- * the next job's tasks see them. */
+/* Every task goes to the worker with the least waiting time (Hawk 3.7). As in the paper, all tasks of a job
+ * are placed at once, so that the next job's tasks see them. */
 void central_tasks_place(struct central *c)
 {
     uint32_t passed_over = 0;
@@ -371,7 +375,7 @@ void central_tasks_place(struct central *c)
         struct long_task *t = container_of(c->unplaced.next, struct long_task, w.link);
         struct waiting_worker *w = central_starts_best(c, t->job);
 
-        /* It waits for another worker than the one that asks; those behind it need not. */
+        /* The task waits for another worker than the one that asks. Tasks behind it need not wait. */
         if (!w && t->job->starts.n > 0 && waiting_best(&c->waiting, c->now_us) &&
             passed_over++ < PASSED_OVER_MAX) {
             list_remove(&t->w.link);
@@ -388,8 +392,8 @@ void central_tasks_place(struct central *c)
 
 /* ---- Reports from workers ---- */
 
-/* The task of this try if n has it, or if nobody has it since and n says it does: then it is n's again. NULL
- * for anything stale. */
+/* The task of this try, if n has it. Also if no worker has it now and n reports it: then n has it again.
+ * NULL: the report is stale. */
 static struct long_task *held_by(struct central *c, struct node *n, const struct try_id *id)
 {
     struct long_task *t = central_jobs_find_task(c, id);
@@ -428,7 +432,7 @@ void central_on_task_started(struct central *c, const struct msg *in)
     if (!t) {
         const struct long_task *known = central_jobs_find_task(c, &m->id);
 
-        /* Late news of the try whose end is known is no news; any other try must not go on. */
+        /* A late report of the try whose end is known needs no answer. Any other try must end. */
         if (!known || known->attempt != m->id.attempt || !node_eq(known->worker, n->id))
             send_cancel(c, n, &m->id);
         return;
@@ -441,7 +445,7 @@ void central_on_task_started(struct central *c, const struct msg *in)
     central_task_tell(c, t, NULL);
 }
 
-/* Takes the first completion of a task, whatever its try (protocol 3.11). */
+/* Accepts the first completion of a task, whatever its try (protocol 3.11). */
 static void accept(struct central *c, struct node *n, struct long_task *t, const struct msg_task_finished *m)
 {
     struct try_id current = central_task_try(t);
@@ -453,7 +457,7 @@ static void accept(struct central *c, struct node *n, struct long_task *t, const
     t->worker = n->id;
     t->outcome = m->outcome;
     t->code = m->code;
-    /* Of a job that was read back nobody knows when it began. */
+    /* A job from the journal has no known beginning. */
     t->run_us = t->job->recovered ? m->run_us : run_us_credible(m->run_us, c->now_us - t->job->since_us);
     t->reported = true;
     if (owner_message_of_end(&t->job->messages, central_task_index(t), t->job->app != NULL, m) &&
@@ -464,7 +468,7 @@ static void accept(struct central *c, struct node *n, struct long_task *t, const
     end(c, t);
 }
 
-/* It never ran. */
+/* The task never ran. */
 static void not_started(struct central *c, struct node *n, struct long_task *t,
                         const struct msg_task_finished *m)
 {
@@ -487,16 +491,17 @@ void central_on_task_finished(struct central *c, const struct msg *in)
         return;
     }
     if (task_state_final(t->state)) {
-        /* The accepted one itself, again: it is acknowledged when it is durable. */
+        /* The accepted completion again: FINISH_ACK follows when it is durable. */
         if (t->durable || !t->reported || t->attempt != m->id.attempt || !node_eq(t->worker, n->id))
             send_finish_ack(c, n, &m->id);
         return;
     }
     if (m->outcome == OUTCOME_LOST || m->outcome == OUTCOME_NONE || m->outcome >= OUTCOME_COUNT ||
         (m->outcome == OUTCOME_CANCELLED && !t->cancelled)) {
-        /* Nobody's end: the worker stops, or killed it for its lease, or at a word that was not this central's, or that was
-         * about an older try. */
-        /* Waiting again: known to be lost. Unsure: a later try may run that is not on record. */
+        /* This outcome is no end of the task. The worker is stopping, or killed the try at the end of its
+         * lease, or was told to by another central or about an older try. */
+        /* A waiting task is known to be lost already. An unsure one may have a later try that is not on
+         * record. */
         t = t->place == PLACE_QUEUE || t->unsure ? NULL : held_by(c, n, &m->id);
         send_finish_ack(c, n, &m->id);
         if (t && m->code < 0 && t->state == TASK_PLACED && !t->cancelled)
@@ -524,7 +529,8 @@ void central_on_task_returned(struct central *c, const struct msg *in)
         end_unreported(c, t, OUTCOME_CANCELLED, 0);
     else
         central_task_queue(c, t);
-    /* Nobody made it: it would hand the next one back as well. Its next heartbeat says that it is well. */
+    /* The worker handed the task back unasked, and would hand back the next one, too. Its next heartbeat ends
+     * the hold. */
     if (!asked && !policy_has(&c->policy, POLICY_LATE_LONG) && n->general && n->acked &&
         central_node_serves(n, t->job->app))
         central_nodes_hold(c, n, true);
@@ -537,14 +543,14 @@ void central_on_task_held(struct central *c, const struct msg *in)
     struct long_task *t;
 
     if (task_state_final(m->state))
-        return; /* its TASK_FINISHED follows */
+        return; /* TASK_FINISHED follows */
     t = held_by(c, n, &m->id);
     if (!t || t->cancelled)
         send_cancel(c, n, &m->id);
     if (!t)
         return;
     t->seen = n->joins;
-    t->recalled = false; /* that was lost with the stream */
+    t->recalled = false; /* the recall was lost with the stream */
     if (m->state == TASK_RUNNING)
         start(c, t, m->run_us);
     central_task_tell(c, t, NULL);
@@ -571,7 +577,7 @@ void central_on_held_end(struct central *c, const struct msg *in)
     central_tasks_all_reported(c);
 }
 
-/* ---- Workers that are no more ---- */
+/* ---- Workers that are gone ---- */
 
 void central_tasks_worker_gone(struct central *c, struct node *n)
 {
@@ -589,7 +595,8 @@ void central_tasks_worker_replaced(struct central *c, struct node *n, int64_t du
         central_task_limbo(c, container_of(n->waiting.queued.next, struct long_task, w.link), due_us);
 }
 
-/* A worker that was let in has a new lease, and may hold what it has not told yet: until it tells, or is gone. */
+/* When the first task in limbo is due. Never while a worker that was let in has not reported: it has a new
+ * lease, and may hold the task. */
 int64_t central_tasks_due_us(const struct central *c)
 {
     return list_empty(&c->limbo) || c->n_reporting > 0

@@ -1,4 +1,4 @@
-/* What central shows of itself. */
+/* Views of central's state. */
 #include "central/central.h"
 
 #include "central/state.h"

@@ -1,5 +1,5 @@
-/* The waiting-time queue. The slots of a worker are a multiset: which slot is which does not matter, only
- * when each is free of long tasks. So they lie in one array as two small heaps, amounts and moments. */
+/* The waiting-time queue. Only the times at which a worker's slots become free of long tasks matter, not
+ * which slot is which. So the slots are one array with two small heaps, amounts and moments. */
 #include "central/waiting.h"
 
 #include "base/check.h"
@@ -8,11 +8,11 @@
 
 #include <stdlib.h>
 
-/* So many queued tasks per slot are list-scheduled one by one when a worker's slots are rebuilt, and what
- * is queued behind them as so many equal pieces: it keeps a rebuild independent of the queue's length, and
- * behind several rounds of tasks the difference is less than a task. A single slot needs none of it. */
+/* When a worker's slots are rebuilt, this many queued tasks per slot are list-scheduled one by one. The tasks
+ * behind them count as equal pieces. So the cost of a rebuild does not depend on the queue's length, and
+ * behind several rounds of tasks the error is less than a task. A single slot needs no list scheduling. */
 #define ROUNDS 4u
-/* Beyond any wait that means something; levels stop there. */
+/* Longer than any meaningful wait; levels stop there. */
 #define LEVEL_MAX (INT64_MAX / 4)
 
 void waiting_init(struct waiting *q) { *q = (struct waiting){0}; }
@@ -60,7 +60,7 @@ static void slots_heapify(struct waiting_slot *v, uint32_t n)
         slot_sift_down(v, n, i);
 }
 
-/* The slots of a worker that has any. */
+/* The worker's slots; it must have some. */
 static struct waiting_slot *slots_of(const struct waiting_worker *w)
 {
     return w->n_slots == 1 ? (struct waiting_slot *)&w->one : w->many;
@@ -76,7 +76,8 @@ static struct waiting_slot *least_moment(const struct waiting_worker *w)
     return w->n_amounts < w->n_slots ? &slots_of(w)[w->n_amounts] : NULL;
 }
 
-/* Whether the amount goes before the moment, which is yet to come; tie: where nothing else decides. */
+/* Whether the amount comes before the moment, which lies in the future; tie: the result if nothing else
+ * decides. */
 static bool amount_first(int64_t amount_us, bool overrun, int64_t moment_us, int64_t now_us, bool tie)
 {
     int64_t wait_us = moment_us - now_us;
@@ -91,7 +92,7 @@ static int64_t level_add(int64_t level_us, int64_t us)
     return level_us > LEVEL_MAX - us ? LEVEL_MAX : level_us + us;
 }
 
-/* List scheduling's one step: the slot that is free first gets another us. */
+/* One step of list scheduling: the slot that is free first gets another us. */
 static void slots_add(struct waiting_worker *w, int64_t us, int64_t now_us)
 {
     struct waiting_slot *a = least_amount(w), *m = least_moment(w);
@@ -106,8 +107,8 @@ static void slots_add(struct waiting_worker *w, int64_t us, int64_t now_us)
     }
 }
 
-/* Slots as the running tasks alone leave them. Returns the time of running tasks beyond the slots, which
- * only a worker that contradicts itself has. */
+/* Sets the slots from the running tasks alone. Returns the time of running tasks beyond the slots: 0, unless
+ * the worker's reports are inconsistent. */
 static __int128 slots_from_running(struct waiting_worker *w, int64_t now_us)
 {
     uint32_t amounts = 0, moments = 0;
@@ -134,7 +135,7 @@ static __int128 slots_from_running(struct waiting_worker *w, int64_t now_us)
     return beyond;
 }
 
-/* Makes the slots anew from the tasks. O(slots log slots). */
+/* Computes the slots anew from the tasks. O(slots log slots). */
 static void slots_rebuild(struct waiting_worker *w, int64_t now_us)
 {
     __int128 rest = slots_from_running(w, now_us) + w->queued_us;
@@ -153,7 +154,7 @@ static void slots_rebuild(struct waiting_worker *w, int64_t now_us)
         slots_add(w, t->estimate_us, now_us);
         rest -= t->estimate_us;
     }
-    /* The rest in equal pieces, the remainder with the first ones. */
+    /* The rest in equal pieces; the first pieces share the remainder. */
     int64_t rest_us = rest > LEVEL_MAX ? LEVEL_MAX : (int64_t)rest;
     for (n = 0; rest_us > 0 && n < pieces; n++)
         slots_add(w, rest_us / pieces + (n < rest_us % pieces), now_us);
@@ -173,7 +174,7 @@ static void place(struct ranking *r, const struct waiting_worker *w, const struc
     *in = to_be_in;
 }
 
-/* Brings w's places in the heaps in line with its slots. */
+/* Updates w's places in the heaps from its slots. */
 static void rank(struct waiting *q, struct waiting_worker *w)
 {
     place(&q->amounts, w, least_amount(w), &w->in_amounts);
@@ -193,7 +194,8 @@ static void rank_all(struct waiting *q)
     q->n_unranked = 0;
 }
 
-/* The heaps are only looked at for a task to be placed. Until then much changes twice: one task ends, the next starts. */
+/* Puts off the update until a task must be placed. Until then much changes twice: one task ends, the next
+ * starts. */
 static void rank_later(struct waiting *q, struct waiting_worker *w)
 {
     if (w->unranked)
@@ -274,14 +276,14 @@ static const struct rank *better_head(const struct waiting *q, int64_t now_us)
     return amount_first(a->us, (a->tie & RANK_LATE) != 0, m->us, now_us, a->tie < m->tie) ? a : m;
 }
 
-/* Every time a task is found overrunning that was not known to be. */
+/* Call it whenever a task is found to overrun its estimate. */
 static void overtaken(struct waiting *q, struct waiting_worker *w, int64_t now_us)
 {
     slots_rebuild(w, now_us);
     rank(q, w);
 }
 
-/* Who is chosen next, for another task of the same job, is among them: they come from memory meanwhile. */
+/* Prefetches candidates for the next choice: another task of the same job will choose among these. */
 static void prefetch_seconds(const struct waiting *q, const struct ranking *r)
 {
     for (uint32_t i = 1; i < r->n && i <= RANK_ARITY; i++) {
@@ -378,7 +380,8 @@ int64_t waiting_at(const struct waiting_worker *w, int64_t now_us)
     int64_t wait_us = a ? a->level_us : INT64_MAX;
 
     if (w->n_slots == 1 && m && w->expires_us <= now_us)
-        return w->queued_us > LEVEL_MAX ? LEVEL_MAX : (int64_t)w->queued_us; /* what a rebuild would find */
+        /* The value that a rebuild would find. */
+        return w->queued_us > LEVEL_MAX ? LEVEL_MAX : (int64_t)w->queued_us;
     if (m && m->level_us - now_us < wait_us)
         wait_us = m->level_us > now_us ? m->level_us - now_us : 0;
     return wait_us;
