@@ -89,7 +89,7 @@ Q := $(if $(V),,@)
 say = $(if $(V),@:,@printf '%-7s %s\n' $(1) $(2))
 
 .PHONY: all archive programs test test-load test-flood fuzz fuzz-build fuzz-programs proof check check-format check-build check-tidy check-structure deps format demo figures \
-	bench bench-bursts bench-bus bench-codec bench-commands bench-deps bench-failover bench-heartbeats bench-idle bench-mixed bench-noop bench-pause \
+	bench bench-bursts bench-bus bench-codec bench-commands bench-deps bench-failover bench-heartbeats bench-idle bench-mixed bench-noop bench-outage bench-pause \
 	bench-poisson bench-policy bench-price bench-recovery bench-sim \
 	bench-takeover bench-wire calibrate swarm mutate clean help install install-files FORCE
 all: $(if $(binary),$(binary) $(B)/libhawk.a,archive)
@@ -307,6 +307,9 @@ $(B)/bench/bench_%: $(B)/obj/bench/bench_%.o $(bench_archive) $(guard_object) $(
 	$(Q)mkdir -p $(@D)
 	$(Q)$(link_whole) -o $@ $^ $(LIBS)
 
+# What an outage of central costs a long job; figures in $(B)/bench/outage.json.
+bench-outage: $(binary)
+	$(Q)bench/outage.py $(abspath $(B)/hawk) $(B)/bench/outage.json $(RUNS)
 # How soon clients are served elsewhere when their dist is killed or stopped; figures in $(B)/bench/failover.json.
 bench-failover: $(binary) $(B)/bench/failover_clients
 	$(Q)bench/failover.py $(abspath $(B)/hawk) $(B)/bench/failover_clients $(B)/bench/failover.json $(RUNS)
@@ -350,6 +353,7 @@ help:
 	@echo "make bench             all measurements of speed and memory, one after the other; as JSON in build/bench/"
 	@echo "make bench-NAME        one of them: policy price wire idle heartbeats commands codec bus sim recovery [ROUNDS=7]"
 	@echo "make bench-failover    how soon clients are served elsewhere when their dist dies [RUNS=7]"
+	@echo "make bench-outage      what an outage of central costs a long job [RUNS=3]"
 	@echo "make bench-takeover    how long a cluster is without its central after kill -9 [KILLS=10]"
 	@echo "make figures           the papers' simulated figures (TRACES=DIR: the published traces)"
 	@echo "make test-load         10,000 jobs, 1,000 clients, clients that read nothing, gigabytes of output"

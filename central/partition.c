@@ -128,7 +128,7 @@ void central_partition_flush(struct central *c)
     bool first = false;
 
     if (central_partition_settles(c)) {
-        if (c->now_us < c->settle_us)
+        if (c->now_us < c->settle_us && !central_workers_all_back(c))
             return;
         c->settle_us = TIME_NEVER;
         c->hold_us = c->now_us + ACKS_US;

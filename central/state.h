@@ -293,7 +293,8 @@ struct central {
     struct node *from; /* the sender of the message, if it has joined */
 
     bool recovered, stopping, stopped;
-    int64_t settle_us; /* until then no worker is told its partition; TIME_NEVER: that time is over */
+    /* Until then, or until all workers are back, no worker is told its partition; TIME_NEVER: that time is over. */
+    int64_t settle_us;
 
     struct links links;
     struct list joins_waiting;
@@ -620,6 +621,8 @@ void central_tasks_worker_gone(struct central *c, struct node *n);
 void central_tasks_worker_replaced(struct central *c, struct node *n, int64_t due_us);
 /* Places waiting tasks as long as there is a worker. */
 void central_tasks_place(struct central *c);
+/* Whether the journal is read, and every worker that is known is up and has said what it holds. */
+bool central_workers_all_back(const struct central *c);
 /* A worker has reported what it holds. If it was the last of all workers that central knows by name, tasks
  * that nobody reported are nowhere, and are placed again. O(nodes, tasks in limbo). */
 void central_tasks_all_reported(struct central *c);

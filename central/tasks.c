@@ -625,10 +625,15 @@ static bool any_worker_in(const struct central *c, enum node_state state)
     return false;
 }
 
+bool central_workers_all_back(const struct central *c)
+{
+    return c->recovered && c->n_reporting == 0 && !central_is_young(c) && !any_worker_in(c, NODE_AWAY) &&
+           !any_worker_in(c, NODE_JOINING) && !any_worker_in(c, NODE_SUSPECT);
+}
+
 void central_tasks_all_reported(struct central *c)
 {
-    if (!c->recovered || c->n_reporting > 0 || central_is_young(c) || list_empty(&c->limbo) ||
-        any_worker_in(c, NODE_AWAY) || any_worker_in(c, NODE_JOINING) || any_worker_in(c, NODE_SUSPECT))
+    if (list_empty(&c->limbo) || !central_workers_all_back(c))
         return;
     list_foreach(&c->limbo, entry, next) {
         struct long_task *t = container_of(entry, struct long_task, w.link);

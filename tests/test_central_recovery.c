@@ -112,7 +112,6 @@ static void what_is_cancelled_and_nobody_reports_ends_when_all_have_reported(voi
          .state = TASK_RUNNING);
     assert_int_equal(expect(&c.t, TASK_CANCEL, task_cancel, c.w[0])->id.task, 1);
     tell(&c.t, HELD_END, held_end, c.w[0], 0);
-    pass(&c.t, 3 * S);
     assert_int_equal(expect(&c.t, JOURNAL_TASK, journal_task, 0)->id.task, 2);
     expect_none(&c.t, JOURNAL_JOB_END, 0);
     finished(&c.t, c.w[0], try_of(1, 1, 1, 1), OUTCOME_CANCELLED, 0, 5 * S);
@@ -142,7 +141,6 @@ static void once_every_worker_is_back_what_nobody_reports_is_placed_again(void *
 
     recover(&c);
     tell(&c.t, HELD_END, held_end, c.w[0], 0);
-    pass(&c.t, 3 * S);
     ack_partition(&c.t, c.w[0]);
     assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.attempt, 2);
     assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.attempt, 2);
@@ -191,10 +189,10 @@ static void placement_waits_for_every_worker_to_answer(void **state)
 
     recover(&c);
     c.w[1] = join(&c.t, (struct join){.name = "w1", .slots = 1, .role = ROLE_WORKER});
-    tell(&c.t, HELD_END, held_end, c.w[0], 0);
-    tell(&c.t, HELD_END, held_end, c.w[1], 0);
     submit(&c.t, c.d, 7, 3, 5 * S);
-    pass(&c.t, 3 * S);
+    tell(&c.t, HELD_END, held_end, c.w[0], 0);
+    expect_none(&c.t, PARTITION, c.w[0]);
+    tell(&c.t, HELD_END, held_end, c.w[1], 0);
     uint32_t epoch = expect(&c.t, PARTITION, partition, c.w[1])->epoch;
     ack_partition(&c.t, c.w[0]);
     expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
@@ -368,7 +366,6 @@ static void after_a_restart_only_recorded_launches_are_in_doubt(void **state)
     tell(&c.t, TASK_HELD, task_held, c.w[0], .id = try_of(9, 1, 2, 3), .state = TASK_RUNNING);
     expect_none(&c.t, TASK_CANCEL, c.w[0]);
     tell(&c.t, HELD_END, held_end, c.w[0], 0);
-    pass(&c.t, 3 * S);
     ack_partition(&c.t, c.w[0]);
     /* Task 1 was never launched: it is, for the first time. */
     assert_int_equal(expect(&c.t, TASK_ENQUEUE, task_enqueue, c.w[0])->id.task, 1);
@@ -398,9 +395,9 @@ static void a_cancelled_job_stays_cancelled_after_a_restart(void **state)
     assert_int_equal(expect(&c.t, TASK_CANCEL, task_cancel, c.w[0])->id.task, 0);
     tell(&c.t, HELD_END, held_end, c.w[0], 0);
     finished(&c.t, c.w[0], try_of(9, 1, 0, 1), OUTCOME_CANCELLED, 0, 0);
+    assert_int_equal(expect(&c.t, JOURNAL_JOB_END, journal_job_end, 0)->state, JOB_CANCELLED);
     pass(&c.t, 61 * S);
     expect_none(&c.t, TASK_ENQUEUE, c.w[0]);
-    assert_int_equal(expect(&c.t, JOURNAL_JOB_END, journal_job_end, 0)->state, JOB_CANCELLED);
     job_desc_drop(d);
     blob_drop(w0);
     end(&c);

@@ -93,16 +93,28 @@ class LocalCluster:
         everyone = ([self.central] if self.central else []) + self.dists + self.workers
         return "\n".join(f"--- {' '.join(d.argv[:4])}\n{d.log()}" for d in everyone if d.log())
 
+    def restart_central(self, after_s):
+        """Kills it (SIGKILL), and starts it again after so long, at the same address and from its journal."""
+        self.central.process.kill()
+        self.central.process.wait()
+        self.central.process.stdout.close()
+        time.sleep(after_s)
+        self.central = self._start_central(self.central.address)
+        self._await_ready([self.central], time.monotonic() + START_S)
+
     # --- inside -------------------------------------------------------------------------------------
 
     def _daemon(self, role, name, *flags):
         argv = [self.hawk, role, *flags]
         return _Daemon(argv, os.path.join(self.directory, f"{name}.log"))
 
+    def _start_central(self, address):
+        return self._daemon("central", "central", "--listen", address, "--state-dir", f"{self.directory}/central",
+                            *self.central_flags)
+
     def _start(self):
         deadline = time.monotonic() + START_S
-        self.central = self._daemon("central", "central", "--listen", "127.0.0.1:0",
-                                    "--state-dir", f"{self.directory}/central", *self.central_flags)
+        self.central = self._start_central("127.0.0.1:0")
         self._await_ready([self.central], deadline)
         joining = ("--central", self.central.address)
         for i in range(1, self.workers_n + 1):
