@@ -50,8 +50,8 @@ void central_apps_free(struct central *c)
 
 /* ---- Which workers serve an application ---- */
 
-static void tell(struct central *c, const struct node *dist, const struct node *n,
-                 const struct central_app *a, bool on)
+static void send_app(struct central *c, const struct node *dist, const struct node *n,
+                     const struct central_app *a, bool on)
 {
     struct msg *m = central_send(c, dist, MSG_APP);
 
@@ -63,7 +63,7 @@ static void tell(struct central *c, const struct node *dist, const struct node *
 static void tell_all(struct central *c, const struct node *n, const struct central_app *a, bool on)
 {
     list_foreach(&c->dists, entry, next)
-        tell(c, container_of(entry, struct node, push), n, a, on);
+        send_app(c, container_of(entry, struct node, push), n, a, on);
 }
 
 void central_apps_send_all(struct central *c, const struct node *dist)
@@ -72,13 +72,13 @@ void central_apps_send_all(struct central *c, const struct node *dist)
 
     HASH_ITER(hh, c->apps, a, next)
         for (uint32_t i = 0; i < a->nodes_n; i++)
-            tell(c, dist, a->nodes[i], a, true);
+            send_app(c, dist, a->nodes[i], a, true);
 }
 
 void central_apps_send(struct central *c, const struct node *dist, const struct node *n)
 {
     for (uint32_t i = 0; i < n->n_apps; i++)
-        tell(c, dist, n, n->apps[i], true);
+        send_app(c, dist, n, n->apps[i], true);
 }
 
 bool central_node_serves(const struct node *n, const struct central_app *a)
@@ -98,7 +98,7 @@ static void note_set(struct central *c, struct node *n)
     central_pairing_serves(c, n, apps);
 }
 
-static void forget(struct central *c, struct node *n, struct central_app *a)
+static void forget_app(struct central *c, struct node *n, struct central_app *a)
 {
     uint32_t i = 0;
 
@@ -119,7 +119,7 @@ void central_node_forget_apps(struct central *c, struct node *n, bool tell_dists
 
         if (tell_dists)
             tell_all(c, n, a, false);
-        forget(c, n, a);
+        forget_app(c, n, a);
     }
     free(n->apps);
     n->apps = NULL;
@@ -139,7 +139,7 @@ void central_on_app(struct central *c, const struct msg *in)
     }
     tell_all(c, n, a, m->on);
     if (!m->on) {
-        forget(c, n, a);
+        forget_app(c, n, a);
         return;
     }
     vec_grow(n->apps, n->n_apps, n->apps_cap);

@@ -165,7 +165,7 @@ static void run_timers(struct central *c)
 }
 
 /* Does what the step made necessary, once, however many events caused it. */
-static void finish(struct central *c)
+static void finish_step(struct central *c)
 {
     if (c->service_look)
         central_service_look(c);
@@ -195,7 +195,7 @@ void central_step(struct central *c, const struct event *e, struct out *out)
     if (handlers[e->m.type].handle && may_come(c, &e->m))
         handlers[e->m.type].handle(c, &e->m);
     run_timers(c);
-    finish(c);
+    finish_step(c);
     c->out = NULL;
 }
 

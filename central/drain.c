@@ -1,7 +1,7 @@
 /* Operators' requests to nodes: to take no new work, to take work again, to stop (protocol 8). */
 #include "central/state.h"
 
-static void answer(struct central *c, node_id_t node, uint32_t client, int32_t err)
+static void answer_drain(struct central *c, node_id_t node, uint32_t client, int32_t err)
 {
     struct msg *m;
 
@@ -14,7 +14,7 @@ static void answer(struct central *c, node_id_t node, uint32_t client, int32_t e
 }
 
 /* The reason why n cannot be drained; 0: it can. */
-static int refusal(const struct node *n, enum drain drain)
+static int drain_refusal(const struct node *n, enum drain drain)
 {
     if (drain >= DRAIN_COUNT)
         return HAWK_EINVALID;
@@ -26,7 +26,7 @@ static int refusal(const struct node *n, enum drain drain)
     return 0;
 }
 
-static void tell(struct central *c, struct node *n)
+static void tell_drain(struct central *c, struct node *n)
 {
     struct msg *m = msg_in_version(MSG_DRAIN, n->version) ? central_send(c, n, MSG_DRAIN) : NULL;
 
@@ -62,11 +62,11 @@ void central_on_set_drain(struct central *c, const struct msg *in)
 {
     const struct msg_set_drain *m = &in->set_drain;
     struct node *n = central_node_by_id(c, m->node);
-    int err = n ? refusal(n, m->drain) : HAWK_ENOT_FOUND;
+    int err = n ? drain_refusal(n, m->drain) : HAWK_ENOT_FOUND;
     bool was;
 
     if (err || c->stopping) {
-        answer(c, m->node, m->client, err ? err : HAWK_ESHUTDOWN);
+        answer_drain(c, m->node, m->client, err ? err : HAWK_ESHUTDOWN);
         return;
     }
     was = n->drain != DRAIN_NOT;
@@ -75,7 +75,7 @@ void central_on_set_drain(struct central *c, const struct msg *in)
         central_node_report(c, n, was ? CHANGE_UNDRAINED : CHANGE_DRAINING);
         n->empty = false;
         n->drain_us = c->now_us;
-        tell(c, n);
+        tell_drain(c, n);
         central_drain_changed(c, n);
     }
     central_journal_put_drain(c, n, m->client);
@@ -83,7 +83,7 @@ void central_on_set_drain(struct central *c, const struct msg *in)
 
 void central_drain_journalled(struct central *c, const struct node *n, uint32_t client, int32_t err)
 {
-    answer(c, n->id, client, err);
+    answer_drain(c, n->id, client, err);
 }
 
 void central_on_drained(struct central *c, const struct msg *in)

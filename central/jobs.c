@@ -49,7 +49,7 @@ static void send_refused(struct central *c, const struct node *dist, job_id_t jo
 
 /* From now on the dist hears of the job. It owns the job if `owner`, the number of its ownership, is the
  * highest so far. */
-static void watch(struct central *c, struct long_job *j, const struct node *dist, uint16_t owner)
+static void watch_job(struct central *c, struct long_job *j, const struct node *dist, uint16_t owner)
 {
     struct watcher *w = central_job_watch(j, dist->id);
 
@@ -84,7 +84,7 @@ void central_on_long_watch(struct central *c, const struct msg *in)
     struct msg *reply;
 
     if (j) {
-        watch(c, j, dist, m->owner);
+        watch_job(c, j, dist, m->owner);
         tell_tasks(c, j, dist);
     }
     reply = central_send(c, dist, MSG_LONG_WATCHED);
@@ -185,7 +185,7 @@ void central_on_long_submit(struct central *c, const struct msg *in)
     if (c->stopping)
         return; /* the dist asks the next central */
     if (j) {
-        watch(c, j, dist, m->owner);
+        watch_job(c, j, dist, m->owner);
         if (j->state == LONG_JOURNALLING)
             return;
         send_accepted(c, j, dist);
@@ -205,7 +205,7 @@ void central_on_long_submit(struct central *c, const struct msg *in)
     j->why = m->why;
     central_journal_put(c, RECORD_JOB, j);
     release_first(c, j);
-    watch(c, j, dist, m->owner);
+    watch_job(c, j, dist, m->owner);
 }
 
 static void activate(struct central *c, struct long_job *j)

@@ -174,7 +174,7 @@ void central_journal_put_policy(struct central *c, uint32_t client)
     ring_at(&c->pending, c->pending.n - 1).client = client;
 }
 
-static void written(struct central *c, const struct record *r)
+static void record_written(struct central *c, const struct record *r)
 {
     switch (r->kind) {
     case RECORD_NODE:
@@ -212,7 +212,7 @@ static void written(struct central *c, const struct record *r)
     }
 }
 
-static void not_written(struct central *c, const struct record *r, int32_t err)
+static void record_failed(struct central *c, const struct record *r, int32_t err)
 {
     if (r->kind == RECORD_JOB) {
         struct long_key key = r->job->key;
@@ -246,9 +246,9 @@ void central_on_journal_done(struct central *c, const struct msg *in)
 
         ring_pop(&c->pending, &r);
         if (m->err)
-            not_written(c, &r, m->err);
+            record_failed(c, &r, m->err);
         else
-            written(c, &r);
+            record_written(c, &r);
     }
 }
 

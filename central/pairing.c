@@ -10,7 +10,7 @@
 /* Long work that ends and soon begins again should not cost two messages to every worker. */
 #define LONG_WORK_OFF_US US_PER_S
 
-static void put(struct list *all, struct list *entry, uint32_t *count, bool in)
+static void set_member(struct list *all, struct list *entry, uint32_t *count, bool in)
 {
     if (!list_empty(entry) == in)
         return;
@@ -56,7 +56,7 @@ static void set_parked(struct central *c, struct node *n, bool parked)
 {
     if (list_empty(&n->parked) == parked)
         count(&c->parked_apps, n->app_set, parked);
-    put(&c->parked, &n->parked, &c->n_parked, parked);
+    set_member(&c->parked, &n->parked, &c->n_parked, parked);
 }
 
 static void set_stuck(struct central *c, struct node *n, const struct msg_stuck *m)
@@ -67,7 +67,7 @@ static void set_stuck(struct central *c, struct node *n, const struct msg_stuck 
         c->relieved = true;
     if (!list_empty(&n->stuck))
         count_stuck(c, n, false);
-    put(&c->stuck, &n->stuck, &c->n_stuck, m->stuck);
+    set_member(&c->stuck, &n->stuck, &c->n_stuck, m->stuck);
     n->stuck_apps = m->apps;
     if (m->stuck)
         count_stuck(c, n, true);

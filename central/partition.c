@@ -19,7 +19,7 @@ static bool is_general(const struct node *n) { return n && n->counted && n->gene
 static bool is_reserved(const struct node *n) { return n && n->counted && !n->general; }
 
 /* Adds n's slots to its partition, or subtracts them. */
-static void tally(struct central *c, const struct node *n, bool in)
+static void count_slots(struct central *c, const struct node *n, bool in)
 {
     if (!n->general) {
         c->slots_reserved = in ? c->slots_reserved + n->slots : c->slots_reserved - n->slots;
@@ -43,14 +43,14 @@ void central_partition_count(struct central *c, struct node *n, bool counted)
     n->counted = counted;
     c->slots = counted ? c->slots + n->slots : c->slots - n->slots;
     c->n_workers = counted ? c->n_workers + 1 : c->n_workers - 1;
-    tally(c, n, counted);
+    count_slots(c, n, counted);
 }
 
 static void move(struct central *c, struct node *n, bool general)
 {
-    tally(c, n, false);
+    count_slots(c, n, false);
     n->general = general;
-    tally(c, n, true);
+    count_slots(c, n, true);
     central_partition_tell(c, n);
     central_members_changed(c, n);
 }

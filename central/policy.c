@@ -138,7 +138,7 @@ void central_policy_job_finished(struct central *c, const struct msg_history *jo
 
 /* ---- The operator's choice (docs/protocol.md 2) ---- */
 
-static void answer(struct central *c, uint32_t client, int err)
+static void answer_policy(struct central *c, uint32_t client, int err)
 {
     struct msg *m = out_add(c->out, MSG_POLICY_SET, 0);
 
@@ -190,7 +190,7 @@ static void take_choice(struct central *c, struct policy_choice *choice)
     c->choice = choice;
 }
 
-static int refusal(const struct central *c, const struct policy_choice *choice)
+static int choice_refusal(const struct central *c, const struct policy_choice *choice)
 {
     struct policy p = c->policy;
     const char *field;
@@ -210,10 +210,10 @@ static int refusal(const struct central *c, const struct policy_choice *choice)
 void central_on_set_policy(struct central *c, const struct msg *in)
 {
     const struct msg_set_policy *m = &in->set_policy;
-    int err = refusal(c, m->choice);
+    int err = choice_refusal(c, m->choice);
 
     if (err) {
-        answer(c, m->client, err);
+        answer_policy(c, m->client, err);
         return;
     }
     if (m->choice) {
@@ -241,7 +241,7 @@ void central_policy_write(struct central *c)
 void central_policy_journalled(struct central *c, uint32_t client, int err)
 {
     if (client)
-        answer(c, client, err);
+        answer_policy(c, client, err);
 }
 
 void central_on_journal_policy(struct central *c, const struct msg *in)

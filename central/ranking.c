@@ -15,7 +15,7 @@ static bool before(const struct rank *a, const struct rank *b)
     return (a->us < b->us) | ((a->us == b->us) & (a->tie < b->tie));
 }
 
-static void put(struct ranking *r, uint32_t i, const struct rank *k)
+static void put_at(struct ranking *r, uint32_t i, const struct rank *k)
 {
     r->v[i] = *k;
     r->at[rank_number(k)] = i + 1;
@@ -25,7 +25,7 @@ static void put(struct ranking *r, uint32_t i, const struct rank *k)
 static uint32_t sift_up(struct ranking *r, uint32_t i, const struct rank *k)
 {
     while (i > 0 && before(k, &r->v[(i - 1) / RANK_ARITY])) {
-        put(r, i, &r->v[(i - 1) / RANK_ARITY]);
+        put_at(r, i, &r->v[(i - 1) / RANK_ARITY]);
         i = (i - 1) / RANK_ARITY;
     }
     return i;
@@ -44,16 +44,16 @@ static uint32_t sift_down(struct ranking *r, uint32_t i, const struct rank *k)
             least = before(&r->v[c], &r->v[least]) ? c : least;
         if (!before(&r->v[least], k))
             return i;
-        put(r, i, &r->v[least]);
+        put_at(r, i, &r->v[least]);
         i = least;
     }
 }
 
-static void settle(struct ranking *r, uint32_t i, struct rank k)
+static void settle_at(struct ranking *r, uint32_t i, struct rank k)
 {
     uint32_t up = sift_up(r, i, &k);
 
-    put(r, up < i ? up : sift_down(r, i, &k), &k);
+    put_at(r, up < i ? up : sift_down(r, i, &k), &k);
 }
 
 void ranking_free(struct ranking *r)
@@ -91,7 +91,7 @@ void ranking_set(struct ranking *r, uint32_t number, int64_t us, bool late)
 
     CHECK(number < r->cap);
     i = r->at[number] ? r->at[number] - 1 : r->n++;
-    settle(r, i, k);
+    settle_at(r, i, k);
 }
 
 void ranking_remove(struct ranking *r, uint32_t number)
@@ -101,7 +101,7 @@ void ranking_remove(struct ranking *r, uint32_t number)
     CHECK(at);
     r->at[number] = 0;
     if (at <= --r->n)
-        settle(r, at - 1, r->v[r->n]);
+        settle_at(r, at - 1, r->v[r->n]);
 }
 
 bool ranking_check(const struct ranking *r)

@@ -21,7 +21,7 @@ uint32_t central_service_limit(const struct central *c)
     return n < CENTRAL_OUT_SHARE ? 1 : n / CENTRAL_OUT_SHARE;
 }
 
-static void answer(struct central *c, const struct node *n, bool on)
+static void answer_service(struct central *c, const struct node *n, bool on)
 {
     struct msg *m = central_send(c, n, MSG_OUT_OF_SERVICE);
 
@@ -36,13 +36,13 @@ static void have_back(struct central *c, struct node *n)
     central_drain_changed(c, n);
 }
 
-static void ask(struct central *c, struct node *n, struct blob *why)
+static void request_out(struct central *c, struct node *n, struct blob *why)
 {
     bool may = node_out(n) || central_service_out(c) + node_is_ours(n) <= central_service_limit(c);
 
     blob_drop(n->out_why);
     n->out_why = why ? blob_ref(why) : blob_str("it cannot start tasks");
-    answer(c, n, may);
+    answer_service(c, n, may);
     if (node_out(n))
         return;
     central_node_report(c, n, may ? CHANGE_OUT : CHANGE_KEPT);
@@ -58,7 +58,7 @@ void central_on_out_of_service(struct central *c, const struct msg *in)
     struct node *n = c->from;
     const struct msg_out_of_service *m = &in->out_of_service;
     if (m->on) {
-        ask(c, n, m->why);
+        request_out(c, n, m->why);
         return;
     }
     if (node_out(n))
@@ -78,7 +78,7 @@ void central_service_look(struct central *c)
         at = at->prev;
         if (!node_is_ours(n))
             continue;
-        answer(c, n, false);
+        answer_service(c, n, false);
         have_back(c, n);
     }
 }

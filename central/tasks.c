@@ -176,7 +176,7 @@ static void send_finish_ack(struct central *c, const struct node *worker, const 
 /* ---- Ends ---- */
 
 /* Ends a task; outcome, code and times are set. Watchers hear of it when it is durable. */
-static void end(struct central *c, struct long_task *t)
+static void end_task(struct central *c, struct long_task *t)
 {
     struct long_job *j = t->job;
     enum task_state state = owner_final_state(t->outcome, t->code);
@@ -194,7 +194,7 @@ static void end_unreported(struct central *c, struct long_task *t, enum outcome 
     t->outcome = (uint8_t)outcome;
     t->code = code;
     t->run_us = 0;
-    end(c, t);
+    end_task(c, t);
 }
 
 void central_task_journalled(struct central *c, struct long_task *t)
@@ -212,7 +212,7 @@ void central_task_journalled(struct central *c, struct long_task *t)
 
 static bool at_most_once(const struct long_task *t) { return t->job->desc->flags & JOB_AT_MOST_ONCE; }
 
-static void lost(struct central *c, struct long_task *t, bool started)
+static void lose_task(struct central *c, struct long_task *t, bool started)
 {
     if (t->cancelled) {
         end_unreported(c, t, OUTCOME_CANCELLED, 0);
@@ -226,7 +226,7 @@ static void lost(struct central *c, struct long_task *t, bool started)
     }
 }
 
-void central_task_lost(struct central *c, struct long_task *t) { lost(c, t, t->state == TASK_RUNNING); }
+void central_task_lost(struct central *c, struct long_task *t) { lose_task(c, t, t->state == TASK_RUNNING); }
 
 /* Whether a worker that can be reached may still report a task in limbo. */
 static bool reports_due(const struct central *c)
@@ -414,7 +414,7 @@ static struct long_task *held_by(struct central *c, struct node *n, const struct
     return t;
 }
 
-static void start(struct central *c, struct long_task *t, int64_t run_us)
+static void start_task(struct central *c, struct long_task *t, int64_t run_us)
 {
     if (t->state == TASK_RUNNING)
         return;
@@ -441,12 +441,13 @@ void central_on_task_started(struct central *c, const struct msg *in)
     if (t->state == TASK_RUNNING)
         return;
     t->wait_us = c->now_us - t->job->since_us;
-    start(c, t, 0);
+    start_task(c, t, 0);
     central_task_tell(c, t, NULL);
 }
 
 /* Accepts the first completion of a task, whatever its try (protocol 3.11). */
-static void accept(struct central *c, struct node *n, struct long_task *t, const struct msg_task_finished *m)
+static void accept_completion(struct central *c, struct node *n, struct long_task *t,
+                              const struct msg_task_finished *m)
 {
     struct try_id current = central_task_try(t);
     struct node *other = node_of(t);
@@ -465,7 +466,7 @@ static void accept(struct central *c, struct node *n, struct long_task *t, const
         t->code = 1;
     if (m->outcome != OUTCOME_NOT_STARTED)
         central_starts_began(c, t, n);
-    end(c, t);
+    end_task(c, t);
 }
 
 /* The task never ran. */
@@ -507,13 +508,13 @@ void central_on_task_finished(struct central *c, const struct msg *in)
         if (t && m->code < 0 && t->state == TASK_PLACED && !t->cancelled)
             not_started(c, n, t, m);
         else if (t)
-            lost(c, t, true);
+            lose_task(c, t, true);
         return;
     }
     if (m->id.attempt == 0 || (m->id.attempt > t->attempt && !t->unsure))
         send_finish_ack(c, n, &m->id);
     else
-        accept(c, n, t, m);
+        accept_completion(c, n, t, m);
 }
 
 void central_on_task_returned(struct central *c, const struct msg *in)
@@ -552,7 +553,7 @@ void central_on_task_held(struct central *c, const struct msg *in)
     t->seen = n->joins;
     t->recalled = false; /* the recall was lost with the stream */
     if (m->state == TASK_RUNNING)
-        start(c, t, m->run_us);
+        start_task(c, t, m->run_us);
     central_task_tell(c, t, NULL);
 }
 
