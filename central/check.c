@@ -88,7 +88,7 @@ static void check_task(const struct central *c, const struct long_task *t)
 
 static void check_job(const struct central *c, const struct long_job *j, uint64_t *tasks_in, uint32_t *places)
 {
-    uint32_t final = 0, durable = 0;
+    uint32_t final = 0, durable = 0, running = 0;
 
     for (uint32_t i = 0; i < j->n; i++) {
         const struct long_task *t = &j->tasks[i];
@@ -98,10 +98,12 @@ static void check_job(const struct central *c, const struct long_job *j, uint64_
         final += task_state_final(t->state);
         durable += t->durable;
         places[t->place]++;
+        running += t->w.running;
         if (!task_state_final(t->state) && j->state != LONG_JOURNALLING)
             tasks_in[t->state]++;
     }
     CHECK(final == j->final);
+    CHECK(running == j->running);
     CHECK(list_empty(&j->orphan) ==
           (j->state != LONG_ACTIVE || j->cancel || !c->recovered || central_job_claimed(c, j)));
     owner_messages_check(&j->messages, j->n);
@@ -113,14 +115,14 @@ static void check_job(const struct central *c, const struct long_job *j, uint64_
 
 /* The first task to be placed may wait: the record that it may have been sent is being written, or its job
  * avoids workers. */
-static bool head_waits(const struct list *unplaced)
+static bool head_waits(const struct heap *kept)
 {
-    const struct long_task *t = container_of(unplaced->next, struct long_task, w.link);
+    const struct long_task *t = kept_first(kept);
 
     return central_task_index(t) >= t->job->released || t->job->starts.n > 0;
 }
 
-/* Checks applications. Returns how many tasks wait for workers that serve their application. */
+/* Checks applications. Returns how many jobs have tasks that wait for workers that serve their application. */
 static uint32_t check_apps(const struct central *c)
 {
     const struct central_app *a, *next;
@@ -128,19 +130,20 @@ static uint32_t check_apps(const struct central *c)
 
     HASH_ITER(hh, c->apps, a, next) {
         CHECK(a->nodes_n + a->jobs > 0);
-        CHECK(list_empty(&a->unplaced) || !list_empty(&a->waiting));
-        CHECK(list_empty(&a->unplaced) || central_partition_holds(c) || head_waits(&a->unplaced) ||
+        CHECK(!heap_min(&a->kept) || !list_empty(&a->waiting));
+        CHECK(!heap_min(&a->kept) || central_partition_holds(c) || head_waits(&a->kept) ||
               !central_app_best(c, a));
+        kept_check(c, &a->kept);
+        waiting += a->kept.n;
         for (uint32_t i = 0; i < a->nodes_n; i++)
             CHECK(central_node_serves(a->nodes[i], a));
-        waiting += length(&a->unplaced);
     }
     return waiting;
 }
 
 static void check_jobs(const struct central *c)
 {
-    uint64_t tasks_in[TASK_STATE_COUNT] = {0}, held = 0;
+    uint64_t tasks_in[TASK_STATE_COUNT] = {0}, held = 0, kept = 0, keeping = 0;
     uint32_t places[PLACE_LIMBO + 1] = {0};
     int64_t due_us = INT64_MIN;
 
@@ -152,17 +155,21 @@ static void check_jobs(const struct central *c)
             CHECK((int)j->state == s);
             check_job(c, j, tasks_in, places);
             held += j->n;
+            kept += length(&j->kept);
+            keeping += !list_empty(&j->kept);
         }
     }
     for (int s = 0; s < TASK_STATE_COUNT; s++)
         CHECK(tasks_in[s] == c->tasks_in[s]);
     CHECK(held == c->tasks_held);
     CHECK(held <= c->cfg.long_tasks_max || held <= c->tasks_recovered || !c->recovered);
-    CHECK(length(&c->unplaced) + check_apps(c) == places[PLACE_QUEUE]);
+    CHECK(kept == places[PLACE_QUEUE]);
+    kept_check(c, &c->kept);
+    CHECK(c->kept.n + check_apps(c) == keeping);
     CHECK(length(&c->limbo) == places[PLACE_LIMBO]);
     CHECK(c->waiting.total == places[PLACE_WORKER]);
     /* No task waits while a worker could take it. */
-    CHECK(list_empty(&c->unplaced) || central_partition_holds(c) || head_waits(&c->unplaced) ||
+    CHECK(!heap_min(&c->kept) || central_partition_holds(c) || head_waits(&c->kept) ||
           (c->waiting.amounts.n == 0 && c->waiting.moments.n == 0));
     list_foreach(&c->limbo, entry, next) {
         const struct waiting_task *t = container_of(entry, struct waiting_task, link);

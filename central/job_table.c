@@ -75,6 +75,8 @@ struct long_job *central_job_new(struct central *c, job_id_t job, uint32_t epoch
     j->n = n;
     j->since_us = c->now_us;
     list_init(&j->touched);
+    list_init(&j->kept);
+    j->turn.seq = c->jobs_seen++;
     list_init(&j->orphan);
     if (desc->kind == PAYLOAD_APP) {
         j->app = central_app_get(c, desc->app);

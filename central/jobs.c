@@ -511,9 +511,9 @@ void central_jobs_recovered(struct central *c)
     list_foreach(&c->jobs[LONG_ACTIVE], entry, next) {
         struct long_job *j = container_of(entry, struct long_job, by_state);
 
+        j->since_us = c->now_us;
         for (uint32_t i = 0; i < j->n; i++)
             recovered_task(c, &j->tasks[i]);
-        j->since_us = c->now_us;
         if (j->cancel || (j->desc->max_fails && j->failed + j->lost >= j->desc->max_fails))
             central_jobs_cancel_all(c, j);
         central_jobs_progress(c, j);

@@ -22,6 +22,7 @@ void central_config_init(struct central_config *c)
         .long_jobs_max = 1000000,
         .nodes_max = 200000,
         .finished_kept = 10000,
+        .long_stretch = 10,
         .heartbeats = true,
     };
     history_config_init(&c->history);
@@ -65,6 +66,7 @@ static void changed(struct central *c)
             central_node_update_eligible(c, c->nodes[id]);
         }
     central_partition_balance(c);
+    kept_resize_all(c);
 }
 
 /* Takes over history's cutoff and share. Returns whether one changed. */

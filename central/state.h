@@ -7,6 +7,7 @@
 #include "base/list.h"
 #include "base/units.h"
 #include "central/config.h"
+#include "central/kept.h"
 #include "central/waiting.h"
 #include "msg/msg.h"
 #include "owner/messages.h"
@@ -54,8 +55,8 @@ struct central_app {
     struct node **nodes; /* the nodes that serve it */
     uint32_t nodes_n, nodes_cap;
     uint32_t jobs;
-    struct list unplaced; /* long_task.w.link: tasks that wait for one of these nodes */
-    struct list waiting;  /* in central.apps_waiting while there are such tasks */
+    struct heap kept;    /* long_job.turn: jobs with tasks that wait for one of these nodes */
+    struct list waiting; /* in central.apps_waiting while there are such jobs */
 };
 
 /* For each bit of a set of applications (app_set): how many nodes have it. */
@@ -127,7 +128,7 @@ struct node {
 
 enum task_place {
     PLACE_NONE,   /* its job is not journalled yet, or the task has ended */
-    PLACE_QUEUE,  /* it waits for a worker: in central.unplaced, or in its application's */
+    PLACE_QUEUE,  /* it waits for a worker: in long_job.kept */
     PLACE_WORKER, /* it is at a worker: in node.waiting, queued or running */
     /* It may be at a worker that is away, until the lease is over: in central.limbo, ordered by w.due_us. */
     PLACE_LIMBO,
@@ -218,8 +219,15 @@ struct long_job {
 
     struct list by_state; /* in central.jobs[state], in the order of arrival */
     struct list touched;  /* in central.touched */
-    struct list orphan;   /* in central.orphans: nobody waits for it */
-    int64_t orphan_us;    /* then: when it is cancelled, by the orphans' clock */
+    /* Its tasks that wait for a worker, by long_task.w.link. While there are any, `turn` is in central.kept, or
+     * in its application's. turn.seq numbers jobs in the order of arrival. */
+    struct list kept;
+    struct heap_node turn;
+    int64_t size_us;     /* the size that `turn` goes by (central/kept.h) */
+    uint32_t running;    /* its tasks that run at workers */
+    __int128 started_us; /* the sum of the times at which these started */
+    struct list orphan;  /* in central.orphans: nobody waits for it */
+    int64_t orphan_us;   /* then: when it is cancelled, by the orphans' clock */
     int64_t ended_us;
     uint16_t
         owner; /* the greatest epoch of a dist that has it; a dist with a smaller one may not cancel it */
@@ -349,10 +357,12 @@ struct central {
     uint32_t n_jobs[LONG_STATE_COUNT];
     uint64_t tasks_held;      /* tasks in memory, whatever their job's state */
     uint64_t tasks_recovered; /* those of them from the journal: lowering the limit does not lose them */
-    uint64_t tasks_in[TASK_STATE_COUNT];      /* of active and ending jobs */
-    struct list unplaced;                     /* tasks of no application, by long_task.w.link */
-    struct central_app *apps;                 /* by number */
-    struct list apps_waiting;                 /* applications with unplaced tasks */
+    uint64_t tasks_in[TASK_STATE_COUNT]; /* of active and ending jobs */
+    struct heap kept;                    /* long_job.turn: jobs with tasks that wait for any worker */
+    uint64_t kept_slots;                 /* the number of slots by which sizes of jobs are computed */
+    struct kept_turn served;  /* of the jobs of which this step placed tasks, the last one's turn */
+    struct central_app *apps; /* by number */
+    struct list apps_waiting; /* applications with jobs in `kept` */
     struct list results_untold, results_told; /* struct long_result; results_told may be removed for room */
     uint64_t results_bytes;
     struct list limbo;   /* tasks at workers that are away, by w.due_us: when each is placed again */
@@ -369,6 +379,7 @@ struct central {
     int64_t retry_us; /* when to put out failed records again; TIME_NEVER */
     int32_t journal_err;
 
+    uint64_t jobs_seen; /* numbers long_job.turn */
     uint64_t jobs_accepted, jobs_finished, jobs_reported;
     uint64_t tasks_ended[TASK_STATE_COUNT]; /* in final states */
     uint64_t counters[COUNTER_COUNT];

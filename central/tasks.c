@@ -37,6 +37,7 @@ void central_task_set_state(struct central *c, struct long_task *t, enum task_st
     if (state == TASK_DONE) {
         j->done++;
         j->run_us += (uint64_t)t->run_us;
+        kept_resize(c, j);
     } else if (state == TASK_FAILED) {
         j->failed++;
     } else if (state == TASK_CANCELLED) {
@@ -57,15 +58,30 @@ static void take_back_unsent(struct central *c, const struct long_task *t, struc
     central_node_update_eligible(c, n);
 }
 
+/* t is at a worker. */
+static void count_running(struct long_task *t, bool in)
+{
+    int64_t started_us = t->w.finish_us - t->w.estimate_us;
+
+    if (!t->w.running)
+        return;
+    t->job->running += in ? 1u : -1u;
+    t->job->started_us += in ? started_us : -started_us;
+}
+
 void central_task_forget(struct central *c, struct long_task *t)
 {
     if (t->place == PLACE_WORKER) {
         struct node *n = container_of(t->w.worker, struct node, waiting);
 
+        count_running(t, false);
         waiting_end(&c->waiting, &t->w, c->now_us);
         take_back_unsent(c, t, n);
-    } else
+    } else if (t->place == PLACE_QUEUE) {
+        kept_remove(c, t);
+    } else {
         list_remove(&t->w.link);
+    }
     t->place = PLACE_NONE;
 }
 
@@ -76,13 +92,9 @@ static struct node *node_of(const struct long_task *t)
 
 void central_task_queue(struct central *c, struct long_task *t)
 {
-    struct central_app *a = t->job->app;
-
     central_task_forget(c, t);
     t->place = PLACE_QUEUE;
-    list_push_tail(a ? &a->unplaced : &c->unplaced, &t->w.link);
-    if (a && list_empty(&a->waiting))
-        list_push_tail(&c->apps_waiting, &a->waiting);
+    kept_add(c, t);
     if (t->state == TASK_WAITING)
         return;
     central_task_set_state(c, t, TASK_WAITING);
@@ -324,10 +336,8 @@ static bool may_send(struct central *c, const struct long_task *t)
     return central_job_may_send(c, t->job, central_task_index(t));
 }
 
-static void place_first(struct central *c, const struct list *unplaced, struct node *n)
+static void place_first(struct central *c, struct long_task *t, struct node *n)
 {
-    struct long_task *t = container_of(unplaced->next, struct long_task, w.link);
-
     if (t->attempt < UINT16_MAX) {
         place_at(c, t, n);
         return;
@@ -342,50 +352,56 @@ static void place_for_app(struct central *c, struct central_app *a)
 {
     struct heap ranked;
     struct heap_node *least;
+    struct long_task *t;
 
     central_app_rank(c, a, &ranked);
-    while (!list_empty(&a->unplaced) && (least = heap_min(&ranked))) {
+    while ((t = kept_first(&a->kept)) && (least = heap_min(&ranked))) {
         struct node *n = container_of(least, struct node, rank);
 
-        if (!may_send(c, container_of(a->unplaced.next, struct long_task, w.link)))
+        if (!may_send(c, t))
             break;
-        place_first(c, &a->unplaced, n);
+        place_first(c, t, n);
         if (central_node_eligible(c, n))
             heap_update(&ranked, least, waiting_at(&n->waiting, c->now_us), least->seq);
         else
             heap_remove(&ranked, least);
     }
     heap_free(&ranked);
-    if (list_empty(&a->unplaced))
+    if (!heap_min(&a->kept))
         list_remove(&a->waiting);
 }
 
-/* The most tasks that may let later tasks go first in one step. */
+/* The most jobs that may let later jobs go first in one step. */
 #define PASSED_OVER_MAX 64u
 
 /* Every task goes to the worker with the least waiting time (Hawk 3.7). As in the paper, all tasks of a job
  * are placed at once, so that the next job's tasks see them. */
 void central_tasks_place(struct central *c)
 {
-    uint32_t passed_over = 0;
+    struct long_job *passed_over[PASSED_OVER_MAX];
+    uint32_t passed = 0;
+    struct long_task *t;
 
+    kept_serve_none(c);
     if (central_partition_holds(c))
         return;
-    while (!list_empty(&c->unplaced)) {
-        struct long_task *t = container_of(c->unplaced.next, struct long_task, w.link);
+    kept_follow(c);
+    while ((t = kept_first(&c->kept))) {
         struct waiting_worker *w = central_starts_best(c, t->job);
 
         /* The task waits for another worker than the one that asks. Tasks behind it need not wait. */
-        if (!w && t->job->starts.n > 0 && waiting_best(&c->waiting, c->now_us) &&
-            passed_over++ < PASSED_OVER_MAX) {
-            list_remove(&t->w.link);
-            list_push_tail(&c->unplaced, &t->w.link);
+        if (!w && t->job->starts.n > 0 && waiting_best(&c->waiting, c->now_us) && passed < PASSED_OVER_MAX) {
+            kept_pass_over(c, t->job);
+            passed_over[passed++] = t->job;
             continue;
         }
         if (!w || !may_send(c, t))
             break;
-        place_first(c, &c->unplaced, container_of(w, struct node, waiting));
+        kept_serve(c, t->job);
+        place_first(c, t, container_of(w, struct node, waiting));
     }
+    while (passed > 0)
+        kept_readmit(c, passed_over[--passed]);
     list_foreach(&c->apps_waiting, entry, next)
         place_for_app(c, container_of(entry, struct central_app, waiting));
 }
@@ -419,6 +435,7 @@ static void start_task(struct central *c, struct long_task *t, int64_t run_us)
     if (t->state == TASK_RUNNING)
         return;
     waiting_start(&c->waiting, &t->w, c->now_us - run_us, c->now_us);
+    count_running(t, true);
     central_task_set_state(c, t, TASK_RUNNING);
     central_starts_began(c, t, node_of(t));
 }

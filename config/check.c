@@ -173,6 +173,7 @@ static void check_policy(struct checker *k)
     policy_number(k, "central.steal_cap", POLICY_NUMBER_STEAL_CAP, c->central.steal_cap, 1);
     policy_number(k, "central.steal_max", POLICY_NUMBER_STEAL_MAX, c->central.steal_max, 1);
     policy_number(k, "central.short_first", POLICY_NUMBER_SHORT_FIRST, c->central.short_first, 1);
+    at_most(k, "central.long_stretch", c->central.long_stretch, LIMIT_LONG_STRETCH);
     at_most(k, "central.nodes_max", c->central.nodes_max, NODE_ID_MAX);
     at_most(k, "central.history_jobs", c->central.history_jobs, 10000000);
     if (c->central.cutoff != SETTING_AUTO)

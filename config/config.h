@@ -73,6 +73,8 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(central, COUNT, steal_max, "10000", "reservations one steal takes at most")                            \
     S(central, NUMBER, short_first, "0",                                                                     \
       "short tasks that may overtake the long one at the head of a queue; 0: first come, first served")      \
+    S(central, COUNT, long_stretch, "10",                                                                    \
+      "a long job waits for smaller ones submitted up to this many times its size later (long_by_work)")     \
     S(central, DURATION, heartbeat, "500ms", "how often nodes report")                                       \
     S(central, DURATION, suspect, "3s", "silence after which a node is suspect")                             \
     S(central, DURATION, long_lease, "60s",                                                                  \

@@ -224,6 +224,7 @@ void central_configure(const struct config *c, struct central_config *out)
     out->ids_wait_us = c->central.ids_wait;
     out->ended_kept_us = ENDED_KEPT_US;
     out->nodes_max = c->central.nodes_max;
+    out->long_stretch = c->central.long_stretch;
     out->long_jobs_max = c->central.long_jobs_max;
     out->long_tasks_max = c->central.long_tasks_max;
     struct history_config *h = &out->history;

@@ -48,6 +48,8 @@ void cluster_start_central_of(struct cluster *c, uint32_t epoch)
     cc.history.share_ppm = c->config.share_ppm;
     if (c->config.lease_us)
         cc.long_lease_us = c->config.lease_us;
+    if (c->config.long_stretch)
+        cc.long_stretch = c->config.long_stretch;
     if (c->config.long_jobs_max)
         cc.long_jobs_max = c->config.long_jobs_max;
     if (c->config.long_tasks_max)

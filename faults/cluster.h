@@ -87,7 +87,8 @@ struct cluster_config {
     uint32_t flags_on, flags_off;                     /* flags to switch on and off: POLICY_… */
     uint32_t probe_ratio_milli, steal_cap, steal_max; /* 0: the policy's */
     uint32_t short_first;
-    bool cutoff_computed; /* from history, once central knows three jobs */
+    uint32_t long_stretch; /* 0: the default */
+    bool cutoff_computed;  /* from history, once central knows three jobs */
     /* Without faults no reservation is stuck for longer than this while a thief is parked (DESIGN 3.4); 0:
      * not checked. */
     int64_t stuck_us_max;

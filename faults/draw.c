@@ -48,6 +48,15 @@ static bool random_late_long(uint64_t seed)
     return rng_below(&r, 3) == 0;
 }
 
+/* Two of three seeds, from a generator of its own; 0: jobs that central keeps take turns as they came. */
+static uint32_t random_long_stretch(uint64_t seed)
+{
+    struct rng r;
+
+    rng_seed(&r, ~seed ^ UINT64_C(0x73747265746368));
+    return rng_below(&r, 3) ? 1 + (uint32_t)rng_below(&r, 20) : 0;
+}
+
 /* A third of the seeds pauses long tasks, for 1 to 20 s at most; from a generator of its own. */
 static int64_t random_pause_us(uint64_t seed)
 {
@@ -76,6 +85,7 @@ struct cluster_config faults_random_config(uint64_t seed, struct rng *r, bool fa
         .queue_per_slot = rng_below(r, 2),
         .steal_streams = rng_below(r, 2) ? 2 : 0,
         .short_first = random_short_first(seed),
+        .long_stretch = random_long_stretch(seed),
         .pause_longest_us = random_pause_us(seed),
     };
     struct policy p;
@@ -84,6 +94,8 @@ struct cluster_config faults_random_config(uint64_t seed, struct rng *r, bool fa
     random_flags(&c, r, faults);
     if (random_late_long(seed))
         c.flags_on |= POLICY_LATE_LONG;
+    if (c.long_stretch)
+        c.flags_on |= POLICY_LONG_BY_WORK;
     if (c.pause_longest_us)
         c.flags_on |= POLICY_PAUSE;
     CHECK(policy_preset(c.policy, &p) == 0);

@@ -34,6 +34,7 @@ static inline uint32_t protocol_version_of(uint32_t said) { return said ? said :
 #define START_FAILURES_MAX 1024u     /* workers that one job avoids since they could not start tasks of it */
 #define CODE_CANNOT_START 126        /* of such a task, as shells say */
 #define LIMIT_SLOTS 4096u            /* of one worker */
+#define LIMIT_LONG_STRETCH 1000000u  /* of central.long_stretch */
 #define LIMIT_SHORT_FIRST UINT16_MAX /* short tasks that overtake a long one in its queue */
 #define LIMIT_HEARTBEAT_MIN_US 10000 /* nodes send heartbeats no more often, whatever central asks for */
 #define LIMIT_TIME_US (INT64_C(864000000) * 1000000) /* 10,000 days: any duration that crosses the wire */
@@ -209,7 +210,9 @@ static inline bool job_state_final(enum job_state s) { return state_in(JOB_STATE
     X(LATE_LONG, 18, CLUSTER, "late_long",                                                                   \
       "central keeps long tasks until a worker asks for one, instead of queueing them there")                \
     X(PAUSE, 19, CLUSTER, "pause",                                                                           \
-      "a short task that would wait pauses a long one that runs, and takes its slot")
+      "a short task that would wait pauses a long one that runs, and takes its slot")                        \
+    X(LONG_BY_WORK, 20, CLUSTER, "long_by_work",                                                             \
+      "long tasks that central keeps: small jobs first, within central.long_stretch; off: by submission")
 
 /* Numbers: X(constant, bit, scope, field of struct policy, least, greatest). Each task needs at least one
  * probe, since workers ask for tasks only because of probes (Sparrow 3.3). */

@@ -90,6 +90,7 @@ static void add_central(struct sim *s)
     c.epoch = 1;
     c.heartbeats = false;
     c.members_bytes_s = 0;
+    c.long_stretch = s->config.long_stretch;
     c.finished_kept = FINISHED_KEPT;
     c.policy = s->config.policy;
     c.history.cutoff_fixed = c.history.share_fixed = true;

@@ -5,6 +5,7 @@
 
 void sim_config_init(struct sim_config *c)
 {
+    struct central_config central;
     struct worker_config w;
     int err;
 
@@ -23,6 +24,8 @@ void sim_config_init(struct sim_config *c)
         .sample_us = 100 * US_PER_S,
     };
     worker_config_init(&w);
+    central_config_init(&central);
+    c->long_stretch = central.long_stretch;
     c->pause_after_us = w.pause.after_us;
     c->pause_longest_us = w.pause.longest_us;
     c->pause_share_milli = w.pause.share_milli;

@@ -33,7 +33,8 @@ struct sim_config {
     /* As in struct worker_config. */
     int64_t pause_after_us, pause_longest_us;
     uint32_t pause_share_milli;
-    bool tag_class; /* tag every job with its true class, whatever its estimate */
+    uint32_t long_stretch; /* as in struct central_config */
+    bool tag_class;        /* tag every job with its true class, whatever its estimate */
     uint64_t seed;
     /* The cutoff of the true classes in results, so that runs with different cutoffs compare; 0: the policy's
      * own. A job with a tag in its source (trace_job.tag) has that class. */

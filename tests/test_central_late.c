@@ -2,6 +2,8 @@
  * may have been sent. */
 #include "tests/test_central.h"
 
+#include "base/rng.h"
+
 static void begin_late(struct cluster *c, uint32_t workers, uint32_t slots)
 {
     char name[16];
@@ -204,6 +206,209 @@ static void a_job_that_avoids_who_asks_waits_for_another_worker(void **state)
     end(&c);
 }
 
+/* ---- Whose turn it is (POLICY_LONG_BY_WORK) ---- */
+
+/* One worker of so many slots, none of which asks. */
+static void begin_turns(struct cluster *c, uint32_t slots, uint32_t stretch)
+{
+    talk_config(&c->t);
+    c->t.config.policy.flags |= POLICY_LATE_LONG | (stretch ? POLICY_LONG_BY_WORK : 0u);
+    c->t.config.long_stretch = stretch ? stretch : 1000;
+    talk_start(&c->t);
+    tell(&c->t, RECOVERED, recovered, 0, 0);
+    c->d = add_dist(&c->t, "d1");
+    c->w[0] = add_worker(&c->t, "w0", slots);
+    pass(&c->t, 1 * S);
+}
+
+/* The worker asks for one task; `got` is how many it has had. Returns the job's number. */
+static uint64_t next_job(struct cluster *c, uint32_t *got, struct try_id *id)
+{
+    const struct msg_task_enqueue *m;
+
+    ask(c, 0, 1, *got);
+    m = expect(&c->t, TASK_ENQUEUE, task_enqueue, c->w[0]);
+    expect_none(&c->t, TASK_ENQUEUE, c->w[0]);
+    ++*got;
+    if (id)
+        *id = m->id;
+    return job_id_seq(m->id.job);
+}
+
+/* Of two slots the first job has 4 tasks of 10 s: its size is 20 s, the second one's 5 s. With a stretch of 2 the second
+ * one overtakes it if it comes less than 30 s later. */
+static void a_smaller_job_goes_first_unless_it_came_too_late(void **state)
+{
+    static const struct {
+        uint32_t stretch;
+        int64_t later_us;
+        uint64_t first;
+    } cases[] = {{2, 0, 2},      {2, 30 * S - 1, 2}, {2, 30 * S, 1}, {2, 40 * S, 1},
+                 {3, 44 * S, 2}, {0, 0, 1},          {0, 1, 1}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct cluster c = {0};
+        uint32_t got = 0;
+
+        begin_turns(&c, 2, cases[i].stretch);
+        submit(&c.t, c.d, 1, 4, 10 * S);
+        pass(&c.t, cases[i].later_us);
+        submit(&c.t, c.d, 2, 1, 10 * S);
+        assert_int_equal(next_job(&c, &got, NULL), cases[i].first);
+        end(&c);
+    }
+}
+
+/* What a job's tasks show counts if it is more than their estimate: a task past its estimate is large. */
+static void what_tasks_show_makes_a_job_larger_but_never_smaller(void **state)
+{
+    for (int longer = 0; longer < 2; longer++) {
+        struct cluster c = {0};
+        uint32_t got = 0;
+        struct try_id id;
+
+        begin_turns(&c, 1, 1);
+        submit(&c.t, c.d, 1, 3, 10 * S);
+        assert_int_equal(next_job(&c, &got, &id), 1);
+        started(&c.t, c.w[0], id);
+        pass(&c.t, longer ? 20 * S : 1 * S);
+        submit(&c.t, c.d, 2, 3, longer ? 12 * S : 2 * S);
+        finished(&c.t, c.w[0], id, OUTCOME_EXITED, 0, longer ? 20 * S : 1 * S);
+        /* 3 * 20 s and 20 s + 3 * 12 s; 3 * 10 s and 1 s + 3 * 2 s. */
+        assert_int_equal(next_job(&c, &got, NULL), 2);
+        submit(&c.t, c.d, 3, 3, longer ? 15 * S : 9 * S + 500 * MS);
+        assert_int_equal(next_job(&c, &got, NULL), 2);
+        assert_int_equal(next_job(&c, &got, NULL), 2);
+        /* 3 * 20 s and 20 s + 3 * 15 s; 3 * 10 s, not 3 * 1 s, and 1 s + 3 * 9.5 s. */
+        assert_int_equal(next_job(&c, &got, NULL), longer ? 1 : 3);
+        end(&c);
+    }
+}
+
+/* Running tasks count as long as they have run. */
+static void what_runs_shows_as_much_as_it_has_run(void **state)
+{
+    struct cluster c = {0};
+    uint32_t got = 0;
+    struct try_id slow, quick;
+
+    begin_turns(&c, 2, 1);
+    submit(&c.t, c.d, 1, 4, 10 * S);
+    assert_int_equal(next_job(&c, &got, &slow), 1);
+    assert_int_equal(next_job(&c, &got, &quick), 1);
+    started(&c.t, c.w[0], slow);
+    started(&c.t, c.w[0], quick);
+    pass(&c.t, 40 * S);
+    finished(&c.t, c.w[0], quick, OUTCOME_EXITED, 0, 2 * S);
+    submit(&c.t, c.d, 2, 1, 3 * S);
+    submit(&c.t, c.d, 3, 1, 1 * S);
+    /* (40 + 2) / 2 = 21 s a task, in two slots 42 s: after 40 s + 0.5 s, before 40 s + 1.5 s. Its estimate says 20 s. */
+    assert_int_equal(next_job(&c, &got, NULL), 3);
+    assert_int_equal(next_job(&c, &got, NULL), 2);
+    assert_int_equal(next_job(&c, &got, NULL), 1);
+    end(&c);
+}
+
+/* A size is so long as the job would fill the cluster, as large as that is. */
+static void sizes_follow_the_cluster(void **state)
+{
+    struct cluster c = {0};
+    uint32_t got = 0;
+
+    begin_turns(&c, 2, 1);
+    submit(&c.t, c.d, 1, 8, 10 * S);
+    pass(&c.t, 20 * S);
+    submit(&c.t, c.d, 2, 2, 10 * S);
+    assert_int_equal(next_job(&c, &got, NULL), 2); /* 40 s; 20 s + 10 s */
+    add_worker(&c.t, "w1", 14);
+    assert_int_equal(next_job(&c, &got, NULL), 1); /* 5 s; 20 s + 1.25 s */
+    end(&c);
+}
+
+static void what_comes_back_keeps_its_jobs_turn(void **state)
+{
+    struct cluster c = {0};
+    uint32_t got = 0;
+    struct try_id id;
+
+    begin_turns(&c, 1, 0);
+    submit(&c.t, c.d, 1, 1, 10 * S);
+    pass(&c.t, 1 * S);
+    submit(&c.t, c.d, 2, 1, 10 * S);
+    assert_int_equal(next_job(&c, &got, &id), 1);
+    tell(&c.t, TASK_RETURNED, task_returned, c.w[0], .id = id);
+    assert_int_equal(next_job(&c, &got, NULL), 1);
+    assert_int_equal(next_job(&c, &got, NULL), 2);
+    end(&c);
+}
+
+/* An operator may change it while jobs wait. */
+static void another_order_is_in_force_at_once(void **state)
+{
+    struct cluster c = {0};
+    struct policy_choice *choice = policy_choice_new();
+    uint32_t got = 0;
+
+    begin_turns(&c, 1, 10);
+    submit(&c.t, c.d, 1, 9, 10 * S);
+    pass(&c.t, 1 * S);
+    submit(&c.t, c.d, 2, 2, 10 * S);
+    assert_int_equal(next_job(&c, &got, NULL), 2);
+    choice->flags = POLICY_LONG_BY_WORK;
+    tell(&c.t, SET_POLICY, set_policy, 0, .choice = choice, .client = 1);
+    policy_choice_drop(choice);
+    assert_int_equal(next_job(&c, &got, NULL), 1);
+    end(&c);
+}
+
+/* Who waits, as this test keeps account of it. */
+struct turns {
+    int64_t key_us[200];
+    uint32_t left[200];
+    uint32_t n;
+};
+
+static uint64_t least(struct turns *w)
+{
+    uint32_t best = 0;
+
+    for (uint32_t i = 0; i < w->n; i++)
+        if (w->left[i] > 0 && (w->left[best] == 0 || w->key_us[i] < w->key_us[best]))
+            best = i;
+    w->left[best]--;
+    return best + 1;
+}
+
+static void jobs_at_random_take_turns_by_the_formula(void **state)
+{
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        struct cluster c = {0};
+        struct turns w = {0};
+        uint32_t got = 0, waiting = 0, stretch;
+        struct rng r;
+
+        rng_seed(&r, seed);
+        stretch = 1 + (uint32_t)rng_below(&r, 20);
+        begin_turns(&c, 8, stretch);
+        for (int step = 0; step < 400; step++) {
+            pass(&c.t, (int64_t)rng_below(&r, 3 * S));
+            if (waiting > 0 && rng_below(&r, 2)) {
+                assert_int_equal(next_job(&c, &got, NULL), least(&w));
+                waiting--;
+            } else if (w.n < 200) {
+                uint32_t tasks = 1 + (uint32_t)rng_below(&r, 5);
+                int64_t estimate_us = 1 + (int64_t)rng_below(&r, 100 * S);
+
+                submit(&c.t, c.d, w.n + 1, tasks, estimate_us);
+                w.key_us[w.n] = c.t.now_us + stretch * (estimate_us * tasks / 8);
+                w.left[w.n++] = tasks;
+                waiting += tasks;
+            }
+        }
+        end(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -215,6 +420,13 @@ int main(void)
         cmocka_unit_test(nothing_is_sent_before_that_is_on_record),
         cmocka_unit_test(after_a_restart_what_was_not_sent_is_placed_at_once),
         cmocka_unit_test(a_job_that_avoids_who_asks_waits_for_another_worker),
+        cmocka_unit_test(a_smaller_job_goes_first_unless_it_came_too_late),
+        cmocka_unit_test(what_tasks_show_makes_a_job_larger_but_never_smaller),
+        cmocka_unit_test(what_runs_shows_as_much_as_it_has_run),
+        cmocka_unit_test(sizes_follow_the_cluster),
+        cmocka_unit_test(what_comes_back_keeps_its_jobs_turn),
+        cmocka_unit_test(another_order_is_in_force_at_once),
+        cmocka_unit_test(jobs_at_random_take_turns_by_the_formula),
     };
 
     return cmocka_run_group_tests_name("central_late", tests, NULL, NULL);
