@@ -89,7 +89,7 @@ Q := $(if $(V),,@)
 say = $(if $(V),@:,@printf '%-7s %s\n' $(1) $(2))
 
 .PHONY: all archive programs test test-load test-flood fuzz fuzz-build fuzz-programs proof check check-format check-build check-tidy check-structure deps format demo figures \
-	bench bench-bursts bench-bus bench-codec bench-commands bench-deps bench-failover bench-heartbeats bench-idle bench-mixed bench-noop bench-outage bench-pause \
+	bench bench-bar bench-bursts bench-bus bench-codec bench-commands bench-deps bench-failover bench-heartbeats bench-idle bench-mixed bench-noop bench-outage bench-pause \
 	bench-poisson bench-policy bench-price bench-recovery bench-sim \
 	bench-takeover bench-wire calibrate swarm mutate clean help install install-files FORCE
 all: $(if $(binary),$(binary) $(B)/libhawk.a,archive)
@@ -267,6 +267,10 @@ bench-codec bench-bus bench-pause: bench-%: all $(B)/bench/bench_%
 peer_libs := $(if $(wildcard /usr/include/libgearman),gearman) $(if $(wildcard /usr/include/hiredis),hiredis:redis)
 peers := $(foreach p,$(peer_libs),$(lastword $(subst :, ,$(p))))
 bench-noop: $(peers:%=$(B)/bench/noop_%)
+# The bar for the default policy, cell by cell, simulated, over hours; resumes (docs/results.md). TRACES: as for figures.
+# FLAGS: cells, as in bench/bar.py --help.
+bench-bar: all
+	$(Q)bench/bar.py $(B)/hawk $(FLAGS)
 # Short jobs beside bursts of long work, simulated: a table of docs/results.md.
 bench-bursts: all
 	$(Q)bench/bursts.py $(B)/hawk
@@ -352,6 +356,7 @@ help:
 	@echo "make demo              a cluster on this machine under a mixed load"
 	@echo "make bench             all measurements of speed and memory, one after the other; as JSON in build/bench/"
 	@echo "make bench-NAME        one of them: policy price wire idle heartbeats commands codec bus sim recovery [ROUNDS=7]"
+	@echo "make bench-bar         the default policy against its bar, simulated cell by cell; hours (TRACES=DIR) [FLAGS=--list]"
 	@echo "make bench-failover    how soon clients are served elsewhere when their dist dies [RUNS=7]"
 	@echo "make bench-outage      what an outage of central costs a long job [RUNS=3]"
 	@echo "make bench-takeover    how long a cluster is without its central after kill -9 [KILLS=10]"

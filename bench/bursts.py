@@ -85,4 +85,5 @@ def main():
                 print(f"| {share:.0%}, {backlog} s | {name} | {' | '.join(cells if runs[name] else cells[:3] + ['–', '–'])} |", flush=True)
 
 
-main()
+if __name__ == "__main__":
+    main()
