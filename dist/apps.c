@@ -1,5 +1,5 @@
-/* Applications for which attached executors run tasks: which workers serve them, as central tells, and what tasks
- * returned. A job for one is probed for among these workers only, by the rules that hold for all of them. */
+/* Applications with attached executors: which workers serve them, as central tells, and results of their
+ * tasks. A job of an application is probed for among these workers only, by the usual rules. */
 #include "dist/internal.h"
 
 #include "base/check.h"
@@ -92,7 +92,7 @@ void dist_apps_free(struct dist *d)
         app_free(d, a);
 }
 
-/* ---- Who serves what ---- */
+/* ---- Which workers serve an application ---- */
 
 static void forget(struct dist *d, struct dist_node *n, uint32_t i)
 {
@@ -127,19 +127,19 @@ void dist_on_app(struct dist *d, const struct msg *in)
     while (i < n->n_apps && n->apps[i] != a)
         i++;
     if (m->on && i == n->n_apps && n->n_apps < LIMIT_WORKER_APPS) {
-        if ((n->n_apps & (n->n_apps - 1)) == 0) /* none, or a power of two: full */
+        if ((n->n_apps & (n->n_apps - 1)) == 0) /* n_apps is 0 or a power of two: the array is full */
             n->apps = xrealloc(n->apps, (n->n_apps ? 2 * n->n_apps : 1) * sizeof(*n->apps));
         n->apps[n->n_apps++] = a;
         a->nodes++;
         dist_node_update_pools(d, n);
     } else if (!m->on && i < n->n_apps) {
-        forget(d, n, i); /* what is reserved there comes back by itself */
+        forget(d, n, i); /* the worker itself gives back its reservations */
     } else {
         app_settle(d, a);
     }
 }
 
-/* ---- What tasks returned ---- */
+/* ---- Results of tasks ---- */
 
 uint64_t dist_job_bytes(const struct dist_job *job) { return job_desc_bytes(job->desc) + job->results_bytes; }
 
@@ -159,7 +159,7 @@ bool dist_task_keep_result(struct dist *d, struct dist_job *job, uint32_t i, str
 {
     uint64_t bytes;
 
-    if (!job->app || job->tasks[i].returned) /* the first one counts */
+    if (!job->app || job->tasks[i].returned) /* only the first result counts */
         return true;
     if (!result || result->len == 0) {
         job->tasks[i].returned = 1;

@@ -1,4 +1,4 @@
-/* The invariants of a dist, all of them, by looking at everything. */
+/* The invariants of a dist. */
 #include "dist/internal.h"
 
 #include "base/check.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Walks a job's list of tasks and returns its length; each must be in one of `states`. */
+/* Walks a job's list of tasks, whose states must be in `states`. Returns its length. */
 static uint32_t check_task_list(const struct dist_job *job, uint32_t head, uint32_t states)
 {
     uint32_t n = 0, prev = TASK_NIL;
@@ -77,7 +77,7 @@ static void check_tasks(const struct dist_job *job)
     CHECK(at_workers == 0);
 }
 
-/* Returns the number of the job's places. */
+/* Checks a job's places. Returns their number. */
 static uint32_t check_places(const struct dist *d, const struct dist_job *job)
 {
     uint32_t n = 0;
@@ -90,7 +90,8 @@ static uint32_t check_places(const struct dist *d, const struct dist_job *job)
         CHECK(p->live > 0 || p->launched != TASK_NIL);
         CHECK(dist_place_find(d, job, p->node) == p);
         CHECK(dist_node_find(d, p->node->m.node.v) == p->node);
-        CHECK(p->node->stream || p->live == 0); /* where nobody can be heard only tasks in doubt are */
+        /* Without a stream the worker's reservations do not count, and its tasks are in doubt. */
+        CHECK(p->node->stream || p->live == 0);
         live += p->live;
         n++;
     }
@@ -98,10 +99,10 @@ static uint32_t check_places(const struct dist *d, const struct dist_job *job)
     return n;
 }
 
-/* It cannot stand still for ever: something is under way that will move it. */
+/* Checks that the job cannot stand still for ever: something is under way that will move it. */
 static void check_alive(const struct dist *d, const struct dist_job *job)
 {
-    /* Else its end is about to be read back. */
+    /* Otherwise the next record is its end. */
     CHECK(dist_job_unfinished_tasks(job) > 0 || (dist_job_settling(job) && !d->joined));
     CHECK((job->hand != HAND_NONE) == !list_empty(&job->in_central));
     CHECK(job->central_n == 0 || job->hand != HAND_NONE);
@@ -144,7 +145,7 @@ static void check_job(const struct dist *d, const struct dist_job *job)
     CHECK(job->submitted);
 }
 
-/* Node n in the pools of all, or of an application that it serves. */
+/* Node n in the pools of all workers, or of an application that it serves. */
 static void check_in_pools(const struct dist_node *n, const struct dist_pool pool[POOL_COUNT])
 {
     uint32_t i = n->m.node.v;
@@ -208,7 +209,7 @@ static void check_apps(const struct dist *d)
     }
 }
 
-/* Every job of the list waits for that; returns how many there are. */
+/* Checks that every job of the list waits for that. Returns their number. */
 static uint32_t check_waits(const struct list *l, enum probe_wait wait)
 {
     uint32_t n = 0;
@@ -231,7 +232,7 @@ static uint32_t check_pool_waits(const struct dist_pool pool[POOL_COUNT])
     return n;
 }
 
-/* What all jobs together must come to. */
+/* The sums over all jobs. */
 struct tally {
     uint32_t jobs, tasks, places, waits;
     uint64_t bytes;
@@ -284,7 +285,7 @@ static void check_finished(const struct dist *d)
         const struct dist_job *job = container_of(node, struct dist_job, in_state);
 
         CHECK(job_state_final(job->state));
-        CHECK(job->end_us >= ended_us); /* the first one is forgotten first */
+        CHECK(job->end_us >= ended_us); /* the list is ordered by end: the first job is forgotten first */
         ended_us = job->end_us;
         check_and_count(d, job, &n);
     }

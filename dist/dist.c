@@ -1,4 +1,4 @@
-/* The dist itself: joining, heartbeats, timers, stopping, and which handler gets which message. */
+/* The dist: joining, heartbeats, timers, stopping, and the table of handlers. */
 #include "dist/dist.h"
 
 #include "base/check.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- From nothing and back ---- */
+/* ---- Making and freeing ---- */
 
 void dist_config_init(struct dist_config *c)
 {
@@ -113,7 +113,7 @@ static void central_lost(struct dist *d)
 {
     d->central_stream = d->central_up = false;
     d->heartbeat_at = TIME_NEVER;
-    /* Whoever answers next may know nothing of the counters. */
+    /* The next central may not know the counters. */
     memset(d->counters_told, 0, sizeof d->counters_told);
     dist_handover_central_lost(d);
 }
@@ -145,7 +145,7 @@ static void put_heartbeat(struct dist *d)
     m->queued = d->tasks_in[TASK_WAITING];
     m->running_short = d->tasks_in[TASK_LAUNCHED] + d->tasks_in[TASK_RUNNING];
     m->jobs_unfinished = d->jobs_unfinished;
-    m->quiet = true; /* it has no lease */
+    m->quiet = true; /* a dist has no lease */
     for (uint32_t i = 0; i < COUNTER_COUNT; i++) {
         struct msg_counter *c;
 
@@ -226,7 +226,7 @@ static void leave(struct dist *d)
     put_stopped(d, true);
 }
 
-/* The second time there is nothing to wait for. */
+/* Stops the dist. A second STOP (at_once) waits for nothing. */
 static void stop(struct dist *d, bool at_once)
 {
     bool again = d->leaving;
@@ -243,7 +243,7 @@ static void stop(struct dist *d, bool at_once)
 
 /* ---- Dispatch ---- */
 
-/* For jobs to come; those there are keep what they began under (dist_job.policy_flags). */
+/* The policy for new jobs. Jobs that have begun keep theirs (dist_job.policy_flags). */
 static void dist_on_policy(struct dist *d, const struct msg *m)
 {
     const struct policy *p = &m->policy.policy;
@@ -287,7 +287,7 @@ static void dist_on_peer_lost(struct dist *d, const struct msg *m)
         dist_node_lost(d, m->peer);
 }
 
-/* HERE: this process. A WORKER is one that the dist has a stream to. */
+/* Allowed senders. HERE: this process. WORKER: a worker with a stream to this dist. */
 enum sender { HERE, CENTRAL, WORKER };
 
 static const struct {

@@ -1,7 +1,7 @@
-/* The distributed scheduler: accepts jobs, classifies them, probes for short ones and binds their tasks late
- * (Sparrow 3.3-3.6), hands long ones to central and mirrors what becomes of them (docs/protocol.md).
+/* The distributed scheduler: accepts jobs and classifies them. It probes for short jobs and binds their tasks
+ * late (Sparrow 3.3-3.6). It hands long jobs to central and mirrors their progress (docs/protocol.md).
  *
- * A pure state machine: dist_step takes one event and puts out messages and effects. */
+ * A pure state machine: dist_step() handles one event, and puts out messages and effects. */
 #ifndef HAWK_DIST_DIST_H
 #define HAWK_DIST_DIST_H
 
@@ -10,24 +10,24 @@
 
 /* Fills *c with the defaults of struct dist_config (dist/state.h): no name, no address, policy "hawk". */
 void dist_config_init(struct dist_config *c);
-/* *d takes references on the config's blobs. The seed alone decides every random draw. */
+/* *d takes references to the configuration's blobs. The seed alone decides every random draw. */
 void dist_init(struct dist *d, const struct dist_config *c, uint64_t seed);
 void dist_free(struct dist *d);
-/* Handles one event. Puts out at most: one message per worker drawn (a submission, a loss), or one or two per
- * task of the jobs touched (a cancellation, a lost worker), plus the counters that changed. */
+/* Handles one event. Output at most: one message per worker drawn (submission, loss), or one or two per task
+ * of the jobs concerned (cancellation, lost worker), plus the counters that changed. */
 void dist_step(struct dist *d, const struct event *e, struct out *out);
-/* When to step it with TIMER; TIME_NEVER when nothing is due. */
+/* When the dist needs a TIMER; TIME_NEVER: nothing is due. */
 int64_t dist_next_timeout(const struct dist *d);
-/* Aborts when any invariant is broken. Walks everything: for tests and the simulator. */
+/* Aborts if an invariant is broken. Looks at everything: for tests and the simulator. */
 void dist_check(const struct dist *d);
-/* Nothing unfinished and nothing left over: every table but the finished jobs' is empty. */
+/* Whether nothing is unfinished or left over: every table but that of finished jobs is empty. */
 bool dist_quiet(const struct dist *d);
 
-/* ---- Read-only views. Pointers hold until the next step. ---- */
+/* ---- Views. Their pointers are valid until the next step. ---- */
 
-/* A job that was accepted (SUBMITTED with err 0) and is still kept, or NULL. */
+/* A job that was accepted (SUBMITTED with err 0) and is still kept; NULL: there is none. */
 const struct dist_job *dist_find(const struct dist *d, job_id_t job);
-/* All of them: the one accepted last, and the one accepted before `job`; NULL at the end. */
+/* All of these jobs: the one accepted last, and the one accepted before `job`; NULL at the end. */
 const struct dist_job *dist_newest(const struct dist *d);
 const struct dist_job *dist_older(const struct dist *d, const struct dist_job *job);
 
@@ -35,11 +35,11 @@ void dist_job_view(const struct dist *d, const struct dist_job *job, int64_t now
 /* task < job's desc->tasks. */
 void dist_task_view(const struct dist *d, const struct dist_job *job, uint32_t task, int64_t now_us,
                     struct task_view *v);
-/* Where the job's live reservations are. *cursor starts as NULL; false after the last one. */
+/* The job's live reservations. *cursor starts as NULL. False: there are no more. */
 bool dist_next_reservation(const struct dist *d, const struct dist_job *job, const void **cursor,
                            struct reservation_view *v);
 
-/* Why the job is not getting on, most fundamental reason first. */
+/* Reasons why a job makes no progress, the most fundamental first. */
 #define DIST_BLOCKS(X)                                                                                       \
     X(NOTHING, "nothing of it waits")                                                                        \
     X(CENTRAL_AWAY, "long, and central cannot be reached: it is handed over when central is back")           \
@@ -68,33 +68,34 @@ enum dist_block {
         DIST_BLOCK_COUNT
 };
 const char *dist_block_text(enum dist_block b);
-/* *n, when not NULL: how many workers its probes wait at (PROBES), or how many of its tasks it is that wait. */
+/* *n, if n is not NULL: the number of workers at which its probes wait (PROBES), else of its tasks that
+ * wait. */
 enum dist_block dist_blocked(const struct dist *d, const struct dist_job *job, uint32_t *n);
 
-/* For how much longer central does not place waiting tasks of the job again, since a worker that it does not hear may have
- * them; 0: it would place all. */
+/* How long central does not place waiting tasks of the job again, because a worker that it does not hear may
+ * have them; 0: central would place all. */
 int64_t dist_unreported_us(const struct dist_job *job, int64_t now_us);
 
-/* The nodes central told of: the one with the least id above `after` (NODE_NONE to start), or NULL. */
+/* The next node that central lists, by id after `after` (NODE_NONE: the first); NULL: there are no more. */
 const struct member *dist_next_member(const struct dist *d, node_id_t after);
-/* The i-th application that it serves, in no order; NULL past the last. */
+/* The i-th application that the node serves, in any order; NULL past the last. */
 const struct blob *dist_node_app(const struct dist *d, node_id_t node, uint32_t i);
 bool dist_has_stream(const struct dist *d, node_id_t node);
 
 static inline const struct policy *dist_policy(const struct dist *d) { return &d->policy; }
-/* Its id, NODE_NONE before it joined for the first time. */
+/* Its id; NODE_NONE before it joins for the first time. */
 static inline node_id_t dist_node(const struct dist *d) { return d->node; }
-/* Joined at least once, and the numbers of its next jobs are reserved: from then on it takes jobs. */
+/* Whether it takes jobs: it has joined once, and has numbers for its next jobs. */
 bool dist_ready(const struct dist *d);
-/* Joined, and central's stream is up. */
+/* Whether it has joined on central's present stream. */
 static inline bool dist_central_up(const struct dist *d) { return d->central_up; }
-/* An operator has drained it: it takes no new jobs. */
+/* Whether an operator has drained it: it takes no new jobs. */
 static inline bool dist_drained(const struct dist *d) { return d->drained; }
-/* By enum counter. */
+/* Indexed by enum counter. */
 static inline const uint64_t *dist_counters(const struct dist *d) { return d->counters; }
 static inline uint32_t dist_jobs_unfinished(const struct dist *d) { return d->jobs_unfinished; }
 
-/* How it is driven: dist_step, dist_next_timeout, dist_check. */
+/* The functions of the role: dist_step, dist_next_timeout, dist_check. */
 extern const struct role_functions dist_functions;
 
 #endif

@@ -1,4 +1,4 @@
-/* Drawing probe targets: see dist/draw.h. */
+/* Draws probe targets: see dist/draw.h. */
 #include "dist/draw.h"
 
 #include "base/check.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Below this many dead slots a sweep is not worth its call. */
+/* With fewer dead slots than this, a sweep is not worth its cost. */
 #define SWEEP_MIN 64u
 
 _Static_assert(NODE_ID_MAX < 1u << DRAW_ID_BITS, "a node's id must fit in a slot");
@@ -29,7 +29,8 @@ static bool slot_valid(const struct draw *p, const struct draw_slot *s)
     return p->member[s->id].weight > 0 && p->member[s->id].stamp == s->stamp;
 }
 
-/* Throws out what left. Amortised over the slots that left since the last sweep. */
+/* Removes the slots of workers that left. Its cost is amortised over the slots that left since the last
+ * sweep. */
 static void sweep(struct draw *p)
 {
     uint32_t n = 0;
@@ -72,7 +73,7 @@ void draw_remove(struct draw *p, uint32_t id)
     p->member[id].weight = 0;
     p->member[id].stamp++;
     if (p->n > 2 * p->valid + SWEEP_MIN ||
-        p->member[id].stamp == 0) /* or slots of old would be valid again */
+        p->member[id].stamp == 0) /* stamps begin anew: old slots must not become valid again */
         sweep(p);
 }
 

@@ -1,13 +1,14 @@
-/* What central has of our jobs: long ones from the start (docs/protocol.md 4), and what is left of promoted ones
- * (7). We keep them until central has them durably, and mirror what it says of them. */
+/* Jobs, or parts of jobs, that central has or is to get: long jobs from the start (docs/protocol.md 4),
+ * promoted jobs later (7). The dist keeps them until central has them durably, and mirrors what central says
+ * of them. */
 #include "dist/internal.h"
 
 #include "base/check.h"
 #include "base/units.h"
 
-/* The delay before a job that central had no room for is offered again. */
+/* The delay before the dist offers a job again that central refused. */
 #define REFUSED_US (1 * US_PER_S)
-/* What a task ends with that central would never run: like a program that cannot be executed. */
+/* The exit code of a task that central would never run, as of a program that cannot be executed. */
 #define CODE_NOT_EXECUTABLE 126
 
 /* ---- Moves ---- */
@@ -21,7 +22,7 @@ const char *dist_handover_name(enum hand_over hand)
     return (unsigned)hand < HAND_OVER_COUNT ? names[hand] : "?";
 }
 
-/* The table. Who comes from where is in the comment of enum hand_over. */
+/* The table of moves, with the functions that make them. enum hand_over explains the states. */
 #define TO(name) (1u << HAND_##name)
 static const uint16_t moves[HAND_OVER_COUNT] = {
     /* dist_hand_over, dist_handover_ask, dist_handover_claim, dist_handover_recover */
@@ -73,39 +74,42 @@ struct task_set *dist_handover_tasks(const struct dist_job *job)
     return set;
 }
 
-/* How long a task takes that central gets: promoted, as long as what the job's tasks show, and as the cutoff at least. */
+/* The estimate for central. A task of a promoted job takes as long as the job's tasks show, and at least the
+ * cutoff. */
 static int64_t estimate(const struct dist *d, const struct dist_job *job)
 {
     int64_t shown_us = dist_job_shown_us(d, job);
 
     if (!epoch_is_dists(job->epoch))
         return shown_us > job->cutoff_us ? shown_us : job->cutoff_us;
-    /* A user may call a job long without saying how long: at least that. */
+    /* A user may tag a job as long without an estimate: it takes at least the cutoff. */
     return job->estimate_us > 0 ? job->estimate_us : job->cutoff_us;
 }
 
-/* The number of our ownership (docs/protocol.md 9.7): central obeys the dist that has the greatest. */
+/* The number of this dist's ownership (docs/protocol.md 9.7): central obeys the dist with the greatest. */
 static uint16_t owner(const struct dist_job *job)
 {
     return job->stayed_epoch > job->own_epoch ? job->stayed_epoch : job->own_epoch;
 }
 
-/* One that leaves does not wait for what a job at most once puts on record first. */
+/* Whether the job may be offered. A dist that leaves does not wait for an at-most-once job's record, which
+ * must come first. */
 static bool may_offer(const struct dist *d, const struct dist_job *job)
 {
     return d->central_up && !(d->leaving && (job->desc->flags & JOB_AT_MOST_ONCE));
 }
 
-/* Puts on record what central is to get, which must be durable before central gets it. */
+/* Records what central is to get. The record must be durable before central gets it. */
 static void change(struct dist *d, struct dist_job *job)
 {
     hand_move(d, job, job->journalled ? HAND_RECORDING : HAND_READY);
     dist_journal_change(d, job);
 }
 
-/* For an at-most-once job: writes to the journal that central has none of its tasks and that the dist offers none for now.
- * Without this record, a restarted dist would have to count as lost every task that central may have had and does not
- * know. Returns false, and does nothing, for every other job and for one that central may have. */
+/* For an at-most-once job: writes to the journal that central has none of its tasks and that the dist offers
+ * none for now. Without this record, a restarted dist would have to count as lost every task that central may
+ * have had and does not know. Returns false, and does nothing, for every other job and for one that central
+ * may have. */
 static bool hold_back(struct dist *d, struct dist_job *job)
 {
     if (!(job->desc->flags & JOB_AT_MOST_ONCE) || job->hand == HAND_OFFERED || job->hand == HAND_UNSURE ||
@@ -122,7 +126,8 @@ void dist_handover_offer(struct dist *d, struct dist_job *job)
 {
     struct msg_long_submit *m;
 
-    /* What central has and we do not know any more after a restart would run for nobody. */
+    /* Nothing is offered before its record is durable: after a restart the dist would not know of it, and
+     * central would run it for nobody. */
     if (job->hand == HAND_RECORDING || job->hand == HAND_UNSURE || job->journalling)
         return;
     if (!may_offer(d, job)) {
@@ -146,7 +151,7 @@ void dist_handover_offer(struct dist *d, struct dist_job *job)
     m->owner = owner(job);
 }
 
-/* Every task that waits is central's. */
+/* Marks every waiting task as central's. */
 static void mark_all(struct dist_job *job)
 {
     while (job->returned != TASK_NIL) {
@@ -159,7 +164,7 @@ static void mark_all(struct dist_job *job)
     job->unlaunched = 0;
 }
 
-/* Its waiting tasks are central's from here on. */
+/* From here on the job's waiting tasks are central's. */
 static void hand(struct dist *d, struct dist_job *job, enum hand_over to, uint16_t epoch)
 {
     CHECK(job->hand == HAND_NONE);
@@ -172,7 +177,7 @@ static void hand(struct dist *d, struct dist_job *job, enum hand_over to, uint16
 void dist_hand_over(struct dist *d, struct dist_job *job, uint16_t epoch)
 {
     hand(d, job, HAND_READY, epoch);
-    /* What is central's must not be ours after a restart: it would run twice. */
+    /* After a restart the dist must not count central's tasks as its own: they would run twice. */
     if (may_offer(d, job) || !hold_back(d, job))
         change(d, job);
     dist_handover_offer(d, job);
@@ -180,7 +185,7 @@ void dist_hand_over(struct dist *d, struct dist_job *job, uint16_t epoch)
 
 void dist_handover_journalled(struct dist *d, struct dist_job *job, uint64_t token)
 {
-    /* An earlier change may say the contrary. */
+    /* An earlier record may say something else. */
     if (job->hand != HAND_RECORDING || token != job->change)
         return;
     hand_move(d, job, HAND_READY);
@@ -209,7 +214,7 @@ void dist_handover_recover_ended(struct dist *d, struct dist_job *job)
         hand_move(d, job, HAND_ACCEPTED);
 }
 
-/* What central said of the task does not hold any more: it waits. */
+/* What central said of the task is no longer valid: the task waits. */
 static void forget_state(struct dist *d, struct dist_job *job, uint32_t i)
 {
     struct dist_task *t = &job->tasks[i];
@@ -227,7 +232,7 @@ static void forget_states(struct dist *d, struct dist_job *job)
         forget_state(d, job, i);
 }
 
-/* Central's part of a job comes back to be launched from here. */
+/* Takes central's part of a job back, to launch it from here. */
 static void take_back(struct dist *d, struct dist_job *job)
 {
     forget_states(d, job);
@@ -243,8 +248,8 @@ static void take_back(struct dist *d, struct dist_job *job)
     dist_journal_change(d, job);
 }
 
-/* Central has not spoken of these, so it does not have them: another dist gave it less of the job after central had lost
- * its state, or it never had them. */
+/* Takes back the tasks that central was asked for and has not named, so does not have. It never had them, or
+ * it lost its state and another dist gave it less of the job. */
 static void take_back_asked(struct dist *d, struct dist_job *job)
 {
     for (uint32_t i = job->desc->tasks; i-- > 0;) {
@@ -261,7 +266,7 @@ static void take_back_asked(struct dist *d, struct dist_job *job)
     }
 }
 
-/* Central has none of its tasks: those that did not end, end here. */
+/* Central has none of the job's tasks: those that have not ended end now. */
 static void finish_central_tasks(struct dist *d, struct dist_job *job, enum outcome outcome, int32_t code)
 {
     for (uint32_t i = 0; i < job->desc->tasks && job->central_n > 0; i++)
@@ -269,7 +274,8 @@ static void finish_central_tasks(struct dist *d, struct dist_job *job, enum outc
             dist_task_finish(d, job, i, outcome, code, 0);
 }
 
-/* Until central speaks of them, it is not known to have them. Where an answer is on its way already, that one counts. */
+/* The dist does not know whether central has these tasks until central names them. If an answer is on its way
+ * already, that one counts. */
 static void mark_asked(struct dist_job *job)
 {
     bool told = job->hand == HAND_ASKED || (job->hand == HAND_ACCEPTED && !(job->desc->flags & JOB_DETACHED));
@@ -309,7 +315,7 @@ void dist_handover_claim(struct dist *d, struct dist_job *job, uint16_t epoch)
         put_watch(d, job);
 }
 
-/* docs/protocol.md 9: the dist that had the job may have promoted it, and its client not have heard of that. */
+/* docs/protocol.md 9: the dist that had the job may have promoted it without the client's knowledge. */
 void dist_handover_ask(struct dist *d, struct dist_job *job, uint16_t epoch)
 {
     hand(d, job, HAND_ASKED, epoch);
@@ -320,7 +326,8 @@ void dist_handover_ask(struct dist *d, struct dist_job *job, uint16_t epoch)
         put_watch(d, job);
 }
 
-/* Whatever central knows of the job, it is to cancel; and to tell us, since we may not know what it knows. */
+/* Tells central to cancel whatever it knows of the job, and to report it: the dist may not know all of
+ * that. */
 static void put_cancel_and_watch(struct dist *d, struct dist_job *job)
 {
     struct msg_long_cancel *m = &out_add(d->out, MSG_LONG_CANCEL, NODE_CENTRAL.v)->long_cancel;
@@ -363,11 +370,12 @@ void dist_handover_central_up(struct dist *d)
         } else {
             put_watch(d, job);
         }
-        dist_job_touch(d, job); /* the timer may have been for probes as well */
+        dist_job_touch(d, job); /* its timer may have been one for probes */
     }
 }
 
-/* Whether central is known to have something of a job that was moved here: by the client, or it has begun to say what. */
+/* Whether central is known to have something of a job that was moved here: the client said so, or central has
+ * begun to say what. */
 static bool known_handed(const struct dist_job *job)
 {
     if (job->why == WHY_PROMOTED)
@@ -378,7 +386,8 @@ static bool known_handed(const struct dist_job *job)
     return false;
 }
 
-/* Clients that would have been told once central has their detached job are told once our journal has it. */
+/* Accepts detached jobs that waited for central's word and are durable here: their clients get the answer
+ * now. */
 void dist_handover_central_lost(struct dist *d)
 {
     list_foreach(&d->handed, node, nxt) {
@@ -386,7 +395,7 @@ void dist_handover_central_lost(struct dist *d)
 
         job->asking = false;
         if (job->hand == HAND_ASKED && !known_handed(job) && !job->cancelling) {
-            take_back(d, job); /* central may have nothing of it, and its client waits */
+            take_back(d, job); /* central may have nothing of the job, and its client waits */
             dist_tasks_doubt(d, job);
             continue;
         }
@@ -404,10 +413,10 @@ void dist_handover_leave(struct dist *d)
     }
 }
 
-/* ---- What central says ---- */
+/* ---- Central's messages ---- */
 
-/* The job that a message of central's is about, when it is of the present epoch; else NULL: stale, or made up, as it is of a
- * job that waits for its first record and was never offered. */
+/* The job that a message of central's means, if it is under the present epoch. NULL: the message is stale or
+ * invented. It is invented for a job that waits for its first record: the dist never offered it. */
 static struct dist_job *handed_job(const struct dist *d, job_id_t id, uint16_t epoch)
 {
     struct dist_job *job = dist_job_find(d, id);
@@ -424,7 +433,7 @@ static void promoted(struct dist *d, struct dist_job *job)
     job->why = WHY_PROMOTED;
 }
 
-/* Central, which was asked, has something of the job: what was promoted of it, or the long job that it is. */
+/* Central answered that it has something of the job: a promoted part, or the whole long job. */
 static void has_part(struct dist *d, struct dist_job *job)
 {
     if (!epoch_is_dists(job->epoch) && !job->promoted)
@@ -438,7 +447,8 @@ static void accepted(struct dist *d, struct dist_job *job)
     if (!dist_handover_pending(job))
         return;
     hand_move(d, job, HAND_ACCEPTED);
-    job->offers = job->offers > 0 ? job->offers : 1; /* whoever did that */
+    /* Another dist, or an earlier life, may have offered it. */
+    job->offers = job->offers > 0 ? job->offers : 1;
     if (held_back)
         dist_journal_change(d, job);
     if (job->state == JOB_PENDING)
@@ -462,12 +472,12 @@ void dist_on_long_accepted(struct dist *d, const struct msg *m)
     }
 }
 
-/* Central has nothing of the job after all: what it had is to be handed over once more, from the start. */
+/* Central has nothing of the job after all: the dist offers it anew. */
 static void unaccepted(struct dist *d, struct dist_job *job)
 {
     hand_move(d, job, HAND_READY);
     forget_states(d, job);
-    /* It gets less than before: after a restart we must know that the rest has ended. */
+    /* Central gets less than before. After a restart the dist must know that the rest has ended. */
     if (may_offer(d, job) || !hold_back(d, job))
         change(d, job);
 }
@@ -492,7 +502,7 @@ void dist_handover_timer(struct dist *d, struct dist_job *job)
     if (list_empty(&job->in_unattended))
         dist_handover_offer(d, job);
     else
-        offer_later(d, job); /* its client may have moved it: then another dist offers it */
+        offer_later(d, job); /* its client may have moved it, and then another dist offers it */
 }
 
 void dist_on_long_refused(struct dist *d, const struct msg *m)
@@ -503,7 +513,7 @@ void dist_on_long_refused(struct dist *d, const struct msg *m)
         return;
     if (job->hand == HAND_OFFERED)
         hand_move(d, job, HAND_READY);
-    /* A watch may be answered before the job is journalled, and the journal fail. */
+    /* Central may have answered a LONG_WATCH before its journal had the job, and then failed to write it. */
     if (job->hand == HAND_ACCEPTED)
         unaccepted(d, job);
     if (job->hand == HAND_ASKED)
@@ -524,8 +534,8 @@ void dist_on_long_refused(struct dist *d, const struct msg *m)
     }
 }
 
-/* Mirrors one task (4.5). Central knows best, also about attempts, which one that restarted counts anew: its stream
- * is in order, and nothing of an older one is delivered. */
+/* Mirrors one task (4.5). Central knows best, also about attempts, which a central that restarted counts
+ * anew: its stream is in order, and messages of an older stream do not arrive. */
 void dist_on_long_task(struct dist *d, const struct msg *m)
 {
     const struct msg_long_task *l = &m->long_task;
@@ -537,7 +547,7 @@ void dist_on_long_task(struct dist *d, const struct msg *m)
         return;
     accepted(d, job);
     if (job->hand == HAND_ASKED)
-        has_part(d, job); /* whatever becomes of the rest of the answer */
+        has_part(d, job); /* central has that task, whatever it says of the others */
     t = &job->tasks[l->id.task];
     t->asked = 0;
     if (task_state_final(t->state))
@@ -561,7 +571,7 @@ void dist_on_long_task(struct dist *d, const struct msg *m)
                          state == TASK_DONE && t->no_room ? 1 : l->code, l->run_us);
 }
 
-/* Why a task of central's could not be started; its end follows. */
+/* Why a task of central's could not start; its end follows. */
 void dist_on_long_message(struct dist *d, const struct msg *m)
 {
     const struct msg_long_message *l = &m->long_message;
@@ -572,7 +582,7 @@ void dist_on_long_message(struct dist *d, const struct msg *m)
         owner_message_keep(&job->messages, l->id.task, l->text);
 }
 
-/* What a task of central's returned; its end follows. */
+/* The result of a task of central's; its end follows. */
 void dist_on_long_result(struct dist *d, const struct msg *m)
 {
     const struct msg_long_result *l = &m->long_result;
@@ -583,7 +593,7 @@ void dist_on_long_result(struct dist *d, const struct msg *m)
         job->tasks[l->id.task].no_room = !dist_task_keep_result(d, job, l->id.task, l->result);
 }
 
-/* Central has said which tasks it has of a job that was moved here. */
+/* Central has named the tasks that it has of a job that was moved here. */
 static void answered(struct dist *d, struct dist_job *job, int err)
 {
     if (err && !job->cancelling) {
@@ -597,7 +607,7 @@ static void answered(struct dist *d, struct dist_job *job, int err)
     dist_tasks_doubt(d, job);
 }
 
-/* The answer to LONG_WATCH: central has said everything it knows of the job. */
+/* The answer to LONG_WATCH: central has said all that it knows of the job. */
 void dist_on_long_watched(struct dist *d, const struct msg *m)
 {
     struct dist_job *job = handed_job(d, m->long_watched.job, m->long_watched.epoch);
@@ -620,10 +630,10 @@ void dist_on_long_watched(struct dist *d, const struct msg *m)
     } else if (m->long_watched.err != HAWK_ENOT_FOUND || job->central_n == 0) {
         return;
     } else if (job->hand == HAND_OFFERED) {
-        return; /* central had nothing before the offer, whose answer is to come */
+        return; /* this answers a watch from before the offer; the offer's answer is yet to come */
     } else if ((job->hand == HAND_ACCEPTED || job->hand == HAND_UNSURE) &&
                job->desc->flags & JOB_AT_MOST_ONCE) {
-        finish_central_tasks(d, job, OUTCOME_LOST, 0); /* it had them, and may have run them */
+        finish_central_tasks(d, job, OUTCOME_LOST, 0); /* central had the tasks, and may have run them */
     } else {
         unaccepted(d, job);
         dist_handover_offer(d, job);
@@ -632,10 +642,11 @@ void dist_on_long_watched(struct dist *d, const struct msg *m)
 
 /* ---- Promotion (DESIGN 3.6; docs/protocol.md 7) ---- */
 
-/* Under which central gets what is promoted of the job in this ownership. */
+/* The epoch under which central gets the promoted part of the job in this ownership. */
 static uint16_t promoted_epoch(const struct dist_job *job) { return (uint16_t)(job->own_epoch + 1); }
 
-/* A job that was handed over under the present ownership and came back (central refused it) stays a short one. */
+/* Whether the job may be promoted. A job that was handed over under the present ownership and came back
+ * (central refused it) stays short. */
 static bool may_promote(const struct dist_job *job)
 {
     return dist_job_promotable(job) && !job->promoted && !job->cancelling && job->hand == HAND_NONE &&
@@ -650,7 +661,7 @@ void dist_handover_promote(struct dist *d, struct dist_job *job)
         promoted(d, job);
         return;
     }
-    /* Without central it goes on as it is. */
+    /* Without central the job goes on as it is. */
     if (!(job->policy_flags & POLICY_CENTRAL_LONG) || !d->central_up)
         return;
     dist_probe_forget(d, job);

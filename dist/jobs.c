@@ -22,7 +22,7 @@ struct dist_job *dist_job_find(const struct dist *d, job_id_t id)
 
 struct dist_job *dist_job_new(struct dist *d, struct job_desc *desc, job_id_t id, uint64_t key)
 {
-    /* Zeroed tasks are waiting tasks: a large job's pages are not touched before they are needed. */
+    /* Zeros are waiting tasks: the pages of a large job stay untouched until they are needed. */
     struct dist_job *job = xcalloc(1, sizeof *job + (size_t)desc->tasks * sizeof *job->tasks);
 
     job->id = id;
@@ -80,7 +80,7 @@ void dist_job_free(struct dist *d, struct dist_job *job)
     free(job);
 }
 
-/* It is not one of the unfinished any more. */
+/* The job is not unfinished any more. */
 static void count_out(struct dist *d, const struct dist_job *job)
 {
     d->jobs_unfinished--;
@@ -99,7 +99,7 @@ static void finished_out(struct dist *d, const struct dist_job *job)
 
 void dist_jobs_trim(struct dist *d)
 {
-    /* The last one to end stays, however large: somebody is about to ask how it went. */
+    /* The job that ended last stays, however large: its client is about to ask for it. */
     while (d->jobs_finished > 1 &&
            (d->jobs_finished > d->cfg.finished_kept || d->tasks_finished > d->cfg.finished_tasks_kept ||
             d->bytes_finished > d->cfg.finished_bytes_kept)) {
@@ -168,7 +168,7 @@ void dist_job_reject(struct dist *d, struct dist_job *job, int err)
     CHECK(!job->submitted);
     CHECK(list_empty(&job->places));
     if (job->journalled && !job->journalling) {
-        dist_journal_job_end(d, job); /* on record, it would come back */
+        dist_journal_job_end(d, job); /* otherwise its record would bring it back */
         dist_journal_refused(d, job, err);
     } else {
         put_submitted(d, job, err);
@@ -179,9 +179,9 @@ void dist_job_reject(struct dist *d, struct dist_job *job, int err)
     dist_job_free(d, job);
 }
 
-/* ---- Clients that are there, and clients that are not (docs/protocol.md 9) ---- */
+/* ---- Clients that watch their jobs, and clients that are gone (docs/protocol.md 9) ---- */
 
-/* Nobody watches it: somebody is to within the grace time. */
+/* Nobody watches the job: the grace time begins. */
 static void unattended(struct dist *d, struct dist_job *job)
 {
     if ((job->desc->flags & JOB_DETACHED) || d->cfg.client_grace_us == 0 || job_state_final(job->state))
@@ -197,7 +197,7 @@ static void watched(struct dist_job *job)
     list_remove(&job->in_unattended);
 }
 
-/* A new job. */
+/* A new job: it has a watcher from the start, or the grace time begins. */
 static void attend(struct dist *d, struct dist_job *job, const struct msg_submit *m)
 {
     job->watchers += m->watch;
@@ -213,16 +213,17 @@ int64_t dist_jobs_next_abandoned(const struct dist *d)
                      d->cfg.client_grace_us;
 }
 
-/* Is it too early to cancel a job without a client? Central has tasks of it, and the client may have moved the job to
- * another dist. After central was away from this dist, it was perhaps away from the other one, too. So this dist waits
- * client_grace after its JOINED: the other one tells central first that it owns the job now. */
+/* Whether it is too early to cancel a job without a client. Central has tasks of it, and the client may have
+ * moved the job to another dist. If central was away from this dist, it may have been away from the other
+ * one, too. So this dist waits client_grace after its JOINED: the other dist tells central first that it owns
+ * the job now. */
 static bool too_early(const struct dist *d, const struct dist_job *job)
 {
     return dist_handover_may_have(job) &&
            (!d->central_up || d->now_us - d->joined_us < d->cfg.client_grace_us);
 }
 
-/* Its client has gone, or has moved it to another dist. */
+/* Cancels jobs whose clients are gone, or have moved them to other dists. */
 void dist_jobs_abandon(struct dist *d)
 {
     while (dist_jobs_next_abandoned(d) <= d->now_us) {
@@ -261,7 +262,7 @@ static int submit_error(const struct dist *d, const struct job_desc *desc)
     return job_desc_check(desc, why, sizeof why);
 }
 
-/* False: its worker cannot be told now. It will be when it names the task. */
+/* False: the worker has no stream. It is told when it names the task. */
 static bool cancel_task(struct dist *d, const struct dist_job *job, uint32_t i)
 {
     node_id_t worker = {job->tasks[i].worker};
@@ -280,10 +281,10 @@ void dist_submit_refused(struct dist *d, uint32_t client, int err)
     r->err = err;
 }
 
-/* A client whose answer was lost asks again: what it gets is the job it has. */
+/* A client whose answer was lost asks again: it gets the job that it has. */
 static void answer_again_for(struct dist *d, struct dist_job *job, const struct msg_submit *m)
 {
-    if (!job->submitted) /* whoever asked before does not listen any more */
+    if (!job->submitted) /* the client does not listen for the first answer any more */
         put_submitted(d, job, HAWK_ECANCELLED);
     job->client = m->client;
     if (m->watch)
@@ -303,8 +304,8 @@ static void set_class(struct dist *d, struct dist_job *job)
 
 /* ---- A job that its client moves here (docs/protocol.md 9) ---- */
 
-/* Here it is of an owner before the last: it goes, without a word to clients, and what runs of it is stopped. What
- * central has of it stays, for the new owner. */
+/* The job is here from an owner before the last: forgets it without a word to clients, and stops its tasks.
+ * Central's part stays, for the new owner. */
 static void supersede(struct dist *d, struct dist_job *job)
 {
     if (job_state_final(job->state)) {
@@ -315,7 +316,7 @@ static void supersede(struct dist *d, struct dist_job *job)
     job->watchers = 0;
     dist_probe_forget(d, job);
     dist_probe_cancel_all(d, job);
-    while (!list_empty(&job->places)) { /* each goes with its last task */
+    while (!list_empty(&job->places)) { /* a place goes with its last task */
         const struct dist_place *p = container_of(job->places.next, struct dist_place, in_job);
 
         (void)cancel_task(d, job, p->launched);
@@ -325,12 +326,12 @@ static void supersede(struct dist *d, struct dist_job *job)
     dist_job_free(d, job);
 }
 
-/* The tasks that central does not have are launched from here, or are in doubt where none may run twice. */
+/* Launches the tasks that central does not have; those that must not run twice may be in doubt. */
 static void resume(struct dist *d, struct dist_job *job, const struct resubmit *r)
 {
     bool whole = job->class == CLASS_LONG && job->why != WHY_PROMOTED; /* central has all of it, or nothing */
     bool central = whole && (job->policy_flags & POLICY_CENTRAL_LONG);
-    /* Whatever the policy is now, the job may have begun under another: central may have it, or a part. */
+    /* The job may have begun under another policy: central may have it, or a part. */
     bool ask =
         d->central_up && (r->long_epoch || job->why == WHY_PROMOTED || whole || job->desc->tag == TAG_AUTO);
 
@@ -343,7 +344,7 @@ static void resume(struct dist *d, struct dist_job *job, const struct resubmit *
         job->offers = 1; /* by another dist, and perhaps with fewer tasks */
         dist_hand_over(d, job, EPOCH_FIRST);
     } else if (ask || r->long_epoch) {
-        job->probe_long = whole; /* what comes back */
+        job->probe_long = whole; /* for tasks that come back */
         dist_handover_ask(d, job,
                           r->long_epoch ? r->long_epoch
                           : whole       ? EPOCH_FIRST
@@ -371,7 +372,7 @@ static void on_resubmit(struct dist *d, const struct msg *m)
         dist_submit_refused(d, m->submit.client, HAWK_EINVALID);
         return;
     }
-    /* A job's id is no secret, its key is: who has another one did not submit this job. */
+    /* A job's id is no secret, its key is: a client with another key did not submit this job. */
     if (job && job->key != m->submit.key) {
         dist_submit_refused(d, m->submit.client, HAWK_EDENIED);
         return;
@@ -380,7 +381,7 @@ static void on_resubmit(struct dist *d, const struct msg *m)
         answer_again_for(d, job, &m->submit);
         return;
     }
-    /* Who watches it counts on its tasks being as many as they were. */
+    /* Watchers count on its number of tasks. */
     if (job && job->desc->tasks != m->submit.desc->tasks)
         err = HAWK_EINVALID;
     else
@@ -456,8 +457,8 @@ void dist_on_submit(struct dist *d, const struct msg *m)
         dist_probe_first(d, job);
 }
 
-/* The client of a detached job must not be told before our journal has it, nor, where central can be asked, before
- * it has a long one: it may still refuse. */
+/* A detached job's client gets its answer only after the journal has the job, and, if central can be asked,
+ * after central has a long job: it may still refuse it. */
 void dist_job_try_accept(struct dist *d, struct dist_job *job)
 {
     if (job->journalling || (dist_handover_pending(job) && d->central_up && !d->leaving))
@@ -525,7 +526,7 @@ void dist_job_cancel_rest(struct dist *d, struct dist_job *job)
     dist_job_touch(d, job);
     dist_tasks_unlaunch(d, job);
     while (job->returned != TASK_NIL) {
-        /* Its worker is suspect, and may be running it all the same. */
+        /* Its worker is suspect, but may be running it. */
         (void)cancel_task(d, job, job->returned);
         dist_task_finish(d, job, job->returned, OUTCOME_CANCELLED, 0, 0);
     }
@@ -547,7 +548,7 @@ void dist_job_cancel_rest(struct dist *d, struct dist_job *job)
 void dist_on_cancel(struct dist *d, const struct msg *m)
 {
     struct dist_job *job = dist_job_find(d, m->cancel.job);
-    /* One whose client does not know of it yet is none. */
+    /* A job whose client has no answer yet counts as unknown. */
     bool known = job && job->submitted;
     bool again = known && job->by_client;
 
@@ -564,9 +565,9 @@ void dist_on_cancel(struct dist *d, const struct msg *m)
         job->by_client = true;
         if (!job->cancelling)
             dist_job_cancel_rest(d, job);
-        dist_jobs_settle(d); /* the record of its end, if it has one now, comes before the answer */
+        dist_jobs_settle(d); /* if it has ended now, the record of its end comes before the answer */
     }
-    /* One in the journal must not come back to life. */
+    /* The cancellation of a job in the journal must survive a restart. */
     if (!job_state_final(job->state) && !again)
         dist_journal_cancel(d, job);
     if (job->journalled)
@@ -593,7 +594,7 @@ void dist_reports_send(struct dist *d)
     d->reports_n = 0;
 }
 
-/* Central writes the history of what it was given whole; the rest it hears from us. */
+/* Reports the job to history, unless central has it as a whole, and so writes its history itself. */
 static void job_report(struct dist *d, const struct dist_job *job)
 {
     struct dist_report r;
@@ -611,7 +612,7 @@ static void job_report(struct dist *d, const struct dist_job *job)
         report_put(d, &r);
         return;
     }
-    /* History is a sample: what does not fit while central is away is left out. */
+    /* History is a sample: reports that do not fit while central is away are dropped. */
     if (d->reports_n == REPORTS_MAX) {
         blob_drop(r.name);
         return;
@@ -643,7 +644,7 @@ void dist_job_close(struct dist *d, struct dist_job *job, int64_t end_us)
     job->end_us = end_us;
 }
 
-/* Not inline: settling a job that goes on is what most steps do. */
+/* Not inline: most steps settle jobs that go on. */
 static __attribute__((noinline)) void job_end(struct dist *d, struct dist_job *job)
 {
     dist_count(d, COUNTER_jobs_finished, 1);
@@ -677,6 +678,6 @@ void dist_jobs_settle(struct dist *d)
         struct dist_job *job = container_of(touched->next, struct dist_job, in_touched);
 
         settle(d, job);
-        list_remove(&job->in_touched); /* what settling it changed is seen already */
+        list_remove(&job->in_touched); /* changes made by settling are seen already */
     }
 }

@@ -1,5 +1,5 @@
-/* What the dist writes, and what waits until it is durable (docs/protocol.md 11): jobs that are to be accepted, ends of
- * tasks that are to be acknowledged, cancellations that are to be confirmed. Nothing else waits for the disk. */
+/* Records of the dist, and what waits until they are durable (docs/protocol.md 11): jobs to be accepted, ends
+ * of tasks to be acknowledged, cancellations to be confirmed. Nothing else waits for the disk. */
 #include "dist/internal.h"
 
 #include "base/ring.h"
@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-/* How long after it could not be queued a record is put out again. */
+/* The delay before a record is put out again that the store did not take. */
 #define REWRITE_US (1 * US_PER_S)
 
 void dist_journal_free(struct dist *d)
@@ -18,14 +18,14 @@ void dist_journal_free(struct dist *d)
 
 /* ---- Writing ---- */
 
-/* It was put out, or waits for what was. */
+/* Adds a record that was put out, or that waits for one. */
 static void record(struct dist *d, const struct dist_record *r)
 {
     ring_push(&d->pending, *r);
     ring_at(&d->pending, d->pending.n - 1).token = d->token;
 }
 
-/* Of what a job as a whole has become. */
+/* A record about a job as a whole. */
 static struct dist_record of_job(enum dist_record_kind kind, const struct dist_job *job)
 {
     return (struct dist_record){.kind = (uint8_t)kind, .job = job->id, .epoch = job->first_epoch};
@@ -85,7 +85,7 @@ static void put_task(struct dist *d, const struct dist_job *job, const struct di
     m->code = task_state_final(t->state) ? t->code : 0;
     m->state = t->state;
     m->outcome = t->outcome;
-    now.attempt = t->attempt; /* of a later launch, maybe, when it is put out again */
+    now.attempt = t->attempt; /* when it is put out again, the task may be in a later launch */
     record(d, &now);
 }
 
@@ -97,7 +97,8 @@ static void put_ended(struct dist *d, const struct dist_job *job, const struct d
     m->token = ++d->token;
     m->cutoff_us = job->cutoff_us;
     m->response_us = job->end_us - job->submit_us;
-    if (m->response_us > LIMIT_TIME_US) /* a clock was set meanwhile: the next life takes no longer time */
+    /* The clock was changed meanwhile: the next life accepts no longer time. */
+    if (m->response_us > LIMIT_TIME_US)
         m->response_us = LIMIT_TIME_US;
     m->left_out = job->left_out;
     m->epoch = job->first_epoch;
@@ -126,7 +127,8 @@ static void put_numbers(struct dist *d)
     record(d, &(struct dist_record){.kind = RECORD_NUMBERS, .numbers_end = d->seq_end});
 }
 
-/* For the first time, or again. Of a job that was forgotten meanwhile the end is due, with what waits for that. */
+/* Puts a record out, for the first time or again. If its job was forgotten meanwhile, the job's end is put
+ * out instead. */
 static void put(struct dist *d, const struct dist_record *r)
 {
     struct dist_job *job = r->kind < RECORD_NUMBERS ? dist_job_find(d, r->job) : NULL;
@@ -157,12 +159,12 @@ static void put(struct dist *d, const struct dist_record *r)
         put_numbers(d);
         break;
     default:
-        record(d, r); /* behind what it waits for */
+        record(d, r); /* waits behind the records before it */
     }
 }
 
-/* Everything but new jobs may rely on what was put out before it, so it keeps its place behind what is to be put out
- * again. */
+/* Keeps the order: any record but a new job's may rely on those before it, so it waits behind those that must
+ * be put out again. */
 static void in_order(struct dist *d, struct dist_record r)
 {
     if (d->failed.n > 0)
@@ -191,7 +193,7 @@ void dist_journal_cancel(struct dist *d, const struct dist_job *job)
         in_order(d, of_job(RECORD_CANCEL, job));
 }
 
-/* One that is being cancelled ends so again the tasks that nobody has run. */
+/* Cancelled tasks that never ran have no record: the job's cancellation cancels them again. */
 void dist_journal_task(struct dist *d, struct dist_job *job, uint32_t i)
 {
     const struct dist_task *t = &job->tasks[i];
@@ -226,7 +228,7 @@ void dist_journal_job_end(struct dist *d, const struct dist_job *job)
 
 void dist_journal_numbers(struct dist *d) { in_order(d, (struct dist_record){.kind = RECORD_NUMBERS}); }
 
-/* Something is put out that is not durable, or must be put out again. */
+/* Whether something that was put out is not durable, or must be put out again. */
 static bool must_wait(const struct dist *d) { return d->token > d->durable || d->failed.n > 0; }
 
 /* ---- What waits ---- */
@@ -235,7 +237,7 @@ static void put_ack(struct dist *d, uint32_t worker, const struct try_id *id)
 {
     const struct dist_node *n = dist_node_find(d, worker);
 
-    /* Whoever comes back says again what was not acknowledged. */
+    /* A worker that comes back repeats what was not acknowledged. */
     if (n && n->stream)
         out_add(d->out, MSG_FINISH_ACK, worker)->finish_ack.id = *id;
 }
@@ -292,9 +294,9 @@ bool dist_journal_awaited(const struct dist *d)
     return any_awaited(&d->pending) || any_awaited(&d->failed);
 }
 
-/* ---- What the journal says ---- */
+/* ---- The journal's answers ---- */
 
-/* The try that a record of a task's launch or end is about; its epoch is what the record has. */
+/* The try of a record of a task's launch or end; its epoch is the record's. */
 static struct try_id try_of(const struct dist_record *r)
 {
     return (struct try_id){.job = r->job, .task = r->task, .epoch = r->epoch, .attempt = r->attempt};
@@ -335,7 +337,8 @@ static void written(struct dist *d, const struct dist_record *r)
     }
 }
 
-/* Whoever waits for an answer is told that it cannot be written. Returns whether that was all there was to it. */
+/* Answers those who wait for the record that it cannot be written. Returns whether the record is then done
+ * with. */
 static bool tell_failure(struct dist *d, const struct dist_record *r, int err)
 {
     struct try_id id = try_of(r);
@@ -347,13 +350,14 @@ static bool tell_failure(struct dist *d, const struct dist_record *r, int err)
         dist_task_journalled(d, &id, err);
     if (r->kind == RECORD_CANCELLED)
         put_cancelled(d, r->job, r->client, err);
-    if (r->kind == RECORD_REFUSED) /* it may come back, should we crash before it can be written */
+    /* The job may come back if the dist crashes before the record can be written. */
+    if (r->kind == RECORD_REFUSED)
         dist_submit_refused(d, r->client, err);
     return r->kind == RECORD_LAUNCH || r->kind == RECORD_CANCELLED || r->kind == RECORD_REFUSED ||
            r->kind == RECORD_NONE;
 }
 
-/* The store keeps what it could not write and tries again. */
+/* The store keeps records that it could not write, and tries again. */
 static void delayed(struct dist *d, uint64_t token)
 {
     struct dist_records *q = &d->pending;
@@ -363,12 +367,13 @@ static void delayed(struct dist *d, uint64_t token)
 
         if (r.token > token)
             break;
-        if (tell_failure(d, &r, HAWK_EIO)) /* which may have made the ring grow */
+        if (tell_failure(d, &r, HAWK_EIO)) /* this may have made the ring grow */
             ring_at(q, i).kind = RECORD_NONE;
     }
 }
 
-/* Something up to this token was not even queued. All of that is put out again, and so is what may rely on it. */
+/* The store did not take some record up to this token. All of these are put out again, and so are later ones
+ * that may rely on them. */
 static void refused(struct dist *d, uint64_t token, int err)
 {
     while (d->pending.n && ring_at(&d->pending, 0).token <= token) {
@@ -388,7 +393,8 @@ static void refused(struct dist *d, uint64_t token, int err)
         d->rewrite_at = d->now_us + REWRITE_US;
 }
 
-/* Covers every token up to the one it names. With HAWK_EIO nothing is lost, and a later one covers it. */
+/* The answer covers every token up to its own. With HAWK_EIO nothing is lost: a later answer covers the
+ * records. */
 void dist_on_journal_done(struct dist *d, const struct msg *m)
 {
     uint64_t token = m->journal_done.token;

@@ -1,5 +1,5 @@
-/* Who is there: what central says of the nodes, which of them have a stream, which can be drawn, and what is
- * lost with a worker (docs/protocol.md 1.6, 1.7, 6). */
+/* Nodes: central's list of them, their streams, which workers can be drawn, and what is lost with a worker
+ * (docs/protocol.md 1.6, 1.7, 6). */
 #include "dist/internal.h"
 
 #include "base/check.h"
@@ -64,7 +64,7 @@ void dist_nodes_free(struct dist *d)
 
         if (!n)
             continue;
-        n->n_apps = 0; /* dist_apps_free follows */
+        n->n_apps = 0; /* dist_apps_free() follows */
         node_forget(n);
     }
     for (uint32_t i = 0; i < d->nodes_n / NODE_CHUNK; i++)
@@ -72,9 +72,9 @@ void dist_nodes_free(struct dist *d)
     free(d->nodes);
 }
 
-/* ---- Who can be drawn ---- */
+/* ---- Workers that can be drawn ---- */
 
-/* The slots that n is to have in pool p. */
+/* The slots that n must have in pool p. */
 static uint32_t weight_in(const struct dist_node *n, enum pool p)
 {
     bool up = n->m.state == MEMBER_UP || (n->m.state == MEMBER_SUSPECT && n->vouched);
@@ -119,14 +119,14 @@ void dist_node_update_pools(struct dist *d, struct dist_node *n)
 /* ---- What is lost with a worker ---- */
 
 enum loss {
-    LOSS_RESERVATIONS, /* are not counted on any more */
-    LOSS_RETRIABLE,    /* and its tasks, those that have a retry left, run again elsewhere */
-    LOSS_STREAM,       /* the others are in doubt: their worker may come back with them */
-    LOSS_UNCLAIMED,    /* it did, without those still in doubt; reservations are not touched */
+    LOSS_RESERVATIONS, /* its reservations do not count any more */
+    LOSS_RETRIABLE,    /* and its tasks that have a retry left run again elsewhere */
+    LOSS_STREAM,       /* and the others are in doubt: their worker may come back with them */
+    LOSS_UNCLAIMED,    /* tasks in doubt that the worker did not claim when it came back; reservations stay */
     LOSS_ALL,          /* all its tasks run again elsewhere, or end as lost */
 };
 
-/* Whether nothing more is waited for of task t, which is at a worker. */
+/* Whether task t, which is at a worker, is given up. */
 static bool is_lost(const struct dist_job *job, struct dist_task *t, enum loss loss)
 {
     switch (loss) {
@@ -163,15 +163,15 @@ static void lose_place(struct dist *d, struct dist_place *p, enum loss loss)
     }
 }
 
-/* Of every job that has something there. */
+/* Loses this for every job that has something at n. */
 static void lose(struct dist *d, struct dist_node *n, enum loss loss)
 {
-    /* Whatever central takes it for now, what it said it had was believed. */
+    /* The role in central's list may be new; the worker's reports were believed. */
     if (n->m.role != ROLE_WORKER && list_empty(&n->places))
         return;
     if (loss != LOSS_UNCLAIMED)
         dist_probe_doubt(d);
-    /* Each job has one place here, and jobs are settled later: nothing but this place goes. */
+    /* Each job has one place here, and jobs are settled later: only this place goes. */
     list_foreach(&n->places, node, nxt)
         lose_place(d, container_of(node, struct dist_place, in_node), loss);
 }
@@ -182,9 +182,10 @@ static void forget_if_gone(struct dist_node *n)
         node_forget(n);
 }
 
-/* ---- Whether it is there ---- */
+/* ---- Beats: asking workers whether they are there ---- */
 
-/* Reservations, tasks, or its word that it is not as dead as central thinks; of one without a stream, tasks in doubt. */
+/* Whether something is awaited from n: reservations, tasks, or its answer that it is alive although central
+ * suspects it. Without a stream: tasks in doubt. */
 static bool is_awaited(const struct dist_node *n)
 {
     if (!n->stream)
@@ -192,7 +193,7 @@ static bool is_awaited(const struct dist_node *n)
     return n->knows_beats && (!list_empty(&n->places) || (n->m.state == MEMBER_SUSPECT && !n->vouched));
 }
 
-/* What its process left behind, if anything, ends within the lease (docs/protocol.md 6). */
+/* All that its process left behind ends within the lease (docs/protocol.md 6). */
 static void end_doubt(struct dist *d, struct dist_node *n, int64_t late_us)
 {
     n->lost_us += late_us;
@@ -213,7 +214,8 @@ static void beat(struct dist *d, struct dist_node *n, int64_t late_us)
         out_add(d->out, MSG_BEAT, id)->beat.ask = true;
         n->fresh = 0;
         break;
-    case BEATS_LOST: /* as if its stream were; the shell tells us once more when it has ended it */
+    /* As if its stream were lost; the shell reports that again when it has ended the stream. */
+    case BEATS_LOST:
         out_add(d->out, MSG_GIVE_UP, 0)->give_up.node = n->m.node;
         dist_node_lost(d, id);
         break;
@@ -222,7 +224,7 @@ static void beat(struct dist *d, struct dist_node *n, int64_t late_us)
     }
 }
 
-/* O(nodes that something is waited for). */
+/* O(nodes from which something is awaited). */
 void dist_nodes_beat(struct dist *d)
 {
     int64_t late_us = d->now_us - d->beat_at;
@@ -241,8 +243,8 @@ void dist_nodes_beat(struct dist *d)
     }
 }
 
-/* What it has by its answer, it had when it was asked, but for what was on its way: less than we believe twice in a row
- * means that a thief has the rest, and cannot tell us. */
+/* The worker's answer counts the reservations that it had when it was asked, without those that were on their
+ * way. If that is twice in a row less than the dist counts, a thief has the rest and cannot tell. */
 static void compare_live(struct dist *d, struct dist_node *n, uint32_t held)
 {
     bool fewer = n->live > held + n->fresh;
@@ -267,7 +269,7 @@ void dist_on_beat(struct dist *d, const struct msg *m)
     }
 }
 
-/* ---- What central says ---- */
+/* ---- Central's messages ---- */
 
 /* Takes over a member's entry. Returns whether it has just become suspect. */
 static bool take_over(struct dist *d, const struct member *m, struct dist_node **node)
@@ -288,7 +290,7 @@ static bool take_over(struct dist *d, const struct member *m, struct dist_node *
     return suspect;
 }
 
-/* It may be there though central does not hear it: who answers is drawn again. */
+/* A suspect may be alive although central does not hear it: one that answers is drawn again. */
 static void ask_suspect(struct dist *d, struct dist_node *n)
 {
     if (n->m.state != MEMBER_SUSPECT || n->vouched || !n->knows_beats || n->beats.open)
@@ -311,21 +313,22 @@ static void unlist(struct dist *d, struct dist_node *n, bool lost)
     forget_if_gone(n);
 }
 
-/* A whole list comes when we join, and maybe from a central that has just restarted and does not know everybody
- * yet: a worker it leaves out or suspects is drawn no more, but keeps its tasks while its own stream is up. */
+/* A whole list comes with JOINED. It may come from a central that has just restarted and does not know all
+ * workers yet. So a worker that is missing or suspect in it is not drawn any more, but keeps its tasks while
+ * its own stream is up. */
 void dist_on_members(struct dist *d, const struct msg *in)
 {
     const struct members *list = in->members.list;
     struct dist_node *n;
     uint32_t known = 0;
 
-    for (uint32_t i = 0; i < d->nodes_n; i++) /* who serves what central says next */
+    for (uint32_t i = 0; i < d->nodes_n; i++) /* central's next messages say what they serve */
         if ((n = dist_node_find(d, i)))
             dist_node_forget_apps(d, n);
     for (uint32_t i = 0; i < list->n; i++) {
         uint32_t id = list->v[i].node.v;
 
-        if (list->v[i].state == MEMBER_GONE) /* listed or not is the same */
+        if (list->v[i].state == MEMBER_GONE) /* the same as not listed */
             continue;
         for (; known < id && known < d->nodes_n; known++)
             if ((n = dist_node_find(d, known)))
@@ -340,11 +343,12 @@ void dist_on_members(struct dist *d, const struct msg *in)
             unlist(d, n, false);
 }
 
-/* One change, as it happens: a suspect's short tasks run again elsewhere (DESIGN 3, rule 9). Those that have no
- * retry left stay, since it may well come back.
- * DEVIATES: so do all where our own stream shows soon whether it is there. It may be central that is deaf: then every
- * worker is suspect, and nobody would be left to run anything. Central deaf for 8 s made short jobs wait up to 5.8 s;
- * now that adds nothing (docs/reliability.md, "Waits"; tests/e2e/test_waits.py). */
+/* One change at once: a suspect's short tasks run again elsewhere (DESIGN 3, rule 9). Tasks without a retry
+ * left stay there: the worker may come back.
+ * DEVIATES: tasks also stay if the dist's own stream shows soon whether the worker is alive. Central itself
+ * may be deaf: then every worker is suspect, and none would be left to run anything. A central that was deaf
+ * for 8 s made short jobs wait up to 5.8 s; now it costs nothing (docs/reliability.md, "Waits";
+ * tests/e2e/test_waits.py). */
 void dist_on_member(struct dist *d, const struct msg *in)
 {
     const struct msg_member *m = &in->member;
@@ -378,7 +382,7 @@ static void drop_stream(struct dist *d, struct dist_node *n)
     n->lost_us = d->now_us;
     beats_end(&n->beats);
     dist_node_update_pools(d, n);
-    /* Nobody tells us when one is gone that central does not list. */
+    /* Nobody tells the dist when a worker is gone that central does not list. */
     lose(d, n, n->m.state == MEMBER_GONE ? LOSS_ALL : LOSS_STREAM);
     if (!list_empty(&n->places) && list_empty(&n->awaited))
         list_push_tail(&d->awaited, &n->awaited);
@@ -399,12 +403,12 @@ void dist_node_up(struct dist *d, uint32_t id, const struct msg_peer_up *m)
         n->m.role = m->role;
     dist_node_update_pools(d, n);
     ask_suspect(d, n);
-    /* What it stole until now it told an earlier life of ours. */
+    /* The worker may have told an earlier life of this dist what it stole. */
     if (d->cfg.life > 1)
         dist_probe_doubt(d);
 }
 
-/* It has named all that it has. */
+/* The worker has named all that it has. */
 void dist_on_held_end(struct dist *d, const struct msg *m)
 {
     struct dist_node *n = d->from;

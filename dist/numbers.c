@@ -1,15 +1,16 @@
-/* Job numbers are never given out twice, not even by a later process, nor by one whose journal is an older copy
- * (docs/protocol.md 11.8). So a dist reserves blocks of them, in its journal and at central, half a block ahead:
+/* Job numbers are never given out twice: not by a later process, not even by one whose journal is an older
+ * copy (docs/protocol.md 11.8). So a dist reserves them in blocks, in its journal and at central, half a
+ * block ahead:
  *
- *     given out < next_seq <= seq_durable <= seq_end;  next_seq <= seq_told, or those above seq_told were skipped
- */
+ *     given out < next_seq <= seq_durable <= seq_end;  next_seq <= seq_told, or those above seq_told were
+ * skipped */
 #include "dist/internal.h"
 
-/* So many are passed over at least, and twice as many at most, where central does not know which were given out, or cannot
- * be told. Not always the same number: a copy of the journal may be put back more than once. */
+/* How many numbers to skip (up to twice as many) when central does not know which were given out, or cannot
+ * be told. Random, because the same copy of the journal may be put back more than once. */
 #define SKIP UINT64_C(1000000000)
 
-/* At most half of what is left: it is never used up. */
+/* Skips at most half of the numbers that are left, so that they are never used up. */
 static uint64_t skipped(struct dist *d, uint64_t from)
 {
     uint64_t half = from <= JOB_SEQ_MAX ? (JOB_SEQ_MAX - from) / 2 : 0, n = SKIP + rng_below(&d->rng, SKIP);
@@ -25,7 +26,7 @@ static void tell(struct dist *d)
     d->seq_told = d->seq_end;
 }
 
-/* A block that begins at `from`. */
+/* Reserves a block that begins at `from`. */
 static void reserve(struct dist *d, uint64_t from)
 {
     uint64_t end = from + d->cfg.seq_block;
@@ -42,7 +43,8 @@ void dist_on_journal_numbers(struct dist *d, const struct msg *in)
         d->next_seq = m->next;
 }
 
-/* Where central knows of more than our block, another process of this name was there since. */
+/* If central knows of more numbers than this dist's block, another process of this name was there
+ * meanwhile. */
 void dist_numbers_joined(struct dist *d)
 {
     if (d->cfg.seq_block == 0)
@@ -51,8 +53,8 @@ void dist_numbers_joined(struct dist *d)
         tell(d);
         return;
     }
-    /* Where the journal knows of more than central, central was away then. The journal may be a copy from that time: what
-     * followed is known to nobody. */
+    /* If the journal knows of more numbers than central, central was away then. The journal may be a copy
+     * from that time, and nobody knows what was given out later. */
     d->next_seq = d->seq_heard < d->next_seq ? skipped(d, d->next_seq) : d->seq_heard;
     reserve(d, d->next_seq);
 }
@@ -66,8 +68,9 @@ int dist_numbers_error(const struct dist *d)
     return d->seq_durable ? HAWK_EIO : HAWK_ENOT_REGISTERED;
 }
 
-/* Central, while it is away, knows of the numbers below seq_told only: a later process would be given those that follow.
- * told: the last number was one of them. */
+/* Reserves the next block when half of this one is used. While central is away it knows only the numbers
+ * below seq_told, and would give the following ones to a later process; so they are skipped. told: the last
+ * number was below seq_told. */
 static void look_ahead(struct dist *d, bool told)
 {
     if (told && d->next_seq >= d->seq_told && d->seq_told < d->seq_end) {
@@ -78,7 +81,8 @@ static void look_ahead(struct dist *d, bool told)
         reserve(d, told && !d->central_up ? skipped(d, d->seq_end) : d->seq_end);
 }
 
-/* A client may have brought a job under a number that was never given out. */
+/* Skips numbers that are in use: a client may have brought a job with a number that this dist never gave
+ * out. */
 job_id_t dist_numbers_next(struct dist *d)
 {
     bool told = d->next_seq < d->seq_told;
@@ -92,7 +96,7 @@ job_id_t dist_numbers_next(struct dist *d)
     return id;
 }
 
-/* The rest of the block is there for the next life. */
+/* Gives the rest of the block to the next life. */
 void dist_numbers_leave(struct dist *d)
 {
     if (d->seq_end == 0)

@@ -1,5 +1,5 @@
-/* Places: which job has reservations or tasks at which worker. One table for all jobs, found by (job, worker),
- * and a list through the places of each job and of each worker. */
+/* Places: the reservations and tasks of a job at a worker. One table for all jobs, found by (job, worker),
+ * and a list of the places of each job and of each worker. */
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/mem.h"
@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-#define PLACE_CHUNK 256u /* places allocated at a time: 16 kB */
+#define PLACE_CHUNK 256u /* places in one allocation: 16 kB */
 #define BUCKETS_MIN 64u
 
 void dist_places_init(struct place_table *t)
@@ -27,11 +27,11 @@ void dist_places_free(struct place_table *t)
     *t = (struct place_table){0};
 }
 
-/* Of values, not addresses: the same run has the same chains. */
+/* Hashes values, not addresses, so that the same run has the same chains. */
 static uint32_t hash(job_id_t job, node_id_t node) { return (uint32_t)hash_pair(node.v, job.v); }
 
-/* Linear hashing (Litwin 1980): of the buckets of the next power of two, only the first `buckets` exist yet; a
- * key of one that does not is still in the bucket that will be split into it. */
+/* Linear hashing (Litwin 1980): only the first `buckets` of the next power of two exist yet. A key of a
+ * bucket that does not exist is in the bucket that will be split into it. */
 static uint32_t bucket_of(const struct place_table *t, uint32_t h)
 {
     uint32_t b = h & t->mask;

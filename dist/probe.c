@@ -1,20 +1,21 @@
-/* Probing: how many reservations a job gets, where, and how they come and go without a task. The rule that no
- * job may hang rests on one inequality: `live` is never more than what workers hold. Where news may cross, it
- * is counted down, never up: too few only costs a probe. */
+/* Probing: how many reservations a job gets, where, and how they come and go without a task. No job may hang.
+ * That rests on one inequality: `live` is never more than what workers hold. When messages may cross, the
+ * dist counts down, never up: too few live reservations only cost a probe. */
 #include "dist/internal.h"
 
 #include "base/check.h"
 #include "base/mem.h"
 #include "base/units.h"
 
-/* The delay after refused probes: doubles from the first to the last. */
+/* The delay after refused probes; it doubles this many times. */
 #define REFUSED_US (10 * US_PER_MS)
 #define REFUSED_DOUBLINGS 7
-/* How long a job may stand still after a worker was lost before its reservations are doubted. */
+/* How long a job may stand still after the loss of a worker before its reservations are doubted. */
 #define AUDIT_US (10 * US_PER_S)
 #define AUDIT_DOUBLINGS 10
 
-/* A job that began while short tasks ran on reserved workers only must not wait for those when there are to be none. */
+/* The pool for a job's probes. A job that began while short tasks ran on reserved workers only must not wait
+ * for these if the policy reserves none any more. */
 enum pool dist_probe_pool(const struct dist *d, const struct dist_job *job)
 {
     if (job->probe_long)
@@ -22,7 +23,7 @@ enum pool dist_probe_pool(const struct dist *d, const struct dist_job *job)
     return job->policy_flags & d->policy.flags & POLICY_SHORT_RESERVED ? POOL_RESERVED : POOL_ALL;
 }
 
-/* ceil(ratio * tasks), and never fewer than tasks (Sparrow 3.3; docs/protocol.md 3.4). */
+/* ceil(ratio * tasks), and at least tasks (Sparrow 3.3; docs/protocol.md 3.4). */
 static uint64_t probes_for(const struct dist_job *job, uint32_t tasks)
 {
     uint64_t n = ((uint64_t)tasks * job->ratio_milli + 999) / 1000;
@@ -53,7 +54,8 @@ static void retry_later(struct dist *d, struct dist_job *job)
 
     if (job->backoff < REFUSED_DOUBLINGS)
         job->backoff++;
-    /* Half of it at random: jobs refused together do not come back together. */
+    /* A random delay of 0.5 to 1.5 times that, so that jobs that were refused together do not come back
+     * together. */
     job->timer.key = d->now_us + delay / 2 + (int64_t)rng_below(&d->rng, (uint64_t)delay);
     job->timer.seq = job->id.v;
     CHECK(heap_push(&d->timers, &job->timer) == 0);
@@ -150,20 +152,21 @@ static void probe_missing(struct dist *d, struct dist_job *job)
 
 /* ---- A worker was lost ---- */
 
-/* A thief tells us of a reservation it stole, then acknowledges it to its victim (docs/protocol.md 5.3). When its
- * stream to us breaks in between, the victim has one less than we count. Since version 3 its answers to BEAT say so
- * (dist_on_beat). For workers of older versions there is this: any loss of a worker makes doubtful what was live then, and a
- * job that stands still for long with fewer sure reservations than tasks is probed for once more, at growing
- * intervals. */
+/* A thief tells the dist of a reservation that it stole, and then acknowledges it to its victim
+ * (docs/protocol.md 5.3). If the thief's stream to the dist breaks in between, the dist counts one
+ * reservation too many at the victim. Since version 3 the victim's answers to BEAT show that
+ * (dist_on_beat()). For older workers there is this rule: any loss of a worker makes all reservations that
+ * are live then doubtful. A job that stands still for long with fewer sure reservations than tasks is probed
+ * for again, at growing intervals. */
 void dist_probe_doubt(struct dist *d)
 {
-    /* Whatever the policy is now: what was stolen before counts, and workers may know another policy than we do. */
+    /* Under any policy: thefts from before count, and workers may know another policy than this dist. */
     d->doubt_us = d->now_us;
     if (d->audit_at > d->now_us + AUDIT_US)
         d->audit_at = d->now_us + AUDIT_US;
 }
 
-/* When the job's reservations are to be doubted next; TIME_NEVER when there is no cause. */
+/* When to doubt the job's reservations next; TIME_NEVER: there is no cause. */
 static int64_t audit_due(const struct dist *d, const struct dist_job *job)
 {
     int64_t since = job->progress_us > d->doubt_us ? job->progress_us : d->doubt_us;
@@ -195,7 +198,7 @@ void dist_probe_settle(struct dist *d, struct dist_job *job)
         d->audit_at = due;
     if (job->live >= job->unlaunched || dist_job_starved(job) || heap_in(&job->timer))
         return;
-    /* Without REPROBE what is lost is not made up for, but a job with nothing left would never end. */
+    /* Without REPROBE lost reservations are not made good; but a job without any would never end. */
     if (!(job->policy_flags & POLICY_REPROBE) && job->live > 0)
         return;
     if (job->refused)
@@ -230,9 +233,9 @@ void dist_probe_timer(struct dist *d, struct dist_job *job)
 
 /* ---- The cluster grows ---- */
 
-/* DEVIATES: in the papers a cluster never grows. A job that was probed for when there were fewer slots than
- * probes would leave the workers that come later idle: they get what would have been their share. 100 tasks of 0.2 s,
- * submitted to one worker of 4 slots, and another such worker started at once: 2.7 s, and 5.1 s without. */
+/* DEVIATES: in the papers a cluster never grows. If a job has more probes than the cluster had slots, workers
+ * that come later would stand idle, so they get their share of its probes. 100 tasks of 0.2 s, submitted to
+ * one worker of 4 slots, with another such worker started at once: 2.7 s, and 5.1 s without this. */
 static void share_out(struct dist *d, struct dist_job *job, const struct draw *pool, struct dist_node *n)
 {
     uint64_t slots = draw_weight(pool, n->m.node.v);
@@ -243,9 +246,9 @@ static void share_out(struct dist *d, struct dist_job *job, const struct draw *p
 
     if (dist_starts_avoid(d, job, n->m.node.v))
         return;
-    if (p && p->live > 0) /* it was away for central only, which has restarted, and has its share */
+    if (p && p->live > 0) /* it was away only for a central that restarted, and has its share */
         return;
-    if (want <= total - slots) { /* its probes have spread as widely as they would at first */
+    if (want <= total - slots) { /* its probes have spread as widely as at first */
         dist_probe_wait(job, WAIT_NOT, NULL);
         return;
     }
@@ -255,14 +258,14 @@ static void share_out(struct dist *d, struct dist_job *job, const struct draw *p
         send_to(d, job, n, (uint32_t)share);
 }
 
-/* Of one that waited for a worker. */
+/* Probes for a job that waited for a worker. */
 static void probe_starved(struct dist *d, struct dist_job *job)
 {
     if (job->probes_sent == 0)
         dist_probe_first(d, job);
     else if (job->live < job->unlaunched)
         probe_missing(d, job);
-    else /* its reservations are in doubt: dist_probe_audit */
+    else /* its reservations are in doubt: dist_probe_audit() */
         dist_probe_job(d, job, job->unlaunched);
 }
 
@@ -274,7 +277,7 @@ void dist_probe_pool_grew(struct dist *d, struct dist_pool *p, struct dist_node 
         share_out(d, container_of(node, struct dist_job, in_wait), &p->draw, n);
     if (list_empty(&p->starved))
         return;
-    /* On a list of its own, since a job that is probed for may join the crowded ones. */
+    /* The list gets another head, since a job that is probed for may join the crowded ones. */
     list_insert_before(&p->starved, &starved);
     list_remove(&p->starved);
     list_foreach(&starved, node, nxt) {
@@ -285,7 +288,7 @@ void dist_probe_pool_grew(struct dist *d, struct dist_pool *p, struct dist_node 
     }
 }
 
-/* Those of the list, which is of pool `which`, that are drawn for from another one now. */
+/* Removes the jobs from a list of pool `which` that are drawn for from another pool now. */
 static void leave_pool(struct dist *d, struct list *from, enum pool which)
 {
     list_foreach(from, node, nxt) {
@@ -335,9 +338,10 @@ void dist_probe_audit(struct dist *d)
     }
 }
 
-/* ---- What workers say of reservations ---- */
+/* ---- Workers' messages about reservations ---- */
 
-/* Nothing of the job (NULL: forgotten) is left to launch: the worker is to drop all that it has of it. */
+/* The job has no task left to launch (job NULL: it is forgotten): tells the worker to drop all that it has of
+ * it. */
 static void take_back(struct dist *d, struct dist_job *job, const struct dist_node *n, job_id_t id)
 {
     struct dist_place *p = job ? dist_place_find(d, job, n) : NULL;
@@ -379,10 +383,10 @@ void dist_on_probe_cancelled(struct dist *d, const struct msg *m)
     dist_count(d, COUNTER_probes_cancelled, m->probe_cancelled.count);
 }
 
-/* docs/protocol.md 5.3. What two thieves say of the same reservation may come in either order, so that a worker seems
- * to use, refuse or lose to a thief more than it has; and workers that were told to drop the job's reservations may
- * have dropped this one as well, when that crossed the news. From the first sign of either on, what moves is used
- * when it asks, but not counted on. */
+/* docs/protocol.md 5.3. Two thieves' messages about the same reservation may come in either order. Then a
+ * worker seems to use, refuse or lose more than it has. And workers that were told to drop the job's
+ * reservations may have dropped this one, if the messages crossed. After the first sign of either, the dist
+ * still answers requests for moved reservations, but does not count these as live. */
 void dist_on_res_moved(struct dist *d, const struct msg *m)
 {
     struct dist_node *n = d->from;

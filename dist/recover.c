@@ -1,22 +1,23 @@
-/* Back from the journal (docs/protocol.md 11): jobs as they were accepted and the ends of their tasks. What else became
- * of them, workers and central know. So a job settles first: what still runs is adopted by TASK_HELD, and only then is
- * the rest launched. */
+/* Reading the journal back (docs/protocol.md 11): jobs as they were accepted, and the ends of their tasks.
+ * Workers and central know the rest. So a job settles first: running tasks are adopted by TASK_HELD, and only
+ * then is the rest launched. */
 #include "dist/internal.h"
 
 #include "base/check.h"
 #include "base/units.h"
 #include "owner/jobs.h"
 
-/* How often it is looked whether all workers have reported. */
+/* How often to look whether all workers have reported. */
 #define SETTLE_LOOK_US (50 * US_PER_MS)
 
-/* ---- The journal, in its order ---- */
+/* ---- The journal's records, in their order ---- */
 
 void dist_on_journal_job(struct dist *d, const struct msg *in)
 {
     const struct msg_journal_job *m = &in->journal_job;
     struct dist_job *job;
-    /* A file from before this was written tells of no class but the user's. Central was away then. */
+    /* Records of older versions have only the user's tag as class. Central was away when they were
+     * written. */
     bool untold = m->life == 0 && m->class != CLASS_LONG && m->desc && m->desc->tag == TAG_LONG;
     uint16_t handed = untold ? m->epoch : m->handed;
     bool part = handed != m->epoch;
@@ -24,7 +25,7 @@ void dist_on_journal_job(struct dist *d, const struct msg *in)
     if (d->joined || !owner_job_valid(m->desc, m->epoch, m->tasks, 0) || dist_job_find(d, m->job))
         return;
     job = dist_job_new(d, m->desc, m->job, 0);
-    /* Each life has an epoch of its own for its tries; that of central's part stays. */
+    /* Each life has an epoch of its own for its tries; the epoch of central's part stays. */
     job->first_epoch = m->epoch;
     job->life = m->life;
     job->own_epoch = (uint16_t)(m->epoch + EPOCH_STEP * (uint16_t)(d->cfg.life - m->life));
@@ -50,7 +51,7 @@ void dist_on_journal_age(struct dist *d, const struct msg *in)
     const struct msg_journal_age *m = &in->journal_age;
     struct dist_job *job = dist_job_find(d, m->job);
 
-    /* Maybe before time 0, when this machine has been started since. */
+    /* This may be before time 0, if the machine was started since. */
     if (job && !d->joined && m->ago_us >= 0 && m->ago_us <= LIMIT_TIME_US)
         job->submit_us = d->now_us - m->ago_us;
 }
@@ -91,7 +92,7 @@ void dist_on_journal_task(struct dist *d, const struct msg *in)
     dist_job_untouch(job);
 }
 
-/* What it is was written when it ended; nothing of it is to be done any more. */
+/* Restores an ended job as its record describes it. Nothing is done for it any more. */
 static void ended(struct dist *d, struct dist_job *job, const struct msg_journal_ended *m)
 {
     struct list *last = &d->finished;
@@ -113,7 +114,7 @@ static void ended(struct dist *d, struct dist_job *job, const struct msg_journal
     job->submit_us = d->now_us - m->ago_us - m->response_us;
     dist_job_close(d, job, d->now_us - m->ago_us);
     job->state = m->state;
-    /* They are read back by job, and forgotten by time of end. */
+    /* Jobs are read in order of id, and forgotten in order of end. */
     list_remove(&job->in_state);
     for (at = last->prev; at != last; at = at->prev)
         if (container_of(at, struct dist_job, in_state)->end_us <= job->end_us)
@@ -121,7 +122,7 @@ static void ended(struct dist *d, struct dist_job *job, const struct msg_journal
     list_insert_before(at->next, &job->in_state);
 }
 
-/* Where the end of a task is missing, the job goes on: its worker says that end again. */
+/* If the end of a task is missing, the job goes on: its worker reports that end again. */
 void dist_on_journal_ended(struct dist *d, const struct msg *in)
 {
     const struct msg_journal_ended *m = &in->journal_ended;
@@ -135,10 +136,10 @@ void dist_on_journal_ended(struct dist *d, const struct msg *in)
         return;
     }
     job->by_client = m->state == JOB_CANCELLED;
-    dist_journal_change(d, job); /* which takes that back */
+    dist_journal_change(d, job); /* this record takes the end back */
 }
 
-/* Nothing of it can start before we have joined. */
+/* No task can start before the dist has joined. */
 void dist_on_recovered(struct dist *d, const struct msg *m)
 {
     (void)m;
@@ -161,7 +162,7 @@ void dist_settle_begin(struct dist *d)
     d->settle_end = d->now_us + d->cfg.settle_us;
 }
 
-/* Whether there are workers, and each that is listed has said what it holds. */
+/* Whether there are workers, and each listed worker has said what it holds. */
 static bool all_reported(const struct dist *d)
 {
     bool any = false;
@@ -178,7 +179,7 @@ static bool all_reported(const struct dist *d)
     return any;
 }
 
-/* From here on it is like one that was just accepted. */
+/* The job has settled: from here on it is like a new one. */
 static void settled(struct dist *d, struct dist_job *job)
 {
     const struct policy *p = &d->policy;
@@ -189,8 +190,8 @@ static void settled(struct dist *d, struct dist_job *job)
     job->ratio_milli = p->probe_ratio_milli;
     job->min_probes = p->min_probes;
     dist_job_begun_before(job);
-    dist_tasks_doubt(d, job); /* first: central would run them */
-    /* At most once, and central was not asked for it in time. Nothing of it has been launched. */
+    dist_tasks_doubt(d, job); /* this comes first: otherwise central would run them */
+    /* An at-most-once job that central was not asked for in time, and of which nothing was launched. */
     if ((job->desc->flags & JOB_AT_MOST_ONCE) && job->class == CLASS_LONG &&
         (p->flags & POLICY_CENTRAL_LONG) && job->hand == HAND_NONE && job->unlaunched == job->desc->tasks) {
         job->probe_long = false;

@@ -1,5 +1,5 @@
-/* Tasks that their workers could not start (docs/protocol.md 3.13): nothing ran, so that it costs no retry. The job avoids
- * such a worker as long as there are others, and the worker hears when it was to blame. */
+/* Tasks that their workers could not start (docs/protocol.md 3.13). Nothing ran, so it costs no retry. The
+ * job avoids such a worker as long as there are others. The worker hears of it if the failure was its own. */
 #include "dist/internal.h"
 
 uint32_t dist_starts_avoided(struct dist *d, const struct dist_job *job)
@@ -19,7 +19,7 @@ bool dist_starts_avoid(struct dist *d, const struct dist_job *job, uint32_t node
     return owner_starts_avoid(&job->starts, (node_id_t){node}) && dist_starts_avoided(d, job) > 0;
 }
 
-/* No worker that could be drawn has not failed to start some task of it. */
+/* Whether every worker that could be drawn has failed to start some task of the job. */
 static bool failed_everywhere(struct dist *d, const struct dist_job *job)
 {
     return job->starts.n > 0 && dist_starts_avoided(d, job) == 0;
@@ -40,13 +40,13 @@ void dist_starts_failed(struct dist *d, struct dist_job *job, struct dist_node *
         dist_probe_take_back(d, job, n);
         return;
     }
-    /* Not that worker's fault. As long as none of its tasks starts, the others fail at once. */
+    /* The job itself cannot be started. As long as none of its tasks starts, the others fail at once. */
     job->starts.unstartable |= job->first_wait_us < 0;
     owner_message_keep(&job->messages, i, m->result);
     dist_task_finish(d, job, i, OUTCOME_NOT_STARTED, CODE_CANNOT_START, 0);
 }
 
-/* 1 message per worker that could not start it. */
+/* Output: one message per worker that could not start the task. */
 void dist_starts_began(struct dist *d, struct dist_job *job, uint32_t i, uint32_t node)
 {
     node_id_t blamed;

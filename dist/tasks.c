@@ -1,12 +1,12 @@
-/* Tasks of the jobs that are ours to launch: late binding (Sparrow 3.5), starts, completions, what a worker
- * still holds when it comes back. Central's tasks only pass through dist_task_set_state (handover.c). */
+/* Tasks that this dist launches: late binding (Sparrow 3.5), starts, completions, and tasks that a worker
+ * still holds when it comes back. Central's tasks only pass through dist_task_set_state() (handover.c). */
 #include "dist/internal.h"
 
 #include "base/check.h"
 #include "base/units.h"
 #include "owner/jobs.h"
 
-/* A task refused more often is taken for lost each time: attempts are numbered with 16 bits. */
+/* Attempts are numbered with 16 bits: a task that was refused this often counts as lost each further time. */
 #define REFUSALS_MAX 1000u
 
 struct try_id dist_task_try(const struct dist_job *job, uint32_t i)
@@ -61,7 +61,7 @@ void dist_task_reach(struct dist_job *job, uint32_t i)
         link_task(job, &job->returned, k);
 }
 
-/* Takes task i off the list of its state. */
+/* Removes task i from the list of its state. */
 static void leave(struct dist *d, struct dist_job *job, uint32_t i)
 {
     const struct dist_task *t = &job->tasks[i];
@@ -100,7 +100,7 @@ static void task_event(struct dist *d, const struct dist_job *job, uint32_t i)
     e->outcome = t->outcome;
 }
 
-/* Counts task i of ours as running, or (sign -1) no longer. */
+/* Counts a task of this dist as running, or (sign -1) not any more. */
 static void count_running(struct dist_job *job, const struct dist_task *t, int sign)
 {
     if (t->central)
@@ -154,18 +154,19 @@ void dist_task_set_state(struct dist *d, struct dist_job *job, uint32_t i, enum 
     d->tasks_in[to]++;
     if (job->watchers > 0)
         task_event(d, job, i);
-    /* A start that was never told is known from the end. */
+    /* A start that was never reported is known from the end. */
     if ((to == TASK_RUNNING || to == TASK_DONE || to == TASK_FAILED) && job->state == JOB_WAITING)
         dist_job_set_state(d, job, JOB_RUNNING);
 }
 
-/* The client's word: it counts for the job, and for nothing that others depend on (run times for the cutoff). */
+/* Sets a task to the state that the client knows. It counts for the job, but nothing else depends on it (no
+ * run times for the cutoff). */
 static void restore(struct dist *d, struct dist_job *job, const struct resubmit_task *r)
 {
     struct dist_task *t = &job->tasks[r->task];
 
     if (task_state_final(t->state))
-        return; /* said twice */
+        return; /* named twice */
     t->state = r->state & 15;
     t->outcome = r->outcome & 7;
     t->code = r->code;
@@ -187,14 +188,15 @@ void dist_tasks_restore(struct dist *d, struct dist_job *job, const struct resub
 {
     for (uint32_t i = 0; i < r->n; i++)
         restore(d, job, &r->v[i]);
-    /* The others may be anywhere in between. */
+    /* The other tasks may be anywhere in between. */
     job->cursor = job->desc->tasks;
     for (uint32_t i = job->desc->tasks; i-- > 0;)
         if (!task_state_final(job->tasks[i].state))
             link_task(job, &job->returned, i);
 }
 
-/* Its launches are on record before they are sent. An earlier version, which knew no lives, wrote none. */
+/* Whether the job's launches are recorded before they are sent. An older version, which had no lives,
+ * recorded none. */
 static bool launches_kept(const struct dist_job *job)
 {
     return job->journalled && job->life > 0 && (job->desc->flags & JOB_AT_MOST_ONCE);
@@ -235,7 +237,8 @@ void dist_task_give_back(struct dist_job *job, uint32_t i)
 
 /* ---- What happens to a task ---- */
 
-/* News of a start is late by as long as it took: of two, the earlier is nearer the truth. */
+/* A start is reported late, by the time that the message took: of two reports, the earlier start is nearer
+ * the truth. */
 static void note_start(struct dist *d, struct dist_job *job, struct dist_task *t, int64_t run_us)
 {
     int64_t wait_us = d->now_us - run_us - job->submit_us;
@@ -297,7 +300,7 @@ void dist_task_refused(struct dist *d, struct dist_job *job, uint32_t i)
     dist_task_set_state(d, job, i, TASK_WAITING, NULL);
 }
 
-/* Says that nothing is left; whatever the worker has of the job, it drops. */
+/* Answers that no task is left; the worker drops all that it has of the job. */
 static void put_no_task(struct dist *d, struct dist_job *job, struct dist_node *n, job_id_t id,
                         uint32_t request)
 {
@@ -312,7 +315,7 @@ static void put_no_task(struct dist *d, struct dist_job *job, struct dist_node *
         job->probes_unused += dist_place_take_live(d, p, p->live);
 }
 
-/* Its launch was not sent. Its worker, if it is there, gets the answer it waits for: nothing, this time. */
+/* The launch was not sent: its worker, if it is there, gets NO_TASK. */
 static void unlaunch(struct dist *d, struct dist_job *job, uint32_t i)
 {
     struct dist_node *n = dist_node_find(d, job->tasks[i].worker);
@@ -397,18 +400,18 @@ void dist_task_journalled(struct dist *d, const struct try_id *id, int err)
         return;
     }
     unlaunch(d, job, id->task);
-    job->refused = true; /* not at once again */
+    job->refused = true; /* probe again only after a delay */
 }
 
-/* The same request again: the same answer, as long as the worker can have use for it. A request is at its
- * worker no more once its task ended, so the tasks launched there are all the memory this needs. */
+/* The same request gets the same answer, as long as the worker can use it. A worker forgets a request when
+ * its task has ended, so the tasks that are launched there are all the memory that this needs. */
 static void answer_again(struct dist *d, struct dist_job *job, struct dist_node *n, const struct msg *m)
 {
     const struct dist_place *p = job ? dist_place_find(d, job, n) : NULL;
 
     for (uint32_t i = p ? p->launched : TASK_NIL; i != TASK_NIL; i = job->tasks[i].next)
         if (!job->tasks[i].adopted && job->tasks[i].request == m->task_request.request) {
-            if (!job->tasks[i].unsent) /* else the answer is on its way */
+            if (!job->tasks[i].unsent) /* otherwise the answer is on its way */
                 put_launch(d, job, n, i, true);
             return;
         }
@@ -430,21 +433,22 @@ void dist_on_task_request(struct dist *d, const struct msg *m)
     n->requested = true;
     n->last_request = request;
     if (job && job->unlaunched > 0)
-        dist_handover_promote(
-            d, job); /* what its tasks show may have passed the cutoff since the last one started */
+        dist_handover_promote(d,
+                              job); /* what its tasks show may have reached the cutoff since the last start */
     p = job ? dist_place_find(d, job, n) : NULL;
     if (job && job->unlaunched > 0 && job->submitted && !dist_job_settling(job) && !d->leaving &&
         !dist_starts_avoid(d, job, n->m.node.v)) {
         job->progress_us = d->now_us;
         launch(d, job, n, m);
-        /* After the launch: the place is there, and stays. */
+        /* After the launch: the place exists, and stays. */
         if (!p || dist_place_take_live(d, p, 1) == 0)
             job->crossed = true;
     } else {
         dist_count(d, COUNTER_probes_unused, 1);
         if (job && (!p || p->live == 0))
             job->probes_unused++;
-        /* Or it would be probed for at once, and again: a thief that is avoided steals what is meant for others. */
+        /* Otherwise it would be probed for at once, again and again: a thief that the job avoids steals
+         * reservations of others. */
         if (job && (d->leaving || dist_starts_avoid(d, job, n->m.node.v)))
             job->refused = true;
         put_no_task(d, job, n, m->task_request.job, request);
@@ -453,14 +457,14 @@ void dist_on_task_request(struct dist *d, const struct msg *m)
         dist_job_touch(d, job);
 }
 
-/* ---- What workers report (docs/protocol.md 3.10, 3.11) ---- */
+/* ---- Workers' reports (docs/protocol.md 3.10, 3.11) ---- */
 
 static void put_cancel(struct dist *d, uint32_t worker, const struct try_id *id)
 {
     out_add(d->out, MSG_TASK_CANCEL, worker)->task_cancel.id = *id;
 }
 
-/* Of one of our tries before this life: the epoch of each life differs. */
+/* Whether it is the epoch of an earlier life: each life has its own. */
 static bool is_earlier(const struct dist_job *job, uint16_t epoch)
 {
     uint16_t before = (uint16_t)(job->own_epoch - epoch);
@@ -474,12 +478,12 @@ struct dist_job *dist_task_own_job(const struct dist *d, const struct try_id *id
 
     if (!job || id->task >= job->desc->tasks || job->tasks[id->task].central || id->attempt == 0)
         return NULL;
-    if (is_earlier(job, id->epoch)) /* which of them were launched then, we do not know */
+    if (is_earlier(job, id->epoch)) /* which tasks that life launched is not known */
         return job;
     return id->epoch == job->own_epoch && id->attempt <= job->tasks[id->task].attempt ? job : NULL;
 }
 
-/* A task that was not launched in this life takes over a try of an earlier one. */
+/* A task that was not launched in this life takes over a try of an earlier life. */
 static void take_over(struct dist_job *job, const struct try_id *id, uint32_t worker)
 {
     struct dist_task *t = &job->tasks[id->task];
@@ -493,9 +497,9 @@ static void take_over(struct dist_job *job, const struct try_id *id, uint32_t wo
     t->worker = worker;
 }
 
-/* Worker n has this try, launched or running. When it is the task's latest, and was put back to waiting
- * because n was thought lost, or we come back ourselves, it is taken up again. Returns the job, or NULL when n is to
- * stop the try. */
+/* Worker n has this try, launched or running. If it is the task's latest, and the task waits again because n
+ * was thought lost or this dist restarted, the dist takes it up again. Returns the job; NULL: n must stop the
+ * try. */
 static struct dist_job *adopt(struct dist *d, struct dist_node *n, const struct try_id *id)
 {
     struct dist_job *job = dist_task_own_job(d, id);
@@ -537,12 +541,12 @@ void dist_on_task_held(struct dist *d, const struct msg *m)
         put_cancel(d, m->peer, id);
         return;
     }
-    if (m->task_held.state == TASK_RUNNING) /* of one that has ended, that end tells whether it had started */
+    if (m->task_held.state == TASK_RUNNING) /* if it has ended, the end tells whether it had started */
         dist_task_started(d, job, id->task, m->task_held.run_us);
 }
 
-/* Keeps what came with the end of a task: what it returned, or why it failed. Returns its exit code, which is another
- * one where its result cannot be kept. */
+/* Keeps the result of a task, or the reason why it failed. Returns its exit code: 1 if there is no room for
+ * the result. */
 static int32_t keep_words(struct dist *d, struct dist_job *job, const struct msg_task_finished *f)
 {
     bool ok = owner_message_of_end(&job->messages, f->id.task, job->app != NULL, f);
@@ -550,7 +554,7 @@ static int32_t keep_words(struct dist *d, struct dist_job *job, const struct msg
     return ok && !dist_task_keep_result(d, job, f->id.task, f->result) ? 1 : f->code;
 }
 
-/* The first completion of a task counts, whatever attempt it is of. */
+/* The first completion of a task counts, whatever its attempt. */
 static void accept_finished(struct dist *d, struct dist_job *job, struct dist_node *n, const struct msg *m)
 {
     const struct msg_task_finished *f = &m->task_finished;
@@ -561,7 +565,8 @@ static void accept_finished(struct dist *d, struct dist_job *job, struct dist_no
     if (task_state_final(t->state))
         return;
     if (f->outcome == OUTCOME_LOST || f->outcome == OUTCOME_CANCELLED) {
-        /* The worker gave the try up: we cancelled it, or it stops. Not an end of the task by itself. */
+        /* The worker gave the try up: the dist cancelled it, or the worker stops. The task has not ended by
+         * that. */
         if (!latest || !at_worker(t->state))
             return;
         if (f->outcome == OUTCOME_LOST && f->code == HAWK_ECANNOT_START && t->state == TASK_LAUNCHED)
@@ -585,7 +590,8 @@ static void accept_finished(struct dist *d, struct dist_job *job, struct dist_no
     }
 }
 
-/* Any is acknowledged, so that the worker can forget it: one of a job in the journal when that has it. */
+/* Acknowledges every completion, so that the worker can forget it; for a job in the journal, when the
+ * completion is durable. */
 void dist_on_task_finished(struct dist *d, const struct msg *m)
 {
     struct dist_node *n = d->from;

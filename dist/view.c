@@ -1,4 +1,4 @@
-/* What a dist shows of its jobs, tasks, reservations and nodes. Reads only. */
+/* Views of a dist's jobs, tasks, reservations and nodes. */
 #include "dist/internal.h"
 
 const struct dist_job *dist_find(const struct dist *d, job_id_t job)
@@ -56,7 +56,7 @@ void dist_job_view(const struct dist *d, const struct dist_job *job, int64_t now
     };
 }
 
-/* How long a task ran that has ended; -1: it never did, or nobody knows. */
+/* How long an ended task ran; -1: it never ran, or the time is not known. */
 static int64_t ran_us(const struct dist_task *t)
 {
     bool told =
@@ -87,7 +87,7 @@ void dist_task_view(const struct dist *d, const struct dist_job *job, uint32_t t
     };
 }
 
-/* The first place from `at` on where reservations are live, or NULL. */
+/* The first place from `at` on with live reservations, or NULL. */
 static const struct dist_place *live_from(const struct dist_job *job, const struct list *at)
 {
     for (; at != &job->places; at = at->next) {
@@ -122,7 +122,7 @@ const struct member *dist_next_member(const struct dist *d, node_id_t after)
     return NULL;
 }
 
-/* ---- Why does it not get on? ---- */
+/* ---- Why a job makes no progress ---- */
 
 const char *dist_block_text(enum dist_block b)
 {
@@ -144,7 +144,7 @@ static bool any_draining(const struct dist *d)
     return false;
 }
 
-/* Some worker is there that central does not know yet, or is about to have in the general partition. */
+/* Whether there is a worker that central does not know yet, or is about to have in the general partition. */
 static bool any_unsettled(const struct dist *d)
 {
     for (uint32_t i = 0; i < d->nodes_n; i++) {
@@ -168,7 +168,7 @@ static enum dist_block blocked_pool(const struct dist *d, const struct dist_job 
     return p == POOL_GENERAL ? DIST_BLOCK_NO_GENERAL : DIST_BLOCK_NO_RESERVED;
 }
 
-/* Of the tasks that are ours to launch. */
+/* For tasks that this dist launches. */
 static enum dist_block blocked_probes(const struct dist *d, const struct dist_job *job, uint32_t *n)
 {
     *n = job->unlaunched;
@@ -184,7 +184,7 @@ static enum dist_block blocked_probes(const struct dist *d, const struct dist_jo
     return DIST_BLOCK_PROBES;
 }
 
-/* Of the tasks that are central's. */
+/* For central's tasks. */
 static enum dist_block blocked_central(const struct dist *d, const struct dist_job *job, uint32_t *n)
 {
     *n = job->in[TASK_WAITING] - job->unlaunched;
