@@ -1,6 +1,7 @@
 /* The API's calls about the cluster: members, counters, policy. */
 #include "api/internal.h"
 #include "base/mem.h"
+#include "base/units.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -209,14 +210,11 @@ uint32_t api_partition_note(const struct central *c, char *buf, size_t size)
         return 1;
     }
     uint32_t percent = (uint32_t)((100 * s.slots_least + s.slots - 1) / s.slots);
-    if (p->short_share_ppm % 10000)
-        snprintf(share, sizeof share, "%u.%02u", p->short_share_ppm / 10000, p->short_share_ppm / 100 % 100);
-    else
-        snprintf(share, sizeof share, "%u", p->short_share_ppm / 10000);
     snprintf(buf, size,
-             "short partition: %s%% of %llu slots is less than one worker's %u: none is reserved; set "
+             "short partition: %s of %llu slots is less than one worker's %u: none is reserved; set "
              "central.short_partition to at least %u%%",
-             share, (unsigned long long)s.slots, s.slots_least, percent);
+             share_format(share, sizeof share, p->short_share_ppm), (unsigned long long)s.slots,
+             s.slots_least, percent);
     return percent;
 }
 

@@ -63,10 +63,11 @@ static int decimal_scale(const struct decimal *d, uint64_t factor, uint64_t max,
     return 0;
 }
 
-static const struct unit *unit_find(const struct unit *units, const char *name)
+/* The unit whose name is these len characters, or NULL. */
+static const struct unit *unit_find(const struct unit *units, const char *name, size_t len)
 {
     for (; units->name; units++)
-        if (strcmp(units->name, name) == 0)
+        if (strlen(units->name) == len && memcmp(units->name, name, len) == 0)
             return units;
     return NULL;
 }
@@ -83,48 +84,45 @@ static const struct unit duration_units[] = {
 
 int duration_parse(const char *text, int64_t *us)
 {
+    uint64_t factor = UINT64_MAX, sum = 0;
     struct decimal d;
-    const struct unit *unit;
-    uint64_t value;
-    int err;
 
-    if (decimal_read(&text, &d))
-        return HAWK_EINVALID;
-    unit = unit_find(duration_units, text);
-    if (!unit) {
-        /* "0" needs no unit. "30" does, since it might mean anything. */
-        if (*text || d.whole || d.fraction || d.overflow)
+    do {
+        const struct unit *unit;
+        uint64_t value;
+        size_t len;
+        int err;
+
+        if (decimal_read(&text, &d))
             return HAWK_EINVALID;
-        unit = duration_units;
-    }
-    err = decimal_scale(&d, unit->factor, (uint64_t)DURATION_MAX_US, &value);
-    if (err)
-        return err;
-    *us = (int64_t)value;
+        len = strspn(text, "abcdefghijklmnopqrstuvwxyz");
+        unit = unit_find(duration_units, text, len);
+        /* "0" needs no unit. "30" does, since it might mean anything. */
+        if (!unit && factor == UINT64_MAX && !*text && !d.whole && !d.fraction && !d.overflow)
+            break;
+        if (!unit || unit->factor >= factor)
+            return HAWK_EINVALID;
+        factor = unit->factor;
+        err = decimal_scale(&d, factor, (uint64_t)DURATION_MAX_US, &value);
+        sum += value;
+        if (err || sum > (uint64_t)DURATION_MAX_US)
+            return HAWK_ETOO_LARGE;
+        text += len;
+        if (*text && d.fraction)
+            return HAWK_EINVALID;
+        text += *text == ' ' && is_digit(text[1]);
+    } while (*text);
+    *us = (int64_t)sum;
     return 0;
 }
 
-/* Picks the largest unit that is at most the value, and shows four significant digits. */
-const char *duration_format(char *buf, size_t size, int64_t us)
+/* Below a minute: the largest unit that is at most the value, and four significant digits. */
+static void format_decimal(char *buf, size_t size, const char *sign, uint64_t value, const struct unit *unit)
 {
-    const char *sign = us < 0 ? "-" : "";
-    uint64_t value = us < 0 ? 0 - (uint64_t)us : (uint64_t)us;
-    const struct unit *unit = duration_units;
-    uint64_t whole, thousandths, step;
+    uint64_t whole = value / unit->factor, thousandths;
+    uint64_t step = whole >= 1000 ? 1000 : whole >= 100 ? 100 : whole >= 10 ? 10 : 1; /* in thousandths */
     int digits = 3;
 
-    if (us == TIME_NEVER) {
-        snprintf(buf, size, "never");
-        return buf;
-    }
-    if (value == 0) {
-        snprintf(buf, size, "0s");
-        return buf;
-    }
-    while (unit[1].name && value >= unit[1].factor)
-        unit++;
-    whole = value / unit->factor;
-    step = whole >= 1000 ? 1000 : whole >= 100 ? 100 : whole >= 10 ? 10 : 1; /* in thousandths */
     thousandths = (value % unit->factor * 1000 + unit->factor * step / 2) / (unit->factor * step) * step;
     if (thousandths >= 1000) {
         whole++;
@@ -138,6 +136,47 @@ const char *duration_format(char *buf, size_t size, int64_t us)
         snprintf(buf, size, "%s%" PRIu64 ".%0*" PRIu64 "%s", sign, whole, digits, thousandths, unit->name);
     else
         snprintf(buf, size, "%s%" PRIu64 "%s", sign, whole, unit->name);
+}
+
+/* From a minute on: two units, the second one rounded and left out when it is 0. */
+static void format_pair(char *buf, size_t size, const char *sign, uint64_t value, const struct unit *unit)
+{
+    uint64_t small = unit[-1].factor;
+
+    value = (value + small / 2) / small * small;
+    if (unit[1].name && value >= unit[1].factor)
+        unit++; /* 59m 59.7s is 1h */
+    if (value % unit->factor == 0)
+        snprintf(buf, size, "%s%" PRIu64 "%s", sign, value / unit->factor, unit->name);
+    else
+        snprintf(buf, size, "%s%" PRIu64 "%s %" PRIu64 "%s", sign, value / unit->factor, unit->name,
+                 value % unit->factor / unit[-1].factor, unit[-1].name);
+}
+
+#define PAIRS_US (60 * US_PER_S - 5 * US_PER_MS) /* what would be written as 60s */
+
+const char *duration_format(char *buf, size_t size, int64_t us)
+{
+    const char *sign = us < 0 ? "-" : "";
+    uint64_t value = us < 0 ? 0 - (uint64_t)us : (uint64_t)us;
+    const struct unit *unit = duration_units;
+
+    if (us == TIME_NEVER) {
+        snprintf(buf, size, "never");
+        return buf;
+    }
+    if (value == 0) {
+        snprintf(buf, size, "0s");
+        return buf;
+    }
+    if (value >= PAIRS_US && value < 60 * US_PER_S)
+        value = 60 * US_PER_S;
+    while (unit[1].name && value >= unit[1].factor)
+        unit++;
+    if (unit->factor > US_PER_S)
+        format_pair(buf, size, sign, value, unit);
+    else
+        format_decimal(buf, size, sign, value, unit);
     return buf;
 }
 
@@ -160,6 +199,37 @@ int share_parse(const char *text, uint32_t *ppm)
     return 0;
 }
 
+/* number / scale, which is a power of ten, without zeros at the end. Returns what snprintf would. */
+static int format_fraction(char *buf, size_t size, uint32_t number, uint32_t scale)
+{
+    int digits = 0;
+
+    while (scale > 1 && number % 10 == 0) {
+        number /= 10;
+        scale /= 10;
+    }
+    for (uint32_t s = scale; s > 1; s /= 10)
+        digits++;
+    if (digits == 0)
+        return snprintf(buf, size, "%" PRIu32, number);
+    return snprintf(buf, size, "%" PRIu32 ".%0*" PRIu32, number / scale, digits, number % scale);
+}
+
+const char *share_format(char *buf, size_t size, uint32_t ppm)
+{
+    int n = format_fraction(buf, size, (ppm + 50) / 100, 100);
+
+    if (n >= 0 && (size_t)n < size)
+        snprintf(buf + n, size - (size_t)n, "%%");
+    return buf;
+}
+
+const char *milli_format(char *buf, size_t size, uint32_t milli)
+{
+    (void)format_fraction(buf, size, milli, 1000);
+    return buf;
+}
+
 static const struct unit size_units[] = {
     {"", 1},           {"B", 1},          {"kB", 1000},      {"MB", 1000000}, {"GB", 1000000000},
     {"KiB", 1u << 10}, {"MiB", 1u << 20}, {"GiB", 1u << 30}, {NULL, 0},
@@ -172,7 +242,7 @@ int size_parse(const char *text, uint64_t *bytes)
 
     if (decimal_read(&text, &d))
         return HAWK_EINVALID;
-    unit = unit_find(size_units, text);
+    unit = unit_find(size_units, text, strlen(text));
     if (!unit || (unit->factor == 1 && d.fraction))
         return HAWK_EINVALID;
     return decimal_scale(&d, unit->factor, UINT64_MAX, bytes);

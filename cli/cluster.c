@@ -1,4 +1,5 @@
 /* hawk nodes, stats, policy */
+#include "base/units.h"
 #include "cli/commands.h"
 #include "cli/print.h"
 #include "cli/session.h"
@@ -179,10 +180,12 @@ static const char *counter_help(const char *name)
 static void print_stats(const struct api_get_stats_reply *r, bool nodes)
 {
     struct text_table t = {0};
+    char share[16];
+
     printf("cutoff           %s (%s; the history has %u job%s)\n", DURATION(r->cutoff_us),
            CLEAN(stats_from(r->cutoff_from, r->cutoff_computed)), r->history_jobs, PLURAL(r->history_jobs));
-    printf("short partition  %u.%02u%% of the slots (%s)\n", r->short_share_ppm / 10000,
-           r->short_share_ppm / 100 % 100, CLEAN(stats_from(r->share_from, r->share_computed)));
+    printf("short partition  %s of the slots (%s)\n", share_format(share, sizeof share, r->short_share_ppm),
+           CLEAN(stats_from(r->share_from, r->share_computed)));
     if (*r->short_partition_note)
         printf("                 %s\n", CLEAN(r->short_partition_note));
     printf("long work        %u job%s, %u task%s not ended\n\n", r->long_jobs_unfinished,
@@ -303,13 +306,13 @@ static void print_number(const struct api_policy *p, const char *label, const ch
 
 static void print_numbers(const struct api_policy *p)
 {
-    char text[64];
+    char text[64], share[16];
+
     print_number(p, "cutoff", "cutoff_us", DURATION(p->cutoff_us));
-    snprintf(text, sizeof text, "%u.%02u%% of the slots", p->short_share_ppm / 10000,
-             p->short_share_ppm / 100 % 100);
+    snprintf(text, sizeof text, "%s of the slots", share_format(share, sizeof share, p->short_share_ppm));
     print_number(p, "short partition", "short_share_ppm", text);
-    snprintf(text, sizeof text, "%u.%03u", p->probe_ratio_milli / 1000, p->probe_ratio_milli % 1000);
-    print_number(p, "probe ratio", "probe_ratio_milli", text);
+    print_number(p, "probe ratio", "probe_ratio_milli",
+                 milli_format(text, sizeof text, p->probe_ratio_milli));
     snprintf(text, sizeof text, "at least %u for a job", p->min_probes);
     print_number(p, "probes", "min_probes", text);
     snprintf(text, sizeof text, "asks %u workers", p->steal_cap);

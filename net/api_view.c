@@ -213,13 +213,12 @@ static void add_origin(const struct api_policy *p, const char *key, char *buf, s
 
 void api_policy_line(const struct api_policy *p, char *buf, size_t size)
 {
-    char cutoff[32];
+    char cutoff[32], share[16];
     buf[0] = '\0';
     line_add(buf, size, "policy %s (version %u): cutoff %s", p->base && *p->base ? p->base : p->name,
              p->version, duration_format(cutoff, sizeof cutoff, p->cutoff_us));
     add_origin(p, "cutoff_us", buf, size);
-    line_add(buf, size, ", short partition %u.%02u%%", p->short_share_ppm / 10000,
-             p->short_share_ppm / 100 % 100);
+    line_add(buf, size, ", short partition %s", share_format(share, sizeof share, p->short_share_ppm));
     add_origin(p, "short_share_ppm", buf, size);
 #define X(name, bit, scope, field, min, max)                                                                 \
     if (POLICY_NUMBER_##name != POLICY_NUMBER_CUTOFF && POLICY_NUMBER_##name != POLICY_NUMBER_SHARE &&       \

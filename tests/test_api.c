@@ -446,9 +446,8 @@ static void test_policy_line(void **state)
                            .origins_n = 4};
     char line[200], cut[20];
     api_policy_line(&p, line, sizeof line);
-    assert_string_equal(line,
-                        "policy hawk (version 7): cutoff 1.283m (set), short partition 17.00% (history), "
-                        "steal_cap 4 (set), promotion off (set)");
+    assert_string_equal(line, "policy hawk (version 7): cutoff 1m 17s (set), short partition 17% (history), "
+                              "steal_cap 4 (set), promotion off (set)");
     api_policy_line(&p, cut, sizeof cut);
     assert_int_equal(strlen(cut), sizeof cut - 1);
 }

@@ -107,6 +107,9 @@ static void durations_are_read(void **state)
         {"007s", 7 * US_PER_S},
         {"1.0000000000000000000001s", US_PER_S},
         {"10000d", INT64_C(864000000000000)},
+        {"1m 23.5s", 83500 * US_PER_MS},
+        {"1h30m", 5400 * US_PER_S},
+        {"1d 0h 5m", 86700 * US_PER_S},
     };
 
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -120,8 +123,9 @@ static void durations_are_read(void **state)
 static void bad_durations_are_refused(void **state)
 {
     const char *const malformed[] = {
-        "",   "30",  "1",    "0.1",  "s",  "-1s",  "+1s", " 1s",  "1s ",  "1 s", "1.s",   ".5s", "1..5s",
-        "1S", "1mS", "1min", "1sec", "1w", "1e3s", "inf", "nanS", "0x1s", "1,5", "1.5.s", "ms",  "1s1s",
+        "",    "30",    "1",  "0.1",  "s",     "-1s",     "+1s",    " 1s",  "1s ",   "1 s",  "1.s",
+        ".5s", "1..5s", "1S", "1mS",  "1min",  "1sec",    "1w",     "1e3s", "inf",   "nanS", "0x1s",
+        "1,5", "1.5.s", "ms", "1s1s", "1m 1h", "1.5m 3s", "1m  3s", "1m 3", "1m,3s",
     };
     const char *const large[] = {"10001d", "10000.1d", "99999999999999999999999999s",
                                  "18446744073709551616us"};
@@ -148,12 +152,18 @@ static void durations_are_written_short(void **state)
         {1000, "1ms"},
         {1234567, "1.235s"},
         {1250000, "1.25s"},
-        {59999999, "60s"},
-        {90 * US_PER_S, "1.5m"},
+        {59994999, "59.99s"},
+        {59999999, "1m"},
+        {90 * US_PER_S, "1m 30s"},
+        {82980 * US_PER_MS, "1m 23s"},
+        {3599600 * US_PER_MS, "1h"},
+        {3660 * US_PER_S, "1h 1m"},
+        {86399 * US_PER_S, "1d"},
+        {273600 * US_PER_S, "3d 4h"},
         {123 * US_PER_MS + 456, "123.5ms"},
         {7200 * US_PER_S, "2h"},
         {-1500000, "-1.5s"},
-        {INT64_MIN, "-106751991d"},
+        {INT64_MIN, "-106751991d 4h"},
         {TIME_NEVER, "never"},
     };
     char buf[32];
@@ -175,9 +185,24 @@ static void written_durations_read_back(void **state)
 
         assert_int_equal(duration_parse(duration_format(buf, sizeof buf, us), &back), 0);
         off = back > us ? back - us : us - back;
-        if (off * 1000 > us)
+        if (us < 60 * US_PER_S ? off * 1000 > us : off * 50 > us) /* 1d 0h stands for up to 1d 30m */
             fail_msg("%lld us was written as %s", (long long)us, buf);
     }
+}
+
+static void shares_and_thousandths_are_written_short(void **state)
+{
+    char buf[16];
+
+    assert_string_equal(share_format(buf, sizeof buf, 170000), "17%");
+    assert_string_equal(share_format(buf, sizeof buf, 0), "0%");
+    assert_string_equal(share_format(buf, sizeof buf, 1000000), "100%");
+    assert_string_equal(share_format(buf, sizeof buf, 333333), "33.33%");
+    assert_string_equal(share_format(buf, sizeof buf, 105000), "10.5%");
+    assert_string_equal(share_format(buf, sizeof buf, 149), "0.01%");
+    assert_string_equal(milli_format(buf, sizeof buf, 2000), "2");
+    assert_string_equal(milli_format(buf, sizeof buf, 1050), "1.05");
+    assert_string_equal(milli_format(buf, sizeof buf, 7), "0.007");
 }
 
 static void shares_are_read(void **state)
@@ -253,6 +278,7 @@ int main(void)
         cmocka_unit_test(durations_are_written_short),
         cmocka_unit_test(written_durations_read_back),
         cmocka_unit_test(shares_are_read),
+        cmocka_unit_test(shares_and_thousandths_are_written_short),
         cmocka_unit_test(sizes_are_read),
         cmocka_unit_test(integers_are_read_whole_and_within_bounds),
     };
