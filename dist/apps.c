@@ -94,7 +94,7 @@ void dist_apps_free(struct dist *d)
 
 /* ---- Which workers serve an application ---- */
 
-static void forget(struct dist *d, struct dist_node *n, uint32_t i)
+static void forget_app(struct dist *d, struct dist_node *n, uint32_t i)
 {
     struct dist_app *a = n->apps[i];
 
@@ -109,7 +109,7 @@ static void forget(struct dist *d, struct dist_node *n, uint32_t i)
 void dist_node_forget_apps(struct dist *d, struct dist_node *n)
 {
     while (n->n_apps > 0)
-        forget(d, n, n->n_apps - 1);
+        forget_app(d, n, n->n_apps - 1);
     free(n->apps);
     n->apps = NULL;
 }
@@ -133,7 +133,7 @@ void dist_on_app(struct dist *d, const struct msg *in)
         a->nodes++;
         dist_node_update_pools(d, n);
     } else if (!m->on && i < n->n_apps) {
-        forget(d, n, i); /* the worker itself gives back its reservations */
+        forget_app(d, n, i); /* the worker itself gives back its reservations */
     } else {
         app_settle(d, a);
     }

@@ -218,7 +218,7 @@ static void dist_on_drain(struct dist *d, const struct msg *m)
     tell_drained(d);
 }
 
-static void leave(struct dist *d)
+static void leave_cluster(struct dist *d)
 {
     dist_numbers_leave(d);
     if (d->central_up)
@@ -227,7 +227,7 @@ static void leave(struct dist *d)
 }
 
 /* Stops the dist. A second STOP (at_once) waits for nothing. */
-static void stop(struct dist *d, bool at_once)
+static void stop_dist(struct dist *d, bool at_once)
 {
     bool again = d->leaving;
 
@@ -238,7 +238,7 @@ static void stop(struct dist *d, bool at_once)
         dist_handover_leave(d);
     }
     if (at_once && again)
-        leave(d);
+        leave_cluster(d);
 }
 
 /* ---- Dispatch ---- */
@@ -267,9 +267,9 @@ static void dist_on_refused(struct dist *d, const struct msg *m)
     put_stopped(d, false);
 }
 
-static void dist_on_stop(struct dist *d, const struct msg *m) { stop(d, m->stop.now); }
+static void dist_on_stop(struct dist *d, const struct msg *m) { stop_dist(d, m->stop.now); }
 
-static void dist_on_quit(struct dist *d, const struct msg *m) { stop(d, m->quit.now); }
+static void dist_on_quit(struct dist *d, const struct msg *m) { stop_dist(d, m->quit.now); }
 
 static void dist_on_peer_up(struct dist *d, const struct msg *m)
 {
@@ -372,7 +372,7 @@ void dist_step(struct dist *d, const struct event *e, struct out *out)
         tell_drained(d);
     if (!d->stopped && (d->leaving ? !dist_jobs_journalling(d) && !dist_journal_awaited(d)
                                    : d->stopping && d->jobs_unfinished == 0))
-        leave(d);
+        leave_cluster(d);
     for (uint32_t i = before; i < out->n; i++)
         d->counters[COUNTER_messages_out] += msg_is_counted(&out->v[i]);
     d->out = NULL;

@@ -110,7 +110,6 @@ void dist_on_journal_done(struct dist *d, const struct msg *m);
 /* jobs.c: the journal has the job, or (err) does not. */
 void dist_job_journalled(struct dist *d, struct dist_job *job, int err);
 
-/* ---- recover.c: back from the journal ---- */
 /* ---- numbers.c: job numbers (docs/protocol.md 11.8) ---- */
 /* 0: the next number may be given out. HAWK_ENOT_REGISTERED: not yet; HAWK_EIO: the journal cannot be
  * written; HAWK_ELIMIT. */
@@ -120,6 +119,7 @@ void dist_numbers_joined(struct dist *d);
 void dist_numbers_leave(struct dist *d); /* no more numbers are given out */
 void dist_on_journal_numbers(struct dist *d, const struct msg *in);
 
+/* ---- recover.c: back from the journal ---- */
 void dist_on_journal_job(struct dist *d, const struct msg *in);
 void dist_on_journal_task(struct dist *d, const struct msg *in);
 void dist_on_journal_cancel(struct dist *d, const struct msg *in);

@@ -655,7 +655,7 @@ static __attribute__((noinline)) void job_end(struct dist *d, struct dist_job *j
     dist_journal_ended(d, job);
 }
 
-static void settle(struct dist *d, struct dist_job *job)
+static void settle_job(struct dist *d, struct dist_job *job)
 {
     const struct job_desc *desc = job->desc;
 
@@ -677,7 +677,7 @@ void dist_jobs_settle(struct dist *d)
     while (!list_empty(touched)) {
         struct dist_job *job = container_of(touched->next, struct dist_job, in_touched);
 
-        settle(d, job);
+        settle_job(d, job);
         list_remove(&job->in_touched); /* changes made by settling are seen already */
     }
 }

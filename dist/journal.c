@@ -19,7 +19,7 @@ void dist_journal_free(struct dist *d)
 /* ---- Writing ---- */
 
 /* Adds a record that was put out, or that waits for one. */
-static void record(struct dist *d, const struct dist_record *r)
+static void add_record(struct dist *d, const struct dist_record *r)
 {
     ring_push(&d->pending, *r);
     ring_at(&d->pending, d->pending.n - 1).token = d->token;
@@ -58,7 +58,7 @@ static void put_job(struct dist *d, struct dist_job *job, const struct dist_reco
     m->class = job->class;
     if (!all)
         job->change = m->token;
-    record(d, r);
+    add_record(d, r);
 }
 
 static void put_cancel(struct dist *d, const struct dist_job *job, const struct dist_record *r)
@@ -68,7 +68,7 @@ static void put_cancel(struct dist *d, const struct dist_job *job, const struct 
     m->job = job->id;
     m->epoch = job->first_epoch;
     m->token = ++d->token;
-    record(d, r);
+    add_record(d, r);
 }
 
 static void put_task(struct dist *d, const struct dist_job *job, const struct dist_record *r)
@@ -86,7 +86,7 @@ static void put_task(struct dist *d, const struct dist_job *job, const struct di
     m->state = t->state;
     m->outcome = t->outcome;
     now.attempt = t->attempt; /* when it is put out again, the task may be in a later launch */
-    record(d, &now);
+    add_record(d, &now);
 }
 
 static void put_ended(struct dist *d, const struct dist_job *job, const struct dist_record *r)
@@ -104,7 +104,7 @@ static void put_ended(struct dist *d, const struct dist_job *job, const struct d
     m->epoch = job->first_epoch;
     m->state = job->state;
     m->promoted = job->promoted;
-    record(d, r);
+    add_record(d, r);
 }
 
 static void put_job_end(struct dist *d, const struct dist_record *r)
@@ -115,7 +115,7 @@ static void put_job_end(struct dist *d, const struct dist_record *r)
     m->epoch = r->epoch;
     m->token = ++d->token;
     m->state = (uint8_t)r->job_state;
-    record(d, r);
+    add_record(d, r);
 }
 
 static void put_numbers(struct dist *d)
@@ -124,12 +124,12 @@ static void put_numbers(struct dist *d)
 
     m->token = ++d->token;
     m->next = d->seq_end;
-    record(d, &(struct dist_record){.kind = RECORD_NUMBERS, .numbers_end = d->seq_end});
+    add_record(d, &(struct dist_record){.kind = RECORD_NUMBERS, .numbers_end = d->seq_end});
 }
 
 /* Puts a record out, for the first time or again. If its job was forgotten meanwhile, the job's end is put
  * out instead. */
-static void put(struct dist *d, const struct dist_record *r)
+static void put_record(struct dist *d, const struct dist_record *r)
 {
     struct dist_job *job = r->kind < RECORD_NUMBERS ? dist_job_find(d, r->job) : NULL;
 
@@ -159,7 +159,7 @@ static void put(struct dist *d, const struct dist_record *r)
         put_numbers(d);
         break;
     default:
-        record(d, r); /* waits behind the records before it */
+        add_record(d, r); /* waits behind the records before it */
     }
 }
 
@@ -170,7 +170,7 @@ static void in_order(struct dist *d, struct dist_record r)
     if (d->failed.n > 0)
         ring_push(&d->failed, r);
     else
-        put(d, &r);
+        put_record(d, &r);
 }
 
 void dist_journal_job(struct dist *d, struct dist_job *job)
@@ -302,7 +302,7 @@ static struct try_id try_of(const struct dist_record *r)
     return (struct try_id){.job = r->job, .task = r->task, .epoch = r->epoch, .attempt = r->attempt};
 }
 
-static void written(struct dist *d, const struct dist_record *r)
+static void record_durable(struct dist *d, const struct dist_record *r)
 {
     struct try_id id = try_of(r);
     struct dist_job *job = dist_job_find(d, r->job);
@@ -358,7 +358,7 @@ static bool tell_failure(struct dist *d, const struct dist_record *r, int err)
 }
 
 /* The store keeps records that it could not write, and tries again. */
-static void delayed(struct dist *d, uint64_t token)
+static void not_written(struct dist *d, uint64_t token)
 {
     struct dist_records *q = &d->pending;
 
@@ -374,7 +374,7 @@ static void delayed(struct dist *d, uint64_t token)
 
 /* The store did not take some record up to this token. All of these are put out again, and so are later ones
  * that may rely on them. */
-static void refused(struct dist *d, uint64_t token, int err)
+static void not_taken(struct dist *d, uint64_t token, int err)
 {
     while (d->pending.n && ring_at(&d->pending, 0).token <= token) {
         struct dist_record r;
@@ -400,11 +400,11 @@ void dist_on_journal_done(struct dist *d, const struct msg *m)
     uint64_t token = m->journal_done.token;
 
     if (m->journal_done.err == HAWK_EIO) {
-        delayed(d, token);
+        not_written(d, token);
         return;
     }
     if (m->journal_done.err) {
-        refused(d, token, m->journal_done.err);
+        not_taken(d, token, m->journal_done.err);
         return;
     }
     if (token > d->durable)
@@ -413,7 +413,7 @@ void dist_on_journal_done(struct dist *d, const struct msg *m)
         struct dist_record r;
 
         ring_pop(&d->pending, &r);
-        written(d, &r);
+        record_durable(d, &r);
     }
 }
 
@@ -424,6 +424,6 @@ void dist_journal_rewrite(struct dist *d)
         struct dist_record r;
 
         ring_pop(&d->failed, &r);
-        put(d, &r);
+        put_record(d, &r);
     }
 }

@@ -18,7 +18,7 @@ static uint64_t skipped(struct dist *d, uint64_t from)
     return from + (n < half ? n : half);
 }
 
-static void tell(struct dist *d)
+static void tell_numbers(struct dist *d)
 {
     if (!d->central_up)
         return;
@@ -27,13 +27,13 @@ static void tell(struct dist *d)
 }
 
 /* Reserves a block that begins at `from`. */
-static void reserve(struct dist *d, uint64_t from)
+static void reserve_block(struct dist *d, uint64_t from)
 {
     uint64_t end = from + d->cfg.seq_block;
 
     d->seq_end = end <= JOB_SEQ_MAX ? end : JOB_SEQ_MAX + 1;
     dist_journal_numbers(d);
-    tell(d);
+    tell_numbers(d);
 }
 
 void dist_on_journal_numbers(struct dist *d, const struct msg *in)
@@ -50,13 +50,13 @@ void dist_numbers_joined(struct dist *d)
     if (d->cfg.seq_block == 0)
         return;
     if (d->seq_end > 0 && d->seq_heard <= d->seq_end) {
-        tell(d);
+        tell_numbers(d);
         return;
     }
     /* If the journal knows of more numbers than central, central was away then. The journal may be a copy
      * from that time, and nobody knows what was given out later. */
     d->next_seq = d->seq_heard < d->next_seq ? skipped(d, d->next_seq) : d->seq_heard;
-    reserve(d, d->next_seq);
+    reserve_block(d, d->next_seq);
 }
 
 int dist_numbers_error(const struct dist *d)
@@ -78,7 +78,7 @@ static void look_ahead(struct dist *d, bool told)
         told = false;
     }
     if (d->next_seq + d->cfg.seq_block / 2 >= d->seq_end && d->seq_end <= JOB_SEQ_MAX)
-        reserve(d, told && !d->central_up ? skipped(d, d->seq_end) : d->seq_end);
+        reserve_block(d, told && !d->central_up ? skipped(d, d->seq_end) : d->seq_end);
 }
 
 /* Skips numbers that are in use: a client may have brought a job with a number that this dist never gave
@@ -103,5 +103,5 @@ void dist_numbers_leave(struct dist *d)
         return;
     d->seq_end = d->next_seq;
     dist_journal_numbers(d);
-    tell(d);
+    tell_numbers(d);
 }

@@ -62,7 +62,7 @@ void dist_task_reach(struct dist_job *job, uint32_t i)
 }
 
 /* Removes task i from the list of its state. */
-static void leave(struct dist *d, struct dist_job *job, uint32_t i)
+static void leave_list(struct dist *d, struct dist_job *job, uint32_t i)
 {
     const struct dist_task *t = &job->tasks[i];
 
@@ -129,7 +129,7 @@ void dist_task_set_state(struct dist *d, struct dist_job *job, uint32_t i, enum 
     if (!t->central && !(from == TASK_LAUNCHED && to == TASK_RUNNING)) {
         CHECK((place != NULL) == at_worker(to));
         dist_job_touch(d, job);
-        leave(d, job, i);
+        leave_list(d, job, i);
         if (to == TASK_WAITING) {
             link_task(job, &job->returned, i);
             job->unlaunched++;
@@ -358,7 +358,7 @@ static void put_launch(struct dist *d, const struct dist_job *job, struct dist_n
     beats_bulk(&n->beats, d->now_us, (arg ? arg->len : 0) + (spec ? job_desc_bytes(job->desc) : 0));
 }
 
-static void launch(struct dist *d, struct dist_job *job, struct dist_node *n, const struct msg *request)
+static void launch_next(struct dist *d, struct dist_job *job, struct dist_node *n, const struct msg *request)
 {
     uint32_t i = job->returned != TASK_NIL ? job->returned : job->cursor;
     struct dist_task *t = &job->tasks[i];
@@ -439,7 +439,7 @@ void dist_on_task_request(struct dist *d, const struct msg *m)
     if (job && job->unlaunched > 0 && job->submitted && !dist_job_settling(job) && !d->leaving &&
         !dist_starts_avoid(d, job, n->m.node.v)) {
         job->progress_us = d->now_us;
-        launch(d, job, n, m);
+        launch_next(d, job, n, m);
         /* After the launch: the place exists, and stays. */
         if (!p || dist_place_take_live(d, p, 1) == 0)
             job->crossed = true;
