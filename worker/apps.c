@@ -1,5 +1,5 @@
-/* The applications this worker serves: those of which an executor is attached. Central is told and tells the dists; what
- * is here of one that is served no more goes back. */
+/* The applications that this worker serves: an executor of each is attached. The worker tells central, which
+ * tells the dists. When it ceases to serve an application, it hands back everything for it. */
 #include "base/mem.h"
 #include "worker/internal.h"
 
@@ -52,7 +52,7 @@ void worker_apps_count(struct worker *w, const struct entry *e, bool in)
         return;
     }
     i = find(w, app);
-    if (i < w->n_apps) /* else it goes back, as all of an application that was served */
+    if (i < w->n_apps) /* otherwise it goes back: the application was served until now */
         w->apps[i].n_queued += in ? 1u : -1u;
 }
 
@@ -85,7 +85,8 @@ static void give_back(struct worker *w, struct lane *l, uint64_t app)
     }
 }
 
-/* At most 1 message, and 1 per entry when it is served no more. What runs, and what was asked for, ends by itself. */
+/* Output: at most 1 message; 1 per entry when the application ceases to be served. Running tasks and requests
+ * end by themselves. */
 void worker_on_exec_app(struct worker *w, const struct msg *in)
 {
     struct blob *name = in->exec_app.name;
@@ -94,7 +95,7 @@ void worker_on_exec_app(struct worker *w, const struct msg *in)
 
     if (in->exec_app.on == (i < w->n_apps) || (in->exec_app.on && w->n_apps == LIMIT_WORKER_APPS))
         return;
-    tell(w, name, in->exec_app.on); /* before what is handed back, or that comes here again */
+    tell(w, name, in->exec_app.on); /* comes before what is handed back, which could return otherwise */
     if (in->exec_app.on) {
         if (!w->apps)
             w->apps = xcalloc(LIMIT_WORKER_APPS, sizeof *w->apps);

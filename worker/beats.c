@@ -1,8 +1,10 @@
-/* Whom this worker waits for, and for how long (protocol 0, "Beats"): dists that owe an answer to a request or the
- * acknowledgement of an end, thieves that owe the acknowledgement of their loot. */
+/* Peers that owe this worker an answer, and how long it waits (protocol 0, "Beats"): dists that owe the
+ * answer to a request or the acknowledgement of an end, and thieves that owe the acknowledgement of their
+ * loot. */
 #include "worker/internal.h"
 
-/* A thief answers at once. What it may have taken all the same is a reservation too many, and costs a request. */
+/* A thief answers at once. If it took a reservation that comes back here, that is one too many, and costs a
+ * request. */
 #define LOOT_ACK_US (2500 * US_PER_MS)
 
 static void give_up(node_id_t node, struct out *out) { out_add(out, MSG_GIVE_UP, 0)->give_up.node = node; }
@@ -17,7 +19,8 @@ static bool is_awaited(const struct owner *o)
     return answers_beats(o) && (!list_empty(&o->requests) || o->n_unacked > 0);
 }
 
-/* At most 1 message. As if its stream were lost; the shell tells us once more when it has ended it. */
+/* Output: at most 1 message. A dist that does not answer counts as if its stream were lost; the shell reports
+ * that again when it has ended the stream. */
 static void look(struct worker *w, struct owner *o, int64_t late_us)
 {
     switch (beats_look(&o->beats, w->now_us, late_us)) {
@@ -33,7 +36,7 @@ static void look(struct worker *w, struct owner *o, int64_t late_us)
     }
 }
 
-/* At most 1 message per dist. O(dists). */
+/* Output: at most 1 message per dist. O(dists). */
 static void look_at_dists(struct worker *w)
 {
     int64_t late_us = w->now_us - w->beats_at;
@@ -83,7 +86,7 @@ int64_t worker_beats_next(const struct worker *w)
     return at_us < w->beats_at ? at_us : w->beats_at;
 }
 
-/* 1 message. */
+/* Output: 1 message. */
 void worker_on_beat(struct worker *w, const struct msg *in)
 {
     struct owner *o = worker_owner_find(w, (node_id_t){in->peer});

@@ -2,12 +2,12 @@
  * stopping, which ends it. */
 #include "worker/internal.h"
 
-/* How often a lease is renewed while it lasts, where heartbeats are frequent enough. */
+/* How often a lease is renewed before it ends, if heartbeats are frequent enough. */
 #define LEASE_RENEWALS 16
 
 /* ---- Joining ---- */
 
-/* 1 message. */
+/* Output: 1 message. */
 void worker_central_up(struct worker *w, uint32_t version)
 {
     struct msg_join *m = &out_add(w->out, MSG_JOIN, NODE_CENTRAL.v)->join;
@@ -26,7 +26,7 @@ void worker_central_up(struct worker *w, uint32_t version)
     m->role = ROLE_WORKER;
 }
 
-/* Everything goes on as it is: central's tasks until the lease is over, the rest by the last known policy. */
+/* Nothing changes here: central's tasks go on until the lease is over, the rest by the last known policy. */
 void worker_central_lost(struct worker *w)
 {
     struct owner *o = worker_owner_find(w, NODE_CENTRAL);
@@ -45,7 +45,7 @@ static int64_t next_heartbeat(const struct worker *w)
     return w->config.heartbeats && w->heartbeat_us > 0 ? time_after(w->now_us, w->heartbeat_us) : TIME_NEVER;
 }
 
-/* A tenth of the lease is the margin: time enough for the kill itself. */
+/* The lease without a tenth of it, which is the time for the kill itself. */
 static int64_t lease_of(const struct worker *w) { return w->lease_us - w->lease_us / 10; }
 
 static void lease_renewed(struct worker *w, int64_t sent_us)
@@ -83,7 +83,7 @@ void worker_lanes_empty(struct worker *w)
         empty_lane(w, &w->lanes[i]);
 }
 
-/* At most 1 message per entry. What runs goes on, and so does what was asked for: no try is spent on a drain. */
+/* Output: at most 1 message per entry. Running tasks and requests go on: no try is spent on a drain. */
 static void drain(struct worker *w, bool on)
 {
     w->drained = on;
@@ -100,8 +100,8 @@ static void tell_drained(struct worker *w)
     w->told_empty = m->empty;
 }
 
-/* At most 1 message per entry, and 1: central takes what came back before that for the drain's, and not for that of a
- * worker that stops. */
+/* Output: at most 1 message per entry, and 1. Central takes tasks that came back before that message for the
+ * drain's, and not for those of a worker that stops. */
 void worker_on_drain(struct worker *w, const struct msg *in)
 {
     if (!w->joined)
@@ -110,14 +110,15 @@ void worker_on_drain(struct worker *w, const struct msg *in)
     tell_drained(w);
 }
 
-/* At most 1 message. */
+/* Output: at most 1 message. */
 void worker_drain_step(struct worker *w)
 {
     if (w->drained && w->joined && w->told_empty != worker_quiet(w))
         tell_drained(w);
 }
 
-/* At most 2 messages per task of central's, 1 per application, and 3; and what waited to be told (2). */
+/* Output: at most 2 messages per task of central's, 1 per application, and 3; and 2 that waited for a
+ * central. */
 void worker_on_joined(struct worker *w, const struct msg *in)
 {
     const struct msg_joined *m = &in->joined;
@@ -136,7 +137,7 @@ void worker_on_joined(struct worker *w, const struct msg *in)
         out_add(w->out, MSG_DRAINING, NODE_CENTRAL.v);
     w->parked.long_asked = w->parked.long_got = 0;
     w->long_ask_at = w->now_us;
-    w->parked.told = w->stuck.told = false; /* to this central, which may be another process */
+    w->parked.told = w->stuck.told = false; /* this central may be another process */
     w->parked.next_at = w->stuck.next_at = w->now_us;
     for (uint32_t c = 0; c < COUNTER_COUNT; c++)
         w->counters_changed |= w->counters[c] ? 1u << c : 0;
@@ -151,8 +152,8 @@ void worker_on_joined(struct worker *w, const struct msg *in)
     worker_service_joined(w);
 }
 
-/* Central will not have this process: another one has its name, and its tasks count as lost. Nothing may run
- * on unowned. At most 1 message per slot, and 1. */
+/* Central refuses this process: another one has its name, and its tasks count as lost. No task may run on
+ * without an owner. Output: at most 1 message per slot, and 1. */
 void worker_on_refused(struct worker *w, const struct msg *in)
 {
     for (uint32_t i = 0; i < w->n_slots; i++)
@@ -164,8 +165,8 @@ void worker_on_refused(struct worker *w, const struct msg *in)
 
 /* ---- Heartbeats and the lease ---- */
 
-/* An answer to every heartbeat would cost central more than the heartbeat does. One is needed as the lease wears off, and
- * where a thief waits for central's hints, which a central that hangs does not give. */
+/* An answer to every heartbeat would cost central more than the heartbeat. The worker needs one as the lease
+ * wears off. It also needs one while its thief waits for central's hints: a central that hangs sends none. */
 static bool wants_ack(const struct worker *w)
 {
     int64_t left_us = w->lease_end_us - w->now_us;
@@ -174,7 +175,7 @@ static bool wants_ack(const struct worker *w)
            (w->lease_end_us != TIME_NEVER && left_us <= lease_of(w) - w->lease_us / LEASE_RENEWALS);
 }
 
-/* At most 1 message and one per counter. */
+/* Output: at most 1 message and 1 per counter. */
 void worker_heartbeat_due(struct worker *w)
 {
     uint32_t busy = (uint32_t)w->n_active - w->n_free;
@@ -200,15 +201,15 @@ void worker_heartbeat_due(struct worker *w)
     m->paused = w->n_paused;
     m->running_short = busy - w->n_long;
     m->quiet = w->heartbeat_awaited == 0 && !wants_ack(w);
-    /* One at a time is watched, so that a central that is slow to acknowledge renews the lease as well. */
+    /* Only one heartbeat at a time waits for its answer, so that a slow central renews the lease, too. */
     if (!m->quiet && w->heartbeat_awaited == 0) {
         w->heartbeat_awaited = w->heartbeat_seq;
         w->heartbeat_sent_us = w->now_us;
     }
 }
 
-/* No message. The lease counts from when the acknowledged heartbeat was sent (DESIGN 3.9): central heard of
- * us then or later, so its own clock for us started no earlier. */
+/* No output. The lease counts from the time when the acknowledged heartbeat was sent (DESIGN 3.9). Central
+ * got it then or later, so central's own clock started no earlier. */
 void worker_on_heartbeat_ack(struct worker *w, const struct msg *in)
 {
     uint32_t seq = in->heartbeat_ack.seq;
@@ -226,14 +227,15 @@ int64_t worker_lease_next(const struct worker *w)
     return w->n_central_tasks > 0 && !w->lease_over ? w->lease_end_us : TIME_NEVER;
 }
 
-/* No message. The process before this one was given that lease: no more is known until central answers. */
+/* No output. An earlier process had this lease; nothing newer is known until central answers. */
 void worker_on_exec_lease(struct worker *w, const struct msg *in)
 {
     if (!w->joined)
         w->lease_end_us = w->lease_told_us = in->exec_lease.until_us;
 }
 
-/* The executor keeps it as well, should this process be stopped or dead by then. At most 1 message. */
+/* The executor keeps the lease, too, in case this process is stopped or dead when it ends. Output: at most 1
+ * message. */
 void worker_lease_step(struct worker *w)
 {
     if (!w->config.successors || w->n_central_tasks == 0 || w->lease_end_us == w->lease_told_us ||
@@ -243,7 +245,7 @@ void worker_lease_step(struct worker *w)
     out_add(w->out, MSG_EXEC_LEASE, 0)->exec_lease.until_us = w->lease_end_us;
 }
 
-/* Hands every bound task of that lane back. 1 message each while central hears it. */
+/* Hands every bound task of the lane back. Output: 1 message each while central is up. */
 static void return_bound(struct worker *w, struct lane *l)
 {
     list_foreach(&l->queue.longs, k, next) {
@@ -254,8 +256,8 @@ static void return_bound(struct worker *w, struct lane *l)
     }
 }
 
-/* Central may place our long tasks again from the lease's end on: none of them may run then. At most 1 message
- * per task of central's. */
+/* From the lease's end on central may place this worker's long tasks again, so none of them may run then.
+ * Output: at most 1 message per task of central's. */
 void worker_lease_due(struct worker *w)
 {
     if (w->now_us < worker_lease_next(w))
@@ -271,17 +273,18 @@ void worker_lease_due(struct worker *w)
     }
 }
 
-/* ---- What central pushes ---- */
+/* ---- Central's messages ---- */
 
-/* No message. In force at once (protocol 2). */
+/* No output. The policy is in force at once (protocol 2). */
 void worker_on_policy(struct worker *w, const struct msg *in)
 {
     w->config.policy = in->policy.policy;
     worker_lanes_order(w);
 }
 
-/* A worker that becomes reserved hands back what is bound and not started, before the acknowledgement; running
- * long tasks finish here (DESIGN 3.7). At most 1 message per queued task, and 1. */
+/* A worker that becomes reserved hands back its bound tasks that have not started, before the
+ * acknowledgement; running long tasks finish here (DESIGN 3.7). Output: at most 1 message per queued task,
+ * and 1. */
 void worker_on_partition(struct worker *w, const struct msg *in)
 {
     w->general = in->partition.general;
@@ -290,7 +293,7 @@ void worker_on_partition(struct worker *w, const struct msg *in)
     out_add(w->out, MSG_PARTITION_ACK, NODE_CENTRAL.v)->partition_ack.epoch = in->partition.epoch;
 }
 
-/* No message. */
+/* No output. */
 void worker_on_members(struct worker *w, const struct msg *in)
 {
     struct members *old = w->members;
@@ -301,12 +304,13 @@ void worker_on_members(struct worker *w, const struct msg *in)
     members_drop(old);
 }
 
-/* No message of its own: the thief looks at it at the end of the step. */
+/* No output: the thief sees it at the end of the step. */
 void worker_on_long_work(struct worker *w, const struct msg *in) { w->long_work = in->long_work.any; }
 
 /* ---- Edges: parked and stuck (protocol 5.5) ---- */
 
-/* True when the edge is told now: it changed, and the last change is WORKER_EDGE_US ago. */
+/* Whether the edge is told now: it has changed, and the last change was told WORKER_EDGE_US ago or
+ * earlier. */
 static bool edge_due(const struct worker *w, const struct worker_edge *e, bool changed)
 {
     return w->joined && changed && w->now_us >= e->next_at;
@@ -325,8 +329,8 @@ static void edge_tell(struct worker *w, struct worker_edge *e)
     e->next_at = time_after(w->now_us, WORKER_EDGE_US);
 }
 
-/* At most 2 messages. Only what somebody listens for is told: parked thieves are paired by hints, stuck
- * workers by hints, and they are "long work somewhere" for everybody else. */
+/* Output: at most 2 messages. Edges are told only if somebody uses them. Hints pair parked thieves with stuck
+ * workers, and stuck workers are the "long work" of LONG_WORK. */
 void worker_edges_step(struct worker *w)
 {
     const struct policy *p = policy_of(w);
@@ -350,7 +354,7 @@ void worker_edges_step(struct worker *w)
     }
 }
 
-/* So many slots would take a long task: those that are free, once there is nothing to steal. */
+/* How many slots would take a long task: the free ones, when there is nothing to steal. */
 static uint16_t long_wanted(const struct worker *w)
 {
     if (!policy_has(policy_of(w), POLICY_LATE_LONG) || !w->long_work || !w->general || refuses_work(w))
@@ -389,11 +393,11 @@ int64_t worker_edges_next(const struct worker *w)
 
 /* ---- Stopping (protocol 8) ---- */
 
-/* At most 1 message per entry and per slot, and 3. Requests under way are still answered: what they bring runs
- * (now = 0), so that no try is spent on a stop in good order. */
+/* Output: at most 1 message per entry and per slot, and 3. Requests under way are still answered, and with
+ * now = 0 their tasks run: a stop in good order spends no try. */
 static void stop(struct worker *w, bool now)
 {
-    if (!w->stopping && w->joined) /* first of all, or what is handed back comes back */
+    if (!w->stopping && w->joined) /* this comes first: otherwise what is handed back would return */
         out_add(w->out, MSG_DRAINING, NODE_CENTRAL.v);
     w->stopping = true;
     worker_lanes_empty(w);
@@ -407,11 +411,11 @@ static void stop(struct worker *w, bool now)
 
 void worker_on_stop(struct worker *w, const struct msg *in) { stop(w, in->stop.now); }
 
-/* The same, asked for by an operator through central. */
+/* The same at an operator's request, through central. */
 void worker_on_quit(struct worker *w, const struct msg *in) { stop(w, in->quit.now); }
 
-/* Whether something is still to be waited for. A stop in good order also waits until thieves and owners that
- * can be reached have acknowledged what they were sent; none of this can be waited for from those that can't. */
+/* Whether the stop has to wait. A stop in good order also waits until thieves and owners with a stream have
+ * acknowledged what they got. Those without a stream cannot acknowledge. */
 static bool stop_waits(const struct worker *w)
 {
     if (w->n_free < w->config.slots || w->n_paused > 0)
@@ -424,7 +428,7 @@ static bool stop_waits(const struct worker *w)
     return w->n_loot > 0;
 }
 
-/* At most 2 messages. */
+/* Output: at most 2 messages. */
 void worker_stop_step(struct worker *w)
 {
     if (!w->stopping || w->stopped || stop_waits(w))

@@ -1,4 +1,4 @@
-/* The worker's invariants, checked from scratch: every count against what it counts, every link both ways. */
+/* The worker's invariants: every count against what it counts, every link in both directions. */
 #include "worker/internal.h"
 
 struct tally {
@@ -47,18 +47,18 @@ static void check_lane(const struct worker *w, const struct lane *l)
     CHECK(paused == l->n_paused);
     CHECK(active >= l->n_slots);
     CHECK(active == l->n_slots || n_free == 0); /* overcommitted: it takes nothing new */
-    CHECK(paused + n_free + n_long <= active);  /* nothing stands still for nobody */
+    CHECK(paused + n_free + n_long <= active);  /* no task is paused without a reason */
     CHECK(ahead == l->n_ahead);
     CHECK(given == l->n_given);
     CHECK(freezing == l->n_freezing);
-    CHECK(given <= freezing); /* nobody waits for a pause that does not come */
+    CHECK(given <= freezing); /* no task waits for a pause that does not come */
     CHECK(n_free == 0 || ahead + given == 0);
     CHECK(n_free == l->n_free);
     CHECK(n_free == listed);
     CHECK(n_long == l->n_long);
     CHECK(overtaking <= l->queue.overtaken);
     CHECK(list_empty(&l->touched));
-    CHECK(n_free == 0 || l->queue.n == 0); /* whatever can be served has been */
+    CHECK(n_free == 0 || l->queue.n == 0); /* everything that can be served has been served */
     CHECK(l->stuck == steal_queue_stuck(&l->queue, l->n_slots, l->n_long));
     steal_queue_check(&l->queue);
     list_foreach(&l->queue.fifo, k, next) {
@@ -84,7 +84,7 @@ static void check_apps(const struct worker *w)
             any += app == 0;
             while (at < w->n_apps && w->apps[at].id != app)
                 at++;
-            CHECK(app == 0 || at < w->n_apps); /* whatever queues here is served here */
+            CHECK(app == 0 || at < w->n_apps); /* everything that is queued here is served here */
             if (app)
                 n[at]++;
         }

@@ -1,19 +1,20 @@
-/* What the worker's own files share: its objects, their states, and who does what.
+/* The worker's objects and their states; declarations that its files share.
  *
- *   owner   a dist or central: whoever tasks here belong to and requests go to
+ *   owner   a dist or central: tasks here belong to it, and requests go to it
  *   job     an (owner, job): its description and everything of it at this worker
  *   entry   one place in a lane's queue: a reservation with a count, or a bound task
- *   lane    a queue, FIFO but for short_first, and the slots it feeds
+ *   lane    a queue, FIFO but for short_first, and the slots that it feeds
  *   slot    free, or waiting for the answer to a task request, or busy with a task
  *   task    queued (bound), starting, running, or done and not yet acknowledged
  *   loot    what one thief was given and has not acknowledged
  *
- * objects.c makes and moves them; probes.c talks with dists, central.c with central, tasks.c with executors and
- * with owners about tasks, stealing.c with other workers. beats.c gives up who owes an answer. apps.c knows what
- * executors are attached for. worker.c hands out the messages.
+ * objects.c makes and moves them. probes.c talks with dists, central.c with central, tasks.c with executors
+ * and with owners about tasks, stealing.c with other workers. beats.c gives up peers that do not answer.
+ * apps.c knows the attached executors' applications. service.c takes a worker that cannot start tasks out of
+ * service. pausing.c pauses long tasks. worker.c passes each message to its handler.
  *
- * Objects come from malloc one by one: its per-thread cache is the free list, shared by all workers of a
- * simulation and therefore warm, which lists per worker would not be. */
+ * malloc makes the objects one by one. Its per-thread cache is a free list that all workers of a simulation
+ * share, so it is warm; a list per worker would not be. */
 #ifndef HAWK_WORKER_INTERNAL_H
 #define HAWK_WORKER_INTERNAL_H
 
@@ -24,55 +25,57 @@
 #include "worker/worker.h"
 
 enum owner_state {
-    OWNER_UP,   /* in up_owners: has a stream (central: joined) */
+    OWNER_UP,   /* in up_owners: it has a stream (central: joined) */
     OWNER_LOST, /* in lost_owners: its tasks are killed at orphan_at (DESIGN 3.8) */
     OWNER_AWAY, /* in away_owners: central (the lease decides), or a dist whose orphans are being killed */
 };
 
-/* Whoever tasks and reservations here belong to.
+/* An owner of tasks and reservations here.
  *
  *   it is in the list of its state;  state is not UP => no requests, and some job
  *   n_reservations = sum of the counts of its jobs' reservations;  n_unacked = its tasks that are DONE
  *
- * What most messages look at lies together: a simulation has ten thousands of workers, and their owners are in no cache. */
+ * The fields that most messages need lie together: a simulation has tens of thousands of workers, and their
+ * owners are in no cache. */
 struct owner {
     struct table_node hash; /* in worker.owners, by node */
     node_id_t node;
-    uint32_t last_request; /* number on this stream */
+    uint32_t last_request; /* its number on this stream */
     uint32_t n_unacked;    /* completions it has not acknowledged */
     uint8_t state;
-    struct list requests;    /* slots that wait for its answer, in the order asked */
+    struct list requests;    /* slots that wait for its answer, in the order of requests */
     struct list jobs;        /* by age */
     uint64_t n_reservations; /* queued or in loot */
-    uint64_t unacked_bytes;  /* of results in what it has not acknowledged */
+    uint64_t unacked_bytes;  /* bytes of their results */
     struct list link;        /* in the list of its state */
     int64_t orphan_at;       /* OWNER_LOST */
-    uint8_t version;         /* what its link is spoken in */
-    struct beats beats;      /* while it is waited for */
+    uint8_t version;         /* protocol version of its link */
+    struct beats beats;      /* valid while it owes an answer */
 };
 
-/* Lives while any entry, request or task of it does.
+/* It exists while an entry, a request or a task of it does.
  *
- *   n_requests = slots in owner.requests that wait for it;  n_requests > 0, or some reservation, or some task */
+ *   n_requests = slots in owner.requests that wait for it;  n_requests > 0, or some reservation, or some
+ * task */
 struct job {
     struct table_node hash;   /* in worker.jobs, by (owner, id) */
     struct list link;         /* in owner.jobs */
     struct list reservations; /* queued or in loot */
     struct list tasks;
     struct owner *owner;
-    struct job_desc *desc; /* NULL until the first launch brought it */
+    struct job_desc *desc; /* NULL until the first launch brings it */
     job_id_t id;
-    uint64_t app;        /* what it is for; 0: no application */
-    int64_t estimate_us; /* of a task's run time, as its last reservation said; 0: not known */
+    uint64_t app;        /* application that it needs; 0: none */
+    int64_t estimate_us; /* estimate of a task's run time, from its last reservation; 0: not known */
     uint32_t n_requests;
 };
 
-/* What waits in a lane. */
+/* What is queued in a lane. */
 struct entry {
-    struct steal_entry q; /* queued in lane->queue, or in no queue while in loot */
+    struct steal_entry q; /* queued in lane->queue; in no queue while in loot */
     struct job *job;
     struct lane *lane;
-    struct task *task; /* bound: the task; NULL for a reservation */
+    struct task *task; /* the bound task; NULL: a reservation */
 };
 
 /*   count >= 1;  it is in a lane's queue <=> loot = NULL */
@@ -80,9 +83,9 @@ struct reservation {
     struct entry e;
     struct list job_link;  /* in job.reservations */
     struct list loot_link; /* in loot.items while a thief has it */
-    struct loot *loot;     /* the record it is in, or NULL */
-    int64_t arrived_us;    /* for the wait that TASK_STARTED reports; a stolen one's start is its victim's */
-    uint16_t index;        /* in loot: its number there */
+    struct loot *loot;     /* its loot, or NULL */
+    int64_t arrived_us;    /* for the wait in TASK_STARTED; a stolen one keeps its victim's time */
+    uint16_t index;        /* in loot: its number */
     bool stolen;
 };
 static inline struct reservation *reservation_of(struct entry *e)
@@ -102,44 +105,45 @@ static inline struct reservation *reservation_of(struct entry *e)
  *   stuck <=> its queue is stuck (steal_queue_stuck);  touched by nobody, once a step is over */
 struct lane {
     struct steal_queue queue;
-    struct list free;    /* its free slots */
-    struct list unused;  /* spare ones, each of which takes a paused task's place */
-    struct list paused;  /* by when their tasks were paused */
-    struct list given;   /* by when their tasks came */
+    struct list free;    /* free slots */
+    struct list unused;  /* spare slots, for use while tasks are paused */
+    struct list paused;  /* in the order of their pauses */
+    struct list given;   /* in the order in which their tasks came */
     struct list touched; /* in worker.touched */
     uint16_t n_slots, n_active, n_free, n_paused;
     uint16_t n_ahead, n_given;
-    uint16_t n_long;                     /* of its slots, those that count as long */
-    uint16_t n_freezing : 15, stuck : 1; /* stuck: as last looked at */
+    uint16_t n_long;                     /* slots that count as long */
+    uint16_t n_freezing : 15, stuck : 1; /* stuck: at the last look */
 };
 
 enum slot_state {
     SLOT_FREE,      /* in lane.free */
     SLOT_REQUESTED, /* in owner.requests */
-    SLOT_BUSY,      /* in no list: has a task */
-    SLOT_AHEAD,     /* in owner.requests, not in use yet: a pause makes room for what is given */
-    SLOT_GIVEN,  /* in lane.given, not in use yet: its task starts when one stands still, or a slot is free */
-    SLOT_PAUSED, /* in lane.paused: its task stands still, and another slot is in use for it */
+    SLOT_BUSY,      /* in no list: it has a task */
+    SLOT_AHEAD,     /* in owner.requests, not in use yet: a pause makes room for the task that is given */
+    /* In lane.given, not in use yet: its task starts when a long one is paused, or a slot is free. */
+    SLOT_GIVEN,
+    SLOT_PAUSED, /* in lane.paused: its task is paused, and another slot is in use for it */
     SLOT_UNUSED, /* in lane.unused: not in use */
 };
 
-/* A run's handle names its slot, and a task stays in its slot until it ends: while it is paused, a spare slot of the lane is
- * in use.
+/* A run's handle names its slot, and a task stays in its slot until it ends. While it is paused, a spare slot
+ * of the lane is in use.
  *
  *   state is REQUESTED or AHEAD <=> job;  state is BUSY, GIVEN or PAUSED <=> task, and task->slot is this one
  *   is_long => state is REQUESTED or BUSY;  freezing => state = BUSY */
 struct slot {
     struct list link; /* in the list of its state */
     struct lane *lane;
-    struct job *job;    /* REQUESTED, AHEAD, as what follows */
+    struct job *job;    /* REQUESTED, AHEAD; as the fields below */
     struct task *task;  /* BUSY, GIVEN, PAUSED */
-    int64_t arrived_us; /* of the reservation it came from */
-    uint32_t request;   /* number on the owner's stream */
-    uint16_t turn;      /* of the queue, when it was served */
+    int64_t arrived_us; /* when its reservation arrived */
+    uint32_t request;   /* its number on the owner's stream */
+    uint16_t turn;      /* turn of the queue, from steal_queue_served() */
     uint8_t state;
-    bool is_long : 1;  /* class of what it waits for or runs, or a task that outlived the cutoff */
-    bool stolen : 1;   /* the reservation was */
-    bool freezing : 1; /* the executor was told to freeze its task, and has not answered */
+    bool is_long : 1;  /* the class of its request or task is long, or the task outlived the cutoff */
+    bool stolen : 1;   /* its reservation was stolen */
+    bool freezing : 1; /* the executor is to freeze its task, and has not answered */
 };
 
 enum worker_task_state {
@@ -147,8 +151,8 @@ enum worker_task_state {
     T_QUEUED,   /* bound, has an entry */
     T_GIVEN,    /* has a slot that is GIVEN */
     T_STARTING, /* has a slot; the executor was told */
-    T_RUNNING,  /* has a slot; it started. It may stand still: slot->state is PAUSED */
-    T_DONE,     /* kept until its owner acknowledged */
+    T_RUNNING,  /* has a slot; it started. It is paused if slot->state is PAUSED */
+    T_DONE,     /* kept until its owner has acknowledged it */
 };
 
 /*   state = QUEUED <=> entry;  state is GIVEN, STARTING or RUNNING <=> slot
@@ -164,20 +168,20 @@ struct task {
     struct blob *result; /* DONE */
     struct try_id id;
     int64_t arrived_us;
-    int64_t started_us;      /* RUNNING; later by the time that it stood still */
-    int64_t paused_at;       /* in a paused slot */
-    int64_t paused_us;       /* in all, without the present pause */
+    int64_t started_us;      /* RUNNING; without the time of pauses */
+    int64_t paused_at;       /* in a paused slot: when the pause began */
+    int64_t paused_us;       /* total time of earlier pauses */
     int64_t estimate_us;     /* of its run time; 0: not known */
-    int64_t wait_us, run_us; /* wait: known from RUNNING on; run: DONE */
+    int64_t wait_us, run_us; /* wait_us: from RUNNING on; run_us: DONE */
     int32_t code;            /* DONE */
-    uint32_t run;            /* STARTING, RUNNING: the executor's handle */
+    uint32_t run;            /* STARTING, RUNNING: the executor's number of the run */
     uint8_t outcome;         /* DONE */
-    uint8_t kill_outcome;    /* what a task that was told to die is reported as; OUTCOME_NONE: was not */
+    uint8_t kill_outcome;    /* the outcome of a task that was told to die; OUTCOME_NONE: it was not */
     uint8_t state;
     bool promotable, overrun, overrun_told, stolen, kill_forced, no_pause;
 };
 
-/* What a thief was given: one record per thief, never empty, its items by rising index. */
+/* The loot of a thief: one record per thief, never empty, its items ordered by index. */
 struct loot {
     struct list link;  /* in worker.loot */
     struct list items; /* reservations by index */
@@ -186,13 +190,13 @@ struct loot {
     uint32_t request;
 };
 
-#define RUN_SLOT_BITS 12u /* an executor's handle: generation and slot (LIMIT_SLOTS fit) */
+#define RUN_SLOT_BITS 12u /* a run's number: generation and slot; all of LIMIT_SLOTS fit */
 _Static_assert(LIMIT_SLOTS <= 1u << RUN_SLOT_BITS, "a slot's number must fit in a run handle");
 
 static inline const struct policy *policy_of(const struct worker *w) { return &w->config.policy; }
 static inline struct slot *slot_at(const struct worker *w, uint32_t i) { return &w->slots[i]; }
 bool worker_is_out(const struct worker *w);
-/* It takes no new work: told to stop, drained by an operator, or out of service. */
+/* Whether it takes no new work: it was told to stop, is drained, or is out of service. */
 static inline bool refuses_work(const struct worker *w)
 {
     return w->stopping || w->drained || worker_is_out(w);
@@ -203,7 +207,7 @@ static inline int64_t time_after(int64_t now_us, int64_t delay_us)
 {
     return delay_us > TIME_NEVER - 1 - now_us ? TIME_NEVER - 1 : now_us + delay_us;
 }
-/* How long t, which runs, has run. A pause is no part of it. */
+/* How long the running task t has run, without pauses. */
 static inline int64_t worker_task_age(const struct worker *w, const struct task *t)
 {
     return (t->slot->state == SLOT_PAUSED ? t->paused_at : w->now_us) - t->started_us;
@@ -212,21 +216,21 @@ void worker_count(struct worker *w, enum counter c, uint64_t n);
 
 /* ---- objects.c ---- */
 struct owner *worker_owner_find(const struct worker *w, node_id_t node);
-struct owner *worker_owner_get(struct worker *w, node_id_t node); /* finds or makes it, AWAY */
+struct owner *worker_owner_get(struct worker *w, node_id_t node); /* finds it, or makes it with state AWAY */
 void worker_owner_set_state(struct worker *w, struct owner *o, enum owner_state s);
-void worker_owner_release(struct worker *w, struct owner *o); /* frees it when nothing needs it */
+void worker_owner_release(struct worker *w, struct owner *o); /* frees it if nothing needs it */
 struct job *worker_job_find(const struct worker *w, const struct owner *o, job_id_t id);
 struct job *worker_job_get(struct worker *w, struct owner *o, job_id_t id);
-/* Whether j can have reservations for app: those it has are counted for one. */
+/* Whether j can have reservations for app: all its reservations are for one application. */
 static inline bool worker_job_is_for(const struct job *j, uint64_t app)
 {
     return j->app == app || list_empty(&j->reservations);
 }
-void worker_job_release(struct worker *w, struct job *j); /* frees it when nothing of it is left */
+void worker_job_release(struct worker *w, struct job *j); /* frees it if nothing of it is left */
 
-/* Space for n more reservations or tasks: how many of them fit. */
+/* How many of n more reservations or tasks have room. */
 uint32_t worker_room_for(const struct worker *w, uint32_t n);
-/* n more of j's, or fewer. */
+/* Counts n more reservations of j, or fewer if n < 0. */
 void worker_count_reservations(struct worker *w, const struct job *j, int64_t n);
 struct lane *worker_lane_shortest(struct worker *w);
 static inline bool lane_blocked(const struct lane *l)
@@ -234,47 +238,56 @@ static inline bool lane_blocked(const struct lane *l)
     return steal_queue_blocked(&l->queue, l->n_slots, l->n_long);
 }
 void worker_lane_touch(struct worker *w, struct lane *l);
-void worker_lanes_order(struct worker *w);          /* the policy's short_first may have changed */
-struct entry *worker_entry_new(struct task *bound); /* of a long task */
+void worker_lanes_order(struct worker *w); /* call it when the policy's short_first may have changed */
+struct entry *worker_entry_new(struct task *bound); /* for a long task */
 struct reservation *worker_reservation_new(struct job *j, bool is_long, uint32_t n);
 void worker_entry_push(struct worker *w, struct lane *l,
                        struct entry *e); /* at the tail; counts a new reservation */
 void worker_entry_unqueue(struct worker *w, struct entry *e);
-void worker_leave_loot(struct worker *w, struct reservation *r); /* the record goes with its last item */
+void worker_leave_loot(struct worker *w, struct reservation *r); /* frees the record with its last item */
 void worker_entry_free(struct worker *w,
-                       struct entry *e); /* in no queue or loot; its job stays: job_release */
-/* Drops every reservation of j, queued or in loot, and returns how many; may free j. O(entries of j). */
+                       /* Must be in no queue or loot; keeps its job: call worker_job_release(). */
+                       struct entry *e);
+/* Drops every reservation of j, queued or in loot, and returns their number; may free j. O(entries of j). */
 uint32_t worker_job_drop_reservations(struct worker *w, struct job *j);
 
-/* s, which is free, or unused and thus ahead, asks for a task of the job of e, a reservation. */
+/* Slot s requests a task of the job of e, a reservation. A free slot is REQUESTED then, an unused one
+ * AHEAD. */
 void worker_slot_request(struct worker *w, struct slot *s, struct entry *e);
-void worker_slot_use(struct worker *w, struct slot *s); /* what is ahead takes the place of a free slot */
-void worker_slot_give(struct worker *w, struct slot *s, struct task *t); /* what is ahead has a task */
+/* A slot that is AHEAD takes the place of a free one. */
+void worker_slot_use(struct worker *w, struct slot *s);
+/* A slot that is AHEAD gets its task. */
+void worker_slot_give(struct worker *w, struct slot *s, struct task *t);
 void worker_slot_run(struct worker *w, struct slot *s, struct task *t, bool is_long);
-void worker_slot_free(struct worker *w, struct slot *s); /* may free the job it requested for */
+void worker_slot_free(struct worker *w, struct slot *s); /* may free the job of its request */
 /* The task in s is being frozen, or is not any more. */
 void worker_slot_freeze(struct worker *w, struct slot *s, bool freezing);
 void worker_slot_mark_long(struct worker *w, struct slot *s, bool is_long);
-/* The task in s stands still: the caller has another slot run in its place. */
+/* The task in s is paused: the caller uses another slot in its place. */
 void worker_slot_pause(struct worker *w, struct slot *s);
-/* The task in s goes on: a free slot of its lane goes out of use for it, or the worker is overcommitted. */
+/* The task in s goes on: a free slot of its lane goes out of use for it; without one the worker is
+ * overcommitted. */
 void worker_slot_resume(struct worker *w, struct slot *s);
 
 struct task *worker_task_find(const struct worker *w, const struct owner *o, const struct try_id *id);
 struct task *worker_task_new(struct worker *w, struct job *j, const struct try_id *id);
 void worker_task_set_state(struct worker *w, struct task *t, enum worker_task_state s);
-void worker_task_free(struct worker *w, struct task *t); /* has no entry and no slot; may free its job */
+/* Must have no entry and no slot; may free its job. */
+void worker_task_free(struct worker *w, struct task *t);
 struct loot *worker_loot_find(const struct worker *w, node_id_t thief);
 void worker_objects_free(struct worker *w);
 
 /* ---- tasks.c ---- */
-/* Serves who is next until no slot or no entry is left. At most one message per slot freed, or dropped entry. */
+/* Serves the lane's next entry until no slot or no entry is left. Output: at most one message per slot freed
+ * or entry dropped. */
 void worker_lane_dispatch(struct worker *w, struct lane *l);
-/* s asks for a task that the reservation e stands for. 1 message; e may be gone. */
+/* s requests a task for the reservation e. Output: 1 message. e may be gone afterwards. */
 void worker_request(struct worker *w, struct slot *s, struct entry *e);
-void worker_task_begin(struct worker *w, struct task *t);            /* one that was given. 1 message */
-void worker_given_return(struct worker *w, struct task *t, int err); /* to its dist. At most 1 message */
-void worker_task_return(struct worker *w, struct task *t);           /* a queued one, to its owner */
+/* Starts a task that was given. Output: 1 message. */
+void worker_task_begin(struct worker *w, struct task *t);
+/* To its dist. Output: at most 1 message. */
+void worker_given_return(struct worker *w, struct task *t, int err);
+void worker_task_return(struct worker *w, struct task *t); /* hands a queued task back to its owner */
 void worker_task_kill(struct worker *w, struct task *t, enum outcome as, bool force);
 void worker_report_held(struct worker *w, struct owner *o);
 void worker_launch_refused(struct worker *w, const struct owner *o, const struct try_id *id, int err);
@@ -287,17 +300,17 @@ void worker_on_finish_ack(struct worker *w, const struct msg *in);
 void worker_on_exec_started(struct worker *w, const struct msg *in);
 void worker_on_exec_exited(struct worker *w, const struct msg *in);
 void worker_on_exec_held(struct worker *w, const struct msg *in);
-void worker_task_forget(struct worker *w,
-                        struct task *t); /* a done one; as worker_task_free, and 1 message */
+void worker_task_forget(struct worker *w, struct task *t); /* frees a done task. Output: 1 message */
 void worker_task_launch(struct worker *w, struct slot *s, struct job *j, const struct msg_task_launch *m);
 
 /* ---- pausing.c ---- */
-/* A paused task goes on: for its kill, or because nothing is left to stand still for. 1 message. */
+/* Ends the pause of a task: to kill it, or because the pause has no reason any more. Output: 1 message. */
 void worker_pause_end(struct worker *w, struct slot *s);
-/* A free slot goes to a paused task rather than to a slot ahead, or to `next`, the queue's. */
+/* Whether a free slot goes to a paused task, not to a slot ahead or to `next`, the queue's next entry. */
 bool worker_pause_first(const struct worker *w, const struct lane *l, const struct steal_entry *next);
-/* After the lane was served: ends pauses that have no reason any more; begins one for each task that was given; asks for
- * tasks for which there might be one. A message per pause, and per task asked for or returned. */
+/* Call it after the lane was served. It ends pauses without a reason, begins one for each task that was
+ * given, and requests tasks for which there might be one. Output: a message per pause, and per task requested
+ * or returned. */
 void worker_pause_settle(struct worker *w, struct lane *l);
 void worker_pause_due(struct worker *w);
 void worker_on_exec_paused(struct worker *w, const struct msg *in);
@@ -317,7 +330,7 @@ void worker_orphans_due(struct worker *w);
 
 /* ---- beats.c ---- */
 void worker_beats_due(struct worker *w);
-void worker_beats_await(struct worker *w, const struct owner *o); /* it owes something from now on */
+void worker_beats_await(struct worker *w, const struct owner *o); /* it owes an answer from now on */
 int64_t worker_beats_next(const struct worker *w);
 void worker_on_beat(struct worker *w, const struct msg *in);
 
@@ -327,16 +340,16 @@ void worker_central_lost(struct worker *w);
 bool worker_lease_is_over(const struct worker *w);
 int64_t worker_lease_next(const struct worker *w);
 void worker_lease_due(struct worker *w);
-void worker_lease_step(struct worker *w); /* tells the executor what changed */
+void worker_lease_step(struct worker *w); /* tells the executor about a change */
 void worker_on_exec_lease(struct worker *w, const struct msg *in);
 void worker_heartbeat_due(struct worker *w);
-/* Tells central what changed; the most recent value, when the rate allows it. */
+/* Tells central about changes; the latest value, when the rate allows it. */
 void worker_edges_step(struct worker *w);
-void worker_ask_long(struct worker *w); /* 1 message */
+void worker_ask_long(struct worker *w); /* Output: 1 message */
 int64_t worker_edges_next(const struct worker *w);
-void worker_lanes_empty(struct worker *w); /* hands everything back; at most 1 message per entry */
+void worker_lanes_empty(struct worker *w); /* hands everything back. Output: at most 1 message per entry */
 void worker_drain_step(struct worker *w);  /* tells central when nothing is left */
-void worker_stop_step(struct worker *w);   /* leaves when nothing is left to wait for */
+void worker_stop_step(struct worker *w);   /* leaves when nothing must be waited for */
 void worker_on_joined(struct worker *w, const struct msg *in);
 void worker_on_refused(struct worker *w, const struct msg *in);
 void worker_on_heartbeat_ack(struct worker *w, const struct msg *in);
@@ -351,7 +364,7 @@ void worker_on_stop(struct worker *w, const struct msg *in);
 /* ---- service.c ---- */
 /* A task of that job could not be started. */
 void worker_service_failed(struct worker *w, job_id_t job, const struct msg_exec_exited *m);
-void worker_service_joined(struct worker *w); /* tells central where it stands; at most 1 message */
+void worker_service_joined(struct worker *w); /* tells central its state. Output: at most 1 message */
 void worker_service_due(struct worker *w);
 int64_t worker_service_next(const struct worker *w);
 void worker_service_check(const struct worker *w);
@@ -361,19 +374,20 @@ void worker_on_out_of_service(struct worker *w, const struct msg *in);
 void worker_on_exec_checked(struct worker *w, const struct msg *in);
 
 /* ---- apps.c ---- */
-bool worker_serves(const struct worker *w, uint64_t app); /* also whatever is for none */
-/* e is in a queue from now on, or not any more. */
+bool worker_serves(const struct worker *w, uint64_t app); /* true also for no application */
+/* e enters a queue, or leaves it. */
 void worker_apps_count(struct worker *w, const struct entry *e, bool in);
-/* What a thief needs to serve one of (app_set) to get anything that is stuck here; 0: anybody may get some. Of all that
- * queues here, not only of what is stuck, so that it is known without a look at the queues. O(applications). */
+/* The applications (app_set) of which a thief must serve one to get anything from here; 0: any thief may get
+ * something. Covers all that is queued, not only what is stuck, so that it needs no look at the queues.
+ * O(applications). */
 uint64_t worker_apps_needed(const struct worker *w);
-void worker_apps_tell(const struct worker *w); /* all of them, to central */
+void worker_apps_tell(const struct worker *w); /* tells central all of them */
 void worker_apps_free(struct worker *w);
 void worker_on_exec_app(struct worker *w, const struct msg *in);
 
 /* ---- stealing.c ---- */
-void worker_thief_turn(struct worker *w);                   /* after everything else of a step */
-bool worker_steal_from_sibling(struct worker *w);           /* queue_per_slot: true when something moved */
+void worker_thief_turn(struct worker *w);         /* call it after everything else of a step */
+bool worker_steal_from_sibling(struct worker *w); /* queue_per_slot: returns whether something moved */
 void worker_loot_return(struct worker *w, node_id_t thief); /* the thief is gone */
 void worker_on_steal_request(struct worker *w, const struct msg *in);
 void worker_on_steal_loot(struct worker *w, const struct msg *in);

@@ -1,4 +1,4 @@
-/* The worker's objects: made, moved between states, counted and freed here and nowhere else. */
+/* The worker's objects: all are made, moved between states, counted and freed here. */
 #include "base/hash.h"
 #include "base/mem.h"
 #include "worker/internal.h"
@@ -41,7 +41,7 @@ struct owner *worker_owner_get(struct worker *w, node_id_t node)
     return o;
 }
 
-/* Up and away freely; lost only from up, and never central. */
+/* A dist or central may become UP or AWAY from any state; LOST only from UP, and never central. */
 void worker_owner_set_state(struct worker *w, struct owner *o, enum owner_state s)
 {
     struct list *lists[] = {&w->up_owners, &w->lost_owners, &w->away_owners};
@@ -116,7 +116,7 @@ uint32_t worker_room_for(const struct worker *w, uint32_t n)
     return n < room ? n : (uint32_t)room;
 }
 
-/* The lane with the fewest entries and busy slots, the first such. O(lanes), that is O(1) with one queue. */
+/* The first lane with the fewest entries and busy slots. O(lanes), so O(1) with one queue. */
 struct lane *worker_lane_shortest(struct worker *w)
 {
     struct lane *best = &w->lanes[0];
@@ -244,7 +244,7 @@ void worker_slot_mark_long(struct worker *w, struct slot *s, bool is_long)
 
 static bool in_use(enum slot_state s) { return s <= SLOT_BUSY; }
 
-/* By how much a slot of that state counts: in what is free, requested, in use, paused, to come. */
+/* Counts a slot of that state (by: 1 or -1) as free, requested, in use, paused, ahead, or given. */
 static void slot_tally(struct worker *w, const struct slot *s, uint16_t by)
 {
     struct lane *l = s->lane;
@@ -263,7 +263,7 @@ static void slot_tally(struct worker *w, const struct slot *s, uint16_t by)
     w->n_requested = (uint16_t)(w->n_requested + (s->state == SLOT_REQUESTED ? by : 0));
 }
 
-/* The only place where a slot's state changes. */
+/* Every change of a slot's state happens here. */
 static void slot_set_state(struct worker *w, struct slot *s, enum slot_state to, struct list *in)
 {
     static const uint8_t moves[] = {
@@ -273,7 +273,7 @@ static void slot_set_state(struct worker *w, struct slot *s, enum slot_state to,
         [SLOT_AHEAD] = 1u << SLOT_REQUESTED | 1u << SLOT_GIVEN | 1u << SLOT_UNUSED,
         [SLOT_GIVEN] = 1u << SLOT_BUSY | 1u << SLOT_UNUSED,
         [SLOT_PAUSED] = 1u << SLOT_BUSY | 1u << SLOT_UNUSED,
-        [SLOT_UNUSED] = 1u << SLOT_AHEAD | 1u << SLOT_BUSY, /* busy: what an earlier process had there */
+        [SLOT_UNUSED] = 1u << SLOT_AHEAD | 1u << SLOT_BUSY, /* busy: an earlier process had a task there */
     };
 
     CHECK(moves[s->state] & 1u << to);
@@ -289,7 +289,7 @@ static void slot_set_state(struct worker *w, struct slot *s, enum slot_state to,
         list_push_tail(in, &s->link);
 }
 
-/* What a slot waits for is over: its request was answered, or its owner is gone. */
+/* Ends a request: it was answered, or its owner is gone. */
 static void end_request(struct slot *s)
 {
     s->job->n_requests--;
@@ -314,7 +314,7 @@ void worker_slot_request(struct worker *w, struct slot *s, struct entry *e)
     worker_slot_mark_long(w, s, e->q.is_long);
 }
 
-/* More slots are in use than there are: one that is free goes out of use. */
+/* If more slots are in use than there are, one that is free goes out of use. */
 static void give_up_free(struct worker *w, struct lane *l)
 {
     if (l->n_active > l->n_slots && l->n_free > 0)
@@ -340,8 +340,8 @@ void worker_slot_run(struct worker *w, struct slot *s, struct task *t, bool is_l
     if (s->state == SLOT_REQUESTED)
         end_request(s);
     slot_set_state(w, s, SLOT_BUSY, NULL);
-    give_up_free(w,
-                 s->lane); /* s was none of those in use: ahead, or spare, with an earlier process's task */
+    /* s may have been ahead, or spare and with an earlier process's task: it was not in use. */
+    give_up_free(w, s->lane);
     s->task = t;
     t->slot = s;
     worker_slot_mark_long(w, s, is_long);
@@ -433,7 +433,7 @@ struct task *worker_task_new(struct worker *w, struct job *j, const struct try_i
     return t;
 }
 
-/* Adds t to, or takes it from, what is counted by state. */
+/* Adds t to the counts of its state (by: 1), or subtracts it (-1). */
 static void tally(struct worker *w, struct task *t, uint32_t by)
 {
     if (t->state == T_NEW)
@@ -453,7 +453,8 @@ static void tally(struct worker *w, struct task *t, uint32_t by)
     }
 }
 
-/* new -> queued or given -> starting -> running -> done, where any but the first and the last may be left out. */
+/* Moves: new -> queued or given -> starting -> running -> done. All but the first and the last may be left
+ * out. */
 void worker_task_set_state(struct worker *w, struct task *t, enum worker_task_state s)
 {
     CHECK(s > t->state);
@@ -512,18 +513,18 @@ void worker_leave_loot(struct worker *w, struct reservation *r)
     free(l);
 }
 
-/* ---- The end ---- */
+/* ---- Freeing ---- */
 
 static void owner_free_all(struct worker *w, struct owner *o)
 {
-    /* Held until its last job is gone, which would free it as well. */
+    /* Keeps the owner until its last job is gone, which frees it. */
     worker_owner_set_state(w, o, OWNER_UP);
     while (!list_empty(&o->requests))
         worker_slot_free(w, container_of(o->requests.next, struct slot, link));
     list_foreach(&o->jobs, l, next) {
         struct job *j = container_of(l, struct job, link);
 
-        j->n_requests++; /* keeps it while its parts go */
+        j->n_requests++; /* keeps the job while its parts go */
         list_foreach(&j->tasks, k, knext) {
             struct task *t = container_of(k, struct task, link);
 

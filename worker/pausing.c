@@ -1,29 +1,32 @@
-/* Pausing (DESIGN 3.13): a short task that would wait takes the slot of a long task that runs, which stands still meanwhile.
+/* Pausing (DESIGN 3.13): a short task that would wait takes the slot of a running long task, which is paused
+ * meanwhile.
  *
- * A lane asks ahead for a task when it has no slot free, its next entry is a short reservation that has waited for
- * patience_us() (until then an idle worker steals it), and a long task may be paused: the executor can freeze it, it is not
- * being killed, and its budget is not used up. The budget is pause.share_milli of its run time so far, or of its estimate if
- * that is more. When its dist gives a task, the youngest of the long tasks is frozen: it has least to lose. So no task is
- * frozen for a probe whose job has no task left. What is given starts when the long task stands still or a slot is free; if
- * the freeze fails and no other long task may be paused, it goes back to its dist.
+ * A lane asks ahead for a task under three conditions. No slot is free. Its next entry is a short reservation
+ * that has waited for patience_us(): until then an idle worker steals it. And a long task may be paused: the
+ * executor can freeze it, it is not being killed, and its budget is not used up. The budget is
+ * pause.share_milli of its run time so far, or of its estimate if that is more. When the dist gives a task,
+ * the youngest of these long tasks is frozen: it has least to lose. So no task is frozen for a probe whose
+ * job has no task left. The given task starts when the long task stands still or a slot is free. If the
+ * freeze fails and no other long task may be paused, it goes back to its dist.
  *
  *   lane full ---TASK_REQUEST--> SLOT_AHEAD ---TASK_LAUNCH--> SLOT_GIVEN ---EXEC_PAUSED, or a slot is free--> SLOT_BUSY
  *                                    |  NO_TASK                   |  no pause
  *                                    +--------> SLOT_UNUSED <-----+
  *
- * A pause ends when the lane has a free slot and no short reservation, and at once when nothing short runs for it. When the
- * budget is used up the next free slot is the paused task's. After pause.longest_us it goes on in any case, and the worker
- * is overcommitted by one: the short task may wait for something that the frozen one holds. */
+ * A pause ends when the lane has a free slot and no short reservation, and at once when no short task runs in
+ * its place. When the budget is used up, the next free slot is the paused task's. After pause.longest_us it
+ * goes on in any case, and the worker is overcommitted by one: the short task may wait for something that the
+ * frozen task holds. */
 #include "worker/internal.h"
 
-#define PAUSE_REFUSED_US                                                                                     \
-    US_PER_S /* the executor refused: no other pause before; each time in a row twice as long, */
-#define PAUSE_REFUSED_DOUBLINGS 6 /* so often */
-#define PATIENCE_PARTS 40         /* patience is this part of the short task's estimate, within bounds */
+/* After the executor refused a pause, none is tried for this time; it doubles with each refusal in a row. */
+#define PAUSE_REFUSED_US US_PER_S
+#define PAUSE_REFUSED_DOUBLINGS 6 /* at most so often */
+#define PATIENCE_PARTS 40         /* patience is this fraction of the short task's estimate, within bounds */
 #define PATIENCE_MIN_US (5 * US_PER_MS)
-#define PATIENCE_BLIND_PARTS 10 /* without an estimate: this part of pause.after_us */
+#define PATIENCE_BLIND_PARTS 10 /* without an estimate: this fraction of pause.after_us */
 
-/* How long t, which runs, may still stand still. */
+/* How long the running task t may still be paused. */
 static int64_t budget_us(const struct worker *w, const struct task *t)
 {
     int64_t age_us = worker_task_age(w, t), of_us = t->estimate_us > age_us ? t->estimate_us : age_us;
@@ -31,7 +34,7 @@ static int64_t budget_us(const struct worker *w, const struct task *t)
     return of_us / 1000 * w->config.pause.share_milli - t->paused_us;
 }
 
-/* From then on the next free slot is its own. */
+/* From then on the next free slot goes to the paused task t. */
 static int64_t due_at(const struct worker *w, const struct task *t)
 {
     return time_after(t->paused_at, budget_us(w, t));
@@ -57,7 +60,8 @@ bool worker_pause_first(const struct worker *w, const struct lane *l, const stru
            due_at(w, container_of(l->paused.next, struct slot, link)->task) <= w->now_us;
 }
 
-/* A task is not paused for one of its own job: the job would be none the sooner. */
+/* Whether the task in s may be paused for a task of j. Not for one of its own job, which would not end
+ * sooner. */
 static bool may_pause(const struct worker *w, const struct slot *s, const struct job *j)
 {
     const struct task *t = s->task;
@@ -67,7 +71,7 @@ static bool may_pause(const struct worker *w, const struct slot *s, const struct
            !job_eq(t->id.job, j->id) && budget_us(w, t) > j->estimate_us;
 }
 
-/* The youngest that may be paused for a task of j, or NULL; *n: how many may. O(slots). */
+/* The youngest task that may be paused for a task of j, or NULL; *n: their number. O(slots). */
 static struct slot *youngest(const struct worker *w, const struct lane *l, const struct job *j, uint32_t *n)
 {
     struct slot *best = NULL;
@@ -87,9 +91,9 @@ static struct slot *youngest(const struct worker *w, const struct lane *l, const
 
 static void look_again(struct worker *w, int64_t at) { w->pause_at = earlier(w->pause_at, at); }
 
-/* How long a short task waits for an idle worker to steal it: a small part of what it takes itself. A steal over central's
- * hints takes some 5 to 50 ms; where idle slots are about, a pause that came sooner would only cost long work (google-10000
- * at 90 % load: long mean +9 % with 5 ms for all, +0.3 % with 100 ms). */
+/* How long a short task waits for an idle worker to steal it: a small fraction of its own time. A steal by
+ * central's hints takes some 5 to 50 ms. Where idle slots are about, an earlier pause would only cost long
+ * tasks (google-10000 at 90 % load: long mean +9 % with 5 ms for all, +0.3 % with 100 ms). */
 static int64_t patience_us(const struct worker *w, int64_t estimate_us)
 {
     int64_t us = estimate_us / PATIENCE_PARTS;
@@ -101,7 +105,8 @@ static int64_t patience_us(const struct worker *w, int64_t estimate_us)
     return earlier(us, w->config.pause.after_us);
 }
 
-/* Asks for a task for which a long one might be paused. At most 1 message; false: there is no reason to. */
+/* Requests a task for which a long one might be paused. Output: at most 1 message. False: there is no reason
+ * to. */
 static bool ask_ahead(struct worker *w, struct lane *l)
 {
     struct steal_entry *next = steal_queue_next(&l->queue);
@@ -127,7 +132,8 @@ static bool ask_ahead(struct worker *w, struct lane *l)
     return true;
 }
 
-/* A long task stands still for the last task that was given, or that goes back. 1 message. */
+/* Freezes a long task for the last task that was given; if none may be paused, that task goes back. Output: 1
+ * message. */
 static void make_room(struct worker *w, const struct lane *l)
 {
     struct task *t = container_of(l->given.prev, struct slot, link)->task;
@@ -160,7 +166,7 @@ void worker_pause_settle(struct worker *w, struct lane *l)
         ;
 }
 
-/* Timers of lanes are one: each that it may be for is looked at. */
+/* One timer serves all lanes, so all are looked at. */
 void worker_pause_due(struct worker *w)
 {
     if (w->now_us < w->pause_at)
@@ -180,8 +186,8 @@ static void refused(struct worker *w, struct task *t, int err)
     w->pauses_refused += w->pauses_refused < PAUSE_REFUSED_DOUBLINGS;
 }
 
-/* At most 1 message. A task that is being killed by now goes on: the executor thaws it for that. What was given may have
- * had a free slot meanwhile: then nobody needs this one. */
+/* Output: at most 1 message. A task that is being killed goes on: the executor thaws it for that. The given
+ * task may have got a free slot meanwhile: then the frozen one goes on at once. */
 void worker_on_exec_paused(struct worker *w, const struct msg *in)
 {
     const struct msg_exec_paused *m = &in->exec_paused;

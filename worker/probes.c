@@ -1,5 +1,5 @@
 /* The conversation with dists: probes become reservations, reservations become requests, requests become
- * tasks (Sparrow 3.2-3.6). Everything here ignores peers that are not dists with a stream. */
+ * tasks (Sparrow 3.2-3.6). All handlers ignore peers that are not dists with a stream. */
 #include "worker/internal.h"
 
 static struct owner *dist_of(const struct worker *w, const struct msg *in)
@@ -28,7 +28,8 @@ void worker_refuse_reservations(struct worker *w, const struct job *j, uint32_t 
     m->err = err;
 }
 
-/* n reservations at the tail: of the one queue, or with a queue per slot spread evenly, from the shortest on. */
+/* Puts n reservations at the tail of the queue; with a queue per slot, spreads them evenly, from the shortest
+ * queue on. */
 static void reserve(struct worker *w, struct job *j, const struct msg_probe *m, uint32_t n)
 {
     uint32_t first = (uint32_t)(worker_lane_shortest(w) - w->lanes);
@@ -47,7 +48,7 @@ static void reserve(struct worker *w, struct job *j, const struct msg_probe *m, 
     }
 }
 
-/* At most 1 message: what finds no room is refused. */
+/* Output: at most 1 message: what has no room is refused. */
 void worker_on_probe(struct worker *w, const struct msg *in)
 {
     const struct msg_probe *m = &in->probe;
@@ -75,7 +76,8 @@ void worker_on_probe(struct worker *w, const struct msg *in)
     worker_job_release(w, j);
 }
 
-/* Sparrow 3.6, proactive cancellation. Requests already made are answered by the dist. 1 message. */
+/* Proactive cancellation (Sparrow 3.6). Requests that were sent are still answered by the dist. Output: 1
+ * message. */
 void worker_on_probe_cancel(struct worker *w, const struct msg *in)
 {
     struct owner *o = dist_of(w, in);
@@ -90,7 +92,7 @@ void worker_on_probe_cancel(struct worker *w, const struct msg *in)
     m->count = j ? worker_job_drop_reservations(w, j) : 0;
 }
 
-/* The slot that waits for the answer with that number. Answers come in the order of requests: mostly the first. */
+/* The slot of the request with that number. Answers come in the order of requests: mostly it is the first. */
 static struct slot *requested(const struct owner *o, uint32_t request)
 {
     list_foreach(&o->requests, l, next) {
@@ -102,8 +104,8 @@ static struct slot *requested(const struct owner *o, uint32_t request)
     return NULL;
 }
 
-/* None left: frees the slot, and drops what else of the job is here where left-over probes are cancelled at all. No
- * message of its own. */
+/* The job has no task left: frees the slot, and drops what else of the job is here, if the policy cancels
+ * probes. No output of its own. */
 void worker_on_no_task(struct worker *w, const struct msg *in)
 {
     struct owner *o = dist_of(w, in);
@@ -119,8 +121,9 @@ void worker_on_no_task(struct worker *w, const struct msg *in)
         worker_job_drop_reservations(w, j);
 }
 
-/* 1 message. An answer to no request of this stream (one from before a reconnection, or made up) and one that
- * cannot be run are answered as lost; the repeated answer for a task that is already here is ignored. */
+/* Output: 1 message. An answer to no request of this stream (one from before a reconnection, or an invented
+ * one) is answered as lost, and so is a task that cannot run. A repeated answer for a task that is already
+ * here is ignored. */
 void worker_on_task_launch(struct worker *w, const struct msg *in)
 {
     const struct msg_task_launch *m = &in->task_launch;
@@ -144,7 +147,7 @@ void worker_on_task_launch(struct worker *w, const struct msg *in)
 
 /* ---- A dist comes and goes (protocol 6) ---- */
 
-/* At most 2 messages per task of that dist, and 1. */
+/* Output: at most 2 messages per task of that dist, and 1. */
 void worker_dist_up(struct worker *w, node_id_t node, uint32_t version)
 {
     struct owner *o = worker_owner_find(w, node);
@@ -156,11 +159,11 @@ void worker_dist_up(struct worker *w, node_id_t node, uint32_t version)
     o->last_request = 0;
     o->version = (uint8_t)protocol_version_of(version);
     beats_end(&o->beats);
-    worker_beats_await(w, o); /* ends that it has not acknowledged may be told once more */
+    worker_beats_await(w, o); /* it may still owe the acknowledgement of ends */
     worker_report_held(w, o);
 }
 
-/* Its reservations and requests are void; its tasks run on for a while, so that it may come back. */
+/* The dist's reservations and requests are void. Its tasks run on for a while, in case it comes back. */
 void worker_dist_lost(struct worker *w, struct owner *o)
 {
     while (!list_empty(&o->requests))
@@ -177,14 +180,15 @@ void worker_dist_away(struct worker *w, struct owner *o)
     worker_owner_release(w, o);
 }
 
-/* DESIGN 3.8: a dist that stays away has its tasks run elsewhere. At most 1 message per task. */
+/* A dist that stays away runs its tasks elsewhere (DESIGN 3.8). Output: at most 1 message per task. */
 static void kill_orphans(struct worker *w, struct owner *o)
 {
     list_foreach(&o->jobs, l, next) {
         struct job *j = container_of(l, struct job, link);
         struct list *last = j->tasks.prev, *k = j->tasks.next;
 
-        /* The job goes with its last task, so the end is known by that task and not by the list's head. */
+        /* The job is freed with its last task, so the loop compares with that task, not with the list's
+         * head. */
         for (bool end = list_empty(&j->tasks); !end;) {
             struct task *t = container_of(k, struct task, link);
 

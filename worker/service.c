@@ -1,10 +1,10 @@
-/* A worker that cannot start tasks takes itself out of service (protocol 8): it would have an empty queue all the time, and
- * swallow what others could run.
+/* A worker that cannot start tasks takes itself out of service (protocol 8). Otherwise its queue would always
+ * be empty, and it would draw tasks that other workers could run.
  *
  *   IN ──3 jobs blamed──▶ ASKED ──central grants──▶ OUT ──a check succeeds, or 10 minutes──▶ IN
  *                           └──central refuses──▶ IN                └──central needs it──▶ IN
  *
- * What it has to go on with is what owners say: a failure counts when the same task has started elsewhere. */
+ * Owners decide whom to blame: a failure counts when the same task has started elsewhere. */
 #include "worker/internal.h"
 
 #include "base/mem.h"
@@ -21,8 +21,8 @@ enum service_state {
 
 struct failure {
     job_id_t job;
-    int64_t at_us;      /* when it failed, and then when it was blamed */
-    struct blob *place; /* of the job's, as EXEC_EXITED says; NULL: nothing that the job named */
+    int64_t at_us;      /* when it failed; once blamed: when it was blamed */
+    struct blob *place; /* the job's place, as in EXEC_EXITED; NULL: nothing that the job named */
     struct blob *why;
     bool blamed;
 };
@@ -32,11 +32,11 @@ struct service {
     struct failure failures[WORKER_FAILURES]; /* one per job */
     uint32_t n;
     bool checking;            /* a check has no answer yet */
-    struct blob *why, *place; /* ASKED, OUT: of the failure that was blamed last */
-    int64_t until_us;         /* OUT: back then at the latest */
-    int64_t check_us;         /* OUT: the next check */
-    int64_t pause_us;         /* to the one after it */
-    int64_t back_us;          /* when it was back last; 0: it never left */
+    struct blob *why, *place; /* ASKED, OUT: from the failure that was blamed last */
+    int64_t until_us;         /* OUT: the latest time of return */
+    int64_t check_us;         /* OUT: time of the next check */
+    int64_t pause_us;         /* time to the check after it */
+    int64_t back_us;          /* time of the last return; 0: it never left */
 };
 
 static const uint8_t legal_moves[SERVICE_STATE_COUNT] = {
@@ -59,7 +59,7 @@ bool worker_out_of_service(const struct worker *w, const struct blob **why)
     return worker_is_out(w);
 }
 
-/* ---- What could not be started ---- */
+/* ---- Failures to start ---- */
 
 static void failure_drop(struct failure *f)
 {
@@ -119,7 +119,8 @@ static bool is_recent(const struct worker *w, const struct failure *f)
     return f->blamed && w->now_us - f->at_us <= WORKER_BLAMED_US;
 }
 
-/* Jobs that started elsewhere lately; of those that lack the same directory, one: it may be missing by its user's will. */
+/* The number of jobs that started elsewhere lately. Jobs that lack the same directory count as one: a user
+ * may have removed it on purpose. */
 static uint32_t blamed(const struct worker *w, const struct service *s)
 {
     uint32_t n = 0;
@@ -157,7 +158,7 @@ static void forget_reason(struct service *s)
     s->why = s->place = NULL;
 }
 
-/* It takes work again, and counts anew. */
+/* The worker takes work again; failures count anew. */
 static void back(struct worker *w)
 {
     struct service *s = w->service;
@@ -169,7 +170,7 @@ static void back(struct worker *w)
     forget_reason(s);
 }
 
-/* At most 1 message. */
+/* Output: at most 1 message. */
 static void back_by_itself(struct worker *w)
 {
     back(w);
@@ -177,7 +178,7 @@ static void back_by_itself(struct worker *w)
         tell(w, false);
 }
 
-/* At most 1 message. What could not be started was not the job's fault. */
+/* Output: at most 1 message. The job has started elsewhere, so the failure was this worker's. */
 void worker_on_start_blamed(struct worker *w, const struct msg *in)
 {
     const struct owner *o = worker_owner_find(w, (node_id_t){in->peer});
@@ -197,11 +198,11 @@ void worker_on_start_blamed(struct worker *w, const struct msg *in)
     set_state(s, SERVICE_ASKED);
     s->why = blob_ref(f->why);
     s->place = blob_ref(f->place);
-    if (central_hears(w)) /* else when it has joined */
+    if (central_hears(w)) /* otherwise after the next join */
         tell(w, true);
 }
 
-/* At most 1 message. */
+/* Output: at most 1 message. */
 void worker_service_joined(struct worker *w)
 {
     struct service *s = w->service;
@@ -214,7 +215,7 @@ void worker_service_joined(struct worker *w)
         back(w);
 }
 
-/* Who was out a moment ago begins with the pause that it had then. */
+/* A worker that returned a short time ago continues with its last time between checks. */
 static void leave(struct worker *w)
 {
     struct service *s = w->service;
@@ -227,7 +228,7 @@ static void leave(struct worker *w)
     worker_lanes_empty(w);
 }
 
-/* At most 1 message per entry. What runs goes on, and so does what was asked for, as in a drain. */
+/* Output: at most 1 message per entry. Running tasks and requests go on, as in a drain. */
 void worker_on_out_of_service(struct worker *w, const struct msg *in)
 {
     struct service *s = w->service;
@@ -239,7 +240,7 @@ void worker_on_out_of_service(struct worker *w, const struct msg *in)
             back(w);
     } else if (s && s->state == SERVICE_ASKED) {
         leave(w);
-    } else if (!s || s->state == SERVICE_IN) { /* a refusal has crossed the question */
+    } else if (!s || s->state == SERVICE_IN) { /* a refusal crossed the question */
         out_add(w->out, MSG_OUT_OF_SERVICE, NODE_CENTRAL.v);
     }
 }
@@ -255,7 +256,7 @@ int64_t worker_service_next(const struct worker *w)
     return s->checking || s->until_us < s->check_us ? s->until_us : s->check_us;
 }
 
-/* At most 1 message. */
+/* Output: at most 1 message. */
 void worker_service_due(struct worker *w)
 {
     struct service *s = w->service;
@@ -272,7 +273,7 @@ void worker_service_due(struct worker *w)
     out_add(w->out, MSG_EXEC_CHECK, 0)->exec_check.place = blob_ref(s->place);
 }
 
-/* At most 1 message. */
+/* Output: at most 1 message. */
 void worker_on_exec_checked(struct worker *w, const struct msg *in)
 {
     if (!w->service)

@@ -1,11 +1,11 @@
-/* Stealing (Hawk 3.6, protocol 5): this worker as victim, as thief, and between its own queues. What is loot
- * and whom to ask is decided in stealer/. */
+/* Stealing (Hawk 3.6, protocol 5): this worker as victim, as thief, and between its own queues. stealer/
+ * decides what is loot, and which worker to ask. */
 #include "base/mem.h"
 #include "worker/internal.h"
 
 /* ---- As victim ---- */
 
-/* The first of the group from e on that a thief can use who serves these applications (app_set). */
+/* The first reservation of the group, from e on, that a thief with these applications (app_set) can use. */
 static struct reservation *usable(const struct lane *l, const struct steal_entry *e, uint64_t apps)
 {
     for (; e; e = steal_queue_loot_next(&l->queue, e)) {
@@ -27,7 +27,7 @@ static struct reservation *next_loot(const struct lane *l, const struct reservat
     return usable(l, steal_queue_loot_next(&l->queue, &r->e.q), apps);
 }
 
-/* Lanes take turns by being emptied: the first one with something stuck gives. O(lanes). */
+/* The first lane with something stuck. Lanes take turns because giving empties a lane. O(lanes). */
 static struct lane *stuck_lane(struct worker *w, uint64_t apps)
 {
     for (uint32_t i = 0; i < w->n_lanes && w->n_stuck > 0; i++)
@@ -38,7 +38,8 @@ static struct lane *stuck_lane(struct worker *w, uint64_t apps)
 
 static uint32_t at_most(uint32_t a, uint32_t b) { return a < b ? a : b; }
 
-/* How many of them at most `max` reservations are taken from; a message numbers them with 16 bits. */
+/* The number of items that hold the first `max` reservations of the loot; a message numbers items with 16
+ * bits. */
 static uint16_t loot_items(const struct lane *l, uint32_t max, uint64_t apps)
 {
     uint16_t items = 0;
@@ -51,7 +52,7 @@ static uint16_t loot_items(const struct lane *l, uint32_t max, uint64_t apps)
     return items;
 }
 
-/* Takes at most `max` of r off its queue: r itself, or a new one for a part of it. */
+/* Takes at most `max` of r off its queue: r itself, or a new reservation with a part of its count. */
 static struct reservation *split_off(struct worker *w, struct reservation *r, uint32_t max)
 {
     struct reservation *part;
@@ -84,8 +85,8 @@ static void send_loot(const struct worker *w, const struct reservation *r, uint1
     m->app = r->e.job->app;
 }
 
-/* Moves the group into a record that the thief has to acknowledge. Should items come back, they go to the
- * queue's head in their order: their places are reserved now. */
+/* Moves the group into a record that the thief must acknowledge. Items that come back go to the queue's head
+ * in their order, so their places are reserved now. */
 static void give(struct worker *w, struct lane *l, node_id_t thief, const struct msg_steal_request *m,
                  uint32_t max)
 {
@@ -114,8 +115,9 @@ static void give(struct worker *w, struct lane *l, node_id_t thief, const struct
     }
 }
 
-/* At most 1 message per item, or 1 that says: nothing. All reservations here are of dists with a stream, so
- * any of them may be given. One record per thief: who has not acknowledged the last loot gets no more. */
+/* Output: at most 1 message per item, or 1 without items. All reservations here are of dists with a stream,
+ * so any of them may be given. There is one record per thief: a thief that has not acknowledged its last loot
+ * gets nothing. */
 void worker_on_steal_request(struct worker *w, const struct msg *in)
 {
     const struct msg_steal_request *m = &in->steal_request;
@@ -131,7 +133,7 @@ void worker_on_steal_request(struct worker *w, const struct msg *in)
         give(w, l, thief, m, max);
 }
 
-/* An item the thief does not take. At most 1 message. */
+/* The thief does not take the item. Output: at most 1 message. */
 static void put_back(struct worker *w, struct reservation *r)
 {
     struct entry *e = &r->e;
@@ -149,7 +151,7 @@ static void put_back(struct worker *w, struct reservation *r)
     worker_job_release(w, j);
 }
 
-/* The item with that number; acknowledgements come in order: the first. */
+/* The item with that index. Acknowledgements come in order: mostly it is the first. */
 static struct reservation *loot_item(const struct loot *r, uint16_t index)
 {
     list_foreach(&r->items, l, next)
@@ -158,7 +160,7 @@ static struct reservation *loot_item(const struct loot *r, uint16_t index)
     return NULL;
 }
 
-/* At most 1 message. What is not accepted stays here. */
+/* Output: at most 1 message. What the thief does not accept stays here. */
 void worker_on_steal_ack(struct worker *w, const struct msg *in)
 {
     const struct msg_steal_ack *m = &in->steal_ack;
@@ -180,7 +182,7 @@ void worker_on_steal_ack(struct worker *w, const struct msg *in)
     worker_job_release(w, j);
 }
 
-/* At most 1 message per item. */
+/* Output: at most 1 message per item. */
 void worker_loot_return(struct worker *w, node_id_t thief)
 {
     struct loot *r;
@@ -191,7 +193,8 @@ void worker_loot_return(struct worker *w, node_id_t thief)
 
 /* ---- As thief ---- */
 
-/* Central is silent: it hangs, or the network does. Three heartbeats, as central waits for us (DESIGN 3.9). */
+/* Whether central is silent for three heartbeats, as long as central waits for a worker (DESIGN 3.9): it
+ * hangs, or the network does. */
 static bool heartbeat_overdue(const struct worker *w)
 {
     return w->heartbeat_awaited != 0 && w->now_us - w->heartbeat_sent_us > 3 * w->heartbeat_us;
@@ -199,7 +202,7 @@ static bool heartbeat_overdue(const struct worker *w)
 
 static struct thief_env thief_env(struct worker *w)
 {
-    bool hungry = w->n_free > 0 && !refuses_work(w); /* a slot stays free only when its queue is empty */
+    bool hungry = w->n_free > 0 && !refuses_work(w); /* a slot is free only if its queue is empty */
 
     return (struct thief_env){
         .now_us = w->now_us,
@@ -216,7 +219,7 @@ static struct thief_env thief_env(struct worker *w)
     };
 }
 
-/* At most 1 message. */
+/* Output: at most 1 message. */
 void worker_thief_turn(struct worker *w)
 {
     struct thief_env env = thief_env(w);
@@ -233,7 +236,7 @@ void worker_thief_turn(struct worker *w)
     worker_count(w, COUNTER_steal_rounds, w->thief.asked == 1);
 }
 
-/* No message of its own: thief_turn asks. */
+/* No output: worker_thief_turn() asks. */
 void worker_on_steal_hint(struct worker *w, const struct msg *in)
 {
     struct thief_env env = thief_env(w);
@@ -241,8 +244,9 @@ void worker_on_steal_hint(struct worker *w, const struct msg *in)
     thief_hint(&w->thief, &env, in->steal_hint.victim);
 }
 
-/* How much of an item this thief takes: there must be a stream to its dist, an executor where it needs one, room, and a
- * queue where it is not stuck again (long work may have come since it asked: then it is as well off where it is). */
+/* How many reservations of an item this thief accepts. It needs a stream to the dist, an executor if the job
+ * needs one, and room. If the reservations would be stuck in this worker's queue again (long work may have
+ * come since it asked), it accepts none: they are as well off at the victim. */
 static uint32_t acceptable(struct worker *w, const struct owner *dist, const struct msg_steal_loot *m)
 {
     const struct job *j;
@@ -256,7 +260,8 @@ static uint32_t acceptable(struct worker *w, const struct owner *dist, const str
     return lane_blocked(worker_lane_shortest(w)) ? 0 : worker_room_for(w, m->count);
 }
 
-/* The dist hears of the move before the victim does, and before the reservation is used here. 1 message. */
+/* The dist hears of the move before the victim does, and before the reservation is used here. Output: 1
+ * message. */
 static void take(struct worker *w, struct owner *dist, const struct msg *in, uint32_t n)
 {
     const struct msg_steal_loot *m = &in->steal_loot;
@@ -276,7 +281,8 @@ static void take(struct worker *w, struct owner *dist, const struct msg *in, uin
     w->thief.got_loot = true;
 }
 
-/* At most 2 messages. An answer to no question of ours is acknowledged with 0: the victim keeps it. */
+/* Output: at most 2 messages. An answer to no question of this thief is acknowledged with 0: the victim keeps
+ * it. */
 void worker_on_steal_loot(struct worker *w, const struct msg *in)
 {
     const struct msg_steal_loot *m = &in->steal_loot;
@@ -306,8 +312,8 @@ static struct lane *free_lane(struct worker *w)
     return NULL;
 }
 
-/* With a queue per slot, an idle slot and a stuck reservation may be in the same worker: two of the paper's
- * nodes, between which no message is needed. The group goes to the idle slot's queue. */
+/* With a queue per slot, a worker may have both an idle slot and a stuck reservation: they are two nodes of
+ * the paper, and need no message. The group goes to the idle slot's queue. */
 bool worker_steal_from_sibling(struct worker *w)
 {
     uint32_t max = policy_of(w)->steal_max;
@@ -327,7 +333,7 @@ bool worker_steal_from_sibling(struct worker *w)
 
         max -= item->e.q.count;
         worker_count_reservations(w, item->e.job,
-                                  -(int64_t)item->e.q.count); /* counted again as it arrives */
+                                  -(int64_t)item->e.q.count); /* worker_entry_push() counts it again */
         worker_entry_push(w, to, &item->e);
         r = next;
     }

@@ -21,7 +21,7 @@ static void link_in(struct table *t, struct table_node *n)
     *c = n;
 }
 
-/* Moves every node to `buckets` chains; a power of two. */
+/* Moves every node to `buckets` chains; their number is a power of two. */
 static void rehash(struct table *t, uint32_t buckets)
 {
     struct table old = *t;

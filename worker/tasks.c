@@ -1,7 +1,7 @@
 /* Tasks: from a queue or a launch, through the executor, to the owner's acknowledgement. */
 #include "worker/internal.h"
 
-/* ---- What owners are told ---- */
+/* ---- Messages to owners ---- */
 
 static bool owner_hears(const struct task *t) { return t->job->owner->state == OWNER_UP; }
 
@@ -18,7 +18,8 @@ static void send_finished(const struct worker *w, const struct task *t)
     m->stolen = t->stolen;
     if (t->result)
         beats_bulk(&t->job->owner->beats, w->now_us, t->result->len);
-    /* An owner of an older version would send it here again and again: to that it is the task's failure, as it was. */
+    /* An older owner would send the task here again and again: to it this is the task's failure, as in its
+     * version. */
     if (m->code == HAWK_ECANNOT_START && !msg_in_version(MSG_START_BLAMED, t->job->owner->version)) {
         m->outcome = OUTCOME_NOT_STARTED;
         m->code = CODE_CANNOT_START;
@@ -34,9 +35,10 @@ static void send_overrun(const struct worker *w, struct task *t)
     t->overrun_told = true;
 }
 
-/* A launch that cannot be taken: its request is unknown (lost in a reconnection), the worker stops, or no pause makes room
- * for it. The owner hears that the try is lost, by the code that it never ran, and runs the task elsewhere. Nothing is kept:
- * should this message be lost with its stream, the next resynchronisation shows that the task is not here. 1 message. */
+/* A launch that cannot be taken: its request is unknown (lost in a reconnection), the worker stops, or no
+ * pause makes room. The owner hears that the try is lost, with a code that says that it never ran, and runs
+ * the task elsewhere. The worker keeps nothing: if this message is lost with its stream, the next
+ * resynchronisation shows that the task is not here. Output: 1 message. */
 void worker_launch_refused(struct worker *w, const struct owner *o, const struct try_id *id, int err)
 {
     struct msg_task_finished *m = &out_add(w->out, MSG_TASK_FINISHED, o->node.v)->task_finished;
@@ -64,7 +66,7 @@ static void send_held(const struct worker *w, struct task *t)
         send_overrun(w, t);
 }
 
-/* At most 2 messages per task of that owner, and 1. */
+/* Output: at most 2 messages per task of that owner, and 1. */
 void worker_report_held(struct worker *w, struct owner *o)
 {
     list_foreach(&o->jobs, l, next) {
@@ -96,7 +98,7 @@ static struct task *task_of_run(const struct worker *w, uint32_t run)
 
 uint32_t worker_slot_of(uint32_t run) { return run & ((1u << RUN_SLOT_BITS) - 1); }
 
-/* Puts t into s and tells the executor; arg becomes the executor's. 1 message. */
+/* Puts t into s and tells the executor, which takes over arg. Output: 1 message. */
 static void start(struct worker *w, struct slot *s, struct task *t, bool is_long, struct blob *arg)
 {
     struct msg_exec_start *m;
@@ -115,8 +117,8 @@ static void start(struct worker *w, struct slot *s, struct task *t, bool is_long
     m->stolen = t->stolen;
 }
 
-/* A reservation has become a task (Sparrow 3.4, late binding). It starts, or a pause makes room for it first. At most 1
- * message. */
+/* A reservation became a task (Sparrow 3.4, late binding). The task starts, or waits for a pause to make
+ * room. Output: at most 1 message. */
 void worker_task_launch(struct worker *w, struct slot *s, struct job *j, const struct msg_task_launch *m)
 {
     struct task *t = worker_task_new(w, j, &m->id);
@@ -175,7 +177,8 @@ static void take_off_queue(struct worker *w, struct task *t)
     t->entry = NULL;
 }
 
-/* Who is next in a lane gets a slot: a bound task starts, a reservation asks for one. 1 message. */
+/* Gives a free slot to the next entry of a lane: a bound task starts, a reservation requests a task. Output:
+ * 1 message. */
 static void serve(struct worker *w, struct lane *l, struct entry *e)
 {
     struct slot *s = container_of(l->free.next, struct slot, link);
@@ -198,7 +201,7 @@ static void serve(struct worker *w, struct lane *l, struct entry *e)
     worker_request(w, s, e);
 }
 
-/* The one whose reservation came first. O(slots). */
+/* The slot ahead whose reservation came first. O(slots). */
 static struct slot *first_ahead(const struct worker *w, const struct lane *l)
 {
     struct slot *best = NULL;
@@ -233,7 +236,7 @@ void worker_lane_dispatch(struct worker *w, struct lane *l)
 
 /* ---- Bound tasks ---- */
 
-/* 1 message. */
+/* Output: 1 message. */
 void worker_task_return(struct worker *w, struct task *t)
 {
     if (owner_hears(t))
@@ -242,7 +245,7 @@ void worker_task_return(struct worker *w, struct task *t)
     worker_task_free(w, t);
 }
 
-/* It would start sooner elsewhere; what is not queued any more stays. At most 1 message. */
+/* The task would start sooner elsewhere; it stays if it is not queued any more. Output: at most 1 message. */
 void worker_on_task_recall(struct worker *w, const struct msg *in)
 {
     struct owner *o = worker_owner_find(w, NODE_CENTRAL);
@@ -252,9 +255,9 @@ void worker_on_task_recall(struct worker *w, const struct msg *in)
         worker_task_return(w, t);
 }
 
-/* Central places a long task here (Hawk 3.7). What cannot be taken goes straight back: the worker stops, is
- * reserved for short tasks or not yet told that it is not, does not serve its application, or its lease is over. At
- * most 1 message. */
+/* Central places a long task here (Hawk 3.7). The task goes straight back if the worker stops, is reserved
+ * for short tasks or does not know its partition yet, does not serve its application, or its lease is over.
+ * Output: at most 1 message. */
 void worker_on_task_enqueue(struct worker *w, const struct msg *in)
 {
     const struct msg_task_enqueue *m = &in->task_enqueue;
@@ -286,7 +289,8 @@ void worker_on_task_enqueue(struct worker *w, const struct msg *in)
 
 /* ---- Running and ending ---- */
 
-/* A task that outlives the cutoff makes its slot count as long (DESIGN 3.6). 1 message per such task. */
+/* A task that outlives the cutoff makes its slot count as long (DESIGN 3.6). Output: 1 message per such
+ * task. */
 void worker_overrun_due(struct worker *w)
 {
     while (worker_overrun_next(w) <= w->now_us) {
@@ -309,7 +313,8 @@ int64_t worker_overrun_next(const struct worker *w)
     return time_after(container_of(w->promotable.next, struct task, promo_link)->started_us, cutoff_us);
 }
 
-/* Told once per task, and once more when force is new. One that was given goes back. At most 1 message. */
+/* Tells the executor once per task, and once more when force is new. A task that was only given goes back.
+ * Output: at most 1 message. */
 void worker_task_kill(struct worker *w, struct task *t, enum outcome as, bool force)
 {
     struct msg_exec_kill *m;
@@ -337,7 +342,8 @@ static void send_forget(const struct worker *w, uint32_t run)
         out_add(w->out, MSG_EXEC_FORGET, 0)->exec_forget.run = run;
 }
 
-/* What executors and timers run dies with this process. Of a task that an earlier one started nothing is known. */
+/* Whether the run outlives this process: runs of executors and timers do not. Of a run that an earlier
+ * process started nothing is known. */
 static bool outlives_us(const struct task *t)
 {
     return t->run && !t->job->app && (!t->job->desc || t->job->desc->kind == PAYLOAD_COMMAND);
@@ -350,7 +356,8 @@ void worker_task_forget(struct worker *w, struct task *t)
     worker_task_free(w, t);
 }
 
-/* Ends t and frees its slot. Kept until acknowledged, unless its owner is gone for good. At most 1 message. */
+/* Ends t and frees its slot. t is kept until it is acknowledged, unless its owner is gone for good. Output:
+ * at most 1 message. */
 static void finish(struct worker *w, struct task *t)
 {
     const struct owner *o = t->job->owner;
@@ -367,7 +374,8 @@ static void finish(struct worker *w, struct task *t)
         worker_task_forget(w, t);
 }
 
-/* At most 1 message: what runs is told to die and ends by EXEC_EXITED, what is queued or given ends now. */
+/* Output: at most 1 message. A running task is told to die, and ends by EXEC_EXITED; a queued or given one
+ * ends now. */
 void worker_on_task_cancel(struct worker *w, const struct msg *in)
 {
     struct owner *o = worker_owner_find(w, (node_id_t){in->peer});
@@ -385,7 +393,7 @@ void worker_on_task_cancel(struct worker *w, const struct msg *in)
     finish(w, t);
 }
 
-/* At most 1 message. */
+/* Output: at most 1 message. */
 void worker_on_finish_ack(struct worker *w, const struct msg *in)
 {
     struct owner *o = worker_owner_find(w, (node_id_t){in->peer});
@@ -395,7 +403,7 @@ void worker_on_finish_ack(struct worker *w, const struct msg *in)
         worker_task_forget(w, t);
 }
 
-/* At most 1 message. pid < 0: it could not be started, and EXEC_EXITED follows. */
+/* Output: at most 1 message. pid < 0: it could not be started, and EXEC_EXITED follows. */
 void worker_on_exec_started(struct worker *w, const struct msg *in)
 {
     struct task *t = task_of_run(w, in->exec_started.run);
@@ -414,7 +422,7 @@ void worker_on_exec_started(struct worker *w, const struct msg *in)
     m->wait_us = t->wait_us;
 }
 
-/* At most 1 message; the slot's next request or task leaves in the same step. */
+/* Output: at most 1 message. The slot's next request or task leaves in the same step. */
 void worker_on_exec_exited(struct worker *w, const struct msg *in)
 {
     const struct msg_exec_exited *m = &in->exec_exited;
@@ -430,15 +438,15 @@ void worker_on_exec_exited(struct worker *w, const struct msg *in)
     t->outcome = m->outcome;
     if (m->outcome == OUTCOME_LOST && m->code == HAWK_ECANNOT_START)
         worker_service_failed(w, t->id.job, m);
-    /* Told to die: that is what its end is called, unless it had ended well by itself before. */
+    /* A task that was told to die ends with that outcome, unless it ended well by itself before. */
     if (t->kill_outcome != OUTCOME_NONE && !(m->outcome == OUTCOME_EXITED && m->code == 0))
         t->outcome = t->kill_outcome;
     finish(w, t);
 }
 
-/* ---- What an earlier process started ---- */
+/* ---- Tasks that an earlier process started ---- */
 
-/* By start, as the list is kept. */
+/* Inserts t in order of starts. */
 static void promote_in_order(struct worker *w, struct task *t)
 {
     struct list *at = &t->promo_link;
@@ -454,7 +462,7 @@ static void promote_in_order(struct worker *w, struct task *t)
     }
 }
 
-/* What runs takes its slot back. How long it waited is not known any more. */
+/* A running task takes its slot back. Its waiting time is not known any more. */
 static void hold_running(struct worker *w, struct task *t, const struct msg_exec_held *m)
 {
     t->started_us = m->run_us > 0 && m->run_us < w->now_us ? w->now_us - m->run_us : w->now_us;
@@ -473,7 +481,7 @@ static void hold_done(struct worker *w, struct task *t, const struct msg_exec_he
     worker_task_set_state(w, t, T_DONE);
 }
 
-/* It ends, if it has not, and EXEC_EXITED finds no task. */
+/* Ends the run, if it has not ended; EXEC_EXITED will find no task. */
 static void send_refusal(const struct worker *w, uint32_t run, bool runs)
 {
     struct msg_exec_kill *m;
@@ -488,8 +496,9 @@ static void send_refusal(const struct worker *w, uint32_t run, bool runs)
     m->outcome = OUTCOME_LOST;
 }
 
-/* The executor still has a run of the process before this one: its owner hears of it when it has a stream (protocol
- * 6). One that cannot be ours is ended. Comes before START, so that no owner is up. At most 1 message. */
+/* The executor still has a run of the process before this one: its owner hears of it when it has a stream
+ * (protocol 6). A run that cannot be this worker's is ended. Comes before START, so that no owner is up.
+ * Output: at most 1 message. */
 void worker_on_exec_held(struct worker *w, const struct msg *in)
 {
     const struct msg_exec_held *m = &in->exec_held;
@@ -499,7 +508,7 @@ void worker_on_exec_held(struct worker *w, const struct msg *in)
     struct task *t;
 
     if (generation > w->run_generation)
-        w->run_generation = generation; /* the executor may know all of them for a while yet */
+        w->run_generation = generation; /* the executor may still know all of them */
     if (worker_task_find(w, o, &m->id) || (runs && (slot >= w->n_slots || slot_at(w, slot)->task))) {
         send_refusal(w, m->run, runs);
         worker_owner_release(w, o);
@@ -515,6 +524,6 @@ void worker_on_exec_held(struct worker *w, const struct msg *in)
         hold_done(w, t, m);
     if (owner_is_central(o) || o->state != OWNER_AWAY)
         return;
-    worker_owner_set_state(w, o, OWNER_UP); /* as if it had been, until now */
+    worker_owner_set_state(w, o, OWNER_UP); /* as if it had been up until now */
     worker_dist_away(w, o);
 }

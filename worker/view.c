@@ -1,4 +1,4 @@
-/* What shells may look at. */
+/* Views for shells. */
 #include "worker/internal.h"
 
 bool worker_quiet(const struct worker *w)

@@ -1,5 +1,5 @@
-/* The worker's one entry: an event is handed to its handler, then queues, thief and edges are brought up to
- * date, once per step whatever happened. */
+/* The worker's entry point: passes an event to its handler, then brings queues, thief and edges up to date,
+ * once per step. */
 #include "worker/worker.h"
 
 #include "base/mem.h"
@@ -33,7 +33,8 @@ static void lanes_init(struct worker *w)
     w->n_lanes = w->config.queue_per_slot ? slots : 1;
     CHECK(w->n_lanes > 0);
     w->lanes =
-        xcalloc(1, w->n_lanes * sizeof *w->lanes + places * sizeof *w->slots); /* close to each other */
+        /* Close to each other in memory. */
+        xcalloc(1, w->n_lanes * sizeof *w->lanes + places * sizeof *w->slots);
     w->slots = (struct slot *)(w->lanes + w->n_lanes);
     for (uint32_t i = 0; i < w->n_lanes; i++) {
         steal_queue_init(&w->lanes[i].queue);
@@ -109,7 +110,7 @@ static void worker_on_peer_up(struct worker *w, const struct msg *in)
         worker_dist_up(w, (node_id_t){in->peer}, in->peer_up.version);
 }
 
-/* A node may be several things here: the dist of reservations, a victim that was asked, a thief with loot. */
+/* A node may have several parts here: dist of reservations, victim that was asked, thief with loot. */
 static void worker_on_peer_lost(struct worker *w, const struct msg *in)
 {
     node_id_t node = {in->peer};
@@ -119,7 +120,7 @@ static void worker_on_peer_lost(struct worker *w, const struct msg *in)
         worker_central_lost(w);
         return;
     }
-    /* A central that has lost its state gives out ids anew: a dist may have the one of a worker whose stream ends. */
+    /* A central that lost its state may give a dist the id of a worker whose stream ends. */
     if (o && o->state == OWNER_UP && in->peer_lost.role != ROLE_WORKER)
         worker_dist_lost(w, o);
     if (in->peer_lost.role == ROLE_DIST)
@@ -128,7 +129,7 @@ static void worker_on_peer_lost(struct worker *w, const struct msg *in)
     worker_loot_return(w, node);
 }
 
-/* Each looks at its own time; the thief and the edges are looked at in every step. */
+/* Each of these looks at its own time. The thief and the edges are looked at in every step. */
 static void worker_on_timer(struct worker *w, const struct msg *in)
 {
     worker_heartbeat_due(w);
@@ -140,7 +141,7 @@ static void worker_on_timer(struct worker *w, const struct msg *in)
     worker_pause_due(w);
 }
 
-enum sender { ANYONE, CENTRAL }; /* ANYONE: the handler looks whether it knows the peer */
+enum sender { ANYONE, CENTRAL }; /* ANYONE: the handler checks whether it knows the peer */
 
 static const struct {
     void (*handle)(struct worker *w, const struct msg *in);
@@ -197,8 +198,8 @@ static void lane_look(struct worker *w, struct lane *l)
     l->stuck = stuck;
 }
 
-/* Serves and judges the lanes that this event touched: O(touched lanes + their slots), and a message per slot
- * served. Every round between siblings fills a slot. */
+/* Serves the lanes that this event touched, and looks whether they are stuck: O(touched lanes + their slots).
+ * Output: one message per slot served. Every round between siblings fills a slot. */
 static void lanes_settle(struct worker *w)
 {
     do
