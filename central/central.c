@@ -216,8 +216,9 @@ int64_t central_next_timeout(const struct central *c)
     return earlier(at_us, central_recall_due_us(c));
 }
 
-static void step(void *role, const struct event *e, struct out *out) { central_step(role, e, out); }
+static void step_role(void *role, const struct event *e, struct out *out) { central_step(role, e, out); }
 static int64_t next_timeout(const void *role) { return central_next_timeout(role); }
-static void check(const void *role) { central_check(role); }
+static void check_role(const void *role) { central_check(role); }
 
-const struct role_functions central_functions = {.step = step, .next_timeout = next_timeout, .check = check};
+const struct role_functions central_functions = {
+    .step = step_role, .next_timeout = next_timeout, .check = check_role};

@@ -378,8 +378,9 @@ void dist_step(struct dist *d, const struct event *e, struct out *out)
     d->out = NULL;
 }
 
-static void step(void *role, const struct event *e, struct out *out) { dist_step(role, e, out); }
+static void step_role(void *role, const struct event *e, struct out *out) { dist_step(role, e, out); }
 static int64_t next_timeout(const void *role) { return dist_next_timeout(role); }
-static void check(const void *role) { dist_check(role); }
+static void check_role(const void *role) { dist_check(role); }
 
-const struct role_functions dist_functions = {.step = step, .next_timeout = next_timeout, .check = check};
+const struct role_functions dist_functions = {
+    .step = step_role, .next_timeout = next_timeout, .check = check_role};

@@ -31,9 +31,9 @@ static const uint16_t moves[HAND_OVER_COUNT] = {
     [HAND_ASKED] = TO(ACCEPTED) | TO(NONE),
     /* dist_handover_journalled, hold_back; central's word: accepted, unaccepted, take_back */
     [HAND_RECORDING] = TO(READY) | TO(HELD_BACK) | TO(ACCEPTED) | TO(NONE),
-    /* change; central's word */
+    /* record_change; central's word */
     [HAND_HELD_BACK] = TO(RECORDING) | TO(READY) | TO(ACCEPTED) | TO(NONE),
-    /* dist_handover_offer, change, hold_back; central's word */
+    /* dist_handover_offer, record_change, hold_back; central's word */
     [HAND_READY] = TO(READY) | TO(OFFERED) | TO(RECORDING) | TO(HELD_BACK) | TO(ACCEPTED) | TO(NONE),
     /* dist_handover_offer again, dist_on_long_refused, dist_handover_central_up; central's word */
     [HAND_OFFERED] = TO(OFFERED) | TO(READY) | TO(UNSURE) | TO(ACCEPTED),
@@ -100,7 +100,7 @@ static bool may_offer(const struct dist *d, const struct dist_job *job)
 }
 
 /* Records what central is to get. The record must be durable before central gets it. */
-static void change(struct dist *d, struct dist_job *job)
+static void record_change(struct dist *d, struct dist_job *job)
 {
     hand_move(d, job, job->journalled ? HAND_RECORDING : HAND_READY);
     dist_journal_change(d, job);
@@ -135,7 +135,7 @@ void dist_handover_offer(struct dist *d, struct dist_job *job)
         return;
     }
     if (job->hand == HAND_HELD_BACK) {
-        change(d, job);
+        record_change(d, job);
         return;
     }
     hand_move(d, job, HAND_OFFERED);
@@ -179,7 +179,7 @@ void dist_hand_over(struct dist *d, struct dist_job *job, uint16_t epoch)
     hand(d, job, HAND_READY, epoch);
     /* After a restart the dist must not count central's tasks as its own: they would run twice. */
     if (may_offer(d, job) || !hold_back(d, job))
-        change(d, job);
+        record_change(d, job);
     dist_handover_offer(d, job);
 }
 
@@ -479,7 +479,7 @@ static void unaccepted(struct dist *d, struct dist_job *job)
     forget_states(d, job);
     /* Central gets less than before. After a restart the dist must know that the rest has ended. */
     if (may_offer(d, job) || !hold_back(d, job))
-        change(d, job);
+        record_change(d, job);
 }
 
 static bool may_pass(int err)

@@ -28,7 +28,7 @@ void dist_places_free(struct place_table *t)
 }
 
 /* Hashes values, not addresses, so that the same run has the same chains. */
-static uint32_t hash(job_id_t job, node_id_t node) { return (uint32_t)hash_pair(node.v, job.v); }
+static uint32_t place_hash(job_id_t job, node_id_t node) { return (uint32_t)hash_pair(node.v, job.v); }
 
 /* Linear hashing (Litwin 1980): only the first `buckets` of the next power of two exist yet. A key of a
  * bucket that does not exist is in the bucket that will be split into it. */
@@ -41,7 +41,7 @@ static uint32_t bucket_of(const struct place_table *t, uint32_t h)
 
 static uint32_t place_bucket(const struct place_table *t, const struct dist_place *p)
 {
-    return bucket_of(t, hash(p->job->id, p->node->m.node));
+    return bucket_of(t, place_hash(p->job->id, p->node->m.node));
 }
 
 static void split(struct place_table *t)
@@ -104,7 +104,7 @@ struct dist_place *dist_place_find(const struct dist *d, const struct dist_job *
                                    const struct dist_node *n)
 {
     const struct place_table *t = &d->places;
-    struct dist_place *p = t->bucket[bucket_of(t, hash(job->id, n->m.node))];
+    struct dist_place *p = t->bucket[bucket_of(t, place_hash(job->id, n->m.node))];
 
     while (p && (p->job != job || p->node != n))
         p = p->chain;

@@ -93,7 +93,7 @@ static void expect_reservation(struct cluster *c, uint32_t ep, uint32_t from,
                  job_id_format((char[JOB_ID_TEXT]){0}, m->job));
 }
 
-static void hash(uint64_t *h, uint64_t v) { *h = (*h ^ v) * UINT64_C(0x9e3779b97f4a7c15) ^ *h >> 29; }
+static void hash_in(uint64_t *h, uint64_t v) { *h = (*h ^ v) * UINT64_C(0x9e3779b97f4a7c15) ^ *h >> 29; }
 
 /* Remembers a LONG_ACCEPTED: from now on central's journal must have the job (protocol 4.2). */
 static void note_accepted(struct cluster *c, const struct msg_long_accepted *m)
@@ -227,9 +227,9 @@ void cluster_on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, 
         cluster_worker_of(c, to)->parked_us = TIME_NEVER; /* the hint names a victim */
     if (m->type == MSG_STEAL_LOOT && m->steal_loot.items > 0 && cluster_worker_of(c, from))
         cluster_worker_of(c, from)->stuck_us = TIME_NEVER;
-    hash(&c->hash, (uint64_t)now_us);
-    hash(&c->hash, (uint64_t)m->type << 48 ^ (uint64_t)from << 24 ^ to);
-    hash(&c->hash, msg_job(m).v);
+    hash_in(&c->hash, (uint64_t)now_us);
+    hash_in(&c->hash, (uint64_t)m->type << 48 ^ (uint64_t)from << 24 ^ to);
+    hash_in(&c->hash, msg_job(m).v);
     if (c->trace) {
         msg_format(m, line, sizeof line);
         fprintf(stderr, "%12lld %3u > %3u %s\n", (long long)now_us, from, to, line);

@@ -33,7 +33,7 @@ const struct sim_sweep_point *sim_sweep_best(const struct sim_sweep_result *r, u
 }
 
 /* The change in percent. */
-static double change(double now, double before) { return before > 0 ? 100 * (now / before - 1) : 0; }
+static double change_percent(double now, double before) { return before > 0 ? 100 * (now / before - 1) : 0; }
 
 static void print_point(FILE *f, const struct sim_sweep_point *p, const struct sim_sweep_point *base)
 {
@@ -49,8 +49,8 @@ static void print_point(FILE *f, const struct sim_sweep_point *p, const struct s
     if (p->base)
         fprintf(f, "  base\n");
     else if (base && !base->err)
-        fprintf(f, "  %+.0f %%, %+.0f %%\n", change(short_p99(p), short_p99(base)),
-                change(long_p90(p), long_p90(base)));
+        fprintf(f, "  %+.0f %%, %+.0f %%\n", change_percent(short_p99(p), short_p99(base)),
+                change_percent(long_p90(p), long_p90(base)));
     else
         fprintf(f, "\n");
 }
@@ -71,8 +71,9 @@ static void print_best(FILE *f, const struct sim_sweep_result *r, const struct s
     if (best == base)
         fprintf(f, ": nothing in the grid is better for short jobs' p99 at 5 %% of long jobs' p90\n");
     else
-        fprintf(f, ": short p99 %+.0f %%, long p90 %+.0f %%\n", change(short_p99(best), short_p99(base)),
-                change(long_p90(best), long_p90(base)));
+        fprintf(f, ": short p99 %+.0f %%, long p90 %+.0f %%\n",
+                change_percent(short_p99(best), short_p99(base)),
+                change_percent(long_p90(best), long_p90(base)));
 }
 
 void sim_sweep_print(FILE *f, const struct sim_sweep_result *r)

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-static uint32_t find(const struct worker *w, uint64_t app)
+static uint32_t find_app(const struct worker *w, uint64_t app)
 {
     uint32_t i = 0;
 
@@ -14,9 +14,9 @@ static uint32_t find(const struct worker *w, uint64_t app)
     return i;
 }
 
-bool worker_serves(const struct worker *w, uint64_t app) { return app == 0 || find(w, app) < w->n_apps; }
+bool worker_serves(const struct worker *w, uint64_t app) { return app == 0 || find_app(w, app) < w->n_apps; }
 
-static void tell(const struct worker *w, struct blob *name, bool on)
+static void tell_app(const struct worker *w, struct blob *name, bool on)
 {
     struct msg_app *m;
 
@@ -30,7 +30,7 @@ static void tell(const struct worker *w, struct blob *name, bool on)
 void worker_apps_tell(const struct worker *w)
 {
     for (uint32_t i = 0; i < w->n_apps; i++)
-        tell(w, w->apps[i].name, true);
+        tell_app(w, w->apps[i].name, true);
 }
 
 static void note_set(struct worker *w)
@@ -51,7 +51,7 @@ void worker_apps_count(struct worker *w, const struct entry *e, bool in)
         w->n_queued_any += in ? 1u : -1u;
         return;
     }
-    i = find(w, app);
+    i = find_app(w, app);
     if (i < w->n_apps) /* otherwise it goes back: the application was served until now */
         w->apps[i].n_queued += in ? 1u : -1u;
 }
@@ -91,11 +91,11 @@ void worker_on_exec_app(struct worker *w, const struct msg *in)
 {
     struct blob *name = in->exec_app.name;
     uint64_t app = app_id(name);
-    uint32_t i = find(w, app);
+    uint32_t i = find_app(w, app);
 
     if (in->exec_app.on == (i < w->n_apps) || (in->exec_app.on && w->n_apps == LIMIT_WORKER_APPS))
         return;
-    tell(w, name, in->exec_app.on); /* comes before what is handed back, which could return otherwise */
+    tell_app(w, name, in->exec_app.on); /* comes before what is handed back, which could return otherwise */
     if (in->exec_app.on) {
         if (!w->apps)
             w->apps = xcalloc(LIMIT_WORKER_APPS, sizeof *w->apps);

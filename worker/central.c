@@ -84,7 +84,7 @@ void worker_lanes_empty(struct worker *w)
 }
 
 /* Output: at most 1 message per entry. Running tasks and requests go on: no try is spent on a drain. */
-static void drain(struct worker *w, bool on)
+static void set_drained(struct worker *w, bool on)
 {
     w->drained = on;
     if (on)
@@ -106,7 +106,7 @@ void worker_on_drain(struct worker *w, const struct msg *in)
 {
     if (!w->joined)
         return;
-    drain(w, in->drain.on);
+    set_drained(w, in->drain.on);
     tell_drained(w);
 }
 
@@ -148,7 +148,7 @@ void worker_on_joined(struct worker *w, const struct msg *in)
     worker_apps_tell(w);
     worker_report_held(w, o);
     w->told_empty = false;
-    drain(w, m->draining);
+    set_drained(w, m->draining);
     worker_service_joined(w);
 }
 
@@ -395,7 +395,7 @@ int64_t worker_edges_next(const struct worker *w)
 
 /* Output: at most 1 message per entry and per slot, and 3. Requests under way are still answered, and with
  * now = 0 their tasks run: a stop in good order spends no try. */
-static void stop(struct worker *w, bool now)
+static void stop_worker(struct worker *w, bool now)
 {
     if (!w->stopping && w->joined) /* this comes first: otherwise what is handed back would return */
         out_add(w->out, MSG_DRAINING, NODE_CENTRAL.v);
@@ -409,10 +409,10 @@ static void stop(struct worker *w, bool now)
             worker_task_kill(w, slot_at(w, i)->task, OUTCOME_LOST, true);
 }
 
-void worker_on_stop(struct worker *w, const struct msg *in) { stop(w, in->stop.now); }
+void worker_on_stop(struct worker *w, const struct msg *in) { stop_worker(w, in->stop.now); }
 
 /* The same at an operator's request, through central. */
-void worker_on_quit(struct worker *w, const struct msg *in) { stop(w, in->quit.now); }
+void worker_on_quit(struct worker *w, const struct msg *in) { stop_worker(w, in->quit.now); }
 
 /* Whether the stop has to wait. A stop in good order also waits until thieves and owners with a stream have
  * acknowledged what they got. Those without a stream cannot acknowledge. */

@@ -434,7 +434,7 @@ struct task *worker_task_new(struct worker *w, struct job *j, const struct try_i
 }
 
 /* Adds t to the counts of its state (by: 1), or subtracts it (-1). */
-static void tally(struct worker *w, struct task *t, uint32_t by)
+static void task_tally(struct worker *w, struct task *t, uint32_t by)
 {
     if (t->state == T_NEW)
         return;
@@ -461,9 +461,9 @@ void worker_task_set_state(struct worker *w, struct task *t, enum worker_task_st
     CHECK(s != T_RUNNING || t->state == T_STARTING);
     CHECK((s >= T_GIVEN && s <= T_RUNNING) == (t->slot != NULL));
     CHECK((s == T_QUEUED) == (t->entry != NULL));
-    tally(w, t, -1u);
+    task_tally(w, t, -1u);
     t->state = (uint8_t)s;
-    tally(w, t, 1u);
+    task_tally(w, t, 1u);
     list_remove(&t->promo_link);
     if (s == T_RUNNING && t->promotable)
         list_push_tail(&w->promotable, &t->promo_link);
@@ -475,7 +475,7 @@ void worker_task_free(struct worker *w, struct task *t)
 
     CHECK(!t->entry);
     CHECK(!t->slot);
-    tally(w, t, -1u);
+    task_tally(w, t, -1u);
     list_remove(&t->promo_link);
     list_remove(&t->link);
     worker_table_remove(&w->tasks, &t->hash);

@@ -176,7 +176,7 @@ void worker_pause_due(struct worker *w)
         worker_lane_touch(w, &w->lanes[i]);
 }
 
-static void refused(struct worker *w, struct task *t, int err)
+static void pause_refused(struct worker *w, struct task *t, int err)
 {
     if (err == HAWK_EUNSUPPORTED) {
         t->no_pause = true;
@@ -201,7 +201,7 @@ void worker_on_exec_paused(struct worker *w, const struct msg *in)
     if (t->kill_outcome != OUTCOME_NONE)
         return;
     if (m->err) {
-        refused(w, t, m->err);
+        pause_refused(w, t, m->err);
         return;
     }
     w->pauses_refused = 0;

@@ -30,7 +30,7 @@ void worker_refuse_reservations(struct worker *w, const struct job *j, uint32_t 
 
 /* Puts n reservations at the tail of the queue; with a queue per slot, spreads them evenly, from the shortest
  * queue on. */
-static void reserve(struct worker *w, struct job *j, const struct msg_probe *m, uint32_t n)
+static void queue_reservations(struct worker *w, struct job *j, const struct msg_probe *m, uint32_t n)
 {
     uint32_t first = (uint32_t)(worker_lane_shortest(w) - w->lanes);
     uint32_t share = n / w->n_lanes, extra = n % w->n_lanes;
@@ -70,7 +70,7 @@ void worker_on_probe(struct worker *w, const struct msg *in)
     if (list_empty(&j->reservations))
         j->app = m->app;
     if (fits > 0)
-        reserve(w, j, m, fits);
+        queue_reservations(w, j, m, fits);
     if (fits < m->count)
         worker_refuse_reservations(w, j, m->count - fits, err);
     worker_job_release(w, j);

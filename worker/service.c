@@ -138,7 +138,7 @@ static uint32_t blamed(const struct worker *w, const struct service *s)
 
 /* ---- Leaving and coming back ---- */
 
-static void tell(struct worker *w, bool on)
+static void tell_service(struct worker *w, bool on)
 {
     struct msg_out_of_service *m = &out_add(w->out, MSG_OUT_OF_SERVICE, NODE_CENTRAL.v)->out_of_service;
 
@@ -175,7 +175,7 @@ static void back_by_itself(struct worker *w)
 {
     back(w);
     if (central_hears(w))
-        tell(w, false);
+        tell_service(w, false);
 }
 
 /* Output: at most 1 message. The job has started elsewhere, so the failure was this worker's. */
@@ -199,7 +199,7 @@ void worker_on_start_blamed(struct worker *w, const struct msg *in)
     s->why = blob_ref(f->why);
     s->place = blob_ref(f->place);
     if (central_hears(w)) /* otherwise after the next join */
-        tell(w, true);
+        tell_service(w, true);
 }
 
 /* Output: at most 1 message. */
@@ -210,13 +210,13 @@ void worker_service_joined(struct worker *w)
     if (!s || s->state == SERVICE_IN)
         return;
     if (central_hears(w))
-        tell(w, true);
+        tell_service(w, true);
     else
         back(w);
 }
 
 /* A worker that returned a short time ago continues with its last time between checks. */
-static void leave(struct worker *w)
+static void leave_service(struct worker *w)
 {
     struct service *s = w->service;
 
@@ -239,7 +239,7 @@ void worker_on_out_of_service(struct worker *w, const struct msg *in)
         if (s && s->state != SERVICE_IN)
             back(w);
     } else if (s && s->state == SERVICE_ASKED) {
-        leave(w);
+        leave_service(w);
     } else if (!s || s->state == SERVICE_IN) { /* a refusal crossed the question */
         out_add(w->out, MSG_OUT_OF_SERVICE, NODE_CENTRAL.v);
     }

@@ -87,8 +87,8 @@ static void send_loot(const struct worker *w, const struct reservation *r, uint1
 
 /* Moves the group into a record that the thief must acknowledge. Items that come back go to the queue's head
  * in their order, so their places are reserved now. */
-static void give(struct worker *w, struct lane *l, node_id_t thief, const struct msg_steal_request *m,
-                 uint32_t max)
+static void give_loot(struct worker *w, struct lane *l, node_id_t thief, const struct msg_steal_request *m,
+                      uint32_t max)
 {
     struct loot *r = xcalloc(1, sizeof *r);
     uint16_t items = loot_items(l, max, m->apps);
@@ -130,7 +130,7 @@ void worker_on_steal_request(struct worker *w, const struct msg *in)
     if (!l || max == 0 || w->n_loot >= WORKER_LOOT_RECORDS || worker_loot_find(w, thief))
         out_add(w->out, MSG_STEAL_LOOT, thief.v)->steal_loot.request = m->request;
     else
-        give(w, l, thief, m, max);
+        give_loot(w, l, thief, m, max);
 }
 
 /* The thief does not take the item. Output: at most 1 message. */
@@ -262,7 +262,7 @@ static uint32_t acceptable(struct worker *w, const struct owner *dist, const str
 
 /* The dist hears of the move before the victim does, and before the reservation is used here. Output: 1
  * message. */
-static void take(struct worker *w, struct owner *dist, const struct msg *in, uint32_t n)
+static void take_item(struct worker *w, struct owner *dist, const struct msg *in, uint32_t n)
 {
     const struct msg_steal_loot *m = &in->steal_loot;
     struct msg_res_moved *moved = &out_add(w->out, MSG_RES_MOVED, dist->node.v)->res_moved;
@@ -294,7 +294,7 @@ void worker_on_steal_loot(struct worker *w, const struct msg *in)
     if (m->items == 0)
         return;
     if (accepted > 0)
-        take(w, dist, in, accepted);
+        take_item(w, dist, in, accepted);
     ack = &out_add(w->out, MSG_STEAL_ACK, in->peer)->steal_ack;
     ack->job = m->job;
     ack->request = m->request;

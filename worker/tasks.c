@@ -99,7 +99,7 @@ static struct task *task_of_run(const struct worker *w, uint32_t run)
 uint32_t worker_slot_of(uint32_t run) { return run & ((1u << RUN_SLOT_BITS) - 1); }
 
 /* Puts t into s and tells the executor, which takes over arg. Output: 1 message. */
-static void start(struct worker *w, struct slot *s, struct task *t, bool is_long, struct blob *arg)
+static void start_task(struct worker *w, struct slot *s, struct task *t, bool is_long, struct blob *arg)
 {
     struct msg_exec_start *m;
 
@@ -131,7 +131,7 @@ void worker_task_launch(struct worker *w, struct slot *s, struct job *j, const s
     t->estimate_us = j->estimate_us;
     worker_count(w, COUNTER_tasks_stolen, s->stolen);
     if (s->state == SLOT_REQUESTED) {
-        start(w, s, t, s->is_long, blob_ref(m->arg));
+        start_task(w, s, t, s->is_long, blob_ref(m->arg));
         return;
     }
     t->arg = blob_ref(m->arg);
@@ -144,7 +144,7 @@ void worker_task_begin(struct worker *w, struct task *t)
     struct blob *arg = t->arg;
 
     t->arg = NULL;
-    start(w, t->slot, t, false, arg);
+    start_task(w, t->slot, t, false, arg);
 }
 
 void worker_given_return(struct worker *w, struct task *t, int err)
@@ -179,7 +179,7 @@ static void take_off_queue(struct worker *w, struct task *t)
 
 /* Gives a free slot to the next entry of a lane: a bound task starts, a reservation requests a task. Output:
  * 1 message. */
-static void serve(struct worker *w, struct lane *l, struct entry *e)
+static void serve_entry(struct worker *w, struct lane *l, struct entry *e)
 {
     struct slot *s = container_of(l->free.next, struct slot, link);
     struct task *t = e->task;
@@ -195,7 +195,7 @@ static void serve(struct worker *w, struct lane *l, struct entry *e)
         t->arg = NULL;
         steal_queue_served(&l->queue, &e->q);
         take_off_queue(w, t);
-        start(w, s, t, is_long, arg);
+        start_task(w, s, t, is_long, arg);
         return;
     }
     worker_request(w, s, e);
@@ -228,7 +228,7 @@ void worker_lane_dispatch(struct worker *w, struct lane *l)
         else if (l->n_ahead > 0)
             worker_slot_use(w, first_ahead(w, l));
         else if (next)
-            serve(w, l, container_of(next, struct entry, q));
+            serve_entry(w, l, container_of(next, struct entry, q));
         else
             break;
     }
@@ -358,7 +358,7 @@ void worker_task_forget(struct worker *w, struct task *t)
 
 /* Ends t and frees its slot. t is kept until it is acknowledged, unless its owner is gone for good. Output:
  * at most 1 message. */
-static void finish(struct worker *w, struct task *t)
+static void finish_task(struct worker *w, struct task *t)
 {
     const struct owner *o = t->job->owner;
 
@@ -390,7 +390,7 @@ void worker_on_task_cancel(struct worker *w, const struct msg *in)
     if (t->entry)
         take_off_queue(w, t);
     t->outcome = OUTCOME_CANCELLED;
-    finish(w, t);
+    finish_task(w, t);
 }
 
 /* Output: at most 1 message. */
@@ -441,7 +441,7 @@ void worker_on_exec_exited(struct worker *w, const struct msg *in)
     /* A task that was told to die ends with that outcome, unless it ended well by itself before. */
     if (t->kill_outcome != OUTCOME_NONE && !(m->outcome == OUTCOME_EXITED && m->code == 0))
         t->outcome = t->kill_outcome;
-    finish(w, t);
+    finish_task(w, t);
 }
 
 /* ---- Tasks that an earlier process started ---- */

@@ -254,8 +254,9 @@ int64_t worker_next_timeout(const struct worker *w)
     return earlier(at, worker_edges_next(w));
 }
 
-static void step(void *role, const struct event *e, struct out *out) { worker_step(role, e, out); }
+static void step_role(void *role, const struct event *e, struct out *out) { worker_step(role, e, out); }
 static int64_t next_timeout(const void *role) { return worker_next_timeout(role); }
-static void check(const void *role) { worker_check(role); }
+static void check_role(const void *role) { worker_check(role); }
 
-const struct role_functions worker_functions = {.step = step, .next_timeout = next_timeout, .check = check};
+const struct role_functions worker_functions = {
+    .step = step_role, .next_timeout = next_timeout, .check = check_role};
