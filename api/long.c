@@ -89,7 +89,7 @@ void api_long_get(struct api *a, struct rpc_call *c, const struct api_get_job_re
     reply.tasks = n ? xcalloc(n, sizeof *reply.tasks) : NULL;
     for (; reply.tasks_n < n; reply.tasks_n++) {
         struct task_view t;
-        central_task_view(central, j, first + reply.tasks_n, &t);
+        central_task_view(central, j, first + reply.tasks_n, loop_now(a->loop), &t);
         api_task_from_view(&reply.tasks[reply.tasks_n], &t, worker_name(a, t.worker));
     }
     central_job_blocked(central, j, blocked, sizeof blocked);

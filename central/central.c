@@ -142,6 +142,7 @@ static const struct {
     [MSG_PARKED] = {central_on_parked, WORKER},
     [MSG_LONG_REQUEST] = {central_on_long_request, WORKER},
     [MSG_STUCK] = {central_on_stuck, WORKER},
+    [MSG_TASK_PAUSED] = {central_on_task_paused, WORKER},
 };
 
 static bool may_come(struct central *c, const struct msg *m)

@@ -83,7 +83,8 @@ const struct long_job *central_find_job(const struct central *c, job_id_t job);
 void central_job_view(const struct central *c, const struct long_job *j, int64_t now_us, struct job_view *v);
 /* The number of its tasks that are central's; the i-th of them. */
 uint32_t central_job_tasks(const struct long_job *j);
-void central_task_view(const struct central *c, const struct long_job *j, uint32_t i, struct task_view *v);
+void central_task_view(const struct central *c, const struct long_job *j, uint32_t i, int64_t now_us,
+                       struct task_view *v);
 /* Writes what the job waits for. */
 void central_job_blocked(const struct central *c, const struct long_job *j, char *buf, size_t size);
 

@@ -107,6 +107,7 @@ void central_job_free(struct central *c, struct long_job *j)
     c->n_jobs[j->state]--;
     c->tasks_held -= j->n;
     owner_messages_free(&j->messages);
+    owner_pauses_free(&j->pauses);
     central_job_free_results(c, j);
     free(j->starts.v);
     if (j->app) {

@@ -94,11 +94,13 @@ void central_job_view(const struct central *c, const struct long_job *j, int64_t
         .response_us = j->state >= LONG_FINISHED ? j->ended_us - j->since_us : -1,
         .first_start_us = first_us,
     };
+    owner_pauses_view(&j->pauses, now_us, v);
 }
 
 uint32_t central_job_tasks(const struct long_job *j) { return j->n; }
 
-void central_task_view(const struct central *c, const struct long_job *j, uint32_t i, struct task_view *v)
+void central_task_view(const struct central *c, const struct long_job *j, uint32_t i, int64_t now_us,
+                       struct task_view *v)
 {
     const struct long_task *t = &j->tasks[i];
     bool final = task_state_final(t->state);
@@ -114,6 +116,7 @@ void central_task_view(const struct central *c, const struct long_job *j, uint32
         .wait_us = task_wait_us(t),
         .run_us = final ? t->run_us : -1,
     };
+    owner_pause_view(&j->pauses, i, now_us, v);
 }
 
 void central_job_blocked(const struct central *c, const struct long_job *j, char *buf, size_t size)

@@ -70,6 +70,7 @@ static void tell_tasks(struct central *c, struct long_job *j, const struct node 
 {
     for (uint32_t i = 0; i < j->n; i++)
         central_task_tell(c, &j->tasks[i], dist);
+    central_pauses_send(c, j, dist);
     if (j->state != LONG_FINISHED && j->state != LONG_UNCLAIMED)
         return;
     central_job_watch(j, dist->id)->told = dist->link;

@@ -11,6 +11,7 @@
 #include "central/waiting.h"
 #include "msg/msg.h"
 #include "owner/messages.h"
+#include "owner/pauses.h"
 #include "owner/starts.h"
 
 #include <uthash.h>
@@ -236,6 +237,7 @@ struct long_job {
     bool abandoned;                 /* cancelled as an orphan */
     bool started;                   /* some task has started */
     struct owner_messages messages; /* messages of its tasks, by their places in `tasks` */
+    struct owner_pauses pauses;     /* pauses of its tasks, by these places as well */
     struct owner_starts starts;
     struct long_task tasks[];
 };
@@ -650,6 +652,12 @@ struct waiting_worker *central_starts_best(struct central *c, const struct long_
 bool central_starts_failed(struct central *c, struct node *n, struct long_task *t);
 /* t has started at n. */
 void central_starts_began(struct central *c, struct long_task *t, const struct node *n);
+
+/* ---- pauses.c: long tasks that stand still for short ones ---- */
+void central_on_task_paused(struct central *c, const struct msg *in);
+/* Tells a dist that watches j all that central knows of its tasks' pauses, after the dist has heard of the
+ * tasks. */
+void central_pauses_send(struct central *c, const struct long_job *j, const struct node *dist);
 
 /* ---- recall.c: long tasks that would start sooner at another worker ---- */
 /* A worker has come that can take long tasks. */

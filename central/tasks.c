@@ -26,6 +26,7 @@ void central_task_set_state(struct central *c, struct long_task *t, enum task_st
     struct long_job *j = t->job;
 
     CHECK(!task_state_final(t->state));
+    owner_pause_end(&j->pauses, central_task_index(t), c->now_us);
     c->tasks_in[t->state]--;
     t->state = (uint8_t)state;
     if (!task_state_final(state)) {

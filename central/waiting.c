@@ -120,6 +120,9 @@ static __int128 slots_from_running(struct waiting_worker *w, int64_t now_us)
 
         if (amounts + moments == w->n_slots) {
             beyond += t->estimate_us;
+        } else if (t->stands) {
+            slots_of(w)[amounts++] =
+                (struct waiting_slot){.level_us = t->left_us, .overrun = t->left_us == 0};
         } else if (t->finish_us > now_us) {
             slots_of(w)[w->n_slots - ++moments] = (struct waiting_slot){.level_us = t->finish_us};
             w->expires_us = t->finish_us < w->expires_us ? t->finish_us : w->expires_us;
@@ -322,7 +325,7 @@ void waiting_place(struct waiting *q, struct waiting_worker *w, struct waiting_t
     CHECK(estimate_us >= 0);
     t->worker = w;
     t->estimate_us = estimate_us;
-    t->running = false;
+    t->running = t->stands = false;
     list_push_tail(&w->queued, &t->link);
     w->n_queued++;
     w->queued_us += estimate_us;
@@ -357,6 +360,19 @@ void waiting_start(struct waiting *q, struct waiting_task *t, int64_t started_us
     rebuild(q, w, now_us);
 }
 
+void waiting_ran(struct waiting *q, struct waiting_task *t, int64_t run_us, bool stands, int64_t now_us)
+{
+    int64_t left_us = t->estimate_us > run_us ? t->estimate_us - run_us : 0;
+
+    CHECK(t->running);
+    t->stands = stands;
+    if (stands)
+        t->left_us = left_us;
+    else
+        t->finish_us = level_add(now_us, left_us);
+    rebuild(q, t->worker, now_us);
+}
+
 void waiting_end(struct waiting *q, struct waiting_task *t, int64_t now_us)
 {
     struct waiting_worker *w = t->worker;
@@ -369,7 +385,7 @@ void waiting_end(struct waiting *q, struct waiting_task *t, int64_t now_us)
         unqueue(w, t);
     }
     t->worker = NULL;
-    t->running = false;
+    t->running = t->stands = false;
     q->total--;
     rebuild(q, w, now_us);
 }

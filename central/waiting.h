@@ -30,9 +30,11 @@ struct waiting_task {
     int64_t estimate_us;           /* 0 or more */
     union {
         int64_t finish_us; /* at a worker, once started: when it ends by its estimate */
+        int64_t left_us;   /* while it stands still: what is left of its estimate */
         int64_t due_us;    /* at no worker: for the owner's use */
     };
     bool running;
+    bool stands; /* running, and it stands still */
 };
 
 /* When a slot is free of its long tasks: a moment, or an amount of time. */
@@ -88,6 +90,9 @@ void waiting_place(struct waiting *q, struct waiting_worker *w, struct waiting_t
                    int64_t now_us);
 /* A queued task started at started_us (at most now_us). */
 void waiting_start(struct waiting *q, struct waiting_task *t, int64_t started_us, int64_t now_us);
+/* A running task has run for run_us so far. From now on it stands still, or it runs. While it stands still, its
+ * slot holds an amount. */
+void waiting_ran(struct waiting *q, struct waiting_task *t, int64_t run_us, bool stands, int64_t now_us);
 /* A queued or running task ended, or leaves its worker for another reason. */
 void waiting_end(struct waiting *q, struct waiting_task *t, int64_t now_us);
 /* The wait of a long task placed there now. Changes nothing. */

@@ -24,8 +24,9 @@ struct explanation {
     struct api_job job; /* without its texts */
     char name[LIMIT_NAME_BYTES + 1], user[LIMIT_NAME_BYTES + 1], blocked[LIMIT_NAME_BYTES + 256];
     struct place *places;
-    struct api_task slow[SLOW_SHOWN]; /* the tasks that waited longest, longest first; without texts */
-    uint32_t slow_n, first_index, tasks_stolen;
+    struct api_task slow[SLOW_SHOWN];  /* the tasks that waited longest, longest first; without texts */
+    struct api_task stood[SLOW_SHOWN]; /* those that stood still longest, longest first; without texts */
+    uint32_t slow_n, stood_n, first_index, tasks_stolen;
     bool begun;
 };
 
@@ -47,17 +48,21 @@ static int by_worker(const struct place *a, const struct place *b)
     return a->worker < b->worker ? -1 : a->worker > b->worker;
 }
 
-/* Keeps the SLOW_SHOWN longest waits, sorted. */
-static void note_wait(struct explanation *e, const struct api_task *t)
+static int64_t waited(const struct api_task *t) { return t->wait_us; }
+static int64_t stood(const struct api_task *t) { return t->paused_us; }
+
+/* Keeps the SLOW_SHOWN tasks for which `us` is longest, sorted. */
+static void note(struct api_task v[SLOW_SHOWN], uint32_t *n, const struct api_task *t,
+                 int64_t (*us)(const struct api_task *t))
 {
-    uint32_t i = e->slow_n;
-    if (i == SLOW_SHOWN && e->slow[--i].wait_us >= t->wait_us)
+    uint32_t i = *n;
+    if (i == SLOW_SHOWN && us(&v[--i]) >= us(t))
         return;
-    for (; i > 0 && e->slow[i - 1].wait_us < t->wait_us; i--)
-        e->slow[i] = e->slow[i - 1];
-    e->slow[i] = *t;
-    if (e->slow_n < SLOW_SHOWN)
-        e->slow_n++;
+    for (; i > 0 && us(&v[i - 1]) < us(t); i--)
+        v[i] = v[i - 1];
+    v[i] = *t;
+    if (*n < SLOW_SHOWN)
+        ++*n;
 }
 
 static int gather_page(void *ctx, const struct api_get_job_reply *page, uint32_t first_index)
@@ -78,7 +83,9 @@ static int gather_page(void *ctx, const struct api_get_job_reply *page, uint32_t
     for (uint32_t i = 0; i < page->tasks_n; i++) {
         const struct api_task *t = &page->tasks[i];
         if (t->wait_us >= 0)
-            note_wait(e, t);
+            note(e->slow, &e->slow_n, t, waited);
+        if (t->pauses)
+            note(e->stood, &e->stood_n, t, stood);
         if (!t->worker)
             continue;
         struct place *p = place_of(e, t->worker, t->worker_name);
@@ -157,6 +164,20 @@ static const char *scheduler_text(const struct api_job *j)
     return "its dist, by probes and late binding";
 }
 
+static void print_pauses(const struct explanation *e)
+{
+    show_pauses(&e->job);
+    for (uint32_t i = 0; i < e->stood_n; i++) {
+        const struct api_task *t = &e->stood[i];
+        printf("            task %u, %s in %u pause%s, the last for task %u of job %s",
+               e->first_index + t->task, DURATION(t->paused_us), t->pauses, PLURAL(t->pauses),
+               t->paused_for_task, JOB_TEXT(t->paused_for));
+        if (t->paused)
+            printf(", for which it has stood still for %s", DURATION(t->stood_us));
+        putchar('\n');
+    }
+}
+
 static void print_explanation(struct explanation *e)
 {
     const struct api_job *j = &e->job;
@@ -181,6 +202,7 @@ static void print_explanation(struct explanation *e)
     for (uint32_t i = 0; i < e->slow_n && e->slow[i].wait_us > 0; i++)
         printf("  %s task %u, %s\n", i ? "         " : "waited   ", e->first_index + e->slow[i].task,
                DURATION(e->slow[i].wait_us));
+    print_pauses(e);
     putchar('\n');
     print_places(e);
 }
@@ -198,6 +220,14 @@ static json_t *explanation_json(struct explanation *e)
     json_object_set_new(o, "probes_used", json_integer(probes_used(&e->job)));
     json_object_set_new(o, "tasks_stolen", json_integer(e->tasks_stolen));
     json_object_set_new(o, "details", job_json(&e->job));
+    json_t *pauses = json_array();
+    for (uint32_t i = 0; i < e->stood_n; i++) {
+        json_t *task = json_object();
+        json_object_set_new(task, "index", json_integer((json_int_t)e->first_index + e->stood[i].task));
+        pauses_json(task, &e->stood[i]);
+        json_array_append_new(pauses, task);
+    }
+    json_object_set_new(o, "pauses", pauses);
     json_object_set_new(o, "workers", list);
     HASH_SORT(e->places, by_worker);
     for (const struct place *p = e->places; p; p = p->hh.next) {

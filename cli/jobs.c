@@ -193,6 +193,7 @@ struct job_view_state {
     int64_t limit_us; /* the job's time limit */
     enum output_mode mode;
     bool begun;
+    bool pauses;   /* tasks of it stood still: there is a column for that */
     bool *printed; /* whether something of another job was printed */
 };
 
@@ -205,6 +206,7 @@ static void print_job_head(const struct api_job *j, const struct job_desc *spec)
            j->done, j->running, j->waiting, j->failed, j->cancelled, j->lost);
     printf("  age       %s; first task started after %s", DURATION(j->age_us), DURATION(j->first_start_us));
     printf(j->response_us < 0 ? "\n" : "; ended after %s\n", DURATION(j->response_us));
+    show_pauses(j);
     if (!spec)
         return;
     printf("  command  ");
@@ -237,8 +239,12 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
     char ending[TASK_ENDING_MAX];
     if (!v->begun && v->mode == OUTPUT_TABLE && *v->printed)
         putchar('\n');
-    if (!v->begun && v->mode == OUTPUT_TABLE)
+    if (!v->begun && v->mode == OUTPUT_TABLE) {
         print_job_head(&page->job, page->spec);
+        v->pauses = page->job.pauses > 0;
+        table_columns(&v->table, ">TASK", "STATE", "ENDED", ">ATTEMPT", "WORKER", ">WAITED", ">RAN",
+                      v->pauses ? ">PAUSED" : NULL, NULL);
+    }
     if (!v->begun && v->mode == OUTPUT_JSON) {
         v->json = job_json(&page->job);
         v->tasks = json_array();
@@ -267,12 +273,14 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
             continue;
         v->shown++;
         table_cell(&v->table, "%u", first_index + t->task);
-        table_cell(&v->table, "%s", show_task_state(t->state));
+        table_cell(&v->table, "%s", t->paused ? "paused" : show_task_state(t->state));
         table_cell(&v->table, "%s", clean_text((char[ENDING_SHOWN]){0}, ENDING_SHOWN, ending));
         table_cell(&v->table, "%u", t->attempt);
         table_cell(&v->table, "%s%s", CLEAN(t->worker_name), t->stolen ? " (stolen)" : "");
         table_cell(&v->table, "%s", DURATION(t->wait_us));
         table_cell(&v->table, "%s", DURATION(t->run_us));
+        if (v->pauses)
+            table_cell(&v->table, "%s", DURATION(t->paused_us));
     }
     return v->shown >= v->limit;
 }
@@ -283,7 +291,6 @@ static int show_job(struct session *s, const struct job_options *o, job_id_t job
     struct job_view_state v = {.o = o, .mode = s->mode, .printed = printed, .limit = o->limit};
     if (all)
         v.limit = s->mode == OUTPUT_JSON ? UINT32_MAX : TASKS_SHOWN;
-    table_columns(&v.table, ">TASK", "STATE", "ENDED", ">ATTEMPT", "WORKER", ">WAITED", ">RAN", NULL);
     uint32_t limit = all || (o->failed && o->limit) ? UINT32_MAX : o->limit;
     int err = job_pages(s->client, job, o->first, limit, show_page, &v);
     if (s->mode == OUTPUT_TABLE && err >= 0 && v.shown)

@@ -50,13 +50,26 @@ json_t *job_json(const struct api_job *j)
                   {"probes_cancelled", j->probes_cancelled},
                   {"probes_unused", j->probes_unused},
                   {"probes_lost", j->probes_lost},
-                  {"reservations_stolen", j->reservations_stolen}};
+                  {"reservations_stolen", j->reservations_stolen},
+                  {"paused", j->paused},
+                  {"pauses", j->pauses}};
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
         json_object_set_new(o, counts[i].name, json_integer(counts[i].value));
     json_object_set_new(o, "age_us", duration_json(j->age_us));
     json_object_set_new(o, "response_us", duration_json(j->response_us));
     json_object_set_new(o, "first_start_us", duration_json(j->first_start_us));
+    json_object_set_new(o, "paused_us", json_integer(j->paused_us));
     return o;
+}
+
+void pauses_json(json_t *o, const struct api_task *t)
+{
+    json_object_set_new(o, "paused", json_boolean(t->paused));
+    json_object_set_new(o, "stood_us", t->paused ? json_integer(t->stood_us) : json_null());
+    json_object_set_new(o, "pauses", json_integer(t->pauses));
+    json_object_set_new(o, "paused_us", json_integer(t->paused_us));
+    json_object_set_new(o, "paused_for", t->pauses ? json_text(JOB_TEXT(t->paused_for)) : json_null());
+    json_object_set_new(o, "paused_for_task", t->pauses ? json_integer(t->paused_for_task) : json_null());
 }
 
 json_t *task_json(const struct api_task *t, uint32_t first_index)
@@ -73,12 +86,20 @@ json_t *task_json(const struct api_task *t, uint32_t first_index)
     json_object_set_new(o, "wait_us", duration_json(t->wait_us));
     json_object_set_new(o, "run_us", duration_json(t->run_us));
     json_object_set_new(o, "stolen", json_boolean(t->stolen));
+    pauses_json(o, t);
     json_object_set_new(o, "message", json_text(t->message));
     if (t->result)
         json_object_set_new(o, "result", json_base64(t->result, t->result_n));
     if (t->result_lost)
         json_object_set_new(o, "result_lost", json_true());
     return o;
+}
+
+void show_pauses(const struct api_job *j)
+{
+    if (j->pauses)
+        printf("  paused    %u task%s now; %u pause%s for short tasks, %s in all\n", j->paused,
+               PLURAL(j->paused), j->pauses, PLURAL(j->pauses), DURATION(j->paused_us));
 }
 
 const char *task_ending(char *buf, size_t size, const struct api_task *t, int64_t limit_us)

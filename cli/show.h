@@ -21,6 +21,10 @@ json_t *node_json(const struct api_node *n);
 json_t *job_json(const struct api_job *j);
 /* first_index: the HAWK_TASK_INDEX of task 0. */
 json_t *task_json(const struct api_task *t, uint32_t first_index);
+/* Adds what is known of a task's pauses to o, as task_json does. */
+void pauses_json(json_t *o, const struct api_task *t);
+/* Prints a line about the job's pauses, if it had any. */
+void show_pauses(const struct api_job *j);
 #define TASK_ENDING_MAX 256u /* bytes that hold any ending */
 /* How a task ended, or where it stands: "exited 3", "killed by signal 9 (Killed)", "running", "killed,
  * time limit of 5s over" (limit_us: the job's, 0 where it is not known), "not started (126): cannot enter

@@ -128,6 +128,7 @@ static void check_job(const struct dist *d, const struct dist_job *job)
     CHECK(dist_job_find(d, job->id) == job);
     check_tasks(job);
     owner_messages_check(&job->messages, job->desc->tasks);
+    owner_pauses_check(&job->pauses, job->desc->tasks);
     CHECK((job->app != NULL) == (job->desc->kind == PAYLOAD_APP));
     CHECK(job->results || job->results_bytes == 0);
     CHECK(job->left_out <= job->in[TASK_CANCELLED]);

@@ -287,8 +287,8 @@ static void dist_on_peer_lost(struct dist *d, const struct msg *m)
         dist_node_lost(d, m->peer);
 }
 
-/* Allowed senders. HERE: this process. WORKER: a worker with a stream to this dist. */
-enum sender { HERE, CENTRAL, WORKER };
+/* Allowed senders. HERE: this process. WORKER: a worker with a stream to this dist. EITHER: CENTRAL or WORKER. */
+enum sender { HERE, CENTRAL, WORKER, EITHER };
 
 static const struct {
     void (*handle)(struct dist *d, const struct msg *m);
@@ -335,21 +335,20 @@ static const struct {
     [MSG_RES_MOVED] = {dist_on_res_moved, WORKER},
     [MSG_HELD_END] = {dist_on_held_end, WORKER},
     [MSG_BEAT] = {dist_on_beat, WORKER},
+    [MSG_TASK_PAUSED] = {dist_on_task_paused, EITHER},
 };
 
 static bool may_come(struct dist *d, const struct msg *m)
 {
     bool central = m->peer == NODE_CENTRAL.v;
+    enum sender from = handlers[m->type].from;
 
-    switch (handlers[m->type].from) {
-    case HERE:
+    if (from == HERE)
         return true;
-    case CENTRAL:
-        return central && d->central_stream;
-    default:
-        d->from = central ? NULL : dist_node_find(d, m->peer);
-        return d->from && d->from->stream;
-    }
+    d->from = central ? NULL : dist_node_find(d, m->peer);
+    if (central)
+        return from != WORKER && d->central_stream;
+    return from != CENTRAL && d->from && d->from->stream;
 }
 
 void dist_step(struct dist *d, const struct event *e, struct out *out)

@@ -193,6 +193,7 @@ void dist_on_task_request(struct dist *d, const struct msg *m);
 void dist_on_task_started(struct dist *d, const struct msg *m);
 void dist_on_task_finished(struct dist *d, const struct msg *m);
 void dist_on_task_held(struct dist *d, const struct msg *m);
+void dist_on_task_paused(struct dist *d, const struct msg *m);
 
 /* ---- probe.c ---- */
 /* Sends n probes (at most PROBES_MAX) for the job, or makes it wait for a worker. */

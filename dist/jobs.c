@@ -73,6 +73,7 @@ void dist_job_free(struct dist *d, struct dist_job *job)
     list_remove(&job->in_central);
     list_remove(&job->in_unattended);
     owner_messages_free(&job->messages);
+    owner_pauses_free(&job->pauses);
     dist_job_leave_app(d, job);
     dist_job_free_results(job);
     free(job->starts.v);

@@ -11,6 +11,7 @@
 #include "msg/beats.h"
 #include "msg/msg.h"
 #include "owner/messages.h"
+#include "owner/pauses.h"
 #include "owner/starts.h"
 
 #include <uthash.h>
@@ -187,6 +188,7 @@ struct dist_job {
 
     struct job_desc *desc;
     struct owner_messages messages;
+    struct owner_pauses pauses;
     struct owner_starts starts;
     struct dist_app *app;  /* NULL: it needs none */
     struct blob **results; /* by task; NULL: no task has a result */

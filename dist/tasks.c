@@ -109,10 +109,24 @@ static void count_running(struct dist_job *job, const struct dist_task *t, int s
     job->ages_us += sign * t->wait_us;
 }
 
+/* How long those of ours stood still that run now. O(tasks that were paused). */
+static int64_t stood_us(const struct dist *d, const struct dist_job *job)
+{
+    int64_t us = 0;
+
+    for (uint32_t i = 0; i < job->pauses.n; i++) {
+        const struct dist_task *t = &job->tasks[job->pauses.v[i].task];
+
+        if (!t->central && t->state == TASK_RUNNING)
+            us += owner_pause_us(&job->pauses.v[i], d->now_us);
+    }
+    return us;
+}
+
 int64_t dist_job_shown_us(const struct dist *d, const struct dist_job *job)
 {
     uint64_t n = (uint64_t)job->ok_n + job->ages_n;
-    __int128 ages_us = (__int128)job->ages_n * (d->now_us - job->submit_us) - job->ages_us;
+    __int128 ages_us = (__int128)job->ages_n * (d->now_us - job->submit_us) - job->ages_us - stood_us(d, job);
 
     return n > 0 ? (int64_t)((ages_us + (__int128)job->ok_us) / (__int128)n) : 0;
 }
@@ -142,8 +156,10 @@ void dist_task_set_state(struct dist *d, struct dist_job *job, uint32_t i, enum 
         job->central_n--;
         dist_job_touch(d, job);
     }
-    if (from == TASK_RUNNING)
+    if (from == TASK_RUNNING) {
         count_running(job, t, -1);
+        owner_pause_end(&job->pauses, i, d->now_us);
+    }
     if (to == TASK_RUNNING)
         count_running(job, t, 1);
     t->state = (uint8_t)to & 15;
@@ -529,6 +545,25 @@ void dist_on_task_started(struct dist *d, const struct msg *m)
         return;
     }
     dist_task_started(d, job, m->task_started.id.task, 0);
+}
+
+/* From its worker; of a task of central's, from central. */
+void dist_on_task_paused(struct dist *d, const struct msg *m)
+{
+    const struct try_id *id = &m->task_paused.id;
+    bool central = d->from == NULL;
+    struct dist_job *job = dist_job_find(d, id->job);
+    const struct dist_task *t = job && id->task < job->desc->tasks ? &job->tasks[id->task] : NULL;
+    struct try_id latest;
+
+    if (!t || t->central != central || task_state_before(t->state) ||
+        (!central && t->worker != d->from->m.node.v))
+        return;
+    latest = dist_task_try(job, id->task);
+    if (try_eq(&latest, id))
+        owner_pause_note(&job->pauses, id->task, &m->task_paused, d->now_us);
+    if (t->state != TASK_RUNNING)
+        owner_pause_end(&job->pauses, id->task, d->now_us);
 }
 
 void dist_on_task_held(struct dist *d, const struct msg *m)

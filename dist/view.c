@@ -54,6 +54,7 @@ void dist_job_view(const struct dist *d, const struct dist_job *job, int64_t now
         .probes_lost = job->probes_lost,
         .reservations_stolen = job->reservations_stolen,
     };
+    owner_pauses_view(&job->pauses, now_us, v);
 }
 
 /* How long an ended task ran; -1: it never ran, or the time is not known. */
@@ -85,6 +86,7 @@ void dist_task_view(const struct dist *d, const struct dist_job *job, uint32_t t
         .result = job->results ? job->results[task] : NULL,
         .result_lost = job->app && t->state == TASK_DONE && !t->returned,
     };
+    owner_pause_view(&job->pauses, task, now_us, v);
 }
 
 /* The first place from `at` on with live reservations, or NULL. */

@@ -236,7 +236,8 @@ void cluster_on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, 
     }
 }
 
-/* Checks that the tasks by state add up to all tasks, for every job of the dist. */
+/* Checks that the tasks by state add up to all tasks, for every job of the dist, and that only running tasks are shown as
+ * paused. */
 static void check_books(struct cluster *c, const struct dist *d, int64_t now_us)
 {
     for (const struct dist_job *j = dist_newest(d); j; j = dist_older(d, j)) {
@@ -249,6 +250,9 @@ static void check_books(struct cluster *c, const struct dist *d, int64_t now_us)
                          "cancelled, %u lost",
                          job_id_format((char[JOB_ID_TEXT]){0}, v.job), v.desc->tasks, v.waiting, v.placed,
                          v.running, v.done, v.failed, v.cancelled, v.lost);
+        if (v.paused > v.running)
+            cluster_fail(c, INVARIANT_BOOKS, "%s: %u tasks are shown as paused, and %u are running",
+                         job_id_format((char[JOB_ID_TEXT]){0}, v.job), v.paused, v.running);
     }
 }
 

@@ -109,7 +109,9 @@
     /* dist <-> central */                                                                                   \
     X(JOB_NUMBERS, job_numbers, 57)                                                                          \
     /* worker -> central */                                                                                  \
-    X(LONG_REQUEST, long_request, 58)
+    X(LONG_REQUEST, long_request, 58)                                                                        \
+    /* worker -> owner of a task; central -> dist */                                                         \
+    X(TASK_PAUSED, task_paused, 59)
 
 /* --- Who may send what to whom. Only this list says so (docs/protocol.md, section 0). Nobody may send a
  * message of WIRE_MESSAGES that is not listed here. --- */
@@ -180,7 +182,8 @@ enum route {
     X(START_BLAMED, DIST_WORKER | CENTRAL_WORKER)                                                            \
     X(OUT_OF_SERVICE, WORKER_CENTRAL | CENTRAL_WORKER)                                                       \
     X(JOB_NUMBERS, DIST_CENTRAL | CENTRAL_DIST)                                                              \
-    X(LONG_REQUEST, WORKER_CENTRAL)
+    X(LONG_REQUEST, WORKER_CENTRAL)                                                                          \
+    X(TASK_PAUSED, WORKER_DIST | WORKER_CENTRAL | CENTRAL_DIST)
 
 /* The protocol's versions; a node understands the two before its own (docs/protocol.md, section 0). New
  * messages are appended, so each version begins with a message. A node sends no message from there on to a
@@ -328,7 +331,12 @@ enum route {
 #define FIELDS_long_result(F) F(try, id) F(blob, result)
 #define FIELDS_beat(F) F(u8, ask) F(u32, held)
 #define FIELDS_start_blamed(F) F(job, job)
-/* why: for people; NULL from central. */
+/* stood_ms: how long the task has stood still by now, at least 1; 0: it runs. paused_ms: in all its pauses, this one
+ * included. times: how many they are. for_job, for_task: whose short task the last of them was for. A message has 48
+ * bytes, hence milliseconds. */
+#define FIELDS_task_paused(F)                                                                                \
+    F(try, id)                                                                                               \
+    F(i64, run_us) F(job, for_job) F(u32, for_task) F(u32, times) F(u32, stood_ms) F(u32, paused_ms)
 #define FIELDS_out_of_service(F) F(blob, why) F(u8, on)
 #define FIELDS_job_numbers(F) F(u64, next)
 

@@ -5,6 +5,7 @@
 
 #include "base/blob.h"
 #include "base/ids.h"
+#include "base/units.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -167,6 +168,12 @@ const char *node_change_text(enum node_change v);
 /* The part of a reported run time that the owner believes, when it has known the job for known_us: no task
  * has run for longer. Two machines' clocks may differ by a hundredth, and a second. */
 int64_t run_us_credible(int64_t run_us, int64_t known_us);
+/* A duration as TASK_PAUSED has it; of one that still stands still at least 1, or it would seem to run. */
+static inline uint32_t paused_ms_of(int64_t us)
+{
+    return us / US_PER_MS < UINT32_MAX ? (uint32_t)(us / US_PER_MS) : UINT32_MAX;
+}
+static inline uint32_t stood_ms_of(int64_t us) { return us < US_PER_MS ? 1 : paused_ms_of(us); }
 /* Takes a state, or a number below 32 that is no state (yet) and is in no phase. */
 static inline bool state_in(uint32_t set, unsigned state) { return set >> (state & 31) & 1; }
 static inline bool task_state_final(enum task_state s) { return state_in(TASK_STATES_FINAL, s); }

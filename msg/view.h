@@ -24,6 +24,8 @@ struct job_view {
     int64_t response_us; /* submission to end; -1 while unfinished */
     int64_t first_start_us; /* submission to the first task's start; -1 */
     uint32_t probes_sent, probes_live, probes_cancelled, probes_unused, probes_lost, reservations_stolen;
+    uint32_t paused, pauses; /* running tasks that stand still now; pauses of all tasks */
+    int64_t paused_us;       /* all these together */
 };
 
 struct task_view {
@@ -40,6 +42,11 @@ struct task_view {
         *message; /* why it was not started, or its executor failed, in words, borrowed; NULL: not known */
     const struct blob *result; /* what its executor returned, borrowed; NULL: nothing */
     bool result_lost;          /* the executor returned a result that is not kept any more */
+    uint32_t pauses;           /* times that it stood still for a short task */
+    uint32_t paused_for_task;  /* the last time for this one */
+    job_id_t paused_for;       /* of this job; JOB_NONE: it never did */
+    int64_t paused_us;         /* in all */
+    int64_t stood_us;          /* it stands still for so long by now; -1: it does not */
 };
 
 struct reservation_view {

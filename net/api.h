@@ -78,6 +78,10 @@ struct api_task {
     const uint8_t *result;
     uint32_t result_n;
     bool result_lost;
+    uint32_t pauses, paused_for_task;
+    int64_t paused_us, stood_us;
+    bool paused;
+    job_id_t paused_for; /* JOB_NONE: it never stood still */
 };
 struct api_resubmit {
     job_id_t job;
@@ -114,6 +118,8 @@ struct api_job {
     int64_t age_us, response_us, first_start_us; /* -1: not yet */
     uint32_t probes_sent, probes_live, probes_cancelled, probes_unused, probes_lost, reservations_stolen;
     bool abandoned, no_executor, attended;
+    uint32_t paused, pauses;
+    int64_t paused_us;
 };
 struct api_reservation {
     uint32_t worker;

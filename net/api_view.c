@@ -49,6 +49,9 @@ void api_job_from_view(struct api_job *to, const struct job_view *v)
         .abandoned = v->abandoned,
         .no_executor = v->no_executor,
         .attended = !(v->desc->flags & JOB_DETACHED),
+        .paused = v->paused,
+        .paused_us = v->paused_us,
+        .pauses = v->pauses,
     };
 }
 
@@ -67,6 +70,12 @@ void api_task_from_view(struct api_task *to, const struct task_view *v, const ch
         .stolen = v->stolen != 0,
         .message = v->message ? v->message->data : "",
         .result_lost = v->result_lost,
+        .pauses = v->pauses,
+        .paused_us = v->paused_us,
+        .paused = v->stood_us >= 0,
+        .stood_us = v->stood_us >= 0 ? v->stood_us : 0,
+        .paused_for = v->paused_for,
+        .paused_for_task = v->paused_for_task,
     };
 }
 

@@ -509,6 +509,56 @@ static void a_promoted_jobs_unlaunched_tasks_come_here(void **state)
     end(&c);
 }
 
+static void paused(struct cluster *c, struct try_id id, int64_t run_us, uint32_t stood_ms, uint32_t paused_ms)
+{
+    tell(&c->t, TASK_PAUSED, task_paused, c->w[0], .id = id, .run_us = run_us, .stood_ms = stood_ms,
+         .paused_ms = paused_ms, .times = 1, .for_job = JOB(7, 4), .for_task = 2);
+}
+
+/* Its waiting time stands still, and its dist hears of it: at once, and again when it asks. */
+static void a_task_that_stands_still(void **state)
+{
+    struct cluster c = {0};
+    struct try_id id;
+    struct central_node n;
+    const struct msg_task_paused *m;
+    struct job_view job;
+
+    begin(&c, 1);
+    submit(&c.t, c.d, 1, 1, 10 * S);
+    id = try_of(c.d, 1, 0, 1);
+    paused(&c, id, 0, 0, 1); /* before it runs: nothing is known of it */
+    expect_none(&c.t, TASK_PAUSED, c.d);
+    started(&c.t, c.w[0], id);
+    pass(&c.t, 4 * S);
+    paused(&c, id, 3 * S, 1000, 1000);
+    m = expect(&c.t, TASK_PAUSED, task_paused, c.d);
+    assert_int_equal(m->stood_ms, 1000);
+    assert_int_equal(m->for_job.v, JOB(7, 4).v);
+    pass(&c.t, 60 * S);
+    assert_true(central_view_node(c.t.c, (node_id_t){c.w[0]}, c.t.now_us, &n));
+    assert_int_equal(n.wait_us, 7 * S);
+    central_job_view(c.t.c, central_find_job(c.t.c, JOB(c.d, 1)), c.t.now_us, &job);
+    assert_int_equal(job.paused, 1);
+    assert_int_equal(job.paused_us, 61 * S);
+    tell(&c.t, LONG_WATCH, long_watch, c.d, .job = JOB(c.d, 1), .epoch = 1);
+    expect_task(&c, 0, TASK_RUNNING);
+    assert_int_equal(expect(&c.t, TASK_PAUSED, task_paused, c.d)->stood_ms, 61000);
+    paused(&c, id, 3 * S, 0, 61000);
+    assert_int_equal(expect(&c.t, TASK_PAUSED, task_paused, c.d)->stood_ms, 0);
+    pass(&c.t, 2 * S);
+    assert_true(central_view_node(c.t.c, (node_id_t){c.w[0]}, c.t.now_us, &n));
+    assert_int_equal(n.wait_us, 5 * S);
+    /* An end while it stands still ends that as well. */
+    paused(&c, id, 5 * S, 1000, 62000);
+    finished(&c.t, c.w[0], id, OUTCOME_EXITED, 0, 5 * S);
+    c.t.now_us += S;
+    central_job_view(c.t.c, central_find_job(c.t.c, JOB(c.d, 1)), c.t.now_us, &job);
+    assert_int_equal(job.paused, 0);
+    assert_int_equal(job.paused_us, 62 * S);
+    end(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -534,6 +584,7 @@ int main(void)
         cmocka_unit_test(a_job_that_ended_while_its_dist_was_away_is_kept_for_it),
         cmocka_unit_test(finished_jobs_nobody_asks_for_are_limited),
         cmocka_unit_test(a_promoted_jobs_unlaunched_tasks_come_here),
+        cmocka_unit_test(a_task_that_stands_still),
     };
 
     return cmocka_run_group_tests_name("central_jobs", tests, NULL, NULL);

@@ -600,12 +600,15 @@ static void test_json(void **state)
         "0,\n"
         "  \"running\": 1,\n  \"done\": 1,\n  \"failed\": 0,\n  \"cancelled\": 0,\n  \"lost\": 0,\n"
         "  \"probes_sent\": 4,\n  \"probes_live\": 0,\n  \"probes_cancelled\": 0,\n  \"probes_unused\": 0,\n"
-        "  \"probes_lost\": 0,\n  \"reservations_stolen\": 0,\n  \"age_us\": 7,\n  \"response_us\": null,\n"
-        "  \"first_start_us\": 2,\n  \"task\": {\n    \"task\": 1,\n    \"index\": 11,\n    \"state\": "
+        "  \"probes_lost\": 0,\n  \"reservations_stolen\": 0,\n  \"paused\": 0,\n  \"pauses\": 0,\n"
+        "  \"age_us\": 7,\n  \"response_us\": null,\n"
+        "  \"first_start_us\": 2,\n  \"paused_us\": 0,\n  \"task\": {\n    \"task\": 1,\n    \"index\": "
+        "11,\n    \"state\": "
         "\"failed\",\n"
         "    \"outcome\": \"signaled\",\n    \"code\": 9,\n    \"attempt\": 1,\n    \"worker\": 5,\n"
-        "    \"worker_name\": \"w5\",\n    \"wait_us\": 3,\n    \"run_us\": null,\n    \"stolen\": false,\n  "
-        "  \"message\": \"\"\n  "
+        "    \"worker_name\": \"w5\",\n    \"wait_us\": 3,\n    \"run_us\": null,\n    \"stolen\": false,\n"
+        "    \"paused\": false,\n    \"stood_us\": null,\n    \"pauses\": 0,\n    \"paused_us\": 0,\n"
+        "    \"paused_for\": null,\n    \"paused_for_task\": null,\n    \"message\": \"\"\n  "
         "}\n}\n");
     char ending[100];
     assert_string_equal(task_ending(ending, sizeof ending, &task, 0), "killed by signal 9 (Killed)");

@@ -441,6 +441,78 @@ static void test_one_slow_task_does_not_make_the_job_long(void **state)
     talk_end(t);
 }
 
+static void paused(struct talk *t, uint32_t from, struct try_id id, uint32_t stood_ms, uint32_t paused_ms)
+{
+    HEAR(t, from, TASK_PAUSED, task_paused, .id = id, .stood_ms = stood_ms, .paused_ms = paused_ms,
+         .times = 2, .for_job = J(9), .for_task = 3);
+}
+
+/* It may have outlived the cutoff by itself, and stand still for a short task: that is no age. */
+static void test_what_stands_still_does_not_age(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+    struct task_view v;
+
+    submit(t, desc_new(4, "n"));
+    ignore(t);
+    for (uint32_t i = 0; i < 2; i++) {
+        request(t, 101, 1, 1 + i);
+        ignore(t);
+        started(t, 101, try_of(1, i, 1, 1));
+        ignore(t);
+    }
+    finished(t, 101, try_of(1, 0, 1, 1), 0, US_PER_S);
+    ignore(t);
+    t->now += 18 * US_PER_S;
+    paused(t, 102, try_of(1, 1, 1, 1), 4000, 6000); /* another worker's word is none */
+    assert_int_equal(job_view_of(t, 1).pauses, 0);
+    paused(t, 101, try_of(1, 1, 1, 1), 4000, 6000);
+    dist_task_view(&t->d, dist_find(&t->d, J(1)), 1, t->now + 1000, &v);
+    assert_int_equal(v.state, TASK_RUNNING);
+    assert_int_equal(v.stood_us, 4 * US_PER_S + 1000);
+    assert_int_equal(v.paused_us, 6 * US_PER_S + 1000);
+    assert_int_equal(v.pauses, 2);
+    assert_true(job_eq(v.paused_for, J(9)));
+    assert_int_equal(v.paused_for_task, 3);
+    /* (1 + 18 - 6) / 2 < 10, and it stands still on. */
+    overruns(t, try_of(1, 1, 1, 1), 60 * US_PER_S);
+    silent(t);
+    paused(t, 101, try_of(1, 1, 1, 1), 0, 66000);
+    assert_int_equal(job_view_of(t, 1).paused, 0);
+    /* (1 + 85 - 66) / 2 >= 10 */
+    overruns(t, try_of(1, 1, 1, 1), 7 * US_PER_S);
+    says(t, "101 PROBE_CANCEL job=3.1");
+    ignore(t);
+    talk_end(t);
+}
+
+/* Central says so of its own tasks, and nobody else does. */
+static void test_central_tells_of_pauses(void **state)
+{
+    struct talk *t = talk_joined("hawk", 1);
+
+    submit_long(t, 2, 0);
+    ignore(t);
+    HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = J(1), .epoch = 1);
+    paused(t, CENTRAL, try_of(1, 0, 1, 1), 1000, 1000); /* it does not run */
+    long_task(t, try_of(1, 0, 1, 1), TASK_RUNNING, 101);
+    ignore(t);
+    paused(t, CENTRAL, try_of(1, 0, 1, 2), 1000, 1000); /* another try */
+    paused(t, CENTRAL, try_of(1, 1, 1, 1), 1000, 1000);
+    paused(t, 101, try_of(1, 0, 1, 1), 1000, 1000);
+    assert_int_equal(job_view_of(t, 1).pauses, 0);
+    paused(t, CENTRAL, try_of(1, 0, 1, 1), 1000, 1000);
+    assert_int_equal(job_view_of(t, 1).paused, 1);
+    assert_int_equal(job_view_of(t, 1).running, 1);
+    t->now += US_PER_S;
+    long_task(t, try_of(1, 0, 1, 1), TASK_DONE, 101);
+    assert_int_equal(job_view_of(t, 1).paused, 0);
+    assert_int_equal(job_view_of(t, 1).paused_us, 2 * US_PER_S);
+    long_task(t, try_of(1, 1, 1, 1), TASK_DONE, 101);
+    ignore(t);
+    talk_end(t);
+}
+
 static void test_promotion_refused_goes_on_as_short(void **state)
 {
     struct talk *t = overrun(0);
@@ -607,6 +679,8 @@ int main(void)
         cmocka_unit_test(test_classes),
         cmocka_unit_test(test_promotion_hands_the_rest_to_central),
         cmocka_unit_test(test_one_slow_task_does_not_make_the_job_long),
+        cmocka_unit_test(test_what_stands_still_does_not_age),
+        cmocka_unit_test(test_central_tells_of_pauses),
         cmocka_unit_test(test_promotion_refused_goes_on_as_short),
         cmocka_unit_test(test_promotion_survives_the_loss_of_central),
         cmocka_unit_test(test_promoted_jobs_retries_stay_here),

@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "owner/jobs.h"
 #include "owner/messages.h"
+#include "owner/pauses.h"
 #include "owner/starts.h"
 
 #include <setjmp.h>
@@ -72,6 +73,81 @@ static void an_end_says_why_or_brings_a_result(void **state)
     assert_int_equal(kept(false, OUTCOME_TIME_LIMIT, 0), 0);
     assert_int_equal(kept(false, OUTCOME_EXITED, 0), 2);
     assert_int_equal(kept(true, OUTCOME_EXITED, 0), 2);
+}
+
+/* ---- Pauses ---- */
+
+#define S US_PER_S
+
+static void told(struct owner_pauses *pauses, uint32_t task, uint16_t attempt, uint32_t times,
+                 uint32_t stood_ms, uint32_t paused_ms, int64_t now_us)
+{
+    struct msg_task_paused m = {.id = {.task = task, .attempt = attempt},
+                                .times = times,
+                                .stood_ms = stood_ms,
+                                .paused_ms = paused_ms,
+                                .for_job = job_id_make((node_id_t){3}, times),
+                                .for_task = 8};
+
+    owner_pause_note(pauses, task, &m, now_us);
+    owner_pauses_check(pauses, 100);
+}
+
+static struct task_view view_of(const struct owner_pauses *pauses, uint32_t task, int64_t now_us)
+{
+    struct task_view v = {0};
+
+    owner_pause_view(pauses, task, now_us, &v);
+    return v;
+}
+
+static void pauses_add_up(void **state)
+{
+    struct owner_pauses pauses = {0};
+    struct msg_task_paused m = {0};
+    struct job_view job = {0};
+
+    told(&pauses, 5, 1, 2, 1000, 3000, 10 * S);
+    told(&pauses, 2, 1, 1, 0, 500, 10 * S);
+    told(&pauses, 9, 1, 1, 1, 0, 10 * S);
+    assert_int_equal(view_of(&pauses, 5, 14 * S).stood_us, 5 * S);
+    assert_int_equal(view_of(&pauses, 5, 14 * S).paused_us, 7 * S);
+    assert_int_equal(view_of(&pauses, 5, 14 * S).paused_for.v, job_id_make((node_id_t){3}, 2).v);
+    assert_int_equal(view_of(&pauses, 5, 14 * S).paused_for_task, 8);
+    assert_int_equal(view_of(&pauses, 2, 14 * S).stood_us, -1);
+    assert_int_equal(view_of(&pauses, 3, 14 * S).stood_us, -1);
+    assert_int_equal(view_of(&pauses, 3, 14 * S).pauses, 0);
+    owner_pauses_view(&pauses, 14 * S, &job);
+    assert_int_equal(job.paused, 2);
+    assert_int_equal(job.pauses, 4);
+    assert_int_equal(job.paused_us, 7 * S + S / 2 + 4 * S + US_PER_MS);
+    /* For somebody else. */
+    owner_pause_say(owner_pause_find(&pauses, 5), 14 * S, &m);
+    assert_int_equal(m.stood_ms, 5000);
+    assert_int_equal(m.paused_ms, 7000);
+    assert_int_equal(m.times, 2);
+    /* A try that ends while it stands still; then the next try, and a worker's next process, which begin at 0. */
+    owner_pause_end(&pauses, 5, 15 * S);
+    owner_pause_end(&pauses, 5, 16 * S);
+    assert_int_equal(view_of(&pauses, 5, 99 * S).paused_us, 8 * S);
+    told(&pauses, 5, 2, 3, 0, 100, 20 * S);
+    assert_int_equal(view_of(&pauses, 5, 20 * S).paused_us, 8 * S + S / 10);
+    told(&pauses, 5, 2, 1, 0, 100, 21 * S);
+    assert_int_equal(view_of(&pauses, 5, 21 * S).pauses, 6);
+    owner_pauses_free(&pauses);
+}
+
+static void so_many_paused_tasks_are_kept(void **state)
+{
+    struct owner_pauses pauses = {0};
+    struct msg_task_paused m = {.id = {.attempt = 1}, .times = 1};
+
+    for (uint32_t i = OWNER_PAUSES_MAX + 5; i-- > 0;)
+        owner_pause_note(&pauses, i, &m, S);
+    owner_pauses_check(&pauses, OWNER_PAUSES_MAX + 5);
+    assert_null(owner_pause_find(&pauses, 4));
+    assert_non_null(owner_pause_find(&pauses, 5));
+    owner_pauses_free(&pauses);
 }
 
 /* ---- Jobs ---- */
@@ -206,6 +282,8 @@ int main(void)
         cmocka_unit_test(the_first_messages_are_kept),
         cmocka_unit_test(long_messages_are_cut_and_empty_ones_are_none),
         cmocka_unit_test(an_end_says_why_or_brings_a_result),
+        cmocka_unit_test(pauses_add_up),
+        cmocka_unit_test(so_many_paused_tasks_are_kept),
         cmocka_unit_test(a_job_has_tasks_and_an_epoch),
         cmocka_unit_test(a_set_names_tasks_of_its_job_in_order),
         cmocka_unit_test(outcomes_have_states),

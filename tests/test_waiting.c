@@ -71,6 +71,27 @@ static void a_running_task_counts_what_is_left_of_it(void **state)
     pair_free(&p, 99 * S);
 }
 
+/* What is left of it is an amount, until it goes on. */
+static void a_task_that_stands_still_is_not_nearer_its_end(void **state)
+{
+    struct pair p;
+
+    pair_init(&p, 1);
+    waiting_place(&p.q, &p.a, &p.t[0], 10 * S, 0);
+    waiting_start(&p.q, &p.t[0], 0, 0);
+    waiting_place(&p.q, &p.b, &p.t[1], 8 * S, 0);
+    waiting_ran(&p.q, &p.t[0], 3 * S, true, 4 * S);
+    assert_int_equal(waiting_at(&p.a, 4 * S), 7 * S);
+    assert_int_equal(waiting_at(&p.a, 90 * S), 7 * S);
+    assert_ptr_equal(waiting_best(&p.q, 90 * S), &p.a);
+    waiting_ran(&p.q, &p.t[0], 3 * S, false, 90 * S);
+    assert_int_equal(waiting_at(&p.a, 92 * S), 5 * S);
+    /* And one that ran for longer than its estimate: nothing is left of it. */
+    waiting_ran(&p.q, &p.t[0], 12 * S, true, 99 * S);
+    assert_int_equal(waiting_at(&p.a, 200 * S), 0);
+    pair_free(&p, 200 * S);
+}
+
 static void a_task_that_ends_early_frees_its_slot_early(void **state)
 {
     struct pair p;
@@ -493,6 +514,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(queued_work_is_an_amount_that_does_not_shrink),
         cmocka_unit_test(a_running_task_counts_what_is_left_of_it),
+        cmocka_unit_test(a_task_that_stands_still_is_not_nearer_its_end),
         cmocka_unit_test(a_task_that_ends_early_frees_its_slot_early),
         cmocka_unit_test(an_idle_worker_beats_one_that_overruns),
         cmocka_unit_test(both_kinds_are_compared_at_the_present),

@@ -55,6 +55,15 @@ static uint32_t paused_for(struct talk *t, uint32_t run, uint64_t job, uint32_t 
     return starts(t, job, 0, DIST);
 }
 
+/* Its owner hears of its pauses before its end. */
+static void expect_end(struct talk *t, uint32_t paused_ms, enum outcome outcome)
+{
+    expect(t, TASK_PAUSED, task_paused, CENTRAL,
+           m->times == 1 && m->for_job.v == JOB(2).v && m->for_task == 0 && m->stood_ms == 0 &&
+               m->paused_ms == paused_ms);
+    expect(t, TASK_FINISHED, task_finished, CENTRAL, m->outcome == outcome);
+}
+
 static void a_short_task_takes_the_slot_of_a_long_one(void **state)
 {
     struct worker_running r;
@@ -80,7 +89,7 @@ static void a_short_task_takes_the_slot_of_a_long_one(void **state)
     assert_int_equal(worker_counter(&t.w, COUNTER_tasks_paused), 1);
     assert_int_equal(worker_counter(&t.w, COUNTER_paused_ms), 3000);
     exits(&t, run, 0);
-    expect(&t, TASK_FINISHED, task_finished, CENTRAL, whatever);
+    expect_end(&t, 3000, OUTCOME_EXITED);
     talk_end(&t);
 }
 
@@ -279,7 +288,7 @@ static void its_share_is_a_bound(void **state)
     pass(&t, 60 * S);
     nothing(&t);
     exits(&t, run, 0);
-    expect(&t, TASK_FINISHED, task_finished, CENTRAL, whatever);
+    expect_end(&t, 12000, OUTCOME_EXITED);
     expect(&t, TASK_REQUEST, task_request, DIST, m->job.v == JOB(4).v);
     talk_end(&t);
 }
@@ -307,7 +316,7 @@ static void the_longest_pause_overcommits(void **state)
     pass(&t, S);
     nothing(&t);
     exits(&t, run, 0);
-    expect(&t, TASK_FINISHED, task_finished, CENTRAL, whatever);
+    expect_end(&t, 30000, OUTCOME_EXITED);
     expect(&t, TASK_REQUEST, task_request, DIST, m->job.v == JOB(3).v);
     talk_end(&t);
 }
@@ -444,7 +453,7 @@ static void a_kill_ends_the_pause(void **state)
     expect(&t, EXEC_RESUME, exec_resume, 0, m->run == run);
     expect(&t, EXEC_KILL, exec_kill, 0, m->run == run);
     tell(&t, EXEC_EXITED, exec_exited, 0, .run = run, .outcome = OUTCOME_SIGNALED, .code = 15);
-    expect(&t, TASK_FINISHED, task_finished, CENTRAL, m->outcome == OUTCOME_CANCELLED);
+    expect_end(&t, 0, OUTCOME_CANCELLED);
     assert_int_equal(counts_of(&t).free, 0);
     exits(&t, quick, 0);
     expect(&t, TASK_FINISHED, task_finished, DIST, whatever);
@@ -480,6 +489,7 @@ static void a_paused_task_may_end(void **state)
     short_comes(&t, 2);
     quick = paused_for(&t, run, 2, 1);
     tell(&t, EXEC_EXITED, exec_exited, 0, .run = run, .outcome = OUTCOME_SIGNALED, .code = 9);
+    expect(&t, TASK_PAUSED, task_paused, CENTRAL, m->times == 1 && m->stood_ms == 1);
     expect(&t, TASK_FINISHED, task_finished, CENTRAL, m->outcome == OUTCOME_SIGNALED);
     exits(&t, quick, 0);
     expect(&t, TASK_FINISHED, task_finished, DIST, whatever);
@@ -516,6 +526,77 @@ static void a_new_process_finds_both_running(void **state)
     talk_end(&t);
 }
 
+static void next_heartbeat(struct talk *t)
+{
+    while (t->out.n == t->taken || t->out.v[t->taken].type == MSG_COUNTER) {
+        if (t->out.n == t->taken)
+            pass(t, S);
+        else
+            t->taken++;
+    }
+}
+
+/* With the heartbeat after it began and after it ended, and in full to an owner that is back. */
+static void owners_hear_of_pauses(void **state)
+{
+    struct talk t;
+    uint32_t run, quick;
+
+    begin_pausing(&t, 1);
+    run = long_task(&t, 1);
+    short_comes(&t, 2);
+    quick = paused_for(&t, run, 2, 1);
+    t.w.config.heartbeats = true;
+    tell(&t, PEER_LOST, peer_lost, CENTRAL, 0);
+    tell(&t, PEER_UP, peer_up, CENTRAL, ROLE_CENTRAL);
+    expect(&t, JOIN, join, CENTRAL, whatever);
+    tell(&t, JOINED, joined, CENTRAL, .node = {SELF}, .heartbeat_us = S, .lease_us = 60 * S);
+    expect(&t, TASK_HELD, task_held, CENTRAL, m->state == TASK_RUNNING);
+    expect(&t, HELD_END, held_end, CENTRAL, whatever);
+    next_heartbeat(&t);
+    expect(&t, TASK_PAUSED, task_paused, CENTRAL,
+           m->times == 1 && m->for_job.v == JOB(2).v && m->stood_ms == 1000 && m->paused_ms == 1000 &&
+               m->run_us == S / 40);
+    expect(&t, HEARTBEAT, heartbeat, CENTRAL, m->paused == 1);
+    next_heartbeat(&t); /* nothing new */
+    expect(&t, HEARTBEAT, heartbeat, CENTRAL, m->paused == 1);
+    exits(&t, quick, 0);
+    expect(&t, TASK_FINISHED, task_finished, DIST, whatever);
+    expect(&t, EXEC_RESUME, exec_resume, 0, whatever);
+    tell(&t, FINISH_ACK, finish_ack, DIST, .id = TRY(2, 0));
+    next_heartbeat(&t);
+    expect(&t, TASK_PAUSED, task_paused, CENTRAL, m->times == 1 && m->stood_ms == 0 && m->paused_ms == 2000);
+    expect(&t, HEARTBEAT, heartbeat, CENTRAL, m->paused == 0);
+    talk_end(&t);
+}
+
+/* Its slots are all in use: for the short tasks, and then for those that stand still. */
+static void a_worker_that_pauses_asks_for_no_long_task(void **state)
+{
+    struct talk t;
+    uint32_t run, quick;
+
+    begin_pausing(&t, 1);
+    t.w.config.policy.flags |= POLICY_LATE_LONG;
+    tell(&t, LONG_WORK, long_work, CENTRAL, .any = 1);
+    expect(&t, LONG_REQUEST, long_request, CENTRAL, m->slots == 1);
+    run = long_task(&t, 1);
+    short_comes(&t, 2);
+    quick = paused_for(&t, run, 2, 1);
+    pass(&t, 3 * S);
+    nothing(&t);
+    exits(&t, quick, 0);
+    expect(&t, TASK_FINISHED, task_finished, DIST, whatever);
+    expect(&t, EXEC_RESUME, exec_resume, 0, whatever);
+    pass(&t, 3 * S);
+    nothing(&t);
+    exits(&t, run, 0);
+    expect(&t, TASK_PAUSED, task_paused, CENTRAL, whatever);
+    expect(&t, TASK_FINISHED, task_finished, CENTRAL, whatever);
+    expect(&t, LONG_REQUEST, long_request, CENTRAL, m->slots == 1);
+    talk_end(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -540,6 +621,8 @@ int main(void)
         cmocka_unit_test(a_stop_reaches_paused_tasks),
         cmocka_unit_test(a_paused_task_may_end),
         cmocka_unit_test(a_new_process_finds_both_running),
+        cmocka_unit_test(owners_hear_of_pauses),
+        cmocka_unit_test(a_worker_that_pauses_asks_for_no_long_task),
     };
 
     return cmocka_run_group_tests_name("worker_pause", tests, NULL, NULL);

@@ -175,7 +175,7 @@ static bool wants_ack(const struct worker *w)
            (w->lease_end_us != TIME_NEVER && left_us <= lease_of(w) - w->lease_us / LEASE_RENEWALS);
 }
 
-/* Output: at most 1 message and 1 per counter. */
+/* Output: at most 1 message, 1 per counter, and 1 per task whose pauses have changed. */
 void worker_heartbeat_due(struct worker *w)
 {
     uint32_t busy = (uint32_t)w->n_active - w->n_free;
@@ -194,6 +194,7 @@ void worker_heartbeat_due(struct worker *w)
         k->value = w->counters[c];
     }
     w->counters_changed = 0;
+    worker_pauses_tell(w);
     m = &out_add(w->out, MSG_HEARTBEAT, NODE_CENTRAL.v)->heartbeat;
     m->seq = ++w->heartbeat_seq;
     m->queued = (uint32_t)w->n_reservations + w->n_queued_tasks;

@@ -168,9 +168,11 @@ struct task {
     struct blob *result; /* DONE */
     struct try_id id;
     int64_t arrived_us;
-    int64_t started_us;      /* RUNNING; without the time of pauses */
-    int64_t paused_at;       /* in a paused slot: when the pause began */
-    int64_t paused_us;       /* total time of earlier pauses */
+    int64_t started_us;  /* RUNNING; without the time of pauses */
+    int64_t paused_at;   /* in a paused slot: when the pause began */
+    int64_t paused_us;   /* total time of earlier pauses */
+    job_id_t paused_for; /* the last pause was for a task of this job */
+    uint32_t paused_for_task, pauses;
     int64_t estimate_us;     /* of its run time; 0: not known */
     int64_t wait_us, run_us; /* wait_us: from RUNNING on; run_us: DONE */
     int32_t code;            /* DONE */
@@ -179,6 +181,7 @@ struct task {
     uint8_t kill_outcome;    /* the outcome of a task that was told to die; OUTCOME_NONE: it was not */
     uint8_t state;
     bool promotable, overrun, overrun_told, stolen, kill_forced, no_pause;
+    bool pause_untold; /* its owner does not know of its last pause, or of that pause's end */
 };
 
 /* The loot of a thief: one record per thief, never empty, its items ordered by index. */
@@ -313,6 +316,10 @@ bool worker_pause_first(const struct worker *w, const struct lane *l, const stru
  * or returned. */
 void worker_pause_settle(struct worker *w, struct lane *l);
 void worker_pause_due(struct worker *w);
+/* Tells the owner of t what it does not know of t's pauses. Output: at most 1 message. */
+void worker_pause_tell(const struct worker *w, struct task *t);
+/* The same for all running tasks. O(slots) if a task was paused since the last call. */
+void worker_pauses_tell(struct worker *w);
 void worker_on_exec_paused(struct worker *w, const struct msg *in);
 
 /* ---- probes.c ---- */

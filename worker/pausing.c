@@ -47,6 +47,7 @@ void worker_pause_end(struct worker *w, struct slot *s)
 
     t->paused_us += stood_us;
     t->started_us += stood_us;
+    t->pause_untold = w->pauses_untold = true;
     worker_count(w, COUNTER_paused_ms, (uint64_t)stood_us / US_PER_MS);
     worker_slot_resume(w, s);
     out_add(w->out, MSG_EXEC_RESUME, 0)->exec_resume.run = t->run;
@@ -186,6 +187,19 @@ static void pause_refused(struct worker *w, struct task *t, int err)
     w->pauses_refused += w->pauses_refused < PAUSE_REFUSED_DOUBLINGS;
 }
 
+/* Output: 1 message. */
+static void pause_for(struct worker *w, struct task *t, struct task *given)
+{
+    t->paused_at = w->now_us;
+    t->paused_for = given->id.job;
+    t->paused_for_task = given->id.task;
+    t->pauses++;
+    t->pause_untold = w->pauses_untold = true;
+    worker_count(w, COUNTER_tasks_paused, 1);
+    worker_slot_pause(w, t->slot);
+    worker_task_begin(w, given);
+}
+
 /* Output: at most 1 message. A task that is being killed goes on: the executor thaws it for that. The given
  * task may have got a free slot meanwhile: then the frozen one goes on at once. */
 void worker_on_exec_paused(struct worker *w, const struct msg *in)
@@ -209,8 +223,36 @@ void worker_on_exec_paused(struct worker *w, const struct msg *in)
         out_add(w->out, MSG_EXEC_RESUME, 0)->exec_resume.run = m->run;
         return;
     }
-    t->paused_at = w->now_us;
-    worker_count(w, COUNTER_tasks_paused, 1);
-    worker_slot_pause(w, s);
-    worker_task_begin(w, container_of(s->lane->given.next, struct slot, link)->task);
+    pause_for(w, t, container_of(s->lane->given.next, struct slot, link)->task);
+}
+
+/* ---- What owners are told ---- */
+
+void worker_pause_tell(const struct worker *w, struct task *t)
+{
+    const struct owner *o = t->job->owner;
+    bool stands = t->slot && t->slot->state == SLOT_PAUSED;
+    struct msg_task_paused *m;
+
+    if (!t->pause_untold || o->state != OWNER_UP)
+        return;
+    t->pause_untold = false;
+    m = &out_add(w->out, MSG_TASK_PAUSED, o->node.v)->task_paused;
+    m->id = t->id;
+    m->run_us = worker_task_age(w, t);
+    m->stood_ms = stands ? stood_ms_of(w->now_us - t->paused_at) : 0;
+    m->paused_ms = paused_ms_of(t->paused_us + (stands ? w->now_us - t->paused_at : 0));
+    m->for_job = t->paused_for;
+    m->for_task = t->paused_for_task;
+    m->times = t->pauses;
+}
+
+void worker_pauses_tell(struct worker *w)
+{
+    if (!w->pauses_untold)
+        return;
+    w->pauses_untold = false;
+    for (uint32_t i = 0; i < w->n_slots; i++)
+        if (slot_at(w, i)->task)
+            worker_pause_tell(w, slot_at(w, i)->task);
 }

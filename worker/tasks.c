@@ -60,15 +60,17 @@ static void send_held(const struct worker *w, struct task *t)
     m->id = t->id;
     m->state = states[t->state];
     m->run_us = t->state == T_RUNNING ? worker_task_age(w, t) : t->run_us;
+    t->pause_untold = t->state == T_RUNNING && t->pauses > 0;
     if (t->state == T_DONE)
         send_finished(w, t);
     else if (t->overrun && !t->overrun_told)
         send_overrun(w, t);
 }
 
-/* Output: at most 2 messages per task of that owner, and 1. */
+/* Output: at most 2 messages per task of that owner, and 1. News of pauses follows with the next heartbeat. */
 void worker_report_held(struct worker *w, struct owner *o)
 {
+    w->pauses_untold = true;
     list_foreach(&o->jobs, l, next) {
         struct job *j = container_of(l, struct job, link);
 
@@ -357,11 +359,12 @@ void worker_task_forget(struct worker *w, struct task *t)
 }
 
 /* Ends t and frees its slot. t is kept until it is acknowledged, unless its owner is gone for good. Output:
- * at most 1 message. */
+ * at most 2 messages. */
 static void finish_task(struct worker *w, struct task *t)
 {
     const struct owner *o = t->job->owner;
 
+    worker_pause_tell(w, t);
     if (t->slot)
         worker_slot_free(w, t->slot);
     worker_task_set_state(w, t, T_DONE);

@@ -92,6 +92,7 @@ struct worker {
     bool drained : 1;        /* by an operator: it takes no new work */
     bool told_empty : 1;     /* central was told that nothing is left here */
     bool freed : 1;          /* a slot became free in this step */
+    bool pauses_untold : 1;  /* the owner of some task may not know of its pauses */
     uint8_t central_version; /* protocol version of the link to central */
     uint8_t n_apps;
     uint8_t pauses_refused; /* in a row */

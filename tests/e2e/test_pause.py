@@ -66,6 +66,27 @@ def test_a_time_limit_stands_still():
         assert 1900000 < task["run_us"] < 4000000 and c.job(job)["response_us"] > 4900000, task
 
 
+def test_owners_know_who_was_paused_for_whom():
+    with Cluster(workers=1, slots=1) as c:
+        job, _ = count(c, 1)
+        short = c.submit("--class", "short", "--array", "1-2", "--", "sh", "-c",
+                         f"test $HAWK_TASK_INDEX = 2 || until test -e {c.dir}/go; do sleep 0.02; done")
+        wait_for("its owner to hear of the pause", lambda: c.job(job)["paused"] == 1)
+        task = c.job(job)["task_list"][0]
+        assert task["state"] == "running" and task["paused"] and task["stood_us"] >= 0, task
+        assert task["paused_for"] == short and task["paused_for_task"] in (0, 1), task
+        assert "paused" in c.hawk("job", job).stdout.split("PAUSED")[1]
+        told = c.hawk("explain", job).stdout
+        assert "1 task now; 1 pause for short tasks" in told and f"of job {short}, for which it has stood still" in told
+        open(f"{c.dir}/go", "w").close()
+        c.hawk("wait", short)
+        wait_for("the end of the pause", lambda: c.job(job)["paused"] == 0)
+        task = c.job(job)["task_list"][0]
+        assert not task["paused"] and task["stood_us"] is None and task["pauses"] >= 1 and task["paused_us"] > 0, task
+        assert c.json("explain", job)["jobs"][0]["pauses"][0]["paused_for"] == short
+        c.hawk("cancel", job)
+
+
 def test_a_job_may_refuse():
     with Cluster(workers=1, slots=1) as c:
         job, _ = count(c, 1, "--no-pause")
