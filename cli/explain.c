@@ -52,8 +52,8 @@ static int64_t waited(const struct api_task *t) { return t->wait_us; }
 static int64_t stood(const struct api_task *t) { return t->paused_us; }
 
 /* Keeps the SLOW_SHOWN tasks for which `us` is longest, sorted. */
-static void note(struct api_task v[SLOW_SHOWN], uint32_t *n, const struct api_task *t,
-                 int64_t (*us)(const struct api_task *t))
+static void note_longest(struct api_task v[SLOW_SHOWN], uint32_t *n, const struct api_task *t,
+                         int64_t (*us)(const struct api_task *t))
 {
     uint32_t i = *n;
     if (i == SLOW_SHOWN && us(&v[--i]) >= us(t))
@@ -83,9 +83,9 @@ static int gather_page(void *ctx, const struct api_get_job_reply *page, uint32_t
     for (uint32_t i = 0; i < page->tasks_n; i++) {
         const struct api_task *t = &page->tasks[i];
         if (t->wait_us >= 0)
-            note(e->slow, &e->slow_n, t, waited);
+            note_longest(e->slow, &e->slow_n, t, waited);
         if (t->pauses)
-            note(e->stood, &e->stood_n, t, stood);
+            note_longest(e->stood, &e->stood_n, t, stood);
         if (!t->worker)
             continue;
         struct place *p = place_of(e, t->worker, t->worker_name);
