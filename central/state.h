@@ -81,16 +81,15 @@ struct node {
     uint32_t processes; /* how many processes of this name joined; a watcher has the number of its process */
     int64_t heard_us;
     uint8_t role;
-    uint8_t drain; /* enum drain: the operator's wish */
-    bool draining; /* it is stopping */
-    /* It was let in, and has not reported yet what it holds: counted in central.n_reporting. */
-    bool reporting;
-    bool held_off; /* it handed a long task back, and has not been heard since */
-    bool counted;  /* a worker: its slots are part of the cluster */
-    bool general;  /* the partition that central chose for it */
-    bool acked;    /* it has acknowledged its partition */
-    uint32_t room; /* long tasks that it asked for and that central has not sent yet (POLICY_LATE_LONG) */
-    uint32_t sent; /* TASK_ENQUEUE since it joined, with those that wait for their record */
+    uint8_t drain;  /* enum drain: the operator's wish */
+    bool draining;  /* it is stopping */
+    bool reporting; /* it was let in, and has not reported what it holds: counted in central.n_reporting */
+    bool held_off;  /* it handed a long task back, and has not been heard since */
+    bool counted;   /* a worker: its slots are part of the cluster */
+    bool general;   /* the partition that central chose for it */
+    bool acked;     /* it has acknowledged its partition */
+    uint32_t room;  /* long tasks that it asked for and that central has not sent yet (POLICY_LATE_LONG) */
+    uint32_t sent;  /* TASK_ENQUEUE since it joined, with those that wait for their record */
     struct waiting_worker waiting; /* the worker's long tasks */
 
     struct list by_state; /* in central.by_state[state]; NODE_UP: the least recently heard first */
@@ -230,12 +229,10 @@ struct long_job {
     struct list orphan;  /* in central.orphans: nobody waits for it */
     int64_t orphan_us;   /* then: when it is cancelled, by the orphans' clock */
     int64_t ended_us;
-    uint16_t
-        owner; /* the greatest epoch of a dist that has it; a dist with a smaller one may not cancel it */
+    uint16_t owner; /* the greatest epoch of a dist that has it; one with a smaller epoch may not cancel it */
     uint8_t why;
     bool cancel;
-    bool abandoned;                 /* cancelled as an orphan */
-    bool started;                   /* some task has started */
+    bool abandoned, started;        /* cancelled as an orphan; some task has started */
     struct owner_messages messages; /* messages of its tasks, by their places in `tasks` */
     struct owner_pauses pauses;     /* pauses of its tasks, by these places as well */
     struct owner_starts starts;
@@ -476,8 +473,7 @@ void central_service_forget(struct node *n);
 /* Takes workers back into service if more are out than may be, because others have gone. O(workers that are
  * out). */
 void central_service_look(struct central *c);
-/* How many of the workers that are there and not drained are out; central_service_limit(): how many may
- * be. */
+/* How many of the workers that are there and not drained are out; central_service_limit(): may be. */
 uint32_t central_service_out(const struct central *c);
 uint32_t central_service_limit(const struct central *c);
 
@@ -655,8 +651,7 @@ void central_starts_began(struct central *c, struct long_task *t, const struct n
 
 /* ---- pauses.c: long tasks that stand still for short ones ---- */
 void central_on_task_paused(struct central *c, const struct msg *in);
-/* Tells a dist that watches j all that central knows of its tasks' pauses, after the dist has heard of the
- * tasks. */
+/* Tells a dist that watches j of its tasks' pauses, after the dist has heard of the tasks. */
 void central_pauses_send(struct central *c, const struct long_job *j, const struct node *dist);
 
 /* ---- recall.c: long tasks that would start sooner at another worker ---- */
@@ -672,8 +667,7 @@ struct central_app *central_app_get(struct central *c, struct blob *name);
 void central_app_settle(struct central *c, struct central_app *a);
 void central_apps_free(struct central *c); /* nodes and jobs must be gone */
 void central_on_app(struct central *c, const struct msg *in);
-/* Tells a dist what all nodes serve (central_apps_send(): what n serves), after the dist has heard of
- * them. */
+/* Tells a dist what all nodes serve (central_apps_send(): what n serves), after it has heard of them. */
 void central_apps_send_all(struct central *c, const struct node *dist);
 void central_apps_send(struct central *c, const struct node *dist, const struct node *n);
 void central_node_forget_apps(struct central *c, struct node *n, bool tell_dists);
