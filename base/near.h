@@ -8,8 +8,8 @@
  * when none is near. */
 struct near {
     const char *word, *name;
-    size_t
-        letters; /* letters to change to turn one into the other; 0 also for a name that begins with the word */
+    /* Letters to change to turn one into the other; 0 also for a name that begins with the word. */
+    size_t letters;
 };
 
 struct near near_begin(const char *word);

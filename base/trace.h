@@ -22,8 +22,8 @@ struct trace_job {
     int64_t submit_us; /* never below the one before */
     int64_t mean_us;   /* as the trace states it; it decides the job's class, whatever its tasks then take */
     uint32_t tasks;    /* 1 .. TRACE_TASKS_MAX */
-    uint8_t
-        tag; /* the class that the job is known to have (enum class_tag); 0 from a file, where its mean decides */
+    /* The class that the job is known to have (enum class_tag); 0 from a file, where its mean decides. */
+    uint8_t tag;
     const int64_t *durations_us; /* one per task, each 0 .. TRACE_TIME_US_MAX */
 };
 

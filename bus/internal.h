@@ -24,8 +24,8 @@ struct numset {
 /* Nearly every message meets an endpoint that is in no cache. So the members that most messages need share
  * one cache line. */
 struct endpoint {
-    struct heap_node
-        timer; /* key: when it wants a TIMER, or earlier; the bus looks again when that time has come */
+    /* Key: when it wants a TIMER, or earlier; the bus looks again when that time has come. */
+    struct heap_node timer;
     void (*step)(void *role, const struct event *e, struct out *out);
     int64_t (*next_timeout)(const void *role);
     void *obj; /* the role; NULL: does not run */

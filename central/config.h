@@ -17,8 +17,8 @@ struct central_config {
     uint32_t long_jobs_max;  /* the same for jobs; 1,000,000 */
     uint32_t nodes_max;      /* names ever registered; 200,000 */
     uint32_t finished_kept;  /* finished long jobs kept for a dist that was away at their end; 10,000 */
-    uint32_t
-        long_stretch; /* a job waits for smaller ones that come up to this many times its size later; 10 */
+    /* A job waits for smaller ones that come up to this many times its size later; 10. */
+    uint32_t long_stretch;
     /* How long central keeps a long job after all watchers know its end, at least suspect_us: a client may
      * ask for it at another dist; 0. */
     int64_t ended_kept_us;

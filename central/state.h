@@ -141,8 +141,8 @@ enum task_place {
  *   state is final => place = NONE;  durable => state is final
  *   its job is being journalled => place = NONE, state = WAITING */
 struct long_task {
-    struct waiting_task
-        w; /* its link is in the list of `place`; PLACE_LIMBO: due_us is when it is placed again */
+    /* Its link is in the list of `place`; PLACE_LIMBO: due_us is when it is placed again. */
+    struct waiting_task w;
     struct long_job *job;
     int64_t wait_us, run_us;
     node_id_t worker; /* the worker that has it, or had it last */

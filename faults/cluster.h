@@ -242,9 +242,8 @@ struct cluster {
     struct central *central;
     uint32_t central_ep;
     uint32_t central_epoch;
-    int64_t
-        /* A replaced central runs until then, when the right one starts; TIME_NEVER: the right one runs. */
-        central_us;
+    /* A replaced central runs until then, when the right one starts; TIME_NEVER: the right one runs. */
+    int64_t central_us;
     uint32_t addrs_n;     /* addresses of workers given out so far */
     bool recovered;       /* central has read its journal */
     uint32_t startless_n; /* how often a worker became unable to start tasks */

@@ -1,5 +1,5 @@
-/* libhawk, the installed library. C programs submit many short jobs to a cluster with it and hear what becomes of their
- * tasks; other programs run tasks with it (executors, below).
+/* libhawk, the installed library. C programs submit many short jobs to a cluster with it, and follow their
+ * tasks. Other programs run tasks with it (executors, below).
  *
  *     struct hawk_client *c;
  *     if (hawk_client_open(&c, NULL))                       // $HAWK_DIST, or the `hawk up` of this user
@@ -10,15 +10,17 @@
  *     printf("%u of %u tasks done\n", hawk_job_count(job, HAWK_TASK_DONE), hawk_job_tasks(job));
  *     hawk_client_close(c);
  *
- * Jobs go to one dist on one connection, many to a message. When that dist does not answer any more, they move to
- * another one under the same ids: each task's end is told once, though a task may run twice.
+ * Jobs go to one dist on one connection, many to a message. If that dist does not answer any more, they move
+ * to another dist and keep their ids. The program then hears each task's end once, though a task may run
+ * twice.
  *
- * Threads: a client and its jobs belong to one thread at a time. Several clients may be used by several threads.
- * Nothing happens between calls: a program with unfinished jobs calls hawk_client_wait or hawk_client_poll at least once a
- * second, or the cluster takes it for dead, and cancels its jobs after dist.client_grace (10 s).
+ * Threads: a client and its jobs belong to one thread at a time. Several clients may be used by several
+ * threads. Nothing happens between calls. A program with unfinished jobs must call hawk_client_wait or
+ * hawk_client_poll at least once a second. Otherwise the cluster takes it for dead, and cancels its jobs
+ * after dist.client_grace (10 s).
  *
- * Every function that returns int returns a negative number on an error; hawk_client_error() says in words what happened
- * and what to do. Running out of memory ends the program. */
+ * Every function that returns int returns a negative number on an error; hawk_client_error() says in words
+ * what happened and what to do. Running out of memory ends the program. */
 #ifndef HAWK_H
 #define HAWK_H
 
@@ -34,9 +36,10 @@ struct hawk_job;    /* a job that was submitted */
 
 struct hawk_client_options {
     const char *dist; /* addresses of dists, comma separated; NULL: $HAWK_DIST, else this user's `hawk up` */
-    const char *
-        token_file; /* with the cluster's token; NULL: $HAWK_TOKEN_FILE, else the token in $HAWK_TOKEN, else none */
-    int64_t timeout_us; /* time for any dist to answer before it is an error; 0: 30 s */
+    /* A file with the cluster's token; NULL: $HAWK_TOKEN_FILE, else the token in $HAWK_TOKEN, else
+     * none. */
+    const char *token_file;
+    int64_t timeout_us; /* how long all dists may stay silent before that is an error; 0: 30 s */
 };
 
 /* Connects. Options may be NULL. Sets *out also on an error, for hawk_client_error. Call hawk_client_close
@@ -129,7 +132,9 @@ struct hawk_task {
     int64_t run_us;
     struct hawk_bytes result; /* the executor's result; empty: none. Valid until hawk_job_free */
     const char *message;      /* why it was not started or its executor failed; "": not known. Likewise */
-    int result_lost; /* the task is done, but its result is lost (a dist or central was restarted, or forgot the job before this program had read so far): do not rely on the result */
+    /* The task is done, but its result is lost: do not rely on the result. A dist or central was restarted,
+     * or forgot the job before this program had read so far. */
+    int result_lost;
 };
 uint32_t hawk_job_tasks(const struct hawk_job *job);
 /* The number of its tasks in this state. */
@@ -147,19 +152,21 @@ int hawk_job_task(const struct hawk_job *job, uint32_t i, struct hawk_task *task
  *         hawk_executor_done(x, w, w->payload.data, w->payload.len);
  *     hawk_executor_close(x);
  *
- * Threads: several threads may use an executor at once: one takes tasks, others answer them. While no thread is in one of
- * its functions, it still answers the worker's pings.
+ * Threads: several threads may use an executor at once: one takes tasks, others answer them. While no thread
+ * is in one of its functions, it still answers the worker's pings.
  *
- * The executor waits for a worker that is not there, or that restarts, and attaches again by itself. It has lost the tasks
- * that it held then: they run elsewhere, hawk_executor_cancelled says so, and their results are dropped. */
+ * The executor waits for a worker that is not there, or that restarts, and attaches again by itself. Tasks
+ * that it held then are lost to it: they run elsewhere, hawk_executor_cancelled() says so, and their results
+ * are dropped. */
 struct hawk_executor;
 
 struct hawk_executor_options {
-    const char *
-        worker; /* where it attaches: "unix:PATH" (a worker's log names it) or "HOST:PORT"; NULL: $HAWK_EXECUTOR,
-                           else this user's `hawk up` */
-    const char *
-        token_file; /* with the cluster's token; NULL: $HAWK_TOKEN_FILE, else the token in $HAWK_TOKEN, else none */
+    /* Where it attaches: "unix:PATH" (a worker's log names it) or "HOST:PORT"; NULL: $HAWK_EXECUTOR, else
+     * this user's `hawk up`. */
+    const char *worker;
+    /* A file with the cluster's token; NULL: $HAWK_TOKEN_FILE, else the token in $HAWK_TOKEN, else
+     * none. */
+    const char *token_file;
     const char *name; /* for logs and messages; NULL: none */
     uint32_t slots;   /* tasks at once, 1 to 4,096; 0: 1 */
 };
@@ -171,9 +178,9 @@ struct hawk_work {
     const char *name;          /* and its name */
     uint32_t index, count;     /* the task's number, as in HAWK_TASK_INDEX, and how many the job has */
     uint32_t attempt;          /* from 1 */
-    int64_t
-        time_limit_us; /* 0: none. When it is over, or the task is cancelled, hawk_executor_cancelled says so */
-    void *user;        /* the program's own; NULL at first */
+    /* 0: none. When it is over, or the task is cancelled, hawk_executor_cancelled says so. */
+    int64_t time_limit_us;
+    void *user; /* the program's own; NULL at first */
 };
 
 /* Attaches. Options may be NULL. Waits for a worker that is not there. If the worker refuses the

@@ -458,8 +458,8 @@ enum msg_type {
 
 struct msg {
     uint16_t type; /* enum msg_type */
-    uint16_t
-        stream_flags; /* only the bus sets it, in a PEER_UP or PEER_LOST of its queue (bus/internal.h); roles see 0 */
+    /* Only the bus sets it, in a PEER_UP or PEER_LOST of its queue (bus/internal.h); roles see 0. */
+    uint16_t stream_flags;
     uint32_t peer; /* a node_id_t's value; to and from central it may be a link's number (docs/protocol.md) */
     union {
 #define X(NAME, name, tag) struct msg_##name name;

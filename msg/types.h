@@ -296,8 +296,8 @@ struct policy_choice {
     uint32_t refs;
     uint32_t flags;  /* the flags that were chosen one by one; v.flags says on or off */
     uint8_t numbers; /* enum policy_number: the numbers of v that were chosen one by one */
-    uint8_t
-        preset; /* place in policy_names plus 1; decides all flags and numbers but cutoff and share; 0: none */
+    /* Place in policy_names plus 1; decides all flags and numbers but cutoff and share; 0: none. */
+    uint8_t preset;
     struct policy v;
 };
 struct policy_choice *policy_choice_new(void); /* of nothing */
@@ -449,8 +449,8 @@ struct resubmit {
     job_id_t job;
     int64_t age_us; /* since its first submission */
     uint16_t epoch; /* of its new owner */
-    uint16_t
-        long_epoch; /* the epoch under which central has the job or a part of it; 0: the client knows of none */
+    /* The epoch under which central has the job or a part of it; 0: the client knows of none. */
+    uint16_t long_epoch;
     uint8_t class;            /* enum job_class, as the client was told */
     uint8_t why;              /* enum class_why */
     struct resubmit_task v[]; /* the tasks that ended; the dist runs the others */
@@ -472,8 +472,8 @@ struct member {
     uint8_t unsettled; /* workers: 1 not in the general partition yet, but about to be; general is 0 */
     struct blob *addr; /* where it listens: "127.0.0.1:7101", "unix:/run/x.sock" */
     struct blob *name;
-    struct blob *
-        out_why; /* why the worker took itself out of service (it is MEMBER_DRAINING then); NULL: it did not */
+    /* Why the worker took itself out of service (it is MEMBER_DRAINING then); NULL: it did not. */
+    struct blob *out_why;
 };
 
 struct members {

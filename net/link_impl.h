@@ -45,8 +45,9 @@ struct link {
     struct loop_timer timer; /* the next attempt, the end of opening, or the end of closing */
     uint32_t delay_us;       /* see backoff_next */
     int64_t up_us;           /* since when it is up */
-    uint8_t
-        patience; /* doublings of the time for an attempt, one for each that was not answered in time: the peer may be overrun */
+    /* Doublings of the time for an attempt, one for each that was not answered in time: the peer may be
+     * overrun. */
+    uint8_t patience;
     bool complained; /* the log says already that the peer cannot be reached */
     bool unwelcome;  /* the peer was there, and one side refused the other: coming up again is no news */
 

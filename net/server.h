@@ -41,11 +41,11 @@ struct server_config {
     uint32_t max_calls;         /* 0: SERVER_MAX_CALLS */
     uint32_t max_message_bytes; /* 0: NET_MESSAGE_BYTES */
     uint32_t max_reply_bytes;   /* 0: SERVER_REPLY_BYTES */
-    uint32_t
-        keepalive_ms; /* how often clients are pinged and how long a ping may go unanswered; 0: NET_KEEPALIVE_* */
+    /* How often clients are pinged and how long a ping may go unanswered; 0: NET_KEEPALIVE_*. */
+    uint32_t keepalive_ms;
     uint32_t connections_max; /* 0: half of the descriptors the process may have */
-    uint32_t
-        unproven_per_address; /* connections of one address without an accepted call; 0: the default (front.h) */
+    /* Connections of one address without an accepted call; 0: the default (front.h). */
+    uint32_t unproven_per_address;
     /* Nobody can reach the process any more, or the server cannot protect it: it must end. NULL: the
      * server only logs that. */
     void (*dead)(void *arg);

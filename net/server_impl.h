@@ -26,8 +26,8 @@ struct server_calls {
     bool stopping;    /* no handler gets requests any more */
     size_t bytes;     /* of replies that have not left */
     size_t bytes_max;
-    uint32_t
-        held; /* operations that gRPC has to complete: accepts, calls on the wire, the end of the server */
+    /* Operations that gRPC has to complete: accepts, calls on the wire, the end of the server. */
+    uint32_t held;
     bool released; /* held is 0 again: no operation of the server completes any more */
 };
 

@@ -33,8 +33,8 @@ struct backend {
     struct etcd_txn txn;  /* the one being made */
     uint64_t txn_history; /* and the value of `history` after it */
     bool txn_forgets;     /* whether it removes content that must become unreadable */
-    int64_t
-        forgot_rev; /* the revision of the last such removal: removed content is readable before it; 0: none is */
+    /* The revision of the last such removal: removed content is readable before it; 0: none is. */
+    int64_t forgot_rev;
     struct record_key touched[ETCD_TXN_OPS]; /* by the transaction */
     unsigned n_touched;
     struct etcd_big *bigs; /* the split jobs that the last whole scan found */
