@@ -55,6 +55,31 @@ static uint32_t paused_for(struct talk *t, uint32_t run, uint64_t job, uint32_t 
     return starts(t, job, 0, DIST);
 }
 
+/* The only slot runs a long task of job 1, and the worker requests a task of job 2, which is short. Returns the
+ * long task's run. */
+static uint32_t begin_with_request(struct talk *t)
+{
+    uint32_t run;
+
+    begin_pausing(t, 1);
+    run = long_task(t, 1);
+    short_comes(t, 2);
+    expect_request(t, 2, 1);
+    return run;
+}
+
+/* The same with the long task paused: *quick is the short task's run. */
+static uint32_t begin_with_pause(struct talk *t, uint32_t *quick)
+{
+    uint32_t run;
+
+    begin_pausing(t, 1);
+    run = long_task(t, 1);
+    short_comes(t, 2);
+    *quick = paused_for(t, run, 2, 1);
+    return run;
+}
+
 /* Its owner hears of its pauses before its end. */
 static void expect_end(struct talk *t, uint32_t paused_ms, enum outcome outcome)
 {
@@ -119,10 +144,7 @@ static void without_a_task_nothing_is_frozen(void **state)
 {
     struct talk t;
 
-    begin_pausing(&t, 1);
-    long_task(&t, 1);
-    short_comes(&t, 2);
-    expect_request(&t, 2, 1);
+    begin_with_request(&t);
     short_comes(&t, 3); /* one long task: one request */
     pass(&t, S);
     nothing(&t);
@@ -142,10 +164,7 @@ static void a_free_slot_is_taken_by_who_asked(void **state)
     struct talk t;
     uint32_t run;
 
-    begin_pausing(&t, 1);
-    run = long_task(&t, 1);
-    short_comes(&t, 2);
-    expect_request(&t, 2, 1);
+    run = begin_with_request(&t);
     assert_int_equal(counts_of(&t).requested, 0);
     exits(&t, run, 0);
     expect(&t, TASK_FINISHED, task_finished, CENTRAL, whatever);
@@ -184,10 +203,7 @@ static void what_was_given_outlives_its_pause(void **state)
     struct talk t;
     uint32_t run;
 
-    begin_pausing(&t, 1);
-    run = long_task(&t, 1);
-    short_comes(&t, 2);
-    expect_request(&t, 2, 1);
+    run = begin_with_request(&t);
     given(&t, run, 2, 1);
     exits(&t, run, 0);
     expect(&t, TASK_FINISHED, task_finished, CENTRAL, whatever);
@@ -200,10 +216,7 @@ static void what_was_given_may_be_cancelled(void **state)
     struct talk t;
     uint32_t run;
 
-    begin_pausing(&t, 1);
-    run = long_task(&t, 1);
-    short_comes(&t, 2);
-    expect_request(&t, 2, 1);
+    run = begin_with_request(&t);
     given(&t, run, 2, 1);
     tell(&t, TASK_CANCEL, task_cancel, DIST, .id = TRY(2, 0));
     expect(&t, TASK_FINISHED, task_finished, DIST, m->outcome == OUTCOME_CANCELLED);
@@ -218,10 +231,7 @@ static void what_was_given_is_known_and_goes_back(void **state)
     struct talk t;
     uint32_t run;
 
-    begin_pausing(&t, 1);
-    run = long_task(&t, 1);
-    short_comes(&t, 2);
-    expect_request(&t, 2, 1);
+    run = begin_with_request(&t);
     given(&t, run, 2, 1);
     tell(&t, PEER_LOST, peer_lost, DIST, ROLE_DIST);
     nothing(&t);
@@ -268,10 +278,7 @@ static void its_share_is_a_bound(void **state)
     struct talk t;
     uint32_t run, quick;
 
-    begin_pausing(&t, 1);
-    run = long_task(&t, 1);
-    short_comes(&t, 2);
-    quick = paused_for(&t, run, 2, 1);
+    run = begin_with_pause(&t, &quick);
     short_comes(&t, 3);
     pass(&t, 6 * S);
     exits(&t, quick, 0);
@@ -299,10 +306,7 @@ static void the_longest_pause_overcommits(void **state)
     struct talk t;
     uint32_t run, quick;
 
-    begin_pausing(&t, 1);
-    run = long_task(&t, 1);
-    short_comes(&t, 2);
-    quick = paused_for(&t, run, 2, 1);
+    run = begin_with_pause(&t, &quick);
     pass(&t, 30 * S - 1);
     nothing(&t);
     pass(&t, 1);
@@ -342,10 +346,7 @@ static void what_a_long_task_is_paused_for_is_long_now(void **state)
     struct talk t;
     uint32_t run;
 
-    begin_pausing(&t, 1);
-    run = long_task(&t, 1);
-    short_comes(&t, 2);
-    expect_request(&t, 2, 1);
+    run = begin_with_request(&t);
     tell(&t, TASK_LAUNCH, task_launch, DIST, .id = TRY(2, 0), .desc = t.desc, .request = 1, .promotable = 1);
     expect(&t, EXEC_PAUSE, exec_pause, 0, m->run == run);
     tell(&t, EXEC_PAUSED, exec_paused, 0, .run = run);
@@ -370,10 +371,7 @@ static void an_executor_may_refuse(void **state)
     struct talk t;
     uint32_t run;
 
-    begin_pausing(&t, 1);
-    run = long_task(&t, 1);
-    short_comes(&t, 2);
-    expect_request(&t, 2, 1);
+    run = begin_with_request(&t);
     for (uint64_t i = 0; i < 2; i++) {
         given(&t, run, 2 + i, (uint32_t)(1 + i));
         tell(&t, EXEC_PAUSED, exec_paused, 0, .run = run, .err = HAWK_EBUSY);
@@ -445,10 +443,7 @@ static void a_kill_ends_the_pause(void **state)
     struct talk t;
     uint32_t run, quick;
 
-    begin_pausing(&t, 1);
-    run = long_task(&t, 1);
-    short_comes(&t, 2);
-    quick = paused_for(&t, run, 2, 1);
+    run = begin_with_pause(&t, &quick);
     tell(&t, TASK_CANCEL, task_cancel, CENTRAL, .id = TRY(1, 0));
     expect(&t, EXEC_RESUME, exec_resume, 0, m->run == run);
     expect(&t, EXEC_KILL, exec_kill, 0, m->run == run);
@@ -466,10 +461,7 @@ static void a_stop_reaches_paused_tasks(void **state)
     struct talk t;
     uint32_t run, quick;
 
-    begin_pausing(&t, 1);
-    run = long_task(&t, 1);
-    short_comes(&t, 2);
-    quick = paused_for(&t, run, 2, 1);
+    run = begin_with_pause(&t, &quick);
     tell(&t, STOP, stop, 0, .now = 1);
     expect(&t, DRAINING, draining, CENTRAL, whatever);
     expect(&t, EXEC_RESUME, exec_resume, 0, m->run == run);
@@ -484,10 +476,7 @@ static void a_paused_task_may_end(void **state)
     struct talk t;
     uint32_t run, quick;
 
-    begin_pausing(&t, 1);
-    run = long_task(&t, 1);
-    short_comes(&t, 2);
-    quick = paused_for(&t, run, 2, 1);
+    run = begin_with_pause(&t, &quick);
     tell(&t, EXEC_EXITED, exec_exited, 0, .run = run, .outcome = OUTCOME_SIGNALED, .code = 9);
     expect(&t, TASK_PAUSED, task_paused, CENTRAL, m->times == 1 && m->stood_ms == 1);
     expect(&t, TASK_FINISHED, task_finished, CENTRAL, m->outcome == OUTCOME_SIGNALED);
@@ -540,12 +529,9 @@ static void next_heartbeat(struct talk *t)
 static void owners_hear_of_pauses(void **state)
 {
     struct talk t;
-    uint32_t run, quick;
+    uint32_t quick;
 
-    begin_pausing(&t, 1);
-    run = long_task(&t, 1);
-    short_comes(&t, 2);
-    quick = paused_for(&t, run, 2, 1);
+    begin_with_pause(&t, &quick);
     t.w.config.heartbeats = true;
     tell(&t, PEER_LOST, peer_lost, CENTRAL, 0);
     tell(&t, PEER_UP, peer_up, CENTRAL, ROLE_CENTRAL);
