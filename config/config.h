@@ -51,7 +51,7 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(central, DURATION, leader_lease, "2s",                                                                 \
       "another central takes over after the active one has been silent for this long; whole seconds")        \
     S(central, CHOICE, policy, "harrier",                                                                    \
-      "harrier|hawk|sparrow|hawk-no-steal|hawk-no-partition|hawk-no-central|split|central")                  \
+      "harrier|hawk|sparrow|eagle|hawk-no-steal|hawk-no-partition|hawk-no-central|split|central")            \
     S(central, LIST, policy_on, "",                                                                          \
       "policy flags to switch on besides the policy's own (see `hawk policy`)")                              \
     S(central, LIST, policy_off, "", "policy flags to switch off")                                           \

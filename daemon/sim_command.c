@@ -41,10 +41,11 @@ const struct flag sim_flags[] = {
                 SIM_WORKERS_MAX),
     FLAG_NUMBER(struct options, slots, "slots", 's', "N", "slots of each worker (1)", 1, LIMIT_SLOTS),
     FLAG_NUMBER(struct options, dists, "dists", 0, "N", "distributed schedulers (10)", 1, SIM_DISTS_MAX),
-    FLAG(CHOICE, struct options, policy, "policy", 'p',
-         "hawk|harrier|sparrow|hawk-no-steal|hawk-no-partition|hawk-no-central|split|central|omniscient",
-         "how jobs are scheduled (hawk); omniscient is no scheduler: bounds that none can beat, as a "
-         "yardstick"),
+    FLAG(
+        CHOICE, struct options, policy, "policy", 'p',
+        "hawk|harrier|sparrow|eagle|hawk-no-steal|hawk-no-partition|hawk-no-central|split|central|omniscient",
+        "how jobs are scheduled (hawk); omniscient is no scheduler: bounds that none can beat, as a "
+        "yardstick"),
     FLAG_ABOVE_0(struct options, cutoff_us, "cutoff", 0, "TIME",
                  "jobs of this mean task duration and up are long"),
     FLAG(SHARE, struct options, share_ppm, "short-partition", 0, "SHARE",

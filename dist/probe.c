@@ -10,6 +10,7 @@
 /* The delay after refused probes; it doubles this many times. */
 #define REFUSED_US (10 * US_PER_MS)
 #define REFUSED_DOUBLINGS 7
+#define TURNED_AWAY 2u
 /* How long a job may stand still after the loss of a worker before its reservations are doubted. */
 #define AUDIT_US (10 * US_PER_S)
 #define AUDIT_DOUBLINGS 10
@@ -87,13 +88,26 @@ static void send_to(struct dist *d, struct dist_job *job, struct dist_node *n, u
         put_probe(d, job, n, 1);
 }
 
+static struct dist_pool *reserved_pool(struct dist *d, const struct dist_job *job)
+{
+    return &(job->app ? job->app->pool : d->pool)[POOL_RESERVED];
+}
+
+/* Whether the rest of the job's probes go to the short partition, where no worker refuses them for long tasks: workers with
+ * long tasks have refused TURNED_AWAY times as many as it had (POLICY_AVOID_LONG). */
+static bool turned_away(struct dist *d, const struct dist_job *job)
+{
+    return job->turned_away > TURNED_AWAY * probes_for(job, job->desc->tasks) &&
+           draw_total(&reserved_pool(d, job)->draw) > 0;
+}
+
 void dist_probe_job(struct dist *d, struct dist_job *job, uint64_t n)
 {
     struct dist_pool *which = dist_probe_pool_of(d, job);
-    struct draw *pool = &which->draw;
+    bool avoid = dist_starts_avoided(d, job) > 0; /* of `which` some are left */
+    struct draw *pool = !avoid && turned_away(d, job) ? &reserved_pool(d, job)->draw : &which->draw;
     uint32_t total = draw_total(pool);
     uint32_t taken = 0;
-    bool avoid = dist_starts_avoided(d, job) > 0;
 
     if (n > PROBES_MAX)
         n = PROBES_MAX;
@@ -369,7 +383,10 @@ void dist_on_probe_refused(struct dist *d, const struct msg *m)
         return;
     if (!p || dist_place_take_live(d, p, m->probe_refused.count) < m->probe_refused.count)
         job->crossed = true;
-    job->refused = true;
+    if (m->probe_refused.err == HAWK_EBUSY && draw_total(&reserved_pool(d, job)->draw) > 0)
+        job->turned_away += m->probe_refused.count; /* again at once */
+    else
+        job->refused = true;
     dist_job_touch(d, job);
 }
 

@@ -222,6 +222,7 @@ struct dist_job {
     uint32_t left_out;     /* tasks without an end in the journal: cancelled before they were launched */
     uint32_t in[TASK_STATE_COUNT]; /* tasks by state */
 
+    uint64_t turned_away; /* probes refused because of long tasks (POLICY_AVOID_LONG) */
     uint32_t probes_sent, probes_cancelled, probes_unused, probes_lost, reservations_stolen;
 
     /* Of its tries in the life that accepted it: EPOCH_FIRST, or later if a client moved it here; the epoch

@@ -88,12 +88,21 @@ static const struct preset {
     /* Ours: Hawk, and long tasks stay with central, small jobs first, until a worker asks for one, and are paused for short
      * ones. */
     {"harrier", HAWK | POLICY_LATE_LONG | POLICY_LONG_BY_WORK | POLICY_PAUSE},
+    /* Eagle (SoCC 2016) as far as its parts exist here: no stealing, since no short task waits behind long ones. */
+    {"eagle", POLICY_CENTRAL_LONG | POLICY_PARTITION | PROBING | POLICY_AVOID_LONG},
 };
 #define PRESETS (sizeof presets / sizeof *presets)
 
-const char *const policy_names[] = {
-    "hawk",    "sparrow", "hawk-no-steal", "hawk-no-partition", "hawk-no-central", "split", "central",
-    "harrier", NULL};
+const char *const policy_names[] = {"hawk",
+                                    "sparrow",
+                                    "hawk-no-steal",
+                                    "hawk-no-partition",
+                                    "hawk-no-central",
+                                    "split",
+                                    "central",
+                                    "harrier",
+                                    "eagle",
+                                    NULL};
 _Static_assert(sizeof policy_names / sizeof *policy_names == PRESETS + 1, "every preset has its name listed");
 
 int policy_preset(const char *name, struct policy *p)

@@ -219,7 +219,9 @@ static inline bool job_state_final(enum job_state s) { return state_in(JOB_STATE
     X(PAUSE, 19, CLUSTER, "pause",                                                                           \
       "a short task that would wait pauses a long one that runs, and takes its slot")                        \
     X(LONG_BY_WORK, 20, CLUSTER, "long_by_work",                                                             \
-      "long tasks that central keeps: small jobs first, within central.long_stretch; off: by submission")
+      "long tasks that central keeps: small jobs first, within central.long_stretch; off: by submission")    \
+    X(AVOID_LONG, 21, CLUSTER, "avoid_long",                                                                 \
+      "a general worker that long tasks fill refuses short jobs' probes, which go elsewhere (Eagle)")
 
 /* Numbers: X(constant, bit, scope, field of struct policy, least, greatest). Each task needs at least one
  * probe, since workers ask for tasks only because of probes (Sparrow 3.3). */
@@ -277,7 +279,7 @@ struct policy {
 
 /* Fills *p with a named policy: "hawk", "sparrow", "hawk-no-steal", "hawk-no-partition",
  * "hawk-no-central", "split", "central" (every job is long), "harrier" (Hawk with long tasks bound late,
- * and paused for short ones). The caller sets cutoff and share later; the version is 0. HAWK_ENOT_FOUND
+ * small jobs first, and paused for short ones), "eagle" (as far as its parts are here). The caller sets cutoff and share later; the version is 0. HAWK_ENOT_FOUND
  * for another name. */
 int policy_preset(const char *name, struct policy *p);
 extern const char *const policy_names[]; /* the names above, NULL-terminated */

@@ -328,6 +328,46 @@ static void test_who_is_listed_again_has_its_share(void **state)
     talk_end(t);
 }
 
+/* Adds the probes of job 1 that workers 101 to 103 were sent in the last step. */
+static void note_probes(struct talk *t, uint32_t at[3])
+{
+    for (uint32_t i = 0; i < t->out.n; i++)
+        if (t->out.v[i].type == MSG_PROBE)
+            at[t->out.v[i].peer - 101] += t->out.v[i].probe.count;
+    ignore(t);
+}
+
+/* Probes that general workers refuse because of long tasks go elsewhere at once. When more than twice as many as the job's
+ * were refused, they go to the short partition, here worker 103, which refuses them for another reason. */
+static void test_probes_avoid_long_tasks(void **state)
+{
+    struct talk *t = talk_joined("eagle", 2);
+    uint32_t at[3] = {0}, turned_away = 0;
+
+    worker_up(t, 103, 1, false);
+    submit(t, desc_new(1, ""));
+    note_probes(t, at);
+    for (int i = 0; i < 40; i++) {
+        uint32_t w = at[0] ? 0 : at[1] ? 1 : 2, n = at[w], general = at[0] + at[1];
+
+        at[w] = 0;
+        HEAR(t, 101 + w, PROBE_REFUSED, probe_refused, .job = J(1), .count = n,
+             .err = w == 2 ? HAWK_ELIMIT : HAWK_EBUSY);
+        turned_away += w == 2 ? 0 : n;
+        assert_int_equal(block_of(t, 1) == DIST_BLOCK_REFUSED, w == 2 && at[0] + at[1] + at[2] == 0);
+        note_probes(t, at);
+        if (at[0] + at[1] + at[2] == 0) {
+            wait_timer(t, 2 * US_PER_S);
+            note_probes(t, at);
+        }
+        assert_true(turned_away <= 4 || at[0] + at[1] <= general);
+    }
+    assert_true(turned_away > 4);
+    assert_int_equal(at[0] + at[1], 0);
+    assert_int_equal(at[2], 2);
+    talk_end(t);
+}
+
 static void test_refused_probes_are_sent_again_later(void **state)
 {
     struct talk *t = talk_joined("hawk", 2);
@@ -572,6 +612,7 @@ int main(void)
         cmocka_unit_test(test_partitions),
         cmocka_unit_test(test_waits_for_the_first_worker),
         cmocka_unit_test(test_who_is_listed_again_has_its_share),
+        cmocka_unit_test(test_probes_avoid_long_tasks),
         cmocka_unit_test(test_refused_probes_are_sent_again_later),
         cmocka_unit_test(test_requests_and_no_task),
         cmocka_unit_test(test_each_task_gets_its_argument),

@@ -352,7 +352,7 @@ static void test_policies(void **state)
         assert_int_equal(p.steal_cap, 10);
         assert_true(p.cutoff_us > 0 && p.min_probes == 0 && p.short_first == 0);
     }
-    assert_int_equal(n, 8);
+    assert_int_equal(n, 9);
     assert_int_equal(policy_preset("slurm", &p), HAWK_ENOT_FOUND);
 }
 
@@ -366,6 +366,10 @@ static void test_what_the_policies_switch(void **state)
     assert_false(policy_has(&p, POLICY_LATE_LONG)); /* ours */
     assert_int_equal(policy_preset("harrier", &p), 0);
     assert_true(policy_has(&p, POLICY_LATE_LONG) && policy_has(&p, POLICY_STEAL));
+    assert_true(policy_has(&p, POLICY_LONG_BY_WORK));
+    assert_int_equal(policy_preset("eagle", &p), 0);
+    assert_true(policy_has(&p, POLICY_AVOID_LONG) && policy_has(&p, POLICY_PARTITION));
+    assert_false(policy_has(&p, POLICY_STEAL));
     assert_int_equal(policy_preset("sparrow", &p), 0);
     assert_false(policy_has(&p, POLICY_CENTRAL_LONG) || policy_has(&p, POLICY_STEAL) ||
                  policy_has(&p, POLICY_PARTITION));

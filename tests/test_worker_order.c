@@ -563,6 +563,60 @@ static void no_long_task_waits_beyond_its_bound(void **state)
     assert_true(reached > 50); /* or it would say nothing */
 }
 
+/* ---- Policy flag avoid_long ---- */
+
+/* A worker of two slots, one of which has a long task, with a short partition somewhere or none. */
+static uint32_t avoid_begin(struct talk *t, uint32_t share_ppm)
+{
+
+    talk_init(t, 2);
+    t->config.policy.flags &= ~(uint32_t)POLICY_STEAL;
+    t->config.policy.flags |= POLICY_AVOID_LONG;
+    t->config.policy.short_share_ppm = share_ppm;
+    talk_start(t);
+    join(t);
+    dist_comes(t, DIST);
+    enqueue(t, 90, 0);
+    return starts(t, 90, 0, CENTRAL);
+}
+
+static void a_worker_that_long_tasks_fill_refuses_short_probes(void **state)
+{
+    struct talk t;
+    uint32_t first = avoid_begin(&t, 100000);
+
+    probe(&t, 1, 1); /* a slot is free */
+    asks(&t, 1, 1);
+    vain(&t, 1, 1);
+    enqueue(&t, 91, 0);
+    starts(&t, 91, 0, CENTRAL);
+    probe(&t, 2, 3);
+    expect(&t, PROBE_REFUSED, probe_refused, DIST,
+           m->job.v == JOB(2).v && m->count == 3 && m->err == HAWK_EBUSY);
+    long_ends(&t, first);
+    probe(&t, 3, 1);
+    asks(&t, 3, 2);
+    talk_end(&t);
+}
+
+/* Where nothing is reserved a short job has nowhere else to go, and on a reserved worker a long task is soon over. */
+static void only_general_workers_beside_a_short_partition_refuse(void **state)
+{
+    for (int reserved = 0; reserved < 2; reserved++) {
+        struct talk t;
+
+        avoid_begin(&t, reserved ? 100000 : 0);
+        enqueue(&t, 91, 0);
+        starts(&t, 91, 0, CENTRAL);
+        if (reserved) {
+            tell(&t, PARTITION, partition, CENTRAL, .epoch = 2, .general = 0);
+            expect(&t, PARTITION_ACK, partition_ack, CENTRAL, m->epoch == 2);
+        }
+        probe(&t, 2, 3);
+        talk_end(&t);
+    }
+}
+
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
@@ -578,6 +632,8 @@ int main(void)
         cmocka_unit_test(what_thieves_decline_overtakes_too),
         cmocka_unit_test(a_thief_takes_what_would_overtake),
         cmocka_unit_test(no_long_task_waits_beyond_its_bound),
+        cmocka_unit_test(a_worker_that_long_tasks_fill_refuses_short_probes),
+        cmocka_unit_test(only_general_workers_beside_a_short_partition_refuse),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,6 +48,13 @@ static void queue_reservations(struct worker *w, struct job *j, const struct msg
     }
 }
 
+/* Eagle (SoCC 2016): no short task waits behind long ones. Without a short partition a job could find no worker. */
+static bool avoids(struct worker *w, const struct msg_probe *m)
+{
+    return policy_has(policy_of(w), POLICY_AVOID_LONG) && m->class == CLASS_SHORT && w->general &&
+           policy_of(w)->short_share_ppm > 0 && lane_blocked(worker_lane_shortest(w));
+}
+
 /* Output: at most 1 message: what has no room is refused. */
 void worker_on_probe(struct worker *w, const struct msg *in)
 {
@@ -63,6 +70,8 @@ void worker_on_probe(struct worker *w, const struct msg *in)
         err = refusal(w);
     else if (!worker_serves(w, m->app))
         err = HAWK_ENO_EXECUTOR;
+    else if (avoids(w, m))
+        err = HAWK_EBUSY;
     j = worker_job_get(w, o, m->job);
     if (err == HAWK_ELIMIT && !worker_job_is_for(j, m->app))
         err = HAWK_EINVALID;
