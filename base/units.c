@@ -103,10 +103,10 @@ int duration_parse(const char *text, int64_t *us)
         if (!unit || unit->factor >= factor)
             return HAWK_EINVALID;
         factor = unit->factor;
-        err = decimal_scale(&d, factor, (uint64_t)DURATION_MAX_US, &value);
+        err = decimal_scale(&d, factor, (uint64_t)DURATION_MAX_US - sum, &value);
+        if (err)
+            return err;
         sum += value;
-        if (err || sum > (uint64_t)DURATION_MAX_US)
-            return HAWK_ETOO_LARGE;
         text += len;
         if (*text && d.fraction)
             return HAWK_EINVALID;
