@@ -2,6 +2,7 @@
 #include "api/internal.h"
 #include "base/mem.h"
 #include "base/units.h"
+#include "exec/exec.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,6 +95,10 @@ bool api_node_fill(const struct api *a, node_id_t id, struct api_node *out)
         out->queued = out->running_short = out->running_long = out->paused = out->jobs_unfinished = 0;
     out->until_restart = v.drain == DRAIN_RESTART;
     out->protocol = v.version;
+    if (v.freezer > EXEC_FREEZER_OFF && v.freezer <= EXEC_FREEZER_AUTO) {
+        out->freezer = exec_freezer_name((enum exec_freezer)(v.freezer - 1));
+        out->freezer_text = exec_freezer_text((enum exec_freezer)(v.freezer - 1));
+    }
     fill_apps(a, out);
     return v.member.state != MEMBER_GONE;
 }

@@ -58,6 +58,7 @@ struct central_node {
     int64_t wait_us;
     bool partition_acked;     /* it knows its partition */
     uint8_t drain;            /* enum drain */
+    uint8_t freezer;          /* workers: as HEARTBEAT has it; 0: not known */
     bool out;                 /* it has taken itself out of service */
     bool empty;               /* it is drained, and has no work left */
     uint32_t version;         /* protocol version of its link; 0: it has not joined since central started */

@@ -347,6 +347,7 @@ static void take_over(struct central *c, struct node *n, struct link *l, const s
     central_pairing_forget(c, n);
     if (fresh) {
         n->queued = n->running_short = n->running_long = n->paused = n->jobs_unfinished = 0;
+        n->freezer = 0;
         free(n->counters);
         n->counters = NULL;
     }

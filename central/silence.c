@@ -16,6 +16,7 @@ void central_on_heartbeat(struct central *c, const struct msg *in)
     n->running_short = m->running_short;
     n->running_long = m->running_long;
     n->paused = m->paused;
+    n->freezer = m->freezer;
     n->jobs_unfinished = m->jobs_unfinished;
     central_nodes_hold(c, n, false);
     if (!m->quiet)

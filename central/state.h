@@ -81,8 +81,8 @@ struct node {
     uint32_t processes; /* how many processes of this name joined; a watcher has the number of its process */
     int64_t heard_us;
     uint8_t role;
-    uint8_t drain;  /* enum drain: the operator's wish */
-    bool draining;  /* it is stopping */
+    uint8_t drain, freezer; /* enum drain: the operator's wish; as HEARTBEAT has it */
+    bool draining;          /* it is stopping */
     bool reporting; /* it was let in, and has not reported what it holds: counted in central.n_reporting */
     bool held_off;  /* it handed a long task back, and has not been heard since */
     bool counted;   /* a worker: its slots are part of the cluster */

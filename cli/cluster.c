@@ -58,6 +58,7 @@ static void add_node(struct text_table *t, const struct api_node *n, bool apps)
     else
         table_cell(t, "-");
     table_cell(t, "%s", DURATION(n->heartbeat_age_us));
+    table_cell(t, "%s", n->freezer && *n->freezer ? CLEAN(n->freezer) : "-");
     table_cell(t, "%s", CLEAN(n->address));
     if (apps)
         add_apps(t, n);
@@ -71,13 +72,27 @@ static void print_out_of_service(const struct api_list_nodes_reply *r)
             printf("%s is out of service: %s\n", CLEAN(r->nodes[i].name), CLEAN(r->nodes[i].out_why));
 }
 
+/* Says what freezers mean that miss something: one line for each, however many workers have it. */
+static void print_freezers(const struct api_list_nodes_reply *r)
+{
+    for (uint32_t i = 0; i < r->nodes_n; i++) {
+        const char *name = r->nodes[i].freezer;
+        bool first = name && (strcmp(name, "signal") == 0 || strcmp(name, "off") == 0);
+        for (uint32_t j = 0; first && j < i; j++)
+            first = !r->nodes[j].freezer || strcmp(r->nodes[j].freezer, name) != 0;
+        if (first)
+            printf("freezer %s: %s\n", name, CLEAN(r->nodes[i].freezer_text));
+    }
+}
+
 static void print_nodes(struct session *s, const struct api_list_nodes_reply *reply)
 {
     struct text_table t = {0};
     json_t *list = json_array();
     bool apps = any_apps(reply);
     table_columns(&t, ">NODE", "NAME", "ROLE", "STATE", "PARTITION", ">SLOTS", ">SHORT", ">LONG", ">PAUSED",
-                  ">QUEUED", ">LONG-WAIT", ">JOBS", ">SEEN", "ADDRESS", apps ? "APPLICATIONS" : NULL, NULL);
+                  ">QUEUED", ">LONG-WAIT", ">JOBS", ">SEEN", "FREEZER", "ADDRESS",
+                  apps ? "APPLICATIONS" : NULL, NULL);
     for (uint32_t i = 0; i < reply->nodes_n; i++) {
         if (s->mode == OUTPUT_TABLE)
             add_node(&t, &reply->nodes[i], apps);
@@ -92,6 +107,7 @@ static void print_nodes(struct session *s, const struct api_list_nodes_reply *re
     if (s->mode == OUTPUT_TABLE) {
         table_print(&t, "no nodes have joined");
         print_out_of_service(reply);
+        print_freezers(reply);
     } else {
         table_free(&t);
     }

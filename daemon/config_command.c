@@ -3,8 +3,10 @@
 #include "cli/print.h"
 #include "config/config.h"
 #include "daemon/commands.h"
+#include "exec/exec.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -71,6 +73,23 @@ static int check_config(const char *path)
     return ok ? HAWK_EXIT_OK : HAWK_EXIT_USAGE;
 }
 
+/* The freezer of the worker that was started last under this configuration. */
+static enum exec_freezer freezer_noted(const struct config *c)
+{
+    char dir[PATH_MAX];
+    int n = snprintf(dir, sizeof dir, "%s/%s", c->worker.state_dir, c->worker.name);
+    return n > 0 && n < (int)sizeof dir ? exec_freezer_noted(dir) : EXEC_FREEZER_AUTO;
+}
+
+static void print_freezer(enum exec_freezer in_force)
+{
+    if (in_force == EXEC_FREEZER_AUTO)
+        puts("# The freezer in force is not known here: `hawk nodes` and the worker's log name it.");
+    else
+        printf("# The freezer in force, since the worker was started last, is %s: %s.\n",
+               exec_freezer_name(in_force), exec_freezer_text(in_force));
+}
+
 static int show_config(int argc, char **argv)
 {
     static const char *const sections[] = {
@@ -92,10 +111,15 @@ static int show_config(int argc, char **argv)
     struct config c;
     config_init(&c);
     int code = config_from_args(&c, "config", argc, argv, NULL, NULL);
+    bool freezer = code == 0 && (!section || strcmp(section, "worker") == 0);
+    enum exec_freezer in_force = freezer ? freezer_noted(&c) : EXEC_FREEZER_AUTO;
     if (code == 0 && document_wanted())
-        document_print(json_pack("{s:o}", "settings", config_json(&c, section)));
+        document_print(json_pack("{s:o, s:s?}", "settings", config_json(&c, section), "freezer_in_force",
+                                 in_force == EXEC_FREEZER_AUTO ? NULL : exec_freezer_name(in_force)));
     else if (code == 0)
         config_show(&c, section, stdout);
+    if (freezer && !document_wanted())
+        print_freezer(in_force);
     config_free(&c);
     return code == 1 ? HAWK_EXIT_OK : code;
 }

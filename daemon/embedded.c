@@ -194,7 +194,7 @@ static void add_dist(struct embedded *e)
     bus_start(e->bus, e->dist_ep, &r, &e->dist);
 }
 
-static void add_workers(struct embedded *e)
+static void add_workers(struct embedded *e, const struct exec *x)
 {
     struct bus_role r = {.fns = &worker_functions};
     uint32_t slots = e->config.slots, n = e->config.workers < slots ? e->config.workers : slots;
@@ -207,7 +207,8 @@ static void add_workers(struct embedded *e)
         c.addr = blob_str(e->config.addr);
         c.slots = slots / n + (i < slots % n);
         c.incarnation = e->config.seed;
-        if (e->config.pauses)
+        c.freezer = (uint8_t)(1 + exec_freezer_in_force(x));
+        if (e->config.pauses && exec_freezer_in_force(x) != EXEC_FREEZER_OFF)
             c.pause.paused_max = worker_paused_max(c.slots);
         c.leaves_service = false; /* what one of them lacks, all of them do */
         worker_init(&e->workers[i], &c, e->config.seed + 2 + i);
@@ -233,7 +234,7 @@ struct embedded *embedded_new(struct loop *l, struct exec *x, const struct exec_
     e->runner = runner_new(l, x, ec, embedded_on_exec, e);
     add_central(e);
     add_dist(e);
-    add_workers(e);
+    add_workers(e, x);
     loop_hook_add(l, &e->after, LOOP_AFTER, run_bus, e);
     return e;
 }

@@ -202,6 +202,7 @@ static void make_role(struct worker_daemon *d, const char *addr)
     wc.pause.longest_us = c->worker.pause_longest;
     wc.pause.share_milli = c->worker.pause_share;
     wc.pause.paused_max = paused_max_for(c, wc.slots);
+    wc.freezer = (uint8_t)(1 + exec_freezer_in_force(d->exec));
     if (exec_freezer_in_force(d->exec) == EXEC_FREEZER_OFF)
         wc.pause.share_milli = 0; /* so that it gives no short task back for want of a freezer */
     worker_init(&d->role, &wc, entropy());
@@ -316,6 +317,7 @@ static int worker_daemon_start(struct worker_daemon *d)
     d->attach = attach_new(p->loop, p->server, &ac);
     runner_set_apps(d->runner, attach_apps(d->attach));
     make_role(d, addr);
+    exec_freezer_note(state_dir, exec_freezer_in_force(d->exec));
     struct node_config nc = {.role = ROLE_WORKER,
                              .name = p->name,
                              .token = p->node_token,

@@ -138,6 +138,10 @@ HAWK_MUST_USE int exec_pause(struct exec *e, int64_t now_us, uint32_t run);
 void exec_resume(struct exec *e, int64_t now_us, uint32_t run);
 /* The freezer that pauses commands here. */
 enum exec_freezer exec_freezer_in_force(const struct exec *e);
+/* Notes the freezer in force in a file in state_dir. */
+void exec_freezer_note(const char *state_dir, enum exec_freezer m);
+/* The freezer that was noted last in state_dir; EXEC_FREEZER_AUTO: none was, or it cannot be read. */
+enum exec_freezer exec_freezer_noted(const char *state_dir);
 
 /* Nobody will ask for the end of this run again. Only with a state_dir, where ends are kept until then. */
 void exec_forget(struct exec *e, uint32_t run);

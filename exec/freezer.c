@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -307,6 +308,37 @@ void freezer_choose(struct freezer *f, enum exec_freezer wish)
     if (wish != EXEC_FREEZER_AUTO)
         log_warn("worker.freezer is %s, and that freezer cannot be used here: no task will be paused",
                  names[wish]);
+}
+
+/* ---- What is in force, for other processes ---- */
+
+static FILE *open_note(const char *state_dir, const char *mode)
+{
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof path, "%s/freezer", state_dir);
+
+    return n > 0 && n < (int)sizeof path ? fopen(path, mode) : NULL;
+}
+
+void exec_freezer_note(const char *state_dir, enum exec_freezer m)
+{
+    FILE *f = open_note(state_dir, "we");
+
+    if (!f)
+        return;
+    fprintf(f, "%s\n", exec_freezer_name(m));
+    fclose(f);
+}
+
+enum exec_freezer exec_freezer_noted(const char *state_dir)
+{
+    FILE *f = open_note(state_dir, "re");
+    char name[16] = "";
+    int n = f ? fscanf(f, "%15s", name) : 0;
+
+    if (f)
+        fclose(f);
+    return n == 1 ? exec_freezer_of(name) : EXEC_FREEZER_AUTO;
 }
 
 uint64_t memory_available(void)

@@ -261,7 +261,8 @@ enum route {
 #define FIELDS_heartbeat(F)                                                                                  \
     F(u32, seq)                                                                                              \
     F(u32, queued)                                                                                           \
-    F(u32, running_short) F(u32, running_long) F(u32, jobs_unfinished) F(u8, quiet) F(u32, paused)
+    F(u32, running_short)                                                                                    \
+    F(u32, running_long) F(u32, jobs_unfinished) F(u8, quiet) F(u32, paused) F(u8, freezer)
 #define FIELDS_heartbeat_ack(F) F(u32, seq)
 #define FIELDS_counter(F) F(u64, value) F(u32, counter)
 #define FIELDS_members(F) F(members, list) F(u32, version)

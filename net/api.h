@@ -237,6 +237,7 @@ struct api_node {
     int64_t heartbeat_age_us, long_wait_us;
     bool drained, until_restart;
     const char *out_why;
+    const char *freezer, *freezer_text;
     uint32_t protocol;
     const char **apps;
     uint32_t apps_n;

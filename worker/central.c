@@ -200,6 +200,7 @@ void worker_heartbeat_due(struct worker *w)
     m->queued = (uint32_t)w->n_reservations + w->n_queued_tasks;
     m->running_long = w->n_long;
     m->paused = w->n_paused;
+    m->freezer = w->config.freezer;
     m->running_short = busy - w->n_long;
     m->quiet = w->heartbeat_awaited == 0 && !wants_ack(w);
     /* Only one heartbeat at a time waits for its answer, so that a slow central renews the lease, too. */

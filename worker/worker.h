@@ -36,6 +36,7 @@ struct worker_config {
     bool heartbeats; /* false: no heartbeats are sent and no lease runs out (a simulation without faults) */
     /* Another process may take over from this one: the executor gets EXEC_FORGET and EXEC_LEASE. */
     bool successors;
+    uint8_t freezer;      /* how its executor pauses tasks, as HEARTBEAT has it (protos/cluster.proto) */
     struct policy policy; /* until central sends its own */
     /* This node's name, and the address where it listens; worker_init() takes references. */
     struct blob *name, *addr;

@@ -7,7 +7,7 @@ import sys
 from hawktest import Cluster, run_tests, wait_for
 
 # Busy, and told by the size of a file; without the writes' own time a pause could hide between two of them.
-COUNT = 'while :; do echo x >>"$0"; done'
+COUNT = 'echo $$ >"$0.pid"; while :; do echo x >>"$0"; done'
 # Do all these files keep their sizes for a while, in which both tasks of this job run? The first argument is a directory.
 STILL = '''d=$1; shift
 await() { touch "$d/$1$HAWK_TASK_INDEX"; until test -e "$d/${1}1" && test -e "$d/${1}2"; do sleep 0.02; done; }
@@ -112,6 +112,75 @@ def test_nothing_stays_frozen_when_its_worker_dies():
         assert [n["slots"] for n in c.json("nodes")["nodes"] if n["role"] == "worker"] == [1]
         wait_for_growth(path)
         c.hawk("cancel", "all")
+
+
+def comm(pid):
+    try:
+        with open(f"/proc/{pid}/comm", encoding="utf-8") as f:
+            return f.read().strip()
+    except OSError:  # it has ended
+        return None
+
+
+def children(pid):
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as f:
+            return [int(child) for child in f.read().split()]
+    except OSError:
+        return []
+
+
+def test_nothing_stays_frozen_whoever_is_killed():
+    for freezer, victims in [(f, v) for f in ("auto", "signal") for v in ("agent", "spawner", "agent spawner")]:
+        with Cluster(workers=1, slots=1, worker=("--freezer", freezer)) as c:
+            _, path = count(c, 1)
+            with open(f"{path}.pid", encoding="utf-8") as f:
+                busy = int(f.read())
+            c.submit("--class", "short", "--", "sh", "-c", f"echo $$ >{c.dir}/quick; sleep 600")
+            wait_for("the short task", lambda: size(f"{c.dir}/quick") > 0)
+            with open(f"{c.dir}/quick", encoding="utf-8") as f:
+                quick = int(f.read())
+            worker = c.workers.pop()
+            agent = worker.p.pid
+            spawner = [pid for pid in children(agent) if comm(pid) == "hawk-spawner"][0]
+            then = size(path)
+            for pid in [{"agent": agent, "spawner": spawner}[v] for v in victims.split()]:
+                os.kill(pid, signal.SIGKILL)
+            # It goes on, or it was killed; the watcher does that when the spawner is gone.
+            wait_for(f"the task to be thawed or ended ({freezer}, {victims})",
+                     lambda: size(path) > then or comm(busy) is None)
+            worker.p.wait()
+            c.hawk("cancel", "all")
+            # A worker that comes back takes them over; the spawner's death was theirs; after both nobody knows of them.
+            for pid in (busy, quick) if " " in victims else ():
+                if comm(pid):
+                    os.killpg(pid, signal.SIGKILL)
+            c.start_worker("w1")
+            wait_for("the tasks to end", lambda: comm(busy) is None and comm(quick) is None)
+
+
+def test_the_freezer_in_force_is_named():
+    with Cluster(workers=1, slots=1) as c:
+        c.start_worker("w2", flags=("--freezer", "signal"))
+        wait_for("heartbeats", lambda: all(n["freezer"] for n in c.json("nodes")["nodes"] if n["role"] == "worker"))
+        freezers = {n["name"]: n["freezer"] for n in c.json("nodes")["nodes"]}
+        assert freezers["w1"] in ("cgroup2", "cgroup1", "signal") and freezers["w2"] == "signal", freezers
+        shown = c.hawk("nodes").stdout
+        assert "FREEZER" in shown and shown.count("freezer signal: ") == 1 and "setsid" in shown, shown
+        flags = ("--set", f"worker.state_dir={c.dir}/state", "--set", "worker.name=w2")
+        assert "in force" in c.hawk("config", "show", "worker", *flags).stdout
+        assert c.json("config", "show", "worker", *flags)["freezer_in_force"] == "signal"
+
+
+# A short task is not given to a worker that could freeze nothing for it.
+def test_without_a_freezer_nothing_is_paused():
+    with Cluster(workers=1, slots=1, worker=("--freezer", "off")) as c:
+        job, _ = count(c, 1)
+        short = c.submit("--class", "short", "--", "true")
+        c.hawk("wait", "--for", "1s", short, check=4)
+        assert paused(c) == 0 and c.json("stats")["total"]["tasks_launched"] == 0, c.json("stats")["total"]
+        c.hawk("cancel", job)
+        c.hawk("wait", short)
 
 
 if __name__ == "__main__":
