@@ -13,9 +13,10 @@
 #define TIME_NEVER INT64_MAX
 static inline int64_t earlier(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Parses a duration: a nonnegative decimal number and one unit of us, ms, s, m, h, d ("1.5s"), or several of them, each
- * unit smaller than the one before, of which only the last number may have a fraction ("1m 23.5s", "1h30m"). A bare number
- * other than 0 is refused. HAWK_EINVALID when malformed, HAWK_ETOO_LARGE beyond 10,000 days. */
+/* Parses a duration: a nonnegative decimal number and one unit of us, ms, s, m, h, d ("1.5s"), or several of
+ * them, each unit smaller than the one before, of which only the last number may have a fraction ("1m 23.5s",
+ * "1h30m"). A bare number other than 0 is refused. HAWK_EINVALID when malformed, HAWK_ETOO_LARGE beyond
+ * 10,000 days. */
 HAWK_MUST_USE int duration_parse(const char *text, int64_t *us);
 /* Writes a short form that duration_parse reads: below a minute four digits ("1.25s"), from there on two units, rounded
  * ("1m 23s", "2h", "3d 4h"); returns buf. */

@@ -1,10 +1,11 @@
-/* Commands per second: /bin/true, its output captured to two files of its own, SLOTS at a time, on whatever cores this
- * machine has. The bound is a bare posix_spawn loop that does the same; beside it the spawner alone, one array and jobs
- * of one task on a cluster of daemons, one array with `hawk run`, and, where they are installed, xargs -P (which captures
- * nothing) and GNU parallel. Rounds alternate. By the wall clock, and by the processor time that everything involved took, tasks
- * included: a busy machine spoils that less. In every round all of them make new files, and none is removed before the end: to
- * write over one is cheaper, and ext4 is slow to make files where some were removed within the last half minute (TMPDIR=/dev/shm
- * spares one that). Usage: bench_commands [FILE.json [ROUNDS [COMMANDS [SLOTS]]]] */
+/* Commands per second: /bin/true, its output captured to two files of its own, SLOTS at a time, on whatever
+ * cores this machine has. The bound is a bare posix_spawn loop that does the same; beside it the spawner
+ * alone, one array and jobs of one task on a cluster of daemons, one array with `hawk run`, and, where they
+ * are installed, xargs -P (which captures nothing) and GNU parallel. Rounds alternate. By the wall clock, and
+ * by the processor time that everything involved took, tasks included: a busy machine spoils that less. In
+ * every round all of them make new files, and none is removed before the end: to write over one is cheaper,
+ * and ext4 is slow to make files where some were removed within the last half minute (TMPDIR=/dev/shm spares
+ * one that). Usage: bench_commands [FILE.json [ROUNDS [COMMANDS [SLOTS]]]] */
 #include "base/log.h"
 #include "base/units.h"
 #include "bench/lib/figures.h"

@@ -1,6 +1,6 @@
-/* A central with 10,000 workers (hosted in this process) that do nothing: its processor time per heartbeat, beside that of a
- * central with a tenth of them, and its memory per connected worker.
- * Usage: bench_heartbeats [FILE.json [ROUNDS [WORKERS]]] */
+/* A central with 10,000 workers (hosted in this process) that do nothing: its processor time per heartbeat,
+ * beside that of a central with a tenth of them, and its memory per connected worker. Usage: bench_heartbeats
+ * [FILE.json [ROUNDS [WORKERS]]] */
 #include "base/log.h"
 #include "base/units.h"
 #include "bench/lib/figures.h"
@@ -89,7 +89,8 @@ int main(int argc, char **argv)
         look(f, &b, few);
     }
     figures_at_most(f, many, 10);
-    /* Each leaves a connection that lingers, and its memory: what was measured is that of a machine that was too busy. */
+    /* Each leaves a connection that lingers, and its memory: what was measured is that of a machine that was
+     * too busy. */
     figures_add(f, "workers that lost central and joined again", "",
                 hosted_counts(a.hosted)->joined - workers);
     figures_at_most(f, "workers that lost central and joined again", 0);

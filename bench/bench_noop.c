@@ -1,12 +1,14 @@
-/* What a task costs that does nothing: one central, one dist and two workers of 32 slots, processes of their own on
- * loopback, an attached executor at each worker (on its unix socket), and a client of libhawk that keeps some jobs of so
- * many tasks in flight; a task's payload is 8 bytes, and its result is 8: when it began. Then one job of one task at a time, on the idle cluster.
- * In each round gearmand and a Redis list do the same, each in its own best way (bench/lib/peers.c).
+/* What a task costs that does nothing: one central, one dist and two workers of 32 slots, processes of their
+ * own on loopback, an attached executor at each worker (on its unix socket), and a client of libhawk that
+ * keeps some jobs of so many tasks in flight; a task's payload is 8 bytes, and its result is 8: when it
+ * began. Then one job of one task at a time, on the idle cluster. In each round gearmand and a Redis list do
+ * the same, each in its own best way (bench/lib/peers.c).
  *
- * Per round: tasks per second, processor time per task of each process (a worker with its spawner), and how many envelopes share a message. With
- * --timers the tasks are timers of no duration: they take every step that a task takes but the executor's; no peer has such.
- * With --unix all daemons listen on unix sockets, as they may where all is one machine.
- * Usage: bench_noop [--timers] [--unix] [--hawk BINARY] [--total TASKS] [--only TASKSxJOBS] [FILE.json [ROUNDS]] */
+ * Per round: tasks per second, processor time per task of each process (a worker with its spawner), and how
+ * many envelopes share a message. With --timers the tasks are timers of no duration: they take every step
+ * that a task takes but the executor's; no peer has such. With --unix all daemons listen on unix sockets, as
+ * they may where all is one machine. Usage: bench_noop [--timers] [--unix] [--hawk BINARY] [--total TASKS]
+ * [--only TASKSxJOBS] [FILE.json [ROUNDS]] */
 #include "base/mem.h"
 #include "bench/lib/figures.h"
 #include "bench/lib/hop.h"

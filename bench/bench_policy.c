@@ -1,6 +1,6 @@
-/* What the schedulers' own code costs, without any wire: central's role placing long tasks on 100,000 workers, and the
- * dist's role probing and binding short ones on 1,000. CPU time; a cycle of central's is one task placed, its start and its
- * end reported. Usage: bench_policy [FILE.json [ROUNDS [WORKERS]]] */
+/* What the schedulers' own code costs, without any wire: central's role placing long tasks on 100,000
+ * workers, and the dist's role probing and binding short ones on 1,000. CPU time; a cycle of central's is one
+ * task placed, its start and its end reported. Usage: bench_policy [FILE.json [ROUNDS [WORKERS]]] */
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/units.h"
@@ -355,7 +355,8 @@ static double chase_ns(const struct line *v)
 #define MANY "central, place + start + end"
 #define FEW "central, the same with 1,000 workers"
 
-/* Beside many workers, whose state lies all over the memory, a few whose state fits the processor's cache: the bound. */
+/* Beside many workers, whose state lies all over the memory, a few whose state fits the processor's cache:
+ * the bound. */
 static void measure_central(struct figures *f, uint32_t rounds, uint32_t workers)
 {
     struct central_load many, few;

@@ -1,6 +1,6 @@
-/* What one of gRPC's messages costs, both sides' processor time together, by situation: a price that is not the same in any
- * two of them. Two processes on one machine that do nothing but answer each other, by TCP on loopback, with the daemons' own
- * links and calls. Usage: bench_price [FILE.json [ROUNDS]] */
+/* What one of gRPC's messages costs, both sides' processor time together, by situation: a price that is not
+ * the same in any two of them. Two processes on one machine that do nothing but answer each other, by TCP on
+ * loopback, with the daemons' own links and calls. Usage: bench_price [FILE.json [ROUNDS]] */
 #include "base/mem.h"
 #include "base/units.h"
 #include "bench/lib/figures.h"

@@ -1,9 +1,10 @@
-/* What central's journal costs and how fast a killed central is back: a real `hawk central` process with its SQLite
- * journal, 10,000 workers (the workers' own policy objects, each with its own connection, all in this process) and
- * 100,000 unfinished long tasks, of which 20,000 are jobs of their own. Central is then killed with -9 and started again.
+/* What central's journal costs and how fast a killed central is back: a real `hawk central` process with its
+ * SQLite journal, 10,000 workers (the workers' own policy objects, each with its own connection, all in this
+ * process) and 100,000 unfinished long tasks, of which 20,000 are jobs of their own. Central is then killed
+ * with -9 and started again.
  *
- * Beside it, as the bound: what bare SQLite commits per second on the same disk, one row a commit.
- * Usage: bench_recovery [FILE.json [WORKERS [ROUNDS]]] */
+ * Beside it, as the bound: what bare SQLite commits per second on the same disk, one row a commit. Usage:
+ * bench_recovery [FILE.json [WORKERS [ROUNDS]]] */
 #include "base/log.h"
 #include "base/units.h"
 #include "bench/lib/figures.h"
@@ -129,8 +130,8 @@ static double seconds_since(const struct bench *b, int64_t since_us)
     return (double)(loop_now(b->loop) - since_us) / US_PER_S;
 }
 
-/* Returns when it listens, and so has read its journal. A heartbeat a second: 10,000 workers share a thread here, which can
- * send and be answered some 15,000 a second. */
+/* Returns when it listens, and so has read its journal. A heartbeat a second: 10,000 workers share a thread
+ * here, which can send and be answered some 15,000 a second. */
 static void start_central(struct bench *b, const char *hawk)
 {
     char state[100], addr[ADDRESS_MAX];

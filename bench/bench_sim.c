@@ -1,9 +1,9 @@
-/* What the simulator costs: events and tasks per CPU second and memory, on the Google trace under hawk at 15,000 workers
- * (with $HAWK_SHARED/traces, ../shared by default), and how the cost of an event grows from 1,000 to 100,000 workers.
- * Usage: bench_sim [FILE.json]
+/* What the simulator costs: events and tasks per CPU second and memory, on the Google trace under hawk at
+ * 15,000 workers (with $HAWK_SHARED/traces, ../shared by default), and how the cost of an event grows from
+ * 1,000 to 100,000 workers. Usage: bench_sim [FILE.json]
  *
- * Instructions come from the processor's counters; with INSTRUCTIONS=1 in the environment, where those are not to be had
- * (virtual machines), from valgrind, which runs everything once more, 30 times as slowly. */
+ * Instructions come from the processor's counters; with INSTRUCTIONS=1 in the environment, where those are
+ * not to be had (virtual machines), from valgrind, which runs everything once more, 30 times as slowly. */
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/units.h"

@@ -1,7 +1,8 @@
-/* What the dist's daemon does per second of processor time (its own, all threads): probes and task requests over gRPC
- * streams to 2 workers and to 1,000, with jobs of 100 tasks submitted through its API, while tasks start, end and are
- * acknowledged as in life. The workers are hosted in this process; their tasks end at once. Also what a connected worker
- * and a queued task take of a dist's memory. Usage: bench_wire [FILE.json [ROUNDS [STREAMS]]] */
+/* What the dist's daemon does per second of processor time (its own, all threads): probes and task requests
+ * over gRPC streams to 2 workers and to 1,000, with jobs of 100 tasks submitted through its API, while tasks
+ * start, end and are acknowledged as in life. The workers are hosted in this process; their tasks end at
+ * once. Also what a connected worker and a queued task take of a dist's memory. Usage: bench_wire [FILE.json
+ * [ROUNDS [STREAMS]]] */
 #include "base/log.h"
 #include "base/units.h"
 #include "bench/lib/figures.h"

@@ -1,5 +1,6 @@
-/* Jobs of timer tasks at the times of a list, on a running cluster: for bench/poisson.py. Prints every job's response time.
- * What takes a second or longer is tagged long, the rest short. Usage: poisson_client DIST ARRIVALS */
+/* Jobs of timer tasks at the times of a list, on a running cluster: for bench/poisson.py. Prints every job's
+ * response time. What takes a second or longer is tagged long, the rest short. Usage: poisson_client DIST
+ * ARRIVALS */
 #include "base/log.h"
 #include "base/units.h"
 #include "bench/lib/arrivals.h"

@@ -10,7 +10,8 @@ static struct heap *heap_of(struct central *c, const struct long_job *j)
     return j->app ? &j->app->kept : &c->kept;
 }
 
-/* The mean of what its tasks have run, running ones so far: they take at least that. What stands still counts as well. */
+/* The mean of what its tasks have run, running ones so far: they take at least that. What stands still counts
+ * as well. */
 static __int128 shown_us(const struct central *c, const struct long_job *j)
 {
     __int128 all_us = (__int128)j->run_us + (__int128)j->running * c->now_us - j->started_us;

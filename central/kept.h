@@ -1,16 +1,16 @@
-/* Long tasks that wait for a worker, and whose turn it is (docs/protocol.md 4.3). A job's tasks wait in the order in which
- * they came to wait. Jobs take turns by a key, the least one first:
+/* Long tasks that wait for a worker, and whose turn it is (docs/protocol.md 4.3). A job's tasks wait in the
+ * order in which they came to wait. Jobs take turns by a key, the least one first:
  *
- *   key  = time at which central got the job + central.long_stretch * size        (POLICY_LONG_BY_WORK; otherwise size = 0)
- *   size = number of its tasks * run time of a task / slots of the cluster: the time for which the job would fill the cluster
+ *   key  = time at which central got the job + central.long_stretch * size
+ *   size = number of its tasks * run time of a task / slots of the cluster   (0 without POLICY_LONG_BY_WORK)
  *
- * So only jobs that came less than long_stretch * (its size - their size) after a job overtake it, and no job overtakes it
- * that came later than long_stretch * its size. Within this bound the smallest job goes first.
+ * So only jobs that came less than long_stretch * (its size - their size) after a job overtake it, and no job
+ * overtakes it that came later than long_stretch * its size. Within this bound the smallest job goes first.
  *
- * The size is that of the whole job, by its estimate, and not of what remains. An order by what remains of an estimate has no
- * bounded ratio to the optimum when estimates err; the order by the original estimate has one (Scully, Grosof,
- * Harchol-Balter 2021). A task past its estimate is large, never nearly done: if the job's tasks together show more than
- * the estimate, that counts instead. */
+ * The size is the time for which the whole job would fill the cluster, by its estimate, and not what remains of
+ * it. An order by what remains of an estimate has no bounded ratio to the optimum when estimates err; the order
+ * by the original estimate has one (Scully, Grosof, Harchol-Balter 2021). A task past its estimate is large,
+ * never nearly done: if the job's tasks together show more than the estimate, that counts instead. */
 #ifndef HAWK_CENTRAL_KEPT_H
 #define HAWK_CENTRAL_KEPT_H
 
@@ -39,7 +39,8 @@ void kept_resize_all(struct central *c);
 /* Computes all sizes again if the cluster has more than twice, or less than half, of the slots that they count. */
 void kept_follow(struct central *c);
 
-/* What kept_check compares with: a step begins; in it a task of j, whose turn it is, goes to a worker that may be any. */
+/* What kept_check compares with: a step begins; in it a task of j, whose turn it is, goes to a worker that
+ * may be any. */
 void kept_serve_none(struct central *c);
 void kept_serve(struct central *c, const struct long_job *j);
 /* Aborts unless `kept` is in order and, in this step, no job in it was overtaken beyond the bound. */

@@ -9,8 +9,8 @@
 #include "daemon/node.h"
 #include "daemon/process.h"
 
-/* Job numbers reserved at a time: the half of it that is left when the next block is reserved lasts for longer than a disk, or
- * central, takes to note that. */
+/* Job numbers reserved at a time: the half of it that is left when the next block is reserved lasts for
+ * longer than a disk, or central, takes to note that. */
 #define SEQ_BLOCK 1000000u
 
 struct dist_daemon {

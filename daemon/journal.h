@@ -10,9 +10,10 @@
 
 struct journal;
 
-/* Opens DIR/journal.db, making the directory; owner: as in store_open. On an error why names what to do. feed is called on the loop's
- * thread with JOURNAL_DONE; its err HAWK_EIO says: not written yet, but kept and tried again, and a later
- * JOURNAL_DONE without an error covers it; HAWK_ESTALE: another central leads, and nothing more will be written. */
+/* Opens DIR/journal.db, making the directory; owner: as in store_open. On an error why names what to do. feed
+ * is called on the loop's thread with JOURNAL_DONE; its err HAWK_EIO says: not written yet, but kept and
+ * tried again, and a later JOURNAL_DONE without an error covers it; HAWK_ESTALE: another central leads, and
+ * nothing more will be written. */
 HAWK_MUST_USE int journal_open(struct journal **out, struct loop *l, const char *dir, const char *owner,
                                void (*feed)(void *arg, const struct msg *m), void *arg, char *why,
                                size_t size);

@@ -87,8 +87,9 @@ static int run_command(int argc, char **argv)
     return usage_error("no command \"%s\"; `hawk help` lists them", argv[0]);
 }
 
-/* A descriptor that was closed would be given to the next socket or file, and messages be written into that. Opened for
- * reading, it says that it cannot be written, as it did. gRPC's library takes one as soon as it is loaded: hence so early. */
+/* A descriptor that was closed would be given to the next socket or file, and messages be written into that.
+ * Opened for reading, it says that it cannot be written, as it did. gRPC's library takes one as soon as it is
+ * loaded: hence so early. */
 static void hold_standard_files(void)
 {
     for (int fd = 0; fd <= STDERR_FILENO; fd++)

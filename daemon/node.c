@@ -10,7 +10,8 @@
 #include <string.h>
 #include <uthash.h>
 
-/* A link by the name that peers/ has for it. One that is dialled stays here while it has no stream, until it is closed. */
+/* A link by the name that peers/ has for it. One that is dialled stays here while it has no stream, until it
+ * is closed. */
 struct stream {
     uint64_t name; /* see name_of */
     struct link *link;

@@ -1,5 +1,5 @@
-/* A role on the network: steps its policy object with what arrives, and carries what it puts out over links. Who dials whom
- * and when, and what the role hears of it, is decided in peers/. */
+/* A role on the network: steps its policy object with what arrives, and carries what it puts out over links.
+ * Who dials whom and when, and what the role hears of it, is decided in peers/. */
 #ifndef HAWK_DAEMON_NODE_H
 #define HAWK_DAEMON_NODE_H
 
@@ -11,8 +11,8 @@ struct node;
 
 struct node_fns {
     const struct role_functions *role; /* its check runs after every step when HAWK_CHECK is set */
-    /* Asked before every step: false, and neither this event nor what it would cause happens. The role is out of date from then
-     * on, and to be freed. NULL: it may always. */
+    /* Asked before every step: false, and neither this event nor what it would cause happens. The role is out
+     * of date from then on, and to be freed. NULL: it may always. */
     bool (*may)(void *arg);
     /* Carries out an effect (a message that is not for the wire); m is borrowed. May call node_feed. */
     void (*effect)(void *arg, const struct msg *m);

@@ -79,8 +79,8 @@ int process_init(struct process *p, const char *section, int argc, char **argv)
     return 0;
 }
 
-/* What cannot be reached cannot be trusted to stop in order either: the supervisor starts it again, and the journal has all
- * that was promised. */
+/* What cannot be reached cannot be trusted to stop in order either: the supervisor starts it again, and the
+ * journal has all that was promised. */
 static void on_dead(void *arg)
 {
     log_error("ending, to be started again");

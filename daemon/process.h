@@ -35,24 +35,26 @@ HAWK_MUST_USE int process_init(struct process *p, const char *section, int argc,
 /* Opens the loop and the server on a comma separated list of addresses; keepalive_ms as in net/server.h. 0, or a
  * message and HAWK_E…. */
 HAWK_MUST_USE int process_open(struct process *p, const char *listen, uint32_t keepalive_ms);
-/* Where to listen. Workers and dists need only central's address: told nothing else (listen is as where it is unset), they
- * listen where central reaches them, at the port of `unset`. */
+/* Where to listen. Workers and dists need only central's address: told nothing else (listen is as where it is
+ * unset), they listen where central reaches them, at the port of `unset`. */
 const char *process_listen(const char *listen, const char *unset, const char *advertise, const char *centrals,
                            char own[ADDR_TEXT]);
-/* Makes the directory for tasks' output where it is missing, and closes it to others than this user and the group ("":
- * none). One that holds other things as well is not closed, only tasks' output in it. A worker that cannot write there would fail every task it
- * gets, and faster than others run them. 0, or a message and HAWK_E…. */
+/* Makes the directory for tasks' output where it is missing, and closes it to others than this user and the
+ * group ("": none). One that holds other things as well is not closed, only tasks' output in it. A worker
+ * that cannot write there would fail every task it gets, and faster than others run them. 0, or a message and
+ * HAWK_E…. */
 HAWK_MUST_USE int process_output_dir(const struct process *p, const char *dir, const char *group);
 /* Of a comma separated list of centrals, one that other machines reach, if there is any. */
 const char *process_central(const char *list, char *addr, size_t size);
-/* The address other nodes are told: `advertise`, else the first one we listen on, when others can dial that: not one of
- * this machine alone while central (one or several, or any other peer) is on another. NULL after a message. After process_open. */
+/* The address other nodes are told: `advertise`, else the first one we listen on, when others can dial that:
+ * not one of this machine alone while central (one or several, or any other peer) is on another. NULL after a
+ * message. After process_open. */
 const char *process_advertised(const struct process *p, const char *advertise, const char *centrals);
 /* SIGTERM and SIGINT call stop; SIGHUP too for `hawk up`, which ends with its terminal, and is only logged by daemons.
  * From here on systemd's watchdog, if it watches, is told by the loop that it turns. */
 void process_signals(struct process *p, void (*stop)(void *arg, bool now), void *arg);
-/* Says on stdout, and to systemd, that the daemon can be used: "ready NAME ADDRESS", or with --output json a document on one line.
- * Once. */
+/* Says on stdout, and to systemd, that the daemon can be used: "ready NAME ADDRESS", or with --output json a
+ * document on one line. Once. */
 void process_ready(struct process *p);
 /* Ends the loop with an exit code. */
 void process_exit(struct process *p, int code);

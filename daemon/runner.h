@@ -19,7 +19,8 @@ struct runner *runner_new(struct loop *l, struct exec *e, const struct exec_conf
 void runner_take_over(struct runner *r);
 /* Runs of PAYLOAD_APP jobs go there; without it they cannot be started. Borrowed. */
 void runner_set_apps(struct runner *r, struct apps *a);
-/* EXEC_START, EXEC_KILL, EXEC_FORGET or EXEC_LEASE; worker: whose it is where several share the runner, NULL: the config's. */
+/* EXEC_START, EXEC_KILL, EXEC_FORGET or EXEC_LEASE; worker: whose it is where several share the runner, NULL:
+ * the config's. */
 void runner_effect(struct runner *r, const struct msg *m, const char *worker);
 /* Where a task's output went: the path (EXEC_PATH_MAX bytes) and whether the task still runs. attempt 0: the
  * latest this worker ran. HAWK_ENOT_FOUND when this worker does not remember it. */

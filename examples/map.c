@@ -1,5 +1,5 @@
-/* Maps a function over a list on a Hawk cluster: the function is an attached executor's, of application APP, and each WORD
- * is the payload of one task. Prints what came back, in the order of the words:
+/* Maps a function over a list on a Hawk cluster: the function is an attached executor's, of application APP,
+ * and each WORD is the payload of one task. Prints what came back, in the order of the words:
  *
  *     map APP WORD...
  *

@@ -1,10 +1,10 @@
-/* An attached executor: runs tasks of the application "upper" without a process each. A task's payload is a text, and what
- * it returns is the same in capital letters:
+/* An attached executor: runs tasks of the application "upper" without a process each. A task's payload is a
+ * text, and what it returns is the same in capital letters:
  *
  *     upper [TASKS_AT_ONCE]
  *
- * It attaches to the worker that HAWK_EXECUTOR names ("unix:PATH", as the worker's log says), else to this user's
- * `hawk up`, and serves until it is interrupted. A map over a list is then
+ * It attaches to the worker that HAWK_EXECUTOR names ("unix:PATH", as the worker's log says), else to this
+ * user's `hawk up`, and serves until it is interrupted. A map over a list is then
  *
  *     hawk submit --app upper --each-line words.txt --wait --results
  *

@@ -236,8 +236,8 @@ void cluster_on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, 
     }
 }
 
-/* Checks that the tasks by state add up to all tasks, for every job of the dist, and that only running tasks are shown as
- * paused. */
+/* Checks that the tasks by state add up to all tasks, for every job of the dist, and that only running tasks
+ * are shown as paused. */
 static void check_books(struct cluster *c, const struct dist *d, int64_t now_us)
 {
     for (const struct dist_job *j = dist_newest(d); j; j = dist_older(d, j)) {

@@ -106,8 +106,8 @@ static struct cluster_run *run_of(const struct cluster_worker *w, uint32_t run)
 
 #define FREEZE_US 2000 /* a freeze takes less */
 
-/* Pauses a run. One of eight requests fails, as on a machine without memory. A worker pauses a run only for a task that it
- * was given. */
+/* Pauses a run. One of eight requests fails, as on a machine without memory. A worker pauses a run only for a
+ * task that it was given. */
 static void exec_pause(struct cluster *c, struct cluster_worker *w, uint32_t run)
 {
     struct cluster_run *r = run_of(w, run);

@@ -54,14 +54,15 @@ bool node_name_reserved(const char *name);
     X(WHY_ESTIMATE, "the user's estimate against the cutoff")                                                \
     X(WHY_HISTORY, "earlier runs of this name against the cutoff")                                           \
     X(WHY_PROMOTED, "its tasks outlived the cutoff: promoted to long")
-#define OUTCOMES(X)                                                                                                       \
-    X(OUTCOME_NONE, "none")                                                                                               \
-    X(OUTCOME_EXITED, "exited")         /* code: exit status */                                                           \
-    X(OUTCOME_SIGNALED, "signaled")     /* code: signal number */                                                         \
-    X(OUTCOME_TIME_LIMIT, "time-limit") /* killed at its time limit */                                                    \
-    X(OUTCOME_NOT_STARTED,                                                                                                \
-      "not-started") /* code: 127 no such program; 126 not executable, or no worker could start it (START_WORKERS_MAX) */ \
-    X(OUTCOME_CANCELLED, "cancelled")                                                                                     \
+/* OUTCOME_NOT_STARTED has code 127 (no such program) or CODE_CANNOT_START (126): not executable, or no worker could
+ * start it (START_WORKERS_MAX). */
+#define OUTCOMES(X)                                                                                          \
+    X(OUTCOME_NONE, "none")                                                                                  \
+    X(OUTCOME_EXITED, "exited")           /* code: exit status */                                            \
+    X(OUTCOME_SIGNALED, "signaled")       /* code: signal number */                                          \
+    X(OUTCOME_TIME_LIMIT, "time-limit")   /* killed at its time limit */                                     \
+    X(OUTCOME_NOT_STARTED, "not-started") /* code: 127 or CODE_CANNOT_START */                               \
+    X(OUTCOME_CANCELLED, "cancelled")                                                                        \
     X(OUTCOME_LOST, "lost") /* its worker disappeared and no retry was left */
 /* The phase of each state of a task or job. A new state is appended, whatever its phase: states have no
  * order. Code that means a phase asks for it (task_state_final), and never compares states by size. */
@@ -95,11 +96,11 @@ enum state_phase {
     X(JOB_FAILED, "failed", PHASE_FINAL)                                                                     \
     X(JOB_CANCELLED, "cancelled", PHASE_FINAL)                                                               \
     JOB_STATES_NEXT(X)
-#define MEMBER_STATES(X)                                                                                                             \
-    X(MEMBER_UP, "up")                                                                                                               \
-    X(MEMBER_SUSPECT,                                                                                                                \
-      "suspect") /* silent or reset: central places no long task there; a dist sends no probe, unless the worker answers its BEAT */ \
-    X(MEMBER_DRAINING, "draining") /* takes no new work */                                                                           \
+/* Central places no long task on a suspect worker. A dist sends it no probe, unless it answers the dist's BEAT. */
+#define MEMBER_STATES(X)                                                                                     \
+    X(MEMBER_UP, "up")                                                                                       \
+    X(MEMBER_SUSPECT, "suspect")   /* silent, or its stream broke */                                         \
+    X(MEMBER_DRAINING, "draining") /* takes no new work */                                                   \
     X(MEMBER_GONE, "gone")
 /* Whether an operator has drained a node (central's word, and the journal's). */
 #define DRAINS(X)                                                                                            \

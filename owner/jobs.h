@@ -4,8 +4,8 @@
 
 #include "msg/msg.h"
 
-/* Whether a job has a description with as many tasks as are allowed, and an epoch; and whether `set`, if it is not NULL,
- * names at least `least` of its tasks in ascending order. */
+/* Whether a job has a description with as many tasks as are allowed, and an epoch; and whether `set`, if it
+ * is not NULL, names at least `least` of its tasks in ascending order. */
 bool owner_job_valid(const struct job_desc *desc, uint16_t epoch, const struct task_set *set, uint32_t least);
 /* The state of a task that has ended so. */
 static inline enum task_state owner_final_state(enum outcome outcome, int32_t code)

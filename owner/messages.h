@@ -17,13 +17,14 @@ struct owner_messages {
     uint32_t n, cap;
 };
 
-/* Keeps a text of a task, cut to MESSAGE_BYTES_MAX, if the job has room for it. text may be NULL: then there is nothing to
- * keep. */
+/* Keeps a text of a task, cut to MESSAGE_BYTES_MAX, if the job has room for it. text may be NULL: then there
+ * is nothing to keep. */
 void owner_message_keep(struct owner_messages *messages, uint32_t task, struct blob *text);
 /* The same, of a text of the owner's own. */
 void owner_message_say(struct owner_messages *messages, uint32_t task, const char *text);
-/* Keeps what came with the end of a task, if it says why the task failed: of a task that did not start, and of any failed
- * task for an application. Returns whether the task has exited with 0, so that what came is its result. */
+/* Keeps what came with the end of a task, if it says why the task failed: of a task that did not start, and
+ * of any failed task for an application. Returns whether the task has exited with 0, so that what came is its
+ * result. */
 static inline bool owner_message_of_end(struct owner_messages *messages, uint32_t task, bool for_app,
                                         const struct msg_task_finished *end)
 {

@@ -1,5 +1,5 @@
-/* Which tasks of a job stood still for short ones (POLICY_PAUSE), for how long, and for whom: as their workers say. The owner
- * keeps this of the first OWNER_PAUSES_MAX tasks of a job. */
+/* Which tasks of a job stood still for short ones (POLICY_PAUSE), for how long, and for whom: as their
+ * workers say. The owner keeps this of the first OWNER_PAUSES_MAX tasks of a job. */
 #ifndef HAWK_OWNER_PAUSES_H
 #define HAWK_OWNER_PAUSES_H
 

@@ -1,5 +1,5 @@
-/* Workers that could not start tasks of a job (docs/protocol.md 3.13): nothing ran, so it costs no retry. The job avoids
- * such a worker as long as there are others, and the worker hears when it was to blame. */
+/* Workers that could not start tasks of a job (docs/protocol.md 3.13): nothing ran, so it costs no retry. The
+ * job avoids such a worker as long as there are others, and the worker hears when it was to blame. */
 #ifndef HAWK_OWNER_STARTS_H
 #define HAWK_OWNER_STARTS_H
 
@@ -25,8 +25,8 @@ struct owner_starts {
 
 /* Whether the job avoids the worker where there are others. */
 bool owner_starts_avoid(const struct owner_starts *starts, node_id_t node);
-/* A worker could not start a task. `unstarted` counts the workers that could not start this task. Returns whether the task
- * may be tried at another worker, if there is one. */
+/* A worker could not start a task. `unstarted` counts the workers that could not start this task. Returns
+ * whether the task may be tried at another worker, if there is one. */
 bool owner_starts_failed(struct owner_starts *starts, node_id_t node, uint32_t task, uint16_t *unstarted);
 /* A task has started at a worker. Returns whether another worker is to blame for not having started it, and which. The
  * caller asks until there is none. */

@@ -1,16 +1,19 @@
-/* The rules of one node's connections (docs/protocol.md, section 0), without I/O: who dials whom and when, and what the
- * role hears of it. The shells drive it: daemon/node.c on gRPC links, bus/bus.c in one process. They only carry streams.
+/* The rules of one node's connections (docs/protocol.md, section 0), without I/O: who dials whom and when,
+ * and what the role hears of it. The shells drive it: daemon/node.c on gRPC links, bus/bus.c in one process.
+ * They only carry streams.
  *
- * A shell reports what happens to streams, and gets back what it is to do. It keeps the streams that are open, by their
- * names, and sends on them without asking. It asks (peers_send) where it has no open stream for a message.
+ * A shell reports what happens to streams, and gets back what it is to do. It keeps the streams that are
+ * open, by their names, and sends on them without asking. It asks (peers_send) where it has no open stream
+ * for a message.
  *
- * A stream's name is its peer and its side. The peer is a node id or NODE_CENTRAL; in central it is the link's number.
- * Two workers that steal from each other have two streams, one that each of them dialled.
+ * A stream's name is its peer and its side. The peer is a node id or NODE_CENTRAL; in central it is the
+ * link's number. Two workers that steal from each other have two streams, one that each of them dialled.
  *
  * Who dials:
  *   dist, worker   central: from the start on, again and again
  *   dist           every worker that central lists as up or draining, again and again
- *   worker         a victim, when the role has a STEAL_REQUEST for it; at most `victims` streams stay open for the next time */
+ *   worker         a victim, when the role has a STEAL_REQUEST for it; at most `victims` streams stay open for
+ *                  the next time */
 #ifndef HAWK_PEERS_PEERS_H
 #define HAWK_PEERS_PEERS_H
 

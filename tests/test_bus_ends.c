@@ -22,7 +22,8 @@ static void test_a_broken_stream_loses_what_is_under_way(void **state)
     teardown(&w);
 }
 
-/* Each side hears of the end by the other's silence: until then it gets what was under way, and what it sends is lost. */
+/* Each side hears of the end by the other's silence: until then it gets what was under way, and what it sends
+ * is lost. */
 static void test_an_end_that_is_seen_late(void **state)
 {
     struct world w;

@@ -69,8 +69,8 @@ static void a_job_that_cannot_be_journalled_is_refused(void **state)
     tell(&c.t, JOURNAL_DONE, journal_done, 0, .token = expect(&c.t, JOURNAL_JOB, journal_job, 0)->token,
          .err = HAWK_EIO);
     assert_int_equal(expect(&c.t, LONG_REFUSED, long_refused, c.d)->err, HAWK_EIO);
-    /* The store keeps what it could not write, and may write it yet: then this undoes it. Once such a job came back with
-     * the next central and ran again (hawk sim --faults --seed 655). */
+    /* The store keeps what it could not write, and may write it yet: then this undoes it. Once such a job
+     * came back with the next central and ran again (hawk sim --faults --seed 655). */
     token = expect(&c.t, JOURNAL_JOB_END, journal_job_end, 0)->token;
     expect_nothing_else(&c.t);
     assert_false(central_quiet(c.t.c));
@@ -263,7 +263,8 @@ static void only_what_exited_well_is_history(void **state)
     end(&c);
 }
 
-/* Whatever its worker says, a task has not run for longer than central has had its job: a second more for two clocks. */
+/* Whatever its worker says, a task has not run for longer than central has had its job: a second more for two
+ * clocks. */
 static void a_run_time_is_within_the_jobs_age(void **state)
 {
     struct cluster c;

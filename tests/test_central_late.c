@@ -1,5 +1,5 @@
-/* Long tasks that are bound late (POLICY_LATE_LONG): central keeps them until a worker asks for one, and a restart knows which
- * may have been sent. */
+/* Long tasks that are bound late (POLICY_LATE_LONG): central keeps them until a worker asks for one, and a
+ * restart knows which may have been sent. */
 #include "tests/test_central.h"
 
 #include "base/rng.h"
@@ -235,8 +235,8 @@ static uint64_t next_job(struct cluster *c, uint32_t *got, struct try_id *id)
     return job_id_seq(m->id.job);
 }
 
-/* Of two slots the first job has 4 tasks of 10 s: its size is 20 s, the second one's 5 s. With a stretch of 2 the second
- * one overtakes it if it comes less than 30 s later. */
+/* Of two slots the first job has 4 tasks of 10 s: its size is 20 s, the second one's 5 s. With a stretch of 2
+ * the second one overtakes it if it comes less than 30 s later. */
 static void a_smaller_job_goes_first_unless_it_came_too_late(void **state)
 {
     static const struct {
@@ -302,7 +302,8 @@ static void what_runs_shows_as_much_as_it_has_run(void **state)
     finished(&c.t, c.w[0], quick, OUTCOME_EXITED, 0, 2 * S);
     submit(&c.t, c.d, 2, 1, 3 * S);
     submit(&c.t, c.d, 3, 1, 1 * S);
-    /* (40 + 2) / 2 = 21 s a task, in two slots 42 s: after 40 s + 0.5 s, before 40 s + 1.5 s. Its estimate says 20 s. */
+    /* (40 + 2) / 2 = 21 s a task, in two slots 42 s: after 40 s + 0.5 s, before 40 s + 1.5 s. Its estimate
+     * says 20 s. */
     assert_int_equal(next_job(&c, &got, NULL), 3);
     assert_int_equal(next_job(&c, &got, NULL), 2);
     assert_int_equal(next_job(&c, &got, NULL), 1);

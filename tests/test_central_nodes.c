@@ -35,8 +35,8 @@ static void a_worker_joins(void **state)
     talk_end(&t);
 }
 
-/* What is put out grows, and moves, while a step writes to it: once JOINED stayed empty when the report to the log came in
- * between at the wrong moment (hawk sim --faults --seed 2177). */
+/* What is put out grows, and moves, while a step writes to it: once JOINED stayed empty when the report to
+ * the log came in between at the wrong moment (hawk sim --faults --seed 2177). */
 static void a_join_is_answered_however_much_else_is_said(void **state)
 {
     for (uint32_t before = 0; before < 70; before++) {

@@ -16,7 +16,8 @@ static void hand_back(struct cluster *c, uint32_t task)
     tell(&c->t, TASK_RETURNED, task_returned, c->w[0], .id = try_of(c->d, 1, task, 1));
 }
 
-/* Once a run of the soak test did not end: after a cut everything had been placed at the worker that was heard first. */
+/* Once a run of the soak test did not end: after a cut everything had been placed at the worker that was
+ * heard first. */
 static void a_worker_that_comes_later_gets_its_share(void **state)
 {
     struct cluster c;
@@ -75,7 +76,8 @@ static void what_has_started_meanwhile_stays(void **state)
     end(&c);
 }
 
-/* The question was lost with the stream, or is on its way: it is asked again only once the worker has said what it has. */
+/* The question was lost with the stream, or is on its way: it is asked again only once the worker has said
+ * what it has. */
 static void it_is_asked_for_once_a_stream(void **state)
 {
     struct cluster c;

@@ -73,8 +73,8 @@ static void nothing_goes_to_one_that_is_out(void **state)
     talk_end(&t);
 }
 
-/* It hands back what was under way to it when it left, and long tasks keep away from it meanwhile: until it is back, not
- * until its next heartbeat. */
+/* It hands back what was under way to it when it left, and long tasks keep away from it meanwhile: until it
+ * is back, not until its next heartbeat. */
 static void long_work_comes_back_with_it(void **state)
 {
     struct talk t;

@@ -43,8 +43,8 @@ static uint64_t messages_until_the_first_start(uint32_t tasks)
     return messages;
 }
 
-/* A file of 10,000 lines is one job. Its first task waits for one probe, one request and one answer, however many others
- * there are. With what the other worker says, and heartbeats, these are a dozen. */
+/* A file of 10,000 lines is one job. Its first task waits for one probe, one request and one answer, however
+ * many others there are. With what the other worker says, and heartbeats, these are a dozen. */
 static void test_the_first_task_waits_for_no_other(void **state)
 {
     assert_in_range(messages_until_the_first_start(1), 3, 12);
@@ -353,8 +353,8 @@ static void test_promotion(void **state)
     finish(c, 0);
 }
 
-/* Two tasks of sixty-two outlive the cutoff: they run on, and the others use every slot, the reserved one too. Alone on four
- * slots the job takes 6 s at least. */
+/* Two tasks of sixty-two outlive the cutoff: they run on, and the others use every slot, the reserved one
+ * too. Alone on four slots the job takes 6 s at least. */
 static void test_slow_tasks_do_not_hold_up_the_others(void **state)
 {
     struct cluster *c = up(&(struct cluster_config){

@@ -202,8 +202,8 @@ static char *validate(const struct config *c, const char *section, int expected)
     return said;
 }
 
-/* One range per number of the policy: what `hawk policy set` refuses, the configuration must not say, or no change of the
- * policy would be taken any more. */
+/* One range per number of the policy: what `hawk policy set` refuses, the configuration must not say, or no
+ * change of the policy would be taken any more. */
 static void test_ranges_of_the_policy(void **state)
 {
     static const char *const sections[] = {"central", "up", NULL}; /* NULL: all of a file */

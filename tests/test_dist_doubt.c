@@ -1,5 +1,5 @@
-/* Tasks that may not run again, and whose worker's stream broke: they are in doubt until it comes back with them, or without
- * them, or is gone (docs/protocol.md 6). */
+/* Tasks that may not run again, and whose worker's stream broke: they are in doubt until it comes back with
+ * them, or without them, or is gone (docs/protocol.md 6). */
 #include "msg/beats.h"
 #include "tests/test_dist.h"
 

@@ -1,5 +1,6 @@
-/* How far central has a job: the table of moves, as the code and the page have it, and a central that says anything at any
- * time. The conversations are in test_dist_long.c, test_dist_move.c and test_dist_restart.c. */
+/* How far central has a job: the table of moves, as the code and the page have it, and a central that says
+ * anything at any time. The conversations are in test_dist_long.c, test_dist_move.c and
+ * test_dist_restart.c. */
 #include "tests/test_dist.h"
 
 #include "base/rng.h"
@@ -158,8 +159,8 @@ static void anything(struct chaos *c)
     }
 }
 
-/* Whatever comes when: no move is made that is not in the table (the dist would abort), and its invariants hold (HEAR checks
- * them). Every state is met, so that this says something. */
+/* Whatever comes when: no move is made that is not in the table (the dist would abort), and its invariants
+ * hold (HEAR checks them). Every state is met, so that this says something. */
 static void central_and_the_journal_may_say_anything(void **state)
 {
     uint32_t seen = 0;

@@ -212,7 +212,8 @@ static void test_detached_is_told_when_both_have_it(void **state)
     talk_end(t);
 }
 
-/* Central would run it, and after a restart we would not know of it (hawk sim --faults --seed 1465 --kinds dist,disk,full). */
+/* Central would run it, and after a restart we would not know of it (hawk sim --faults --seed 1465 --kinds
+ * dist,disk,full). */
 static void test_central_gets_nothing_that_is_not_on_record(void **state)
 {
     struct talk *t = talk_joined("hawk", 1);

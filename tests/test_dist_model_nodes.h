@@ -1,4 +1,5 @@
-/* The nodes around the modelled dist: what workers and central hear from it, and what they then say. For test_dist_model.c. */
+/* The nodes around the modelled dist: what workers and central hear from it, and what they then say. For
+ * test_dist_model.c. */
 #ifndef HAWK_TESTS_TEST_DIST_MODEL_NODES_H
 #define HAWK_TESTS_TEST_DIST_MODEL_NODES_H
 

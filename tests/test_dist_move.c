@@ -386,8 +386,8 @@ static struct talk *talk_long(uint32_t tasks)
     return t;
 }
 
-/* Its client asked another dist to take it, heard no answer, and stays: that dist may have taken it all the same, and would
- * soon cancel it for want of a client. */
+/* Its client asked another dist to take it, heard no answer, and stays: that dist may have taken it all the
+ * same, and would soon cancel it for want of a client. */
 static void test_the_client_stays(void **state)
 {
     struct talk *t = talk_long(1);

@@ -407,8 +407,8 @@ static void test_central_is_asked_for_long_ones(void **state)
     talk_end(t);
 }
 
-/* Upgraded from schema 2, which kept no class: what was tagged long was central's. From schema 3, which did: handed says
- * it, and the dist may run long ones itself. Both have no life. */
+/* Upgraded from schema 2, which kept no class: what was tagged long was central's. From schema 3, which did:
+ * handed says it, and the dist may run long ones itself. Both have no life. */
 static void test_an_older_journal_gives_central_what_it_had(void **state)
 {
     struct talk *t = talk_again();

@@ -228,8 +228,8 @@ static void it_costs_nothing_after_a_reconnection(void **state)
     talk_end(t);
 }
 
-/* It steals what is meant for others, who are busy, and gets nothing for it: the job is probed for again after a while, not
- * at once, or the two would go on as fast as messages go. */
+/* It steals what is meant for others, who are busy, and gets nothing for it: the job is probed for again
+ * after a while, not at once, or the two would go on as fast as messages go. */
 static void a_thief_that_is_avoided_is_not_fed(void **state)
 {
     struct talk *t = talk_joined("hawk", 2);

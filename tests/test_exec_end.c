@@ -65,8 +65,8 @@ static void test_what_the_leader_leaves_behind_is_killed(void **state)
     close(fifo);
 }
 
-/* What is killed takes a moment to die: a task whose copy was started elsewhere meanwhile, and that locked something, was
- * met by it there. Many, so that the last of them would still be there. */
+/* What is killed takes a moment to die: a task whose copy was started elsewhere meanwhile, and that locked
+ * something, was met by it there. Many, so that the last of them would still be there. */
 static void test_an_end_is_told_when_the_whole_group_is_gone(void **state)
 {
     struct fixture *f = *state;
@@ -281,8 +281,8 @@ static void test_an_escaped_process_lives_while_it_may_be_of_a_task(void **state
     close(fifo);
 }
 
-/* Another task's process, away from its group, is killed by the next look at strays: when it is gone, they have been looked
- * at. */
+/* Another task's process, away from its group, is killed by the next look at strays: when it is gone, they
+ * have been looked at. */
 static void wait_for_a_sweep(struct fixture *f, uint32_t run)
 {
     char path[320], script[160];

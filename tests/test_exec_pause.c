@@ -360,8 +360,8 @@ static void tell_pid(const struct fixture *f)
     assert_int_equal(rename(from, to), 0);
 }
 
-/* In a process of its own: an agent that has paused its task and lives until it is killed. The task's processes hold the
- * FIFO open. */
+/* In a process of its own: an agent that has paused its task and lives until it is killed. The task's
+ * processes hold the FIFO open. */
 static pid_t fork_agent(struct fixture *f, enum job_class class, int *fifo)
 {
     char path[300];

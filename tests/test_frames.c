@@ -110,7 +110,8 @@ static void test_open_streams(void **state)
     }
 }
 
-/* Stream 0 is the connection: no frame of it opens or ends anything, whatever the streams' table marks free places with. */
+/* Stream 0 is the connection: no frame of it opens or ends anything, whatever the streams' table marks free
+ * places with. */
 static void test_stream_zero(void **state)
 {
     static const uint8_t types[] = {DATA, RST_STREAM, HEADERS};
@@ -404,7 +405,8 @@ static bool open_more(uint32_t n, struct frames_bucket *all)
     return frames_share(&f, all, now_us);
 }
 
-/* Connection after connection: the first streams of each are free, the others are few together, until a call is accepted. */
+/* Connection after connection: the first streams of each are free, the others are few together, until a call
+ * is accepted. */
 static void test_what_unproven_connections_share(void **state)
 {
     const uint32_t each = 512;

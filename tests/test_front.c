@@ -1,5 +1,6 @@
-/* net/front and net/probe: who gets in, how long a connection may stay, and when a daemon finds itself deaf. A stand-in for
- * gRPC serves the connections, accept4 gives 127.0.0.N the address 10.0.0.N, and the clock can be put forward. */
+/* net/front and net/probe: who gets in, how long a connection may stay, and when a daemon finds itself deaf.
+ * A stand-in for gRPC serves the connections, accept4 gives 127.0.0.N the address 10.0.0.N, and the clock can
+ * be put forward. */
 #include "net/frames.h"
 #include "net/front.h"
 #include "net/guard.h"
@@ -386,7 +387,8 @@ static void an_address_has_few_unproven_connections(void **state)
         close(fd[i]);
 }
 
-/* How many connections of 10.0.0.2 get in, `most` at most, when each makes calls with wrong tokens until it is ended. */
+/* How many connections of 10.0.0.2 get in, `most` at most, when each makes calls with wrong tokens until it
+ * is ended. */
 static unsigned guessers(unsigned most)
 {
     int fd;
@@ -503,7 +505,8 @@ static void write_streams(int fd, uint32_t n)
     assert_int_equal(send(fd, buf, (size_t)(p - buf), MSG_NOSIGNAL), p - buf);
 }
 
-/* Connections that each stay below their own limits are cut when all together open too many streams; the others are not. */
+/* Connections that each stay below their own limits are cut when all together open too many streams; the
+ * others are not. */
 static void unproven_connections_share_their_streams(void **state)
 {
     enum { EACH = 1000, FEW = FRAMES_SHARED_BURST / EACH };

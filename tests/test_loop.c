@@ -1,5 +1,5 @@
-/* net/loop, net/addr and net/token: turns, timers, hooks, descriptors, signals, posts from threads; addresses and tokens.
- * The loop's tests run twice: with and without gRPC's completion queue. */
+/* net/loop, net/addr and net/token: turns, timers, hooks, descriptors, signals, posts from threads; addresses
+ * and tokens. The loop's tests run twice: with and without gRPC's completion queue. */
 #include "net/addr.h"
 #include "net/core.h"
 #include "net/token.h"

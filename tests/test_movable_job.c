@@ -50,7 +50,8 @@ static uint32_t watch(struct movable_job *a)
     return r.epoch;
 }
 
-/* A dist that was asked, and did not answer in time, may have taken the job: who has it gets a later epoch than that. */
+/* A dist that was asked, and did not answer in time, may have taken the job: who has it gets a later epoch
+ * than that. */
 static void test_stays(void **state)
 {
     struct movable_job *a = submitted();

@@ -1,5 +1,6 @@
-/* daemon/node.c with a role that only says what a test tells it to: a worker between a central and victims that are made
- * here. The victims are one listener, which has another node id for each link that it accepts. */
+/* daemon/node.c with a role that only says what a test tells it to: a worker between a central and victims
+ * that are made here. The victims are one listener, which has another node id for each link that it
+ * accepts. */
 #include "base/mem.h"
 #include "daemon/node.h"
 #include "net/server.h"

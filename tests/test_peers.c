@@ -1,4 +1,5 @@
-/* peers/: the rules of one node's connections, each as a conversation: what a shell reports, and what it is to do then. */
+/* peers/: the rules of one node's connections, each as a conversation: what a shell reports, and what it is
+ * to do then. */
 #include "tests/test_peers.h"
 
 static struct msg member(uint32_t id, enum member_state state, const char *addr)

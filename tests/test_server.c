@@ -1,4 +1,5 @@
-/* net/server: how many calls it takes of one connection, of one address and in all, and its end in the midst of calls. */
+/* net/server: how many calls it takes of one connection, of one address and in all, and its end in the midst
+ * of calls. */
 #include "net/rpc.h"
 #include "net/server.h"
 
@@ -255,8 +256,8 @@ static void calls_that_last_leave_places_to_others(void **state)
 
 /* ---- The end ---- */
 
-/* gRPC says that a server has been shut down when its connections are gone. Calls of theirs may be completed after that, where
- * other threads are at it: here they always are. */
+/* gRPC says that a server has been shut down when its connections are gone. Calls of theirs may be completed
+ * after that, where other threads are at it: here they always are. */
 static struct {
     bool on;
     void *stopped; /* the tag */

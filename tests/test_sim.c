@@ -359,7 +359,8 @@ static void the_bound_is_what_can_be_told_by_hand(void **state)
     assert_int_equal(r.jobs[1].response_us, 1 * S);
     assert_true(r.classes[CLASS_SHORT].response_us.mean == 2.0 * S);
     sim_result_free(&r);
-    /* And a third that comes when half a second of the long one is left: it waits, 0.5 s and 1.5 s, or is waited for. */
+    /* And a third that comes when half a second of the long one is left: it waits, 0.5 s and 1.5 s, or is
+     * waited for. */
     add_job(&w, 5 * S / 2, 1, 1 * S, NULL);
     r = bound(&c, &w);
     assert_true(r.classes[CLASS_SHORT].response_us.mean == (1.0 + 3.0 + 1.5) * S / 3);

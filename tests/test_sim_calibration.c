@@ -1,7 +1,7 @@
-/* The simulator's compat mode against the published simulator. On a small trace of our own, always: its figures are those of
- * tests/published/model.py, which is written from the published semantics and shares nothing with sim/. And against the
- * published results: a part of what `make calibrate` looks at, with fewer seeds, which needs the shared folder of traces
- * and results and says so when it is not there. */
+/* The simulator's compat mode against the published simulator. On a small trace of our own, always: its
+ * figures are those of tests/published/model.py, which is written from the published semantics and shares
+ * nothing with sim/. And against the published results: a part of what `make calibrate` looks at, with fewer
+ * seeds, which needs the shared folder of traces and results and says so when it is not there. */
 #include "base/units.h"
 #include "sim/sim.h"
 #include "workload/workload.h"

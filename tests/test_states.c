@@ -1,5 +1,6 @@
-/* States are append-only, so a state's number says nothing about its phase. Here the lists have more states: one of each
- * phase, behind the final ones. Everything that asks for a phase must see them as they are declared. */
+/* States are append-only, so a state's number says nothing about its phase. Here the lists have more states:
+ * one of each phase, behind the final ones. Everything that asks for a phase must see them as they are
+ * declared. */
 #define TASK_STATES_NEXT(X)                                                                                  \
     X(TASK_HELD_BACK, "held", PHASE_BEFORE)                                                                  \
     X(TASK_PAUSED, "paused", PHASE_RUNS)                                                                     \
@@ -52,7 +53,8 @@ static void a_state_that_is_appended_is_final_only_if_it_says_so(void **state)
     assert_true(job_state_final(JOB_EXPIRED));
 }
 
-/* A journal or a peer may name a state that this version does not have; what reads it looks that it is one, or below 32. */
+/* A journal or a peer may name a state that this version does not have; what reads it looks that it is one,
+ * or below 32. */
 static void a_number_that_is_no_state_is_in_no_phase(void **state)
 {
     for (unsigned i = TASK_STATE_COUNT; i < 32; i++) {

@@ -25,7 +25,8 @@ static int count_keys(const struct world *w, const char *table)
     return n;
 }
 
-/* The keys that a version of etcd's schema 1 has written, but for the election's: "KEY VALUE" a line, VALUE in hexadecimal. */
+/* The keys that a version of etcd's schema 1 has written, but for the election's: "KEY VALUE" a line, VALUE
+ * in hexadecimal. */
 #define SCHEMA_1 "tests/data/etcd-schema-1"
 
 static void put_line(struct etcd *e, const struct world *w, char *line)

@@ -1,7 +1,8 @@
 /* Journals in trouble while they work: full disks, kills, overrun queues; each in a process of its own. */
 #include "tests/test_store.h"
 
-/* SQLite syncs by these, which count here as well: what was written without a sync survives a kill, and no power loss. */
+/* SQLite syncs by these, which count here as well: what was written without a sync survives a kill, and no
+ * power loss. */
 static struct {
     pthread_mutex_t lock;
     unsigned n;

@@ -1,5 +1,5 @@
-/* Short tasks that overtake long ones in a worker's queue (policy short_first): how many, whom, what counts, and that no
- * long one waits for more than its bound. */
+/* Short tasks that overtake long ones in a worker's queue (policy short_first): how many, whom, what counts,
+ * and that no long one waits for more than its bound. */
 #include "base/rng.h"
 #include "tests/test_worker.h"
 #include "worker/internal.h"

@@ -364,8 +364,8 @@ static void goes_back(struct talk *t, uint64_t job)
     nothing(t);
 }
 
-/* The short task goes back to its dist, as one that never ran; the worker asks for no other for a while, and twice as long
- * when that is refused as well. */
+/* The short task goes back to its dist, as one that never ran; the worker asks for no other for a while, and
+ * twice as long when that is refused as well. */
 static void an_executor_may_refuse(void **state)
 {
     struct talk t;

@@ -1,8 +1,8 @@
 /* A worker that cannot start tasks takes itself out of service (protocol 8). Otherwise its queue would always
  * be empty, and it would draw tasks that other workers could run.
  *
- *   IN ──3 jobs blamed──▶ ASKED ──central grants──▶ OUT ──a check succeeds, or 10 minutes──▶ IN
- *                           └──central refuses──▶ IN                └──central needs it──▶ IN
+ *   IN --3 jobs blamed--> ASKED --central grants--> OUT --a check succeeds, or 10 minutes--> IN
+ *                           +--central refuses--> IN                +--central needs it--> IN
  *
  * Owners decide whom to blame: a failure counts when the same task has started elsewhere. */
 #include "worker/internal.h"

@@ -1,5 +1,5 @@
-/* A list of jobs and when they come, for open-loop benchmarks: lines "AT_US TASKS TASK_US" (bench/poisson.py makes them).
- * No dependency on Hawk: peers' harness uses it as well. */
+/* A list of jobs and when they come, for open-loop benchmarks: lines "AT_US TASKS TASK_US" (bench/poisson.py
+ * makes them). No dependency on Hawk: peers' harness uses it as well. */
 #ifndef HAWK_BENCH_LIB_ARRIVALS_H
 #define HAWK_BENCH_LIB_ARRIVALS_H
 

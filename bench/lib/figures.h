@@ -1,4 +1,5 @@
-/* What a benchmark reports: named figures, one value each per round, as medians with their range; on stdout and as JSON. */
+/* What a benchmark reports: named figures, one value each per round, as medians with their range; on stdout
+ * and as JSON. */
 #ifndef HAWK_BENCH_LIB_FIGURES_H
 #define HAWK_BENCH_LIB_FIGURES_H
 

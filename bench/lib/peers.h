@@ -1,5 +1,5 @@
-/* Peers of a benchmark of no-op tasks, gearmand and a Redis list: their servers, and programs of bench/peers as their clients
- * and workers. */
+/* Peers of a benchmark of no-op tasks, gearmand and a Redis list: their servers, and programs of bench/peers
+ * as their clients and workers. */
 #ifndef HAWK_BENCH_LIB_PEERS_H
 #define HAWK_BENCH_LIB_PEERS_H
 

@@ -1,5 +1,5 @@
-/* gearmand: jobs of one call submitted together; a worker takes one at a time. Nobody waits for peer_push's, which are background
- * jobs; peer_run's return their results. */
+/* gearmand: jobs of one call submitted together; a worker takes one at a time. Nobody waits for peer_push's,
+ * which are background jobs; peer_run's return their results. */
 #include "bench/peers/queue.h"
 
 #include <libgearman/gearman.h>

@@ -1,7 +1,8 @@
-/* Tasks that do nothing, through a queue: 8 bytes there, and back the time at which the worker began (CLOCK_MONOTONIC, which is
- * one clock for all processes of a machine). Prints tasks per second; with a WINDOW of 1, which is one task at a time, instead
- * each one's times since its submission: until it began, and until its result was there, in microseconds.
- * Usage: PROGRAM PORT WORKERS WINDOW PUSH POP TASKS: see peer_run and peer_work, of which PUSH and POP are the batches */
+/* Tasks that do nothing, through a queue: 8 bytes there, and back the time at which the worker began
+ * (CLOCK_MONOTONIC, which is one clock for all processes of a machine). Prints tasks per second; with a
+ * WINDOW of 1, which is one task at a time, instead each one's times since its submission: until it began,
+ * and until its result was there, in microseconds. Usage: PROGRAM PORT WORKERS WINDOW PUSH POP TASKS: see
+ * peer_run and peer_work, of which PUSH and POP are the batches */
 #include "bench/peers/queue.h"
 
 #include <inttypes.h>

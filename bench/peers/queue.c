@@ -1,6 +1,6 @@
-/* Jobs at the times of a list, through a queue whose workers sleep for as long as a task says: one process per slot. A
- * worker tells the client that a task has ended through a pipe, not through the server, which favours the peer. Prints every
- * job's response time. Usage: PROGRAM PORT SLOTS ARRIVALS */
+/* Jobs at the times of a list, through a queue whose workers sleep for as long as a task says: one process
+ * per slot. A worker tells the client that a task has ended through a pipe, not through the server, which
+ * favours the peer. Prints every job's response time. Usage: PROGRAM PORT SLOTS ARRIVALS */
 #include "bench/peers/queue.h"
 
 #include "bench/lib/arrivals.h"

@@ -1,5 +1,5 @@
-/* A Redis list: RPUSH by the client, with all tasks of a job in one command, BLMPOP by the workers; results go the same way in
- * another list. Commands that do not need each other's replies are sent together. */
+/* A Redis list: RPUSH by the client, with all tasks of a job in one command, BLMPOP by the workers; results
+ * go the same way in another list. Commands that do not need each other's replies are sent together. */
 #include "bench/peers/queue.h"
 
 #include <hiredis/hiredis.h>

@@ -1,7 +1,8 @@
 /* Every call of libhawk's executor, for test_executor_c.py:
  *
- *     executor_calls threads      tasks are worked on by four threads: "sleep MS" takes so long unless it is cancelled, "deaf
- *                                 FIFO" until somebody writes there, "exit" kills the process, "leave" makes the executor leave, "big" returns too much, others echo
+ *     executor_calls threads      four threads work on tasks: "sleep MS" takes so long unless it is cancelled,
+ *                                 "deaf FIFO" until somebody writes there, "exit" kills the process, "leave"
+ *                                 makes the executor leave, "big" returns too much, others echo
  *     executor_calls wrong        what must be errors
  *     executor_calls wake         hawk_executor_next is woken by another thread, whichever comes first */
 #include <fcntl.h>

@@ -86,7 +86,8 @@ static bool good_name(const struct blob *b)
     return b && b->len <= LIMIT_NAME_BYTES && !memchr(b->data, '\0', b->len);
 }
 
-/* As a store gives it back: names that can be ones, numbers within their ranges, descriptions checked, and nothing else promised. */
+/* As a store gives it back: names that can be ones, numbers within their ranges, descriptions checked, and
+ * nothing else promised. */
 static bool recoverable(const struct msg *m)
 {
     switch (m->type) {

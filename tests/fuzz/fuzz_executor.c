@@ -1,5 +1,6 @@
-/* What executors and workers say to each other: what is read is written and read again as the same. And exec/apps under
- * any sequence of attaching, leaving, answering, killing and time: every run ends once, after it started or not at all. */
+/* What executors and workers say to each other: what is read is written and read again as the same. And
+ * exec/apps under any sequence of attaching, leaving, answering, killing and time: every run ends once, after
+ * it started or not at all. */
 #include "base/check.h"
 #include "base/units.h"
 #include "exec/apps.h"

@@ -1,6 +1,6 @@
-/* What connections send and servers answer, as pieces of bytes: whatever the pieces, the frames are counted the same, and what
- * is counted stays within its limits. The first byte says whether the connection is proven; then each piece has a byte for its
- * direction and the time that passed, and one for its length. */
+/* What connections send and servers answer, as pieces of bytes: whatever the pieces, the frames are counted
+ * the same, and what is counted stays within its limits. The first byte says whether the connection is
+ * proven; then each piece has a byte for its direction and the time that passed, and one for its length. */
 #include "base/check.h"
 #include "base/units.h"
 #include "net/frames.h"

@@ -161,7 +161,8 @@ static void bind_any(sqlite3_stmt *st, int column, struct input *in)
     }
 }
 
-/* Rows as no store writes them: of the tables of today, and of those of schema 6, which are brought up to date first. */
+/* Rows as no store writes them: of the tables of today, and of those of schema 6, which are brought up to
+ * date first. */
 static void rows(struct input *in, bool today)
 {
     static const char *const of_6[] = {

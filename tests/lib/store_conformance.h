@@ -1,5 +1,5 @@
-/* What every backend of the store has to do: tests that test_store.c runs on SQLite's file and test_store_etcd.c on a real
- * etcd. */
+/* What every backend of the store has to do: tests that test_store.c runs on SQLite's file and
+ * test_store_etcd.c on a real etcd. */
 #ifndef HAWK_TESTS_STORE_CONFORMANCE_H
 #define HAWK_TESTS_STORE_CONFORMANCE_H
 

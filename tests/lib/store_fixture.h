@@ -1,4 +1,5 @@
-/* A journal under test: written to, closed, killed, read back. Each program brings how its store is opened (fixture.open). */
+/* A journal under test: written to, closed, killed, read back. Each program brings how its store is opened
+ * (fixture.open). */
 #ifndef HAWK_TESTS_STORE_FIXTURE_H
 #define HAWK_TESTS_STORE_FIXTURE_H
 

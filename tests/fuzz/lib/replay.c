@@ -1,6 +1,6 @@
-/* Without libFuzzer: runs the target on every input of its seed corpus, or on the files named. The corpus lies beside the
- * programs, in ../seeds/NAME; make unpacks it from tests/fuzz/corpus/NAME.tar.xz.
- * The target's own checks, and the sanitizers, abort. */
+/* Without libFuzzer: runs the target on every input of its seed corpus, or on the files named. The corpus
+ * lies beside the programs, in ../seeds/NAME; make unpacks it from tests/fuzz/corpus/NAME.tar.xz. The
+ * target's own checks, and the sanitizers, abort. */
 #include "base/check.h"
 #include "base/mem.h"
 #include "tests/fuzz/lib/input.h"
