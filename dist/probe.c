@@ -93,8 +93,8 @@ static struct dist_pool *reserved_pool(struct dist *d, const struct dist_job *jo
     return &(job->app ? job->app->pool : d->pool)[POOL_RESERVED];
 }
 
-/* Whether the rest of the job's probes go to the short partition, where no worker refuses them for long tasks: workers with
- * long tasks have refused TURNED_AWAY times as many as it had (POLICY_AVOID_LONG). */
+/* Whether the rest of the job's probes go to the short partition, where no worker refuses them for long
+ * tasks: workers with long tasks have refused TURNED_AWAY times as many as it had (POLICY_AVOID_LONG). */
 static bool turned_away(struct dist *d, const struct dist_job *job)
 {
     return job->turned_away > TURNED_AWAY * probes_for(job, job->desc->tasks) &&

@@ -278,10 +278,10 @@ struct policy {
     uint16_t short_first;       /* short tasks that may overtake the long one at a queue's head (Hawk: 0) */
 };
 
-/* Fills *p with a named policy: "hawk", "sparrow", "hawk-no-steal", "hawk-no-partition",
- * "hawk-no-central", "split", "central" (every job is long), "harrier" (Hawk with long tasks bound late,
- * small jobs first, and paused for short ones), "eagle" (as far as its parts are here). The caller sets cutoff and share later; the version is 0. HAWK_ENOT_FOUND
- * for another name. */
+/* Fills *p with a named policy: "hawk", "sparrow", "hawk-no-steal", "hawk-no-partition", "hawk-no-central",
+ * "split", "central" (every job is long), "harrier" (Hawk with long tasks bound late, small jobs first, and
+ * paused for short ones), "eagle" (as far as its parts are here). The caller sets cutoff and share later; the
+ * version is 0. HAWK_ENOT_FOUND for another name. */
 int policy_preset(const char *name, struct policy *p);
 extern const char *const policy_names[]; /* the names above, NULL-terminated */
 /* The flag with that key ("stealing"), which has len bytes; 0 when there is none. */

@@ -419,7 +419,7 @@ static void test_policy_apply(void **state)
     assert_int_equal(apply(&p, &r), HAWK_EINVALID);
     assert_non_null(strstr(why, "stealth"));
     assert_non_null(strstr(why, "stealing"));
-    r = (struct api_set_policy_request){.preset = "eagle"};
+    r = (struct api_set_policy_request){.preset = "falcon"};
     assert_int_equal(apply(&p, &r), HAWK_EINVALID);
     assert_non_null(strstr(why, "sparrow"));
     r = (struct api_set_policy_request){.has_probe_ratio_milli = true, .probe_ratio_milli = 999};

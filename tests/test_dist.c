@@ -337,8 +337,9 @@ static void note_probes(struct talk *t, uint32_t at[3])
     ignore(t);
 }
 
-/* Probes that general workers refuse because of long tasks go elsewhere at once. When more than twice as many as the job's
- * were refused, they go to the short partition, here worker 103, which refuses them for another reason. */
+/* Probes that general workers refuse because of long tasks go elsewhere at once. When more than twice as many
+ * as the job's were refused, they go to the short partition, here worker 103, which refuses them for another
+ * reason. */
 static void test_probes_avoid_long_tasks(void **state)
 {
     struct talk *t = talk_joined("eagle", 2);
