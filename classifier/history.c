@@ -137,7 +137,7 @@ static int64_t mean_of_rank(const struct history *h, uint32_t k)
     return (int64_t)prefix;
 }
 
-static int64_t computed_cutoff(const struct history *h)
+static int64_t compute_cutoff(const struct history *h)
 {
     /* The nearest rank: the least value that at least this part of the jobs does not exceed. */
     uint64_t rank = ((uint64_t)h->n * h->cfg.cutoff_percentile_ppm + PPM - 1) / PPM;
@@ -159,7 +159,7 @@ void history_shares(const struct history *h, int64_t cutoff_us, struct history_s
 }
 
 /* Hawk 3.4: the partitions follow the proportion of task-seconds. */
-static uint32_t computed_share(const struct history *h)
+static uint32_t compute_share(const struct history *h)
 {
     struct history_shares s;
 
@@ -176,7 +176,7 @@ void history_compute(struct history *h)
     if (h->n < h->cfg.min_jobs)
         return;
     if (!h->cfg.cutoff_fixed) {
-        int64_t cutoff_us = computed_cutoff(h);
+        int64_t cutoff_us = compute_cutoff(h);
         int64_t moved_us = cutoff_us > h->cutoff_us ? cutoff_us - h->cutoff_us : h->cutoff_us - cutoff_us;
 
         if (!h->cutoff_computed ||
@@ -185,7 +185,7 @@ void history_compute(struct history *h)
         h->cutoff_computed = true;
     }
     if (!h->cfg.share_fixed) {
-        uint32_t share = computed_share(h);
+        uint32_t share = compute_share(h);
         uint32_t moved = share > h->share_ppm ? share - h->share_ppm : h->share_ppm - share;
 
         if (!h->share_computed || moved > h->cfg.share_hysteresis_ppm)

@@ -99,7 +99,7 @@ void dist_journal_job_end(struct dist *d, const struct dist_job *job); /* the jo
 void dist_journal_numbers(struct dist *d);                             /* writes dist.seq_end */
 /* Send FINISH_ACK, and the answers to clients that cancelled or are refused, when everything put out so far
  * is durable. */
-void dist_journal_ack(struct dist *d, uint32_t worker, const struct try_id *id);
+void dist_journal_finish_ack(struct dist *d, uint32_t worker, const struct try_id *id);
 void dist_journal_cancelled(struct dist *d, const struct dist_job *job, uint32_t client);
 void dist_journal_refused(struct dist *d, const struct dist_job *job, int err);
 /* Whether such a client waits, or a launch: without being sent, a recorded launch would be a lost task. */

@@ -233,7 +233,7 @@ static bool must_wait(const struct dist *d) { return d->token > d->durable || d-
 
 /* ---- What waits ---- */
 
-static void put_ack(struct dist *d, uint32_t worker, const struct try_id *id)
+static void send_finish_ack(struct dist *d, uint32_t worker, const struct try_id *id)
 {
     const struct dist_node *n = dist_node_find(d, worker);
 
@@ -242,7 +242,7 @@ static void put_ack(struct dist *d, uint32_t worker, const struct try_id *id)
         out_add(d->out, MSG_FINISH_ACK, worker)->finish_ack.id = *id;
 }
 
-void dist_journal_ack(struct dist *d, uint32_t worker, const struct try_id *id)
+void dist_journal_finish_ack(struct dist *d, uint32_t worker, const struct try_id *id)
 {
     if (must_wait(d))
         in_order(d, (struct dist_record){.kind = RECORD_ACK,
@@ -252,7 +252,7 @@ void dist_journal_ack(struct dist *d, uint32_t worker, const struct try_id *id)
                                          .attempt = id->attempt,
                                          .worker = worker});
     else
-        put_ack(d, worker, id);
+        send_finish_ack(d, worker, id);
 }
 
 static void put_cancelled(struct dist *d, job_id_t job, uint32_t client, int err)
@@ -324,7 +324,7 @@ static void record_durable(struct dist *d, const struct dist_record *r)
             d->seq_durable = r->numbers_end;
         break;
     case RECORD_ACK:
-        put_ack(d, r->worker, &id);
+        send_finish_ack(d, r->worker, &id);
         break;
     case RECORD_CANCELLED:
         put_cancelled(d, r->job, r->client, 0);

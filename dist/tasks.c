@@ -642,5 +642,5 @@ void dist_on_task_finished(struct dist *d, const struct msg *m)
     if (job)
         accept_finished(d, job, n, m);
     if (!now)
-        dist_journal_ack(d, m->peer, id);
+        dist_journal_finish_ack(d, m->peer, id);
 }

@@ -486,7 +486,7 @@ void peers_ended(struct peers *p, int64_t now_us, uint32_t peer, enum peers_side
     } else {
         v = victim_find(p, peer);
         CHECK(v);
-        victim_lose(p, v, out); /* the thief dials again when it next asks */
+        victim_drop(p, v, out); /* the thief dials again when it next asks */
     }
 }
 

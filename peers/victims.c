@@ -67,7 +67,7 @@ static struct blob *address_of(const struct peers *p, uint32_t id, bool *listed)
     return *listed && m->state != MEMBER_GONE && m->addr && m->addr->len ? m->addr : NULL;
 }
 
-void victim_lose(struct peers *p, struct victim *v, struct peers_out *out)
+void victim_drop(struct peers *p, struct victim *v, struct peers_out *out)
 {
     uint32_t id = v->id;
 
@@ -86,7 +86,7 @@ void victims_listed(struct peers *p, struct peers_out *out)
         struct blob *addr = address_of(p, v->id, &listed);
 
         if (listed && (!addr || strcmp(addr->data, v->addr->data) != 0))
-            victim_lose(p, v, out);
+            victim_drop(p, v, out);
     }
 }
 
@@ -104,18 +104,23 @@ static void hold_request(struct victim *v, const struct msg *m)
     msg_ref(&v->held);
 }
 
+/* Makes room for another victim. The thief waits for no answer from the oldest one: otherwise that would be the
+ * one used last. */
+static void drop_oldest_victim(struct peers *p, struct peers_out *out)
+{
+    struct victim *oldest = victim_of(p->lru.next);
+
+    peers_put(out, PEERS_CLOSE, oldest->id, PEERS_DIALLED);
+    victim_free(p, oldest);
+}
+
 static void dial_victim(struct peers *p, int64_t now_us, const struct msg *m, struct blob *addr,
                         struct peers_out *out)
 {
     struct victim *v = xcalloc(1, sizeof *v);
 
-    if (p->victims == p->victims_max) {
-        struct victim *oldest = victim_of(p->lru.next);
-
-        /* The thief does not wait for an answer from it: otherwise it would be the one used last. */
-        peers_put(out, PEERS_CLOSE, oldest->id, PEERS_DIALLED);
-        victim_free(p, oldest);
-    }
+    if (p->victims == p->victims_max)
+        drop_oldest_victim(p, out);
     v->id = m->peer;
     v->addr = blob_ref(addr);
     v->open_by_us = now_us + PEERS_VICTIM_OPEN_US;
@@ -177,7 +182,7 @@ void victims_timer(struct peers *p, int64_t now_us, struct peers_out *out)
         return;
     list_foreach(&p->lru, l, next)
         if (!victim_of(l)->open && victim_of(l)->open_by_us <= now_us)
-            victim_lose(p, victim_of(l), out);
+            victim_drop(p, victim_of(l), out);
 }
 
 void victims_check(const struct peers *p)

@@ -79,7 +79,7 @@ static void give_back(struct worker *w, struct lane *l, uint64_t app)
             continue;
         }
         worker_entry_unqueue(w, e);
-        worker_refuse_reservations(w, j, e->q.count, HAWK_ENO_EXECUTOR);
+        worker_refuse_probes(w, j, e->q.count, HAWK_ENO_EXECUTOR);
         worker_entry_free(w, e);
         worker_job_release(w, j);
     }

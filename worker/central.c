@@ -71,7 +71,7 @@ static void empty_lane(struct worker *w, struct lane *l)
             continue;
         }
         worker_entry_unqueue(w, e);
-        worker_refuse_reservations(w, j, e->q.count, refusal(w));
+        worker_refuse_probes(w, j, e->q.count, refusal(w));
         worker_entry_free(w, e);
         worker_job_release(w, j);
     }

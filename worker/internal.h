@@ -324,7 +324,7 @@ void worker_on_exec_paused(struct worker *w, const struct msg *in);
 
 /* ---- probes.c ---- */
 void worker_send_request(struct worker *w, const struct slot *s, const struct job *j);
-void worker_refuse_reservations(struct worker *w, const struct job *j, uint32_t n, int err);
+void worker_refuse_probes(struct worker *w, const struct job *j, uint32_t n, int err);
 void worker_on_probe(struct worker *w, const struct msg *in);
 void worker_on_probe_cancel(struct worker *w, const struct msg *in);
 void worker_on_no_task(struct worker *w, const struct msg *in);

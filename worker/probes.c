@@ -19,7 +19,7 @@ void worker_send_request(struct worker *w, const struct slot *s, const struct jo
     worker_beats_await(w, j->owner);
 }
 
-void worker_refuse_reservations(struct worker *w, const struct job *j, uint32_t n, int err)
+void worker_refuse_probes(struct worker *w, const struct job *j, uint32_t n, int err)
 {
     struct msg_probe_refused *m = &out_add(w->out, MSG_PROBE_REFUSED, j->owner->node.v)->probe_refused;
 
@@ -81,7 +81,7 @@ void worker_on_probe(struct worker *w, const struct msg *in)
     if (fits > 0)
         queue_reservations(w, j, m, fits);
     if (fits < m->count)
-        worker_refuse_reservations(w, j, m->count - fits, err);
+        worker_refuse_probes(w, j, m->count - fits, err);
     worker_job_release(w, j);
 }
 

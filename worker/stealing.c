@@ -146,7 +146,7 @@ static void put_back(struct worker *w, struct reservation *r)
         worker_lane_touch(w, e->lane);
         return;
     }
-    worker_refuse_reservations(w, j, e->q.count, refuses_work(w) ? refusal(w) : HAWK_ENO_EXECUTOR);
+    worker_refuse_probes(w, j, e->q.count, refuses_work(w) ? refusal(w) : HAWK_ENO_EXECUTOR);
     worker_entry_free(w, e);
     worker_job_release(w, j);
 }
