@@ -105,24 +105,24 @@ def test_what_ends_while_the_agent_is_away_is_reported():
 
 
 def test_an_upgrade_in_place_loses_nothing():
-    with Cluster(workers=1, slots=2, central=CENTRAL, worker=("--agent-grace", "30s")) as c:
+    with Cluster(workers=1, slots=4, central=CENTRAL, worker=("--agent-grace", "30s")) as c:
         job = submit(c, "long", "--class", "long", "--retries", "0")
         running(c, job)
-        # One that waits behind it is placed again.
-        second = c.submit("--class", "long", "--array", "1-2", "--retries", "0", "--", "sh", "-c",
+        # One that waits behind them is placed again.
+        second = c.submit("--class", "long", "--array", "1-4", "--retries", "0", "--", "sh", "-c",
                           f"echo $$ >> {c.dir}/second; while ! test -e {c.dir}/go; do sleep 0.05; done")
-        wait_for("the second job's first task", lambda: len(lines(c, "second")) == 1)
+        wait_for("three of the second job", lambda: len(lines(c, "second")) == 3)
         for _ in range(3):
             c.workers[0].p.send_signal(signal.SIGUSR2)
             assert c.workers[0].wait() == 0, c.workers[0].text()
-            # With fewer slots than tasks that run, too: they keep theirs.
+            # With fewer slots than tasks that run, too, and a place for one that is paused: they keep theirs.
             new = restart(c, slots=1)
-            assert "going on with 2 slots" in new.text(), new.text()
+            assert "going on with 4 slots" in new.text(), new.text()
             running(c, job)
         go(c)
         c.hawk("wait", job)
         c.hawk("wait", second)
-        assert len(lines(c, "long")) == 1 and len(lines(c, "second")) == 2
+        assert len(lines(c, "long")) == 1 and len(lines(c, "second")) == 4
         # And the next agent, which finds nothing running, has what it was told.
         c.workers[0].p.send_signal(signal.SIGUSR2)
         assert c.workers[0].wait() == 0
