@@ -216,6 +216,8 @@ static void test_ranges_of_the_policy(void **state)
         {"central.steal_max", "65536", "central.steal_max: \"65536\": it must be 1 to 65535\n"},
         {"central.short_first", "0", ""},
         {"central.short_first", "65536", "central.short_first: \"65536\": it must be 0 to 65535\n"},
+        {"central.long_stretch", "1000000", ""},
+        {"central.long_stretch", "1000001", "central.long_stretch: \"1000001\": it may be 1000000 at most\n"},
     };
     for (size_t i = 0; i < 3 * (sizeof cases / sizeof cases[0]); i++) {
         const char *text = cases[i / 3].text, *section = sections[i % 3];
