@@ -142,7 +142,8 @@ struct stats_options {
 };
 
 const struct flag stats_flags[] = {
-    FLAG(BOOL, struct stats_options, nodes, "nodes", 0, NULL, "every node's counters; JSON always has them"),
+    FLAG(BOOL, struct stats_options, nodes, "nodes", 0, NULL,
+         "show the counters of every node; JSON always has them"),
     {0},
 };
 
@@ -273,11 +274,11 @@ const struct flag policy_flags[] = {
          "share of the slots reserved for short tasks, like 17%"),
     FLAG(TEXT, struct policy_options, probe_ratio, "probe-ratio", 0, "RATIO",
          "probes per task, 1 to 1000, like 2"),
-    FLAG_NUMBER(struct policy_options, min_probes, "min-probes", 0, "N", "at least so many probes for a job",
-                0, LIMIT_TASKS_PER_JOB),
-    FLAG_NUMBER(struct policy_options, steal_cap, "steal-cap", 0, "N", "workers an idle one asks in a round",
-                1, UINT16_MAX),
-    FLAG_NUMBER(struct policy_options, steal_max, "steal-max", 0, "N", "reservations one steal may take", 1,
+    FLAG_NUMBER(struct policy_options, min_probes, "min-probes", 0, "N", "least number of probes of a job", 0,
+                LIMIT_TASKS_PER_JOB),
+    FLAG_NUMBER(struct policy_options, steal_cap, "steal-cap", 0, "N",
+                "workers that an idle worker asks in one round", 1, UINT16_MAX),
+    FLAG_NUMBER(struct policy_options, steal_max, "steal-max", 0, "N", "most reservations of one steal", 1,
                 UINT16_MAX),
     FLAG_NUMBER(struct policy_options, short_first, "short-first", 0, "N",
                 "short tasks that may overtake the long one at the head of a worker's queue; 0: none", 0,

@@ -41,8 +41,7 @@ static int widest_flag(const struct flag *flags)
     return width;
 }
 
-/* Prints text from column `indent` on, broken at spaces so that lines keep within HELP_COLUMNS. */
-static void print_wrapped(FILE *out, const char *text, int indent)
+void help_wrapped(FILE *out, const char *text, int indent)
 {
     int room = HELP_COLUMNS - indent > 20 ? HELP_COLUMNS - indent : 20;
     while ((int)strlen(text) > room) {
@@ -66,7 +65,7 @@ static void flags_help(FILE *out, const struct flag *flags, int width)
             fprintf(out, "  %s\n  %*s  ", left, width, "");
         else
             fprintf(out, "  %-*s  ", width, left);
-        print_wrapped(out, f->help, width + 4);
+        help_wrapped(out, f->help, width + 4);
     }
 }
 

@@ -80,6 +80,9 @@ extern const struct command client_commands[];
 const struct command *command_find(const struct command *table, const char *name);
 /* Prints the full help of one command. */
 void command_help(FILE *out, const struct command *c);
+/* Prints text, broken at spaces so that it stays between column `indent`, where the first line begins, and
+ * column 100. */
+void help_wrapped(FILE *out, const char *text, int indent);
 /* Prints the names and one-line helps of a table, aligned. */
 void command_list(FILE *out, const struct command *table);
 /* Runs a command, prints its help when it returns HAWK_EXIT_HELP, and ends it with command_end. */

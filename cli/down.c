@@ -25,9 +25,9 @@ struct down_options {
 
 const struct flag down_flags[] = {
     FLAG(DURATION, struct down_options, grace_us, "grace", 0, "TIME",
-         "how long what they have may take to end; default: 60s"),
+         "how long their jobs and tasks may take to end; default: 60s"),
     FLAG(BOOL, struct down_options, yes, "yes", 'y', NULL,
-         "stop the whole cluster, or `hawk up` with unfinished jobs, without asking"),
+         "answer yes: stop the whole cluster, or a `hawk up` with unfinished jobs"),
     {0},
 };
 

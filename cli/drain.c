@@ -13,9 +13,9 @@ struct drain_options {
 };
 
 const struct flag drain_flags[] = {
-    FLAG(BOOL, struct drain_options, wait, "wait", 'w', NULL, "until nothing is left there"),
+    FLAG(BOOL, struct drain_options, wait, "wait", 'w', NULL, "wait until the nodes have no work left"),
     FLAG(BOOL, struct drain_options, until_restart, "until-restart", 0, NULL,
-         "only until the node's process ends: for an upgrade, after which it takes work again"),
+         "only until the node's process ends: after an upgrade it takes work again"),
     {0},
 };
 

@@ -22,13 +22,12 @@ struct wait_options {
 
 const struct flag wait_flags[] = {
     FLAG_ABOVE_0(struct wait_options, for_us, "for", 0, "TIME",
-                 "give up after so long, with exit code 4; the jobs go on, but those submitted with --wait "
-                 "only as long as "
-                 "somebody waits for them"),
+                 "give up after this time, with exit code 4; the jobs go on, but one submitted with --wait "
+                 "only while somebody waits for it"),
     FLAG(BOOL, struct wait_options, progress, "progress", 0, NULL,
-         "a progress line also where stderr is no terminal"),
+         "show a progress line even if stderr is no terminal"),
     FLAG(BOOL, struct wait_options, results, "results", 0, NULL,
-         "print what tasks of jobs for attached executors (--app) returned"),
+         "print the results of jobs for attached executors (--app)"),
     {0},
 };
 
@@ -62,13 +61,14 @@ struct jobs_options {
 };
 
 const struct flag jobs_flags[] = {
-    FLAG_NUMBER(struct jobs_options, limit, "limit", 0, "N", "show so many; default: 20", 1, UINT32_MAX),
-    FLAG(BOOL, struct jobs_options, all, "all", 'a', NULL, "show all that the cluster still knows"),
-    FLAG(BOOL, struct jobs_options, mine, "mine", 'm', NULL, "only your own"),
-    FLAG(TEXT, struct jobs_options, user, "user", 'u', "USER", "only this user's"),
-    FLAG(TEXT, struct jobs_options, name, "name", 'n', "NAME", "only those of this name"),
+    FLAG_NUMBER(struct jobs_options, limit, "limit", 0, "N", "show this many jobs; default: 20", 1,
+                UINT32_MAX),
+    FLAG(BOOL, struct jobs_options, all, "all", 'a', NULL, "show all jobs that the cluster knows"),
+    FLAG(BOOL, struct jobs_options, mine, "mine", 'm', NULL, "only your own jobs"),
+    FLAG(TEXT, struct jobs_options, user, "user", 'u', "USER", "only jobs of this user"),
+    FLAG(TEXT, struct jobs_options, name, "name", 'n', "NAME", "only jobs with this name"),
     FLAG(TEXT, struct jobs_options, states, "state", 's', "STATE,...",
-         "only these: pending, waiting, running, done, failed, cancelled"),
+         "only jobs in these states: pending, waiting, running, done, failed, cancelled"),
     {0},
 };
 

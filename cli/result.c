@@ -16,7 +16,7 @@ struct result_options {
 
 const struct flag result_flags[] = {
     FLAG(BOOL, struct result_options, raw, "raw", 'r', NULL,
-         "exactly the bytes that tasks returned, with no newline between them"),
+         "write exactly the bytes of the results, without a newline between them"),
     {0},
 };
 

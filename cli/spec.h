@@ -25,62 +25,65 @@ struct spec_options {
  * `at`. */
 #define SPEC_FLAGS(type, at)                                                                                 \
     FLAG(TEXT, type, at.array, "array", 'a', "A-B",                                                          \
-         "one task per number; it is in HAWK_TASK_INDEX, and in {}"),                                        \
+         "one task per number, which is in HAWK_TASK_INDEX and replaces {}"),                                \
         FLAG(TEXT, type, at.each_line, "each-line", 'l', "FILE|-",                                           \
-             "one task per line of FILE, which stands for {} or is the last argument; empty lines are "      \
-             "skipped"),                                                                                     \
+             "one task per line of FILE, which replaces {} or becomes the last argument; empty lines "       \
+             "are skipped"),                                                                                 \
         FLAG(TEXT, type, at.name, "name", 'n', "NAME",                                                       \
-             "the job's name; history is kept by it; default: the command line"),                            \
+             "the job's name, under which history is kept; default: the command line"),                      \
         FLAG(CHOICE, type, at.class, "class", 'c', "short|long|auto",                                        \
-             "auto, the default: by the estimate, else by earlier runs of this name"),                       \
+             "the class; auto, the default: by the estimate, else by earlier runs of this name"),            \
         FLAG_ABOVE_0(type, at.estimate_us, "estimate", 'e', "TIME", "how long one task takes on average"),   \
         FLAG_ABOVE_0(type, at.time_limit_us, "time-limit", 't', "TIME", "kill a task that runs longer"),     \
-        FLAG_NUMBER(type, at.retries, "retries", 0, "N",                                                     \
-                    "run a task again up to N times when its worker is lost (default: 2); a task that "      \
-                    "fails is not run again",                                                                \
-                    0, UINT16_MAX),                                                                          \
+        FLAG_NUMBER(                                                                                         \
+            type, at.retries, "retries", 0, "N",                                                             \
+            "run a task again, up to N times, if its worker is lost (default: 2); a task that fails is "     \
+            "not run again",                                                                                 \
+            0, UINT16_MAX),                                                                                  \
         FLAG(BOOL, type, at.at_most_once, "at-most-once", 0, NULL,                                           \
-             "never run a task a second time: when its worker is lost, the task ends as lost"),              \
-        FLAG_NUMBER(type, at.max_fails, "max-fails", 0, "N", "cancel the rest after so many failed tasks",   \
+             "never run a task a second time: if its worker is lost, the task ends as lost"),                \
+        FLAG_NUMBER(type, at.max_fails, "max-fails", 0, "N", "cancel the rest after this many failed tasks", \
                     1, UINT32_MAX),                                                                          \
-        FLAG(TEXT, type, at.cwd, "cwd", 'C', "DIR", "directory tasks run in; default: the current one"),     \
+        FLAG(TEXT, type, at.cwd, "cwd", 'C', "DIR", "the tasks' directory; default: the current one"),       \
         FLAG(LIST, type, at.env, "env", 'E', "K=V",                                                          \
              "set a variable of the tasks' environment; may be repeated"),                                   \
         FLAG(BOOL, type, at.clean_env, "clean-env", 0, NULL,                                                 \
-             "only what --env names, instead of everything exported here"),                                  \
+             "pass only variables of --env, not those exported here"),                                       \
         FLAG(TEXT, type, at.stdout_pattern, "stdout", 0, "PATTERN",                                          \
              "file for standard output, see below; \"none\": discard it"),                                   \
         FLAG(TEXT, type, at.stderr_pattern, "stderr", 0, "PATTERN", "the same for standard error"),          \
-        FLAG(TEXT, type, at.input, "stdin", 'i', "FILE|-", "what every task reads as standard input"),       \
+        FLAG(TEXT, type, at.input, "stdin", 'i', "FILE|-", "the standard input of every task"),              \
         FLAG(BOOL, type, at.timer, "timer", 0, NULL,                                                         \
-             "run no command: tasks only take the time given in its place (250ms, or {})")
+             "run no command: tasks only take the time that stands in its place (250ms, or {})")
 
 /* The same for a command whose jobs may be for attached executors. */
 #define SPEC_APP_FLAGS(type, at)                                                                             \
     FLAG(TEXT, type, at.app, "app", 'A', "NAME",                                                             \
-         "run no command: tasks are for attached executors of this application"),                            \
+         "run no command: attached executors of this application run the tasks"),                            \
         FLAG(TEXT, type, at.payload, "payload", 0, "TEXT", "with --app: the input of every task"),           \
         FLAG(TEXT, type, at.payload_file, "payload-file", 0, "FILE|-",                                       \
-             "with --app: the same, read from a file")
+             "with --app: read the input of every task from a file")
 
 /* For a command's details: explains the above flags. */
 #define SPEC_HELP                                                                                            \
-    "A job is one task, or one per number (--array) or line (--each-line), for which {} stands wherever "    \
-    "it\n"                                                                                                   \
-    "is in the command. The lines are read to their end before the first task starts: a job knows how "      \
-    "many\n"                                                                                                 \
-    "tasks it has (HAWK_TASK_COUNT).\n"                                                                      \
-    "Tasks find HAWK_INPUT (their line, else their number), HAWK_JOB_ID, HAWK_JOB_NAME, HAWK_TASK_INDEX,\n"  \
-    "HAWK_TASK_COUNT, HAWK_ATTEMPT and HAWK_WORKER in their environment, besides what is exported here. "    \
-    "In\n"                                                                                                   \
-    "the text of a shell write \"$HAWK_INPUT\", not {}: the shell would run what a line contains.\n"         \
-    "Tasks have the umask of this command, and so have the files that --stdout and --stderr name.\n"         \
-    "HAWK_WORKER is the worker's name as\n"                                                                  \
-    "`hawk nodes` shows it: `hawk up` has one worker per slot, w1, w2, ...; that of `hawk run` is "          \
-    "\"run\".\n"                                                                                             \
-    "PATTERN (--stdout, --stderr) is a path, relative to the tasks' directory, with %J job id, %j its\n"     \
-    "number, %t task index, %a attempt, %w worker, %n job name, %% a percent sign. Missing directories are " \
-    "made.\n"                                                                                                \
+    "A job has one task, or one per number (--array) or line (--each-line). The number or line "             \
+    "replaces {}\n"                                                                                          \
+    "wherever it stands in the command. No task starts before all lines are read, since every "              \
+    "task learns their\n"                                                                                    \
+    "number (HAWK_TASK_COUNT).\n"                                                                            \
+    "A task's environment has HAWK_INPUT (its line, else its number), HAWK_JOB_ID, "                         \
+    "HAWK_JOB_NAME,\n"                                                                                       \
+    "HAWK_TASK_INDEX, HAWK_TASK_COUNT, HAWK_ATTEMPT and HAWK_WORKER, besides what is exported "              \
+    "here. HAWK_WORKER\n"                                                                                    \
+    "is the worker's name in `hawk nodes`: w1, w2, ... under `hawk up`, \"run\" under `hawk "                \
+    "run`. In the text of\n"                                                                                 \
+    "a shell write \"$HAWK_INPUT\", not {}: the shell would run what a line contains.\n"                     \
+    "Tasks, and files that --stdout and --stderr name, have the umask of this command.\n"                    \
+    "PATTERN (--stdout, --stderr) is a path, relative to the tasks' directory. In it %J is the "             \
+    "job's id, %j its\n"                                                                                     \
+    "number, %t the task's index, %a the attempt, %w the worker, %n the job's name, %% a "                   \
+    "percent sign. Missing\n"                                                                                \
+    "directories are made.\n"                                                                                \
     "Times are written 250ms, 30s, 5m, 2h.\n"
 
 /* Makes the job's description, in *d with one reference. Its flags are 0 except for JOB_EACH_ARG and

@@ -19,14 +19,14 @@ const struct flag submit_flags[] = {
     FLAG(BOOL, struct submit_options, spec.no_pause, "no-pause", 0, NULL,
          "never pause a task of a long job for a short one"),
     FLAG(BOOL, struct submit_options, wait, "wait", 'w', NULL,
-         "wait until it has ended; see the exit codes below"),
-    FLAG_ABOVE_0(
-        struct submit_options, for_us, "for", 0, "TIME",
-        "with --wait: give up after so long, with exit code 4; the job is cancelled when nobody else waits"),
+         "wait until the job has ended; see the exit codes below"),
+    FLAG_ABOVE_0(struct submit_options, for_us, "for", 0, "TIME",
+                 "with --wait: give up after this time, with exit code 4; the job is cancelled if nobody "
+                 "else waits for it"),
     FLAG(BOOL, struct submit_options, progress, "progress", 0, NULL,
-         "with --wait: a progress line also where stderr is no terminal"),
+         "with --wait: show a progress line even if stderr is no terminal"),
     FLAG(BOOL, struct submit_options, results, "results", 0, NULL,
-         "with --app and --wait: print what tasks returned, in place of the job's id"),
+         "with --app and --wait: print the results instead of the job's id"),
     {0},
 };
 

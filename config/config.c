@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/units.h"
+#include "cli/command.h"
 #include "cli/print.h"
 #include "config/table.h"
 
@@ -312,11 +313,13 @@ void config_help(const char *section, FILE *f)
         const struct setting *s = &settings[i];
         if (strcmp(section, s->section) != 0)
             continue;
-        char flag[64];
+        char flag[64], help[256];
         snprintf(flag, sizeof flag, "--%s", s->name);
         for (char *p = flag; *p; p++)
             if (*p == '_')
                 *p = '-';
-        fprintf(f, "  %-26s %s%s%s%s\n", flag, s->help, *s->def ? " [" : "", s->def, *s->def ? "]" : "");
+        snprintf(help, sizeof help, "%s%s%s%s", s->help, *s->def ? " [" : "", s->def, *s->def ? "]" : "");
+        fprintf(f, "  %-26s ", flag);
+        help_wrapped(f, help, 29);
     }
 }

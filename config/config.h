@@ -30,26 +30,27 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
 
 #define CLUSTER_SETTINGS(S)                                                                                  \
     S(cluster, TEXT, token_file, "",                                                                         \
-      "file with the clients' token; checked on every call, needed off loopback")                            \
+      "file with the clients' token: every call must have it; required off loopback")                        \
     S(cluster, TEXT, node_token_file, "",                                                                    \
-      "file with the nodes' token; opens links; unset: the clients' does, and a client can act as a node")   \
+      "file with the nodes' token: every link must have it; unset: the clients' token, so that a "           \
+      "client can act as a node")                                                                            \
     S(cluster, BOOL, insecure, "no", "listen beyond loopback without tokens")                                \
     S(cluster, AUTO_COUNT, connections_max, "auto",                                                          \
-      "connections to a daemon; auto, and at most: half of the descriptors it may have")                     \
+      "most connections to a daemon; auto, and never more: half of its descriptors")                         \
     S(cluster, COUNT, unproven_per_address, "100",                                                           \
-      "connections of one other address without an accepted call")
+      "most connections of another address without an accepted call")
 
 #define CENTRAL_SETTINGS(S)                                                                                  \
     S(central, LIST, listen, "127.0.0.1:7070", "addresses to listen on: HOST:PORT or unix:PATH")             \
-    S(central, TEXT, advertise, "", "address others reach it at; default: the first it listens on")          \
+    S(central, TEXT, advertise, "", "address for other nodes; default: the first one of listen")             \
     S(central, CHOICE, store, "sqlite",                                                                      \
       "sqlite|etcd: a file in state_dir, or etcd: then several centrals may run, one of them active")        \
     S(central, TEXT, state_dir, "",                                                                          \
       "where the journal and the history are kept; default: see `hawk config show`")                         \
     S(central, LIST, etcd, "127.0.0.1:2379", "addresses of etcd's members")                                  \
-    S(central, TEXT, etcd_prefix, "hawk", "what this cluster's keys in etcd begin with")                     \
+    S(central, TEXT, etcd_prefix, "hawk", "prefix of this cluster's keys in etcd")                           \
     S(central, DURATION, leader_lease, "2s",                                                                 \
-      "another central takes over after the active one has been silent for this long; whole seconds")        \
+      "silence of the active central after which another takes over; whole seconds")                         \
     S(central, CHOICE, policy, "harrier",                                                                    \
       "harrier|hawk|sparrow|eagle|hawk-no-steal|hawk-no-partition|hawk-no-central|split|central")            \
     S(central, LIST, policy_on, "",                                                                          \
@@ -57,20 +58,21 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(central, LIST, policy_off, "", "policy flags to switch off")                                           \
     S(central, AUTO_DURATION, cutoff, "auto",                                                                \
       "a job whose tasks take less on average is short; auto: from history")                                 \
-    S(central, DURATION, cutoff_default, "10s", "the cutoff until there is history enough")                  \
+    S(central, DURATION, cutoff_default, "10s", "the cutoff until there is enough history")                  \
     S(central, SHARE, cutoff_percentile, "90%", "auto cutoff: this percentile of jobs' mean task run times") \
-    S(central, DURATION, cutoff_min, "1s", "auto cutoff: never less, however short the jobs were")           \
-    S(central, DURATION, cutoff_max, "1h", "auto cutoff: never more, whatever run times are reported")       \
+    S(central, DURATION, cutoff_min, "1s", "lower bound of an auto cutoff")                                  \
+    S(central, DURATION, cutoff_max, "1h", "upper bound of an auto cutoff")                                  \
     S(central, AUTO_SHARE, short_partition, "auto",                                                          \
-      "share of slots reserved for short tasks; auto: from history, or none where long tasks are paused")    \
-    S(central, SHARE, short_partition_default, "10%", "that share until there is history enough")            \
-    S(central, SHARE, short_partition_min, "2%", "auto short partition: never less")                         \
-    S(central, SHARE, short_partition_max, "50%", "auto short partition: never more")                        \
-    S(central, COUNT, history_jobs, "10000", "finished jobs the history remembers")                          \
+      "share of slots reserved for short tasks; auto: from history, or none if long tasks are "              \
+      "paused")                                                                                              \
+    S(central, SHARE, short_partition_default, "10%", "the share until there is enough history")             \
+    S(central, SHARE, short_partition_min, "2%", "lower bound of an auto short partition")                   \
+    S(central, SHARE, short_partition_max, "50%", "upper bound of an auto short partition")                  \
+    S(central, COUNT, history_jobs, "10000", "finished jobs in the history")                                 \
     S(central, COUNT, history_min_jobs, "100", "finished jobs before cutoff and partition are computed")     \
     S(central, MILLI, probe_ratio, "2", "probes per task of a short job (Sparrow: 2)")                       \
     S(central, COUNT, steal_cap, "10", "workers a thief asks in one round (Hawk: 10)")                       \
-    S(central, COUNT, steal_max, "10000", "reservations one steal takes at most")                            \
+    S(central, COUNT, steal_max, "10000", "most reservations of one steal")                                  \
     S(central, NUMBER, short_first, "0",                                                                     \
       "short tasks that may overtake the long one at the head of a queue; 0: first come, first served")      \
     S(central, COUNT, long_stretch, "10",                                                                    \
@@ -78,70 +80,75 @@ typedef uint32_t setting_MILLI;      /* a decimal number, times 1,000 */
     S(central, DURATION, heartbeat, "500ms", "how often nodes report")                                       \
     S(central, DURATION, suspect, "3s", "silence after which a node is suspect")                             \
     S(central, DURATION, long_lease, "60s",                                                                  \
-      "from a worker's silence or cut until its long tasks run elsewhere; how long a long job that "         \
-      "nobody waits for any more runs on")                                                                   \
+      "time from a worker's silence until its long tasks run elsewhere; also how long a long job "           \
+      "runs on when nobody waits for it any more")                                                           \
     S(central, DURATION, ids_wait, "3s",                                                                     \
-      "how long a central without any state waits for nodes that had ids before it gives out new ones")      \
-    S(central, DURATION, members_push, "200ms", "member lists go to workers at most this often")             \
-    S(central, COUNT, nodes_max, "200000", "nodes the cluster may have")                                     \
-    S(central, COUNT, long_jobs_max, "1000000", "unfinished long jobs central accepts")                      \
-    S(central, COUNT, long_tasks_max, "10000000", "unfinished long tasks central accepts")
+      "how long a central without any state waits for nodes that have ids before it gives out "              \
+      "new ones")                                                                                            \
+    S(central, DURATION, members_push, "200ms", "shortest time between two member lists to workers")         \
+    S(central, COUNT, nodes_max, "200000", "most nodes of the cluster")                                      \
+    S(central, COUNT, long_jobs_max, "1000000", "most unfinished long jobs")                                 \
+    S(central, COUNT, long_tasks_max, "10000000", "most unfinished long tasks")
 
 #define DIST_SETTINGS(S)                                                                                     \
     S(dist, TEXT, name, "", "unique in the cluster; default: dist-HOSTNAME")                                 \
     S(dist, LIST, listen, "127.0.0.1:7071",                                                                  \
-      "addresses to listen on; by default where central reaches it, port 7071")                              \
-    S(dist, TEXT, advertise, "", "address others reach it at; default: the first it listens on")             \
+      "addresses to listen on; by default the one that central sees, port 7071")                             \
+    S(dist, TEXT, advertise, "", "address for other nodes; default: the first one of listen")                \
     S(dist, LIST, central, "127.0.0.1:7070", "central's address; several centrals: all of theirs")           \
     S(dist, TEXT, state_dir, "", "where detached jobs are journalled; default: see `hawk config show`")      \
-    S(dist, COUNT, jobs_max, "100000", "unfinished jobs this dist accepts")                                  \
-    S(dist, COUNT, tasks_max, "10000000", "unfinished tasks this dist accepts")                              \
-    S(dist, SIZE, memory_max, "1GiB", "descriptions of unfinished jobs it holds in memory")                  \
-    S(dist, COUNT, finished_kept, "10000", "ended jobs it still answers for")                                \
-    S(dist, COUNT, finished_tasks, "4000000", "and their tasks, of some 50 bytes each")                      \
-    S(dist, SIZE, finished_memory, "256MiB", "their descriptions; the oldest job is forgotten beyond that")  \
+    S(dist, COUNT, jobs_max, "100000", "most unfinished jobs of this dist")                                  \
+    S(dist, COUNT, tasks_max, "10000000", "most unfinished tasks of this dist")                              \
+    S(dist, SIZE, memory_max, "1GiB", "most memory for descriptions of unfinished jobs")                     \
+    S(dist, COUNT, finished_kept, "10000", "ended jobs that the dist keeps")                                 \
+    S(dist, COUNT, finished_tasks, "4000000", "most tasks of these jobs, of some 50 bytes each")             \
+    S(dist, SIZE, finished_memory, "256MiB",                                                                 \
+      "most memory for their descriptions; the oldest job is forgotten first")                               \
     S(dist, DURATION, client_grace, "10s",                                                                   \
-      "a job waited for is cancelled when its client has been gone for so long; 0s: never")
+      "how long a client may be gone before its job, which it waits for, is cancelled; 0s: for ever")
 
 #define WORKER_SETTINGS(S)                                                                                   \
     S(worker, TEXT, name, "", "unique in the cluster; default: HOSTNAME")                                    \
-    S(worker, LIST, listen, "127.0.0.1:0", "addresses to listen on; by default where central reaches it")    \
-    S(worker, TEXT, advertise, "", "address others reach it at; default: the first it listens on")           \
+    S(worker, LIST, listen, "127.0.0.1:0", "addresses to listen on; by default the one that central sees")   \
+    S(worker, TEXT, advertise, "", "address for other nodes; default: the first one of listen")              \
     S(worker, LIST, central, "127.0.0.1:7070", "central's address; several centrals: all of theirs")         \
     S(worker, AUTO_COUNT, slots, "auto", "tasks at a time; auto: one per core")                              \
     S(worker, CHOICE, queues, "per-worker",                                                                  \
-      "per-worker|per-slot: one queue for all slots, or one each (the paper)")                               \
+      "per-worker|per-slot: one queue for all slots, or one per slot (the paper)")                           \
     S(worker, TEXT, state_dir, "",                                                                           \
       "where a restarted worker finds its tasks; default: see `hawk config show`")                           \
     S(worker, TEXT, output_dir, "", "where tasks' output goes by default; default: see `hawk config show`")  \
     S(worker, TEXT, output_group, "",                                                                        \
-      "group that may read there, besides the worker's user; a group of his own")                            \
+      "group that may read output_dir, besides the worker's user, who must be in it")                        \
     S(worker, SIZE, output_free_min, "1MiB",                                                                 \
-      "with less room in output_dir, tasks go to other workers; 0: never")                                   \
+      "with less room in output_dir, tasks go to other workers; 0: no limit")                                \
     S(worker, TEXT, executor_socket, "",                                                                     \
-      "unix socket for executors; default: in state_dir/NAME; none: none")                                   \
-    S(worker, COUNT, queue_limit, "1000000", "reservations and short tasks it queues")                       \
-    S(worker, DURATION, park_min, "100ms", "an idle thief's first wait after a failed round")                \
-    S(worker, DURATION, park_max, "5s", "and its longest")                                                   \
+      "unix socket for executors; default: in state_dir/NAME; none: no socket")                              \
+    S(worker, COUNT, queue_limit, "1000000", "most reservations and short tasks in the queue")               \
+    S(worker, DURATION, park_min, "100ms", "first wait of an idle thief after a round in vain")              \
+    S(worker, DURATION, park_max, "5s", "its longest wait")                                                  \
     S(worker, DURATION, pause_after, "100ms",                                                                \
-      "a short task waits at most so long, and a fortieth of its estimate, before it pauses a long one")     \
+      "a short task waits this long, or a fortieth of its estimate if that is less, before it "              \
+      "pauses a long one")                                                                                   \
     S(worker, MILLI, pause_share, "2",                                                                       \
-      "a long task may stand still for this part of its run time, or of its estimate")                       \
-    S(worker, DURATION, pause_longest, "10m", "then a paused task goes on in any case")                      \
-    S(worker, AUTO_COUNT, paused_max, "auto", "tasks that may stand still at once; auto: as many as slots")  \
-    S(worker, DURATION, orphan, "10s", "how long a lost dist's tasks go on")                                 \
-    S(worker, DURATION, kill_grace, "2s", "between SIGTERM and SIGKILL of a task")                           \
+      "how long a long task may be paused, as a multiple of its run time or estimate")                       \
+    S(worker, DURATION, pause_longest, "10m", "longest pause of a task")                                     \
+    S(worker, AUTO_COUNT, paused_max, "auto", "most paused tasks at a time; auto: as many as slots")         \
+    S(worker, DURATION, orphan, "10s", "how long tasks of a lost dist go on")                                \
+    S(worker, DURATION, kill_grace, "2s", "time from SIGTERM to SIGKILL of a task")                          \
     S(worker, CHOICE, freezer, "auto",                                                                       \
-      "auto|cgroup2|cgroup1|signal|off: how a long task is paused; auto: by the first of them that works")   \
-    S(worker, SIZE, pause_free_mem, "256MiB", "with less memory available, no task is paused")               \
-    S(worker, DURATION, agent_grace, "20s", "how long tasks wait for a worker that died or is upgraded")
+      "auto|cgroup2|cgroup1|signal|off: how a long task is paused; auto: the first of these that "           \
+      "works")                                                                                               \
+    S(worker, SIZE, pause_free_mem, "256MiB", "with less available memory, no task is paused")               \
+    S(worker, DURATION, agent_grace, "20s",                                                                  \
+      "how long tasks run on without their worker, while it is upgraded or after it died")
 
 #define UP_SETTINGS(S)                                                                                       \
     S(up, AUTO_COUNT, slots, "auto", "tasks at a time; auto: one per core")                                  \
     S(up, TEXT, socket, "", "unix socket for clients; default: see `hawk config show`")                      \
     S(up, TEXT, output_dir, "", "where tasks' output goes by default; default: see `hawk config show`")      \
     S(up, DURATION, client_grace, "10s",                                                                     \
-      "a job waited for is cancelled when its client has been gone for so long; 0s: never")
+      "how long a client may be gone before its job, which it waits for, is cancelled; 0s: for ever")
 
 #define LOG_SETTINGS(S) S(log, CHOICE, level, "info", "error|warn|info|debug|trace")
 

@@ -38,25 +38,31 @@ struct run_options {
 const struct flag run_flags[] = {
     FLAG_NUMBER(struct run_options, slots, "slots", 'j', "SLOTS", "tasks at a time; default: one per core", 1,
                 LIMIT_SLOTS),
-    FLAG(BOOL, struct run_options, quiet, "quiet", 'q', NULL, "no progress line and no summary"),
+    FLAG(BOOL, struct run_options, quiet, "quiet", 'q', NULL, "show no progress line and no summary"),
     FLAG(BOOL, struct run_options, progress, "progress", 'p', NULL,
-         "a progress line even when not on a terminal"),
+         "show a progress line even if stderr is no terminal"),
     FLAG(CHOICE, struct run_options, output, "output", 'o', "table|json",
-         "json: one document on stdout, a task a line, with what each wrote; default: table"),
+         "json: one document on stdout, one line per task, with its output; default: table"),
     SPEC_FLAGS(struct run_options, spec),
     {0},
 };
 
 const char run_details[] =
-    "Runs COMMAND once, or once per line or number, SLOTS at a time, on a cluster inside this process: no\n"
-    "daemon is needed. A task's output is printed whole when the task ends; --stdout and --stderr put it\n"
-    "into files instead. Failed tasks are named on stderr, many in the same words in one line. Ctrl-C ends\n"
-    "the tasks that run.\n\n" SPEC_HELP
-    "--class, --estimate and --retries, known from `hawk submit`, make no difference "
-    "here: no worker is lost\n"
-    "unless this process is, and a task that fails is not run again.\n\n"
-    "Exit codes: 0 every task succeeded, 1 a task failed or output could not be written, 2 the command line\n"
-    "is wrong, 130 Ctrl-C.\n\n"
+    "Runs COMMAND once, or once per line or number, SLOTS at a time, on a cluster inside this "
+    "process: it needs\n"
+    "no daemon. It prints a task's output as a whole when the task ends; --stdout and --stderr "
+    "put it into files\n"
+    "instead. It names failed tasks on stderr, and puts those with the same error into one "
+    "line. Ctrl-C ends\n"
+    "running tasks.\n"
+    "\n" SPEC_HELP "--class, --estimate and --retries, known from `hawk submit`, make no difference here: no "
+    "worker is lost\n"
+    "unless this process ends, and a task that fails is not run again.\n"
+    "\n"
+    "Exit codes: 0 every task succeeded, 1 a task failed or output could not be written, 2 the "
+    "command line\n"
+    "is wrong, 130 Ctrl-C.\n"
+    "\n"
     "examples:\n"
     "  ls *.log | hawk run -j 8 --each-line - -- gzip -9 {}\n"
     "  hawk run --array 1-100 -- ./simulate --seed {}\n";

@@ -33,10 +33,10 @@ const struct flag sim_flags[] = {
     FLAG(TEXT, struct options, trace, "trace", 0, "FILE", "workload, one job per line; - is standard input"),
     FLAG(TEXT, struct options, workload, "workload", 0, "NAME",
          "jobs drawn from a table instead: its name or file"),
-    FLAG_NUMBER(struct options, jobs, "jobs", 0, "N", "so many of them (as its table says)", 1,
+    FLAG_NUMBER(struct options, jobs, "jobs", 0, "N", "number of these jobs (as its table says)", 1,
                 JOB_TABLE_JOBS_MAX),
     FLAG(TEXT, struct options, load, "load", 0, "L",
-         "submitted so that they keep this share of the slots busy: 0.9 (as its table says)"),
+         "load: the share of slots that these jobs keep busy, 0.9 (as its table says)"),
     FLAG_NUMBER(struct options, workers, "workers", 'n', "N", "workers of the simulated cluster", 1,
                 SIM_WORKERS_MAX),
     FLAG_NUMBER(struct options, slots, "slots", 's', "N", "slots of each worker (1)", 1, LIMIT_SLOTS),
@@ -44,16 +44,16 @@ const struct flag sim_flags[] = {
     FLAG(
         CHOICE, struct options, policy, "policy", 'p',
         "hawk|harrier|sparrow|eagle|hawk-no-steal|hawk-no-partition|hawk-no-central|split|central|omniscient",
-        "how jobs are scheduled (hawk); omniscient is no scheduler: bounds that none can beat, as a "
-        "yardstick"),
+        "the policy (hawk); omniscient is not a scheduler, but computes bounds that none can beat"),
     FLAG_ABOVE_0(struct options, cutoff_us, "cutoff", 0, "TIME",
-                 "jobs of this mean task duration and up are long"),
+                 "jobs with this mean task duration or more are long"),
     FLAG(SHARE, struct options, share_ppm, "short-partition", 0, "SHARE",
-         "of the slots, for short tasks only (none; a table's own, unless long tasks are paused)"),
-    FLAG_NUMBER(struct options, seed, "seed", 0, "K", "of every random draw (1)", 0, UINT32_MAX),
+         "share of slots for short tasks only (none; a table's own, unless long tasks are paused)"),
+    FLAG_NUMBER(struct options, seed, "seed", 0, "K", "seed of all random draws (1)", 0, UINT32_MAX),
     FLAG(DURATION, struct options, scheduler_cost_us, "sched-cost", 0, "TIME",
-         "what a scheduler spends on every message it receives or sends (10us)"),
-    FLAG(DURATION, struct options, worker_cost_us, "worker-cost", 0, "TIME", "and a worker (10us)"),
+         "time that a scheduler needs per message received or sent (10us)"),
+    FLAG(DURATION, struct options, worker_cost_us, "worker-cost", 0, "TIME",
+         "time that a worker needs per message (10us)"),
     FLAG(TEXT, struct options, ratio, "probe-ratio", 0, "R", "probes per task (2)"),
     FLAG_NUMBER(struct options, steal_cap, "steal-cap", 0, "N", "workers a thief asks per round (10)", 0,
                 1000),
@@ -64,34 +64,33 @@ const struct flag sim_flags[] = {
                 "a long job waits for smaller ones submitted up to N times its size later (10)", 1,
                 LIMIT_LONG_STRETCH),
     FLAG(DURATION, struct options, pause_after_us, "pause-after", 0, "TIME",
-         "a short task has waited so long before a long one is paused for it (--set pause=on)"),
+         "how long a short task waits before it pauses a long one (--set pause=on)"),
     FLAG(TEXT, struct options, pause_share, "pause-share", 0, "R",
-         "a long task may be paused for this part of its run time (1)"),
-    FLAG_ABOVE_0(struct options, pause_longest_us, "pause-longest", 0, "TIME",
-                 "then a paused task goes on in any case"),
+         "the part of its run time that a long task may be paused (1)"),
+    FLAG_ABOVE_0(struct options, pause_longest_us, "pause-longest", 0, "TIME", "longest pause of a task"),
     FLAG(CHOICE, struct options, estimates, "estimates", 0, "mean|exact|history",
-         "jobs come with the workload's mean, that of their very durations, or none: their names' history "
-         "decides"),
-    FLAG(BOOL, struct options, tag_class, "tag-class", 0, NULL, "every job comes tagged with its true class"),
+         "estimates of jobs: the workload's mean, the mean of the actual durations, or none: their "
+         "names' history decides"),
+    FLAG(BOOL, struct options, tag_class, "tag-class", 0, NULL, "tag every job with its true class"),
     FLAG(TEXT, struct options, noise, "noise", 0, "[log:]LOW-HIGH",
          "estimates are wrong by a random factor from this range: 0.1-1.9; log:0.05-20 draws the factor's "
          "logarithm evenly"),
     FLAG(LIST, struct options, set, "set", 0, "FLAG=on|off",
          "change one flag of the policy: promotion=off; may be given several times"),
     FLAG(CHOICE, struct options, queues, "queues", 0, "per-worker|per-slot",
-         "of a worker's slots (per-worker)"),
-    FLAG(CHOICE, struct options, deal, "deal", 0, "in-turn|random",
-         "how jobs are dealt to the dists (in-turn)"),
+         "one queue per worker, or per slot (per-worker)"),
+    FLAG(CHOICE, struct options, deal, "deal", 0, "in-turn|random", "how dists get jobs (in-turn)"),
     FLAG(TEXT, struct options, delay, "delay", 0, "TIME[-TIME]",
-         "of a message, one way; each pair of nodes has its own within a range (500us)"),
+         "delay of a message, one way; with a range each pair of nodes has its own delay (500us)"),
     FLAG(BOOL, struct options, compat, "compat", 0, NULL, "the published simulator's assumptions"),
     FLAG(BOOL, struct options, check, "check", 0, NULL, "look at every invariant after every step (slow)"),
-    FLAG_ABOVE_0(struct options, sample_us, "sample", 0, "TIME", "utilization is looked at so often (100s)"),
+    FLAG_ABOVE_0(struct options, sample_us, "sample", 0, "TIME",
+                 "time between samples of utilization (100s)"),
     FLAG_NUMBER(struct options, only_job, "only-job", 0, "N",
-                "print the Nth job's every hop to standard error, in the daemons' trace format", 1,
+                "print every message about the Nth job to standard error, in the daemons' trace format", 1,
                 UINT32_MAX),
     FLAG(TEXT, struct options, against, "against", 0, "FILE", "compare job by job with a run's --jobs-csv"),
-    FLAG(TEXT, struct options, jobs_csv, "jobs-csv", 0, "FILE", "one line per job, for plots of one's own"),
+    FLAG(TEXT, struct options, jobs_csv, "jobs-csv", 0, "FILE", "write one line per job, for plots"),
     FLAG(TEXT, struct options, write_trace, "write-trace", 0, "FILE",
          "write the jobs of --workload as a trace and simulate nothing; - is standard output"),
     FLAG(TEXT, struct options, sweep, "sweep", 0, "GRID",
@@ -103,16 +102,15 @@ const struct flag sim_flags[] = {
          "--for"),
     FLAG(TEXT, struct options, f.seeds, "seeds", 0, "A-B", "with --faults: these seeds, on all cores"),
     FLAG_ABOVE_0(struct options, f.for_us, "for", 0, "TIME",
-                 "with --faults: seeds from --seed on, on all cores, for so long"),
+                 "with --faults: seeds from --seed on, on all cores, for this time"),
     FLAG(TEXT, struct options, f.kinds, "kinds", 0, "KIND,...",
          "with --faults: all (each seed draws some of them), none, or just these; see below"),
-    FLAG_ABOVE_0(
-        struct options, f.heal_us, "heal", 0, "TIME",
-        "with --faults: when all has healed every job must end within this time of the cluster's (3000s)"),
+    FLAG_ABOVE_0(struct options, f.heal_us, "heal", 0, "TIME",
+                 "with --faults: after the last fault every job must end within this virtual time (3000s)"),
     FLAG_NUMBER(struct options, f.processes, "processes", 0, "N", "with --faults: cores to use (all)", 1,
                 256),
     FLAG(BOOL, struct options, f.single, "single", 0, NULL,
-         "with --faults: one fault at a time, and no short job waits more than 3.5 s for it"),
+         "with --faults: one fault at a time, for which no short job may wait more than 3.5 s"),
     FLAG(BOOL, struct options, f.log, "log", 0, NULL, "with --faults: every message to standard error"),
     FLAG(CHOICE, struct options, output, "output", 'o', "table|json|csv",
          "table for people, json for scripts, csv per class"),
@@ -120,28 +118,29 @@ const struct flag sim_flags[] = {
 };
 
 const char sim_details[] =
-    "The schedulers are the daemons' own, in virtual time: nothing sleeps, and the same seed gives the same "
-    "figures.\n"
-    "Results are grouped by jobs' true classes, by the workload's own means and the cutoff, whatever the "
-    "policy took\n"
-    "them for.\n"
+    "The schedulers are the daemons' own, in virtual time: nothing sleeps, and the same seed "
+    "gives the same figures.\n"
+    "Results are grouped by the true classes of jobs: by the workload's own means and the "
+    "cutoff, whatever class\n"
+    "the policy gave them.\n"
     "\n"
     "  hawk sim --trace google.tr --workers 15000 --cutoff 1129.532s --short-partition 17%\n"
-    "  hawk sim --trace yahoo.tr --workers 3583 --cutoff 90.6s --short-partition 2% --policy sparrow "
-    "--jobs-csv s.csv\n"
-    "  hawk sim --trace yahoo.tr --workers 3583 --cutoff 90.6s --short-partition 2% --against s.csv\n"
+    "  hawk sim --trace yahoo.tr --workers 3583 --cutoff 90.6s --short-partition 2% --policy "
+    "sparrow --jobs-csv s.csv\n"
+    "  hawk sim --trace yahoo.tr --workers 3583 --cutoff 90.6s --short-partition 2% --against "
+    "s.csv\n"
     "\n"
     "What if: --sweep runs a grid, compares with the run without it, and recommends.\n"
     "\n"
     "  hawk sim --trace yahoo.tr --workers 3583 --cutoff 90s --short-partition 2% --sweep "
     "cutoff=60s,90s,2m,partition=2%,4%\n"
     "\n"
-    "--workload draws jobs from a table of clusters: cloudera, facebook, yahoo (Hawk, 4.1), hawk-figure1, "
-    "sparrow,\n"
-    "sparrow-figure3, sparrow-mixed, or a file of one's own like those in workload/tables. The same seed "
-    "gives "
-    "the same\n"
-    "jobs on every machine; --write-trace keeps them. hawk sim convert-google makes a trace of Google's.\n"
+    "--workload draws jobs from a table of clusters: cloudera, facebook, yahoo (Hawk, 4.1), "
+    "hawk-figure1, sparrow,\n"
+    "sparrow-figure3, sparrow-mixed, or a file like those in workload/tables. The same seed "
+    "gives the same\n"
+    "jobs on every machine; --write-trace keeps them. hawk sim convert-google makes a trace of "
+    "Google's.\n"
     "\n" SIM_FAULTS_DETAILS "\n"
     "--compat reproduces the published simulator of the Hawk and Eagle papers: whole seconds, and its "
     "policies'\n"

@@ -134,13 +134,14 @@ void cluster_check_starts(struct cluster *c, const struct cluster_job *j, uint32
     bool failed = j->task_state[task] == TASK_FAILED;
 
     if (c->config.only_startless && j->task_state[task] == TASK_LOST)
-        cluster_fail(c, INVARIANT_STARTS, "task %u of %s is lost, which workers could not start %u times",
+        cluster_fail(c, INVARIANT_STARTS, "task %u of %s is lost, after workers could not start it %u times",
                      task, job_id_format((char[JOB_ID_TEXT]){0}, j->id), j->unstarted[task]);
     if (j->nowhere && j->ends[task] > 0)
-        cluster_fail(c, INVARIANT_STARTS, "task %u of %s ran, which can be started nowhere", task,
+        cluster_fail(c, INVARIANT_STARTS, "task %u of %s ran, although no worker can start it", task,
                      job_id_format((char[JOB_ID_TEXT]){0}, j->id));
     if (failed && j->ends[task] == 0 && !j->nowhere && c->startless_n == 0)
-        cluster_fail(c, INVARIANT_STARTS, "task %u of %s was not started, and every worker could have", task,
+        cluster_fail(c, INVARIANT_STARTS,
+                     "task %u of %s was not started, although every worker could start it", task,
                      job_id_format((char[JOB_ID_TEXT]){0}, j->id));
 }
 
@@ -155,15 +156,15 @@ static void expect_unfinished(struct cluster *c, struct cluster_dist *d, const s
 
         if (d->store.v[i].type == MSG_JOURNAL_TASK && job_eq(t->id.job, id->job) && t->id.task == id->task &&
             task_state_final(t->state))
-            why = "has the end of on record";
+            why = "recorded its end";
     }
     for (uint32_t i = 0; i < c->jobs_n && !why; i++)
         if (c->jobs[i]->submitted && job_eq(c->jobs[i]->id, id->job) && c->jobs[i]->cancelled_life &&
             c->jobs[i]->cancelled_life < d->life && c->jobs[i]->epoch == EPOCH_FIRST)
-            why = "confirmed the cancellation of";
+            why = "confirmed its cancellation";
     if (why)
         cluster_fail(c, INVARIANT_NOTHING_FORGOTTEN,
-                     "a dist launches task %u of %s, which in an earlier life it %s", id->task,
+                     "a dist launches task %u of %s; in an earlier life it %s", id->task,
                      job_id_format((char[JOB_ID_TEXT]){0}, id->job), why);
 }
 
@@ -187,11 +188,13 @@ void cluster_on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, 
 
     if (msg_is_wire(m) && msg_check(m) != 0) {
         msg_format(m, line, sizeof line);
-        cluster_fail(c, INVARIANT_MESSAGES, "%u sent %u what no codec would pass: %s", from, to, line);
+        cluster_fail(c, INVARIANT_MESSAGES, "%u sent %u a message that no codec would pass: %s", from, to,
+                     line);
     }
     if (msg_is_wire(m) && !msg_may_pass(m->type, bus_role_of(c->bus, from), bus_role_of(c->bus, to))) {
         msg_format(m, line, sizeof line);
-        cluster_fail(c, INVARIANT_MESSAGES, "%u sent %u what its role does not say: %s", from, to, line);
+        cluster_fail(c, INVARIANT_MESSAGES, "%u sent %u a message that its role may not send: %s", from, to,
+                     line);
     }
     if (m->type == MSG_TASK_REQUEST && c->config.nothing_fails)
         expect_reservation(c, to, from, &m->task_request);
@@ -327,8 +330,9 @@ static void check_well(struct cluster *c, struct cluster_worker *w, int64_t now_
 
     since(&w->well_us, worker_out_of_service(&w->w, &why) && w->startless_us <= now_us, now_us);
     if (w->well_us != TIME_NEVER && now_us - w->well_us > WELL_US)
-        cluster_fail(c, INVARIANT_SERVICE, "worker %u could start tasks since %lld us, and is out of service",
-                     w->ep, (long long)(now_us - w->well_us));
+        cluster_fail(c, INVARIANT_SERVICE,
+                     "worker %u is out of service, although it can start tasks since %lld us", w->ep,
+                     (long long)(now_us - w->well_us));
 }
 
 static bool all_in_service(struct cluster *c, void *arg)

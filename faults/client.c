@@ -163,7 +163,7 @@ static void on_asked(struct cluster *c, uint32_t ep, struct cluster_job *j, cons
     if (!j->away || m->err || m->client != client_of(j) || c->dists[j->asked]->ep != ep)
         return;
     if (!job_eq(j->id, m->job))
-        cluster_fail(c, INVARIANT_NUMBERS, "%s was moved, and is said to be another job",
+        cluster_fail(c, INVARIANT_NUMBERS, "%s was moved, and the answer names another job",
                      job_id_format((char[JOB_ID_TEXT]){0}, j->id));
     j->dist = j->asked;
     j->leaving = 0;
@@ -206,10 +206,9 @@ void cluster_on_submitted(struct cluster *c, uint32_t ep, const struct msg_submi
         return;
     }
     if (!j || j->submitted)
-        cluster_fail(c, INVARIANT_EFFECTS, "an answer to a submission that is not awaited: client %u",
-                     client);
+        cluster_fail(c, INVARIANT_EFFECTS, "an answer that no client waits for: client %u", client);
     if (j->id.v && !job_eq(j->id, m->job))
-        cluster_fail(c, INVARIANT_EFFECTS, "what runs as another job is said to be %s",
+        cluster_fail(c, INVARIANT_EFFECTS, "an answer gives a running job another id: %s",
                      job_id_format((char[JOB_ID_TEXT]){0}, m->job));
     for (uint32_t i = 0; m->job.v && i < c->jobs_n; i++)
         if (c->jobs[i] != j && job_eq(c->jobs[i]->id, m->job))
@@ -273,7 +272,7 @@ void cluster_on_task_event(struct cluster *c, uint32_t ep, const struct msg_task
     if (m->state == TASK_DONE)
         expect_own_result(c, ep, j, m->id.task);
     if (m->state == TASK_CANCELLED && !j->cancelled)
-        cluster_fail(c, INVARIANT_ASKED, "task %u of %s was cancelled, which nobody asked for", m->id.task,
+        cluster_fail(c, INVARIANT_ASKED, "task %u of %s was cancelled, but nobody asked for that", m->id.task,
                      job_id_format((char[JOB_ID_TEXT]){0}, m->id.job));
     if (task_state_final(m->state) && ++j->finals[m->id.task] != 1)
         cluster_fail(c, INVARIANT_ONE_END, "task %u of %s ended twice for its client", m->id.task,
@@ -323,7 +322,7 @@ void cluster_dist_recovered(struct cluster *c, struct cluster_dist *d)
             bus_post(c->bus, d->ep, bus_now(c->bus), &watch);
         } else if (!cluster_ended(j)) {
             cluster_fail(c, INVARIANT_NOTHING_FORGOTTEN,
-                         "%s was accepted, and its dist does not know it any more",
+                         "%s was accepted, but its dist does not know it any more",
                          job_id_format((char[JOB_ID_TEXT]){0}, j->id));
         }
     }
@@ -461,7 +460,7 @@ void cluster_on_job_abandoned(struct cluster *c, const struct msg_job_abandoned 
         return; /* the job's client never had an answer */
     j->cancelled = true;
     if (j->desc->flags & JOB_DETACHED)
-        cluster_fail(c, INVARIANT_ASKED, "central gives up %s, for which nobody need wait",
+        cluster_fail(c, INVARIANT_ASKED, "central gives up %s, which is detached",
                      job_id_format((char[JOB_ID_TEXT]){0}, m->job));
     d = &c->dists[j->dist]->d;
     if (j->away || (j->epoch > EPOCH_FIRST && !j->claimed))
@@ -472,6 +471,6 @@ void cluster_on_job_abandoned(struct cluster *c, const struct msg_job_abandoned 
     dist_job_view(d, found, now_us, &v);
     if (!job_state_final(v.state) && node_eq(v.owner, NODE_CENTRAL) && v.epoch == m->epoch &&
         n.member.state == MEMBER_UP && n.silent_us < US_PER_S && now_us - d->joined_us > 2 * US_PER_S)
-        cluster_fail(c, INVARIANT_ASKED, "central gives up %s, and its dist is there and has it",
+        cluster_fail(c, INVARIANT_ASKED, "central gives up %s, although its dist is there and has it",
                      job_id_format((char[JOB_ID_TEXT]){0}, m->job));
 }

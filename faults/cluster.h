@@ -30,27 +30,28 @@
 /* X(constant, name, what holds). docs/reliability.md has the names. */
 #define INVARIANTS(X)                                                                                        \
     X(OWN_CHECKS, "own checks", "central_check, dist_check, worker_check: they abort by themselves")         \
-    X(MESSAGES, "messages", "what one role sends a decoder would let through, and the other's shell")        \
-    X(EFFECTS, "effects", "roles ask for what is possible: a slot for a run, an answer to who asked")        \
+    X(MESSAGES, "messages", "a decoder accepts every message, and so does the receiver's shell")             \
+    X(EFFECTS, "effects", "effects are possible: a run has a slot, an answer has somebody who asked")        \
     X(BOOKS, "books", "waiting + running + done + failed + cancelled + lost = all tasks of a job")           \
     X(ONE_END, "one end", "a task ends once for its client, having run to its end somewhere")                \
     X(ONE_COPY, "one copy", "a task that central placed runs nowhere twice at a time")                       \
-    X(AT_MOST_ONCE, "at most once", "a task of a job that says so is started once, if at all")               \
-    X(ASKED, "asked for", "no task is cancelled but at its client's word, or when its dist is long gone")    \
-    X(RESERVED, "reserved", "no long task reaches a worker behind the word that it is reserved")             \
+    X(AT_MOST_ONCE, "at most once", "a task of an at-most-once job is started once, if at all")              \
+    X(ASKED, "asked for", "a task is cancelled only if its client asked, or its dist is long gone")          \
+    X(RESERVED, "reserved", "no long task reaches a worker after the message that reserves it")              \
     X(WAITING_TIMES, "waiting times", "central's estimates are never negative")                              \
     X(RESERVATIONS, "reservations", "without faults a dist knows where each of its reservations is")         \
     X(WAITS, "waits", "one fault alone makes no short task wait for more than 3.5 s")                        \
     X(STUCK, "stuck", "without faults no thief is left alone beside a stuck reservation")                    \
-    X(POLICY, "policy", "what an operator was told is the policy outlives central, and reaches every node")  \
-    X(NOTHING_FORGOTTEN, "nothing forgotten", "what was accepted durably comes to an end, whatever crashed") \
-    X(ENDS, "it ends", "once it healed every job ends in bounded time")                                      \
-    X(QUIET, "quiet", "and every table is empty")                                                            \
-    X(ORPHANS, "orphans", "what nobody waits for any more ends a lease later")                               \
-    X(STARTS, "starts", "what a worker could not start spends no retry, and loses no task")                  \
-    X(SERVICE, "service", "a quarter of the workers, or one, leave service at once; who is well is back")    \
-    X(NUMBERS, "numbers", "no two jobs are given the same number, whatever became of the journals")          \
-    X(PAUSES, "pauses", "no task is frozen for none, or stands still for longer than the longest pause")     \
+    X(POLICY, "policy", "the policy in an operator's answer survives central, and reaches every node")       \
+    X(NOTHING_FORGOTTEN, "nothing forgotten", "every job that was accepted durably ends, whatever crashed")  \
+    X(ENDS, "it ends", "after healing every job ends in bounded time")                                       \
+    X(QUIET, "quiet", "and then every table is empty")                                                       \
+    X(ORPHANS, "orphans", "tasks that nobody waits for end one lease later")                                 \
+    X(STARTS, "starts", "a start that failed at a worker costs no retry, and loses no task")                 \
+    X(SERVICE, "service",                                                                                    \
+      "at most a quarter of the workers, or one, are out of service; those that are well return")            \
+    X(NUMBERS, "numbers", "no two jobs get the same number, whatever happens to the journals")               \
+    X(PAUSES, "pauses", "no task is frozen without a reason, or paused longer than the longest pause")       \
     X(EPOCHS, "epochs", "no node joins a central that is older than one which it joined before")
 
 enum invariant {

@@ -13,34 +13,33 @@
 /* X(constant, name, help) */
 #define FAULT_KINDS(X)                                                                                       \
     X(BREAK, "break", "streams break at any byte, and come back")                                            \
-    X(UNSEEN, "unseen", "streams break and each side hears of it seconds later, at a time of its own")       \
-    X(STALL, "stall", "for seconds nothing gets from one node to another, and then everything")              \
-    X(CUT, "cut", "two nodes cannot reach each other for seconds, and know it at once")                      \
-    X(PARTITION, "partition", "one node cannot reach another, or all others, and learns it by silence")      \
+    X(UNSEEN, "unseen", "streams break, and each side notices it seconds later, at a time of its own")       \
+    X(STALL, "stall", "for seconds no message gets from one node to another, then all do")                   \
+    X(CUT, "cut", "two nodes cannot reach each other for seconds, and notice it at once")                    \
+    X(PARTITION, "partition", "one node cannot reach another, or all others, and notices it by silence")     \
     X(ONE_WAY, "one-way", "the same in one direction only")                                                  \
-    X(DELAY, "delay",                                                                                        \
-      "messages take up to 50 ms more, each as long as it happens to; a node's up to 300 ms")                \
-    X(FREEZE, "freeze", "a process or a machine stands still for seconds, then does all at once")            \
-    X(WORKER, "worker", "workers crash, with or without a word, and restart at once or later")               \
-    X(DIST, "dist", "dists crash, with or without a word, and restart at once or later")                     \
-    X(AGENT, "agent", "workers' processes crash, and come back to their tasks, at once or later")            \
+    X(DELAY, "delay", "each message takes up to 50 ms more, and a node's messages up to 300 ms more")        \
+    X(FREEZE, "freeze", "a process or a machine stands still for seconds")                                   \
+    X(WORKER, "worker", "workers crash, noticed at once or not, and restart at once or later")               \
+    X(DIST, "dist", "dists crash, noticed at once or not, and restart at once or later")                     \
+    X(AGENT, "agent", "workers' processes crash; new ones take their tasks over, at once or later")          \
     X(CENTRAL, "central", "central crashes and restarts from its journal, at once or later")                 \
-    X(STOP, "stop", "workers stop, in order or at once")                                                     \
+    X(STOP, "stop", "workers stop, in good order or at once")                                                \
     X(JOIN, "join", "workers join")                                                                          \
     X(DRAIN, "drain", "nodes are drained, for good or until they restart, and undrained")                    \
     X(DISK, "disk", "commits of a journal take seconds")                                                     \
     X(FULL, "full", "a journal cannot be written for seconds")                                               \
-    X(TABLES, "tables", "tables and queues are small, and full at times")                                    \
-    X(ESTIMATES, "estimates", "estimates are wrong by up to a thousand times")                               \
-    X(EXECUTOR, "executor", "jobs for attached executors, which come and go")                                \
+    X(TABLES, "tables", "tables and queues are small, and sometimes full")                                   \
+    X(ESTIMATES, "estimates", "estimates are wrong by a factor of up to a thousand")                         \
+    X(EXECUTOR, "executor", "some jobs need attached executors, which come and go")                          \
     X(CLIENT, "client",                                                                                      \
       "a dist crashes with the clients of its jobs, whose tasks would run for hours from then on")           \
-    X(POLICY, "policy", "an operator changes the policy, whatever runs")                                     \
+    X(POLICY, "policy", "an operator changes the policy while jobs run")                                     \
     X(EMPTY, "empty", "central loses its state and starts with nothing, once in a run")                      \
-    X(STARTLESS, "startless", "for seconds a worker can start nothing; some jobs can be started nowhere")    \
+    X(STARTLESS, "startless", "for seconds a worker can start no task; some jobs can start nowhere")         \
     X(COPY, "copy", "a dist goes on with an old copy of its journal, or without it")                         \
-    X(ADDRESS, "address", "workers come back at other addresses, which others may have had before")          \
-    X(OLDER, "older", "for seconds a central answers that was replaced and does not know it")                \
+    X(ADDRESS, "address", "workers come back at other addresses, perhaps at those of others")                \
+    X(OLDER, "older", "for seconds a central answers that does not know that it was replaced")               \
     X(MOVED, "moved", "clients move their jobs from dist to dist, and back again")
 
 enum fault_kind {

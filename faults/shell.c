@@ -170,10 +170,10 @@ static void exec_start(struct cluster *c, struct cluster_worker *w, const struct
     if (job < c->jobs_n && !c->jobs[job]->id.v) /* the task starts before its client has the answer */
         c->jobs[job]->id = m->id.job;
     if (job >= c->jobs_n || m->id.task >= m->desc->tasks || !job_eq(m->id.job, c->jobs[job]->id))
-        cluster_fail(c, INVARIANT_EFFECTS, "a task is started that nobody submitted: %s, task %u",
+        cluster_fail(c, INVARIANT_EFFECTS, "a task that nobody submitted is started: %s, task %u",
                      job_id_format((char[JOB_ID_TEXT]){0}, m->id.job), m->id.task);
     if (!may_start(w, m->run))
-        cluster_fail(c, INVARIANT_EFFECTS, "%u slots, and another task is started", w->slots);
+        cluster_fail(c, INVARIANT_EFFECTS, "all %u slots are taken, and another task is started", w->slots);
     if (m->desc->kind == PAYLOAD_APP && !w->attached) {
         never_ran(c, w, m->run);
         return;
@@ -307,7 +307,8 @@ void cluster_end_run(struct cluster *c, struct cluster_worker *w, uint32_t run)
     }
     if (r->doubled)
         cluster_fail(c, INVARIANT_ONE_COPY,
-                     "task %u of %s runs to its end where it stood still while a copy was started elsewhere",
+                     "task %u of %s runs to its end on a machine that stood still while a copy was started "
+                     "elsewhere",
                      task, job_id_format((char[JOB_ID_TEXT]){0}, j->id));
     j->ends[task]++;
     exited(c, w, run, OUTCOME_EXITED, j->code[task]);
@@ -358,7 +359,7 @@ static void on_stopped(struct cluster *c, uint32_t ep)
         w->start_us = bus_now(c->bus) + CLUSTER_RESTART_US;
     if (w) {
         if (w->runs_n > 0)
-            cluster_fail(c, INVARIANT_EFFECTS, "a worker has stopped, and runs %u tasks", w->runs_n);
+            cluster_fail(c, INVARIANT_EFFECTS, "a worker that runs %u tasks has stopped", w->runs_n);
         w->alive = false;
         cluster_forget_runs(w);
     }

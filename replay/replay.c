@@ -33,18 +33,18 @@ const struct flag replay_flags[] = {
          "multiply every time of the trace: 0.001 or 1/1000 makes seconds milliseconds; default: 1"),
     FLAG_NUMBER(struct replay_options, jobs, "jobs", 'n', "N", "only the trace's first N jobs", 1,
                 UINT32_MAX),
-    FLAG_NUMBER(
-        struct replay_options, max_tasks, "max-tasks", 0, "M",
-        "shrink all jobs alike until the largest has M tasks; fewer tasks take longer, the task time stays",
-        1, LIMIT_TASKS_PER_JOB),
+    FLAG_NUMBER(struct replay_options, max_tasks, "max-tasks", 0, "M",
+                "shrink all jobs alike until the largest has M tasks; the fewer tasks take longer, so that "
+                "the total task time stays",
+                1, LIMIT_TASKS_PER_JOB),
     FLAG(TEXT, struct replay_options, scale_tasks, "scale-tasks", 0, "FACTOR",
          "the same by a factor: 1/150 for a cluster with one slot for every 150 of the trace's"),
     FLAG_ABOVE_0(struct replay_options, cap_us, "duration-cap", 0, "TIME",
-                 "no task takes longer (after all scaling); what that cuts off is told"),
+                 "longest task, after all scaling; the command says how much this cuts off"),
     FLAG(TEXT, struct replay_options, load, "load", 0, "LOAD",
          "arrivals are a Poisson process that offers this load (0.9, 90%); default: the trace's times"),
     FLAG_NUMBER(struct replay_options, slots, "slots", 0, "N",
-                "slots that are a load of 1; default: the cluster's", 1, UINT32_MAX),
+                "number of slots for a load of 1; default: the cluster's", 1, UINT32_MAX),
     FLAG_NUMBER(struct replay_options, seed, "seed", 0, "N", "seed of the arrivals; default: 1", 0,
                 UINT32_MAX),
     FLAG_ABOVE_0(
@@ -52,39 +52,42 @@ const struct flag replay_flags[] = {
         "mean task time, in the trace's own time, from which a job counts as long; default: the cluster's "
         "cutoff"),
     FLAG(CHOICE, struct replay_options, tag, "tag", 0, "estimate|class|none",
-         "what the cluster is told: each job's mean task time (default), its class as well, or nothing"),
+         "what to tell the cluster of each job: its mean task time (default), its class as well, or "
+         "nothing"),
     FLAG(BOOL, struct replay_options, timer, "timer", 0, NULL,
-         "tasks are timers inside the workers instead of `sleep` processes"),
+         "run timers inside the workers instead of `sleep` processes"),
     FLAG(TEXT, struct replay_options, policy, "policy", 0, "NAME",
-         "switch the cluster to this policy first (and to --cutoff, when given); it stays"),
+         "switch the cluster to this policy first (and to --cutoff, if given), and leave it so"),
     FLAG(SHARE, struct replay_options, short_share_ppm, "short-partition", 0, "SHARE",
-         "set the share of slots reserved for short tasks first; it stays"),
+         "set the share of slots reserved for short tasks first, and leave it so"),
     FLAG(TEXT, struct replay_options, write_trace, "write-trace", 0, "FILE",
          "with --dry-run: the jobs as a trace, for `hawk sim`: cutoffs are scaled by --time-scale there"),
     FLAG(BOOL, struct replay_options, dry_run, "dry-run", 0, NULL,
-         "only say what would run; needs no cluster when --slots is given"),
+         "only say what would run; with --slots this needs no cluster"),
     {0},
 };
 
 const char replay_details[] =
-    "A trace has one job per line: submit time, number of tasks, mean task duration and every task's "
-    "duration,\n"
-    "in seconds, separated by blanks, sorted by submit time. \"-\" reads standard input.\n"
+    "A trace has one job per line: submit time, number of tasks, mean task duration, and the "
+    "duration of every\n"
+    "task, in seconds, separated by blanks, sorted by submit time. \"-\" reads standard input.\n"
     "\n"
-    "Jobs are submitted at their times, round robin over all dists, whether or not earlier ones have ended; "
-    "each\n"
-    "task sleeps for its duration. The figures are per true class: by the mean the trace states, against "
-    "--cutoff,\n"
-    "whatever the cluster took the job for. Jobs have no name, so that no later job is judged by them.\n"
-    "Ctrl-C cancels what was submitted.\n"
+    "The command submits jobs at their times, round robin over all dists, whether or not "
+    "earlier jobs have ended.\n"
+    "Each task sleeps for its duration. Figures are per true class: the trace's mean against "
+    "--cutoff, whatever\n"
+    "class the cluster gave the job. Jobs have no name, so that they do not count for the "
+    "history of later jobs.\n"
+    "Ctrl-C cancels the submitted jobs.\n"
     "\n"
-    "Exit code: 0 when every task of every job was done once; 1 when something was refused, failed or lost; "
-    "130 when\n"
+    "Exit codes: 0 every task of every job was done once, 1 something was refused, failed or "
+    "lost, 130\n"
     "interrupted.\n"
     "\n"
     "examples:\n"
     "  hawk replay google.tr --time-scale 1/1000 --max-tasks 33 --cutoff 1129.5s --timer\n"
-    "  hawk replay google.tr --time-scale 1/4000 --load 0.9 --policy sparrow --cutoff 1129.5s --output json\n"
+    "  hawk replay google.tr --time-scale 1/4000 --load 0.9 --policy sparrow --cutoff 1129.5s "
+    "--output json\n"
     "  hawk replay google.tr --time-scale 1/1000 --load 0.9 --slots 100 --dry-run\n";
 
 struct replay {
