@@ -2,7 +2,7 @@
 """The bar for the default policy, cell by cell: workloads, loads, estimates and slots per worker, simulated.
 
 usage: bench/bar.py HAWK [--traces DIRECTORY] [--workloads A;B] [--loads 90] [--estimates exact] [--slots 1,16]
-                    [--seeds 5] [--processes 2] [--list]
+                    [--seeds 5] [--processes 2] [--commit C] [--list]
 
 Each cell is harrier's short jobs beside the same short jobs alone on the same cluster, and its long jobs beside hawk's;
 without pauses and with wrong estimates, beside what the bar names there. Every run's figures are kept under
@@ -142,9 +142,9 @@ def policy_arguments(policy, cell):
 # --- runs ------------------------------------------------------------------------------------------------
 
 class Bar:
-    def __init__(self, hawk, traces):
+    def __init__(self, hawk, traces, commit=None):
         self.binary, self.traces = os.path.abspath(hawk), traces
-        self.folder = os.path.join(BAR, self.version())
+        self.folder = os.path.join(BAR, commit or self.version())
 
     def version(self):
         """The last commit that changed a source; of changed sources, the binary's digest too."""
@@ -317,9 +317,10 @@ def main():
     parser.add_argument("--slots", default="1,16")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--commit", help="HAWK's, where it is not built from this tree as it is now")
     parser.add_argument("--list", action="store_true")
     o = parser.parse_args()
-    bar = Bar(o.hawk, o.traces and os.path.abspath(o.traces))
+    bar = Bar(o.hawk, o.traces and os.path.abspath(o.traces), o.commit)
     workloads = [w for w in o.workloads.split(";") if o.traces or w not in TRACES]
     unknown = [w for w in workloads if w not in WORKLOADS] + [e for e in o.estimates.split(",") if e not in ESTIMATES]
     if unknown:
