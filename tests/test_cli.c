@@ -242,17 +242,6 @@ static void test_sim_lists_kinds_of_faults(void **state)
     }
 }
 
-static char *simulated(const char **argv, int argc)
-{
-    int err;
-
-    catch_begin();
-    err = sim_main(argc, (char **)argv);
-    catch_end(1);
-    assert_int_equal(err, HAWK_EXIT_OK);
-    return xstrdup(caught);
-}
-
 /* What comes of a small cloudera, whose table reserves 9 %. */
 static char *cloudera(const char *policy, const char *share)
 {
@@ -260,18 +249,13 @@ static char *cloudera(const char *policy, const char *share)
         "sim",    "--workload", "cloudera", "--workers", "200",      "--jobs", "60",
         "--load", "0.9",        "--output", "csv",       "--policy", policy,   "--short-partition",
         share};
+    int err;
 
-    return simulated(argv, share ? 15 : 13);
-}
-
-/* The same on fewer workers, where estimates make every job long, and long ones wait. */
-static char *crowded(const char *flag, const char *value)
-{
-    const char *argv[] = {"sim", "--workload", "cloudera", "--workers", "20",      "--jobs",
-                          "60",  "--cutoff",   "1ms",      "--noise",   "0.9-1.1", "--output",
-                          "csv", "--policy",   "harrier",  flag,        value};
-
-    return simulated(argv, flag ? 17 : 15);
+    catch_begin();
+    err = sim_main(share ? 15 : 13, (char **)argv);
+    catch_end(1);
+    assert_int_equal(err, HAWK_EXIT_OK);
+    return xstrdup(caught);
 }
 
 static void expect_same(bool same, char *one, char *other)
@@ -288,13 +272,6 @@ static void test_sim_reserves_what_the_table_says_unless_it_pauses(void **state)
     expect_same(false, cloudera("hawk", NULL), cloudera("hawk", "0%"));
     expect_same(true, cloudera("harrier", NULL), cloudera("harrier", "0%"));
     expect_same(false, cloudera("harrier", NULL), cloudera("harrier", "9%"));
-}
-
-static void test_sim_stretches_the_order_of_long_jobs(void **state)
-{
-    expect_same(true, crowded(NULL, NULL), crowded("--long-stretch", "10"));
-    expect_same(false, crowded(NULL, NULL), crowded("--long-stretch", "1"));
-    expect_same(false, crowded(NULL, NULL), crowded("--set", "long_by_work=off"));
 }
 
 static void test_full_disk_and_closed_pipe(void **state)
@@ -705,7 +682,6 @@ int main(void)
         cmocka_unit_test(test_command_table),
         cmocka_unit_test(test_sim_lists_kinds_of_faults),
         cmocka_unit_test(test_sim_reserves_what_the_table_says_unless_it_pauses),
-        cmocka_unit_test(test_sim_stretches_the_order_of_long_jobs),
         cmocka_unit_test(test_full_disk_and_closed_pipe),
         cmocka_unit_test(test_arrays),
         cmocka_unit_test(test_selectors),
