@@ -331,6 +331,33 @@ static char *digest(const struct sim_config *c, struct jobs *w)
     return text;
 }
 
+/* Two long jobs wait for the only worker. The smaller one came 50 s later; their sizes differ by 20 s. */
+static void a_smaller_long_job_goes_first_within_the_stretch(void **state)
+{
+    static const struct {
+        uint32_t stretch;
+        bool by_work, first;
+    } cases[] = {{2, true, false}, {3, true, true}, {10, true, true}, {10, false, false}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct sim_config c = config("harrier", 1);
+        struct jobs w = {0};
+        struct sim_result r;
+
+        c.policy.short_share_ppm = 0;
+        c.long_stretch = cases[i].stretch;
+        if (!cases[i].by_work)
+            c.policy.flags &= ~(uint32_t)POLICY_LONG_BY_WORK;
+        add_job(&w, 0, 1, 100 * S, NULL);
+        add_job(&w, 1 * S, 2, 20 * S, NULL);
+        add_job(&w, 51 * S, 1, 20 * S, NULL);
+        r = simulate(&c, &w);
+        assert_int_equal(r.jobs[1].number, cases[i].first ? 3 : 2);
+        sim_result_free(&r);
+        free_jobs(&w);
+    }
+}
+
 /* ---- The yardstick ---- */
 
 static struct sim_result bound(const struct sim_config *c, struct jobs *w)
@@ -538,6 +565,7 @@ int main(void)
         cmocka_unit_test(estimates_may_be_wrong_or_missing),
         cmocka_unit_test(log_noise_errs_on_both_sides_alike),
         cmocka_unit_test(short_jobs_do_not_wait_behind_long_ones),
+        cmocka_unit_test(a_smaller_long_job_goes_first_within_the_stretch),
         cmocka_unit_test(the_bound_is_what_can_be_told_by_hand),
         cmocka_unit_test(no_policy_beats_the_bound),
         cmocka_unit_test(the_same_seed_gives_the_same_run),
