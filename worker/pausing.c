@@ -231,11 +231,13 @@ void worker_on_exec_paused(struct worker *w, const struct msg *in)
 void worker_pause_tell(const struct worker *w, struct task *t)
 {
     const struct owner *o = t->job->owner;
-    bool stands = t->slot && t->slot->state == SLOT_PAUSED;
     struct msg_task_paused *m;
+    bool stands;
 
     if (!t->pause_untold || o->state != OWNER_UP)
         return;
+    CHECK(t->slot); /* what was paused runs, or is about to end */
+    stands = t->slot->state == SLOT_PAUSED;
     t->pause_untold = false;
     m = &out_add(w->out, MSG_TASK_PAUSED, o->node.v)->task_paused;
     m->id = t->id;
