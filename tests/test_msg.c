@@ -449,7 +449,10 @@ static void test_the_page_has_the_same_table(void **state)
         end = strchr(item + 1, '\n');
         while (end && strncmp(end, "\n    ", 5) == 0)
             end = strchr(end + 1, '\n');
-        assert_non_null(end);
+        if (!end) {
+            fail_msg("the item of %s and %s does not end", role_text(from), role_text(to));
+            continue;
+        }
         *end = '\0';
         for (unsigned type = MSG_NONE + 1; type < MSG_WIRE_END; type++) {
             snprintf(name, sizeof name, "`%s`", msg_name(type));
