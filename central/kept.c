@@ -2,6 +2,7 @@
 #include "central/state.h"
 
 #include "base/check.h"
+#include "owner/jobs.h"
 
 #define SIZE_MAX_US (INT64_MAX / 4)
 
@@ -10,19 +11,15 @@ static struct heap *heap_of(struct central *c, const struct long_job *j)
     return j->app ? &j->app->kept : &c->kept;
 }
 
-/* The mean of what its tasks have run, running ones so far: they take at least that. What stands still counts
- * as well. */
-static __int128 shown_us(const struct central *c, const struct long_job *j)
+/* A task that stands still ages as well. */
+static struct owner_shown shown(const struct central *c, const struct long_job *j)
 {
-    __int128 all_us = (__int128)j->run_us + (__int128)j->running * c->now_us - j->started_us;
-    uint32_t n = j->done + j->running;
-
-    return n ? all_us / n : 0;
+    return owner_shown(j->run_us, j->done, (__int128)j->running * c->now_us - j->started_us, j->running);
 }
 
 static int64_t size_of(const struct central *c, const struct long_job *j)
 {
-    __int128 task_us = shown_us(c, j);
+    __int128 task_us = owner_shown_mean(shown(c, j));
 
     if (!policy_has(&c->policy, POLICY_LONG_BY_WORK))
         return 0;

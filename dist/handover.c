@@ -78,10 +78,11 @@ struct task_set *dist_handover_tasks(const struct dist_job *job)
  * cutoff. */
 static int64_t estimate(const struct dist *d, const struct dist_job *job)
 {
-    int64_t shown_us = dist_job_shown_us(d, job);
+    if (!epoch_is_dists(job->epoch)) {
+        int64_t shown_us = dist_job_shown_us(d, job);
 
-    if (!epoch_is_dists(job->epoch))
         return shown_us > job->cutoff_us ? shown_us : job->cutoff_us;
+    }
     /* A user may tag a job as long without an estimate: it takes at least the cutoff. */
     return job->estimate_us > 0 ? job->estimate_us : job->cutoff_us;
 }
@@ -655,7 +656,7 @@ static bool may_promote(const struct dist_job *job)
 
 void dist_handover_promote(struct dist *d, struct dist_job *job)
 {
-    if (!may_promote(job) || d->policy.cutoff_us <= 0 || dist_job_shown_us(d, job) < d->policy.cutoff_us)
+    if (!may_promote(job) || d->policy.cutoff_us <= 0 || !dist_job_shows(d, job, d->policy.cutoff_us))
         return;
     if (job->unlaunched == 0) {
         promoted(d, job);

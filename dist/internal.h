@@ -160,6 +160,8 @@ void dist_task_finish(struct dist *d, struct dist_job *job, uint32_t i, enum out
 /* How long the job's tasks take, as those show that ran here: the mean of the run times of tasks that exited
  * 0 and of the ages of running tasks. 0: none has run. */
 int64_t dist_job_shown_us(const struct dist *d, const struct dist_job *job);
+/* Whether that is at least us, which is above 0. Cheaper: most jobs show far less. */
+bool dist_job_shows(const struct dist *d, const struct dist_job *job, int64_t us);
 /* Task i's worker was lost: the task waits again, or ends if it has no retry left. */
 void dist_task_return(struct dist *d, struct dist_job *job, uint32_t i);
 struct try_id dist_task_try(const struct dist_job *job, uint32_t i);

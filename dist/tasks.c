@@ -123,12 +123,30 @@ static int64_t stood_us(const struct dist *d, const struct dist_job *job)
     return us;
 }
 
+/* As if no task of ours had stood still. */
+static struct owner_shown shown_at_most(const struct dist *d, const struct dist_job *job)
+{
+    __int128 ages_us = (__int128)job->ages_n * (d->now_us - job->submit_us) - job->ages_us;
+
+    return owner_shown(job->ok_us, job->ok_n, ages_us, job->ages_n);
+}
+
 int64_t dist_job_shown_us(const struct dist *d, const struct dist_job *job)
 {
-    uint64_t n = (uint64_t)job->ok_n + job->ages_n;
-    __int128 ages_us = (__int128)job->ages_n * (d->now_us - job->submit_us) - job->ages_us - stood_us(d, job);
+    struct owner_shown s = shown_at_most(d, job);
 
-    return n > 0 ? (int64_t)((ages_us + (__int128)job->ok_us) / (__int128)n) : 0;
+    s.us -= stood_us(d, job);
+    return (int64_t)owner_shown_mean(s);
+}
+
+bool dist_job_shows(const struct dist *d, const struct dist_job *job, int64_t us)
+{
+    struct owner_shown s = shown_at_most(d, job);
+
+    if (!owner_shown_reaches(s, us))
+        return false; /* most requests end here, and need not look at pauses */
+    s.us -= stood_us(d, job);
+    return owner_shown_reaches(s, us);
 }
 
 void dist_task_set_state(struct dist *d, struct dist_job *job, uint32_t i, enum task_state to,
