@@ -257,13 +257,21 @@ static void test_refused(void **state)
     talk_end(t);
 }
 
-static void test_resynchronises_with_central(void **state)
+/* Central has a long job of so many tasks. */
+static struct talk *talk_accepted(uint32_t tasks)
 {
     struct talk *t = talk_joined("hawk", 1);
 
-    submit_long(t, 3, 0);
+    submit_long(t, tasks, 0);
     ignore(t);
     HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = J(1), .epoch = 1);
+    return t;
+}
+
+static void test_resynchronises_with_central(void **state)
+{
+    struct talk *t = talk_accepted(3);
+
     long_task(t, try_of(1, 0, 1, 1), TASK_DONE, 101);
     long_task(t, try_of(1, 1, 1, 4), TASK_RUNNING, 101);
     HEAR(t, CENTRAL, PEER_LOST, peer_lost, 0);
@@ -293,11 +301,8 @@ static void test_resynchronises_with_central(void **state)
 
 static void test_cancel(void **state)
 {
-    struct talk *t = talk_joined("hawk", 1);
+    struct talk *t = talk_accepted(2);
 
-    submit_long(t, 2, 0);
-    ignore(t);
-    HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = J(1), .epoch = 1);
     HEAR(t, 0, CANCEL, cancel, .job = J(1), .client = 4);
     says(t, "- CANCELLED job=3.1 client=4 err=0");
     says(t, "central LONG_CANCEL job=3.1 epoch=1");
@@ -490,11 +495,8 @@ static void test_what_stands_still_does_not_age(void **state)
 /* Central says so of its own tasks, and nobody else does. */
 static void test_central_tells_of_pauses(void **state)
 {
-    struct talk *t = talk_joined("hawk", 1);
+    struct talk *t = talk_accepted(2);
 
-    submit_long(t, 2, 0);
-    ignore(t);
-    HEAR(t, CENTRAL, LONG_ACCEPTED, long_accepted, .job = J(1), .epoch = 1);
     paused(t, CENTRAL, try_of(1, 0, 1, 1), 1000, 1000); /* it does not run */
     long_task(t, try_of(1, 0, 1, 1), TASK_RUNNING, 101);
     ignore(t);

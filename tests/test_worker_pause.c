@@ -174,6 +174,23 @@ static void a_free_slot_is_taken_by_who_asked(void **state)
     talk_end(&t);
 }
 
+/* Two long tasks run; the second one is younger by a second. */
+static void two_long(struct talk *t, uint32_t run[2])
+{
+    run[0] = long_task(t, 1);
+    pass(t, S);
+    run[1] = long_task(t, 2);
+}
+
+/* A short task was given, and the younger long one is to be frozen for it. */
+static void younger_is_asked_for(struct talk *t, uint32_t run[2])
+{
+    two_long(t, run);
+    short_comes(t, 3);
+    expect_request(t, 3, 1);
+    given(t, run[1], 3, 1);
+}
+
 /* And before the long task stood still: that one goes on, since nobody needs its slot. */
 static void a_free_slot_is_taken_by_what_was_given(void **state)
 {
@@ -181,12 +198,7 @@ static void a_free_slot_is_taken_by_what_was_given(void **state)
     uint32_t run[2];
 
     begin_pausing(&t, 2);
-    run[0] = long_task(&t, 1);
-    pass(&t, S);
-    run[1] = long_task(&t, 2);
-    short_comes(&t, 3);
-    expect_request(&t, 3, 1);
-    given(&t, run[1], 3, 1);
+    younger_is_asked_for(&t, run);
     exits(&t, run[0], 0);
     expect(&t, TASK_FINISHED, task_finished, CENTRAL, whatever);
     starts(&t, 3, 0, DIST);
@@ -253,9 +265,7 @@ static void several_ask_at_once(void **state)
     uint32_t run[2];
 
     begin_pausing(&t, 2);
-    run[0] = long_task(&t, 1);
-    pass(&t, S);
-    run[1] = long_task(&t, 2);
+    two_long(&t, run);
     for (uint64_t job = 3; job < 6; job++)
         short_comes(&t, job);
     pass(&t, S / 40);
@@ -331,9 +341,7 @@ static void the_youngest_is_paused(void **state)
     uint32_t run[2];
 
     begin_pausing(&t, 2);
-    run[0] = long_task(&t, 1);
-    pass(&t, S);
-    run[1] = long_task(&t, 2);
+    two_long(&t, run);
     pass(&t, S);
     short_comes(&t, 3);
     paused_for(&t, run[1], 3, 1);
@@ -395,12 +403,7 @@ static void what_cannot_be_frozen_is_left_alone(void **state)
     uint32_t run[2];
 
     begin_pausing(&t, 2);
-    run[0] = long_task(&t, 1);
-    pass(&t, S);
-    run[1] = long_task(&t, 2);
-    short_comes(&t, 3);
-    expect_request(&t, 3, 1);
-    given(&t, run[1], 3, 1);
+    younger_is_asked_for(&t, run);
     tell(&t, EXEC_PAUSED, exec_paused, 0, .run = run[1], .err = HAWK_EUNSUPPORTED);
     expect(&t, EXEC_PAUSE, exec_pause, 0, m->run == run[0]);
     tell(&t, EXEC_PAUSED, exec_paused, 0, .run = run[0], .err = HAWK_EUNSUPPORTED);

@@ -10,7 +10,7 @@ import tempfile
 from hawktest import wait_for
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-STUB = """#!/usr/bin/python3
+HAWK_SCRIPT = """#!/usr/bin/python3
 import json
 import os
 import signal
@@ -112,7 +112,7 @@ def make_repository():
     with open(".gitignore", "w", encoding="utf-8") as f:
         f.write("/build/\n")
     with open("build/hawk", "w", encoding="utf-8") as f:
-        f.write(STUB)
+        f.write(HAWK_SCRIPT)
     os.chmod("build/hawk", 0o755)
     os.mkfifo("build/gate")
     sh("git", "init", "-q")
