@@ -248,7 +248,7 @@ static char *cloudera(const char *policy, const char *share)
     const char *argv[] = {
         "sim",    "--workload", "cloudera", "--workers", "200",      "--jobs", "60",
         "--load", "0.9",        "--output", "csv",       "--policy", policy,   "--short-partition",
-        share};
+        share,    NULL};
     int err;
 
     catch_begin();
