@@ -118,6 +118,13 @@ static void push_estimate(struct central *c, struct estimate *e)
         send_estimate(c, container_of(entry, struct node, push), e);
 }
 
+/* Where long tasks are bound late, a slot that is not reserved may be idle before a long task takes it, and what
+ * must be reserved is what short jobs use. Where they are bound at submission it is the paper's proportion. */
+static uint64_t slots_for_demand(const struct central *c)
+{
+    return policy_has(&c->policy, POLICY_LATE_LONG) ? c->slots : 0;
+}
+
 void central_policy_job_finished(struct central *c, const struct msg_history *job, bool recovered)
 {
     struct estimate *e;
@@ -125,7 +132,8 @@ void central_policy_job_finished(struct central *c, const struct msg_history *jo
 
     if (job->tasks == 0 || job->mean_us < 1)
         return;
-    e = history_add(&c->history, job->name, job->mean_us, job->task_us);
+    history_follow_demand(&c->history, slots_for_demand(c));
+    e = history_add(&c->history, job->name, job->mean_us, job->task_us, recovered ? 0 : c->now_us);
     if (recovered)
         return;
     c->jobs_reported++;

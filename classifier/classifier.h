@@ -80,12 +80,26 @@ struct history_job {
     uint64_t task_us; /* the sum over its tasks */
 };
 
+/* What short jobs used lately. */
+#define DEMAND_JOBS 1000u /* the last short jobs that count */
+struct demand {
+    struct demand_job {
+        int64_t end_us;
+        uint64_t task_us;
+    } jobs[DEMAND_JOBS]; /* a ring */
+    uint32_t n, next;
+    unsigned __int128 task_us; /* the sum */
+};
+
 struct history {
     struct history_config cfg;
     struct history_job *jobs; /* a ring of the last cfg.window */
     uint32_t n, cap, next;    /* used, allocated, place of the next one */
     uint32_t since;           /* jobs added since the last computation */
     struct estimates names;
+    struct demand demand;
+    uint64_t demand_slots; /* history_follow_demand's */
+    int64_t now_us;        /* the end of the last job whose end is known */
     int64_t cutoff_us;
     uint32_t share_ppm;
     bool cutoff_computed, share_computed;
@@ -100,8 +114,16 @@ void history_free(struct history *h);
  *
  * The estimate is the plain mean of the means of the last runs_per_name runs. Each run is one measurement,
  * so a run of many tasks weighs no more than another. Cutoff and share follow later, after 1/64 of the
- * window at most. */
-struct estimate *history_add(struct history *h, struct blob *name, int64_t mean_us, uint64_t task_us);
+ * window at most.
+ *
+ * end_us: when the job ended, never before the last one; 0 for a job of an earlier central's time, which does
+ * not count as demand. */
+struct estimate *history_add(struct history *h, struct blob *name, int64_t mean_us, uint64_t task_us,
+                             int64_t end_us);
+/* Chooses the rule for the share from the next computation on. slots 0: the proportion of task-seconds in the
+ * window (Hawk 3.4). Else: twice the part of so many slots that the last DEMAND_JOBS short jobs kept busy, once
+ * cfg.min_jobs of them have ended. So the reserve follows the load, and is half busy: jobs do not come evenly. */
+void history_follow_demand(struct history *h, uint64_t slots);
 /* Brings cutoff and share up to date now (after a recovery). */
 void history_compute(struct history *h);
 /* Fixes the value that an operator chose, in place of the configured one. */
@@ -114,7 +136,7 @@ void history_set_back(struct history *h, const struct history_config *c);
  * microsecond above the percentile, so that equal jobs are all short. */
 static inline int64_t history_cutoff(const struct history *h) { return h->cutoff_us; }
 static inline bool history_cutoff_computed(const struct history *h) { return h->cutoff_computed; }
-/* 1 - (long jobs' share of the window's task-seconds), rounded down (Hawk 3.4, 4.1). */
+/* 1 - (long jobs' share of the window's task-seconds), rounded down (Hawk 3.4, 4.1); or by demand. */
 static inline uint32_t history_share_ppm(const struct history *h) { return h->share_ppm; }
 static inline bool history_share_fixed(const struct history *h) { return h->cfg.share_fixed; }
 static inline bool history_share_computed(const struct history *h) { return h->share_computed; }

@@ -158,16 +158,49 @@ void history_shares(const struct history *h, int64_t cutoff_us, struct history_s
     }
 }
 
+/* ---- Demand ---- */
+
+static void demand_add(struct demand *d, int64_t end_us, uint64_t task_us)
+{
+    struct demand_job *j = &d->jobs[d->next];
+
+    if (d->n == DEMAND_JOBS)
+        d->task_us -= j->task_us;
+    else
+        d->n++;
+    *j = (struct demand_job){.end_us = end_us, .task_us = task_us};
+    d->task_us += task_us;
+    d->next = (d->next + 1) % DEMAND_JOBS;
+}
+
+/* Twice the part of the slots that the remembered jobs kept busy. It takes the time since the oldest of them
+ * ended, so that a pause in short work counts as well. */
+static unsigned __int128 demand_ppm(const struct history *h)
+{
+    const struct demand *d = &h->demand;
+    const struct demand_job *oldest = &d->jobs[d->n < DEMAND_JOBS ? 0 : d->next];
+    int64_t time_us = time_within(h->now_us - oldest->end_us, 1, INT64_MAX);
+
+    return 2 * PPM * d->task_us / ((unsigned __int128)time_us * h->demand_slots);
+}
+
+void history_follow_demand(struct history *h, uint64_t slots) { h->demand_slots = slots; }
+
 /* Hawk 3.4: the partitions follow the proportion of task-seconds. */
 static uint32_t compute_share(const struct history *h)
 {
+    unsigned __int128 ppm;
     struct history_shares s;
 
-    history_shares(h, h->cutoff_us, &s);
-    if (s.task_us == 0)
-        return h->share_ppm;
-    return u32_within((uint32_t)((s.task_us - s.long_task_us) * PPM / s.task_us), h->cfg.share_min_ppm,
-                      h->cfg.share_max_ppm);
+    if (h->demand_slots && h->demand.n >= h->cfg.min_jobs) {
+        ppm = demand_ppm(h);
+    } else {
+        history_shares(h, h->cutoff_us, &s);
+        if (s.task_us == 0)
+            return h->share_ppm;
+        ppm = (s.task_us - s.long_task_us) * PPM / s.task_us;
+    }
+    return u32_within(ppm < PPM ? (uint32_t)ppm : PPM, h->cfg.share_min_ppm, h->cfg.share_max_ppm);
 }
 
 void history_compute(struct history *h)
@@ -194,10 +227,16 @@ void history_compute(struct history *h)
     }
 }
 
-struct estimate *history_add(struct history *h, struct blob *name, int64_t mean_us, uint64_t task_us)
+struct estimate *history_add(struct history *h, struct blob *name, int64_t mean_us, uint64_t task_us,
+                             int64_t end_us)
 {
     mean_us = time_within(mean_us, 1, LIMIT_TIME_US);
     window_add(h, mean_us, task_us);
+    if (end_us) {
+        h->now_us = end_us;
+        if (mean_us < h->cutoff_us)
+            demand_add(&h->demand, end_us, task_us);
+    }
     if (h->since >= h->n / REFRESH)
         history_compute(h);
     return name_add(h, name, mean_us);

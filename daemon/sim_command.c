@@ -16,11 +16,11 @@
 #include <unistd.h>
 
 struct options {
-    const char *trace, *workload, *load, *policy, *estimates, *noise, *ratio, *pause_share, *deal, *queues,
-        *delay, *output;
+    const char *trace, *workload, *load, *policy, *estimates, *noise, *ratio, *pause_share, *share, *deal,
+        *queues, *delay, *output;
     const char *jobs_csv, *against, *sweep, *write_trace;
-    uint32_t workers, slots, dists, share_ppm, table_share_ppm, seed, jobs, steal_cap, short_first,
-        long_stretch, only_job;
+    uint32_t workers, slots, dists, table_share_ppm, seed, jobs, steal_cap, short_first, long_stretch,
+        only_job;
     int64_t cutoff_us, scheduler_cost_us, worker_cost_us, sample_us, pause_after_us, pause_longest_us;
     struct flag_list set;
     bool compat, check, tag_class, faults;
@@ -47,8 +47,9 @@ const struct flag sim_flags[] = {
         "the policy (hawk); omniscient is not a scheduler, but computes bounds that none can beat"),
     FLAG_ABOVE_0(struct options, cutoff_us, "cutoff", 0, "TIME",
                  "jobs with this mean task duration or more are long"),
-    FLAG(SHARE, struct options, share_ppm, "short-partition", 0, "SHARE",
-         "share of slots for short tasks only (none; a table's own, unless long tasks are paused)"),
+    FLAG(TEXT, struct options, share, "short-partition", 0, "SHARE|auto",
+         "share of slots for short tasks only (none; a table's own, unless long tasks are paused); auto: as "
+         "central.short_partition, it follows the history"),
     FLAG_NUMBER(struct options, seed, "seed", 0, "K", "seed of all random draws (1)", 0, UINT32_MAX),
     FLAG(DURATION, struct options, scheduler_cost_us, "sched-cost", 0, "TIME",
          "time that a scheduler needs per message received or sent (10us)"),
@@ -257,6 +258,18 @@ static int load_engine(const struct options *o, struct sim_config *c)
     return err;
 }
 
+static int load_share(const struct options *o, struct sim_config *c)
+{
+    c->share_auto = o->share && strcmp(o->share, "auto") == 0;
+    if (!o->share) /* pausing replaces the reserve */
+        c->policy.short_share_ppm = policy_has(&c->policy, POLICY_PAUSE) ? 0 : o->table_share_ppm;
+    else if (!c->share_auto && share_parse(o->share, &c->policy.short_share_ppm))
+        return usage_error("sim: --short-partition takes a share within 0%% and 100%%, like 17%% or 0.17, or "
+                           "auto, not '%s'",
+                           o->share);
+    return HAWK_EXIT_OK;
+}
+
 static int load_config(const struct options *o, struct sim_config *c)
 {
     int err = 0;
@@ -290,11 +303,7 @@ static int load_config(const struct options *o, struct sim_config *c)
         c->long_stretch = o->long_stretch;
     if (!err)
         err = load_engine(o, c);
-    c->policy.short_share_ppm = o->share_ppm;
-    if (o->share_ppm ==
-        UINT32_MAX) /* as central.short_partition is by default: pausing replaces the reserve */
-        c->policy.short_share_ppm = policy_has(&c->policy, POLICY_PAUSE) ? 0 : o->table_share_ppm;
-    return err;
+    return err ? err : load_share(o, c);
 }
 
 static int write_jobs(const char *path, const struct sim_result *r)
@@ -413,7 +422,6 @@ int sim_main(int argc, char **argv)
                         .dists = 10,
                         .seed = 1,
                         .output = "table",
-                        .share_ppm = UINT32_MAX,
                         .scheduler_cost_us = -1,
                         .worker_cost_us = -1,
                         .sample_us = -1,

@@ -80,6 +80,8 @@ static int64_t serve_us(void *arg, uint32_t ep, int64_t now_us)
 
 /* ---- Making the roles ---- */
 
+#define SHARE_MIN_PPM 20000 /* as central.short_partition_min */
+
 static void add_central(struct sim *s)
 {
     const struct bus_role r = {.fns = &central_functions};
@@ -93,9 +95,13 @@ static void add_central(struct sim *s)
     c.long_stretch = s->config.long_stretch;
     c.finished_kept = FINISHED_KEPT;
     c.policy = s->config.policy;
-    c.history.cutoff_fixed = c.history.share_fixed = true;
+    c.history.cutoff_fixed = true;
     c.history.cutoff_us = s->config.policy.cutoff_us;
-    c.history.share_ppm = s->config.policy.short_share_ppm;
+    c.history.share_fixed = !s->config.share_auto;
+    if (c.history.share_fixed)
+        c.history.share_ppm = s->config.policy.short_share_ppm;
+    else
+        c.history.share_min_ppm = SHARE_MIN_PPM;
     s->central = central_new(&c, rng_next(&s->rng));
     s->central_ep = bus_add(s->bus, ROLE_CENTRAL);
     bus_start(s->bus, s->central_ep, &r, s->central);

@@ -25,6 +25,7 @@ enum sim_estimates {
 
 struct sim_config {
     struct policy policy; /* with cutoff and share; fixed for the run */
+    bool share_auto;      /* the share follows the history, as with central.short_partition: auto */
     uint32_t workers;     /* 1 .. SIM_WORKERS_MAX */
     uint32_t slots;       /* of each worker; 1 .. LIMIT_SLOTS */
     uint32_t dists;       /* 1 .. SIM_DISTS_MAX; each gets jobs in turn */

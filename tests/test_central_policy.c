@@ -73,6 +73,41 @@ static void cutoff_and_share_follow_history_and_everybody_hears(void **state)
     talk_end(&t);
 }
 
+/* The share after eleven short jobs of 2 task-seconds, one a second, and a long one of 78, on 40 slots. */
+static uint32_t share_under(const char *preset, uint32_t without)
+{
+    struct talk t;
+    uint32_t d, share;
+
+    talk_config(&t);
+    assert_int_equal(policy_preset(preset, &t.config.policy), 0);
+    t.config.policy.flags &= ~without;
+    t.config.history.share_fixed = false;
+    t.config.history.cutoff_fixed = true;
+    t.config.history.cutoff_us = 2 * S;
+    t.config.history.min_jobs = 10;
+    talk_start(&t);
+    tell(&t, RECOVERED, recovered, 0, 0);
+    d = add_dist(&t, "d1");
+    add_worker(&t, "w1", 20);
+    add_worker(&t, "w2", 20);
+    for (int i = 0; i < 11; i++) {
+        t.now_us += S;
+        report(&t, d, "", S);
+    }
+    report(&t, d, "", 39 * S);
+    share = central_policy(t.c)->short_share_ppm;
+    talk_end(&t);
+    return share;
+}
+
+static void the_reserve_follows_demand_where_long_tasks_are_bound_late(void **state)
+{
+    assert_int_equal(share_under("hawk", 0), 220000); /* 22 of 100 task-seconds */
+    assert_int_equal(share_under("harrier", 0), 0);
+    assert_in_range(share_under("harrier", POLICY_PAUSE), 105000, 115000);
+}
+
 static void history_survives_a_restart(void **state)
 {
     struct talk t;
@@ -346,6 +381,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_report_goes_to_history_and_to_every_dist),
         cmocka_unit_test(cutoff_and_share_follow_history_and_everybody_hears),
+        cmocka_unit_test(the_reserve_follows_demand_where_long_tasks_are_bound_late),
         cmocka_unit_test(history_survives_a_restart),
         cmocka_unit_test(the_policy_changes_under_load),
         cmocka_unit_test(nobody_is_reserved_under_a_policy_without_partition),

@@ -148,7 +148,7 @@ static void finished(struct history *h, const char *name, int64_t mean_us, uint6
 {
     struct blob *b = name ? blob_str(name) : NULL;
 
-    history_add(h, b, mean_us, (uint64_t)mean_us * tasks);
+    history_add(h, b, mean_us, (uint64_t)mean_us * tasks, 0);
     blob_drop(b);
 }
 
@@ -274,6 +274,55 @@ static void the_share_stays_where_it_hardly_moves(void **state)
     history_free(&h);
 }
 
+/* n short jobs of 20 task-seconds, one a second, and a long one after each. */
+static void demand_of_20(struct history *h, int n, int64_t *now_us)
+{
+    for (int i = 0; i < n; i++) {
+        *now_us += S;
+        history_add(h, NULL, 2 * S, 20 * S, *now_us);
+        history_add(h, NULL, 30 * S, 90 * S, *now_us);
+    }
+}
+
+static void the_share_follows_the_demand(void **state)
+{
+    struct history_config c;
+    struct history h;
+    int64_t now_us = S;
+
+    history_config_init(&c);
+    c.cutoff_fixed = true;
+    c.cutoff_us = 10 * S;
+    history_init(&h, &c);
+    history_follow_demand(&h, 400);
+    demand_of_20(&h, 99, &now_us);
+    history_compute(&h);
+    assert_in_range(history_share_ppm(&h), 18 * PERCENT, 19 * PERCENT); /* too few: by task-seconds */
+    demand_of_20(&h, 901, &now_us);
+    history_compute(&h);
+    assert_in_range(history_share_ppm(&h), 10 * PERCENT, 11 * PERCENT); /* 20 of 400 slots are busy */
+    history_follow_demand(&h, 200);
+    history_compute(&h);
+    assert_in_range(history_share_ppm(&h), 20 * PERCENT, 21 * PERCENT);
+    /* Long jobs alone: nothing uses the reserve, and it shrinks. */
+    now_us += 3000 * S;
+    history_add(&h, NULL, 30 * S, 90 * S, now_us);
+    history_compute(&h);
+    assert_in_range(history_share_ppm(&h), 5 * PERCENT, 6 * PERCENT);
+    /* Ten times as fast: a thousand jobs later all that was is forgotten. */
+    for (int i = 0; i < 1001; i++) {
+        now_us += S / 10;
+        history_add(&h, NULL, 2 * S, 3 * S, now_us);
+    }
+    history_compute(&h);
+    assert_in_range(history_share_ppm(&h), 30 * PERCENT, 31 * PERCENT);
+    /* The paper's rule again. */
+    history_follow_demand(&h, 0);
+    history_compute(&h);
+    assert_in_range(history_share_ppm(&h), 20 * PERCENT, 21 * PERCENT);
+    history_free(&h);
+}
+
 static void the_share_follows_task_seconds(void **state)
 {
     struct history_config c;
@@ -350,7 +399,9 @@ static void absurd_reports_are_survived(void **state)
 
     history_init(&h, &c);
     for (int i = 0; i < 300; i++)
-        history_add(&h, NULL, i % 2 ? INT64_MAX : INT64_MIN, UINT64_MAX);
+        history_add(&h, NULL, i % 2 ? INT64_MAX : INT64_MIN, UINT64_MAX, i);
+    history_follow_demand(&h, UINT64_MAX);
+    history_compute(&h);
     assert_true(history_cutoff(&h) >= 1);
     assert_true(history_share_ppm(&h) <= 1000000);
     history_free(&h);
@@ -386,7 +437,7 @@ static bool read_trace(const char *file, struct history *h)
 
         for (uint32_t i = 0; i < job.tasks; i++)
             task_us += (uint64_t)job.durations_us[i];
-        history_add(h, NULL, job.mean_us, task_us);
+        history_add(h, NULL, job.mean_us, task_us, 0);
     }
     if (got < 0)
         fail_msg("%s", trace_error(t));
@@ -458,6 +509,7 @@ int main(void)
         cmocka_unit_test(equal_jobs_are_all_short),
         cmocka_unit_test(the_cutoff_moves_only_for_a_reason),
         cmocka_unit_test(the_share_stays_where_it_hardly_moves),
+        cmocka_unit_test(the_share_follows_the_demand),
         cmocka_unit_test(the_share_follows_task_seconds),
         cmocka_unit_test(the_percentile_is_that_of_sorting),
         cmocka_unit_test(absurd_reports_are_survived),
