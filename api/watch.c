@@ -22,7 +22,6 @@ struct api_watch {
     bool results;      /* … and what it returned */
     bool beat_told;    /* how often beats come */
     int64_t sent_us;   /* the last event */
-    bool job_changed;  /* something to tell */
     bool full;         /* the call's queue is full: wait for `writable` */
     uint32_t *changed; /* changed tasks in the order of the changes; those from `told` on are not sent yet */
     uint32_t told, changed_n, changed_cap;
@@ -115,17 +114,14 @@ static void on_counts(void *arg)
     while (!list_empty(&a->behind)) {
         struct api_watch *w = container_of(a->behind.next, struct api_watch, in_behind);
         list_remove(&w->in_behind);
-        w->job_changed = true;
         mark_dirty(w);
     }
 }
 
 void api_watch_job(struct api *a, job_id_t job)
 {
-    for (struct api_watch *w = watches_of(a, job); w; w = w->next) {
-        w->job_changed = true;
+    for (struct api_watch *w = watches_of(a, job); w; w = w->next)
         mark_dirty(w);
-    }
 }
 
 /* The watch is over: the job's end was sent, the client has gone, or the job is forgotten. */
@@ -197,7 +193,6 @@ static bool send_event(struct api_watch *w)
         w->is_changed[w->changed[w->told] / 8] &= (uint8_t) ~(1u << w->changed[w->told] % 8);
     if (w->told == w->changed_n)
         w->told = w->changed_n = 0;
-    w->job_changed = false;
     if (w->changed_n || !job_state_final(event.job.state))
         return w->changed_n > 0;
     rpc_finish(w->call);
@@ -320,7 +315,6 @@ void api_watch(struct api *a, struct rpc_call *c, void *request)
         if (r->tasks ? t.state != TASK_WAITING : task_state_final(t.state))
             mark_task(w, i);
     }
-    w->job_changed = true;
     mark_dirty(w);
 }
 

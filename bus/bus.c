@@ -403,10 +403,8 @@ int64_t bus_next_time(struct bus *b)
 }
 
 int64_t bus_now(const struct bus *b) { return b->now_us; }
-uint64_t bus_pending(const struct bus *b) { return b->queue.n; }
 bool bus_runs(const struct bus *b, uint32_t ep) { return endpoint(b, ep)->obj != NULL; }
 enum role bus_role_of(const struct bus *b, uint32_t ep) { return endpoint(b, ep)->role; }
-node_id_t bus_node(const struct bus *b, uint32_t ep) { return endpoint(b, ep)->node; }
 uint32_t bus_endpoint(const struct bus *b, node_id_t node)
 {
     return node.v < b->by_node_n ? b->by_node[node.v] : 0;

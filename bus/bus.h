@@ -98,16 +98,10 @@ bool bus_run_one(struct bus *b, int64_t t_us);
 /* Returns when the next step is due. TIME_NEVER: nothing will happen unless the shell posts something. */
 int64_t bus_next_time(struct bus *b);
 int64_t bus_now(const struct bus *b);
-/* The number of queued deliveries, without timers. */
-uint64_t bus_pending(const struct bus *b);
 
 bool bus_runs(const struct bus *b, uint32_t ep);
 enum role bus_role_of(const struct bus *b, uint32_t ep);
-/* The node id that central gave ep; NODE_NONE before ep joined. An endpoint that dies keeps it. */
-node_id_t bus_node(const struct bus *b, uint32_t ep);
 /* The endpoint of a node; 0: none has that id. */
 uint32_t bus_endpoint(const struct bus *b, node_id_t node);
-/* Whether there is a stream between them. */
-bool bus_connected(const struct bus *b, uint32_t x, uint32_t y);
 
 #endif

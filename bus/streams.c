@@ -501,11 +501,3 @@ void bus_cut(struct bus *b, uint32_t x, uint32_t y, int64_t until_us)
     add_cut(b, (struct cut){x, y, until_us, false});
     bus_break(b, x, y);
 }
-
-bool bus_connected(const struct bus *b, uint32_t x, uint32_t y)
-{
-    const struct endpoint *ex = endpoint(b, x), *ey = endpoint(b, y);
-
-    return (ex->role != ROLE_CENTRAL && bus_has_dialled(ex, ey)) ||
-           (ey->role != ROLE_CENTRAL && bus_has_dialled(ey, ex));
-}

@@ -204,14 +204,7 @@ void config_help(const char *section, FILE *f);
 /* Reads the daemon flags of `section`: --config FILE, --NAME VALUE for every setting of the section and of
  * cluster and log (dashes for underscores), --set SECTION.NAME=VALUE, --help. The file is the flag's, else
  * $HAWK_CONFIG, else /etc/hawk/hawk.yaml unless it does not exist. Returns 0, 1 after printing help, or 2
- * after printing what is wrong on stderr; *rest is the first argument that is no flag, for callers that
- * take some (NULL: arguments are refused). `flags` are section-less on/off flags of the caller's, {name,
- * bool*}. */
-struct config_flag {
-    const char *name, *help;
-    bool *on;
-};
-HAWK_MUST_USE int config_from_args(struct config *c, const char *section, int argc, char **argv, int *rest,
-                                   const struct config_flag *flags);
+ * after printing what is wrong on stderr, as an argument that is no flag. */
+HAWK_MUST_USE int config_from_args(struct config *c, const char *section, int argc, char **argv);
 
 #endif

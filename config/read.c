@@ -296,14 +296,12 @@ static bool is_flag_of(const struct setting *s, const char *section)
     return strcmp(s->section, section) == 0 || strcmp(s->section, "cluster") == 0;
 }
 
-static int unknown_flag(const char *section, const char *arg, size_t len, const struct config_flag *flags)
+static int unknown_flag(const char *section, const char *arg, size_t len)
 {
     static const char *const others[] = {"config", "set", "output", "help", "log-level"};
     char word[64], name[64];
     snprintf(word, sizeof word, "%.*s", (int)len, arg);
     struct near near = near_begin(word);
-    for (const struct config_flag *f = flags; f && f->name; f++)
-        near_look(&near, f->name);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         near_look(&near, others[i]);
     for (size_t i = 0; i < settings_count; i++) {
@@ -325,18 +323,15 @@ static int unknown_flag(const char *section, const char *arg, size_t len, const 
     return usage_error(section, "no flag --%s", word);
 }
 
-static int take_flag(struct config *c, struct args *a, const struct config_flag *flags)
+static int take_flag(struct config *c, struct args *a)
 {
     const char *arg = a->argv[a->at] + 2, *equals = strchr(arg, '=');
     size_t len = equals ? (size_t)(equals - arg) : strlen(arg);
     char why[512], origin[80];
-    for (const struct config_flag *f = flags; f && f->name; f++)
-        if (!equals && strcmp(f->name, arg) == 0)
-            return *f->on = true, 0;
     bool any_key = len == 3 && strncmp(arg, "set", 3) == 0;
     const struct setting *s = any_key ? NULL : flag_setting(a->section, arg, len);
     if (!s && !any_key && !(len == 6 && strncmp(arg, "config", 6) == 0))
-        return unknown_flag(a->section, arg, len, flags);
+        return unknown_flag(a->section, arg, len);
     if (s && s->kind == KIND_BOOL && !equals)
         return setting_set(c, s, "yes", "flag", why, sizeof why) ? 2 : 0;
     const char *value = flag_value(a, equals);
@@ -420,11 +415,9 @@ static const char *section_purpose(const char *section)
     return "";
 }
 
-static int print_help(const char *section, const struct config_flag *flags)
+static int print_help(const char *section)
 {
     printf("usage: hawk %s [--config FILE] [--FLAG VALUE]...\n\n%s", section, section_purpose(section));
-    for (const struct config_flag *f = flags; f && f->name; f++)
-        printf("  --%-24s %s\n", f->name, f->help);
     config_help(section, stdout);
     config_help("cluster", stdout);
     printf("  --log-level                error|warn|info|debug|trace [info]\n"
@@ -434,13 +427,12 @@ static int print_help(const char *section, const struct config_flag *flags)
     return 1;
 }
 
-int config_from_args(struct config *c, const char *section, int argc, char **argv, int *rest,
-                     const struct config_flag *flags)
+int config_from_args(struct config *c, const char *section, int argc, char **argv)
 {
     struct args a = {.section = section, .argc = argc, .argv = argv};
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
-            return print_help(section, flags);
+            return print_help(section);
     if (load_file(c, argc, argv))
         return 2;
     for (a.at = 1; a.at < argc; a.at++) {
@@ -450,13 +442,11 @@ int config_from_args(struct config *c, const char *section, int argc, char **arg
         }
         if (strncmp(argv[a.at], "--", 2) != 0)
             break;
-        int result = take_flag(c, &a, flags);
+        int result = take_flag(c, &a);
         if (result)
             return result;
     }
-    if (rest)
-        *rest = a.at;
-    else if (a.at < argc)
+    if (a.at < argc)
         return usage_error(section, "unexpected argument \"%s\"", argv[a.at]);
     return 0;
 }

@@ -110,7 +110,7 @@ static int show_config(int argc, char **argv)
     }
     struct config c;
     config_init(&c);
-    int code = config_from_args(&c, "config", argc, argv, NULL, NULL);
+    int code = config_from_args(&c, "config", argc, argv);
     bool freezer = code == 0 && (!section || strcmp(section, "worker") == 0);
     enum exec_freezer in_force = freezer ? freezer_noted(&c) : EXEC_FREEZER_AUTO;
     if (code == 0 && document_wanted())

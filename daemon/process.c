@@ -60,7 +60,7 @@ int process_init(struct process *p, const char *section, int argc, char **argv)
     config_init(&p->config);
     int result = flags_take_output(section, &argc, argv);
     if (!result)
-        result = config_from_args(&p->config, section, argc, argv, NULL, NULL);
+        result = config_from_args(&p->config, section, argc, argv);
     if (!result)
         result = version_read(&p->version);
     if (!result)

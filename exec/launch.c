@@ -63,16 +63,6 @@ int launcher_init(struct launcher *l, const struct exec_config *c)
     return 0;
 }
 
-void launcher_free(struct launcher *l)
-{
-    close(l->null_fd);
-    munmap(l->failure, sizeof *l->failure);
-    free(l->stack);
-    free(l->text);
-    free(l->argv);
-    free(l->input);
-}
-
 /* Records why a task could not start. */
 static int HAWK_PRINTF(3, 4) cannot(struct launched *out, int code, const char *fmt, ...)
 {

@@ -67,7 +67,6 @@ struct launched {
 
 /* HAWK_EIO: no descriptor. */
 HAWK_MUST_USE int launcher_init(struct launcher *l, const struct exec_config *c);
-void launcher_free(struct launcher *l);
 /* Opens the task's files and starts it in a process group of its own. If it cannot start, writes the reason
  * also to its stderr file, if that is open. */
 void launch_task(struct launcher *l, struct spec *s, const struct task *t, struct launched *out);

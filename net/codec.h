@@ -39,11 +39,8 @@ HAWK_MUST_USE int codec_encode(struct codec_buf *b, const struct msg *m);
  * take references to keep them. peer is 0. false ends the decoding. */
 typedef bool codec_deliver_fn(void *arg, const struct msg *m);
 
-/* What decoding came across. The counts only grow, so that one report can serve a link for its life. */
 struct codec_report {
-    uint64_t delivered;
-    uint64_t skipped; /* envelopes of a newer peer that this version does not know */
-    char why[160];    /* set on HAWK_EMALFORMED: which message, where, what */
+    char why[160]; /* set on HAWK_EMALFORMED: which message, where, what */
 };
 
 /* Decodes a Batch and delivers its envelopes in order. 0, or HAWK_EMALFORMED; the envelopes before the

@@ -25,7 +25,6 @@
 
 #define CLOSE_US (1 * US_PER_S) /* time for pending messages when a link is closed */
 
-static void dial_now(struct link *k);
 static void receive_batch(struct link *k);
 static void ask_end(struct link *k);
 static void stream_over(struct link *k);
@@ -36,11 +35,8 @@ static bool deliver_envelope(void *arg, const struct msg *m)
 {
     struct link *k = arg;
 
-    k->ls->counters.envelopes_received++;
-    if (!msg_in_version(m->type, k->version)) { /* the peer's version does not know this message */
-        k->report.skipped++;
+    if (!msg_in_version(m->type, k->version)) /* the peer's version does not know this message */
         return true;
-    }
     k->ls->fns.msg(k->ls->arg, k, m);
     return k->state == LINK_UP;
 }
@@ -51,7 +47,6 @@ static void handle_batch(struct link *k)
     int err = net_bytes_get(&b, k->received);
 
     k->ls->counters.messages_received++;
-    k->ls->counters.bytes_received += b.len;
     if (!err)
         err = codec_decode(b.data, b.len, deliver_envelope, k, &k->report);
     net_bytes_free(&b);
@@ -135,10 +130,6 @@ static void went_up(struct link *k)
         log_info("%s at %s can be reached again", k->what, k->addr);
         k->complained = false;
     }
-    if (k->what)
-        ls->counters.dialled++;
-    else
-        ls->counters.accepted++;
     receive_batch(k);
     ls->fns.up(ls->arg, k);
 }
@@ -327,7 +318,6 @@ static void stream_over(struct link *k)
         bool accepted = !k->what;
 
         k->state = LINK_IDLE;
-        ls->counters.lost++;
         ls->fns.lost(ls->arg, k, k->err, k->error);
         if (accepted)
             link_free(k);

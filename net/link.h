@@ -133,9 +133,7 @@ void *link_user(const struct link *k);
 
 /* Since links_new; envelopes / messages is the mean batch. */
 struct link_counters {
-    uint64_t envelopes_sent, messages_sent, bytes_sent;
-    uint64_t envelopes_received, messages_received, bytes_received;
-    uint64_t accepted, dialled, lost; /* links accepted, dialled links that came up, links lost */
+    uint64_t envelopes_sent, messages_sent, bytes_sent, messages_received;
 };
 const struct link_counters *links_counters(const struct links *ls);
 

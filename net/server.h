@@ -107,7 +107,6 @@ void rpc_finish(struct rpc_call *c);
  * it. `writable` comes when an rpc_send was refused and the queue has emptied since. Either may be NULL. */
 void rpc_watch(struct rpc_call *c, void (*cancelled)(void *arg, struct rpc_call *c),
                void (*writable)(void *arg, struct rpc_call *c), void *arg);
-bool rpc_is_cancelled(const struct rpc_call *c);
 /* For server_handle_stream: from now on `message` gets what the client sends, borrowed and one by one.
  * NULL follows the last one: the client has ended its side, or has gone (`cancelled` then follows). Once
  * per call. */

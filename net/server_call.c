@@ -258,7 +258,6 @@ void rpc_watch(struct rpc_call *c, void (*cancelled)(void *arg, struct rpc_call 
     c->watch_arg = arg;
 }
 
-bool rpc_is_cancelled(const struct rpc_call *c) { return c->cancelled; }
 
 bool rpc_idle(struct rpc_call *c)
 {

@@ -4,6 +4,7 @@
 
 #include "base/units.h"
 #include "bus/bus.h"
+#include "bus/internal.h"
 #include "bus/queue.h"
 #include "peers/peers.h"
 
@@ -34,6 +35,15 @@ struct world {
     int64_t clock_us;
     uint32_t effects;
 };
+
+/* Whether there is a stream between two endpoints. */
+static bool connected(const struct world *w, uint32_t x, uint32_t y)
+{
+    const struct endpoint *ex = endpoint(w->bus, x), *ey = endpoint(w->bus, y);
+
+    return (ex->role != ROLE_CENTRAL && bus_has_dialled(ex, ey)) ||
+           (ey->role != ROLE_CENTRAL && bus_has_dialled(ey, ex));
+}
 
 static void say(struct fake *f, const char *what)
 {

@@ -13,7 +13,7 @@ static void test_a_broken_stream_loses_what_is_under_way(void **state)
     put_out(&w, w.dist, heartbeat(3, 2)); /* another stream */
     bus_run_until(w.bus, bus_now(w.bus) + 100);
     bus_break(w.bus, w.w1, w.dist);
-    assert_false(bus_connected(w.bus, w.w1, w.dist));
+    assert_false(connected(&w, w.w1, w.dist));
     settle(&w);
     /* The dist dialled it and dials it again. */
     assert_string_equal(said(&w, w.dist), "lost:2 up:2");
@@ -35,7 +35,7 @@ static void test_an_end_that_is_seen_late(void **state)
     put_out(&w, w.dist, heartbeat(2, 1));
     bus_run_until(w.bus, now_us + 100);
     bus_break_unseen(w.bus, w.w1, w.dist, now_us + 3 * US_PER_S, now_us + 4 * US_PER_S);
-    assert_false(bus_connected(w.bus, w.w1, w.dist));
+    assert_false(connected(&w, w.w1, w.dist));
     put_out(&w, w.dist, heartbeat(2, 2));
     put_out(&w, w.w1, heartbeat(1, 3));
     bus_run_until(w.bus, now_us + 3 * US_PER_S - 1);
@@ -106,8 +106,8 @@ static void test_a_cut_lasts(void **state)
     bus_run_until(w.bus, until_us + BACKOFF_MAX_US);
     /* Central and the dist, whoever was first. */
     assert_int_equal(strlen(said(&w, w.w1)), strlen("lost:16777215 lost:3 lost:1 up:16777215 up:1"));
-    assert_true(bus_connected(w.bus, w.w1, w.central));
-    assert_true(bus_connected(w.bus, w.w1, w.dist));
+    assert_true(connected(&w, w.w1, w.central));
+    assert_true(connected(&w, w.w1, w.dist));
     put_out(&w, w.w1, ask(3, 2));
     settle(&w);
     assert_string_equal(said(&w, w.w2), "up:2 ask2<2");
@@ -167,7 +167,7 @@ static void test_who_has_not_heard_of_the_end_sends_in_vain(void **state)
     hear_nothing(&w);
     bus_break(w.bus, w.w1, w.dist);
     bus_run_until(w.bus, bus_now(w.bus) + 100 * US_PER_MS);
-    assert_true(bus_connected(w.bus, w.w1, w.dist));
+    assert_true(connected(&w, w.w1, w.dist));
     put_out(&w, w.w1, heartbeat(1, 1));
     settle(&w);
     put_out(&w, w.w1, heartbeat(1, 2));
@@ -262,7 +262,7 @@ static void test_gone_members_are_not_dialled(void **state)
     settle(&w);
     assert_string_equal(said(&w, w.dist), "MEMBER lost:2");
     assert_string_equal(said(&w, w.w1), "lost:1");
-    assert_false(bus_connected(w.bus, w.dist, w.w1));
+    assert_false(connected(&w, w.dist, w.w1));
     teardown(&w);
 }
 

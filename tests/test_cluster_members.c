@@ -73,14 +73,14 @@ static void test_a_worker_restarts(void **state)
 {
     struct cluster *c = up(&(struct cluster_config){.workers = 3, .delay_us = 500});
     struct cluster_job *j = cluster_job(c, 6, 12 * S, TAG_LONG), *k = cluster_job(c, 6, 3 * S, TAG_SHORT);
-    node_id_t before = bus_node(c->bus, c->workers[0]->ep);
+    node_id_t before = worker_node(&c->workers[0]->w);
 
     cluster_submit(c, j, 0);
     cluster_submit(c, k, 0);
     cluster_run(c, 2 * S);
     cluster_restart_worker(c, 0);
     cluster_run_jobs(c, 200 * S);
-    assert_true(node_eq(bus_node(c->bus, c->workers[0]->ep), before)); /* the name decides */
+    assert_true(node_eq(worker_node(&c->workers[0]->w), before)); /* the name decides */
     assert_true(j->state == JOB_DONE && k->state == JOB_DONE);
     finish(c, 0);
 }

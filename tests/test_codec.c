@@ -41,8 +41,6 @@ static void test_round_trip(void **state)
         }
         assert_int_equal(codec_decode(b.data, b.len, receive, &got, &report), 0);
         assert_int_equal(got.n, MSG_WIRE_END - 1);
-        assert_int_equal(report.delivered, got.n);
-        assert_int_equal(report.skipped, 0);
         FOR_ALL_TYPES(type)
         {
             if (!msg_equal(&sent[type], &got.v[type - 1])) {

@@ -148,8 +148,6 @@ static void what_gathers_while_a_send_is_under_way_leaves_as_one_message(void **
     assert_int_equal(c->envelopes_sent, turns * burst);
     assert_true(c->messages_sent <= turns);
     assert_int_equal(c->messages_sent, links_counters(central.links)->messages_received);
-    assert_int_equal(c->bytes_sent, links_counters(central.links)->bytes_received);
-    assert_int_equal(links_counters(central.links)->envelopes_received, turns * burst);
     disconnect();
 }
 

@@ -76,7 +76,6 @@ static void on_fail(void *arg, struct rpc_call *c, const uint8_t *request, size_
 static void on_cancelled(void *arg, struct rpc_call *c)
 {
     (void)arg;
-    assert_true(rpc_is_cancelled(c));
     assert_int_equal(rpc_send(c, "x", 1), HAWK_ECANCELLED);
     cancelled_n++;
     rpc_finish(c);
