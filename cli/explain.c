@@ -255,35 +255,33 @@ static void explanation_free(struct explanation *e)
     }
 }
 
+static int explain_job(void *arg, struct session *s, job_id_t job, json_t *list)
+{
+    struct explanation e = {0};
+    bool *printed = arg;
+    int exit_code = HAWK_EXIT_OK;
+    if (job_pages(s->client, job, 0, UINT32_MAX, gather_page, &e) < 0)
+        exit_code = session_failed(s);
+    else if (s->mode == OUTPUT_JSON)
+        json_array_append_new(list, explanation_json(&e));
+    else if (s->mode == OUTPUT_QUIET)
+        printf("%s %s\n", JOB_TEXT(e.job.job), show_class(e.job.class));
+    else {
+        fputs(*printed ? "\n" : "", stdout);
+        print_explanation(&e);
+    }
+    *printed = true;
+    explanation_free(&e);
+    return exit_code;
+}
+
 int explain_main(int argc, char **argv)
 {
     struct common_options o = {0};
-    struct session s;
-    struct selection jobs;
+    bool printed = false;
     int first = flags_parse(argv[0], NULL, common_flags, false, argc, argv, &o);
     if (first < 0)
         return -first;
-    int exit_code = session_select(&s, argv[0], &o, argc - first, argv + first, &jobs);
-    bool opened = exit_code == 0;
-    json_t *list = json_array();
-    for (uint32_t i = 0; opened && i < jobs.n; i++) {
-        struct explanation e = {0};
-        if (job_pages(s.client, jobs.jobs[i], 0, UINT32_MAX, gather_page, &e) < 0)
-            exit_code = session_failed(&s);
-        else if (s.mode == OUTPUT_JSON)
-            json_array_append_new(list, explanation_json(&e));
-        else if (s.mode == OUTPUT_QUIET)
-            printf("%s %s\n", JOB_TEXT(e.job.job), show_class(e.job.class));
-        else {
-            fputs(i ? "\n" : "", stdout);
-            print_explanation(&e);
-        }
-        explanation_free(&e);
-    }
-    if (opened && s.mode == OUTPUT_JSON)
-        document_print(json_pack("{s:O}", "jobs", list));
-    json_decref(list);
-    session_close(&s);
-    selection_free(&jobs);
-    return exit_code;
+    return session_each(argv[0], &o, argc - first, argv + first,
+                        &(struct each_job){.list = "jobs", .job = explain_job, .arg = &printed});
 }

@@ -285,10 +285,17 @@ static int show_page(void *ctx, const struct api_get_job_reply *page, uint32_t f
     return v->shown >= v->limit;
 }
 
-static int show_job(struct session *s, const struct job_options *o, job_id_t job, json_t *list, bool *printed)
+struct shown_jobs {
+    struct job_options o;
+    bool printed; /* something */
+};
+
+static int show_job(void *arg, struct session *s, job_id_t job, json_t *list)
 {
+    struct shown_jobs *shown = arg;
+    const struct job_options *o = &shown->o;
     bool all = o->limit == TASKS_NOT_GIVEN; /* any number of tasks may be merged or filtered */
-    struct job_view_state v = {.o = o, .mode = s->mode, .printed = printed, .limit = o->limit};
+    struct job_view_state v = {.o = o, .mode = s->mode, .printed = &shown->printed, .limit = o->limit};
     if (all)
         v.limit = s->mode == OUTPUT_JSON ? UINT32_MAX : TASKS_SHOWN;
     uint32_t limit = all || (o->failed && o->limit) ? UINT32_MAX : o->limit;
@@ -310,57 +317,34 @@ static int show_job(struct session *s, const struct job_options *o, job_id_t job
 
 int job_main(int argc, char **argv)
 {
-    struct job_options o = {.limit = TASKS_NOT_GIVEN};
-    struct session s;
-    struct selection jobs;
-    int first = flags_parse(argv[0], job_flags, common_flags, false, argc, argv, &o);
+    struct shown_jobs shown = {.o = {.limit = TASKS_NOT_GIVEN}};
+    int first = flags_parse(argv[0], job_flags, common_flags, false, argc, argv, &shown.o);
     if (first < 0)
         return -first;
-    int exit_code = session_select(&s, argv[0], &o.common, argc - first, argv + first, &jobs);
-    bool opened = exit_code == 0, printed = false;
-    json_t *list = json_array();
-    for (uint32_t i = 0; opened && i < jobs.n; i++) {
-        int result = show_job(&s, &o, jobs.jobs[i], list, &printed);
-        exit_code = exit_code ? exit_code : result;
-    }
-    if (opened && s.mode == OUTPUT_JSON)
-        document_print(json_pack("{s:O}", "jobs", list));
-    json_decref(list);
-    session_close(&s);
-    selection_free(&jobs);
-    return exit_code;
+    return session_each(argv[0], &shown.o.common, argc - first, argv + first,
+                        &(struct each_job){.list = "jobs", .job = show_job, .arg = &shown});
 }
 
 /* ---- cancel ---- */
 
+static int cancel_job(void *arg, struct session *s, job_id_t job, json_t *list)
+{
+    const char *id = JOB_TEXT(job);
+    bool ended = false;
+    if (client_cancel(s->client, job, &ended))
+        return session_failed(s);
+    json_array_append_new(list, json_pack("{s:s, s:b}", "job", id, "already_ended", (int)ended));
+    if (s->mode == OUTPUT_TABLE)
+        printf("%s %s\n", id, ended ? "had already ended" : "cancelled");
+    return HAWK_EXIT_OK;
+}
+
 int cancel_main(int argc, char **argv)
 {
     struct common_options o = {0};
-    struct session s;
-    struct selection jobs;
     int first = flags_parse(argv[0], NULL, common_flags, false, argc, argv, &o);
     if (first < 0)
         return -first;
-    int exit_code = session_select(&s, argv[0], &o, argc - first, argv + first, &jobs);
-    bool opened = exit_code == 0;
-    json_t *list = json_array();
-    for (uint32_t i = 0; opened && i < jobs.n; i++) {
-        const char *id = JOB_TEXT(jobs.jobs[i]);
-        bool ended = false;
-        if (client_cancel(s.client, jobs.jobs[i], &ended)) {
-            exit_code = session_failed(&s); /* the other jobs must still be cancelled */
-            continue;
-        }
-        json_array_append_new(list, json_pack("{s:s, s:b}", "job", id, "already_ended", (int)ended));
-        if (s.mode == OUTPUT_TABLE)
-            printf("%s %s\n", id, ended ? "had already ended" : "cancelled");
-    }
-    if (opened && s.mode == OUTPUT_JSON)
-        document_print(json_pack("{s:O}", "jobs", list));
-    else if (opened && s.mode == OUTPUT_TABLE && jobs.n == 0)
-        puts("nothing to cancel");
-    json_decref(list);
-    session_close(&s);
-    selection_free(&jobs);
-    return exit_code;
+    return session_each(argv[0], &o, argc - first, argv + first,
+                        &(struct each_job){.list = "jobs", .none = "nothing to cancel", .job = cancel_job});
 }

@@ -72,6 +72,27 @@ int session_select(struct session *s, const char *command, const struct common_o
     return err ? session_failed(s) : HAWK_EXIT_OK;
 }
 
+int session_each(const char *command, const struct common_options *o, int argc, char **argv,
+                 const struct each_job *each)
+{
+    struct session s;
+    struct selection jobs;
+    int exit_code = session_select(&s, command, o, argc, argv, &jobs);
+    bool opened = exit_code == HAWK_EXIT_OK;
+    json_t *list = opened && s.mode == OUTPUT_JSON ? json_array() : NULL;
+    for (uint32_t i = 0; opened && i < jobs.n; i++) {
+        int result = each->job(each->arg, &s, jobs.jobs[i], list);
+        exit_code = exit_code ? exit_code : result;
+    }
+    if (list)
+        document_print(json_pack("{s:o}", each->list, list));
+    else if (opened && s.mode == OUTPUT_TABLE && jobs.n == 0 && each->none)
+        puts(each->none);
+    session_close(&s);
+    selection_free(&jobs);
+    return exit_code;
+}
+
 const char *user_name(void)
 {
     static char name[LIMIT_NAME_BYTES + 1];

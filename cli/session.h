@@ -41,6 +41,18 @@ void session_warn(const struct session *s);
 int session_select(struct session *s, const char *command, const struct common_options *o, int argc,
                    char **argv, struct selection *jobs);
 
+/* What a command does with each of the jobs that were selected. */
+struct each_job {
+    const char *list; /* the name of the JSON document's list */
+    const char *none; /* printed as a table if no job was selected; NULL: nothing is */
+    /* Returns an exit code; the other jobs have their turn after any. `list` is NULL unless JSON is asked for. */
+    int (*job)(void *arg, struct session *s, job_id_t job, json_t *list);
+    void *arg;
+};
+/* session_select(), then each job, then the JSON document. Returns the first exit code that is not HAWK_EXIT_OK. */
+int session_each(const char *command, const struct common_options *o, int argc, char **argv,
+                 const struct each_job *each);
+
 /* The user's name by the system's database, else the number; static. */
 const char *user_name(void);
 /* A job id's text in a buffer of its own. */

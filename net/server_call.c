@@ -258,7 +258,6 @@ void rpc_watch(struct rpc_call *c, void (*cancelled)(void *arg, struct rpc_call 
     c->watch_arg = arg;
 }
 
-
 bool rpc_idle(struct rpc_call *c)
 {
     if (!c->sending && c->queue_n == 0)

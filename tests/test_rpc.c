@@ -132,7 +132,7 @@ static void a_call_ends_at_its_deadline(void **state)
     (void)state;
     assert_int_equal(call_with(LATER, "", 0, 20000), HAWK_ETIMEOUT);
     assert_int_equal(status, GRPC_STATUS_DEADLINE_EXCEEDED);
-    if (held_n) { /* it may have come too late to reach the server */
+    if (held_n) {                      /* it may have come too late to reach the server */
         rpc_reply(held[0], "late", 4); /* harmless */
     }
 }
