@@ -2,6 +2,7 @@
 #include "api/readers.h"
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/mem.h"
 #include "exec/exec.h"
 
@@ -10,11 +11,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define THREADS 4
-#define STOP_SECONDS 1 /* the time for reads to end when we stop; then their threads are left behind */
+#define STOP_US US_PER_S /* the time for reads to end when we stop; then their threads are left behind */
 
 struct readers {
     struct loop *loop;
@@ -148,7 +148,6 @@ static void free_all(struct list *reads)
 
 void readers_free(struct readers *rs)
 {
-    struct timespec until;
     bool left = false;
     if (!rs)
         return;
@@ -156,8 +155,7 @@ void readers_free(struct readers *rs)
     rs->stopping = true;
     pthread_cond_broadcast(&rs->more);
     pthread_mutex_unlock(&rs->lock);
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += STOP_SECONDS;
+    struct timespec until = clock_after(CLOCK_REALTIME, STOP_US);
     for (uint32_t i = 0; i < rs->n; i++)
         if (pthread_timedjoin_np(rs->threads[i], NULL, &until))
             left |= pthread_detach(rs->threads[i]) == 0;

@@ -3,6 +3,7 @@
 #include "cli/leaving_nodes.h"
 #include "cli/print.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/units.h"
 
@@ -181,11 +182,11 @@ static int drain_nodes(struct down *d, enum leaving_who who)
 static int drain_all(struct down *d)
 {
     static const enum leaving_who order[] = {LEAVING_DISTS, LEAVING_WORKERS};
-    int64_t end_us = leaving_nodes_clock_us() + d->o->grace_us;
+    int64_t end_us = monotonic_us() + d->o->grace_us;
     char names[300], grace[32];
     int err = 0;
     for (int i = 0; i < 2 && !err; i++) {
-        int64_t left_us = end_us - leaving_nodes_clock_us();
+        int64_t left_us = end_us - monotonic_us();
         err = drain_nodes(d, order[i]);
         if (!err)
             err = leaving_nodes_wait(&d->s, &d->nodes, order[i], LEAVING_DRAINED, left_us > 0 ? left_us : 0);
@@ -247,8 +248,7 @@ static int stop_central(struct down *d)
     if (err)
         return err;
     api_free(&api_stop_reply_type, &reply);
-    for (int64_t end_us = leaving_nodes_clock_us() + STOP_US; leaving_nodes_clock_us() < end_us;
-         poll(NULL, 0, POLL_MS)) {
+    for (int64_t end_us = monotonic_us() + STOP_US; monotonic_us() < end_us; poll(NULL, 0, POLL_MS)) {
         if (client_list_nodes(d->s.client, &nodes)) {
             d->central_stopped = true;
             return 0;

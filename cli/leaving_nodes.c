@@ -1,6 +1,7 @@
 /* Waits for nodes that go out of service. */
 #include "cli/leaving_nodes.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/units.h"
 #include "cli/print.h"
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define POLL_MS 100
@@ -22,13 +22,6 @@ static void on_interrupt(int signo)
 {
     (void)signo;
     interrupted = 1;
-}
-
-int64_t leaving_nodes_clock_us(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * US_PER_S + t.tv_nsec / 1000;
 }
 
 void leaving_nodes_add(struct leaving_nodes *r, const struct api_node *nodes, uint32_t n)
@@ -105,7 +98,7 @@ static void print_progress(const struct leaving_nodes *r, enum leaving_who who, 
 static int wait_for(struct session *s, struct leaving_nodes *r, enum leaving_who who,
                     enum leaving_until until, int64_t for_us, bool shown)
 {
-    int64_t start_us = leaving_nodes_clock_us();
+    int64_t start_us = monotonic_us();
     for (;;) {
         struct api_list_nodes_reply reply;
         bool waiting = false;
@@ -117,12 +110,12 @@ static int wait_for(struct session *s, struct leaving_nodes *r, enum leaving_who
         for (uint32_t i = 0; i < r->n; i++)
             waiting |= leaving_node_is(&r->v[i], who) && !is_there(&r->v[i], until);
         if (shown)
-            print_progress(r, who, until, leaving_nodes_clock_us() - start_us);
+            print_progress(r, who, until, monotonic_us() - start_us);
         if (!waiting)
             return 0;
         if (interrupted)
             return HAWK_ECANCELLED;
-        if (for_us >= 0 && leaving_nodes_clock_us() - start_us >= for_us)
+        if (for_us >= 0 && monotonic_us() - start_us >= for_us)
             return HAWK_ETIMEOUT;
         poll(NULL, 0, POLL_MS);
     }

@@ -37,7 +37,5 @@ int leaving_nodes_wait(struct session *s, struct leaving_nodes *r, enum leaving_
 /* The names of the nodes that are not there yet, for a message: "w1, w2 and 5 more". */
 const char *leaving_nodes_names(char *buf, size_t size, const struct leaving_nodes *r, enum leaving_who who,
                                 enum leaving_until until);
-/* Monotonic. */
-int64_t leaving_nodes_clock_us(void);
 
 #endif

@@ -1,6 +1,7 @@
 /* Waits for jobs: `hawk wait` and `hawk submit --wait`. */
 #include "cli/wait.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/units.h"
 #include "cli/document.h"
@@ -11,7 +12,6 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define INTERRUPTED 1    /* the tick's value that ends the watching; errors are negative */
@@ -37,7 +37,7 @@ struct progress {
     bool printed; /* one is on the screen */
     bool warned;
     bool pending_told;
-    struct timespec start;
+    int64_t start_us; /* monotonic_us() */
 };
 
 static int by_id(const void *a, const void *b)
@@ -61,18 +61,11 @@ static int on_event(void *ctx, const struct api_event *event)
     return 0;
 }
 
-static int64_t elapsed_us(const struct timespec *start)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (now.tv_sec - start->tv_sec) * US_PER_S + (now.tv_nsec - start->tv_nsec) / 1000;
-}
-
 static void print_progress(struct progress *p)
 {
     uint64_t tasks = 0, done = 0, bad = 0, cancelled = 0, running = 0;
     uint32_t ended = 0;
-    int64_t tenths = elapsed_us(&p->start) / (US_PER_S / 10);
+    int64_t tenths = (monotonic_us() - p->start_us) / (US_PER_S / 10);
     for (uint32_t i = 0; i < p->n; i++) {
         const struct api_job *j = &p->jobs[i];
         tasks += j->tasks;
@@ -99,7 +92,7 @@ static void print_progress(struct progress *p)
 /* Says so when a job stays pending: every long job starts in that state. */
 static void tell_pending(struct progress *p)
 {
-    if (p->pending_told || elapsed_us(&p->start) < PENDING_TOLD_US)
+    if (p->pending_told || monotonic_us() - p->start_us < PENDING_TOLD_US)
         return;
     for (uint32_t i = 0; i < p->n && !p->pending_told; i++) {
         if (p->jobs[i].state != JOB_PENDING || !p->jobs[i].name)
@@ -127,7 +120,7 @@ static int on_tick(void *ctx)
         print_progress(p);
     if (interrupted)
         return INTERRUPTED;
-    return p->how->for_us && elapsed_us(&p->start) >= p->how->for_us ? GAVE_UP : 0;
+    return p->how->for_us && monotonic_us() - p->start_us >= p->how->for_us ? GAVE_UP : 0;
 }
 
 /* ---- What went wrong ---- */
@@ -273,10 +266,10 @@ int wait_jobs(struct session *s, const struct selection *jobs, const struct wait
     struct progress p = {.session = s,
                          .how = how,
                          .n = jobs->n,
+                         .start_us = monotonic_us(),
                          .shown = how->progress || (s->mode == OUTPUT_TABLE && isatty(STDERR_FILENO))};
     /* The first Ctrl-C stops the waiting; a second one ends whatever still hangs. */
     struct sigaction act = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND}, old;
-    clock_gettime(CLOCK_MONOTONIC, &p.start);
     p.jobs = xcalloc(p.n ? p.n : 1, sizeof *p.jobs);
     for (uint32_t i = 0; i < p.n; i++)
         p.jobs[i] = (struct api_job){.job = jobs->jobs[i]};

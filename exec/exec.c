@@ -1,6 +1,7 @@
 /* The agent's side: requests to the spawner, and its reports. */
 #include "exec/exec.h"
 
+#include "base/clock.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -20,7 +21,6 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #include <uthash.h>
 
@@ -607,14 +607,6 @@ int exec_on_ready(struct exec *e, exec_event_fn fn, void *arg)
 }
 
 /* ---- Stopping ---- */
-
-static int64_t monotonic_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * US_PER_S + t.tv_nsec / 1000;
-}
 
 static void note_start(void *arg, const struct msg *m) {}
 

@@ -17,16 +17,6 @@
 /* A run whose group still exists after this time is reported as ended: a process hangs in the kernel. */
 #define GROUP_DIES_US (2 * US_PER_S)
 
-int64_t clock_us(clockid_t clock)
-{
-    struct timespec t;
-
-    clock_gettime(clock, &t);
-    return (int64_t)t.tv_sec * US_PER_S + t.tv_nsec / 1000;
-}
-
-int64_t monotonic_us(void) { return clock_us(CLOCK_MONOTONIC); }
-
 /* ---- Runs and their ends ---- */
 
 void run_set_timer(struct spawner *s, struct run *r, int64_t at_us)

@@ -2,6 +2,7 @@
 #ifndef HAWK_EXEC_RUNS_H
 #define HAWK_EXEC_RUNS_H
 
+#include "base/clock.h"
 #include "base/heap.h"
 #include "base/list.h"
 #include "exec/freezer.h"
@@ -9,8 +10,6 @@
 #include "exec/record.h"
 #include "exec/strays.h"
 #include "exec/watcher.h"
-
-#include <time.h>
 
 enum run_pause { PAUSE_RUNS, PAUSE_FREEZING, PAUSE_FROZEN };
 
@@ -72,8 +71,6 @@ struct spawner {
     int64_t disk_look_us; /* when to look next */
 };
 
-int64_t clock_us(clockid_t clock);
-int64_t monotonic_us(void);
 /* Sets the time at which the loop looks at r. */
 void run_set_timer(struct spawner *s, struct run *r, int64_t at_us);
 /* Sends SIGTERM and, after the grace, SIGKILL; force: SIGKILL at once. The first reason becomes the run's

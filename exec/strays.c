@@ -1,6 +1,7 @@
 /* Finds and kills processes that left their process group. */
 #include "exec/strays.h"
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/units.h"
 #include "exec/launch.h"
@@ -15,7 +16,6 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 #include <uthash.h>
 
@@ -211,14 +211,6 @@ int64_t strays_sweep(struct strays *s, const struct stray_runs *runs, int64_t no
 }
 
 void strays_free(struct strays *s) { forget_strays(s, true); }
-
-static int64_t monotonic_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
-}
 
 void strays_end_all(int64_t deadline_us)
 {

@@ -2,6 +2,7 @@
  * process does, and may block. */
 #include "exec/takeover.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/units.h"
@@ -11,19 +12,10 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define ANSWER_US (10 * US_PER_S) /* a spawner may have many tasks, on a loaded machine */
 #define RETRY_MS 50
-
-static int64_t monotonic_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * US_PER_S + t.tv_nsec / 1000;
-}
 
 /* ---- Its records ---- */
 

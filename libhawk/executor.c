@@ -6,6 +6,7 @@
 #include "libhawk/hawk.h"
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/list.h"
 #include "base/mem.h"
 #include "libhawk/client.h"
@@ -22,7 +23,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define RETRY_MIN_US (50 * US_PER_MS)
 #define RETRY_MAX_US (2 * US_PER_S)
@@ -271,7 +271,6 @@ static void turn_loop(struct hawk_executor *x, int64_t until_us)
 static void *keep_turning(void *arg)
 {
     struct hawk_executor *x = arg;
-    struct timespec at;
 
     pthread_mutex_lock(&x->lock);
     while (!x->closing) {
@@ -280,10 +279,7 @@ static void *keep_turning(void *arg)
             pthread_cond_wait(&x->keep, &x->lock);
             continue;
         }
-        clock_gettime(CLOCK_MONOTONIC, &at);
-        at.tv_nsec += IDLE_TURN_US * 1000;
-        at.tv_sec += at.tv_nsec / 1000000000;
-        at.tv_nsec %= 1000000000;
+        struct timespec at = clock_after(CLOCK_MONOTONIC, IDLE_TURN_US);
         if (pthread_cond_timedwait(&x->keep, &x->lock, &at) == ETIMEDOUT && !x->closing &&
             loop_now(x->loop) - x->turned_us >= IDLE_TURN_US)
             turn_loop(x, 0);

@@ -4,6 +4,7 @@
 #include "net/guard.h"
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/list.h"
 #include "base/mem.h"
 #include "base/units.h"
@@ -14,7 +15,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 struct guard {
@@ -40,14 +40,6 @@ struct guards {
 static struct guard *_Atomic table[GUARD_FDS_MAX];
 static pthread_mutex_t free_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list free_guards = {&free_guards, &free_guards};
-
-static int64_t now_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * US_PER_S + t.tv_nsec / 1000;
-}
 
 struct guards *guards_new(int fd)
 {
@@ -272,7 +264,7 @@ ssize_t guard_recvmsg(int fd, struct msghdr *m, int flags, ssize_t (*real)(int, 
     if (g->frames.broken != BROKEN_NONE) {
         good = false;
     } else {
-        const int64_t now = now_us();
+        const int64_t now = monotonic_us();
         size_t left = (size_t)n;
         for (size_t i = 0; i < m->msg_iovlen && left > 0 && good; i++) {
             size_t len = m->msg_iov[i].iov_len < left ? m->msg_iov[i].iov_len : left;

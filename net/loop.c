@@ -2,11 +2,11 @@
 #include "net/loop_impl.h"
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/mem.h"
 
 #include <stdlib.h>
 #include <sys/resource.h>
-#include <time.h>
 
 static void raise_file_limit(void)
 {
@@ -57,11 +57,8 @@ void loop_free(struct loop *l)
 
 int64_t loop_now(const struct loop *l)
 {
-    struct timespec t;
-
     (void)l;
-    CHECK(clock_gettime(CLOCK_BOOTTIME, &t) == 0);
-    return (int64_t)t.tv_sec * US_PER_S + t.tv_nsec / 1000;
+    return clock_us(CLOCK_BOOTTIME);
 }
 
 int64_t loop_event_now(const struct loop *l) { return l->now_us; }

@@ -5,6 +5,7 @@
  * key all the same. */
 #include "store/leader.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "store/etcd.h"
@@ -15,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct leader {
     char *key, *epoch_key, *standby_keys, *address;
@@ -38,13 +38,7 @@ struct leader {
     int64_t pause_until_us;
 };
 
-static int64_t now_us(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_BOOTTIME, &t);
-    return (int64_t)t.tv_sec * US_PER_S + t.tv_nsec / 1000;
-}
+static int64_t now_us(void) { return clock_us(CLOCK_BOOTTIME); }
 
 /* ---- What others see ---- */
 
@@ -376,19 +370,11 @@ static int64_t rule_epoch(struct leader *l)
 /* Under lock. */
 static void wait_us(struct leader *l, int64_t us)
 {
-    struct timespec at;
-
     if (l->view.leads && l->until_us - now_us() < us)
         us = l->until_us - now_us();
     if (us <= 0)
         return;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_sec += us / US_PER_S;
-    at.tv_nsec += us % US_PER_S * 1000;
-    if (at.tv_nsec >= 1000000000) {
-        at.tv_sec++;
-        at.tv_nsec -= 1000000000;
-    }
+    struct timespec at = clock_after(CLOCK_MONOTONIC, us);
     pthread_cond_timedwait(&l->wake, &l->lock, &at);
 }
 

@@ -1,6 +1,7 @@
 /* Records to bytes and back: see records.h. */
 #include "store/records.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/units.h"
@@ -11,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define SLACK (64u << 10) /* memory that an entry may hold beyond its bytes */
 
@@ -79,21 +79,16 @@ static bool get_desc(struct wire *s, pb_wire_type_t wire, struct job_desc **v)
  * may have been put back. */
 static void put_at(struct codec_buf *b, uint32_t tag, int64_t ago_us)
 {
-    struct timespec t;
-
-    clock_gettime(CLOCK_REALTIME, &t);
-    put_i64(b, tag, t.tv_sec * US_PER_S + t.tv_nsec / 1000);
+    put_i64(b, tag, clock_us(CLOCK_REALTIME));
 }
 
 static bool get_at(struct wire *s, pb_wire_type_t wire, int64_t *ago_us)
 {
-    struct timespec t;
-    int64_t at_us, now_us;
+    const int64_t now_us = clock_us(CLOCK_REALTIME);
+    int64_t at_us;
 
     if (!get_i64(s, wire, &at_us))
         return false;
-    clock_gettime(CLOCK_REALTIME, &t);
-    now_us = t.tv_sec * US_PER_S + t.tv_nsec / 1000;
     *ago_us = at_us >= now_us ? 0 : now_us - at_us < LIMIT_TIME_US ? now_us - at_us : LIMIT_TIME_US;
     return true;
 }

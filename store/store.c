@@ -9,6 +9,7 @@
 #include "store/store.h"
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "store/backend.h"
@@ -23,7 +24,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct queue { /* of entries, oldest first */
     struct entry *head, **tail;
@@ -57,13 +57,7 @@ struct store {
 
 /* ---- The thread ---- */
 
-static int64_t now_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec * INT64_C(1000) + t.tv_nsec / 1000000;
-}
+static int64_t now_ms(void) { return monotonic_us() / 1000; }
 
 static void queue_init(struct queue *q)
 {
