@@ -27,7 +27,6 @@ struct central_daemon {
     struct process process;
     struct leader *leader; /* NULL: this is the only central */
     struct api *api;
-    struct loop_hook after;
     /* While it is the active one; NULL otherwise. */
     struct central *role;
     struct node *node;
@@ -450,11 +449,8 @@ static int central_daemon_start(struct central_daemon *d)
 int central_main(int argc, char **argv)
 {
     struct central_daemon d = {.policy_set_us = TIME_NEVER};
-    int result = process_init(&d.process, "central", argc, argv);
-    if (result) {
-        process_free(&d.process);
-        return result == 1 ? HAWK_EXIT_OK : result;
-    }
+    if (!process_init(&d.process, "central", argc, argv))
+        return process_free(&d.process);
     d.process.name = "central";
     if (central_daemon_start(&d)) {
         d.process.exit_code = PROCESS_FAILED;
@@ -462,9 +458,7 @@ int central_main(int argc, char **argv)
         process_signals(&d.process, central_daemon_stop, &d);
         process_ready(&d.process);
         log_info("central is ready at %s", server_addr(d.process.server, 0));
-        loop_hook_add(d.process.loop, &d.after, LOOP_AFTER, after_turn, &d);
-        loop_run(d.process.loop);
-        loop_hook_remove(&d.after);
+        process_run(&d.process, after_turn, &d);
     }
     server_stop(d.process.server);
     api_free_all(d.api);

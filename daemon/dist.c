@@ -27,16 +27,12 @@ struct dist_daemon {
 static void dist_daemon_effect(void *arg, const struct msg *m)
 {
     struct dist_daemon *d = arg;
-    switch (m->type) {
-    case MSG_STOPPED:
+    if (m->type == MSG_STOPPED)
         process_exit(&d->process, m->stopped.asked ? 0 : PROCESS_FAILED);
-        break;
-    default:
-        if (msg_is_record(m))
-            journal_write(d->journal, m);
-        else
-            api_effect(d->api, m);
-    }
+    else if (msg_is_record(m))
+        journal_write(d->journal, m);
+    else
+        api_effect(d->api, m);
 }
 
 static void dist_daemon_feed(void *arg, const struct msg *m)
@@ -53,13 +49,13 @@ static void dist_daemon_stop(void *arg, bool now)
     dist_daemon_feed(arg, &(struct msg){.type = MSG_STOP, .stop.now = true});
 }
 
-/* An operator says whether to wait. */
 static const char *central_addr(void *arg)
 {
     const struct dist_daemon *d = arg;
     return node_central_addr(d->node);
 }
 
+/* An operator says whether to wait. */
 static void stop_asked(void *arg, bool now)
 {
     dist_daemon_feed(arg, &(struct msg){.type = MSG_STOP, .stop.now = now});
@@ -200,20 +196,14 @@ static int dist_daemon_start(struct dist_daemon *d)
 int dist_main(int argc, char **argv)
 {
     struct dist_daemon d = {0};
-    struct loop_hook ready;
-    int result = process_init(&d.process, "dist", argc, argv);
-    if (result) {
-        process_free(&d.process);
-        return result == 1 ? HAWK_EXIT_OK : result;
-    }
+    if (!process_init(&d.process, "dist", argc, argv))
+        return process_free(&d.process);
     d.process.name = d.process.config.dist.name;
     if (dist_daemon_start(&d)) {
         d.process.exit_code = PROCESS_FAILED;
     } else {
         process_signals(&d.process, dist_daemon_stop, &d);
-        loop_hook_add(d.process.loop, &ready, LOOP_AFTER, watch_ready, &d);
-        loop_run(d.process.loop);
-        loop_hook_remove(&ready);
+        process_run(&d.process, watch_ready, &d);
     }
     server_stop(d.process.server);
     api_free_all(d.api);

@@ -53,7 +53,7 @@ static int validate_config(struct process *p)
     return failed ? 2 : 0;
 }
 
-int process_init(struct process *p, const char *section, int argc, char **argv)
+bool process_init(struct process *p, const char *section, int argc, char **argv)
 {
     memset(p, 0, sizeof *p);
     p->section = section;
@@ -65,18 +65,18 @@ int process_init(struct process *p, const char *section, int argc, char **argv)
         result = version_read(&p->version);
     if (!result)
         result = validate_config(p);
+    p->exit_code = result == 1 ? HAWK_EXIT_OK : result;
     if (result)
-        return result;
+        return false;
     enum log_level level = LOG_INFO;
-    if (log_level_parse(p->config.log.level, &level))
-        return 2;
+    CHECK(log_level_parse(p->config.log.level, &level) == 0); /* a CHOICE */
     log_init(section, level);
     char warning[CONFIG_WARNING];
     if (config_warning(&p->config, section, warning, sizeof warning))
         log_warn("%s", warning);
     signal(SIGPIPE, SIG_IGN);
     signal(SIGXFSZ, SIG_IGN); /* a file at its limit is an error of the write, as a full disk is */
-    return 0;
+    return true;
 }
 
 /* What cannot be reached cannot be trusted to stop in order either: the supervisor starts it again, and the
@@ -312,6 +312,14 @@ void process_ready(struct process *p)
         clearerr(stdout);
     }
     sd_notifyf(0, "READY=1\nSTATUS=%s at %s", p->name, addr);
+}
+
+void process_run(struct process *p, void (*after_turn)(void *arg), void *arg)
+{
+    struct loop_hook after;
+    loop_hook_add(p->loop, &after, LOOP_AFTER, after_turn, arg);
+    loop_run(p->loop);
+    loop_hook_remove(&after);
 }
 
 void process_exit(struct process *p, int code)

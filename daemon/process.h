@@ -29,9 +29,9 @@ struct process {
     int exit_code;
 };
 
-/* Reads flags and file for `section`, sets up the log, reads the tokens. 0; 1 after printing help; 2 after
- * printing what is wrong. */
-HAWK_MUST_USE int process_init(struct process *p, const char *section, int argc, char **argv);
+/* Reads flags and file for `section`, sets up the log, reads the tokens. False: the help, or what is wrong, was
+ * printed, and the process ends with process_free(). */
+HAWK_MUST_USE bool process_init(struct process *p, const char *section, int argc, char **argv);
 /* Opens the loop and the server on a comma separated list of addresses; keepalive_ms as in net/server.h. 0, or a
  * message and HAWK_E…. */
 HAWK_MUST_USE int process_open(struct process *p, const char *listen, uint32_t keepalive_ms);
@@ -56,6 +56,8 @@ void process_signals(struct process *p, void (*stop)(void *arg, bool now), void 
 /* Says on stdout, and to systemd, that the daemon can be used: "ready NAME ADDRESS", or with --output json a
  * document on one line. Once. */
 void process_ready(struct process *p);
+/* Turns the loop until process_exit(); after_turn is called after each turn. */
+void process_run(struct process *p, void (*after_turn)(void *arg), void *arg);
 /* Ends the loop with an exit code. */
 void process_exit(struct process *p, int code);
 /* Closes what process_init and process_open opened; returns the exit code. */

@@ -154,20 +154,14 @@ static int up_start(struct up *u)
 int up_main(int argc, char **argv)
 {
     struct up u = {0};
-    struct loop_hook after;
-    int result = process_init(&u.process, "up", argc, argv);
-    if (result) {
-        process_free(&u.process);
-        return result == 1 ? HAWK_EXIT_OK : result;
-    }
+    if (!process_init(&u.process, "up", argc, argv))
+        return process_free(&u.process);
     u.process.name = "up";
     if (up_start(&u)) {
         u.process.exit_code = PROCESS_FAILED;
     } else {
         process_signals(&u.process, up_stop, &u);
-        loop_hook_add(u.process.loop, &after, LOOP_AFTER, after_turn, &u);
-        loop_run(u.process.loop);
-        loop_hook_remove(&after);
+        process_run(&u.process, after_turn, &u);
     }
     server_stop(u.process.server);
     api_free_all(u.api);

@@ -84,7 +84,6 @@ static void on_upgrade(void *arg, int signo)
     process_exit(&d->process, HAWK_EXIT_OK);
 }
 
-/* An operator says whether to wait. */
 static int task_output(void *arg, job_id_t job, uint32_t task, uint32_t attempt, bool err_stream, char *path,
                        bool *running)
 {
@@ -92,6 +91,7 @@ static int task_output(void *arg, job_id_t job, uint32_t task, uint32_t attempt,
     return runner_output(d->runner, job, task, attempt, err_stream, path, running);
 }
 
+/* An operator says whether to wait. */
 static void stop_asked(void *arg, bool now)
 {
     worker_daemon_feed(arg, &(struct msg){.type = MSG_STOP, .stop.now = now});
@@ -343,12 +343,8 @@ static int worker_daemon_start(struct worker_daemon *d)
 int worker_main(int argc, char **argv)
 {
     struct worker_daemon d = {0};
-    struct loop_hook after;
-    int result = process_init(&d.process, "worker", argc, argv);
-    if (result) {
-        process_free(&d.process);
-        return result == 1 ? HAWK_EXIT_OK : result;
-    }
+    if (!process_init(&d.process, "worker", argc, argv))
+        return process_free(&d.process);
     d.process.name = d.process.config.worker.name;
     if (worker_daemon_start(&d)) {
         d.process.exit_code = PROCESS_FAILED;
@@ -356,9 +352,7 @@ int worker_main(int argc, char **argv)
         process_signals(&d.process, worker_daemon_stop, &d);
         if (loop_signal(d.process.loop, SIGUSR2, on_upgrade, &d))
             log_warn("SIGUSR2 cannot be handled");
-        loop_hook_add(d.process.loop, &after, LOOP_AFTER, after_turn, &d);
-        loop_run(d.process.loop);
-        loop_hook_remove(&after);
+        process_run(&d.process, after_turn, &d);
     }
     server_stop(d.process.server);
     api_free_all(d.api);
