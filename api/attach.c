@@ -197,13 +197,12 @@ static int on_hello(void *arg, const struct attach_hello *h)
 {
     struct stream *s = arg;
     struct attach *a = s->attach;
-    int err;
 
     if (s->executor)
         return wrong_message(s, HAWK_EINVALID, "a second hello: one stream is one executor, open another");
     attach_put_attached(batch_for(s, 0), a->config.worker);
-    err = apps_attach(a->apps, loop_now(a->loop), h->app, h->name, h->slots, s, &s->executor, s->why,
-                      sizeof s->why);
+    int err = apps_attach(a->apps, loop_now(a->loop), h->app, h->name, h->slots, s, &s->executor, s->why,
+                          sizeof s->why);
     if (!err)
         log_info("executor %s attached for application %s, %" PRIu32 " task%s at once",
                  *h->name ? h->name : rpc_peer(s->call), h->app, h->slots, h->slots == 1 ? "" : "s");

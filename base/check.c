@@ -9,11 +9,10 @@ noreturn void check_failed(const char *expr, const char *file, int line)
 {
     char text[512];
     int n = snprintf(text, sizeof text, "hawk: %s:%d: check failed: %s\n", file, line, expr);
-    ssize_t ignored;
 
     if (n >= (int)sizeof text)
         n = (int)sizeof text - 1;
-    ignored = n > 0 ? write(STDERR_FILENO, text, (size_t)n) : 0;
+    ssize_t ignored = n > 0 ? write(STDERR_FILENO, text, (size_t)n) : 0;
     (void)ignored;
     abort();
 }

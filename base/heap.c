@@ -102,11 +102,10 @@ int heap_push(struct heap *h, struct heap_node *n)
 void heap_remove(struct heap *h, struct heap_node *n)
 {
     uint32_t i = n->pos - 1; /* wraps for a node in no heap, which the checks catch */
-    struct heap_entry last;
 
     CHECK(i < h->n);
     CHECK(h->v[i].node == n);
-    last = h->v[--h->n];
+    struct heap_entry last = h->v[--h->n];
     n->pos = 0;
     if (last.node != n)
         settle_entry(h, i, last);

@@ -42,12 +42,11 @@ static size_t write_prefix(char *line, size_t size, enum log_level level)
 {
     struct timespec now;
     struct tm utc;
-    size_t n;
     int m;
 
     clock_gettime(CLOCK_REALTIME, &now);
     gmtime_r(&now.tv_sec, &utc);
-    n = strftime(line, size, "%Y-%m-%dT%H:%M:%S", &utc);
+    size_t n = strftime(line, size, "%Y-%m-%dT%H:%M:%S", &utc);
     m = snprintf(line + n, size - n, ".%03ldZ %-5s %.100s: ", now.tv_nsec / 1000000, level_names[level],
                  log_who);
     return n + (m > 0 ? (size_t)m : 0);
@@ -60,11 +59,9 @@ void log_write(enum log_level level, const char *fmt, ...)
     size_t start = write_prefix(line, sizeof line, level);
     size_t room = sizeof line - start - 1; /* one byte is the newline's */
     va_list args;
-    ssize_t ignored;
-    int n;
 
     va_start(args, fmt);
-    n = vsnprintf(line + start, room, fmt, args);
+    int n = vsnprintf(line + start, room, fmt, args);
     va_end(args);
     if (n < 0)
         n = 0;
@@ -78,7 +75,7 @@ void log_write(enum log_level level, const char *fmt, ...)
     n = (int)utf8_tame(line + start, (size_t)n);
     line[start + (size_t)n] = '\n';
     /* When the log cannot be written there is nowhere to report that. */
-    ignored = write(STDERR_FILENO, line, start + (size_t)n + 1);
+    ssize_t ignored = write(STDERR_FILENO, line, start + (size_t)n + 1);
     (void)ignored;
     errno = saved_errno;
 }

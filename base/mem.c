@@ -30,11 +30,9 @@ void *xmalloc(size_t size)
 
 void *xcalloc(size_t n, size_t size)
 {
-    void *p;
-
     if (n <= SMALL && size <= SMALL && n * size <= SMALL)
         return memset(xmalloc(n * size), 0, n * size);
-    p = calloc(n, size);
+    void *p = calloc(n, size);
     if (!p)
         out_of_memory();
     return p;
@@ -42,10 +40,8 @@ void *xcalloc(size_t n, size_t size)
 
 void *xaligned(size_t align, size_t size)
 {
-    void *p;
-
     size = (size + align - 1) / align * align; /* aligned_alloc takes whole multiples only */
-    p = aligned_alloc(align, size);
+    void *p = aligned_alloc(align, size);
     if (!p)
         out_of_memory();
     return memset(p, 0, size);

@@ -34,10 +34,8 @@ uint64_t rng_next(struct rng *r)
  * once draws whose low half is below 2^64 mod n are thrown away. */
 uint64_t rng_below(struct rng *r, uint64_t n)
 {
-    unsigned __int128 product;
-
     CHECK(n >= 1);
-    product = (unsigned __int128)rng_next(r) * n;
+    unsigned __int128 product = (unsigned __int128)rng_next(r) * n;
     if ((uint64_t)product < n) {
         uint64_t threshold = -n % n;
 

@@ -161,11 +161,10 @@ static int take_number(struct trace *t, const char *what, struct number *n)
             return fail_expected(t, "a digit after the point");
     }
     if (peek_char(t) == 'e' || peek_char(t) == 'E') {
-        bool negative;
         int32_t exponent = 0;
 
         take_char(t);
-        negative = peek_char(t) == '-';
+        bool negative = peek_char(t) == '-';
         if (negative || peek_char(t) == '+')
             take_char(t);
         if (!is_digit(peek_char(t)))
@@ -217,11 +216,10 @@ static int take_tasks(struct trace *t, uint32_t *tasks)
     const char *what = "the number of tasks, a whole number";
     uint64_t column = t->column;
     struct number n = {0};
-    int64_t v;
 
     if (!take_digits(t, &n, 0) || !is_separator(peek_char(t)))
         return fail_expected(t, what);
-    v = number_value(&n, 0, TRACE_TASKS_MAX);
+    int64_t v = number_value(&n, 0, TRACE_TASKS_MAX);
     if (v < 1 || v > TRACE_TASKS_MAX)
         return fail_at(t, column, "expected the number of tasks, from 1 to %u, found %s", TRACE_TASKS_MAX,
                        v < 1 ? "0" : "a larger one");
@@ -234,14 +232,12 @@ static int take_tasks(struct trace *t, uint32_t *tasks)
 static int take_durations(struct trace *t, uint32_t tasks)
 {
     for (uint32_t i = 0; i < tasks; i++) {
-        int err;
-
         skip_blanks(t);
         t->duration = i + 1;
         t->tasks = tasks;
         /* The array grows as durations arrive, so that the number of tasks alone allocates nothing. */
         vec_grow(t->durations_us, i, t->capacity);
-        err = take_time(t, A_DURATION, &t->durations_us[i]);
+        int err = take_time(t, A_DURATION, &t->durations_us[i]);
         if (err)
             return err;
     }
@@ -252,12 +248,11 @@ static int take_job(struct trace *t, struct trace_job *job)
 {
     char what[80];
     uint64_t column;
-    int err;
 
     *job = (struct trace_job){.line = t->line};
     skip_blanks(t);
     column = t->column;
-    err = take_time(t, "a submit time in seconds", &job->submit_us);
+    int err = take_time(t, "a submit time in seconds", &job->submit_us);
     if (err)
         return err;
     if (job->submit_us < t->previous_us)
@@ -289,13 +284,11 @@ static int take_job(struct trace *t, struct trace_job *job)
 
 int trace_next(struct trace *t, struct trace_job *job)
 {
-    int got;
-
     if (t->err)
         return t->err;
     if (peek_char(t) == EOF)
         return ferror(t->f) ? fail_read(t) : 0;
-    got = take_job(t, job);
+    int got = take_job(t, job);
     /* A read error that looked like the end of a number or line. */
     return got == 1 && ferror(t->f) ? fail_read(t) : got;
 }

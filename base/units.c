@@ -88,22 +88,19 @@ int duration_parse(const char *text, int64_t *us)
     struct decimal d;
 
     do {
-        const struct unit *unit;
         uint64_t value;
-        size_t len;
-        int err;
 
         if (decimal_read(&text, &d))
             return HAWK_EINVALID;
-        len = strspn(text, "abcdefghijklmnopqrstuvwxyz");
-        unit = unit_find(duration_units, text, len);
+        size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyz");
+        const struct unit *unit = unit_find(duration_units, text, len);
         /* "0" needs no unit. "30" does, since it might mean anything. */
         if (!unit && factor == UINT64_MAX && !*text && !d.whole && !d.fraction && !d.overflow)
             break;
         if (!unit || unit->factor >= factor)
             return HAWK_EINVALID;
         factor = unit->factor;
-        err = decimal_scale(&d, factor, (uint64_t)DURATION_MAX_US - sum, &value);
+        int err = decimal_scale(&d, factor, (uint64_t)DURATION_MAX_US - sum, &value);
         if (err)
             return err;
         sum += value;
@@ -238,11 +235,10 @@ static const struct unit size_units[] = {
 int size_parse(const char *text, uint64_t *bytes)
 {
     struct decimal d;
-    const struct unit *unit;
 
     if (decimal_read(&text, &d))
         return HAWK_EINVALID;
-    unit = unit_find(size_units, text, strlen(text));
+    const struct unit *unit = unit_find(size_units, text, strlen(text));
     if (!unit || (unit->factor == 1 && d.fraction))
         return HAWK_EINVALID;
     return decimal_scale(&d, unit->factor, UINT64_MAX, bytes);

@@ -140,10 +140,9 @@ static bool key_before(const struct queue_key *a, const struct queue_key *b)
 RARE static void heap_add(struct queue *q, int64_t at_us, uint32_t slot)
 {
     struct queue_key k = {at_us, q->seq++, slot};
-    uint32_t i;
 
     vec_grow(q->heap, q->heap_n, q->heap_cap);
-    i = q->heap_n++;
+    uint32_t i = q->heap_n++;
     while (i > 0 && key_before(&k, &q->heap[(i - 1) / 4])) {
         q->heap[i] = q->heap[(i - 1) / 4];
         i = (i - 1) / 4;

@@ -357,11 +357,10 @@ static void send_on(struct bus *b, struct endpoint *e, struct msg *m)
 static void break_named(struct bus *b, struct endpoint *e, const struct peers_action *a)
 {
     struct endpoint *with = bus_find_peer(b, e, a->peer);
-    int64_t with_hears_us;
 
     if (!with)
         return;
-    with_hears_us = b->now_us + bus_delay(b, e, with, NULL);
+    int64_t with_hears_us = b->now_us + bus_delay(b, e, with, NULL);
     if (a->side == PEERS_DIALLED)
         break_stream_unseen(b, e, with, b->now_us, with_hears_us);
     else

@@ -102,10 +102,9 @@ static uint8_t *kept_read(const struct kept_results *k, job_id_t job, uint32_t t
 {
     const struct kept_job *j = k ? kept_job(k, job) : NULL;
     const struct kept *t = j && task < j->n && j->tasks[task].here ? &j->tasks[task] : NULL;
-    uint8_t *bytes;
     if (!t)
         return NULL;
-    bytes = xcalloc(1, (size_t)t->len + 1);
+    uint8_t *bytes = xcalloc(1, (size_t)t->len + 1);
     if (fseeko(k->f, t->at, SEEK_SET) || fread(bytes, 1, t->len, k->f) != t->len) {
         free(bytes);
         return NULL;

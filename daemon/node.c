@@ -252,7 +252,6 @@ static int send_on(struct link *k, const struct msg *m)
 static void send_wire(struct node *n, const struct msg *m)
 {
     struct stream *s = NULL;
-    int err;
 
     if (is_central(n, m->peer))
         s = n->central;
@@ -263,7 +262,7 @@ static void send_wire(struct node *n, const struct msg *m)
         do_all(n);
         return;
     }
-    err = send_on(s->link, m);
+    int err = send_on(s->link, m);
     if (err)
         log_debug("%s to %u: %s", msg_name(m->type), m->peer, hawk_strerror(err));
 }

@@ -162,16 +162,14 @@ static int parse_milli(const char *text, const char *what, uint32_t *milli)
 static int parse_noise(const char *text, struct sim_config *c)
 {
     char low[16];
-    const char *dash;
-    int err;
 
     c->noise_log = strncmp(text, "log:", 4) == 0;
     text += c->noise_log ? 4 : 0;
-    dash = strchr(text, '-');
+    const char *dash = strchr(text, '-');
     if (!dash || dash == text || (size_t)(dash - text) >= sizeof low)
         return usage_error("sim: --noise: expected a range (0.1-1.9, log:0.05-20), not \"%s\"", text);
     snprintf(low, sizeof low, "%.*s", (int)(dash - text), text);
-    err = parse_milli(low, "noise", &c->noise_min_milli);
+    int err = parse_milli(low, "noise", &c->noise_min_milli);
     if (!err)
         err = parse_milli(dash + 1, "noise", &c->noise_max_milli);
     c->estimates = SIM_ESTIMATE_NOISE;
@@ -354,10 +352,9 @@ static int write_trace(const struct job_table *table, uint64_t seed, const char 
 {
     struct sim_workload w;
     struct sim_source source;
-    int err;
 
     sim_workload_draw(&w, table, seed, &source);
-    err = sim_write_trace(&source, path);
+    int err = sim_write_trace(&source, path);
     sim_workload_close(&w);
     return err;
 }
@@ -369,7 +366,6 @@ static int run_sweep(const struct options *o, const struct sim_config *c, const 
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     struct sim_sweep_result r;
     char why[512] = "";
-    int err;
 
     if (o->trace && strcmp(o->trace, "-") == 0)
         return usage_error("sim: --sweep reads the trace once per run: a file, not standard input");
@@ -378,8 +374,8 @@ static int run_sweep(const struct options *o, const struct sim_config *c, const 
     if (o->only_job || o->jobs_csv || o->against || strcmp(o->output, "csv") == 0)
         return usage_error("sim: --sweep: not with --only-job, --jobs-csv, --against or csv");
     fflush(stdout);
-    err = sim_sweep_run(c, grid, &input, cores > 0 ? (uint32_t)cores : 1,
-                        isatty(STDERR_FILENO) ? stderr : NULL, &r, why, sizeof why);
+    int err = sim_sweep_run(c, grid, &input, cores > 0 ? (uint32_t)cores : 1,
+                            isatty(STDERR_FILENO) ? stderr : NULL, &r, why, sizeof why);
     if (err)
         say_error("sim", "%s", why);
     else if (strcmp(o->output, "json") == 0)
@@ -426,7 +422,6 @@ int sim_main(int argc, char **argv)
                         .worker_cost_us = -1,
                         .sample_us = -1,
                         .pause_after_us = -1};
-    int at;
     struct sim_config c;
     struct sim_sweep grid;
     struct job_table table;
@@ -435,7 +430,7 @@ int sim_main(int argc, char **argv)
 
     if (argc > 1 && strcmp(argv[1], "convert-google") == 0)
         return sim_convert_google(argc - 1, argv + 1);
-    at = flags_parse("sim", sim_flags, NULL, false, argc, argv, &o);
+    int at = flags_parse("sim", sim_flags, NULL, false, argc, argv, &o);
     if (at < 0)
         return -at;
     if (argc > at)

@@ -68,9 +68,6 @@ int sim_convert_google(int argc, char **argv)
 {
     struct options o = {.out = "-"};
     int at = flags_parse("sim convert-google", flags, NULL, false, argc, argv, &o), err = 0;
-    struct google *g;
-    struct sim_source source;
-    struct google_counts counts;
 
     if (at == -HAWK_EXIT_HELP) {
         command_help(stdout, &convert);
@@ -80,7 +77,7 @@ int sim_convert_google(int argc, char **argv)
         return -at;
     if (at == argc)
         return usage_error("sim convert-google: which files? (- is standard input)");
-    g = google_new();
+    struct google *g = google_new();
     for (int i = at; i < argc && !err; i++)
         err = google_read(g, argv[i]);
     if (err) {
@@ -88,9 +85,9 @@ int sim_convert_google(int argc, char **argv)
         google_free(g);
         return HAWK_EXIT_FAILED;
     }
-    source = google_source(g);
+    struct sim_source source = google_source(g);
     err = sim_write_trace(&source, o.out);
-    counts = google_counts(g);
+    struct google_counts counts = google_counts(g);
     google_free(g);
     if (!err)
         print_counts(&counts);

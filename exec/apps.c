@@ -79,8 +79,6 @@ struct apps {
 
 static struct run *run_new(struct apps *a)
 {
-    struct run *r;
-
     if (list_empty(&a->unused)) {
         struct run *chunk = xcalloc(CHUNK, sizeof *chunk);
 
@@ -91,7 +89,7 @@ static struct run *run_new(struct apps *a)
         }
         a->chunks[a->chunks_n++] = chunk;
     }
-    r = container_of(a->unused.next, struct run, link);
+    struct run *r = container_of(a->unused.next, struct run, link);
     list_remove(&r->link);
     r->id += UINT64_C(1) << ID_INDEX_BITS;
     return r;
@@ -435,13 +433,12 @@ void apps_run(struct apps *a, int64_t now_us, const struct msg_exec_start *m)
     struct app *app = app_find(a, job_desc_app(m->desc));
     struct msg refused = {.type = MSG_EXEC_EXITED,
                           .exec_exited = {.run = m->run, .outcome = OUTCOME_LOST, .code = HAWK_ENO_EXECUTOR}};
-    struct run *r;
 
     if (!app || app->attached == 0 || run_find(a, m->run)) {
         a->fns.event(a->arg, &refused);
         return;
     }
-    r = run_new(a);
+    struct run *r = run_new(a);
     r->app = app;
     r->at = NULL;
     r->desc = job_desc_ref(m->desc);

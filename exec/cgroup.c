@@ -41,11 +41,10 @@ static bool says(const char *dir, const char *file, const char *word)
 {
     char path[CGROUP_PATH_MAX + 32], *text;
     size_t len;
-    bool found;
 
     snprintf(path, sizeof path, "%s/%s", dir, file);
     text = read_file(path, PROCESSES_MAX, &len);
-    found = text && strstr(text, word);
+    bool found = text && strstr(text, word);
     free(text);
     return found;
 }
@@ -55,10 +54,9 @@ static bool says(const char *dir, const char *file, const char *word)
 static bool is_ours(const char *dir)
 {
     struct pids l = {0};
-    bool ours;
 
     cgroup_processes(dir, &l);
-    ours = has_pid(&l, getpid());
+    bool ours = has_pid(&l, getpid());
     pids_free(&l);
     return ours;
 }
@@ -195,10 +193,9 @@ static bool take_away(const char *path, const char *out, int depth)
         closedir(d);
     for (int round = 0; out && round < ROUNDS; round++) {
         struct pids l = {0};
-        bool empty;
 
         cgroup_processes(path, &l);
-        empty = l.n == 0;
+        bool empty = l.n == 0;
         for (uint32_t i = 0; i < l.n; i++)
             (void)cgroup_enter(out, l.v[i]);
         pids_free(&l);

@@ -240,13 +240,12 @@ static void put_blob(struct bytes *b, const struct blob *blob)
 static struct sent_spec *send_spec(struct exec *e, struct job_desc *d)
 {
     struct sent_spec *s = xcalloc(1, sizeof *s);
-    size_t begun;
 
     s->d = job_desc_ref(d);
     s->id = ++e->next_spec;
     list_init(&s->idle);
     HASH_ADD(hh, e->specs, d, sizeof s->d, s);
-    begun = record_begin(&e->out, RECORD_SPEC);
+    size_t begun = record_begin(&e->out, RECORD_SPEC);
     put_u32(&e->out, s->id);
     put_u32(&e->out, d->tasks);
     put_u32(&e->out, d->first_index);
@@ -379,14 +378,13 @@ int exec_run(struct exec *e, int64_t now_us, const struct msg_exec_start *m, con
 void exec_kill(struct exec *e, uint32_t run, enum outcome outcome, bool force)
 {
     struct command *c;
-    size_t begun;
 
     if (timers_kill(&e->timers, run, outcome))
         return;
     HASH_FIND(hh, e->commands, &run, sizeof run, c);
     if (!c || e->fd < 0)
         return;
-    begun = record_begin(&e->out, RECORD_KILL);
+    size_t begun = record_begin(&e->out, RECORD_KILL);
     put_u32(&e->out, run);
     put_u32(&e->out, (uint32_t)outcome);
     put_u32(&e->out, force);
@@ -425,22 +423,18 @@ void exec_forget(struct exec *e, uint32_t run)
 
 void exec_lease(struct exec *e, int64_t until_us)
 {
-    size_t begun;
-
     if (e->fd < 0)
         return;
-    begun = record_begin(&e->out, RECORD_LEASE);
+    size_t begun = record_begin(&e->out, RECORD_LEASE);
     put_u64(&e->out, (uint64_t)until_us);
     record_end(&e->out, begun);
 }
 
 void exec_check(struct exec *e, const struct blob *place)
 {
-    size_t begun;
-
     if (e->fd < 0 || !e->checks)
         return;
-    begun = record_begin(&e->out, RECORD_CHECK);
+    size_t begun = record_begin(&e->out, RECORD_CHECK);
     put_blob(&e->out, place);
     record_end(&e->out, begun);
 }

@@ -183,14 +183,13 @@ void freezer_thaw(const struct freezer *f, const struct frozen_task *t)
 int freezer_make(const struct freezer *f, uint64_t number)
 {
     char group[CGROUP_PATH_MAX];
-    int fd;
 
     if (f->method != EXEC_FREEZER_CGROUP2)
         return -1;
     group_path(f, number, group);
     if (cgroup_make(group) < 0)
         return -1;
-    fd = open(group, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = open(group, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
         cgroup_remove(group);
     return fd;
@@ -266,7 +265,6 @@ static bool stands_still(const struct freezer *f, const struct frozen_task *t)
 static bool works(struct freezer *f)
 {
     struct frozen_task t = {.number = 0};
-    bool ok;
 
     t.leader = fork();
     if (t.leader == 0)
@@ -274,7 +272,7 @@ static bool works(struct freezer *f)
             pause();
     if (t.leader < 0)
         return false;
-    ok = freezer_freeze(f, &t) == 0 && stands_still(f, &t);
+    bool ok = freezer_freeze(f, &t) == 0 && stands_still(f, &t);
     kill(t.leader, SIGKILL);
     freezer_thaw(f, &t);
     while (waitpid(t.leader, NULL, 0) < 0 && errno == EINTR)

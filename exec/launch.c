@@ -153,7 +153,6 @@ static int make_argv(struct launcher *l, const struct job_desc *d, const struct 
 {
     const char *text = d->argv.data;
     size_t places = 0, n = 1, bytes = 0;
-    char *to;
 
     if (t->arg && memchr(t->arg, '\0', t->arg_len))
         return cannot(out, LAUNCH_CANNOT,
@@ -167,7 +166,7 @@ static int make_argv(struct launcher *l, const struct job_desc *d, const struct 
     if (bytes > ARGV_BYTES_MAX)
         return cannot(out, LAUNCH_CANNOT, "%.200s: cannot be executed: %s", d->argv.data, strerror(E2BIG));
     reserve_argv(l, bytes, (size_t)d->argv.n + 3);
-    to = l->text;
+    char *to = l->text;
     text = d->argv.data;
     for (uint32_t i = 0; i < d->argv.n; i++, text += strlen(text) + 1) {
         if (!t->arg || !strstr(text, "{}")) {
@@ -349,10 +348,8 @@ static pid_t make_child(const struct launcher *l, struct plan *p, struct launche
 /* Returns when the child is another program, or has failed. */
 static int run_plan(const struct launcher *l, struct plan *p, struct launched *out)
 {
-    pid_t pid;
-
     p->failure->stage = STAGE_NONE;
-    pid = make_child(l, p, out);
+    pid_t pid = make_child(l, p, out);
     if (pid < 0)
         return cannot(out, LAUNCH_NOT_HERE, "cannot make a process: %s", strerror(errno));
     if (p->failure->stage != STAGE_NONE) {
@@ -404,12 +401,11 @@ static int check_directory(const struct job_desc *d, struct launched *out)
 static int check_room(const struct launcher *l, const struct job_desc *d, struct launched *out)
 {
     const char *dir = l->config.output_dir;
-    uint64_t room;
 
     if (l->config.output_free_min == 0 ||
         (!output_is_default(d, OUTPUT_STDOUT) && !output_is_default(d, OUTPUT_STDERR)))
         return 0;
-    room = output_room(dir);
+    uint64_t room = output_room(dir);
     return room >= l->config.output_free_min
                ? 0
                : cannot(out, LAUNCH_NOT_HERE,

@@ -17,11 +17,9 @@
 
 static void answer_pause(struct spawner *s, const struct run *r, int err)
 {
-    size_t begun;
-
     if (s->fd < 0 || !s->greeted)
         return;
-    begun = record_begin(&s->out, RECORD_PAUSED);
+    size_t begun = record_begin(&s->out, RECORD_PAUSED);
     put_u32(&s->out, r->run);
     put_u32(&s->out, (uint32_t)err);
     record_end(&s->out, begun);

@@ -15,12 +15,11 @@ char *read_file(const char *path, size_t max, size_t *len)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     size_t cap = 4096, n = 0;
-    char *data;
     ssize_t got;
 
     if (fd < 0)
         return NULL;
-    data = xmalloc(cap);
+    char *data = xmalloc(cap);
     while ((got = read(fd, data + n, cap - n - 1)) > 0) {
         n += (size_t)got;
         if (n >= max)
@@ -92,13 +91,12 @@ void add_children(struct pids *l, pid_t pid)
     snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
     d = opendir(path);
     while (d && (e = readdir(d))) {
-        char *list;
         size_t len;
 
         if (e->d_name[0] == '.')
             continue;
         snprintf(path, sizeof path, "/proc/%d/task/%.20s/children", (int)pid, e->d_name);
-        list = read_file(path, SIZE_MAX, &len);
+        char *list = read_file(path, SIZE_MAX, &len);
         add_pids(l, list);
         free(list);
     }

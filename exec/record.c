@@ -171,7 +171,6 @@ uint64_t get_u64(struct record *r)
 
 const char *get_data(struct record *r, uint32_t *n)
 {
-    const char *data;
     uint32_t len = get_u32(r);
 
     *n = 0;
@@ -182,7 +181,7 @@ const char *get_data(struct record *r, uint32_t *n)
         r->p = r->end;
         return NULL;
     }
-    data = r->p;
+    const char *data = r->p;
     r->p += len;
     *n = len;
     return data;

@@ -71,11 +71,9 @@ void run_free(struct run *r)
 
 static void report_exit(struct spawner *s, const struct run *r)
 {
-    size_t begun;
-
     if (s->fd < 0 || !s->greeted)
         return;
-    begun = record_begin(&s->out, RECORD_EXITED);
+    size_t begun = record_begin(&s->out, RECORD_EXITED);
     put_u32(&s->out, r->run);
     put_u32(&s->out, (uint32_t)r->outcome);
     put_u32(&s->out, (uint32_t)r->code);
@@ -112,12 +110,11 @@ static void look_for_full_disk(struct spawner *s)
 {
     const char *dir = s->config.output_dir;
     int64_t now = monotonic_us();
-    bool full;
 
     if (!s->config.state_dir || now < s->disk_look_us)
         return; /* the spawners of `hawk run` and `hawk up` have none; `hawk run` looks at the disk itself */
     s->disk_look_us = now + DISK_LOOK_US;
-    full = exec_disk_full(dir);
+    bool full = exec_disk_full(dir);
     if (full != s->disk_full)
         log_warn(full ? "spawner: the disk of %s is full: what tasks write there may be cut short"
                       : "spawner: there is room on the disk of %s again",
@@ -248,11 +245,9 @@ void runs_sweep(struct spawner *s)
 {
     const struct stray_runs runs = {s, runs_lead, is_running, ran_at};
 
-    int64_t groups_us;
-
     s->strays.kill_grace_us = s->config.kill_grace_us;
     s->sweep_us = strays_sweep(&s->strays, &runs, monotonic_us());
-    groups_us = freezer_sweep(&s->freezer, monotonic_us());
+    int64_t groups_us = freezer_sweep(&s->freezer, monotonic_us());
     if (groups_us < s->sweep_us)
         s->sweep_us = groups_us;
 }

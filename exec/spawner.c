@@ -115,7 +115,6 @@ static void take_run(struct spawner *s, struct record *rec)
 {
     struct run *r = xcalloc(1, sizeof *r), *old;
     uint32_t spec_id, worker_len;
-    const char *worker;
     struct task task;
     struct spec *spec;
 
@@ -128,7 +127,7 @@ static void take_run(struct spawner *s, struct record *rec)
     task.id = r->id;
     task.arg = get_data(rec, &task.arg_len);
     task.grouped = (r->flags & RUN_LONG) != 0;
-    worker = get_data(rec, &worker_len);
+    const char *worker = get_data(rec, &worker_len);
     snprintf(task.worker, sizeof task.worker, "%.*s", worker ? (int)worker_len : (int)LIMIT_NAME_BYTES,
              worker ? worker : s->config.worker);
     HASH_FIND(hh, s->specs, &spec_id, sizeof spec_id, spec);
@@ -190,13 +189,12 @@ static void take_check(struct spawner *s, struct record *rec)
     char place[EXEC_PATH_MAX], why[LAUNCH_WHY_MAX];
     uint32_t n;
     const char *data = get_data(rec, &n);
-    size_t begun;
 
     if (rec->bad || s->fd < 0)
         return;
     snprintf(place, sizeof place, "%.*s", (int)n, data ? data : "");
     launcher_check(&s->launcher, place, why);
-    begun = record_begin(&s->out, RECORD_CHECKED);
+    size_t begun = record_begin(&s->out, RECORD_CHECKED);
     put_data(&s->out, *why ? why : NULL, strlen(why));
     record_end(&s->out, begun);
 }
@@ -293,7 +291,6 @@ static void take_hello(struct spawner *s, struct record *rec)
     bool group_reads = rec->p < rec->end && get_u32(rec);
     uint64_t output_free_min = rec->p < rec->end ? get_u64(rec) : 0;
     uint64_t pause_free_mem = rec->p < rec->end ? get_u64(rec) : 0;
-    size_t begun;
 
     if (rec->type != RECORD_HELLO || rec->bad || !output_dir || s->stopping) {
         rec->bad = true;
@@ -316,7 +313,7 @@ static void take_hello(struct spawner *s, struct record *rec)
         put_held(&s->out, r);
     for (const struct run *r = s->by_run; r; r = r->by_run.next)
         put_held(&s->out, r);
-    begun = record_begin(&s->out, RECORD_WELCOME);
+    size_t begun = record_begin(&s->out, RECORD_WELCOME);
     put_u32(&s->out, (uint32_t)getpid());
     put_u64(&s->out, s->config.incarnation);
     put_u64(&s->out, (uint64_t)s->lease_us);
@@ -458,11 +455,9 @@ static void loop(struct spawner *s)
     bool more = false;
 
     for (;;) {
-        int64_t freezing_us;
-
         runs_reap(s);
         run_timers(s);
-        freezing_us = pauses_look(s);
+        int64_t freezing_us = pauses_look(s);
         if (s->fd >= 0 && bytes_send(&s->out, s->fd) < 0)
             lose_agent(s);
         if (!more && finished(s))

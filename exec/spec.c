@@ -45,12 +45,11 @@ static void get_strings(struct record *r, struct strings *s)
 static struct job_desc *get_desc(struct record *r)
 {
     struct job_desc *d = job_desc_new();
-    struct blob *name;
 
     d->tasks = get_u32(r);
     d->first_index = get_u32(r);
     d->time_limit_us = (int64_t)get_u64(r);
-    name = get_blob(r);
+    struct blob *name = get_blob(r);
     if (name) {
         blob_drop(d->name);
         d->name = name;
@@ -112,13 +111,12 @@ static void make_environment(struct spec *s)
     const struct job_desc *d = s->d;
     const char *entry = d->env.data;
     size_t room = RUN_ENTRIES + OWN_ENTRIES + 1, n = RUN_ENTRIES, size;
-    char *p;
 
     for (char **e = environ; d->env.n == 0 && *e; e++)
         room++;
     s->env = xcalloc(room + d->env.n, sizeof *s->env);
     size = d->name->len + 128;
-    p = s->own = xmalloc(size);
+    char *p = s->own = xmalloc(size);
     s->env[n++] = p;
     p += snprintf(p, size, "HAWK_JOB_NAME=%s", d->name->data) + 1;
     s->env[n++] = p;

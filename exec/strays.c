@@ -39,10 +39,9 @@ uint64_t run_number_of(pid_t pid, bool *ours)
     uint64_t number = 0;
     char path[64];
     size_t len;
-    char *env;
 
     snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
-    env = read_file(path, ENVIRONMENT_MAX, &len);
+    char *env = read_file(path, ENVIRONMENT_MAX, &len);
     if (!env)
         return 0;
     for (const char *p = env; p < env + len; p += strlen(p) + 1) {
@@ -159,12 +158,11 @@ static int64_t judge(struct strays *s, const struct stray_runs *runs, const stru
 static int64_t look_at_stray(struct strays *s, const struct stray_runs *runs, pid_t pid, int64_t now_us)
 {
     struct process p;
-    uint64_t number;
     bool ours = false;
 
     if (!look_at(pid, &p) || p.dead || runs->is_leader(runs->arg, p.group))
         return TIME_NEVER;
-    number = run_number_of(pid, &ours);
+    uint64_t number = run_number_of(pid, &ours);
     if (!number)
         return judge(s, runs, &p, now_us);
     /* A process of another spawner's run has lost that spawner: otherwise it would not be our child. */
@@ -195,13 +193,12 @@ int64_t strays_sweep(struct strays *s, const struct stray_runs *runs, int64_t no
 
     for (char *p = list; p && *p; p = end) {
         pid_t pid = (pid_t)strtol(p, &end, 10);
-        int64_t at;
 
         if (end == p)
             break;
         if (pid <= 0 || runs->is_leader(runs->arg, pid))
             continue;
-        at = look_at_stray(s, runs, pid, now_us);
+        int64_t at = look_at_stray(s, runs, pid, now_us);
         if (at < next_us)
             next_us = at;
     }

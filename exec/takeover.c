@@ -23,11 +23,10 @@ static char *get_text(struct record *r)
 {
     uint32_t n;
     const char *data = get_data(r, &n);
-    char *text;
 
     if (!data)
         return NULL;
-    text = xmalloc((size_t)n + 1);
+    char *text = xmalloc((size_t)n + 1);
     memcpy(text, data, n);
     text[n] = '\0';
     return text;
@@ -36,12 +35,10 @@ static char *get_text(struct record *r)
 static void take_held(struct takeover *t, struct record *r)
 {
     struct msg_exec_held *m;
-    struct held *h;
     uint32_t flags, n;
-    const char *why;
 
     vec_grow(t->v, t->n, t->cap);
-    h = &t->v[t->n++];
+    struct held *h = &t->v[t->n++];
     *h = (struct held){.m.type = MSG_EXEC_HELD};
     m = &h->m.exec_held;
     m->run = get_u32(r);
@@ -58,7 +55,7 @@ static void take_held(struct takeover *t, struct record *r)
     m->outcome = (uint8_t)get_u32(r);
     m->code = (int32_t)get_u32(r);
     m->run_us = (int64_t)get_u64(r);
-    why = get_data(r, &n);
+    const char *why = get_data(r, &n);
     m->result = why ? blob_new(why, n) : NULL;
     h->paths[0] = get_text(r);
     h->paths[1] = get_text(r);
@@ -129,10 +126,9 @@ static int greet(struct takeover *t, const struct exec_config *c)
 {
     int64_t deadline_us = monotonic_us() + ANSWER_US;
     struct bytes out = {0};
-    int got;
 
     put_hello(&out, c);
-    got = bytes_send(&out, t->fd); /* a new socket's buffer takes all of it */
+    int got = bytes_send(&out, t->fd); /* a new socket's buffer takes all of it */
     bytes_free(&out);
     while (got == 0) {
         if (receive(t, deadline_us) <= 0)

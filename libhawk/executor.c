@@ -307,7 +307,6 @@ static int use_options(struct hawk_executor *x, const char *app, const struct ha
 {
     char own[ADDR_TEXT], why[300];
     struct client client = {0};
-    int err;
     const char *addr = o->worker ? o->worker : getenv("HAWK_EXECUTOR");
 
     if (!addr || !*addr)
@@ -315,7 +314,7 @@ static int use_options(struct hawk_executor *x, const char *app, const struct ha
     if (!addr || addr_check(addr, why, sizeof why))
         return keep_error(x, HAWK_EINVALID, "the worker's address: %s",
                           addr ? why : "the default one is too long");
-    err = client_find_token(&client, o->token_file);
+    int err = client_find_token(&client, o->token_file);
     x->token = client.token;
     if (err)
         return keep_error(x, err, "%s", client.error);
@@ -356,8 +355,6 @@ static bool has_left(struct hawk_executor *x)
 
 static struct work *take_work(struct hawk_executor *x)
 {
-    struct work *w;
-
     if (list_empty(&x->waiting))
         return NULL;
     /* While short tasks wait here, they are worked on one after the other, but results still leave now and
@@ -366,7 +363,7 @@ static struct work *take_work(struct hawk_executor *x)
         turn_loop(x, 0);
     if (list_empty(&x->waiting))
         return NULL;
-    w = container_of(x->waiting.next, struct work, link);
+    struct work *w = container_of(x->waiting.next, struct work, link);
     list_remove(&w->link);
     list_push_tail(&x->held, &w->link);
     x->held_n++;
@@ -392,7 +389,6 @@ static bool let_others(struct hawk_executor *x)
 
 int hawk_executor_next(struct hawk_executor *x, const struct hawk_work **work, int64_t timeout_us)
 {
-    int64_t until_us;
     struct work *w = NULL;
     int got = 0;
 
@@ -400,7 +396,7 @@ int hawk_executor_next(struct hawk_executor *x, const struct hawk_work **work, i
     if (!x->keeping)
         return HAWK_EINVALID; /* it was not opened */
     lock_executor(x);
-    until_us = timeout_us < 0 ? TIME_NEVER : loop_now(x->loop) + timeout_us;
+    int64_t until_us = timeout_us < 0 ? TIME_NEVER : loop_now(x->loop) + timeout_us;
     for (;;) {
         if (!x->over && (w = take_work(x)))
             break;

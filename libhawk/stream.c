@@ -356,10 +356,9 @@ static void look_at(struct streams *ss, struct stream *s, int64_t step)
 static struct channel *next_dist(struct streams *ss)
 {
     struct client *client = ss->client;
-    struct channel *ch;
     if (!ss->lost)
         return client_contact(client);
-    ch = client_other_dist(client, ss->lost, ss->seed, ss->tried);
+    struct channel *ch = client_other_dist(client, ss->lost, ss->seed, ss->tried);
     if (ch)
         return ch;
     ss->tried = 0;

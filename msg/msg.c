@@ -365,10 +365,8 @@ bool msg_may_pass(unsigned type, enum role from, enum role to)
 
 struct msg *out_add(struct out *o, enum msg_type type, uint32_t peer)
 {
-    struct msg *m;
-
     vec_grow(o->v, o->n, o->cap);
-    m = &o->v[o->n++];
+    struct msg *m = &o->v[o->n++];
     memset(m, 0, sizeof *m);
     m->type = (uint16_t)type;
     m->peer = peer;

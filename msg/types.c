@@ -262,11 +262,9 @@ static void *grown_array(void *p, size_t used, size_t needed, size_t element)
 
 char *strings_add_space(struct strings *s, size_t len)
 {
-    char *text;
-
     CHECK(len < UINT32_MAX - s->bytes);
     s->data = grown_array(s->data, s->bytes, s->bytes + len + 1, 1);
-    text = s->data + s->bytes;
+    char *text = s->data + s->bytes;
     text[len] = '\0';
     s->bytes += (uint32_t)len + 1;
     s->n++;

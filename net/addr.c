@@ -106,7 +106,6 @@ bool addr_is_local(const char *addr)
 {
     char host[HOST_TEXT];
     uint16_t port;
-    struct addrinfo *list;
     bool local = true;
 
     if (addr_is_unix(addr))
@@ -115,7 +114,7 @@ bool addr_is_local(const char *addr)
         return false;
     if (family_of(host) == AF_UNSPEC && strcasecmp(host, "localhost") != 0)
         return false;
-    list = lookup_host(host, family_of(host) == AF_UNSPEC ? 0 : AI_NUMERICHOST);
+    struct addrinfo *list = lookup_host(host, family_of(host) == AF_UNSPEC ? 0 : AI_NUMERICHOST);
     if (!list)
         return false;
     for (struct addrinfo *a = list; a; a = a->ai_next)
@@ -152,17 +151,16 @@ int addr_resolve(const char *addr, char *buf, size_t buf_size, char *why, size_t
 {
     char host[HOST_TEXT], numeric[INET6_ADDRSTRLEN + 32];
     uint16_t port;
-    struct addrinfo *list;
-    int rc;
 
     if (addr_is_unix(addr) || (split_addr(addr, host, &port) && family_of(host) != AF_UNSPEC)) {
         snprintf(buf, buf_size, "%s", addr);
         return 0;
     }
     CHECK(split_addr(addr, host, &port));
-    list = lookup_host(host, 0);
-    rc = list ? getnameinfo(list->ai_addr, list->ai_addrlen, numeric, sizeof numeric, NULL, 0, NI_NUMERICHOST)
-              : -1;
+    struct addrinfo *list = lookup_host(host, 0);
+    int rc =
+        list ? getnameinfo(list->ai_addr, list->ai_addrlen, numeric, sizeof numeric, NULL, 0, NI_NUMERICHOST)
+             : -1;
     if (list)
         freeaddrinfo(list);
     if (rc != 0) {
@@ -210,12 +208,11 @@ void addr_target(const char *addr, char *buf, size_t size)
 {
     char host[HOST_TEXT];
     uint16_t port;
-    int f;
 
     if (addr_is_unix(addr) || !split_addr(addr, host, &port)) {
         snprintf(buf, size, "%s", addr);
         return;
     }
-    f = family_of(host);
+    int f = family_of(host);
     snprintf(buf, size, "%s%s", f == AF_INET ? "ipv4:" : f == AF_INET6 ? "ipv6:" : "dns:///", addr);
 }

@@ -86,10 +86,9 @@ int64_t addresses_sweep(struct addresses *as, int64_t now_us)
         return as->swept_us + ADDRESSES_SWEEP_US;
     as->swept_us = now_us;
     HASH_ITER(hh, as->all, a, next) {
-        int64_t until_us;
         if (!address_is_idle(a))
             continue;
-        until_us = worth_until(a, HASH_COUNT(as->all) > ADDRESSES_MAX);
+        int64_t until_us = worth_until(a, HASH_COUNT(as->all) > ADDRESSES_MAX);
         if (now_us < until_us) {
             next_us = until_us < next_us ? until_us : next_us;
             continue;

@@ -121,11 +121,9 @@ static void put_desc_fields(struct codec_buf *b, const struct job_desc *d, bool 
 
 static void put_description(struct codec_buf *b, uint32_t tag, const struct job_desc *v, bool args)
 {
-    size_t start;
-
     if (!v)
         return;
-    start = wire_begin(b, tag);
+    size_t start = wire_begin(b, tag);
     put_desc_fields(b, v, args);
     wire_end(b, start);
 }
@@ -141,11 +139,9 @@ static void put_spec(struct codec_buf *b, uint32_t tag, const struct job_desc *v
 
 static void put_tasks(struct codec_buf *b, uint32_t tag, const struct task_set *v)
 {
-    size_t start;
-
     if (!v)
         return;
-    start = wire_begin(b, tag);
+    size_t start = wire_begin(b, tag);
     for (uint32_t i = 0; i < v->n; i++)
         wire_put_varint(b, v->v[i]);
     wire_end(b, start);
@@ -212,11 +208,10 @@ static bool get_text(struct wire *s, pb_wire_type_t wire, struct blob **v) { ret
 static bool get_strings(struct wire *s, pb_wire_type_t wire, struct strings *v)
 {
     uint32_t len;
-    char *text;
 
     if (!get_length(s, wire, &len) || len > LIMIT_JOB_BYTES || v->bytes > LIMIT_JOB_BYTES)
         return false;
-    text = strings_add_space(v, len);
+    char *text = strings_add_space(v, len);
     return wire_read_bytes(s, text, len) && !memchr(text, '\0', len);
 }
 
@@ -454,7 +449,6 @@ int codec_decode(const void *data, size_t len, codec_deliver_fn *deliver, void *
 
     while (go_on && wire_read_tag(&s, &wire, &number, &eof)) {
         size_t at = len - wire_left(&s);
-        int err;
 
         if (number != hawk_v1_Batch_envelopes_tag) {
             if (!wire_skip(&s, wire))
@@ -463,7 +457,7 @@ int codec_decode(const void *data, size_t len, codec_deliver_fn *deliver, void *
         }
         if (wire != PB_WT_STRING || !wire_read_part(&s, &sub))
             return malformed_message(r, "envelope at byte %zu: broken encoding", at);
-        err = take_envelope(&sub, at, deliver, arg, &go_on, r);
+        int err = take_envelope(&sub, at, deliver, arg, &go_on, r);
         if (err)
             return err;
     }

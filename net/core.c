@@ -57,7 +57,6 @@ grpc_channel *net_channel(const char *addr, bool own_connection, int keepalive_m
     grpc_channel_args args = {.args = v};
     grpc_channel_credentials *creds = grpc_insecure_credentials_create();
     char target[ADDR_TEXT];
-    grpc_channel *ch;
 
     args.num_args = net_args(v, NET_MESSAGE_BYTES, keepalive_ms, timeout_ms);
     v[args.num_args++] = int_arg(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
@@ -68,7 +67,7 @@ grpc_channel *net_channel(const char *addr, bool own_connection, int keepalive_m
     v[args.num_args++] = int_arg(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, CONNECT_TIMEOUT_MS);
     v[args.num_args++] = int_arg(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, own_connection);
     addr_target(addr, target, sizeof target);
-    ch = grpc_channel_create(target, creds, &args);
+    grpc_channel *ch = grpc_channel_create(target, creds, &args);
     grpc_channel_credentials_release(creds);
     CHECK(ch); /* for a bad target gRPC returns a lame channel, not NULL */
     return ch;
@@ -165,13 +164,11 @@ bool net_token_matches(const grpc_metadata_array *md, const char *token)
     const grpc_slice *v = net_metadata(md, "authorization");
     const size_t prefix = sizeof TOKEN_PREFIX - 1, want = strlen(token);
     volatile unsigned char differs = 0;
-    const uint8_t *p;
-    size_t n;
 
     if (!v || GRPC_SLICE_LENGTH(*v) < prefix || memcmp(GRPC_SLICE_START_PTR(*v), TOKEN_PREFIX, prefix) != 0)
         return false;
-    p = GRPC_SLICE_START_PTR(*v) + prefix;
-    n = GRPC_SLICE_LENGTH(*v) - prefix;
+    const uint8_t *p = GRPC_SLICE_START_PTR(*v) + prefix;
+    size_t n = GRPC_SLICE_LENGTH(*v) - prefix;
     /* Compares every received byte with some byte of ours, whatever came before. So the time tells only
      * the length of the sent token, which its sender knows. */
     for (size_t i = 0; i < n; i++)
@@ -185,11 +182,10 @@ char *net_status_text(grpc_slice details)
     char *all = xmalloc(GRPC_SLICE_LENGTH(details) + 1);
     const char *text = all;
     char *out;
-    bool unreached;
 
     memcpy(all, GRPC_SLICE_START_PTR(details), GRPC_SLICE_LENGTH(details));
     all[GRPC_SLICE_LENGTH(details)] = '\0';
-    unreached = strncmp(all, "failed to connect to all addresses", 34) == 0;
+    bool unreached = strncmp(all, "failed to connect to all addresses", 34) == 0;
     if (unreached) {
         for (size_t i = 0; i < sizeof frames / sizeof frames[0]; i++) {
             const char *p = strstr(text, frames[i]);

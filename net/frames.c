@@ -67,11 +67,10 @@ static bool breaks_rule(struct frames *f, enum frames_rule rule, uint32_t limit)
 bool frames_take(struct frames_bucket *b, uint32_t burst, uint32_t rate, int64_t now_us)
 {
     const int64_t each_us = US_PER_S / rate;
-    int64_t came;
 
     if (b->spent == 0 || b->at_us == 0)
         b->at_us = now_us; /* a full bucket takes no tokens: quiet time is no credit */
-    came = (now_us - b->at_us) / each_us;
+    int64_t came = (now_us - b->at_us) / each_us;
     if (came > 0) {
         b->at_us += came * each_us;
         b->spent -= came < (int64_t)b->spent ? (uint32_t)came : b->spent;
@@ -257,11 +256,10 @@ static bool in_data(struct frames *f, const struct frame *h, int64_t now_us)
 static bool in_reset(struct frames *f, const struct frame *h, int64_t now_us)
 {
     struct frames_stream *s = find_stream(f, h->stream);
-    bool answered;
 
     if (!s)
         return use_earned(&f->late_resets) || control_allowed(f, now_us);
-    answered = s->flags & ANSWERED;
+    bool answered = s->flags & ANSWERED;
     drop_stream(f, s);
     return answered || frames_take(&f->resets, FRAMES_RESETS_BURST, FRAMES_RESETS_RATE, now_us) ||
            breaks_rule(f, BROKEN_RESETS, FRAMES_RESETS_RATE);

@@ -446,8 +446,6 @@ static const char *why_refused(struct front *f, const struct front_conn *c)
 
 static void enter_conn(struct front *f, struct front_conn *c)
 {
-    grpc_server_credentials *creds;
-
     while ((uint32_t)c->fd >= f->by_fd_n) {
         uint32_t n = f->by_fd_n ? 2 * f->by_fd_n : 64;
         f->by_fd = xrealloc(f->by_fd, n * sizeof(struct front_conn *));
@@ -459,7 +457,7 @@ static void enter_conn(struct front *f, struct front_conn *c)
     f->unproven_n += !c->own;
     list_push_tail(&f->unproven, &c->node);
     enter_address(c);
-    creds = grpc_insecure_server_credentials_create();
+    grpc_server_credentials *creds = grpc_insecure_server_credentials_create();
     grpc_server_add_channel_from_fd(f->server, c->fd, creds);
     grpc_server_credentials_release(creds);
     if (!c->own)
@@ -470,8 +468,6 @@ static void take_in(struct listener *l, int fd, union sockaddr_any *sa, socklen_
 {
     struct front *f = l->front;
     struct front_conn *c = xcalloc(1, sizeof *c);
-    const struct address *a;
-    const char *why;
 
     c->front = f;
     c->fd = fd;
@@ -480,8 +476,8 @@ static void take_in(struct listener *l, int fd, union sockaddr_any *sa, socklen_
     c->own = probe_is(&l->probe, sa, len);
     address_net(sa, c->net, &c->exempt);
     listen_peer_text(fd, sa, c->peer, sizeof c->peer);
-    why = why_refused(f, c);
-    a = addresses_find(&f->addresses, c->net);
+    const char *why = why_refused(f, c);
+    const struct address *a = addresses_find(&f->addresses, c->net);
     if (!why && !(c->guard = guard_add(f->guards, fd, a && c->since_us < a->strict_until_us, c)))
         why = "its descriptor has too high a number";
     if (why) {

@@ -71,11 +71,9 @@ static struct guard *take_free(void)
 
 struct guard *guard_add(struct guards *gs, int fd, bool strict, void *owner)
 {
-    struct guard *g;
-
     if (fd >= GUARD_FDS_MAX)
         return NULL;
-    g = take_free();
+    struct guard *g = take_free();
     pthread_mutex_lock(&g->lock);
     g->fd = g->number = fd;
     g->guards = gs;
@@ -138,10 +136,9 @@ static void queue_news(struct guard *g)
 {
     struct guards *gs = g->guards;
     const uint64_t one = 1;
-    bool first;
 
     pthread_mutex_lock(&gs->lock);
-    first = list_empty(&gs->news);
+    bool first = list_empty(&gs->news);
     if (list_empty(&g->in_news))
         list_push_tail(&gs->news, &g->in_news);
     pthread_mutex_unlock(&gs->lock);
@@ -193,10 +190,8 @@ enum guard_news guard_next(struct guards *gs, void **owner, struct guard_state *
 
 struct guard_state guard_look(struct guard *g)
 {
-    struct guard_state s;
-
     pthread_mutex_lock(&g->lock);
-    s = state_of(g);
+    struct guard_state s = state_of(g);
     pthread_mutex_unlock(&g->lock);
     return s;
 }
@@ -243,12 +238,10 @@ static ssize_t refuse_data(int err)
 /* Call it under g's lock. */
 static bool share_frames(struct guard *g, int64_t now)
 {
-    bool good;
-
     if (g->frames.to_share == 0)
         return true;
     pthread_mutex_lock(&g->guards->lock);
-    good = frames_share(&g->frames, &g->guards->shared, now);
+    bool good = frames_share(&g->frames, &g->guards->shared, now);
     pthread_mutex_unlock(&g->guards->lock);
     return good;
 }
@@ -287,13 +280,11 @@ ssize_t guard_sendmsg(int fd, const struct msghdr *m, int flags,
                       ssize_t (*real)(int, const struct msghdr *, int))
 {
     struct guard *g = lock_guard(fd);
-    int err;
-    ssize_t n;
 
     if (!g)
         return real(fd, m, flags);
-    n = real(fd, m, flags);
-    err = errno;
+    ssize_t n = real(fd, m, flags);
+    int err = errno;
     for (size_t i = 0, left = n > 0 ? (size_t)n : 0; i < m->msg_iovlen && left > 0; i++) {
         size_t len = m->msg_iov[i].iov_len < left ? m->msg_iov[i].iov_len : left;
         frames_out(&g->frames, m->msg_iov[i].iov_base, len);

@@ -254,8 +254,6 @@ static void retry_later(struct link *k)
 /* Sets why the stream ended: our reason, or the status. */
 static void set_reason(struct link *k)
 {
-    char *text;
-
     if (k->err)
         return;
     if (!k->what && k->cancelled) {
@@ -269,7 +267,7 @@ static void set_reason(struct link *k)
         return;
     }
     k->err = rpc_status_to_err(k->status);
-    text = net_status_text(k->details);
+    char *text = net_status_text(k->details);
     const char *reason = rpc_connect_reason(text);
     snprintf(k->error, sizeof k->error, "%s", reason ? reason : text[0] ? text : hawk_strerror(k->err));
     free(text);
@@ -331,7 +329,6 @@ static void dial_now(struct link *k)
     grpc_metadata md[LINK_HELLO_MAX];
     grpc_op open[2] = {{.op = GRPC_OP_SEND_INITIAL_METADATA}, {.op = GRPC_OP_RECV_INITIAL_METADATA}};
     char number[16];
-    size_t n;
 
     /* Each attempt has a new channel, so that gRPC's own backoff has no effect, and nothing of a broken
      * connection is left. */
@@ -341,7 +338,7 @@ static void dial_now(struct link *k)
                                             grpc_slice_from_static_string(LINK_METHOD), NULL,
                                             gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL));
     open[0].data.send_initial_metadata.metadata = md;
-    n = link_hello_metadata(k->ls, md, true);
+    size_t n = link_hello_metadata(k->ls, md, true);
     if (k->expected.v) {
         snprintf(number, sizeof number, "%u", k->expected.v);
         md[n++] = net_metadata_new("hawk-to", number);

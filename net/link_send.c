@@ -36,11 +36,9 @@ static grpc_byte_buffer *seal_batch(struct link *k)
 
 static grpc_byte_buffer *next_batch(struct link *k)
 {
-    grpc_byte_buffer *b;
-
     if (k->batches_first == k->batches_n)
         return seal_batch(k);
-    b = k->batches[k->batches_first++];
+    grpc_byte_buffer *b = k->batches[k->batches_first++];
     k->batches_bytes -= grpc_byte_buffer_length(b);
     if (k->batches_first == k->batches_n)
         k->batches_first = k->batches_n = 0;
@@ -131,7 +129,6 @@ static bool keeps_up(const struct link *k)
 static int gather_message(struct link *k, const struct msg *m)
 {
     size_t before = k->buf.len;
-    int err;
 
     if (k->state != LINK_UP)
         return HAWK_EUNAVAILABLE;
@@ -141,7 +138,7 @@ static int gather_message(struct link *k, const struct msg *m)
         link_break(k, HAWK_ELIMIT, "the peer does not keep up: too much is waiting to be sent to it");
         return HAWK_ELIMIT;
     }
-    err = codec_encode(&k->buf, m);
+    int err = codec_encode(&k->buf, m);
     if (err) {
         link_break(k, err, "a message to the peer is larger than a link carries");
         return err;

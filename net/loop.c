@@ -140,12 +140,9 @@ void loop_post(struct loop *l, void (*fn)(void *arg), void *arg)
 
 static void run_posted(struct loop *l)
 {
-    struct loop_posted *v;
-    uint32_t n;
-
     pthread_mutex_lock(&l->lock);
-    v = l->posted;
-    n = l->posted_n;
+    struct loop_posted *v = l->posted;
+    uint32_t n = l->posted_n;
     l->posted = NULL;
     l->posted_n = l->posted_cap = 0;
     pthread_mutex_unlock(&l->lock);
@@ -168,11 +165,10 @@ static void send_and_receive(struct loop *l)
 
 void loop_once(struct loop *l, int64_t until_us)
 {
-    const struct heap_node *first;
     int64_t wait_us = TIME_NEVER;
 
     send_and_receive(l);
-    first = heap_min(&l->timers);
+    const struct heap_node *first = heap_min(&l->timers);
     if (first && first->key < until_us)
         until_us = first->key;
     if (until_us != TIME_NEVER) {

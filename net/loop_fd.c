@@ -99,10 +99,8 @@ static void watch_more(struct loop *l)
 
 void loop_ev_take(struct loop *l)
 {
-    bool mine;
-
     pthread_mutex_lock(&l->lock);
-    mine = l->round == ROUND_HANDED_OVER; /* not in a turn within a callback */
+    bool mine = l->round == ROUND_HANDED_OVER; /* not in a turn within a callback */
     if (mine)
         l->round = ROUND_TAKEN;
     pthread_mutex_unlock(&l->lock);
@@ -198,11 +196,10 @@ static void on_signal(struct ev_loop *ev, ev_signal *w, int events)
 
 int loop_signal(struct loop *l, int signo, void (*fn)(void *arg, int signo), void *arg)
 {
-    struct owned_signal *s;
     struct loop *nobody = NULL;
 
     CHECK(signo > 0 && signo < NSIG);
-    s = &signals[signo];
+    struct owned_signal *s = &signals[signo];
     if (!atomic_compare_exchange_strong(&s->loop, &nobody, l))
         return HAWK_EEXISTS;
     s->fn = fn;

@@ -188,10 +188,10 @@ void loop_net_receive(struct loop *l)
 
 void loop_net_wait(struct loop *l, int64_t wait_us)
 {
-    grpc_event e;
     int n = 0;
+    grpc_event e =
+        grpc_completion_queue_next(l->cq, wait_us ? in_us(wait_us) : gpr_inf_past(GPR_CLOCK_MONOTONIC), NULL);
 
-    e = grpc_completion_queue_next(l->cq, wait_us ? in_us(wait_us) : gpr_inf_past(GPR_CLOCK_MONOTONIC), NULL);
     while (e.type == GRPC_OP_COMPLETE) {
         handle_event(l, &e);
         if (++n == TURN_COMPLETIONS)

@@ -72,7 +72,6 @@ static void on_ready(void *arg, unsigned events)
     struct probe *p = arg;
     int err = 0;
     socklen_t len = sizeof err;
-    ssize_t n;
 
     if (!p->sent) {
         if (getsockopt(p->fd, SOL_SOCKET, SO_ERROR, &err, &len) != 0 || err ||
@@ -84,7 +83,7 @@ static void on_ready(void *arg, unsigned events)
         loop_fd_events(p->watch, LOOP_READ);
         return;
     }
-    n = recv(p->fd, p->answer + p->answer_n, sizeof p->answer - p->answer_n, 0);
+    ssize_t n = recv(p->fd, p->answer + p->answer_n, sizeof p->answer - p->answer_n, 0);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n <= 0) {

@@ -65,12 +65,11 @@ static struct rpc *start_at(struct job *j, const struct target *t, enum api_meth
 {
     const struct api_method_info *m = &api_methods[method];
     int64_t timeout_us = m->streaming ? TIME_NEVER : j->run->options->timeout_us;
-    struct rpc *call;
     uint8_t *data;
     size_t len;
 
     api_encode(m->request, request, &data, &len);
-    call = rpc_start(t->channel, m->path, data, len, timeout_us, false, fns, j);
+    struct rpc *call = rpc_start(t->channel, m->path, data, len, timeout_us, false, fns, j);
     free(data);
     return call;
 }

@@ -27,10 +27,8 @@ static int64_t scaled(int64_t us, double factor)
 
 static int plan_add(struct replay_plan *p, const struct trace_job *t)
 {
-    struct replay_plan_job *j;
-
     vec_grow(p->jobs, p->n, p->jobs_cap);
-    j = &p->jobs[p->n++];
+    struct replay_plan_job *j = &p->jobs[p->n++];
     *j = (struct replay_plan_job){
         .line = t->line,
         .at_us = t->submit_us,
@@ -259,12 +257,11 @@ int replay_plan_write(const struct replay_plan *p, double time, const char *path
 int replay_number_parse(const char *text, double max, double *value)
 {
     char *end;
-    double v;
 
     /* strtod also reads signs, blanks, "inf" and hexadecimal numbers, which nobody means here. */
     if (strspn(text, "0123456789.e-/%") != strlen(text) || *text == '-')
         return HAWK_EINVALID;
-    v = strtod(text, &end);
+    double v = strtod(text, &end);
     if (end == text)
         return HAWK_EINVALID;
     if (*end == '/') {

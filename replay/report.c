@@ -195,13 +195,12 @@ static void print_probes(const struct replay_report *report)
 static struct spread lateness(const struct replay_plan *p, const struct replay_result *r)
 {
     int64_t *v = xmalloc(p->n * sizeof *v);
-    struct spread s;
     uint32_t n = 0;
 
     for (uint32_t i = 0; i < p->n; i++)
         if (r->jobs[i].end != REPLAY_NOT_SUBMITTED)
             v[n++] = r->jobs[i].late_us;
-    s = spread_of(v, n);
+    struct spread s = spread_of(v, n);
     free(v);
     return s;
 }

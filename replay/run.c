@@ -68,7 +68,6 @@ static void on_interrupt(void *arg, int signo)
 {
     struct replay_result *result = arg;
     struct run *r = result->run;
-    uint32_t left;
 
     if (!r || result->interrupted) {
         if (r)
@@ -76,7 +75,7 @@ static void on_interrupt(void *arg, int signo)
         result->interrupted = true;
         return;
     }
-    left = r->submitted - r->counts[FINISHED];
+    uint32_t left = r->submitted - r->counts[FINISHED];
     fprintf(stderr, "%shawk: interrupted: cancelling %u job%s; once more to leave %s behind\n",
             r->terminal && !r->options->quiet ? "\r\033[K" : "", left, PLURAL(left),
             left == 1 ? "it" : "them");

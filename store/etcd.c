@@ -103,12 +103,12 @@ static void on_done(void *arg, grpc_status_code status, const char *text)
 static int ask_endpoint(struct etcd *e, const char *method, int64_t timeout_us)
 {
     static const struct rpc_fns fns = {.reply = on_reply, .done = on_done};
-    struct rpc *r;
 
     if (!e->channel)
         e->channel = channel_new_foreign(e->loop, e->addrs[e->at]);
     e->done = e->replied = false;
-    r = rpc_start(e->channel, method, e->request.data, e->request.len, timeout_us, false, &fns, e);
+    struct rpc *r =
+        rpc_start(e->channel, method, e->request.data, e->request.len, timeout_us, false, &fns, e);
     while (!e->done && !atomic_load(&e->interrupted))
         loop_once(e->loop, TIME_NEVER);
     if (!e->done) {
@@ -216,7 +216,6 @@ static int read_range(struct etcd *e, struct etcd_range *r)
 int etcd_range(struct etcd *e, struct etcd_range *r, int64_t timeout_us)
 {
     struct codec_buf *b = &e->request;
-    int err;
 
     b->len = 0;
     put_part(b, etcdserverpb_RangeRequest_key_tag, span_text(r->from));
@@ -226,7 +225,7 @@ int etcd_range(struct etcd *e, struct etcd_range *r, int64_t timeout_us)
     put_varint(b, etcdserverpb_RangeRequest_revision_tag, (uint64_t)r->revision);
     put_varint(b, etcdserverpb_RangeRequest_keys_only_tag, r->keys_only);
     r->more = false;
-    err = call_etcd(e, "/etcdserverpb.KV/Range", timeout_us);
+    int err = call_etcd(e, "/etcdserverpb.KV/Range", timeout_us);
     return err ? err : read_range(e, r);
 }
 
@@ -304,7 +303,6 @@ void etcd_txn_delete(struct etcd_txn *t, const char *from, const char *to)
 
 int etcd_txn_run(struct etcd *e, const struct etcd_txn *t, int64_t timeout_us, bool *done, int64_t *revision)
 {
-    struct wire rest;
     struct wire_field f;
     int got, err;
 
@@ -314,7 +312,7 @@ int etcd_txn_run(struct etcd *e, const struct etcd_txn *t, int64_t timeout_us, b
     err = call_etcd(e, "/etcdserverpb.KV/Txn", timeout_us);
     if (err)
         return err;
-    rest = fields_of(span_of(&e->reply));
+    struct wire rest = fields_of(span_of(&e->reply));
     *done = false;
     while ((got = wire_next(&rest, &f)) > 0) {
         if (f.tag == etcdserverpb_TxnResponse_header_tag)
@@ -327,11 +325,9 @@ int etcd_txn_run(struct etcd *e, const struct etcd_txn *t, int64_t timeout_us, b
 
 int etcd_compact(struct etcd *e, int64_t revision, int64_t timeout_us)
 {
-    int err;
-
     e->request.len = 0;
     put_varint(&e->request, etcdserverpb_CompactionRequest_revision_tag, (uint64_t)revision);
-    err = call_etcd(e, "/etcdserverpb.KV/Compact", timeout_us);
+    int err = call_etcd(e, "/etcdserverpb.KV/Compact", timeout_us);
     /* etcd answers so when the revision is compacted already. It also answers so for a future revision,
      * but ours never are. */
     return err == HAWK_EIO && e->status == GRPC_STATUS_OUT_OF_RANGE ? 0 : err;
@@ -346,7 +342,6 @@ _Static_assert(etcdserverpb_LeaseGrantResponse_ID_tag == etcdserverpb_LeaseKeepA
 static int lease_call(struct etcd *e, const char *method, uint32_t tag, int64_t v, int64_t timeout_us,
                       int64_t *id, int64_t *ttl_s)
 {
-    struct wire rest;
     struct wire_field f;
     int got, err;
 
@@ -355,7 +350,7 @@ static int lease_call(struct etcd *e, const char *method, uint32_t tag, int64_t 
     err = call_etcd(e, method, timeout_us);
     if (err)
         return err;
-    rest = fields_of(span_of(&e->reply));
+    struct wire rest = fields_of(span_of(&e->reply));
     *ttl_s = 0;
     while ((got = wire_next(&rest, &f)) > 0) {
         if (f.tag == etcdserverpb_LeaseGrantResponse_ID_tag)

@@ -106,14 +106,13 @@ static int run_txn(struct backend *b, struct etcd_txn *t, uint64_t history)
 static int op_commit(struct backend *b)
 {
     char from[ETCD_KEY_MAX], to[ETCD_KEY_MAX];
-    int err;
 
     if (b->txn_history > b->history && b->txn_history > STORE_HISTORY_JOBS) {
         etcd_key(b, from, "history/");
         etcd_key(b, to, "history/%016" PRIx64, b->txn_history - STORE_HISTORY_JOBS);
         etcd_txn_delete(&b->txn, from, to);
     }
-    err = run_txn(b, &b->txn, b->txn_history);
+    int err = run_txn(b, &b->txn, b->txn_history);
     if (err)
         return err;
     b->history = b->txn_history;
@@ -290,11 +289,10 @@ static int op_sweep(struct backend *b)
 {
     char from[ETCD_KEY_MAX], to[ETCD_KEY_MAX];
     struct orphans o = {.b = b};
-    int err;
 
     etcd_key(b, from, "desc/");
     etcd_key(b, to, "desc0");
-    err = etcd_scan_keys(b, from, to, ETCD_PAGE_RECORDS, true, note_orphan, &o);
+    int err = etcd_scan_keys(b, from, to, ETCD_PAGE_RECORDS, true, note_orphan, &o);
     for (uint32_t i = 0; !err && i < o.n;) {
         op_begin(b);
         b->txn_forgets = true; /* pieces have environments, too */
@@ -314,10 +312,9 @@ static int op_meta_get(struct backend *b, const char *name, uint64_t *value)
 {
     char key[ETCD_KEY_MAX];
     struct etcd_one o;
-    int err;
 
     etcd_key(b, key, "meta/%s", name);
-    err = etcd_read_one(b, key, &o);
+    int err = etcd_read_one(b, key, &o);
     if (!err && !o.there)
         return HAWK_ENOT_FOUND;
     *value = strtoull(o.value, NULL, 10);
@@ -378,7 +375,6 @@ static int take_over_cluster(struct backend *b)
     struct msg m = {.type = MSG_JOURNAL_CLUSTER};
     char key[ETCD_KEY_MAX];
     uint64_t v[3];
-    struct entry *e;
     int err = 0;
 
     for (int i = 0; !err && i < 3; i++)
@@ -393,7 +389,7 @@ static int take_over_cluster(struct backend *b)
         etcd_key(b, key, "meta/%s", names[i]);
         etcd_txn_delete(&b->txn, key, NULL);
     }
-    e = entry_new(&m);
+    struct entry *e = entry_new(&m);
     err = op_put(b, &e->key, span_of(&e->value));
     entry_free(e);
     return err ? err : op_commit(b);
@@ -464,7 +460,6 @@ int etcd_keys_open(const struct store_etcd *c, struct backend **out, uint64_t *c
 {
     struct backend *b = xcalloc(1, sizeof *b);
     char key[ETCD_KEY_MAX];
-    int err;
 
     b->etcd = etcd_new(c->endpoints);
     b->prefix = xstrdup(c->prefix);
@@ -475,7 +470,7 @@ int etcd_keys_open(const struct store_etcd *c, struct backend **out, uint64_t *c
     b->leader_key = xstrdup(key);
     etcd_key(b, key, "commit");
     b->commit_key = xstrdup(key);
-    err = read_start(b, cluster);
+    int err = read_start(b, cluster);
     b->forgot_rev = b->commit_rev; /* content that an earlier leader had no time to scrub */
     if (err) {
         if (why_size)

@@ -65,17 +65,14 @@ void etcd_record_key(const struct backend *b, char key[ETCD_KEY_MAX], const stru
 
 bool etcd_parse_job(const char *at, struct record_key *k, char **rest)
 {
-    uint64_t epoch;
-
     k->id = strtoull(at, rest, 16);
-    epoch = **rest == '/' ? strtoull(*rest + 1, rest, 16) : UINT64_MAX;
+    uint64_t epoch = **rest == '/' ? strtoull(*rest + 1, rest, 16) : UINT64_MAX;
     k->epoch = (uint16_t)epoch;
     return epoch == k->epoch;
 }
 
 static bool parse_part(const char *at, struct record_key *k)
 {
-    uint64_t task;
     char *end;
 
 #define P(PART, text)                                                                                        \
@@ -85,7 +82,7 @@ static bool parse_part(const char *at, struct record_key *k)
     }
     RECORD_PARTS(P)
 #undef P
-    task = strtoull(at, &end, 16);
+    uint64_t task = strtoull(at, &end, 16);
     k->part = PART_TASK + (uint32_t)task;
     return end > at && *end == '\0' && task < LIMIT_TASKS_PER_JOB;
 }
@@ -115,10 +112,9 @@ struct page {
 static int take_row(void *arg, const struct etcd_kv *kv)
 {
     struct page *p = arg;
-    struct etcd_row *row;
 
     vec_grow(p->v, p->n, p->cap);
-    row = &p->v[p->n++];
+    struct etcd_row *row = &p->v[p->n++];
     row->key = xcalloc(1, kv->key.len + 1);
     memcpy(row->key, kv->key.data, kv->key.len);
     row->value = xmalloc(kv->value.len + 1);
@@ -215,7 +211,6 @@ static int add_pieces(struct backend *b, const struct record_key *k, struct code
     struct pieces p = {.to = value};
     struct wire_field f;
     uint64_t chunks = 0;
-    int err;
 
     *big = (struct etcd_big){.job = k->id, .epoch = k->epoch};
     while (wire_next(&s, &f) > 0)
@@ -228,9 +223,9 @@ static int add_pieces(struct backend *b, const struct record_key *k, struct code
         return 0;
     etcd_key(b, from, "desc/" JOB_KEY "/%s/", k->id, k->epoch, big->generation);
     etcd_key(b, to, "desc/" JOB_KEY "/%s0", k->id, k->epoch, big->generation);
-    err = chunks <= CHUNKS_MAX && big->generation[0]
-              ? etcd_scan_keys(b, from, to, PAGE_CHUNKS, false, take_piece, &p)
-              : HAWK_ECORRUPT;
+    int err = chunks <= CHUNKS_MAX && big->generation[0]
+                  ? etcd_scan_keys(b, from, to, PAGE_CHUNKS, false, take_piece, &p)
+                  : HAWK_ECORRUPT;
     return err ? err : p.n == chunks ? 0 : HAWK_ECORRUPT;
 }
 
@@ -310,10 +305,9 @@ int etcd_get(struct backend *b, const struct record_key *k, struct codec_buf *va
     struct got g = {.value = value};
     char key[ETCD_KEY_MAX];
     struct etcd_big big;
-    int err;
 
     etcd_record_key(b, key, k);
-    err = etcd_scan_keys(b, key, NULL, 1, false, take_got, &g);
+    int err = etcd_scan_keys(b, key, NULL, 1, false, take_got, &g);
     if (err || !g.there)
         return err ? err : HAWK_ENOT_FOUND;
     return k->table == TABLE_JOB && k->part == PART_JOB ? add_pieces(b, k, value, &big) : 0;

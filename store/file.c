@@ -130,11 +130,10 @@ static int check_header(const char *path, const struct refusal *r)
     unsigned char header[HEADER_BYTES];
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* opening a pipe would wait for a writer */
     struct stat st;
-    ssize_t n;
 
     if (fd < 0)
         return refuse_file(r, HAWK_EIO, "%s: cannot open it: %s", path, strerror(errno));
-    n = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? read(fd, header, sizeof header) : -1;
+    ssize_t n = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) ? read(fd, header, sizeof header) : -1;
     close(fd);
     if (n < 0)
         return refuse_file(r, HAWK_EIO, "%s: not a regular file that can be read: give another path", path);
@@ -152,11 +151,10 @@ static int check_header(const char *path, const struct refusal *r)
 static int sync_directory(const char *path)
 {
     char dir[PATH_MAX];
-    char *slash;
     int fd, err;
 
     snprintf(dir, sizeof dir, "%s", path);
-    slash = strrchr(dir, '/');
+    char *slash = strrchr(dir, '/');
     if (!slash)
         snprintf(dir, sizeof dir, ".");
     else
@@ -175,12 +173,11 @@ static int fill_file(const char *path, const struct refusal *r)
     sqlite3 *db = NULL;
     int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
                   0600); /* only the owner may read jobs' environments */
-    int rc;
 
     if (fd < 0)
         return refuse_file(r, HAWK_EIO, "%s: cannot make it: %s", path, strerror(errno));
     close(fd);
-    rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
+    int rc = sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
     if (rc == SQLITE_OK)
         rc = sqlite3_exec(db, SCHEMA_SQL, NULL, NULL, &text);
     if (rc != SQLITE_OK)
@@ -194,7 +191,6 @@ static int fill_file(const char *path, const struct refusal *r)
 static int make_file(const char *path, const struct refusal *r)
 {
     char new_path[PATH_MAX], wal[PATH_MAX];
-    int err;
 
     snprintf(wal, sizeof wal, "%s-wal", path);
     snprintf(new_path, sizeof new_path, "%s.new", path);
@@ -205,7 +201,7 @@ static int make_file(const char *path, const struct refusal *r)
                            path, wal);
     if (unlink(new_path) < 0 && errno != ENOENT) /* left by an attempt that was killed */
         return refuse_file(r, HAWK_EIO, "%s: cannot remove it: %s", new_path, strerror(errno));
-    err = fill_file(new_path, r);
+    int err = fill_file(new_path, r);
     if (!err && (link(new_path, path) < 0 || sync_directory(path) < 0))
         err = refuse_file(r, HAWK_EIO, "%s: cannot make it: %s", path, strerror(errno));
     unlink(new_path);
@@ -309,13 +305,12 @@ static int64_t log_commits(const char *path)
 static int check_log(sqlite3 *db, const char *path, const struct refusal *r)
 {
     int64_t in_log = log_commits(path), cluster, commits, bare_cluster, bare_commits;
-    sqlite3 *bare;
 
     if (in_log == 0)
         return 0;
     cluster = meta_number(db, CLUSTER_SQL);
     commits = meta_number(db, COMMITS_SQL);
-    bare = open_bare(path);
+    sqlite3 *bare = open_bare(path);
     bare_cluster = meta_number(bare, CLUSTER_SQL);
     bare_commits = meta_number(bare, COMMITS_SQL);
     sqlite3_close(bare);
@@ -334,16 +329,14 @@ static int check_log(sqlite3 *db, const char *path, const struct refusal *r)
 
 static int open_checked(const char *path, sqlite3 **db, bool *updated, const struct refusal *r)
 {
-    int64_t version;
     int rc = sqlite3_open_v2(path, db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
-    int err;
 
     if (rc != SQLITE_OK)
         return refuse_file(r, HAWK_EIO, "%s: cannot open it: %s", path, sqlite3_errstr(rc));
     sqlite3_busy_timeout(*db, FILE_BUSY_MS);
     /* A refused file stays as it is, and so does its log. */
     sqlite3_db_config(*db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    err = check_whole(*db, path, r);
+    int err = check_whole(*db, path, r);
     if (!err)
         err = check_log(*db, path, r);
     if (!err)
@@ -352,7 +345,7 @@ static int open_checked(const char *path, sqlite3 **db, bool *updated, const str
     if (err)
         return err;
     rc = sqlite3_exec(*db, SCHEMA_SESSION_SQL "BEGIN IMMEDIATE;", NULL, NULL, NULL);
-    version = pragma_number(*db, "PRAGMA user_version");
+    int64_t version = pragma_number(*db, "PRAGMA user_version");
     *updated = version < SCHEMA_VERSION;
     if (rc == SQLITE_OK && *updated)
         rc = schema_update(*db, version);
@@ -373,13 +366,12 @@ int file_open(const char *path, sqlite3 **db, int *lock_fd, bool *updated, char 
     char lock_path[PATH_MAX];
     bool lock_made;
     struct stat st;
-    int err;
 
     *db = NULL;
     if (strlen(path) + sizeof ".lock" > sizeof lock_path)
         return refuse_file(&r, HAWK_EINVALID, "the path of the store is too long");
     snprintf(lock_path, sizeof lock_path, "%s.lock", path);
-    err = lock_file(path, lock_path, lock_fd, &lock_made, &r);
+    int err = lock_file(path, lock_path, lock_fd, &lock_made, &r);
     if (err)
         return err;
     /* Look at the file only with the lock. If this process had the file open, closing it again here would

@@ -63,12 +63,10 @@ void leader_view(struct leader *l, struct leader_view *v)
 
 bool leader_holds(struct leader *l, uint32_t epoch)
 {
-    bool holds;
-
     pthread_mutex_lock(&l->lock);
     if (expire_lease(l))
         pthread_cond_signal(&l->wake);
-    holds = l->view.leads && l->view.epoch == epoch;
+    bool holds = l->view.leads && l->view.epoch == epoch;
     pthread_mutex_unlock(&l->lock);
     return holds;
 }
@@ -177,10 +175,8 @@ static bool same_view(const struct leader_view *a, const struct leader_view *b)
 /* Makes *next visible to others. Only this thread begins a reign. */
 static void publish_view(struct leader *l, const struct leader_view *next, int64_t until_us)
 {
-    bool differs;
-
     pthread_mutex_lock(&l->lock);
-    differs = !same_view(&l->view, next);
+    bool differs = !same_view(&l->view, next);
     l->view = *next;
     l->until_us = until_us;
     pthread_mutex_unlock(&l->lock);
@@ -394,7 +390,6 @@ static void *thread_main(void *arg)
 
     pthread_mutex_lock(&l->lock);
     while (!l->stopping) {
-        int64_t pause_us;
         bool leads;
 
         expire_lease(l);
@@ -403,7 +398,7 @@ static void *thread_main(void *arg)
         if (led && !leads)
             step_down(l);
         led = leads;
-        pause_us = leads ? rule_epoch(l) : campaign(l);
+        int64_t pause_us = leads ? rule_epoch(l) : campaign(l);
         pthread_mutex_lock(&l->lock);
         if (!l->stopping && l->view.leads == leads)
             wait_us(l, pause_us);

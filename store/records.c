@@ -20,11 +20,9 @@
 /* Little-endian u32s. Absent means all tasks of the job. */
 static void put_tasks(struct codec_buf *b, uint32_t tag, const struct task_set *v)
 {
-    size_t start;
-
     if (!v)
         return;
-    start = wire_begin(b, tag);
+    size_t start = wire_begin(b, tag);
     for (uint32_t i = 0; i < v->n; i++) {
         uint32_t task = htole32(v->v[i]);
 
@@ -51,11 +49,9 @@ static bool get_tasks(struct wire *s, pb_wire_type_t wire, struct task_set **v)
 
 static void put_desc(struct codec_buf *b, uint32_t tag, const struct job_desc *v)
 {
-    size_t start;
-
     if (!v)
         return;
-    start = wire_begin(b, tag);
+    size_t start = wire_begin(b, tag);
     codec_desc_encode(b, v, true);
     wire_end(b, start);
 }

@@ -182,13 +182,12 @@ static bool op_fits(const struct backend *b, const struct entry *e) { return tru
 static int op_get(struct backend *b, const struct record_key *k, struct codec_buf *value)
 {
     sqlite3_stmt *st = b->v[is_job(k) ? STATEMENT_GET_JOB : STATEMENT_GET];
-    int rc;
 
     if (is_job(k))
         BIND(st, (int64_t)k->id, k->epoch);
     else
         BIND_KEY(st, k);
-    rc = sqlite3_step(st);
+    int rc = sqlite3_step(st);
     if (rc == SQLITE_ROW)
         codec_buf_append(value, sqlite3_column_blob(st, 0), (size_t)sqlite3_column_bytes(st, 0));
     sqlite3_reset(st);
@@ -242,10 +241,9 @@ static int op_scan(struct backend *b, const struct record_key *job, scan_fn *fn,
 static int meta_value(struct backend *b, const char *key, uint64_t *number, char **text)
 {
     sqlite3_stmt *st = b->v[STATEMENT_META_GET];
-    int rc;
 
     sqlite3_bind_text(st, 1, key, -1, SQLITE_STATIC);
-    rc = sqlite3_step(st);
+    int rc = sqlite3_step(st);
     if (rc == SQLITE_ROW && number)
         *number = (uint64_t)sqlite3_column_int64(st, 0);
     if (rc == SQLITE_ROW && text) {
@@ -293,10 +291,8 @@ static int op_meta_set(struct backend *b, const char *key, uint64_t value)
 /* *owner: a string that the caller frees; NULL: the file has none. */
 static int get_owner(struct backend *b, char **owner)
 {
-    int err;
-
     *owner = NULL;
-    err = meta_value(b, "owner", NULL, owner);
+    int err = meta_value(b, "owner", NULL, owner);
     return err == HAWK_ENOT_FOUND ? 0 : err;
 }
 
@@ -337,12 +333,10 @@ static int op_own(struct backend *b, const char *owner)
  * other readers of the file, such as an operator's shell. */
 static int op_scrub(struct backend *b)
 {
-    int rc;
-
     if (!b->forgot)
         return 0;
     sqlite3_busy_timeout(b->db, 0);
-    rc = sqlite3_wal_checkpoint_v2(b->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    int rc = sqlite3_wal_checkpoint_v2(b->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     sqlite3_busy_timeout(b->db, FILE_BUSY_MS);
     if (rc == SQLITE_OK)
         b->forgot = false;

@@ -69,10 +69,8 @@ static void queue_init(struct queue *q)
  * token in it. */
 static int commit_pending(struct store *s, const struct entry **last, uint64_t *token)
 {
-    int err;
-
     pthread_mutex_lock(&s->db_lock);
-    err = records_commit(s->ops, s->backend, s->pending.head, last);
+    int err = records_commit(s->ops, s->backend, s->pending.head, last);
     if (err == HAWK_ESTALE)
         log_warn("%s: %s", s->ops->name(s->backend), s->ops->why(s->backend));
     else if (err && !s->failing)
@@ -148,10 +146,8 @@ static void wait_for_work(struct store *s)
 
 static void scrub_journal(struct store *s)
 {
-    int err;
-
     pthread_mutex_lock(&s->db_lock);
-    err = s->ops->scrub(s->backend);
+    int err = s->ops->scrub(s->backend);
     if (err && !s->scrub_failing)
         log_warn("%s: environments of jobs that ended can be read still: %s; trying again",
                  s->ops->name(s->backend), s->ops->why(s->backend));
@@ -205,7 +201,6 @@ static int start_thread(struct store *s)
 {
     pthread_condattr_t attr;
     sigset_t all, before;
-    int err;
 
     pthread_mutex_init(&s->lock, NULL);
     pthread_mutex_init(&s->db_lock, NULL);
@@ -215,7 +210,7 @@ static int start_thread(struct store *s)
     pthread_condattr_destroy(&attr);
     sigfillset(&all); /* signals are the loop's */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    err = pthread_create(&s->thread, NULL, thread_main, s);
+    int err = pthread_create(&s->thread, NULL, thread_main, s);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return err ? HAWK_EIO : 0;
 }
@@ -335,10 +330,8 @@ int store_write(struct store *s, const struct msg *m)
 
 int store_recover(struct store *s, void (*fn)(void *arg, const struct msg *m), void *arg)
 {
-    int err;
-
     pthread_mutex_lock(&s->db_lock);
-    err = records_recover(s->ops, s->backend, true, fn, arg);
+    int err = records_recover(s->ops, s->backend, true, fn, arg);
     pthread_mutex_unlock(&s->db_lock);
     return err;
 }
@@ -347,20 +340,16 @@ int store_recover(struct store *s, void (*fn)(void *arg, const struct msg *m), v
 
 int store_meta_get(struct store *s, const char *key, uint64_t *value)
 {
-    int err;
-
     pthread_mutex_lock(&s->db_lock);
-    err = s->ops->meta_get(s->backend, key, value);
+    int err = s->ops->meta_get(s->backend, key, value);
     pthread_mutex_unlock(&s->db_lock);
     return err;
 }
 
 int store_meta_set(struct store *s, const char *key, uint64_t value)
 {
-    int err;
-
     pthread_mutex_lock(&s->db_lock);
-    err = s->ops->meta_set(s->backend, key, value);
+    int err = s->ops->meta_set(s->backend, key, value);
     if (err)
         log_error("%s: cannot be written: %s", s->ops->name(s->backend), s->ops->why(s->backend));
     pthread_mutex_unlock(&s->db_lock);
@@ -369,12 +358,10 @@ int store_meta_set(struct store *s, const char *key, uint64_t value)
 
 int store_own(struct store *s, const char *owner)
 {
-    int err;
-
     if (!s->ops->own)
         return 0;
     pthread_mutex_lock(&s->db_lock);
-    err = s->ops->own(s->backend, owner);
+    int err = s->ops->own(s->backend, owner);
     if (err)
         log_error("%s: cannot be written: %s", s->ops->name(s->backend), s->ops->why(s->backend));
     pthread_mutex_unlock(&s->db_lock);
