@@ -382,6 +382,7 @@ static int fill_description(const char *command, const struct spec_options *o, i
     d->retries = retries_of(command, o);
     d->max_fails = o->max_fails;
     d->umask = client_umask();
+    d->ancestors = client_ancestors();
     if (o->at_most_once)
         d->flags |= JOB_AT_MOST_ONCE;
     if (o->no_pause)

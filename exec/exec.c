@@ -232,14 +232,10 @@ static void put_name(struct exec *e, enum record_type type, uint32_t name)
     record_end(&e->out, begun);
 }
 
-static void put_blob(struct bytes *b, const struct blob *blob)
-{
-    put_data(b, blob ? blob->data : NULL, blob ? blob->len : 0);
-}
-
 static struct sent_spec *send_spec(struct exec *e, struct job_desc *d)
 {
     struct sent_spec *s = xcalloc(1, sizeof *s);
+    char ancestors[ANCESTORS_TEXT];
 
     s->d = job_desc_ref(d);
     s->id = ++e->next_spec;
@@ -258,6 +254,8 @@ static struct sent_spec *send_spec(struct exec *e, struct job_desc *d)
     put_blob(&e->out, d->stderr_pattern);
     put_blob(&e->out, d->input);
     put_u32(&e->out, d->umask);
+    ancestors_format(ancestors, &d->ancestors);
+    put_data(&e->out, ancestors, strlen(ancestors) + 1);
     record_end(&e->out, begun);
     return s;
 }

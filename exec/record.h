@@ -4,6 +4,7 @@
 #ifndef HAWK_EXEC_RECORD_H
 #define HAWK_EXEC_RECORD_H
 
+#include "base/blob.h"
 #include "base/err.h"
 
 #include <stdbool.h>
@@ -19,7 +20,8 @@ enum record_type {
     /* agent -> spawner */
     RECORD_SPEC = 1,  /* u32 spec, u32 tasks, u32 first_index, i64 time_limit_us, bytes: name, argv, env, cwd,
                          stdout, stderr, input (argv and env as in struct strings; absent where NULL); u32 umask
-                         (as in job_desc; not from older agents) */
+                         (as in job_desc), bytes: ancestors (ancestors_format, with the NUL); these not from older
+                         agents */
     RECORD_SPEC_DROP, /* u32 spec: it has no run any more */
     RECORD_RUN,    /* u32 run, u32 spec, u64 job, u32 task, u32 epoch, u32 attempt, u32 owner, u32 flags (enum
                          run_flag), bytes: argument, worker */
@@ -83,6 +85,10 @@ void put_u32(struct bytes *b, uint32_t v);
 void put_u64(struct bytes *b, uint64_t v);
 /* NULL data: absent, which a reader can tell from empty. */
 void put_data(struct bytes *b, const void *data, size_t n);
+static inline void put_blob(struct bytes *b, const struct blob *blob)
+{
+    put_data(b, blob ? blob->data : NULL, blob ? blob->len : 0);
+}
 
 /* A record being read. `bad` is set when the reader wants more than it has. */
 struct record {

@@ -17,7 +17,7 @@
 #define DEFAULT_SEARCH "/usr/local/bin:/usr/bin:/bin"
 #define RUN_ENTRIES                                                                                          \
     6 /* HAWK_JOB_ID, HAWK_TASK_INDEX, HAWK_ATTEMPT, HAWK_RUN, HAWK_WORKER, HAWK_INPUT: launch.c fills them in */
-#define OWN_ENTRIES 2 /* HAWK_JOB_NAME, HAWK_TASK_COUNT */
+#define OWN_ENTRIES 3 /* HAWK_JOB_NAME, HAWK_TASK_COUNT, HAWK_JOB_ANCESTORS */
 
 /* ---- Reading ---- */
 
@@ -42,6 +42,15 @@ static void get_strings(struct record *r, struct strings *s)
         strings_add(s, p);
 }
 
+static void get_ancestors(struct record *r, struct ancestors *a)
+{
+    uint32_t n;
+    const char *text = get_data(r, &n);
+
+    if (n > 0 && text[n - 1] == '\0')
+        ancestors_add_text(a, text);
+}
+
 static struct job_desc *get_desc(struct record *r)
 {
     struct job_desc *d = job_desc_new();
@@ -62,6 +71,8 @@ static struct job_desc *get_desc(struct record *r)
     d->input = get_blob(r);
     if (r->p < r->end) /* older agents do not send it */
         d->umask = get_u32(r);
+    if (r->p < r->end)
+        get_ancestors(r, &d->ancestors);
     if (r->bad || d->argv.n == 0) {
         job_desc_drop(d);
         return NULL;
@@ -75,8 +86,8 @@ static struct job_desc *get_desc(struct record *r)
 static bool is_ours(const char *entry)
 {
     static const char *const names[] = {
-        "HAWK_JOB_ID=",     "HAWK_TASK_INDEX=", "HAWK_ATTEMPT=", "HAWK_RUN=",
-        "HAWK_TASK_COUNT=", "HAWK_JOB_NAME=",   "HAWK_WORKER=",  "HAWK_INPUT="};
+        "HAWK_JOB_ID=",   "HAWK_TASK_INDEX=", "HAWK_ATTEMPT=", "HAWK_RUN=",          "HAWK_TASK_COUNT=",
+        "HAWK_JOB_NAME=", "HAWK_WORKER=",     "HAWK_INPUT=",   "HAWK_JOB_ANCESTORS="};
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strncmp(entry, names[i], strlen(names[i])) == 0)
@@ -111,16 +122,22 @@ static void make_environment(struct spec *s)
     const struct job_desc *d = s->d;
     const char *entry = d->env.data;
     size_t room = RUN_ENTRIES + OWN_ENTRIES + 1, n = RUN_ENTRIES, size;
+    char ancestors[ANCESTORS_TEXT];
 
     for (char **e = environ; d->env.n == 0 && *e; e++)
         room++;
     s->env = xcalloc(room + d->env.n, sizeof *s->env);
-    size = d->name->len + 128;
+    size = d->name->len + 128 + ANCESTORS_TEXT;
     char *p = s->own = xmalloc(size);
     s->env[n++] = p;
     p += snprintf(p, size, "HAWK_JOB_NAME=%s", d->name->data) + 1;
     s->env[n++] = p;
-    snprintf(p, size - (size_t)(p - s->own), "HAWK_TASK_COUNT=%" PRIu32, d->tasks);
+    p += snprintf(p, size - (size_t)(p - s->own), "HAWK_TASK_COUNT=%" PRIu32, d->tasks) + 1;
+    if (d->ancestors.n > 0) {
+        s->env[n++] = p;
+        snprintf(p, size - (size_t)(p - s->own), "HAWK_JOB_ANCESTORS=%s",
+                 ancestors_format(ancestors, &d->ancestors));
+    }
     s->search = DEFAULT_SEARCH;
     if (d->env.n == 0) {
         for (char **e = environ; *e; e++)

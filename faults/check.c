@@ -93,6 +93,17 @@ static void expect_reservation(struct cluster *c, uint32_t ep, uint32_t from,
                  job_id_format((char[JOB_ID_TEXT]){0}, m->job));
 }
 
+/* Checks that the task was not paused for its own job, nor for one that a task of its job submitted. */
+static void expect_no_ancestor(struct cluster *c, const struct msg_task_paused *m)
+{
+    for (uint32_t i = 0; i < c->jobs_n; i++)
+        if (c->jobs[i]->submitted && job_eq(c->jobs[i]->id, m->for_job) &&
+            (job_eq(m->for_job, m->id.job) || ancestors_have(&c->jobs[i]->desc->ancestors, m->id.job)))
+            cluster_fail(c, INVARIANT_PAUSES,
+                         "a task of %s is paused for its own job, or one that it submitted",
+                         job_id_format((char[JOB_ID_TEXT]){0}, m->id.job));
+}
+
 static void hash_in(uint64_t *h, uint64_t v) { *h = (*h ^ v) * UINT64_C(0x9e3779b97f4a7c15) ^ *h >> 29; }
 
 /* Remembers a LONG_ACCEPTED: from now on central's journal must have the job (protocol 4.2). */
@@ -198,6 +209,8 @@ void cluster_on_delivery(void *arg, int64_t now_us, uint32_t from, uint32_t to, 
     }
     if (m->type == MSG_TASK_REQUEST && c->config.nothing_fails)
         expect_reservation(c, to, from, &m->task_request);
+    if (m->type == MSG_TASK_PAUSED)
+        expect_no_ancestor(c, &m->task_paused);
     if (m->type == MSG_TASK_FINISHED)
         note_returned(c, &m->task_finished);
     if (m->type == MSG_WATCH)

@@ -15,6 +15,23 @@ static struct cluster_job *job_by_id(struct cluster *c, job_id_t id)
     return NULL;
 }
 
+/* Where tasks are paused, each second job is submitted in a task of the nearest job before it that has an id. It is one
+ * of that job's ancestors then, and so on. */
+static void draw_ancestors(struct cluster *c, struct cluster_job *j)
+{
+    struct ancestors *a = &j->desc->ancestors;
+    const struct cluster_job *in = NULL;
+
+    for (uint32_t i = 0; i < c->jobs_n && c->jobs[i] != j; i++)
+        if (c->jobs[i]->submitted && !c->jobs[i]->err)
+            in = c->jobs[i];
+    if (!c->config.pause_longest_us || j->desc->shell % 2 || !in || a->n > 0)
+        return;
+    a->v[a->n++] = in->id;
+    for (uint32_t i = 0; i < in->desc->ancestors.n && a->n < LIMIT_ANCESTORS; i++)
+        a->v[a->n++] = in->desc->ancestors.v[i];
+}
+
 /* The `client` of a job's SUBMIT: the epoch under which its client asks, and the job's number. */
 static uint32_t client_of(const struct cluster_job *j)
 {
@@ -23,6 +40,8 @@ static uint32_t client_of(const struct cluster_job *j)
 
 void cluster_submit(struct cluster *c, struct cluster_job *j, uint32_t dist)
 {
+    draw_ancestors(c, j);
+
     struct msg m = {.type = MSG_SUBMIT,
                     .submit = {.desc = job_desc_ref(j->desc),
                                .client = client_of(j),

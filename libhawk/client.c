@@ -300,6 +300,15 @@ uint32_t client_umask(void)
     return mask;
 }
 
+struct ancestors client_ancestors(void)
+{
+    struct ancestors a = {0};
+
+    ancestors_add_text(&a, getenv("HAWK_JOB_ID"));
+    ancestors_add_text(&a, getenv("HAWK_JOB_ANCESTORS"));
+    return a;
+}
+
 static int refresh_nodes(struct client *client) { return client_refresh_nodes(client, client->timeout_us); }
 
 const struct api_node *client_find_node(const struct client *client, enum role role, node_id_t node)

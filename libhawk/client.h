@@ -28,6 +28,8 @@ const char *client_default_socket(char *buf, size_t size);
 
 /* This process's umask, with JOB_UMASK_TOLD, for a description; 0 when the system does not tell it. */
 uint32_t client_umask(void);
+/* The jobs in whose tasks this process runs, as its environment tells, for a description. */
+struct ancestors client_ancestors(void);
 
 /* Makes a client in *client, also on an error: for client_error, and to be closed by client_close. It
  * connects on the first call. */

@@ -214,6 +214,7 @@ static int describe_job(struct hawk_client *c, struct job_desc *d, const struct 
     if (s->args)
         d->flags |= JOB_EACH_ARG;
     d->umask = client_umask();
+    d->ancestors = client_ancestors();
     char why[256];
     err = job_desc_check(d, why, sizeof why);
     return err ? keep_error(c, err, "%s", why) : 0;

@@ -21,8 +21,8 @@
 #define KIND_u64 uint64_t
 #define KIND_i32 int32_t
 #define KIND_i64 int64_t
-#define KIND_app                                                                                             \
-    uint64_t /* an application's number (app_id), or a set of applications (app_set); 0: none, and not shown */
+/* An application's number (app_id), a set of applications (app_set) or of jobs (job_set); 0: none, and not shown. */
+#define KIND_app uint64_t
 #define KIND_policy struct policy
 #define KIND_blob struct blob *     /* bytes or text; may be NULL */
 #define KIND_desc struct job_desc * /* with every task's argument */
@@ -306,7 +306,8 @@ enum route {
 #define FIELDS_task_held(F) F(try, id) F(i64, run_us) F(u8, state)
 #define FIELDS_held_end(F) F(none, reserved)
 
-#define FIELDS_probe(F) F(job, job) F(i64, estimate_us) F(u32, count) F(u8, class) F(app, app)
+#define FIELDS_probe(F)                                                                                      \
+    F(job, job) F(i64, estimate_us) F(u32, count) F(u8, class) F(app, app) F(app, ancestors)
 #define FIELDS_probe_refused(F) F(job, job) F(u32, count) F(i32, err)
 #define FIELDS_probe_cancel(F) F(job, job)
 #define FIELDS_probe_cancelled(F) F(job, job) F(u32, count)
@@ -319,7 +320,8 @@ enum route {
 #define FIELDS_steal_loot(F)                                                                                 \
     F(job, job)                                                                                              \
     F(i64, estimate_us)                                                                                      \
-    F(i64, waited_us) F(node, dist) F(u32, request) F(u32, count) F(u16, index) F(u16, items) F(app, app)
+    F(i64, waited_us)                                                                                        \
+    F(node, dist) F(u32, request) F(u32, count) F(u16, index) F(u16, items) F(app, app)
 #define FIELDS_steal_ack(F) F(job, job) F(u32, request) F(u32, accepted) F(u16, index)
 
 #define FIELDS_draining(F) F(none, reserved)

@@ -472,7 +472,7 @@ static int check_numbers(const struct job_desc *d, char *why, size_t size)
         REFUSE(HAWK_EINVALID, "unknown class tag %u", d->tag);
     if (d->kind >= PAYLOAD_COUNT)
         REFUSE(HAWK_EINVALID, "unknown payload kind %u", d->kind);
-    return 0;
+    return ancestors_check(&d->ancestors, why, size);
 }
 
 static int check_payload(const struct job_desc *d, char *why, size_t size)

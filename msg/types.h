@@ -6,6 +6,7 @@
 #include "base/blob.h"
 #include "base/ids.h"
 #include "base/units.h"
+#include "msg/ancestors.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -354,17 +355,18 @@ enum job_flag {
 /* A job as the client described it; immutable and shared. Policy reads the first group only. */
 struct job_desc {
     uint32_t refs;
-    uint32_t tasks;        /* 1 .. LIMIT_TASKS_PER_JOB */
-    int64_t estimate_us;   /* of one task; 0: none given */
-    int64_t time_limit_us; /* of one task; 0: none */
-    uint16_t retries;      /* further tries after a worker was lost */
-    uint8_t tag;           /* enum class_tag */
-    uint8_t kind;          /* enum payload_kind */
-    uint32_t flags;        /* enum job_flag */
-    uint32_t max_fails;    /* cancel the rest after so many failed tasks; 0: never */
-    struct blob *name;     /* job name for history; never NULL, may be empty */
-    struct blob *user;     /* the user who submitted it; never NULL, may be empty */
-    uint64_t shell;        /* of the shell that made it (the simulator's job number); not on the wire */
+    uint32_t tasks;             /* 1 .. LIMIT_TASKS_PER_JOB */
+    int64_t estimate_us;        /* of one task; 0: none given */
+    int64_t time_limit_us;      /* of one task; 0: none */
+    uint16_t retries;           /* further tries after a worker was lost */
+    uint8_t tag;                /* enum class_tag */
+    uint8_t kind;               /* enum payload_kind */
+    uint32_t flags;             /* enum job_flag */
+    uint32_t max_fails;         /* cancel the rest after so many failed tasks; 0: never */
+    struct blob *name;          /* job name for history; never NULL, may be empty */
+    struct blob *user;          /* the user who submitted it; never NULL, may be empty */
+    struct ancestors ancestors; /* jobs in whose tasks it was submitted */
+    uint64_t shell;             /* of the shell that made it (the simulator's job number); not on the wire */
 
     /* For executors and stores only. */
     uint32_t first_index; /* HAWK_TASK_INDEX of task 0 (--array 5-10: 5) */

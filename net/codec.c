@@ -60,7 +60,8 @@ WIRE_MESSAGES(X)
     F(each_arg, flags, each_arg)                                                                             \
     F(at_most_once, flags, at_most_once)                                                                     \
     F(u32, umask, umask)                                                                                     \
-    F(no_pause, flags, no_pause)
+    F(no_pause, flags, no_pause)                                                                             \
+    F(ancestors, ancestors, ancestors)
 
 /* ---- Encoding: nothing in it can fail, the buffer grows (base/mem.h) ---- */
 
@@ -104,6 +105,16 @@ static void put_at_most_once(struct codec_buf *b, uint32_t tag, uint32_t flags)
 static void put_no_pause(struct codec_buf *b, uint32_t tag, uint32_t flags)
 {
     put_u8(b, tag, (flags & JOB_NO_PAUSE) != 0);
+}
+
+static void put_ancestors(struct codec_buf *b, uint32_t tag, struct ancestors v)
+{
+    char id[JOB_ID_TEXT];
+
+    for (uint32_t i = 0; i < v.n; i++) {
+        job_id_format(id, v.v[i]);
+        wire_put_bytes(b, tag, id, strlen(id));
+    }
 }
 
 static void put_desc_fields(struct codec_buf *b, const struct job_desc *d, bool args)
@@ -253,6 +264,16 @@ static bool get_at_most_once(struct wire *s, pb_wire_type_t wire, uint32_t *flag
 static bool get_no_pause(struct wire *s, pb_wire_type_t wire, uint32_t *flags)
 {
     return get_flag(s, wire, flags, JOB_NO_PAUSE);
+}
+
+static bool get_ancestors(struct wire *s, pb_wire_type_t wire, struct ancestors *v)
+{
+    struct span text;
+
+    if (!get_span(s, wire, &text))
+        return false;
+    ancestors_add(v, text.data, text.len);
+    return true;
 }
 
 #define GET_SPEC(kind, member, proto)                                                                        \

@@ -194,6 +194,8 @@ static void test_environment_and_directory(void **state)
     strings_add(&d->env, "PATH=/usr/bin:/bin");
     strings_add(&d->env, "COLOUR=green");
     strings_add(&d->env, "HAWK_JOB_ID=forged");
+    strings_add(&d->env, "HAWK_JOB_ANCESTORS=forged");
+    d->ancestors = (struct ancestors){2, {job_id_make((node_id_t){3}, 12), job_id_make((node_id_t){1}, 5)}};
     set_blob(&d->cwd, f->dir);
     set_blob(&d->stdout_pattern, "o%t");
     start(f);
@@ -202,7 +204,8 @@ static void test_environment_and_directory(void **state)
     assert_exited(&f->v[0], 0);
     assert_non_null(realpath(f->dir, real));
     snprintf(expected, sizeof expected,
-             "COLOUR=green\nHAWK_ATTEMPT=3\nHAWK_INPUT=52\nHAWK_JOB_ID=3.17\nHAWK_JOB_NAME=my "
+             "COLOUR=green\nHAWK_ATTEMPT=3\nHAWK_INPUT=52\nHAWK_JOB_ANCESTORS=3.12 "
+             "1.5\nHAWK_JOB_ID=3.17\nHAWK_JOB_NAME=my "
              "job\nHAWK_TASK_COUNT=9\n"
              "HAWK_TASK_INDEX=52\nHAWK_WORKER=w1\nPATH=/usr/bin:/bin\n%.500s\n",
              real);

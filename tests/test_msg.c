@@ -273,6 +273,10 @@ static void test_desc_limits(void **state)
     DESC(HAWK_EINVALID, "kind", d->kind = PAYLOAD_COUNT);
     DESC(HAWK_EINVALID, "index", d->first_index = UINT32_MAX);
     DESC(HAWK_EINVALID, "application", d->kind = PAYLOAD_APP);
+    DESC(0, "", ancestors_add_text(&d->ancestors, "1.1 1.2 1.3 1.4 1.5 1.6 1.7 16777214.9 1.9"));
+    DESC(HAWK_EINVALID, "more than 8 ancestors",
+         for (int i = 0; i < 20; i++) ancestors_add(&d->ancestors, "1.1", 3));
+    DESC(HAWK_EINVALID, "no job id", ancestors_add(&d->ancestors, "1.1 ", 4));
     DESC(0, "", d->kind = PAYLOAD_APP; d->app = blob_str("numpy"));
     DESC(0, "", strings_add(&d->env, "A="));
     DESC(HAWK_EINVALID, "entry 2", strings_add(&d->env, "A=1"); strings_add(&d->env, "B"));
@@ -285,6 +289,29 @@ static void test_desc_limits(void **state)
     DESC(HAWK_ETOO_LARGE, "arguments have", d->tasks = 1; d->flags |= JOB_EACH_ARG;
          task_args_add_space(&d->args, LIMIT_JOB_BYTES + 1));
 #undef DESC
+}
+
+/* What a task's environment says, and what a job that is submitted there says to its own tasks. */
+static void test_ancestors(void **state)
+{
+    struct ancestors a = {0};
+    char text[ANCESTORS_TEXT];
+
+    ancestors_add_text(&a, NULL);
+    ancestors_add_text(&a, "");
+    assert_string_equal(ancestors_format(text, &a), "");
+    ancestors_add_text(&a, "3.17");
+    ancestors_add_text(&a, "2.1  forged 16777214.1099511627775 0.1");
+    assert_string_equal(ancestors_format(text, &a), "3.17 2.1 16777214.1099511627775");
+    assert_true(ancestors_have(&a, (job_id_make((node_id_t){2}, 1))));
+    assert_false(ancestors_have(&a, (job_id_make((node_id_t){2}, 2))));
+    assert_true(ancestors_set(&a) & job_set((job_id_make((node_id_t){2}, 1))));
+    assert_false(ancestors_set(&a) & job_set((job_id_make((node_id_t){2}, 5))));
+    for (int i = 0; i < 9; i++)
+        ancestors_add_text(&a, "16777214.1099511627775");
+    assert_int_equal(a.n, LIMIT_ANCESTORS);
+    assert_true(strlen(ancestors_format(text, &a)) < ANCESTORS_TEXT);
+    assert_int_equal(ancestors_check(&a, NULL, 0), 0);
 }
 
 static void test_desc_without_a_command(void **state)
@@ -479,6 +506,7 @@ int main(void)
         cmocka_unit_test(test_nothing_to_steal_names_no_job),
         cmocka_unit_test(test_newer_counter),
         cmocka_unit_test(test_desc_limits),
+        cmocka_unit_test(test_ancestors),
         cmocka_unit_test(test_desc_without_a_command),
         cmocka_unit_test(test_spec_travels_without_arguments),
         cmocka_unit_test(test_strings_and_arguments),

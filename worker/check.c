@@ -172,7 +172,7 @@ static void check_owners(const struct worker *w, const struct list *in, enum own
         CHECK(o->state == state);
         CHECK(worker_owner_find(w, o->node) == o);
         CHECK(state == OWNER_UP || list_empty(&o->requests));
-        CHECK(state == OWNER_UP || !list_empty(&o->jobs));
+        CHECK(state != OWNER_AWAY || !list_empty(&o->jobs));
         if (state == OWNER_LOST) {
             CHECK(!owner_is_central(o));
             CHECK(o->orphan_at >= last);

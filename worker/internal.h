@@ -26,13 +26,13 @@
 
 enum owner_state {
     OWNER_UP,   /* in up_owners: it has a stream (central: joined) */
-    OWNER_LOST, /* in lost_owners: its tasks are killed at orphan_at (DESIGN 3.8) */
+    OWNER_LOST, /* in lost_owners: its tasks are killed at orphan_at (DESIGN 3.8), if it has any left */
     OWNER_AWAY, /* in away_owners: central (the lease decides), or a dist whose orphans are being killed */
 };
 
 /* An owner of tasks and reservations here.
  *
- *   it is in the list of its state;  state is not UP => no requests, and some job
+ *   it is in the list of its state;  state is not UP => no requests;  state is AWAY => some job
  *   n_reservations = sum of the counts of its jobs' reservations;  n_unacked = its tasks that are DONE
  *
  * The fields that most messages need lie together: a simulation has tens of thousands of workers, and their
@@ -67,6 +67,7 @@ struct job {
     job_id_t id;
     uint64_t app;        /* application that it needs; 0: none */
     int64_t estimate_us; /* estimate of a task's run time, from its last reservation; 0: not known */
+    uint64_t ancestors;  /* as estimate_us: set of its ancestors; 0: not known (loot does not say) */
     uint32_t n_requests;
 };
 

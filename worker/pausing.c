@@ -61,15 +61,28 @@ bool worker_pause_first(const struct worker *w, const struct lane *l, const stru
            due_at(w, container_of(l->paused.next, struct slot, link)->task) <= w->now_us;
 }
 
-/* Whether the task in s may be paused for a task of j. Not for one of its own job, which would not end
- * sooner. */
+/* Whether a task of `job` submitted j, directly or by tasks of other jobs. Before the first launch it may say so
+ * wrongly: then tasks of j wait a little longer. */
+static bool is_ancestor(const struct job *j, job_id_t job)
+{
+    return j->desc ? ancestors_have(&j->desc->ancestors, job) : (j->ancestors & job_set(job)) != 0;
+}
+
+/* Whether t may stand still for a task of j. Not for one of its own job, which would not end sooner; and not for
+ * one of a job that it submitted, which it may work with. */
+static bool may_stand_for(const struct task *t, const struct job *j)
+{
+    return !job_eq(t->id.job, j->id) && !is_ancestor(j, t->id.job);
+}
+
+/* Whether the task in s may be paused for a task of j. */
 static bool may_pause(const struct worker *w, const struct slot *s, const struct job *j)
 {
     const struct task *t = s->task;
 
     return s->state == SLOT_BUSY && s->is_long && !s->freezing && t->state == T_RUNNING && !t->no_pause &&
            !(t->job->desc && t->job->desc->flags & JOB_NO_PAUSE) && t->kill_outcome == OUTCOME_NONE &&
-           !job_eq(t->id.job, j->id) && budget_us(w, t) > j->estimate_us;
+           may_stand_for(t, j) && budget_us(w, t) > j->estimate_us;
 }
 
 /* The youngest task that may be paused for a task of j, or NULL; *n: their number. O(slots). */
@@ -200,6 +213,19 @@ static void pause_for(struct worker *w, struct task *t, struct task *given)
     worker_task_begin(w, given);
 }
 
+/* The first task that was given and for which t may stand still, or NULL. Freezes are not confirmed in their
+ * order. */
+static struct task *given_for(const struct lane *l, const struct task *t)
+{
+    list_foreach(&l->given, link, next) {
+        struct task *given = container_of(link, struct slot, link)->task;
+
+        if (may_stand_for(t, given->job))
+            return given;
+    }
+    return NULL;
+}
+
 /* Output: at most 1 message. A task that is being killed goes on: the executor thaws it for that. The given
  * task may have got a free slot meanwhile: then the frozen one goes on at once. */
 void worker_on_exec_paused(struct worker *w, const struct msg *in)
@@ -207,7 +233,7 @@ void worker_on_exec_paused(struct worker *w, const struct msg *in)
     const struct msg_exec_paused *m = &in->exec_paused;
     uint32_t i = worker_slot_of(m->run);
     struct slot *s = i < w->n_slots ? slot_at(w, i) : NULL;
-    struct task *t = s ? s->task : NULL;
+    struct task *t = s ? s->task : NULL, *given;
 
     if (!t || t->run != m->run || !s->freezing)
         return;
@@ -219,11 +245,12 @@ void worker_on_exec_paused(struct worker *w, const struct msg *in)
         return;
     }
     w->pauses_refused = 0;
-    if (s->lane->n_given == 0) {
+    given = given_for(s->lane, t);
+    if (!given) {
         out_add(w->out, MSG_EXEC_RESUME, 0)->exec_resume.run = m->run;
         return;
     }
-    pause_for(w, t, container_of(s->lane->given.next, struct slot, link)->task);
+    pause_for(w, t, given);
 }
 
 /* ---- What owners are told ---- */

@@ -36,6 +36,7 @@ static void queue_reservations(struct worker *w, struct job *j, const struct msg
     uint32_t share = n / w->n_lanes, extra = n % w->n_lanes;
 
     j->estimate_us = m->estimate_us;
+    j->ancestors = m->ancestors;
     for (uint32_t i = 0; i < w->n_lanes; i++) {
         uint32_t here = share + (i < extra);
         struct reservation *r;

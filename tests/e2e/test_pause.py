@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 
-from hawktest import Cluster, run_tests, wait_for
+from hawktest import HAWK, Cluster, run_tests, wait_for
 
 # Busy, and told by the size of a file; without the writes' own time a pause could hide between two of them.
 COUNT = 'echo $$ >"$0.pid"; while :; do echo x >>"$0"; done'
@@ -95,6 +95,42 @@ def test_a_job_may_refuse():
         assert paused(c) == 0
         c.hawk("cancel", job)
         c.hawk("wait", short)
+
+
+def test_no_task_is_paused_for_a_job_that_it_submitted():
+    # Both slots run a long task, and only the older one may stand still: the younger one waits for a job whose task waits
+    # for another job.
+    def script(name, then):
+        with open(f"{c.dir}/{name}", "w", encoding="utf-8") as f:
+            f.write(f'echo "$HAWK_JOB_ID $HAWK_JOB_ANCESTORS" >{c.dir}/{name}.ids\n{then}\n')
+        return f"sh {c.dir}/{name}"
+
+    def ids(name):
+        with open(f"{c.dir}/{name}.ids", encoding="utf-8") as f:
+            return f.read().split()
+
+    with Cluster(workers=1, slots=2) as c:
+        other, _ = count(c, 1)
+        quick = f"exec {HAWK} submit --wait --class short -- "
+        third = script("third", "true")
+        second = script("second", f"{quick.replace('--wait', '')}{third}")
+        top = script("top", f"{quick}{second}")
+        job = c.submit("--class", "long", "--", *top.split())
+        c.hawk("wait", "--for", "30s", job)
+        wait_for("the third", lambda: os.path.exists(f"{c.dir}/third.ids") and len(ids("third")) == 3)
+        assert ids("top") == [job] and ids("second")[1:] == [job] and ids("third")[1:] == ids("second")
+        wait_for("its owner to hear of the pauses", lambda: c.job(other)["pauses"] >= 1)
+        assert c.job(job)["pauses"] == 0, c.job(job)
+        c.hawk("cancel", other)
+
+
+def test_a_task_that_submits_to_its_own_slot_goes_on():
+    with Cluster(workers=1, slots=1) as c:
+        job = c.submit("--class", "long", "--", "sh", "-c", f"{HAWK} submit --class short -- true; sleep 2")
+        c.hawk("wait", "--for", "30s", job)
+        assert c.job(job)["pauses"] == 0, c.job(job)
+        wait_for("what it submitted", lambda: [j["state"] for j in c.json("jobs")["jobs"]] == ["done"] * 2)
+        assert paused(c) == 0
 
 
 def test_nothing_stays_frozen_when_its_worker_dies():

@@ -62,6 +62,9 @@ struct job_desc *random_desc(struct rng *r)
     d->max_fails = (uint32_t)number(r, UINT32_MAX);
     d->first_index = (uint32_t)number(r, UINT32_MAX - 40);
     d->umask = chance(r, 2) ? JOB_UMASK_TOLD | (uint32_t)rng_below(r, 01000) : 0;
+    d->ancestors.n = (uint32_t)rng_below(r, LIMIT_ANCESTORS + 1);
+    for (uint32_t i = 0; i < d->ancestors.n; i++)
+        d->ancestors.v[i] = job_id_make((node_id_t){1 + (uint32_t)rng_below(r, 99)}, rng_next(r));
     d->flags = (chance(r, 2) ? JOB_DETACHED : 0) | (chance(r, 2) ? JOB_AT_MOST_ONCE : 0);
     blob_drop(d->name);
     d->name = text(r, 200);
@@ -295,9 +298,10 @@ bool desc_equal(const struct job_desc *a, const struct job_desc *b, bool args)
     return a->tasks == b->tasks && a->estimate_us == b->estimate_us && a->time_limit_us == b->time_limit_us &&
            a->retries == b->retries && a->tag == b->tag && a->kind == b->kind && a->flags == b->flags &&
            a->max_fails == b->max_fails && blob_equal(a->name, b->name) && blob_equal(a->user, b->user) &&
-           a->first_index == b->first_index && a->umask == b->umask && strings_equal(&a->argv, &b->argv) &&
-           strings_equal(&a->env, &b->env) && blob_equal(a->cwd, b->cwd) &&
-           blob_equal(a->stdout_pattern, b->stdout_pattern) &&
+           a->first_index == b->first_index && a->umask == b->umask && a->ancestors.n == b->ancestors.n &&
+           memcmp(a->ancestors.v, b->ancestors.v, a->ancestors.n * sizeof *a->ancestors.v) == 0 &&
+           strings_equal(&a->argv, &b->argv) && strings_equal(&a->env, &b->env) &&
+           blob_equal(a->cwd, b->cwd) && blob_equal(a->stdout_pattern, b->stdout_pattern) &&
            blob_equal(a->stderr_pattern, b->stderr_pattern) && blob_equal(a->input, b->input) &&
            blob_equal(a->app, b->app) && (args ? args_equal(&a->args, &b->args) : true);
 }
