@@ -56,9 +56,14 @@ void *xrealloc(void *p, size_t size)
     return q;
 }
 
-char *xstrdup(const char *s)
-{
-    size_t size = strlen(s) + 1;
+char *xstrdup(const char *s) { return xmemdup0(s, strlen(s)); }
 
-    return memcpy(xmalloc(size), s, size);
+void *xmemdup0(const void *data, size_t n)
+{
+    char *copy = xmalloc(n + 1);
+
+    if (n > 0)
+        memcpy(copy, data, n);
+    copy[n] = '\0';
+    return copy;
 }

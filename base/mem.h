@@ -12,6 +12,8 @@ void *xcalloc(size_t n, size_t size) __attribute__((returns_nonnull));
 void *xaligned(size_t align, size_t size) __attribute__((malloc, returns_nonnull));
 void *xrealloc(void *p, size_t size) __attribute__((returns_nonnull));
 char *xstrdup(const char *s) __attribute__((returns_nonnull));
+/* Copies n bytes (data may be NULL if there are none), and puts a NUL behind them. */
+void *xmemdup0(const void *data, size_t n) __attribute__((malloc, returns_nonnull));
 
 /* Makes room for one more element in a (pointer, count, capacity) array. */
 #define vec_grow(v, n, cap)                                                                                  \

@@ -68,7 +68,6 @@ static int look_at_task(struct starting *w)
 
 static int on_change(void *ctx, const struct api_event *event)
 {
-    (void)event;
     ((struct starting *)ctx)->changed = true;
     return 0;
 }

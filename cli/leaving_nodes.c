@@ -18,11 +18,7 @@
 
 static volatile sig_atomic_t interrupted;
 
-static void on_interrupt(int signo)
-{
-    (void)signo;
-    interrupted = 1;
-}
+static void on_interrupt(int signo) { interrupted = 1; }
 
 void leaving_nodes_add(struct leaving_nodes *r, const struct api_node *nodes, uint32_t n)
 {

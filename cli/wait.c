@@ -21,11 +21,7 @@
 
 static volatile sig_atomic_t interrupted;
 
-static void on_interrupt(int signo)
-{
-    (void)signo;
-    interrupted = 1;
-}
+static void on_interrupt(int signo) { interrupted = 1; }
 
 struct progress {
     struct session *session;

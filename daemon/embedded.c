@@ -145,7 +145,7 @@ static void on_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg *
         e->config.effect(e->config.arg, m);
 }
 
-static int64_t clock_us(void *arg) { return loop_now(((struct embedded *)arg)->loop); }
+static int64_t read_clock(void *arg) { return loop_now(((struct embedded *)arg)->loop); }
 
 static void on_trace(void *arg, int64_t now_us, uint32_t from, uint32_t to, const struct msg *m)
 {
@@ -226,7 +226,7 @@ struct embedded *embedded_new(struct loop *l, struct exec *x, const struct exec_
 {
     struct embedded *e = xcalloc(1, sizeof *e);
     *e = (struct embedded){.loop = l, .config = *c, .runs_free = NO_RUN, .first_worker_ep = UINT32_MAX};
-    struct bus_config bc = {.arg = e, .clock_us = clock_us, .effect = on_effect};
+    struct bus_config bc = {.arg = e, .clock_us = read_clock, .effect = on_effect};
     if (log_level >= LOG_TRACE)
         bc.trace = on_trace;
     e->bus = bus_new(&bc);

@@ -16,7 +16,6 @@
 
 static int __attribute__((noinline, no_sanitize("address", "thread", "undefined"))) child_end(void *arg)
 {
-    (void)arg;
     return 0;
 }
 

@@ -476,24 +476,19 @@ static int on_exited(struct exec *e, struct record *r, exec_event_fn fn, void *a
 {
     struct msg m = {.type = MSG_EXEC_EXITED};
     struct command *c;
-    const char *why, *place;
-    uint32_t n;
 
     m.exec_exited.run = get_u32(r);
     m.exec_exited.outcome = (uint8_t)get_u32(r);
     m.exec_exited.code = (int32_t)get_u32(r);
     m.exec_exited.run_us = (int64_t)get_u64(r);
-    why = get_data(r, &n);
+    m.exec_exited.result = get_blob(r);
     HASH_FIND(hh, e->commands, &m.exec_exited.run, sizeof m.exec_exited.run, c);
-    if (!c || r->bad)
+    if (!c || r->bad) {
+        msg_drop(&m);
         return HAWK_EMALFORMED;
-    m.exec_exited.result = why ? blob_new(why, n) : NULL;
-    if (r->p < r->end) {
-        place = get_data(r, &n);
-        m.exec_exited.place = place ? blob_new(place, n) : NULL;
-    } else { /* an older spawner: its text names the place, if any */
-        m.exec_exited.place = blob_ref(m.exec_exited.result);
     }
+    /* An older spawner names no place: its text does, if any. */
+    m.exec_exited.place = r->p < r->end ? get_blob(r) : blob_ref(m.exec_exited.result);
     forget_command(e, c);
     fn(arg, &m);
     msg_drop(&m);
@@ -515,12 +510,10 @@ static int on_paused(struct record *r, exec_event_fn fn, void *arg)
 static int on_checked(struct record *r, exec_event_fn fn, void *arg)
 {
     struct msg m = {.type = MSG_EXEC_CHECKED};
-    uint32_t n;
-    const char *why = get_data(r, &n);
 
+    m.exec_checked.why = get_blob(r); /* NULL, if the record is bad */
     if (r->bad)
         return HAWK_EMALFORMED;
-    m.exec_checked.why = why ? blob_new(why, n) : NULL;
     fn(arg, &m);
     msg_drop(&m);
     return 0;

@@ -186,3 +186,11 @@ const char *get_data(struct record *r, uint32_t *n)
     *n = len;
     return data;
 }
+
+struct blob *get_blob(struct record *r)
+{
+    uint32_t n;
+    const char *data = get_data(r, &n);
+
+    return data ? blob_new(data, n) : NULL;
+}

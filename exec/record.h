@@ -103,5 +103,6 @@ HAWK_MUST_USE int record_next(struct bytes *b, struct record *r);
 uint32_t get_u32(struct record *r);
 uint64_t get_u64(struct record *r);
 const char *get_data(struct record *r, uint32_t *n); /* NULL: absent, or bad */
+struct blob *get_blob(struct record *r);             /* the same, as a new blob of the caller's */
 
 #endif

@@ -302,9 +302,7 @@ static void take_hello(struct spawner *s, struct record *rec)
     s->config.orphan_grace_us = orphan_grace_us;
     s->config.pause_free_mem = pause_free_mem;
     free(s->output_dir);
-    s->output_dir = xmalloc((size_t)n + 1);
-    memcpy(s->output_dir, output_dir, n);
-    s->output_dir[n] = '\0';
+    s->output_dir = xmemdup0(output_dir, n);
     s->config.output_dir = s->launcher.config.output_dir = s->output_dir;
     s->launcher.config.group_reads = group_reads;
     s->launcher.config.output_free_min = output_free_min;

@@ -21,14 +21,6 @@
 
 /* ---- Reading ---- */
 
-static struct blob *get_blob(struct record *r)
-{
-    uint32_t n;
-    const char *data = get_data(r, &n);
-
-    return data ? blob_new(data, n) : NULL;
-}
-
 static void get_strings(struct record *r, struct strings *s)
 {
     uint32_t n;

@@ -24,18 +24,13 @@ static char *get_text(struct record *r)
     uint32_t n;
     const char *data = get_data(r, &n);
 
-    if (!data)
-        return NULL;
-    char *text = xmalloc((size_t)n + 1);
-    memcpy(text, data, n);
-    text[n] = '\0';
-    return text;
+    return data ? xmemdup0(data, n) : NULL;
 }
 
 static void take_held(struct takeover *t, struct record *r)
 {
     struct msg_exec_held *m;
-    uint32_t flags, n;
+    uint32_t flags;
 
     vec_grow(t->v, t->n, t->cap);
     struct held *h = &t->v[t->n++];
@@ -55,8 +50,7 @@ static void take_held(struct takeover *t, struct record *r)
     m->outcome = (uint8_t)get_u32(r);
     m->code = (int32_t)get_u32(r);
     m->run_us = (int64_t)get_u64(r);
-    const char *why = get_data(r, &n);
-    m->result = why ? blob_new(why, n) : NULL;
+    m->result = get_blob(r);
     h->paths[0] = get_text(r);
     h->paths[1] = get_text(r);
 }

@@ -457,7 +457,6 @@ void hawk_executor_failed(struct hawk_executor *x, const struct hawk_work *work,
 
 int hawk_executor_cancelled(const struct hawk_executor *x, const struct hawk_work *work)
 {
-    (void)x;
     return atomic_load(&container_of((struct hawk_work *)work, struct work, pub)->cancelled);
 }
 

@@ -85,6 +85,14 @@ const char *msg_name(unsigned type)
 #define DROP_resubmit(v) resubmit_drop(v), (v) = NULL;
 #define DROP_choice(v) policy_choice_drop(v), (v) = NULL;
 
+/* The case of one message in a switch over m->type: FIELD(kind, field) for each of its fields, with p as its struct. */
+#define EACH_FIELD(NAME, name, tag)                                                                          \
+    case MSG_##NAME: {                                                                                       \
+        __typeof__(&m->name) p = &m->name;                                                                   \
+        (void)p;                                                                                             \
+        FIELDS_##name(FIELD) break;                                                                          \
+    }
+
 /* Most messages carry no handle. For them, taking a reference is one look into this table. */
 static bool has_handles(unsigned type)
 {
@@ -103,14 +111,7 @@ void msg_ref(const struct msg *m)
         return;
     switch (m->type) {
 #define FIELD(kind, field) REF_##kind(p->field)
-#define X(NAME, name, tag)                                                                                   \
-    case MSG_##NAME: {                                                                                       \
-        const struct msg_##name *p = &m->name;                                                               \
-        (void)p;                                                                                             \
-        FIELDS_##name(FIELD) break;                                                                          \
-    }
-        WIRE_MESSAGES(X) LOCAL_MESSAGES(X)
-#undef X
+        WIRE_MESSAGES(EACH_FIELD) LOCAL_MESSAGES(EACH_FIELD)
 #undef FIELD
     }
 }
@@ -121,14 +122,7 @@ void msg_drop(struct msg *m)
         return;
     switch (m->type) {
 #define FIELD(kind, field) DROP_##kind(p->field)
-#define X(NAME, name, tag)                                                                                   \
-    case MSG_##NAME: {                                                                                       \
-        struct msg_##name *p = &m->name;                                                                     \
-        (void)p;                                                                                             \
-        FIELDS_##name(FIELD) break;                                                                          \
-    }
-        WIRE_MESSAGES(X) LOCAL_MESSAGES(X)
-#undef X
+        WIRE_MESSAGES(EACH_FIELD) LOCAL_MESSAGES(EACH_FIELD)
 #undef FIELD
     }
 }
@@ -279,14 +273,7 @@ size_t msg_format(const struct msg *m, char *buf, size_t size)
     put_text(&l, "%s", msg_name(m->type));
     switch (m->type) {
 #define FIELD(kind, field) PUT_##kind(#field, p->field)
-#define X(NAME, name, tag)                                                                                   \
-    case MSG_##NAME: {                                                                                       \
-        const struct msg_##name *p = &m->name;                                                               \
-        (void)p;                                                                                             \
-        FIELDS_##name(FIELD) break;                                                                          \
-    }
-        WIRE_MESSAGES(X) LOCAL_MESSAGES(X)
-#undef X
+        WIRE_MESSAGES(EACH_FIELD) LOCAL_MESSAGES(EACH_FIELD)
 #undef FIELD
     }
     return l.n;
@@ -318,14 +305,7 @@ job_id_t msg_job(const struct msg *m)
 {
     switch (m->type) {
 #define FIELD(kind, field) JOB_OF_##kind(p->field)
-#define X(NAME, name, tag)                                                                                   \
-    case MSG_##NAME: {                                                                                       \
-        const struct msg_##name *p = &m->name;                                                               \
-        (void)p;                                                                                             \
-        FIELDS_##name(FIELD) break;                                                                          \
-    }
-        WIRE_MESSAGES(X) LOCAL_MESSAGES(X)
-#undef X
+        WIRE_MESSAGES(EACH_FIELD) LOCAL_MESSAGES(EACH_FIELD)
 #undef FIELD
     }
     return JOB_NONE;

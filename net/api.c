@@ -333,12 +333,8 @@ static char *read_bytes(struct decoder *d, const struct api_type *type, const st
         *err = decode_failed(d, type, f, HAWK_ETOO_LARGE, "the message is too large");
         return NULL;
     }
-    char *data = xmalloc(*len + 1);
-    if (*len)
-        memcpy(data, sub.p, *len);
-    data[*len] = '\0';
     *err = 0;
-    return data;
+    return xmemdup0(sub.p, *len);
 }
 
 /* Reads a text: bytes without a NUL. */

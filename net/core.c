@@ -179,12 +179,10 @@ bool net_token_matches(const grpc_metadata_array *md, const char *token)
 char *net_status_text(grpc_slice details)
 {
     static const char *const frames[] = {"last error: ", "UNKNOWN: ", "UNAVAILABLE: "};
-    char *all = xmalloc(GRPC_SLICE_LENGTH(details) + 1);
+    char *all = xmemdup0(GRPC_SLICE_START_PTR(details), GRPC_SLICE_LENGTH(details));
     const char *text = all;
     char *out;
 
-    memcpy(all, GRPC_SLICE_START_PTR(details), GRPC_SLICE_LENGTH(details));
-    all[GRPC_SLICE_LENGTH(details)] = '\0';
     bool unreached = strncmp(all, "failed to connect to all addresses", 34) == 0;
     if (unreached) {
         for (size_t i = 0; i < sizeof frames / sizeof frames[0]; i++) {

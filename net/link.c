@@ -99,11 +99,8 @@ void link_op_done(struct link *k)
         stream_over(k);
 }
 
-static void on_finished(void *arg, bool ok)
-{
-    (void)ok;
-    link_op_done(arg);
-}
+/* For batches whose success does not matter: the stream's end says why one failed. */
+static void on_done(void *arg, bool ok) { link_op_done(arg); }
 
 static void stream_init(struct link *k, grpc_call *call)
 {
@@ -175,15 +172,8 @@ static void on_ended(void *arg, bool ok)
 {
     struct link *k = arg;
 
-    (void)ok;
     k->ended = true;
     link_op_done(k);
-}
-
-static void on_accept_opened(void *arg, bool ok)
-{
-    (void)ok;
-    link_op_done(arg);
 }
 
 static void link_free(struct link *k)
@@ -231,8 +221,7 @@ static bool next_addr(struct link *k)
     bool first = k->next == 0;
 
     free(k->addr);
-    k->addr = xcalloc(1, len + 1);
-    memcpy(k->addr, from, len);
+    k->addr = xmemdup0(from, len);
     k->next = from[len] ? k->next + len + 1 : 0;
     return first;
 }
@@ -391,7 +380,7 @@ static struct link *link_new(struct links *ls)
     cq_tag_init(&k->end_tag, on_ended, k);
     cq_tag_init(&k->receive_tag, on_received, k);
     cq_tag_init(&k->send_tag, link_on_sent, k);
-    cq_tag_init(&k->finish_tag, on_finished, k);
+    cq_tag_init(&k->finish_tag, on_done, k);
     return k;
 }
 
@@ -457,7 +446,7 @@ void links_accept(struct links *ls, grpc_call *call, const grpc_metadata_array *
     gpr_free(peer);
     CHECK(link_parse_hello(ls, metadata, k));
     stream_init(k, call);
-    cq_tag_init(&k->open_tag, on_accept_opened, k);
+    cq_tag_init(&k->open_tag, on_done, k);
     open.data.send_initial_metadata.metadata = md;
     open.data.send_initial_metadata.count = link_hello_metadata(ls, md, false);
     k->ops = 1;

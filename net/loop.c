@@ -55,11 +55,7 @@ void loop_free(struct loop *l)
     free(l);
 }
 
-int64_t loop_now(const struct loop *l)
-{
-    (void)l;
-    return clock_us(CLOCK_BOOTTIME);
-}
+int64_t loop_now(const struct loop *l) { return clock_us(CLOCK_BOOTTIME); }
 
 int64_t loop_event_now(const struct loop *l) { return l->now_us; }
 

@@ -25,13 +25,12 @@ static atomic_int open_loops; /* of this process, with LOOP_NET */
 #define AT_ONCE_MIN 256
 #define AT_ONCE_MAX 4096
 
-static void no_log(gpr_log_func_args *args) { (void)args; }
+static void no_log(gpr_log_func_args *args) {}
 
 static void on_poke(void *arg, bool ok)
 {
     struct loop *l = arg;
 
-    (void)ok;
     pthread_mutex_lock(&l->lock);
     l->woken = false;
     pthread_mutex_unlock(&l->lock);

@@ -104,11 +104,11 @@ static void op_done(struct rpc *r)
         rpc_over(r);
 }
 
+/* Does not look at ok: the status says what went wrong. */
 static void on_started(void *arg, bool ok)
 {
     struct rpc *r = arg;
 
-    (void)ok; /* the status says what went wrong */
     if (!r->stream)
         grpc_byte_buffer_destroy(r->request);
     op_done(r);
@@ -127,11 +127,7 @@ static void on_written(void *arg, bool ok)
     op_done(r);
 }
 
-static void on_status(void *arg, bool ok)
-{
-    (void)ok;
-    op_done(arg);
-}
+static void on_status(void *arg, bool ok) { op_done(arg); }
 
 static void on_reply(void *arg, bool ok)
 {

@@ -319,7 +319,6 @@ static void on_stopped(void *arg, bool ok)
 {
     struct server *s = arg;
 
-    (void)ok;
     server_let_go(&s->calls);
 }
 

@@ -361,7 +361,6 @@ static void on_over(void *arg, bool ok)
 {
     struct rpc_call *c = arg;
 
-    (void)ok;
     c->over = true;
     waits_no_more(c, false);
     if (c->over_cancelled) {

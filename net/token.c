@@ -68,9 +68,7 @@ int token_read(const char *path, bool secret, char **token, char *why, size_t si
         snprintf(why, size, "token file %s: %s", path, wrong);
         goto out;
     }
-    *token = xmalloc(len + 1);
-    memcpy(*token, text, len);
-    (*token)[len] = '\0';
+    *token = xmemdup0(text, len);
     err = 0;
 out:
     if (f)

@@ -115,12 +115,8 @@ static int take_row(void *arg, const struct etcd_kv *kv)
 
     vec_grow(p->v, p->n, p->cap);
     struct etcd_row *row = &p->v[p->n++];
-    row->key = xcalloc(1, kv->key.len + 1);
-    memcpy(row->key, kv->key.data, kv->key.len);
-    row->value = xmalloc(kv->value.len + 1);
-    if (kv->value.len)
-        memcpy(row->value, kv->value.data, kv->value.len);
-    row->value[kv->value.len] = '\0';
+    row->key = xmemdup0(kv->key.data, kv->key.len);
+    row->value = xmemdup0(kv->value.data, kv->value.len);
     row->len = kv->value.len;
     return 0;
 }

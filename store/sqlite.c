@@ -250,9 +250,7 @@ static int meta_value(struct backend *b, const char *key, uint64_t *number, char
         const void *data = sqlite3_column_blob(st, 0);
         size_t n = (size_t)sqlite3_column_bytes(st, 0);
 
-        *text = xcalloc(1, n + 1);
-        if (n > 0)
-            memcpy(*text, data, n);
+        *text = xmemdup0(data, n);
     }
     sqlite3_reset(st);
     sqlite3_clear_bindings(st);
@@ -396,7 +394,7 @@ static int count_opening(struct backend *b, uint64_t *cluster, uint32_t *opened)
     return err ? err : op_commit(b);
 }
 
-static void ignore(void *arg, const struct msg *m) { (void)arg, (void)m; }
+static void ignore(void *arg, const struct msg *m) {}
 
 /* Checks the owner. A file without owner is as good as ours. */
 static int check_owner(struct backend *b, const char *owner, char *why, size_t why_size)
