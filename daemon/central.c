@@ -1,7 +1,8 @@
 /* `hawk central`: membership, long jobs, history and policy, durably.
  *
- * With the store in etcd there may be several, one of which is active: the process stays and listens, its reign (role,
- * node, journal) begins when it is elected and ends when its lease does. Until then and after that it stands by. */
+ * With the store in etcd there may be several centrals, and one of them is active. Every process listens all the time.
+ * Its reign (role, node, journal) begins when it is elected, and ends when its lease ends. Before and after its reign
+ * it stands by. */
 #include "central/central.h"
 
 #include "api/api.h"
@@ -17,10 +18,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Who is silent is suspect long before, by heartbeats; pings at the usual rate would cost as much as those. To drop the
- * streams of a whole cluster because pings were late would bring them all back at once. */
+/* Missing heartbeats show a silent node long before its pings do. Pings at the usual rate would cost as much as the
+ * heartbeats. If late pings broke the streams of a whole cluster, all nodes would come back at once. */
 #define KEEPALIVE_MS 10000
-/* A client notices a dead dist within half a second; one that was itself stopped for a while, later. */
+/* A client notices within half a second that its dist is dead. A client that was itself stopped for a while notices
+ * later. */
 #define ENDED_KEPT_US (60 * US_PER_S)
 
 struct central_daemon {
@@ -32,9 +34,9 @@ struct central_daemon {
     struct node *node;
     struct journal *journal;
     uint32_t epoch; /* of the reign */
-    bool over;      /* the reign is, and waits for its end */
-    bool stopping;  /* the process is */
-    bool take_down; /* and those that stand by are to follow */
+    bool over;      /* the reign has ended, and end_reign() follows */
+    bool stopping;  /* this process stops */
+    bool take_down; /* the centrals that stand by are to stop, too */
     /* What the log said last. */
     uint32_t reserved, policy, note;  /* the last: of api_partition_note */
     int64_t cutoff_us, policy_set_us; /* TIME_NEVER: nothing is set */
@@ -42,7 +44,7 @@ struct central_daemon {
     struct leader_view seen;
 };
 
-/* What an operator wants to find in the log afterwards. */
+/* Logs a change of a node, for operators who look for it afterwards. */
 static void log_node(const struct msg_node_changed *m)
 {
     char tasks[120] = "", silent[32];
@@ -74,7 +76,7 @@ static void log_abandoned(const struct msg_job_abandoned *m)
         job_id_format(id, m->job), (int)m->name->len, m->name->data, m->tasks, m->tasks == 1 ? "" : "s");
 }
 
-/* What an operator set of the policy, and that it is set no more. */
+/* Logs what an operator set of the policy, or that nothing is set any more. */
 static void log_policy(struct central_daemon *d, uint32_t version)
 {
     struct api_policy_text t;
@@ -97,7 +99,7 @@ static void log_policy(struct central_daemon *d, uint32_t version)
                  "policy reset` puts the configuration in force");
 }
 
-/* An idle cluster that starts nothing for a minute is a riddle, unless somebody says why. */
+/* Logs why an idle cluster may start no long task for a minute: central waits for workers. */
 static void log_unreported(const struct central_daemon *d, const char *which)
 {
     char lease[32];
@@ -108,7 +110,7 @@ static void log_unreported(const struct central_daemon *d, const char *which)
         which, duration_format(lease, sizeof lease, d->process.config.central.long_lease));
 }
 
-/* After each turn: cutoff, partition and what is set of the policy, when they moved. */
+/* After each turn: logs the cutoff, the partition and what is set of the policy, if they changed. */
 static void after_turn(void *arg)
 {
     struct central_daemon *d = arg;
@@ -164,8 +166,8 @@ static void central_daemon_feed(void *arg, const struct msg *m)
 
 static void look_at_election(void *arg);
 
-/* Once the reign is over nothing is done in its name, not even what was under way: the loop may have stood still since
- * the last time this was asked. */
+/* Whether the reign goes on. After its end the role does nothing more, and does not even finish what was under way. The
+ * lease may have ended since the last call, because the loop may have stood still. */
 static bool may_act(void *arg)
 {
     struct central_daemon *d = arg;
@@ -176,7 +178,7 @@ static bool may_act(void *arg)
     return !d->over;
 }
 
-/* What could not be written is kept and will be reported as done later. */
+/* Takes JOURNAL_DONE. After HAWK_EIO the store keeps the records, and reports later that it has written them. */
 static void journal_feed(void *arg, const struct msg *m)
 {
     struct central_daemon *d = arg;
@@ -192,7 +194,8 @@ static void journal_feed(void *arg, const struct msg *m)
 
 static void api_feed(void *arg, enum role to, const struct msg *m) { central_daemon_feed(arg, m); }
 
-/* Central stops when its journal is quiet; on a full disk that may be never, and nothing more can be saved. */
+/* Central stops once its journal is written. A journal that cannot be written, say on a full disk, may never be. Then
+ * central stops at once. */
 static void central_daemon_stop(void *arg, bool now)
 {
     struct central_daemon *d = arg;
@@ -210,7 +213,7 @@ static void list_standbys(void *arg, struct leader_standbys *s)
 
 static void stop_standbys(void *arg) { ((struct central_daemon *)arg)->take_down = true; }
 
-/* What history and the policy are configured to be: fixed, or computed. */
+/* Fills in what the configuration says. It fixes cutoff and share, or leaves them to history. */
 void central_configure(const struct config *c, struct central_config *out)
 {
     central_config_init(out);
@@ -257,15 +260,15 @@ static int open_journal(struct central_daemon *d, const struct leader_view *v, c
     return journal_open(&d->journal, p->loop, c->central.state_dir, p->name, journal_feed, d, why, size);
 }
 
-/* The kernel chooses the port: no node can know it from before, and none comes back. */
+/* Whether the kernel chooses the port. No node can know that address from before, so none comes back. */
 static bool is_new_address(const char *listen)
 {
     size_t len = listen ? strlen(listen) : 0;
     return len > 2 && strcmp(listen + len - 2, ":0") == 0 && !strchr(listen, ',');
 }
 
-/* Makes the role from the journal and lets nodes in. v: of the election, if there is one. Blocks the loop
- * while it reads: there is nobody to serve before. */
+/* Makes the role from the journal and lets nodes in. v: of the election, if there is one. It blocks the loop
+ * while it reads, since nobody is served before. */
 static int begin_reign(struct central_daemon *d, const struct leader_view *v)
 {
     struct process *p = &d->process;
@@ -316,7 +319,7 @@ static int begin_reign(struct central_daemon *d, const struct leader_view *v)
     return 0;
 }
 
-/* Frees what begin_reign() made; whatever it had to say stays unsaid. */
+/* Frees what begin_reign() made, and drops what waits to be sent or written. */
 static void end_reign(struct central_daemon *d)
 {
     server_set_links(d->process.server, NULL);
@@ -337,7 +340,7 @@ static void end_reign(struct central_daemon *d)
 
 /* ---- The election ---- */
 
-/* What callers and the log are told while it stands by. */
+/* Tells callers and the log that this central stands by, and why. */
 static void stand_by(struct central_daemon *d, const struct leader_view *v)
 {
     char why[900];
@@ -472,6 +475,6 @@ int central_main(int argc, char **argv)
     if (d.take_down)
         leader_take_down(d.leader);
     else
-        leader_free(d.leader); /* who takes over finds everything written */
+        leader_free(d.leader); /* after journal_close(): the next central finds everything written */
     return process_free(&d.process);
 }

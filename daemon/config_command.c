@@ -24,7 +24,7 @@ static const char usage[] =
     "($HAWK_CONFIG, then /etc/hawk/hawk.yaml unless --config names one), or a flag.\n"
     "SECTION is one of cluster, central, dist, worker, up, log.\n";
 
-/* The daemons' user may read what this one may not. */
+/* The user of the daemons may read files that this user may not. */
 static bool hidden_token(const char *token_file)
 {
     if (!*token_file || access(token_file, R_OK) == 0 || errno != EACCES)
@@ -55,7 +55,7 @@ static int check_config(const char *path)
 
     config_init(&c);
     int read = err ? config_load(&c, path, err) : HAWK_ENOMEM;
-    /* What was read well is looked at also beside other mistakes. */
+    /* Other mistakes do not keep us from checking the values that were read. */
     bool ok = (read == 0 || read == HAWK_EINVALID) && config_validate(&c, NULL, err) == 0 && read == 0 &&
               tokens_ok(&c, err);
     char warning[CONFIG_WARNING] = "";

@@ -9,8 +9,8 @@
 #include "daemon/node.h"
 #include "daemon/process.h"
 
-/* Job numbers reserved at a time: the half of it that is left when the next block is reserved lasts for
- * longer than a disk, or central, takes to note that. */
+/* The dist reserves so many job numbers at a time, and the next block when half of one is left. That half lasts for
+ * longer than a disk, or central, takes to note the next block. */
 #define SEQ_BLOCK 1000000u
 
 struct dist_daemon {
@@ -19,7 +19,7 @@ struct dist_daemon {
     struct node *node;
     struct journal *journal;
     struct api *api;
-    char owner[LIMIT_NAME_BYTES + 8]; /* what its journal is to say of itself */
+    char owner[LIMIT_NAME_BYTES + 8]; /* whom the journal names as its owner */
     bool role_made, ready;
     bool foreign; /* the journal holds what only central writes */
 };
@@ -61,7 +61,7 @@ static void stop_asked(void *arg, bool now)
     dist_daemon_feed(arg, &(struct msg){.type = MSG_STOP, .stop.now = now});
 }
 
-/* The id central gave us is kept, so that job ids stay ours after a restart. */
+/* Writes the node id that central gave us to the journal, so that job ids stay ours after a restart. */
 static void remember_node(struct dist_daemon *d)
 {
     struct store *s = journal_store(d->journal);
@@ -74,7 +74,7 @@ static void remember_node(struct dist_daemon *d)
         log_warn("the node id cannot be written to the journal");
 }
 
-/* After each turn: whether it has joined by now. */
+/* After each turn: says that the dist is ready, once it has joined. */
 static void watch_ready(void *arg)
 {
     struct dist_daemon *d = arg;
@@ -95,7 +95,7 @@ static void recover_one(void *arg, const struct msg *m)
         dist_daemon_feed(arg, m);
 }
 
-/* Detached jobs of an earlier life. */
+/* Reads the detached jobs of an earlier process. */
 static int recover_jobs(struct dist_daemon *d)
 {
     const char *dir = d->process.config.dist.state_dir;

@@ -68,7 +68,7 @@ static void post_message(struct embedded *e, uint32_t ep, const struct msg *m)
         loop_timer_set(e->loop, &e->timer, now);
 }
 
-/* They serve all the workers alike. */
+/* Attached executors serve all workers alike. */
 static void on_app(struct embedded *e, const struct msg *m)
 {
     for (uint32_t i = 0; i < e->workers_n; i++)
@@ -132,7 +132,7 @@ static void worker_effect(struct embedded *e, uint32_t worker, const struct msg 
     }
 }
 
-/* There is no journal: what must be durable is as durable as this process. */
+/* There is no journal: a record lasts as long as this process, so it counts as written at once. */
 static void on_effect(void *arg, uint32_t ep, int64_t now_us, const struct msg *m)
 {
     struct embedded *e = arg;
@@ -210,7 +210,7 @@ static void add_workers(struct embedded *e, const struct exec *x)
         c.freezer = (uint8_t)(1 + exec_freezer_in_force(x));
         if (e->config.pauses && exec_freezer_in_force(x) != EXEC_FREEZER_OFF)
             c.pause.paused_max = worker_paused_max(c.slots);
-        c.leaves_service = false; /* what one of them lacks, all of them do */
+        c.leaves_service = false; /* all workers share this machine: what one lacks, all lack */
         worker_init(&e->workers[i], &c, e->config.seed + 2 + i);
         blob_drop(c.name);
         blob_drop(c.addr);

@@ -16,7 +16,7 @@ struct embedded_config {
     const char
         *addr; /* how clients reach this process, for the member list; any word when they cannot, but not
                               * "": nodes without an address are not dialled (peers/peers.h) */
-    const char *worker; /* its name where there is one; NULL: they are w1, w2, ... */
+    const char *worker; /* the name of the only worker; NULL: they are w1, w2, ... */
     bool pauses;        /* a short task may pause a long one, where the policy says so */
     uint64_t seed;
     uint64_t first_seq;                   /* of job ids; 0: 1 */
@@ -32,7 +32,7 @@ struct embedded *embedded_new(struct loop *l, struct exec *x, const struct exec_
                               const struct embedded_config *c);
 /* An event for the dist (ROLE_DIST) or central; m's handles are borrowed. */
 void embedded_feed(struct embedded *e, enum role to, const struct msg *m);
-/* The dist knows every worker and has a stream to it. */
+/* Whether the dist knows every worker and has a stream to it. */
 bool embedded_is_up(const struct embedded *e);
 const struct dist *embedded_dist(const struct embedded *e);
 const struct central *embedded_central(const struct embedded *e);
@@ -41,7 +41,7 @@ const struct runner *embedded_runner(const struct embedded *e);
 /* For executors that attach to this process: their events go here, as the arg that comes with them. */
 void embedded_on_exec(void *arg, const struct msg *m);
 void embedded_set_apps(struct embedded *e, struct apps *a);
-/* The spawner died: nothing can be run any more. */
+/* Whether the spawner died, so that nothing can run any more. */
 bool embedded_broken(const struct embedded *e);
 /* Kills every command that runs, at once; embedded_free then need not wait for any. */
 void embedded_kill(struct embedded *e);

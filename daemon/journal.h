@@ -10,10 +10,10 @@
 
 struct journal;
 
-/* Opens DIR/journal.db, making the directory; owner: as in store_open. On an error why names what to do. feed
- * is called on the loop's thread with JOURNAL_DONE; its err HAWK_EIO says: not written yet, but kept and
- * tried again, and a later JOURNAL_DONE without an error covers it; HAWK_ESTALE: another central leads, and
- * nothing more will be written. */
+/* Opens DIR/journal.db, and makes the directory. owner: as in store_open. On an error why names what to do. feed
+ * gets JOURNAL_DONE on the loop's thread. With HAWK_EIO the records are not written yet: the store keeps them and
+ * tries again, and a later JOURNAL_DONE without an error covers them. With HAWK_ESTALE another central leads, and
+ * this store writes nothing more. */
 HAWK_MUST_USE int journal_open(struct journal **out, struct loop *l, const char *dir, const char *owner,
                                void (*feed)(void *arg, const struct msg *m), void *arg, char *why,
                                size_t size);
@@ -21,9 +21,9 @@ HAWK_MUST_USE int journal_open(struct journal **out, struct loop *l, const char 
 HAWK_MUST_USE int journal_open_etcd(struct journal **out, struct loop *l, const struct store_etcd *etcd,
                                     void (*feed)(void *arg, const struct msg *m), void *arg, char *why,
                                     size_t size);
-/* For JOURNAL_* and HISTORY. What cannot be queued is answered with JOURNAL_DONE and the error. */
+/* For JOURNAL_* and HISTORY. If m cannot be queued, feed gets JOURNAL_DONE with the error. */
 void journal_write(struct journal *j, const struct msg *m);
-/* The last attempt to write failed. */
+/* Whether the last attempt to write failed. */
 bool journal_failing(const struct journal *j);
 struct store *journal_store(struct journal *j);
 /* Commits what is queued; 0 or HAWK_EIO. For the end of the process. NULL is fine. */

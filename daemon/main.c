@@ -87,9 +87,9 @@ static int run_command(int argc, char **argv)
     return usage_error("no command \"%s\"; `hawk help` lists them", argv[0]);
 }
 
-/* A descriptor that was closed would be given to the next socket or file, and messages be written into that.
- * Opened for reading, it says that it cannot be written, as it did. gRPC's library takes one as soon as it is
- * loaded: hence so early. */
+/* The next socket or file would get the number of a closed standard descriptor, and messages would go there. So
+ * /dev/null takes the number, opened for reading: writing to it fails, as before. gRPC's library opens a descriptor as
+ * soon as it is loaded, so this must come first. */
 static void hold_standard_files(void)
 {
     for (int fd = 0; fd <= STDERR_FILENO; fd++)
@@ -122,8 +122,8 @@ static int run_named(int argc, char **argv)
     return run_command(argc - 1, argv + 1);
 }
 
-/* gRPC's threads wind down for a while after its shutdown, the longer the more connections there were, and abort when
- * the libraries' destructors, which exit() runs, have been there first. */
+/* After gRPC's shutdown its threads go on for a while, the longer the more connections there were. They abort if exit()
+ * runs the libraries' destructors meanwhile. */
 int main(int argc, char **argv)
 {
     int code = run_named(argc, argv);

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define TRIES 16 /* to make one that nobody else takes for left behind before it is locked */
+#define TRIES 16 /* another process may remove a new directory before we lock it: we try so often */
 
 static int open_dir(int at, const char *name)
 {
@@ -33,7 +33,7 @@ static DIR *list_dir(int fd)
     return dir;
 }
 
-/* The output of one job's tasks, and their directory. */
+/* Removes the output of one job's tasks, and their directory. */
 static void remove_job(int at, const char *name)
 {
     int fd = open_dir(at, name);
@@ -59,7 +59,7 @@ static void remove_jobs(int fd)
         closedir(dir);
 }
 
-/* Whether fd, locked, is still what name in `at` says: another one may have removed it before it was locked. */
+/* Whether the locked fd is still what `name` in `at` names. Another process may have removed it before we locked it. */
 static bool is_still(int at, const char *name, int fd)
 {
     struct stat a, b;
@@ -81,7 +81,7 @@ static void remove_stale(int at, const char *name)
     close(fd);
 }
 
-/* The file system knows no locks (NFS, mounted so): nothing there is taken for left behind, ours neither. */
+/* The file system knows no locks (as NFS may): then no process takes a directory there, nor ours, for left behind. */
 static bool has_no_locks(int err) { return err == ENOLCK || err == EOPNOTSUPP || err == ENOSYS; }
 
 static void remove_all_stale(const char *parent, const char *prefix)
@@ -101,7 +101,7 @@ int output_dir_make(char *path, size_t size, int *fd)
 {
     const char *parent = getenv("TMPDIR");
     char host[HOST_NAME_MAX + 1] = "";
-    char prefix[HOST_NAME_MAX + 40]; /* the user is in it, so that others' need not be opened */
+    char prefix[HOST_NAME_MAX + 40]; /* names the user, so that we open no directory of other users */
     if (!parent || *parent != '/')
         parent = "/tmp";
     /* The directory may be shared by machines that do not see each other's locks. */

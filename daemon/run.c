@@ -1,4 +1,4 @@
-/* `hawk run`: tasks on an embedded cluster that lives as long as they do; what xargs -P is used for. */
+/* `hawk run`: runs tasks on an embedded cluster that lives as long as they do, as people do with xargs -P. */
 #include "base/entropy.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -25,7 +25,7 @@
 #define RUN_GOES_ON (-1) /* no exit code yet */
 #define PROGRESS_US (100 * US_PER_MS)
 #define OUTPUT_KEPT (16u << 20) /* bytes of a task's stdout and stderr each in the JSON document */
-#define WHY_SHOWN 200u          /* bytes of why one was not started */
+#define WHY_SHOWN 200u          /* bytes of the text why a task was not started */
 #define ARG_SHOWN 80u           /* bytes of a failed task's argument */
 
 struct run_options {
@@ -77,7 +77,7 @@ struct run {
     job_id_t job;
     uint32_t ended, failed, cancelled;
     bool submitted, interrupted, show_progress, broken, json;
-    bool full;   /* the disk their output goes to, at the end of one that wrote some */
+    bool full;   /* the output's disk was full at the end of a task that had written something */
     bool unread; /* stdout is closed or full: the rest need not run */
     struct failures failures;
     int64_t started_us, shown_us;
@@ -93,7 +93,7 @@ static void clear_progress(const struct run *r)
         fputs("\r\033[K", stderr);
 }
 
-/* Lines on stderr, which the JSON document has as well. */
+/* Prints lines on stderr. The JSON document has them as well. */
 static void HAWK_PRINTF(2, 3) say_line(const struct run *r, const char *fmt, ...)
 {
     char text[TASK_ENDING_MAX + ARG_SHOWN + 100];
@@ -114,7 +114,7 @@ static int open_captured(const struct run *r, const struct try_id *id, int which
     return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Whoever reads a pipe sees it now, not when the job ends; when nobody does any more, the rest need not run. */
+/* The reader of a pipe sees output at once, not when the job ends. If nobody reads any more, the rest need not run. */
 static void flush_output(struct run *r, FILE *f)
 {
     fflush(f);
@@ -124,7 +124,7 @@ static void flush_output(struct run *r, FILE *f)
     }
 }
 
-/* A task's write that fails is the task's to tell, but not all look, and its stderr may be on the same disk. */
+/* A task whose write fails should say so. But not all tasks look, and stderr may be on the same full disk. */
 static void look_for_full_disk(struct run *r, int fd)
 {
     struct stat st;
@@ -172,7 +172,7 @@ static void not_started_text(const struct run *r, char *buf, size_t size, const 
         clean_text(buf, size, v.message->data);
 }
 
-/* Whether it is to be said by itself: it is not one of many in the same words, which are said at the end. */
+/* Whether to print this failure by itself. Failures in the same words get one line at the end. */
 static bool failed_alone(struct run *r, const struct msg_task_event *m)
 {
     char what[TASK_ENDING_MAX], why[WHY_SHOWN] = "";
@@ -284,7 +284,7 @@ static void on_progress(void *arg)
 
 /* ---- The job ---- */
 
-/* Failures in the same words, and how many there were of each end. */
+/* Prints the failures, one line for all that have the same words, and how many tasks ended in which way. */
 static void print_summary(const struct run *r, uint32_t done)
 {
     uint32_t tasks = r->desc->tasks;
@@ -325,7 +325,7 @@ static void on_task(struct run *r, const struct msg_task_event *m)
         json_task(r, m);
     else
         print_file(r, &m->id, 1);
-    /* What was not started wrote nothing: there is only why, in the same words. */
+    /* A task that was not started wrote nothing: only the reason is there, in the same words. */
     if (!r->json && (alone || m->outcome != OUTCOME_NOT_STARTED))
         shown = print_file(r, &m->id, 2);
     r->ended++;
@@ -402,7 +402,7 @@ static struct embedded *make_cluster(struct run *r, struct exec *exec)
     return embedded_new(r->loop, exec, &r->exec_config, &c);
 }
 
-/* What is ignored stays so: SIGHUP under nohup, SIGINT and SIGQUIT in a script's background. */
+/* Signals that are ignored stay ignored: SIGHUP under nohup, SIGINT and SIGQUIT in the background of a script. */
 static void handle_signals(struct run *r)
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};

@@ -69,7 +69,7 @@ static void after_turn(void *arg)
         process_exit(&u->process, PROCESS_FAILED);
 }
 
-/* "unix:PATH" of the socket, its directory made. */
+/* Makes the socket's directory, and writes "unix:PATH" of the socket to addr. */
 static int socket_address(const struct config *c, char *addr, size_t size)
 {
     char path[256], why[400];
@@ -85,7 +85,7 @@ static int socket_address(const struct config *c, char *addr, size_t size)
     return 0;
 }
 
-/* Output of earlier clusters is not overwritten: numbers go on after those that have a directory there. */
+/* Job numbers go on after those that have a directory there, so that no output of earlier clusters is overwritten. */
 static uint64_t first_seq(const char *output_dir)
 {
     uint64_t next = 1;

@@ -23,14 +23,14 @@ struct worker_daemon {
     struct process process;
     struct worker role;
     struct node *node;
-    struct exec *exec; /* the runner's, once that is there */
+    struct exec *exec; /* the runner owns it, once there is one */
     struct runner *runner;
     struct attach *attach;
     struct api *api;
     char executors[PATH_MAX]; /* where they attach, "unix:PATH"; "": only where others reach this worker */
     bool role_made, ready;
     bool out;   /* of service, as was logged last */
-    bool leave; /* what runs is left to the next agent */
+    bool leave; /* the next agent is to take over what runs */
 };
 
 static void worker_daemon_effect(void *arg, const struct msg *m)
@@ -72,7 +72,7 @@ static void worker_daemon_stop(void *arg, bool now)
     worker_daemon_feed(arg, &(struct msg){.type = MSG_STOP, .stop.now = true});
 }
 
-/* For an upgrade: whoever starts this worker again within the grace takes its tasks over. */
+/* For an upgrade: an agent that is started within the grace takes the tasks over. */
 static void on_upgrade(void *arg, int signo)
 {
     struct worker_daemon *d = arg;
@@ -97,7 +97,7 @@ static void stop_asked(void *arg, bool now)
     worker_daemon_feed(arg, &(struct msg){.type = MSG_STOP, .stop.now = now});
 }
 
-/* Rule 9 of the design: what this agent leaves behind must be dead before it is run again elsewhere. */
+/* Rule 9 of the design: tasks that this agent leaves behind must be dead before another worker runs them. */
 static void check_lease(const struct worker_daemon *d)
 {
     char lease[32], grace[32];
@@ -151,7 +151,7 @@ static void after_turn(void *arg)
     log_info("executors attach at %s", *d->executors ? d->executors : server_addr(d->process.server, 0));
 }
 
-/* Every task taken over goes on in the place it had. */
+/* Raises *places so far that a task which was taken over finds the place it had. */
 static void need_place(void *arg, const struct msg *m, const char *const paths[2])
 {
     uint32_t *places = arg;
@@ -166,7 +166,7 @@ static uint32_t paused_max_for(const struct config *c, uint32_t slots)
     return c->worker.paused_max && c->worker.paused_max < max ? c->worker.paused_max : max;
 }
 
-/* What had a paused task's slot has a place behind them. */
+/* A task that runs in a paused task's slot has a place behind the slots. So a few places behind them are normal. */
 static uint32_t slots_for(const struct worker_daemon *d)
 {
     uint32_t told = d->process.config.worker.slots, slots, places = 0;
@@ -193,7 +193,7 @@ static void make_role(struct worker_daemon *d, const char *addr)
     wc.queue_limit = c->worker.queue_limit;
     wc.queue_per_slot = strcmp(c->worker.queues, "per-slot") == 0;
     wc.incarnation =
-        exec_incarnation(d->exec); /* so that central knows that this one has the last one's tasks */
+        exec_incarnation(d->exec); /* so that central knows that we have the last agent's tasks */
     wc.successors = true;
     wc.park_min_us = c->worker.park_min;
     wc.park_max_us = c->worker.park_max;
@@ -227,7 +227,8 @@ static int make_state_dir(const struct config *c, char dir[PATH_MAX])
     return 0;
 }
 
-/* Paths longer than the system takes are an error of who wrote one, and a socket less where it is the default's. */
+/* A path may be too long for a socket. If the configuration names it, that is an error. If it is the default, this
+ * worker goes on without the socket. */
 static int executor_socket(struct worker_daemon *d, const char *state_dir)
 {
     const char *told = d->process.config.worker.executor_socket;
@@ -301,7 +302,7 @@ static int worker_daemon_start(struct worker_daemon *d)
     const char *addr = err ? NULL : process_advertised(p, c->worker.advertise, c->worker.central);
     if (!addr) {
         if (exec_incarnation(d->exec) != ec.incarnation)
-            exec_leave(d->exec); /* whoever gets it right still finds them */
+            exec_leave(d->exec); /* the next agent, with a right configuration, still finds the tasks */
         else
             exec_stop(d->exec);
         return HAWK_EINVALID;
