@@ -4,10 +4,10 @@
 10 workers of 10 slots. At 80 % load come jobs of 10 tasks of 100 ms that only sleep: timer tasks inside Hawk's workers, and sleeps
 inside the peers' worker processes (one per slot). All are given the same arrivals, one system after the other, at once in turn
 for ROUNDS rounds of other arrivals. The ideal is computed: one FIFO queue for all slots that costs nothing. `mixed`: 20 % of the
-task-seconds are jobs of 10 tasks of 10 s, 20 % of the slots are reserved for short ones; peers know no such thing and are left
-out; the ideal is non-preemptive, short first, with the same reservation, and Hawk runs with short_first as well. Response times
-are from a job's planned arrival to the client's hearing of its last task's end. The same jobs are simulated as well (hawk sim):
-what the policy makes of them.
+task-seconds are jobs of 10 tasks of 10 s; peers know no such thing and are left out. It runs the default policy, the same with
+the short jobs alone, and policy hawk with 20 % of the slots reserved; one ideal interrupts nothing, goes short first, and has
+the same reserve, the other pauses. Response times are from a job's planned arrival to the client's hearing of its last task's end. The same jobs
+are simulated as well (hawk sim): what the policy makes of them.
 
     bench/poisson.py pure|mixed HAWK BUILD_DIR OUTPUT.json [ROUNDS [SECONDS]]
 """
@@ -34,7 +34,6 @@ TASKS = 10
 SHORT_US, LONG_US = 100_000, 10_000_000
 LONG_SHARE = 0.2  # of task-seconds, in the mixed workload
 RESERVED = 20     # slots
-SHORT_FIRST = 100  # the least that does as well as no bound: docs/notebook/benchmarks.md
 WARM_UP = 0.05    # of the jobs are not counted: the cluster starts empty
 PEER_START_S = 10
 
@@ -99,28 +98,64 @@ def ideal_short_first(jobs):
     return responses
 
 
+def ideal_pausing(jobs):
+    """Short tasks take any slot, and pause the youngest long tasks when none is free; a paused task goes on in any slot."""
+    now, i, short_ends, waiting = 0, 0, [], []
+    long_tasks = []  # [time left, job], eldest first: as many run as there are slots without a short task
+    left, responses = [j[1] for j in jobs], [0] * len(jobs)
+
+    def end(job):
+        left[job] -= 1
+        if not left[job]:
+            responses[job] = now - jobs[job][0]
+
+    while i < len(jobs) or short_ends or long_tasks:
+        running = long_tasks[:SLOTS - len(short_ends)]
+        at = min([jobs[i][0]] if i < len(jobs) else [], default=float("inf"))
+        at = min(at, short_ends[0][0] if short_ends else at, now + min((t[0] for t in running), default=float("inf")))
+        for task in running:
+            task[0] -= at - now
+        now = at
+        for task in [t for t in running if t[0] <= 0]:
+            long_tasks.remove(task)
+            end(task[1])
+        while short_ends and short_ends[0][0] <= now:
+            end(heapq.heappop(short_ends)[1])
+        while i < len(jobs) and jobs[i][0] <= now:
+            _, tasks, task_us = jobs[i]
+            if task_us == SHORT_US:
+                waiting += [i] * tasks
+            else:
+                long_tasks += [[task_us, i] for _ in range(tasks)]
+            i += 1
+        while waiting and len(short_ends) < SLOTS:
+            heapq.heappush(short_ends, (now + SHORT_US, waiting.pop(0)))
+    return responses
+
+
 def run_lines(argv, **kwargs):
     got = subprocess.run(argv, stdout=subprocess.PIPE, text=True, check=True, **kwargs)
     return [int(line) for line in got.stdout.split()]
 
 
-def run_hawk(hawk, build, path, mixed, flags):
-    flags = [*flags, "--cutoff", "1s", *(["--short-partition", f"{100 * RESERVED // SLOTS}%"] if mixed else
-                                         ["--policy", "hawk-no-partition"])]
-    with LocalCluster(hawk, dists=1, workers=WORKERS, slots=SLOTS_EACH, central_flags=flags) as cluster:
+def run_hawk(hawk, build, path, flags):
+    with LocalCluster(hawk, dists=1, workers=WORKERS, slots=SLOTS_EACH, central_flags=[*flags, "--cutoff", "1s"]) as cluster:
         return run_lines([f"{build}/bench/poisson_client", cluster.dists[0].address, path])
 
 
-def simulate(hawk, jobs, mixed, ratio, short_first):
+def write_arrivals(f, jobs):
+    f.write("".join(f"{at} {tasks} {us}\n" for at, tasks, us in jobs))
+    f.flush()
+
+
+def simulate(hawk, jobs, flags):
     """What the policy makes of them, with a network and processors faster than any: the rest is the implementation's."""
     with tempfile.TemporaryDirectory(prefix="hawk-poisson.") as directory:
         with open(f"{directory}/trace", "w") as f:
             for at, tasks, us in jobs:
                 f.write(f"{at / 1e6:.6f} {tasks} {us / 1e6}{f' {us / 1e6}' * tasks}\n")
         subprocess.run([hawk, "sim", "--trace", f"{directory}/trace", "--workers", str(WORKERS), "--slots", str(SLOTS_EACH),
-                        "--dists", "1", "--probe-ratio", str(ratio), "--delay", "50us-100us", "--cutoff", "1s", "--tag-class",
-                        "--short-partition", f"{100 * RESERVED // SLOTS if mixed else 0}%", "--short-first", str(short_first),
-                        "--jobs-csv", f"{directory}/jobs", "--output", "json"], stdout=subprocess.DEVNULL, check=True)
+                        "--dists", "1", *flags, "--delay", "50us-100us", "--cutoff", "1s", "--tag-class", "--jobs-csv", f"{directory}/jobs", "--output", "json"], stdout=subprocess.DEVNULL, check=True)
         with open(f"{directory}/jobs") as f:
             rows = sorted((int(r["number"]), float(r["response_s"])) for r in csv.DictReader(f))
     return [seconds * 1e6 for _, seconds in rows]
@@ -155,11 +190,12 @@ def run_peer(server, program, path):
 
 # All probes of a job to one worker are one message: to probe every slot of so small a cluster costs no more of them.
 ALL_PROBED = ["--probe-ratio", str(SLOTS // TASKS)]
-HAWKS = {"hawk": ALL_PROBED, "hawk, 2 probes a task": []}
-MIXED_HAWKS = {"hawk, short first": [*ALL_PROBED, "--short-first", str(SHORT_FIRST)]}
-SIMULATED = [("simulated", SLOTS // TASKS, 0), ("simulated, 2 probes a task", 2, 0)]
-MIXED_SIMULATED = [("simulated, short first", SLOTS // TASKS, SHORT_FIRST),
-                   ("simulated, short first, 2 probes a task", 2, SHORT_FIRST)]
+NO_PARTITION = ["--policy", "hawk-no-partition"]
+HAWKS = {"hawk": [*NO_PARTITION, *ALL_PROBED], "hawk, 2 probes a task": NO_PARTITION}
+HARRIER = ["--policy", "harrier"]  # the default
+MIXED_HAWKS = {"default": HARRIER, "policy hawk": ["--policy", "hawk", "--short-partition", f"{100 * RESERVED // SLOTS}%"]}
+ALONE = "default, short jobs alone"
+PAUSING = "ideal that pauses"
 PEERS = {
     "gearmand": (["gearmand", "--listen=127.0.0.1", "--port={port}", "--log-file=stderr"], "gearman_queue"),
     "redis": (["redis-server", "--bind", "127.0.0.1", "--port", "{port}", "--save", "", "--dir", "{dir}"], "redis_queue"),
@@ -206,40 +242,43 @@ def main():
     mixed = kind == "mixed"
     n = int(sys.argv[5]) if len(sys.argv) > 5 else 5
     seconds = float(sys.argv[6]) if len(sys.argv) > 6 else (600 if mixed else 120)
-    hawks = {**HAWKS, **MIXED_HAWKS} if mixed else HAWKS
-    systems = {name: lambda path, f=flags: run_hawk(hawk, build, path, mixed, f) for name, flags in hawks.items()}
+    hawks = MIXED_HAWKS if mixed else HAWKS
+    systems = {name: lambda path, f=flags: run_hawk(hawk, build, path, f) for name, flags in hawks.items()}
     if not mixed:
         for name, (server, program) in installed_peers(build).items():
             systems[name] = lambda path, s=server, p=program: run_peer(s, p, path)
     rounds, load = [], os.getloadavg()[0]
     for i in range(n):
         jobs = arrivals(seconds, mixed, seed=4711 + i)
-        with tempfile.NamedTemporaryFile("w", suffix=".arrivals") as f:
-            f.write("".join(f"{at} {tasks} {us}\n" for at, tasks, us in jobs))
-            f.flush()
-            ideal = ideal_short_first(jobs) if mixed else ideal_fifo(jobs)
-            one = {"ideal": figures_of(jobs, ideal)}
-            for name, ratio, short_first in SIMULATED + (MIXED_SIMULATED if mixed else []):
-                one[name] = figures_of(jobs, simulate(hawk, jobs, mixed, ratio, short_first))
-            # Who comes first changes from round to round: nobody profits from what the machine does besides.
-            names = list(systems)
-            for name in names[i % len(names):] + names[:i % len(names)]:
-                one[name] = figures_of(jobs, systems[name](f.name))
-                print(f"round {i + 1}, {name}: " + "; ".join(
-                    f"{k} p50 {v['p50']:.1f} p95 {v['p95']:.1f} p99 {v['p99']:.1f} mean {v['mean']:.1f}"
-                    f" (ideal {one['ideal'][k]['p50']:.1f} {one['ideal'][k]['p95']:.1f} {one['ideal'][k]['p99']:.1f}"
-                    f" {one['ideal'][k]['mean']:.1f}) ms" for k, v in one[name].items()), flush=True)
+        ideal = ideal_short_first(jobs) if mixed else ideal_fifo(jobs)
+        one = {"ideal": figures_of(jobs, ideal)}
+        if mixed:
+            one[PAUSING] = figures_of(jobs, ideal_pausing(jobs))
+        for name, flags in hawks.items():
+            one[f"simulated, {name}"] = figures_of(jobs, simulate(hawk, jobs, flags))
+        # Who comes first changes from round to round: nobody profits from what the machine does besides.
+        names = [*systems, *([ALONE] if mixed else [])]
+        for name in names[i % len(names):] + names[:i % len(names)]:
+            mine = [j for j in jobs if j[2] == SHORT_US] if name == ALONE else jobs
+            with tempfile.NamedTemporaryFile("w", suffix=".arrivals") as f:
+                write_arrivals(f, mine)
+                one[name] = figures_of(mine, systems["default" if name == ALONE else name](f.name))
+            print(f"round {i + 1}, {name}: " + "; ".join(
+                f"{k} p50 {v['p50']:.1f} p95 {v['p95']:.1f} p99 {v['p99']:.1f} mean {v['mean']:.1f} ms"
+                for k, v in one[name].items()), flush=True)
         rounds.append(one)
     result = {"bench": kind, "seconds": seconds, "load_before": load, "rounds": rounds, "summary": {}}
-    for name in rounds[0]:
-        for k in rounds[0][name]:
-            for q in ("p50", "p95", "p99", "mean"):
+    beside = [("ideal", kind, name) for name in rounds[0] if name != "ideal" for kind in rounds[0][name]]
+    if mixed:
+        beside += [(ALONE, "short", "default"), ("policy hawk", "long", "default"), (PAUSING, "long", "default")]
+    for q in ("p50", "p95", "p99", "mean"):
+        for name, kinds in rounds[0].items():
+            for k in kinds:
                 result["summary"][f"{name} {k} {q}"] = median_of(rounds, lambda r: r[name][k][q])
-                if name != "ideal":
-                    result["summary"][f"{name} {k} {q} / ideal"] = median_of(
-                        rounds, lambda r: r[name][k][q] / r["ideal"][k][q])
+        for base, k, name in beside:
+            result["summary"][f"{name} {k} {q} / {base}"] = median_of(rounds, lambda r: r[name][k][q] / r[base][k][q])
     for key, v in result["summary"].items():
-        print(f"{key:32} {v['median']:10.3f}  ({v['min']:.3f} to {v['max']:.3f})")
+        print(f"{key:48} {v['median']:10.3f}  ({v['min']:.3f} to {v['max']:.3f})")
     os.makedirs(os.path.dirname(output) or ".", exist_ok=True)
     with open(output, "w") as f:
         json.dump(result, f, indent=1)
